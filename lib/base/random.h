@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A small seeded generator (SplitMix64) for places where randomness is an argument: the
+ * simulator, the first PSN in tests, jitter. Not for keys: those take their secret from
+ * getrandom(2), outside the pure components.
+ */
+#ifndef UROCE_RANDOM_H
+#define UROCE_RANDOM_H
+
+#include <stdint.h>
+
+struct random {
+    uint64_t state;
+};
+
+static inline uint64_t random_next(struct random *r)
+{
+    uint64_t z = (r->state += UINT64_C(0x9e3779b97f4a7c15));
+
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+/* A value from 0 to n - 1; n at least 1. */
+static inline uint32_t random_below(struct random *r, uint32_t n)
+{
+    return (uint32_t)(((random_next(r) >> 32) * n) >> 32);
+}
+
+#endif

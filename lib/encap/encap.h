@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Ethernet, 802.1Q, IPv4, IPv6, GRH and UDP around a transport packet, in and out
+ * (Annex A17.3.1, A17.3.2; RoCEv1: Annex A16). Pure; any thread.
+ */
+#ifndef UROCE_ENCAP_H
+#define UROCE_ENCAP_H
+
+#include "drop.h"
+#include "gid.h"
+#include "icrc.h"
+
+#define ROCE_UDP_PORT   4791
+#define ROCE_ETHERTYPE  0x8915
+#define ENCAP_MAX_LEN   (14 + 4 + 40 + 8) /* Ethernet, 802.1Q, IPv6, UDP */
+
+/* What a port accepts: its address and its GID table. */
+struct encap_port {
+    uint8_t mac[6];
+    bool promiscuous; /* accept any destination MAC and address (dissecting, replay) */
+    const struct gid_table *gids;
+};
+
+/* A received frame's outer headers. The pointers lead into the frame. */
+struct encap_view {
+    enum icrc_l3 l3_kind;
+    uint8_t smac[6], dmac[6];
+    uint16_t vlan_tci; /* whole tag, or VLAN_NONE */
+    uint8_t traffic_class, hop_limit;
+    uint32_t flow_label;
+    uint16_t udp_sport; /* 0 for RoCEv1 */
+    uint16_t ip_id;
+    union gid sgid, dgid;
+    int16_t gid_index;   /* the destination's entry in the GID table; -1 when promiscuous */
+    const uint8_t *l3;   /* network header */
+    uint32_t l3_len;     /* bytes from the network header through the ICRC */
+    const uint8_t *bth;  /* transport packet */
+    uint32_t bth_len;    /* bytes from the BTH through the ICRC */
+};
+
+/*
+ * Takes the outer headers of the len bytes at frame apart and checks them (CA17-3 to CA17-12, A17.3.4,
+ * A17.4.4). Ethernet padding behind the IP length is ignored. Returns DROP_NONE and fills *v,
+ * or the reason, in this order of checking: truncated, not_our_mac, not_roce, bad_ip_header,
+ * ip_fragment, udp_length, wrong_destination. The UDP checksum is not looked at (the ICRC covers
+ * more); the UDP source port may be any.
+ */
+enum drop encap_rx(struct encap_view *v, const uint8_t *frame, size_t len,
+                   const struct encap_port *port);
+
+/* Where packets of a connection or an address handle go: values, all resolved. */
+struct address_vector {
+    union gid sgid, dgid;
+    uint8_t smac[6], dmac[6];
+    uint8_t gid_type; /* enum gid_type of the source entry */
+    uint8_t sgid_index;
+    uint16_t vlan; /* id, or VLAN_NONE */
+    uint8_t sl;    /* priority code point: sl & 7 */
+    uint8_t traffic_class, hop_limit;
+    uint32_t flow_label;
+    uint16_t udp_sport;
+};
+
+/* The outer headers of a flow, made once; the lengths and checksums come per packet. */
+struct encap_template {
+    uint8_t bytes[ENCAP_MAX_LEN + 2];
+    uint8_t len;    /* offset of the BTH */
+    uint8_t l3_off; /* offset of the network header */
+    uint8_t l3_kind; /* enum icrc_l3 */
+    uint16_t ip_sum; /* IPv4: folded sum of the constant words */
+};
+
+/* Makes the template for av. IPv4 when both GIDs are IPv4-mapped. Returns 0, or -EINVAL when one
+ * GID is IPv4 and the other is not, or gid_type is unknown. */
+int encap_template_make(struct encap_template *t, const struct address_vector *av);
+
+/*
+ * Writes the outer headers for a transport packet of bth_len bytes (through the ICRC) at frame,
+ * which has room for t->len + bth_len. ip_id: the IPv4 identification. The ECN bits are 00
+ * (CA17-5). The UDP checksum is 0. Returns t->len, where the BTH starts.
+ */
+size_t encap_tx(uint8_t *frame, const struct encap_template *t, size_t bth_len, uint16_t ip_id);
+
+/* Computes and stores the ICRC of the frame that encap_tx and the packet builders wrote;
+ * bth_len as above. Returns the frame's whole length. */
+static inline size_t encap_seal(uint8_t *frame, const struct encap_template *t, size_t bth_len)
+{
+    icrc_seal((enum icrc_l3)t->l3_kind, frame + t->l3_off,
+              (size_t)(t->len - t->l3_off) + bth_len - 4);
+    return t->len + bth_len;
+}
+
+/*
+ * Writes the 40 bytes that UD receive buffers start with (A17.4.5.2): an IPv6 or GRH header as it
+ * came, or 20 zero bytes and the IPv4 header.
+ */
+void encap_grh(uint8_t out[40], const struct encap_view *v);
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The invariant CRC (Annex A17.3.3; volume 1, 7.8.1): CRC-32 over eight bytes of ones and then the
+ * packet from its network header to the last pad byte, with the fields that change on the way
+ * taken as ones. Stored least significant byte first, right behind the pad. Pure; any thread.
+ */
+#ifndef UROCE_ICRC_H
+#define UROCE_ICRC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum icrc_l3 {
+    ICRC_IPV4, /* 20 + 8 bytes before the BTH */
+    ICRC_IPV6, /* 40 + 8 */
+    ICRC_GRH,  /* RoCEv1: 40 */
+};
+
+/* The ICRC of len bytes at l3 (network header to the last pad byte; at least the headers and BTH). */
+uint32_t icrc_compute(enum icrc_l3 kind, const uint8_t *l3, size_t len);
+
+/* The same by a bit-at-a-time loop over a masked copy: slow, obvious, for tests. */
+uint32_t icrc_reference(enum icrc_l3 kind, const uint8_t *l3, size_t len);
+
+/* Computes the ICRC of len bytes at l3 and stores it at l3 + len. */
+void icrc_seal(enum icrc_l3 kind, uint8_t *l3, size_t len);
+
+/* Whether the last four of len bytes at l3 are the ICRC of those before. False if len is too short. */
+bool icrc_verify(enum icrc_l3 kind, const uint8_t *l3, size_t len);
+
+#endif

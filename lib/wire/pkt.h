@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One transport packet (BTH to ICRC) as a flat value: parsed once, after which no accessor can
+ * read past the bytes; built from values, never by patching fields. Pure; any thread.
+ *
+ * Layout on the wire (volume 1, 9.2-9.3): BTH 12 | extension headers | payload | pad 0-3 | ICRC 4.
+ */
+#ifndef UROCE_PKT_H
+#define UROCE_PKT_H
+
+#include <stddef.h>
+
+#include "drop.h"
+#include "opcode.h"
+#include "psn.h"
+
+#define BTH_LEN          12
+#define ICRC_LEN         4
+#define PKT_MAX_HEADER   (BTH_LEN + 4 + 28 + 4) /* the longest: BTH XRCETH AtomicETH, with slack */
+#define PKT_MTU_MIN      256
+#define PKT_MTU_MAX      4096
+#define PKEY_DEFAULT     0xFFFF
+
+/* AETH syndrome (volume 1, 9.7.5.1.2): bits 6:5 the class, 4:0 credit, timer or NAK code. */
+#define AETH_CLASS_MASK    0x60
+#define AETH_ACK           0x00
+#define AETH_RNR           0x20
+#define AETH_NAK           0x60
+#define AETH_VALUE_MASK    0x1F
+#define AETH_CREDIT_NONE   0x1F /* no end-to-end credits */
+enum nak_code {
+    NAK_PSN_SEQUENCE = 0,
+    NAK_INVALID_REQUEST = 1,
+    NAK_REMOTE_ACCESS = 2,
+    NAK_REMOTE_OPERATIONAL = 3,
+    NAK_INVALID_RD_REQUEST = 4,
+};
+
+struct pkt {
+    /* BTH */
+    uint8_t opcode;
+    uint8_t pad; /* computed from payload_len when building */
+    bool solicited, mig_req, ack_req, fecn, becn;
+    uint16_t pkey;
+    uint32_t dest_qpn;
+    psn_t psn;
+    /* Extension headers: valid when the opcode's row has the flag. */
+    struct {
+        uint64_t va;
+        uint32_t rkey, len;
+    } reth;
+    struct {
+        uint64_t va, swap_add, compare;
+        uint32_t rkey;
+    } atomic;
+    struct {
+        uint8_t syndrome;
+        uint32_t msn;
+    } aeth;
+    uint64_t atomic_ack; /* original remote data */
+    uint32_t imm;        /* immediate data, host order of the big-endian field */
+    uint32_t ieth_rkey;
+    struct {
+        uint32_t qkey, src_qpn;
+    } deth;
+    uint32_t xrc_srqn;
+    struct {
+        uint8_t placement, selectivity;
+    } feth;
+    const uint8_t *payload; /* parse: into the parsed bytes; build: ignored */
+    uint32_t payload_len;
+};
+
+static inline const struct opcode_info *pkt_info(const struct pkt *p)
+{
+    return &opcode_table[p->opcode];
+}
+
+/* Pad bytes that make a payload a multiple of four. */
+static inline unsigned pkt_pad(uint32_t payload_len)
+{
+    return -payload_len & 3;
+}
+
+/* Bytes from BTH through ICRC of a packet with this opcode and payload. */
+static inline size_t pkt_len(uint8_t opcode, uint32_t payload_len)
+{
+    return opcode_table[opcode].header_len + payload_len + pkt_pad(payload_len) + ICRC_LEN;
+}
+
+/*
+ * Parses the len bytes at bth, from the BTH through the ICRC (which is not verified here).
+ * On DROP_NONE *p is filled and p->payload points into bth; otherwise *p is undefined.
+ * Returns DROP_truncated, DROP_unknown_opcode, DROP_transport_version or DROP_pad_length
+ * (the pad exceeds what follows the headers, a packet without payload has some, a fixed-size
+ * payload has another size, FIRST and MIDDLE packets carry a pad). Clauses: C9-7, C9-34, 9.6.1.
+ */
+enum drop pkt_parse(struct pkt *p, const uint8_t *bth, size_t len);
+
+/*
+ * Writes BTH and extension headers for p at bth and returns their length
+ * (opcode_table[p->opcode].header_len, at most PKT_MAX_HEADER). The pad count is derived from
+ * p->payload_len. The opcode must be defined. Reserved bits are written as zero.
+ */
+size_t pkt_build_headers(uint8_t *bth, const struct pkt *p);
+
+/*
+ * Zeroes the pad bytes behind a payload of payload_len bytes that starts at payload, and returns
+ * the pad's length. The ICRC comes right behind (icrc_seal).
+ */
+unsigned pkt_build_pad(uint8_t *payload, uint32_t payload_len);
+
+/*
+ * Formats p in one line of at most size bytes (always terminated), for people and for tests that
+ * compare by text: "RC_WRITE_ONLY qp 0x000011 psn 1193046 ack va 0x7f.. rkey 0x3ab9 dma 64 len 64".
+ * Returns the length it would have with room enough, as snprintf does.
+ */
+int pkt_format(char *out, size_t size, const struct pkt *p);
+
+#endif
