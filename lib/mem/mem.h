@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory regions: who may touch which bytes of an application, and how the bytes are reached.
+ *
+ * Every access by a local or remote peer goes check first, then copy: mr_check turns
+ * (key, address, length, access) into a region or a fault; only then do the mem_* calls move bytes.
+ * Clauses: volume 1, 10.6.3 (keys and access), C9-... of 9.7.4.1.3 to 9.7.4.1.5 (R_Key validation).
+ *
+ * Threads: the control thread inserts and removes regions; workers look them up. A removed
+ * region's memory may be freed only after every worker has passed a quiet point. The table itself
+ * never moves.
+ */
+#ifndef UROCE_MEM_H
+#define UROCE_MEM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Numeric values of enum ibv_access_flags. */
+enum mem_access {
+    MEM_LOCAL_WRITE = 1 << 0,
+    MEM_REMOTE_WRITE = 1 << 1,
+    MEM_REMOTE_READ = 1 << 2,
+    MEM_REMOTE_ATOMIC = 1 << 3,
+    MEM_MW_BIND = 1 << 4,
+    MEM_ZERO_BASED = 1 << 5,
+    MEM_ON_DEMAND = 1 << 6,
+    MEM_LOCAL_READ = 0, /* always granted */
+};
+#define MEM_ACCESS_OPTIONAL UINT32_C(0x3ff00000) /* IBV_ACCESS_OPTIONAL_RANGE: accepted, ignored */
+
+enum mem_atomic_op { MEM_CMP_SWP, MEM_FETCH_ADD };
+
+struct mem_region;
+
+/* One transfer between application memory (addr, a virtual address of the application inside
+ * the region) and dataplane memory (local). */
+struct mem_io {
+    struct mem_region *mr;
+    uint64_t addr;
+    uint8_t *local;
+    uint32_t len;
+    int32_t status; /* set by the transfer: 0, -EFAULT (bad page), -ESRCH (application gone) */
+    uint64_t tag;   /* the caller's own */
+};
+
+/*
+ * How the bytes of a region are reached; one table per way (drivers/mem). The n transfers all
+ * belong to regions of one `space`. Each sets every status; a failed transfer does not keep the
+ * others from being done.
+ */
+struct mem_backend {
+    const char *name;
+    void (*copy_in)(void *space, struct mem_io *io, unsigned n);  /* application -> local */
+    void (*copy_out)(void *space, struct mem_io *io, unsigned n); /* local -> application */
+    /* 8 aligned bytes at addr; the old value, host order, to *old. 0, -EFAULT or -ESRCH. */
+    int (*atomic)(void *space, struct mem_region *mr, uint64_t addr, enum mem_atomic_op op,
+                  uint64_t swap_add, uint64_t compare, uint64_t *old);
+};
+
+struct mem_region {
+    uint32_t key;    /* lkey and rkey */
+    uint32_t pd;     /* protection domain it belongs to */
+    uint32_t access; /* enum mem_access */
+    uint64_t iova;   /* address that work requests and peers use for the first byte */
+    uint64_t addr;   /* the application's virtual address of the first byte */
+    uint64_t len;
+    uint8_t *direct; /* dataplane's own mapping of addr[0..len), or NULL: use the backend */
+    const struct mem_backend *backend;
+    void *space; /* the backend's handle on the application */
+};
+
+/* The application's virtual address for va, which mr_check has accepted. */
+static inline uint64_t mr_host_addr(const struct mem_region *mr, uint64_t va)
+{
+    return mr->addr + (va - mr->iova);
+}
+
+/* ---- keys ---- */
+
+/*
+ * Keys are 32 bits: the upper 24 a secret permutation of (slot, generation), the lower 8 a random
+ * tag; so live keys are spread over the whole space and an old key is not soon valid again.
+ * Key 0 is never issued.
+ */
+struct mr_table {
+    uint32_t slots;        /* capacity, a power of two, at most 2^20 */
+    uint64_t secret[2];    /* from getrandom(2), or a seed in tests */
+    uint32_t next;         /* where the search for a free slot starts */
+    uint32_t used;
+    uint8_t *generation;   /* per slot */
+    struct mem_region **region; /* per slot; read by workers with acquire */
+};
+
+/* slots: capacity, rounded up to a power of two. 0 or -ENOMEM, -EINVAL (over 2^20). */
+int mr_table_init(struct mr_table *t, uint32_t slots, const uint64_t secret[2]);
+void mr_table_fini(struct mr_table *t);
+
+/*
+ * Issues a key for mr, stores it in mr->key and makes the region visible to workers. All other
+ * fields of mr must be set. `tag` is a random byte. The table borrows mr until mr_remove.
+ * Control thread. 0 or -ENOSPC.
+ */
+int mr_insert(struct mr_table *t, struct mem_region *mr, uint8_t tag);
+
+/* Makes mr's key invalid at once. The caller frees mr after the workers' next quiet point.
+ * Control thread. */
+void mr_remove(struct mr_table *t, struct mem_region *mr);
+
+/* The region with this key, or NULL. Any thread. */
+struct mem_region *mr_lookup(const struct mr_table *t, uint32_t key);
+
+/* ---- checks ---- */
+
+enum mr_fault {
+    MR_OK,
+    MR_BAD_KEY,    /* no such key */
+    MR_BAD_PD,     /* belongs to another protection domain */
+    MR_BAD_ACCESS, /* lacks a right asked for */
+    MR_BAD_RANGE,  /* not wholly inside the region (overflow-safe) */
+};
+
+/*
+ * Whether [va, va + len) may be accessed with `access` (all bits needed) under key in pd.
+ * On MR_OK *out is the region. len may be 0 (the range is then checked as a point at or below
+ * the end; callers skip the check where the specification exempts zero length, C9-88).
+ * Any thread.
+ */
+enum mr_fault mr_check(const struct mr_table *t, uint32_t key, uint32_t pd, uint64_t va,
+                       uint64_t len, uint32_t access, struct mem_region **out);
+
+/* ---- transfers ---- */
+
+#define MEM_BATCH_MAX 64
+
+/* Transfers collected to be done with few backend calls. One direction per batch. */
+struct mem_batch {
+    unsigned n;
+    struct mem_io io[MEM_BATCH_MAX];
+};
+
+static inline bool mem_batch_full(const struct mem_batch *b)
+{
+    return b->n == MEM_BATCH_MAX;
+}
+
+/*
+ * Copies local to the application: at once if the region is mapped (returns true: done), else the
+ * transfer is queued in b (returns false), which must not be full; local must stay valid until the flush.
+ * addr is an application address (mr_host_addr) already checked.
+ */
+bool mem_batch_out(struct mem_batch *b, struct mem_region *mr, uint64_t addr, const void *local,
+                   uint32_t len, uint64_t tag);
+
+/* The same from the application into local. */
+bool mem_batch_in(struct mem_batch *b, struct mem_region *mr, uint64_t addr, void *local,
+                  uint32_t len, uint64_t tag);
+
+/*
+ * Does the queued transfers, neighbours of one space in one backend call. Afterwards b->io[0..n)
+ * hold the statuses, until the caller sets b->n = 0. Returns the number of failed transfers.
+ */
+unsigned mem_batch_flush_out(struct mem_batch *b);
+unsigned mem_batch_flush_in(struct mem_batch *b);
+
+/* One 64-bit atomic on the 8-aligned application address addr (already checked); *old in host
+ * order. Atomic with respect to all other RDMA atomics of this device (IBV_ATOMIC_HCA), and to the
+ * application's CPU when the region is mapped. Returns 0, -EFAULT or -ESRCH. */
+int mem_atomic(struct mem_region *mr, uint64_t addr, enum mem_atomic_op op, uint64_t swap_add,
+               uint64_t compare, uint64_t *old);
+
+#endif

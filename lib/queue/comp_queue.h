@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The dataplane's end of a completion queue. Each worker posts into its own lane. Pure.
+ */
+#ifndef UROCE_COMP_QUEUE_H
+#define UROCE_COMP_QUEUE_H
+
+#include "queue_abi.h"
+
+#define CQ_MAX_LANES 16
+
+struct comp_queue {
+    struct cq_shared *shared;
+    uint32_t size, lanes;
+    uint32_t handle;
+    uint64_t cookie; /* the application's, in events */
+    void *owner;     /* the device's object */
+    struct {
+        uint32_t prod, cons_seen;
+        bool overrun;   /* set by an overflow; nothing is posted any more */
+        bool touched;   /* posted to since the last cq_take_event */
+        bool solicited; /* one of those was solicited or unsuccessful */
+    } lane[CQ_MAX_LANES];
+};
+
+/* Sets up the private end over a zeroed segment of cq_segment_bytes(size, lanes). size: a power of two. */
+void comp_queue_init(struct comp_queue *cq, struct cq_shared *shared, uint32_t size,
+                     uint32_t lanes);
+
+/*
+ * Posts *e (all fields but seq) into `lane`. solicited: the completion was asked to raise an event.
+ * Returns 0, or -ENOSPC when the ring is full or the application's index makes no sense: the queue
+ * is overrun from then on (C11-39: CQ error). The lane's worker.
+ */
+int cq_post(struct comp_queue *cq, uint32_t lane, const struct cqe *e, bool solicited);
+
+/*
+ * After a burst of posts: whether an event is due. Clears `touched`, and disarms the queue if so.
+ * The lane's worker.
+ */
+bool cq_take_event(struct comp_queue *cq, uint32_t lane);
+
+/* ---- the application's end ---- */
+
+struct cq_reader {
+    struct cq_shared *shared;
+    uint32_t size, lanes;
+    uint32_t next_lane;
+    uint32_t cons[CQ_MAX_LANES];
+};
+
+/* The next completion, or NULL when there is none. Valid until cq_reader_advance. One thread at a time. */
+const struct cqe *cq_reader_peek(struct cq_reader *r);
+
+/* Gives the entry that cq_reader_peek returned back to the dataplane. */
+void cq_reader_advance(struct cq_reader *r);
+
+/* Arms the queue (enum cq_arm): one event for the next (solicited) completion. Arming for any completion is
+ * not weakened by a later arming for solicited ones. Any thread. */
+void cq_reader_arm(struct cq_reader *r, enum cq_arm arm);
+
+#endif

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The control protocol between an application and uroced: SOCK_SEQPACKET on a unix socket, one request,
+ * one reply, each a struct ctl_msg of fixed size; file descriptors by SCM_RIGHTS. One connection per
+ * opened device context; when it closes, for whatever reason, all its objects are destroyed.
+ *
+ * The daemon answers every well-formed message with the same type and seq and a status: 0 or a negative errno.
+ * A message of the wrong size, magic or version is answered with -EPROTO (magic, size) or
+ * -EPROTONOSUPPORT (version; the reply carries the daemon's), and the connection closed. An unknown type gets
+ * -EOPNOTSUPP. A client that does not take its replies is disconnected.
+ *
+ * All numbers little-endian; reserved bytes zero. Handles are the daemon's, valid on their connection only.
+ */
+#ifndef UROCE_CTL_MSG_H
+#define UROCE_CTL_MSG_H
+
+#include "qp_attr.h"
+
+#define CTL_MAGIC        UINT32_C(0x434f5255) /* "UROC" */
+#define CTL_VERSION      1
+#define CTL_MSG_SIZE     512
+#define CTL_MAX_FDS      4
+#define CTL_NAME_MAX     64
+#define CTL_SOCKET_ENV   "UROCE_SOCKET"
+/* Default socket paths, in this order: root's, then the user's ($XDG_RUNTIME_DIR/uroce.sock). */
+#define CTL_SOCKET_SYSTEM "/run/uroce.sock"
+#define CTL_SOCKET_USER   "uroce.sock"
+
+enum ctl_type {
+    CTL_QUERY_DEVICE = 1, /* device -> device; -ENODEV past the last */
+    CTL_QUERY_PORT,       /* port -> port */
+    CTL_QUERY_GID,        /* gid -> gid; -EINVAL past the table, -ENOENT for an empty slot */
+    CTL_OPEN,             /* open -> open + fds: context segment, wake segment, async events socket */
+    CTL_ALLOC_PD,         /* -> handle */
+    CTL_DEALLOC_PD,       /* handle; -EBUSY while in use */
+    CTL_REG_MR,           /* reg_mr (+ fd) -> reg_mr */
+    CTL_DEREG_MR,         /* handle */
+    CTL_CREATE_CHANNEL,   /* -> handle + fd: SEQPACKET socket with 8-byte records, the cookie of a CQ */
+    CTL_DESTROY_CHANNEL,  /* handle; -EBUSY while CQs use it */
+    CTL_CREATE_CQ,        /* create_cq -> create_cq + fd: the CQ's segment */
+    CTL_DESTROY_CQ,       /* handle; -EBUSY while QPs use it */
+    CTL_CREATE_QP,        /* create_qp -> create_qp + fd: the QP's segment */
+    CTL_MODIFY_QP,        /* modify_qp -> modify_qp */
+    CTL_QUERY_QP,         /* handle -> query_qp */
+    CTL_DESTROY_QP,       /* handle */
+    CTL_CREATE_AH,        /* create_ah -> create_ah */
+    CTL_DESTROY_AH,       /* handle */
+    CTL_SHOW,             /* show -> show + fd: a memfd of `length` bytes of JSON */
+};
+
+struct ctl_device {
+    uint32_t index; /* request */
+    uint32_t ports;
+    char name[CTL_NAME_MAX];
+    char fw_version[32];
+    uint64_t node_guid; /* big-endian word */
+    uint32_t vendor_id, vendor_part_id, hw_version;
+    uint32_t max_qp, max_qp_wr, max_sge, max_inline, max_cq, max_cqe, max_mr, max_pd, max_ah;
+    uint32_t max_qp_rd_atom, max_qp_init_rd_atom;
+    uint64_t max_mr_size;
+    uint32_t workers; /* = completion vectors */
+};
+
+struct ctl_port {
+    uint32_t port;  /* request: 1-based */
+    uint32_t state; /* enum ibv_port_state: 1 down, 4 active */
+    uint32_t max_mtu, active_mtu; /* enum ibv_mtu */
+    uint32_t gid_tbl_len, pkey_tbl_len;
+    uint32_t speed_mbps;
+    uint8_t mac[6];
+    char netdev[16];
+};
+
+struct ctl_gid {
+    uint32_t port, index; /* request */
+    uint8_t gid[16];
+    uint32_t type; /* enum gid_type */
+    uint32_t ifindex;
+};
+
+struct ctl_open {
+    uint32_t device; /* request: index */
+    uint32_t workers;
+    uint32_t pid;       /* the daemon's, for PR_SET_PTRACER */
+    uint32_t reserved;
+};
+
+enum ctl_mr_flag {
+    CTL_MR_FD = 1 << 0, /* the message carries a memfd sealed against shrinking that backs the range at fd_offset */
+};
+
+struct ctl_reg_mr {
+    uint32_t pd, access;
+    uint64_t addr, length, iova;
+    uint32_t flags; /* enum ctl_mr_flag */
+    uint32_t reserved;
+    uint64_t fd_offset;
+    /* reply */
+    uint32_t handle, lkey, rkey;
+    uint32_t mapped; /* 1: reached by mapping, 0: by copying */
+};
+
+struct ctl_create_cq {
+    uint32_t cqe;     /* wanted; reply: given (a power of two) */
+    uint32_t channel; /* handle, or 0 */
+    uint32_t vector;
+    uint32_t handle, lanes; /* reply */
+    uint32_t reserved;
+    uint64_t cookie; /* what events carry */
+    uint64_t segment_bytes;
+};
+
+struct ctl_create_qp {
+    uint32_t pd, send_cq, recv_cq, type; /* enum qp_type */
+    uint32_t sq_sig_all, uidx;
+    struct qp_caps caps; /* wanted; reply: given, each at least what was wanted */
+    /* reply */
+    uint32_t qpn; /* also the handle */
+    uint32_t worker, db_slot;
+    uint32_t sq_size, sq_stride, rq_size, rq_stride;
+    uint64_t sq_off, rq_off, segment_bytes;
+};
+
+struct ctl_modify_qp {
+    uint32_t qpn, mask; /* enum qp_attr_mask */
+    struct qp_attr attr;
+};
+
+struct ctl_query_qp {
+    uint32_t qpn;
+    uint32_t sq_sig_all;
+    struct qp_attr attr;
+    struct qp_caps caps;
+};
+
+struct ctl_create_ah {
+    uint32_t pd;
+    struct ah_attr attr;
+    uint32_t handle; /* reply */
+    uint8_t dmac[6];
+    uint16_t vlan;
+};
+
+enum ctl_show_what {
+    CTL_SHOW_ALL = 0,
+};
+
+struct ctl_show {
+    uint32_t what; /* enum ctl_show_what */
+    uint32_t reserved;
+    uint64_t length; /* reply */
+};
+
+struct ctl_msg {
+    uint32_t magic;
+    uint16_t version;
+    uint16_t type; /* enum ctl_type */
+    uint32_t seq;
+    int32_t status; /* reply: 0 or a negative errno */
+    union {
+        uint32_t handle;
+        struct ctl_device device;
+        struct ctl_port port;
+        struct ctl_gid gid;
+        struct ctl_open open;
+        struct ctl_reg_mr reg_mr;
+        struct ctl_create_cq create_cq;
+        struct ctl_create_qp create_qp;
+        struct ctl_modify_qp modify_qp;
+        struct ctl_query_qp query_qp;
+        struct ctl_create_ah create_ah;
+        struct ctl_show show;
+        uint8_t bytes[CTL_MSG_SIZE - 16];
+    };
+};
+_Static_assert(sizeof(struct ctl_msg) == CTL_MSG_SIZE, "ctl_msg is ABI");
+
+/* A record on the async events socket; the layout of the kernel's. */
+struct ctl_async_event {
+    uint64_t element; /* QP: its uidx; CQ: its cookie; port: its number */
+    uint32_t type;    /* enum ibv_event_type */
+    uint32_t reserved;
+};
+
+/* Sends m with nfds descriptors (at most CTL_MAX_FDS), without raising SIGPIPE. flags: MSG_DONTWAIT or 0.
+ * 0 or a negative errno (-EAGAIN: the peer does not read). Any thread; the caller serialises. */
+int ctl_send(int sock, const struct ctl_msg *m, const int *fds, unsigned nfds, int flags);
+
+/*
+ * Receives one message into *m and up to CTL_MAX_FDS descriptors (close-on-exec) into fds, their number into
+ * *nfds. Returns 0; -ECONNRESET at end of file; -EPROTO for another size, truncation or too many descriptors (all are
+ * then closed); -EPROTO for a wrong magic; -EPROTONOSUPPORT for a wrong version (with *m filled; descriptors closed); or
+ * another negative errno.
+ */
+int ctl_recv(int sock, struct ctl_msg *m, int fds[CTL_MAX_FDS], unsigned *nfds, int flags);
+
+#endif

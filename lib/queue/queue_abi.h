@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What an application and the dataplane share in memory: work queue entries, completions and
+ * doorbells. This is an ABI between processes: fixed sizes, no pointers, little-endian.
+ *
+ * Trust: the dataplane copies each entry once into private memory and checks the copy; it
+ * never reads a shared word twice to decide one thing. The application trusts the dataplane.
+ *
+ * Memory order is stated beside each index. "release/acquire" is enough for the rings; the doorbell
+ * and arming words need sequential consistency (store, fence, load on both sides), as said there.
+ */
+#ifndef UROCE_QUEUE_ABI_H
+#define UROCE_QUEUE_ABI_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "common.h"
+
+/* ---- work requests ---- */
+
+/* Numeric values of enum ibv_wr_opcode. */
+enum sqe_op {
+    SQE_WRITE = 0,
+    SQE_WRITE_IMM = 1,
+    SQE_SEND = 2,
+    SQE_SEND_IMM = 3,
+    SQE_READ = 4,
+    SQE_CMP_SWP = 5,
+    SQE_FETCH_ADD = 6,
+    SQE_LOCAL_INV = 7,
+    SQE_BIND_MW = 8,
+    SQE_SEND_INV = 9,
+    SQE_FLUSH = 14,
+    SQE_ATOMIC_WRITE = 15,
+};
+
+/* Numeric values of enum ibv_send_flags. */
+enum sqe_flag {
+    SQE_FENCE = 1 << 0,
+    SQE_SIGNALED = 1 << 1,
+    SQE_SOLICITED = 1 << 2,
+    SQE_INLINE = 1 << 3,
+};
+
+/* The layout of struct ibv_sge. */
+struct sge {
+    uint64_t addr;
+    uint32_t length;
+    uint32_t lkey;
+};
+
+/* A send queue entry: this header, then num_sge SGEs, or inline_len bytes when SQE_INLINE is set. */
+struct sqe {
+    uint64_t wr_id;
+    uint8_t opcode; /* enum sqe_op */
+    uint8_t flags;  /* enum sqe_flag */
+    uint8_t num_sge;
+    uint8_t reserved;
+    uint32_t imm; /* immediate data (the application's big-endian word as it is), or the R_Key to invalidate */
+    uint64_t remote_addr;
+    uint32_t rkey;
+    uint32_t inline_len;
+    union {
+        struct {
+            uint64_t compare_add, swap;
+        } atomic;
+        struct {
+            uint32_t ah, remote_qpn, remote_qkey;
+        } ud;
+        struct {
+            uint32_t remote_srqn;
+        } xrc;
+        uint64_t words[4];
+    };
+};
+_Static_assert(sizeof(struct sqe) == 64, "sqe is ABI");
+
+/* A receive queue entry: this header, then num_sge SGEs. */
+struct rqe {
+    uint64_t wr_id;
+    uint32_t num_sge;
+    uint32_t reserved;
+};
+_Static_assert(sizeof(struct rqe) == 16, "rqe is ABI");
+
+#define QUEUE_MAX_SGE     32
+#define QUEUE_MAX_INLINE  512
+#define QUEUE_MAX_WR      16384
+#define QUEUE_MAX_CQE     65536
+
+/* Bytes between send queue entries for these capabilities: a multiple of 64. */
+static inline uint32_t sqe_stride(uint32_t max_sge, uint32_t max_inline)
+{
+    uint32_t body = max_of(max_sge * (uint32_t)sizeof(struct sge), max_inline);
+
+    return (uint32_t)round_up(sizeof(struct sqe) + body, 64);
+}
+
+/* Bytes between receive queue entries: a multiple of 32. */
+static inline uint32_t rqe_stride(uint32_t max_sge)
+{
+    return (uint32_t)round_up(sizeof(struct rqe) + max_sge * sizeof(struct sge), 32);
+}
+
+/*
+ * The start of a queue pair's segment; the rings follow at the offsets that CTL_CREATE_QP returned.
+ * Ring sizes are powers of two. An index counts entries since creation, modulo 2^32; entry i lies at
+ * ring + (i & (size - 1)) * stride. The application never has more than `size` entries
+ * outstanding; it learns from completions (struct cqe, wqe) that entries are free again. Moving a QP to
+ * RESET sets both indices to 0 on both sides.
+ */
+struct qp_shared {
+    /* Application -> dataplane. The application writes entries, then stores with release; the
+     * dataplane loads with acquire, then reads entries. */
+    CACHE_ALIGNED _Atomic uint32_t sq_prod;
+    CACHE_ALIGNED _Atomic uint32_t rq_prod;
+};
+
+/* ---- completions ---- */
+
+/* Numeric values of enum ibv_wc_status. */
+enum wc_status {
+    WC_SUCCESS = 0,
+    WC_LOC_LEN_ERR = 1,
+    WC_LOC_QP_OP_ERR = 2,
+    WC_LOC_PROT_ERR = 4,
+    WC_WR_FLUSH_ERR = 5,
+    WC_MW_BIND_ERR = 6,
+    WC_BAD_RESP_ERR = 7,
+    WC_LOC_ACCESS_ERR = 8,
+    WC_REM_INV_REQ_ERR = 9,
+    WC_REM_ACCESS_ERR = 10,
+    WC_REM_OP_ERR = 11,
+    WC_RETRY_EXC_ERR = 12,
+    WC_RNR_RETRY_EXC_ERR = 13,
+    WC_REM_ABORT_ERR = 16,
+    WC_FATAL_ERR = 19,
+    WC_RESP_TIMEOUT_ERR = 20,
+    WC_GENERAL_ERR = 21,
+};
+
+/* Numeric values of enum ibv_wc_opcode. */
+enum wc_opcode {
+    WC_SEND = 0,
+    WC_RDMA_WRITE = 1,
+    WC_RDMA_READ = 2,
+    WC_COMP_SWAP = 3,
+    WC_FETCH_ADD = 4,
+    WC_BIND_MW = 5,
+    WC_LOCAL_INV = 6,
+    WC_FLUSH = 8,
+    WC_ATOMIC_WRITE = 9,
+    WC_RECV = 128,
+    WC_RECV_RDMA_WITH_IMM = 129,
+};
+
+/* Numeric values of enum ibv_wc_flags. */
+enum wc_flag {
+    WC_GRH = 1 << 0,
+    WC_WITH_IMM = 1 << 1,
+    WC_WITH_INV = 1 << 3,
+};
+
+struct cqe {
+    uint64_t wr_id;
+    uint64_t timestamp; /* dataplane clock, ns */
+    uint32_t qpn;
+    uint32_t src_qpn;
+    uint32_t byte_len;
+    uint32_t imm; /* immediate data, big-endian word as it came, or the invalidated R_Key */
+    uint32_t uidx;  /* the application's own number of the queue pair (CTL_CREATE_QP) */
+    uint32_t vendor_err;
+    uint32_t pkey_index;
+    uint32_t wqe;   /* index of the completed entry: entries up to it are free again */
+    uint8_t status; /* enum wc_status */
+    uint8_t opcode; /* enum wc_opcode */
+    uint8_t wc_flags;
+    uint8_t sl;
+    uint16_t vlan;
+    uint8_t smac[6];
+    /* Dataplane -> application: index + 1 of this entry, stored last with release; the application
+     * loads it with acquire and takes the entry when it equals its consumer index + 1. */
+    _Atomic uint32_t seq;
+};
+_Static_assert(sizeof(struct cqe) == 64, "cqe is ABI");
+
+enum cq_arm {
+    CQ_ARM_NONE = 0,
+    CQ_ARM_NEXT = 1,
+    CQ_ARM_SOLICITED = 2, /* solicited or unsuccessful completions only */
+};
+
+/* The start of a completion queue's segment; then `lanes` lanes, one per worker. */
+struct cq_shared {
+    /*
+     * Application arms: store arm, then a seq_cst fence, then (verbs rule) polls once more. Dataplane:
+     * stores entries, then a seq_cst fence, then loads arm; whoever exchanges it to CQ_ARM_NONE
+     * sends the one event.
+     */
+    CACHE_ALIGNED _Atomic uint32_t arm;
+};
+
+struct cq_lane {
+    /* Application -> dataplane: entries consumed; store with release after reading them. The dataplane loads
+     * it with acquire, only when the ring seems full. */
+    CACHE_ALIGNED _Atomic uint32_t cons;
+    CACHE_ALIGNED struct cqe entry[]; /* size entries, a power of two */
+};
+
+static inline size_t cq_lane_bytes(uint32_t size)
+{
+    return sizeof(struct cq_lane) + (size_t)size * sizeof(struct cqe);
+}
+
+static inline size_t cq_segment_bytes(uint32_t size, uint32_t lanes)
+{
+    return sizeof(struct cq_shared) + lanes * cq_lane_bytes(size);
+}
+
+static inline struct cq_lane *cq_lane_at(struct cq_shared *cq, uint32_t size, uint32_t lane)
+{
+    return (struct cq_lane *)((char *)(cq + 1) + lane * cq_lane_bytes(size));
+}
+
+/* ---- doorbells ---- */
+
+#define DB_LEAVES    64u
+#define DB_SLOTS     (64u * 64u * 64u) /* queue pairs of one application on one worker */
+
+/*
+ * Which of an application's queue pairs have new send work, for one worker: a bit per queue pair
+ * in three levels, so that an idle application costs the worker one load. All accesses
+ * are seq_cst; see doorbell.h for the order of setting and taking.
+ */
+struct doorbells {
+    /* The worker sets it to 1 before it sleeps; the poster that exchanges it to 0 wakes. */
+    CACHE_ALIGNED _Atomic uint32_t worker_armed;
+    CACHE_ALIGNED _Atomic uint64_t top;
+    CACHE_ALIGNED _Atomic uint64_t mid[64];
+    CACHE_ALIGNED _Atomic uint64_t leaf[64 * 64];
+};
+
+/* One application's context segment (CTL_OPEN). */
+struct ctx_shared {
+    /* Dataplane -> application: pauses between polls before yielding; 0: yield at each empty poll. Relaxed. */
+    CACHE_ALIGNED _Atomic uint32_t spin_limit;
+    /* Application -> dataplane: counts its empty polls, so that pollers can be counted. Relaxed. */
+    CACHE_ALIGNED _Atomic uint32_t polls;
+    /* Application -> dataplane: 1 while a thread is blocked in a poll; a futex word. The dataplane
+     * exchanges it to 0 after posting completions and wakes. seq_cst, as worker_armed. */
+    CACHE_ALIGNED _Atomic uint32_t app_armed;
+    CACHE_ALIGNED struct doorbells worker[]; /* one per worker */
+};
+
+/* The wake segment, the same for all applications: one futex word per worker, on which it sleeps. A
+ * waker adds 1 and calls futex wake. It decides nothing else: a hostile value costs at most the
+ * worker's safety tick. */
+struct wake_shared {
+    struct {
+        CACHE_ALIGNED _Atomic uint32_t word;
+    } worker[1];
+};
+
+static inline size_t ctx_segment_bytes(uint32_t workers)
+{
+    return sizeof(struct ctx_shared) + workers * sizeof(struct doorbells);
+}
+
+#endif

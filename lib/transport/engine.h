@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The transport engine: the queue pairs that one worker owns on one port. It takes received frames,
+ * doorbells and the time, and fills frames when asked; it does no I/O, asks for no clock, and
+ * allocates nothing per packet. uroced, the tests' simulator and the replayer are its hosts.
+ *
+ * Threads: every function on an engine is called by one thread at a time, its worker. Other threads
+ * reach a queue pair only by asking that worker.
+ */
+#ifndef UROCE_ENGINE_H
+#define UROCE_ENGINE_H
+
+#include "comp_queue.h"
+#include "counter.h"
+#include "drop.h"
+#include "encap.h"
+#include "frame.h"
+#include "mem.h"
+#include "qp_attr.h"
+#include "work_queue.h"
+
+struct engine;
+struct qp;
+
+/* Events of the verbs API that a queue pair can raise: numeric values of enum ibv_event_type. */
+enum qp_event {
+    QP_EVENT_CQ_ERR = 0,
+    QP_EVENT_QP_FATAL = 1,
+    QP_EVENT_QP_REQ_ERR = 2,
+    QP_EVENT_QP_ACCESS_ERR = 3,
+    QP_EVENT_COMM_EST = 4,
+    QP_EVENT_SQ_DRAINED = 5,
+    QP_EVENT_LAST_WQE_REACHED = 16,
+};
+
+/* What the engine tells its host, during calls into it; the host only notes it and returns. */
+struct engine_host {
+    void *ctx;
+    /* A completion event is due on cq (it was armed). */
+    void (*cq_event)(void *ctx, struct comp_queue *cq);
+    /* cq got completions in this burst: wake a poller that blocks. May be NULL. */
+    void (*cq_posted)(void *ctx, struct comp_queue *cq);
+    /* An affiliated asynchronous event. cq is set for QP_EVENT_CQ_ERR, else qp. */
+    void (*async_event)(void *ctx, struct qp *qp, struct comp_queue *cq, enum qp_event event);
+};
+
+/* ---- queue pair table, shared by the engines of a device ---- */
+
+#define QPN_FIRST 0x10u
+#define QP_TABLE_SLOTS (1u << 17)
+
+/* Control thread writes, workers read. A removed queue pair is freed after the workers' next quiet point. */
+struct qp_table;
+
+struct qp_table *qp_table_create(void); /* NULL: out of memory */
+void qp_table_destroy(struct qp_table *t);
+/* Any thread. */
+struct qp *qp_table_lookup(const struct qp_table *t, uint32_t qpn);
+
+/* ---- engine ---- */
+
+struct engine_config {
+    const struct encap_port *port;
+    const struct mr_table *mrs;
+    struct qp_table *qps;
+    struct engine_host host;
+    uint32_t lane;         /* the CQ lane this worker posts into */
+    uint32_t max_inflight; /* packets a requester may have unacknowledged; 0: 128 */
+    bool any_icrc;         /* fuzzing: accept any ICRC */
+};
+
+/* NULL: out of memory. The configuration is copied; what it points to must outlive the engine. */
+struct engine *engine_create(const struct engine_config *config);
+/* All its queue pairs must be destroyed. */
+void engine_destroy(struct engine *e);
+
+/*
+ * Receives n frames (at most FRAME_BURST). They may be given back when it returns. Completions are
+ * posted and host callbacks made before it returns. now must not go back.
+ */
+void engine_rx(struct engine *e, struct frame *frames, unsigned n, ns_t now);
+
+/*
+ * Fills up to n lent frames (room at least ENCAP_MAX_LEN + PKT_MAX_HEADER + path MTU + 8) with packets to be
+ * sent in this order, sets their len, and returns how many it filled.
+ */
+unsigned engine_tx(struct engine *e, struct frame *frames, unsigned n, ns_t now);
+
+/* Whether engine_tx would be asked in vain (no packet is ready). A hint that may be wrongly true. */
+bool engine_wants_tx(const struct engine *e);
+
+/* The application rang qp's doorbell. */
+void engine_doorbell(struct engine *e, struct qp *qp, ns_t now);
+
+/* The time of the next timer, or NS_NEVER; engine_timers runs those due. */
+ns_t engine_next_timer(const struct engine *e);
+void engine_timers(struct engine *e, ns_t now);
+
+/* Counters of an engine; single writer. */
+struct engine_counters {
+    counter_t rx_packets, rx_bytes, rx_delivered, tx_packets, tx_bytes;
+    counter_t drop[DROP_COUNT];
+};
+const struct engine_counters *engine_counters(const struct engine *e);
+
+/* ---- queue pairs ---- */
+
+struct qp_init {
+    uint32_t type; /* QPT_RC */
+    uint32_t pd;
+    bool sq_sig_all;
+    uint32_t uidx;
+    struct comp_queue *send_cq, *recv_cq;
+    struct work_queue sq, rq; /* private ends over the application's segment */
+    struct qp_caps caps;
+    void *owner; /* the device's object */
+};
+
+/*
+ * Creates a queue pair in RESET, gives it a QPN and enters it into the table. Control thread; the worker must
+ * be told of it (engine_qp_attach) before anything else. NULL and *err: -ENOMEM, -ENOSPC (no QPN),
+ * -EOPNOTSUPP (type).
+ */
+struct qp *qp_create(struct qp_table *t, const struct qp_init *init, int *err);
+/* Frees a queue pair that was detached and removed. Control thread, after the workers' quiet point. */
+void qp_free(struct qp *qp);
+
+/* The worker takes, or gives up, ownership. Detaching removes the queue pair from the table, stops all timers and
+ * transmission and posts nothing. */
+void engine_qp_attach(struct engine *e, struct qp *qp);
+void engine_qp_detach(struct engine *e, struct qp *qp);
+
+/*
+ * Changes attributes and state (volume 1, 10.3.1 and table 91). av is the resolved address vector when mask has
+ * QPA_AV (its udp_sport is set here by the kernel rule), else NULL. max_mtu: the port's active MTU code.
+ * Returns 0, -EINVAL (transition, missing or excess attributes, values out of range), -EOPNOTSUPP (alternate
+ * path). The owner worker.
+ */
+int engine_qp_modify(struct engine *e, struct qp *qp, const struct qp_attr *attr, uint32_t mask,
+                     const struct address_vector *av, uint32_t max_mtu, ns_t now);
+
+/* Current attributes. The owner worker. */
+void engine_qp_query(const struct qp *qp, struct qp_attr *attr);
+
+/* Puts the queue pair into the error state: work is flushed. The owner worker. */
+void engine_qp_error(struct engine *e, struct qp *qp, ns_t now);
+
+uint32_t qp_number(const struct qp *qp);
+void *qp_owner(const struct qp *qp);
+uint32_t qp_uidx(const struct qp *qp);
+enum qp_state qp_current_state(const struct qp *qp); /* any thread: may be out of date */
+const struct address_vector *qp_address_vector(const struct qp *qp);
+const struct qp_caps *qp_capabilities(const struct qp *qp);
+
+/* Per queue pair counters (names as the Linux rxe and mlx5 hw_counters where they exist). */
+#define QP_COUNTERS(X)                                                                             \
+    X(tx_packets) X(tx_bytes) X(rx_packets) X(rx_bytes) X(retransmits) X(timeouts)                 \
+    X(rnr_nak_sent) X(rnr_nak_rcvd) X(seq_nak_sent) X(seq_nak_rcvd) X(duplicate_request)           \
+    X(out_of_sequence) X(implied_nak_seq_err) X(remote_access_err) X(remote_invalid_request)       \
+    X(remote_operational_err) X(local_protection_err) X(retry_exceeded) X(rnr_retry_exceeded)
+struct qp_counters {
+#define X(name) counter_t name;
+    QP_COUNTERS(X)
+#undef X
+};
+const struct qp_counters *qp_counters(const struct qp *qp);
+
+#endif
