@@ -10,9 +10,9 @@
 #include "gid.h"
 #include "icrc.h"
 
-#define ROCE_UDP_PORT   4791
-#define ROCE_ETHERTYPE  0x8915
-#define ENCAP_MAX_LEN   (14 + 4 + 40 + 8) /* Ethernet, 802.1Q, IPv6, UDP */
+#define ROCE_UDP_PORT  4791
+#define ROCE_ETHERTYPE 0x8915
+#define ENCAP_MAX_LEN  (14 + 4 + 40 + 8) /* Ethernet, 802.1Q, IPv6, UDP */
 
 /* What a port accepts: its address and its GID table. */
 struct encap_port {
@@ -31,19 +31,23 @@ struct encap_view {
     uint16_t udp_sport; /* 0 for RoCEv1 */
     uint16_t ip_id;
     union gid sgid, dgid;
-    int16_t gid_index;   /* the destination's entry in the GID table; -1 when promiscuous */
-    const uint8_t *l3;   /* network header */
-    uint32_t l3_len;     /* bytes from the network header through the ICRC */
-    const uint8_t *bth;  /* transport packet */
-    uint32_t bth_len;    /* bytes from the BTH through the ICRC */
+    /* The destination's entry in the GID table; for a multicast destination the first entry of the
+     * same type, VLAN and IP version; -1 when promiscuous. */
+    int16_t gid_index;
+    const uint8_t *l3;  /* network header */
+    uint32_t l3_len;    /* bytes from the network header through the ICRC */
+    const uint8_t *bth; /* transport packet */
+    uint32_t bth_len;   /* bytes from the BTH through the ICRC */
 };
 
 /*
- * Takes the outer headers of the len bytes at frame apart and checks them (CA17-3 to CA17-12, A17.3.4,
- * A17.4.4). Ethernet padding behind the IP length is ignored. Returns DROP_NONE and fills *v,
- * or the reason, in this order of checking: truncated, not_our_mac, not_roce, bad_ip_header,
- * ip_fragment, udp_length, wrong_destination. The UDP checksum is not looked at (the ICRC covers
- * more); the UDP source port may be any.
+ * Takes the outer headers of the len bytes at frame apart and checks them (CA17-3 to CA17-12,
+ * A17.3.4, A17.4.4). Ethernet padding behind the IP length is ignored. Returns DROP_NONE and fills
+ * *v, or the reason, in this order of checking: truncated, not_our_mac, not_roce, bad_ip_header,
+ * ip_fragment, udp_length, wrong_destination (lengths are checked where they are met, so truncated
+ * may come later). The UDP checksum is not looked at (the ICRC covers more); the UDP source port
+ * may be any. Group MACs pass only with the multicast address that they are derived from; whether a
+ * queue pair has joined that group is for the caller. A tag with VLAN id 0 counts as none.
  */
 enum drop encap_rx(struct encap_view *v, const uint8_t *frame, size_t len,
                    const struct encap_port *port);
@@ -64,8 +68,8 @@ struct address_vector {
 /* The outer headers of a flow, made once; the lengths and checksums come per packet. */
 struct encap_template {
     uint8_t bytes[ENCAP_MAX_LEN + 2];
-    uint8_t len;    /* offset of the BTH */
-    uint8_t l3_off; /* offset of the network header */
+    uint8_t len;     /* offset of the BTH */
+    uint8_t l3_off;  /* offset of the network header */
     uint8_t l3_kind; /* enum icrc_l3 */
     uint16_t ip_sum; /* IPv4: folded sum of the constant words */
 };

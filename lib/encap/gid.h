@@ -24,8 +24,8 @@ enum gid_type {
     GID_TYPE_ROCE_V2 = 2,
 };
 
-#define GID_TABLE_MAX  32
-#define VLAN_NONE      0xFFFF
+#define GID_TABLE_MAX 32
+#define VLAN_NONE     0xFFFF
 
 struct gid_entry {
     union gid gid;
@@ -79,7 +79,8 @@ int gid_parse(union gid *g, const char *text);
 /* Writes the address as people write it (IPv4 dotted, IPv6 compressed) into out[46]. */
 void gid_format(char out[46], const union gid *g);
 
-/* Appends an entry. Returns its index, -EEXIST (same gid, type and vlan), -ENOSPC. */
+/* Adds an entry, valid, in the first emptied slot or behind the last. Returns its index,
+ * -EEXIST (same gid, type and vlan), -ENOSPC. */
 int gid_table_add(struct gid_table *t, const struct gid_entry *entry);
 
 /* The index of a valid entry with this address, type and VLAN, or -ENOENT. */

@@ -22,6 +22,9 @@ struct neighbour_table {
 /* Adds or replaces a static entry. Returns 0 or -ENOSPC. */
 int neighbour_add(struct neighbour_table *t, const union gid *addr, const uint8_t mac[6]);
 
+/* The MAC that frames to a multicast GID carry: 01:00:5E and 23 bits, or 33:33 and 32 bits. */
+void neighbour_multicast_mac(const union gid *group, uint8_t mac[6]);
+
 /*
  * The MAC for addr: derived for multicast (01:00:5E, 33:33), else from the table.
  * Returns 0 or -EHOSTUNREACH.

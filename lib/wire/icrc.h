@@ -17,7 +17,8 @@ enum icrc_l3 {
     ICRC_GRH,  /* RoCEv1: 40 */
 };
 
-/* The ICRC of len bytes at l3 (network header to the last pad byte; at least the headers and BTH). */
+/* The ICRC of len bytes at l3 (network header to the last pad byte; at least the headers and BTH).
+ */
 uint32_t icrc_compute(enum icrc_l3 kind, const uint8_t *l3, size_t len);
 
 /* The same by a bit-at-a-time loop over a masked copy: slow, obvious, for tests. */
@@ -26,7 +27,8 @@ uint32_t icrc_reference(enum icrc_l3 kind, const uint8_t *l3, size_t len);
 /* Computes the ICRC of len bytes at l3 and stores it at l3 + len. */
 void icrc_seal(enum icrc_l3 kind, uint8_t *l3, size_t len);
 
-/* Whether the last four of len bytes at l3 are the ICRC of those before. False if len is too short. */
+/* Whether the last four of len bytes at l3 are the ICRC of those before. False if len is too short.
+ */
 bool icrc_verify(enum icrc_l3 kind, const uint8_t *l3, size_t len);
 
 #endif

@@ -49,9 +49,9 @@ enum pkt_op {
     OP_FLUSH = 0x1C,
     OP_ATOMIC_WRITE = 0x1D,
 };
-#define PKT_OP_MASK      0x1F
-#define OPCODE_CNP       0x81
-#define OPCODE(svc, op)  ((uint8_t)((svc) | (op)))
+#define PKT_OP_MASK     0x1F
+#define OPCODE_CNP      0x81
+#define OPCODE(svc, op) ((uint8_t)((svc) | (op)))
 
 /* What kind of message a packet belongs to. */
 enum pkt_kind {

@@ -14,20 +14,20 @@
 #include "opcode.h"
 #include "psn.h"
 
-#define BTH_LEN          12
-#define ICRC_LEN         4
-#define PKT_MAX_HEADER   (BTH_LEN + 4 + 28 + 4) /* the longest: BTH XRCETH AtomicETH, with slack */
-#define PKT_MTU_MIN      256
-#define PKT_MTU_MAX      4096
-#define PKEY_DEFAULT     0xFFFF
+#define BTH_LEN        12
+#define ICRC_LEN       4
+#define PKT_MAX_HEADER (BTH_LEN + 4 + 28 + 4) /* the longest: BTH XRCETH AtomicETH, with slack */
+#define PKT_MTU_MIN    256
+#define PKT_MTU_MAX    4096
+#define PKEY_DEFAULT   0xFFFF
 
 /* AETH syndrome (volume 1, 9.7.5.1.2): bits 6:5 the class, 4:0 credit, timer or NAK code. */
-#define AETH_CLASS_MASK    0x60
-#define AETH_ACK           0x00
-#define AETH_RNR           0x20
-#define AETH_NAK           0x60
-#define AETH_VALUE_MASK    0x1F
-#define AETH_CREDIT_NONE   0x1F /* no end-to-end credits */
+#define AETH_CLASS_MASK  0x60
+#define AETH_ACK         0x00
+#define AETH_RNR         0x20
+#define AETH_NAK         0x60
+#define AETH_VALUE_MASK  0x1F
+#define AETH_CREDIT_NONE 0x1F /* no end-to-end credits */
 enum nak_code {
     NAK_PSN_SEQUENCE = 0,
     NAK_INVALID_REQUEST = 1,

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Sizes and numbers of the outer headers, shared by encap_rx.c and encap_tx.c only. */
+#ifndef UROCE_ENCAP_LAYOUT_H
+#define UROCE_ENCAP_LAYOUT_H
+
+#include <stdint.h>
+
+#include "bytes.h"
+
+#define ETH_LEN  14
+#define VLAN_LEN 4
+#define IPV4_LEN 20
+#define IPV6_LEN 40 /* and the GRH */
+#define UDP_LEN  8
+
+#define ETHERTYPE_IPV4 0x0800
+#define ETHERTYPE_VLAN 0x8100
+#define ETHERTYPE_IPV6 0x86DD
+
+#define VLAN_ID_MASK       0x0FFF
+#define VLAN_ID_RESERVED   0x0FFF
+#define IPV4_VERSION_IHL   0x45
+#define IPV4_DF            0x4000
+#define IPV4_FRAGMENT_MASK 0x3FFF /* more fragments, or an offset */
+#define IPV4_OFFSET_MASK   0x1FFF
+#define IP_PROTO_UDP       17
+#define IPV6_NEXT_FRAGMENT 44
+#define GRH_NEXT_BTH       0x1B
+#define ECN_MASK           0x03
+#define FLOW_LABEL_MASK    UINT32_C(0xFFFFF)
+
+/* Folds a sum of up to 65536 16-bit words to 16 bits with end-around carry. */
+static inline uint16_t sum_fold(uint32_t sum)
+{
+    sum = (sum & 0xFFFF) + (sum >> 16);
+    return (uint16_t)(sum + (sum >> 16));
+}
+
+/* The folded sum of a 20-byte IPv4 header's words: 0xFFFF when its checksum is right. */
+static inline uint16_t ipv4_sum(const uint8_t *ip)
+{
+    uint32_t sum = 0;
+
+    for (int i = 0; i < IPV4_LEN; i += 2)
+        sum += get_be16(ip + i);
+    return sum_fold(sum);
+}
+
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <arpa/inet.h>
+#include <errno.h>
+
+#include "gid.h"
+
+int gid_parse(union gid *g, const char *text)
+{
+    uint8_t v4[4];
+
+    if (inet_pton(AF_INET, text, v4) == 1) {
+        *g = gid_from_ipv4(v4);
+        return 0;
+    }
+    return inet_pton(AF_INET6, text, g->raw) == 1 ? 0 : -EINVAL;
+}
+
+void gid_format(char out[46], const union gid *g)
+{
+    if (gid_is_ipv4(g))
+        inet_ntop(AF_INET, g->raw + 12, out, 46);
+    else
+        inet_ntop(AF_INET6, g->raw, out, 46);
+}
+
+int gid_table_add(struct gid_table *t, const struct gid_entry *entry)
+{
+    unsigned slot = t->len;
+
+    if (gid_table_find(t, &entry->gid, (enum gid_type)entry->type, entry->vlan) >= 0)
+        return -EEXIST;
+    for (unsigned i = t->len; i-- > 0;)
+        if (!t->entry[i].valid)
+            slot = i;
+    if (slot == GID_TABLE_MAX)
+        return -ENOSPC;
+    t->entry[slot] = *entry;
+    t->entry[slot].valid = true;
+    if (slot == t->len)
+        t->len++;
+    return (int)slot;
+}
+
+int gid_table_find(const struct gid_table *t, const union gid *gid, enum gid_type type,
+                   uint16_t vlan)
+{
+    for (unsigned i = 0; i < t->len; i++) {
+        const struct gid_entry *e = &t->entry[i];
+
+        if (e->valid && e->type == type && e->vlan == vlan && gid_eq(&e->gid, gid))
+            return (int)i;
+    }
+    return -ENOENT;
+}
