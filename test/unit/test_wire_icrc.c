@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The invariant CRC: the fast one, the slow one, known values, and which bits count. */
+#include <string.h>
+
+#include "common.h"
+#include "icrc.h"
+#include "random.h"
+#include "unit.h"
+
+static const enum icrc_l3 kinds[] = {ICRC_IPV4, ICRC_IPV6, ICRC_GRH};
+static const size_t least[] = {[ICRC_IPV4] = 40, [ICRC_IPV6] = 60, [ICRC_GRH] = 52};
+
+static void fill(uint8_t *p, size_t len, struct random *r)
+{
+    for (size_t i = 0; i < len; i++)
+        p[i] = (uint8_t)random_next(r);
+}
+
+/* Against values that zlib.crc32 gave for the same bytes, masked by hand. */
+static void test_known_values(void **state)
+{
+    uint8_t bytes[64];
+
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        bytes[i] = (uint8_t)(7 * i + 1);
+    assert_int_equal(icrc_compute(ICRC_IPV4, bytes, 64), 0x2f984db2);
+    assert_int_equal(icrc_compute(ICRC_IPV6, bytes, 64), 0x2127a44c);
+    assert_int_equal(icrc_compute(ICRC_GRH, bytes, 64), 0x1e780f8b);
+}
+
+static void test_against_reference(void **state)
+{
+    struct random r = {5};
+    uint8_t bytes[60 + 300];
+
+    for (size_t k = 0; k < ARRAY_SIZE(kinds); k++)
+        for (size_t len = least[kinds[k]]; len <= sizeof(bytes); len++) {
+            fill(bytes, len, &r);
+            assert_int_equal(icrc_compute(kinds[k], bytes, len),
+                             icrc_reference(kinds[k], bytes, len));
+        }
+}
+
+static void test_seal_and_verify(void **state)
+{
+    struct random r = {6};
+    uint8_t bytes[200 + 4];
+
+    for (size_t k = 0; k < ARRAY_SIZE(kinds); k++)
+        for (size_t len = least[kinds[k]]; len <= 200; len++) {
+            uint32_t crc;
+
+            fill(bytes, len, &r);
+            icrc_seal(kinds[k], bytes, len);
+            crc = icrc_compute(kinds[k], bytes, len);
+            assert_int_equal(bytes[len], crc & 0xFF);
+            assert_int_equal(bytes[len + 3], crc >> 24);
+            assert_true(icrc_verify(kinds[k], bytes, len + 4));
+        }
+}
+
+static void test_too_short_is_false(void **state)
+{
+    uint8_t bytes[64] = {0};
+
+    for (size_t k = 0; k < ARRAY_SIZE(kinds); k++)
+        for (size_t len = 0; len < least[kinds[k]] + 4; len++)
+            assert_false(icrc_verify(kinds[k], bytes, len));
+}
+
+/* Bytes that routers and switches may change, as the specification lists them. */
+static const uint8_t masked[][8] = {
+    [ICRC_IPV4] = {1, 8, 10, 11, 26, 27, 32},
+    [ICRC_IPV6] = {1, 2, 3, 7, 46, 47, 52},
+    [ICRC_GRH] = {1, 2, 3, 7, 44},
+};
+
+static bool covered(enum icrc_l3 kind, size_t byte, unsigned bit)
+{
+    if (!byte)
+        return kind == ICRC_IPV4 || bit >= 4;
+    return !memchr(masked[kind], (int)byte, sizeof(masked[kind]));
+}
+
+static void test_every_bit(void **state)
+{
+    struct random r = {7};
+    uint8_t bytes[60 + 40 + 4];
+
+    for (size_t k = 0; k < ARRAY_SIZE(kinds); k++) {
+        fill(bytes, 100, &r);
+        icrc_seal(kinds[k], bytes, 100);
+        for (size_t bit = 0; bit < sizeof(bytes) * 8; bit++) {
+            bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+            assert_int_equal(icrc_verify(kinds[k], bytes, sizeof(bytes)),
+                             !covered(kinds[k], bit / 8, bit % 8));
+            bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_known_values),    cmocka_unit_test(test_against_reference),
+        cmocka_unit_test(test_seal_and_verify), cmocka_unit_test(test_too_short_is_false),
+        cmocka_unit_test(test_every_bit),
+    };
+
+    return cmocka_run_group_tests_name("wire_icrc", tests, NULL, NULL);
+}
