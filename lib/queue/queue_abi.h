@@ -115,6 +115,12 @@ struct qp_shared {
      * dataplane loads with acquire, then reads entries. */
     CACHE_ALIGNED _Atomic uint32_t sq_prod;
     CACHE_ALIGNED _Atomic uint32_t rq_prod;
+    /*
+     * Dataplane -> application: 1 while receive entries must be announced too (the queue pair is in
+     * the error state and flushes them). After storing rq_prod the application makes a seq_cst fence,
+     * loads this, and rings the doorbell if set; the dataplane stores it, fences, then loads rq_prod.
+     */
+    CACHE_ALIGNED _Atomic uint32_t rq_notify;
 };
 
 /* ---- completions ---- */

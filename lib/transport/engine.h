@@ -46,6 +46,9 @@ struct engine_host {
 
 /* ---- queue pair table, shared by the engines of a device ---- */
 
+/* The longest message: 2^30 bytes, so that its packets at path MTU 256 stay inside half the PSN space. */
+#define MESSAGE_MAX (UINT32_C(1) << 30)
+
 #define QPN_FIRST 0x10u
 #define QP_TABLE_SLOTS (1u << 17)
 
@@ -111,7 +114,8 @@ struct qp_init {
     bool sq_sig_all;
     uint32_t uidx;
     struct comp_queue *send_cq, *recv_cq;
-    struct work_queue sq, rq; /* private ends over the application's segment */
+    struct qp_shared *shared; /* the application's segment */
+    struct work_queue sq, rq; /* private ends over it */
     struct qp_caps caps;
     void *owner; /* the device's object */
 };
