@@ -43,11 +43,12 @@ struct encap_view {
 /*
  * Takes the outer headers of the len bytes at frame apart and checks them (CA17-3 to CA17-12,
  * A17.3.4, A17.4.4). Ethernet padding behind the IP length is ignored. Returns DROP_NONE and fills
- * *v, or the reason, in this order of checking: truncated, not_our_mac, not_roce, bad_ip_header,
- * ip_fragment, udp_length, wrong_destination (lengths are checked where they are met, so truncated
- * may come later). The UDP checksum is not looked at (the ICRC covers more); the UDP source port
- * may be any. Group MACs pass only with the multicast address that they are derived from; whether a
- * queue pair has joined that group is for the caller. A tag with VLAN id 0 counts as none.
+ * *v, or the reason, in this order of checking: truncated, not_our_mac, not_roce, bad_ip_header
+ * (also IPv4-mapped addresses in an IPv6 header), ip_fragment, udp_length, wrong_destination.
+ * Lengths are checked where they are met, so truncated may come later. The UDP checksum is not
+ * looked at (the ICRC covers more); the UDP source port may be any. Group MACs pass only with the
+ * multicast address that they are derived from; whether a queue pair has joined that group is for
+ * the caller. A tag with VLAN id 0 counts as none.
  */
 enum drop encap_rx(struct encap_view *v, const uint8_t *frame, size_t len,
                    const struct encap_port *port);

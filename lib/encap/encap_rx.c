@@ -144,6 +144,9 @@ static enum drop rx_ipv6(struct encap_view *v, const struct rest *r)
         return DROP_truncated;
     v->l3_kind = ICRC_IPV6;
     view_ipv6(v, ip, payload);
+    /* Never on the wire; it would pass for the IPv4 GID that is written the same. */
+    if (gid_is_ipv4(&v->sgid) || gid_is_ipv4(&v->dgid))
+        return DROP_bad_ip_header;
     return rx_udp(v, ip + IPV6_LEN, payload);
 }
 

@@ -350,6 +350,20 @@ static void test_bad_ip_header(void **state)
     assert_int_equal(rx(&s), DROP_bad_ip_header);
 }
 
+/* An IPv6 frame to ::ffff:10.0.0.1 is not one to the IPv4 GID of the same bytes. */
+static void test_ipv4_mapped_in_ipv6(void **state)
+{
+    static const size_t addresses[] = {IP + 8, IP + 24};
+
+    for (size_t i = 0; i < ARRAY_SIZE(addresses); i++) {
+        union gid mapped = gid("10.0.0.1");
+        struct sample s = sample_v6();
+
+        memcpy(s.bytes + addresses[i], mapped.raw, 16);
+        assert_int_equal(rx(&s), DROP_bad_ip_header);
+    }
+}
+
 /* With options the UDP header is elsewhere; RoCE allows none (CA17-3). */
 static void test_ipv4_options(void **state)
 {
@@ -513,6 +527,7 @@ int main(void)
         cmocka_unit_test(test_not_roce),
         cmocka_unit_test(test_reserved_vlan_id),
         cmocka_unit_test(test_bad_ip_header),
+        cmocka_unit_test(test_ipv4_mapped_in_ipv6),
         cmocka_unit_test(test_ipv4_options),
         cmocka_unit_test(test_ip_fragment),
         cmocka_unit_test(test_udp_length),

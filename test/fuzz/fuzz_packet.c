@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Frames from the wire: outer headers, transport packet, text. What is accepted has to lie within
+ * the bytes, and has to survive being built again from the values.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bytes.h"
+#include "common.h"
+#include "encap.h"
+#include "pkt.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define REQUIRE(condition)                                                          \
+    do {                                                                            \
+        if (!(condition)) {                                                         \
+            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
+            abort();                                                                \
+        }                                                                           \
+    } while (0)
+
+static struct gid_table gids = {
+    .len = 3,
+    .entry =
+        {
+            {.gid.raw = {[10] = 0xFF, 0xFF, 10, 9, 0, 1},
+             .type = GID_TYPE_ROCE_V2,
+             .valid = true,
+             .vlan = VLAN_NONE},
+            {.gid.raw = {[10] = 0xFF, 0xFF, 10, 9, 0, 2},
+             .type = GID_TYPE_ROCE_V2,
+             .valid = true,
+             .vlan = 100},
+            {.gid.raw = {[15] = 2}, .type = GID_TYPE_ROCE_V1, .valid = true, .vlan = VLAN_NONE},
+        },
+};
+
+/* One frame, taken apart. */
+struct taken {
+    struct encap_view view;
+    struct pkt pkt;
+    char text[512];
+    uint8_t grh[40];
+};
+
+static void check_view(const struct encap_view *v, const uint8_t *data, size_t size)
+{
+    REQUIRE(v->l3 > data && v->l3_len <= size - (size_t)(v->l3 - data));
+    REQUIRE(v->bth > v->l3 && v->bth + v->bth_len == v->l3 + v->l3_len);
+    REQUIRE(v->vlan_tci == VLAN_NONE || (v->vlan_tci & 0xFFF) != 0xFFF);
+    REQUIRE(v->flow_label <= 0xFFFFF);
+}
+
+/* Whether it is a packet; fills *t then. */
+static bool take(struct taken *t, const uint8_t *data, size_t size, const struct encap_port *port)
+{
+    enum drop drop = encap_rx(&t->view, data, size, port);
+    char cut[16];
+
+    REQUIRE(drop < DROP_COUNT && drop_name(drop));
+    if (drop)
+        return false;
+    check_view(&t->view, data, size);
+    REQUIRE(port->promiscuous == (t->view.gid_index < 0));
+    encap_grh(t->grh, &t->view);
+    drop = pkt_parse(&t->pkt, t->view.bth, t->view.bth_len);
+    if (drop) {
+        REQUIRE(drop == DROP_truncated || drop == DROP_unknown_opcode ||
+                drop == DROP_transport_version || drop == DROP_pad_length);
+        return false;
+    }
+    REQUIRE(pkt_len(t->pkt.opcode, t->pkt.payload_len) == t->view.bth_len);
+    REQUIRE(t->pkt.payload + t->pkt.payload_len + t->pkt.pad + ICRC_LEN ==
+            t->view.bth + t->view.bth_len);
+    REQUIRE(pkt_format(t->text, sizeof(t->text), &t->pkt) < (int)sizeof(t->text));
+    REQUIRE(pkt_format(cut, sizeof(cut), &t->pkt) == (int)strlen(t->text));
+    REQUIRE(icrc_compute(t->view.l3_kind, t->view.l3, t->view.l3_len - 4) ==
+            icrc_reference(t->view.l3_kind, t->view.l3, t->view.l3_len - 4));
+    return true;
+}
+
+static struct address_vector address_of(const struct encap_view *v)
+{
+    bool tagged = v->vlan_tci != VLAN_NONE;
+    struct address_vector av = {
+        .sgid = v->sgid,
+        .dgid = v->dgid,
+        .gid_type = v->l3_kind == ICRC_GRH ? GID_TYPE_ROCE_V1 : GID_TYPE_ROCE_V2,
+        .vlan = tagged ? v->vlan_tci & 0xFFF : VLAN_NONE,
+        .sl = tagged ? v->vlan_tci >> 13 : 0,
+        .traffic_class = v->traffic_class,
+        .hop_limit = v->hop_limit,
+        .flow_label = v->flow_label,
+        .udp_sport = v->udp_sport,
+    };
+
+    memcpy(av.smac, v->smac, 6);
+    memcpy(av.dmac, v->dmac, 6);
+    return av;
+}
+
+/* Builds the frame again on the heap; NULL when its addresses cannot be an address vector. */
+static uint8_t *rebuild(const struct taken *t, size_t *len)
+{
+    struct address_vector av = address_of(&t->view);
+    struct encap_template tmpl;
+    uint8_t *frame, *at;
+
+    if (encap_template_make(&tmpl, &av))
+        return NULL;
+    *len = tmpl.len + t->view.bth_len;
+    frame = malloc(*len);
+    REQUIRE(frame);
+    at = frame + encap_tx(frame, &tmpl, t->view.bth_len, t->view.ip_id);
+    at += pkt_build_headers(at, &t->pkt);
+    memcpy(at, t->pkt.payload, t->pkt.payload_len);
+    pkt_build_pad(at, t->pkt.payload_len);
+    REQUIRE(encap_seal(frame, &tmpl, t->view.bth_len) == *len);
+    return frame;
+}
+
+static void check_same(const struct taken *a, const struct taken *b)
+{
+    REQUIRE(a->view.l3_kind == b->view.l3_kind);
+    REQUIRE(gid_eq(&a->view.sgid, &b->view.sgid) && gid_eq(&a->view.dgid, &b->view.dgid));
+    REQUIRE((a->view.traffic_class & 0xFC) == b->view.traffic_class);
+    REQUIRE(a->view.hop_limit == b->view.hop_limit && a->view.ip_id == b->view.ip_id);
+    REQUIRE(a->view.udp_sport == b->view.udp_sport);
+    REQUIRE(a->view.flow_label == b->view.flow_label);
+    REQUIRE(!strcmp(a->text, b->text));
+    REQUIRE(a->pkt.payload_len == b->pkt.payload_len);
+    REQUIRE(!memcmp(a->pkt.payload, b->pkt.payload, a->pkt.payload_len));
+}
+
+static void try_frame(const uint8_t *data, size_t size)
+{
+    static const struct encap_port any = {.promiscuous = true};
+    const struct encap_port port = {.mac = {0x52, 0x54, 0, 0, 0, 0x0A}, .gids = &gids};
+    struct taken first, second, third;
+    size_t len, len2;
+    uint8_t *frame, *again;
+    bool taken = take(&first, data, size, &any);
+
+    if (take(&second, data, size, &port))
+        REQUIRE(taken);
+    if (!taken)
+        return;
+    frame = rebuild(&first, &len);
+    if (!frame)
+        return;
+    REQUIRE(take(&third, frame, len, &any));
+    REQUIRE(icrc_verify(third.view.l3_kind, third.view.l3, third.view.l3_len));
+    check_same(&first, &third);
+    /* What we send has one form only. */
+    again = rebuild(&third, &len2);
+    REQUIRE(again && len == len2 && !memcmp(frame, again, len));
+    free(again);
+    free(frame);
+}
+
+/* Mends the header checksum of an untagged IPv4 frame, which mutations break all the time. */
+static void mend_checksum(uint8_t *frame, size_t size)
+{
+    uint32_t sum = 0;
+
+    if (size < 34 || get_be16(frame + 12) != 0x0800)
+        return;
+    put_be16(frame + 24, 0);
+    for (int i = 14; i < 34; i += 2)
+        sum += get_be16(frame + i);
+    sum = (sum & 0xFFFF) + (sum >> 16);
+    put_be16(frame + 24, (uint16_t) ~(sum + (sum >> 16)));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    uint8_t *copy = malloc(size ? size : 1);
+
+    REQUIRE(copy);
+    try_frame(data, size);
+    memcpy(copy, data, size);
+    mend_checksum(copy, size);
+    try_frame(copy, size);
+    free(copy);
+    return 0;
+}
