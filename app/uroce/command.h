@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The subcommands of uroce. Each takes its own argument vector (argv[0] is the subcommand's name)
+ * and returns the process's exit status: 0, 1 for a failure that was reported on stderr, 2 for
+ * wrong usage.
+ */
+#ifndef UROCE_COMMAND_H
+#define UROCE_COMMAND_H
+
+enum {
+    EXIT_USAGE = 2,
+};
+
+/* uroce run [--socket PATH] [--] PROGRAM [ARG...]: replaces this process by the program on success.
+ * Like env(1), the status is 127 when the program is not found and 126 when it cannot be executed.
+ */
+int cmd_run(int argc, char **argv);
+
+/* uroce show [TOPIC] [--socket PATH] [--json]: the daemon's state as tables or as JSON. */
+int cmd_show(int argc, char **argv);
+
+#endif

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "dissect.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <pcap/pcap.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "bytes.h"
+#include "common.h"
+#include "encap.h"
+#include "pkt.h"
+
+enum {
+    STATUS_GOOD = 0,
+    STATUS_BAD_FRAMES = 1,
+    STATUS_ERROR = 2,
+};
+
+enum verdict {
+    VERDICT_OK,
+    VERDICT_BAD_ICRC,
+    VERDICT_UNPARSABLE,
+    VERDICT_SKIPPED, /* not RoCE */
+    VERDICT_COUNT,
+};
+
+static const char *const verdict_names[] = {
+    [VERDICT_OK] = "ok",
+    [VERDICT_BAD_ICRC] = "bad_icrc",
+    [VERDICT_UNPARSABLE] = "unparsable",
+    [VERDICT_SKIPPED] = "skipped",
+};
+
+/* A frame and what was found in it. */
+struct finding {
+    unsigned number;
+    double time; /* seconds since the first frame */
+    enum verdict verdict;
+    enum drop reason;       /* why unparsable or skipped */
+    bool has_view, has_pkt; /* which of the following are valid */
+    struct encap_view view;
+    struct pkt pkt;
+};
+
+struct dissection {
+    bool json;
+    unsigned frames;
+    unsigned by_verdict[VERDICT_COUNT];
+    unsigned unparsable[DROP_COUNT];
+};
+
+/* Whether a frame that has some error is a RoCE frame with an error: as much as can be seen. */
+static bool is_roce(const uint8_t *frame, size_t len)
+{
+    size_t l3 = 14, l4;
+    uint16_t ethertype;
+
+    if (len < l3)
+        return false;
+    ethertype = get_be16(frame + 12);
+    if (ethertype == 0x8100 && len >= 18) {
+        ethertype = get_be16(frame + 16);
+        l3 = 18;
+    }
+    if (ethertype == ROCE_ETHERTYPE)
+        return true;
+    if (ethertype == 0x0800 && len >= l3 + 20 && frame[l3 + 9] == 17)
+        l4 = l3 + (size_t)(frame[l3] & 0x0F) * 4;
+    else if (ethertype == 0x86DD && len >= l3 + 40 && frame[l3 + 6] == 17)
+        l4 = l3 + 40;
+    else
+        return false;
+    return len >= l4 + 4 && get_be16(frame + l4 + 2) == ROCE_UDP_PORT;
+}
+
+static void examine(struct finding *f, const uint8_t *frame, size_t len)
+{
+    static const struct encap_port any = {.promiscuous = true};
+
+    f->reason = encap_rx(&f->view, frame, len, &any);
+    if (f->reason != DROP_NONE) {
+        f->verdict = is_roce(frame, len) ? VERDICT_UNPARSABLE : VERDICT_SKIPPED;
+        return;
+    }
+    f->has_view = true;
+    f->reason = pkt_parse(&f->pkt, f->view.bth, f->view.bth_len);
+    if (f->reason != DROP_NONE) {
+        f->verdict = VERDICT_UNPARSABLE;
+        return;
+    }
+    f->has_pkt = true;
+    f->verdict =
+        icrc_verify(f->view.l3_kind, f->view.l3, f->view.l3_len) ? VERDICT_OK : VERDICT_BAD_ICRC;
+}
+
+static void print_text(const struct finding *f)
+{
+    char src[46], dst[46], text[512];
+
+    printf("%u %.6f", f->number, f->time);
+    if (f->has_view) {
+        gid_format(src, &f->view.sgid);
+        gid_format(dst, &f->view.dgid);
+        printf(" %s > %s", src, dst);
+        if (f->view.vlan_tci != VLAN_NONE)
+            printf(" vlan %u", f->view.vlan_tci & 0xFFF);
+        if (f->view.l3_kind == ICRC_GRH)
+            printf(" v1");
+        else
+            printf(" sport %u", f->view.udp_sport);
+    }
+    if (f->has_pkt) {
+        pkt_format(text, sizeof(text), &f->pkt);
+        printf(" %s icrc %s\n", text, f->verdict == VERDICT_OK ? "ok" : "bad");
+    } else {
+        printf(" %s %s\n", verdict_names[f->verdict], drop_name(f->reason));
+    }
+}
+
+/* Prints object on a line of its own and frees it. */
+static void print_object(json_t *object)
+{
+    json_dumpf(object, stdout, JSON_COMPACT | JSON_REAL_PRECISION(12));
+    putchar('\n');
+    json_decref(object);
+}
+
+static void add_view(json_t *object, const struct encap_view *v)
+{
+    char src[46], dst[46];
+
+    gid_format(src, &v->sgid);
+    gid_format(dst, &v->dgid);
+    json_object_set_new(object, "src", json_string(src));
+    json_object_set_new(object, "dst", json_string(dst));
+    json_object_set_new(object, "version", json_integer(v->l3_kind == ICRC_GRH ? 1 : 2));
+    if (v->l3_kind != ICRC_GRH)
+        json_object_set_new(object, "sport", json_integer(v->udp_sport));
+    if (v->vlan_tci != VLAN_NONE) {
+        json_object_set_new(object, "vlan", json_integer(v->vlan_tci & 0xFFF));
+        json_object_set_new(object, "priority", json_integer(v->vlan_tci >> 13));
+    }
+    json_object_set_new(object, "traffic_class", json_integer(v->traffic_class));
+}
+
+static void add_pkt(json_t *object, const struct pkt *p)
+{
+    char text[512];
+
+    pkt_format(text, sizeof(text), p);
+    json_object_set_new(object, "opcode", json_string(pkt_info(p)->name));
+    json_object_set_new(object, "qp", json_integer(p->dest_qpn));
+    json_object_set_new(object, "psn", json_integer(p->psn.v));
+    json_object_set_new(object, "payload", json_integer(p->payload_len));
+    json_object_set_new(object, "packet", json_string(text));
+}
+
+static void print_json(const struct finding *f)
+{
+    json_t *object = json_pack("{s:i, s:f, s:s}", "frame", (int)f->number, "time", f->time,
+                               "verdict", verdict_names[f->verdict]);
+
+    if (f->reason != DROP_NONE)
+        json_object_set_new(object, "reason", json_string(drop_name(f->reason)));
+    if (f->has_view)
+        add_view(object, &f->view);
+    if (f->has_pkt)
+        add_pkt(object, &f->pkt);
+    print_object(object);
+}
+
+static void summarize_text(const struct dissection *d)
+{
+    const unsigned *n = d->by_verdict;
+
+    printf("%u frames: %u RoCE, %u skipped; %u good, %u bad ICRC, %u unparsable\n", d->frames,
+           d->frames - n[VERDICT_SKIPPED], n[VERDICT_SKIPPED], n[VERDICT_OK], n[VERDICT_BAD_ICRC],
+           n[VERDICT_UNPARSABLE]);
+    for (unsigned r = 0; r < DROP_COUNT; r++)
+        if (d->unparsable[r])
+            printf("  %u %s: %s\n", d->unparsable[r], drop_name((enum drop)r),
+                   drop_help((enum drop)r));
+}
+
+static void summarize_json(const struct dissection *d)
+{
+    const unsigned *n = d->by_verdict;
+    json_t *reasons = json_object();
+
+    for (unsigned r = 0; r < DROP_COUNT; r++)
+        if (d->unparsable[r])
+            json_object_set_new(reasons, drop_name((enum drop)r), json_integer(d->unparsable[r]));
+    print_object(json_pack("{s:{s:i, s:i, s:i, s:i, s:i, s:i, s:o}}", "summary", "frames",
+                           (int)d->frames, "roce", (int)(d->frames - n[VERDICT_SKIPPED]), "skipped",
+                           (int)n[VERDICT_SKIPPED], "ok", (int)n[VERDICT_OK], "bad_icrc",
+                           (int)n[VERDICT_BAD_ICRC], "unparsable", (int)n[VERDICT_UNPARSABLE],
+                           "reasons", reasons));
+}
+
+/* Seconds from a to b, of time stamps with nanoseconds in tv_usec. */
+static double seconds_between(const struct timeval *a, const struct timeval *b)
+{
+    return (double)(b->tv_sec - a->tv_sec) + (double)(b->tv_usec - a->tv_usec) * 1e-9;
+}
+
+/* Goes through the frames; returns STATUS_GOOD or STATUS_ERROR. */
+static int dissect_frames(struct dissection *d, pcap_t *pcap, const char *file)
+{
+    struct pcap_pkthdr *header;
+    struct timeval start = {0};
+    const uint8_t *bytes;
+    int rc;
+
+    while ((rc = pcap_next_ex(pcap, &header, &bytes)) == 1) {
+        struct finding f = {.number = ++d->frames};
+
+        if (d->frames == 1)
+            start = header->ts;
+        f.time = seconds_between(&start, &header->ts);
+        examine(&f, bytes, header->caplen);
+        d->by_verdict[f.verdict]++;
+        if (f.verdict == VERDICT_UNPARSABLE)
+            d->unparsable[f.reason]++;
+        if (d->json)
+            print_json(&f);
+        else
+            print_text(&f);
+    }
+    if (rc == PCAP_ERROR_BREAK)
+        return STATUS_GOOD;
+    fprintf(stderr, "uroce dissect: %s: %s\n", file, pcap_geterr(pcap));
+    return STATUS_ERROR;
+}
+
+static int dissect_file(struct dissection *d, const char *file)
+{
+    char errbuf[PCAP_ERRBUF_SIZE];
+    pcap_t *pcap =
+        pcap_open_offline_with_tstamp_precision(file, PCAP_TSTAMP_PRECISION_NANO, errbuf);
+    int status;
+
+    if (!pcap) {
+        fprintf(stderr, "uroce dissect: %s\n", errbuf);
+        return STATUS_ERROR;
+    }
+    if (pcap_datalink(pcap) != DLT_EN10MB) {
+        const char *name = pcap_datalink_val_to_name(pcap_datalink(pcap));
+
+        fprintf(stderr, "uroce dissect: %s: link type %d (%s) is not Ethernet\n", file,
+                pcap_datalink(pcap), name ? name : "unknown");
+        pcap_close(pcap);
+        return STATUS_ERROR;
+    }
+    status = dissect_frames(d, pcap, file);
+    pcap_close(pcap);
+    if (d->json)
+        summarize_json(d);
+    else
+        summarize_text(d);
+    if (fflush(stdout) || ferror(stdout)) {
+        perror("uroce dissect: standard output");
+        return STATUS_ERROR;
+    }
+    return status;
+}
+
+int uroce_dissect(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"json", no_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'}, {0}};
+    static const char usage[] = "usage: uroce dissect [--json] FILE\n";
+    struct dissection d = {.json = false};
+    int opt, status;
+
+    optind = 0; /* scan a new argument vector */
+    while ((opt = getopt_long(argc, argv, "jh", options, NULL)) != -1) {
+        if (opt == 'h') {
+            fputs(usage, stdout);
+            return STATUS_GOOD;
+        }
+        if (opt != 'j') {
+            fputs(usage, stderr);
+            return STATUS_ERROR;
+        }
+        d.json = true;
+    }
+    if (optind != argc - 1) {
+        fputs(usage, stderr);
+        return STATUS_ERROR;
+    }
+    status = dissect_file(&d, argv[optind]);
+    if (status == STATUS_GOOD &&
+        (d.by_verdict[VERDICT_BAD_ICRC] || d.by_verdict[VERDICT_UNPARSABLE]))
+        status = STATUS_BAD_FRAMES;
+    return status;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "command.h"
+#include "dissect.h"
+
+static const struct command {
+    const char *name, *arguments, *help;
+    int (*main)(int argc, char **argv);
+} commands[] = {
+    {"run", "[--socket PATH] [--] PROGRAM [ARG...]",
+     "run an RDMA program on the software RNIC, starting a loopback one when none serves", cmd_run},
+    {"show", "[TOPIC] [--socket PATH] [--json]",
+     "devices, ports, queue pairs, counters and drops of the running uroced", cmd_show},
+    {"dissect", "FILE", "print the RoCEv2 packets of a capture", uroce_dissect},
+};
+
+static void print_help(FILE *out)
+{
+    fputs("usage: uroce COMMAND [ARGUMENTS]\n\ncommands:\n", out);
+    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+        fprintf(out, "  %s %s\n        %s\n", commands[i].name, commands[i].arguments,
+                commands[i].help);
+    fputs("\n  --help       this text; 'uroce COMMAND --help' for one command\n"
+          "  --version    the version\n",
+          out);
+}
+
+/* With stdin closed, say, a socket would get its number. The placeholders end with an exec. */
+static void occupy_standard_descriptors(void)
+{
+    int fd;
+
+    do
+        fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+}
+
+int main(int argc, char **argv)
+{
+    const char *name = argc > 1 ? argv[1] : "";
+
+    occupy_standard_descriptors();
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
+        print_help(stdout);
+        return 0;
+    }
+    if (strcmp(name, "--version") == 0) {
+        puts("uroce " UROCE_VERSION);
+        return 0;
+    }
+    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+        if (strcmp(name, commands[i].name) == 0)
+            return commands[i].main(argc - 1, argv + 1);
+
+    if (name[0] != '\0')
+        fprintf(stderr, "uroce: '%s' is not a command\n", name);
+    print_help(stderr);
+    return EXIT_USAGE;
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "start.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "endpoint.h"
+
+#define IDLE_SECONDS  "10"
+#define READY_TIMEOUT 30000 /* ms; a start takes a fraction of a second on an idle machine */
+#define NAME_MAX_PATH (ENDPOINT_PATH_MAX + 16)
+
+extern char **environ;
+
+/* Debian's DPDK drivers load libmlx5, which loads libibverbs: with our LD_LIBRARY_PATH that would
+ * be our own. */
+static void drop_loader_variables(void)
+{
+    for (char **variable = environ; *variable != NULL;) {
+        if (strncmp(*variable, "LD_", 3) != 0) {
+            variable++;
+            continue;
+        }
+        for (char **next = variable; next[0] != NULL; next++)
+            next[0] = next[1];
+    }
+}
+
+static void default_signals(void)
+{
+    sigset_t none;
+
+    for (int number = 1; number < NSIG; number++)
+        signal(number, SIG_DFL);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+/* In the daemon's process: leaves the caller's terminal, descriptors and signals behind. Never
+ * returns. */
+static void become_daemon(const char *daemon, const char *path, int log, int ready)
+{
+    const int first_free = STDERR_FILENO + 2;
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    char ready_text[16];
+
+    if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(log, STDOUT_FILENO) < 0 ||
+        dup2(log, STDERR_FILENO) < 0 ||
+        (ready != first_free - 1 && dup2(ready, first_free - 1) < 0))
+        _exit(126);
+    fcntl(first_free - 1, F_SETFD, 0);
+    close_range(first_free, ~0u, 0);
+    if (chdir("/") != 0)
+        _exit(126);
+    default_signals();
+    drop_loader_variables();
+    snprintf(ready_text, sizeof(ready_text), "%d", first_free - 1);
+    execl(daemon, "uroced", "--loopback", "--socket", path, "--idle-exit", IDLE_SECONDS,
+          "--ready-fd", ready_text, (char *)NULL);
+    fprintf(stderr, "%s: %s\n", daemon, strerror(errno));
+    _exit(127);
+}
+
+/* Forks twice, so that the program that takes our place has no child it does not know of. */
+static int spawn_daemon(const char *daemon, const char *path, int log, int ready)
+{
+    pid_t pid = fork();
+    int status;
+
+    if (pid < 0)
+        return -errno;
+    if (pid == 0) {
+        setsid();
+        pid = fork();
+        if (pid == 0)
+            become_daemon(daemon, path, log, ready);
+        _exit(pid < 0);
+    }
+    while (waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR)
+            return -errno;
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EAGAIN;
+}
+
+static void print_file(const char *name)
+{
+    char line[512];
+    FILE *file = fopen(name, "re");
+
+    if (file == NULL)
+        return;
+    while (fgets(line, sizeof(line), file) != NULL)
+        fprintf(stderr, "    %s", line);
+    fclose(file);
+}
+
+/* One byte says that the daemon serves; end of file that it gave up. */
+static int await_ready(int ready)
+{
+    struct pollfd fd = {.fd = ready, .events = POLLIN};
+    char byte;
+    int n;
+
+    do
+        n = poll(&fd, 1, READY_TIMEOUT);
+    while (n < 0 && errno == EINTR);
+    if (n == 0)
+        return -ETIMEDOUT;
+    return n > 0 && read(ready, &byte, 1) == 1 ? 0 : -ECHILD;
+}
+
+static int start_daemon(const char *daemon, const char *path)
+{
+    char log_name[NAME_MAX_PATH];
+    int ready[2] = {-1, -1};
+    int log, err;
+
+    snprintf(log_name, sizeof(log_name), "%s.log", path);
+    log = open(log_name, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (log < 0) {
+        fprintf(stderr, "uroce: %s: %s\n", log_name, strerror(errno));
+        return -ECANCELED;
+    }
+    if (pipe2(ready, O_CLOEXEC) != 0) {
+        err = -errno;
+        close(log);
+        return err;
+    }
+    err = spawn_daemon(daemon, path, log, ready[1]);
+    close(ready[1]);
+    close(log);
+    if (err == 0)
+        err = await_ready(ready[0]);
+    close(ready[0]);
+    if (err != 0) {
+        fprintf(stderr, "uroce: %s %s; its output (%s):\n", daemon,
+                err == -ETIMEDOUT ? "does not become ready" : "did not start", log_name);
+        print_file(log_name);
+        return -ECANCELED;
+    }
+    return 0;
+}
+
+/* The lock file stays: removing it would let two starters hold "the" lock at once. */
+static int take_lock(const char *path)
+{
+    char name[NAME_MAX_PATH];
+    int lock;
+
+    snprintf(name, sizeof(name), "%s.start", path);
+    lock = open(name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (lock < 0) {
+        fprintf(stderr, "uroce: %s: %s\n", name, strerror(errno));
+        return -ECANCELED;
+    }
+    while (flock(lock, LOCK_EX) != 0)
+        if (errno != EINTR) {
+            close(lock);
+            return -errno;
+        }
+    return lock;
+}
+
+int start_or_connect(const char *daemon, const char *path)
+{
+    int sock = endpoint_probe(path);
+    int lock;
+
+    if (!endpoint_is_absent(sock))
+        return sock;
+    lock = take_lock(path);
+    if (lock < 0)
+        return lock;
+    sock = endpoint_probe(path);
+    if (endpoint_is_absent(sock)) {
+        sock = start_daemon(daemon, path);
+        if (sock == 0)
+            sock = endpoint_probe(path);
+    }
+    close(lock);
+    return sock;
+}

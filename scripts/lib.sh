@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Shared by scripts/demo, scripts/test and scripts/bench-basic: packages, building, progress. Sourced by bash.
+
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+JOBS=$(nproc 2>/dev/null || echo 2)
+
+# What building takes, what running the programs of the demo takes, and what the tests take besides.
+PACKAGES_BUILD="gcc libc6-dev meson ninja-build pkg-config python3 libdpdk-dev libisal-dev libjansson-dev
+    libpcap-dev libnuma-dev libibverbs-dev librdmacm-dev libcmocka-dev"
+PACKAGES_PROGRAMS="ibverbs-utils perftest"
+PACKAGES_TEST="rdmacm-utils tshark iproute2 python3-scapy"
+PACKAGES_FUZZ="clang libclang-rt-14-dev"
+PACKAGES_BENCH="iproute2 iperf3 qperf"
+
+say() { printf '%s\n' "$*"; }
+die() { printf '%s: %s\n' "${0##*/}" "$*" >&2; exit 1; }
+
+# step TEXT COMMAND...: one line for the step; the command's output only when it fails.
+step() {
+    local text=$1 log status start=$SECONDS
+    shift
+    log=$(mktemp) || return 1
+    printf '%-58s ' "$text ..."
+    "$@" >"$log" 2>&1 </dev/null
+    status=$?
+    if [ $status -eq 0 ]; then
+        printf 'done (%d s)\n' $((SECONDS - start))
+    else
+        printf 'failed\n'
+        tail -n 60 "$log" | sed 's/^/    /'
+    fi
+    rm -f "$log"
+    return $status
+}
+
+missing_packages() {
+    local package
+    for package in "$@"; do
+        [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] ||
+            printf '%s ' "$package"
+    done
+}
+
+apt_install() {
+    local as_root=
+    [ "$(id -u)" -eq 0 ] || as_root="sudo"
+    $as_root env DEBIAN_FRONTEND=noninteractive timeout 300 apt-get -q update &&
+        $as_root env DEBIAN_FRONTEND=noninteractive timeout 900 apt-get -q install -y \
+            --no-install-recommends "$@"
+}
+
+# need_packages PACKAGE...: installs those that are not there.
+need_packages() {
+    local missing count
+    if ! command -v dpkg-query >/dev/null; then
+        say "This is not a Debian system; going on with what is installed."
+        say "Needed are the equivalents of these Debian 12 packages: $(echo $*)"
+        return 0
+    fi
+    missing=$(missing_packages "$@")
+    [ -n "$missing" ] || return 0
+    if [ "$(id -u)" -ne 0 ]; then
+        command -v sudo >/dev/null ||
+            die "packages are missing and there is no sudo. As root: apt-get install $missing"
+        sudo -v || die "packages are missing. As root: apt-get install $missing"
+    fi
+    count=$(echo $missing | wc -w)
+    step "installing $count Debian packages" apt_install $missing ||
+        die "could not install: $missing"
+}
+
+# build DIRECTORY [MESON OPTION...]: configures the directory once and brings it up to date.
+build() {
+    local directory=$1
+    shift
+    if [ ! -f "$ROOT/$directory/build.ninja" ]; then
+        step "configuring $directory" timeout 300 meson setup "$@" "$ROOT/$directory" "$ROOT" || return 1
+    fi
+    step "building $directory" timeout 1200 ninja -C "$ROOT/$directory" -j "$JOBS"
+}
+
+# Whether somebody listens on TCP port $1 in the network namespace of process $2.
+listens() {
+    local hex
+    hex=$(printf ':%04X' "$1")
+    awk -v port="$hex" '$4 == "0A" && substr($2, length($2) - 4) == port { found = 1 }
+        END { exit !found }' "/proc/$2/net/tcp" "/proc/$2/net/tcp6" 2>/dev/null
+}
+
+# await_listening PORT PID SECONDS: until process PID, or a child of it, listens.
+await_listening() {
+    local end=$((SECONDS + $3))
+    until listens "$1" "$2"; do
+        kill -0 "$2" 2>/dev/null || return 1
+        [ $SECONDS -lt $end ] || return 1
+        sleep 0.02
+    done
+}
+
+# A TCP port that nobody listens on.
+free_port() {
+    local port
+    for port in $(shuf -i 18600-28600 -n 50); do
+        listens "$port" self || { echo "$port"; return; }
+    done
+}

@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Starting uroced and pairs of unmodified programs over it, and reporting in TAP. Standard library only.
+
+The build tree is the folder named by --build (tests are run by meson, which passes it)."""
+import json
+import os
+import re
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+READY_SECONDS = 40
+
+
+class Failure(Exception):
+    """A test's claim that does not hold; the text goes into the report."""
+
+
+class Build:
+    def __init__(self, folder):
+        self.folder = os.path.abspath(folder)
+        self.uroce = os.path.join(self.folder, "app/uroce/uroce")
+        self.uroced = os.environ.get("UROCE_TEST_DAEMON") or os.path.join(self.folder, "app/uroced/uroced")
+        self.libraries = ":".join(os.path.join(self.folder, "lib", name) for name in ("verbs", "rdmacm"))
+
+
+class Daemon:
+    """A uroced on a control socket of its own. namespace: a network namespace to run it, and its programs, in."""
+
+    def __init__(self, build, folder, name="uroced", arguments=("--loopback",), namespace=None):
+        self.build = build
+        self.prefix = ["ip", "netns", "exec", namespace] if namespace else []
+        self.socket = os.path.join(folder, name + ".sock")
+        self.log_name = os.path.join(folder, name + ".log")
+        ready, ready_write = os.pipe()
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("LD_")}
+        environment.setdefault("ASAN_OPTIONS", "detect_leaks=0")
+        command = self.prefix + [build.uroced, "--socket", self.socket, "--ready-fd", str(ready_write), *arguments]
+        with open(self.log_name, "w") as log:
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                            pass_fds=[ready_write], env=environment)
+        os.close(ready_write)
+        try:
+            readable, _, _ = select.select([ready], [], [], READY_SECONDS)
+            if not readable or not os.read(ready, 1):
+                self.stop()
+                raise Failure("uroced did not start:\n" + self.log())
+        finally:
+            os.close(ready)
+
+    def environment(self, extra=None):
+        return dict(os.environ, LD_LIBRARY_PATH=self.build.libraries, UROCE_SOCKET=self.socket, **(extra or {}))
+
+    def log(self):
+        with open(self.log_name) as log:
+            return log.read()
+
+    def show(self, topic):
+        """The topic's part of the daemon's state."""
+        out = subprocess.run([self.build.uroce, "show", topic, "--json", "--socket", self.socket],
+                             capture_output=True, text=True, timeout=20)
+        if out.returncode != 0:
+            raise Failure("uroce show: " + out.stderr)
+        return json.loads(out.stdout)
+
+    def cpu_seconds(self):
+        with open(f"/proc/{self.process.pid}/stat") as stat:
+            fields = stat.read().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def alive(self):
+        return self.process.poll() is None
+
+    def stop(self):
+        """Ends it; returns its exit status, or None when it had to be killed."""
+        return end(self.process)
+
+
+def end(process, seconds=10):
+    if process.poll() is None:
+        process.terminate()
+    try:
+        return process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        return None
+
+
+class Program:
+    """A program run over a daemon, its output kept."""
+
+    def __init__(self, daemon, command, extra_environment=None):
+        self.command = command
+        self.output = tempfile.TemporaryFile("w+")
+        self.process = subprocess.Popen(daemon.prefix + command, stdin=subprocess.DEVNULL, stdout=self.output,
+                                        stderr=subprocess.STDOUT, env=daemon.environment(extra_environment))
+
+    def text(self):
+        self.output.seek(0)
+        return self.output.read()
+
+    def finish(self, seconds):
+        """Waits for success and returns the output."""
+        try:
+            status = self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise Failure(f"{' '.join(self.command)}: not done after {seconds} s:\n{self.text()}")
+        if status != 0:
+            raise Failure(f"{' '.join(self.command)}: exit status {status}:\n{self.text()}")
+        return self.text()
+
+    def kill(self):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        return probe.getsockname()[1]
+
+
+def listens(port, pid):
+    """Whether TCP port is listened on in the network namespace of process pid."""
+    wanted = f":{port:04X}"
+    for table in ("tcp", "tcp6"):
+        try:
+            with open(f"/proc/{pid}/net/{table}") as lines:
+                for line in lines:
+                    fields = line.split()
+                    if fields[3] == "0A" and fields[1].endswith(wanted):
+                        return True
+        except OSError:
+            pass
+    return False
+
+
+def await_listening(program, port, seconds):
+    deadline = time.monotonic() + seconds
+    while not listens(port, program.process.pid):
+        if program.process.poll() is not None or time.monotonic() > deadline:
+            program.kill()
+            raise Failure(f"{' '.join(program.command)}: the server does not listen:\n{program.text()}")
+        time.sleep(0.01)  # the kernel tells nobody when somebody begins to listen
+
+
+def run_pair(server_daemon, command, client_daemon=None, address="127.0.0.1", client_arguments=(),
+             extra_environment=None, seconds=60):
+    """Runs command as server and, with the address appended, as client. Returns both outputs: server's, client's."""
+    port = free_port()
+    command = command + ["-p", str(port)]
+    server = Program(server_daemon, command, extra_environment)
+    client = None
+    try:
+        await_listening(server, port, 30)
+        client = Program(client_daemon or server_daemon, command + list(client_arguments) + [address],
+                         extra_environment)
+        try:
+            client_text = client.finish(seconds)
+        except Failure as failure:
+            server.kill()
+            raise Failure(f"{failure}\nserver's side:\n{server.text()}")
+        return server.finish(20), client_text
+    finally:
+        server.kill()
+        if client is not None:
+            client.kill()
+
+
+# What the programs print.
+
+def check_pingpong(text, size=None, iterations=None):
+    bandwidth = re.search(r"(\d+) bytes in ([\d.]+) seconds", text)
+    count = re.search(r"(\d+) iters in", text)
+    if not bandwidth or not count:
+        raise Failure("no result in:\n" + text)
+    if size is not None and int(bandwidth.group(1)) != 2 * size * (iterations or int(count.group(1))):
+        raise Failure("not the number of bytes that was asked for:\n" + text)
+
+
+def perftest_rows(text):
+    """The rows of numbers of perftest's result table."""
+    rows = []
+    in_table = False
+    for line in text.splitlines():
+        if line.lstrip().startswith("#bytes"):
+            in_table = True
+        elif in_table and re.match(r"\s*\d+\s+\d+\s", line):
+            rows.append([float(word) for word in line.split()])
+        elif line.startswith("---"):
+            in_table = False
+    return rows
+
+
+def check_perftest(text, rows=1):
+    """Every row has as its average bandwidth, message rate, or latency a number above zero."""
+    found = perftest_rows(text)
+    if len(found) != rows:
+        raise Failure(f"{len(found)} rows of results, {rows} were due:\n{text}")
+    for row in found:
+        if len(row) < 4 or row[1] <= 0 or row[3] <= 0:
+            raise Failure("a result of nothing:\n" + text)
+    return found
+
+
+def wait_until(condition, seconds, what):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise Failure(f"{what}: not within {seconds} s")
+        time.sleep(0.02)
+
+
+class Tap:
+    """Runs named functions as the points of one TAP stream."""
+
+    def __init__(self, count):
+        self.number = 0
+        self.failed = 0
+        print(f"1..{count}", flush=True)
+
+    def point(self, name, function):
+        self.number += 1
+        start = time.monotonic()
+        try:
+            function()
+            print(f"ok {self.number} - {name} # {time.monotonic() - start:.1f} s", flush=True)
+        except Failure as failure:
+            self.failed += 1
+            print(f"not ok {self.number} - {name}")
+            for line in str(failure).splitlines()[-60:]:
+                print("# " + line)
+            sys.stdout.flush()
+
+
+def scratch_folder():
+    """A short path: it holds unix sockets. Removed at exit."""
+    import atexit
+    folder = tempfile.mkdtemp(prefix="uroce-test.", dir="/tmp")
+    atexit.register(shutil.rmtree, folder, True)
+    return folder
+
+
+def die_on_signals():
+    """So that the cleaning up in finally clauses and at exit happens."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: sys.exit(1))

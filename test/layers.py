@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The rules about the source tree that the compiler does not enforce. TAP; run with the source folder as argument."""
+import os
+import re
+import sys
+
+PURE = ("base", "wire", "encap", "mem", "queue", "transport", "cm")
+MAX_LINES = 1000
+NOT_OURS = ("build", ".git", "test/vectors")
+
+
+def sources(root):
+    for folder, folders, names in os.walk(root):
+        relative = os.path.relpath(folder, root)
+        folders[:] = [f for f in folders
+                      if not os.path.normpath(os.path.join(relative, f)).startswith(NOT_OURS) and f[0] != "."]
+        for name in sorted(names):
+            yield os.path.normpath(os.path.join(relative, name))
+
+
+def lines(root, path):
+    with open(os.path.join(root, path), errors="replace") as text:
+        return text.read().splitlines()
+
+
+def includes(root, files, pattern, allowed):
+    """file:line of each #include that matches pattern outside the allowed folders."""
+    found = []
+    for path in files:
+        if path.endswith((".c", ".h")) and not path.startswith(allowed):
+            found += [f"{path}:{n}: {line}" for n, line in enumerate(lines(root, path), 1)
+                      if re.match(r"\s*#\s*include\s*[<\"](" + pattern + ")", line)]
+    return found
+
+
+def verbs_headers(root, files):
+    return includes(root, files, r"infiniband/|rdma/", ("lib/verbs/", "lib/rdmacm/", "examples/", "test/"))
+
+
+def dpdk_in_pure_layers(root, files):
+    pure = tuple(f"lib/{name}/" for name in PURE)
+    return includes(root, [f for f in files if f.startswith(pure)], "rte_", ())
+
+
+def port_headers(root, files):
+    return includes(root, files, r"rte_(mbuf|ethdev|flow)\b", ("drivers/pktio/ethdev",))
+
+
+def clocks_and_io_in_pure_layers(root, files):
+    # Unix sockets of the control protocol: lib/queue's ctl_msg is the one place that may.
+    pure = tuple(f"lib/{name}/" for name in PURE)
+    pattern = r"\b(clock_gettime|gettimeofday|printf|fprintf|fopen|open|read|write|rand|pthread_\w+)\s*\("
+    found = []
+    for path in files:
+        if path.startswith(pure) and path.endswith((".c", ".h")) and "ctl_msg" not in path:
+            code = re.sub(r"/\*.*?\*/", lambda m: "\n" * m.group().count("\n"), "\n".join(lines(root, path)),
+                          flags=re.S)
+            found += [f"{path}:{n}: {line.strip()}" for n, line in enumerate(code.split("\n"), 1)
+                      if re.search(pattern, line)]
+    return found
+
+
+def long_files(root, files):
+    return [f"{path}: {len(lines(root, path))} lines" for path in files
+            if path.endswith((".c", ".h", ".py", ".def")) and len(lines(root, path)) > MAX_LINES]
+
+
+def licences(root, files):
+    return [path for path in files
+            if path.endswith((".c", ".h")) and (lines(root, path) or [""])[0] !=
+            "/* SPDX-License-Identifier: BSD-3-Clause */"]
+
+
+def left_over_markers(root, files):
+    return [f"{path}:{n}: {line.strip()}" for path in files if path.endswith((".c", ".h"))
+            for n, line in enumerate(lines(root, path), 1) if re.search(r"\b(TODO|FIXME|XXX)\b", line)]
+
+
+RULES = (
+    ("verbs headers are included by lib/verbs, lib/rdmacm, examples and tests alone", verbs_headers),
+    ("no DPDK in the pure layers", dpdk_in_pure_layers),
+    ("rte_mbuf, rte_ethdev and rte_flow are included by drivers/pktio/ethdev alone", port_headers),
+    ("no clock, randomness, I/O or locks in the pure layers", clocks_and_io_in_pure_layers),
+    (f"no file is longer than {MAX_LINES} lines", long_files),
+    ("every C file begins with its licence", licences),
+    ("no marker of unfinished work", left_over_markers),
+)
+
+
+def main():
+    root = sys.argv[1]
+    files = list(sources(root))
+    failed = 0
+    print(f"1..{len(RULES)}")
+    for number, (name, rule) in enumerate(RULES, 1):
+        found = rule(root, files)
+        failed += bool(found)
+        print(f"{'not ok' if found else 'ok'} {number} - {name}")
+        for line in found[:30]:
+            print("# " + line)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

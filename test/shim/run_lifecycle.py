@@ -1,0 +1,231 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""What happens around the programs: `uroce run` and the daemon it starts, programs that are killed, idleness. TAP.
+
+usage: run_lifecycle.py --build DIR"""
+import argparse
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
+import uroce_kit as kit
+
+build = None
+
+
+def clean_environment(folder):
+    """No daemon but the one in folder is to be found. (A system daemon would be: then these points are about it.)"""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("LD_", "UROCE_"))}
+    environment["XDG_RUNTIME_DIR"] = folder
+    environment["UROCE_SOCKET"] = os.path.join(folder, "uroce.sock")
+    return environment
+
+
+def uroce(environment, *arguments, **more):
+    return subprocess.run([build.uroce, *arguments], env=environment, capture_output=True, text=True, timeout=60,
+                          **more)
+
+
+def daemons(folder):
+    """Process ids of the daemons that serve in folder."""
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/cmdline") as words:
+                    line = words.read().split("\0")
+            except OSError:
+                continue
+            if line[0].endswith("uroced") and any(word.startswith(folder + "/") for word in line):
+                found.append(int(name))
+    return found
+
+
+def run_passes_through():
+    environment = clean_environment(kit.scratch_folder())
+    result = uroce(environment, "run", "--", "sh", "-c", "read line; echo got $line; exit 7", input="this\n")
+    if result.returncode != 7 or result.stdout != "got this\n":
+        raise kit.Failure(f"status {result.returncode}, output {result.stdout!r}, {result.stderr!r}")
+    result = uroce(environment, "run", "sh", "-c", "kill -INT $$")
+    if result.returncode != -signal.SIGINT:
+        raise kit.Failure(f"a signal became status {result.returncode}")
+    for program, status in (("/no/such/program", 127), ("/etc/passwd", 126)):
+        result = uroce(environment, "run", program)
+        if result.returncode != status or program not in result.stderr:
+            raise kit.Failure(f"{program}: status {result.returncode}, {result.stderr!r}")
+
+
+def run_serves_a_device():
+    result = uroce(clean_environment(kit.scratch_folder()), "run", "ibv_devices")
+    if result.returncode != 0 or "uroce0" not in result.stdout:
+        raise kit.Failure(f"status {result.returncode}: {result.stdout}{result.stderr}")
+
+
+def run_leaves_no_child():
+    """The program has no child it did not make, and the daemon no part of our terminal and pipes."""
+    folder = kit.scratch_folder()
+    result = uroce(clean_environment(folder), "run", "sh", "-c", "cat /proc/self/task/*/children /proc/$$/task/$$/children; wait")
+    started = daemons(folder)
+    if len(started) != 1:
+        raise kit.Failure(f"daemons: {started}; {result.stderr}")
+    if str(started[0]) in result.stdout.split():
+        raise kit.Failure("the daemon is the program's child")
+    with open(f"/proc/{started[0]}/environ") as variables:
+        loader = [v for v in variables.read().split("\0") if v.startswith("LD_")]
+    if loader:
+        raise kit.Failure(f"the daemon has {loader}")
+
+
+def runs_share_a_daemon():
+    """Eight at once, and one later, end up with one daemon; it goes when it has been idle."""
+    folder = kit.scratch_folder()
+    environment = clean_environment(folder)
+    at_once = [subprocess.Popen([build.uroce, "run", "ibv_devices"], env=environment, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True) for _ in range(8)]
+    for process in at_once:
+        out, err = process.communicate(timeout=60)
+        if process.returncode != 0 or "uroce0" not in out:
+            raise kit.Failure(f"status {process.returncode}: {out}{err}")
+    uroce(environment, "run", "ibv_devices")
+    started = daemons(folder)
+    if len(started) != 1:
+        raise kit.Failure(f"daemons: {started}")
+    kit.wait_until(lambda: not daemons(folder), 20, "the idle daemon's end")
+    if os.path.exists(environment["UROCE_SOCKET"]):
+        raise kit.Failure("its socket is still there")
+    result = uroce(environment, "run", "ibv_devices")
+    if result.returncode != 0:
+        raise kit.Failure("the next run: " + result.stderr)
+
+
+def program_keeps_daemon():
+    """A program that opens no device for longer than the daemon's idle time finds the daemon nevertheless."""
+    result = uroce(clean_environment(kit.scratch_folder()), "run", "sh", "-c", "sleep 12; ibv_devices")
+    if "uroce0" not in result.stdout:
+        raise kit.Failure(result.stdout + result.stderr)
+
+
+def stale_socket():
+    """The socket of a daemon that was killed does not stand in the way."""
+    folder = kit.scratch_folder()
+    environment = clean_environment(folder)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as stale:
+        stale.bind(environment["UROCE_SOCKET"])
+    result = uroce(environment, "run", "ibv_devices")
+    if result.returncode != 0 or "uroce0" not in result.stdout:
+        raise kit.Failure(f"status {result.returncode}: {result.stderr}")
+
+
+def show_topics():
+    folder = kit.scratch_folder()
+    daemon = kit.Daemon(build, folder)
+    environment = daemon.environment()
+    try:
+        for topic in ("devices", "ports", "gids", "qps", "counters", "drops", "workers", "clients"):
+            result = uroce(environment, "show", topic)
+            if result.returncode != 0 or not result.stdout:
+                raise kit.Failure(f"{topic}: {result.returncode} {result.stderr}")
+            result = uroce(environment, "show", topic, "--json")
+            if result.returncode != 0 or json.loads(result.stdout) is None:
+                raise kit.Failure(f"{topic} --json: {result.returncode} {result.stderr}")
+        if "uroce0" not in uroce(environment, "show").stdout:
+            raise kit.Failure("no uroce0 in the overview")
+        if uroce(environment, "show", "nothing").returncode != 2:
+            raise kit.Failure("an unknown topic is not refused")
+    finally:
+        daemon.stop()
+    result = uroce(environment, "show")
+    if result.returncode != 1 or "no uroced serves" not in result.stderr:
+        raise kit.Failure(f"without a daemon: {result.returncode} {result.stderr}")
+
+
+def killed_program():
+    """kill -9 of one program: its queue pairs are gone within a second, others go on."""
+    daemon = kit.Daemon(build, kit.scratch_folder())
+    programs = []
+    try:
+        def start(duration, qps):
+            port = kit.free_port()
+            command = ["ib_write_bw", "-F", "-x", "0", "-D", str(duration), "-q", str(qps), "-p", str(port)]
+            server = kit.Program(daemon, command)
+            programs.append(server)
+            kit.await_listening(server, port, 20)
+            client = kit.Program(daemon, command + ["127.0.0.1"])
+            programs.append(client)
+            return server, client
+
+        survivor_server, survivor = start(6, 1)
+        victim_server, victim = start(60, 4)
+        kit.wait_until(lambda: len(daemon.show("qps")) == 10, 20, "ten queue pairs")
+        victim.process.kill()
+        kit.wait_until(lambda: len(daemon.show("qps")) == 6, 1, "the end of the killed program's queue pairs")
+        victim_server.process.kill()
+        kit.wait_until(lambda: len(daemon.show("qps")) == 2, 1, "the end of its server's")
+        kit.check_perftest(survivor.finish(40))
+        survivor_server.finish(20)
+        kit.wait_until(lambda: daemon.show("qps") == [], 1, "no queue pair")
+        if not daemon.alive():
+            raise kit.Failure("uroced is gone:\n" + daemon.log())
+    finally:
+        for program in programs:
+            program.kill()
+        daemon.stop()
+
+
+def idle_processor_time():
+    """Nobody does anything: without programs, and with one that waits."""
+    daemon = kit.Daemon(build, kit.scratch_folder())
+    server = None
+    try:
+        for state in ("no program", "a waiting program"):
+            if state != "no program":
+                port = kit.free_port()
+                server = kit.Program(daemon, ["ibv_rc_pingpong", "-g", "0", "-e", "-p", str(port)])
+                kit.await_listening(server, port, 20)
+            time.sleep(0.5)  # what a start leaves behind is over
+            before, start = daemon.cpu_seconds(), time.monotonic()
+            time.sleep(3)
+            share = (daemon.cpu_seconds() - before) / (time.monotonic() - start)
+            if share >= 0.02:
+                raise kit.Failure(f"with {state} uroced takes {100 * share:.1f} % of a core")
+    finally:
+        if server is not None:
+            server.kill()
+        daemon.stop()
+
+
+POINTS = (
+    ("uroce run passes input, status and signals through", run_passes_through),
+    ("uroce run starts a loopback device", run_serves_a_device),
+    ("uroce run leaves the program no child and the daemon no loader variable", run_leaves_no_child),
+    ("uroce runs at once share one daemon, which ends when idle", runs_share_a_daemon),
+    ("a running program keeps its daemon", program_keeps_daemon),
+    ("a stale socket is replaced", stale_socket),
+    ("uroce show, every topic, as tables and JSON", show_topics),
+    ("kill -9 of one program", killed_program),
+    ("an idle uroced takes less than 2 % of a core", idle_processor_time),
+)
+
+
+def main():
+    global build
+    options = argparse.ArgumentParser()
+    options.add_argument("--build", required=True)
+    options.add_argument("--match", default="", help="only points whose name contains this")
+    arguments = options.parse_args()
+    kit.die_on_signals()
+    build = kit.Build(arguments.build)
+    points = [p for p in POINTS if arguments.match in p[0]]
+    tap = kit.Tap(len(points))
+    for name, function in points:
+        tap.point(name, function)
+    return 1 if tap.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

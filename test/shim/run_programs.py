@@ -1,0 +1,143 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Unmodified Debian programs over one uroced with a loopback device. TAP; a point per row and GID.
+
+usage: run_programs.py --build DIR [--group GROUP]... [--match TEXT] [--list]"""
+import argparse
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
+import uroce_kit as kit
+
+IPV4, IPV6 = 0, 1  # GID indices of the loopback device
+SIZES_TO_8M = 23   # rows of perftest -a: 2 to 2^23
+
+ROWS = []
+
+
+def row(group, command, check, gids=(IPV4, IPV6), environment=None, name=None, seconds=60):
+    """One pair of programs. {gid} in the command is replaced by the GID's index."""
+    for gid in gids:
+        words = command.format(gid=gid).split()
+        ROWS.append({"group": group, "name": name or f"{command.format(gid=gid)}", "command": words, "check": check,
+                     "environment": environment, "seconds": seconds})
+
+
+def pingpong(group, options, size=4096, iterations=1000, **more):
+    row(group, f"ibv_rc_pingpong -g {{gid}} {options}".strip(),
+        lambda text: kit.check_pingpong(text, size, iterations), **more)
+
+
+def perftest(group, program, options="", rows=1, **more):
+    row(group, f"{program} -F -x {{gid}} {options}".strip(), lambda text: kit.check_perftest(text, rows), **more)
+
+
+pingpong("pingpong", "")
+pingpong("pingpong", "-c")
+pingpong("pingpong", "-e")
+pingpong("pingpong", "-N")
+pingpong("pingpong", "-N -e -c")
+pingpong("pingpong", "-c -s 1048576 -n 200", size=1048576, iterations=200)
+pingpong("pingpong", "-c -s 1", size=1)
+for mtu in (256, 512, 1024, 2048, 4096):
+    pingpong("pingpong", f"-c -m {mtu} -s 65537 -n 200", size=65537, iterations=200)
+pingpong("pingpong", "-c -r 1 -n 200", iterations=200)
+
+for verb in ("write", "read", "send"):
+    perftest("bandwidth", f"ib_{verb}_bw", "-n 1000")
+    perftest("bandwidth", f"ib_{verb}_bw", "-a -n 64", rows=SIZES_TO_8M, gids=(IPV4,), seconds=120)
+    perftest("bandwidth", f"ib_{verb}_bw", "-b -n 1000")
+    perftest("bandwidth", f"ib_{verb}_bw", "-q 16 -n 200")
+    perftest("bandwidth", f"ib_{verb}_bw", "-e -n 1000", gids=(IPV4,))
+    perftest("bandwidth", f"ib_{verb}_bw", "-m 256 -s 4097 -n 500", gids=(IPV4,))
+    perftest("bandwidth", f"ib_{verb}_bw", "-m 4096 -s 1048577 -n 100", gids=(IPV6,))
+    perftest("bandwidth", f"ib_{verb}_bw", "-Q 1 -t 1 -n 200", gids=(IPV4,))
+for verb in ("write", "send"):
+    perftest("bandwidth", f"ib_{verb}_bw", "-I 64 -s 64 -n 1000")
+perftest("bandwidth", "ib_send_bw", "-r 8 -t 64 -n 1000", gids=(IPV4,))
+for kind in ("FETCH_AND_ADD", "CMP_AND_SWAP"):
+    perftest("bandwidth", "ib_atomic_bw", f"-A {kind} -n 1000")
+perftest("bandwidth", "ib_atomic_bw", "-b -n 1000", gids=(IPV4,))
+perftest("bandwidth", "ib_atomic_bw", "-q 16 -n 200", gids=(IPV4,))
+perftest("bandwidth", "ib_atomic_bw", "-e -n 1000", gids=(IPV4,))
+
+for verb in ("write", "read", "send"):
+    perftest("latency", f"ib_{verb}_lat", "-n 1000")
+    perftest("latency", f"ib_{verb}_lat", "-a -n 20", rows=SIZES_TO_8M, gids=(IPV4,), seconds=120)
+for verb in ("read", "send"):
+    perftest("latency", f"ib_{verb}_lat", "-e -n 500")
+for verb in ("write", "send"):
+    perftest("latency", f"ib_{verb}_lat", "-I 32 -s 32 -n 1000")
+for kind in ("FETCH_AND_ADD", "CMP_AND_SWAP"):
+    perftest("latency", "ib_atomic_lat", f"-A {kind} -n 1000")
+perftest("latency", "ib_atomic_lat", "-e -n 500", gids=(IPV4,))
+
+# With a device id that perftest knows, it posts through ibv_wr_* instead of ibv_post_send.
+for program, options in (("ib_write_bw", ""), ("ib_read_bw", ""), ("ib_send_bw", ""), ("ib_atomic_bw", ""),
+                         ("ib_write_lat", ""), ("ib_read_lat", ""), ("ib_send_lat", ""), ("ib_atomic_lat", ""),
+                         ("ib_write_bw", "-q 16"), ("ib_write_bw", "-I 64 -s 64"), ("ib_send_lat", "-I 64 -s 64")):
+    perftest("work-requests", program, (options + " -n 500").strip(), gids=(IPV4,),
+             environment={"UROCE_VENDOR_PART_ID": "4119"})
+
+# The few that scripts/test runs over a daemon built with sanitizers.
+for group_row in [r for r in ROWS if r["name"] in (
+        "ibv_rc_pingpong -g 0 -c", "ibv_rc_pingpong -g 1 -e", "ib_write_bw -F -x 0 -n 1000",
+        "ib_read_bw -F -x 1 -n 1000", "ib_send_bw -F -x 0 -q 16 -n 200", "ib_atomic_lat -F -x 0 -A CMP_AND_SWAP -n 1000")]:
+    ROWS.append(dict(group_row, group="quick"))
+
+
+def lists_device(build, daemon):
+    text = kit.Program(daemon, ["ibv_devices"]).finish(20)
+    if "uroce0" not in text:
+        raise kit.Failure("no uroce0 in:\n" + text)
+
+
+def describes_device(build, daemon):
+    text = kit.Program(daemon, ["ibv_devinfo", "-v"]).finish(20)
+    for word in ("hca_id:", "uroce0", "PORT_ACTIVE", "link_layer:", "Ethernet", "GID["):
+        if word not in text:
+            raise kit.Failure(f"no {word} in:\n{text}")
+
+
+def main():
+    options = argparse.ArgumentParser()
+    options.add_argument("--build", required=True)
+    options.add_argument("--group", action="append")
+    options.add_argument("--match", help="only rows whose name contains this")
+    options.add_argument("--list", action="store_true")
+    arguments = options.parse_args()
+    rows = [r for r in ROWS if (r["group"] in arguments.group if arguments.group else r["group"] != "quick")
+            and (arguments.match or "") in r["name"]]
+    if arguments.list:
+        for r in rows:
+            print(f"{r['group']:14} {r['name']}")
+        return 0
+
+    kit.die_on_signals()
+    build = kit.Build(arguments.build)
+    daemon = kit.Daemon(build, kit.scratch_folder())
+    tap = kit.Tap(len(rows) + 3)
+    try:
+        tap.point("ibv_devices", lambda: lists_device(build, daemon))
+        tap.point("ibv_devinfo -v", lambda: describes_device(build, daemon))
+        for r in rows:
+            def one():
+                _, client_text = kit.run_pair(daemon, r["command"], extra_environment=r["environment"],
+                                              seconds=r["seconds"])
+                r["check"](client_text)
+                if not daemon.alive():
+                    raise kit.Failure("uroced is gone:\n" + daemon.log())
+            tap.point(r["name"] + (" (ibv_wr_*)" if r["environment"] else ""), one)
+    finally:
+        status = daemon.stop()
+
+    def ends_well():
+        if status != 0:
+            raise kit.Failure(f"exit status {status}:\n{daemon.log()}")
+    tap.point("uroced ends with status 0 when told to", ends_well)
+    return 1 if tap.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
