@@ -85,12 +85,15 @@ static inline uint64_t mr_host_addr(const struct mem_region *mr, uint64_t va)
  */
 struct mr_table {
     uint32_t slots;        /* capacity, a power of two, at most 2^20 */
+    uint32_t slot_bits;    /* log2 of it */
     uint64_t secret[2];    /* from getrandom(2), or a seed in tests */
     uint32_t next;         /* where the search for a free slot starts */
     uint32_t used;
-    uint8_t *generation;   /* per slot */
+    uint16_t *generation;  /* per slot: 24 - slot_bits bits of it, at most 16, count */
     struct mem_region **region; /* per slot; read by workers with acquire */
 };
+
+#define MR_TABLE_MAX_SLOTS (1u << 20)
 
 /* slots: capacity, rounded up to a power of two. 0 or -ENOMEM, -EINVAL (over 2^20). */
 int mr_table_init(struct mr_table *t, uint32_t slots, const uint64_t secret[2]);

@@ -15,11 +15,12 @@ struct comp_queue {
     uint32_t handle;
     uint64_t cookie; /* the application's, in events */
     void *owner;     /* the device's object */
-    struct {
+    struct comp_lane {
         uint32_t prod, cons_seen;
         bool overrun;   /* set by an overflow; nothing is posted any more */
         bool touched;   /* posted to since the last cq_take_event */
         bool solicited; /* one of those was solicited or unsuccessful */
+        uint8_t apart[CACHE_LINE - 11]; /* lanes belong to different workers: no line in common */
     } lane[CQ_MAX_LANES];
 };
 
@@ -42,10 +43,11 @@ bool cq_take_event(struct comp_queue *cq, uint32_t lane);
 
 /* ---- the application's end ---- */
 
+/* To begin, set the first three and zero the rest. */
 struct cq_reader {
     struct cq_shared *shared;
     uint32_t size, lanes;
-    uint32_t next_lane;
+    uint32_t next_lane, run; /* the lane being read, and how many entries in a row came from it */
     uint32_t cons[CQ_MAX_LANES];
 };
 

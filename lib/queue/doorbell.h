@@ -43,8 +43,10 @@ static inline bool doorbell_pending(struct doorbells *db)
 }
 
 /*
- * Takes rung bells: clears them and stores their slots at slot[0..max). Returns how many; when it equals max
- * there may be more. Slots are whatever the application wrote: the caller looks them up. Worker.
+ * Takes rung bells: clears them and stores their slots, all below DB_SLOTS, at slot[0..max). Returns
+ * how many. A call looks at no more than max leaf words, so a hostile application cannot hold the
+ * worker up; what it left is still pending, and the next call goes on behind it, so that no bell
+ * starves. Slots are whatever the application wrote: the caller looks them up. Worker.
  */
 unsigned doorbell_take(struct doorbells *db, uint32_t *slot, unsigned max);
 

@@ -243,6 +243,9 @@ struct doorbells {
     /* The worker sets it to 1 before it sleeps; the poster that exchanges it to 0 wakes. */
     CACHE_ALIGNED _Atomic uint32_t worker_armed;
     CACHE_ALIGNED _Atomic uint64_t top;
+    /* The worker's alone: where its next take starts, after one that was cut short. Whatever an
+     * application writes here only changes the order in which its own bells are taken. */
+    _Atomic uint32_t resume;
     CACHE_ALIGNED _Atomic uint64_t mid[64];
     CACHE_ALIGNED _Atomic uint64_t leaf[64 * 64];
 };

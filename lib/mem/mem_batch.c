@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <string.h>
+
+#include "mem.h"
+
+static uint8_t *direct_at(const struct mem_region *mr, uint64_t addr)
+{
+    return mr->direct + (addr - mr->addr);
+}
+
+static void queue(struct mem_batch *b, struct mem_region *mr, uint64_t addr, void *local,
+                  uint32_t len, uint64_t tag)
+{
+    b->io[b->n++] = (struct mem_io){.mr = mr, .addr = addr, .local = local, .len = len, .tag = tag};
+}
+
+bool mem_batch_out(struct mem_batch *b, struct mem_region *mr, uint64_t addr, const void *local,
+                   uint32_t len, uint64_t tag)
+{
+    if (mr->direct)
+        memcpy(direct_at(mr, addr), local, len);
+    else
+        queue(b, mr, addr, (void *)(uintptr_t)local, len, tag);
+    return mr->direct;
+}
+
+bool mem_batch_in(struct mem_batch *b, struct mem_region *mr, uint64_t addr, void *local,
+                  uint32_t len, uint64_t tag)
+{
+    if (mr->direct)
+        memcpy(local, direct_at(mr, addr), len);
+    else
+        queue(b, mr, addr, local, len, tag);
+    return mr->direct;
+}
+
+/* How many of the n transfers, from the first on, one backend call can do. */
+static unsigned same_space(const struct mem_io *io, unsigned n)
+{
+    unsigned same = 1;
+
+    while (same < n && io[same].mr->space == io->mr->space &&
+           io[same].mr->backend == io->mr->backend)
+        same++;
+    return same;
+}
+
+static unsigned flush(struct mem_batch *b, bool out)
+{
+    unsigned failed = 0;
+
+    for (unsigned i = 0, n; i < b->n; i += n) {
+        const struct mem_region *mr = b->io[i].mr;
+
+        n = same_space(b->io + i, b->n - i);
+        (out ? mr->backend->copy_out : mr->backend->copy_in)(mr->space, b->io + i, n);
+    }
+    for (unsigned i = 0; i < b->n; i++)
+        failed += b->io[i].status != 0;
+    return failed;
+}
+
+unsigned mem_batch_flush_out(struct mem_batch *b)
+{
+    return flush(b, true);
+}
+
+unsigned mem_batch_flush_in(struct mem_batch *b)
+{
+    return flush(b, false);
+}
+
+static int direct_atomic(uint64_t *p, enum mem_atomic_op op, uint64_t swap_add, uint64_t compare,
+                         uint64_t *old)
+{
+    /* A mapping that is not aligned as the application's own would make this a split lock. */
+    if ((uintptr_t)p % sizeof(*p))
+        return -EFAULT;
+    if (op == MEM_FETCH_ADD) {
+        *old = __atomic_fetch_add(p, swap_add, __ATOMIC_SEQ_CST);
+        return 0;
+    }
+    *old = compare;
+    __atomic_compare_exchange_n(p, old, swap_add, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+    return 0;
+}
+
+int mem_atomic(struct mem_region *mr, uint64_t addr, enum mem_atomic_op op, uint64_t swap_add,
+               uint64_t compare, uint64_t *old)
+{
+    if (mr->direct)
+        return direct_atomic((uint64_t *)direct_at(mr, addr), op, swap_add, compare, old);
+    return mr->backend->atomic(mr->space, mr, addr, op, swap_add, compare, old);
+}

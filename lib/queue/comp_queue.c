@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <string.h>
+
+#include "comp_queue.h"
+
+/* Entries that a reader takes from one lane before it looks at the others: staying is cheaper than
+ * going round, but a lane that never runs dry must not hide the others. */
+#define LANE_RUN 32
+
+void comp_queue_init(struct comp_queue *cq, struct cq_shared *shared, uint32_t size, uint32_t lanes)
+{
+    *cq = (struct comp_queue){.shared = shared, .size = size, .lanes = lanes};
+}
+
+/* Whether the lane has room for one more, after asking the application what it consumed. */
+static bool find_room(struct comp_lane *lane, const struct cq_lane *ring, uint32_t size)
+{
+    uint32_t cons = atomic_load_explicit(&ring->cons, memory_order_acquire);
+
+    /* An index that lies ahead of prod, or behind by more than there is, shows as used > size. */
+    if (lane->prod - cons >= size) {
+        lane->overrun = true;
+        return false;
+    }
+    lane->cons_seen = cons;
+    return true;
+}
+
+int cq_post(struct comp_queue *cq, uint32_t lane_index, const struct cqe *e, bool solicited)
+{
+    struct comp_lane *lane = &cq->lane[lane_index];
+    struct cq_lane *ring = cq_lane_at(cq->shared, cq->size, lane_index);
+    struct cqe *slot = &ring->entry[lane->prod & (cq->size - 1)];
+
+    if (unlikely(lane->overrun))
+        return -ENOSPC;
+    if (unlikely(lane->prod - lane->cons_seen >= cq->size) && !find_room(lane, ring, cq->size))
+        return -ENOSPC;
+    memcpy(slot, e, offsetof(struct cqe, seq));
+    atomic_store_explicit(&slot->seq, ++lane->prod, memory_order_release);
+    lane->touched = true;
+    lane->solicited |= solicited || e->status != WC_SUCCESS;
+    return 0;
+}
+
+bool cq_take_event(struct comp_queue *cq, uint32_t lane_index)
+{
+    struct comp_lane *lane = &cq->lane[lane_index];
+    bool solicited = lane->solicited;
+    uint32_t arm;
+
+    if (!lane->touched)
+        return false;
+    lane->touched = false;
+    lane->solicited = false;
+    atomic_thread_fence(memory_order_seq_cst);
+    arm = atomic_load_explicit(&cq->shared->arm, memory_order_relaxed);
+    if (arm == CQ_ARM_NONE || (arm == CQ_ARM_SOLICITED && !solicited))
+        return false;
+    return atomic_exchange(&cq->shared->arm, CQ_ARM_NONE) != CQ_ARM_NONE;
+}
+
+/* ---- the application's end ---- */
+
+static void next_lane(struct cq_reader *r)
+{
+    r->next_lane = r->next_lane + 1 < r->lanes ? r->next_lane + 1 : 0;
+    r->run = 0;
+}
+
+const struct cqe *cq_reader_peek(struct cq_reader *r)
+{
+    for (uint32_t tried = 0; tried < r->lanes; tried++) {
+        uint32_t cons = r->cons[r->next_lane];
+        struct cq_lane *ring = cq_lane_at(r->shared, r->size, r->next_lane);
+        const struct cqe *e = &ring->entry[cons & (r->size - 1)];
+
+        if (atomic_load_explicit(&e->seq, memory_order_acquire) == cons + 1)
+            return e;
+        next_lane(r);
+    }
+    return NULL;
+}
+
+void cq_reader_advance(struct cq_reader *r)
+{
+    struct cq_lane *ring = cq_lane_at(r->shared, r->size, r->next_lane);
+
+    atomic_store_explicit(&ring->cons, ++r->cons[r->next_lane], memory_order_release);
+    if (++r->run == LANE_RUN)
+        next_lane(r);
+}
+
+void cq_reader_arm(struct cq_reader *r, enum cq_arm arm)
+{
+    uint32_t none = CQ_ARM_NONE;
+
+    if (arm == CQ_ARM_SOLICITED)
+        atomic_compare_exchange_strong(&r->shared->arm, &none, arm);
+    else if (arm == CQ_ARM_NEXT)
+        atomic_store(&r->shared->arm, arm);
+    atomic_thread_fence(memory_order_seq_cst);
+}

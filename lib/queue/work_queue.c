@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The application may rewrite an entry while it is being taken. So every word of it is loaded
+ * exactly once (volatile: the compiler may not load it again), and only the private copy is judged.
+ */
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "work_queue.h"
+
+#define MAX_MESSAGE (UINT64_C(1) << 31)
+#define KNOWN_FLAGS (SQE_FENCE | SQE_SIGNALED | SQE_SOLICITED | SQE_INLINE)
+
+enum op_kind {
+    OP_UNKNOWN,
+    OP_NO_DATA, /* SGEs mean nothing */
+    OP_SGES,    /* local memory by SGEs only: it is written, or may be large */
+    OP_SGE_OR_INLINE,
+};
+
+static const uint8_t op_kinds[] = {
+    [SQE_WRITE] = OP_SGE_OR_INLINE, [SQE_WRITE_IMM] = OP_SGE_OR_INLINE,
+    [SQE_SEND] = OP_SGE_OR_INLINE,  [SQE_SEND_IMM] = OP_SGE_OR_INLINE,
+    [SQE_READ] = OP_SGES,           [SQE_CMP_SWP] = OP_SGES,
+    [SQE_FETCH_ADD] = OP_SGES,      [SQE_LOCAL_INV] = OP_NO_DATA,
+    [SQE_BIND_MW] = OP_NO_DATA,     [SQE_SEND_INV] = OP_SGE_OR_INLINE,
+    [SQE_FLUSH] = OP_NO_DATA,       [SQE_ATOMIC_WRITE] = OP_SGE_OR_INLINE,
+};
+
+int work_queue_pending(const struct work_queue *q)
+{
+    uint32_t n = atomic_load_explicit(q->prod, memory_order_acquire) - q->cons;
+
+    return likely(n <= q->size) ? (int)n : -EOVERFLOW;
+}
+
+static const void *take_slot(struct work_queue *q)
+{
+    return q->ring + (size_t)(q->cons++ & (q->size - 1)) * q->stride;
+}
+
+static void copy_words(void *to, const void *from, unsigned words)
+{
+    const volatile uint64_t *src = from;
+    uint64_t *dst = to;
+
+    for (unsigned i = 0; i < words; i++)
+        dst[i] = src[i];
+}
+
+static int copy_sges(struct sge *to, const void *from, unsigned n)
+{
+    uint64_t total = 0;
+
+    copy_words(to, from, n * (unsigned)(sizeof(*to) / sizeof(uint64_t)));
+    for (unsigned i = 0; i < n; i++)
+        total += to[i].length;
+    return likely(total <= MAX_MESSAGE) ? 0 : -EINVAL;
+}
+
+static int take_inline(const struct work_queue *q, struct send_wqe *wqe, const void *data)
+{
+    if (wqe->h.inline_len > q->max_inline)
+        return -EINVAL;
+    wqe->h.num_sge = 0;
+    memcpy(wqe->inline_data, data, wqe->h.inline_len);
+    return 0;
+}
+
+int send_queue_take(struct work_queue *q, struct send_wqe *wqe)
+{
+    const struct sqe *entry = take_slot(q);
+    enum op_kind kind;
+
+    copy_words(&wqe->h, entry, sizeof(*entry) / sizeof(uint64_t));
+    kind = wqe->h.opcode < ARRAY_SIZE(op_kinds) ? op_kinds[wqe->h.opcode] : OP_UNKNOWN;
+    if (unlikely(kind == OP_UNKNOWN || (wqe->h.flags & ~KNOWN_FLAGS)))
+        return -EINVAL;
+    if (wqe->h.flags & SQE_INLINE)
+        return kind == OP_SGE_OR_INLINE ? take_inline(q, wqe, entry + 1) : -EINVAL;
+    wqe->h.inline_len = 0;
+    if (unlikely(kind == OP_NO_DATA))
+        wqe->h.num_sge = 0;
+    if (unlikely(wqe->h.num_sge > q->max_sge))
+        return -EINVAL;
+    return copy_sges(wqe->sge, entry + 1, wqe->h.num_sge);
+}
+
+int recv_queue_take(struct work_queue *q, struct recv_wqe *wqe)
+{
+    const struct rqe *entry = take_slot(q);
+
+    copy_words(&wqe->h, entry, sizeof(*entry) / sizeof(uint64_t));
+    if (unlikely(wqe->h.num_sge > q->max_sge))
+        return -EINVAL;
+    return copy_sges(wqe->sge, entry + 1, wqe->h.num_sge);
+}
+
+uint64_t work_queue_take_id(struct work_queue *q)
+{
+    uint64_t id;
+
+    _Static_assert(offsetof(struct sqe, wr_id) == 0 && offsetof(struct rqe, wr_id) == 0, "");
+    copy_words(&id, take_slot(q), 1);
+    return id;
+}
