@@ -10,21 +10,21 @@
 /* Byte order: the shared-memory rings and the ICRC code assume a little-endian host. */
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "little-endian hosts only");
 
-#define CACHE_LINE      64
-#define CACHE_ALIGNED   __attribute__((aligned(CACHE_LINE)))
-#define ARRAY_SIZE(a)   (sizeof(a) / sizeof((a)[0]))
-#define likely(x)       __builtin_expect(!!(x), 1)
-#define unlikely(x)     __builtin_expect(!!(x), 0)
+#define CACHE_LINE    64
+#define CACHE_ALIGNED __attribute__((aligned(CACHE_LINE)))
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+#define likely(x)     __builtin_expect(!!(x), 1)
+#define unlikely(x)   __builtin_expect(!!(x), 0)
 
 #define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 /* Points in time and durations are nanoseconds of a monotonic clock that the caller of a pure
  * component passes in; a component never asks for the time itself. */
 typedef uint64_t ns_t;
-#define NS_PER_US   UINT64_C(1000)
-#define NS_PER_MS   UINT64_C(1000000)
-#define NS_PER_SEC  UINT64_C(1000000000)
-#define NS_NEVER    UINT64_MAX
+#define NS_PER_US  UINT64_C(1000)
+#define NS_PER_MS  UINT64_C(1000000)
+#define NS_PER_SEC UINT64_C(1000000000)
+#define NS_NEVER   UINT64_MAX
 
 #define min_of(a, b) ((a) < (b) ? (a) : (b))
 #define max_of(a, b) ((a) > (b) ? (a) : (b))

@@ -15,8 +15,7 @@ typedef struct {
 /* Adds n. Only the counter's owner thread may call it. */
 static inline void counter_add(counter_t *c, uint64_t n)
 {
-    __atomic_store_n(&c->value, __atomic_load_n(&c->value, __ATOMIC_RELAXED) + n,
-                     __ATOMIC_RELAXED);
+    __atomic_store_n(&c->value, __atomic_load_n(&c->value, __ATOMIC_RELAXED) + n, __ATOMIC_RELAXED);
 }
 
 static inline void counter_inc(counter_t *c)

@@ -9,13 +9,14 @@
 #include <stdint.h>
 
 struct frame {
-    uint8_t *data;  /* first byte of the Ethernet header */
-    uint32_t len;   /* receive: bytes present; transmit: set by whoever fills the frame */
-    uint32_t room;  /* bytes that may be written at data; 0 on receive */
-    void *cookie;   /* the owner's own handle (an mbuf, a slot) */
+    uint8_t *data; /* first byte of the Ethernet header */
+    uint32_t len;  /* receive: bytes present; transmit: set by whoever fills the frame */
+    uint32_t room; /* bytes that may be written at data; 0 on receive */
+    void *cookie;  /* the owner's own handle (an mbuf, a slot) */
 };
 
-/* Frames taken or given in one call; arrays passed to packet I/O and the engine are at most this. */
+/* Frames taken or given in one call; arrays passed to packet I/O and the engine are at most this.
+ */
 #define FRAME_BURST 32
 
 #endif

@@ -46,13 +46,15 @@ struct engine_host {
 
 /* ---- queue pair table, shared by the engines of a device ---- */
 
-/* The longest message: 2^30 bytes, so that its packets at path MTU 256 stay inside half the PSN space. */
+/* The longest message: 2^30 bytes, so that its packets at path MTU 256 stay inside half the PSN
+ * space. */
 #define MESSAGE_MAX (UINT32_C(1) << 30)
 
-#define QPN_FIRST 0x10u
+#define QPN_FIRST      0x10u
 #define QP_TABLE_SLOTS (1u << 17)
 
-/* Control thread writes, workers read. A removed queue pair is freed after the workers' next quiet point. */
+/* Control thread writes, workers read. A removed queue pair is freed after the workers' next quiet
+ * point. */
 struct qp_table;
 
 struct qp_table *qp_table_create(void); /* NULL: out of memory */
@@ -84,12 +86,13 @@ void engine_destroy(struct engine *e);
 void engine_rx(struct engine *e, struct frame *frames, unsigned n, ns_t now);
 
 /*
- * Fills up to n lent frames (room at least ENCAP_MAX_LEN + PKT_MAX_HEADER + path MTU + 8) with packets to be
- * sent in this order, sets their len, and returns how many it filled.
+ * Fills up to n lent frames (room at least ENCAP_MAX_LEN + PKT_MAX_HEADER + path MTU + 8) with
+ * packets to be sent in this order, sets their len, and returns how many it filled.
  */
 unsigned engine_tx(struct engine *e, struct frame *frames, unsigned n, ns_t now);
 
-/* Whether engine_tx would be asked in vain (no packet is ready). A hint that may be wrongly true. */
+/* Whether engine_tx would be asked in vain (no packet is ready). A hint that may be wrongly true.
+ */
 bool engine_wants_tx(const struct engine *e);
 
 /* The application rang qp's doorbell. */
@@ -121,24 +124,28 @@ struct qp_init {
 };
 
 /*
- * Creates a queue pair in RESET, gives it a QPN and enters it into the table. Control thread; the worker must
- * be told of it (engine_qp_attach) before anything else. NULL and *err: -ENOMEM, -ENOSPC (no QPN),
- * -EOPNOTSUPP (type).
+ * Creates a queue pair in RESET, gives it a QPN and enters it into the table. Control thread; the
+ * worker must be told of it (engine_qp_attach) before anything else. NULL and *err: -ENOMEM,
+ * -ENOSPC (no QPN), -EOPNOTSUPP (type).
  */
 struct qp *qp_create(struct qp_table *t, const struct qp_init *init, int *err);
-/* Frees a queue pair that was detached and removed. Control thread, after the workers' quiet point. */
+/* Unpublishes (if that was not done) and frees a queue pair that was detached. Control thread,
+ * after the workers' quiet point. */
 void qp_free(struct qp *qp);
 
-/* The worker takes, or gives up, ownership. Detaching removes the queue pair from the table, stops all timers and
- * transmission and posts nothing. */
+/* Takes qp out of the table: packets no longer find it. Control thread, before detaching. */
+void qp_unpublish(struct qp *qp);
+
+/* The worker takes, or gives up, ownership. Detaching stops all timers and transmission and posts
+ * nothing. The owner worker. */
 void engine_qp_attach(struct engine *e, struct qp *qp);
 void engine_qp_detach(struct engine *e, struct qp *qp);
 
 /*
- * Changes attributes and state (volume 1, 10.3.1 and table 91). av is the resolved address vector when mask has
- * QPA_AV (its udp_sport is set here by the kernel rule), else NULL. max_mtu: the port's active MTU code.
- * Returns 0, -EINVAL (transition, missing or excess attributes, values out of range), -EOPNOTSUPP (alternate
- * path). The owner worker.
+ * Changes attributes and state (volume 1, 10.3.1 and table 91). av is the resolved address vector
+ * when mask has QPA_AV (its udp_sport is set here by the kernel rule), else NULL. max_mtu: the
+ * port's active MTU code. Returns 0, -EINVAL (transition, missing or excess attributes, values out
+ * of range), -EOPNOTSUPP (alternate path). The owner worker.
  */
 int engine_qp_modify(struct engine *e, struct qp *qp, const struct qp_attr *attr, uint32_t mask,
                      const struct address_vector *av, uint32_t max_mtu, ns_t now);
@@ -157,11 +164,13 @@ const struct address_vector *qp_address_vector(const struct qp *qp);
 const struct qp_caps *qp_capabilities(const struct qp *qp);
 
 /* Per queue pair counters (names as the Linux rxe and mlx5 hw_counters where they exist). */
-#define QP_COUNTERS(X)                                                                             \
-    X(tx_packets) X(tx_bytes) X(rx_packets) X(rx_bytes) X(retransmits) X(timeouts)                 \
-    X(rnr_nak_sent) X(rnr_nak_rcvd) X(seq_nak_sent) X(seq_nak_rcvd) X(duplicate_request)           \
-    X(out_of_sequence) X(implied_nak_seq_err) X(remote_access_err) X(remote_invalid_request)       \
-    X(remote_operational_err) X(local_protection_err) X(retry_exceeded) X(rnr_retry_exceeded)
+#define QP_COUNTERS(X)                                                                          \
+    X(tx_packets)                                                                               \
+    X(tx_bytes) X(rx_packets) X(rx_bytes) X(retransmits) X(timeouts) X(rnr_nak_sent)            \
+        X(rnr_nak_rcvd) X(seq_nak_sent) X(seq_nak_rcvd) X(duplicate_request) X(out_of_sequence) \
+            X(implied_nak_seq_err) X(remote_access_err) X(remote_invalid_request)               \
+                X(remote_operational_err) X(local_protection_err) X(retry_exceeded)             \
+                    X(rnr_retry_exceeded)
 struct qp_counters {
 #define X(name) counter_t name;
     QP_COUNTERS(X)

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The engine's life, its lists and timers. The packet path: engine_rx.c, engine_tx.c. */
+#include <stdlib.h>
+
+#include "transport.h"
+
+struct engine *engine_create(const struct engine_config *config)
+{
+    struct engine *e = aligned_alloc(CACHE_LINE, round_up(sizeof(*e), CACHE_LINE));
+
+    if (!e)
+        return NULL;
+    memset(e, 0, sizeof(*e));
+    e->cfg = *config;
+    if (!e->cfg.max_inflight)
+        e->cfg.max_inflight = INFLIGHT_DEFAULT;
+    TAILQ_INIT(&e->tx_list);
+    STAILQ_INIT(&e->touched);
+    return e;
+}
+
+void engine_destroy(struct engine *e)
+{
+    free(e);
+}
+
+const struct engine_counters *engine_counters(const struct engine *e)
+{
+    return &e->counters;
+}
+
+void engine_tx_ready(struct engine *e, struct qp *qp)
+{
+    if (!qp->in_tx_list) {
+        qp->in_tx_list = true;
+        qp->tx_burst = 0;
+        TAILQ_INSERT_TAIL(&e->tx_list, qp, tx_link);
+    }
+}
+
+void engine_touch(struct engine *e, struct qp *qp)
+{
+    if (!qp->in_touched) {
+        qp->in_touched = true;
+        STAILQ_INSERT_TAIL(&e->touched, qp, touched_link);
+    }
+}
+
+bool engine_wants_tx(const struct engine *e)
+{
+    return !TAILQ_EMPTY(&e->tx_list);
+}
+
+/* Completion events once per burst: the arming protocol needs one fence for all posts before it. */
+static void raise_cq_events(struct engine *e)
+{
+    for (unsigned i = 0; i < e->cqs; i++) {
+        struct comp_queue *cq = e->cq[i];
+
+        if (cq_take_event(cq, e->cfg.lane))
+            e->cfg.host.cq_event(e->cfg.host.ctx, cq);
+        if (e->cfg.host.cq_posted)
+            e->cfg.host.cq_posted(e->cfg.host.ctx, cq);
+    }
+    e->cqs = 0;
+}
+
+void engine_settle(struct engine *e)
+{
+    struct qp *qp;
+
+    while ((qp = STAILQ_FIRST(&e->touched))) {
+        STAILQ_REMOVE_HEAD(&e->touched, touched_link);
+        qp->in_touched = false;
+        qp_settle(e, qp);
+    }
+    raise_cq_events(e);
+}
+
+void engine_doorbell(struct engine *e, struct qp *qp, ns_t now)
+{
+    e->now = now;
+    if (qp->engine != e)
+        return;
+    if (qp->state == QPS_ERR)
+        qp_flush(e, qp, WC_WR_FLUSH_ERR);
+    else if (qp->state == QPS_RTS || qp->state == QPS_SQD)
+        engine_tx_ready(e, qp);
+    engine_settle(e);
+}
+
+ns_t engine_next_timer(const struct engine *e)
+{
+    return timer_next(&e->wheel);
+}
+
+void engine_timers(struct engine *e, ns_t now)
+{
+    struct timer *t;
+
+    e->now = now;
+    while ((t = timer_expired(&e->wheel, now)))
+        req_timer(e, container_of(t, struct qp, timer));
+    engine_settle(e);
+}
+
+void engine_qp_attach(struct engine *e, struct qp *qp)
+{
+    qp->engine = e;
+}
+
+void engine_qp_detach(struct engine *e, struct qp *qp)
+{
+    if (qp->engine != e)
+        return;
+    timer_remove(&e->wheel, &qp->timer);
+    if (qp->in_tx_list)
+        TAILQ_REMOVE(&e->tx_list, qp, tx_link);
+    qp->in_tx_list = false;
+    qp->state = QPS_RESET;
+    qp->engine = NULL;
+}

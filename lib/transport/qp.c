@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Queue pairs as objects: creation, destruction, what others may ask of them. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "qp_table.h"
+#include "transport.h"
+
+/* A slot holds a work request cut to the queue's entry size; more slots than packets in flight are
+ * no use. */
+static int alloc_requester(struct requester *req, const struct qp_init *init)
+{
+    size_t body = sqe_stride(init->sq.max_sge, init->sq.max_inline);
+
+    req->slot_count = min_of(init->sq.size, (uint32_t)INFLIGHT_DEFAULT);
+    req->slot_stride =
+        (uint32_t)round_up(offsetof(struct send_slot, wqe) + body, sizeof(uint64_t) * 2);
+    req->slots = calloc(req->slot_count, req->slot_stride);
+    return req->slots ? 0 : -ENOMEM;
+}
+
+static int alloc_responder(struct responder *resp, const struct qp_init *init)
+{
+    resp->recv = calloc(1, max_of(rqe_stride(init->rq.max_sge), (uint32_t)sizeof(struct rqe)));
+    return resp->recv ? 0 : -ENOMEM;
+}
+
+struct qp *qp_create(struct qp_table *t, const struct qp_init *init, int *err)
+{
+    struct qp *qp;
+
+    *err = -EOPNOTSUPP;
+    if (init->type != QPT_RC)
+        return NULL;
+    *err = -ENOMEM;
+    qp = aligned_alloc(CACHE_LINE, round_up(sizeof(*qp), CACHE_LINE));
+    if (!qp)
+        return NULL;
+    memset(qp, 0, sizeof(*qp));
+    qp->type = (uint8_t)init->type;
+    qp->pd = init->pd;
+    qp->sq_sig_all = init->sq_sig_all;
+    qp->uidx = init->uidx;
+    qp->send_cq = init->send_cq;
+    qp->recv_cq = init->recv_cq;
+    qp->caps = init->caps;
+    qp->owner = init->owner;
+    qp->shared = init->shared;
+    qp->req.sq = init->sq;
+    qp->resp.rq = init->rq;
+    qp->timer.deadline = NS_NEVER;
+    if (!alloc_requester(&qp->req, init) && !alloc_responder(&qp->resp, init))
+        *err = qp_table_insert(t, qp);
+    if (*err) {
+        qp_free(qp);
+        return NULL;
+    }
+    return qp;
+}
+
+void qp_unpublish(struct qp *qp)
+{
+    if (qp->table)
+        qp_table_remove(qp->table, qp);
+    qp->table = NULL;
+}
+
+void qp_free(struct qp *qp)
+{
+    qp_unpublish(qp);
+    free(qp->req.slots);
+    free(qp->resp.recv);
+    free(qp);
+}
+
+uint32_t qp_number(const struct qp *qp)
+{
+    return qp->qpn;
+}
+
+void *qp_owner(const struct qp *qp)
+{
+    return qp->owner;
+}
+
+uint32_t qp_uidx(const struct qp *qp)
+{
+    return qp->uidx;
+}
+
+enum qp_state qp_current_state(const struct qp *qp)
+{
+    return (enum qp_state)__atomic_load_n(&qp->state, __ATOMIC_RELAXED);
+}
+
+const struct address_vector *qp_address_vector(const struct qp *qp)
+{
+    return &qp->av;
+}
+
+const struct qp_caps *qp_capabilities(const struct qp *qp)
+{
+    return &qp->caps;
+}
+
+const struct qp_counters *qp_counters(const struct qp *qp)
+{
+    return &qp->counters;
+}

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Queue pair states (volume 1, 10.3.1; attributes per transition: table 91 of 11.2.5.2), as a
+ * table.
+ */
+#include <errno.h>
+
+#include "entropy.h"
+#include "transport.h"
+
+struct transition {
+    uint8_t from, to;
+    uint32_t required, optional; /* enum qp_attr_mask, without QPA_STATE */
+};
+
+#define AV_ATTRS        (QPA_AV | QPA_PATH_MTU | QPA_DEST_QPN | QPA_RQ_PSN)
+#define RESPONDER_ATTRS (QPA_MAX_DEST_RD_ATOMIC | QPA_MIN_RNR_TIMER)
+#define REQUESTER_ATTRS \
+    (QPA_TIMEOUT | QPA_RETRY_CNT | QPA_RNR_RETRY | QPA_SQ_PSN | QPA_MAX_RD_ATOMIC)
+#define PATH_ATTRS (QPA_ALT_PATH | QPA_PATH_MIG_STATE)
+
+static const struct transition rc_transitions[] = {
+    {QPS_RESET, QPS_INIT, QPA_PKEY_INDEX | QPA_PORT | QPA_ACCESS_FLAGS, 0},
+    {QPS_INIT, QPS_INIT, 0, QPA_PKEY_INDEX | QPA_PORT | QPA_ACCESS_FLAGS},
+    {QPS_INIT, QPS_RTR, AV_ATTRS | RESPONDER_ATTRS,
+     QPA_ALT_PATH | QPA_ACCESS_FLAGS | QPA_PKEY_INDEX},
+    {QPS_RTR, QPS_RTS, REQUESTER_ATTRS,
+     QPA_CUR_STATE | QPA_ACCESS_FLAGS | QPA_MIN_RNR_TIMER | PATH_ATTRS},
+    {QPS_RTS, QPS_RTS, 0, QPA_CUR_STATE | QPA_ACCESS_FLAGS | QPA_MIN_RNR_TIMER | PATH_ATTRS},
+    {QPS_RTS, QPS_SQD, 0, QPA_EN_SQD_ASYNC_NOTIFY},
+    {QPS_SQD, QPS_RTS, 0, QPA_CUR_STATE | QPA_ACCESS_FLAGS | QPA_MIN_RNR_TIMER | PATH_ATTRS},
+    {QPS_SQD, QPS_SQD, 0,
+     QPA_PKEY_INDEX | QPA_AV | QPA_MAX_RD_ATOMIC | QPA_MAX_DEST_RD_ATOMIC | QPA_TIMEOUT |
+         QPA_RETRY_CNT | QPA_RNR_RETRY | QPA_ACCESS_FLAGS | QPA_MIN_RNR_TIMER | PATH_ATTRS},
+};
+
+/* To RESET and to ERR from anywhere; else by the table. */
+static int check_transition(uint8_t from, uint8_t to, uint32_t mask)
+{
+    if (to == QPS_RESET || to == QPS_ERR)
+        return mask & ~(uint32_t)QPA_CUR_STATE ? -EINVAL : 0;
+    for (unsigned i = 0; i < ARRAY_SIZE(rc_transitions); i++) {
+        const struct transition *t = &rc_transitions[i];
+
+        if (t->from != from || t->to != to)
+            continue;
+        if ((mask & t->required) != t->required || (mask & ~(t->required | t->optional)))
+            return -EINVAL;
+        return mask & QPA_ALT_PATH ? -EOPNOTSUPP : 0;
+    }
+    return -EINVAL;
+}
+
+struct limit {
+    uint32_t mask, value, low, high;
+};
+
+static int check_values(const struct qp_attr *a, uint32_t mask, uint32_t max_mtu)
+{
+    const struct limit limits[] = {
+        {QPA_PKEY_INDEX, a->pkey_index, 0, 0},
+        {QPA_PORT, a->port_num, 1, 1},
+        {QPA_PATH_MTU, a->path_mtu, 1, max_mtu},
+        {QPA_DEST_QPN, a->dest_qpn, 0, PSN_MASK},
+        {QPA_TIMEOUT, a->timeout, 0, 31},
+        {QPA_RETRY_CNT, a->retry_cnt, 0, 7},
+        {QPA_RNR_RETRY, a->rnr_retry, 0, 7},
+        {QPA_MIN_RNR_TIMER, a->min_rnr_timer, 0, 31},
+        {QPA_MAX_RD_ATOMIC, a->max_rd_atomic, 0, QP_MAX_RD_ATOMIC},
+        {QPA_MAX_DEST_RD_ATOMIC, a->max_dest_rd_atomic, 0, QP_MAX_RD_ATOMIC},
+        {QPA_PATH_MIG_STATE, a->path_mig_state, 0, 0},
+        {QPA_ACCESS_FLAGS, a->access_flags & ~MEM_ACCESS_OPTIONAL, 0, 0x7F},
+    };
+
+    for (unsigned i = 0; i < ARRAY_SIZE(limits); i++)
+        if ((mask & limits[i].mask) &&
+            (limits[i].value < limits[i].low || limits[i].value > limits[i].high))
+            return -EINVAL;
+    return 0;
+}
+
+/* A QP attribute that is stored as it is. */
+#define TAKE(bit, field)                  \
+    do {                                  \
+        if (mask & (bit))                 \
+            qp->attr.field = attr->field; \
+    } while (0)
+
+static void take_values(struct qp *qp, const struct qp_attr *attr, uint32_t mask)
+{
+    TAKE(QPA_PKEY_INDEX, pkey_index);
+    TAKE(QPA_PORT, port_num);
+    TAKE(QPA_ACCESS_FLAGS, access_flags);
+    TAKE(QPA_PATH_MTU, path_mtu);
+    TAKE(QPA_DEST_QPN, dest_qpn);
+    TAKE(QPA_RQ_PSN, rq_psn);
+    TAKE(QPA_SQ_PSN, sq_psn);
+    TAKE(QPA_TIMEOUT, timeout);
+    TAKE(QPA_RETRY_CNT, retry_cnt);
+    TAKE(QPA_RNR_RETRY, rnr_retry);
+    TAKE(QPA_MIN_RNR_TIMER, min_rnr_timer);
+    TAKE(QPA_MAX_RD_ATOMIC, max_rd_atomic);
+    TAKE(QPA_MAX_DEST_RD_ATOMIC, max_dest_rd_atomic);
+    TAKE(QPA_EN_SQD_ASYNC_NOTIFY, en_sqd_async_notify);
+    TAKE(QPA_AV, ah);
+    qp->access = (uint8_t)qp->attr.access_flags;
+    if (mask & QPA_PATH_MTU)
+        qp->mtu = 128u << attr->path_mtu;
+    if (mask & QPA_DEST_QPN)
+        qp->dest_qpn = attr->dest_qpn;
+    if (mask & QPA_TIMEOUT) /* C9-140: 4.096 us * 2^timeout; 0: never */
+        qp->ack_timeout = attr->timeout ? UINT64_C(4096) << attr->timeout : 0;
+    if (mask & QPA_RETRY_CNT)
+        qp->req.retry_left = attr->retry_cnt;
+    if (mask & QPA_RNR_RETRY)
+        qp->req.rnr_left = attr->rnr_retry;
+}
+
+static int set_path(struct qp *qp, const struct address_vector *av, uint32_t dest_qpn)
+{
+    struct address_vector path = *av;
+    struct encap_template encap;
+    int rc;
+
+    path.udp_sport = entropy_port_kernel(path.flow_label, qp->qpn, dest_qpn);
+    rc = encap_template_make(&encap, &path);
+    if (rc)
+        return rc;
+    qp->av = path;
+    qp->encap = encap;
+    return 0;
+}
+
+/* RESET forgets all work and attributes; the rings start again at index 0 on both sides. */
+static void reset(struct engine *e, struct qp *qp)
+{
+    timer_remove(&e->wheel, &qp->timer);
+    memset(&qp->attr, 0, sizeof(qp->attr));
+    memset(&qp->av, 0, sizeof(qp->av));
+    qp->comm_est_told = false;
+    qp->fault = FAULT_NONE;
+    req_reset(qp, psn(0));
+    resp_reset(qp, psn(0));
+    qp->req.sq.cons = qp->resp.rq.cons = 0;
+    atomic_store(&qp->shared->sq_prod, 0);
+    atomic_store(&qp->shared->rq_prod, 0);
+    atomic_store(&qp->shared->rq_notify, 0);
+}
+
+static void enter_state(struct engine *e, struct qp *qp, uint8_t to)
+{
+    uint8_t from = qp->state;
+
+    if (to == QPS_ERR) {
+        qp_enter_error(e, qp, WC_WR_FLUSH_ERR);
+        return;
+    }
+    __atomic_store_n(&qp->state, to, __ATOMIC_RELAXED);
+    if (to == QPS_RESET)
+        reset(e, qp);
+    else if (to == QPS_RTR && from == QPS_INIT)
+        resp_reset(qp, psn(qp->attr.rq_psn));
+    else if (to == QPS_RTS && from == QPS_RTR)
+        req_reset(qp, psn(qp->attr.sq_psn));
+    if (to == QPS_RTS || to == QPS_SQD) {
+        qp->req.drained_told = false;
+        engine_tx_ready(e, qp);
+        engine_touch(e, qp);
+    }
+}
+
+int engine_qp_modify(struct engine *e, struct qp *qp, const struct qp_attr *attr, uint32_t mask,
+                     const struct address_vector *av, uint32_t max_mtu, ns_t now)
+{
+    uint8_t to = mask & QPA_STATE ? (uint8_t)attr->state : qp->state;
+    int rc;
+
+    e->now = now;
+    if ((mask & QPA_STATE) && attr->state >= QPS_COUNT)
+        return -EINVAL;
+    if ((mask & QPA_CUR_STATE) && attr->cur_state != qp->state)
+        return -EINVAL;
+    rc = check_transition(qp->state, to, mask & ~(uint32_t)QPA_STATE);
+    if (!rc)
+        rc = check_values(attr, mask, max_mtu);
+    if (!rc && (mask & QPA_AV))
+        rc = av ? set_path(qp, av, mask & QPA_DEST_QPN ? attr->dest_qpn : qp->dest_qpn) : -EINVAL;
+    if (rc)
+        return rc;
+    take_values(qp, attr, mask);
+    if (mask & QPA_STATE)
+        enter_state(e, qp, to);
+    engine_settle(e);
+    return 0;
+}
+
+void engine_qp_query(const struct qp *qp, struct qp_attr *attr)
+{
+    *attr = qp->attr;
+    attr->state = attr->cur_state = qp->state;
+    attr->sq_draining = qp->state == QPS_SQD && qp->req.tail != qp->req.send;
+    if (qp->state >= QPS_RTR && qp->state != QPS_ERR) {
+        attr->rq_psn = qp->resp.epsn.v;
+        attr->sq_psn = qp->req.next_psn.v;
+    }
+}
+
+void engine_qp_error(struct engine *e, struct qp *qp, ns_t now)
+{
+    e->now = now;
+    if (qp->state != QPS_RESET && qp->state != QPS_ERR)
+        qp_enter_error(e, qp, WC_WR_FLUSH_ERR);
+    engine_settle(e);
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The responder: what a checked request does. */
+#include "transport.h"
+
+void resp_reset(struct qp *qp, psn_t first)
+{
+    struct responder *resp = &qp->resp;
+
+    resp->epsn = first;
+    resp->msn = 0;
+    resp->op = RESP_IDLE;
+    resp->nak_sent = resp->ack_pending = resp->recv_busy = resp->recv_failed = false;
+    resp->msg_len = resp->write_left = 0;
+    resp->res_head = resp->res_pending = 0;
+    memset(resp->res, 0, sizeof(resp->res));
+}
+
+void resp_fault(struct engine *e, struct qp *qp, enum fault fault, psn_t at)
+{
+    const struct fault_rule *rule = &fault_rules[fault];
+    struct responder *resp = &qp->resp;
+
+    if (qp->fault) /* the first one decides */
+        return;
+    counter_inc((counter_t *)((char *)&qp->counters + rule->counter));
+    if (rule->syndrome != FAULT_SILENT) {
+        resp->nak_sent = resp->ack_pending = true;
+        resp->syndrome = rule->syndrome;
+        resp->ack_psn = at;
+        if (fault == FAULT_RNR)
+            resp->syndrome |= qp->attr.min_rnr_timer & AETH_VALUE_MASK;
+        engine_tx_ready(e, qp);
+    }
+    if (rule->fatal) {
+        qp->fault = fault;
+        engine_touch(e, qp);
+    }
+}
+
+void resp_memory_fault(struct engine *e, struct qp *qp, psn_t at)
+{
+    if (qp->fault && (qp->fault != FAULT_MEMORY || psn_before(at, qp->resp.ack_psn)))
+        qp->fault = FAULT_NONE;
+    resp_fault(e, qp, FAULT_MEMORY, at);
+}
+
+/* The message is complete: its receive entry completes once the burst's bytes are written. */
+static void complete_recv(struct engine *e, struct qp *qp, unsigned job, const struct pkt *p)
+{
+    struct responder *resp = &qp->resp;
+    struct rx_completion *c = &e->completion[e->completions++];
+    bool imm = pkt_info(p)->flags & PF_IMM, send = pkt_info(p)->kind == KIND_SEND;
+
+    resp->recv_busy = false;
+    *c = (struct rx_completion){
+        .qp = qp,
+        .job = job,
+        .solicited = p->solicited,
+        .cqe = {.wr_id = resp->recv->h.wr_id,
+                .timestamp = e->now,
+                .qpn = qp->qpn,
+                .src_qpn = qp->dest_qpn,
+                .byte_len = resp->msg_len,
+                .imm = imm ? __builtin_bswap32(p->imm) : 0,
+                .uidx = qp->uidx,
+                .wqe = resp->recv_index,
+                .status = WC_SUCCESS,
+                .opcode = send ? WC_RECV : WC_RECV_RDMA_WITH_IMM,
+                .wc_flags = imm ? WC_WITH_IMM : 0,
+                .sl = qp->av.sl,
+                .vlan = VLAN_NONE},
+    };
+}
+
+static enum fault execute_send(struct engine *e, struct qp *qp, unsigned job, const struct pkt *p)
+{
+    struct responder *resp = &qp->resp;
+    uint16_t flags = pkt_info(p)->flags;
+
+    if (flags & PF_START)
+        resp->msg_len = 0;
+    if (p->payload_len && sg_scatter(e, qp, resp->recv->sge, resp->recv->h.num_sge, resp->msg_len,
+                                     p->payload, p->payload_len, job) != MR_OK)
+        return FAULT_RECV_PROTECTION;
+    resp->msg_len += p->payload_len;
+    resp->op = flags & PF_END ? RESP_IDLE : RESP_SEND;
+    if (flags & PF_END) {
+        resp->msn++;
+        complete_recv(e, qp, job, p);
+    }
+    return FAULT_NONE;
+}
+
+static enum fault execute_write(struct engine *e, struct qp *qp, unsigned job, const struct pkt *p)
+{
+    struct responder *resp = &qp->resp;
+    uint16_t flags = pkt_info(p)->flags;
+    struct mem_region *mr;
+
+    if (flags & PF_START) {
+        resp->msg_len = 0;
+        resp->write_va = p->reth.va;
+        resp->write_rkey = p->reth.rkey;
+        resp->write_left = p->reth.len;
+    }
+    if (p->payload_len) { /* checked as a whole at the start, but the key may be gone since */
+        if (mr_check(e->cfg.mrs, resp->write_rkey, qp->pd, resp->write_va, p->payload_len,
+                     MEM_REMOTE_WRITE, &mr) != MR_OK)
+            return FAULT_REMOTE_ACCESS;
+        if (mem_batch_full(&e->batch))
+            rx_flush(e);
+        mem_batch_out(&e->batch, mr, mr_host_addr(mr, resp->write_va), p->payload, p->payload_len,
+                      job);
+    }
+    resp->write_va += p->payload_len;
+    resp->write_left -= p->payload_len;
+    resp->msg_len += p->payload_len;
+    resp->op = flags & PF_END ? RESP_IDLE : RESP_WRITE;
+    if (flags & PF_END) {
+        resp->msn++;
+        if (flags & PF_IMM)
+            complete_recv(e, qp, job, p);
+    }
+    return FAULT_NONE;
+}
+
+static struct resp_resource *new_resource(struct qp *qp, const struct pkt *p)
+{
+    struct responder *resp = &qp->resp;
+    struct resp_resource *r = &resp->res[resp->res_head++ % qp->attr.max_dest_rd_atomic];
+
+    resp->res_pending++;
+    resp->msn++;
+    *r = (struct resp_resource){.kind = pkt_info(p)->kind,
+                                .pending = true,
+                                .first = p->psn,
+                                .packets = 1,
+                                .msn = resp->msn};
+    resp->ack_pending = false; /* the response acknowledges what came before */
+    return r;
+}
+
+static void execute_read(struct qp *qp, const struct pkt *p)
+{
+    struct resp_resource *r = new_resource(qp, p);
+
+    r->va = p->reth.va;
+    r->rkey = p->reth.rkey;
+    r->len = p->reth.len;
+    r->packets = packets_for(r->len, qp->mtu);
+}
+
+static enum fault execute_atomic(struct engine *e, struct qp *qp, const struct pkt *p)
+{
+    enum mem_atomic_op op = pkt_info(p)->kind == KIND_CMP_SWP ? MEM_CMP_SWP : MEM_FETCH_ADD;
+    struct mem_region *mr = mr_lookup(e->cfg.mrs, p->atomic.rkey);
+    uint64_t original;
+
+    rx_flush(e); /* earlier WRITEs of this burst come first */
+    if (qp->fault)
+        return FAULT_NONE;
+    if (!mr || mem_atomic(mr, mr_host_addr(mr, p->atomic.va), op, p->atomic.swap_add,
+                          p->atomic.compare, &original))
+        return FAULT_MEMORY;
+    new_resource(qp, p)->original = original;
+    return FAULT_NONE;
+}
+
+static enum fault execute(struct engine *e, struct qp *qp, unsigned job, const struct pkt *p)
+{
+    switch (pkt_info(p)->kind) {
+    case KIND_SEND:
+        return execute_send(e, qp, job, p);
+    case KIND_WRITE:
+        return execute_write(e, qp, job, p);
+    case KIND_READ_REQUEST:
+        execute_read(qp, p);
+        return FAULT_NONE;
+    default:
+        return execute_atomic(e, qp, p);
+    }
+}
+
+/* The expected request: checked, executed, acknowledged. */
+static void resp_expected(struct engine *e, struct qp *qp, unsigned job, const struct pkt *p)
+{
+    struct responder *resp = &qp->resp;
+    bool read = pkt_info(p)->kind == KIND_READ_REQUEST;
+    bool has_response = read || (pkt_info(p)->flags & PF_ATOMICETH);
+    enum fault fault = resp_check(e, qp, p);
+
+    resp->nak_sent = false;
+    if (fault == FAULT_NONE)
+        fault = execute(e, qp, job, p);
+    if (fault != FAULT_NONE) {
+        resp_fault(e, qp, fault, p->psn);
+        return;
+    }
+    if (resp->syndrome != AETH_ACK_PLAIN && !qp->fault) /* a NAK that was not sent yet is void */
+        resp->ack_pending = false;
+    resp->epsn = psn_add(p->psn, read ? packets_for(p->reth.len, qp->mtu) : 1);
+    if (has_response) {
+        engine_tx_ready(e, qp);
+    } else if (p->ack_req) {
+        resp->ack_pending = true;
+        resp->syndrome = AETH_ACK_PLAIN;
+        resp->ack_psn = p->psn;
+        engine_tx_ready(e, qp);
+    }
+}
+
+void resp_rx(struct engine *e, struct qp *qp, unsigned job)
+{
+    const struct pkt *p = &e->rx_job[job].pkt;
+    int32_t ahead = psn_diff(p->psn, qp->resp.epsn);
+
+    if (qp->fault) /* on its way to the error state */
+        return;
+    if (ahead == 0) {
+        resp_expected(e, qp, job, p);
+    } else if (ahead < 0) {
+        resp_duplicate(e, qp, p);
+    } else {
+        counter_inc(&qp->counters.out_of_sequence);
+        if (!qp->resp.nak_sent)
+            resp_fault(e, qp, FAULT_PSN_SEQUENCE, qp->resp.epsn);
+    }
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the responder sends: READ responses and atomic acknowledges in PSN order, then one
+ * (coalesced) ACK, RNR NAK or NAK behind them (9.7.5.1).
+ */
+#include "transport.h"
+
+bool resp_has_reply(const struct qp *qp)
+{
+    if (qp->state == QPS_ERR) /* the NAK that tells the peer why */
+        return qp->resp.ack_pending;
+    return qp_can_receive(qp) && (qp->resp.res_pending || qp->resp.ack_pending);
+}
+
+/* The oldest resource whose reply waits. */
+static struct resp_resource *next_resource(struct qp *qp)
+{
+    struct responder *resp = &qp->resp;
+    uint32_t max = qp->attr.max_dest_rd_atomic;
+
+    for (uint32_t i = min_of(max, resp->res_head); i > 0; i--) {
+        struct resp_resource *r = &resp->res[(resp->res_head - i) % max];
+
+        if (r->pending)
+            return r;
+    }
+    return NULL;
+}
+
+static void finish_resource(struct responder *resp, struct resp_resource *r)
+{
+    r->pending = false;
+    resp->res_pending--;
+}
+
+/* Headers into the frame; returns where the payload goes. */
+static uint8_t *build(struct engine *e, struct qp *qp, struct tx_job *job, struct pkt *p)
+{
+    uint8_t *bth = job->frame->data + qp->encap.len;
+
+    p->pkey = PKEY_DEFAULT;
+    p->dest_qpn = qp->dest_qpn;
+    job->is_reply = true;
+    job->psn = p->psn;
+    job->bth_len = (uint16_t)pkt_len(p->opcode, p->payload_len);
+    encap_tx(job->frame->data, &qp->encap, job->bth_len, e->ip_id++);
+    return bth + pkt_build_headers(bth, p);
+}
+
+static bool reply_ack(struct engine *e, struct qp *qp, struct tx_job *job)
+{
+    struct responder *resp = &qp->resp;
+    struct pkt p = {.opcode = OPCODE(PKT_RC, OP_ACK), .psn = resp->ack_psn};
+
+    if (!resp->ack_pending)
+        return false;
+    resp->ack_pending = false;
+    p.aeth.syndrome = resp->syndrome;
+    p.aeth.msn = resp->msn & PSN_MASK;
+    build(e, qp, job, &p);
+    return true;
+}
+
+static bool reply_atomic(struct engine *e, struct qp *qp, struct tx_job *job,
+                         struct resp_resource *r)
+{
+    struct pkt p = {.opcode = OPCODE(PKT_RC, OP_ATOMIC_ACK), .psn = r->first};
+
+    p.aeth.syndrome = AETH_ACK_PLAIN;
+    p.aeth.msn = r->msn & PSN_MASK;
+    p.atomic_ack = r->original;
+    build(e, qp, job, &p);
+    finish_resource(&qp->resp, r);
+    return true;
+}
+
+static uint8_t read_opcode(const struct resp_resource *r)
+{
+    bool first = r->next == r->start, last = r->next + 1 == r->packets;
+
+    if (first)
+        return last ? OP_READ_RESP_ONLY : OP_READ_RESP_FIRST;
+    return last ? OP_READ_RESP_LAST : OP_READ_RESP_MIDDLE;
+}
+
+static bool reply_read(struct engine *e, struct qp *qp, struct tx_job *job, struct resp_resource *r)
+{
+    uint32_t off = r->next * qp->mtu;
+    struct pkt p = {.opcode = OPCODE(PKT_RC, read_opcode(r)),
+                    .psn = psn_add(r->first, r->next),
+                    .payload_len = min_of(r->len - off, qp->mtu)};
+    struct mem_region *mr = NULL;
+    uint8_t *payload;
+
+    if (p.payload_len && mr_check(e->cfg.mrs, r->rkey, qp->pd, r->va + off, p.payload_len,
+                                  MEM_REMOTE_READ, &mr) != MR_OK) {
+        finish_resource(&qp->resp, r); /* the key was revoked in mid-message */
+        resp_fault(e, qp, FAULT_REMOTE_ACCESS, p.psn);
+        return reply_ack(e, qp, job);
+    }
+    p.aeth.syndrome = AETH_ACK_PLAIN;
+    p.aeth.msn = r->msn & PSN_MASK;
+    payload = build(e, qp, job, &p);
+    if (p.payload_len) {
+        if (mem_batch_full(&e->batch))
+            tx_flush(e);
+        mem_batch_in(&e->batch, mr, mr_host_addr(mr, r->va + off), payload, p.payload_len, e->jobs);
+        pkt_build_pad(payload, p.payload_len);
+    }
+    if (++r->next == r->packets)
+        finish_resource(&qp->resp, r);
+    return true;
+}
+
+bool resp_reply(struct engine *e, struct qp *qp, struct tx_job *job)
+{
+    struct resp_resource *r =
+        qp->resp.res_pending && qp->state != QPS_ERR ? next_resource(qp) : NULL;
+
+    if (!r)
+        return reply_ack(e, qp, job);
+    return r->kind == KIND_READ_REQUEST ? reply_read(e, qp, job, r) : reply_atomic(e, qp, job, r);
+}

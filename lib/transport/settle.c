@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Settling: what happened to a queue pair during a call into the engine becomes completions, in
+ * order, and a change of state if it must.
+ */
+#include "transport.h"
+
+static void touch_cq(struct engine *e, struct comp_queue *cq)
+{
+    for (unsigned i = 0; i < e->cqs; i++)
+        if (e->cq[i] == cq)
+            return;
+    if (e->cqs == ARRAY_SIZE(e->cq)) { /* more than a burst can name: raise what there is */
+        struct comp_queue *first = e->cq[0];
+
+        if (cq_take_event(first, e->cfg.lane))
+            e->cfg.host.cq_event(e->cfg.host.ctx, first);
+        if (e->cfg.host.cq_posted)
+            e->cfg.host.cq_posted(e->cfg.host.ctx, first);
+        e->cq[0] = e->cq[--e->cqs];
+    }
+    e->cq[e->cqs++] = cq;
+}
+
+/* A completion that does not fit is lost and says so: the queue and its queue pair are in error
+ * (C11-39). */
+static void post(struct engine *e, struct qp *qp, struct comp_queue *cq, const struct cqe *c,
+                 bool solicited)
+{
+    bool was_overrun = cq->lane[e->cfg.lane].overrun;
+
+    if (cq_post(cq, e->cfg.lane, c, solicited) == 0) {
+        touch_cq(e, cq);
+        return;
+    }
+    if (!was_overrun)
+        e->cfg.host.async_event(e->cfg.host.ctx, NULL, cq, QP_EVENT_CQ_ERR);
+    if (!qp->fault && qp->state != QPS_ERR) {
+        qp->fault = FAULT_CQ_OVERRUN;
+        engine_touch(e, qp);
+    }
+}
+
+static void post_send(struct engine *e, struct qp *qp, const struct sqe *w, uint32_t index,
+                      uint32_t len, uint8_t status)
+{
+    struct cqe c = {
+        .wr_id = w->wr_id,
+        .timestamp = e->now,
+        .qpn = qp->qpn,
+        .src_qpn = qp->dest_qpn,
+        .byte_len = len,
+        .uidx = qp->uidx,
+        .wqe = index,
+        .status = status,
+        .opcode = req_wc_opcode(w->opcode),
+        .vlan = VLAN_NONE,
+    };
+
+    if (status == WC_SUCCESS && !qp->sq_sig_all && !(w->flags & SQE_SIGNALED))
+        return;
+    post(e, qp, qp->send_cq, &c, status != WC_SUCCESS);
+}
+
+static void post_recv_error(struct engine *e, struct qp *qp, uint64_t wr_id, uint32_t index,
+                            uint8_t status)
+{
+    struct cqe c = {
+        .wr_id = wr_id,
+        .timestamp = e->now,
+        .qpn = qp->qpn,
+        .src_qpn = qp->dest_qpn,
+        .uidx = qp->uidx,
+        .wqe = index,
+        .status = status,
+        .opcode = WC_RECV,
+        .vlan = VLAN_NONE,
+    };
+
+    post(e, qp, qp->recv_cq, &c, true);
+}
+
+void settle_recv(struct engine *e, struct rx_completion *c)
+{
+    struct qp *qp = c->qp;
+
+    /* Its bytes could not be written, or those of a message before it. */
+    if (qp->fault == FAULT_MEMORY && !psn_before(e->rx_job[c->job].pkt.psn, qp->resp.ack_psn)) {
+        c->cqe.status = qp->resp.recv_failed ? WC_WR_FLUSH_ERR : WC_LOC_PROT_ERR;
+        c->solicited = qp->resp.recv_failed = true;
+    }
+    post(e, qp, qp->recv_cq, &c->cqe, c->solicited);
+}
+
+/* Takes and flushes everything that waits in a queue. */
+static void flush_sq(struct engine *e, struct qp *qp)
+{
+    struct requester *req = &qp->req;
+    struct send_wqe *w = &slot_at(req, 0)->wqe; /* no slot is in use any more */
+
+    while (work_queue_pending(&req->sq) > 0) {
+        uint32_t index = req->sq.cons;
+
+        send_queue_take(&req->sq, w);
+        post_send(e, qp, &w->h, index, 0, WC_WR_FLUSH_ERR);
+    }
+}
+
+static void flush_rq(struct engine *e, struct qp *qp, uint8_t status)
+{
+    struct work_queue *rq = &qp->resp.rq;
+
+    if (qp->resp.recv_busy) {
+        qp->resp.recv_busy = false;
+        post_recv_error(e, qp, qp->resp.recv->h.wr_id, qp->resp.recv_index, status);
+    }
+    atomic_store(&qp->shared->rq_notify, 1);
+    atomic_thread_fence(memory_order_seq_cst);
+    while (work_queue_pending(rq) > 0) {
+        uint32_t index = rq->cons;
+
+        post_recv_error(e, qp, work_queue_take_id(rq), index, WC_WR_FLUSH_ERR);
+    }
+}
+
+void qp_flush(struct engine *e, struct qp *qp, uint8_t recv_status)
+{
+    struct requester *req = &qp->req;
+
+    for (; req->tail != req->head; req->tail++) {
+        struct send_slot *s = slot_at(req, req->tail);
+
+        post_send(e, qp, &s->wqe.h, s->index, 0, WC_WR_FLUSH_ERR);
+    }
+    req->send = req->head;
+    req->pkt = 0;
+    flush_sq(e, qp);
+    flush_rq(e, qp, recv_status);
+}
+
+void qp_enter_error(struct engine *e, struct qp *qp, uint8_t recv_status)
+{
+    __atomic_store_n(&qp->state, (uint8_t)QPS_ERR, __ATOMIC_RELAXED);
+    timer_disarm(&qp->timer);
+    qp->req.rnr_wait = false;
+    qp_flush(e, qp, recv_status);
+}
+
+/* Work requests that are acknowledged complete; one that failed completes with its reason. */
+static void retire(struct engine *e, struct qp *qp)
+{
+    struct requester *req = &qp->req;
+
+    while (req->tail != req->head) {
+        struct send_slot *s = slot_at(req, req->tail);
+
+        if (s->status == WC_SUCCESS && (!s->started || !psn_before(slot_last(s), req->una)))
+            return;
+        req->tail++;
+        if ((int32_t)(req->send - req->tail) < 0)
+            req->send = req->tail;
+        post_send(e, qp, &s->wqe.h, s->index, s->len, s->status);
+        if (s->status != WC_SUCCESS) {
+            qp_enter_error(e, qp, WC_WR_FLUSH_ERR);
+            return;
+        }
+    }
+}
+
+/* C10-45: SQD is reached when everything that was started has completed. */
+static void tell_drained(struct engine *e, struct qp *qp)
+{
+    if (qp->state != QPS_SQD || qp->req.drained_told || qp->req.tail != qp->req.send || qp->req.pkt)
+        return;
+    qp->req.drained_told = true;
+    if (qp->attr.en_sqd_async_notify)
+        e->cfg.host.async_event(e->cfg.host.ctx, qp, NULL, QP_EVENT_SQ_DRAINED);
+}
+
+static void settle_fault(struct engine *e, struct qp *qp)
+{
+    const struct fault_rule *rule = &fault_rules[qp->fault];
+
+    if (rule->event >= 0)
+        e->cfg.host.async_event(e->cfg.host.ctx, qp, NULL, (enum qp_event)rule->event);
+    qp->fault = FAULT_NONE;
+    if (qp->state != QPS_ERR)
+        qp_enter_error(e, qp, qp->resp.recv_failed ? WC_WR_FLUSH_ERR : rule->recv_status);
+    engine_tx_ready(e, qp); /* the NAK is still to go out */
+}
+
+void qp_settle(struct engine *e, struct qp *qp)
+{
+    if (qp->state == QPS_RTS || qp->state == QPS_SQD) {
+        retire(e, qp);
+        tell_drained(e, qp);
+    }
+    if (qp->fault)
+        settle_fault(e, qp);
+}

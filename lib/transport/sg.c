@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Scatter and gather between packets and the application's memory, through L_Keys. Regions are
+ * looked up for every piece, so a key revoked in mid-message stops the message. Copies that need a
+ * system call are queued in the engine's batch and done together, before the call into the engine
+ * returns.
+ */
+#include "transport.h"
+
+static enum mr_fault lkey_check(const struct engine *e, const struct qp *qp, const struct sge *s,
+                                uint64_t addr, uint32_t len, uint32_t access,
+                                struct mem_region **mr)
+{
+    return mr_check(e->cfg.mrs, s->lkey, qp->pd, addr, len, access, mr);
+}
+
+enum mr_fault sg_check(const struct engine *e, const struct qp *qp, const struct sge *sge,
+                       unsigned n, uint32_t access)
+{
+    struct mem_region *mr;
+
+    for (unsigned i = 0; i < n; i++) {
+        enum mr_fault f;
+
+        if (!sge[i].length)
+            continue;
+        f = lkey_check(e, qp, &sge[i], sge[i].addr, sge[i].length, access, &mr);
+        if (f != MR_OK)
+            return f;
+    }
+    return MR_OK;
+}
+
+/* The piece of an SGE list that starts at byte `off`: advances *i and *off past used-up SGEs. */
+static uint32_t piece_at(const struct sge *sge, unsigned n, unsigned *i, uint32_t *off,
+                         uint32_t len)
+{
+    while (*i < n && *off >= sge[*i].length) {
+        *off -= sge[*i].length;
+        ++*i;
+    }
+    return *i < n ? min_of(len, sge[*i].length - *off) : 0;
+}
+
+enum mr_fault sg_scatter(struct engine *e, struct qp *qp, const struct sge *sge, unsigned n,
+                         uint32_t off, const uint8_t *local, uint32_t len, unsigned tag)
+{
+    unsigned i = 0;
+
+    while (len) {
+        struct mem_region *mr;
+        uint32_t piece = piece_at(sge, n, &i, &off, len);
+        enum mr_fault f;
+
+        if (!piece)
+            return MR_BAD_RANGE;
+        f = lkey_check(e, qp, &sge[i], sge[i].addr + off, piece, MEM_LOCAL_WRITE, &mr);
+        if (f != MR_OK)
+            return f;
+        if (mem_batch_full(&e->batch))
+            rx_flush(e);
+        mem_batch_out(&e->batch, mr, mr_host_addr(mr, sge[i].addr + off), local, piece, tag);
+        off += piece;
+        local += piece;
+        len -= piece;
+    }
+    return MR_OK;
+}
+
+enum mr_fault sg_gather(struct engine *e, struct qp *qp, const struct sge *sge, unsigned n,
+                        uint32_t off, uint8_t *local, uint32_t len, unsigned tag)
+{
+    unsigned i = 0;
+
+    while (len) {
+        struct mem_region *mr;
+        uint32_t piece = piece_at(sge, n, &i, &off, len);
+        enum mr_fault f;
+
+        if (!piece)
+            return MR_BAD_RANGE;
+        f = lkey_check(e, qp, &sge[i], sge[i].addr + off, piece, MEM_LOCAL_READ, &mr);
+        if (f != MR_OK)
+            return f;
+        if (mem_batch_full(&e->batch))
+            tx_flush(e);
+        mem_batch_in(&e->batch, mr, mr_host_addr(mr, sge[i].addr + off), local, piece, tag);
+        off += piece;
+        local += piece;
+        len -= piece;
+    }
+    return MR_OK;
+}
+
+void tx_flush(struct engine *e)
+{
+    if (mem_batch_flush_in(&e->batch))
+        for (unsigned i = 0; i < e->batch.n; i++)
+            if (e->batch.io[i].status)
+                e->tx_job[e->batch.io[i].tag].failed = true;
+    e->batch.n = 0;
+}
+
+/* A packet's bytes did not arrive in memory: a response fails its own work request, a request is
+ * the responder's fault. */
+static void rx_failed(struct engine *e, struct rx_job *job)
+{
+    struct qp *qp = job->qp;
+
+    if (job->is_response)
+        slot_at(&qp->req, job->slot)->status = WC_LOC_PROT_ERR;
+    else
+        resp_memory_fault(e, qp, job->pkt.psn);
+    engine_touch(e, qp);
+}
+
+void rx_flush(struct engine *e)
+{
+    if (mem_batch_flush_out(&e->batch))
+        for (unsigned i = 0; i < e->batch.n; i++)
+            if (e->batch.io[i].status)
+                rx_failed(e, &e->rx_job[e->batch.io[i].tag]);
+    e->batch.n = 0;
+}

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Inside the transport: the queue pair and the engine, and the named steps that work on them.
+ * A packet's way in:   rx_validate -> resp_* (requests) or comp_* (responses) -> settle -> cq
+ * A packet's way out:  req_ready -> req_segment, or resp_reply -> the engine seals and hands out
+ *
+ * A step never posts a completion and never changes the QP's state by itself: it records
+ * what it found (a fault, a slot's status, an acknowledged PSN), and qp_settle, once per call into
+ * the engine and after all memory has been moved, turns that into completions in order.
+ */
+#ifndef UROCE_TRANSPORT_H
+#define UROCE_TRANSPORT_H
+
+#include <sys/queue.h>
+
+#include "engine.h"
+#include "fault.h"
+#include "pkt.h"
+#include "timer.h"
+
+#define QP_MAX_RD_ATOMIC 16 /* per queue pair, each direction */
+#define TX_QUANTUM       16 /* packets a queue pair sends before the next one's turn */
+#define INFLIGHT_DEFAULT 128
+#define AETH_ACK_PLAIN   (AETH_ACK | AETH_CREDIT_NONE)
+
+/* ---- requester ---- */
+
+/* A work request taken from the send queue, until it completes. */
+struct send_slot {
+    uint32_t index;   /* in the send queue */
+    uint32_t len;     /* message bytes */
+    uint32_t packets; /* PSNs it takes; a READ takes one per response packet */
+    uint32_t done;    /* READ, atomic: responses received */
+    psn_t first;
+    uint8_t status; /* WC_SUCCESS, or why it fails when its turn comes */
+    bool started;   /* has its PSNs */
+    uint64_t atomic_value;
+    struct send_wqe wqe; /* cut to the queue's entry size: last */
+};
+
+struct requester {
+    struct work_queue sq;
+    uint8_t *slots; /* ring of slot_count slots, slot_stride bytes each */
+    uint32_t slot_count, slot_stride;
+    /* Counts of slots since reset: completed <= sending <= taken. */
+    uint32_t tail, send, head;
+    uint32_t pkt;            /* next packet of slot `send` */
+    psn_t next_psn;          /* of that packet */
+    psn_t max_psn;           /* never sent yet */
+    psn_t una;               /* oldest unacknowledged */
+    psn_t ack_req;           /* of the last packet that asked for an acknowledge */
+    uint32_t rd_outstanding; /* READs and atomics between tail and send without their response */
+    uint8_t retry_left, rnr_left;
+    bool rnr_wait;    /* until the timer fires */
+    bool implied_nak; /* went back for a lost response; not again before progress */
+    bool drained_told;
+};
+
+/* ---- responder ---- */
+
+enum resp_op { RESP_IDLE, RESP_SEND, RESP_WRITE };
+
+/* A READ or atomic request that was executed: kept for its reply and for duplicates (9.7.5.1.5). */
+struct resp_resource {
+    uint8_t kind; /* KIND_READ_REQUEST, or an atomic */
+    bool pending; /* reply (still) to be sent */
+    psn_t first;
+    uint32_t packets;
+    uint32_t start, next; /* first and next packet of the reply being sent */
+    uint64_t va;
+    uint32_t rkey, len, msn;
+    uint64_t original; /* atomic result */
+};
+
+struct responder {
+    struct work_queue rq;
+    psn_t epsn;
+    uint32_t msn;
+    uint8_t op;       /* enum resp_op: message in progress */
+    bool nak_sent;    /* NAK or RNR NAK for epsn is out: later PSNs are dropped silently */
+    bool ack_pending; /* an ACK, RNR NAK or NAK is to be sent */
+    uint8_t syndrome;
+    psn_t ack_psn;
+    bool recv_busy;   /* *recv is in use */
+    bool recv_failed; /* FAULT_MEMORY has its completion; what follows is flushed */
+    uint32_t recv_index, recv_room;
+    struct recv_wqe *recv; /* cut to the queue's entry size */
+    uint32_t msg_len;      /* bytes of the message so far */
+    uint64_t write_va;
+    uint32_t write_rkey, write_left;
+    struct resp_resource res[QP_MAX_RD_ATOMIC];
+    uint32_t res_head; /* resources taken since reset */
+    uint32_t res_pending;
+};
+
+/* ---- queue pair ---- */
+
+struct qp {
+    /* what every packet needs */
+    uint32_t qpn;
+    uint8_t state; /* enum qp_state */
+    uint8_t type;
+    uint8_t access; /* enum mem_access, remote rights */
+    bool in_tx_list, in_touched;
+    bool resp_turn; /* replies and requests take turns */
+    bool comm_est_told;
+    uint8_t tx_burst; /* packets sent in this turn */
+    uint32_t pd, mtu; /* bytes */
+    uint32_t dest_qpn;
+    struct engine *engine;
+    struct comp_queue *send_cq, *recv_cq;
+    struct timer timer;
+    ns_t ack_timeout; /* 0: none */
+    enum fault fault; /* responder's, until settled */
+    TAILQ_ENTRY(qp) tx_link;
+    STAILQ_ENTRY(qp) touched_link;
+
+    CACHE_ALIGNED struct requester req;
+    CACHE_ALIGNED struct responder resp;
+    CACHE_ALIGNED struct encap_template encap;
+    struct qp_counters counters;
+
+    /* what packets do not need */
+    struct address_vector av;
+    struct qp_attr attr;
+    struct qp_caps caps;
+    struct qp_shared *shared;
+    bool sq_sig_all;
+    uint32_t uidx;
+    void *owner;
+    struct qp_table *table;
+};
+
+/* ---- engine ---- */
+
+/* A frame being built in this call. */
+struct tx_job {
+    struct frame *frame;
+    struct qp *qp;
+    uint16_t bth_len; /* BTH through ICRC */
+    bool is_reply;    /* READ response: payload failure is the responder's */
+    bool failed;
+    uint32_t slot; /* request: count of its slot */
+    psn_t psn;
+};
+
+/* A received packet being acted on in this call. */
+struct rx_job {
+    struct encap_view view;
+    struct pkt pkt;
+    struct qp *qp;
+    bool is_response;
+    uint32_t slot; /* response: count of the slot its payload belongs to */
+};
+
+/* A receive completion that waits for its message's bytes to be written. */
+struct rx_completion {
+    struct qp *qp;
+    unsigned job;
+    bool solicited;
+    struct cqe cqe;
+};
+
+TAILQ_HEAD(qp_tx_list, qp);
+STAILQ_HEAD(qp_touched_list, qp);
+
+struct engine {
+    struct engine_config cfg;
+    ns_t now;
+    struct qp_tx_list tx_list;      /* queue pairs that may have a packet to send */
+    struct qp_touched_list touched; /* queue pairs to settle before this call returns */
+    struct timer_wheel wheel;
+    uint16_t ip_id;
+    struct engine_counters counters;
+
+    struct mem_batch batch;
+    unsigned jobs;
+    struct tx_job tx_job[FRAME_BURST];
+    struct rx_job rx_job[FRAME_BURST];
+    unsigned completions;
+    struct rx_completion completion[FRAME_BURST];
+    unsigned cqs;
+    struct comp_queue *cq[2 * FRAME_BURST]; /* posted to in this call */
+};
+
+/* ---- small helpers ---- */
+
+static inline struct send_slot *slot_at(const struct requester *req, uint32_t count)
+{
+    return (struct send_slot *)(req->slots +
+                                (size_t)(count & (req->slot_count - 1)) * req->slot_stride);
+}
+
+static inline psn_t slot_last(const struct send_slot *s)
+{
+    return psn_add(s->first, s->packets - 1);
+}
+
+static inline uint32_t packets_for(uint32_t len, uint32_t mtu)
+{
+    return len ? (len + mtu - 1) / mtu : 1;
+}
+
+static inline bool op_is_read_or_atomic(uint8_t sqe_op)
+{
+    return sqe_op == SQE_READ || sqe_op == SQE_CMP_SWP || sqe_op == SQE_FETCH_ADD;
+}
+
+static inline bool qp_can_receive(const struct qp *qp)
+{
+    return qp->state >= QPS_RTR && qp->state <= QPS_SQE;
+}
+
+/* ---- engine.c ---- */
+
+/* qp may have a packet to send. */
+void engine_tx_ready(struct engine *e, struct qp *qp);
+/* qp must be settled before this call into the engine returns. */
+void engine_touch(struct engine *e, struct qp *qp);
+/* Settles every touched queue pair and raises the completion events. */
+void engine_settle(struct engine *e);
+
+/* ---- sg.c: scatter and gather through lkeys; all check first ---- */
+
+/* Whether all of an SGE list may be accessed. */
+enum mr_fault sg_check(const struct engine *e, const struct qp *qp, const struct sge *sge,
+                       unsigned n, uint32_t access);
+/* Queues the copy of bytes [off, off + len) of the list from local / into local, with `tag` (a
+ * job). */
+enum mr_fault sg_scatter(struct engine *e, struct qp *qp, const struct sge *sge, unsigned n,
+                         uint32_t off, const uint8_t *local, uint32_t len, unsigned tag);
+enum mr_fault sg_gather(struct engine *e, struct qp *qp, const struct sge *sge, unsigned n,
+                        uint32_t off, uint8_t *local, uint32_t len, unsigned tag);
+/* Does queued copies now; failures are noted in their jobs' queue pairs. */
+void rx_flush(struct engine *e);
+void tx_flush(struct engine *e);
+
+/* ---- requester ---- */
+
+/* req_schedule.c: takes work requests; whether a request packet may be sent now. */
+bool req_ready(struct engine *e, struct qp *qp);
+/* Moves the sending position to PSN p, which lies between una and max_psn. */
+void req_seek(struct qp *qp, psn_t p);
+void req_timer(struct engine *e, struct qp *qp);
+void req_arm_timer(struct engine *e, struct qp *qp);
+void req_reset(struct qp *qp, psn_t first);
+/* req_segment.c: builds the next request packet into job->frame; false if the slot failed instead.
+ */
+bool req_segment(struct engine *e, struct qp *qp, struct tx_job *job);
+/* Number of bytes and legality of a taken work request: WC_SUCCESS or the status it fails with. */
+uint8_t req_check(struct engine *e, struct qp *qp, struct send_slot *s);
+uint8_t req_wc_opcode(uint8_t sqe_op);
+
+/* ---- responder ---- */
+
+/* resp_check.c: the order of checks of 9.7.4.1; FAULT_NONE: execute. */
+enum fault resp_check(struct engine *e, struct qp *qp, const struct pkt *p);
+/* resp_duplicate.c: a request with a PSN before the expected one. */
+void resp_duplicate(struct engine *e, struct qp *qp, const struct pkt *p);
+/* resp_execute.c */
+void resp_rx(struct engine *e, struct qp *qp, unsigned job);
+/* resp_reply.c: whether a reply waits; builds it. False if it turned out that there is none. */
+bool resp_has_reply(const struct qp *qp);
+bool resp_reply(struct engine *e, struct qp *qp, struct tx_job *job);
+void resp_reset(struct qp *qp, psn_t first);
+/* Records a fault of the responder: what it does is in the fault table. */
+void resp_fault(struct engine *e, struct qp *qp, enum fault fault, psn_t at);
+/* FAULT_MEMORY, found out late: takes the place of a fault at a later PSN. */
+void resp_memory_fault(struct engine *e, struct qp *qp, psn_t at);
+
+/* ---- completer ---- */
+
+void comp_rx(struct engine *e, struct qp *qp, unsigned job);
+/* comp_ack.c: everything before p is acknowledged. False if that implies that a READ's or
+ * atomic's response was lost: the requester has then gone back. */
+bool comp_ack_before(struct engine *e, struct qp *qp, psn_t p);
+void comp_progress(struct engine *e, struct qp *qp, psn_t una);
+void comp_implied_nak(struct engine *e, struct qp *qp, psn_t at);
+/* comp_read.c */
+void comp_read(struct engine *e, struct qp *qp, unsigned job);
+void comp_atomic(struct engine *e, struct qp *qp, unsigned job);
+/* The slot whose PSNs include p, or NULL. *count: its number. */
+struct send_slot *comp_slot(struct qp *qp, psn_t p, uint32_t *count);
+
+/* ---- settle.c ---- */
+
+void qp_settle(struct engine *e, struct qp *qp);
+void qp_enter_error(struct engine *e, struct qp *qp, uint8_t recv_status);
+void settle_recv(struct engine *e, struct rx_completion *c);
+/* Completions of requests posted while in the error state. */
+void qp_flush(struct engine *e, struct qp *qp, uint8_t recv_status);
+
+#endif
