@@ -47,7 +47,7 @@ int gid_table_find(const struct gid_table *t, const union gid *gid, enum gid_typ
     for (unsigned i = 0; i < t->len; i++) {
         const struct gid_entry *e = &t->entry[i];
 
-        if (e->valid && e->type == type && e->vlan == vlan && gid_eq(&e->gid, gid))
+        if (gid_eq(&e->gid, gid) && e->type == type && e->vlan == vlan && e->valid)
             return (int)i;
     }
     return -ENOENT;
