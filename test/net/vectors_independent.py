@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compares `uroce dissect` with what others count: vectors_independent.py DISSECT VECTORS
+"""Compares `uroce dissect` with what others count: vectors_independent.py UROCE VECTORS
 
 Per capture: the frames and valid ICRCs that icrc_check.py finds with zlib, and the frames and
 opcodes that SUMMARY.txt has from other tools. Then a spoiled copy of a capture has to be noticed
@@ -22,7 +22,7 @@ OUR_NAMES = {"RC_READ_REQ": "RC_READ_REQUEST", "RC_CMP_SWAP": "RC_CMP_SWP"}
 
 def dissect(program, path):
     """Exit status, objects of the frames, and the summary."""
-    run = subprocess.run([program, "--json", path], stdout=subprocess.PIPE, check=False)
+    run = subprocess.run([program, "dissect", "--json", path], stdout=subprocess.PIPE, check=False)
     lines = [json.loads(line) for line in run.stdout.splitlines()]
     return run.returncode, lines[:-1], lines[-1]["summary"]
 
@@ -84,7 +84,7 @@ def main():
     total = sum(check_capture(program, path, opcodes[path.name]) for path in paths)
     check_spoiled(program, vectors / "rc-write-only-v4.pcap")
     check_spoiled(program, vectors / "rc-write-only-v6.pcap")
-    assert subprocess.run([program, "/nonexistent"], stderr=subprocess.DEVNULL,
+    assert subprocess.run([program, "dissect", "/nonexistent"], stderr=subprocess.DEVNULL,
                           check=False).returncode == 2
     print(f"{len(paths)} captures, {total} frames")
 

@@ -1,0 +1,173 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Two uroced in two network namespaces, unmodified programs between them, and independent programs that read the wire.
+TAP; needs root (77: skipped). usage: run_net.py --build DIR [--mtu MTU]... [--match TEXT]"""
+import argparse
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "kit"))
+import uroce_kit as kit
+import uroce_net as net
+
+SKIPPED = 77
+MTUS = (1500, 9000)
+IPV4, IPV6 = 0, 1
+
+
+def rows(mtu):
+    """(name, command, check) of each pair of programs."""
+    path_mtu = 4096 if mtu >= 4200 else 1024
+    for gid in (IPV4, IPV6):
+        yield f"ibv_rc_pingpong -g {gid} -c", None
+        yield f"ibv_rc_pingpong -g {gid} -e -m {path_mtu} -s 65537 -n 200", None
+        for verb in ("write", "read", "send"):
+            yield f"ib_{verb}_bw -F -x {gid} -n 500", 1
+            yield f"ib_{verb}_lat -F -x {gid} -n 200", 1
+        yield f"ib_atomic_bw -F -x {gid} -n 500", 1
+        yield f"ib_write_bw -F -x {gid} -m {path_mtu} -s 1048576 -n 50 -b", 1
+    yield "ib_send_bw -F -x 0 -q 16 -n 100", 1
+    yield "ib_read_bw -F -x 0 -a -n 20", 23
+
+
+class Capture:
+    """Everything for the RoCE port on one end of the wire."""
+
+    def __init__(self, end, path):
+        self.path = path
+        # -B: MiB of the kernel's buffer; a frame that is lost here is a frame the checks do not see, not an error.
+        self.process = subprocess.Popen(
+            ["ip", "netns", "exec", end.namespace, "dumpcap", "-q", "-P", "-B", "64", "-i", end.interface, "-f",
+             "udp dst port 4791", "-w", path], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE, text=True)
+        while True:
+            line = self.process.stderr.readline()
+            if line.startswith("File: "):
+                return
+            if not line:
+                raise kit.Failure("dumpcap did not start")
+
+    def stop(self):
+        self.process.send_signal(signal.SIGINT)
+        self.process.communicate(timeout=30)
+        os.chmod(self.path, 0o644)
+
+
+def tshark_reads(path, mtu):
+    """Every frame is InfiniBand over UDP to tshark, fits the MTU, and no header of it is malformed."""
+    result = subprocess.run(
+        ["tshark", "-r", path, "-T", "fields", "-e", "frame.number", "-e", "frame.len", "-e", "infiniband.bth.opcode",
+         "-e", "infiniband.bth.destqp", "-o", "infiniband.try_heuristic_first:FALSE"],
+        capture_output=True, text=True, timeout=120)
+    if result.returncode != 0:
+        raise kit.Failure("tshark: " + result.stderr)
+    lines = result.stdout.splitlines()
+    if len(lines) < 20:
+        raise kit.Failure(f"only {len(lines)} frames")
+    for line in lines:
+        number, length, opcode, queue_pair = (line.split("\t") + [""] * 4)[:4]
+        if not opcode or not queue_pair:
+            raise kit.Failure(f"frame {number} is not RoCEv2 to tshark")
+        if int(length) > mtu + 14:
+            raise kit.Failure(f"frame {number} has {length} bytes, the MTU is {mtu}")
+
+
+def checker_agrees(path):
+    result = subprocess.run([sys.executable, os.path.join(HERE, "icrc_check.py"), path], capture_output=True,
+                            text=True, timeout=300)
+    if result.returncode != 0:
+        raise kit.Failure(result.stdout + result.stderr)
+
+
+def dissect_agrees(build, path):
+    result = subprocess.run([build.uroce, "dissect", path], capture_output=True, text=True, timeout=120)
+    if result.returncode != 0:
+        raise kit.Failure("\n".join(result.stdout.splitlines()[-10:]) + result.stderr)
+
+
+def no_drop(daemons):
+    """Nothing that arrived was dropped: nobody else is on this wire but the kernel's TCP and neighbour discovery."""
+    for daemon in daemons:
+        if not daemon.alive():
+            raise kit.Failure("uroced is gone:\n" + daemon.log())
+
+
+def test_wire(tap, build, mtu, chosen):
+    folder = kit.scratch_folder()
+    with net.Wire(mtu) as wire:
+        daemons = net.daemons(build, folder, wire)
+        try:
+            def pair(command, table_rows):
+                _, text = kit.run_pair(daemons[0], command.split(), client_daemon=daemons[1],
+                                       address=wire.ends[0].ipv4, seconds=60)
+                if table_rows is None:
+                    kit.check_pingpong(text)
+                else:
+                    kit.check_perftest(text, table_rows)
+                no_drop(daemons)
+
+            for command, table_rows in chosen:
+                tap.point(f"MTU {mtu}: {command}", lambda: pair(command, table_rows))
+
+            path = os.path.join(folder, "wire.pcap")
+
+            def captured():
+                capture = Capture(wire.ends[0], path)
+                try:
+                    for command, table_rows in (("ibv_rc_pingpong -g 0 -c -n 100", None),
+                                                ("ibv_rc_pingpong -g 1 -c -s 65537 -n 20", None),
+                                                ("ib_write_bw -F -x 0 -n 50 -s 8191", 1),
+                                                ("ib_read_bw -F -x 1 -n 50 -s 8191", 1),
+                                                ("ib_send_bw -F -x 1 -n 50 -s 3 -q 2", 1),
+                                                ("ib_atomic_bw -F -x 0 -n 50", 1)):
+                        pair(command, table_rows)
+                finally:
+                    capture.stop()
+
+            tap.point(f"MTU {mtu}: programs while dumpcap listens", captured)
+            tap.point(f"MTU {mtu}: tshark reads every frame", lambda: tshark_reads(path, mtu))
+            tap.point(f"MTU {mtu}: zlib computes the same ICRCs", lambda: checker_agrees(path))
+            tap.point(f"MTU {mtu}: uroce dissect finds no fault", lambda: dissect_agrees(build, path))
+        finally:
+            statuses = [daemon.stop() for daemon in daemons]
+
+        def ended():
+            if statuses != [0, 0]:
+                raise kit.Failure(f"exit statuses {statuses}:\n" + "\n".join(d.log() for d in daemons))
+        tap.point(f"MTU {mtu}: both uroced end well", ended)
+
+
+def main():
+    options = argparse.ArgumentParser()
+    options.add_argument("--build", required=True)
+    options.add_argument("--mtu", type=int, action="append")
+    options.add_argument("--match", default="", help="only the pairs whose command contains this")
+    arguments = options.parse_args()
+    for program in ("ip", "dumpcap", "tshark"):
+        if shutil.which(program) is None:
+            print(f"1..0 # SKIP there is no {program}")
+            return SKIPPED
+    try:
+        with net.Wire(1500):
+            pass
+    except net.Unavailable as reason:
+        print(f"1..0 # SKIP {reason}")
+        return SKIPPED
+
+    kit.die_on_signals()
+    build = kit.Build(arguments.build)
+    mtus = arguments.mtu or MTUS
+    chosen = {mtu: [row for row in rows(mtu) if arguments.match in row[0]] for mtu in mtus}
+    tap = kit.Tap(sum(len(chosen[mtu]) + 5 for mtu in mtus))
+    for mtu in mtus:
+        test_wire(tap, build, mtu, chosen[mtu])
+    return 1 if tap.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
