@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Packet I/O: a port as the dataplane sees it. Frames are lent in both directions: received ones for
- * reading until released, empty ones for writing until sent. One queue belongs to one worker.
+ * Packet I/O: a port as the dataplane sees it. Frames are lent in both directions: received ones
+ * for reading until released, empty ones for writing until sent. One queue belongs to one worker.
+ *
+ * A frame that carries the port's own MAC as its destination comes back as received: a NIC would
+ * not do that, so a driver for one keeps such frames aside (two queue pairs on one port may be
+ * connected).
  */
 #ifndef UROCE_PKTIO_H
 #define UROCE_PKTIO_H
@@ -9,6 +13,7 @@
 #include <stdbool.h>
 
 #include "common.h"
+#include "counter.h"
 #include "frame.h"
 
 struct pktio;
@@ -23,22 +28,42 @@ struct pktio_info {
     uint32_t ifindex;
 };
 
+/* Answers of wake_fd that are not descriptors. */
+#define PKTIO_WAKE_POLL -1 /* frames come unannounced: the queue must be polled from time to time \
+                            */
+#define PKTIO_WAKE_NEVER \
+    -2 /* frames come only from the queue's own worker: nobody else can wake it */
+
+/* What a driver counts; single writer, the queue's worker. */
+struct pktio_counters {
+    counter_t tx_refused;  /* frames the port did not take, dropped */
+    counter_t rx_unusable; /* received frames that could not be handed up in one piece, dropped */
+    counter_t local;       /* frames sent to the port's own MAC, kept inside */
+};
+
 struct pktio_ops {
     const char *driver;
+    /* Any thread. */
     void (*info)(struct pktio *io, struct pktio_info *info);
-    /* Takes up to n received frames of `queue`; returns how many. They stay valid until rx_release. */
+    /* Takes up to n received frames of `queue`; returns how many. They stay valid until rx_release.
+     */
     unsigned (*rx_burst)(struct pktio *io, unsigned queue, struct frame *f, unsigned n);
     void (*rx_release)(struct pktio *io, unsigned queue, struct frame *f, unsigned n);
-    /* Lends up to n empty frames that can all be sent now; returns how many (0: the port is full). */
+    /* Lends up to n empty frames that can all be sent now; returns how many (0: the port is full).
+     */
     unsigned (*tx_lend)(struct pktio *io, unsigned queue, struct frame *f, unsigned n);
-    /* Sends the first `used` of the n lent frames (len set) and takes the others back. What the port
-     * refuses is counted and dropped: RoCE recovers. */
+    /* Sends the first `used` of the n lent frames (len set) and takes the others back. What the
+     * port refuses is counted and dropped: RoCE recovers. */
     void (*tx_burst)(struct pktio *io, unsigned queue, struct frame *f, unsigned n, unsigned used);
-    /* A descriptor that becomes readable when frames may have arrived while the worker sleeps; armed
-     * by wake_arm. -1: the port must be polled. */
+    /* A descriptor that becomes readable when frames may have arrived while the worker sleeps;
+     * armed by wake_arm. Or PKTIO_WAKE_POLL, PKTIO_WAKE_NEVER. The same answer each time. */
     int (*wake_fd)(struct pktio *io, unsigned queue);
-    /* Before sleeping: arms wake_fd. Returns false if frames are already waiting. */
+    /* Before sleeping: arms wake_fd. Returns false if frames are already waiting. True does not say
+     * that none is: the caller polls once more before it sleeps. The queue's worker. */
     bool (*wake_arm)(struct pktio *io, unsigned queue);
+    /* Counters of a queue, or NULL. May be NULL itself. Any thread. */
+    const struct pktio_counters *(*counters)(struct pktio *io, unsigned queue);
+    /* Nobody may use the port any more; all lent frames must be back. */
     void (*close)(struct pktio *io);
 };
 

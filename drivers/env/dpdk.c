@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The EAL, configured so that an ordinary machine can run it: no hugepages, no PCI scan unless a
+ * port needs it, one lcore that floats over the CPUs the process may use, no telemetry socket. */
+#include "env.h"
+
+#include <errno.h>
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <rte_lcore.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MAX_ARGS 128
+
+struct args {
+    int argc;
+    char *argv[MAX_ARGS + 1];
+};
+
+static int args_add(struct args *a, const char *text)
+{
+    if (a->argc == MAX_ARGS)
+        return -E2BIG;
+    a->argv[a->argc] = strdup(text);
+    return a->argv[a->argc] ? a->argc++, 0 : -ENOMEM;
+}
+
+static void args_free(struct args *a)
+{
+    for (int i = 0; i < a->argc; i++)
+        free(a->argv[i]);
+}
+
+/* "0@(0,2,5)": lcore 0 on the CPUs of the process, so that the EAL pins nothing. */
+static void lcores_arg(char *out, size_t size)
+{
+    cpu_set_t set;
+    size_t len;
+
+    snprintf(out, size, "--lcores=0@(");
+    CPU_ZERO(&set);
+    sched_getaffinity(0, sizeof(set), &set);
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        len = strlen(out);
+        if (CPU_ISSET(cpu, &set) && len + 8 < size)
+            snprintf(out + len, size - len, "%s%d", out[len - 1] == '(' ? "" : ",", cpu);
+    }
+    len = strlen(out);
+    snprintf(out + len, size - len, ")");
+}
+
+static int default_args(struct args *a, const struct env_config *config)
+{
+    static const char *const fixed[] = {"--no-huge",      "-m",          "256",
+                                        "--no-telemetry", "--no-shconf", "--log-level=warning"};
+    char text[4096];
+    int ret = 0;
+
+    for (unsigned i = 0; i < sizeof(fixed) / sizeof(fixed[0]) && !ret; i++)
+        ret = args_add(a, fixed[i]);
+    snprintf(text, sizeof(text), "--file-prefix=uroced-%d", getpid());
+    if (!ret)
+        ret = args_add(a, text);
+    lcores_arg(text, sizeof(text));
+    if (!ret)
+        ret = args_add(a, text);
+    if (!ret && !config->pci_count)
+        ret = args_add(a, "--no-pci");
+    for (unsigned i = 0; i < config->pci_count && !ret; i++) {
+        snprintf(text, sizeof(text), "--allow=%s", config->pci[i]);
+        ret = args_add(a, text);
+    }
+    return ret;
+}
+
+static int dpdk_init(const struct env_config *config)
+{
+    struct args a = {0};
+    char *scratch[MAX_ARGS + 1];
+    int ret = args_add(&a, "uroced");
+
+    if (!ret && config->argc == 0)
+        ret = default_args(&a, config);
+    for (int i = 0; i < config->argc && !ret; i++)
+        ret = args_add(&a, config->argv[i]);
+    if (!ret) {
+        /* rte_eal_init permutes the array that it gets. */
+        memcpy(scratch, a.argv, sizeof(scratch));
+        ret = rte_eal_init(a.argc, scratch) < 0 ? -rte_errno : 0;
+    }
+    if (ret)
+        fprintf(stderr, "uroced: DPDK's environment does not start: %s\n", strerror(-ret));
+    args_free(&a);
+    return ret;
+}
+
+static void dpdk_fini(void)
+{
+    rte_eal_cleanup();
+}
+
+struct start {
+    void *(*fn)(void *);
+    void *arg;
+};
+
+/* A registered thread has an lcore id, and with it the mempools' caches. */
+static void *registered_thread(void *arg)
+{
+    struct start s = *(struct start *)arg;
+    void *result;
+
+    free(arg);
+    rte_thread_register();
+    result = s.fn(s.arg);
+    rte_thread_unregister();
+    return result;
+}
+
+static int dpdk_thread_start(pthread_t *thread, const char *name, void *(*fn)(void *), void *arg)
+{
+    struct start *s = malloc(sizeof(*s));
+    int err;
+
+    if (!s)
+        return -ENOMEM;
+    s->fn = fn;
+    s->arg = arg;
+    err = pthread_create(thread, NULL, registered_thread, s);
+    if (err)
+        free(s);
+    else
+        pthread_setname_np(*thread, name);
+    return -err;
+}
+
+const struct env_ops env_dpdk = {
+    .name = "dpdk",
+    .init = dpdk_init,
+    .fini = dpdk_fini,
+    .thread_start = dpdk_thread_start,
+};

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Bursts: frames are mbufs by another name. Only the queue's worker comes here. */
+#include "ethdev_internal.h"
+
+#include <string.h>
+
+static struct frame mbuf_frame(struct rte_mbuf *m, uint32_t room)
+{
+    struct frame f = {
+        .data = rte_pktmbuf_mtod(m, uint8_t *),
+        .len = rte_pktmbuf_data_len(m),
+        .room = room,
+        .cookie = m,
+    };
+
+    return f;
+}
+
+/* What the port refused before goes first, so that packets of a queue pair keep their order. */
+static void flush_unsent(struct ethdev *d, struct ethdev_queue *q, unsigned queue)
+{
+    unsigned sent;
+
+    if (!q->unsent_count)
+        return;
+    sent = rte_eth_tx_burst(d->port, (uint16_t)queue, q->unsent, (uint16_t)q->unsent_count);
+    q->unsent_count -= sent;
+    memmove(q->unsent, q->unsent + sent, q->unsent_count * sizeof(q->unsent[0]));
+}
+
+static unsigned take_local(struct ethdev_queue *q, struct frame *f, unsigned n)
+{
+    unsigned count = min_of(n, q->local_tail - q->local_head);
+
+    for (unsigned i = 0; i < count; i++)
+        f[i] = mbuf_frame(q->local[q->local_head++ & (ETHDEV_LOCAL - 1)], 0);
+    return count;
+}
+
+/* Whatever is in several segments is made one: the stages above see plain bytes. */
+static unsigned take_received(struct ethdev_queue *q, struct rte_mbuf **m, unsigned n,
+                              struct frame *f)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < n; i++) {
+        if (unlikely(m[i]->nb_segs > 1) && rte_pktmbuf_linearize(m[i])) {
+            counter_inc(&q->counters.rx_unusable);
+            rte_pktmbuf_free(m[i]);
+            continue;
+        }
+        f[count++] = mbuf_frame(m[i], 0);
+    }
+    return count;
+}
+
+unsigned ethdev_rx_burst(struct pktio *io, unsigned queue, struct frame *f, unsigned n)
+{
+    struct ethdev *d = ethdev_of(io);
+    struct ethdev_queue *q = &d->queue[queue];
+    struct rte_mbuf *m[FRAME_BURST];
+    unsigned count, got;
+
+    flush_unsent(d, q, queue);
+    /* Both sources get their share: half the burst at most goes to local frames while others wait.
+     */
+    count = take_local(q, f, n / 2);
+    got = rte_eth_rx_burst(d->port, (uint16_t)queue, m, (uint16_t)min_of(n - count, FRAME_BURST));
+    count += take_received(q, m, got, f + count);
+    return count + take_local(q, f + count, n - count);
+}
+
+void ethdev_rx_release(struct pktio *io, unsigned queue, struct frame *f, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        rte_pktmbuf_free(f[i].cookie);
+}
+
+unsigned ethdev_tx_lend(struct pktio *io, unsigned queue, struct frame *f, unsigned n)
+{
+    struct ethdev *d = ethdev_of(io);
+    struct ethdev_queue *q = &d->queue[queue];
+    struct rte_mbuf *m[FRAME_BURST];
+    unsigned local_room = ETHDEV_LOCAL - (q->local_tail - q->local_head);
+
+    flush_unsent(d, q, queue);
+    n = min_of(min_of(n, FRAME_BURST), local_room);
+    if (q->unsent_count || !n || rte_pktmbuf_alloc_bulk(q->pool, m, n))
+        return 0;
+    for (unsigned i = 0; i < n; i++)
+        f[i] = mbuf_frame(m[i], rte_pktmbuf_tailroom(m[i]));
+    return n;
+}
+
+void ethdev_tx_burst(struct pktio *io, unsigned queue, struct frame *f, unsigned n, unsigned used)
+{
+    struct ethdev *d = ethdev_of(io);
+    struct ethdev_queue *q = &d->queue[queue];
+    unsigned away = 0;
+
+    for (unsigned i = 0; i < used; i++) {
+        struct rte_mbuf *m = f[i].cookie;
+
+        m->data_len = (uint16_t)f[i].len;
+        m->pkt_len = f[i].len;
+        if (!memcmp(f[i].data, d->mac, sizeof(d->mac))) {
+            counter_inc(&q->counters.local);
+            q->local[q->local_tail++ & (ETHDEV_LOCAL - 1)] = m;
+        } else {
+            q->unsent[away++] = m;
+        }
+    }
+    q->unsent_count = away;
+    flush_unsent(d, q, queue);
+    ethdev_rx_release(io, queue, f + used, n - used);
+}
+
+void ethdev_queue_drain(struct ethdev_queue *q)
+{
+    while (q->local_head != q->local_tail)
+        rte_pktmbuf_free(q->local[q->local_head++ & (ETHDEV_LOCAL - 1)]);
+    counter_add(&q->counters.tx_refused, q->unsent_count);
+    while (q->unsent_count)
+        rte_pktmbuf_free(q->unsent[--q->unsent_count]);
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Wakes workers when a port's descriptor becomes readable. A worker sleeps on a futex word (the
+ * cheapest way, see doc/decisions/adaptive-polling.md), which a descriptor cannot wake; so one
+ * thread sits in epoll_wait for all of them and kicks the word.
+ */
+#ifndef UROCE_WAKER_H
+#define UROCE_WAKER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+struct waker;
+
+/* One watched descriptor, in its owner's memory. */
+struct waker_source {
+    int fd;
+    _Atomic bool armed; /* epoll will report it once */
+    void (*kick)(void *arg);
+    void *arg;
+};
+
+/* NULL and *err, a negative errno, when there is no memory or descriptor. Control thread. */
+struct waker *waker_create(int *err);
+
+/* Watches s->fd, not armed yet; kick(arg) is called by the waker's thread. 0 or a negative errno.
+ * Control thread. */
+int waker_add(struct waker *k, struct waker_source *s);
+
+/* Arms s: the next time (or now) that its descriptor is readable, the owner is kicked once. The
+ * source's worker. */
+void waker_arm(struct waker *k, struct waker_source *s);
+
+/* The waker's thread: runs until waker_stop. */
+void *waker_run(void *waker);
+/* Any thread. */
+void waker_stop(struct waker *k);
+/* After the thread has ended. */
+void waker_destroy(struct waker *k);
+
+#endif

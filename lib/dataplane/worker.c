@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* One look for work: packets, doorbells, timers, then transmission. */
+#include "worker_internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+ns_t worker_now(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (ns_t)ts.tv_sec * NS_PER_SEC + (ns_t)ts.tv_nsec;
+}
+
+struct worker *worker_create(const struct worker_config *config)
+{
+    struct worker *w = aligned_alloc(CACHE_LINE, round_up(sizeof(*w), CACHE_LINE));
+
+    if (!w)
+        return NULL;
+    *w = (struct worker){
+        .index = config->index, .group = config->group, .wake_word = config->wake_word};
+    poll_policy_init(&w->policy, worker_now());
+    return w;
+}
+
+void worker_destroy(struct worker *w)
+{
+    free(w->ctx);
+    free(w);
+}
+
+static void kick_port(void *arg)
+{
+    worker_kick(arg);
+}
+
+struct worker_port *worker_add_port(struct worker *w, struct pktio *io, unsigned queue)
+{
+    struct worker_port *p = &w->port[w->ports];
+    int fd = io->ops->wake_fd(io, queue);
+
+    if (w->ports == WORKER_PORTS_MAX)
+        return NULL;
+    *p = (struct worker_port){.worker = w,
+                              .io = io,
+                              .queue = queue,
+                              .source = {.fd = -1, .kick = kick_port, .arg = w},
+                              .must_poll = fd == PKTIO_WAKE_POLL};
+    if (fd >= 0) {
+        p->source.fd = fd;
+        if (!w->group->waker || waker_add(w->group->waker, &p->source))
+            return NULL;
+    }
+    w->ports++;
+    return p;
+}
+
+static bool receive(struct worker_port *p, ns_t now)
+{
+    const struct pktio_ops *ops = p->io->ops;
+    struct frame f[FRAME_BURST];
+    unsigned n = ops->rx_burst(p->io, p->queue, f, FRAME_BURST);
+
+    if (!n)
+        return false;
+    engine_rx(p->engine, f, n, now);
+    ops->rx_release(p->io, p->queue, f, n);
+    return true;
+}
+
+/* Slots are the application's word: those without a queue pair are passed over. */
+static bool take_doorbells(struct worker_ctx *ctx, ns_t now)
+{
+    uint32_t slot[BELLS_MAX];
+    unsigned n;
+
+    if (!doorbell_pending(ctx->doorbells))
+        return false;
+    n = doorbell_take(ctx->doorbells, slot, BELLS_MAX);
+    for (unsigned i = 0; i < n; i++) {
+        struct dp_qp *dq = slot[i] < ctx->slots ? ctx->slot[slot[i]] : NULL;
+
+        if (dq)
+            engine_doorbell(dq->port->engine, dq->qp, now);
+    }
+    return true;
+}
+
+static bool run_timers(struct worker_port *p, ns_t now)
+{
+    if (engine_next_timer(p->engine) > now)
+        return false;
+    engine_timers(p->engine, now);
+    return true;
+}
+
+static bool transmit(struct worker_port *p, ns_t now)
+{
+    const struct pktio_ops *ops = p->io->ops;
+    struct frame f[FRAME_BURST];
+    bool sent = false;
+
+    for (unsigned i = 0; i < TX_BURSTS_MAX && engine_wants_tx(p->engine); i++) {
+        unsigned n = ops->tx_lend(p->io, p->queue, f, FRAME_BURST);
+        unsigned used;
+
+        /* A full port is something to wait for, but not asleep. */
+        if (!n)
+            return true;
+        used = engine_tx(p->engine, f, n, now);
+        ops->tx_burst(p->io, p->queue, f, n, used);
+        if (!used)
+            break;
+        sent = true;
+    }
+    return sent;
+}
+
+bool worker_poll(struct worker *w, ns_t now)
+{
+    bool work = worker_run_command(w);
+
+    for (unsigned i = 0; i < w->ports; i++)
+        work |= receive(&w->port[i], now);
+    for (unsigned i = 0; i < w->contexts; i++)
+        work |= take_doorbells(w->ctx[i], now);
+    for (unsigned i = 0; i < w->ports; i++) {
+        work |= run_timers(&w->port[i], now);
+        work |= transmit(&w->port[i], now);
+    }
+    worker_flush_notes(w);
+    counter_inc(&w->stats.loops);
+    if (work)
+        counter_inc(&w->stats.busy);
+    return work;
+}
+
+void *worker_run(void *worker)
+{
+    struct worker *w = worker;
+
+    w->thread = pthread_self();
+    poll_policy_init(&w->policy, worker_now());
+    atomic_fetch_add(&w->group->hot, 1);
+    atomic_store(&w->running, 1);
+    futex_wake(&w->running, 1);
+    while (!atomic_load_explicit(&w->stop, memory_order_relaxed)) {
+        ns_t now = worker_now();
+
+        if (worker_poll(w, now))
+            worker_busy(w, now);
+        else
+            worker_idle(w, now);
+    }
+    atomic_fetch_sub(&w->group->hot, 1);
+    atomic_store(&w->running, 0);
+    /* A caller that saw `running` may have left a command. */
+    worker_run_command(w);
+    return NULL;
+}
+
+void worker_wait_running(struct worker *w)
+{
+    while (!atomic_load(&w->running))
+        futex_wait(&w->running, 0, NS_NEVER);
+}
+
+void worker_stop(struct worker *w)
+{
+    atomic_store(&w->stop, true);
+    worker_kick(w);
+}
+
+unsigned worker_index(const struct worker *w)
+{
+    return w->index;
+}
+
+const struct worker_stats *worker_stats(const struct worker *w)
+{
+    return &w->stats;
+}
+
+const char *worker_mode(const struct worker *w)
+{
+    static const char *const name[] = {
+        [WORKER_HOT] = "hot", [WORKER_ASLEEP] = "asleep", [WORKER_EAGER] = "eager"};
+
+    return name[atomic_load(&w->state)];
+}
+
+ns_t worker_cpu_time(const struct worker *w)
+{
+    struct timespec ts;
+    clockid_t clock;
+
+    if (!atomic_load(&w->running) || pthread_getcpuclockid(w->thread, &clock) ||
+        clock_gettime(clock, &ts))
+        return 0;
+    return (ns_t)ts.tv_sec * NS_PER_SEC + (ns_t)ts.tv_nsec;
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The dataplane's worker: one thread that drives the engines of its ports from packets, doorbells
+ * and timers, run to completion, and sleeps when there is nothing to do.
+ *
+ * A port belongs to one worker, with all its queue pairs; workers share nothing on the packet's
+ * path. The control thread changes what a worker uses by running a function on it (worker_call).
+ */
+#ifndef UROCE_WORKER_H
+#define UROCE_WORKER_H
+
+#include <pthread.h>
+#include <sys/types.h>
+
+#include "engine.h"
+#include "pktio.h"
+#include "poll_policy.h"
+#include "waker.h"
+
+#define WORKERS_MAX      CQ_MAX_LANES
+#define WORKER_PORTS_MAX 16
+
+struct worker;
+
+/* ---- what a worker serves ---- */
+
+/* A port of a worker: packet I/O and the engine behind it. */
+struct worker_port {
+    struct worker *worker;
+    struct pktio *io;
+    unsigned queue;
+    struct engine *engine;
+    struct waker_source source; /* fd -1: nothing to watch */
+    bool must_poll;             /* frames come unannounced */
+};
+
+/*
+ * An application's context on one worker. The control thread sets it up, worker_ctx_attach hands it
+ * over; between that and worker_ctx_detach only the worker touches the fields marked W.
+ */
+struct worker_ctx {
+    struct ctx_shared *shared;
+    struct doorbells *doorbells;
+    void *owner;         /* the control side's own */
+    struct dp_qp **slot; /* W: queue pairs by doorbell slot */
+    uint32_t slots;      /* W */
+    uint32_t polls_seen; /* W */
+    bool noted;          /* W: in the worker's list of those to be woken */
+    struct worker_ctx *next_noted;
+};
+
+/* A queue pair as the dataplane knows it; qp_init.owner points to it. */
+struct dp_qp {
+    struct qp *qp;
+    struct worker_ctx *ctx;
+    struct worker_port *port;
+    uint32_t slot; /* doorbell slot in ctx */
+};
+
+/*
+ * A completion channel: the dataplane's end of its socket. Events go out at once from the worker;
+ * when the application does not read, they are counted at their CQ and the control thread sends
+ * them later.
+ */
+struct dp_channel {
+    int fd;
+    _Atomic bool stuck; /* some CQ of it has unsent events */
+};
+
+/* A completion queue as the dataplane knows it; comp_queue.owner points to it. */
+struct dp_cq {
+    struct comp_queue cq;
+    struct worker_ctx **ctx;    /* by worker: whom to wake */
+    struct dp_channel *channel; /* or NULL */
+    _Atomic uint32_t unsent;    /* events for the control thread to send */
+};
+
+/* An asynchronous event on its way to the control thread. */
+struct dp_async {
+    struct worker_ctx *ctx;
+    uint64_t element; /* the queue pair's uidx or the completion queue's cookie */
+    uint32_t type;    /* enum qp_event */
+};
+
+/* ---- setting up ---- */
+
+/* What all workers of a process share; written by the control thread. */
+struct worker_group {
+    _Atomic unsigned cpus; /* CPUs for workers and applications, see cpus.h */
+    _Atomic unsigned hot;  /* workers that are polling now */
+    int notify_fd;         /* eventfd that calls the control thread; -1: none */
+    struct waker *waker;   /* NULL: no port can wake anybody */
+};
+
+struct worker_config {
+    unsigned index;
+    struct worker_group *group;
+    _Atomic uint32_t *wake_word; /* in the wake segment */
+};
+
+struct worker_stats {
+    counter_t loops;          /* looks for work */
+    counter_t busy;           /* of them, those that found some */
+    counter_t yields;         /* CPU given away while polling */
+    counter_t sleeps;         /* times it slept */
+    counter_t wakes;          /* ended by somebody's wake */
+    counter_t ticks;          /* ended by time */
+    counter_t eager;          /* times it became eager (poll_policy.h) */
+    counter_t calls;          /* control functions run */
+    counter_t cq_events;      /* completion events sent */
+    counter_t cq_events_late; /* of them, left to the control thread */
+    counter_t async_lost;     /* asynchronous events dropped */
+};
+
+/* NULL: out of memory. Control thread. */
+struct worker *worker_create(const struct worker_config *config);
+/* The worker must not run; its engines must be destroyed by their owner. */
+void worker_destroy(struct worker *w);
+
+/* Adds a port before the worker runs. host callbacks of its engine: worker_host. NULL: too many
+ * ports, or its wake descriptor cannot be watched. Control thread. */
+struct worker_port *worker_add_port(struct worker *w, struct pktio *io, unsigned queue);
+
+/* The callbacks that the engine of port must be created with. */
+struct engine_host worker_host(struct worker_port *port);
+
+/*
+ * The worker's thread: void *fn(void *) for the env. Returns when worker_stop was called. Whoever
+ * starts it calls worker_wait_running before anything else with this worker; after worker_stop it
+ * joins the thread.
+ */
+void *worker_run(void *worker);
+void worker_wait_running(struct worker *w);
+void worker_stop(struct worker *w);
+
+/* One look for work at time now: true if some was found. worker_run's body, for hosts with a loop
+ * of their own. */
+bool worker_poll(struct worker *w, ns_t now);
+
+/* ---- calls from the control thread ---- */
+
+typedef void (*worker_fn)(struct worker *w, void *arg);
+
+/*
+ * Runs fn(w, arg) on the worker, between two of its looks for work, and waits for its end. When it
+ * returns the worker has passed a quiet point: it holds no pointer that it found before. If the
+ * worker does not run, fn runs on the caller's thread. One control thread at a time.
+ */
+void worker_call(struct worker *w, worker_fn fn, void *arg);
+
+/* Waits until the worker has passed a quiet point. Control thread. */
+void worker_quiesce(struct worker *w);
+
+/* Gives ctx to the worker, or takes it away (its queue pairs must be gone). Returns 0 or -ENOMEM.
+ * Control thread. */
+int worker_ctx_attach(struct worker *w, struct worker_ctx *ctx);
+void worker_ctx_detach(struct worker *w, struct worker_ctx *ctx);
+
+/* Takes the next asynchronous event. Returns false when there is none. Control thread. */
+bool worker_take_async(struct worker *w, struct dp_async *event);
+
+/* Sends the unsent events of a CQ as far as its channel takes them: true if all are gone. Control
+ * thread. */
+bool dp_cq_send_unsent(struct dp_cq *dq);
+
+/* Wakes the worker if it sleeps. Any thread. */
+void worker_kick(struct worker *w);
+
+/* ---- looking at it (any thread) ---- */
+
+unsigned worker_index(const struct worker *w);
+const struct worker_stats *worker_stats(const struct worker *w);
+/* "hot", "asleep" or "eager". */
+const char *worker_mode(const struct worker *w);
+/* CPU time its thread has used; 0 if it does not run. */
+ns_t worker_cpu_time(const struct worker *w);
+
+#endif

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Telling applications: completion events, blocked pollers, asynchronous events. */
+#include "worker_internal.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+void worker_notify_control(struct worker *w)
+{
+    uint64_t one = 1;
+
+    /* A full eventfd is readable all the same. */
+    while (w->group->notify_fd >= 0 && write(w->group->notify_fd, &one, sizeof(one)) < 0 &&
+           errno == EINTR)
+        ;
+}
+
+/* True if the record went out; false if the application has to read first. One that has closed its
+ * end wants none. */
+static bool send_event(struct dp_cq *dq)
+{
+    ssize_t n;
+
+    do
+        n = send(dq->channel->fd, &dq->cq.cookie, sizeof(dq->cq.cookie),
+                 MSG_DONTWAIT | MSG_NOSIGNAL);
+    while (n < 0 && errno == EINTR);
+    return n >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != ENOBUFS);
+}
+
+/* Never waits: what does not go out at once is counted, and the control thread sends it. */
+static void event_out(struct worker *w, struct dp_cq *dq)
+{
+    counter_inc(&w->stats.cq_events);
+    if (!atomic_load(&dq->unsent) && send_event(dq))
+        return;
+    counter_inc(&w->stats.cq_events_late);
+    atomic_fetch_add(&dq->unsent, 1);
+    if (!atomic_exchange(&dq->channel->stuck, true))
+        worker_notify_control(w);
+}
+
+bool dp_cq_send_unsent(struct dp_cq *dq)
+{
+    while (atomic_load(&dq->unsent)) {
+        if (!send_event(dq))
+            return false;
+        atomic_fetch_sub(&dq->unsent, 1);
+    }
+    return true;
+}
+
+static void flush_events(struct worker *w)
+{
+    for (unsigned i = 0; i < w->noted_cqs; i++)
+        event_out(w, w->noted_cq[i]);
+    w->noted_cqs = 0;
+}
+
+/* The completions were stored before; the fence and the exchange mirror the poller's arming. */
+static void wake_pollers(struct worker *w)
+{
+    atomic_thread_fence(memory_order_seq_cst);
+    while (w->noted_ctx) {
+        struct worker_ctx *ctx = w->noted_ctx;
+
+        w->noted_ctx = ctx->next_noted;
+        ctx->noted = false;
+        if (atomic_load_explicit(&ctx->shared->app_armed, memory_order_relaxed) &&
+            atomic_exchange(&ctx->shared->app_armed, 0))
+            futex_wake(&ctx->shared->app_armed, INT_MAX);
+    }
+}
+
+void worker_flush_notes(struct worker *w)
+{
+    if (w->noted_ctx)
+        wake_pollers(w);
+    if (w->noted_cqs)
+        flush_events(w);
+}
+
+static void on_cq_event(void *arg, struct comp_queue *cq)
+{
+    struct worker *w = ((struct worker_port *)arg)->worker;
+    struct dp_cq *dq = cq->owner;
+
+    if (!dq->channel)
+        return;
+    if (w->noted_cqs == NOTED_CQS_MAX)
+        flush_events(w);
+    w->noted_cq[w->noted_cqs++] = dq;
+}
+
+static void on_cq_posted(void *arg, struct comp_queue *cq)
+{
+    struct worker *w = ((struct worker_port *)arg)->worker;
+    struct worker_ctx *ctx = ((struct dp_cq *)cq->owner)->ctx[w->index];
+
+    if (ctx->noted)
+        return;
+    ctx->noted = true;
+    ctx->next_noted = w->noted_ctx;
+    w->noted_ctx = ctx;
+}
+
+static void on_async_event(void *arg, struct qp *qp, struct comp_queue *cq, enum qp_event event)
+{
+    struct worker *w = ((struct worker_port *)arg)->worker;
+    struct dp_async e = {.type = event};
+    uint32_t tail = atomic_load_explicit(&w->async_tail, memory_order_relaxed);
+
+    if (event == QP_EVENT_CQ_ERR) {
+        e.ctx = ((struct dp_cq *)cq->owner)->ctx[w->index];
+        e.element = cq->cookie;
+    } else {
+        e.ctx = ((struct dp_qp *)qp_owner(qp))->ctx;
+        e.element = qp_uidx(qp);
+    }
+    if (tail - atomic_load_explicit(&w->async_head, memory_order_acquire) == ASYNC_RING) {
+        counter_inc(&w->stats.async_lost);
+        return;
+    }
+    w->async[tail & (ASYNC_RING - 1)] = e;
+    atomic_store_explicit(&w->async_tail, tail + 1, memory_order_release);
+    worker_notify_control(w);
+}
+
+bool worker_take_async(struct worker *w, struct dp_async *event)
+{
+    uint32_t head = atomic_load_explicit(&w->async_head, memory_order_relaxed);
+
+    if (head == atomic_load_explicit(&w->async_tail, memory_order_acquire))
+        return false;
+    *event = w->async[head & (ASYNC_RING - 1)];
+    atomic_store_explicit(&w->async_head, head + 1, memory_order_release);
+    return true;
+}
+
+struct engine_host worker_host(struct worker_port *port)
+{
+    struct engine_host host = {.ctx = port,
+                               .cq_event = on_cq_event,
+                               .cq_posted = on_cq_posted,
+                               .async_event = on_async_event};
+
+    return host;
+}
