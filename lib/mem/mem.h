@@ -25,6 +25,8 @@ enum mem_access {
     MEM_MW_BIND = 1 << 4,
     MEM_ZERO_BASED = 1 << 5,
     MEM_ON_DEMAND = 1 << 6,
+    MEM_FLUSH_GLOBAL = 1 << 8,
+    MEM_FLUSH_PERSISTENT = 1 << 9,
     MEM_LOCAL_READ = 0, /* always granted */
 };
 #define MEM_ACCESS_OPTIONAL UINT32_C(0x3ff00000) /* IBV_ACCESS_OPTIONAL_RANGE: accepted, ignored */
@@ -58,7 +60,19 @@ struct mem_backend {
                   uint64_t swap_add, uint64_t compare, uint64_t *old);
 };
 
+/* What a key stands for. */
+enum mem_kind {
+    MEM_REGION,
+    MEM_WINDOW_1, /* type 1: bound to a region, for any queue pair of the protection domain */
+    MEM_WINDOW_2, /* type 2: for one queue pair, and of its protection domain (2B) */
+};
+
 struct mem_region {
+    uint8_t kind;    /* enum mem_kind */
+    bool bound;      /* windows: has a region behind it; regions: always true */
+    uint32_t qpn;    /* MEM_WINDOW_2: the queue pair it was bound on */
+    _Atomic uint32_t windows;  /* regions: windows bound to it; not to be deregistered while any */
+    struct mem_region *parent; /* windows: the region it is bound to */
     uint32_t key;    /* lkey and rkey */
     uint32_t pd;     /* protection domain it belongs to */
     uint32_t access; /* enum mem_access */
@@ -131,6 +145,40 @@ enum mr_fault {
  */
 enum mr_fault mr_check(const struct mr_table *t, uint32_t key, uint32_t pd, uint64_t va,
                        uint64_t len, uint32_t access, struct mem_region **out);
+
+/* Whether a peer of queue pair qpn may use the region: a type 2 window serves only its own. */
+static inline bool mr_serves_qp(const struct mem_region *mr, uint32_t qpn)
+{
+    return mr->kind != MEM_WINDOW_2 || mr->qpn == qpn;
+}
+
+/* ---- memory windows (10.6.7) ---- */
+
+struct window_bind {
+    uint32_t window_key; /* as it is now */
+    uint32_t new_key;    /* only the low byte may differ */
+    uint32_t region_key;
+    uint32_t pd, qpn; /* of the queue pair that binds */
+    uint64_t va, len; /* in the region; len 0 unbinds a type 1 window */
+    uint32_t access;  /* remote rights, and MEM_ZERO_BASED */
+};
+
+/*
+ * Binds a window, or refuses with the fault: no such window or region, another domain, a type 2 window that is
+ * bound already, a region without MEM_MW_BIND (or without local write where the window lets peers write), a
+ * range not inside. Worker that owns the queue pair; C10-... of 10.6.7.2.
+ */
+enum mr_fault window_bind(const struct mr_table *t, const struct window_bind *b);
+
+/*
+ * Invalidates a type 2 window by its key: local (LOCAL INVALIDATE) or by a peer's SEND with invalidate. MR_BAD_KEY
+ * when there is none, MR_BAD_PD for another domain or queue pair, MR_BAD_ACCESS for what cannot be
+ * invalidated (a region, a type 1 window).
+ */
+enum mr_fault window_invalidate(const struct mr_table *t, uint32_t key, uint32_t pd, uint32_t qpn);
+
+/* Takes a window off its region, as before it is deallocated. */
+void window_unbind(struct mem_region *w);
 
 /* ---- transfers ---- */
 

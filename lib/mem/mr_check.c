@@ -12,7 +12,7 @@ enum mr_fault mr_check(const struct mr_table *t, uint32_t key, uint32_t pd, uint
 {
     struct mem_region *mr = mr_lookup(t, key);
 
-    if (!mr)
+    if (!mr || !mr->bound)
         return MR_BAD_KEY;
     if (mr->pd != pd)
         return MR_BAD_PD;

@@ -97,6 +97,7 @@ int mr_insert(struct mr_table *t, struct mem_region *mr, uint8_t tag)
     t->next = (slot + 1) & (t->slots - 1);
     t->used++;
     mr->key = make_key(t, slot, tag);
+    mr->bound = mr->kind == MEM_REGION;
     __atomic_store_n(&t->region[slot], mr, __ATOMIC_RELEASE);
     return 0;
 }

@@ -71,6 +71,15 @@ struct sqe {
         struct {
             uint32_t remote_srqn;
         } xrc;
+        struct {
+            uint64_t length;
+            uint32_t region_key, access; /* enum mem_access */
+            /* remote_addr: start; rkey: the window's key; imm: its new key */
+        } bind;
+        struct {
+            uint32_t placement, selectivity; /* rkey, remote_addr, flush.length: the range */
+            uint64_t length;
+        } flush;
         uint64_t words[4];
     };
 };
@@ -121,6 +130,14 @@ struct qp_shared {
      * loads this, and rings the doorbell if set; the dataplane stores it, fences, then loads rq_prod.
      */
     CACHE_ALIGNED _Atomic uint32_t rq_notify;
+};
+
+/*
+ * The start of a shared receive queue's segment; its ring follows. Entries are freed in the order of posting.
+ */
+struct srq_shared {
+    CACHE_ALIGNED _Atomic uint32_t prod;  /* application -> dataplane, as rq_prod */
+    CACHE_ALIGNED _Atomic uint32_t taken; /* dataplane -> application: entries before this are free again */
 };
 
 /* ---- completions ---- */
@@ -175,7 +192,7 @@ struct cqe {
     uint32_t src_qpn;
     uint32_t byte_len;
     uint32_t imm; /* immediate data, big-endian word as it came, or the invalidated R_Key */
-    uint32_t uidx;  /* the application's own number of the queue pair (CTL_CREATE_QP) */
+    uint32_t uidx;  /* the application's own number of the queue pair (CTL_CREATE_QP); CQE_UIDX_NONE: it has none (XRC) */
     uint32_t vendor_err;
     uint32_t pkey_index;
     uint32_t wqe;   /* index of the completed entry: entries up to it are free again */
@@ -190,6 +207,8 @@ struct cqe {
     _Atomic uint32_t seq;
 };
 _Static_assert(sizeof(struct cqe) == 64, "cqe is ABI");
+
+#define CQE_UIDX_NONE UINT32_MAX
 
 enum cq_arm {
     CQ_ARM_NONE = 0,

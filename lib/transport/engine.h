@@ -21,6 +21,8 @@
 
 struct engine;
 struct qp;
+struct srq;
+struct address_handle;
 
 /* Events of the verbs API that a queue pair can raise: numeric values of enum ibv_event_type. */
 enum qp_event {
@@ -30,6 +32,8 @@ enum qp_event {
     QP_EVENT_QP_ACCESS_ERR = 3,
     QP_EVENT_COMM_EST = 4,
     QP_EVENT_SQ_DRAINED = 5,
+    QP_EVENT_SRQ_ERR = 14,
+    QP_EVENT_SRQ_LIMIT_REACHED = 15,
     QP_EVENT_LAST_WQE_REACHED = 16,
 };
 
@@ -42,9 +46,11 @@ struct engine_host {
     void (*cq_posted)(void *ctx, struct comp_queue *cq);
     /* An affiliated asynchronous event. cq is set for QP_EVENT_CQ_ERR, else qp. */
     void (*async_event)(void *ctx, struct qp *qp, struct comp_queue *cq, enum qp_event event);
+    /* QP_EVENT_SRQ_LIMIT_REACHED or QP_EVENT_SRQ_ERR. May be NULL when there are no SRQs. */
+    void (*srq_event)(void *ctx, struct srq *srq, enum qp_event event);
 };
 
-/* ---- queue pair table, shared by the engines of a device ---- */
+/* ---- tables, shared by the engines of a device ---- */
 
 /* The longest message: 2^30 bytes, so that its packets at path MTU 256 stay inside half the PSN
  * space. */
@@ -62,12 +68,65 @@ void qp_table_destroy(struct qp_table *t);
 /* Any thread. */
 struct qp *qp_table_lookup(const struct qp_table *t, uint32_t qpn);
 
+/* Shared receive queues by number (XRC packets name them). */
+#define SRQ_TABLE_SLOTS (1u << 16)
+struct srq_table;
+struct srq_table *srq_table_create(void);
+void srq_table_destroy(struct srq_table *t);
+struct srq *srq_table_lookup(const struct srq_table *t, uint32_t srqn);
+
+/* Address handles by number (UD work requests name them). */
+#define AH_TABLE_SLOTS (1u << 16)
+struct ah_table;
+struct ah_table *ah_table_create(void);
+void ah_table_destroy(struct ah_table *t);
+
+/* Control thread. NULL and *err: -ENOMEM, -ENOSPC, -EINVAL (as encap_template_make). */
+struct address_handle *ah_create(struct ah_table *t, uint32_t pd, const struct address_vector *av,
+                                 int *err);
+/* Work requests no longer find it; freed after the workers' quiet point. */
+void ah_unpublish(struct ah_table *t, struct address_handle *ah);
+void ah_free(struct address_handle *ah);
+uint32_t ah_handle(const struct address_handle *ah);
+
+/* ---- shared receive queues ---- */
+
+struct srq_init {
+    struct work_queue wq;    /* private end over the application's segment */
+    _Atomic uint32_t *taken; /* there: entries taken, so that the application knows what is free */
+    uint32_t pd;
+    bool xrc; /* XRC: its own CQ and domain */
+    uint32_t xrcd;
+    struct comp_queue *cq;
+    void *owner;
+};
+
+/* Control thread, as for queue pairs. NULL and *err: -ENOMEM, -ENOSPC. */
+struct srq *srq_create(struct srq_table *t, const struct srq_init *init, int *err);
+void srq_unpublish(struct srq *srq);
+/* After the workers' quiet point, and when no queue pair uses it. */
+void srq_free(struct srq *srq);
+uint32_t srq_number(const struct srq *srq);
+void *srq_owner(const struct srq *srq);
+/* Entries that wait. Any thread. */
+uint32_t srq_waiting(struct srq *srq);
+/* Arms the limit (0: disarms): one event when fewer entries wait (C10-... of 10.2.9.3). Returns true when that is so
+ * already: the caller raises the event, and the limit is disarmed. Any thread. */
+bool srq_set_limit(struct srq *srq, uint32_t limit);
+uint32_t srq_limit(struct srq *srq);
+/* Goes over to another ring, which holds the waiting entries at the same indices. Any thread; the application
+ * does not post meanwhile. copy moves them, called under the queue's lock. */
+void srq_move(struct srq *srq, const struct work_queue *wq, _Atomic uint32_t *taken,
+              void (*copy)(void *ctx, uint32_t first, uint32_t end), void *ctx);
+
 /* ---- engine ---- */
 
 struct engine_config {
     const struct encap_port *port;
     const struct mr_table *mrs;
     struct qp_table *qps;
+    const struct srq_table *srqs; /* may be NULL: no XRC */
+    const struct ah_table *ahs;   /* may be NULL: no UD */
     struct engine_host host;
     uint32_t lane;         /* the CQ lane this worker posts into */
     uint32_t max_inflight; /* packets a requester may have unacknowledged; 0: 128 */
@@ -112,8 +171,10 @@ const struct engine_counters *engine_counters(const struct engine *e);
 /* ---- queue pairs ---- */
 
 struct qp_init {
-    uint32_t type; /* QPT_RC */
+    uint32_t type; /* enum qp_type: RC, UC, UD, XRC */
     uint32_t pd;
+    struct srq *srq; /* receives from it instead of rq; or NULL */
+    uint32_t xrcd;   /* XRC receive side */
     bool sq_sig_all;
     uint32_t uidx;
     struct comp_queue *send_cq, *recv_cq;
@@ -149,6 +210,13 @@ void engine_qp_detach(struct engine *e, struct qp *qp);
  */
 int engine_qp_modify(struct engine *e, struct qp *qp, const struct qp_attr *attr, uint32_t mask,
                      const struct address_vector *av, uint32_t max_mtu, ns_t now);
+
+/*
+ * Joins a UD queue pair to a multicast group, or takes it out. 0, -EINVAL (not UD, not a multicast
+ * GID), -ENOMEM; -ENOENT when it was not in. Joining twice is joining once. The owner worker.
+ */
+int engine_mcast_join(struct engine *e, struct qp *qp, const union gid *group);
+int engine_mcast_leave(struct engine *e, struct qp *qp, const union gid *group);
 
 /* Current attributes. The owner worker. */
 void engine_qp_query(const struct qp *qp, struct qp_attr *attr);

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "qp_table.h"
+#include "id_table.h"
 #include "transport.h"
 
 /* A slot holds a work request cut to the queue's entry size; more slots than packets in flight are
@@ -50,8 +50,10 @@ struct qp *qp_create(struct qp_table *t, const struct qp_init *init, int *err)
     qp->resp.rq = init->rq;
     qp->timer.deadline = NS_NEVER;
     if (!alloc_requester(&qp->req, init) && !alloc_responder(&qp->resp, init))
-        *err = qp_table_insert(t, qp);
-    if (*err) {
+        *err = id_table_insert((struct id_table *)t, qp, &qp->qpn);
+    if (!*err)
+        qp->table = t;
+    else {
         qp_free(qp);
         return NULL;
     }
@@ -61,7 +63,7 @@ struct qp *qp_create(struct qp_table *t, const struct qp_init *init, int *err)
 void qp_unpublish(struct qp *qp)
 {
     if (qp->table)
-        qp_table_remove(qp->table, qp);
+        id_table_remove((struct id_table *)qp->table, qp->qpn, qp);
     qp->table = NULL;
 }
 
