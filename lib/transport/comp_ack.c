@@ -13,11 +13,12 @@ void comp_progress(struct engine *e, struct qp *qp, psn_t una)
     req->retry_left = qp->attr.retry_cnt;
     req->rnr_left = qp->attr.rnr_retry;
     req->implied_nak = false;
+    req->rnr_wait = false; /* what was refused got through after all: a duplicate, accepted later */
     if (psn_before(req->next_psn, una)) /* acknowledged what was about to be sent again */
         req_seek(qp, una);
     if (psn_eq(una, req->max_psn))
         timer_disarm(&qp->timer);
-    else if (!req->rnr_wait)
+    else
         req_arm_timer(e, qp);
     engine_touch(e, qp);
     engine_tx_ready(e, qp);
