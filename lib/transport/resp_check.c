@@ -123,17 +123,22 @@ static enum fault check_remote(struct engine *e, const struct qp *qp, const stru
                : FAULT_REMOTE_ACCESS;
 }
 
-/* 9.7.4.1.5, C9-151: no more READs and atomics at a time than were agreed. */
+/*
+ * 9.7.4.1.5, C9-151: no more READs and atomics at a time than were agreed. A reply that is only
+ * being repeated does not count: that the requester goes on says that it has the first.
+ */
 static enum fault check_resources(const struct qp *qp, const struct opcode_info *info)
 {
     const struct responder *resp = &qp->resp;
     uint32_t max = qp->attr.max_dest_rd_atomic;
+    const struct resp_resource *oldest;
 
     if (info->kind != KIND_READ_REQUEST && !(info->flags & PF_ATOMICETH))
         return FAULT_NONE;
-    if (!max || (resp->res_pending && resp->res[resp->res_head % max].pending))
+    if (!max)
         return FAULT_TOO_MANY_READS;
-    return FAULT_NONE;
+    oldest = &resp->res[resp->res_head % max];
+    return oldest->pending && !oldest->answered ? FAULT_TOO_MANY_READS : FAULT_NONE;
 }
 
 enum fault resp_check(struct engine *e, struct qp *qp, const struct pkt *p)

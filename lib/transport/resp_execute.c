@@ -129,7 +129,8 @@ static struct resp_resource *new_resource(struct qp *qp, const struct pkt *p)
     struct responder *resp = &qp->resp;
     struct resp_resource *r = &resp->res[resp->res_head++ % qp->attr.max_dest_rd_atomic];
 
-    resp->res_pending++;
+    if (!r->pending)
+        resp->res_pending++;
     resp->msn++;
     *r = (struct resp_resource){.kind = pkt_info(p)->kind,
                                 .pending = true,

@@ -30,6 +30,7 @@ static struct resp_resource *next_resource(struct qp *qp)
 static void finish_resource(struct responder *resp, struct resp_resource *r)
 {
     r->pending = false;
+    r->answered = true;
     resp->res_pending--;
 }
 

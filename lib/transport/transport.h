@@ -63,7 +63,8 @@ enum resp_op { RESP_IDLE, RESP_SEND, RESP_WRITE };
 /* A READ or atomic request that was executed: kept for its reply and for duplicates (9.7.5.1.5). */
 struct resp_resource {
     uint8_t kind; /* KIND_READ_REQUEST, or an atomic */
-    bool pending; /* reply (still) to be sent */
+    bool pending;  /* reply (still) to be sent */
+    bool answered; /* was sent once: what is pending is a repetition */
     psn_t first;
     uint32_t packets;
     uint32_t start, next; /* first and next packet of the reply being sent */
