@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The application's side of uroced: devices, an opened context, and the discipline of polling.
+ * Queue pairs, completion queues and memory regions have headers of their own. No verbs types here:
+ * lib/verbs puts the verbs API on top. libc only.
+ *
+ * After fork() a child's context is stale: control calls fail with -EIO, and the rings still belong
+ * to the parent. The child opens the device again. While it holds the inherited descriptors (until
+ * it execs or exits) the daemon does not notice that the parent is gone.
+ */
+#ifndef UROCE_CLIENT_H
+#define UROCE_CLIENT_H
+
+#include "conn.h"
+#include "queue_abi.h"
+#include "slot_table.h"
+#include "spin.h"
+
+struct client {
+    struct conn conn;
+    struct ctx_shared *shared;
+    struct wake_shared *wake;
+    size_t shared_bytes, wake_bytes;
+    uint32_t workers;
+    pid_t daemon;
+    int async_fd; /* struct ctl_async_event records; the caller may make it non-blocking */
+    _Atomic bool tracer_set;
+    struct slot_table qps; /* id = uidx; objects are struct client_qp */
+    struct slot_table cqs; /* id <-> cookie; objects are struct client_cq */
+    struct {
+        _Atomic uint32_t empties; /* in a row */
+        _Atomic uint32_t block;   /* how many of the next empty polls shall block */
+        struct spin blocking;     /* held by the one thread that waits on app_armed */
+    } idle;
+};
+
+/*
+ * Asks the daemon for device `index` over a connection of its own. Returns 0; -ENODEV past the last
+ * device; or conn_open's and conn_call's errors. Any thread.
+ */
+int client_query_device(struct conn *c, uint32_t index, struct ctl_device *d);
+
+/* Opens device `index`. Returns 0 or a negative errno. */
+int client_open(struct client *c, uint32_t index);
+
+/* Closes; the daemon destroys what is left. Objects must not be used any more. */
+void client_close(struct client *c);
+
+/* Maps `bytes` of the segment fd, read-write, and closes fd. NULL (errno) on failure. */
+void *client_map(int fd, size_t bytes);
+
+/* ---- what to do about an empty poll (poll_idle.c) ---- */
+
+/*
+ * Called after a poll that found nothing, without locks: counts it, then pauses; yields after the
+ * number of empty polls the dataplane asks for; and, where a yield has shown that some process
+ * keeps the processor, sleeps up to 1 ms or until a completion arrives. Any thread.
+ */
+void client_poll_empty(struct client *c);
+
+/* Called after a poll that found something. */
+static inline void client_poll_found(struct client *c)
+{
+    if (atomic_load_explicit(&c->idle.empties, memory_order_relaxed))
+        atomic_store_explicit(&c->idle.empties, 0, memory_order_relaxed);
+}
+
+#endif

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "client_cq.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+static int map_segment(struct client_cq *cq, const struct ctl_create_cq *r, int fd)
+{
+    struct cq_shared *shared;
+
+    cq->bytes = cq_segment_bytes(r->cqe, r->lanes);
+    shared = client_map(fd, cq->bytes);
+    if (!shared)
+        return -EIO;
+    cq->reader = (struct cq_reader){.shared = shared, .size = r->cqe, .lanes = r->lanes};
+    return 0;
+}
+
+static bool reply_sane(const struct ctl_create_cq *r)
+{
+    return is_pow2(r->cqe) && r->cqe <= QUEUE_MAX_CQE && r->lanes && r->lanes <= CQ_MAX_LANES;
+}
+
+int client_cq_create(struct client *c, struct client_cq *cq, uint32_t cqe, uint32_t channel,
+                     uint32_t vector)
+{
+    struct ctl_msg m = {.create_cq = {.cqe = cqe, .channel = channel, .vector = vector}};
+    int fd, err;
+
+    memset(cq, 0, sizeof(*cq));
+    cq->client = c;
+    err = slot_table_reserve(&c->cqs, &cq->id);
+    if (err)
+        return err;
+    m.create_cq.cookie = slot_id_to_cookie(cq->id);
+    err = conn_call(&c->conn, CTL_CREATE_CQ, &m, NULL, 0, &fd, 1);
+    if (err)
+        goto release;
+    cq->handle = m.create_cq.handle;
+    err = reply_sane(&m.create_cq) ? map_segment(cq, &m.create_cq, fd) : -EIO;
+    if (err)
+        goto destroy;
+    slot_table_publish(&c->cqs, cq->id, cq);
+    return 0;
+
+destroy:
+    conn_call_handle(&c->conn, CTL_DESTROY_CQ, cq->handle);
+release:
+    slot_table_remove(&c->cqs, cq->id);
+    return err;
+}
+
+int client_cq_destroy(struct client_cq *cq)
+{
+    int err = conn_call_handle(&cq->client->conn, CTL_DESTROY_CQ, cq->handle);
+
+    if (err && err != -EIO)
+        return err;
+    slot_table_remove(&cq->client->cqs, cq->id);
+    munmap(cq->reader.shared, cq->bytes);
+    return err;
+}
+
+/* The first entry after the consumed ones whose sequence number does not match ends the outstanding
+ * ones. */
+static void clean_lane(struct cq_reader *r, uint32_t lane, uint32_t uidx)
+{
+    struct cq_lane *l = cq_lane_at(r->shared, r->size, lane);
+
+    for (uint32_t i = r->cons[lane];; i++) {
+        struct cqe *e = &l->entry[i & (r->size - 1)];
+
+        if (atomic_load_explicit(&e->seq, memory_order_acquire) != i + 1)
+            return;
+        if (e->uidx == uidx)
+            e->uidx = UIDX_DEAD;
+    }
+}
+
+void client_cq_clean(struct client_cq *cq, uint32_t uidx)
+{
+    client_cq_lock(cq);
+    for (uint32_t lane = 0; lane < cq->reader.lanes; lane++)
+        clean_lane(&cq->reader, lane, uidx);
+    client_cq_unlock(cq);
+}
+
+/* Looks at the shared consumer indices, as the private ones belong to the holder of the lock. */
+bool client_cq_pending(struct client_cq *cq)
+{
+    struct cq_reader *r = &cq->reader;
+
+    for (uint32_t lane = 0; lane < r->lanes; lane++) {
+        struct cq_lane *l = cq_lane_at(r->shared, r->size, lane);
+        uint32_t cons = atomic_load_explicit(&l->cons, memory_order_acquire);
+        struct cqe *e = &l->entry[cons & (r->size - 1)];
+
+        if (atomic_load_explicit(&e->seq, memory_order_acquire) == cons + 1)
+            return true;
+    }
+    return false;
+}

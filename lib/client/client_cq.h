@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A completion queue: its segment, its reader and its place in the context. */
+#ifndef UROCE_CLIENT_CQ_H
+#define UROCE_CLIENT_CQ_H
+
+#include "client.h"
+#include "client_qp.h"
+#include "comp_queue.h"
+
+/* The uidx of a completion whose queue pair is gone or was reset. */
+#define UIDX_DEAD UINT32_MAX
+
+struct client_cq {
+    struct cq_reader reader; /* under lock */
+    struct spin lock;
+    bool single_threaded; /* the application promised: no locking */
+    struct client *client;
+    uint32_t id, handle;
+    size_t bytes;
+};
+
+/*
+ * Creates a queue of at least `cqe` entries; channel: a channel's handle or 0. Returns 0 or a
+ * negative errno. Events name it by slot_id_to_cookie(cq->id).
+ */
+int client_cq_create(struct client *c, struct client_cq *cq, uint32_t cqe, uint32_t channel,
+                     uint32_t vector);
+
+/* Destroys it. Returns 0; -EBUSY while queue pairs use it; or -EIO when the daemon is gone, and
+ * then it is destroyed all the same. Nobody may poll it any more. */
+int client_cq_destroy(struct client_cq *cq);
+
+/* Makes the outstanding completions of queue pair `uidx` invisible. The daemon must have stopped
+ * posting for it. Takes the lock. */
+void client_cq_clean(struct client_cq *cq, uint32_t uidx);
+
+/* Whether a completion waits. Without the lock: a hint. */
+bool client_cq_pending(struct client_cq *cq);
+
+static inline void client_cq_lock(struct client_cq *cq)
+{
+    if (!cq->single_threaded)
+        spin_lock(&cq->lock);
+}
+
+static inline void client_cq_unlock(struct client_cq *cq)
+{
+    if (!cq->single_threaded)
+        spin_unlock(&cq->lock);
+}
+
+/*
+ * The next completion, or NULL; its queue's entries up to it are free again. Under the lock; valid
+ * until client_cq_advance.
+ *
+ * The lock also keeps the queue pair alive here: destroying one cleans both of its completion
+ * queues, which takes their locks, before its memory is freed.
+ */
+static inline const struct cqe *client_cq_next(struct client_cq *cq)
+{
+    const struct cqe *e;
+
+    while ((e = cq_reader_peek(&cq->reader))) {
+        struct client_qp *qp = slot_table_get(&cq->client->qps, e->uidx);
+
+        if (likely(qp != NULL)) {
+            client_qp_retire(qp, e);
+            return e;
+        }
+        cq_reader_advance(&cq->reader);
+    }
+    return NULL;
+}
+
+static inline void client_cq_advance(struct client_cq *cq)
+{
+    cq_reader_advance(&cq->reader);
+}
+
+#endif

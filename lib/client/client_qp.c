@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "client_qp.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "client_cq.h"
+
+static bool ring_fits(uint64_t off, uint32_t size, uint32_t stride, uint64_t segment)
+{
+    return is_pow2(size) && size <= QUEUE_MAX_WR && off <= segment &&
+           (uint64_t)size * stride <= segment - off;
+}
+
+static bool reply_sane(const struct client *c, const struct ctl_create_qp *r)
+{
+    return r->worker < c->workers && r->db_slot < DB_SLOTS &&
+           r->segment_bytes >= sizeof(struct qp_shared) &&
+           ring_fits(r->sq_off, r->sq_size, r->sq_stride, r->segment_bytes) &&
+           ring_fits(r->rq_off, r->rq_size, r->rq_stride, r->segment_bytes) &&
+           r->caps.max_send_sge <= QUEUE_MAX_SGE && r->caps.max_recv_sge <= QUEUE_MAX_SGE &&
+           r->sq_stride >= sqe_stride(r->caps.max_send_sge, r->caps.max_inline_data) &&
+           r->rq_stride >= rqe_stride(r->caps.max_recv_sge);
+}
+
+static void ring_init(struct client_ring *ring, void *entries, _Atomic uint32_t *prod,
+                      uint32_t size, uint32_t stride, uint32_t max_sge)
+{
+    ring->entries = entries;
+    ring->shared_prod = prod;
+    ring->size = size;
+    ring->stride = stride;
+    ring->max_sge = max_sge;
+}
+
+static int map_segment(struct client_qp *qp, const struct ctl_create_qp *r, int fd)
+{
+    struct qp_shared *shared = client_map(fd, r->segment_bytes);
+
+    if (!shared)
+        return -EIO;
+    qp->segment = shared;
+    qp->bytes = r->segment_bytes;
+    qp->rq_notify = &shared->rq_notify;
+    ring_init(&qp->sq, (uint8_t *)shared + r->sq_off, &shared->sq_prod, r->sq_size, r->sq_stride,
+              r->caps.max_send_sge);
+    ring_init(&qp->rq, (uint8_t *)shared + r->rq_off, &shared->rq_prod, r->rq_size, r->rq_stride,
+              r->caps.max_recv_sge);
+    return 0;
+}
+
+int client_qp_create(struct client *c, struct client_qp *qp, struct ctl_create_qp *r)
+{
+    struct ctl_msg m = {.create_qp = *r};
+    int fd, err;
+
+    memset(qp, 0, sizeof(*qp));
+    qp->client = c;
+    err = slot_table_reserve(&c->qps, &qp->uidx);
+    if (err)
+        return err;
+    m.create_qp.uidx = qp->uidx;
+    err = conn_call(&c->conn, CTL_CREATE_QP, &m, NULL, 0, &fd, 1);
+    if (err)
+        goto release;
+    *r = m.create_qp;
+    err = reply_sane(c, r) ? map_segment(qp, r, fd) : -EIO;
+    if (err)
+        goto destroy;
+    qp->qpn = r->qpn;
+    qp->max_inline = r->caps.max_inline_data;
+    qp->worker = r->worker;
+    qp->db_slot = r->db_slot;
+    qp->doorbells = &c->shared->worker[r->worker];
+    qp->wake = c->wake;
+    slot_table_publish(&c->qps, qp->uidx, qp);
+    return 0;
+
+destroy:
+    conn_call_handle(&c->conn, CTL_DESTROY_QP, r->qpn);
+release:
+    slot_table_remove(&c->qps, qp->uidx);
+    return err;
+}
+
+static void clean(struct client_qp *qp, struct client_cq *send_cq, struct client_cq *recv_cq)
+{
+    client_cq_clean(send_cq, qp->uidx);
+    if (recv_cq != send_cq)
+        client_cq_clean(recv_cq, qp->uidx);
+}
+
+int client_qp_destroy(struct client_qp *qp, struct client_cq *send_cq, struct client_cq *recv_cq)
+{
+    int err = conn_call_handle(&qp->client->conn, CTL_DESTROY_QP, qp->qpn);
+
+    if (err && err != -EIO)
+        return err;
+    /* Clean before the slot is free: the next queue pair may get it. */
+    clean(qp, send_cq, recv_cq);
+    slot_table_remove(&qp->client->qps, qp->uidx);
+    munmap(qp->segment, qp->bytes);
+    return err;
+}
+
+static void ring_reset(struct client_ring *r)
+{
+    spin_lock(&r->lock);
+    ring_publish(r, 0);
+    atomic_store_explicit(&r->cons, 0, memory_order_relaxed);
+    spin_unlock(&r->lock);
+}
+
+void client_qp_reset(struct client_qp *qp, struct client_cq *send_cq, struct client_cq *recv_cq)
+{
+    clean(qp, send_cq, recv_cq);
+    ring_reset(&qp->sq);
+    ring_reset(&qp->rq);
+}
+
+void client_qp_wake(struct client_qp *qp)
+{
+    _Atomic uint32_t *word = &qp->wake->worker[qp->worker].word;
+
+    atomic_fetch_add(word, 1);
+    syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
+}

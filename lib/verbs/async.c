@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Asynchronous events. The end of the daemon is reported once as IBV_EVENT_DEVICE_FATAL. */
+#include <unistd.h>
+
+#include "shim.h"
+
+/* Counts an event for the object; NULL if it is gone. */
+static struct ibv_cq *deliver_cq(struct client *c, uint64_t cookie)
+{
+    struct client_cq *queue;
+    struct shim_cq *cq = NULL;
+
+    pthread_mutex_lock(&c->cqs.lock);
+    queue = slot_table_get(&c->cqs, slot_id_from_cookie(cookie));
+    if (queue) {
+        cq = container_of(queue, struct shim_cq, queue);
+        cq->async_delivered++;
+    }
+    pthread_mutex_unlock(&c->cqs.lock);
+    return cq ? ibv_cq_ex_to_cq(&cq->ex) : NULL;
+}
+
+static struct ibv_qp *deliver_qp(struct client *c, uint64_t uidx)
+{
+    struct client_qp *queue;
+    struct shim_qp *qp = NULL;
+
+    pthread_mutex_lock(&c->qps.lock);
+    queue = uidx < UIDX_DEAD ? slot_table_get(&c->qps, (uint32_t)uidx) : NULL;
+    if (queue) {
+        qp = container_of(queue, struct shim_qp, queue);
+        qp->async_delivered++;
+    }
+    pthread_mutex_unlock(&c->qps.lock);
+    return qp ? &qp->ex.qp_base : NULL;
+}
+
+/* Translates a record; false: its object is gone. */
+static bool translate(struct client *c, const struct ctl_async_event *record,
+                      struct ibv_async_event *event)
+{
+    event->event_type = record->type;
+    switch (event->event_type) {
+    case IBV_EVENT_CQ_ERR:
+        event->element.cq = deliver_cq(c, record->element);
+        return event->element.cq != NULL;
+    case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR:
+    case IBV_EVENT_COMM_EST:
+    case IBV_EVENT_SQ_DRAINED:
+    case IBV_EVENT_PATH_MIG:
+    case IBV_EVENT_PATH_MIG_ERR:
+    case IBV_EVENT_QP_LAST_WQE_REACHED:
+        event->element.qp = deliver_qp(c, record->element);
+        return event->element.qp != NULL;
+    case IBV_EVENT_SRQ_ERR:
+    case IBV_EVENT_SRQ_LIMIT_REACHED:
+    case IBV_EVENT_WQ_FATAL:
+        return false; /* we have made no such objects */
+    default:
+        event->element.port_num = (int)record->element;
+        return true;
+    }
+}
+
+EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
+{
+    struct shim_context *ctx = to_context(context);
+    struct ctl_async_event record;
+    ssize_t n;
+
+    do {
+        n = read(context->async_fd, &record, sizeof(record));
+        if (n == sizeof(record))
+            continue;
+        if (n < 0)
+            return -1;
+        if (atomic_exchange(&ctx->fatal_reported, true)) {
+            errno = EIO;
+            return -1;
+        }
+        record = (struct ctl_async_event){.type = IBV_EVENT_DEVICE_FATAL};
+    } while (!translate(&ctx->client, &record, event));
+    return 0;
+}
+
+static void ack_qp(struct ibv_qp *qp)
+{
+    pthread_mutex_lock(&qp->mutex);
+    qp->events_completed++;
+    pthread_cond_signal(&qp->cond);
+    pthread_mutex_unlock(&qp->mutex);
+}
+
+static void ack_cq(struct ibv_cq *cq)
+{
+    pthread_mutex_lock(&cq->mutex);
+    cq->async_events_completed++;
+    pthread_cond_signal(&cq->cond);
+    pthread_mutex_unlock(&cq->mutex);
+}
+
+EXPORT void ibv_ack_async_event(struct ibv_async_event *event)
+{
+    switch (event->event_type) {
+    case IBV_EVENT_CQ_ERR:
+        ack_cq(event->element.cq);
+        break;
+    case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR:
+    case IBV_EVENT_COMM_EST:
+    case IBV_EVENT_SQ_DRAINED:
+    case IBV_EVENT_PATH_MIG:
+    case IBV_EVENT_PATH_MIG_ERR:
+    case IBV_EVENT_QP_LAST_WQE_REACHED:
+        ack_qp(event->element.qp);
+        break;
+    default:
+        break;
+    }
+}

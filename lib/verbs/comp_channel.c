@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Completion channels: the descriptor is a socket on which the daemon sends an 8-byte cookie for
+ * each event. Events of a queue that is destroyed meanwhile stay in the socket; they are recognised
+ * by their cookie, whose generation no living queue has, and skipped.
+ */
+#include <unistd.h>
+
+#include "shim.h"
+
+EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
+{
+    struct shim_channel *channel = calloc(1, sizeof(*channel));
+    struct ctl_msg m = {0};
+    int fd, err;
+
+    if (!channel)
+        return NULL;
+    err = conn_call(&to_context(context)->client.conn, CTL_CREATE_CHANNEL, &m, NULL, 0, &fd, 1);
+    if (err) {
+        free(channel);
+        return fail(err);
+    }
+    channel->base.context = context;
+    channel->base.fd = fd;
+    channel->handle = m.handle;
+    return &channel->base;
+}
+
+EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
+{
+    struct ibv_context *context = channel->context;
+    struct ctl_msg m = {.handle = to_channel(channel)->handle};
+    bool busy;
+    int err;
+
+    pthread_mutex_lock(&context->mutex);
+    busy = channel->refcnt > 0;
+    pthread_mutex_unlock(&context->mutex);
+    if (busy)
+        return EBUSY;
+    err = shim_call(context, CTL_DESTROY_CHANNEL, &m);
+    if (!destroyed(err))
+        return err;
+    close(channel->fd);
+    free(channel);
+    return err;
+}
+
+/* Counts an event for the queue that the cookie names; NULL if it is gone. */
+static struct ibv_cq *deliver(struct shim_context *ctx, uint64_t cookie)
+{
+    struct slot_table *table = &ctx->client.cqs;
+    struct client_cq *queue;
+    struct shim_cq *cq = NULL;
+
+    pthread_mutex_lock(&table->lock);
+    queue = slot_table_get(table, slot_id_from_cookie(cookie));
+    if (queue) {
+        cq = container_of(queue, struct shim_cq, queue);
+        cq->comp_delivered++;
+    }
+    pthread_mutex_unlock(&table->lock);
+    return cq ? ibv_cq_ex_to_cq(&cq->ex) : NULL;
+}
+
+/* read() is the cancellation point, and nothing is held there. */
+EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
+{
+    struct ibv_cq *found = NULL;
+    uint64_t cookie;
+
+    while (!found) {
+        ssize_t n = read(channel->fd, &cookie, sizeof(cookie));
+
+        if (n != sizeof(cookie)) {
+            if (n >= 0)
+                errno = EIO; /* the daemon is gone */
+            return -1;
+        }
+        found = deliver(to_context(channel->context), cookie);
+    }
+    *cq = found;
+    *cq_context = found->cq_context;
+    return 0;
+}
+
+EXPORT void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
+{
+    pthread_mutex_lock(&cq->mutex);
+    cq->comp_events_completed += nevents;
+    pthread_cond_signal(&cq->cond);
+    pthread_mutex_unlock(&cq->mutex);
+}
+
+void shim_wait_acks(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed,
+                    uint32_t delivered)
+{
+    pthread_mutex_lock(mutex);
+    while (*completed != delivered)
+        pthread_cond_wait(cond, mutex);
+    pthread_mutex_unlock(mutex);
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Opening and closing a device. */
+#include "shim.h"
+
+int shim_call(struct ibv_context *c, enum ctl_type type, struct ctl_msg *m)
+{
+    return -conn_call(&to_context(c)->client.conn, type, m, NULL, 0, NULL, 0);
+}
+
+static void fill_ops(struct verbs_context *v)
+{
+    struct ibv_context_ops *ops = &v->context.ops;
+
+    shim_unsupported_ops(v);
+    ops->_compat_query_device = ibv_query_device;
+    ops->_compat_query_port = ibv_query_port;
+    ops->poll_cq = shim_poll_cq;
+    ops->req_notify_cq = shim_req_notify_cq;
+    ops->post_send = shim_post_send;
+    ops->post_recv = shim_post_recv;
+    v->query_port = shim_query_port;
+    v->query_device_ex = shim_query_device_ex;
+    v->query_rt_values = shim_query_rt_values;
+    v->create_cq_ex = shim_create_cq_ex;
+    v->create_qp_ex = shim_create_qp_ex;
+    v->sz = sizeof(*v);
+}
+
+EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
+{
+    struct shim_device *d = (struct shim_device *)device;
+    struct shim_context *ctx = calloc(1, sizeof(*ctx));
+    struct ibv_context *c;
+    int err;
+
+    if (!ctx)
+        return NULL;
+    err = client_open(&ctx->client, d->index);
+    if (!err) {
+        err = client_query_device(&ctx->client.conn, d->index, &ctx->info);
+        if (err)
+            client_close(&ctx->client);
+    }
+    if (err) {
+        free(ctx);
+        return fail(err);
+    }
+    fill_ops(&ctx->vctx);
+    c = &ctx->vctx.context;
+    c->device = device;
+    c->cmd_fd = ctx->client.conn.sock;
+    c->async_fd = ctx->client.async_fd;
+    c->num_comp_vectors = (int)ctx->client.workers;
+    c->abi_compat = __VERBS_ABI_IS_EXTENDED;
+    pthread_mutex_init(&c->mutex, NULL);
+    return c;
+}
+
+EXPORT int ibv_close_device(struct ibv_context *context)
+{
+    struct shim_context *ctx = to_context(context);
+
+    client_close(&ctx->client);
+    pthread_mutex_destroy(&context->mutex);
+    free(ctx);
+    return 0;
+}
+
+/* Nothing that we map breaks at fork: the rings are shared mappings, and no page is pinned. */
+EXPORT int ibv_fork_init(void)
+{
+    return 0;
+}
+
+EXPORT enum ibv_fork_status ibv_is_fork_initialized(void)
+{
+    return IBV_FORK_UNNEEDED;
+}
+
+/* For provider libraries; no public header declares them. */
+EXPORT int ibv_dontfork_range(void *base, size_t size);
+EXPORT int ibv_dofork_range(void *base, size_t size);
+
+EXPORT int ibv_dontfork_range(void *base, size_t size)
+{
+    return 0;
+}
+
+EXPORT int ibv_dofork_range(void *base, size_t size)
+{
+    return 0;
+}

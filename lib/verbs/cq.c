@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Completion queues: creation, destruction, ibv_poll_cq and arming. */
+#include "shim.h"
+
+static void channel_ref(struct ibv_comp_channel *channel, int by)
+{
+    if (!channel)
+        return;
+    pthread_mutex_lock(&channel->context->mutex);
+    channel->refcnt += by;
+    pthread_mutex_unlock(&channel->context->mutex);
+}
+
+static struct shim_cq *create_cq(struct ibv_context *context, uint32_t cqe, void *cq_context,
+                                 struct ibv_comp_channel *channel, uint32_t vector)
+{
+    struct shim_cq *cq = calloc(1, sizeof(*cq));
+    struct ibv_cq *base;
+    int err;
+
+    if (!cq)
+        return NULL;
+    base = ibv_cq_ex_to_cq(&cq->ex);
+    verbs_init_cq(base, context, channel, cq_context);
+    err = client_cq_create(&to_context(context)->client, &cq->queue, cqe,
+                           channel ? to_channel(channel)->handle : 0, vector);
+    if (err) {
+        free(cq);
+        return fail(err);
+    }
+    base->handle = cq->queue.handle;
+    base->cqe = (int)cq->queue.reader.size;
+    channel_ref(channel, 1);
+    return cq;
+}
+
+EXPORT void verbs_init_cq(struct ibv_cq *cq, struct ibv_context *context,
+                          struct ibv_comp_channel *channel, void *cq_context)
+{
+    cq->context = context;
+    cq->channel = channel;
+    cq->cq_context = cq_context;
+    cq->comp_events_completed = 0;
+    cq->async_events_completed = 0;
+    pthread_mutex_init(&cq->mutex, NULL);
+    pthread_cond_init(&cq->cond, NULL);
+}
+
+static bool bad_request(struct ibv_context *context, int64_t cqe, int64_t vector)
+{
+    return cqe < 1 || cqe > to_context(context)->info.max_cqe || vector < 0 ||
+           vector >= context->num_comp_vectors;
+}
+
+EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
+                                    struct ibv_comp_channel *channel, int comp_vector)
+{
+    struct shim_cq *cq;
+
+    if (bad_request(context, cqe, comp_vector))
+        return fail(-EINVAL);
+    cq = create_cq(context, (uint32_t)cqe, cq_context, channel, (uint32_t)comp_vector);
+    return cq ? ibv_cq_ex_to_cq(&cq->ex) : NULL;
+}
+
+struct ibv_cq_ex *shim_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
+{
+    const uint64_t readable =
+        IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_CVLAN;
+    uint32_t flags = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? attr->flags : 0;
+    struct shim_cq *cq;
+
+    if (attr->comp_mask & ~(uint32_t)IBV_CQ_INIT_ATTR_MASK_FLAGS ||
+        flags & ~(uint32_t)IBV_CREATE_CQ_ATTR_SINGLE_THREADED || attr->wc_flags & ~readable)
+        return fail(-EOPNOTSUPP);
+    if (bad_request(context, attr->cqe, attr->comp_vector))
+        return fail(-EINVAL);
+    cq = create_cq(context, attr->cqe, attr->cq_context, attr->channel, attr->comp_vector);
+    if (!cq)
+        return NULL;
+    cq->queue.single_threaded = flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
+    cq_ex_init(cq, attr->wc_flags);
+    return &cq->ex;
+}
+
+EXPORT int ibv_destroy_cq(struct ibv_cq *base)
+{
+    struct shim_cq *cq = to_cq(base);
+    int err = client_cq_destroy(&cq->queue);
+
+    if (!destroyed(err))
+        return -err;
+    shim_wait_acks(&base->mutex, &base->cond, &base->comp_events_completed, cq->comp_delivered);
+    shim_wait_acks(&base->mutex, &base->cond, &base->async_events_completed, cq->async_delivered);
+    channel_ref(base->channel, -1);
+    pthread_mutex_destroy(&base->mutex);
+    pthread_cond_destroy(&base->cond);
+    free(cq);
+    return -err;
+}
+
+int shim_req_notify_cq(struct ibv_cq *cq, int solicited_only)
+{
+    cq_reader_arm(&to_cq(cq)->queue.reader, solicited_only ? CQ_ARM_SOLICITED : CQ_ARM_NEXT);
+    return 0;
+}
+
+static inline void fill_wc(struct ibv_wc *wc, const struct cqe *e)
+{
+    wc->wr_id = e->wr_id;
+    wc->status = e->status;
+    wc->opcode = e->opcode;
+    wc->vendor_err = e->vendor_err;
+    wc->byte_len = e->byte_len;
+    wc->imm_data = e->imm; /* or the invalidated R_Key, in the same place */
+    wc->qp_num = e->qpn;
+    wc->src_qp = e->src_qpn;
+    wc->wc_flags = e->wc_flags;
+    wc->pkey_index = (uint16_t)e->pkey_index;
+    wc->slid = 0;
+    wc->sl = e->sl;
+    wc->dlid_path_bits = 0;
+}
+
+int shim_poll_cq(struct ibv_cq *base, int n, struct ibv_wc *wc)
+{
+    struct client_cq *cq = &to_cq(base)->queue;
+    const struct cqe *e;
+    int got = 0;
+
+    client_cq_lock(cq);
+    while (got < n && (e = client_cq_next(cq))) {
+        fill_wc(&wc[got++], e);
+        client_cq_advance(cq);
+    }
+    client_cq_unlock(cq);
+    if (likely(got))
+        client_poll_found(cq->client);
+    else
+        client_poll_empty(cq->client);
+    return got;
+}

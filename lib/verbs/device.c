@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The device list. Devices live as long as the process: applications use them after
+ * ibv_free_device_list, and names keep their meaning when the daemon is restarted.
+ */
+#include <stdio.h>
+
+#include "shim.h"
+
+#define MAX_DEVICES 16
+
+static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct shim_device *devices[MAX_DEVICES];
+static const int our_driver;
+
+static void describe(struct shim_device *d, const struct ctl_device *info)
+{
+    const char *sys = ibv_get_sysfs_path();
+
+    snprintf(d->base.name, sizeof(d->base.name), "%s", info->name);
+    snprintf(d->base.dev_name, sizeof(d->base.dev_name), "uverbs%u", d->index);
+    snprintf(d->base.dev_path, sizeof(d->base.dev_path), "%.160s/class/infiniband_verbs/uverbs%u",
+             sys, d->index);
+    snprintf(d->base.ibdev_path, sizeof(d->base.ibdev_path), "%.160s/class/infiniband/%s", sys,
+             d->base.name);
+}
+
+/* The process's one object for device `index`. */
+static struct shim_device *device_get(uint32_t index, const struct ctl_device *info)
+{
+    struct shim_device *d = devices[index];
+
+    if (!d) {
+        d = calloc(1, sizeof(*d));
+        if (!d)
+            return NULL;
+        d->base.node_type = IBV_NODE_CA;
+        d->base.transport_type = IBV_TRANSPORT_IB;
+        d->driver = &our_driver;
+        d->index = index;
+        devices[index] = d;
+    }
+    if (strcmp(d->base.name, info->name))
+        describe(d, info);
+    d->guid = info->node_guid;
+    return d;
+}
+
+/* Fills list[0..MAX_DEVICES) and returns how many. Without a daemon there are none. */
+static int enumerate(struct ibv_device **list)
+{
+    struct ctl_device info;
+    struct conn conn;
+    int n = 0;
+
+    if (conn_open(&conn))
+        return 0;
+    pthread_mutex_lock(&devices_lock);
+    for (uint32_t i = 0; i < MAX_DEVICES && !client_query_device(&conn, i, &info); i++) {
+        struct shim_device *d = device_get(i, &info);
+
+        if (d)
+            list[n++] = &d->base;
+    }
+    pthread_mutex_unlock(&devices_lock);
+    conn_close(&conn);
+    return n;
+}
+
+EXPORT struct ibv_device **ibv_get_device_list(int *num_devices)
+{
+    struct ibv_device **list = calloc(MAX_DEVICES + 1, sizeof(*list));
+    int n = list ? enumerate(list) : 0;
+
+    if (num_devices)
+        *num_devices = n;
+    return list;
+}
+
+EXPORT void ibv_free_device_list(struct ibv_device **list)
+{
+    free(list);
+}
+
+EXPORT const char *ibv_get_device_name(struct ibv_device *device)
+{
+    return device->name;
+}
+
+EXPORT int ibv_get_device_index(struct ibv_device *device)
+{
+    return (int)((struct shim_device *)device)->index;
+}
+
+EXPORT __be64 ibv_get_device_guid(struct ibv_device *device)
+{
+    return ((struct shim_device *)device)->guid;
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Protection domains and memory regions. */
+#include "client_mr.h"
+#include "shim.h"
+
+#define ACCESS_KNOWN                                                             \
+    (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
+     IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |     \
+     IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB)
+
+EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
+{
+    struct ibv_pd *pd = calloc(1, sizeof(*pd));
+    struct ctl_msg m = {0};
+    int err;
+
+    if (!pd)
+        return NULL;
+    err = shim_call(context, CTL_ALLOC_PD, &m);
+    if (err) {
+        free(pd);
+        return fail(-err);
+    }
+    pd->context = context;
+    pd->handle = m.handle;
+    return pd;
+}
+
+EXPORT int ibv_dealloc_pd(struct ibv_pd *pd)
+{
+    struct ctl_msg m = {.handle = pd->handle};
+    int err = shim_call(pd->context, CTL_DEALLOC_PD, &m);
+
+    if (destroyed(err))
+        free(pd);
+    return err;
+}
+
+/* 0, or -EINVAL: peers may change only what the owner may change (C10-49). */
+static int check_access(unsigned access)
+{
+    if (access & ~((unsigned)ACCESS_KNOWN | (unsigned)IBV_ACCESS_OPTIONAL_RANGE))
+        return -EINVAL;
+    if ((access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) &&
+        !(access & IBV_ACCESS_LOCAL_WRITE))
+        return -EINVAL;
+    return 0;
+}
+
+static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+                             unsigned access)
+{
+    /* The optional flags and HUGETLB are hints about the platform: nothing here depends on them. */
+    struct ctl_reg_mr r = {.pd = pd->handle,
+                           .access = access & ACCESS_KNOWN & ~(unsigned)IBV_ACCESS_HUGETLB,
+                           .addr = (uintptr_t)addr,
+                           .length = length,
+                           .iova = access & IBV_ACCESS_ZERO_BASED ? 0 : iova};
+    struct ibv_mr *mr;
+    int err = check_access(access);
+
+    if (err)
+        return fail(err);
+    mr = calloc(1, sizeof(*mr));
+    if (!mr)
+        return NULL;
+    err = client_reg_mr(&to_context(pd->context)->client, &r);
+    if (err) {
+        free(mr);
+        return fail(err);
+    }
+    mr->context = pd->context;
+    mr->pd = pd;
+    mr->addr = addr;
+    mr->length = length;
+    mr->handle = r.handle;
+    mr->lkey = r.lkey;
+    mr->rkey = r.rkey;
+    return mr;
+}
+
+EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
+{
+    return reg_mr(pd, addr, length, (uintptr_t)addr, (unsigned)access);
+}
+
+EXPORT struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+                                      int access)
+{
+    return reg_mr(pd, addr, length, iova, (unsigned)access);
+}
+
+EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+                                       unsigned int access)
+{
+    return reg_mr(pd, addr, length, iova, access);
+}
+
+EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
+{
+    struct ctl_msg m = {.handle = mr->handle};
+    int err = shim_call(mr->context, CTL_DEREG_MR, &m);
+
+    if (destroyed(err))
+        free(mr);
+    return err;
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* ibv_post_send and ibv_post_recv. No allocation, no system call unless the worker sleeps. */
+#include "shim.h"
+
+enum op_trait {
+    OP_KNOWN = 1 << 0,
+    OP_IMM = 1 << 1,
+    OP_REMOTE = 1 << 2,
+    OP_ATOMIC = 1 << 3,
+    OP_INLINE = 1 << 4, /* the payload may be in the request */
+};
+
+static const uint8_t op_traits[] = {
+    [IBV_WR_RDMA_WRITE] = OP_KNOWN | OP_REMOTE | OP_INLINE,
+    [IBV_WR_RDMA_WRITE_WITH_IMM] = OP_KNOWN | OP_REMOTE | OP_IMM | OP_INLINE,
+    [IBV_WR_SEND] = OP_KNOWN | OP_INLINE,
+    [IBV_WR_SEND_WITH_IMM] = OP_KNOWN | OP_IMM | OP_INLINE,
+    [IBV_WR_RDMA_READ] = OP_KNOWN | OP_REMOTE,
+    [IBV_WR_ATOMIC_CMP_AND_SWP] = OP_KNOWN | OP_ATOMIC,
+    [IBV_WR_ATOMIC_FETCH_AND_ADD] = OP_KNOWN | OP_ATOMIC,
+};
+
+#define SEND_FLAGS (SQE_FENCE | SQE_SIGNALED | SQE_SOLICITED | SQE_INLINE)
+
+_Static_assert(sizeof(struct sge) == sizeof(struct ibv_sge), "SGEs are copied as they are");
+
+/* Copies the payload behind the entry's header. */
+static int build_inline(const struct shim_qp *qp, struct sqe *s, const struct ibv_send_wr *wr)
+{
+    uint8_t *to = (uint8_t *)(s + 1);
+    uint32_t room = qp->queue.max_inline;
+
+    for (int i = 0; i < wr->num_sge; i++) {
+        const struct ibv_sge *sge = &wr->sg_list[i];
+
+        if (unlikely(sge->length > room))
+            return EINVAL;
+        memcpy(to, (const void *)(uintptr_t)sge->addr, sge->length);
+        to += sge->length;
+        room -= sge->length;
+    }
+    s->inline_len = qp->queue.max_inline - room;
+    s->num_sge = 0;
+    return 0;
+}
+
+static void build_remote(struct sqe *s, const struct ibv_send_wr *wr, unsigned traits)
+{
+    if (traits & OP_REMOTE) {
+        s->remote_addr = wr->wr.rdma.remote_addr;
+        s->rkey = wr->wr.rdma.rkey;
+    } else if (traits & OP_ATOMIC) {
+        s->remote_addr = wr->wr.atomic.remote_addr;
+        s->rkey = wr->wr.atomic.rkey;
+        s->atomic.compare_add = wr->wr.atomic.compare_add;
+        s->atomic.swap = wr->wr.atomic.swap;
+    }
+}
+
+/* Writes one entry. 0 or EINVAL. */
+static int build_send(const struct shim_qp *qp, struct sqe *s, const struct ibv_send_wr *wr)
+{
+    unsigned traits = (unsigned)wr->opcode < ARRAY_SIZE(op_traits) ? op_traits[wr->opcode] : 0;
+
+    if (unlikely(!traits || wr->send_flags & ~(unsigned)SEND_FLAGS ||
+                 (unsigned)wr->num_sge > qp->queue.sq.max_sge))
+        return EINVAL;
+    s->wr_id = wr->wr_id;
+    s->opcode = (uint8_t)wr->opcode;
+    s->flags = (uint8_t)wr->send_flags;
+    s->reserved = 0;
+    s->imm = traits & OP_IMM ? wr->imm_data : 0;
+    build_remote(s, wr, traits);
+    if (wr->send_flags & IBV_SEND_INLINE)
+        return traits & OP_INLINE ? build_inline(qp, s, wr) : EINVAL;
+    s->num_sge = (uint8_t)wr->num_sge;
+    s->inline_len = 0;
+    memcpy(s + 1, wr->sg_list, (size_t)wr->num_sge * sizeof(struct sge));
+    return 0;
+}
+
+int shim_post_send(struct ibv_qp *base, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+    struct shim_qp *qp = to_qp(base);
+    struct client_ring *sq = &qp->queue.sq;
+    uint32_t prod;
+    int err = 0;
+
+    if (unlikely(!send_allowed(base->state))) {
+        *bad = wr;
+        return EINVAL;
+    }
+    spin_lock(&sq->lock);
+    prod = sq->prod;
+    for (; wr; wr = wr->next) {
+        if (unlikely(!ring_room(sq, prod)))
+            err = ENOMEM;
+        else
+            err = build_send(qp, ring_slot(sq, prod), wr);
+        if (unlikely(err)) {
+            *bad = wr;
+            break;
+        }
+        prod++;
+    }
+    if (likely(prod != sq->prod)) {
+        ring_publish(sq, prod);
+        client_qp_doorbell(&qp->queue);
+    }
+    spin_unlock(&sq->lock);
+    return err;
+}
+
+static int build_recv(const struct client_ring *rq, struct rqe *r, const struct ibv_recv_wr *wr)
+{
+    if (unlikely((unsigned)wr->num_sge > rq->max_sge))
+        return EINVAL;
+    r->wr_id = wr->wr_id;
+    r->num_sge = (uint32_t)wr->num_sge;
+    r->reserved = 0;
+    memcpy(r + 1, wr->sg_list, (size_t)wr->num_sge * sizeof(struct sge));
+    return 0;
+}
+
+int shim_post_recv(struct ibv_qp *base, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+    struct shim_qp *qp = to_qp(base);
+    struct client_ring *rq = &qp->queue.rq;
+    uint32_t prod;
+    int err = 0;
+
+    if (unlikely(base->state == IBV_QPS_RESET)) {
+        *bad = wr;
+        return EINVAL;
+    }
+    spin_lock(&rq->lock);
+    prod = rq->prod;
+    for (; wr; wr = wr->next) {
+        if (unlikely(!ring_room(rq, prod)))
+            err = ENOMEM;
+        else
+            err = build_recv(rq, ring_slot(rq, prod), wr);
+        if (unlikely(err)) {
+            *bad = wr;
+            break;
+        }
+        prod++;
+    }
+    if (likely(prod != rq->prod)) {
+        ring_publish(rq, prod);
+        client_qp_receive_bell(&qp->queue);
+    }
+    spin_unlock(&rq->lock);
+    return err;
+}

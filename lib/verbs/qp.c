@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Queue pairs: creation, state changes, queries, destruction. */
+#include "shim.h"
+
+#define ATTR_KNOWN                                                                                \
+    (IBV_QP_STATE | IBV_QP_CUR_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY | IBV_QP_ACCESS_FLAGS |         \
+     IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY | IBV_QP_AV | IBV_QP_PATH_MTU |                \
+     IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_RQ_PSN |                       \
+     IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER | IBV_QP_SQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | \
+     IBV_QP_PATH_MIG_STATE | IBV_QP_DEST_QPN)
+/* Path migration, resizing and pacing: attributes of the API that the device does not have. */
+#define ATTR_UNSUPPORTED (IBV_QP_ALT_PATH | IBV_QP_CAP | IBV_QP_RATE_LIMIT)
+
+static void caps_to_ctl(struct qp_caps *to, const struct ibv_qp_cap *from)
+{
+    to->max_send_wr = from->max_send_wr;
+    to->max_recv_wr = from->max_recv_wr;
+    to->max_send_sge = from->max_send_sge;
+    to->max_recv_sge = from->max_recv_sge;
+    to->max_inline_data = from->max_inline_data;
+}
+
+static void caps_from_ctl(struct ibv_qp_cap *to, const struct qp_caps *from)
+{
+    to->max_send_wr = from->max_send_wr;
+    to->max_recv_wr = from->max_recv_wr;
+    to->max_send_sge = from->max_send_sge;
+    to->max_recv_sge = from->max_recv_sge;
+    to->max_inline_data = from->max_inline_data;
+}
+
+static void init_base(struct shim_qp *qp, struct ibv_pd *pd, const struct ibv_qp_init_attr_ex *attr)
+{
+    struct ibv_qp *base = &qp->ex.qp_base;
+
+    base->context = pd->context;
+    base->qp_context = attr->qp_context;
+    base->pd = pd;
+    base->send_cq = attr->send_cq;
+    base->recv_cq = attr->recv_cq;
+    base->handle = qp->queue.qpn;
+    base->qp_num = qp->queue.qpn;
+    base->state = IBV_QPS_RESET;
+    base->qp_type = attr->qp_type;
+    pthread_mutex_init(&base->mutex, NULL);
+    pthread_cond_init(&base->cond, NULL);
+}
+
+static int create(struct shim_qp *qp, struct ibv_pd *pd, struct ibv_qp_init_attr_ex *attr)
+{
+    struct ctl_create_qp r = {.pd = pd->handle,
+                              .send_cq = attr->send_cq->handle,
+                              .recv_cq = attr->recv_cq->handle,
+                              .type = attr->qp_type,
+                              .sq_sig_all = !!attr->sq_sig_all};
+    int err;
+
+    caps_to_ctl(&r.caps, &attr->cap);
+    err = client_qp_create(&to_context(pd->context)->client, &qp->queue, &r);
+    if (err)
+        return err;
+    caps_from_ctl(&attr->cap, &r.caps);
+    qp->cap = attr->cap;
+    qp->sq_sig_all = r.sq_sig_all;
+    return 0;
+}
+
+static bool supported(const struct ibv_qp_init_attr_ex *attr)
+{
+    const uint32_t known =
+        IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
+
+    return !(attr->comp_mask & ~known) && !attr->srq &&
+           !(attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && attr->create_flags);
+}
+
+struct ibv_qp *shim_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
+{
+    struct shim_qp *qp;
+    int err;
+
+    if (!supported(attr))
+        return fail(-EOPNOTSUPP);
+    if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->pd || !attr->send_cq || !attr->recv_cq)
+        return fail(-EINVAL);
+    qp = aligned_alloc(CACHE_LINE, round_up(sizeof(*qp), CACHE_LINE));
+    if (!qp)
+        return NULL;
+    memset(qp, 0, sizeof(*qp));
+    err = attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS ? -qp_ex_init(qp, attr->send_ops_flags)
+                                                            : 0;
+    if (!err)
+        err = create(qp, attr->pd, attr);
+    if (err) {
+        free(qp);
+        return fail(err);
+    }
+    init_base(qp, attr->pd, attr);
+    return &qp->ex.qp_base;
+}
+
+EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+    struct ibv_qp_init_attr_ex ex = {.qp_context = attr->qp_context,
+                                     .send_cq = attr->send_cq,
+                                     .recv_cq = attr->recv_cq,
+                                     .srq = attr->srq,
+                                     .cap = attr->cap,
+                                     .qp_type = attr->qp_type,
+                                     .sq_sig_all = attr->sq_sig_all,
+                                     .comp_mask = IBV_QP_INIT_ATTR_PD,
+                                     .pd = pd};
+    struct ibv_qp *qp = shim_create_qp_ex(pd->context, &ex);
+
+    if (qp)
+        attr->cap = ex.cap;
+    return qp;
+}
+
+static void attr_to_ctl(struct qp_attr *to, const struct ibv_qp_attr *from, int mask)
+{
+    to->state = from->qp_state;
+    to->cur_state = from->cur_qp_state;
+    to->path_mtu = from->path_mtu;
+    to->qkey = from->qkey;
+    to->rq_psn = from->rq_psn;
+    to->sq_psn = from->sq_psn;
+    to->dest_qpn = from->dest_qp_num;
+    to->access_flags = from->qp_access_flags & ~(unsigned)IBV_ACCESS_OPTIONAL_RANGE;
+    to->pkey_index = from->pkey_index;
+    to->en_sqd_async_notify = from->en_sqd_async_notify;
+    to->max_rd_atomic = from->max_rd_atomic;
+    to->max_dest_rd_atomic = from->max_dest_rd_atomic;
+    to->min_rnr_timer = from->min_rnr_timer;
+    to->port_num = from->port_num;
+    to->timeout = from->timeout;
+    to->retry_cnt = from->retry_cnt;
+    to->rnr_retry = from->rnr_retry;
+    to->path_mig_state = (uint8_t)from->path_mig_state;
+    if (mask & IBV_QP_AV)
+        ah_attr_to_ctl(&to->ah, &from->ah_attr);
+}
+
+static void attr_from_ctl(struct ibv_qp_attr *to, const struct qp_attr *from)
+{
+    *to = (struct ibv_qp_attr){.qp_state = from->state,
+                               .cur_qp_state = from->cur_state,
+                               .path_mtu = from->path_mtu,
+                               .path_mig_state = from->path_mig_state,
+                               .qkey = from->qkey,
+                               .rq_psn = from->rq_psn,
+                               .sq_psn = from->sq_psn,
+                               .dest_qp_num = from->dest_qpn,
+                               .qp_access_flags = from->access_flags,
+                               .pkey_index = from->pkey_index,
+                               .en_sqd_async_notify = from->en_sqd_async_notify,
+                               .sq_draining = from->sq_draining,
+                               .max_rd_atomic = from->max_rd_atomic,
+                               .max_dest_rd_atomic = from->max_dest_rd_atomic,
+                               .min_rnr_timer = from->min_rnr_timer,
+                               .port_num = from->port_num,
+                               .timeout = from->timeout,
+                               .retry_cnt = from->retry_cnt,
+                               .rnr_retry = from->rnr_retry};
+    ah_attr_from_ctl(&to->ah_attr, &from->ah);
+}
+
+EXPORT int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask)
+{
+    struct ctl_msg m = {.modify_qp = {.qpn = base->qp_num, .mask = (uint32_t)mask}};
+    struct shim_qp *qp = to_qp(base);
+    int err;
+
+    if (mask & ~(ATTR_KNOWN | ATTR_UNSUPPORTED))
+        return EINVAL;
+    if (mask & ATTR_UNSUPPORTED)
+        return EOPNOTSUPP;
+    attr_to_ctl(&m.modify_qp.attr, attr, mask);
+    err = shim_call(base->context, CTL_MODIFY_QP, &m);
+    if (err || !(mask & IBV_QP_STATE))
+        return err;
+    if (attr->qp_state == IBV_QPS_RESET)
+        client_qp_reset(&qp->queue, &to_cq(base->send_cq)->queue, &to_cq(base->recv_cq)->queue);
+    base->state = attr->qp_state;
+    return 0;
+}
+
+/* The daemon tells all attributes; the mask only says which ones the caller needs. */
+EXPORT int ibv_query_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask,
+                        struct ibv_qp_init_attr *init)
+{
+    struct ctl_msg m = {.query_qp = {.qpn = base->qp_num}};
+    struct shim_qp *qp = to_qp(base);
+    int err = shim_call(base->context, CTL_QUERY_QP, &m);
+
+    if (err)
+        return err;
+    attr_from_ctl(attr, &m.query_qp.attr);
+    attr->cap = qp->cap;
+    base->state = attr->qp_state;
+    *init = (struct ibv_qp_init_attr){.qp_context = base->qp_context,
+                                      .send_cq = base->send_cq,
+                                      .recv_cq = base->recv_cq,
+                                      .srq = base->srq,
+                                      .cap = qp->cap,
+                                      .qp_type = base->qp_type,
+                                      .sq_sig_all = qp->sq_sig_all};
+    return 0;
+}
+
+EXPORT int ibv_destroy_qp(struct ibv_qp *base)
+{
+    struct shim_qp *qp = to_qp(base);
+    int err =
+        client_qp_destroy(&qp->queue, &to_cq(base->send_cq)->queue, &to_cq(base->recv_cq)->queue);
+
+    if (!destroyed(err))
+        return -err;
+    shim_wait_acks(&base->mutex, &base->cond, &base->events_completed, qp->async_delivered);
+    pthread_mutex_destroy(&base->mutex);
+    pthread_cond_destroy(&base->cond);
+    free(qp);
+    return -err;
+}
+
+/* Data are placed in order today, but nothing promises that it stays so. */
+EXPORT int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
+{
+    return 0;
+}

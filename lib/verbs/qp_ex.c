@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The ibv_wr_* calls: start takes the send queue's lock, each operation writes the header of the
+ * next free entry, each setter what follows it, and complete publishes all, or none if any failed.
+ * The first error is kept in wr.err and turns the rest into no-ops.
+ */
+#include "shim.h"
+
+#define SEND_OPS                                                                                   \
+    (IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND |        \
+     IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | \
+     IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD)
+
+static void give_up(struct shim_qp *qp, int err)
+{
+    if (!qp->wr.err)
+        qp->wr.err = err;
+    qp->wr.entry = NULL;
+}
+
+static void wr_start(struct ibv_qp_ex *ex)
+{
+    struct shim_qp *qp = qp_of_ex(ex);
+
+    spin_lock(&qp->queue.sq.lock);
+    qp->wr = (struct wr_builder){.prod = qp->queue.sq.prod};
+    if (unlikely(!send_allowed(ex->qp_base.state)))
+        qp->wr.err = EINVAL;
+}
+
+static int wr_complete(struct ibv_qp_ex *ex)
+{
+    struct shim_qp *qp = qp_of_ex(ex);
+    int err = qp->wr.err;
+
+    if (likely(!err) && qp->wr.prod != qp->queue.sq.prod) {
+        ring_publish(&qp->queue.sq, qp->wr.prod);
+        client_qp_doorbell(&qp->queue);
+    }
+    spin_unlock(&qp->queue.sq.lock);
+    return err;
+}
+
+static void wr_abort(struct ibv_qp_ex *ex)
+{
+    spin_unlock(&qp_of_ex(ex)->queue.sq.lock);
+}
+
+/* Begins the next entry; NULL if the batch has failed. Its payload is empty until a setter says
+ * more. */
+static struct sqe *begin(struct ibv_qp_ex *ex, enum sqe_op op)
+{
+    struct shim_qp *qp = qp_of_ex(ex);
+    struct sqe *s;
+
+    if (unlikely(qp->wr.err))
+        return NULL;
+    if (unlikely(ex->wr_flags & ~(unsigned)(SQE_FENCE | SQE_SIGNALED | SQE_SOLICITED))) {
+        give_up(qp, EINVAL);
+        return NULL;
+    }
+    if (unlikely(!ring_room(&qp->queue.sq, qp->wr.prod))) {
+        give_up(qp, ENOMEM);
+        return NULL;
+    }
+    s = ring_slot(&qp->queue.sq, qp->wr.prod++);
+    s->wr_id = ex->wr_id;
+    s->opcode = (uint8_t)op;
+    s->flags = (uint8_t)ex->wr_flags;
+    s->num_sge = 0;
+    s->reserved = 0;
+    s->imm = 0;
+    s->inline_len = 0;
+    qp->wr.entry = s;
+    return s;
+}
+
+static struct sqe *begin_remote(struct ibv_qp_ex *ex, enum sqe_op op, uint32_t rkey, uint64_t addr)
+{
+    struct sqe *s = begin(ex, op);
+
+    if (likely(s != NULL)) {
+        s->remote_addr = addr;
+        s->rkey = rkey;
+    }
+    return s;
+}
+
+static void wr_send(struct ibv_qp_ex *ex)
+{
+    begin(ex, SQE_SEND);
+}
+
+static void wr_send_imm(struct ibv_qp_ex *ex, __be32 imm)
+{
+    struct sqe *s = begin(ex, SQE_SEND_IMM);
+
+    if (likely(s != NULL))
+        s->imm = imm;
+}
+
+static void wr_rdma_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr)
+{
+    begin_remote(ex, SQE_WRITE, rkey, addr);
+}
+
+static void wr_rdma_write_imm(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, __be32 imm)
+{
+    struct sqe *s = begin_remote(ex, SQE_WRITE_IMM, rkey, addr);
+
+    if (likely(s != NULL))
+        s->imm = imm;
+}
+
+static void wr_rdma_read(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr)
+{
+    begin_remote(ex, SQE_READ, rkey, addr);
+}
+
+static void wr_atomic_cmp_swp(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, uint64_t compare,
+                              uint64_t swap)
+{
+    struct sqe *s = begin_remote(ex, SQE_CMP_SWP, rkey, addr);
+
+    if (likely(s != NULL)) {
+        s->atomic.compare_add = compare;
+        s->atomic.swap = swap;
+    }
+}
+
+static void wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, uint64_t add)
+{
+    struct sqe *s = begin_remote(ex, SQE_FETCH_ADD, rkey, addr);
+
+    if (likely(s != NULL)) {
+        s->atomic.compare_add = add;
+        s->atomic.swap = 0;
+    }
+}
+
+static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint32_t length)
+{
+    struct shim_qp *qp = qp_of_ex(ex);
+    struct sqe *s = qp->wr.entry;
+
+    if (unlikely(!s))
+        return;
+    if (unlikely(!qp->queue.sq.max_sge)) {
+        give_up(qp, EINVAL);
+        return;
+    }
+    *(struct sge *)(s + 1) = (struct sge){.addr = addr, .length = length, .lkey = lkey};
+    s->num_sge = 1;
+}
+
+static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge *list)
+{
+    struct shim_qp *qp = qp_of_ex(ex);
+    struct sqe *s = qp->wr.entry;
+
+    if (unlikely(!s))
+        return;
+    if (unlikely(n > qp->queue.sq.max_sge)) {
+        give_up(qp, EINVAL);
+        return;
+    }
+    memcpy(s + 1, list, n * sizeof(*list));
+    s->num_sge = (uint8_t)n;
+}
+
+static bool inline_allowed(const struct sqe *s)
+{
+    return s->opcode == SQE_SEND || s->opcode == SQE_SEND_IMM || s->opcode == SQE_WRITE ||
+           s->opcode == SQE_WRITE_IMM;
+}
+
+static void append_inline(struct shim_qp *qp, const void *data, size_t length)
+{
+    struct sqe *s = qp->wr.entry;
+
+    if (unlikely(!s))
+        return;
+    if (unlikely(!inline_allowed(s) || length > qp->queue.max_inline - s->inline_len)) {
+        give_up(qp, EINVAL);
+        return;
+    }
+    memcpy((uint8_t *)(s + 1) + s->inline_len, data, length);
+    s->inline_len += (uint32_t)length;
+    s->flags |= SQE_INLINE;
+}
+
+static void wr_set_inline_data(struct ibv_qp_ex *ex, void *data, size_t length)
+{
+    append_inline(qp_of_ex(ex), data, length);
+}
+
+static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_data_buf *list)
+{
+    for (size_t i = 0; i < n; i++)
+        append_inline(qp_of_ex(ex), list[i].addr, list[i].length);
+}
+
+/* What the device cannot do: the batch fails at wr_complete. */
+
+static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
+                       const struct ibv_mw_bind_info *info)
+{
+    give_up(qp_of_ex(ex), EOPNOTSUPP);
+}
+
+static void wr_key(struct ibv_qp_ex *ex, uint32_t rkey)
+{
+    give_up(qp_of_ex(ex), EOPNOTSUPP);
+}
+
+static void wr_send_tso(struct ibv_qp_ex *ex, void *hdr, uint16_t hdr_sz, uint16_t mss)
+{
+    give_up(qp_of_ex(ex), EOPNOTSUPP);
+}
+
+static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, const void *value)
+{
+    give_up(qp_of_ex(ex), EOPNOTSUPP);
+}
+
+/* Setters that do not belong to a connected queue pair. */
+
+static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
+{
+    give_up(qp_of_ex(ex), EINVAL);
+}
+
+static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t srqn)
+{
+    give_up(qp_of_ex(ex), EINVAL);
+}
+
+int qp_ex_init(struct shim_qp *qp, uint64_t send_ops)
+{
+    struct ibv_qp_ex *ex = &qp->ex;
+
+    if (send_ops & ~(uint64_t)SEND_OPS)
+        return EOPNOTSUPP;
+    ex->wr_start = wr_start;
+    ex->wr_complete = wr_complete;
+    ex->wr_abort = wr_abort;
+    ex->wr_send = wr_send;
+    ex->wr_send_imm = wr_send_imm;
+    ex->wr_rdma_write = wr_rdma_write;
+    ex->wr_rdma_write_imm = wr_rdma_write_imm;
+    ex->wr_rdma_read = wr_rdma_read;
+    ex->wr_atomic_cmp_swp = wr_atomic_cmp_swp;
+    ex->wr_atomic_fetch_add = wr_atomic_fetch_add;
+    ex->wr_set_sge = wr_set_sge;
+    ex->wr_set_sge_list = wr_set_sge_list;
+    ex->wr_set_inline_data = wr_set_inline_data;
+    ex->wr_set_inline_data_list = wr_set_inline_data_list;
+    ex->wr_bind_mw = wr_bind_mw;
+    ex->wr_local_inv = wr_key;
+    ex->wr_send_inv = wr_key;
+    ex->wr_send_tso = wr_send_tso;
+    ex->wr_atomic_write = wr_atomic_write;
+    ex->wr_set_ud_addr = wr_set_ud_addr;
+    ex->wr_set_xrc_srqn = wr_set_xrc_srqn;
+    qp->has_wr_api = true;
+    return 0;
+}
+
+EXPORT struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
+{
+    return to_qp(qp)->has_wr_api ? &to_qp(qp)->ex : NULL;
+}

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Questions about devices, ports, GIDs and P_Keys. */
+#include <arpa/inet.h>
+#include <limits.h>
+#include <time.h>
+
+#include "shim.h"
+
+#define DEFAULT_PKEY 0xFFFF
+#define MAX_MSG      (1u << 31)
+#define PAGE_SIZES   0xFFFFF000u
+
+/* perftest chooses its ibv_wr_* path by the part ids it knows; this lets a user show it one. */
+#define PART_ID_ENV "UROCE_VENDOR_PART_ID"
+
+static uint32_t part_id(uint32_t real)
+{
+    const char *text = getenv(PART_ID_ENV);
+    char *end;
+    unsigned long id;
+
+    if (!text || !*text)
+        return real;
+    id = strtoul(text, &end, 0);
+    return *end || id > UINT32_MAX ? real : (uint32_t)id;
+}
+
+static int as_int(uint64_t v)
+{
+    return (int)min_of(v, (uint64_t)INT_MAX);
+}
+
+EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
+{
+    const struct ctl_device *d = &to_context(context)->info;
+
+    *attr = (struct ibv_device_attr){
+        .node_guid = d->node_guid,
+        .sys_image_guid = d->node_guid,
+        .max_mr_size = d->max_mr_size,
+        .page_size_cap = PAGE_SIZES,
+        .vendor_id = d->vendor_id,
+        .vendor_part_id = part_id(d->vendor_part_id),
+        .hw_ver = d->hw_version,
+        .max_qp = as_int(d->max_qp),
+        .max_qp_wr = as_int(d->max_qp_wr),
+        .device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
+                            IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN,
+        .max_sge = as_int(d->max_sge),
+        .max_sge_rd = as_int(d->max_sge),
+        .max_cq = as_int(d->max_cq),
+        .max_cqe = as_int(d->max_cqe),
+        .max_mr = as_int(d->max_mr),
+        .max_pd = as_int(d->max_pd),
+        .max_qp_rd_atom = as_int(d->max_qp_rd_atom),
+        .max_res_rd_atom = as_int((uint64_t)d->max_qp_rd_atom * d->max_qp),
+        .max_qp_init_rd_atom = as_int(d->max_qp_init_rd_atom),
+        .atomic_cap = IBV_ATOMIC_HCA,
+        .max_ah = as_int(d->max_ah),
+        .max_pkeys = 1,
+        .phys_port_cnt = (uint8_t)d->ports,
+    };
+    memcpy(attr->fw_ver, d->fw_version, sizeof(d->fw_version));
+    return 0;
+}
+
+int shim_query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
+                         struct ibv_device_attr_ex *attr, size_t size)
+{
+    struct ibv_device_attr_ex all = {
+        .completion_timestamp_mask = UINT64_MAX,
+        .hca_core_clock = 1000000, /* kHz: timestamps are nanoseconds */
+        .phys_port_cnt_ex = to_context(context)->info.ports,
+    };
+
+    if (input && input->comp_mask)
+        return EINVAL;
+    ibv_query_device(context, &all.orig_attr);
+    all.device_cap_flags_ex = all.orig_attr.device_cap_flags;
+    memset(attr, 0, size);
+    memcpy(attr, &all, min_of(size, sizeof(all)));
+    return 0;
+}
+
+/* Completions are stamped by the same clock. */
+int shim_query_rt_values(struct ibv_context *context, struct ibv_values_ex *values)
+{
+    uint32_t wanted = values->comp_mask;
+
+    values->comp_mask = 0;
+    if (wanted & IBV_VALUES_MASK_RAW_CLOCK) {
+        struct timespec now;
+
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        values->raw_clock = (struct timespec){
+            .tv_nsec = (long)((uint64_t)now.tv_sec * NS_PER_SEC + (uint64_t)now.tv_nsec)};
+        values->comp_mask = IBV_VALUES_MASK_RAW_CLOCK;
+    }
+    return wanted & ~(uint32_t)IBV_VALUES_MASK_RAW_CLOCK ? EOPNOTSUPP : 0;
+}
+
+/* A port's speed as lanes and speed per lane, as InfiniBand counts them. */
+static void set_rate(struct ibv_port_attr *attr, uint32_t mbps)
+{
+    static const struct {
+        uint32_t mbps;
+        uint8_t width, speed;
+    } rate[] = {
+        {2500, 1, 1},   {10000, 1, 8},   {20000, 2, 2},   {25000, 1, 32},       {40000, 2, 8},
+        {50000, 1, 64}, {100000, 2, 32}, {200000, 2, 64}, {UINT32_MAX, 2, 128},
+    };
+    unsigned i = 0;
+
+    while (mbps > rate[i].mbps)
+        i++;
+    attr->active_width = rate[i].width;
+    attr->active_speed = rate[i].speed;
+}
+
+int shim_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr,
+                    size_t size)
+{
+    struct ctl_msg m = {.port = {.port = port}};
+    int err = shim_call(context, CTL_QUERY_PORT, &m);
+    struct ibv_port_attr all = {
+        .state = m.port.state,
+        .max_mtu = m.port.max_mtu,
+        .active_mtu = m.port.active_mtu,
+        .gid_tbl_len = (int)m.port.gid_tbl_len,
+        .port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS,
+        .max_msg_sz = MAX_MSG,
+        .pkey_tbl_len = (uint16_t)m.port.pkey_tbl_len,
+        .max_vl_num = 1,
+        .phys_state = m.port.state == IBV_PORT_ACTIVE ? 5 : 3, /* link up, disabled */
+        .link_layer = IBV_LINK_LAYER_ETHERNET,
+        .flags = IBV_QPF_GRH_REQUIRED,
+    };
+
+    if (err)
+        return err;
+    set_rate(&all, m.port.speed_mbps);
+    memset(attr, 0, size);
+    memcpy(attr, &all, min_of(size, sizeof(all)));
+    return 0;
+}
+
+/* Programs older than port_cap_flags2 have a structure that ends before it. */
+EXPORT int ibv_query_port(struct ibv_context *context, uint8_t port,
+                          struct _compat_ibv_port_attr *attr)
+{
+    return shim_query_port(context, port, (struct ibv_port_attr *)attr,
+                           offsetof(struct ibv_port_attr, port_cap_flags2));
+}
+
+/* 0 or a positive errno: ENOENT for an empty slot, EINVAL past the table. */
+static int query_gid(struct ibv_context *context, uint32_t port, uint32_t index,
+                     struct ctl_gid *gid)
+{
+    struct ctl_msg m = {.gid = {.port = port, .index = index}};
+    int err = shim_call(context, CTL_QUERY_GID, &m);
+
+    *gid = m.gid;
+    return err;
+}
+
+EXPORT int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int index,
+                         union ibv_gid *gid)
+{
+    struct ctl_gid g;
+    int err = index < 0 ? EINVAL : query_gid(context, port_num, (uint32_t)index, &g);
+
+    if (err && err != ENOENT) {
+        errno = err;
+        return -1;
+    }
+    if (err)
+        memset(gid, 0, sizeof(*gid));
+    else
+        memcpy(gid->raw, g.gid, sizeof(gid->raw));
+    return 0;
+}
+
+EXPORT int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t gid_index,
+                             struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size)
+{
+    struct ibv_gid_entry all = {.gid_index = gid_index, .port_num = port_num};
+    struct ctl_gid g;
+    int err;
+
+    if (flags)
+        return EOPNOTSUPP;
+    err = query_gid(context, port_num, gid_index, &g);
+    if (err)
+        return err == ENOENT ? ENODATA : err;
+    memcpy(all.gid.raw, g.gid, sizeof(all.gid.raw));
+    all.gid_type = g.type;
+    all.ndev_ifindex = g.ifindex;
+    memset(entry, 0, entry_size);
+    memcpy(entry, &all, min_of(entry_size, sizeof(all)));
+    return 0;
+}
+
+/* Appends the valid entries of a port; -EINVAL when there is no more room. */
+static ssize_t gid_table_port(struct ibv_context *context, uint32_t port, uint8_t *out, size_t room,
+                              size_t entry_size)
+{
+    struct ibv_port_attr attr;
+    ssize_t n = 0;
+    int err = shim_query_port(context, (uint8_t)port, &attr, sizeof(attr));
+
+    for (uint32_t i = 0; !err && i < (uint32_t)attr.gid_tbl_len; i++) {
+        struct ibv_gid_entry entry;
+
+        err = _ibv_query_gid_ex(context, port, i, &entry, 0, sizeof(entry));
+        if (err == ENODATA) {
+            err = 0;
+            continue;
+        }
+        if (!err && (size_t)n == room)
+            err = EINVAL;
+        if (!err)
+            memcpy(out + (size_t)n++ * entry_size, &entry, min_of(entry_size, sizeof(entry)));
+    }
+    return err ? -err : n;
+}
+
+EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries,
+                                    size_t max_entries, uint32_t flags, size_t entry_size)
+{
+    size_t total = 0;
+
+    if (flags)
+        return -EOPNOTSUPP;
+    memset(entries, 0, max_entries * entry_size);
+    for (uint32_t port = 1; port <= to_context(context)->info.ports; port++) {
+        ssize_t n = gid_table_port(context, port, (uint8_t *)entries + total * entry_size,
+                                   max_entries - total, entry_size);
+
+        if (n < 0)
+            return n;
+        total += (size_t)n;
+    }
+    return (ssize_t)total;
+}
+
+/* The kernel's two kinds, as sysfs names them. In no public header. */
+enum gid_type_sysfs { GID_SYSFS_IB_ROCE_V1, GID_SYSFS_ROCE_V2 };
+
+EXPORT int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned int index,
+                              enum gid_type_sysfs *type);
+
+EXPORT int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned int index,
+                              enum gid_type_sysfs *type)
+{
+    struct ctl_gid g;
+    int err = query_gid(context, port_num, index, &g);
+
+    if (err && err != ENOENT) {
+        errno = err;
+        return -1;
+    }
+    *type = !err && g.type == IBV_GID_TYPE_ROCE_V2 ? GID_SYSFS_ROCE_V2 : GID_SYSFS_IB_ROCE_V1;
+    return 0;
+}
+
+EXPORT int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __be16 *pkey)
+{
+    struct ctl_msg m = {.port = {.port = port_num}};
+    int err = shim_call(context, CTL_QUERY_PORT, &m);
+
+    if (!err && (index < 0 || (uint32_t)index >= m.port.pkey_tbl_len))
+        err = EINVAL;
+    if (err) {
+        errno = err;
+        return -1;
+    }
+    *pkey = htons(index ? 0 : DEFAULT_PKEY);
+    return 0;
+}
+
+EXPORT int ibv_get_pkey_index(struct ibv_context *context, uint8_t port_num, __be16 pkey)
+{
+    __be16 entry;
+
+    for (int i = 0; !ibv_query_pkey(context, port_num, i, &entry); i++)
+        if (entry == pkey)
+            return i;
+    return -1;
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The objects behind the verbs API. Each begins with the structure that the application sees; the
+ * rest is ours. Functions return what the verbs manual pages say: a positive errno, or NULL with
+ * errno set.
+ */
+#ifndef UROCE_SHIM_H
+#define UROCE_SHIM_H
+
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "client.h"
+#include "client_cq.h"
+#include "client_qp.h"
+
+/* The header wraps these functions in macros; here are the functions. */
+#undef ibv_query_port
+#undef ibv_reg_mr
+#undef ibv_reg_mr_iova
+
+#define EXPORT __attribute__((visibility("default")))
+
+/*
+ * libmlx5 and libefa, which perftest and libfabric load beside us, look at the word behind an
+ * ibv_device to tell their own devices from others: it must be a pointer that is not theirs.
+ */
+struct shim_device {
+    struct ibv_device base;
+    const void *driver;
+    uint32_t index;
+    uint64_t guid;
+};
+
+struct shim_context {
+    struct verbs_context vctx;
+    struct client client;
+    struct ctl_device info;
+    _Atomic bool fatal_reported; /* the one event that tells of the daemon's end */
+};
+
+struct shim_channel {
+    struct ibv_comp_channel base;
+    uint32_t handle;
+};
+
+struct shim_cq {
+    struct ibv_cq_ex ex;
+    struct client_cq queue;
+    const struct cqe *current; /* between start_poll and end_poll */
+    uint32_t comp_delivered;   /* events handed to the application: under the table's lock */
+    uint32_t async_delivered;
+};
+
+/* The work request under construction by the ibv_wr_* calls, between start and complete. */
+struct wr_builder {
+    struct sqe *entry; /* NULL: none, or the batch has failed */
+    uint32_t prod;
+    int err;
+};
+
+struct shim_qp {
+    struct ibv_qp_ex ex;
+    bool has_wr_api;
+    struct client_qp queue;
+    struct wr_builder wr;
+    struct ibv_qp_cap cap;
+    bool sq_sig_all;
+    uint32_t async_delivered; /* under the table's lock */
+};
+
+struct shim_ah {
+    struct ibv_ah base;
+    struct ibv_ah_attr attr;
+};
+
+static inline struct shim_context *to_context(struct ibv_context *c)
+{
+    return container_of(c, struct shim_context, vctx.context);
+}
+
+static inline struct shim_channel *to_channel(struct ibv_comp_channel *channel)
+{
+    return (struct shim_channel *)channel;
+}
+
+static inline struct shim_cq *to_cq(struct ibv_cq *cq)
+{
+    return (struct shim_cq *)cq;
+}
+
+static inline struct shim_qp *to_qp(struct ibv_qp *qp)
+{
+    return (struct shim_qp *)qp;
+}
+
+static inline struct shim_qp *qp_of_ex(struct ibv_qp_ex *qp)
+{
+    return (struct shim_qp *)qp;
+}
+
+/* Whether a failed request to destroy something has ended the object all the same: the daemon is
+ * gone, and everything with it. */
+static inline bool destroyed(int err)
+{
+    return !err || err == EIO || err == -EIO;
+}
+
+/* errno and NULL from a negative errno of lib/client. */
+static inline void *fail(int err)
+{
+    errno = -err;
+    return NULL;
+}
+
+/* ---- exported, but declared in no public header ---- */
+EXPORT void verbs_init_cq(struct ibv_cq *cq, struct ibv_context *context,
+                          struct ibv_comp_channel *channel, void *cq_context);
+/* $SYSFS_PATH, or "/sys". */
+EXPORT const char *ibv_get_sysfs_path(void);
+/* Reads dir/file into buf and cuts a newline off its end. Returns the length, or -1 (errno). */
+EXPORT int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size);
+
+/* ---- context.c ---- */
+/* A control request of the context; 0 or a positive errno. */
+int shim_call(struct ibv_context *c, enum ctl_type type, struct ctl_msg *m);
+
+/* ---- query.c: entries of the context's operation table ---- */
+int shim_query_port(struct ibv_context *c, uint8_t port, struct ibv_port_attr *attr, size_t size);
+int shim_query_device_ex(struct ibv_context *c, const struct ibv_query_device_ex_input *input,
+                         struct ibv_device_attr_ex *attr, size_t size);
+int shim_query_rt_values(struct ibv_context *c, struct ibv_values_ex *values);
+
+/* ---- cq.c, cq_ex.c ---- */
+int shim_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
+int shim_req_notify_cq(struct ibv_cq *cq, int solicited_only);
+struct ibv_cq_ex *shim_create_cq_ex(struct ibv_context *c, struct ibv_cq_init_attr_ex *attr);
+/* wc_flags: what the application wants to read; it decides which calls the queue has. */
+void cq_ex_init(struct shim_cq *cq, uint64_t wc_flags);
+
+/* ---- comp_channel.c, async.c ---- */
+/* Wait until the application has acknowledged all events it was given for a destroyed object. */
+void shim_wait_acks(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed,
+                    uint32_t delivered);
+
+/* ---- qp.c, qp_ex.c ---- */
+struct ibv_qp *shim_create_qp_ex(struct ibv_context *c, struct ibv_qp_init_attr_ex *attr);
+/* Fills the ibv_wr_* calls. Returns 0, or EOPNOTSUPP if the QP cannot do all of send_ops. */
+int qp_ex_init(struct shim_qp *qp, uint64_t send_ops);
+
+/* ---- post.c ---- */
+int shim_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+int shim_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+
+/* Whether work may be posted in this state of the queue pair. */
+static inline bool send_allowed(enum ibv_qp_state s)
+{
+    return s == IBV_QPS_RTS || s == IBV_QPS_SQD || s == IBV_QPS_SQE || s == IBV_QPS_ERR;
+}
+
+/* ---- ah.c ---- */
+/* The protocol's form of an address vector, and back. */
+void ah_attr_to_ctl(struct ah_attr *to, const struct ibv_ah_attr *from);
+void ah_attr_from_ctl(struct ibv_ah_attr *to, const struct ah_attr *from);
+
+/* ---- unsupported.c ---- */
+/* Fills the operations that the header calls without asking whether they exist. */
+void shim_unsupported_ops(struct verbs_context *v);
+
+#endif

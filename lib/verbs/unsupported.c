@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the device does not have. Every call says EOPNOTSUPP, which test suites skip on and
+ * libraries fall back on. Operations that the header looks up before calling stay NULL; the ones
+ * here are called without asking.
+ */
+#include "shim.h"
+
+static struct ibv_mw *alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
+{
+    return fail(-EOPNOTSUPP);
+}
+
+static int bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
+{
+    return EOPNOTSUPP;
+}
+
+static int dealloc_mw(struct ibv_mw *mw)
+{
+    return EOPNOTSUPP;
+}
+
+static int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+    *bad = wr;
+    return EOPNOTSUPP;
+}
+
+static int close_xrcd(struct ibv_xrcd *xrcd)
+{
+    return EOPNOTSUPP;
+}
+
+void shim_unsupported_ops(struct verbs_context *v)
+{
+    v->context.ops.alloc_mw = alloc_mw;
+    v->context.ops.bind_mw = bind_mw;
+    v->context.ops.dealloc_mw = dealloc_mw;
+    v->context.ops.post_srq_recv = post_srq_recv;
+    v->close_xrcd = close_xrcd;
+}
+
+/* ---- memory ---- */
+
+/* Its failures have codes of their own; this one says that the old region is as it was. */
+EXPORT int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
+                        int access)
+{
+    errno = EOPNOTSUPP;
+    return IBV_REREG_MR_ERR_INPUT;
+}
+
+EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,
+                                        uint64_t iova, int fd, int access)
+{
+    return fail(-EOPNOTSUPP);
+}
+
+/* ---- completion queues ---- */
+
+EXPORT int ibv_resize_cq(struct ibv_cq *cq, int cqe)
+{
+    return EOPNOTSUPP;
+}
+
+/* ---- shared receive queues ---- */
+
+EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
+{
+    return fail(-EOPNOTSUPP);
+}
+
+EXPORT int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
+{
+    return EOPNOTSUPP;
+}
+
+EXPORT int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
+{
+    return EOPNOTSUPP;
+}
+
+EXPORT int ibv_destroy_srq(struct ibv_srq *srq)
+{
+    return EOPNOTSUPP;
+}
+
+/* ---- queue pairs ---- */
+
+EXPORT int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+    return EOPNOTSUPP;
+}
+
+EXPORT int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+    return EOPNOTSUPP;
+}
+
+EXPORT int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+    return EOPNOTSUPP;
+}
+
+EXPORT int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+    memset(ece, 0, sizeof(*ece));
+    return EOPNOTSUPP;
+}
+
+/* ---- objects of other processes ---- */
+
+EXPORT struct ibv_context *ibv_import_device(int cmd_fd)
+{
+    return fail(-EOPNOTSUPP);
+}
+
+EXPORT struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t handle)
+{
+    return fail(-EOPNOTSUPP);
+}
+
+EXPORT void ibv_unimport_pd(struct ibv_pd *pd)
+{
+}
+
+EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t handle)
+{
+    return fail(-EOPNOTSUPP);
+}
+
+EXPORT void ibv_unimport_mr(struct ibv_mr *mr)
+{
+}
+
+EXPORT struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t handle)
+{
+    return fail(-EOPNOTSUPP);
+}
+
+EXPORT void ibv_unimport_dm(struct ibv_dm *dm)
+{
+}

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The memory that an application shares: rings, indices, doorbells, all of arbitrary content.
+ * Blocks are exactly as large as they must be, so the sanitizer sees a step beyond; lengths that
+ * come out are within their limits. The first byte says which part is tried.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "comp_queue.h"
+#include "doorbell.h"
+#include "work_queue.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define REQUIRE(condition)                                                          \
+    do {                                                                            \
+        if (!(condition)) {                                                         \
+            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
+            abort();                                                                \
+        }                                                                           \
+    } while (0)
+
+struct input {
+    const uint8_t *data;
+    size_t size;
+};
+
+/* The next n bytes of the input; zeros behind its end. */
+static void take_bytes(struct input *in, void *to, size_t n)
+{
+    size_t have = min_of(n, in->size);
+
+    memset(to, 0, n);
+    if (have)
+        memcpy(to, in->data, have);
+    in->data += have;
+    in->size -= have;
+}
+
+static uint32_t take_u32(struct input *in)
+{
+    uint32_t v;
+
+    take_bytes(in, &v, sizeof(v));
+    return v;
+}
+
+static uint8_t take_u8(struct input *in)
+{
+    uint8_t v;
+
+    take_bytes(in, &v, sizeof(v));
+    return v;
+}
+
+/* ---- send and receive queues ---- */
+
+struct ring {
+    struct work_queue q;
+    _Atomic uint32_t prod;
+    uint8_t *bytes;
+};
+
+static void ring_init(struct ring *r, struct input *in, bool send)
+{
+    uint32_t max_sge = take_u8(in) % (QUEUE_MAX_SGE + 1);
+    uint32_t max_inline = take_u8(in) * 2u;
+    uint32_t size = 1u << take_u8(in) % 4;
+    uint32_t stride = send ? sqe_stride(max_sge, max_inline) : rqe_stride(max_sge);
+    uint32_t cons = take_u32(in);
+    int8_t ahead = (int8_t)take_u8(in);
+
+    r->bytes = malloc((size_t)size * stride);
+    REQUIRE(r->bytes);
+    take_bytes(in, r->bytes, (size_t)size * stride);
+    atomic_store(&r->prod, cons + (uint32_t)ahead);
+    r->q = (struct work_queue){.ring = r->bytes,
+                               .prod = &r->prod,
+                               .size = size,
+                               .stride = stride,
+                               .max_sge = max_sge,
+                               .max_inline = max_inline,
+                               .cons = cons};
+}
+
+static void check_sges(const struct sge *sge, uint32_t n, uint32_t max)
+{
+    uint64_t total = 0;
+
+    REQUIRE(n <= max);
+    for (uint32_t i = 0; i < n; i++)
+        total += sge[i].length;
+    REQUIRE(total <= UINT64_C(1) << 31);
+}
+
+static void check_send(struct work_queue *q, uint64_t wr_id)
+{
+    struct send_wqe *w = malloc(sizeof(*w));
+    int err;
+
+    REQUIRE(w);
+    err = send_queue_take(q, w);
+    REQUIRE(w->h.wr_id == wr_id && (!err || err == -EINVAL));
+    if (!err) {
+        bool is_inline = w->h.flags & SQE_INLINE;
+
+        REQUIRE(w->h.opcode <= SQE_ATOMIC_WRITE && w->h.flags < 0x10);
+        REQUIRE(is_inline ? !w->h.num_sge : !w->h.inline_len);
+        REQUIRE(w->h.inline_len <= q->max_inline);
+        check_sges(w->sge, w->h.num_sge, q->max_sge);
+    }
+    free(w);
+}
+
+static void check_recv(struct work_queue *q, uint64_t wr_id)
+{
+    struct recv_wqe *w = malloc(sizeof(*w));
+    int err;
+
+    REQUIRE(w);
+    err = recv_queue_take(q, w);
+    REQUIRE(w->h.wr_id == wr_id && (!err || err == -EINVAL));
+    if (!err)
+        check_sges(w->sge, w->h.num_sge, q->max_sge);
+    free(w);
+}
+
+static void try_work_queue(struct input *in, bool send)
+{
+    struct ring r;
+    uint32_t index;
+    int n;
+
+    ring_init(&r, in, send);
+    index = r.q.cons;
+    n = work_queue_pending(&r.q);
+    REQUIRE(n == -EOVERFLOW || (n >= 0 && (uint32_t)n <= r.q.size));
+    REQUIRE((n < 0) == (atomic_load(&r.prod) - index > r.q.size));
+    for (; n > 0; n--, index++) {
+        uint64_t wr_id;
+
+        memcpy(&wr_id, work_queue_slot(r.bytes, r.q.size, r.q.stride, index), sizeof(wr_id));
+        if (take_u8(in) == 0xFF)
+            REQUIRE(work_queue_take_id(&r.q) == wr_id);
+        else if (send)
+            check_send(&r.q, wr_id);
+        else
+            check_recv(&r.q, wr_id);
+        REQUIRE(r.q.cons == index + 1 && work_queue_pending(&r.q) == n - 1);
+    }
+    free(r.bytes);
+}
+
+/* ---- completion queues ---- */
+
+static void try_comp_queue(struct input *in)
+{
+    uint32_t size = 1u << take_u8(in) % 5, lanes = 1 + take_u8(in) % 3;
+    struct cq_shared *shared = aligned_alloc(64, cq_segment_bytes(size, lanes));
+    struct comp_queue cq;
+
+    REQUIRE(shared);
+    memset(shared, 0, cq_segment_bytes(size, lanes));
+    comp_queue_init(&cq, shared, size, lanes);
+    while (in->size) {
+        uint8_t what = take_u8(in);
+        uint32_t lane = what % lanes;
+        struct cq_lane *ring = cq_lane_at(shared, size, lane);
+        uint32_t prod = cq.lane[lane].prod;
+        struct cqe e = {.wr_id = prod, .status = what & 0x10};
+
+        if (what & 0x80)
+            atomic_store(&ring->cons, what & 0x40 ? take_u32(in) : prod - (what >> 2) % 8);
+        if (what & 0x20)
+            atomic_store(&shared->arm, take_u32(in));
+        if (!cq_post(&cq, lane, &e, what & 0x08)) {
+            const struct cqe *posted = &ring->entry[prod & (size - 1)];
+
+            REQUIRE(!cq.lane[lane].overrun && atomic_load(&posted->seq) == prod + 1);
+            REQUIRE(posted->wr_id == prod && cq.lane[lane].prod == prod + 1);
+        } else {
+            REQUIRE(cq.lane[lane].overrun && cq.lane[lane].prod == prod);
+        }
+        if (what & 0x04)
+            cq_take_event(&cq, lane);
+    }
+    free(shared);
+}
+
+/* ---- doorbells ---- */
+
+static void try_doorbells(struct input *in)
+{
+    struct doorbells *db = aligned_alloc(64, sizeof(*db));
+    uint32_t max = 1 + take_u8(in);
+    uint32_t *slot = malloc(max * sizeof(*slot));
+
+    REQUIRE(db && slot);
+    memset(db, 0, sizeof(*db));
+    while (in->size) {
+        uint32_t where = take_u32(in), n;
+        uint64_t *words = (uint64_t *)db;
+
+        take_bytes(in, &words[where % (sizeof(*db) / sizeof(*words))], sizeof(*words));
+        n = doorbell_take(db, slot, max);
+        REQUIRE(n <= max);
+        while (n > 0)
+            REQUIRE(slot[--n] < DB_SLOTS);
+    }
+    /* With nobody ringing, all that is left is found, a bounded piece at a time. */
+    for (unsigned calls = 0; doorbell_pending(db); calls++) {
+        doorbell_take(db, slot, max);
+        REQUIRE(calls <= DB_SLOTS);
+    }
+    free(slot);
+    free(db);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct input in = {data, size};
+
+    switch (take_u8(&in) % 4) {
+    case 0:
+        try_work_queue(&in, true);
+        break;
+    case 1:
+        try_work_queue(&in, false);
+        break;
+    case 2:
+        try_comp_queue(&in);
+        break;
+    default:
+        try_doorbells(&in);
+        break;
+    }
+    return 0;
+}

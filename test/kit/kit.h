@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The test kit: two engines, the two directions of a link between them and one virtual clock. Fake
+ * applications post work and poll completions in ordinary memory; a seed decides everything that
+ * is random, so a run is repeated by repeating its seed.
+ *
+ *     struct kit *k = kit_create(&(struct kit_config){.seed = 1});
+ *     struct kit_qp *a, *b;
+ *     kit_pair_rc(k, &a, &b, NULL);
+ *     ... kit_post_recv(b, ...), kit_post_send(a, ...), kit_ring(a) ...
+ *     kit_run(k, NULL, NULL, 10 * NS_PER_SEC);
+ *     ... kit_poll(a->send_cq, ...) ...
+ *     kit_destroy(k);
+ *
+ * Kit functions abort the program with a message when the test itself is wrong (no memory, a
+ * refused attribute) or when an engine breaks a promise that no single test checks: reaching past a
+ * region it was allowed, transmitting more than it was lent, filling a frame while it claimed to
+ * have nothing to send. With KIT_TRACE=1 in the environment every frame prints one line to stderr.
+ *
+ * Threads: one. Durations and times are ns_t.
+ */
+#ifndef UROCE_KIT_H
+#define UROCE_KIT_H
+
+#include <stdio.h>
+
+#include "engine.h"
+#include "pkt.h"
+#include "random.h"
+
+struct kit;
+struct kit_node;
+struct kit_link;
+
+/* ---- the link ---- */
+
+/* What becomes of a frame. */
+enum kit_verdict {
+    KIT_PASS,
+    KIT_DROP,
+    KIT_DUPLICATE, /* delivered, and once more a little later */
+    KIT_CORRUPT,   /* a few bits flipped, or cut short */
+    KIT_REORDER,   /* held back, so that later frames overtake it */
+};
+
+/* A frame as a link saw it, in the order of sending. pkt.payload is not kept. */
+struct kit_seen {
+    ns_t at; /* when it was handed to the link */
+    uint32_t len;
+    bool parsed; /* pkt is valid */
+    enum kit_verdict verdict;
+    struct pkt pkt;
+};
+
+/*
+ * Called for every frame before chance decides; may change the bytes (kit_frame_reseal makes the
+ * ICRC right again) and shorten *len. Returning other than KIT_PASS decides; KIT_PASS leaves it to
+ * the loss mask and to chance. index counts the frames of this link from 0.
+ */
+typedef enum kit_verdict (*kit_hook)(void *ctx, unsigned index, uint8_t *data, uint32_t *len,
+                                     const struct kit_seen *seen);
+
+struct kit_link_config {
+    ns_t delay;   /* of every frame; 0: 2 us */
+    ns_t jitter;  /* a reordered frame is held back up to this much more; 0: 20 us */
+    uint64_t bps; /* bits per second, or 0: any number of frames at once */
+    /* Chances in 1/1000. */
+    unsigned drop, duplicate, corrupt, reorder;
+    /* At most this many drops and corruptions of the same PSN to the same queue pair, so that a
+     * retry counter of 7 is enough; 0: no limit. */
+    unsigned losses_per_psn;
+};
+
+#define KIT_LOSSES 4096
+
+struct kit_link {
+    struct kit_link_config config;
+    struct kit_node *to;
+    kit_hook hook;
+    void *hook_ctx;
+    /* Bit i drops the i-th frame from when kit_link_lose set it. */
+    uint64_t loss_mask;
+    unsigned loss_first;
+    /* Statistics. frames: handed to the link by an engine; delivered: received by the other. */
+    unsigned frames, delivered, dropped, duplicated, corrupted, reordered;
+    /* Every frame, when the kit was created with .log. */
+    struct kit_seen *log;
+    unsigned log_len, log_room;
+    /* Private. */
+    struct random random;
+    ns_t busy_until;
+    struct kit_flight **heap;
+    unsigned heap_len, heap_room;
+    uint64_t order;
+    struct {
+        uint32_t qpn, psn;
+        unsigned count;
+    } losses[KIT_LOSSES];
+};
+
+/* Drops frame i, counted from the next one, for every bit i of mask. */
+void kit_link_lose(struct kit_link *l, uint64_t mask);
+
+/* How many logged frames have this opcode. */
+unsigned kit_link_count(const struct kit_link *l, uint8_t opcode);
+
+/* How many logged RC ACK packets have this AETH class and, unless value is negative, this value. */
+unsigned kit_link_acks(const struct kit_link *l, uint8_t aeth_class, int value);
+
+/* Delivers a copy of the frame after the link's delay; chance, hook, log and counts do not see it.
+ */
+void kit_link_inject(struct kit_link *l, const uint8_t *data, uint32_t len);
+
+/* Recomputes the ICRC of a whole RoCE frame whose outer headers are sound. */
+void kit_frame_reseal(uint8_t *data, uint32_t len);
+
+/* ---- memory ---- */
+
+enum kit_mr_kind {
+    KIT_MR_DIRECT, /* mapped: the engine reaches it by pointer */
+    KIT_MR_COPY,   /* through the backend, whose addresses are no pointers of ours */
+};
+
+struct kit_mr {
+    struct mem_region
+        region;     /* region.key is lkey and rkey; region.iova differs from any pointer */
+    uint8_t *bytes; /* the content, as the application sees it */
+    uint32_t len;
+    struct kit_node *node;
+    struct kit_mr *next;
+};
+
+/*
+ * Registers len (at least 1) zeroed bytes with canaries around them, in protection domain KIT_PD.
+ * Freed with the kit.
+ */
+#define KIT_PD 7
+struct kit_mr *kit_mr_create(struct kit_node *n, uint32_t len, uint32_t access,
+                             enum kit_mr_kind kind);
+
+/* Takes the region out of the table; its bytes stay. */
+void kit_mr_deregister(struct kit_mr *mr);
+
+/* The address that work requests use for byte `off`. */
+static inline uint64_t kit_va(const struct kit_mr *mr, uint64_t off)
+{
+    return mr->region.iova + off;
+}
+
+static inline struct sge kit_sge(const struct kit_mr *mr, uint64_t off, uint32_t len)
+{
+    return (struct sge){.addr = kit_va(mr, off), .length = len, .lkey = mr->region.key};
+}
+
+/* From now on the backend fails every transfer that touches these bytes of a KIT_MR_COPY region
+ * with `status` (-EFAULT, -ESRCH); 0 makes them good again. */
+void kit_mr_fault(struct kit_mr *mr, uint32_t off, uint32_t len, int status);
+
+/* Whether all canaries of the node are intact. */
+bool kit_canaries_intact(const struct kit_node *n);
+
+/* ---- completions ---- */
+
+struct kit_cq {
+    struct comp_queue cq;
+    struct cq_reader reader;
+    struct kit_node *node;
+    unsigned events; /* host callbacks so far */
+    unsigned posted;
+    struct kit_cq *next;
+};
+
+/* size: a power of two. */
+struct kit_cq *kit_cq_create(struct kit_node *n, uint32_t size);
+
+/* Takes up to max completions. Entries of queues they free can be posted again. */
+unsigned kit_poll(struct kit_cq *cq, struct cqe *out, unsigned max);
+
+void kit_arm(struct kit_cq *cq, enum cq_arm arm);
+
+/* ---- queue pairs ---- */
+
+struct kit_qp_config {
+    struct kit_cq *send_cq, *recv_cq; /* NULL: one of its own for both, large enough */
+    uint32_t sq_size, rq_size;        /* powers of two; 0: 64 */
+    uint32_t max_sge, max_inline;     /* 0: 4, 128 */
+    bool sq_sig_all;
+    uint32_t pd; /* 0: KIT_PD */
+};
+
+struct kit_qp {
+    struct qp *qp;
+    uint32_t qpn;
+    struct kit_node *node;
+    struct kit_cq *send_cq, *recv_cq;
+    struct qp_shared *shared;
+    uint8_t *sq, *rq;
+    uint32_t sq_size, sq_stride, rq_size, rq_stride, max_sge, max_inline;
+    uint32_t sq_prod, rq_prod; /* posted */
+    uint32_t sq_free, rq_free; /* entries before these are free again */
+    bool sig_all;
+    struct kit_qp *next;
+};
+
+/* Creates a queue pair in RESET and attaches it to the node's engine. config may be NULL. */
+struct kit_qp *kit_qp_create(struct kit_node *n, const struct kit_qp_config *config);
+
+/* How two queue pairs are connected; [i] belongs to the i-th. */
+struct kit_rc {
+    uint32_t path_mtu;     /* code 1 to 5; 0: 3 (1024) */
+    uint32_t psn[2];       /* first PSN that [i] sends */
+    uint32_t access;       /* 0: remote write, read and atomic */
+    uint8_t timeout;       /* code; 0: 8 (1.05 ms). KIT_NO_TIMEOUT: none */
+    uint8_t retry_cnt;     /* KIT_ZERO: 0; 0: 7 */
+    uint8_t rnr_retry;     /* KIT_ZERO: 0; 0: 7 (for ever) */
+    uint8_t min_rnr_timer; /* code; 0: 1 (10 us) */
+    uint8_t max_rd_atomic; /* KIT_ZERO: 0; 0: 4 */
+    uint8_t gid_index;     /* enum kit_gid */
+    uint8_t traffic_class, sl;
+    uint32_t flow_label;
+};
+#define KIT_ZERO       0xFF
+#define KIT_NO_TIMEOUT 0xFF
+
+/* Entries of every node's GID table. */
+enum kit_gid {
+    KIT_GID_V4,
+    KIT_GID_V6,
+    KIT_GID_V4_ROCEV1,
+    KIT_GID_V6_VLAN, /* VLAN 5 */
+    KIT_GIDS,
+};
+
+/* Takes both queue pairs from RESET to RTS. rc may be NULL: all defaults. */
+void kit_connect(struct kit_qp *a, struct kit_qp *b, const struct kit_rc *rc);
+
+/* The steps of that for one side, `side` being its index in rc. */
+void kit_to_init(struct kit_qp *qp, const struct kit_rc *rc);
+void kit_to_rtr(struct kit_qp *qp, const struct kit_qp *peer, const struct kit_rc *rc, int side);
+void kit_to_rts(struct kit_qp *qp, const struct kit_rc *rc, int side);
+
+/* Creates one queue pair on each node and connects them. */
+void kit_pair_rc(struct kit *k, struct kit_qp **a, struct kit_qp **b, const struct kit_rc *rc);
+
+/* engine_qp_modify with the state alone. RESET also empties the application's side. */
+int kit_modify(struct kit_qp *qp, enum qp_state state);
+
+struct kit_send {
+    uint64_t wr_id;
+    uint8_t op, flags; /* enum sqe_op, sqe_flag */
+    uint32_t imm, rkey;
+    uint64_t remote_addr, compare_add, swap;
+    const struct sge *sge;
+    unsigned num_sge;
+    const void *inline_data; /* with SQE_INLINE */
+    uint32_t inline_len;
+};
+
+/* Writes an entry and publishes it, without ringing. Returns 0, or -ENOMEM when the queue is full.
+ */
+int kit_post_send(struct kit_qp *qp, const struct kit_send *wr);
+int kit_post_recv(struct kit_qp *qp, uint64_t wr_id, const struct sge *sge, unsigned num_sge);
+
+/* The next send queue entry's memory, to write rubbish into; kit_publish_send publishes it. */
+void *kit_sq_slot(struct kit_qp *qp);
+void kit_publish_send(struct kit_qp *qp);
+
+void kit_ring(struct kit_qp *qp);
+
+/* Posts one signaled request with one SGE (none when len is 0) and rings. remote may be NULL. */
+void kit_do(struct kit_qp *qp, enum sqe_op op, uint64_t wr_id, const struct kit_mr *local,
+            uint64_t off, uint32_t len, const struct kit_mr *remote, uint64_t remote_off);
+
+/* Posts one receive with one SGE. */
+void kit_recv(struct kit_qp *qp, uint64_t wr_id, const struct kit_mr *mr, uint64_t off,
+              uint32_t len);
+
+/*
+ * Builds a whole frame as `from` would send it to its peer: outer headers from its address vector,
+ * p with payload (p->payload_len bytes), pad, ICRC. out needs KIT_FRAME_ROOM. Returns the length.
+ */
+#define KIT_FRAME_ROOM (ENCAP_MAX_LEN + PKT_MAX_HEADER + PKT_MTU_MAX + 8)
+uint32_t kit_frame_build(uint8_t *out, const struct kit_qp *from, const struct pkt *p,
+                         const void *payload);
+
+/* ---- nodes ---- */
+
+struct kit_event {
+    struct kit_qp *qp;
+    struct kit_cq *cq;
+    enum qp_event event;
+};
+#define KIT_EVENTS 64
+
+struct kit_node {
+    struct kit *kit;
+    unsigned index;
+    struct engine *engine;
+    struct encap_port port;
+    struct gid_table gids;
+    struct mr_table mrs;
+    struct qp_table *qps;
+    uint32_t lane;
+    struct kit_event event[KIT_EVENTS]; /* asynchronous events, the first KIT_EVENTS */
+    unsigned events;
+    unsigned copy_calls, copies; /* of the backend */
+    /* Private. */
+    struct kit_mr *mr;
+    struct kit_cq *cq;
+    struct kit_qp *qp;
+    struct kit_fault *faults;
+    unsigned mr_count;
+    uint8_t *tx[FRAME_BURST];
+};
+
+/* How often this event was raised. */
+unsigned kit_events(const struct kit_node *n, enum qp_event event);
+
+/* All reasons together. */
+uint64_t kit_drops(const struct kit_node *n);
+
+/* ---- the kit ---- */
+
+struct kit_config {
+    uint64_t seed;
+    bool shared_qp_table; /* one table for both nodes, as in one device with two ports */
+    bool any_icrc, log;
+    uint32_t max_inflight;
+    struct kit_link_config link[2]; /* [i] carries what node i sends */
+};
+
+struct kit {
+    struct kit_config config;
+    ns_t now;
+    ns_t wake; /* the application wants to run again; see kit_wake_at */
+    struct kit_node node[2];
+    struct kit_link link[2];
+    struct random random;
+    bool trace;
+};
+
+struct kit *kit_create(const struct kit_config *config);
+void kit_destroy(struct kit *k);
+
+enum kit_end {
+    KIT_DONE,     /* the condition became true */
+    KIT_IDLE,     /* nothing is on its way, no timer runs, nobody wants to send or wake */
+    KIT_BUDGET,   /* the time is over */
+    KIT_LIVELOCK, /* an engine stays busy without the clock moving */
+};
+
+/*
+ * Runs both engines until done(arg) is true (it is asked, and may post and poll, whenever something
+ * happened), the system is idle, or `budget` of virtual time has passed. done may be NULL.
+ */
+enum kit_end kit_run(struct kit *k, bool (*done)(void *arg), void *arg, ns_t budget);
+
+/* kit_run until idle; aborts unless that happens within 100 s of virtual time. */
+void kit_settle(struct kit *k);
+
+/* Asks kit_run to call done again no later than at `at`. Forgotten when it did. */
+void kit_wake_at(struct kit *k, ns_t at);
+
+/* Prints the message and aborts. */
+_Noreturn void kit_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* malloc and calloc that cannot fail. */
+void *kit_alloc(size_t bytes);
+void *kit_grow(void *p, size_t bytes);
+
+#endif

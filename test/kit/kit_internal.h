@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Between the kit's own files. */
+#ifndef UROCE_KIT_INTERNAL_H
+#define UROCE_KIT_INTERNAL_H
+
+#include "kit.h"
+
+/* Takes a frame that node i's engine filled; copies it. */
+void kit_link_send(struct kit *k, struct kit_link *l, uint8_t *data, uint32_t len);
+/* Whether the link takes a frame now (it always does without a rate). */
+bool kit_link_ready(const struct kit_link *l, ns_t now);
+/* When the next frame arrives; NS_NEVER. */
+ns_t kit_link_next(const struct kit_link *l);
+/* Hands the due frames to the receiving engine in bursts; returns how many. */
+unsigned kit_link_deliver(struct kit *k, struct kit_link *l);
+void kit_link_init(struct kit *k, unsigned from);
+void kit_link_fini(struct kit_link *l);
+
+void kit_node_init(struct kit *k, unsigned index, struct qp_table *qps);
+void kit_node_fini(struct kit_node *n);
+void kit_memory_fini(struct kit_node *n);
+
+#endif

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* One direction of the link: frames in flight, ordered by arrival, and what chance does to them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "kit_internal.h"
+
+struct kit_flight {
+    ns_t at;
+    uint64_t order; /* of sending: ties arrive in this order */
+    uint32_t len;
+    uint8_t data[];
+};
+
+static bool earlier(const struct kit_flight *a, const struct kit_flight *b)
+{
+    return a->at != b->at ? a->at < b->at : a->order < b->order;
+}
+
+static void heap_push(struct kit_link *l, struct kit_flight *f)
+{
+    unsigned i = l->heap_len++;
+
+    if (i == l->heap_room) {
+        l->heap_room = max_of(2 * l->heap_room, 64u);
+        l->heap = kit_grow(l->heap, l->heap_room * sizeof(*l->heap));
+    }
+    for (; i && earlier(f, l->heap[(i - 1) / 2]); i = (i - 1) / 2)
+        l->heap[i] = l->heap[(i - 1) / 2];
+    l->heap[i] = f;
+}
+
+static struct kit_flight *heap_pop(struct kit_link *l)
+{
+    struct kit_flight *first = l->heap[0], *last = l->heap[--l->heap_len];
+    unsigned i = 0, child;
+
+    while ((child = 2 * i + 1) < l->heap_len) {
+        if (child + 1 < l->heap_len && earlier(l->heap[child + 1], l->heap[child]))
+            child++;
+        if (!earlier(l->heap[child], last))
+            break;
+        l->heap[i] = l->heap[child];
+        i = child;
+    }
+    l->heap[i] = last;
+    return first;
+}
+
+void kit_link_init(struct kit *k, unsigned from)
+{
+    struct kit_link *l = &k->link[from];
+
+    l->config = k->config.link[from];
+    if (!l->config.delay)
+        l->config.delay = 2 * NS_PER_US;
+    if (!l->config.jitter)
+        l->config.jitter = 20 * NS_PER_US;
+    l->to = &k->node[!from];
+    l->random.state = random_next(&k->random);
+}
+
+void kit_link_fini(struct kit_link *l)
+{
+    while (l->heap_len)
+        free(heap_pop(l));
+    free(l->heap);
+    free(l->log);
+}
+
+static struct kit_flight *put_in_flight(struct kit_link *l, const uint8_t *data, uint32_t len,
+                                        ns_t at)
+{
+    /* Exactly as large as the frame, so that a sanitizer sees a parser go one byte too far. */
+    struct kit_flight *f = kit_alloc(sizeof(*f) + len);
+
+    f->at = at;
+    f->order = l->order++;
+    f->len = len;
+    memcpy(f->data, data, len);
+    heap_push(l, f);
+    return f;
+}
+
+static void view_frame(struct encap_view *v, const uint8_t *data, uint32_t len, enum drop *why)
+{
+    static const struct gid_table none;
+    const struct encap_port any = {.promiscuous = true, .gids = &none};
+
+    *why = encap_rx(v, data, len, &any);
+}
+
+static struct kit_seen look(const struct kit *k, const uint8_t *data, uint32_t len)
+{
+    struct kit_seen seen = {.at = k->now, .len = len};
+    struct encap_view v;
+    enum drop why;
+
+    view_frame(&v, data, len, &why);
+    if (why == DROP_NONE)
+        seen.parsed = pkt_parse(&seen.pkt, v.bth, v.bth_len) == DROP_NONE;
+    return seen;
+}
+
+void kit_frame_reseal(uint8_t *data, uint32_t len)
+{
+    struct encap_view v;
+    enum drop why;
+
+    view_frame(&v, data, len, &why);
+    if (why != DROP_NONE)
+        kit_fail("kit_frame_reseal: the frame's outer headers are unsound: %s", drop_name(why));
+    icrc_seal(v.l3_kind, data + (v.l3 - data), v.l3_len - ICRC_LEN);
+}
+
+static bool chance(struct kit_link *l, unsigned per_mille)
+{
+    return per_mille && random_below(&l->random, 1000) < per_mille;
+}
+
+/* Whether this frame may be lost; counts the losses of its PSN, in a small lossy table. */
+static bool may_lose(struct kit_link *l, const struct kit_seen *seen)
+{
+    uint32_t qpn = seen->pkt.dest_qpn, at = seen->pkt.psn.v;
+    unsigned i = (at ^ qpn << 7) % KIT_LOSSES;
+
+    if (!l->config.losses_per_psn || !seen->parsed)
+        return true;
+    if (l->losses[i].qpn != qpn || l->losses[i].psn != at) {
+        l->losses[i].qpn = qpn;
+        l->losses[i].psn = at;
+        l->losses[i].count = 0;
+    }
+    return l->losses[i].count++ < l->config.losses_per_psn;
+}
+
+static enum kit_verdict decide(struct kit_link *l, const struct kit_seen *seen)
+{
+    unsigned bit = l->frames - l->loss_first;
+    enum kit_verdict lost = chance(l, l->config.drop)      ? KIT_DROP
+                            : chance(l, l->config.corrupt) ? KIT_CORRUPT
+                                                           : KIT_PASS;
+
+    if (bit < 64 && l->loss_mask >> bit & 1)
+        return KIT_DROP;
+    if (lost != KIT_PASS && may_lose(l, seen))
+        return lost;
+    if (chance(l, l->config.reorder))
+        return KIT_REORDER;
+    return chance(l, l->config.duplicate) ? KIT_DUPLICATE : KIT_PASS;
+}
+
+static void corrupt(struct kit_link *l, struct kit_flight *f)
+{
+    unsigned flips = 1 + random_below(&l->random, 3);
+
+    if (!random_below(&l->random, 8)) {
+        f->len = random_below(&l->random, f->len + 1);
+        return;
+    }
+    /* Distinct bits: two flips of the same bit would repair the frame. */
+    for (unsigned i = 0; i < flips; i++) {
+        uint32_t bit = random_below(&l->random, f->len * 8 / flips) + i * (f->len * 8 / flips);
+
+        f->data[bit / 8] ^= (uint8_t)(1 << bit % 8);
+    }
+}
+
+static void carry_out(struct kit_link *l, enum kit_verdict verdict, const uint8_t *data,
+                      uint32_t len, ns_t at)
+{
+    ns_t late = 1 + random_below(&l->random, (uint32_t)l->config.jitter);
+
+    switch (verdict) {
+    case KIT_PASS:
+        put_in_flight(l, data, len, at);
+        break;
+    case KIT_DROP:
+        l->dropped++;
+        break;
+    case KIT_DUPLICATE:
+        l->duplicated++;
+        put_in_flight(l, data, len, at);
+        put_in_flight(l, data, len, at + late);
+        break;
+    case KIT_CORRUPT:
+        l->corrupted++;
+        corrupt(l, put_in_flight(l, data, len, at));
+        break;
+    case KIT_REORDER:
+        l->reordered++;
+        put_in_flight(l, data, len, at + late);
+        break;
+    }
+}
+
+static void trace(const struct kit *k, const struct kit_link *l, const struct kit_seen *seen)
+{
+    static const char *const verdict[] = {"", " [drop]", " [dup]", " [corrupt]", " [reorder]"};
+    unsigned from = (unsigned)(l - k->link);
+    char text[256] = "unparsed";
+
+    if (seen->parsed)
+        pkt_format(text, sizeof(text), &seen->pkt);
+    fprintf(stderr, "%10.3f us  %u>%u #%u %s%s\n", (double)k->now / 1000, from, !from, l->frames,
+            text, verdict[seen->verdict]);
+}
+
+static void log_frame(struct kit_link *l, const struct kit_seen *seen)
+{
+    if (l->log_len == l->log_room) {
+        l->log_room = max_of(2 * l->log_room, 64u);
+        l->log = kit_grow(l->log, l->log_room * sizeof(*l->log));
+    }
+    l->log[l->log_len] = *seen;
+    l->log[l->log_len++].pkt.payload = NULL;
+}
+
+void kit_link_send(struct kit *k, struct kit_link *l, uint8_t *data, uint32_t len)
+{
+    struct kit_seen seen = look(k, data, len);
+
+    if (!seen.parsed)
+        kit_fail("an engine sent a frame of %u bytes that does not parse", len);
+    seen.verdict = l->hook ? l->hook(l->hook_ctx, l->frames, data, &len, &seen) : KIT_PASS;
+    if (seen.verdict == KIT_PASS)
+        seen.verdict = decide(l, &seen);
+    if (k->trace)
+        trace(k, l, &seen);
+    if (k->config.log)
+        log_frame(l, &seen);
+    l->frames++;
+    if (l->config.bps)
+        l->busy_until = max_of(l->busy_until, k->now) + (ns_t)len * 8 * NS_PER_SEC / l->config.bps;
+    carry_out(l, seen.verdict, data, len, max_of(l->busy_until, k->now) + l->config.delay);
+}
+
+bool kit_link_ready(const struct kit_link *l, ns_t now)
+{
+    return !l->config.bps || l->busy_until <= now;
+}
+
+ns_t kit_link_next(const struct kit_link *l)
+{
+    return l->heap_len ? l->heap[0]->at : NS_NEVER;
+}
+
+unsigned kit_link_deliver(struct kit *k, struct kit_link *l)
+{
+    struct kit_flight *flight[FRAME_BURST];
+    struct frame frame[FRAME_BURST];
+    unsigned limit = 1 + random_below(&l->random, FRAME_BURST), n = 0;
+
+    while (n < limit && kit_link_next(l) <= k->now) {
+        flight[n] = heap_pop(l);
+        frame[n] = (struct frame){.data = flight[n]->data, .len = flight[n]->len};
+        n++;
+    }
+    if (!n)
+        return 0;
+    engine_rx(l->to->engine, frame, n, k->now);
+    l->delivered += n;
+    for (unsigned i = 0; i < n; i++) {
+        memset(flight[i]->data, 0xA5, flight[i]->len); /* the frames are given back */
+        free(flight[i]);
+    }
+    return n;
+}
+
+void kit_link_lose(struct kit_link *l, uint64_t mask)
+{
+    l->loss_mask = mask;
+    l->loss_first = l->frames;
+}
+
+unsigned kit_link_count(const struct kit_link *l, uint8_t opcode)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < l->log_len; i++)
+        n += l->log[i].parsed && l->log[i].pkt.opcode == opcode;
+    return n;
+}
+
+unsigned kit_link_acks(const struct kit_link *l, uint8_t aeth_class, int value)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < l->log_len; i++) {
+        const struct pkt *p = &l->log[i].pkt;
+
+        n += l->log[i].parsed && p->opcode == OPCODE(PKT_RC, OP_ACK) &&
+             (p->aeth.syndrome & AETH_CLASS_MASK) == aeth_class &&
+             (value < 0 || (p->aeth.syndrome & AETH_VALUE_MASK) == value);
+    }
+    return n;
+}
+
+void kit_link_inject(struct kit_link *l, const uint8_t *data, uint32_t len)
+{
+    put_in_flight(l, data, len, l->to->kit->now + l->config.delay);
+}

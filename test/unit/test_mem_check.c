@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "common.h"
+#include "mem.h"
+#include "unit.h"
+
+#define PD   7u
+#define BASE UINT64_C(0x10000)
+#define LEN  UINT64_C(0x1000)
+#define TOP  UINT64_MAX
+
+#define ALL_REMOTE (MEM_REMOTE_READ | MEM_REMOTE_WRITE | MEM_REMOTE_ATOMIC)
+
+static const uint64_t secret[2] = {1, 2};
+static struct mr_table table;
+static struct mem_region plain = {
+    .pd = PD, .access = MEM_LOCAL_WRITE | ALL_REMOTE, .iova = BASE, .addr = BASE, .len = LEN};
+/* The last 16 bytes of the address space: iova + len is 2^64. */
+static struct mem_region last = {.pd = PD, .iova = TOP - 15, .addr = 0x5000, .len = 16};
+static struct mem_region everything = {.pd = PD, .len = TOP};
+
+static int setup(void **state)
+{
+    return mr_table_init(&table, 16, secret) || mr_insert(&table, &plain, 3) ||
+           mr_insert(&table, &last, 4) || mr_insert(&table, &everything, 5);
+}
+
+static int teardown(void **state)
+{
+    mr_table_fini(&table);
+    return 0;
+}
+
+static enum mr_fault check(const struct mem_region *mr, uint64_t va, uint64_t len)
+{
+    struct mem_region *found = NULL;
+    enum mr_fault fault = mr_check(&table, mr->key, PD, va, len, 0, &found);
+
+    if (fault == MR_OK)
+        assert_ptr_equal(found, mr);
+    else
+        assert_null(found);
+    return fault;
+}
+
+static void test_ranges(void **state)
+{
+    static const struct {
+        const struct mem_region *mr;
+        uint64_t va, len;
+        enum mr_fault fault;
+    } cases[] = {
+        {&plain, BASE, LEN, MR_OK},
+        {&plain, BASE, 1, MR_OK},
+        {&plain, BASE + LEN - 1, 1, MR_OK},
+        {&plain, BASE, LEN + 1, MR_BAD_RANGE},
+        {&plain, BASE - 1, 1, MR_BAD_RANGE},
+        {&plain, BASE - 1, LEN, MR_BAD_RANGE},
+        {&plain, BASE + LEN, 1, MR_BAD_RANGE},
+        {&plain, BASE + LEN - 1, 2, MR_BAD_RANGE},
+        {&plain, 0, TOP, MR_BAD_RANGE},
+        {&plain, BASE, TOP, MR_BAD_RANGE},
+        {&plain, BASE + 1, TOP, MR_BAD_RANGE},
+        {&plain, TOP - 7, 16, MR_BAD_RANGE}, /* wraps to the bottom */
+        {&plain, TOP - 7, BASE + 16, MR_BAD_RANGE},
+        {&plain, BASE + 8, TOP - 7, MR_BAD_RANGE}, /* ends at its own start */
+        /* no bytes: a point from the start up to the end */
+        {&plain, BASE, 0, MR_OK},
+        {&plain, BASE + LEN, 0, MR_OK},
+        {&plain, BASE + LEN + 1, 0, MR_BAD_RANGE},
+        {&plain, BASE - 1, 0, MR_BAD_RANGE},
+        {&plain, 0, 0, MR_BAD_RANGE},
+        {&plain, TOP, 0, MR_BAD_RANGE},
+        {&last, TOP - 15, 16, MR_OK},
+        {&last, TOP, 1, MR_OK},
+        {&last, TOP - 7, 16, MR_BAD_RANGE},
+        {&last, TOP, 2, MR_BAD_RANGE},
+        {&last, 0, 1, MR_BAD_RANGE},
+        {&last, 0, 0, MR_BAD_RANGE},
+        {&everything, 0, TOP, MR_OK},
+        {&everything, TOP - 7, 7, MR_OK},
+        {&everything, TOP - 7, 16, MR_BAD_RANGE},
+        {&everything, 1, TOP, MR_BAD_RANGE},
+    };
+
+    for (unsigned i = 0; i < ARRAY_SIZE(cases); i++)
+        if (check(cases[i].mr, cases[i].va, cases[i].len) != cases[i].fault)
+            fail_msg("case %u", i);
+}
+
+/* Every set of rights of a region against every set asked for. */
+static void test_rights(void **state)
+{
+    const uint32_t rights = MEM_LOCAL_WRITE | ALL_REMOTE | MEM_MW_BIND;
+    uint32_t saved = plain.access;
+    struct mem_region *mr;
+
+    for (uint32_t has = 0; has <= rights; has++)
+        for (uint32_t asks = 0; asks <= rights; asks++) {
+            plain.access = has;
+            assert_int_equal(mr_check(&table, plain.key, PD, BASE, 8, asks, &mr),
+                             asks & ~has ? MR_BAD_ACCESS : MR_OK);
+        }
+    plain.access = saved;
+}
+
+/* What is wrong first is said first: key, domain, rights, range. */
+static void test_order(void **state)
+{
+    uint32_t lacks = MEM_MW_BIND;
+    struct mem_region *mr;
+
+    assert_int_equal(mr_check(&table, 0, PD + 1, 0, 1, lacks, &mr), MR_BAD_KEY);
+    assert_int_equal(mr_check(&table, plain.key ^ 1, PD + 1, 0, 1, lacks, &mr), MR_BAD_KEY);
+    assert_int_equal(mr_check(&table, plain.key ^ 0x100, PD, BASE, 1, 0, &mr), MR_BAD_KEY);
+    assert_int_equal(mr_check(&table, plain.key, PD + 1, 0, 1, lacks, &mr), MR_BAD_PD);
+    assert_int_equal(mr_check(&table, plain.key, PD, 0, 1, lacks, &mr), MR_BAD_ACCESS);
+    assert_int_equal(mr_check(&table, plain.key, PD, 0, 1, 0, &mr), MR_BAD_RANGE);
+    assert_int_equal(mr_check(&table, plain.key, PD, BASE, 1, 0, &mr), MR_OK);
+}
+
+static void test_host_address(void **state)
+{
+    assert_int_equal(mr_host_addr(&last, TOP - 15), 0x5000);
+    assert_int_equal(mr_host_addr(&last, TOP), 0x500F);
+    assert_int_equal(mr_host_addr(&plain, BASE + 5), BASE + 5);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_rights),
+        cmocka_unit_test(test_order),
+        cmocka_unit_test(test_host_address),
+    };
+
+    return cmocka_run_group_tests_name("mem_check", tests, setup, teardown);
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "comp_queue.h"
+#include "unit.h"
+
+#define SIZE 8u
+
+struct pair {
+    struct comp_queue cq;
+    struct cq_reader reader;
+    struct cq_shared *shared;
+};
+
+static void pair_init(struct pair *p, uint32_t size, uint32_t lanes)
+{
+    size_t bytes = cq_segment_bytes(size, lanes);
+
+    p->shared = aligned_alloc(64, bytes);
+    assert_non_null(p->shared);
+    memset(p->shared, 0, bytes);
+    comp_queue_init(&p->cq, p->shared, size, lanes);
+    p->reader = (struct cq_reader){.shared = p->shared, .size = size, .lanes = lanes};
+}
+
+/* Both ends as if `index` entries had passed through the lane already. */
+static void lane_at(struct pair *p, uint32_t lane, uint32_t index)
+{
+    p->cq.lane[lane].prod = index;
+    p->cq.lane[lane].cons_seen = index;
+    p->reader.cons[lane] = index;
+    atomic_store(&cq_lane_at(p->shared, p->cq.size, lane)->cons, index);
+}
+
+static int post(struct pair *p, uint32_t lane, uint64_t id)
+{
+    struct cqe e = {.wr_id = id, .byte_len = (uint32_t)id * 3, .smac = {1, 2, 3, 4, 5, 6}};
+
+    return cq_post(&p->cq, lane, &e, false);
+}
+
+static void expect(struct pair *p, uint64_t id)
+{
+    const struct cqe *e = cq_reader_peek(&p->reader);
+
+    assert_non_null(e);
+    assert_int_equal(e->wr_id, id);
+    assert_int_equal(e->byte_len, (uint32_t)id * 3);
+    assert_int_equal(e->smac[5], 6);
+    cq_reader_advance(&p->reader);
+}
+
+static void test_order_and_wrap(void **state)
+{
+    struct pair p;
+
+    pair_init(&p, SIZE, 1);
+    lane_at(&p, 0, UINT32_MAX - 20);
+    assert_null(cq_reader_peek(&p.reader));
+    for (uint64_t id = 0; id < 60; id += 4) {
+        for (unsigned i = 0; i < 4; i++)
+            assert_int_equal(post(&p, 0, id + i), 0);
+        for (unsigned i = 0; i < 4; i++)
+            expect(&p, id + i);
+        assert_null(cq_reader_peek(&p.reader));
+    }
+    assert_int_equal(p.cq.lane[0].prod, 60 + (UINT32_MAX - 20));
+    free(p.shared);
+}
+
+static void test_overflow(void **state)
+{
+    struct pair p;
+
+    pair_init(&p, SIZE, 2);
+    lane_at(&p, 0, UINT32_MAX - 3);
+    for (unsigned i = 0; i < SIZE; i++)
+        assert_int_equal(post(&p, 0, i), 0);
+    expect(&p, 0); /* room for one */
+    assert_int_equal(post(&p, 0, SIZE), 0);
+    assert_int_equal(post(&p, 0, SIZE + 1), -ENOSPC);
+    assert_true(p.cq.lane[0].overrun);
+    for (unsigned i = 1; i <= SIZE; i++)
+        expect(&p, i); /* what was posted stays */
+    assert_null(cq_reader_peek(&p.reader));
+    assert_int_equal(post(&p, 0, 99), -ENOSPC); /* for good, although there is room */
+    assert_null(cq_reader_peek(&p.reader));
+    assert_int_equal(post(&p, 1, 7), 0); /* another lane's worker is not concerned */
+    expect(&p, 7);
+    free(p.shared);
+}
+
+static void test_hostile_consumer(void **state)
+{
+    static const uint32_t offsets[] = {1, SIZE, 0x80000000, UINT32_MAX - SIZE};
+
+    for (unsigned i = 0; i < ARRAY_SIZE(offsets); i++) {
+        struct pair p;
+
+        pair_init(&p, SIZE, 1);
+        for (unsigned n = 0; n < SIZE; n++)
+            assert_int_equal(post(&p, 0, n), 0);
+        /* Ahead of what was produced, or far behind. */
+        atomic_store(&cq_lane_at(p.shared, SIZE, 0)->cons, SIZE + offsets[i]);
+        assert_int_equal(post(&p, 0, 8), -ENOSPC);
+        assert_true(p.cq.lane[0].overrun);
+        free(p.shared);
+    }
+}
+
+static void test_lanes(void **state)
+{
+    unsigned next[3] = {0}, got = 0;
+    const struct cqe *e;
+    struct pair p;
+
+    pair_init(&p, 256, 3);
+    for (unsigned i = 0; i < 600; i++)
+        assert_int_equal(post(&p, i % 3, i / 3 * 3 + i % 3), 0);
+    while ((e = cq_reader_peek(&p.reader))) {
+        unsigned lane = (unsigned)(e->wr_id % 3);
+
+        assert_ptr_equal(e, cq_reader_peek(&p.reader)); /* looking changes nothing */
+        assert_int_equal(e->wr_id / 3, next[lane]);     /* a lane keeps its order */
+        next[lane]++;
+        got++;
+        cq_reader_advance(&p.reader);
+        if (got == 120) /* no lane waits for another to run dry */
+            assert_true(next[0] >= 16 && next[1] >= 16 && next[2] >= 16);
+    }
+    assert_int_equal(got, 600);
+    assert_int_equal(post(&p, 1, 5), 0);
+    assert_int_equal(cq_reader_peek(&p.reader)->wr_id, 5);
+    free(p.shared);
+}
+
+static bool event_after(struct pair *p, enum wc_status status, bool solicited)
+{
+    struct cqe e = {.status = (uint8_t)status};
+
+    assert_int_equal(cq_post(&p->cq, 0, &e, solicited), 0);
+    assert_non_null(cq_reader_peek(&p->reader));
+    cq_reader_advance(&p->reader);
+    return cq_take_event(&p->cq, 0);
+}
+
+static void test_events(void **state)
+{
+    struct cqe bad = {.status = WC_WR_FLUSH_ERR}, good = {0};
+    struct pair p;
+
+    pair_init(&p, SIZE, 2);
+    assert_false(event_after(&p, WC_SUCCESS, true)); /* not armed */
+    cq_reader_arm(&p.reader, CQ_ARM_NEXT);
+    assert_false(cq_take_event(&p.cq, 0)); /* nothing was posted since */
+    assert_true(event_after(&p, WC_SUCCESS, false));
+    assert_false(event_after(&p, WC_SUCCESS, true)); /* once */
+
+    cq_reader_arm(&p.reader, CQ_ARM_SOLICITED);
+    assert_false(event_after(&p, WC_SUCCESS, false));
+    assert_true(event_after(&p, WC_SUCCESS, true));
+    cq_reader_arm(&p.reader, CQ_ARM_SOLICITED);
+    assert_true(event_after(&p, WC_RETRY_EXC_ERR, false)); /* errors count as solicited */
+
+    cq_reader_arm(&p.reader, CQ_ARM_NEXT);
+    cq_reader_arm(&p.reader, CQ_ARM_SOLICITED); /* does not weaken */
+    assert_true(event_after(&p, WC_SUCCESS, false));
+    cq_reader_arm(&p.reader, CQ_ARM_SOLICITED);
+    cq_reader_arm(&p.reader, CQ_ARM_NEXT); /* strengthens */
+    assert_true(event_after(&p, WC_SUCCESS, false));
+
+    /* One solicited among several of a burst; and a burst's mark does not outlive it. */
+    cq_reader_arm(&p.reader, CQ_ARM_SOLICITED);
+    assert_int_equal(cq_post(&p.cq, 1, &good, false), 0);
+    assert_int_equal(cq_post(&p.cq, 1, &bad, false), 0);
+    assert_int_equal(cq_post(&p.cq, 1, &good, false), 0);
+    assert_true(cq_take_event(&p.cq, 1));
+    cq_reader_arm(&p.reader, CQ_ARM_SOLICITED);
+    assert_int_equal(cq_post(&p.cq, 1, &good, false), 0);
+    assert_false(cq_take_event(&p.cq, 1));
+
+    /* Two workers, one event. */
+    cq_reader_arm(&p.reader, CQ_ARM_NEXT);
+    assert_int_equal(cq_post(&p.cq, 0, &good, false), 0);
+    assert_int_equal(cq_post(&p.cq, 1, &good, false), 0);
+    assert_true(cq_take_event(&p.cq, 1));
+    assert_false(cq_take_event(&p.cq, 0));
+    free(p.shared);
+}
+
+/* ---- a worker and a poller at the same time ---- */
+
+#define STREAM 300000u
+
+static void *produce(void *arg)
+{
+    struct pair *p = arg;
+    struct cq_lane *ring = cq_lane_at(p->shared, SIZE, 1);
+
+    for (uint32_t id = 0; id < STREAM; id++) {
+        while (id - atomic_load_explicit(&ring->cons, memory_order_acquire) == SIZE)
+            sched_yield();
+        if (post(p, 1, id))
+            return p;
+    }
+    return NULL;
+}
+
+static void test_stream(void **state)
+{
+    pthread_t thread;
+    struct pair p;
+    void *error;
+
+    pair_init(&p, SIZE, 2);
+    assert_int_equal(pthread_create(&thread, NULL, produce, &p), 0);
+    for (uint32_t id = 0; id < STREAM; id++) {
+        while (!cq_reader_peek(&p.reader))
+            sched_yield();
+        expect(&p, id);
+    }
+    pthread_join(thread, &error);
+    assert_null(error);
+    free(p.shared);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_order_and_wrap),   cmocka_unit_test(test_overflow),
+        cmocka_unit_test(test_hostile_consumer), cmocka_unit_test(test_lanes),
+        cmocka_unit_test(test_events),           cmocka_unit_test(test_stream),
+    };
+
+    return cmocka_run_group_tests_name("queue_comp", tests, NULL, NULL);
+}
