@@ -29,7 +29,8 @@ enum mem_access {
     MEM_FLUSH_PERSISTENT = 1 << 9,
     MEM_LOCAL_READ = 0, /* always granted */
 };
-#define MEM_ACCESS_OPTIONAL UINT32_C(0x3ff00000) /* IBV_ACCESS_OPTIONAL_RANGE: accepted, ignored */
+#define MEM_ACCESS_OPTIONAL UINT32_C(0x3ff00000) /* IBV_ACCESS_OPTIONAL_RANGE: accepted, ignored \
+                                                  */
 
 enum mem_atomic_op { MEM_CMP_SWP, MEM_FETCH_ADD };
 
@@ -68,16 +69,16 @@ enum mem_kind {
 };
 
 struct mem_region {
-    uint8_t kind;    /* enum mem_kind */
-    bool bound;      /* windows: has a region behind it; regions: always true */
-    uint32_t qpn;    /* MEM_WINDOW_2: the queue pair it was bound on */
+    uint8_t kind;              /* enum mem_kind */
+    bool bound;                /* windows: has a region behind it; regions: always true */
+    uint32_t qpn;              /* MEM_WINDOW_2: the queue pair it was bound on */
     _Atomic uint32_t windows;  /* regions: windows bound to it; not to be deregistered while any */
     struct mem_region *parent; /* windows: the region it is bound to */
-    uint32_t key;    /* lkey and rkey */
-    uint32_t pd;     /* protection domain it belongs to */
-    uint32_t access; /* enum mem_access */
-    uint64_t iova;   /* address that work requests and peers use for the first byte */
-    uint64_t addr;   /* the application's virtual address of the first byte */
+    uint32_t key;              /* lkey and rkey */
+    uint32_t pd;               /* protection domain it belongs to */
+    uint32_t access;           /* enum mem_access */
+    uint64_t iova;             /* address that work requests and peers use for the first byte */
+    uint64_t addr;             /* the application's virtual address of the first byte */
     uint64_t len;
     uint8_t *direct; /* dataplane's own mapping of addr[0..len), or NULL: use the backend */
     const struct mem_backend *backend;
@@ -98,12 +99,12 @@ static inline uint64_t mr_host_addr(const struct mem_region *mr, uint64_t va)
  * Key 0 is never issued.
  */
 struct mr_table {
-    uint32_t slots;        /* capacity, a power of two, at most 2^20 */
-    uint32_t slot_bits;    /* log2 of it */
-    uint64_t secret[2];    /* from getrandom(2), or a seed in tests */
-    uint32_t next;         /* where the search for a free slot starts */
+    uint32_t slots;     /* capacity, a power of two, at most 2^20 */
+    uint32_t slot_bits; /* log2 of it */
+    uint64_t secret[2]; /* from getrandom(2), or a seed in tests */
+    uint32_t next;      /* where the search for a free slot starts */
     uint32_t used;
-    uint16_t *generation;  /* per slot: 24 - slot_bits bits of it, at most 16, count */
+    uint16_t *generation;       /* per slot: 24 - slot_bits bits of it, at most 16, count */
     struct mem_region **region; /* per slot; read by workers with acquire */
 };
 
@@ -164,16 +165,17 @@ struct window_bind {
 };
 
 /*
- * Binds a window, or refuses with the fault: no such window or region, another domain, a type 2 window that is
- * bound already, a region without MEM_MW_BIND (or without local write where the window lets peers write), a
- * range not inside. Worker that owns the queue pair; C10-... of 10.6.7.2.
+ * Binds a window, or refuses with the fault: no such window or region, another domain, a type 2
+ * window that is bound already, a region without MEM_MW_BIND (or without local write where the
+ * window lets peers write), a range not inside. Worker that owns the queue pair; C10-...
+ * of 10.6.7.2.
  */
 enum mr_fault window_bind(const struct mr_table *t, const struct window_bind *b);
 
 /*
- * Invalidates a type 2 window by its key: local (LOCAL INVALIDATE) or by a peer's SEND with invalidate. MR_BAD_KEY
- * when there is none, MR_BAD_PD for another domain or queue pair, MR_BAD_ACCESS for what cannot be
- * invalidated (a region, a type 1 window).
+ * Invalidates a type 2 window by its key: local (LOCAL INVALIDATE) or by a peer's SEND with
+ * invalidate. MR_BAD_KEY when there is none, MR_BAD_PD for another domain or queue pair,
+ * MR_BAD_ACCESS for what cannot be invalidated (a region, a type 1 window).
  */
 enum mr_fault window_invalidate(const struct mr_table *t, uint32_t key, uint32_t pd, uint32_t qpn);
 
@@ -197,8 +199,8 @@ static inline bool mem_batch_full(const struct mem_batch *b)
 
 /*
  * Copies local to the application: at once if the region is mapped (returns true: done), else the
- * transfer is queued in b (returns false), which must not be full; local must stay valid until the flush.
- * addr is an application address (mr_host_addr) already checked.
+ * transfer is queued in b (returns false), which must not be full; local must stay valid until the
+ * flush. addr is an application address (mr_host_addr) already checked.
  */
 bool mem_batch_out(struct mem_batch *b, struct mem_region *mr, uint64_t addr, const void *local,
                    uint32_t len, uint64_t tag);
@@ -219,5 +221,11 @@ unsigned mem_batch_flush_in(struct mem_batch *b);
  * application's CPU when the region is mapped. Returns 0, -EFAULT or -ESRCH. */
 int mem_atomic(struct mem_region *mr, uint64_t addr, enum mem_atomic_op op, uint64_t swap_add,
                uint64_t compare, uint64_t *old);
+
+/*
+ * Stores 8 bytes at the 8-aligned application address addr (already checked), at once where the
+ * region is mapped, else by one copy. Returns 0, -EFAULT or -ESRCH.
+ */
+int mem_store8(struct mem_region *mr, uint64_t addr, const uint8_t bytes[8]);
 
 #endif

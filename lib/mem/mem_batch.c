@@ -93,3 +93,18 @@ int mem_atomic(struct mem_region *mr, uint64_t addr, enum mem_atomic_op op, uint
         return direct_atomic((uint64_t *)direct_at(mr, addr), op, swap_add, compare, old);
     return mr->backend->atomic(mr->space, mr, addr, op, swap_add, compare, old);
 }
+
+int mem_store8(struct mem_region *mr, uint64_t addr, const uint8_t bytes[8])
+{
+    struct mem_io io = {.mr = mr, .addr = addr, .local = (uint8_t *)(uintptr_t)bytes, .len = 8};
+
+    if (mr->direct) {
+        uint64_t value;
+
+        memcpy(&value, bytes, sizeof(value));
+        __atomic_store_n((uint64_t *)direct_at(mr, addr), value, __ATOMIC_SEQ_CST);
+        return 0;
+    }
+    mr->backend->copy_out(mr->space, &io, 1);
+    return io.status;
+}

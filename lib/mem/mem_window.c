@@ -43,7 +43,7 @@ static enum mr_fault may_bind(const struct mr_table *t, const struct window_bind
     if ((*region)->kind != MEM_REGION)
         return MR_BAD_KEY;
     return (b->access & REMOTE_CHANGES) && !((*region)->access & MEM_LOCAL_WRITE) ? MR_BAD_ACCESS
-                                                                                 : MR_OK;
+                                                                                  : MR_OK;
 }
 
 enum mr_fault window_bind(const struct mr_table *t, const struct window_bind *b)

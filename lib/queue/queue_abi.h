@@ -68,20 +68,18 @@ struct sqe {
         struct {
             uint32_t ah, remote_qpn, remote_qkey;
         } ud;
-        struct {
-            uint32_t remote_srqn;
-        } xrc;
-        struct {
+        struct { /* remote_addr: first byte; rkey: the window's key; imm: its new key */
             uint64_t length;
             uint32_t region_key, access; /* enum mem_access */
-            /* remote_addr: start; rkey: the window's key; imm: its new key */
         } bind;
-        struct {
-            uint32_t placement, selectivity; /* rkey, remote_addr, flush.length: the range */
+        struct { /* remote_addr and rkey: the range; num_sge 0 */
             uint64_t length;
+            uint8_t placement, selectivity;
         } flush;
-        uint64_t words[4];
+        uint64_t words[3];
     };
+    uint32_t remote_srqn; /* XRC */
+    uint32_t reserved2;
 };
 _Static_assert(sizeof(struct sqe) == 64, "sqe is ABI");
 

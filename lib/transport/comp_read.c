@@ -32,6 +32,20 @@ static void response_taken(struct engine *e, struct qp *qp, struct send_slot *s,
     comp_progress(e, qp, psn_add(p, 1));
 }
 
+/* Bytes of the next response; FLUSH and ATOMIC WRITE are answered by an empty one (A19.4). */
+static uint32_t response_len(const struct qp *qp, const struct send_slot *s)
+{
+    switch (s->wqe.h.opcode) {
+    case SQE_READ:
+        return min_of(s->len - s->done * qp->mtu, qp->mtu);
+    case SQE_FLUSH:
+    case SQE_ATOMIC_WRITE:
+        return 0;
+    default:
+        return UINT32_MAX;
+    }
+}
+
 void comp_read(struct engine *e, struct qp *qp, unsigned job)
 {
     const struct pkt *p = &e->rx_job[job].pkt;
@@ -43,12 +57,11 @@ void comp_read(struct engine *e, struct qp *qp, unsigned job)
         return;
     off = s->done * qp->mtu;
     last = s->done + 1 == s->packets;
-    if (s->wqe.h.opcode != SQE_READ || p->payload_len != min_of(s->len - off, qp->mtu) ||
-        last != !!(pkt_info(p)->flags & PF_END)) {
+    if (p->payload_len != response_len(qp, s) || last != !!(pkt_info(p)->flags & PF_END)) {
         fail_slot(e, qp, s, WC_BAD_RESP_ERR);
         return;
     }
-    if (p->payload_len && sg_scatter(e, qp, s->wqe.sge, s->wqe.h.num_sge, off, p->payload,
+    if (p->payload_len && sg_scatter(e, qp->pd, s->wqe.sge, s->wqe.h.num_sge, off, p->payload,
                                      p->payload_len, job) != MR_OK) {
         fail_slot(e, qp, s, WC_LOC_PROT_ERR);
         return;
@@ -68,7 +81,7 @@ void comp_atomic(struct engine *e, struct qp *qp, unsigned job)
         return;
     }
     s->atomic_value = p->atomic_ack;
-    if (sg_scatter(e, qp, s->wqe.sge, s->wqe.h.num_sge, 0, (const uint8_t *)&s->atomic_value,
+    if (sg_scatter(e, qp->pd, s->wqe.sge, s->wqe.h.num_sge, 0, (const uint8_t *)&s->atomic_value,
                    sizeof(s->atomic_value), job) != MR_OK) {
         fail_slot(e, qp, s, WC_LOC_PROT_ERR);
         return;

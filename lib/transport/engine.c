@@ -14,6 +14,7 @@ struct engine *engine_create(const struct engine_config *config)
     e->cfg = *config;
     if (!e->cfg.max_inflight)
         e->cfg.max_inflight = INFLIGHT_DEFAULT;
+    LIST_INIT(&e->mcast);
     TAILQ_INIT(&e->tx_list);
     STAILQ_INIT(&e->touched);
     return e;
@@ -84,6 +85,8 @@ void engine_doorbell(struct engine *e, struct qp *qp, ns_t now)
         return;
     if (qp->state == QPS_ERR)
         qp_flush(e, qp, WC_WR_FLUSH_ERR);
+    else if (qp->state == QPS_SQE)
+        qp_flush_sq(e, qp);
     else if (qp->state == QPS_RTS || qp->state == QPS_SQD)
         engine_tx_ready(e, qp);
     engine_settle(e);
@@ -114,6 +117,7 @@ void engine_qp_detach(struct engine *e, struct qp *qp)
     if (qp->engine != e)
         return;
     timer_remove(&e->wheel, &qp->timer);
+    mcast_forget(e, qp);
     if (qp->in_tx_list)
         TAILQ_REMOVE(&e->tx_list, qp, tx_link);
     qp->in_tx_list = false;

@@ -110,12 +110,13 @@ uint32_t srq_number(const struct srq *srq);
 void *srq_owner(const struct srq *srq);
 /* Entries that wait. Any thread. */
 uint32_t srq_waiting(struct srq *srq);
-/* Arms the limit (0: disarms): one event when fewer entries wait (C10-... of 10.2.9.3). Returns true when that is so
- * already: the caller raises the event, and the limit is disarmed. Any thread. */
+/* Arms the limit (0: disarms): one event when fewer entries wait (C10-... of 10.2.9.3). Returns
+ * true when that is so already: the caller raises the event, and the limit is disarmed. Any thread.
+ */
 bool srq_set_limit(struct srq *srq, uint32_t limit);
 uint32_t srq_limit(struct srq *srq);
-/* Goes over to another ring, which holds the waiting entries at the same indices. Any thread; the application
- * does not post meanwhile. copy moves them, called under the queue's lock. */
+/* Goes over to another ring, which holds the waiting entries at the same indices. Any thread; the
+ * application does not post meanwhile. copy moves them, called under the queue's lock. */
 void srq_move(struct srq *srq, const struct work_queue *wq, _Atomic uint32_t *taken,
               void (*copy)(void *ctx, uint32_t first, uint32_t end), void *ctx);
 
@@ -232,13 +233,14 @@ const struct address_vector *qp_address_vector(const struct qp *qp);
 const struct qp_caps *qp_capabilities(const struct qp *qp);
 
 /* Per queue pair counters (names as the Linux rxe and mlx5 hw_counters where they exist). */
-#define QP_COUNTERS(X)                                                                          \
-    X(tx_packets)                                                                               \
-    X(tx_bytes) X(rx_packets) X(rx_bytes) X(retransmits) X(timeouts) X(rnr_nak_sent)            \
-        X(rnr_nak_rcvd) X(seq_nak_sent) X(seq_nak_rcvd) X(duplicate_request) X(out_of_sequence) \
-            X(implied_nak_seq_err) X(remote_access_err) X(remote_invalid_request)               \
-                X(remote_operational_err) X(local_protection_err) X(retry_exceeded)             \
-                    X(rnr_retry_exceeded)
+#define QP_COUNTERS(X)                                                                   \
+    X(tx_packets)                                                                        \
+    X(tx_bytes)                                                                          \
+    X(rx_packets) X(rx_bytes) X(retransmits) X(timeouts) X(rnr_nak_sent) X(rnr_nak_rcvd) \
+        X(seq_nak_sent) X(seq_nak_rcvd) X(duplicate_request) X(out_of_sequence)          \
+            X(implied_nak_seq_err) X(remote_access_err) X(remote_invalid_request)        \
+                X(remote_operational_err) X(local_protection_err) X(retry_exceeded)      \
+                    X(rnr_retry_exceeded) X(rx_discards)
 struct qp_counters {
 #define X(name) counter_t name;
     QP_COUNTERS(X)

@@ -18,16 +18,30 @@ static bool pkey_matches(uint16_t pkey)
 }
 
 /* 9.6.1 and A17.3.4: checks that need the queue pair. */
-static enum drop rx_validate(const struct qp *qp, const struct encap_view *v, const struct pkt *p)
+static enum drop rx_validate(struct engine *e, struct rx_job *job)
 {
+    const struct qp *qp = job->qp;
+    const struct encap_view *v = &job->view;
+    const struct pkt *p = &job->pkt;
+    uint16_t flags = pkt_info(p)->flags;
+
+    job->srq = NULL;
     if (!qp_can_receive(qp))
         return DROP_qp_state;
-    if (pkt_info(p)->service != PKT_RC || qp->type != QPT_RC)
+    if (pkt_info(p)->service != qp->service)
         return DROP_service_mismatch;
     if (!pkey_matches(p->pkey))
         return DROP_pkey_mismatch;
+    if (flags & PF_DETH)
+        return p->deth.qkey == qp->qkey ? DROP_NONE : DROP_qkey_mismatch;
     if (!gid_eq(&v->sgid, &qp->av.dgid) || !gid_eq(&v->dgid, &qp->av.sgid))
         return DROP_source_mismatch;
+    if (flags & PF_XRCETH) { /* A14.4: the SRQ must exist in the queue pair's domain */
+        job->srq = e->cfg.srqs ? srq_table_lookup(e->cfg.srqs, p->xrc_srqn) : NULL;
+        if (qp->type != QPT_XRC_RECV || !job->srq || !job->srq->init.xrc ||
+            job->srq->init.xrcd != qp->xrcd)
+            return DROP_xrc_srq_mismatch;
+    }
     return DROP_NONE;
 }
 
@@ -47,15 +61,30 @@ static enum drop rx_parse(struct engine *e, struct rx_job *job, const struct fra
     return DROP_NONE;
 }
 
+/* A packet to a group nobody here has joined is dropped like one to no queue pair. */
+static enum drop mcast_admit(const struct engine *e, const struct rx_job *job)
+{
+    const struct mcast_member *m;
+
+    if (!(pkt_info(&job->pkt)->flags & PF_DETH) || !gid_is_multicast(&job->view.dgid))
+        return DROP_unknown_qpn;
+    LIST_FOREACH(m, &e->mcast, link)
+    if (gid_eq(&m->group, &job->view.dgid))
+        return DROP_NONE;
+    return DROP_unknown_qpn;
+}
+
 static enum drop rx_admit(struct engine *e, struct rx_job *job)
 {
     if (!e->cfg.any_icrc && !icrc_verify(job->view.l3_kind, job->view.l3, job->view.l3_len))
         return DROP_bad_icrc;
     if (pkt_info(&job->pkt)->kind == KIND_CNP)
         return DROP_cnp_unsupported;
+    if (job->pkt.dest_qpn == QPN_MULTICAST)
+        return mcast_admit(e, job);
     if (!job->qp || job->qp->engine != e)
         return DROP_unknown_qpn;
-    return rx_validate(job->qp, &job->view, &job->pkt);
+    return rx_validate(e, job);
 }
 
 static void qp_rx(struct engine *e, unsigned i)
@@ -64,6 +93,11 @@ static void qp_rx(struct engine *e, unsigned i)
     struct qp *qp = job->qp;
 
     counter_inc(&e->counters.rx_delivered);
+    rx_completion_room(e);
+    if (job->pkt.dest_qpn == QPN_MULTICAST) {
+        mcast_rx(e, i);
+        return;
+    }
     counter_inc(&qp->counters.rx_packets);
     counter_add(&qp->counters.rx_bytes, job->pkt.payload_len);
     if (qp->state == QPS_RTR && !qp->comm_est_told) {
@@ -73,6 +107,10 @@ static void qp_rx(struct engine *e, unsigned i)
     job->is_response = pkt_info(&job->pkt)->flags & PF_RESPONSE;
     if (job->is_response)
         comp_rx(e, qp, i);
+    else if (qp->service == PKT_UD)
+        resp_ud(e, qp, i);
+    else if (qp->service == PKT_UC)
+        resp_uc(e, qp, i);
     else
         resp_rx(e, qp, i);
 }
@@ -104,8 +142,6 @@ void engine_rx(struct engine *e, struct frame *frames, unsigned n, ns_t now)
             drop(e, reason);
     }
     rx_flush(e);
-    for (unsigned i = 0; i < e->completions; i++)
-        settle_recv(e, &e->completion[i]);
-    e->completions = 0;
+    settle_recvs(e);
     engine_settle(e);
 }

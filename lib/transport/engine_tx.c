@@ -11,11 +11,14 @@ static bool qp_tx(struct engine *e, struct qp *qp, struct tx_job *job)
     bool reply = resp_has_reply(qp), request = req_ready(e, qp);
 
     job->qp = qp;
+    job->encap = &qp->encap;
     job->failed = job->is_reply = false;
     qp->resp_turn = !qp->resp_turn;
     if (reply && (qp->resp_turn || !request) && resp_reply(e, qp, job))
         return true;
-    return request && req_segment(e, qp, job);
+    if (!request)
+        return false;
+    return qp->service == PKT_UD ? req_segment_ud(e, qp, job) : req_segment(e, qp, job);
 }
 
 static void next_turn(struct engine *e, struct qp *qp)
@@ -71,7 +74,7 @@ static void seal(struct engine *e, struct tx_job *job)
     struct qp *qp = job->qp;
     struct frame *f = job->frame;
 
-    f->len = (uint32_t)encap_seal(f->data, &qp->encap, job->bth_len);
+    f->len = (uint32_t)encap_seal(f->data, job->encap, job->bth_len);
     counter_inc(&e->counters.tx_packets);
     counter_add(&e->counters.tx_bytes, f->len);
     counter_inc(&qp->counters.tx_packets);

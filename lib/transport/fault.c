@@ -8,21 +8,22 @@
 
 /* clang-format off */
 const struct fault_rule fault_rules[FAULT_COUNT] = {
-    /*                        syndrome               fatal  receive entry          event                   counter */
-    [FAULT_PSN_SEQUENCE]   = {NAK(PSN_SEQUENCE),       false, 0,                   -1,                     COUNTER(seq_nak_sent)},
-    [FAULT_RNR]            = {AETH_RNR,                false, 0,                   -1,                     COUNTER(rnr_nak_sent)},
-    [FAULT_OPCODE_SEQUENCE]= {NAK(INVALID_REQUEST),    true,  WC_REM_INV_REQ_ERR,  QP_EVENT_QP_REQ_ERR,    COUNTER(remote_invalid_request)},
-    [FAULT_UNSUPPORTED]    = {NAK(INVALID_REQUEST),    true,  WC_REM_INV_REQ_ERR,  QP_EVENT_QP_REQ_ERR,    COUNTER(remote_invalid_request)},
-    [FAULT_QP_ACCESS]      = {NAK(INVALID_REQUEST),    true,  WC_REM_INV_REQ_ERR,  QP_EVENT_QP_REQ_ERR,    COUNTER(remote_invalid_request)},
-    [FAULT_LENGTH]         = {NAK(INVALID_REQUEST),    true,  WC_REM_INV_REQ_ERR,  QP_EVENT_QP_REQ_ERR,    COUNTER(remote_invalid_request)},
-    [FAULT_TOO_MANY_READS] = {NAK(INVALID_REQUEST),    true,  WC_REM_INV_REQ_ERR,  QP_EVENT_QP_REQ_ERR,    COUNTER(remote_invalid_request)},
-    [FAULT_MISALIGNED]     = {NAK(INVALID_REQUEST),    true,  WC_REM_INV_REQ_ERR,  QP_EVENT_QP_REQ_ERR,    COUNTER(remote_invalid_request)},
-    [FAULT_RECV_TOO_SMALL] = {NAK(INVALID_REQUEST),    true,  WC_LOC_LEN_ERR,      -1,                     COUNTER(remote_invalid_request)},
-    [FAULT_REMOTE_ACCESS]  = {NAK(REMOTE_ACCESS),      true,  WC_WR_FLUSH_ERR,     QP_EVENT_QP_ACCESS_ERR, COUNTER(remote_access_err)},
-    [FAULT_RECV_PROTECTION]= {NAK(REMOTE_OPERATIONAL), true,  WC_LOC_PROT_ERR,     -1,                     COUNTER(local_protection_err)},
-    [FAULT_RECV_MALFORMED] = {NAK(REMOTE_OPERATIONAL), true,  WC_LOC_QP_OP_ERR,    -1,                     COUNTER(remote_operational_err)},
-    [FAULT_QUEUE_INDEX]    = {NAK(REMOTE_OPERATIONAL), true,  WC_FATAL_ERR,        QP_EVENT_QP_FATAL,      COUNTER(remote_operational_err)},
-    [FAULT_MEMORY]         = {NAK(REMOTE_OPERATIONAL), true,  WC_LOC_PROT_ERR,     QP_EVENT_QP_FATAL,      COUNTER(remote_operational_err)},
-    [FAULT_CQ_OVERRUN]     = {FAULT_SILENT,            true,  WC_FATAL_ERR,        QP_EVENT_QP_FATAL,      COUNTER(remote_operational_err)},
+    /*                        syndrome               fatal  own    receive entry       event                   counter */
+    [FAULT_PSN_SEQUENCE]   = {NAK(PSN_SEQUENCE),      false, false, 0,                  -1,                     COUNTER(seq_nak_sent)},
+    [FAULT_RNR]            = {AETH_RNR,               false, false, 0,                  -1,                     COUNTER(rnr_nak_sent)},
+    [FAULT_OPCODE_SEQUENCE]= {NAK(INVALID_REQUEST),   true,  false, WC_REM_INV_REQ_ERR, QP_EVENT_QP_REQ_ERR,    COUNTER(remote_invalid_request)},
+    [FAULT_UNSUPPORTED]    = {NAK(INVALID_REQUEST),   true,  false, WC_REM_INV_REQ_ERR, QP_EVENT_QP_REQ_ERR,    COUNTER(remote_invalid_request)},
+    [FAULT_QP_ACCESS]      = {NAK(INVALID_REQUEST),   true,  false, WC_REM_INV_REQ_ERR, QP_EVENT_QP_REQ_ERR,    COUNTER(remote_invalid_request)},
+    [FAULT_LENGTH]         = {NAK(INVALID_REQUEST),   true,  false, WC_REM_INV_REQ_ERR, QP_EVENT_QP_REQ_ERR,    COUNTER(remote_invalid_request)},
+    [FAULT_TOO_MANY_READS] = {NAK(INVALID_REQUEST),   true,  false, WC_REM_INV_REQ_ERR, QP_EVENT_QP_REQ_ERR,    COUNTER(remote_invalid_request)},
+    [FAULT_MISALIGNED]     = {NAK(INVALID_REQUEST),   true,  false, WC_REM_INV_REQ_ERR, QP_EVENT_QP_REQ_ERR,    COUNTER(remote_invalid_request)},
+    [FAULT_INVALIDATE]     = {NAK(REMOTE_ACCESS),     true,  false, WC_REM_ACCESS_ERR,  QP_EVENT_QP_ACCESS_ERR, COUNTER(remote_access_err)},
+    [FAULT_RECV_TOO_SMALL] = {NAK(INVALID_REQUEST),   true,  true,  WC_LOC_LEN_ERR,     -1,                     COUNTER(remote_invalid_request)},
+    [FAULT_REMOTE_ACCESS]  = {NAK(REMOTE_ACCESS),     true,  false, WC_WR_FLUSH_ERR,    QP_EVENT_QP_ACCESS_ERR, COUNTER(remote_access_err)},
+    [FAULT_RECV_PROTECTION]= {NAK(REMOTE_OPERATIONAL),true,  true,  WC_LOC_PROT_ERR,    -1,                     COUNTER(local_protection_err)},
+    [FAULT_RECV_MALFORMED] = {NAK(REMOTE_OPERATIONAL),true,  true,  WC_LOC_QP_OP_ERR,   -1,                     COUNTER(remote_operational_err)},
+    [FAULT_QUEUE_INDEX]    = {NAK(REMOTE_OPERATIONAL),true,  true,  WC_FATAL_ERR,       QP_EVENT_QP_FATAL,      COUNTER(remote_operational_err)},
+    [FAULT_MEMORY]         = {NAK(REMOTE_OPERATIONAL),true,  true,  WC_LOC_PROT_ERR,    QP_EVENT_QP_FATAL,      COUNTER(remote_operational_err)},
+    [FAULT_CQ_OVERRUN]     = {FAULT_SILENT,           true,  true,  WC_FATAL_ERR,       QP_EVENT_QP_FATAL,      COUNTER(remote_operational_err)},
 };
 /* clang-format on */

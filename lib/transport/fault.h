@@ -20,6 +20,7 @@ enum fault {
     FAULT_LENGTH,          /* a packet's payload disagrees with path MTU or DMA length */
     FAULT_TOO_MANY_READS,  /* more than max_dest_rd_atomic */
     FAULT_MISALIGNED,      /* atomic address */
+    FAULT_INVALIDATE,      /* the key that a SEND invalidates cannot be */
     FAULT_RECV_TOO_SMALL,  /* the message does not fit the receive buffer */
     FAULT_REMOTE_ACCESS,   /* R_Key check */
     FAULT_RECV_PROTECTION, /* L_Key check of the receive buffer */
@@ -31,8 +32,9 @@ enum fault {
 };
 
 struct fault_rule {
-    uint8_t syndrome;    /* AETH to send, or FAULT_SILENT */
-    bool fatal;          /* the queue pair goes to ERR */
+    uint8_t syndrome; /* reliable services: AETH to send, or FAULT_SILENT */
+    bool fatal;       /* reliable services: the queue pair goes to ERR */
+    bool own; /* our application's fault: UC and UD go to ERR too, else they drop the message */
     uint8_t recv_status; /* fatal: completes the receive entry in use with this (enum wc_status) */
     int8_t event;        /* enum qp_event to raise, or -1 */
     size_t counter;      /* offset in struct qp_counters */

@@ -12,6 +12,8 @@ static int alloc_requester(struct requester *req, const struct qp_init *init)
 {
     size_t body = sqe_stride(init->sq.max_sge, init->sq.max_inline);
 
+    if (init->type == QPT_XRC_RECV)
+        return 0;
     req->slot_count = min_of(init->sq.size, (uint32_t)INFLIGHT_DEFAULT);
     req->slot_stride =
         (uint32_t)round_up(offsetof(struct send_slot, wqe) + body, sizeof(uint64_t) * 2);
@@ -19,18 +21,43 @@ static int alloc_requester(struct requester *req, const struct qp_init *init)
     return req->slots ? 0 : -ENOMEM;
 }
 
+/* Entries of a shared queue are as long as that queue's, which for XRC is known only per packet. */
 static int alloc_responder(struct responder *resp, const struct qp_init *init)
 {
-    resp->recv = calloc(1, max_of(rqe_stride(init->rq.max_sge), (uint32_t)sizeof(struct rqe)));
+    uint32_t max_sge = init->type == QPT_XRC_RECV ? QUEUE_MAX_SGE
+                       : init->srq                ? init->srq->init.wq.max_sge
+                                                  : init->rq.max_sge;
+
+    resp->recv = calloc(1, sizeof(struct rqe) + max_sge * sizeof(struct sge));
     return resp->recv ? 0 : -ENOMEM;
+}
+
+/* The service of a type, or -EOPNOTSUPP. */
+static int service_of(uint32_t type)
+{
+    switch (type) {
+    case QPT_RC:
+        return PKT_RC;
+    case QPT_UC:
+        return PKT_UC;
+    case QPT_UD:
+        return PKT_UD;
+    case QPT_XRC_SEND:
+    case QPT_XRC_RECV:
+        return PKT_XRC;
+    default:
+        return -EOPNOTSUPP;
+    }
 }
 
 struct qp *qp_create(struct qp_table *t, const struct qp_init *init, int *err)
 {
     struct qp *qp;
 
-    *err = -EOPNOTSUPP;
-    if (init->type != QPT_RC)
+    int service = service_of(init->type);
+
+    *err = service;
+    if (service < 0)
         return NULL;
     *err = -ENOMEM;
     qp = aligned_alloc(CACHE_LINE, round_up(sizeof(*qp), CACHE_LINE));
@@ -38,6 +65,9 @@ struct qp *qp_create(struct qp_table *t, const struct qp_init *init, int *err)
         return NULL;
     memset(qp, 0, sizeof(*qp));
     qp->type = (uint8_t)init->type;
+    qp->service = (uint8_t)service;
+    qp->srq = init->srq;
+    qp->xrcd = init->xrcd;
     qp->pd = init->pd;
     qp->sq_sig_all = init->sq_sig_all;
     qp->uidx = init->uidx;
@@ -49,6 +79,7 @@ struct qp *qp_create(struct qp_table *t, const struct qp_init *init, int *err)
     qp->req.sq = init->sq;
     qp->resp.rq = init->rq;
     qp->timer.deadline = NS_NEVER;
+    *err = -ENOMEM;
     if (!alloc_requester(&qp->req, init) && !alloc_responder(&qp->resp, init))
         *err = id_table_insert((struct id_table *)t, qp, &qp->qpn);
     if (!*err)

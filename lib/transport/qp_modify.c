@@ -8,41 +8,79 @@
 #include "entropy.h"
 #include "transport.h"
 
+enum { FOR_RC = 1, FOR_UC = 2, FOR_UD = 4, FOR_XI = 8, FOR_XT = 16 };
+#define FOR_CONNECTED (FOR_RC | FOR_UC | FOR_XI | FOR_XT)
+#define FOR_ALL       (FOR_CONNECTED | FOR_UD)
+
 struct transition {
-    uint8_t from, to;
+    uint8_t types, from, to;
     uint32_t required, optional; /* enum qp_attr_mask, without QPA_STATE */
 };
 
-#define AV_ATTRS        (QPA_AV | QPA_PATH_MTU | QPA_DEST_QPN | QPA_RQ_PSN)
-#define RESPONDER_ATTRS (QPA_MAX_DEST_RD_ATOMIC | QPA_MIN_RNR_TIMER)
-#define REQUESTER_ATTRS \
-    (QPA_TIMEOUT | QPA_RETRY_CNT | QPA_RNR_RETRY | QPA_SQ_PSN | QPA_MAX_RD_ATOMIC)
-#define PATH_ATTRS (QPA_ALT_PATH | QPA_PATH_MIG_STATE)
+#define INIT_ATTRS (QPA_PKEY_INDEX | QPA_PORT | QPA_ACCESS_FLAGS)
+#define PATH       (QPA_AV | QPA_PATH_MTU | QPA_DEST_QPN | QPA_RQ_PSN)
+#define RESPONDER  (QPA_MAX_DEST_RD_ATOMIC | QPA_MIN_RNR_TIMER)
+#define REQUESTER  (QPA_TIMEOUT | QPA_RETRY_CNT | QPA_RNR_RETRY | QPA_SQ_PSN | QPA_MAX_RD_ATOMIC)
+#define ALT        (QPA_ALT_PATH | QPA_PATH_MIG_STATE)
+#define RUNNING    (QPA_CUR_STATE | QPA_ACCESS_FLAGS | ALT)
+#define RESPONDS   (FOR_RC | FOR_XT) /* has a responder that acknowledges */
 
-static const struct transition rc_transitions[] = {
-    {QPS_RESET, QPS_INIT, QPA_PKEY_INDEX | QPA_PORT | QPA_ACCESS_FLAGS, 0},
-    {QPS_INIT, QPS_INIT, 0, QPA_PKEY_INDEX | QPA_PORT | QPA_ACCESS_FLAGS},
-    {QPS_INIT, QPS_RTR, AV_ATTRS | RESPONDER_ATTRS,
+/* UC has no acknowledges and so no timers; UD no path; the XRC send side no responder, its receive
+ * side no requester but an acknowledge timeout (table 91; Annex A14). */
+static const struct transition transitions[] = {
+    {FOR_CONNECTED, QPS_RESET, QPS_INIT, INIT_ATTRS, 0},
+    {FOR_UD, QPS_RESET, QPS_INIT, QPA_PKEY_INDEX | QPA_PORT | QPA_QKEY, 0},
+    {FOR_CONNECTED, QPS_INIT, QPS_INIT, 0, INIT_ATTRS},
+    {FOR_UD, QPS_INIT, QPS_INIT, 0, QPA_PKEY_INDEX | QPA_PORT | QPA_QKEY},
+    {RESPONDS, QPS_INIT, QPS_RTR, PATH | RESPONDER,
      QPA_ALT_PATH | QPA_ACCESS_FLAGS | QPA_PKEY_INDEX},
-    {QPS_RTR, QPS_RTS, REQUESTER_ATTRS,
-     QPA_CUR_STATE | QPA_ACCESS_FLAGS | QPA_MIN_RNR_TIMER | PATH_ATTRS},
-    {QPS_RTS, QPS_RTS, 0, QPA_CUR_STATE | QPA_ACCESS_FLAGS | QPA_MIN_RNR_TIMER | PATH_ATTRS},
-    {QPS_RTS, QPS_SQD, 0, QPA_EN_SQD_ASYNC_NOTIFY},
-    {QPS_SQD, QPS_RTS, 0, QPA_CUR_STATE | QPA_ACCESS_FLAGS | QPA_MIN_RNR_TIMER | PATH_ATTRS},
-    {QPS_SQD, QPS_SQD, 0,
+    {FOR_UC | FOR_XI, QPS_INIT, QPS_RTR, PATH, QPA_ALT_PATH | QPA_ACCESS_FLAGS | QPA_PKEY_INDEX},
+    {FOR_UD, QPS_INIT, QPS_RTR, 0, QPA_PKEY_INDEX | QPA_QKEY},
+    {FOR_RC | FOR_XI, QPS_RTR, QPS_RTS, REQUESTER, RUNNING | QPA_MIN_RNR_TIMER},
+    {FOR_XT, QPS_RTR, QPS_RTS, QPA_TIMEOUT | QPA_SQ_PSN, RUNNING | QPA_MIN_RNR_TIMER},
+    {FOR_UC, QPS_RTR, QPS_RTS, QPA_SQ_PSN, RUNNING},
+    {FOR_UD, QPS_RTR, QPS_RTS, QPA_SQ_PSN, QPA_CUR_STATE | QPA_QKEY},
+    {RESPONDS | FOR_XI, QPS_RTS, QPS_RTS, 0, RUNNING | QPA_MIN_RNR_TIMER},
+    {FOR_UC, QPS_RTS, QPS_RTS, 0, RUNNING},
+    {FOR_UD, QPS_RTS, QPS_RTS, 0, QPA_CUR_STATE | QPA_QKEY},
+    {FOR_ALL & ~FOR_XT, QPS_RTS, QPS_SQD, 0, QPA_EN_SQD_ASYNC_NOTIFY},
+    {FOR_RC | FOR_XI, QPS_SQD, QPS_RTS, 0, RUNNING | QPA_MIN_RNR_TIMER},
+    {FOR_UC, QPS_SQD, QPS_RTS, 0, RUNNING},
+    {FOR_UD, QPS_SQD, QPS_RTS, 0, QPA_CUR_STATE | QPA_QKEY},
+    {FOR_RC | FOR_XI, QPS_SQD, QPS_SQD, 0,
      QPA_PKEY_INDEX | QPA_AV | QPA_MAX_RD_ATOMIC | QPA_MAX_DEST_RD_ATOMIC | QPA_TIMEOUT |
-         QPA_RETRY_CNT | QPA_RNR_RETRY | QPA_ACCESS_FLAGS | QPA_MIN_RNR_TIMER | PATH_ATTRS},
+         QPA_RETRY_CNT | QPA_RNR_RETRY | QPA_ACCESS_FLAGS | QPA_MIN_RNR_TIMER | ALT},
+    {FOR_UC, QPS_SQD, QPS_SQD, 0, QPA_PKEY_INDEX | QPA_AV | QPA_ACCESS_FLAGS | ALT},
+    {FOR_UD, QPS_SQD, QPS_SQD, 0, QPA_PKEY_INDEX | QPA_QKEY},
+    {FOR_UC, QPS_SQE, QPS_RTS, 0, QPA_CUR_STATE | QPA_ACCESS_FLAGS},
+    {FOR_UD, QPS_SQE, QPS_RTS, 0, QPA_CUR_STATE | QPA_QKEY},
 };
 
+static uint8_t type_bit(const struct qp *qp)
+{
+    switch (qp->type) {
+    case QPT_UC:
+        return FOR_UC;
+    case QPT_UD:
+        return FOR_UD;
+    case QPT_XRC_SEND:
+        return FOR_XI;
+    case QPT_XRC_RECV:
+        return FOR_XT;
+    default:
+        return FOR_RC;
+    }
+}
+
 /* To RESET and to ERR from anywhere; else by the table. */
-static int check_transition(uint8_t from, uint8_t to, uint32_t mask)
+static int check_transition(const struct qp *qp, uint8_t to, uint32_t mask)
 {
     if (to == QPS_RESET || to == QPS_ERR)
         return mask & ~(uint32_t)QPA_CUR_STATE ? -EINVAL : 0;
-    for (unsigned i = 0; i < ARRAY_SIZE(rc_transitions); i++) {
-        const struct transition *t = &rc_transitions[i];
+    for (unsigned i = 0; i < ARRAY_SIZE(transitions); i++) {
+        const struct transition *t = &transitions[i];
 
-        if (t->from != from || t->to != to)
+        if (t->from != qp->state || t->to != to || !(t->types & type_bit(qp)))
             continue;
         if ((mask & t->required) != t->required || (mask & ~(t->required | t->optional)))
             return -EINVAL;
@@ -69,7 +107,7 @@ static int check_values(const struct qp_attr *a, uint32_t mask, uint32_t max_mtu
         {QPA_MAX_RD_ATOMIC, a->max_rd_atomic, 0, QP_MAX_RD_ATOMIC},
         {QPA_MAX_DEST_RD_ATOMIC, a->max_dest_rd_atomic, 0, QP_MAX_RD_ATOMIC},
         {QPA_PATH_MIG_STATE, a->path_mig_state, 0, 0},
-        {QPA_ACCESS_FLAGS, a->access_flags & ~MEM_ACCESS_OPTIONAL, 0, 0x7F},
+        {QPA_ACCESS_FLAGS, a->access_flags & ~MEM_ACCESS_OPTIONAL, 0, 0x3FF},
     };
 
     for (unsigned i = 0; i < ARRAY_SIZE(limits); i++)
@@ -103,7 +141,9 @@ static void take_values(struct qp *qp, const struct qp_attr *attr, uint32_t mask
     TAKE(QPA_MAX_DEST_RD_ATOMIC, max_dest_rd_atomic);
     TAKE(QPA_EN_SQD_ASYNC_NOTIFY, en_sqd_async_notify);
     TAKE(QPA_AV, ah);
-    qp->access = (uint8_t)qp->attr.access_flags;
+    TAKE(QPA_QKEY, qkey);
+    qp->access = (uint16_t)qp->attr.access_flags;
+    qp->qkey = qp->attr.qkey;
     if (mask & QPA_PATH_MTU)
         qp->mtu = 128u << attr->path_mtu;
     if (mask & QPA_DEST_QPN)
@@ -142,12 +182,14 @@ static void reset(struct engine *e, struct qp *qp)
     req_reset(qp, psn(0));
     resp_reset(qp, psn(0));
     qp->req.sq.cons = qp->resp.rq.cons = 0;
+    if (!qp->shared) /* XRC receive side */
+        return;
     atomic_store(&qp->shared->sq_prod, 0);
     atomic_store(&qp->shared->rq_prod, 0);
     atomic_store(&qp->shared->rq_notify, 0);
 }
 
-static void enter_state(struct engine *e, struct qp *qp, uint8_t to)
+static void enter_state(struct engine *e, struct qp *qp, uint8_t to, uint32_t max_mtu)
 {
     uint8_t from = qp->state;
 
@@ -162,6 +204,8 @@ static void enter_state(struct engine *e, struct qp *qp, uint8_t to)
         resp_reset(qp, psn(qp->attr.rq_psn));
     else if (to == QPS_RTS && from == QPS_RTR)
         req_reset(qp, psn(qp->attr.sq_psn));
+    if (to == QPS_RTR && qp->service == PKT_UD)
+        qp->mtu = 128u << max_mtu; /* the path's is the port's */
     if (to == QPS_RTS || to == QPS_SQD) {
         qp->req.drained_told = false;
         engine_tx_ready(e, qp);
@@ -180,7 +224,7 @@ int engine_qp_modify(struct engine *e, struct qp *qp, const struct qp_attr *attr
         return -EINVAL;
     if ((mask & QPA_CUR_STATE) && attr->cur_state != qp->state)
         return -EINVAL;
-    rc = check_transition(qp->state, to, mask & ~(uint32_t)QPA_STATE);
+    rc = check_transition(qp, to, mask & ~(uint32_t)QPA_STATE);
     if (!rc)
         rc = check_values(attr, mask, max_mtu);
     if (!rc && (mask & QPA_AV))
@@ -189,7 +233,7 @@ int engine_qp_modify(struct engine *e, struct qp *qp, const struct qp_attr *attr
         return rc;
     take_values(qp, attr, mask);
     if (mask & QPA_STATE)
-        enter_state(e, qp, to);
+        enter_state(e, qp, to, max_mtu);
     engine_settle(e);
     return 0;
 }

@@ -57,7 +57,8 @@ static bool may_start(const struct qp *qp, const struct send_slot *s)
     return !op_is_read_or_atomic(s->wqe.h.opcode) || req->rd_outstanding < qp->attr.max_rd_atomic;
 }
 
-bool req_ready(struct engine *e, struct qp *qp)
+/* Whether the slot at the sending position may go on; takes it first if need be. */
+static bool slot_ready(struct engine *e, struct qp *qp)
 {
     struct requester *req = &qp->req;
     struct send_slot *s;
@@ -72,6 +73,30 @@ bool req_ready(struct engine *e, struct qp *qp)
     if (s->status != WC_SUCCESS || (qp->state == QPS_SQD && !s->started))
         return false;
     return req->pkt > 0 || may_start(qp, s);
+}
+
+/* On the way to the next packet the local operations at the sending position are done, in their
+ * place. */
+bool req_ready(struct engine *e, struct qp *qp)
+{
+    struct requester *req = &qp->req;
+
+    for (;;) {
+        struct send_slot *s;
+
+        if (!slot_ready(e, qp))
+            return false;
+        s = slot_at(req, req->send);
+        if (!op_is_local(s->wqe.h.opcode))
+            return true;
+        engine_touch(e, qp);
+        if (!s->started)
+            s->status = local_op(e, qp, &s->wqe.h);
+        if (s->status != WC_SUCCESS)
+            return false;
+        req_start_slot(req, s);
+        req->send++;
+    }
 }
 
 void req_seek(struct qp *qp, psn_t p)

@@ -2,35 +2,52 @@
 /* The requester's packets: a work request cut at the path MTU (volume 1, 9.4 and 9.7.3). */
 #include "transport.h"
 
-enum req_trait { HAS_PAYLOAD = 1, HAS_REMOTE = 2, RETURNS_DATA = 4, IS_ATOMIC = 8 };
+enum req_trait {
+    HAS_REMOTE = 1 << 0,   /* names remote memory */
+    HAS_RESPONSE = 1 << 1, /* answered by a response, not an ACK: takes a READ/atomic resource */
+    RETURNS_DATA = 1 << 2, /* which is scattered to the SGEs */
+    EIGHT_BYTES = 1 << 3,  /* the message is 8 bytes */
+    IS_LOCAL = 1 << 4,     /* nothing is sent */
+};
+
+/* Which services offer the operation (volume 1, table 38; A14.3; A19). */
+enum { ON_RC = 1, ON_UC = 2, ON_UD = 4, ON_RELIABLE = ON_RC };
 
 static const struct req_op {
-    bool valid;
-    uint8_t traits, wc;
+    uint8_t services, traits, wc;
     uint8_t first, middle, last, only;
 } req_ops[16] = {
-    [SQE_WRITE] = {true, HAS_PAYLOAD | HAS_REMOTE, WC_RDMA_WRITE, OP_WRITE_FIRST, OP_WRITE_MIDDLE,
+    [SQE_WRITE] = {ON_RC | ON_UC, HAS_REMOTE, WC_RDMA_WRITE, OP_WRITE_FIRST, OP_WRITE_MIDDLE,
                    OP_WRITE_LAST, OP_WRITE_ONLY},
-    [SQE_WRITE_IMM] = {true, HAS_PAYLOAD | HAS_REMOTE, WC_RDMA_WRITE, OP_WRITE_FIRST,
-                       OP_WRITE_MIDDLE, OP_WRITE_LAST_IMM, OP_WRITE_ONLY_IMM},
-    [SQE_SEND] = {true, HAS_PAYLOAD, WC_SEND, OP_SEND_FIRST, OP_SEND_MIDDLE, OP_SEND_LAST,
+    [SQE_WRITE_IMM] = {ON_RC | ON_UC, HAS_REMOTE, WC_RDMA_WRITE, OP_WRITE_FIRST, OP_WRITE_MIDDLE,
+                       OP_WRITE_LAST_IMM, OP_WRITE_ONLY_IMM},
+    [SQE_SEND] = {ON_RC | ON_UC | ON_UD, 0, WC_SEND, OP_SEND_FIRST, OP_SEND_MIDDLE, OP_SEND_LAST,
                   OP_SEND_ONLY},
-    [SQE_SEND_IMM] = {true, HAS_PAYLOAD, WC_SEND, OP_SEND_FIRST, OP_SEND_MIDDLE, OP_SEND_LAST_IMM,
-                      OP_SEND_ONLY_IMM},
-    [SQE_READ] = {true, HAS_REMOTE | RETURNS_DATA, WC_RDMA_READ, .only = OP_READ_REQUEST},
-    [SQE_CMP_SWP] = {true, HAS_REMOTE | RETURNS_DATA | IS_ATOMIC, WC_COMP_SWAP, .only = OP_CMP_SWP},
-    [SQE_FETCH_ADD] = {true, HAS_REMOTE | RETURNS_DATA | IS_ATOMIC, WC_FETCH_ADD,
+    [SQE_SEND_IMM] = {ON_RC | ON_UC | ON_UD, 0, WC_SEND, OP_SEND_FIRST, OP_SEND_MIDDLE,
+                      OP_SEND_LAST_IMM, OP_SEND_ONLY_IMM},
+    [SQE_SEND_INV] = {ON_RC, 0, WC_SEND, OP_SEND_FIRST, OP_SEND_MIDDLE, OP_SEND_LAST_INV,
+                      OP_SEND_ONLY_INV},
+    [SQE_READ] = {ON_RC, HAS_REMOTE | HAS_RESPONSE | RETURNS_DATA, WC_RDMA_READ,
+                  .only = OP_READ_REQUEST},
+    [SQE_CMP_SWP] = {ON_RC, HAS_REMOTE | HAS_RESPONSE | RETURNS_DATA | EIGHT_BYTES, WC_COMP_SWAP,
+                     .only = OP_CMP_SWP},
+    [SQE_FETCH_ADD] = {ON_RC, HAS_REMOTE | HAS_RESPONSE | RETURNS_DATA | EIGHT_BYTES, WC_FETCH_ADD,
                        .only = OP_FETCH_ADD},
-    [SQE_LOCAL_INV] = {false, 0, WC_LOCAL_INV},
-    [SQE_BIND_MW] = {false, 0, WC_BIND_MW},
-    [SQE_SEND_INV] = {false, 0, WC_SEND},
-    [SQE_FLUSH] = {false, 0, WC_FLUSH},
-    [SQE_ATOMIC_WRITE] = {false, 0, WC_ATOMIC_WRITE},
+    [SQE_ATOMIC_WRITE] = {ON_RC, HAS_REMOTE | HAS_RESPONSE | EIGHT_BYTES, WC_ATOMIC_WRITE,
+                          .only = OP_ATOMIC_WRITE},
+    [SQE_FLUSH] = {ON_RC, HAS_REMOTE | HAS_RESPONSE, WC_FLUSH, .only = OP_FLUSH},
+    [SQE_LOCAL_INV] = {ON_RC | ON_UC, IS_LOCAL, WC_LOCAL_INV},
+    [SQE_BIND_MW] = {ON_RC | ON_UC, IS_LOCAL, WC_BIND_MW},
 };
 
 uint8_t req_wc_opcode(uint8_t sqe_op)
 {
     return req_ops[sqe_op & 15].wc;
+}
+
+bool op_is_local(uint8_t sqe_op)
+{
+    return req_ops[sqe_op & 15].traits & IS_LOCAL;
 }
 
 static uint64_t message_len(const struct send_wqe *w)
@@ -44,6 +61,13 @@ static uint64_t message_len(const struct send_wqe *w)
     return len;
 }
 
+static bool service_offers(const struct qp *qp, const struct req_op *op)
+{
+    return op->services & (qp->service == PKT_UD   ? ON_UD
+                           : qp->service == PKT_UC ? ON_UC
+                                                   : ON_RELIABLE);
+}
+
 uint8_t req_check(struct engine *e, struct qp *qp, struct send_slot *s)
 {
     const struct send_wqe *w = &s->wqe;
@@ -51,15 +75,21 @@ uint8_t req_check(struct engine *e, struct qp *qp, struct send_slot *s)
     uint64_t len = message_len(w);
     bool returns = op->traits & RETURNS_DATA;
 
-    if (!op->valid || (returns && (w->h.flags & SQE_INLINE)) ||
-        (returns && !qp->attr.max_rd_atomic))
+    s->len = s->packets = 0;
+    if (!service_offers(qp, op) || (returns && (w->h.flags & SQE_INLINE)) ||
+        ((op->traits & HAS_RESPONSE) && !qp->attr.max_rd_atomic))
         return WC_LOC_QP_OP_ERR;
-    if (len > MESSAGE_MAX || ((op->traits & IS_ATOMIC) && len != sizeof(uint64_t)))
+    if (op->traits & IS_LOCAL)
+        return WC_SUCCESS;
+    if (len > MESSAGE_MAX || ((op->traits & EIGHT_BYTES) && len != sizeof(uint64_t)) ||
+        (qp->service == PKT_UD && len > qp->mtu) ||
+        (w->h.opcode == SQE_FLUSH && w->h.flush.length > UINT32_MAX))
         return WC_LOC_LEN_ERR;
     s->len = (uint32_t)len;
-    s->packets = op->traits & IS_ATOMIC ? 1 : packets_for(s->len, qp->mtu);
+    s->packets =
+        op->traits & EIGHT_BYTES || w->h.opcode == SQE_FLUSH ? 1 : packets_for(s->len, qp->mtu);
     if (!(w->h.flags & SQE_INLINE) &&
-        sg_check(e, qp, w->sge, w->h.num_sge, returns ? MEM_LOCAL_WRITE : MEM_LOCAL_READ) !=
+        sg_check(e, qp->pd, w->sge, w->h.num_sge, returns ? MEM_LOCAL_WRITE : MEM_LOCAL_READ) !=
             MR_OK) {
         counter_inc(&qp->counters.local_protection_err);
         return WC_LOC_PROT_ERR;
@@ -70,7 +100,7 @@ uint8_t req_check(struct engine *e, struct qp *qp, struct send_slot *s)
 /* Which of the message's packets this is. */
 static uint8_t packet_opcode(const struct req_op *op, const struct send_slot *s, uint32_t i)
 {
-    if ((op->traits & RETURNS_DATA) || s->packets == 1)
+    if ((op->traits & HAS_RESPONSE) || s->packets == 1)
         return op->only;
     if (i == 0)
         return op->first;
@@ -97,15 +127,24 @@ static void fill_packet(struct engine *e, struct qp *qp, const struct send_slot 
     p->pkey = PKEY_DEFAULT;
     p->dest_qpn = qp->dest_qpn;
     p->psn = qp->req.next_psn;
-    p->ack_req = wants_ack(e, &qp->req, flags);
+    p->ack_req = qp_is_reliable(qp) && wants_ack(e, &qp->req, flags);
     p->solicited = (flags & PF_END) && (w->flags & SQE_SOLICITED);
     p->payload_len = flags & PF_PAYLOAD ? min_of(s->len - off, qp->mtu) : 0;
     if (flags & PF_IMM)
         p->imm = __builtin_bswap32(w->imm);
+    if (flags & PF_IETH)
+        p->ieth_rkey = w->imm;
+    if (flags & PF_XRCETH)
+        p->xrc_srqn = w->remote_srqn;
     if (flags & PF_RETH) { /* a READ that was cut short asks for the rest */
         p->reth.va = w->remote_addr + off;
         p->reth.rkey = w->rkey;
         p->reth.len = s->len - off;
+    }
+    if (flags & PF_FETH) {
+        p->reth.len = (uint32_t)w->flush.length;
+        p->feth.placement = w->flush.placement;
+        p->feth.selectivity = w->flush.selectivity;
     }
     if (flags & PF_ATOMICETH) {
         bool swap = w->opcode == SQE_CMP_SWP;
@@ -117,15 +156,21 @@ static void fill_packet(struct engine *e, struct qp *qp, const struct send_slot 
     }
 }
 
+/* What is unreliable is done with when it is sent (9.8.2, 9.8.3). */
+static void sent_unreliable(struct engine *e, struct qp *qp)
+{
+    qp->req.una = qp->req.max_psn = qp->req.next_psn;
+    engine_touch(e, qp);
+}
+
 /* The sending position moves past the packet: for a READ past all its responses' PSNs. */
-static void advance(struct engine *e, struct qp *qp, struct send_slot *s, bool returns)
+void req_advance(struct engine *e, struct qp *qp, struct send_slot *s)
 {
     struct requester *req = &qp->req;
-    bool fresh = psn_eq(req->next_psn, req->max_psn);
 
-    if (!fresh)
+    if (!psn_eq(req->next_psn, req->max_psn))
         counter_inc(&qp->counters.retransmits);
-    if (returns) {
+    if (op_is_read_or_atomic(s->wqe.h.opcode)) {
         req->rd_outstanding++;
         req->pkt = s->packets;
     } else {
@@ -138,8 +183,29 @@ static void advance(struct engine *e, struct qp *qp, struct send_slot *s, bool r
     }
     if (psn_before(req->max_psn, req->next_psn))
         req->max_psn = req->next_psn;
-    if (qp->timer.deadline == NS_NEVER)
+    if (!qp_is_reliable(qp))
+        sent_unreliable(e, qp);
+    else if (qp->timer.deadline == NS_NEVER)
         req_arm_timer(e, qp);
+}
+
+bool req_payload(struct engine *e, struct qp *qp, struct send_slot *s, uint8_t *payload,
+                 uint32_t len)
+{
+    uint32_t off = qp->req.pkt * qp->mtu;
+
+    if (!len)
+        return true;
+    if (s->wqe.h.flags & SQE_INLINE) {
+        memcpy(payload, s->wqe.inline_data + off, len);
+    } else if (sg_gather(e, qp->pd, s->wqe.sge, s->wqe.h.num_sge, off, payload, len, e->jobs) !=
+               MR_OK) {
+        s->status = WC_LOC_PROT_ERR; /* the key was revoked in mid-message */
+        engine_touch(e, qp);
+        return false;
+    }
+    pkt_build_pad(payload, len);
+    return true;
 }
 
 bool req_segment(struct engine *e, struct qp *qp, struct tx_job *job)
@@ -147,32 +213,17 @@ bool req_segment(struct engine *e, struct qp *qp, struct tx_job *job)
     struct requester *req = &qp->req;
     struct send_slot *s = slot_at(req, req->send);
     const struct req_op *op = &req_ops[s->wqe.h.opcode];
-    struct pkt p = {.opcode = OPCODE(PKT_RC, packet_opcode(op, s, req->pkt))};
-    uint8_t *bth = job->frame->data + qp->encap.len, *payload;
+    struct pkt p = {.opcode = OPCODE(qp->service, packet_opcode(op, s, req->pkt))};
+    uint8_t *bth = job->frame->data + qp->encap.len;
 
-    if (!s->started) {
-        s->started = true;
-        s->first = req->next_psn;
-    }
+    req_start_slot(req, s);
     fill_packet(e, qp, s, &p);
-    payload = bth + pkt_build_headers(bth, &p);
-    if (p.payload_len) {
-        uint32_t off = req->pkt * qp->mtu;
-
-        if (s->wqe.h.flags & SQE_INLINE)
-            memcpy(payload, s->wqe.inline_data + off, p.payload_len);
-        else if (sg_gather(e, qp, s->wqe.sge, s->wqe.h.num_sge, off, payload, p.payload_len,
-                           e->jobs) != MR_OK) {
-            s->status = WC_LOC_PROT_ERR; /* the key was revoked in mid-message */
-            engine_touch(e, qp);
-            return false;
-        }
-        pkt_build_pad(payload, p.payload_len);
-    }
+    if (!req_payload(e, qp, s, bth + pkt_build_headers(bth, &p), p.payload_len))
+        return false;
     job->slot = req->send;
     job->psn = p.psn;
     job->bth_len = (uint16_t)pkt_len(p.opcode, p.payload_len);
     encap_tx(job->frame->data, &qp->encap, job->bth_len, e->ip_id++);
-    advance(e, qp, s, op->traits & RETURNS_DATA);
+    req_advance(e, qp, s);
     return true;
 }

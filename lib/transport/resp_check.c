@@ -4,6 +4,8 @@
  * sequence of opcodes, rights of the queue pair, length, resources, R_Key. Checks only: the one
  * side effect is that a receive entry is taken, when all that comes before it is in order.
  */
+#include <errno.h>
+
 #include "transport.h"
 
 static enum resp_op op_of(const struct opcode_info *info)
@@ -19,21 +21,35 @@ static enum fault check_sequence(const struct responder *resp, const struct opco
     return resp->op != RESP_IDLE && resp->op == op_of(info) ? FAULT_NONE : FAULT_OPCODE_SEQUENCE;
 }
 
-static enum fault check_rights(const struct qp *qp, const struct opcode_info *info)
+/* What the queue pair must allow for an operation; 0: anybody may. */
+static enum fault check_rights(const struct qp *qp, const struct pkt *p,
+                               const struct opcode_info *info)
 {
+    uint32_t need;
+
     switch (info->kind) {
     case KIND_SEND:
-        return info->flags & PF_IETH ? FAULT_UNSUPPORTED : FAULT_NONE;
+        return FAULT_NONE;
     case KIND_WRITE:
-        return qp->access & MEM_REMOTE_WRITE ? FAULT_NONE : FAULT_QP_ACCESS;
+    case KIND_ATOMIC_WRITE:
+        need = MEM_REMOTE_WRITE;
+        break;
     case KIND_READ_REQUEST:
-        return qp->access & MEM_REMOTE_READ ? FAULT_NONE : FAULT_QP_ACCESS;
+        need = MEM_REMOTE_READ;
+        break;
     case KIND_CMP_SWP:
     case KIND_FETCH_ADD:
-        return qp->access & MEM_REMOTE_ATOMIC ? FAULT_NONE : FAULT_QP_ACCESS;
+        need = MEM_REMOTE_ATOMIC;
+        break;
+    case KIND_FLUSH:
+        if (p->feth.placement != FETH_GLOBAL || p->feth.selectivity > FETH_REGION)
+            return FAULT_UNSUPPORTED; /* memory here is not persistent */
+        need = MEM_FLUSH_GLOBAL;
+        break;
     default:
         return FAULT_UNSUPPORTED;
     }
+    return qp->access & need ? FAULT_NONE : FAULT_QP_ACCESS;
 }
 
 /* 9.7.4.1.6: FIRST and MIDDLE are full, LAST is not empty, and a WRITE is as long as its RETH said.
@@ -60,33 +76,65 @@ static enum fault check_length(const struct qp *qp, const struct pkt *p,
     return FAULT_NONE;
 }
 
-/* Takes the next receive entry into resp->recv. */
-static enum fault take_recv(struct qp *qp)
+/* From the queue pair's own receive queue. */
+static int take_own(struct qp *qp)
 {
     struct responder *resp = &qp->resp;
     int pending = work_queue_pending(&resp->rq);
 
-    if (pending < 0)
-        return FAULT_QUEUE_INDEX;
-    if (!pending)
-        return FAULT_RNR;
+    if (pending <= 0)
+        return pending ? pending : 1;
     resp->recv_index = resp->rq.cons;
+    resp->recv_pd = qp->pd;
+    resp->recv_cq = qp->recv_cq;
+    return recv_queue_take(&resp->rq, resp->recv);
+}
+
+static int take_shared(struct engine *e, struct qp *qp, struct srq *srq)
+{
+    struct responder *resp = &qp->resp;
+    bool limit_reached = false;
+    int rc = srq_take(srq, resp->recv, &limit_reached);
+
+    resp->recv_index = 0; /* what is free again, the SRQ itself says */
+    resp->recv_pd = srq->init.pd;
+    resp->recv_cq = srq->init.xrc ? srq->init.cq : qp->recv_cq;
+    if (limit_reached && e->cfg.host.srq_event)
+        e->cfg.host.srq_event(e->cfg.host.ctx, srq, QP_EVENT_SRQ_LIMIT_REACHED);
+    return rc;
+}
+
+enum fault take_recv(struct engine *e, struct qp *qp, struct srq *xrc_srq)
+{
+    struct responder *resp = &qp->resp;
+    struct srq *srq = xrc_srq ? xrc_srq : qp->srq;
+    int rc;
+
+    if (resp->recv_busy)
+        return FAULT_NONE;
+    rc = srq ? take_shared(e, qp, srq) : take_own(qp);
+    if (rc > 0)
+        return FAULT_RNR;
+    if (rc == -EOVERFLOW)
+        return FAULT_QUEUE_INDEX;
     resp->recv_busy = true;
     resp->recv_room = 0;
-    if (recv_queue_take(&resp->rq, resp->recv))
+    if (rc)
         return FAULT_RECV_MALFORMED;
     for (unsigned i = 0; i < resp->recv->h.num_sge; i++)
         resp->recv_room += resp->recv->sge[i].length;
     return FAULT_NONE;
 }
 
-static enum fault check_recv(struct qp *qp, const struct pkt *p, const struct opcode_info *info)
+static enum fault check_recv(struct engine *e, struct qp *qp, const struct rx_job *job,
+                             const struct opcode_info *info)
 {
+    const struct pkt *p = &job->pkt;
     struct responder *resp = &qp->resp;
     bool needs = info->kind == KIND_SEND ? info->flags & PF_START : info->flags & PF_IMM;
 
     if (needs) {
-        enum fault f = take_recv(qp);
+        enum fault f = take_recv(e, qp, job->srq);
 
         if (f != FAULT_NONE)
             return f;
@@ -100,27 +148,38 @@ static enum fault check_recv(struct qp *qp, const struct pkt *p, const struct op
     return FAULT_NONE;
 }
 
-/* 9.7.4.1.7: R_Key, for the whole of what the message asks for. Zero length is exempt (C9-88). */
-static enum fault check_remote(struct engine *e, const struct qp *qp, const struct pkt *p,
-                               const struct opcode_info *info)
+static enum fault rkey_check(const struct engine *e, const struct qp *qp, uint32_t pd, uint32_t key,
+                             uint64_t va, uint64_t len, uint32_t need)
 {
     struct mem_region *mr;
-    uint32_t need;
 
-    if (info->flags & PF_ATOMICETH) {
-        if (p->atomic.va & 7)
-            return FAULT_MISALIGNED;
-        return mr_check(e->cfg.mrs, p->atomic.rkey, qp->pd, p->atomic.va, 8, MEM_REMOTE_ATOMIC,
-                        &mr) == MR_OK
-                   ? FAULT_NONE
-                   : FAULT_REMOTE_ACCESS;
-    }
-    if (!(info->flags & PF_RETH) || !p->reth.len)
-        return FAULT_NONE;
-    need = info->kind == KIND_WRITE ? MEM_REMOTE_WRITE : MEM_REMOTE_READ;
-    return mr_check(e->cfg.mrs, p->reth.rkey, qp->pd, p->reth.va, p->reth.len, need, &mr) == MR_OK
+    return mr_check(e->cfg.mrs, key, pd, va, len, need, &mr) == MR_OK && mr_serves_qp(mr, qp->qpn)
                ? FAULT_NONE
                : FAULT_REMOTE_ACCESS;
+}
+
+/* 9.7.4.1.7: R_Key, for the whole of what the message asks for. Zero length is exempt (C9-88). */
+static enum fault check_remote(struct engine *e, const struct qp *qp, const struct rx_job *job,
+                               const struct opcode_info *info)
+{
+    const struct pkt *p = &job->pkt;
+    uint32_t pd = job->srq ? job->srq->init.pd : qp->pd;
+    uint32_t need;
+
+    if (info->flags & PF_ATOMICETH)
+        return p->atomic.va & 7
+                   ? FAULT_MISALIGNED
+                   : rkey_check(e, qp, pd, p->atomic.rkey, p->atomic.va, 8, MEM_REMOTE_ATOMIC);
+    if (info->kind == KIND_ATOMIC_WRITE && (p->reth.len != 8 || (p->reth.va & 7)))
+        return p->reth.len != 8 ? FAULT_LENGTH : FAULT_MISALIGNED;
+    if (!(info->flags & PF_RETH) || !p->reth.len)
+        return FAULT_NONE;
+    need = info->kind == KIND_READ_REQUEST ? MEM_REMOTE_READ
+           : info->kind == KIND_FLUSH      ? MEM_FLUSH_GLOBAL
+                                           : MEM_REMOTE_WRITE;
+    return rkey_check(
+        e, qp, pd, p->reth.rkey, p->reth.va,
+        info->kind == KIND_FLUSH && p->feth.selectivity == FETH_REGION ? 0 : p->reth.len, need);
 }
 
 /*
@@ -133,7 +192,7 @@ static enum fault check_resources(const struct qp *qp, const struct opcode_info 
     uint32_t max = qp->attr.max_dest_rd_atomic;
     const struct resp_resource *oldest;
 
-    if (info->kind != KIND_READ_REQUEST && !(info->flags & PF_ATOMICETH))
+    if (!kind_has_response(info->kind))
         return FAULT_NONE;
     if (!max)
         return FAULT_TOO_MANY_READS;
@@ -141,14 +200,15 @@ static enum fault check_resources(const struct qp *qp, const struct opcode_info 
     return oldest->pending && !oldest->answered ? FAULT_TOO_MANY_READS : FAULT_NONE;
 }
 
-enum fault resp_check(struct engine *e, struct qp *qp, const struct pkt *p)
+enum fault resp_check(struct engine *e, struct qp *qp, unsigned job)
 {
-    const struct opcode_info *info = pkt_info(p);
+    const struct rx_job *rx = &e->rx_job[job];
+    const struct opcode_info *info = pkt_info(&rx->pkt);
     enum fault f;
 
-    if ((f = check_sequence(&qp->resp, info)) || (f = check_rights(qp, info)) ||
-        (f = check_length(qp, p, info)) || (f = check_resources(qp, info)) ||
-        (f = check_remote(e, qp, p, info)))
+    if ((f = check_sequence(&qp->resp, info)) || (f = check_rights(qp, &rx->pkt, info)) ||
+        (f = check_length(qp, &rx->pkt, info)) || (f = check_resources(qp, info)) ||
+        (f = check_remote(e, qp, rx, info)))
         return f;
-    return check_recv(qp, p, info);
+    return check_recv(e, qp, rx, info);
 }

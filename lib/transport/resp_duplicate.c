@@ -58,10 +58,10 @@ void resp_duplicate(struct engine *e, struct qp *qp, const struct pkt *p)
 {
     struct responder *resp = &qp->resp;
     const struct opcode_info *info = pkt_info(p);
-    bool is_read = info->kind == KIND_READ_REQUEST, is_atomic = info->flags & PF_ATOMICETH;
+    bool is_read = info->kind == KIND_READ_REQUEST;
 
     counter_inc(&qp->counters.duplicate_request);
-    if (is_read || is_atomic) {
+    if (kind_has_response(info->kind)) {
         struct resp_resource *r = find_resource(qp, p->psn);
 
         if (r && is_read)

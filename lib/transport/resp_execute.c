@@ -22,8 +22,12 @@ void resp_fault(struct engine *e, struct qp *qp, enum fault fault, psn_t at)
 
     if (qp->fault) /* the first one decides */
         return;
+    if (!qp_is_reliable(qp) && !rule->own) { /* the message is lost, and nobody is told */
+        counter_inc(&qp->counters.rx_discards);
+        return;
+    }
     counter_inc((counter_t *)((char *)&qp->counters + rule->counter));
-    if (rule->syndrome != FAULT_SILENT) {
+    if (rule->syndrome != FAULT_SILENT && qp_is_reliable(qp)) {
         resp->nak_sent = resp->ack_pending = true;
         resp->syndrome = rule->syndrome;
         resp->ack_psn = at;
@@ -37,23 +41,29 @@ void resp_fault(struct engine *e, struct qp *qp, enum fault fault, psn_t at)
     }
 }
 
-void resp_memory_fault(struct engine *e, struct qp *qp, psn_t at)
+void resp_memory_fault(struct engine *e, struct qp *qp, unsigned job)
 {
-    if (qp->fault && (qp->fault != FAULT_MEMORY || psn_before(at, qp->resp.ack_psn)))
-        qp->fault = FAULT_NONE;
-    resp_fault(e, qp, FAULT_MEMORY, at);
+    struct responder *resp = &qp->resp;
+
+    if (qp->fault == FAULT_MEMORY && resp->failed_job <= job)
+        return;
+    qp->fault = FAULT_NONE;
+    resp->failed_job = job;
+    resp_fault(e, qp, FAULT_MEMORY, e->rx_job[job].pkt.psn);
 }
 
 /* The message is complete: its receive entry completes once the burst's bytes are written. */
-static void complete_recv(struct engine *e, struct qp *qp, unsigned job, const struct pkt *p)
+struct rx_completion *resp_complete_recv(struct engine *e, struct qp *qp, unsigned job)
 {
     struct responder *resp = &qp->resp;
+    const struct pkt *p = &e->rx_job[job].pkt;
     struct rx_completion *c = &e->completion[e->completions++];
-    bool imm = pkt_info(p)->flags & PF_IMM, send = pkt_info(p)->kind == KIND_SEND;
+    uint16_t flags = pkt_info(p)->flags;
 
     resp->recv_busy = false;
     *c = (struct rx_completion){
         .qp = qp,
+        .cq = resp->recv_cq,
         .job = job,
         .solicited = p->solicited,
         .cqe = {.wr_id = resp->recv->h.wr_id,
@@ -61,15 +71,28 @@ static void complete_recv(struct engine *e, struct qp *qp, unsigned job, const s
                 .qpn = qp->qpn,
                 .src_qpn = qp->dest_qpn,
                 .byte_len = resp->msg_len,
-                .imm = imm ? __builtin_bswap32(p->imm) : 0,
+                .imm = flags & PF_IMM    ? __builtin_bswap32(p->imm)
+                       : flags & PF_IETH ? p->ieth_rkey
+                                         : 0,
                 .uidx = qp->uidx,
                 .wqe = resp->recv_index,
                 .status = WC_SUCCESS,
-                .opcode = send ? WC_RECV : WC_RECV_RDMA_WITH_IMM,
-                .wc_flags = imm ? WC_WITH_IMM : 0,
+                .opcode = pkt_info(p)->kind == KIND_SEND ? WC_RECV : WC_RECV_RDMA_WITH_IMM,
+                .wc_flags = flags & PF_IMM    ? WC_WITH_IMM
+                            : flags & PF_IETH ? WC_WITH_INV
+                                              : 0,
                 .sl = qp->av.sl,
                 .vlan = VLAN_NONE},
     };
+    return c;
+}
+
+/* The domain that a peer's keys are checked in: with XRC the SRQ's (A14.4.4). */
+static uint32_t job_pd(const struct engine *e, const struct qp *qp, unsigned job)
+{
+    const struct srq *srq = e->rx_job[job].srq;
+
+    return srq ? srq->init.pd : qp->pd;
 }
 
 static enum fault execute_send(struct engine *e, struct qp *qp, unsigned job, const struct pkt *p)
@@ -79,14 +102,16 @@ static enum fault execute_send(struct engine *e, struct qp *qp, unsigned job, co
 
     if (flags & PF_START)
         resp->msg_len = 0;
-    if (p->payload_len && sg_scatter(e, qp, resp->recv->sge, resp->recv->h.num_sge, resp->msg_len,
-                                     p->payload, p->payload_len, job) != MR_OK)
+    if (p->payload_len && sg_scatter(e, resp->recv_pd, resp->recv->sge, resp->recv->h.num_sge,
+                                     resp->msg_len, p->payload, p->payload_len, job) != MR_OK)
         return FAULT_RECV_PROTECTION;
     resp->msg_len += p->payload_len;
     resp->op = flags & PF_END ? RESP_IDLE : RESP_SEND;
+    if ((flags & PF_IETH) && window_invalidate(e->cfg.mrs, p->ieth_rkey, qp->pd, qp->qpn) != MR_OK)
+        return FAULT_INVALIDATE;
     if (flags & PF_END) {
         resp->msn++;
-        complete_recv(e, qp, job, p);
+        resp_complete_recv(e, qp, job);
     }
     return FAULT_NONE;
 }
@@ -104,8 +129,8 @@ static enum fault execute_write(struct engine *e, struct qp *qp, unsigned job, c
         resp->write_left = p->reth.len;
     }
     if (p->payload_len) { /* checked as a whole at the start, but the key may be gone since */
-        if (mr_check(e->cfg.mrs, resp->write_rkey, qp->pd, resp->write_va, p->payload_len,
-                     MEM_REMOTE_WRITE, &mr) != MR_OK)
+        if (mr_check(e->cfg.mrs, resp->write_rkey, job_pd(e, qp, job), resp->write_va,
+                     p->payload_len, MEM_REMOTE_WRITE, &mr) != MR_OK)
             return FAULT_REMOTE_ACCESS;
         if (mem_batch_full(&e->batch))
             rx_flush(e);
@@ -119,7 +144,7 @@ static enum fault execute_write(struct engine *e, struct qp *qp, unsigned job, c
     if (flags & PF_END) {
         resp->msn++;
         if (flags & PF_IMM)
-            complete_recv(e, qp, job, p);
+            resp_complete_recv(e, qp, job);
     }
     return FAULT_NONE;
 }
@@ -141,12 +166,14 @@ static struct resp_resource *new_resource(struct qp *qp, const struct pkt *p)
     return r;
 }
 
-static void execute_read(struct qp *qp, const struct pkt *p)
+static void execute_read(struct engine *e, struct qp *qp, unsigned job)
 {
+    const struct pkt *p = &e->rx_job[job].pkt;
     struct resp_resource *r = new_resource(qp, p);
 
     r->va = p->reth.va;
     r->rkey = p->reth.rkey;
+    r->pd = job_pd(e, qp, job);
     r->len = p->reth.len;
     r->packets = packets_for(r->len, qp->mtu);
 }
@@ -167,15 +194,41 @@ static enum fault execute_atomic(struct engine *e, struct qp *qp, const struct p
     return FAULT_NONE;
 }
 
-static enum fault execute(struct engine *e, struct qp *qp, unsigned job, const struct pkt *p)
+/* A19.4.3: eight bytes at once, after all earlier requests and before all later ones. */
+static enum fault execute_atomic_write(struct engine *e, struct qp *qp, unsigned job)
 {
+    const struct pkt *p = &e->rx_job[job].pkt;
+    struct mem_region *mr = mr_lookup(e->cfg.mrs, p->reth.rkey);
+
+    if (!mr)
+        return FAULT_REMOTE_ACCESS;
+    rx_flush(e);
+    if (qp->fault)
+        return FAULT_NONE;
+    if (mem_store8(mr, mr_host_addr(mr, p->reth.va), p->payload))
+        return FAULT_MEMORY;
+    new_resource(qp, p);
+    return FAULT_NONE;
+}
+
+enum fault resp_execute(struct engine *e, struct qp *qp, unsigned job)
+{
+    const struct pkt *p = &e->rx_job[job].pkt;
+
     switch (pkt_info(p)->kind) {
     case KIND_SEND:
         return execute_send(e, qp, job, p);
     case KIND_WRITE:
         return execute_write(e, qp, job, p);
     case KIND_READ_REQUEST:
-        execute_read(qp, p);
+        execute_read(e, qp, job);
+        return FAULT_NONE;
+    case KIND_ATOMIC_WRITE:
+        return execute_atomic_write(e, qp, job);
+    case KIND_FLUSH: /* what was written before is visible once it left the batch (A19.4.2) */
+        rx_flush(e);
+        if (!qp->fault)
+            new_resource(qp, p);
         return FAULT_NONE;
     default:
         return execute_atomic(e, qp, p);
@@ -187,12 +240,12 @@ static void resp_expected(struct engine *e, struct qp *qp, unsigned job, const s
 {
     struct responder *resp = &qp->resp;
     bool read = pkt_info(p)->kind == KIND_READ_REQUEST;
-    bool has_response = read || (pkt_info(p)->flags & PF_ATOMICETH);
-    enum fault fault = resp_check(e, qp, p);
+    bool has_response = kind_has_response(pkt_info(p)->kind);
+    enum fault fault = resp_check(e, qp, job);
 
     resp->nak_sent = false;
     if (fault == FAULT_NONE)
-        fault = execute(e, qp, job, p);
+        fault = resp_execute(e, qp, job);
     if (fault != FAULT_NONE) {
         resp_fault(e, qp, fault, p->psn);
         return;

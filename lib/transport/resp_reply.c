@@ -51,7 +51,7 @@ static uint8_t *build(struct engine *e, struct qp *qp, struct tx_job *job, struc
 static bool reply_ack(struct engine *e, struct qp *qp, struct tx_job *job)
 {
     struct responder *resp = &qp->resp;
-    struct pkt p = {.opcode = OPCODE(PKT_RC, OP_ACK), .psn = resp->ack_psn};
+    struct pkt p = {.opcode = OPCODE(qp->service, OP_ACK), .psn = resp->ack_psn};
 
     if (!resp->ack_pending)
         return false;
@@ -65,7 +65,7 @@ static bool reply_ack(struct engine *e, struct qp *qp, struct tx_job *job)
 static bool reply_atomic(struct engine *e, struct qp *qp, struct tx_job *job,
                          struct resp_resource *r)
 {
-    struct pkt p = {.opcode = OPCODE(PKT_RC, OP_ATOMIC_ACK), .psn = r->first};
+    struct pkt p = {.opcode = OPCODE(qp->service, OP_ATOMIC_ACK), .psn = r->first};
 
     p.aeth.syndrome = AETH_ACK_PLAIN;
     p.aeth.msn = r->msn & PSN_MASK;
@@ -87,13 +87,13 @@ static uint8_t read_opcode(const struct resp_resource *r)
 static bool reply_read(struct engine *e, struct qp *qp, struct tx_job *job, struct resp_resource *r)
 {
     uint32_t off = r->next * qp->mtu;
-    struct pkt p = {.opcode = OPCODE(PKT_RC, read_opcode(r)),
+    struct pkt p = {.opcode = OPCODE(qp->service, read_opcode(r)),
                     .psn = psn_add(r->first, r->next),
                     .payload_len = min_of(r->len - off, qp->mtu)};
     struct mem_region *mr = NULL;
     uint8_t *payload;
 
-    if (p.payload_len && mr_check(e->cfg.mrs, r->rkey, qp->pd, r->va + off, p.payload_len,
+    if (p.payload_len && mr_check(e->cfg.mrs, r->rkey, r->pd, r->va + off, p.payload_len,
                                   MEM_REMOTE_READ, &mr) != MR_OK) {
         finish_resource(&qp->resp, r); /* the key was revoked in mid-message */
         resp_fault(e, qp, FAULT_REMOTE_ACCESS, p.psn);
@@ -113,6 +113,18 @@ static bool reply_read(struct engine *e, struct qp *qp, struct tx_job *job, stru
     return true;
 }
 
+/* FLUSH and ATOMIC WRITE are answered by an empty READ response (A19.4). */
+static bool reply_done(struct engine *e, struct qp *qp, struct tx_job *job, struct resp_resource *r)
+{
+    struct pkt p = {.opcode = OPCODE(qp->service, OP_READ_RESP_ONLY), .psn = r->first};
+
+    p.aeth.syndrome = AETH_ACK_PLAIN;
+    p.aeth.msn = r->msn & PSN_MASK;
+    build(e, qp, job, &p);
+    finish_resource(&qp->resp, r);
+    return true;
+}
+
 bool resp_reply(struct engine *e, struct qp *qp, struct tx_job *job)
 {
     struct resp_resource *r =
@@ -120,5 +132,13 @@ bool resp_reply(struct engine *e, struct qp *qp, struct tx_job *job)
 
     if (!r)
         return reply_ack(e, qp, job);
-    return r->kind == KIND_READ_REQUEST ? reply_read(e, qp, job, r) : reply_atomic(e, qp, job, r);
+    switch (r->kind) {
+    case KIND_READ_REQUEST:
+        return reply_read(e, qp, job, r);
+    case KIND_FLUSH:
+    case KIND_ATOMIC_WRITE:
+        return reply_done(e, qp, job, r);
+    default:
+        return reply_atomic(e, qp, job, r);
+    }
 }

@@ -77,26 +77,42 @@ static void post_recv_error(struct engine *e, struct qp *qp, uint64_t wr_id, uin
         .vlan = VLAN_NONE,
     };
 
-    post(e, qp, qp->recv_cq, &c, true);
+    post(e, qp, qp->resp.recv_cq ? qp->resp.recv_cq : qp->recv_cq, &c, true);
 }
 
-void settle_recv(struct engine *e, struct rx_completion *c)
+static void settle_recv(struct engine *e, struct rx_completion *c)
 {
     struct qp *qp = c->qp;
 
     /* Its bytes could not be written, or those of a message before it. */
-    if (qp->fault == FAULT_MEMORY && !psn_before(e->rx_job[c->job].pkt.psn, qp->resp.ack_psn)) {
+    if (qp->fault == FAULT_MEMORY && c->job >= qp->resp.failed_job) {
         c->cqe.status = qp->resp.recv_failed ? WC_WR_FLUSH_ERR : WC_LOC_PROT_ERR;
         c->solicited = qp->resp.recv_failed = true;
     }
-    post(e, qp, qp->recv_cq, &c->cqe, c->solicited);
+    post(e, qp, c->cq, &c->cqe, c->solicited);
 }
 
-/* Takes and flushes everything that waits in a queue. */
-static void flush_sq(struct engine *e, struct qp *qp)
+void settle_recvs(struct engine *e)
+{
+    for (unsigned i = 0; i < e->completions; i++)
+        settle_recv(e, &e->completion[i]);
+    e->completions = 0;
+}
+
+void rx_completion_room(struct engine *e)
+{
+    if (unlikely(e->completions ==
+                 ARRAY_SIZE(e->completion))) { /* multicast makes many of one packet */
+        rx_flush(e);
+        settle_recvs(e);
+    }
+}
+
+/* Takes and flushes everything that waits in the send queue; no slot is in use any more. */
+static void flush_sq_ring(struct engine *e, struct qp *qp)
 {
     struct requester *req = &qp->req;
-    struct send_wqe *w = &slot_at(req, 0)->wqe; /* no slot is in use any more */
+    struct send_wqe *w = &slot_at(req, 0)->wqe;
 
     while (work_queue_pending(&req->sq) > 0) {
         uint32_t index = req->sq.cons;
@@ -106,6 +122,23 @@ static void flush_sq(struct engine *e, struct qp *qp)
     }
 }
 
+void qp_flush_sq(struct engine *e, struct qp *qp)
+{
+    struct requester *req = &qp->req;
+
+    if (!req->slots) /* XRC receive side */
+        return;
+    for (; req->tail != req->head; req->tail++) {
+        struct send_slot *s = slot_at(req, req->tail);
+
+        post_send(e, qp, &s->wqe.h, s->index, 0, WC_WR_FLUSH_ERR);
+    }
+    req->send = req->head;
+    req->pkt = 0;
+    flush_sq_ring(e, qp);
+}
+
+/* The receive entry in use, then the queue's own; a shared queue stays as it is. */
 static void flush_rq(struct engine *e, struct qp *qp, uint8_t status)
 {
     struct work_queue *rq = &qp->resp.rq;
@@ -114,6 +147,8 @@ static void flush_rq(struct engine *e, struct qp *qp, uint8_t status)
         qp->resp.recv_busy = false;
         post_recv_error(e, qp, qp->resp.recv->h.wr_id, qp->resp.recv_index, status);
     }
+    if (!qp->shared || qp->srq)
+        return;
     atomic_store(&qp->shared->rq_notify, 1);
     atomic_thread_fence(memory_order_seq_cst);
     while (work_queue_pending(rq) > 0) {
@@ -125,16 +160,7 @@ static void flush_rq(struct engine *e, struct qp *qp, uint8_t status)
 
 void qp_flush(struct engine *e, struct qp *qp, uint8_t recv_status)
 {
-    struct requester *req = &qp->req;
-
-    for (; req->tail != req->head; req->tail++) {
-        struct send_slot *s = slot_at(req, req->tail);
-
-        post_send(e, qp, &s->wqe.h, s->index, 0, WC_WR_FLUSH_ERR);
-    }
-    req->send = req->head;
-    req->pkt = 0;
-    flush_sq(e, qp);
+    qp_flush_sq(e, qp);
     flush_rq(e, qp, recv_status);
 }
 
@@ -144,6 +170,14 @@ void qp_enter_error(struct engine *e, struct qp *qp, uint8_t recv_status)
     timer_disarm(&qp->timer);
     qp->req.rnr_wait = false;
     qp_flush(e, qp, recv_status);
+    if (qp->srq) /* C11-... of 10.3.1: it takes no more entries from the shared queue */
+        e->cfg.host.async_event(e->cfg.host.ctx, qp, NULL, QP_EVENT_LAST_WQE_REACHED);
+}
+
+void qp_enter_sqe(struct engine *e, struct qp *qp)
+{
+    __atomic_store_n(&qp->state, (uint8_t)QPS_SQE, __ATOMIC_RELAXED);
+    qp_flush_sq(e, qp);
 }
 
 /* Work requests that are acknowledged complete; one that failed completes with its reason. */
@@ -161,9 +195,13 @@ static void retire(struct engine *e, struct qp *qp)
             req->send = req->tail;
         post_send(e, qp, &s->wqe.h, s->index, s->len, s->status);
         if (s->status != WC_SUCCESS) {
-            qp_enter_error(e, qp, WC_WR_FLUSH_ERR);
+            if (qp_is_reliable(qp))
+                qp_enter_error(e, qp, WC_WR_FLUSH_ERR);
+            else
+                qp_enter_sqe(e, qp);
             return;
         }
+        engine_tx_ready(e, qp); /* there is room for another work request */
     }
 }
 

@@ -7,15 +7,15 @@
  */
 #include "transport.h"
 
-static enum mr_fault lkey_check(const struct engine *e, const struct qp *qp, const struct sge *s,
+static enum mr_fault lkey_check(const struct engine *e, uint32_t pd, const struct sge *s,
                                 uint64_t addr, uint32_t len, uint32_t access,
                                 struct mem_region **mr)
 {
-    return mr_check(e->cfg.mrs, s->lkey, qp->pd, addr, len, access, mr);
+    return mr_check(e->cfg.mrs, s->lkey, pd, addr, len, access, mr);
 }
 
-enum mr_fault sg_check(const struct engine *e, const struct qp *qp, const struct sge *sge,
-                       unsigned n, uint32_t access)
+enum mr_fault sg_check(const struct engine *e, uint32_t pd, const struct sge *sge, unsigned n,
+                       uint32_t access)
 {
     struct mem_region *mr;
 
@@ -24,7 +24,7 @@ enum mr_fault sg_check(const struct engine *e, const struct qp *qp, const struct
 
         if (!sge[i].length)
             continue;
-        f = lkey_check(e, qp, &sge[i], sge[i].addr, sge[i].length, access, &mr);
+        f = lkey_check(e, pd, &sge[i], sge[i].addr, sge[i].length, access, &mr);
         if (f != MR_OK)
             return f;
     }
@@ -42,7 +42,7 @@ static uint32_t piece_at(const struct sge *sge, unsigned n, unsigned *i, uint32_
     return *i < n ? min_of(len, sge[*i].length - *off) : 0;
 }
 
-enum mr_fault sg_scatter(struct engine *e, struct qp *qp, const struct sge *sge, unsigned n,
+enum mr_fault sg_scatter(struct engine *e, uint32_t pd, const struct sge *sge, unsigned n,
                          uint32_t off, const uint8_t *local, uint32_t len, unsigned tag)
 {
     unsigned i = 0;
@@ -54,7 +54,7 @@ enum mr_fault sg_scatter(struct engine *e, struct qp *qp, const struct sge *sge,
 
         if (!piece)
             return MR_BAD_RANGE;
-        f = lkey_check(e, qp, &sge[i], sge[i].addr + off, piece, MEM_LOCAL_WRITE, &mr);
+        f = lkey_check(e, pd, &sge[i], sge[i].addr + off, piece, MEM_LOCAL_WRITE, &mr);
         if (f != MR_OK)
             return f;
         if (mem_batch_full(&e->batch))
@@ -67,7 +67,7 @@ enum mr_fault sg_scatter(struct engine *e, struct qp *qp, const struct sge *sge,
     return MR_OK;
 }
 
-enum mr_fault sg_gather(struct engine *e, struct qp *qp, const struct sge *sge, unsigned n,
+enum mr_fault sg_gather(struct engine *e, uint32_t pd, const struct sge *sge, unsigned n,
                         uint32_t off, uint8_t *local, uint32_t len, unsigned tag)
 {
     unsigned i = 0;
@@ -79,7 +79,7 @@ enum mr_fault sg_gather(struct engine *e, struct qp *qp, const struct sge *sge, 
 
         if (!piece)
             return MR_BAD_RANGE;
-        f = lkey_check(e, qp, &sge[i], sge[i].addr + off, piece, MEM_LOCAL_READ, &mr);
+        f = lkey_check(e, pd, &sge[i], sge[i].addr + off, piece, MEM_LOCAL_READ, &mr);
         if (f != MR_OK)
             return f;
         if (mem_batch_full(&e->batch))
@@ -110,7 +110,7 @@ static void rx_failed(struct engine *e, struct rx_job *job)
     if (job->is_response)
         slot_at(&qp->req, job->slot)->status = WC_LOC_PROT_ERR;
     else
-        resp_memory_fault(e, qp, job->pkt.psn);
+        resp_memory_fault(e, qp, (unsigned)(job - e->rx_job));
     engine_touch(e, qp);
 }
 

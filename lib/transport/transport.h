@@ -16,6 +16,7 @@
 #include "engine.h"
 #include "fault.h"
 #include "pkt.h"
+#include "srq.h"
 #include "timer.h"
 
 #define QP_MAX_RD_ATOMIC 16 /* per queue pair, each direction */
@@ -29,7 +30,7 @@
 struct send_slot {
     uint32_t index;   /* in the send queue */
     uint32_t len;     /* message bytes */
-    uint32_t packets; /* PSNs it takes; a READ takes one per response packet */
+    uint32_t packets; /* PSNs it takes: a READ one per response packet, a local operation none */
     uint32_t done;    /* READ, atomic: responses received */
     psn_t first;
     uint8_t status; /* WC_SUCCESS, or why it fails when its turn comes */
@@ -62,14 +63,14 @@ enum resp_op { RESP_IDLE, RESP_SEND, RESP_WRITE };
 
 /* A READ or atomic request that was executed: kept for its reply and for duplicates (9.7.5.1.5). */
 struct resp_resource {
-    uint8_t kind; /* KIND_READ_REQUEST, or an atomic */
+    uint8_t kind;  /* KIND_READ_REQUEST, an atomic, FLUSH or ATOMIC WRITE */
     bool pending;  /* reply (still) to be sent */
     bool answered; /* was sent once: what is pending is a repetition */
     psn_t first;
     uint32_t packets;
     uint32_t start, next; /* first and next packet of the reply being sent */
     uint64_t va;
-    uint32_t rkey, len, msn;
+    uint32_t rkey, pd, len, msn;
     uint64_t original; /* atomic result */
 };
 
@@ -82,11 +83,14 @@ struct responder {
     bool ack_pending; /* an ACK, RNR NAK or NAK is to be sent */
     uint8_t syndrome;
     psn_t ack_psn;
-    bool recv_busy;   /* *recv is in use */
-    bool recv_failed; /* FAULT_MEMORY has its completion; what follows is flushed */
+    bool recv_busy;      /* *recv is in use */
+    bool recv_failed;    /* FAULT_MEMORY has its completion; what follows is flushed */
+    unsigned failed_job; /* FAULT_MEMORY on receive: the job of this burst */
     uint32_t recv_index, recv_room;
-    struct recv_wqe *recv; /* cut to the queue's entry size */
-    uint32_t msg_len;      /* bytes of the message so far */
+    uint32_t recv_pd;           /* of the receive entry: the queue pair's or the SRQ's */
+    struct comp_queue *recv_cq; /* where it completes */
+    struct recv_wqe *recv;      /* cut to the queue's entry size */
+    uint32_t msg_len;           /* bytes of the message so far */
     uint64_t write_va;
     uint32_t write_rkey, write_left;
     struct resp_resource res[QP_MAX_RD_ATOMIC];
@@ -101,12 +105,15 @@ struct qp {
     uint32_t qpn;
     uint8_t state; /* enum qp_state */
     uint8_t type;
-    uint8_t access; /* enum mem_access, remote rights */
+    uint8_t service; /* enum pkt_service */
+    uint16_t access; /* enum mem_access, remote rights */
     bool in_tx_list, in_touched;
     bool resp_turn; /* replies and requests take turns */
     bool comm_est_told;
     uint8_t tx_burst; /* packets sent in this turn */
     uint32_t pd, mtu; /* bytes */
+    uint32_t xrcd, qkey;
+    struct srq *srq;
     uint32_t dest_qpn;
     struct engine *engine;
     struct comp_queue *send_cq, *recv_cq;
@@ -138,6 +145,7 @@ struct qp {
 struct tx_job {
     struct frame *frame;
     struct qp *qp;
+    const struct encap_template *encap;
     uint16_t bth_len; /* BTH through ICRC */
     bool is_reply;    /* READ response: payload failure is the responder's */
     bool failed;
@@ -150,6 +158,8 @@ struct rx_job {
     struct encap_view view;
     struct pkt pkt;
     struct qp *qp;
+    struct srq *srq; /* XRC: the one the packet names */
+    uint8_t grh[40]; /* UD: what goes before the payload */
     bool is_response;
     uint32_t slot; /* response: count of the slot its payload belongs to */
 };
@@ -157,11 +167,27 @@ struct rx_job {
 /* A receive completion that waits for its message's bytes to be written. */
 struct rx_completion {
     struct qp *qp;
+    struct comp_queue *cq;
     unsigned job;
     bool solicited;
     struct cqe cqe;
 };
 
+struct address_handle {
+    uint32_t handle, pd;
+    struct address_vector av;
+    struct encap_template encap;
+};
+const struct address_handle *ah_lookup(const struct ah_table *t, uint32_t handle);
+
+/* A UD queue pair in a multicast group. */
+struct mcast_member {
+    union gid group;
+    struct qp *qp;
+    LIST_ENTRY(mcast_member) link;
+};
+
+LIST_HEAD(mcast_list, mcast_member);
 TAILQ_HEAD(qp_tx_list, qp);
 STAILQ_HEAD(qp_touched_list, qp);
 
@@ -171,6 +197,7 @@ struct engine {
     struct qp_tx_list tx_list;      /* queue pairs that may have a packet to send */
     struct qp_touched_list touched; /* queue pairs to settle before this call returns */
     struct timer_wheel wheel;
+    struct mcast_list mcast;
     uint16_t ip_id;
     struct engine_counters counters;
 
@@ -204,7 +231,21 @@ static inline uint32_t packets_for(uint32_t len, uint32_t mtu)
 
 static inline bool op_is_read_or_atomic(uint8_t sqe_op)
 {
-    return sqe_op == SQE_READ || sqe_op == SQE_CMP_SWP || sqe_op == SQE_FETCH_ADD;
+    return sqe_op == SQE_READ || sqe_op == SQE_CMP_SWP || sqe_op == SQE_FETCH_ADD ||
+           sqe_op == SQE_FLUSH || sqe_op == SQE_ATOMIC_WRITE;
+}
+
+/* Requests that are answered by a response of their own, and keep a resource for it. */
+static inline bool kind_has_response(uint8_t kind)
+{
+    return kind == KIND_READ_REQUEST || kind == KIND_CMP_SWP || kind == KIND_FETCH_ADD ||
+           kind == KIND_FLUSH || kind == KIND_ATOMIC_WRITE;
+}
+
+/* Services whose packets are acknowledged. */
+static inline bool qp_is_reliable(const struct qp *qp)
+{
+    return qp->service == PKT_RC || qp->service == PKT_XRC;
 }
 
 static inline bool qp_can_receive(const struct qp *qp)
@@ -224,13 +265,13 @@ void engine_settle(struct engine *e);
 /* ---- sg.c: scatter and gather through lkeys; all check first ---- */
 
 /* Whether all of an SGE list may be accessed. */
-enum mr_fault sg_check(const struct engine *e, const struct qp *qp, const struct sge *sge,
-                       unsigned n, uint32_t access);
+enum mr_fault sg_check(const struct engine *e, uint32_t pd, const struct sge *sge, unsigned n,
+                       uint32_t access);
 /* Queues the copy of bytes [off, off + len) of the list from local / into local, with `tag` (a
  * job). */
-enum mr_fault sg_scatter(struct engine *e, struct qp *qp, const struct sge *sge, unsigned n,
+enum mr_fault sg_scatter(struct engine *e, uint32_t pd, const struct sge *sge, unsigned n,
                          uint32_t off, const uint8_t *local, uint32_t len, unsigned tag);
-enum mr_fault sg_gather(struct engine *e, struct qp *qp, const struct sge *sge, unsigned n,
+enum mr_fault sg_gather(struct engine *e, uint32_t pd, const struct sge *sge, unsigned n,
                         uint32_t off, uint8_t *local, uint32_t len, unsigned tag);
 /* Does queued copies now; failures are noted in their jobs' queue pairs. */
 void rx_flush(struct engine *e);
@@ -248,6 +289,22 @@ void req_reset(struct qp *qp, psn_t first);
 /* req_segment.c: builds the next request packet into job->frame; false if the slot failed instead.
  */
 bool req_segment(struct engine *e, struct qp *qp, struct tx_job *job);
+/* Its steps, for UD too: PSNs for the slot; the packet's payload; the position moves on. */
+static inline void req_start_slot(const struct requester *req, struct send_slot *s)
+{
+    if (!s->started) {
+        s->started = true;
+        s->first = req->next_psn;
+    }
+}
+bool req_payload(struct engine *e, struct qp *qp, struct send_slot *s, uint8_t *payload,
+                 uint32_t len);
+void req_advance(struct engine *e, struct qp *qp, struct send_slot *s);
+/* req_ud.c: the same for UD: one packet, addressed by the work request. */
+bool req_segment_ud(struct engine *e, struct qp *qp, struct tx_job *job);
+/* local_op.c: work requests that send nothing: BIND_MW, LOCAL_INV. WC_SUCCESS or why it failed. */
+bool op_is_local(uint8_t sqe_op);
+uint8_t local_op(struct engine *e, struct qp *qp, const struct sqe *w);
 /* Number of bytes and legality of a taken work request: WC_SUCCESS or the status it fails with. */
 uint8_t req_check(struct engine *e, struct qp *qp, struct send_slot *s);
 uint8_t req_wc_opcode(uint8_t sqe_op);
@@ -255,19 +312,29 @@ uint8_t req_wc_opcode(uint8_t sqe_op);
 /* ---- responder ---- */
 
 /* resp_check.c: the order of checks of 9.7.4.1; FAULT_NONE: execute. */
-enum fault resp_check(struct engine *e, struct qp *qp, const struct pkt *p);
+enum fault resp_check(struct engine *e, struct qp *qp, unsigned job);
+/* Takes a receive entry into resp->recv, unless one is there that an aborted message left (UC). */
+enum fault take_recv(struct engine *e, struct qp *qp, struct srq *xrc_srq);
 /* resp_duplicate.c: a request with a PSN before the expected one. */
 void resp_duplicate(struct engine *e, struct qp *qp, const struct pkt *p);
 /* resp_execute.c */
 void resp_rx(struct engine *e, struct qp *qp, unsigned job);
+enum fault resp_execute(struct engine *e, struct qp *qp, unsigned job);
+struct rx_completion *resp_complete_recv(struct engine *e, struct qp *qp, unsigned job);
+/* resp_uc.c, resp_ud.c */
+void resp_uc(struct engine *e, struct qp *qp, unsigned job);
+void resp_ud(struct engine *e, struct qp *qp, unsigned job);
+/* mcast.c: delivers a multicast packet to every member of its group. */
+void mcast_rx(struct engine *e, unsigned job);
+void mcast_forget(struct engine *e, struct qp *qp);
 /* resp_reply.c: whether a reply waits; builds it. False if it turned out that there is none. */
 bool resp_has_reply(const struct qp *qp);
 bool resp_reply(struct engine *e, struct qp *qp, struct tx_job *job);
 void resp_reset(struct qp *qp, psn_t first);
 /* Records a fault of the responder: what it does is in the fault table. */
 void resp_fault(struct engine *e, struct qp *qp, enum fault fault, psn_t at);
-/* FAULT_MEMORY, found out late: takes the place of a fault at a later PSN. */
-void resp_memory_fault(struct engine *e, struct qp *qp, psn_t at);
+/* FAULT_MEMORY, found out late: takes the place of a fault at a later job of this burst. */
+void resp_memory_fault(struct engine *e, struct qp *qp, unsigned job);
 
 /* ---- completer ---- */
 
@@ -287,7 +354,14 @@ struct send_slot *comp_slot(struct qp *qp, psn_t p, uint32_t *count);
 
 void qp_settle(struct engine *e, struct qp *qp);
 void qp_enter_error(struct engine *e, struct qp *qp, uint8_t recv_status);
-void settle_recv(struct engine *e, struct rx_completion *c);
+/* UC, UD: a send that failed stops the send queue only. */
+void qp_enter_sqe(struct engine *e, struct qp *qp);
+/* Completes send requests posted in the send queue error state. */
+void qp_flush_sq(struct engine *e, struct qp *qp);
+/* Makes sure that one more receive completion can be noted. */
+void rx_completion_room(struct engine *e);
+/* Posts the receive completions whose bytes are now written. */
+void settle_recvs(struct engine *e);
 /* Completions of requests posted while in the error state. */
 void qp_flush(struct engine *e, struct qp *qp, uint8_t recv_status);
 

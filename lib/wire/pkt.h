@@ -20,6 +20,7 @@
 #define PKT_MTU_MIN    256
 #define PKT_MTU_MAX    4096
 #define PKEY_DEFAULT   0xFFFF
+#define QPN_MULTICAST   0xFFFFFF
 
 /* AETH syndrome (volume 1, 9.7.5.1.2): bits 6:5 the class, 4:0 credit, timer or NAK code. */
 #define AETH_CLASS_MASK  0x60
@@ -35,6 +36,10 @@ enum nak_code {
     NAK_REMOTE_OPERATIONAL = 3,
     NAK_INVALID_RD_REQUEST = 4,
 };
+
+/* FETH (A19.2.2): what a FLUSH makes sure of, and for how much. */
+enum { FETH_GLOBAL = 1, FETH_PERSISTENT = 2 };  /* placement, bits */
+enum { FETH_RANGE = 0, FETH_REGION = 1 };       /* selectivity */
 
 struct pkt {
     /* BTH */

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Multicast (volume 1, 10.5.2; A17.5.6): UD queue pairs in groups. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "transport.h"
+
+static struct mcast_member *find(struct engine *e, const struct qp *qp, const union gid *group)
+{
+    struct mcast_member *m;
+
+    LIST_FOREACH(m, &e->mcast, link)
+    if (m->qp == qp && gid_eq(&m->group, group))
+        return m;
+    return NULL;
+}
+
+int engine_mcast_join(struct engine *e, struct qp *qp, const union gid *group)
+{
+    struct mcast_member *m;
+
+    if (qp->service != PKT_UD || !gid_is_multicast(group))
+        return -EINVAL;
+    if (find(e, qp, group))
+        return 0;
+    m = malloc(sizeof(*m));
+    if (!m)
+        return -ENOMEM;
+    m->group = *group;
+    m->qp = qp;
+    LIST_INSERT_HEAD(&e->mcast, m, link);
+    return 0;
+}
+
+static void leave(struct mcast_member *m)
+{
+    LIST_REMOVE(m, link);
+    free(m);
+}
+
+int engine_mcast_leave(struct engine *e, struct qp *qp, const union gid *group)
+{
+    struct mcast_member *m = find(e, qp, group);
+
+    if (!m)
+        return -ENOENT;
+    leave(m);
+    return 0;
+}
+
+void mcast_forget(struct engine *e, struct qp *qp)
+{
+    struct mcast_member *m, *next;
+
+    for (m = LIST_FIRST(&e->mcast); m; m = next) {
+        next = LIST_NEXT(m, link);
+        if (m->qp == qp)
+            leave(m);
+    }
+}
+
+/* Each member gets the packet as if it alone had been sent it. */
+void mcast_rx(struct engine *e, unsigned job)
+{
+    struct rx_job *rx = &e->rx_job[job];
+    struct mcast_member *m;
+
+    LIST_FOREACH(m, &e->mcast, link)
+    {
+        if (!gid_eq(&m->group, &rx->view.dgid) || !qp_can_receive(m->qp) ||
+            m->qp->qkey != rx->pkt.deth.qkey)
+            continue;
+        if (e->batch.n) /* its failures are this job's queue pair's, which now changes */
+            rx_flush(e);
+        rx_completion_room(e);
+        rx->qp = m->qp;
+        counter_inc(&m->qp->counters.rx_packets);
+        counter_add(&m->qp->counters.rx_bytes, rx->pkt.payload_len);
+        resp_ud(e, m->qp, job);
+    }
+}

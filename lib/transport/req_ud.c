@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The UD requester (volume 1, 9.8.3): each work request says where its one packet goes. */
+#include "bytes.h"
+#include "entropy.h"
+#include "id_table.h"
+#include "transport.h"
+
+#define UDP_LEN 8
+
+/* The address handle that the work request names, if it is of the queue pair's domain. */
+static const struct address_handle *resolve(const struct engine *e, const struct qp *qp,
+                                            uint32_t handle)
+{
+    const struct address_handle *ah = e->cfg.ahs ? ah_lookup(e->cfg.ahs, handle) : NULL;
+
+    return ah && ah->pd == qp->pd ? ah : NULL;
+}
+
+bool req_segment_ud(struct engine *e, struct qp *qp, struct tx_job *job)
+{
+    struct requester *req = &qp->req;
+    struct send_slot *s = slot_at(req, req->send);
+    const struct sqe *w = &s->wqe.h;
+    const struct address_handle *ah = resolve(e, qp, w->ud.ah);
+    bool imm = w->opcode == SQE_SEND_IMM;
+    struct pkt p = {.opcode = OPCODE(PKT_UD, imm ? OP_SEND_ONLY_IMM : OP_SEND_ONLY)};
+    uint8_t *bth;
+
+    if (!ah) {
+        s->status = WC_LOC_QP_OP_ERR;
+        engine_touch(e, qp);
+        return false;
+    }
+    req_start_slot(req, s);
+    p.pkey = PKEY_DEFAULT;
+    p.dest_qpn = w->ud.remote_qpn & PSN_MASK;
+    p.psn = req->next_psn;
+    p.solicited = w->flags & SQE_SOLICITED;
+    /* C10-... of 10.2.5: a Q_Key with the high bit set stands for the queue pair's own. */
+    p.deth.qkey = w->ud.remote_qkey & 0x80000000 ? qp->qkey : w->ud.remote_qkey;
+    p.deth.src_qpn = qp->qpn;
+    p.imm = imm ? __builtin_bswap32(w->imm) : 0;
+    p.payload_len = s->len;
+    bth = job->frame->data + ah->encap.len;
+    if (!req_payload(e, qp, s, bth + pkt_build_headers(bth, &p), p.payload_len))
+        return false;
+    job->encap = &ah->encap;
+    job->slot = req->send;
+    job->psn = p.psn;
+    job->bth_len = (uint16_t)pkt_len(p.opcode, p.payload_len);
+    encap_tx(job->frame->data, &ah->encap, job->bth_len, e->ip_id++);
+    if (ah->av.gid_type == GID_TYPE_ROCE_V2)
+        put_be16(bth - UDP_LEN, entropy_port_kernel(ah->av.flow_label, qp->qpn, p.dest_qpn));
+    req_advance(e, qp, s);
+    return true;
+}
