@@ -109,7 +109,7 @@ static inline bool destroyed(int err)
 }
 
 /* errno and NULL from a negative errno of lib/client. */
-static inline void *fail(int err)
+static inline void *refuse(int err)
 {
     errno = -err;
     return NULL;
