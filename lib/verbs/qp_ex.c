@@ -164,7 +164,7 @@ static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge
         give_up(qp, EINVAL);
         return;
     }
-    memcpy(s + 1, list, n * sizeof(*list));
+    copy_sges(s + 1, list, (unsigned)n);
     s->num_sge = (uint8_t)n;
 }
 
