@@ -236,7 +236,8 @@ static int start_env(struct daemon *d, const struct options *o, char **argv)
     return err;
 }
 
-/* Signals end the event loop and nothing else; threads started from here on inherit the mask. */
+/* Signals end the event loop and nothing else; threads started from here on, the EAL's too, inherit
+ * the mask. */
 static int open_signals(struct daemon *d)
 {
     sigset_t set;
@@ -358,18 +359,18 @@ static void say_ready(int fd)
 
 static int start(struct daemon *d, const struct options *o, char **argv)
 {
-    int err = start_env(d, o, argv);
+    int err = open_signals(d);
 
-    if (err)
-        return err;
     raise_limits();
-    err = open_signals(d);
     if (!err)
         err = create_rnic(d);
     if (err) {
         fprintf(stderr, "uroced: cannot start: %s\n", strerror(-err));
         return err;
     }
+    err = start_env(d, o, argv);
+    if (err)
+        return err;
     err = open_ports(d);
     if (!err)
         err = start_threads(d);
