@@ -231,9 +231,10 @@ static void wr_batch(void **state)
     ibv_wr_rdma_write(qp, 0x77, 0x88);
     ibv_wr_set_sge(qp, 9, 10, 11);
     qp->wr_id = 2;
+    qp->wr_flags = IBV_SEND_INLINE; /* says nothing here */
     ibv_wr_send_imm(qp, 0x99);
     ibv_wr_set_inline_data_list(qp, 2, bufs);
-    qp->wr_id = 3;
+    qp->wr_id = 3; /* reads have no inline data, whatever wr_flags says */
     ibv_wr_rdma_read(qp, 1, 2);
     ibv_wr_set_sge_list(qp, 2, list);
     ibv_wr_atomic_fetch_add(qp, 5, 6, 7);
