@@ -14,19 +14,151 @@
 #include "endpoint.h"
 #include "table.h"
 
+/* ---- topics: what of the daemon's state they show, as a list of objects that the caller takes
+ * over ---- */
+
+typedef void port_visitor(json_t *rows, const char *device, json_t *port);
+
+/* Calls visit for every port, which adds to the list that is returned. */
+static json_t *from_ports(const json_t *root, port_visitor *visit)
+{
+    json_t *rows = json_array(), *device, *port;
+    size_t d, p;
+
+    json_array_foreach(json_object_get(root, "devices"), d, device)
+    {
+        json_array_foreach(json_object_get(device, "ports"), p, port)
+            visit(rows, json_string_value(json_object_get(device, "name")), port);
+    }
+    return rows;
+}
+
+/* Adds the members of `from` that are neither lists nor objects. */
+static void add_scalars(json_t *row, const json_t *from)
+{
+    const char *key;
+    json_t *value;
+
+    json_object_foreach((json_t *)from, key,
+                        value) if (!json_is_array(value) && !json_is_object(value))
+        json_object_set(row, key, value);
+}
+
+static void add_port(json_t *rows, const char *device, json_t *port)
+{
+    json_t *row = json_pack("{s:s?}", "device", device);
+
+    add_scalars(row, port);
+    json_array_append_new(rows, row);
+}
+
+static void add_gids(json_t *rows, const char *device, json_t *port)
+{
+    json_t *gid;
+    size_t i;
+
+    json_array_foreach(json_object_get(port, "gids"), i, gid)
+    {
+        json_t *row =
+            json_pack("{s:s?, s:O?}", "device", device, "port", json_object_get(port, "port"));
+
+        add_scalars(row, gid);
+        json_array_append_new(rows, row);
+    }
+}
+
+/* A row for each member of an object of numbers. */
+static void add_numbers(json_t *rows, const char *device, const json_t *port, const json_t *numbers,
+                        const char *title)
+{
+    const char *key;
+    json_t *value;
+
+    json_object_foreach((json_t *)numbers, key, value) if (json_is_integer(value))
+        json_array_append_new(rows,
+                              json_pack("{s:s?, s:O?, s:s, s:O}", "device", device, "port",
+                                        json_object_get(port, "port"), title, key, "value", value));
+}
+
+static void add_counters(json_t *rows, const char *device, json_t *port)
+{
+    add_numbers(rows, device, port, json_object_get(port, "counters"), "counter");
+}
+
+static void add_drops(json_t *rows, const char *device, json_t *port)
+{
+    add_numbers(rows, device, port, json_object_get(json_object_get(port, "counters"), "drops"),
+                "reason");
+}
+
+static json_t *select_devices(const json_t *root)
+{
+    json_t *rows = json_array(), *device;
+    size_t i;
+
+    json_array_foreach(json_object_get(root, "devices"), i, device)
+    {
+        json_t *row = json_object();
+
+        add_scalars(row, device);
+        json_object_set_new(
+            row, "ports",
+            json_integer((json_int_t)json_array_size(json_object_get(device, "ports"))));
+        json_array_append_new(rows, row);
+    }
+    return rows;
+}
+
+static json_t *select_ports(const json_t *root)
+{
+    return from_ports(root, add_port);
+}
+
+static json_t *select_gids(const json_t *root)
+{
+    return from_ports(root, add_gids);
+}
+
+static json_t *select_counters(const json_t *root)
+{
+    return from_ports(root, add_counters);
+}
+
+static json_t *select_drops(const json_t *root)
+{
+    return from_ports(root, add_drops);
+}
+
+static json_t *select_workers(const json_t *root)
+{
+    return json_incref(json_object_get(root, "workers"));
+}
+
+static json_t *select_clients(const json_t *root)
+{
+    return json_incref(json_object_get(root, "clients"));
+}
+
+static json_t *select_qps(const json_t *root)
+{
+    return json_incref(json_object_get(root, "qps"));
+}
+
 /* In the order in which they are printed when no topic is given. */
 static const struct topic {
     const char *name, *help;
-    int hide_zero; /* rows of value 0 tell nothing here */
+    json_t *(*select)(const json_t *root);
+    const char *columns; /* of the table; NULL: all that there are */
 } topics[] = {
-    {"devices", "the RDMA devices", 0},
-    {"ports", "their ports: state, MTU, address", 0},
-    {"gids", "the GID tables", 0},
-    {"workers", "the dataplane's threads", 0},
-    {"clients", "connected programs", 0},
-    {"qps", "queue pairs", 0},
-    {"counters", "counters that are not 0", 1},
-    {"drops", "dropped packets by reason", 1},
+    {"devices", "the RDMA devices", select_devices, NULL},
+    {"ports", "their ports: state, address, MTU", select_ports, NULL},
+    {"gids", "the GID tables", select_gids, NULL},
+    {"workers", "the dataplane's threads", select_workers, NULL},
+    {"clients", "connected programs", select_clients, NULL},
+    {"qps", "queue pairs (their counters: with --json)", select_qps,
+     "device qpn pid type state dest_qpn path_mtu sgid dgid"},
+    {"counters", "what the ports counted", select_counters, NULL},
+    {"drops", "dropped packets by reason", select_drops, NULL},
 };
 #define TOPICS (sizeof(topics) / sizeof(topics[0]))
 
@@ -92,36 +224,41 @@ static json_t *fetch(int sock)
 
 static int print_topic(const json_t *root, const struct topic *topic, int titled)
 {
-    const json_t *value = json_object_get(root, topic->name);
-    int rows;
+    json_t *rows = topic->select(root);
+    int err = 0;
 
-    if (value == NULL)
-        return 0;
     if (titled)
         printf("%s\n", topic->name);
-    rows = table_print(stdout, value, topic->hide_zero);
-    if (rows == 0)
-        puts(topic->hide_zero ? "all 0" : "none");
+    if (json_array_size(rows) == 0)
+        puts("none");
+    else
+        err = table_print(stdout, rows, topic->columns);
     if (titled)
         putchar('\n');
-    return rows;
+    json_decref(rows);
+    return err;
+}
+
+static int print_json(const json_t *root, const struct topic *only)
+{
+    json_t *value = only != NULL ? only->select(root) : json_incref((json_t *)root);
+    int err = value == NULL ? -1 : json_dumpf(value, stdout, JSON_INDENT(2));
+
+    json_decref(value);
+    putchar('\n');
+    return err;
 }
 
 static int print(const json_t *root, const struct topic *only, int as_json)
 {
-    if (as_json) {
-        const json_t *value = only != NULL ? json_object_get(root, only->name) : root;
+    int err = 0;
 
-        if (value == NULL || json_dumpf(value, stdout, JSON_INDENT(2) | JSON_ENCODE_ANY) != 0)
-            return 1;
-        putchar('\n');
-    } else {
-        for (size_t i = 0; i < TOPICS; i++)
-            if ((only == NULL || only == &topics[i]) &&
-                print_topic(root, &topics[i], only == NULL) < 0)
-                return 1;
-    }
-    return fflush(stdout) == 0 ? 0 : 1;
+    if (as_json)
+        err = print_json(root, only);
+    for (size_t i = 0; !as_json && err == 0 && i < TOPICS; i++)
+        if (only == NULL || only == &topics[i])
+            err = print_topic(root, &topics[i], only == NULL);
+    return err == 0 && fflush(stdout) == 0 ? 0 : 1;
 }
 
 static int show(const char *socket_option, const struct topic *only, int as_json)

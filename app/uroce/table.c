@@ -8,175 +8,132 @@
 #define CELL_MAX   128
 #define COLUMN_GAP 2
 
-/* A scalar or a list of scalars as text of at most CELL_MAX - 1 bytes. */
-static void format_cell(const json_t *value, char text[CELL_MAX])
-{
-    size_t used = 0, i;
-    json_t *item;
-
-    text[0] = '\0';
-    switch (json_typeof(value)) {
-    case JSON_STRING:
-        snprintf(text, CELL_MAX, "%s", json_string_value(value));
-        return;
-    case JSON_INTEGER:
-        snprintf(text, CELL_MAX, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
-        return;
-    case JSON_REAL:
-        snprintf(text, CELL_MAX, "%.2f", json_real_value(value));
-        return;
-    case JSON_TRUE:
-    case JSON_FALSE:
-        snprintf(text, CELL_MAX, "%s", json_is_true(value) ? "yes" : "no");
-        return;
-    case JSON_ARRAY:
-        json_array_foreach(value, i, item)
-        {
-            char part[CELL_MAX];
-
-            format_cell(item, part);
-            used += (size_t)snprintf(text + used, CELL_MAX - used, "%s%s", i > 0 ? "," : "", part);
-            if (used >= CELL_MAX)
-                return;
-        }
-        return;
-    default:
-        return;
-    }
-}
-
-static int is_number(const json_t *value)
-{
-    return json_is_number(value);
-}
-
 struct column {
-    const char *key;
-    int width, number;
+    char key[CELL_MAX];
+    int width;
+    int number; /* all its cells are */
 };
 
-static int find_column(struct column *columns, int n, const char *key)
+struct table {
+    struct column *column;
+    int columns;
+};
+
+static void format_cell(const json_t *value, char text[CELL_MAX])
 {
-    for (int i = 0; i < n; i++)
-        if (strcmp(columns[i].key, key) == 0)
-            return i;
-    return -1;
+    text[0] = '\0';
+    if (json_is_string(value))
+        snprintf(text, CELL_MAX, "%s", json_string_value(value));
+    else if (json_is_integer(value))
+        snprintf(text, CELL_MAX, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+    else if (json_is_real(value))
+        snprintf(text, CELL_MAX, "%.2f", json_real_value(value));
+    else if (json_is_boolean(value))
+        snprintf(text, CELL_MAX, "%s", json_is_true(value) ? "yes" : "no");
 }
 
-/* The columns of all rows and their widths. Returns their number or -ENOMEM; *columns is the
- * caller's to free. */
-static int measure(const json_t *rows, struct column **columns)
+/* Makes a column for the first n bytes of key, unless there is one. 0 or -ENOMEM. */
+static int add_column(struct table *t, const char *key, size_t n)
+{
+    struct column *more;
+
+    for (int i = 0; i < t->columns; i++)
+        if (strlen(t->column[i].key) == n && strncmp(t->column[i].key, key, n) == 0)
+            return 0;
+    more = realloc(t->column, (size_t)(t->columns + 1) * sizeof(*more));
+    if (more == NULL)
+        return -ENOMEM;
+    t->column = more;
+    more += t->columns++;
+    snprintf(more->key, sizeof(more->key), "%.*s", (int)n, key);
+    more->width = (int)strlen(more->key);
+    more->number = 1;
+    return 0;
+}
+
+static int add_named_columns(struct table *t, const char *names)
+{
+    int err = 0;
+
+    while (err == 0 && *names != '\0') {
+        size_t n = strcspn(names, " ");
+
+        err = add_column(t, names, n);
+        names += n;
+        names += *names == ' ';
+    }
+    return err;
+}
+
+static int add_all_columns(struct table *t, const json_t *rows)
 {
     const char *key;
     json_t *row, *value;
     size_t i;
-    int n = 0;
 
     json_array_foreach(rows, i, row)
     {
-        json_object_foreach(row, key, value)
-        {
-            char text[CELL_MAX];
-            int c = find_column(*columns, n, key);
-            int width;
-
-            if (c < 0) {
-                struct column *more = realloc(*columns, (size_t)(n + 1) * sizeof(*more));
-
-                if (more == NULL)
-                    return -ENOMEM;
-                c = n++;
-                *columns = more;
-                more[c] = (struct column){.key = key, .width = (int)strlen(key), .number = 1};
-            }
-            format_cell(value, text);
-            width = (int)strlen(text);
-            if (width > (*columns)[c].width)
-                (*columns)[c].width = width;
-            (*columns)[c].number &= is_number(value);
-        }
+        json_object_foreach(row, key,
+                            value) if (add_column(t, key, strlen(key)) != 0) return -ENOMEM;
     }
-    return n;
+    return 0;
 }
 
-static void print_cell(FILE *out, const struct column *column, const char *text, int last)
+static void measure(struct table *t, const json_t *rows)
 {
-    int pad = column->width - (int)strlen(text);
-
-    if (column->number)
-        fprintf(out, "%*s%s", pad, "", text);
-    else
-        fprintf(out, "%s%*s", text, last ? 0 : pad, "");
-    fprintf(out, "%*s%s", last ? 0 : COLUMN_GAP, "", last ? "\n" : "");
-}
-
-static int print_rows(FILE *out, const json_t *rows)
-{
-    struct column *columns = NULL;
-    int n = measure(rows, &columns);
     json_t *row;
     size_t i;
 
-    for (int c = 0; c < n; c++)
-        print_cell(out, &columns[c], columns[c].key, c == n - 1);
     json_array_foreach(rows, i, row)
     {
-        for (int c = 0; c < n; c++) {
-            const json_t *value = json_object_get(row, columns[c].key);
-            char text[CELL_MAX] = "";
+        for (struct column *c = t->column; c < t->column + t->columns; c++) {
+            const json_t *value = json_object_get(row, c->key);
+            char text[CELL_MAX];
+            int width;
 
-            if (value != NULL)
-                format_cell(value, text);
-            print_cell(out, &columns[c], text, c == n - 1);
-        }
-    }
-    free(columns);
-    return n < 0 ? n : (int)json_array_size(rows);
-}
-
-static int is_zero(const json_t *value)
-{
-    return json_is_integer(value) && json_integer_value(value) == 0;
-}
-
-/* Both passes over an object: the width of its longest name (out NULL), or its printing. */
-static int walk_names(FILE *out, const json_t *object, const char *prefix, int hide_zero, int width,
-                      int *rows)
-{
-    const char *key;
-    json_t *value;
-    int widest = 0;
-
-    json_object_foreach((json_t *)object, key, value)
-    {
-        char name[CELL_MAX], text[CELL_MAX];
-        int length = snprintf(name, sizeof(name), "%s%s%s", prefix, prefix[0] ? "." : "", key);
-
-        if (json_is_object(value)) {
-            length = walk_names(out, value, name, hide_zero, width, rows);
-        } else if (hide_zero && is_zero(value)) {
-            continue;
-        } else if (out != NULL) {
             format_cell(value, text);
-            fprintf(out, "%-*s%*s%*s\n", width, name, COLUMN_GAP, "", is_number(value) ? 20 : 0,
-                    text);
-            (*rows)++;
+            width = (int)strlen(text);
+            if (width > c->width)
+                c->width = width;
+            if (value != NULL && !json_is_number(value))
+                c->number = 0;
         }
-        if (length > widest)
-            widest = length;
     }
-    return widest;
 }
 
-int table_print(FILE *out, const json_t *value, int hide_zero)
+/* row NULL: the titles. */
+static void print_row(FILE *out, const struct table *t, const json_t *row)
 {
-    int rows = 0, width;
+    for (int i = 0; i < t->columns; i++) {
+        const struct column *c = &t->column[i];
+        int last = i == t->columns - 1;
+        char text[CELL_MAX];
 
-    if (json_is_array(value))
-        return print_rows(out, value);
-    if (!json_is_object(value))
-        return 0;
-    width = walk_names(NULL, value, "", hide_zero, 0, &rows);
-    walk_names(out, value, "", hide_zero, width, &rows);
-    return rows;
+        if (row == NULL)
+            snprintf(text, sizeof(text), "%s", c->key);
+        else
+            format_cell(json_object_get(row, c->key), text);
+        if (c->number)
+            fprintf(out, "%*s", c->width, text);
+        else
+            fprintf(out, "%-*s", last ? 0 : c->width, text);
+        fprintf(out, "%*s", last ? 0 : COLUMN_GAP, "");
+    }
+    fputc('\n', out);
+}
+
+int table_print(FILE *out, const json_t *rows, const char *columns)
+{
+    struct table t = {0};
+    json_t *row;
+    size_t i;
+    int err = columns != NULL ? add_named_columns(&t, columns) : add_all_columns(&t, rows);
+
+    if (err == 0) {
+        measure(&t, rows);
+        print_row(out, &t, NULL);
+        json_array_foreach(rows, i, row) print_row(out, &t, row);
+    }
+    free(t.column);
+    return err;
 }

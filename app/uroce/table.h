@@ -7,12 +7,10 @@
 #include <stdio.h>
 
 /*
- * Prints value to out: an array of objects as a table with a column for every key of any of them
- * (in order of appearance), numbers to the right; an object of scalars as two columns, name and
- * value; an object that holds objects with those flattened to names like "rx.bytes". hide_zero
- * leaves out the rows of a name/value table whose value is 0. Returns the number of rows printed,
- * or -ENOMEM.
+ * Prints rows, an array of objects of scalars, to out as a table: numbers to the right. columns
+ * names the keys that become columns, separated by single spaces; NULL: every key of any row, in
+ * order of appearance. 0 or -ENOMEM.
  */
-int table_print(FILE *out, const json_t *value, int hide_zero);
+int table_print(FILE *out, const json_t *rows, const char *columns);
 
 #endif

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-ns_t worker_now(void)
+ns_t worker_time(void)
 {
     struct timespec ts;
 
@@ -22,7 +22,7 @@ struct worker *worker_create(const struct worker_config *config)
         return NULL;
     *w = (struct worker){
         .index = config->index, .group = config->group, .wake_word = config->wake_word};
-    poll_policy_init(&w->policy, worker_now());
+    poll_policy_init(&w->policy, worker_time());
     return w;
 }
 
@@ -143,12 +143,12 @@ void *worker_run(void *worker)
     struct worker *w = worker;
 
     w->thread = pthread_self();
-    poll_policy_init(&w->policy, worker_now());
+    poll_policy_init(&w->policy, worker_time());
     atomic_fetch_add(&w->group->hot, 1);
     atomic_store(&w->running, 1);
     futex_wake(&w->running, 1);
     while (!atomic_load_explicit(&w->stop, memory_order_relaxed)) {
-        ns_t now = worker_now();
+        ns_t now = worker_time();
 
         if (worker_poll(w, now))
             worker_busy(w, now);

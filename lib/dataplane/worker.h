@@ -163,6 +163,9 @@ bool worker_take_async(struct worker *w, struct dp_async *event);
  * thread. */
 bool dp_cq_send_unsent(struct dp_cq *dq);
 
+/* The clock that workers go by, for functions they are called with. Any thread. */
+ns_t worker_time(void);
+
 /* Wakes the worker if it sleeps. Any thread. */
 void worker_kick(struct worker *w);
 

@@ -96,7 +96,7 @@ static void yield(struct worker *w, ns_t now)
     ns_t after;
 
     sched_yield();
-    after = worker_now();
+    after = worker_time();
     counter_inc(&w->stats.yields);
     poll_yielded(&w->policy, after, after - now);
     if (poll_is_eager(&w->policy)) {
@@ -173,7 +173,7 @@ static void sleep_now(struct worker *w, ns_t now)
         counter_inc(&w->stats.wakes);
         /* Somebody wants something: look for a while. A tick that finds nothing goes back to sleep.
          */
-        poll_worked(&w->policy, worker_now());
+        poll_worked(&w->policy, worker_time());
     } else {
         counter_inc(&w->stats.ticks);
     }

@@ -53,7 +53,6 @@ struct worker {
     struct worker_stats stats;
 };
 
-ns_t worker_now(void);
 void futex_wake(_Atomic uint32_t *word, int count);
 /* Waits while *word == value, at most `timeout` (NS_NEVER: for good). Returns false if the time was
  * up. */

@@ -14,7 +14,7 @@
 /* One round's pseudo-random function of half an id. */
 static uint32_t scramble(const struct mr_table *t, unsigned round, uint32_t half)
 {
-    uint64_t x = (half + 1 + ((uint64_t)round << HALF_BITS)) * UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t x = (round + 1) << HALF_BITS | half;
 
     x = (x ^ t->secret[round & 1]) * UINT64_C(0xd1342543de82ef95);
     x ^= x >> 32;

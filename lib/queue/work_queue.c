@@ -45,6 +45,7 @@ static void copy_words(void *to, const void *from, unsigned words)
     const volatile uint64_t *src = from;
     uint64_t *dst = to;
 
+#pragma GCC unroll 8
     for (unsigned i = 0; i < words; i++)
         dst[i] = src[i];
 }

@@ -57,7 +57,7 @@ EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
     err = create_ah(pd->context, pd->handle, attr, &m);
     if (err) {
         free(ah);
-        return fail(-err);
+        return refuse(-err);
     }
     ah->base.context = pd->context;
     ah->base.pd = pd;

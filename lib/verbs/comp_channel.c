@@ -19,7 +19,7 @@ EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *cont
     err = conn_call(&to_context(context)->client.conn, CTL_CREATE_CHANNEL, &m, NULL, 0, &fd, 1);
     if (err) {
         free(channel);
-        return fail(err);
+        return refuse(err);
     }
     channel->base.context = context;
     channel->base.fd = fd;

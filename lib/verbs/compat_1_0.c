@@ -11,7 +11,7 @@
     EXPORT void *old_##name(void);                      \
     __attribute__((used)) EXPORT void *old_##name(void) \
     {                                                   \
-        return fail(-EOPNOTSUPP);                       \
+        return refuse(-EOPNOTSUPP);                     \
     }                                                   \
     __asm__(".symver old_" #name "," #name "@IBVERBS_1.0")
 

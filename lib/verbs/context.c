@@ -43,7 +43,7 @@ EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
     }
     if (err) {
         free(ctx);
-        return fail(err);
+        return refuse(err);
     }
     fill_ops(&ctx->vctx);
     c = &ctx->vctx.context;

@@ -26,7 +26,7 @@ static struct shim_cq *create_cq(struct ibv_context *context, uint32_t cqe, void
                            channel ? to_channel(channel)->handle : 0, vector);
     if (err) {
         free(cq);
-        return fail(err);
+        return refuse(err);
     }
     base->handle = cq->queue.handle;
     base->cqe = (int)cq->queue.reader.size;
@@ -58,23 +58,23 @@ EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *
     struct shim_cq *cq;
 
     if (bad_request(context, cqe, comp_vector))
-        return fail(-EINVAL);
+        return refuse(-EINVAL);
     cq = create_cq(context, (uint32_t)cqe, cq_context, channel, (uint32_t)comp_vector);
     return cq ? ibv_cq_ex_to_cq(&cq->ex) : NULL;
 }
 
 struct ibv_cq_ex *shim_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
 {
-    const uint64_t readable =
-        IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_CVLAN;
+    const uint64_t readable = IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
+                              IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK | IBV_WC_EX_WITH_CVLAN;
     uint32_t flags = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? attr->flags : 0;
     struct shim_cq *cq;
 
     if (attr->comp_mask & ~(uint32_t)IBV_CQ_INIT_ATTR_MASK_FLAGS ||
         flags & ~(uint32_t)IBV_CREATE_CQ_ATTR_SINGLE_THREADED || attr->wc_flags & ~readable)
-        return fail(-EOPNOTSUPP);
+        return refuse(-EOPNOTSUPP);
     if (bad_request(context, attr->cqe, attr->comp_vector))
-        return fail(-EINVAL);
+        return refuse(-EINVAL);
     cq = create_cq(context, attr->cqe, attr->cq_context, attr->channel, attr->comp_vector);
     if (!cq)
         return NULL;

@@ -3,6 +3,8 @@
  * The extended polling calls: the queue's lock is held from a start_poll that found something to
  * end_poll, and the current completion is read where it lies.
  */
+#include <time.h>
+
 #include "shim.h"
 
 static struct shim_cq *cq_of(struct ibv_cq_ex *cq)
@@ -113,6 +115,22 @@ static uint64_t read_completion_ts(struct ibv_cq_ex *ex)
     return cq_of(ex)->current->timestamp;
 }
 
+static int64_t clock_ns(clockid_t clock)
+{
+    struct timespec ts;
+
+    clock_gettime(clock, &ts);
+    return (int64_t)ts.tv_sec * (int64_t)NS_PER_SEC + ts.tv_nsec;
+}
+
+/* Timestamps are CLOCK_MONOTONIC; the wall clock may have been set since, so its present distance
+ * counts. */
+static uint64_t read_wallclock(struct ibv_cq_ex *ex)
+{
+    return cq_of(ex)->current->timestamp +
+           (uint64_t)(clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_MONOTONIC));
+}
+
 static uint16_t read_cvlan(struct ibv_cq_ex *ex)
 {
     return cq_of(ex)->current->vlan;
@@ -144,6 +162,8 @@ void cq_ex_init(struct shim_cq *cq, uint64_t wc_flags)
         ex->read_dlid_path_bits = read_dlid_path_bits;
     if (wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP)
         ex->read_completion_ts = read_completion_ts;
+    if (wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
+        ex->read_completion_wallclock_ns = read_wallclock;
     if (wc_flags & IBV_WC_EX_WITH_CVLAN)
         ex->read_cvlan = read_cvlan;
 }

@@ -109,6 +109,11 @@ SAME(GID_TYPE_IB, IBV_GID_TYPE_IB);
 SAME(GID_TYPE_ROCE_V1, IBV_GID_TYPE_ROCE_V1);
 SAME(GID_TYPE_ROCE_V2, IBV_GID_TYPE_ROCE_V2);
 
+_Static_assert(sizeof(struct sge) == sizeof(struct ibv_sge) &&
+                   offsetof(struct sge, length) == offsetof(struct ibv_sge, length) &&
+                   offsetof(struct sge, lkey) == offsetof(struct ibv_sge, lkey),
+               "SGEs are copied as they are");
+
 /* The layouts that libmlx5 and programs rely on beyond the public structures. */
 _Static_assert(offsetof(struct shim_device, driver) == 664, "the word behind ibv_device");
 _Static_assert(offsetof(struct shim_qp, ex) == 0 && offsetof(struct shim_cq, ex) == 0,

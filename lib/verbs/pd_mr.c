@@ -19,7 +19,7 @@ EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
     err = shim_call(context, CTL_ALLOC_PD, &m);
     if (err) {
         free(pd);
-        return fail(-err);
+        return refuse(-err);
     }
     pd->context = context;
     pd->handle = m.handle;
@@ -60,14 +60,14 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint6
     int err = check_access(access);
 
     if (err)
-        return fail(err);
+        return refuse(err);
     mr = calloc(1, sizeof(*mr));
     if (!mr)
         return NULL;
     err = client_reg_mr(&to_context(pd->context)->client, &r);
     if (err) {
         free(mr);
-        return fail(err);
+        return refuse(err);
     }
     mr->context = pd->context;
     mr->pd = pd;

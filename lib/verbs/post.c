@@ -22,8 +22,6 @@ static const uint8_t op_traits[] = {
 
 #define SEND_FLAGS (SQE_FENCE | SQE_SIGNALED | SQE_SOLICITED | SQE_INLINE)
 
-_Static_assert(sizeof(struct sge) == sizeof(struct ibv_sge), "SGEs are copied as they are");
-
 /* Copies the payload behind the entry's header. */
 static int build_inline(const struct shim_qp *qp, struct sqe *s, const struct ibv_send_wr *wr)
 {
@@ -75,7 +73,7 @@ static int build_send(const struct shim_qp *qp, struct sqe *s, const struct ibv_
         return traits & OP_INLINE ? build_inline(qp, s, wr) : EINVAL;
     s->num_sge = (uint8_t)wr->num_sge;
     s->inline_len = 0;
-    memcpy(s + 1, wr->sg_list, (size_t)wr->num_sge * sizeof(struct sge));
+    copy_sges(s + 1, wr->sg_list, (unsigned)wr->num_sge);
     return 0;
 }
 
@@ -118,7 +116,7 @@ static int build_recv(const struct client_ring *rq, struct rqe *r, const struct 
     r->wr_id = wr->wr_id;
     r->num_sge = (uint32_t)wr->num_sge;
     r->reserved = 0;
-    memcpy(r + 1, wr->sg_list, (size_t)wr->num_sge * sizeof(struct sge));
+    copy_sges(r + 1, wr->sg_list, (unsigned)wr->num_sge);
     return 0;
 }
 

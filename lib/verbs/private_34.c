@@ -19,12 +19,12 @@
     }                      \
     _Static_assert(1, "takes the semicolon")
 
-#define REFUSED_POINTER(name)     \
-    EXPORT void *name(void);      \
-    EXPORT void *name(void)       \
-    {                             \
-        return fail(-EOPNOTSUPP); \
-    }                             \
+#define REFUSED_POINTER(name)       \
+    EXPORT void *name(void);        \
+    EXPORT void *name(void)         \
+    {                               \
+        return refuse(-EOPNOTSUPP); \
+    }                               \
     _Static_assert(1, "takes the semicolon")
 
 #define IGNORED(name)       \

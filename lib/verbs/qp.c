@@ -80,9 +80,9 @@ struct ibv_qp *shim_create_qp_ex(struct ibv_context *context, struct ibv_qp_init
     int err;
 
     if (!supported(attr))
-        return fail(-EOPNOTSUPP);
+        return refuse(-EOPNOTSUPP);
     if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->pd || !attr->send_cq || !attr->recv_cq)
-        return fail(-EINVAL);
+        return refuse(-EINVAL);
     qp = aligned_alloc(CACHE_LINE, round_up(sizeof(*qp), CACHE_LINE));
     if (!qp)
         return NULL;
@@ -93,7 +93,7 @@ struct ibv_qp *shim_create_qp_ex(struct ibv_context *context, struct ibv_qp_init
         err = create(qp, attr->pd, attr);
     if (err) {
         free(qp);
-        return fail(err);
+        return refuse(err);
     }
     init_base(qp, attr->pd, attr);
     return &qp->ex.qp_base;

@@ -11,6 +11,9 @@
      IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | \
      IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD)
 
+/* Programs set IBV_SEND_INLINE too; but it is the setter that says where the payload is. */
+#define WR_FLAGS (SQE_FENCE | SQE_SIGNALED | SQE_SOLICITED)
+
 static void give_up(struct shim_qp *qp, int err)
 {
     if (!qp->wr.err)
@@ -55,7 +58,7 @@ static struct sqe *begin(struct ibv_qp_ex *ex, enum sqe_op op)
 
     if (unlikely(qp->wr.err))
         return NULL;
-    if (unlikely(ex->wr_flags & ~(unsigned)(SQE_FENCE | SQE_SIGNALED | SQE_SOLICITED))) {
+    if (unlikely(ex->wr_flags & ~(unsigned)(WR_FLAGS | SQE_INLINE))) {
         give_up(qp, EINVAL);
         return NULL;
     }
@@ -66,7 +69,7 @@ static struct sqe *begin(struct ibv_qp_ex *ex, enum sqe_op op)
     s = ring_slot(&qp->queue.sq, qp->wr.prod++);
     s->wr_id = ex->wr_id;
     s->opcode = (uint8_t)op;
-    s->flags = (uint8_t)ex->wr_flags;
+    s->flags = (uint8_t)ex->wr_flags & WR_FLAGS;
     s->num_sge = 0;
     s->reserved = 0;
     s->imm = 0;
@@ -164,7 +167,7 @@ static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge
         give_up(qp, EINVAL);
         return;
     }
-    memcpy(s + 1, list, n * sizeof(*list));
+    copy_sges(s + 1, list, (unsigned)n);
     s->num_sge = (uint8_t)n;
 }
 

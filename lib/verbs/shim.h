@@ -109,7 +109,7 @@ static inline bool destroyed(int err)
 }
 
 /* errno and NULL from a negative errno of lib/client. */
-static inline void *fail(int err)
+static inline void *refuse(int err)
 {
     errno = -err;
     return NULL;
@@ -153,6 +153,15 @@ int qp_ex_init(struct shim_qp *qp, uint64_t send_ops);
 /* ---- post.c ---- */
 int shim_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int shim_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+
+/* Nearly always one or two: a loop beats a call of memcpy. */
+static inline void copy_sges(void *to, const struct ibv_sge *from, unsigned n)
+{
+    struct ibv_sge *sge = to; /* struct sge has the same layout */
+
+    for (unsigned i = 0; i < n; i++)
+        sge[i] = from[i];
+}
 
 /* Whether work may be posted in this state of the queue pair. */
 static inline bool send_allowed(enum ibv_qp_state s)

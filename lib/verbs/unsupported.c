@@ -8,7 +8,7 @@
 
 static struct ibv_mw *alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 {
-    return fail(-EOPNOTSUPP);
+    return refuse(-EOPNOTSUPP);
 }
 
 static int bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
@@ -54,7 +54,7 @@ EXPORT int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *a
 EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,
                                         uint64_t iova, int fd, int access)
 {
-    return fail(-EOPNOTSUPP);
+    return refuse(-EOPNOTSUPP);
 }
 
 /* ---- completion queues ---- */
@@ -68,7 +68,7 @@ EXPORT int ibv_resize_cq(struct ibv_cq *cq, int cqe)
 
 EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
 {
-    return fail(-EOPNOTSUPP);
+    return refuse(-EOPNOTSUPP);
 }
 
 EXPORT int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
@@ -113,12 +113,12 @@ EXPORT int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 
 EXPORT struct ibv_context *ibv_import_device(int cmd_fd)
 {
-    return fail(-EOPNOTSUPP);
+    return refuse(-EOPNOTSUPP);
 }
 
 EXPORT struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t handle)
 {
-    return fail(-EOPNOTSUPP);
+    return refuse(-EOPNOTSUPP);
 }
 
 EXPORT void ibv_unimport_pd(struct ibv_pd *pd)
@@ -127,7 +127,7 @@ EXPORT void ibv_unimport_pd(struct ibv_pd *pd)
 
 EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t handle)
 {
-    return fail(-EOPNOTSUPP);
+    return refuse(-EOPNOTSUPP);
 }
 
 EXPORT void ibv_unimport_mr(struct ibv_mr *mr)
@@ -136,7 +136,7 @@ EXPORT void ibv_unimport_mr(struct ibv_mr *mr)
 
 EXPORT struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t handle)
 {
-    return fail(-EOPNOTSUPP);
+    return refuse(-EOPNOTSUPP);
 }
 
 EXPORT void ibv_unimport_dm(struct ibv_dm *dm)

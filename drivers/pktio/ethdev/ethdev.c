@@ -120,15 +120,16 @@ static int configure(struct ethdev *d, struct opening *o)
 {
     struct rte_eth_conf conf = {.rxmode.mtu = d->mtu, .intr_conf.rxq = 1};
     uint16_t queues = (uint16_t)d->queues;
-    int ret;
+    struct rte_eth_dev_info info;
+    int ret = rte_eth_dev_info_get(d->port, &info);
 
-    ret = rte_eth_dev_configure(d->port, queues, queues, &conf);
+    /* A driver that takes the frames of a kernel interface may not know how long they are. */
+    if (!ret && d->netdev[0] && d->mtu + RTE_ETHER_HDR_LEN + RTE_ETHER_CRC_LEN > info.max_rx_pktlen)
+        conf.rxmode.mtu = 0;
+    if (!ret)
+        ret = rte_eth_dev_configure(d->port, queues, queues, &conf);
     if (ret) {
         conf.intr_conf.rxq = 0;
-        ret = rte_eth_dev_configure(d->port, queues, queues, &conf);
-    }
-    if (ret && d->netdev[0]) {
-        conf.rxmode.mtu = 0;
         ret = rte_eth_dev_configure(d->port, queues, queues, &conf);
     }
     if (ret)

@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* uroced: the process that is an RDMA NIC for the programs on its host. */
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "server.h"
+#include "uroced.h"
+
+#define EXIT_USAGE 2
+
+static const char usage[] =
+    "usage: uroced [-c FILE | --loopback] [options] [-- EAL options]\n"
+    "\n"
+    "  -c, --config FILE    ports and addresses (see config/*.ini)\n"
+    "      --loopback       one device that talks to itself (the default without -c)\n"
+    "      --socket PATH    where programs connect (default: /run/uroce.sock for root,\n"
+    "                       $XDG_RUNTIME_DIR/uroce.sock for others)\n"
+    "      --workers N      dataplane threads, at most one per port (default 1)\n"
+    "      --idle-exit S    end when no program has been connected for S seconds\n"
+    "      --ready-fd FD    write a byte to FD when programs can connect, then close it\n"
+    "      --version, --help\n"
+    "\n"
+    "Without EAL options DPDK runs without hugepages, telemetry and files.\n"
+    "A loopback-only daemon does not use DPDK's environment at all.\n";
+
+struct options {
+    const char *config, *socket;
+    bool loopback;
+    unsigned workers, idle_exit;
+    int ready_fd;
+    int eal_argc;
+    char **eal_argv;
+};
+
+struct daemon {
+    struct uroced_config config;
+    const struct env_ops *env;
+    struct event_loop *loop;
+    struct rnic *rnic;
+    struct server *server;
+    int signal_fd;
+    pthread_t worker[WORKERS_MAX], waker;
+    unsigned workers_running;
+    bool waker_running;
+};
+
+/* ---- the command line ---- */
+
+static int bad_usage(const char *option, const char *value)
+{
+    fprintf(stderr, "uroced: %s: bad value \"%s\"\n", option, value);
+    return -1;
+}
+
+static int take_number(const char *option, const char *value, unsigned long max, unsigned *out)
+{
+    char *end;
+    unsigned long v = strtoul(value, &end, 10);
+
+    if (end == value || *end || value[0] == '-' || v > max)
+        return bad_usage(option, value);
+    *out = (unsigned)v;
+    return 0;
+}
+
+enum { OPT_SOCKET = 256, OPT_LOOPBACK, OPT_IDLE, OPT_WORKERS, OPT_READY, OPT_VERSION };
+
+static const struct option long_options[] = {
+    {"config", required_argument, NULL, 'c'},
+    {"socket", required_argument, NULL, OPT_SOCKET},
+    {"loopback", no_argument, NULL, OPT_LOOPBACK},
+    {"idle-exit", required_argument, NULL, OPT_IDLE},
+    {"workers", required_argument, NULL, OPT_WORKERS},
+    {"ready-fd", required_argument, NULL, OPT_READY},
+    {"version", no_argument, NULL, OPT_VERSION},
+    {"help", no_argument, NULL, 'h'},
+    {0},
+};
+
+static int take_option(struct options *o, int option)
+{
+    unsigned number;
+
+    switch (option) {
+    case 'c':
+        o->config = optarg;
+        return 0;
+    case 'h':
+        fputs(usage, stdout);
+        exit(EXIT_SUCCESS);
+    case OPT_SOCKET:
+        o->socket = optarg;
+        return *optarg ? 0 : bad_usage("--socket", optarg);
+    case OPT_LOOPBACK:
+        o->loopback = true;
+        return 0;
+    case OPT_IDLE:
+        if (take_number("--idle-exit", optarg, 1000000, &o->idle_exit))
+            return -1;
+        return o->idle_exit ? 0 : bad_usage("--idle-exit", optarg);
+    case OPT_WORKERS:
+        if (take_number("--workers", optarg, WORKERS_MAX, &o->workers))
+            return -1;
+        return o->workers ? 0 : bad_usage("--workers", optarg);
+    case OPT_READY:
+        if (take_number("--ready-fd", optarg, 1 << 20, &number))
+            return -1;
+        o->ready_fd = (int)number;
+        return 0;
+    case OPT_VERSION:
+        printf("uroced %s\n", UROCE_VERSION);
+        exit(EXIT_SUCCESS);
+    default:
+        return -1;
+    }
+}
+
+static int read_options(struct options *o, int argc, char **argv)
+{
+    int option;
+
+    *o = (struct options){.ready_fd = -1};
+    while ((option = getopt_long(argc, argv, "+c:h", long_options, NULL)) != -1) {
+        if (take_option(o, option))
+            return -1;
+    }
+    if (optind < argc && strcmp(argv[optind - 1], "--")) {
+        fprintf(stderr, "uroced: what is \"%s\"? (EAL options come after --)\n", argv[optind]);
+        return -1;
+    }
+    if (o->config && o->loopback) {
+        fprintf(stderr, "uroced: --loopback and --config exclude each other\n");
+        return -1;
+    }
+    o->eal_argc = argc - optind;
+    o->eal_argv = argv + optind;
+    return 0;
+}
+
+/* ---- configuration: the file, then what the command line says otherwise ---- */
+
+static int default_socket(char *out, size_t size)
+{
+    const char *dir = getenv("XDG_RUNTIME_DIR");
+    int n;
+
+    if (!geteuid())
+        n = snprintf(out, size, "%s", CTL_SOCKET_SYSTEM);
+    else if (dir && *dir)
+        n = snprintf(out, size, "%s/%s", dir, CTL_SOCKET_USER);
+    else
+        n = -1;
+    if (n < 0 || (size_t)n >= size) {
+        fprintf(stderr, "uroced: no default place for the socket: say --socket PATH\n");
+        return -1;
+    }
+    return 0;
+}
+
+static int configure(struct uroced_config *c, const struct options *o)
+{
+    char error[512];
+
+    memset(c, 0, sizeof(*c));
+    if (!o->config) {
+        config_loopback(c);
+    } else if (config_load(c, o->config, error, sizeof(error))) {
+        fprintf(stderr, "uroced: %s\n", error);
+        return -1;
+    }
+    if (o->socket &&
+        (size_t)snprintf(c->socket, sizeof(c->socket), "%s", o->socket) >= sizeof(c->socket)) {
+        fprintf(stderr, "uroced: --socket: the path is too long\n");
+        return -1;
+    }
+    if (!c->socket[0] && default_socket(c->socket, sizeof(c->socket)))
+        return -1;
+    if (!c->mode)
+        c->mode = geteuid() ? 0600 : 0666;
+    if (o->workers)
+        c->workers = o->workers;
+    if (!c->workers)
+        c->workers = 1;
+    if (o->idle_exit)
+        c->idle_exit = o->idle_exit;
+    if (c->workers > c->ports) {
+        fprintf(stderr, "uroced: %u workers need as many ports, there %s %u\n", c->workers,
+                c->ports == 1 ? "is" : "are", c->ports);
+        return -1;
+    }
+    return 0;
+}
+
+/* ---- starting ---- */
+
+static bool needs_dpdk(const struct uroced_config *c)
+{
+    for (unsigned i = 0; i < c->ports; i++) {
+        if (!port_is_loopback(&c->port[i]))
+            return true;
+    }
+    return false;
+}
+
+/* "0000:03:00.0" and the like; a virtual device's name has no colon before its first comma. */
+static bool is_pci(const char *device)
+{
+    return strcspn(device, ":") < strcspn(device, ",");
+}
+
+static int start_env(struct daemon *d, const struct options *o, char **argv)
+{
+    const char *pci[CONFIG_PORTS_MAX];
+    struct env_config ec = {.argc = o->eal_argc, .argv = o->eal_argv, .pci = pci};
+    int err;
+
+    for (unsigned i = 0; i < d->config.ports; i++) {
+        if (is_pci(d->config.port[i].device))
+            pci[ec.pci_count++] = d->config.port[i].device;
+    }
+    d->env = &env_posix;
+    if (needs_dpdk(&d->config)) {
+        scrub_library_path(argv);
+        d->env = &env_dpdk;
+    }
+    err = d->env->init(&ec);
+    if (err)
+        d->env = NULL;
+    return err;
+}
+
+/* Signals end the event loop and nothing else; threads started from here on, the EAL's too, inherit
+ * the mask. */
+static int open_signals(struct daemon *d)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    signal(SIGPIPE, SIG_IGN);
+    if (sigprocmask(SIG_BLOCK, &set, NULL))
+        return -errno;
+    d->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    return d->signal_fd < 0 ? -errno : 0;
+}
+
+static int create_rnic(struct daemon *d)
+{
+    struct rnic_config rc = {
+        .workers = d->config.workers, .mem = &uroced_memory, .version = UROCE_VERSION};
+    int err = 0;
+
+    d->loop = event_loop_create(&err);
+    if (!d->loop)
+        return err;
+    rc.loop = d->loop;
+    d->rnic = rnic_create(&rc, &err);
+    return err;
+}
+
+static int open_ports(struct daemon *d)
+{
+    unsigned loopbacks = 0;
+    char error[512];
+
+    for (unsigned i = 0; i < d->config.ports; i++) {
+        const struct uroced_port *p = &d->config.port[i];
+        struct port_config pc = {.io = port_open(p, loopbacks, error, sizeof(error)),
+                                 .address = p->address,
+                                 .addresses = p->addresses,
+                                 .neighbour = p->neighbour,
+                                 .neighbours = p->neighbours};
+        int err;
+
+        if (!pc.io) {
+            fprintf(stderr, "uroced: port.%u: %s\n", p->number, error);
+            return -EIO;
+        }
+        loopbacks += port_is_loopback(p);
+        err = rnic_add_port(d->rnic, &pc);
+        if (err) {
+            fprintf(stderr, "uroced: port.%u: %s\n", p->number, strerror(-err));
+            return err;
+        }
+    }
+    return 0;
+}
+
+static int start_threads(struct daemon *d)
+{
+    struct waker *waker = rnic_waker(d->rnic);
+    char name[32];
+    int err = 0;
+
+    for (unsigned i = 0; i < rnic_workers(d->rnic) && !err; i++) {
+        snprintf(name, sizeof(name), "uroce-w%u", i);
+        err = d->env->thread_start(&d->worker[i], name, worker_run, rnic_worker(d->rnic, i));
+        if (err)
+            return err;
+        worker_wait_running(rnic_worker(d->rnic, i));
+        d->workers_running++;
+    }
+    if (!waker)
+        return 0;
+    err = d->env->thread_start(&d->waker, "uroce-waker", waker_run, waker);
+    d->waker_running = !err;
+    return err;
+}
+
+/* Two descriptors per program and one per channel: what the system lets us have. */
+static void raise_limits(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit))
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+static int open_server(struct daemon *d)
+{
+    struct server_config sc = {.loop = d->loop,
+                               .rnic = d->rnic,
+                               .path = d->config.socket,
+                               .mode = d->config.mode,
+                               .idle_exit = d->config.idle_exit,
+                               .stop_fd = d->signal_fd};
+    int err = 0;
+
+    d->server = server_open(&sc, &err);
+    if (err)
+        fprintf(stderr, "uroced: %s: %s\n", d->config.socket,
+                err == -EADDRINUSE ? "another uroced serves there"
+                : err == -EEXIST   ? "exists and is not a socket"
+                                   : strerror(-err));
+    return err;
+}
+
+static void say_ready(int fd)
+{
+    ssize_t n;
+
+    if (fd < 0)
+        return;
+    do
+        n = write(fd, "\n", 1);
+    while (n < 0 && errno == EINTR);
+    close(fd);
+}
+
+static int start(struct daemon *d, const struct options *o, char **argv)
+{
+    int err = open_signals(d);
+
+    raise_limits();
+    if (!err)
+        err = create_rnic(d);
+    if (err) {
+        fprintf(stderr, "uroced: cannot start: %s\n", strerror(-err));
+        return err;
+    }
+    err = start_env(d, o, argv);
+    if (err)
+        return err;
+    err = open_ports(d);
+    if (!err)
+        err = start_threads(d);
+    return err ? err : open_server(d);
+}
+
+/* In the opposite order, as far as it came. */
+static void stop(struct daemon *d)
+{
+    if (d->server)
+        server_close(d->server);
+    if (d->waker_running) {
+        waker_stop(rnic_waker(d->rnic));
+        pthread_join(d->waker, NULL);
+    }
+    for (unsigned i = 0; i < d->workers_running; i++) {
+        worker_stop(rnic_worker(d->rnic, i));
+        pthread_join(d->worker[i], NULL);
+    }
+    if (d->rnic)
+        rnic_destroy(d->rnic);
+    if (d->loop)
+        event_loop_destroy(d->loop);
+    if (d->signal_fd >= 0)
+        close(d->signal_fd);
+    if (d->env)
+        d->env->fini();
+}
+
+int main(int argc, char **argv)
+{
+    static struct daemon d = {.signal_fd = -1};
+    struct options o;
+    int err;
+
+    if (read_options(&o, argc, argv)) {
+        fprintf(stderr, "Try 'uroced --help'.\n");
+        return EXIT_USAGE;
+    }
+    if (configure(&d.config, &o))
+        return EXIT_USAGE;
+    err = start(&d, &o, argv);
+    if (!err) {
+        say_ready(o.ready_fd);
+        server_run(d.server);
+    }
+    stop(&d);
+    return err ? EXIT_FAILURE : EXIT_SUCCESS;
+}

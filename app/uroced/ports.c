@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "uroced.h"
+
+#include <net/if.h>
+#include <stdio.h>
+
+#include "ethdev.h"
+#include "loop.h"
+
+static struct pktio *open_loopback(unsigned index, char *error, size_t size)
+{
+    struct pktio_loop_config lc = {.name = CONFIG_DEVICE_LOOPBACK,
+                                   .mac = {2, 0, 0, 0, 0, (uint8_t)(1 + index)},
+                                   .queues = 1,
+                                   .netdev = "lo",
+                                   .ifindex = if_nametoindex("lo")};
+    struct pktio *io = pktio_loop_create(&lc);
+
+    if (!io)
+        snprintf(error, size, "out of memory");
+    return io;
+}
+
+struct pktio *port_open(const struct uroced_port *p, unsigned loopback, char *error, size_t size)
+{
+    struct pktio_ethdev_config ec = {.device = p->device, .queues = 1, .mtu = p->mtu};
+
+    return port_is_loopback(p) ? open_loopback(loopback, error, size)
+                               : pktio_ethdev_open(&ec, error, size);
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "uroced.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *const libraries[] = {"libibverbs.so.1", "librdmacm.so.1"};
+
+static bool names_rdma(const char *file)
+{
+    const char *slash = strrchr(file, '/');
+    const char *base = slash ? slash + 1 : file;
+
+    for (unsigned i = 0; i < ARRAY_SIZE(libraries); i++) {
+        if (!strcmp(base, libraries[i]))
+            return true;
+    }
+    return false;
+}
+
+static bool holds_rdma(const char *folder)
+{
+    char path[4096];
+
+    for (unsigned i = 0; i < ARRAY_SIZE(libraries); i++) {
+        snprintf(path, sizeof(path), "%s/%s", folder, libraries[i]);
+        if (!access(path, F_OK))
+            return true;
+    }
+    return false;
+}
+
+/* Removes the entries of a list variable that `bad` says are; true if there were any. */
+static bool scrub(const char *variable, const char *separators, bool (*bad)(const char *))
+{
+    const char *value = getenv(variable);
+    char *copy, *kept, *entry, *next;
+    bool changed = false;
+
+    if (!value)
+        return false;
+    copy = strdup(value);
+    kept = calloc(1, strlen(value) + 1);
+    for (entry = copy; copy && kept && entry; entry = next) {
+        next = strpbrk(entry, separators);
+        if (next)
+            *next++ = 0;
+        if (*entry && bad(entry)) {
+            changed = true;
+        } else if (*entry) {
+            strcat(kept, *kept ? ":" : "");
+            strcat(kept, entry);
+        }
+    }
+    if (changed && *kept)
+        setenv(variable, kept, 1);
+    else if (changed)
+        unsetenv(variable);
+    free(copy);
+    free(kept);
+    return changed;
+}
+
+void scrub_library_path(char **argv)
+{
+    bool changed = scrub("LD_LIBRARY_PATH", ":;", holds_rdma);
+
+    changed |= scrub("LD_PRELOAD", ": ", names_rdma);
+    if (changed)
+        execv("/proc/self/exe", argv);
+}

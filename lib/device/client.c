@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Applications, and which message goes to which handler. */
+#include "object.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void read_comm(struct client *c)
+{
+    char path[64];
+    FILE *f;
+
+    snprintf(path, sizeof(path), "/proc/%d/comm", c->pid);
+    f = fopen(path, "re");
+    if (!f)
+        return;
+    if (!fgets(c->comm, sizeof(c->comm), f))
+        c->comm[0] = 0;
+    c->comm[strcspn(c->comm, "\n")] = 0;
+    fclose(f);
+}
+
+struct client *client_create(struct rnic *r, pid_t pid, uid_t uid)
+{
+    struct client *c = calloc(1, sizeof(*c));
+
+    if (!c)
+        return NULL;
+    c->rnic = r;
+    c->pid = pid;
+    c->uid = uid;
+    c->async_fd = -1;
+    for (unsigned i = 0; i < OBJ_KINDS; i++)
+        TAILQ_INIT(&c->objects[i]);
+    read_comm(c);
+    TAILQ_INSERT_TAIL(&r->clients, c, link);
+    r->client_count++;
+    rnic_count_cpus(r);
+    return c;
+}
+
+void client_gone(struct client *c)
+{
+    if (c->space)
+        c->rnic->config.mem->space_gone(c->space);
+}
+
+/* Users before what they use. */
+void client_close(struct client *c)
+{
+    client_gone(c);
+    if (c->device) {
+        qp_free_all(c);
+        cq_free_all(c);
+        channel_free_all(c);
+        ah_free_all(c);
+        mr_free_all(c);
+        pd_free_all(c);
+    }
+    ctx_close(c);
+    TAILQ_REMOVE(&c->rnic->clients, c, link);
+    c->rnic->client_count--;
+    rnic_count_cpus(c->rnic);
+    free(c);
+}
+
+static const struct {
+    int (*fn)(struct client *c, struct ctl_call *call);
+    bool anytime; /* also before CTL_OPEN */
+    unsigned fds; /* descriptors that may come with it */
+} handler[] = {
+    [CTL_QUERY_DEVICE] = {query_device, true, 0},
+    [CTL_QUERY_PORT] = {query_port, false, 0},
+    [CTL_QUERY_GID] = {query_gid, false, 0},
+    [CTL_OPEN] = {ctx_open, true, 0},
+    [CTL_ALLOC_PD] = {pd_alloc, false, 0},
+    [CTL_DEALLOC_PD] = {pd_dealloc, false, 0},
+    [CTL_REG_MR] = {mr_register, false, 1},
+    [CTL_DEREG_MR] = {mr_deregister, false, 0},
+    [CTL_CREATE_CHANNEL] = {channel_create, false, 0},
+    [CTL_DESTROY_CHANNEL] = {channel_destroy, false, 0},
+    [CTL_CREATE_CQ] = {cq_create, false, 0},
+    [CTL_DESTROY_CQ] = {cq_destroy, false, 0},
+    [CTL_CREATE_QP] = {qp_object_create, false, 0},
+    [CTL_MODIFY_QP] = {qp_object_modify, false, 0},
+    [CTL_QUERY_QP] = {qp_object_query, false, 0},
+    [CTL_DESTROY_QP] = {qp_object_destroy, false, 0},
+    [CTL_CREATE_AH] = {ah_create, false, 0},
+    [CTL_DESTROY_AH] = {ah_destroy, false, 0},
+    [CTL_SHOW] = {show, true, 0},
+};
+
+static int dispatch(struct client *c, struct ctl_call *call)
+{
+    unsigned type = call->request->type;
+
+    if (type >= ARRAY_SIZE(handler) || !handler[type].fn)
+        return -EOPNOTSUPP;
+    if (!handler[type].anytime && !c->device)
+        return -ENOTCONN;
+    if (call->in_fds > handler[type].fds)
+        return -EINVAL;
+    return handler[type].fn(c, call);
+}
+
+void client_dispatch(struct client *c, struct ctl_call *call)
+{
+    call->reply = *call->request;
+    call->reply.version = CTL_VERSION;
+    call->out_fds = 0;
+    call->reply.status = dispatch(c, call);
+    /* A call that failed half-way has nothing to hand over. */
+    while (call->reply.status && call->out_fds)
+        close(call->out_fd[--call->out_fds]);
+}

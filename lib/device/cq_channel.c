@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Completion channels and completion queues. */
+#include "object.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* ---- channels ---- */
+
+/* Sends what is unsent of ch's queues. False: the application must read first. */
+static bool channel_send_unsent(struct channel *ch)
+{
+    struct object *o;
+
+    TAILQ_FOREACH (o, &ch->o.client->objects[OBJ_CQ], link) {
+        struct cq *cq = container_of(o, struct cq, o);
+
+        if (cq->channel == ch && !dp_cq_send_unsent(&cq->dp))
+            return false;
+    }
+    return true;
+}
+
+static void channel_deliver(struct channel *ch)
+{
+    struct event_loop *loop = ch->o.client->rnic->config.loop;
+
+    if (channel_send_unsent(ch))
+        event_loop_remove(loop, &ch->writable);
+    else if (event_loop_add(loop, &ch->writable, EPOLLOUT))
+        /* No memory to watch it: the worker's next event tries again. */
+        atomic_store(&ch->dp.stuck, false);
+}
+
+static void on_writable(struct event_source *s, uint32_t events)
+{
+    channel_deliver(container_of(s, struct channel, writable));
+}
+
+void channels_deliver(struct client *c)
+{
+    struct object *o;
+
+    TAILQ_FOREACH (o, &c->objects[OBJ_CHANNEL], link) {
+        struct channel *ch = container_of(o, struct channel, o);
+
+        /* Cleared before looking: what a worker adds afterwards calls us again. */
+        if (atomic_exchange(&ch->dp.stuck, false))
+            channel_deliver(ch);
+    }
+}
+
+int channel_create(struct client *c, struct ctl_call *call)
+{
+    struct channel *ch;
+    int pair[2], err;
+
+    if (c->count[OBJ_CHANNEL] >= LIMIT_CLIENT_CHANNEL)
+        return -ENOMEM;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
+        return -errno;
+    ch = calloc(1, sizeof(*ch));
+    err = ch ? object_add(c, &ch->o, OBJ_CHANNEL) : -ENOMEM;
+    if (err) {
+        close(pair[0]);
+        close(pair[1]);
+        free(ch);
+        return err;
+    }
+    ch->dp.fd = pair[0];
+    ch->writable = (struct event_source){.fd = pair[0], .ready = on_writable};
+    call->out_fd[call->out_fds++] = pair[1];
+    call->reply.handle = ch->o.handle;
+    return 0;
+}
+
+static void channel_free(struct channel *ch)
+{
+    struct event_loop *loop = ch->o.client->rnic->config.loop;
+
+    if (loop)
+        event_loop_remove(loop, &ch->writable);
+    close(ch->dp.fd);
+    object_remove(&ch->o);
+    free(ch);
+}
+
+int channel_destroy(struct client *c, struct ctl_call *call)
+{
+    struct object *o = object_get(c, OBJ_CHANNEL, call->request->handle);
+
+    if (!o)
+        return -EINVAL;
+    if (o->refs)
+        return -EBUSY;
+    channel_free(container_of(o, struct channel, o));
+    return 0;
+}
+
+void channel_free_all(struct client *c)
+{
+    struct object *o;
+
+    while ((o = TAILQ_FIRST(&c->objects[OBJ_CHANNEL])))
+        channel_free(container_of(o, struct channel, o));
+}
+
+/* ---- completion queues ---- */
+
+static int check_cq(struct client *c, const struct ctl_create_cq *rq, struct channel **channel)
+{
+    struct object *o;
+
+    *channel = NULL;
+    if (!rq->cqe || rq->cqe > QUEUE_MAX_CQE || rq->vector >= c->rnic->workers)
+        return -EINVAL;
+    if (!rq->channel)
+        return 0;
+    o = object_get(c, OBJ_CHANNEL, rq->channel);
+    if (!o)
+        return -EINVAL;
+    *channel = container_of(o, struct channel, o);
+    return 0;
+}
+
+static void cq_init(struct client *c, struct cq *cq, uint32_t size, uint64_t cookie)
+{
+    comp_queue_init(&cq->dp.cq, cq->segment.base, size, c->rnic->workers);
+    cq->dp.cq.handle = cq->o.handle;
+    cq->dp.cq.cookie = cookie;
+    cq->dp.cq.owner = &cq->dp;
+    cq->dp.ctx = c->by_worker;
+    if (cq->channel) {
+        cq->dp.channel = &cq->channel->dp;
+        cq->channel->o.refs++;
+    }
+}
+
+int cq_create(struct client *c, struct ctl_call *call)
+{
+    const struct ctl_create_cq *rq = &call->request->create_cq;
+    struct ctl_create_cq *reply = &call->reply.create_cq;
+    uint32_t size, lanes = c->rnic->workers;
+    struct channel *channel;
+    struct cq *cq;
+    int err = check_cq(c, rq, &channel);
+
+    if (err)
+        return err;
+    size = pow2_at_least(rq->cqe);
+    cq = aligned_alloc(CACHE_LINE, round_up(sizeof(*cq), CACHE_LINE));
+    if (!cq)
+        return -ENOMEM;
+    *cq = (struct cq){.channel = channel};
+    err = segment_create(&cq->segment, "uroce-cq", cq_segment_bytes(size, lanes),
+                         &call->out_fd[call->out_fds]);
+    if (!err) {
+        call->out_fds++;
+        err = object_add(c, &cq->o, OBJ_CQ);
+    }
+    if (err) {
+        segment_destroy(&cq->segment);
+        free(cq);
+        return err;
+    }
+    cq_init(c, cq, size, rq->cookie);
+    reply->cqe = size;
+    reply->handle = cq->o.handle;
+    reply->lanes = lanes;
+    reply->segment_bytes = cq->segment.bytes;
+    return 0;
+}
+
+static void cq_free(struct cq *cq)
+{
+    if (cq->channel)
+        cq->channel->o.refs--;
+    segment_destroy(&cq->segment);
+    object_remove(&cq->o);
+    free(cq);
+}
+
+int cq_destroy(struct client *c, struct ctl_call *call)
+{
+    struct object *o = object_get(c, OBJ_CQ, call->request->handle);
+
+    if (!o)
+        return -EINVAL;
+    if (o->refs)
+        return -EBUSY;
+    /* No queue pair uses it, and none did at the last quiet point: destroying them waited for it.
+     */
+    cq_free(container_of(o, struct cq, o));
+    return 0;
+}
+
+void cq_free_all(struct client *c)
+{
+    struct object *o;
+
+    while ((o = TAILQ_FIRST(&c->objects[OBJ_CQ])))
+        cq_free(container_of(o, struct cq, o));
+}

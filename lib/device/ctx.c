@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* CTL_OPEN: a connection becomes a context of a device; and the way of asynchronous events. */
+#include "object.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static int open_space(struct client *c)
+{
+    int err = 0;
+
+    c->space = c->rnic->config.mem->space_open(c->pid, &err);
+    return c->space ? 0 : err;
+}
+
+/* The three descriptors of the reply: context segment, wake segment, the application's end of the
+ * events. */
+static int open_shared(struct client *c, struct ctl_call *call)
+{
+    int pair[2], err;
+
+    err = segment_create(&c->segment, "uroce-context", ctx_segment_bytes(c->rnic->workers),
+                         &call->out_fd[0]);
+    if (err)
+        return err;
+    call->out_fds = 1;
+    call->out_fd[1] = fcntl(c->rnic->wake_fd, F_DUPFD_CLOEXEC, 0);
+    if (call->out_fd[1] < 0)
+        return -errno;
+    call->out_fds = 2;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
+        return -errno;
+    c->async_fd = pair[0];
+    call->out_fd[2] = pair[1];
+    call->out_fds = 3;
+    return 0;
+}
+
+static int attach(struct client *c)
+{
+    struct ctx_shared *shared = c->segment.base;
+    unsigned w = worker_index(c->device->worker);
+
+    c->ctx = (struct worker_ctx){.shared = shared, .doorbells = &shared->worker[w], .owner = c};
+    c->by_worker[w] = &c->ctx;
+    return worker_ctx_attach(c->device->worker, &c->ctx);
+}
+
+int ctx_open(struct client *c, struct ctl_call *call)
+{
+    uint32_t index = call->request->open.device;
+    int err;
+
+    if (c->device)
+        return -EBUSY;
+    if (index >= c->rnic->devices)
+        return -ENODEV;
+    err = open_space(c);
+    if (!err)
+        err = open_shared(c, call);
+    if (!err) {
+        c->device = c->rnic->device[index];
+        err = attach(c);
+    }
+    if (err) {
+        c->device = NULL;
+        ctx_close(c);
+        return err;
+    }
+    call->reply.open.workers = c->rnic->workers;
+    call->reply.open.pid = (uint32_t)getpid();
+    return 0;
+}
+
+static void close_space(struct client *c)
+{
+    if (!c->space)
+        return;
+    c->rnic->config.mem->space_gone(c->space);
+    c->rnic->config.mem->space_close(c->space);
+    c->space = NULL;
+}
+
+void ctx_close(struct client *c)
+{
+    if (c->device) {
+        worker_ctx_detach(c->device->worker, &c->ctx);
+        /* What the worker said of this context before: it must not be found later. */
+        async_deliver(c->rnic);
+    }
+    free(c->ctx.slot);
+    free(c->free_slot);
+    c->ctx = (struct worker_ctx){0};
+    c->free_slot = NULL;
+    segment_destroy(&c->segment);
+    if (c->async_fd >= 0)
+        close(c->async_fd);
+    c->async_fd = -1;
+    close_space(c);
+}
+
+/* The socket's buffer is the bound: who does not read loses events, which are counted. */
+static void async_send(struct rnic *r, const struct dp_async *e)
+{
+    struct ctl_async_event record = {.element = e->element, .type = e->type};
+    struct client *c = e->ctx->owner;
+    ssize_t n;
+
+    do
+        n = send(c->async_fd, &record, sizeof(record), MSG_DONTWAIT | MSG_NOSIGNAL);
+    while (n < 0 && errno == EINTR);
+    if (n < 0)
+        r->async_dropped++;
+}
+
+void async_deliver(struct rnic *r)
+{
+    struct dp_async e;
+
+    for (unsigned i = 0; i < r->workers; i++) {
+        while (worker_take_async(r->worker[i], &e))
+            async_send(r, &e);
+    }
+}

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The daemon's devices: made from its ports before the workers run, and gone after they have ended.
+ */
+#include "object.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cpus.h"
+
+static void close_fd(int fd)
+{
+    if (fd >= 0)
+        close(fd);
+}
+
+/* A worker left something for us: events that an application has not read, or asynchronous ones. */
+static void on_notify(struct event_source *s, uint32_t events)
+{
+    struct rnic *r = container_of(s, struct rnic, notify);
+    struct client *c;
+    uint64_t count;
+
+    if (read(s->fd, &count, sizeof(count)) < 0)
+        return;
+    async_deliver(r);
+    TAILQ_FOREACH (c, &r->clients, link)
+        channels_deliver(c);
+}
+
+static int open_notify(struct rnic *r)
+{
+    r->notify = (struct event_source){.fd = -1, .ready = on_notify};
+    r->group.notify_fd = -1;
+    if (!r->config.loop)
+        return 0;
+    r->notify.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (r->notify.fd < 0)
+        return -errno;
+    r->group.notify_fd = r->notify.fd;
+    return event_loop_add(r->config.loop, &r->notify, EPOLLIN);
+}
+
+static int create_workers(struct rnic *r)
+{
+    struct wake_shared *wake;
+    int err = segment_create(&r->wake, "uroce-wake", round_up(r->config.workers * CACHE_LINE, 4096),
+                             &r->wake_fd);
+
+    if (err)
+        return err;
+    wake = r->wake.base;
+    for (unsigned i = 0; i < r->config.workers; i++) {
+        struct worker_config wc = {
+            .index = i, .group = &r->group, .wake_word = &wake->worker[i].word};
+
+        r->worker[i] = worker_create(&wc);
+        if (!r->worker[i])
+            return -ENOMEM;
+        r->workers++;
+    }
+    return 0;
+}
+
+struct rnic *rnic_create(const struct rnic_config *config, int *err)
+{
+    struct rnic *r = calloc(1, sizeof(*r));
+
+    *err = -ENOMEM;
+    if (!r)
+        return NULL;
+    TAILQ_INIT(&r->clients);
+    r->config = *config;
+    r->wake_fd = -1;
+    r->started = time(NULL);
+    *err = open_notify(r);
+    if (!*err)
+        r->group.waker = waker_create(err);
+    if (!*err)
+        *err = create_workers(r);
+    if (*err) {
+        rnic_destroy(r);
+        return NULL;
+    }
+    rnic_count_cpus(r);
+    return r;
+}
+
+static void device_destroy(struct device *d)
+{
+    if (d->port && d->port->engine)
+        engine_destroy(d->port->engine);
+    if (d->qps)
+        qp_table_destroy(d->qps);
+    mr_table_fini(&d->mrs);
+    for (unsigned i = 0; i < OBJ_KINDS; i++)
+        handle_table_fini(&d->handles[i]);
+    d->io->ops->close(d->io);
+    free(d);
+}
+
+void rnic_destroy(struct rnic *r)
+{
+    for (unsigned i = 0; i < r->devices; i++)
+        device_destroy(r->device[i]);
+    for (unsigned i = 0; i < r->workers; i++)
+        worker_destroy(r->worker[i]);
+    if (r->group.waker)
+        waker_destroy(r->group.waker);
+    if (r->config.loop)
+        event_loop_remove(r->config.loop, &r->notify);
+    close_fd(r->notify.fd);
+    segment_destroy(&r->wake);
+    close_fd(r->wake_fd);
+    free(r);
+}
+
+unsigned rnic_workers(const struct rnic *r)
+{
+    return r->workers;
+}
+
+struct worker *rnic_worker(struct rnic *r, unsigned index)
+{
+    return r->worker[index];
+}
+
+struct waker *rnic_waker(struct rnic *r)
+{
+    for (unsigned i = 0; i < r->devices; i++) {
+        if (r->device[i]->port->source.fd >= 0)
+            return r->group.waker;
+    }
+    return NULL;
+}
+
+void rnic_count_cpus(struct rnic *r)
+{
+    struct client *c;
+    cpu_set_t set;
+
+    cpus_begin(&set);
+    TAILQ_FOREACH (c, &r->clients, link)
+        cpus_add(&set, c->pid);
+    atomic_store(&r->group.cpus, cpus_count(&set));
+}
+
+static int add_addresses(struct device *d, const struct port_config *config)
+{
+    int err;
+
+    for (unsigned i = 0; i < config->addresses; i++) {
+        struct gid_entry e = {.gid = config->address[i].gid,
+                              .type = GID_TYPE_ROCE_V2,
+                              .valid = true,
+                              .vlan = VLAN_NONE,
+                              .ifindex = d->info.ifindex};
+        int index;
+
+        memcpy(e.mac, d->info.mac, sizeof(e.mac));
+        index = gid_table_add(&d->gids, &e);
+        if (index < 0)
+            return index == -EEXIST ? -EINVAL : index;
+        d->prefix[index] = config->address[i].prefix;
+    }
+    for (unsigned i = 0; i < config->neighbours; i++) {
+        err = neighbour_add(&d->neighbours, &config->neighbour[i].addr, config->neighbour[i].mac);
+        if (err)
+            return err;
+    }
+    return 0;
+}
+
+static int create_tables(struct device *d)
+{
+    static const uint32_t limit[OBJ_KINDS] = {[OBJ_PD] = LIMIT_PD,
+                                              [OBJ_MR] = LIMIT_MR,
+                                              [OBJ_CHANNEL] = LIMIT_CHANNEL,
+                                              [OBJ_CQ] = LIMIT_CQ,
+                                              [OBJ_AH] = LIMIT_AH};
+    uint64_t secret[2];
+    int err = random_bytes(secret, sizeof(secret));
+
+    if (err)
+        return err;
+    for (unsigned i = 0; i < OBJ_KINDS; i++)
+        handle_table_init(&d->handles[i], limit[i]);
+    d->qps = qp_table_create();
+    if (!d->qps)
+        return -ENOMEM;
+    return mr_table_init(&d->mrs, LIMIT_MR, secret);
+}
+
+static int create_engine(struct device *d)
+{
+    struct engine_config ec = {.port = &d->encap, .mrs = &d->mrs, .qps = d->qps};
+
+    d->port = worker_add_port(d->worker, d->io, 0);
+    if (!d->port)
+        return -ENOSPC;
+    ec.host = worker_host(d->port);
+    ec.lane = worker_index(d->worker);
+#ifdef UROCE_FUZZ
+    ec.any_icrc = true;
+#endif
+    d->port->engine = engine_create(&ec);
+    return d->port->engine ? 0 : -ENOMEM;
+}
+
+int rnic_add_port(struct rnic *r, const struct port_config *config)
+{
+    struct device *d = NULL;
+    int err = -ENOSPC;
+
+    if (r->devices < RNIC_DEVICES_MAX) {
+        d = calloc(1, sizeof(*d));
+        err = -ENOMEM;
+    }
+    if (!d) {
+        config->io->ops->close(config->io);
+        return err;
+    }
+    d->rnic = r;
+    d->index = r->devices;
+    d->io = config->io;
+    d->io->ops->info(d->io, &d->info);
+    d->worker = r->worker[d->index % r->workers];
+    snprintf(d->name, sizeof(d->name), "uroce%u", d->index);
+    memcpy(d->encap.mac, d->info.mac, sizeof(d->encap.mac));
+    d->encap.gids = &d->gids;
+    err = add_addresses(d, config);
+    if (!err)
+        err = create_tables(d);
+    if (!err)
+        err = create_engine(d);
+    if (err) {
+        device_destroy(d);
+        return err;
+    }
+    r->device[r->devices++] = d;
+    return 0;
+}
+
+uint32_t device_mtu_code(const struct device *d)
+{
+    /* What surrounds the payload at worst, inside the Ethernet frame: IPv6, UDP, the longest
+     * transport headers, pad and ICRC. */
+    const uint32_t around = 40 + 8 + 12 + 28 + 3 + 4;
+    uint32_t code = MTU_CODE_MAX;
+
+    while (code > 1 && (128u << code) + around > d->info.mtu)
+        code--;
+    return code;
+}
+
+/* EUI-64 from the MAC, as NICs do. */
+uint64_t device_node_guid(const struct device *d)
+{
+    const uint8_t *m = d->info.mac;
+    uint8_t eui[8] = {m[0] ^ 2, m[1], m[2], 0xFF, 0xFE, m[3], m[4], m[5]};
+    uint64_t guid;
+
+    memcpy(&guid, eui, sizeof(guid));
+    return guid;
+}

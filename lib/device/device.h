@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The daemon's side of the control protocol: devices, the objects that applications create on
+ * them, and the messages that create, change and destroy these.
+ *
+ * Nothing an application sends is trusted: handles are looked up among the sender's own objects,
+ * numbers are checked, file descriptors are closed unless kept.
+ *
+ * Threads: all functions belong to the control thread. Workers see an object from the moment it
+ * is handed to them by worker_call until it is taken back the same way.
+ */
+#ifndef UROCE_DEVICE_H
+#define UROCE_DEVICE_H
+
+#include <sys/types.h>
+
+#include "ctl_msg.h"
+#include "event_loop.h"
+#include "gid.h"
+#include "mem.h"
+#include "pktio.h"
+#include "worker.h"
+
+/* ---- how application memory is reached: filled in by the host from drivers/mem ---- */
+
+struct mem_provider {
+    /* Copies to and from a space: any memory of an application. */
+    const struct mem_backend *copy;
+    /* The memory of process pid (from the kernel, not from a message). NULL and *err, a negative
+     * errno. */
+    void *(*space_open)(pid_t pid, int *err);
+    /* The process has ended: every transfer fails from now on. */
+    void (*space_gone)(void *space);
+    void (*space_close)(void *space);
+    /* Maps the memfd that backs mr at offset and sets mr->direct. Returns what unmap wants, or NULL
+     * and *err. */
+    void *(*map)(struct mem_region *mr, int fd, uint64_t offset, int *err);
+    void (*unmap)(void *mapping, struct mem_region *mr);
+};
+
+/* ---- the daemon's devices ---- */
+
+struct rnic;
+struct client;
+
+struct rnic_config {
+    unsigned workers; /* 1 to WORKERS_MAX */
+    const struct mem_provider *mem;
+    struct event_loop *loop; /* NULL: late events are not delivered (fuzzing) */
+    const char *version;
+};
+
+struct port_address {
+    union gid gid;
+    uint8_t prefix; /* bits, as configured */
+};
+
+struct port_neighbour {
+    union gid addr;
+    uint8_t mac[6];
+};
+
+struct port_config {
+    struct pktio *io; /* the device owns it from then on, also when rnic_add_port fails */
+    const struct port_address *address;
+    unsigned addresses;
+    const struct port_neighbour *neighbour;
+    unsigned neighbours;
+};
+
+/* NULL and *err: -ENOMEM or another negative errno. */
+struct rnic *rnic_create(const struct rnic_config *config, int *err);
+/* All clients must be closed and the workers ended. */
+void rnic_destroy(struct rnic *r);
+
+/*
+ * Adds a device named uroceN with one port, on the next worker in turn. Before the workers run.
+ * 0, -EINVAL (an address twice), -ENOSPC (addresses, neighbours, ports of a worker), -ENOMEM.
+ */
+int rnic_add_port(struct rnic *r, const struct port_config *config);
+
+unsigned rnic_workers(const struct rnic *r);
+struct worker *rnic_worker(struct rnic *r, unsigned index);
+/* Watches the ports' wake descriptors, for the waker's thread; NULL when no port has one. */
+struct waker *rnic_waker(struct rnic *r);
+
+/* ---- applications ---- */
+
+/*
+ * An application that connected. pid and uid: from the kernel. NULL: out of memory.
+ * client_close destroys all its objects: queue pairs first, then what they use.
+ */
+struct client *client_create(struct rnic *r, pid_t pid, uid_t uid);
+void client_close(struct client *c);
+/* Its process has ended, though its connection may be open in a child of it. */
+void client_gone(struct client *c);
+
+/* A request and its answer, with the descriptors that travel with them. */
+struct ctl_call {
+    const struct ctl_msg *request;
+    const int *in_fd; /* the caller's; duplicated if kept */
+    unsigned in_fds;
+    struct ctl_msg reply;
+    int out_fd[CTL_MAX_FDS]; /* the caller's to close */
+    unsigned out_fds;
+};
+
+/* Handles one well-formed request and fills in the answer. */
+void client_dispatch(struct client *c, struct ctl_call *call);
+
+/*
+ * What is going on in JSON, as `uroce show` prints it; the caller frees it. NULL: out of memory.
+ */
+char *rnic_show(struct rnic *r);
+
+#endif

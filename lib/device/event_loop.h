@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The control thread's event loop: epoll with a function per descriptor. One thread. */
+#ifndef UROCE_EVENT_LOOP_H
+#define UROCE_EVENT_LOOP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct event_loop;
+
+/* A watched descriptor, in its owner's memory until event_loop_remove. */
+struct event_source {
+    int fd;
+    void (*ready)(struct event_source *s, uint32_t events); /* EPOLLIN and so on */
+    bool added;
+};
+
+/* NULL and *err, a negative errno. */
+struct event_loop *event_loop_create(int *err);
+void event_loop_destroy(struct event_loop *l);
+
+/* Watches s->fd for events (level-triggered). Adding again changes what it is watched for. 0 or a
+ * negative errno. */
+int event_loop_add(struct event_loop *l, struct event_source *s, uint32_t events);
+void event_loop_remove(struct event_loop *l, struct event_source *s);
+
+/* Waits at most timeout_ms (-1: for good) and serves one descriptor, so that what a function
+ * removes is never served from a list fetched before. Returns whether one was. */
+bool event_loop_step(struct event_loop *l, int timeout_ms);
+
+#endif

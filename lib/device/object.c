@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "object.h"
+
+#include <errno.h>
+#include <sys/random.h>
+
+int object_add(struct client *c, struct object *o, enum object_kind kind)
+{
+    if (kind != OBJ_QP) {
+        o->handle = handle_add(&c->device->handles[kind], o);
+        if (!o->handle)
+            return -ENOMEM;
+    }
+    o->kind = kind;
+    o->client = c;
+    TAILQ_INSERT_TAIL(&c->objects[kind], o, link);
+    c->count[kind]++;
+    return 0;
+}
+
+void object_remove(struct object *o)
+{
+    struct client *c = o->client;
+
+    if (o->kind != OBJ_QP)
+        handle_remove(&c->device->handles[o->kind], o->handle);
+    TAILQ_REMOVE(&c->objects[o->kind], o, link);
+    c->count[o->kind]--;
+}
+
+struct object *object_get(struct client *c, enum object_kind kind, uint32_t handle)
+{
+    struct object *o = handle_get(&c->device->handles[kind], handle);
+
+    return o && o->client == c ? o : NULL;
+}
+
+int random_bytes(void *out, size_t n)
+{
+    ssize_t got;
+
+    do
+        got = getrandom(out, n, 0);
+    while (got < 0 && errno == EINTR);
+    return got == (ssize_t)n ? 0 : -EIO;
+}

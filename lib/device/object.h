@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The daemon's objects; shared by the files of this folder only. */
+#ifndef UROCE_OBJECT_H
+#define UROCE_OBJECT_H
+
+#include <sys/queue.h>
+
+#include "device.h"
+#include "handle_table.h"
+#include "neighbour.h"
+#include "segment.h"
+
+/* ---- limits ---- */
+
+#define LIMIT_QP      (QP_TABLE_SLOTS - 16)
+#define LIMIT_SGE     30u /* advertised; the rings could carry QUEUE_MAX_SGE */
+#define LIMIT_RD_ATOM 16u
+#define LIMIT_MR_SIZE (UINT64_C(1) << 40)
+#define LIMIT_PD      65536u
+#define LIMIT_CQ      65536u
+#define LIMIT_MR      MR_TABLE_MAX_SLOTS
+#define LIMIT_AH      65536u
+#define LIMIT_CHANNEL 16384u
+/* Per application, so that one cannot take everything: descriptors are the scarcest. */
+#define LIMIT_CLIENT_CHANNEL 1024u
+#define MTU_CODE_MAX         5u
+
+/* ---- objects ---- */
+
+enum object_kind { OBJ_PD, OBJ_MR, OBJ_CHANNEL, OBJ_CQ, OBJ_QP, OBJ_AH, OBJ_KINDS };
+
+/* The common part, first in each object. A queue pair's handle is its number. */
+struct object {
+    TAILQ_ENTRY(object) link; /* in its client's list of the kind */
+    struct client *client;
+    uint32_t handle;
+    uint32_t refs; /* objects that use this one */
+    enum object_kind kind;
+};
+
+struct pd {
+    struct object o;
+};
+
+struct mr {
+    struct object o;
+    struct pd *pd;
+    struct mem_region region;
+    void *mapping; /* or NULL */
+};
+
+struct channel {
+    struct object o;
+    struct dp_channel dp;
+    struct event_source writable; /* watched while events wait to be sent */
+};
+
+struct cq {
+    struct object o;
+    struct dp_cq dp;
+    struct channel *channel; /* or NULL */
+    struct segment segment;
+};
+
+struct qp_object {
+    struct object o;
+    struct dp_qp dp;
+    struct pd *pd;
+    struct cq *send_cq, *recv_cq;
+    struct segment segment;
+    bool sq_sig_all;
+};
+
+struct ah {
+    struct object o;
+    struct pd *pd;
+    struct address_vector av;
+};
+
+struct device {
+    struct rnic *rnic;
+    unsigned index;
+    char name[CTL_NAME_MAX];
+    struct pktio *io;
+    struct pktio_info info; /* as it was at the start; the link's state is asked for */
+    struct encap_port encap;
+    struct gid_table gids;
+    uint8_t prefix[GID_TABLE_MAX];
+    struct neighbour_table neighbours;
+    struct mr_table mrs;
+    struct qp_table *qps;
+    struct worker *worker;
+    struct worker_port *port; /* and its engine */
+    struct handle_table handles[OBJ_KINDS];
+    uint64_t mrs_denied; /* registrations refused because the kernel forbids the access */
+};
+
+#define RNIC_DEVICES_MAX 16
+
+struct rnic {
+    struct rnic_config config;
+    struct worker_group group;
+    struct event_source notify;
+    struct worker *worker[WORKERS_MAX];
+    unsigned workers;
+    struct device *device[RNIC_DEVICES_MAX];
+    unsigned devices;
+    struct segment wake;
+    int wake_fd;
+    TAILQ_HEAD(, client) clients;
+    unsigned client_count;
+    uint64_t async_dropped;
+    time_t started;
+};
+
+struct client {
+    TAILQ_ENTRY(client) link;
+    struct rnic *rnic;
+    struct device *device; /* NULL until CTL_OPEN */
+    pid_t pid;
+    uid_t uid;
+    char comm[16];
+    void *space;
+    int async_fd;
+    struct segment segment;
+    struct worker_ctx ctx; /* on the device's worker */
+    struct worker_ctx *by_worker[WORKERS_MAX];
+    uint32_t *free_slot; /* doorbell slots not in use */
+    uint32_t free_slots;
+    TAILQ_HEAD(, object) objects[OBJ_KINDS];
+    unsigned count[OBJ_KINDS];
+    unsigned mrs_mapped;
+};
+
+/* ---- object.c ---- */
+
+/* Makes o one of c's objects and gives it a handle (not queue pairs: theirs is set already). 0 or
+ * -ENOMEM. */
+int object_add(struct client *c, struct object *o, enum object_kind kind);
+void object_remove(struct object *o);
+/* c's object of that kind and handle, or NULL. */
+struct object *object_get(struct client *c, enum object_kind kind, uint32_t handle);
+/* Random bytes from the kernel. 0 or a negative errno. */
+int random_bytes(void *out, size_t n);
+
+/* ---- device.c ---- */
+
+/* The largest path MTU, as enum ibv_mtu, whose packets fit the port's MTU. */
+uint32_t device_mtu_code(const struct device *d);
+uint64_t device_node_guid(const struct device *d);
+
+/*
+ * Turns an application's address vector into one that packets can be made from.
+ * 0, -EINVAL (no GRH, bad port, GID index or flow label, IP versions differ), -EHOSTUNREACH (no MAC
+ * known).
+ */
+int device_resolve(const struct device *d, const struct ah_attr *attr, struct address_vector *av);
+
+/* Tells the CPUs that workers and applications have between them to the workers. */
+void rnic_count_cpus(struct rnic *r);
+
+/* ---- handlers: 0 or a negative errno, which becomes the reply's status ---- */
+
+int query_device(struct client *c, struct ctl_call *call);
+int query_port(struct client *c, struct ctl_call *call);
+int query_gid(struct client *c, struct ctl_call *call);
+int ctx_open(struct client *c, struct ctl_call *call);
+int pd_alloc(struct client *c, struct ctl_call *call);
+int pd_dealloc(struct client *c, struct ctl_call *call);
+int mr_register(struct client *c, struct ctl_call *call);
+int mr_deregister(struct client *c, struct ctl_call *call);
+int channel_create(struct client *c, struct ctl_call *call);
+int channel_destroy(struct client *c, struct ctl_call *call);
+int cq_create(struct client *c, struct ctl_call *call);
+int cq_destroy(struct client *c, struct ctl_call *call);
+int qp_object_create(struct client *c, struct ctl_call *call);
+int qp_object_modify(struct client *c, struct ctl_call *call);
+int qp_object_query(struct client *c, struct ctl_call *call);
+int qp_object_destroy(struct client *c, struct ctl_call *call);
+int ah_create(struct client *c, struct ctl_call *call);
+int ah_destroy(struct client *c, struct ctl_call *call);
+int show(struct client *c, struct ctl_call *call);
+
+/* qp.c: the current attributes, from its worker. */
+void qp_object_attr(struct qp_object *q, struct qp_attr *attr);
+
+/* ---- destroying everything of a client, in this order ---- */
+
+void qp_free_all(struct client *c);
+void cq_free_all(struct client *c);
+void channel_free_all(struct client *c);
+void ah_free_all(struct client *c);
+void mr_free_all(struct client *c);
+void pd_free_all(struct client *c);
+void ctx_close(struct client *c);
+
+/* ---- cq_channel.c ---- */
+
+/* Sends, or arranges to be sent, the completion events that workers left behind. */
+void channels_deliver(struct client *c);
+/* ctx.c: passes asynchronous events on to their applications. */
+void async_deliver(struct rnic *r);
+
+#endif

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Protection domains and memory regions. */
+#include "object.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* ---- protection domains ---- */
+
+int pd_alloc(struct client *c, struct ctl_call *call)
+{
+    struct pd *pd = calloc(1, sizeof(*pd));
+
+    if (!pd || object_add(c, &pd->o, OBJ_PD)) {
+        free(pd);
+        return -ENOMEM;
+    }
+    call->reply.handle = pd->o.handle;
+    return 0;
+}
+
+static void pd_free(struct pd *pd)
+{
+    object_remove(&pd->o);
+    free(pd);
+}
+
+int pd_dealloc(struct client *c, struct ctl_call *call)
+{
+    struct object *o = object_get(c, OBJ_PD, call->request->handle);
+
+    if (!o)
+        return -EINVAL;
+    if (o->refs)
+        return -EBUSY;
+    pd_free(container_of(o, struct pd, o));
+    return 0;
+}
+
+void pd_free_all(struct client *c)
+{
+    struct object *o;
+
+    while ((o = TAILQ_FIRST(&c->objects[OBJ_PD])))
+        pd_free(container_of(o, struct pd, o));
+}
+
+/* ---- memory regions ---- */
+
+#define ACCESS_HUGETLB                                                         \
+    (1u << 7) /* IBV_ACCESS_HUGETLB: a promise about the pages, of no use here \
+               */
+#define ACCESS_KNOWN                                                                          \
+    (MEM_LOCAL_WRITE | MEM_REMOTE_WRITE | MEM_REMOTE_READ | MEM_REMOTE_ATOMIC | MEM_MW_BIND | \
+     MEM_ZERO_BASED | MEM_ON_DEMAND | ACCESS_HUGETLB | MEM_ACCESS_OPTIONAL)
+
+/* Volume 1, 11.2.8.2: who may write from afar must be allowed to write locally. */
+static int check_access(uint32_t access)
+{
+    if (access & ~ACCESS_KNOWN)
+        return -EINVAL;
+    if ((access & (MEM_REMOTE_WRITE | MEM_REMOTE_ATOMIC)) && !(access & MEM_LOCAL_WRITE))
+        return -EINVAL;
+    return 0;
+}
+
+static int check_range(const struct ctl_reg_mr *rq)
+{
+    /* An implicit on-demand region: all of memory. */
+    if ((rq->access & MEM_ON_DEMAND) && !rq->addr && rq->length == UINT64_MAX)
+        return -EOPNOTSUPP;
+    if (!rq->length || rq->length > LIMIT_MR_SIZE)
+        return -EINVAL;
+    if (rq->addr + rq->length < rq->addr || rq->iova + rq->length < rq->iova)
+        return -EINVAL;
+    return 0;
+}
+
+static int probe_byte(struct mr *mr, uint64_t addr)
+{
+    uint8_t byte;
+    struct mem_io io = {.mr = &mr->region, .addr = addr, .local = &byte, .len = 1};
+
+    mr->region.backend->copy_in(mr->region.space, &io, 1);
+    return io.status;
+}
+
+/*
+ * Whether the range can be reached at all: better said now than by a failed work request. The
+ * kernel refuses another user's processes, and those that did not allow us to trace them. On-demand
+ * ranges need not exist yet.
+ */
+static int probe(struct mr *mr)
+{
+    struct mem_region *r = &mr->region;
+    int err = probe_byte(mr, r->addr);
+
+    if (!err && r->len > 1)
+        err = probe_byte(mr, r->addr + r->len - 1);
+    return err == -EFAULT && (r->access & MEM_ON_DEMAND) ? 0 : err;
+}
+
+/* Mapped when the application offers a descriptor that can be; what cannot be mapped is copied. */
+static int reach(struct client *c, struct mr *mr, const struct ctl_call *call)
+{
+    const struct ctl_reg_mr *rq = &call->request->reg_mr;
+    int err;
+
+    if (rq->flags & CTL_MR_FD)
+        mr->mapping = c->rnic->config.mem->map(&mr->region, call->in_fd[0], rq->fd_offset, &err);
+    if (mr->mapping)
+        return 0;
+    err = probe(mr);
+    if (err == -EPERM)
+        c->device->mrs_denied++;
+    return err;
+}
+
+static void mr_unreach(struct mr *mr)
+{
+    struct client *c = mr->o.client;
+
+    if (mr->mapping)
+        c->rnic->config.mem->unmap(mr->mapping, &mr->region);
+}
+
+static int mr_publish(struct client *c, struct mr *mr)
+{
+    uint8_t tag;
+    int err = random_bytes(&tag, sizeof(tag));
+
+    if (!err)
+        err = mr_insert(&c->device->mrs, &mr->region, tag);
+    if (err)
+        return err == -ENOSPC ? -ENOMEM : err;
+    if (object_add(c, &mr->o, OBJ_MR)) {
+        /* No worker can have found the key: nobody was told. A guess is answered by the quiet
+         * point. */
+        mr_remove(&c->device->mrs, &mr->region);
+        worker_quiesce(c->device->worker);
+        return -ENOMEM;
+    }
+    return 0;
+}
+
+int mr_register(struct client *c, struct ctl_call *call)
+{
+    const struct ctl_reg_mr *rq = &call->request->reg_mr;
+    struct object *pd = object_get(c, OBJ_PD, rq->pd);
+    int err = check_access(rq->access);
+    struct mr *mr;
+
+    if (!err)
+        err = check_range(rq);
+    if (!pd || (rq->flags & ~(uint32_t)CTL_MR_FD) || !(rq->flags & CTL_MR_FD) != !call->in_fds)
+        err = -EINVAL;
+    if (err)
+        return err;
+    mr = calloc(1, sizeof(*mr));
+    if (!mr)
+        return -ENOMEM;
+    mr->o.client = c;
+    mr->pd = container_of(pd, struct pd, o);
+    mr->region = (struct mem_region){
+        .pd = rq->pd,
+        .access = rq->access & ~(MEM_ACCESS_OPTIONAL | ACCESS_HUGETLB),
+        .iova = rq->access & MEM_ZERO_BASED ? 0 : rq->iova,
+        .addr = rq->addr,
+        .len = rq->length,
+        .backend = c->rnic->config.mem->copy,
+        .space = c->space,
+    };
+    err = reach(c, mr, call);
+    if (!err)
+        err = mr_publish(c, mr);
+    if (err) {
+        mr_unreach(mr);
+        free(mr);
+        return err;
+    }
+    pd->refs++;
+    c->mrs_mapped += mr->mapping != NULL;
+    call->reply.reg_mr.handle = mr->o.handle;
+    call->reply.reg_mr.lkey = call->reply.reg_mr.rkey = mr->region.key;
+    call->reply.reg_mr.mapped = mr->mapping != NULL;
+    return 0;
+}
+
+/* After mr_remove and the quiet point. */
+static void mr_free(struct mr *mr)
+{
+    struct client *c = mr->o.client;
+
+    c->mrs_mapped -= mr->mapping != NULL;
+    mr_unreach(mr);
+    mr->pd->o.refs--;
+    object_remove(&mr->o);
+    free(mr);
+}
+
+int mr_deregister(struct client *c, struct ctl_call *call)
+{
+    struct object *o = object_get(c, OBJ_MR, call->request->handle);
+    struct mr *mr;
+
+    if (!o)
+        return -EINVAL;
+    mr = container_of(o, struct mr, o);
+    mr_remove(&c->device->mrs, &mr->region);
+    worker_quiesce(c->device->worker);
+    mr_free(mr);
+    return 0;
+}
+
+void mr_free_all(struct client *c)
+{
+    struct object *o;
+
+    if (TAILQ_EMPTY(&c->objects[OBJ_MR]))
+        return;
+    TAILQ_FOREACH (o, &c->objects[OBJ_MR], link)
+        mr_remove(&c->device->mrs, &container_of(o, struct mr, o)->region);
+    worker_quiesce(c->device->worker);
+    while ((o = TAILQ_FIRST(&c->objects[OBJ_MR])))
+        mr_free(container_of(o, struct mr, o));
+}

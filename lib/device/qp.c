@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Queue pairs: made and unmade here, owned by a worker in between. */
+#include "object.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- doorbell slots ---- */
+
+struct attach_call {
+    struct qp_object *q;
+    struct dp_qp **slots; /* a larger table to use from now on, or NULL; then the one left behind */
+    uint32_t count;
+};
+
+/* A larger slot table, prepared here and taken over by the worker with the queue pair. */
+static int prepare_slots(struct client *c, struct attach_call *a)
+{
+    uint32_t old = c->ctx.slots;
+    uint32_t *stack;
+
+    if (c->free_slots)
+        return 0;
+    a->count = old ? old * 2 : 64;
+    if (a->count > DB_SLOTS)
+        return -ENOMEM;
+    stack = realloc(c->free_slot, a->count * sizeof(*stack));
+    if (!stack)
+        return -ENOMEM;
+    c->free_slot = stack;
+    a->slots = calloc(a->count, sizeof(*a->slots));
+    if (!a->slots)
+        return -ENOMEM;
+    for (uint32_t i = a->count; i > old; i--)
+        c->free_slot[c->free_slots++] = i - 1;
+    return 0;
+}
+
+static void attach(struct worker *w, void *arg)
+{
+    struct attach_call *a = arg;
+    struct dp_qp *dq = &a->q->dp;
+    struct worker_ctx *ctx = dq->ctx;
+
+    if (a->slots) {
+        struct dp_qp **old = ctx->slot;
+
+        if (ctx->slots)
+            memcpy(a->slots, old, ctx->slots * sizeof(*old));
+        ctx->slot = a->slots;
+        ctx->slots = a->count;
+        a->slots = old;
+    }
+    ctx->slot[dq->slot] = dq;
+    engine_qp_attach(dq->port->engine, dq->qp);
+}
+
+/* ---- creation ---- */
+
+static int check_create(struct client *c, const struct ctl_create_qp *rq)
+{
+    const struct qp_caps *caps = &rq->caps;
+
+    if (rq->type != QPT_RC)
+        return rq->type == QPT_UC || rq->type == QPT_UD || rq->type == QPT_RAW_PACKET ||
+                       rq->type == QPT_XRC_SEND || rq->type == QPT_XRC_RECV
+                   ? -EOPNOTSUPP
+                   : -EINVAL;
+    if (caps->max_send_wr > QUEUE_MAX_WR || caps->max_recv_wr > QUEUE_MAX_WR ||
+        caps->max_send_sge > LIMIT_SGE || caps->max_recv_sge > LIMIT_SGE ||
+        caps->max_inline_data > QUEUE_MAX_INLINE)
+        return -EINVAL;
+    return c->count[OBJ_QP] < LIMIT_QP ? 0 : -ENOMEM;
+}
+
+/* Rings are powers of two, and what an entry's stride leaves room for is given too: no less than
+ * two send SGEs, because programs (UCX) insist. */
+static void plan(struct ctl_create_qp *reply, const struct qp_caps *wanted)
+{
+    struct qp_caps *given = &reply->caps;
+    uint32_t sge = max_of(wanted->max_send_sge, 2u);
+    uint32_t body;
+
+    reply->sq_size = pow2_at_least(wanted->max_send_wr);
+    reply->sq_stride = sqe_stride(sge, wanted->max_inline_data);
+    reply->rq_size = pow2_at_least(wanted->max_recv_wr);
+    reply->rq_stride = rqe_stride(max_of(wanted->max_recv_sge, 1u));
+    body = reply->sq_stride - (uint32_t)sizeof(struct sqe);
+    given->max_send_wr = reply->sq_size;
+    given->max_recv_wr = reply->rq_size;
+    given->max_send_sge = min_of(body / (uint32_t)sizeof(struct sge), LIMIT_SGE);
+    given->max_inline_data = min_of(body, (uint32_t)QUEUE_MAX_INLINE);
+    given->max_recv_sge =
+        min_of((reply->rq_stride - (uint32_t)sizeof(struct rqe)) / (uint32_t)sizeof(struct sge),
+               LIMIT_SGE);
+    reply->sq_off = round_up(sizeof(struct qp_shared), CACHE_LINE);
+    reply->rq_off = reply->sq_off + (uint64_t)reply->sq_size * reply->sq_stride;
+    reply->segment_bytes =
+        round_up(reply->rq_off + (uint64_t)reply->rq_size * reply->rq_stride, 4096);
+}
+
+static void fill_init(struct qp_init *init, struct qp_object *q, const struct ctl_create_qp *rq,
+                      const struct ctl_create_qp *layout)
+{
+    struct qp_shared *shared = q->segment.base;
+    uint8_t *base = q->segment.base;
+
+    *init = (struct qp_init){
+        .type = rq->type,
+        .pd = rq->pd,
+        .sq_sig_all = rq->sq_sig_all != 0,
+        .uidx = rq->uidx,
+        .send_cq = &q->send_cq->dp.cq,
+        .recv_cq = &q->recv_cq->dp.cq,
+        .sq = {.ring = base + layout->sq_off,
+               .prod = &shared->sq_prod,
+               .size = layout->sq_size,
+               .stride = layout->sq_stride,
+               .max_sge = layout->caps.max_send_sge,
+               .max_inline = layout->caps.max_inline_data},
+        .rq = {.ring = base + layout->rq_off,
+               .prod = &shared->rq_prod,
+               .size = layout->rq_size,
+               .stride = layout->rq_stride,
+               .max_sge = layout->caps.max_recv_sge},
+        .caps = layout->caps,
+        .owner = &q->dp,
+    };
+}
+
+static int find_parts(struct client *c, const struct ctl_create_qp *rq, struct qp_object *q)
+{
+    struct object *pd = object_get(c, OBJ_PD, rq->pd);
+    struct object *send_cq = object_get(c, OBJ_CQ, rq->send_cq);
+    struct object *recv_cq = object_get(c, OBJ_CQ, rq->recv_cq);
+
+    if (!pd || !send_cq || !recv_cq)
+        return -EINVAL;
+    q->pd = container_of(pd, struct pd, o);
+    q->send_cq = container_of(send_cq, struct cq, o);
+    q->recv_cq = container_of(recv_cq, struct cq, o);
+    return 0;
+}
+
+/* Segment, engine's queue pair, doorbell slot; in the end the worker has it. */
+static int build(struct client *c, struct qp_object *q, const struct ctl_create_qp *rq,
+                 struct ctl_call *call)
+{
+    struct attach_call a = {.q = q};
+    struct ctl_create_qp *layout = &call->reply.create_qp;
+    struct qp_init init;
+    int err;
+
+    plan(layout, &rq->caps);
+    err = segment_create(&q->segment, "uroce-qp", layout->segment_bytes,
+                         &call->out_fd[call->out_fds]);
+    if (err)
+        return err;
+    call->out_fds++;
+    err = prepare_slots(c, &a);
+    if (err)
+        return err;
+    fill_init(&init, q, rq, layout);
+    q->dp.qp = qp_create(c->device->qps, &init, &err);
+    if (q->dp.qp) {
+        q->dp.ctx = &c->ctx;
+        q->dp.port = c->device->port;
+        q->dp.slot = c->free_slot[--c->free_slots];
+        worker_call(c->device->worker, attach, &a);
+    } else if (a.slots) {
+        c->free_slots -= a.count - c->ctx.slots;
+    }
+    free(a.slots);
+    return q->dp.qp ? 0 : err == -ENOSPC ? -ENOMEM : err;
+}
+
+int qp_object_create(struct client *c, struct ctl_call *call)
+{
+    const struct ctl_create_qp *rq = &call->request->create_qp;
+    struct ctl_create_qp *reply = &call->reply.create_qp;
+    struct qp_object *q;
+    int err = check_create(c, rq);
+
+    if (err)
+        return err;
+    q = calloc(1, sizeof(*q));
+    if (!q)
+        return -ENOMEM;
+    err = find_parts(c, rq, q);
+    if (!err)
+        err = build(c, q, rq, call);
+    if (err) {
+        segment_destroy(&q->segment);
+        free(q);
+        return err;
+    }
+    q->sq_sig_all = rq->sq_sig_all != 0;
+    q->pd->o.refs++;
+    q->send_cq->o.refs++;
+    q->recv_cq->o.refs++;
+    q->o.handle = qp_number(q->dp.qp);
+    object_add(c, &q->o, OBJ_QP);
+    reply->qpn = q->o.handle;
+    reply->worker = worker_index(c->device->worker);
+    reply->db_slot = q->dp.slot;
+    return 0;
+}
+
+/* ---- use ---- */
+
+static struct qp_object *qp_get(struct client *c, uint32_t qpn)
+{
+    struct qp *qp = qp_table_lookup(c->device->qps, qpn);
+    struct qp_object *q;
+
+    if (!qp)
+        return NULL;
+    q = container_of((struct dp_qp *)qp_owner(qp), struct qp_object, dp);
+    return q->o.client == c ? q : NULL;
+}
+
+struct modify_call {
+    struct qp_object *q;
+    const struct ctl_modify_qp *rq;
+    const struct address_vector *av;
+    uint32_t max_mtu;
+    int err;
+};
+
+static void modify(struct worker *w, void *arg)
+{
+    struct modify_call *m = arg;
+    struct dp_qp *dq = &m->q->dp;
+
+    m->err = engine_qp_modify(dq->port->engine, dq->qp, &m->rq->attr, m->rq->mask, m->av,
+                              m->max_mtu, worker_time());
+}
+
+int qp_object_modify(struct client *c, struct ctl_call *call)
+{
+    const struct ctl_modify_qp *rq = &call->request->modify_qp;
+    struct address_vector av;
+    struct modify_call m = {.rq = rq, .max_mtu = device_mtu_code(c->device)};
+    int err;
+
+    m.q = qp_get(c, rq->qpn);
+    if (!m.q)
+        return -EINVAL;
+    if ((rq->mask & QPA_PORT) && rq->attr.port_num != 1)
+        return -EINVAL;
+    if ((rq->mask & QPA_PKEY_INDEX) && rq->attr.pkey_index)
+        return -EINVAL;
+    if (rq->mask & QPA_AV) {
+        err = device_resolve(c->device, &rq->attr.ah, &av);
+        if (err)
+            return err;
+        m.av = &av;
+    }
+    worker_call(c->device->worker, modify, &m);
+    return m.err;
+}
+
+struct query_call {
+    struct qp_object *q;
+    struct qp_attr *attr;
+};
+
+static void query(struct worker *w, void *arg)
+{
+    struct query_call *call = arg;
+
+    engine_qp_query(call->q->dp.qp, call->attr);
+}
+
+void qp_object_attr(struct qp_object *q, struct qp_attr *attr)
+{
+    struct query_call call = {.q = q, .attr = attr};
+
+    worker_call(q->o.client->device->worker, query, &call);
+}
+
+int qp_object_query(struct client *c, struct ctl_call *call)
+{
+    struct ctl_query_qp *reply = &call->reply.query_qp;
+    struct qp_object *q = qp_get(c, call->request->handle);
+
+    if (!q)
+        return -EINVAL;
+    *reply = (struct ctl_query_qp){
+        .qpn = q->o.handle, .sq_sig_all = q->sq_sig_all, .caps = *qp_capabilities(q->dp.qp)};
+    qp_object_attr(q, &reply->attr);
+    return 0;
+}
+
+/* ---- destruction ---- */
+
+/* Queue pairs to be detached in one call; few enough for the worker not to be held up. */
+#define DETACH_MAX 64
+
+struct detach_call {
+    struct qp_object *q[DETACH_MAX];
+    unsigned n;
+};
+
+static void detach(struct worker *w, void *arg)
+{
+    struct detach_call *d = arg;
+
+    for (unsigned i = 0; i < d->n; i++) {
+        struct dp_qp *dq = &d->q[i]->dp;
+
+        dq->ctx->slot[dq->slot] = NULL;
+        engine_qp_detach(dq->port->engine, dq->qp);
+    }
+}
+
+static void qp_object_free(struct client *c, struct qp_object *q)
+{
+    c->free_slot[c->free_slots++] = q->dp.slot;
+    qp_free(q->dp.qp);
+    q->pd->o.refs--;
+    q->send_cq->o.refs--;
+    q->recv_cq->o.refs--;
+    object_remove(&q->o);
+    segment_destroy(&q->segment);
+    free(q);
+}
+
+/* The only worker that can know them has passed a quiet point when the call returns. */
+static void free_some(struct client *c, struct detach_call *d)
+{
+    for (unsigned i = 0; i < d->n; i++)
+        qp_unpublish(d->q[i]->dp.qp);
+    worker_call(c->device->worker, detach, d);
+    for (unsigned i = 0; i < d->n; i++)
+        qp_object_free(c, d->q[i]);
+}
+
+int qp_object_destroy(struct client *c, struct ctl_call *call)
+{
+    struct detach_call d = {.n = 1};
+
+    d.q[0] = qp_get(c, call->request->handle);
+    if (!d.q[0])
+        return -EINVAL;
+    free_some(c, &d);
+    return 0;
+}
+
+void qp_free_all(struct client *c)
+{
+    while (!TAILQ_EMPTY(&c->objects[OBJ_QP])) {
+        struct detach_call d = {0};
+        struct object *o;
+
+        TAILQ_FOREACH (o, &c->objects[OBJ_QP], link) {
+            if (d.n == DETACH_MAX)
+                break;
+            d.q[d.n++] = container_of(o, struct qp_object, o);
+        }
+        free_some(c, &d);
+    }
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* CTL_QUERY_DEVICE, CTL_QUERY_PORT, CTL_QUERY_GID. */
+#include "object.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define PORT_DOWN   1 /* enum ibv_port_state */
+#define PORT_ACTIVE 4
+
+/* No vendor has registered these; programs that know vendors' quirks find none here. */
+#define VENDOR_ID      0
+#define VENDOR_PART_ID 0
+
+int query_device(struct client *c, struct ctl_call *call)
+{
+    struct ctl_device *q = &call->reply.device;
+    uint32_t index = call->request->device.index;
+    const struct device *d;
+
+    if (index >= c->rnic->devices)
+        return -ENODEV;
+    d = c->rnic->device[index];
+    *q = (struct ctl_device){
+        .index = index,
+        .ports = 1,
+        .node_guid = device_node_guid(d),
+        .vendor_id = VENDOR_ID,
+        .vendor_part_id = VENDOR_PART_ID,
+        .max_qp = LIMIT_QP,
+        .max_qp_wr = QUEUE_MAX_WR,
+        .max_sge = LIMIT_SGE,
+        .max_inline = QUEUE_MAX_INLINE,
+        .max_cq = LIMIT_CQ,
+        .max_cqe = QUEUE_MAX_CQE,
+        .max_mr = LIMIT_MR,
+        .max_pd = LIMIT_PD,
+        .max_ah = LIMIT_AH,
+        .max_qp_rd_atom = LIMIT_RD_ATOM,
+        .max_qp_init_rd_atom = LIMIT_RD_ATOM,
+        .max_mr_size = LIMIT_MR_SIZE,
+        .workers = c->rnic->workers,
+    };
+    memcpy(q->name, d->name, sizeof(q->name));
+    snprintf(q->fw_version, sizeof(q->fw_version), "%s", c->rnic->config.version);
+    return 0;
+}
+
+int query_port(struct client *c, struct ctl_call *call)
+{
+    struct ctl_port *q = &call->reply.port;
+    struct device *d = c->device;
+    struct pktio_info info;
+
+    if (call->request->port.port != 1)
+        return -EINVAL;
+    d->io->ops->info(d->io, &info);
+    *q = (struct ctl_port){
+        .port = 1,
+        .state = info.link_up ? PORT_ACTIVE : PORT_DOWN,
+        .max_mtu = MTU_CODE_MAX,
+        .active_mtu = device_mtu_code(d),
+        .gid_tbl_len = d->gids.len,
+        .pkey_tbl_len = 1,
+        .speed_mbps = info.speed_mbps,
+    };
+    memcpy(q->mac, d->info.mac, sizeof(q->mac));
+    snprintf(q->netdev, sizeof(q->netdev), "%s", info.netdev);
+    return 0;
+}
+
+int query_gid(struct client *c, struct ctl_call *call)
+{
+    const struct ctl_gid *asked = &call->request->gid;
+    const struct gid_entry *e;
+
+    if (asked->port != 1 || asked->index >= c->device->gids.len)
+        return -EINVAL;
+    e = &c->device->gids.entry[asked->index];
+    if (!e->valid)
+        return -ENOENT;
+    memcpy(call->reply.gid.gid, e->gid.raw, sizeof(call->reply.gid.gid));
+    call->reply.gid.type = e->type;
+    call->reply.gid.ifindex = e->ifindex;
+    return 0;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Memory shared with an application: a memfd of the daemon's making that neither side can resize.
+ */
+#ifndef UROCE_SEGMENT_H
+#define UROCE_SEGMENT_H
+
+#include <stddef.h>
+
+struct segment {
+    void *base;
+    size_t bytes;
+};
+
+/*
+ * Makes a zeroed segment, maps it and stores its descriptor, which the caller closes, in *fd.
+ * 0 or a negative errno.
+ */
+int segment_create(struct segment *s, const char *name, size_t bytes, int *fd);
+void segment_destroy(struct segment *s);
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The control thread: listens on the unix socket, serves every connection, and stops when told. */
+#ifndef UROCE_SERVER_H
+#define UROCE_SERVER_H
+
+#include "device.h"
+
+struct server;
+
+struct server_config {
+    struct event_loop *loop; /* the rnic's */
+    struct rnic *rnic;
+    const char *path;   /* of the socket */
+    unsigned mode;      /* its permissions */
+    unsigned idle_exit; /* seconds without an application after which the server ends; 0: never */
+    int stop_fd;        /* readable when the server is to end (a signalfd) */
+};
+
+/*
+ * Binds the socket; a file that a dead daemon left there is removed. NULL and *err: -EADDRINUSE (a
+ * daemon answers there), -EEXIST (something that is not a socket is there), -ENAMETOOLONG, or
+ * another negative errno.
+ */
+struct server *server_open(const struct server_config *config, int *err);
+
+/* Serves until stop_fd is readable or nobody came for idle_exit seconds. */
+void server_run(struct server *s);
+
+/* Closes all connections, destroys their objects, removes the socket. */
+void server_close(struct server *s);
+
+#endif

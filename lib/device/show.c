@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* CTL_SHOW: the daemon's state in JSON. Names are stable: programs read them. */
+#include "object.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Every function here makes a value that its caller takes over. Jansson passes NULL on when memory
+ * runs out, and json_dumps of NULL is NULL, so only the end is checked. */
+
+static json_t *number(uint64_t v)
+{
+    return json_integer((json_int_t)v);
+}
+
+static json_t *text_mac(const uint8_t m[6])
+{
+    return json_sprintf("%02x:%02x:%02x:%02x:%02x:%02x", m[0], m[1], m[2], m[3], m[4], m[5]);
+}
+
+static json_t *text_gid(const union gid *gid)
+{
+    char text[46];
+
+    gid_format(text, gid);
+    return json_string(text);
+}
+
+static json_t *show_gids(const struct device *d)
+{
+    static const char *const type[] = {
+        [GID_TYPE_IB] = "IB", [GID_TYPE_ROCE_V1] = "RoCE v1", [GID_TYPE_ROCE_V2] = "RoCE v2"};
+    json_t *list = json_array();
+
+    for (unsigned i = 0; i < d->gids.len; i++) {
+        const struct gid_entry *e = &d->gids.entry[i];
+
+        if (e->valid)
+            json_array_append_new(list, json_pack("{s:i, s:o, s:s, s:i}", "index", i, "address",
+                                                  text_gid(&e->gid), "type", type[e->type],
+                                                  "prefix", d->prefix[i]));
+    }
+    return list;
+}
+
+static json_t *show_drops(const struct engine_counters *ec)
+{
+    json_t *drops = json_object();
+
+    for (unsigned i = 1; i < DROP_COUNT; i++) {
+        uint64_t n = counter_get(&ec->drop[i]);
+
+        if (n)
+            json_object_set_new(drops, drop_name((enum drop)i), number(n));
+    }
+    return drops;
+}
+
+static json_t *show_counters(const struct device *d)
+{
+    const struct engine_counters *ec = engine_counters(d->port->engine);
+    const struct pktio_counters *io = NULL;
+    json_t *o = json_object();
+
+    if (d->io->ops->counters)
+        io = d->io->ops->counters(d->io, d->port->queue);
+    json_object_set_new(o, "rx_packets", number(counter_get(&ec->rx_packets)));
+    json_object_set_new(o, "rx_bytes", number(counter_get(&ec->rx_bytes)));
+    json_object_set_new(o, "rx_delivered", number(counter_get(&ec->rx_delivered)));
+    json_object_set_new(o, "tx_packets", number(counter_get(&ec->tx_packets)));
+    json_object_set_new(o, "tx_bytes", number(counter_get(&ec->tx_bytes)));
+    if (io) {
+        json_object_set_new(o, "tx_refused", number(counter_get(&io->tx_refused)));
+        json_object_set_new(o, "rx_unusable", number(counter_get(&io->rx_unusable)));
+        json_object_set_new(o, "local", number(counter_get(&io->local)));
+    }
+    json_object_set_new(o, "drops", show_drops(ec));
+    return o;
+}
+
+static json_t *show_device(const struct device *d)
+{
+    struct pktio_info info;
+    json_t *port;
+
+    d->io->ops->info(d->io, &info);
+    port = json_pack("{s:i, s:s, s:s, s:s, s:o, s:i, s:i, s:s, s:i, s:i, s:o, s:o}", "port", 1,
+                     "driver", d->io->ops->driver, "name", info.name, "state",
+                     info.link_up ? "active" : "down", "mac", text_mac(info.mac), "mtu",
+                     (int)info.mtu, "path_mtu", 128 << device_mtu_code(d), "netdev", info.netdev,
+                     "speed_mbps", (int)info.speed_mbps, "worker", (int)worker_index(d->worker),
+                     "gids", show_gids(d), "counters", show_counters(d));
+    return json_pack("{s:s, s:[o], s:I}", "name", d->name, "ports", port, "mrs_denied",
+                     (json_int_t)d->mrs_denied);
+}
+
+static json_t *show_worker(const struct worker *w)
+{
+    const struct worker_stats *s = worker_stats(w);
+    json_t *o = json_object();
+
+    json_object_set_new(o, "index", number(worker_index(w)));
+    json_object_set_new(o, "mode", json_string(worker_mode(w)));
+    json_object_set_new(o, "cpu_ms", number(worker_cpu_time(w) / NS_PER_MS));
+#define STAT(name) json_object_set_new(o, #name, number(counter_get(&s->name)))
+    STAT(loops);
+    STAT(busy);
+    STAT(yields);
+    STAT(sleeps);
+    STAT(wakes);
+    STAT(ticks);
+    STAT(eager);
+    STAT(calls);
+    STAT(cq_events);
+    STAT(cq_events_late);
+    STAT(async_lost);
+#undef STAT
+    return o;
+}
+
+static json_t *show_client(const struct client *c)
+{
+    json_t *o = json_pack("{s:i, s:i, s:s%}", "pid", (int)c->pid, "uid", (int)c->uid, "comm",
+                          c->comm, strlen(c->comm));
+
+    /* A name that is no UTF-8 is left out. */
+    if (!o)
+        o = json_pack("{s:i, s:i}", "pid", (int)c->pid, "uid", (int)c->uid);
+    if (!c->device)
+        return o;
+    json_object_set_new(o, "device", json_string(c->device->name));
+    json_object_set_new(o, "pds", number(c->count[OBJ_PD]));
+    json_object_set_new(o, "mrs_copied", number(c->count[OBJ_MR] - c->mrs_mapped));
+    json_object_set_new(o, "mrs_mapped", number(c->mrs_mapped));
+    json_object_set_new(o, "channels", number(c->count[OBJ_CHANNEL]));
+    json_object_set_new(o, "cqs", number(c->count[OBJ_CQ]));
+    json_object_set_new(o, "qps", number(c->count[OBJ_QP]));
+    json_object_set_new(o, "ahs", number(c->count[OBJ_AH]));
+    return o;
+}
+
+static json_t *show_qp(struct qp_object *q)
+{
+    static const char *const state[QPS_COUNT] = {"RESET", "INIT", "RTR", "RTS",
+                                                 "SQD",   "SQE",  "ERR"};
+    const struct qp_counters *qc = qp_counters(q->dp.qp);
+    const struct address_vector *av = qp_address_vector(q->dp.qp);
+    json_t *o = json_object();
+    struct qp_attr a = {0};
+
+    qp_object_attr(q, &a);
+    json_object_set_new(o, "device", json_string(q->o.client->device->name));
+    json_object_set_new(o, "qpn", number(q->o.handle));
+    json_object_set_new(o, "pid", number((uint64_t)q->o.client->pid));
+    json_object_set_new(o, "type", json_string("RC"));
+    json_object_set_new(o, "state", json_string(a.state < QPS_COUNT ? state[a.state] : "?"));
+    if (a.state >= QPS_RTR) {
+        json_object_set_new(o, "dest_qpn", number(a.dest_qpn));
+        json_object_set_new(o, "sgid", text_gid(&av->sgid));
+        json_object_set_new(o, "dgid", text_gid(&av->dgid));
+        json_object_set_new(o, "path_mtu", number(a.path_mtu ? 128u << a.path_mtu : 0));
+        json_object_set_new(o, "sq_psn", number(a.sq_psn));
+        json_object_set_new(o, "rq_psn", number(a.rq_psn));
+    }
+#define X(name) json_object_set_new(o, #name, number(counter_get(&qc->name)));
+    QP_COUNTERS(X)
+#undef X
+    return o;
+}
+
+char *rnic_show(struct rnic *r)
+{
+    json_t *root = json_object(), *devices = json_array(), *workers = json_array();
+    json_t *clients = json_array(), *qps = json_array();
+    struct client *c;
+    struct object *o;
+    char *text;
+
+    for (unsigned i = 0; i < r->devices; i++)
+        json_array_append_new(devices, show_device(r->device[i]));
+    for (unsigned i = 0; i < r->workers; i++)
+        json_array_append_new(workers, show_worker(r->worker[i]));
+    TAILQ_FOREACH (c, &r->clients, link) {
+        json_array_append_new(clients, show_client(c));
+        TAILQ_FOREACH (o, &c->objects[OBJ_QP], link)
+            json_array_append_new(qps, show_qp(container_of(o, struct qp_object, o)));
+    }
+    json_object_set_new(root, "version", json_string(r->config.version));
+    json_object_set_new(root, "pid", number((uint64_t)getpid()));
+    json_object_set_new(root, "uptime_s", number((uint64_t)(time(NULL) - r->started)));
+    json_object_set_new(root, "cpus", number(atomic_load(&r->group.cpus)));
+    json_object_set_new(root, "async_dropped", number(r->async_dropped));
+    json_object_set_new(root, "devices", devices);
+    json_object_set_new(root, "workers", workers);
+    json_object_set_new(root, "clients", clients);
+    json_object_set_new(root, "qps", qps);
+    text = json_dumps(root, JSON_INDENT(1) | JSON_PRESERVE_ORDER);
+    json_decref(root);
+    return text;
+}
+
+static int write_all(int fd, const char *data, size_t len)
+{
+    while (len) {
+        ssize_t n = write(fd, data, len);
+
+        if (n < 0 && errno != EINTR)
+            return -errno;
+        if (n > 0) {
+            data += n;
+            len -= (size_t)n;
+        }
+    }
+    return 0;
+}
+
+int show(struct client *c, struct ctl_call *call)
+{
+    char *text;
+    int fd, err;
+
+    if (call->request->show.what != CTL_SHOW_ALL)
+        return -EINVAL;
+    text = rnic_show(c->rnic);
+    if (!text)
+        return -ENOMEM;
+    fd = memfd_create("uroce-show", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    err = fd < 0 ? -errno : write_all(fd, text, strlen(text));
+    call->reply.show.length = strlen(text);
+    free(text);
+    if (fd >= 0)
+        call->out_fd[call->out_fds++] = fd;
+    if (!err && lseek(fd, 0, SEEK_SET))
+        err = -errno;
+    return err;
+}

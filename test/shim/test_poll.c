@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Polling what the dataplane completes. */
+#include "../unit/unit.h"
+#include "rings.h"
+
+static struct rings *r;
+static struct ibv_cq *cq;
+
+static int setup(void **state)
+{
+    r = rings_new();
+    cq = ibv_cq_ex_to_cq(&r->cq->ex);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    rings_free(r);
+    return 0;
+}
+
+static void fields(void **state)
+{
+    struct ibv_wc wc[4];
+
+    assert_int_equal(shim_poll_cq(cq, 4, wc), 0);
+    rings_complete(r, WC_RECV, 0, WC_SUCCESS, 11);
+    rings_complete(r, WC_RDMA_READ, 2, WC_REM_ACCESS_ERR, 12);
+    assert_int_equal(shim_poll_cq(cq, 4, wc), 2);
+    assert_int_equal(wc[0].wr_id, 11);
+    assert_int_equal(wc[0].status, IBV_WC_SUCCESS);
+    assert_int_equal(wc[0].opcode, IBV_WC_RECV);
+    assert_int_equal(wc[0].byte_len, 100);
+    assert_int_equal(wc[0].imm_data, 0xAABBCCDD);
+    assert_int_equal(wc[0].qp_num, RINGS_QPN);
+    assert_int_equal(wc[0].src_qp, 9);
+    assert_int_equal(wc[0].wc_flags, IBV_WC_WITH_IMM);
+    assert_int_equal(wc[0].sl, 3);
+    assert_int_equal(wc[1].wr_id, 12);
+    assert_int_equal(wc[1].status, IBV_WC_REM_ACCESS_ERR);
+    assert_int_equal(atomic_load(&r->qp->queue.rq.cons), 1);
+    assert_int_equal(atomic_load(&r->qp->queue.sq.cons), 3);
+    assert_int_equal(shim_poll_cq(cq, 4, wc), 0);
+}
+
+static void both_lanes(void **state)
+{
+    struct ibv_wc wc[RINGS_CQE];
+    uint64_t seen = 0;
+
+    for (unsigned round = 0; round < 10; round++) {
+        seen = 0;
+        for (uint32_t i = 0; i < RINGS_CQE; i++)
+            rings_complete(r, WC_SEND, i, WC_SUCCESS, i);
+        assert_int_equal(shim_poll_cq(cq, RINGS_CQE, wc), RINGS_CQE);
+        for (unsigned i = 0; i < RINGS_CQE; i++)
+            seen |= UINT64_C(1) << wc[i].wr_id;
+        assert_int_equal(seen, (1 << RINGS_CQE) - 1);
+    }
+}
+
+static void dead_queue_pairs_are_skipped(void **state)
+{
+    struct ibv_wc wc;
+
+    rings_complete(r, WC_SEND, 0, WC_SUCCESS, 1);
+    client_cq_clean(&r->cq->queue, r->qp->queue.uidx + 1);
+    rings_complete(r, WC_SEND, 1, WC_SUCCESS, 2);
+    assert_int_equal(shim_poll_cq(cq, 1, &wc), 1);
+    client_cq_clean(&r->cq->queue, r->qp->queue.uidx);
+    assert_int_equal(shim_poll_cq(cq, 1, &wc), 0);
+    rings_complete(r, WC_SEND, 2, WC_SUCCESS, 3);
+    slot_table_remove(&r->client.qps, r->qp->queue.uidx);
+    assert_int_equal(shim_poll_cq(cq, 1, &wc), 0);
+}
+
+static void reset_empties_everything(void **state)
+{
+    struct ibv_send_wr wr = {.opcode = IBV_WR_SEND}, *bad;
+    struct ibv_wc wc;
+
+    for (unsigned i = 0; i < RINGS_WR; i++)
+        assert_int_equal(shim_post_send(&r->qp->ex.qp_base, &wr, &bad), 0);
+    rings_complete(r, WC_SEND, 5, WC_SUCCESS, 1);
+    client_qp_reset(&r->qp->queue, &r->cq->queue, &r->cq->queue);
+    assert_int_equal(shim_poll_cq(cq, 1, &wc), 0);
+    assert_int_equal(atomic_load(&r->shared->sq_prod), 0);
+    for (unsigned i = 0; i < RINGS_WR; i++)
+        assert_int_equal(shim_post_send(&r->qp->ex.qp_base, &wr, &bad), 0);
+    assert_int_equal(atomic_load(&r->shared->sq_prod), RINGS_WR);
+}
+
+static void extended_polling(void **state)
+{
+    struct ibv_poll_cq_attr attr = {0};
+    struct ibv_cq_ex *ex = &r->cq->ex;
+    struct ibv_wc wc;
+
+    assert_int_equal(ibv_start_poll(ex, &attr), ENOENT);
+    /* No end_poll is due: the next start must not find the lock held. */
+    assert_int_equal(ibv_start_poll(ex, &attr), ENOENT);
+    attr.comp_mask = 1;
+    assert_int_equal(ibv_start_poll(ex, &attr), EINVAL);
+    attr.comp_mask = 0;
+    for (uint32_t i = 0; i < 3; i++)
+        rings_complete(r, WC_SEND, 2 * i, i == 1 ? WC_RETRY_EXC_ERR : WC_SUCCESS, 10 + i);
+    assert_int_equal(ibv_start_poll(ex, &attr), 0);
+    assert_int_equal(ex->wr_id, 10);
+    assert_int_equal(ex->status, IBV_WC_SUCCESS);
+    assert_int_equal(ibv_wc_read_opcode(ex), IBV_WC_SEND);
+    assert_int_equal(ibv_wc_read_byte_len(ex), 100);
+    assert_int_equal(ibv_wc_read_qp_num(ex), RINGS_QPN);
+    assert_int_equal(ibv_wc_read_imm_data(ex), 0xAABBCCDD);
+    assert_int_equal(ibv_wc_read_completion_ts(ex), 77);
+    assert_int_equal(ibv_next_poll(ex), 0);
+    assert_int_equal(ex->wr_id, 11);
+    assert_int_equal(ex->status, IBV_WC_RETRY_EXC_ERR);
+    ibv_end_poll(ex);
+    /* The plain call works on the same queue. */
+    assert_int_equal(shim_poll_cq(cq, 1, &wc), 1);
+    assert_int_equal(wc.wr_id, 12);
+    rings_complete(r, WC_SEND, 6, WC_SUCCESS, 13);
+    assert_int_equal(ibv_start_poll(ex, &attr), 0);
+    assert_int_equal(ibv_next_poll(ex), ENOENT);
+    ibv_end_poll(ex);
+    assert_int_equal(shim_poll_cq(cq, 1, &wc), 0);
+}
+
+static void arming(void **state)
+{
+    rings_complete(r, WC_SEND, 0, WC_SUCCESS, 1);
+    assert_false(cq_take_event(&r->dataplane_cq, 0));
+    assert_int_equal(shim_req_notify_cq(cq, 1), 0);
+    rings_complete(r, WC_SEND, 2, WC_SUCCESS, 1);
+    assert_false(cq_take_event(&r->dataplane_cq, 0));
+    assert_int_equal(shim_req_notify_cq(cq, 0), 0);
+    rings_complete(r, WC_SEND, 4, WC_SUCCESS, 1);
+    assert_true(cq_take_event(&r->dataplane_cq, 0));
+    rings_complete(r, WC_SEND, 6, WC_SUCCESS, 1);
+    assert_false(cq_take_event(&r->dataplane_cq, 0));
+}
+
+int main(void)
+{
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        T(fields),           T(both_lanes), T(dead_queue_pairs_are_skipped),
+        T(extended_polling), T(arming),     T(reset_empties_everything),
+    };
+
+    return cmocka_run_group_tests_name("poll", tests, NULL, NULL);
+}
