@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define ENTRIES_MAX 512
 
@@ -245,6 +244,39 @@ static int read_sections(struct reader *r, struct rte_cfgfile *file)
     return 0;
 }
 
+/* rte_cfgfile passes in silence over lines that it does not understand; we do not. */
+static int check_lines(struct reader *r, FILE *f)
+{
+    char line[CFG_NAME_LEN + CFG_VALUE_LEN + 4];
+    bool in_section = false;
+
+    for (unsigned n = 1; fgets(line, sizeof(line), f); n++) {
+        const char *text = line + strspn(line, " \t\r\n");
+
+        if (!strchr(line, '\n') && !feof(f))
+            return fail(r, "line %u is too long", n);
+        if (!*text || *text == '#')
+            continue;
+        if (*text == '[')
+            in_section = true;
+        else if (!in_section || *text == '=' || !strchr(text, '='))
+            return fail(r, "line %u is neither [section] nor a key = value in a section", n);
+    }
+    return 0;
+}
+
+static int check_file(struct reader *r)
+{
+    FILE *f = fopen(r->file, "re");
+    int ret;
+
+    if (!f)
+        return fail(r, "cannot be read: %s", strerror(errno));
+    ret = check_lines(r, f);
+    fclose(f);
+    return ret;
+}
+
 int config_load(struct uroced_config *c, const char *path, char *error, size_t size)
 {
     struct reader r = {.config = c, .file = path, .error = error, .size = size};
@@ -253,8 +285,8 @@ int config_load(struct uroced_config *c, const char *path, char *error, size_t s
     int ret;
 
     memset(c, 0, sizeof(*c));
-    if (access(path, R_OK))
-        return fail(&r, "cannot be read: %s", strerror(errno));
+    if (check_file(&r))
+        return -1;
     file = rte_cfgfile_load_with_params(path, CFG_FLAG_EMPTY_VALUES, &parameters);
     if (!file)
         return fail(&r, "is no INI file (sections in brackets, then lines of key = value)");

@@ -113,6 +113,7 @@ static void fill_init(struct qp_init *init, struct qp_object *q, const struct ct
         .uidx = rq->uidx,
         .send_cq = &q->send_cq->dp.cq,
         .recv_cq = &q->recv_cq->dp.cq,
+        .shared = shared,
         .sq = {.ring = base + layout->sq_off,
                .prod = &shared->sq_prod,
                .size = layout->sq_size,

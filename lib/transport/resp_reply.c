@@ -12,6 +12,13 @@ bool resp_has_reply(const struct qp *qp)
     return qp_can_receive(qp) && (qp->resp.res_pending || qp->resp.ack_pending);
 }
 
+/* In the error state only what was executed before the request that the NAK refuses is answered. */
+static bool may_answer(const struct qp *qp, const struct resp_resource *r)
+{
+    return qp->state != QPS_ERR || (qp->resp.syndrome != AETH_ACK_PLAIN &&
+                                    psn_before(psn_add(r->first, r->next), qp->resp.ack_psn));
+}
+
 /* The oldest resource whose reply waits. */
 static struct resp_resource *next_resource(struct qp *qp)
 {
@@ -22,7 +29,7 @@ static struct resp_resource *next_resource(struct qp *qp)
         struct resp_resource *r = &resp->res[(resp->res_head - i) % max];
 
         if (r->pending)
-            return r;
+            return may_answer(qp, r) ? r : NULL;
     }
     return NULL;
 }
@@ -127,8 +134,7 @@ static bool reply_done(struct engine *e, struct qp *qp, struct tx_job *job, stru
 
 bool resp_reply(struct engine *e, struct qp *qp, struct tx_job *job)
 {
-    struct resp_resource *r =
-        qp->resp.res_pending && qp->state != QPS_ERR ? next_resource(qp) : NULL;
+    struct resp_resource *r = qp->resp.res_pending ? next_resource(qp) : NULL;
 
     if (!r)
         return reply_ack(e, qp, job);

@@ -265,7 +265,8 @@ static bool application(void *arg)
     struct sim *s = arg;
     bool done = true;
 
-    poll_all(s);
+    if (poll_all(s)) /* there may be more */
+        kit_wake_at(s->kit, s->kit->now);
     for (unsigned i = 0; i < s->flows; i++) {
         flow_post(&s->flow[i], &s->random);
         done &= flow_done(&s->flow[i]);

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "device_kit.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "loop.h"
+
+uint8_t kit_memory[KIT_BYTES];
+int kit_status;
+
+static uint8_t *at(uint64_t addr, uint32_t len)
+{
+    if (addr < KIT_BASE || addr - KIT_BASE > KIT_BYTES || len > KIT_BYTES - (addr - KIT_BASE))
+        return NULL;
+    return kit_memory + (addr - KIT_BASE);
+}
+
+static void copy_in(void *space, struct mem_io *io, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        const uint8_t *p = at(io[i].addr, io[i].len);
+
+        io[i].status = kit_status ? kit_status : p ? 0 : -EFAULT;
+        if (!io[i].status)
+            memcpy(io[i].local, p, io[i].len);
+    }
+}
+
+static void copy_out(void *space, struct mem_io *io, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        uint8_t *p = at(io[i].addr, io[i].len);
+
+        io[i].status = kit_status ? kit_status : p ? 0 : -EFAULT;
+        if (!io[i].status)
+            memcpy(p, io[i].local, io[i].len);
+    }
+}
+
+static int atomic(void *space, struct mem_region *mr, uint64_t addr, enum mem_atomic_op op,
+                  uint64_t swap_add, uint64_t compare, uint64_t *old)
+{
+    uint8_t *p = at(addr, 8);
+    uint64_t value;
+
+    if (!p)
+        return -EFAULT;
+    memcpy(old, p, 8);
+    value = op == MEM_FETCH_ADD ? *old + swap_add : *old == compare ? swap_add : *old;
+    memcpy(p, &value, 8);
+    return 0;
+}
+
+static const struct mem_backend backend = {
+    .name = "kit", .copy_in = copy_in, .copy_out = copy_out, .atomic = atomic};
+
+static void *space_open(pid_t pid, int *err)
+{
+    *err = 0;
+    return kit_memory;
+}
+
+static void space_nothing(void *space)
+{
+}
+
+/* Maps what is long enough, which is all that the tests offer. */
+static void *map(struct mem_region *mr, int fd, uint64_t offset, int *err)
+{
+    off_t size = lseek(fd, 0, SEEK_END);
+    void *base;
+
+    *err = -EINVAL;
+    if (size < 0 || offset % 4096 || mr->len > 1 << 20 || offset + mr->len > (uint64_t)size)
+        return NULL;
+    base = mmap(NULL, mr->len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)offset);
+    if (base == MAP_FAILED)
+        return NULL;
+    mr->direct = base;
+    return base;
+}
+
+static void unmap(void *mapping, struct mem_region *mr)
+{
+    munmap(mapping, mr->len);
+}
+
+const struct mem_provider kit_provider = {.copy = &backend,
+                                          .space_open = space_open,
+                                          .space_gone = space_nothing,
+                                          .space_close = space_nothing,
+                                          .map = map,
+                                          .unmap = unmap};
+
+struct rnic *kit_rnic(struct event_loop *loop)
+{
+    struct rnic_config rc = {.workers = 1, .mem = &kit_provider, .loop = loop, .version = "kit"};
+    struct pktio_loop_config lc = {.name = "kit", .mac = {2, 0, 0, 0, 0, 1}, .queues = 1};
+    struct port_address address[2] = {{.prefix = 8}, {.prefix = 128}};
+    struct port_neighbour neighbour = {.mac = {2, 0, 0, 0, 0, 2}};
+    struct port_config pc = {
+        .address = address, .addresses = 2, .neighbour = &neighbour, .neighbours = 1};
+    struct rnic *r;
+    int err;
+
+    gid_parse(&address[0].gid, "127.0.0.1");
+    gid_parse(&address[1].gid, "::1");
+    gid_parse(&neighbour.addr, "10.0.0.2");
+    r = rnic_create(&rc, &err);
+    if (!r)
+        abort();
+    pc.io = pktio_loop_create(&lc);
+    if (!pc.io || rnic_add_port(r, &pc))
+        abort();
+    return r;
+}
+
+int kit_call(struct client *c, enum ctl_type type, struct ctl_msg *m, struct ctl_call *call,
+             bool keep)
+{
+    m->magic = CTL_MAGIC;
+    m->version = CTL_VERSION;
+    m->type = (uint16_t)type;
+    call->request = m;
+    client_dispatch(c, call);
+    while (!keep && call->out_fds)
+        close(call->out_fd[--call->out_fds]);
+    return call->reply.status;
+}
+
+int kit_call_handle(struct client *c, enum ctl_type type, uint32_t handle)
+{
+    struct ctl_msg m = {.handle = handle};
+    struct ctl_call call = {0};
+
+    return kit_call(c, type, &m, &call, false);
+}

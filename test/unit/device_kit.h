@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A daemon's devices in one process, without sockets and threads: for unit tests and fuzzing. */
+#ifndef UROCE_TEST_DEVICE_KIT_H
+#define UROCE_TEST_DEVICE_KIT_H
+
+#include "device.h"
+
+/* What stands for the memory of every application: addresses from KIT_BASE on; all else is -EFAULT.
+ */
+#define KIT_BASE  UINT64_C(0x10000)
+#define KIT_BYTES 65536u
+
+extern uint8_t kit_memory[KIT_BYTES];
+extern const struct mem_provider kit_provider;
+/* What the provider says to every transfer, when it is not 0. */
+extern int kit_status;
+
+/* One worker that does not run, one loopback port with 127.0.0.1 and ::1, and a neighbour 10.0.0.2.
+ */
+struct rnic *kit_rnic(struct event_loop *loop);
+
+/* Sends one message of that type with the body in m; the reply is in call->reply. Descriptors in
+ * the reply are left open for the caller when keep, else closed. Returns the status. */
+int kit_call(struct client *c, enum ctl_type type, struct ctl_msg *m, struct ctl_call *call,
+             bool keep);
+
+/* A message whose only content is a handle. */
+int kit_call_handle(struct client *c, enum ctl_type type, uint32_t handle);
+
+#endif

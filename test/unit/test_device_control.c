@@ -1,0 +1,600 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The control protocol's handlers: what they give, what they refuse, and in what order things may
+ * go. */
+#include "unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "device_kit.h"
+#include "doorbell.h"
+#include "object.h"
+
+static struct event_loop *loop;
+static struct rnic *rnic;
+static struct client *client;
+
+static int call(struct client *c, enum ctl_type type, struct ctl_msg *m)
+{
+    struct ctl_call k = {0};
+    int status = kit_call(c, type, m, &k, false);
+
+    *m = k.reply;
+    return status;
+}
+
+static struct client *open_client(void)
+{
+    struct client *c = client_create(rnic, getpid(), 0);
+    struct ctl_msg m = {0};
+
+    assert_non_null(c);
+    assert_int_equal(call(c, CTL_OPEN, &m), 0);
+    assert_int_equal(m.open.workers, 1);
+    assert_int_equal(m.open.pid, getpid());
+    return c;
+}
+
+static uint32_t alloc_pd(struct client *c)
+{
+    struct ctl_msg m = {0};
+
+    assert_int_equal(call(c, CTL_ALLOC_PD, &m), 0);
+    return m.handle;
+}
+
+static struct ctl_msg cq_request(uint32_t cqe, uint32_t channel)
+{
+    struct ctl_msg m = {.create_cq = {.cqe = cqe, .channel = channel, .cookie = 77}};
+
+    return m;
+}
+
+static uint32_t create_cq(struct client *c, uint32_t channel)
+{
+    struct ctl_msg m = cq_request(100, channel);
+
+    assert_int_equal(call(c, CTL_CREATE_CQ, &m), 0);
+    assert_int_equal(m.create_cq.cqe, 128);
+    return m.create_cq.handle;
+}
+
+static struct ctl_msg qp_request(uint32_t pd, uint32_t cq)
+{
+    struct ctl_msg m = {
+        .create_qp = {
+            .pd = pd,
+            .send_cq = cq,
+            .recv_cq = cq,
+            .type = QPT_RC,
+            .caps = {.max_send_wr = 10, .max_recv_wr = 20, .max_send_sge = 1, .max_recv_sge = 1}}};
+
+    return m;
+}
+
+static struct ctl_msg mr_request(uint32_t pd, uint64_t addr, uint64_t len)
+{
+    struct ctl_msg m = {.reg_mr = {.pd = pd,
+                                   .access = MEM_LOCAL_WRITE | MEM_REMOTE_READ,
+                                   .addr = addr,
+                                   .length = len,
+                                   .iova = addr}};
+
+    return m;
+}
+
+static int setup(void **state)
+{
+    int err;
+
+    loop = event_loop_create(&err);
+    rnic = kit_rnic(loop);
+    client = open_client();
+    kit_status = 0;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    client_close(client);
+    rnic_destroy(rnic);
+    event_loop_destroy(loop);
+    return 0;
+}
+
+static void test_queries(void **state)
+{
+    struct ctl_msg m = {.device.index = 0};
+
+    assert_int_equal(call(client, CTL_QUERY_DEVICE, &m), 0);
+    assert_string_equal(m.device.name, "uroce0");
+    assert_string_equal(m.device.fw_version, "kit");
+    assert_int_equal(m.device.max_qp, 131072 - 16);
+    m = (struct ctl_msg){.device.index = 1};
+    assert_int_equal(call(client, CTL_QUERY_DEVICE, &m), -ENODEV);
+    m = (struct ctl_msg){.port.port = 1};
+    assert_int_equal(call(client, CTL_QUERY_PORT, &m), 0);
+    assert_int_equal(m.port.state, 4);
+    assert_int_equal(m.port.active_mtu, 5);
+    assert_int_equal(m.port.gid_tbl_len, 2);
+    m = (struct ctl_msg){.port.port = 2};
+    assert_int_equal(call(client, CTL_QUERY_PORT, &m), -EINVAL);
+    m = (struct ctl_msg){.gid = {.port = 1, .index = 1}};
+    assert_int_equal(call(client, CTL_QUERY_GID, &m), 0);
+    assert_int_equal(m.gid.type, GID_TYPE_ROCE_V2);
+    assert_int_equal(m.gid.gid[15], 1);
+    m = (struct ctl_msg){.gid = {.port = 1, .index = 2}};
+    assert_int_equal(call(client, CTL_QUERY_GID, &m), -EINVAL);
+}
+
+static void test_order_of_messages(void **state)
+{
+    struct client *c = client_create(rnic, getpid(), 0);
+    struct ctl_msg m = {0};
+
+    assert_int_equal(call(c, CTL_ALLOC_PD, &m), -ENOTCONN);
+    m = (struct ctl_msg){.open.device = 9};
+    assert_int_equal(call(c, CTL_OPEN, &m), -ENODEV);
+    m = (struct ctl_msg){0};
+    assert_int_equal(call(c, CTL_OPEN, &m), 0);
+    assert_int_equal(call(c, CTL_OPEN, &m), -EBUSY);
+    assert_int_equal(call(c, 0, &m), -EOPNOTSUPP);
+    assert_int_equal(call(c, 9999, &m), -EOPNOTSUPP);
+    client_close(c);
+}
+
+/* Whatever is used by something else stays. */
+static void test_references(void **state)
+{
+    uint32_t pd = alloc_pd(client), cq;
+    struct ctl_msg channel = {0}, qp, mr = mr_request(pd, KIT_BASE, 4096);
+
+    assert_int_equal(call(client, CTL_CREATE_CHANNEL, &channel), 0);
+    cq = create_cq(client, channel.handle);
+    qp = qp_request(pd, cq);
+    assert_int_equal(call(client, CTL_CREATE_QP, &qp), 0);
+    assert_int_equal(call(client, CTL_REG_MR, &mr), 0);
+    assert_int_equal(mr.reg_mr.mapped, 0);
+    assert_int_equal(kit_call_handle(client, CTL_DESTROY_CHANNEL, channel.handle), -EBUSY);
+    assert_int_equal(kit_call_handle(client, CTL_DESTROY_CQ, cq), -EBUSY);
+    assert_int_equal(kit_call_handle(client, CTL_DEALLOC_PD, pd), -EBUSY);
+    assert_int_equal(kit_call_handle(client, CTL_DESTROY_QP, qp.create_qp.qpn), 0);
+    assert_int_equal(kit_call_handle(client, CTL_DESTROY_QP, qp.create_qp.qpn), -EINVAL);
+    assert_int_equal(kit_call_handle(client, CTL_DEALLOC_PD, pd), -EBUSY);
+    assert_int_equal(kit_call_handle(client, CTL_DEREG_MR, mr.reg_mr.handle), 0);
+    assert_int_equal(kit_call_handle(client, CTL_DEALLOC_PD, pd), 0);
+    assert_int_equal(kit_call_handle(client, CTL_DESTROY_CHANNEL, channel.handle), -EBUSY);
+    assert_int_equal(kit_call_handle(client, CTL_DESTROY_CQ, cq), 0);
+    assert_int_equal(kit_call_handle(client, CTL_DESTROY_CHANNEL, channel.handle), 0);
+    assert_int_equal(kit_call_handle(client, CTL_DESTROY_CHANNEL, channel.handle), -EINVAL);
+}
+
+/* A handle of one application is nothing to another. */
+static void test_foreign_handles(void **state)
+{
+    struct client *other = open_client();
+    uint32_t pd = alloc_pd(client), cq = create_cq(client, 0);
+    struct ctl_msg qp = qp_request(pd, cq), stolen = qp_request(pd, cq);
+    struct ctl_msg mr = mr_request(pd, KIT_BASE, 4096), theirs = mr_request(pd, KIT_BASE, 4096);
+
+    assert_int_equal(call(client, CTL_CREATE_QP, &qp), 0);
+    assert_int_equal(call(client, CTL_REG_MR, &mr), 0);
+    assert_int_equal(call(other, CTL_CREATE_QP, &stolen), -EINVAL);
+    assert_int_equal(call(other, CTL_REG_MR, &theirs), -EINVAL);
+    assert_int_equal(kit_call_handle(other, CTL_DESTROY_QP, qp.create_qp.qpn), -EINVAL);
+    assert_int_equal(kit_call_handle(other, CTL_QUERY_QP, qp.create_qp.qpn), -EINVAL);
+    assert_int_equal(kit_call_handle(other, CTL_DEREG_MR, mr.reg_mr.handle), -EINVAL);
+    assert_int_equal(kit_call_handle(other, CTL_DESTROY_CQ, cq), -EINVAL);
+    assert_int_equal(kit_call_handle(other, CTL_DEALLOC_PD, pd), -EINVAL);
+    /* Closing the first takes everything of it, whatever uses what. */
+    client_close(client);
+    client = other;
+    assert_int_equal(kit_call_handle(other, CTL_DESTROY_QP, qp.create_qp.qpn), -EINVAL);
+}
+
+static void test_memory_regions(void **state)
+{
+    static const struct {
+        uint64_t addr, len, iova;
+        uint32_t access;
+        int status;
+    } row[] = {
+        {KIT_BASE, 1, 0, 0, 0},
+        {KIT_BASE, KIT_BYTES, 5, MEM_LOCAL_WRITE | MEM_REMOTE_ATOMIC, 0},
+        {KIT_BASE, 1, 0, MEM_ACCESS_OPTIONAL, 0},
+        {KIT_BASE, 1, 0, 1u << 7, 0},
+        {KIT_BASE, 1, 0, MEM_REMOTE_WRITE, -EINVAL},
+        {KIT_BASE, 1, 0, MEM_REMOTE_ATOMIC, -EINVAL},
+        {KIT_BASE, 1, 0, 1u << 8, -EINVAL},
+        {KIT_BASE, 1, 0, 1u << 31, -EINVAL},
+        {KIT_BASE, 0, 0, 0, -EINVAL},
+        {KIT_BASE, UINT64_MAX, 0, 0, -EINVAL},
+        {UINT64_MAX - 8, 64, 0, 0, -EINVAL},
+        {KIT_BASE, 64, UINT64_MAX - 8, 0, -EINVAL},
+        {KIT_BASE, (UINT64_C(1) << 40) + 1, 0, 0, -EINVAL},
+        {0, UINT64_MAX, 0, MEM_ON_DEMAND, -EOPNOTSUPP},
+        {0, 64, 0, 0, -EFAULT},
+        {KIT_BASE, KIT_BYTES + 1, 0, 0, -EFAULT},
+        {KIT_BASE, KIT_BYTES + 1, 0, MEM_ON_DEMAND, 0},
+    };
+    uint32_t pd = alloc_pd(client);
+
+    for (unsigned i = 0; i < ARRAY_SIZE(row); i++) {
+        struct ctl_msg m = {.reg_mr = {.pd = pd,
+                                       .access = row[i].access,
+                                       .addr = row[i].addr,
+                                       .length = row[i].len,
+                                       .iova = row[i].iova}};
+
+        assert_int_equal(call(client, CTL_REG_MR, &m), row[i].status);
+        if (!row[i].status) {
+            assert_int_not_equal(m.reg_mr.lkey, 0);
+            assert_int_equal(kit_call_handle(client, CTL_DEREG_MR, m.reg_mr.handle), 0);
+        }
+    }
+}
+
+static void test_memory_denied(void **state)
+{
+    struct ctl_msg m = mr_request(alloc_pd(client), KIT_BASE, 64);
+
+    kit_status = -EPERM;
+    assert_int_equal(call(client, CTL_REG_MR, &m), -EPERM);
+    assert_int_equal(client->device->mrs_denied, 1);
+}
+
+static void test_memory_mapped(void **state)
+{
+    int fd = memfd_create("kit", MFD_CLOEXEC);
+    struct ctl_msg m = mr_request(alloc_pd(client), KIT_BASE, 4096);
+    struct ctl_msg beyond = m, without = m, surplus = m;
+    struct ctl_call k = {.in_fd = &fd, .in_fds = 1};
+
+    assert_int_equal(ftruncate(fd, 8192), 0);
+    m.reg_mr.flags = beyond.reg_mr.flags = without.reg_mr.flags = CTL_MR_FD;
+    m.reg_mr.fd_offset = 4096;
+    assert_int_equal(kit_call(client, CTL_REG_MR, &m, &k, false), 0);
+    assert_int_equal(k.reply.reg_mr.mapped, 1);
+    assert_int_equal(client->mrs_mapped, 1);
+    assert_int_equal(kit_call_handle(client, CTL_DEREG_MR, k.reply.reg_mr.handle), 0);
+    assert_int_equal(client->mrs_mapped, 0);
+    /* What cannot be mapped is copied. */
+    beyond.reg_mr.fd_offset = 8192;
+    assert_int_equal(kit_call(client, CTL_REG_MR, &beyond, &k, false), 0);
+    assert_int_equal(k.reply.reg_mr.mapped, 0);
+    /* A flag without a descriptor, a descriptor without the flag. */
+    assert_int_equal(kit_call(client, CTL_REG_MR, &surplus, &k, false), -EINVAL);
+    k.in_fds = 0;
+    assert_int_equal(kit_call(client, CTL_REG_MR, &without, &k, false), -EINVAL);
+    close(fd);
+}
+
+static void test_completion_queue_limits(void **state)
+{
+    static const struct {
+        uint32_t cqe, vector, channel;
+        int status;
+        uint32_t given;
+    } row[] = {
+        {1, 0, 0, 0, 1},           {3, 0, 0, 0, 4},
+        {65536, 0, 0, 0, 65536},   {0, 0, 0, -EINVAL, 0},
+        {65537, 0, 0, -EINVAL, 0}, {UINT32_MAX, 0, 0, -EINVAL, 0},
+        {16, 1, 0, -EINVAL, 0},    {16, UINT32_MAX, 0, -EINVAL, 0},
+        {16, 0, 1234, -EINVAL, 0},
+    };
+
+    for (unsigned i = 0; i < ARRAY_SIZE(row); i++) {
+        struct ctl_msg m = cq_request(row[i].cqe, row[i].channel);
+
+        m.create_cq.vector = row[i].vector;
+        assert_int_equal(call(client, CTL_CREATE_CQ, &m), row[i].status);
+        if (!row[i].status)
+            assert_int_equal(m.create_cq.cqe, row[i].given);
+    }
+}
+
+static void test_queue_pair_caps(void **state)
+{
+    static const struct {
+        struct qp_caps caps; /* send_wr, recv_wr, send_sge, recv_sge, inline */
+        uint32_t type;
+        int status;
+    } row[] = {
+        {{0, 0, 0, 0, 0}, QPT_RC, 0},
+        {{1, 1, 1, 1, 0}, QPT_RC, 0},
+        {{100, 77, 3, 5, 33}, QPT_RC, 0},
+        {{16384, 16384, 30, 30, 512}, QPT_RC, 0},
+        {{16385, 1, 1, 1, 0}, QPT_RC, -EINVAL},
+        {{1, 16385, 1, 1, 0}, QPT_RC, -EINVAL},
+        {{1, 1, 31, 1, 0}, QPT_RC, -EINVAL},
+        {{1, 1, 1, 31, 0}, QPT_RC, -EINVAL},
+        {{1, 1, 1, 1, 513}, QPT_RC, -EINVAL},
+        {{UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX}, QPT_RC, -EINVAL},
+        {{1, 1, 1, 1, 0}, QPT_UC, -EOPNOTSUPP},
+        {{1, 1, 1, 1, 0}, QPT_UD, -EOPNOTSUPP},
+        {{1, 1, 1, 1, 0}, QPT_RAW_PACKET, -EOPNOTSUPP},
+        {{1, 1, 1, 1, 0}, 0, -EINVAL},
+        {{1, 1, 1, 1, 0}, 99, -EINVAL},
+    };
+    uint32_t pd = alloc_pd(client), cq = create_cq(client, 0);
+
+    for (unsigned i = 0; i < ARRAY_SIZE(row); i++) {
+        struct ctl_msg m = qp_request(pd, cq);
+        const struct ctl_create_qp *q = &m.create_qp;
+
+        m.create_qp.caps = row[i].caps;
+        m.create_qp.type = row[i].type;
+        assert_int_equal(call(client, CTL_CREATE_QP, &m), row[i].status);
+        if (row[i].status)
+            continue;
+        assert_in_range(q->caps.max_send_wr, row[i].caps.max_send_wr, QUEUE_MAX_WR);
+        assert_in_range(q->caps.max_recv_wr, row[i].caps.max_recv_wr, QUEUE_MAX_WR);
+        assert_in_range(q->caps.max_send_sge, max_of(row[i].caps.max_send_sge, 2u), LIMIT_SGE);
+        assert_in_range(q->caps.max_recv_sge, max_of(row[i].caps.max_recv_sge, 1u), LIMIT_SGE);
+        assert_in_range(q->caps.max_inline_data, row[i].caps.max_inline_data, QUEUE_MAX_INLINE);
+        assert_true(sqe_stride(q->caps.max_send_sge, q->caps.max_inline_data) <= q->sq_stride);
+        assert_true(rqe_stride(q->caps.max_recv_sge) <= q->rq_stride);
+        assert_true(q->rq_off + (uint64_t)q->rq_size * q->rq_stride <= q->segment_bytes);
+        assert_int_equal(kit_call_handle(client, CTL_DESTROY_QP, q->qpn), 0);
+    }
+}
+
+static struct ah_attr ah_attr(const char *dgid)
+{
+    struct ah_attr a = {.is_global = 1, .port_num = 1};
+    union gid gid;
+
+    assert_int_equal(gid_parse(&gid, dgid), 0);
+    memcpy(a.dgid, gid.raw, sizeof(a.dgid));
+    return a;
+}
+
+static void test_address_handles(void **state)
+{
+    uint32_t pd = alloc_pd(client);
+    struct ctl_msg good = {.create_ah = {.pd = pd, .attr = ah_attr("10.0.0.2")}};
+    struct ctl_msg own = {.create_ah = {.pd = pd, .attr = ah_attr("127.0.0.1")}}, m = own;
+    struct ctl_msg group = {.create_ah = {.pd = pd, .attr = ah_attr("224.0.0.7")}};
+
+    assert_int_equal(call(client, CTL_CREATE_AH, &good), 0);
+    assert_int_equal(good.create_ah.dmac[5], 2);
+    assert_int_equal(kit_call_handle(client, CTL_DEALLOC_PD, pd), -EBUSY);
+    assert_int_equal(kit_call_handle(client, CTL_DESTROY_AH, good.create_ah.handle), 0);
+    assert_int_equal(kit_call_handle(client, CTL_DESTROY_AH, good.create_ah.handle), -EINVAL);
+    assert_int_equal(call(client, CTL_CREATE_AH, &own), 0);
+    assert_int_equal(own.create_ah.dmac[5], 1);
+    assert_int_equal(call(client, CTL_CREATE_AH, &group), 0);
+    assert_int_equal(group.create_ah.dmac[0], 1);
+
+    m.create_ah.attr.is_global = 0;
+    assert_int_equal(call(client, CTL_CREATE_AH, &m), -EINVAL);
+    m = (struct ctl_msg){.create_ah = {.pd = pd, .attr = ah_attr("127.0.0.1")}};
+    m.create_ah.attr.sgid_index = 2;
+    assert_int_equal(call(client, CTL_CREATE_AH, &m), -EINVAL);
+    m = (struct ctl_msg){.create_ah = {.pd = pd, .attr = ah_attr("127.0.0.1")}};
+    m.create_ah.attr.port_num = 2;
+    assert_int_equal(call(client, CTL_CREATE_AH, &m), -EINVAL);
+    m = (struct ctl_msg){.create_ah = {.pd = pd, .attr = ah_attr("fd00::1")}};
+    assert_int_equal(call(client, CTL_CREATE_AH, &m), -EINVAL);
+    m.create_ah.attr.sgid_index = 1;
+    assert_int_equal(call(client, CTL_CREATE_AH, &m), -EHOSTUNREACH);
+}
+
+static int modify(uint32_t qpn, uint32_t mask, struct qp_attr attr)
+{
+    struct ctl_msg m = {.modify_qp = {.qpn = qpn, .mask = mask, .attr = attr}};
+
+    return call(client, CTL_MODIFY_QP, &m);
+}
+
+static uint32_t ready_qp(uint32_t pd, uint32_t cq)
+{
+    struct ctl_msg m = qp_request(pd, cq);
+    struct qp_attr attr = {.state = QPS_INIT, .port_num = 1, .access_flags = MEM_REMOTE_WRITE};
+    uint32_t qpn;
+
+    assert_int_equal(call(client, CTL_CREATE_QP, &m), 0);
+    qpn = m.create_qp.qpn;
+    assert_int_equal(modify(qpn, QPA_STATE | QPA_PKEY_INDEX | QPA_PORT | QPA_ACCESS_FLAGS, attr),
+                     0);
+    attr = (struct qp_attr){.state = QPS_RTR,
+                            .path_mtu = 5,
+                            .dest_qpn = qpn,
+                            .max_dest_rd_atomic = 1,
+                            .min_rnr_timer = 1,
+                            .ah = ah_attr("127.0.0.1")};
+    assert_int_equal(modify(qpn,
+                            QPA_STATE | QPA_AV | QPA_PATH_MTU | QPA_DEST_QPN | QPA_RQ_PSN |
+                                QPA_MAX_DEST_RD_ATOMIC | QPA_MIN_RNR_TIMER,
+                            attr),
+                     0);
+    attr = (struct qp_attr){
+        .state = QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 1};
+    assert_int_equal(modify(qpn,
+                            QPA_STATE | QPA_SQ_PSN | QPA_TIMEOUT | QPA_RETRY_CNT | QPA_RNR_RETRY |
+                                QPA_MAX_RD_ATOMIC,
+                            attr),
+                     0);
+    return qpn;
+}
+
+static void test_modify_and_query(void **state)
+{
+    uint32_t pd = alloc_pd(client), cq = create_cq(client, 0);
+    uint32_t qpn = ready_qp(pd, cq);
+    struct ctl_msg m = {.handle = qpn};
+    struct qp_attr attr = {.state = QPS_INIT, .port_num = 2};
+
+    assert_int_equal(call(client, CTL_QUERY_QP, &m), 0);
+    assert_int_equal(m.query_qp.attr.state, QPS_RTS);
+    assert_int_equal(m.query_qp.attr.dest_qpn, qpn);
+    assert_int_equal(m.query_qp.attr.path_mtu, 5);
+    assert_int_equal(m.query_qp.caps.max_send_wr, 16);
+    assert_int_equal(modify(0xdead, QPA_STATE, attr), -EINVAL);
+    assert_int_equal(modify(qpn, QPA_STATE | QPA_PORT, attr), -EINVAL);
+    attr = (struct qp_attr){.state = QPS_RESET};
+    assert_int_equal(modify(qpn, QPA_STATE, attr), 0);
+    attr = (struct qp_attr){.state = QPS_RTS};
+    assert_int_equal(modify(qpn, QPA_STATE, attr), -EINVAL);
+}
+
+/* A message through the engine and both of the application's rings. */
+static void test_doorbell_to_completion(void **state)
+{
+    uint32_t pd = alloc_pd(client), cq = create_cq(client, 0);
+    uint32_t qpn = ready_qp(pd, cq);
+    struct qp_object *q = container_of(TAILQ_FIRST(&client->objects[OBJ_QP]), struct qp_object, o);
+    struct cq *c = container_of(TAILQ_FIRST(&client->objects[OBJ_CQ]), struct cq, o);
+    struct cq_reader reader = {.shared = c->segment.base, .size = 128, .lanes = 1};
+    struct qp_shared *shared = q->segment.base;
+    struct sqe *sqe = (struct sqe *)((char *)q->segment.base + sizeof(*shared));
+    struct worker *w = rnic_worker(rnic, 0);
+    unsigned completions = 0;
+
+    assert_int_equal(q->o.handle, qpn);
+    *sqe = (struct sqe){.wr_id = 5, .opcode = SQE_WRITE, .flags = SQE_SIGNALED};
+    atomic_store(&shared->sq_prod, 1);
+    /* A bell without a queue pair behind it is passed over. */
+    doorbell_ring(client->ctx.doorbells, q->dp.slot + 1);
+    doorbell_ring(client->ctx.doorbells, DB_SLOTS - 1);
+    assert_false(doorbell_ring(client->ctx.doorbells, q->dp.slot));
+    for (unsigned i = 0; i < 20; i++) {
+        const struct cqe *e;
+
+        worker_poll(w, worker_time());
+        while ((e = cq_reader_peek(&reader))) {
+            assert_int_equal(e->wr_id, 5);
+            assert_int_equal(e->status, WC_SUCCESS);
+            cq_reader_advance(&reader);
+            completions++;
+        }
+    }
+    assert_int_equal(completions, 1);
+    assert_false(worker_poll(w, worker_time()));
+}
+
+/* Nobody reads the channel: no event is lost, the worker does not wait, all come out later. */
+static void test_late_completion_events(void **state)
+{
+    struct ctl_msg m = {0};
+    struct ctl_call k = {0};
+    struct worker *w = rnic_worker(rnic, 0);
+    struct engine_host host;
+    struct cq *cq;
+    unsigned n = 3000, received = 0;
+    uint64_t cookie;
+
+    assert_int_equal(kit_call(client, CTL_CREATE_CHANNEL, &m, &k, true), 0);
+    assert_int_equal(k.out_fds, 1);
+    create_cq(client, k.reply.handle);
+    cq = container_of(TAILQ_FIRST(&client->objects[OBJ_CQ]), struct cq, o);
+    host = worker_host(client->device->port);
+    for (unsigned i = 0; i < n; i++) {
+        host.cq_event(host.ctx, &cq->dp.cq);
+        worker_poll(w, worker_time());
+    }
+    assert_true(atomic_load(&cq->dp.unsent) > 0);
+    while (received < n) {
+        while (recv(k.out_fd[0], &cookie, sizeof(cookie), MSG_DONTWAIT) == sizeof(cookie)) {
+            assert_int_equal(cookie, 77);
+            received++;
+        }
+        if (received < n)
+            assert_true(event_loop_step(loop, 1000));
+    }
+    assert_int_equal(atomic_load(&cq->dp.unsent), 0);
+    while (event_loop_step(loop, 0))
+        ;
+    assert_int_equal(recv(k.out_fd[0], &cookie, sizeof(cookie), MSG_DONTWAIT), -1);
+    close(k.out_fd[0]);
+}
+
+/* An application that never reads its asynchronous events loses them, and only it. */
+static void test_async_events_are_bounded(void **state)
+{
+    uint32_t pd = alloc_pd(client), cq = create_cq(client, 0);
+    struct engine_host host = worker_host(client->device->port);
+    struct ctl_msg m = qp_request(pd, cq);
+    struct qp_object *q;
+
+    m.create_qp.uidx = 4711;
+    assert_int_equal(call(client, CTL_CREATE_QP, &m), 0);
+    q = container_of(TAILQ_FIRST(&client->objects[OBJ_QP]), struct qp_object, o);
+    for (unsigned i = 0; i < 5000; i++) {
+        host.async_event(host.ctx, q->dp.qp, NULL, QP_EVENT_COMM_EST);
+        if (i % 100 == 0)
+            event_loop_step(loop, 0);
+    }
+    assert_true(rnic->async_dropped > 0);
+}
+
+static void test_show(void **state)
+{
+    json_error_t error;
+    json_t *root, *device;
+    uint32_t pd = alloc_pd(client), cq = create_cq(client, 0);
+    char *text;
+
+    ready_qp(pd, cq);
+    snprintf(client->comm, sizeof(client->comm), "bad \xff name\"");
+    text = rnic_show(rnic);
+    assert_non_null(text);
+    root = json_loads(text, 0, &error);
+    assert_non_null(root);
+    assert_string_equal(json_string_value(json_object_get(root, "version")), "kit");
+    device = json_array_get(json_object_get(root, "devices"), 0);
+    assert_string_equal(json_string_value(json_object_get(device, "name")), "uroce0");
+    assert_int_equal(json_array_size(json_object_get(root, "clients")), 1);
+    assert_int_equal(json_array_size(json_object_get(root, "qps")), 1);
+    assert_string_equal(json_string_value(json_object_get(
+                            json_array_get(json_object_get(root, "qps"), 0), "state")),
+                        "RTS");
+    json_decref(root);
+    free(text);
+}
+
+static void test_show_by_message(void **state)
+{
+    struct ctl_msg m = {0};
+    struct ctl_call k = {0};
+    char text[65536];
+
+    assert_int_equal(kit_call(client, CTL_SHOW, &m, &k, true), 0);
+    assert_int_equal(k.out_fds, 1);
+    assert_int_equal(read(k.out_fd[0], text, sizeof(text)), (ssize_t)k.reply.show.length);
+    assert_int_equal(text[0], '{');
+    close(k.out_fd[0]);
+    m.show.what = 7;
+    assert_int_equal(kit_call(client, CTL_SHOW, &m, &k, true), -EINVAL);
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        T(test_queries),
+        T(test_order_of_messages),
+        T(test_references),
+        T(test_foreign_handles),
+        T(test_memory_regions),
+        T(test_memory_denied),
+        T(test_memory_mapped),
+        T(test_completion_queue_limits),
+        T(test_queue_pair_caps),
+        T(test_address_handles),
+        T(test_modify_and_query),
+        T(test_doorbell_to_completion),
+        T(test_late_completion_events),
+        T(test_async_events_are_bounded),
+        T(test_show),
+        T(test_show_by_message),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
