@@ -1,27 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The control protocol between an application and uroced: SOCK_SEQPACKET on a unix socket, one request,
- * one reply, each a struct ctl_msg of fixed size; file descriptors by SCM_RIGHTS. One connection per
- * opened device context; when it closes, for whatever reason, all its objects are destroyed.
+ * The control protocol between an application and uroced: SOCK_SEQPACKET on a unix socket, one
+ * request, one reply, each a struct ctl_msg of fixed size; file descriptors by SCM_RIGHTS. One
+ * connection per opened device context; when it closes, for whatever reason, all its objects are
+ * destroyed.
  *
- * The daemon answers every well-formed message with the same type and seq and a status: 0 or a negative errno.
- * A message of the wrong size, magic or version is answered with -EPROTO (magic, size) or
- * -EPROTONOSUPPORT (version; the reply carries the daemon's), and the connection closed. An unknown type gets
- * -EOPNOTSUPP. A client that does not take its replies is disconnected.
+ * The daemon answers every well-formed message with the same type and seq and a status: 0 or a
+ * negative errno. A message of the wrong size, magic or version is answered with -EPROTO (magic,
+ * size) or -EPROTONOSUPPORT (version; the reply carries the daemon's), and the connection closed.
+ * An unknown type gets -EOPNOTSUPP. A client that does not take its replies is disconnected.
  *
- * All numbers little-endian; reserved bytes zero. Handles are the daemon's, valid on their connection only.
+ * All numbers little-endian; reserved bytes zero. Handles are the daemon's, valid on their
+ * connection only.
  */
 #ifndef UROCE_CTL_MSG_H
 #define UROCE_CTL_MSG_H
 
 #include "qp_attr.h"
 
-#define CTL_MAGIC        UINT32_C(0x434f5255) /* "UROC" */
-#define CTL_VERSION      1
-#define CTL_MSG_SIZE     512
-#define CTL_MAX_FDS      4
-#define CTL_NAME_MAX     64
-#define CTL_SOCKET_ENV   "UROCE_SOCKET"
+#define CTL_MAGIC      UINT32_C(0x434f5255) /* "UROC" */
+#define CTL_VERSION    1
+#define CTL_MSG_SIZE   512
+#define CTL_MAX_FDS    4
+#define CTL_NAME_MAX   64
+#define CTL_SOCKET_ENV "UROCE_SOCKET"
 /* Default socket paths, in this order: root's, then the user's ($XDG_RUNTIME_DIR/uroce.sock). */
 #define CTL_SOCKET_SYSTEM "/run/uroce.sock"
 #define CTL_SOCKET_USER   "uroce.sock"
@@ -30,22 +32,33 @@ enum ctl_type {
     CTL_QUERY_DEVICE = 1, /* device -> device; -ENODEV past the last */
     CTL_QUERY_PORT,       /* port -> port */
     CTL_QUERY_GID,        /* gid -> gid; -EINVAL past the table, -ENOENT for an empty slot */
-    CTL_OPEN,             /* open -> open + fds: context segment, wake segment, async events socket */
-    CTL_ALLOC_PD,         /* -> handle */
-    CTL_DEALLOC_PD,       /* handle; -EBUSY while in use */
-    CTL_REG_MR,           /* reg_mr (+ fd) -> reg_mr */
-    CTL_DEREG_MR,         /* handle */
-    CTL_CREATE_CHANNEL,   /* -> handle + fd: SEQPACKET socket with 8-byte records, the cookie of a CQ */
-    CTL_DESTROY_CHANNEL,  /* handle; -EBUSY while CQs use it */
-    CTL_CREATE_CQ,        /* create_cq -> create_cq + fd: the CQ's segment */
-    CTL_DESTROY_CQ,       /* handle; -EBUSY while QPs use it */
-    CTL_CREATE_QP,        /* create_qp -> create_qp + fd: the QP's segment */
-    CTL_MODIFY_QP,        /* modify_qp -> modify_qp */
-    CTL_QUERY_QP,         /* handle -> query_qp */
-    CTL_DESTROY_QP,       /* handle */
-    CTL_CREATE_AH,        /* create_ah -> create_ah */
-    CTL_DESTROY_AH,       /* handle */
-    CTL_SHOW,             /* show -> show + fd: a memfd of `length` bytes of JSON */
+    CTL_OPEN,           /* open -> open + fds: context segment, wake segment, async events socket */
+    CTL_ALLOC_PD,       /* -> handle */
+    CTL_DEALLOC_PD,     /* handle; -EBUSY while in use */
+    CTL_REG_MR,         /* reg_mr (+ fd) -> reg_mr */
+    CTL_DEREG_MR,       /* handle */
+    CTL_CREATE_CHANNEL, /* -> handle + fd: SEQPACKET socket with 8-byte records, the cookie of a CQ
+                         */
+    CTL_DESTROY_CHANNEL, /* handle; -EBUSY while CQs use it */
+    CTL_CREATE_CQ,       /* create_cq -> create_cq + fd: the CQ's segment */
+    CTL_DESTROY_CQ,      /* handle; -EBUSY while QPs use it */
+    CTL_CREATE_QP,       /* create_qp -> create_qp + fd: the QP's segment */
+    CTL_MODIFY_QP,       /* modify_qp -> modify_qp */
+    CTL_QUERY_QP,        /* handle -> query_qp */
+    CTL_DESTROY_QP,      /* handle */
+    CTL_CREATE_AH,       /* create_ah -> create_ah */
+    CTL_DESTROY_AH,      /* handle */
+    CTL_CREATE_SRQ,      /* create_srq -> create_srq + fd: the SRQ's segment */
+    CTL_MODIFY_SRQ,      /* modify_srq -> create_srq (+ fd: the new segment, when resized) */
+    CTL_QUERY_SRQ,       /* handle -> create_srq */
+    CTL_DESTROY_SRQ,     /* handle; -EBUSY while QPs use it */
+    CTL_OPEN_XRCD,       /* open_xrcd (+ fd: the file whose inode names the domain) -> handle */
+    CTL_CLOSE_XRCD,      /* handle; -EBUSY while this connection's objects use it */
+    CTL_ALLOC_MW,        /* alloc_mw -> alloc_mw */
+    CTL_DEALLOC_MW,      /* handle */
+    CTL_ATTACH_MCAST,    /* mcast */
+    CTL_DETACH_MCAST,    /* mcast; -EINVAL when not attached */
+    CTL_SHOW,            /* show -> show + fd: a memfd of `length` bytes of JSON */
 };
 
 struct ctl_device {
@@ -57,13 +70,14 @@ struct ctl_device {
     uint32_t vendor_id, vendor_part_id, hw_version;
     uint32_t max_qp, max_qp_wr, max_sge, max_inline, max_cq, max_cqe, max_mr, max_pd, max_ah;
     uint32_t max_qp_rd_atom, max_qp_init_rd_atom;
+    uint32_t max_srq, max_srq_wr, max_srq_sge, max_mw, max_xrcd, max_mcast_grp;
     uint64_t max_mr_size;
     uint32_t workers; /* = completion vectors */
 };
 
 struct ctl_port {
-    uint32_t port;  /* request: 1-based */
-    uint32_t state; /* enum ibv_port_state: 1 down, 4 active */
+    uint32_t port;                /* request: 1-based */
+    uint32_t state;               /* enum ibv_port_state: 1 down, 4 active */
     uint32_t max_mtu, active_mtu; /* enum ibv_mtu */
     uint32_t gid_tbl_len, pkey_tbl_len;
     uint32_t speed_mbps;
@@ -81,12 +95,13 @@ struct ctl_gid {
 struct ctl_open {
     uint32_t device; /* request: index */
     uint32_t workers;
-    uint32_t pid;       /* the daemon's, for PR_SET_PTRACER */
+    uint32_t pid; /* the daemon's, for PR_SET_PTRACER */
     uint32_t reserved;
 };
 
 enum ctl_mr_flag {
-    CTL_MR_FD = 1 << 0, /* the message carries a memfd sealed against shrinking that backs the range at fd_offset */
+    CTL_MR_FD = 1 << 0, /* the message carries a memfd sealed against shrinking that backs the range
+                           at fd_offset */
 };
 
 struct ctl_reg_mr {
@@ -113,6 +128,7 @@ struct ctl_create_cq {
 struct ctl_create_qp {
     uint32_t pd, send_cq, recv_cq, type; /* enum qp_type */
     uint32_t sq_sig_all, uidx;
+    uint32_t srq, xrcd;  /* handles, or 0 */
     struct qp_caps caps; /* wanted; reply: given, each at least what was wanted */
     /* reply */
     uint32_t qpn; /* also the handle */
@@ -139,6 +155,41 @@ struct ctl_create_ah {
     uint32_t handle; /* reply */
     uint8_t dmac[6];
     uint16_t vlan;
+};
+
+enum ctl_srq_type { CTL_SRQ_BASIC = 0, CTL_SRQ_XRC = 1 };              /* enum ibv_srq_type */
+enum ctl_srq_mask { CTL_SRQ_MAX_WR = 1 << 0, CTL_SRQ_LIMIT = 1 << 1 }; /* enum ibv_srq_attr_mask */
+
+struct ctl_create_srq {
+    uint32_t pd, type;               /* enum ctl_srq_type */
+    uint32_t xrcd, cq;               /* CTL_SRQ_XRC: handles */
+    uint32_t max_wr, max_sge, limit; /* wanted; reply: given */
+    uint32_t uidx;                   /* the application's own number of it, in async events */
+    /* reply */
+    uint32_t handle; /* also the SRQ number that XRC senders name */
+    uint32_t size, stride;
+    uint32_t reserved;
+    uint64_t ring_off, segment_bytes;
+};
+
+struct ctl_modify_srq {
+    uint32_t handle, mask; /* enum ctl_srq_mask */
+    uint32_t max_wr, limit;
+};
+
+struct ctl_open_xrcd {
+    uint32_t oflags; /* O_CREAT, O_EXCL, as ibv_open_xrcd; without an fd the domain has no name */
+    uint32_t handle;
+};
+
+struct ctl_alloc_mw {
+    uint32_t pd, type;     /* enum ibv_mw_type: 1 or 2 */
+    uint32_t handle, rkey; /* reply */
+};
+
+struct ctl_mcast {
+    uint32_t qpn;
+    uint8_t gid[16];
 };
 
 enum ctl_show_what {
@@ -169,6 +220,11 @@ struct ctl_msg {
         struct ctl_modify_qp modify_qp;
         struct ctl_query_qp query_qp;
         struct ctl_create_ah create_ah;
+        struct ctl_create_srq create_srq;
+        struct ctl_modify_srq modify_srq;
+        struct ctl_open_xrcd open_xrcd;
+        struct ctl_alloc_mw alloc_mw;
+        struct ctl_mcast mcast;
         struct ctl_show show;
         uint8_t bytes[CTL_MSG_SIZE - 16];
     };
@@ -177,20 +233,21 @@ _Static_assert(sizeof(struct ctl_msg) == CTL_MSG_SIZE, "ctl_msg is ABI");
 
 /* A record on the async events socket; the layout of the kernel's. */
 struct ctl_async_event {
-    uint64_t element; /* QP: its uidx; CQ: its cookie; port: its number */
+    uint64_t element; /* QP, SRQ: its uidx; CQ: its cookie; port: its number */
     uint32_t type;    /* enum ibv_event_type */
     uint32_t reserved;
 };
 
-/* Sends m with nfds descriptors (at most CTL_MAX_FDS), without raising SIGPIPE. flags: MSG_DONTWAIT or 0.
- * 0 or a negative errno (-EAGAIN: the peer does not read). Any thread; the caller serialises. */
+/* Sends m with nfds descriptors (at most CTL_MAX_FDS), without raising SIGPIPE. flags: MSG_DONTWAIT
+ * or 0. 0 or a negative errno (-EAGAIN: the peer does not read). Any thread; the caller serialises.
+ */
 int ctl_send(int sock, const struct ctl_msg *m, const int *fds, unsigned nfds, int flags);
 
 /*
- * Receives one message into *m and up to CTL_MAX_FDS descriptors (close-on-exec) into fds, their number into
- * *nfds. Returns 0; -ECONNRESET at end of file; -EPROTO for another size, truncation or too many descriptors (all are
- * then closed); -EPROTO for a wrong magic; -EPROTONOSUPPORT for a wrong version (with *m filled; descriptors closed); or
- * another negative errno.
+ * Receives one message into *m and up to CTL_MAX_FDS descriptors (close-on-exec) into fds, their
+ * number into *nfds. Returns 0; -ECONNRESET at end of file; -EPROTO for another size, truncation or
+ * too many descriptors (all are then closed); -EPROTO for a wrong magic; -EPROTONOSUPPORT for a
+ * wrong version (with *m filled; descriptors closed); or another negative errno.
  */
 int ctl_recv(int sock, struct ctl_msg *m, int fds[CTL_MAX_FDS], unsigned *nfds, int flags);
 
