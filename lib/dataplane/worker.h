@@ -75,6 +75,12 @@ struct dp_cq {
     _Atomic uint32_t unsent;    /* events for the control thread to send */
 };
 
+/* A shared receive queue as the dataplane knows it; srq_init.owner points to it. */
+struct dp_srq {
+    struct worker_ctx *ctx;
+    uint32_t uidx;
+};
+
 /* An asynchronous event on its way to the control thread. */
 struct dp_async {
     struct worker_ctx *ctx;

@@ -106,19 +106,12 @@ static void on_cq_posted(void *arg, struct comp_queue *cq)
     w->noted_ctx = ctx;
 }
 
-static void on_async_event(void *arg, struct qp *qp, struct comp_queue *cq, enum qp_event event)
+static void note_async(struct worker *w, struct worker_ctx *ctx, uint64_t element,
+                       enum qp_event event)
 {
-    struct worker *w = ((struct worker_port *)arg)->worker;
-    struct dp_async e = {.type = event};
+    struct dp_async e = {.ctx = ctx, .element = element, .type = event};
     uint32_t tail = atomic_load_explicit(&w->async_tail, memory_order_relaxed);
 
-    if (event == QP_EVENT_CQ_ERR) {
-        e.ctx = ((struct dp_cq *)cq->owner)->ctx[w->index];
-        e.element = cq->cookie;
-    } else {
-        e.ctx = ((struct dp_qp *)qp_owner(qp))->ctx;
-        e.element = qp_uidx(qp);
-    }
     if (tail - atomic_load_explicit(&w->async_head, memory_order_acquire) == ASYNC_RING) {
         counter_inc(&w->stats.async_lost);
         return;
@@ -126,6 +119,24 @@ static void on_async_event(void *arg, struct qp *qp, struct comp_queue *cq, enum
     w->async[tail & (ASYNC_RING - 1)] = e;
     atomic_store_explicit(&w->async_tail, tail + 1, memory_order_release);
     worker_notify_control(w);
+}
+
+static void on_async_event(void *arg, struct qp *qp, struct comp_queue *cq, enum qp_event event)
+{
+    struct worker *w = ((struct worker_port *)arg)->worker;
+
+    if (event == QP_EVENT_CQ_ERR)
+        note_async(w, ((struct dp_cq *)cq->owner)->ctx[w->index], cq->cookie, event);
+    else
+        note_async(w, ((struct dp_qp *)qp_owner(qp))->ctx, qp_uidx(qp), event);
+}
+
+static void on_srq_event(void *arg, struct srq *srq, enum qp_event event)
+{
+    struct worker *w = ((struct worker_port *)arg)->worker;
+    const struct dp_srq *ds = srq_owner(srq);
+
+    note_async(w, ds->ctx, ds->uidx, event);
 }
 
 bool worker_take_async(struct worker *w, struct dp_async *event)
@@ -144,7 +155,8 @@ struct engine_host worker_host(struct worker_port *port)
     struct engine_host host = {.ctx = port,
                                .cq_event = on_cq_event,
                                .cq_posted = on_cq_posted,
-                               .async_event = on_async_event};
+                               .async_event = on_async_event,
+                               .srq_event = on_srq_event};
 
     return host;
 }

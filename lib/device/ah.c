@@ -6,6 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* No work request can have named it: nobody was told its number. A guess waits for the quiet point.
+ */
+static void ah_discard(struct client *c, struct ah *ah)
+{
+    if (ah->handle) {
+        address_handle_unpublish(c->device->ahs, ah->handle);
+        worker_quiesce(c->device->worker);
+        address_handle_free(ah->handle);
+    }
+    free(ah);
+}
+
 int ah_create(struct client *c, struct ctl_call *call)
 {
     const struct ctl_create_ah *rq = &call->request->create_ah;
@@ -20,21 +32,27 @@ int ah_create(struct client *c, struct ctl_call *call)
     if (err)
         return err;
     ah = calloc(1, sizeof(*ah));
-    if (!ah || object_add(c, &ah->o, OBJ_AH)) {
-        free(ah);
+    if (!ah)
         return -ENOMEM;
+    ah->handle = address_handle_create(c->device->ahs, rq->pd, &av, &err);
+    if (!ah->handle || object_add(c, &ah->o, OBJ_AH)) {
+        ah_discard(c, ah);
+        return err == -EINVAL ? -EINVAL : -ENOMEM;
     }
     ah->pd = container_of(pd, struct pd, o);
-    ah->av = av;
     pd->refs++;
+    /* Work requests carry the transport's number, destruction ours. */
     call->reply.create_ah.handle = ah->o.handle;
+    call->reply.create_ah.number = address_handle_number(ah->handle);
     memcpy(call->reply.create_ah.dmac, av.dmac, sizeof(av.dmac));
     call->reply.create_ah.vlan = av.vlan;
     return 0;
 }
 
+/* After the quiet point. */
 static void ah_free(struct ah *ah)
 {
+    address_handle_free(ah->handle);
     ah->pd->o.refs--;
     object_remove(&ah->o);
     free(ah);
@@ -43,10 +61,14 @@ static void ah_free(struct ah *ah)
 int ah_destroy(struct client *c, struct ctl_call *call)
 {
     struct object *o = object_get(c, OBJ_AH, call->request->handle);
+    struct ah *ah;
 
     if (!o)
         return -EINVAL;
-    ah_free(container_of(o, struct ah, o));
+    ah = container_of(o, struct ah, o);
+    address_handle_unpublish(c->device->ahs, ah->handle);
+    worker_quiesce(c->device->worker);
+    ah_free(ah);
     return 0;
 }
 
@@ -54,6 +76,11 @@ void ah_free_all(struct client *c)
 {
     struct object *o;
 
+    if (TAILQ_EMPTY(&c->objects[OBJ_AH]))
+        return;
+    TAILQ_FOREACH (o, &c->objects[OBJ_AH], link)
+        address_handle_unpublish(c->device->ahs, container_of(o, struct ah, o)->handle);
+    worker_quiesce(c->device->worker);
     while ((o = TAILQ_FIRST(&c->objects[OBJ_AH])))
         ah_free(container_of(o, struct ah, o));
 }

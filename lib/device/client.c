@@ -54,9 +54,12 @@ void client_close(struct client *c)
     client_gone(c);
     if (c->device) {
         qp_free_all(c);
+        srq_free_all(c);
+        xrcd_free_all(c);
         cq_free_all(c);
         channel_free_all(c);
         ah_free_all(c);
+        mw_free_all(c);
         mr_free_all(c);
         pd_free_all(c);
     }
@@ -90,6 +93,16 @@ static const struct {
     [CTL_DESTROY_QP] = {qp_object_destroy, false, 0},
     [CTL_CREATE_AH] = {ah_create, false, 0},
     [CTL_DESTROY_AH] = {ah_destroy, false, 0},
+    [CTL_CREATE_SRQ] = {srq_object_create, false, 0},
+    [CTL_MODIFY_SRQ] = {srq_object_modify, false, 0},
+    [CTL_QUERY_SRQ] = {srq_object_query, false, 0},
+    [CTL_DESTROY_SRQ] = {srq_object_destroy, false, 0},
+    [CTL_OPEN_XRCD] = {xrcd_open, false, 1},
+    [CTL_CLOSE_XRCD] = {xrcd_close, false, 0},
+    [CTL_ALLOC_MW] = {mw_alloc, false, 0},
+    [CTL_DEALLOC_MW] = {mw_dealloc, false, 0},
+    [CTL_ATTACH_MCAST] = {mcast_attach, false, 0},
+    [CTL_DETACH_MCAST] = {mcast_detach, false, 0},
     [CTL_SHOW] = {show, true, 0},
 };
 

@@ -116,6 +116,13 @@ static void async_send(struct rnic *r, const struct dp_async *e)
         r->async_dropped++;
 }
 
+void ctx_async_event(struct client *c, uint64_t element, uint32_t type)
+{
+    struct dp_async e = {.ctx = &c->ctx, .element = element, .type = type};
+
+    async_send(c->rnic, &e);
+}
+
 void async_deliver(struct rnic *r)
 {
     struct dp_async e;

@@ -98,6 +98,10 @@ static void device_destroy(struct device *d)
         engine_destroy(d->port->engine);
     if (d->qps)
         qp_table_destroy(d->qps);
+    if (d->srqs)
+        srq_table_destroy(d->srqs);
+    if (d->ahs)
+        ah_table_destroy(d->ahs);
     mr_table_fini(&d->mrs);
     for (unsigned i = 0; i < OBJ_KINDS; i++)
         handle_table_fini(&d->handles[i]);
@@ -179,11 +183,10 @@ static int add_addresses(struct device *d, const struct port_config *config)
 
 static int create_tables(struct device *d)
 {
-    static const uint32_t limit[OBJ_KINDS] = {[OBJ_PD] = LIMIT_PD,
-                                              [OBJ_MR] = LIMIT_MR,
-                                              [OBJ_CHANNEL] = LIMIT_CHANNEL,
-                                              [OBJ_CQ] = LIMIT_CQ,
-                                              [OBJ_AH] = LIMIT_AH};
+    static const uint32_t limit[OBJ_KINDS] = {
+        [OBJ_PD] = LIMIT_PD, [OBJ_MR] = LIMIT_MR, [OBJ_CHANNEL] = LIMIT_CHANNEL,
+        [OBJ_CQ] = LIMIT_CQ, [OBJ_MW] = LIMIT_MW, [OBJ_XRCD] = LIMIT_XRCD,
+        [OBJ_AH] = LIMIT_AH};
     uint64_t secret[2];
     int err = random_bytes(secret, sizeof(secret));
 
@@ -191,15 +194,19 @@ static int create_tables(struct device *d)
         return err;
     for (unsigned i = 0; i < OBJ_KINDS; i++)
         handle_table_init(&d->handles[i], limit[i]);
+    LIST_INIT(&d->xrc_domains);
     d->qps = qp_table_create();
-    if (!d->qps)
+    d->srqs = srq_table_create();
+    d->ahs = ah_table_create();
+    if (!d->qps || !d->srqs || !d->ahs)
         return -ENOMEM;
     return mr_table_init(&d->mrs, LIMIT_MR, secret);
 }
 
 static int create_engine(struct device *d)
 {
-    struct engine_config ec = {.port = &d->encap, .mrs = &d->mrs, .qps = d->qps};
+    struct engine_config ec = {
+        .port = &d->encap, .mrs = &d->mrs, .qps = d->qps, .srqs = d->srqs, .ahs = d->ahs};
 
     d->port = worker_add_port(d->worker, d->io, 0);
     if (!d->port)

@@ -4,9 +4,15 @@
 #include <errno.h>
 #include <sys/random.h>
 
+/* Packets name these by number: the transport's tables give it. */
+static bool has_own_number(enum object_kind kind)
+{
+    return kind == OBJ_QP || kind == OBJ_SRQ;
+}
+
 int object_add(struct client *c, struct object *o, enum object_kind kind)
 {
-    if (kind != OBJ_QP) {
+    if (!has_own_number(kind)) {
         o->handle = handle_add(&c->device->handles[kind], o);
         if (!o->handle)
             return -ENOMEM;
@@ -22,7 +28,7 @@ void object_remove(struct object *o)
 {
     struct client *c = o->client;
 
-    if (o->kind != OBJ_QP)
+    if (!has_own_number(o->kind))
         handle_remove(&c->device->handles[o->kind], o->handle);
     TAILQ_REMOVE(&c->objects[o->kind], o, link);
     c->count[o->kind]--;

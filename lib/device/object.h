@@ -21,15 +21,30 @@
 #define LIMIT_MR      MR_TABLE_MAX_SLOTS
 #define LIMIT_AH      65536u
 #define LIMIT_CHANNEL 16384u
+#define LIMIT_SRQ     (SRQ_TABLE_SLOTS - 1)
+#define LIMIT_MW      LIMIT_MR
+#define LIMIT_XRCD    65536u
+#define LIMIT_MCAST   8192u
 /* Per application, so that one cannot take everything: descriptors are the scarcest. */
 #define LIMIT_CLIENT_CHANNEL 1024u
 #define MTU_CODE_MAX         5u
 
 /* ---- objects ---- */
 
-enum object_kind { OBJ_PD, OBJ_MR, OBJ_CHANNEL, OBJ_CQ, OBJ_QP, OBJ_AH, OBJ_KINDS };
+enum object_kind {
+    OBJ_PD,
+    OBJ_MR,
+    OBJ_MW,
+    OBJ_CHANNEL,
+    OBJ_CQ,
+    OBJ_SRQ,
+    OBJ_XRCD,
+    OBJ_QP,
+    OBJ_AH,
+    OBJ_KINDS
+};
 
-/* The common part, first in each object. A queue pair's handle is its number. */
+/* The common part, first in each object. The handle of a queue pair or an SRQ is its number. */
 struct object {
     TAILQ_ENTRY(object) link; /* in its client's list of the kind */
     struct client *client;
@@ -67,14 +82,48 @@ struct qp_object {
     struct dp_qp dp;
     struct pd *pd;
     struct cq *send_cq, *recv_cq;
+    struct srq_object *srq;
+    struct xrcd *xrcd;
     struct segment segment;
+    uint32_t groups; /* multicast groups it is in */
     bool sq_sig_all;
 };
 
 struct ah {
     struct object o;
     struct pd *pd;
-    struct address_vector av;
+    struct address_handle *handle;
+};
+
+struct mw {
+    struct object o;
+    struct pd *pd;
+    struct mem_region window;
+};
+
+struct srq_object {
+    struct object o;
+    struct dp_srq dp;
+    struct srq *srq;
+    struct pd *pd;
+    struct cq *cq; /* XRC */
+    struct xrcd *xrcd;
+    struct segment segment;
+    struct ctl_create_srq layout; /* as it was answered last */
+};
+
+/* An XRC domain: shared by all who opened the same inode; nameless ones by nobody. */
+struct xrc_domain {
+    LIST_ENTRY(xrc_domain) link;
+    uint32_t id, opens;
+    bool named;
+    dev_t dev;
+    ino_t ino;
+};
+
+struct xrcd {
+    struct object o;
+    struct xrc_domain *domain;
 };
 
 struct device {
@@ -89,6 +138,10 @@ struct device {
     struct neighbour_table neighbours;
     struct mr_table mrs;
     struct qp_table *qps;
+    struct srq_table *srqs;
+    struct ah_table *ahs;
+    LIST_HEAD(, xrc_domain) xrc_domains;
+    uint32_t next_xrc_domain;
     struct worker *worker;
     struct worker_port *port; /* and its engine */
     struct handle_table handles[OBJ_KINDS];
@@ -179,7 +232,21 @@ int qp_object_query(struct client *c, struct ctl_call *call);
 int qp_object_destroy(struct client *c, struct ctl_call *call);
 int ah_create(struct client *c, struct ctl_call *call);
 int ah_destroy(struct client *c, struct ctl_call *call);
+int mw_alloc(struct client *c, struct ctl_call *call);
+int mw_dealloc(struct client *c, struct ctl_call *call);
+int srq_object_create(struct client *c, struct ctl_call *call);
+int srq_object_modify(struct client *c, struct ctl_call *call);
+int srq_object_query(struct client *c, struct ctl_call *call);
+int srq_object_destroy(struct client *c, struct ctl_call *call);
+int xrcd_open(struct client *c, struct ctl_call *call);
+int xrcd_close(struct client *c, struct ctl_call *call);
+int mcast_attach(struct client *c, struct ctl_call *call);
+int mcast_detach(struct client *c, struct ctl_call *call);
 int show(struct client *c, struct ctl_call *call);
+
+/* c's queue pair or SRQ with this number, or NULL. */
+struct qp_object *qp_object_get(struct client *c, uint32_t qpn);
+struct srq_object *srq_object_get(struct client *c, uint32_t srqn);
 
 /* qp.c: the current attributes, from its worker. */
 void qp_object_attr(struct qp_object *q, struct qp_attr *attr);
@@ -187,6 +254,9 @@ void qp_object_attr(struct qp_object *q, struct qp_attr *attr);
 /* ---- destroying everything of a client, in this order ---- */
 
 void qp_free_all(struct client *c);
+void srq_free_all(struct client *c);
+void xrcd_free_all(struct client *c);
+void mw_free_all(struct client *c);
 void cq_free_all(struct client *c);
 void channel_free_all(struct client *c);
 void ah_free_all(struct client *c);
@@ -200,5 +270,7 @@ void ctx_close(struct client *c);
 void channels_deliver(struct client *c);
 /* ctx.c: passes asynchronous events on to their applications. */
 void async_deliver(struct rnic *r);
+/* ctx.c: an asynchronous event that the control thread itself finds (enum qp_event). */
+void ctx_async_event(struct client *c, uint64_t element, uint32_t type);
 
 #endif

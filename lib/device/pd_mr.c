@@ -52,7 +52,7 @@ void pd_free_all(struct client *c)
                */
 #define ACCESS_KNOWN                                                                          \
     (MEM_LOCAL_WRITE | MEM_REMOTE_WRITE | MEM_REMOTE_READ | MEM_REMOTE_ATOMIC | MEM_MW_BIND | \
-     MEM_ZERO_BASED | MEM_ON_DEMAND | ACCESS_HUGETLB | MEM_ACCESS_OPTIONAL)
+     MEM_ZERO_BASED | MEM_ON_DEMAND | MEM_FLUSH_GLOBAL | ACCESS_HUGETLB | MEM_ACCESS_OPTIONAL)
 
 /* Volume 1, 11.2.8.2: who may write from afar must be allowed to write locally. */
 static int check_access(uint32_t access)
@@ -206,6 +206,8 @@ int mr_deregister(struct client *c, struct ctl_call *call)
     if (!o)
         return -EINVAL;
     mr = container_of(o, struct mr, o);
+    if (mr->region.windows)
+        return -EBUSY;
     mr_remove(&c->device->mrs, &mr->region);
     worker_quiesce(c->device->worker);
     mr_free(mr);

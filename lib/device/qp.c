@@ -62,11 +62,11 @@ static int check_create(struct client *c, const struct ctl_create_qp *rq)
 {
     const struct qp_caps *caps = &rq->caps;
 
-    if (rq->type != QPT_RC)
-        return rq->type == QPT_UC || rq->type == QPT_UD || rq->type == QPT_RAW_PACKET ||
-                       rq->type == QPT_XRC_SEND || rq->type == QPT_XRC_RECV
-                   ? -EOPNOTSUPP
-                   : -EINVAL;
+    if (rq->type == QPT_RAW_PACKET)
+        return -EOPNOTSUPP;
+    if (rq->type != QPT_RC && rq->type != QPT_UC && rq->type != QPT_UD &&
+        rq->type != QPT_XRC_SEND && rq->type != QPT_XRC_RECV)
+        return -EINVAL;
     if (caps->max_send_wr > QUEUE_MAX_WR || caps->max_recv_wr > QUEUE_MAX_WR ||
         caps->max_send_sge > LIMIT_SGE || caps->max_recv_sge > LIMIT_SGE ||
         caps->max_inline_data > QUEUE_MAX_INLINE)
@@ -76,8 +76,10 @@ static int check_create(struct client *c, const struct ctl_create_qp *rq)
 
 /* Rings are powers of two, and what an entry's stride leaves room for is given too: no less than
  * two send SGEs, because programs (UCX) insist. */
-static void plan(struct ctl_create_qp *reply, const struct qp_caps *wanted)
+static void plan(struct ctl_create_qp *reply, const struct ctl_create_qp *rq)
 {
+    const struct qp_caps *wanted = &rq->caps;
+    bool own_rq = !rq->srq && rq->type != QPT_XRC_SEND && rq->type != QPT_XRC_RECV;
     struct qp_caps *given = &reply->caps;
     uint32_t sge = max_of(wanted->max_send_sge, 2u);
     uint32_t body;
@@ -94,6 +96,10 @@ static void plan(struct ctl_create_qp *reply, const struct qp_caps *wanted)
     given->max_recv_sge =
         min_of((reply->rq_stride - (uint32_t)sizeof(struct rqe)) / (uint32_t)sizeof(struct sge),
                LIMIT_SGE);
+    if (!own_rq) { /* a ring of one entry that nobody uses */
+        reply->rq_size = 1;
+        given->max_recv_wr = given->max_recv_sge = 0;
+    }
     reply->sq_off = round_up(sizeof(struct qp_shared), CACHE_LINE);
     reply->rq_off = reply->sq_off + (uint64_t)reply->sq_size * reply->sq_stride;
     reply->segment_bytes =
@@ -111,8 +117,10 @@ static void fill_init(struct qp_init *init, struct qp_object *q, const struct ct
         .pd = rq->pd,
         .sq_sig_all = rq->sq_sig_all != 0,
         .uidx = rq->uidx,
-        .send_cq = &q->send_cq->dp.cq,
-        .recv_cq = &q->recv_cq->dp.cq,
+        .srq = q->srq ? q->srq->srq : NULL,
+        .xrcd = q->xrcd ? q->xrcd->domain->id : 0,
+        .send_cq = q->send_cq ? &q->send_cq->dp.cq : NULL,
+        .recv_cq = q->recv_cq ? &q->recv_cq->dp.cq : NULL,
         .shared = shared,
         .sq = {.ring = base + layout->sq_off,
                .prod = &shared->sq_prod,
@@ -130,18 +138,50 @@ static void fill_init(struct qp_init *init, struct qp_object *q, const struct ct
     };
 }
 
+/* A handle that must name an object of the kind; 0 where it may be left out. */
+static int find_part(struct client *c, enum object_kind kind, uint32_t handle, bool needed,
+                     struct object **out)
+{
+    *out = handle ? object_get(c, kind, handle) : NULL;
+    return *out || (!needed && !handle) ? 0 : -EINVAL;
+}
+
+/* What each type is made of: an XRC receive side has a domain and nothing else, a send side no
+ * receive queue. */
 static int find_parts(struct client *c, const struct ctl_create_qp *rq, struct qp_object *q)
 {
-    struct object *pd = object_get(c, OBJ_PD, rq->pd);
-    struct object *send_cq = object_get(c, OBJ_CQ, rq->send_cq);
-    struct object *recv_cq = object_get(c, OBJ_CQ, rq->recv_cq);
+    bool xrc_recv = rq->type == QPT_XRC_RECV, xrc_send = rq->type == QPT_XRC_SEND;
+    struct object *pd, *send_cq, *recv_cq, *xrcd;
 
-    if (!pd || !send_cq || !recv_cq)
+    if (find_part(c, OBJ_PD, rq->pd, !xrc_recv, &pd) ||
+        find_part(c, OBJ_CQ, rq->send_cq, !xrc_recv, &send_cq) ||
+        find_part(c, OBJ_CQ, rq->recv_cq, !xrc_recv && !xrc_send, &recv_cq) ||
+        find_part(c, OBJ_XRCD, rq->xrcd, xrc_recv, &xrcd))
         return -EINVAL;
-    q->pd = container_of(pd, struct pd, o);
-    q->send_cq = container_of(send_cq, struct cq, o);
-    q->recv_cq = container_of(recv_cq, struct cq, o);
+    if (rq->srq) {
+        q->srq = xrc_recv || xrc_send ? NULL : srq_object_get(c, rq->srq);
+        if (!q->srq || q->srq->xrcd)
+            return -EINVAL;
+    }
+    q->pd = pd ? container_of(pd, struct pd, o) : NULL;
+    q->send_cq = send_cq ? container_of(send_cq, struct cq, o) : NULL;
+    q->recv_cq = recv_cq ? container_of(recv_cq, struct cq, o) : q->send_cq;
+    q->xrcd = xrc_recv ? container_of(xrcd, struct xrcd, o) : NULL;
     return 0;
+}
+
+static void count_parts(struct qp_object *q, int n)
+{
+    if (q->pd)
+        q->pd->o.refs += (uint32_t)n;
+    if (q->send_cq)
+        q->send_cq->o.refs += (uint32_t)n;
+    if (q->recv_cq)
+        q->recv_cq->o.refs += (uint32_t)n;
+    if (q->srq)
+        q->srq->o.refs += (uint32_t)n;
+    if (q->xrcd)
+        q->xrcd->o.refs += (uint32_t)n;
 }
 
 /* Segment, engine's queue pair, doorbell slot; in the end the worker has it. */
@@ -153,7 +193,7 @@ static int build(struct client *c, struct qp_object *q, const struct ctl_create_
     struct qp_init init;
     int err;
 
-    plan(layout, &rq->caps);
+    plan(layout, rq);
     err = segment_create(&q->segment, "uroce-qp", layout->segment_bytes,
                          &call->out_fd[call->out_fds]);
     if (err)
@@ -197,9 +237,7 @@ int qp_object_create(struct client *c, struct ctl_call *call)
         return err;
     }
     q->sq_sig_all = rq->sq_sig_all != 0;
-    q->pd->o.refs++;
-    q->send_cq->o.refs++;
-    q->recv_cq->o.refs++;
+    count_parts(q, 1);
     q->o.handle = qp_number(q->dp.qp);
     object_add(c, &q->o, OBJ_QP);
     reply->qpn = q->o.handle;
@@ -210,7 +248,7 @@ int qp_object_create(struct client *c, struct ctl_call *call)
 
 /* ---- use ---- */
 
-static struct qp_object *qp_get(struct client *c, uint32_t qpn)
+struct qp_object *qp_object_get(struct client *c, uint32_t qpn)
 {
     struct qp *qp = qp_table_lookup(c->device->qps, qpn);
     struct qp_object *q;
@@ -245,7 +283,7 @@ int qp_object_modify(struct client *c, struct ctl_call *call)
     struct modify_call m = {.rq = rq, .max_mtu = device_mtu_code(c->device)};
     int err;
 
-    m.q = qp_get(c, rq->qpn);
+    m.q = qp_object_get(c, rq->qpn);
     if (!m.q)
         return -EINVAL;
     if ((rq->mask & QPA_PORT) && rq->attr.port_num != 1)
@@ -284,7 +322,7 @@ void qp_object_attr(struct qp_object *q, struct qp_attr *attr)
 int qp_object_query(struct client *c, struct ctl_call *call)
 {
     struct ctl_query_qp *reply = &call->reply.query_qp;
-    struct qp_object *q = qp_get(c, call->request->handle);
+    struct qp_object *q = qp_object_get(c, call->request->handle);
 
     if (!q)
         return -EINVAL;
@@ -320,9 +358,7 @@ static void qp_object_free(struct client *c, struct qp_object *q)
 {
     c->free_slot[c->free_slots++] = q->dp.slot;
     qp_free(q->dp.qp);
-    q->pd->o.refs--;
-    q->send_cq->o.refs--;
-    q->recv_cq->o.refs--;
+    count_parts(q, -1);
     object_remove(&q->o);
     segment_destroy(&q->segment);
     free(q);
@@ -342,7 +378,7 @@ int qp_object_destroy(struct client *c, struct ctl_call *call)
 {
     struct detach_call d = {.n = 1};
 
-    d.q[0] = qp_get(c, call->request->handle);
+    d.q[0] = qp_object_get(c, call->request->handle);
     if (!d.q[0])
         return -EINVAL;
     free_some(c, &d);

@@ -39,6 +39,12 @@ int query_device(struct client *c, struct ctl_call *call)
         .max_ah = LIMIT_AH,
         .max_qp_rd_atom = LIMIT_RD_ATOM,
         .max_qp_init_rd_atom = LIMIT_RD_ATOM,
+        .max_srq = LIMIT_SRQ,
+        .max_srq_wr = QUEUE_MAX_WR,
+        .max_srq_sge = LIMIT_SGE,
+        .max_mw = LIMIT_MW,
+        .max_xrcd = LIMIT_XRCD,
+        .max_mcast_grp = LIMIT_MCAST,
         .max_mr_size = LIMIT_MR_SIZE,
         .workers = c->rnic->workers,
     };

@@ -17,14 +17,15 @@ struct comp_queue {
     void *owner;     /* the device's object */
     struct comp_lane {
         uint32_t prod, cons_seen;
-        bool overrun;   /* set by an overflow; nothing is posted any more */
-        bool touched;   /* posted to since the last cq_take_event */
-        bool solicited; /* one of those was solicited or unsuccessful */
+        bool overrun;                   /* set by an overflow; nothing is posted any more */
+        bool touched;                   /* posted to since the last cq_take_event */
+        bool solicited;                 /* one of those was solicited or unsuccessful */
         uint8_t apart[CACHE_LINE - 11]; /* lanes belong to different workers: no line in common */
     } lane[CQ_MAX_LANES];
 };
 
-/* Sets up the private end over a zeroed segment of cq_segment_bytes(size, lanes). size: a power of two. */
+/* Sets up the private end over a zeroed segment of cq_segment_bytes(size, lanes). size: a power of
+ * two. */
 void comp_queue_init(struct comp_queue *cq, struct cq_shared *shared, uint32_t size,
                      uint32_t lanes);
 
@@ -51,14 +52,15 @@ struct cq_reader {
     uint32_t cons[CQ_MAX_LANES];
 };
 
-/* The next completion, or NULL when there is none. Valid until cq_reader_advance. One thread at a time. */
+/* The next completion, or NULL when there is none. Valid until cq_reader_advance. One thread at a
+ * time. */
 const struct cqe *cq_reader_peek(struct cq_reader *r);
 
 /* Gives the entry that cq_reader_peek returned back to the dataplane. */
 void cq_reader_advance(struct cq_reader *r);
 
-/* Arms the queue (enum cq_arm): one event for the next (solicited) completion. Arming for any completion is
- * not weakened by a later arming for solicited ones. Any thread. */
+/* Arms the queue (enum cq_arm): one event for the next (solicited) completion. Arming for any
+ * completion is not weakened by a later arming for solicited ones. Any thread. */
 void cq_reader_arm(struct cq_reader *r, enum cq_arm arm);
 
 #endif

@@ -155,6 +155,7 @@ struct ctl_create_ah {
     uint32_t handle; /* reply */
     uint8_t dmac[6];
     uint16_t vlan;
+    uint32_t number; /* what work requests name it by (struct sqe, ud.ah) */
 };
 
 enum ctl_srq_type { CTL_SRQ_BASIC = 0, CTL_SRQ_XRC = 1 };              /* enum ibv_srq_type */

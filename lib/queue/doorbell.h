@@ -3,9 +3,9 @@
  * Ringing and taking doorbells. Lock-free, no allocation.
  *
  * Why nothing is lost: the poster stores its producer index, then sets leaf, mid and top bits (or
- * sees them set) bottom up; the worker clears top, mid and leaf bits top down, then loads the index. All
- * sequentially consistent: if the poster saw a bit still set, the worker's clearing of it comes later, and so do
- * its reads below.
+ * sees them set) bottom up; the worker clears top, mid and leaf bits top down, then loads the
+ * index. All sequentially consistent: if the poster saw a bit still set, the worker's clearing of
+ * it comes later, and so do its reads below.
  */
 #ifndef UROCE_DOORBELL_H
 #define UROCE_DOORBELL_H
@@ -43,10 +43,10 @@ static inline bool doorbell_pending(struct doorbells *db)
 }
 
 /*
- * Takes rung bells: clears them and stores their slots, all below DB_SLOTS, at slot[0..max). Returns
- * how many. A call looks at no more than max leaf words, so a hostile application cannot hold the
- * worker up; what it left is still pending, and the next call goes on behind it, so that no bell
- * starves. Slots are whatever the application wrote: the caller looks them up. Worker.
+ * Takes rung bells: clears them and stores their slots, all below DB_SLOTS, at slot[0..max).
+ * Returns how many. A call looks at no more than max leaf words, so a hostile application cannot
+ * hold the worker up; what it left is still pending, and the next call goes on behind it, so that
+ * no bell starves. Slots are whatever the application wrote: the caller looks them up. Worker.
  */
 unsigned doorbell_take(struct doorbells *db, uint32_t *slot, unsigned max);
 

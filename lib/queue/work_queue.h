@@ -12,8 +12,9 @@ struct work_queue {
     const uint8_t *ring;    /* 8-aligned */
     _Atomic uint32_t *prod; /* the application's index */
     uint32_t size, stride;  /* entries, a power of two; bytes */
-    uint32_t max_sge, max_inline; /* at most QUEUE_MAX_SGE, QUEUE_MAX_INLINE, and what stride holds */
-    uint32_t cons; /* next entry to take: private */
+    uint32_t max_sge,
+        max_inline; /* at most QUEUE_MAX_SGE, QUEUE_MAX_INLINE, and what stride holds */
+    uint32_t cons;  /* next entry to take: private */
 };
 
 /* A private copy of an entry; what follows the header lies in `sge` or `inline_data`. */
@@ -36,17 +37,18 @@ struct recv_wqe {
 int work_queue_pending(const struct work_queue *q);
 
 /*
- * Takes the next entry, which must be pending, into *wqe; its index is q->cons before the call. Only the used
- * part of *wqe is written. Returns 0, or -EINVAL with wqe->h.wr_id valid when the entry is malformed
- * (unknown opcode or flag, too many SGEs, too much inline data, inline with an opcode that
- * cannot carry it, SGE lengths that add up to more than 2^31): the entry is taken all the same.
- * On success only what the entry's kind uses is set of num_sge and inline_len, and the other is 0: inline
- * data has no SGEs, and neither have opcodes that carry no data.
+ * Takes the next entry, which must be pending, into *wqe; its index is q->cons before the call.
+ * Only the used part of *wqe is written. Returns 0, or -EINVAL with wqe->h.wr_id valid when the
+ * entry is malformed (unknown opcode or flag, too many SGEs, too much inline data, inline with an
+ * opcode that cannot carry it, SGE lengths that add up to more than 2^31): the entry is taken all
+ * the same. On success only what the entry's kind uses is set of num_sge and inline_len, and the
+ * other is 0: inline data has no SGEs, and neither have opcodes that carry no data.
  */
 int send_queue_take(struct work_queue *q, struct send_wqe *wqe);
 int recv_queue_take(struct work_queue *q, struct recv_wqe *wqe);
 
-/* Only the wr_id of the next entry, which must be pending (flushing needs no more), and takes it. */
+/* Only the wr_id of the next entry, which must be pending (flushing needs no more), and takes it.
+ */
 uint64_t work_queue_take_id(struct work_queue *q);
 
 /* ---- the application's end, also used by tests ---- */

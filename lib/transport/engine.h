@@ -82,12 +82,12 @@ struct ah_table *ah_table_create(void);
 void ah_table_destroy(struct ah_table *t);
 
 /* Control thread. NULL and *err: -ENOMEM, -ENOSPC, -EINVAL (as encap_template_make). */
-struct address_handle *ah_create(struct ah_table *t, uint32_t pd, const struct address_vector *av,
-                                 int *err);
+struct address_handle *address_handle_create(struct ah_table *t, uint32_t pd,
+                                             const struct address_vector *av, int *err);
 /* Work requests no longer find it; freed after the workers' quiet point. */
-void ah_unpublish(struct ah_table *t, struct address_handle *ah);
-void ah_free(struct address_handle *ah);
-uint32_t ah_handle(const struct address_handle *ah);
+void address_handle_unpublish(struct ah_table *t, struct address_handle *ah);
+void address_handle_free(struct address_handle *ah);
+uint32_t address_handle_number(const struct address_handle *ah);
 
 /* ---- shared receive queues ---- */
 
@@ -233,14 +233,14 @@ const struct address_vector *qp_address_vector(const struct qp *qp);
 const struct qp_caps *qp_capabilities(const struct qp *qp);
 
 /* Per queue pair counters (names as the Linux rxe and mlx5 hw_counters where they exist). */
-#define QP_COUNTERS(X)                                                                   \
-    X(tx_packets)                                                                        \
-    X(tx_bytes)                                                                          \
-    X(rx_packets) X(rx_bytes) X(retransmits) X(timeouts) X(rnr_nak_sent) X(rnr_nak_rcvd) \
-        X(seq_nak_sent) X(seq_nak_rcvd) X(duplicate_request) X(out_of_sequence)          \
-            X(implied_nak_seq_err) X(remote_access_err) X(remote_invalid_request)        \
-                X(remote_operational_err) X(local_protection_err) X(retry_exceeded)      \
-                    X(rnr_retry_exceeded) X(rx_discards)
+#define QP_COUNTERS(X)                                                                     \
+    X(tx_packets)                                                                          \
+    X(tx_bytes)                                                                            \
+    X(rx_packets)                                                                          \
+    X(rx_bytes) X(retransmits) X(timeouts) X(rnr_nak_sent) X(rnr_nak_rcvd) X(seq_nak_sent) \
+        X(seq_nak_rcvd) X(duplicate_request) X(out_of_sequence) X(implied_nak_seq_err)     \
+            X(remote_access_err) X(remote_invalid_request) X(remote_operational_err)       \
+                X(local_protection_err) X(retry_exceeded) X(rnr_retry_exceeded) X(rx_discards)
 struct qp_counters {
 #define X(name) counter_t name;
     QP_COUNTERS(X)

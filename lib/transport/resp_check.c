@@ -99,6 +99,8 @@ static int take_shared(struct engine *e, struct qp *qp, struct srq *srq)
     resp->recv_index = 0; /* what is free again, the SRQ itself says */
     resp->recv_pd = srq->init.pd;
     resp->recv_cq = srq->init.xrc ? srq->init.cq : qp->recv_cq;
+    resp->recv_srq = srq;
+    resp->recv_srqn = srq->number;
     if (limit_reached && e->cfg.host.srq_event)
         e->cfg.host.srq_event(e->cfg.host.ctx, srq, QP_EVENT_SRQ_LIMIT_REACHED);
     return rc;

@@ -74,7 +74,7 @@ struct rx_completion *resp_complete_recv(struct engine *e, struct qp *qp, unsign
                 .imm = flags & PF_IMM    ? __builtin_bswap32(p->imm)
                        : flags & PF_IETH ? p->ieth_rkey
                                          : 0,
-                .uidx = qp->uidx,
+                .uidx = qp_completion_uidx(qp),
                 .wqe = resp->recv_index,
                 .status = WC_SUCCESS,
                 .opcode = pkt_info(p)->kind == KIND_SEND ? WC_RECV : WC_RECV_RDMA_WITH_IMM,

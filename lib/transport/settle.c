@@ -70,7 +70,7 @@ static void post_recv_error(struct engine *e, struct qp *qp, uint64_t wr_id, uin
         .timestamp = e->now,
         .qpn = qp->qpn,
         .src_qpn = qp->dest_qpn,
-        .uidx = qp->uidx,
+        .uidx = qp_completion_uidx(qp),
         .wqe = index,
         .status = status,
         .opcode = WC_RECV,
@@ -138,6 +138,13 @@ void qp_flush_sq(struct engine *e, struct qp *qp)
     flush_sq_ring(e, qp);
 }
 
+/* An XRC SRQ, and its completion queue, may go while a message is half received. */
+static bool recv_cq_is_alive(const struct engine *e, const struct qp *qp)
+{
+    return qp->type != QPT_XRC_RECV ||
+           srq_table_lookup(e->cfg.srqs, qp->resp.recv_srqn) == qp->resp.recv_srq;
+}
+
 /* The receive entry in use, then the queue's own; a shared queue stays as it is. */
 static void flush_rq(struct engine *e, struct qp *qp, uint8_t status)
 {
@@ -145,7 +152,8 @@ static void flush_rq(struct engine *e, struct qp *qp, uint8_t status)
 
     if (qp->resp.recv_busy) {
         qp->resp.recv_busy = false;
-        post_recv_error(e, qp, qp->resp.recv->h.wr_id, qp->resp.recv_index, status);
+        if (recv_cq_is_alive(e, qp))
+            post_recv_error(e, qp, qp->resp.recv->h.wr_id, qp->resp.recv_index, status);
     }
     if (!qp->shared || qp->srq)
         return;

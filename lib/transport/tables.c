@@ -45,8 +45,8 @@ void ah_table_destroy(struct ah_table *t)
     free(t);
 }
 
-struct address_handle *ah_create(struct ah_table *t, uint32_t pd, const struct address_vector *av,
-                                 int *err)
+struct address_handle *address_handle_create(struct ah_table *t, uint32_t pd,
+                                             const struct address_vector *av, int *err)
 {
     struct address_handle *ah = calloc(1, sizeof(*ah));
 
@@ -65,17 +65,17 @@ struct address_handle *ah_create(struct ah_table *t, uint32_t pd, const struct a
     return ah;
 }
 
-void ah_unpublish(struct ah_table *t, struct address_handle *ah)
+void address_handle_unpublish(struct ah_table *t, struct address_handle *ah)
 {
     id_table_remove((struct id_table *)t, ah->handle, ah);
 }
 
-void ah_free(struct address_handle *ah)
+void address_handle_free(struct address_handle *ah)
 {
     free(ah);
 }
 
-uint32_t ah_handle(const struct address_handle *ah)
+uint32_t address_handle_number(const struct address_handle *ah)
 {
     return ah->handle;
 }

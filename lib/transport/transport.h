@@ -89,8 +89,10 @@ struct responder {
     uint32_t recv_index, recv_room;
     uint32_t recv_pd;           /* of the receive entry: the queue pair's or the SRQ's */
     struct comp_queue *recv_cq; /* where it completes */
-    struct recv_wqe *recv;      /* cut to the queue's entry size */
-    uint32_t msg_len;           /* bytes of the message so far */
+    struct srq *recv_srq;       /* XRC: whose entry it is; may be destroyed meanwhile */
+    uint32_t recv_srqn;
+    struct recv_wqe *recv; /* cut to the queue's entry size */
+    uint32_t msg_len;      /* bytes of the message so far */
     uint64_t write_va;
     uint32_t write_rkey, write_left;
     struct resp_resource res[QP_MAX_RD_ATOMIC];
@@ -246,6 +248,12 @@ static inline bool kind_has_response(uint8_t kind)
 static inline bool qp_is_reliable(const struct qp *qp)
 {
     return qp->service == PKT_RC || qp->service == PKT_XRC;
+}
+
+/* An XRC receive side completes into the queue of whoever owns the SRQ, who may not know it. */
+static inline uint32_t qp_completion_uidx(const struct qp *qp)
+{
+    return qp->type == QPT_XRC_RECV ? CQE_UIDX_NONE : qp->uidx;
 }
 
 static inline bool qp_can_receive(const struct qp *qp)

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Memory windows: made here unbound; work requests bind them. */
+#include "object.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+int mw_alloc(struct client *c, struct ctl_call *call)
+{
+    const struct ctl_alloc_mw *rq = &call->request->alloc_mw;
+    struct object *pd = object_get(c, OBJ_PD, rq->pd);
+    struct mw *mw;
+    uint8_t tag;
+    int err;
+
+    if (!pd || (rq->type != 1 && rq->type != 2))
+        return -EINVAL;
+    mw = calloc(1, sizeof(*mw));
+    if (!mw)
+        return -ENOMEM;
+    mw->pd = container_of(pd, struct pd, o);
+    mw->window.pd = rq->pd;
+    mw->window.kind = rq->type == 1 ? MEM_WINDOW_1 : MEM_WINDOW_2;
+    err = random_bytes(&tag, sizeof(tag));
+    if (!err)
+        err = mr_insert(&c->device->mrs, &mw->window, tag);
+    if (!err && object_add(c, &mw->o, OBJ_MW)) {
+        mr_remove(&c->device->mrs, &mw->window);
+        worker_quiesce(c->device->worker);
+        err = -ENOMEM;
+    }
+    if (err) {
+        free(mw);
+        return err == -ENOSPC ? -ENOMEM : err;
+    }
+    pd->refs++;
+    call->reply.alloc_mw.handle = mw->o.handle;
+    call->reply.alloc_mw.rkey = mw->window.key;
+    return 0;
+}
+
+static void unpublish(struct worker *w, void *arg)
+{
+    struct mw *mw = arg;
+
+    mr_remove(&mw->o.client->device->mrs, &mw->window);
+    window_unbind(&mw->window);
+}
+
+/* On the worker, which may be binding it. */
+static void mw_free(struct client *c, struct mw *mw)
+{
+    worker_call(c->device->worker, unpublish, mw);
+    mw->pd->o.refs--;
+    object_remove(&mw->o);
+    free(mw);
+}
+
+int mw_dealloc(struct client *c, struct ctl_call *call)
+{
+    struct object *o = object_get(c, OBJ_MW, call->request->handle);
+
+    if (!o)
+        return -EINVAL;
+    mw_free(c, container_of(o, struct mw, o));
+    return 0;
+}
+
+void mw_free_all(struct client *c)
+{
+    struct object *o;
+
+    while ((o = TAILQ_FIRST(&c->objects[OBJ_MW])))
+        mw_free(c, container_of(o, struct mw, o));
+}

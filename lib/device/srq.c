@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Shared receive queues, basic and XRC. */
+#include "object.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct srq_object *srq_object_get(struct client *c, uint32_t srqn)
+{
+    struct srq *srq = srq_table_lookup(c->device->srqs, srqn);
+    struct srq_object *s;
+
+    if (!srq)
+        return NULL;
+    s = container_of((struct dp_srq *)srq_owner(srq), struct srq_object, dp);
+    return s->o.client == c ? s : NULL;
+}
+
+/* The ring for max_wr entries of max_sge SGEs: what is asked for, rounded up. */
+static int plan(struct ctl_create_srq *layout, uint32_t max_wr, uint32_t max_sge)
+{
+    if (!max_wr || max_wr > QUEUE_MAX_WR || max_sge > LIMIT_SGE)
+        return -EINVAL;
+    layout->size = pow2_at_least(max_wr);
+    layout->stride = rqe_stride(max_of(max_sge, 1u));
+    layout->max_wr = layout->size;
+    layout->max_sge = min_of(
+        (layout->stride - (uint32_t)sizeof(struct rqe)) / (uint32_t)sizeof(struct sge), LIMIT_SGE);
+    layout->ring_off = sizeof(struct srq_shared);
+    layout->segment_bytes =
+        round_up(layout->ring_off + (uint64_t)layout->size * layout->stride, 4096);
+    return 0;
+}
+
+static struct work_queue ring_of(const struct segment *segment, const struct ctl_create_srq *layout)
+{
+    struct srq_shared *shared = segment->base;
+
+    return (struct work_queue){.ring = (uint8_t *)segment->base + layout->ring_off,
+                               .prod = &shared->prod,
+                               .size = layout->size,
+                               .stride = layout->stride,
+                               .max_sge = layout->max_sge};
+}
+
+/* XRC SRQs belong to a domain and complete into a queue of their own. */
+static int find_parts(struct client *c, const struct ctl_create_srq *rq, struct srq_object *s)
+{
+    struct object *pd = object_get(c, OBJ_PD, rq->pd), *cq, *xrcd;
+
+    if (!pd || (rq->type != CTL_SRQ_BASIC && rq->type != CTL_SRQ_XRC))
+        return -EINVAL;
+    s->pd = container_of(pd, struct pd, o);
+    if (rq->type == CTL_SRQ_BASIC)
+        return 0;
+    cq = object_get(c, OBJ_CQ, rq->cq);
+    xrcd = object_get(c, OBJ_XRCD, rq->xrcd);
+    if (!cq || !xrcd)
+        return -EINVAL;
+    s->cq = container_of(cq, struct cq, o);
+    s->xrcd = container_of(xrcd, struct xrcd, o);
+    return 0;
+}
+
+static int build(struct client *c, struct srq_object *s, const struct ctl_create_srq *rq,
+                 struct ctl_call *call)
+{
+    struct srq_init init;
+    int err = plan(&s->layout, rq->max_wr, rq->max_sge);
+
+    if (!err)
+        err = segment_create(&s->segment, "uroce-srq", s->layout.segment_bytes,
+                             &call->out_fd[call->out_fds]);
+    if (err)
+        return err;
+    call->out_fds++;
+    init = (struct srq_init){
+        .wq = ring_of(&s->segment, &s->layout),
+        .taken = &((struct srq_shared *)s->segment.base)->taken,
+        .pd = rq->pd,
+        .xrc = s->xrcd != NULL,
+        .xrcd = s->xrcd ? s->xrcd->domain->id : 0,
+        .cq = s->cq ? &s->cq->dp.cq : NULL,
+        .owner = &s->dp,
+    };
+    s->dp = (struct dp_srq){.ctx = &c->ctx, .uidx = rq->uidx};
+    s->o.client = c; /* before others can find it */
+    s->srq = srq_create(c->device->srqs, &init, &err);
+    return s->srq ? 0 : err == -ENOSPC ? -ENOMEM : err;
+}
+
+int srq_object_create(struct client *c, struct ctl_call *call)
+{
+    const struct ctl_create_srq *rq = &call->request->create_srq;
+    struct srq_object *s = calloc(1, sizeof(*s));
+    int err;
+
+    if (!s)
+        return -ENOMEM;
+    s->layout = *rq;
+    err = find_parts(c, rq, s);
+    if (!err)
+        err = build(c, s, rq, call);
+    if (err) {
+        segment_destroy(&s->segment);
+        free(s);
+        return err;
+    }
+    s->pd->o.refs++;
+    if (s->xrcd) {
+        s->xrcd->o.refs++;
+        s->cq->o.refs++;
+    }
+    s->o.handle = srq_number(s->srq);
+    object_add(c, &s->o, OBJ_SRQ);
+    s->layout.handle = s->o.handle;
+    s->layout.limit = 0;
+    call->reply.create_srq = s->layout;
+    return 0;
+}
+
+/* ---- resizing: the waiting entries move to a new segment ---- */
+
+struct move_call {
+    const struct ctl_create_srq *from, *to;
+    const struct segment *old, *fresh;
+};
+
+static void move_entries(void *arg, uint32_t first, uint32_t end)
+{
+    struct move_call *m = arg;
+    struct srq_shared *shared = m->fresh->base;
+    size_t bytes = min_of(m->from->stride, m->to->stride);
+
+    for (uint32_t i = first; i != end; i++)
+        memcpy(work_queue_slot((uint8_t *)m->fresh->base + m->to->ring_off, m->to->size,
+                               m->to->stride, i),
+               work_queue_slot((uint8_t *)m->old->base + m->from->ring_off, m->from->size,
+                               m->from->stride, i),
+               bytes);
+    atomic_store(&shared->prod, end);
+}
+
+static int resize(struct srq_object *s, uint32_t max_wr, struct ctl_call *call)
+{
+    struct ctl_create_srq layout = s->layout;
+    struct segment fresh, old = s->segment;
+    struct move_call m = {.from = &s->layout, .to = &layout, .old = &old, .fresh = &fresh};
+    struct work_queue wq;
+    int err = plan(&layout, max_wr, s->layout.max_sge);
+
+    if (!err && layout.size < srq_waiting(s->srq))
+        err = -EINVAL;
+    if (!err)
+        err =
+            segment_create(&fresh, "uroce-srq", layout.segment_bytes, &call->out_fd[call->out_fds]);
+    if (err)
+        return err;
+    call->out_fds++;
+    wq = ring_of(&fresh, &layout);
+    srq_move(s->srq, &wq, &((struct srq_shared *)fresh.base)->taken, move_entries, &m);
+    s->segment = fresh;
+    s->layout = layout;
+    segment_destroy(&old); /* entries are taken under the lock that srq_move held */
+    return 0;
+}
+
+int srq_object_modify(struct client *c, struct ctl_call *call)
+{
+    const struct ctl_modify_srq *rq = &call->request->modify_srq;
+    struct srq_object *s = srq_object_get(c, rq->handle);
+    int err = 0;
+
+    if (!s || (rq->mask & ~(uint32_t)(CTL_SRQ_MAX_WR | CTL_SRQ_LIMIT)))
+        return -EINVAL;
+    if ((rq->mask & CTL_SRQ_LIMIT) &&
+        rq->limit > (rq->mask & CTL_SRQ_MAX_WR ? rq->max_wr : s->layout.max_wr))
+        return -EINVAL;
+    if (rq->mask & CTL_SRQ_MAX_WR)
+        err = resize(s, rq->max_wr, call);
+    if (err)
+        return err;
+    if ((rq->mask & CTL_SRQ_LIMIT) && srq_set_limit(s->srq, rq->limit))
+        ctx_async_event(c, s->layout.uidx, QP_EVENT_SRQ_LIMIT_REACHED);
+    call->reply.create_srq = s->layout;
+    return 0;
+}
+
+int srq_object_query(struct client *c, struct ctl_call *call)
+{
+    struct srq_object *s = srq_object_get(c, call->request->handle);
+
+    if (!s)
+        return -EINVAL;
+    call->reply.create_srq = s->layout;
+    call->reply.create_srq.limit = srq_limit(s->srq);
+    return 0;
+}
+
+/* ---- destruction ---- */
+
+static void srq_object_free(struct client *c, struct srq_object *s)
+{
+    srq_unpublish(s->srq);
+    worker_quiesce(c->device->worker); /* XRC packets may have found it */
+    srq_free(s->srq);
+    s->pd->o.refs--;
+    if (s->xrcd) {
+        s->xrcd->o.refs--;
+        s->cq->o.refs--;
+    }
+    object_remove(&s->o);
+    segment_destroy(&s->segment);
+    free(s);
+}
+
+int srq_object_destroy(struct client *c, struct ctl_call *call)
+{
+    struct srq_object *s = srq_object_get(c, call->request->handle);
+
+    if (!s)
+        return -EINVAL;
+    if (s->o.refs)
+        return -EBUSY;
+    srq_object_free(c, s);
+    return 0;
+}
+
+void srq_free_all(struct client *c)
+{
+    struct object *o;
+
+    while ((o = TAILQ_FIRST(&c->objects[OBJ_SRQ])))
+        srq_object_free(c, container_of(o, struct srq_object, o));
+}
