@@ -16,6 +16,8 @@ def points(daemon, program):
     out = subprocess.run([program], env=daemon.environment({"CMOCKA_MESSAGE_OUTPUT": "TAP"}), timeout=100, text=True,
                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     lines = [line for line in out.stdout.splitlines() if line.startswith(("ok", "not ok", "#"))]
+    if out.returncode:
+        lines += ["# " + line for line in out.stdout.splitlines()]
     return lines, out.returncode
 
 
