@@ -74,11 +74,14 @@ static unsigned quota_v2(void)
         if (strncmp(line, "0::/", 4))
             continue;
         dir[strcspn(dir, "\n")] = 0;
-        while ((slash = strrchr(dir, '/'))) {
-            cpus = min_of(cpus, read_v2(dir));
-            *slash = 0;
-        }
-        cpus = min_of(cpus, read_v2(""));
+        do {
+            unsigned here = read_v2(dir);
+
+            cpus = min_of(cpus, here);
+            slash = strrchr(dir, '/');
+            if (slash)
+                *slash = 0;
+        } while (slash);
     }
     fclose(f);
     return cpus;
@@ -89,7 +92,9 @@ unsigned cpus_count(const cpu_set_t *set)
     unsigned count = (unsigned)CPU_COUNT(set);
     unsigned v1 = quota_cpus(read_number("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"),
                              read_number("/sys/fs/cgroup/cpu/cpu.cfs_period_us"));
+    unsigned v2 = quota_v2();
 
-    count = min_of(count, min_of(v1, quota_v2()));
+    count = min_of(count, v1);
+    count = min_of(count, v2);
     return max_of(count, 1u);
 }

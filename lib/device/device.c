@@ -77,6 +77,8 @@ struct rnic *rnic_create(const struct rnic_config *config, int *err)
         return NULL;
     TAILQ_INIT(&r->clients);
     r->config = *config;
+    if (!r->config.clock)
+        r->config.clock = worker_time;
     r->wake_fd = -1;
     r->started = time(NULL);
     *err = open_notify(r);

@@ -48,6 +48,8 @@ struct rnic_config {
     const struct mem_provider *mem;
     struct event_loop *loop; /* NULL: late events are not delivered (fuzzing) */
     const char *version;
+    ns_t (*clock)(void); /* NULL: worker_time; another for hosts that call worker_poll with a time
+                            of their own */
 };
 
 struct port_address {

@@ -273,7 +273,7 @@ static void modify(struct worker *w, void *arg)
     struct dp_qp *dq = &m->q->dp;
 
     m->err = engine_qp_modify(dq->port->engine, dq->qp, &m->rq->attr, m->rq->mask, m->av,
-                              m->max_mtu, worker_time());
+                              m->max_mtu, m->q->o.client->rnic->config.clock());
 }
 
 int qp_object_modify(struct client *c, struct ctl_call *call)

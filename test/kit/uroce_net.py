@@ -2,17 +2,11 @@
 """Two network namespaces joined by a veth pair, and a uroced on each end of it. Needs root. Standard library only.
 
 The kernel keeps its addresses on both interfaces, so that TCP goes over the same wires; uroced uses the same addresses
-for RoCE. The kernel sees those frames too and would answer with ICMP "port unreachable": a socket that discards
-everything keeps it quiet."""
-import ctypes
+for RoCE."""
 import os
-import socket
-import struct
 import subprocess
 
 import uroce_kit as kit
-
-ROCE_PORT = 4791
 
 
 class Unavailable(Exception):
@@ -24,27 +18,6 @@ def ip(*arguments):
     if result.returncode != 0:
         raise Unavailable(f"ip {' '.join(arguments)}: {result.stderr.strip()}")
     return result.stdout
-
-
-def discarding_socket(namespace):
-    """A socket on the RoCE port in the namespace, with a filter that accepts nothing."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    own = os.open("/proc/self/ns/net", os.O_RDONLY)
-    other = os.open("/run/netns/" + namespace, os.O_RDONLY)
-    try:
-        if libc.setns(other, 0) != 0:
-            raise Unavailable("entering a network namespace: " + os.strerror(ctypes.get_errno()))
-        try:
-            held = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
-        finally:
-            libc.setns(own, 0)
-    finally:
-        os.close(own)
-        os.close(other)
-    program = ctypes.create_string_buffer(struct.pack("HBBI", 6, 0, 0, 0))  # BPF: return 0
-    held.setsockopt(socket.SOL_SOCKET, 26, struct.pack("HxxxxxxP", 1, ctypes.addressof(program)))  # SO_ATTACH_FILTER
-    held.bind(("::", ROCE_PORT))
-    return held
 
 
 class End:
@@ -63,6 +36,17 @@ class End:
                               timeout=60, **more)
 
 
+    def unreachables(self):
+        """How many ICMP "destination unreachable" the kernel has sent."""
+        text = self.run("cat", "/proc/net/snmp", "/proc/net/snmp6").stdout
+        lines = [line.split() for line in text.splitlines() if line.startswith(("Icmp:", "Icmp6OutDestUnreachs"))]
+        return int(dict(zip(*lines[:2]))["OutDestUnreachs"]) + int(lines[2][1])
+
+    def is_up(self):
+        state = ip("-n", self.namespace, "-o", "link", "show", "dev", self.interface)
+        return " state UP " in state
+
+
 class Wire:
     """The namespaces and the pair between them; a context manager, so that they do not stay behind."""
 
@@ -70,7 +54,6 @@ class Wire:
         tag = tag or str(os.getpid())
         self.mtu = mtu
         self.ends = End(1, tag), End(2, tag)
-        self.quiet = []
 
     def __enter__(self):
         if os.geteuid() != 0:
@@ -94,29 +77,23 @@ class Wire:
             ip(*inside, "address", "add", end.ipv4 + "/24", "dev", end.interface)
             ip(*inside, "address", "add", end.ipv6 + "/64", "dev", end.interface, "nodad")
             ip(*inside, "link", "set", end.interface, "mtu", str(self.mtu), "up")
-            self.quiet.append(discarding_socket(end.namespace))
+        # The kernel finds out about the carrier up to a second later.
+        kit.wait_until(lambda: all(end.is_up() for end in self.ends), 10, "veth is up")
 
     def __exit__(self, *_):
-        for held in self.quiet:
-            held.close()
         for end in self.ends:
             subprocess.run(["ip", "netns", "del", end.namespace], capture_output=True)
 
 
 def configuration(end, peer, mtu):
     """The text of a configuration file for uroced on this end."""
-    frame = 2048
-    while frame < mtu + 128:
-        frame *= 2
-    return f"""[port 0]
-device = net_af_packet0,iface={end.interface},framesz={frame},blocksz=65536,framecnt=512
-ipv4 = {end.ipv4}/24
-ipv6 = {end.ipv6}/64
+    return f"""[port.0]
+device = net_af_packet0,iface={end.interface}
 mtu = {mtu}
-
-[neighbours]
-{peer.ipv4} = {peer.mac}
-{peer.ipv6} = {peer.mac}
+address.0 = {end.ipv4}/24
+address.1 = {end.ipv6}/64
+neighbour.0 = {peer.ipv4} {peer.mac}
+neighbour.1 = {peer.ipv6} {peer.mac}
 """
 
 

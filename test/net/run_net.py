@@ -18,6 +18,8 @@ import uroce_net as net
 SKIPPED = 77
 MTUS = (1500, 9000)
 IPV4, IPV6 = 0, 1
+# The kernel's own frames in both directions, and what comes late to a queue pair that was destroyed.
+EXPECTED_DROPS = ("not_roce", "not_our_mac", "unknown_qpn", "qp_state")
 
 
 def rows(mtu):
@@ -90,11 +92,26 @@ def dissect_agrees(build, path):
         raise kit.Failure("\n".join(result.stdout.splitlines()[-10:]) + result.stderr)
 
 
-def no_drop(daemons):
-    """Nothing that arrived was dropped: nobody else is on this wire but the kernel's TCP and neighbour discovery."""
+def both_alive(daemons):
     for daemon in daemons:
         if not daemon.alive():
             raise kit.Failure("uroced is gone:\n" + daemon.log())
+
+
+def kernel_is_quiet(wire):
+    """The kernel has the same addresses and no socket for RoCE that it knows of: it must not answer the peer."""
+    for end in wire.ends:
+        if end.unreachables() != 0:
+            raise kit.Failure(f"end {end.number} sent {end.unreachables()} ICMP unreachables")
+
+
+def no_bad_frame(daemons):
+    """No frame was dropped for what was in it."""
+    for daemon in daemons:
+        reasons = {drop["reason"]: drop["value"] for drop in daemon.show("drops")}
+        unexpected = {r: n for r, n in reasons.items() if r not in EXPECTED_DROPS}
+        if unexpected:
+            raise kit.Failure(f"dropped: {unexpected}")
 
 
 def test_wire(tap, build, mtu, chosen):
@@ -109,7 +126,7 @@ def test_wire(tap, build, mtu, chosen):
                     kit.check_pingpong(text)
                 else:
                     kit.check_perftest(text, table_rows)
-                no_drop(daemons)
+                both_alive(daemons)
 
             for command, table_rows in chosen:
                 tap.point(f"MTU {mtu}: {command}", lambda: pair(command, table_rows))
@@ -133,6 +150,8 @@ def test_wire(tap, build, mtu, chosen):
             tap.point(f"MTU {mtu}: tshark reads every frame", lambda: tshark_reads(path, mtu))
             tap.point(f"MTU {mtu}: zlib computes the same ICRCs", lambda: checker_agrees(path))
             tap.point(f"MTU {mtu}: uroce dissect finds no fault", lambda: dissect_agrees(build, path))
+            tap.point(f"MTU {mtu}: the kernel does not answer RoCE frames", lambda: kernel_is_quiet(wire))
+            tap.point(f"MTU {mtu}: no frame was dropped for its contents", lambda: no_bad_frame(daemons))
         finally:
             statuses = [daemon.stop() for daemon in daemons]
 
@@ -163,7 +182,7 @@ def main():
     build = kit.Build(arguments.build)
     mtus = arguments.mtu or MTUS
     chosen = {mtu: [row for row in rows(mtu) if arguments.match in row[0]] for mtu in mtus}
-    tap = kit.Tap(sum(len(chosen[mtu]) + 5 for mtu in mtus))
+    tap = kit.Tap(sum(len(chosen[mtu]) + 7 for mtu in mtus))
     for mtu in mtus:
         test_wire(tap, build, mtu, chosen[mtu])
     return 1 if tap.failed else 0

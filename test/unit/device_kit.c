@@ -96,9 +96,10 @@ const struct mem_provider kit_provider = {.copy = &backend,
                                           .map = map,
                                           .unmap = unmap};
 
-struct rnic *kit_rnic(struct event_loop *loop)
+struct rnic *kit_rnic(struct event_loop *loop, ns_t (*clock)(void))
 {
-    struct rnic_config rc = {.workers = 1, .mem = &kit_provider, .loop = loop, .version = "kit"};
+    struct rnic_config rc = {
+        .workers = 1, .mem = &kit_provider, .loop = loop, .version = "kit", .clock = clock};
     struct pktio_loop_config lc = {.name = "kit", .mac = {2, 0, 0, 0, 0, 1}, .queues = 1};
     struct port_address address[2] = {{.prefix = 8}, {.prefix = 128}};
     struct port_neighbour neighbour = {.mac = {2, 0, 0, 0, 0, 2}};

@@ -17,7 +17,7 @@ extern int kit_status;
 
 /* One worker that does not run, one loopback port with 127.0.0.1 and ::1, and a neighbour 10.0.0.2.
  */
-struct rnic *kit_rnic(struct event_loop *loop);
+struct rnic *kit_rnic(struct event_loop *loop, ns_t (*clock)(void));
 
 /* Sends one message of that type with the body in m; the reply is in call->reply. Descriptors in
  * the reply are left open for the caller when keep, else closed. Returns the status. */

@@ -94,7 +94,7 @@ static int setup(void **state)
     int err;
 
     loop = event_loop_create(&err);
-    rnic = kit_rnic(loop);
+    rnic = kit_rnic(loop, NULL);
     client = open_client();
     kit_status = 0;
     return 0;

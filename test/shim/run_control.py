@@ -1,0 +1,434 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a hostile, broken or dying program can do to uroced through its control socket: nothing to others. TAP.
+
+usage: run_control.py --build DIR"""
+import argparse
+import array
+import errno
+import fcntl
+import json
+import mmap
+import os
+import random
+import resource
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
+import uroce_kit as kit
+
+SIZE, MAGIC, VERSION = 512, 0x434F5255, 1
+(QUERY_DEVICE, QUERY_PORT, QUERY_GID, OPEN, ALLOC_PD, DEALLOC_PD, REG_MR, DEREG_MR, CREATE_CHANNEL, DESTROY_CHANNEL,
+ CREATE_CQ, DESTROY_CQ, CREATE_QP, MODIFY_QP, QUERY_QP, DESTROY_QP, CREATE_AH, DESTROY_AH, SHOW) = range(1, 20)
+RC = 2
+
+build = None
+
+
+class Gone(kit.Failure):
+    """The daemon closed the connection."""
+
+
+def message(kind, body=b"", magic=MAGIC, version=VERSION, seq=1, size=SIZE):
+    return (struct.pack("<IHHIi", magic, version, kind, seq, 0) + body).ljust(size, b"\0")[:size]
+
+
+class Client:
+    """A connection that speaks the protocol byte by byte."""
+
+    def __init__(self, daemon, opened=True):
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.socket.settimeout(20)
+        self.socket.connect(daemon.socket)
+        self.fds = []
+        if opened:
+            self.must(OPEN)
+
+    def send(self, data, fds=()):
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
+        try:
+            self.socket.sendmsg([data], rights)
+        except (BrokenPipeError, ConnectionResetError):
+            raise Gone()
+
+    def receive(self):
+        """Status and body of the next reply; its descriptors replace self.fds."""
+        self.drop_fds()
+        try:
+            data, control, _, _ = self.socket.recvmsg(SIZE, socket.CMSG_SPACE(16))
+        except ConnectionResetError:
+            raise Gone()
+        for level, kind, bytes_ in control:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                self.fds += array.array("i", bytes_)
+        if not data:
+            raise Gone()
+        if len(data) != SIZE:
+            raise kit.Failure(f"a reply of {len(data)} bytes")
+        return struct.unpack_from("<i", data, 12)[0], data
+
+    def call(self, kind, body=b"", fds=()):
+        self.send(message(kind, body), fds)
+        return self.receive()
+
+    def must(self, kind, body=b"", fds=()):
+        status, data = self.call(kind, body, fds)
+        if status:
+            raise kit.Failure(f"message {kind} failed with {status}")
+        return data[16:]
+
+    def handle(self, kind, body=b""):
+        return struct.unpack_from("<I", self.must(kind, body))[0]
+
+    def create_cq(self, channel=0, cqe=16):
+        return struct.unpack_from("<I", self.must(CREATE_CQ, struct.pack("<III", cqe, channel, 0)), 12)[0]
+
+    def create_qp(self, pd, cq, send_wr=16):
+        caps = struct.pack("<IIIII", send_wr, 16, 1, 1, 0)
+        reply = self.must(CREATE_QP, struct.pack("<IIIIII", pd, cq, cq, RC, 0, 0) + caps)
+        return struct.unpack_from("<I", reply, 44)[0]
+
+    def reg_mr(self, pd, addr, length):
+        body = struct.pack("<IIQQQ", pd, 1, addr, length, addr)
+        return struct.unpack_from("<I", self.must(REG_MR, body), 48)[0]
+
+    def drop_fds(self):
+        for fd in self.fds:
+            os.close(fd)
+        self.fds = []
+
+    def close(self):
+        self.drop_fds()
+        self.socket.close()
+
+
+def state(daemon):
+    """The daemon's state as CTL_SHOW gives it."""
+    client = Client(daemon, opened=False)
+    data = client.must(SHOW)
+    length = struct.unpack_from("<Q", data, 8)[0]
+    text = os.pread(client.fds[0], length, 0)
+    client.close()
+    found = json.loads(text)
+    found["clients"] = [c for c in found["clients"] if c.get("device")]
+    return found
+
+
+def resources(daemon):
+    """Descriptors and mappings of the daemon."""
+    pid = daemon.process.pid
+    with open(f"/proc/{pid}/maps") as maps:
+        return len(os.listdir(f"/proc/{pid}/fd")), sum("uroce-" in line for line in maps)
+
+
+def await_clean(daemon, seconds=1.0):
+    """All programs' objects gone, and what they cost, within the time."""
+    deadline = time.monotonic() + seconds
+    while True:
+        now = state(daemon)
+        if not now["clients"] and not now["qps"] and resources(daemon) == daemon.unused:
+            return
+        if time.monotonic() > deadline:
+            raise kit.Failure(f"after {seconds} s: {now['clients']}, {len(now['qps'])} qps, "
+                              f"descriptors and mappings {resources(daemon)}, unused {daemon.unused}")
+        time.sleep(0.01)
+
+
+def serves(daemon):
+    client = Client(daemon)
+    pd = client.handle(ALLOC_PD)
+    client.create_qp(pd, client.create_cq())
+    client.close()
+
+
+def expect_last_word(daemon, data, status, fds=()):
+    client = Client(daemon, opened=False)
+    client.send(data, fds)
+    got, reply = client.receive()
+    if got != status or struct.unpack_from("<IH", reply) != (MAGIC, VERSION):
+        raise kit.Failure(f"answered {got} instead of {status}")
+    try:
+        client.receive()
+    except Gone:
+        client.close()
+        return
+    raise kit.Failure("the connection stays open")
+
+
+def framing(daemon):
+    for size in (1, 16, SIZE - 1, SIZE + 1, 4096):
+        expect_last_word(daemon, message(QUERY_DEVICE, size=size), -errno.EPROTO)
+    expect_last_word(daemon, message(QUERY_DEVICE, magic=1), -errno.EPROTO)
+    expect_last_word(daemon, message(QUERY_DEVICE, version=2), -errno.EPROTONOSUPPORT)
+    expect_last_word(daemon, message(QUERY_DEVICE), -errno.EPROTO, fds=[0] * 5)
+    client = Client(daemon, opened=False)
+    for kind in (0, 20, 1000, 65535):
+        if client.call(kind)[0] != -errno.EOPNOTSUPP:
+            raise kit.Failure(f"message {kind} is not refused")
+    client.must(QUERY_DEVICE)
+    client.close()
+    await_clean(daemon)
+
+
+def garbage(daemon):
+    """Any type, any body, any descriptors: an answer each time, and in the end nothing is left."""
+    source = random.Random(1)
+    small = list(range(8)) + [1 << 31, (1 << 32) - 1]
+    with open("/dev/null") as null:
+        for _ in range(40):
+            client = Client(daemon, opened=source.random() < 0.9)
+            for _ in range(400):
+                words = [source.choice(small) if source.random() < 0.8 else source.getrandbits(32) for _ in range(60)]
+                fds = [null.fileno()] * source.choice((0, 0, 0, 1, 4))
+                client.call(source.randrange(21), struct.pack("<60I", *words), fds)
+            client.close()
+    await_clean(daemon)
+    serves(daemon)
+
+
+def racing(daemon):
+    """Programs that come, create, destroy and go at the same time, some in the middle of a request."""
+    failures = []
+
+    def one(seed):
+        source = random.Random(seed)
+        memory = mmap.mmap(-1, 65536)
+        address = memory_address(memory)
+        try:
+            for _ in range(15):
+                client = Client(daemon)
+                pd, cq = client.handle(ALLOC_PD), client.create_cq()
+                for _ in range(source.randrange(20)):
+                    qp = client.create_qp(pd, cq)
+                    mr = client.reg_mr(pd, address, 4096)
+                    if source.random() < 0.5:
+                        client.must(DESTROY_QP, struct.pack("<I", qp))
+                        client.must(DEREG_MR, struct.pack("<I", mr))
+                if source.random() < 0.5:
+                    client.send(message(ALLOC_PD))
+                client.close()
+        except Exception as e:
+            failures.append(repr(e))
+
+    threads = [threading.Thread(target=one, args=(seed,)) for seed in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise kit.Failure("; ".join(failures))
+    await_clean(daemon)
+
+
+def memory_address(memory):
+    import ctypes
+    return ctypes.addressof(ctypes.c_char.from_buffer(memory))
+
+
+def deaf(daemon):
+    """A program that does not take its replies is disconnected; others do not notice."""
+    client = Client(daemon)
+    try:
+        for _ in range(100000):
+            client.send(message(SHOW))
+    except Gone:
+        pass
+    else:
+        raise kit.Failure("100000 replies were kept for a program that reads none")
+    serves(daemon)
+    client.close()
+    await_clean(daemon)
+
+
+def crowd(daemon, ready):
+    """What killed() kills: many objects of every kind, in a process of its own."""
+    client = Client(daemon)
+    memory = mmap.mmap(-1, 65536)
+    pd, channel = client.handle(ALLOC_PD), client.handle(CREATE_CHANNEL)
+    cqs = [client.create_cq(channel) for _ in range(20)]
+    for i in range(300):
+        client.create_qp(pd, cqs[i % 20])
+        client.reg_mr(pd, memory_address(memory), 65536)
+    os.write(ready, b"x")
+    while True:
+        signal.pause()
+
+
+def killed(daemon, grandchild=False):
+    ready, ready_write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        if grandchild:
+            # The descriptors live on in it when its parent is killed.
+            signal.signal(signal.SIGUSR1, lambda *_: os.fork() or signal.pause())
+        crowd(daemon, ready_write)
+    os.read(ready, 1)
+    os.close(ready)
+    os.close(ready_write)
+    if len(state(daemon)["qps"]) != 300:
+        raise kit.Failure("the program did not set up its queue pairs")
+    left = []
+    if grandchild:
+        os.kill(pid, signal.SIGUSR1)
+        while not left:
+            with open(f"/proc/{pid}/task/{pid}/children") as children:
+                left = [int(child) for child in children.read().split()]
+    os.kill(pid, signal.SIGKILL)
+    try:
+        await_clean(daemon)
+    finally:
+        for child in left:
+            os.kill(child, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+def killed_with_child(daemon):
+    killed(daemon, grandchild=True)
+
+
+def shared_memory(daemon):
+    """Segments cannot be resized, and whatever is written there harms nobody else."""
+    client = Client(daemon)
+    segments = [os.dup(fd) for fd in client.fds[:2]]
+    pd = client.handle(ALLOC_PD)
+    cq = client.create_cq()
+    segments.append(os.dup(client.fds[0]))
+    for _ in range(5):
+        client.create_qp(pd, cq)
+        segments.append(os.dup(client.fds[0]))
+    for fd in segments:
+        for size in (0, os.fstat(fd).st_size + 4096):
+            try:
+                os.ftruncate(fd, size)
+                raise kit.Failure("a segment can be resized")
+            except PermissionError:
+                pass
+        if not fcntl.fcntl(fd, 1034) & 2:
+            raise kit.Failure("a segment is not sealed against shrinking")
+    source = random.Random(2)
+    for _ in range(20):
+        for fd in segments:
+            size = os.fstat(fd).st_size
+            os.pwrite(fd, source.choice((b"\xff", b"\0", b"\x55")) * min(size, 65536), 0)
+            os.pwrite(fd, source.randbytes(1024), source.randrange(max(size - 1024, 1)))
+        serves(daemon)
+    for fd in segments:
+        os.close(fd)
+    client.close()
+    await_clean(daemon)
+
+
+def holes(daemon):
+    """Holes punched into the shared segments read as zeroes: no signal in the daemon."""
+    client = Client(daemon)
+    context = os.dup(client.fds[0])
+    pd = client.handle(ALLOC_PD)
+    client.create_qp(pd, client.create_cq())
+    for fd in (context, client.fds[0]):
+        subprocess.run(["fallocate", "-p", "-o", "0", "-l", str(os.fstat(fd).st_size), f"/proc/self/fd/{fd}"],
+                       pass_fds=[fd], check=True)
+    serves(daemon)
+    os.close(context)
+    client.close()
+    await_clean(daemon)
+
+
+def out_of_descriptors(daemon):
+    """With its descriptors used up by one program, the daemon refuses, sleeps, and serves again afterwards."""
+    pid = daemon.process.pid
+    limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (daemon.unused[0] + 8, limits[1]))
+    client, refused = Client(daemon), None
+    for _ in range(40):
+        refused, _ = client.call(CREATE_CHANNEL)
+        if refused:
+            break
+    others = []
+    for _ in range(4):
+        other = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        other.connect(daemon.socket)
+        others.append(other)
+    used = daemon.cpu_seconds()
+    time.sleep(0.5)
+    used = daemon.cpu_seconds() - used
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
+    for other in others:
+        other.close()
+    client.close()
+    if refused != -errno.EMFILE:
+        raise kit.Failure(f"a channel too many: {refused}")
+    if used > 0.25:
+        raise kit.Failure(f"{used} s of processor time in half a second of waiting")
+    await_clean(daemon)
+    serves(daemon)
+
+
+def second_daemon(daemon):
+    result = subprocess.run([build.uroced, "--socket", daemon.socket], capture_output=True, text=True, timeout=20)
+    if result.returncode != 1 or "another uroced" not in result.stderr:
+        raise kit.Failure(f"status {result.returncode}: {result.stderr}")
+    name = daemon.socket + ".file"
+    with open(name, "w") as file:
+        file.write("precious")
+    result = subprocess.run([build.uroced, "--socket", name], capture_output=True, text=True, timeout=20)
+    if result.returncode != 1 or "not a socket" not in result.stderr or open(name).read() != "precious":
+        raise kit.Failure(f"status {result.returncode}: {result.stderr}")
+    serves(daemon)
+
+
+def command_line(daemon):
+    for arguments in (["--workers", "0"], ["--workers", "17"], ["--workers", "2"], ["--idle-exit", "x"],
+                      ["--idle-exit", "0"], ["--no-such"], ["stray"], ["-c", "/no/such.ini"], ["--socket", "/" * 200],
+                      ["--loopback", "-c", "x"], ["--ready-fd", "-1"]):
+        result = subprocess.run([build.uroced, *arguments], capture_output=True, text=True, timeout=20)
+        if result.returncode != 2 or not result.stderr or result.stdout:
+            raise kit.Failure(f"{arguments}: status {result.returncode}: {result.stderr}{result.stdout}")
+    for option, word in (("--version", "uroced"), ("--help", "usage")):
+        result = subprocess.run([build.uroced, option], capture_output=True, text=True, timeout=20)
+        if result.returncode or word not in result.stdout:
+            raise kit.Failure(f"{option}: {result.stdout}{result.stderr}")
+
+
+def asleep(daemon):
+    """Idle, with a program connected: less than 2 % of a processor."""
+    client = Client(daemon)
+    client.create_qp(client.handle(ALLOC_PD), client.create_cq())
+    time.sleep(0.2)
+    used = daemon.cpu_seconds()
+    time.sleep(3)
+    used = daemon.cpu_seconds() - used
+    client.close()
+    if used > 0.06:
+        raise kit.Failure(f"{used} s in 3 s")
+
+
+def main():
+    global build
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", required=True)
+    kit.die_on_signals()
+    build = kit.Build(parser.parse_args().build)
+    tests = (framing, garbage, racing, deaf, killed, killed_with_child, shared_memory, holes, out_of_descriptors,
+             second_daemon, command_line, asleep)
+    daemon = kit.Daemon(build, kit.scratch_folder())
+    daemon.unused = resources(daemon)
+    report = kit.Tap(len(tests) + 1)
+    for test in tests:
+        report.point(test.__name__.replace("_", "-"), lambda run=test: run(daemon))
+
+    def ends_well():
+        status = daemon.stop()
+        if status != 0 or os.path.exists(daemon.socket) or daemon.log():
+            raise kit.Failure(f"status {status}, log: {daemon.log()}")
+    report.point("ends-well", ends_well)
+    return 1 if report.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The verbs API over a running uroced: what other people's programs do not try. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../unit/unit.h"
+#include "verbs_pair.h"
+
+static struct pair p;
+
+static int setup(void **state)
+{
+    pair_open(&p);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    pair_close(&p);
+    return 0;
+}
+
+/* ---- queue pairs ---- */
+
+static void data_arrives(void **state)
+{
+    struct ibv_wc wc[2];
+
+    for (unsigned i = 0; i < PAIR_BYTES; i++)
+        p.a.buffer[i] = (uint8_t)(i * 7);
+    assert_int_equal(post_send(&p.a, IBV_WR_RDMA_WRITE, &p.b, 0, PAIR_BYTES, 1), 0);
+    await(p.cq, wc, 1);
+    assert_int_equal(wc[0].status, IBV_WC_SUCCESS);
+    assert_memory_equal(p.a.buffer, p.b.buffer, PAIR_BYTES);
+    memset(p.a.buffer, 0, PAIR_BYTES);
+    assert_int_equal(post_send(&p.a, IBV_WR_RDMA_READ, &p.b, 0, PAIR_BYTES, 2), 0);
+    await(p.cq, wc, 1);
+    assert_memory_equal(p.a.buffer, p.b.buffer, PAIR_BYTES);
+}
+
+static void reset_drops_completions(void **state)
+{
+    struct ibv_wc wc[PAIR_WR];
+
+    /* Completed, but not polled. */
+    for (unsigned i = 0; i < PAIR_WR; i++)
+        assert_int_equal(post_send(&p.a, IBV_WR_RDMA_WRITE, &p.b, 0, 64, i), 0);
+    while (post_send(&p.b, IBV_WR_RDMA_READ, &p.a, 0, 64, 1000))
+        ;
+    modify_state(p.a.qp, IBV_QPS_RESET);
+    modify_state(p.b.qp, IBV_QPS_RESET);
+    assert_int_equal(ibv_poll_cq(p.cq, PAIR_WR, wc), 0);
+    connect_qp(p.a.qp, p.b.qp->qp_num);
+    connect_qp(p.b.qp, p.a.qp->qp_num);
+    for (unsigned i = 0; i < 3 * PAIR_WR; i++) {
+        assert_int_equal(post_send(&p.a, IBV_WR_RDMA_WRITE, &p.b, 0, 64, i), 0);
+        await(p.cq, wc, 1);
+        assert_int_equal(wc[0].wr_id, i);
+        assert_int_equal(wc[0].status, IBV_WC_SUCCESS);
+    }
+}
+
+static void destroyed_queue_pairs_leave_nothing(void **state)
+{
+    struct ibv_wc wc[4];
+
+    for (unsigned round = 0; round < 20; round++) {
+        assert_int_equal(post_send(&p.a, IBV_WR_RDMA_WRITE, &p.b, 0, 64, 1), 0);
+        assert_int_equal(ibv_destroy_qp(p.a.qp), 0);
+        assert_int_equal(ibv_poll_cq(p.cq, 4, wc), 0);
+        p.a.qp = make_qp(&p, p.cq);
+        modify_state(p.b.qp, IBV_QPS_RESET);
+        connect_qp(p.a.qp, p.b.qp->qp_num);
+        connect_qp(p.b.qp, p.a.qp->qp_num);
+    }
+    assert_int_equal(post_send(&p.a, IBV_WR_RDMA_WRITE, &p.b, 0, 64, 2), 0);
+    await(p.cq, wc, 1);
+    assert_int_equal(wc[0].wr_id, 2);
+    assert_int_equal(wc[0].status, IBV_WC_SUCCESS);
+}
+
+static void errors_flush_what_is_posted_later(void **state)
+{
+    struct ibv_wc wc[4];
+
+    modify_state(p.a.qp, IBV_QPS_ERR);
+    assert_int_equal(post_recv(&p.a, 0, 64, 1), 0);
+    assert_int_equal(post_send(&p.a, IBV_WR_SEND, &p.b, 0, 64, 2), 0);
+    assert_int_equal(post_recv(&p.a, 0, 64, 3), 0);
+    await(p.cq, wc, 3);
+    for (unsigned i = 0; i < 3; i++)
+        assert_int_equal(wc[i].status, IBV_WC_WR_FLUSH_ERR);
+}
+
+/* The peer's error comes without any call of ours. */
+static void refused_writes(void **state)
+{
+    struct ibv_qp_attr attr;
+    struct ibv_qp_init_attr init;
+    struct ibv_wc wc[2];
+
+    p.b.mr->rkey ^= 0x10;
+    assert_int_equal(post_recv(&p.b, 0, 64, 7), 0);
+    assert_int_equal(post_send(&p.a, IBV_WR_RDMA_WRITE, &p.b, 0, 64, 1), 0);
+    await(p.cq, wc, 2);
+    p.b.mr->rkey ^= 0x10;
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(wc[i].status,
+                         wc[i].wr_id == 7 ? IBV_WC_WR_FLUSH_ERR : IBV_WC_REM_ACCESS_ERR);
+    assert_int_equal(post_recv(&p.b, 0, 64, 8), 0);
+    await(p.cq, wc, 1);
+    assert_int_equal(wc[0].status, IBV_WC_WR_FLUSH_ERR);
+    assert_int_equal(ibv_query_qp(p.b.qp, &attr, IBV_QP_STATE, &init), 0);
+    assert_int_equal(attr.qp_state, IBV_QPS_ERR);
+    assert_int_equal(p.b.qp->state, IBV_QPS_ERR);
+}
+
+static void sealed_memory_is_mapped(void **state)
+{
+    int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    struct ibv_wc wc;
+    struct ibv_mr *mr;
+    uint8_t *memory;
+
+    assert_int_equal(ftruncate(fd, 2 * PAIR_BYTES), 0);
+    assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+    memory = mmap(NULL, PAIR_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, PAIR_BYTES);
+    mr = ibv_reg_mr(p.pd, memory + 100, 1000, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    assert_non_null(mr);
+    close(fd);
+    memset(p.a.buffer, 0x3C, 1000);
+    {
+        struct side target = {.buffer = memory + 100, .mr = mr};
+
+        assert_int_equal(post_send(&p.a, IBV_WR_RDMA_WRITE, &target, 0, 1000, 1), 0);
+    }
+    await(p.cq, &wc, 1);
+    assert_int_equal(wc.status, IBV_WC_SUCCESS);
+    assert_memory_equal(memory + 100, p.a.buffer, 1000);
+    assert_int_equal(memory[99], 0);
+    assert_int_equal(memory[1100], 0);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    munmap(memory, PAIR_BYTES);
+}
+
+#define THREADS 4
+#define EACH    2000
+
+static void *poster(void *arg)
+{
+    unsigned posted = 0;
+
+    while (posted < EACH) {
+        struct ibv_wc wc;
+
+        if (!post_send(&p.a, IBV_WR_RDMA_WRITE, &p.b, 0, 64, 5))
+            posted++;
+        if (ibv_poll_cq(p.cq, 1, &wc) == 1) {
+            assert_int_equal(wc.status, IBV_WC_SUCCESS);
+            ++*(unsigned *)arg;
+        }
+    }
+    return NULL;
+}
+
+static void threads_share_a_queue_pair(void **state)
+{
+    unsigned polled[THREADS] = {0}, total = 0;
+    pthread_t thread[THREADS];
+    struct ibv_wc wc;
+
+    for (unsigned i = 0; i < THREADS; i++)
+        pthread_create(&thread[i], NULL, poster, &polled[i]);
+    for (unsigned i = 0; i < THREADS; i++)
+        pthread_join(thread[i], NULL);
+    for (unsigned i = 0; i < THREADS; i++)
+        total += polled[i];
+    for (; total < THREADS * EACH; total++)
+        await(p.cq, &wc, 1);
+    assert_int_equal(ibv_poll_cq(p.cq, 1, &wc), 0);
+}
+
+/* ---- events ---- */
+
+static bool readable(int fd, int milliseconds)
+{
+    struct pollfd pfd = {.fd = fd, .events = POLLIN};
+
+    return poll(&pfd, 1, milliseconds) == 1;
+}
+
+static void one_event_per_arming(void **state)
+{
+    struct ibv_cq *cq;
+    void *context;
+    struct ibv_wc wc[2];
+
+    assert_int_equal(ibv_req_notify_cq(p.cq, 0), 0);
+    assert_int_equal(post_send(&p.a, IBV_WR_RDMA_WRITE, &p.b, 0, 64, 1), 0);
+    assert_int_equal(post_send(&p.a, IBV_WR_RDMA_WRITE, &p.b, 0, 64, 2), 0);
+    assert_int_equal(ibv_get_cq_event(p.channel, &cq, &context), 0);
+    assert_ptr_equal(cq, p.cq);
+    assert_ptr_equal(context, &p);
+    await(p.cq, wc, 2);
+    assert_false(readable(p.channel->fd, 20));
+    ibv_ack_cq_events(p.cq, 1);
+    fcntl(p.channel->fd, F_SETFL, O_NONBLOCK);
+    assert_int_equal(ibv_get_cq_event(p.channel, &cq, &context), -1);
+    assert_int_equal(errno, EAGAIN);
+}
+
+static void events_of_destroyed_queues_are_skipped(void **state)
+{
+    struct ibv_cq *victim = ibv_create_cq(p.ctx, 4, NULL, p.channel, 0), *cq;
+    struct ibv_qp *old = p.a.qp;
+    struct ibv_wc wc;
+    void *context;
+
+    p.a.qp = make_qp(&p, victim);
+    modify_state(p.b.qp, IBV_QPS_RESET);
+    connect_qp(p.a.qp, p.b.qp->qp_num);
+    connect_qp(p.b.qp, p.a.qp->qp_num);
+    assert_int_equal(ibv_req_notify_cq(victim, 0), 0);
+    assert_int_equal(post_send(&p.a, IBV_WR_RDMA_WRITE, &p.b, 0, 64, 1), 0);
+    assert_true(readable(p.channel->fd, 5000));
+    assert_int_equal(ibv_destroy_cq(victim), EBUSY);
+    assert_int_equal(ibv_destroy_qp(p.a.qp), 0);
+    assert_int_equal(ibv_destroy_cq(victim), 0);
+    p.a.qp = old;
+    fcntl(p.channel->fd, F_SETFL, O_NONBLOCK);
+    victim = ibv_create_cq(p.ctx, 4, NULL, p.channel, 0); /* perhaps in the same place */
+    assert_int_equal(ibv_get_cq_event(p.channel, &cq, &context), -1);
+    assert_int_equal(errno, EAGAIN);
+    assert_int_equal(ibv_poll_cq(p.cq, 1, &wc), 0);
+    assert_int_equal(ibv_destroy_cq(victim), 0);
+}
+
+static void *acker(void *arg)
+{
+    /* Nothing tells when the destruction waits; most likely by then. */
+    for (unsigned i = 0; i < 10000; i++)
+        sched_yield();
+    *(bool *)arg = true;
+    ibv_ack_cq_events(p.cq, 1);
+    return NULL;
+}
+
+static void destruction_waits_for_acknowledgement(void **state)
+{
+    bool acknowledged = false;
+    struct ibv_cq *cq;
+    pthread_t thread;
+    void *context;
+
+    assert_int_equal(ibv_req_notify_cq(p.cq, 0), 0);
+    assert_int_equal(post_send(&p.a, IBV_WR_RDMA_WRITE, &p.b, 0, 64, 1), 0);
+    assert_int_equal(ibv_get_cq_event(p.channel, &cq, &context), 0);
+    assert_int_equal(ibv_destroy_comp_channel(p.channel), EBUSY);
+    pthread_create(&thread, NULL, acker, &acknowledged);
+    assert_int_equal(ibv_destroy_qp(p.a.qp), 0);
+    assert_int_equal(ibv_destroy_qp(p.b.qp), 0);
+    assert_int_equal(ibv_destroy_cq(p.cq), 0);
+    assert_true(acknowledged);
+    pthread_join(thread, NULL);
+    p.cq = ibv_create_cq(p.ctx, 4 * PAIR_WR, &p, p.channel, 0);
+    p.a.qp = make_qp(&p, p.cq);
+    p.b.qp = make_qp(&p, p.cq);
+}
+
+static void *waiter(void *arg)
+{
+    struct ibv_cq *cq;
+    void *context;
+
+    ibv_get_cq_event(p.channel, &cq, &context);
+    return NULL;
+}
+
+static void waiting_can_be_cancelled(void **state)
+{
+    pthread_t thread;
+    void *result;
+
+    for (unsigned i = 0; i < 20; i++) {
+        pthread_create(&thread, NULL, waiter, NULL);
+        pthread_cancel(thread);
+        pthread_join(thread, &result);
+        assert_ptr_equal(result, PTHREAD_CANCELED);
+    }
+}
+
+static void children_are_refused(void **state)
+{
+    pid_t child = fork();
+    int status;
+
+    if (!child) {
+        struct ibv_pd *pd = ibv_alloc_pd(p.ctx);
+
+        _exit(!pd && errno == EIO ? 0 : 1);
+    }
+    waitpid(child, &status, 0);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    assert_int_equal(post_send(&p.a, IBV_WR_RDMA_WRITE, &p.b, 0, 64, 1), 0);
+    await(p.cq, &(struct ibv_wc){0}, 1);
+}
+
+/* Run by run_verbs.py, which ends the daemon when it reads "ready". */
+static int end_of_the_daemon(void)
+{
+    struct ibv_context *ctx = open_first();
+    struct ibv_async_event event;
+    struct ibv_pd *pd = ibv_alloc_pd(ctx);
+
+    if (write(STDOUT_FILENO, "ready\n", 6) != 6 || ibv_get_async_event(ctx, &event))
+        return 1;
+    ibv_ack_async_event(&event);
+    if (event.event_type != IBV_EVENT_DEVICE_FATAL || ibv_get_async_event(ctx, &event) != -1)
+        return 2;
+    if (ibv_alloc_pd(ctx) || errno != EIO || ibv_dealloc_pd(pd) != EIO || ibv_close_device(ctx))
+        return 3;
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        T(data_arrives),
+        T(reset_drops_completions),
+        T(destroyed_queue_pairs_leave_nothing),
+        T(errors_flush_what_is_posted_later),
+        T(refused_writes),
+        T(sealed_memory_is_mapped),
+        T(threads_share_a_queue_pair),
+        T(one_event_per_arming),
+        T(events_of_destroyed_queues_are_skipped),
+        T(destruction_waits_for_acknowledgement),
+#ifndef __SANITIZE_ADDRESS__ /* which takes the stack of a cancelled thread for corrupt */
+        T(waiting_can_be_cancelled),
+#endif
+        T(children_are_refused),
+    };
+
+    if (argc > 1 && !strcmp(argv[1], "end-of-the-daemon"))
+        return end_of_the_daemon();
+    return cmocka_run_group_tests_name("verbs", tests, NULL, NULL);
+}
