@@ -290,6 +290,9 @@ static void waiting_can_be_cancelled(void **state)
     pthread_t thread;
     void *result;
 
+#ifdef __SANITIZE_ADDRESS__
+    skip(); /* it takes the stack of a cancelled thread for corrupt */
+#endif
     for (unsigned i = 0; i < 20; i++) {
         pthread_create(&thread, NULL, waiter, NULL);
         pthread_cancel(thread);
@@ -346,9 +349,7 @@ int main(int argc, char **argv)
         T(one_event_per_arming),
         T(events_of_destroyed_queues_are_skipped),
         T(destruction_waits_for_acknowledgement),
-#ifndef __SANITIZE_ADDRESS__ /* which takes the stack of a cancelled thread for corrupt */
         T(waiting_can_be_cancelled),
-#endif
         T(children_are_refused),
     };
 
