@@ -4,6 +4,7 @@
 #include "env.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_lcore.h>
@@ -76,6 +77,8 @@ static int default_args(struct args *a, const struct env_config *config)
     return ret;
 }
 
+static bool own_folder;
+
 static int dpdk_init(const struct env_config *config)
 {
     struct args a = {0};
@@ -93,13 +96,20 @@ static int dpdk_init(const struct env_config *config)
     }
     if (ret)
         fprintf(stderr, "uroced: DPDK's environment does not start: %s\n", strerror(-ret));
+    own_folder = config->argc == 0;
     args_free(&a);
     return ret;
 }
 
+/* The EAL leaves the folder that it makes for its files; ours is empty and named after us. */
 static void dpdk_fini(void)
 {
+    char folder[PATH_MAX];
+
+    snprintf(folder, sizeof(folder), "%s", rte_eal_get_runtime_dir());
     rte_eal_cleanup();
+    if (own_folder)
+        rmdir(folder);
 }
 
 struct start {

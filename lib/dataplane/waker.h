@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Wakes workers when a port's descriptor becomes readable. A worker sleeps on a futex word (the
- * cheapest way, see doc/decisions/adaptive-polling.md), which a descriptor cannot wake; so one
+ * cheapest way, see doc/decisions/0006-adaptive-polling.md), which a descriptor cannot wake; so one
  * thread sits in epoll_wait for all of them and kicks the word.
  */
 #ifndef UROCE_WAKER_H

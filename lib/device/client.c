@@ -42,10 +42,12 @@ struct client *client_create(struct rnic *r, pid_t pid, uid_t uid)
     return c;
 }
 
-void client_gone(struct client *c)
+bool client_gone(struct client *c)
 {
+    c->gone = true;
     if (c->space)
         c->rnic->config.mem->space_gone(c->space);
+    return c->device != NULL;
 }
 
 /* Users before what they use. */

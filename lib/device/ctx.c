@@ -58,6 +58,9 @@ int ctx_open(struct client *c, struct ctl_call *call)
         return -EBUSY;
     if (index >= c->rnic->devices)
         return -ENODEV;
+    /* The pid may be another process's by now. */
+    if (c->gone)
+        return -ESRCH;
     err = open_space(c);
     if (!err)
         err = open_shared(c, call);

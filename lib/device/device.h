@@ -94,8 +94,10 @@ struct waker *rnic_waker(struct rnic *r);
  */
 struct client *client_create(struct rnic *r, pid_t pid, uid_t uid);
 void client_close(struct client *c);
-/* Its process has ended, though its connection may be open in a child of it. */
-void client_gone(struct client *c);
+/* Its process has ended, though its connection may be open in a child of it: no memory is reached
+ * any more, and the connection opens no device. Returns whether it has one open, with objects that
+ * should go. */
+bool client_gone(struct client *c);
 
 /* A request and its answer, with the descriptors that travel with them. */
 struct ctl_call {

@@ -172,6 +172,7 @@ struct client {
     struct device *device; /* NULL until CTL_OPEN */
     pid_t pid;
     uid_t uid;
+    bool gone; /* the process has ended */
     char comm[16];
     void *space;
     int async_fd;

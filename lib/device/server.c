@@ -108,10 +108,19 @@ static void on_socket(struct event_source *source, uint32_t events)
         connection_close(cn);
 }
 
-/* The process ended: its objects go, even if a child of it still holds the connection. */
+/* The process ended: its objects go, even if a child of it still holds the connection. A connection
+ * without any stays: such a child may hold it to keep the daemon (`uroce run`). */
 static void on_process(struct event_source *source, uint32_t events)
 {
-    connection_close(container_of(source, struct connection, process));
+    struct connection *cn = container_of(source, struct connection, process);
+
+    if (client_gone(cn->client)) {
+        connection_close(cn);
+        return;
+    }
+    event_loop_remove(cn->server->config.loop, source);
+    close(source->fd);
+    source->fd = -1;
 }
 
 static int pidfd_of(int sock, pid_t pid)

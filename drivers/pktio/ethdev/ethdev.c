@@ -241,7 +241,7 @@ static void ethdev_close(struct pktio *io)
     for (unsigned i = 0; i < d->queues; i++) {
         ethdev_queue_drain(&d->queue[i]);
         close_fd(d->queue[i].watch_fd);
-        close_fd(d->queue[i].intr_fd);
+        ethdev_intr_close(d->port, (uint16_t)i, d->queue[i].intr_fd);
     }
     if (d->started)
         rte_eth_dev_stop(d->port);

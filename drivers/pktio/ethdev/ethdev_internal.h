@@ -60,6 +60,8 @@ void ethdev_queue_drain(struct ethdev_queue *q);
 int ethdev_watch_open(const char *netdev);
 /* Puts the receive interrupt of a queue into an epoll instance; -1: the port has none. */
 int ethdev_intr_open(uint16_t port, uint16_t queue);
+/* Before the port stops; fd may be -1. */
+void ethdev_intr_close(uint16_t port, uint16_t queue, int fd);
 /* Binds UDP port 4791 on netdev; see there why. */
 void ethdev_guard_open(int fd[2], const char *netdev);
 int ethdev_wake_fd(struct pktio *io, unsigned queue);

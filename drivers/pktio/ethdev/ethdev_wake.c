@@ -107,15 +107,31 @@ void ethdev_guard_open(int fd[2], const char *netdev)
 int ethdev_intr_open(uint16_t port, uint16_t queue)
 {
     int fd = epoll_create1(EPOLL_CLOEXEC);
+    int err;
 
     if (fd < 0)
         return -1;
-    if (rte_eth_dev_rx_intr_ctl_q(port, queue, fd, RTE_INTR_EVENT_ADD, NULL) ||
-        rte_eth_dev_rx_intr_enable(port, queue)) {
+    err = rte_eth_dev_rx_intr_ctl_q(port, queue, fd, RTE_INTR_EVENT_ADD, NULL);
+    if (!err) {
+        err = rte_eth_dev_rx_intr_enable(port, queue);
+        /* Some need no enabling (net_tap: its descriptor is the kernel's queue itself). */
+        if (err == -ENOTSUP)
+            err = 0;
+    }
+    if (err) {
         close(fd);
         return -1;
     }
     return fd;
+}
+
+void ethdev_intr_close(uint16_t port, uint16_t queue, int fd)
+{
+    if (fd < 0)
+        return;
+    rte_eth_dev_rx_intr_disable(port, queue);
+    rte_eth_dev_rx_intr_ctl_q(port, queue, fd, RTE_INTR_EVENT_DEL, NULL);
+    close(fd);
 }
 
 int ethdev_wake_fd(struct pktio *io, unsigned queue)
