@@ -81,6 +81,7 @@ int client_open(struct client *c, uint32_t index)
     }
     slot_table_init(&c->qps);
     slot_table_init(&c->cqs);
+    slot_table_init(&c->srqs);
     return 0;
 }
 
@@ -90,4 +91,5 @@ void client_close(struct client *c)
     unmap_context(c);
     slot_table_destroy(&c->qps);
     slot_table_destroy(&c->cqs);
+    slot_table_destroy(&c->srqs);
 }

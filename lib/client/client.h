@@ -25,8 +25,9 @@ struct client {
     pid_t daemon;
     int async_fd; /* struct ctl_async_event records; the caller may make it non-blocking */
     _Atomic bool tracer_set;
-    struct slot_table qps; /* id = uidx; objects are struct client_qp */
-    struct slot_table cqs; /* id <-> cookie; objects are struct client_cq */
+    struct slot_table qps;  /* id = uidx; objects are struct client_qp */
+    struct slot_table cqs;  /* id <-> cookie; objects are struct client_cq */
+    struct slot_table srqs; /* id = uidx; objects are struct client_srq */
     struct {
         _Atomic uint32_t empties; /* in a row */
         _Atomic uint32_t block;   /* how many of the next empty polls shall block */

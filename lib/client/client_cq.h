@@ -63,6 +63,8 @@ static inline const struct cqe *client_cq_next(struct client_cq *cq)
     while ((e = cq_reader_peek(&cq->reader))) {
         struct client_qp *qp = slot_table_get(&cq->client->qps, e->uidx);
 
+        if (unlikely(e->uidx == CQE_UIDX_NONE)) /* from an XRC SRQ: it frees its entries itself */
+            return e;
         if (likely(qp != NULL)) {
             client_qp_retire(qp, e);
             return e;

@@ -89,8 +89,9 @@ release:
 
 static void clean(struct client_qp *qp, struct client_cq *send_cq, struct client_cq *recv_cq)
 {
-    client_cq_clean(send_cq, qp->uidx);
-    if (recv_cq != send_cq)
+    if (send_cq)
+        client_cq_clean(send_cq, qp->uidx);
+    if (recv_cq && recv_cq != send_cq)
         client_cq_clean(recv_cq, qp->uidx);
 }
 

@@ -44,7 +44,7 @@ int client_qp_create(struct client *c, struct client_qp *qp, struct ctl_create_q
 /*
  * Destroys it and its outstanding completions in the two queues (which may be the same). Returns 0;
  * a negative errno of the daemon, and then it still exists; or -EIO when the daemon is gone, and
- * then it is destroyed all the same.
+ * then it is destroyed all the same. A queue that it does not have is NULL.
  */
 int client_qp_destroy(struct client_qp *qp, struct client_cq *send_cq, struct client_cq *recv_cq);
 

@@ -212,7 +212,7 @@ struct cqe {
 };
 _Static_assert(sizeof(struct cqe) == 64, "cqe is ABI");
 
-#define CQE_UIDX_NONE UINT32_MAX
+#define CQE_UIDX_NONE (UINT32_MAX - 1) /* UINT32_MAX is the application's own mark */
 
 enum cq_arm {
     CQ_ARM_NONE = 0,

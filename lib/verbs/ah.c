@@ -62,6 +62,7 @@ EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
     ah->base.context = pd->context;
     ah->base.pd = pd;
     ah->base.handle = m.create_ah.handle;
+    ah->number = m.create_ah.number;
     ah->attr = *attr;
     return &ah->base;
 }

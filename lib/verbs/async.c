@@ -35,6 +35,21 @@ static struct ibv_qp *deliver_qp(struct client *c, uint64_t uidx)
     return qp ? &qp->ex.qp_base : NULL;
 }
 
+static struct ibv_srq *deliver_srq(struct client *c, uint64_t uidx)
+{
+    struct client_srq *queue;
+    struct shim_srq *srq = NULL;
+
+    pthread_mutex_lock(&c->srqs.lock);
+    queue = uidx < UIDX_DEAD ? slot_table_get(&c->srqs, (uint32_t)uidx) : NULL;
+    if (queue) {
+        srq = container_of(queue, struct shim_srq, queue);
+        srq->async_delivered++;
+    }
+    pthread_mutex_unlock(&c->srqs.lock);
+    return srq ? &srq->base : NULL;
+}
+
 /* Translates a record; false: its object is gone. */
 static bool translate(struct client *c, const struct ctl_async_event *record,
                       struct ibv_async_event *event)
@@ -56,6 +71,8 @@ static bool translate(struct client *c, const struct ctl_async_event *record,
         return event->element.qp != NULL;
     case IBV_EVENT_SRQ_ERR:
     case IBV_EVENT_SRQ_LIMIT_REACHED:
+        event->element.srq = deliver_srq(c, record->element);
+        return event->element.srq != NULL;
     case IBV_EVENT_WQ_FATAL:
         return false; /* we have made no such objects */
     default:
@@ -93,6 +110,14 @@ static void ack_qp(struct ibv_qp *qp)
     pthread_mutex_unlock(&qp->mutex);
 }
 
+static void ack_srq(struct ibv_srq *srq)
+{
+    pthread_mutex_lock(&srq->mutex);
+    srq->events_completed++;
+    pthread_cond_signal(&srq->cond);
+    pthread_mutex_unlock(&srq->mutex);
+}
+
 static void ack_cq(struct ibv_cq *cq)
 {
     pthread_mutex_lock(&cq->mutex);
@@ -106,6 +131,10 @@ EXPORT void ibv_ack_async_event(struct ibv_async_event *event)
     switch (event->event_type) {
     case IBV_EVENT_CQ_ERR:
         ack_cq(event->element.cq);
+        break;
+    case IBV_EVENT_SRQ_ERR:
+    case IBV_EVENT_SRQ_LIMIT_REACHED:
+        ack_srq(event->element.srq);
         break;
     case IBV_EVENT_QP_FATAL:
     case IBV_EVENT_QP_REQ_ERR:

@@ -11,18 +11,25 @@ static void fill_ops(struct verbs_context *v)
 {
     struct ibv_context_ops *ops = &v->context.ops;
 
-    shim_unsupported_ops(v);
     ops->_compat_query_device = ibv_query_device;
     ops->_compat_query_port = ibv_query_port;
     ops->poll_cq = shim_poll_cq;
     ops->req_notify_cq = shim_req_notify_cq;
     ops->post_send = shim_post_send;
     ops->post_recv = shim_post_recv;
+    ops->post_srq_recv = shim_post_srq_recv;
+    ops->alloc_mw = shim_alloc_mw;
+    ops->dealloc_mw = shim_dealloc_mw;
+    ops->bind_mw = shim_bind_mw;
     v->query_port = shim_query_port;
     v->query_device_ex = shim_query_device_ex;
     v->query_rt_values = shim_query_rt_values;
     v->create_cq_ex = shim_create_cq_ex;
     v->create_qp_ex = shim_create_qp_ex;
+    v->create_srq_ex = shim_create_srq_ex;
+    v->get_srq_num = shim_get_srq_num;
+    v->open_xrcd = shim_open_xrcd;
+    v->close_xrcd = shim_close_xrcd;
     v->sz = sizeof(*v);
 }
 

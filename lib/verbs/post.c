@@ -8,6 +8,8 @@ enum op_trait {
     OP_REMOTE = 1 << 2,
     OP_ATOMIC = 1 << 3,
     OP_INLINE = 1 << 4, /* the payload may be in the request */
+    OP_INVALIDATE = 1 << 5,
+    OP_BIND = 1 << 6,
 };
 
 static const uint8_t op_traits[] = {
@@ -18,6 +20,10 @@ static const uint8_t op_traits[] = {
     [IBV_WR_RDMA_READ] = OP_KNOWN | OP_REMOTE,
     [IBV_WR_ATOMIC_CMP_AND_SWP] = OP_KNOWN | OP_ATOMIC,
     [IBV_WR_ATOMIC_FETCH_AND_ADD] = OP_KNOWN | OP_ATOMIC,
+    [IBV_WR_SEND_WITH_INV] = OP_KNOWN | OP_INLINE | OP_INVALIDATE,
+    [IBV_WR_LOCAL_INV] = OP_KNOWN | OP_INVALIDATE,
+    [IBV_WR_BIND_MW] = OP_KNOWN | OP_BIND,
+    [IBV_WR_ATOMIC_WRITE] = OP_KNOWN | OP_REMOTE | OP_INLINE,
 };
 
 #define SEND_FLAGS (SQE_FENCE | SQE_SIGNALED | SQE_SOLICITED | SQE_INLINE)
@@ -52,6 +58,20 @@ static void build_remote(struct sqe *s, const struct ibv_send_wr *wr, unsigned t
         s->rkey = wr->wr.atomic.rkey;
         s->atomic.compare_add = wr->wr.atomic.compare_add;
         s->atomic.swap = wr->wr.atomic.swap;
+    } else if (traits & OP_BIND) {
+        build_bind(s, wr->bind_mw.mw->rkey, wr->bind_mw.rkey, &wr->bind_mw.bind_info);
+    }
+}
+
+/* Where it goes, for services whose queue pairs are not connected to one place. */
+static void build_address(const struct shim_qp *qp, struct sqe *s, const struct ibv_send_wr *wr)
+{
+    if (qp->ex.qp_base.qp_type == IBV_QPT_UD) {
+        s->ud.ah = to_ah(wr->wr.ud.ah)->number;
+        s->ud.remote_qpn = wr->wr.ud.remote_qpn;
+        s->ud.remote_qkey = wr->wr.ud.remote_qkey;
+    } else if (qp->ex.qp_base.qp_type == IBV_QPT_XRC_SEND) {
+        s->remote_srqn = wr->qp_type.xrc.remote_srqn;
     }
 }
 
@@ -67,8 +87,9 @@ static int build_send(const struct shim_qp *qp, struct sqe *s, const struct ibv_
     s->opcode = (uint8_t)wr->opcode;
     s->flags = (uint8_t)wr->send_flags;
     s->reserved = 0;
-    s->imm = traits & OP_IMM ? wr->imm_data : 0;
+    s->imm = traits & OP_IMM ? wr->imm_data : traits & OP_INVALIDATE ? wr->invalidate_rkey : 0;
     build_remote(s, wr, traits);
+    build_address(qp, s, wr);
     if (wr->send_flags & IBV_SEND_INLINE)
         return traits & OP_INLINE ? build_inline(qp, s, wr) : EINVAL;
     s->num_sge = (uint8_t)wr->num_sge;
@@ -109,7 +130,7 @@ int shim_post_send(struct ibv_qp *base, struct ibv_send_wr *wr, struct ibv_send_
     return err;
 }
 
-static int build_recv(const struct client_ring *rq, struct rqe *r, const struct ibv_recv_wr *wr)
+int build_recv(const struct client_ring *rq, struct rqe *r, const struct ibv_recv_wr *wr)
 {
     if (unlikely((unsigned)wr->num_sge > rq->max_sge))
         return EINVAL;

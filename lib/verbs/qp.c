@@ -29,15 +29,17 @@ static void caps_from_ctl(struct ibv_qp_cap *to, const struct qp_caps *from)
     to->max_inline_data = from->max_inline_data;
 }
 
-static void init_base(struct shim_qp *qp, struct ibv_pd *pd, const struct ibv_qp_init_attr_ex *attr)
+static void init_base(struct shim_qp *qp, struct ibv_context *context,
+                      const struct ibv_qp_init_attr_ex *attr)
 {
     struct ibv_qp *base = &qp->ex.qp_base;
 
-    base->context = pd->context;
+    base->context = context;
     base->qp_context = attr->qp_context;
-    base->pd = pd;
+    base->pd = attr->pd;
     base->send_cq = attr->send_cq;
     base->recv_cq = attr->recv_cq;
+    base->srq = attr->srq;
     base->handle = qp->queue.qpn;
     base->qp_num = qp->queue.qpn;
     base->state = IBV_QPS_RESET;
@@ -46,17 +48,25 @@ static void init_base(struct shim_qp *qp, struct ibv_pd *pd, const struct ibv_qp
     pthread_cond_init(&base->cond, NULL);
 }
 
-static int create(struct shim_qp *qp, struct ibv_pd *pd, struct ibv_qp_init_attr_ex *attr)
+static uint32_t cq_handle(const struct ibv_cq *cq)
 {
-    struct ctl_create_qp r = {.pd = pd->handle,
-                              .send_cq = attr->send_cq->handle,
-                              .recv_cq = attr->recv_cq->handle,
+    return cq ? cq->handle : 0;
+}
+
+static int create(struct shim_qp *qp, struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
+{
+    struct ctl_create_qp r = {.pd = attr->pd ? attr->pd->handle : 0,
+                              .send_cq = cq_handle(attr->send_cq),
+                              .recv_cq = cq_handle(attr->recv_cq),
                               .type = attr->qp_type,
-                              .sq_sig_all = !!attr->sq_sig_all};
+                              .sq_sig_all = !!attr->sq_sig_all,
+                              .srq = attr->srq ? attr->srq->handle : 0};
     int err;
 
+    if (attr->qp_type == IBV_QPT_XRC_RECV)
+        r.xrcd = ((struct shim_xrcd *)attr->xrcd)->handle;
     caps_to_ctl(&r.caps, &attr->cap);
-    err = client_qp_create(&to_context(pd->context)->client, &qp->queue, &r);
+    err = client_qp_create(&to_context(context)->client, &qp->queue, &r);
     if (err)
         return err;
     caps_from_ctl(&attr->cap, &r.caps);
@@ -67,11 +77,34 @@ static int create(struct shim_qp *qp, struct ibv_pd *pd, struct ibv_qp_init_attr
 
 static bool supported(const struct ibv_qp_init_attr_ex *attr)
 {
-    const uint32_t known =
-        IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
+    const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
+                           IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
 
-    return !(attr->comp_mask & ~known) && !attr->srq &&
+    return !(attr->comp_mask & ~known) &&
            !(attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && attr->create_flags);
+}
+
+/*
+ * What a type does not use is as if it had not been given: an XRC receive side has only its domain,
+ * a send side no receive queue.
+ */
+static int normalise(struct ibv_qp_init_attr_ex *attr)
+{
+    if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD))
+        attr->pd = NULL;
+    if (attr->qp_type == IBV_QPT_XRC_RECV) {
+        attr->pd = NULL;
+        attr->send_cq = attr->recv_cq = NULL;
+        attr->srq = NULL;
+        return (attr->comp_mask & IBV_QP_INIT_ATTR_XRCD) && attr->xrcd ? 0 : -EINVAL;
+    }
+    if (attr->qp_type == IBV_QPT_XRC_SEND) {
+        attr->recv_cq = NULL;
+        attr->srq = NULL;
+    }
+    if (!attr->pd || !attr->send_cq || (!attr->recv_cq && attr->qp_type != IBV_QPT_XRC_SEND))
+        return -EINVAL;
+    return 0;
 }
 
 struct ibv_qp *shim_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
@@ -81,21 +114,23 @@ struct ibv_qp *shim_create_qp_ex(struct ibv_context *context, struct ibv_qp_init
 
     if (!supported(attr))
         return refuse(-EOPNOTSUPP);
-    if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->pd || !attr->send_cq || !attr->recv_cq)
-        return refuse(-EINVAL);
+    err = normalise(attr);
+    if (err)
+        return refuse(err);
     qp = aligned_alloc(CACHE_LINE, round_up(sizeof(*qp), CACHE_LINE));
     if (!qp)
         return NULL;
     memset(qp, 0, sizeof(*qp));
-    err = attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS ? -qp_ex_init(qp, attr->send_ops_flags)
-                                                            : 0;
+    err = attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS
+              ? -qp_ex_init(qp, attr->qp_type, attr->send_ops_flags)
+              : 0;
     if (!err)
-        err = create(qp, attr->pd, attr);
+        err = create(qp, context, attr);
     if (err) {
         free(qp);
         return refuse(err);
     }
-    init_base(qp, attr->pd, attr);
+    init_base(qp, context, attr);
     return &qp->ex.qp_base;
 }
 
@@ -165,6 +200,11 @@ static void attr_from_ctl(struct ibv_qp_attr *to, const struct qp_attr *from)
     ah_attr_from_ctl(&to->ah_attr, &from->ah);
 }
 
+static struct client_cq *queue_of(struct ibv_cq *cq)
+{
+    return cq ? &to_cq(cq)->queue : NULL;
+}
+
 EXPORT int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask)
 {
     struct ctl_msg m = {.modify_qp = {.qpn = base->qp_num, .mask = (uint32_t)mask}};
@@ -180,7 +220,7 @@ EXPORT int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask
     if (err || !(mask & IBV_QP_STATE))
         return err;
     if (attr->qp_state == IBV_QPS_RESET)
-        client_qp_reset(&qp->queue, &to_cq(base->send_cq)->queue, &to_cq(base->recv_cq)->queue);
+        client_qp_reset(&qp->queue, queue_of(base->send_cq), queue_of(base->recv_cq));
     base->state = attr->qp_state;
     return 0;
 }
@@ -211,8 +251,7 @@ EXPORT int ibv_query_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask,
 EXPORT int ibv_destroy_qp(struct ibv_qp *base)
 {
     struct shim_qp *qp = to_qp(base);
-    int err =
-        client_qp_destroy(&qp->queue, &to_cq(base->send_cq)->queue, &to_cq(base->recv_cq)->queue);
+    int err = client_qp_destroy(&qp->queue, queue_of(base->send_cq), queue_of(base->recv_cq));
 
     if (!destroyed(err))
         return -err;
@@ -227,4 +266,22 @@ EXPORT int ibv_destroy_qp(struct ibv_qp *base)
 EXPORT int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
 {
     return 0;
+}
+
+static int change_mcast(struct ibv_qp *qp, enum ctl_type type, const union ibv_gid *gid)
+{
+    struct ctl_msg m = {.mcast = {.qpn = qp->qp_num}};
+
+    memcpy(m.mcast.gid, gid->raw, sizeof(m.mcast.gid));
+    return shim_call(qp->context, type, &m);
+}
+
+EXPORT int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+    return change_mcast(qp, CTL_ATTACH_MCAST, gid);
+}
+
+EXPORT int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+    return change_mcast(qp, CTL_DETACH_MCAST, gid);
 }

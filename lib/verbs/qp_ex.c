@@ -6,10 +6,15 @@
  */
 #include "shim.h"
 
-#define SEND_OPS                                                                                   \
-    (IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND |        \
-     IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | \
-     IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD)
+/* What each service offers (volume 1, table 38). */
+#define UD_OPS ((uint64_t)(IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM))
+#define UC_OPS                                                                 \
+    (UD_OPS | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | \
+     IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW)
+#define RC_OPS                                                               \
+    (UC_OPS | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | \
+     IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV |    \
+     IBV_QP_EX_WITH_ATOMIC_WRITE)
 
 /* Programs set IBV_SEND_INLINE too; but it is the setter that says where the payload is. */
 #define WR_FLAGS (SQE_FENCE | SQE_SIGNALED | SQE_SOLICITED)
@@ -174,7 +179,7 @@ static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge
 static bool inline_allowed(const struct sqe *s)
 {
     return s->opcode == SQE_SEND || s->opcode == SQE_SEND_IMM || s->opcode == SQE_WRITE ||
-           s->opcode == SQE_WRITE_IMM;
+           s->opcode == SQE_WRITE_IMM || s->opcode == SQE_SEND_INV || s->opcode == SQE_ATOMIC_WRITE;
 }
 
 static void append_inline(struct shim_qp *qp, const void *data, size_t length)
@@ -203,46 +208,81 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t n, const struct
         append_inline(qp_of_ex(ex), list[i].addr, list[i].length);
 }
 
-/* What the device cannot do: the batch fails at wr_complete. */
-
 static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
                        const struct ibv_mw_bind_info *info)
 {
-    give_up(qp_of_ex(ex), EOPNOTSUPP);
+    struct sqe *s = begin(ex, SQE_BIND_MW);
+
+    if (likely(s != NULL))
+        build_bind(s, mw->rkey, rkey, info);
 }
 
-static void wr_key(struct ibv_qp_ex *ex, uint32_t rkey)
+static void wr_local_inv(struct ibv_qp_ex *ex, uint32_t rkey)
 {
-    give_up(qp_of_ex(ex), EOPNOTSUPP);
+    struct sqe *s = begin(ex, SQE_LOCAL_INV);
+
+    if (likely(s != NULL))
+        s->imm = rkey;
 }
 
+static void wr_send_inv(struct ibv_qp_ex *ex, uint32_t rkey)
+{
+    struct sqe *s = begin(ex, SQE_SEND_INV);
+
+    if (likely(s != NULL))
+        s->imm = rkey;
+}
+
+static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, const void *value)
+{
+    struct shim_qp *qp = qp_of_ex(ex);
+
+    if (begin_remote(ex, SQE_ATOMIC_WRITE, rkey, addr))
+        append_inline(qp, value, sizeof(uint64_t));
+}
+
+static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
+{
+    struct shim_qp *qp = qp_of_ex(ex);
+    struct sqe *s = qp->wr.entry;
+
+    if (unlikely(!s))
+        return;
+    if (unlikely(ex->qp_base.qp_type != IBV_QPT_UD)) {
+        give_up(qp, EINVAL);
+        return;
+    }
+    s->ud.ah = to_ah(ah)->number;
+    s->ud.remote_qpn = qpn;
+    s->ud.remote_qkey = qkey;
+}
+
+static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t srqn)
+{
+    struct shim_qp *qp = qp_of_ex(ex);
+
+    if (unlikely(ex->qp_base.qp_type != IBV_QPT_XRC_SEND))
+        give_up(qp, EINVAL);
+    else if (likely(qp->wr.entry != NULL))
+        qp->wr.entry->remote_srqn = srqn;
+}
+
+/* What the device cannot do: the batch fails at wr_complete. */
 static void wr_send_tso(struct ibv_qp_ex *ex, void *hdr, uint16_t hdr_sz, uint16_t mss)
 {
     give_up(qp_of_ex(ex), EOPNOTSUPP);
 }
 
-static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, const void *value)
+static uint64_t ops_of(enum ibv_qp_type type)
 {
-    give_up(qp_of_ex(ex), EOPNOTSUPP);
+    return type == IBV_QPT_UD ? UD_OPS : type == IBV_QPT_UC ? UC_OPS : RC_OPS;
 }
 
-/* Setters that do not belong to a connected queue pair. */
-
-static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
-{
-    give_up(qp_of_ex(ex), EINVAL);
-}
-
-static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t srqn)
-{
-    give_up(qp_of_ex(ex), EINVAL);
-}
-
-int qp_ex_init(struct shim_qp *qp, uint64_t send_ops)
+int qp_ex_init(struct shim_qp *qp, enum ibv_qp_type type, uint64_t send_ops)
 {
     struct ibv_qp_ex *ex = &qp->ex;
 
-    if (send_ops & ~(uint64_t)SEND_OPS)
+    if (send_ops & ~ops_of(type))
         return EOPNOTSUPP;
     ex->wr_start = wr_start;
     ex->wr_complete = wr_complete;
@@ -259,8 +299,8 @@ int qp_ex_init(struct shim_qp *qp, uint64_t send_ops)
     ex->wr_set_inline_data = wr_set_inline_data;
     ex->wr_set_inline_data_list = wr_set_inline_data_list;
     ex->wr_bind_mw = wr_bind_mw;
-    ex->wr_local_inv = wr_key;
-    ex->wr_send_inv = wr_key;
+    ex->wr_local_inv = wr_local_inv;
+    ex->wr_send_inv = wr_send_inv;
     ex->wr_send_tso = wr_send_tso;
     ex->wr_atomic_write = wr_atomic_write;
     ex->wr_set_ud_addr = wr_set_ud_addr;

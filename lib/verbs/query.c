@@ -45,7 +45,10 @@ EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr 
         .max_qp = as_int(d->max_qp),
         .max_qp_wr = as_int(d->max_qp_wr),
         .device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
-                            IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN,
+                            IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
+                            IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_N_NOTIFY_CQ |
+                            IBV_DEVICE_UD_AV_PORT_ENFORCE | IBV_DEVICE_XRC | IBV_DEVICE_MEM_WINDOW |
+                            IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS,
         .max_sge = as_int(d->max_sge),
         .max_sge_rd = as_int(d->max_sge),
         .max_cq = as_int(d->max_cq),
@@ -57,6 +60,13 @@ EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr 
         .max_qp_init_rd_atom = as_int(d->max_qp_init_rd_atom),
         .atomic_cap = IBV_ATOMIC_HCA,
         .max_ah = as_int(d->max_ah),
+        .max_mw = as_int(d->max_mw),
+        .max_srq = as_int(d->max_srq),
+        .max_srq_wr = as_int(d->max_srq_wr),
+        .max_srq_sge = as_int(d->max_srq_sge),
+        .max_mcast_grp = as_int(d->max_mcast_grp),
+        .max_mcast_qp_attach = as_int(d->max_qp),
+        .max_total_mcast_qp_attach = as_int(d->max_qp),
         .max_pkeys = 1,
         .phys_port_cnt = (uint8_t)d->ports,
     };

@@ -15,6 +15,7 @@
 #include "client.h"
 #include "client_cq.h"
 #include "client_qp.h"
+#include "client_srq.h"
 
 /* The header wraps these functions in macros; here are the functions. */
 #undef ibv_query_port
@@ -74,6 +75,18 @@ struct shim_qp {
 struct shim_ah {
     struct ibv_ah base;
     struct ibv_ah_attr attr;
+    uint32_t number; /* what work requests name it by */
+};
+
+struct shim_srq {
+    struct ibv_srq base;
+    struct client_srq queue;
+    uint32_t async_delivered; /* under the table's lock */
+};
+
+struct shim_xrcd {
+    struct ibv_xrcd base;
+    uint32_t handle;
 };
 
 static inline struct shim_context *to_context(struct ibv_context *c)
@@ -89,6 +102,16 @@ static inline struct shim_channel *to_channel(struct ibv_comp_channel *channel)
 static inline struct shim_cq *to_cq(struct ibv_cq *cq)
 {
     return (struct shim_cq *)cq;
+}
+
+static inline struct shim_srq *to_srq(struct ibv_srq *srq)
+{
+    return (struct shim_srq *)srq;
+}
+
+static inline struct shim_ah *to_ah(struct ibv_ah *ah)
+{
+    return (struct shim_ah *)ah;
 }
 
 static inline struct shim_qp *to_qp(struct ibv_qp *qp)
@@ -148,9 +171,24 @@ void shim_wait_acks(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t
 /* ---- qp.c, qp_ex.c ---- */
 struct ibv_qp *shim_create_qp_ex(struct ibv_context *c, struct ibv_qp_init_attr_ex *attr);
 /* Fills the ibv_wr_* calls. Returns 0, or EOPNOTSUPP if the QP cannot do all of send_ops. */
-int qp_ex_init(struct shim_qp *qp, uint64_t send_ops);
+int qp_ex_init(struct shim_qp *qp, enum ibv_qp_type type, uint64_t send_ops);
+
+/* ---- srq.c, xrcd.c, mw.c ---- */
+struct ibv_srq *shim_create_srq_ex(struct ibv_context *c, struct ibv_srq_init_attr_ex *attr);
+int shim_get_srq_num(struct ibv_srq *srq, uint32_t *number);
+int shim_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+struct ibv_xrcd *shim_open_xrcd(struct ibv_context *c, struct ibv_xrcd_init_attr *attr);
+int shim_close_xrcd(struct ibv_xrcd *xrcd);
+struct ibv_mw *shim_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
+int shim_dealloc_mw(struct ibv_mw *mw);
+int shim_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
+/* Fills the binding part of an entry. */
+void build_bind(struct sqe *s, uint32_t window_key, uint32_t new_key,
+                const struct ibv_mw_bind_info *info);
 
 /* ---- post.c ---- */
+/* Writes a receive entry. 0 or EINVAL. */
+int build_recv(const struct client_ring *rq, struct rqe *r, const struct ibv_recv_wr *wr);
 int shim_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int shim_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 
@@ -173,9 +211,5 @@ static inline bool send_allowed(enum ibv_qp_state s)
 /* The protocol's form of an address vector, and back. */
 void ah_attr_to_ctl(struct ah_attr *to, const struct ibv_ah_attr *from);
 void ah_attr_from_ctl(struct ibv_ah_attr *to, const struct ah_attr *from);
-
-/* ---- unsupported.c ---- */
-/* Fills the operations that the header calls without asking whether they exist. */
-void shim_unsupported_ops(struct verbs_context *v);
 
 #endif

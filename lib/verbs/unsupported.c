@@ -1,45 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the device does not have. Every call says EOPNOTSUPP, which test suites skip on and
- * libraries fall back on. Operations that the header looks up before calling stay NULL; the ones
- * here are called without asking.
+ * libraries fall back on. Operations that the header looks up before calling stay NULL.
  */
 #include "shim.h"
-
-static struct ibv_mw *alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
-{
-    return refuse(-EOPNOTSUPP);
-}
-
-static int bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
-{
-    return EOPNOTSUPP;
-}
-
-static int dealloc_mw(struct ibv_mw *mw)
-{
-    return EOPNOTSUPP;
-}
-
-static int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
-{
-    *bad = wr;
-    return EOPNOTSUPP;
-}
-
-static int close_xrcd(struct ibv_xrcd *xrcd)
-{
-    return EOPNOTSUPP;
-}
-
-void shim_unsupported_ops(struct verbs_context *v)
-{
-    v->context.ops.alloc_mw = alloc_mw;
-    v->context.ops.bind_mw = bind_mw;
-    v->context.ops.dealloc_mw = dealloc_mw;
-    v->context.ops.post_srq_recv = post_srq_recv;
-    v->close_xrcd = close_xrcd;
-}
 
 /* ---- memory ---- */
 
@@ -64,39 +28,7 @@ EXPORT int ibv_resize_cq(struct ibv_cq *cq, int cqe)
     return EOPNOTSUPP;
 }
 
-/* ---- shared receive queues ---- */
-
-EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
-{
-    return refuse(-EOPNOTSUPP);
-}
-
-EXPORT int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
-{
-    return EOPNOTSUPP;
-}
-
-EXPORT int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
-{
-    return EOPNOTSUPP;
-}
-
-EXPORT int ibv_destroy_srq(struct ibv_srq *srq)
-{
-    return EOPNOTSUPP;
-}
-
 /* ---- queue pairs ---- */
-
-EXPORT int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
-{
-    return EOPNOTSUPP;
-}
-
-EXPORT int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
-{
-    return EOPNOTSUPP;
-}
 
 EXPORT int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {

@@ -43,7 +43,7 @@ static void make_qp(struct rings *r)
     make_ring(&q->rq, &r->dataplane_rq, &r->shared->rq_prod, rqe_stride(RINGS_SGE));
     slot_table_reserve(&r->client.qps, &q->uidx);
     slot_table_publish(&r->client.qps, q->uidx, q);
-    qp_ex_init(r->qp, 0);
+    qp_ex_init(r->qp, IBV_QPT_RC, 0);
     r->qp->ex.qp_base.state = IBV_QPS_RTS;
 }
 

@@ -303,7 +303,7 @@ static void wr_all_or_nothing(void **state)
     ibv_wr_send(qp);
     assert_int_equal(ibv_wr_complete(qp), EINVAL);
     assert_int_equal(work_queue_pending(&r->dataplane_sq), 0);
-    assert_int_equal(qp_ex_init(r->qp, IBV_QP_EX_WITH_TSO), EOPNOTSUPP);
+    assert_int_equal(qp_ex_init(r->qp, IBV_QPT_RC, IBV_QP_EX_WITH_TSO), EOPNOTSUPP);
 }
 
 int main(void)

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Memory windows. */
+#include "shim.h"
+
+struct ibv_mw *shim_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
+{
+    struct ibv_mw *mw = calloc(1, sizeof(*mw));
+    struct ctl_msg m = {.alloc_mw = {.pd = pd->handle, .type = type}};
+    int err;
+
+    if (!mw)
+        return NULL;
+    err = shim_call(pd->context, CTL_ALLOC_MW, &m);
+    if (err) {
+        free(mw);
+        return refuse(-err);
+    }
+    *mw = (struct ibv_mw){.context = pd->context,
+                          .pd = pd,
+                          .rkey = m.alloc_mw.rkey,
+                          .handle = m.alloc_mw.handle,
+                          .type = type};
+    return mw;
+}
+
+int shim_dealloc_mw(struct ibv_mw *mw)
+{
+    struct ctl_msg m = {.handle = mw->handle};
+    int err = shim_call(mw->context, CTL_DEALLOC_MW, &m);
+
+    if (destroyed(err))
+        free(mw);
+    return err;
+}
+
+void build_bind(struct sqe *s, uint32_t window_key, uint32_t new_key,
+                const struct ibv_mw_bind_info *info)
+{
+    s->rkey = window_key;
+    s->imm = new_key;
+    s->remote_addr = info->addr;
+    s->bind.length = info->length;
+    s->bind.region_key = info->mr ? info->mr->lkey : 0;
+    s->bind.access = info->mw_access_flags;
+}
+
+/* Type 1: a send request of our own making; the window gets its next key at once. */
+int shim_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
+{
+    struct ibv_send_wr *bad,
+        wr = {
+            .wr_id = bind->wr_id,
+            .opcode = IBV_WR_BIND_MW,
+            .send_flags = bind->send_flags,
+            .bind_mw = {.mw = mw, .rkey = ibv_inc_rkey(mw->rkey), .bind_info = bind->bind_info},
+        };
+    int err;
+
+    if (mw->type != IBV_MW_TYPE_1 || (bind->bind_info.length && !bind->bind_info.mr))
+        return EINVAL;
+    if (bind->bind_info.mr && (bind->bind_info.mr->pd != mw->pd || qp->pd != mw->pd))
+        return EPERM;
+    err = shim_post_send(qp, &wr, &bad);
+    if (!err)
+        mw->rkey = wr.bind_mw.rkey;
+    return err;
+}
