@@ -205,9 +205,23 @@ static struct client_cq *queue_of(struct ibv_cq *cq)
     return cq ? &to_cq(cq)->queue : NULL;
 }
 
+/* Programs give both halves of an XRC pair the attributes of a whole one; as with the kernel, those
+ * of the half that a queue pair does not have count for nothing. */
+static uint32_t relevant(enum ibv_qp_type type, int mask)
+{
+    switch (type) {
+    case IBV_QPT_XRC_SEND:
+        return (uint32_t)(mask & ~(IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
+    case IBV_QPT_XRC_RECV:
+        return (uint32_t)(mask & ~(IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY));
+    default:
+        return (uint32_t)mask;
+    }
+}
+
 EXPORT int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask)
 {
-    struct ctl_msg m = {.modify_qp = {.qpn = base->qp_num, .mask = (uint32_t)mask}};
+    struct ctl_msg m = {.modify_qp = {.qpn = base->qp_num, .mask = relevant(base->qp_type, mask)}};
     struct shim_qp *qp = to_qp(base);
     int err;
 
