@@ -295,7 +295,7 @@ static void wr_all_or_nothing(void **state)
     assert_int_equal(ibv_wr_complete(qp), ENOMEM);
 
     ibv_wr_start(qp);
-    ibv_wr_local_inv(qp, 1);
+    ibv_wr_send_tso(qp, data, 1, 1);
     assert_int_equal(ibv_wr_complete(qp), EOPNOTSUPP);
 
     r->qp->ex.qp_base.state = IBV_QPS_INIT;

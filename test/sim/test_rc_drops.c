@@ -276,9 +276,9 @@ static const struct bad_sequence bad_sequences[] = {
     {"write middle to the end", 2, {{OP_WRITE_FIRST, MTU, 2 * MTU}, {OP_WRITE_MIDDLE, MTU}}},
     {"longer than 2^31", 1, {{OP_WRITE_FIRST, MTU, 0x80000001}}},
     {"read longer than 2^31", 1, {{OP_READ_REQUEST, 0, 0xFFFFFFFF}}},
-    {"send with invalidate", 1, {{OP_SEND_ONLY_INV, 10}}},
-    {"flush", 1, {{OP_FLUSH, 0, 10}}},
-    {"atomic write", 1, {{OP_ATOMIC_WRITE, 8, 8}}},
+    {"flush of an unknown kind", 1, {{OP_FLUSH, 0, 10}}},
+    {"atomic write of 7 bytes", 1, {{OP_ATOMIC_WRITE, 8, 7}}},
+    {"atomic write in mid-message", 2, {{OP_SEND_FIRST, MTU}, {OP_ATOMIC_WRITE, 8, 8}}},
 };
 
 static void refuse_sequence(const struct bad_sequence *bad)

@@ -77,7 +77,7 @@ static void spoil_opcode_gap(struct sqe *e)
 
 static void spoil_unsupported(struct sqe *e)
 {
-    e->opcode = SQE_SEND_INV;
+    e->opcode = 10; /* TSO */
 }
 
 static void spoil_flags(struct sqe *e)
