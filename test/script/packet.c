@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The names of a packet's fields, which `in` sets and `out` checks. */
+#include <string.h>
+
+#include "script.h"
+
+#define F(name, member)                                                       \
+    {                                                                         \
+        name, offsetof(struct pkt, member), sizeof(((struct pkt *)0)->member) \
+    }
+
+const struct field packet_fields[] = {
+    F("psn", psn.v),
+    F("pkey", pkey),
+    F("dqpn", dest_qpn),
+    F("dma", reth.len),
+    F("swap", atomic.swap_add),
+    F("add", atomic.swap_add),
+    F("compare", atomic.compare),
+    F("msn", aeth.msn),
+    F("orig", atomic_ack),
+    F("imm", imm),
+    F("inv", ieth_rkey),
+    F("qkey", deth.qkey),
+    F("sqpn", deth.src_qpn),
+    F("srq", xrc_srqn),
+    F("placement", feth.placement),
+    F("selectivity", feth.selectivity),
+    {0},
+};
+
+const struct field packet_flags[] = {
+    F("ack", ack_req), F("se", solicited), F("mig", mig_req), F("fecn", fecn), F("becn", becn), {0},
+};
+
+const struct field *packet_remote(const struct pkt *p, const char *name)
+{
+    static const struct field reth[] = {F("va", reth.va), F("rkey", reth.rkey), {0}};
+    static const struct field atomic[] = {F("va", atomic.va), F("rkey", atomic.rkey), {0}};
+
+    return find_field(pkt_info(p)->flags & PF_ATOMICETH ? atomic : reth, name);
+}
+
+uint8_t need_opcode(struct script *s)
+{
+    const char *name = need(s, "an opcode");
+
+    for (unsigned i = 0; i < 256; i++)
+        if (opcode_table[i].name && !strcmp(opcode_table[i].name, name))
+            return (uint8_t)i;
+    fail(s, "script: '%s' is no opcode", name);
+}
+
+bool packet_syndrome(struct script *s, const char *name, uint8_t *syndrome)
+{
+    static const struct name naks[] = {
+        {"psn_sequence", NAK_PSN_SEQUENCE},
+        {"invalid_request", NAK_INVALID_REQUEST},
+        {"remote_access", NAK_REMOTE_ACCESS},
+        {"remote_operational", NAK_REMOTE_OPERATIONAL},
+        {"invalid_rd_request", NAK_INVALID_RD_REQUEST},
+        {0},
+    };
+
+    if (!strcmp(name, "credit"))
+        *syndrome = (uint8_t)(AETH_ACK | need_number(s, "credits"));
+    else if (!strcmp(name, "rnr"))
+        *syndrome = (uint8_t)(AETH_RNR | need_number(s, "a timer code"));
+    else if (!strcmp(name, "nak"))
+        *syndrome = (uint8_t)(AETH_NAK | named(s, naks, need(s, "a NAK code"), "NAK code"));
+    else if (!strcmp(name, "syndrome"))
+        *syndrome = (uint8_t)need_number(s, "a syndrome");
+    else
+        return false;
+    return true;
+}
