@@ -22,8 +22,8 @@ int mw_alloc(struct client *c, struct ctl_call *call)
     mw->window.pd = rq->pd;
     mw->window.kind = rq->type == 1 ? MEM_WINDOW_1 : MEM_WINDOW_2;
     err = random_bytes(&tag, sizeof(tag));
-    if (!err)
-        err = mr_insert(&c->device->mrs, &mw->window, tag);
+    if (!err) /* low: programs make the next key by adding one to the whole, which must not carry */
+        err = mr_insert(&c->device->mrs, &mw->window, tag & 0x7F);
     if (!err && object_add(c, &mw->o, OBJ_MW)) {
         mr_remove(&c->device->mrs, &mw->window);
         worker_quiesce(c->device->worker);

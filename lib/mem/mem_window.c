@@ -6,6 +6,8 @@
 
 #define REMOTE_CHANGES (MEM_REMOTE_WRITE | MEM_REMOTE_ATOMIC)
 #define REMOTE_RIGHTS  (MEM_REMOTE_WRITE | MEM_REMOTE_READ | MEM_REMOTE_ATOMIC)
+/* Rights that say nothing about a window, whose users are peers; programs set them all the same. */
+#define RIGHTS_IGNORED (MEM_LOCAL_WRITE | MEM_ACCESS_OPTIONAL)
 #define KEY_OWN_BITS   0xFFu /* the part of a key that its user may choose */
 
 static void set_key(struct mem_region *w, uint32_t key)
@@ -35,7 +37,7 @@ static enum mr_fault may_bind(const struct mr_table *t, const struct window_bind
         return MR_BAD_ACCESS;
     if (!b->len)
         return MR_OK;
-    if (b->access & ~(uint32_t)(REMOTE_RIGHTS | MEM_ZERO_BASED))
+    if (b->access & ~(uint32_t)(REMOTE_RIGHTS | RIGHTS_IGNORED | MEM_ZERO_BASED))
         return MR_BAD_ACCESS;
     f = mr_check(t, b->region_key, b->pd, b->va, b->len, MEM_MW_BIND, region);
     if (f != MR_OK)
