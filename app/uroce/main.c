@@ -6,6 +6,7 @@
 
 #include "command.h"
 #include "dissect.h"
+#include "replay.h"
 
 static const struct command {
     const char *name, *arguments, *help;
@@ -16,6 +17,8 @@ static const struct command {
     {"show", "[TOPIC] [--socket PATH] [--json]",
      "devices, ports, queue pairs, counters and drops of the running uroced", cmd_show},
     {"dissect", "FILE", "print the RoCEv2 packets of a capture", uroce_dissect},
+    {"replay", "[--json] [--side A|B|both] FILE",
+     "play each side of a capture and compare what is sent with what was recorded", uroce_replay},
 };
 
 static void print_help(FILE *out)

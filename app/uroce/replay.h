@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Replaying a capture: one side of it is fed, in its own timing on a virtual clock, to an engine
+ * whose queue pairs, keys, memory and work are reconstructed from the capture, and what the engine
+ * sends is compared with what was recorded of the other side.
+ *
+ *     load         file -> frames                                     replay_load.c
+ *     reconstruct  frames -> conversations, connections               replay_conn.c, replay_cm.c
+ *                  requests -> messages and what became of them       replay_message.c
+ *     run          an engine for one side of one conversation         replay_run.c
+ *                  its queue pairs and work, its memory               replay_host.c,
+ * replay_memory.c judge        answers against answers, requests against requests replay_judge.c
+ *                  frame against frame, and what may differ           replay_compare.c
+ *     report       text or JSON                                       replay_report.c
+ *
+ * Threads: one. Captures are input from outside: nothing in them may crash or hang this.
+ */
+#ifndef UROCE_REPLAY_H
+#define UROCE_REPLAY_H
+
+#include <jansson.h>
+#include <stdio.h>
+
+#include "encap.h"
+#include "engine.h"
+#include "pkt.h"
+
+/* The command `uroce replay`; argv[0] is its name. Exit status 0: all answers match or differ as
+ * the specification allows; 1: they differ; 2: wrong usage, or the file cannot be read. */
+int uroce_replay(int argc, char **argv);
+
+/* ---- frames ---- */
+
+/* What can be done with a captured frame: USE(name, help). */
+#define REPLAY_USES(X)                                                                \
+    X(replay, "replayed")                                                             \
+    X(not_roce, "not RoCE")                                                           \
+    X(malformed, "RoCE, but outer headers or packet are malformed")                   \
+    X(cut_short, "not captured whole")                                                \
+    X(connection_management, "queue pair 1: connection management, parsed only")      \
+    X(subnet_management, "queue pair 0")                                              \
+    X(congestion_notification, "congestion notification")                             \
+    X(xrc, "XRC: which queue pair sent what is not in the packets")                   \
+    X(partition, "a partition other than the default one")                            \
+    X(same_address, "both sides have one address, so that they cannot be told apart") \
+    X(too_many, "more conversations or connections than are looked at")               \
+    X(bad_icrc, "a wrong ICRC: fed, and to be dropped")                               \
+    X(after_gap, "behind packets that the capture misses, though they were sent")     \
+    X(one_way, "an answer's or a request's other direction is not in the capture")
+enum replay_use {
+#define X(name, help) USE_##name,
+    REPLAY_USES(X)
+#undef X
+        USE_COUNT
+};
+const char *replay_use_name(enum replay_use use);
+const char *replay_use_help(enum replay_use use);
+
+struct message;
+struct conn;
+struct talk;
+
+/* A captured frame. */
+struct rec {
+    unsigned number; /* from 1, as capture tools count */
+    ns_t at;         /* since the first frame; never less than the one before */
+    uint8_t *data;
+    uint32_t len;
+    uint8_t use;            /* enum replay_use */
+    uint8_t side;           /* index of the sender's address in its conversation */
+    struct encap_view view; /* valid unless not_roce, malformed, cut_short */
+    struct pkt pkt;         /* likewise */
+    struct talk *talk;
+    struct conn *conn;   /* connected services */
+    int64_t psn;         /* unwrapped, on the scale of the requests it is or answers */
+    struct message *msg; /* a request's */
+};
+
+struct capture {
+    struct rec *rec;
+    unsigned count;
+    struct talk **talk; /* conversations */
+    unsigned talks;
+    uint8_t *arena; /* payloads of all messages, as their senders have them */
+    uint64_t arena_len;
+};
+
+/* Reads a whole pcap or pcapng file; f is taken over. 0, or -EIO with *error (static or the
+ * library's, copied into error) filled. */
+int replay_load(struct capture *c, FILE *f, char error[256]);
+void replay_free(struct capture *c);
+
+/* ---- what was reconstructed ---- */
+
+/* How the recorded responder took a message. */
+enum outcome { OUTCOME_NONE, OUTCOME_ACKED, OUTCOME_NAK };
+
+/* A work request of a recorded requester. */
+struct message {
+    int64_t first;
+    uint32_t packets, len;
+    uint8_t op;  /* enum sqe_op */
+    bool filler; /* nothing of it was recorded: it only takes its PSNs */
+    bool cut;    /* its end was not recorded: its length is a guess */
+    bool solicited, has_imm, has_inv;
+    uint32_t imm, rkey, inv_rkey;
+    uint64_t va, swap_add, compare;
+    uint8_t placement, selectivity;
+    uint64_t arena_off;  /* SEND, WRITE, ATOMIC WRITE: its payload */
+    unsigned post_index; /* it is posted before capture.rec[post_index] is looked at */
+    /* The recorded responder's doing. */
+    uint8_t outcome;   /* enum outcome */
+    uint8_t nak;       /* OUTCOME_NAK: code */
+    int64_t nak_psn;   /* OUTCOME_NAK */
+    unsigned rnr_naks; /* refusals before it was taken */
+    /* A run's state. */
+    unsigned rnr_seen; /* times its receive entry was asked for */
+    bool recv_posted;
+};
+
+/* The requests that one side sends on a connection, and what the other answers. */
+struct stream {
+    struct rec **req; /* by PSN, copies in the order of the capture */
+    unsigned reqs;
+    struct rec **ans; /* in the order of the capture */
+    struct rec **ans_by_psn;
+    unsigned answers;
+    struct message *msg; /* by PSN, without gaps */
+    unsigned msgs;
+    int64_t start; /* the first message's PSN */
+    int64_t end;   /* behind the last */
+    int64_t hole;  /* a PSN that was acknowledged, but is not in the capture; INT64_MAX: none */
+    bool unwrapped;
+    int64_t last;
+    unsigned req_room, ans_room, msg_room;
+};
+
+/* Two connected queue pairs; index: side. */
+struct conn {
+    struct talk *talk;
+    uint8_t service; /* PKT_RC, PKT_UC */
+    uint32_t qpn[2];
+    bool known[2]; /* qpn is */
+    uint32_t mtu;
+    struct stream stream[2]; /* requests of side i */
+    struct rec *sample[2];   /* a frame that side i sent, or NULL */
+    uint32_t rnr_timer[2];   /* of side i as responder */
+    bool cm;                 /* the exchange that made it is in the capture: */
+    uint32_t cm_psn[2], cm_mtu;
+    bool seen;
+    ns_t last_at, longest_wait; /* between two frames */
+};
+
+/* A datagram queue pair of one side. */
+struct datagram {
+    uint32_t qpn, qkey;
+    uint8_t side;
+    bool group;         /* stands for the members of a multicast group */
+    uint32_t first_psn; /* sending */
+    bool sends;
+};
+
+/* Frames between two addresses. Side 0 is the one that sent the first of them. */
+struct talk {
+    union gid addr[2];
+    uint16_t vlan; /* id */
+    uint8_t l3_kind;
+    unsigned index;
+    struct conn **conn;
+    unsigned conns, conn_room;
+    struct datagram *dgram;
+    unsigned dgrams, dgram_room;
+    struct message **dgram_msg; /* of datagrams, to be freed */
+    unsigned dgram_msgs, dgram_msg_room;
+    unsigned frames;
+    unsigned by_service[8]; /* replayed frames by the opcode's upper three bits */
+};
+
+/* Sorts frames into conversations and connections, and reassembles messages. 0 or -ENOMEM (more
+ * payload than can be mapped). */
+int replay_reconstruct(struct capture *c);
+
+/* replay_cm.c: what a CM exchange says about connections; see the structure. */
+struct cm_conn {
+    uint32_t qpn[2], psn[2]; /* by side: of the REQ's sender, of the REP's */
+    uint8_t req_side;
+    uint32_t mtu;
+};
+struct cm_conns {
+    struct cm_conn *conn;
+    unsigned count, room;
+};
+void replay_cm_collect(struct cm_conns *out, const struct capture *c, const struct talk *t);
+
+/* replay_message.c */
+void stream_build(struct capture *c, struct conn *conn, unsigned side);
+void stream_fill(struct capture *c, struct stream *s, uint32_t mtu);
+void stream_outcomes(struct capture *c, struct conn *conn, unsigned side);
+/* The message that has this PSN, or NULL. */
+struct message *stream_message(const struct stream *s, int64_t psn);
+/* The PSN nearest to `near` with these 24 bits. */
+int64_t psn_unwrap(int64_t near, psn_t p);
+
+static inline bool message_takes_recv(const struct message *m)
+{
+    return m->op == SQE_SEND || m->op == SQE_SEND_IMM || m->op == SQE_SEND_INV ||
+           m->op == SQE_WRITE_IMM;
+}
+
+static inline bool message_has_response(const struct message *m)
+{
+    return m->op == SQE_READ || m->op == SQE_CMP_SWP || m->op == SQE_FETCH_ADD ||
+           m->op == SQE_FLUSH || m->op == SQE_ATOMIC_WRITE;
+}
+
+/* ---- a run ---- */
+
+/* A frame that the engine sent. */
+struct sent {
+    ns_t at;
+    unsigned after; /* index of the captured frame in whose course it was sent */
+    uint8_t *data;
+    uint32_t len;
+    bool sound; /* parses, and its ICRC is right */
+    struct encap_view view;
+    struct pkt pkt;
+    struct conn *conn;
+    int64_t psn;
+    bool matched;
+};
+
+/* What a difference is; the names are part of the JSON output and of tables of explanations. */
+#define REPLAY_DIFFS(X)                                              \
+    X(field, "a field differs")                                      \
+    X(missing_answer, "the recorded answer was not given")           \
+    X(extra_answer, "an answer that was not recorded")               \
+    X(missing_request, "the recorded request was not sent")          \
+    X(extra_request, "a request that was not recorded")              \
+    X(unsound, "a frame that does not parse, or with a wrong ICRC")  \
+    X(unknown_flow, "a frame to a queue pair that was not recorded") \
+    X(effect, "the request's effect is not what it should be")       \
+    X(completion, "a work request completed otherwise than the recorded answers say")
+enum replay_diff {
+#define X(name, help) DIFF_##name,
+    REPLAY_DIFFS(X)
+#undef X
+        DIFF_COUNT
+};
+const char *replay_diff_name(enum replay_diff diff);
+const char *replay_diff_help(enum replay_diff diff);
+
+struct finding {
+    uint8_t diff;          /* enum replay_diff */
+    int rule;              /* index of the rule that allows it, or -1: a real difference */
+    uint64_t fields;       /* DIFF_field: bit per enum field */
+    const struct rec *rec; /* the recorded frame, or the one that led to it; may be NULL */
+    const struct sent *sent;
+    char text[160];
+};
+
+struct key {
+    uint32_t recorded;
+    struct mem_region region; /* or window */
+    struct mem_region parent; /* of a window */
+    bool inserted;
+};
+
+struct our_qp;
+struct page;
+struct replay_path;
+
+struct run {
+    struct capture *capture;
+    struct talk *talk;
+    unsigned side; /* ours */
+    ns_t now;
+    unsigned index;     /* of the captured frame being looked at */
+    const char *failed; /* why there was no run, or NULL */
+
+    /* host */
+    struct engine *engine;
+    struct encap_port port;
+    struct qp_table *qps;
+    struct ah_table *ahs;
+    struct mr_table mrs;
+    struct comp_queue cq;
+    struct cq_reader reader;
+    struct our_qp **qp;
+    unsigned qpcount, qp_room;
+    struct replay_path *path; /* address handles */
+    unsigned paths, path_room;
+    uint8_t *tx[FRAME_BURST];
+
+    /* memory */
+    struct key *key; /* by recorded key */
+    unsigned keys, key_room;
+    struct mem_region payload; /* capture.arena */
+    struct mem_region landing; /* receive buffers, READ results */
+    uint8_t *landing_bytes;
+    uint64_t landing_len, landing_used;
+    struct page **page;
+    unsigned page_slots, pages;
+    bool broken_memory; /* accesses fail */
+
+    /* results */
+    struct sent **sent;
+    unsigned sents, sent_room;
+    struct finding *finding;
+    unsigned findings, finding_room;
+    unsigned fed, posted, identical, compared, effects;
+    unsigned lost; /* sent, but the capture does not have it */
+    unsigned unused[USE_COUNT];
+};
+
+/* Plays `side` of the conversation. Findings are in the run, which replay_run_free frees. */
+void replay_run(struct run *r, struct capture *c, struct talk *t, unsigned side);
+void replay_run_free(struct run *r);
+
+/* replay_judge.c: compares all that was sent. */
+void replay_judge(struct run *r);
+/* Notes a difference; text as printf, may be NULL. */
+void finding_add(struct run *r, enum replay_diff diff, int rule, uint64_t fields,
+                 const struct rec *rec, const struct sent *sent, const char *text, ...)
+    __attribute__((format(printf, 7, 8)));
+
+/* ---- replay_compare.c ---- */
+
+/* Parts of a frame. FIELD(name). */
+#define REPLAY_FIELDS(X)                                                                          \
+    X(mac)                                                                                        \
+    X(vlan) X(priority) X(l3) X(address) X(dscp) X(ecn) X(hop_limit) X(ip_id) X(flow_label)       \
+        X(udp_sport) X(opcode) X(solicited) X(mig_req) X(pkey) X(congestion_bits) X(dest_qpn)     \
+            X(ack_req) X(psn) X(reth) X(atomic) X(aeth) X(credit) X(rnr_timer) X(msn)             \
+                X(atomic_ack) X(imm) X(ieth) X(deth) X(feth) X(length) X(payload) X(udp_checksum) \
+                    X(other_bytes)
+enum field {
+#define X(name) FIELD_##name,
+    REPLAY_FIELDS(X)
+#undef X
+        FIELD_COUNT
+};
+const char *replay_field_name(unsigned field);
+#define FIELD_BIT(name) (UINT64_C(1) << FIELD_##name)
+/* Where the engine has no choice but the replay does not care: numbering of IPv4 packets. */
+#define FIELDS_NUMBERING FIELD_BIT(ip_id)
+
+uint64_t replay_compare(const struct sent *s, const struct rec *rec);
+
+/* Rules that allow a difference. */
+enum {
+    RULE_ack_coalescing = 0,
+    RULE_ack_repeated,
+    RULE_lost,
+    RULE_retransmission,
+    RULE_refused,
+    RULE_first_field, /* the rules about fields follow */
+};
+struct replay_rule {
+    const char *name, *clause, *text;
+};
+extern const struct replay_rule replay_rules[];
+extern const unsigned replay_rule_count;
+/* The rule for a field of packets of this kind, or -1: it must not differ. */
+int replay_field_rule(unsigned field, const struct sent *s, const struct rec *rec);
+
+/* ---- host: queue pairs, work ---- */
+
+struct our_qp {
+    struct conn *conn; /* or NULL: */
+    struct datagram *dgram;
+    uint32_t recorded_qpn;
+    struct qp *qp;
+    struct qp_shared *shared;
+    uint8_t *sq, *rq;
+    uint32_t sq_prod, sq_free, rq_prod, rq_free;
+    unsigned next_msg;       /* next message of our stream to be posted */
+    unsigned next_entry;     /* next message of the peer's stream to get a receive entry */
+    unsigned next_recv;      /* next message of the peer's stream to arrive in one */
+    int64_t out_psn, in_psn; /* of the last request sent, and fed */
+    uint8_t *status;         /* per message of our stream: enum wc_status, or NOT_COMPLETED */
+    unsigned received;       /* datagrams */
+    uint64_t *landing_off;   /* per message of our stream: where READ and atomic results go */
+    bool refused;            /* a fatal NAK was fed: it is in the error state */
+    bool errored;            /* a completion was in error */
+};
+
+#define NOT_COMPLETED 0xFF
+
+int host_create(struct run *r);
+void host_destroy(struct run *r);
+struct our_qp *host_qp_for(const struct run *r, const struct rec *rec);
+/* Posts what is due of our stream. */
+void host_post_due(struct run *r, struct our_qp *q);
+void host_post_datagram(struct run *r, struct our_qp *q, const struct rec *rec);
+void host_post_recv(struct run *r, struct our_qp *q, uint32_t len);
+/* Takes everything the engine wants to send. */
+void host_pump(struct run *r);
+/* Takes completions, and checks what they say. */
+void host_poll(struct run *r);
+void host_set_access(struct run *r, struct our_qp *q, uint32_t access);
+
+/* ---- memory ---- */
+
+#define REPLAY_PD        1
+#define REPLAY_QP_ACCESS (MEM_REMOTE_WRITE | MEM_REMOTE_READ | MEM_REMOTE_ATOMIC | MEM_FLUSH_GLOBAL)
+
+int memory_create(struct run *r);
+void memory_destroy(struct run *r);
+struct key *memory_key(const struct run *r, uint32_t recorded);
+/* Makes a key valid or invalid. */
+void memory_insert(struct run *r, struct key *k, uint32_t qpn);
+void memory_remove(struct run *r, struct key *k);
+void memory_store(struct run *r, uint64_t va, const uint8_t *bytes, uint32_t len);
+void memory_load(const struct run *r, uint64_t va, uint8_t *bytes, uint32_t len);
+
+/* ---- report ---- */
+
+struct report {
+    bool json, verbose;
+    const char *file;
+    json_t *runs;
+    unsigned differences;
+};
+
+/* To stdout: text as it comes, JSON at the end. */
+void report_begin(struct report *p, const struct capture *c);
+void report_run(struct report *p, const struct run *r);
+void report_end(struct report *p, const struct capture *c);
+
+/* ---- small helpers ---- */
+
+/* As realloc; the process ends with a message when there is no memory. */
+void *replay_grow(void *p, size_t bytes);
+/* Room for one more element in an array of n that has *room. */
+#define ENSURE_ROOM(array, n, room)                                              \
+    do {                                                                         \
+        if ((n) == (room)) {                                                     \
+            (room) = (room) ? 2 * (room) : 16;                                   \
+            (array) = replay_grow((array), (size_t)(room) * sizeof((array)[0])); \
+        }                                                                        \
+    } while (0)
+
+#endif

@@ -1,0 +1,616 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* An engine and its host: queue pairs as the capture shows them, work posted to them, completions.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bytes.h"
+#include "entropy.h"
+#include "id_table.h"
+#include "replay.h"
+
+#define SQ_SIZE       1024u
+#define RQ_SIZE       256u
+#define CQ_SIZE       16384u
+#define MAX_SGE       1u
+#define FRAME_ROOM    (ENCAP_MAX_LEN + PKT_MAX_HEADER + PKT_MTU_MAX + 8)
+#define PUMP_LIMIT    65536 /* packets at one instant: more is a livelock */
+#define MTU_CODE_MAX  5
+#define RD_ATOMIC     16
+#define MAX_AHS       4096
+#define TIMEOUT_LEAST 14 /* 67 ms: captures of virtual machines have pauses */
+
+static void on_cq_event(void *ctx, struct comp_queue *cq)
+{
+}
+
+static void on_async_event(void *ctx, struct qp *qp, struct comp_queue *cq, enum qp_event event)
+{
+}
+
+/* ---- paths ---- */
+
+struct replay_path {
+    struct address_vector av;
+    struct address_handle *ah;
+};
+
+/* How a side addresses the other: from a frame of its own, or of the other turned around. Bytes
+ * between the members are zero too, so that paths can be compared. */
+static struct address_vector path_of(const struct rec *rec, bool own)
+{
+    const struct encap_view *v = &rec->view;
+    struct address_vector av;
+
+    memset(&av, 0, sizeof(av));
+    av.sgid = own ? v->sgid : v->dgid;
+    av.dgid = own ? v->dgid : v->sgid;
+    av.gid_type = v->l3_kind == ICRC_GRH ? GID_TYPE_ROCE_V1 : GID_TYPE_ROCE_V2;
+    av.vlan = v->vlan_tci == VLAN_NONE ? VLAN_NONE : v->vlan_tci & 0x0FFF;
+    av.sl = v->vlan_tci == VLAN_NONE ? 0 : (uint8_t)(v->vlan_tci >> 13);
+    av.traffic_class = v->traffic_class;
+    av.hop_limit = v->hop_limit;
+    av.flow_label = v->flow_label;
+    memcpy(av.smac, own ? v->smac : v->dmac, sizeof(av.smac));
+    memcpy(av.dmac, own ? v->dmac : v->smac, sizeof(av.dmac));
+    return av;
+}
+
+/*
+ * A flow label that leads to the recorded source port. With IPv4 it is not in the packets: any that
+ * does will do. With IPv6 it is there, and decides.
+ */
+static void choose_flow_label(struct address_vector *av, const struct rec *rec, uint32_t own,
+                              uint32_t peer)
+{
+    uint16_t sport = rec->view.udp_sport;
+
+    if (rec->view.l3_kind != ICRC_IPV4 || sport < ENTROPY_PORT_MIN ||
+        entropy_port_kernel(0, own, peer) == sport)
+        return;
+    av->flow_label = sport & 0x3FFF ? sport & 0x3FFF : 0x4001;
+}
+
+/* ---- queue pairs ---- */
+
+static void *segment(size_t bytes)
+{
+    void *p = aligned_alloc(CACHE_LINE, round_up(bytes, CACHE_LINE));
+
+    if (p == NULL)
+        replay_grow(NULL, SIZE_MAX); /* says so and ends */
+    return memset(p, 0, round_up(bytes, CACHE_LINE));
+}
+
+static struct work_queue ring(uint8_t *bytes, _Atomic uint32_t *prod, uint32_t size,
+                              uint32_t stride)
+{
+    return (struct work_queue){
+        .ring = bytes, .prod = prod, .size = size, .stride = stride, .max_sge = MAX_SGE};
+}
+
+/* The recorded number if it is free in the table, else any; frames are then translated. */
+static void prefer_number(struct run *r, uint32_t qpn)
+{
+    struct id_table *t = (struct id_table *)r->qps;
+
+    if (qpn >= t->first && qpn < t->end && t->slot[qpn] == NULL)
+        t->next = qpn;
+}
+
+static struct our_qp *new_qp(struct run *r, uint32_t type, uint32_t qpn)
+{
+    struct our_qp *q = replay_grow(NULL, sizeof(*q));
+    struct qp_init init;
+    int err;
+
+    *q = (struct our_qp){.recorded_qpn = qpn};
+    q->shared = segment(sizeof(*q->shared));
+    q->sq = segment((size_t)SQ_SIZE * sqe_stride(MAX_SGE, 0));
+    q->rq = segment((size_t)RQ_SIZE * rqe_stride(MAX_SGE));
+    init = (struct qp_init){
+        .type = type,
+        .pd = REPLAY_PD,
+        .send_cq = &r->cq,
+        .recv_cq = &r->cq,
+        .shared = q->shared,
+        .sq = ring(q->sq, &q->shared->sq_prod, SQ_SIZE, sqe_stride(MAX_SGE, 0)),
+        .rq = ring(q->rq, &q->shared->rq_prod, RQ_SIZE, rqe_stride(MAX_SGE)),
+        .caps = {SQ_SIZE, RQ_SIZE, MAX_SGE, MAX_SGE, 0},
+        .owner = q,
+    };
+    prefer_number(r, qpn);
+    q->qp = qp_create(r->qps, &init, &err);
+    if (q->qp != NULL)
+        engine_qp_attach(r->engine, q->qp);
+    ENSURE_ROOM(r->qp, r->qpcount, r->qp_room);
+    r->qp[r->qpcount++] = q;
+    return q;
+}
+
+static int modify(struct run *r, struct our_qp *q, struct qp_attr attr, uint32_t mask,
+                  const struct address_vector *av)
+{
+    return q->qp == NULL ? -ENOMEM
+                         : engine_qp_modify(r->engine, q->qp, &attr, mask | QPA_STATE, av,
+                                            MTU_CODE_MAX, r->now);
+}
+
+void host_set_access(struct run *r, struct our_qp *q, uint32_t access)
+{
+    modify(r, q, (struct qp_attr){.state = QPS_RTS, .access_flags = access}, QPA_ACCESS_FLAGS,
+           NULL);
+}
+
+/* Retransmission is the requester's own affair; it only must not give up before the recorded one.
+ */
+static uint8_t timeout_code(const struct conn *conn)
+{
+    uint8_t code = TIMEOUT_LEAST;
+
+    while (code < 31 && (UINT64_C(4096) << code) < conn->longest_wait / 2)
+        code++;
+    return code;
+}
+
+/* A requester that gave up after so many refusals; else 7: never. */
+static uint8_t rnr_retry_of(const struct stream *s)
+{
+    for (unsigned i = 0; i < s->msgs; i++)
+        if (s->msg[i].rnr_naks && s->msg[i].outcome == OUTCOME_NONE)
+            return (uint8_t)min_of(s->msg[i].rnr_naks - 1, 6u);
+    return 7;
+}
+
+static uint32_t mtu_code(uint32_t mtu)
+{
+    return (uint32_t)__builtin_ctz(mtu) - 7;
+}
+
+/* A peer that never got a packet has no known number; what is sent to it is not compared. */
+static uint32_t peer_number(const struct run *r, const struct conn *conn)
+{
+    return conn->known[!r->side] ? conn->qpn[!r->side] : PSN_MASK - 1;
+}
+
+static int connect(struct run *r, struct our_qp *q, struct conn *conn)
+{
+    const struct rec *own = conn->sample[r->side];
+    const struct rec *rec = own ? own : conn->sample[!r->side];
+    struct address_vector av = path_of(rec, own != NULL);
+    bool rc = conn->service == PKT_RC;
+    uint32_t path = QPA_AV | QPA_PATH_MTU | QPA_DEST_QPN | QPA_RQ_PSN;
+    const struct stream *in = &conn->stream[!r->side], *out = &conn->stream[r->side];
+    struct qp_attr attr = {
+        .port_num = 1,
+        .access_flags = REPLAY_QP_ACCESS,
+        .path_mtu = mtu_code(conn->mtu),
+        .dest_qpn = peer_number(r, conn),
+        .rq_psn = in->unwrapped ? psn((uint32_t)in->start).v : conn->cm_psn[!r->side],
+        .sq_psn = out->unwrapped ? psn((uint32_t)out->start).v : conn->cm_psn[r->side],
+        .max_rd_atomic = RD_ATOMIC,
+        .max_dest_rd_atomic = RD_ATOMIC,
+        .min_rnr_timer = (uint8_t)conn->rnr_timer[r->side],
+        .timeout = timeout_code(conn),
+        .retry_cnt = 7,
+        .rnr_retry = rnr_retry_of(out),
+    };
+    int err;
+
+    choose_flow_label(&av, rec, q->recorded_qpn, attr.dest_qpn);
+    attr.state = QPS_INIT;
+    err = modify(r, q, attr, QPA_PKEY_INDEX | QPA_PORT | QPA_ACCESS_FLAGS, NULL);
+    attr.state = QPS_RTR;
+    err =
+        err ? err
+            : modify(r, q, attr, path | (rc ? QPA_MAX_DEST_RD_ATOMIC | QPA_MIN_RNR_TIMER : 0), &av);
+    attr.state = QPS_RTS;
+    return err ? err
+               : modify(
+                     r, q, attr,
+                     QPA_SQ_PSN |
+                         (rc ? QPA_TIMEOUT | QPA_RETRY_CNT | QPA_RNR_RETRY | QPA_MAX_RD_ATOMIC : 0),
+                     NULL);
+}
+
+static uint64_t landing_take(struct run *r, uint32_t len)
+{
+    uint64_t off = r->landing_used;
+
+    if (round_up(len, 8) > r->landing_len - off)
+        return 0; /* the start is as good a place to lose bytes as any; it cannot happen */
+    r->landing_used += round_up(len, 8);
+    return off;
+}
+
+static int create_connected(struct run *r, struct conn *conn)
+{
+    struct stream *out = &conn->stream[r->side], *in = &conn->stream[!r->side];
+    struct our_qp *q = new_qp(r, conn->service == PKT_RC ? QPT_RC : QPT_UC,
+                              conn->known[r->side] ? conn->qpn[r->side] : 0);
+
+    q->conn = conn;
+    q->out_psn = out->start;
+    q->in_psn = in->start;
+    q->status = replay_grow(NULL, out->msgs + 1);
+    memset(q->status, NOT_COMPLETED, out->msgs + 1);
+    q->landing_off = replay_grow(NULL, (out->msgs + 1) * sizeof(uint64_t));
+    for (unsigned i = 0; i < out->msgs; i++)
+        q->landing_off[i] = message_has_response(&out->msg[i]) && out->msg[i].op != SQE_FLUSH
+                                ? landing_take(r, out->msg[i].len)
+                                : 0;
+    for (unsigned i = 0; i < in->msgs; i++) {
+        in->msg[i].rnr_seen = 0;
+        in->msg[i].recv_posted = false;
+    }
+    return connect(r, q, conn);
+}
+
+static int create_datagram(struct run *r, struct datagram *d)
+{
+    struct our_qp *q = new_qp(r, QPT_UD, d->group ? 0 : d->qpn);
+    struct qp_attr attr = {.port_num = 1, .qkey = d->qkey, .sq_psn = d->first_psn};
+    int err;
+
+    q->dgram = d;
+    q->recorded_qpn = d->qpn;
+    attr.state = QPS_INIT;
+    err = modify(r, q, attr, QPA_PKEY_INDEX | QPA_PORT | QPA_QKEY, NULL);
+    attr.state = QPS_RTR;
+    err = err ? err : modify(r, q, attr, 0, NULL);
+    attr.state = QPS_RTS;
+    err = err ? err : modify(r, q, attr, QPA_SQ_PSN, NULL);
+    if (!err && d->group)
+        err = engine_mcast_join(r->engine, q->qp, &r->talk->addr[r->side]);
+    return err;
+}
+
+static int create_engine(struct run *r)
+{
+    struct engine_config config;
+
+    r->port.promiscuous = true;
+    r->qps = qp_table_create();
+    r->ahs = ah_table_create();
+    comp_queue_init(&r->cq, segment(cq_segment_bytes(CQ_SIZE, 1)), CQ_SIZE, 1);
+    r->reader = (struct cq_reader){.shared = r->cq.shared, .size = CQ_SIZE, .lanes = 1};
+    for (unsigned i = 0; i < FRAME_BURST; i++)
+        r->tx[i] = segment(FRAME_ROOM);
+    if (r->qps == NULL || r->ahs == NULL)
+        return -ENOMEM;
+    config = (struct engine_config){
+        .port = &r->port,
+        .mrs = &r->mrs,
+        .qps = r->qps,
+        .ahs = r->ahs,
+        .host = {.ctx = r, .cq_event = on_cq_event, .async_event = on_async_event},
+    };
+    r->engine = engine_create(&config);
+    return r->engine == NULL ? -ENOMEM : 0;
+}
+
+int host_create(struct run *r)
+{
+    int err = create_engine(r);
+
+    for (unsigned i = 0; i < r->talk->conns && !err; i++)
+        err = create_connected(r, r->talk->conn[i]);
+    for (unsigned i = 0; i < r->talk->dgrams && !err; i++)
+        if (r->talk->dgram[i].side == r->side)
+            err = create_datagram(r, &r->talk->dgram[i]);
+    return err;
+}
+
+void host_destroy(struct run *r)
+{
+    for (unsigned i = 0; i < r->qpcount; i++) {
+        struct our_qp *q = r->qp[i];
+
+        if (q->qp != NULL) {
+            engine_qp_detach(r->engine, q->qp);
+            qp_free(q->qp);
+        }
+        free(q->shared);
+        free(q->sq);
+        free(q->rq);
+        free(q->landing_off);
+        free(q->status);
+        free(q);
+    }
+    for (unsigned i = 0; i < r->paths; i++) {
+        address_handle_unpublish(r->ahs, r->path[i].ah);
+        address_handle_free(r->path[i].ah);
+    }
+    if (r->engine != NULL)
+        engine_destroy(r->engine);
+    if (r->qps != NULL)
+        qp_table_destroy(r->qps);
+    if (r->ahs != NULL)
+        ah_table_destroy(r->ahs);
+    for (unsigned i = 0; i < FRAME_BURST; i++)
+        free(r->tx[i]);
+    free(r->cq.shared);
+    free(r->qp);
+    free(r->path);
+}
+
+struct our_qp *host_qp_for(const struct run *r, const struct rec *rec)
+{
+    uint32_t datagram_qpn = rec->side == r->side ? rec->pkt.deth.src_qpn : rec->pkt.dest_qpn;
+
+    for (unsigned i = 0; i < r->qpcount; i++) {
+        struct our_qp *q = r->qp[i];
+
+        if (rec->conn != NULL ? q->conn == rec->conn
+                              : q->dgram != NULL && q->recorded_qpn == datagram_qpn)
+            return q;
+    }
+    return NULL;
+}
+
+/* ---- work ---- */
+
+static bool sq_full(const struct our_qp *q)
+{
+    return q->sq_prod - q->sq_free >= SQ_SIZE;
+}
+
+static struct sqe *next_sqe(struct our_qp *q)
+{
+    struct sqe *e = work_queue_slot(q->sq, SQ_SIZE, sqe_stride(MAX_SGE, 0), q->sq_prod);
+
+    memset(e, 0, sizeof(*e));
+    return e;
+}
+
+static void publish(struct run *r, struct our_qp *q)
+{
+    atomic_store_explicit(&q->shared->sq_prod, ++q->sq_prod, memory_order_release);
+    r->posted++;
+    engine_doorbell(r->engine, q->qp, r->now);
+}
+
+static void set_sge(struct sqe *e, const struct mem_region *mr, uint64_t off, uint32_t len)
+{
+    struct sge sge = {.addr = mr->iova + off, .length = len, .lkey = mr->key};
+
+    e->num_sge = len != 0;
+    memcpy(e + 1, &sge, sizeof(sge));
+}
+
+static void post_message(struct run *r, struct our_qp *q, unsigned i)
+{
+    const struct message *m = &q->conn->stream[r->side].msg[i];
+    struct sqe *e = next_sqe(q);
+
+    e->wr_id = i;
+    e->opcode = m->op;
+    e->flags = SQE_SIGNALED | (m->solicited ? SQE_SOLICITED : 0);
+    e->imm = m->op == SQE_SEND_INV ? m->inv_rkey : __builtin_bswap32(m->imm);
+    e->remote_addr = m->va;
+    e->rkey = m->rkey;
+    if (m->op == SQE_FLUSH) {
+        e->flush.length = m->len;
+        e->flush.placement = m->placement;
+        e->flush.selectivity = m->selectivity;
+    } else if (m->op == SQE_CMP_SWP) {
+        e->atomic.compare_add = m->compare;
+        e->atomic.swap = m->swap_add;
+    } else if (m->op == SQE_FETCH_ADD) {
+        e->atomic.compare_add = m->swap_add;
+    }
+    if (m->op == SQE_READ || m->op == SQE_CMP_SWP || m->op == SQE_FETCH_ADD)
+        set_sge(e, &r->landing, q->landing_off[i], m->len);
+    else if (m->op != SQE_FLUSH)
+        set_sge(e, &r->payload, m->arena_off, m->len);
+    publish(r, q);
+}
+
+void host_post_due(struct run *r, struct our_qp *q)
+{
+    const struct stream *s = &q->conn->stream[r->side];
+
+    while (q->next_msg < s->msgs && s->msg[q->next_msg].post_index <= r->index && !sq_full(q))
+        post_message(r, q, q->next_msg++);
+}
+
+/* One handle per address vector; captures have few. */
+static uint32_t handle_for(struct run *r, const struct address_vector *av)
+{
+    struct address_handle *ah;
+    int err;
+
+    for (unsigned i = 0; i < r->paths; i++)
+        if (memcmp(&r->path[i].av, av, sizeof(*av)) == 0)
+            return address_handle_number(r->path[i].ah);
+    if (r->paths == MAX_AHS)
+        return 0;
+    ah = address_handle_create(r->ahs, REPLAY_PD, av, &err);
+    if (ah == NULL)
+        return 0;
+    ENSURE_ROOM(r->path, r->paths, r->path_room);
+    r->path[r->paths].av = *av;
+    r->path[r->paths++].ah = ah;
+    return address_handle_number(ah);
+}
+
+void host_post_datagram(struct run *r, struct our_qp *q, const struct rec *rec)
+{
+    const struct message *m = rec->msg;
+    struct address_vector av = path_of(rec, true);
+    struct sqe *e = next_sqe(q);
+
+    if (sq_full(q))
+        return;
+    choose_flow_label(&av, rec, q->recorded_qpn, rec->pkt.dest_qpn);
+    e->opcode = m->op;
+    e->flags = SQE_SIGNALED | (m->solicited ? SQE_SOLICITED : 0);
+    e->imm = __builtin_bswap32(m->imm);
+    e->ud.ah = handle_for(r, &av);
+    e->ud.remote_qpn = rec->pkt.dest_qpn;
+    e->ud.remote_qkey = rec->pkt.deth.qkey;
+    set_sge(e, &r->payload, m->arena_off, m->len);
+    publish(r, q);
+}
+
+void host_post_recv(struct run *r, struct our_qp *q, uint32_t len)
+{
+    struct rqe *e = work_queue_slot(q->rq, RQ_SIZE, rqe_stride(MAX_SGE), q->rq_prod);
+    struct sge sge = {.length = len, .lkey = r->landing.key};
+    uint64_t off;
+
+    if (q->rq_prod - q->rq_free >= RQ_SIZE)
+        return;
+    off = landing_take(r, len);
+    sge.addr = r->landing.iova + off;
+    *e = (struct rqe){.wr_id = off, .num_sge = len != 0};
+    memcpy(e + 1, &sge, sizeof(sge));
+    atomic_store_explicit(&q->shared->rq_prod, ++q->rq_prod, memory_order_release);
+    if (atomic_load(&q->shared->rq_notify))
+        engine_doorbell(r->engine, q->qp, r->now);
+}
+
+/* ---- what comes out ---- */
+
+/* Which connection a frame of ours belongs to, and where on its scale of PSNs it is. */
+static void find_place(struct run *r, struct sent *s)
+{
+    uint8_t service = pkt_info(&s->pkt)->service;
+    bool request = pkt_info(&s->pkt)->flags & PF_REQUEST;
+
+    for (unsigned i = 0; i < r->qpcount && service != PKT_UD; i++) {
+        struct our_qp *q = r->qp[i];
+
+        if (q->conn == NULL || q->conn->service != service ||
+            peer_number(r, q->conn) != s->pkt.dest_qpn)
+            continue;
+        s->conn = q->conn;
+        s->psn = psn_unwrap(request ? q->out_psn : q->in_psn, s->pkt.psn);
+        if (request)
+            q->out_psn = s->psn;
+        return;
+    }
+}
+
+/* The number that our queue pair would have had. */
+static void restore_source(struct run *r, struct sent *s)
+{
+    uint8_t *deth = (uint8_t *)(uintptr_t)s->view.bth + BTH_LEN;
+
+    if (!(pkt_info(&s->pkt)->flags & PF_DETH))
+        return;
+    for (unsigned i = 0; i < r->qpcount; i++)
+        if (r->qp[i]->dgram != NULL && qp_number(r->qp[i]->qp) == s->pkt.deth.src_qpn) {
+            s->pkt.deth.src_qpn = r->qp[i]->recorded_qpn;
+            put_be24(deth + 5, s->pkt.deth.src_qpn);
+            icrc_seal(s->view.l3_kind, (uint8_t *)(uintptr_t)s->view.l3, s->view.l3_len - ICRC_LEN);
+            return;
+        }
+}
+
+static void note_sent(struct run *r, const struct frame *f)
+{
+    struct sent *s = replay_grow(NULL, sizeof(*s));
+
+    *s = (struct sent){.at = r->now, .after = r->index, .len = f->len};
+    s->data = replay_grow(NULL, f->len);
+    memcpy(s->data, f->data, f->len);
+    s->sound = encap_rx(&s->view, s->data, s->len, &r->port) == DROP_NONE &&
+               pkt_parse(&s->pkt, s->view.bth, s->view.bth_len) == DROP_NONE &&
+               icrc_verify(s->view.l3_kind, s->view.l3, s->view.l3_len);
+    if (s->sound) {
+        restore_source(r, s);
+        find_place(r, s);
+    }
+    ENSURE_ROOM(r->sent, r->sents, r->sent_room);
+    r->sent[r->sents++] = s;
+}
+
+void host_pump(struct run *r)
+{
+    struct frame frame[FRAME_BURST];
+    unsigned n, total = 0;
+
+    do {
+        for (unsigned i = 0; i < FRAME_BURST; i++)
+            frame[i] = (struct frame){.data = r->tx[i], .room = FRAME_ROOM};
+        n = engine_tx(r->engine, frame, FRAME_BURST, r->now);
+        for (unsigned i = 0; i < n; i++)
+            note_sent(r, &frame[i]);
+        total += n;
+    } while (engine_wants_tx(r->engine) && total < PUMP_LIMIT);
+}
+
+/* ---- completions ---- */
+
+static void check_received(struct run *r, struct our_qp *q, const struct cqe *e)
+{
+    const struct stream *s = &q->conn->stream[!r->side];
+    const struct message *m;
+    bool same;
+
+    while (q->next_recv < s->msgs && !message_takes_recv(&s->msg[q->next_recv]))
+        q->next_recv++;
+    if (q->next_recv == s->msgs)
+        return;
+    m = &s->msg[q->next_recv++];
+    r->effects++;
+    same = e->byte_len == m->len;
+    if (same && m->op != SQE_WRITE_IMM)
+        same = memcmp(r->landing_bytes + e->wr_id, r->capture->arena + m->arena_off, m->len) == 0;
+    if (same && m->has_imm)
+        same = (e->wc_flags & WC_WITH_IMM) && e->imm == __builtin_bswap32(m->imm);
+    if (same && m->has_inv)
+        same = e->wc_flags & WC_WITH_INV;
+    if (!same)
+        finding_add(r, DIFF_effect, -1, 0, &r->capture->rec[r->index], NULL,
+                    "received %u bytes, not the message of %u that was sent", e->byte_len, m->len);
+}
+
+static void check_datagram(struct run *r, struct our_qp *q, const struct cqe *e)
+{
+    const struct rec *rec = &r->capture->rec[r->index];
+
+    q->received++;
+    r->effects++;
+    if (rec->msg == NULL || e->byte_len != rec->msg->len + 40 ||
+        memcmp(r->landing_bytes + e->wr_id + 40, r->capture->arena + rec->msg->arena_off,
+               rec->msg->len))
+        finding_add(r, DIFF_effect, -1, 0, rec, NULL, "received %u bytes that were not sent",
+                    e->byte_len);
+}
+
+static void take_completion(struct run *r, const struct cqe *e)
+{
+    struct qp *qp = qp_table_lookup(r->qps, e->qpn);
+    struct our_qp *q = qp != NULL ? qp_owner(qp) : NULL;
+
+    if (q == NULL)
+        return;
+    if (e->status != WC_SUCCESS)
+        q->errored = true;
+    if (!(e->opcode & WC_RECV)) {
+        q->sq_free = e->wqe + 1;
+        if (q->conn != NULL && e->wr_id < q->conn->stream[r->side].msgs)
+            q->status[e->wr_id] = e->status;
+        return;
+    }
+    q->rq_free = e->wqe + 1;
+    if (e->status != WC_SUCCESS)
+        return;
+    if (q->conn != NULL)
+        check_received(r, q, e);
+    else
+        check_datagram(r, q, e);
+}
+
+void host_poll(struct run *r)
+{
+    const struct cqe *e;
+
+    while ((e = cq_reader_peek(&r->reader)) != NULL) {
+        take_completion(r, e);
+        cq_reader_advance(&r->reader);
+    }
+}

@@ -1,0 +1,486 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the engine sent against what was recorded. Requests and answers with data are found by their
+ * PSN: whenever and however often they were sent, their content is one. Acknowledges are compared
+ * by what they say: which PSN was reached when, and what was refused.
+ */
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "replay.h"
+
+void finding_add(struct run *r, enum replay_diff diff, int rule, uint64_t fields,
+                 const struct rec *rec, const struct sent *sent, const char *text, ...)
+{
+    struct finding *f;
+    va_list args;
+
+    ENSURE_ROOM(r->finding, r->findings, r->finding_room);
+    f = &r->finding[r->findings++];
+    *f = (struct finding){
+        .diff = (uint8_t)diff, .rule = rule, .fields = fields, .rec = rec, .sent = sent};
+    if (text == NULL)
+        return;
+    va_start(args, text);
+    vsnprintf(f->text, sizeof(f->text), text, args);
+    va_end(args);
+}
+
+/* ---- fields ---- */
+
+static unsigned forbidden(uint64_t fields, const struct sent *s, const struct rec *rec)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < FIELD_COUNT; i++)
+        if ((fields & (UINT64_C(1) << i)) && replay_field_rule(i, s, rec) < 0)
+            n++;
+    return n;
+}
+
+/* Notes what differs between two frames that belong together. */
+static void note_fields(struct run *r, struct sent *s, const struct rec *rec, uint64_t fields)
+{
+    uint64_t bad = 0;
+
+    s->matched = true;
+    r->compared++;
+    if (!(fields & ~FIELDS_NUMBERING))
+        r->identical++;
+    for (unsigned i = 0; i < FIELD_COUNT; i++) {
+        uint64_t bit = UINT64_C(1) << i;
+        int rule = fields & bit ? replay_field_rule(i, s, rec) : -1;
+
+        if (!(fields & bit) || (bit & FIELDS_NUMBERING))
+            continue;
+        if (rule < 0)
+            bad |= bit;
+        else
+            finding_add(r, DIFF_field, rule, bit, rec, s, NULL);
+    }
+    if (bad)
+        finding_add(r, DIFF_field, -1, bad, rec, s, NULL);
+}
+
+/* The most similar of n recorded copies. */
+static unsigned most_similar(struct rec *const *copy, unsigned n, const struct sent *s,
+                             uint64_t *fields)
+{
+    unsigned best = 0, best_bad = 0;
+
+    for (unsigned i = 0; i < n; i++) {
+        uint64_t differs = replay_compare(s, copy[i]);
+        unsigned bad = forbidden(differs, s, copy[i]);
+
+        if (i && (bad > best_bad || (bad == best_bad && __builtin_popcountll(differs) >=
+                                                            __builtin_popcountll(*fields))))
+            continue;
+        best = i;
+        best_bad = bad;
+        *fields = differs;
+    }
+    return best;
+}
+
+/* The frames that have this PSN, of n that are sorted by it: the first's index, and how many. */
+static unsigned find_psn(struct rec *const *sorted, unsigned n, int64_t psn, unsigned *count)
+{
+    unsigned low = 0, high = n;
+
+    while (low < high) {
+        unsigned mid = low + (high - low) / 2;
+
+        if (sorted[mid]->psn < psn)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    for (*count = 0; low + *count < n && sorted[low + *count]->psn == psn; ++*count)
+        ;
+    return low;
+}
+
+static bool is_request(const struct pkt *p)
+{
+    return pkt_info(p)->flags & PF_REQUEST;
+}
+
+static bool is_ack(const struct pkt *p)
+{
+    return pkt_info(p)->kind == KIND_ACK;
+}
+
+static uint8_t *flags_for(unsigned n)
+{
+    uint8_t *flags = replay_grow(NULL, n + 1);
+
+    memset(flags, 0, n + 1);
+    return flags;
+}
+
+/* ---- requests ---- */
+
+/* A READ that asks for the rest of one that was sent before. */
+static bool is_rest_of_read(const struct conn *conn, const struct message *m, const struct sent *s)
+{
+    uint64_t off = (uint64_t)(s->psn - m->first) * conn->mtu;
+
+    return m->op == SQE_READ && pkt_info(&s->pkt)->kind == KIND_READ_REQUEST &&
+           s->pkt.reth.va == m->va + off && s->pkt.reth.rkey == m->rkey &&
+           s->pkt.reth.len == m->len - off;
+}
+
+static void judge_request(struct run *r, struct our_qp *q, struct sent *s, uint8_t *covered)
+{
+    const struct stream *stream = &q->conn->stream[r->side];
+    const struct message *m = stream_message(stream, s->psn);
+    unsigned n, at = find_psn(stream->req, stream->reqs, s->psn, &n);
+    uint64_t fields = 0;
+
+    if (n) {
+        unsigned best = most_similar(stream->req + at, n, s, &fields);
+
+        memset(covered + at, 1, n);
+        note_fields(r, s, stream->req[at + best], fields);
+    } else if (m == NULL) {
+        finding_add(r, DIFF_extra_request, -1, 0, NULL, s, NULL);
+    } else if (s->psn != m->first && m->op == SQE_READ) {
+        finding_add(r, DIFF_extra_request,
+                    is_rest_of_read(q->conn, m, s) ? RULE_retransmission : -1, 0, NULL, s, NULL);
+    } else {
+        r->lost++;
+    }
+}
+
+/* A recorded request that the engine did not send. */
+static void judge_unsent(struct run *r, const struct our_qp *q, const struct rec *rec)
+{
+    const struct message *m = rec->msg;
+
+    if (m == NULL)
+        r->unused[USE_after_gap]++;
+    else if (m->op == SQE_READ && rec->psn != m->first)
+        finding_add(r, DIFF_missing_request, RULE_retransmission, 0, rec, NULL, NULL);
+    else
+        finding_add(r, DIFF_missing_request, q->errored ? RULE_refused : -1, 0, rec, NULL, NULL);
+}
+
+static void judge_requests(struct run *r, struct our_qp *q)
+{
+    const struct stream *stream = &q->conn->stream[r->side];
+    uint8_t *covered = flags_for(stream->reqs);
+
+    for (unsigned i = 0; i < r->sents; i++)
+        if (r->sent[i]->conn == q->conn && is_request(&r->sent[i]->pkt))
+            judge_request(r, q, r->sent[i], covered);
+    for (unsigned i = 0; i < stream->reqs; i++)
+        if (!covered[i])
+            judge_unsent(r, q, stream->req[i]);
+    free(covered);
+}
+
+/* ---- completions and results of requests ---- */
+
+static const struct rec *any_request_of(const struct stream *s, const struct message *m)
+{
+    unsigned n, at = find_psn(s->req, s->reqs, m->first, &n);
+
+    return at < s->reqs ? s->req[at] : NULL;
+}
+
+static int expected_status(const struct message *m)
+{
+    if (m->outcome == OUTCOME_ACKED)
+        return WC_SUCCESS;
+    if (m->outcome != OUTCOME_NAK)
+        return -1;
+    switch (m->nak) {
+    case NAK_INVALID_REQUEST:
+        return WC_REM_INV_REQ_ERR;
+    case NAK_REMOTE_ACCESS:
+        return WC_REM_ACCESS_ERR;
+    case NAK_REMOTE_OPERATIONAL:
+        return WC_REM_OP_ERR;
+    default:
+        return -1;
+    }
+}
+
+static void judge_completions(struct run *r, struct our_qp *q)
+{
+    const struct stream *s = &q->conn->stream[r->side];
+
+    for (unsigned i = 0; i < s->msgs; i++) {
+        const struct message *m = &s->msg[i];
+        int wanted = q->conn->service == PKT_UC ? WC_SUCCESS : expected_status(m);
+
+        if (wanted < 0)
+            continue;
+        r->effects++;
+        if (q->status[i] == wanted)
+            continue;
+        if (q->status[i] == NOT_COMPLETED)
+            finding_add(r, DIFF_completion, -1, 0, any_request_of(s, m), NULL,
+                        "did not complete, should with status %d", wanted);
+        else
+            finding_add(r, DIFF_completion, -1, 0, any_request_of(s, m), NULL,
+                        "completed with status %u, not %d", q->status[i], wanted);
+        if (m->outcome == OUTCOME_NAK)
+            return; /* the rest is flushed */
+    }
+}
+
+/* What READs and atomics brought is what the recorded responses carried. */
+static void judge_results(struct run *r, struct our_qp *q)
+{
+    const struct stream *s = &q->conn->stream[r->side];
+
+    for (unsigned i = 0; i < s->answers; i++) {
+        const struct rec *ans = s->ans_by_psn[i];
+        const struct message *m = stream_message(s, ans->psn);
+        const uint8_t *landed, *bytes = ans->pkt.payload;
+        uint32_t len = ans->pkt.payload_len;
+        uint64_t off;
+
+        if (m == NULL || is_ack(&ans->pkt) || q->status[m - s->msg] != WC_SUCCESS ||
+            (i && s->ans_by_psn[i - 1]->psn == ans->psn))
+            continue;
+        if (pkt_info(&ans->pkt)->kind == KIND_ATOMIC_ACK) {
+            bytes = (const uint8_t *)&ans->pkt.atomic_ack;
+            len = sizeof(ans->pkt.atomic_ack);
+        }
+        off = (uint64_t)(ans->psn - m->first) * q->conn->mtu;
+        if (off + len > m->len || m->op == SQE_FLUSH || m->op == SQE_ATOMIC_WRITE)
+            continue;
+        landed = r->landing_bytes + q->landing_off[m - s->msg] + off;
+        r->effects++;
+        if (memcmp(landed, bytes, len))
+            finding_add(r, DIFF_effect, -1, 0, ans, NULL, "%u bytes did not arrive as sent", len);
+    }
+}
+
+/* ---- answers with data ---- */
+
+/* Whether what was sent after `index` shows that an answer to this PSN was lost: it was asked for
+ * again, or nothing more was captured of the connection that would tell. */
+static bool seems_lost(const struct run *r, const struct stream *s, int64_t psn, unsigned index)
+{
+    const struct message *m = stream_message(s, psn);
+    unsigned number = r->capture->rec[index].number;
+
+    for (unsigned i = 0; m != NULL && i < s->reqs; i++)
+        if (s->req[i]->msg == m && s->req[i]->number > number)
+            return true;
+    for (unsigned i = s->answers; i-- > 0 && s->ans[i]->number > number;)
+        if (s->ans[i]->psn >= psn)
+            return false;
+    return true;
+}
+
+static void judge_data_answer(struct run *r, const struct stream *stream, struct sent *s,
+                              uint8_t *covered)
+{
+    unsigned n, at = find_psn(stream->ans_by_psn, stream->answers, s->psn, &n), data = 0;
+    struct rec **copy = replay_grow(NULL, (n + 1) * sizeof(*copy));
+    uint64_t fields = 0;
+
+    for (unsigned i = 0; i < n; i++)
+        if (!is_ack(&stream->ans_by_psn[at + i]->pkt)) {
+            copy[data++] = stream->ans_by_psn[at + i];
+            covered[at + i] = 1;
+        }
+    if (data) {
+        unsigned best = most_similar(copy, data, s, &fields);
+
+        note_fields(r, s, copy[best], fields);
+    } else {
+        finding_add(r, DIFF_extra_answer, seems_lost(r, stream, s->psn, s->after) ? RULE_lost : -1,
+                    0, NULL, s, NULL);
+    }
+    free(copy);
+}
+
+/* ---- acknowledges ---- */
+
+static bool says_the_same(const struct pkt *a, const struct pkt *b)
+{
+    uint8_t class = a->aeth.syndrome & AETH_CLASS_MASK;
+
+    if (class != (b->aeth.syndrome & AETH_CLASS_MASK))
+        return false;
+    return class == AETH_ACK || class == AETH_RNR || a->aeth.syndrome == b->aeth.syndrome;
+}
+
+static bool is_positive(const struct pkt *p)
+{
+    return !is_ack(p) || (p->aeth.syndrome & AETH_CLASS_MASK) == AETH_ACK;
+}
+
+/* Our answers on a stream, in order. */
+struct ours {
+    struct sent **sent;
+    unsigned count, room;
+};
+
+static struct ours our_answers(struct run *r, const struct conn *conn)
+{
+    struct ours o = {0};
+
+    for (unsigned i = 0; i < r->sents; i++)
+        if (r->sent[i]->conn == conn && !is_request(&r->sent[i]->pkt)) {
+            ENSURE_ROOM(o.sent, o.count, o.room);
+            o.sent[o.count++] = r->sent[i];
+        }
+    return o;
+}
+
+/* The first acknowledge of ours with this PSN that says the same and is not matched yet; else the
+ * last that is. */
+static struct sent *find_ack(const struct ours *o, const struct rec *rec)
+{
+    struct sent *used = NULL;
+
+    for (unsigned i = 0; i < o->count; i++) {
+        struct sent *s = o->sent[i];
+
+        if (s->psn != rec->psn || !is_ack(&s->pkt) || !says_the_same(&s->pkt, &rec->pkt))
+            continue;
+        if (!s->matched)
+            return s;
+        used = s;
+    }
+    return used;
+}
+
+/* How far we had acknowledged when a frame was captured. */
+static int64_t acked_by(const struct ours *o, const struct run *r, const struct rec *rec)
+{
+    int64_t acked = INT64_MIN;
+
+    for (unsigned i = 0; i < o->count && r->capture->rec[o->sent[i]->after].number <= rec->number;
+         i++)
+        acked = max_of(acked, o->sent[i]->psn - !is_positive(&o->sent[i]->pkt));
+    return acked;
+}
+
+static void judge_recorded_ack(struct run *r, const struct ours *o, const struct rec *rec)
+{
+    struct sent *s = find_ack(o, rec);
+    uint64_t fields;
+
+    if (s != NULL && !s->matched) {
+        fields = replay_compare(s, rec);
+        note_fields(r, s, rec, fields);
+    } else if (s != NULL) {
+        finding_add(r, DIFF_missing_answer, RULE_ack_repeated, 0, rec, NULL, NULL);
+    } else {
+        finding_add(r, DIFF_missing_answer,
+                    is_positive(&rec->pkt) && acked_by(o, r, rec) >= rec->psn ? RULE_ack_coalescing
+                                                                              : -1,
+                    0, rec, NULL, NULL);
+    }
+}
+
+static int64_t recorded_acked(const struct stream *s)
+{
+    int64_t acked = INT64_MIN;
+
+    for (unsigned i = 0; i < s->answers; i++)
+        acked = max_of(acked, s->ans[i]->psn - !is_positive(&s->ans[i]->pkt));
+    return acked;
+}
+
+static void judge_extra_ack(struct run *r, const struct stream *stream, const struct ours *o,
+                            const struct sent *s)
+{
+    int rule = -1;
+
+    if (is_positive(&s->pkt) && recorded_acked(stream) >= s->psn)
+        rule = RULE_ack_coalescing;
+    else if (seems_lost(r, stream, s->psn, s->after))
+        rule = RULE_lost;
+    finding_add(r, DIFF_extra_answer, rule, 0, NULL, s, NULL);
+}
+
+static void judge_answers(struct run *r, struct our_qp *q)
+{
+    const struct stream *stream = &q->conn->stream[!r->side];
+    struct ours o = our_answers(r, q->conn);
+    uint8_t *covered = flags_for(stream->answers);
+
+    if (q->conn->sample[r->side] == NULL || (stream->answers == 0 && stream->reqs == 0)) {
+        r->unused[USE_one_way] += o.count;
+        o.count = 0;
+    }
+    for (unsigned i = 0; i < o.count; i++)
+        if (!is_ack(&o.sent[i]->pkt))
+            judge_data_answer(r, stream, o.sent[i], covered);
+    for (unsigned i = 0; i < stream->answers; i++)
+        if (!is_ack(&stream->ans_by_psn[i]->pkt) && !covered[i])
+            finding_add(r, DIFF_missing_answer, -1, 0, stream->ans_by_psn[i], NULL, NULL);
+    for (unsigned i = 0; i < stream->answers; i++) {
+        const struct rec *rec = stream->ans[i];
+
+        if (!is_ack(&rec->pkt))
+            continue;
+        if (rec->psn >= stream->hole)
+            r->unused[USE_after_gap]++;
+        else
+            judge_recorded_ack(r, &o, rec);
+    }
+    for (unsigned i = 0; i < o.count; i++)
+        if (is_ack(&o.sent[i]->pkt) && !o.sent[i]->matched)
+            judge_extra_ack(r, stream, &o, o.sent[i]);
+    free(covered);
+    free(o.sent);
+}
+
+/* ---- datagrams ---- */
+
+/* A queue pair's datagrams leave in the order in which they were posted. */
+static void judge_datagrams(struct run *r, struct our_qp *q)
+{
+    unsigned next = 0;
+
+    for (unsigned i = 0; i < r->capture->count; i++) {
+        const struct rec *rec = &r->capture->rec[i];
+        struct sent *s = NULL;
+
+        if (rec->talk != r->talk || rec->use != USE_replay || rec->conn != NULL ||
+            rec->side != r->side || rec->pkt.deth.src_qpn != q->recorded_qpn)
+            continue;
+        for (; next < r->sents && s == NULL; next++)
+            if (r->sent[next]->sound && pkt_info(&r->sent[next]->pkt)->service == PKT_UD &&
+                r->sent[next]->pkt.deth.src_qpn == q->recorded_qpn)
+                s = r->sent[next];
+        if (s == NULL)
+            finding_add(r, DIFF_missing_request, -1, 0, rec, NULL, NULL);
+        else
+            note_fields(r, s, rec, replay_compare(s, rec));
+    }
+}
+
+void replay_judge(struct run *r)
+{
+    for (unsigned i = 0; i < r->sents; i++) {
+        struct sent *s = r->sent[i];
+
+        if (!s->sound)
+            finding_add(r, DIFF_unsound, -1, 0, NULL, s, NULL);
+        else if (s->conn == NULL && pkt_info(&s->pkt)->service != PKT_UD)
+            finding_add(r, DIFF_unknown_flow, -1, 0, NULL, s, NULL);
+    }
+    for (unsigned i = 0; i < r->qpcount; i++) {
+        struct our_qp *q = r->qp[i];
+
+        if (q->conn == NULL) {
+            judge_datagrams(r, q);
+            continue;
+        }
+        judge_requests(r, q);
+        judge_completions(r, q);
+        judge_results(r, q);
+        judge_answers(r, q);
+    }
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A capture file as frames. */
+#include <errno.h>
+#include <pcap/pcap.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "replay.h"
+
+const char *replay_use_name(enum replay_use use)
+{
+    static const char *const names[] = {
+#define X(name, help) #name,
+        REPLAY_USES(X)
+#undef X
+    };
+
+    return names[use];
+}
+
+const char *replay_use_help(enum replay_use use)
+{
+    static const char *const helps[] = {
+#define X(name, help) help,
+        REPLAY_USES(X)
+#undef X
+    };
+
+    return helps[use];
+}
+
+void *replay_grow(void *p, size_t bytes)
+{
+    p = realloc(p, bytes);
+    if (p == NULL) {
+        fputs("uroce replay: out of memory\n", stderr);
+        exit(2);
+    }
+    return p;
+}
+
+/* What can be done with a packet, by itself. */
+static enum replay_use classify(const struct rec *rec)
+{
+    const struct pkt *p = &rec->pkt;
+
+    switch (pkt_info(p)->service) {
+    case PKT_CNP:
+        return USE_congestion_notification;
+    case PKT_XRC:
+        return USE_xrc;
+    default:
+        break;
+    }
+    if (p->dest_qpn == 0)
+        return USE_subnet_management;
+    if (p->dest_qpn == 1)
+        return USE_connection_management;
+    if ((p->pkey & 0x7FFF) != (PKEY_DEFAULT & 0x7FFF))
+        return USE_partition;
+    if (gid_eq(&rec->view.sgid, &rec->view.dgid))
+        return USE_same_address;
+    return USE_replay;
+}
+
+static void take_apart(struct rec *rec, bool whole)
+{
+    static const struct encap_port any = {.promiscuous = true};
+    enum drop reason = encap_rx(&rec->view, rec->data, rec->len, &any);
+
+    if (reason == DROP_NONE)
+        reason = pkt_parse(&rec->pkt, rec->view.bth, rec->view.bth_len);
+    if (!whole)
+        rec->use = USE_cut_short;
+    else if (reason == DROP_NONE)
+        rec->use = (uint8_t)classify(rec);
+    else
+        rec->use = reason == DROP_not_roce ? USE_not_roce : USE_malformed;
+    if ((rec->use == USE_replay || rec->use == USE_connection_management) &&
+        !icrc_verify(rec->view.l3_kind, rec->view.l3, rec->view.l3_len))
+        rec->use = USE_bad_icrc;
+}
+
+static int64_t stamp_of(const struct pcap_pkthdr *header)
+{
+    /* Nanoseconds, though the field is called microseconds. */
+    return (int64_t)((uint64_t)header->ts.tv_sec * NS_PER_SEC + (uint64_t)header->ts.tv_usec);
+}
+
+static int read_frames(struct capture *c, pcap_t *pcap)
+{
+    struct pcap_pkthdr *header;
+    const uint8_t *bytes;
+    unsigned room = 0;
+    int64_t start = 0;
+    int rc;
+
+    while ((rc = pcap_next_ex(pcap, &header, &bytes)) == 1) {
+        struct rec *rec;
+        ns_t before = c->count ? c->rec[c->count - 1].at : 0;
+        int64_t since;
+
+        if (c->count == 0)
+            start = stamp_of(header);
+        since = stamp_of(header) - start;
+        ENSURE_ROOM(c->rec, c->count, room);
+        rec = &c->rec[c->count++];
+        *rec = (struct rec){.number = c->count, .len = header->caplen};
+        /* The engine's clock does not go back; and a year is enough for its arithmetic. */
+        rec->at = since > (int64_t)before ? (ns_t)since : before;
+        if (rec->at - before > UINT64_C(31536000) * NS_PER_SEC)
+            rec->at = before;
+        rec->data = replay_grow(NULL, rec->len + 1);
+        memcpy(rec->data, bytes, rec->len);
+        take_apart(rec, header->caplen == header->len);
+    }
+    return rc == PCAP_ERROR_BREAK ? 0 : -EIO;
+}
+
+int replay_load(struct capture *c, FILE *f, char error[256])
+{
+    char errbuf[PCAP_ERRBUF_SIZE] = "";
+    pcap_t *pcap = pcap_fopen_offline_with_tstamp_precision(f, PCAP_TSTAMP_PRECISION_NANO, errbuf);
+    int rc = 0;
+
+    *c = (struct capture){0};
+    if (pcap == NULL) {
+        snprintf(error, 256, "%.250s", errbuf);
+        fclose(f);
+        return -EIO;
+    }
+    if (pcap_datalink(pcap) != DLT_EN10MB) {
+        snprintf(error, 256, "link type %d is not Ethernet", pcap_datalink(pcap));
+        rc = -EIO;
+    } else if (read_frames(c, pcap)) {
+        snprintf(error, 256, "%.250s", pcap_geterr(pcap));
+        rc = -EIO;
+    }
+    pcap_close(pcap);
+    return rc;
+}
+
+static void free_conn(struct conn *conn)
+{
+    for (unsigned side = 0; side < 2; side++) {
+        free(conn->stream[side].req);
+        free(conn->stream[side].ans);
+        free(conn->stream[side].ans_by_psn);
+        free(conn->stream[side].msg);
+    }
+    free(conn);
+}
+
+static void free_talk(struct talk *t)
+{
+    for (unsigned i = 0; i < t->conns; i++)
+        free_conn(t->conn[i]);
+    for (unsigned i = 0; i < t->dgram_msgs; i++)
+        free(t->dgram_msg[i]);
+    free(t->conn);
+    free(t->dgram);
+    free(t->dgram_msg);
+    free(t);
+}
+
+void replay_free(struct capture *c)
+{
+    for (unsigned i = 0; i < c->talks; i++)
+        free_talk(c->talk[i]);
+    for (unsigned i = 0; i < c->count; i++)
+        free(c->rec[i].data);
+    if (c->arena != NULL)
+        munmap(c->arena, c->arena_len);
+    free(c->talk);
+    free(c->rec);
+    *c = (struct capture){0};
+}

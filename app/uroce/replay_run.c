@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One side of a conversation played by an engine. Captured frames are looked at in order: what the
+ * other side sent is fed, and what our side began is posted; in between the virtual clock runs, and
+ * with it the engine's timers. Just before a request is fed, its receive entry, its memory's
+ * content and its rights are made what the recorded answer says they were.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "bytes.h"
+#include "replay.h"
+
+#define TIMERS_PER_GAP 1000 /* expiries between two frames */
+#define TIMERS_PER_RUN 200000
+#define UD_HEADER      40
+
+struct feeding {
+    struct our_qp *q;
+    struct rec *rec;
+    struct key *key; /* that the request names, or NULL */
+    bool refused;    /* this very packet got a NAK that ends the connection */
+    uint32_t epsn;
+};
+
+/* ---- translation ---- */
+
+/* The place of the remote key in the packet, or NULL. */
+static uint8_t *rkey_at(uint8_t *bth, const struct pkt *p)
+{
+    const struct opcode_info *info = pkt_info(p);
+
+    if (info->flags & PF_IETH)
+        return bth + info->header_len - 4;
+    if (info->flags & (PF_RETH | PF_ATOMICETH))
+        return bth + BTH_LEN + (info->flags & PF_FETH ? 4 : 0) + 8;
+    return NULL;
+}
+
+static uint32_t rkey_of(const struct pkt *p)
+{
+    uint16_t flags = pkt_info(p)->flags;
+
+    return flags & PF_IETH        ? p->ieth_rkey
+           : flags & PF_ATOMICETH ? p->atomic.rkey
+           : flags & PF_RETH      ? p->reth.rkey
+                                  : 0;
+}
+
+/* Our queue pair's number and key in place of the recorded; a key that is not valid becomes 0,
+ * which never is. */
+static void translate(uint8_t *frame, const struct feeding *f)
+{
+    const struct rec *rec = f->rec;
+    uint8_t *bth = frame + (rec->view.bth - rec->data);
+    uint8_t *l3 = frame + (rec->view.l3 - rec->data);
+    uint8_t *rkey = rkey_at(bth, &rec->pkt);
+
+    if (rec->pkt.dest_qpn != QPN_MULTICAST)
+        put_be24(bth + 5, qp_number(f->q->qp));
+    if (rkey != NULL)
+        put_be32(rkey, f->key != NULL && f->key->inserted ? f->key->region.key : 0);
+    icrc_seal(rec->view.l3_kind, l3, rec->view.l3_len - ICRC_LEN);
+}
+
+static void give(struct run *r, uint8_t *frame, uint32_t len)
+{
+    struct frame f = {.data = frame, .len = len};
+
+    engine_rx(r->engine, &f, 1, r->now);
+    r->fed++;
+    host_pump(r);
+    host_poll(r);
+}
+
+static void give_translated(struct run *r, const struct feeding *f)
+{
+    uint8_t *frame = replay_grow(NULL, f->rec->len);
+
+    memcpy(frame, f->rec->data, f->rec->len);
+    translate(frame, f);
+    give(r, frame, f->rec->len);
+    free(frame);
+}
+
+/* ---- before a request ---- */
+
+/* The first of the answers that are sorted by PSN that has this PSN or a later one. */
+static unsigned first_answer(const struct stream *s, int64_t psn)
+{
+    unsigned low = 0, high = s->answers;
+
+    while (low < high) {
+        unsigned mid = low + (high - low) / 2;
+
+        if (s->ans_by_psn[mid]->psn < psn)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+/* Of several copies of an answer the first behind the request is its own. */
+static bool is_answer_to(const struct stream *s, unsigned i, const struct rec *request)
+{
+    const struct rec *ans = s->ans_by_psn[i];
+    const struct rec *before = i ? s->ans_by_psn[i - 1] : NULL;
+    const struct rec *after = i + 1 < s->answers ? s->ans_by_psn[i + 1] : NULL;
+
+    if (ans->number < request->number)
+        return after == NULL || after->psn != ans->psn;
+    return before == NULL || before->psn != ans->psn || before->number < request->number;
+}
+
+/* Memory holds what the recorded answer found there. */
+static void set_memory(struct run *r, const struct feeding *f)
+{
+    const struct conn *conn = f->q->conn;
+    const struct stream *s = &conn->stream[!r->side];
+    const struct message *m = f->rec->msg;
+    uint8_t kind = m->op == SQE_READ ? KIND_READ_RESPONSE : KIND_ATOMIC_ACK;
+
+    for (unsigned i = first_answer(s, m->first);
+         i < s->answers && s->ans_by_psn[i]->psn < m->first + m->packets; i++) {
+        const struct rec *ans = s->ans_by_psn[i];
+        uint64_t off = (uint64_t)(ans->psn - m->first) * conn->mtu;
+
+        if (pkt_info(&ans->pkt)->kind != kind || !is_answer_to(s, i, f->rec))
+            continue;
+        if (kind == KIND_ATOMIC_ACK)
+            memory_store(r, m->va, (const uint8_t *)&ans->pkt.atomic_ack, sizeof(uint64_t));
+        else if (off + ans->pkt.payload_len <= m->len)
+            memory_store(r, m->va + off, ans->pkt.payload, ans->pkt.payload_len);
+    }
+}
+
+/* A message that is refused for the length of its receive entry finds room for what came before. */
+static uint32_t entry_len(const struct conn *conn, const struct message *m)
+{
+    if (m->outcome == OUTCOME_NAK && m->nak == NAK_INVALID_REQUEST && m->op != SQE_WRITE_IMM)
+        return (uint32_t)(m->nak_psn - m->first) * conn->mtu;
+    return m->len;
+}
+
+/* The packet of a message that needs a receive entry. */
+static bool needs_entry(const struct message *m, const struct rec *rec)
+{
+    uint16_t flags = pkt_info(&rec->pkt)->flags;
+
+    if (!message_takes_recv(m))
+        return false;
+    return m->op == SQE_WRITE_IMM ? flags & PF_IMM : flags & PF_START;
+}
+
+/* Receive entries, in the order of the messages, up to this one's; as often as the recorded
+ * responder refused a message there is none for it yet. */
+static void post_entries(struct run *r, struct feeding *f)
+{
+    struct stream *s = &f->q->conn->stream[!r->side];
+    struct message *m = f->rec->msg;
+
+    if (!needs_entry(m, f->rec) || m->recv_posted || m->rnr_seen++ < m->rnr_naks)
+        return;
+    for (; f->q->next_entry < s->msgs && &s->msg[f->q->next_entry] <= m; f->q->next_entry++) {
+        struct message *next = &s->msg[f->q->next_entry];
+
+        if (!message_takes_recv(next) || next->recv_posted)
+            continue;
+        if (next != m && next->rnr_seen <= next->rnr_naks && next->rnr_naks)
+            return;
+        host_post_recv(r, f->q, entry_len(f->q->conn, next));
+        next->recv_posted = true;
+    }
+}
+
+/* What makes the engine refuse what the recorded responder refused, for as long as the packet is
+ * fed. */
+static void set_refusal(struct run *r, struct feeding *f, bool on)
+{
+    const struct message *m = f->rec->msg;
+
+    if (!f->refused)
+        return;
+    switch (m->nak) {
+    case NAK_INVALID_REQUEST:
+        if (on && (m->op == SQE_WRITE_IMM || !message_takes_recv(m)))
+            host_set_access(r, f->q, 0);
+        break;
+    case NAK_REMOTE_ACCESS:
+        if (f->key != NULL)
+            f->key->region.pd = on ? REPLAY_PD + 1 : REPLAY_PD;
+        break;
+    case NAK_REMOTE_OPERATIONAL:
+        r->broken_memory = on;
+        r->landing.pd = on ? REPLAY_PD + 1 : REPLAY_PD;
+        break;
+    default:
+        break;
+    }
+}
+
+static uint32_t expected_psn(const struct feeding *f)
+{
+    struct qp_attr attr;
+
+    engine_qp_query(f->q->qp, &attr);
+    return attr.rq_psn;
+}
+
+static void prepare(struct run *r, struct feeding *f)
+{
+    const struct message *m = f->rec->msg;
+    uint16_t flags = pkt_info(&f->rec->pkt)->flags;
+    bool fresh;
+
+    f->epsn = expected_psn(f);
+    fresh = f->epsn == f->rec->pkt.psn.v;
+    f->refused = fresh && m->outcome == OUTCOME_NAK && m->nak_psn == f->rec->psn;
+    if (flags & (PF_RETH | PF_ATOMICETH | PF_IETH))
+        f->key = memory_key(r, rkey_of(&f->rec->pkt));
+    if (f->key != NULL && f->key->region.kind == MEM_WINDOW_2 && m->outcome != OUTCOME_NAK &&
+        fresh && !(f->key->inserted && f->key->region.bound))
+        memory_insert(r, f->key, qp_number(f->q->qp));
+    if (m->op == SQE_READ || (fresh && (m->op == SQE_CMP_SWP || m->op == SQE_FETCH_ADD)))
+        set_memory(r, f);
+    post_entries(r, f);
+}
+
+/* ---- after a request ---- */
+
+/* An accepted WRITE is in memory. */
+static void check_written(struct run *r, const struct feeding *f)
+{
+    const struct rec *rec = f->rec;
+    const struct message *m = rec->msg;
+    uint8_t bytes[PKT_MTU_MAX];
+
+    if ((m->op != SQE_WRITE && m->op != SQE_WRITE_IMM && m->op != SQE_ATOMIC_WRITE) ||
+        f->epsn != rec->pkt.psn.v || expected_psn(f) == f->epsn ||
+        rec->pkt.payload_len > sizeof(bytes))
+        return;
+    r->effects++;
+    memory_load(r, m->va + (uint64_t)(rec->psn - m->first) * f->q->conn->mtu, bytes,
+                rec->pkt.payload_len);
+    if (memcmp(bytes, rec->pkt.payload, rec->pkt.payload_len))
+        finding_add(r, DIFF_effect, -1, 0, rec, NULL, "%u bytes were not written as sent",
+                    rec->pkt.payload_len);
+}
+
+/* ---- one frame ---- */
+
+static void feed_request(struct run *r, struct feeding *f)
+{
+    const struct stream *s = &f->q->conn->stream[!r->side];
+
+    if (f->rec->msg == NULL || f->rec->psn > s->hole) {
+        r->unused[USE_after_gap]++;
+        return;
+    }
+    prepare(r, f);
+    f->q->in_psn = f->rec->psn;
+    set_refusal(r, f, true);
+    give_translated(r, f);
+    set_refusal(r, f, false);
+    check_written(r, f);
+}
+
+static void feed_datagram(struct run *r, struct feeding *f)
+{
+    unsigned before = f->q->received;
+
+    host_post_recv(r, f->q, f->rec->msg->len + UD_HEADER);
+    give_translated(r, f);
+    if (f->q->received == before && f->rec->pkt.deth.qkey == f->q->dgram->qkey)
+        finding_add(r, DIFF_effect, -1, 0, f->rec, NULL, "the datagram was not received");
+}
+
+static void feed(struct run *r, struct rec *rec)
+{
+    struct feeding f = {.q = host_qp_for(r, rec), .rec = rec};
+
+    if (f.q == NULL)
+        return;
+    if (rec->conn == NULL)
+        feed_datagram(r, &f);
+    else if (pkt_info(&rec->pkt)->flags & PF_REQUEST)
+        feed_request(r, &f);
+    else
+        give_translated(r, &f);
+}
+
+/* The clock runs to `until`. */
+static void advance(struct run *r, ns_t until, unsigned *budget)
+{
+    for (unsigned n = 0; n < TIMERS_PER_GAP && *budget; n++, --*budget) {
+        ns_t next = engine_next_timer(r->engine);
+
+        if (next > until)
+            break;
+        r->now = max_of(r->now, next);
+        engine_timers(r->engine, r->now);
+        host_pump(r);
+        host_poll(r);
+    }
+    r->now = until;
+}
+
+static void look_at(struct run *r, struct rec *rec)
+{
+    struct our_qp *q;
+
+    if (rec->use == USE_bad_icrc && rec->side != r->side) {
+        uint8_t *frame = replay_grow(NULL, rec->len);
+
+        memcpy(frame, rec->data, rec->len);
+        give(r, frame, rec->len);
+        free(frame);
+    }
+    if (rec->use != USE_replay)
+        return;
+    if (rec->conn != NULL && (q = host_qp_for(r, rec)) != NULL) {
+        host_post_due(r, q);
+        host_pump(r);
+        host_poll(r);
+    }
+    if (rec->side != r->side) {
+        feed(r, rec);
+    } else if (rec->conn == NULL && (q = host_qp_for(r, rec)) != NULL) {
+        host_post_datagram(r, q, rec);
+        host_pump(r);
+        host_poll(r);
+    }
+}
+
+void replay_run(struct run *r, struct capture *c, struct talk *t, unsigned side)
+{
+    unsigned budget = TIMERS_PER_RUN;
+    int err;
+
+    *r = (struct run){.capture = c, .talk = t, .side = side, .now = NS_PER_SEC};
+    err = memory_create(r);
+    if (!err)
+        err = host_create(r);
+    if (err) {
+        r->failed = strerror(-err);
+        return;
+    }
+    for (unsigned i = 0; i < c->count; i++) {
+        if (c->rec[i].talk != t)
+            continue;
+        r->index = i;
+        advance(r, NS_PER_SEC + c->rec[i].at, &budget);
+        look_at(r, &c->rec[i]);
+    }
+    replay_judge(r);
+}
+
+void replay_run_free(struct run *r)
+{
+    host_destroy(r);
+    memory_destroy(r);
+    for (unsigned i = 0; i < r->sents; i++) {
+        free(r->sent[i]->data);
+        free(r->sent[i]);
+    }
+    free(r->sent);
+    free(r->finding);
+}
