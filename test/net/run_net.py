@@ -33,6 +33,15 @@ def rows(mtu):
             yield f"ib_{verb}_lat -F -x {gid} -n 200", 1
         yield f"ib_atomic_bw -F -x {gid} -n 500", 1
         yield f"ib_write_bw -F -x {gid} -m {path_mtu} -s 1048576 -n 50 -b", 1
+        yield f"ibv_uc_pingpong -g {gid} -c -m {path_mtu} -s 65537 -n 200", None
+        yield f"ibv_ud_pingpong -g {gid} -e -c -s 1024", None
+        yield f"ibv_srq_pingpong -g {gid} -c -q 4 -n 200", None
+        yield f"ib_send_lat -F -x {gid} -c UD -s 1024 -n 200", 1
+        yield f"ib_write_lat -F -x {gid} -c UC -n 200", 1
+        yield f"ib_send_bw -F -x {gid} -c XRC -n 200", 1
+        yield f"ib_read_bw -F -x {gid} -c XRC -n 200", 1
+        yield f"ib_send_bw -F -x {gid} --use-srq -q 4 -n 200", 1
+    yield "ib_send_lat -F -x 1 -c UD -g -s 1024 -n 200", 1
     yield "ib_send_bw -F -x 0 -q 16 -n 100", 1
     yield "ib_read_bw -F -x 0 -a -n 20", 23
 
@@ -141,7 +150,11 @@ def test_wire(tap, build, mtu, chosen):
                                                 ("ib_write_bw -F -x 0 -n 50 -s 8191", 1),
                                                 ("ib_read_bw -F -x 1 -n 50 -s 8191", 1),
                                                 ("ib_send_bw -F -x 1 -n 50 -s 3 -q 2", 1),
-                                                ("ib_atomic_bw -F -x 0 -n 50", 1)):
+                                                ("ib_atomic_bw -F -x 0 -n 50", 1),
+                                                ("ibv_uc_pingpong -g 0 -c -s 8191 -n 20", None),
+                                                ("ibv_ud_pingpong -g 0 -c -s 1024 -n 20", None),
+                                                ("ibv_ud_pingpong -g 1 -c -s 7 -n 20", None),
+                                                ("ib_write_bw -F -x 1 -c XRC -n 50 -s 8191", 1)):
                         pair(command, table_rows)
                 finally:
                     capture.stop()

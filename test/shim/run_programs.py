@@ -24,9 +24,18 @@ def row(group, command, check, gids=(IPV4, IPV6), environment=None, name=None, s
                      "environment": environment, "seconds": seconds})
 
 
-def pingpong(group, options, size=4096, iterations=1000, **more):
-    row(group, f"ibv_rc_pingpong -g {{gid}} {options}".strip(),
+def pingpong(group, options, size=4096, iterations=1000, service="rc", **more):
+    row(group, f"ibv_{service}_pingpong -g {{gid}} {options}".strip(),
         lambda text: kit.check_pingpong(text, size, iterations), **more)
+
+
+def check_xsrq(text):
+    if "success" not in text.splitlines():
+        raise kit.Failure("no success in:\n" + text)
+
+
+def xsrq(group, options, **more):
+    row(group, f"ibv_xsrq_pingpong -g {{gid}} {options}".strip(), check_xsrq, **more)
 
 
 def perftest(group, program, options="", rows=1, **more):
@@ -43,6 +52,48 @@ pingpong("pingpong", "-c -s 1", size=1)
 for mtu in (256, 512, 1024, 2048, 4096):
     pingpong("pingpong", f"-c -m {mtu} -s 65537 -n 200", size=65537, iterations=200)
 pingpong("pingpong", "-c -r 1 -n 200", iterations=200)
+
+# The other services, and shared receive queues.
+for service, size in (("uc", 4096), ("ud", 1024)):
+    pingpong("services", "", service=service, size=size)
+    pingpong("services", "-c", service=service, size=size)
+    pingpong("services", "-e -c -l 3", service=service, size=size)
+    pingpong("services", "-c -s 1", service=service, size=1)
+    pingpong("services", "-c -r 1 -n 200", service=service, size=size, iterations=200)
+    pingpong("services", "-d uroce0 -i 1 -c -n 5000", service=service, size=size, iterations=5000)
+pingpong("services", "-c -s 4096 -n 200", service="ud", size=4096, iterations=200)
+for mtu in (256, 4096):
+    pingpong("services", f"-c -m {mtu} -s 65537 -n 200", service="uc", size=65537, iterations=200)
+pingpong("services", "", service="srq")
+pingpong("services", "-e -c -l 3", service="srq")
+pingpong("services", "-c -q 1", service="srq")
+pingpong("services", "-c -q 32 -n 200", service="srq", iterations=200)
+pingpong("services", "-c -q 4 -r 8 -m 256 -s 65537 -n 50", service="srq", size=65537, iterations=50)
+xsrq("services", "")
+xsrq("services", "-e -n 100")
+xsrq("services", "-m 1024 -s 65537 -n 100 -l 3")
+
+for service, verbs in (("UC", ("write", "send")), ("UD", ("send",)), ("XRC", ("write", "read", "send"))):
+    for verb in verbs:
+        perftest("services", f"ib_{verb}_bw", f"-c {service} -n 1000")
+        perftest("services", f"ib_{verb}_bw", f"-c {service} -b -q 4 -n 200", gids=(IPV4,))
+        perftest("services", f"ib_{verb}_lat", f"-c {service} -n 500", gids=(IPV6,))
+        if verb == "send":
+            perftest("services", "ib_send_bw", f"-c {service} -e -n 1000", gids=(IPV6,))
+            perftest("services", "ib_send_lat", f"-c {service} -e -n 500", gids=(IPV4,))
+        if service != "UD":
+            perftest("services", f"ib_{verb}_bw", f"-c {service} -m 256 -s 65537 -n 100", gids=(IPV4,))
+for test in ("bw", "lat"):
+    perftest("services", f"ib_atomic_{test}", "-c XRC -n 500")
+perftest("services", "ib_send_bw", "-c UD -s 4096 -n 1000", gids=(IPV4,))
+for options in ("", "-q 8", "-e", "-q 8 -e", "-r 64 -t 16"):
+    perftest("services", "ib_send_bw", f"--use-srq -n 500 {options}".strip())
+for options in ("", "-e"):
+    perftest("services", "ib_send_lat", f"--use-srq -n 500 {options}".strip(), gids=(IPV4,))
+# Multicast, without a subnet manager: the group is perftest's own, an IPv6 one, or is named.
+for test in ("bw", "lat"):
+    perftest("services", f"ib_send_{test}", "-c UD -g -n 500", gids=(IPV6,))
+    perftest("services", f"ib_send_{test}", "-c UD -g -M 0:0:0:0:0:0:0:0:0:0:255:255:224:0:0:9 -n 500", gids=(IPV4,))
 
 for verb in ("write", "read", "send"):
     perftest("bandwidth", f"ib_{verb}_bw", "-n 1000")
@@ -77,14 +128,21 @@ perftest("latency", "ib_atomic_lat", "-e -n 500", gids=(IPV4,))
 # With a device id that perftest knows, it posts through ibv_wr_* instead of ibv_post_send.
 for program, options in (("ib_write_bw", ""), ("ib_read_bw", ""), ("ib_send_bw", ""), ("ib_atomic_bw", ""),
                          ("ib_write_lat", ""), ("ib_read_lat", ""), ("ib_send_lat", ""), ("ib_atomic_lat", ""),
-                         ("ib_write_bw", "-q 16"), ("ib_write_bw", "-I 64 -s 64"), ("ib_send_lat", "-I 64 -s 64")):
+                         ("ib_write_bw", "-q 16"), ("ib_write_bw", "-I 64 -s 64"), ("ib_send_lat", "-I 64 -s 64"),
+                         ("ib_write_bw", "-c UC"), ("ib_send_bw", "-c UC"), ("ib_write_lat", "-c UC -I 64 -s 64"),
+                         ("ib_send_bw", "-c UD"), ("ib_send_lat", "-c UD -I 64 -s 64"), ("ib_send_bw", "-c UD -q 4"),
+                         ("ib_write_bw", "-c XRC"), ("ib_read_bw", "-c XRC"), ("ib_send_bw", "-c XRC"),
+                         ("ib_atomic_bw", "-c XRC"), ("ib_send_lat", "-c XRC -I 64 -s 64"),
+                         ("ib_send_bw", "--use-srq -q 4")):
     perftest("work-requests", program, (options + " -n 500").strip(), gids=(IPV4,),
              environment={"UROCE_VENDOR_PART_ID": "4119"})
 
 # The few that scripts/test runs over a daemon built with sanitizers.
 for group_row in [r for r in ROWS if r["name"] in (
         "ibv_rc_pingpong -g 0 -c", "ibv_rc_pingpong -g 1 -e", "ib_write_bw -F -x 0 -n 1000",
-        "ib_read_bw -F -x 1 -n 1000", "ib_send_bw -F -x 0 -q 16 -n 200", "ib_atomic_lat -F -x 0 -A CMP_AND_SWAP -n 1000")]:
+        "ib_read_bw -F -x 1 -n 1000", "ib_send_bw -F -x 0 -q 16 -n 200", "ib_atomic_lat -F -x 0 -A CMP_AND_SWAP -n 1000",
+        "ibv_uc_pingpong -g 0 -c", "ibv_ud_pingpong -g 1 -e -c -l 3", "ibv_srq_pingpong -g 0 -e -c -l 3",
+        "ibv_xsrq_pingpong -g 1 -e -n 100")]:
     ROWS.append(dict(group_row, group="quick"))
 
 
