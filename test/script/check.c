@@ -19,7 +19,21 @@ static uint8_t *range(struct script *s, uint32_t *len, const char **name)
     return mr->bytes + off;
 }
 
-/* mem RANGE data SEED[+OFF] | zero | u64 N */
+static void check_hex(struct script *s, const char *name, const uint8_t *bytes, uint32_t len)
+{
+    const char *hex = need(s, "bytes in hexadecimal");
+
+    for (uint32_t i = 0; i < len; i++) {
+        unsigned want;
+
+        if (sscanf(hex + 2 * i, "%2x", &want) != 1)
+            fail(s, "script: too few bytes");
+        if (bytes[i] != want)
+            fail(s, "%s: byte %u: expected 0x%02x, got 0x%02x", name, i, want, bytes[i]);
+    }
+}
+
+/* mem RANGE data SEED[+OFF] | zero | u64 N | hex BYTES */
 void st_mem(struct script *s)
 {
     uint32_t len, seed = 0, off = 0;
@@ -35,10 +49,14 @@ void st_mem(struct script *s)
             fail(s, "%s: expected 0x%" PRIx64 ", got 0x%" PRIx64, name, want, got);
         return;
     }
+    if (!strcmp(what, "hex")) {
+        check_hex(s, name, bytes, len);
+        return;
+    }
     if (!strcmp(what, "data"))
         need_data(s, &seed, &off);
     else if (strcmp(what, "zero"))
-        fail(s, "script: memory holds data, zero or u64");
+        fail(s, "script: memory holds data, zero, u64 or hex");
     for (uint32_t i = 0; i < len; i++) {
         uint8_t want = seed ? data_byte(seed, off + i) : 0;
 

@@ -151,19 +151,20 @@ void st_qp(struct script *s)
 
 /* ---- memory ---- */
 
-/* mr NAME SIZE [access A] [pd P] [zero] [data SEED]; always writable by its owner unless noted */
+/* mr NAME SIZE [access A] [readonly] [pd P] [data SEED] */
 void st_mr(struct script *s)
 {
     const char *name = need(s, "a name"), *word;
     uint32_t size = (uint32_t)need_number(s, "a size"), access = MEM_LOCAL_WRITE, pd = KIT_PD;
     uint32_t seed = 0, off = 0;
+    bool readonly = false;
     struct kit_mr *mr;
 
     while ((word = next(s))) {
         if (!strcmp(word, "access"))
             access = MEM_LOCAL_WRITE | need_access(s);
         else if (!strcmp(word, "readonly"))
-            access &= ~(uint32_t)MEM_LOCAL_WRITE;
+            readonly = true;
         else if (!strcmp(word, "pd"))
             pd = (uint32_t)need_number(s, "a protection domain");
         else if (!strcmp(word, "data"))
@@ -171,6 +172,8 @@ void st_mr(struct script *s)
         else
             fail(s, "script: a memory region has no '%s'", word);
     }
+    if (readonly)
+        access &= ~(uint32_t)MEM_LOCAL_WRITE;
     mr = kit_mr_create(s->node, size, access, s->memory);
     mr->region.pd = pd;
     for (uint32_t i = 0; seed && i < size; i++)
