@@ -70,7 +70,7 @@ static int replay_file(struct report *p, int only_side)
     }
     report_begin(p, &c);
     for (unsigned i = 0; i < c.talks; i++)
-        status = max_of(status, replay_talk(p, &c, c.talk[i], only_side));
+        status |= replay_talk(p, &c, c.talk[i], only_side);
     report_end(p, &c);
     replay_free(&c);
     if (fflush(stdout) || ferror(stdout)) {

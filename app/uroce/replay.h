@@ -37,6 +37,7 @@ int uroce_replay(int argc, char **argv);
     X(not_roce, "not RoCE")                                                           \
     X(malformed, "RoCE, but outer headers or packet are malformed")                   \
     X(cut_short, "not captured whole")                                                \
+    X(cut_conversation, "of a conversation with frames that were not captured whole") \
     X(connection_management, "queue pair 1: connection management, parsed only")      \
     X(subnet_management, "queue pair 0")                                              \
     X(congestion_notification, "congestion notification")                             \
@@ -45,6 +46,7 @@ int uroce_replay(int argc, char **argv);
     X(same_address, "both sides have one address, so that they cannot be told apart") \
     X(too_many, "more conversations or connections than are looked at")               \
     X(bad_icrc, "a wrong ICRC: fed, and to be dropped")                               \
+    X(before_start, "of messages that began before the capture")                      \
     X(after_gap, "behind packets that the capture misses, though they were sent")     \
     X(one_way, "an answer's or a request's other direction is not in the capture")
 enum replay_use {
@@ -99,9 +101,10 @@ enum outcome { OUTCOME_NONE, OUTCOME_ACKED, OUTCOME_NAK };
 struct message {
     int64_t first;
     uint32_t packets, len;
-    uint8_t op;  /* enum sqe_op */
-    bool filler; /* nothing of it was recorded: it only takes its PSNs */
-    bool cut;    /* its end was not recorded: its length is a guess */
+    uint8_t op;        /* enum sqe_op */
+    bool filler;       /* nothing of it was recorded: it only takes its PSNs */
+    bool cut;          /* its end was not recorded: its length is a guess */
+    uint32_t recorded; /* packets of it */
     bool solicited, has_imm, has_inv;
     uint32_t imm, rkey, inv_rkey;
     uint64_t va, swap_add, compare;
@@ -130,7 +133,8 @@ struct stream {
     int64_t start; /* the first message's PSN */
     int64_t end;   /* behind the last */
     int64_t hole;  /* a PSN that was acknowledged, but is not in the capture; INT64_MAX: none */
-    bool unwrapped;
+    bool unwrapped, started; /* last is valid; start is */
+    bool tidy;               /* no request was recorded twice or out of order */
     int64_t last;
     unsigned req_room, ans_room, msg_room;
 };
@@ -172,8 +176,7 @@ struct talk {
     unsigned dgrams, dgram_room;
     struct message **dgram_msg; /* of datagrams, to be freed */
     unsigned dgram_msgs, dgram_msg_room;
-    unsigned frames;
-    unsigned by_service[8]; /* replayed frames by the opcode's upper three bits */
+    bool cut; /* has frames that were not captured whole: not replayed */
 };
 
 /* Sorts frames into conversations and connections, and reassembles messages. 0 or -ENOMEM (more
@@ -326,13 +329,14 @@ void finding_add(struct run *r, enum replay_diff diff, int rule, uint64_t fields
 /* ---- replay_compare.c ---- */
 
 /* Parts of a frame. FIELD(name). */
-#define REPLAY_FIELDS(X)                                                                          \
-    X(mac)                                                                                        \
-    X(vlan) X(priority) X(l3) X(address) X(dscp) X(ecn) X(hop_limit) X(ip_id) X(flow_label)       \
-        X(udp_sport) X(opcode) X(solicited) X(mig_req) X(pkey) X(congestion_bits) X(dest_qpn)     \
-            X(ack_req) X(psn) X(reth) X(atomic) X(aeth) X(credit) X(rnr_timer) X(msn)             \
-                X(atomic_ack) X(imm) X(ieth) X(deth) X(feth) X(length) X(payload) X(udp_checksum) \
-                    X(other_bytes)
+#define REPLAY_FIELDS(X)                                                                         \
+    X(mac)                                                                                       \
+    X(vlan)                                                                                      \
+    X(priority)                                                                                  \
+    X(l3) X(address) X(dscp) X(ecn) X(hop_limit) X(ip_id) X(flow_label) X(udp_sport) X(opcode)   \
+        X(solicited) X(mig_req) X(pkey) X(congestion_bits) X(dest_qpn) X(ack_req) X(psn) X(reth) \
+            X(atomic) X(aeth) X(credit) X(rnr_timer) X(msn) X(atomic_ack) X(imm) X(ieth) X(deth) \
+                X(feth) X(length) X(payload) X(udp_checksum) X(other_bytes)
 enum field {
 #define X(name) FIELD_##name,
     REPLAY_FIELDS(X)
@@ -350,6 +354,7 @@ uint64_t replay_compare(const struct sent *s, const struct rec *rec);
 enum {
     RULE_ack_coalescing = 0,
     RULE_ack_repeated,
+    RULE_ack_unasked,
     RULE_lost,
     RULE_retransmission,
     RULE_refused,
@@ -389,6 +394,8 @@ struct our_qp {
 int host_create(struct run *r);
 void host_destroy(struct run *r);
 struct our_qp *host_qp_for(const struct run *r, const struct rec *rec);
+/* Whether what is received of a message can be foretold: also unreliable services deliver it. */
+bool host_is_delivered(const struct conn *conn, const struct stream *s, const struct message *m);
 /* Posts what is due of our stream. */
 void host_post_due(struct run *r, struct our_qp *q);
 void host_post_datagram(struct run *r, struct our_qp *q, const struct rec *rec);

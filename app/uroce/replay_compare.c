@@ -208,6 +208,8 @@ const struct replay_rule replay_rules[] = {
                              "one acknowledge may stand for several; it was given sooner or later"},
     [RULE_ack_repeated] = {"ack_repeated", "9.7.5.1.4",
                            "duplicates may be acknowledged by one acknowledge"},
+    [RULE_ack_unasked] = {"ack_unasked", "9.7.5.1.2",
+                          "an acknowledge that nobody asked for is the responder's choice"},
     [RULE_lost] = {"lost", "9.7.1", "lost before it was captured, as the peer's next frames show"},
     [RULE_retransmission] = {"retransmission", "9.7.6.1",
                              "when to send again, and from where, is the requester's choice"},

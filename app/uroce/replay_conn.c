@@ -96,7 +96,7 @@ static void sort_into_talks(struct capture *c)
         struct rec *rec = &c->rec[i];
 
         if (rec->use != USE_replay && rec->use != USE_connection_management &&
-            rec->use != USE_bad_icrc)
+            rec->use != USE_bad_icrc && rec->use != USE_cut_conversation)
             continue;
         rec->talk = find_talk(c, rec);
         if (rec->talk == NULL)
@@ -106,10 +106,11 @@ static void sort_into_talks(struct capture *c)
             continue;
         }
         rec->side = !gid_eq(&rec->talk->addr[0], &rec->view.sgid);
-        rec->talk->frames++;
-        if (rec->use == USE_replay)
-            rec->talk->by_service[rec->pkt.opcode >> 5]++;
+        rec->talk->cut |= rec->use == USE_cut_conversation;
     }
+    for (unsigned i = 0; i < c->count; i++)
+        if (c->rec[i].use == USE_replay && c->rec[i].talk->cut)
+            c->rec[i].use = USE_cut_conversation;
 }
 
 /* ---- flows, and which two belong together ---- */
@@ -414,10 +415,12 @@ static int64_t stream_unwrap(struct stream *s, psn_t p, bool request)
     int64_t u;
 
     if (!s->unwrapped) {
-        s->unwrapped = true;
+        s->unwrapped = s->tidy = true;
         s->last = s->start = PSN_BASE + p.v;
     }
     u = psn_unwrap(s->last, p);
+    if (request && s->reqs && u <= s->last)
+        s->tidy = false;
     if (request && u > s->last)
         s->last = u;
     return u;
@@ -441,8 +444,10 @@ static void add_to_stream(struct rec *rec)
     rec->conn->seen = true;
     rec->conn->last_at = rec->at;
     rec->psn = stream_unwrap(s, rec->pkt.psn, request);
-    if ((request || names_start(&rec->pkt)) && rec->psn < s->start)
+    if ((request || names_start(&rec->pkt)) && (!s->started || rec->psn < s->start)) {
         s->start = rec->psn;
+        s->started = true;
+    }
     if (request) {
         ENSURE_ROOM(s->req, s->reqs, s->req_room);
         s->req[s->reqs++] = rec;
@@ -474,6 +479,18 @@ static int by_psn(const void *a, const void *b)
     return x->number < y->number ? -1 : x->number > y->number;
 }
 
+/* A capture that begins in the middle of a message: the next is the first of which all is known. */
+static void skip_to_start(struct stream *s)
+{
+    if (s->reqs == 0 || s->req[0]->psn > s->start)
+        return;
+    for (unsigned i = 0; i < s->reqs; i++)
+        if (pkt_info(&s->req[i]->pkt)->flags & PF_START) {
+            s->start = s->req[i]->psn;
+            return;
+        }
+}
+
 static void build_conn(struct capture *c, struct conn *conn)
 {
     if (conn->cm_mtu > conn->mtu)
@@ -493,6 +510,8 @@ static void build_conn(struct capture *c, struct conn *conn)
             memcpy(s->ans_by_psn, s->ans, s->answers * sizeof(s->ans[0]));
             qsort(s->ans_by_psn, s->answers, sizeof(s->ans[0]), by_psn);
         }
+        if (!conn->cm)
+            skip_to_start(s);
         stream_build(c, conn, side);
         stream_outcomes(c, conn, side);
     }

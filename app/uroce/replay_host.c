@@ -544,15 +544,25 @@ void host_pump(struct run *r)
 
 /* ---- completions ---- */
 
+/* Without acknowledges a message is delivered when all of it came, once and in order; of the others
+ * nothing is said. */
+bool host_is_delivered(const struct conn *conn, const struct stream *s, const struct message *m)
+{
+    if (conn->service == PKT_RC)
+        return true;
+    return s->tidy && !m->cut && m->recorded == m->packets;
+}
+
 static void check_received(struct run *r, struct our_qp *q, const struct cqe *e)
 {
     const struct stream *s = &q->conn->stream[!r->side];
     const struct message *m;
     bool same;
 
-    while (q->next_recv < s->msgs && !message_takes_recv(&s->msg[q->next_recv]))
+    while (q->next_recv < s->msgs && (!message_takes_recv(&s->msg[q->next_recv]) ||
+                                      !host_is_delivered(q->conn, s, &s->msg[q->next_recv])))
         q->next_recv++;
-    if (q->next_recv == s->msgs)
+    if (q->next_recv == s->msgs || (q->conn->service == PKT_UC && !s->tidy))
         return;
     m = &s->msg[q->next_recv++];
     r->effects++;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bytes.h"
 #include "replay.h"
 
 void finding_add(struct run *r, enum replay_diff diff, int rule, uint64_t fields,
@@ -138,11 +139,14 @@ static void judge_request(struct run *r, struct our_qp *q, struct sent *s, uint8
     unsigned n, at = find_psn(stream->req, stream->reqs, s->psn, &n);
     uint64_t fields = 0;
 
-    if (n) {
+    if (n && covered[at]) { /* sent before, and all copies compared with that */
         unsigned best = most_similar(stream->req + at, n, s, &fields);
 
-        memset(covered + at, 1, n);
         note_fields(r, s, stream->req[at + best], fields);
+    } else if (n) {
+        for (unsigned i = at; i < at + n; i++)
+            note_fields(r, s, stream->req[i], replay_compare(s, stream->req[i]));
+        memset(covered + at, 1, n);
     } else if (m == NULL) {
         finding_add(r, DIFF_extra_request, -1, 0, NULL, s, NULL);
     } else if (s->psn != m->first && m->op == SQE_READ) {
@@ -159,7 +163,7 @@ static void judge_unsent(struct run *r, const struct our_qp *q, const struct rec
     const struct message *m = rec->msg;
 
     if (m == NULL)
-        r->unused[USE_after_gap]++;
+        r->unused[rec->psn < q->conn->stream[r->side].start ? USE_before_start : USE_after_gap]++;
     else if (m->op == SQE_READ && rec->psn != m->first)
         finding_add(r, DIFF_missing_request, RULE_retransmission, 0, rec, NULL, NULL);
     else
@@ -229,6 +233,26 @@ static void judge_completions(struct run *r, struct our_qp *q)
         if (m->outcome == OUTCOME_NAK)
             return; /* the rest is flushed */
     }
+}
+
+static bool was_delivered(const struct conn *conn, const struct stream *s, const struct message *m)
+{
+    if (!message_takes_recv(m) || m->filler)
+        return false;
+    if (conn->service == PKT_UC)
+        return host_is_delivered(conn, s, m);
+    return m->outcome == OUTCOME_ACKED && m->first + m->packets <= s->hole;
+}
+
+/* Messages that the recorded responder took came out of a receive entry. */
+static void judge_received(struct run *r, struct our_qp *q)
+{
+    const struct stream *s = &q->conn->stream[!r->side];
+
+    for (unsigned i = q->next_recv; i < s->msgs; i++)
+        if (was_delivered(q->conn, s, &s->msg[i]))
+            finding_add(r, DIFF_effect, -1, 0, any_request_of(s, &s->msg[i]), NULL,
+                        "the message was not received");
 }
 
 /* What READs and atomics brought is what the recorded responses carried. */
@@ -364,7 +388,31 @@ static int64_t acked_by(const struct ours *o, const struct run *r, const struct 
     return acked;
 }
 
-static void judge_recorded_ack(struct run *r, const struct ours *o, const struct rec *rec)
+/* Whether any request that asked for an acknowledge, and got none of ours, was recorded before. */
+static bool was_asked(const struct stream *stream, int64_t acked, const struct rec *rec)
+{
+    for (unsigned i = stream->reqs; i-- > 0 && stream->req[i]->psn > acked;)
+        if (stream->req[i]->psn <= rec->psn && stream->req[i]->number < rec->number &&
+            stream->req[i]->pkt.ack_req)
+            return true;
+    return false;
+}
+
+/* Nothing of ours says the same as a recorded acknowledge. */
+static int rule_for_missing(const struct run *r, const struct stream *stream, const struct ours *o,
+                            const struct rec *rec)
+{
+    int64_t acked = acked_by(o, r, rec);
+
+    if (!is_positive(&rec->pkt))
+        return -1;
+    if (acked >= rec->psn)
+        return RULE_ack_coalescing;
+    return was_asked(stream, acked, rec) ? -1 : RULE_ack_unasked;
+}
+
+static void judge_recorded_ack(struct run *r, const struct stream *stream, const struct ours *o,
+                               const struct rec *rec)
 {
     struct sent *s = find_ack(o, rec);
     uint64_t fields;
@@ -375,10 +423,8 @@ static void judge_recorded_ack(struct run *r, const struct ours *o, const struct
     } else if (s != NULL) {
         finding_add(r, DIFF_missing_answer, RULE_ack_repeated, 0, rec, NULL, NULL);
     } else {
-        finding_add(r, DIFF_missing_answer,
-                    is_positive(&rec->pkt) && acked_by(o, r, rec) >= rec->psn ? RULE_ack_coalescing
-                                                                              : -1,
-                    0, rec, NULL, NULL);
+        finding_add(r, DIFF_missing_answer, rule_for_missing(r, stream, o, rec), 0, rec, NULL,
+                    NULL);
     }
 }
 
@@ -403,6 +449,53 @@ static void judge_extra_ack(struct run *r, const struct stream *stream, const st
     finding_add(r, DIFF_extra_answer, rule, 0, NULL, s, NULL);
 }
 
+/*
+ * A capture that begins in the middle of a connection does not tell how many messages went before:
+ * then the recorded MSNs are more than messages were recorded, and ours are shifted to them. The
+ * first answer decides.
+ */
+static void shift_msns(const struct stream *stream, const struct ours *o)
+{
+    uint32_t shift = 0;
+    bool found = false;
+
+    for (unsigned i = 0; i < stream->answers && !found; i++)
+        for (unsigned k = 0; k < o->count && !found; k++) {
+            const struct pkt *p = &stream->ans[i]->pkt;
+            const struct message *m = stream_message(stream, stream->ans[i]->psn);
+
+            if (m == NULL || o->sent[k]->psn != stream->ans[i]->psn ||
+                o->sent[k]->pkt.opcode != p->opcode || !(pkt_info(p)->flags & PF_AETH))
+                continue;
+            found = true;
+            if (p->aeth.msn > (uint32_t)(m - stream->msg) + 1)
+                shift = p->aeth.msn - o->sent[k]->pkt.aeth.msn;
+        }
+    for (unsigned i = 0; shift && i < o->count; i++) {
+        struct sent *s = o->sent[i];
+
+        if (!(pkt_info(&s->pkt)->flags & PF_AETH))
+            continue;
+        s->pkt.aeth.msn = (s->pkt.aeth.msn + shift) & PSN_MASK;
+        put_be24((uint8_t *)(uintptr_t)s->view.bth + BTH_LEN + 1, s->pkt.aeth.msn);
+        icrc_seal(s->view.l3_kind, (uint8_t *)(uintptr_t)s->view.l3, s->view.l3_len - ICRC_LEN);
+    }
+}
+
+/* A recorded answer; one with data is here because we sent none with its PSN. */
+static void judge_recorded(struct run *r, const struct stream *stream, const struct ours *o,
+                           const struct rec *rec)
+{
+    if (rec->psn < stream->start)
+        r->unused[USE_before_start]++;
+    else if (rec->psn >= stream->hole)
+        r->unused[USE_after_gap]++;
+    else if (is_ack(&rec->pkt))
+        judge_recorded_ack(r, stream, o, rec);
+    else
+        finding_add(r, DIFF_missing_answer, -1, 0, rec, NULL, NULL);
+}
+
 static void judge_answers(struct run *r, struct our_qp *q)
 {
     const struct stream *stream = &q->conn->stream[!r->side];
@@ -413,22 +506,13 @@ static void judge_answers(struct run *r, struct our_qp *q)
         r->unused[USE_one_way] += o.count;
         o.count = 0;
     }
+    shift_msns(stream, &o);
     for (unsigned i = 0; i < o.count; i++)
         if (!is_ack(&o.sent[i]->pkt))
             judge_data_answer(r, stream, o.sent[i], covered);
     for (unsigned i = 0; i < stream->answers; i++)
-        if (!is_ack(&stream->ans_by_psn[i]->pkt) && !covered[i])
-            finding_add(r, DIFF_missing_answer, -1, 0, stream->ans_by_psn[i], NULL, NULL);
-    for (unsigned i = 0; i < stream->answers; i++) {
-        const struct rec *rec = stream->ans[i];
-
-        if (!is_ack(&rec->pkt))
-            continue;
-        if (rec->psn >= stream->hole)
-            r->unused[USE_after_gap]++;
-        else
-            judge_recorded_ack(r, &o, rec);
-    }
+        if (!covered[i])
+            judge_recorded(r, stream, &o, stream->ans_by_psn[i]);
     for (unsigned i = 0; i < o.count; i++)
         if (is_ack(&o.sent[i]->pkt) && !o.sent[i]->matched)
             judge_extra_ack(r, stream, &o, o.sent[i]);
@@ -481,6 +565,7 @@ void replay_judge(struct run *r)
         judge_requests(r, q);
         judge_completions(r, q);
         judge_results(r, q);
+        judge_received(r, q);
         judge_answers(r, q);
     }
 }

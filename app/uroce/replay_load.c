@@ -8,6 +8,8 @@
 
 #include "replay.h"
 
+#define FRAME_MAX 65536u
+
 const char *replay_use_name(enum replay_use use)
 {
     static const char *const names[] = {
@@ -71,12 +73,14 @@ static void take_apart(struct rec *rec, bool whole)
 
     if (reason == DROP_NONE)
         reason = pkt_parse(&rec->pkt, rec->view.bth, rec->view.bth_len);
-    if (!whole)
-        rec->use = USE_cut_short;
-    else if (reason == DROP_NONE)
+    if (reason == DROP_not_roce)
+        rec->use = USE_not_roce;
+    else if (reason != DROP_NONE)
+        rec->use = whole ? USE_malformed : USE_cut_short;
+    else if (whole || classify(rec) != USE_replay)
         rec->use = (uint8_t)classify(rec);
     else
-        rec->use = reason == DROP_not_roce ? USE_not_roce : USE_malformed;
+        rec->use = USE_cut_conversation;
     if ((rec->use == USE_replay || rec->use == USE_connection_management) &&
         !icrc_verify(rec->view.l3_kind, rec->view.l3, rec->view.l3_len))
         rec->use = USE_bad_icrc;
@@ -111,8 +115,13 @@ static int read_frames(struct capture *c, pcap_t *pcap)
         rec->at = since > (int64_t)before ? (ns_t)since : before;
         if (rec->at - before > UINT64_C(31536000) * NS_PER_SEC)
             rec->at = before;
+        /* What is missing of a frame is taken as zeros: its headers tell which conversation it is
+         * of. */
+        if (header->len > rec->len && header->len <= FRAME_MAX)
+            rec->len = header->len;
         rec->data = replay_grow(NULL, rec->len + 1);
-        memcpy(rec->data, bytes, rec->len);
+        memset(rec->data, 0, rec->len + 1);
+        memcpy(rec->data, bytes, header->caplen);
         take_apart(rec, header->caplen == header->len);
     }
     return rc == PCAP_ERROR_BREAK ? 0 : -EIO;

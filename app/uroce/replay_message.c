@@ -206,8 +206,11 @@ static void find_post_times(struct capture *c, struct stream *s)
     for (unsigned i = 0; i < s->reqs; i++) {
         struct message *m = s->req[i]->msg = stream_message(s, s->req[i]->psn);
 
-        if (m != NULL)
-            m->post_index = min_of(m->post_index, (unsigned)(s->req[i] - c->rec));
+        if (m == NULL)
+            continue;
+        m->post_index = min_of(m->post_index, (unsigned)(s->req[i] - c->rec));
+        if (i == 0 || s->req[i]->psn != s->req[i - 1]->psn)
+            m->recorded++;
     }
     for (unsigned i = 0; i < s->answers; i++) {
         struct message *m = stream_message(s, s->ans[i]->psn);

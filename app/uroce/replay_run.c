@@ -237,8 +237,9 @@ static void check_written(struct run *r, const struct feeding *f)
     uint8_t bytes[PKT_MTU_MAX];
 
     if ((m->op != SQE_WRITE && m->op != SQE_WRITE_IMM && m->op != SQE_ATOMIC_WRITE) ||
-        f->epsn != rec->pkt.psn.v || expected_psn(f) == f->epsn ||
-        rec->pkt.payload_len > sizeof(bytes))
+        f->epsn != rec->pkt.psn.v || qp_current_state(f->q->qp) != QPS_RTS ||
+        expected_psn(f) == f->epsn || rec->pkt.payload_len > sizeof(bytes) ||
+        !host_is_delivered(f->q->conn, &f->q->conn->stream[!r->side], m))
         return;
     r->effects++;
     memory_load(r, m->va + (uint64_t)(rec->psn - m->first) * f->q->conn->mtu, bytes,
@@ -255,7 +256,7 @@ static void feed_request(struct run *r, struct feeding *f)
     const struct stream *s = &f->q->conn->stream[!r->side];
 
     if (f->rec->msg == NULL || f->rec->psn > s->hole) {
-        r->unused[USE_after_gap]++;
+        r->unused[f->rec->psn < s->start ? USE_before_start : USE_after_gap]++;
         return;
     }
     prepare(r, f);
