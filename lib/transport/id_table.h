@@ -13,7 +13,8 @@
 
 struct id_table {
     uint32_t first, end, next, used;
-    void *slot[]; /* index = number */
+    uint64_t inserted; /* ever: numbers come round again, this does not */
+    void *slot[];      /* index = number */
 };
 
 /* Numbers from `first` to end - 1. NULL: out of memory. */
@@ -42,6 +43,7 @@ static inline int id_table_insert(struct id_table *t, void *object, uint32_t *id
         t->next = t->next + 1 < t->end ? t->next + 1 : t->first;
     *id = t->next;
     t->used++;
+    t->inserted++;
     t->next = t->next + 1 < t->end ? t->next + 1 : t->first;
     __atomic_store_n(&t->slot[*id], object, __ATOMIC_RELEASE);
     return 0;

@@ -21,6 +21,16 @@ static enum fault check_sequence(const struct responder *resp, const struct opco
     return resp->op != RESP_IDLE && resp->op == op_of(info) ? FAULT_NONE : FAULT_OPCODE_SEQUENCE;
 }
 
+/* A14.4: all packets of a SEND name one SRQ. It must still be the one whose entry is in use: that
+ * entry's completion queue may have gone with it. */
+static enum fault check_srq(const struct responder *resp, const struct rx_job *job,
+                            const struct opcode_info *info)
+{
+    if (!job->srq || info->kind != KIND_SEND || (info->flags & PF_START))
+        return FAULT_NONE;
+    return job->srq->serial == resp->recv_serial ? FAULT_NONE : FAULT_OPCODE_SEQUENCE;
+}
+
 /* What the queue pair must allow for an operation; 0: anybody may. */
 static enum fault check_rights(const struct qp *qp, const struct pkt *p,
                                const struct opcode_info *info)
@@ -99,8 +109,8 @@ static int take_shared(struct engine *e, struct qp *qp, struct srq *srq)
     resp->recv_index = 0; /* what is free again, the SRQ itself says */
     resp->recv_pd = srq->init.pd;
     resp->recv_cq = srq->init.xrc ? srq->init.cq : qp->recv_cq;
-    resp->recv_srq = srq;
     resp->recv_srqn = srq->number;
+    resp->recv_serial = srq->serial;
     if (limit_reached && e->cfg.host.srq_event)
         e->cfg.host.srq_event(e->cfg.host.ctx, srq, QP_EVENT_SRQ_LIMIT_REACHED);
     return rc;
@@ -208,9 +218,9 @@ enum fault resp_check(struct engine *e, struct qp *qp, unsigned job)
     const struct opcode_info *info = pkt_info(&rx->pkt);
     enum fault f;
 
-    if ((f = check_sequence(&qp->resp, info)) || (f = check_rights(qp, &rx->pkt, info)) ||
-        (f = check_length(qp, &rx->pkt, info)) || (f = check_resources(qp, info)) ||
-        (f = check_remote(e, qp, rx, info)))
+    if ((f = check_sequence(&qp->resp, info)) || (f = check_srq(&qp->resp, rx, info)) ||
+        (f = check_rights(qp, &rx->pkt, info)) || (f = check_length(qp, &rx->pkt, info)) ||
+        (f = check_resources(qp, info)) || (f = check_remote(e, qp, rx, info)))
         return f;
     return check_recv(e, qp, rx, info);
 }

@@ -141,8 +141,12 @@ void qp_flush_sq(struct engine *e, struct qp *qp)
 /* An XRC SRQ, and its completion queue, may go while a message is half received. */
 static bool recv_cq_is_alive(const struct engine *e, const struct qp *qp)
 {
-    return qp->type != QPT_XRC_RECV ||
-           srq_table_lookup(e->cfg.srqs, qp->resp.recv_srqn) == qp->resp.recv_srq;
+    const struct srq *srq;
+
+    if (qp->type != QPT_XRC_RECV)
+        return true;
+    srq = srq_table_lookup(e->cfg.srqs, qp->resp.recv_srqn);
+    return srq && srq->serial == qp->resp.recv_serial;
 }
 
 /* The receive entry in use, then the queue's own; a shared queue stays as it is. */

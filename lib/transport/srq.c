@@ -28,6 +28,7 @@ struct srq *srq_create(struct srq_table *t, const struct srq_init *init, int *er
     if (!srq)
         return NULL;
     srq->init = *init;
+    srq->serial = ((struct id_table *)t)->inserted;
     *err = id_table_insert((struct id_table *)t, srq, &srq->number);
     if (*err) {
         free(srq);

@@ -89,8 +89,8 @@ struct responder {
     uint32_t recv_index, recv_room;
     uint32_t recv_pd;           /* of the receive entry: the queue pair's or the SRQ's */
     struct comp_queue *recv_cq; /* where it completes */
-    struct srq *recv_srq;       /* XRC: whose entry it is; may be destroyed meanwhile */
-    uint32_t recv_srqn;
+    uint32_t recv_srqn;         /* XRC: whose entry it is; it may be destroyed meanwhile */
+    uint64_t recv_serial;
     struct recv_wqe *recv; /* cut to the queue's entry size */
     uint32_t msg_len;      /* bytes of the message so far */
     uint64_t write_va;
