@@ -198,20 +198,34 @@ static void mr_free(struct mr *mr)
     free(mr);
 }
 
+struct remove_call {
+    struct mr *mr;
+    int err;
+};
+
+static void remove_unless_bound(struct worker *w, void *arg)
+{
+    struct remove_call *r = arg;
+
+    if (r->mr->region.windows)
+        r->err = -EBUSY;
+    else
+        mr_remove(&r->mr->o.client->device->mrs, &r->mr->region);
+}
+
+/* On the worker, which may be binding a window to it. */
 int mr_deregister(struct client *c, struct ctl_call *call)
 {
     struct object *o = object_get(c, OBJ_MR, call->request->handle);
-    struct mr *mr;
+    struct remove_call r = {0};
 
     if (!o)
         return -EINVAL;
-    mr = container_of(o, struct mr, o);
-    if (mr->region.windows)
-        return -EBUSY;
-    mr_remove(&c->device->mrs, &mr->region);
-    worker_quiesce(c->device->worker);
-    mr_free(mr);
-    return 0;
+    r.mr = container_of(o, struct mr, o);
+    worker_call(c->device->worker, remove_unless_bound, &r);
+    if (!r.err)
+        mr_free(r.mr);
+    return r.err;
 }
 
 void mr_free_all(struct client *c)
