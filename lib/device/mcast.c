@@ -31,6 +31,8 @@ static int change_on_worker(struct client *c, const struct ctl_mcast *rq, bool j
     if (join && m.q->groups >= LIMIT_MCAST)
         return -ENOMEM;
     worker_call(c->device->worker, change, &m);
+    if (m.err == -EEXIST) /* to attach twice is to attach once */
+        return 0;
     if (!m.err)
         m.q->groups += join ? 1 : (uint32_t)-1;
     return m.err == -ENOENT ? -EINVAL : m.err;

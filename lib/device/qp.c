@@ -381,6 +381,8 @@ int qp_object_destroy(struct client *c, struct ctl_call *call)
     d.q[0] = qp_object_get(c, call->request->handle);
     if (!d.q[0])
         return -EINVAL;
+    if (d.q[0]->groups)
+        return -EBUSY;
     free_some(c, &d);
     return 0;
 }

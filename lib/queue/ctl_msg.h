@@ -36,7 +36,7 @@ enum ctl_type {
     CTL_ALLOC_PD,       /* -> handle */
     CTL_DEALLOC_PD,     /* handle; -EBUSY while in use */
     CTL_REG_MR,         /* reg_mr (+ fd) -> reg_mr */
-    CTL_DEREG_MR,       /* handle */
+    CTL_DEREG_MR,       /* handle; -EBUSY while windows are bound to it */
     CTL_CREATE_CHANNEL, /* -> handle + fd: SEQPACKET socket with 8-byte records, the cookie of a CQ
                          */
     CTL_DESTROY_CHANNEL, /* handle; -EBUSY while CQs use it */
@@ -45,7 +45,7 @@ enum ctl_type {
     CTL_CREATE_QP,       /* create_qp -> create_qp + fd: the QP's segment */
     CTL_MODIFY_QP,       /* modify_qp -> modify_qp */
     CTL_QUERY_QP,        /* handle -> query_qp */
-    CTL_DESTROY_QP,      /* handle */
+    CTL_DESTROY_QP,      /* handle; -EBUSY while attached to multicast groups */
     CTL_CREATE_AH,       /* create_ah -> create_ah */
     CTL_DESTROY_AH,      /* handle */
     CTL_CREATE_SRQ,      /* create_srq -> create_srq + fd: the SRQ's segment */

@@ -214,7 +214,7 @@ int engine_qp_modify(struct engine *e, struct qp *qp, const struct qp_attr *attr
 
 /*
  * Joins a UD queue pair to a multicast group, or takes it out. 0, -EINVAL (not UD, not a multicast
- * GID), -ENOMEM; -ENOENT when it was not in. Joining twice is joining once. The owner worker.
+ * GID), -ENOMEM; -EEXIST when it is in already, -ENOENT when it was not in. The owner worker.
  */
 int engine_mcast_join(struct engine *e, struct qp *qp, const union gid *group);
 int engine_mcast_leave(struct engine *e, struct qp *qp, const union gid *group);

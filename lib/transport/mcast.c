@@ -22,7 +22,7 @@ int engine_mcast_join(struct engine *e, struct qp *qp, const union gid *group)
     if (qp->service != PKT_UD || !gid_is_multicast(group))
         return -EINVAL;
     if (find(e, qp, group))
-        return 0;
+        return -EEXIST;
     m = malloc(sizeof(*m));
     if (!m)
         return -ENOMEM;
