@@ -167,6 +167,7 @@ static void sent_unreliable(struct engine *e, struct qp *qp)
 void req_advance(struct engine *e, struct qp *qp, struct send_slot *s)
 {
     struct requester *req = &qp->req;
+    bool asked = psn_eq(req->ack_req, req->next_psn);
 
     if (!psn_eq(req->next_psn, req->max_psn))
         counter_inc(&qp->counters.retransmits);
@@ -185,7 +186,7 @@ void req_advance(struct engine *e, struct qp *qp, struct send_slot *s)
         req->max_psn = req->next_psn;
     if (!qp_is_reliable(qp))
         sent_unreliable(e, qp);
-    else if (qp->timer.deadline == NS_NEVER)
+    else if (asked || qp->timer.deadline == NS_NEVER) /* the wait starts with the question */
         req_arm_timer(e, qp);
 }
 
