@@ -50,14 +50,16 @@ struct sge {
     uint32_t lkey;
 };
 
-/* A send queue entry: this header, then num_sge SGEs, or inline_len bytes when SQE_INLINE is set. */
+/* A send queue entry: this header, then num_sge SGEs, or inline_len bytes when SQE_INLINE is set.
+ */
 struct sqe {
     uint64_t wr_id;
     uint8_t opcode; /* enum sqe_op */
     uint8_t flags;  /* enum sqe_flag */
     uint8_t num_sge;
     uint8_t reserved;
-    uint32_t imm; /* immediate data (the application's big-endian word as it is), or the R_Key to invalidate */
+    uint32_t imm; /* immediate data (the application's big-endian word as it is), or the R_Key to
+                     invalidate */
     uint64_t remote_addr;
     uint32_t rkey;
     uint32_t inline_len;
@@ -84,10 +86,10 @@ struct rqe {
 };
 _Static_assert(sizeof(struct rqe) == 16, "rqe is ABI");
 
-#define QUEUE_MAX_SGE     32
-#define QUEUE_MAX_INLINE  512
-#define QUEUE_MAX_WR      16384
-#define QUEUE_MAX_CQE     65536
+#define QUEUE_MAX_SGE    32
+#define QUEUE_MAX_INLINE 512
+#define QUEUE_MAX_WR     16384
+#define QUEUE_MAX_CQE    65536
 
 /* Bytes between send queue entries for these capabilities: a multiple of 64. */
 static inline uint32_t sqe_stride(uint32_t max_sge, uint32_t max_inline)
@@ -105,10 +107,10 @@ static inline uint32_t rqe_stride(uint32_t max_sge)
 
 /*
  * The start of a queue pair's segment; the rings follow at the offsets that CTL_CREATE_QP returned.
- * Ring sizes are powers of two. An index counts entries since creation, modulo 2^32; entry i lies at
- * ring + (i & (size - 1)) * stride. The application never has more than `size` entries
- * outstanding; it learns from completions (struct cqe, wqe) that entries are free again. Moving a QP to
- * RESET sets both indices to 0 on both sides.
+ * Ring sizes are powers of two. An index counts entries since creation, modulo 2^32; entry i lies
+ * at ring + (i & (size - 1)) * stride. The application never has more than `size` entries
+ * outstanding; it learns from completions (struct cqe, wqe) that entries are free again. Moving a
+ * QP to RESET sets both indices to 0 on both sides.
  */
 struct qp_shared {
     /* Application -> dataplane. The application writes entries, then stores with release; the
@@ -117,8 +119,9 @@ struct qp_shared {
     CACHE_ALIGNED _Atomic uint32_t rq_prod;
     /*
      * Dataplane -> application: 1 while receive entries must be announced too (the queue pair is in
-     * the error state and flushes them). After storing rq_prod the application makes a seq_cst fence,
-     * loads this, and rings the doorbell if set; the dataplane stores it, fences, then loads rq_prod.
+     * the error state and flushes them). After storing rq_prod the application makes a seq_cst
+     * fence, loads this, and rings the doorbell if set; the dataplane stores it, fences, then loads
+     * rq_prod.
      */
     CACHE_ALIGNED _Atomic uint32_t rq_notify;
 };
@@ -174,8 +177,8 @@ struct cqe {
     uint32_t qpn;
     uint32_t src_qpn;
     uint32_t byte_len;
-    uint32_t imm; /* immediate data, big-endian word as it came, or the invalidated R_Key */
-    uint32_t uidx;  /* the application's own number of the queue pair (CTL_CREATE_QP) */
+    uint32_t imm;  /* immediate data, big-endian word as it came, or the invalidated R_Key */
+    uint32_t uidx; /* the application's own number of the queue pair (CTL_CREATE_QP) */
     uint32_t vendor_err;
     uint32_t pkey_index;
     uint32_t wqe;   /* index of the completed entry: entries up to it are free again */
@@ -200,16 +203,16 @@ enum cq_arm {
 /* The start of a completion queue's segment; then `lanes` lanes, one per worker. */
 struct cq_shared {
     /*
-     * Application arms: store arm, then a seq_cst fence, then (verbs rule) polls once more. Dataplane:
-     * stores entries, then a seq_cst fence, then loads arm; whoever exchanges it to CQ_ARM_NONE
-     * sends the one event.
+     * Application arms: store arm, then a seq_cst fence, then (verbs rule) polls once more.
+     * Dataplane: stores entries, then a seq_cst fence, then loads arm; whoever exchanges it to
+     * CQ_ARM_NONE sends the one event.
      */
     CACHE_ALIGNED _Atomic uint32_t arm;
 };
 
 struct cq_lane {
-    /* Application -> dataplane: entries consumed; store with release after reading them. The dataplane loads
-     * it with acquire, only when the ring seems full. */
+    /* Application -> dataplane: entries consumed; store with release after reading them. The
+     * dataplane loads it with acquire, only when the ring seems full. */
     CACHE_ALIGNED _Atomic uint32_t cons;
     CACHE_ALIGNED struct cqe entry[]; /* size entries, a power of two */
 };
@@ -231,8 +234,8 @@ static inline struct cq_lane *cq_lane_at(struct cq_shared *cq, uint32_t size, ui
 
 /* ---- doorbells ---- */
 
-#define DB_LEAVES    64u
-#define DB_SLOTS     (64u * 64u * 64u) /* queue pairs of one application on one worker */
+#define DB_LEAVES 64u
+#define DB_SLOTS  (64u * 64u * 64u) /* queue pairs of one application on one worker */
 
 /*
  * Which of an application's queue pairs have new send work, for one worker: a bit per queue pair
@@ -252,7 +255,8 @@ struct doorbells {
 
 /* One application's context segment (CTL_OPEN). */
 struct ctx_shared {
-    /* Dataplane -> application: pauses between polls before yielding; 0: yield at each empty poll. Relaxed. */
+    /* Dataplane -> application: pauses between polls before yielding; 0: yield at each empty poll.
+     * Relaxed. */
     CACHE_ALIGNED _Atomic uint32_t spin_limit;
     /* Application -> dataplane: counts its empty polls, so that pollers can be counted. Relaxed. */
     CACHE_ALIGNED _Atomic uint32_t polls;
