@@ -86,6 +86,10 @@ struct rqe {
 };
 _Static_assert(sizeof(struct rqe) == 16, "rqe is ABI");
 
+/* The longest message: 2^30 bytes, so that its packets at path MTU 256 stay inside half of the PSN
+ * space. */
+#define MESSAGE_MAX (UINT32_C(1) << 30)
+
 #define QUEUE_MAX_SGE    32
 #define QUEUE_MAX_INLINE 512
 #define QUEUE_MAX_WR     16384
