@@ -106,10 +106,11 @@ def main():
     options.add_argument("--build", required=True)
     options.add_argument("--group", action="append")
     options.add_argument("--match", help="only rows whose name contains this")
+    options.add_argument("--rounds", type=int, default=1)
     options.add_argument("--list", action="store_true")
     arguments = options.parse_args()
     rows = [r for r in ROWS if (r["group"] in arguments.group if arguments.group else r["group"] != "quick")
-            and (arguments.match or "") in r["name"]]
+            and (arguments.match or "") in r["name"]] * arguments.rounds
     if arguments.list:
         for r in rows:
             print(f"{r['group']:14} {r['name']}")
