@@ -101,6 +101,17 @@ def describes_device(build, daemon):
             raise kit.Failure(f"no {word} in:\n{text}")
 
 
+def counters_add_up(daemon):
+    """Every frame that was received was delivered or dropped for a reason; here none was dropped for what is in it."""
+    counters = {row["counter"]: row["value"] for row in daemon.show("counters")}
+    drops = {row["reason"]: row["value"] for row in daemon.show("drops")}
+    if counters["rx_packets"] == 0 or counters["rx_packets"] != counters["rx_delivered"] + sum(drops.values()):
+        raise kit.Failure(f"{counters} and {drops}")
+    # What comes late to a queue pair that was destroyed.
+    if set(drops) - {"unknown_qpn", "qp_state"}:
+        raise kit.Failure(f"dropped: {drops}")
+
+
 def main():
     options = argparse.ArgumentParser()
     options.add_argument("--build", required=True)
@@ -119,7 +130,7 @@ def main():
     kit.die_on_signals()
     build = kit.Build(arguments.build)
     daemon = kit.Daemon(build, kit.scratch_folder())
-    tap = kit.Tap(len(rows) + 3)
+    tap = kit.Tap(len(rows) + 4)
     try:
         tap.point("ibv_devices", lambda: lists_device(build, daemon))
         tap.point("ibv_devinfo -v", lambda: describes_device(build, daemon))
@@ -131,6 +142,7 @@ def main():
                 if not daemon.alive():
                     raise kit.Failure("uroced is gone:\n" + daemon.log())
             tap.point(r["name"] + (" (ibv_wr_*)" if r["environment"] else ""), one)
+        tap.point("delivered and dropped add up to received", lambda: counters_add_up(daemon))
     finally:
         status = daemon.stop()
 
