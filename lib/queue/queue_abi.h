@@ -93,6 +93,10 @@ struct rqe {
 };
 _Static_assert(sizeof(struct rqe) == 16, "rqe is ABI");
 
+/* The longest message: 2^30 bytes, so that its packets at path MTU 256 stay inside half of the PSN
+ * space. */
+#define MESSAGE_MAX (UINT32_C(1) << 30)
+
 #define QUEUE_MAX_SGE    32
 #define QUEUE_MAX_INLINE 512
 #define QUEUE_MAX_WR     16384
@@ -195,8 +199,7 @@ struct cqe {
     uint32_t src_qpn;
     uint32_t byte_len;
     uint32_t imm;  /* immediate data, big-endian word as it came, or the invalidated R_Key */
-    uint32_t uidx; /* the application's own number of the queue pair (CTL_CREATE_QP); CQE_UIDX_NONE:
-                      it has none (XRC) */
+    uint32_t uidx; /* the application's own number of the queue pair, or CQE_UIDX_NONE (XRC) */
     uint32_t vendor_err;
     uint32_t pkey_index;
     uint32_t wqe;   /* index of the completed entry: entries up to it are free again */

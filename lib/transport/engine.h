@@ -52,9 +52,6 @@ struct engine_host {
 
 /* ---- tables, shared by the engines of a device ---- */
 
-/* The longest message: 2^30 bytes, so that its packets at path MTU 256 stay inside half the PSN
- * space. */
-#define MESSAGE_MAX (UINT32_C(1) << 30)
 
 #define QPN_FIRST      0x10u
 #define QP_TABLE_SLOTS (1u << 17)

@@ -7,7 +7,6 @@
 #include "shim.h"
 
 #define DEFAULT_PKEY 0xFFFF
-#define MAX_MSG      (1u << 31)
 #define PAGE_SIZES   0xFFFFF000u
 
 /* perftest chooses its ibv_wr_* path by the part ids it knows; this lets a user show it one. */
@@ -138,7 +137,7 @@ int shim_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_a
         .active_mtu = m.port.active_mtu,
         .gid_tbl_len = (int)m.port.gid_tbl_len,
         .port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS,
-        .max_msg_sz = MAX_MSG,
+        .max_msg_sz = MESSAGE_MAX,
         .pkey_tbl_len = (uint16_t)m.port.pkey_tbl_len,
         .max_vl_num = 1,
         .phys_state = m.port.state == IBV_PORT_ACTIVE ? 5 : 3, /* link up, disabled */

@@ -5,6 +5,8 @@
 KIND packet: every frame of every capture, one file each, and of each capture's first frame also
 what the captures lack: a tagged one, a RoCEv1 one, and one of every other opcode.
 KIND queue: shared memory as fuzz_queue takes it: well-formed rings of every kind of entry.
+KIND engine: programs for fuzz_engine: every operation with and without losses, and the captures'
+transport packets, given to the queue pair of the node that they were sent to.
 """
 import hashlib
 import pathlib
@@ -82,7 +84,68 @@ def queue_corpus(_):
                                    for at, bits, by in words)
 
 
-KINDS = {"packet": packet_corpus, "queue": queue_corpus}
+# Steps of fuzz_engine's programs.
+POST, RECV, RUBBISH, TRANSMIT, DELIVER, CHANGE, PACKET, BYTES, TIME, STATE, INDEX, DEREG, POLL = range(13)
+SEND, WRITE_IMM, READ, FETCH_ADD = 2, 1, 4, 6
+KEEP, LOSE, BURST = 1, 2, 4
+
+
+def step(what, node=0, body=b""):
+    return bytes([what | node << 7]) + bytes(body)
+
+
+def post(op, *sizes, region=0, flags=2, node=0):
+    sges = b"".join(struct.pack("<BHH", region, 64 * i, size) for i, size in enumerate(sizes))
+    return step(POST, node, struct.pack("<BBBBH", op, flags, len(sizes), region, 128) + sges)
+
+
+def recv(region=0, size=4096, node=1):
+    return step(RECV, node, struct.pack("<BBHH", 1, region, 0, size))
+
+
+def turn(node=0, how=BURST):
+    return step(TRANSMIT, node, [31]) + step(DELIVER, 0, [how])
+
+
+def exchange(*posts):
+    return recv() * 3 + b"".join(posts) + (turn(0) + turn(1)) * 3 + step(POLL, 0) + step(POLL, 1)
+
+
+def capture_program(path):
+    program, first = recv() * 4, None
+    for frame in frames(path):
+        source = frame[6:12]
+        first = first or source
+        packet = frame[bth_offset(frame):-4]
+        program += step(BYTES, source == first, struct.pack("<BbH", 3, 0, len(packet)) + packet)
+        program += turn(0) + turn(1)
+    return program[:4096]
+
+
+def engine_corpus(vectors):
+    rounds = turn(0) + turn(1)
+    for region in range(5):
+        for op in range(8):
+            yield exchange(post(op, 8, region=region))
+            yield exchange(post(op, 1000, 1024, 3000, region=region), post(op, 5))
+            yield recv() + post(op, 4000) + turn(0, BURST | LOSE) + step(TIME, 0, [0xAF]) + rounds * 2
+            yield recv() + post(op, 4000) + turn(0) + turn(1, BURST | LOSE) + step(TIME, 0, [0xAF]) + rounds * 3
+            yield recv() + post(op, 4000) + turn(0, KEEP | BURST) * 2 + rounds * 3
+    yield post(SEND, 100) + rounds + recv() + step(TIME, 0, [0x5F]) + rounds
+    yield exchange(post(READ, 3000), post(FETCH_ADD, 8, flags=3), post(WRITE_IMM, 20))
+    yield post(READ, 3000) + step(DEREG, 1, [0]) + rounds + step(STATE, 0, [0] * 9) + exchange(post(SEND, 9))
+    yield post(SEND, 9) + step(STATE, 0, [1]) + post(SEND, 9) + recv(node=0) + rounds
+    yield step(INDEX, 0, [1, 255, 255, 0, 0]) + rounds
+    yield step(RUBBISH, 0, bytes([80]) + send_entry(2, 2, [(1 << 32, 8, 9)])[:80]) + rounds
+    for opcode in range(0x20):
+        packet = bytes([opcode, 1, 0, 0, 4, 0, 0, 64, 0, 8, 0, 0x1F, 0])
+        yield recv() * 2 + step(PACKET, 1, packet) + rounds
+        yield post(READ, 1024) + turn(0) + step(PACKET, 0, packet) + rounds
+    for path in sorted(vectors.glob("**/rc-*.pcap")):
+        yield capture_program(path)
+
+
+KINDS = {"packet": packet_corpus, "queue": queue_corpus, "engine": engine_corpus}
 
 
 def main():

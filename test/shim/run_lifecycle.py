@@ -121,6 +121,19 @@ def stale_socket():
         raise kit.Failure(f"status {result.returncode}: {result.stderr}")
 
 
+def failures_are_explained():
+    """No daemon can be started: status 1 and a line that says why."""
+    folder = kit.scratch_folder()
+    environment = clean_environment(folder)
+    os.mkdir(os.path.join(folder, "taken"))
+    for path, words in (("/no/such/folder/uroce.sock", "No such file or directory"), ("/" + "x" * 200, "longer than"),
+                        (os.path.join(folder, "taken"), "is not a socket")):
+        environment["UROCE_SOCKET"] = path
+        result = uroce(environment, "run", "true")
+        if result.returncode != 1 or words not in result.stderr:
+            raise kit.Failure(f"{path}: status {result.returncode}, {result.stderr!r}")
+
+
 def show_topics():
     folder = kit.scratch_folder()
     daemon = kit.Daemon(build, folder)
@@ -209,6 +222,7 @@ POINTS = (
     ("uroce runs at once share one daemon, which ends when idle", runs_share_a_daemon),
     ("a running program keeps its daemon", program_keeps_daemon),
     ("a stale socket is replaced", stale_socket),
+    ("uroce run says why it cannot start a daemon", failures_are_explained),
     ("uroce show, every topic, as tables and JSON", show_topics),
     ("kill -9 of one program", killed_program),
     ("an idle uroced takes less than 2 % of a core", idle_processor_time),

@@ -159,15 +159,27 @@ def describes_device(build, daemon):
             raise kit.Failure(f"no {word} in:\n{text}")
 
 
+def counters_add_up(daemon):
+    """Every frame that was received was delivered or dropped for a reason; here none was dropped for what is in it."""
+    counters = {row["counter"]: row["value"] for row in daemon.show("counters")}
+    drops = {row["reason"]: row["value"] for row in daemon.show("drops")}
+    if counters["rx_packets"] == 0 or counters["rx_packets"] != counters["rx_delivered"] + sum(drops.values()):
+        raise kit.Failure(f"{counters} and {drops}")
+    # What comes late to a queue pair that was destroyed.
+    if set(drops) - {"unknown_qpn", "qp_state"}:
+        raise kit.Failure(f"dropped: {drops}")
+
+
 def main():
     options = argparse.ArgumentParser()
     options.add_argument("--build", required=True)
     options.add_argument("--group", action="append")
     options.add_argument("--match", help="only rows whose name contains this")
+    options.add_argument("--rounds", type=int, default=1)
     options.add_argument("--list", action="store_true")
     arguments = options.parse_args()
     rows = [r for r in ROWS if (r["group"] in arguments.group if arguments.group else r["group"] != "quick")
-            and (arguments.match or "") in r["name"]]
+            and (arguments.match or "") in r["name"]] * arguments.rounds
     if arguments.list:
         for r in rows:
             print(f"{r['group']:14} {r['name']}")
@@ -176,7 +188,7 @@ def main():
     kit.die_on_signals()
     build = kit.Build(arguments.build)
     daemon = kit.Daemon(build, kit.scratch_folder())
-    tap = kit.Tap(len(rows) + 3)
+    tap = kit.Tap(len(rows) + 4)
     try:
         tap.point("ibv_devices", lambda: lists_device(build, daemon))
         tap.point("ibv_devinfo -v", lambda: describes_device(build, daemon))
@@ -188,6 +200,7 @@ def main():
                 if not daemon.alive():
                     raise kit.Failure("uroced is gone:\n" + daemon.log())
             tap.point(r["name"] + (" (ibv_wr_*)" if r["environment"] else ""), one)
+        tap.point("delivered and dropped add up to received", lambda: counters_add_up(daemon))
     finally:
         status = daemon.stop()
 

@@ -129,6 +129,12 @@ static uint32_t pick_len(struct planner *w)
     }
 }
 
+/* A place in the target; often near its start, where the atomics are. */
+static uint32_t pick_target(struct planner *w, uint32_t len)
+{
+    return below(w, below(w, 3) ? w->plan->target.len - len + 1 : 48);
+}
+
 static uint8_t pick_op(struct planner *w)
 {
     static const uint8_t wheel[] = {SQE_SEND,      SQE_SEND,      SQE_SEND,      SQE_SEND_IMM,
@@ -217,7 +223,7 @@ static void plan_message(struct planner *w, struct plan_op *op, unsigned index)
     message = kit_alloc(op->len);
     gather(p->local, op->piece, op->pieces, message, op->len);
     if (is_write(op->op)) {
-        op->target_off = below(w, p->target.len - op->len + 1);
+        op->target_off = pick_target(w, op->len);
         fence_if_changes(w, op, op->target_off, op->len);
         memcpy(p->target.after + op->target_off, message, op->len);
         if (op->op == SQE_WRITE_IMM)
@@ -237,7 +243,7 @@ static void plan_read(struct planner *w, struct plan_op *op)
     struct plan *p = w->plan;
 
     op->len = pick_len(w);
-    op->target_off = below(w, p->target.len - op->len + 1);
+    op->target_off = pick_target(w, op->len);
     op->pieces = cut(w, p->local, op->piece, PLAN_MAX_SGE, op->len);
     scatter(p->local, op->piece, op->pieces, p->target.after + op->target_off, op->len);
 }

@@ -98,6 +98,12 @@ static unsigned per_mille(const struct sim *s, int percent)
     return percent >= 0 ? 10 * (unsigned)percent : s->lossless ? 0 : 50;
 }
 
+/* So many losses of one packet that a retry counter of 7 is not used up by them. */
+static unsigned losses_per_psn(const struct sim *s)
+{
+    return per_mille(s, s->options->loss) + per_mille(s, s->options->corrupt) > 100 ? 1 : 2;
+}
+
 static void make_kit(struct sim *s)
 {
     static const uint32_t windows[] = {0, 0, 2, 8, 32, 256};
@@ -117,7 +123,7 @@ static void make_kit(struct sim *s)
             .duplicate = per_mille(s, s->options->duplicate),
             .reorder = per_mille(s, s->options->reorder),
             .corrupt = per_mille(s, s->options->corrupt),
-            .losses_per_psn = 2,
+            .losses_per_psn = losses_per_psn(s),
         };
     s->kit = kit_create(&config);
 }

@@ -324,6 +324,7 @@ static void source_unreachable(void **state)
         completes(t.a->send_cq, 3, WC_WR_FLUSH_ERR);
         assert_memory_equal(t.mb->bytes + 20000, t.ma->bytes, 10);
         assert_int_equal(t.mb->bytes[30000], 0);
+        assert_int_equal(t.ab->frames, i < 2 ? 1 : 1 + 4); /* nothing behind the bad one */
         assert_int_equal(state_of(t.b), QPS_RTS);
         rules_finish(&t);
     }

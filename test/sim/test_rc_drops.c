@@ -333,6 +333,37 @@ static void more_reads_than_agreed(void **state)
     rules_finish(&t);
 }
 
+/* A repeated READ is answered only if it asks for (the rest of) what it asked for before. */
+static void repeated_read_must_be_the_same(void **state)
+{
+    static const struct {
+        uint32_t psn, va_off, len, answers;
+    } again[] = {{0, 0, 3 * MTU, 3},    {1, MTU, 2 * MTU, 2},
+                 {2, 2 * MTU, MTU, 1},  {0, 8, 3 * MTU, 0},
+                 {0, 0, 4 * MTU, 0},    {1, 0, 3 * MTU, 0},
+                 {1, MTU, 3 * MTU, 0},  {2, 2 * MTU, MTU + 1, 0},
+                 {0, 0, 0xFFFFFFFF, 0}, {1, MTU + 1, 2 * MTU, 0},
+                 {0, 0, 0, 0}};
+
+    for (unsigned i = 0; i < ARRAY_SIZE(again); i++) {
+        struct rules t = rules_start(NULL);
+        struct pkt p = good_send(&t);
+
+        kit_do(t.a, SQE_READ, 1, t.ma, 0, 3 * MTU, t.mb, 0);
+        kit_settle(t.k);
+        p.opcode = RC(OP_READ_REQUEST);
+        p.psn = psn(PSN_A + again[i].psn);
+        p.payload_len = 0;
+        p.reth.va = kit_va(t.mb, again[i].va_off);
+        p.reth.rkey = t.mb->region.key;
+        p.reth.len = again[i].len;
+        inject(&t, &p);
+        assert_int_equal(t.ba->frames, 3 + again[i].answers);
+        assert_int_equal(state_of(t.b), QPS_RTS);
+        rules_finish(&t);
+    }
+}
+
 /* Answers that fit no request: the first PSN in flight, but of the wrong kind or size. */
 static void wrong_answers(void **state)
 {
@@ -373,7 +404,8 @@ int main(void)
         cmocka_unit_test(limited_member_passes),  cmocka_unit_test(frame_drop_reasons),
         cmocka_unit_test(undefined_opcodes),      cmocka_unit_test(the_other_address_family),
         cmocka_unit_test(not_ready_to_receive),   cmocka_unit_test(refused_sequences),
-        cmocka_unit_test(more_reads_than_agreed), cmocka_unit_test(wrong_answers),
+        cmocka_unit_test(more_reads_than_agreed), cmocka_unit_test(repeated_read_must_be_the_same),
+        cmocka_unit_test(wrong_answers),
     };
 
     return cmocka_run_group_tests_name("rc_drops", tests, NULL, NULL);

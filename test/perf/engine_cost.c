@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a packet costs in the engine: two engines back to back in one process, frames handed over in
+ * bursts, ICRC computed and verified. Prints nanoseconds; run it under callgrind for instructions:
+ *
+ *   valgrind --tool=callgrind --toggle-collect=engine_tx build/test/perf/engine_cost write 8 20000
+ *   valgrind --tool=callgrind --toggle-collect=engine_rx build/test/perf/engine_cost write 8 20000
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "engine.h"
+#include "pkt.h"
+
+#define ROOM  (ENCAP_MAX_LEN + PKT_MAX_HEADER + PKT_MTU_MAX + 8)
+#define SLOTS 128
+#define PD    1
+
+struct side {
+    struct engine *e;
+    struct qp *qp;
+    struct qp_table *qps;
+    struct mr_table mrs;
+    struct mem_region mr;
+    struct encap_port port;
+    struct gid_table gids;
+    struct qp_shared *shared;
+    uint8_t *sq, *rq;
+    struct comp_queue cq;
+    struct cq_reader reader;
+    uint8_t *memory;
+    uint32_t prod, recv_prod;
+};
+
+static void on_cq(void *ctx, struct comp_queue *cq)
+{
+    (void)ctx, (void)cq;
+}
+
+static void on_async(void *ctx, struct qp *qp, struct comp_queue *cq, enum qp_event event)
+{
+    fprintf(stderr, "unexpected event %d\n", event);
+    exit(1);
+}
+
+static void *zeroed(size_t bytes)
+{
+    void *p = aligned_alloc(4096, round_up(bytes, 4096));
+
+    if (!p)
+        exit(1);
+    return memset(p, 0, round_up(bytes, 4096));
+}
+
+static void side_init(struct side *s, uint8_t number)
+{
+    static const uint64_t secret[2] = {1, 2};
+    uint8_t addr[4] = {10, 0, 0, number};
+    struct gid_entry gid = {
+        .gid = gid_from_ipv4(addr), .type = GID_TYPE_ROCE_V2, .valid = true, .vlan = VLAN_NONE};
+    struct cq_shared *cq = zeroed(cq_segment_bytes(1024, 1));
+    int err;
+
+    s->port.mac[5] = gid.mac[5] = number;
+    gid_table_add(&s->gids, &gid);
+    s->port.gids = &s->gids;
+    s->qps = qp_table_create();
+    mr_table_init(&s->mrs, 16, secret);
+    s->memory = zeroed(1 << 20);
+    s->mr = (struct mem_region){.pd = PD,
+                                .access = 15,
+                                .iova = (uintptr_t)s->memory,
+                                .addr = (uintptr_t)s->memory,
+                                .len = 1 << 20,
+                                .direct = s->memory};
+    mr_insert(&s->mrs, &s->mr, 1);
+    struct engine_config c = {.port = &s->port,
+                              .mrs = &s->mrs,
+                              .qps = s->qps,
+                              .host = {.cq_event = on_cq, .async_event = on_async}};
+    s->e = engine_create(&c);
+    comp_queue_init(&s->cq, cq, 1024, 1);
+    s->reader = (struct cq_reader){.shared = cq, .size = 1024, .lanes = 1};
+    s->shared = zeroed(sizeof(*s->shared));
+    s->sq = zeroed(SLOTS * sqe_stride(2, 0));
+    s->rq = zeroed(SLOTS * rqe_stride(2));
+    struct qp_init init = {.type = QPT_RC,
+                           .pd = PD,
+                           .send_cq = &s->cq,
+                           .recv_cq = &s->cq,
+                           .shared = s->shared,
+                           .sq = {.ring = s->sq,
+                                  .prod = &s->shared->sq_prod,
+                                  .size = SLOTS,
+                                  .stride = sqe_stride(2, 0),
+                                  .max_sge = 2},
+                           .rq = {.ring = s->rq,
+                                  .prod = &s->shared->rq_prod,
+                                  .size = SLOTS,
+                                  .stride = rqe_stride(2),
+                                  .max_sge = 2}};
+    s->qp = qp_create(s->qps, &init, &err);
+    engine_qp_attach(s->e, s->qp);
+}
+
+static void connect_to(struct side *s, const struct side *peer)
+{
+    struct qp_attr a = {.state = QPS_INIT,
+                        .path_mtu = 5,
+                        .port_num = 1,
+                        .max_rd_atomic = 16,
+                        .max_dest_rd_atomic = 16,
+                        .timeout = 14,
+                        .retry_cnt = 7,
+                        .rnr_retry = 7,
+                        .min_rnr_timer = 12,
+                        .dest_qpn = qp_number(peer->qp),
+                        .access_flags = 15};
+    struct address_vector av = {.sgid = s->gids.entry[0].gid,
+                                .dgid = peer->gids.entry[0].gid,
+                                .gid_type = GID_TYPE_ROCE_V2,
+                                .vlan = VLAN_NONE,
+                                .hop_limit = 64};
+
+    memcpy(av.smac, s->port.mac, 6);
+    memcpy(av.dmac, peer->port.mac, 6);
+    int rc = engine_qp_modify(s->e, s->qp, &a,
+                              QPA_STATE | QPA_PKEY_INDEX | QPA_PORT | QPA_ACCESS_FLAGS, NULL, 5, 1);
+    a.state = QPS_RTR;
+    rc |= engine_qp_modify(s->e, s->qp, &a,
+                           QPA_STATE | QPA_AV | QPA_PATH_MTU | QPA_DEST_QPN | QPA_RQ_PSN |
+                               QPA_MAX_DEST_RD_ATOMIC | QPA_MIN_RNR_TIMER,
+                           &av, 5, 1);
+    a.state = QPS_RTS;
+    rc |= engine_qp_modify(s->e, s->qp, &a,
+                           QPA_STATE | QPA_TIMEOUT | QPA_RETRY_CNT | QPA_RNR_RETRY | QPA_SQ_PSN |
+                               QPA_MAX_RD_ATOMIC,
+                           NULL, 5, 1);
+    if (rc)
+        exit(1);
+}
+
+static void post(struct side *s, const struct side *peer, enum sqe_op op, uint32_t len)
+{
+    struct sqe *e = work_queue_slot(s->sq, SLOTS, sqe_stride(2, 0), s->prod++);
+
+    *e = (struct sqe){.opcode = (uint8_t)op,
+                      .flags = SQE_SIGNALED,
+                      .num_sge = 1,
+                      .remote_addr = peer->mr.iova,
+                      .rkey = peer->mr.key};
+    *(struct sge *)(e + 1) = (struct sge){.addr = s->mr.iova, .length = len, .lkey = s->mr.key};
+    atomic_store_explicit(&s->shared->sq_prod, s->prod, memory_order_release);
+}
+
+static void post_recv(struct side *s)
+{
+    struct rqe *e = work_queue_slot(s->rq, SLOTS, rqe_stride(2), s->recv_prod++);
+
+    *e = (struct rqe){.num_sge = 1};
+    *(struct sge *)(e + 1) = (struct sge){.addr = s->mr.iova, .length = 65536, .lkey = s->mr.key};
+    atomic_store_explicit(&s->shared->rq_prod, s->recv_prod, memory_order_release);
+}
+
+static unsigned poll(struct side *s)
+{
+    const struct cqe *e;
+    unsigned n = 0;
+
+    while ((e = cq_reader_peek(&s->reader))) {
+        if (e->status)
+            exit(1);
+        cq_reader_advance(&s->reader);
+        n++;
+    }
+    return n;
+}
+
+static uint64_t move(struct side *from, struct side *to, struct frame *frames, ns_t now)
+{
+    unsigned n = engine_tx(from->e, frames, FRAME_BURST, now);
+
+    if (n)
+        engine_rx(to->e, frames, n, now);
+    return n;
+}
+
+int main(int argc, char **argv)
+{
+    static struct side a, b;
+    static uint8_t buffers[FRAME_BURST][ROOM];
+    struct frame frames[FRAME_BURST];
+    uint32_t len = argc > 2 ? (uint32_t)atoi(argv[2]) : 8,
+             left = argc > 3 ? (uint32_t)atoi(argv[3]) : 1000000;
+    enum sqe_op op = argc > 1 && !strcmp(argv[1], "send")   ? SQE_SEND
+                     : argc > 1 && !strcmp(argv[1], "read") ? SQE_READ
+                                                            : SQE_WRITE;
+    uint32_t total = left, pending = 0, received = 0;
+    uint64_t packets = 0;
+    struct timespec t0, t1;
+    ns_t now = 1;
+
+    side_init(&a, 1);
+    side_init(&b, 2);
+    connect_to(&a, &b);
+    connect_to(&b, &a);
+    for (unsigned i = 0; i < FRAME_BURST; i++)
+        frames[i] = (struct frame){.data = buffers[i], .room = ROOM};
+    for (unsigned i = 0; i < SLOTS; i++)
+        post_recv(&b);
+    clock_gettime(CLOCK_MONOTONIC, &t0);
+    while (left || pending) {
+        for (; left && pending < 64; left--, pending++)
+            post(&a, &b, op, len);
+        engine_doorbell(a.e, a.qp, ++now);
+        packets += move(&a, &b, frames, now);
+        packets += move(&b, &a, frames, now);
+        pending -= poll(&a);
+        for (received = poll(&b); received; received--)
+            post_recv(&b);
+    }
+    clock_gettime(CLOCK_MONOTONIC, &t1);
+    double ns = (double)(t1.tv_sec - t0.tv_sec) * 1e9 + (double)(t1.tv_nsec - t0.tv_nsec);
+    printf("%u messages of %u bytes, %lu packets: %.1f ns a message, %.1f ns a packet, %.2f GB/s\n",
+           total, len, packets, ns / total, ns / (double)packets, (double)total * len / ns);
+    return 0;
+}
