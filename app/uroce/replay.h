@@ -153,6 +153,7 @@ struct conn {
     uint32_t cm_psn[2], cm_mtu;
     bool seen;
     ns_t last_at, longest_wait; /* between two frames */
+    struct our_qp *ours;        /* in the current run */
 };
 
 /* A datagram queue pair of one side. */
@@ -229,6 +230,7 @@ struct sent {
     struct pkt pkt;
     struct conn *conn;
     int64_t psn;
+    unsigned order;
     bool matched;
 };
 
@@ -308,6 +310,7 @@ struct run {
     /* results */
     struct sent **sent;
     unsigned sents, sent_room;
+    uint64_t sent_bytes, sent_limit;
     struct finding *finding;
     unsigned findings, finding_room;
     unsigned fed, posted, identical, compared, effects;
@@ -329,14 +332,16 @@ void finding_add(struct run *r, enum replay_diff diff, int rule, uint64_t fields
 /* ---- replay_compare.c ---- */
 
 /* Parts of a frame. FIELD(name). */
-#define REPLAY_FIELDS(X)                                                                         \
-    X(mac)                                                                                       \
-    X(vlan)                                                                                      \
-    X(priority)                                                                                  \
-    X(l3) X(address) X(dscp) X(ecn) X(hop_limit) X(ip_id) X(flow_label) X(udp_sport) X(opcode)   \
-        X(solicited) X(mig_req) X(pkey) X(congestion_bits) X(dest_qpn) X(ack_req) X(psn) X(reth) \
-            X(atomic) X(aeth) X(credit) X(rnr_timer) X(msn) X(atomic_ack) X(imm) X(ieth) X(deth) \
-                X(feth) X(length) X(payload) X(udp_checksum) X(other_bytes)
+#define REPLAY_FIELDS(X)                                                                       \
+    X(mac)                                                                                     \
+    X(vlan)                                                                                    \
+    X(priority)                                                                                \
+    X(l3)                                                                                      \
+    X(address)                                                                                 \
+    X(dscp) X(ecn) X(hop_limit) X(ip_id) X(flow_label) X(udp_sport) X(opcode) X(solicited)     \
+        X(mig_req) X(pkey) X(congestion_bits) X(dest_qpn) X(ack_req) X(psn) X(reth) X(atomic)  \
+            X(aeth) X(credit) X(rnr_timer) X(msn) X(atomic_ack) X(imm) X(ieth) X(deth) X(feth) \
+                X(length) X(payload) X(udp_checksum) X(other_bytes)
 enum field {
 #define X(name) FIELD_##name,
     REPLAY_FIELDS(X)
@@ -382,11 +387,13 @@ struct our_qp {
     unsigned next_entry;     /* next message of the peer's stream to get a receive entry */
     unsigned next_recv;      /* next message of the peer's stream to arrive in one */
     int64_t out_psn, in_psn; /* of the last request sent, and fed */
-    uint8_t *status;         /* per message of our stream: enum wc_status, or NOT_COMPLETED */
-    unsigned received;       /* datagrams */
-    uint64_t *landing_off;   /* per message of our stream: where READ and atomic results go */
-    bool refused;            /* a fatal NAK was fed: it is in the error state */
-    bool errored;            /* a completion was in error */
+    struct sent **sent;      /* connected: what it sent */
+    unsigned sents, sent_room;
+    uint8_t *status;       /* per message of our stream: enum wc_status, or NOT_COMPLETED */
+    unsigned received;     /* datagrams */
+    uint64_t *landing_off; /* per message of our stream: where READ and atomic results go */
+    bool refused;          /* a fatal NAK was fed: it is in the error state */
+    bool errored;          /* a completion was in error */
 };
 
 #define NOT_COMPLETED 0xFF

@@ -231,6 +231,7 @@ static int create_connected(struct run *r, struct conn *conn)
                               conn->known[r->side] ? conn->qpn[r->side] : 0);
 
     q->conn = conn;
+    conn->ours = q;
     q->out_psn = out->start;
     q->in_psn = in->start;
     q->status = replay_grow(NULL, out->msgs + 1);
@@ -316,6 +317,7 @@ void host_destroy(struct run *r)
         free(q->rq);
         free(q->landing_off);
         free(q->status);
+        free(q->sent);
         free(q);
     }
     for (unsigned i = 0; i < r->paths; i++) {
@@ -337,15 +339,13 @@ void host_destroy(struct run *r)
 
 struct our_qp *host_qp_for(const struct run *r, const struct rec *rec)
 {
-    uint32_t datagram_qpn = rec->side == r->side ? rec->pkt.deth.src_qpn : rec->pkt.dest_qpn;
+    uint32_t qpn = rec->side == r->side ? rec->pkt.deth.src_qpn : rec->pkt.dest_qpn;
 
-    for (unsigned i = 0; i < r->qpcount; i++) {
-        struct our_qp *q = r->qp[i];
-
-        if (rec->conn != NULL ? q->conn == rec->conn
-                              : q->dgram != NULL && q->recorded_qpn == datagram_qpn)
-            return q;
-    }
+    if (rec->conn != NULL)
+        return rec->conn->ours;
+    for (unsigned i = 0; i < r->qpcount; i++)
+        if (r->qp[i]->dgram != NULL && r->qp[i]->recorded_qpn == qpn)
+            return r->qp[i];
     return NULL;
 }
 
@@ -486,6 +486,8 @@ static void find_place(struct run *r, struct sent *s)
             peer_number(r, q->conn) != s->pkt.dest_qpn)
             continue;
         s->conn = q->conn;
+        ENSURE_ROOM(q->sent, q->sents, q->sent_room);
+        q->sent[q->sents++] = s;
         s->psn = psn_unwrap(request ? q->out_psn : q->in_psn, s->pkt.psn);
         if (request)
             q->out_psn = s->psn;
@@ -513,7 +515,10 @@ static void note_sent(struct run *r, const struct frame *f)
 {
     struct sent *s = replay_grow(NULL, sizeof(*s));
 
-    *s = (struct sent){.at = r->now, .after = r->index, .len = f->len};
+    *s = (struct sent){.at = r->now, .after = r->index, .len = f->len, .order = r->sents};
+    r->sent_bytes += f->len;
+    if (r->sent_bytes > r->sent_limit)
+        r->failed = "the engine sends far more than was captured";
     s->data = replay_grow(NULL, f->len);
     memcpy(s->data, f->data, f->len);
     s->sound = encap_rx(&s->view, s->data, s->len, &r->port) == DROP_NONE &&
@@ -539,7 +544,7 @@ void host_pump(struct run *r)
         for (unsigned i = 0; i < n; i++)
             note_sent(r, &frame[i]);
         total += n;
-    } while (engine_wants_tx(r->engine) && total < PUMP_LIMIT);
+    } while (engine_wants_tx(r->engine) && total < PUMP_LIMIT && r->failed == NULL);
 }
 
 /* ---- completions ---- */

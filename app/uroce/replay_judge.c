@@ -4,6 +4,7 @@
  * PSN: whenever and however often they were sent, their content is one. Acknowledges are compared
  * by what they say: which PSN was reached when, and what was refused.
  */
+#include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -175,9 +176,9 @@ static void judge_requests(struct run *r, struct our_qp *q)
     const struct stream *stream = &q->conn->stream[r->side];
     uint8_t *covered = flags_for(stream->reqs);
 
-    for (unsigned i = 0; i < r->sents; i++)
-        if (r->sent[i]->conn == q->conn && is_request(&r->sent[i]->pkt))
-            judge_request(r, q, r->sent[i], covered);
+    for (unsigned i = 0; i < q->sents; i++)
+        if (is_request(&q->sent[i]->pkt))
+            judge_request(r, q, q->sent[i], covered);
     for (unsigned i = 0; i < stream->reqs; i++)
         if (!covered[i])
             judge_unsent(r, q, stream->req[i]);
@@ -286,25 +287,119 @@ static void judge_results(struct run *r, struct our_qp *q)
 
 /* ---- answers with data ---- */
 
-/* Whether what was sent after `index` shows that an answer to this PSN was lost: it was asked for
- * again, or nothing more was captured of the connection that would tell. */
-static bool seems_lost(const struct run *r, const struct stream *s, int64_t psn, unsigned index)
-{
-    const struct message *m = stream_message(s, psn);
-    unsigned number = r->capture->rec[index].number;
+/* Our answers on a stream, and what is asked of them and of the recorded ones. */
+struct ours {
+    const struct stream *stream;
+    struct sent **sent; /* in order */
+    struct sent **by_psn;
+    int64_t *acked;   /* per answer in order: how far we had acknowledged */
+    int64_t *to_come; /* per recorded answer: the highest PSN of it and those behind it */
+    unsigned count;
+    int64_t recorded_acked;
+};
 
-    for (unsigned i = 0; m != NULL && i < s->reqs; i++)
-        if (s->req[i]->msg == m && s->req[i]->number > number)
-            return true;
-    for (unsigned i = s->answers; i-- > 0 && s->ans[i]->number > number;)
-        if (s->ans[i]->psn >= psn)
-            return false;
-    return true;
+static bool is_positive(const struct pkt *p)
+{
+    return !is_ack(p) || (p->aeth.syndrome & AETH_CLASS_MASK) == AETH_ACK;
 }
 
-static void judge_data_answer(struct run *r, const struct stream *stream, struct sent *s,
-                              uint8_t *covered)
+static int by_psn_and_time(const void *a, const void *b)
 {
+    const struct sent *x = *(struct sent *const *)a, *y = *(struct sent *const *)b;
+
+    if (x->psn != y->psn)
+        return x->psn < y->psn ? -1 : 1;
+    return x->order < y->order ? -1 : x->order > y->order;
+}
+
+static struct ours our_answers(struct our_qp *q, const struct stream *stream)
+{
+    struct ours o = {.stream = stream, .recorded_acked = INT64_MIN};
+    int64_t acked = INT64_MIN;
+
+    o.sent = replay_grow(NULL, (q->sents + 1) * sizeof(*o.sent));
+    o.by_psn = replay_grow(NULL, (q->sents + 1) * sizeof(*o.sent));
+    o.acked = replay_grow(NULL, (q->sents + 1) * sizeof(*o.acked));
+    o.to_come = replay_grow(NULL, (stream->answers + 1) * sizeof(*o.to_come));
+    for (unsigned i = 0; i < q->sents; i++) {
+        struct sent *s = q->sent[i];
+
+        if (is_request(&s->pkt))
+            continue;
+        acked = max_of(acked, s->psn - !is_positive(&s->pkt));
+        o.acked[o.count] = acked;
+        o.by_psn[o.count] = s;
+        o.sent[o.count++] = s;
+    }
+    if (o.count)
+        qsort(o.by_psn, o.count, sizeof(*o.by_psn), by_psn_and_time);
+    o.to_come[stream->answers] = INT64_MIN;
+    for (unsigned i = stream->answers; i-- > 0;) {
+        const struct rec *ans = stream->ans[i];
+
+        o.to_come[i] = max_of(o.to_come[i + 1], ans->psn);
+        o.recorded_acked = max_of(o.recorded_acked, ans->psn - !is_positive(&ans->pkt));
+    }
+    return o;
+}
+
+static void free_answers(struct ours *o)
+{
+    free(o->sent);
+    free(o->by_psn);
+    free(o->acked);
+    free(o->to_come);
+}
+
+/* Our first answer with this PSN or a later one, by PSN. */
+static unsigned first_of_ours(const struct ours *o, int64_t psn)
+{
+    unsigned low = 0, high = o->count;
+
+    while (low < high) {
+        unsigned mid = low + (high - low) / 2;
+
+        if (o->by_psn[mid]->psn < psn)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+/* The first recorded answer behind the frame of this number. */
+static unsigned first_behind(const struct stream *s, unsigned number)
+{
+    unsigned low = 0, high = s->answers;
+
+    while (low < high) {
+        unsigned mid = low + (high - low) / 2;
+
+        if (s->ans[mid]->number <= number)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+/* Whether what was recorded afterwards shows that our answer's like was lost: it was asked for
+ * again, or nothing more was captured of the connection that would tell. */
+static bool seems_lost(const struct run *r, const struct ours *o, const struct sent *s)
+{
+    const struct message *m = stream_message(o->stream, s->psn);
+    unsigned number = r->capture->rec[s->after].number, n;
+
+    for (unsigned i = m ? find_psn(o->stream->req, o->stream->reqs, m->first, &n) : UINT_MAX;
+         i < o->stream->reqs && o->stream->req[i]->msg == m; i++)
+        if (o->stream->req[i]->number > number)
+            return true;
+    return o->to_come[first_behind(o->stream, number)] < s->psn;
+}
+
+static void judge_data_answer(struct run *r, const struct ours *o, struct sent *s, uint8_t *covered)
+{
+    const struct stream *stream = o->stream;
     unsigned n, at = find_psn(stream->ans_by_psn, stream->answers, s->psn, &n), data = 0;
     struct rec **copy = replay_grow(NULL, (n + 1) * sizeof(*copy));
     uint64_t fields = 0;
@@ -319,8 +414,7 @@ static void judge_data_answer(struct run *r, const struct stream *stream, struct
 
         note_fields(r, s, copy[best], fields);
     } else {
-        finding_add(r, DIFF_extra_answer, seems_lost(r, stream, s->psn, s->after) ? RULE_lost : -1,
-                    0, NULL, s, NULL);
+        finding_add(r, DIFF_extra_answer, seems_lost(r, o, s) ? RULE_lost : -1, 0, NULL, s, NULL);
     }
     free(copy);
 }
@@ -336,39 +430,17 @@ static bool says_the_same(const struct pkt *a, const struct pkt *b)
     return class == AETH_ACK || class == AETH_RNR || a->aeth.syndrome == b->aeth.syndrome;
 }
 
-static bool is_positive(const struct pkt *p)
-{
-    return !is_ack(p) || (p->aeth.syndrome & AETH_CLASS_MASK) == AETH_ACK;
-}
-
-/* Our answers on a stream, in order. */
-struct ours {
-    struct sent **sent;
-    unsigned count, room;
-};
-
-static struct ours our_answers(struct run *r, const struct conn *conn)
-{
-    struct ours o = {0};
-
-    for (unsigned i = 0; i < r->sents; i++)
-        if (r->sent[i]->conn == conn && !is_request(&r->sent[i]->pkt)) {
-            ENSURE_ROOM(o.sent, o.count, o.room);
-            o.sent[o.count++] = r->sent[i];
-        }
-    return o;
-}
-
 /* The first acknowledge of ours with this PSN that says the same and is not matched yet; else the
  * last that is. */
 static struct sent *find_ack(const struct ours *o, const struct rec *rec)
 {
     struct sent *used = NULL;
 
-    for (unsigned i = 0; i < o->count; i++) {
-        struct sent *s = o->sent[i];
+    for (unsigned i = first_of_ours(o, rec->psn); i < o->count && o->by_psn[i]->psn == rec->psn;
+         i++) {
+        struct sent *s = o->by_psn[i];
 
-        if (s->psn != rec->psn || !is_ack(&s->pkt) || !says_the_same(&s->pkt, &rec->pkt))
+        if (!is_ack(&s->pkt) || !says_the_same(&s->pkt, &rec->pkt))
             continue;
         if (!s->matched)
             return s;
@@ -380,20 +452,26 @@ static struct sent *find_ack(const struct ours *o, const struct rec *rec)
 /* How far we had acknowledged when a frame was captured. */
 static int64_t acked_by(const struct ours *o, const struct run *r, const struct rec *rec)
 {
-    int64_t acked = INT64_MIN;
+    unsigned low = 0, high = o->count;
 
-    for (unsigned i = 0; i < o->count && r->capture->rec[o->sent[i]->after].number <= rec->number;
-         i++)
-        acked = max_of(acked, o->sent[i]->psn - !is_positive(&o->sent[i]->pkt));
-    return acked;
+    while (low < high) {
+        unsigned mid = low + (high - low) / 2;
+
+        if (r->capture->rec[o->sent[mid]->after].number <= rec->number)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low ? o->acked[low - 1] : INT64_MIN;
 }
 
 /* Whether any request that asked for an acknowledge, and got none of ours, was recorded before. */
 static bool was_asked(const struct stream *stream, int64_t acked, const struct rec *rec)
 {
-    for (unsigned i = stream->reqs; i-- > 0 && stream->req[i]->psn > acked;)
-        if (stream->req[i]->psn <= rec->psn && stream->req[i]->number < rec->number &&
-            stream->req[i]->pkt.ack_req)
+    unsigned n, i = acked == INT64_MIN ? 0 : find_psn(stream->req, stream->reqs, acked + 1, &n);
+
+    for (; i < stream->reqs && stream->req[i]->psn <= rec->psn; i++)
+        if (stream->req[i]->number < rec->number && stream->req[i]->pkt.ack_req)
             return true;
     return false;
 }
@@ -428,23 +506,13 @@ static void judge_recorded_ack(struct run *r, const struct stream *stream, const
     }
 }
 
-static int64_t recorded_acked(const struct stream *s)
-{
-    int64_t acked = INT64_MIN;
-
-    for (unsigned i = 0; i < s->answers; i++)
-        acked = max_of(acked, s->ans[i]->psn - !is_positive(&s->ans[i]->pkt));
-    return acked;
-}
-
-static void judge_extra_ack(struct run *r, const struct stream *stream, const struct ours *o,
-                            const struct sent *s)
+static void judge_extra_ack(struct run *r, const struct ours *o, const struct sent *s)
 {
     int rule = -1;
 
-    if (is_positive(&s->pkt) && recorded_acked(stream) >= s->psn)
+    if (is_positive(&s->pkt) && o->recorded_acked >= s->psn)
         rule = RULE_ack_coalescing;
-    else if (seems_lost(r, stream, s->psn, s->after))
+    else if (seems_lost(r, o, s))
         rule = RULE_lost;
     finding_add(r, DIFF_extra_answer, rule, 0, NULL, s, NULL);
 }
@@ -459,18 +527,18 @@ static void shift_msns(const struct stream *stream, const struct ours *o)
     uint32_t shift = 0;
     bool found = false;
 
-    for (unsigned i = 0; i < stream->answers && !found; i++)
-        for (unsigned k = 0; k < o->count && !found; k++) {
-            const struct pkt *p = &stream->ans[i]->pkt;
-            const struct message *m = stream_message(stream, stream->ans[i]->psn);
+    for (unsigned i = 0; i < stream->answers && !found; i++) {
+        const struct rec *ans = stream->ans[i];
+        const struct message *m = stream_message(stream, ans->psn);
+        unsigned k = first_of_ours(o, ans->psn);
 
-            if (m == NULL || o->sent[k]->psn != stream->ans[i]->psn ||
-                o->sent[k]->pkt.opcode != p->opcode || !(pkt_info(p)->flags & PF_AETH))
-                continue;
-            found = true;
-            if (p->aeth.msn > (uint32_t)(m - stream->msg) + 1)
-                shift = p->aeth.msn - o->sent[k]->pkt.aeth.msn;
-        }
+        if (m == NULL || k == o->count || o->by_psn[k]->psn != ans->psn ||
+            o->by_psn[k]->pkt.opcode != ans->pkt.opcode || !(pkt_info(&ans->pkt)->flags & PF_AETH))
+            continue;
+        found = true;
+        if (ans->pkt.aeth.msn > (uint32_t)(m - stream->msg) + 1)
+            shift = ans->pkt.aeth.msn - o->by_psn[k]->pkt.aeth.msn;
+    }
     for (unsigned i = 0; shift && i < o->count; i++) {
         struct sent *s = o->sent[i];
 
@@ -499,7 +567,7 @@ static void judge_recorded(struct run *r, const struct stream *stream, const str
 static void judge_answers(struct run *r, struct our_qp *q)
 {
     const struct stream *stream = &q->conn->stream[!r->side];
-    struct ours o = our_answers(r, q->conn);
+    struct ours o = our_answers(q, stream);
     uint8_t *covered = flags_for(stream->answers);
 
     if (q->conn->sample[r->side] == NULL || (stream->answers == 0 && stream->reqs == 0)) {
@@ -509,15 +577,15 @@ static void judge_answers(struct run *r, struct our_qp *q)
     shift_msns(stream, &o);
     for (unsigned i = 0; i < o.count; i++)
         if (!is_ack(&o.sent[i]->pkt))
-            judge_data_answer(r, stream, o.sent[i], covered);
+            judge_data_answer(r, &o, o.sent[i], covered);
     for (unsigned i = 0; i < stream->answers; i++)
         if (!covered[i])
             judge_recorded(r, stream, &o, stream->ans_by_psn[i]);
     for (unsigned i = 0; i < o.count; i++)
         if (is_ack(&o.sent[i]->pkt) && !o.sent[i]->matched)
-            judge_extra_ack(r, stream, &o, o.sent[i]);
+            judge_extra_ack(r, &o, o.sent[i]);
     free(covered);
-    free(o.sent);
+    free_answers(&o);
 }
 
 /* ---- datagrams ---- */

@@ -14,6 +14,10 @@
 #define TIMERS_PER_GAP 1000 /* expiries between two frames */
 #define TIMERS_PER_RUN 200000
 #define UD_HEADER      40
+/* A requester whose answers the capture misses sends again and again: up to so many times the
+ * capture, and so many bytes. */
+#define SENT_RATIO 8
+#define SENT_LEAST (UINT64_C(64) << 20)
 
 struct feeding {
     struct our_qp *q;
@@ -347,14 +351,18 @@ void replay_run(struct run *r, struct capture *c, struct talk *t, unsigned side)
         r->failed = strerror(-err);
         return;
     }
-    for (unsigned i = 0; i < c->count; i++) {
+    r->sent_limit = SENT_LEAST;
+    for (unsigned i = 0; i < c->count; i++)
+        r->sent_limit += SENT_RATIO * (uint64_t)c->rec[i].len;
+    for (unsigned i = 0; i < c->count && r->failed == NULL; i++) {
         if (c->rec[i].talk != t)
             continue;
         r->index = i;
         advance(r, NS_PER_SEC + c->rec[i].at, &budget);
         look_at(r, &c->rec[i]);
     }
-    replay_judge(r);
+    if (r->failed == NULL)
+        replay_judge(r);
 }
 
 void replay_run_free(struct run *r)
