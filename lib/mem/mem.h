@@ -4,7 +4,7 @@
  *
  * Every access by a local or remote peer goes check first, then copy: mr_check turns
  * (key, address, length, access) into a region or a fault; only then do the mem_* calls move bytes.
- * Clauses: volume 1, 10.6.3 (keys and access), C9-... of 9.7.4.1.3 to 9.7.4.1.5 (R_Key validation).
+ * Clauses: volume 1, 10.6.3 (keys and access), 9.7.4.1.3 to 9.7.4.1.5 (R_Key validation).
  *
  * Threads: the control thread inserts and removes regions; workers look them up. A removed
  * region's memory may be freed only after every worker has passed a quiet point. The table itself
@@ -167,8 +167,7 @@ struct window_bind {
 /*
  * Binds a window, or refuses with the fault: no such window or region, another domain, a type 2
  * window that is bound already, a region without MEM_MW_BIND (or without local write where the
- * window lets peers write), a range not inside. Worker that owns the queue pair; C10-...
- * of 10.6.7.2.
+ * window lets peers write), a range not inside. Worker that owns the queue pair; 10.6.7.2.
  */
 enum mr_fault window_bind(const struct mr_table *t, const struct window_bind *b);
 

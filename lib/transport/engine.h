@@ -107,7 +107,7 @@ uint32_t srq_number(const struct srq *srq);
 void *srq_owner(const struct srq *srq);
 /* Entries that wait. Any thread. */
 uint32_t srq_waiting(struct srq *srq);
-/* Arms the limit (0: disarms): one event when fewer entries wait (C10-... of 10.2.9.3). Returns
+/* Arms the limit (0: disarms): one event when fewer entries wait (10.2.9.3). Returns
  * true when that is so already: the caller raises the event, and the limit is disarmed. Any thread.
  */
 bool srq_set_limit(struct srq *srq, uint32_t limit);

@@ -13,7 +13,7 @@ static enum resp_op op_of(const struct opcode_info *info)
     return info->kind == KIND_SEND ? RESP_SEND : info->kind == KIND_WRITE ? RESP_WRITE : RESP_IDLE;
 }
 
-/* C9-... of 9.7.4.1.2: FIRST and ONLY start a message, MIDDLE and LAST go on with the same kind. */
+/* 9.7.4.1.2: FIRST and ONLY start a message, MIDDLE and LAST go on with the same kind. */
 static enum fault check_sequence(const struct responder *resp, const struct opcode_info *info)
 {
     if (info->flags & PF_START)

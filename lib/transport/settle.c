@@ -182,7 +182,7 @@ void qp_enter_error(struct engine *e, struct qp *qp, uint8_t recv_status)
     timer_disarm(&qp->timer);
     qp->req.rnr_wait = false;
     qp_flush(e, qp, recv_status);
-    if (qp->srq) /* C11-... of 10.3.1: it takes no more entries from the shared queue */
+    if (qp->srq) /* 10.3.1: it takes no more entries from the shared queue */
         e->cfg.host.async_event(e->cfg.host.ctx, qp, NULL, QP_EVENT_LAST_WQE_REACHED);
 }
 
