@@ -196,6 +196,9 @@ struct cm_conns {
 };
 void replay_cm_collect(struct cm_conns *out, const struct capture *c, const struct talk *t);
 
+/* replay_flow.c: finds the conversation's queue pairs, and which are connected. */
+void replay_connect(struct capture *c, struct talk *t);
+
 /* replay_message.c */
 void stream_build(struct capture *c, struct conn *conn, unsigned side);
 void stream_fill(struct capture *c, struct stream *s, uint32_t mtu);
@@ -332,16 +335,17 @@ void finding_add(struct run *r, enum replay_diff diff, int rule, uint64_t fields
 /* ---- replay_compare.c ---- */
 
 /* Parts of a frame. FIELD(name). */
-#define REPLAY_FIELDS(X)                                                                       \
-    X(mac)                                                                                     \
-    X(vlan)                                                                                    \
-    X(priority)                                                                                \
-    X(l3)                                                                                      \
-    X(address)                                                                                 \
-    X(dscp) X(ecn) X(hop_limit) X(ip_id) X(flow_label) X(udp_sport) X(opcode) X(solicited)     \
-        X(mig_req) X(pkey) X(congestion_bits) X(dest_qpn) X(ack_req) X(psn) X(reth) X(atomic)  \
-            X(aeth) X(credit) X(rnr_timer) X(msn) X(atomic_ack) X(imm) X(ieth) X(deth) X(feth) \
-                X(length) X(payload) X(udp_checksum) X(other_bytes)
+#define REPLAY_FIELDS(X)                                                                         \
+    X(mac)                                                                                       \
+    X(vlan)                                                                                      \
+    X(priority)                                                                                  \
+    X(l3)                                                                                        \
+    X(address)                                                                                   \
+    X(dscp)                                                                                      \
+    X(ecn) X(hop_limit) X(ip_id) X(flow_label) X(udp_sport) X(opcode) X(solicited) X(mig_req)    \
+        X(pkey) X(congestion_bits) X(dest_qpn) X(ack_req) X(psn) X(reth) X(atomic) X(aeth)       \
+            X(credit) X(rnr_timer) X(msn) X(atomic_ack) X(imm) X(ieth) X(deth) X(feth) X(length) \
+                X(payload) X(udp_checksum) X(other_bytes)
 enum field {
 #define X(name) FIELD_##name,
     REPLAY_FIELDS(X)
@@ -372,46 +376,6 @@ extern const struct replay_rule replay_rules[];
 extern const unsigned replay_rule_count;
 /* The rule for a field of packets of this kind, or -1: it must not differ. */
 int replay_field_rule(unsigned field, const struct sent *s, const struct rec *rec);
-
-/* ---- host: queue pairs, work ---- */
-
-struct our_qp {
-    struct conn *conn; /* or NULL: */
-    struct datagram *dgram;
-    uint32_t recorded_qpn;
-    struct qp *qp;
-    struct qp_shared *shared;
-    uint8_t *sq, *rq;
-    uint32_t sq_prod, sq_free, rq_prod, rq_free;
-    unsigned next_msg;       /* next message of our stream to be posted */
-    unsigned next_entry;     /* next message of the peer's stream to get a receive entry */
-    unsigned next_recv;      /* next message of the peer's stream to arrive in one */
-    int64_t out_psn, in_psn; /* of the last request sent, and fed */
-    struct sent **sent;      /* connected: what it sent */
-    unsigned sents, sent_room;
-    uint8_t *status;       /* per message of our stream: enum wc_status, or NOT_COMPLETED */
-    unsigned received;     /* datagrams */
-    uint64_t *landing_off; /* per message of our stream: where READ and atomic results go */
-    bool refused;          /* a fatal NAK was fed: it is in the error state */
-    bool errored;          /* a completion was in error */
-};
-
-#define NOT_COMPLETED 0xFF
-
-int host_create(struct run *r);
-void host_destroy(struct run *r);
-struct our_qp *host_qp_for(const struct run *r, const struct rec *rec);
-/* Whether what is received of a message can be foretold: also unreliable services deliver it. */
-bool host_is_delivered(const struct conn *conn, const struct stream *s, const struct message *m);
-/* Posts what is due of our stream. */
-void host_post_due(struct run *r, struct our_qp *q);
-void host_post_datagram(struct run *r, struct our_qp *q, const struct rec *rec);
-void host_post_recv(struct run *r, struct our_qp *q, uint32_t len);
-/* Takes everything the engine wants to send. */
-void host_pump(struct run *r);
-/* Takes completions, and checks what they say. */
-void host_poll(struct run *r);
-void host_set_access(struct run *r, struct our_qp *q, uint32_t access);
 
 /* ---- memory ---- */
 

@@ -5,20 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bytes.h"
 #include "entropy.h"
 #include "id_table.h"
-#include "replay.h"
+#include "replay_host.h"
 
-#define SQ_SIZE       1024u
-#define RQ_SIZE       256u
 #define CQ_SIZE       16384u
-#define MAX_SGE       1u
-#define FRAME_ROOM    (ENCAP_MAX_LEN + PKT_MAX_HEADER + PKT_MTU_MAX + 8)
-#define PUMP_LIMIT    65536 /* packets at one instant: more is a livelock */
 #define MTU_CODE_MAX  5
 #define RD_ATOMIC     16
-#define MAX_AHS       4096
 #define TIMEOUT_LEAST 14 /* 67 ms: captures of virtual machines have pauses */
 
 static void on_cq_event(void *ctx, struct comp_queue *cq)
@@ -31,14 +24,9 @@ static void on_async_event(void *ctx, struct qp *qp, struct comp_queue *cq, enum
 
 /* ---- paths ---- */
 
-struct replay_path {
-    struct address_vector av;
-    struct address_handle *ah;
-};
-
 /* How a side addresses the other: from a frame of its own, or of the other turned around. Bytes
  * between the members are zero too, so that paths can be compared. */
-static struct address_vector path_of(const struct rec *rec, bool own)
+struct address_vector host_path(const struct rec *rec, bool own)
 {
     const struct encap_view *v = &rec->view;
     struct address_vector av;
@@ -61,8 +49,8 @@ static struct address_vector path_of(const struct rec *rec, bool own)
  * A flow label that leads to the recorded source port. With IPv4 it is not in the packets: any that
  * does will do. With IPv6 it is there, and decides.
  */
-static void choose_flow_label(struct address_vector *av, const struct rec *rec, uint32_t own,
-                              uint32_t peer)
+void host_choose_flow_label(struct address_vector *av, const struct rec *rec, uint32_t own,
+                            uint32_t peer)
 {
     uint16_t sport = rec->view.udp_sport;
 
@@ -169,7 +157,7 @@ static uint32_t mtu_code(uint32_t mtu)
 }
 
 /* A peer that never got a packet has no known number; what is sent to it is not compared. */
-static uint32_t peer_number(const struct run *r, const struct conn *conn)
+uint32_t host_peer_number(const struct run *r, const struct conn *conn)
 {
     return conn->known[!r->side] ? conn->qpn[!r->side] : PSN_MASK - 1;
 }
@@ -178,7 +166,7 @@ static int connect(struct run *r, struct our_qp *q, struct conn *conn)
 {
     const struct rec *own = conn->sample[r->side];
     const struct rec *rec = own ? own : conn->sample[!r->side];
-    struct address_vector av = path_of(rec, own != NULL);
+    struct address_vector av = host_path(rec, own != NULL);
     bool rc = conn->service == PKT_RC;
     uint32_t path = QPA_AV | QPA_PATH_MTU | QPA_DEST_QPN | QPA_RQ_PSN;
     const struct stream *in = &conn->stream[!r->side], *out = &conn->stream[r->side];
@@ -186,7 +174,7 @@ static int connect(struct run *r, struct our_qp *q, struct conn *conn)
         .port_num = 1,
         .access_flags = REPLAY_QP_ACCESS,
         .path_mtu = mtu_code(conn->mtu),
-        .dest_qpn = peer_number(r, conn),
+        .dest_qpn = host_peer_number(r, conn),
         .rq_psn = in->unwrapped ? psn((uint32_t)in->start).v : conn->cm_psn[!r->side],
         .sq_psn = out->unwrapped ? psn((uint32_t)out->start).v : conn->cm_psn[r->side],
         .max_rd_atomic = RD_ATOMIC,
@@ -198,7 +186,7 @@ static int connect(struct run *r, struct our_qp *q, struct conn *conn)
     };
     int err;
 
-    choose_flow_label(&av, rec, q->recorded_qpn, attr.dest_qpn);
+    host_choose_flow_label(&av, rec, q->recorded_qpn, attr.dest_qpn);
     attr.state = QPS_INIT;
     err = modify(r, q, attr, QPA_PKEY_INDEX | QPA_PORT | QPA_ACCESS_FLAGS, NULL);
     attr.state = QPS_RTR;
@@ -214,7 +202,7 @@ static int connect(struct run *r, struct our_qp *q, struct conn *conn)
                      NULL);
 }
 
-static uint64_t landing_take(struct run *r, uint32_t len)
+uint64_t host_landing_take(struct run *r, uint32_t len)
 {
     uint64_t off = r->landing_used;
 
@@ -239,7 +227,7 @@ static int create_connected(struct run *r, struct conn *conn)
     q->landing_off = replay_grow(NULL, (out->msgs + 1) * sizeof(uint64_t));
     for (unsigned i = 0; i < out->msgs; i++)
         q->landing_off[i] = message_has_response(&out->msg[i]) && out->msg[i].op != SQE_FLUSH
-                                ? landing_take(r, out->msg[i].len)
+                                ? host_landing_take(r, out->msg[i].len)
                                 : 0;
     for (unsigned i = 0; i < in->msgs; i++) {
         in->msg[i].rnr_seen = 0;
@@ -347,285 +335,4 @@ struct our_qp *host_qp_for(const struct run *r, const struct rec *rec)
         if (r->qp[i]->dgram != NULL && r->qp[i]->recorded_qpn == qpn)
             return r->qp[i];
     return NULL;
-}
-
-/* ---- work ---- */
-
-static bool sq_full(const struct our_qp *q)
-{
-    return q->sq_prod - q->sq_free >= SQ_SIZE;
-}
-
-static struct sqe *next_sqe(struct our_qp *q)
-{
-    struct sqe *e = work_queue_slot(q->sq, SQ_SIZE, sqe_stride(MAX_SGE, 0), q->sq_prod);
-
-    memset(e, 0, sizeof(*e));
-    return e;
-}
-
-static void publish(struct run *r, struct our_qp *q)
-{
-    atomic_store_explicit(&q->shared->sq_prod, ++q->sq_prod, memory_order_release);
-    r->posted++;
-    engine_doorbell(r->engine, q->qp, r->now);
-}
-
-static void set_sge(struct sqe *e, const struct mem_region *mr, uint64_t off, uint32_t len)
-{
-    struct sge sge = {.addr = mr->iova + off, .length = len, .lkey = mr->key};
-
-    e->num_sge = len != 0;
-    memcpy(e + 1, &sge, sizeof(sge));
-}
-
-static void post_message(struct run *r, struct our_qp *q, unsigned i)
-{
-    const struct message *m = &q->conn->stream[r->side].msg[i];
-    struct sqe *e = next_sqe(q);
-
-    e->wr_id = i;
-    e->opcode = m->op;
-    e->flags = SQE_SIGNALED | (m->solicited ? SQE_SOLICITED : 0);
-    e->imm = m->op == SQE_SEND_INV ? m->inv_rkey : __builtin_bswap32(m->imm);
-    e->remote_addr = m->va;
-    e->rkey = m->rkey;
-    if (m->op == SQE_FLUSH) {
-        e->flush.length = m->len;
-        e->flush.placement = m->placement;
-        e->flush.selectivity = m->selectivity;
-    } else if (m->op == SQE_CMP_SWP) {
-        e->atomic.compare_add = m->compare;
-        e->atomic.swap = m->swap_add;
-    } else if (m->op == SQE_FETCH_ADD) {
-        e->atomic.compare_add = m->swap_add;
-    }
-    if (m->op == SQE_READ || m->op == SQE_CMP_SWP || m->op == SQE_FETCH_ADD)
-        set_sge(e, &r->landing, q->landing_off[i], m->len);
-    else if (m->op != SQE_FLUSH)
-        set_sge(e, &r->payload, m->arena_off, m->len);
-    publish(r, q);
-}
-
-void host_post_due(struct run *r, struct our_qp *q)
-{
-    const struct stream *s = &q->conn->stream[r->side];
-
-    while (q->next_msg < s->msgs && s->msg[q->next_msg].post_index <= r->index && !sq_full(q))
-        post_message(r, q, q->next_msg++);
-}
-
-/* One handle per address vector; captures have few. */
-static uint32_t handle_for(struct run *r, const struct address_vector *av)
-{
-    struct address_handle *ah;
-    int err;
-
-    for (unsigned i = 0; i < r->paths; i++)
-        if (memcmp(&r->path[i].av, av, sizeof(*av)) == 0)
-            return address_handle_number(r->path[i].ah);
-    if (r->paths == MAX_AHS)
-        return 0;
-    ah = address_handle_create(r->ahs, REPLAY_PD, av, &err);
-    if (ah == NULL)
-        return 0;
-    ENSURE_ROOM(r->path, r->paths, r->path_room);
-    r->path[r->paths].av = *av;
-    r->path[r->paths++].ah = ah;
-    return address_handle_number(ah);
-}
-
-void host_post_datagram(struct run *r, struct our_qp *q, const struct rec *rec)
-{
-    const struct message *m = rec->msg;
-    struct address_vector av = path_of(rec, true);
-    struct sqe *e = next_sqe(q);
-
-    if (sq_full(q))
-        return;
-    choose_flow_label(&av, rec, q->recorded_qpn, rec->pkt.dest_qpn);
-    e->opcode = m->op;
-    e->flags = SQE_SIGNALED | (m->solicited ? SQE_SOLICITED : 0);
-    e->imm = __builtin_bswap32(m->imm);
-    e->ud.ah = handle_for(r, &av);
-    e->ud.remote_qpn = rec->pkt.dest_qpn;
-    e->ud.remote_qkey = rec->pkt.deth.qkey;
-    set_sge(e, &r->payload, m->arena_off, m->len);
-    publish(r, q);
-}
-
-void host_post_recv(struct run *r, struct our_qp *q, uint32_t len)
-{
-    struct rqe *e = work_queue_slot(q->rq, RQ_SIZE, rqe_stride(MAX_SGE), q->rq_prod);
-    struct sge sge = {.length = len, .lkey = r->landing.key};
-    uint64_t off;
-
-    if (q->rq_prod - q->rq_free >= RQ_SIZE)
-        return;
-    off = landing_take(r, len);
-    sge.addr = r->landing.iova + off;
-    *e = (struct rqe){.wr_id = off, .num_sge = len != 0};
-    memcpy(e + 1, &sge, sizeof(sge));
-    atomic_store_explicit(&q->shared->rq_prod, ++q->rq_prod, memory_order_release);
-    if (atomic_load(&q->shared->rq_notify))
-        engine_doorbell(r->engine, q->qp, r->now);
-}
-
-/* ---- what comes out ---- */
-
-/* Which connection a frame of ours belongs to, and where on its scale of PSNs it is. */
-static void find_place(struct run *r, struct sent *s)
-{
-    uint8_t service = pkt_info(&s->pkt)->service;
-    bool request = pkt_info(&s->pkt)->flags & PF_REQUEST;
-
-    for (unsigned i = 0; i < r->qpcount && service != PKT_UD; i++) {
-        struct our_qp *q = r->qp[i];
-
-        if (q->conn == NULL || q->conn->service != service ||
-            peer_number(r, q->conn) != s->pkt.dest_qpn)
-            continue;
-        s->conn = q->conn;
-        ENSURE_ROOM(q->sent, q->sents, q->sent_room);
-        q->sent[q->sents++] = s;
-        s->psn = psn_unwrap(request ? q->out_psn : q->in_psn, s->pkt.psn);
-        if (request)
-            q->out_psn = s->psn;
-        return;
-    }
-}
-
-/* The number that our queue pair would have had. */
-static void restore_source(struct run *r, struct sent *s)
-{
-    uint8_t *deth = (uint8_t *)(uintptr_t)s->view.bth + BTH_LEN;
-
-    if (!(pkt_info(&s->pkt)->flags & PF_DETH))
-        return;
-    for (unsigned i = 0; i < r->qpcount; i++)
-        if (r->qp[i]->dgram != NULL && qp_number(r->qp[i]->qp) == s->pkt.deth.src_qpn) {
-            s->pkt.deth.src_qpn = r->qp[i]->recorded_qpn;
-            put_be24(deth + 5, s->pkt.deth.src_qpn);
-            icrc_seal(s->view.l3_kind, (uint8_t *)(uintptr_t)s->view.l3, s->view.l3_len - ICRC_LEN);
-            return;
-        }
-}
-
-static void note_sent(struct run *r, const struct frame *f)
-{
-    struct sent *s = replay_grow(NULL, sizeof(*s));
-
-    *s = (struct sent){.at = r->now, .after = r->index, .len = f->len, .order = r->sents};
-    r->sent_bytes += f->len;
-    if (r->sent_bytes > r->sent_limit)
-        r->failed = "the engine sends far more than was captured";
-    s->data = replay_grow(NULL, f->len);
-    memcpy(s->data, f->data, f->len);
-    s->sound = encap_rx(&s->view, s->data, s->len, &r->port) == DROP_NONE &&
-               pkt_parse(&s->pkt, s->view.bth, s->view.bth_len) == DROP_NONE &&
-               icrc_verify(s->view.l3_kind, s->view.l3, s->view.l3_len);
-    if (s->sound) {
-        restore_source(r, s);
-        find_place(r, s);
-    }
-    ENSURE_ROOM(r->sent, r->sents, r->sent_room);
-    r->sent[r->sents++] = s;
-}
-
-void host_pump(struct run *r)
-{
-    struct frame frame[FRAME_BURST];
-    unsigned n, total = 0;
-
-    do {
-        for (unsigned i = 0; i < FRAME_BURST; i++)
-            frame[i] = (struct frame){.data = r->tx[i], .room = FRAME_ROOM};
-        n = engine_tx(r->engine, frame, FRAME_BURST, r->now);
-        for (unsigned i = 0; i < n; i++)
-            note_sent(r, &frame[i]);
-        total += n;
-    } while (engine_wants_tx(r->engine) && total < PUMP_LIMIT && r->failed == NULL);
-}
-
-/* ---- completions ---- */
-
-/* Without acknowledges a message is delivered when all of it came, once and in order; of the others
- * nothing is said. */
-bool host_is_delivered(const struct conn *conn, const struct stream *s, const struct message *m)
-{
-    if (conn->service == PKT_RC)
-        return true;
-    return s->tidy && !m->cut && m->recorded == m->packets;
-}
-
-static void check_received(struct run *r, struct our_qp *q, const struct cqe *e)
-{
-    const struct stream *s = &q->conn->stream[!r->side];
-    const struct message *m;
-    bool same;
-
-    while (q->next_recv < s->msgs && (!message_takes_recv(&s->msg[q->next_recv]) ||
-                                      !host_is_delivered(q->conn, s, &s->msg[q->next_recv])))
-        q->next_recv++;
-    if (q->next_recv == s->msgs || (q->conn->service == PKT_UC && !s->tidy))
-        return;
-    m = &s->msg[q->next_recv++];
-    r->effects++;
-    same = e->byte_len == m->len;
-    if (same && m->op != SQE_WRITE_IMM)
-        same = memcmp(r->landing_bytes + e->wr_id, r->capture->arena + m->arena_off, m->len) == 0;
-    if (same && m->has_imm)
-        same = (e->wc_flags & WC_WITH_IMM) && e->imm == __builtin_bswap32(m->imm);
-    if (same && m->has_inv)
-        same = e->wc_flags & WC_WITH_INV;
-    if (!same)
-        finding_add(r, DIFF_effect, -1, 0, &r->capture->rec[r->index], NULL,
-                    "received %u bytes, not the message of %u that was sent", e->byte_len, m->len);
-}
-
-static void check_datagram(struct run *r, struct our_qp *q, const struct cqe *e)
-{
-    const struct rec *rec = &r->capture->rec[r->index];
-
-    q->received++;
-    r->effects++;
-    if (rec->msg == NULL || e->byte_len != rec->msg->len + 40 ||
-        memcmp(r->landing_bytes + e->wr_id + 40, r->capture->arena + rec->msg->arena_off,
-               rec->msg->len))
-        finding_add(r, DIFF_effect, -1, 0, rec, NULL, "received %u bytes that were not sent",
-                    e->byte_len);
-}
-
-static void take_completion(struct run *r, const struct cqe *e)
-{
-    struct qp *qp = qp_table_lookup(r->qps, e->qpn);
-    struct our_qp *q = qp != NULL ? qp_owner(qp) : NULL;
-
-    if (q == NULL)
-        return;
-    if (e->status != WC_SUCCESS)
-        q->errored = true;
-    if (!(e->opcode & WC_RECV)) {
-        q->sq_free = e->wqe + 1;
-        if (q->conn != NULL && e->wr_id < q->conn->stream[r->side].msgs)
-            q->status[e->wr_id] = e->status;
-        return;
-    }
-    q->rq_free = e->wqe + 1;
-    if (e->status != WC_SUCCESS)
-        return;
-    if (q->conn != NULL)
-        check_received(r, q, e);
-    else
-        check_datagram(r, q, e);
-}
-
-void host_poll(struct run *r)
-{
-    const struct cqe *e;
-
-    while ((e = cq_reader_peek(&r->reader)) != NULL) {
-        take_completion(r, e);
-        cq_reader_advance(&r->reader);
-    }
 }
