@@ -7,6 +7,7 @@ what the captures lack: a tagged one, a RoCEv1 one, and one of every other opcod
 KIND queue: shared memory as fuzz_queue takes it: well-formed rings of every kind of entry.
 KIND engine: programs for fuzz_engine: every operation with and without losses, and the captures'
 transport packets, given to the queue pair of the node that they were sent to.
+KIND replay: captures, each whole and its beginnings.
 """
 import hashlib
 import pathlib
@@ -145,7 +146,18 @@ def engine_corpus(vectors):
         yield capture_program(path)
 
 
-KINDS = {"packet": packet_corpus, "queue": queue_corpus, "engine": engine_corpus}
+def replay_corpus(vectors):
+    for path in sorted(vectors.glob("**/*.pcap")):
+        data, at, count = path.read_bytes(), 24, 0
+        while at < len(data):
+            at += 16 + struct.unpack_from("<I", data, at + 8)[0]
+            count += 1
+            if count in (2, 6) or at >= len(data):
+                yield data[:at]
+
+
+KINDS = {"packet": packet_corpus, "queue": queue_corpus, "engine": engine_corpus,
+         "replay": replay_corpus}
 
 
 def main():
