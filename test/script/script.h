@@ -44,6 +44,7 @@ struct script_qp {
     struct qp_shared *shared;
     uint8_t *sq, *rq;
     uint32_t sq_stride, rq_stride, sq_prod, rq_prod;
+    uint32_t in_psn; /* of the peer's next request, unless the line says else */
 };
 
 struct script_srq {
