@@ -134,6 +134,18 @@ static void close_object(struct script *s, const struct object *o)
     }
 }
 
+void object_close(struct script *s, void *p)
+{
+    for (unsigned i = 0; i < s->objects; i++) {
+        if (s->object[i].p != p)
+            continue;
+        close_object(s, &s->object[i]);
+        s->objects--;
+        memmove(&s->object[i], &s->object[i + 1], (s->objects - i) * sizeof(s->object[0]));
+        return;
+    }
+}
+
 void world_close(struct script *s)
 {
     /* The youngest first: a queue pair goes before the shared queue it uses. */
