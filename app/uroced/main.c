@@ -315,7 +315,7 @@ static int start_threads(struct daemon *d)
     return err;
 }
 
-/* Two descriptors per program and one per channel: what the system lets us have. */
+/* Up to four descriptors per program and one per channel: what the system lets us have. */
 static void raise_limits(void)
 {
     struct rlimit limit;

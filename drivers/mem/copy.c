@@ -2,9 +2,9 @@
 #include "copy.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <sys/uio.h>
 
+#include "atomic.h"
 #include "common.h"
 
 #define RANGES_MAX MEM_BATCH_MAX /* of one call; the kernel's limit is 1024 */
@@ -105,35 +105,10 @@ static void copy_out(void *space, struct mem_io *io, unsigned n)
     transfer_all(space, io, n, process_vm_writev);
 }
 
-/* 64 locks, by which of a page's 512 words is meant. */
-static struct {
-    CACHE_ALIGNED pthread_mutex_t mutex;
-} atomic_locks[64] = {[0 ... 63] = {PTHREAD_MUTEX_INITIALIZER}};
-
-static int transfer_one(struct mem_copy_space *space, struct mem_region *mr, uint64_t addr,
-                        uint64_t *value, transfer_fn transfer)
-{
-    struct mem_io io = {.mr = mr, .addr = addr, .local = (uint8_t *)value, .len = sizeof(*value)};
-
-    transfer_all(space, &io, 1, transfer);
-    return io.status;
-}
-
 static int copy_atomic(void *space, struct mem_region *mr, uint64_t addr, enum mem_atomic_op op,
                        uint64_t swap_add, uint64_t compare, uint64_t *old)
 {
-    pthread_mutex_t *lock = &atomic_locks[addr / 8 % ARRAY_SIZE(atomic_locks)].mutex;
-    uint64_t value;
-    int err;
-
-    pthread_mutex_lock(lock);
-    err = transfer_one(space, mr, addr, old, process_vm_readv);
-    if (!err && (op == MEM_FETCH_ADD || *old == compare)) {
-        value = op == MEM_FETCH_ADD ? *old + swap_add : swap_add;
-        err = transfer_one(space, mr, addr, &value, process_vm_writev);
-    }
-    pthread_mutex_unlock(lock);
-    return err;
+    return mem_copied_atomic(&mem_copy_backend, space, mr, addr, op, swap_add, compare, old);
 }
 
 const struct mem_backend mem_copy_backend = {

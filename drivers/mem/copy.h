@@ -4,11 +4,10 @@
  * every kind of memory: it follows the application's current mapping, honours page protection, and
  * reports a bad address.
  *
- * Atomics are read-modify-write under one of a few locks of this process, chosen by the offset in
- * the page. The same bytes have the same offset whatever address and process they are reached
- * through, so atomics by copying are atomic among all workers, regions and applications. They are
- * not with respect to the application's own CPUs (IBV_ATOMIC_HCA), nor to a region that maps the
- * same bytes.
+ * It reaches whatever program the process runs at that moment: for daemons that the kernel lets at
+ * no more than the application's user may reach, and for applications of root. Others: pinned.h.
+ *
+ * Atomics: atomic.h.
  */
 #ifndef UROCE_MEM_COPY_H
 #define UROCE_MEM_COPY_H

@@ -14,61 +14,130 @@
 
 #define REPLY_TIMEOUT_SEC 30
 
-static int connect_path(const char *path)
+/* ---- the sockets of this process ---- */
+
+/*
+ * A child must not keep its parent's connections open: the daemon would not notice that the parent
+ * executes another program. So all sockets are on a list, whose lock is held while one is made or
+ * closed and while the process forks: the child has none that is not listed.
+ */
+static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
+static LIST_HEAD(, conn) open_conns = LIST_HEAD_INITIALIZER(open_conns);
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&open_lock);
+}
+
+static void after_fork(void)
+{
+    pthread_mutex_unlock(&open_lock);
+}
+
+static void in_child(void)
+{
+    for (struct conn *c = LIST_FIRST(&open_conns); c; c = LIST_NEXT(c, link)) {
+        close(c->sock);
+        c->sock = -1;
+    }
+    LIST_INIT(&open_conns);
+    pthread_mutex_unlock(&open_lock);
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(before_fork, after_fork, in_child);
+}
+
+static int sock_open(struct conn *c)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    int err = 0;
+
+    pthread_once(&once, watch_forks);
+    pthread_mutex_lock(&open_lock);
+    c->sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (c->sock >= 0)
+        LIST_INSERT_HEAD(&open_conns, c, link);
+    else
+        err = -errno;
+    pthread_mutex_unlock(&open_lock);
+    return err;
+}
+
+/* close() is a cancellation point, which must not be met with the lock held. */
+static void sock_close(struct conn *c)
+{
+    int cancel;
+
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    pthread_mutex_lock(&open_lock);
+    if (c->sock >= 0) {
+        LIST_REMOVE(c, link);
+        close(c->sock);
+        c->sock = -1;
+    }
+    pthread_mutex_unlock(&open_lock);
+    pthread_setcancelstate(cancel, NULL);
+}
+
+/* ---- connecting ---- */
+
+static int connect_path(struct conn *c, const char *path)
 {
     struct timeval timeout = {.tv_sec = REPLY_TIMEOUT_SEC};
     struct sockaddr_un addr = {.sun_family = AF_UNIX};
-    int sock, err;
+    int err;
 
     if (strlen(path) >= sizeof(addr.sun_path))
         return -ENAMETOOLONG;
     strcpy(addr.sun_path, path);
-    sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    if (sock < 0)
-        return -errno;
-    if (connect(sock, (struct sockaddr *)&addr, sizeof(addr)) < 0) {
+    err = sock_open(c);
+    if (err)
+        return err;
+    if (connect(c->sock, (struct sockaddr *)&addr, sizeof(addr)) < 0) {
         err = -errno;
-        close(sock);
+        sock_close(c);
         return err;
     }
-    setsockopt(sock, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
-    return sock;
+    setsockopt(c->sock, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
+    return 0;
 }
 
-static int connect_default(void)
+static int connect_default(struct conn *c)
 {
     const char *path = getenv(CTL_SOCKET_ENV), *dir = getenv("XDG_RUNTIME_DIR");
     char user[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
-    int sock;
+    int err;
 
     if (path && *path)
-        return connect_path(path);
-    sock = connect_path(CTL_SOCKET_SYSTEM);
-    if (sock >= 0 || !dir || !*dir)
-        return sock;
+        return connect_path(c, path);
+    err = connect_path(c, CTL_SOCKET_SYSTEM);
+    if (!err || !dir || !*dir)
+        return err;
     if ((size_t)snprintf(user, sizeof(user), "%s/%s", dir, CTL_SOCKET_USER) >= sizeof(user))
         return -ENAMETOOLONG;
-    return connect_path(user);
+    return connect_path(c, user);
 }
 
 int conn_open(struct conn *c)
 {
-    int sock = connect_default();
+    int err;
 
-    if (sock < 0)
-        return sock;
-    *c = (struct conn){.sock = sock, .pid = getpid()};
-    pthread_mutex_init(&c->lock, NULL);
-    return 0;
+    *c = (struct conn){.sock = -1, .pid = getpid()};
+    err = connect_default(c);
+    if (!err)
+        pthread_mutex_init(&c->lock, NULL);
+    return err;
 }
 
 void conn_close(struct conn *c)
 {
-    if (c->sock >= 0)
-        close(c->sock);
-    c->sock = -1;
+    sock_close(c);
     pthread_mutex_destroy(&c->lock);
 }
+
+/* ---- requests ---- */
 
 static void close_all(const int *fds, unsigned n)
 {

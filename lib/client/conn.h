@@ -6,27 +6,31 @@
  * $XDG_RUNTIME_DIR/uroce.sock.
  *
  * A connection belongs to the process that made it. In a forked child every call fails with
- * -EIO, so that a child cannot get the parent's replies; it opens a connection of its own.
+ * -EIO, so that a child cannot get the parent's replies; it opens a connection of its own. Its copy
+ * of the parent's socket is closed at the fork: the connection ends when the parent ends or
+ * executes another program, whatever children it has.
  */
 #ifndef UROCE_CONN_H
 #define UROCE_CONN_H
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <sys/queue.h>
 #include <sys/types.h>
 
 #include "ctl_msg.h"
 
 struct conn {
     pthread_mutex_t lock;
-    int sock; /* -1: closed */
+    int sock;              /* -1: closed */
+    LIST_ENTRY(conn) link; /* while it is open: conn.c */
     uint32_t seq;
     pid_t pid;
     bool broken; /* a reply was lost: nothing can be trusted to match any more */
 };
 
-/* Connects. Returns 0; -ENOENT or -ECONNREFUSED when no daemon listens; -EACCES; or another
- * negative errno. On failure *c needs no conn_close. */
+/* Connects; *c must stay in place until conn_close. Returns 0; -ENOENT or -ECONNREFUSED when no
+ * daemon listens; -EACCES; or another negative errno. On failure *c needs no conn_close. */
 int conn_open(struct conn *c);
 
 /* Closes: the daemon destroys all objects of the connection. */

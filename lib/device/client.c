@@ -13,7 +13,7 @@ static void read_comm(struct client *c)
     char path[64];
     FILE *f;
 
-    snprintf(path, sizeof(path), "/proc/%d/comm", c->pid);
+    snprintf(path, sizeof(path), "/proc/%d/comm", c->peer.pid);
     f = fopen(path, "re");
     if (!f)
         return;
@@ -23,15 +23,14 @@ static void read_comm(struct client *c)
     fclose(f);
 }
 
-struct client *client_create(struct rnic *r, pid_t pid, uid_t uid)
+struct client *client_create(struct rnic *r, const struct ucred *peer)
 {
     struct client *c = calloc(1, sizeof(*c));
 
     if (!c)
         return NULL;
     c->rnic = r;
-    c->pid = pid;
-    c->uid = uid;
+    c->peer = *peer;
     c->async_fd = -1;
     for (unsigned i = 0; i < OBJ_KINDS; i++)
         TAILQ_INIT(&c->objects[i]);

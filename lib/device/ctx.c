@@ -12,7 +12,7 @@ static int open_space(struct client *c)
 {
     int err = 0;
 
-    c->space = c->rnic->config.mem->space_open(c->pid, &err);
+    c->space = c->rnic->config.mem->space_open(&c->peer, &c->copy, &err);
     return c->space ? 0 : err;
 }
 

@@ -153,7 +153,7 @@ void rnic_count_cpus(struct rnic *r)
 
     cpus_begin(&set);
     TAILQ_FOREACH (c, &r->clients, link)
-        cpus_add(&set, c->pid);
+        cpus_add(&set, c->peer.pid);
     atomic_store(&r->group.cpus, cpus_count(&set));
 }
 

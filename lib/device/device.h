@@ -12,6 +12,7 @@
 #ifndef UROCE_DEVICE_H
 #define UROCE_DEVICE_H
 
+#include <sys/socket.h>
 #include <sys/types.h>
 
 #include "ctl_msg.h"
@@ -24,11 +25,9 @@
 /* ---- how application memory is reached: filled in by the host from drivers/mem ---- */
 
 struct mem_provider {
-    /* Copies to and from a space: any memory of an application. */
-    const struct mem_backend *copy;
-    /* The memory of process pid (from the kernel, not from a message). NULL and *err, a negative
-     * errno. */
-    void *(*space_open)(pid_t pid, int *err);
+    /* The memory of the process peer (from the kernel, not from a message), and in *copy how to
+     * copy to and from it. NULL and *err, a negative errno. */
+    void *(*space_open)(const struct ucred *peer, const struct mem_backend **copy, int *err);
     /* The process has ended: every transfer fails from now on. */
     void (*space_gone)(void *space);
     void (*space_close)(void *space);
@@ -89,10 +88,10 @@ struct waker *rnic_waker(struct rnic *r);
 /* ---- applications ---- */
 
 /*
- * An application that connected. pid and uid: from the kernel. NULL: out of memory.
+ * An application that connected. peer: from the kernel. NULL: out of memory.
  * client_close destroys all its objects: queue pairs first, then what they use.
  */
-struct client *client_create(struct rnic *r, pid_t pid, uid_t uid);
+struct client *client_create(struct rnic *r, const struct ucred *peer);
 void client_close(struct client *c);
 /* Its process has ended, though its connection may be open in a child of it: no memory is reached
  * any more, and the connection opens no device. Returns whether it has one open, with objects that

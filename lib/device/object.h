@@ -170,11 +170,11 @@ struct client {
     TAILQ_ENTRY(client) link;
     struct rnic *rnic;
     struct device *device; /* NULL until CTL_OPEN */
-    pid_t pid;
-    uid_t uid;
+    struct ucred peer;
     bool gone; /* the process has ended */
     char comm[16];
-    void *space;
+    void *space; /* its memory, and how that is copied; from CTL_OPEN on */
+    const struct mem_backend *copy;
     int async_fd;
     struct segment segment;
     struct worker_ctx ctx; /* on the device's worker */

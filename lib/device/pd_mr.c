@@ -167,7 +167,7 @@ int mr_register(struct client *c, struct ctl_call *call)
         .iova = rq->access & MEM_ZERO_BASED ? 0 : rq->iova,
         .addr = rq->addr,
         .len = rq->length,
-        .backend = c->rnic->config.mem->copy,
+        .backend = c->copy,
         .space = c->space,
     };
     err = reach(c, mr, call);

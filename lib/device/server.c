@@ -150,7 +150,7 @@ static int connection_open(struct server *s, int fd)
     cn->process = (struct event_source){.fd = pidfd_of(fd, peer.pid), .ready = on_process};
     TAILQ_INSERT_TAIL(&s->connections, cn, link);
     s->connection_count++;
-    cn->client = client_create(s->config.rnic, peer.pid, peer.uid);
+    cn->client = client_create(s->config.rnic, &peer);
     err = cn->client ? event_loop_add(s->config.loop, &cn->socket, EPOLLIN) : -ENOMEM;
     if (!err && cn->process.fd >= 0)
         err = event_loop_add(s->config.loop, &cn->process, EPOLLIN);

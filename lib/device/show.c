@@ -127,16 +127,17 @@ static json_t *show_worker(const struct worker *w)
 
 static json_t *show_client(const struct client *c)
 {
-    json_t *o = json_pack("{s:i, s:i, s:s%}", "pid", (int)c->pid, "uid", (int)c->uid, "comm",
-                          c->comm, strlen(c->comm));
+    json_t *o = json_pack("{s:i, s:i, s:s%}", "pid", (int)c->peer.pid, "uid", (int)c->peer.uid,
+                          "comm", c->comm, strlen(c->comm));
 
     /* A name that is no UTF-8 is left out. */
     if (!o)
-        o = json_pack("{s:i, s:i}", "pid", (int)c->pid, "uid", (int)c->uid);
+        o = json_pack("{s:i, s:i}", "pid", (int)c->peer.pid, "uid", (int)c->peer.uid);
     if (!c->device)
         return o;
     json_object_set_new(o, "device", json_string(c->device->name));
     json_object_set_new(o, "pds", number(c->count[OBJ_PD]));
+    json_object_set_new(o, "copy", json_string(c->copy->name));
     json_object_set_new(o, "mrs_copied", number(c->count[OBJ_MR] - c->mrs_mapped));
     json_object_set_new(o, "mrs_mapped", number(c->mrs_mapped));
     json_object_set_new(o, "channels", number(c->count[OBJ_CHANNEL]));
@@ -158,7 +159,7 @@ static json_t *show_qp(struct qp_object *q)
     qp_object_attr(q, &a);
     json_object_set_new(o, "device", json_string(q->o.client->device->name));
     json_object_set_new(o, "qpn", number(q->o.handle));
-    json_object_set_new(o, "pid", number((uint64_t)q->o.client->pid));
+    json_object_set_new(o, "pid", number((uint64_t)q->o.client->peer.pid));
     json_object_set_new(o, "type", json_string("RC"));
     json_object_set_new(o, "state", json_string(a.state < QPS_COUNT ? state[a.state] : "?"));
     if (a.state >= QPS_RTR) {

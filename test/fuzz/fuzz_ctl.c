@@ -54,7 +54,7 @@ static struct client *pick(uint8_t which)
     struct client **c = &client[which % CLIENTS];
 
     if (!*c)
-        *c = client_create(rnic, getpid(), 0);
+        *c = client_create(rnic, &(struct ucred){.pid = getpid()});
     return *c;
 }
 

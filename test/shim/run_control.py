@@ -404,6 +404,30 @@ def command_line(daemon):
             raise kit.Failure(f"{option}: {result.stdout}{result.stderr}")
 
 
+def another_user(daemon):
+    """Programs of an unprivileged user over a daemon of root: their memory is reached by a descriptor of it."""
+    if os.geteuid():
+        return
+    os.chmod(os.path.dirname(daemon.socket), 0o755)
+    command = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "ibv_rc_pingpong", "-c", "-g", "0",
+               "-p", str(kit.free_port())]
+    server = kit.Program(daemon, command)
+    client = None
+    try:
+        kit.await_listening(server, int(command[-1]), 30)
+        copies = [c["copy"] for c in state(daemon)["clients"] if c["uid"] == 65534]
+        if copies != ["pinned"]:
+            raise kit.Failure(f"copied by {copies}")
+        client = kit.Program(daemon, command + ["127.0.0.1"])
+        kit.check_pingpong(client.finish(60))
+        server.finish(20)
+    finally:
+        server.kill()
+        if client is not None:
+            client.kill()
+    await_clean(daemon)
+
+
 def asleep(daemon):
     """Idle, with a program connected: less than 2 % of a processor."""
     client = Client(daemon)
@@ -424,7 +448,7 @@ def main():
     kit.die_on_signals()
     build = kit.Build(parser.parse_args().build)
     tests = (framing, garbage, racing, deaf, killed, killed_with_child, shared_memory, holes, out_of_descriptors,
-             second_daemon, command_line, asleep)
+             second_daemon, command_line, another_user, asleep)
     daemon = kit.Daemon(build, kit.scratch_folder())
     daemon.unused = unused(daemon)
     report = kit.Tap(len(tests) + 1)

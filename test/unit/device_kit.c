@@ -58,8 +58,9 @@ static int atomic(void *space, struct mem_region *mr, uint64_t addr, enum mem_at
 static const struct mem_backend backend = {
     .name = "kit", .copy_in = copy_in, .copy_out = copy_out, .atomic = atomic};
 
-static void *space_open(pid_t pid, int *err)
+static void *space_open(const struct ucred *peer, const struct mem_backend **copy, int *err)
 {
+    *copy = &backend;
     *err = 0;
     return kit_memory;
 }
@@ -89,8 +90,7 @@ static void unmap(void *mapping, struct mem_region *mr)
     munmap(mapping, mr->len);
 }
 
-const struct mem_provider kit_provider = {.copy = &backend,
-                                          .space_open = space_open,
+const struct mem_provider kit_provider = {.space_open = space_open,
                                           .space_gone = space_nothing,
                                           .space_close = space_nothing,
                                           .map = map,

@@ -31,7 +31,7 @@ static int call(struct client *c, enum ctl_type type, struct ctl_msg *m)
 
 static struct client *open_client(void)
 {
-    struct client *c = client_create(rnic, getpid(), 0);
+    struct client *c = client_create(rnic, &(struct ucred){.pid = getpid()});
     struct ctl_msg m = {0};
 
     assert_non_null(c);
@@ -135,7 +135,7 @@ static void test_queries(void **state)
 
 static void test_order_of_messages(void **state)
 {
-    struct client *c = client_create(rnic, getpid(), 0);
+    struct client *c = client_create(rnic, &(struct ucred){.pid = getpid()});
     struct ctl_msg m = {0};
 
     assert_int_equal(call(c, CTL_ALLOC_PD, &m), -ENOTCONN);
