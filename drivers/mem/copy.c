@@ -57,7 +57,7 @@ static unsigned give_up(struct mem_copy_space *space, struct mem_io *io, unsigne
     }
     if (error == EPERM) {
         atomic_fetch_add_explicit(&space->denied, n, memory_order_relaxed);
-        fail(io, n, -EFAULT);
+        fail(io, n, -EPERM);
         return n;
     }
     /* A call stops at the first bad page: that range is the first one, the others may be good. */

@@ -29,8 +29,9 @@ enum mem_access {
     MEM_FLUSH_PERSISTENT = 1 << 9,
     MEM_LOCAL_READ = 0, /* always granted */
 };
-#define MEM_ACCESS_OPTIONAL UINT32_C(0x3ff00000) /* IBV_ACCESS_OPTIONAL_RANGE: accepted, ignored \
-                                                  */
+#define MEM_ACCESS_OPTIONAL                                              \
+    UINT32_C(0x3ff00000) /* IBV_ACCESS_OPTIONAL_RANGE: accepted, ignored \
+                          */
 
 enum mem_atomic_op { MEM_CMP_SWP, MEM_FETCH_ADD };
 
@@ -43,8 +44,9 @@ struct mem_io {
     uint64_t addr;
     uint8_t *local;
     uint32_t len;
-    int32_t status; /* set by the transfer: 0, -EFAULT (bad page), -ESRCH (application gone) */
-    uint64_t tag;   /* the caller's own */
+    int32_t
+        status; /* set by the transfer: 0, -EFAULT (bad page), -ESRCH (application gone), -EPERM */
+    uint64_t tag; /* the caller's own */
 };
 
 /*

@@ -32,7 +32,7 @@ void app_open(struct app *a, struct rnic *r)
     struct ctl_msg m = {0};
     struct ctl_call k = {0};
 
-    a->client = client_create(r, getpid(), 0);
+    a->client = client_create(r, &(struct ucred){.pid = getpid()});
     assert_non_null(a->client);
     assert_int_equal(kit_call(a->client, CTL_OPEN, &m, &k, true), 0);
     a->async_fd = k.out_fd[2];

@@ -544,7 +544,7 @@ static void connect_rc(struct pair *p)
     app_ready(&p->from, p->to.qpn, 5);
 }
 
-static void bind(struct pair *p, uint32_t *rkey, uint64_t off, uint64_t len, uint32_t access)
+static void bind_window(struct pair *p, uint32_t *rkey, uint64_t off, uint64_t len, uint32_t access)
 {
     struct sqe wr = {
         .wr_id = 1, .opcode = SQE_BIND_MW, .remote_addr = KIT_BASE + off, .rkey = *rkey};
@@ -572,7 +572,7 @@ static void test_window(uint32_t type)
     struct pair p;
 
     connect_rc(&p);
-    bind(&p, &rkey, 8192, 100, MEM_REMOTE_WRITE);
+    bind_window(&p, &rkey, 8192, 100, MEM_REMOTE_WRITE);
     write_to(&p, rkey, 8192, 100, WC_SUCCESS);
     assert_memory_equal(kit_memory, kit_memory + 8192, 100);
     assert_int_equal(app_call_handle(&a, CTL_DEREG_MR, a.mr), -EBUSY);
@@ -603,8 +603,8 @@ static void test_window_and_other_queue_pair(void **state)
     alloc_mw(2, &two);
     connect_rc(&first);
     connect_rc(&second);
-    bind(&first, &one, 0, 4096, MEM_REMOTE_WRITE);
-    bind(&first, &two, 0, 4096, MEM_REMOTE_WRITE);
+    bind_window(&first, &one, 0, 4096, MEM_REMOTE_WRITE);
+    bind_window(&first, &two, 0, 4096, MEM_REMOTE_WRITE);
     write_to(&first, two, 0, 8, WC_SUCCESS);
     write_to(&second, one, 0, 8, WC_SUCCESS);
     write_to(&second, two, 0, 8, WC_REM_ACCESS_ERR);
@@ -640,7 +640,7 @@ static void test_send_with_invalidate(void **state)
 
     alloc_mw(2, &rkey);
     connect_rc(&p);
-    bind(&p, &rkey, 0, 4096, MEM_REMOTE_WRITE);
+    bind_window(&p, &rkey, 0, 4096, MEM_REMOTE_WRITE);
     app_recv(&p.to, 4, 8192, 4096);
     wr.imm = rkey;
     app_send(&p.from, wr, 0, 10);
@@ -659,8 +659,8 @@ static void test_windows_of_a_dead_process(void **state)
     alloc_mw(1, &one);
     alloc_mw(2, &two);
     connect_rc(&p);
-    bind(&p, &one, 0, 4096, MEM_REMOTE_WRITE);
-    bind(&p, &two, 64, 4096, MEM_REMOTE_READ);
+    bind_window(&p, &one, 0, 4096, MEM_REMOTE_WRITE);
+    bind_window(&p, &two, 64, 4096, MEM_REMOTE_READ);
     app_close(&a);
     app_run(&b);
 }

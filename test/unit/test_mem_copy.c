@@ -238,8 +238,8 @@ static int try_without_rights(void)
     mem_copy_space_init(&parent, getppid());
     mem_batch_in(&batch, &region, (uintptr_t)area, got, 8, 0);
     mem_batch_in(&batch, &region, (uintptr_t)area + page, got, 8, 1);
-    if (mem_batch_flush_in(&batch) != 2 || batch.io[0].status != -EFAULT ||
-        batch.io[1].status != -EFAULT)
+    if (mem_batch_flush_in(&batch) != 2 || batch.io[0].status != -EPERM ||
+        batch.io[1].status != -EPERM)
         return 3;
     return atomic_load(&parent.denied) == 2 ? 0 : 4;
 }
