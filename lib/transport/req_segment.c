@@ -88,7 +88,8 @@ uint8_t req_check(struct engine *e, struct qp *qp, struct send_slot *s)
     s->len = (uint32_t)len;
     s->packets =
         op->traits & EIGHT_BYTES || w->h.opcode == SQE_FLUSH ? 1 : packets_for(s->len, qp->mtu);
-    if (!(w->h.flags & SQE_INLINE) &&
+    /* The one packet of a short message is checked when its payload is fetched. */
+    if (!(w->h.flags & SQE_INLINE) && (s->packets > 1 || returns) &&
         sg_check(e, qp->pd, w->sge, w->h.num_sge, returns ? MEM_LOCAL_WRITE : MEM_LOCAL_READ) !=
             MR_OK) {
         counter_inc(&qp->counters.local_protection_err);
@@ -201,7 +202,8 @@ bool req_payload(struct engine *e, struct qp *qp, struct send_slot *s, uint8_t *
         memcpy(payload, s->wqe.inline_data + off, len);
     } else if (sg_gather(e, qp->pd, s->wqe.sge, s->wqe.h.num_sge, off, payload, len, e->jobs) !=
                MR_OK) {
-        s->status = WC_LOC_PROT_ERR; /* the key was revoked in mid-message */
+        counter_inc(&qp->counters.local_protection_err);
+        s->status = WC_LOC_PROT_ERR; /* a bad key, or one that was revoked in mid-message */
         engine_touch(e, qp);
         return false;
     }
