@@ -1,0 +1,516 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The worker loop for real: threads, clock, sleeping and waking, a bad network, and a control
+ * thread that makes and unmakes objects meanwhile. What the engines do about loss is tested under
+ * one virtual clock in test/sim; here it is what happens between the threads.
+ */
+#include "worker_kit.h"
+
+#include <poll.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "random.h"
+#include "unit.h"
+
+#define FLOWS    3
+#define MESSAGES 2000 /* of a flow */
+#define WINDOW   6    /* of them outstanding */
+#define UNIT     1024 /* the longest message */
+#define SOURCE   (2 * UNIT)
+#define DEADLINE (20 * NS_PER_SEC)
+
+/* What the application sees of its memory. A flow's part, then that of the objects that come and
+ * go. */
+struct flow_memory {
+    uint8_t local[WINDOW][UNIT], target[WINDOW][UNIT], inbox[WINDOW][UNIT];
+    uint8_t source[SOURCE]; /* READs read it; never changes */
+};
+struct memory {
+    struct flow_memory flow[FLOWS];
+    uint8_t local[SOURCE], target[SOURCE];
+};
+_Static_assert(sizeof(struct memory) <= KIT_BYTES, "the kit has no more");
+
+#define NOT_WRITTEN 0xEE
+
+struct message {
+    enum sqe_op op;
+    bool signaled;
+    uint32_t len, offset; /* in source */
+};
+
+/* Messages from `qp`, on side id % 2, to `peer`. */
+struct flow {
+    unsigned id;
+    struct test_qp pair[2];
+    struct flow_memory *memory;
+    struct message message[MESSAGES];
+    unsigned posted, done;         /* messages */
+    unsigned received, next_recvd; /* SENDs; the message after the last received one */
+};
+
+struct app {
+    struct dataplane dp;
+    struct test_cq cq[2];
+    struct test_mr mr[2];
+    struct flow flow[FLOWS];
+    unsigned stop_after; /* this many messages, whatever is outstanding; 0: when all are done */
+    ns_t deadline;
+    _Atomic bool ended;
+    pthread_t thread;
+};
+
+static struct app app;
+
+static struct memory *memory(void)
+{
+    return (struct memory *)kit_memory;
+}
+
+static uint64_t va(const void *p)
+{
+    return KIT_BASE + (uint64_t)((const uint8_t *)p - kit_memory);
+}
+
+/* ---- contents ---- */
+
+static uint8_t content(const struct flow *f, unsigned n, unsigned at)
+{
+    return (uint8_t)(n * 37 + (n >> 8) * 11 + at * 7 + (at >> 8) * 3 + f->id * 101);
+}
+
+static void fill(const struct flow *f, unsigned n, uint8_t *p, uint32_t len)
+{
+    for (uint32_t i = 0; i < len; i++)
+        p[i] = content(f, n, i);
+}
+
+static bool untouched(const uint8_t *unit, uint32_t from)
+{
+    for (uint32_t i = from; i < UNIT; i++) {
+        if (unit[i] != NOT_WRITTEN)
+            return false;
+    }
+    return true;
+}
+
+/* The unit holds message n of the flow, and nothing was written behind it. */
+static bool holds(const struct flow *f, unsigned n, const uint8_t *unit)
+{
+    uint32_t len = f->message[n].len;
+
+    for (uint32_t i = 0; i < len; i++) {
+        if (unit[i] != content(f, n, i))
+            return false;
+    }
+    return untouched(unit, len);
+}
+
+/* ---- the application ---- */
+
+static void plan(struct flow *f, struct random *r)
+{
+    static const enum sqe_op op[] = {SQE_SEND, SQE_WRITE, SQE_READ};
+
+    for (unsigned n = 0; n < MESSAGES; n++)
+        f->message[n] = (struct message){
+            .op = op[random_below(r, 3)],
+            .signaled = n % 3 == 2 || n == MESSAGES - 1 || random_below(r, 2),
+            .len = random_below(r, random_below(r, 4) ? UNIT + 1 : 3),
+            .offset = random_below(r, SOURCE - UNIT + 1),
+        };
+}
+
+static void give_inbox(struct flow *f, unsigned recv)
+{
+    uint8_t *unit = f->memory->inbox[recv % WINDOW];
+
+    memset(unit, NOT_WRITTEN, UNIT);
+    post_recv(&f->pair[1], va(unit), UNIT, app.mr[!(f->id % 2)].key);
+}
+
+static void post_next(struct flow *f)
+{
+    const struct message *m = &f->message[f->posted];
+    uint8_t *local = f->memory->local[f->posted % WINDOW];
+    uint8_t *target = f->memory->target[f->posted % WINDOW];
+    struct test_send s = {.op = m->op,
+                          .signaled = m->signaled,
+                          .addr = va(local),
+                          .len = m->len,
+                          .lkey = app.mr[f->id % 2].key,
+                          .rkey = app.mr[!(f->id % 2)].key};
+
+    if (m->op == SQE_READ) {
+        s.remote_addr = va(f->memory->source + m->offset);
+        memset(local, NOT_WRITTEN, UNIT);
+    } else {
+        s.remote_addr = va(target);
+        memset(target, NOT_WRITTEN, UNIT);
+        fill(f, f->posted, local, m->len);
+    }
+    post_send(&f->pair[0], &s);
+    f->posted++;
+}
+
+static void post_all(void)
+{
+    for (unsigned i = 0; i < FLOWS; i++) {
+        struct flow *f = &app.flow[i];
+        unsigned before = f->posted;
+
+        while (f->posted < MESSAGES && f->posted < f->done + WINDOW)
+            post_next(f);
+        if (f->posted != before)
+            ring_bell(&f->pair[0]);
+    }
+}
+
+/* Message n is said to be done; a SEND's content is looked at when it is received. */
+static void check_done(const struct flow *f, unsigned n)
+{
+    const struct message *m = &f->message[n];
+    const uint8_t *local = f->memory->local[n % WINDOW];
+
+    if (m->op == SQE_WRITE)
+        require(holds(f, n, f->memory->target[n % WINDOW]));
+    if (m->op == SQE_READ) {
+        require(!memcmp(local, f->memory->source + m->offset, m->len));
+        require(untouched(local, m->len));
+    }
+}
+
+/* Completions come in order: this one is the next that was asked for, and stands for those before
+ * it. */
+static void on_sent(struct flow *f, const struct cqe *e)
+{
+    static const uint8_t opcode[] = {
+        [SQE_SEND] = WC_SEND, [SQE_WRITE] = WC_RDMA_WRITE, [SQE_READ] = WC_RDMA_READ};
+    unsigned n = f->done;
+
+    while (!f->message[n].signaled)
+        n++;
+    require(e->status == WC_SUCCESS);
+    require(n < f->posted && e->wr_id == n && e->wqe == n);
+    require(e->opcode == opcode[f->message[n].op]);
+    while (f->done <= n)
+        check_done(f, f->done++);
+}
+
+static void on_received(struct flow *f, const struct cqe *e)
+{
+    unsigned n = f->next_recvd;
+
+    while (f->message[n].op != SQE_SEND)
+        n++;
+    require(e->status == WC_SUCCESS && e->opcode == WC_RECV);
+    require(n < f->posted && e->wr_id == f->received && e->byte_len == f->message[n].len);
+    require(holds(f, n, f->memory->inbox[f->received % WINDOW]));
+    f->next_recvd = n + 1;
+    give_inbox(f, f->received++);
+}
+
+static bool poll_side(unsigned side)
+{
+    struct cq_reader *reader = &app.cq[side].reader;
+    const struct cqe *e;
+    bool any = false;
+
+    for (; (e = cq_reader_peek(reader)); any = true) {
+        struct flow *f = app.flow;
+        unsigned end = 0;
+
+        while (f->pair[end = f->id % 2 != side].layout.qpn != e->qpn)
+            require(++f < app.flow + FLOWS);
+        if (end)
+            on_received(f, e);
+        else
+            on_sent(f, e);
+        cq_reader_advance(reader);
+    }
+    return any;
+}
+
+static bool poll_both(void)
+{
+    bool any = poll_side(0);
+
+    return poll_side(1) || any;
+}
+
+/* Sleeps until a completion channel says something: an event that got lost ends the test. */
+static void wait_for_completions(void)
+{
+    struct pollfd p[2];
+    uint64_t cookie;
+    ns_t now;
+
+    for (unsigned i = 0; i < 2; i++) {
+        cq_arm(&app.cq[i]);
+        p[i] = (struct pollfd){.fd = app.cq[i].channel, .events = POLLIN};
+    }
+    if (poll_both())
+        return;
+    now = worker_time();
+    require(now < app.deadline);
+    require(poll(p, 2, (int)((app.deadline - now) / NS_PER_MS)) > 0);
+    for (unsigned i = 0; i < 2; i++) {
+        while (recv(p[i].fd, &cookie, sizeof(cookie), MSG_DONTWAIT) > 0)
+            ;
+    }
+}
+
+static bool is_finished(void)
+{
+    unsigned done = 0;
+    bool all = true;
+
+    for (unsigned i = 0; i < FLOWS; i++) {
+        const struct flow *f = &app.flow[i];
+        unsigned n = f->next_recvd;
+
+        while (n < MESSAGES && f->message[n].op != SQE_SEND)
+            n++;
+        done += f->done;
+        all &= f->done == MESSAGES && n == MESSAGES;
+    }
+    return all || (app.stop_after && done >= app.stop_after);
+}
+
+static void *application(void *arg)
+{
+    while (!is_finished()) {
+        post_all();
+        if (!poll_both())
+            wait_for_completions();
+    }
+    atomic_store(&app.ended, true);
+    return NULL;
+}
+
+/* ---- running it ---- */
+
+static void start(unsigned workers, const struct pktio_sim_config *config, unsigned stop_after)
+{
+    struct random r = {config->seed};
+
+    memset(&app, 0, sizeof(app));
+    memset(kit_memory, NOT_WRITTEN, sizeof(kit_memory));
+    app.stop_after = stop_after;
+    app.deadline = worker_time() + DEADLINE;
+    dataplane_start(&app.dp, workers, config);
+    for (unsigned i = 0; i < 2; i++) {
+        cq_open(&app.dp, i, &app.cq[i]);
+        app.mr[i] = mr_open(&app.dp, i, KIT_BASE, sizeof(struct flow_memory) * FLOWS);
+    }
+    for (unsigned i = 0; i < FLOWS; i++) {
+        struct flow *f = &app.flow[i];
+
+        f->id = i;
+        f->memory = &memory()->flow[i];
+        fill(f, MESSAGES, f->memory->source, SOURCE);
+        plan(f, &r);
+        pair_open(&app.dp, f->pair, i % 2, app.cq);
+        for (unsigned k = 0; k < WINDOW; k++)
+            give_inbox(f, k);
+    }
+}
+
+static void start_application(void)
+{
+    require(!pthread_create(&app.thread, NULL, application, NULL));
+}
+
+static void stop(void)
+{
+    dataplane_stop(&app.dp);
+    cq_close(&app.cq[0]);
+    cq_close(&app.cq[1]);
+}
+
+static const struct pktio_sim_config bad_network = {
+    .seed = 7, .drop = 20, .duplicate = 10, .reorder = 20, .corrupt = 10};
+
+/* Both ends on one worker, and a cable that is always full. */
+static void test_full_port(void **state)
+{
+    const struct pktio_sim_config config = {.slots = 4};
+
+    start(1, &config, 0);
+    start_application();
+    pthread_join(app.thread, NULL);
+    for (unsigned i = 0; i < 2; i++)
+        assert_true(counter_get(&pktio_sim_stats(app.dp.end[i])->full) > 0);
+    stop();
+}
+
+/* ---- objects that come and go ---- */
+
+#define CHURN_WRITES 8
+#define CHURN_LEN    (SOURCE / CHURN_WRITES)
+
+static void churn_post(struct test_qp *qp, uint32_t lkey, uint32_t rkey)
+{
+    for (unsigned i = 0; i < CHURN_WRITES; i++) {
+        struct test_send s = {.op = SQE_WRITE,
+                              .signaled = true,
+                              .addr = va(memory()->local + i * CHURN_LEN),
+                              .remote_addr = va(memory()->target + i * CHURN_LEN),
+                              .len = CHURN_LEN,
+                              .lkey = lkey,
+                              .rkey = rkey};
+
+        post_send(qp, &s);
+    }
+    ring_bell(qp);
+}
+
+/* In order, as far as they were done, then one refused, then flushed ones. */
+static void churn_check(struct cq_reader *reader)
+{
+    const struct cqe *e;
+    bool failed = false;
+
+    for (unsigned n = 0; (e = cq_reader_peek(reader)); n++) {
+        require(e->wr_id == n && n < CHURN_WRITES);
+        require(failed ? e->status == WC_WR_FLUSH_ERR
+                       : e->status == WC_SUCCESS || e->status == WC_REM_ACCESS_ERR);
+        failed = e->status != WC_SUCCESS;
+        cq_reader_advance(reader);
+    }
+}
+
+/* Takes the target away under a connection's WRITEs, then the connection under its retransmissions.
+ * Once the answer is there, the memory is ours again: nothing of the dataplane touches it. */
+static void churn(struct test_cq cq[2], unsigned round)
+{
+    unsigned first = round % 2;
+    struct test_mr local = mr_open(&app.dp, first, va(memory()->local), SOURCE);
+    struct test_mr target = mr_open(&app.dp, !first, va(memory()->target), SOURCE);
+    struct test_qp pair[2];
+
+    pair_open(&app.dp, pair, first, cq);
+    memset(memory()->local, (int)round, SOURCE);
+    churn_post(&pair[0], local.key, target.key);
+    for (unsigned i = 0; i < round % 4; i++)
+        worker_quiesce(app.dp.client[!first]->device->worker);
+    mr_close(&app.dp, !first, target);
+    memset(memory()->target, NOT_WRITTEN, SOURCE);
+    qp_close(&pair[round % 3 == 0]);
+    qp_close(&pair[round % 3 != 0]);
+    mr_close(&app.dp, first, local);
+    memset(memory()->local, NOT_WRITTEN, SOURCE);
+    churn_check(&cq[first].reader);
+    require(!cq_reader_peek(&cq[!first].reader));
+    for (unsigned i = 0; i < SOURCE; i++)
+        require(memory()->target[i] == NOT_WRITTEN);
+}
+
+static void look_around(unsigned round)
+{
+    struct test_qp *qp = &app.flow[round % FLOWS].pair[round % 2];
+    struct ctl_msg m = {.handle = qp->layout.qpn};
+    struct ctl_call k = {0};
+    char *text = rnic_show(app.dp.rnic);
+
+    require(text);
+    free(text);
+    require(!kit_call(qp->client, CTL_QUERY_QP, &m, &k, false));
+    require(k.reply.query_qp.attr.state == QPS_RTS);
+}
+
+static void test_bad_network(void **state)
+{
+    struct test_cq cq[2];
+    unsigned rounds = 0;
+
+    start(2, &bad_network, 0);
+    cq_open(&app.dp, 0, &cq[0]);
+    cq_open(&app.dp, 1, &cq[1]);
+    start_application();
+    while (!atomic_load(&app.ended)) {
+        churn(cq, rounds);
+        look_around(rounds++);
+        event_loop_step(app.dp.loop, 1);
+        dataplane_control(&app.dp);
+    }
+    pthread_join(app.thread, NULL);
+    assert_true(rounds > 0);
+    for (unsigned i = 0; i < 2; i++) {
+        const struct pktio_sim_stats *s = pktio_sim_stats(app.dp.end[i]);
+
+        assert_true(counter_get(&s->dropped) > 0);
+        assert_true(counter_get(&s->duplicated) > 0);
+        assert_true(counter_get(&s->reordered) > 0);
+        assert_true(counter_get(&s->corrupted) > 0);
+    }
+    stop();
+    cq_close(&cq[0]);
+    cq_close(&cq[1]);
+}
+
+/* The contexts close while their requests are on the way, some of them for the second time. */
+static void test_close_amid_traffic(void **state)
+{
+    for (unsigned i = 0; i < 5; i++) {
+        struct pktio_sim_config config = bad_network;
+
+        config.seed = i;
+        start(1 + i % 2, &config, 100 + i);
+        start_application();
+        pthread_join(app.thread, NULL);
+        post_all();
+        stop();
+    }
+}
+
+/* ---- sleep ---- */
+
+#define NAPS 20
+
+/* Both workers sleep; a doorbell wakes one, a frame the other. A worker that nobody wakes would
+ * come by in time (its safety tick), but that is no wake. */
+static void test_sleep_and_wake(void **state)
+{
+    const struct pktio_sim_config config = {0};
+    const struct worker_stats *s[2];
+    uint64_t before[2];
+    struct flow *f = &app.flow[0];
+
+    start(2, &config, 0);
+    for (unsigned i = 0; i < 2; i++) {
+        s[i] = worker_stats(rnic_worker(app.dp.rnic, i));
+        before[i] = counter_get(&s[i]->wakes);
+    }
+    for (unsigned n = 0; n < NAPS; n++) {
+        for (unsigned i = 0; i < 2; i++) {
+            while (strcmp(worker_mode(rnic_worker(app.dp.rnic, i)), "asleep"))
+                sched_yield();
+        }
+        f->message[n] = (struct message){.op = SQE_WRITE, .signaled = true, .len = UNIT};
+        post_next(f);
+        ring_bell(&f->pair[0]);
+        while (f->done <= n) {
+            if (!poll_both())
+                wait_for_completions();
+        }
+    }
+    for (unsigned i = 0; i < 2; i++)
+        assert_true(counter_get(&s[i]->wakes) - before[i] >= NAPS / 2);
+    stop();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_full_port),
+        cmocka_unit_test(test_bad_network),
+        cmocka_unit_test(test_close_amid_traffic),
+        cmocka_unit_test(test_sleep_and_wake),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The real dataplane in one process, without sockets: two devices whose ports are the ends of a
+ * simulated cable, their worker threads, and an application's context on each. What happens here
+ * happens in real time and on several threads; nothing in it can be repeated exactly.
+ *
+ * Threads: everything but post_send, post_recv and the readers of completion queues belongs to the
+ * control thread. Whatever fails that should not ends the program.
+ */
+#ifndef UROCE_TEST_WORKER_KIT_H
+#define UROCE_TEST_WORKER_KIT_H
+
+#include "device_kit.h"
+#include "object.h"
+#include "sim.h"
+
+/* cmocka's own assertions jump, which a second thread may not do. */
+#define require(cond) ((cond) ? (void)0 : require_failed(#cond, __FILE__, __LINE__))
+_Noreturn void require_failed(const char *what, const char *file, int line);
+
+struct dataplane {
+    struct event_loop *loop;
+    struct rnic *rnic;
+    struct pktio *end[2];
+    pthread_t worker[2], waker;
+    struct client *client[2]; /* [i]: on device i */
+    uint32_t pd[2];
+};
+
+/* Starts `workers` (1 or 2) threads for the two devices, and opens the contexts. */
+void dataplane_start(struct dataplane *d, unsigned workers, const struct pktio_sim_config *config);
+/* The contexts that are still open are closed while the workers run, then these end. */
+void dataplane_stop(struct dataplane *d);
+/* Delivers what workers left to the control thread. */
+void dataplane_control(struct dataplane *d);
+
+/* A completion queue of 256 entries with a channel. */
+struct test_cq {
+    struct cq_reader reader;
+    uint32_t handle;
+    int channel; /* the application's end */
+};
+void cq_open(struct dataplane *d, unsigned side, struct test_cq *cq);
+/* Arms it for any completion. */
+void cq_arm(struct test_cq *cq);
+/* Closes the channel's end; the daemon's side goes with the context. */
+void cq_close(struct test_cq *cq);
+
+struct test_mr {
+    uint32_t handle, key;
+};
+struct test_mr mr_open(struct dataplane *d, unsigned side, uint64_t addr, uint32_t len);
+void mr_close(struct dataplane *d, unsigned side, struct test_mr mr);
+
+/* One end of a connection, as its application has it. */
+struct test_qp {
+    struct dataplane *d;
+    struct qp_shared *shared;
+    struct client *client;
+    struct ctl_create_qp layout;
+    uint32_t sends, recvs; /* posted */
+};
+
+/* Makes a queue pair on each device, 16 entries in each queue, and connects them: pair[0] on device
+ * `first`, pair[1] on the other. Path MTU 256. */
+void pair_open(struct dataplane *d, struct test_qp pair[2], unsigned first,
+               const struct test_cq cq[2]);
+void qp_close(struct test_qp *qp);
+
+/* The caller keeps count of what is outstanding. One SGE, none when len is 0. */
+struct test_send {
+    enum sqe_op op;
+    bool signaled;
+    uint64_t addr, remote_addr;
+    uint32_t len, lkey, rkey;
+};
+void post_send(struct test_qp *qp, const struct test_send *s); /* its wr_id is its index */
+void post_recv(struct test_qp *qp, uint64_t addr, uint32_t len, uint32_t lkey);
+/* Rings for what was posted. */
+void ring_bell(struct test_qp *qp);
+
+#endif
