@@ -140,8 +140,10 @@ static void set_memory(struct run *r, const struct feeding *f)
 }
 
 /* A message that is refused for the length of its receive entry finds room for what came before. */
-static uint32_t entry_len(const struct conn *conn, const struct message *m)
+static uint32_t entry_len(const struct conn *conn, const struct stream *s, const struct message *m)
 {
+    if (conn->service == PKT_UC) /* a lost message leaves its entry to the next */
+        return s->longest_recv;
     if (m->outcome == OUTCOME_NAK && m->nak == NAK_INVALID_REQUEST && m->op != SQE_WRITE_IMM)
         return (uint32_t)(m->nak_psn - m->first) * conn->mtu;
     return m->len;
@@ -173,7 +175,7 @@ static void post_entries(struct run *r, struct feeding *f)
             continue;
         if (next != m && next->rnr_seen <= next->rnr_naks && next->rnr_naks)
             return;
-        host_post_recv(r, f->q, entry_len(f->q->conn, next));
+        host_post_recv(r, f->q, entry_len(f->q->conn, s, next));
         next->recv_posted = true;
     }
 }
