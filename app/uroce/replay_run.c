@@ -15,9 +15,8 @@
 #define TIMERS_PER_RUN 200000
 #define UD_HEADER      40
 /* A requester whose answers the capture misses sends again and again: up to so many times the
- * capture, and so many bytes. */
+ * capture. */
 #define SENT_RATIO 8
-#define SENT_LEAST (UINT64_C(64) << 20)
 
 struct feeding {
     struct our_qp *q;
@@ -353,7 +352,7 @@ void replay_run(struct run *r, struct capture *c, struct talk *t, unsigned side)
         r->failed = strerror(-err);
         return;
     }
-    r->sent_limit = SENT_LEAST;
+    r->sent_limit = c->sent_least;
     for (unsigned i = 0; i < c->count; i++)
         r->sent_limit += SENT_RATIO * (uint64_t)c->rec[i].len;
     for (unsigned i = 0; i < c->count && r->failed == NULL; i++) {
