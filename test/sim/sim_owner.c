@@ -235,6 +235,7 @@ static bool next_round(struct owner *o)
     }
     connect(o);
     grant(o);
+    kit_wake_at(o->actor.sim->kit, o->actor.sim->kit->now + 1);
     return false;
 }
 
