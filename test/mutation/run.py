@@ -27,6 +27,7 @@ import time
 
 LIBRARIES = ("base", "wire", "encap", "mem", "queue", "transport")
 UNIT_TESTS = ("wire", "encap", "mem", "queue", "transport")
+UNIT_SHARED = "capture"
 NEEDS_DRIVERS = ("test_mem_copy", "test_mem_mapped")
 FOLDERS = tuple(f"lib/{name}" for name in LIBRARIES) + (
     "test/kit", "test/sim", "test/script", "test/unit", "test/replay", "app/uroce")
@@ -88,11 +89,18 @@ def table_faults(table, root):
 # ---- building and running ----
 
 class Program:
-    """A test program: its objects beside the libraries', and how it is run."""
+    """A test program: its objects beside the libraries', and how it is run. All scripts and all
+    replays are one program's."""
 
     def __init__(self, name, objects, command, libs=()):
         self.name, self.objects, self.command, self.libs = name, objects, command, list(libs)
+        self.linked = name.split()[-1] if name.split()[0] in ("unit", "sim") else name.split()[0]
         self.timeout = LEAST_TIMEOUT
+
+    def may_notice(self, library):
+        """A unit test knows nothing of the libraries above its own; all else needs them all."""
+        kind, program = self.name.split()
+        return kind != "unit" or LIBRARIES.index(program.split("_")[1]) >= LIBRARIES.index(library)
 
 
 def compile_command(tree, source, output):
@@ -110,8 +118,7 @@ def object_of(tree, source):
 def compile_all(tree, jobs):
     root = tree / "src"
     sources = [path.relative_to(root) for folder in FOLDERS for path in sorted((root / folder).glob("*.c"))
-               if path.stem not in NEEDS_DRIVERS
-               and (folder != "test/unit" or unit_component(path.stem) in UNIT_TESTS + (None,))]
+               if folder != "test/unit" or is_unit_source(path.stem)]
     (tree / "obj").mkdir()
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         done = list(pool.map(lambda s: subprocess.run(
@@ -122,9 +129,9 @@ def compile_all(tree, jobs):
     return sources
 
 
-def unit_component(stem):
-    """The component that a unit test's program is of; None for what programs share."""
-    return stem.split("_")[1] if stem.startswith("test_") else None
+def is_unit_source(stem):
+    return stem == UNIT_SHARED or (stem.startswith("test_") and stem.split("_")[1] in UNIT_TESTS
+                                   and stem not in NEEDS_DRIVERS)
 
 
 def programs(tree, sources):
@@ -138,8 +145,8 @@ def programs(tree, sources):
     kit = objects("test/kit")
     result = []
     for source in sources:
-        if str(source.parent) == "test/unit" and unit_component(source.stem):
-            result.append(Program(f"unit {source.stem}", objects("test/unit", source.stem, "capture"), [],
+        if str(source.parent) == "test/unit" and source.stem != UNIT_SHARED:
+            result.append(Program(f"unit {source.stem}", objects("test/unit", source.stem, UNIT_SHARED), [],
                                   ["-lcmocka", "-lpcap", "-lpthread"]))
     for script in sorted((root / "test/script").glob("*.uds")):
         result.append(Program(f"script {script.stem}", objects("test/script") + kit, [script]))
@@ -163,9 +170,9 @@ def library_objects(tree, sources):
 
 def link(program, library, folder):
     """Programs of the same objects are linked once."""
-    exe = folder / ("exe_" + program.objects[0].stem)
+    exe = folder / ("exe_" + program.linked)
     if not exe.exists():
-        done = subprocess.run([os.environ.get("CC", "cc"), "-o", exe, *program.objects, *library, "-lisal",
+        done = subprocess.run([os.environ.get("CC", "cc"), "-fuse-ld=gold", "-o", exe, *program.objects, *library, "-lisal",
                                *program.libs], capture_output=True, text=True)
         if done.returncode:
             sys.exit(f"{program.name} does not link:\n{done.stderr}")
@@ -238,11 +245,13 @@ class Suites:
         changed.write_text(mutation.apply((self.tree / "src" / source).read_text()))
         done = subprocess.run(compile_command(self.tree, source, output) + [str(changed)], capture_output=True, text=True)
         if done.returncode:
-            sys.exit(f"{mutation.name} does not compile:\n{done.stderr}")
+            return "compiler", done.stderr
         library = [output if s == source else o for s, o in self.library.items()]
         caught = None
         for program in self.programs:
-            failure = run(program, link(program, library, folder), folder)
+            failure = None
+            if program.may_notice(source.parent.name):
+                failure = run(program, link(program, library, folder), folder)
             if failure:
                 caught = (program.name, failure)
                 break
@@ -303,21 +312,22 @@ def choose(table, options):
     return table
 
 
-def report(table, results):
-    """One line per fault; how many of them are wrong."""
+def report(table, caught_each):
+    """One line per fault as soon as it is known; what caught each, and how many are wrong."""
     width = max(len(m.name) for m in table)
-    bad = 0
-    for m in table:
-        caught = results[m.name]
+    results, bad = {}, 0
+    for m, caught in zip(table, caught_each):
+        results[m.name] = caught
         text = f"{caught[0]}: {caught[1]}" if caught else f"SURVIVES  {m.about}"
+        broken = bool(caught) and caught[0] == "compiler"
         if not caught and m.survives:
             text = f"survives, as said: {m.survives}"
         elif caught and m.survives:
             text += "  (but the table says that it survives)"
-        bad += bool(caught) == bool(m.survives)
-        print(f"{m.name:{width}}  {text}")
+        bad += broken or bool(caught) == bool(m.survives)
+        print(f"{m.name:{width}}  {text}", flush=True)
     print(f"{len(table) - bad} passed, {bad} failed")
-    return bad
+    return results, bad
 
 
 def arguments():
@@ -348,10 +358,10 @@ def main():
         suites = Suites(root, pathlib.Path(folder), options.jobs)
         suites.baseline(("unit", "script") if options.sample else ())
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-            results = dict(zip([m.name for m in table], pool.map(suites.catch, table)))
+            results, bad = report(table, pool.map(suites.catch, table))
     if options.write and not options.only and not options.sample:
         doc.write_text(page(table, results))
-    return bool(report(table, results))
+    return bool(bad)
 
 
 if __name__ == "__main__":
