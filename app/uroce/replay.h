@@ -65,7 +65,7 @@ struct talk;
 /* A captured frame. */
 struct rec {
     unsigned number; /* from 1, as capture tools count */
-    ns_t at;         /* since the first frame; never less than the one before */
+    ns_t at;         /* since the first frame; never less than before, pauses cut to a minute */
     uint8_t *data;
     uint32_t len;
     uint8_t use;            /* enum replay_use */
@@ -335,17 +335,18 @@ void finding_add(struct run *r, enum replay_diff diff, int rule, uint64_t fields
 /* ---- replay_compare.c ---- */
 
 /* Parts of a frame. FIELD(name). */
-#define REPLAY_FIELDS(X)                                                                         \
-    X(mac)                                                                                       \
-    X(vlan)                                                                                      \
-    X(priority)                                                                                  \
-    X(l3)                                                                                        \
-    X(address)                                                                                   \
-    X(dscp)                                                                                      \
-    X(ecn) X(hop_limit) X(ip_id) X(flow_label) X(udp_sport) X(opcode) X(solicited) X(mig_req)    \
-        X(pkey) X(congestion_bits) X(dest_qpn) X(ack_req) X(psn) X(reth) X(atomic) X(aeth)       \
-            X(credit) X(rnr_timer) X(msn) X(atomic_ack) X(imm) X(ieth) X(deth) X(feth) X(length) \
-                X(payload) X(udp_checksum) X(other_bytes)
+#define REPLAY_FIELDS(X)                                                                          \
+    X(mac)                                                                                        \
+    X(vlan)                                                                                       \
+    X(priority)                                                                                   \
+    X(l3)                                                                                         \
+    X(address)                                                                                    \
+    X(dscp)                                                                                       \
+    X(ecn)                                                                                        \
+    X(hop_limit) X(ip_id) X(flow_label) X(udp_sport) X(opcode) X(solicited) X(mig_req) X(pkey)    \
+        X(congestion_bits) X(dest_qpn) X(ack_req) X(psn) X(reth) X(atomic) X(aeth) X(credit)      \
+            X(rnr_timer) X(msn) X(atomic_ack) X(imm) X(ieth) X(deth) X(feth) X(length) X(payload) \
+                X(udp_checksum) X(other_bytes)
 enum field {
 #define X(name) FIELD_##name,
     REPLAY_FIELDS(X)

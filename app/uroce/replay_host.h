@@ -27,7 +27,6 @@ struct our_qp {
     uint8_t *status;       /* per message of our stream: enum wc_status, or NOT_COMPLETED */
     unsigned received;     /* datagrams */
     uint64_t *landing_off; /* per message of our stream: where READ and atomic results go */
-    bool refused;          /* a fatal NAK was fed: it is in the error state */
     bool errored;          /* a completion was in error */
 };
 

@@ -9,6 +9,7 @@
 #include "replay.h"
 
 #define FRAME_MAX 65536u
+#define PAUSE_MAX (60 * NS_PER_SEC)
 
 const char *replay_use_name(enum replay_use use)
 {
@@ -86,10 +87,19 @@ static void take_apart(struct rec *rec, bool whole)
         rec->use = USE_bad_icrc;
 }
 
-static int64_t stamp_of(const struct pcap_pkthdr *header)
+static uint64_t stamp_of(const struct pcap_pkthdr *header)
 {
     /* Nanoseconds, though the field is called microseconds. */
-    return (int64_t)((uint64_t)header->ts.tv_sec * NS_PER_SEC + (uint64_t)header->ts.tv_usec);
+    return (uint64_t)header->ts.tv_sec * NS_PER_SEC + (uint64_t)header->ts.tv_usec;
+}
+
+/* What is missing of a frame is taken as zeros: its headers tell which conversation it is of. */
+static void copy_frame(struct rec *rec, const struct pcap_pkthdr *header, const uint8_t *bytes)
+{
+    rec->len = header->len <= FRAME_MAX ? max_of(header->len, header->caplen) : header->caplen;
+    rec->data = replay_grow(NULL, rec->len + 1);
+    memset(rec->data, 0, rec->len + 1);
+    memcpy(rec->data, bytes, header->caplen);
 }
 
 static int read_frames(struct capture *c, pcap_t *pcap)
@@ -97,32 +107,24 @@ static int read_frames(struct capture *c, pcap_t *pcap)
     struct pcap_pkthdr *header;
     const uint8_t *bytes;
     unsigned room = 0;
-    int64_t start = 0;
+    uint64_t last = 0;
+    ns_t at = 0;
     int rc;
 
     while ((rc = pcap_next_ex(pcap, &header, &bytes)) == 1) {
+        uint64_t stamp = stamp_of(header);
         struct rec *rec;
-        ns_t before = c->count ? c->rec[c->count - 1].at : 0;
-        int64_t since;
 
-        if (c->count == 0)
-            start = stamp_of(header);
-        since = stamp_of(header) - start;
+        /* Clocks of captures may go back, and a long pause has nothing to tell. */
+        if (c->count && (int64_t)(stamp - last) > 0)
+            at += min_of(stamp - last, PAUSE_MAX);
+        if (c->count == 0 || (int64_t)(stamp - last) > 0)
+            last = stamp;
         ENSURE_ROOM(c->rec, c->count, room);
         rec = &c->rec[c->count++];
-        *rec = (struct rec){.number = c->count, .len = header->caplen};
-        /* The engine's clock does not go back; and a year is enough for its arithmetic. */
-        rec->at = since > (int64_t)before ? (ns_t)since : before;
-        if (rec->at - before > UINT64_C(31536000) * NS_PER_SEC)
-            rec->at = before;
-        /* What is missing of a frame is taken as zeros: its headers tell which conversation it is
-         * of. */
-        if (header->len > rec->len && header->len <= FRAME_MAX)
-            rec->len = header->len;
-        rec->data = replay_grow(NULL, rec->len + 1);
-        memset(rec->data, 0, rec->len + 1);
-        memcpy(rec->data, bytes, header->caplen);
-        take_apart(rec, header->caplen == header->len);
+        *rec = (struct rec){.number = c->count, .at = at};
+        copy_frame(rec, header, bytes);
+        take_apart(rec, header->caplen >= header->len);
     }
     return rc == PCAP_ERROR_BREAK ? 0 : -EIO;
 }

@@ -1,55 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The transport engine, driven by a program in the input's bytes: two engines with a connected
- * queue pair each, whose applications post anything and whose wire delivers, changes, repeats and
- * loses frames, adds packets of any kind, and lets time pass. Outer headers and ICRC are no
- * obstacle, so that the bytes reach the state machines. Whatever happens, no byte outside the
- * regions that allow it may change, every received frame is counted once, and nothing hangs.
+ * The transport engine, driven by a program in the input's bytes: two engines with connected
+ * queue pairs of every type, shared receive queues and windows, whose applications post anything
+ * and whose wire delivers, changes, repeats and loses frames, adds packets of any kind, and lets
+ * time pass. Outer headers and ICRC are no obstacle, so that the bytes reach the state machines.
+ * Whatever happens, no byte outside the regions that allow it may change, every received frame is
+ * counted once, and nothing hangs.
  *
- * A program is a list of steps: one byte that selects the step and the node, then the step's own
- * bytes (missing ones are 0). make_corpus.py writes such programs.
+ * A program is a list of steps: one byte that selects the step, the queue pair and the node, then
+ * the step's own bytes (missing ones are 0). make_corpus.py writes such programs.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bytes.h"
-#include "kit.h"
+#include "fuzz_engine.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define MAX_STEPS   400
-#define WIRE_FRAMES 64
-#define REGION      8192
-#define REQUIRE(condition)                                                 \
-    do {                                                                   \
-        if (!(condition))                                                  \
-            kit_fail("%s:%d: not so: %s", __FILE__, __LINE__, #condition); \
-    } while (0)
-
-/* Regions of each node. Nothing may ever change the last two. */
-enum { MR_MAPPED, MR_COPIED, MR_FAULTY, MR_READ_ONLY, MR_FOREIGN, MRS };
-
-struct wire_frame {
-    uint8_t *data;
-    uint32_t len;
-    unsigned from;
-};
-
-struct fuzz {
-    const uint8_t *p;
-    size_t left;
-    struct kit *k;
-    struct kit_qp *qp[2];
-    struct kit_mr *mr[2][MRS];
-    struct wire_frame wire[WIRE_FRAMES]; /* a ring */
-    unsigned wire_head, wire_tail;
-    uint64_t wr_id;
-};
-
 /* ---- input ---- */
 
-static uint8_t u8(struct fuzz *f)
+uint8_t u8(struct fuzz *f)
 {
     if (!f->left)
         return 0;
@@ -57,21 +29,21 @@ static uint8_t u8(struct fuzz *f)
     return *f->p++;
 }
 
-static uint16_t u16(struct fuzz *f)
+uint16_t u16(struct fuzz *f)
 {
     uint16_t low = u8(f);
 
     return (uint16_t)(low | u8(f) << 8);
 }
 
-static uint32_t u32(struct fuzz *f)
+uint32_t u32(struct fuzz *f)
 {
     uint32_t low = u16(f);
 
     return low | (uint32_t)u16(f) << 16;
 }
 
-static uint32_t take_bytes(struct fuzz *f, uint8_t *out, uint32_t len)
+uint32_t take_bytes(struct fuzz *f, uint8_t *out, uint32_t len)
 {
     uint32_t n = (uint32_t)min_of((size_t)len, f->left);
 
@@ -82,19 +54,19 @@ static uint32_t take_bytes(struct fuzz *f, uint8_t *out, uint32_t len)
 }
 
 /* A place in a node's memory: usually inside a region, sometimes anywhere. */
-static struct kit_mr *pick_mr(struct fuzz *f, unsigned node)
+struct kit_mr *pick_mr(struct fuzz *f, unsigned node)
 {
     return f->mr[node][u8(f) % MRS];
 }
 
-static uint64_t pick_va(struct fuzz *f, const struct kit_mr *mr)
+uint64_t pick_va(struct fuzz *f, const struct kit_mr *mr)
 {
     uint16_t off = u16(f);
 
     return off >= 0xFFF0 ? -(uint64_t)(off & 15) : kit_va(mr, off % (REGION + 64));
 }
 
-static uint32_t pick_len(struct fuzz *f)
+uint32_t pick_len(struct fuzz *f)
 {
     uint16_t len = u16(f);
 
@@ -103,38 +75,102 @@ static uint32_t pick_len(struct fuzz *f)
 
 /* ---- the applications ---- */
 
-static void post_send(struct fuzz *f, unsigned node)
+static void pick_remote(struct fuzz *f, unsigned node, struct kit_send *wr)
 {
+    struct kit_mr *remote = pick_mr(f, !node);
+
+    wr->rkey = remote->region.key;
+    wr->remote_addr = pick_va(f, remote);
+}
+
+static void post_send(struct fuzz *f, unsigned node, unsigned q)
+{
+    struct kit_qp *qp = f->qp[node][q];
     uint8_t inlined[256] = {0};
     struct sge sge[4];
     struct kit_send wr = {.wr_id = f->wr_id++, .sge = sge, .inline_data = inlined};
-    struct kit_mr *remote;
 
     wr.op = u8(f) % 18;
     wr.flags = u8(f) & 0x1F;
     wr.num_sge = wr.flags & SQE_INLINE ? 0 : u8(f) % 5;
     wr.inline_len = wr.flags & SQE_INLINE ? u8(f) : 0;
     wr.imm = f->left;
-    remote = pick_mr(f, !node);
-    wr.rkey = remote->region.key;
-    wr.remote_addr = pick_va(f, remote);
+    pick_remote(f, node, &wr);
     for (unsigned i = 0; i < wr.num_sge; i++) {
         const struct kit_mr *mr = pick_mr(f, node);
 
         sge[i] =
             (struct sge){.addr = pick_va(f, mr), .length = pick_len(f), .lkey = mr->region.key};
     }
-    if (wr.op == SQE_FETCH_ADD || wr.op == SQE_CMP_SWP)
+    if (wr.op == SQE_FETCH_ADD || wr.op == SQE_CMP_SWP || wr.op == SQE_ATOMIC_WRITE)
         sge[0].length = 8;
+    if (q == Q_UD || q == Q_UD_SRQ) {
+        wr.ud.ah = f->ah[node];
+        wr.ud.remote_qpn = f->qp[!node][u8(f) & 1 ? Q_UD_SRQ : Q_UD]->qpn;
+        wr.ud.remote_qkey = u8(f) ? (uint32_t)f->wr_id : FUZZ_QKEY;
+    } else if (wr.op == SQE_FLUSH) {
+        wr.flush.length = u16(f);
+        wr.flush.placement = u8(f) & 7;
+        wr.flush.selectivity = u8(f) & 3;
+    } else if (wr.op == SQE_LOCAL_INV || wr.op == SQE_SEND_INV) {
+        wr.imm = f->window[node ^ (wr.op == SQE_SEND_INV)][u8(f) % WINDOWS]->region.key;
+    }
+    wr.remote_srqn = f->xrc_srq[!node]->number;
     /* The slot has room for what the kit lays down; a longer inline length is what it lies about.
      */
-    if (wr.inline_len > f->qp[node]->max_inline)
-        wr.inline_len = f->qp[node]->max_inline;
-    kit_post_send(f->qp[node], &wr);
-    kit_ring(f->qp[node]);
+    if (wr.inline_len > qp->max_inline)
+        wr.inline_len = qp->max_inline;
+    kit_post_send(qp, &wr);
+    kit_ring(qp);
 }
 
-static void post_recv(struct fuzz *f, unsigned node)
+/* A window over the ground; from then on peers may reach those bytes. */
+static void bind_window(struct fuzz *f, unsigned node, unsigned q)
+{
+    struct kit_mw *w = f->window[node][u8(f) % WINDOWS];
+    struct kit_mr *ground = f->ground[node];
+    uint16_t off = u16(f) % (REGION + 64), len = u16(f) % (REGION + 64);
+    uint8_t tag = u8(f);
+    struct kit_send wr = {.wr_id = f->wr_id++, .op = SQE_BIND_MW, .flags = tag & 0x1F};
+
+    wr.rkey = w->region.key;
+    wr.imm = (w->region.key & ~UINT32_C(255)) | u8(f);
+    wr.remote_addr = kit_va(ground, off);
+    wr.bind.length = len;
+    wr.bind.region_key = tag & 0x20 ? pick_mr(f, node)->region.key : ground->region.key;
+    wr.bind.access = u8(f) & (MEM_REMOTE_WRITE | MEM_REMOTE_READ | MEM_REMOTE_ATOMIC |
+                              MEM_LOCAL_WRITE | MEM_ZERO_BASED);
+    f->bound_from[node] = min_of(f->bound_from[node], (uint32_t)off);
+    f->bound_to[node] = max_of(f->bound_to[node], min_of((uint32_t)off + len, (uint32_t)REGION));
+    wr.flags &= ~SQE_INLINE;
+    kit_post_send(f->qp[node][q], &wr);
+    kit_ring(f->qp[node][q]);
+}
+
+/* A request to what a window of the other node covers, or nearly. */
+static void post_through_window(struct fuzz *f, unsigned node, unsigned q)
+{
+    static const uint8_t ops[] = {SQE_WRITE, SQE_READ,         SQE_FETCH_ADD, SQE_WRITE_IMM,
+                                  SQE_FLUSH, SQE_ATOMIC_WRITE, SQE_CMP_SWP,   SQE_WRITE};
+    const struct kit_mw *w = f->window[!node][u8(f) % WINDOWS];
+    struct kit_send wr = {.wr_id = f->wr_id++, .op = ops[u8(f) & 7], .flags = SQE_SIGNALED};
+    struct sge sge;
+
+    wr.rkey = w->region.key;
+    wr.remote_addr = w->region.iova + (int8_t)u8(f);
+    wr.remote_srqn = f->xrc_srq[!node]->number;
+    sge = kit_sge(f->mr[node][MR_MAPPED], 0, u16(f) % REGION);
+    wr.sge = &sge;
+    wr.num_sge = wr.op != SQE_FLUSH;
+    if (wr.op == SQE_FLUSH)
+        wr.flush.placement = FETH_GLOBAL;
+    else if (wr.op != SQE_WRITE && wr.op != SQE_READ && wr.op != SQE_WRITE_IMM)
+        sge.length = 8;
+    kit_post_send(f->qp[node][q], &wr);
+    kit_ring(f->qp[node][q]);
+}
+
+static void post_recv(struct fuzz *f, unsigned node, unsigned q)
 {
     struct sge sge[4];
     unsigned n = u8(f) % 5;
@@ -145,13 +181,18 @@ static void post_recv(struct fuzz *f, unsigned node)
         sge[i] =
             (struct sge){.addr = pick_va(f, mr), .length = pick_len(f), .lkey = mr->region.key};
     }
-    kit_post_recv(f->qp[node], f->wr_id++, sge, n);
+    if (q == Q_RC_SRQ || q == Q_UD_SRQ)
+        kit_srq_post(f->srq[node], f->wr_id++, sge, n);
+    else if (q == Q_XRC_SEND || q == Q_XRC_RECV)
+        kit_srq_post(f->xrc_srq[node], f->wr_id++, sge, n);
+    else
+        kit_post_recv(f->qp[node][q], f->wr_id++, sge, n);
 }
 
 /* Any bytes as a send queue entry. */
-static void post_rubbish(struct fuzz *f, unsigned node)
+static void post_rubbish(struct fuzz *f, unsigned node, unsigned q)
 {
-    struct kit_qp *qp = f->qp[node];
+    struct kit_qp *qp = f->qp[node][q];
     uint32_t len = u8(f);
 
     take_bytes(f, kit_sq_slot(qp), min_of(len, qp->sq_stride));
@@ -159,11 +200,16 @@ static void post_rubbish(struct fuzz *f, unsigned node)
     kit_ring(qp);
 }
 
-static void set_index(struct fuzz *f, unsigned node)
+static void set_index(struct fuzz *f, unsigned node, unsigned q)
 {
-    struct kit_qp *qp = f->qp[node];
+    struct kit_qp *qp = f->qp[node][q];
+    uint8_t which = u8(f);
+    uint32_t to = u32(f);
 
-    atomic_store(u8(f) & 1 ? &qp->shared->sq_prod : &qp->shared->rq_prod, u32(f));
+    if (which & 2)
+        atomic_store(&(which & 4 ? f->srq : f->xrc_srq)[node]->shared->prod, to);
+    else
+        atomic_store(which & 1 ? &qp->shared->sq_prod : &qp->shared->rq_prod, to);
     kit_ring(qp);
 }
 
@@ -171,9 +217,9 @@ static void poll_all(struct fuzz *f, unsigned node)
 {
     struct cqe e[16];
 
-    while (kit_poll(f->qp[node]->send_cq, e, ARRAY_SIZE(e)))
+    while (kit_poll(f->cq[node], e, ARRAY_SIZE(e)))
         ;
-    kit_arm(f->qp[node]->send_cq, CQ_ARM_NEXT);
+    kit_arm(f->cq[node], CQ_ARM_NEXT);
 }
 
 static void deregister(struct fuzz *f, unsigned node)
@@ -184,162 +230,55 @@ static void deregister(struct fuzz *f, unsigned node)
         kit_mr_deregister(mr);
 }
 
-/* Both to RESET or one to ERR, and connected again. */
-static void change_state(struct fuzz *f, unsigned node)
+static void join(struct fuzz *f, unsigned node, unsigned q)
+{
+    uint8_t how = u8(f);
+    union gid group = {.raw = {0xff, 0x0e, [15] = how & 3}};
+
+    if (how & 0x40) /* of the shared queue, instead */
+        srq_set_limit(f->srq[node]->srq, how & 15);
+    else if (how & 0x80)
+        engine_mcast_leave(f->k->node[node].engine, f->qp[node][q]->qp, &group);
+    else
+        engine_mcast_join(f->k->node[node].engine, f->qp[node][q]->qp, &group);
+}
+
+/* ---- states ---- */
+
+static void connect(struct fuzz *f, unsigned node, unsigned q, uint8_t mtu, uint32_t psn0,
+                    uint32_t psn1)
+{
+    struct kit_qp *a = f->qp[node][q], *b = f->qp[!node][other_end(q)];
+    struct kit_rc rc = {
+        .path_mtu = mtu,
+        .psn = {psn0, psn1},
+        .access = MEM_REMOTE_WRITE | MEM_REMOTE_READ | MEM_REMOTE_ATOMIC | MEM_FLUSH_GLOBAL,
+    };
+
+    if (q == Q_UD || q == Q_UD_SRQ) {
+        kit_start_ud(a, FUZZ_QKEY, psn0);
+        kit_start_ud(b, FUZZ_QKEY, psn1);
+    } else {
+        kit_connect(a, b, &rc);
+    }
+}
+
+/* Both to RESET and connected again, or one to another state. */
+static void change_state(struct fuzz *f, unsigned node, unsigned q)
 {
     uint8_t how = u8(f);
 
     if (how & 1) {
-        REQUIRE(!kit_modify(f->qp[node], QPS_ERR));
+        REQUIRE(!kit_modify(f->qp[node][q], QPS_ERR));
         return;
     }
-    for (unsigned i = 0; i < 2; i++)
-        REQUIRE(!kit_modify(f->qp[i], QPS_RESET));
-    kit_connect(f->qp[0], f->qp[1],
-                &(struct kit_rc){.path_mtu = 1 + (how >> 1) % 5, .psn = {u32(f), u32(f)}});
-}
-
-/* ---- the wire ---- */
-
-static void wire_put(struct fuzz *f, unsigned from, const uint8_t *data, uint32_t len)
-{
-    struct wire_frame *w = &f->wire[f->wire_tail % WIRE_FRAMES];
-
-    if (f->wire_tail - f->wire_head == WIRE_FRAMES)
-        return; /* lost */
-    /* Exactly the frame's size: a read beyond it is seen. */
-    *w = (struct wire_frame){.data = kit_alloc(len), .len = len, .from = from};
-    memcpy(w->data, data, len);
-    f->wire_tail++;
-}
-
-static void deliver_now(struct fuzz *f, unsigned to, uint8_t *data, uint32_t len)
-{
-    struct frame frame = {.data = data, .len = len};
-
-    engine_rx(f->k->node[to].engine, &frame, 1, f->k->now);
-}
-
-static void transmit(struct fuzz *f, unsigned node)
-{
-    struct frame frame[FRAME_BURST];
-    unsigned n = 1 + u8(f) % FRAME_BURST, got;
-
-    for (unsigned i = 0; i < n; i++)
-        frame[i] = (struct frame){.data = f->k->node[node].tx[i], .room = KIT_FRAME_ROOM};
-    got = engine_tx(f->k->node[node].engine, frame, n, f->k->now);
-    REQUIRE(got <= n);
-    for (unsigned i = 0; i < got; i++)
-        wire_put(f, node, frame[i].data, frame[i].len);
-}
-
-enum { KEEP = 1, LOSE = 2, BURST = 4 };
-
-/* The oldest frames: delivered in one burst, lost, or kept to come again. */
-static void deliver(struct fuzz *f)
-{
-    uint8_t how = u8(f);
-    unsigned most = how & BURST ? FRAME_BURST : 1, n = 0;
-    unsigned from = f->wire[f->wire_head % WIRE_FRAMES].from;
-    struct frame frame[FRAME_BURST];
-
-    for (unsigned i = f->wire_head; i != f->wire_tail && n < most; i++) {
-        struct wire_frame *w = &f->wire[i % WIRE_FRAMES];
-
-        if (w->from != from)
-            break;
-        frame[n++] = (struct frame){.data = w->data, .len = w->len};
-    }
-    if (n && !(how & LOSE))
-        engine_rx(f->k->node[!from].engine, frame, n, f->k->now);
-    if (how & KEEP)
+    if (how & 0x80) { /* may be refused */
+        kit_modify(f->qp[node][q], how & 0x40 ? QPS_SQD : QPS_RTS);
         return;
-    f->wire_head += n;
-    for (unsigned i = 0; i < n; i++)
-        free(frame[i].data);
-}
-
-/* Changes bytes of the oldest frame, from the BTH on or anywhere. */
-static void change(struct fuzz *f)
-{
-    struct wire_frame *w = &f->wire[f->wire_head % WIRE_FRAMES];
-    unsigned changes = 1 + u8(f) % 4;
-
-    while (changes-- && f->wire_head != f->wire_tail) {
-        uint16_t at = u16(f);
-        uint32_t from = at & 0x8000 ? 0 : min_of(42u, w->len - 1);
-
-        w->data[from + at % (w->len - from)] ^= u8(f);
     }
-}
-
-/* ---- packets out of nothing ---- */
-
-static psn_t near_psn(const struct fuzz *f, unsigned to, bool request, int8_t delta)
-{
-    struct qp_attr attr;
-
-    engine_qp_query(f->qp[to]->qp, &attr);
-    return psn((request ? attr.rq_psn : attr.sq_psn) + (uint32_t)delta);
-}
-
-/* A packet with sound headers for the queue pair of node `to`. */
-static void add_packet(struct fuzz *f, unsigned to)
-{
-    static uint8_t frame[KIT_FRAME_ROOM], payload[PKT_MTU_MAX];
-    struct pkt p = {.opcode = u8(f), .pkey = PKEY_DEFAULT, .dest_qpn = f->qp[to]->qpn};
-    const struct opcode_info *info = pkt_info(&p);
-    const struct kit_mr *mr;
-    uint8_t bits = u8(f);
-
-    if (!opcode_is_defined(p.opcode))
-        return;
-    p.ack_req = bits & 1;
-    p.solicited = bits & 2;
-    p.psn = near_psn(f, to, info->flags & PF_REQUEST, (int8_t)u8(f));
-    p.payload_len = info->flags & PF_PAYLOAD ? u16(f) % (PKT_MTU_MAX + 1) : 0;
-    if (!(info->flags & PF_END)) /* FIRST and MIDDLE carry no pad */
-        p.payload_len &= ~3u;
-    if (info->payload_fix)
-        p.payload_len = info->payload_fix;
-    mr = pick_mr(f, to);
-    p.reth.rkey = p.atomic.rkey = mr->region.key;
-    p.reth.va = p.atomic.va = pick_va(f, mr);
-    p.reth.len = pick_len(f);
-    p.aeth.syndrome = u8(f);
-    p.aeth.msn = u8(f);
-    deliver_now(f, to, frame, kit_frame_build(frame, f->qp[!to], &p, payload));
-}
-
-enum { FIX_PSN = 1, FIX_KEY = 2 };
-
-/* Any bytes from the BTH on, with the queue pair's number and, if wanted, a PSN and key that fit.
- */
-static void add_bytes(struct fuzz *f, unsigned to)
-{
-    static uint8_t frame[KIT_FRAME_ROOM];
-    struct encap_template t;
-    uint8_t fix = u8(f);
-    int8_t delta = (int8_t)u8(f);
-    uint8_t *bth;
-    uint32_t len;
-
-    if (encap_template_make(&t, qp_address_vector(f->qp[!to]->qp)))
-        return;
-    bth = frame + t.len;
-    memset(bth, 0, BTH_LEN + ICRC_LEN);
-    len = u16(f);
-    len = take_bytes(f, bth, min_of(len, (uint32_t)(BTH_LEN + PKT_MTU_MAX)));
-    len = max_of(len, (uint32_t)BTH_LEN) + ICRC_LEN;
-    encap_tx(frame, &t, len, 0);
-    put_be24(bth + 5, f->qp[to]->qpn);
-    if (fix & FIX_PSN)
-        put_be24(bth + 9, near_psn(f, to, opcode_table[bth[0]].flags & PF_REQUEST, delta).v);
-    if ((fix & FIX_KEY) && len >= BTH_LEN + 16) {
-        put_be64(bth + 12, kit_va(f->mr[to][MR_MAPPED], get_be64(bth + 12) % REGION));
-        put_be32(bth + 20, f->mr[to][MR_MAPPED]->region.key);
-    }
-    deliver_now(f, to, frame, t.len + len);
+    REQUIRE(!kit_modify(f->qp[node][q], QPS_RESET));
+    REQUIRE(!kit_modify(f->qp[!node][other_end(q)], QPS_RESET));
+    connect(f, node, q, 1 + (how >> 1) % 5, u32(f), u32(f));
 }
 
 /* ---- time ---- */
@@ -362,15 +301,15 @@ static void pass_time(struct fuzz *f)
 static void step(struct fuzz *f)
 {
     uint8_t what = u8(f);
-    unsigned node = what >> 7;
+    unsigned node = what >> 7, q = (what >> 4 & 7) % QPS;
 
     switch (what & 15) {
     case 0:
-        return post_send(f, node);
+        return post_send(f, node, q);
     case 1:
-        return post_recv(f, node);
+        return post_recv(f, node, q);
     case 2:
-        return post_rubbish(f, node);
+        return post_rubbish(f, node, q);
     case 3:
         return transmit(f, node);
     case 4:
@@ -378,21 +317,30 @@ static void step(struct fuzz *f)
     case 5:
         return change(f);
     case 6:
-        return add_packet(f, node);
+        return add_packet(f, node, q);
     case 7:
-        return add_bytes(f, node);
+        return add_bytes(f, node, q);
     case 8:
         return pass_time(f);
     case 9:
-        return change_state(f, node);
+        return change_state(f, node, q);
     case 10:
-        return set_index(f, node);
+        return set_index(f, node, q);
     case 11:
         return deregister(f, node);
+    case 13:
+        return bind_window(f, node, q);
+    case 14:
+        return post_through_window(f, node, q);
+    case 15:
+        return join(f, node, q);
     default:
         return poll_all(f, node);
     }
 }
+
+#define RIGHTS \
+    (MEM_LOCAL_WRITE | MEM_REMOTE_WRITE | MEM_REMOTE_READ | MEM_REMOTE_ATOMIC | MEM_FLUSH_GLOBAL)
 
 static void make_regions(struct fuzz *f, unsigned node)
 {
@@ -400,20 +348,54 @@ static void make_regions(struct fuzz *f, unsigned node)
         uint32_t access;
         enum kit_mr_kind kind;
     } what[MRS] = {
-        [MR_MAPPED] = {MEM_LOCAL_WRITE | MEM_REMOTE_WRITE | MEM_REMOTE_READ | MEM_REMOTE_ATOMIC,
-                       KIT_MR_DIRECT},
-        [MR_COPIED] = {MEM_LOCAL_WRITE | MEM_REMOTE_WRITE | MEM_REMOTE_READ | MEM_REMOTE_ATOMIC,
-                       KIT_MR_COPY},
-        [MR_FAULTY] = {MEM_LOCAL_WRITE | MEM_REMOTE_WRITE | MEM_REMOTE_READ | MEM_REMOTE_ATOMIC,
-                       KIT_MR_COPY},
+        [MR_MAPPED] = {RIGHTS, KIT_MR_DIRECT},
+        [MR_COPIED] = {RIGHTS, KIT_MR_COPY},
+        [MR_FAULTY] = {RIGHTS, KIT_MR_COPY},
         [MR_READ_ONLY] = {MEM_REMOTE_READ, KIT_MR_DIRECT},
         [MR_FOREIGN] = {MEM_LOCAL_WRITE | MEM_REMOTE_WRITE | MEM_REMOTE_ATOMIC, KIT_MR_DIRECT},
     };
+    struct kit_node *n = &f->k->node[node];
 
     for (unsigned i = 0; i < MRS; i++)
-        f->mr[node][i] = kit_mr_create(&f->k->node[node], REGION, what[i].access, what[i].kind);
+        f->mr[node][i] = kit_mr_create(n, REGION, what[i].access, what[i].kind);
     f->mr[node][MR_FOREIGN]->region.pd = KIT_PD + 1;
     kit_mr_fault(f->mr[node][MR_FAULTY], REGION / 2, 1, node ? -ESRCH : -EFAULT);
+    f->bound_from[node] = REGION;
+    f->ground[node] =
+        kit_mr_create(n, REGION, MEM_LOCAL_WRITE | MEM_MW_BIND, node ? KIT_MR_COPY : KIT_MR_DIRECT);
+    for (unsigned i = 0; i < WINDOWS; i++)
+        f->window[node][i] = kit_mw_create(n, i ? MEM_WINDOW_2 : MEM_WINDOW_1);
+}
+
+static void make_queues(struct fuzz *f, unsigned node)
+{
+    static const uint8_t types[QPS] = {
+        [Q_RC] = QPT_RC,
+        [Q_UC] = QPT_UC,
+        [Q_UD] = QPT_UD,
+        [Q_RC_SRQ] = QPT_RC,
+        [Q_XRC_SEND] = QPT_XRC_SEND,
+        [Q_XRC_RECV] = QPT_XRC_RECV,
+        [Q_UD_SRQ] = QPT_UD,
+    };
+    struct kit_node *n = &f->k->node[node];
+
+    f->cq[node] = kit_cq_create(n, 64);
+    f->srq[node] = kit_srq_create(n, 16, NULL, 0);
+    f->xrc_srq[node] = kit_srq_create(n, 16, f->cq[node], XRC_DOMAIN);
+    f->ah[node] = kit_ah_create(n, &f->k->node[!node], KIT_GID_V4);
+    for (unsigned q = 0; q < QPS; q++)
+        f->qp[node][q] = kit_qp_create(n, &(struct kit_qp_config){
+                                              .type = types[q],
+                                              .sq_size = 16,
+                                              .rq_size = 16,
+                                              .send_cq = f->cq[node],
+                                              .recv_cq = f->cq[node],
+                                              .xrcd = XRC_DOMAIN,
+                                              .srq = q == Q_RC_SRQ || q == Q_UD_SRQ ? f->srq[node]
+                                                     : q == Q_XRC_RECV ? f->xrc_srq[node]
+                                                                       : NULL,
+                                          });
 }
 
 static void check(struct fuzz *f)
@@ -428,29 +410,35 @@ static void check(struct fuzz *f)
         REQUIRE(kit_canaries_intact(n));
         REQUIRE(!memcmp(f->mr[i][MR_READ_ONLY]->bytes, zeroes, REGION));
         REQUIRE(!memcmp(f->mr[i][MR_FOREIGN]->bytes, zeroes, REGION));
+        REQUIRE(!memcmp(f->ground[i]->bytes, zeroes, f->bound_from[i]));
+        REQUIRE(!memcmp(f->ground[i]->bytes + f->bound_to[i], zeroes, REGION - f->bound_to[i]));
     }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct fuzz f = {.p = data, .left = size};
+    struct fuzz *f = kit_alloc(sizeof(*f));
     enum kit_end end;
 
-    f.k = kit_create(&(struct kit_config){.seed = 1, .shared_qp_table = true, .any_icrc = true});
+    f->p = data;
+    f->left = size;
+    f->k = kit_create(&(struct kit_config){.seed = 1, .shared_qp_table = true, .any_icrc = true});
     for (unsigned i = 0; i < 2; i++) {
-        f.qp[i] =
-            kit_qp_create(&f.k->node[i], &(struct kit_qp_config){.sq_size = 16, .rq_size = 16});
-        make_regions(&f, i);
+        make_queues(f, i);
+        make_regions(f, i);
     }
-    kit_connect(f.qp[0], f.qp[1], &(struct kit_rc){.psn = {PSN_MASK - 2, 100}});
-    for (unsigned steps = 0; f.left && steps < MAX_STEPS; steps++)
-        step(&f);
+    for (unsigned q = 0; q < QPS; q++)
+        if (q != Q_XRC_RECV)
+            connect(f, 0, q, 3, PSN_MASK - 2, 100);
+    connect(f, 1, Q_XRC_SEND, 3, 7, 8);
+    for (unsigned steps = 0; f->left && steps < MAX_STEPS; steps++)
+        step(f);
     /* Left alone they go on in peace (a receiver may never become ready, though). */
-    end = kit_run(f.k, NULL, NULL, 20 * NS_PER_MS);
+    end = kit_run(f->k, NULL, NULL, 20 * NS_PER_MS);
     REQUIRE(end == KIT_IDLE || end == KIT_BUDGET);
-    check(&f);
-    while (f.wire_head != f.wire_tail)
-        free(f.wire[f.wire_head++ % WIRE_FRAMES].data);
-    kit_destroy(f.k);
+    check(f);
+    wire_fini(f);
+    kit_destroy(f->k);
+    free(f);
     return 0;
 }

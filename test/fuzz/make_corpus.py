@@ -7,6 +7,7 @@ what the captures lack: a tagged one, a RoCEv1 one, and one of every other opcod
 KIND queue: shared memory as fuzz_queue takes it: well-formed rings of every kind of entry.
 KIND engine: programs for fuzz_engine: every operation with and without losses, and the captures'
 transport packets, given to the queue pair of the node that they were sent to.
+KIND replay: captures, each whole and its beginnings.
 """
 import hashlib
 import pathlib
@@ -85,22 +86,24 @@ def queue_corpus(_):
 
 
 # Steps of fuzz_engine's programs.
-POST, RECV, RUBBISH, TRANSMIT, DELIVER, CHANGE, PACKET, BYTES, TIME, STATE, INDEX, DEREG, POLL = range(13)
+POST, RECV, RUBBISH, TRANSMIT, DELIVER, CHANGE, PACKET, BYTES, TIME, STATE, INDEX, DEREG, POLL, BIND, THROUGH, JOIN = range(16)
+# Its queue pairs.
+RC, UC, UD, RC_SRQ, XRC_SEND, XRC_RECV, UD_SRQ = range(7)
 SEND, WRITE_IMM, READ, FETCH_ADD = 2, 1, 4, 6
 KEEP, LOSE, BURST = 1, 2, 4
 
 
-def step(what, node=0, body=b""):
-    return bytes([what | node << 7]) + bytes(body)
+def step(what, node=0, body=b"", qp=RC):
+    return bytes([what | qp << 4 | node << 7]) + bytes(body)
 
 
-def post(op, *sizes, region=0, flags=2, node=0):
+def post(op, *sizes, region=0, flags=2, node=0, qp=RC, more=b""):
     sges = b"".join(struct.pack("<BHH", region, 64 * i, size) for i, size in enumerate(sizes))
-    return step(POST, node, struct.pack("<BBBBH", op, flags, len(sizes), region, 128) + sges)
+    return step(POST, node, struct.pack("<BBBBH", op, flags, len(sizes), region, 128) + sges + more, qp)
 
 
-def recv(region=0, size=4096, node=1):
-    return step(RECV, node, struct.pack("<BBHH", 1, region, 0, size))
+def recv(region=0, size=4096, node=1, qp=RC):
+    return step(RECV, node, struct.pack("<BBHH", 1, region, 0, size), qp)
 
 
 def turn(node=0, how=BURST):
@@ -141,11 +144,39 @@ def engine_corpus(vectors):
         packet = bytes([opcode, 1, 0, 0, 4, 0, 0, 64, 0, 8, 0, 0x1F, 0])
         yield recv() * 2 + step(PACKET, 1, packet) + rounds
         yield post(READ, 1024) + turn(0) + step(PACKET, 0, packet) + rounds
+    for qp in (UC, UD, RC_SRQ, XRC_SEND, UD_SRQ):
+        target = {XRC_SEND: XRC_RECV}.get(qp, qp)
+        more = bytes([qp == UD_SRQ, 0]) if qp in (UD, UD_SRQ) else b""
+        for op in range(16):
+            for size in (8, 1000, 3000):
+                program = recv(qp=target) * 3 + post(op, size, qp=qp, more=more) * 2
+                yield program + rounds * 2 + step(POLL, 0) + step(POLL, 1)
+                yield program + turn(0, KEEP) + turn(0, LOSE) + step(STATE, 1, [1], target) + rounds * 2
+        yield post(SEND, 100, qp=qp, more=more) + step(STATE, 0, [0] * 9, qp) + recv(qp=target) + rounds
+    for window in range(3):
+        bind = step(BIND, 1, struct.pack("<BHHBBB", window, 256, 4096, 2, 7, 0xF))
+        for op in range(8):
+            through = step(THROUGH, 0, struct.pack("<BBBH", window, op, 0, 3000))
+            invalidate = post(9, 64, more=bytes([window]))
+            yield recv() * 2 + bind + rounds + through + rounds + invalidate + rounds + through + rounds
+            yield bind + rounds + through + turn(0, 0) + post(7, node=1, more=bytes([window])) + rounds * 2
+    yield step(JOIN, 1, [1], UD) + step(JOIN, 1, [0x44], UD) + recv(qp=UD) + step(JOIN, 1, [0x81], UD)
     for path in sorted(vectors.glob("**/rc-*.pcap")):
         yield capture_program(path)
 
 
-KINDS = {"packet": packet_corpus, "queue": queue_corpus, "engine": engine_corpus}
+def replay_corpus(vectors):
+    for path in sorted(vectors.glob("**/*.pcap")):
+        data, at, count = path.read_bytes(), 24, 0
+        while at < len(data):
+            at += 16 + struct.unpack_from("<I", data, at + 8)[0]
+            count += 1
+            if count in (2, 6) or at >= len(data):
+                yield data[:at]
+
+
+KINDS = {"packet": packet_corpus, "queue": queue_corpus, "engine": engine_corpus,
+         "replay": replay_corpus}
 
 
 def main():

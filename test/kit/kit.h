@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The test kit: two engines, the two directions of a link between them and one virtual clock. Fake
- * applications post work and poll completions in ordinary memory; a seed decides everything that
- * is random, so a run is repeated by repeating its seed.
+ * The test kit: two or more engines, a link from each (to the other one, or to a switch that goes
+ * by the destination MAC) and one virtual clock. Fake applications post work and poll completions
+ * in ordinary memory; a seed decides everything that is random, so a run is repeated by repeating
+ * its seed.
  *
  *     struct kit *k = kit_create(&(struct kit_config){.seed = 1});
  *     struct kit_qp *a, *b;
@@ -32,6 +33,9 @@ struct kit;
 struct kit_node;
 struct kit_link;
 
+#define KIT_NODES 6    /* at most */
+#define KIT_ANY   255u /* node: all of them */
+
 /* ---- the link ---- */
 
 /* What becomes of a frame. */
@@ -48,8 +52,30 @@ struct kit_seen {
     ns_t at; /* when it was handed to the link */
     uint32_t len;
     bool parsed; /* pkt is valid */
+    unsigned to; /* index of the node it goes to, or KIT_ANY: multicast */
     enum kit_verdict verdict;
     struct pkt pkt;
+};
+
+/* ---- fates ---- */
+
+/* What a link did to its index-th frame, other than to pass it on. */
+struct kit_fate {
+    uint32_t index;
+    uint8_t link, verdict;
+};
+
+struct kit_fates {
+    struct kit_fate *fate; /* in the order of happening */
+    unsigned n, room;      /* what does not fit is not recorded */
+};
+
+/* Bad weather for a while; times count from the kit's creation. from and to may be KIT_ANY. */
+struct kit_spell {
+    ns_t start, end;
+    uint8_t from, to;
+    bool both_ways;
+    uint32_t longer_than; /* loses only frames with more bytes: a black hole; 0: all */
 };
 
 /*
@@ -69,13 +95,16 @@ struct kit_link_config {
     /* At most this many drops and corruptions of the same PSN to the same queue pair, so that a
      * retry counter of 7 is enough; 0: no limit. */
     unsigned losses_per_psn;
+    /* Bursts of loss: chances in 1/1000 per frame that one starts, and that it ends. */
+    unsigned burst_start, burst_end;
 };
 
 #define KIT_LOSSES 4096
 
 struct kit_link {
     struct kit_link_config config;
-    struct kit_node *to;
+    struct kit *kit;
+    unsigned from; /* index of the node that sends */
     kit_hook hook;
     void *hook_ctx;
     /* Bit i drops the i-th frame from when kit_link_lose set it. */
@@ -87,15 +116,18 @@ struct kit_link {
     struct kit_seen *log;
     unsigned log_len, log_room;
     /* Private. */
-    struct random random;
+    struct random random, chance;
+    uint64_t detail_seed;
+    bool in_burst;
+    unsigned replayed; /* fates looked at */
     ns_t busy_until;
     struct kit_flight **heap;
     unsigned heap_len, heap_room;
     uint64_t order;
-    struct {
+    struct kit_losses {
         uint32_t qpn, psn;
-        unsigned count;
-    } losses[KIT_LOSSES];
+        unsigned to, count;
+    } * losses;
 };
 
 /* Drops frame i, counted from the next one, for every bit i of mask. */
@@ -180,7 +212,12 @@ void kit_arm(struct kit_cq *cq, enum cq_arm arm);
 
 /* ---- queue pairs ---- */
 
+struct kit_srq;
+
 struct kit_qp_config {
+    uint32_t type; /* enum qp_type; 0: RC */
+    struct kit_srq *srq;
+    uint32_t xrcd;
     struct kit_cq *send_cq, *recv_cq; /* NULL: one of its own for both, large enough */
     uint32_t sq_size, rq_size;        /* powers of two; 0: 64 */
     uint32_t max_sge, max_inline;     /* 0: 4, 128 */
@@ -190,7 +227,8 @@ struct kit_qp_config {
 
 struct kit_qp {
     struct qp *qp;
-    uint32_t qpn;
+    uint32_t qpn, type;
+    struct kit_srq *srq;
     struct kit_node *node;
     struct kit_cq *send_cq, *recv_cq;
     struct qp_shared *shared;
@@ -234,7 +272,10 @@ enum kit_gid {
 /* Takes both queue pairs from RESET to RTS. rc may be NULL: all defaults. */
 void kit_connect(struct kit_qp *a, struct kit_qp *b, const struct kit_rc *rc);
 
-/* The steps of that for one side, `side` being its index in rc. */
+/* Takes a UD queue pair from RESET to RTS. */
+void kit_start_ud(struct kit_qp *qp, uint32_t qkey, uint32_t psn);
+
+/* The steps of that for one side, `side` being its index in rc. With XRC, the send side is [0]. */
 void kit_to_init(struct kit_qp *qp, const struct kit_rc *rc);
 void kit_to_rtr(struct kit_qp *qp, const struct kit_qp *peer, const struct kit_rc *rc, int side);
 void kit_to_rts(struct kit_qp *qp, const struct kit_rc *rc, int side);
@@ -250,6 +291,21 @@ struct kit_send {
     uint8_t op, flags; /* enum sqe_op, sqe_flag */
     uint32_t imm, rkey;
     uint64_t remote_addr, compare_add, swap;
+    union { /* as in struct sqe */
+        struct {
+            uint32_t ah, remote_qpn, remote_qkey;
+        } ud;
+        struct {
+            uint64_t length;
+            uint32_t region_key, access;
+        } bind;
+        struct {
+            uint64_t length;
+            uint8_t placement, selectivity;
+        } flush;
+        uint64_t words[3];
+    };
+    uint32_t remote_srqn;
     const struct sge *sge;
     unsigned num_sge;
     const void *inline_data; /* with SQE_INLINE */
@@ -283,11 +339,42 @@ void kit_recv(struct kit_qp *qp, uint64_t wr_id, const struct kit_mr *mr, uint64
 uint32_t kit_frame_build(uint8_t *out, const struct kit_qp *from, const struct pkt *p,
                          const void *payload);
 
+/* ---- shared receive queues, address handles, windows; all freed with the kit ---- */
+
+struct kit_srq {
+    struct srq *srq;
+    uint32_t number;
+    struct kit_node *node;
+    struct srq_shared *shared;
+    uint8_t *ring;
+    uint32_t size, stride, max_sge;
+    uint32_t prod; /* posted */
+    struct kit_srq *next;
+};
+
+/* size: a power of two. With cq it is an XRC one, of domain xrcd. */
+struct kit_srq *kit_srq_create(struct kit_node *n, uint32_t size, struct kit_cq *cq, uint32_t xrcd);
+
+/* 0, or -ENOMEM when the queue is full. */
+int kit_srq_post(struct kit_srq *srq, uint64_t wr_id, const struct sge *sge, unsigned num_sge);
+
+/* The number of a new address handle from `from` to `to` by this entry of the GID tables. */
+uint32_t kit_ah_create(struct kit_node *from, const struct kit_node *to, enum kit_gid gid);
+
+struct kit_mw {
+    struct mem_region region; /* region.key is the window's key */
+    struct kit_mw *next;
+};
+
+/* Allocates a window that is bound to nothing. kind: MEM_WINDOW_1 or _2. */
+struct kit_mw *kit_mw_create(struct kit_node *n, enum mem_kind kind);
+
 /* ---- nodes ---- */
 
 struct kit_event {
     struct kit_qp *qp;
     struct kit_cq *cq;
+    struct kit_srq *srq;
     enum qp_event event;
 };
 #define KIT_EVENTS 64
@@ -300,6 +387,9 @@ struct kit_node {
     struct gid_table gids;
     struct mr_table mrs;
     struct qp_table *qps;
+    struct srq_table *srqs;
+    struct ah_table *ahs;
+    unsigned received; /* frames handed to the engine */
     uint32_t lane;
     struct kit_event event[KIT_EVENTS]; /* asynchronous events, the first KIT_EVENTS */
     unsigned events;
@@ -308,6 +398,9 @@ struct kit_node {
     struct kit_mr *mr;
     struct kit_cq *cq;
     struct kit_qp *qp;
+    struct kit_srq *srq;
+    struct kit_mw *mw;
+    struct kit_ah *ah;
     struct kit_fault *faults;
     unsigned mr_count;
     uint8_t *tx[FRAME_BURST];
@@ -323,18 +416,24 @@ uint64_t kit_drops(const struct kit_node *n);
 
 struct kit_config {
     uint64_t seed;
-    bool shared_qp_table; /* one table for both nodes, as in one device with two ports */
+    unsigned nodes;       /* 0: 2 */
+    bool shared_qp_table; /* one table for all nodes, as in one device with several ports */
     bool any_icrc, log;
     uint32_t max_inflight;
-    struct kit_link_config link[2]; /* [i] carries what node i sends */
+    struct kit_link_config link[KIT_NODES]; /* [i] carries what node i sends */
+    const struct kit_spell *spell;
+    unsigned spells;
+    struct kit_fates *record;       /* notes every fate here */
+    const struct kit_fates *replay; /* fates are these, and neither chance nor spells */
 };
 
 struct kit {
     struct kit_config config;
-    ns_t now;
+    ns_t now, start;
+    unsigned nodes;
     ns_t wake; /* the application wants to run again; see kit_wake_at */
-    struct kit_node node[2];
-    struct kit_link link[2];
+    struct kit_node node[KIT_NODES];
+    struct kit_link link[KIT_NODES];
     struct random random;
     bool trace;
 };
@@ -350,7 +449,7 @@ enum kit_end {
 };
 
 /*
- * Runs both engines until done(arg) is true (it is asked, and may post and poll, whenever something
+ * Runs all engines until done(arg) is true (it is asked, and may post and poll, whenever something
  * happened), the system is idle, or `budget` of virtual time has passed. done may be NULL.
  */
 enum kit_end kit_run(struct kit *k, bool (*done)(void *arg), void *arg, ns_t budget);

@@ -18,6 +18,13 @@ void kit_link_fini(struct kit_link *l);
 
 void kit_node_init(struct kit *k, unsigned index, struct qp_table *qps);
 void kit_node_fini(struct kit_node *n);
+/* Shared queues, address handles and windows, after the engine; the tables with them. */
+void kit_srq_fini(struct kit_node *n);
+/* Zeroed, of whole cache lines. */
+void *kit_segment(size_t bytes);
+/* The address vector from one node to another by an entry of both GID tables. */
+struct address_vector kit_route(const struct kit_node *from, const struct kit_node *to,
+                                const struct kit_rc *c);
 void kit_memory_fini(struct kit_node *n);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One direction of the link: frames in flight, ordered by arrival, and what chance does to them. */
+/* What one node sends: frames in flight, ordered by arrival, and what chance does to them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,6 +8,7 @@
 struct kit_flight {
     ns_t at;
     uint64_t order; /* of sending: ties arrive in this order */
+    unsigned to;    /* node */
     uint32_t len;
     uint8_t data[];
 };
@@ -56,8 +57,13 @@ void kit_link_init(struct kit *k, unsigned from)
         l->config.delay = 2 * NS_PER_US;
     if (!l->config.jitter)
         l->config.jitter = 20 * NS_PER_US;
-    l->to = &k->node[!from];
+    l->kit = k;
+    l->from = from;
     l->random.state = random_next(&k->random);
+    l->chance.state = random_next(&k->random);
+    l->detail_seed = random_next(&k->random);
+    if (l->config.losses_per_psn)
+        l->losses = kit_alloc(KIT_LOSSES * sizeof(*l->losses));
 }
 
 void kit_link_fini(struct kit_link *l)
@@ -66,16 +72,31 @@ void kit_link_fini(struct kit_link *l)
         free(heap_pop(l));
     free(l->heap);
     free(l->log);
+    free(l->losses);
 }
 
-static struct kit_flight *put_in_flight(struct kit_link *l, const uint8_t *data, uint32_t len,
-                                        ns_t at)
+/* The node whose MAC a frame names. With two it is always the other, whatever the frame says. */
+static unsigned destination(const struct kit *k, const struct kit_link *l, const uint8_t *data)
+{
+    if (k->nodes == 2)
+        return !l->from;
+    if (data[0] & 1)
+        return KIT_ANY;
+    for (unsigned i = 0; i < k->nodes; i++)
+        if (!memcmp(data, k->node[i].port.mac, 6))
+            return i;
+    kit_fail("a frame to a MAC that no node has");
+}
+
+static struct kit_flight *put_in_flight(struct kit_link *l, unsigned to, const uint8_t *data,
+                                        uint32_t len, ns_t at)
 {
     /* Exactly as large as the frame, so that a sanitizer sees a parser go one byte too far. */
     struct kit_flight *f = kit_alloc(sizeof(*f) + len);
 
     f->at = at;
     f->order = l->order++;
+    f->to = to;
     f->len = len;
     memcpy(f->data, data, len);
     heap_push(l, f);
@@ -115,7 +136,7 @@ void kit_frame_reseal(uint8_t *data, uint32_t len)
 
 static bool chance(struct kit_link *l, unsigned per_mille)
 {
-    return per_mille && random_below(&l->random, 1000) < per_mille;
+    return per_mille && random_below(&l->chance, 1000) < per_mille;
 }
 
 /* Whether this frame may be lost; counts the losses of its PSN, in a small lossy table. */
@@ -126,23 +147,54 @@ static bool may_lose(struct kit_link *l, const struct kit_seen *seen)
 
     if (!l->config.losses_per_psn || !seen->parsed)
         return true;
-    if (l->losses[i].qpn != qpn || l->losses[i].psn != at) {
-        l->losses[i].qpn = qpn;
-        l->losses[i].psn = at;
-        l->losses[i].count = 0;
-    }
+    if (l->losses[i].qpn != qpn || l->losses[i].psn != at || l->losses[i].to != seen->to)
+        l->losses[i] = (struct kit_losses){.qpn = qpn, .psn = at, .to = seen->to};
     return l->losses[i].count++ < l->config.losses_per_psn;
 }
 
-static enum kit_verdict decide(struct kit_link *l, const struct kit_seen *seen)
+static bool hits(const struct kit_spell *s, unsigned from, unsigned to)
 {
-    unsigned bit = l->frames - l->loss_first;
+    return (s->from == KIT_ANY || s->from == from) && (s->to == KIT_ANY || s->to == to);
+}
+
+static bool lost_in_weather(const struct kit *k, struct kit_link *l, const struct kit_seen *seen)
+{
+    ns_t at = k->now - k->start;
+
+    for (unsigned i = 0; i < k->config.spells; i++) {
+        const struct kit_spell *s = &k->config.spell[i];
+
+        if (at < s->start || at >= s->end || seen->len <= s->longer_than)
+            continue;
+        if (hits(s, l->from, seen->to) || (s->both_ways && hits(s, seen->to, l->from)))
+            return true;
+    }
+    if (chance(l, l->in_burst ? l->config.burst_end : l->config.burst_start))
+        l->in_burst = !l->in_burst;
+    return l->in_burst;
+}
+
+/* The frame's fate in the run that is repeated. */
+static enum kit_verdict replayed(const struct kit *k, struct kit_link *l)
+{
+    const struct kit_fates *f = k->config.replay;
+
+    for (; l->replayed < f->n; l->replayed++) {
+        const struct kit_fate *fate = &f->fate[l->replayed];
+
+        if (fate->link != l->from || fate->index < l->frames)
+            continue;
+        return fate->index == l->frames ? (enum kit_verdict)fate->verdict : KIT_PASS;
+    }
+    return KIT_PASS;
+}
+
+static enum kit_verdict by_chance(struct kit_link *l, const struct kit_seen *seen)
+{
     enum kit_verdict lost = chance(l, l->config.drop)      ? KIT_DROP
                             : chance(l, l->config.corrupt) ? KIT_CORRUPT
                                                            : KIT_PASS;
 
-    if (bit < 64 && l->loss_mask >> bit & 1)
-        return KIT_DROP;
     if (lost != KIT_PASS && may_lose(l, seen))
         return lost;
     if (chance(l, l->config.reorder))
@@ -150,46 +202,65 @@ static enum kit_verdict decide(struct kit_link *l, const struct kit_seen *seen)
     return chance(l, l->config.duplicate) ? KIT_DUPLICATE : KIT_PASS;
 }
 
-static void corrupt(struct kit_link *l, struct kit_flight *f)
+static enum kit_verdict decide(const struct kit *k, struct kit_link *l, const struct kit_seen *seen)
 {
-    unsigned flips = 1 + random_below(&l->random, 3);
+    unsigned bit = l->frames - l->loss_first;
 
-    if (!random_below(&l->random, 8)) {
-        f->len = random_below(&l->random, f->len + 1);
+    if (bit < 64 && l->loss_mask >> bit & 1)
+        return KIT_DROP;
+    if (k->config.replay)
+        return replayed(k, l);
+    return lost_in_weather(k, l, seen) ? KIT_DROP : by_chance(l, seen);
+}
+
+static void note_fate(struct kit_fates *f, const struct kit_link *l, enum kit_verdict verdict)
+{
+    if (f->n < f->room)
+        f->fate[f->n++] = (struct kit_fate){l->frames, (uint8_t)l->from, (uint8_t)verdict};
+}
+
+static void corrupt(struct random *r, struct kit_flight *f)
+{
+    unsigned flips = 1 + random_below(r, 3);
+
+    if (!random_below(r, 8)) {
+        f->len = random_below(r, f->len + 1);
         return;
     }
     /* Distinct bits: two flips of the same bit would repair the frame. */
     for (unsigned i = 0; i < flips; i++) {
-        uint32_t bit = random_below(&l->random, f->len * 8 / flips) + i * (f->len * 8 / flips);
+        uint32_t bit = random_below(r, f->len * 8 / flips) + i * (f->len * 8 / flips);
 
         f->data[bit / 8] ^= (uint8_t)(1 << bit % 8);
     }
 }
 
-static void carry_out(struct kit_link *l, enum kit_verdict verdict, const uint8_t *data,
+static void carry_out(struct kit_link *l, const struct kit_seen *seen, const uint8_t *data,
                       uint32_t len, ns_t at)
 {
-    ns_t late = 1 + random_below(&l->random, (uint32_t)l->config.jitter);
+    /* Of the frame alone, so that its fate is the same whatever became of others. */
+    struct random r = {.state = l->detail_seed + l->frames};
+    ns_t late = 1 + random_below(&r, (uint32_t)l->config.jitter);
 
-    switch (verdict) {
+    switch (seen->verdict) {
     case KIT_PASS:
-        put_in_flight(l, data, len, at);
+        put_in_flight(l, seen->to, data, len, at);
         break;
     case KIT_DROP:
         l->dropped++;
         break;
     case KIT_DUPLICATE:
         l->duplicated++;
-        put_in_flight(l, data, len, at);
-        put_in_flight(l, data, len, at + late);
+        put_in_flight(l, seen->to, data, len, at);
+        put_in_flight(l, seen->to, data, len, at + late);
         break;
     case KIT_CORRUPT:
         l->corrupted++;
-        corrupt(l, put_in_flight(l, data, len, at));
+        corrupt(&r, put_in_flight(l, seen->to, data, len, at));
         break;
     case KIT_REORDER:
         l->reordered++;
-        put_in_flight(l, data, len, at + late);
+        put_in_flight(l, seen->to, data, len, at + late);
         break;
     }
 }
@@ -197,13 +268,12 @@ static void carry_out(struct kit_link *l, enum kit_verdict verdict, const uint8_
 static void trace(const struct kit *k, const struct kit_link *l, const struct kit_seen *seen)
 {
     static const char *const verdict[] = {"", " [drop]", " [dup]", " [corrupt]", " [reorder]"};
-    unsigned from = (unsigned)(l - k->link);
     char text[256] = "unparsed";
 
     if (seen->parsed)
         pkt_format(text, sizeof(text), &seen->pkt);
-    fprintf(stderr, "%10.3f us  %u>%u #%u %s%s\n", (double)k->now / 1000, from, !from, l->frames,
-            text, verdict[seen->verdict]);
+    fprintf(stderr, "%10.3f us  %u>%u #%u %s%s\n", (double)k->now / 1000, l->from, seen->to,
+            l->frames, text, verdict[seen->verdict]);
 }
 
 static void log_frame(struct kit_link *l, const struct kit_seen *seen)
@@ -222,17 +292,20 @@ void kit_link_send(struct kit *k, struct kit_link *l, uint8_t *data, uint32_t le
 
     if (!seen.parsed)
         kit_fail("an engine sent a frame of %u bytes that does not parse", len);
+    seen.to = destination(k, l, data);
     seen.verdict = l->hook ? l->hook(l->hook_ctx, l->frames, data, &len, &seen) : KIT_PASS;
     if (seen.verdict == KIT_PASS)
-        seen.verdict = decide(l, &seen);
+        seen.verdict = decide(k, l, &seen);
+    if (k->config.record && seen.verdict != KIT_PASS)
+        note_fate(k->config.record, l, seen.verdict);
     if (k->trace)
         trace(k, l, &seen);
     if (k->config.log)
         log_frame(l, &seen);
-    l->frames++;
     if (l->config.bps)
         l->busy_until = max_of(l->busy_until, k->now) + (ns_t)len * 8 * NS_PER_SEC / l->config.bps;
-    carry_out(l, seen.verdict, data, len, max_of(l->busy_until, k->now) + l->config.delay);
+    carry_out(l, &seen, data, len, max_of(l->busy_until, k->now) + l->config.delay);
+    l->frames++;
 }
 
 bool kit_link_ready(const struct kit_link *l, ns_t now)
@@ -245,20 +318,29 @@ ns_t kit_link_next(const struct kit_link *l)
     return l->heap_len ? l->heap[0]->at : NS_NEVER;
 }
 
+static void hand_over(struct kit *k, struct kit_node *n, struct frame *frame, unsigned count)
+{
+    engine_rx(n->engine, frame, count, k->now);
+    n->received += count;
+}
+
 unsigned kit_link_deliver(struct kit *k, struct kit_link *l)
 {
     struct kit_flight *flight[FRAME_BURST];
     struct frame frame[FRAME_BURST];
-    unsigned limit = 1 + random_below(&l->random, FRAME_BURST), n = 0;
+    unsigned limit = 1 + random_below(&l->random, FRAME_BURST), n = 0, to;
 
-    while (n < limit && kit_link_next(l) <= k->now) {
+    if (kit_link_next(l) > k->now)
+        return 0;
+    to = l->heap[0]->to;
+    while (n < limit && kit_link_next(l) <= k->now && l->heap[0]->to == to) {
         flight[n] = heap_pop(l);
         frame[n] = (struct frame){.data = flight[n]->data, .len = flight[n]->len};
         n++;
     }
-    if (!n)
-        return 0;
-    engine_rx(l->to->engine, frame, n, k->now);
+    for (unsigned i = 0; i < k->nodes; i++)
+        if (i == to || (to == KIT_ANY && i != l->from))
+            hand_over(k, &k->node[i], frame, n);
     l->delivered += n;
     for (unsigned i = 0; i < n; i++) {
         memset(flight[i]->data, 0xA5, flight[i]->len); /* the frames are given back */
@@ -298,5 +380,7 @@ unsigned kit_link_acks(const struct kit_link *l, uint8_t aeth_class, int value)
 
 void kit_link_inject(struct kit_link *l, const uint8_t *data, uint32_t len)
 {
-    put_in_flight(l, data, len, l->to->kit->now + l->config.delay);
+    struct kit *k = l->kit;
+
+    put_in_flight(l, destination(k, l, data), data, len, k->now + l->config.delay);
 }

@@ -8,7 +8,7 @@
 
 #define OR(value, fallback) ((value) ? (value) : (fallback))
 
-static void *segment_alloc(size_t bytes)
+void *kit_segment(size_t bytes)
 {
     void *p = aligned_alloc(CACHE_LINE, round_up(bytes, CACHE_LINE));
 
@@ -24,7 +24,7 @@ static void *segment_alloc(size_t bytes)
 struct kit_cq *kit_cq_create(struct kit_node *n, uint32_t size)
 {
     struct kit_cq *cq = kit_alloc(sizeof(*cq));
-    struct cq_shared *shared = segment_alloc(cq_segment_bytes(size, LANES));
+    struct cq_shared *shared = kit_segment(cq_segment_bytes(size, LANES));
 
     comp_queue_init(&cq->cq, shared, size, LANES);
     cq->cq.owner = cq;
@@ -42,7 +42,7 @@ static void free_entries(struct kit_node *n, const struct cqe *e)
         if (qp->qpn != e->qpn)
             continue;
         if (e->opcode & WC_RECV)
-            qp->rq_free = e->wqe + 1;
+            qp->rq_free = qp->srq ? qp->rq_free : e->wqe + 1;
         else
             qp->sq_free = e->wqe + 1;
         return;
@@ -91,6 +91,8 @@ struct kit_qp *kit_qp_create(struct kit_node *n, const struct kit_qp_config *con
     int err = 0;
 
     qp->node = n;
+    qp->type = OR(c->type, QPT_RC);
+    qp->srq = c->srq;
     qp->sq_size = OR(c->sq_size, 64);
     qp->rq_size = OR(c->rq_size, 64);
     qp->max_sge = OR(c->max_sge, 4);
@@ -98,13 +100,15 @@ struct kit_qp *kit_qp_create(struct kit_node *n, const struct kit_qp_config *con
     qp->sig_all = c->sq_sig_all;
     qp->sq_stride = sqe_stride(qp->max_sge, qp->max_inline);
     qp->rq_stride = rqe_stride(qp->max_sge);
-    qp->shared = segment_alloc(sizeof(*qp->shared));
-    qp->sq = segment_alloc((size_t)qp->sq_size * qp->sq_stride);
-    qp->rq = segment_alloc((size_t)qp->rq_size * qp->rq_stride);
+    qp->shared = kit_segment(sizeof(*qp->shared));
+    qp->sq = kit_segment((size_t)qp->sq_size * qp->sq_stride);
+    qp->rq = kit_segment((size_t)qp->rq_size * qp->rq_stride);
     qp->send_cq = c->send_cq ? c->send_cq : kit_cq_create(n, 2 * max_of(qp->sq_size, qp->rq_size));
     qp->recv_cq = OR(c->recv_cq, qp->send_cq);
     init = (struct qp_init){
-        .type = QPT_RC,
+        .type = qp->type,
+        .srq = c->srq && qp->type != QPT_XRC_RECV ? c->srq->srq : NULL,
+        .xrcd = c->xrcd,
         .pd = OR(c->pd, KIT_PD),
         .sq_sig_all = c->sq_sig_all,
         .uidx = (uint32_t)random_next(&n->kit->random),
@@ -113,7 +117,7 @@ struct kit_qp *kit_qp_create(struct kit_node *n, const struct kit_qp_config *con
         .sq = private_end(qp, true),
         .rq = private_end(qp, false),
         .caps = {qp->sq_size, qp->rq_size, qp->max_sge, qp->max_sge, qp->max_inline},
-        .shared = qp->shared,
+        .shared = qp->type == QPT_XRC_RECV ? NULL : qp->shared,
         .owner = qp,
     };
     qp->qp = qp_create(n->qps, &init, &err);
@@ -157,8 +161,8 @@ void kit_to_init(struct kit_qp *qp, const struct kit_rc *rc)
     must_modify(qp, &attr, QPA_PKEY_INDEX | QPA_PORT | QPA_ACCESS_FLAGS, NULL);
 }
 
-static struct address_vector route(const struct kit_node *from, const struct kit_node *to,
-                                   const struct kit_rc *c)
+struct address_vector kit_route(const struct kit_node *from, const struct kit_node *to,
+                                const struct kit_rc *c)
 {
     const struct gid_entry *source = &from->gids.entry[c->gid_index];
     struct address_vector av = {
@@ -181,7 +185,7 @@ static struct address_vector route(const struct kit_node *from, const struct kit
 void kit_to_rtr(struct kit_qp *qp, const struct kit_qp *peer, const struct kit_rc *rc, int side)
 {
     const struct kit_rc *c = OR(rc, &rc_defaults);
-    struct address_vector av = route(qp->node, peer->node, c);
+    struct address_vector av = kit_route(qp->node, peer->node, c);
     struct qp_attr attr = {
         .state = QPS_RTR,
         .path_mtu = OR(c->path_mtu, 3),
@@ -194,8 +198,10 @@ void kit_to_rtr(struct kit_qp *qp, const struct kit_qp *peer, const struct kit_r
 
     memcpy(attr.ah.dgid, av.dgid.raw, sizeof(attr.ah.dgid));
     must_modify(qp, &attr,
-                QPA_AV | QPA_PATH_MTU | QPA_DEST_QPN | QPA_RQ_PSN | QPA_MAX_DEST_RD_ATOMIC |
-                    QPA_MIN_RNR_TIMER,
+                QPA_AV | QPA_PATH_MTU | QPA_DEST_QPN | QPA_RQ_PSN |
+                    (qp->type == QPT_RC || qp->type == QPT_XRC_RECV
+                         ? QPA_MAX_DEST_RD_ATOMIC | QPA_MIN_RNR_TIMER
+                         : 0),
                 &av);
 }
 
@@ -211,8 +217,24 @@ void kit_to_rts(struct kit_qp *qp, const struct kit_rc *rc, int side)
         .max_rd_atomic = code(c->max_rd_atomic, 4),
     };
 
-    must_modify(qp, &attr,
-                QPA_TIMEOUT | QPA_RETRY_CNT | QPA_RNR_RETRY | QPA_SQ_PSN | QPA_MAX_RD_ATOMIC, NULL);
+    uint32_t mask = QPA_SQ_PSN;
+
+    if (qp->type != QPT_UC)
+        mask |= QPA_TIMEOUT;
+    if (qp->type == QPT_RC || qp->type == QPT_XRC_SEND)
+        mask |= QPA_RETRY_CNT | QPA_RNR_RETRY | QPA_MAX_RD_ATOMIC;
+    must_modify(qp, &attr, mask, NULL);
+}
+
+void kit_start_ud(struct kit_qp *qp, uint32_t qkey, uint32_t first)
+{
+    struct qp_attr attr = {.state = QPS_INIT, .port_num = 1, .qkey = qkey};
+
+    must_modify(qp, &attr, QPA_PKEY_INDEX | QPA_PORT | QPA_QKEY, NULL);
+    attr.state = QPS_RTR;
+    must_modify(qp, &attr, 0, NULL);
+    attr = (struct qp_attr){.state = QPS_RTS, .sq_psn = first & PSN_MASK};
+    must_modify(qp, &attr, QPA_SQ_PSN, NULL);
 }
 
 void kit_connect(struct kit_qp *a, struct kit_qp *b, const struct kit_rc *rc)
@@ -273,8 +295,13 @@ int kit_post_send(struct kit_qp *qp, const struct kit_send *wr)
         .remote_addr = wr->remote_addr,
         .rkey = wr->rkey,
         .inline_len = wr->inline_len,
-        .atomic = {.compare_add = wr->compare_add, .swap = wr->swap},
+        .words = {wr->words[0], wr->words[1], wr->words[2]},
+        .remote_srqn = wr->remote_srqn,
     };
+    if (wr->op == SQE_CMP_SWP || wr->op == SQE_FETCH_ADD) {
+        e->atomic.compare_add = wr->compare_add;
+        e->atomic.swap = wr->swap;
+    }
     if (wr->flags & SQE_INLINE)
         memcpy(e + 1, wr->inline_data, wr->inline_len);
     else if (wr->num_sge)

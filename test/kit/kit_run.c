@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The two nodes and the loop that moves the one clock from event to event. */
+/* The nodes and the loop that moves the one clock from event to event. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,6 +28,14 @@ static void on_async_event(void *ctx, struct qp *qp, struct comp_queue *cq, enum
     if (n->events < KIT_EVENTS)
         n->event[n->events++] = (struct kit_event){
             .qp = qp ? qp_owner(qp) : NULL, .cq = cq ? cq->owner : NULL, .event = event};
+}
+
+static void on_srq_event(void *ctx, struct srq *srq, enum qp_event event)
+{
+    struct kit_node *n = ctx;
+
+    if (n->events < KIT_EVENTS)
+        n->event[n->events++] = (struct kit_event){.srq = srq_owner(srq), .event = event};
 }
 
 static void add_gid(struct kit_node *n, union gid gid, enum gid_type type, uint16_t vlan)
@@ -69,11 +77,17 @@ void kit_node_init(struct kit *k, unsigned index, struct qp_table *qps)
         kit_fail("out of memory");
     for (unsigned i = 0; i < FRAME_BURST; i++)
         n->tx[i] = kit_alloc(KIT_FRAME_ROOM);
+    n->srqs = srq_table_create();
+    n->ahs = ah_table_create();
+    if (!n->srqs || !n->ahs)
+        kit_fail("out of memory");
     config = (struct engine_config){
         .port = &n->port,
         .mrs = &n->mrs,
         .qps = qps,
-        .host = {n, on_cq_event, on_cq_posted, on_async_event},
+        .srqs = n->srqs,
+        .ahs = n->ahs,
+        .host = {n, on_cq_event, on_cq_posted, on_async_event, on_srq_event},
         .lane = n->lane,
         .max_inflight = k->config.max_inflight,
         .any_icrc = k->config.any_icrc,
@@ -97,6 +111,7 @@ void kit_node_fini(struct kit_node *n)
         free(qp);
     }
     engine_destroy(n->engine);
+    kit_srq_fini(n);
     while (n->cq) {
         struct kit_cq *cq = n->cq;
 
@@ -139,29 +154,36 @@ struct kit *kit_create(const struct kit_config *config)
     k->config = *config;
     k->trace = trace && *trace == '1';
     k->random.state = config->seed;
-    k->now = 1 + random_below(&k->random, UINT32_MAX);
+    k->now = k->start = 1 + random_below(&k->random, UINT32_MAX);
+    k->nodes = config->nodes ? config->nodes : 2;
+    if (k->nodes < 2 || k->nodes > KIT_NODES)
+        kit_fail("a kit of %u nodes", k->nodes);
     k->wake = NS_NEVER;
-    for (unsigned i = 0; i < 2; i++) {
+    for (unsigned i = 0; i < k->nodes; i++) {
         if (!qps || !config->shared_qp_table)
             qps = qp_table_create();
         if (!qps)
             kit_fail("out of memory");
         kit_node_init(k, i, qps);
     }
-    for (unsigned i = 0; i < 2; i++)
+    for (unsigned i = 0; i < k->nodes; i++)
         kit_link_init(k, i);
     return k;
 }
 
 void kit_destroy(struct kit *k)
 {
-    for (unsigned i = 0; i < 2; i++) {
+    struct qp_table *tables[KIT_NODES] = {0};
+
+    for (unsigned i = 0; i < k->nodes; i++) {
         kit_link_fini(&k->link[i]);
         kit_node_fini(&k->node[i]);
+        if (!i || !k->config.shared_qp_table)
+            tables[i] = k->node[i].qps;
     }
-    qp_table_destroy(k->node[0].qps);
-    if (k->node[1].qps != k->node[0].qps)
-        qp_table_destroy(k->node[1].qps);
+    for (unsigned i = 0; i < k->nodes; i++)
+        if (tables[i])
+            qp_table_destroy(tables[i]);
     free(k);
 }
 
@@ -203,14 +225,14 @@ static bool run_timers(struct kit *k, struct kit_node *n)
 /* One turn at this instant; returns whether anything happened. */
 static bool turn(struct kit *k)
 {
-    unsigned first = random_below(&k->random, 2);
+    unsigned first = random_below(&k->random, k->nodes);
     bool busy = false;
 
-    for (unsigned i = 0; i < 2; i++)
-        busy |= kit_link_deliver(k, &k->link[i ^ first]) != 0;
-    for (unsigned i = 0; i < 2; i++) {
-        busy |= run_timers(k, &k->node[i ^ first]);
-        busy |= pump(k, &k->node[i ^ first]) != 0;
+    for (unsigned i = 0; i < k->nodes; i++)
+        busy |= kit_link_deliver(k, &k->link[(i + first) % k->nodes]) != 0;
+    for (unsigned i = 0; i < k->nodes; i++) {
+        busy |= run_timers(k, &k->node[(i + first) % k->nodes]);
+        busy |= pump(k, &k->node[(i + first) % k->nodes]) != 0;
     }
     return busy;
 }
@@ -219,7 +241,7 @@ static ns_t next_event(const struct kit *k)
 {
     ns_t next = k->wake;
 
-    for (unsigned i = 0; i < 2; i++) {
+    for (unsigned i = 0; i < k->nodes; i++) {
         const struct kit_link *l = &k->link[i];
         ns_t timer = engine_next_timer(k->node[i].engine), arrival = kit_link_next(l);
 

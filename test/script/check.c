@@ -127,6 +127,26 @@ void st_drop(struct script *s)
     fail(s, "script: there is no reason '%s' to drop", name);
 }
 
+/* total NAME N: the engine's counters */
+void st_total(struct script *s)
+{
+#define F(name)                                                         \
+    {                                                                   \
+#name, offsetof(struct engine_counters, name), sizeof(uint64_t) \
+    }
+    static const struct field totals[] = {
+        F(rx_packets), F(rx_bytes), F(rx_delivered), F(tx_packets), F(tx_bytes), {0},
+    };
+#undef F
+    const char *name = need(s, "a counter");
+    const struct field *f = find_field(totals, name);
+    uint64_t want = need_number(s, "a count");
+
+    if (!f)
+        fail(s, "script: there is no total '%s'", name);
+    compare(s, name, want, field_get(f, engine_counters(s->engine)));
+}
+
 /* state S [on QP] */
 void st_state(struct script *s)
 {
@@ -145,8 +165,15 @@ void st_query(struct script *s)
 #name, offsetof(struct qp_attr, name), sizeof(((struct qp_attr *)0)->name) \
     }
     static const struct field fields[] = {
-        F(sq_psn),    F(rq_psn),  F(sq_draining), F(dest_qpn),      F(qkey), F(state),
-        F(cur_state), F(timeout), F(retry_cnt),   F(min_rnr_timer), {0},
+        F(sq_psn),        F(rq_psn),
+        F(sq_draining),   F(dest_qpn),
+        F(qkey),          F(state),
+        F(cur_state),     F(timeout),
+        F(retry_cnt),     F(min_rnr_timer),
+        F(path_mtu),      F(rnr_retry),
+        F(max_rd_atomic), F(max_dest_rd_atomic),
+        F(port_num),      F(access_flags),
+        F(pkey_index),    {0},
     };
 #undef F
     const char *name = need(s, "an attribute");

@@ -39,6 +39,7 @@ static void address(struct script *s, struct incoming *in, const struct script_q
     memcpy(in->av.dmac, s->node->port.mac, 6);
     in->av.udp_sport = 0xC123;
     in->p.dest_qpn = qp_number(qp->qp);
+    in->p.psn = psn(qp->in_psn);
     in->p.pkey = PKEY_DEFAULT;
     in->p.deth.qkey = qp->conf.qkey;
     in->p.deth.src_qpn = qp->conf.peer;
@@ -226,10 +227,12 @@ static void deliver(struct script *s, struct incoming *in, uint32_t len)
 void st_in(struct script *s)
 {
     static struct incoming in;
+    struct script_qp *qp = object(s, OBJ_QP, accept(s, "to") ? need(s, "a queue pair") : NULL);
 
     memset(&in, 0, sizeof(in));
-    address(s, &in, object(s, OBJ_QP, accept(s, "to") ? need(s, "a queue pair") : NULL));
+    address(s, &in, qp);
     in.p.opcode = need_opcode(s);
     take_fields(s, &in);
+    qp->in_psn = in.p.psn.v + 1;
     deliver(s, &in, build(s, &in));
 }

@@ -143,6 +143,7 @@ void st_qp(struct script *s)
     qp->sq = segment((size_t)qp->conf.sq * qp->sq_stride);
     qp->rq = segment((size_t)qp->conf.rq * qp->rq_stride);
     qp->av = route(s, &qp->conf);
+    qp->in_psn = qp->conf.rq_psn;
     qp->qp = create(s, qp, srq);
     engine_qp_attach(s->engine, qp->qp);
     object_add(s, OBJ_QP, name, qp);

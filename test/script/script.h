@@ -44,6 +44,7 @@ struct script_qp {
     struct qp_shared *shared;
     uint8_t *sq, *rq;
     uint32_t sq_stride, rq_stride, sq_prod, rq_prod;
+    uint32_t in_psn; /* of the peer's next request, unless the line says else */
 };
 
 struct script_srq {
@@ -163,6 +164,8 @@ void world_close(struct script *s);
 void *object(struct script *s, enum object_kind kind, const char *name);
 const char *object_name(struct script *s, const void *p);
 void object_add(struct script *s, enum object_kind kind, const char *name, void *p);
+/* Destroys it. */
+void object_close(struct script *s, void *p);
 /* Fails the case if a frame came out that no line took. */
 void expect_no_frame(struct script *s);
 /* Takes all packets that the engine has to send, unless held. */
@@ -189,6 +192,7 @@ void st_mem(struct script *s); /* check.c */
 void st_fill(struct script *s);
 void st_counter(struct script *s);
 void st_drop(struct script *s);
+void st_total(struct script *s);
 void st_state(struct script *s);
 void st_event(struct script *s);
 void st_query(struct script *s);

@@ -146,6 +146,15 @@ static void st_engine_error(struct script *s)
     engine_qp_error(s->engine, qp->qp, s->now);
 }
 
+/* destroy QP */
+static void st_destroy(struct script *s)
+{
+    struct script_qp *qp = object(s, OBJ_QP, need(s, "a queue pair"));
+
+    qp_unpublish(qp->qp);
+    object_close(s, qp);
+}
+
 static const struct verb {
     const char *name;
     void (*run)(struct script *s);
@@ -187,6 +196,8 @@ static const struct verb {
     {"cq_events", st_cq_events},
     {"nothing", st_nothing},
     {"engine_error", st_engine_error, true},
+    {"destroy", st_destroy, true},
+    {"total", st_total},
 };
 
 static const struct verb *find_verb(struct script *s, const char *name)

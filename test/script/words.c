@@ -195,11 +195,13 @@ const struct name wc_names[] = {
 };
 #undef N
 const struct name errno_names[] = {
-    {"EINVAL", EINVAL},         {"EOPNOTSUPP", EOPNOTSUPP},
-    {"ENOENT", ENOENT},         {"EEXIST", EEXIST},
-    {"EOPNOTSUPP", EOPNOTSUPP}, {"ENOENT", ENOENT},
-    {"EFAULT", EFAULT},         {"ESRCH", ESRCH},
-    {"EEXIST", EEXIST},         {0},
+    {"EINVAL", EINVAL},
+    {"EOPNOTSUPP", EOPNOTSUPP},
+    {"ENOENT", ENOENT},
+    {"EFAULT", EFAULT},
+    {"ESRCH", ESRCH},
+    {"EEXIST", EEXIST},
+    {0},
 };
 const struct name net_names[] = {
     {"v4", KIT_GID_V4},

@@ -214,6 +214,18 @@ static void completion_differs(struct script *s, const struct cqe *c, const char
              what, want, got);
 }
 
+/* The MAC that a datagram came from. */
+static void check_smac(struct script *s, const struct cqe *c)
+{
+    const char *want = need(s, "a MAC in hexadecimal");
+    char got[13];
+
+    for (unsigned i = 0; i < 6; i++)
+        snprintf(got + 2 * i, 3, "%02x", c->smac[i]);
+    if (strcmp(want, got))
+        fail(s, "smac: expected %s, got %s", want, got);
+}
+
 /* completion [cq C] [wr N] [status S] [opcode O] [len N] [imm N]...: SUCCESS unless it says else */
 void st_completion(struct script *s)
 {
@@ -241,6 +253,8 @@ void st_completion(struct script *s)
         else if (!strcmp(word, "opcode"))
             completion_differs(s, &copy, word, named(s, wc_names, need(s, word), "opcode"),
                                copy.opcode);
+        else if (!strcmp(word, "smac"))
+            check_smac(s, &copy);
         else if (!strcmp(word, "imm"))
             completion_differs(s, &copy, word, need_number(s, word), __builtin_bswap32(copy.imm));
         else

@@ -134,6 +134,18 @@ static void close_object(struct script *s, const struct object *o)
     }
 }
 
+void object_close(struct script *s, void *p)
+{
+    for (unsigned i = 0; i < s->objects; i++) {
+        if (s->object[i].p != p)
+            continue;
+        close_object(s, &s->object[i]);
+        s->objects--;
+        memmove(&s->object[i], &s->object[i + 1], (s->objects - i) * sizeof(s->object[0]));
+        return;
+    }
+}
+
 void world_close(struct script *s)
 {
     /* The youngest first: a queue pair goes before the shared queue it uses. */
@@ -183,6 +195,9 @@ static void judge(struct script *s, struct sent *f)
         fail(s, "the engine sent a frame of %u bytes that is unsound: %s", f->len, drop_name(why));
     if (!icrc_verify(f->view.l3_kind, f->view.l3, f->view.l3_len))
         fail(s, "the engine sent a frame with a wrong ICRC");
+    for (unsigned i = 0; i < f->pkt.pad; i++)
+        if (f->pkt.payload[f->pkt.payload_len + i])
+            fail(s, "the engine sent a frame whose pad is not zero");
     if (f->len != (size_t)(f->view.l3 - f->data) + f->view.l3_len)
         fail(s, "the engine sent a frame that is longer than its IP length");
 }
@@ -212,8 +227,10 @@ static unsigned pull(struct script *s, unsigned max)
     bool wanted = engine_wants_tx(s->engine);
     unsigned n;
 
-    for (unsigned i = 0; i < max; i++)
+    for (unsigned i = 0; i < max; i++) {
+        memset(s->node->tx[i], 0xEE, KIT_FRAME_ROOM); /* what nobody writes shows */
         frame[i] = (struct frame){.data = s->node->tx[i], .room = KIT_FRAME_ROOM};
+    }
     n = engine_tx(s->engine, frame, max, s->now);
     if (n && !wanted)
         fail(s, "the engine sent though engine_wants_tx said no");

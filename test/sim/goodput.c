@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Goodput against loss, in virtual time: one RC queue pair writes over a link of a fixed rate that
+ * loses frames in both directions. The numbers follow from the code alone, so the table in
+ * doc/goodput.md changes when the transport's behaviour does, and the change shows as a diff.
+ *
+ *     goodput                        prints the table
+ *     goodput --check FILE           fails when the file's table is another one
+ *     goodput --write FILE           puts it there
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "kit.h"
+
+#define RATE     UINT64_C(10000000000) /* bits per second */
+#define DURATION (200 * NS_PER_MS)
+#define DEPTH    256
+#define FLIGHT   (1u << 20) /* bytes of requests that are posted ahead */
+#define BEGIN    "<!-- the table: goodput --write doc/goodput.md -->\n"
+#define END      "<!-- the end of the table -->\n"
+
+/* Chances in 1/100000 of a frame: the hook's, whose dice are finer than the link's. */
+static const unsigned losses[] = {0, 10, 100, 500, 1000, 2000, 5000};
+static const uint32_t sizes[] = {4096, 65536, 1u << 20};
+static const ns_t round_trips[] = {10 * NS_PER_US, 100 * NS_PER_US, NS_PER_MS};
+
+struct line {
+    unsigned loss;
+    struct random random;
+};
+
+struct writer {
+    struct kit_qp *qp;
+    struct kit_mr *from, *to;
+    uint32_t size;
+    uint64_t posted, completed;
+};
+
+static enum kit_verdict lose(void *ctx, unsigned index, uint8_t *data, uint32_t *len,
+                             const struct kit_seen *seen)
+{
+    struct line *line = ctx;
+
+    return random_below(&line->random, 100000) < line->loss ? KIT_DROP : KIT_PASS;
+}
+
+static bool write_on(void *arg)
+{
+    struct writer *w = arg;
+    uint64_t depth = min_of((uint32_t)DEPTH, max_of(FLIGHT / w->size, 4u));
+    struct cqe e[16];
+    unsigned n;
+
+    while ((n = kit_poll(w->qp->send_cq, e, ARRAY_SIZE(e))))
+        for (unsigned i = 0; i < n; i++, w->completed++)
+            if (e[i].status != WC_SUCCESS)
+                kit_fail("request %llu: status %u", (unsigned long long)e[i].wr_id, e[i].status);
+    for (; w->posted - w->completed < depth; w->posted++)
+        kit_do(w->qp, SQE_WRITE, w->posted, w->from, 0, w->size, w->to, 0);
+    return false;
+}
+
+/* Payload bits of completed requests per second, in millions. */
+static unsigned measure(unsigned loss, uint32_t size, ns_t round_trip)
+{
+    struct kit_link_config link = {.delay = round_trip / 2, .bps = RATE};
+    struct kit *k = kit_create(&(struct kit_config){.seed = 1, .link = {link, link}});
+    struct kit_qp_config config = {.sq_size = DEPTH, .rq_size = 1};
+    struct line line[2] = {{loss, {11}}, {loss, {12}}};
+    /* 4.2 ms: longer than the longest round trip with a full queue before it. */
+    struct kit_rc rc = {.path_mtu = 5, .timeout = 10};
+    struct writer w = {.size = size};
+    struct kit_qp *peer;
+    unsigned mbps;
+
+    w.qp = kit_qp_create(&k->node[0], &config);
+    peer = kit_qp_create(&k->node[1], &config);
+    kit_connect(w.qp, peer, &rc);
+    w.from = kit_mr_create(&k->node[0], size, MEM_LOCAL_WRITE, KIT_MR_DIRECT);
+    w.to = kit_mr_create(&k->node[1], size, MEM_LOCAL_WRITE | MEM_REMOTE_WRITE, KIT_MR_DIRECT);
+    for (unsigned i = 0; i < 2; i++) {
+        k->link[i].hook = lose;
+        k->link[i].hook_ctx = &line[i];
+    }
+    if (kit_run(k, write_on, &w, DURATION) != KIT_BUDGET)
+        kit_fail("the writer stopped");
+    mbps = (unsigned)(w.completed * size * 8 * 1000 / DURATION);
+    kit_destroy(k);
+    return mbps;
+}
+
+static void size_text(char *out, size_t room, uint32_t size)
+{
+    if (size >> 20)
+        snprintf(out, room, "%u MiB", size >> 20);
+    else
+        snprintf(out, room, "%u KiB", size >> 10);
+}
+
+static void print_row(FILE *out, unsigned loss)
+{
+    fprintf(out, "| %g %% |", loss / 1000.0);
+    for (unsigned i = 0; i < ARRAY_SIZE(round_trips); i++)
+        for (unsigned j = 0; j < ARRAY_SIZE(sizes); j++)
+            fprintf(out, " %u |", measure(loss, sizes[j], round_trips[i]));
+    fputc('\n', out);
+}
+
+static void print_table(FILE *out)
+{
+    fputs("| frames lost |", out);
+    for (unsigned i = 0; i < ARRAY_SIZE(round_trips); i++)
+        for (unsigned j = 0; j < ARRAY_SIZE(sizes); j++) {
+            char size[16];
+
+            size_text(size, sizeof(size), sizes[j]);
+            fprintf(out, " %u µs, %s |", (unsigned)(round_trips[i] / NS_PER_US), size);
+        }
+    fputs("\n|---:|", out);
+    for (unsigned i = 0; i < ARRAY_SIZE(round_trips) * ARRAY_SIZE(sizes); i++)
+        fputs("---:|", out);
+    fputc('\n', out);
+    for (unsigned i = 0; i < ARRAY_SIZE(losses); i++)
+        print_row(out, losses[i]);
+}
+
+static char *make_table(void)
+{
+    char *text;
+    size_t len;
+    FILE *f = open_memstream(&text, &len);
+
+    if (!f)
+        kit_fail("out of memory");
+    print_table(f);
+    fclose(f);
+    return text;
+}
+
+static char *read_file(const char *path)
+{
+    FILE *f = fopen(path, "r");
+    size_t len = 0, n;
+    char *text = NULL;
+
+    if (!f)
+        kit_fail("%s cannot be read", path);
+    do {
+        text = kit_grow(text, len + 4097);
+        n = fread(text + len, 1, 4096, f);
+        len += n;
+    } while (n);
+    text[len] = '\0';
+    fclose(f);
+    return text;
+}
+
+/* The table's place in the text: [*from, *to). */
+static void find_table(char *text, const char *path, char **from, char **to)
+{
+    *from = strstr(text, BEGIN);
+    *to = *from ? strstr(*from, END) : NULL;
+    if (!*to)
+        kit_fail("%s has no place for the table", path);
+    *from += strlen(BEGIN);
+}
+
+static int check(const char *path, const char *table)
+{
+    char *text = read_file(path), *from, *to;
+    bool same;
+
+    find_table(text, path, &from, &to);
+    same = (size_t)(to - from) == strlen(table) && !memcmp(from, table, strlen(table));
+    if (!same)
+        fprintf(stderr,
+                "%s has another table. If the change is meant: goodput --write doc/goodput.md\n"
+                "%.*sis now\n%s",
+                path, (int)(to - from), from, table);
+    free(text);
+    return !same;
+}
+
+static int write_table(const char *path, const char *table)
+{
+    char *text = read_file(path), *from, *to;
+    FILE *f;
+
+    find_table(text, path, &from, &to);
+    f = fopen(path, "w");
+    if (!f)
+        kit_fail("%s cannot be written", path);
+    fwrite(text, 1, (size_t)(from - text), f);
+    fputs(table, f);
+    fputs(to, f);
+    free(text);
+    return fclose(f) != 0;
+}
+
+int main(int argc, char **argv)
+{
+    char *table;
+    int status = 0;
+
+    if (argc != 1 && (argc != 3 || (strcmp(argv[1], "--check") && strcmp(argv[1], "--write")))) {
+        fputs("usage: goodput [--check FILE | --write FILE]\n", stderr);
+        return 2;
+    }
+    table = make_table();
+    if (argc == 1)
+        fputs(table, stdout);
+    else if (!strcmp(argv[1], "--check"))
+        status = check(argv[2], table);
+    else
+        status = write_table(argv[2], table);
+    free(table);
+    return status;
+}
