@@ -85,6 +85,7 @@ struct capture {
     unsigned talks;
     uint8_t *arena; /* payloads of all messages, as their senders have them */
     uint64_t arena_len;
+    uint64_t sent_least; /* bytes that a run may send, besides a multiple of the capture */
 };
 
 /* Reads a whole pcap or pcapng file; f is taken over. 0, or -EIO with *error (static or the
@@ -130,9 +131,11 @@ struct stream {
     unsigned answers;
     struct message *msg; /* by PSN, without gaps */
     unsigned msgs;
-    int64_t start; /* the first message's PSN */
-    int64_t end;   /* behind the last */
-    int64_t hole;  /* a PSN that was acknowledged, but is not in the capture; INT64_MAX: none */
+    int64_t start;         /* the first message's PSN */
+    int64_t end;           /* behind the last */
+    int64_t answer_hole;   /* first message whose data was not all captured; INT64_MAX: none */
+    uint32_t longest_recv; /* of the messages that take receive entries */
+    int64_t hole; /* a PSN that was acknowledged, but is not in the capture; INT64_MAX: none */
     bool unwrapped, started; /* last is valid; start is */
     bool tidy;               /* no request was recorded twice or out of order */
     int64_t last;
@@ -335,18 +338,20 @@ void finding_add(struct run *r, enum replay_diff diff, int rule, uint64_t fields
 /* ---- replay_compare.c ---- */
 
 /* Parts of a frame. FIELD(name). */
-#define REPLAY_FIELDS(X)                                                                          \
-    X(mac)                                                                                        \
-    X(vlan)                                                                                       \
-    X(priority)                                                                                   \
-    X(l3)                                                                                         \
-    X(address)                                                                                    \
-    X(dscp)                                                                                       \
-    X(ecn)                                                                                        \
-    X(hop_limit) X(ip_id) X(flow_label) X(udp_sport) X(opcode) X(solicited) X(mig_req) X(pkey)    \
-        X(congestion_bits) X(dest_qpn) X(ack_req) X(psn) X(reth) X(atomic) X(aeth) X(credit)      \
-            X(rnr_timer) X(msn) X(atomic_ack) X(imm) X(ieth) X(deth) X(feth) X(length) X(payload) \
-                X(udp_checksum) X(other_bytes)
+#define REPLAY_FIELDS(X)                                                                        \
+    X(mac)                                                                                      \
+    X(vlan)                                                                                     \
+    X(priority)                                                                                 \
+    X(l3)                                                                                       \
+    X(address)                                                                                  \
+    X(dscp)                                                                                     \
+    X(ecn)                                                                                      \
+    X(hop_limit)                                                                                \
+    X(ip_id)                                                                                    \
+    X(flow_label)                                                                               \
+    X(udp_sport) X(opcode) X(solicited) X(mig_req) X(pkey) X(congestion_bits) X(dest_qpn)       \
+        X(ack_req) X(psn) X(reth) X(atomic) X(aeth) X(credit) X(rnr_timer) X(msn) X(atomic_ack) \
+            X(imm) X(ieth) X(deth) X(feth) X(length) X(payload) X(udp_checksum) X(other_bytes)
 enum field {
 #define X(name) FIELD_##name,
     REPLAY_FIELDS(X)

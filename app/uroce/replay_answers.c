@@ -137,7 +137,10 @@ static void judge_data_answer(struct run *r, const struct ours *o, struct sent *
 
         judge_note_fields(r, s, copy[best], fields);
     } else {
-        finding_add(r, DIFF_extra_answer, seems_lost(r, o, s) ? RULE_lost : -1, 0, NULL, s, NULL);
+        const struct message *m = stream_message(stream, s->psn);
+        bool lost = (m && m->outcome == OUTCOME_ACKED) || seems_lost(r, o, s);
+
+        finding_add(r, DIFF_extra_answer, lost ? RULE_lost : -1, 0, NULL, s, NULL);
     }
     free(copy);
 }

@@ -204,13 +204,14 @@ enum {
 };
 
 const struct replay_rule replay_rules[] = {
-    [RULE_ack_coalescing] = {"ack_coalescing", "9.7.5.1.2",
+    [RULE_ack_coalescing] = {"ack_coalescing", "9.7.5.1",
                              "one acknowledge may stand for several; it was given sooner or later"},
-    [RULE_ack_repeated] = {"ack_repeated", "9.7.5.1.4",
+    [RULE_ack_repeated] = {"ack_repeated", "9.7.5.1",
                            "duplicates may be acknowledged by one acknowledge"},
-    [RULE_ack_unasked] = {"ack_unasked", "9.7.5.1.2",
+    [RULE_ack_unasked] = {"ack_unasked", "9.7.5.1",
                           "an acknowledge that nobody asked for is the responder's choice"},
-    [RULE_lost] = {"lost", "9.7.1", "lost before it was captured, as the peer's next frames show"},
+    [RULE_lost] = {"lost", "9.7",
+                   "lost on its way to where it was captured, as the peer's frames show"},
     [RULE_retransmission] = {"retransmission", "9.7.6.1",
                              "when to send again, and from where, is the requester's choice"},
     [RULE_refused] = {"refused", "9.9.2",
@@ -221,7 +222,7 @@ const struct replay_rule replay_rules[] = {
     [RULE_checksum] = {"checksum", "A17.3.2", "a UDP checksum may be left out"},
     [RULE_ecn] = {"ecn", "A17.9", "marked while the frame was on its way, or ECN not in use"},
     [RULE_migration] = {"migration", "17.2.8", "MigReq, without automatic path migration"},
-    [RULE_ack_request] = {"ack_request", "9.7.5.1.2",
+    [RULE_ack_request] = {"ack_request", "9.7.5.1",
                           "which packets ask for an acknowledge is the requester's choice"},
     [RULE_credits] = {"credits", "9.7.7.2", "end-to-end credits are optional"},
     [RULE_rnr_timer] = {"rnr_timer", "9.7.5.2.8", "how long to wait is the responder's choice"},

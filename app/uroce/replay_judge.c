@@ -142,9 +142,10 @@ static void judge_request(struct run *r, struct our_qp *q, struct sent *s, uint8
 static void judge_unsent(struct run *r, const struct our_qp *q, const struct rec *rec)
 {
     const struct message *m = rec->msg;
+    const struct stream *s = &q->conn->stream[r->side];
 
-    if (m == NULL)
-        r->unused[rec->psn < q->conn->stream[r->side].start ? USE_before_start : USE_after_gap]++;
+    if (m == NULL || rec->psn >= s->answer_hole)
+        r->unused[rec->psn < s->start ? USE_before_start : USE_after_gap]++;
     else if (m->op == SQE_READ && rec->psn != m->first)
         finding_add(r, DIFF_missing_request, RULE_retransmission, 0, rec, NULL, NULL);
     else
@@ -200,6 +201,8 @@ static void judge_completions(struct run *r, struct our_qp *q)
         const struct message *m = &s->msg[i];
         int wanted = q->conn->service == PKT_UC ? WC_SUCCESS : expected_status(m);
 
+        if (m->first >= s->answer_hole)
+            return;
         if (wanted < 0)
             continue;
         r->effects++;

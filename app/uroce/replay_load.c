@@ -8,8 +8,9 @@
 
 #include "replay.h"
 
-#define FRAME_MAX 65536u
-#define PAUSE_MAX (60 * NS_PER_SEC)
+#define FRAME_MAX  65536u
+#define SENT_LEAST (UINT64_C(64) << 20)
+#define PAUSE_MAX  (60 * NS_PER_SEC)
 
 const char *replay_use_name(enum replay_use use)
 {
@@ -135,7 +136,7 @@ int replay_load(struct capture *c, FILE *f, char error[256])
     pcap_t *pcap = pcap_fopen_offline_with_tstamp_precision(f, PCAP_TSTAMP_PRECISION_NANO, errbuf);
     int rc = 0;
 
-    *c = (struct capture){0};
+    *c = (struct capture){.sent_least = SENT_LEAST};
     if (pcap == NULL) {
         snprintf(error, 256, "%.250s", errbuf);
         fclose(f);

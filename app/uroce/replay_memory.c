@@ -277,7 +277,9 @@ static uint64_t landing_needed(const struct run *r)
                 sum += round_up(ours->msg[k].len, 8);
         for (unsigned k = 0; k < theirs->msgs && sum < LANDING_LIMIT; k++)
             if (message_takes_recv(&theirs->msg[k]))
-                sum += round_up(theirs->msg[k].len, 8);
+                sum += round_up(r->talk->conn[i]->service == PKT_UC ? theirs->longest_recv
+                                                                    : theirs->msg[k].len,
+                                8);
     }
     return sum;
 }

@@ -294,10 +294,45 @@ static void note_outcome(struct conn *conn, unsigned side, const struct rec *ans
     }
 }
 
+/* Whether all the data that a message brings back was recorded. */
+static bool is_answered(const struct stream *s, const struct message *m, unsigned *at)
+{
+    uint32_t found = 0;
+    int64_t last = INT64_MIN;
+
+    for (; *at < s->answers && s->ans_by_psn[*at]->psn < m->first + m->packets; ++*at) {
+        const struct rec *ans = s->ans_by_psn[*at];
+
+        if (ans->psn < m->first || ans->psn == last || pkt_info(&ans->pkt)->kind == KIND_ACK)
+            continue;
+        found++;
+        last = ans->psn;
+    }
+    return found == m->packets;
+}
+
+static void find_holes(struct stream *s, bool reliable, int64_t acked)
+{
+    int64_t hole = first_hole(s);
+    unsigned at = 0;
+
+    s->hole = reliable && hole <= acked ? hole : INT64_MAX;
+    s->answer_hole = INT64_MAX;
+    for (unsigned i = 0; i < s->msgs; i++) {
+        const struct message *m = &s->msg[i];
+
+        if (message_takes_recv(m))
+            s->longest_recv = max_of(s->longest_recv, m->len);
+        if (m->outcome == OUTCOME_ACKED && message_has_response(m) && s->answer_hole == INT64_MAX &&
+            !is_answered(s, m, &at))
+            s->answer_hole = m->first;
+    }
+}
+
 void stream_outcomes(struct capture *c, struct conn *conn, unsigned side)
 {
     struct stream *s = &conn->stream[side];
-    int64_t acked = s->start - 1, hole = first_hole(s);
+    int64_t acked = s->start - 1;
 
     for (unsigned i = 0; i < s->answers; i++)
         note_outcome(conn, side, s->ans[i], &acked);
@@ -307,5 +342,5 @@ void stream_outcomes(struct capture *c, struct conn *conn, unsigned side)
         if (m->outcome == OUTCOME_NONE && m->first + m->packets - 1 <= acked)
             m->outcome = OUTCOME_ACKED;
     }
-    s->hole = conn->service == PKT_RC && hole <= acked ? hole : INT64_MAX;
+    find_holes(s, conn->service == PKT_RC, acked);
 }

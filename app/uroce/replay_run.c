@@ -15,9 +15,8 @@
 #define TIMERS_PER_RUN 200000
 #define UD_HEADER      40
 /* A requester whose answers the capture misses sends again and again: up to so many times the
- * capture, and so many bytes. */
+ * capture. */
 #define SENT_RATIO 8
-#define SENT_LEAST (UINT64_C(64) << 20)
 
 struct feeding {
     struct our_qp *q;
@@ -140,8 +139,10 @@ static void set_memory(struct run *r, const struct feeding *f)
 }
 
 /* A message that is refused for the length of its receive entry finds room for what came before. */
-static uint32_t entry_len(const struct conn *conn, const struct message *m)
+static uint32_t entry_len(const struct conn *conn, const struct stream *s, const struct message *m)
 {
+    if (conn->service == PKT_UC) /* a lost message leaves its entry to the next */
+        return s->longest_recv;
     if (m->outcome == OUTCOME_NAK && m->nak == NAK_INVALID_REQUEST && m->op != SQE_WRITE_IMM)
         return (uint32_t)(m->nak_psn - m->first) * conn->mtu;
     return m->len;
@@ -173,7 +174,7 @@ static void post_entries(struct run *r, struct feeding *f)
             continue;
         if (next != m && next->rnr_seen <= next->rnr_naks && next->rnr_naks)
             return;
-        host_post_recv(r, f->q, entry_len(f->q->conn, next));
+        host_post_recv(r, f->q, entry_len(f->q->conn, s, next));
         next->recv_posted = true;
     }
 }
@@ -351,7 +352,7 @@ void replay_run(struct run *r, struct capture *c, struct talk *t, unsigned side)
         r->failed = strerror(-err);
         return;
     }
-    r->sent_limit = SENT_LEAST;
+    r->sent_limit = c->sent_least;
     for (unsigned i = 0; i < c->count; i++)
         r->sent_limit += SENT_RATIO * (uint64_t)c->rec[i].len;
     for (unsigned i = 0; i < c->count && r->failed == NULL; i++) {

@@ -14,6 +14,7 @@
 #include "../unit/device_kit.h"
 #include "doorbell.h"
 #include "object.h"
+#include "transport.h"
 
 #define CLIENTS 3
 
@@ -72,15 +73,37 @@ static void send_message(struct input *in)
     if (type == CTL_CREATE_QP) {
         m.create_qp.caps.max_send_wr &= 0xc03f;
         m.create_qp.caps.max_recv_wr &= 0xc03f;
+    } else if (type == CTL_CREATE_SRQ) {
+        m.create_srq.max_wr &= 0xc03f;
+    } else if (type == CTL_MODIFY_SRQ) {
+        m.modify_srq.max_wr &= 0xc03f;
     }
     kit_call(c, (enum ctl_type)type, &m, &call, false);
+}
+
+static struct object *pick_object(struct client *c, enum object_kind kind, uint8_t which)
+{
+    struct object *o;
+
+    if (!c->device || !c->count[kind])
+        return NULL;
+    which %= c->count[kind];
+    TAILQ_FOREACH (o, &c->objects[kind], link) {
+        if (!which--)
+            break;
+    }
+    return o;
 }
 
 static struct segment *pick_segment(struct client *c, uint8_t which)
 {
     struct object *o;
 
-    if (c->device && which & 1) {
+    if (c->device && (which & 3) == 3) {
+        o = pick_object(c, OBJ_SRQ, which >> 2);
+        if (o)
+            return &container_of(o, struct srq_object, o)->segment;
+    } else if (c->device && which & 1) {
         TAILQ_FOREACH (o, &c->objects[OBJ_QP], link) {
             if (!(which -= 2))
                 return &container_of(o, struct qp_object, o)->segment;
@@ -120,56 +143,92 @@ static ns_t clock_now(void)
     return now;
 }
 
-static struct object *pick_object(struct client *c, enum object_kind kind, uint8_t which)
+static void put_recv(uint8_t *slot, const struct sge *sge)
 {
-    struct object *o;
+    struct rqe entry = {.num_sge = 1};
 
-    if (!c->device || !c->count[kind])
-        return NULL;
-    which %= c->count[kind];
-    TAILQ_FOREACH (o, &c->objects[kind], link) {
-        if (!which--)
-            break;
-    }
-    return o;
+    memcpy(slot, &entry, sizeof(entry));
+    memcpy(slot + sizeof(entry), sge, sizeof(*sge));
 }
 
-/* The queue pair's rings are where CTL_CREATE_QP said: the fuzzer asks for the same sizes each
- * time. */
-static void write_entry(struct qp_object *q, const struct mem_region *mr, uint8_t op, uint8_t flags,
-                        uint64_t offset, uint32_t len)
+static void post_srq_recv(struct srq_object *s, const struct sge *sge)
+{
+    struct srq_shared *shared = s->segment.base;
+    uint32_t index = atomic_fetch_add(&shared->prod, 1);
+
+    put_recv(work_queue_slot((uint8_t *)s->segment.base + s->layout.ring_off, s->layout.size,
+                             s->layout.stride, index),
+             sge);
+}
+
+/* The queue pair's rings are where CTL_CREATE_QP said. */
+static void post_recv(struct qp_object *q, const struct sge *sge)
 {
     struct qp_shared *shared = q->segment.base;
     const struct qp_caps *caps = qp_capabilities(q->dp.qp);
-    uint32_t sq_stride = sqe_stride(caps->max_send_sge, caps->max_inline_data);
-    uint8_t *ring = (uint8_t *)(shared + 1);
-    struct sge sge = {.addr = mr->iova + offset, .length = len, .lkey = mr->key};
-    uint32_t index;
+    uint8_t *ring =
+        (uint8_t *)(shared + 1) +
+        (size_t)caps->max_send_wr * sqe_stride(caps->max_send_sge, caps->max_inline_data);
 
-    if (op & 128) {
-        struct rqe entry = {.num_sge = 1};
-        uint8_t *slot;
+    if (q->srq)
+        post_srq_recv(q->srq, sge);
+    else if (caps->max_recv_wr) /* XRC queue pairs have none */
+        put_recv(work_queue_slot(ring, caps->max_recv_wr, rqe_stride(caps->max_recv_sge),
+                                 atomic_fetch_add(&shared->rq_prod, 1)),
+                 sge);
+}
 
-        index = atomic_fetch_add(&shared->rq_prod, 1);
-        ring += (size_t)caps->max_send_wr * sq_stride;
-        slot = work_queue_slot(ring, caps->max_recv_wr, rqe_stride(caps->max_recv_sge), index);
-        memcpy(slot, &entry, sizeof(entry));
-        memcpy(slot + sizeof(entry), &sge, sizeof(sge));
-    } else {
-        struct sqe entry = {
-            .opcode = op, .flags = flags, .num_sge = 1, .remote_addr = mr->iova, .rkey = mr->key};
-        uint8_t *slot;
+/* Where a queue pair of each kind may send: what the application has of that kind. */
+static void address(struct client *c, struct qp_object *q, struct sqe *entry, uint8_t which)
+{
+    struct object *ah = pick_object(c, OBJ_AH, which), *srq = pick_object(c, OBJ_SRQ, which);
 
-        index = atomic_fetch_add(&shared->sq_prod, 1);
-        slot = work_queue_slot(ring, caps->max_send_wr, sq_stride, index);
-        memcpy(slot, &entry, sizeof(entry));
-        memcpy(slot + sizeof(entry), &sge, sizeof(sge));
+    if (q->dp.qp->type == QPT_UD) {
+        entry->ud.ah = ah ? address_handle_number(container_of(ah, struct ah, o)->handle) : which;
+        entry->ud.remote_qpn = which & 128 ? 0xFFFFFF : q->o.handle;
+        entry->ud.remote_qkey = q->dp.qp->qkey;
     }
+    entry->remote_srqn = srq ? srq->handle : which;
+}
+
+/* Binds or invalidates one of the application's windows. */
+static void window(struct client *c, struct sqe *entry, const struct mem_region *mr, uint8_t which,
+                   uint32_t len)
+{
+    struct object *o = pick_object(c, OBJ_MW, which);
+    uint32_t key = o ? container_of(o, struct mw, o)->window.key : mr->key;
+
+    if (entry->opcode == SQE_BIND_MW) {
+        entry->rkey = key;
+        entry->imm = key ^ (which & 127);
+        entry->bind.length = len;
+        entry->bind.region_key = mr->key;
+        entry->bind.access = which & 63;
+    } else if (entry->opcode == SQE_LOCAL_INV || entry->opcode == SQE_SEND_INV) {
+        entry->imm = key;
+    } else if (which & 64) {
+        entry->rkey = key;
+    }
+}
+
+static void post_send(struct client *c, struct qp_object *q, struct sqe *entry,
+                      const struct sge *sge)
+{
+    struct qp_shared *shared = q->segment.base;
+    const struct qp_caps *caps = qp_capabilities(q->dp.qp);
+    uint8_t *slot = work_queue_slot((uint8_t *)(shared + 1), caps->max_send_wr,
+                                    sqe_stride(caps->max_send_sge, caps->max_inline_data),
+                                    atomic_fetch_add(&shared->sq_prod, 1));
+
+    memcpy(slot, entry, sizeof(*entry));
+    memcpy(slot + sizeof(*entry), sge, sizeof(*sge));
+    doorbell_ring(c->ctx.doorbells, q->dp.slot);
 }
 
 /*
  * A well-formed work request, which random bytes hardly ever are: the keys are secret. Whose, which
- * queue pair, operation (128 and more: a receive), flags, memory region, length, offset.
+ * queue pair, operation (128 and more: a receive), flags, memory region, length, offset, and which
+ * window, address handle or shared queue.
  */
 static void post(struct input *in)
 {
@@ -177,17 +236,30 @@ static void post(struct input *in)
     struct object *qo = pick_object(c, OBJ_QP, take(in));
     uint8_t op = take(in), flags = take(in);
     struct object *mo = pick_object(c, OBJ_MR, take(in));
-    uint32_t len = take(in) * 33u;
+    uint32_t length = take(in), len = length <= 64 ? length : length * 33;
     uint64_t offset = take(in);
+    uint8_t which = take(in);
+    struct object *so = pick_object(c, OBJ_SRQ, which);
     const struct mem_region *mr;
-    struct qp_object *q;
+    struct sge sge;
 
-    if (!qo || !mo)
+    if (!mo)
         return;
-    q = container_of(qo, struct qp_object, o);
     mr = &container_of(mo, struct mr, o)->region;
-    write_entry(q, mr, op, flags, offset, len);
-    doorbell_ring(c->ctx.doorbells, q->dp.slot);
+    sge = (struct sge){.addr = mr->iova + offset, .length = len, .lkey = mr->key};
+    if (op == UINT8_MAX && so) { /* XRC ones have no queue pair that would lead to them */
+        post_srq_recv(container_of(so, struct srq_object, o), &sge);
+    } else if (qo && op & 128) {
+        post_recv(container_of(qo, struct qp_object, o), &sge);
+    } else if (qo) {
+        struct qp_object *q = container_of(qo, struct qp_object, o);
+        struct sqe entry = {
+            .opcode = op, .flags = flags, .num_sge = 1, .remote_addr = mr->iova, .rkey = mr->key};
+
+        address(c, q, &entry, which);
+        window(c, &entry, mr, which, len);
+        post_send(c, q, &entry, &sge);
+    }
 }
 
 static void close_client(unsigned which)

@@ -80,6 +80,19 @@ def with_vlan(frame):
     return frame[:12] + b"\x81\x00\x60\x64" + frame[12:]
 
 
+def as_rocev1(frame):
+    """An IPv6 frame as RoCEv1: the IPv6 header becomes a GRH, and UDP goes."""
+    packet = frame[bth(frame):-4]
+    grh = bytearray(frame[ETH:ETH + IPV6])
+    struct.pack_into(">HB", grh, 4, len(packet) + 4, 0x1B)
+    masked = bytearray(grh + packet)
+    masked[0] |= 0x0F
+    masked[1:4] = b"\xff" * 3
+    masked[7] = masked[IPV6 + 4] = 0xFF
+    icrc = struct.pack("<I", zlib.crc32(b"\xff" * 8 + bytes(masked)))
+    return frame[:12] + b"\x89\x15" + bytes(grh) + packet + icrc
+
+
 def with_ethernet_padding(frame):
     return frame + bytes(max(0, 60 - len(frame)))
 
@@ -158,6 +171,10 @@ def without_first(n):
     return lambda records: records[n:]
 
 
+def without(number):
+    return lambda records: records[:number - 1] + records[number:]
+
+
 def with_frame(after, number, change):
     """A changed copy of a frame behind another."""
     def apply(records):
@@ -193,6 +210,15 @@ AGREE = [
     ("another source port", "rc-write-only-v4", change_all(
         lambda f: seal(f[:ETH + IPV4] + b"\xd1\x23" + f[ETH + IPV4 + 2:])), 12, pcap),
     ("a UDP checksum", "rc-write-only-v4", change_all(edit(-2, b"\x12\x34")), 12, pcap),
+    ("RoCEv1", "rc-pipelined-v6", change_all(as_rocev1), 54, pcap),
+    ("a VLAN and RoCEv1", "rc-mtu2048-v6",
+     change_all(lambda frame: with_vlan(as_rocev1(frame))), 14, pcap),
+    ("an acknowledge that the capture misses", "rc-write-only-v4", without(4), 11, pcap),
+    ("an acknowledged request that the capture misses", "rc-write-only-v4", without(3), 6, pcap),
+    ("a lost packet of an unreliable SEND", "uc-send-v4", without(4), 9, pcap),
+    ("a lost packet of an unreliable WRITE", "uc-write-v4", without(8), 9, pcap),
+    ("a lost datagram", "ud-send-v4", without(3), 7, pcap),
+    ("a READ response that the capture misses", "rc-read-v4", without(16), 17, pcap),
     ("no frames", "rc-write-only-v4", lambda records: [], 0, pcap),
     ("frames cut short", "rc-send-multi-v4", same, 0, lambda records: pcap(records, snap=200)),
     ("another partition", "rc-write-only-v4", change_all(edit(BTH_PKEY, b"\x80\x01")), 0, pcap),

@@ -25,8 +25,11 @@ import uroce_kit as kit
 
 SIZE, MAGIC, VERSION = 512, 0x434F5255, 1
 (QUERY_DEVICE, QUERY_PORT, QUERY_GID, OPEN, ALLOC_PD, DEALLOC_PD, REG_MR, DEREG_MR, CREATE_CHANNEL, DESTROY_CHANNEL,
- CREATE_CQ, DESTROY_CQ, CREATE_QP, MODIFY_QP, QUERY_QP, DESTROY_QP, CREATE_AH, DESTROY_AH, SHOW) = range(1, 20)
-RC = 2
+ CREATE_CQ, DESTROY_CQ, CREATE_QP, MODIFY_QP, QUERY_QP, DESTROY_QP, CREATE_AH, DESTROY_AH, CREATE_SRQ, MODIFY_SRQ,
+ QUERY_SRQ, DESTROY_SRQ, OPEN_XRCD, CLOSE_XRCD, ALLOC_MW, DEALLOC_MW, ATTACH_MCAST, DETACH_MCAST, SHOW) = range(1, 30)
+LAST = SHOW
+RC, UC, UD, XRC_SEND, XRC_RECV = 2, 3, 4, 9, 10
+HUGE = (1 << 32) - 1
 
 build = None
 
@@ -37,6 +40,10 @@ class Gone(kit.Failure):
 
 def message(kind, body=b"", magic=MAGIC, version=VERSION, seq=1, size=SIZE):
     return (struct.pack("<IHHIi", magic, version, kind, seq, 0) + body).ljust(size, b"\0")[:size]
+
+
+def srq_request(pd, kind=0, xrcd=0, cq=0, max_wr=16, max_sge=1):
+    return struct.pack("<IIIIIII", pd, kind, xrcd, cq, max_wr, max_sge, 0)
 
 
 class Client:
@@ -89,10 +96,13 @@ class Client:
     def create_cq(self, channel=0, cqe=16):
         return struct.unpack_from("<I", self.must(CREATE_CQ, struct.pack("<III", cqe, channel, 0)), 12)[0]
 
-    def create_qp(self, pd, cq, send_wr=16):
+    def create_qp(self, pd, cq, send_wr=16, kind=RC, srq=0):
         caps = struct.pack("<IIIII", send_wr, 16, 1, 1, 0)
-        reply = self.must(CREATE_QP, struct.pack("<IIIIII", pd, cq, cq, RC, 0, 0) + caps)
-        return struct.unpack_from("<I", reply, 44)[0]
+        reply = self.must(CREATE_QP, struct.pack("<8I", pd, cq, cq, kind, 0, 0, srq, 0) + caps)
+        return struct.unpack_from("<I", reply, 52)[0]
+
+    def create_srq(self, pd, kind=0, xrcd=0, cq=0, max_wr=16, max_sge=1):
+        return struct.unpack_from("<I", self.must(CREATE_SRQ, srq_request(pd, kind, xrcd, cq, max_wr, max_sge)), 32)[0]
 
     def reg_mr(self, pd, addr, length):
         body = struct.pack("<IIQQQ", pd, 1, addr, length, addr)
@@ -177,7 +187,7 @@ def framing(daemon):
     expect_last_word(daemon, message(QUERY_DEVICE, version=2), -errno.EPROTONOSUPPORT)
     expect_last_word(daemon, message(QUERY_DEVICE), -errno.EPROTO, fds=[0] * 5)
     client = Client(daemon, opened=False)
-    for kind in (0, 20, 1000, 65535):
+    for kind in (0, LAST + 1, 1000, 65535):
         if client.call(kind)[0] != -errno.EOPNOTSUPP:
             raise kit.Failure(f"message {kind} is not refused")
     client.must(QUERY_DEVICE)
@@ -195,10 +205,63 @@ def garbage(daemon):
             for _ in range(400):
                 words = [source.choice(small) if source.random() < 0.8 else source.getrandbits(32) for _ in range(60)]
                 fds = [null.fileno()] * source.choice((0, 0, 0, 1, 4))
-                client.call(source.randrange(21), struct.pack("<60I", *words), fds)
+                client.call(source.randrange(LAST + 2), struct.pack("<60I", *words), fds)
             client.close()
     await_clean(daemon)
     serves(daemon)
+
+
+def services(daemon):
+    """Handles that are wrong, of the wrong kind, somebody else's or gone, and huge values: each refused, none harms."""
+    client, other = Client(daemon), Client(daemon)
+    memory = mmap.mmap(-1, 4096)
+    with open("/dev/null") as file:
+        pd, cq = client.handle(ALLOC_PD), client.create_cq()
+        xrcd = struct.unpack_from("<I", client.must(OPEN_XRCD, struct.pack("<I", os.O_CREAT), [file.fileno()]), 4)[0]
+    srq, xrc_srq = client.create_srq(pd), client.create_srq(pd, 1, xrcd, cq)
+    window = struct.unpack_from("<I", client.must(ALLOC_MW, struct.pack("<II", pd, 2)), 8)[0]
+    qp, mr = client.create_qp(pd, cq), client.reg_mr(pd, memory_address(memory), 4096)
+    theirs = other.handle(ALLOC_PD), other.create_cq()
+    handles = {0, 1, HUGE, HUGE - 1, 1 << 31, pd, cq, xrcd, srq, xrc_srq, window, qp, mr, *theirs}
+    kept = {MODIFY_SRQ: {srq, xrc_srq}, QUERY_SRQ: {srq, xrc_srq}, DESTROY_SRQ: {srq, xrc_srq}, CLOSE_XRCD: {xrcd},
+            DEALLOC_MW: {window}, ATTACH_MCAST: {qp}, DETACH_MCAST: {qp}}
+
+    def refused(who, kind, body, fds=()):
+        status = who.call(kind, body, fds)[0]
+        if status >= 0:
+            raise kit.Failure(f"message {kind}: {body[:32].hex()} is accepted")
+
+    for kind, own in kept.items():
+        for handle in handles:
+            refused(other, kind, struct.pack("<III", handle, 1, 64) + b"\xff\2" + bytes(14))
+            if handle not in own:
+                refused(client, kind, struct.pack("<III", handle, 1, 64) + b"\xff\2" + bytes(14))
+    for handle in handles:
+        if handle != pd:
+            refused(client, CREATE_SRQ, srq_request(handle))
+            refused(client, ALLOC_MW, struct.pack("<II", handle, 1))
+        refused(client, CREATE_SRQ, srq_request(pd, 1, handle if handle != xrcd else 0, cq))
+        refused(client, CREATE_SRQ, srq_request(pd, 1, xrcd, handle if handle != cq else 0))
+        refused(client, CREATE_QP, struct.pack("<8I5I", pd, cq, cq, XRC_RECV, 0, 0, 0, handle if handle != xrcd else 0,
+                                               1, 1, 1, 1, 0))
+        refused(client, CREATE_QP, struct.pack("<8I5I", pd, cq, cq, UD, 0, 0,
+                                               handle if handle not in (0, srq) else xrc_srq, 0, 1, 1, 1, 1, 0))
+    for body in (srq_request(pd, max_wr=0), srq_request(pd, max_wr=HUGE), srq_request(pd, max_sge=HUGE),
+                 srq_request(pd, 2), srq_request(pd, HUGE)):
+        refused(client, CREATE_SRQ, body)
+    for mask, max_wr, limit in ((1, 0, 0), (1, HUGE, 0), (2, 0, HUGE), (3, 16, 17), (4, 16, 0), (HUGE, 16, 0)):
+        refused(client, MODIFY_SRQ, struct.pack("<IIII", srq, mask, max_wr, limit))
+    for kind in (0, 3, HUGE):
+        refused(client, ALLOC_MW, struct.pack("<II", pd, kind))
+    refused(client, OPEN_XRCD, struct.pack("<I", HUGE))
+    refused(client, ATTACH_MCAST, struct.pack("<I", qp) + b"\xff\2" + bytes(14))  # not UD
+    for kind in (CREATE_SRQ, ALLOC_MW, ATTACH_MCAST, CLOSE_XRCD):
+        refused(client, kind, struct.pack("<II", pd, 1), [client.socket.fileno()])
+    refused(client, CLOSE_XRCD, struct.pack("<I", xrcd))  # the SRQ is in it
+    serves(daemon)
+    client.close()
+    other.close()
+    await_clean(daemon)
 
 
 def racing(daemon):
@@ -261,8 +324,11 @@ def crowd(daemon, ready):
     memory = mmap.mmap(-1, 65536)
     pd, channel = client.handle(ALLOC_PD), client.handle(CREATE_CHANNEL)
     cqs = [client.create_cq(channel) for _ in range(20)]
+    xrcd = struct.unpack_from("<I", client.must(OPEN_XRCD), 4)[0]
     for i in range(300):
         client.create_qp(pd, cqs[i % 20])
+        client.create_srq(pd, i % 2, xrcd, cqs[i % 20])
+        client.must(ALLOC_MW, struct.pack("<II", pd, 1 + i % 2))
         client.reg_mr(pd, memory_address(memory), 65536)
     os.write(ready, b"x")
     while True:
@@ -273,13 +339,16 @@ def killed(daemon, grandchild=False):
     ready, ready_write = os.pipe()
     pid = os.fork()
     if pid == 0:
-        if grandchild:
-            # The descriptors live on in it when its parent is killed.
-            signal.signal(signal.SIGUSR1, lambda *_: os.fork() or signal.pause())
-        crowd(daemon, ready_write)
+        try:
+            if grandchild:
+                # The descriptors live on in it when its parent is killed.
+                signal.signal(signal.SIGUSR1, lambda *_: os.fork() or signal.pause())
+            crowd(daemon, ready_write)
+        finally:
+            os._exit(1)
+    os.close(ready_write)
     os.read(ready, 1)
     os.close(ready)
-    os.close(ready_write)
     if len(state(daemon)["qps"]) != 300:
         raise kit.Failure("the program did not set up its queue pairs")
     left = []
@@ -423,8 +492,8 @@ def main():
     parser.add_argument("--build", required=True)
     kit.die_on_signals()
     build = kit.Build(parser.parse_args().build)
-    tests = (framing, garbage, racing, deaf, killed, killed_with_child, shared_memory, holes, out_of_descriptors,
-             second_daemon, command_line, asleep)
+    tests = (framing, garbage, services, racing, deaf, killed, killed_with_child, shared_memory, holes,
+             out_of_descriptors, second_daemon, command_line, asleep)
     daemon = kit.Daemon(build, kit.scratch_folder())
     daemon.unused = unused(daemon)
     report = kit.Tap(len(tests) + 1)
