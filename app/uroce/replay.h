@@ -48,7 +48,7 @@ int uroce_replay(int argc, char **argv);
     X(bad_icrc, "a wrong ICRC: fed, and to be dropped")                               \
     X(before_start, "of messages that began before the capture")                      \
     X(after_gap, "behind packets that the capture misses, though they were sent")     \
-    X(one_way, "an answer's or a request's other direction is not in the capture")
+    X(one_way, "answers of ours to requests whose recorded answers were not captured")
 enum replay_use {
 #define X(name, help) USE_##name,
     REPLAY_USES(X)
@@ -132,7 +132,6 @@ struct stream {
     struct message *msg; /* by PSN, without gaps */
     unsigned msgs;
     int64_t start;         /* the first message's PSN */
-    int64_t end;           /* behind the last */
     int64_t answer_hole;   /* first message whose data was not all captured; INT64_MAX: none */
     uint32_t longest_recv; /* of the messages that take receive entries */
     int64_t hole; /* a PSN that was acknowledged, but is not in the capture; INT64_MAX: none */
@@ -173,7 +172,6 @@ struct talk {
     union gid addr[2];
     uint16_t vlan; /* id */
     uint8_t l3_kind;
-    unsigned index;
     struct conn **conn;
     unsigned conns, conn_room;
     struct datagram *dgram;
@@ -202,9 +200,11 @@ void replay_cm_collect(struct cm_conns *out, const struct capture *c, const stru
 /* replay_flow.c: finds the conversation's queue pairs, and which are connected. */
 void replay_connect(struct capture *c, struct talk *t);
 
-/* replay_message.c */
+/* replay_message.c: requests of side `side`, sorted by PSN, to messages; */
 void stream_build(struct capture *c, struct conn *conn, unsigned side);
+/* their payloads, to where they were given a place in the arena; */
 void stream_fill(struct capture *c, struct stream *s, uint32_t mtu);
+/* and what the recorded answers did with them. */
 void stream_outcomes(struct capture *c, struct conn *conn, unsigned side);
 /* The message that has this PSN, or NULL. */
 struct message *stream_message(const struct stream *s, int64_t psn);
@@ -338,20 +338,21 @@ void finding_add(struct run *r, enum replay_diff diff, int rule, uint64_t fields
 /* ---- replay_compare.c ---- */
 
 /* Parts of a frame. FIELD(name). */
-#define REPLAY_FIELDS(X)                                                                        \
-    X(mac)                                                                                      \
-    X(vlan)                                                                                     \
-    X(priority)                                                                                 \
-    X(l3)                                                                                       \
-    X(address)                                                                                  \
-    X(dscp)                                                                                     \
-    X(ecn)                                                                                      \
-    X(hop_limit)                                                                                \
-    X(ip_id)                                                                                    \
-    X(flow_label)                                                                               \
-    X(udp_sport) X(opcode) X(solicited) X(mig_req) X(pkey) X(congestion_bits) X(dest_qpn)       \
-        X(ack_req) X(psn) X(reth) X(atomic) X(aeth) X(credit) X(rnr_timer) X(msn) X(atomic_ack) \
-            X(imm) X(ieth) X(deth) X(feth) X(length) X(payload) X(udp_checksum) X(other_bytes)
+#define REPLAY_FIELDS(X)                                                                       \
+    X(mac)                                                                                     \
+    X(vlan)                                                                                    \
+    X(priority)                                                                                \
+    X(l3)                                                                                      \
+    X(address)                                                                                 \
+    X(dscp)                                                                                    \
+    X(ecn)                                                                                     \
+    X(hop_limit)                                                                               \
+    X(ip_id)                                                                                   \
+    X(flow_label)                                                                              \
+    X(udp_sport)                                                                               \
+    X(opcode) X(solicited) X(mig_req) X(pkey) X(congestion_bits) X(dest_qpn) X(ack_req) X(psn) \
+        X(reth) X(atomic) X(aeth) X(credit) X(rnr_timer) X(msn) X(atomic_ack) X(imm) X(ieth)   \
+            X(deth) X(feth) X(length) X(payload) X(udp_checksum) X(other_bytes)
 enum field {
 #define X(name) FIELD_##name,
     REPLAY_FIELDS(X)

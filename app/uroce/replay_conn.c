@@ -46,8 +46,7 @@ static struct talk *new_talk(struct capture *c, const struct rec *rec)
     t = replay_grow(NULL, sizeof(*t));
     *t = (struct talk){.addr = {rec->view.sgid, rec->view.dgid},
                        .vlan = vlan_of(rec),
-                       .l3_kind = (uint8_t)rec->view.l3_kind,
-                       .index = c->talks};
+                       .l3_kind = (uint8_t)rec->view.l3_kind};
     c->talk = replay_grow(c->talk, (c->talks + 1) * sizeof(*c->talk));
     c->talk[c->talks++] = t;
     return t;

@@ -237,7 +237,6 @@ void stream_build(struct capture *c, struct conn *conn, unsigned side)
         take_packet(&b, rec);
     }
     finish(&b);
-    s->end = b.next;
     find_post_times(c, s);
 }
 

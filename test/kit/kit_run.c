@@ -71,7 +71,7 @@ void kit_node_init(struct kit *k, unsigned index, struct qp_table *qps)
     n->kit = k;
     n->index = index;
     n->qps = qps;
-    n->lane = index; /* so that both lanes are used */
+    n->lane = index % 2; /* so that both lanes are used */
     address_node(n);
     if (mr_table_init(&n->mrs, MR_SLOTS, secret))
         kit_fail("out of memory");

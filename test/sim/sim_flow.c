@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include <stdlib.h>
 #include <string.h>
 
 #include "sim_flow.h"
@@ -23,9 +24,18 @@ void flow_register(struct flow *f)
         f->local[i] = register_image(f, f->qp->node, &p->local[i], MEM_LOCAL_WRITE);
         f->inbox[i] = register_image(f, f->peer->node, &p->inbox[i], MEM_LOCAL_WRITE);
     }
-    f->target =
-        register_image(f, f->peer->node, &p->target,
-                       MEM_LOCAL_WRITE | MEM_REMOTE_WRITE | MEM_REMOTE_READ | MEM_REMOTE_ATOMIC);
+    f->target = register_image(f, f->peer->node, &p->target,
+                               MEM_LOCAL_WRITE | MEM_REMOTE_WRITE | MEM_REMOTE_READ |
+                                   MEM_REMOTE_ATOMIC | MEM_FLUSH_GLOBAL);
+}
+
+void flow_deregister(struct flow *f)
+{
+    for (unsigned i = 0; i < PLAN_BANKS; i++) {
+        kit_mr_deregister(f->local[i]);
+        kit_mr_deregister(f->inbox[i]);
+    }
+    kit_mr_deregister(f->target);
 }
 
 /* ---- posting ---- */
@@ -68,6 +78,10 @@ static bool post_one(struct flow *f)
         wr.rkey = remote->region.key;
         wr.remote_addr = kit_va(remote, op->target_off);
     }
+    if (f->pool)
+        wr.remote_srqn = f->pool->srq->number;
+    if (op->op == SQE_FLUSH)
+        wr.flush = (typeof(wr.flush)){.length = op->len, .placement = FETH_GLOBAL};
     if (op->flags & SQE_INLINE) {
         wr.inline_data = f->local[op->piece[0].bank]->bytes + op->piece[0].off;
         wr.inline_len = op->len;
@@ -98,6 +112,8 @@ static void post_recvs(struct flow *f, struct random *r)
 {
     unsigned burst = 1 + random_below(r, 6);
 
+    if (f->pool)
+        return;
     for (; burst-- && f->recvs_posted < f->plan.recvs + f->extra_recvs; f->recvs_posted++) {
         bool extra = f->recvs_posted >= f->plan.recvs;
         const struct plan_recv *recv = &f->plan.recv[extra ? 0 : f->recvs_posted];
@@ -122,7 +138,7 @@ void flow_post(struct flow *f, struct random *r)
         post_recvs(f, r);
     if (f->posted < f->plan.ops && f->send_at > k->now)
         kit_wake_at(k, f->send_at);
-    if (f->recvs_posted < f->plan.recvs + f->extra_recvs && f->recv_at > k->now)
+    if (!f->pool && f->recvs_posted < f->plan.recvs + f->extra_recvs && f->recv_at > k->now)
         kit_wake_at(k, f->recv_at);
 }
 
@@ -171,12 +187,46 @@ static void request_completed(struct flow *f, unsigned index)
 
 static uint8_t wc_opcode(uint8_t op)
 {
-    static const uint8_t table[] = {[SQE_WRITE] = WC_RDMA_WRITE,   [SQE_WRITE_IMM] = WC_RDMA_WRITE,
-                                    [SQE_SEND] = WC_SEND,          [SQE_SEND_IMM] = WC_SEND,
-                                    [SQE_READ] = WC_RDMA_READ,     [SQE_CMP_SWP] = WC_COMP_SWAP,
-                                    [SQE_FETCH_ADD] = WC_FETCH_ADD};
+    static const uint8_t table[] = {[SQE_WRITE] = WC_RDMA_WRITE,
+                                    [SQE_WRITE_IMM] = WC_RDMA_WRITE,
+                                    [SQE_SEND] = WC_SEND,
+                                    [SQE_SEND_IMM] = WC_SEND,
+                                    [SQE_READ] = WC_RDMA_READ,
+                                    [SQE_CMP_SWP] = WC_COMP_SWAP,
+                                    [SQE_FETCH_ADD] = WC_FETCH_ADD,
+                                    [SQE_FLUSH] = WC_FLUSH,
+                                    [SQE_ATOMIC_WRITE] = WC_ATOMIC_WRITE};
 
     return table[op];
+}
+
+/* A request that failed, or one behind it; those before it succeeded without saying so. */
+static void request_failed(struct flow *f, const struct cqe *e)
+{
+    unsigned index = (unsigned)e->wr_id;
+    bool flushed = e->status == WC_WR_FLUSH_ERR && (f->broken || f->stopped);
+
+    expect(f, e->wr_id >> 32 == f->id && index >= f->completed && index < f->posted,
+           "wr_id %llx failed with status %u", (unsigned long long)e->wr_id, e->status);
+    expect(f, flushed || (e->status == WC_RETRY_EXC_ERR && f->may_break && !f->broken),
+           "request %u: status %u", index, e->status);
+    for (; f->completed < index; f->completed++) {
+        expect(f, !f->failures && !f->sig_all && !(f->plan.op[f->completed].flags & SQE_SIGNALED),
+               "request %u was skipped by the failure of %u", f->completed, index);
+        request_completed(f, f->completed);
+    }
+    f->completed++;
+    f->failures++;
+    f->broken = true;
+}
+
+void flow_check_flushed(const struct flow *f)
+{
+    expect(f, f->recvs_done == f->recvs_posted, "%u of %u receives flushed", f->recvs_done,
+           f->recvs_posted);
+    for (unsigned i = f->completed; i < f->posted; i++)
+        expect(f, !f->failures && !f->sig_all && !(f->plan.op[i].flags & SQE_SIGNALED),
+               "request %u was lost", i);
 }
 
 void flow_sent(struct flow *f, const struct cqe *e)
@@ -184,6 +234,10 @@ void flow_sent(struct flow *f, const struct cqe *e)
     unsigned next = f->completed;
     const struct plan_op *op;
 
+    if ((f->may_break || f->stopped) && e->status != WC_SUCCESS) {
+        request_failed(f, e);
+        return;
+    }
     while (!f->sig_all && next < f->posted && !(f->plan.op[next].flags & SQE_SIGNALED))
         next++;
     expect(f, next < f->posted, "a completion too many: wr_id %llx", (unsigned long long)e->wr_id);
@@ -196,7 +250,7 @@ void flow_sent(struct flow *f, const struct cqe *e)
     expect(f, e->opcode == wc_opcode(op->op), "request %u: opcode %u", next, e->opcode);
     expect(f, e->qpn == f->qp->qpn && e->uidx == qp_uidx(f->qp->qp), "request %u: qpn %u", next,
            e->qpn);
-    if (op->op >= SQE_READ)
+    if (op->op == SQE_READ || op->op == SQE_CMP_SWP || op->op == SQE_FETCH_ADD)
         expect(f, e->byte_len == op->len, "request %u: byte_len %u", next, e->byte_len);
     while (f->completed <= next)
         request_completed(f, f->completed++);
@@ -216,20 +270,57 @@ static void check_receive(struct flow *f, const struct cqe *e, const struct plan
            op->imm);
     expect(f, e->byte_len == op->len, "receive %u: byte_len %u, sent %u", f->recvs_done,
            e->byte_len, op->len);
-    if (!write)
+    if (!write && !f->pool)
         compare_pieces(f, "receive buffer", recv->op, f->inbox, f->plan.inbox, recv->piece,
                        recv->pieces, op->len);
 }
 
+/* What the plan puts into a receive's pieces is in one piece here. */
+static void check_pooled(struct flow *f, const struct cqe *e)
+{
+    const uint8_t *bytes = pool_take(f->pool, e);
+    const struct plan_recv *recv = &f->plan.recv[f->recvs_done];
+    const struct plan_op *op = &f->plan.op[recv->op];
+    uint32_t len = op->op == SQE_WRITE_IMM ? 0 : op->len;
+    uint8_t *message = kit_alloc(len);
+
+    plan_gather(f->plan.inbox, recv->piece, recv->pieces, message, len);
+    expect(f, !memcmp(bytes, message, len), "wrong bytes in the pooled receive of request %u",
+           recv->op);
+    free(message);
+}
+
+static void pooled_received(struct flow *f, const struct cqe *e)
+{
+    if ((f->stopped || f->may_break) &&
+        e->status == WC_WR_FLUSH_ERR) { /* the one that was half full */
+        expect(f, !f->recvs_flushed, "two entries of a shared queue flushed");
+        f->recvs_flushed = true;
+        pool_take(f->pool, e);
+        return;
+    }
+    expect(f, f->recvs_done < f->plan.recvs, "a receive completion too many");
+    check_receive(f, e, &f->plan.recv[f->recvs_done]);
+    check_pooled(f, e);
+    f->recvs_done++;
+    f->recvs_posted = f->recvs_done;
+}
+
 void flow_received(struct flow *f, const struct cqe *e)
 {
+    if (f->pool) {
+        pooled_received(f, e);
+        return;
+    }
     expect(f, f->recvs_done < f->recvs_posted, "a receive completion too many");
     expect(f, e->wr_id == ((uint64_t)f->id << 32 | f->recvs_done) && e->wqe == f->recvs_done,
            "receive %u expected, wr_id %llx, wqe %u", f->recvs_done, (unsigned long long)e->wr_id,
            e->wqe);
     expect(f, e->qpn == f->peer->qpn && e->uidx == qp_uidx(f->peer->qp), "receive %u: qpn %u",
            f->recvs_done, e->qpn);
-    if (f->recvs_done < f->plan.recvs)
+    if ((f->stopped || f->may_break) && e->status == WC_WR_FLUSH_ERR)
+        f->recvs_flushed = true;
+    else if (f->recvs_done < f->plan.recvs && !f->recvs_flushed)
         check_receive(f, e, &f->plan.recv[f->recvs_done]);
     else
         expect(f, f->flushing && e->status == WC_WR_FLUSH_ERR, "extra receive %u: status %u",
@@ -259,7 +350,8 @@ void flow_verify(struct flow *f)
 {
     for (unsigned i = 0; i < PLAN_BANKS; i++) {
         compare_image(f, "local", f->local[i], &f->plan.local[i]);
-        compare_image(f, "inbox", f->inbox[i], &f->plan.inbox[i]);
+        if (!f->pool) /* whose buffers were compared one by one */
+            compare_image(f, "inbox", f->inbox[i], &f->plan.inbox[i]);
     }
     compare_image(f, "target", f->target, &f->plan.target);
 }

@@ -8,6 +8,7 @@
 
 #include "kit.h"
 #include "sim_plan.h"
+#include "sim_pool.h"
 
 struct sim;
 
@@ -18,11 +19,16 @@ struct flow {
     struct plan plan;
     struct kit_mr *local[PLAN_BANKS], *inbox[PLAN_BANKS], *target, *counter;
     bool sig_all;
+    struct pool *pool;    /* the peer's shared receive queue; it posts its own entries */
     unsigned extra_recvs; /* posted behind those that are consumed; flushed at the end */
-    unsigned posted, completed, recvs_posted, recvs_done;
+    unsigned posted, completed, failures, recvs_posted, recvs_done;
     ns_t send_at, recv_at; /* the application's next turn */
     uint64_t last_count;   /* value the last FETCH_ADD of the shared counter returned, plus 1 */
     bool flushing;
+    /* The link may be bad enough to use up all retries: the flow is then broken, and done. */
+    bool may_break, broken;
+    /* Both ends are in the error state: what is unfinished is flushed. */
+    bool stopped, recvs_flushed;
 };
 
 /* Registers the flow's memory with the plan's first contents. */
@@ -36,6 +42,12 @@ void flow_sent(struct flow *f, const struct cqe *e);
 void flow_received(struct flow *f, const struct cqe *e);
 
 bool flow_done(const struct flow *f);
+
+/* Checks that all that was posted has completed, of a flow that was stopped. */
+void flow_check_flushed(const struct flow *f);
+
+/* The flow's keys are no longer good. */
+void flow_deregister(struct flow *f);
 
 /* Compares all bytes of the flow's memory with the model, when all is done. */
 void flow_verify(struct flow *f);

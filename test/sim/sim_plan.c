@@ -79,8 +79,8 @@ static unsigned cut(struct planner *w, struct image *bank, struct piece *piece, 
 }
 
 /* The first len bytes of the pieces after / to the image. */
-static void gather(const struct image *bank, const struct piece *piece, unsigned n, uint8_t *out,
-                   uint32_t len)
+void plan_gather(const struct image *bank, const struct piece *piece, unsigned n, uint8_t *out,
+                 uint32_t len)
 {
     for (unsigned i = 0; i < n && len; i++) {
         uint32_t part = min_of(len, piece[i].len);
@@ -105,7 +105,7 @@ static void scatter(struct image *bank, const struct piece *piece, unsigned n, c
 
 /* ---- choices ---- */
 
-static uint32_t pick_len(struct planner *w)
+static uint32_t any_len(struct planner *w)
 {
     uint32_t mtu = w->params->mtu;
 
@@ -129,6 +129,13 @@ static uint32_t pick_len(struct planner *w)
     }
 }
 
+static uint32_t pick_len(struct planner *w)
+{
+    uint32_t len = any_len(w);
+
+    return w->params->max_len ? min_of(len, w->params->max_len) : len;
+}
+
 /* A place in the target; often near its start, where the atomics are. */
 static uint32_t pick_target(struct planner *w, uint32_t len)
 {
@@ -142,6 +149,8 @@ static uint8_t pick_op(struct planner *w)
                                     SQE_WRITE_IMM, SQE_WRITE_IMM, SQE_READ,      SQE_READ,
                                     SQE_READ,      SQE_CMP_SWP,   SQE_FETCH_ADD, SQE_FETCH_ADD};
 
+    if (w->params->extended && !below(w, 8))
+        return below(w, 2) ? SQE_FLUSH : SQE_ATOMIC_WRITE;
     return wheel[below(w, ARRAY_SIZE(wheel))];
 }
 
@@ -221,7 +230,7 @@ static void plan_message(struct planner *w, struct plan_op *op, unsigned index)
 
     plan_source(w, op, index);
     message = kit_alloc(op->len);
-    gather(p->local, op->piece, op->pieces, message, op->len);
+    plan_gather(p->local, op->piece, op->pieces, message, op->len);
     if (is_write(op->op)) {
         op->target_off = pick_target(w, op->len);
         fence_if_changes(w, op, op->target_off, op->len);
@@ -256,7 +265,7 @@ static void plan_atomic(struct planner *w, struct plan_op *op)
 
     op->len = 8;
     op->pieces = cut(w, p->local, op->piece, 1, 8);
-    if (op->op == SQE_FETCH_ADD && below(w, 2)) {
+    if (op->op == SQE_FETCH_ADD && below(w, 2) && !w->params->no_counter) {
         op->on_counter = true;
         op->compare_add = 1;
         p->counter_adds++;
@@ -279,6 +288,24 @@ static void plan_atomic(struct planner *w, struct plan_op *op)
     scatter(p->local, op->piece, op->pieces, (uint8_t *)&op->old, 8);
 }
 
+/* Eight bytes at once; like an atomic it is not repeated when it comes again. */
+static void plan_atomic_write(struct planner *w, struct plan_op *op)
+{
+    struct plan *p = w->plan;
+
+    op->len = 8;
+    op->pieces = cut(w, p->local, op->piece, 1, 8);
+    op->target_off = below(w, 4) * 8;
+    fence_if_changes(w, op, op->target_off, 8);
+    plan_gather(p->local, op->piece, op->pieces, p->target.after + op->target_off, 8);
+}
+
+static void plan_flush(struct planner *w, struct plan_op *op)
+{
+    op->len = pick_len(w);
+    op->target_off = pick_target(w, op->len);
+}
+
 static void plan_op(struct planner *w, unsigned index)
 {
     struct plan_op *op = &w->plan->op[index];
@@ -290,6 +317,10 @@ static void plan_op(struct planner *w, unsigned index)
         plan_read(w, op);
     else if (is_atomic(op->op))
         plan_atomic(w, op);
+    else if (op->op == SQE_ATOMIC_WRITE)
+        plan_atomic_write(w, op);
+    else if (op->op == SQE_FLUSH)
+        plan_flush(w, op);
     else
         plan_message(w, op, index);
     if (op->flags & SQE_FENCE)

@@ -61,10 +61,16 @@ struct plan {
 struct plan_params {
     unsigned ops;
     uint32_t mtu;
+    uint32_t max_len;        /* of a message; 0: PLAN_MAX_LEN */
+    bool extended;           /* FLUSH and ATOMIC WRITE too */
+    bool no_counter;         /* nothing on the counter that all share */
     unsigned max_unsignaled; /* at least every so many-th request is signaled */
 };
 
 void plan_make(struct plan *p, const struct plan_params *params, struct random *r);
+/* The first len bytes of the pieces as they are planned to become. */
+void plan_gather(const struct image *bank, const struct piece *piece, unsigned n, uint8_t *out,
+                 uint32_t len);
 void plan_free(struct plan *p);
 
 #endif

@@ -86,6 +86,19 @@ _Noreturn void flow_failed(const struct flow *f, const char *what, const char *f
     exit(1);
 }
 
+_Noreturn void sim_fail(const char *format, ...)
+{
+    va_list args;
+
+    fflush(stdout);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+    print_repeat();
+    exit(1);
+}
+
 /* ---- setting up a seed ---- */
 
 static uint32_t below(struct sim *s, uint32_t n)
