@@ -31,6 +31,7 @@ UNIT_SHARED = "capture"
 NEEDS_DRIVERS = ("test_mem_copy", "test_mem_mapped")
 FOLDERS = tuple(f"lib/{name}" for name in LIBRARIES) + (
     "test/kit", "test/sim", "test/script", "test/unit", "test/replay", "app/uroce")
+SIMULATIONS = {"sim_rc": ("sim_rc", "sim_flow", "sim_plan", "sim_pool")}
 SIM_SEEDS = "150"
 LEAST_TIMEOUT = 20  # seconds; a program gets that or many times what it needs without a fault
 OUTPUT_MAX = 1 << 24
@@ -154,8 +155,8 @@ def programs(tree, sources):
         if str(source.parent) == "test/sim" and source.stem.startswith("test_"):
             result.append(Program(f"sim {source.stem}", objects("test/sim", source.stem, "rules") + kit, [],
                                   ["-lcmocka"]))
-    result.append(Program("sim sim_rc", objects("test/sim", "sim_rc", "sim_flow", "sim_plan") + kit,
-                          ["--seeds", SIM_SEEDS]))
+    for name, stems in SIMULATIONS.items():
+        result.append(Program(f"sim {name}", objects("test/sim", *stems) + kit, ["--seeds", SIM_SEEDS]))
     replayer = objects("app/uroce")
     replay, vectors = root / "test/replay", root / "test/vectors/rxe-6.1"
     for name, extra in (("replay_kernel", [replay / "explained.txt"]), ("replay_edited", [])):
