@@ -34,6 +34,7 @@ FOLDERS = tuple(f"lib/{name}" for name in LIBRARIES) + (
 SIMULATIONS = {"sim_rc": ("sim_rc", "sim_flow", "sim_plan", "sim_pool")}
 SIM_SEEDS = "150"
 LEAST_TIMEOUT = 20  # seconds; a program gets that or many times what it needs without a fault
+BOUNDS = ("-fsanitize=bounds-strict", "-fsanitize-undefined-trap-on-error")  # as the sanitize suite has
 OUTPUT_MAX = 1 << 24
 MEMORY_MAX = 1 << 32
 
@@ -107,7 +108,8 @@ class Program:
 def compile_command(tree, source, output):
     root = tree / "src"
     include = [f"-I{root / source.parent}"] + [f"-I{root / folder}" for folder in FOLDERS]
-    return [os.environ.get("CC", "cc"), "-std=gnu11", "-O1", "-w", "-D_GNU_SOURCE", "-fno-strict-aliasing",
+    return ["gcc", "-std=gnu11", "-O1", "-w", "-D_GNU_SOURCE", "-fno-strict-aliasing",
+            *BOUNDS,
             f'-DTEST_VECTORS="{root}/test/vectors"', '-DUROCE_VERSION="0"', '-DUROCE_REL_LIBDIR="."',
             *include, "-c", "-o", str(output)]
 
@@ -173,7 +175,7 @@ def link(program, library, folder):
     """Programs of the same objects are linked once."""
     exe = folder / ("exe_" + program.linked)
     if not exe.exists():
-        done = subprocess.run([os.environ.get("CC", "cc"), "-fuse-ld=gold", "-o", exe, *program.objects, *library, "-lisal",
+        done = subprocess.run(["gcc", "-fuse-ld=gold", "-o", exe, *program.objects, *library, "-lisal",
                                *program.libs], capture_output=True, text=True)
         if done.returncode:
             sys.exit(f"{program.name} does not link:\n{done.stderr}")
