@@ -3,9 +3,9 @@
  * Packet I/O: a port as the dataplane sees it. Frames are lent in both directions: received ones
  * for reading until released, empty ones for writing until sent. One queue belongs to one worker.
  *
- * A frame that carries the port's own MAC as its destination comes back as received: a NIC would
- * not do that, so a driver for one keeps such frames aside (two queue pairs on one port may be
- * connected).
+ * A frame that carries the port's own MAC as its destination comes back as received, and of one to
+ * a multicast MAC a copy does: a NIC would not do that, so a driver for one keeps such frames aside
+ * (two queue pairs on one port may be connected, or in one group).
  */
 #ifndef UROCE_PKTIO_H
 #define UROCE_PKTIO_H
@@ -29,8 +29,9 @@ struct pktio_info {
 };
 
 /* Answers of wake_fd that are not descriptors. */
-#define PKTIO_WAKE_POLL -1 /* frames come unannounced: the queue must be polled from time to time \
-                            */
+#define PKTIO_WAKE_POLL                                                       \
+    -1 /* frames come unannounced: the queue must be polled from time to time \
+        */
 #define PKTIO_WAKE_NEVER \
     -2 /* frames come only from the queue's own worker: nobody else can wake it */
 
@@ -38,7 +39,7 @@ struct pktio_info {
 struct pktio_counters {
     counter_t tx_refused;  /* frames the port did not take, dropped */
     counter_t rx_unusable; /* received frames that could not be handed up in one piece, dropped */
-    counter_t local;       /* frames sent to the port's own MAC, kept inside */
+    counter_t local; /* frames sent to the port's own MAC, or copies of multicast: kept inside */
 };
 
 struct pktio_ops {

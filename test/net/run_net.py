@@ -139,6 +139,15 @@ def test_wire(tap, build, mtu, chosen):
             for command, table_rows in chosen:
                 tap.point(f"MTU {mtu}: {command}", lambda: pair(command, table_rows))
 
+            def inside():
+                for command in ("ibv_rc_pingpong -g 0 -c -n 100", "ib_send_lat -F -x 1 -c UD -g -s 1024 -n 100"):
+                    _, text = kit.run_pair(daemons[0], command.split(), address=wire.ends[0].ipv4)
+                    if command.startswith("ib_"):
+                        kit.check_perftest(text)
+                    both_alive(daemons)
+
+            tap.point(f"MTU {mtu}: two programs of one uroced, also in a multicast group", inside)
+
             path = os.path.join(folder, "wire.pcap")
 
             def captured():
@@ -194,7 +203,7 @@ def main():
     build = kit.Build(arguments.build)
     mtus = arguments.mtu or MTUS
     chosen = {mtu: [row for row in rows(mtu) if arguments.match in row[0]] for mtu in mtus}
-    tap = kit.Tap(sum(len(chosen[mtu]) + 7 for mtu in mtus))
+    tap = kit.Tap(sum(len(chosen[mtu]) + 8 for mtu in mtus))
     for mtu in mtus:
         test_wire(tap, build, mtu, chosen[mtu])
     return 1 if tap.failed else 0

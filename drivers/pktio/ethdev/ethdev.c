@@ -177,6 +177,9 @@ static int start(struct ethdev *d, struct opening *o)
     if (ret)
         return fail(o, "%s: does not start: %s", o->name, strerror(-ret));
     d->started = true;
+    /* Groups are told apart by their addresses, in software. Drivers without such a filter refuse.
+     */
+    (void)rte_eth_allmulticast_enable(d->port);
     rte_eth_macaddr_get(d->port, &mac);
     memcpy(d->mac, mac.addr_bytes, sizeof(d->mac));
     return 0;

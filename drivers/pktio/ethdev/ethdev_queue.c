@@ -92,6 +92,24 @@ unsigned ethdev_tx_lend(struct pktio *io, unsigned queue, struct frame *f, unsig
     return n;
 }
 
+/* There is room: each frame that was lent has its place in the ring. */
+static void keep_local(struct ethdev_queue *q, struct rte_mbuf *m)
+{
+    counter_inc(&q->counters.local);
+    q->local[q->local_tail++ & (ETHDEV_LOCAL - 1)] = m;
+}
+
+/* Members of a group on this port get their copy as those elsewhere do. */
+static void keep_copy(struct ethdev_queue *q, struct rte_mbuf *m)
+{
+    struct rte_mbuf *copy = rte_pktmbuf_copy(m, q->pool, 0, UINT32_MAX);
+
+    if (copy)
+        keep_local(q, copy);
+    else
+        counter_inc(&q->counters.tx_refused);
+}
+
 void ethdev_tx_burst(struct pktio *io, unsigned queue, struct frame *f, unsigned n, unsigned used)
 {
     struct ethdev *d = ethdev_of(io);
@@ -104,11 +122,12 @@ void ethdev_tx_burst(struct pktio *io, unsigned queue, struct frame *f, unsigned
         m->data_len = (uint16_t)f[i].len;
         m->pkt_len = f[i].len;
         if (!memcmp(f[i].data, d->mac, sizeof(d->mac))) {
-            counter_inc(&q->counters.local);
-            q->local[q->local_tail++ & (ETHDEV_LOCAL - 1)] = m;
-        } else {
-            q->unsent[away++] = m;
+            keep_local(q, m);
+            continue;
         }
+        if (f[i].data[0] & 1)
+            keep_copy(q, m);
+        q->unsent[away++] = m;
     }
     q->unsent_count = away;
     flush_unsent(d, q, queue);
