@@ -20,6 +20,7 @@ import pathlib
 import re
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -33,7 +34,7 @@ FOLDERS = tuple(f"lib/{name}" for name in LIBRARIES) + (
     "test/kit", "test/sim", "test/script", "test/unit", "test/replay", "app/uroce")
 SIMULATIONS = {"sim_rc": ("sim_rc", "sim_flow", "sim_plan", "sim_pool")}
 SIM_SEEDS = "150"
-LEAST_TIMEOUT = 20  # seconds; a program gets that or many times what it needs without a fault
+LEAST_TIMEOUT = 10  # seconds; a program gets that or many times what it needs without a fault
 BOUNDS = ("-fsanitize=bounds-strict", "-fsanitize-undefined-trap-on-error")  # as the sanitize suite has
 OUTPUT_MAX = 1 << 24
 MEMORY_MAX = 1 << 32
@@ -214,7 +215,9 @@ def how_it_failed(status, text):
     seed = re.search(r"seed (\d+)", text)
     if seed:
         return f"seed {seed.group(1)}"
-    return f"signal {-status}" if status < 0 else f"exit status {status}"
+    if status == -signal.SIGILL:
+        return "out of bounds"
+    return f"crashes, signal {-status}" if status < 0 else f"exit status {status}"
 
 
 class Suites:
@@ -311,7 +314,7 @@ def choose(table, options):
         return [m for m in table if m.name in options.only]
     if options.sample:
         table = [m for m in table if not m.survives]
-        return [table[i * len(table) // options.sample] for i in range(options.sample)]
+        return [table[(2 * i + 1) * len(table) // (2 * options.sample)] for i in range(options.sample)]
     return table
 
 
