@@ -12,11 +12,13 @@ bool resp_has_reply(const struct qp *qp)
     return qp_can_receive(qp) && (qp->resp.res_pending || qp->resp.ack_pending);
 }
 
-/* In the error state only what was executed before the request that the NAK refuses is answered. */
+/* In the error state, or on the way to it, only what was executed before the request that the NAK
+ * refuses is answered. */
 static bool may_answer(const struct qp *qp, const struct resp_resource *r)
 {
-    return qp->state != QPS_ERR || (qp->resp.syndrome != AETH_ACK_PLAIN &&
-                                    psn_before(psn_add(r->first, r->next), qp->resp.ack_psn));
+    return (qp->state != QPS_ERR && !qp->fault) ||
+           (qp->resp.syndrome != AETH_ACK_PLAIN &&
+            psn_before(psn_add(r->first, r->next), qp->resp.ack_psn));
 }
 
 /* The oldest resource whose reply waits. */

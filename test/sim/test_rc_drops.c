@@ -182,6 +182,26 @@ static void frame_drop_reasons(void **state)
     frame_dropped(AT_BTH + 11, 1, false, DROP_bad_icrc); /* PSN */
 }
 
+/* From the right peer, but to another address of this port than the connection's. */
+static void another_of_our_addresses(void **state)
+{
+    struct rules t = start_with_receive(NULL);
+    struct pkt p = good_send(&t);
+    struct gid_table *gids = &t.k->node[1].gids;
+    struct gid_entry other = gids->entry[KIT_GID_V4];
+    uint8_t frame[KIT_FRAME_ROOM];
+    uint32_t len = kit_frame_build(frame, t.a, &p, "0123456789");
+
+    other.gid.raw[15] ^= 0x40;
+    assert_true(gid_table_add(gids, &other) >= 0);
+    frame[AT_DST + 3] ^= 0x40;
+    fix_ip_checksum(frame);
+    kit_frame_reseal(frame, len);
+    kit_link_inject(t.ab, frame, len);
+    kit_settle(t.k);
+    assert_dropped(&t, DROP_source_mismatch);
+}
+
 /* rxe once crashed on 48 bytes of opcode 0xFF to QPN 0xFFFFFF. */
 static void undefined_opcodes(void **state)
 {
@@ -405,7 +425,7 @@ int main(void)
         cmocka_unit_test(undefined_opcodes),      cmocka_unit_test(the_other_address_family),
         cmocka_unit_test(not_ready_to_receive),   cmocka_unit_test(refused_sequences),
         cmocka_unit_test(more_reads_than_agreed), cmocka_unit_test(repeated_read_must_be_the_same),
-        cmocka_unit_test(wrong_answers),
+        cmocka_unit_test(wrong_answers),          cmocka_unit_test(another_of_our_addresses),
     };
 
     return cmocka_run_group_tests_name("rc_drops", tests, NULL, NULL);
