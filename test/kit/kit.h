@@ -431,6 +431,7 @@ struct kit {
     struct kit_config config;
     ns_t now, start;
     unsigned nodes;
+    bool posted; /* completions, since the application was last asked */
     ns_t wake; /* the application wants to run again; see kit_wake_at */
     struct kit_node node[KIT_NODES];
     struct kit_link link[KIT_NODES];

@@ -18,7 +18,10 @@ static void on_cq_event(void *ctx, struct comp_queue *cq)
 
 static void on_cq_posted(void *ctx, struct comp_queue *cq)
 {
-    ((struct kit_cq *)cq->owner)->posted++;
+    struct kit_cq *c = cq->owner;
+
+    c->posted++;
+    c->node->kit->posted = true;
 }
 
 static void on_async_event(void *ctx, struct qp *qp, struct comp_queue *cq, enum qp_event event)
@@ -259,9 +262,11 @@ enum kit_end kit_run(struct kit *k, bool (*done)(void *arg), void *arg, ns_t bud
     for (unsigned turns = 0; turns < MAX_TURNS; turns++) {
         if (k->wake <= k->now)
             k->wake = NS_NEVER;
+        k->posted = false;
         if (done && done(arg))
             return KIT_DONE;
-        if (turn(k))
+        /* Work that sends nothing may complete too. */
+        if (turn(k) || k->posted)
             continue;
         next = next_event(k);
         if (next == NS_NEVER)

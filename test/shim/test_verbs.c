@@ -14,6 +14,7 @@
 
 #include "../unit/unit.h"
 #include "verbs_pair.h"
+#include "verbs_services.h"
 
 static struct pair p;
 
@@ -355,6 +356,11 @@ int main(int argc, char **argv)
         T(destruction_waits_for_acknowledgement),
         T(waiting_can_be_cancelled),
         T(children_are_refused),
+        cmocka_unit_test(srq_limit_and_resize),
+        cmocka_unit_test(srq_overflow_is_refused),
+        cmocka_unit_test(windows_come_and_go),
+        cmocka_unit_test(xrc_domain_of_two_contexts),
+        cmocka_unit_test(attached_queue_pairs_stay),
     };
 
     if (argc > 1 && !strcmp(argv[1], "end-of-the-daemon"))

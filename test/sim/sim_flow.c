@@ -333,6 +333,23 @@ bool flow_done(const struct flow *f)
     return f->completed == f->plan.ops && f->recvs_done >= f->plan.recvs;
 }
 
+/* Says whose byte of a local region this is. */
+static void tell_user(const struct flow *f, const struct image *m, uint32_t at)
+{
+    for (unsigned i = 0; i < f->plan.ops; i++) {
+        const struct plan_op *op = &f->plan.op[i];
+
+        for (unsigned j = 0; j < op->pieces; j++) {
+            const struct piece *p = &op->piece[j];
+
+            if (&f->plan.local[p->bank] == m && at >= p->off && at < p->off + p->len)
+                fprintf(stderr,
+                        "piece %u of request %u: opcode %u, flags %x, %u bytes, target %u\n", j, i,
+                        op->op, op->flags, op->len, op->target_off);
+        }
+    }
+}
+
 static void compare_image(struct flow *f, const char *what, const struct kit_mr *mr,
                           const struct image *m)
 {
@@ -342,6 +359,7 @@ static void compare_image(struct flow *f, const char *what, const struct kit_mr 
         return;
     for (i = 0; mr->bytes[i] == m->after[i]; i++)
         ;
+    tell_user(f, m, i);
     expect(f, false, "%s memory differs from byte %u of %u on: %02x, not %02x", what, i, m->len,
            mr->bytes[i], m->after[i]);
 }

@@ -99,11 +99,16 @@ static bool finished(const struct pair *p)
     return true;
 }
 
+static void verify(struct pair *p)
+{
+    for (unsigned i = 0; i < p->flows; i++)
+        if (flow_done(&p->flow[i]) && !p->flow[i].broken)
+            flow_verify(&p->flow[i]);
+}
+
 static void stop_session(struct pair *p)
 {
-    if (finished(p))
-        for (unsigned i = 0; i < p->flows; i++)
-            flow_verify(&p->flow[i]);
+    verify(p);
     for (unsigned i = 0; i < p->flows; i++)
         p->flow[i].stopped = true;
     for (unsigned i = 0; i < 2; i++)
@@ -116,11 +121,10 @@ static void stop_session(struct pair *p)
 /* What was done must still be so, after stragglers of the session have arrived. */
 static void end_session(struct pair *p)
 {
+    verify(p);
     for (unsigned i = 0; i < p->flows; i++) {
         struct flow *f = &p->flow[i];
 
-        if (flow_done(f) && !f->broken)
-            flow_verify(f);
         flow_check_flushed(f);
         flow_deregister(f);
         plan_free(&f->plan);

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "verbs_services.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "../unit/unit.h"
+#include "verbs_pair.h"
+
+/* ---- shared receive queues ---- */
+
+static struct ibv_srq *make_srq(struct pair *p, uint32_t max_wr)
+{
+    struct ibv_srq_init_attr attr = {.srq_context = p, .attr = {.max_wr = max_wr, .max_sge = 1}};
+    struct ibv_srq *srq = ibv_create_srq(p->pd, &attr);
+
+    assert_non_null(srq);
+    assert_true(attr.attr.max_wr >= max_wr);
+    return srq;
+}
+
+/* b's queue pair anew, receiving from srq. */
+static void use_srq(struct pair *p, struct ibv_srq *srq)
+{
+    struct ibv_qp_init_attr attr = {.send_cq = p->cq,
+                                    .recv_cq = p->cq,
+                                    .srq = srq,
+                                    .cap = {.max_send_wr = PAIR_WR, .max_send_sge = 1},
+                                    .qp_type = IBV_QPT_RC};
+
+    assert_int_equal(ibv_destroy_qp(p->b.qp), 0);
+    p->b.qp = ibv_create_qp(p->pd, &attr);
+    assert_non_null(p->b.qp);
+    connect_qp(p->b.qp, p->a.qp->qp_num);
+    modify_state(p->a.qp, IBV_QPS_RESET);
+    connect_qp(p->a.qp, p->b.qp->qp_num);
+}
+
+static int post_shared(struct pair *p, struct ibv_srq *srq, uint64_t wr_id)
+{
+    struct ibv_sge sge = {
+        .addr = (uintptr_t)p->b.buffer, .length = PAIR_BYTES, .lkey = p->b.mr->lkey};
+    struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = &sge, .num_sge = 1}, *bad;
+
+    return ibv_post_srq_recv(srq, &wr, &bad);
+}
+
+/* One message, which must take the entry wr_id. */
+static void one_message(struct pair *p, uint64_t wr_id)
+{
+    struct ibv_wc wc[2];
+    const struct ibv_wc *received;
+
+    assert_int_equal(post_send(&p->a, IBV_WR_SEND, &p->b, 0, 100, 1000), 0);
+    await(p->cq, wc, 2);
+    received = wc[0].wr_id == 1000 ? &wc[1] : &wc[0];
+    assert_int_equal(received->status, IBV_WC_SUCCESS);
+    assert_int_equal(received->opcode, IBV_WC_RECV);
+    assert_int_equal(received->wr_id, wr_id);
+    assert_int_equal(received->qp_num, p->b.qp->qp_num);
+}
+
+static bool limit_event(struct pair *p, struct ibv_srq *srq)
+{
+    struct ibv_async_event event;
+    bool good;
+
+    do { /* COMM_EST of the connecting comes first */
+        assert_int_equal(ibv_get_async_event(p->ctx, &event), 0);
+        good = event.event_type == IBV_EVENT_SRQ_LIMIT_REACHED && event.element.srq == srq;
+        ibv_ack_async_event(&event);
+    } while (event.event_type == IBV_EVENT_COMM_EST);
+    return good;
+}
+
+void srq_limit_and_resize(void **state)
+{
+    static const uint32_t sizes[] = {64, 8, 1024, 4};
+    struct pair p;
+    struct ibv_srq *srq;
+    struct ibv_srq_attr attr = {.srq_limit = 4};
+    uint64_t posted = 0, taken = 0;
+
+    pair_open(&p);
+    srq = make_srq(&p, 4);
+    use_srq(&p, srq);
+    for (unsigned i = 0; i < 4; i++)
+        assert_int_equal(post_shared(&p, srq, posted++), 0);
+    assert_int_equal(ibv_modify_srq(srq, &attr, IBV_SRQ_LIMIT), 0);
+    assert_int_equal(ibv_query_srq(srq, &attr), 0);
+    assert_int_equal(attr.srq_limit, 4);
+    one_message(&p, taken++);
+    assert_true(limit_event(&p, srq));
+    assert_int_equal(ibv_query_srq(srq, &attr), 0);
+    assert_int_equal(attr.srq_limit, 0);
+
+    for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        attr.max_wr = 2; /* three wait */
+        assert_int_equal(ibv_modify_srq(srq, &attr, IBV_SRQ_MAX_WR), EINVAL);
+        attr.max_wr = sizes[i];
+        assert_int_equal(ibv_modify_srq(srq, &attr, IBV_SRQ_MAX_WR), 0);
+        for (uint64_t end = posted + 7; posted < end;) { /* and around the ring */
+            assert_int_equal(post_shared(&p, srq, posted++), 0);
+            one_message(&p, taken++);
+        }
+    }
+    assert_int_equal(ibv_destroy_srq(srq), EBUSY);
+    assert_int_equal(ibv_destroy_qp(p.b.qp), 0);
+    p.b.qp = make_qp(&p, p.cq);
+    assert_int_equal(ibv_destroy_srq(srq), 0);
+    pair_close(&p);
+}
+
+void srq_overflow_is_refused(void **state)
+{
+    struct pair p;
+    struct ibv_srq *srq;
+    struct ibv_srq_attr attr;
+    unsigned room = 0;
+
+    pair_open(&p);
+    srq = make_srq(&p, 5);
+    assert_int_equal(ibv_query_srq(srq, &attr), 0);
+    while (!post_shared(&p, srq, room))
+        room++;
+    assert_int_equal(room, attr.max_wr);
+    assert_int_equal(post_shared(&p, srq, room), ENOMEM);
+    use_srq(&p, srq);
+    one_message(&p, 0);
+    assert_int_equal(post_shared(&p, srq, room), 0);
+    assert_int_equal(post_shared(&p, srq, room), ENOMEM);
+    for (uint64_t i = 1; i <= room; i++)
+        one_message(&p, i);
+    assert_int_equal(ibv_destroy_qp(p.b.qp), 0);
+    p.b.qp = make_qp(&p, p.cq);
+    assert_int_equal(ibv_destroy_srq(srq), 0);
+    pair_close(&p);
+}
+
+/* ---- memory windows ---- */
+
+static int write_through(struct pair *p, uint32_t rkey)
+{
+    struct ibv_sge sge = {.addr = (uintptr_t)p->a.buffer, .length = 8, .lkey = p->a.mr->lkey};
+    struct ibv_send_wr wr = {.sg_list = &sge,
+                             .num_sge = 1,
+                             .opcode = IBV_WR_RDMA_WRITE,
+                             .send_flags = IBV_SEND_SIGNALED,
+                             .wr.rdma = {.remote_addr = (uintptr_t)p->b.buffer, .rkey = rkey}};
+    struct ibv_send_wr *bad;
+    struct ibv_wc wc;
+
+    assert_int_equal(ibv_post_send(p->a.qp, &wr, &bad), 0);
+    await(p->cq, &wc, 1);
+    return wc.status;
+}
+
+void windows_come_and_go(void **state)
+{
+    struct pair p;
+    struct ibv_mw *mw;
+    struct ibv_mr *mr;
+    struct ibv_mw_bind bind = {.send_flags = IBV_SEND_SIGNALED};
+    struct ibv_wc wc;
+    uint32_t old;
+
+    pair_open(&p);
+    mr = ibv_reg_mr(p.pd, p.b.buffer, PAIR_BYTES, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
+    mw = ibv_alloc_mw(p.pd, IBV_MW_TYPE_1);
+    assert_non_null(mr);
+    assert_non_null(mw);
+    bind.bind_info = (struct ibv_mw_bind_info){.mr = mr,
+                                               .addr = (uintptr_t)p.b.buffer,
+                                               .length = 4096,
+                                               .mw_access_flags = IBV_ACCESS_REMOTE_WRITE};
+    old = mw->rkey;
+    assert_int_equal(ibv_bind_mw(p.b.qp, mw, &bind), 0);
+    assert_int_not_equal(mw->rkey, old);
+    await(p.cq, &wc, 1);
+    assert_int_equal(wc.status, IBV_WC_SUCCESS);
+    assert_int_equal(wc.opcode, IBV_WC_BIND_MW);
+    assert_int_equal(write_through(&p, mw->rkey), IBV_WC_SUCCESS);
+    assert_int_equal(ibv_dereg_mr(mr), EBUSY);
+    assert_int_equal(ibv_dealloc_mw(mw), 0);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    mw = ibv_alloc_mw(p.pd, IBV_MW_TYPE_2);
+    assert_int_equal(ibv_bind_mw(p.b.qp, mw, &bind), EINVAL); /* by a work request only */
+    assert_int_equal(write_through(&p, mw->rkey), IBV_WC_REM_ACCESS_ERR);
+    assert_int_equal(ibv_dealloc_mw(mw), 0);
+    pair_close(&p);
+}
+
+/* ---- XRC ---- */
+
+static struct ibv_xrcd *open_domain(struct ibv_context *ctx, int fd, int oflags)
+{
+    struct ibv_xrcd_init_attr attr = {
+        .comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = fd, .oflags = oflags};
+
+    return ibv_open_xrcd(ctx, &attr);
+}
+
+void xrc_domain_of_two_contexts(void **state)
+{
+    int file = memfd_create("domain", MFD_CLOEXEC);
+    struct pair p;
+    struct ibv_context *other = open_first();
+    struct ibv_xrcd *one, *two;
+    struct ibv_srq_init_attr_ex attr = {.attr = {.max_wr = 4, .max_sge = 1},
+                                        .comp_mask = IBV_SRQ_INIT_ATTR_TYPE |
+                                                     IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ |
+                                                     IBV_SRQ_INIT_ATTR_PD,
+                                        .srq_type = IBV_SRQT_XRC};
+    struct ibv_srq *srq;
+    uint32_t number;
+
+    pair_open(&p);
+    assert_null(open_domain(other, file, 0));
+    assert_int_equal(errno, ENOENT);
+    one = open_domain(p.ctx, file, O_CREAT | O_EXCL);
+    assert_non_null(one);
+    assert_null(open_domain(other, file, O_CREAT | O_EXCL));
+    assert_int_equal(errno, EEXIST);
+    two = open_domain(other, file, O_CREAT);
+    assert_non_null(two);
+    attr.pd = p.pd;
+    attr.cq = p.cq;
+    attr.xrcd = one;
+    srq = ibv_create_srq_ex(p.ctx, &attr);
+    assert_non_null(srq);
+    assert_int_equal(ibv_get_srq_num(srq, &number), 0);
+    assert_int_not_equal(number, 0);
+    assert_int_equal(ibv_close_xrcd(one), EBUSY);
+    assert_int_equal(ibv_destroy_srq(srq), 0);
+    assert_int_equal(ibv_close_xrcd(one), 0);
+    assert_int_equal(ibv_close_xrcd(two), 0);
+    assert_null(open_domain(other, file, 0));
+    assert_int_equal(errno, ENOENT);
+    pair_close(&p);
+    assert_int_equal(ibv_close_device(other), 0);
+    close(file);
+}
+
+/* ---- multicast ---- */
+
+void attached_queue_pairs_stay(void **state)
+{
+    struct pair p;
+    struct ibv_qp_init_attr attr = {
+        .cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1},
+        .qp_type = IBV_QPT_UD};
+    union ibv_gid group = {.raw = {0xff, 0x02, [15] = 7}}, unicast = {.raw = {[15] = 1}};
+    struct ibv_qp *qp;
+
+    pair_open(&p);
+    attr.send_cq = attr.recv_cq = p.cq;
+    qp = ibv_create_qp(p.pd, &attr);
+    assert_non_null(qp);
+    assert_int_equal(ibv_attach_mcast(p.a.qp, &group, 0), EINVAL);
+    assert_int_equal(ibv_attach_mcast(qp, &unicast, 0), EINVAL);
+    assert_int_equal(ibv_detach_mcast(qp, &group, 0), EINVAL);
+    assert_int_equal(ibv_attach_mcast(qp, &group, 0), 0);
+    assert_int_equal(ibv_destroy_qp(qp), EBUSY);
+    assert_int_equal(ibv_detach_mcast(qp, &group, 0), 0);
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+    pair_close(&p);
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Tests of test_verbs: shared receive queues, windows, XRC and multicast through the public API. */
+#ifndef UROCE_TEST_VERBS_SERVICES_H
+#define UROCE_TEST_VERBS_SERVICES_H
+
+void srq_limit_and_resize(void **state);
+void srq_overflow_is_refused(void **state);
+void windows_come_and_go(void **state);
+void xrc_domain_of_two_contexts(void **state);
+void attached_queue_pairs_stay(void **state);
+
+#endif
