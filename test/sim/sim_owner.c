@@ -260,8 +260,10 @@ static bool turn(struct actor *a)
         stop(o);
     if (o->step == DRAIN && o->at <= k->now)
         return next_round(o);
-    if (o->step == DRAIN || o->step == BREAK)
-        kit_wake_at(k, max_of(o->at, k->now + 1));
+    if ((o->step == DRAIN || o->step == BREAK) && o->at > k->now)
+        kit_wake_at(k, o->at);
+    if (o->step == USE && !o->posted) /* just come here */
+        kit_wake_at(k, k->now + 1);
     return false;
 }
 
