@@ -29,7 +29,7 @@ import time
 LIBRARIES = ("base", "wire", "encap", "mem", "queue", "transport")
 UNIT_TESTS = ("wire", "encap", "mem", "queue", "transport")
 UNIT_SHARED = "capture"
-NEEDS_DRIVERS = ("test_mem_copy", "test_mem_mapped")
+NEEDS_DRIVERS = ("test_mem_copy", "test_mem_mapped", "test_mem_pinned")
 FOLDERS = tuple(f"lib/{name}" for name in LIBRARIES) + (
     "test/kit", "test/sim", "test/script", "test/unit", "test/replay", "app/uroce")
 SIMULATIONS = {"sim_rc": ("sim_rc", "sim_flow", "sim_plan", "sim_pool")}
