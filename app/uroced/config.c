@@ -89,6 +89,7 @@ static int read_address(struct reader *r, const char *value)
             return fail(r, "repeats the address %s", text);
     }
     a->prefix = (uint8_t)prefix;
+    a->vlan = VLAN_NONE;
     p->addresses++;
     return 0;
 }
@@ -302,6 +303,7 @@ void config_loopback(struct uroced_config *c)
     *p = (struct uroced_port){.device = CONFIG_DEVICE_LOOPBACK, .addresses = 2};
     gid_parse(&p->address[0].gid, "127.0.0.1");
     p->address[0].prefix = 8;
+    p->address[0].vlan = p->address[1].vlan = VLAN_NONE;
     gid_parse(&p->address[1].gid, "::1");
     p->address[1].prefix = 128;
     c->ports = 1;

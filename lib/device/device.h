@@ -19,7 +19,9 @@
 #include "event_loop.h"
 #include "gid.h"
 #include "mem.h"
+#include "net_host.h"
 #include "pktio.h"
+#include "qos.h"
 #include "worker.h"
 
 /* ---- how application memory is reached: filled in by the host from drivers/mem ---- */
@@ -54,6 +56,7 @@ struct rnic_config {
 struct port_address {
     union gid gid;
     uint8_t prefix; /* bits, as configured */
+    uint16_t vlan;  /* id, or VLAN_NONE */
 };
 
 struct port_neighbour {
@@ -67,6 +70,11 @@ struct port_config {
     unsigned addresses;
     const struct port_neighbour *neighbour;
     unsigned neighbours;
+    const struct net_route *route;
+    unsigned routes;
+    unsigned gid_types;        /* bits 1 << enum gid_type; 0: RoCEv2 only */
+    const struct qos_map *qos; /* NULL: the default */
+    bool detect_duplicates;    /* of its addresses, before they are used */
 };
 
 /* NULL and *err: -ENOMEM or another negative errno. */

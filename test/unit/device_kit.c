@@ -101,7 +101,7 @@ struct rnic *kit_rnic(struct event_loop *loop, ns_t (*clock)(void))
     struct rnic_config rc = {
         .workers = 1, .mem = &kit_provider, .loop = loop, .version = "kit", .clock = clock};
     struct pktio_loop_config lc = {.name = "kit", .mac = {2, 0, 0, 0, 0, 1}, .queues = 1};
-    struct port_address address[2] = {{.prefix = 8}, {.prefix = 128}};
+    struct port_address address[2] = {{.prefix = 8, .vlan = VLAN_NONE}, {.prefix = 128, .vlan = VLAN_NONE}};
     struct port_neighbour neighbour = {.mac = {2, 0, 0, 0, 0, 2}};
     struct port_config pc = {
         .address = address, .addresses = 2, .neighbour = &neighbour, .neighbours = 1};

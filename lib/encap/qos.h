@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Quality of service of a port: how the service level and the traffic class that a program asks for
+ * become the priority in the 802.1Q tag and the code point in the IP header, and how the type of
+ * service that a connection manager is given becomes a service level. Pure tables; written by the
+ * control thread before the port is used.
+ */
+#ifndef UROCE_QOS_H
+#define UROCE_QOS_H
+
+#include <stdint.h>
+
+struct qos_map {
+    uint8_t sl_to_pcp[16];      /* service level to 802.1p priority, 0 to 7 */
+    uint8_t dscp[64];           /* code point asked for (traffic class >> 2) to the one sent */
+    uint8_t priority_to_sl[16]; /* kernel priority of a socket to service level, for the CM */
+};
+
+/* Priority = SL & 7; code points as asked for; SL = priority & 7. */
+void qos_map_default(struct qos_map *m);
+
+/* The kernel's priority of a socket with this type of service (its legacy table, by bits 1 to 4). */
+uint8_t qos_tos_to_priority(uint8_t tos);
+
+/* The service level that rdma_set_option(RDMA_OPTION_ID_TOS) gives a connection. */
+uint8_t qos_tos_to_sl(const struct qos_map *m, uint8_t tos);
+
+/* The traffic class that is sent for one that is asked for; its ECN bits are kept. */
+uint8_t qos_traffic_class(const struct qos_map *m, uint8_t traffic_class);
+
+/* What counters by priority file a frame under: its tag's priority, or of an untagged one the class
+ * selector of its code point. tci: the whole tag, or VLAN_NONE (0xFFFF). */
+uint8_t qos_frame_priority(uint16_t tci, uint8_t traffic_class);
+
+#endif

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The IP host of one port: what a network expects of whoever owns an address on it. ARP and IPv6
+ * neighbour discovery in both directions, duplicate address detection, announcements, routes, echo,
+ * IGMP and MLD membership, and path MTUs learned from ICMP. It speaks for the addresses of the
+ * port's GID table; RoCE frames do not come here.
+ *
+ * Pure: no I/O, no clock; time and randomness are arguments. One thread at a time (the control
+ * thread). Addresses are GIDs: IPv4 as ::ffff:a.b.c.d. A VLAN is an id, or VLAN_NONE. Everything
+ * that frames from outside can make it keep is bounded.
+ */
+#ifndef UROCE_NET_HOST_H
+#define UROCE_NET_HOST_H
+
+#include "common.h"
+#include "gid.h"
+
+struct net_host;
+
+#define NET_ADDRESS_MAX   GID_TABLE_MAX
+#define NET_ROUTE_MAX     256
+#define NET_NEIGHBOUR_MAX 1024
+#define NET_GROUP_MAX     256
+#define NET_FRAME_MAX     1514 /* of those it sends, with a tag 1518 */
+
+enum net_address_state {
+    NET_TENTATIVE, /* duplicate address detection runs (RFC 4862 5.4, RFC 5227 2.1) */
+    NET_PREFERRED,
+    NET_DUPLICATE, /* somebody else has it: it is not used */
+};
+
+struct net_address {
+    union gid addr;
+    uint8_t prefix; /* bits: 0 to 32 or 128 */
+    uint16_t vlan;
+};
+
+/* By which mac packets to an address go. */
+struct net_path {
+    uint8_t mac[6];
+    union gid next_hop; /* the address itself, or a gateway's */
+    uint32_t mtu;       /* bytes of an IP packet: the port's, or less when a router said so */
+};
+
+struct net_host_ops {
+    /* Sends a whole Ethernet frame (tag and all); it is copied before this returns. */
+    void (*send)(void *ctx, const uint8_t *frame, uint32_t len);
+    /* A net_host_resolve that returned -EINPROGRESS for this next hop would now end, well or not.
+     */
+    void (*resolved)(void *ctx, const union gid *next_hop, uint16_t vlan);
+    /* A neighbour that had a MAC has another. */
+    void (*moved)(void *ctx, const union gid *next_hop, uint16_t vlan, const uint8_t mac[6]);
+    /* An address left NET_TENTATIVE. */
+    void (*address_state)(void *ctx, const struct net_address *a, enum net_address_state state);
+};
+
+struct net_host_config {
+    uint8_t mac[6];
+    uint32_t mtu; /* of the port: bytes of an Ethernet payload */
+    /*
+     * Somebody else, the kernel, has the addresses too and answers for them: the host then resolves
+     * and joins groups, but answers no request, announces nothing and detects no duplicates.
+     */
+    bool quiet;
+    uint64_t seed; /* for what must be random (delays of reports) */
+    const struct net_host_ops *ops;
+    void *ctx;
+};
+
+/* NULL: out of memory. */
+struct net_host *net_host_create(const struct net_host_config *config);
+void net_host_destroy(struct net_host *h);
+
+/* A received frame that is not RoCE, with its tag if it has one. Bad ones are counted and ignored.
+ */
+void net_host_rx(struct net_host *h, const uint8_t *frame, uint32_t len, ns_t now);
+
+/* The time of the next timer, or NS_NEVER; net_host_timers runs those due. */
+ns_t net_host_next_timer(const struct net_host *h);
+void net_host_timers(struct net_host *h, ns_t now);
+
+/* The link went up or down. Up: detection and announcements start over, groups are reported again,
+ * neighbours are confirmed before they are relied on. */
+void net_host_link(struct net_host *h, bool up, ns_t now);
+
+/*
+ * Adds an address, with its connected route. Starts duplicate address detection, unless quiet or
+ * skip_dad is set: then it is NET_PREFERRED at once (no call of address_state) and announced.
+ * 0, -EEXIST, -ENOSPC, -EINVAL (no unicast address, prefix too long).
+ */
+int net_host_add_address(struct net_host *h, const struct net_address *a, bool skip_dad, ns_t now);
+int net_host_remove_address(struct net_host *h, const union gid *addr, uint16_t vlan); /* -ENOENT */
+
+/* A route: dst/prefix by the gateway via, of the same IP version, which is on a connected network
+ * of vlan. A more specific one wins. 0, -EEXIST, -ENOSPC, -EINVAL. */
+struct net_route {
+    union gid dst, via;
+    uint8_t prefix;
+    uint16_t vlan;
+};
+int net_host_add_route(struct net_host *h, const struct net_route *r);
+int net_host_remove_route(struct net_host *h, const struct net_route *r); /* -ENOENT */
+
+/* A neighbour that is not asked for: replaces what is known and never times out. VLAN_NONE as vlan:
+ * in every VLAN. 0, -ENOSPC, -EINVAL. */
+int net_host_add_neighbour(struct net_host *h, const union gid *addr, uint16_t vlan,
+                           const uint8_t mac[6]);
+
+/*
+ * Where packets from src (an address of this host on vlan) to dst go. Own addresses lead to the
+ * port's own MAC, groups to their derived MAC.
+ * 0 and *path; -EINPROGRESS: it is being asked for, `resolved` will tell; -ENETUNREACH: no route;
+ * -EHOSTUNREACH: asked for in vain within the last second, or the table is full of those in use;
+ * -EINVAL: IP versions differ. A link-local dst is on the source's link. A path whose neighbour was
+ * not heard of lately is returned at once and confirmed behind the scenes.
+ */
+int net_host_resolve(struct net_host *h, const union gid *src, uint16_t vlan, const union gid *dst,
+                     ns_t now, struct net_path *path);
+
+/* Membership in a multicast group on a VLAN; counted: each join wants its leave. 0, -ENOSPC,
+ * -EINVAL (not a multicast GID), -ENOENT (leave). src: the address reports are sent from. */
+int net_host_join(struct net_host *h, const union gid *group, uint16_t vlan, ns_t now);
+int net_host_leave(struct net_host *h, const union gid *group, uint16_t vlan, ns_t now);
+
+/* ---- looking at it ---- */
+
+enum net_neighbour_state {
+    NET_INCOMPLETE,
+    NET_REACHABLE,
+    NET_STALE,
+    NET_PROBE,
+    NET_FAILED,
+    NET_STATIC,
+};
+
+/* Calls visit for each neighbour (route, group, learned path MTU). */
+void net_host_each_neighbour(const struct net_host *h, void *ctx,
+                             void (*visit)(void *ctx, const union gid *addr, uint16_t vlan,
+                                           const uint8_t mac[6], enum net_neighbour_state state));
+void net_host_each_route(const struct net_host *h, void *ctx,
+                         void (*visit)(void *ctx, const struct net_route *r, bool connected));
+void net_host_each_group(const struct net_host *h, void *ctx,
+                         void (*visit)(void *ctx, const union gid *group, uint16_t vlan,
+                                       unsigned members));
+void net_host_each_pmtu(const struct net_host *h, void *ctx,
+                        void (*visit)(void *ctx, const union gid *dst, uint32_t mtu));
+
+/* What it counted, by name. */
+#define NET_COUNTERS(X)                                                                          \
+    X(arp_rx) X(arp_tx) X(nd_rx) X(nd_tx) X(echo_rx) X(echo_tx) X(too_big_rx) X(unreachable_rx)  \
+    X(igmp_rx) X(igmp_tx) X(mld_rx) X(mld_tx) X(conflicts) X(malformed) X(ignored)
+struct net_counters {
+#define X(name) uint64_t name;
+    NET_COUNTERS(X)
+#undef X
+};
+const struct net_counters *net_host_counters(const struct net_host *h);
+
+#endif
