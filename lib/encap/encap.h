@@ -46,9 +46,9 @@ struct encap_view {
  * *v, or the reason, in this order of checking: truncated, not_our_mac, not_roce, bad_ip_header
  * (also IPv4-mapped addresses in an IPv6 header), ip_fragment, udp_length, wrong_destination.
  * Lengths are checked where they are met, so truncated may come later. The UDP checksum is not
- * looked at (the ICRC covers more); the UDP source port may be any. Group MACs pass only with the
- * multicast address that they are derived from; whether a queue pair has joined that group is for
- * the caller. A tag with VLAN id 0 counts as none.
+ * looked at (the ICRC covers more); the UDP source port may be any. RoCE to a group MAC passes
+ * only with the multicast address that it is derived from; whether a queue pair has joined that
+ * group is for the caller. A tag with VLAN id 0 counts as none.
  */
 enum drop encap_rx(struct encap_view *v, const uint8_t *frame, size_t len,
                    const struct encap_port *port);

@@ -48,6 +48,9 @@ struct engine_host {
     void (*async_event)(void *ctx, struct qp *qp, struct comp_queue *cq, enum qp_event event);
     /* QP_EVENT_SRQ_LIMIT_REACHED or QP_EVENT_SRQ_ERR. May be NULL when there are no SRQs. */
     void (*srq_event)(void *ctx, struct srq *srq, enum qp_event event);
+    /* A frame for this port, or a group, that is not RoCE: true if the host takes a copy of it. May
+     * be NULL. */
+    bool (*other)(void *ctx, const struct frame *f);
 };
 
 /* ---- tables, shared by the engines of a device ---- */
@@ -159,9 +162,9 @@ void engine_doorbell(struct engine *e, struct qp *qp, ns_t now);
 ns_t engine_next_timer(const struct engine *e);
 void engine_timers(struct engine *e, ns_t now);
 
-/* Counters of an engine; single writer. */
+/* Counters of an engine; single writer. rx_packets = rx_delivered + rx_other + all drops. */
 struct engine_counters {
-    counter_t rx_packets, rx_bytes, rx_delivered, tx_packets, tx_bytes;
+    counter_t rx_packets, rx_bytes, rx_delivered, rx_other, tx_packets, tx_bytes;
     counter_t drop[DROP_COUNT];
 };
 const struct engine_counters *engine_counters(const struct engine *e);
