@@ -62,6 +62,12 @@ struct pktio_ops {
     /* Before sleeping: arms wake_fd. Returns false if frames are already waiting. True does not say
      * that none is: the caller polls once more before it sleeps. The queue's worker. */
     bool (*wake_arm)(struct pktio *io, unsigned queue);
+    /*
+     * A descriptor that becomes readable when the link may have come or gone; link_ack makes it wait
+     * for the next time. -1: there is none. link_fd may be NULL itself. Control thread.
+     */
+    int (*link_fd)(struct pktio *io);
+    void (*link_ack)(struct pktio *io);
     /* Counters of a queue, or NULL. May be NULL itself. Any thread. */
     const struct pktio_counters *(*counters)(struct pktio *io, unsigned queue);
     /* Nobody may use the port any more; all lent frames must be back. */

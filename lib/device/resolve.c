@@ -7,22 +7,13 @@
 
 #define HOP_LIMIT_DEFAULT 64
 
-/* An address of our own leads back to us, whatever the neighbour table says. */
-static int resolve_mac(const struct device *d, const union gid *dgid, uint8_t mac[6])
-{
-    for (unsigned i = 0; i < d->gids.len; i++) {
-        if (d->gids.entry[i].valid && gid_eq(&d->gids.entry[i].gid, dgid)) {
-            memcpy(mac, d->gids.entry[i].mac, 6);
-            return 0;
-        }
-    }
-    return neighbour_resolve(&d->neighbours, dgid, mac);
-}
-
-int device_resolve(const struct device *d, const struct ah_attr *attr, struct address_vector *av)
+int device_resolve(struct device *d, const struct ah_attr *attr, struct address_vector *av,
+                   uint32_t *mtu)
 {
     const struct gid_entry *source;
     struct encap_template probe;
+    struct net_path path;
+    int err;
 
     *av = (struct address_vector){0};
     if (!attr->is_global || attr->port_num != 1 || attr->flow_label > 0xFFFFF || attr->sl > 15)
@@ -44,5 +35,10 @@ int device_resolve(const struct device *d, const struct ah_attr *attr, struct ad
     av->flow_label = attr->flow_label;
     if (encap_template_make(&probe, av))
         return -EINVAL;
-    return resolve_mac(d, &av->dgid, av->dmac);
+    err = net_resolve(d, source, &av->dgid, &path);
+    if (err)
+        return err;
+    memcpy(av->dmac, path.mac, sizeof(av->dmac));
+    *mtu = path.mtu;
+    return 0;
 }

@@ -91,12 +91,12 @@ static json_t *show_device(const struct device *d)
     json_t *port;
 
     d->io->ops->info(d->io, &info);
-    port = json_pack("{s:i, s:s, s:s, s:s, s:o, s:i, s:i, s:s, s:i, s:i, s:o, s:o}", "port", 1,
-                     "driver", d->io->ops->driver, "name", info.name, "state",
-                     info.link_up ? "active" : "down", "mac", text_mac(info.mac), "mtu",
-                     (int)info.mtu, "path_mtu", 128 << device_mtu_code(d), "netdev", info.netdev,
-                     "speed_mbps", (int)info.speed_mbps, "worker", (int)worker_index(d->worker),
-                     "gids", show_gids(d), "counters", show_counters(d));
+    port = json_pack(
+        "{s:i, s:s, s:s, s:s, s:o, s:i, s:i, s:s, s:i, s:i, s:o, s:o}", "port", 1, "driver",
+        d->io->ops->driver, "name", info.name, "state", info.link_up ? "active" : "down", "mac",
+        text_mac(info.mac), "mtu", (int)info.mtu, "path_mtu", 128 << device_mtu_code(d->info.mtu),
+        "netdev", info.netdev, "speed_mbps", (int)info.speed_mbps, "worker",
+        (int)worker_index(d->worker), "gids", show_gids(d), "counters", show_counters(d));
     return json_pack("{s:s, s:[o], s:I}", "name", d->name, "ports", port, "mrs_denied",
                      (json_int_t)d->mrs_denied);
 }

@@ -79,6 +79,12 @@ struct encap_template {
  * GID is IPv4 and the other is not, or gid_type is unknown. */
 int encap_template_make(struct encap_template *t, const struct address_vector *av);
 
+/* Frames made from t go to another MAC from now on. */
+static inline void encap_template_redirect(struct encap_template *t, const uint8_t mac[6])
+{
+    memcpy(t->bytes, mac, 6);
+}
+
 /*
  * Writes the outer headers for a transport packet of bth_len bytes (through the ICRC) at frame,
  * which has room for t->len + bth_len. ip_id: the IPv4 identification. The ECN bits are 00

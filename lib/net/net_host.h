@@ -33,6 +33,7 @@ struct net_address {
     union gid addr;
     uint8_t prefix; /* bits: 0 to 32 or 128 */
     uint16_t vlan;
+    bool quiet; /* somebody else has it too and answers for it, see net_host_config */
 };
 
 /* By which mac packets to an address go. */
@@ -90,6 +91,8 @@ void net_host_link(struct net_host *h, bool up, ns_t now);
  */
 int net_host_add_address(struct net_host *h, const struct net_address *a, bool skip_dad, ns_t now);
 int net_host_remove_address(struct net_host *h, const union gid *addr, uint16_t vlan); /* -ENOENT */
+/* Changes net_address.quiet. -ENOENT */
+int net_host_set_quiet(struct net_host *h, const union gid *addr, uint16_t vlan, bool quiet);
 
 /* A route: dst/prefix by the gateway via, of the same IP version, which is on a connected network
  * of vlan. A more specific one wins. 0, -EEXIST, -ENOSPC, -EINVAL. */

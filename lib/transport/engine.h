@@ -88,6 +88,9 @@ struct address_handle *address_handle_create(struct ah_table *t, uint32_t pd,
 void address_handle_unpublish(struct ah_table *t, struct address_handle *ah);
 void address_handle_free(struct address_handle *ah);
 uint32_t address_handle_number(const struct address_handle *ah);
+const struct address_vector *address_handle_vector(const struct address_handle *ah);
+/* Its packets go to another MAC from now on. The worker that sends by it. */
+void address_handle_redirect(struct address_handle *ah, const uint8_t mac[6]);
 
 /* ---- shared receive queues ---- */
 
@@ -211,6 +214,10 @@ void engine_qp_detach(struct engine *e, struct qp *qp);
  */
 int engine_qp_modify(struct engine *e, struct qp *qp, const struct qp_attr *attr, uint32_t mask,
                      const struct address_vector *av, uint32_t max_mtu, ns_t now);
+
+/* The peer's packets go to another MAC from now on: it, or the router to it, moved. The owner
+ * worker. */
+void engine_qp_redirect(struct engine *e, struct qp *qp, const uint8_t mac[6]);
 
 /*
  * Joins a UD queue pair to a multicast group, or takes it out. 0, -EINVAL (not UD, not a multicast
