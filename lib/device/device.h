@@ -76,8 +76,8 @@ struct port_config {
     unsigned gid_types;        /* bits 1 << enum gid_type; 0: RoCEv2 only */
     const struct qos_map *qos; /* NULL: the default */
     bool detect_duplicates;    /* of its addresses, before they are used */
-    int exception_fd; /* a kernel's tap device for what is not RoCE, which becomes the device's, or
-                         -1 */
+    const int *exception_fd; /* a kernel's tap device for what is not RoCE, which becomes the
+                                device's; NULL: none */
     char netdev[16];  /* the kernel interface with the addresses, when the port does not know it */
     uint32_t ifindex;
 };

@@ -248,7 +248,9 @@ static int open_sources(struct device *d, const struct port_config *config)
     struct device_net *n = &d->net;
     int err;
 
-    n->exception = (struct event_source){.fd = config->exception_fd, .ready = on_exception};
+    n->exception = (struct event_source){.fd = -1, .ready = on_exception};
+    if (config->exception_fd)
+        n->exception.fd = *config->exception_fd;
     n->frames = (struct event_source){.fd = n->slow.event_fd, .ready = on_frames};
     n->link = (struct event_source){.fd = -1, .ready = on_link};
     if (d->io->ops->link_fd)
@@ -295,7 +297,7 @@ static int add_configured(struct device *d, const struct port_config *config)
 int net_open(struct device *d, const struct port_config *config)
 {
     struct device_net *n = &d->net;
-    bool exception = config->exception_fd >= 0;
+    bool exception = config->exception_fd != NULL;
     int err;
 
     n->frames.fd = n->timer.fd = n->link.fd = n->exception.fd = n->slow.event_fd = -1;
