@@ -161,20 +161,9 @@ static int add_addresses(struct device *d, const struct port_config *config)
 {
     int err;
 
-    for (unsigned i = 0; i < config->addresses; i++) {
-        struct gid_entry e = {.gid = config->address[i].gid,
-                              .type = GID_TYPE_ROCE_V2,
-                              .valid = true,
-                              .vlan = VLAN_NONE,
-                              .ifindex = d->info.ifindex};
-        int index;
-
-        memcpy(e.mac, d->info.mac, sizeof(e.mac));
-        index = gid_table_add(&d->gids, &e);
-        if (index < 0)
-            return index == -EEXIST ? -EINVAL : index;
-        d->prefix[index] = config->address[i].prefix;
-    }
+    err = device_add_gids(d, config);
+    if (err)
+        return err;
     for (unsigned i = 0; i < config->neighbours; i++) {
         err = neighbour_add(&d->neighbours, &config->neighbour[i].addr, config->neighbour[i].mac);
         if (err)
@@ -243,6 +232,10 @@ int rnic_add_port(struct rnic *r, const struct port_config *config)
     snprintf(d->name, sizeof(d->name), "uroce%u", d->index);
     memcpy(d->encap.mac, d->info.mac, sizeof(d->encap.mac));
     d->encap.gids = &d->gids;
+    if (config->qos)
+        d->qos = *config->qos;
+    else
+        qos_map_default(&d->qos);
     err = add_addresses(d, config);
     if (!err)
         err = create_tables(d);

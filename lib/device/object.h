@@ -135,6 +135,7 @@ struct device {
     struct encap_port encap;
     struct gid_table gids;
     uint8_t prefix[GID_TABLE_MAX];
+    struct qos_map qos;
     struct neighbour_table neighbours;
     struct mr_table mrs;
     struct qp_table *qps;
@@ -196,6 +197,11 @@ void object_remove(struct object *o);
 struct object *object_get(struct client *c, enum object_kind kind, uint32_t handle);
 /* Random bytes from the kernel. 0 or a negative errno. */
 int random_bytes(void *out, size_t n);
+
+/* ---- gids.c ---- */
+
+/* Fills the GID table: see port_config. 0, -EINVAL (an address twice, no VLAN id), -ENOSPC. */
+int device_add_gids(struct device *d, const struct port_config *config);
 
 /* ---- device.c ---- */
 
