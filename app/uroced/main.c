@@ -272,12 +272,17 @@ static int open_ports(struct daemon *d)
     char error[512];
 
     for (unsigned i = 0; i < d->config.ports; i++) {
-        const struct uroced_port *p = &d->config.port[i];
+        struct uroced_port *p = &d->config.port[i];
         struct port_config pc = {.io = port_open(p, loopbacks, error, sizeof(error)),
                                  .address = p->address,
-                                 .addresses = p->addresses,
                                  .neighbour = p->neighbour,
-                                 .neighbours = p->neighbours};
+                                 .neighbours = p->neighbours,
+                                 .route = p->route,
+                                 .routes = p->routes,
+                                 .gid_types = p->gid_types,
+                                 .qos = &p->qos,
+                                 .detect_duplicates = p->detect_duplicates};
+        struct pktio_info info;
         int err;
 
         if (!pc.io) {
@@ -285,6 +290,9 @@ static int open_ports(struct daemon *d)
             return -EIO;
         }
         loopbacks += port_is_loopback(p);
+        pc.io->ops->info(pc.io, &info);
+        config_complete_addresses(p, info.mac);
+        pc.addresses = p->addresses;
         err = rnic_add_port(d->rnic, &pc);
         if (err) {
             fprintf(stderr, "uroced: port.%u: %s\n", p->number, strerror(-err));

@@ -218,7 +218,10 @@ int rnic_add_port(struct rnic *r, const struct port_config *config)
     snprintf(d->name, sizeof(d->name), "uroce%u", d->index);
     memcpy(d->encap.mac, d->info.mac, sizeof(d->encap.mac));
     d->encap.gids = &d->gids;
-    d->gid_types = config->gid_types ? config->gid_types : 1u << GID_TYPE_ROCE_V2;
+    if (config->qos)
+        d->qos = *config->qos;
+    else
+        qos_map_default(&d->qos);
     if (config->ifindex) {
         memcpy(d->info.netdev, config->netdev, sizeof(d->info.netdev));
         d->info.ifindex = config->ifindex;

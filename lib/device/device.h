@@ -73,12 +73,16 @@ struct port_config {
     unsigned neighbours;
     const struct net_route *route;
     unsigned routes;
-    unsigned gid_types;        /* bits 1 << enum gid_type; 0: RoCEv2 only */
+    /*
+     * Bits 1 << enum gid_type; 0: RoCEv2 only. The GID table has first the RoCEv2 entries: routable
+     * IPv4 addresses, routable IPv6, link-local, each in the order of `address`; then RoCEv1's so.
+     */
+    unsigned gid_types;
     const struct qos_map *qos; /* NULL: the default */
     bool detect_duplicates;    /* of its addresses, before they are used */
-    const int *exception_fd; /* a kernel's tap device for what is not RoCE, which becomes the
-                                device's; NULL: none */
-    char netdev[16];  /* the kernel interface with the addresses, when the port does not know it */
+    const int *exception_fd;   /* a kernel's tap device for what is not RoCE, which becomes the
+                                  device's; NULL: none */
+    char netdev[16]; /* the kernel interface with the addresses, when the port does not know it */
     uint32_t ifindex;
 };
 
@@ -89,7 +93,8 @@ void rnic_destroy(struct rnic *r);
 
 /*
  * Adds a device named uroceN with one port, on the next worker in turn. Before the workers run.
- * 0, -EINVAL (an address twice), -ENOSPC (addresses, neighbours, ports of a worker), -ENOMEM.
+ * 0, -EINVAL (an address twice, no VLAN id), -ENOSPC (addresses, neighbours, ports of a worker),
+ * -ENOMEM.
  */
 int rnic_add_port(struct rnic *r, const struct port_config *config);
 

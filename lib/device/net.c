@@ -56,6 +56,16 @@ static const struct net_host_ops host_ops = {
 
 /* ---- after the host was at work ---- */
 
+static void tell_applications(struct device *d, enum port_event event)
+{
+    struct client *c;
+
+    TAILQ_FOREACH (c, &d->rnic->clients, link) {
+        if (c->device == d)
+            ctx_async_event(c, 1, event);
+    }
+}
+
 struct redirect_call {
     struct qp_object *q;
     struct ah *ah;
@@ -131,7 +141,8 @@ static void settle(struct device *d)
     while (n->conflicts) {
         struct net_address *a = &n->conflict[--n->conflicts];
 
-        net_gids_remove(d, &a->addr, a->vlan);
+        if (!device_gids_remove(d, &a->addr, a->vlan))
+            tell_applications(d, PORT_EVENT_GID_CHANGE);
     }
     if (n->moved) {
         n->moved = false;
@@ -205,21 +216,6 @@ static void on_exception(struct event_source *s, uint32_t events)
         worker_kick(d->worker);
 }
 
-static void tell_applications(struct device *d, enum port_event event)
-{
-    struct client *c;
-
-    TAILQ_FOREACH (c, &d->rnic->clients, link) {
-        if (c->device == d)
-            ctx_async_event(c, 1, event);
-    }
-}
-
-void net_gids_changed(struct device *d)
-{
-    tell_applications(d, PORT_EVENT_GID_CHANGE);
-}
-
 static void on_link(struct event_source *s, uint32_t events)
 {
     struct device *d = container_of(container_of(s, struct device_net, link), struct device, net);
@@ -233,6 +229,41 @@ static void on_link(struct event_source *s, uint32_t events)
     net_host_link(d->net.host, info.link_up, time_now(d));
     tell_applications(d, info.link_up ? PORT_EVENT_ACTIVE : PORT_EVENT_ERR);
     settle(d);
+}
+
+/* ---- addresses ---- */
+
+static int add_to_host(struct device *d, const struct port_address *a)
+{
+    struct net_address na = {
+        .addr = a->gid, .prefix = a->prefix, .vlan = a->vlan, .quiet = a->answered};
+
+    return net_host_add_address(d->net.host, &na, !d->net.detect, time_now(d));
+}
+
+int net_address_add(struct device *d, const struct port_address *a)
+{
+    int err = add_to_host(d, a);
+
+    if (err)
+        return err;
+    err = device_gids_add(d, a);
+    if (err)
+        net_host_remove_address(d->net.host, &a->gid, a->vlan);
+    else
+        tell_applications(d, PORT_EVENT_GID_CHANGE);
+    arm_timer(d);
+    return err;
+}
+
+int net_address_remove(struct device *d, const union gid *gid, uint16_t vlan)
+{
+    int err = net_host_remove_address(d->net.host, gid, vlan);
+
+    /* A duplicate's entries are gone already. */
+    if (!err && !device_gids_remove(d, gid, vlan))
+        tell_applications(d, PORT_EVENT_GID_CHANGE);
+    return err;
 }
 
 /* ---- opening ---- */
@@ -279,16 +310,15 @@ static int create_host(struct device *d, bool quiet)
     return d->net.host ? 0 : -ENOMEM;
 }
 
-/* The table has one entry per address and RoCE version; a loopback's host says so at once. */
 static int add_configured(struct device *d, const struct port_config *config)
 {
-    int err = 0;
+    int err = device_add_gids(d, config);
 
     for (unsigned i = 0; i < config->neighbours && !err; i++)
         err = net_host_add_neighbour(d->net.host, &config->neighbour[i].addr, VLAN_NONE,
                                      config->neighbour[i].mac);
     for (unsigned i = 0; i < config->addresses && !err; i++)
-        err = net_address_add(d, &config->address[i]);
+        err = add_to_host(d, &config->address[i]);
     for (unsigned i = 0; i < config->routes && !err; i++)
         err = net_host_add_route(d->net.host, &config->route[i]);
     return err == -EEXIST ? -EINVAL : err;
@@ -340,32 +370,6 @@ void net_close(struct device *d)
     slow_path_fini(&n->slow);
     net_host_destroy(n->host);
     n->host = NULL;
-}
-
-/* ---- addresses ---- */
-
-int net_address_add(struct device *d, const struct port_address *a)
-{
-    struct net_address na = {
-        .addr = a->gid, .prefix = a->prefix, .vlan = a->vlan, .quiet = a->answered};
-    int err = net_host_add_address(d->net.host, &na, !d->net.detect, time_now(d));
-
-    if (err)
-        return err;
-    err = net_gids_add(d, a, d->gid_types);
-    if (err)
-        net_host_remove_address(d->net.host, &a->gid, a->vlan);
-    arm_timer(d);
-    return err;
-}
-
-int net_address_remove(struct device *d, const union gid *gid, uint16_t vlan)
-{
-    int err = net_host_remove_address(d->net.host, gid, vlan);
-
-    if (!err)
-        net_gids_remove(d, gid, vlan);
-    return err;
 }
 
 /* ---- use ---- */

@@ -51,11 +51,4 @@ void net_leave(struct device *d, const union gid *group);
 int net_address_add(struct device *d, const struct port_address *a);
 int net_address_remove(struct device *d, const union gid *gid, uint16_t vlan);
 
-/* net_gid.c: entries for an address in the GID table, of the types whose bits 1 << enum gid_type
- * are set. 0, -EEXIST, -ENOSPC, -ENOENT. */
-int net_gids_add(struct device *d, const struct port_address *a, unsigned types);
-int net_gids_remove(struct device *d, const union gid *gid, uint16_t vlan);
-/* Tells the applications that the table is another. */
-void net_gids_changed(struct device *d);
-
 #endif

@@ -137,6 +137,7 @@ struct device {
     struct gid_table gids;
     uint8_t prefix[GID_TABLE_MAX];
     unsigned gid_types; /* bits 1 << enum gid_type: the entries an address gets */
+    struct qos_map qos;
     struct device_net net;
     struct mr_table mrs;
     struct qp_table *qps;
@@ -200,6 +201,15 @@ void object_remove(struct object *o);
 struct object *object_get(struct client *c, enum object_kind kind, uint32_t handle);
 /* Random bytes from the kernel. 0 or a negative errno. */
 int random_bytes(void *out, size_t n);
+
+/* ---- gids.c ---- */
+
+/* Fills the GID table: see port_config. 0, -EINVAL (an address twice, no VLAN id), -ENOSPC. */
+int device_add_gids(struct device *d, const struct port_config *config);
+/* An address's entries, of each RoCE version that the port speaks, also while the worker runs. As
+ * above; -ENOENT. */
+int device_gids_add(struct device *d, const struct port_address *a);
+int device_gids_remove(struct device *d, const union gid *gid, uint16_t vlan);
 
 /* ---- device.c ---- */
 

@@ -30,7 +30,8 @@ int device_resolve(struct device *d, const struct ah_attr *attr, struct address_
     av->sgid_index = attr->sgid_index;
     av->vlan = source->vlan;
     av->sl = attr->sl;
-    av->traffic_class = attr->traffic_class;
+    av->pcp = d->qos.sl_to_pcp[attr->sl];
+    av->traffic_class = qos_traffic_class(&d->qos, attr->traffic_class);
     av->hop_limit = attr->hop_limit ? attr->hop_limit : HOP_LIMIT_DEFAULT;
     av->flow_label = attr->flow_label;
     if (encap_template_make(&probe, av))

@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-
 static void set_vlan(json_t *o, uint16_t vlan)
 {
     if (vlan != VLAN_NONE)

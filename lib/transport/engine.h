@@ -165,9 +165,12 @@ void engine_doorbell(struct engine *e, struct qp *qp, ns_t now);
 ns_t engine_next_timer(const struct engine *e);
 void engine_timers(struct engine *e, ns_t now);
 
-/* Counters of an engine; single writer. rx_packets = rx_delivered + rx_other + all drops. */
+/* Counters of an engine; single writer. rx_packets = rx_delivered + rx_other + all drops. Arrays by qos_frame_priority; their sums are the totals. A
+ * frame too short for a tag and a traffic class, or not of IP, has priority 0. */
 struct engine_counters {
-    counter_t rx_packets, rx_bytes, rx_delivered, rx_other, tx_packets, tx_bytes;
+    counter_t rx_packets[QOS_PRIORITIES], rx_bytes[QOS_PRIORITIES];
+    counter_t tx_packets[QOS_PRIORITIES], tx_bytes[QOS_PRIORITIES];
+    counter_t rx_delivered, rx_other;
     counter_t drop[DROP_COUNT];
 };
 const struct engine_counters *engine_counters(const struct engine *e);

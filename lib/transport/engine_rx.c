@@ -48,6 +48,9 @@ static enum drop rx_validate(struct engine *e, struct rx_job *job)
         return p->deth.qkey == qp->qkey ? DROP_NONE : DROP_qkey_mismatch;
     if (!gid_eq(&v->sgid, &qp->av.dgid) || !gid_eq(&v->dgid, &qp->av.sgid))
         return DROP_source_mismatch;
+    /* The same addresses may be in another VLAN, or speak the other RoCE version. */
+    if (v->gid_index >= 0 && v->gid_index != qp->av.sgid_index)
+        return DROP_source_mismatch;
     if (flags & PF_XRCETH) { /* A14.4: the SRQ must exist in the queue pair's domain */
         job->srq = e->cfg.srqs ? srq_table_lookup(e->cfg.srqs, p->xrc_srqn) : NULL;
         if (qp->type != QPT_XRC_RECV || !job->srq || !job->srq->init.xrc ||
@@ -127,17 +130,23 @@ static void qp_rx(struct engine *e, unsigned i)
         resp_rx(e, qp, i);
 }
 
+static void count_rx(struct engine *e, const struct encap_view *v, uint32_t len)
+{
+    uint8_t priority = qos_frame_priority(v->vlan_tci, v->traffic_class);
+
+    counter_inc(&e->counters.rx_packets[priority]);
+    counter_add(&e->counters.rx_bytes[priority], len);
+}
+
 void engine_rx(struct engine *e, struct frame *frames, unsigned n, ns_t now)
 {
     bool parsed[FRAME_BURST];
 
     e->now = now;
     for (unsigned i = 0; i < n; i++) {
-        enum drop reason;
+        enum drop reason = rx_parse(e, &e->rx_job[i], &frames[i]);
 
-        counter_inc(&e->counters.rx_packets);
-        counter_add(&e->counters.rx_bytes, frames[i].len);
-        reason = rx_parse(e, &e->rx_job[i], &frames[i]);
+        count_rx(e, &e->rx_job[i].view, frames[i].len);
         parsed[i] = reason == DROP_NONE;
         if (!parsed[i])
             rx_reject(e, &frames[i], reason);
