@@ -8,6 +8,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "neighbour.h"
 #include "object.h"
 
 #define EXCEPTION_BURST 64
@@ -391,11 +392,14 @@ int net_resolve(struct device *d, const struct gid_entry *source, const union gi
 {
     int err;
 
-    if (!gid_is_multicast(dgid) && mac_in_gid(source, dgid, path->mac)) {
-        path->next_hop = *dgid;
-        path->mtu = d->info.mtu;
+    path->next_hop = *dgid;
+    path->mtu = d->info.mtu;
+    if (gid_is_multicast(dgid)) { /* of either IP version: RoCEv1 has groups of both */
+        neighbour_multicast_mac(dgid, path->mac);
         return 0;
     }
+    if (mac_in_gid(source, dgid, path->mac))
+        return 0;
     err = net_host_resolve(d->net.host, &source->gid, source->vlan, dgid, time_now(d), path);
     arm_timer(d);
     if (err && (d->net.isolated || (err == -EINPROGRESS && !d->rnic->retry)))

@@ -27,6 +27,12 @@ static const struct detection {
 };
 #define DEFEND_INTERVAL (10 * NS_PER_SEC)
 
+/* Whether the host leaves it to somebody else to speak for an address. */
+bool address_is_quiet(const struct net_host *h, const struct own_address *o)
+{
+    return h->cfg.quiet || o->a.quiet;
+}
+
 static const struct detection *rules_of(const struct own_address *o)
 {
     return &detection[gid_is_ipv4(&o->a.addr)];
@@ -130,9 +136,11 @@ static void enter(struct net_host *h, struct own_address *o, enum net_address_st
 
 static void start_announcing(const struct net_host *h, struct own_address *o, ns_t now)
 {
-    o->phase = h->cfg.quiet ? ADDRESS_SETTLED : ADDRESS_ANNOUNCING;
+    bool quiet = address_is_quiet(h, o);
+
+    o->phase = quiet ? ADDRESS_SETTLED : ADDRESS_ANNOUNCING;
     o->left = rules_of(o)->announcements;
-    o->next = h->cfg.quiet ? NS_NEVER : now;
+    o->next = quiet ? NS_NEVER : now;
 }
 
 static void start_detecting(struct net_host *h, struct own_address *o, ns_t now)
@@ -251,8 +259,9 @@ int net_host_add_address(struct net_host *h, const struct net_address *a, bool s
             o = &h->address[i];
     if (!o)
         return -ENOSPC;
-    *o = (struct own_address){.used = true, .a = *a, .detect = !skip_dad && !h->cfg.quiet};
-    if (!gid_is_ipv4(&a->addr) && !h->cfg.quiet) {
+    *o = (struct own_address){.used = true, .a = *a};
+    o->detect = !skip_dad && !address_is_quiet(h, o);
+    if (!gid_is_ipv4(&a->addr)) {
         union gid group = inet_solicited_node(&a->addr);
 
         group_join_own(h, &group, a->vlan, now);
@@ -275,10 +284,26 @@ int net_host_remove_address(struct net_host *h, const union gid *addr, uint16_t 
     if (!o)
         return -ENOENT;
     o->used = false;
-    if (!gid_is_ipv4(addr) && !h->cfg.quiet) {
+    if (!gid_is_ipv4(addr)) {
         union gid group = inet_solicited_node(addr);
 
         group_leave_own(h, &group, vlan);
+    }
+    return 0;
+}
+
+/* Who takes over a tentative address takes over its detection, too. */
+int net_host_set_quiet(struct net_host *h, const union gid *addr, uint16_t vlan, bool quiet)
+{
+    struct own_address *o = address_find(h, addr, vlan);
+
+    if (!o)
+        return -ENOENT;
+    o->a.quiet = quiet;
+    if (quiet && o->state != NET_DUPLICATE) {
+        o->state = NET_PREFERRED;
+        o->phase = ADDRESS_SETTLED;
+        o->next = NS_NEVER;
     }
     return 0;
 }

@@ -53,7 +53,8 @@ static bool is_conflict(struct net_host *h, const union gid *spa, const union gi
     struct own_address *o = address_find(h, probe ? tpa : spa, vlan);
 
     /* A probe for an address in use is a question to be answered. */
-    if (!o || o->state == NET_DUPLICATE || h->cfg.quiet || (probe && o->phase != ADDRESS_DETECTING))
+    if (!o || o->state == NET_DUPLICATE || address_is_quiet(h, o) ||
+        (probe && o->phase != ADDRESS_DETECTING))
         return false;
     address_conflict(h, o, now);
     return true;
@@ -88,7 +89,7 @@ enum inet_verdict arp_rx(struct net_host *h, const struct inet_rx *rx, ns_t now)
                      request && aimed, now);
     if (!request || !aimed)
         return request ? INET_IGNORED : INET_OK;
-    if (!h->cfg.quiet)
+    if (!address_is_quiet(h, address_find(h, &tpa, rx->vlan)))
         arp_send(h, rx->vlan, sha, ARP_REPLY, &tpa, sha, &spa);
     return INET_OK;
 }

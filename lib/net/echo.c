@@ -30,11 +30,13 @@ enum inet_verdict echo_rx(struct net_host *h, const struct inet_rx *rx, ns_t now
                          .hop_limit = HOP_LIMIT,
                          .traffic_class = rx->traffic_class};
 
+    const struct own_address *own = address_find(h, &rx->dst, rx->vlan);
+
     h->count.echo_rx++;
     if (rx->data[1])
         return INET_MALFORMED;
-    if (h->cfg.quiet || !host_mac_is_ours(h, rx->dmac) ||
-        !address_is_usable(h, &rx->dst, rx->vlan) || !inet_is_unicast(&rx->src) ||
+    if (!own || own->state != NET_PREFERRED || address_is_quiet(h, own) ||
+        !host_mac_is_ours(h, rx->dmac) || !inet_is_unicast(&rx->src) ||
         address_find(h, &rx->src, rx->vlan) || rx->len > inet_message_room(&tx, h->cfg.mtu))
         return INET_IGNORED;
     if (!bucket_take(h, now))

@@ -123,7 +123,7 @@ static enum inet_verdict rx_solicit(struct net_host *h, const struct inet_rx *rx
         /* 7.1.1 */
         if (o->source || !gid_eq(&rx->dst, &group))
             return INET_MALFORMED;
-        if (own && own->phase == ADDRESS_DETECTING && !h->cfg.quiet) {
+        if (own && own->phase == ADDRESS_DETECTING && !address_is_quiet(h, own)) {
             address_conflict(h, own, now);
             return INET_OK;
         }
@@ -136,7 +136,7 @@ static enum inet_verdict rx_solicit(struct net_host *h, const struct inet_rx *rx
         return INET_IGNORED;
     if (o->source)
         ncache_learn(h, &rx->src, rx->vlan, o->source, false, true, now);
-    if (!h->cfg.quiet)
+    if (!address_is_quiet(h, own))
         answer(h, rx, target, o->source);
     return INET_OK;
 }
@@ -150,7 +150,7 @@ static enum inet_verdict rx_advertise(struct net_host *h, const struct inet_rx *
     if (gid_is_multicast(&rx->dst) && (flags & FLAG_SOLICITED))
         return INET_MALFORMED; /* 7.1.2 */
     if (own && own->state != NET_DUPLICATE) {
-        if (!h->cfg.quiet)
+        if (!address_is_quiet(h, own))
             address_conflict(h, own, now);
         return INET_OK;
     }

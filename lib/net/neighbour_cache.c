@@ -245,6 +245,13 @@ int ncache_resolve(struct net_host *h, const union gid *src, const union gid *ad
     return 0;
 }
 
+const uint8_t *ncache_static_mac(const struct net_host *h, const union gid *addr, uint16_t vlan)
+{
+    const struct cached_neighbour *e = find((struct net_host *)h, addr, vlan);
+
+    return e && e->state == NET_STATIC ? e->mac : NULL;
+}
+
 const uint8_t *ncache_mac(const struct net_host *h, const union gid *addr, uint16_t vlan)
 {
     const struct cached_neighbour *e = find((struct net_host *)h, addr, vlan);

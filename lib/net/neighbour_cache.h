@@ -29,6 +29,8 @@ struct neighbour_cache {
 int ncache_resolve(struct net_host *h, const union gid *src, const union gid *addr, uint16_t vlan,
                    ns_t now, uint8_t mac[6]);
 
+/* The MAC of a configured neighbour; NULL: it is none. */
+const uint8_t *ncache_static_mac(const struct net_host *h, const union gid *addr, uint16_t vlan);
 /* The MAC of an address if one is known, or NULL. */
 const uint8_t *ncache_mac(const struct net_host *h, const union gid *addr, uint16_t vlan);
 

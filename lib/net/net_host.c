@@ -211,6 +211,7 @@ int net_host_resolve(struct net_host *h, const union gid *src, uint16_t vlan, co
                      ns_t now, struct net_path *path)
 {
     const struct own_address *own;
+    const uint8_t *mac;
     int err;
 
     if (gid_is_ipv4(src) != gid_is_ipv4(dst))
@@ -226,6 +227,12 @@ int net_host_resolve(struct net_host *h, const union gid *src, uint16_t vlan, co
     own = address_find(h, dst, vlan);
     if (own && own->state != NET_DUPLICATE) {
         memcpy(path->mac, h->cfg.mac, 6);
+        return 0;
+    }
+    mac = ncache_static_mac(h, dst, vlan);
+    if (mac) { /* whoever configured it knows the way, too */
+        memcpy(path->mac, mac, 6);
+        path->mtu = pmtu_of(h, dst, now);
         return 0;
     }
     err = route_lookup(h, dst, vlan, &path->next_hop);

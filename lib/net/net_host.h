@@ -113,8 +113,9 @@ struct net_route {
 int net_host_add_route(struct net_host *h, const struct net_route *r);
 int net_host_remove_route(struct net_host *h, const struct net_route *r); /* -ENOENT */
 
-/* A neighbour that is not asked for: replaces what is known and never times out. VLAN_NONE as vlan:
- * in every VLAN that has no static entry of its own for him. 0, -ENOSPC, -EINVAL. */
+/* A neighbour that is not asked for, nor routed to: replaces what is known and never times out.
+ * VLAN_NONE as vlan: in every VLAN that has no static entry of its own for him. 0, -ENOSPC,
+ * -EINVAL. */
 int net_host_add_neighbour(struct net_host *h, const union gid *addr, uint16_t vlan,
                            const uint8_t mac[6]);
 

@@ -70,6 +70,8 @@ bool address_is_usable(const struct net_host *h, const union gid *addr, uint16_t
 /* The best address to talk to dst from: wanted if it can be; false when there is none. */
 bool address_source(const struct net_host *h, const union gid *wanted, const union gid *dst,
                     uint16_t vlan, union gid *src);
+/* Whether somebody else speaks for it. */
+bool address_is_quiet(const struct net_host *h, const struct own_address *o);
 /* Whether detection may soon yield one. */
 bool address_is_awaited(const struct net_host *h, bool ipv4, uint16_t vlan);
 /* Whether the host has any address in vlan. */
