@@ -142,6 +142,9 @@ class Rig:
     def started(self, side):
         pass
 
+    def restart_second(self):
+        self.daemons[1] = start(self.build, self.folder, self.sides[1], self.sides[0], self.mtu, self.more)
+
     def link(self, up):
         """Takes the link down, or up again. Returns False if this kind has no such thing."""
         return False
@@ -217,11 +220,56 @@ class Vhost(Rig):
                 Side(2, f"net_virtio_user0,path={path},mac=02:00:00:00:88:32", "02:00:00:00:88:32")]
 
 
+class Flood:
+    """Programs that write to each other, in both directions, until they are killed."""
+
+    def __init__(self, daemons):
+        command = ["ib_write_bw", "-F", "-x", "0", "-b", "-s", "65536", "-D", "60", "-p", str(kit.free_port())]
+        self.programs = [kit.Program(daemons[0], command)]
+        kit.await_listening(self.programs[0], int(command[-1]), 30)
+        self.programs.append(kit.Program(daemons[1], command + ["127.0.0.1"]))
+
+    def stop(self):
+        for program in self.programs:
+            program.kill()
+
+
+def leave_and_return(rig, rounds, sudden):
+    """The second end's daemon is killed in the middle of traffic and started again; the first lives on."""
+    first = rig.daemons[0]
+    for number in range(rounds):
+        seen = counters(first)["rx_packets"]
+        flood = Flood(rig.daemons)
+        try:
+            kit.wait_until(lambda: counters(first)["rx_packets"] > seen + 500, 20, f"round {number}: packets flow")
+            process = rig.daemons[1].process
+            process.send_signal(signal.SIGKILL if sudden(number) else signal.SIGTERM)
+            process.wait(10)
+            kit.wait_until(lambda: state(first) == "down", 10, f"round {number}: the link goes down")
+        finally:
+            flood.stop()
+        rig.restart_second()
+        kit.wait_until(lambda: all(state(daemon) == "active" for daemon in rig.daemons), 10,
+                       f"round {number}: the link comes up")
+    run_programs(rig.daemons, some_programs(rig.mtu)[:1])
+
+
 RIGS = (AfPacket, AfXdp, Tap, Memif, Vhost)
 
+# (class, rounds, which of them are kills): what leaves here is the port's second end.
+LEAVERS = ((Memif, 20, lambda number: number % 4 != 3), (Vhost, 4, lambda number: number % 2))
 
-def points_of(rig_class, mtu):
-    return 4
+
+def test_leaving(tap, build, rig_class, rounds, sudden):
+    def leave():
+        with rig_class(build, 1500) as rig:
+            for daemon in rig.daemons:
+                kit.wait_until(lambda: state(daemon) == "active", 10, "the link is up")
+            leave_and_return(rig, rounds, sudden)
+            no_bad_frame(rig.daemons)
+            stop_all(rig.daemons)
+
+    tap.point(f"{rig_class.name}: the other end leaves {rounds} times in the middle of traffic", leave)
 
 
 def test_rig(tap, build, rig_class, mtu):
@@ -270,9 +318,12 @@ def main():
     kit.die_on_signals()
     build = kit.Build(arguments.build)
     rigs = [(rig, mtu) for rig in RIGS for mtu in rig.mtus if arguments.match in rig.name]
-    tap = kit.Tap(sum(points_of(*rig) for rig in rigs))
+    leavers = [leaver for leaver in LEAVERS if arguments.match in leaver[0].name]
+    tap = kit.Tap(4 * len(rigs) + len(leavers))
     for rig in rigs:
         test_rig(tap, build, *rig)
+    for leaver in leavers:
+        test_leaving(tap, build, *leaver)
     return 1 if tap.failed else 0
 
 
