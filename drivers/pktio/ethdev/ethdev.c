@@ -16,6 +16,8 @@
  * block of it, if slots are not larger. */
 #define PACKET_RING  (8u << 20)
 #define PACKET_BLOCK 65536u
+/* Of RoCE's use; the kernel's loopback interface has frames of 64 KiB. */
+#define PACKET_MTU_MAX 9600u
 
 struct opening {
     const struct pktio_ethdev_config *config;
@@ -66,9 +68,7 @@ static int choose_packet_slot(struct ethdev *d, struct opening *o)
         o->slot = (uint32_t)min_of(strtoul(text, NULL, 0), 65536ul);
         return 0;
     }
-    o->slot = ethdev_packet_slot(d->mtu);
-    if (o->slot + RTE_PKTMBUF_HEADROOM > UINT16_MAX)
-        return fail(o, "%s: its MTU of %u is too large", d->netdev, d->mtu);
+    o->slot = ethdev_packet_slot(min_of(d->mtu, PACKET_MTU_MAX));
     ethdev_devarg_remove(o->device, "blocksz");
     ethdev_devarg_remove(o->device, "framecnt");
     if (ethdev_devarg_add(o->device, sizeof(o->device), ",framesz=%u,blocksz=%u,framecnt=%u",
@@ -135,10 +135,12 @@ static int probe(struct ethdev *d, struct opening *o)
             return fail(o, "%s: DPDK cannot use this device: %s", o->device, strerror(rte_errno));
         if (rte_eth_dev_get_port_by_name(d->name, &d->port))
             return fail(o, "%s: the device has no Ethernet port", o->device);
+        d->probed = true;
     }
     ret = rte_eth_dev_info_get(d->port, &o->info);
     if (ret)
         return fail(o, "%s: %s", d->name, strerror(-ret));
+    d->device = o->info.device;
     if (d->queues > min_of(o->info.max_rx_queues, o->info.max_tx_queues))
         return fail(o, "%s: has no %u queues", d->name, d->queues);
     return 0;
@@ -320,6 +322,8 @@ static void ethdev_close(struct pktio *io)
     ethdev_link_close(d);
     if (d->port != RTE_MAX_ETHPORTS)
         rte_eth_dev_close(d->port);
+    if (d->probed && d->device)
+        rte_dev_remove(d->device);
     if (d->memif)
         ethdev_memif_close(d->memif);
     for (unsigned i = 0; i < d->queues; i++)

@@ -56,6 +56,8 @@ struct ethdev {
     struct pktio io;
     const struct ethdev_kind *kind;
     uint16_t port;
+    struct rte_device *device;
+    bool probed; /* by us */
     uint8_t mac[6];
     uint32_t mtu;
     bool started;
@@ -152,6 +154,8 @@ int ethdev_memif_start(struct ethdev_memif *m);
 void ethdev_memif_stop(struct ethdev_memif *m);
 /* After the port was closed. */
 void ethdev_memif_close(struct ethdev_memif *m);
+/* Whether there is a peer. Any thread. */
+bool ethdev_memif_is_open(const struct ethdev_memif *m);
 /* The worker, around bursts: false: the peer is about to leave, or the port to start over. */
 bool ethdev_memif_enter(struct ethdev_memif *m);
 void ethdev_memif_leave(struct ethdev_memif *m);

@@ -26,6 +26,8 @@ bool ethdev_link_up(struct ethdev *d, uint32_t *speed_mbps)
     if (d->netdev[0])
         return !ethdev_kernel_ask(d, d->netdev, SIOCGIFFLAGS, &ifr) &&
                (ifr.ifr_flags & (IFF_UP | IFF_RUNNING)) == (IFF_UP | IFF_RUNNING);
+    if (d->memif)
+        return ethdev_memif_is_open(d->memif);
     return known && link.link_status == RTE_ETH_LINK_UP;
 }
 

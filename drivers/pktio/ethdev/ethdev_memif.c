@@ -51,8 +51,8 @@ struct ethdev_memif {
     int driver;   /* connection with the driver, or -1 */
     int peer;     /* connection with the peer, or -1 */
     int stop_fd;
-    bool shared; /* the driver was told to share memory with the peer */
-    uint64_t deadline;
+    bool shared;       /* the driver was told to share memory with the peer */
+    uint64_t deadline; /* of the next try, or of the handshake; ms */
     pthread_t thread;
     bool running;
     _Atomic bool open;    /* the worker may come in: there is shared memory */
@@ -68,6 +68,11 @@ bool ethdev_memif_enter(struct ethdev_memif *m)
         return true;
     pthread_mutex_unlock(&m->gate);
     return false;
+}
+
+bool ethdev_memif_is_open(const struct ethdev_memif *m)
+{
+    return atomic_load_explicit(&m->open, memory_order_relaxed);
 }
 
 void ethdev_memif_leave(struct ethdev_memif *m)
@@ -265,6 +270,7 @@ static void take_connection(struct ethdev_memif *m)
         return;
     if (!m->server) {
         m->driver = fd;
+        m->deadline = 0;
         return;
     }
     m->peer = fd;
@@ -281,24 +287,28 @@ static int patience(const struct ethdev_memif *m)
 
     if (m->driver < 0 || m->open)
         return -1;
-    if (m->peer < 0)
-        return RETRY_MS;
     if (m->shared && !m->server)
         return SETTLE_MS;
     return m->deadline > now ? (int)(m->deadline - now) : 0;
 }
 
+static bool driver_is_up(const struct ethdev_memif *m)
+{
+    struct rte_eth_link link = {0};
+
+    return !rte_eth_link_get_nowait(m->ethdev->port, &link) && link.link_status == RTE_ETH_LINK_UP;
+}
+
 static void on_timeout(struct ethdev_memif *m)
 {
-    if (m->peer >= 0) {
-        if (m->shared && ethdev_link_up(m->ethdev, NULL))
-            open_gate(m);
-        else if (now_ms() >= m->deadline)
-            part(m, true);
-        return;
+    if (m->peer < 0) {
+        m->peer = connect_to(&m->public);
+        m->deadline = now_ms() + (m->peer < 0 ? RETRY_MS : HANDSHAKE_MS);
+    } else if (m->shared && driver_is_up(m)) {
+        open_gate(m);
+    } else if (now_ms() >= m->deadline) {
+        part(m, true);
     }
-    m->peer = connect_to(&m->public);
-    m->deadline = now_ms() + HANDSHAKE_MS;
 }
 
 /* One connection at a time: further ones wait in the backlog. A closed descriptor's -1 makes poll
@@ -402,10 +412,13 @@ int ethdev_memif_start(struct ethdev_memif *m)
 
 void ethdev_memif_stop(struct ethdev_memif *m)
 {
+    eventfd_t count;
+
     if (!m->running)
         return;
     eventfd_write(m->stop_fd, 1);
     pthread_join(m->thread, NULL);
+    eventfd_read(m->stop_fd, &count);
     m->running = false;
     part(m, false);
 }
