@@ -26,6 +26,9 @@ struct pktio_info {
     char name[64];
     char netdev[16]; /* kernel interface below, or "" */
     uint32_t ifindex;
+    /* The kernel below gets the same frames and answers ARP, ND and ICMP for its addresses itself.
+     */
+    bool kernel_sees;
 };
 
 /* Answers of wake_fd that are not descriptors. */
@@ -39,6 +42,7 @@ struct pktio_info {
 struct pktio_counters {
     counter_t tx_refused;  /* frames the port did not take, dropped */
     counter_t rx_unusable; /* received frames that could not be handed up in one piece, dropped */
+    counter_t rx_bad_checksum; /* received frames whose IPv4 header the port found bad, dropped */
     counter_t local; /* frames sent to the port's own MAC, or copies of multicast: kept inside */
 };
 
@@ -63,8 +67,9 @@ struct pktio_ops {
      * that none is: the caller polls once more before it sleeps. The queue's worker. */
     bool (*wake_arm)(struct pktio *io, unsigned queue);
     /*
-     * A descriptor that becomes readable when the link may have come or gone; link_ack makes it wait
-     * for the next time. -1: there is none. link_fd may be NULL itself. Control thread.
+     * A descriptor that becomes readable when the link may have gone up or down: then link_ack
+     * empties it and info tells what is. -1: it says nothing of itself, info must be asked from
+     * time to time. The same answer each time. NULL, both: the link never changes. Control thread.
      */
     int (*link_fd)(struct pktio *io);
     void (*link_ack)(struct pktio *io);

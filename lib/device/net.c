@@ -12,6 +12,7 @@
 #include "object.h"
 
 #define EXCEPTION_BURST 64
+#define LINK_INTERVAL   NS_PER_SEC /* at which a port that does not tell is asked */
 
 static ns_t time_now(const struct device *d)
 {
@@ -222,7 +223,10 @@ static void on_link(struct event_source *s, uint32_t events)
     struct device *d = container_of(container_of(s, struct device_net, link), struct device, net);
     struct pktio_info info;
 
-    d->io->ops->link_ack(d->io);
+    if (d->net.link_polled)
+        drain(s->fd);
+    else
+        d->io->ops->link_ack(d->io);
     d->io->ops->info(d->io, &info);
     if (info.link_up == d->net.link_up)
         return;
@@ -275,6 +279,19 @@ static int watch(struct device *d, struct event_source *s)
                                               : event_loop_add(d->rnic->config.loop, s, EPOLLIN);
 }
 
+/* -1: there is no descriptor for it. */
+static int timer_every(ns_t interval)
+{
+    struct timespec t = {.tv_sec = (time_t)(interval / NS_PER_SEC),
+                         .tv_nsec = (long)(interval % NS_PER_SEC)};
+    struct itimerspec when = {.it_interval = t, .it_value = t};
+    int fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+
+    if (fd >= 0)
+        timerfd_settime(fd, 0, &when, NULL);
+    return fd;
+}
+
 static int open_sources(struct device *d, const struct port_config *config)
 {
     struct device_net *n = &d->net;
@@ -285,8 +302,12 @@ static int open_sources(struct device *d, const struct port_config *config)
         n->exception.fd = *config->exception_fd;
     n->frames = (struct event_source){.fd = n->slow.event_fd, .ready = on_frames};
     n->link = (struct event_source){.fd = -1, .ready = on_link};
-    if (d->io->ops->link_fd)
+    if (d->io->ops->link_fd) {
         n->link.fd = d->io->ops->link_fd(d->io);
+        n->link_polled = n->link.fd < 0;
+    }
+    if (n->link_polled)
+        n->link.fd = timer_every(LINK_INTERVAL);
     n->timer = (struct event_source){.ready = on_timer};
     n->timer.fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     if (n->timer.fd < 0)
@@ -365,7 +386,7 @@ void net_close(struct device *d)
     if (!n->host)
         return;
     close_source(d, &n->frames, false);
-    close_source(d, &n->link, false);
+    close_source(d, &n->link, n->link_polled);
     close_source(d, &n->timer, true);
     close_source(d, &n->exception, true);
     slow_path_fini(&n->slow);

@@ -23,6 +23,7 @@ struct device_net {
     bool detect;   /* duplicates of its addresses */
     struct event_source frames, timer, link, exception; /* fd -1: none */
     bool link_up;
+    bool link_polled; /* link is a timer of ours */
     uint64_t exception_lost; /* frames that the kernel did not take */
     /* What the host told us while it was at work; acted on when it is done. */
     bool resolved, moved;

@@ -128,6 +128,7 @@ static json_t *show_counters(const struct device *d)
     if (io) {
         json_object_set_new(o, "tx_refused", number(counter_get(&io->tx_refused)));
         json_object_set_new(o, "rx_unusable", number(counter_get(&io->rx_unusable)));
+        json_object_set_new(o, "rx_bad_checksum", number(counter_get(&io->rx_bad_checksum)));
         json_object_set_new(o, "local", number(counter_get(&io->local)));
     }
     json_object_set_new(o, "drops", show_drops(ec));
