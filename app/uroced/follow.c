@@ -100,7 +100,7 @@ static int update(struct follow *f)
     int err;
 
     netdev_watch_drain(f->watch);
-    err = netdev_watch_read(f->watch, &next);
+    err = netdev_read(f->config.ifindex, &next);
     if (err)
         return err;
     tell_answered(f, &next);
@@ -125,7 +125,7 @@ struct follow *follow_start(const struct follow_config *config, int *err)
     if (!f)
         return NULL;
     f->config = *config;
-    f->watch = netdev_watch_open(config->ifindex, err);
+    f->watch = netdev_watch_open(err);
     if (f->watch) {
         f->source = (struct event_source){.fd = netdev_watch_fd(f->watch), .ready = on_change};
         *err = update(f);

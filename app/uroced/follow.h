@@ -12,8 +12,8 @@ struct follow_config {
     struct rnic *rnic;
     unsigned device;  /* index in rnic */
     uint32_t ifindex; /* of the interface */
-    bool take;        /* its addresses and routes; else only which of the device's own it has, too */
-    bool answers;     /* the interface gets the port's frames: its kernel answers for its addresses */
+    bool take;    /* its addresses and routes; else only which of the device's own it has, too */
+    bool answers; /* the interface gets the port's frames: its kernel answers for its addresses */
     const struct port_address *own; /* those of the configuration; outlive this */
     unsigned owns;
 };

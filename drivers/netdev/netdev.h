@@ -22,15 +22,16 @@ struct netdev_state {
 
 struct netdev_watch;
 
-/* Watches an interface. NULL and *err, a negative errno. */
-struct netdev_watch *netdev_watch_open(uint32_t ifindex, int *err);
+/* Watches the interfaces. NULL and *err, a negative errno. */
+struct netdev_watch *netdev_watch_open(int *err);
 void netdev_watch_close(struct netdev_watch *w);
-/* Readable when something changed, maybe not of this interface. */
+/* Readable when something changed. */
 int netdev_watch_fd(const struct netdev_watch *w);
-/* Forgets the changes so far: call it before netdev_watch_read. Never blocks. */
+/* Forgets the changes so far: call it before netdev_read. Never blocks. */
 void netdev_watch_drain(struct netdev_watch *w);
-/* What the interface has now; what does not fit is left out. 0 or a negative errno. */
-int netdev_watch_read(struct netdev_watch *w, struct netdev_state *s);
+
+/* What an interface has now; what does not fit is left out. 0 or a negative errno. */
+int netdev_read(uint32_t ifindex, struct netdev_state *s);
 
 /*
  * Makes a tap device named `name` ("": named by the kernel, roce0 and so on) with this MAC and MTU,

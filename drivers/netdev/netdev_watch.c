@@ -15,7 +15,6 @@
 #define DUMP_BYTES 32768 /* what the kernel fills at most in one go */
 
 struct netdev_watch {
-    uint32_t ifindex;
     struct mnl_socket *events;
 };
 
@@ -25,7 +24,7 @@ static void close_socket(struct mnl_socket *s)
         mnl_socket_close(s);
 }
 
-struct netdev_watch *netdev_watch_open(uint32_t ifindex, int *err)
+struct netdev_watch *netdev_watch_open(int *err)
 {
     struct netdev_watch *w = calloc(1, sizeof(*w));
     unsigned groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR | RTMGRP_IPV4_ROUTE |
@@ -34,7 +33,6 @@ struct netdev_watch *netdev_watch_open(uint32_t ifindex, int *err)
     *err = -ENOMEM;
     if (!w)
         return NULL;
-    w->ifindex = ifindex;
     w->events = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (!w->events || mnl_socket_bind(w->events, groups, MNL_SOCKET_AUTOPID) < 0) {
         *err = -errno;
@@ -178,9 +176,9 @@ static int dump(struct mnl_socket *s, uint16_t type, size_t header, mnl_cb_t cb,
     return ret;
 }
 
-int netdev_watch_read(struct netdev_watch *w, struct netdev_state *state)
+int netdev_read(uint32_t ifindex, struct netdev_state *state)
 {
-    struct reading r = {.ifindex = w->ifindex, .state = state};
+    struct reading r = {.ifindex = ifindex, .state = state};
     struct mnl_socket *s = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);
     int err;
 

@@ -320,9 +320,9 @@ static int open_sources(struct device *d, const struct port_config *config)
     return err ? err : watch(d, &n->exception);
 }
 
-static int create_host(struct device *d, bool quiet)
+static int create_host(struct device *d)
 {
-    struct net_host_config hc = {.mtu = d->info.mtu, .quiet = quiet, .ops = &host_ops, .ctx = d};
+    struct net_host_config hc = {.mtu = d->info.mtu, .ops = &host_ops, .ctx = d};
     int err = random_bytes(&hc.seed, sizeof(hc.seed));
 
     if (err)
@@ -349,16 +349,15 @@ static int add_configured(struct device *d, const struct port_config *config)
 int net_open(struct device *d, const struct port_config *config)
 {
     struct device_net *n = &d->net;
-    bool exception = config->exception_fd != NULL;
     int err;
 
     n->frames.fd = n->timer.fd = n->link.fd = n->exception.fd = n->slow.event_fd = -1;
     n->isolated = d->io->ops->wake_fd(d->io, 0) == PKTIO_WAKE_NEVER;
     n->detect = config->detect_duplicates && !n->isolated;
     n->link_up = d->info.link_up;
-    err = create_host(d, exception);
+    err = create_host(d);
     if (!err && !n->isolated)
-        err = slow_path_init(&n->slow, d->info.mac, exception);
+        err = slow_path_init(&n->slow, d->info.mac, config->exception_fd != NULL);
     if (!err)
         err = add_configured(d, config);
     if (err || n->isolated)
