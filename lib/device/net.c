@@ -322,7 +322,8 @@ static int open_sources(struct device *d, const struct port_config *config)
 
 static int create_host(struct device *d)
 {
-    struct net_host_config hc = {.mtu = d->info.mtu, .ops = &host_ops, .ctx = d};
+    struct net_host_config hc = {
+        .mtu = d->info.mtu, .optimistic = true, .ops = &host_ops, .ctx = d};
     int err = random_bytes(&hc.seed, sizeof(hc.seed));
 
     if (err)

@@ -73,7 +73,7 @@ int query_port(struct client *c, struct ctl_call *call)
         .speed_mbps = info.speed_mbps,
     };
     memcpy(q->mac, d->info.mac, sizeof(q->mac));
-    snprintf(q->netdev, sizeof(q->netdev), "%s", info.netdev);
+    snprintf(q->netdev, sizeof(q->netdev), "%s", d->info.netdev);
     return 0;
 }
 

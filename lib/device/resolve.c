@@ -7,6 +7,20 @@
 
 #define HOP_LIMIT_DEFAULT 64
 
+/*
+ * CA17-10 takes it from the address vector. But programs that never met a router put 1 there
+ * (ibv_rc_pingpong does), and the kernel puts the route's in its place; so unicast packets of RoCEv2
+ * get through routers unless a program thought of a number of its own. RoCEv1 crosses none.
+ */
+static uint8_t hop_limit(const struct ah_attr *attr, const struct gid_entry *source,
+                         const union gid *dgid)
+{
+    bool routed = source->type == GID_TYPE_ROCE_V2 && !gid_is_multicast(dgid);
+
+    return !attr->hop_limit || (routed && attr->hop_limit == 1) ? HOP_LIMIT_DEFAULT
+                                                                : attr->hop_limit;
+}
+
 int device_resolve(struct device *d, const struct ah_attr *attr, struct address_vector *av,
                    uint32_t *mtu)
 {
@@ -32,7 +46,7 @@ int device_resolve(struct device *d, const struct ah_attr *attr, struct address_
     av->sl = attr->sl;
     av->pcp = d->qos.sl_to_pcp[attr->sl];
     av->traffic_class = qos_traffic_class(&d->qos, attr->traffic_class);
-    av->hop_limit = attr->hop_limit ? attr->hop_limit : HOP_LIMIT_DEFAULT;
+    av->hop_limit = hop_limit(attr, source, &av->dgid);
     av->flow_label = attr->flow_label;
     if (encap_template_make(&probe, av))
         return -EINVAL;

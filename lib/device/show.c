@@ -145,7 +145,7 @@ static json_t *show_device(const struct device *d)
         json_pack("{s:i, s:s, s:s, s:s, s:o, s:i, s:i, s:s, s:i, s:i, s:o, s:o, s:o}", "port", 1,
                   "driver", d->io->ops->driver, "name", info.name, "state",
                   info.link_up ? "active" : "down", "mac", show_mac(info.mac), "mtu", (int)info.mtu,
-                  "path_mtu", 128 << device_mtu_code(d->info.mtu), "netdev", info.netdev,
+                  "path_mtu", 128 << device_mtu_code(d->info.mtu), "netdev", d->info.netdev,
                   "speed_mbps", (int)info.speed_mbps, "worker", (int)worker_index(d->worker),
                   "gids", show_gids(d), "counters", show_counters(d), "qos", show_qos(d));
     show_net(port, d);

@@ -51,11 +51,16 @@ struct own_address *address_find(struct net_host *h, const union gid *addr, uint
     return NULL;
 }
 
+bool address_counts(const struct net_host *h, const struct own_address *o)
+{
+    return o->state == NET_PREFERRED || (h->cfg.optimistic && o->state == NET_TENTATIVE);
+}
+
 bool address_is_usable(const struct net_host *h, const union gid *addr, uint16_t vlan)
 {
     const struct own_address *o = address_find((struct net_host *)h, addr, vlan);
 
-    return o && o->state == NET_PREFERRED;
+    return o && address_counts(h, o);
 }
 
 bool address_in_vlan(const struct net_host *h, uint16_t vlan)
@@ -67,9 +72,10 @@ bool address_in_vlan(const struct net_host *h, uint16_t vlan)
 }
 
 /* How well the address suits dst: not at all, its network, its scope, or it is the one wanted. */
-static int suits(const struct own_address *o, const union gid *wanted, const union gid *dst)
+static int suits(const struct net_host *h, const struct own_address *o, const union gid *wanted,
+                 const union gid *dst)
 {
-    if (o->state != NET_PREFERRED || gid_is_ipv4(&o->a.addr) != gid_is_ipv4(dst))
+    if (!address_counts(h, o) || gid_is_ipv4(&o->a.addr) != gid_is_ipv4(dst))
         return 0;
     if (wanted && gid_eq(&o->a.addr, wanted))
         return 4;
@@ -85,7 +91,7 @@ bool address_source(const struct net_host *h, const union gid *wanted, const uni
 
     for (unsigned i = 0; i < NET_ADDRESS_MAX; i++) {
         const struct own_address *o = &h->address[i];
-        int grade = o->used && o->a.vlan == vlan ? suits(o, wanted, dst) : 0;
+        int grade = o->used && o->a.vlan == vlan ? suits(h, o, wanted, dst) : 0;
 
         if (grade > best) {
             best = grade;

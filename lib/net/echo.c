@@ -35,7 +35,7 @@ enum inet_verdict echo_rx(struct net_host *h, const struct inet_rx *rx, ns_t now
     h->count.echo_rx++;
     if (rx->data[1])
         return INET_MALFORMED;
-    if (!own || own->state != NET_PREFERRED || address_is_quiet(h, own) ||
+    if (!own || !address_counts(h, own) || address_is_quiet(h, own) ||
         !host_mac_is_ours(h, rx->dmac) || !inet_is_unicast(&rx->src) ||
         address_find(h, &rx->src, rx->vlan) || rx->len > inet_message_room(&tx, h->cfg.mtu))
         return INET_IGNORED;

@@ -8,13 +8,14 @@
 
 #include "common.h"
 #include "gid.h"
+#include "net_host.h"
 
 #define ETHERTYPE_ARP   0x0806
 #define IP_PROTO_ICMP   1
 #define IP_PROTO_IGMP   2
 #define IP_PROTO_ICMPV6 58
 
-#define INET_FRAME_ROOM (1514 + 4)
+#define INET_FRAME_ROOM (NET_FRAME_MAX + 4)
 
 enum inet_verdict {
     INET_OK,

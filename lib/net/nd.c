@@ -99,6 +99,7 @@ static void answer(struct net_host *h, const struct inet_rx *rx, const union gid
                    const uint8_t *mac)
 {
     bool nobody = gid_is_zero(&rx->src);
+    bool certain = address_find(h, target, rx->vlan)->state == NET_PREFERRED; /* RFC 4429 3.3 */
     struct inet_tx tx = nd_tx(rx->vlan, target, nobody ? &all_nodes : &rx->src);
 
     if (!nobody) {
@@ -107,8 +108,8 @@ static void answer(struct net_host *h, const struct inet_rx *rx, const union gid
         /* To ask for it first would be of no use: this is where he is. */
         memcpy(tx.dmac, mac ? mac : rx->smac, 6);
     }
-    nd_send(h, &tx, ND_ADVERTISE, FLAG_OVERRIDE | (nobody ? 0 : FLAG_SOLICITED), target,
-            OPTION_TARGET_MAC);
+    nd_send(h, &tx, ND_ADVERTISE, (certain ? FLAG_OVERRIDE : 0) | (nobody ? 0 : FLAG_SOLICITED),
+            target, OPTION_TARGET_MAC);
 }
 
 static enum inet_verdict rx_solicit(struct net_host *h, const struct inet_rx *rx,

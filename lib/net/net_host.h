@@ -21,7 +21,7 @@ struct net_host;
 #define NET_ROUTE_MAX     256
 #define NET_NEIGHBOUR_MAX 1024
 #define NET_GROUP_MAX     256
-#define NET_FRAME_MAX     1514 /* of those it sends, with a tag 1518 */
+#define NET_FRAME_MAX     9614 /* of those it sends, with a tag 9618 */
 
 enum net_address_state {
     NET_TENTATIVE, /* duplicate address detection runs (RFC 4862 5.4, RFC 5227 2.1) */
@@ -67,6 +67,9 @@ struct net_host_config {
      * and joins groups, but answers no request, announces nothing and detects no duplicates.
      */
     bool quiet;
+    /* Addresses are used while their detection runs (RFC 4429), as those of NICs are: programs that
+     * start with the port need not wait. */
+    bool optimistic;
     uint64_t seed; /* for what must be random (delays of reports) */
     const struct net_host_ops *ops;
     void *ctx;

@@ -65,6 +65,8 @@ bool host_mac_is_ours(const struct net_host *h, const uint8_t mac[6]);
 
 /* The address of this host, or NULL. */
 struct own_address *address_find(struct net_host *h, const union gid *addr, uint16_t vlan);
+/* Whether it is used: preferred, or expected to become so. */
+bool address_counts(const struct net_host *h, const struct own_address *o);
 /* Whether packets to addr are answered: one of ours, and known or hoped to be nobody else's. */
 bool address_is_usable(const struct net_host *h, const union gid *addr, uint16_t vlan);
 /* The best address to talk to dst from: wanted if it can be; false when there is none. */
