@@ -123,10 +123,15 @@ static void set_mac(struct net_host *h, struct cached_neighbour *e, const uint8_
     tell(h, &was, mac);
 }
 
+/* The failure is remembered for those who waited; for others it is worth another question. */
 static void fail(struct net_host *h, struct cached_neighbour *e, ns_t now)
 {
     struct cached_neighbour was = *e;
 
+    if (!e->waited) {
+        e->used_slot = false;
+        return;
+    }
     e->state = NET_FAILED;
     e->waited = false;
     e->next = now + FAILED_TIME;

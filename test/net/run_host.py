@@ -199,7 +199,7 @@ class Tests:
         script = ("import sys; from pyverbs.device import Context; from pyverbs.pd import PD; "
                   "from pyverbs.addr import AHAttr, GlobalRoute, AH, GID; from pyverbs.pyverbs_error import PyverbsRDMAError\n"
                   "c = Context(name='uroce0'); p = PD(c); "
-                  "a = AHAttr(gr=GlobalRoute(dgid=GID('::ffff:10.78.0.77'), sgid_index=0), is_global=1, port_num=1)\n"
+                  "a = AHAttr(gr=GlobalRoute(dgid=GID('0000:0000:0000:0000:0000:ffff:0a4e:004d'), sgid_index=0), is_global=1, port_num=1)\n"
                   "try:\n AH(p, attr=a)\nexcept PyverbsRDMAError as e:\n print(e.error_code); sys.exit(0)\nsys.exit(1)")
         command = self.daemons["one"].prefix + ["/usr/bin/python3", "-c", script]
         waiting = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -259,7 +259,7 @@ class Tests:
         claim({"one.roce", "two.roce"} <= seen, f"{GROUP} had the members {seen}")
 
     def moved_peer(self):
-        """a connection follows a peer whose address moved to another MAC"""
+        """a kernel whose MAC changed is answered at the new one"""
         self.ping("10.78.0.1")
         self.lab.ip("peer", "link", "set", "eth", "address", "02:00:00:00:78:19")
         try:
@@ -295,8 +295,6 @@ class Tests:
         kit.wait_until(lambda: "10.78.0.22" not in gids(two), 10, "an address goes")
         claim(any(row.get("via") == "10.78.0.254" for row in two.show("routes")), f"{two.show('routes')}")
         kit.check_pingpong(self.pair("one", "two", "ibv_rc_pingpong -g 0 -c -n 100"))
-        answers = lab.run("two", "cat", "/proc/net/snmp").stdout
-        claim(answers, "no statistics")
 
     def exception_path(self):
         """a kernel behind the port keeps its network: echo, TCP and RoCE over one address"""
