@@ -182,6 +182,8 @@ static void run(struct net_host *h, struct own_address *o, ns_t now)
 
 void address_conflict(struct net_host *h, struct own_address *o, ns_t now)
 {
+    if (h->cfg.quiet)
+        return; /* that may be who speaks for it */
     h->count.conflicts++;
     if (o->phase == ADDRESS_DETECTING) {
         o->phase = ADDRESS_SETTLED;
