@@ -251,7 +251,8 @@ int rnic_remove_address(struct rnic *r, unsigned device, const union gid *gid, u
 
 int rnic_answered(struct rnic *r, unsigned device, const union gid *gid, bool answered)
 {
-    return net_host_set_quiet(r->device[device]->net.host, gid, VLAN_NONE, answered);
+    return net_host_set_quiet(r->device[device]->net.host, gid, VLAN_NONE, answered,
+                              r->config.clock());
 }
 
 int rnic_add_route(struct rnic *r, unsigned device, const struct net_route *route)

@@ -196,6 +196,8 @@ static void run(struct net_host *h, struct own_address *o, ns_t now)
 
 void address_conflict(struct net_host *h, struct own_address *o, ns_t now)
 {
+    if (address_is_quiet(h, o))
+        return; /* that may be who speaks for it */
     h->count.conflicts++;
     if (o->phase == ADDRESS_DETECTING) {
         o->phase = ADDRESS_SETTLED;
@@ -246,6 +248,26 @@ void address_link_up(struct net_host *h, ns_t now)
 
 /* ---- changing them ---- */
 
+/* Solicitations for an IPv6 address come to a group of its own. */
+static void listen_for_questions(struct net_host *h, struct own_address *o, ns_t now)
+{
+    union gid group = inet_solicited_node(&o->a.addr);
+
+    if (o->joined || gid_is_ipv4(&o->a.addr) || address_is_quiet(h, o))
+        return;
+    group_join_own(h, &group, o->a.vlan, now);
+    o->joined = true;
+}
+
+static void ignore_questions(struct net_host *h, struct own_address *o)
+{
+    union gid group = inet_solicited_node(&o->a.addr);
+
+    if (o->joined)
+        group_leave_own(h, &group, o->a.vlan);
+    o->joined = false;
+}
+
 static bool is_valid(const struct net_address *a)
 {
     return inet_is_unicast(&a->addr) && a->prefix <= (gid_is_ipv4(&a->addr) ? 32 : 128) &&
@@ -267,11 +289,7 @@ int net_host_add_address(struct net_host *h, const struct net_address *a, bool s
         return -ENOSPC;
     *o = (struct own_address){.used = true, .a = *a};
     o->detect = !skip_dad && !address_is_quiet(h, o);
-    if (!gid_is_ipv4(&a->addr)) {
-        union gid group = inet_solicited_node(&a->addr);
-
-        group_join_own(h, &group, a->vlan, now);
-    }
+    listen_for_questions(h, o, now);
     if (o->detect) {
         o->state = NET_TENTATIVE;
         start_detecting(h, o, now);
@@ -290,22 +308,23 @@ int net_host_remove_address(struct net_host *h, const union gid *addr, uint16_t 
     if (!o)
         return -ENOENT;
     o->used = false;
-    if (!gid_is_ipv4(addr)) {
-        union gid group = inet_solicited_node(addr);
-
-        group_leave_own(h, &group, vlan);
-    }
+    ignore_questions(h, o);
     return 0;
 }
 
 /* Who takes over a tentative address takes over its detection, too. */
-int net_host_set_quiet(struct net_host *h, const union gid *addr, uint16_t vlan, bool quiet)
+int net_host_set_quiet(struct net_host *h, const union gid *addr, uint16_t vlan, bool quiet,
+                       ns_t now)
 {
     struct own_address *o = address_find(h, addr, vlan);
 
     if (!o)
         return -ENOENT;
     o->a.quiet = quiet;
+    if (address_is_quiet(h, o))
+        ignore_questions(h, o);
+    else
+        listen_for_questions(h, o, now);
     if (quiet && o->state != NET_DUPLICATE) {
         o->state = NET_PREFERRED;
         o->phase = ADDRESS_SETTLED;

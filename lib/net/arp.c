@@ -53,8 +53,7 @@ static bool is_conflict(struct net_host *h, const union gid *spa, const union gi
     struct own_address *o = address_find(h, probe ? tpa : spa, vlan);
 
     /* A probe for an address in use is a question to be answered. */
-    if (!o || o->state == NET_DUPLICATE || address_is_quiet(h, o) ||
-        (probe && o->phase != ADDRESS_DETECTING))
+    if (!o || o->state == NET_DUPLICATE || (probe && o->phase != ADDRESS_DETECTING))
         return false;
     address_conflict(h, o, now);
     return true;

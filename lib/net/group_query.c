@@ -134,46 +134,44 @@ static uint32_t decode(uint32_t code, unsigned mantissa_bits)
     return (mantissa | 1u << mantissa_bits) << ((code >> mantissa_bits & 7) + 3);
 }
 
-static enum inet_verdict igmp_query(struct net_host *h, const struct inet_rx *rx, ns_t now)
+enum inet_verdict group_igmp_rx(struct net_host *h, const struct inet_rx *rx, ns_t now)
 {
     unsigned before = group_igmp_version(h, rx->vlan, now);
-    struct group_link *l = get_link(h, rx->vlan);
     union gid group = gid_from_ipv4(rx->data + 4);
-    ns_t most = decode(rx->data[1], 4) * 100 * NS_PER_MS;
+    struct group_link *l;
+    ns_t most;
 
-    if (rx->len == IGMP_V2_LEN) {
-        ns_t *until = l ? rx->data[1] ? &l->igmp_v2_until : &l->igmp_v1_until : NULL;
-
-        if (until)
-            *until = now + OLD_PRESENT;
-        most = rx->data[1] ? rx->data[1] * 100 * NS_PER_MS : V1_RESPONSE;
-    } else {
-        if (rx->len < IGMP_V3_LEN || rx->len < IGMP_V3_LEN + get_be16(rx->data + 10) * 4u)
-            return INET_MALFORMED;
-        set_robustness(l, IGMP, rx->data[8] & 7);
-    }
-    if (!inet_is_unspecified(&group) && !gid_is_multicast(&group))
+    h->count.igmp_rx++;
+    /* Reports of others, and what comes from beyond the link. */
+    if (rx->data[0] != IGMP_QUERY || rx->hop_limit != 1)
+        return INET_IGNORED;
+    if ((!inet_is_unspecified(&group) && !gid_is_multicast(&group)) ||
+        (rx->len != IGMP_V2_LEN &&
+         (rx->len < IGMP_V3_LEN || rx->len < IGMP_V3_LEN + get_be16(rx->data + 10) * 4u)))
         return INET_MALFORMED;
+    l = get_link(h, rx->vlan);
+    if (rx->len > IGMP_V2_LEN) {
+        set_robustness(l, IGMP, rx->data[8] & 7);
+        most = decode(rx->data[1], 4) * 100 * NS_PER_MS;
+    } else if (rx->data[1]) {
+        if (l)
+            l->igmp_v2_until = now + OLD_PRESENT;
+        most = rx->data[1] * 100 * NS_PER_MS;
+    } else {
+        if (l)
+            l->igmp_v1_until = now + OLD_PRESENT;
+        most = V1_RESPONSE;
+    }
     if (group_igmp_version(h, rx->vlan, now) != before)
         cancel(h, rx->vlan, true);
     schedule(h, rx->vlan, &group, true, group_igmp_version(h, rx->vlan, now) == 3, most, now);
     return INET_OK;
 }
 
-enum inet_verdict group_igmp_rx(struct net_host *h, const struct inet_rx *rx, ns_t now)
-{
-    h->count.igmp_rx++;
-    if (rx->data[0] != IGMP_QUERY)
-        return INET_IGNORED; /* reports of others */
-    if (rx->hop_limit != 1)
-        return INET_IGNORED; /* from beyond the link */
-    return igmp_query(h, rx, now);
-}
-
 enum inet_verdict group_mld_rx(struct net_host *h, const struct inet_rx *rx, ns_t now)
 {
     unsigned before = group_mld_version(h, rx->vlan, now);
-    struct group_link *l = get_link(h, rx->vlan);
+    struct group_link *l;
     union gid group;
     ns_t most;
 
@@ -181,20 +179,20 @@ enum inet_verdict group_mld_rx(struct net_host *h, const struct inet_rx *rx, ns_
     /* RFC 3810 6.2 */
     if (rx->hop_limit != 1 || !rx->router_alert || !inet_is_link_local(&rx->src))
         return INET_IGNORED;
-    if (rx->len < MLD_V1_LEN || (rx->len > MLD_V1_LEN && rx->len < MLD_V2_LEN))
+    if (rx->len != MLD_V1_LEN &&
+        (rx->len < MLD_V2_LEN || rx->len < MLD_V2_LEN + get_be16(rx->data + 26) * 16u))
         return INET_MALFORMED;
     memcpy(group.raw, rx->data + 8, 16);
     if (!gid_is_zero(&group) && (gid_is_ipv4(&group) || !gid_is_multicast(&group)))
         return INET_MALFORMED;
-    if (rx->len == MLD_V1_LEN) {
+    l = get_link(h, rx->vlan);
+    if (rx->len > MLD_V1_LEN) {
+        set_robustness(l, MLD, rx->data[24] & 7);
+        most = decode(get_be16(rx->data + 4), 12) * NS_PER_MS;
+    } else {
         if (l)
             l->mld_v1_until = now + OLD_PRESENT;
         most = get_be16(rx->data + 4) * NS_PER_MS;
-    } else {
-        if (rx->len < MLD_V2_LEN + get_be16(rx->data + 26) * 16u)
-            return INET_MALFORMED;
-        set_robustness(l, MLD, rx->data[24] & 7);
-        most = decode(get_be16(rx->data + 4), 12) * NS_PER_MS;
     }
     if (group_mld_version(h, rx->vlan, now) != before)
         cancel(h, rx->vlan, false);

@@ -124,7 +124,7 @@ static enum inet_verdict rx_solicit(struct net_host *h, const struct inet_rx *rx
         /* 7.1.1 */
         if (o->source || !gid_eq(&rx->dst, &group))
             return INET_MALFORMED;
-        if (own && own->phase == ADDRESS_DETECTING && !address_is_quiet(h, own)) {
+        if (own && own->phase == ADDRESS_DETECTING) {
             address_conflict(h, own, now);
             return INET_OK;
         }
@@ -151,8 +151,7 @@ static enum inet_verdict rx_advertise(struct net_host *h, const struct inet_rx *
     if (gid_is_multicast(&rx->dst) && (flags & FLAG_SOLICITED))
         return INET_MALFORMED; /* 7.1.2 */
     if (own && own->state != NET_DUPLICATE) {
-        if (!address_is_quiet(h, own))
-            address_conflict(h, own, now);
+        address_conflict(h, own, now);
         return INET_OK;
     }
     if (o->target && host_mac_is_ours(h, o->target))

@@ -103,7 +103,8 @@ void net_host_link(struct net_host *h, bool up, ns_t now);
 int net_host_add_address(struct net_host *h, const struct net_address *a, bool skip_dad, ns_t now);
 int net_host_remove_address(struct net_host *h, const union gid *addr, uint16_t vlan); /* -ENOENT */
 /* Changes net_address.quiet. -ENOENT */
-int net_host_set_quiet(struct net_host *h, const union gid *addr, uint16_t vlan, bool quiet);
+int net_host_set_quiet(struct net_host *h, const union gid *addr, uint16_t vlan, bool quiet,
+                       ns_t now);
 
 /* A route: dst/prefix by the gateway via, of the same IP version, which is on a connected network
  * of vlan (while it is not, the route is passed over) or link-local. A more specific one wins, then

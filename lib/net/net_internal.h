@@ -19,6 +19,7 @@ enum address_phase {
 struct own_address {
     bool used;
     bool detect; /* duplicates are to be detected */
+    bool joined; /* its solicited-node group */
     struct net_address a;
     enum net_address_state state;
     enum address_phase phase;
