@@ -296,8 +296,13 @@ static void test_segments_are_joined(void **state)
 static bool readable(int fd, int ms)
 {
     struct pollfd p = {.fd = fd, .events = POLLIN};
+    int n;
 
-    return poll(&p, 1, ms) == 1;
+    /* net_tap works with signals. */
+    do
+        n = poll(&p, 1, ms);
+    while (n < 0 && errno == EINTR);
+    return n == 1;
 }
 
 static bool link_is(struct pktio *io, bool up)
