@@ -122,6 +122,23 @@ static int read_text(struct reader *r, const char *value, char *out, size_t size
     return 0;
 }
 
+/* "/tmp/port.pcap 1000" */
+static int read_capture(struct reader *r, const char *value)
+{
+    struct uroced_port *p = r->port;
+    char *count;
+
+    if (read_text(r, value, p->capture, sizeof(p->capture)))
+        return -1;
+    p->capture_frames = CONFIG_CAPTURE_FRAMES;
+    count = strpbrk(p->capture, " \t");
+    if (!count)
+        return 0;
+    *count = 0;
+    return parse_number(r, count + 1 + strspn(count + 1, " \t"), 1, 1000000000, 10,
+                        &p->capture_frames);
+}
+
 /* ---- keys ---- */
 
 /* "address" and "address.7" are both the key "address". */
@@ -161,7 +178,9 @@ static int read_port_key(struct reader *r, const char *value)
         return read_address(r, value);
     if (key_is(r->key, "neighbour"))
         return read_neighbour(r, value);
-    return fail(r, "is not a key of this section (device, mtu, address, neighbour)");
+    if (!strcmp(r->key, "capture"))
+        return read_capture(r, value);
+    return fail(r, "is not a key of this section (device, mtu, address, neighbour, capture)");
 }
 
 /* ---- sections ---- */

@@ -7,6 +7,7 @@
 #include "neighbour.h"
 
 #define CONFIG_PORTS_MAX       16
+#define CONFIG_CAPTURE_FRAMES  1000000 /* unless the file says otherwise */
 #define CONFIG_DEVICE_LOOPBACK "loopback"
 
 struct uroced_port {
@@ -17,6 +18,8 @@ struct uroced_port {
     unsigned addresses;
     struct port_neighbour neighbour[NEIGHBOUR_MAX];
     unsigned neighbours;
+    char capture[256];       /* file to write its frames to, or "" */
+    unsigned capture_frames; /* at most so many */
 };
 
 struct uroced_config {
