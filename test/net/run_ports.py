@@ -7,14 +7,11 @@ Programs exchange their addresses over TCP on the loopback interface of the name
 port. UROCE_SOCKET tells a program which daemon it is on."""
 import argparse
 import contextlib
-import json
 import os
-import shutil
 import signal
 import struct
 import subprocess
 import sys
-import threading
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "kit"))
@@ -142,6 +139,9 @@ class Rig:
     def started(self, side):
         pass
 
+    def stop_second(self):
+        stop_all([self.daemons.pop()])
+
     def restart_second(self):
         self.daemons[1] = start(self.build, self.folder, self.sides[1], self.sides[0], self.mtu, self.more)
 
@@ -256,6 +256,156 @@ def leave_and_return(rig, rounds, sudden):
 
 RIGS = (AfPacket, AfXdp, Tap, Memif, Vhost)
 
+
+# ---- files of frames ----
+
+def read_pcap(path):
+    """The frames of a pcap file of ours: nanoseconds, Ethernet. None while its end is not written yet."""
+    frames = []
+    with open(path, "rb") as file:
+        data = file.read()
+    magic, _, _, _, _, _, linktype = struct.unpack_from("<IHHiIII", data)
+    if magic not in (0xa1b23c4d, 0xa1b2c3d4) or linktype != 1:
+        raise kit.Failure(f"{path}: magic {magic:x}, link type {linktype}")
+    offset = 24
+    while offset < len(data):
+        if offset + 16 > len(data):
+            return None
+        _, _, caplen, length = struct.unpack_from("<IIII", data, offset)
+        if offset + 16 + caplen > len(data):
+            return None
+        if caplen != length:
+            raise kit.Failure(f"{path}: a frame of {length} bytes was cut to {caplen}")
+        frames.append(data[offset + 16:offset + 16 + caplen])
+        offset += 16 + caplen
+    return frames
+
+
+def write_pcap(path, frames):
+    with open(path, "wb") as file:
+        file.write(struct.pack("<IHHiIII", 0xa1b2c3d4, 2, 4, 0, 0, 65535, 1))
+        for frame in frames:
+            file.write(struct.pack("<IIII", 0, 0, len(frame), len(frame)) + frame)
+
+
+def mac_bytes(text):
+    return bytes(int(byte, 16) for byte in text.split(":"))
+
+
+def is_roce(frame):
+    """RoCEv2 over IPv4."""
+    return len(frame) >= 42 and frame[12:14] == b"\x08\x00" and frame[23] == 17 and frame[36:38] == b"\x12\xb7"
+
+
+def captured(build, path):
+    """A port writes down what it sends and receives, neither more nor less than it counts. Leaves the file in path."""
+    with AfPacket(build, 4200) as rig:
+        rig.stop_second()
+        rig.sides = rig.sides[::-1]
+        rig.daemons = [start(build, rig.folder, rig.sides[0], rig.sides[1], 4200, f"capture = {path} 100000\n"),
+                       rig.daemons[0]]
+        run_programs(rig.daemons, [("ibv_rc_pingpong -g 0 -c -m 4096 -n 20", None),
+                                   ("ib_write_bw -F -x 0 -m 4096 -s 8191 -n 20 -b", 1)])
+        own = mac_bytes(rig.sides[0].mac)
+
+        def complete():
+            frames = read_pcap(path)
+            count = counters(rig.daemons[0])
+            sent = sum(frame[6:12] == own for frame in frames or ())
+            return frames and sent == count["tx_packets"] and len(frames) - sent == count["rx_packets"]
+
+        kit.wait_until(complete, 10, "the file holds what was counted")
+        result = subprocess.run([build.uroce, "dissect", path], capture_output=True, text=True, timeout=60)
+        if result.returncode != 0:
+            raise kit.Failure(result.stdout[-2000:] + result.stderr)
+        no_bad_frame(rig.daemons)
+        stop_all(rig.daemons)
+
+
+PCAP_MAC = "02:70:63:61:70:00"  # of the driver's first device
+
+
+def replayed(build, path):
+    """A port that reads a file takes every frame of it, and is idle then; what it sends goes to another file."""
+    folder = kit.scratch_folder()
+    frames = [mac_bytes(PCAP_MAC) + frame[6:] for frame in read_pcap(path) if is_roce(frame)]
+    to_us = sum(frame[30:34] == bytes((10, 88, 0, 2)) for frame in frames)
+    source, sent = os.path.join(folder, "in.pcap"), os.path.join(folder, "out.pcap")
+    write_pcap(source, frames)
+    side = Side(2, f"net_pcap0,rx_pcap={source},tx_pcap={sent}", PCAP_MAC)
+    daemon = start(build, folder, side, Side(1, "", "02:00:00:00:88:01"), 4200)
+    try:
+        kit.wait_until(lambda: counters(daemon)["rx_packets"] == len(frames), 10, "every frame is received")
+        drops = {row["reason"]: row["value"] for row in daemon.show("drops")}
+        # Nobody is there whom they are for.
+        if drops != {"unknown_qpn": to_us, "wrong_destination": len(frames) - to_us}:
+            raise kit.Failure(f"{to_us} of {len(frames)} frames are for us: {drops}")
+        asleep(daemon)
+        run_programs([daemon], [("ib_send_lat -F -x 1 -c UD -g -s 1024 -n 50", 1)])
+        stop_all([daemon])
+        if not any(frame[:2] == b"\x33\x33" and len(frame) > 1024 for frame in read_pcap(sent)):
+            raise kit.Failure("what was sent is not in its file")
+    finally:
+        daemon.stop()
+
+
+def asleep(daemon):
+    kit.wait_until(lambda: all(worker["mode"] == "asleep" for worker in daemon.show("workers")), 10,
+                   "with nothing to do the workers sleep")
+
+
+def alone(build, device, expected):
+    """A port with nobody at its other end."""
+    folder = kit.scratch_folder()
+    side, nobody = Side(1, device.format(folder=folder), ""), Side(2, "", "02:00:00:00:88:77")
+    daemon = start(build, folder, side, nobody, 1500)
+    try:
+        if state(daemon) != expected:
+            raise kit.Failure(f"the port is {state(daemon)}, not {expected}")
+        # Inside the daemon there is always somebody.
+        run_programs([daemon], [("ibv_rc_pingpong -g 0 -c -n 20", None)])
+        asleep(daemon)
+        stop_all([daemon])
+    finally:
+        daemon.stop()
+
+
+ALONE = (("net_ring0", "active"),
+         ("net_vhost0,iface={folder}/v.sock", "down"),
+         ("net_memif0,role=server,socket-abstract=no,socket={folder}/m.sock", "down"),
+         ("net_memif0,role=client,socket-abstract=no,socket={folder}/m.sock", "down"))
+
+
+def refused(build):
+    """What cannot be opened ends the daemon with one line that names the port, the device and the reason."""
+    folder = kit.scratch_folder()
+    for device, mtu, reason in (("net_af_packet0,iface=nosuch0", 1500, "there is no interface"),
+                                ("net_tap0,iface=utap9", 9000, "takes 1504"),
+                                ("net_memif0,role=server,socket-abstract=no,socket=/nosuch/s", 1500, "cannot listen"),
+                                ("net_pcap0,rx_pcap=/nosuch/file", 1500, "net_pcap0"),
+                                ("0000:ff:1f.7", 1500, "0000:ff:1f.7")):
+        try:
+            daemon = start(build, folder, Side(1, device, ""), Side(2, "", "02:00:00:00:88:77"), mtu)
+        except kit.Failure as failure:
+            lines = [line for line in str(failure).splitlines() if line.startswith("uroced: port.0: ")]
+            if len(lines) != 1 or reason not in lines[0]:
+                raise kit.Failure(f"{device}: {failure}") from None
+        else:
+            daemon.stop()
+            raise kit.Failure(f"{device}: was opened")
+
+
+def file_tests(tap, build):
+    path = os.path.join(kit.scratch_folder(), "port.pcap")
+    tap.point("capture: what a port sends and receives is in its file", lambda: captured(build, path))
+    tap.point("net_pcap: a file is received, another written", lambda: replayed(build, path))
+
+
+def lone_tests(tap, build):
+    for device, expected in ALONE:
+        tap.point(f"{device.split(',socket-')[0]}: alone", lambda: alone(build, device, expected))
+    tap.point("ports that cannot be opened", lambda: refused(build))
+
 # (class, rounds, which of them are kills): what leaves here is the port's second end.
 LEAVERS = ((Memif, 20, lambda number: number % 4 != 3), (Vhost, 4, lambda number: number % 2))
 
@@ -319,11 +469,16 @@ def main():
     build = kit.Build(arguments.build)
     rigs = [(rig, mtu) for rig in RIGS for mtu in rig.mtus if arguments.match in rig.name]
     leavers = [leaver for leaver in LEAVERS if arguments.match in leaver[0].name]
-    tap = kit.Tap(4 * len(rigs) + len(leavers))
+    files, lone = arguments.match in "net_pcap capture", arguments.match in "alone"
+    tap = kit.Tap(4 * len(rigs) + len(leavers) + 2 * files + (len(ALONE) + 1) * lone)
     for rig in rigs:
         test_rig(tap, build, *rig)
     for leaver in leavers:
         test_leaving(tap, build, *leaver)
+    if files:
+        file_tests(tap, build)
+    if lone:
+        lone_tests(tap, build)
     return 1 if tap.failed else 0
 
 

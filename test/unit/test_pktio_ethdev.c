@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <rte_cycles.h>
 #include <rte_dev.h>
 #include <rte_eal.h>
 #include <rte_ether.h>
@@ -296,8 +297,13 @@ static void test_segments_are_joined(void **state)
 static bool readable(int fd, int ms)
 {
     struct pollfd p = {.fd = fd, .events = POLLIN};
+    int n;
 
-    return poll(&p, 1, ms) == 1;
+    /* net_tap works with signals. */
+    do
+        n = poll(&p, 1, ms);
+    while (n < 0 && errno == EINTR);
+    return n == 1;
 }
 
 static bool link_is(struct pktio *io, bool up)
@@ -384,6 +390,111 @@ static void test_tap_and_its_other_end(void **state)
     await_link(io, true);
     io->ops->close(io);
     assert_refused("net_tap1,iface=utest1", 9000, "an MTU of 9000 is too much for this device");
+}
+
+/* ---- tagged frames, from end to end ---- */
+
+static void port_mac(struct pktio *io, uint8_t mac[6])
+{
+    struct pktio_info info;
+
+    io->ops->info(io, &info);
+    memcpy(mac, info.mac, 6);
+}
+
+static void fill_tagged(uint8_t *data, uint32_t len, const uint8_t to[6], const uint8_t from[6])
+{
+    static const uint8_t tag[] = {0x81, 0x00, 0x60, 0x2A, 0x08, 0x00};
+
+    for (uint32_t i = 0; i < len; i++)
+        data[i] = (uint8_t)(i * 7 + i / 256);
+    memcpy(data, to, 6);
+    memcpy(data + 6, from, 6);
+    memcpy(data + 12, tag, sizeof(tag));
+}
+
+/* Waits for a frame, passing over those of others, such as the kernel's to its groups. */
+static void assert_received(struct pktio *io, const uint8_t *data, uint32_t len)
+{
+    uint64_t end = rte_get_timer_cycles() + 5 * rte_get_timer_hz();
+    bool found = false;
+    struct frame f;
+
+    while (!found && rte_get_timer_cycles() < end) {
+        if (!io->ops->rx_burst(io, 0, &f, 1)) {
+            sched_yield();
+            continue;
+        }
+        found = !memcmp(f.data, data, 12);
+        if (found) {
+            assert_int_equal(f.len, len);
+            assert_memory_equal(f.data, data, len);
+        }
+        io->ops->rx_release(io, 0, &f, 1);
+    }
+    assert_true(found);
+}
+
+static void send_tagged(struct pktio *from, struct pktio *to, uint32_t len)
+{
+    static uint8_t sent[16384];
+    uint8_t mac[2][6];
+    struct frame f;
+
+    port_mac(from, mac[0]);
+    port_mac(to, mac[1]);
+    fill_tagged(sent, len, mac[1], mac[0]);
+    assert_int_equal(from->ops->tx_lend(from, 0, &f, 1), 1);
+    assert_true(f.room >= len);
+    memcpy(f.data, sent, len);
+    f.len = len;
+    from->ops->tx_burst(from, 0, &f, 1, 1);
+    assert_received(to, sent, len);
+}
+
+/* Small ones and those of a full MTU with its tag. */
+static void exchange_tagged(struct pktio *a, struct pktio *b)
+{
+    struct pktio_info info;
+    uint32_t longest;
+
+    a->ops->info(a, &info);
+    longest = info.mtu;
+    b->ops->info(b, &info);
+    longest = min_of(longest, info.mtu) + 14 + 4;
+    for (uint32_t len = 64;; len = longest) {
+        send_tagged(a, b, len);
+        send_tagged(b, a, len);
+        if (len == longest)
+            return;
+    }
+}
+
+/* A tap, and a port of another driver on the kernel's end of it. */
+static void tags_over_tap(const char *tap, const char *other_end)
+{
+    struct pktio *a, *b;
+
+    if (!own_network || access("/dev/net/tun", R_OK | W_OK))
+        skip();
+    a = open_device(tap, 0);
+    assert_non_null(a);
+    b = open_device(other_end, 0);
+    assert_non_null(b);
+    await_link(b, true);
+    exchange_tagged(a, b);
+    b->ops->close(b);
+    a->ops->close(a);
+}
+
+static void test_tags_over_packet_sockets(void **state)
+{
+    tags_over_tap("net_tap0,iface=utest2", "net_af_packet0,iface=utest2");
+}
+
+static void test_tags_over_xdp_sockets(void **state)
+{
+    tags_over_tap("net_tap0,iface=utest3", "net_af_xdp0,iface=utest3");
 }
 
 /* ---- net_memif ---- */
@@ -475,6 +586,10 @@ static void test_memif_peer_leaves(void **state)
     memif_device(device, "net_memif0", "server");
     server = open_device(device, 4200);
     assert_non_null(server);
+    await_link(server, true);
+    await_link(client, true);
+    (void)receive_all(client); /* hands its buffers to the server */
+    exchange_tagged(server, client);
     hammer_while_leaving(server, client, 300);
     server->ops->close(server);
     await_link(client, false);
@@ -495,6 +610,8 @@ int main(void)
         cmocka_unit_test(test_segments_are_joined),
         cmocka_unit_test(test_link_of_a_kernel_interface),
         cmocka_unit_test(test_tap_and_its_other_end),
+        cmocka_unit_test(test_tags_over_packet_sockets),
+        cmocka_unit_test(test_tags_over_xdp_sockets),
         cmocka_unit_test(test_no_link_no_waiting),
         cmocka_unit_test(test_memif_peer_leaves),
     };

@@ -171,7 +171,7 @@ static int configure(struct ethdev *d, struct opening *o)
 
     if (d->mtu + RTE_ETHER_HDR_LEN + RTE_ETHER_CRC_LEN > o->info.max_rx_pktlen)
         conf.rxmode.mtu = 0;
-    d->link_events = !d->netdev[0] && *o->info.dev_flags & RTE_ETH_DEV_INTR_LSC;
+    d->link_events = !ethdev_kernel_tells(d) && *o->info.dev_flags & RTE_ETH_DEV_INTR_LSC;
     conf.intr_conf.lsc = d->link_events;
     /* The stages above check every IPv4 header; a bad one found by the port never gets there. One
      * found in software would only be looked at twice, and its payload with it. */

@@ -80,6 +80,12 @@ static inline struct ethdev *ethdev_of(struct pktio *io)
     return container_of(io, struct ethdev, io);
 }
 
+/* Its link is that of a kernel interface. */
+static inline bool ethdev_kernel_tells(const struct ethdev *d)
+{
+    return d->netdev[0] || d->kind->kernel_peer;
+}
+
 /* ethdev_kind.c */
 const struct ethdev_kind *ethdev_kind_of(const char *device);
 /* The value of key= in the device's arguments into out: false, and "", if there is none. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Whether a port's link is up, and how the control thread learns that this has changed: from the
- * kernel for ports on its interfaces, from DPDK's callback for drivers with link interrupts, from
- * the relay for net_memif. Other drivers have to be asked.
+ * kernel for ports with one of its interfaces (net_tap says that it has link interrupts, but calls
+ * nobody back), from DPDK's callback for drivers with link interrupts, from the relay for
+ * net_memif. Other drivers have to be asked.
  */
 #include "ethdev_internal.h"
 
@@ -57,7 +58,7 @@ static int on_change(uint16_t port, enum rte_eth_event_type type, void *arg, voi
 
 void ethdev_link_open(struct ethdev *d)
 {
-    if (d->netdev[0]) {
+    if (ethdev_kernel_tells(d)) {
         d->link_fd = open_netlink();
         return;
     }
@@ -94,7 +95,7 @@ void ethdev_link_ack(struct pktio *io)
 
     if (d->link_fd < 0)
         return;
-    if (!d->netdev[0]) {
+    if (!ethdev_kernel_tells(d)) {
         (void)!eventfd_read(d->link_fd, &count);
         return;
     }

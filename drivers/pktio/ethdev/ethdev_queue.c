@@ -104,15 +104,22 @@ static bool make_plain(struct ethdev_queue *q, struct rte_mbuf **m)
     return true;
 }
 
-static unsigned take_received(struct ethdev_queue *q, struct rte_mbuf **m, unsigned n,
-                              struct frame *f)
+/* A packet socket gets what the kernel sends as well. */
+static bool kernel_sent(const struct ethdev *d, struct rte_mbuf *m)
+{
+    return d->kind->kernel_sees && rte_pktmbuf_data_len(m) >= RTE_ETHER_HDR_LEN &&
+           !memcmp(rte_pktmbuf_mtod(m, uint8_t *) + 6, d->mac, sizeof(d->mac));
+}
+
+static unsigned take_received(struct ethdev *d, struct ethdev_queue *q, struct rte_mbuf **m,
+                              unsigned n, struct frame *f)
 {
     unsigned count = 0;
 
     for (unsigned i = 0; i < n; i++) {
         bool plain = !(m[i]->ol_flags & FLAGS_TO_SEE) && m[i]->nb_segs == 1;
 
-        if (unlikely(!plain) && !make_plain(q, &m[i]))
+        if ((unlikely(!plain) && !make_plain(q, &m[i])) || kernel_sent(d, m[i]))
             rte_pktmbuf_free(m[i]);
         else
             f[count++] = mbuf_frame(m[i], 0);
@@ -132,7 +139,7 @@ unsigned ethdev_rx_burst(struct pktio *io, unsigned queue, struct frame *f, unsi
      */
     count = take_local(q, f, n / 2);
     got = port_rx(d, queue, m, min_of(n - count, FRAME_BURST));
-    count += take_received(q, m, got, f + count);
+    count += take_received(d, q, m, got, f + count);
     return count + take_local(q, f + count, n - count);
 }
 
