@@ -61,14 +61,19 @@ static struct ibv_context *open_named(const char *name)
     return ctx;
 }
 
+static bool is_ipv4(const union ibv_gid *gid)
+{
+    static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+
+    return !memcmp(gid->raw, mapped, sizeof(mapped));
+}
+
 /* RoCEv2 over IPv4 if there is such an entry, else over a global IPv6 address, else any RoCEv2. */
 static int rate(const struct ibv_gid_entry *e)
 {
-    static const uint8_t mapped[12] = {[10] = 0xff, 0xff};
-
     if (e->gid_type != IBV_GID_TYPE_ROCE_V2)
         return 1;
-    if (!memcmp(e->gid.raw, mapped, sizeof(mapped)))
+    if (is_ipv4(&e->gid))
         return 4;
     return e->gid.raw[0] == 0xfe ? 2 : 3;
 }
@@ -193,6 +198,11 @@ bool device_agree(struct session *s)
         return false;
     }
     memcpy(s->peer_gid.raw, theirs.gid, 16);
+    if (is_ipv4(&s->gid) != is_ipv4(&s->peer_gid)) {
+        fprintf(stderr,
+                "verify: one side's GID is of IPv4 and the other's of IPv6: use -g at both\n");
+        return false;
+    }
     if (ntohl(theirs.mtu) < s->mtu)
         s->mtu = ntohl(theirs.mtu);
     if (!s->opt.host) {
