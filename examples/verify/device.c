@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define RXE_VENDOR 0xffffffu
+
 bool unsupported(int err)
 {
     return err == EOPNOTSUPP || err == ENOSYS || err == ENOTTY || err == EPROTONOSUPPORT;
@@ -112,6 +114,7 @@ static bool open_port(struct session *s)
         fprintf(stderr, "verify: there is no GID with index %d\n", s->opt.gid_index);
         return false;
     }
+    s->is_rxe = s->device.vendor_id == RXE_VENDOR;
     s->mtu = 128u << s->port.active_mtu;
     if (s->opt.mtu > s->mtu) {
         fprintf(stderr, "verify: the port's MTU allows a path MTU of at most %u\n", s->mtu);
@@ -144,7 +147,7 @@ void device_close(struct session *s)
 
 /* In network byte order. */
 struct hello {
-    uint32_t version, mtu, rounds, sizes;
+    uint32_t version, mtu, rounds, sizes, is_rxe, reserved;
     uint64_t seed;
     uint8_t gid[16];
     uint32_t size[MAX_SIZES];
@@ -178,6 +181,7 @@ static void pack(const struct session *s, struct hello *h)
                         .mtu = htonl(s->mtu),
                         .rounds = htonl(s->opt.rounds),
                         .sizes = htonl(s->opt.sizes),
+                        .is_rxe = htonl(s->is_rxe),
                         .seed = htobe64(s->opt.seed)};
     memcpy(h->gid, s->gid.raw, 16);
     for (unsigned i = 0; i < s->opt.sizes; i++)
@@ -198,6 +202,7 @@ bool device_agree(struct session *s)
         return false;
     }
     memcpy(s->peer_gid.raw, theirs.gid, 16);
+    s->peer_is_rxe = ntohl(theirs.is_rxe);
     if (is_ipv4(&s->gid) != is_ipv4(&s->peer_gid)) {
         fprintf(stderr,
                 "verify: one side's GID is of IPv4 and the other's of IPv6: use -g at both\n");

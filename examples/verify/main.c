@@ -226,8 +226,7 @@ static struct result run_test(struct session *s, const char *name)
     r.outcome = peer_end_test(s, r.outcome);
     r.moved = s->moved;
     r.lost = s->lost;
-    if (r.outcome != PASSED)
-        memcpy(r.why, s->why, sizeof(r.why));
+    memcpy(r.why, s->why, sizeof(r.why));
     return r;
 }
 

@@ -8,16 +8,18 @@
 #define UD(op)  IBV_QPT_UD, IBV_WR_##op
 #define XRC(op) IBV_QPT_XRC_SEND, IBV_WR_##op
 
-/* The states of the two queue pairs afterwards, and the statuses of the two first completions. */
-#define BOTH_ERR    IBV_QPS_ERR, IBV_QPS_ERR
-#define SENDER_ERR  IBV_QPS_ERR, IBV_QPS_RTS
-#define NONE_ERR    IBV_QPS_RTS, IBV_QPS_RTS
-#define SENDER_ONLY IBV_QPS_ERR, -1
-#define ST(x)       IBV_WC_##x
-#define ACCESS      BOTH_ERR, {ST(REM_ACCESS_ERR)}, {ST(WR_FLUSH_ERR)}
-/* A queue pair that does not offer an operation: rxe answers as to a wrong key, or so. */
-#define REFUSED     BOTH_ERR, {ST(REM_INV_REQ_ERR), ST(REM_ACCESS_ERR)}, \
-                              {ST(WR_FLUSH_ERR), ST(REM_INV_REQ_ERR)}
+/* Effects: states of the two queue pairs, statuses of the requests and of the receives. */
+#define ST(x)         IBV_WC_##x
+#define FLUSHED       {ST(WR_FLUSH_ERR), ST(WR_FLUSH_ERR)}
+#define FIRST(x)      {ST(x), ST(WR_FLUSH_ERR)}
+#define BOTH_ERR      IBV_QPS_ERR, IBV_QPS_ERR
+#define SENDER_ERR    IBV_QPS_ERR, IBV_QPS_RTS
+#define ALL_WELL      {IBV_QPS_RTS, IBV_QPS_RTS, {0}, {0}}
+#define ONE_RECEIVED  {IBV_QPS_RTS, IBV_QPS_RTS, {0}, FIRST(SUCCESS)}
+#define REFUSED(x)    {BOTH_ERR, FIRST(x), FLUSHED}
+#define ACCESS        REFUSED(REM_ACCESS_ERR)
+#define INVALID       REFUSED(REM_INV_REQ_ERR)
+#define LOCAL(x)      {SENDER_ERR, FIRST(x), FLUSHED}
 
 const struct test tests[] = {
     {"rc_send",             RC(SEND),                 0,                   transfers},
@@ -79,44 +81,44 @@ const struct test tests[] = {
     {"fault_read_bad_rkey",         RC(RDMA_READ),            0, faulty, BAD_RKEY, ACCESS},
     {"fault_atomic_bad_rkey",       RC(ATOMIC_FETCH_AND_ADD), 0, faulty, BAD_RKEY, ACCESS},
     {"fault_write_stale_rkey",      RC(RDMA_WRITE),           0, faulty, STALE_RKEY, ACCESS},
-    {"fault_write_zero_bad_rkey",   RC(RDMA_WRITE),           0, faulty, ZERO_RKEY,
-        NONE_ERR, {ST(SUCCESS)}, {ST(SUCCESS)}},
-    {"fault_read_zero_bad_rkey",    RC(RDMA_READ),            0, faulty, ZERO_RKEY,
-        NONE_ERR, {ST(SUCCESS)}, {ST(SUCCESS)}},
+    {"fault_write_zero_bad_rkey",   RC(RDMA_WRITE),           0, faulty, ZERO_RKEY, ONE_RECEIVED},
+    {"fault_read_zero_bad_rkey",    RC(RDMA_READ),            0, faulty, ZERO_RKEY, ONE_RECEIVED},
     {"fault_write_out_of_bounds",   RC(RDMA_WRITE),           0, faulty, OUT_OF_BOUNDS, ACCESS},
     {"fault_read_out_of_bounds",    RC(RDMA_READ),            0, faulty, OUT_OF_BOUNDS, ACCESS},
     {"fault_atomic_out_of_bounds",  RC(ATOMIC_CMP_AND_SWP),   0, faulty, OUT_OF_BOUNDS, ACCESS},
     {"fault_write_no_mr_rights",    RC(RDMA_WRITE),           0, faulty, NO_MR_RIGHTS, ACCESS},
     {"fault_read_no_mr_rights",     RC(RDMA_READ),            0, faulty, NO_MR_RIGHTS, ACCESS},
     {"fault_atomic_no_mr_rights",   RC(ATOMIC_FETCH_AND_ADD), 0, faulty, NO_MR_RIGHTS, ACCESS},
-    {"fault_write_no_qp_rights",    RC(RDMA_WRITE),           0, faulty, NO_QP_RIGHTS, REFUSED},
-    {"fault_read_no_qp_rights",     RC(RDMA_READ),            0, faulty, NO_QP_RIGHTS, REFUSED},
-    {"fault_atomic_no_qp_rights",   RC(ATOMIC_FETCH_AND_ADD), 0, faulty, NO_QP_RIGHTS, REFUSED},
+    {"fault_write_no_qp_rights",    RC(RDMA_WRITE),           0, faulty, NO_QP_RIGHTS, INVALID},
+    {"fault_read_no_qp_rights",     RC(RDMA_READ),            0, faulty, NO_QP_RIGHTS, INVALID},
+    {"fault_atomic_no_qp_rights",   RC(ATOMIC_FETCH_AND_ADD), 0, faulty, NO_QP_RIGHTS, INVALID},
     {"fault_write_other_pd",        RC(RDMA_WRITE),           0, faulty, OTHER_PD, ACCESS},
     {"fault_read_other_pd",         RC(RDMA_READ),            0, faulty, OTHER_PD, ACCESS},
-    {"fault_atomic_misaligned",     RC(ATOMIC_FETCH_AND_ADD), 0, faulty, MISALIGNED, REFUSED},
+    {"fault_atomic_misaligned",     RC(ATOMIC_FETCH_AND_ADD), 0, faulty, MISALIGNED, INVALID},
     {"fault_write_invalidated_mw",  RC(RDMA_WRITE),           0, faulty, INVALIDATED_WINDOW, ACCESS},
     {"fault_read_invalidated_mw",   RC(RDMA_READ),            0, faulty, INVALIDATED_WINDOW, ACCESS},
-    {"fault_write_beyond_mw",       RC(RDMA_WRITE),           0, faulty, BEYOND_WINDOW, ACCESS},
+    {"fault_write_beyond_mw",       RC(RDMA_WRITE),           0, faulty, BEYOND_WINDOW, ACCESS,
+        RESPONDER, ONE_RECEIVED},
     {"fault_send_inv_no_mw",        RC(SEND_WITH_INV),        0, faulty, BAD_INVALIDATE,
-        BOTH_ERR, {ST(REM_ACCESS_ERR), ST(REM_INV_REQ_ERR), ST(REM_OP_ERR), ST(RETRY_EXC_ERR)},
-        {ST(REM_ACCESS_ERR), ST(REM_INV_REQ_ERR), ST(LOC_ACCESS_ERR), ST(WR_FLUSH_ERR)}},
+        {BOTH_ERR, FIRST(REM_ACCESS_ERR), FIRST(REM_ACCESS_ERR)},
+        RESPONDER, {BOTH_ERR, {ST(SUCCESS), ST(RETRY_EXC_ERR)}, FIRST(REM_INV_REQ_ERR)}},
     {"fault_send_bad_lkey",         RC(SEND),                 0, faulty, BAD_SEND_LKEY,
-        SENDER_ERR, {ST(LOC_PROT_ERR)}, {ST(WR_FLUSH_ERR)}},
+        LOCAL(LOC_PROT_ERR), REQUESTER, LOCAL(LOC_QP_OP_ERR)},
     {"fault_write_bad_lkey",        RC(RDMA_WRITE),           0, faulty, BAD_SEND_LKEY,
-        SENDER_ERR, {ST(LOC_PROT_ERR)}, {ST(WR_FLUSH_ERR)}},
+        LOCAL(LOC_PROT_ERR), REQUESTER, LOCAL(LOC_QP_OP_ERR)},
     {"fault_recv_bad_lkey",         RC(SEND),                 0, faulty, BAD_RECV_LKEY,
-        BOTH_ERR, {ST(REM_OP_ERR)}, {ST(LOC_PROT_ERR)}},
+        {BOTH_ERR, FIRST(REM_OP_ERR), FIRST(LOC_PROT_ERR)},
+        RESPONDER, {BOTH_ERR, FIRST(REM_OP_ERR), FIRST(LOC_QP_OP_ERR)}},
     {"fault_send_too_long",         RC(SEND),                 0, faulty, TOO_LONG,
-        BOTH_ERR, {ST(REM_INV_REQ_ERR), ST(REM_OP_ERR)}, {ST(LOC_LEN_ERR)}},
-    {"fault_rnr_recovered",         RC(SEND),                 0, faulty, LATE_RECEIVE,
-        NONE_ERR, {ST(SUCCESS)}, {ST(SUCCESS)}},
+        {BOTH_ERR, FIRST(REM_INV_REQ_ERR), FIRST(LOC_LEN_ERR)},
+        RESPONDER, {BOTH_ERR, FIRST(REM_OP_ERR), FIRST(LOC_QP_OP_ERR)}},
+    {"fault_rnr_recovered",         RC(SEND),                 0, faulty, LATE_RECEIVE, ALL_WELL},
     {"fault_rnr_exceeded",          RC(SEND),                 0, faulty, NO_RECEIVE,
-        SENDER_ERR, {ST(RNR_RETRY_EXC_ERR)}},
+        {SENDER_ERR, FIRST(RNR_RETRY_EXC_ERR)}},
     {"fault_retry_exceeded",        RC(RDMA_WRITE),           0, faulty, PEER_GONE,
-        SENDER_ONLY, {ST(RETRY_EXC_ERR)}},
+        {IBV_QPS_ERR, -1, FIRST(RETRY_EXC_ERR)}},
     {"fault_peer_in_error",         RC(SEND),                 0, faulty, PEER_IN_ERROR,
-        BOTH_ERR, {ST(RETRY_EXC_ERR)}, {ST(WR_FLUSH_ERR)}},
+        REFUSED(RETRY_EXC_ERR)},
 };
 /* clang-format on */
 

@@ -134,6 +134,8 @@ static enum outcome check_received(struct session *s, struct turn *turn, const s
 
     if (wc->byte_len != length)
         return fail(s, "byte_len is %u instead of %u", wc->byte_len, length);
+    if (inv && !flags && (wc->wc_flags & IBV_WC_IP_CSUM_OK))
+        flags = IBV_WC_WITH_INV; /* rxe gives programs the kernel's value of this flag */
     if (flags != (has_imm(t->op) ? IBV_WC_WITH_IMM : inv ? IBV_WC_WITH_INV : 0u))
         return fail(s, "wc_flags is 0x%x", wc->wc_flags);
     if (has_imm(t->op) && wc->imm_data != htonl(turn->imm))

@@ -67,10 +67,12 @@ enum outcome window_bind(struct session *s, struct endpoint *ep, struct window *
     return PASSED;
 }
 
-/* Type 1 is bound to nothing, type 2 invalidated. */
+/* Type 1 is bound to nothing, type 2 invalidated. The region has no part in the former, but
+ * rdma-core's driver for rxe wants one. */
 enum outcome window_unbind(struct session *s, struct endpoint *ep, struct window *w)
 {
-    const struct ibv_mw_bind_info nothing = {0};
+    const struct ibv_mw_bind_info nothing = {.mr = ep->remote.mr,
+                                             .addr = (uintptr_t)ep->remote.bytes};
     struct ibv_send_wr wr = {.wr_id = BIND_ID,
                              .opcode = IBV_WR_LOCAL_INV,
                              .send_flags = IBV_SEND_SIGNALED,
