@@ -207,7 +207,6 @@ static enum outcome respond(struct session *s, const struct test *t, struct endp
     if (!is_send(t->op))
         seen->changed = region_check(s, "the responder's memory", &ep->remote, &nothing, 0, 0,
                                      s->seed, 0) != PASSED;
-    s->why[0] = '\0';
     return PASSED;
 }
 
@@ -305,7 +304,7 @@ static enum outcome judge(struct session *s, const struct test *t, bool requeste
         return PASSED;
     if ((t->rxe_role == REQUESTER ? rxe_sends : t->rxe_role == RESPONDER && rxe_receives) &&
         is_effect(&t->rxe, sender, receiver) && (!receiver->changed || succeeds(&t->rxe))) {
-        snprintf(s->why, sizeof(s->why), "as rxe does, which is not what it should do");
+        snprintf(s->note, sizeof(s->note), "as rxe does, which is not what it should do");
         return PASSED;
     }
     return fail(s, "requester %s in %s, responder %s in %s%s", statuses(sender, send_text),

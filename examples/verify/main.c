@@ -215,7 +215,7 @@ static struct result run_test(struct session *s, const char *name)
 
     while (t < tests + test_count && strcmp(t->name, name))
         t++;
-    s->why[0] = s->line[0][0] = s->line[1][0] = '\0';
+    s->why[0] = s->note[0] = s->line[0][0] = s->line[1][0] = '\0';
     s->moved = s->lost = 0;
     for (unsigned back = 0; back < 2 && r.outcome == PASSED; back++) {
         bool requester = s->opt.host ? !back : back;
@@ -226,7 +226,7 @@ static struct result run_test(struct session *s, const char *name)
     r.outcome = peer_end_test(s, r.outcome);
     r.moved = s->moved;
     r.lost = s->lost;
-    memcpy(r.why, s->why, sizeof(r.why));
+    snprintf(r.why, sizeof(r.why), "%s", r.outcome == PASSED ? s->note : s->why);
     return r;
 }
 
@@ -284,6 +284,7 @@ static int run_all(struct session *s)
     if (!s->opt.json && !s->opt.statuses)
         printf("path MTU %u, GID index %d, seed %lu\n%-32s %-8s %6s\n", s->mtu, s->opt.gid_index,
                (unsigned long)s->opt.seed, "test", "result", "count");
+    fflush(stdout);
     for (;;) {
         struct result r;
 
