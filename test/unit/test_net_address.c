@@ -337,6 +337,8 @@ static void test_nd_answers(void **state)
         {{"fe80::2", "ff02::1:ff00:1", "fe80::1", 135, 0, 1, net_peer, .vlan = 3}, NULL, 0, false},
         {{"fe80::1", "ff02::1:ff00:1", "fe80::1", 135, 0, 1, net_peer}, NULL, 0, false},
         /* RFC 4861 7.1.1 */
+        {{"fe80::2", "fe80::1", "10.0.0.1", 135, 0, 1, net_peer}, NULL, 0, true},
+        {{"fe80::2", "fe80::1", "::", 135, 0, 1, net_peer}, NULL, 0, true},
         {{"fe80::2", "fe80::1", "fe80::1", 135, 0, 1, net_peer, .hops = 254}, NULL, 0, true},
         {{"fe80::2", "fe80::1", "ff02::1", 135, 0, 1, net_peer}, NULL, 0, true},
         {{"::", "ff02::1:ff00:1", "fe80::1", 135, 0, 1, net_peer}, NULL, 0, true},
@@ -379,6 +381,23 @@ static void test_nd_answers(void **state)
         }
         net_kit_free(k);
     }
+}
+
+/* A solicitation that does not say where its sender is: he is known, or else where it came from. */
+static void test_nd_answer_by_cache(void **state)
+{
+    struct net_kit *k = net_kit_new(1, false);
+    struct net_frame f = net_nd(
+        &(struct net_nd){.src = "fe80::2", .dst = "fe80::1", .target = "fe80::1", .type = 135});
+    union gid peer = gid_of("fe80::2");
+
+    net_kit_address(k, 0, "fe80::1/64", VLAN_NONE);
+    net_kit_rx(k, &f);
+    assert_memory_equal(net_kit_sent(k, 0)->bytes, net_peer, 6);
+    assert_int_equal(net_host_add_neighbour(k->node[0].h, &peer, VLAN_NONE, net_other), 0);
+    net_kit_rx(k, &f);
+    assert_memory_equal(net_kit_sent(k, 1)->bytes, net_other, 6);
+    net_kit_free(k);
 }
 
 /* Options of no length, cut ones, and one behind another. */
@@ -639,6 +658,7 @@ int main(void)
         cmocka_unit_test(test_defence),
         cmocka_unit_test(test_arp_answers),
         cmocka_unit_test(test_nd_answers),
+        cmocka_unit_test(test_nd_answer_by_cache),
         cmocka_unit_test(test_nd_options),
         cmocka_unit_test(test_quiet),
         cmocka_unit_test(test_link),

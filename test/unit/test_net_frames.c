@@ -210,6 +210,23 @@ static void test_ignored_messages(void **state)
     }
 }
 
+/* Whatever else is unreachable is only counted. */
+static void test_unreachable(void **state)
+{
+    for (unsigned ipv4 = 0; ipv4 < 2; ipv4++) {
+        struct net_kit *k = host(false);
+        struct inet_tx tx = from_peer(ipv4);
+        uint8_t message[40] = {ipv4 ? 3 : 1, ipv4 ? 3 : 4};
+        struct net_frame f = net_packet(net_peer, &tx, message, sizeof(message));
+
+        net_kit_rx(k, &f);
+        assert_int_equal(net_kit_count(k)->unreachable_rx, 1);
+        assert_int_equal(net_kit_count(k)->ignored + net_kit_count(k)->malformed, 0);
+        assert_int_equal(k->sent, 0);
+        net_kit_free(k);
+    }
+}
+
 /* Sound frames of every kind, cut at every byte and with every byte changed. */
 static void test_damaged(void **state)
 {
@@ -292,6 +309,7 @@ int main(void)
         cmocka_unit_test(test_ignored),
         cmocka_unit_test(test_ignored_messages),
         cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_unreachable),
         cmocka_unit_test(test_arp_of_others),
     };
 
