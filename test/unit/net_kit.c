@@ -114,7 +114,7 @@ static void deliver(struct net_kit *k)
 
         k->lose >>= 1;
         for (unsigned i = 0; i < k->nodes && !lost; i++)
-            if (i != f->from)
+            if (i != f->from || k->echo)
                 rx(k, i, f->bytes, f->len);
     }
 }

@@ -43,6 +43,7 @@ struct net_kit {
     unsigned nodes;
     uint64_t lose; /* bit i: frame i of those sent from here on is lost; shifted out */
     bool cut;      /* nothing is delivered */
+    bool echo;     /* what a node sends comes back to it too */
     unsigned sent, delivered;
     struct net_frame frame[NET_KIT_FRAMES]; /* those sent */
     struct net_node node[NET_KIT_NODES];

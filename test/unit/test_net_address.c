@@ -204,6 +204,27 @@ static void test_own_sender(void **state)
     net_kit_free(k);
 }
 
+/* A port that brings back what is sent: no conflict, no answers to ourselves. */
+static void test_echoing_port(void **state)
+{
+    struct net_kit *k = net_kit_new(1, false);
+
+    k->echo = true;
+    net_kit_detect(k, 0, "10.0.0.1/24", VLAN_NONE);
+    net_kit_detect(k, 0, "fe80::1/64", VLAN_NONE);
+    net_kit_run(k, 30 * SEC);
+    assert_int_equal(k->node[0].states, 2);
+    assert_int_equal(k->node[0].state, NET_PREFERRED);
+    assert_int_equal(net_kit_resolve(k, 0, "10.0.0.1", "10.0.0.2", VLAN_NONE), -EINPROGRESS);
+    assert_int_equal(net_kit_resolve(k, 0, "fe80::1", "fe80::2", VLAN_NONE), -EINPROGRESS);
+    net_kit_run(k, 30 * SEC);
+    assert_int_equal(k->node[0].resolved, 2);
+    assert_int_equal(net_kit_count(k)->conflicts, 0);
+    assert_int_equal(net_kit_count(k)->malformed, 0);
+    assert_int_equal(net_kit_count(k)->ignored, k->sent);
+    net_kit_free(k);
+}
+
 /* Two hosts with one address: one that has it keeps it; of two that want it at once none gets it.
  */
 static void test_two_hosts(void **state)
@@ -653,6 +674,7 @@ int main(void)
         cmocka_unit_test(test_conflicts_while_detecting),
         cmocka_unit_test(test_no_conflict),
         cmocka_unit_test(test_own_sender),
+        cmocka_unit_test(test_echoing_port),
         cmocka_unit_test(test_two_hosts),
         cmocka_unit_test(test_skip_detection),
         cmocka_unit_test(test_defence),

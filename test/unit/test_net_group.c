@@ -417,6 +417,12 @@ static void test_old_querier(void **state)
         assert_int_equal(k->sent, f->ipv4 ? 1 : 2);
         assert_int_equal(net_parse(net_kit_sent(k, 0)).data[0], f->old_report);
         net_kit_clear(k);
+        join(k, f->other, VLAN_NONE);
+        net_kit_settle(k);
+        check_old(k, f, 0, f->old_report, f->other, f->other);
+        leave(k, f->other, VLAN_NONE);
+        net_kit_settle(k);
+        net_kit_clear(k);
         net_kit_run(k, 1);
         join(k, f->other, VLAN_NONE);
         net_kit_settle(k);
