@@ -72,6 +72,28 @@ static void test_echo(void **state)
     }
 }
 
+/* As much as a packet of the port holds, and no more. */
+static void test_large_echo(void **state)
+{
+    static const struct net_host_config config = {.mtu = 9000};
+
+    for (unsigned i = 0; i < 4; i++) {
+        bool ipv4 = i & 1, fits = i & 2;
+        uint32_t len = 9000 - (ipv4 ? 20 : 40) + !fits;
+        struct net_kit *k = net_kit_make(1, &config);
+        struct inet_tx tx = from_peer(ipv4);
+        uint8_t message[9000] = {ipv4 ? 8 : 128};
+        struct net_frame f = net_packet(net_peer, &tx, message, len);
+
+        net_kit_address(k, 0, ipv4 ? "10.0.0.1/24" : "fd00::1/64", VLAN_NONE);
+        net_kit_rx(k, &f);
+        assert_int_equal(k->sent, fits);
+        if (fits)
+            assert_int_equal(net_parse(net_kit_sent(k, 0)).len, len);
+        net_kit_free(k);
+    }
+}
+
 /* A hundred at once, then a thousand in a second. */
 static void test_echo_rate(void **state)
 {
@@ -303,13 +325,10 @@ static void test_arp_of_others(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_echo),
-        cmocka_unit_test(test_echo_rate),
-        cmocka_unit_test(test_no_echo),
-        cmocka_unit_test(test_ignored),
-        cmocka_unit_test(test_ignored_messages),
-        cmocka_unit_test(test_damaged),
-        cmocka_unit_test(test_unreachable),
+        cmocka_unit_test(test_echo),          cmocka_unit_test(test_echo_rate),
+        cmocka_unit_test(test_large_echo),    cmocka_unit_test(test_no_echo),
+        cmocka_unit_test(test_ignored),       cmocka_unit_test(test_ignored_messages),
+        cmocka_unit_test(test_damaged),       cmocka_unit_test(test_unreachable),
         cmocka_unit_test(test_arp_of_others),
     };
 
