@@ -10,17 +10,17 @@ static void drop(struct engine *e, enum drop reason)
     counter_inc(&e->counters.drop[reason]);
 }
 
+/* The same addresses may be in another VLAN, or speak the other RoCE version. */
+static bool same_network(const struct gid_entry *to, const struct address_vector *av)
+{
+    return to->vlan == av->vlan && to->type == av->gid_type;
+}
+
 static bool pkey_matches(uint16_t pkey)
 {
     /* The table holds the default partition as a full member: any membership matches it (10.9.3).
      */
     return (pkey & 0x7FFF) == (PKEY_DEFAULT & 0x7FFF);
-}
-
-/* The same addresses may be in another VLAN, or speak the other RoCE version. */
-static bool same_network(const struct gid_entry *to, const struct address_vector *av)
-{
-    return to->vlan == av->vlan && to->type == av->gid_type;
 }
 
 /* 9.6.1 and A17.3.4: checks that need the queue pair. */
