@@ -35,19 +35,45 @@ static void add_port(json_t *rows, const char *device, json_t *port)
     json_array_append_new(rows, row);
 }
 
-static void add_gids(json_t *rows, const char *device, json_t *port)
+/* A row for each object of one of the port's lists. */
+static void add_list(json_t *rows, const char *device, const json_t *port, const char *list)
 {
-    json_t *gid;
+    json_t *item;
     size_t i;
 
-    json_array_foreach(json_object_get(port, "gids"), i, gid)
+    json_array_foreach(json_object_get(port, list), i, item)
     {
         json_t *row =
             json_pack("{s:s?, s:O?}", "device", device, "port", json_object_get(port, "port"));
 
-        add_scalars(row, gid);
+        add_scalars(row, item);
         json_array_append_new(rows, row);
     }
+}
+
+static void add_gids(json_t *rows, const char *device, json_t *port)
+{
+    add_list(rows, device, port, "gids");
+}
+
+static void add_neighbours(json_t *rows, const char *device, json_t *port)
+{
+    add_list(rows, device, port, "neighbours");
+}
+
+static void add_routes(json_t *rows, const char *device, json_t *port)
+{
+    add_list(rows, device, port, "routes");
+}
+
+static void add_groups(json_t *rows, const char *device, json_t *port)
+{
+    add_list(rows, device, port, "groups");
+}
+
+static void add_path_mtus(json_t *rows, const char *device, json_t *port)
+{
+    add_list(rows, device, port, "path_mtus");
 }
 
 /* A row for each member of an object of numbers. */
@@ -72,6 +98,11 @@ static void add_drops(json_t *rows, const char *device, json_t *port)
 {
     add_numbers(rows, device, port, json_object_get(json_object_get(port, "counters"), "drops"),
                 "reason");
+}
+
+static void add_network(json_t *rows, const char *device, json_t *port)
+{
+    add_numbers(rows, device, port, json_object_get(port, "network"), "counter");
 }
 
 static json_t *select_devices(const json_t *root)
@@ -100,6 +131,31 @@ static json_t *select_ports(const json_t *root)
 static json_t *select_gids(const json_t *root)
 {
     return show_from_ports(root, add_gids);
+}
+
+static json_t *select_neighbours(const json_t *root)
+{
+    return show_from_ports(root, add_neighbours);
+}
+
+static json_t *select_routes(const json_t *root)
+{
+    return show_from_ports(root, add_routes);
+}
+
+static json_t *select_groups(const json_t *root)
+{
+    return show_from_ports(root, add_groups);
+}
+
+static json_t *select_path_mtus(const json_t *root)
+{
+    return show_from_ports(root, add_path_mtus);
+}
+
+static json_t *select_network(const json_t *root)
+{
+    return show_from_ports(root, add_network);
 }
 
 static json_t *select_counters(const json_t *root)
@@ -131,6 +187,13 @@ const struct topic show_topics[] = {
     {"devices", "the RDMA devices", select_devices, NULL, NULL},
     {"ports", "their ports: state, address, MTU", select_ports, NULL, NULL},
     {"gids", "the GID tables", select_gids, "device port index address prefix vlan type", NULL},
+    {"neighbours", "who was found on the network, with which MAC", select_neighbours,
+     "device port address vlan mac state", NULL},
+    {"routes", "networks and the gateways to them", select_routes, "device port to via vlan", NULL},
+    {"groups", "multicast groups, and for how many queue pairs", select_groups,
+     "device port group vlan members", NULL},
+    {"path_mtus", "what routers said of packets that were too big", select_path_mtus, NULL, NULL},
+    {"network", "what ARP, ND, ICMP and group membership counted", select_network, NULL, NULL},
     {"workers", "the dataplane's threads", select_workers, NULL, NULL},
     {"clients", "connected programs", select_clients, NULL, NULL},
     {"qps", "queue pairs (their counters: with --json)", select_qps,

@@ -7,6 +7,7 @@
 #include "neighbour.h"
 
 #define CONFIG_PORTS_MAX       16
+#define CONFIG_CAPTURE_FRAMES  1000000 /* unless the file says otherwise */
 #define CONFIG_DEVICE_LOOPBACK "loopback"
 #define CONFIG_ADDRESSES_MAX   (GID_TABLE_MAX / 2) /* each with both RoCE versions */
 
@@ -28,6 +29,8 @@ struct uroced_port {
     char tap_name[16];  /* "": the kernel chooses */
     struct qos_map qos;
     uint64_t dscp_set; /* code points that were given */
+    char capture[256];       /* file to write its frames to, or "" */
+    unsigned capture_frames; /* at most so many */
 };
 
 struct uroced_config {

@@ -82,6 +82,21 @@ static int read_exception(struct reader *r, const char *value)
     return config_text(r, w.word[1], p->tap_name, sizeof(p->tap_name));
 }
 
+/* "/tmp/port.pcap 1000" */
+static int read_capture(struct reader *r, const char *value)
+{
+    struct uroced_port *p = r->port;
+    struct words w;
+
+    config_split(&w, value);
+    if (w.count > 2)
+        return config_fail(r, "must be FILE or FILE FRAMES, not \"%s\"", value);
+    if (config_text(r, w.count ? w.word[0] : "", p->capture, sizeof(p->capture)))
+        return -1;
+    p->capture_frames = CONFIG_CAPTURE_FRAMES;
+    return w.count < 2 ? 0 : config_number(r, w.word[1], 1, 1000000000, 10, &p->capture_frames);
+}
+
 static int read_sl_to_pcp(struct reader *r, const char *value)
 {
     return config_table(r, value, r->port->qos.sl_to_pcp, 7);
@@ -127,6 +142,7 @@ int config_port_key(struct reader *r, const char *value)
         {"dad", false, read_dad},
         {"roce", false, read_roce},
         {"exception", false, read_exception},
+        {"capture", false, read_capture},
         {"sl_to_pcp", false, read_sl_to_pcp},
         {"dscp", true, read_dscp},
         {"priority_to_sl", false, read_priority_to_sl},

@@ -208,7 +208,7 @@ static int choose_addresses(struct reader *r)
         return 0;
     if (loopback)
         config_loopback_addresses(p);
-    else if (on_kernel_interface(p))
+    else if (on_kernel_interface(p) || p->tap)
         p->follow_kernel = true;
     else
         return config_fail(r, "has no address");

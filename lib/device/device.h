@@ -57,6 +57,7 @@ struct port_address {
     union gid gid;
     uint8_t prefix; /* bits, as configured */
     uint16_t vlan;  /* id, or VLAN_NONE */
+    bool answered;  /* by the kernel, which has it too: the port keeps silent */
 };
 
 struct port_neighbour {
@@ -79,6 +80,10 @@ struct port_config {
     unsigned gid_types;
     const struct qos_map *qos; /* NULL: the default */
     bool detect_duplicates;    /* of its addresses, before they are used */
+    const int *exception_fd;   /* a kernel's tap device for what is not RoCE, which becomes the
+                                  device's; NULL: none */
+    char netdev[16]; /* the kernel interface with the addresses, when the port does not know it */
+    uint32_t ifindex;
 };
 
 /* NULL and *err: -ENOMEM or another negative errno. */
@@ -92,6 +97,24 @@ void rnic_destroy(struct rnic *r);
  * -ENOMEM.
  */
 int rnic_add_port(struct rnic *r, const struct port_config *config);
+
+/*
+ * Addresses and routes that come and go while the workers run; device: index in the order of
+ * rnic_add_port. Applications get IBV_EVENT_GID_CHANGE. 0, -EEXIST, -ENOENT, -ENOSPC, -EINVAL.
+ */
+int rnic_add_address(struct rnic *r, unsigned device, const struct port_address *a);
+int rnic_remove_address(struct rnic *r, unsigned device, const union gid *gid, uint16_t vlan);
+/* Whether the kernel answers for this untagged address (port_address.answered). -ENOENT. */
+int rnic_answered(struct rnic *r, unsigned device, const union gid *gid, bool answered);
+int rnic_add_route(struct rnic *r, unsigned device, const struct net_route *route);
+int rnic_remove_route(struct rnic *r, unsigned device, const struct net_route *route);
+
+/*
+ * A request whose peer must first be found on the network is answered with -EINPROGRESS, not to be
+ * passed on: dispatching it again after retry was called may answer it. Without a retry such
+ * requests fail with -EHOSTUNREACH.
+ */
+void rnic_on_retry(struct rnic *r, void (*retry)(void *ctx), void *ctx);
 
 unsigned rnic_workers(const struct rnic *r);
 struct worker *rnic_worker(struct rnic *r, unsigned index);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* From a port's addresses to its GID table. */
+/* From a port's addresses to its GID table. Its worker reads the table, so only the worker changes
+ * it. */
 #include "object.h"
 
 #include <errno.h>
@@ -36,11 +37,65 @@ static int add_type(struct device *d, const struct port_config *config, enum gid
 int device_add_gids(struct device *d, const struct port_config *config)
 {
     static const enum gid_type types[] = {GID_TYPE_ROCE_V2, GID_TYPE_ROCE_V1};
-    unsigned wanted = config->gid_types ? config->gid_types : 1u << GID_TYPE_ROCE_V2;
     int err = 0;
 
+    d->gid_types = config->gid_types ? config->gid_types : 1u << GID_TYPE_ROCE_V2;
     for (unsigned i = 0; i < ARRAY_SIZE(types) && !err; i++)
-        if (wanted & 1u << types[i])
+        if (d->gid_types & 1u << types[i])
             err = add_type(d, config, types[i]);
     return err;
+}
+
+/* ---- while the worker runs ---- */
+
+struct gid_change {
+    struct device *d;
+    const struct port_address *a;
+    int err;
+};
+
+static void remove_all(struct worker *w, void *arg)
+{
+    struct gid_change *c = arg;
+    struct gid_table *t = &c->d->gids;
+
+    c->err = -ENOENT;
+    for (unsigned i = 0; i < t->len; i++) {
+        struct gid_entry *e = &t->entry[i];
+
+        if (e->valid && e->vlan == c->a->vlan && gid_eq(&e->gid, &c->a->gid)) {
+            e->valid = false;
+            c->err = 0;
+        }
+    }
+}
+
+static void add_all(struct worker *w, void *arg)
+{
+    struct gid_change *c = arg;
+    struct gid_change undo = *c;
+
+    c->err = 0;
+    for (unsigned type = GID_TYPE_ROCE_V2; type >= GID_TYPE_ROCE_V1 && !c->err; type--)
+        if (c->d->gid_types & 1u << type)
+            c->err = add_gid(c->d, c->a, type);
+    if (c->err == -ENOSPC)
+        remove_all(w, &undo);
+}
+
+int device_gids_add(struct device *d, const struct port_address *a)
+{
+    struct gid_change c = {.d = d, .a = a};
+
+    worker_call(d->worker, add_all, &c);
+    return c.err;
+}
+
+int device_gids_remove(struct device *d, const union gid *gid, uint16_t vlan)
+{
+    struct port_address a = {.gid = *gid, .vlan = vlan};
+    struct gid_change c = {.d = d, .a = &a};
+
+    worker_call(d->worker, remove_all, &c);
+    return c.err;
 }

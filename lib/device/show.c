@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* CTL_SHOW: the daemon's state in JSON. Names are stable: programs read them. */
-#include "object.h"
+#include "show.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,12 +19,12 @@ static json_t *number(uint64_t v)
     return json_integer((json_int_t)v);
 }
 
-static json_t *text_mac(const uint8_t m[6])
+json_t *show_mac(const uint8_t m[6])
 {
     return json_sprintf("%02x:%02x:%02x:%02x:%02x:%02x", m[0], m[1], m[2], m[3], m[4], m[5]);
 }
 
-static json_t *text_gid(const union gid *gid)
+json_t *show_gid(const union gid *gid)
 {
     char text[46];
 
@@ -46,7 +45,7 @@ static json_t *show_gids(const struct device *d)
 
         if (!e->valid)
             continue;
-        o = json_pack("{s:i, s:o, s:s, s:i}", "index", i, "address", text_gid(&e->gid), "type",
+        o = json_pack("{s:i, s:o, s:s, s:i}", "index", i, "address", show_gid(&e->gid), "type",
                       type[e->type], "prefix", d->prefix[i]);
         if (e->vlan != VLAN_NONE)
             json_object_set_new(o, "vlan", number(e->vlan));
@@ -122,12 +121,14 @@ static json_t *show_counters(const struct device *d)
         io = d->io->ops->counters(d->io, d->port->queue);
     json_object_set_new(o, "rx_packets", sum(ec->rx_packets));
     json_object_set_new(o, "rx_bytes", sum(ec->rx_bytes));
+    json_object_set_new(o, "rx_other", number(counter_get(&ec->rx_other)));
     json_object_set_new(o, "rx_delivered", number(counter_get(&ec->rx_delivered)));
     json_object_set_new(o, "tx_packets", sum(ec->tx_packets));
     json_object_set_new(o, "tx_bytes", sum(ec->tx_bytes));
     if (io) {
         json_object_set_new(o, "tx_refused", number(counter_get(&io->tx_refused)));
         json_object_set_new(o, "rx_unusable", number(counter_get(&io->rx_unusable)));
+        json_object_set_new(o, "rx_bad_checksum", number(counter_get(&io->rx_bad_checksum)));
         json_object_set_new(o, "local", number(counter_get(&io->local)));
     }
     json_object_set_new(o, "drops", show_drops(ec));
@@ -140,12 +141,14 @@ static json_t *show_device(const struct device *d)
     json_t *port;
 
     d->io->ops->info(d->io, &info);
-    port = json_pack("{s:i, s:s, s:s, s:s, s:o, s:i, s:i, s:s, s:i, s:i, s:o, s:o, s:o}", "port", 1,
-                     "driver", d->io->ops->driver, "name", info.name, "state",
-                     info.link_up ? "active" : "down", "mac", text_mac(info.mac), "mtu",
-                     (int)info.mtu, "path_mtu", 128 << device_mtu_code(d), "netdev", info.netdev,
-                     "speed_mbps", (int)info.speed_mbps, "worker", (int)worker_index(d->worker),
-                     "gids", show_gids(d), "counters", show_counters(d), "qos", show_qos(d));
+    port =
+        json_pack("{s:i, s:s, s:s, s:s, s:o, s:i, s:i, s:s, s:i, s:i, s:o, s:o, s:o}", "port", 1,
+                  "driver", d->io->ops->driver, "name", info.name, "state",
+                  info.link_up ? "active" : "down", "mac", show_mac(info.mac), "mtu", (int)info.mtu,
+                  "path_mtu", 128 << device_mtu_code(d->info.mtu), "netdev", d->info.netdev,
+                  "speed_mbps", (int)info.speed_mbps, "worker", (int)worker_index(d->worker),
+                  "gids", show_gids(d), "counters", show_counters(d), "qos", show_qos(d));
+    show_net(port, d);
     return json_pack("{s:s, s:[o], s:I}", "name", d->name, "ports", port, "mrs_denied",
                      (json_int_t)d->mrs_denied);
 }
@@ -237,8 +240,8 @@ static json_t *show_qp(struct qp_object *q)
     json_object_set_new(o, "state", json_string(a.state < QPS_COUNT ? state[a.state] : "?"));
     if (a.state >= QPS_RTR) {
         json_object_set_new(o, "dest_qpn", number(a.dest_qpn));
-        json_object_set_new(o, "sgid", text_gid(&av->sgid));
-        json_object_set_new(o, "dgid", text_gid(&av->dgid));
+        json_object_set_new(o, "sgid", show_gid(&av->sgid));
+        json_object_set_new(o, "dgid", show_gid(&av->dgid));
         json_object_set_new(o, "path_mtu", number(a.path_mtu ? 128u << a.path_mtu : 0));
         json_object_set_new(o, "sq_psn", number(a.sq_psn));
         json_object_set_new(o, "rq_psn", number(a.rq_psn));

@@ -47,10 +47,10 @@ struct encap_view {
  * *v, or the reason, in this order of checking: truncated, not_our_mac, not_roce, bad_ip_header
  * (also IPv4-mapped addresses in an IPv6 header), ip_fragment, udp_length, wrong_destination.
  * Lengths are checked where they are met, so truncated may come later. The UDP checksum is not
- * looked at (the ICRC covers more); the UDP source port may be any. Group MACs pass only with the
- * multicast address that they are derived from; whether a queue pair has joined that group is for
- * the caller. A tag with VLAN id 0 counts as none. vlan_tci and traffic_class are right whatever is
- * returned, as far as the frame has them (VLAN_NONE and 0).
+ * looked at (the ICRC covers more); the UDP source port may be any. RoCE to a group MAC passes
+ * only with the multicast address that it is derived from; whether a queue pair has joined that
+ * group is for the caller. A tag with VLAN id 0 counts as none. vlan_tci and traffic_class are right
+ * whatever is returned, as far as the frame has them (VLAN_NONE and 0).
  */
 enum drop encap_rx(struct encap_view *v, const uint8_t *frame, size_t len,
                    const struct encap_port *port);
@@ -83,6 +83,12 @@ struct encap_template {
  * GID is IPv4 and the other is not, or gid_type is unknown. A RoCEv1 group of either version may be
  * sent to from any GID: the GRH has one form, and rdma_cm gives IPv4 groups an FF.. GID there. */
 int encap_template_make(struct encap_template *t, const struct address_vector *av);
+
+/* Frames made from t go to another MAC from now on. */
+static inline void encap_template_redirect(struct encap_template *t, const uint8_t mac[6])
+{
+    memcpy(t->bytes, mac, 6);
+}
 
 /*
  * Writes the outer headers for a transport packet of bth_len bytes (through the ICRC) at frame,

@@ -10,13 +10,6 @@ struct rest {
     size_t len;
 };
 
-static bool mac_is_group(const uint8_t mac[6])
-{
-    static const uint8_t ipv4[] = {0x01, 0x00, 0x5E}, ipv6[] = {0x33, 0x33};
-
-    return !memcmp(mac, ipv4, sizeof(ipv4)) || !memcmp(mac, ipv6, sizeof(ipv6));
-}
-
 /* Ethernet and 802.1Q. */
 static enum drop rx_ethernet(struct encap_view *v, struct rest *r, uint16_t *ethertype,
                              const struct encap_port *port)
@@ -27,7 +20,7 @@ static enum drop rx_ethernet(struct encap_view *v, struct rest *r, uint16_t *eth
         return DROP_truncated;
     memcpy(v->dmac, r->p, 6);
     memcpy(v->smac, r->p + 6, 6);
-    if (!port->promiscuous && memcmp(v->dmac, port->mac, 6) && !mac_is_group(v->dmac))
+    if (!port->promiscuous && memcmp(v->dmac, port->mac, 6) && !(v->dmac[0] & 1))
         return DROP_not_our_mac;
     *ethertype = get_be16(r->p + 12);
     r->p += ETH_LEN;

@@ -23,6 +23,18 @@ static bool pkey_matches(uint16_t pkey)
     return (pkey & 0x7FFF) == (PKEY_DEFAULT & 0x7FFF);
 }
 
+/* What is not RoCE may be for somebody else behind this port; of a fragment nobody can tell. */
+static void rx_reject(struct engine *e, const struct frame *f, enum drop reason)
+{
+    const struct engine_host *host = &e->cfg.host;
+    bool other = reason == DROP_not_roce || reason == DROP_ip_fragment;
+
+    if (other && host->other && host->other(host->ctx, f))
+        counter_inc(&e->counters.rx_other);
+    else
+        drop(e, reason);
+}
+
 /* 9.6.1 and A17.3.4: checks that need the queue pair. */
 static enum drop rx_validate(struct engine *e, struct rx_job *job)
 {
@@ -142,7 +154,7 @@ void engine_rx(struct engine *e, struct frame *frames, unsigned n, ns_t now)
         count_rx(e, &e->rx_job[i].view, frames[i].len);
         parsed[i] = reason == DROP_NONE;
         if (!parsed[i])
-            drop(e, reason);
+            rx_reject(e, &frames[i], reason);
     }
     for (unsigned i = 0; i < n; i++) {
         enum drop reason;

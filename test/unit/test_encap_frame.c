@@ -339,8 +339,10 @@ static void test_not_our_mac(void **state)
 
     s.bytes[5] = 9;
     assert_int_equal(rx(&s), DROP_not_our_mac);
-    memset(s.bytes, 0xFF, 6);
-    assert_int_equal(rx(&s), DROP_not_our_mac);
+    memset(s.bytes, 0xFF, 6); /* broadcasts are for us, but RoCE comes in none */
+    assert_int_equal(rx(&s), DROP_wrong_destination);
+    put_be16(s.bytes + 12, 0x0806);
+    assert_int_equal(rx(&s), DROP_not_roce);
 }
 
 static void test_not_roce(void **state)

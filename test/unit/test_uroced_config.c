@@ -41,6 +41,7 @@ static void test_everything(void **state)
                           "address = 10.0.0.9\n"
                           "neighbour.0 = 10.0.0.2 02:00:00:aa:BB:0c\n"
                           "neighbour.12 =  fd00::2   02:00:00:00:00:03\n"
+                          "capture = /tmp/a.pcap   1000\n"
                           "[port.3]\n"
                           "device = loopback\n"
                           "address = 127.0.0.1\n"),
@@ -59,6 +60,8 @@ static void test_everything(void **state)
     assert_int_equal(config.port[1].address[0].prefix, 24);
     assert_int_equal(config.port[1].address[1].prefix, 64);
     assert_int_equal(config.port[1].address[1].gid.raw[15], 1);
+    assert_string_equal(config.port[1].capture, "/tmp/a.pcap");
+    assert_int_equal(config.port[1].capture_frames, 1000);
     assert_int_equal(config.port[1].neighbours, 2);
     assert_int_equal(config.port[1].neighbour[0].mac[4], 0xbb);
     assert_int_equal(config.port[1].neighbour[1].mac[5], 3);
@@ -154,6 +157,9 @@ static const char *const bad[][3] = {
     {OK "dscp.0 = 46 64\n", "[port.0] dscp.0", "from 0 to 63"},
     {OK "dscp.0 = -1 4\n", "[port.0] dscp.0", "from 0 to 63"},
     {OK "dscp.0 = 46 26\ndscp.1 = 46 27\n", "[port.0] dscp.1", "repeats"},
+    {OK "capture =\n", "[port.0] capture", "no value"},
+    {OK "capture = /tmp/a many\n", "[port.0] capture", "many"},
+    {OK "capture = /tmp/a 0\n", "[port.0] capture", "from 1"},
     {OK "neighbour.0 = 10.0.0.2\n", "[port.0] neighbour.0", "and a MAC"},
     {OK "neighbour.0 = 10.0.0.2 02:00:00:00:00\n", "[port.0] neighbour.0", "and a MAC"},
     {OK "neighbour.0 = 10.0.0.2 02:00:00:00:00:02:03\n", "[port.0] neighbour.0", "and a MAC"},
