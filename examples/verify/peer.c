@@ -30,7 +30,7 @@ struct message {
 };
 #define HEADER offsetof(struct message, payload)
 
-static int64_t now_ms(void)
+int64_t now_ms(void)
 {
     struct timespec t;
 

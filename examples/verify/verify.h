@@ -36,6 +36,11 @@
 #define WAIT_MS        20000 /* for the peer, and for completions of a reliable service */
 #define LOST_MS        2000  /* for messages that an unreliable service may lose */
 
+#define PATIENT_TIMER   17 /* 0.5 s without acknowledge: only a lost packet takes that long */
+#define PATIENT_RETRIES 7
+
+#define REMOTE_RIGHTS (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
+
 /* How a test, or one transfer of it, ended. */
 enum outcome {
     PASSED,
@@ -99,6 +104,7 @@ enum outcome skip(struct session *s, const char *format, ...) __attribute__((for
 
 /* ---- peer.c ---- */
 
+int64_t now_ms(void); /* of a clock that only goes forward */
 /* Connects to the host, or waits for one client; false with a message on stderr. */
 bool peer_open(struct session *s);
 void peer_close(struct session *s);
