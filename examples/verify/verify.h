@@ -83,7 +83,8 @@ struct session {
     union ibv_gid gid, peer_gid;
     uint32_t mtu; /* bytes, agreed */
     char why[256];
-    char note[64]; /* what a report should say of a test that passed */
+    char note[64];     /* what a report should say of a test that passed */
+    uint8_t rd_atomic; /* READs and atomics at a time, agreed */
     bool is_rxe, peer_is_rxe;
     unsigned lost;     /* messages that had to be sent again */
     uint64_t moved;    /* messages that were checked, in this test */
