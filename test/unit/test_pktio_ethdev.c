@@ -9,6 +9,7 @@
 #include "ethdev_internal.h"
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <rte_cycles.h>
 #include <rte_dev.h>
@@ -411,18 +412,32 @@ static void fill_tagged(uint8_t *data, uint32_t len, const uint8_t to[6], const 
     memcpy(data, to, 6);
     memcpy(data + 6, from, 6);
     memcpy(data + 12, tag, sizeof(tag));
+    data[14 + 4 + 9] = IPPROTO_ICMP; /* something that a sleeper is woken for */
+}
+
+/* As a worker sleeps: armed, and looked once more. */
+static void await_frames(struct pktio *io)
+{
+    int fd = io->ops->wake_fd(io, 0);
+
+    if (fd == PKTIO_WAKE_POLL)
+        sched_yield();
+    else
+        assert_true(readable(fd, 5000));
 }
 
 /* Waits for a frame, passing over those of others, such as the kernel's to its groups. */
 static void assert_received(struct pktio *io, const uint8_t *data, uint32_t len)
 {
     uint64_t end = rte_get_timer_cycles() + 5 * rte_get_timer_hz();
-    bool found = false;
+    bool found = false, armed = false;
     struct frame f;
 
     while (!found && rte_get_timer_cycles() < end) {
         if (!io->ops->rx_burst(io, 0, &f, 1)) {
-            sched_yield();
+            if (armed)
+                await_frames(io);
+            armed = !armed && io->ops->wake_arm(io, 0);
             continue;
         }
         found = !memcmp(f.data, data, 12);

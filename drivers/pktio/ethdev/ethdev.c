@@ -264,7 +264,9 @@ static int settle(struct ethdev *d, struct opening *o)
             return fail(o, "%s: %s", d->name, strerror(-ret));
     }
     for (unsigned i = 0; i < d->queues; i++) {
-        if (d->queue[i].watch_fd < 0)
+        if (d->kind->kernel_peer)
+            d->queue[i].level_fd = ethdev_level_open(d->port, (uint16_t)i);
+        else if (d->queue[i].watch_fd < 0)
             d->queue[i].intr_fd = ethdev_intr_open(d->port, (uint16_t)i);
     }
     return 0;
@@ -312,6 +314,7 @@ static void ethdev_close(struct pktio *io)
 
     for (unsigned i = 0; i < d->queues; i++) {
         ethdev_queue_drain(&d->queue[i]);
+        close_fd(d->queue[i].level_fd);
         close_fd(d->queue[i].watch_fd);
         ethdev_intr_close(d->port, (uint16_t)i, d->queue[i].intr_fd);
     }
@@ -364,7 +367,7 @@ struct pktio *pktio_ethdev_open(const struct pktio_ethdev_config *config, char *
     d->queues = config->queues;
     d->guard_fd[0] = d->guard_fd[1] = d->multi_fd = d->link_fd = d->kernel_fd = -1;
     for (unsigned i = 0; i < d->queues; i++)
-        d->queue[i].watch_fd = d->queue[i].intr_fd = -1;
+        d->queue[i].level_fd = d->queue[i].watch_fd = d->queue[i].intr_fd = -1;
     if (read_device(d, &o) || open_port(d, &o)) {
         ethdev_close(&d->io);
         return NULL;

@@ -48,6 +48,7 @@ struct ethdev_queue {
     struct rte_mbuf *local[ETHDEV_LOCAL];
     unsigned local_head, local_tail;
     struct pktio_counters counters;
+    int level_fd; /* readable as long as there are frames, or -1 */
     int watch_fd; /* packet socket, or -1 */
     int intr_fd;  /* epoll instance with the queue's receive interrupt, or -1 */
 };
@@ -119,6 +120,8 @@ void ethdev_queue_drain(struct ethdev_queue *q);
 /* ethdev_wake.c */
 /* A packet socket on netdev that is readable when frames for us arrived. -1: not possible. */
 int ethdev_watch_open(const char *netdev);
+/* A descriptor that is readable as long as the queue has frames; -1: not possible. */
+int ethdev_level_open(uint16_t port, uint16_t queue);
 /* Puts the receive interrupt of a queue into an epoll instance; -1: the port has none. */
 int ethdev_intr_open(uint16_t port, uint16_t queue);
 /* Before the port stops; fd may be -1. */
