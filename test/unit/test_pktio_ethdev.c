@@ -9,6 +9,7 @@
 #include "ethdev_internal.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <rte_cycles.h>
@@ -22,6 +23,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "env.h"
@@ -512,15 +514,84 @@ static void test_tags_over_xdp_sockets(void **state)
     tags_over_tap("net_tap0,iface=utest3", "net_af_xdp0,iface=utest3");
 }
 
-/* ---- net_memif ---- */
+/* ---- ports whose other end comes and goes ---- */
+
+/* Nobody is there: frames are dropped and not waited with. */
+static void assert_drops(struct pktio *io)
+{
+    const struct pktio_counters *c = io->ops->counters(io, 0);
+    uint64_t before = counter_get(&c->tx_refused);
+
+    assert_true(link_is(io, false));
+    assert_int_equal(send_frames(io, other, 100, 4218), 100);
+    assert_int_equal(counter_get(&c->tx_refused), before + 100);
+    assert_int_equal(rte_mempool_in_use_count(ethdev_of(io)->queue[0].pool), 0);
+    assert_true(io->ops->wake_arm(io, 0));
+}
+
+/* A virtio-user port in the place of a guest, in a process of its own: its driver does not always
+ * survive being closed. Ends with its input. */
+static int be_guest(const char *socket)
+{
+    char device[256];
+    char byte;
+
+    snprintf(device, sizeof(device), "net_virtio_user0,path=%s", socket);
+    if (!open_device(device, 4200))
+        return EXIT_FAILURE;
+    while (read(STDIN_FILENO, &byte, sizeof(byte)) > 0)
+        ;
+    _exit(EXIT_SUCCESS);
+}
+
+static pid_t start_guest(const char *socket, int *input)
+{
+    int fd[2];
+    pid_t pid;
+
+    assert_int_equal(pipe2(fd, O_CLOEXEC), 0);
+    pid = fork();
+    if (!pid) {
+        dup2(fd[0], STDIN_FILENO);
+        execl("/proc/self/exe", "guest", socket, NULL);
+        _exit(EXIT_FAILURE);
+    }
+    assert_true(pid > 0);
+    close(fd[0]);
+    *input = fd[1];
+    return pid;
+}
+
+/* The driver calls back. */
+static void test_link_of_a_guest(void **state)
+{
+    char device[256], socket[128];
+    struct pktio *io;
+    int input, status;
+    pid_t pid;
+
+    snprintf(socket, sizeof(socket), "%s/v.sock", folder);
+    snprintf(device, sizeof(device), "net_vhost0,iface=%s", socket);
+    io = open_device(device, 4200);
+    assert_non_null(io);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_drops(io);
+        pid = start_guest(socket, &input);
+        await_link(io, true);
+        close(input);
+        await_link(io, false);
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_int_equal(status, 0);
+    }
+    io->ops->close(io);
+}
 
 static void memif_device(char out[256], const char *name, const char *role)
 {
     snprintf(out, 256, "%s,role=%s,socket-abstract=no,socket=%s/m.sock", name, role, folder);
 }
 
-/* Nobody is there: frames are dropped and not waited with. */
-static void test_no_link_no_waiting(void **state)
+static void test_memif_without_peer(void **state)
 {
     char device[256];
     struct pktio *io;
@@ -528,11 +599,7 @@ static void test_no_link_no_waiting(void **state)
     memif_device(device, "net_memif0", "server");
     io = open_device(device, 9000);
     assert_non_null(io);
-    assert_true(link_is(io, false));
-    assert_int_equal(send_frames(io, other, 100, 9018), 100);
-    assert_int_equal(counter_get(&ethdev_of(io)->queue[0].counters.tx_refused), 100);
-    assert_int_equal(rte_mempool_in_use_count(ethdev_of(io)->queue[0].pool), 0);
-    assert_true(io->ops->wake_arm(io, 0));
+    assert_drops(io);
     io->ops->close(io);
     /* It cleans up behind itself. */
     assert_int_equal(access(strchr(strstr(device, "socket=/"), '/'), F_OK), -1);
@@ -611,7 +678,7 @@ static void test_memif_peer_leaves(void **state)
     client->ops->close(client);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sizes_follow_the_device),
@@ -627,7 +694,8 @@ int main(void)
         cmocka_unit_test(test_tap_and_its_other_end),
         cmocka_unit_test(test_tags_over_packet_sockets),
         cmocka_unit_test(test_tags_over_xdp_sockets),
-        cmocka_unit_test(test_no_link_no_waiting),
+        cmocka_unit_test(test_link_of_a_guest),
+        cmocka_unit_test(test_memif_without_peer),
         cmocka_unit_test(test_memif_peer_leaves),
     };
     struct env_config config = {0};
@@ -637,6 +705,10 @@ int main(void)
     snprintf(folder, sizeof(folder), "/tmp/uroce-test.XXXXXX");
     if (!mkdtemp(folder) || env_dpdk.init(&config))
         return EXIT_FAILURE;
+    if (!strcmp(argv[0], "guest")) {
+        rmdir(folder);
+        return be_guest(argv[1]);
+    }
     failed = cmocka_run_group_tests(tests, NULL, NULL);
     env_dpdk.fini();
     rmdir(folder);

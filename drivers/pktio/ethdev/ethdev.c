@@ -171,7 +171,8 @@ static int configure(struct ethdev *d, struct opening *o)
 
     if (d->mtu + RTE_ETHER_HDR_LEN + RTE_ETHER_CRC_LEN > o->info.max_rx_pktlen)
         conf.rxmode.mtu = 0;
-    d->link_events = !ethdev_kernel_tells(d) && *o->info.dev_flags & RTE_ETH_DEV_INTR_LSC;
+    d->link_events = !ethdev_kernel_tells(d) && !d->kind->late_events &&
+                     *o->info.dev_flags & RTE_ETH_DEV_INTR_LSC;
     conf.intr_conf.lsc = d->link_events;
     /* The stages above check every IPv4 header; a bad one found by the port never gets there. One
      * found in software would only be looked at twice, and its payload with it. */
@@ -239,6 +240,9 @@ static int start(struct ethdev *d, struct opening *o)
         return fail(o, "%s: does not start: %s", d->name, strerror(-ret));
     d->started = true;
     rte_eth_macaddr_get(d->port, &mac);
+    /* net_ring has none; zeros would pass for nobody's. */
+    if (rte_is_zero_ether_addr(&mac))
+        mac = (struct rte_ether_addr){{2, 0, 0, 0, (uint8_t)(d->port >> 8), (uint8_t)d->port}};
     memcpy(d->mac, mac.addr_bytes, sizeof(d->mac));
     return 0;
 }

@@ -23,6 +23,7 @@ struct ethdev_kind {
     bool kernel_below;     /* works on the kernel interface that iface= names */
     bool kernel_sees;      /* and leaves its frames to the kernel as well */
     bool kernel_peer;      /* makes a kernel interface, which is the other end of the wire */
+    bool late_events;      /* may call back about its link after it was closed */
     bool any_mtu;          /* takes frames of every length, whatever length it reports */
     bool peer_frames;      /* the other end does not keep to our MTU */
     bool relayed;          /* is net_memif, see ethdev_memif.c */

@@ -25,6 +25,7 @@ static const struct ethdev_kind kinds[] = {
     {.name = "tap", .kernel_peer = true, .soft_checksum = true},
     {.name = "memif", .relayed = true, .any_mtu = true, .peer_frames = true},
     {.name = "vhost", .partial_checksum = true, .any_mtu = true, .peer_frames = true},
+    {.name = "virtio_user", .late_events = true},
     {.name = "pcap", .any_mtu = true, .peer_frames = true},
     {.name = "ring", .any_mtu = true, .peer_frames = true},
 };
