@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 ns_t worker_time(void)
@@ -68,6 +69,33 @@ static bool receive(struct worker_port *p, ns_t now)
         return false;
     engine_rx(p->engine, f, n, now);
     ops->rx_release(p->io, p->queue, f, n);
+    if (p->slow)
+        slow_path_notify(p->slow);
+    return true;
+}
+
+/* Frames of the control thread's. The port may be full: then they wait, as the engine's do. */
+static bool send_down(struct worker_port *p)
+{
+    const struct pktio_ops *ops = p->io->ops;
+    struct frame f;
+    const uint8_t *bytes;
+    uint32_t len;
+
+    if (!p->slow || frame_ring_empty(p->slow->down))
+        return false;
+    while ((bytes = frame_ring_peek(p->slow->down, &len)) &&
+           ops->tx_lend(p->io, p->queue, &f, 1) == 1) {
+        unsigned used = len <= f.room;
+
+        if (used) {
+            memcpy(f.data, bytes, len);
+            f.len = len;
+            counter_inc(&p->slow->down_frames);
+        }
+        ops->tx_burst(p->io, p->queue, &f, 1, used);
+        frame_ring_pop(p->slow->down);
+    }
     return true;
 }
 
@@ -129,6 +157,7 @@ bool worker_poll(struct worker *w, ns_t now)
         work |= take_doorbells(w->ctx[i], now);
     for (unsigned i = 0; i < w->ports; i++) {
         work |= run_timers(&w->port[i], now);
+        work |= send_down(&w->port[i]);
         work |= transmit(&w->port[i], now);
     }
     worker_flush_notes(w);
