@@ -95,14 +95,21 @@ static void test_sizes_follow_the_device(void **state)
 {
     static const struct {
         const char *device;
-        uint32_t mtu, slot, min_rx_bufsize, room;
+        uint32_t mtu, slot, min_rx_bufsize, room, rings;
     } rows[] = {
-        {"0000:03:00.0", 1500, 0, 0, 2048},      {"0000:03:00.0", 2026, 0, 0, 2048},
-        {"0000:03:00.0", 2027, 0, 0, 3072},      {"0000:03:00.0", 4200, 0, 0, 5120},
-        {"0000:03:00.0", 9000, 0, 0, 9216},      {"0000:03:00.0", 1500, 0, 4096, 4096},
-        {"net_af_packet0", 1500, 2048, 0, 2048}, {"net_af_packet0", 9000, 16384, 0, 16384},
-        {"net_vhost0", 1500, 0, 0, 5120},        {"net_memif3", 9000, 0, 0, 9216},
-        {"net_af_xdp0", 1500, 0, 0, 3584},       {"net_tap0", 1500, 0, 0, 2048},
+        {"0000:03:00.0", 1500, 0, 0, 2048, 768},
+        {"0000:03:00.0", 2026, 0, 0, 2048, 768},
+        {"0000:03:00.0", 2027, 0, 0, 3072, 768},
+        {"0000:03:00.0", 4200, 0, 0, 5120, 768},
+        {"0000:03:00.0", 9000, 0, 0, 9216, 768},
+        {"0000:03:00.0", 1500, 0, 4096, 4096, 768},
+        {"net_af_packet0", 1500, 2048, 0, 2048, 0},
+        {"net_af_packet0", 9000, 16384, 0, 16384, 0},
+        {"net_vhost0", 1500, 0, 0, 5120, 0},
+        {"net_memif3", 9000, 0, 0, 9216, 0},
+        {"net_af_xdp0", 1500, 0, 0, 3584, 768},
+        {"net_tap0", 1500, 0, 0, 2048, 768},
+        {"net_memif3,zero-copy=yes", 9000, 0, 0, 9216, 768},
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -113,7 +120,8 @@ static void test_sizes_follow_the_device(void **state)
         assert_int_equal(s.room, rows[i].room);
         assert_int_equal(s.rx_desc, 512);
         assert_int_equal(s.tx_desc, 256);
-        assert_true(s.mbufs >= 512 + 256 + ETHDEV_LOCAL + 3 * FRAME_BURST);
+        assert_true(s.mbufs >= rows[i].rings + ETHDEV_LOCAL + 3 * FRAME_BURST);
+        assert_true(s.mbufs < rows[i].rings + 2 * ETHDEV_LOCAL);
     }
 }
 

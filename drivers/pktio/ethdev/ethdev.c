@@ -16,8 +16,8 @@
  * block of it, if slots are not larger. */
 #define PACKET_RING  (8u << 20)
 #define PACKET_BLOCK 65536u
-/* Of RoCE's use; the kernel's loopback interface has frames of 64 KiB. */
-#define PACKET_MTU_MAX 9600u
+/* Longer frames than path MTU 4096 makes are not ours: better twice as many slots. */
+#define PACKET_MTU_MAX ethdev_packet_slot_mtu(8192)
 
 struct opening {
     const struct pktio_ethdev_config *config;
@@ -150,7 +150,8 @@ static int choose_mtu(struct ethdev *d, struct opening *o)
 {
     uint32_t limit = ethdev_mtu_limit(d->kind, &o->info, o->slot);
 
-    if (o->config->mtu > limit)
+    /* A kernel interface has its MTU by now, and it may be longer than what is of use. */
+    if (!d->mtu && o->config->mtu > limit)
         return fail(o, "%s: an MTU of %u is too much for this device, which takes %u", d->name,
                     o->config->mtu, limit);
     if (!d->mtu)

@@ -26,6 +26,7 @@ struct ethdev_kind {
     bool late_events;      /* may call back about its link after it was closed */
     bool any_mtu;          /* takes frames of every length, whatever length it reports */
     bool peer_frames;      /* the other end does not keep to our MTU */
+    bool copies;           /* holds no mbufs, only copies of what is in them */
     bool relayed;          /* is net_memif, see ethdev_memif.c */
     bool soft_checksum;    /* computes received checksums in software */
     bool partial_checksum; /* would complete guests' UDP checksums in software */
