@@ -23,6 +23,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -174,11 +175,19 @@ static void test_device_arguments(void **state)
 
 static void test_what_cannot_be_opened(void **state)
 {
+    char device[256], path[128];
+
     assert_refused("net_nothing0", 0, "net_nothing0: DPDK cannot use this device");
     assert_refused("net_af_packet9,iface=nosuch0", 0, "there is no interface \"nosuch0\"");
     assert_refused("net_af_xdp9", 0, "there is no interface \"\"");
     assert_refused("net_memif9,role=server,socket-abstract=no,socket=/nosuch/dir/s", 0,
                    "cannot listen on /nosuch/dir/s: No such file or directory");
+    /* What is there stays, if it is not a socket that somebody left. */
+    snprintf(path, sizeof(path), "%s/file", folder);
+    close(open(path, O_CREAT | O_WRONLY, 0600));
+    snprintf(device, sizeof(device), "net_memif9,role=server,socket-abstract=no,socket=%s", path);
+    assert_refused(device, 0, "Address already in use");
+    assert_int_equal(unlink(path), 0);
 }
 
 /* ---- the burst functions, over net_ring ---- */
@@ -537,6 +546,17 @@ static void assert_drops(struct pktio *io)
     assert_true(io->ops->wake_arm(io, 0));
 }
 
+/* As a process does that is killed. */
+static void leave_socket(const char *path, int type)
+{
+    struct sockaddr_un un = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, type, 0);
+
+    snprintf(un.sun_path, sizeof(un.sun_path), "%s", path);
+    assert_int_equal(bind(fd, (struct sockaddr *)&un, sizeof(un)), 0);
+    close(fd);
+}
+
 /* A virtio-user port in the place of a guest, in a process of its own: its driver does not always
  * survive being closed. Ends with its input. */
 static int be_guest(const char *socket)
@@ -580,6 +600,7 @@ static void test_link_of_a_guest(void **state)
 
     snprintf(socket, sizeof(socket), "%s/v.sock", folder);
     snprintf(device, sizeof(device), "net_vhost0,iface=%s", socket);
+    leave_socket(socket, SOCK_STREAM);
     io = open_device(device, 4200);
     assert_non_null(io);
     for (unsigned i = 0; i < 2; i++) {
@@ -605,12 +626,59 @@ static void test_memif_without_peer(void **state)
     struct pktio *io;
 
     memif_device(device, "net_memif0", "server");
+    leave_socket(strchr(strstr(device, "socket=/"), '/'), SOCK_SEQPACKET);
     io = open_device(device, 9000);
     assert_non_null(io);
     assert_drops(io);
     io->ops->close(io);
     /* It cleans up behind itself. */
     assert_int_equal(access(strchr(strstr(device, "socket=/"), '/'), F_OK), -1);
+}
+
+/* Connects to the socket of memif_device and says what no memif client says. */
+static void be_a_stranger(const uint8_t *message, size_t len)
+{
+    struct sockaddr_un un = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+    uint8_t answer[256];
+
+    snprintf(un.sun_path, sizeof(un.sun_path), "%s/m.sock", folder);
+    assert_int_equal(connect(fd, (struct sockaddr *)&un, sizeof(un)), 0);
+    if (len) {
+        assert_int_equal(send(fd, message, len, MSG_NOSIGNAL), (int)len);
+        /* It is greeted, perhaps told why, and shown the door. */
+        while (recv(fd, answer, sizeof(answer), 0) > 0)
+            ;
+    }
+    close(fd);
+}
+
+static void test_strangers_at_a_memif(void **state)
+{
+    struct pktio *server, *client;
+    uint8_t message[256] = {0};
+    char device[256];
+
+    memif_device(device, "net_memif0", "server");
+    server = open_device(device, 4200);
+    assert_non_null(server);
+    for (unsigned i = 0; i < 20; i++) {
+        be_a_stranger(NULL, 0);
+        be_a_stranger(message, 1 + i * 8);
+        be_a_stranger(message, sizeof(message));
+        message[0] = (uint8_t)i; /* each type of message, and some that there are not */
+        be_a_stranger(message, 128);
+    }
+    assert_true(link_is(server, false));
+    memif_device(device, "net_memif1", "client");
+    client = open_device(device, 4200);
+    assert_non_null(client);
+    await_link(server, true);
+    await_link(client, true);
+    (void)receive_all(client);
+    exchange_tagged(server, client);
+    client->ops->close(client);
+    server->ops->close(server);
 }
 
 struct hammer {
@@ -704,6 +772,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_tags_over_xdp_sockets),
         cmocka_unit_test(test_link_of_a_guest),
         cmocka_unit_test(test_memif_without_peer),
+        cmocka_unit_test(test_strangers_at_a_memif),
         cmocka_unit_test(test_memif_peer_leaves),
     };
     struct env_config config = {0};

@@ -105,6 +105,7 @@ static int choose_memif_buffers(const struct ethdev *d, struct opening *o)
 static int read_device(struct ethdev *d, struct opening *o)
 {
     const char *device = o->config->device;
+    char text[8];
 
     d->kind = ethdev_kind_of(device);
     d->kernel_fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -114,6 +115,9 @@ static int read_device(struct ethdev *d, struct opening *o)
     ethdev_devarg(device, "iface", o->iface, sizeof(o->iface));
     if (d->kind->kernel_below && read_kernel_interface(d, o))
         return -1;
+    if (d->kind->listens &&
+        !(ethdev_devarg(device, "client", text, sizeof(text)) && text[0] == '1'))
+        ethdev_remove_stale(o->iface, SOCK_STREAM);
     if (d->kind->relayed) {
         if (choose_memif_buffers(d, o))
             return fail(o, "%s: its arguments are too long", d->name);

@@ -29,6 +29,7 @@ struct ethdev_kind {
     bool copies;           /* holds no mbufs, only copies of what is in them */
     bool relayed;          /* is net_memif, see ethdev_memif.c */
     bool soft_checksum;    /* computes received checksums in software */
+    bool listens;          /* on the unix socket that iface= names, unless client=1 */
     bool partial_checksum; /* would complete guests' UDP checksums in software */
     uint32_t max_mtu;      /* 0: as it says itself */
     uint32_t room;         /* bytes of a buffer that it insists on; 0: it does not */
@@ -139,6 +140,8 @@ int ethdev_kernel_ask(const struct ethdev *d, const char *netdev, unsigned long 
 int ethdev_multi_open(uint32_t ifindex);
 /* Binds UDP port 4791 on netdev; see there why. */
 void ethdev_guard_open(int fd[2], const char *netdev);
+/* A unix socket's file stays behind when its process is killed: removes it if nobody listens. */
+void ethdev_remove_stale(const char *path, int type);
 /* Gives the interface ifindex, the other end of a tap, another MAC than ours. */
 int ethdev_peer_mac(const struct ethdev *d, uint32_t ifindex);
 

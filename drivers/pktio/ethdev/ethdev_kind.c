@@ -29,6 +29,7 @@ static const struct ethdev_kind kinds[] = {
     {.name = "tap", .kernel_peer = true, .soft_checksum = true},
     {.name = "memif", .copies = true, .relayed = true, .any_mtu = true, .peer_frames = true},
     {.name = "vhost",
+     .listens = true,
      .copies = true,
      .partial_checksum = true,
      .any_mtu = true,
