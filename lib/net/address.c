@@ -235,7 +235,7 @@ void address_link_up(struct net_host *h, ns_t now)
         if (!o->used)
             continue;
         o->defend_again = 0;
-        if (!o->detect) {
+        if (!o->detect || address_is_quiet(h, o)) {
             start_announcing(h, o, now);
             continue;
         }
@@ -325,10 +325,13 @@ int net_host_set_quiet(struct net_host *h, const union gid *addr, uint16_t vlan,
         ignore_questions(h, o);
     else
         listen_for_questions(h, o, now);
-    if (quiet && o->state != NET_DUPLICATE) {
-        o->state = NET_PREFERRED;
-        o->phase = ADDRESS_SETTLED;
-        o->next = NS_NEVER;
+    if (!quiet || o->state == NET_DUPLICATE)
+        return 0;
+    o->phase = ADDRESS_SETTLED;
+    o->next = NS_NEVER;
+    if (o->state == NET_TENTATIVE) {
+        became_preferred(h, o, now);
+        enter(h, o, NET_PREFERRED);
     }
     return 0;
 }

@@ -317,7 +317,9 @@ static void change_address(struct fuzz *f)
     uint8_t how = u8(f);
     struct net_address a = {.addr = name(f), .prefix = u8(f), .vlan = vlan(f)};
 
-    if (how & 1)
+    if (how & 4)
+        net_host_set_quiet(f->h, &a.addr, a.vlan, how & 1, f->now);
+    else if (how & 1)
         net_host_remove_address(f->h, &a.addr, a.vlan);
     else
         net_host_add_address(f->h, &a, how & 2, f->now);
@@ -409,7 +411,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct fuzz f = {.p = data, .left = size, .now = NS_PER_SEC};
     uint8_t how = u8(&f);
-    struct net_host_config config = {.mtu = MTU, .quiet = how & 1, .ops = &ops, .ctx = &f};
+    struct net_host_config config = {
+        .mtu = MTU, .quiet = how & 1, .optimistic = how & 4, .ops = &ops, .ctx = &f};
 
     memcpy(config.mac, our_mac, 6);
     config.seed = how;

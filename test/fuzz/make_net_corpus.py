@@ -111,7 +111,7 @@ def messages():
 def corpus():
     prologue = (join(GROUP4) + join(GROUP6) + resolve(A1, A2) + resolve(L1, L2) +
                 bytes([ROUTE, 0, ANY4, A3, 0, NO_VLAN, ROUTE, 0, ANY6, L2, 0, NO_VLAN]) + time(5))
-    for how in range(4):
+    for how in range(8):
         for message in messages():
             yield bytes([how]) + prologue + frame(message) + time(SECOND) + resolve(A1, A2) + resolve(L1, L2)
     for message in messages():
@@ -121,6 +121,9 @@ def corpus():
     yield b"\0" + b"".join(resolve(A1, A2, 0, n) for n in range(1, 200)) + time(HOURS)
     yield b"\0" + b"".join(bytes([GROUP, 2, GROUP6, NO_VLAN, n]) for n in range(200)) + time(12) + leave(GROUP6)
     yield b"\0" + bytes([NEIGHBOUR, A2, NO_VLAN, 9]) + resolve(A1, A2) + bytes([NEIGHBOUR, A2, VLAN_7, 8])
+    for how in 0, 2, 6:
+        yield (bytes([how]) + address(L1, 64) + address(L1, 0, 0, 5) + time(12) + address(L1, 0, 0, 4) + time(12) +
+               bytes([LINK, 0, LINK, 1]) + time(13) + address(L1, 0, 0, 5) + address(L1, 0, 0, 1) + time(12))
     yield b"\0" + address(A1, 0, 0, 1) + address(L1, 0, 0, 1) + address(A3, 24) * 2 + time(13) + address(A3, 24, 0, 1)
 
 

@@ -328,6 +328,26 @@ class Tests:
         kit.check_pingpong(self.pair("one", "two", "ibv_rc_pingpong -g 0 -c -n 100"))
         kit.check_pingpong(self.pair("one", "two", "ibv_rc_pingpong -g 1 -c -n 100"))
 
+    def exception_without_a_kernel_interface(self):
+        """ports that no kernel knows, joined by shared memory: the programs' TCP and RoCE over one port and address"""
+        for number, host in ((5, "five"), (6, "six")):
+            self.lab.host(host)
+            path = os.path.join(self.folder, f"{host}.ini")
+            role = "server" if number == 5 else "client"
+            with open(path, "w") as file:
+                file.write(f"[port.0]\ndevice = net_memif0,role={role},socket-abstract=no,socket={self.folder}/m.sock,"
+                           f"mac=02:00:00:00:78:0{number}\nexception = tap roce0\n"
+                           f"address.0 = 10.81.0.{number}/24\naddress.1 = fd81::{number}/64\n")
+            self.daemons[host] = kit.Daemon(self.build, self.folder, name=host, arguments=("-c", path),
+                                            namespace=self.lab.name(host))
+        five, six = self.daemons["five"], self.daemons["six"]
+        kit.wait_until(lambda: all(d.show("ports")[0]["state"] == "active" for d in (five, six)), 20, "memif is up")
+        for command in ("ibv_rc_pingpong -g 0 -c -n 100", "ibv_rc_pingpong -g 1 -c -n 100"):
+            _, text = kit.run_pair(five, command.split(), client_daemon=six, address="10.81.0.5")
+            kit.check_pingpong(text)
+        _, text = kit.run_pair(five, "ib_write_bw -F -x 0 -n 500".split(), client_daemon=six, address="10.81.0.5")
+        kit.check_perftest(text)
+
     def nothing_bad(self):
         """all daemons live, dropped nothing for its contents and end well"""
         for host, daemon in self.daemons.items():
@@ -338,7 +358,8 @@ class Tests:
 
     POINTS = (kernel_pings_ipv4, kernel_pings_ipv6, kernel_knows_the_mac, duplicate_is_given_up,
               kernel_gives_up_duplicate, programs_resolve, nobody_there, through_a_router, too_big, group_membership,
-              moved_peer, link_events, follows_the_kernel, exception_path, nothing_bad)
+              moved_peer, link_events, follows_the_kernel, exception_path,
+              exception_without_a_kernel_interface, nothing_bad)
 
 
 def main():

@@ -67,6 +67,11 @@ static const struct net_host_ops ops = {on_send, on_resolved, on_moved, on_state
 
 struct net_kit *net_kit_new(unsigned nodes, bool quiet)
 {
+    return net_kit_make(nodes, &(struct net_host_config){.mtu = 1500, .quiet = quiet});
+}
+
+struct net_kit *net_kit_make(unsigned nodes, const struct net_host_config *like)
+{
     struct net_kit *k = calloc(1, sizeof(*k));
 
     assert_non_null(k);
@@ -74,13 +79,14 @@ struct net_kit *net_kit_new(unsigned nodes, bool quiet)
     k->nodes = nodes;
     for (unsigned i = 0; i < nodes; i++) {
         struct net_node *n = &k->node[i];
-        struct net_host_config config = {
-            .mac = {2, [5] = (uint8_t)(i + 1)}, .mtu = 1500, .quiet = quiet, .ops = &ops};
+        struct net_host_config config = *like;
 
         n->kit = k;
         n->index = i;
-        memcpy(n->mac, config.mac, 6);
+        memcpy(n->mac, (const uint8_t[]){2, 0, 0, 0, 0, (uint8_t)(i + 1)}, 6);
+        memcpy(config.mac, n->mac, 6);
         config.seed = i + 1;
+        config.ops = &ops;
         config.ctx = n;
         n->h = net_host_create(&config);
         assert_non_null(n->h);
@@ -114,7 +120,7 @@ static void deliver(struct net_kit *k)
 
         k->lose >>= 1;
         for (unsigned i = 0; i < k->nodes && !lost; i++)
-            if (i != f->from)
+            if (i != f->from || k->echo)
                 rx(k, i, f->bytes, f->len);
     }
 }

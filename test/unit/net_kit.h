@@ -43,6 +43,7 @@ struct net_kit {
     unsigned nodes;
     uint64_t lose; /* bit i: frame i of those sent from here on is lost; shifted out */
     bool cut;      /* nothing is delivered */
+    bool echo;     /* what a node sends comes back to it too */
     unsigned sent, delivered;
     struct net_frame frame[NET_KIT_FRAMES]; /* those sent */
     struct net_node node[NET_KIT_NODES];
@@ -50,6 +51,8 @@ struct net_kit {
 
 /* MACs 02:00:00:00:00:01 and so on. */
 struct net_kit *net_kit_new(unsigned nodes, bool quiet);
+/* The same with a configuration, of which MAC, seed and callbacks are filled in. */
+struct net_kit *net_kit_make(unsigned nodes, const struct net_host_config *like);
 void net_kit_free(struct net_kit *k);
 
 /* Delivers what is on the wire, and runs timers, for so long. Fails the test if a timer spins. */

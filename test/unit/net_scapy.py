@@ -210,6 +210,7 @@ def echo():
         reply = host.answer(Ether(src=PEER, dst=US) / IP(src=PEER4, dst=V4, options=[IPOption_Router_Alert()]) /
                             ICMP() / b"with options")
         require(bytes(reply[ICMP].payload) == b"with options", "other data")
+        host.silent(Ether(src=PEER, dst=US) / IP(src=PEER4, dst=V4) / ICMP() / bytes(2000))  # more than the MTU
         host.silent(Ether(src=PEER, dst=US) / IP(src=PEER4, dst=V4) / ICMP(chksum=0x1234) / b"bad")
         host.silent(Ether(src=PEER, dst=US) / IP(src=PEER4, dst=V4, chksum=0x1234) / ICMP() / b"bad")
         host.silent(Ether(src=PEER, dst=US) / IP(src=PEER4, dst=V4, flags="MF") / ICMP() / b"fragment")

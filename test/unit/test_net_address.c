@@ -204,6 +204,27 @@ static void test_own_sender(void **state)
     net_kit_free(k);
 }
 
+/* A port that brings back what is sent: no conflict, no answers to ourselves. */
+static void test_echoing_port(void **state)
+{
+    struct net_kit *k = net_kit_new(1, false);
+
+    k->echo = true;
+    net_kit_detect(k, 0, "10.0.0.1/24", VLAN_NONE);
+    net_kit_detect(k, 0, "fe80::1/64", VLAN_NONE);
+    net_kit_run(k, 30 * SEC);
+    assert_int_equal(k->node[0].states, 2);
+    assert_int_equal(k->node[0].state, NET_PREFERRED);
+    assert_int_equal(net_kit_resolve(k, 0, "10.0.0.1", "10.0.0.2", VLAN_NONE), -EINPROGRESS);
+    assert_int_equal(net_kit_resolve(k, 0, "fe80::1", "fe80::2", VLAN_NONE), -EINPROGRESS);
+    net_kit_run(k, 30 * SEC);
+    assert_int_equal(k->node[0].resolved, 2);
+    assert_int_equal(net_kit_count(k)->conflicts, 0);
+    assert_int_equal(net_kit_count(k)->malformed, 0);
+    assert_int_equal(net_kit_count(k)->ignored, k->sent);
+    net_kit_free(k);
+}
+
 /* Two hosts with one address: one that has it keeps it; of two that want it at once none gets it.
  */
 static void test_two_hosts(void **state)
@@ -337,6 +358,8 @@ static void test_nd_answers(void **state)
         {{"fe80::2", "ff02::1:ff00:1", "fe80::1", 135, 0, 1, net_peer, .vlan = 3}, NULL, 0, false},
         {{"fe80::1", "ff02::1:ff00:1", "fe80::1", 135, 0, 1, net_peer}, NULL, 0, false},
         /* RFC 4861 7.1.1 */
+        {{"fe80::2", "fe80::1", "10.0.0.1", 135, 0, 1, net_peer}, NULL, 0, true},
+        {{"fe80::2", "fe80::1", "::", 135, 0, 1, net_peer}, NULL, 0, true},
         {{"fe80::2", "fe80::1", "fe80::1", 135, 0, 1, net_peer, .hops = 254}, NULL, 0, true},
         {{"fe80::2", "fe80::1", "ff02::1", 135, 0, 1, net_peer}, NULL, 0, true},
         {{"::", "ff02::1:ff00:1", "fe80::1", 135, 0, 1, net_peer}, NULL, 0, true},
@@ -379,6 +402,23 @@ static void test_nd_answers(void **state)
         }
         net_kit_free(k);
     }
+}
+
+/* A solicitation that does not say where its sender is: he is known, or else where it came from. */
+static void test_nd_answer_by_cache(void **state)
+{
+    struct net_kit *k = net_kit_new(1, false);
+    struct net_frame f = net_nd(
+        &(struct net_nd){.src = "fe80::2", .dst = "fe80::1", .target = "fe80::1", .type = 135});
+    union gid peer = gid_of("fe80::2");
+
+    net_kit_address(k, 0, "fe80::1/64", VLAN_NONE);
+    net_kit_rx(k, &f);
+    assert_memory_equal(net_kit_sent(k, 0)->bytes, net_peer, 6);
+    assert_int_equal(net_host_add_neighbour(k->node[0].h, &peer, VLAN_NONE, net_other), 0);
+    net_kit_rx(k, &f);
+    assert_memory_equal(net_kit_sent(k, 1)->bytes, net_other, 6);
+    net_kit_free(k);
 }
 
 /* Options of no length, cut ones, and one behind another. */
@@ -442,6 +482,119 @@ static void test_quiet(void **state)
     assert_int_equal(net_kit_resolve(k, 0, "10.0.0.1", "10.0.0.2", VLAN_NONE), -EINPROGRESS);
     assert_int_equal(k->sent, 1);
     net_kit_free(k);
+}
+
+/* RFC 4429: used from the start; advertised without the override flag; given up in a conflict. */
+static void test_optimistic(void **state)
+{
+    static const struct net_host_config config = {.mtu = 1500, .optimistic = true};
+    const struct net_frame ask[] = {
+        net_arp(VLAN_NONE, net_broadcast, ARP_ASK, net_peer, "10.0.0.2", "10.0.0.1"),
+        net_nd(&(struct net_nd){.src = "fe80::2",
+                                .dst = "ff02::1:ff00:1",
+                                .target = "fe80::1",
+                                .type = 135,
+                                .option = 1,
+                                .mac = net_peer})};
+    const struct net_frame claim[] = {
+        net_arp(VLAN_NONE, net_broadcast, ARP_ASK, net_other, "10.0.0.1", "10.0.0.9"),
+        net_nd(&(struct net_nd){.src = "fe80::1",
+                                .dst = "ff02::1",
+                                .target = "fe80::1",
+                                .type = 136,
+                                .flags = 0x20,
+                                .option = 2,
+                                .mac = net_other})};
+
+    for (unsigned i = 0; i < 4; i++) {
+        struct net_kit *k = net_kit_make(1, &config);
+        bool ipv4 = i & 1, conflict = i & 2;
+
+        net_kit_detect(k, 0, ipv4 ? "10.0.0.1/24" : "fe80::1/64", VLAN_NONE);
+        net_kit_rx(k, &ask[!ipv4]);
+        assert_int_equal(k->sent, 1);
+        if (!ipv4)
+            assert_int_equal(net_parse(net_kit_sent(k, 0)).data[4], 0x40);
+        assert_int_equal(net_kit_resolve(k, 0, ipv4 ? "10.0.0.1" : "fe80::1",
+                                         ipv4 ? "10.0.0.3" : "fe80::3", VLAN_NONE),
+                         -EINPROGRESS);
+        assert_int_equal(k->sent, 2); /* asked for at once */
+        if (conflict) {
+            net_kit_rx(k, &claim[!ipv4]);
+            assert_int_equal(k->node[0].state, NET_DUPLICATE);
+        }
+        net_kit_run(k, 20 * SEC);
+        net_kit_clear(k);
+        assert_int_equal(k->node[0].states, 1);
+        assert_int_equal(k->node[0].state, conflict ? NET_DUPLICATE : NET_PREFERRED);
+        net_kit_rx(k, &ask[!ipv4]);
+        assert_int_equal(k->sent, !conflict);
+        if (!ipv4 && !conflict)
+            assert_int_equal(net_parse(net_kit_sent(k, 0)).data[4], 0x60);
+        net_kit_free(k);
+    }
+}
+
+/* From nobody: a part of detection. */
+static bool is_probe(const struct net_frame *f)
+{
+    struct inet_rx r;
+
+    if (get_be16(f->bytes + 12) == ETHERTYPE_ARP)
+        return inet_is_unspecified((union gid[]){net_parse_arp(f).spa});
+    r = net_parse(f);
+    return r.data[0] == 135 && gid_is_zero(&r.src);
+}
+
+/* Somebody else comes to speak for an address of a host that is not quiet otherwise, and goes. */
+static void test_quiet_address(void **state)
+{
+    static const char *const addresses[] = {"10.0.0.1/24", "fe80::1/64"}, *const names[] = {
+                                                                              "10.0.0.1",
+                                                                              "fe80::1"};
+    const struct net_frame ask[] = {
+        net_arp(VLAN_NONE, net_broadcast, ARP_ASK, net_peer, "10.0.0.2", "10.0.0.1"),
+        net_nd(&(struct net_nd){.src = "fe80::2",
+                                .dst = "ff02::1:ff00:1",
+                                .target = "fe80::1",
+                                .type = 135,
+                                .option = 1,
+                                .mac = net_peer})};
+
+    for (unsigned i = 0; i < 2; i++) {
+        struct net_kit *k = net_kit_new(1, false);
+        struct net_host *h = k->node[0].h;
+        union gid us = gid_of(names[i]), other = gid_of("10.0.0.77");
+
+        net_kit_detect(k, 0, addresses[i], VLAN_NONE);
+        assert_int_equal(net_host_set_quiet(h, &other, VLAN_NONE, true, k->now), -ENOENT);
+        assert_int_equal(net_host_set_quiet(h, &us, VLAN_NONE, true, k->now), 0);
+        assert_int_equal(k->node[0].states, 1);
+        assert_int_equal(k->node[0].state, NET_PREFERRED);
+        net_kit_run(k, 20 * SEC);
+        net_kit_clear(k);
+        net_kit_rx(k, &ask[i]);
+        assert_int_equal(k->sent, 0);
+        net_kit_run(k, 20 * SEC);
+        assert_int_equal(net_host_set_quiet(h, &us, VLAN_NONE, false, k->now), 0);
+        net_kit_run(k, 20 * SEC);
+        net_kit_clear(k);
+        net_kit_rx(k, &ask[i]);
+        assert_int_equal(k->sent, 1);
+        net_kit_run(k, 20 * SEC);
+        assert_int_equal(net_host_set_quiet(h, &us, VLAN_NONE, true, k->now), 0);
+        net_kit_run(k, 20 * SEC);
+        net_kit_clear(k);
+        net_host_link(h, false, k->now);
+        net_host_link(h, true, k->now);
+        net_kit_run(k, 20 * SEC);
+        for (unsigned n = 0; n < k->sent; n++)
+            assert_false(is_probe(net_kit_sent(k, n)));
+        assert_int_equal(k->node[0].states, 1);
+        assert_int_equal(net_host_remove_address(h, &us, VLAN_NONE), 0);
+        net_kit_run(k, 20 * SEC);
+        net_kit_free(k);
+    }
 }
 
 /* An address in use stays so while detection is repeated; one that was lost may be had again. */
@@ -634,13 +787,17 @@ int main(void)
         cmocka_unit_test(test_conflicts_while_detecting),
         cmocka_unit_test(test_no_conflict),
         cmocka_unit_test(test_own_sender),
+        cmocka_unit_test(test_echoing_port),
         cmocka_unit_test(test_two_hosts),
         cmocka_unit_test(test_skip_detection),
         cmocka_unit_test(test_defence),
         cmocka_unit_test(test_arp_answers),
         cmocka_unit_test(test_nd_answers),
+        cmocka_unit_test(test_nd_answer_by_cache),
         cmocka_unit_test(test_nd_options),
         cmocka_unit_test(test_quiet),
+        cmocka_unit_test(test_optimistic),
+        cmocka_unit_test(test_quiet_address),
         cmocka_unit_test(test_link),
         cmocka_unit_test(test_added_while_down),
         cmocka_unit_test(test_questions_of_a_tentative_address),

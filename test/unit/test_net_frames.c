@@ -72,6 +72,28 @@ static void test_echo(void **state)
     }
 }
 
+/* As much as a packet of the port holds, and no more. */
+static void test_large_echo(void **state)
+{
+    static const struct net_host_config config = {.mtu = 9000};
+
+    for (unsigned i = 0; i < 4; i++) {
+        bool ipv4 = i & 1, fits = i & 2;
+        uint32_t len = 9000 - (ipv4 ? 20 : 40) + !fits;
+        struct net_kit *k = net_kit_make(1, &config);
+        struct inet_tx tx = from_peer(ipv4);
+        uint8_t message[9000] = {ipv4 ? 8 : 128};
+        struct net_frame f = net_packet(net_peer, &tx, message, len);
+
+        net_kit_address(k, 0, ipv4 ? "10.0.0.1/24" : "fd00::1/64", VLAN_NONE);
+        net_kit_rx(k, &f);
+        assert_int_equal(k->sent, fits);
+        if (fits)
+            assert_int_equal(net_parse(net_kit_sent(k, 0)).len, len);
+        net_kit_free(k);
+    }
+}
+
 /* A hundred at once, then a thousand in a second. */
 static void test_echo_rate(void **state)
 {
@@ -210,6 +232,23 @@ static void test_ignored_messages(void **state)
     }
 }
 
+/* Whatever else is unreachable is only counted. */
+static void test_unreachable(void **state)
+{
+    for (unsigned ipv4 = 0; ipv4 < 2; ipv4++) {
+        struct net_kit *k = host(false);
+        struct inet_tx tx = from_peer(ipv4);
+        uint8_t message[40] = {ipv4 ? 3 : 1, ipv4 ? 3 : 4};
+        struct net_frame f = net_packet(net_peer, &tx, message, sizeof(message));
+
+        net_kit_rx(k, &f);
+        assert_int_equal(net_kit_count(k)->unreachable_rx, 1);
+        assert_int_equal(net_kit_count(k)->ignored + net_kit_count(k)->malformed, 0);
+        assert_int_equal(k->sent, 0);
+        net_kit_free(k);
+    }
+}
+
 /* Sound frames of every kind, cut at every byte and with every byte changed. */
 static void test_damaged(void **state)
 {
@@ -286,12 +325,10 @@ static void test_arp_of_others(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_echo),
-        cmocka_unit_test(test_echo_rate),
-        cmocka_unit_test(test_no_echo),
-        cmocka_unit_test(test_ignored),
-        cmocka_unit_test(test_ignored_messages),
-        cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_echo),          cmocka_unit_test(test_echo_rate),
+        cmocka_unit_test(test_large_echo),    cmocka_unit_test(test_no_echo),
+        cmocka_unit_test(test_ignored),       cmocka_unit_test(test_ignored_messages),
+        cmocka_unit_test(test_damaged),       cmocka_unit_test(test_unreachable),
         cmocka_unit_test(test_arp_of_others),
     };
 

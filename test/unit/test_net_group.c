@@ -417,6 +417,12 @@ static void test_old_querier(void **state)
         assert_int_equal(k->sent, f->ipv4 ? 1 : 2);
         assert_int_equal(net_parse(net_kit_sent(k, 0)).data[0], f->old_report);
         net_kit_clear(k);
+        join(k, f->other, VLAN_NONE);
+        net_kit_settle(k);
+        check_old(k, f, 0, f->old_report, f->other, f->other);
+        leave(k, f->other, VLAN_NONE);
+        net_kit_settle(k);
+        net_kit_clear(k);
         net_kit_run(k, 1);
         join(k, f->other, VLAN_NONE);
         net_kit_settle(k);
@@ -587,6 +593,70 @@ static void test_solicited_nodes(void **state)
     net_kit_free(k);
 }
 
+/* Without an address, and without a program that wants it, the group is left. */
+static void test_solicited_node_left(void **state)
+{
+    struct net_kit *k = net_kit_new(1, false);
+    union gid us = gid_of("fd00::77");
+
+    net_kit_address(k, 0, "fe80::1/64", VLAN_NONE);
+    net_kit_address(k, 0, "fd00::77/64", VLAN_NONE);
+    net_kit_run(k, 20 * SEC);
+    net_kit_clear(k);
+    net_host_remove_address(k->node[0].h, &us, VLAN_NONE);
+    net_kit_run(k, 20 * SEC);
+    assert_int_equal(k->sent, 2);
+    assert_int_equal(record(k, &families[1], 0, "ff02::1:ff00:77"), TO_INCLUDE);
+    net_kit_free(k);
+}
+
+/* A host in more VLANs than it remembers queriers of still answers in each of them. */
+static void test_many_vlans(void **state)
+{
+    const struct family *f = &families[0];
+    struct net_kit *k = member(f);
+
+    for (uint16_t vlan = 1; vlan <= 100; vlan++)
+        join(k, f->group, vlan);
+    net_kit_run(k, 20 * SEC);
+    net_kit_clear(k);
+    for (uint16_t vlan = 1; vlan <= 101; vlan++) /* the last is none of its */
+        ask(k, f, &(struct query){.code = 10, .len = 8, .vlan = vlan});
+    net_kit_run(k, 20 * SEC);
+    assert_int_equal(k->sent, 100);
+    /* A VLAN that was left makes room for another. */
+    for (uint16_t vlan = 1; vlan <= 100; vlan++)
+        leave(k, f->group, vlan);
+    net_kit_run(k, 20 * SEC);
+    join(k, f->group, 200);
+    net_kit_run(k, 20 * SEC);
+    net_kit_clear(k);
+    ask(k, f, &(struct query){.code = 10, .len = 8, .vlan = 200});
+    net_kit_run(k, 20 * SEC);
+    assert_int_equal(k->sent, 1);
+    check_old(k, f, 0, f->old_report, f->group, f->group);
+    net_kit_free(k);
+}
+
+/* A link that fails while a group is being left: there is nobody to tell any more. */
+static void test_link_while_leaving(void **state)
+{
+    const struct family *f = &families[0];
+    struct net_kit *k = member(f);
+
+    join(k, f->group, VLAN_NONE);
+    net_kit_run(k, 20 * SEC);
+    leave(k, f->group, VLAN_NONE);
+    net_kit_settle(k);
+    net_host_link(k->node[0].h, false, k->now);
+    net_kit_clear(k);
+    net_host_link(k->node[0].h, true, k->now);
+    net_kit_run(k, 20 * SEC);
+    for (unsigned n = 0; n < k->sent; n++)
+        assert_int_equal(get_be16(k->frame[n].bytes + 12), 0x0806);
+    net_kit_free(k);
+}
+
 /* Reports made when there was no address are made again when there is one (RFC 3590). */
 static void test_no_address(void **state)
 {
@@ -711,6 +781,9 @@ int main(void)
         cmocka_unit_test(test_robustness),
         cmocka_unit_test(test_bad_queries),
         cmocka_unit_test(test_solicited_nodes),
+        cmocka_unit_test(test_solicited_node_left),
+        cmocka_unit_test(test_many_vlans),
+        cmocka_unit_test(test_link_while_leaving),
         cmocka_unit_test(test_no_address),
         cmocka_unit_test(test_link),
         cmocka_unit_test(test_quiet),

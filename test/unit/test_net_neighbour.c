@@ -159,6 +159,24 @@ static void test_failure_without_timers(void **state)
     net_kit_free(k);
 }
 
+/* As thirty seconds are. */
+static void test_staleness_without_timers(void **state)
+{
+    struct net_kit *k = alone();
+
+    resolve_peer(k, families);
+    answer(k, families, net_peer, true);
+    net_kit_clear(k);
+    k->now += 30 * SEC - 1;
+    assert_int_equal(resolve_peer(k, families), 0);
+    assert_int_equal(k->sent, 0);
+    k->now++;
+    assert_int_equal(resolve_peer(k, families), 0);
+    assert_int_equal(peer_state(k, families), NET_PROBE);
+    assert_int_equal(k->sent, 1);
+    net_kit_free(k);
+}
+
 static void test_stale_and_probe(void **state)
 {
     for (size_t i = 0; i < ARRAY_SIZE(families); i++) {
@@ -400,6 +418,9 @@ static void test_static(void **state)
     assert_memory_equal(net_kit_path.mac, net_peer, 6);
     assert_int_equal(k->sent, 0);
     assert_int_equal(k->node[0].moved, 0);
+    net_host_link(h, false, k->now);
+    net_host_link(h, true, k->now);
+    assert_int_equal(resolve_peer(k, families), 0);
     assert_int_equal(net_host_add_neighbour(h, &peer, VLAN_NONE, net_other), 0);
     assert_int_equal(k->node[0].moved, 1);
     assert_int_equal(resolve_peer(k, families), 0);
@@ -597,6 +618,7 @@ int main(void)
         cmocka_unit_test(test_loss),
         cmocka_unit_test(test_nobody_answers),
         cmocka_unit_test(test_failure_without_timers),
+        cmocka_unit_test(test_staleness_without_timers),
         cmocka_unit_test(test_stale_and_probe),
         cmocka_unit_test(test_probe_in_vain),
         cmocka_unit_test(test_moved),

@@ -72,6 +72,22 @@ static void test_longest_prefix(void **state)
     net_kit_free(k);
 }
 
+/* A static neighbour is sent to without a route. */
+static void test_static_neighbour(void **state)
+{
+    struct net_kit *k = router_kit();
+    union gid far = gid_of("172.16.0.9");
+
+    check_hop(k, "10.0.0.1", "172.16.0.9", VLAN_NONE, NULL);
+    assert_int_equal(net_host_add_neighbour(k->node[0].h, &far, VLAN_NONE, net_other), 0);
+    assert_int_equal(net_kit_resolve(k, 0, "10.0.0.1", "172.16.0.9", VLAN_NONE), 0);
+    assert_memory_equal(net_kit_path.mac, net_other, 6);
+    assert_true(gid_eq(&net_kit_path.next_hop, &far));
+    assert_int_equal(net_kit_path.mtu, 1500);
+    assert_int_equal(k->sent, 0);
+    net_kit_free(k);
+}
+
 static void test_special_destinations(void **state)
 {
     static const uint8_t all_hosts[6] = {1, 0, 0x5E, 0, 0, 9},
@@ -390,10 +406,15 @@ static void test_pmtu_flood(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_longest_prefix), cmocka_unit_test(test_special_destinations),
-        cmocka_unit_test(test_refused),        cmocka_unit_test(test_gateway_gone),
-        cmocka_unit_test(test_each_route),     cmocka_unit_test(test_too_big),
-        cmocka_unit_test(test_pmtu_lifetime),  cmocka_unit_test(test_pmtu_flood),
+        cmocka_unit_test(test_longest_prefix),
+        cmocka_unit_test(test_static_neighbour),
+        cmocka_unit_test(test_special_destinations),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_gateway_gone),
+        cmocka_unit_test(test_each_route),
+        cmocka_unit_test(test_too_big),
+        cmocka_unit_test(test_pmtu_lifetime),
+        cmocka_unit_test(test_pmtu_flood),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
