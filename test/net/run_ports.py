@@ -5,7 +5,6 @@ other end leaves. TAP; needs root and is skipped without. usage: run_ports.py --
 
 Programs exchange their addresses over TCP on the loopback interface of the namespace this runs in; only RoCE takes the
 port. UROCE_SOCKET tells a program which daemon it is on."""
-import argparse
 import contextlib
 import os
 import signal
@@ -500,17 +499,7 @@ def test_rig(tap, build, rig_class, mtu):
 
 
 def main():
-    options = argparse.ArgumentParser()
-    options.add_argument("--build", required=True)
-    options.add_argument("--match", default="", help="only the tests whose name contains this")
-    arguments = options.parse_args()
-    try:
-        with net.Wire(1500):
-            pass
-    except net.Unavailable as reason:
-        print(f"1..0 # SKIP {reason}")
-        return 0
-    kit.die_on_signals()
+    arguments = net.start("ip", match="only the tests whose name contains this")
     build = kit.Build(arguments.build)
     rigs = [(rig, mtu) for rig in RIGS for mtu in rig.mtus if arguments.match in rig.name]
     leavers = [leaver for leaver in LEAVERS if arguments.match in leaver[0].name]
