@@ -357,6 +357,8 @@ int net_open(struct device *d, const struct port_config *config)
     n->detect = config->detect_duplicates && !n->isolated;
     n->link_up = d->info.link_up;
     err = create_host(d);
+    if (!err && !n->link_up) /* what it sends now is lost; it starts when the link comes up */
+        net_host_link(n->host, false, time_now(d));
     if (!err && !n->isolated)
         err = slow_path_init(&n->slow, d->info.mac, config->exception_fd != NULL);
     if (!err)

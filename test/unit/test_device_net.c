@@ -19,6 +19,7 @@ static int async_fd;
 static uint32_t pd;
 static ns_t now;
 static unsigned retries;
+static void (*prepare)(struct pktio *io); /* what a test does to the second port */
 
 static ns_t clock_now(void)
 {
@@ -85,6 +86,8 @@ static void start(const char *ipv4, const char *ipv6, bool detect)
     rnic = rnic_create(&rc, &err);
     assert_non_null(rnic);
     assert_int_equal(pktio_sim_pair(end, &sc), 0);
+    if (prepare)
+        prepare(end[1]);
     add_port(end[0], "10.0.0.1", "fd00::1", false);
     add_port(end[1], ipv4, ipv6, detect);
     rnic_on_retry(rnic, on_retry, NULL);
@@ -101,6 +104,7 @@ static void start(const char *ipv4, const char *ipv6, bool detect)
 
 static int setup(void **state)
 {
+    prepare = NULL;
     start("10.0.0.2", "fd00::2", false);
     return 0;
 }
@@ -225,6 +229,67 @@ static void test_duplicate_is_given_up(void **state)
                      -ENOENT);
     assert_int_equal(rnic->device[1]->gids.entry[1].valid, true);
     assert_int_equal(rnic->device[0]->gids.entry[0].valid, true);
+}
+
+/* ---- the link ---- */
+
+static bool link_is_up;
+static struct pktio_ops link_ops;
+static void (*sim_info)(struct pktio *io, struct pktio_info *info);
+
+static void info_with_link(struct pktio *io, struct pktio_info *info)
+{
+    sim_info(io, info);
+    info->link_up = link_is_up;
+}
+
+static int no_link_fd(struct pktio *io)
+{
+    return -1;
+}
+
+static void link_set(bool up)
+{
+    struct device_net *n = &rnic->device[1]->net;
+
+    link_is_up = up;
+    n->link.ready(&n->link, 0);
+    settle();
+}
+
+static void with_link(struct pktio *io)
+{
+    link_ops = *io->ops;
+    sim_info = link_ops.info;
+    link_ops.info = info_with_link;
+    link_ops.link_fd = no_link_fd;
+    io->ops = &link_ops;
+}
+
+static bool has_gid(unsigned device, const char *address)
+{
+    union gid gid = gid_of(address);
+
+    return gid_table_find(&rnic->device[device]->gids, &gid, GID_TYPE_ROCE_V2, VLAN_NONE) >= 0;
+}
+
+/* As that of most NICs does: nobody hears what is sent before. */
+static void test_link_comes_up_after_the_start(void **state)
+{
+    const struct net_counters *count;
+
+    teardown(state);
+    link_is_up = false;
+    prepare = with_link;
+    start("10.0.0.2", "fd00::2", true);
+    count = net_host_counters(rnic->device[1]->net.host);
+    pass(10 * NS_PER_SEC);
+    assert_int_equal(count->arp_tx + count->nd_tx, 0);
+    link_set(true);
+    pass(10 * NS_PER_SEC);
+    assert_int_equal(count->arp_tx, 3 + 2); /* probes, announcements */
+    assert_int_equal(count->nd_tx, 1 + 2);
+    assert_true(has_gid(1, "10.0.0.2"));
 }
 
 /* ---- a peer that moves ---- */
@@ -369,6 +434,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_nobody_waits, setup, teardown),
         cmocka_unit_test_setup_teardown(test_addresses_come_and_go, setup, teardown),
         cmocka_unit_test_setup_teardown(test_duplicate_is_given_up, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_link_comes_up_after_the_start, setup, teardown),
         cmocka_unit_test_setup_teardown(test_queue_pairs_follow, setup, teardown),
         cmocka_unit_test_setup_teardown(test_port_is_member_while_queue_pairs_are, setup, teardown),
     };
