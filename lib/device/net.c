@@ -45,8 +45,10 @@ static void on_address_state(void *ctx, const struct net_address *a, enum net_ad
 {
     struct device_net *n = &((struct device *)ctx)->net;
 
-    if (state == NET_DUPLICATE && n->conflicts < CONFLICTS_MAX)
-        n->conflict[n->conflicts++] = *a;
+    if (n->changes == NET_ADDRESS_MAX)
+        return;
+    n->change[n->changes].a = *a;
+    n->change[n->changes++].duplicate = state == NET_DUPLICATE;
 }
 
 static const struct net_host_ops host_ops = {
@@ -134,18 +136,31 @@ static void arm_timer(struct device *d)
     timerfd_settime(d->net.timer.fd, TFD_TIMER_ABSTIME, &when, NULL);
 }
 
+/* Somebody else's addresses leave the GID table. One that is ours after all comes back: its owner
+ * may have gone while the link was down. */
+static void change_gids(struct device *d)
+{
+    struct device_net *n = &d->net;
+
+    for (unsigned i = 0; i < n->changes; i++) {
+        const struct net_address *a = &n->change[i].a;
+        struct port_address pa = {.gid = a->addr, .prefix = a->prefix, .vlan = a->vlan};
+        int err = n->change[i].duplicate ? device_gids_remove(d, &a->addr, a->vlan)
+                                         : device_gids_add(d, &pa);
+
+        if (!err)
+            tell_applications(d, PORT_EVENT_GID_CHANGE);
+    }
+    n->changes = 0;
+}
+
 /* Acts on what the host said. */
 static void settle(struct device *d)
 {
     struct device_net *n = &d->net;
     struct rnic *r = d->rnic;
 
-    while (n->conflicts) {
-        struct net_address *a = &n->conflict[--n->conflicts];
-
-        if (!device_gids_remove(d, &a->addr, a->vlan))
-            tell_applications(d, PORT_EVENT_GID_CHANGE);
-    }
+    change_gids(d);
     if (n->moved) {
         n->moved = false;
         follow_neighbours(d);

@@ -10,8 +10,6 @@
 #include "net_host.h"
 #include "slow_path.h"
 
-#define CONFLICTS_MAX 8
-
 struct device;
 struct port_address;
 struct port_config;
@@ -23,12 +21,15 @@ struct device_net {
     bool detect;   /* duplicates of its addresses */
     struct event_source frames, timer, link, exception; /* fd -1: none */
     bool link_up;
-    bool link_polled; /* link is a timer of ours */
+    bool link_polled;        /* link is a timer of ours */
     uint64_t exception_lost; /* frames that the kernel did not take */
     /* What the host told us while it was at work; acted on when it is done. */
     bool resolved, moved;
-    struct net_address conflict[CONFLICTS_MAX];
-    unsigned conflicts;
+    struct {
+        struct net_address a;
+        bool duplicate;
+    } change[NET_ADDRESS_MAX]; /* one of an address at most, as each of its changes takes a timer */
+    unsigned changes;
 };
 
 /* Makes d's host with the addresses, routes and neighbours of the configuration. The worker knows

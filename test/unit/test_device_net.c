@@ -4,6 +4,7 @@
 #include "unit.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -231,6 +232,53 @@ static void test_duplicate_is_given_up(void **state)
     assert_int_equal(rnic->device[0]->gids.entry[0].valid, true);
 }
 
+static bool has_gid(unsigned device, const char *address)
+{
+    union gid gid = gid_of(address);
+
+    return gid_table_find(&rnic->device[device]->gids, &gid, GID_TYPE_ROCE_V2, VLAN_NONE) >= 0;
+}
+
+/* "spa is at 02:00:00:00:00:33", as if it had come in on device 1. */
+static void claim(const char *spa)
+{
+    uint8_t f[60] = {[12] = 8, 6, 0, 1, 8, 0, 6, 4, 0, 1};
+    const uint8_t mac[6] = {2, 0, 0, 0, 0, 0x33};
+    struct device_net *n = &rnic->device[1]->net;
+    union gid gid = gid_of(spa);
+
+    memset(f, 0xFF, 6);
+    memcpy(f + 6, mac, 6);
+    memcpy(f + 22, mac, 6);
+    memcpy(f + 28, gid.raw + 12, 4);
+    memcpy(f + 38, gid.raw + 12, 4);
+    assert_true(frame_ring_put(n->slow.up, f, sizeof(f)));
+}
+
+static void test_many_duplicates_at_once(void **state)
+{
+    struct device_net *n;
+    char text[16];
+
+    teardown(state);
+    start("10.0.0.2", "fd00::2", true);
+    n = &rnic->device[1]->net;
+    for (unsigned i = 0; i < 40; i++) {
+        struct port_address a = {.prefix = 24, .vlan = VLAN_NONE};
+
+        snprintf(text, sizeof(text), "10.0.1.%u", i);
+        a.gid = gid_of(text);
+        assert_int_equal(rnic_add_address(rnic, 1, &a), 0);
+        claim(text);
+    }
+    n->frames.ready(&n->frames, 0);
+    for (unsigned i = 0; i < 40; i++) {
+        snprintf(text, sizeof(text), "10.0.1.%u", i);
+        assert_false(has_gid(1, text));
+    }
+    assert_true(has_gid(1, "10.0.0.2"));
+}
+
 /* ---- the link ---- */
 
 static bool link_is_up;
@@ -266,13 +314,6 @@ static void with_link(struct pktio *io)
     io->ops = &link_ops;
 }
 
-static bool has_gid(unsigned device, const char *address)
-{
-    union gid gid = gid_of(address);
-
-    return gid_table_find(&rnic->device[device]->gids, &gid, GID_TYPE_ROCE_V2, VLAN_NONE) >= 0;
-}
-
 /* As that of most NICs does: nobody hears what is sent before. */
 static void test_link_comes_up_after_the_start(void **state)
 {
@@ -290,6 +331,26 @@ static void test_link_comes_up_after_the_start(void **state)
     assert_int_equal(count->arp_tx, 3 + 2); /* probes, announcements */
     assert_int_equal(count->nd_tx, 1 + 2);
     assert_true(has_gid(1, "10.0.0.2"));
+}
+
+/* Its owner left while the link was down. */
+static void test_duplicate_comes_back(void **state)
+{
+    struct device_net *n;
+
+    teardown(state);
+    link_is_up = true;
+    prepare = with_link;
+    start("10.0.0.2", "fd00::2", true);
+    n = &rnic->device[1]->net;
+    claim("10.0.0.2");
+    n->frames.ready(&n->frames, 0);
+    assert_false(has_gid(1, "10.0.0.2"));
+    link_set(false);
+    link_set(true);
+    pass(10 * NS_PER_SEC);
+    assert_true(has_gid(1, "10.0.0.2"));
+    assert_int_equal(rnic->device[1]->gids.len, 2);
 }
 
 /* ---- a peer that moves ---- */
@@ -434,6 +495,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_nobody_waits, setup, teardown),
         cmocka_unit_test_setup_teardown(test_addresses_come_and_go, setup, teardown),
         cmocka_unit_test_setup_teardown(test_duplicate_is_given_up, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_many_duplicates_at_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_duplicate_comes_back, setup, teardown),
         cmocka_unit_test_setup_teardown(test_link_comes_up_after_the_start, setup, teardown),
         cmocka_unit_test_setup_teardown(test_queue_pairs_follow, setup, teardown),
         cmocka_unit_test_setup_teardown(test_port_is_member_while_queue_pairs_are, setup, teardown),
