@@ -251,8 +251,7 @@ int rnic_remove_address(struct rnic *r, unsigned device, const union gid *gid, u
 
 int rnic_answered(struct rnic *r, unsigned device, const union gid *gid, bool answered)
 {
-    return net_host_set_quiet(r->device[device]->net.host, gid, VLAN_NONE, answered,
-                              r->config.clock());
+    return net_address_answered(r->device[device], gid, answered);
 }
 
 int rnic_add_route(struct rnic *r, unsigned device, const struct net_route *route)

@@ -272,7 +272,7 @@ int net_address_add(struct device *d, const struct port_address *a)
         net_host_remove_address(d->net.host, &a->gid, a->vlan);
     else
         tell_applications(d, PORT_EVENT_GID_CHANGE);
-    arm_timer(d);
+    settle(d);
     return err;
 }
 
@@ -283,6 +283,15 @@ int net_address_remove(struct device *d, const union gid *gid, uint16_t vlan)
     /* A duplicate's entries are gone already. */
     if (!err && !device_gids_remove(d, gid, vlan))
         tell_applications(d, PORT_EVENT_GID_CHANGE);
+    settle(d);
+    return err;
+}
+
+int net_address_answered(struct device *d, const union gid *gid, bool answered)
+{
+    int err = net_host_set_quiet(d->net.host, gid, VLAN_NONE, answered, time_now(d));
+
+    settle(d);
     return err;
 }
 

@@ -52,5 +52,7 @@ void net_leave(struct device *d, const union gid *group);
  * -ENOENT. */
 int net_address_add(struct device *d, const struct port_address *a);
 int net_address_remove(struct device *d, const union gid *gid, uint16_t vlan);
+/* Whether a kernel speaks for this untagged address. -ENOENT */
+int net_address_answered(struct device *d, const union gid *gid, bool answered);
 
 #endif

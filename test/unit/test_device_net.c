@@ -4,9 +4,11 @@
 #include "unit.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "device_kit.h"
@@ -217,6 +219,32 @@ static void test_addresses_come_and_go(void **state)
     /* The others kept their places. */
     assert_int_equal(query_gid_entry(0), 0);
     assert_int_equal(query_gid_entry(1), 0);
+}
+
+/* Device 0's timer is set, or ran out. */
+static bool timer_is_armed(void)
+{
+    struct pollfd timer = {.fd = rnic->device[0]->net.timer.fd, .events = POLLIN};
+    struct itimerspec left;
+
+    assert_int_equal(timerfd_gettime(timer.fd, &left), 0);
+    return left.it_value.tv_sec || left.it_value.tv_nsec || poll(&timer, 1, 2000) == 1;
+}
+
+/* The solicited-node group is left, joined, and left: each time there is something to report. */
+static void test_reports_are_not_late(void **state)
+{
+    union gid gid = gid_of("fd00::1");
+
+    for (unsigned i = 0; i < 3; i++) {
+        pass(5 * NS_PER_SEC);
+        assert_true(net_host_next_timer(rnic->device[0]->net.host) == NS_NEVER);
+        if (i < 2)
+            assert_int_equal(rnic_answered(rnic, 0, &gid, !i), 0);
+        else
+            assert_int_equal(rnic_remove_address(rnic, 0, &gid, VLAN_NONE), 0);
+        assert_true(timer_is_armed());
+    }
 }
 
 static void test_duplicate_is_given_up(void **state)
@@ -494,6 +522,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_no_route, setup, teardown),
         cmocka_unit_test_setup_teardown(test_nobody_waits, setup, teardown),
         cmocka_unit_test_setup_teardown(test_addresses_come_and_go, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_reports_are_not_late, setup, teardown),
         cmocka_unit_test_setup_teardown(test_duplicate_is_given_up, setup, teardown),
         cmocka_unit_test_setup_teardown(test_many_duplicates_at_once, setup, teardown),
         cmocka_unit_test_setup_teardown(test_duplicate_comes_back, setup, teardown),
