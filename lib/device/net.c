@@ -120,7 +120,7 @@ static void follow_neighbours(struct device *d)
     }
 }
 
-static void arm_timer(struct device *d)
+void net_arm_timer(struct device *d)
 {
     ns_t next = net_host_next_timer(d->net.host);
     struct itimerspec when = {0};
@@ -142,6 +142,8 @@ static void change_gids(struct device *d)
 {
     struct device_net *n = &d->net;
 
+    if (!n->changes)
+        return;
     for (unsigned i = 0; i < n->changes; i++) {
         const struct net_address *a = &n->change[i].a;
         struct port_address pa = {.gid = a->addr, .prefix = a->prefix, .vlan = a->vlan};
@@ -152,6 +154,7 @@ static void change_gids(struct device *d)
             tell_applications(d, PORT_EVENT_GID_CHANGE);
     }
     n->changes = 0;
+    mcast_follow_addresses(d);
 }
 
 /* Acts on what the host said. */
@@ -165,7 +168,7 @@ static void settle(struct device *d)
         n->moved = false;
         follow_neighbours(d);
     }
-    arm_timer(d);
+    net_arm_timer(d);
     if (n->resolved) {
         n->resolved = false;
         if (r->retry)
@@ -272,6 +275,7 @@ int net_address_add(struct device *d, const struct port_address *a)
         net_host_remove_address(d->net.host, &a->gid, a->vlan);
     else
         tell_applications(d, PORT_EVENT_GID_CHANGE);
+    mcast_follow_addresses(d);
     settle(d);
     return err;
 }
@@ -283,6 +287,7 @@ int net_address_remove(struct device *d, const union gid *gid, uint16_t vlan)
     /* A duplicate's entries are gone already. */
     if (!err && !device_gids_remove(d, gid, vlan))
         tell_applications(d, PORT_EVENT_GID_CHANGE);
+    mcast_follow_addresses(d);
     settle(d);
     return err;
 }
@@ -448,41 +453,8 @@ int net_resolve(struct device *d, const struct gid_entry *source, const union gi
     if (mac_in_gid(source, dgid, path->mac))
         return 0;
     err = net_host_resolve(d->net.host, &source->gid, source->vlan, dgid, time_now(d), path);
-    arm_timer(d);
+    net_arm_timer(d);
     if (err && (d->net.isolated || (err == -EINPROGRESS && !d->rnic->retry)))
         return -EHOSTUNREACH;
     return err;
-}
-
-/* Whether entry i is the first of its VLAN and IP version, so that each is visited once. */
-static bool is_first_of_network(const struct gid_table *t, unsigned i, bool ipv4)
-{
-    for (unsigned k = 0; k <= i; k++) {
-        const struct gid_entry *e = &t->entry[k];
-
-        if (e->valid && e->vlan == t->entry[i].vlan && gid_is_ipv4(&e->gid) == ipv4)
-            return k == i;
-    }
-    return false;
-}
-
-int net_join(struct device *d, const union gid *group)
-{
-    int err = 0;
-
-    for (unsigned i = 0; i < d->gids.len && !err; i++) {
-        if (is_first_of_network(&d->gids, i, gid_is_ipv4(group)))
-            err = net_host_join(d->net.host, group, d->gids.entry[i].vlan, time_now(d));
-    }
-    arm_timer(d);
-    return err;
-}
-
-void net_leave(struct device *d, const union gid *group)
-{
-    for (unsigned i = 0; i < d->gids.len; i++) {
-        if (is_first_of_network(&d->gids, i, gid_is_ipv4(group)))
-            net_host_leave(d->net.host, group, d->gids.entry[i].vlan, time_now(d));
-    }
-    arm_timer(d);
 }

@@ -37,6 +37,9 @@ struct device_net {
 int net_open(struct device *d, const struct port_config *config);
 void net_close(struct device *d);
 
+/* After the host was told something: when its next timer is due may have changed. */
+void net_arm_timer(struct device *d);
+
 /*
  * The path to dgid from the GID entry source: 0, -EINPROGRESS (asked for: the rnic's retry is
  * called when it is known), -ENETUNREACH, -EHOSTUNREACH.
@@ -45,8 +48,15 @@ int net_resolve(struct device *d, const struct gid_entry *source, const union gi
                 struct net_path *path);
 
 /* Membership of the port itself in a group, in every VLAN where it has an address of the kind. */
-int net_join(struct device *d, const union gid *group);
-void net_leave(struct device *d, const union gid *group);
+struct net_membership {
+    union gid group;
+    unsigned vlans; /* it has joined in, so that it leaves these and no others */
+    uint16_t vlan[GID_TABLE_MAX];
+};
+
+/* Joins and leaves as the addresses are now. 0, or why it could not join everywhere. */
+int net_join(struct device *d, struct net_membership *m);
+void net_leave(struct device *d, struct net_membership *m);
 
 /* An address with its GID entries, before and while the workers run. 0, -EEXIST, -ENOSPC, -EINVAL,
  * -ENOENT. */

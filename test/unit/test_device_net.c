@@ -513,6 +513,55 @@ static void test_port_is_member_while_queue_pairs_are(void **state)
     client = other;
 }
 
+static void address_in_vlan(bool add, uint16_t vlan)
+{
+    struct port_address a = {.gid = gid_of("10.9.0.1"), .prefix = 24, .vlan = vlan};
+
+    if (add)
+        assert_int_equal(rnic_add_address(rnic, 0, &a), 0);
+    else
+        assert_int_equal(rnic_remove_address(rnic, 0, &a.gid, vlan), 0);
+}
+
+/* One queue pair attaches before there is a VLAN, one after: each leaves what it joined. */
+static void test_groups_follow_vlans(void **state)
+{
+    struct qp_object *q = create_qp(QPT_UD), *r = create_qp(QPT_UD);
+
+    assert_int_equal(mcast(CTL_ATTACH_MCAST, q), 0);
+    address_in_vlan(true, 7);
+    assert_int_equal(members(), 2);
+    assert_int_equal(mcast(CTL_ATTACH_MCAST, r), 0);
+    assert_int_equal(members(), 4);
+    assert_int_equal(mcast(CTL_DETACH_MCAST, q), 0);
+    assert_int_equal(members(), 2);
+    address_in_vlan(false, 7);
+    assert_int_equal(members(), 1);
+    address_in_vlan(true, 8);
+    address_in_vlan(false, 8);
+    assert_int_equal(mcast(CTL_DETACH_MCAST, r), 0);
+    assert_int_equal(members(), 0);
+}
+
+/* There is room in one VLAN, but not in the other: then it is a member in neither. */
+static void test_group_without_room(void **state)
+{
+    struct qp_object *q = create_qp(QPT_UD);
+    struct net_host *h = rnic->device[0]->net.host;
+    union gid other = gid_of("239.2.0.0");
+
+    address_in_vlan(true, 7);
+    for (unsigned i = 0; i < NET_GROUP_MAX - 1; i++) {
+        other.raw[15] = (uint8_t)i;
+        assert_int_equal(net_host_join(h, &other, VLAN_NONE, now), 0);
+    }
+    assert_int_equal(mcast(CTL_ATTACH_MCAST, q), -ENOMEM);
+    assert_int_equal(members(), 0);
+    net_host_leave(h, &other, VLAN_NONE, now);
+    assert_int_equal(mcast(CTL_ATTACH_MCAST, q), 0);
+    assert_int_equal(members(), 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -529,6 +578,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_link_comes_up_after_the_start, setup, teardown),
         cmocka_unit_test_setup_teardown(test_queue_pairs_follow, setup, teardown),
         cmocka_unit_test_setup_teardown(test_port_is_member_while_queue_pairs_are, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_groups_follow_vlans, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_group_without_room, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
