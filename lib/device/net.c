@@ -198,7 +198,7 @@ static void on_frames(struct event_source *s, uint32_t events)
     drain(s->fd);
     for (unsigned i = 0; i < FRAME_RING_SLOTS && (frame = frame_ring_peek(n->slow.up, &len)); i++) {
         net_host_rx(n->host, frame, len, time_now(d));
-        if (n->exception.fd >= 0 && write(n->exception.fd, frame, len) < 0)
+        if (n->slow.everything && (n->exception.fd < 0 || write(n->exception.fd, frame, len) < 0))
             n->exception_lost++;
         frame_ring_pop(n->slow.up);
     }
@@ -216,7 +216,17 @@ static void on_timer(struct event_source *s, uint32_t events)
     settle(d);
 }
 
-/* The kernel's frames go out as they are. */
+static void close_source(struct device *d, struct event_source *s, bool own)
+{
+    if (d->rnic->config.loop)
+        event_loop_remove(d->rnic->config.loop, s);
+    if (own && s->fd >= 0)
+        close(s->fd);
+    s->fd = -1;
+}
+
+/* The kernel's frames go out as they are. A device that somebody deleted would be readable for
+ * ever; it does not come back. */
 static void on_exception(struct event_source *s, uint32_t events)
 {
     struct device_net *n = container_of(s, struct device_net, exception);
@@ -227,6 +237,8 @@ static void on_exception(struct event_source *s, uint32_t events)
     while (sent < EXCEPTION_BURST) {
         ssize_t len = read(s->fd, frame, sizeof(frame));
 
+        if (len == 0 || (len < 0 && errno != EAGAIN && errno != EINTR))
+            close_source(d, s, true);
         if (len <= 0)
             break;
         slow_path_down(&n->slow, frame, (uint32_t)len);
@@ -399,15 +411,6 @@ int net_open(struct device *d, const struct port_config *config)
     if (!err)
         settle(d);
     return err;
-}
-
-static void close_source(struct device *d, struct event_source *s, bool own)
-{
-    if (d->rnic->config.loop)
-        event_loop_remove(d->rnic->config.loop, s);
-    if (own && s->fd >= 0)
-        close(s->fd);
-    s->fd = -1;
 }
 
 void net_close(struct device *d)

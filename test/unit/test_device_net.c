@@ -22,6 +22,7 @@ static int async_fd;
 static uint32_t pd;
 static ns_t now;
 static unsigned retries;
+static int exception_fd = -1;             /* of the first port; -1: none */
 static void (*prepare)(struct pktio *io); /* what a test does to the second port */
 
 static ns_t clock_now(void)
@@ -49,6 +50,8 @@ static void add_port(struct pktio *io, const char *ipv4, const char *ipv6, bool 
     struct port_config pc = {
         .io = io, .address = address, .addresses = 2, .detect_duplicates = detect};
 
+    if (exception_fd >= 0 && !rnic->devices)
+        pc.exception_fd = &exception_fd;
     assert_int_equal(rnic_add_port(rnic, &pc), 0);
 }
 
@@ -467,6 +470,37 @@ static void test_queue_pairs_follow(void **state)
     assert_memory_equal(call.reply.create_ah.dmac, other, 6);
 }
 
+/* ---- the exception path ---- */
+
+static int with_exception(int fd[2])
+{
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd), 0);
+    return fd[0];
+}
+
+static void test_deleted_tap(void **state)
+{
+    struct device_net *n;
+    int fd[2];
+
+    teardown(state);
+    exception_fd = with_exception(fd);
+    start("10.0.0.2", "fd00::2", false);
+    exception_fd = -1;
+    n = &rnic->device[0]->net;
+    assert_int_equal(send(fd[1], "a frame of the kernel's", 24, 0), 24);
+    settle();
+    assert_int_equal(counter_get(&n->slow.down_frames), 1);
+    assert_int_equal(n->exception_lost, 0);
+    close(fd[1]);
+    for (unsigned i = 0; i < 10 && event_loop_step(loop, 0); i++)
+        ;
+    assert_false(event_loop_step(loop, 0)); /* it does not spin */
+    assert_int_equal(n->exception.fd, -1);
+    arp_reply((const uint8_t[6]){2, 0, 0, 0, 0, 3});
+    assert_int_equal(n->exception_lost, 1);
+}
+
 /* ---- groups ---- */
 
 static void count_group(void *ctx, const union gid *group, uint16_t vlan, unsigned members)
@@ -577,6 +611,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_duplicate_comes_back, setup, teardown),
         cmocka_unit_test_setup_teardown(test_link_comes_up_after_the_start, setup, teardown),
         cmocka_unit_test_setup_teardown(test_queue_pairs_follow, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_deleted_tap, setup, teardown),
         cmocka_unit_test_setup_teardown(test_port_is_member_while_queue_pairs_are, setup, teardown),
         cmocka_unit_test_setup_teardown(test_groups_follow_vlans, setup, teardown),
         cmocka_unit_test_setup_teardown(test_group_without_room, setup, teardown),
