@@ -207,9 +207,12 @@ int rnic_add_port(struct rnic *r, const struct port_config *config)
         err = -ENOMEM;
     }
     if (!d) {
+        if (config->exception_fd)
+            close(*config->exception_fd);
         config->io->ops->close(config->io);
         return err;
     }
+    d->net.exception.fd = config->exception_fd ? *config->exception_fd : -1;
     d->rnic = r;
     d->index = r->devices;
     d->io = config->io;

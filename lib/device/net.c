@@ -338,9 +338,7 @@ static int open_sources(struct device *d, const struct port_config *config)
     struct device_net *n = &d->net;
     int err;
 
-    n->exception = (struct event_source){.fd = -1, .ready = on_exception};
-    if (config->exception_fd)
-        n->exception.fd = *config->exception_fd;
+    n->exception.ready = on_exception;
     n->frames = (struct event_source){.fd = n->slow.event_fd, .ready = on_frames};
     n->link = (struct event_source){.fd = -1, .ready = on_link};
     if (d->io->ops->link_fd) {
@@ -393,7 +391,7 @@ int net_open(struct device *d, const struct port_config *config)
     struct device_net *n = &d->net;
     int err;
 
-    n->frames.fd = n->timer.fd = n->link.fd = n->exception.fd = n->slow.event_fd = -1;
+    n->frames.fd = n->timer.fd = n->link.fd = n->slow.event_fd = -1;
     n->isolated = d->io->ops->wake_fd(d->io, 0) == PKTIO_WAKE_NEVER;
     n->detect = config->detect_duplicates && !n->isolated;
     n->link_up = d->info.link_up;
@@ -417,12 +415,12 @@ void net_close(struct device *d)
 {
     struct device_net *n = &d->net;
 
+    close_source(d, &n->exception, true);
     if (!n->host)
         return;
     close_source(d, &n->frames, false);
     close_source(d, &n->link, n->link_polled);
     close_source(d, &n->timer, true);
-    close_source(d, &n->exception, true);
     slow_path_fini(&n->slow);
     net_host_destroy(n->host);
     n->host = NULL;

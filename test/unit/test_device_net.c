@@ -501,6 +501,24 @@ static void test_deleted_tap(void **state)
     assert_int_equal(n->exception_lost, 1);
 }
 
+static void test_failure_keeps_no_descriptor(void **state)
+{
+    struct pktio_sim_config sc = {.seed = 1};
+    struct port_address address[2] = {{.gid = gid_of("10.0.0.1"), .vlan = VLAN_NONE}};
+    struct pktio *end[2];
+    int fd[2], tap = with_exception(fd);
+    struct port_config pc = {
+        .address = address, .addresses = 2, .exception_fd = &tap, .detect_duplicates = true};
+
+    address[1] = address[0];
+    assert_int_equal(pktio_sim_pair(end, &sc), 0);
+    pc.io = end[0];
+    assert_int_equal(rnic_add_port(rnic, &pc), -EINVAL);
+    assert_int_equal(recv(fd[1], &address, 1, MSG_DONTWAIT), 0); /* the other end is closed */
+    close(fd[1]);
+    end[1]->ops->close(end[1]);
+}
+
 /* ---- groups ---- */
 
 static void count_group(void *ctx, const union gid *group, uint16_t vlan, unsigned members)
@@ -612,6 +630,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_link_comes_up_after_the_start, setup, teardown),
         cmocka_unit_test_setup_teardown(test_queue_pairs_follow, setup, teardown),
         cmocka_unit_test_setup_teardown(test_deleted_tap, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_failure_keeps_no_descriptor, setup, teardown),
         cmocka_unit_test_setup_teardown(test_port_is_member_while_queue_pairs_are, setup, teardown),
         cmocka_unit_test_setup_teardown(test_groups_follow_vlans, setup, teardown),
         cmocka_unit_test_setup_teardown(test_group_without_room, setup, teardown),
