@@ -137,7 +137,7 @@ struct follow *follow_start(const struct follow_config *config, int *err)
     if (f->watch) {
         f->source = (struct event_source){.fd = netdev_watch_fd(f->watch), .ready = on_change};
         *err = update(f);
-        if (!*err)
+        if (!*err || *err == -EINTR)
             *err = event_loop_add(config->loop, &f->source, EPOLLIN);
     }
     if (!*err)

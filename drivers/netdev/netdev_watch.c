@@ -8,11 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #include "common.h"
 #include "netdev.h"
 
-#define DUMP_BYTES 32768 /* what the kernel fills at most in one go */
+#define DUMP_BYTES    32768 /* what the kernel fills at most in one go */
+#define DUMP_PATIENCE 100   /* ms */
 
 struct netdev_watch {
     struct mnl_socket *events;
@@ -203,7 +205,7 @@ static int dump(struct mnl_socket *s, uint16_t type, size_t header, mnl_cb_t cb,
     return ret;
 }
 
-int netdev_read(uint32_t ifindex, struct netdev_state *state)
+static int read_once(uint32_t ifindex, struct netdev_state *state)
 {
     struct reading r = {.ifindex = ifindex, .state = state};
     struct mnl_socket *s = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);
@@ -219,6 +221,26 @@ int netdev_read(uint32_t ifindex, struct netdev_state *state)
     if (!err)
         err = dump(s, RTM_GETROUTE, sizeof(struct rtmsg), on_route, &r);
     mnl_socket_close(s);
+    return err;
+}
+
+static int64_t milliseconds(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return ts.tv_sec * INT64_C(1000) + ts.tv_nsec / 1000000;
+}
+
+/* A dump in whose middle something changed (NLM_F_DUMP_INTR) may lack what did not change. */
+int netdev_read(uint32_t ifindex, struct netdev_state *state)
+{
+    int64_t until = milliseconds() + DUMP_PATIENCE;
+    int err;
+
+    do {
+        err = read_once(ifindex, state);
+    } while (err == -EINTR && milliseconds() < until);
     return err;
 }
 
