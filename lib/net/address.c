@@ -288,9 +288,9 @@ int net_host_add_address(struct net_host *h, const struct net_address *a, bool s
     if (!o)
         return -ENOSPC;
     *o = (struct own_address){.used = true, .a = *a};
-    o->detect = !skip_dad && !address_is_quiet(h, o);
+    o->detect = !skip_dad;
     listen_for_questions(h, o, now);
-    if (o->detect) {
+    if (o->detect && !address_is_quiet(h, o)) {
         o->state = NET_TENTATIVE;
         start_detecting(h, o, now);
     } else {
@@ -312,21 +312,29 @@ int net_host_remove_address(struct net_host *h, const union gid *addr, uint16_t 
     return 0;
 }
 
-/* Who takes over a tentative address takes over its detection, too. */
+/* Who takes over a tentative address takes over its detection, too; and when it is ours to speak
+ * for, that may be because he found it to be somebody else's. */
 int net_host_set_quiet(struct net_host *h, const union gid *addr, uint16_t vlan, bool quiet,
                        ns_t now)
 {
     struct own_address *o = address_find(h, addr, vlan);
+    bool was;
 
     if (!o)
         return -ENOENT;
+    was = address_is_quiet(h, o);
     o->a.quiet = quiet;
     if (address_is_quiet(h, o))
         ignore_questions(h, o);
     else
         listen_for_questions(h, o, now);
-    if (!quiet || o->state == NET_DUPLICATE)
+    if (o->state == NET_DUPLICATE)
         return 0;
+    if (!quiet) {
+        if (was && !address_is_quiet(h, o) && o->detect)
+            start_detecting(h, o, now);
+        return 0;
+    }
     o->phase = ADDRESS_SETTLED;
     o->next = NS_NEVER;
     if (o->state == NET_TENTATIVE) {

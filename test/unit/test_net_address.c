@@ -597,6 +597,28 @@ static void test_quiet_address(void **state)
     }
 }
 
+/* Who spoke for it found that another host has it, and left it to us: we find the same. */
+static void test_quiet_address_becomes_ours(void **state)
+{
+    struct net_kit *k = net_kit_new(2, false);
+    struct net_host *h = k->node[0].h;
+    struct net_address a = {.prefix = 64, .vlan = VLAN_NONE, .quiet = true};
+
+    for (unsigned i = 0; i < 2; i++) {
+        a.addr = gid_of(i ? "10.0.0.1" : "fd00::1");
+        a.prefix = i ? 24 : 64;
+        net_kit_address(k, 1, i ? "10.0.0.1/24" : "fd00::1/64", VLAN_NONE);
+        assert_int_equal(net_host_add_address(h, &a, false, k->now), 0);
+        net_kit_run(k, 20 * SEC);
+        assert_int_equal(k->node[0].states, i);
+        assert_int_equal(net_host_set_quiet(h, &a.addr, VLAN_NONE, false, k->now), 0);
+        net_kit_run(k, 20 * SEC);
+        assert_int_equal(k->node[0].states, i + 1);
+        assert_int_equal(k->node[0].state, NET_DUPLICATE);
+    }
+    net_kit_free(k);
+}
+
 /* An address in use stays so while detection is repeated; one that was lost may be had again. */
 static void test_link(void **state)
 {
@@ -798,6 +820,7 @@ int main(void)
         cmocka_unit_test(test_quiet),
         cmocka_unit_test(test_optimistic),
         cmocka_unit_test(test_quiet_address),
+        cmocka_unit_test(test_quiet_address_becomes_ours),
         cmocka_unit_test(test_link),
         cmocka_unit_test(test_added_while_down),
         cmocka_unit_test(test_questions_of_a_tentative_address),
