@@ -71,17 +71,32 @@ bool address_in_vlan(const struct net_host *h, uint16_t vlan)
     return false;
 }
 
-/* How well the address suits dst: not at all, its network, its scope, or it is the one wanted. */
-static int suits(const struct net_host *h, const struct own_address *o, const union gid *wanted,
-                 const union gid *dst)
+enum { SUITS_NETWORK = 3, SUITS_MOST };
+
+/* How well the address suits dst: its scope, its network, or it is the one wanted. */
+static int suits(const struct own_address *o, const union gid *wanted, const union gid *dst)
 {
-    if (!address_counts(h, o) || gid_is_ipv4(&o->a.addr) != gid_is_ipv4(dst))
-        return 0;
     if (wanted && gid_eq(&o->a.addr, wanted))
-        return 4;
+        return SUITS_MOST;
     if (inet_same_prefix(&o->a.addr, dst, o->a.prefix))
-        return 3;
+        return SUITS_NETWORK;
     return inet_is_link_local(&o->a.addr) == inet_is_link_local(dst) ? 2 : 1;
+}
+
+/* What is asked from a tentative address tells the neighbours a MAC that may be wrong (RFC
+ * 4429 3.2), so a certain one is better, unless IPv4 hosts would not answer it: it is in another
+ * network. */
+static int grade_of(const struct net_host *h, const struct own_address *o, const union gid *wanted,
+                    const union gid *dst)
+{
+    bool ipv4 = gid_is_ipv4(dst);
+    int grade;
+
+    if (!address_counts(h, o) || gid_is_ipv4(&o->a.addr) != ipv4)
+        return 0;
+    grade = suits(o, wanted, dst);
+    return o->state == NET_PREFERRED && (!ipv4 || grade >= SUITS_NETWORK) ? SUITS_MOST + grade
+                                                                          : grade;
 }
 
 bool address_source(const struct net_host *h, const union gid *wanted, const union gid *dst,
@@ -91,7 +106,7 @@ bool address_source(const struct net_host *h, const union gid *wanted, const uni
 
     for (unsigned i = 0; i < NET_ADDRESS_MAX; i++) {
         const struct own_address *o = &h->address[i];
-        int grade = o->used && o->a.vlan == vlan ? suits(h, o, wanted, dst) : 0;
+        int grade = o->used && o->a.vlan == vlan ? grade_of(h, o, wanted, dst) : 0;
 
         if (grade > best) {
             best = grade;
