@@ -12,6 +12,7 @@
 #include "object.h"
 
 #define EXCEPTION_BURST 64
+#define FRAME_AROUND    18         /* bytes that are not of the MTU: Ethernet header and tag */
 #define LINK_INTERVAL   NS_PER_SEC /* at which a port that does not tell is asked */
 
 static ns_t time_now(const struct device *d)
@@ -225,8 +226,9 @@ static void close_source(struct device *d, struct event_source *s, bool own)
     s->fd = -1;
 }
 
-/* The kernel's frames go out as they are. A device that somebody deleted would be readable for
- * ever; it does not come back. */
+/* The kernel's frames go out as they are, if the port can send them: its MTU is ours to set, but
+ * not ours alone. A device that somebody deleted would be readable for ever; it does not come back.
+ */
 static void on_exception(struct event_source *s, uint32_t events)
 {
     struct device_net *n = container_of(s, struct device_net, exception);
@@ -241,7 +243,10 @@ static void on_exception(struct event_source *s, uint32_t events)
             close_source(d, s, true);
         if (len <= 0)
             break;
-        slow_path_down(&n->slow, frame, (uint32_t)len);
+        if ((uint32_t)len > d->info.mtu + FRAME_AROUND)
+            n->slow.down_lost++;
+        else
+            slow_path_down(&n->slow, frame, (uint32_t)len);
         sent++;
     }
     if (sent)

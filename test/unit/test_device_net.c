@@ -501,6 +501,29 @@ static void test_deleted_tap(void **state)
     assert_int_equal(n->exception_lost, 1);
 }
 
+/* Somebody gave the tap device a larger MTU than the port has. */
+static void test_tap_with_another_mtu(void **state)
+{
+    static const uint8_t frame[9000];
+    struct device *d;
+    uint32_t most;
+    int fd[2];
+
+    teardown(state);
+    exception_fd = with_exception(fd);
+    start("10.0.0.2", "fd00::2", false);
+    exception_fd = -1;
+    d = rnic->device[0];
+    most = d->info.mtu + 18;
+    assert_true(most < sizeof(frame));
+    assert_int_equal(send(fd[1], frame, most, 0), most);
+    assert_int_equal(send(fd[1], frame, most + 1, 0), most + 1);
+    settle();
+    assert_int_equal(counter_get(&d->net.slow.down_frames), 1);
+    assert_int_equal(d->net.slow.down_lost, 1);
+    close(fd[1]);
+}
+
 static void test_failure_keeps_no_descriptor(void **state)
 {
     struct pktio_sim_config sc = {.seed = 1};
@@ -630,6 +653,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_link_comes_up_after_the_start, setup, teardown),
         cmocka_unit_test_setup_teardown(test_queue_pairs_follow, setup, teardown),
         cmocka_unit_test_setup_teardown(test_deleted_tap, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_tap_with_another_mtu, setup, teardown),
         cmocka_unit_test_setup_teardown(test_failure_keeps_no_descriptor, setup, teardown),
         cmocka_unit_test_setup_teardown(test_port_is_member_while_queue_pairs_are, setup, teardown),
         cmocka_unit_test_setup_teardown(test_groups_follow_vlans, setup, teardown),
