@@ -143,13 +143,22 @@ static void set_mac(struct net_host *h, struct cached_neighbour *e, const uint8_
     tell(h, &was, mac);
 }
 
+/* A failure that is over. Its MAC is kept: packets go there that are to follow when he comes back
+ * with another. */
+static void forget(struct cached_neighbour *e)
+{
+    e->state = NET_FAILED;
+    e->next = NS_NEVER;
+    e->used_slot = e->has_mac;
+}
+
 /* The failure is remembered for those who waited; for others it is worth another question. */
 static void fail(struct net_host *h, struct cached_neighbour *e, ns_t now)
 {
     struct cached_neighbour was = *e;
 
     if (!e->waited) {
-        e->used_slot = false;
+        forget(e);
         return;
     }
     e->state = NET_FAILED;
@@ -179,7 +188,7 @@ static void run(struct net_host *h, struct cached_neighbour *e, ns_t now)
             start(h, e, NET_INCOMPLETE, now);
         break;
     case NET_FAILED:
-        e->used_slot = false;
+        forget(e);
         break;
     case NET_STALE:
     case NET_STATIC:
@@ -226,7 +235,7 @@ void ncache_link_up(struct net_host *h, ns_t now)
         if (!e->used_slot || e->state == NET_STATIC)
             continue;
         if (e->state == NET_FAILED) {
-            e->used_slot = false;
+            forget(e);
             continue;
         }
         e->state = NET_INCOMPLETE;
@@ -246,10 +255,10 @@ int ncache_resolve(struct net_host *h, const union gid *src, const union gid *ad
     if (e && e->state == NET_REACHABLE && e->next <= now)
         run(h, e, now);
     if (e && e->state == NET_FAILED) {
-        if (now < e->next)
+        if (e->next != NS_NEVER && now < e->next)
             return -EHOSTUNREACH;
-        e->used_slot = false;
-        e = NULL;
+        e->state = NET_INCOMPLETE;
+        e->tries = 0;
     }
     if (!e) {
         e = add(h, addr, vlan, now);

@@ -522,6 +522,34 @@ static void test_table_full(void **state)
     net_kit_free(k);
 }
 
+/* He was away, asked for in vain, and is another machine now: what goes to the old one follows. */
+static void test_moved_while_away(void **state)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(families) * 2; i++) {
+        const struct family *f = &families[i / 2];
+        struct net_kit *k = alone();
+
+        resolve_peer(k, f);
+        answer(k, f, net_peer, true);
+        if (i & 1) { /* nobody asks for him until the link is back */
+            net_host_link(k->node[0].h, false, k->now);
+            net_host_link(k->node[0].h, true, k->now);
+        } else {
+            net_kit_run(k, 40 * SEC);
+            resolve_peer(k, f);
+            net_kit_run(k, 4 * SEC);
+            resolve_peer(k, f);
+        }
+        net_kit_run(k, 20 * SEC);
+        assert_int_equal(resolve_peer(k, f), -EINPROGRESS);
+        assert_int_equal(k->node[0].moved, 0);
+        answer(k, f, net_other, true);
+        assert_int_equal(k->node[0].moved, 1);
+        assert_memory_equal(k->node[0].moved_mac, net_other, 6);
+        net_kit_free(k);
+    }
+}
+
 /* Questions that nobody answers do not keep others from asking. */
 static void test_table_full_of_questions(void **state)
 {
@@ -660,6 +688,7 @@ int main(void)
         cmocka_unit_test(test_static_everywhere),
         cmocka_unit_test(test_static_refused),
         cmocka_unit_test(test_table_full),
+        cmocka_unit_test(test_moved_while_away),
         cmocka_unit_test(test_table_full_of_questions),
         cmocka_unit_test(test_link),
         cmocka_unit_test(test_link_down),
