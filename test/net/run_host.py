@@ -350,6 +350,22 @@ class Tests:
         kit.check_pingpong(self.pair("one", "two", "ibv_rc_pingpong -g 0 -c -n 100"))
         kit.check_pingpong(self.pair("one", "two", "ibv_rc_pingpong -g 1 -c -n 100"))
 
+    def exception_path_is_deleted(self):
+        """without its tap device a port speaks for its addresses itself"""
+        two = self.daemons["two"]
+        files = f"/proc/{two.process.pid}/fd"
+
+        def has_tap():
+            try:
+                return any(os.readlink(os.path.join(files, fd)) == "/dev/net/tun" for fd in os.listdir(files))
+            except FileNotFoundError:
+                return True  # one was closed meanwhile: look again
+        self.lab.ip("two", "link", "del", "roce-tap")
+        kit.wait_until(lambda: not has_tap(), 10, "the tap device is let go of")
+        self.ping("10.78.0.2")
+        self.ping("fd78::2")
+        kit.check_pingpong(self.pair("one", "two", "ibv_rc_pingpong -g 0 -c -n 100"))
+
     def exception_without_a_kernel_interface(self):
         """ports that no kernel knows, joined by shared memory: the programs' TCP and RoCE over one port and address"""
         for number, host in ((5, "five"), (6, "six")):
@@ -382,6 +398,7 @@ class Tests:
               kernel_gives_up_duplicate, programs_resolve, nobody_there, through_a_router, too_big, group_membership,
               moved_peer, link_events, follows_the_kernel,
               follows_what_the_kernel_prefers, exception_path,
+              exception_path_is_deleted,
               exception_without_a_kernel_interface, nothing_bad)
 
 
