@@ -12,6 +12,7 @@
 #include "object.h"
 
 #define EXCEPTION_BURST 64
+#define FRAME_AROUND    18         /* bytes that are not of the MTU: Ethernet header and tag */
 #define LINK_INTERVAL   NS_PER_SEC /* at which a port that does not tell is asked */
 
 static ns_t time_now(const struct device *d)
@@ -45,8 +46,10 @@ static void on_address_state(void *ctx, const struct net_address *a, enum net_ad
 {
     struct device_net *n = &((struct device *)ctx)->net;
 
-    if (state == NET_DUPLICATE && n->conflicts < CONFLICTS_MAX)
-        n->conflict[n->conflicts++] = *a;
+    if (n->changes == NET_ADDRESS_MAX)
+        return;
+    n->change[n->changes].a = *a;
+    n->change[n->changes++].duplicate = state == NET_DUPLICATE;
 }
 
 static const struct net_host_ops host_ops = {
@@ -118,7 +121,7 @@ static void follow_neighbours(struct device *d)
     }
 }
 
-static void arm_timer(struct device *d)
+void net_arm_timer(struct device *d)
 {
     ns_t next = net_host_next_timer(d->net.host);
     struct itimerspec when = {0};
@@ -134,23 +137,39 @@ static void arm_timer(struct device *d)
     timerfd_settime(d->net.timer.fd, TFD_TIMER_ABSTIME, &when, NULL);
 }
 
+/* Somebody else's addresses leave the GID table. One that is ours after all comes back: its owner
+ * may have gone while the link was down. */
+static void change_gids(struct device *d)
+{
+    struct device_net *n = &d->net;
+
+    if (!n->changes)
+        return;
+    for (unsigned i = 0; i < n->changes; i++) {
+        const struct net_address *a = &n->change[i].a;
+        struct port_address pa = {.gid = a->addr, .prefix = a->prefix, .vlan = a->vlan};
+        int err = n->change[i].duplicate ? device_gids_remove(d, &a->addr, a->vlan)
+                                         : device_gids_add(d, &pa);
+
+        if (!err)
+            tell_applications(d, PORT_EVENT_GID_CHANGE);
+    }
+    n->changes = 0;
+    mcast_follow_addresses(d);
+}
+
 /* Acts on what the host said. */
 static void settle(struct device *d)
 {
     struct device_net *n = &d->net;
     struct rnic *r = d->rnic;
 
-    while (n->conflicts) {
-        struct net_address *a = &n->conflict[--n->conflicts];
-
-        if (!device_gids_remove(d, &a->addr, a->vlan))
-            tell_applications(d, PORT_EVENT_GID_CHANGE);
-    }
+    change_gids(d);
     if (n->moved) {
         n->moved = false;
         follow_neighbours(d);
     }
-    arm_timer(d);
+    net_arm_timer(d);
     if (n->resolved) {
         n->resolved = false;
         if (r->retry)
@@ -180,7 +199,7 @@ static void on_frames(struct event_source *s, uint32_t events)
     drain(s->fd);
     for (unsigned i = 0; i < FRAME_RING_SLOTS && (frame = frame_ring_peek(n->slow.up, &len)); i++) {
         net_host_rx(n->host, frame, len, time_now(d));
-        if (n->exception.fd >= 0 && write(n->exception.fd, frame, len) < 0)
+        if (n->slow.everything && (n->exception.fd < 0 || write(n->exception.fd, frame, len) < 0))
             n->exception_lost++;
         frame_ring_pop(n->slow.up);
     }
@@ -198,7 +217,18 @@ static void on_timer(struct event_source *s, uint32_t events)
     settle(d);
 }
 
-/* The kernel's frames go out as they are. */
+static void close_source(struct device *d, struct event_source *s, bool own)
+{
+    if (d->rnic->config.loop)
+        event_loop_remove(d->rnic->config.loop, s);
+    if (own && s->fd >= 0)
+        close(s->fd);
+    s->fd = -1;
+}
+
+/* The kernel's frames go out as they are, if the port can send them: its MTU is ours to set, but
+ * not ours alone. A device that somebody deleted would be readable for ever; it does not come back.
+ */
 static void on_exception(struct event_source *s, uint32_t events)
 {
     struct device_net *n = container_of(s, struct device_net, exception);
@@ -209,9 +239,14 @@ static void on_exception(struct event_source *s, uint32_t events)
     while (sent < EXCEPTION_BURST) {
         ssize_t len = read(s->fd, frame, sizeof(frame));
 
+        if (len == 0 || (len < 0 && errno != EAGAIN && errno != EINTR))
+            close_source(d, s, true);
         if (len <= 0)
             break;
-        slow_path_down(&n->slow, frame, (uint32_t)len);
+        if ((uint32_t)len > d->info.mtu + FRAME_AROUND)
+            n->slow.down_lost++;
+        else
+            slow_path_down(&n->slow, frame, (uint32_t)len);
         sent++;
     }
     if (sent)
@@ -257,7 +292,8 @@ int net_address_add(struct device *d, const struct port_address *a)
         net_host_remove_address(d->net.host, &a->gid, a->vlan);
     else
         tell_applications(d, PORT_EVENT_GID_CHANGE);
-    arm_timer(d);
+    mcast_follow_addresses(d);
+    settle(d);
     return err;
 }
 
@@ -268,6 +304,16 @@ int net_address_remove(struct device *d, const union gid *gid, uint16_t vlan)
     /* A duplicate's entries are gone already. */
     if (!err && !device_gids_remove(d, gid, vlan))
         tell_applications(d, PORT_EVENT_GID_CHANGE);
+    mcast_follow_addresses(d);
+    settle(d);
+    return err;
+}
+
+int net_address_answered(struct device *d, const union gid *gid, bool answered)
+{
+    int err = net_host_set_quiet(d->net.host, gid, VLAN_NONE, answered, time_now(d));
+
+    settle(d);
     return err;
 }
 
@@ -297,9 +343,7 @@ static int open_sources(struct device *d, const struct port_config *config)
     struct device_net *n = &d->net;
     int err;
 
-    n->exception = (struct event_source){.fd = -1, .ready = on_exception};
-    if (config->exception_fd)
-        n->exception.fd = *config->exception_fd;
+    n->exception.ready = on_exception;
     n->frames = (struct event_source){.fd = n->slow.event_fd, .ready = on_frames};
     n->link = (struct event_source){.fd = -1, .ready = on_link};
     if (d->io->ops->link_fd) {
@@ -352,11 +396,13 @@ int net_open(struct device *d, const struct port_config *config)
     struct device_net *n = &d->net;
     int err;
 
-    n->frames.fd = n->timer.fd = n->link.fd = n->exception.fd = n->slow.event_fd = -1;
+    n->frames.fd = n->timer.fd = n->link.fd = n->slow.event_fd = -1;
     n->isolated = d->io->ops->wake_fd(d->io, 0) == PKTIO_WAKE_NEVER;
     n->detect = config->detect_duplicates && !n->isolated;
     n->link_up = d->info.link_up;
     err = create_host(d);
+    if (!err && !n->link_up) /* what it sends now is lost; it starts when the link comes up */
+        net_host_link(n->host, false, time_now(d));
     if (!err && !n->isolated)
         err = slow_path_init(&n->slow, d->info.mac, config->exception_fd != NULL);
     if (!err)
@@ -370,25 +416,16 @@ int net_open(struct device *d, const struct port_config *config)
     return err;
 }
 
-static void close_source(struct device *d, struct event_source *s, bool own)
-{
-    if (d->rnic->config.loop)
-        event_loop_remove(d->rnic->config.loop, s);
-    if (own && s->fd >= 0)
-        close(s->fd);
-    s->fd = -1;
-}
-
 void net_close(struct device *d)
 {
     struct device_net *n = &d->net;
 
+    close_source(d, &n->exception, true);
     if (!n->host)
         return;
     close_source(d, &n->frames, false);
     close_source(d, &n->link, n->link_polled);
     close_source(d, &n->timer, true);
-    close_source(d, &n->exception, true);
     slow_path_fini(&n->slow);
     net_host_destroy(n->host);
     n->host = NULL;
@@ -422,41 +459,8 @@ int net_resolve(struct device *d, const struct gid_entry *source, const union gi
     if (mac_in_gid(source, dgid, path->mac))
         return 0;
     err = net_host_resolve(d->net.host, &source->gid, source->vlan, dgid, time_now(d), path);
-    arm_timer(d);
+    net_arm_timer(d);
     if (err && (d->net.isolated || (err == -EINPROGRESS && !d->rnic->retry)))
         return -EHOSTUNREACH;
     return err;
-}
-
-/* Whether entry i is the first of its VLAN and IP version, so that each is visited once. */
-static bool is_first_of_network(const struct gid_table *t, unsigned i, bool ipv4)
-{
-    for (unsigned k = 0; k <= i; k++) {
-        const struct gid_entry *e = &t->entry[k];
-
-        if (e->valid && e->vlan == t->entry[i].vlan && gid_is_ipv4(&e->gid) == ipv4)
-            return k == i;
-    }
-    return false;
-}
-
-int net_join(struct device *d, const union gid *group)
-{
-    int err = 0;
-
-    for (unsigned i = 0; i < d->gids.len && !err; i++) {
-        if (is_first_of_network(&d->gids, i, gid_is_ipv4(group)))
-            err = net_host_join(d->net.host, group, d->gids.entry[i].vlan, time_now(d));
-    }
-    arm_timer(d);
-    return err;
-}
-
-void net_leave(struct device *d, const union gid *group)
-{
-    for (unsigned i = 0; i < d->gids.len; i++) {
-        if (is_first_of_network(&d->gids, i, gid_is_ipv4(group)))
-            net_host_leave(d->net.host, group, d->gids.entry[i].vlan, time_now(d));
-    }
-    arm_timer(d);
 }
