@@ -4,18 +4,12 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/timerfd.h>
-#include <unistd.h>
 
 #include "neighbour.h"
 #include "object.h"
 
-#define EXCEPTION_BURST 64
-#define FRAME_AROUND    18         /* bytes that are not of the MTU: Ethernet header and tag */
-#define LINK_INTERVAL   NS_PER_SEC /* at which a port that does not tell is asked */
-
-static ns_t time_now(const struct device *d)
+ns_t net_time(const struct device *d)
 {
     return d->rnic->config.clock();
 }
@@ -61,7 +55,7 @@ static const struct net_host_ops host_ops = {
 
 /* ---- after the host was at work ---- */
 
-static void tell_applications(struct device *d, enum port_event event)
+void net_tell_applications(struct device *d, unsigned event)
 {
     struct client *c;
 
@@ -152,14 +146,14 @@ static void change_gids(struct device *d)
                                          : device_gids_add(d, &pa);
 
         if (!err)
-            tell_applications(d, PORT_EVENT_GID_CHANGE);
+            net_tell_applications(d, PORT_EVENT_GID_CHANGE);
     }
     n->changes = 0;
     mcast_follow_addresses(d);
 }
 
 /* Acts on what the host said. */
-static void settle(struct device *d)
+void net_settle(struct device *d)
 {
     struct device_net *n = &d->net;
     struct rnic *r = d->rnic;
@@ -177,100 +171,6 @@ static void settle(struct device *d)
     }
 }
 
-/* ---- events ---- */
-
-static void drain(int fd)
-{
-    uint64_t count;
-
-    while (read(fd, &count, sizeof(count)) < 0 && errno == EINTR)
-        ;
-}
-
-/* A burst at most, so that a flood of frames does not keep applications waiting. */
-static void on_frames(struct event_source *s, uint32_t events)
-{
-    struct device_net *n = container_of(s, struct device_net, frames);
-    struct device *d = container_of(n, struct device, net);
-    const uint8_t *frame;
-    uint64_t one = 1;
-    uint32_t len;
-
-    drain(s->fd);
-    for (unsigned i = 0; i < FRAME_RING_SLOTS && (frame = frame_ring_peek(n->slow.up, &len)); i++) {
-        net_host_rx(n->host, frame, len, time_now(d));
-        if (n->slow.everything && (n->exception.fd < 0 || write(n->exception.fd, frame, len) < 0))
-            n->exception_lost++;
-        frame_ring_pop(n->slow.up);
-    }
-    if (!frame_ring_empty(n->slow.up) && write(s->fd, &one, sizeof(one)) < 0)
-        return; /* a full eventfd is readable all the same */
-    settle(d);
-}
-
-static void on_timer(struct event_source *s, uint32_t events)
-{
-    struct device *d = container_of(container_of(s, struct device_net, timer), struct device, net);
-
-    drain(s->fd);
-    net_host_timers(d->net.host, time_now(d));
-    settle(d);
-}
-
-static void close_source(struct device *d, struct event_source *s, bool own)
-{
-    if (d->rnic->config.loop)
-        event_loop_remove(d->rnic->config.loop, s);
-    if (own && s->fd >= 0)
-        close(s->fd);
-    s->fd = -1;
-}
-
-/* The kernel's frames go out as they are, if the port can send them: its MTU is ours to set, but
- * not ours alone. A device that somebody deleted would be readable for ever; it does not come back.
- */
-static void on_exception(struct event_source *s, uint32_t events)
-{
-    struct device_net *n = container_of(s, struct device_net, exception);
-    struct device *d = container_of(n, struct device, net);
-    static uint8_t frame[FRAME_RING_ROOM];
-    unsigned sent = 0;
-
-    while (sent < EXCEPTION_BURST) {
-        ssize_t len = read(s->fd, frame, sizeof(frame));
-
-        if (len == 0 || (len < 0 && errno != EAGAIN && errno != EINTR))
-            close_source(d, s, true);
-        if (len <= 0)
-            break;
-        if ((uint32_t)len > d->info.mtu + FRAME_AROUND)
-            n->slow.down_lost++;
-        else
-            slow_path_down(&n->slow, frame, (uint32_t)len);
-        sent++;
-    }
-    if (sent)
-        worker_kick(d->worker);
-}
-
-static void on_link(struct event_source *s, uint32_t events)
-{
-    struct device *d = container_of(container_of(s, struct device_net, link), struct device, net);
-    struct pktio_info info;
-
-    if (d->net.link_polled)
-        drain(s->fd);
-    else
-        d->io->ops->link_ack(d->io);
-    d->io->ops->info(d->io, &info);
-    if (info.link_up == d->net.link_up)
-        return;
-    d->net.link_up = info.link_up;
-    net_host_link(d->net.host, info.link_up, time_now(d));
-    tell_applications(d, info.link_up ? PORT_EVENT_ACTIVE : PORT_EVENT_ERR);
-    settle(d);
-}
-
 /* ---- addresses ---- */
 
 static int add_to_host(struct device *d, const struct port_address *a)
@@ -278,7 +178,7 @@ static int add_to_host(struct device *d, const struct port_address *a)
     struct net_address na = {
         .addr = a->gid, .prefix = a->prefix, .vlan = a->vlan, .quiet = a->answered};
 
-    return net_host_add_address(d->net.host, &na, !d->net.detect, time_now(d));
+    return net_host_add_address(d->net.host, &na, !d->net.detect, net_time(d));
 }
 
 int net_address_add(struct device *d, const struct port_address *a)
@@ -291,9 +191,9 @@ int net_address_add(struct device *d, const struct port_address *a)
     if (err)
         net_host_remove_address(d->net.host, &a->gid, a->vlan);
     else
-        tell_applications(d, PORT_EVENT_GID_CHANGE);
+        net_tell_applications(d, PORT_EVENT_GID_CHANGE);
     mcast_follow_addresses(d);
-    settle(d);
+    net_settle(d);
     return err;
 }
 
@@ -303,66 +203,21 @@ int net_address_remove(struct device *d, const union gid *gid, uint16_t vlan)
 
     /* A duplicate's entries are gone already. */
     if (!err && !device_gids_remove(d, gid, vlan))
-        tell_applications(d, PORT_EVENT_GID_CHANGE);
+        net_tell_applications(d, PORT_EVENT_GID_CHANGE);
     mcast_follow_addresses(d);
-    settle(d);
+    net_settle(d);
     return err;
 }
 
 int net_address_answered(struct device *d, const union gid *gid, bool answered)
 {
-    int err = net_host_set_quiet(d->net.host, gid, VLAN_NONE, answered, time_now(d));
+    int err = net_host_set_quiet(d->net.host, gid, VLAN_NONE, answered, net_time(d));
 
-    settle(d);
+    net_settle(d);
     return err;
 }
 
 /* ---- opening ---- */
-
-static int watch(struct device *d, struct event_source *s)
-{
-    return s->fd < 0 || !d->rnic->config.loop ? 0
-                                              : event_loop_add(d->rnic->config.loop, s, EPOLLIN);
-}
-
-/* -1: there is no descriptor for it. */
-static int timer_every(ns_t interval)
-{
-    struct timespec t = {.tv_sec = (time_t)(interval / NS_PER_SEC),
-                         .tv_nsec = (long)(interval % NS_PER_SEC)};
-    struct itimerspec when = {.it_interval = t, .it_value = t};
-    int fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-
-    if (fd >= 0)
-        timerfd_settime(fd, 0, &when, NULL);
-    return fd;
-}
-
-static int open_sources(struct device *d, const struct port_config *config)
-{
-    struct device_net *n = &d->net;
-    int err;
-
-    n->exception.ready = on_exception;
-    n->frames = (struct event_source){.fd = n->slow.event_fd, .ready = on_frames};
-    n->link = (struct event_source){.fd = -1, .ready = on_link};
-    if (d->io->ops->link_fd) {
-        n->link.fd = d->io->ops->link_fd(d->io);
-        n->link_polled = n->link.fd < 0;
-    }
-    if (n->link_polled)
-        n->link.fd = timer_every(LINK_INTERVAL);
-    n->timer = (struct event_source){.ready = on_timer};
-    n->timer.fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    if (n->timer.fd < 0)
-        return -errno;
-    err = watch(d, &n->frames);
-    if (!err)
-        err = watch(d, &n->timer);
-    if (!err)
-        err = watch(d, &n->link);
-    return err ? err : watch(d, &n->exception);
-}
 
 static int create_host(struct device *d)
 {
@@ -402,7 +257,7 @@ int net_open(struct device *d, const struct port_config *config)
     n->link_up = d->info.link_up;
     err = create_host(d);
     if (!err && !n->link_up) /* what it sends now is lost; it starts when the link comes up */
-        net_host_link(n->host, false, time_now(d));
+        net_host_link(n->host, false, net_time(d));
     if (!err && !n->isolated)
         err = slow_path_init(&n->slow, d->info.mac, config->exception_fd != NULL);
     if (!err)
@@ -410,9 +265,9 @@ int net_open(struct device *d, const struct port_config *config)
     if (err || n->isolated)
         return err;
     d->port->slow = &n->slow;
-    err = open_sources(d, config);
+    err = net_events_open(d, config);
     if (!err)
-        settle(d);
+        net_settle(d);
     return err;
 }
 
@@ -420,12 +275,9 @@ void net_close(struct device *d)
 {
     struct device_net *n = &d->net;
 
-    close_source(d, &n->exception, true);
+    net_events_close(d);
     if (!n->host)
         return;
-    close_source(d, &n->frames, false);
-    close_source(d, &n->link, n->link_polled);
-    close_source(d, &n->timer, true);
     slow_path_fini(&n->slow);
     net_host_destroy(n->host);
     n->host = NULL;
@@ -458,7 +310,7 @@ int net_resolve(struct device *d, const struct gid_entry *source, const union gi
     }
     if (mac_in_gid(source, dgid, path->mac))
         return 0;
-    err = net_host_resolve(d->net.host, &source->gid, source->vlan, dgid, time_now(d), path);
+    err = net_host_resolve(d->net.host, &source->gid, source->vlan, dgid, net_time(d), path);
     net_arm_timer(d);
     if (err && (d->net.isolated || (err == -EINPROGRESS && !d->rnic->retry)))
         return -EHOSTUNREACH;

@@ -37,6 +37,18 @@ struct device_net {
 int net_open(struct device *d, const struct port_config *config);
 void net_close(struct device *d);
 
+ns_t net_time(const struct device *d);
+
+/* After the host was at work: acts on what it said meanwhile. */
+void net_settle(struct device *d);
+/* An event of its port (enum port_event) to all applications of a device. */
+void net_tell_applications(struct device *d, unsigned event);
+
+/* net_events.c: what wakes the control thread for the port. 0 or a negative errno. */
+int net_events_open(struct device *d, const struct port_config *config);
+/* Also of a device that was not opened. */
+void net_events_close(struct device *d);
+
 /* After the host was told something: when its next timer is due may have changed. */
 void net_arm_timer(struct device *d);
 
