@@ -69,35 +69,50 @@ static unsigned path_of(const struct spread_plan *plan, const struct spread *s, 
                       : ecmp_path_modulo(hash, s->paths);
 }
 
-/* ---- one policy, one hash, one number of paths ---- */
+/* ---- one policy and one hash ---- */
 
-/* The flow's first message goes by itself, the others of a policy that sprays by theirs. */
-static void spread_flow(const struct hasher *h, struct spread *s, const struct flow *flow,
-                        unsigned *first)
+/* Its spread over the plan's number i of paths. */
+static struct spread *spread_at(const struct spread_result *r, const struct spread_plan *plan,
+                                unsigned i, unsigned policy, unsigned hash)
 {
-    unsigned messages = s->policy.rule == ENTROPY_SPRAY ? h->plan->messages : 1;
-    struct rss_tuple t = {flow->src, flow->dst, 0, ROCE_UDP_PORT};
+    return &r->spread[(i * plan->policies + policy) * plan->hashes + hash];
+}
 
-    for (unsigned m = 0; m < messages; m++) {
-        unsigned path;
+/* Puts a message on its path among each number of paths. */
+static void add_message(const struct hasher *h, struct spread *const *s, uint32_t hash, bool first)
+{
+    for (unsigned i = 0; i < h->plan->path_counts; i++) {
+        unsigned path = path_of(h->plan, s[i], hash);
 
-        t.sport = port_of(&s->policy, flow, m);
-        path = path_of(h->plan, s, hash_of(h, s->hash, &t));
-        s->load[path] += 1;
-        if (m == 0)
-            first[path]++;
+        s[i]->load[path] += 1;
+        if (first)
+            s[i]->first[path]++;
     }
 }
 
-static void measure(struct spread *s, const unsigned *first, unsigned flows)
+/* The flow's first message goes by itself, the others of a policy that sprays by theirs. */
+static void add_flow(const struct hasher *h, struct spread *const *s, const struct flow *flow)
+{
+    unsigned messages = s[0]->policy.rule == ENTROPY_SPRAY ? h->plan->messages : 1;
+    struct rss_tuple t = {flow->src, flow->dst, 0, ROCE_UDP_PORT};
+
+    for (unsigned m = 0; m < messages; m++) {
+        t.sport = port_of(&s[0]->policy, flow, m);
+        add_message(h, s, hash_of(h, s[0]->hash, &t), m == 0);
+    }
+}
+
+static void measure(struct spread *s, unsigned flows, unsigned messages)
 {
     double mean = (double)flows / s->paths, most = 0, squares = 0;
 
     for (unsigned p = 0; p < s->paths; p++) {
-        double off = s->load[p] - mean;
+        double off;
 
+        s->load[p] /= messages;
+        off = s->load[p] - mean;
         s->idle += s->load[p] == 0;
-        s->shared += first[p] > 1 ? first[p] : 0;
+        s->shared += s->first[p] > 1 ? s->first[p] : 0;
         most = max_of(most, s->load[p]);
         squares += off * off;
     }
@@ -105,23 +120,17 @@ static void measure(struct spread *s, const unsigned *first, unsigned flows)
     s->cv = sqrt(squares / s->paths) / mean;
 }
 
-static int spread_all(const struct hasher *h, struct spread *s, const struct flows *f)
+static void spread_flows(struct spread_result *r, const struct hasher *h, unsigned policy,
+                         unsigned hash, const struct flows *f)
 {
-    unsigned *first = calloc(s->paths, sizeof(*first));
+    struct spread *s[SPREAD_LIST_MAX];
 
-    s->load = calloc(s->paths, sizeof(*s->load));
-    if (!s->load || !first) {
-        free(first);
-        return -ENOMEM;
-    }
+    for (unsigned i = 0; i < h->plan->path_counts; i++)
+        s[i] = spread_at(r, h->plan, i, policy, hash);
     for (unsigned i = 0; i < f->count; i++)
-        spread_flow(h, s, &f->flow[i], first);
-    if (s->policy.rule == ENTROPY_SPRAY)
-        for (unsigned p = 0; p < s->paths; p++)
-            s->load[p] /= h->plan->messages;
-    measure(s, first, f->count);
-    free(first);
-    return 0;
+        add_flow(h, s, &f->flow[i]);
+    for (unsigned i = 0; i < h->plan->path_counts; i++)
+        measure(s[i], f->count, s[i]->policy.rule == ENTROPY_SPRAY ? h->plan->messages : 1);
 }
 
 /* ---- what switches cannot tell apart ---- */
@@ -209,20 +218,35 @@ const struct spread_baseline *spread_baseline(const struct spread_result *r, uns
 
 /* ---- all of it ---- */
 
-/* All hashes of one policy over one number of paths. */
-static int spread_policy(struct spread_result *r, const struct hasher *h,
-                         const struct entropy_policy *policy, unsigned paths, const struct flows *f)
+static int prepare(struct spread *s, const struct spread_plan *plan, unsigned i, unsigned policy,
+                   unsigned hash)
 {
+    s->policy = plan->policy[policy];
+    s->hash = plan->hash[hash];
+    s->paths = plan->paths[i];
+    s->load = calloc(s->paths, sizeof(*s->load));
+    s->first = calloc(s->paths, sizeof(*s->first));
+    return s->load && s->first ? 0 : -ENOMEM;
+}
+
+/* All that a policy does. */
+static int spread_policy(struct spread_result *r, const struct hasher *h, unsigned policy,
+                         const struct flows *f)
+{
+    const struct spread_plan *plan = h->plan;
     unsigned ports, same;
-    int err = count_ports(policy, f, &ports, &same);
+    int err = count_ports(&plan->policy[policy], f, &ports, &same);
 
-    for (unsigned i = 0; i < h->plan->hashes && !err; i++) {
-        struct spread *s = &r->spread[r->spreads++];
+    for (unsigned hash = 0; hash < plan->hashes && !err; hash++) {
+        for (unsigned i = 0; i < plan->path_counts && !err; i++) {
+            struct spread *s = spread_at(r, plan, i, policy, hash);
 
-        *s = (struct spread){.policy = *policy, .hash = h->plan->hash[i], .paths = paths};
-        s->ports = ports;
-        s->same_port = same;
-        err = spread_all(h, s, f);
+            err = prepare(s, plan, i, policy, hash);
+            s->ports = ports;
+            s->same_port = same;
+        }
+        if (!err)
+            spread_flows(r, h, policy, hash, f);
     }
     return err;
 }
@@ -234,15 +258,14 @@ int spread_compute(struct spread_result *r, const struct spread_plan *plan, cons
 
     *r = (struct spread_result){.flows = f->count};
     rss_init_toeplitz(&h.rss, plan->key, RSS_ALL);
-    r->spread =
-        calloc((size_t)plan->path_counts * plan->policies * plan->hashes, sizeof(*r->spread));
+    r->spreads = plan->path_counts * plan->policies * plan->hashes;
+    r->spread = calloc(r->spreads, sizeof(*r->spread));
     if (!r->spread)
         return -ENOMEM;
-    for (unsigned i = 0; i < plan->path_counts && !err; i++) {
+    for (unsigned i = 0; i < plan->path_counts && !err; i++)
         err = baseline(&r->baseline[r->baselines++], f->count, plan->paths[i]);
-        for (unsigned j = 0; j < plan->policies && !err; j++)
-            err = spread_policy(r, &h, &plan->policy[j], plan->paths[i], f);
-    }
+    for (unsigned policy = 0; policy < plan->policies && !err; policy++)
+        err = spread_policy(r, &h, policy, f);
     if (err)
         spread_free(r);
     return err;
@@ -250,8 +273,10 @@ int spread_compute(struct spread_result *r, const struct spread_plan *plan, cons
 
 void spread_free(struct spread_result *r)
 {
-    for (unsigned i = 0; i < r->spreads; i++)
+    for (unsigned i = 0; i < r->spreads; i++) {
         free(r->spread[i].load);
+        free(r->spread[i].first);
+    }
     free(r->spread);
     *r = (struct spread_result){0};
 }

@@ -87,6 +87,7 @@ struct spread {
     enum spread_hash hash;
     unsigned paths;
     double *load;       /* of each path, in flows */
+    unsigned *first;    /* of each path: the flows whose first message takes it */
     unsigned ports;     /* of these: addresses and source ports of the flows' first messages */
     unsigned same_port; /* flows of which another has the same */
     unsigned idle;      /* paths without load */
