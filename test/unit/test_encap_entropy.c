@@ -81,7 +81,8 @@ static void test_vectors(void **state)
         {{1, 2, .cm_src_port = 47667, .cm_dest_port = 7174}, 59433, 58933},
         {{1, 2, .cm_src_port = 59151, .cm_dest_port = 7471}, 55344, 64032},
         {{1, 2, .flow_label = 0x6A833}, 59433, 0xC003},
-        {{1, 2, 0x6A833, 47667, 7174}, 59433, 58933},
+        {{1, 2, 0x12345, 47667, 7174}, 0xE341, 58933},
+        {{1, 2, .cm_dest_port = 7174}, 0xDC06, 0xDC06},
     };
     struct entropy_policy kernel = policy("kernel"), rfc = policy("rfc");
     struct entropy_policy fixed = policy("fixed:50505");

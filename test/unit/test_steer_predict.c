@@ -169,6 +169,22 @@ static void test_port_for_queue(void **state)
     check_port(&rss, &src, &dst, 17, 0xFFF0);
 }
 
+/* With this key bit 13 of the port is all that the hash's last bit has, so half of the candidates
+ * may have to be tried. */
+static void test_port_far_away(void **state)
+{
+    static const uint8_t key[TOEPLITZ_KEY_LEN] = {[12] = 0x40}; /* bit 64 + 2 + 31 */
+    union gid src = gid("10.0.0.2"), dst = gid("10.0.0.1");
+    struct rss rss;
+
+    rss_init_toeplitz(&rss, key, RSS_ALL);
+    assert_int_equal(indirection_init(&rss.table, 2, 2), 0);
+    assert_int_equal(predict_port(&rss, &src, &dst, 0, 0xC000), 0xC000);
+    assert_int_equal(predict_port(&rss, &src, &dst, 1, 0xC000), 0xE000);
+    assert_int_equal(predict_port(&rss, &src, &dst, 0, 0xE001), 0xC000);
+    assert_int_equal(predict_port(&rss, &src, &dst, 1, 0xE001), 0xE001);
+}
+
 static void test_port_errors(void **state)
 {
     union gid src = gid("10.0.0.2"), dst = gid("10.0.0.1");
@@ -192,7 +208,8 @@ int main(void)
         cmocka_unit_test(test_equal_spread),    cmocka_unit_test(test_table_errors),
         cmocka_unit_test(test_lookup),          cmocka_unit_test(test_predicted_queue),
         cmocka_unit_test(test_published_queue), cmocka_unit_test(test_xor_queue),
-        cmocka_unit_test(test_port_for_queue),  cmocka_unit_test(test_port_errors),
+        cmocka_unit_test(test_port_for_queue),  cmocka_unit_test(test_port_far_away),
+        cmocka_unit_test(test_port_errors),
     };
 
     return cmocka_run_group_tests_name("steer_predict", tests, NULL, NULL);
