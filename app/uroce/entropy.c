@@ -1,364 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* `uroce entropy`: its options, and the order of work. */
-#include <ctype.h>
+/* `uroce entropy`: collects the flows, and shows what becomes of them. */
 #include <errno.h>
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "command.h"
-#include "common.h"
 #include "show.h"
-#include "spread.h"
-
-static const char help[] =
-    "usage: uroce entropy FLOWS... [OPTIONS]\n"
-    "\n"
-    "Shows how the UDP source ports that queue pairs get by each policy spread them over the\n"
-    "paths of a network, or over the receive queues of a NIC.\n"
-    "\n"
-    "flows: pairs of a source's and a destination's queue pair number; of several, all\n"
-    "  -q, --qps A-B/STEP:C-D/STEP  pairs from two ranges of the same length; a range may be a\n"
-    "                               single number, and its step left out (1)\n"
-    "  -f, --file FILE              lines of SRC_QPN DEST_QPN [SRC_ADDRESS DEST_ADDRESS], where #\n"
-    "                               begins a comment; - is the standard input\n"
-    "  -r, --random N               N pairs at random\n"
-    "      --random-seed N          others at random (0)\n"
-    "      --running                the connected queue pairs of the running daemon\n"
-    "      --socket PATH            the daemon's socket, as for `uroce show`\n"
-    "      --src ADDR, --dst ADDR   of flows that come without addresses (192.0.2.1, 192.0.2.2)\n"
-    "\n"
-    "what is compared: lists with commas; each policy with each hash over each number of paths\n"
-    "  -p, --policy LIST            kernel, rfc, fixed:PORT, spray (kernel,rfc,fixed:49152,spray)\n"
-    "  -H, --hash LIST              toeplitz (of NICs), crc16, crc32, xor (of switches); all\n"
-    "  -n, --paths LIST             numbers of paths from 1 to 4096 (8)\n"
-    "      --select modulo|high     a path is the hash mod the number of paths, or the hash's "
-    "high\n"
-    "                               bits (modulo)\n"
-    "      --seed N                 what the CRCs begin with and xor adds (0)\n"
-    "      --key KEY                of toeplitz: microsoft, symmetric, or 40 bytes and more in "
-    "hex,\n"
-    "                               as `ethtool -x` prints them (microsoft)\n"
-    "      --messages N             messages of each flow, which `spray` sends by paths of their\n"
-    "                               own (64)\n"
-    "\n"
-    "output\n"
-    "  -j, --json                   one JSON object, with the load of every path\n"
-    "      --svg FILE               also a picture of the loads\n"
-    "  -h, --help                   this text\n"
-    "\n"
-    "columns: max/mean is the fullest path's load by the mean, cv the loads' standard deviation\n"
-    "by the mean, idle the paths without load; `random` and `random_cv` are what to expect if "
-    "each\n"
-    "flow chose its path at random, `ideal` and `ideal_cv` what whole flows allow at best. Of the\n"
-    "flows' first messages: shared counts flows that another shares the path with, ports the\n"
-    "different addresses and source ports, same_port the flows that another is the same in: no\n"
-    "hash parts them.\n"
-    "\n"
-    "Exit status: 0, 1 when something cannot be read or written, 2 for wrong usage.\n";
-
-enum {
-    OPT_RANDOM_SEED = 256,
-    OPT_RUNNING,
-    OPT_SOCKET,
-    OPT_SRC,
-    OPT_DST,
-    OPT_SELECT,
-    OPT_SEED,
-    OPT_KEY,
-    OPT_MESSAGES,
-    OPT_SVG,
-};
-
-static const struct option options[] = {
-    {"qps", required_argument, NULL, 'q'},
-    {"file", required_argument, NULL, 'f'},
-    {"random", required_argument, NULL, 'r'},
-    {"random-seed", required_argument, NULL, OPT_RANDOM_SEED},
-    {"running", no_argument, NULL, OPT_RUNNING},
-    {"socket", required_argument, NULL, OPT_SOCKET},
-    {"src", required_argument, NULL, OPT_SRC},
-    {"dst", required_argument, NULL, OPT_DST},
-    {"policy", required_argument, NULL, 'p'},
-    {"hash", required_argument, NULL, 'H'},
-    {"paths", required_argument, NULL, 'n'},
-    {"select", required_argument, NULL, OPT_SELECT},
-    {"seed", required_argument, NULL, OPT_SEED},
-    {"key", required_argument, NULL, OPT_KEY},
-    {"messages", required_argument, NULL, OPT_MESSAGES},
-    {"json", no_argument, NULL, 'j'},
-    {"svg", required_argument, NULL, OPT_SVG},
-    {"help", no_argument, NULL, 'h'},
-    {0},
-};
-
-/* Where flows come from, in the order of the options. */
-struct source {
-    int option; /* 'q', 'f', 'r', OPT_RUNNING */
-    const char *text;
-};
-
-#define SOURCES_MAX 64
-
-struct arguments {
-    struct source source[SOURCES_MAX];
-    unsigned sources;
-    uint64_t random_seed;
-    const char *socket, *svg;
-    union gid src, dst;
-    struct spread_plan plan;
-    bool json;
-};
-
-static int complain(const char *option, const char *text, const char *wanted)
-{
-    fprintf(stderr, "uroce entropy: --%s: \"%s\" is not %s\n", option, text, wanted);
-    return -EINVAL;
-}
-
-static int parse_number(const char *text, uint64_t min, uint64_t max, uint64_t *out)
-{
-    unsigned long long v;
-    char *end;
-
-    if (!isdigit((unsigned char)*text))
-        return -EINVAL;
-    errno = 0;
-    v = strtoull(text, &end, strncmp(text, "0x", 2) == 0 ? 16 : 10);
-    if (errno || *end || v < min || v > max)
-        return -EINVAL;
-    *out = v;
-    return 0;
-}
-
-/* ---- lists ---- */
-
-static int add_policy(struct spread_plan *plan, const char *word)
-{
-    if (plan->policies == SPREAD_LIST_MAX)
-        return -E2BIG;
-    return entropy_policy_parse(&plan->policy[plan->policies++], word);
-}
-
-static int add_hash(struct spread_plan *plan, const char *word)
-{
-    for (unsigned h = 0; h < SPREAD_HASHES; h++)
-        if (strcmp(word, spread_hash_name[h]) == 0) {
-            if (plan->hashes == SPREAD_HASHES)
-                return -E2BIG;
-            plan->hash[plan->hashes++] = (enum spread_hash)h;
-            return 0;
-        }
-    return -EINVAL;
-}
-
-static int add_paths(struct spread_plan *plan, const char *word)
-{
-    uint64_t v = 0;
-
-    if (plan->path_counts == SPREAD_LIST_MAX)
-        return -E2BIG;
-    if (parse_number(word, 1, SPREAD_PATHS_MAX, &v))
-        return -EINVAL;
-    plan->paths[plan->path_counts++] = (unsigned)v;
-    return 0;
-}
-
-/* Every word between commas; the message names the first that add refuses. */
-static int parse_list(struct spread_plan *plan, const char *option, const char *text,
-                      int add(struct spread_plan *, const char *), const char *wanted)
-{
-    while (true) {
-        size_t len = strcspn(text, ",");
-        char word[64];
-        int err = -EINVAL;
-
-        snprintf(word, sizeof(word), "%.*s", (int)min_of(len, sizeof(word)), text);
-        if (len < sizeof(word))
-            err = add(plan, word);
-        if (err == -E2BIG)
-            fprintf(stderr, "uroce entropy: --%s: more than can be compared at once\n", option);
-        else if (err)
-            complain(option, word, wanted);
-        if (err || !text[len])
-            return err;
-        text += len + 1;
-    }
-}
-
-/* ---- options ---- */
-
-/* Hex digits with or without colons; of more than 40 bytes the first. */
-static bool parse_hex(uint8_t key[TOEPLITZ_KEY_LEN], const char *text)
-{
-    unsigned digits = 0;
-
-    for (; *text; text++) {
-        unsigned v;
-
-        if (*text == ':' && digits && digits % 2 == 0 && text[1])
-            continue;
-        if (!isxdigit((unsigned char)*text))
-            return false;
-        v = isdigit((unsigned char)*text) ? (unsigned)(*text - '0')
-                                          : (unsigned)(tolower(*text) - 'a' + 10);
-        if (digits / 2 < TOEPLITZ_KEY_LEN)
-            key[digits / 2] = (uint8_t)(key[digits / 2] << 4 | v);
-        digits++;
-    }
-    return digits >= 2 * TOEPLITZ_KEY_LEN && digits % 2 == 0;
-}
-
-static int parse_key(struct spread_plan *plan, const char *text)
-{
-    if (strcmp(text, "microsoft") == 0)
-        memcpy(plan->key, toeplitz_key_microsoft, sizeof(plan->key));
-    else if (strcmp(text, "symmetric") == 0)
-        memcpy(plan->key, toeplitz_key_symmetric, sizeof(plan->key));
-    else if (!parse_hex(plan->key, text))
-        return complain("key", text, "microsoft, symmetric, or at least 40 bytes in hex");
-    return 0;
-}
-
-static int parse_select(struct spread_plan *plan, const char *text)
-{
-    plan->high = strcmp(text, "high") == 0;
-    if (plan->high || strcmp(text, "modulo") == 0)
-        return 0;
-    return complain("select", text, "modulo or high");
-}
-
-static int parse_address(union gid *g, const char *option, const char *text)
-{
-    if (gid_parse(g, text))
-        return complain(option, text, "an IPv4 or IPv6 address");
-    return 0;
-}
-
-static int parse_seed(uint32_t *seed, const char *text)
-{
-    uint64_t v = 0;
-
-    if (parse_number(text, 0, UINT32_MAX, &v))
-        return complain("seed", text, "a number of 32 bits");
-    *seed = (uint32_t)v;
-    return 0;
-}
-
-static int parse_messages(unsigned *messages, const char *text)
-{
-    uint64_t v = 0;
-
-    if (parse_number(text, 1, 65536, &v))
-        return complain("messages", text, "a number from 1 to 65536");
-    *messages = (unsigned)v;
-    return 0;
-}
-
-static int add_source(struct arguments *a, int option, const char *text)
-{
-    if (a->sources == SOURCES_MAX) {
-        fprintf(stderr, "uroce entropy: flows from more than %d places\n", SOURCES_MAX);
-        return -EINVAL;
-    }
-    a->source[a->sources++] = (struct source){option, text};
-    return 0;
-}
-
-static int apply(struct arguments *a, int option, const char *text)
-{
-    switch (option) {
-    case 'q':
-    case 'f':
-    case 'r':
-    case OPT_RUNNING:
-        return add_source(a, option, text);
-    case OPT_RANDOM_SEED:
-        return parse_number(text, 0, UINT64_MAX, &a->random_seed)
-                   ? complain("random-seed", text, "a number of 64 bits")
-                   : 0;
-    case OPT_SOCKET:
-        a->socket = text;
-        return 0;
-    case OPT_SRC:
-        return parse_address(&a->src, "src", text);
-    case OPT_DST:
-        return parse_address(&a->dst, "dst", text);
-    case 'p':
-        return parse_list(&a->plan, "policy", text, add_policy,
-                          "kernel, rfc, spray or fixed:PORT, PORT from 49152 to 65535");
-    case 'H':
-        return parse_list(&a->plan, "hash", text, add_hash, "toeplitz, crc16, crc32 or xor");
-    case 'n':
-        return parse_list(&a->plan, "paths", text, add_paths, "a number from 1 to 4096");
-    case OPT_SELECT:
-        return parse_select(&a->plan, text);
-    case OPT_SEED:
-        return parse_seed(&a->plan.seed, text);
-    case OPT_KEY:
-        return parse_key(&a->plan, text);
-    case OPT_MESSAGES:
-        return parse_messages(&a->plan.messages, text);
-    case OPT_SVG:
-        a->svg = text;
-        return 0;
-    case 'j':
-        a->json = true;
-        return 0;
-    default: /* getopt_long has said why */
-        return -EINVAL;
-    }
-}
-
-/* What no option chose. */
-static void complete(struct spread_plan *plan)
-{
-    bool chosen = plan->hashes;
-
-    if (!plan->policies) {
-        plan->policy[plan->policies++].rule = ENTROPY_KERNEL;
-        plan->policy[plan->policies++].rule = ENTROPY_RFC;
-        plan->policy[plan->policies++] = (struct entropy_policy){ENTROPY_FIXED, ENTROPY_PORT_MIN};
-        plan->policy[plan->policies++].rule = ENTROPY_SPRAY;
-    }
-    for (unsigned h = 0; !chosen && h < SPREAD_HASHES; h++)
-        plan->hash[plan->hashes++] = (enum spread_hash)h;
-    if (!plan->path_counts)
-        plan->paths[plan->path_counts++] = 8;
-}
-
-/* 0; 1: help was asked for; -EINVAL with the reason on stderr. */
-static int parse_arguments(struct arguments *a, int argc, char **argv)
-{
-    int option, err;
-
-    gid_parse(&a->src, "192.0.2.1");
-    gid_parse(&a->dst, "192.0.2.2");
-    a->plan.messages = 64;
-    memcpy(a->plan.key, toeplitz_key_microsoft, sizeof(a->plan.key));
-    optind = 0; /* scan a new argument vector */
-    while ((option = getopt_long(argc, argv, "q:f:r:p:H:n:jh", options, NULL)) != -1) {
-        if (option == 'h')
-            return 1;
-        err = apply(a, option, optarg);
-        if (err)
-            return err;
-    }
-    if (optind < argc) {
-        fprintf(stderr, "uroce entropy: what is \"%s\"?\n", argv[optind]);
-        return -EINVAL;
-    }
-    if (!a->sources) {
-        fputs("uroce entropy: no flows: give --qps, --file, --random or --running\n", stderr);
-        return -EINVAL;
-    }
-    complete(&a->plan);
-    return 0;
-}
+#include "spread_options.h"
 
 /* ---- flows ---- */
 
-static int add_file(struct flows *f, const struct arguments *a, const char *name,
+static int add_file(struct flows *f, const struct spread_arguments *a, const char *name,
                     char error[SPREAD_ERROR_MAX])
 {
     bool standard = strcmp(name, "-") == 0;
@@ -375,12 +27,12 @@ static int add_file(struct flows *f, const struct arguments *a, const char *name
     return err;
 }
 
-static int add_random(struct flows *f, const struct arguments *a, const char *text,
+static int add_random(struct flows *f, const struct spread_arguments *a, const char *text,
                       char error[SPREAD_ERROR_MAX])
 {
     uint64_t n = 0;
 
-    if (parse_number(text, 1, SPREAD_FLOWS_MAX, &n)) {
+    if (spread_parse_number(text, 1, SPREAD_FLOWS_MAX, &n)) {
         snprintf(error, SPREAD_ERROR_MAX, "not a number from 1 to %u", SPREAD_FLOWS_MAX);
         return -EINVAL;
     }
@@ -388,7 +40,7 @@ static int add_random(struct flows *f, const struct arguments *a, const char *te
 }
 
 /* Exit status. */
-static int add_running(struct flows *f, const struct arguments *a)
+static int add_running(struct flows *f, const struct spread_arguments *a)
 {
     json_t *state = show_state(a->socket);
     char error[SPREAD_ERROR_MAX] = "";
@@ -407,34 +59,32 @@ static int add_running(struct flows *f, const struct arguments *a)
 }
 
 /* Exit status. */
-static int collect(struct flows *f, const struct arguments *a)
+static int add_source(struct flows *f, const struct spread_arguments *a,
+                      const struct flow_source *s)
 {
-    for (unsigned i = 0; i < a->sources; i++) {
-        const struct source *s = &a->source[i];
-        char error[SPREAD_ERROR_MAX] = "";
-        int err = 0;
+    char error[SPREAD_ERROR_MAX] = "";
+    const char *name = s->text;
+    int err = 0;
 
-        if (s->option == OPT_RUNNING) {
-            int status = add_running(f, a);
-
-            if (status)
-                return status;
-            continue;
-        }
-        if (s->option == 'q')
-            err = flows_add_range(f, s->text, &a->src, &a->dst, error);
-        else if (s->option == 'r')
-            err = add_random(f, a, s->text, error);
-        else
-            err = add_file(f, a, s->text, error);
-        if (err) {
-            const char *what = s->option == 'q' ? "--qps" : s->option == 'r' ? "--random" : s->text;
-
-            fprintf(stderr, "uroce entropy: %s: %s\n", what, error);
-            return s->option == 'f' || err != -EINVAL ? EXIT_FAILURE : EXIT_USAGE;
-        }
+    switch (s->kind) {
+    case SOURCE_RUNNING:
+        return add_running(f, a);
+    case SOURCE_FILE:
+        err = add_file(f, a, s->text, error);
+        break;
+    case SOURCE_QPS:
+        err = flows_add_range(f, s->text, &a->src, &a->dst, error);
+        name = "--qps";
+        break;
+    case SOURCE_RANDOM:
+        err = add_random(f, a, s->text, error);
+        name = "--random";
+        break;
     }
-    return EXIT_SUCCESS;
+    if (!err)
+        return EXIT_SUCCESS;
+    fprintf(stderr, "uroce entropy: %s: %s\n", name, error);
+    return s->kind == SOURCE_FILE || err != -EINVAL ? EXIT_FAILURE : EXIT_USAGE;
 }
 
 /* ---- work ---- */
@@ -455,7 +105,7 @@ static int write_svg(const char *name, const struct spread_plan *plan,
     return err ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-static int print(const struct arguments *a, const struct spread_result *r)
+static int print(const struct spread_arguments *a, const struct spread_result *r)
 {
     int err =
         a->json ? spread_print_json(stdout, &a->plan, r) : spread_print_table(stdout, &a->plan, r);
@@ -467,7 +117,7 @@ static int print(const struct arguments *a, const struct spread_result *r)
     return a->svg ? write_svg(a->svg, &a->plan, r) : EXIT_SUCCESS;
 }
 
-static int spread_and_print(const struct arguments *a, const struct flows *f)
+static int spread_and_print(const struct spread_arguments *a, const struct flows *f)
 {
     struct spread_result r;
     int status;
@@ -492,19 +142,20 @@ static int spread_and_print(const struct arguments *a, const struct flows *f)
 
 int cmd_entropy(int argc, char **argv)
 {
-    static struct arguments a;
+    static struct spread_arguments a;
     struct flows f = {0};
-    int status = parse_arguments(&a, argc, argv);
+    int status = spread_parse_arguments(&a, argc, argv);
 
     if (status > 0) {
-        fputs(help, stdout);
+        fputs(spread_help, stdout);
         return EXIT_SUCCESS;
     }
     if (status < 0) {
         fputs("uroce entropy --help says more\n", stderr);
         return EXIT_USAGE;
     }
-    status = collect(&f, &a);
+    for (unsigned i = 0; i < a.sources && status == EXIT_SUCCESS; i++)
+        status = add_source(&f, &a, &a.source[i]);
     if (status == EXIT_SUCCESS)
         status = spread_and_print(&a, &f);
     flows_free(&f);
