@@ -6,6 +6,7 @@
 #ifndef UROCE_ENCAP_H
 #define UROCE_ENCAP_H
 
+#include "bytes.h"
 #include "drop.h"
 #include "gid.h"
 #include "icrc.h"
@@ -88,6 +89,19 @@ int encap_template_make(struct encap_template *t, const struct address_vector *a
 static inline void encap_template_redirect(struct encap_template *t, const uint8_t mac[6])
 {
     memcpy(t->bytes, mac, 6);
+}
+
+/* Whether its frames have a UDP header (not RoCEv1's), and with it a source port. */
+static inline bool encap_template_has_udp(const struct encap_template *t)
+{
+    return t->l3_kind != ICRC_GRH;
+}
+
+/* Frames made from t have another UDP source port from now on. No checksum covers it but the ICRC.
+ */
+static inline void encap_template_set_sport(struct encap_template *t, uint16_t port)
+{
+    put_be16(t->bytes + t->len - 8, port);
 }
 
 /*

@@ -58,16 +58,32 @@ uint16_t entropy_port_rfc_cm(uint16_t src_port, uint16_t dest_port)
     return (src_port ^ dest_port) | ENTROPY_PORT_MIN;
 }
 
-uint16_t entropy_port_spray(uint32_t src_qpn, uint32_t dest_qpn, uint32_t index)
+/* A pair's sequence of ports. An odd stride reaches all of them: their number is a power of two. */
+struct sequence {
+    uint32_t start, stride;
+};
+
+static struct sequence sequence_of(uint32_t src_qpn, uint32_t dest_qpn)
 {
     uint64_t low = src_qpn < dest_qpn ? src_qpn : dest_qpn;
     uint64_t high = src_qpn < dest_qpn ? dest_qpn : src_qpn;
     struct random mix = {low << 32 | high};
     uint64_t r = random_next(&mix);
-    /* An odd stride reaches all ports: their number is a power of two. */
-    uint32_t start = (uint32_t)r, stride = (uint32_t)(r >> 32) | 1;
 
-    return (uint16_t)((start + stride * index) & PORT_MASK) | ENTROPY_PORT_MIN;
+    return (struct sequence){(uint32_t)r, (uint32_t)(r >> 32) | 1};
+}
+
+uint16_t entropy_port_spray(uint32_t src_qpn, uint32_t dest_qpn, uint32_t index)
+{
+    struct sequence s = sequence_of(src_qpn, dest_qpn);
+
+    return (uint16_t)((s.start + s.stride * index) & PORT_MASK) | ENTROPY_PORT_MIN;
+}
+
+uint16_t entropy_port_after(uint16_t port, uint32_t src_qpn, uint32_t dest_qpn)
+{
+    return (uint16_t)((port + sequence_of(src_qpn, dest_qpn).stride) & PORT_MASK) |
+           ENTROPY_PORT_MIN;
 }
 
 static uint16_t port_kernel(const struct entropy_flow *f)

@@ -41,6 +41,12 @@ uint16_t entropy_port_rfc_cm(uint16_t src_port, uint16_t dest_port);
  */
 uint16_t entropy_port_spray(uint32_t src_qpn, uint32_t dest_qpn, uint32_t index);
 
+/*
+ * The port that follows `port` in the pair's sequence: where a connection goes on that was given
+ * another first port than `spray` has, by another policy.
+ */
+uint16_t entropy_port_after(uint16_t port, uint32_t src_qpn, uint32_t dest_qpn);
+
 /* ---- policies: a choice among the rules, as one value ---- */
 
 enum entropy_rule {

@@ -164,7 +164,7 @@ static void comp_aeth(struct engine *e, struct qp *qp, const struct pkt *p)
 void comp_rx(struct engine *e, struct qp *qp, unsigned job)
 {
     const struct pkt *p = &e->rx_job[job].pkt;
-    const struct requester *req = &qp->req;
+    struct requester *req = &qp->req;
 
     if (qp->state != QPS_RTS && qp->state != QPS_SQD)
         return;
@@ -172,6 +172,7 @@ void comp_rx(struct engine *e, struct qp *qp, unsigned job)
      */
     if (psn_before(p->psn, req->una) || !psn_before(p->psn, req->max_psn))
         return;
+    req->stalls = 0; /* whatever it says, it came: the paths are good */
     switch (pkt_info(p)->kind) {
     case KIND_ACK:
         comp_aeth(e, qp, p);

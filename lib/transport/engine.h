@@ -14,6 +14,7 @@
 #include "counter.h"
 #include "drop.h"
 #include "encap.h"
+#include "entropy.h"
 #include "frame.h"
 #include "mem.h"
 #include "qp_attr.h"
@@ -54,7 +55,6 @@ struct engine_host {
 };
 
 /* ---- tables, shared by the engines of a device ---- */
-
 
 #define QPN_FIRST      0x10u
 #define QP_TABLE_SLOTS (1u << 17)
@@ -132,9 +132,15 @@ struct engine_config {
     const struct srq_table *srqs; /* may be NULL: no XRC */
     const struct ah_table *ahs;   /* may be NULL: no UD */
     struct engine_host host;
-    uint32_t lane;         /* the CQ lane this worker posts into */
-    uint32_t max_inflight; /* packets a requester may have unacknowledged; 0: 128 */
-    bool any_icrc;         /* fuzzing: accept any ICRC */
+    uint32_t lane;                 /* the CQ lane this worker posts into */
+    uint32_t max_inflight;         /* packets a requester may have unacknowledged; 0: 128 */
+    struct entropy_policy entropy; /* of UDP source ports; zeroed: the kernel's */
+    /*
+     * After so many timeouts in a row that bring no answer a requester takes another source port,
+     * and so does a responder after so many repetitions in a row; 0: never. See path.c.
+     */
+    uint32_t repath;
+    bool any_icrc; /* fuzzing: accept any ICRC */
 };
 
 /* NULL: out of memory. The configuration is copied; what it points to must outlive the engine. */
@@ -165,8 +171,9 @@ void engine_doorbell(struct engine *e, struct qp *qp, ns_t now);
 ns_t engine_next_timer(const struct engine *e);
 void engine_timers(struct engine *e, ns_t now);
 
-/* Counters of an engine; single writer. rx_packets = rx_delivered + rx_other + all drops. Arrays by qos_frame_priority; their sums are the totals. A
- * frame too short for a tag and a traffic class, or not of IP, has priority 0. */
+/* Counters of an engine; single writer. rx_packets = rx_delivered + rx_other + all drops. Arrays by
+ * qos_frame_priority; their sums are the totals. A frame too short for a tag and a traffic class,
+ * or not of IP, has priority 0. */
 struct engine_counters {
     counter_t rx_packets[QOS_PRIORITIES], rx_bytes[QOS_PRIORITIES];
     counter_t tx_packets[QOS_PRIORITIES], tx_bytes[QOS_PRIORITIES];
@@ -211,7 +218,7 @@ void engine_qp_detach(struct engine *e, struct qp *qp);
 
 /*
  * Changes attributes and state (volume 1, 10.3.1 and table 91). av is the resolved address vector
- * when mask has QPA_AV (its udp_sport is set here by the kernel rule), else NULL. max_mtu: the
+ * when mask has QPA_AV (its udp_sport is set here, by the engine's policy), else NULL. max_mtu: the
  * port's active MTU code. Returns 0, -EINVAL (transition, missing or excess attributes, values out
  * of range), -EOPNOTSUPP (alternate path). The owner worker.
  */
@@ -238,20 +245,24 @@ void engine_qp_error(struct engine *e, struct qp *qp, ns_t now);
 uint32_t qp_number(const struct qp *qp);
 void *qp_owner(const struct qp *qp);
 uint32_t qp_uidx(const struct qp *qp);
-uint32_t qp_type(const struct qp *qp); /* enum qp_type */
+uint32_t qp_type(const struct qp *qp);               /* enum qp_type */
 enum qp_state qp_current_state(const struct qp *qp); /* any thread: may be out of date */
 const struct address_vector *qp_address_vector(const struct qp *qp);
+/* The UDP source port of its packets now; 0: it has none (UD, where each work request has its own;
+ * RoCEv1; before RTR). Any thread. */
+uint16_t qp_udp_sport(const struct qp *qp);
 const struct qp_caps *qp_capabilities(const struct qp *qp);
 
 /* Per queue pair counters (names as the Linux rxe and mlx5 hw_counters where they exist). */
-#define QP_COUNTERS(X)                                                                     \
-    X(tx_packets)                                                                          \
-    X(tx_bytes)                                                                            \
-    X(rx_packets)                                                                          \
-    X(rx_bytes) X(retransmits) X(timeouts) X(rnr_nak_sent) X(rnr_nak_rcvd) X(seq_nak_sent) \
-        X(seq_nak_rcvd) X(duplicate_request) X(out_of_sequence) X(implied_nak_seq_err)     \
-            X(remote_access_err) X(remote_invalid_request) X(remote_operational_err)       \
-                X(local_protection_err) X(retry_exceeded) X(rnr_retry_exceeded) X(rx_discards)
+#define QP_COUNTERS(X)                                                                         \
+    X(tx_packets)                                                                              \
+    X(tx_bytes)                                                                                \
+    X(rx_packets)                                                                              \
+    X(rx_bytes)                                                                                \
+    X(retransmits) X(timeouts) X(rnr_nak_sent) X(rnr_nak_rcvd) X(seq_nak_sent) X(seq_nak_rcvd) \
+        X(duplicate_request) X(out_of_sequence) X(implied_nak_seq_err) X(remote_access_err)    \
+            X(remote_invalid_request) X(remote_operational_err) X(local_protection_err)        \
+                X(retry_exceeded) X(rnr_retry_exceeded) X(rx_discards) X(repaths)
 struct qp_counters {
 #define X(name) counter_t name;
     QP_COUNTERS(X)

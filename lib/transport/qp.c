@@ -136,6 +136,13 @@ const struct address_vector *qp_address_vector(const struct qp *qp)
     return &qp->av;
 }
 
+uint16_t qp_udp_sport(const struct qp *qp)
+{
+    if (qp->service == PKT_UD || !qp->encap.len || !encap_template_has_udp(&qp->encap))
+        return 0;
+    return __atomic_load_n(&qp->av.udp_sport, __ATOMIC_RELAXED);
+}
+
 const struct qp_caps *qp_capabilities(const struct qp *qp)
 {
     return &qp->caps;

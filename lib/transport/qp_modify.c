@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 
-#include "entropy.h"
 #include "transport.h"
 
 enum { FOR_RC = 1, FOR_UC = 2, FOR_UD = 4, FOR_XI = 8, FOR_XT = 16 };
@@ -156,21 +155,6 @@ static void take_values(struct qp *qp, const struct qp_attr *attr, uint32_t mask
         qp->req.rnr_left = attr->rnr_retry;
 }
 
-static int set_path(struct qp *qp, const struct address_vector *av, uint32_t dest_qpn)
-{
-    struct address_vector path = *av;
-    struct encap_template encap;
-    int rc;
-
-    path.udp_sport = entropy_port_kernel(path.flow_label, qp->qpn, dest_qpn);
-    rc = encap_template_make(&encap, &path);
-    if (rc)
-        return rc;
-    qp->av = path;
-    qp->encap = encap;
-    return 0;
-}
-
 void engine_qp_redirect(struct engine *e, struct qp *qp, const uint8_t mac[6])
 {
     if (qp->engine != e)
@@ -236,7 +220,8 @@ int engine_qp_modify(struct engine *e, struct qp *qp, const struct qp_attr *attr
     if (!rc)
         rc = check_values(attr, mask, max_mtu);
     if (!rc && (mask & QPA_AV))
-        rc = av ? set_path(qp, av, mask & QPA_DEST_QPN ? attr->dest_qpn : qp->dest_qpn) : -EINVAL;
+        rc =
+            av ? path_set(e, qp, av, mask & QPA_DEST_QPN ? attr->dest_qpn : qp->dest_qpn) : -EINVAL;
     if (rc)
         return rc;
     take_values(qp, attr, mask);

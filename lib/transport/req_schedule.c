@@ -16,6 +16,7 @@ void req_reset(struct qp *qp, psn_t first)
     req->rd_outstanding = 0;
     req->retry_left = qp->attr.retry_cnt;
     req->rnr_left = qp->attr.rnr_retry;
+    req->stalls = 0;
     req->rnr_wait = req->implied_nak = req->drained_told = false;
 }
 
@@ -159,6 +160,7 @@ void req_timer(struct engine *e, struct qp *qp)
     }
     req->retry_left--;
     req->implied_nak = false;
+    path_timed_out(e, qp);
     req_seek(qp, req->una);
     req_arm_timer(e, qp);
     engine_tx_ready(e, qp);

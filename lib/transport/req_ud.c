@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The UD requester (volume 1, 9.8.3): each work request says where its one packet goes. */
 #include "bytes.h"
-#include "entropy.h"
 #include "id_table.h"
 #include "transport.h"
 
@@ -14,6 +13,18 @@ static const struct address_handle *resolve(const struct engine *e, const struct
     const struct address_handle *ah = e->cfg.ahs ? ah_lookup(e->cfg.ahs, handle) : NULL;
 
     return ah && ah->pd == qp->pd ? ah : NULL;
+}
+
+/* By policy, for each datagram. Its PSN counts them, whomever they go to. */
+static uint16_t source_port(const struct engine *e, const struct qp *qp, const struct pkt *p,
+                            const struct address_handle *ah)
+{
+    struct entropy_flow flow = {.src_qpn = qp->qpn,
+                                .dest_qpn = p->dest_qpn,
+                                .flow_label = ah->av.flow_label,
+                                .index = p->psn.v - qp->attr.sq_psn};
+
+    return entropy_port(&e->cfg.entropy, &flow);
 }
 
 bool req_segment_ud(struct engine *e, struct qp *qp, struct tx_job *job)
@@ -49,8 +60,8 @@ bool req_segment_ud(struct engine *e, struct qp *qp, struct tx_job *job)
     job->psn = p.psn;
     job->bth_len = (uint16_t)pkt_len(p.opcode, p.payload_len);
     encap_tx(job->frame->data, &ah->encap, job->bth_len, e->ip_id++);
-    if (ah->av.gid_type == GID_TYPE_ROCE_V2)
-        put_be16(bth - UDP_LEN, entropy_port_kernel(ah->av.flow_label, qp->qpn, p.dest_qpn));
+    if (encap_template_has_udp(&ah->encap))
+        put_be16(bth - UDP_LEN, source_port(e, qp, &p, ah));
     req_advance(e, qp, s);
     return true;
 }

@@ -61,6 +61,7 @@ void resp_duplicate(struct engine *e, struct qp *qp, const struct pkt *p)
     bool is_read = info->kind == KIND_READ_REQUEST;
 
     counter_inc(&qp->counters.duplicate_request);
+    path_repeated(e, qp, p->psn);
     if (kind_has_response(info->kind)) {
         struct resp_resource *r = find_resource(qp, p->psn);
 

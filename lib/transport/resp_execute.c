@@ -13,6 +13,8 @@ void resp_reset(struct qp *qp, psn_t first)
     resp->msg_len = resp->write_left = 0;
     resp->res_head = resp->res_pending = 0;
     memset(resp->res, 0, sizeof(resp->res));
+    resp->rounds = 0;
+    resp->round_first = resp->repeated = resp->repeated_epsn = first;
 }
 
 void resp_fault(struct engine *e, struct qp *qp, enum fault fault, psn_t at)

@@ -52,6 +52,7 @@ struct requester {
     psn_t ack_req;           /* of the last packet that asked for an acknowledge */
     uint32_t rd_outstanding; /* READs and atomics between tail and send without their response */
     uint8_t retry_left, rnr_left;
+    uint8_t stalls;   /* timeouts since the last answer, or since the path was changed */
     bool rnr_wait;    /* until the timer fires */
     bool implied_nak; /* went back for a lost response; not again before progress */
     bool drained_told;
@@ -98,6 +99,9 @@ struct responder {
     struct resp_resource res[QP_MAX_RD_ATOMIC];
     uint32_t res_head; /* resources taken since reset */
     uint32_t res_pending;
+    /* Rounds of repeated requests, as path_repeated counts them. */
+    uint32_t rounds;
+    psn_t round_first, repeated, repeated_epsn;
 };
 
 /* ---- queue pair ---- */
@@ -284,6 +288,15 @@ enum mr_fault sg_gather(struct engine *e, uint32_t pd, const struct sge *sge, un
 /* Does queued copies now; failures are noted in their jobs' queue pairs. */
 void rx_flush(struct engine *e);
 void tx_flush(struct engine *e);
+
+/* ---- path.c: the UDP source port, by which a network chooses among equal paths ---- */
+
+/* Takes the address vector; 0 or -EINVAL, with nothing changed. */
+int path_set(struct engine *e, struct qp *qp, const struct address_vector *av, uint32_t dest_qpn);
+/* The requester's timer fired, and it goes back: another path, if this one stays silent. */
+void path_timed_out(struct engine *e, struct qp *qp);
+/* The responder got a request again: another path, if our answers do not get through. */
+void path_repeated(struct engine *e, struct qp *qp, psn_t p);
 
 /* ---- requester ---- */
 

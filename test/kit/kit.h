@@ -420,6 +420,8 @@ struct kit_config {
     bool shared_qp_table; /* one table for all nodes, as in one device with several ports */
     bool any_icrc, log;
     uint32_t max_inflight;
+    struct entropy_policy entropy; /* as of struct engine_config, of all nodes */
+    uint32_t repath;
     struct kit_link_config link[KIT_NODES]; /* [i] carries what node i sends */
     const struct kit_spell *spell;
     unsigned spells;
@@ -432,7 +434,7 @@ struct kit {
     ns_t now, start;
     unsigned nodes;
     bool posted; /* completions, since the application was last asked */
-    ns_t wake; /* the application wants to run again; see kit_wake_at */
+    ns_t wake;   /* the application wants to run again; see kit_wake_at */
     struct kit_node node[KIT_NODES];
     struct kit_link link[KIT_NODES];
     struct random random;

@@ -94,6 +94,8 @@ void kit_node_init(struct kit *k, unsigned index, struct qp_table *qps)
         .lane = n->lane,
         .max_inflight = k->config.max_inflight,
         .any_icrc = k->config.any_icrc,
+        .entropy = k->config.entropy,
+        .repath = k->config.repath,
     };
     n->engine = engine_create(&config);
     if (!n->engine)

@@ -5,6 +5,22 @@
 
 #include "script.h"
 
+/* engine [entropy POLICY] [repath N]: how it was configured; before all queue pairs. */
+static void st_engine(struct script *s)
+{
+    struct entropy_policy entropy = {ENTROPY_KERNEL, 0};
+    uint32_t repath = 0;
+
+    for (unsigned i = 0; i < s->objects; i++)
+        if (s->object[i].kind == OBJ_QP)
+            fail(s, "script: there are queue pairs on the engine");
+    if (accept(s, "entropy") && entropy_policy_parse(&entropy, need(s, "a policy")))
+        fail(s, "script: '%s' is no policy", s->word[s->at - 1]);
+    if (accept(s, "repath"))
+        repath = (uint32_t)need_number(s, "a number of timeouts");
+    world_engine(s, &entropy, repath);
+}
+
 /* wait T: timers run; frames they send are for the lines that follow. */
 static void st_wait(struct script *s)
 {
@@ -160,6 +176,7 @@ static const struct verb {
     void (*run)(struct script *s);
     bool acts; /* frames must have been taken before */
 } verbs[] = {
+    {"engine", st_engine, true},
     {"qp", st_qp, true},
     {"mr", st_mr},
     {"mw", st_mw},

@@ -66,10 +66,28 @@ const char *object_name(struct script *s, const void *p)
 
 /* ---- life ---- */
 
+void world_engine(struct script *s, const struct entropy_policy *entropy, uint32_t repath)
+{
+    struct engine_config config = {
+        .port = &s->node->port,
+        .mrs = &s->node->mrs,
+        .qps = s->qps,
+        .srqs = s->srqs,
+        .ahs = s->ahs,
+        .host = {s, on_cq_event, NULL, on_async_event, on_srq_event},
+        .entropy = *entropy,
+        .repath = repath,
+    };
+
+    if (s->engine)
+        engine_destroy(s->engine);
+    s->engine = engine_create(&config);
+    if (!s->engine)
+        kit_fail("out of memory");
+}
+
 void world_open(struct script *s)
 {
-    struct engine_config config;
-
     s->kit = kit_create(&(struct kit_config){.seed = 1});
     s->node = &s->kit->node[0];
     s->peer = &s->kit->node[1];
@@ -79,17 +97,9 @@ void world_open(struct script *s)
     s->start = s->now = NS_PER_SEC + 321;
     s->next_wr = 1;
     s->next_recv = 101;
-    config = (struct engine_config){
-        .port = &s->node->port,
-        .mrs = &s->node->mrs,
-        .qps = s->qps,
-        .srqs = s->srqs,
-        .ahs = s->ahs,
-        .host = {s, on_cq_event, NULL, on_async_event, on_srq_event},
-    };
-    s->engine = engine_create(&config);
-    if (!s->qps || !s->srqs || !s->ahs || !s->engine)
+    if (!s->qps || !s->srqs || !s->ahs)
         kit_fail("out of memory");
+    world_engine(s, &(struct entropy_policy){ENTROPY_KERNEL, 0}, 0);
     object_add(s, OBJ_CQ, "cq", kit_cq_create(s->node, 256));
 }
 

@@ -159,6 +159,29 @@ static void test_spray_differs(void **state)
     assert_true(same_start <= 3 && same_step <= 3); /* of 1000 in 16384 and 8192: 0.06 and 0.12 */
 }
 
+/* From any first port the sequence goes on as `spray` does, and comes to all others. */
+static void test_after(void **state)
+{
+    struct entropy_policy spray = policy("spray");
+    struct random r = {11};
+
+    for (int i = 0; i < 50; i++) {
+        static uint8_t seen[ENTROPY_PORTS];
+        struct entropy_flow flow = {random_below(&r, 0xFFFFFF), random_below(&r, 0xFFFFFF)};
+        uint16_t port = (uint16_t)(ENTROPY_PORT_MIN | random_below(&r, ENTROPY_PORTS));
+        uint16_t here = entropy_port(&spray, &flow);
+
+        memset(seen, 0, sizeof(seen));
+        for (uint32_t j = 0; j < ENTROPY_PORTS; j++) {
+            assert_int_equal(here, entropy_port(&spray, &flow));
+            flow.index++;
+            here = entropy_port_after(here, flow.src_qpn, flow.dest_qpn);
+            port = entropy_port_after(port, flow.dest_qpn, flow.src_qpn);
+            assert_true(port >= ENTROPY_PORT_MIN && !seen[port - ENTROPY_PORT_MIN]++);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -168,6 +191,7 @@ int main(void)
         cmocka_unit_test(test_both_ends_agree),
         cmocka_unit_test(test_spray_takes_all_ports),
         cmocka_unit_test(test_spray_differs),
+        cmocka_unit_test(test_after),
     };
 
     return cmocka_run_group_tests_name("encap_entropy", tests, NULL, NULL);

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The UDP source port of a connection: chosen by the port's policy, and changed when the path that
+ * the network chose for it seems to be broken.
+ *
+ * A requester cannot tell whether its requests or their answers are lost. It changes its own port,
+ * which mends the first; for the second the peer must change its port, and the sign it has is that
+ * the same requests come again and again. A queue pair has one port for requests and answers: both
+ * go the same way to the same peer. In UC and UD nobody would notice.
+ */
+#include "transport.h"
+
+int path_set(struct engine *e, struct qp *qp, const struct address_vector *av, uint32_t dest_qpn)
+{
+    struct entropy_flow flow = {qp->qpn, dest_qpn, .flow_label = av->flow_label};
+    struct address_vector path = *av;
+    struct encap_template encap;
+    int rc;
+
+    path.udp_sport = entropy_port(&e->cfg.entropy, &flow);
+    rc = encap_template_make(&encap, &path);
+    if (rc)
+        return rc;
+    qp->av = path;
+    qp->encap = encap;
+    qp->req.stalls = 0;
+    qp->resp.rounds = 0;
+    return 0;
+}
+
+static void take_next(struct qp *qp)
+{
+    uint16_t port = entropy_port_after(qp->av.udp_sport, qp->qpn, qp->dest_qpn);
+
+    if (!encap_template_has_udp(&qp->encap))
+        return;
+    __atomic_store_n(&qp->av.udp_sport, port, __ATOMIC_RELAXED);
+    encap_template_set_sport(&qp->encap, port);
+    counter_inc(&qp->counters.repaths);
+}
+
+void path_timed_out(struct engine *e, struct qp *qp)
+{
+    if (!e->cfg.repath || ++qp->req.stalls < e->cfg.repath)
+        return;
+    qp->req.stalls = 0;
+    take_next(qp);
+}
+
+/*
+ * A requester that gets no answer goes back to its oldest request each time, so a round begins
+ * where PSNs stop rising, and rounds that begin at the same PSN say that nothing got through
+ * between them. New requests may come in between: it goes on posting until its queue is full.
+ */
+void path_repeated(struct engine *e, struct qp *qp, psn_t p)
+{
+    struct responder *resp = &qp->resp;
+    bool goes_on = psn_eq(resp->epsn, resp->repeated_epsn) && psn_before(resp->repeated, p);
+
+    resp->repeated = p;
+    resp->repeated_epsn = resp->epsn;
+    if (!e->cfg.repath || goes_on)
+        return;
+    if (!psn_eq(p, resp->round_first))
+        resp->rounds = 0;
+    resp->round_first = p;
+    if (++resp->rounds < e->cfg.repath)
+        return;
+    resp->rounds = 0;
+    take_next(qp);
+}
