@@ -86,6 +86,8 @@ static int add_port(const struct attach_config *c, struct pktio *io, const struc
                              .routes = p->routes,
                              .gid_types = p->gid_types,
                              .qos = &p->qos,
+                             .entropy = p->entropy,
+                             .repath = p->repath,
                              .detect_duplicates = p->detect_duplicates};
     int err;
 

@@ -8,6 +8,7 @@
 
 #define CONFIG_PORTS_MAX       16
 #define CONFIG_CAPTURE_FRAMES  1000000 /* unless the file says otherwise */
+#define CONFIG_REPATH_MAX      7       /* as retry_cnt */
 #define CONFIG_DEVICE_LOOPBACK "loopback"
 #define CONFIG_ADDRESSES_MAX   (GID_TABLE_MAX / 2) /* each with both RoCE versions */
 
@@ -28,6 +29,8 @@ struct uroced_port {
     bool tap;           /* what is not RoCE goes to a TAP interface */
     char tap_name[16];  /* "": the kernel chooses */
     struct qos_map qos;
+    struct entropy_policy entropy;
+    unsigned repath;         /* 0: never */
     uint64_t dscp_set;       /* code points that were given */
     char capture[256];       /* file to write its frames to, or "" */
     unsigned capture_frames; /* at most so many */

@@ -126,6 +126,21 @@ static int read_dscp(struct reader *r, const char *value)
     return 0;
 }
 
+static int read_entropy(struct reader *r, const char *value)
+{
+    if (!entropy_policy_parse(&r->port->entropy, value))
+        return 0;
+    return config_fail(r,
+                       "must be kernel, rfc, spray or fixed:PORT, PORT from %u to %u, not \"%s\"",
+                       ENTROPY_PORT_MIN, UINT16_MAX, value);
+}
+
+/* More than there can be retries would be never. */
+static int read_repath(struct reader *r, const char *value)
+{
+    return config_number(r, value, 0, CONFIG_REPATH_MAX, 10, &r->port->repath);
+}
+
 int config_port_key(struct reader *r, const char *value)
 {
     static const struct {
@@ -146,6 +161,8 @@ int config_port_key(struct reader *r, const char *value)
         {"sl_to_pcp", false, read_sl_to_pcp},
         {"dscp", true, read_dscp},
         {"priority_to_sl", false, read_priority_to_sl},
+        {"entropy", false, read_entropy},
+        {"repath", false, read_repath},
     };
     char names[256] = "";
 

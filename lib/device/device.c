@@ -190,6 +190,8 @@ static int create_engine(struct device *d)
         return -ENOSPC;
     ec.host = worker_host(d->port);
     ec.lane = worker_index(d->worker);
+    ec.entropy = d->entropy;
+    ec.repath = d->repath;
 #ifdef UROCE_FUZZ
     ec.any_icrc = true;
 #endif
@@ -225,6 +227,8 @@ int rnic_add_port(struct rnic *r, const struct port_config *config)
         d->qos = *config->qos;
     else
         qos_map_default(&d->qos);
+    d->entropy = config->entropy;
+    d->repath = config->repath;
     if (config->ifindex) {
         memcpy(d->info.netdev, config->netdev, sizeof(d->info.netdev));
         d->info.ifindex = config->ifindex;

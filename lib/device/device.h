@@ -16,6 +16,7 @@
 #include <sys/types.h>
 
 #include "ctl_msg.h"
+#include "entropy.h"
 #include "event_loop.h"
 #include "gid.h"
 #include "mem.h"
@@ -78,10 +79,12 @@ struct port_config {
      * IPv4 addresses, routable IPv6, link-local, each in the order of `address`; then RoCEv1's so.
      */
     unsigned gid_types;
-    const struct qos_map *qos; /* NULL: the default */
-    bool detect_duplicates;    /* of its addresses, before they are used */
-    const int *exception_fd;   /* a kernel's tap device for what is not RoCE, which becomes the
-                                  device's, also when rnic_add_port fails; NULL: none */
+    const struct qos_map *qos;     /* NULL: the default */
+    struct entropy_policy entropy; /* of UDP source ports; zeroed: the kernel's */
+    unsigned repath;         /* timeouts after which a connection changes its port; 0: never */
+    bool detect_duplicates;  /* of its addresses, before they are used */
+    const int *exception_fd; /* a kernel's tap device for what is not RoCE, which becomes the
+                                device's, also when rnic_add_port fails; NULL: none */
     char netdev[16]; /* the kernel interface with the addresses, when the port does not know it */
     uint32_t ifindex;
 };

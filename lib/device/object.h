@@ -138,6 +138,8 @@ struct device {
     uint8_t prefix[GID_TABLE_MAX];
     unsigned gid_types; /* bits 1 << enum gid_type: the entries an address gets */
     struct qos_map qos;
+    struct entropy_policy entropy;
+    unsigned repath;
     struct device_net net;
     struct mr_table mrs;
     struct qp_table *qps;

@@ -135,6 +135,14 @@ static json_t *show_counters(const struct device *d)
     return o;
 }
 
+static json_t *show_entropy(const struct device *d)
+{
+    char text[ENTROPY_TEXT_MAX];
+
+    entropy_policy_format(text, &d->entropy);
+    return json_string(text);
+}
+
 static json_t *show_device(const struct device *d)
 {
     struct pktio_info info;
@@ -148,6 +156,8 @@ static json_t *show_device(const struct device *d)
                   "path_mtu", 128 << device_mtu_code(d->info.mtu), "netdev", d->info.netdev,
                   "speed_mbps", (int)info.speed_mbps, "worker", (int)worker_index(d->worker),
                   "gids", show_gids(d), "counters", show_counters(d), "qos", show_qos(d));
+    json_object_set_new(port, "entropy", show_entropy(d));
+    json_object_set_new(port, "repath", number(d->repath));
     show_net(port, d);
     return json_pack("{s:s, s:[o], s:I}", "name", d->name, "ports", port, "mrs_denied",
                      (json_int_t)d->mrs_denied);
@@ -247,6 +257,8 @@ static json_t *show_qp(struct qp_object *q)
         json_object_set_new(o, "rq_psn", number(a.rq_psn));
         if (qp_type(q->dp.qp) != QPT_UD)
             add_path(o, av);
+        if (qp_udp_sport(q->dp.qp))
+            json_object_set_new(o, "udp_sport", number(qp_udp_sport(q->dp.qp)));
     }
 #define X(name) json_object_set_new(o, #name, number(counter_get(&qc->name)));
     QP_COUNTERS(X)

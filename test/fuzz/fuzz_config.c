@@ -35,6 +35,8 @@ static void check_port(const struct uroced_port *p)
         REQUIRE(p->qos.sl_to_pcp[i] <= 7 && p->qos.priority_to_sl[i] <= 15);
     for (unsigned i = 0; i < 64; i++)
         REQUIRE(p->qos.dscp[i] <= 63);
+    REQUIRE(p->entropy.rule <= ENTROPY_SPRAY && p->repath <= CONFIG_REPATH_MAX);
+    REQUIRE(p->entropy.rule != ENTROPY_FIXED || p->entropy.port >= ENTROPY_PORT_MIN);
     config_complete_addresses(&copy, mac);
     for (unsigned i = 0; i < p->addresses; i++) {
         const struct port_address *a = &copy.address[i];

@@ -32,10 +32,8 @@ static struct port_address address(const char *text, uint16_t vlan)
     return a;
 }
 
-static void open_port(const struct port_address *a, unsigned n, unsigned gid_types,
-                      const struct qos_map *qos)
+static void open_config(struct port_config pc)
 {
-    struct port_config pc = {.address = a, .addresses = n, .gid_types = gid_types, .qos = qos};
     int err;
 
     loop = event_loop_create(&err);
@@ -44,6 +42,13 @@ static void open_port(const struct port_address *a, unsigned n, unsigned gid_typ
     app_open(&app, rnic);
     app_cq(&app, &send_cq, 64);
     app_cq(&app, &recv_cq, 64);
+}
+
+static void open_port(const struct port_address *a, unsigned n, unsigned gid_types,
+                      const struct qos_map *qos)
+{
+    open_config(
+        (struct port_config){.address = a, .addresses = n, .gid_types = gid_types, .qos = qos});
 }
 
 static int teardown(void **state)
@@ -338,6 +343,44 @@ static void test_path_is_shown(void **state)
     check_shown("UD", 0, 0, 0, 0);
 }
 
+/* The port's policy, and the source port of a connection; datagrams and RoCEv1 have none. */
+static void test_source_port_is_shown(void **state)
+{
+    const struct port_address a[] = {address("10.0.0.1", VLAN_NONE)};
+    static const int64_t udp_sport[] = {50505, 0, 0}; /* RoCEv2, RoCEv1, UD */
+    json_t *port;
+
+    open_config((struct port_config){.address = a,
+                                     .addresses = 1,
+                                     .gid_types = BOTH,
+                                     .entropy = {ENTROPY_FIXED, 50505},
+                                     .repath = 3});
+    port = shown_port();
+    assert_string_equal(json_string_value(json_object_get(port, "entropy")), "fixed:50505");
+    assert_int_equal(json_integer_value(json_object_get(port, "repath")), 3);
+    json_decref(port);
+    for (uint8_t i = 0; i < 3; i++) {
+        struct app_qp x, y;
+        json_t *root, *qp;
+        char *text;
+
+        if (i < 2)
+            rc_pair(&x, &y, path("10.0.0.1", i, 0, 0), path("10.0.0.1", i, 0, 0));
+        else
+            ud_pair(&x, &y);
+        text = rnic_show(rnic);
+        root = json_loads(text, 0, NULL);
+        qp = json_array_get(json_object_get(root, "qps"), 0);
+        assert_int_equal(json_integer_value(json_object_get(qp, "udp_sport")), udp_sport[i]);
+        assert_int_equal(json_is_integer(json_object_get(qp, "udp_sport")), i == 0);
+        assert_true(json_is_integer(json_object_get(qp, "repaths")));
+        json_decref(root);
+        free(text);
+        assert_int_equal(app_call_handle(&app, CTL_DESTROY_QP, x.qpn), 0);
+        assert_int_equal(app_call_handle(&app, CTL_DESTROY_QP, y.qpn), 0);
+    }
+}
+
 /* Connections in both VLANs and versions; and between them none, though the addresses are the same.
  */
 static void test_connections_stay_in_their_network(void **state)
@@ -387,6 +430,7 @@ int main(void)
         T(test_bad_service_level),
         T(test_groups_of_version_1),
         T(test_path_is_shown),
+        T(test_source_port_is_shown),
         T(test_connections_stay_in_their_network),
     };
 

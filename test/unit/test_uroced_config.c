@@ -158,6 +158,19 @@ static const char *const bad[][3] = {
     {OK "dscp.0 = 46 64\n", "[port.0] dscp.0", "from 0 to 63"},
     {OK "dscp.0 = -1 4\n", "[port.0] dscp.0", "from 0 to 63"},
     {OK "dscp.0 = 46 26\ndscp.1 = 46 27\n", "[port.0] dscp.1", "repeats"},
+    {OK "entropy = linux\n", "[port.0] entropy", "\"linux\""},
+    {OK "entropy = kernel rfc\n", "[port.0] entropy", "kernel, rfc, spray or fixed:PORT"},
+    {OK "entropy =\n", "[port.0] entropy", "must be kernel"},
+    {OK "entropy = fixed\n", "[port.0] entropy", "fixed:PORT"},
+    {OK "entropy = fixed:\n", "[port.0] entropy", "fixed:PORT"},
+    {OK "entropy = fixed:4791\n", "[port.0] entropy", "from 49152 to 65535"},
+    {OK "entropy = fixed:65536\n", "[port.0] entropy", "from 49152 to 65535"},
+    {OK "entropy = fixed:0xc0000\n", "[port.0] entropy", "\"fixed:0xc0000\""},
+    {OK "entropy = spray\nentropy = rfc\n", "[port.0] entropy", "twice"},
+    {OK "repath = 8\n", "[port.0] repath", "from 0 to 7"},
+    {OK "repath = -1\n", "[port.0] repath", "\"-1\""},
+    {OK "repath = yes\n", "[port.0] repath", "\"yes\""},
+    {OK "repath =\n", "[port.0] repath", "number"},
     {OK "capture =\n", "[port.0] capture", "no value"},
     {OK "capture = /tmp/a many\n", "[port.0] capture", "many"},
     {OK "capture = /tmp/a 0\n", "[port.0] capture", "from 1"},
@@ -305,6 +318,23 @@ static void test_qos_keys(void **state)
     assert_int_equal(m->dscp[26], 26);
 }
 
+static void test_entropy_keys(void **state)
+{
+    const struct uroced_port *p = config.port;
+
+    assert_int_equal(load(OK "entropy = spray\nrepath = 7\n[port.1]\ndevice = loopback\n"
+                             "address = 127.0.0.2\nentropy = fixed:0xC123\n"
+                             "[port.2]\ndevice = loopback\naddress = 127.0.0.3\nentropy = rfc\n"
+                             "[port.3]\ndevice = loopback\naddress = 127.0.0.4\n"
+                             "entropy = kernel\nrepath = 0\n[port.4]\ndevice = loopback\n"),
+                     0);
+    assert_true(p[0].entropy.rule == ENTROPY_SPRAY && p[0].repath == 7);
+    assert_true(p[1].entropy.rule == ENTROPY_FIXED && p[1].entropy.port == 0xC123);
+    assert_true(p[2].entropy.rule == ENTROPY_RFC && p[2].repath == 0);
+    assert_true(p[3].entropy.rule == ENTROPY_KERNEL && p[3].repath == 0);
+    assert_true(p[4].entropy.rule == ENTROPY_KERNEL && p[4].repath == 0);
+}
+
 static void test_too_many_routes(void **state)
 {
     static char text[40000];
@@ -383,6 +413,7 @@ int main(void)
         cmocka_unit_test(test_port_defaults),
         cmocka_unit_test(test_addresses_of_others),
         cmocka_unit_test(test_qos_keys),
+        cmocka_unit_test(test_entropy_keys),
         cmocka_unit_test(test_too_many_routes),
         cmocka_unit_test(test_everything),
         cmocka_unit_test(test_errors_name_the_place),
