@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""VLANs, priorities and RoCEv1 between two uroced in two network namespaces: programs ask for service levels and traffic
-classes, and tshark reads the tags and headers. TAP; needs root and is skipped without. usage: run_qos.py --build DIR"""
+"""VLANs, priorities, RoCEv1 and source ports between two uroced in two network namespaces: programs ask for service
+levels and traffic classes, and tshark reads the tags and headers. TAP; needs root and is skipped without. usage: run_qos.py --build DIR"""
 import os
 import subprocess
 import sys
@@ -21,7 +21,7 @@ PLAIN, TAGGED_V4, TAGGED_V6, PLAIN_V1, TAGGED_V4_V1, TAGGED_V6_V1 = range(6)
 ROCE_V1 = 0x8915
 
 
-def configuration(end, peer, vlan=VLAN):
+def configuration(end, peer, vlan=VLAN, more=""):
     return f"""[port.0]
 device = net_af_packet0,iface={end.interface}
 mtu = {MTU}
@@ -35,16 +35,16 @@ neighbour.2 = fd78::{peer.number} {peer.mac}
 sl_to_pcp = {" ".join(map(str, SL_TO_PCP))}
 dscp.0 = {DSCP_FROM} {DSCP_TO}
 priority_to_sl = 0 1 3 3 4 5 6 7
-"""
+{more}"""
 
 
-def start(build, folder, wire, vlans):
+def start(build, folder, wire, vlans, more=("", "")):
     daemons = []
     try:
-        for end, peer, vlan in zip(wire.ends, wire.ends[::-1], vlans):
+        for end, peer, vlan, keys in zip(wire.ends, wire.ends[::-1], vlans, more):
             path = os.path.join(folder, f"uroced{end.number}.ini")
             with open(path, "w") as file:
-                file.write(configuration(end, peer, vlan))
+                file.write(configuration(end, peer, vlan, keys))
             daemons.append(kit.Daemon(build, folder, name=f"uroced{end.number}-{vlan}", arguments=("-c", path),
                                       namespace=end.namespace))
     except BaseException:
@@ -165,12 +165,73 @@ def test_wrong_vlan(build, wire, folder):
             daemon.stop()
 
 
+FIXED = 50505
+
+
+def xor_port(one, other):
+    """The `rfc` rule's port of a connection, from the queue pair numbers in both directions' packets."""
+    folded = {(number ^ number >> 16 & 0xFF) & 0xFFFF for number in (one, other)}
+    return 0xC000 | (folded.pop() ^ (folded.pop() if folded else 0))
+
+
+def received_ports(path):
+    """{(source port, destination QPN)} of the packets that tshark sees coming in."""
+    result = subprocess.run(["tshark", "-r", path, "-Y", "infiniband", "-T", "fields", "-e", "udp.srcport",
+                             "-e", "infiniband.bth.destqp"], capture_output=True, text=True, timeout=120)
+    if result.returncode != 0:
+        raise kit.Failure("tshark: " + result.stderr)
+    return {(int(port), int(number, 0)) for port, number in map(str.split, result.stdout.splitlines())}
+
+
+def shown_sports(daemon):
+    """The source ports of the connections that have got some packets."""
+    return {row.get("udp_sport") for row in daemon.show("qps") if row["rx_packets"] > 100}
+
+
+def test_source_ports(build, wire, folder):
+    """One end has a fixed port, the other the xor of the numbers; on the wire and in `uroce show`."""
+    policies = (f"fixed:{FIXED}", "rfc")
+    daemons = start(build, folder, wire, (VLAN, VLAN), [f"entropy = {policy}\nrepath = 7\n" for policy in policies])
+    captures, programs = [], []
+    try:
+        for end in wire.ends:  # the driver hides what it sends from captures: each end sees the other's packets
+            captures.append(Capture(end, os.path.join(folder, f"ports{end.number}.pcap")))
+        for daemon, policy in zip(daemons, policies):
+            row = daemon.show("ports")[0]
+            if (row["entropy"], row["repath"]) != (policy, 7):
+                raise kit.Failure(f"shown: {row}")
+        command = ["ibv_rc_pingpong", "-e", "-g", str(PLAIN), "-s", "64", "-n", "1000000000"]
+        programs.append(kit.Program(daemons[0], command))
+        kit.await_listening(programs[0], 18515, 20)
+        programs.append(kit.Program(daemons[1], command + [wire.ends[0].ipv4]))
+        kit.wait_until(lambda: all(shown_sports(daemon) for daemon in daemons), 20, "packets went both ways")
+        kit.wait_until(lambda: all(os.path.getsize(capture.path) > 20000 for capture in captures), 20,
+                       "some of them are captured")
+        shown = [shown_sports(daemon) for daemon in daemons]
+        both_alive(daemons)
+    finally:
+        for capture in captures:  # before the programs: what is left alone repeats itself
+            capture.stop()
+        for program in programs:
+            program.kill()
+        for daemon in daemons:
+            daemon.stop()
+    found = [received_ports(capture.path) for capture in captures]
+    if [len(ports) for ports in found] != [1, 1]:
+        raise kit.Failure(f"not one port and connection each way: {found}")
+    (there, near_number), (here, far_number) = found[0].pop(), found[1].pop()
+    if (here, there) != (FIXED, xor_port(near_number, far_number)):
+        raise kit.Failure(f"ports {here} and {there} of {near_number:#x} and {far_number:#x}")
+    if shown != [{here}, {there}]:
+        raise kit.Failure(f"shown: {shown}")
+
+
 def main():
     arguments = net.start("ip", "dumpcap", "tshark", match="only the pairs whose command contains this")
     build = kit.Build(arguments.build)
     folder = kit.scratch_folder()
     chosen = [row for row in rows() if arguments.match in row[3]]
-    tap = kit.Tap(len(chosen) + 3)
+    tap = kit.Tap(len(chosen) + 4)
     with net.Wire(MTU) as wire:
         daemons = start(build, folder, wire, (VLAN, VLAN))
         try:
@@ -185,6 +246,7 @@ def main():
                 raise kit.Failure(f"exit statuses {statuses}")
         tap.point("both uroced end well", ended)
         tap.point("another VLAN with the same addresses", lambda: test_wrong_vlan(build, wire, folder))
+        tap.point("source ports by policy", lambda: test_source_ports(build, wire, folder))
     return 1 if tap.failed else 0
 
 
