@@ -254,15 +254,24 @@ uint16_t qp_udp_sport(const struct qp *qp);
 const struct qp_caps *qp_capabilities(const struct qp *qp);
 
 /* Per queue pair counters (names as the Linux rxe and mlx5 hw_counters where they exist). */
-#define QP_COUNTERS(X)                                                                         \
-    X(tx_packets)                                                                              \
-    X(tx_bytes)                                                                                \
-    X(rx_packets)                                                                              \
-    X(rx_bytes)                                                                                \
-    X(retransmits) X(timeouts) X(rnr_nak_sent) X(rnr_nak_rcvd) X(seq_nak_sent) X(seq_nak_rcvd) \
-        X(duplicate_request) X(out_of_sequence) X(implied_nak_seq_err) X(remote_access_err)    \
-            X(remote_invalid_request) X(remote_operational_err) X(local_protection_err)        \
-                X(retry_exceeded) X(rnr_retry_exceeded) X(rx_discards) X(repaths)
+#define QP_COUNTERS(X)        \
+    X(tx_packets)             \
+    X(tx_bytes)               \
+    X(rx_packets)             \
+    X(rx_bytes)               \
+    X(retransmits)            \
+    X(timeouts)               \
+    X(rnr_nak_sent)           \
+    X(rnr_nak_rcvd)           \
+    X(seq_nak_sent)           \
+    X(seq_nak_rcvd)           \
+    X(duplicate_request)      \
+    X(out_of_sequence)        \
+    X(implied_nak_seq_err)    \
+    X(remote_access_err)      \
+    X(remote_invalid_request) \
+    X(remote_operational_err) \
+    X(local_protection_err) X(retry_exceeded) X(rnr_retry_exceeded) X(rx_discards) X(repaths)
 struct qp_counters {
 #define X(name) counter_t name;
     QP_COUNTERS(X)

@@ -23,8 +23,6 @@ int path_set(struct engine *e, struct qp *qp, const struct address_vector *av, u
         return rc;
     qp->av = path;
     qp->encap = encap;
-    qp->req.stalls = 0;
-    qp->resp.rounds = 0;
     return 0;
 }
 

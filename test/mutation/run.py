@@ -164,7 +164,7 @@ def programs(tree, sources):
     replay, vectors = root / "test/replay", root / "test/vectors/rxe-6.1"
     for name, extra in (("replay_kernel", [replay / "explained.txt"]), ("replay_edited", [])):
         result.append(Program(f"replay {name}", replayer, [sys.executable, replay / f"{name}.py", "EXE", vectors] + extra,
-                              ["-ljansson", "-lpcap"]))
+                              ["-ljansson", "-lpcap", "-lm"]))
     return result
 
 

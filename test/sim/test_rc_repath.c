@@ -13,7 +13,7 @@
 #define DEPTH  4
 #define BYTES  4096
 #define PATHS  4
-#define SEEDS  60
+#define SEEDS  24
 #define BUDGET (60 * NS_PER_SEC)
 
 /* The direction of the broken path; of both, each has its own. */
