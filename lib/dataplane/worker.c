@@ -103,13 +103,16 @@ static bool transmit(struct worker_port *p, ns_t now)
     struct frame f[FRAME_BURST];
     bool sent = false;
 
+    p->full = false;
     for (unsigned i = 0; i < TX_BURSTS_MAX && engine_wants_tx(p->engine); i++) {
         unsigned n = ops->tx_lend(p->io, p->queue, f, FRAME_BURST);
         unsigned used;
 
-        /* A full port is something to wait for, but not asleep. */
-        if (!n)
-            return true;
+        /* To be looked at again soon, but not at once: whoever makes room may need this CPU. */
+        if (!n) {
+            p->full = true;
+            return sent;
+        }
         used = engine_tx(p->engine, f, n, now);
         ops->tx_burst(p->io, p->queue, f, n, used);
         if (!used)

@@ -32,6 +32,7 @@ struct worker_port {
     struct engine *engine;
     struct waker_source source; /* fd -1: nothing to watch */
     bool must_poll;             /* frames come unannounced */
+    bool full;                  /* the engine wants to send, the port lends nothing */
 };
 
 /*
