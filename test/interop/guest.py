@@ -232,6 +232,11 @@ class Guest:
         else:
             self.run(sure + f"tc qdisc replace dev {device} root netem limit 10000 loss {percent}%")
 
+    def lost(self, direction):
+        """How many frames were lost so far."""
+        text = self.run(f"tc -s qdisc show dev {'eth0' if direction == 'out' else 'ifb0'} root")
+        return int(re.search(r"dropped (\d+)", text).group(1))
+
     def add_vlan(self, vlan, ipv4, ipv6, pcp=0):
         """An interface for a VLAN; all of its traffic is sent with the priority code point. Returns the GID indices."""
         name = f"eth0.{vlan}"

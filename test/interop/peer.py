@@ -46,6 +46,7 @@ class VhostUser:
 class Tap:
     """The NIC is a tap interface in a network namespace; uroced has it through packet sockets."""
     name = "tap"
+    interface = "tap0"
 
     def __init__(self, _folder):
         self.namespace = f"uroce-vm-{os.getpid()}"
@@ -62,7 +63,8 @@ class Tap:
             raise
 
     def device(self):
-        return "net_af_packet0,iface=tap0"
+        # Otherwise dumpcap would not see what uroced sends.
+        return "net_af_packet0,iface=tap0,qdisc_bypass=0"
 
     def qemu(self):
         return ["-netdev", "tap,id=net0,ifname=tap0,script=no,downscript=no", "-device", NIC]

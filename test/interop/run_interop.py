@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""uroced against the Linux kernel's rdma_rxe in a QEMU guest: the same programs on both sides, each side in both roles.
+TAP, and a table at the end; skipped where there is no QEMU, or no package to make the guest of.
+
+usage: run_interop.py --build DIR [--set core|all] [--port vhost-user|tap]... [--match TEXT] [--kernel PACKAGE] [--write PAGE]"""
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "kit"))
+sys.path.insert(0, os.path.join(HERE, "..", "net"))
+import image
+import peer
+import rows
+import run_net as wire
+import uroce_kit as kit
+import uroce_net as net
+
+PORTS = {port.name: port for port in (peer.VhostUser, peer.Tap)}
+# What comes late to a queue pair that was destroyed, and the kernel's own frames.
+EXPECTED_DROPS = ("not_roce", "unknown_qpn", "qp_state")
+BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
+
+
+class Table:
+    """Results by row, our role and IP version."""
+    COLUMNS = [(ours, version) for ours in rows.BOTH for version in (4, 6)]
+
+    def __init__(self):
+        self.cells = {}
+
+    def note(self, row, ours, version, passed):
+        self.cells.setdefault(row.name(), {})[ours, version] = "ok" if passed else "FAILED"
+
+    def lines(self):
+        yield "| programs | uroce client, IPv4 | IPv6 | uroce server, IPv4 | IPv6 |"
+        yield "|---|---|---|---|---|"
+        for name, cells in self.cells.items():
+            yield f"| `{name}` | " + " | ".join(cells.get(column, "") for column in self.COLUMNS) + " |"
+
+
+class Session:
+    """One guest and one uroced, and the points of the test that use them. They start with the first point."""
+
+    def __init__(self, name, port, options, table):
+        self.name, self.port, self.options, self.table = name, port, options, table
+        self.link = self.failure = None
+        self.lost = {"out": 0, "in": 0}
+        self.captures = []
+
+    def begin(self):
+        try:
+            self.link = peer.Link(self.options.build, self.options.image, kit.scratch_folder(), self.port)
+        except (kit.Failure, net.Unavailable) as failure:
+            self.failure = failure
+            raise kit.Failure(str(failure))
+
+    def alive(self):
+        if self.link is None:
+            raise kit.Failure("there is no guest")
+        if not self.link.daemon.alive():
+            raise kit.Failure("uroced is gone:\n" + self.link.daemon.log())
+
+    def points(self, chosen):
+        yield f"{self.name}: the guest boots", self.begin
+        for row in chosen:
+            for version in row.versions:
+                for ours in row.ours:
+                    yield (f"{self.name}: IPv{version}, uroce is {ours}: {row.name()}",
+                           lambda row=row, version=version, ours=ours: self.row(row, version, ours))
+        if any(row.loss for row in chosen):
+            yield f"{self.name}: frames were lost both ways", self.both_lost
+        yield from self.more_points()
+        yield f"{self.name}: no frame was dropped for its contents", self.no_bad_frame
+        yield f"{self.name}: the guest's kernel complains of nothing", self.kernel_is_well
+        yield f"{self.name}: uroced ends well", self.end
+
+    def more_points(self):
+        return ()
+
+    # ---- points ----
+
+    def row(self, row, version, ours):
+        self.alive()
+        passed = False
+        try:
+            self.pair(row, version, ours)
+            passed = True
+        finally:
+            self.table.note(row, ours, version, passed)
+        self.alive()
+
+    def pair(self, row, version, ours):
+        guest = self.link.guest
+        before = guest.counters() if row.rnr else None
+        if row.loss:
+            guest.lose(*row.loss)
+        try:
+            our_text, their_text = self.link.pair(row.command, ours, version, row.seconds)
+        finally:
+            if row.loss:
+                self.lost[row.loss[0]] += guest.lost(row.loss[0])
+                guest.lose(row.loss[0], 0)
+        if row.results is rows.PINGPONG:
+            kit.check_pingpong(our_text)
+            kit.check_pingpong(their_text)
+        elif ours == "client":
+            kit.check_perftest(our_text, row.results)
+        else:
+            check_count(their_text, row.results)
+        if row.rnr:
+            after = guest.counters()
+            name = "send_rnr_err" if ours == "client" else "rcvd_rnr_err"
+            self.rnr_naks = after[name] - before[name]
+
+    def both_lost(self):
+        self.alive()
+        if not all(self.lost.values()):
+            raise kit.Failure(f"lost to uroce {self.lost['out']}, from uroce {self.lost['in']}")
+
+    def no_bad_frame(self):
+        self.alive()
+        reasons = {drop["reason"]: drop["value"] for drop in self.link.daemon.show("drops")}
+        unexpected = {reason: count for reason, count in reasons.items() if reason not in EXPECTED_DROPS}
+        if unexpected:
+            raise kit.Failure(f"dropped: {unexpected}")
+
+    def kernel_is_well(self):
+        self.alive()
+        faults = self.link.guest.kernel_faults()
+        if faults:
+            raise kit.Failure("\n".join(faults))
+
+    def end(self):
+        self.alive()
+        log = self.link.daemon.log
+        status = self.link.close()
+        self.link = None
+        if status != 0:
+            raise kit.Failure(f"exit status {status}:\n{log()}")
+
+    def close(self):
+        if self.link is not None:
+            self.link.close()
+            self.link = None
+
+
+class CapturedSession(Session):
+    """With dumpcap on uroced's interface; then programs that share no code with uroce look at the frames."""
+
+    def begin(self):
+        super().begin()
+        self.path = os.path.join(kit.scratch_folder(), "wire.pcap")
+        self.capture = wire.Capture(self.link.port, self.path)
+
+    def more_points(self):
+        yield f"{self.name}: the capture ends", self.end_capture
+        yield f"{self.name}: tshark reads every frame", lambda: self.look(wire.tshark_reads, peer.MTU)
+        yield f"{self.name}: zlib computes the same ICRCs", lambda: self.look(wire.checker_agrees)
+        yield f"{self.name}: uroce dissect finds no fault", lambda: wire.dissect_agrees(self.options.build, self.path)
+        yield f"{self.name}: the traffic class is on the wire", lambda: self.look(traffic_class)
+
+    def end_capture(self):
+        self.alive()
+        self.capture.stop()
+
+    def look(self, check, *more):
+        self.alive()
+        check(self.path, *more)
+
+    def close(self):
+        super().close()
+        if self.failure is None and self.capture.process.poll() is None:
+            self.capture.stop()
+
+
+def check_count(text, expected):
+    """Rows of results with iterations. The figures of a client in the guest are nothing to go by: its clock is emulated."""
+    found = kit.perftest_rows(text)
+    if len(found) != expected or any(row[1] <= 0 for row in found):
+        raise kit.Failure(f"{len(found)} rows of results, {expected} were due:\n{text}")
+
+
+def traffic_class(path):
+    """Frames of both sides and IP versions carry the code point that the programs asked for. The bits of ECN are not
+    theirs: uroce clears them; rxe copies them."""
+    result = subprocess.run(["tshark", "-r", path, "-T", "fields", "-e", "ip.src", "-e", "ip.dsfield", "-e", "ipv6.src",
+                             "-e", "ipv6.tclass"], capture_output=True, text=True, timeout=120)
+    seen = {}
+    for line in result.stdout.splitlines():
+        v4, dsfield, v6, tclass = (line.split("\t") + [""] * 4)[:4]
+        seen.setdefault(v4 or v6, set()).add(int(dsfield or tclass, 16))
+    wanted = {peer.IPV4: rows.TCLASS & ~3, peer.IPV6: rows.TCLASS & ~3, peer.GUEST_IPV4: rows.TCLASS,
+              peer.GUEST_IPV6: rows.TCLASS}
+    for source, value in wanted.items():
+        if seen.get(source) != {0, value}:
+            raise kit.Failure(f"{source} sent traffic classes {seen.get(source)}, not 0 and {value}")
+
+
+def sessions(options, table):
+    """(session, its rows)"""
+    everything = options.set == "all"
+    chosen = list(rows.everything() if everything else rows.core())
+    yield Session("vhost-user", PORTS["vhost-user"], options, table), chosen
+    chosen = [*rows.pingpongs(), *rows.operations()] if everything else []
+    yield CapturedSession("tap", PORTS["tap"], options, table), [*chosen, *rows.captured()]
+
+
+def write_page(path, table):
+    with open(path) as file:
+        text = file.read()
+    results = BEGIN + "\n" + "\n".join(table.lines()) + "\n" + END
+    text = re.sub(re.escape(BEGIN) + ".*" + re.escape(END), lambda _: results, text, flags=re.S)
+    with open(path, "w") as file:
+        file.write(text)
+
+
+def parse():
+    options = argparse.ArgumentParser()
+    options.add_argument("--build", required=True)
+    options.add_argument("--set", choices=("core", "all"), default="all")
+    options.add_argument("--port", choices=PORTS, action="append")
+    options.add_argument("--match", default="", help="only the pairs whose command contains this")
+    options.add_argument("--kernel", help="the package of the guest's kernel")
+    options.add_argument("--write", metavar="PAGE", help="write the table into this page")
+    return options.parse_args()
+
+
+def main():
+    options = parse()
+    for program in ("qemu-system-x86_64", "readelf", "dumpcap", "tshark"):
+        if shutil.which(program) is None:
+            print(f"1..0 # SKIP there is no {program}")
+            return 0
+    try:
+        options.image = image.Image(os.path.join(options.build, "interop"), options.kernel)
+    except image.Unavailable as reason:
+        print("1..0 # SKIP " + " ".join(str(reason).split()))
+        return 0
+    if os.geteuid() != 0:
+        options.port = ["vhost-user"]
+    kit.die_on_signals()
+    options.build = kit.Build(options.build)
+    table = Table()
+    plan = [(session, list(session.points([row for row in chosen if options.match in row.command])))
+            for session, chosen in sessions(options, table) if session.name in (options.port or PORTS)]
+    tap = kit.Tap(sum(len(points) for _, points in plan))
+    for session, points in plan:
+        try:
+            for name, function in points:
+                tap.point(name, function)
+        finally:
+            session.close()
+    for line in table.lines():
+        print("# " + line)
+    if options.write:
+        write_page(options.write, table)
+    return 1 if tap.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
