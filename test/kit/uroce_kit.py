@@ -102,8 +102,9 @@ class Program:
                                         stderr=subprocess.STDOUT, env=daemon.environment(extra_environment))
 
     def text(self):
-        self.output.seek(0)
-        return self.output.read()
+        """What it has printed so far. The file's position is the program's too, and stays."""
+        size = os.fstat(self.output.fileno()).st_size
+        return os.pread(self.output.fileno(), size, 0).decode(errors="replace")
 
     def finish(self, seconds):
         """Waits for success and returns the output."""
