@@ -76,23 +76,26 @@ class Tap:
 class Link:
     """Both ends, ready; a context manager."""
 
-    def __init__(self, build, image, folder, port=VhostUser, programs=None):
+    def __init__(self, build, image, folder, port=VhostUser):
         self.build = build
+        # Programs of this tree: name -> file here. In the guest they are in /bin.
+        self.programs = {"verify": os.path.join(build.folder, "examples/verify")}
         self.daemon = self.guest = None
         self.port = port(folder)
         self.prefix = ["ip", "netns", "exec", self.port.namespace] if self.port.namespace else []
         try:
-            self._start(image, folder, programs)
+            self._start(image, folder)
         except BaseException:
             self.close()
             raise
 
-    def _start(self, image, folder, programs):
+    def _start(self, image, folder):
         path = os.path.join(folder, "uroced.ini")
         with open(path, "w") as file:
             file.write(self.configuration())
         self.daemon = kit.Daemon(self.build, folder, arguments=("-c", path), namespace=self.port.namespace)
-        archive = image.with_programs(programs, os.path.join(folder, "initrd")) if programs else image.archive
+        there = {"/bin/" + name: file for name, file in self.programs.items() if os.path.exists(file)}
+        archive = image.with_programs(there, os.path.join(folder, "initrd"))
         self.guest = vm.Guest(image.kernel, archive, folder, self.port.qemu(), self.prefix)
         v4, v6 = self.guest.set_up(GUEST_IPV4 + "/24", GUEST_IPV6 + "/64", MTU)
         self.guest_gid = {4: v4, 6: v6}
@@ -134,7 +137,8 @@ neighbour.1 = {GUEST_IPV6} {GUEST_MAC}
     def pair(self, command, ours, version, seconds=60):
         """Runs a pair of programs, ours as "client" or as "server". In command, {gid} becomes each side's index of the
         address of the IP version. Returns both outputs: uroce's, rxe's."""
-        here = command.format(gid=self.gid[version])
+        program, arguments = command.format(gid=self.gid[version]).split(" ", 1)
+        here = f"{self.programs.get(program, program)} {arguments}"
         there = command.format(gid=self.guest_gid[version])
         run = self._ours_client if ours == "client" else self._ours_server
         return run(here, there, seconds)
