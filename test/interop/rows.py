@@ -4,18 +4,20 @@ import dataclasses
 
 BOTH = ("client", "server")
 TCLASS = 0x6A  # DSCP 26 and, in the bits of ECN, what uroce keeps to itself
-PINGPONG = None  # in place of the number of perftest's result rows
+# In place of the number of perftest's result rows:
+PINGPONG = None
+VERIFY = "verify"
 
 
 @dataclasses.dataclass
 class Row:
     command: str  # {gid}: each side's index of the address
-    results: object = 1  # rows of perftest's table, or PINGPONG
+    results: object = 1  # rows of perftest's table, PINGPONG or VERIFY
     versions: tuple = (4, 6)
     ours: tuple = BOTH  # what uroce's program is
     loss: tuple = ()  # (direction as the guest sees it, percent)
     rnr: bool = False  # the receiver is not always ready
-    seconds: int = 60
+    seconds: int = 120
 
     def name(self):
         name = self.command.replace("-F ", "").replace("-x {gid} ", "").replace("-g {gid} ", "")
@@ -100,6 +102,8 @@ def core():
         row.versions = (4, 6) if "rc_pingpong" in row.command else (4,)
         yield row
     yield Row("ibv_rc_pingpong -g {gid} -e -c -n 10 -m 256 -s 65537", PINGPONG, versions=(6,))
+    yield Row("verify -g {gid} -s 1,4097", VERIFY, versions=(4,), ours=("client",))
+    yield Row("verify -g {gid} -s 1,4097", VERIFY, versions=(6,), ours=("server",))
     for row in losses():
         if "ib_send" in row.command:
             row.versions = (4,)
@@ -118,6 +122,15 @@ def captured():
     yield Row(perftest("send", "bw", f"-n 8 -s 100 --tclass={TCLASS}"))
 
 
+def verification():
+    """Two programs that check each other's data, as requester and as responder in each test."""
+    yield Row("verify -g {gid}", VERIFY)
+    for mtu in (256, 1024):
+        yield Row(f"verify -g {{gid}} -m {mtu}", VERIFY)
+    for loss in (("out", 3), ("in", 3)):
+        yield Row("verify -g {gid} --types rc --only rc_* -s 1,4097,65536", VERIFY, loss=loss)
+
+
 def everything():
-    for group in (pingpongs, operations, mtus, sizes, shapes, losses):
+    for group in (pingpongs, operations, verification, mtus, sizes, shapes, losses):
         yield from group()

@@ -13,6 +13,7 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "kit"))
 sys.path.insert(0, os.path.join(HERE, "..", "net"))
+import faults
 import image
 import peer
 import rows
@@ -50,7 +51,7 @@ class Session:
         self.name, self.port, self.options, self.table = name, port, options, table
         self.link = self.failure = None
         self.lost = {"out": 0, "in": 0}
-        self.captures = []
+        self.rnr_naks = {"client": 0, "server": 0}
 
     def begin(self):
         try:
@@ -74,6 +75,8 @@ class Session:
                            lambda row=row, version=version, ours=ours: self.row(row, version, ours))
         if any(row.loss for row in chosen):
             yield f"{self.name}: frames were lost both ways", self.both_lost
+        if any(row.rnr for row in chosen):
+            yield f"{self.name}: RNR NAKs went both ways", self.both_not_ready
         yield from self.more_points()
         yield f"{self.name}: no frame was dropped for its contents", self.no_bad_frame
         yield f"{self.name}: the guest's kernel complains of nothing", self.kernel_is_well
@@ -108,6 +111,9 @@ class Session:
         if row.results is rows.PINGPONG:
             kit.check_pingpong(our_text)
             kit.check_pingpong(their_text)
+        elif row.results is rows.VERIFY:
+            check_verified(our_text)
+            check_verified(their_text)
         elif ours == "client":
             kit.check_perftest(our_text, row.results)
         else:
@@ -115,12 +121,17 @@ class Session:
         if row.rnr:
             after = guest.counters()
             name = "send_rnr_err" if ours == "client" else "rcvd_rnr_err"
-            self.rnr_naks = after[name] - before[name]
+            self.rnr_naks[ours] += after[name] - before[name]
 
     def both_lost(self):
         self.alive()
         if not all(self.lost.values()):
             raise kit.Failure(f"lost to uroce {self.lost['out']}, from uroce {self.lost['in']}")
+
+    def both_not_ready(self):
+        self.alive()
+        if not all(self.rnr_naks.values()):
+            raise kit.Failure(f"RNR NAKs by uroce's role: {self.rnr_naks}")
 
     def no_bad_frame(self):
         self.alive()
@@ -147,6 +158,24 @@ class Session:
         if self.link is not None:
             self.link.close()
             self.link = None
+
+
+class FullSession(Session):
+    """What comes of faults is looked at, too."""
+
+    def more_points(self):
+        yield f"{self.name}: what comes of faults is what rxe gives to rxe, or explained", self.faults
+
+    def faults(self):
+        self.alive()
+        command = "verify -g {gid} --statuses"
+        rxe = self.link.inside(command, 4, 180)[1]
+        mixed = {ours: self.link.pair(command, ours, 4, 180)[0] for ours in rows.BOTH}
+        explanations = faults.Explanations(os.path.join(HERE, "faults.txt"))
+        wrong, compared = faults.compare(rxe, mixed, explanations)
+        wrong += ["does not occur: " + line for line in explanations.stale()]
+        if wrong or compared < 100:
+            raise kit.Failure("\n".join([*wrong, f"{compared} compared"]))
 
 
 class CapturedSession(Session):
@@ -185,6 +214,12 @@ def check_count(text, expected):
         raise kit.Failure(f"{len(found)} rows of results, {expected} were due:\n{text}")
 
 
+def check_verified(text):
+    counts = re.search(r"^(\d+) passed, (\d+) skipped, (\d+) failed$", text, re.M)
+    if not counts or int(counts.group(1)) == 0 or int(counts.group(3)) != 0:
+        raise kit.Failure("not verified:\n" + text)
+
+
 def traffic_class(path):
     """Frames of both sides and IP versions carry the code point that the programs asked for. The bits of ECN are not
     theirs: uroce clears them; rxe copies them."""
@@ -205,7 +240,7 @@ def sessions(options, table):
     """(session, its rows)"""
     everything = options.set == "all"
     chosen = list(rows.everything() if everything else rows.core())
-    yield Session("vhost-user", PORTS["vhost-user"], options, table), chosen
+    yield FullSession("vhost-user", PORTS["vhost-user"], options, table), chosen
     chosen = [*rows.pingpongs(), *rows.operations()] if everything else []
     yield CapturedSession("tap", PORTS["tap"], options, table), [*chosen, *rows.captured()]
 
