@@ -4,6 +4,7 @@ filesystem for QEMU. Everything comes from Debian packages, which are unpacked a
 
 usage: image.py FOLDER [--kernel PACKAGE]   makes the image and says where it is"""
 import argparse
+import fcntl
 import glob
 import hashlib
 import lzma
@@ -65,7 +66,15 @@ def unpack(folder, kernel):
     for path in (debs, root):
         shutil.rmtree(path, True)
         os.makedirs(path)
-    run("apt-get", "-q", "-o", "APT::Sandbox::User=root", "download", kernel, *PACKAGES, folder=debs)
+    download = ("apt-get", "-q", "-o", "APT::Sandbox::User=root", "download", kernel, *PACKAGES)
+    try:
+        run(*download, folder=debs)
+    except Unavailable:
+        # The lists of packages may be old, or not be there.
+        if os.geteuid() != 0:
+            raise
+        run("apt-get", "-q", "update")
+        run(*download, folder=debs)
     for deb in sorted(os.listdir(debs)):
         run("dpkg", "-x", os.path.join(debs, deb), root)
     return root
@@ -245,14 +254,18 @@ class Image:
         self.kernel = os.path.join(self.folder, "vmlinux")
         self.archive = os.path.join(self.folder, "initrd")
         self.package = kernel
-        stamp = os.path.join(self.folder, "stamp")
+        os.makedirs(self.folder, exist_ok=True)
+        with open(os.path.join(self.folder, "lock"), "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self._bring_up_to_date(os.path.join(self.folder, "stamp"))
+
+    def _bring_up_to_date(self, stamp):
         digest = self._digest()
-        try:
+        if os.path.exists(stamp):
             with open(stamp) as file:
                 if file.read() == digest:
                     return
-        except FileNotFoundError:
-            pass
+            os.unlink(stamp)
         self._make()
         with open(stamp, "w") as file:
             file.write(digest)
@@ -266,7 +279,6 @@ class Image:
         return digest.hexdigest()
 
     def _make(self):
-        os.makedirs(self.folder, exist_ok=True)
         root = unpack(self.folder, self.package or kernel_package())
         with open(self.kernel, "wb") as file:
             file.write(extract_kernel(glob.glob(os.path.join(root, "boot/vmlinuz-*"))[0]))
