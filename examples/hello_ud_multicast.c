@@ -12,10 +12,12 @@
  * hello_rc.c explains the steps that are the same there.
  */
 #include <arpa/inet.h>
+#include <netinet/in.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <infiniband/verbs.h>
@@ -108,6 +110,34 @@ static struct ibv_wc wait_for_completion(struct ibv_comp_channel *channel)
     return wc;
 }
 
+/* What the device may receive is one thing, what the network brings another: switches look into
+ * IGMP and MLD, and Linux's rxe gets only what the host's IP stack has joined. So a socket joins
+ * the same group, on the interface behind the GID. (The connection manager does this by itself.) A
+ * device that is behind no interface of this host, like uroce's, needs none. */
+static int join_with_socket(struct ibv_context *context, const union ibv_gid *group)
+{
+    int ipv4 = group->raw[0] != 0xff;
+    struct group_req join = {0};
+    struct sockaddr_in *in = (struct sockaddr_in *)&join.gr_group;
+    struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)&join.gr_group;
+    struct ibv_gid_entry entry;
+    int fd;
+
+    if (ibv_query_gid_ex(context, 1, gid_index, &entry, 0) || !entry.ndev_ifindex)
+        return -1;
+    join.gr_interface = entry.ndev_ifindex;
+    join.gr_group.ss_family = ipv4 ? AF_INET : AF_INET6;
+    if (ipv4)
+        memcpy(&in->sin_addr, group->raw + 12, 4);
+    else
+        memcpy(&in6->sin6_addr, group->raw, 16);
+    fd = socket(join.gr_group.ss_family, SOCK_DGRAM, 0);
+    if (fd >= 0 &&
+        setsockopt(fd, ipv4 ? IPPROTO_IP : IPPROTO_IPV6, MCAST_JOIN_GROUP, &join, sizeof(join)))
+        perror("hello_ud_multicast: joining with a socket (going on without)");
+    return fd; /* the membership ends when it is closed */
+}
+
 static void receive(struct ibv_qp *qp, struct ibv_mr *mr, struct ibv_comp_channel *channel,
                     const union ibv_gid *group)
 {
@@ -115,10 +145,10 @@ static void receive(struct ibv_qp *qp, struct ibv_mr *mr, struct ibv_comp_channe
         .addr = (uintptr_t)mr->addr, .length = GRH_BYTES + TEXT_BYTES, .lkey = mr->lkey};
     struct ibv_recv_wr wr = {.sg_list = &buffer, .num_sge = 1}, *bad;
     struct ibv_wc wc;
+    int fd = join_with_socket(qp->context, group);
 
     CHECK(!ibv_post_recv(qp, &wr, &bad), "ibv_post_recv");
-    /* From now on the device gives us what is sent to the group. On a network with switches that
-     * look into IGMP or MLD, the host's IP stack must have joined too, or they keep it away. */
+    /* From now on the device gives us what is sent to the group. */
     CHECK(!ibv_attach_mcast(qp, group, 0), "ibv_attach_mcast");
     printf("joined %s\n", group_name);
     fflush(stdout);
@@ -126,6 +156,8 @@ static void receive(struct ibv_qp *qp, struct ibv_mr *mr, struct ibv_comp_channe
     printf("received %u bytes from queue pair 0x%x: %.*s\n", wc.byte_len - GRH_BYTES, wc.src_qp,
            (int)wc.byte_len - GRH_BYTES, (const char *)mr->addr + GRH_BYTES);
     CHECK(!ibv_detach_mcast(qp, group, 0), "ibv_detach_mcast");
+    if (fd >= 0)
+        close(fd);
 }
 
 static void send_text(struct ibv_qp *qp, struct ibv_mr *mr, struct ibv_comp_channel *channel,

@@ -36,7 +36,7 @@ struct address_vector host_path(const struct rec *rec, bool own)
     av.dgid = own ? v->dgid : v->sgid;
     av.gid_type = v->l3_kind == ICRC_GRH ? GID_TYPE_ROCE_V1 : GID_TYPE_ROCE_V2;
     av.vlan = v->vlan_tci == VLAN_NONE ? VLAN_NONE : v->vlan_tci & 0x0FFF;
-    av.sl = v->vlan_tci == VLAN_NONE ? 0 : (uint8_t)(v->vlan_tci >> 13);
+    av.sl = av.pcp = v->vlan_tci == VLAN_NONE ? 0 : (uint8_t)(v->vlan_tci >> 13);
     av.traffic_class = v->traffic_class;
     av.hop_limit = v->hop_limit;
     av.flow_label = v->flow_label;

@@ -7,16 +7,30 @@
 #include "neighbour.h"
 
 #define CONFIG_PORTS_MAX       16
+#define CONFIG_CAPTURE_FRAMES  1000000 /* unless the file says otherwise */
 #define CONFIG_DEVICE_LOOPBACK "loopback"
+#define CONFIG_ADDRESSES_MAX   (GID_TABLE_MAX / 2) /* each with both RoCE versions */
 
 struct uroced_port {
     unsigned number;  /* N of [port.N] */
     char device[256]; /* "loopback", or a device as DPDK names it */
     uint32_t mtu;     /* 0: as the port has it */
-    struct port_address address[GID_TABLE_MAX];
+    /* fe80::, with nothing behind it, is the link-local address to be made from the MAC. */
+    struct port_address address[CONFIG_ADDRESSES_MAX];
     unsigned addresses;
+    bool follow_kernel; /* the addresses of the kernel interface below, too */
     struct port_neighbour neighbour[NEIGHBOUR_MAX];
     unsigned neighbours;
+    struct net_route route[NET_ROUTE_MAX];
+    unsigned routes;
+    bool detect_duplicates;
+    unsigned gid_types; /* bits 1 << enum gid_type */
+    bool tap;           /* what is not RoCE goes to a TAP interface */
+    char tap_name[16];  /* "": the kernel chooses */
+    struct qos_map qos;
+    uint64_t dscp_set; /* code points that were given */
+    char capture[256];       /* file to write its frames to, or "" */
+    unsigned capture_frames; /* at most so many */
 };
 
 struct uroced_config {
@@ -30,6 +44,9 @@ struct uroced_config {
 
 /* A single loopback port with 127.0.0.1 and ::1. */
 void config_loopback(struct uroced_config *c);
+
+/* Makes the addresses that depend on the port's MAC. */
+void config_complete_addresses(struct uroced_port *p, const uint8_t mac[6]);
 
 /*
  * Reads file into *c (zeroed before). Returns 0, or -1 with one line in error that names the file,

@@ -45,6 +45,7 @@ struct daemon {
     struct event_loop *loop;
     struct rnic *rnic;
     struct server *server;
+    struct follow *follow[CONFIG_PORTS_MAX];
     int signal_fd;
     pthread_t worker[WORKERS_MAX], waker;
     unsigned workers_running;
@@ -268,28 +269,18 @@ static int create_rnic(struct daemon *d)
 
 static int open_ports(struct daemon *d)
 {
-    unsigned loopbacks = 0;
-    char error[512];
+    struct attach_config ac = {.loop = d->loop, .rnic = d->rnic};
 
     for (unsigned i = 0; i < d->config.ports; i++) {
-        const struct uroced_port *p = &d->config.port[i];
-        struct port_config pc = {.io = port_open(p, loopbacks, error, sizeof(error)),
-                                 .address = p->address,
-                                 .addresses = p->addresses,
-                                 .neighbour = p->neighbour,
-                                 .neighbours = p->neighbours};
+        struct uroced_port *p = &d->config.port[i];
         int err;
 
-        if (!pc.io) {
-            fprintf(stderr, "uroced: port.%u: %s\n", p->number, error);
-            return -EIO;
-        }
-        loopbacks += port_is_loopback(p);
-        err = rnic_add_port(d->rnic, &pc);
-        if (err) {
-            fprintf(stderr, "uroced: port.%u: %s\n", p->number, strerror(-err));
+        ac.port = p;
+        ac.device = i;
+        err = attach_port(&ac, &d->follow[i]);
+        if (err)
             return err;
-        }
+        ac.loopbacks += port_is_loopback(p);
     }
     return 0;
 }
@@ -389,6 +380,10 @@ static void stop(struct daemon *d)
     for (unsigned i = 0; i < d->workers_running; i++) {
         worker_stop(rnic_worker(d->rnic, i));
         pthread_join(d->worker[i], NULL);
+    }
+    for (unsigned i = 0; i < d->config.ports; i++) {
+        if (d->follow[i])
+            follow_stop(d->follow[i]);
     }
     if (d->rnic)
         rnic_destroy(d->rnic);

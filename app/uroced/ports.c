@@ -4,6 +4,7 @@
 #include <net/if.h>
 #include <stdio.h>
 
+#include "capture.h"
 #include "ethdev.h"
 #include "loop.h"
 
@@ -21,10 +22,23 @@ static struct pktio *open_loopback(unsigned index, char *error, size_t size)
     return io;
 }
 
+/* Nobody but us sees the frames of such a port, so it writes them down itself. */
+static struct pktio *capture(struct pktio *io, const struct uroced_port *p, char *error,
+                             size_t size)
+{
+    struct pktio_capture_config cc = {.file = p->capture, .frames = p->capture_frames};
+    struct pktio *outer = pktio_capture_open(io, &cc, error, size);
+
+    if (!outer)
+        io->ops->close(io);
+    return outer;
+}
+
 struct pktio *port_open(const struct uroced_port *p, unsigned loopback, char *error, size_t size)
 {
     struct pktio_ethdev_config ec = {.device = p->device, .queues = 1, .mtu = p->mtu};
+    struct pktio *io = port_is_loopback(p) ? open_loopback(loopback, error, size)
+                                           : pktio_ethdev_open(&ec, error, size);
 
-    return port_is_loopback(p) ? open_loopback(loopback, error, size)
-                               : pktio_ethdev_open(&ec, error, size);
+    return io && p->capture[0] ? capture(io, p, error, size) : io;
 }

@@ -6,6 +6,7 @@
 #include "config.h"
 #include "device.h"
 #include "env.h"
+#include "follow.h"
 
 extern const struct mem_provider uroced_memory;
 
@@ -14,6 +15,22 @@ extern const struct mem_provider uroced_memory;
  * why.
  */
 struct pktio *port_open(const struct uroced_port *p, unsigned loopback, char *error, size_t size);
+
+struct attach_config {
+    struct event_loop *loop;
+    struct rnic *rnic;
+    struct uroced_port *port;
+    unsigned device;    /* its index in rnic */
+    unsigned loopbacks; /* loopback ports before it */
+};
+
+/*
+ * Makes a configured port a device of the rnic: opens it, puts a kernel behind it if that is
+ * wanted, and follows the kernel interface that has its addresses. *follow, or NULL, is to be
+ * stopped before the rnic is destroyed. 0; or a negative errno, with a line on stderr that says
+ * why.
+ */
+int attach_port(const struct attach_config *c, struct follow **follow);
 
 static inline bool port_is_loopback(const struct uroced_port *p)
 {

@@ -26,6 +26,9 @@ struct pktio_info {
     char name[64];
     char netdev[16]; /* kernel interface below, or "" */
     uint32_t ifindex;
+    /* The kernel below gets the same frames and answers ARP, ND and ICMP for its addresses itself.
+     */
+    bool kernel_sees;
 };
 
 /* Answers of wake_fd that are not descriptors. */
@@ -39,6 +42,7 @@ struct pktio_info {
 struct pktio_counters {
     counter_t tx_refused;  /* frames the port did not take, dropped */
     counter_t rx_unusable; /* received frames that could not be handed up in one piece, dropped */
+    counter_t rx_bad_checksum; /* received frames whose IPv4 header the port found bad, dropped */
     counter_t local; /* frames sent to the port's own MAC, or copies of multicast: kept inside */
 };
 
@@ -62,6 +66,13 @@ struct pktio_ops {
     /* Before sleeping: arms wake_fd. Returns false if frames are already waiting. True does not say
      * that none is: the caller polls once more before it sleeps. The queue's worker. */
     bool (*wake_arm)(struct pktio *io, unsigned queue);
+    /*
+     * A descriptor that becomes readable when the link may have gone up or down: then link_ack
+     * empties it and info tells what is. -1: it says nothing of itself, info must be asked from
+     * time to time. The same answer each time. NULL, both: the link never changes. Control thread.
+     */
+    int (*link_fd)(struct pktio *io);
+    void (*link_ack)(struct pktio *io);
     /* Counters of a queue, or NULL. May be NULL itself. Any thread. */
     const struct pktio_counters *(*counters)(struct pktio *io, unsigned queue);
     /* Nobody may use the port any more; all lent frames must be back. */

@@ -11,7 +11,7 @@
  *   tests.c     the table of tests
  *   transfer.c  one message from requester to responder, checked at both ends
  *   window.c    memory windows
- *   atomic.c order.c fault.c   tests that need steps of their own
+ *   atomic.c order.c mixed.c fault.c   tests that need steps of their own
  *
  * Every test is run in lockstep by both programs. One is the requester and the other the responder,
  * and then the other way round; what they have to tell each other goes over TCP.
@@ -296,6 +296,7 @@ enum outcome transfers(struct session *s, const struct test *t, bool requester);
 enum outcome atomics(struct session *s, const struct test *t, bool requester);
 enum outcome fence(struct session *s, const struct test *t, bool requester);
 enum outcome solicited(struct session *s, const struct test *t, bool requester);
+enum outcome mixed(struct session *s, const struct test *t, bool requester);
 enum outcome chain(struct session *s, const struct test *t, bool requester);
 enum outcome faulty(struct session *s, const struct test *t, bool requester);
 

@@ -29,4 +29,14 @@ static inline uint64_t counter_get(const counter_t *c)
     return __atomic_load_n(&c->value, __ATOMIC_RELAXED);
 }
 
+/* The sum of n counters that share a writer; not one moment's, while that adds. */
+static inline uint64_t counter_sum(const counter_t *c, unsigned n)
+{
+    uint64_t sum = 0;
+
+    for (unsigned i = 0; i < n; i++)
+        sum += counter_get(&c[i]);
+    return sum;
+}
+
 #endif

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 ns_t worker_time(void)
@@ -68,7 +69,41 @@ static bool receive(struct worker_port *p, ns_t now)
         return false;
     engine_rx(p->engine, f, n, now);
     ops->rx_release(p->io, p->queue, f, n);
+    if (p->slow)
+        slow_path_notify(p->slow);
     return true;
+}
+
+/* Frames of the control thread's. Here and below: a full port is to be looked at again soon, but
+ * not at once, as whoever makes room may need this CPU. */
+static bool send_down(struct worker_port *p)
+{
+    const struct pktio_ops *ops = p->io->ops;
+    struct frame f;
+    const uint8_t *bytes;
+    bool sent = false;
+    uint32_t len;
+
+    if (!p->slow || frame_ring_empty(p->slow->down))
+        return false;
+    while ((bytes = frame_ring_peek(p->slow->down, &len))) {
+        unsigned used;
+
+        if (!ops->tx_lend(p->io, p->queue, &f, 1)) {
+            p->full = true;
+            break;
+        }
+        used = len <= f.room;
+        if (used) {
+            memcpy(f.data, bytes, len);
+            f.len = len;
+            counter_inc(&p->slow->down_frames);
+        }
+        ops->tx_burst(p->io, p->queue, &f, 1, used);
+        frame_ring_pop(p->slow->down);
+        sent = true;
+    }
+    return sent;
 }
 
 /* Slots are the application's word: those without a queue pair are passed over. */
@@ -103,12 +138,10 @@ static bool transmit(struct worker_port *p, ns_t now)
     struct frame f[FRAME_BURST];
     bool sent = false;
 
-    p->full = false;
     for (unsigned i = 0; i < TX_BURSTS_MAX && engine_wants_tx(p->engine); i++) {
         unsigned n = ops->tx_lend(p->io, p->queue, f, FRAME_BURST);
         unsigned used;
 
-        /* To be looked at again soon, but not at once: whoever makes room may need this CPU. */
         if (!n) {
             p->full = true;
             return sent;
@@ -132,6 +165,8 @@ bool worker_poll(struct worker *w, ns_t now)
         work |= take_doorbells(w->ctx[i], now);
     for (unsigned i = 0; i < w->ports; i++) {
         work |= run_timers(&w->port[i], now);
+        w->port[i].full = false;
+        work |= send_down(&w->port[i]);
         work |= transmit(&w->port[i], now);
     }
     worker_flush_notes(w);

@@ -15,6 +15,7 @@
 #include "engine.h"
 #include "pktio.h"
 #include "poll_policy.h"
+#include "slow_path.h"
 #include "waker.h"
 
 #define WORKERS_MAX      CQ_MAX_LANES
@@ -32,7 +33,8 @@ struct worker_port {
     struct engine *engine;
     struct waker_source source; /* fd -1: nothing to watch */
     bool must_poll;             /* frames come unannounced */
-    bool full;                  /* the engine wants to send, the port lends nothing */
+    bool full;                  /* there is something to send, the port lends nothing */
+    struct slow_path *slow;     /* for frames that are not RoCE; NULL: they are dropped */
 };
 
 /*

@@ -150,13 +150,21 @@ bool worker_take_async(struct worker *w, struct dp_async *event)
     return true;
 }
 
+static bool on_other(void *arg, const struct frame *f)
+{
+    struct worker_port *p = arg;
+
+    return p->slow && slow_path_up(p->slow, f);
+}
+
 struct engine_host worker_host(struct worker_port *port)
 {
     struct engine_host host = {.ctx = port,
                                .cq_event = on_cq_event,
                                .cq_posted = on_cq_posted,
                                .async_event = on_async_event,
-                               .srq_event = on_srq_event};
+                               .srq_event = on_srq_event,
+                               .other = on_other};
 
     return host;
 }

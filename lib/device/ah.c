@@ -24,11 +24,12 @@ int ah_create(struct client *c, struct ctl_call *call)
     struct object *pd = object_get(c, OBJ_PD, rq->pd);
     struct address_vector av;
     struct ah *ah;
+    uint32_t mtu;
     int err;
 
     if (!pd)
         return -EINVAL;
-    err = device_resolve(c->device, &rq->attr, &av);
+    err = device_resolve(c->device, &rq->attr, &av, &mtu);
     if (err)
         return err;
     ah = calloc(1, sizeof(*ah));

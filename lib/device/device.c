@@ -96,6 +96,7 @@ struct rnic *rnic_create(const struct rnic_config *config, int *err)
 
 static void device_destroy(struct device *d)
 {
+    net_close(d);
     if (d->port && d->port->engine)
         engine_destroy(d->port->engine);
     if (d->qps)
@@ -155,32 +156,6 @@ void rnic_count_cpus(struct rnic *r)
     TAILQ_FOREACH (c, &r->clients, link)
         cpus_add(&set, c->peer.pid);
     atomic_store(&r->group.cpus, cpus_count(&set));
-}
-
-static int add_addresses(struct device *d, const struct port_config *config)
-{
-    int err;
-
-    for (unsigned i = 0; i < config->addresses; i++) {
-        struct gid_entry e = {.gid = config->address[i].gid,
-                              .type = GID_TYPE_ROCE_V2,
-                              .valid = true,
-                              .vlan = VLAN_NONE,
-                              .ifindex = d->info.ifindex};
-        int index;
-
-        memcpy(e.mac, d->info.mac, sizeof(e.mac));
-        index = gid_table_add(&d->gids, &e);
-        if (index < 0)
-            return index == -EEXIST ? -EINVAL : index;
-        d->prefix[index] = config->address[i].prefix;
-    }
-    for (unsigned i = 0; i < config->neighbours; i++) {
-        err = neighbour_add(&d->neighbours, &config->neighbour[i].addr, config->neighbour[i].mac);
-        if (err)
-            return err;
-    }
-    return 0;
 }
 
 static int create_tables(struct device *d)
@@ -243,11 +218,19 @@ int rnic_add_port(struct rnic *r, const struct port_config *config)
     snprintf(d->name, sizeof(d->name), "uroce%u", d->index);
     memcpy(d->encap.mac, d->info.mac, sizeof(d->encap.mac));
     d->encap.gids = &d->gids;
-    err = add_addresses(d, config);
-    if (!err)
-        err = create_tables(d);
+    if (config->qos)
+        d->qos = *config->qos;
+    else
+        qos_map_default(&d->qos);
+    if (config->ifindex) {
+        memcpy(d->info.netdev, config->netdev, sizeof(d->info.netdev));
+        d->info.ifindex = config->ifindex;
+    }
+    err = create_tables(d);
     if (!err)
         err = create_engine(d);
+    if (!err)
+        err = net_open(d, config);
     if (err) {
         device_destroy(d);
         return err;
@@ -256,14 +239,46 @@ int rnic_add_port(struct rnic *r, const struct port_config *config)
     return 0;
 }
 
-uint32_t device_mtu_code(const struct device *d)
+int rnic_add_address(struct rnic *r, unsigned device, const struct port_address *a)
+{
+    return net_address_add(r->device[device], a);
+}
+
+int rnic_remove_address(struct rnic *r, unsigned device, const union gid *gid, uint16_t vlan)
+{
+    return net_address_remove(r->device[device], gid, vlan);
+}
+
+int rnic_answered(struct rnic *r, unsigned device, const union gid *gid, bool answered)
+{
+    return net_host_set_quiet(r->device[device]->net.host, gid, VLAN_NONE, answered,
+                              r->config.clock());
+}
+
+int rnic_add_route(struct rnic *r, unsigned device, const struct net_route *route)
+{
+    return net_host_add_route(r->device[device]->net.host, route);
+}
+
+int rnic_remove_route(struct rnic *r, unsigned device, const struct net_route *route)
+{
+    return net_host_remove_route(r->device[device]->net.host, route);
+}
+
+void rnic_on_retry(struct rnic *r, void (*retry)(void *ctx), void *ctx)
+{
+    r->retry = retry;
+    r->retry_ctx = ctx;
+}
+
+uint32_t device_mtu_code(uint32_t mtu)
 {
     /* What surrounds the payload at worst, inside the Ethernet frame: IPv6, UDP, the longest
      * transport headers, pad and ICRC. */
     const uint32_t around = 40 + 8 + 12 + 28 + 3 + 4;
     uint32_t code = MTU_CODE_MAX;
 
-    while (code > 1 && (128u << code) + around > d->info.mtu)
+    while (code > 1 && (128u << code) + around > mtu)
         code--;
     return code;
 }

@@ -57,6 +57,7 @@ struct port_address {
     union gid gid;
     uint8_t prefix; /* bits, as configured */
     uint16_t vlan;  /* id, or VLAN_NONE */
+    bool answered;  /* by the kernel, which has it too: the port keeps silent */
 };
 
 struct port_neighbour {
@@ -72,9 +73,17 @@ struct port_config {
     unsigned neighbours;
     const struct net_route *route;
     unsigned routes;
-    unsigned gid_types;        /* bits 1 << enum gid_type; 0: RoCEv2 only */
+    /*
+     * Bits 1 << enum gid_type; 0: RoCEv2 only. The GID table has first the RoCEv2 entries: routable
+     * IPv4 addresses, routable IPv6, link-local, each in the order of `address`; then RoCEv1's so.
+     */
+    unsigned gid_types;
     const struct qos_map *qos; /* NULL: the default */
     bool detect_duplicates;    /* of its addresses, before they are used */
+    const int *exception_fd;   /* a kernel's tap device for what is not RoCE, which becomes the
+                                  device's; NULL: none */
+    char netdev[16]; /* the kernel interface with the addresses, when the port does not know it */
+    uint32_t ifindex;
 };
 
 /* NULL and *err: -ENOMEM or another negative errno. */
@@ -84,9 +93,28 @@ void rnic_destroy(struct rnic *r);
 
 /*
  * Adds a device named uroceN with one port, on the next worker in turn. Before the workers run.
- * 0, -EINVAL (an address twice), -ENOSPC (addresses, neighbours, ports of a worker), -ENOMEM.
+ * 0, -EINVAL (an address twice, no VLAN id), -ENOSPC (addresses, neighbours, ports of a worker),
+ * -ENOMEM.
  */
 int rnic_add_port(struct rnic *r, const struct port_config *config);
+
+/*
+ * Addresses and routes that come and go while the workers run; device: index in the order of
+ * rnic_add_port. Applications get IBV_EVENT_GID_CHANGE. 0, -EEXIST, -ENOENT, -ENOSPC, -EINVAL.
+ */
+int rnic_add_address(struct rnic *r, unsigned device, const struct port_address *a);
+int rnic_remove_address(struct rnic *r, unsigned device, const union gid *gid, uint16_t vlan);
+/* Whether the kernel answers for this untagged address (port_address.answered). -ENOENT. */
+int rnic_answered(struct rnic *r, unsigned device, const union gid *gid, bool answered);
+int rnic_add_route(struct rnic *r, unsigned device, const struct net_route *route);
+int rnic_remove_route(struct rnic *r, unsigned device, const struct net_route *route);
+
+/*
+ * A request whose peer must first be found on the network is answered with -EINPROGRESS, not to be
+ * passed on: dispatching it again after retry was called may answer it. Without a retry such
+ * requests fail with -EHOSTUNREACH.
+ */
+void rnic_on_retry(struct rnic *r, void (*retry)(void *ctx), void *ctx);
 
 unsigned rnic_workers(const struct rnic *r);
 struct worker *rnic_worker(struct rnic *r, unsigned index);

@@ -7,7 +7,7 @@
 
 #include "device.h"
 #include "handle_table.h"
-#include "neighbour.h"
+#include "net.h"
 #include "segment.h"
 
 /* ---- limits ---- */
@@ -85,7 +85,8 @@ struct qp_object {
     struct srq_object *srq;
     struct xrcd *xrcd;
     struct segment segment;
-    uint32_t groups; /* multicast groups it is in */
+    LIST_HEAD(, membership) groups; /* multicast groups it is in */
+    uint32_t group_count;
     bool sq_sig_all;
 };
 
@@ -135,7 +136,9 @@ struct device {
     struct encap_port encap;
     struct gid_table gids;
     uint8_t prefix[GID_TABLE_MAX];
-    struct neighbour_table neighbours;
+    unsigned gid_types; /* bits 1 << enum gid_type: the entries an address gets */
+    struct qos_map qos;
+    struct device_net net;
     struct mr_table mrs;
     struct qp_table *qps;
     struct srq_table *srqs;
@@ -163,6 +166,8 @@ struct rnic {
     TAILQ_HEAD(, client) clients;
     unsigned client_count;
     uint64_t async_dropped;
+    void (*retry)(void *ctx);
+    void *retry_ctx;
     time_t started;
 };
 
@@ -197,21 +202,38 @@ struct object *object_get(struct client *c, enum object_kind kind, uint32_t hand
 /* Random bytes from the kernel. 0 or a negative errno. */
 int random_bytes(void *out, size_t n);
 
+/* ---- gids.c ---- */
+
+/* Fills the GID table: see port_config. 0, -EINVAL (an address twice, no VLAN id), -ENOSPC. */
+int device_add_gids(struct device *d, const struct port_config *config);
+/* An address's entries, of each RoCE version that the port speaks, also while the worker runs. As
+ * above; -ENOENT. */
+int device_gids_add(struct device *d, const struct port_address *a);
+int device_gids_remove(struct device *d, const union gid *gid, uint16_t vlan);
+
 /* ---- device.c ---- */
 
-/* The largest path MTU, as enum ibv_mtu, whose packets fit the port's MTU. */
-uint32_t device_mtu_code(const struct device *d);
+/* The largest path MTU, as enum ibv_mtu, whose packets fit IP packets of so many bytes. */
+uint32_t device_mtu_code(uint32_t mtu);
 uint64_t device_node_guid(const struct device *d);
 
 /*
- * Turns an application's address vector into one that packets can be made from.
- * 0, -EINVAL (no GRH, bad port, GID index or flow label, IP versions differ), -EHOSTUNREACH (no MAC
- * known).
+ * Turns an application's address vector into one that packets can be made from, and tells the MTU
+ * of the path. 0, -EINVAL (no GRH, bad port, GID index or flow label, IP versions differ), or as
+ * net_resolve.
  */
-int device_resolve(const struct device *d, const struct ah_attr *attr, struct address_vector *av);
+int device_resolve(struct device *d, const struct ah_attr *attr, struct address_vector *av,
+                   uint32_t *mtu);
 
 /* Tells the CPUs that workers and applications have between them to the workers. */
 void rnic_count_cpus(struct rnic *r);
+
+/* Events of a port: numeric values of enum ibv_event_type. */
+enum port_event {
+    PORT_EVENT_ACTIVE = 9,
+    PORT_EVENT_ERR = 10,
+    PORT_EVENT_GID_CHANGE = 18,
+};
 
 /* ---- handlers: 0 or a negative errno, which becomes the reply's status ---- */
 
@@ -248,6 +270,9 @@ int show(struct client *c, struct ctl_call *call);
 /* c's queue pair or SRQ with this number, or NULL. */
 struct qp_object *qp_object_get(struct client *c, uint32_t qpn);
 struct srq_object *srq_object_get(struct client *c, uint32_t srqn);
+
+/* mcast.c: the port leaves the groups of a queue pair that no worker knows any more. */
+void mcast_forget_all(struct qp_object *q);
 
 /* qp.c: the current attributes, from its worker. */
 void qp_object_attr(struct qp_object *q, struct qp_attr *attr);

@@ -280,7 +280,8 @@ int qp_object_modify(struct client *c, struct ctl_call *call)
 {
     const struct ctl_modify_qp *rq = &call->request->modify_qp;
     struct address_vector av;
-    struct modify_call m = {.rq = rq, .max_mtu = device_mtu_code(c->device)};
+    struct modify_call m = {.rq = rq, .max_mtu = device_mtu_code(c->device->info.mtu)};
+    uint32_t mtu;
     int err;
 
     m.q = qp_object_get(c, rq->qpn);
@@ -291,10 +292,12 @@ int qp_object_modify(struct client *c, struct ctl_call *call)
     if ((rq->mask & QPA_PKEY_INDEX) && rq->attr.pkey_index)
         return -EINVAL;
     if (rq->mask & QPA_AV) {
-        err = device_resolve(c->device, &rq->attr.ah, &av);
+        err = device_resolve(c->device, &rq->attr.ah, &av, &mtu);
         if (err)
             return err;
         m.av = &av;
+        /* A router on the way may have said that it takes less than the port. */
+        m.max_mtu = min_of(m.max_mtu, device_mtu_code(mtu));
     }
     worker_call(c->device->worker, modify, &m);
     return m.err;
@@ -357,6 +360,7 @@ static void detach(struct worker *w, void *arg)
 static void qp_object_free(struct client *c, struct qp_object *q)
 {
     c->free_slot[c->free_slots++] = q->dp.slot;
+    mcast_forget_all(q);
     qp_free(q->dp.qp);
     count_parts(q, -1);
     object_remove(&q->o);
@@ -381,7 +385,7 @@ int qp_object_destroy(struct client *c, struct ctl_call *call)
     d.q[0] = qp_object_get(c, call->request->handle);
     if (!d.q[0])
         return -EINVAL;
-    if (d.q[0]->groups)
+    if (d.q[0]->group_count)
         return -EBUSY;
     free_some(c, &d);
     return 0;

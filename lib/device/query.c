@@ -67,13 +67,13 @@ int query_port(struct client *c, struct ctl_call *call)
         .port = 1,
         .state = info.link_up ? PORT_ACTIVE : PORT_DOWN,
         .max_mtu = MTU_CODE_MAX,
-        .active_mtu = device_mtu_code(d),
+        .active_mtu = device_mtu_code(d->info.mtu),
         .gid_tbl_len = d->gids.len,
         .pkey_tbl_len = 1,
         .speed_mbps = info.speed_mbps,
     };
     memcpy(q->mac, d->info.mac, sizeof(q->mac));
-    snprintf(q->netdev, sizeof(q->netdev), "%s", info.netdev);
+    snprintf(q->netdev, sizeof(q->netdev), "%s", d->info.netdev);
     return 0;
 }
 

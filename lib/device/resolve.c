@@ -7,22 +7,27 @@
 
 #define HOP_LIMIT_DEFAULT 64
 
-/* An address of our own leads back to us, whatever the neighbour table says. */
-static int resolve_mac(const struct device *d, const union gid *dgid, uint8_t mac[6])
+/*
+ * CA17-10 takes it from the address vector. But programs that never met a router put 1 there
+ * (ibv_rc_pingpong does), and the kernel puts the route's in its place; so unicast packets of RoCEv2
+ * get through routers unless a program thought of a number of its own. RoCEv1 crosses none.
+ */
+static uint8_t hop_limit(const struct ah_attr *attr, const struct gid_entry *source,
+                         const union gid *dgid)
 {
-    for (unsigned i = 0; i < d->gids.len; i++) {
-        if (d->gids.entry[i].valid && gid_eq(&d->gids.entry[i].gid, dgid)) {
-            memcpy(mac, d->gids.entry[i].mac, 6);
-            return 0;
-        }
-    }
-    return neighbour_resolve(&d->neighbours, dgid, mac);
+    bool routed = source->type == GID_TYPE_ROCE_V2 && !gid_is_multicast(dgid);
+
+    return !attr->hop_limit || (routed && attr->hop_limit == 1) ? HOP_LIMIT_DEFAULT
+                                                                : attr->hop_limit;
 }
 
-int device_resolve(const struct device *d, const struct ah_attr *attr, struct address_vector *av)
+int device_resolve(struct device *d, const struct ah_attr *attr, struct address_vector *av,
+                   uint32_t *mtu)
 {
     const struct gid_entry *source;
     struct encap_template probe;
+    struct net_path path;
+    int err;
 
     *av = (struct address_vector){0};
     if (!attr->is_global || attr->port_num != 1 || attr->flow_label > 0xFFFFF || attr->sl > 15)
@@ -39,10 +44,16 @@ int device_resolve(const struct device *d, const struct ah_attr *attr, struct ad
     av->sgid_index = attr->sgid_index;
     av->vlan = source->vlan;
     av->sl = attr->sl;
-    av->traffic_class = attr->traffic_class;
-    av->hop_limit = attr->hop_limit ? attr->hop_limit : HOP_LIMIT_DEFAULT;
+    av->pcp = d->qos.sl_to_pcp[attr->sl];
+    av->traffic_class = qos_traffic_class(&d->qos, attr->traffic_class);
+    av->hop_limit = hop_limit(attr, source, &av->dgid);
     av->flow_label = attr->flow_label;
     if (encap_template_make(&probe, av))
         return -EINVAL;
-    return resolve_mac(d, &av->dgid, av->dmac);
+    err = net_resolve(d, source, &av->dgid, &path);
+    if (err)
+        return err;
+    memcpy(av->dmac, path.mac, sizeof(av->dmac));
+    *mtu = path.mtu;
+    return 0;
 }

@@ -25,6 +25,10 @@ struct connection {
     struct client *client;
     struct event_source socket;
     struct event_source process; /* pidfd, or fd -1 */
+    bool parked; /* the request below waits for the network; no other is read meanwhile */
+    struct ctl_msg request;
+    int fd[CTL_MAX_FDS];
+    unsigned fds;
 };
 
 struct server {
@@ -48,6 +52,12 @@ static time_t seconds(void)
 
 /* ---- connections ---- */
 
+static void close_fds(int *fd, unsigned *n)
+{
+    while (*n)
+        close(fd[--*n]);
+}
+
 static void connection_close(struct connection *cn)
 {
     struct server *s = cn->server;
@@ -56,6 +66,7 @@ static void connection_close(struct connection *cn)
     event_loop_remove(s->config.loop, &cn->process);
     if (cn->client)
         client_close(cn->client);
+    close_fds(cn->fd, &cn->fds);
     close(cn->socket.fd);
     if (cn->process.fd >= 0)
         close(cn->process.fd);
@@ -77,27 +88,41 @@ static void refuse(struct connection *cn, const struct ctl_msg *request, int sta
     ctl_send(cn->socket.fd, &reply, NULL, 0, MSG_DONTWAIT);
 }
 
+/* Answers the request in cn, or parks it. Returns 0, or why the connection must end. */
+static int answer(struct connection *cn)
+{
+    struct ctl_call call = {.request = &cn->request, .in_fd = cn->fd, .in_fds = cn->fds};
+    struct event_loop *loop = cn->server->config.loop;
+    bool was_parked = cn->parked;
+    int err;
+
+    client_dispatch(cn->client, &call);
+    cn->parked = call.reply.status == -EINPROGRESS;
+    if (cn->parked) /* all that is heard from it now is its end */
+        return was_parked ? 0 : event_loop_add(loop, &cn->socket, EPOLLRDHUP);
+    err = ctl_send(cn->socket.fd, &call.reply, call.out_fd, call.out_fds, MSG_DONTWAIT);
+    close_fds(call.out_fd, &call.out_fds);
+    close_fds(cn->fd, &cn->fds);
+    if (!err && was_parked)
+        err = event_loop_add(loop, &cn->socket, EPOLLIN);
+    return err;
+}
+
 /* Returns 0, or why the connection must end. */
 static int serve(struct connection *cn)
 {
-    int fd[CTL_MAX_FDS];
-    struct ctl_msg request;
-    struct ctl_call call = {.request = &request, .in_fd = fd};
-    int err = ctl_recv(cn->socket.fd, &request, fd, &call.in_fds, MSG_DONTWAIT);
+    int err;
 
+    if (cn->parked)
+        return -ECONNRESET;
+    err = ctl_recv(cn->socket.fd, &cn->request, cn->fd, &cn->fds, MSG_DONTWAIT);
+    if (err)
+        cn->fds = 0;
     if (err == -EAGAIN || err == -EINTR)
         return 0;
     if (err == -EPROTO || err == -EPROTONOSUPPORT)
-        refuse(cn, &request, err);
-    if (err)
-        return err;
-    client_dispatch(cn->client, &call);
-    err = ctl_send(cn->socket.fd, &call.reply, call.out_fd, call.out_fds, MSG_DONTWAIT);
-    for (unsigned i = 0; i < call.out_fds; i++)
-        close(call.out_fd[i]);
-    for (unsigned i = 0; i < call.in_fds; i++)
-        close(fd[i]);
-    return err;
+        refuse(cn, &cn->request, err);
+    return err ? err : answer(cn);
 }
 
 static void on_socket(struct event_source *source, uint32_t events)
@@ -106,6 +131,19 @@ static void on_socket(struct event_source *source, uint32_t events)
 
     if (serve(cn))
         connection_close(cn);
+}
+
+/* The network answered: so may we. */
+static void retry_parked(void *ctx)
+{
+    struct server *s = ctx;
+    struct connection *cn, *next;
+
+    for (cn = TAILQ_FIRST(&s->connections); cn; cn = next) {
+        next = TAILQ_NEXT(cn, link);
+        if (cn->parked && answer(cn))
+            connection_close(cn);
+    }
 }
 
 /* The process ended: its objects go, even if a child of it still holds the connection. A connection
@@ -272,6 +310,7 @@ struct server *server_open(const struct server_config *config, int *err)
     s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     s->idle_since = seconds();
     TAILQ_INIT(&s->connections);
+    rnic_on_retry(config->rnic, retry_parked, s);
     *err = open_listener(s);
     if (*err) {
         /* The path is not ours. */
@@ -305,6 +344,7 @@ void server_run(struct server *s)
 
 void server_close(struct server *s)
 {
+    rnic_on_retry(s->config.rnic, NULL, NULL);
     while (!TAILQ_EMPTY(&s->connections))
         connection_close(TAILQ_FIRST(&s->connections));
     event_loop_remove(s->config.loop, &s->listener);

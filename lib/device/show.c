@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* CTL_SHOW: the daemon's state in JSON. Names are stable: programs read them. */
-#include "object.h"
+#include "show.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,12 +19,12 @@ static json_t *number(uint64_t v)
     return json_integer((json_int_t)v);
 }
 
-static json_t *text_mac(const uint8_t m[6])
+json_t *show_mac(const uint8_t m[6])
 {
     return json_sprintf("%02x:%02x:%02x:%02x:%02x:%02x", m[0], m[1], m[2], m[3], m[4], m[5]);
 }
 
-static json_t *text_gid(const union gid *gid)
+json_t *show_gid(const union gid *gid)
 {
     char text[46];
 
@@ -42,10 +41,15 @@ static json_t *show_gids(const struct device *d)
     for (unsigned i = 0; i < d->gids.len; i++) {
         const struct gid_entry *e = &d->gids.entry[i];
 
-        if (e->valid)
-            json_array_append_new(list, json_pack("{s:i, s:o, s:s, s:i}", "index", i, "address",
-                                                  text_gid(&e->gid), "type", type[e->type],
-                                                  "prefix", d->prefix[i]));
+        json_t *o;
+
+        if (!e->valid)
+            continue;
+        o = json_pack("{s:i, s:o, s:s, s:i}", "index", i, "address", show_gid(&e->gid), "type",
+                      type[e->type], "prefix", d->prefix[i]);
+        if (e->vlan != VLAN_NONE)
+            json_object_set_new(o, "vlan", number(e->vlan));
+        json_array_append_new(list, o);
     }
     return list;
 }
@@ -63,6 +67,50 @@ static json_t *show_drops(const struct engine_counters *ec)
     return drops;
 }
 
+/* Of what is counted by priority. */
+static json_t *sum(const counter_t c[QOS_PRIORITIES])
+{
+    return number(counter_sum(c, QOS_PRIORITIES));
+}
+
+static json_t *show_priorities(const struct device *d)
+{
+    const struct engine_counters *ec = engine_counters(d->port->engine);
+    json_t *list = json_array();
+
+    for (unsigned i = 0; i < QOS_PRIORITIES; i++) {
+        json_t *o = json_pack("{s:i}", "priority", (int)i);
+
+        json_object_set_new(o, "rx_packets", number(counter_get(&ec->rx_packets[i])));
+        json_object_set_new(o, "rx_bytes", number(counter_get(&ec->rx_bytes[i])));
+        json_object_set_new(o, "tx_packets", number(counter_get(&ec->tx_packets[i])));
+        json_object_set_new(o, "tx_bytes", number(counter_get(&ec->tx_bytes[i])));
+        json_array_append_new(list, o);
+    }
+    return list;
+}
+
+static json_t *show_table(const uint8_t *value, unsigned n)
+{
+    json_t *list = json_array();
+
+    for (unsigned i = 0; i < n; i++)
+        json_array_append_new(list, number(value[i]));
+    return list;
+}
+
+static json_t *show_qos(const struct device *d)
+{
+    json_t *o = json_object();
+
+    json_object_set_new(o, "sl_to_pcp", show_table(d->qos.sl_to_pcp, ARRAY_SIZE(d->qos.sl_to_pcp)));
+    json_object_set_new(o, "dscp", show_table(d->qos.dscp, ARRAY_SIZE(d->qos.dscp)));
+    json_object_set_new(o, "priority_to_sl",
+                        show_table(d->qos.priority_to_sl, ARRAY_SIZE(d->qos.priority_to_sl)));
+    json_object_set_new(o, "priorities", show_priorities(d));
+    return o;
+}
+
 static json_t *show_counters(const struct device *d)
 {
     const struct engine_counters *ec = engine_counters(d->port->engine);
@@ -71,14 +119,16 @@ static json_t *show_counters(const struct device *d)
 
     if (d->io->ops->counters)
         io = d->io->ops->counters(d->io, d->port->queue);
-    json_object_set_new(o, "rx_packets", number(counter_get(&ec->rx_packets)));
-    json_object_set_new(o, "rx_bytes", number(counter_get(&ec->rx_bytes)));
+    json_object_set_new(o, "rx_packets", sum(ec->rx_packets));
+    json_object_set_new(o, "rx_bytes", sum(ec->rx_bytes));
+    json_object_set_new(o, "rx_other", number(counter_get(&ec->rx_other)));
     json_object_set_new(o, "rx_delivered", number(counter_get(&ec->rx_delivered)));
-    json_object_set_new(o, "tx_packets", number(counter_get(&ec->tx_packets)));
-    json_object_set_new(o, "tx_bytes", number(counter_get(&ec->tx_bytes)));
+    json_object_set_new(o, "tx_packets", sum(ec->tx_packets));
+    json_object_set_new(o, "tx_bytes", sum(ec->tx_bytes));
     if (io) {
         json_object_set_new(o, "tx_refused", number(counter_get(&io->tx_refused)));
         json_object_set_new(o, "rx_unusable", number(counter_get(&io->rx_unusable)));
+        json_object_set_new(o, "rx_bad_checksum", number(counter_get(&io->rx_bad_checksum)));
         json_object_set_new(o, "local", number(counter_get(&io->local)));
     }
     json_object_set_new(o, "drops", show_drops(ec));
@@ -91,12 +141,14 @@ static json_t *show_device(const struct device *d)
     json_t *port;
 
     d->io->ops->info(d->io, &info);
-    port = json_pack("{s:i, s:s, s:s, s:s, s:o, s:i, s:i, s:s, s:i, s:i, s:o, s:o}", "port", 1,
-                     "driver", d->io->ops->driver, "name", info.name, "state",
-                     info.link_up ? "active" : "down", "mac", text_mac(info.mac), "mtu",
-                     (int)info.mtu, "path_mtu", 128 << device_mtu_code(d), "netdev", info.netdev,
-                     "speed_mbps", (int)info.speed_mbps, "worker", (int)worker_index(d->worker),
-                     "gids", show_gids(d), "counters", show_counters(d));
+    port =
+        json_pack("{s:i, s:s, s:s, s:s, s:o, s:i, s:i, s:s, s:i, s:i, s:o, s:o, s:o}", "port", 1,
+                  "driver", d->io->ops->driver, "name", info.name, "state",
+                  info.link_up ? "active" : "down", "mac", show_mac(info.mac), "mtu", (int)info.mtu,
+                  "path_mtu", 128 << device_mtu_code(d->info.mtu), "netdev", d->info.netdev,
+                  "speed_mbps", (int)info.speed_mbps, "worker", (int)worker_index(d->worker),
+                  "gids", show_gids(d), "counters", show_counters(d), "qos", show_qos(d));
+    show_net(port, d);
     return json_pack("{s:s, s:[o], s:I}", "name", d->name, "ports", port, "mrs_denied",
                      (json_int_t)d->mrs_denied);
 }
@@ -164,8 +216,8 @@ static json_t *show_qp(struct qp_object *q)
     json_object_set_new(o, "state", json_string(a.state < QPS_COUNT ? state[a.state] : "?"));
     if (a.state >= QPS_RTR) {
         json_object_set_new(o, "dest_qpn", number(a.dest_qpn));
-        json_object_set_new(o, "sgid", text_gid(&av->sgid));
-        json_object_set_new(o, "dgid", text_gid(&av->dgid));
+        json_object_set_new(o, "sgid", show_gid(&av->sgid));
+        json_object_set_new(o, "dgid", show_gid(&av->dgid));
         json_object_set_new(o, "path_mtu", number(a.path_mtu ? 128u << a.path_mtu : 0));
         json_object_set_new(o, "sq_psn", number(a.sq_psn));
         json_object_set_new(o, "rq_psn", number(a.rq_psn));

@@ -9,6 +9,7 @@
 #include "drop.h"
 #include "gid.h"
 #include "icrc.h"
+#include "qos.h"
 
 #define ROCE_UDP_PORT  4791
 #define ROCE_ETHERTYPE 0x8915
@@ -32,7 +33,7 @@ struct encap_view {
     uint16_t ip_id;
     union gid sgid, dgid;
     /* The destination's entry in the GID table; for a multicast destination the first entry of the
-     * same type, VLAN and IP version; -1 when promiscuous. */
+     * same type and VLAN, and in RoCEv2 IP version; -1 when promiscuous. */
     int16_t gid_index;
     const uint8_t *l3;  /* network header */
     uint32_t l3_len;    /* bytes from the network header through the ICRC */
@@ -46,9 +47,10 @@ struct encap_view {
  * *v, or the reason, in this order of checking: truncated, not_our_mac, not_roce, bad_ip_header
  * (also IPv4-mapped addresses in an IPv6 header), ip_fragment, udp_length, wrong_destination.
  * Lengths are checked where they are met, so truncated may come later. The UDP checksum is not
- * looked at (the ICRC covers more); the UDP source port may be any. Group MACs pass only with the
- * multicast address that they are derived from; whether a queue pair has joined that group is for
- * the caller. A tag with VLAN id 0 counts as none.
+ * looked at (the ICRC covers more); the UDP source port may be any. RoCE to a group MAC passes
+ * only with the multicast address that it is derived from; whether a queue pair has joined that
+ * group is for the caller. A tag with VLAN id 0 counts as none. vlan_tci and traffic_class are right
+ * whatever is returned, as far as the frame has them (VLAN_NONE and 0).
  */
 enum drop encap_rx(struct encap_view *v, const uint8_t *frame, size_t len,
                    const struct encap_port *port);
@@ -60,7 +62,8 @@ struct address_vector {
     uint8_t gid_type; /* enum gid_type of the source entry */
     uint8_t sgid_index;
     uint16_t vlan; /* id, or VLAN_NONE */
-    uint8_t sl;    /* priority code point: sl & 7 */
+    uint8_t sl;    /* service level; on the wire only as pcp */
+    uint8_t pcp;   /* priority in the 802.1Q tag, 0 to 7 */
     uint8_t traffic_class, hop_limit;
     uint32_t flow_label;
     uint16_t udp_sport;
@@ -69,15 +72,23 @@ struct address_vector {
 /* The outer headers of a flow, made once; the lengths and checksums come per packet. */
 struct encap_template {
     uint8_t bytes[ENCAP_MAX_LEN + 2];
-    uint8_t len;     /* offset of the BTH */
-    uint8_t l3_off;  /* offset of the network header */
-    uint8_t l3_kind; /* enum icrc_l3 */
-    uint16_t ip_sum; /* IPv4: folded sum of the constant words */
+    uint8_t len;      /* offset of the BTH */
+    uint8_t l3_off;   /* offset of the network header */
+    uint8_t l3_kind;  /* enum icrc_l3 */
+    uint8_t priority; /* as qos_frame_priority says of its frames */
+    uint16_t ip_sum;  /* IPv4: folded sum of the constant words */
 };
 
 /* Makes the template for av. IPv4 when both GIDs are IPv4-mapped. Returns 0, or -EINVAL when one
- * GID is IPv4 and the other is not, or gid_type is unknown. */
+ * GID is IPv4 and the other is not, or gid_type is unknown. A RoCEv1 group of either version may be
+ * sent to from any GID: the GRH has one form, and rdma_cm gives IPv4 groups an FF.. GID there. */
 int encap_template_make(struct encap_template *t, const struct address_vector *av);
+
+/* Frames made from t go to another MAC from now on. */
+static inline void encap_template_redirect(struct encap_template *t, const uint8_t mac[6])
+{
+    memcpy(t->bytes, mac, 6);
+}
 
 /*
  * Writes the outer headers for a transport packet of bth_len bytes (through the ICRC) at frame,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sizes and numbers of the outer headers, shared by encap_rx.c and encap_tx.c only. */
+/* Sizes and numbers of the outer headers, for lib/encap and lib/net. */
 #ifndef UROCE_ENCAP_LAYOUT_H
 #define UROCE_ENCAP_LAYOUT_H
 

@@ -10,25 +10,19 @@ struct rest {
     size_t len;
 };
 
-static bool mac_is_group(const uint8_t mac[6])
-{
-    static const uint8_t ipv4[] = {0x01, 0x00, 0x5E}, ipv6[] = {0x33, 0x33};
-
-    return !memcmp(mac, ipv4, sizeof(ipv4)) || !memcmp(mac, ipv6, sizeof(ipv6));
-}
-
 /* Ethernet and 802.1Q. */
 static enum drop rx_ethernet(struct encap_view *v, struct rest *r, uint16_t *ethertype,
                              const struct encap_port *port)
 {
+    v->vlan_tci = VLAN_NONE;
+    v->traffic_class = 0;
     if (r->len < ETH_LEN)
         return DROP_truncated;
     memcpy(v->dmac, r->p, 6);
     memcpy(v->smac, r->p + 6, 6);
-    if (!port->promiscuous && memcmp(v->dmac, port->mac, 6) && !mac_is_group(v->dmac))
+    if (!port->promiscuous && memcmp(v->dmac, port->mac, 6) && !(v->dmac[0] & 1))
         return DROP_not_our_mac;
     *ethertype = get_be16(r->p + 12);
-    v->vlan_tci = VLAN_NONE;
     r->p += ETH_LEN;
     r->len -= ETH_LEN;
     if (*ethertype != ETHERTYPE_VLAN)
@@ -170,13 +164,15 @@ static enum drop rx_grh(struct encap_view *v, const struct rest *r)
     return DROP_NONE;
 }
 
-/* An entry that a packet to a group may have been meant for: any of its type, VLAN and family. */
+/* An entry that a packet to a group may have been meant for: any of its type, VLAN and family.
+ * RoCEv1 has no families. */
 static int find_for_group(const struct gid_table *t, bool ipv4, enum gid_type type, uint16_t vlan)
 {
     for (unsigned i = 0; i < t->len; i++) {
         const struct gid_entry *e = &t->entry[i];
 
-        if (e->valid && e->type == type && e->vlan == vlan && gid_is_ipv4(&e->gid) == ipv4)
+        if (e->valid && e->type == type && e->vlan == vlan &&
+            (type == GID_TYPE_ROCE_V1 || gid_is_ipv4(&e->gid) == ipv4))
             return (int)i;
     }
     return -1;

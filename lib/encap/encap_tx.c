@@ -14,7 +14,7 @@ static size_t make_ethernet(uint8_t *b, const struct address_vector *av, uint16_
     memcpy(b + 6, av->smac, 6);
     if (av->vlan != VLAN_NONE) {
         put_be16(b + 12, ETHERTYPE_VLAN);
-        put_be16(b + 14, (uint16_t)((av->sl & 7) << 13 | (av->vlan & VLAN_ID_MASK)));
+        put_be16(b + 14, (uint16_t)((av->pcp & 7) << 13 | (av->vlan & VLAN_ID_MASK)));
         len += VLAN_LEN;
     }
     put_be16(b + len - 2, ethertype);
@@ -48,12 +48,12 @@ static void make_ipv6(uint8_t *ip, const struct address_vector *av, uint8_t next
 /* Returns enum icrc_l3, or -EINVAL. */
 static int choose_l3(const struct address_vector *av)
 {
-    bool ipv4 = gid_is_ipv4(&av->sgid);
+    bool ipv4 = gid_is_ipv4(&av->sgid), same = ipv4 == gid_is_ipv4(&av->dgid);
 
-    if (ipv4 != gid_is_ipv4(&av->dgid))
-        return -EINVAL;
-    if (av->gid_type == GID_TYPE_ROCE_V1)
+    if (av->gid_type == GID_TYPE_ROCE_V1 && (same || gid_is_multicast(&av->dgid)))
         return ICRC_GRH;
+    if (!same)
+        return -EINVAL;
     if (av->gid_type != GID_TYPE_ROCE_V2)
         return -EINVAL;
     return ipv4 ? ICRC_IPV4 : ICRC_IPV6;
@@ -70,6 +70,7 @@ int encap_template_make(struct encap_template *t, const struct address_vector *a
         return kind;
     memset(t, 0, sizeof(*t));
     t->l3_kind = (uint8_t)kind;
+    t->priority = av->vlan == VLAN_NONE ? av->traffic_class >> 5 : av->pcp & 7;
     t->l3_off = (uint8_t)make_ethernet(t->bytes, av, ethertypes[kind]);
     l3 = t->bytes + t->l3_off;
     if (kind == ICRC_IPV4) {

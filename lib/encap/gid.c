@@ -23,6 +23,19 @@ void gid_format(char out[46], const union gid *g)
         inet_ntop(AF_INET6, g->raw, out, 46);
 }
 
+union gid gid_link_local(const uint8_t mac[6])
+{
+    union gid g = {
+        .raw = {0xFE, 0x80, [8] = mac[0] ^ 2, mac[1], mac[2], 0xFF, 0xFE, mac[3], mac[4], mac[5]}};
+
+    return g;
+}
+
+unsigned gid_rank(const union gid *g)
+{
+    return gid_is_link_local(g) ? 2 : !gid_is_ipv4(g);
+}
+
 int gid_table_add(struct gid_table *t, const struct gid_entry *entry)
 {
     unsigned slot = t->len;

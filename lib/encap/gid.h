@@ -24,8 +24,9 @@ enum gid_type {
     GID_TYPE_ROCE_V2 = 2,
 };
 
-#define GID_TABLE_MAX 32
+#define GID_TABLE_MAX 64
 #define VLAN_NONE     0xFFFF
+#define VLAN_ID_MAX   4094
 
 struct gid_entry {
     union gid gid;
@@ -72,6 +73,21 @@ static inline bool gid_is_multicast(const union gid *g)
 {
     return gid_is_ipv4(g) ? (g->raw[12] & 0xF0) == 0xE0 : g->raw[0] == 0xFF;
 }
+
+/* fe80::/10, or an IPv4-mapped 169.254.0.0/16. */
+static inline bool gid_is_link_local(const union gid *g)
+{
+    return gid_is_ipv4(g) ? g->raw[12] == 169 && g->raw[13] == 254
+                          : g->raw[0] == 0xFE && (g->raw[1] & 0xC0) == 0x80;
+}
+
+/* fe80:: and the EUI-64 of the MAC (RFC 4291, appendix A). */
+union gid gid_link_local(const uint8_t mac[6]);
+
+/* The place of an address among those of a port, best first: 0 routable IPv4, 1 routable IPv6,
+ * 2 link-local. */
+#define GID_RANKS 3
+unsigned gid_rank(const union gid *g);
 
 /* Parses "10.0.0.1", "fe80::1" or "::ffff:10.0.0.1". Returns 0 or -EINVAL. */
 int gid_parse(union gid *g, const char *text);

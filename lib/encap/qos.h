@@ -19,7 +19,8 @@ struct qos_map {
 /* Priority = SL & 7; code points as asked for; SL = priority & 7. */
 void qos_map_default(struct qos_map *m);
 
-/* The kernel's priority of a socket with this type of service (its legacy table, by bits 1 to 4). */
+/* The kernel's priority of a socket with this type of service (its legacy table, by bits 1 to 4).
+ */
 uint8_t qos_tos_to_priority(uint8_t tos);
 
 /* The service level that rdma_set_option(RDMA_OPTION_ID_TOS) gives a connection. */
@@ -28,8 +29,13 @@ uint8_t qos_tos_to_sl(const struct qos_map *m, uint8_t tos);
 /* The traffic class that is sent for one that is asked for; its ECN bits are kept. */
 uint8_t qos_traffic_class(const struct qos_map *m, uint8_t traffic_class);
 
+#define QOS_PRIORITIES 8
+
 /* What counters by priority file a frame under: its tag's priority, or of an untagged one the class
  * selector of its code point. tci: the whole tag, or VLAN_NONE (0xFFFF). */
-uint8_t qos_frame_priority(uint16_t tci, uint8_t traffic_class);
+static inline uint8_t qos_frame_priority(uint16_t tci, uint8_t traffic_class)
+{
+    return (uint8_t)(tci == 0xFFFF ? traffic_class >> 5 : tci >> 13);
+}
 
 #endif

@@ -21,7 +21,7 @@ struct net_host;
 #define NET_ROUTE_MAX     256
 #define NET_NEIGHBOUR_MAX 1024
 #define NET_GROUP_MAX     256
-#define NET_FRAME_MAX     1514 /* of those it sends, with a tag 1518 */
+#define NET_FRAME_MAX     9614 /* of those it sends, with a tag 9618 */
 
 enum net_address_state {
     NET_TENTATIVE, /* duplicate address detection runs (RFC 4862 5.4, RFC 5227 2.1) */
@@ -33,6 +33,7 @@ struct net_address {
     union gid addr;
     uint8_t prefix; /* bits: 0 to 32 or 128 */
     uint16_t vlan;
+    bool quiet; /* somebody else has it too and answers for it, see net_host_config */
 };
 
 /* By which mac packets to an address go. */
@@ -42,15 +43,19 @@ struct net_path {
     uint32_t mtu;       /* bytes of an IP packet: the port's, or less when a router said so */
 };
 
+/* All are called from within a call of the host, in a state in which the host may be called. */
 struct net_host_ops {
     /* Sends a whole Ethernet frame (tag and all); it is copied before this returns. */
     void (*send)(void *ctx, const uint8_t *frame, uint32_t len);
     /* A net_host_resolve that returned -EINPROGRESS for this next hop would now end, well or not.
      */
     void (*resolved)(void *ctx, const union gid *next_hop, uint16_t vlan);
-    /* A neighbour that had a MAC has another. */
+    /* A neighbour that had a MAC has another. He is heard when he announces it; he is asked by
+     * net_host_resolve, so whoever relies on a path resolves it again now and then. */
     void (*moved)(void *ctx, const union gid *next_hop, uint16_t vlan, const uint8_t mac[6]);
-    /* An address left NET_TENTATIVE. */
+    /* An address left NET_TENTATIVE, or was found to be somebody else's when the link had come up
+     * again. Later claims of others are answered (RFC 5227 2.4 (c), every 10 s at most) and counted
+     * as conflicts: the address is kept. */
     void (*address_state)(void *ctx, const struct net_address *a, enum net_address_state state);
 };
 
@@ -62,12 +67,15 @@ struct net_host_config {
      * and joins groups, but answers no request, announces nothing and detects no duplicates.
      */
     bool quiet;
+    /* Addresses are used while their detection runs (RFC 4429), as those of NICs are: programs that
+     * start with the port need not wait. */
+    bool optimistic;
     uint64_t seed; /* for what must be random (delays of reports) */
     const struct net_host_ops *ops;
     void *ctx;
 };
 
-/* NULL: out of memory. */
+/* Its link is up. NULL: out of memory. */
 struct net_host *net_host_create(const struct net_host_config *config);
 void net_host_destroy(struct net_host *h);
 
@@ -75,12 +83,16 @@ void net_host_destroy(struct net_host *h);
  */
 void net_host_rx(struct net_host *h, const uint8_t *frame, uint32_t len, ns_t now);
 
-/* The time of the next timer, or NS_NEVER; net_host_timers runs those due. */
+/* The time of the next timer, or NS_NEVER; net_host_timers runs those due. Any call that is given
+ * the time may change it, and so may removing an address. */
 ns_t net_host_next_timer(const struct net_host *h);
 void net_host_timers(struct net_host *h, ns_t now);
 
-/* The link went up or down. Up: detection and announcements start over, groups are reported again,
- * neighbours are confirmed before they are relied on. */
+/*
+ * The link went up or down. Down: nothing is sent. Up: detection and announcements start over (an
+ * address that was NET_PREFERRED is used and answered for meanwhile), groups are reported again,
+ * and all neighbours are asked for again, within a second: to resolve one waits for his answer.
+ */
 void net_host_link(struct net_host *h, bool up, ns_t now);
 
 /*
@@ -90,9 +102,14 @@ void net_host_link(struct net_host *h, bool up, ns_t now);
  */
 int net_host_add_address(struct net_host *h, const struct net_address *a, bool skip_dad, ns_t now);
 int net_host_remove_address(struct net_host *h, const union gid *addr, uint16_t vlan); /* -ENOENT */
+/* Changes net_address.quiet. Who is to speak for an address has its detection, too: one that was
+ * NET_TENTATIVE becomes NET_PREFERRED with quiet. -ENOENT */
+int net_host_set_quiet(struct net_host *h, const union gid *addr, uint16_t vlan, bool quiet,
+                       ns_t now);
 
 /* A route: dst/prefix by the gateway via, of the same IP version, which is on a connected network
- * of vlan. A more specific one wins. 0, -EEXIST, -ENOSPC, -EINVAL. */
+ * of vlan (while it is not, the route is passed over) or link-local. A more specific one wins, then
+ * a connected one. 0, -EEXIST (the same destination), -ENOSPC, -EINVAL. */
 struct net_route {
     union gid dst, via;
     uint8_t prefix;
@@ -101,8 +118,9 @@ struct net_route {
 int net_host_add_route(struct net_host *h, const struct net_route *r);
 int net_host_remove_route(struct net_host *h, const struct net_route *r); /* -ENOENT */
 
-/* A neighbour that is not asked for: replaces what is known and never times out. VLAN_NONE as vlan:
- * in every VLAN. 0, -ENOSPC, -EINVAL. */
+/* A neighbour that is not asked for, nor routed to: replaces what is known and never times out.
+ * VLAN_NONE as vlan: in every VLAN that has no static entry of its own for him. 0, -ENOSPC,
+ * -EINVAL. */
 int net_host_add_neighbour(struct net_host *h, const union gid *addr, uint16_t vlan,
                            const uint8_t mac[6]);
 
@@ -112,13 +130,20 @@ int net_host_add_neighbour(struct net_host *h, const union gid *addr, uint16_t v
  * 0 and *path; -EINPROGRESS: it is being asked for, `resolved` will tell; -ENETUNREACH: no route;
  * -EHOSTUNREACH: asked for in vain within the last second, or the table is full of those in use;
  * -EINVAL: IP versions differ. A link-local dst is on the source's link. A path whose neighbour was
- * not heard of lately is returned at once and confirmed behind the scenes.
+ * not heard of lately is returned at once and confirmed behind the scenes. Questions are asked from
+ * src, or while it is NET_TENTATIVE from another address of the VLAN, or wait for one. A neighbour
+ * is in use for a minute after he was resolved; the one whose use is longest ago makes room for
+ * another.
  */
 int net_host_resolve(struct net_host *h, const union gid *src, uint16_t vlan, const union gid *dst,
                      ns_t now, struct net_path *path);
 
-/* Membership in a multicast group on a VLAN; counted: each join wants its leave. 0, -ENOSPC,
- * -EINVAL (not a multicast GID), -ENOENT (leave). src: the address reports are sent from. */
+/*
+ * Membership in a multicast group on a VLAN; counted: each join wants its leave. 0, -ENOSPC,
+ * -EINVAL (not a multicast GID), -ENOENT (leave). Reports are due at once, that is, with the next
+ * net_host_timers: joins of one moment share a packet. They come from an address of the VLAN, for
+ * MLD a link-local one, or from none. 224.0.0.1 and ff02::1 are joined and never reported.
+ */
 int net_host_join(struct net_host *h, const union gid *group, uint16_t vlan, ns_t now);
 int net_host_leave(struct net_host *h, const union gid *group, uint16_t vlan, ns_t now);
 
@@ -133,7 +158,8 @@ enum net_neighbour_state {
     NET_STATIC,
 };
 
-/* Calls visit for each neighbour (route, group, learned path MTU). */
+/* Calls visit for each neighbour (route, group, learned path MTU); visit must not change anything.
+ * mac of one that never answered: zero. via of a connected route: 0.0.0.0 or ::. */
 void net_host_each_neighbour(const struct net_host *h, void *ctx,
                              void (*visit)(void *ctx, const union gid *addr, uint16_t vlan,
                                            const uint8_t mac[6], enum net_neighbour_state state));
@@ -145,10 +171,15 @@ void net_host_each_group(const struct net_host *h, void *ctx,
 void net_host_each_pmtu(const struct net_host *h, void *ctx,
                         void (*visit)(void *ctx, const union gid *dst, uint32_t mtu));
 
-/* What it counted, by name. */
-#define NET_COUNTERS(X)                                                                          \
-    X(arp_rx) X(arp_tx) X(nd_rx) X(nd_tx) X(echo_rx) X(echo_tx) X(too_big_rx) X(unreachable_rx)  \
+/*
+ * What it counted, by name. malformed: frames that break a rule of their protocol; ignored: sound
+ * ones that nothing was done about; conflicts: packets of somebody who has an address of ours.
+ */
+/* clang-format off */
+#define NET_COUNTERS(X)                                                                         \
+    X(arp_rx) X(arp_tx) X(nd_rx) X(nd_tx) X(echo_rx) X(echo_tx) X(too_big_rx) X(unreachable_rx) \
     X(igmp_rx) X(igmp_tx) X(mld_rx) X(mld_tx) X(conflicts) X(malformed) X(ignored)
+/* clang-format on */
 struct net_counters {
 #define X(name) uint64_t name;
     NET_COUNTERS(X)

@@ -207,7 +207,7 @@ struct cqe {
     uint8_t opcode; /* enum wc_opcode */
     uint8_t wc_flags;
     uint8_t sl;
-    uint16_t vlan;
+    uint16_t vlan; /* id, or CQE_VLAN_NONE */
     uint8_t smac[6];
     /* Dataplane -> application: index + 1 of this entry, stored last with release; the application
      * loads it with acquire and takes the entry when it equals its consumer index + 1. */
@@ -216,6 +216,7 @@ struct cqe {
 _Static_assert(sizeof(struct cqe) == 64, "cqe is ABI");
 
 #define CQE_UIDX_NONE (UINT32_MAX - 1) /* UINT32_MAX is the application's own mark */
+#define CQE_VLAN_NONE 0xFFFF
 
 enum cq_arm {
     CQ_ARM_NONE = 0,

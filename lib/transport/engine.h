@@ -48,6 +48,9 @@ struct engine_host {
     void (*async_event)(void *ctx, struct qp *qp, struct comp_queue *cq, enum qp_event event);
     /* QP_EVENT_SRQ_LIMIT_REACHED or QP_EVENT_SRQ_ERR. May be NULL when there are no SRQs. */
     void (*srq_event)(void *ctx, struct srq *srq, enum qp_event event);
+    /* A frame for this port, or a group, that is not RoCE: true if the host takes a copy of it. May
+     * be NULL. */
+    bool (*other)(void *ctx, const struct frame *f);
 };
 
 /* ---- tables, shared by the engines of a device ---- */
@@ -85,6 +88,9 @@ struct address_handle *address_handle_create(struct ah_table *t, uint32_t pd,
 void address_handle_unpublish(struct ah_table *t, struct address_handle *ah);
 void address_handle_free(struct address_handle *ah);
 uint32_t address_handle_number(const struct address_handle *ah);
+const struct address_vector *address_handle_vector(const struct address_handle *ah);
+/* Its packets go to another MAC from now on. The worker that sends by it. */
+void address_handle_redirect(struct address_handle *ah, const uint8_t mac[6]);
 
 /* ---- shared receive queues ---- */
 
@@ -159,9 +165,12 @@ void engine_doorbell(struct engine *e, struct qp *qp, ns_t now);
 ns_t engine_next_timer(const struct engine *e);
 void engine_timers(struct engine *e, ns_t now);
 
-/* Counters of an engine; single writer. */
+/* Counters of an engine; single writer. rx_packets = rx_delivered + rx_other + all drops. Arrays by qos_frame_priority; their sums are the totals. A
+ * frame too short for a tag and a traffic class, or not of IP, has priority 0. */
 struct engine_counters {
-    counter_t rx_packets, rx_bytes, rx_delivered, tx_packets, tx_bytes;
+    counter_t rx_packets[QOS_PRIORITIES], rx_bytes[QOS_PRIORITIES];
+    counter_t tx_packets[QOS_PRIORITIES], tx_bytes[QOS_PRIORITIES];
+    counter_t rx_delivered, rx_other;
     counter_t drop[DROP_COUNT];
 };
 const struct engine_counters *engine_counters(const struct engine *e);
@@ -208,6 +217,10 @@ void engine_qp_detach(struct engine *e, struct qp *qp);
  */
 int engine_qp_modify(struct engine *e, struct qp *qp, const struct qp_attr *attr, uint32_t mask,
                      const struct address_vector *av, uint32_t max_mtu, ns_t now);
+
+/* The peer's packets go to another MAC from now on: it, or the router to it, moved. The owner
+ * worker. */
+void engine_qp_redirect(struct engine *e, struct qp *qp, const uint8_t mac[6]);
 
 /*
  * Joins a UD queue pair to a multicast group, or takes it out. 0, -EINVAL (not UD, not a multicast

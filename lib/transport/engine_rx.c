@@ -17,6 +17,18 @@ static bool pkey_matches(uint16_t pkey)
     return (pkey & 0x7FFF) == (PKEY_DEFAULT & 0x7FFF);
 }
 
+/* What is not RoCE may be for somebody else behind this port; of a fragment nobody can tell. */
+static void rx_reject(struct engine *e, const struct frame *f, enum drop reason)
+{
+    const struct engine_host *host = &e->cfg.host;
+    bool other = reason == DROP_not_roce || reason == DROP_ip_fragment;
+
+    if (other && host->other && host->other(host->ctx, f))
+        counter_inc(&e->counters.rx_other);
+    else
+        drop(e, reason);
+}
+
 /* 9.6.1 and A17.3.4: checks that need the queue pair. */
 static enum drop rx_validate(struct engine *e, struct rx_job *job)
 {
@@ -35,6 +47,9 @@ static enum drop rx_validate(struct engine *e, struct rx_job *job)
     if (flags & PF_DETH)
         return p->deth.qkey == qp->qkey ? DROP_NONE : DROP_qkey_mismatch;
     if (!gid_eq(&v->sgid, &qp->av.dgid) || !gid_eq(&v->dgid, &qp->av.sgid))
+        return DROP_source_mismatch;
+    /* The same addresses may be in another VLAN, or speak the other RoCE version. */
+    if (v->gid_index >= 0 && v->gid_index != qp->av.sgid_index)
         return DROP_source_mismatch;
     if (flags & PF_XRCETH) { /* A14.4: the SRQ must exist in the queue pair's domain */
         job->srq = e->cfg.srqs ? srq_table_lookup(e->cfg.srqs, p->xrc_srqn) : NULL;
@@ -115,20 +130,26 @@ static void qp_rx(struct engine *e, unsigned i)
         resp_rx(e, qp, i);
 }
 
+static void count_rx(struct engine *e, const struct encap_view *v, uint32_t len)
+{
+    uint8_t priority = qos_frame_priority(v->vlan_tci, v->traffic_class);
+
+    counter_inc(&e->counters.rx_packets[priority]);
+    counter_add(&e->counters.rx_bytes[priority], len);
+}
+
 void engine_rx(struct engine *e, struct frame *frames, unsigned n, ns_t now)
 {
     bool parsed[FRAME_BURST];
 
     e->now = now;
     for (unsigned i = 0; i < n; i++) {
-        enum drop reason;
+        enum drop reason = rx_parse(e, &e->rx_job[i], &frames[i]);
 
-        counter_inc(&e->counters.rx_packets);
-        counter_add(&e->counters.rx_bytes, frames[i].len);
-        reason = rx_parse(e, &e->rx_job[i], &frames[i]);
+        count_rx(e, &e->rx_job[i].view, frames[i].len);
         parsed[i] = reason == DROP_NONE;
         if (!parsed[i])
-            drop(e, reason);
+            rx_reject(e, &frames[i], reason);
     }
     for (unsigned i = 0; i < n; i++) {
         enum drop reason;

@@ -75,8 +75,8 @@ static void seal(struct engine *e, struct tx_job *job)
     struct frame *f = job->frame;
 
     f->len = (uint32_t)encap_seal(f->data, job->encap, job->bth_len);
-    counter_inc(&e->counters.tx_packets);
-    counter_add(&e->counters.tx_bytes, f->len);
+    counter_inc(&e->counters.tx_packets[job->encap->priority]);
+    counter_add(&e->counters.tx_bytes[job->encap->priority], f->len);
     counter_inc(&qp->counters.tx_packets);
     counter_add(&qp->counters.tx_bytes, f->len);
 }

@@ -171,6 +171,14 @@ static int set_path(struct qp *qp, const struct address_vector *av, uint32_t des
     return 0;
 }
 
+void engine_qp_redirect(struct engine *e, struct qp *qp, const uint8_t mac[6])
+{
+    if (qp->engine != e)
+        return;
+    memcpy(qp->av.dmac, mac, sizeof(qp->av.dmac));
+    encap_template_redirect(&qp->encap, mac);
+}
+
 /* RESET forgets all work and attributes; the rings start again at index 0 on both sides. */
 static void reset(struct engine *e, struct qp *qp)
 {

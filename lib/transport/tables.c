@@ -80,6 +80,17 @@ uint32_t address_handle_number(const struct address_handle *ah)
     return ah->handle;
 }
 
+const struct address_vector *address_handle_vector(const struct address_handle *ah)
+{
+    return &ah->av;
+}
+
+void address_handle_redirect(struct address_handle *ah, const uint8_t mac[6])
+{
+    memcpy(ah->av.dmac, mac, sizeof(ah->av.dmac));
+    encap_template_redirect(&ah->encap, mac);
+}
+
 const struct address_handle *ah_lookup(const struct ah_table *t, uint32_t handle)
 {
     return id_table_lookup((const struct id_table *)t, handle);

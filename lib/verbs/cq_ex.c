@@ -131,9 +131,12 @@ static uint64_t read_wallclock(struct ibv_cq_ex *ex)
            (uint64_t)(clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_MONOTONIC));
 }
 
+/* As NICs: the id of no tag is that of a tag without a VLAN. */
 static uint16_t read_cvlan(struct ibv_cq_ex *ex)
 {
-    return cq_of(ex)->current->vlan;
+    uint16_t vlan = cq_of(ex)->current->vlan;
+
+    return vlan == CQE_VLAN_NONE ? 0 : vlan;
 }
 
 void cq_ex_init(struct shim_cq *cq, uint64_t wc_flags)

@@ -90,7 +90,7 @@ static struct address_vector address_of(const struct encap_view *v)
         .dgid = v->dgid,
         .gid_type = v->l3_kind == ICRC_GRH ? GID_TYPE_ROCE_V1 : GID_TYPE_ROCE_V2,
         .vlan = tagged ? v->vlan_tci & 0xFFF : VLAN_NONE,
-        .sl = tagged ? v->vlan_tci >> 13 : 0,
+        .pcp = tagged ? v->vlan_tci >> 13 : 0,
         .traffic_class = v->traffic_class,
         .hop_limit = v->hop_limit,
         .flow_label = v->flow_label,

@@ -8,6 +8,7 @@ KIND queue: shared memory as fuzz_queue takes it: well-formed rings of every kin
 KIND engine: programs for fuzz_engine: every operation with and without losses, and the captures'
 transport packets, given to the queue pair of the node that they were sent to.
 KIND replay: captures, each whole and its beginnings.
+KIND config: configuration files: the samples, and every key with good and bad values.
 """
 import hashlib
 import pathlib
@@ -175,8 +176,32 @@ def replay_corpus(vectors):
                 yield data[:at]
 
 
+def config_corpus(vectors):
+    samples = [path.read_text() for path in sorted((vectors.parent.parent / "config").glob("*.ini"))]
+    port = "[port.0]\ndevice = 0000:03:00.0\naddress.0 = 10.0.0.1/24\n"
+    values = {
+        "device": ("loopback", "net_af_packet0,iface=eth1"),
+        "mtu": ("1500", "575"),
+        "address.1": ("fd00::1/64 vlan 5", "link-local", "10.0.0.2/33", "fe80::/10 vlan 4095"),
+        "addresses": ("kernel", "none"),
+        "route.0": ("default via 10.0.0.2", "192.0.2.0/24 via 10.0.0.2 vlan 5", "fd00::/8 via fe80::1"),
+        "neighbour.0": ("10.0.0.2 02:00:00:00:00:02", "10.0.0.2 1"),
+        "roce": ("v1 v2", "v2", ""),
+        "exception": ("tap uroce0", "tap", "none"),
+        "dad": ("yes", "no"),
+        "sl_to_pcp": ("7 6 5 4 3 2 1 0", "0 1 2 3 4 5 6 7 0 1 2 3 4 5 6 7", "8"),
+        "priority_to_sl": ("0 1 2 3 4 5 6 15",),
+        "dscp.0": ("46 26", "64 0"),
+    }
+    yield from (sample.encode() for sample in samples)
+    for key, texts in values.items():
+        for text in texts:
+            yield f"[uroced]\nworkers = 1\nmode = 0600\n{port}{key} = {text}\n".encode()
+    yield b"[uroced]\nsocket = /run/x\nidle_exit = 9\n[port.7]\ndevice = loopback\n[port.3]\ndevice=loopback\n"
+
+
 KINDS = {"packet": packet_corpus, "queue": queue_corpus, "engine": engine_corpus,
-         "replay": replay_corpus}
+         "replay": replay_corpus, "config": config_corpus}
 
 
 def main():

@@ -172,6 +172,7 @@ struct address_vector kit_route(const struct kit_node *from, const struct kit_no
         .sgid_index = c->gid_index,
         .vlan = source->vlan,
         .sl = c->sl,
+        .pcp = c->sl & 7,
         .traffic_class = c->traffic_class,
         .hop_limit = 64,
         .flow_label = c->flow_label,

@@ -26,9 +26,9 @@ import sys
 import tempfile
 import time
 
-LIBRARIES = ("base", "wire", "encap", "mem", "queue", "transport")
-UNIT_TESTS = ("wire", "encap", "mem", "queue", "transport")
-UNIT_SHARED = "capture"
+LIBRARIES = ("base", "wire", "encap", "net", "mem", "queue", "transport")
+UNIT_TESTS = ("wire", "encap", "net", "mem", "queue", "transport")
+UNIT_SHARED = ("capture", "net_kit")
 NEEDS_DRIVERS = ("test_mem_copy", "test_mem_mapped", "test_mem_pinned")
 FOLDERS = tuple(f"lib/{name}" for name in LIBRARIES) + (
     "test/kit", "test/sim", "test/script", "test/unit", "test/replay", "app/uroce")
@@ -134,7 +134,7 @@ def compile_all(tree, jobs):
 
 
 def is_unit_source(stem):
-    return stem == UNIT_SHARED or (stem.startswith("test_") and stem.split("_")[1] in UNIT_TESTS
+    return stem in UNIT_SHARED or (stem.startswith("test_") and stem.split("_")[1] in UNIT_TESTS
                                    and stem not in NEEDS_DRIVERS)
 
 
@@ -149,8 +149,8 @@ def programs(tree, sources):
     kit = objects("test/kit")
     result = []
     for source in sources:
-        if str(source.parent) == "test/unit" and source.stem != UNIT_SHARED:
-            result.append(Program(f"unit {source.stem}", objects("test/unit", source.stem, UNIT_SHARED), [],
+        if str(source.parent) == "test/unit" and source.stem not in UNIT_SHARED:
+            result.append(Program(f"unit {source.stem}", objects("test/unit", source.stem, *UNIT_SHARED), [],
                                   ["-lcmocka", "-lpcap", "-lpthread"]))
     for script in sorted((root / "test/script").glob("*.uds")):
         result.append(Program(f"script {script.stem}", objects("test/script") + kit, [script]))

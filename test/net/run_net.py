@@ -46,14 +46,14 @@ def rows(mtu):
 
 
 class Capture:
-    """Everything for the RoCE port on one end of the wire."""
+    """What passes one end of the wire: everything for the RoCE port, or by another filter."""
 
-    def __init__(self, end, path):
+    def __init__(self, end, path, pattern="udp dst port 4791"):
         self.path = path
         # -B: MiB of the kernel's buffer; a frame that is lost here is a frame the checks do not see, not an error.
         self.process = subprocess.Popen(
             ["ip", "netns", "exec", end.namespace, "dumpcap", "-q", "-P", "-B", "64", "-i", end.interface, "-f",
-             "udp dst port 4791", "-w", path], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+             pattern, "-w", path], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE, text=True)
         while True:
             line = self.process.stderr.readline()

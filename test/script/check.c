@@ -127,12 +127,12 @@ void st_drop(struct script *s)
     fail(s, "script: there is no reason '%s' to drop", name);
 }
 
-/* total NAME N: the engine's counters */
+/* total NAME [priority P] N: the engine's counters */
 void st_total(struct script *s)
 {
-#define F(name)                                                         \
-    {                                                                   \
-#name, offsetof(struct engine_counters, name), sizeof(uint64_t) \
+#define F(name)                                                                                    \
+    {                                                                                              \
+#name, offsetof(struct engine_counters, name), sizeof(((struct engine_counters *)0)->name) \
     }
     static const struct field totals[] = {
         F(rx_packets), F(rx_bytes), F(rx_delivered), F(tx_packets), F(tx_bytes), {0},
@@ -140,11 +140,22 @@ void st_total(struct script *s)
 #undef F
     const char *name = need(s, "a counter");
     const struct field *f = find_field(totals, name);
-    uint64_t want = need_number(s, "a count");
+    const counter_t *c;
+    unsigned n;
 
     if (!f)
         fail(s, "script: there is no total '%s'", name);
-    compare(s, name, want, field_get(f, engine_counters(s->engine)));
+    c = (const counter_t *)((const char *)engine_counters(s->engine) + f->offset);
+    n = (unsigned)(f->size / sizeof(*c));
+    if (accept(s, "priority")) {
+        uint64_t priority = need_number(s, "a priority");
+
+        if (priority >= n)
+            fail(s, "script: '%s' has no priority %" PRIu64, name, priority);
+        c += priority;
+        n = 1;
+    }
+    compare(s, name, need_number(s, "a count"), counter_sum(c, n));
 }
 
 /* state S [on QP] */
@@ -237,7 +248,8 @@ void check_end(struct script *s)
              name_of(event_names, s->event[s->events_taken].event));
     for (unsigned i = 0; i < DROP_COUNT; i++)
         sum += counter_get(&c->drop[i]);
-    compare(s, "delivered and dropped frames together", counter_get(&c->rx_packets), sum);
+    compare(s, "delivered and dropped frames together", counter_sum(c->rx_packets, QOS_PRIORITIES),
+            sum);
     if (!kit_canaries_intact(s->node))
         fail(s, "the engine wrote past a memory region");
 }

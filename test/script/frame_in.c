@@ -108,7 +108,7 @@ static bool take_outer(struct script *s, struct incoming *in, const char *word)
     else if (!strcmp(word, "vlan"))
         in->av.vlan = (uint16_t)need_number(s, "a VLAN id");
     else if (!strcmp(word, "pcp"))
-        in->av.sl = (uint8_t)need_number(s, "a priority");
+        in->av.pcp = (uint8_t)need_number(s, "a priority") & 7;
     else if (!strcmp(word, "icrc"))
         in->bad_icrc = !strcmp(need(s, "bad"), "bad");
     else if (!strcmp(word, "ipsum"))

@@ -25,6 +25,7 @@ static struct address_vector route(const struct script *s, const struct qp_conf 
         .sgid_index = (uint8_t)c->net,
         .vlan = source->vlan,
         .sl = (uint8_t)c->sl,
+        .pcp = (uint8_t)c->sl & 7,
         .traffic_class = (uint8_t)c->tclass,
         .hop_limit = (uint8_t)c->hop,
         .flow_label = c->flow,

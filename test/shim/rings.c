@@ -58,7 +58,8 @@ static void make_cq(struct rings *r)
     comp_queue_init(&r->dataplane_cq, r->cq->queue.reader.shared, RINGS_CQE, RINGS_LANES);
     slot_table_reserve(&r->client.cqs, &r->cq->queue.id);
     slot_table_publish(&r->client.cqs, r->cq->queue.id, &r->cq->queue);
-    cq_ex_init(r->cq, IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP);
+    cq_ex_init(r->cq, IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
+                              IBV_WC_EX_WITH_CVLAN);
 }
 
 struct rings *rings_new(void)
@@ -104,7 +105,8 @@ void rings_complete(struct rings *r, enum wc_opcode opcode, uint32_t wqe, enum w
                     .status = (uint8_t)status,
                     .opcode = (uint8_t)opcode,
                     .wc_flags = WC_WITH_IMM,
-                    .sl = 3};
+                    .sl = 3,
+                    .vlan = wqe ? 0x123 : CQE_VLAN_NONE};
 
     cq_post(&r->dataplane_cq, wqe % RINGS_LANES, &e, false);
 }

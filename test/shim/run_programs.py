@@ -5,12 +5,15 @@
 usage: run_programs.py --build DIR [--group GROUP]... [--match TEXT] [--list]"""
 import argparse
 import os
+import re
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
 import uroce_kit as kit
 
-IPV4, IPV6 = 0, 1  # GID indices of the loopback device
+# GID indices of the loopback device
+IPV4, IPV6 = 0, 1
+IPV4_V1, IPV6_V1 = 2, 3
 SIZES_TO_8M = 23   # rows of perftest -a: 2 to 2^23
 
 ROWS = []
@@ -137,6 +140,17 @@ for program, options in (("ib_write_bw", ""), ("ib_read_bw", ""), ("ib_send_bw",
     perftest("work-requests", program, (options + " -n 500").strip(), gids=(IPV4,),
              environment={"UROCE_VENDOR_PART_ID": "4119"})
 
+# RoCEv1: everything goes through the same packets, in another envelope.
+for service, size in (("rc", 4096), ("uc", 4096), ("ud", 1024), ("srq", 4096)):
+    pingpong("rocev1", "-c -n 200", service=service, size=size, iterations=200, gids=(IPV4_V1, IPV6_V1))
+pingpong("rocev1", "-e -c -m 256 -s 65537 -n 50", size=65537, iterations=50, gids=(IPV4_V1,))
+for program, options in (("ib_write_bw", ""), ("ib_read_bw", ""), ("ib_atomic_bw", ""),
+                         ("ib_send_bw", "-c UC"), ("ib_write_bw", "-c XRC"), ("ib_send_bw", "-c UD"),
+                         ("ib_send_lat", "-c UD")):
+    perftest("rocev1", program, f"-n 500 {options}".strip(), gids=(IPV4_V1, IPV6_V1))
+perftest("rocev1", "ib_send_lat", "-c UD -g -n 200", gids=(IPV4_V1, IPV6_V1))
+perftest("rocev1", "ib_send_bw", "-c UD -g -M 0:0:0:0:0:0:0:0:0:0:255:255:224:0:0:9 -n 200", gids=(IPV4_V1,))
+
 # The few that scripts/test runs over a daemon built with sanitizers.
 for group_row in [r for r in ROWS if r["name"] in (
         "ibv_rc_pingpong -g 0 -c", "ibv_rc_pingpong -g 1 -e", "ib_write_bw -F -x 0 -n 1000",
@@ -157,6 +171,21 @@ def describes_device(build, daemon):
     for word in ("hca_id:", "uroce0", "PORT_ACTIVE", "link_layer:", "Ethernet", "GID["):
         if word not in text:
             raise kit.Failure(f"no {word} in:\n{text}")
+    gids = re.findall(r"GID\[ *(\d+)\]:\s+(\S+), (.*\S)", text)
+    wanted = [("0", "::ffff:127.0.0.1", "RoCE v2"), ("1", "::1", "RoCE v2"),
+              ("2", "0000:0000:0000:0000:0000:ffff:7f00:0001", "RoCE v1"),
+              ("3", "0000:0000:0000:0000:0000:0000:0000:0001", "RoCE v1")]
+    if gids != wanted:
+        raise kit.Failure(f"not these GIDs, {wanted}:\n{text}")
+
+
+def chooses_gid(build, daemon):
+    """perftest takes the best entry of the table when none is named: IPv4, the newer RoCE version."""
+    _, text = kit.run_pair(daemon, ["ib_write_bw", "-F", "-n", "100"])
+    kit.check_perftest(text)
+    chosen = re.findall(r"GID index *: (\d+)", text)
+    if chosen != ["0"]:
+        raise kit.Failure(f"GID index {chosen}:\n{text}")
 
 
 def counters_add_up(daemon):
@@ -188,10 +217,11 @@ def main():
     kit.die_on_signals()
     build = kit.Build(arguments.build)
     daemon = kit.Daemon(build, kit.scratch_folder())
-    tap = kit.Tap(len(rows) + 4)
+    tap = kit.Tap(len(rows) + 5)
     try:
         tap.point("ibv_devices", lambda: lists_device(build, daemon))
         tap.point("ibv_devinfo -v", lambda: describes_device(build, daemon))
+        tap.point("perftest without a GID index", lambda: chooses_gid(build, daemon))
         for r in rows:
             def one():
                 _, client_text = kit.run_pair(daemon, r["command"], extra_environment=r["environment"],

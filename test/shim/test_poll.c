@@ -112,9 +112,12 @@ static void extended_polling(void **state)
     assert_int_equal(ibv_wc_read_qp_num(ex), RINGS_QPN);
     assert_int_equal(ibv_wc_read_imm_data(ex), 0xAABBCCDD);
     assert_int_equal(ibv_wc_read_completion_ts(ex), 77);
+    assert_int_equal(ibv_wc_read_sl(ex), 3);
+    assert_int_equal(ibv_wc_read_cvlan(ex), 0);
     assert_int_equal(ibv_next_poll(ex), 0);
     assert_int_equal(ex->wr_id, 11);
     assert_int_equal(ex->status, IBV_WC_RETRY_EXC_ERR);
+    assert_int_equal(ibv_wc_read_cvlan(ex), 0x123);
     ibv_end_poll(ex);
     /* The plain call works on the same queue. */
     assert_int_equal(shim_poll_cq(cq, 1, &wc), 1);

@@ -226,8 +226,9 @@ static void run(struct sim *s)
 static void check_node(const struct kit_node *n)
 {
     const struct engine_counters *c = engine_counters(n->engine);
-    unsigned long long rx = counter_get(&c->rx_packets), delivered = counter_get(&c->rx_delivered),
-                       dropped = kit_drops(n), tx = counter_get(&c->tx_packets);
+    unsigned long long rx = counter_sum(c->rx_packets, QOS_PRIORITIES),
+                       delivered = counter_get(&c->rx_delivered), dropped = kit_drops(n),
+                       tx = counter_sum(c->tx_packets, QOS_PRIORITIES);
 
     if (rx != n->received || tx != n->kit->link[n->index].frames)
         sim_fail("node %u counts %llu packets in, %llu out, of %u and %u", n->index, rx, tx,

@@ -340,14 +340,16 @@ static void check_node(struct sim *s, struct kit_node *n)
     const struct kit_link *in = &s->kit->link[!n->index], *out = &s->kit->link[n->index];
     uint64_t count;
 
-    expect(f, counter_get(&c->rx_packets) == in->delivered, "rx_packets %llu of %u",
-           (unsigned long long)counter_get(&c->rx_packets), in->delivered);
-    expect(f, counter_get(&c->tx_packets) == out->frames, "tx_packets %llu of %u",
-           (unsigned long long)counter_get(&c->tx_packets), out->frames);
-    expect(f, counter_get(&c->rx_delivered) + kit_drops(n) == counter_get(&c->rx_packets),
+    expect(f, counter_sum(c->rx_packets, QOS_PRIORITIES) == in->delivered, "rx_packets %llu of %u",
+           (unsigned long long)counter_sum(c->rx_packets, QOS_PRIORITIES), in->delivered);
+    expect(f, counter_sum(c->tx_packets, QOS_PRIORITIES) == out->frames, "tx_packets %llu of %u",
+           (unsigned long long)counter_sum(c->tx_packets, QOS_PRIORITIES), out->frames);
+    expect(f,
+           counter_get(&c->rx_delivered) + kit_drops(n) ==
+               counter_sum(c->rx_packets, QOS_PRIORITIES),
            "%llu delivered and %llu dropped of %llu",
            (unsigned long long)counter_get(&c->rx_delivered), (unsigned long long)kit_drops(n),
-           (unsigned long long)counter_get(&c->rx_packets));
+           (unsigned long long)counter_sum(c->rx_packets, QOS_PRIORITIES));
     memcpy(&count, s->counter[n->index]->bytes, sizeof(count));
     expect(f, count == s->counter_adds[n->index], "the shared counter is %llu after %u adds",
            (unsigned long long)count, s->counter_adds[n->index]);
@@ -408,7 +410,8 @@ static void run_seed(const struct options *o, uint64_t seed)
         check_node(s, &s->kit->node[i]);
         total.frames += s->kit->link[i].frames;
         total.drops += s->kit->link[i].dropped + s->kit->link[i].corrupted;
-        total.bytes += counter_get(&engine_counters(s->kit->node[i].engine)->tx_bytes);
+        total.bytes +=
+            counter_sum(engine_counters(s->kit->node[i].engine)->tx_bytes, QOS_PRIORITIES);
     }
     flush(s);
     kit_destroy(s->kit);

@@ -138,6 +138,11 @@ struct ah_attr app_address(const char *dgid)
 
 void app_ready(struct app_qp *qp, uint32_t dest, uint32_t mtu_code)
 {
+    app_ready_by(qp, dest, mtu_code, app_address("127.0.0.1"));
+}
+
+void app_ready_by(struct app_qp *qp, uint32_t dest, uint32_t mtu_code, struct ah_attr ah)
+{
     uint32_t type = qp->layout.type;
     uint32_t first = QPA_STATE | QPA_PKEY_INDEX | QPA_PORT, second = QPA_STATE, third = QPA_STATE;
     struct qp_attr attr = {.state = QPS_INIT,
@@ -161,7 +166,7 @@ void app_ready(struct app_qp *qp, uint32_t dest, uint32_t mtu_code)
                             .dest_qpn = dest,
                             .max_dest_rd_atomic = 1,
                             .min_rnr_timer = 1,
-                            .ah = app_address("127.0.0.1")};
+                            .ah = ah};
     assert_int_equal(app_modify(qp, second, attr), 0);
     attr = (struct qp_attr){
         .state = QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 1};
@@ -257,7 +262,12 @@ int app_srq_modify(struct app_srq *srq, uint32_t mask, uint32_t max_wr, uint32_t
 
 uint32_t app_ah(struct app *a, uint32_t pd, const char *dgid, uint32_t *number)
 {
-    struct ctl_msg m = {.create_ah = {.pd = pd, .attr = app_address(dgid)}};
+    return app_ah_by(a, pd, app_address(dgid), number);
+}
+
+uint32_t app_ah_by(struct app *a, uint32_t pd, struct ah_attr attr, uint32_t *number)
+{
+    struct ctl_msg m = {.create_ah = {.pd = pd, .attr = attr}};
 
     assert_int_equal(app_call(a, CTL_CREATE_AH, &m), 0);
     *number = m.create_ah.number;

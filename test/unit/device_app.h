@@ -58,6 +58,7 @@ int app_qp(struct app *a, struct app_qp *qp, uint32_t type, const struct app_cq 
            uint32_t xrcd);
 /* Through INIT and RTR to RTS: connected to dest with this path MTU, or UD with APP_QKEY. */
 void app_ready(struct app_qp *qp, uint32_t dest, uint32_t mtu_code);
+void app_ready_by(struct app_qp *qp, uint32_t dest, uint32_t mtu_code, struct ah_attr ah);
 int app_modify(struct app_qp *qp, uint32_t mask, struct qp_attr attr);
 
 /* A work request with one SGE at KIT_BASE + off (none when len is 0); the bell rings. */
@@ -75,6 +76,7 @@ int app_srq_modify(struct app_srq *srq, uint32_t mask, uint32_t max_wr, uint32_t
 
 /* An address handle in the domain pd, its number in *number. Returns its handle. */
 uint32_t app_ah(struct app *a, uint32_t pd, const char *dgid, uint32_t *number);
+uint32_t app_ah_by(struct app *a, uint32_t pd, struct ah_attr attr, uint32_t *number);
 struct ah_attr app_address(const char *dgid);
 
 /* The next asynchronous event, after the control thread had its turn; false: none. */

@@ -96,21 +96,14 @@ const struct mem_provider kit_provider = {.space_open = space_open,
                                           .map = map,
                                           .unmap = unmap};
 
-struct rnic *kit_rnic(struct event_loop *loop, ns_t (*clock)(void))
+struct rnic *kit_rnic_with(struct event_loop *loop, ns_t (*clock)(void), struct port_config pc)
 {
     struct rnic_config rc = {
         .workers = 1, .mem = &kit_provider, .loop = loop, .version = "kit", .clock = clock};
     struct pktio_loop_config lc = {.name = "kit", .mac = {2, 0, 0, 0, 0, 1}, .queues = 1};
-    struct port_address address[2] = {{.prefix = 8, .vlan = VLAN_NONE}, {.prefix = 128, .vlan = VLAN_NONE}};
-    struct port_neighbour neighbour = {.mac = {2, 0, 0, 0, 0, 2}};
-    struct port_config pc = {
-        .address = address, .addresses = 2, .neighbour = &neighbour, .neighbours = 1};
     struct rnic *r;
     int err;
 
-    gid_parse(&address[0].gid, "127.0.0.1");
-    gid_parse(&address[1].gid, "::1");
-    gid_parse(&neighbour.addr, "10.0.0.2");
     r = rnic_create(&rc, &err);
     if (!r)
         abort();
@@ -118,6 +111,20 @@ struct rnic *kit_rnic(struct event_loop *loop, ns_t (*clock)(void))
     if (!pc.io || rnic_add_port(r, &pc))
         abort();
     return r;
+}
+
+struct rnic *kit_rnic(struct event_loop *loop, ns_t (*clock)(void))
+{
+    struct port_address address[2] = {{.prefix = 8, .vlan = VLAN_NONE},
+                                      {.prefix = 128, .vlan = VLAN_NONE}};
+    struct port_neighbour neighbour = {.mac = {2, 0, 0, 0, 0, 2}};
+    struct port_config pc = {
+        .address = address, .addresses = 2, .neighbour = &neighbour, .neighbours = 1};
+
+    gid_parse(&address[0].gid, "127.0.0.1");
+    gid_parse(&address[1].gid, "::1");
+    gid_parse(&neighbour.addr, "10.0.0.2");
+    return kit_rnic_with(loop, clock, pc);
 }
 
 int kit_call(struct client *c, enum ctl_type type, struct ctl_msg *m, struct ctl_call *call,

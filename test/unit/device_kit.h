@@ -19,6 +19,9 @@ extern int kit_status;
  */
 struct rnic *kit_rnic(struct event_loop *loop, ns_t (*clock)(void));
 
+/* The same with a port of the caller's; its pktio is filled in. */
+struct rnic *kit_rnic_with(struct event_loop *loop, ns_t (*clock)(void), struct port_config pc);
+
 /* Sends one message of that type with the body in m; the reply is in call->reply. Descriptors in
  * the reply are left open for the caller when keep, else closed. Returns the status. */
 int kit_call(struct client *c, enum ctl_type type, struct ctl_msg *m, struct ctl_call *call,

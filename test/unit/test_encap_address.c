@@ -65,6 +65,33 @@ static void test_gid_kinds(void **state)
     assert_true(gid_is_zero(&g));
 }
 
+static void test_rank(void **state)
+{
+    static const struct {
+        const char *text;
+        unsigned rank;
+    } row[] = {
+        {"10.0.0.1", 0}, {"127.0.0.1", 0}, {"169.253.0.1", 0}, {"169.254.0.1", 2},
+        {"fd00::1", 1},  {"::1", 1},       {"fe7f::1", 1},     {"fe80::1", 2},
+        {"febf::1", 2},  {"fec0::1", 1},   {"2001:db8::1", 1}, {"169.254.255.255", 2},
+    };
+    union gid g;
+
+    for (unsigned i = 0; i < ARRAY_SIZE(row); i++) {
+        assert_int_equal(gid_parse(&g, row[i].text), 0);
+        assert_int_equal(gid_rank(&g), row[i].rank);
+        assert_int_equal(gid_is_link_local(&g), row[i].rank == 2);
+    }
+}
+
+static void test_link_local_from_mac(void **state)
+{
+    union gid want, got = gid_link_local((const uint8_t[]){0x00, 0x02, 0xc9, 0xa0, 0x57, 0x80});
+
+    assert_int_equal(gid_parse(&want, "fe80::202:c9ff:fea0:5780"), 0);
+    assert_true(gid_eq(&want, &got));
+}
+
 static void test_gid_table(void **state)
 {
     struct gid_table t = {.len = 0};
@@ -201,6 +228,8 @@ int main(void)
         cmocka_unit_test(test_gid_text),
         cmocka_unit_test(test_gid_text_errors),
         cmocka_unit_test(test_gid_kinds),
+        cmocka_unit_test(test_rank),
+        cmocka_unit_test(test_link_local_from_mac),
         cmocka_unit_test(test_gid_table),
         cmocka_unit_test(test_gid_table_full),
         cmocka_unit_test(test_neighbours),

@@ -53,7 +53,8 @@ static struct address_vector to_us(const char *from, const char *to, uint8_t gid
                                 .dgid = gid(to),
                                 .gid_type = gid_type,
                                 .vlan = VLAN_NONE,
-                                .sl = 5,
+                                .sl = 13,
+                                .pcp = 5,
                                 .traffic_class = 0x6B,
                                 .hop_limit = 64,
                                 .flow_label = 0xABCDE,
@@ -114,7 +115,7 @@ static void check_round_trip(const struct address_vector *av, enum icrc_l3 kind)
     assert_true(gid_eq(&v.dgid, &gids.entry[v.gid_index].gid));
     assert_int_equal(gids.entry[v.gid_index].type, av->gid_type);
     assert_int_equal(gids.entry[v.gid_index].vlan, av->vlan);
-    assert_int_equal(v.vlan_tci, av->vlan == VLAN_NONE ? VLAN_NONE : av->sl << 13 | av->vlan);
+    assert_int_equal(v.vlan_tci, av->vlan == VLAN_NONE ? VLAN_NONE : av->pcp << 13 | av->vlan);
     assert_int_equal(v.traffic_class, av->traffic_class & 0xFC);
     assert_int_equal(v.hop_limit, av->hop_limit);
     assert_int_equal(v.flow_label, kind == ICRC_IPV4 ? 0 : av->flow_label);
@@ -145,8 +146,60 @@ static void test_round_trips(void **state)
 
         check_round_trip(&av, cases[i].kind);
         av.vlan = 100;
-        check_round_trip(&av, cases[i].kind);
+        for (av.pcp = 0; av.pcp < 8; av.pcp++)
+            check_round_trip(&av, cases[i].kind);
     }
+}
+
+/* The same address in another VLAN, in another version, or without a tag, is another entry. */
+static void test_every_vlan_and_version(void **state)
+{
+    static const uint16_t vlans[] = {VLAN_NONE, 100, 101, 4094};
+
+    for (unsigned v6 = 0; v6 < 2; v6++)
+        for (uint8_t type = GID_TYPE_ROCE_V1; type <= GID_TYPE_ROCE_V2; type++)
+            for (unsigned v = 0; v < ARRAY_SIZE(vlans); v++) {
+                struct address_vector av =
+                    to_us(v6 ? "fd00::2" : "10.0.0.2", v6 ? "fd00::1" : "10.0.0.1", type);
+                struct gid_table one = {.len = 1};
+                struct encap_port alone = {.mac = {2, 0, 0, 0, 0, 1}, .gids = &one};
+                struct encap_view view;
+                struct sample s;
+
+                av.vlan = vlans[v];
+                s = make(&av);
+                for (uint8_t t = GID_TYPE_ROCE_V1; t <= GID_TYPE_ROCE_V2; t++)
+                    for (unsigned i = 0; i < ARRAY_SIZE(vlans); i++) {
+                        one.entry[0] = (struct gid_entry){
+                            .gid = av.dgid, .type = t, .valid = true, .vlan = vlans[i]};
+                        assert_int_equal(encap_rx(&view, s.bytes, s.len, &alone),
+                                         t == type && i == v ? DROP_NONE : DROP_wrong_destination);
+                        assert_int_equal(qos_frame_priority(view.vlan_tci, view.traffic_class),
+                                         s.t.priority);
+                    }
+            }
+}
+
+/* A frame that is dropped has the priority of as much of it as there is. */
+static void test_priority_of_any_frame(void **state)
+{
+    struct address_vector av = to_us("10.0.0.2", "10.0.0.1", GID_TYPE_ROCE_V2);
+    struct encap_view v;
+    struct sample s;
+
+    av.vlan = 7;
+    s = make(&av);
+    for (size_t len = 0; len < s.len; len++) {
+        memset(&v, 0xA5, sizeof(v));
+        assert_int_equal(encap_rx(&v, s.bytes, len, &port), DROP_truncated);
+        assert_int_equal(qos_frame_priority(v.vlan_tci, v.traffic_class), len < 18 ? 0 : 5);
+    }
+    put_be16(s.bytes + 16, 0x0806);
+    assert_int_equal(encap_rx(&v, s.bytes, s.len, &port), DROP_not_roce);
+    assert_int_equal(qos_frame_priority(v.vlan_tci, v.traffic_class), 5);
+    s.bytes[0] ^= 2;
+    assert_int_equal(encap_rx(&v, s.bytes, s.len, &port), DROP_not_our_mac);
+    assert_int_equal(qos_frame_priority(v.vlan_tci, v.traffic_class), 0);
 }
 
 /* The bytes of an IPv4 frame, with a header checksum computed elsewhere. */
@@ -190,6 +243,8 @@ static void test_template_errors(void **state)
 
     assert_int_equal(encap_template_make(&t, &av), -EINVAL);
     av = to_us("fd00::2", "10.0.0.1", GID_TYPE_ROCE_V1);
+    assert_int_equal(encap_template_make(&t, &av), -EINVAL);
+    av = to_us("10.0.0.2", "ff0e::ffff:239.1.2.3", GID_TYPE_ROCE_V2);
     assert_int_equal(encap_template_make(&t, &av), -EINVAL);
     av = to_us("10.0.0.2", "10.0.0.1", GID_TYPE_IB);
     assert_int_equal(encap_template_make(&t, &av), -EINVAL);
@@ -284,8 +339,10 @@ static void test_not_our_mac(void **state)
 
     s.bytes[5] = 9;
     assert_int_equal(rx(&s), DROP_not_our_mac);
-    memset(s.bytes, 0xFF, 6);
-    assert_int_equal(rx(&s), DROP_not_our_mac);
+    memset(s.bytes, 0xFF, 6); /* broadcasts are for us, but RoCE comes in none */
+    assert_int_equal(rx(&s), DROP_wrong_destination);
+    put_be16(s.bytes + 12, 0x0806);
+    assert_int_equal(rx(&s), DROP_not_roce);
 }
 
 static void test_not_roce(void **state)
@@ -477,6 +534,9 @@ static void test_multicast(void **state)
     check_group("10.0.0.2", "239.1.2.3", GID_TYPE_ROCE_V2);
     check_group("fd00::2", "ff12::1234", GID_TYPE_ROCE_V2);
     check_group("fd00::2", "ff12::1234", GID_TYPE_ROCE_V1);
+    check_group("10.0.0.2", "239.1.2.3", GID_TYPE_ROCE_V1);
+    check_group("10.0.0.2", "ff0e::ffff:239.1.2.3", GID_TYPE_ROCE_V1);
+    check_group("fd00::2", "239.1.2.3", GID_TYPE_ROCE_V1);
     memcpy(s.bytes, (const uint8_t[]){0x01, 0x00, 0x5E, 0, 0, 1}, 6);
     assert_int_equal(rx(&s), DROP_wrong_destination); /* our address in a group's frame */
 }
@@ -525,6 +585,8 @@ int main(void)
         cmocka_unit_test(test_ethernet_padding_is_ignored),
         cmocka_unit_test(test_not_our_mac),
         cmocka_unit_test(test_not_roce),
+        cmocka_unit_test(test_every_vlan_and_version),
+        cmocka_unit_test(test_priority_of_any_frame),
         cmocka_unit_test(test_reserved_vlan_id),
         cmocka_unit_test(test_bad_ip_header),
         cmocka_unit_test(test_ipv4_mapped_in_ipv6),

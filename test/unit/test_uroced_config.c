@@ -41,6 +41,7 @@ static void test_everything(void **state)
                           "address = 10.0.0.9\n"
                           "neighbour.0 = 10.0.0.2 02:00:00:aa:BB:0c\n"
                           "neighbour.12 =  fd00::2   02:00:00:00:00:03\n"
+                          "capture = /tmp/a.pcap   1000\n"
                           "[port.3]\n"
                           "device = loopback\n"
                           "address = 127.0.0.1\n"),
@@ -59,6 +60,8 @@ static void test_everything(void **state)
     assert_int_equal(config.port[1].address[0].prefix, 24);
     assert_int_equal(config.port[1].address[1].prefix, 64);
     assert_int_equal(config.port[1].address[1].gid.raw[15], 1);
+    assert_string_equal(config.port[1].capture, "/tmp/a.pcap");
+    assert_int_equal(config.port[1].capture_frames, 1000);
     assert_int_equal(config.port[1].neighbours, 2);
     assert_int_equal(config.port[1].neighbour[0].mac[4], 0xbb);
     assert_int_equal(config.port[1].neighbour[1].mac[5], 3);
@@ -87,7 +90,10 @@ static const char *const bad[][3] = {
     {"[port.]\ndevice = loopback\n", "[port.]", "number N"},
     {"[port.-1]\ndevice = loopback\n", "[port.-1]", "number N"},
     {"[port.0]\naddress = 10.0.0.1\n", "[port.0]", "names no device"},
-    {PORT, "[port.0]", "no address"},
+    {"[port.0]\ndevice = 0000:03:00.0\n", "[port.0]", "no address"},
+    {PORT "addresses = kernel\n", "[port.0] addresses", "no kernel interface"},
+    {OK "addresses = all\n", "[port.0] addresses", "must be kernel"},
+    {OK "mtu = 1500\nmtu = 1500\n", "[port.0] mtu", "twice"},
     {OK "[port.00]\ndevice = loopback\naddress = 10.0.0.1\n", "[port.00]", "twice"},
     {OK "adress = 10.0.0.1\n", "[port.0] adress", "not a key"},
     {OK "address.x = 10.0.0.1\n", "[port.0] address.x", "not a key"},
@@ -99,7 +105,61 @@ static const char *const bad[][3] = {
     {OK "address.1 = 10.0.0.1/\n", "[port.0] address.1", "\"\""},
     {OK "address.1 = 224.0.0.1\n", "[port.0] address.1", "of a host"},
     {OK "address.1 = ::\n", "[port.0] address.1", "of a host"},
+    {OK "address.1 = 0.0.0.0\n", "[port.0] address.1", "of a host"},
+    {OK "address.1 = 255.255.255.255\n", "[port.0] address.1", "of a host"},
+    {OK "address.1 = 0.0.0.7/24\n", "[port.0] address.1", "of a host"},
+    {OK "address.1 =\n", "[port.0] address.1", "no value"},
+    {OK "address.1 = fe80::/64\n", "[port.0] address.1", "link-local"},
+    {OK "address.1 = link-local 5\n", "[port.0] address.1", "not vlan ID"},
+    {OK "address.1 = 10.0.0.1/24 vlan\n", "[port.0] address.1", "not vlan ID"},
+    {OK "address.1 = 10.0.0.1/24 vlan 0\n", "[port.0] address.1", "from 1 to 4094"},
+    {OK "address.1 = 10.0.0.1/24 vlan 4095\n", "[port.0] address.1", "from 1 to 4094"},
+    {OK "address.1 = 10.0.0.1/24 vlan x\n", "[port.0] address.1", "\"x\""},
+    {OK "address.1 = 10.0.0.1/24 vlan 5 6\n", "[port.0] address.1", "not vlan ID"},
+    {OK "address.1 = link-local\naddress.2 = link-local\n", "[port.0] address.2", "repeats"},
+    {OK "address.1 = 127.0.0.1 vlan 3\naddress.2 = 127.0.0.1 vlan 3\n", "address.2", "repeats"},
     {OK "mtu = 100\n", "[port.0] mtu", "from 576"},
+    {OK "route.0 = 10.0.0.0/8\n", "[port.0] route.0", "via GATEWAY"},
+    {OK "route.0 =\n", "[port.0] route.0", "via GATEWAY"},
+    {OK "route.0 = 10.0.0.0/8 by 127.0.0.1\n", "[port.0] route.0", "via GATEWAY"},
+    {OK "route.0 = 10.0.0.0/8 via\n", "[port.0] route.0", "via GATEWAY"},
+    {OK "route.0 = 10.0.0.0/8 via gate\n", "[port.0] route.0", "\"gate\""},
+    {OK "route.0 = 10.0.0.0/8 via 224.0.0.1\n", "[port.0] route.0", "of a host"},
+    {OK "route.0 = 10.0.0.0/33 via 127.0.0.2\n", "[port.0] route.0", "from 0 to 32"},
+    {OK "route.0 = ten/8 via 127.0.0.2\n", "[port.0] route.0", "an address"},
+    {OK "route.0 = fd00::/8 via 127.0.0.2\n", "[port.0] route.0", "IP versions"},
+    {OK "route.0 = 224.0.0.0/4 via 127.0.0.2\n", "[port.0] route.0", "a group"},
+    {OK "route.0 = 10.0.0.1/24 via 127.0.0.1\n", "[port.0] route.0", "behind its prefix"},
+    {OK "route.0 = fd00::1/127 via ::2\n", "[port.0] route.0", "behind its prefix"},
+    {OK "route.0 = default via 127.0.0.1 wlan 5\n", "[port.0] route.0", "not vlan ID"},
+    {OK "route.0 = default via 10.0.0.1\n", "[port.0] route", "10.0.0.1, which is on no network"},
+    {OK "route.0 = default via 127.0.0.1 vlan 5\n", "[port.0] route", "in that VLAN"},
+    {OK "route.0 = default via 127.0.0.1\nroute.1 = 0.0.0.0/0 via 127.0.0.1\n", "route.1",
+     "repeats"},
+    {OK "dad = maybe\n", "[port.0] dad", "yes or no"},
+    {OK "dad =\n", "[port.0] dad", "yes or no"},
+    {OK "roce = v3\n", "[port.0] roce", "\"v3\""},
+    {OK "roce =\n", "[port.0] roce", "no value"},
+    {OK "exception = tun\n", "[port.0] exception", "\"tun\""},
+    {OK "exception = none x\n", "[port.0] exception", "none x"},
+    {OK "exception = tap a b\n", "[port.0] exception", "tap a b"},
+    {OK "exception = tap a/b\n", "[port.0] exception", "a/b"},
+    {OK "exception = tap sixteen-letters-\n", "[port.0] exception", "longer than 15"},
+    {OK "exception =\n", "[port.0] exception", "must be"},
+    {OK "sl_to_pcp = 0 1 2 3 4 5 6\n", "[port.0] sl_to_pcp", "8 or 16"},
+    {OK "sl_to_pcp = 0 1 2 3 4 5 6 7 8\n", "[port.0] sl_to_pcp", "8 or 16"},
+    {OK "sl_to_pcp = 0 1 2 3 4 5 6 8\n", "[port.0] sl_to_pcp", "from 0 to 7"},
+    {OK "sl_to_pcp = 0 1 2 3 4 5 6 x\n", "[port.0] sl_to_pcp", "\"x\""},
+    {OK "sl_to_pcp = 0 1 2 3 4 5 6 7 0 1 2 3 4 5 6 7 0\n", "[port.0] sl_to_pcp", "8 or 16"},
+    {OK "sl_to_pcp = 0 1 2 3 4 5 6 7 0 1 2 3 4 5 6 7 0 1\n", "[port.0] sl_to_pcp", "8 or 16"},
+    {OK "priority_to_sl = 0 1 2 3 4 5 6 16\n", "[port.0] priority_to_sl", "from 0 to 15"},
+    {OK "dscp.0 = 46\n", "[port.0] dscp.0", "two code points"},
+    {OK "dscp.0 = 46 64\n", "[port.0] dscp.0", "from 0 to 63"},
+    {OK "dscp.0 = -1 4\n", "[port.0] dscp.0", "from 0 to 63"},
+    {OK "dscp.0 = 46 26\ndscp.1 = 46 27\n", "[port.0] dscp.1", "repeats"},
+    {OK "capture =\n", "[port.0] capture", "no value"},
+    {OK "capture = /tmp/a many\n", "[port.0] capture", "many"},
+    {OK "capture = /tmp/a 0\n", "[port.0] capture", "from 1"},
     {OK "neighbour.0 = 10.0.0.2\n", "[port.0] neighbour.0", "and a MAC"},
     {OK "neighbour.0 = 10.0.0.2 02:00:00:00:00\n", "[port.0] neighbour.0", "and a MAC"},
     {OK "neighbour.0 = 10.0.0.2 02:00:00:00:00:02:03\n", "[port.0] neighbour.0", "and a MAC"},
@@ -124,6 +184,138 @@ static void test_errors_name_the_place(void **state)
     }
 }
 
+static void check_gid(const union gid *got, const char *text)
+{
+    union gid want;
+
+    assert_int_equal(gid_parse(&want, text), 0);
+    assert_true(gid_eq(got, &want));
+}
+
+static void test_network_keys(void **state)
+{
+    static const uint8_t mac[6] = {2, 0, 0, 0, 0, 7};
+    struct uroced_port *p = &config.port[0];
+
+    assert_int_equal(load("[port.0]\n"
+                          "device = 0000:03:00.0\n"
+                          "address.0 = link-local\n"
+                          "address.1 = 10.0.0.1/24 vlan 5\n"
+                          "address.2 = 10.0.0.1/24\tvlan\t4094\n"
+                          "address.3 = fd00::1/64\n"
+                          "address.4 = link-local vlan 5\n"
+                          "route.0 = default via 10.0.0.254 vlan 5\n"
+                          "route.1 = 192.0.2.0/25  via  10.0.0.253 vlan 4094\n"
+                          "route.2 = default via fe80::1\n"
+                          "route.3 = 2001:db8::/33 via fd00::ff\n"
+                          "route.4 = 192.0.2.7 via 10.0.0.254 vlan 5\n"
+                          "roce = v2\n"
+                          "dad = no\n"
+                          "exception = tap tap-roce\n"),
+                     0);
+    assert_int_equal(p->addresses, 5);
+    assert_false(p->follow_kernel);
+    assert_int_equal(p->address[0].vlan, VLAN_NONE);
+    assert_int_equal(p->address[1].vlan, 5);
+    assert_int_equal(p->address[2].vlan, 4094);
+    assert_int_equal(p->address[2].prefix, 24);
+    config_complete_addresses(p, mac);
+    check_gid(&p->address[0].gid, "fe80::ff:fe00:7");
+    check_gid(&p->address[4].gid, "fe80::ff:fe00:7");
+    check_gid(&p->address[3].gid, "fd00::1");
+    assert_int_equal(p->routes, 5);
+    check_gid(&p->route[0].dst, "0.0.0.0");
+    check_gid(&p->route[0].via, "10.0.0.254");
+    assert_int_equal(p->route[0].prefix, 0);
+    assert_int_equal(p->route[0].vlan, 5);
+    check_gid(&p->route[1].dst, "192.0.2.0");
+    assert_int_equal(p->route[1].prefix, 25);
+    check_gid(&p->route[2].dst, "::");
+    assert_int_equal(p->route[2].prefix, 0);
+    assert_int_equal(p->route[2].vlan, VLAN_NONE);
+    assert_int_equal(p->route[3].prefix, 33);
+    assert_int_equal(p->route[4].prefix, 32);
+    assert_int_equal(p->gid_types, 1u << GID_TYPE_ROCE_V2);
+    assert_false(p->detect_duplicates);
+    assert_true(p->tap);
+    assert_string_equal(p->tap_name, "tap-roce");
+}
+
+static void test_port_defaults(void **state)
+{
+    const struct uroced_port *p = &config.port[0];
+    struct qos_map qos;
+
+    qos_map_default(&qos);
+    assert_int_equal(load(OK), 0);
+    assert_true(p->detect_duplicates);
+    assert_false(p->tap);
+    assert_false(p->follow_kernel);
+    assert_int_equal(p->gid_types, 1u << GID_TYPE_ROCE_V1 | 1u << GID_TYPE_ROCE_V2);
+    assert_memory_equal(&p->qos, &qos, sizeof(qos));
+    assert_int_equal(load(OK "exception = tap\nroce = v1\n"), 0);
+    assert_true(p->tap);
+    assert_string_equal(p->tap_name, "");
+    assert_int_equal(p->gid_types, 1u << GID_TYPE_ROCE_V1);
+    assert_int_equal(load(OK "exception = none\nroce = v1 v2\n"), 0);
+    assert_false(p->tap);
+    assert_int_equal(p->gid_types, 1u << GID_TYPE_ROCE_V1 | 1u << GID_TYPE_ROCE_V2);
+}
+
+/* Without an address: the loopback's own, or those of the kernel interface below. */
+static void test_addresses_of_others(void **state)
+{
+    const struct uroced_port *p = &config.port[0];
+
+    assert_int_equal(load(PORT), 0);
+    assert_int_equal(p->addresses, 2);
+    check_gid(&p->address[0].gid, "127.0.0.1");
+    check_gid(&p->address[1].gid, "::1");
+    assert_int_equal(load("[port.0]\ndevice = net_af_packet0,iface=eth1\n"
+                          "route.0 = default via 10.0.0.1\n"),
+                     0);
+    assert_int_equal(p->addresses, 0);
+    assert_true(p->follow_kernel);
+    assert_int_equal(load("[port.0]\ndevice = net_af_packet0,iface=eth1\naddress = 10.0.0.1/8\n"),
+                     0);
+    assert_false(p->follow_kernel);
+    assert_int_equal(load("[port.0]\ndevice = net_af_packet0,iface=eth1\naddress = 10.0.0.1/8\n"
+                          "addresses = kernel\n"),
+                     0);
+    assert_int_equal(p->addresses, 1);
+    assert_true(p->follow_kernel);
+}
+
+static void test_qos_keys(void **state)
+{
+    static const uint8_t pcp[16] = {7, 6, 5, 4, 3, 2, 1, 0, 7, 6, 5, 4, 3, 2, 1, 0};
+    static const uint8_t sl[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    const struct qos_map *m = &config.port[0].qos;
+
+    assert_int_equal(load(OK "sl_to_pcp = 7 6 5 4 3 2 1 0\n"
+                             "priority_to_sl = 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15\n"
+                             "dscp.0 = 46 26\n"
+                             "dscp.17 = 0 63\n"),
+                     0);
+    assert_memory_equal(m->sl_to_pcp, pcp, sizeof(pcp));
+    assert_memory_equal(m->priority_to_sl, sl, sizeof(sl));
+    assert_int_equal(m->dscp[46], 26);
+    assert_int_equal(m->dscp[0], 63);
+    assert_int_equal(m->dscp[26], 26);
+}
+
+static void test_too_many_routes(void **state)
+{
+    static char text[40000];
+    int n = snprintf(text, sizeof(text), "%s", OK);
+
+    for (unsigned i = 0; i <= NET_ROUTE_MAX; i++)
+        n += snprintf(text + n, sizeof(text) - (size_t)n,
+                      "route.%u = 10.%u.%u.0/24 via 127.0.0.1\n", i, i / 256, i % 256);
+    assert_int_equal(load(text), -1);
+    assert_non_null(strstr(error, "one too many"));
+}
+
 static void test_missing_file(void **state)
 {
     assert_int_equal(config_load(&config, "/nonexistent/uroced.ini", error, sizeof(error)), -1);
@@ -136,7 +328,7 @@ static void test_too_many(void **state)
     char text[20000];
     int n = snprintf(text, sizeof(text), "%s", PORT);
 
-    for (unsigned i = 0; i <= GID_TABLE_MAX; i++)
+    for (unsigned i = 0; i <= CONFIG_ADDRESSES_MAX; i++)
         n += snprintf(text + n, sizeof(text) - (size_t)n, "address.%u = 10.0.1.%u\n", i, i);
     assert_int_equal(load(text), -1);
     assert_non_null(strstr(error, "one too many"));
@@ -160,7 +352,7 @@ static void test_loopback(void **state)
 
 static void test_samples(void **state)
 {
-    static const char *const sample[] = {"loopback.ini", "af_packet.ini"};
+    static const char *const sample[] = {"loopback.ini", "af_packet.ini", "qos.ini"};
     char file[512];
 
     for (unsigned i = 0; i < ARRAY_SIZE(sample); i++) {
@@ -186,9 +378,17 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_everything),   cmocka_unit_test(test_errors_name_the_place),
-        cmocka_unit_test(test_missing_file), cmocka_unit_test(test_too_many),
-        cmocka_unit_test(test_loopback),     cmocka_unit_test(test_samples),
+        cmocka_unit_test(test_network_keys),
+        cmocka_unit_test(test_port_defaults),
+        cmocka_unit_test(test_addresses_of_others),
+        cmocka_unit_test(test_qos_keys),
+        cmocka_unit_test(test_too_many_routes),
+        cmocka_unit_test(test_everything),
+        cmocka_unit_test(test_errors_name_the_place),
+        cmocka_unit_test(test_missing_file),
+        cmocka_unit_test(test_too_many),
+        cmocka_unit_test(test_loopback),
+        cmocka_unit_test(test_samples),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -45,7 +45,7 @@ static union gid address(unsigned side)
 
 static void add_port(struct dataplane *d, unsigned side)
 {
-    struct port_address own = {.gid = address(side), .prefix = 24};
+    struct port_address own = {.gid = address(side), .prefix = 24, .vlan = VLAN_NONE};
     struct port_neighbour other = {.addr = address(!side)};
     struct port_config pc = {
         .io = d->end[side], .address = &own, .addresses = 1, .neighbour = &other, .neighbours = 1};

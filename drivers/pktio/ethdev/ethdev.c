@@ -12,17 +12,19 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define AF_PACKET_PREFIX "net_af_packet"
-/* The driver's default frame of 2 KiB loses jumbo frames; these take 8 KiB. */
-#define AF_PACKET_DEFAULTS ",framesz=8192,blocksz=65536,framecnt=1024"
+/* Bytes of net_af_packet's ring, of which there are two in memory that cannot be swapped, and of a
+ * block of it, if slots are not larger. */
+#define PACKET_RING  (8u << 20)
+#define PACKET_BLOCK 65536u
+/* Of RoCE's use; the kernel's loopback interface has frames of 64 KiB. */
+#define PACKET_MTU_MAX 9600u
 
 struct opening {
     const struct pktio_ethdev_config *config;
-    char device[512]; /* with defaults added */
-    char name[64];    /* up to the first comma */
+    char device[640]; /* with arguments of ours */
     char iface[256];
-    bool af_packet;
-    uint32_t room;
+    uint32_t slot; /* bytes in net_af_packet's ring, 0: another driver */
+    struct rte_eth_dev_info info;
     char *error;
     size_t size;
 };
@@ -37,126 +39,182 @@ __attribute__((format(printf, 2, 3))) static int fail(struct opening *o, const c
     return -1;
 }
 
-/* The value of key= in the device's arguments into out, or "". */
-static void devarg(const char *device, const char *key, char *out, size_t size)
+/* ---- the device's name, arguments and kernel interface ---- */
+
+/* Sets what the configuration asks for and takes what there is. */
+static int read_kernel_mtu(struct ethdev *d, struct opening *o)
 {
-    size_t len = strlen(key);
+    struct ifreq ifr = {.ifr_mtu = (int)o->config->mtu};
+    uint32_t limit = d->kind->max_mtu;
 
-    out[0] = 0;
-    for (const char *p = strchr(device, ','); p; p = strchr(p + 1, ',')) {
-        if (!strncmp(p + 1, key, len) && p[1 + len] == '=') {
-            const char *value = p + len + 2;
-
-            snprintf(out, size, "%.*s", (int)strcspn(value, ","), value);
-            return;
-        }
-    }
-}
-
-static int read_device(struct opening *o)
-{
-    const char *device = o->config->device;
-    char framesz[16];
-
-    o->af_packet = !strncmp(device, AF_PACKET_PREFIX, strlen(AF_PACKET_PREFIX));
-    devarg(device, "framesz", framesz, sizeof(framesz));
-    snprintf(o->device, sizeof(o->device), "%s%s", device,
-             o->af_packet && !framesz[0] ? AF_PACKET_DEFAULTS : "");
-    snprintf(o->name, sizeof(o->name), "%.*s", (int)strcspn(device, ","), device);
-    devarg(device, "iface", o->iface, sizeof(o->iface));
-    /* The packet socket's driver wants mbufs that hold its whole frame. */
-    devarg(o->device, "framesz", framesz, sizeof(framesz));
-    o->room = ETHDEV_DATA_ROOM;
-    if (o->af_packet && strtoul(framesz, NULL, 0) > o->room)
-        o->room = (uint32_t)min_of(strtoul(framesz, NULL, 0), 65535ul - RTE_PKTMBUF_HEADROOM);
-    if (o->af_packet && !if_nametoindex(o->iface))
-        return fail(o, "%s: there is no interface \"%s\"", o->name, o->iface);
+    if (limit && o->config->mtu > limit)
+        return fail(o, "%s: an MTU of %u is too much for this device, which takes %u", d->name,
+                    o->config->mtu, limit);
+    if (o->config->mtu && ethdev_kernel_ask(d, d->netdev, SIOCSIFMTU, &ifr))
+        return fail(o, "%s: cannot set an MTU of %u: %s", d->netdev, o->config->mtu,
+                    strerror(errno));
+    if (ethdev_kernel_ask(d, d->netdev, SIOCGIFMTU, &ifr))
+        return fail(o, "%s: %s", d->netdev, strerror(errno));
+    d->mtu = (uint32_t)ifr.ifr_mtu;
     return 0;
 }
 
-static int kernel_ioctl(const char *netdev, unsigned long request, struct ifreq *ifr)
+/* net_af_packet's own default of 2 KiB for a frame loses jumbo frames. */
+static int choose_packet_slot(struct ethdev *d, struct opening *o)
 {
-    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    int ret;
+    char text[16];
 
-    if (fd < 0)
-        return -1;
-    snprintf(ifr->ifr_name, sizeof(ifr->ifr_name), "%s", netdev);
-    ret = ioctl(fd, request, ifr);
-    close(fd);
-    return ret;
+    if (ethdev_devarg(o->device, "framesz", text, sizeof(text))) {
+        o->slot = (uint32_t)min_of(strtoul(text, NULL, 0), 65536ul);
+        return 0;
+    }
+    o->slot = ethdev_packet_slot(min_of(d->mtu, PACKET_MTU_MAX));
+    ethdev_devarg_remove(o->device, "blocksz");
+    ethdev_devarg_remove(o->device, "framecnt");
+    if (ethdev_devarg_add(o->device, sizeof(o->device), ",framesz=%u,blocksz=%u,framecnt=%u",
+                          o->slot, max_of(PACKET_BLOCK, o->slot),
+                          min_of(PACKET_RING / o->slot, 2u * ETHDEV_DESC)))
+        return fail(o, "%s: its arguments are too long", d->name);
+    return 0;
 }
+
+static int read_kernel_interface(struct ethdev *d, struct opening *o)
+{
+    d->ifindex = o->iface[0] ? if_nametoindex(o->iface) : 0;
+    if (!d->ifindex || strlen(o->iface) >= sizeof(d->netdev))
+        return fail(o, "%s: there is no interface \"%s\"", d->name, o->iface);
+    snprintf(d->netdev, sizeof(d->netdev), "%.15s", o->iface);
+    if (read_kernel_mtu(d, o))
+        return -1;
+    return d->kind->kernel_sees ? choose_packet_slot(d, o) : 0;
+}
+
+/* Whole frames in one buffer of a net_memif that we own: its driver forgets to unlink buffers of
+ * long frames that it uses again for short ones. */
+static int choose_memif_buffers(const struct ethdev *d, struct opening *o)
+{
+    uint32_t mtu = o->config->mtu ? o->config->mtu : RTE_ETHER_MTU;
+    struct ethdev_sizes s = ethdev_choose_sizes(d->kind, &o->info, mtu, 0, 0, 0);
+    char text[16];
+
+    if (ethdev_devarg(o->device, "bsize", text, sizeof(text)))
+        return 0;
+    return ethdev_devarg_add(o->device, sizeof(o->device), ",bsize=%u", s.room);
+}
+
+static int read_device(struct ethdev *d, struct opening *o)
+{
+    const char *device = o->config->device;
+
+    d->kind = ethdev_kind_of(device);
+    d->kernel_fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    snprintf(d->name, sizeof(d->name), "%.*s", (int)strcspn(device, ","), device);
+    if ((size_t)snprintf(o->device, sizeof(o->device), "%s", device) >= sizeof(o->device))
+        return fail(o, "%s: its arguments are too long", d->name);
+    ethdev_devarg(device, "iface", o->iface, sizeof(o->iface));
+    if (d->kind->kernel_below && read_kernel_interface(d, o))
+        return -1;
+    if (d->kind->relayed) {
+        if (choose_memif_buffers(d, o))
+            return fail(o, "%s: its arguments are too long", d->name);
+        d->memif = ethdev_memif_open(d, o->device, sizeof(o->device), o->error, o->size);
+        if (!d->memif)
+            return -1;
+    }
+    return 0;
+}
+
+/* ---- the port ---- */
 
 static int probe(struct ethdev *d, struct opening *o)
 {
-    if (!rte_eth_dev_get_port_by_name(o->name, &d->port))
-        return 0;
-    if (rte_dev_probe(o->device))
-        return fail(o, "%s: DPDK cannot use this device: %s", o->device, strerror(rte_errno));
-    if (rte_eth_dev_get_port_by_name(o->name, &d->port))
-        return fail(o, "%s: the device has no Ethernet port", o->device);
+    int ret;
+
+    if (rte_eth_dev_get_port_by_name(d->name, &d->port)) {
+        if (rte_dev_probe(o->device))
+            return fail(o, "%s: DPDK cannot use this device: %s", o->device, strerror(rte_errno));
+        if (rte_eth_dev_get_port_by_name(d->name, &d->port))
+            return fail(o, "%s: the device has no Ethernet port", o->device);
+        d->probed = true;
+    }
+    ret = rte_eth_dev_info_get(d->port, &o->info);
+    if (ret)
+        return fail(o, "%s: %s", d->name, strerror(-ret));
+    d->device = o->info.device;
+    if (d->queues > min_of(o->info.max_rx_queues, o->info.max_tx_queues))
+        return fail(o, "%s: has no %u queues", d->name, d->queues);
     return 0;
 }
 
-/* The kernel's MTU counts for ports on top of a kernel interface: the driver below does not know
- * it. */
 static int choose_mtu(struct ethdev *d, struct opening *o)
 {
-    struct ifreq ifr = {.ifr_mtu = (int)o->config->mtu};
-    uint32_t limit = o->room - 14 - 4;
+    uint32_t limit = ethdev_mtu_limit(d->kind, &o->info, o->slot);
 
-    if (d->netdev[0] && o->config->mtu && kernel_ioctl(d->netdev, SIOCSIFMTU, &ifr))
-        return fail(o, "%s: cannot set an MTU of %u: %s", d->netdev, o->config->mtu,
-                    strerror(errno));
-    d->mtu = o->config->mtu ? o->config->mtu : RTE_ETHER_MTU;
-    if (d->netdev[0] && !kernel_ioctl(d->netdev, SIOCGIFMTU, &ifr))
-        d->mtu = (uint32_t)ifr.ifr_mtu;
+    if (o->config->mtu > limit)
+        return fail(o, "%s: an MTU of %u is too much for this device, which takes %u", d->name,
+                    o->config->mtu, limit);
+    if (!d->mtu)
+        d->mtu = o->config->mtu ? o->config->mtu : RTE_ETHER_MTU;
     d->mtu = min_of(d->mtu, limit);
     return 0;
 }
 
-/* Receive interrupts where the port has them, its MTU where it knows one; plain otherwise. */
+/*
+ * Interrupts for receiving and for the link where the port has them; without, when it refuses. A
+ * driver that takes every length may yet report a short one, and is told nothing then.
+ */
 static int configure(struct ethdev *d, struct opening *o)
 {
     struct rte_eth_conf conf = {.rxmode.mtu = d->mtu, .intr_conf.rxq = 1};
     uint16_t queues = (uint16_t)d->queues;
-    struct rte_eth_dev_info info;
-    int ret = rte_eth_dev_info_get(d->port, &info);
+    int ret;
 
-    /* A driver that takes the frames of a kernel interface may not know how long they are. */
-    if (!ret && d->netdev[0] && d->mtu + RTE_ETHER_HDR_LEN + RTE_ETHER_CRC_LEN > info.max_rx_pktlen)
+    if (d->mtu + RTE_ETHER_HDR_LEN + RTE_ETHER_CRC_LEN > o->info.max_rx_pktlen)
         conf.rxmode.mtu = 0;
-    if (!ret)
-        ret = rte_eth_dev_configure(d->port, queues, queues, &conf);
+    d->link_events = !ethdev_kernel_tells(d) && *o->info.dev_flags & RTE_ETH_DEV_INTR_LSC;
+    conf.intr_conf.lsc = d->link_events;
+    /* The stages above check every IPv4 header; a bad one found by the port never gets there. One
+     * found in software would only be looked at twice, and its payload with it. */
+    if (!d->kind->soft_checksum)
+        conf.rxmode.offloads = o->info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_IPV4_CKSUM;
+    /* Said to net_vhost this means that a guest's partial checksums stay as they are. */
+    if (d->kind->partial_checksum)
+        conf.rxmode.offloads |= o->info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_UDP_CKSUM;
+    ret = rte_eth_dev_configure(d->port, queues, queues, &conf);
     if (ret) {
         conf.intr_conf.rxq = 0;
         ret = rte_eth_dev_configure(d->port, queues, queues, &conf);
     }
+    if (ret && d->link_events) {
+        d->link_events = false;
+        conf.intr_conf.lsc = 0;
+        ret = rte_eth_dev_configure(d->port, queues, queues, &conf);
+    }
     if (ret)
-        return fail(o, "%s: cannot be configured with %u queues and MTU %u: %s", o->name, queues,
+        return fail(o, "%s: cannot be configured with %u queues and MTU %u: %s", d->name, queues,
                     d->mtu, strerror(-ret));
     return 0;
 }
 
-static int setup_queue(struct ethdev *d, struct opening *o, unsigned i, uint16_t rx_desc,
-                       uint16_t tx_desc)
+static int setup_queue(struct ethdev *d, struct opening *o, unsigned i)
 {
+    const struct ethdev_sizes *s = &d->sizes;
     int socket = rte_eth_dev_socket_id(d->port);
     struct ethdev_queue *q = &d->queue[i];
     char name[RTE_MEMPOOL_NAMESIZE];
     int ret;
 
     snprintf(name, sizeof(name), "uroce_%u_%u", d->port, i);
-    q->pool = rte_pktmbuf_pool_create(name, ETHDEV_MBUFS, ETHDEV_CACHE, 0,
-                                      (uint16_t)(o->room + RTE_PKTMBUF_HEADROOM), socket);
+    q->pool = rte_pktmbuf_pool_create(name, s->mbufs, ETHDEV_CACHE, 0,
+                                      (uint16_t)(s->room + RTE_PKTMBUF_HEADROOM), socket);
     if (!q->pool)
-        return fail(o, "%s: no memory for %u buffers of %u bytes (EAL option -m)", o->name,
-                    ETHDEV_MBUFS, o->room);
-    ret = rte_eth_rx_queue_setup(d->port, (uint16_t)i, rx_desc, (unsigned)socket, NULL, q->pool);
+        return fail(o, "%s: no memory for %u buffers of %u bytes (EAL option -m)", d->name,
+                    s->mbufs, s->room);
+    ret = rte_eth_rx_queue_setup(d->port, (uint16_t)i, s->rx_desc, (unsigned)socket, NULL, q->pool);
     if (!ret)
-        ret = rte_eth_tx_queue_setup(d->port, (uint16_t)i, tx_desc, (unsigned)socket, NULL);
+        ret = rte_eth_tx_queue_setup(d->port, (uint16_t)i, s->tx_desc, (unsigned)socket, NULL);
     if (ret)
-        return fail(o, "%s: cannot set up queue %u: %s", o->name, i, strerror(-ret));
+        return fail(o, "%s: cannot set up queue %u: %s", d->name, i, strerror(-ret));
     return 0;
 }
 
@@ -169,36 +227,42 @@ static int start(struct ethdev *d, struct opening *o)
     if (configure(d, o))
         return -1;
     rte_eth_dev_adjust_nb_rx_tx_desc(d->port, &rx_desc, &tx_desc);
+    d->sizes = ethdev_choose_sizes(d->kind, &o->info, d->mtu, o->slot, rx_desc, tx_desc);
     for (unsigned i = 0; i < d->queues; i++) {
-        if (setup_queue(d, o, i, rx_desc, tx_desc))
+        if (setup_queue(d, o, i))
             return -1;
     }
+    /* Before the first change can come. */
+    ethdev_link_open(d);
     ret = rte_eth_dev_start(d->port);
     if (ret)
-        return fail(o, "%s: does not start: %s", o->name, strerror(-ret));
+        return fail(o, "%s: does not start: %s", d->name, strerror(-ret));
     d->started = true;
-    /* Groups are told apart by their addresses, in software. Drivers without such a filter refuse.
-     */
-    (void)rte_eth_allmulticast_enable(d->port);
     rte_eth_macaddr_get(d->port, &mac);
     memcpy(d->mac, mac.addr_bytes, sizeof(d->mac));
     return 0;
 }
 
-static int open_port(struct ethdev *d, struct opening *o)
+/* What surrounds a running port. Groups are told apart by their addresses, in software; drivers
+ * without such a filter refuse. */
+static int settle(struct ethdev *d, struct opening *o)
 {
-    /* First of all, see ethdev_watch_open; for the first queue, as all wake the same way. */
-    if (o->af_packet)
-        d->queue[0].watch_fd = ethdev_watch_open(o->iface);
-    if (probe(d, o))
-        return -1;
-    d->ifindex = o->iface[0] ? if_nametoindex(o->iface) : 0;
+    char remote[IFNAMSIZ];
+
+    (void)rte_eth_allmulticast_enable(d->port);
     if (d->ifindex)
-        snprintf(d->netdev, sizeof(d->netdev), "%.15s", o->iface);
-    if (choose_mtu(d, o) || start(d, o))
-        return -1;
-    if (o->af_packet)
+        d->multi_fd = ethdev_multi_open(d->ifindex);
+    if (d->kind->kernel_sees)
         ethdev_guard_open(d->guard_fd, d->netdev);
+    if (d->kind->kernel_peer && !ethdev_devarg(o->device, "remote", remote, sizeof(remote)) &&
+        ethdev_peer_mac(d, o->info.if_index))
+        return fail(o, "%s: cannot set the MAC of the kernel's end: %s", d->name, strerror(errno));
+    if (d->memif) {
+        int ret = ethdev_memif_start(d->memif);
+
+        if (ret)
+            return fail(o, "%s: %s", d->name, strerror(-ret));
+    }
     for (unsigned i = 0; i < d->queues; i++) {
         if (d->queue[i].watch_fd < 0)
             d->queue[i].intr_fd = ethdev_intr_open(d->port, (uint16_t)i);
@@ -206,21 +270,26 @@ static int open_port(struct ethdev *d, struct opening *o)
     return 0;
 }
 
+static int open_port(struct ethdev *d, struct opening *o)
+{
+    /* Before the port's own, see ethdev_watch_open; for the first queue, as all wake the same way.
+     */
+    if (d->kind->kernel_sees)
+        d->queue[0].watch_fd = ethdev_watch_open(d->netdev);
+    if (probe(d, o) || choose_mtu(d, o) || start(d, o))
+        return -1;
+    return settle(d, o);
+}
+
 static void ethdev_info(struct pktio *io, struct pktio_info *info)
 {
     struct ethdev *d = ethdev_of(io);
-    struct rte_eth_link link = {0};
-    struct ifreq ifr = {0};
 
     memset(info, 0, sizeof(*info));
     memcpy(info->mac, d->mac, sizeof(info->mac));
     info->mtu = d->mtu;
-    if (!rte_eth_link_get_nowait(d->port, &link)) {
-        info->link_up = link.link_status == RTE_ETH_LINK_UP;
-        info->speed_mbps = link.link_speed == RTE_ETH_SPEED_NUM_UNKNOWN ? 0 : link.link_speed;
-    }
-    if (d->netdev[0] && !kernel_ioctl(d->netdev, SIOCGIFFLAGS, &ifr))
-        info->link_up = (ifr.ifr_flags & (IFF_UP | IFF_RUNNING)) == (IFF_UP | IFF_RUNNING);
+    info->link_up = ethdev_link_up(d, &info->speed_mbps);
+    info->kernel_sees = d->kind->kernel_sees;
     snprintf(info->name, sizeof(info->name), "%s", d->name);
     snprintf(info->netdev, sizeof(info->netdev), "%s", d->netdev);
     info->ifindex = d->ifindex;
@@ -246,14 +315,23 @@ static void ethdev_close(struct pktio *io)
         close_fd(d->queue[i].watch_fd);
         ethdev_intr_close(d->port, (uint16_t)i, d->queue[i].intr_fd);
     }
+    if (d->memif)
+        ethdev_memif_stop(d->memif);
     if (d->started)
         rte_eth_dev_stop(d->port);
+    ethdev_link_close(d);
     if (d->port != RTE_MAX_ETHPORTS)
         rte_eth_dev_close(d->port);
+    if (d->probed && d->device)
+        rte_dev_remove(d->device);
+    if (d->memif)
+        ethdev_memif_close(d->memif);
     for (unsigned i = 0; i < d->queues; i++)
         rte_mempool_free(d->queue[i].pool);
     close_fd(d->guard_fd[0]);
     close_fd(d->guard_fd[1]);
+    close_fd(d->multi_fd);
+    close_fd(d->kernel_fd);
     free(d);
 }
 
@@ -266,6 +344,8 @@ static const struct pktio_ops ethdev_ops = {
     .tx_burst = ethdev_tx_burst,
     .wake_fd = ethdev_wake_fd,
     .wake_arm = ethdev_wake_arm,
+    .link_fd = ethdev_link_fd,
+    .link_ack = ethdev_link_ack,
     .counters = ethdev_counters,
     .close = ethdev_close,
 };
@@ -282,13 +362,12 @@ struct pktio *pktio_ethdev_open(const struct pktio_ethdev_config *config, char *
     d->io.ops = &ethdev_ops;
     d->port = RTE_MAX_ETHPORTS;
     d->queues = config->queues;
-    d->guard_fd[0] = d->guard_fd[1] = -1;
+    d->guard_fd[0] = d->guard_fd[1] = d->multi_fd = d->link_fd = d->kernel_fd = -1;
     for (unsigned i = 0; i < d->queues; i++)
         d->queue[i].watch_fd = d->queue[i].intr_fd = -1;
-    if (read_device(&o) || open_port(d, &o)) {
+    if (read_device(d, &o) || open_port(d, &o)) {
         ethdev_close(&d->io);
         return NULL;
     }
-    snprintf(d->name, sizeof(d->name), "%s", o.name);
     return &d->io;
 }

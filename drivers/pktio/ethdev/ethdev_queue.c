@@ -2,7 +2,13 @@
 /* Bursts: frames are mbufs by another name. Only the queue's worker comes here. */
 #include "ethdev_internal.h"
 
+#include <rte_ether.h>
 #include <string.h>
+
+/* The first refusal in a row and then every so many: asking for the link's state may take a system
+ * call. */
+#define REFUSALS_ASK 64
+#define FLAGS_TO_SEE (RTE_MBUF_F_RX_VLAN_STRIPPED | RTE_MBUF_F_RX_IP_CKSUM_BAD)
 
 static struct frame mbuf_frame(struct rte_mbuf *m, uint32_t room)
 {
@@ -16,16 +22,58 @@ static struct frame mbuf_frame(struct rte_mbuf *m, uint32_t room)
     return f;
 }
 
-/* What the port refused before goes first, so that packets of a queue pair keep their order. */
+/* The bursts themselves. net_memif's wait while its peer comes or goes. */
+static unsigned port_rx(struct ethdev *d, unsigned queue, struct rte_mbuf **m, unsigned n)
+{
+    unsigned count;
+
+    if (likely(!d->memif))
+        return rte_eth_rx_burst(d->port, (uint16_t)queue, m, (uint16_t)n);
+    if (!ethdev_memif_enter(d->memif))
+        return 0;
+    count = rte_eth_rx_burst(d->port, (uint16_t)queue, m, (uint16_t)n);
+    ethdev_memif_leave(d->memif);
+    return count;
+}
+
+static unsigned port_tx(struct ethdev *d, unsigned queue, struct rte_mbuf **m, unsigned n)
+{
+    unsigned count;
+
+    if (likely(!d->memif))
+        return rte_eth_tx_burst(d->port, (uint16_t)queue, m, (uint16_t)n);
+    if (!ethdev_memif_enter(d->memif))
+        return 0;
+    count = rte_eth_tx_burst(d->port, (uint16_t)queue, m, (uint16_t)n);
+    ethdev_memif_leave(d->memif);
+    return count;
+}
+
+static void drop_unsent(struct ethdev_queue *q)
+{
+    counter_add(&q->counters.tx_refused, q->unsent_count);
+    while (q->unsent_count)
+        rte_pktmbuf_free(q->unsent[--q->unsent_count]);
+    q->refusals = 0;
+}
+
+/*
+ * What the port refused before goes first, so that packets of a queue pair keep their order. A full
+ * port is worth waiting for, as long as its link is up; waiting keeps the worker awake.
+ */
 static void flush_unsent(struct ethdev *d, struct ethdev_queue *q, unsigned queue)
 {
     unsigned sent;
 
     if (!q->unsent_count)
         return;
-    sent = rte_eth_tx_burst(d->port, (uint16_t)queue, q->unsent, (uint16_t)q->unsent_count);
+    sent = port_tx(d, queue, q->unsent, q->unsent_count);
     q->unsent_count -= sent;
     memmove(q->unsent, q->unsent + sent, q->unsent_count * sizeof(q->unsent[0]));
+    if (sent)
+        q->refusals = 0;
+    else if (q->refusals++ % REFUSALS_ASK == 0 && !ethdev_link_up(d, NULL))
+        drop_unsent(q);
 }
 
 static unsigned take_local(struct ethdev_queue *q, struct frame *f, unsigned n)
@@ -37,19 +85,44 @@ static unsigned take_local(struct ethdev_queue *q, struct frame *f, unsigned n)
     return count;
 }
 
-/* Whatever is in several segments is made one: the stages above see plain bytes. */
-static unsigned take_received(struct ethdev_queue *q, struct rte_mbuf **m, unsigned n,
-                              struct frame *f)
+/*
+ * The stages above see plain bytes: a tag that was taken off is put back, and several segments are
+ * made one. A bad IPv4 header is not worth their time. What the port says of the UDP checksum
+ * (good, bad, none, or partial from a guest) does not matter: the ICRC covers more.
+ */
+static bool make_plain(struct ethdev_queue *q, struct rte_mbuf **m)
+{
+    if (((*m)->ol_flags & RTE_MBUF_F_RX_IP_CKSUM_MASK) == RTE_MBUF_F_RX_IP_CKSUM_BAD) {
+        counter_inc(&q->counters.rx_bad_checksum);
+        return false;
+    }
+    if (((*m)->ol_flags & RTE_MBUF_F_RX_VLAN_STRIPPED && rte_vlan_insert(m)) ||
+        ((*m)->nb_segs > 1 && rte_pktmbuf_linearize(*m))) {
+        counter_inc(&q->counters.rx_unusable);
+        return false;
+    }
+    return true;
+}
+
+/* A packet socket gets what the kernel sends as well. */
+static bool kernel_sent(const struct ethdev *d, struct rte_mbuf *m)
+{
+    return d->kind->kernel_sees && rte_pktmbuf_data_len(m) >= RTE_ETHER_HDR_LEN &&
+           !memcmp(rte_pktmbuf_mtod(m, uint8_t *) + 6, d->mac, sizeof(d->mac));
+}
+
+static unsigned take_received(struct ethdev *d, struct ethdev_queue *q, struct rte_mbuf **m,
+                              unsigned n, struct frame *f)
 {
     unsigned count = 0;
 
     for (unsigned i = 0; i < n; i++) {
-        if (unlikely(m[i]->nb_segs > 1) && rte_pktmbuf_linearize(m[i])) {
-            counter_inc(&q->counters.rx_unusable);
+        bool plain = !(m[i]->ol_flags & FLAGS_TO_SEE) && m[i]->nb_segs == 1;
+
+        if ((unlikely(!plain) && !make_plain(q, &m[i])) || kernel_sent(d, m[i]))
             rte_pktmbuf_free(m[i]);
-            continue;
-        }
-        f[count++] = mbuf_frame(m[i], 0);
+        else
+            f[count++] = mbuf_frame(m[i], 0);
     }
     return count;
 }
@@ -65,8 +138,8 @@ unsigned ethdev_rx_burst(struct pktio *io, unsigned queue, struct frame *f, unsi
     /* Both sources get their share: half the burst at most goes to local frames while others wait.
      */
     count = take_local(q, f, n / 2);
-    got = rte_eth_rx_burst(d->port, (uint16_t)queue, m, (uint16_t)min_of(n - count, FRAME_BURST));
-    count += take_received(q, m, got, f + count);
+    got = port_rx(d, queue, m, min_of(n - count, FRAME_BURST));
+    count += take_received(d, q, m, got, f + count);
     return count + take_local(q, f + count, n - count);
 }
 
@@ -138,7 +211,5 @@ void ethdev_queue_drain(struct ethdev_queue *q)
 {
     while (q->local_head != q->local_tail)
         rte_pktmbuf_free(q->local[q->local_head++ & (ETHDEV_LOCAL - 1)]);
-    counter_add(&q->counters.tx_refused, q->unsent_count);
-    while (q->unsent_count)
-        rte_pktmbuf_free(q->unsent[--q->unsent_count]);
+    drop_unsent(q);
 }

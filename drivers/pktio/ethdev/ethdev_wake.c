@@ -11,7 +11,6 @@
 #include <linux/filter.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
-#include <net/if.h>
 #include <netinet/in.h>
 #include <rte_interrupts.h>
 #include <string.h>
@@ -21,26 +20,39 @@
 
 #define UDP_ROCE       4791
 #define ETHERTYPE_ROCE 0x8915
+/* From instruction `at` of the filter to its ends. */
+#define TAKE(at)  (18 - 1 - (at))
+#define LEAVE(at) (19 - 1 - (at))
 
-/* UDP to port 4791 over IPv4 (any options) or IPv6 (no extension headers), or RoCEv1. One byte of
- * each is kept: only its arrival matters. */
-static const struct sock_filter roce_filter[] = {
+/*
+ * What somebody here waits for: UDP to port 4791 over IPv4 (any options) or IPv6 (no extension
+ * headers), RoCEv1, and what finds neighbours, groups and routes: ARP, ICMP, IGMP, ICMPv6 (MLD
+ * behind a hop-by-hop header). One byte of each is kept: only its arrival matters.
+ */
+static const struct sock_filter wanted[] = {
     BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 12),
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ETHERTYPE_ROCE, 11, 0),
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ETH_P_IPV6, 0, 4),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ETHERTYPE_ROCE, TAKE(1), 0),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ETH_P_ARP, TAKE(2), 0),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ETH_P_IPV6, 0, 6),
     BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 14 + 6),
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_UDP, 0, 9),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_ICMPV6, TAKE(5), 0),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_HOPOPTS, TAKE(6), 0),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_UDP, 0, LEAVE(7)),
     BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 14 + 40 + 2),
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, UDP_ROCE, 6, 7),
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ETH_P_IP, 0, 6),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, UDP_ROCE, TAKE(9), LEAVE(9)),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ETH_P_IP, 0, LEAVE(10)),
     BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 14 + 9),
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_UDP, 0, 4),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_ICMP, TAKE(12), 0),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_IGMP, TAKE(13), 0),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_UDP, 0, LEAVE(14)),
     BPF_STMT(BPF_LDX | BPF_B | BPF_MSH, 14),
     BPF_STMT(BPF_LD | BPF_H | BPF_IND, 14 + 2),
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, UDP_ROCE, 0, 1),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, UDP_ROCE, TAKE(17), LEAVE(17)),
     BPF_STMT(BPF_RET | BPF_K, 1),
     BPF_STMT(BPF_RET | BPF_K, 0),
 };
+
+_Static_assert(ARRAY_SIZE(wanted) == 18 + 2, "TAKE and LEAVE jump to the last two");
 
 /*
  * The socket must be made before the port's own: the kernel gives a frame to the younger sockets
@@ -49,8 +61,8 @@ static const struct sock_filter roce_filter[] = {
  */
 int ethdev_watch_open(const char *netdev)
 {
-    struct sock_fprog prog = {.len = ARRAY_SIZE(roce_filter),
-                              .filter = (struct sock_filter *)(uintptr_t)roce_filter};
+    struct sock_fprog prog = {.len = ARRAY_SIZE(wanted),
+                              .filter = (struct sock_filter *)(uintptr_t)wanted};
     struct sockaddr_ll ll = {.sll_family = AF_PACKET,
                              .sll_protocol = htons(ETH_P_ALL),
                              .sll_ifindex = (int)if_nametoindex(netdev)};
@@ -71,35 +83,6 @@ int ethdev_watch_open(const char *netdev)
         return -1;
     }
     return fd;
-}
-
-/*
- * The kernel owns the interface's addresses too and sees the same frames. With nobody bound to UDP
- * port 4791 it would answer each with ICMP port unreachable, which real peers may take as an error.
- * A socket that nobody reads, with the smallest buffer, makes it drop them in silence. If somebody
- * else has the port already (the kernel's rdma_rxe), that serves as well.
- */
-void ethdev_guard_open(int fd[2], const char *netdev)
-{
-    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(UDP_ROCE)};
-    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(UDP_ROCE)};
-    const struct sockaddr *addr[2] = {(struct sockaddr *)&v4, (struct sockaddr *)&v6};
-    socklen_t len[2] = {sizeof(v4), sizeof(v6)};
-    int one = 1, small = 1;
-
-    for (int i = 0; i < 2; i++) {
-        fd[i] = socket(addr[i]->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-        if (fd[i] < 0)
-            continue;
-        setsockopt(fd[i], SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
-        setsockopt(fd[i], SOL_SOCKET, SO_BINDTODEVICE, netdev, (socklen_t)strlen(netdev));
-        if (i == 1)
-            setsockopt(fd[i], IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one));
-        if (bind(fd[i], addr[i], len[i])) {
-            close(fd[i]);
-            fd[i] = -1;
-        }
-    }
 }
 
 /* An epoll instance of its own: it can itself be waited for, and rte_epoll_wait on it reads

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "netdev.h"
+#include "uroced.h"
+
+/* The kernel interface that stands for the port. */
+struct kernel_side {
+    char name[NETDEV_NAME_MAX];
+    uint32_t ifindex; /* 0: there is none */
+    bool answers;     /* it gets the port's frames: for its addresses the kernel speaks */
+    int tap_fd;       /* or -1 */
+};
+
+static int complain(const struct uroced_port *p, const char *what, int err)
+{
+    fprintf(stderr, "uroced: port.%u: %s: %s\n", p->number, what, strerror(-err));
+    return err;
+}
+
+/* The tap gets the addresses that the port has, as far as a kernel without VLANs can. */
+static int open_tap(const struct uroced_port *p, const struct pktio_info *info,
+                    struct kernel_side *k)
+{
+    snprintf(k->name, sizeof(k->name), "%s", p->tap_name);
+    k->tap_fd = netdev_tap_open(k->name, info->mac, info->mtu);
+    if (k->tap_fd < 0)
+        return complain(p, "cannot make the tap device of the exception path", k->tap_fd);
+    k->ifindex = if_nametoindex(k->name);
+    k->answers = true;
+    for (unsigned i = 0; i < p->addresses; i++) {
+        const struct port_address *a = &p->address[i];
+        int err = a->vlan == VLAN_NONE ? netdev_add_address(k->ifindex, &a->gid, a->prefix) : 0;
+
+        if (err && err != -EEXIST)
+            return complain(p, "cannot give the tap device its addresses", err);
+    }
+    return 0;
+}
+
+static int find_kernel_side(const struct uroced_port *p, const struct pktio_info *info,
+                            struct kernel_side *k)
+{
+    *k = (struct kernel_side){.tap_fd = -1};
+    if (p->tap)
+        return open_tap(p, info, k);
+    if (port_is_loopback(p))
+        return 0;
+    k->ifindex = info->ifindex;
+    k->answers = info->kernel_sees;
+    if (p->follow_kernel && !k->ifindex)
+        return complain(p, "no kernel interface to take addresses from", -ENODEV);
+    return 0;
+}
+
+/* The kernel may have addresses of ours already: then they are no duplicates. */
+static int mark_answered(struct uroced_port *p, const struct kernel_side *k)
+{
+    static struct netdev_state state;
+    int err = k->answers ? netdev_read(k->ifindex, &state) : 0;
+
+    if (err)
+        return complain(p, "cannot read the addresses of the kernel interface", err);
+    for (unsigned i = 0; k->answers && i < p->addresses; i++) {
+        struct port_address *a = &p->address[i];
+
+        for (unsigned s = 0; s < state.addresses; s++)
+            a->answered |= a->vlan == VLAN_NONE && gid_eq(&state.address[s].addr, &a->gid);
+    }
+    return 0;
+}
+
+static int add_port(const struct attach_config *c, struct pktio *io, const struct kernel_side *k)
+{
+    const struct uroced_port *p = c->port;
+    struct port_config pc = {.io = io,
+                             .address = p->address,
+                             .addresses = p->addresses,
+                             .neighbour = p->neighbour,
+                             .neighbours = p->neighbours,
+                             .route = p->route,
+                             .routes = p->routes,
+                             .gid_types = p->gid_types,
+                             .qos = &p->qos,
+                             .detect_duplicates = p->detect_duplicates};
+    int err;
+
+    if (k->tap_fd >= 0) {
+        pc.exception_fd = &k->tap_fd;
+        pc.ifindex = k->ifindex;
+        memcpy(pc.netdev, k->name, sizeof(pc.netdev));
+    }
+    err = rnic_add_port(c->rnic, &pc);
+    return err ? complain(p, "cannot be a device", err) : 0;
+}
+
+static int follow_kernel(const struct attach_config *c, const struct kernel_side *k,
+                         struct follow **follow)
+{
+    struct follow_config fc = {.loop = c->loop,
+                               .rnic = c->rnic,
+                               .device = c->device,
+                               .ifindex = k->ifindex,
+                               .take = c->port->follow_kernel,
+                               .answers = k->answers,
+                               .own = c->port->address,
+                               .owns = c->port->addresses};
+    int err;
+
+    if (!k->ifindex || !(fc.take || fc.answers))
+        return 0;
+    *follow = follow_start(&fc, &err);
+    return *follow ? 0 : complain(c->port, "cannot follow the kernel interface", err);
+}
+
+int attach_port(const struct attach_config *c, struct follow **follow)
+{
+    struct uroced_port *p = c->port;
+    struct kernel_side kernel;
+    struct pktio_info info;
+    char error[512];
+    struct pktio *io = port_open(p, c->loopbacks, error, sizeof(error));
+    int err;
+
+    *follow = NULL;
+    if (!io) {
+        fprintf(stderr, "uroced: port.%u: %s\n", p->number, error);
+        return -EIO;
+    }
+    io->ops->info(io, &info);
+    config_complete_addresses(p, info.mac);
+    err = find_kernel_side(p, &info, &kernel);
+    if (!err)
+        err = mark_answered(p, &kernel);
+    if (err) {
+        if (kernel.tap_fd >= 0)
+            close(kernel.tap_fd);
+        io->ops->close(io);
+        return err;
+    }
+    err = add_port(c, io, &kernel);
+    return err ? err : follow_kernel(c, &kernel, follow);
+}

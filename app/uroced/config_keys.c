@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The keys of [uroced], and those of [port.N] that say what the port is. */
+#include "config_reader.h"
+
+#include <stdio.h>
+#include <string.h>
+
+bool config_key_is(const char *key, const char *name)
+{
+    size_t len = strlen(name);
+
+    if (strncmp(key, name, len))
+        return false;
+    if (!key[len])
+        return true;
+    return key[len] == '.' && key[len + 1] && !key[len + 1 + strspn(key + len + 1, "0123456789")];
+}
+
+int config_daemon_key(struct reader *r, const char *value)
+{
+    struct uroced_config *c = r->config;
+
+    if (!strcmp(r->key, "socket"))
+        return config_text(r, value, c->socket, sizeof(c->socket));
+    if (!strcmp(r->key, "mode"))
+        return config_number(r, value, 0, 0777, 8, &c->mode);
+    if (!strcmp(r->key, "workers"))
+        return config_number(r, value, 1, WORKERS_MAX, 10, &c->workers);
+    if (!strcmp(r->key, "idle_exit"))
+        return config_number(r, value, 1, 1000000, 10, &c->idle_exit);
+    return config_fail(r, "is not a key of this section (socket, mode, workers, idle_exit)");
+}
+
+static int read_device(struct reader *r, const char *value)
+{
+    return config_text(r, value, r->port->device, sizeof(r->port->device));
+}
+
+static int read_mtu(struct reader *r, const char *value)
+{
+    return config_number(r, value, 576, 9600, 10, &r->port->mtu);
+}
+
+static int read_dad(struct reader *r, const char *value)
+{
+    return config_yes_no(r, value, &r->port->detect_duplicates);
+}
+
+/* "v2", "v1 v2" */
+static int read_roce(struct reader *r, const char *value)
+{
+    struct words w;
+
+    config_split(&w, value);
+    r->port->gid_types = 0;
+    for (unsigned i = 0; i < w.count; i++) {
+        if (!strcmp(w.word[i], "v1"))
+            r->port->gid_types |= 1u << GID_TYPE_ROCE_V1;
+        else if (!strcmp(w.word[i], "v2"))
+            r->port->gid_types |= 1u << GID_TYPE_ROCE_V2;
+        else
+            return config_fail(r, "must be v1, v2 or both, not \"%s\"", value);
+    }
+    return r->port->gid_types ? 0 : config_fail(r, "has no value");
+}
+
+/* "none", "tap", "tap uroce0" */
+static int read_exception(struct reader *r, const char *value)
+{
+    struct uroced_port *p = r->port;
+    struct words w;
+
+    config_split(&w, value);
+    p->tap_name[0] = 0;
+    p->tap = w.count && !strcmp(w.word[0], "tap");
+    if (w.count < 1 || w.count > 1u + p->tap || (!p->tap && strcmp(w.word[0], "none")))
+        return config_fail(r, "must be none, tap or tap NAME, not \"%s\"", value);
+    if (w.count < 2)
+        return 0;
+    if (strchr(w.word[1], '/') || strchr(w.word[1], '%') || w.word[1][0] == '.')
+        return config_fail(r, "has no name of an interface: \"%s\"", w.word[1]);
+    return config_text(r, w.word[1], p->tap_name, sizeof(p->tap_name));
+}
+
+/* "/tmp/port.pcap 1000" */
+static int read_capture(struct reader *r, const char *value)
+{
+    struct uroced_port *p = r->port;
+    struct words w;
+
+    config_split(&w, value);
+    if (w.count > 2)
+        return config_fail(r, "must be FILE or FILE FRAMES, not \"%s\"", value);
+    if (config_text(r, w.count ? w.word[0] : "", p->capture, sizeof(p->capture)))
+        return -1;
+    p->capture_frames = CONFIG_CAPTURE_FRAMES;
+    return w.count < 2 ? 0 : config_number(r, w.word[1], 1, 1000000000, 10, &p->capture_frames);
+}
+
+static int read_sl_to_pcp(struct reader *r, const char *value)
+{
+    return config_table(r, value, r->port->qos.sl_to_pcp, 7);
+}
+
+static int read_priority_to_sl(struct reader *r, const char *value)
+{
+    return config_table(r, value, r->port->qos.priority_to_sl, 15);
+}
+
+/* "46 26" */
+static int read_dscp(struct reader *r, const char *value)
+{
+    unsigned from, to;
+    struct words w;
+
+    config_split(&w, value);
+    if (w.count != 2)
+        return config_fail(r, "must be two code points from 0 to 63, not \"%s\"", value);
+    if (config_number(r, w.word[0], 0, 63, 10, &from) ||
+        config_number(r, w.word[1], 0, 63, 10, &to))
+        return -1;
+    r->port->qos.dscp[from] = (uint8_t)to;
+    if (r->port->dscp_set & UINT64_C(1) << from)
+        return config_fail(r, "repeats the code point %u", from);
+    r->port->dscp_set |= UINT64_C(1) << from;
+    return 0;
+}
+
+int config_port_key(struct reader *r, const char *value)
+{
+    static const struct {
+        const char *name;
+        bool numbered; /* may come several times, as name.N */
+        int (*read)(struct reader *r, const char *value);
+    } keys[] = {
+        {"device", false, read_device},
+        {"mtu", false, read_mtu},
+        {"address", true, config_address},
+        {"addresses", false, config_addresses},
+        {"route", true, config_route},
+        {"neighbour", true, config_neighbour},
+        {"dad", false, read_dad},
+        {"roce", false, read_roce},
+        {"exception", false, read_exception},
+        {"capture", false, read_capture},
+        {"sl_to_pcp", false, read_sl_to_pcp},
+        {"dscp", true, read_dscp},
+        {"priority_to_sl", false, read_priority_to_sl},
+    };
+    char names[256] = "";
+
+    for (unsigned i = 0; i < ARRAY_SIZE(keys); i++) {
+        size_t len = strlen(names);
+
+        if (keys[i].numbered ? config_key_is(r->key, keys[i].name) : !strcmp(r->key, keys[i].name))
+            return keys[i].read(r, value);
+        snprintf(names + len, sizeof(names) - len, "%s%s", len ? ", " : "", keys[i].name);
+    }
+    return config_fail(r, "is not a key of this section (%s)", names);
+}

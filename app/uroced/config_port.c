@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The keys of [port.N] that make it a host of networks, and what must hold between them. */
+#include "config_reader.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* fe80:: with nothing behind it: the port's own, once its MAC is known. */
+static const union gid link_local = {.raw = {0xFE, 0x80}};
+
+void config_port_defaults(struct uroced_port *p)
+{
+    *p = (struct uroced_port){
+        .gid_types = 1u << GID_TYPE_ROCE_V1 | 1u << GID_TYPE_ROCE_V2,
+        .detect_duplicates = true,
+    };
+    qos_map_default(&p->qos);
+}
+
+void config_loopback_addresses(struct uroced_port *p)
+{
+    gid_parse(&p->address[0].gid, "127.0.0.1");
+    p->address[0].prefix = 8;
+    gid_parse(&p->address[1].gid, "::1");
+    p->address[1].prefix = 128;
+    p->address[0].vlan = p->address[1].vlan = VLAN_NONE;
+    p->addresses = 2;
+}
+
+void config_complete_addresses(struct uroced_port *p, const uint8_t mac[6])
+{
+    for (unsigned i = 0; i < p->addresses; i++) {
+        if (gid_eq(&p->address[i].gid, &link_local))
+            p->address[i].gid = gid_link_local(mac);
+    }
+}
+
+/* The part before the prefix must be a host's. */
+static int read_host_prefix(struct reader *r, const char *text, struct port_address *a)
+{
+    union gid host;
+    char address[46];
+
+    if (config_prefix(r, text, &a->gid, &a->prefix))
+        return -1;
+    gid_format(address, &a->gid);
+    return config_host(r, address, &host);
+}
+
+/* "10.0.0.1/24 vlan 5", "link-local" */
+int config_address(struct reader *r, const char *value)
+{
+    struct uroced_port *p = r->port;
+    struct port_address *a = &p->address[p->addresses];
+    struct words w;
+
+    if (p->addresses == CONFIG_ADDRESSES_MAX)
+        return config_fail(r, "is one too many: a port has at most %d addresses",
+                           CONFIG_ADDRESSES_MAX);
+    config_split(&w, value);
+    if (!w.count)
+        return config_fail(r, "has no value");
+    if (!strcmp(w.word[0], "link-local")) {
+        a->gid = link_local;
+        a->prefix = 64;
+    } else if (read_host_prefix(r, w.word[0], a)) {
+        return -1;
+    } else if (gid_eq(&a->gid, &link_local)) {
+        return config_fail(r,
+                           "is no address of a host: for one from the port's MAC say link-local");
+    }
+    if (config_vlan(r, &w, 1, &a->vlan))
+        return -1;
+    for (unsigned i = 0; i < p->addresses; i++) {
+        if (gid_eq(&p->address[i].gid, &a->gid) && p->address[i].vlan == a->vlan)
+            return config_fail(r, "repeats the address %s", w.word[0]);
+    }
+    p->addresses++;
+    return 0;
+}
+
+int config_addresses(struct reader *r, const char *value)
+{
+    if (strcmp(value, "kernel"))
+        return config_fail(r, "must be kernel, not \"%s\"", value);
+    r->port->follow_kernel = true;
+    return 0;
+}
+
+/* The gateway's version decides what "default" means. */
+static int read_destination(struct reader *r, const char *text, struct net_route *route)
+{
+    static const union gid any_ipv4 = {.raw = {[10] = 0xFF, [11] = 0xFF}};
+    static const union gid any = {{0}};
+
+    if (!strcmp(text, "default")) {
+        route->dst = gid_is_ipv4(&route->via) ? any_ipv4 : any;
+        route->prefix = 0;
+        return 0;
+    }
+    if (config_prefix(r, text, &route->dst, &route->prefix))
+        return -1;
+    if (gid_is_ipv4(&route->dst) != gid_is_ipv4(&route->via))
+        return config_fail(r, "has a destination and a gateway of different IP versions");
+    if (gid_is_multicast(&route->dst))
+        return config_fail(r, "leads to a group: \"%s\"", text);
+    for (unsigned bit = route->prefix; bit < (gid_is_ipv4(&route->dst) ? 32u : 128u); bit++) {
+        unsigned at = bit + (gid_is_ipv4(&route->dst) ? 96 : 0);
+
+        if (route->dst.raw[at / 8] & 0x80 >> at % 8)
+            return config_fail(r, "has a destination with bits behind its prefix: \"%s\"", text);
+    }
+    return 0;
+}
+
+/* "192.0.2.0/24 via 10.0.0.254 vlan 5", "default via 10.0.0.254" */
+int config_route(struct reader *r, const char *value)
+{
+    struct uroced_port *p = r->port;
+    struct net_route *route = &p->route[p->routes];
+    struct words w;
+
+    if (p->routes == NET_ROUTE_MAX)
+        return config_fail(r, "is one too many: a port has at most %d routes", NET_ROUTE_MAX);
+    config_split(&w, value);
+    if (w.count < 3 || strcmp(w.word[1], "via"))
+        return config_fail(
+            r, "must be NETWORK/PREFIX via GATEWAY or default via GATEWAY, not \"%s\"", value);
+    if (config_host(r, w.word[2], &route->via) || read_destination(r, w.word[0], route) ||
+        config_vlan(r, &w, 3, &route->vlan))
+        return -1;
+    for (unsigned i = 0; i < p->routes; i++) {
+        const struct net_route *o = &p->route[i];
+
+        if (gid_eq(&o->dst, &route->dst) && o->prefix == route->prefix && o->vlan == route->vlan)
+            return config_fail(r, "repeats the destination %s", w.word[0]);
+    }
+    p->routes++;
+    return 0;
+}
+
+/* "10.0.0.2 02:00:00:00:00:02" */
+int config_neighbour(struct reader *r, const char *value)
+{
+    struct uroced_port *p = r->port;
+    struct port_neighbour *n = &p->neighbour[p->neighbours];
+    struct words w;
+
+    if (p->neighbours == NEIGHBOUR_MAX)
+        return config_fail(r, "is one too many: a port has at most %d neighbours", NEIGHBOUR_MAX);
+    config_split(&w, value);
+    if (w.count != 2)
+        return config_fail(
+            r, "must be an address and a MAC, as 10.0.0.2 02:00:00:00:00:02, not \"%s\"", value);
+    if (config_host(r, w.word[0], &n->addr) || config_mac(r, w.word[1], n->mac))
+        return -1;
+    p->neighbours++;
+    return 0;
+}
+
+/* ---- a whole section ---- */
+
+/* A gateway is reached without a gateway. What the kernel adds later is not known here. */
+static bool gateway_connected(const struct uroced_port *p, const struct net_route *route)
+{
+    if (p->follow_kernel)
+        return true;
+    for (unsigned i = 0; i < p->addresses; i++) {
+        const struct port_address *a = &p->address[i];
+
+        if (a->vlan == route->vlan && config_same_network(&a->gid, &route->via, a->prefix))
+            return true;
+    }
+    return false;
+}
+
+static int check_routes(struct reader *r)
+{
+    char via[46];
+
+    r->key = "route";
+    for (unsigned i = 0; i < r->port->routes; i++) {
+        if (gateway_connected(r->port, &r->port->route[i]))
+            continue;
+        gid_format(via, &r->port->route[i].via);
+        return config_fail(r, "leads by %s, which is on no network of the port's addresses%s", via,
+                           r->port->route[i].vlan == VLAN_NONE ? "" : " in that VLAN");
+    }
+    return 0;
+}
+
+/* A device on top of a kernel interface says so in its arguments. */
+static bool on_kernel_interface(const struct uroced_port *p)
+{
+    return strstr(p->device, ",iface=") != NULL;
+}
+
+static int choose_addresses(struct reader *r)
+{
+    struct uroced_port *p = r->port;
+    bool loopback = !strcmp(p->device, CONFIG_DEVICE_LOOPBACK);
+
+    if (loopback && p->follow_kernel) {
+        r->key = "addresses";
+        return config_fail(r, "the loopback device has no kernel interface below it");
+    }
+    if (p->addresses || p->follow_kernel)
+        return 0;
+    if (loopback)
+        config_loopback_addresses(p);
+    else if (on_kernel_interface(p) || p->tap)
+        p->follow_kernel = true;
+    else
+        return config_fail(r, "has no address");
+    return 0;
+}
+
+int config_check_port(struct reader *r)
+{
+    r->key = NULL;
+    if (!r->port->device[0])
+        return config_fail(r, "names no device");
+    return choose_addresses(r) ? -1 : check_routes(r);
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "follow.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "netdev.h"
+
+struct follow {
+    struct follow_config config;
+    struct netdev_watch *watch;
+    struct event_source source;
+    struct netdev_state now; /* as far as the device has it */
+};
+
+static bool same_route(const struct net_route *a, const struct net_route *b)
+{
+    return gid_eq(&a->dst, &b->dst) && gid_eq(&a->via, &b->via) && a->prefix == b->prefix;
+}
+
+static bool has_address(const struct netdev_state *s, const union gid *addr)
+{
+    for (unsigned i = 0; i < s->addresses; i++) {
+        if (gid_eq(&s->address[i].addr, addr))
+            return true;
+    }
+    return false;
+}
+
+static bool has_route(const struct netdev_state *s, const struct net_route *route)
+{
+    for (unsigned i = 0; i < s->routes; i++) {
+        if (same_route(&s->route[i], route))
+            return true;
+    }
+    return false;
+}
+
+static bool is_own(const struct follow *f, const union gid *addr)
+{
+    for (unsigned i = 0; i < f->config.owns; i++) {
+        if (f->config.own[i].vlan == VLAN_NONE && gid_eq(&f->config.own[i].gid, addr))
+            return true;
+    }
+    return false;
+}
+
+static void drop_old(struct follow *f, const struct netdev_state *next)
+{
+    const struct follow_config *c = &f->config;
+
+    for (unsigned i = 0; i < f->now.routes; i++) {
+        if (!has_route(next, &f->now.route[i]))
+            rnic_remove_route(c->rnic, c->device, &f->now.route[i]);
+    }
+    for (unsigned i = 0; i < f->now.addresses; i++) {
+        const struct net_address *a = &f->now.address[i];
+
+        if (!has_address(next, &a->addr) && !is_own(f, &a->addr))
+            rnic_remove_address(c->rnic, c->device, &a->addr, VLAN_NONE);
+    }
+}
+
+/* What the device has no room for is not taken, and not tried again before it was away. */
+static void add_new(struct follow *f, const struct netdev_state *next)
+{
+    const struct follow_config *c = &f->config;
+
+    for (unsigned i = 0; i < next->addresses; i++) {
+        const struct net_address *a = &next->address[i];
+        struct port_address pa = {
+            .gid = a->addr, .prefix = a->prefix, .vlan = VLAN_NONE, .answered = c->answers};
+
+        if (!has_address(&f->now, &a->addr) && !is_own(f, &a->addr))
+            rnic_add_address(c->rnic, c->device, &pa);
+    }
+    for (unsigned i = 0; i < next->routes; i++) {
+        if (!has_route(&f->now, &next->route[i]))
+            rnic_add_route(c->rnic, c->device, &next->route[i]);
+    }
+}
+
+/* The kernel answers for those of our addresses that it has, too. */
+static void tell_answered(struct follow *f, const struct netdev_state *next)
+{
+    const struct follow_config *c = &f->config;
+
+    for (unsigned i = 0; i < c->owns; i++) {
+        if (c->own[i].vlan == VLAN_NONE)
+            rnic_answered(c->rnic, c->device, &c->own[i].gid,
+                          c->answers && has_address(next, &c->own[i].gid));
+    }
+}
+
+static int update(struct follow *f)
+{
+    static struct netdev_state next;
+    int err;
+
+    netdev_watch_drain(f->watch);
+    err = netdev_read(f->config.ifindex, &next);
+    if (err)
+        return err;
+    tell_answered(f, &next);
+    if (f->config.take) {
+        drop_old(f, &next);
+        add_new(f, &next);
+        f->now = next;
+    }
+    return 0;
+}
+
+static void on_change(struct event_source *s, uint32_t events)
+{
+    update(container_of(s, struct follow, source));
+}
+
+struct follow *follow_start(const struct follow_config *config, int *err)
+{
+    struct follow *f = calloc(1, sizeof(*f));
+
+    *err = -ENOMEM;
+    if (!f)
+        return NULL;
+    f->config = *config;
+    f->watch = netdev_watch_open(err);
+    if (f->watch) {
+        f->source = (struct event_source){.fd = netdev_watch_fd(f->watch), .ready = on_change};
+        *err = update(f);
+        if (!*err)
+            *err = event_loop_add(config->loop, &f->source, EPOLLIN);
+    }
+    if (!*err)
+        return f;
+    follow_stop(f);
+    return NULL;
+}
+
+void follow_stop(struct follow *f)
+{
+    if (f->watch) {
+        event_loop_remove(f->config.loop, &f->source);
+        netdev_watch_close(f->watch);
+    }
+    free(f);
+}

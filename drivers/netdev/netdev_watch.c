@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* rtnetlink by libmnl: changes are only noticed, what counts is read anew each time. So a lost
+ * notification costs nothing but the time until the next one. */
+#include <errno.h>
+#include <libmnl/libmnl.h>
+#include <linux/if_addr.h>
+#include <linux/rtnetlink.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "common.h"
+#include "netdev.h"
+
+#define DUMP_BYTES 32768 /* what the kernel fills at most in one go */
+
+struct netdev_watch {
+    struct mnl_socket *events;
+};
+
+static void close_socket(struct mnl_socket *s)
+{
+    if (s)
+        mnl_socket_close(s);
+}
+
+struct netdev_watch *netdev_watch_open(int *err)
+{
+    struct netdev_watch *w = calloc(1, sizeof(*w));
+    unsigned groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR | RTMGRP_IPV4_ROUTE |
+                      RTMGRP_IPV6_ROUTE;
+
+    *err = -ENOMEM;
+    if (!w)
+        return NULL;
+    w->events = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (!w->events || mnl_socket_bind(w->events, groups, MNL_SOCKET_AUTOPID) < 0) {
+        *err = -errno;
+        netdev_watch_close(w);
+        return NULL;
+    }
+    *err = 0;
+    return w;
+}
+
+void netdev_watch_close(struct netdev_watch *w)
+{
+    close_socket(w->events);
+    free(w);
+}
+
+int netdev_watch_fd(const struct netdev_watch *w)
+{
+    return mnl_socket_get_fd(w->events);
+}
+
+void netdev_watch_drain(struct netdev_watch *w)
+{
+    char buffer[4096];
+
+    /* ENOBUFS says that more was to come than fits: that is a change, too, and we know of it. */
+    while (mnl_socket_recvfrom(w->events, buffer, sizeof(buffer)) >= 0 || errno == ENOSPC ||
+           errno == EINTR || errno == ENOBUFS)
+        ;
+}
+
+/* ---- reading ---- */
+
+struct reading {
+    uint32_t ifindex;
+    struct netdev_state *state;
+};
+
+static bool gid_of(union gid *gid, uint8_t family, const struct nlattr *attr)
+{
+    const uint8_t *bytes = mnl_attr_get_payload(attr);
+
+    if (family == AF_INET && mnl_attr_get_payload_len(attr) == 4)
+        *gid = gid_from_ipv4(bytes);
+    else if (family == AF_INET6 && mnl_attr_get_payload_len(attr) == 16)
+        memcpy(gid->raw, bytes, 16);
+    else
+        return false;
+    return true;
+}
+
+static int on_address(const struct nlmsghdr *h, void *arg)
+{
+    const struct ifaddrmsg *ifa = mnl_nlmsg_get_payload(h);
+    const struct nlattr *attr, *local = NULL, *address = NULL;
+    struct reading *r = arg;
+    struct net_address *a = &r->state->address[r->state->addresses];
+
+    if (h->nlmsg_type != RTM_NEWADDR || ifa->ifa_index != r->ifindex ||
+        (ifa->ifa_flags & IFA_F_DADFAILED) || ifa->ifa_scope >= RT_SCOPE_HOST ||
+        r->state->addresses == NET_ADDRESS_MAX)
+        return MNL_CB_OK;
+    mnl_attr_for_each(attr, h, sizeof(*ifa))
+    {
+        if (mnl_attr_get_type(attr) == IFA_LOCAL)
+            local = attr;
+        else if (mnl_attr_get_type(attr) == IFA_ADDRESS)
+            address = attr;
+    }
+    /* On point-to-point links IFA_ADDRESS is the peer's. */
+    if (!local)
+        local = address;
+    *a = (struct net_address){.prefix = ifa->ifa_prefixlen, .vlan = VLAN_NONE};
+    if (local && gid_of(&a->addr, ifa->ifa_family, local))
+        r->state->addresses++;
+    return MNL_CB_OK;
+}
+
+static int on_route(const struct nlmsghdr *h, void *arg)
+{
+    const struct rtmsg *rtm = mnl_nlmsg_get_payload(h);
+    struct reading *r = arg;
+    struct net_route *route = &r->state->route[r->state->routes];
+    const struct nlattr *attr;
+    uint32_t oif = 0, table = rtm->rtm_table;
+    bool gateway = false;
+
+    if (h->nlmsg_type != RTM_NEWROUTE || rtm->rtm_type != RTN_UNICAST ||
+        r->state->routes == NET_ROUTE_MAX)
+        return MNL_CB_OK;
+    *route = (struct net_route){.prefix = rtm->rtm_dst_len, .vlan = VLAN_NONE};
+    if (rtm->rtm_family == AF_INET)
+        route->dst = gid_from_ipv4((const uint8_t[4]){0});
+    mnl_attr_for_each(attr, h, sizeof(*rtm))
+    {
+        switch (mnl_attr_get_type(attr)) {
+        case RTA_DST:
+            if (!gid_of(&route->dst, rtm->rtm_family, attr))
+                return MNL_CB_OK;
+            break;
+        case RTA_GATEWAY:
+            gateway = gid_of(&route->via, rtm->rtm_family, attr);
+            break;
+        case RTA_OIF:
+            oif = mnl_attr_get_u32(attr);
+            break;
+        case RTA_TABLE:
+            table = mnl_attr_get_u32(attr);
+            break;
+        }
+    }
+    if (gateway && oif == r->ifindex && table == RT_TABLE_MAIN)
+        r->state->routes++;
+    return MNL_CB_OK;
+}
+
+/* One dump: the body of the request is the family's header, all zero. */
+static int dump(struct mnl_socket *s, uint16_t type, size_t header, mnl_cb_t cb, void *arg)
+{
+    char *buffer = malloc(DUMP_BYTES);
+    struct nlmsghdr *h;
+    unsigned port = mnl_socket_get_portid(s);
+    ssize_t n;
+    int ret = -1;
+
+    if (!buffer)
+        return -ENOMEM;
+    h = mnl_nlmsg_put_header(buffer);
+    h->nlmsg_type = type;
+    h->nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
+    h->nlmsg_seq = type;
+    mnl_nlmsg_put_extra_header(h, header);
+    if (mnl_socket_sendto(s, h, h->nlmsg_len) >= 0) {
+        do {
+            n = mnl_socket_recvfrom(s, buffer, DUMP_BYTES);
+            ret = n < 0 ? -1 : mnl_cb_run(buffer, (size_t)n, type, port, cb, arg);
+        } while (ret > 0);
+    }
+    ret = ret < 0 ? -errno : 0;
+    free(buffer);
+    return ret;
+}
+
+int netdev_read(uint32_t ifindex, struct netdev_state *state)
+{
+    struct reading r = {.ifindex = ifindex, .state = state};
+    struct mnl_socket *s = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);
+    int err;
+
+    if (!s)
+        return -errno;
+    state->addresses = state->routes = 0;
+    if (mnl_socket_bind(s, 0, MNL_SOCKET_AUTOPID) < 0)
+        err = -errno;
+    else
+        err = dump(s, RTM_GETADDR, sizeof(struct ifaddrmsg), on_address, &r);
+    if (!err)
+        err = dump(s, RTM_GETROUTE, sizeof(struct rtmsg), on_route, &r);
+    mnl_socket_close(s);
+    return err;
+}
+
+/* ---- writing ---- */
+
+static int on_nothing(const struct nlmsghdr *h, void *arg)
+{
+    return MNL_CB_OK;
+}
+
+int netdev_add_address(uint32_t ifindex, const union gid *addr, uint8_t prefix)
+{
+    char buffer[MNL_NLMSG_HDRLEN + 256];
+    struct nlmsghdr *h = mnl_nlmsg_put_header(buffer);
+    struct mnl_socket *s = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);
+    bool ipv4 = gid_is_ipv4(addr);
+    struct ifaddrmsg *ifa;
+    ssize_t n = -1;
+    int err = 0;
+
+    if (!s)
+        return -errno;
+    h->nlmsg_type = RTM_NEWADDR;
+    h->nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL;
+    h->nlmsg_seq = 1;
+    ifa = mnl_nlmsg_put_extra_header(h, sizeof(*ifa));
+    ifa->ifa_family = ipv4 ? AF_INET : AF_INET6;
+    ifa->ifa_prefixlen = prefix;
+    ifa->ifa_index = ifindex;
+    mnl_attr_put(h, IFA_LOCAL, ipv4 ? 4 : 16, ipv4 ? addr->raw + 12 : addr->raw);
+    mnl_attr_put(h, IFA_ADDRESS, ipv4 ? 4 : 16, ipv4 ? addr->raw + 12 : addr->raw);
+    if (mnl_socket_bind(s, 0, MNL_SOCKET_AUTOPID) >= 0 &&
+        mnl_socket_sendto(s, h, h->nlmsg_len) >= 0)
+        n = mnl_socket_recvfrom(s, buffer, sizeof(buffer));
+    if (n < 0 || mnl_cb_run(buffer, (size_t)n, 1, mnl_socket_get_portid(s), on_nothing, NULL) < 0)
+        err = -errno;
+    mnl_socket_close(s);
+    return err;
+}

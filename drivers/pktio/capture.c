@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "capture.h"
+
+#include <pcap/pcap.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define SNAPLEN 65535
+
+struct capture {
+    struct pktio io;
+    struct pktio_ops ops; /* those of `inner`, but for our own */
+    struct pktio *inner;
+    uint8_t mac[6];
+    pthread_mutex_t lock; /* workers of several queues share the file */
+    pcap_t *pcap;
+    pcap_dumper_t *dumper; /* NULL: ended */
+    uint64_t left;
+    bool unflushed;
+};
+
+static struct capture *capture_of(struct pktio *io)
+{
+    return container_of(io, struct capture, io);
+}
+
+static void end(struct capture *c)
+{
+    if (c->dumper)
+        pcap_dump_close(c->dumper);
+    c->dumper = NULL;
+}
+
+/* libpcap's name for the second part of a time is that of its other resolution. */
+static void write_frame(struct capture *c, const struct frame *f)
+{
+    struct pcap_pkthdr header = {.caplen = min_of(f->len, SNAPLEN), .len = f->len};
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    header.ts.tv_sec = now.tv_sec;
+    header.ts.tv_usec = now.tv_nsec;
+    pcap_dump((u_char *)c->dumper, &header, f->data);
+    c->unflushed = true;
+    if (ferror(pcap_dump_file(c->dumper)) || !--c->left)
+        end(c);
+}
+
+static void write_frames(struct capture *c, const struct frame *f, unsigned n, bool received)
+{
+    if (!n)
+        return;
+    pthread_mutex_lock(&c->lock);
+    for (unsigned i = 0; i < n && c->dumper; i++) {
+        if (!received || f[i].len < 12 || memcmp(f[i].data + 6, c->mac, sizeof(c->mac)))
+            write_frame(c, &f[i]);
+    }
+    pthread_mutex_unlock(&c->lock);
+}
+
+static void flush(struct capture *c)
+{
+    pthread_mutex_lock(&c->lock);
+    if (c->dumper && c->unflushed && pcap_dump_flush(c->dumper))
+        end(c);
+    c->unflushed = false;
+    pthread_mutex_unlock(&c->lock);
+}
+
+static void capture_info(struct pktio *io, struct pktio_info *info)
+{
+    struct pktio *inner = capture_of(io)->inner;
+
+    inner->ops->info(inner, info);
+}
+
+static unsigned capture_rx_burst(struct pktio *io, unsigned queue, struct frame *f, unsigned n)
+{
+    struct capture *c = capture_of(io);
+    unsigned count = c->inner->ops->rx_burst(c->inner, queue, f, n);
+
+    write_frames(c, f, count, true);
+    return count;
+}
+
+static void capture_rx_release(struct pktio *io, unsigned queue, struct frame *f, unsigned n)
+{
+    struct pktio *inner = capture_of(io)->inner;
+
+    inner->ops->rx_release(inner, queue, f, n);
+}
+
+static unsigned capture_tx_lend(struct pktio *io, unsigned queue, struct frame *f, unsigned n)
+{
+    struct pktio *inner = capture_of(io)->inner;
+
+    return inner->ops->tx_lend(inner, queue, f, n);
+}
+
+static void capture_tx_burst(struct pktio *io, unsigned queue, struct frame *f, unsigned n,
+                             unsigned used)
+{
+    struct capture *c = capture_of(io);
+
+    write_frames(c, f, used, false);
+    c->inner->ops->tx_burst(c->inner, queue, f, n, used);
+}
+
+static int capture_wake_fd(struct pktio *io, unsigned queue)
+{
+    struct pktio *inner = capture_of(io)->inner;
+
+    return inner->ops->wake_fd(inner, queue);
+}
+
+static bool capture_wake_arm(struct pktio *io, unsigned queue)
+{
+    struct capture *c = capture_of(io);
+
+    flush(c);
+    return c->inner->ops->wake_arm(c->inner, queue);
+}
+
+static int capture_link_fd(struct pktio *io)
+{
+    struct pktio *inner = capture_of(io)->inner;
+
+    return inner->ops->link_fd(inner);
+}
+
+static void capture_link_ack(struct pktio *io)
+{
+    struct pktio *inner = capture_of(io)->inner;
+
+    inner->ops->link_ack(inner);
+}
+
+static const struct pktio_counters *capture_counters(struct pktio *io, unsigned queue)
+{
+    struct pktio *inner = capture_of(io)->inner;
+
+    return inner->ops->counters(inner, queue);
+}
+
+static void free_capture(struct capture *c)
+{
+    end(c);
+    if (c->pcap)
+        pcap_close(c->pcap);
+    pthread_mutex_destroy(&c->lock);
+    free(c);
+}
+
+static void capture_close(struct pktio *io)
+{
+    struct capture *c = capture_of(io);
+
+    c->inner->ops->close(c->inner);
+    free_capture(c);
+}
+
+/* What the inner port does not have, the outer one does not have either. */
+static void set_ops(struct capture *c)
+{
+    const struct pktio_ops *inner = c->inner->ops;
+
+    c->ops = (struct pktio_ops){
+        .driver = inner->driver,
+        .info = capture_info,
+        .rx_burst = capture_rx_burst,
+        .rx_release = capture_rx_release,
+        .tx_lend = capture_tx_lend,
+        .tx_burst = capture_tx_burst,
+        .wake_fd = capture_wake_fd,
+        .wake_arm = capture_wake_arm,
+        .link_fd = inner->link_fd ? capture_link_fd : NULL,
+        .link_ack = inner->link_ack ? capture_link_ack : NULL,
+        .counters = inner->counters ? capture_counters : NULL,
+        .close = capture_close,
+    };
+    c->io.ops = &c->ops;
+}
+
+struct pktio *pktio_capture_open(struct pktio *io, const struct pktio_capture_config *config,
+                                 char *error, size_t size)
+{
+    struct capture *c = calloc(1, sizeof(*c));
+    struct pktio_info info;
+
+    if (!c) {
+        snprintf(error, size, "out of memory");
+        return NULL;
+    }
+    pthread_mutex_init(&c->lock, NULL);
+    c->inner = io;
+    c->left = config->frames ? config->frames : UINT64_MAX;
+    io->ops->info(io, &info);
+    memcpy(c->mac, info.mac, sizeof(c->mac));
+    set_ops(c);
+    c->pcap = pcap_open_dead_with_tstamp_precision(DLT_EN10MB, SNAPLEN, PCAP_TSTAMP_PRECISION_NANO);
+    c->dumper = c->pcap ? pcap_dump_open(c->pcap, config->file) : NULL;
+    if (!c->dumper) {
+        snprintf(error, size, "capture: %s", c->pcap ? pcap_geterr(c->pcap) : "out of memory");
+        free_capture(c);
+        return NULL;
+    }
+    /* So that a reader who comes early finds a file of pcap's. */
+    pcap_dump_flush(c->dumper);
+    return &c->io;
+}

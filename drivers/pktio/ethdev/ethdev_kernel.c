@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Kernel interfaces: those below a port, and those at the other end of a tap. */
+#include "ethdev_internal.h"
+
+#include <linux/if_packet.h>
+#include <net/if_arp.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define UDP_ROCE 4791
+
+int ethdev_kernel_ask(const struct ethdev *d, const char *netdev, unsigned long request,
+                      struct ifreq *ifr)
+{
+    snprintf(ifr->ifr_name, sizeof(ifr->ifr_name), "%s", netdev);
+    return ioctl(d->kernel_fd, request, ifr);
+}
+
+/* Unlike the interface's flag this ends with the socket, however we end. */
+int ethdev_multi_open(uint32_t ifindex)
+{
+    struct packet_mreq mreq = {.mr_ifindex = (int)ifindex, .mr_type = PACKET_MR_ALLMULTI};
+    int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+
+    if (fd < 0)
+        return -1;
+    if (setsockopt(fd, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &mreq, sizeof(mreq))) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+/*
+ * The kernel owns the interface's addresses too and sees the same frames. With nobody bound to UDP
+ * port 4791 it would answer each with ICMP port unreachable, which real peers may take as an error.
+ * A socket that nobody reads, with the smallest buffer, makes it drop them in silence. If somebody
+ * else has the port already (the kernel's rdma_rxe), that serves as well.
+ */
+void ethdev_guard_open(int fd[2], const char *netdev)
+{
+    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(UDP_ROCE)};
+    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(UDP_ROCE)};
+    const struct sockaddr *addr[2] = {(struct sockaddr *)&v4, (struct sockaddr *)&v6};
+    socklen_t len[2] = {sizeof(v4), sizeof(v6)};
+    int one = 1, small = 1;
+
+    for (int i = 0; i < 2; i++) {
+        fd[i] = socket(addr[i]->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+        if (fd[i] < 0)
+            continue;
+        setsockopt(fd[i], SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
+        setsockopt(fd[i], SOL_SOCKET, SO_BINDTODEVICE, netdev, (socklen_t)strlen(netdev));
+        if (i == 1)
+            setsockopt(fd[i], IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one));
+        if (bind(fd[i], addr[i], len[i])) {
+            close(fd[i]);
+            fd[i] = -1;
+        }
+    }
+}
+
+/*
+ * DPDK gives a tap's two ends one MAC. Each end then takes the other's frames for its own, and
+ * neither can talk to the other. Ours stays, the kernel's end gets a neighbouring one.
+ */
+int ethdev_peer_mac(const struct ethdev *d, uint32_t ifindex)
+{
+    struct ifreq ifr = {0};
+    char netdev[IFNAMSIZ];
+
+    if (!if_indextoname(ifindex, netdev))
+        return -1;
+    ifr.ifr_hwaddr.sa_family = ARPHRD_ETHER;
+    memcpy(ifr.ifr_hwaddr.sa_data, d->mac, sizeof(d->mac));
+    ifr.ifr_hwaddr.sa_data[0] |= 2;
+    ifr.ifr_hwaddr.sa_data[5] ^= 1;
+    return ethdev_kernel_ask(d, netdev, SIOCSIFHWADDR, &ifr);
+}

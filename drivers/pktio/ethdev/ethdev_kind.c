@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What has to be known of DPDK's drivers by name, and their devices' arguments. */
+#include "ethdev_internal.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/*
+ * net_af_xdp hands its buffers to the kernel in chunks of at most a page. An mbuf's own headers
+ * take 320 bytes of one, and the kernel keeps 256 in front of a frame. A mempool pads its objects
+ * until their number of cache lines has no factor in common with the number of memory channels: 61
+ * lines have none with any.
+ */
+#define XDP_CHUNK    (61 * 64)
+#define XDP_ROOM     (XDP_CHUNK - 64 - 128 - RTE_PKTMBUF_HEADROOM)
+#define XDP_HEADROOM 256
+
+static const struct ethdev_kind kinds[] = {
+    {.name = "af_packet", .kernel_below = true, .kernel_sees = true, .any_mtu = true},
+    {.name = "af_xdp",
+     .kernel_below = true,
+     .max_mtu = XDP_ROOM - XDP_HEADROOM - ETHDEV_OVERHEAD,
+     .room = XDP_ROOM},
+    {.name = "tap", .kernel_peer = true, .soft_checksum = true},
+    {.name = "memif", .relayed = true, .any_mtu = true, .peer_frames = true},
+    {.name = "vhost", .partial_checksum = true, .any_mtu = true, .peer_frames = true},
+    {.name = "pcap", .any_mtu = true, .peer_frames = true},
+    {.name = "ring", .any_mtu = true, .peer_frames = true},
+};
+static const struct ethdev_kind plain;
+
+const struct ethdev_kind *ethdev_kind_of(const char *device)
+{
+    if (strncmp(device, "net_", 4) && strncmp(device, "eth_", 4))
+        return &plain;
+    for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+        if (!strncmp(device + 4, kinds[i].name, strlen(kinds[i].name)))
+            return &kinds[i];
+    }
+    return &plain;
+}
+
+/* The comma in front of key=, or NULL. */
+static char *find_devarg(const char *device, const char *key)
+{
+    size_t len = strlen(key);
+
+    for (const char *p = strchr(device, ','); p; p = strchr(p + 1, ',')) {
+        if (!strncmp(p + 1, key, len) && p[1 + len] == '=')
+            return (char *)(uintptr_t)p;
+    }
+    return NULL;
+}
+
+bool ethdev_devarg(const char *device, const char *key, char *out, size_t size)
+{
+    const char *p = find_devarg(device, key);
+
+    out[0] = 0;
+    if (p) {
+        p += strlen(key) + 2;
+        snprintf(out, size, "%.*s", (int)strcspn(p, ","), p);
+    }
+    return p;
+}
+
+void ethdev_devarg_remove(char *device, const char *key)
+{
+    char *p = find_devarg(device, key);
+
+    if (p) {
+        char *end = p + 1 + strcspn(p + 1, ",");
+
+        memmove(p, end, strlen(end) + 1);
+    }
+}
+
+int ethdev_devarg_add(char *device, size_t size, const char *format, ...)
+{
+    size_t len = strlen(device);
+    va_list args;
+    int n;
+
+    va_start(args, format);
+    n = vsnprintf(device + len, size - len, format, args);
+    va_end(args);
+    return n < 0 || (size_t)n >= size - len ? -1 : 0;
+}

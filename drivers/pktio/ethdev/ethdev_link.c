@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Whether a port's link is up, and how the control thread learns that this has changed: from the
+ * kernel for ports with one of its interfaces (net_tap says that it has link interrupts, but calls
+ * nobody back), from DPDK's callback for drivers with link interrupts, from the relay for
+ * net_memif. Other drivers have to be asked.
+ */
+#include "ethdev_internal.h"
+
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+bool ethdev_link_up(struct ethdev *d, uint32_t *speed_mbps)
+{
+    struct rte_eth_link link = {0};
+    struct ifreq ifr = {0};
+    bool known = !rte_eth_link_get_nowait(d->port, &link);
+
+    if (speed_mbps)
+        *speed_mbps = known && link.link_speed != RTE_ETH_SPEED_NUM_UNKNOWN ? link.link_speed : 0;
+    if (d->netdev[0])
+        return !ethdev_kernel_ask(d, d->netdev, SIOCGIFFLAGS, &ifr) &&
+               (ifr.ifr_flags & (IFF_UP | IFF_RUNNING)) == (IFF_UP | IFF_RUNNING);
+    if (d->memif)
+        return ethdev_memif_is_open(d->memif);
+    return known && link.link_status == RTE_ETH_LINK_UP;
+}
+
+/* Tells of every interface; the reader asks about ours, and finds most often nothing new. */
+static int open_netlink(void)
+{
+    struct sockaddr_nl nl = {.nl_family = AF_NETLINK, .nl_groups = RTMGRP_LINK};
+    int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
+
+    if (fd >= 0 && bind(fd, (struct sockaddr *)&nl, sizeof(nl))) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+void ethdev_link_changed(struct ethdev *d)
+{
+    eventfd_write(d->link_fd, 1);
+}
+
+static int on_change(uint16_t port, enum rte_eth_event_type type, void *arg, void *ret)
+{
+    ethdev_link_changed(arg);
+    return 0;
+}
+
+void ethdev_link_open(struct ethdev *d)
+{
+    if (ethdev_kernel_tells(d)) {
+        d->link_fd = open_netlink();
+        return;
+    }
+    if (!d->link_events && !d->memif)
+        return;
+    d->link_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (d->link_fd >= 0 && d->link_events)
+        rte_eth_dev_callback_register(d->port, RTE_ETH_EVENT_INTR_LSC, on_change, d);
+}
+
+void ethdev_link_close(struct ethdev *d)
+{
+    if (d->link_fd < 0)
+        return;
+    /* -EAGAIN: it is being called. */
+    while (d->link_events && rte_eth_dev_callback_unregister(d->port, RTE_ETH_EVENT_INTR_LSC,
+                                                             on_change, d) == -EAGAIN)
+        sched_yield();
+    close(d->link_fd);
+    d->link_fd = -1;
+}
+
+int ethdev_link_fd(struct pktio *io)
+{
+    return ethdev_of(io)->link_fd;
+}
+
+/* ENOBUFS says that messages were lost, and has been read with that. */
+void ethdev_link_ack(struct pktio *io)
+{
+    struct ethdev *d = ethdev_of(io);
+    eventfd_t count;
+    char byte;
+
+    if (d->link_fd < 0)
+        return;
+    if (!ethdev_kernel_tells(d)) {
+        (void)!eventfd_read(d->link_fd, &count);
+        return;
+    }
+    while (recv(d->link_fd, &byte, sizeof(byte), MSG_DONTWAIT) >= 0 || errno == ENOBUFS)
+        ;
+}

@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * net_memif's driver unmaps the memory that it shares with its peer, and closes the descriptors it
+ * signals with, as soon as the peer is gone: in DPDK's interrupt thread, while a worker may be in
+ * the middle of a burst. The worker then dies of SIGSEGV, or writes to whatever got the
+ * descriptor's number. Nothing announces that moment, so we make it ourselves: the driver's control
+ * socket is a private one, and a thread here relays its messages. It is the first to hear that the
+ * peer leaves; it shuts the worker out, lets the driver know and waits until it has cleaned up.
+ *
+ * A client port starts over after that, as the driver does not: it connects again whenever its
+ * server is there, which it need not be when the port is opened.
+ */
+#include "ethdev_internal.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <rte_eal.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#define DEFAULT_SOCKET "/run/memif.sock"
+#define MESSAGE_BYTES  128
+#define MESSAGE_FDS    1
+#define RETRY_MS       200  /* nothing tells of a server that begins to listen */
+#define SETTLE_MS      2    /* nor of the client's driver being done with a connection */
+#define HANDSHAKE_MS   5000 /* for a peer that connects, and then says nothing */
+
+/* Message types after which the two share memory, by who sends them to whom. */
+enum { MEMIF_CONNECT = 6, MEMIF_CONNECTED = 7 };
+
+struct address {
+    struct sockaddr_un un;
+    socklen_t len;
+    bool file;
+};
+
+struct ethdev_memif {
+    struct ethdev *ethdev;
+    bool server;
+    struct address public, private;
+    int listener; /* the public address of a server, the private one of a client */
+    int driver;   /* connection with the driver, or -1 */
+    int peer;     /* connection with the peer, or -1 */
+    int stop_fd;
+    bool shared;       /* the driver was told to share memory with the peer */
+    uint64_t deadline; /* of the next try, or of the handshake; ms */
+    pthread_t thread;
+    bool running;
+    _Atomic bool open;    /* the worker may come in: there is shared memory */
+    pthread_mutex_t gate; /* held by the worker during a burst */
+};
+
+bool ethdev_memif_enter(struct ethdev_memif *m)
+{
+    if (!atomic_load_explicit(&m->open, memory_order_relaxed) || pthread_mutex_trylock(&m->gate))
+        return false;
+    /* Only what is seen with the mutex held counts. */
+    if (atomic_load_explicit(&m->open, memory_order_relaxed))
+        return true;
+    pthread_mutex_unlock(&m->gate);
+    return false;
+}
+
+bool ethdev_memif_is_open(const struct ethdev_memif *m)
+{
+    return atomic_load_explicit(&m->open, memory_order_relaxed);
+}
+
+void ethdev_memif_leave(struct ethdev_memif *m)
+{
+    pthread_mutex_unlock(&m->gate);
+}
+
+/* When it returns the worker has left its last burst. */
+static void shut_gate(struct ethdev_memif *m)
+{
+    atomic_store(&m->open, false);
+    pthread_mutex_lock(&m->gate);
+    pthread_mutex_unlock(&m->gate);
+}
+
+static void open_gate(struct ethdev_memif *m)
+{
+    atomic_store(&m->open, true);
+    ethdev_link_changed(m->ethdev);
+}
+
+/* ---- sockets ---- */
+
+/* As the driver forms it. Returns -1 if the name is too long. */
+static int make_address(struct address *a, const char *name, bool file)
+{
+    size_t len = strlen(name);
+
+    *a = (struct address){.un.sun_family = AF_UNIX, .file = file};
+    if (!len || len + 1 >= sizeof(a->un.sun_path))
+        return -1;
+    memcpy(a->un.sun_path + !file, name, len);
+    a->len = file ? sizeof(a->un) : (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + len);
+    return 0;
+}
+
+static int connect_to(const struct address *a)
+{
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+    if (fd >= 0 && connect(fd, (const struct sockaddr *)&a->un, a->len)) {
+        int err = errno;
+
+        close(fd);
+        errno = err;
+        return -1;
+    }
+    return fd;
+}
+
+/* A socket's file stays behind when its process is killed: then nobody listens there. */
+static void remove_stale(const struct address *a)
+{
+    int fd;
+
+    if (!a->file)
+        return;
+    fd = connect_to(a);
+    if (fd >= 0)
+        close(fd);
+    else if (errno == ECONNREFUSED)
+        unlink(a->un.sun_path);
+}
+
+static int listen_on(const struct address *a)
+{
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+    remove_stale(a);
+    if (fd >= 0 && (bind(fd, (const struct sockaddr *)&a->un, a->len) || listen(fd, 1))) {
+        int err = errno;
+
+        close(fd);
+        errno = err;
+        return -1;
+    }
+    return fd;
+}
+
+static void close_both(struct ethdev_memif *m)
+{
+    if (m->driver >= 0)
+        close(m->driver);
+    if (m->peer >= 0)
+        close(m->peer);
+    m->driver = m->peer = -1;
+    m->shared = false;
+}
+
+/* ---- relaying ---- */
+
+/* Passes one message on, with its descriptor. Returns its type, or -1: the sender is gone, or the
+ * receiver takes nothing. */
+static int relay(int from, int to)
+{
+    uint8_t bytes[MESSAGE_BYTES + 1];
+    union {
+        struct cmsghdr align;
+        char space[CMSG_SPACE(sizeof(int) * MESSAGE_FDS)];
+    } control;
+    struct iovec iov = {.iov_base = bytes, .iov_len = sizeof(bytes)};
+    struct msghdr mh = {.msg_iov = &iov,
+                        .msg_iovlen = 1,
+                        .msg_control = &control,
+                        .msg_controllen = sizeof(control)};
+    ssize_t n = recvmsg(from, &mh, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    struct cmsghdr *c;
+    uint16_t type;
+    ssize_t sent;
+
+    if (n < 0)
+        return errno == EAGAIN ? 0 : -1;
+    iov.iov_len = (size_t)n;
+    mh.msg_flags = 0;
+    c = CMSG_FIRSTHDR(&mh);
+    if (!c)
+        mh.msg_control = NULL;
+    sent = n == MESSAGE_BYTES ? sendmsg(to, &mh, MSG_DONTWAIT | MSG_NOSIGNAL) : -1;
+    if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
+        int fd;
+
+        memcpy(&fd, CMSG_DATA(c), sizeof(fd));
+        close(fd);
+    }
+    memcpy(&type, bytes, sizeof(type));
+    return sent == n ? type : -1;
+}
+
+/* The driver hangs up when it has cleaned up. What it still says goes nowhere. */
+static void await_hangup(struct ethdev_memif *m)
+{
+    uint8_t byte;
+
+    shutdown(m->driver, SHUT_WR);
+    while (recv(m->driver, &byte, sizeof(byte), 0) > 0)
+        ;
+}
+
+/* The driver's client connects when the port starts, and only then. */
+static void start_over(struct ethdev_memif *m)
+{
+    rte_eth_dev_stop(m->ethdev->port);
+    rte_eth_dev_start(m->ethdev->port);
+}
+
+/* The peer is gone, or must go. again: the port is to live on. */
+static void part(struct ethdev_memif *m, bool again)
+{
+    bool restart = again && !m->server && m->driver >= 0;
+
+    shut_gate(m);
+    if (m->driver >= 0)
+        await_hangup(m);
+    close_both(m);
+    if (restart)
+        start_over(m);
+    ethdev_link_changed(m->ethdev);
+}
+
+static uint64_t now_ms(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+/* Once memory is shared a peer has nothing to say but that it leaves. */
+static void from_peer(struct ethdev_memif *m)
+{
+    int type = m->shared ? -1 : relay(m->peer, m->driver);
+
+    if (type < 0)
+        part(m, true);
+    else if (type == MEMIF_CONNECT || type == MEMIF_CONNECTED)
+        m->shared = true;
+}
+
+static void from_driver(struct ethdev_memif *m)
+{
+    int type = relay(m->driver, m->peer);
+
+    if (type < 0)
+        part(m, true);
+    else if (type == MEMIF_CONNECTED)
+        open_gate(m);
+}
+
+/* A peer for the server, or the driver's client, has come. */
+static void take_connection(struct ethdev_memif *m)
+{
+    int fd = accept4(m->listener, NULL, NULL, SOCK_CLOEXEC);
+
+    if (fd < 0)
+        return;
+    if (!m->server) {
+        m->driver = fd;
+        m->deadline = 0;
+        return;
+    }
+    m->peer = fd;
+    m->driver = connect_to(&m->private);
+    if (m->driver < 0)
+        close_both(m);
+    m->deadline = now_ms() + HANDSHAKE_MS;
+}
+
+/* How long to wait for what poll waits for. */
+static int patience(const struct ethdev_memif *m)
+{
+    uint64_t now = now_ms();
+
+    if (m->driver < 0 || m->open)
+        return -1;
+    if (m->shared && !m->server)
+        return SETTLE_MS;
+    return m->deadline > now ? (int)(m->deadline - now) : 0;
+}
+
+static bool driver_is_up(const struct ethdev_memif *m)
+{
+    struct rte_eth_link link = {0};
+
+    return !rte_eth_link_get_nowait(m->ethdev->port, &link) && link.link_status == RTE_ETH_LINK_UP;
+}
+
+static void on_timeout(struct ethdev_memif *m)
+{
+    if (m->peer < 0) {
+        m->peer = connect_to(&m->public);
+        m->deadline = now_ms() + (m->peer < 0 ? RETRY_MS : HANDSHAKE_MS);
+    } else if (m->shared && driver_is_up(m)) {
+        open_gate(m);
+    } else if (now_ms() >= m->deadline) {
+        part(m, true);
+    }
+}
+
+/* One connection at a time: further ones wait in the backlog. A closed descriptor's -1 makes poll
+ * pass over its entry. The driver is not read before there is somebody to pass it to. */
+static void *run(void *arg)
+{
+    struct ethdev_memif *m = arg;
+
+    for (;;) {
+        struct pollfd p[] = {
+            {.fd = m->stop_fd, .events = POLLIN},
+            {.fd = m->driver < 0 ? m->listener : -1, .events = POLLIN},
+            {.fd = m->peer < 0 ? -1 : m->driver, .events = POLLIN},
+            {.fd = m->peer, .events = POLLIN},
+        };
+        int n = poll(p, ARRAY_SIZE(p), patience(m));
+
+        if (p[0].revents)
+            return NULL;
+        if (!n)
+            on_timeout(m);
+        else if (p[3].revents)
+            from_peer(m);
+        else if (p[2].revents)
+            from_driver(m);
+        else if (p[1].revents)
+            take_connection(m);
+    }
+}
+
+/* ---- opening and closing ---- */
+
+static int read_public(struct ethdev_memif *m, char *device)
+{
+    char name[128], text[16];
+    bool abstract = true;
+
+    ethdev_devarg(device, "role", text, sizeof(text));
+    m->server = strstr(text, "server") || strstr(text, "master");
+    if (ethdev_devarg(device, "socket-abstract", text, sizeof(text)))
+        abstract = !strcmp(text, "yes");
+    if (!ethdev_devarg(device, "socket", name, sizeof(name)))
+        snprintf(name, sizeof(name), DEFAULT_SOCKET);
+    ethdev_devarg_remove(device, "socket");
+    ethdev_devarg_remove(device, "socket-abstract");
+    return make_address(&m->public, name, !abstract);
+}
+
+/* In the EAL's own folder, where nobody else can connect. */
+static int make_private(struct ethdev_memif *m)
+{
+    char path[256];
+
+    snprintf(path, sizeof(path), "%s/%s", rte_eal_get_runtime_dir(), m->ethdev->name);
+    return make_address(&m->private, path, true);
+}
+
+struct ethdev_memif *ethdev_memif_open(struct ethdev *d, char *device, size_t size, char *error,
+                                       size_t error_size)
+{
+    struct ethdev_memif *m = calloc(1, sizeof(*m));
+
+    if (!m) {
+        snprintf(error, error_size, "out of memory");
+        return NULL;
+    }
+    *m = (struct ethdev_memif){.ethdev = d, .listener = -1, .driver = -1, .peer = -1};
+    pthread_mutex_init(&m->gate, NULL);
+    m->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (m->stop_fd < 0 || read_public(m, device) || make_private(m) ||
+        ethdev_devarg_add(device, size, ",socket-abstract=no,socket=%s", m->private.un.sun_path)) {
+        snprintf(error, error_size, "%s: the name of its socket is too long", d->name);
+        ethdev_memif_close(m);
+        return NULL;
+    }
+    m->listener = listen_on(m->server ? &m->public : &m->private);
+    if (m->listener < 0) {
+        snprintf(error, error_size, "%s: cannot listen on %s: %s", d->name,
+                 m->public.un.sun_path + !m->public.file, strerror(errno));
+        ethdev_memif_close(m);
+        return NULL;
+    }
+    return m;
+}
+
+int ethdev_memif_start(struct ethdev_memif *m)
+{
+    sigset_t all, old;
+    int err;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    err = pthread_create(&m->thread, NULL, run, m);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (err)
+        return -err;
+    pthread_setname_np(m->thread, "uroce-memif");
+    m->running = true;
+    return 0;
+}
+
+void ethdev_memif_stop(struct ethdev_memif *m)
+{
+    eventfd_t count;
+
+    if (!m->running)
+        return;
+    eventfd_write(m->stop_fd, 1);
+    pthread_join(m->thread, NULL);
+    eventfd_read(m->stop_fd, &count);
+    m->running = false;
+    part(m, false);
+}
+
+void ethdev_memif_close(struct ethdev_memif *m)
+{
+    close_both(m);
+    if (m->listener >= 0) {
+        close(m->listener);
+        if (m->server && m->public.file)
+            unlink(m->public.un.sun_path);
+        if (!m->server)
+            unlink(m->private.un.sun_path);
+    }
+    if (m->stop_fd >= 0)
+        close(m->stop_fd);
+    pthread_mutex_destroy(&m->gate);
+    free(m);
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Copies of frames from one thread to another: one producer, one consumer, no lock. The slow path
+ * between a worker and the control thread (what is not RoCE) goes over a pair of them.
+ */
+#ifndef UROCE_FRAME_RING_H
+#define UROCE_FRAME_RING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define FRAME_RING_SLOTS 256   /* a power of two */
+#define FRAME_RING_ROOM  10000 /* bytes of the longest frame */
+
+struct frame_ring;
+
+/* NULL: out of memory. Slots that were never used take none. */
+struct frame_ring *frame_ring_create(void);
+void frame_ring_destroy(struct frame_ring *r);
+
+/* Copies a frame in. false: the ring is full, or the frame too long. The producer. */
+bool frame_ring_put(struct frame_ring *r, const uint8_t *frame, uint32_t len);
+
+/* The oldest frame, valid until it is popped; NULL: none. The consumer. */
+const uint8_t *frame_ring_peek(struct frame_ring *r, uint32_t *len);
+void frame_ring_pop(struct frame_ring *r);
+
+/* Any thread: may be out of date. */
+bool frame_ring_empty(const struct frame_ring *r);
+
+#endif

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Shared by the files that make the daemon's state into JSON. Values belong to their caller. */
+#ifndef UROCE_DEVICE_SHOW_H
+#define UROCE_DEVICE_SHOW_H
+
+#include <jansson.h>
+
+#include "object.h"
+
+json_t *show_gid(const union gid *gid);
+json_t *show_mac(const uint8_t mac[6]);
+
+/* Adds what the port's IP host knows: neighbours, routes, groups, path_mtus, network (counters). */
+void show_net(json_t *port, const struct device *d);
+
+#endif

@@ -1,0 +1,395 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""uroced as a citizen of a network: what Linux kernels, a bridge that snoops on group membership and a router think of
+it. Hosts are network namespaces. TAP; needs root and is skipped without. usage: run_host.py --build DIR [--match TEXT]"""
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "kit"))
+import uroce_kit as kit
+import uroce_net as net
+
+MTU = 4200
+GROUP = "239.7.7.7"
+GROUP_MGID = "0:0:0:0:0:0:0:0:0:0:255:255:239:7:7:7"
+
+
+class Lab:
+    """A bridge with hosts on it, a router to a second network with one host, and a network of their own for the
+    programs' TCP: uroced's interfaces have no kernel address."""
+
+    def __init__(self):
+        self.tag = str(os.getpid())
+        self.names = []
+
+    def name(self, host):
+        return f"uroce-{self.tag}-{host}"
+
+    def ip(self, host, *arguments):
+        return net.ip("-n", self.name(host), *arguments)
+
+    def run(self, host, *command, seconds=60):
+        return subprocess.run(["ip", "netns", "exec", self.name(host), *command], capture_output=True, text=True,
+                              timeout=seconds)
+
+    def host(self, host):
+        net.ip("netns", "add", self.name(host))
+        self.names.append(self.name(host))
+        self.ip(host, "link", "set", "lo", "up")
+
+    def cable(self, host, interface, switch, mac=None, mtu=MTU):
+        """Joins an interface of a host with a port of the switch."""
+        port = f"{host}.{interface}"[:15]
+        address = ("address", mac) if mac else ()
+        net.ip("link", "add", interface, "netns", self.name(host), *address, "mtu", str(mtu), "type", "veth",
+               "peer", "name", port, "netns", self.name("switch"), "mtu", str(mtu))
+        self.ip(host, "link", "set", interface, "addrgenmode", "none")
+        self.ip("switch", "link", "set", port, "addrgenmode", "none", "master", switch, "up")
+        self.ip(host, "link", "set", interface, "up")
+
+    def __enter__(self):
+        if os.geteuid() != 0:
+            raise net.Unavailable("making network namespaces takes root")
+        try:
+            self._make()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def _make(self):
+        for host in ("switch", "one", "two", "three", "four", "peer", "router"):
+            self.host(host)
+        for bridge, snooping in (("lan", 1), ("far", 0), ("control", 0)):
+            self.ip("switch", "link", "add", bridge, "type", "bridge", "mcast_snooping", str(snooping),
+                    "mcast_querier", str(snooping))
+            self.ip("switch", "link", "set", bridge, "addrgenmode", "none", "up")
+        for number, host in enumerate(("one", "two", "three", "four"), 1):
+            self.cable(host, "roce", "far" if host == "three" else "lan", mac=f"02:00:00:00:78:0{number}")
+            self.cable(host, "tcp", "control")
+            self.ip(host, "address", "add", f"10.79.0.{number}/24", "dev", "tcp")
+        self.cable("peer", "eth", "lan", mac="02:00:00:00:78:09")
+        self.cable("router", "lan", "lan")
+        # The far network takes less: what is too big for it must be told so.
+        self.cable("router", "far", "far", mtu=1500)
+        for host, device, addresses in (("peer", "eth", ("10.78.0.9/24", "fd78::9/64")),
+                                        ("router", "lan", ("10.78.0.254/24", "fd78::fe/64")),
+                                        ("router", "far", ("10.80.0.254/24", "fd80::fe/64"))):
+            for address in addresses:
+                self.ip(host, "address", "add", address, "dev", device, *(("nodad",) if ":" in address else ()))
+        self.run("router", "sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1")
+
+        def all_up():
+            links = [link for host in ("one", "two", "three", "four", "peer", "router")
+                     for link in json.loads(self.ip(host, "-j", "link", "show")) if link["ifname"] != "lo"]
+            return all(link["operstate"] == "UP" for link in links)
+        kit.wait_until(all_up, 10, "the links are up")
+
+    def __exit__(self, *_):
+        for name in self.names:
+            subprocess.run(["ip", "netns", "del", name], capture_output=True)
+
+    def daemon(self, build, folder, host, text):
+        path = os.path.join(folder, f"{host}.ini")
+        with open(path, "w") as file:
+            file.write("[port.0]\ndevice = net_af_packet0,iface=roce\n" + text)
+        return kit.Daemon(build, folder, name=host, arguments=("-c", path), namespace=self.name(host))
+
+
+def claim(true, text):
+    if not true:
+        raise kit.Failure(text)
+
+
+def gids(daemon):
+    return [row["address"] for row in daemon.show("gids")]
+
+
+def neighbour(daemon, address):
+    states = [row["state"] for row in daemon.show("neighbours") if row["address"] == address]
+    return states[0] if states else None
+
+
+class Tests:
+    """One point each, in this order; they share the lab and three daemons."""
+
+    def __init__(self, build, folder, lab):
+        self.build, self.folder, self.lab = build, folder, lab
+        self.daemons = {}
+
+    def start(self, host, text):
+        self.daemons[host] = self.lab.daemon(self.build, self.folder, host, text)
+
+    def start_all(self):
+        routes = "route.0 = 10.80.0.0/24 via 10.78.0.254\nroute.1 = fd80::/64 via fd78::fe\n"
+        self.start("one", "address.0 = 10.78.0.1/24\naddress.1 = fd78::1/64\n" + routes)
+        self.start("two", "address.0 = 10.78.0.2/24\naddress.1 = fd78::2/64\naddress.2 = fd78::9/64\n")
+        self.start("three", "address.0 = 10.80.0.3/24\naddress.1 = fd80::3/64\n"
+                            "route.0 = default via 10.80.0.254\nroute.1 = default via fd80::fe\n")
+
+    def stop(self):
+        statuses = {host: daemon.stop() for host, daemon in self.daemons.items()}
+        if any(statuses.values()):
+            raise kit.Failure(f"exit statuses {statuses}: " + "\n".join(d.log() for d in self.daemons.values()))
+
+    def pair(self, server, client, command, number=1):
+        _, text = kit.run_pair(self.daemons[server], command.split(), client_daemon=self.daemons[client],
+                               address=f"10.79.0.{number}", seconds=60)
+        return text
+
+    def ping(self, *arguments):
+        result = self.lab.run("peer", "ping", "-n", "-c", "2", "-i", "0.2", "-W", "5", *arguments)
+        claim(result.returncode == 0, result.stdout + result.stderr)
+
+    # ---- points ----
+
+    def kernel_pings_ipv4(self):
+        """a kernel resolves the IPv4 address and is answered"""
+        self.ping("10.78.0.1")
+        self.ping("-s", "4000", "10.78.0.1")
+
+    def kernel_pings_ipv6(self):
+        """a kernel resolves the IPv6 address and is answered"""
+        self.ping("fd78::1")
+        self.ping("-s", "4000", "fd78::1")
+
+    def kernel_knows_the_mac(self):
+        """the kernel's neighbour table has the port's MAC"""
+        table = {row["dst"]: row for row in json.loads(self.lab.ip("peer", "-j", "neigh", "show", "dev", "eth"))}
+        for address in ("10.78.0.1", "fd78::1"):
+            claim(table.get(address, {}).get("lladdr") == "02:00:00:00:78:01", f"{address}: {table.get(address)}")
+
+    def duplicate_is_given_up(self):
+        """an address that a kernel has already is given up"""
+        kit.wait_until(lambda: "fd78::9" not in gids(self.daemons["two"]), 15, "fd78::9 is gone")
+        claim("fd78::2" in gids(self.daemons["two"]), "fd78::2 is gone, too")
+        self.start("four", "address.0 = 10.78.0.9/24\naddress.1 = 10.78.0.4/24\n")
+        kit.wait_until(lambda: gids(self.daemons["four"]) == ["10.78.0.4"] * 2, 15, "10.78.0.9 is gone")
+        claim(self.daemons.pop("four").stop() == 0, "it does not end well")
+
+    def kernel_gives_up_duplicate(self):
+        """a kernel that takes an address of ours finds out"""
+        self.lab.ip("peer", "address", "add", "fd78::1/64", "dev", "eth")
+        try:
+            def failed():
+                return any(a.get("dadfailed") and a["local"] == "fd78::1"
+                           for link in json.loads(self.lab.ip("peer", "-j", "address", "show", "dev", "eth"))
+                           for a in link["addr_info"])
+            kit.wait_until(failed, 10, "the kernel finds the duplicate")
+        finally:
+            self.lab.ip("peer", "address", "del", "fd78::1/64", "dev", "eth")
+
+    def programs_resolve(self):
+        """programs on two hosts find each other without configured neighbours"""
+        for gid in (0, 1):
+            kit.check_pingpong(self.pair("one", "two", f"ibv_rc_pingpong -g {gid} -c -n 100"))
+        kit.check_pingpong(self.pair("one", "two", "ibv_ud_pingpong -g 0 -e -c -s 1024"))
+        claim(neighbour(self.daemons["two"], "10.78.0.1") in ("reachable", "stale", "probe"),
+              str(self.daemons["two"].show("neighbours")))
+
+    def nobody_there(self):
+        """a peer that is not there is an error within seconds, and others are served meanwhile"""
+        environment = dict(self.daemons["one"].environment())
+        script = ("import sys; from pyverbs.device import Context; from pyverbs.pd import PD; "
+                  "from pyverbs.addr import AHAttr, GlobalRoute, AH, GID; from pyverbs.pyverbs_error import PyverbsRDMAError\n"
+                  "c = Context(name='uroce0'); p = PD(c); "
+                  "a = AHAttr(gr=GlobalRoute(dgid=GID('0000:0000:0000:0000:0000:ffff:0a4e:004d'), sgid_index=0), is_global=1, port_num=1)\n"
+                  "try:\n AH(p, attr=a)\nexcept PyverbsRDMAError as e:\n print(e.error_code); sys.exit(0)\nsys.exit(1)")
+        command = self.daemons["one"].prefix + ["/usr/bin/python3", "-c", script]
+        waiting = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                   env=environment)
+        try:
+            kit.wait_until(lambda: neighbour(self.daemons["one"], "10.78.0.77") == "incomplete", 10, "it is asked for")
+            kit.check_pingpong(self.pair("one", "two", "ibv_rc_pingpong -g 0 -n 10"))
+            text, _ = waiting.communicate(timeout=20)
+        finally:
+            waiting.kill()
+        claim(waiting.returncode == 0 and text.split()[-1] in ("113", "-113"), f"{waiting.returncode}: {text}")
+
+    def through_a_router(self):
+        """a gateway leads to the other network"""
+        for gid in (0, 1):
+            kit.check_pingpong(self.pair("one", "three", f"ibv_rc_pingpong -g {gid} -c -m 1024 -n 100"))
+
+    def too_big(self):
+        """a router's word that a packet was too big counts for the next connection"""
+        def attempt():
+            try:
+                self.pair("three", "one", "ibv_rc_pingpong -g 0 -m 4096 -s 8192 -n 2", 3)
+            except kit.Failure as failure:
+                return str(failure)
+            raise kit.Failure("4 KiB packets went through a network with an MTU of 1500")
+        attempt()
+        learned = {row["to"]: row["mtu"] for row in self.daemons["one"].show("path_mtus")}
+        claim(learned.get("10.80.0.3") == 1500, f"learned: {learned}")
+        claim("Failed to modify QP to RTR" in attempt(), "a path MTU above the learned one is accepted")
+        kit.check_pingpong(self.pair("three", "one", "ibv_rc_pingpong -g 0 -m 1024 -s 8192 -n 2", 3))
+
+    def group_membership(self):
+        """a bridge that snoops learns of the members of a group"""
+        def members():
+            return {entry["port"] for table in json.loads(self.lab.run("switch", "bridge", "-j", "mdb", "show").stdout)
+                    for entry in table["mdb"] if entry["grp"] == GROUP}
+        port = kit.free_port()
+        command = ["ib_send_lat", "-c", "UD", "-g", "-M", GROUP_MGID, "-x", "0", "-F", "-s", "512", "-n", "100",
+                   "-p", str(port)]
+        server = kit.Program(self.daemons["one"], command)
+        try:
+            kit.await_listening(server, port, 20)
+            client = kit.Program(self.daemons["two"], command + ["10.79.0.1"])
+            seen = set()
+
+            def finished():
+                seen.update(members())
+                return client.process.poll() is not None
+            try:
+                kit.wait_until(finished, 60, "the client's end")
+                kit.check_perftest(client.finish(5))
+                server.finish(20)
+            finally:
+                client.kill()
+        finally:
+            server.kill()
+        claim({"one.roce", "two.roce"} <= seen, f"{GROUP} had the members {seen}")
+
+    def moved_peer(self):
+        """a kernel whose MAC changed is answered at the new one"""
+        self.ping("10.78.0.1")
+        self.lab.ip("peer", "link", "set", "eth", "address", "02:00:00:00:78:19")
+        try:
+            self.lab.run("peer", "ping", "-n", "-c", "1", "-W", "5", "10.78.0.1")
+            self.ping("10.78.0.1")
+        finally:
+            self.lab.ip("peer", "link", "set", "eth", "address", "02:00:00:00:78:09")
+        self.ping("10.78.0.1")
+
+    def link_events(self):
+        """link down and up are seen, and the port works again"""
+        self.lab.ip("switch", "link", "set", "one.roce", "down")
+        state = lambda: self.daemons["one"].show("ports")[0]["state"]
+        kit.wait_until(lambda: state() == "down", 10, "down")
+        self.lab.ip("switch", "link", "set", "one.roce", "up")
+        kit.wait_until(lambda: state() == "active", 10, "up")
+        self.ping("10.78.0.1")
+        kit.check_pingpong(self.pair("one", "two", "ibv_rc_pingpong -g 0 -n 10"))
+
+    def follows_the_kernel(self):
+        """addresses of the kernel interface below come and go"""
+        lab = self.lab
+        self.daemons.pop("two").stop()
+        lab.ip("two", "address", "add", "10.78.0.21/24", "dev", "roce")
+        self.start("two", "addresses = kernel\n")
+        two = self.daemons["two"]
+        claim("10.78.0.21" in gids(two), f"{gids(two)}")
+        lab.ip("two", "address", "add", "10.78.0.22/24", "dev", "roce")
+        lab.ip("two", "address", "add", "fd78::22/64", "dev", "roce", "nodad")
+        lab.ip("two", "route", "add", "10.80.0.0/24", "via", "10.78.0.254")
+        kit.wait_until(lambda: {"10.78.0.22", "fd78::22"} <= set(gids(two)), 10, "new addresses")
+        lab.ip("two", "address", "del", "10.78.0.22/24", "dev", "roce")
+        kit.wait_until(lambda: "10.78.0.22" not in gids(two), 10, "an address goes")
+        claim(any(row.get("via") == "10.78.0.254" for row in two.show("routes")), f"{two.show('routes')}")
+        kit.check_pingpong(self.pair("one", "two", "ibv_rc_pingpong -g 0 -c -n 100"))
+
+    def exception_path(self):
+        """a kernel behind the port keeps its network: echo, TCP and RoCE over one address"""
+        lab = self.lab
+        self.daemons.pop("two").stop()
+        lab.ip("two", "address", "flush", "dev", "roce")
+        lab.ip("two", "link", "set", "roce", "arp", "off")
+        self.start("two", "exception = tap roce-tap\naddress.0 = 10.78.0.2/24\naddress.1 = fd78::2/64\n")
+        two = self.daemons["two"]
+        state = json.loads(lab.ip("two", "-j", "address", "show", "dev", "roce-tap"))[0]
+        claim(state["address"] == "02:00:00:00:78:02" and state["mtu"] == MTU, str(state))
+        claim({"10.78.0.2", "fd78::2"} <= {a["local"] for a in state["addr_info"]}, str(state))
+        claim(two.show("ports")[0]["netdev"] == "roce-tap", "the port's interface is not the tap")
+        self.ping("10.78.0.2")
+        self.ping("fd78::2")
+        # TCP of the programs over the same port: the kernel of host one has no address there, so from the peer's side.
+        listener = subprocess.Popen(["ip", "netns", "exec", lab.name("two"), sys.executable, "-c",
+                                     "import socket; s = socket.create_server(('10.78.0.2', 7777)); print(1, flush=True)\n"
+                                     "c, _ = s.accept(); n = 0\n"
+                                     "while True:\n d = c.recv(1 << 16)\n if not d: break\n n += len(d)\nprint(n)"],
+                                    stdout=subprocess.PIPE, text=True)
+        try:
+            listener.stdout.readline()
+            sender = lab.run("peer", sys.executable, "-c", "import socket; s = socket.create_connection(('10.78.0.2', "
+                             "7777), 10); s.sendall(b'x' * 3000000); s.close()")
+            claim(sender.returncode == 0, sender.stderr)
+            received, _ = listener.communicate(timeout=20)
+        finally:
+            listener.kill()
+        claim(received.strip() == "3000000", f"received {received}")
+        kit.check_pingpong(self.pair("one", "two", "ibv_rc_pingpong -g 0 -c -n 100"))
+        kit.check_pingpong(self.pair("one", "two", "ibv_rc_pingpong -g 1 -c -n 100"))
+
+    def exception_without_a_kernel_interface(self):
+        """ports that no kernel knows, joined by shared memory: the programs' TCP and RoCE over one port and address"""
+        for number, host in ((5, "five"), (6, "six")):
+            self.lab.host(host)
+            path = os.path.join(self.folder, f"{host}.ini")
+            role = "server" if number == 5 else "client"
+            with open(path, "w") as file:
+                file.write(f"[port.0]\ndevice = net_memif0,role={role},socket-abstract=no,socket={self.folder}/m.sock,"
+                           f"mac=02:00:00:00:78:0{number}\nexception = tap roce0\n"
+                           f"address.0 = 10.81.0.{number}/24\naddress.1 = fd81::{number}/64\n")
+            self.daemons[host] = kit.Daemon(self.build, self.folder, name=host, arguments=("-c", path),
+                                            namespace=self.lab.name(host))
+        five, six = self.daemons["five"], self.daemons["six"]
+        kit.wait_until(lambda: all(d.show("ports")[0]["state"] == "active" for d in (five, six)), 20, "memif is up")
+        for command in ("ibv_rc_pingpong -g 0 -c -n 100", "ibv_rc_pingpong -g 1 -c -n 100"):
+            _, text = kit.run_pair(five, command.split(), client_daemon=six, address="10.81.0.5")
+            kit.check_pingpong(text)
+        _, text = kit.run_pair(five, "ib_write_bw -F -x 0 -n 500".split(), client_daemon=six, address="10.81.0.5")
+        kit.check_perftest(text)
+
+    def nothing_bad(self):
+        """all daemons live, dropped nothing for its contents and end well"""
+        for host, daemon in self.daemons.items():
+            claim(daemon.alive(), f"{host}: " + daemon.log())
+            reasons = {row["reason"] for row in daemon.show("drops")}
+            claim(reasons <= {"not_roce", "not_our_mac", "unknown_qpn", "qp_state", "ip_fragment"}, f"{host}: {reasons}")
+        self.stop()
+
+    POINTS = (kernel_pings_ipv4, kernel_pings_ipv6, kernel_knows_the_mac, duplicate_is_given_up,
+              kernel_gives_up_duplicate, programs_resolve, nobody_there, through_a_router, too_big, group_membership,
+              moved_peer, link_events, follows_the_kernel, exception_path,
+              exception_without_a_kernel_interface, nothing_bad)
+
+
+def main():
+    options = argparse.ArgumentParser()
+    options.add_argument("--build", required=True)
+    options.add_argument("--match", default="", help="only the points whose name contains this")
+    arguments = options.parse_args()
+    for program in ("ip", "ping", "bridge"):
+        if shutil.which(program) is None:
+            print(f"1..0 # SKIP there is no {program}")
+            return 0
+    kit.die_on_signals()
+    points = [point for point in Tests.POINTS if arguments.match in point.__name__]
+    try:
+        lab = Lab().__enter__()
+    except net.Unavailable as reason:
+        print(f"1..0 # SKIP {reason}")
+        return 0
+    tests = Tests(kit.Build(arguments.build), kit.scratch_folder(), lab)
+    tap = kit.Tap(len(points))
+    try:
+        tests.start_all()
+        for point in points:
+            tap.point(re.sub(r"\s+", " ", point.__doc__), lambda: point(tests))
+    finally:
+        for daemon in tests.daemons.values():
+            daemon.stop()
+        lab.__exit__()
+    return 1 if tap.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The slow path's rings and its choice of frames. */
+#include <string.h>
+#include <unistd.h>
+
+#include "slow_path.h"
+#include "unit.h"
+
+static const uint8_t our_mac[6] = {2, 0, 0, 0, 0, 1};
+
+static void test_ring_in_order(void **state)
+{
+    struct frame_ring *r = frame_ring_create();
+    uint8_t bytes[FRAME_RING_ROOM] = {0};
+    uint32_t len;
+
+    assert_non_null(r);
+    /* More than once around, never more than half full. */
+    for (unsigned round = 0; round < 5; round++) {
+        for (unsigned i = 0; i < FRAME_RING_SLOTS / 2; i++) {
+            bytes[0] = (uint8_t)i;
+            bytes[59 + i] = (uint8_t)(round + 1);
+            assert_true(frame_ring_put(r, bytes, 60 + i));
+        }
+        for (unsigned i = 0; i < FRAME_RING_SLOTS / 2; i++) {
+            const uint8_t *f = frame_ring_peek(r, &len);
+
+            assert_non_null(f);
+            assert_int_equal(len, 60 + i);
+            assert_int_equal(f[0], (uint8_t)i);
+            assert_int_equal(f[59 + i], round + 1);
+            frame_ring_pop(r);
+        }
+        assert_true(frame_ring_empty(r));
+    }
+    frame_ring_destroy(r);
+}
+
+static void test_ring_bounds(void **state)
+{
+    static uint8_t bytes[FRAME_RING_ROOM + 1];
+    struct frame_ring *r = frame_ring_create();
+    uint32_t len;
+
+    assert_null(frame_ring_peek(r, &len));
+    assert_false(frame_ring_put(r, bytes, FRAME_RING_ROOM + 1));
+    assert_true(frame_ring_empty(r));
+    for (unsigned i = 0; i < FRAME_RING_SLOTS; i++)
+        assert_true(frame_ring_put(r, bytes, FRAME_RING_ROOM));
+    assert_false(frame_ring_put(r, bytes, 1));
+    frame_ring_pop(r);
+    assert_true(frame_ring_put(r, bytes, 1));
+    frame_ring_destroy(r);
+}
+
+/* An Ethernet frame of 60 bytes with this type and, where the protocol is, this byte. */
+static struct frame frame_of(uint8_t *bytes, unsigned type, unsigned at, unsigned protocol)
+{
+    memset(bytes, 0, 60);
+    memset(bytes, 0xFF, 6);
+    bytes[6] = 2;
+    bytes[11] = 9;
+    bytes[12] = (uint8_t)(type >> 8);
+    bytes[13] = (uint8_t)type;
+    bytes[at] = (uint8_t)protocol;
+    return (struct frame){.data = bytes, .len = 60};
+}
+
+static void test_what_the_host_wants(void **state)
+{
+    static const struct {
+        unsigned type, at, protocol;
+        bool wanted;
+    } row[] = {
+        {0x0806, 20, 0, true},      {0x0800, 14 + 9, 1, true},   {0x0800, 14 + 9, 2, true},
+        {0x0800, 14 + 9, 6, false}, {0x0800, 14 + 9, 17, false}, {0x86DD, 14 + 6, 58, true},
+        {0x86DD, 14 + 6, 0, true},  {0x86DD, 14 + 6, 6, false},  {0x88CC, 14, 0, false},
+    };
+    struct slow_path s, all;
+    uint8_t bytes[64];
+
+    assert_int_equal(slow_path_init(&s, our_mac, false), 0);
+    assert_int_equal(slow_path_init(&all, our_mac, true), 0);
+    for (unsigned i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
+        struct frame f = frame_of(bytes, row[i].type, row[i].at, row[i].protocol);
+
+        assert_int_equal(slow_path_up(&s, &f), row[i].wanted);
+        assert_true(slow_path_up(&all, &f));
+        /* The same behind a tag. */
+        memmove(bytes + 16, bytes + 12, 44);
+        memcpy(bytes + 12, (uint8_t[4]){0x81, 0, 0, 5}, 4);
+        assert_int_equal(slow_path_up(&s, &f), row[i].wanted);
+    }
+    slow_path_fini(&s);
+    slow_path_fini(&all);
+}
+
+static void test_cut_short(void **state)
+{
+    struct slow_path s;
+    uint8_t bytes[64];
+    struct frame f = frame_of(bytes, 0x86DD, 14 + 6, 58);
+
+    assert_int_equal(slow_path_init(&s, our_mac, false), 0);
+    f.len = 20;
+    assert_false(slow_path_up(&s, &f));
+    f.len = 13;
+    assert_false(slow_path_up(&s, &f));
+    f = frame_of(bytes, 0x8100, 16, 8);
+    f.len = 17;
+    assert_false(slow_path_up(&s, &f));
+    slow_path_fini(&s);
+}
+
+static void test_own_frames_stay(void **state)
+{
+    struct slow_path s;
+    uint8_t bytes[64];
+    struct frame f = frame_of(bytes, 0x0806, 20, 0);
+
+    assert_int_equal(slow_path_init(&s, our_mac, true), 0);
+    memcpy(bytes + 6, our_mac, 6);
+    assert_false(slow_path_up(&s, &f));
+    slow_path_fini(&s);
+}
+
+static void test_one_event_a_burst(void **state)
+{
+    struct slow_path s;
+    uint8_t bytes[64];
+    uint64_t count = 0;
+    struct frame f = frame_of(bytes, 0x0806, 20, 0);
+
+    assert_int_equal(slow_path_init(&s, our_mac, false), 0);
+    slow_path_notify(&s);
+    assert_int_equal(read(s.event_fd, &count, sizeof(count)), -1);
+    assert_true(slow_path_up(&s, &f));
+    assert_true(slow_path_up(&s, &f));
+    slow_path_notify(&s);
+    slow_path_notify(&s);
+    assert_int_equal(read(s.event_fd, &count, sizeof(count)), sizeof(count));
+    assert_int_equal(count, 1);
+    assert_int_equal(counter_get(&s.up_frames), 2);
+    slow_path_fini(&s);
+}
+
+static void test_full_is_lost_and_counted(void **state)
+{
+    struct slow_path s;
+    uint8_t bytes[64];
+    struct frame f = frame_of(bytes, 0x0806, 20, 0);
+
+    assert_int_equal(slow_path_init(&s, our_mac, false), 0);
+    for (unsigned i = 0; i < FRAME_RING_SLOTS + 3; i++) {
+        assert_true(slow_path_up(&s, &f));
+        slow_path_down(&s, bytes, 60);
+    }
+    assert_int_equal(counter_get(&s.up_frames), FRAME_RING_SLOTS);
+    assert_int_equal(counter_get(&s.up_lost), 3);
+    assert_int_equal(s.down_lost, 3);
+    slow_path_fini(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ring_in_order),
+        cmocka_unit_test(test_ring_bounds),
+        cmocka_unit_test(test_what_the_host_wants),
+        cmocka_unit_test(test_cut_short),
+        cmocka_unit_test(test_own_frames_stay),
+        cmocka_unit_test(test_one_event_a_burst),
+        cmocka_unit_test(test_full_is_lost_and_counted),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Where packets go: routes, gateways, own addresses, groups; and path MTUs that routers tell. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "net_kit.h"
+#include "unit.h"
+
+static struct net_kit *router_kit(void)
+{
+    struct net_kit *k = net_kit_new(1, false);
+
+    net_kit_address(k, 0, "10.0.0.1/24", VLAN_NONE);
+    net_kit_address(k, 0, "10.0.0.9/24", VLAN_NONE);
+    net_kit_address(k, 0, "10.5.0.1/16", 5);
+    net_kit_address(k, 0, "fd00::1/64", VLAN_NONE);
+    net_kit_run(k, 20 * SEC);
+    net_kit_clear(k);
+    return k;
+}
+
+static int route(struct net_kit *k, const char *dst, uint8_t prefix, const char *via, uint16_t vlan)
+{
+    struct net_route r = {.dst = gid_of(dst), .via = gid_of(via), .prefix = prefix, .vlan = vlan};
+
+    return net_host_add_route(k->node[0].h, &r);
+}
+
+/* The next hop that is asked for on the way to dst, or "" and why there is none. */
+static void check_hop(struct net_kit *k, const char *src, const char *dst, uint16_t vlan,
+                      const char *hop)
+{
+    union gid expected;
+    int err = net_kit_resolve(k, 0, src, dst, vlan);
+
+    if (!hop) {
+        assert_int_equal(err, -ENETUNREACH);
+        return;
+    }
+    assert_int_equal(err, -EINPROGRESS);
+    expected = gid_of(hop);
+    assert_true(gid_eq(&net_kit_path.next_hop, &expected));
+    assert_int_equal(net_kit_state(k, 0, hop, vlan), NET_INCOMPLETE);
+}
+
+static void test_longest_prefix(void **state)
+{
+    struct net_kit *k = router_kit();
+
+    check_hop(k, "10.0.0.1", "10.0.0.2", VLAN_NONE, "10.0.0.2");
+    check_hop(k, "10.0.0.1", "10.1.0.2", VLAN_NONE, NULL);
+    check_hop(k, "10.5.0.1", "10.5.7.7", 5, "10.5.7.7");
+    check_hop(k, "10.0.0.1", "10.5.7.7", VLAN_NONE, NULL);
+    check_hop(k, "fd00::1", "fd01::2", VLAN_NONE, NULL);
+    assert_int_equal(route(k, "0.0.0.0", 0, "10.0.0.254", VLAN_NONE), 0);
+    assert_int_equal(route(k, "10.1.99.99", 16, "10.0.0.253", VLAN_NONE), 0);
+    assert_int_equal(route(k, "10.1.2.0", 24, "10.0.0.252", VLAN_NONE), 0);
+    assert_int_equal(route(k, "10.1.2.3", 32, "10.0.0.251", VLAN_NONE), 0);
+    assert_int_equal(route(k, "10.0.0.128", 25, "10.0.0.3", VLAN_NONE), 0);
+    assert_int_equal(route(k, "10.0.0.0", 24, "10.0.0.4", VLAN_NONE), 0);
+    assert_int_equal(route(k, "::", 0, "fe80::ff", VLAN_NONE), 0);
+    check_hop(k, "10.0.0.1", "8.8.8.8", VLAN_NONE, "10.0.0.254");
+    check_hop(k, "10.0.0.1", "10.1.9.9", VLAN_NONE, "10.0.0.253");
+    check_hop(k, "10.0.0.1", "10.1.2.9", VLAN_NONE, "10.0.0.252");
+    check_hop(k, "10.0.0.1", "10.1.2.3", VLAN_NONE, "10.0.0.251");
+    check_hop(k, "10.0.0.1", "10.0.0.5", VLAN_NONE, "10.0.0.5"); /* connected comes first */
+    check_hop(k, "10.0.0.1", "10.0.0.129", VLAN_NONE, "10.0.0.3");
+    check_hop(k, "fd00::1", "2001:db8::1", VLAN_NONE, "fe80::ff");
+    check_hop(k, "fd00::1", "fd00::77", VLAN_NONE, "fd00::77");
+    check_hop(k, "10.5.0.1", "8.8.8.8", 5, NULL); /* of another VLAN */
+    net_kit_free(k);
+}
+
+/* A static neighbour is sent to without a route. */
+static void test_static_neighbour(void **state)
+{
+    struct net_kit *k = router_kit();
+    union gid far = gid_of("172.16.0.9");
+
+    check_hop(k, "10.0.0.1", "172.16.0.9", VLAN_NONE, NULL);
+    assert_int_equal(net_host_add_neighbour(k->node[0].h, &far, VLAN_NONE, net_other), 0);
+    assert_int_equal(net_kit_resolve(k, 0, "10.0.0.1", "172.16.0.9", VLAN_NONE), 0);
+    assert_memory_equal(net_kit_path.mac, net_other, 6);
+    assert_true(gid_eq(&net_kit_path.next_hop, &far));
+    assert_int_equal(net_kit_path.mtu, 1500);
+    assert_int_equal(k->sent, 0);
+    net_kit_free(k);
+}
+
+static void test_special_destinations(void **state)
+{
+    static const uint8_t all_hosts[6] = {1, 0, 0x5E, 0, 0, 9},
+                         v6_group[6] = {0x33, 0x33, 1, 2, 3, 4};
+    struct net_kit *k = router_kit();
+
+    assert_int_equal(net_kit_resolve(k, 0, "10.0.0.1", "10.0.0.9", VLAN_NONE), 0);
+    assert_memory_equal(net_kit_path.mac, k->node[0].mac, 6);
+    assert_int_equal(net_kit_resolve(k, 0, "10.0.0.1", "10.0.0.1", VLAN_NONE), 0);
+    assert_memory_equal(net_kit_path.mac, k->node[0].mac, 6);
+    assert_int_equal(net_kit_resolve(k, 0, "10.0.0.1", "10.5.0.1", VLAN_NONE), -ENETUNREACH);
+    assert_int_equal(net_kit_resolve(k, 0, "10.0.0.1", "239.128.0.9", VLAN_NONE), 0);
+    assert_memory_equal(net_kit_path.mac, all_hosts, 6);
+    assert_int_equal(net_kit_resolve(k, 0, "fd00::1", "ff0e::102:304", VLAN_NONE), 0);
+    assert_memory_equal(net_kit_path.mac, v6_group, 6);
+    assert_int_equal(net_kit_path.mtu, 1500);
+    assert_int_equal(net_kit_resolve(k, 0, "10.0.0.1", "fd00::2", VLAN_NONE), -EINVAL);
+    assert_int_equal(net_kit_resolve(k, 0, "fd00::1", "10.0.0.2", VLAN_NONE), -EINVAL);
+    assert_int_equal(net_kit_resolve(k, 0, "fd00::1", "224.0.0.9", VLAN_NONE), -EINVAL);
+    assert_int_equal(route(k, "0.0.0.0", 0, "10.0.0.254", VLAN_NONE), 0);
+    assert_int_equal(net_kit_resolve(k, 0, "10.0.0.1", "0.0.0.0", VLAN_NONE), -ENETUNREACH);
+    assert_int_equal(net_kit_resolve(k, 0, "10.0.0.1", "255.255.255.255", VLAN_NONE), -ENETUNREACH);
+    assert_int_equal(net_kit_resolve(k, 0, "fd00::1", "::", VLAN_NONE), -ENETUNREACH);
+    assert_int_equal(k->sent, 0);
+    check_hop(k, "fd00::1", "fe80::2", VLAN_NONE, "fe80::2");
+    check_hop(k, "10.0.0.1", "169.254.3.4", VLAN_NONE, "169.254.3.4");
+    check_hop(k, "fe80::1", "fe80::2", 5, "fe80::2");
+    net_kit_free(k);
+}
+
+static void test_refused(void **state)
+{
+    static const struct {
+        const char *dst, *via;
+        uint8_t prefix;
+        uint16_t vlan;
+        int err;
+    } cases[] = {
+        {"10.1.0.0", "10.0.0.2", 16, VLAN_NONE, 0},
+        {"10.1.0.0", "10.0.0.3", 16, VLAN_NONE, -EEXIST},
+        {"10.1.5.5", "10.0.0.2", 16, VLAN_NONE, -EEXIST},
+        {"10.1.0.0", "10.5.0.2", 16, 5, 0},
+        {"10.1.0.0", "10.0.0.2", 33, VLAN_NONE, -EINVAL},
+        {"10.2.0.0", "10.7.0.2", 16, VLAN_NONE, -EINVAL},
+        {"10.2.0.0", "10.0.0.2", 16, 5, -EINVAL},
+        {"10.2.0.0", "10.0.0.2", 16, 0, -EINVAL},
+        {"10.2.0.0", "10.0.0.1", 16, VLAN_NONE, -EINVAL},
+        {"10.2.0.0", "fd00::2", 16, VLAN_NONE, -EINVAL},
+        {"fd01::", "10.0.0.2", 16, VLAN_NONE, -EINVAL},
+        {"fd01::", "fd00::2", 129, VLAN_NONE, -EINVAL},
+        {"224.0.0.0", "10.0.0.2", 4, VLAN_NONE, -EINVAL},
+        {"10.2.0.0", "0.0.0.0", 16, VLAN_NONE, -EINVAL},
+        {"10.2.0.0", "224.0.0.5", 16, VLAN_NONE, -EINVAL},
+    };
+    struct net_kit *k = router_kit();
+    struct net_route r = {.dst = gid_of("10.1.77.0"), .via = gid_of("10.0.0.3"), 16, VLAN_NONE};
+    char text[32];
+
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+        assert_int_equal(route(k, cases[i].dst, cases[i].prefix, cases[i].via, cases[i].vlan),
+                         cases[i].err);
+    assert_int_equal(net_host_remove_route(k->node[0].h, &r), -ENOENT);
+    r.via = gid_of("10.0.0.2");
+    assert_int_equal(net_host_remove_route(k->node[0].h, &r), 0);
+    assert_int_equal(net_host_remove_route(k->node[0].h, &r), -ENOENT);
+    r.prefix = 200;
+    assert_int_equal(net_host_remove_route(k->node[0].h, &r), -ENOENT);
+    for (unsigned i = 1; i < NET_ROUTE_MAX; i++) {
+        snprintf(text, sizeof(text), "10.9.%u.0", i);
+        assert_int_equal(route(k, text, 24, "10.0.0.2", VLAN_NONE), 0);
+    }
+    assert_int_equal(route(k, "10.8.0.0", 24, "10.0.0.2", VLAN_NONE), -ENOSPC);
+    net_kit_free(k);
+}
+
+/* A route whose gateway is not to be reached any more is passed over. */
+static void test_gateway_gone(void **state)
+{
+    struct net_kit *k = router_kit();
+    union gid first = gid_of("10.0.0.1"), second = gid_of("10.0.0.9");
+
+    assert_int_equal(route(k, "10.1.0.0", 16, "10.0.0.254", VLAN_NONE), 0);
+    net_host_remove_address(k->node[0].h, &first, VLAN_NONE);
+    check_hop(k, "10.0.0.9", "10.1.0.2", VLAN_NONE, "10.0.0.254");
+    net_host_remove_address(k->node[0].h, &second, VLAN_NONE);
+    check_hop(k, "10.0.0.9", "10.1.0.2", VLAN_NONE, NULL);
+    net_kit_free(k);
+}
+
+struct seen {
+    unsigned connected, others;
+    bool v4, v5, v6;
+};
+
+static void see(void *ctx, const struct net_route *r, bool connected)
+{
+    struct seen *s = ctx;
+    union gid v4 = gid_of("10.0.0.0"), v5 = gid_of("10.5.0.0"), v6 = gid_of("fd00::");
+
+    s->connected += connected;
+    s->others += !connected;
+    s->v4 |= gid_eq(&r->dst, &v4) && r->prefix == 24 && r->vlan == VLAN_NONE;
+    s->v5 |= gid_eq(&r->dst, &v5) && r->prefix == 16 && r->vlan == 5;
+    s->v6 |= gid_eq(&r->dst, &v6) && r->prefix == 64 && gid_is_zero(&r->via);
+}
+
+static void test_each_route(void **state)
+{
+    struct net_kit *k = router_kit();
+    struct seen s = {0};
+
+    route(k, "10.1.0.0", 16, "10.0.0.2", VLAN_NONE);
+    net_host_each_route(k->node[0].h, &s, see);
+    assert_int_equal(s.connected, 3); /* two addresses are in one network */
+    assert_int_equal(s.others, 1);
+    assert_true(s.v4 && s.v5 && s.v6);
+    net_kit_free(k);
+}
+
+/* ---- path MTUs ---- */
+
+struct quote {
+    const char *from, *to, *src, *dst; /* the message's, and the quoted packet's */
+    uint32_t mtu;
+    uint16_t total; /* of the quoted packet */
+    uint8_t proto;  /* 0: UDP */
+    uint16_t port;  /* 0: RoCE's */
+    uint8_t code;
+    uint16_t fragment;
+    uint8_t len; /* of the quoted bytes; 0: enough */
+};
+
+static struct net_frame too_big(const struct quote *q)
+{
+    bool ipv4 = strchr(q->to, '.');
+    union gid src = gid_of(q->src), dst = gid_of(q->dst);
+    struct inet_tx tx = {.dmac = {2, 0, 0, 0, 0, 1},
+                         .vlan = VLAN_NONE,
+                         .src = gid_of(q->from),
+                         .dst = gid_of(q->to),
+                         .proto = ipv4 ? IP_PROTO_ICMP : IP_PROTO_ICMPV6,
+                         .hop_limit = 60};
+    uint8_t message[80] = {0}, *ip = message + 8;
+
+    message[0] = ipv4 ? 3 : 2;
+    message[1] = q->code;
+    if (ipv4) {
+        put_be16(message + 6, (uint16_t)q->mtu);
+        ip[0] = 0x45;
+        put_be16(ip + 2, q->total);
+        put_be16(ip + 6, q->fragment);
+        ip[9] = q->proto ? q->proto : 17;
+        memcpy(ip + 12, src.raw + 12, 4);
+        memcpy(ip + 16, dst.raw + 12, 4);
+        put_be16(ip + 22, q->port ? q->port : 4791);
+    } else {
+        put_be32(message + 4, q->mtu);
+        ip[0] = 0x60;
+        ip[6] = q->proto ? q->proto : 17;
+        memcpy(ip + 8, src.raw, 16);
+        memcpy(ip + 24, dst.raw, 16);
+        put_be16(ip + 42, q->port ? q->port : 4791);
+    }
+    return net_packet(net_peer, &tx, message, 8u + (q->len ? q->len : ipv4 ? 28 : 48));
+}
+
+static void count_pmtu(void *ctx, const union gid *dst, uint32_t mtu)
+{
+    (*(unsigned *)ctx)++;
+}
+
+static unsigned pmtus(struct net_kit *k)
+{
+    unsigned n = 0;
+
+    net_host_each_pmtu(k->node[0].h, &n, count_pmtu);
+    return n;
+}
+
+#define V4 "10.0.0.254", "10.0.0.1", "10.0.0.1", "10.1.0.2"
+#define V6 "fd00::ff", "fd00::1", "fd00::1", "fd01::2"
+
+static void test_too_big(void **state)
+{
+    static const struct {
+        struct quote q;
+        uint32_t mtu; /* 1500: nothing is learned */
+    } cases[] = {
+        {{V4, 1400, .code = 4}, 1400},
+        {{V4, 576, .code = 4}, 576},
+        {{V4, 575, .code = 4}, 576},
+        {{V4, 68, .code = 4}, 576},
+        {{V4, 1, .code = 4}, 576},
+        {{V4, 1500, .code = 4}, 1500},
+        {{V4, 9000, .code = 4}, 1500},
+        {{V4, 0, 1500, .code = 4}, 1492}, /* a router that does not know RFC 1191 */
+        {{V4, 0, 1492, .code = 4}, 1006},
+        {{V4, 0, 1006, .code = 4}, 576},
+        {{V4, 0, 65000, .code = 4}, 1492},
+        {{V4, 0, 0, .code = 4}, 576},
+        {{V4, 1400, .code = 3}, 1500},
+        {{V4, 1400, .code = 4, .proto = 6}, 1500},
+        {{V4, 1400, .code = 4, .port = 4790}, 1500},
+        {{V4, 1400, .code = 4, .fragment = 1}, 1500},
+        {{V4, 1400, .code = 4, .fragment = 0x4000}, 1400},
+        {{V4, 1400, .code = 4, .len = 27}, 1500},
+        {{"10.0.0.254", "10.0.0.1", "10.0.0.77", "10.1.0.2", 1400, .code = 4}, 1500},
+        {{"10.0.0.254", "10.0.0.1", "10.0.0.9", "10.1.0.2", 1400, .code = 4}, 1500},
+        {{"10.0.0.254", "10.0.0.77", "10.0.0.77", "10.1.0.2", 1400, .code = 4}, 1500},
+        {{"10.0.0.254", "10.0.0.1", "10.0.0.1", "224.0.0.9", 1400, .code = 4}, 1500},
+        {{V6, 1400}, 1400},
+        {{V6, 1280}, 1280},
+        {{V6, 1279}, 1500}, /* RFC 8201 4 */
+        {{V6, 0}, 1500},
+        {{V6, 1500}, 1500},
+        {{V6, 0xFFFFFFFF}, 1500},
+        {{V6, 1400, .proto = 44}, 1500},
+        {{V6, 1400, .port = 1}, 1500},
+        {{V6, 1400, .len = 47}, 1500},
+        {{"fd00::ff", "fd00::1", "fd00::77", "fd01::2", 1400}, 1500},
+        {{"fd00::ff", "fd00::77", "fd00::77", "fd01::2", 1400}, 1500},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        const struct quote *q = &cases[i].q;
+        struct net_kit *k = router_kit();
+        struct net_frame f = too_big(q);
+        bool ipv4 = strchr(q->to, '.'), learned = cases[i].mtu < 1500;
+
+        route(k, "0.0.0.0", 0, "10.0.0.254", VLAN_NONE);
+        route(k, "::", 0, "fd00::ff", VLAN_NONE);
+        net_kit_rx(k, &f);
+        net_kit_resolve(k, 0, ipv4 ? "10.0.0.1" : "fd00::1", q->dst, VLAN_NONE);
+        assert_int_equal(net_kit_path.mtu, cases[i].mtu);
+        assert_int_equal(pmtus(k), learned);
+        assert_int_equal(net_kit_count(k)->malformed, 0);
+        assert_int_equal(net_kit_count(k)->ignored, !learned && q->code != 3);
+        assert_int_equal(net_kit_count(k)->unreachable_rx, q->code == 3);
+        assert_int_equal(net_kit_count(k)->too_big_rx,
+                         q->code != 3 && strcmp(q->to, "10.0.0.77") && strcmp(q->to, "fd00::77"));
+        /* Other destinations are as they were. */
+        net_kit_resolve(k, 0, ipv4 ? "10.0.0.1" : "fd00::1", ipv4 ? "10.1.0.3" : "fd01::3",
+                        VLAN_NONE);
+        assert_int_equal(net_kit_path.mtu, 1500);
+        net_kit_free(k);
+    }
+}
+
+static uint32_t mtu_now(struct net_kit *k)
+{
+    net_kit_resolve(k, 0, "10.0.0.1", "10.1.0.2", VLAN_NONE);
+    return net_kit_path.mtu;
+}
+
+static void told(struct net_kit *k, uint32_t mtu)
+{
+    struct quote q = {V4, mtu, .code = 4};
+    struct net_frame f = too_big(&q);
+
+    net_kit_rx(k, &f);
+}
+
+/* Only ever lowered; forgotten ten minutes after it was last heard of. */
+static void test_pmtu_lifetime(void **state)
+{
+    struct net_kit *k = router_kit();
+
+    route(k, "0.0.0.0", 0, "10.0.0.254", VLAN_NONE);
+    told(k, 1400);
+    net_kit_run(k, 300 * SEC);
+    told(k, 1450);
+    assert_int_equal(mtu_now(k), 1400);
+    told(k, 1000);
+    assert_int_equal(mtu_now(k), 1000);
+    net_kit_run(k, 599 * SEC);
+    assert_int_equal(mtu_now(k), 1000);
+    told(k, 1000);
+    net_kit_run(k, 600 * SEC - 1);
+    assert_int_equal(mtu_now(k), 1000);
+    k->now++; /* before timers are run */
+    assert_int_equal(mtu_now(k), 1500);
+    assert_int_equal(pmtus(k), 1);
+    net_kit_run(k, 0);
+    assert_int_equal(pmtus(k), 0);
+    told(k, 1450);
+    assert_int_equal(mtu_now(k), 1450);
+    net_kit_free(k);
+}
+
+/* Bounded; the oldest go first. */
+static void test_pmtu_flood(void **state)
+{
+    struct net_kit *k = router_kit();
+    char text[32];
+
+    route(k, "0.0.0.0", 0, "10.0.0.254", VLAN_NONE);
+    for (unsigned i = 0; i < 1000; i++) {
+        struct quote q = {"10.0.0.254", "10.0.0.1", "10.0.0.1", text, 1400, .code = 4};
+        struct net_frame f;
+
+        snprintf(text, sizeof(text), "10.1.%u.%u", i / 250, 1 + i % 250);
+        f = too_big(&q);
+        net_kit_rx(k, &f);
+        k->now++;
+    }
+    assert_int_equal(pmtus(k), 256);
+    net_kit_resolve(k, 0, "10.0.0.1", "10.1.3.250", VLAN_NONE);
+    assert_int_equal(net_kit_path.mtu, 1400);
+    net_kit_resolve(k, 0, "10.0.0.1", "10.1.0.1", VLAN_NONE);
+    assert_int_equal(net_kit_path.mtu, 1500);
+    net_kit_run(k, 600 * SEC);
+    assert_int_equal(pmtus(k), 0);
+    net_kit_free(k);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_longest_prefix),
+        cmocka_unit_test(test_static_neighbour),
+        cmocka_unit_test(test_special_destinations),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_gateway_gone),
+        cmocka_unit_test(test_each_route),
+        cmocka_unit_test(test_too_big),
+        cmocka_unit_test(test_pmtu_lifetime),
+        cmocka_unit_test(test_pmtu_flood),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "unit.h"
+
+#include <pcap/pcap.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../../drivers/pktio/capture.h" /* there is a capture.h here, too */
+#include "loop.h"
+#include "sim.h"
+
+static char file[] = "/tmp/uroce-capture.XXXXXX";
+
+static struct pktio *wrap(struct pktio *io, uint64_t frames)
+{
+    struct pktio_capture_config config = {.file = file, .frames = frames};
+    char error[256];
+    struct pktio *outer = pktio_capture_open(io, &config, error, sizeof(error));
+
+    assert_non_null(outer);
+    return outer;
+}
+
+static void send_bytes(struct pktio *io, const uint8_t to[6], const uint8_t from[6], uint32_t len)
+{
+    struct frame f;
+
+    assert_int_equal(io->ops->tx_lend(io, 0, &f, 1), 1);
+    memset(f.data, (int)len, len);
+    memcpy(f.data, to, 6);
+    memcpy(f.data + 6, from, 6);
+    f.len = len;
+    io->ops->tx_burst(io, 0, &f, 1, 1);
+}
+
+static unsigned receive_all(struct pktio *io)
+{
+    struct frame f[FRAME_BURST];
+    unsigned n = io->ops->rx_burst(io, 0, f, FRAME_BURST);
+
+    io->ops->rx_release(io, 0, f, n);
+    return n;
+}
+
+/* The lengths of the frames in the file, as far as it can be read. */
+static unsigned read_file(uint32_t *len, unsigned room)
+{
+    char error[PCAP_ERRBUF_SIZE];
+    pcap_t *p = pcap_open_offline_with_tstamp_precision(file, PCAP_TSTAMP_PRECISION_NANO, error);
+    struct pcap_pkthdr *header;
+    struct timespec now;
+    const u_char *data;
+    unsigned n = 0;
+
+    assert_non_null(p);
+    clock_gettime(CLOCK_REALTIME, &now);
+    while (pcap_next_ex(p, &header, &data) == 1) {
+        assert_true(n < room);
+        assert_int_equal(header->caplen, header->len);
+        assert_int_equal(data[header->len - 1], (uint8_t)header->len);
+        assert_true(header->ts.tv_usec < 1000000000);
+        assert_true(header->ts.tv_sec <= now.tv_sec && header->ts.tv_sec > now.tv_sec - 60);
+        len[n++] = header->len;
+    }
+    pcap_close(p);
+    return n;
+}
+
+static const uint8_t mac[2][6] = {{2, 0, 0, 0, 0, 1}, {2, 0, 0, 0, 0, 2}};
+
+static void test_both_directions(void **state)
+{
+    struct pktio_sim_config config = {0};
+    struct pktio *end[2], *io;
+    uint32_t len[8];
+
+    memcpy(config.mac, mac, sizeof(mac));
+    assert_int_equal(pktio_sim_pair(end, &config), 0);
+    io = wrap(end[0], 0);
+    send_bytes(io, mac[1], mac[0], 60);
+    send_bytes(end[1], mac[0], mac[1], 1000);
+    send_bytes(end[1], mac[0], mac[1], 4200);
+    assert_int_equal(receive_all(io), 2);
+    assert_int_equal(receive_all(end[1]), 1);
+    /* Whoever has nothing to do leaves a complete file. */
+    assert_true(io->ops->wake_arm(io, 0));
+    assert_int_equal(read_file(len, 8), 3);
+    assert_int_equal(len[0], 60);
+    assert_int_equal(len[1], 1000);
+    assert_int_equal(len[2], 4200);
+    send_bytes(io, mac[1], mac[0], 61);
+    io->ops->close(io);
+    end[1]->ops->close(end[1]);
+    assert_int_equal(read_file(len, 8), 4);
+    assert_int_equal(len[3], 61);
+}
+
+static struct pktio *open_loop(void)
+{
+    struct pktio_loop_config config = {.name = "loop", .mac = {2, 0, 0, 0, 0, 1}, .queues = 1};
+
+    return pktio_loop_create(&config);
+}
+
+static void test_own_frames_are_written_once(void **state)
+{
+    struct pktio *io = wrap(open_loop(), 0);
+    uint32_t len[8];
+
+    send_bytes(io, mac[0], mac[0], 100);
+    assert_int_equal(receive_all(io), 1);
+    io->ops->close(io);
+    assert_int_equal(read_file(len, 8), 1);
+}
+
+static void test_limit(void **state)
+{
+    struct pktio *io = wrap(open_loop(), 5);
+    uint32_t len[8];
+
+    for (uint32_t i = 0; i < 20; i++)
+        send_bytes(io, mac[0], mac[0], 100 + i);
+    /* The file is done, the port goes on. */
+    assert_int_equal(read_file(len, 8), 5);
+    assert_int_equal(len[4], 104);
+    assert_int_equal(receive_all(io), 20);
+    io->ops->close(io);
+    assert_int_equal(read_file(len, 8), 5);
+}
+
+static void test_it_is_the_port_below(void **state)
+{
+    struct pktio *inner = open_loop(), *io = wrap(inner, 0);
+    struct pktio_info info;
+
+    io->ops->info(io, &info);
+    assert_string_equal(info.name, "loop");
+    assert_string_equal(io->ops->driver, "loop");
+    assert_int_equal(io->ops->wake_fd(io, 0), PKTIO_WAKE_NEVER);
+    assert_ptr_equal(io->ops->counters(io, 0), inner->ops->counters(inner, 0));
+    assert_null(io->ops->link_fd);
+    send_bytes(io, mac[0], mac[0], 100);
+    assert_false(io->ops->wake_arm(io, 0));
+    assert_int_equal(receive_all(io), 1);
+    io->ops->close(io);
+}
+
+static void test_no_place_for_the_file(void **state)
+{
+    struct pktio_capture_config config = {.file = "/nosuch/dir/x.pcap"};
+    struct pktio *io = open_loop();
+    char error[256];
+
+    assert_null(pktio_capture_open(io, &config, error, sizeof(error)));
+    assert_non_null(strstr(error, "/nosuch/dir/x.pcap: No such file"));
+    io->ops->close(io);
+}
+
+/* The capture ends, the port does not. */
+static void test_full_disk(void **state)
+{
+    struct pktio_capture_config config = {.file = "/dev/full"};
+    struct pktio *io = open_loop(), *outer;
+    char error[256];
+
+    outer = pktio_capture_open(io, &config, error, sizeof(error));
+    assert_non_null(outer);
+    for (unsigned i = 0; i < 100; i++) {
+        send_bytes(outer, mac[0], mac[0], 1000);
+        assert_int_equal(receive_all(outer), 1);
+        assert_true(outer->ops->wake_arm(outer, 0));
+    }
+    outer->ops->close(outer);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_both_directions),
+        cmocka_unit_test(test_own_frames_are_written_once),
+        cmocka_unit_test(test_limit),
+        cmocka_unit_test(test_it_is_the_port_below),
+        cmocka_unit_test(test_no_place_for_the_file),
+        cmocka_unit_test(test_full_disk),
+    };
+    int fd = mkstemp(file), failed;
+
+    if (fd < 0)
+        return EXIT_FAILURE;
+    close(fd);
+    failed = cmocka_run_group_tests(tests, NULL, NULL);
+    unlink(file);
+    return failed;
+}

@@ -1,0 +1,629 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Ports of DPDK that need no hardware. net_ring gives back the very mbufs that are put in, which
+ * lets a test receive what a NIC would; the kernel's interfaces are in a namespace of the test's
+ * own, if it may make one.
+ */
+#include "unit.h"
+
+#include "ethdev_internal.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <rte_cycles.h>
+#include <rte_dev.h>
+#include <rte_eal.h>
+#include <rte_ether.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "env.h"
+
+static bool own_network;
+static char folder[64];
+
+/* The EAL's memory is not freed to the last byte, and its drivers are loaded for good. */
+const char *__asan_default_options(void);
+__attribute__((visibility("default"))) const char *__asan_default_options(void)
+{
+    return "detect_leaks=0";
+}
+
+static struct pktio *open_device(const char *device, uint32_t mtu)
+{
+    struct pktio_ethdev_config config = {.device = device, .queues = 1, .mtu = mtu};
+    char error[256] = "";
+    struct pktio *io = pktio_ethdev_open(&config, error, sizeof(error));
+
+    if (!io)
+        print_error("%s\n", error);
+    return io;
+}
+
+static void assert_refused(const char *device, uint32_t mtu, const char *why)
+{
+    struct pktio_ethdev_config config = {.device = device, .queues = 1, .mtu = mtu};
+    char error[256] = "";
+
+    assert_null(pktio_ethdev_open(&config, error, sizeof(error)));
+    assert_non_null(strstr(error, why));
+}
+
+/* Sends n frames to `to`: how many the port lent room for. */
+static unsigned send_frames(struct pktio *io, const uint8_t to[6], unsigned n, uint32_t len)
+{
+    struct frame f;
+
+    for (unsigned i = 0; i < n; i++) {
+        if (!io->ops->tx_lend(io, 0, &f, 1))
+            return i;
+        assert_true(f.room >= len);
+        memset(f.data, 0, len);
+        memcpy(f.data, to, 6);
+        f.len = len;
+        io->ops->tx_burst(io, 0, &f, 1, 1);
+    }
+    return n;
+}
+
+static unsigned receive_all(struct pktio *io)
+{
+    struct frame f[FRAME_BURST];
+    unsigned count = 0, n;
+
+    while ((n = io->ops->rx_burst(io, 0, f, FRAME_BURST))) {
+        io->ops->rx_release(io, 0, f, n);
+        count += n;
+    }
+    return count;
+}
+
+static const uint8_t other[6] = {2, 0, 0, 0, 0, 0x77};
+
+/* ---- sizes ---- */
+
+static void test_sizes_follow_the_device(void **state)
+{
+    static const struct {
+        const char *device;
+        uint32_t mtu, slot, min_rx_bufsize, room;
+    } rows[] = {
+        {"0000:03:00.0", 1500, 0, 0, 2048},      {"0000:03:00.0", 2026, 0, 0, 2048},
+        {"0000:03:00.0", 2027, 0, 0, 3072},      {"0000:03:00.0", 4200, 0, 0, 5120},
+        {"0000:03:00.0", 9000, 0, 0, 9216},      {"0000:03:00.0", 1500, 0, 4096, 4096},
+        {"net_af_packet0", 1500, 2048, 0, 2048}, {"net_af_packet0", 9000, 16384, 0, 16384},
+        {"net_vhost0", 1500, 0, 0, 5120},        {"net_memif3", 9000, 0, 0, 9216},
+        {"net_af_xdp0", 1500, 0, 0, 3584},       {"net_tap0", 1500, 0, 0, 2048},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        struct rte_eth_dev_info info = {.min_rx_bufsize = rows[i].min_rx_bufsize};
+        struct ethdev_sizes s = ethdev_choose_sizes(ethdev_kind_of(rows[i].device), &info,
+                                                    rows[i].mtu, rows[i].slot, 512, 256);
+
+        assert_int_equal(s.room, rows[i].room);
+        assert_int_equal(s.rx_desc, 512);
+        assert_int_equal(s.tx_desc, 256);
+        assert_true(s.mbufs >= 512 + 256 + ETHDEV_LOCAL + 3 * FRAME_BURST);
+    }
+}
+
+/* What a driver's own rings hold, whatever rings it is asked for, comes on top. */
+static void test_pool_covers_the_drivers_own_rings(void **state)
+{
+    struct rte_eth_dev_info info = {.default_rxportconf.ring_size = 2048,
+                                    .default_txportconf.ring_size = 2048};
+    struct ethdev_sizes s =
+        ethdev_choose_sizes(ethdev_kind_of("net_af_xdp0"), &info, 1500, 0, 1024, 1024);
+
+    assert_true(s.mbufs >= 2048 + 1024 + 2048 + ETHDEV_LOCAL + 3 * FRAME_BURST);
+}
+
+static void test_mtu_limits(void **state)
+{
+    struct rte_eth_dev_info tap = {.max_rx_pktlen = 1522, .max_mtu = UINT16_MAX};
+    struct rte_eth_dev_info nic = {.max_rx_pktlen = 9618, .max_mtu = 9592};
+    struct rte_eth_dev_info memif = {.max_rx_pktlen = 1518, .max_mtu = UINT16_MAX};
+
+    assert_int_equal(ethdev_mtu_limit(ethdev_kind_of("net_tap0"), &tap, 0), 1504);
+    assert_int_equal(ethdev_mtu_limit(ethdev_kind_of("0000:03:00.0"), &nic, 0), 9592);
+    assert_true(ethdev_mtu_limit(ethdev_kind_of("net_memif0"), &memif, 0) >= 9600);
+    /* A page, less the headers of the kernel and of an mbuf. */
+    assert_int_equal(ethdev_mtu_limit(ethdev_kind_of("net_af_xdp0"), &nic, 0), 3306);
+    for (uint32_t mtu = 576; mtu <= 9600; mtu++) {
+        uint32_t slot = ethdev_packet_slot(mtu);
+
+        assert_true(is_pow2(slot));
+        assert_true(ethdev_packet_slot_mtu(slot) >= mtu);
+    }
+}
+
+static void test_device_arguments(void **state)
+{
+    char device[64] = "net_x0,a=1,socket=/p,ab=2";
+    char value[8];
+
+    assert_true(ethdev_devarg(device, "a", value, sizeof(value)));
+    assert_string_equal(value, "1");
+    assert_false(ethdev_devarg(device, "b", value, sizeof(value)));
+    ethdev_devarg_remove(device, "socket");
+    ethdev_devarg_remove(device, "c");
+    assert_int_equal(ethdev_devarg_add(device, sizeof(device), ",d=%d", 4), 0);
+    assert_string_equal(device, "net_x0,a=1,ab=2,d=4");
+    ethdev_devarg_remove(device, "d");
+    assert_string_equal(device, "net_x0,a=1,ab=2");
+    assert_int_equal(ethdev_devarg_add(device, 20, ",long=%d", 4), -1);
+}
+
+static void test_what_cannot_be_opened(void **state)
+{
+    assert_refused("net_nothing0", 0, "net_nothing0: DPDK cannot use this device");
+    assert_refused("net_af_packet9,iface=nosuch0", 0, "there is no interface \"nosuch0\"");
+    assert_refused("net_af_xdp9", 0, "there is no interface \"\"");
+    assert_refused("net_memif9,role=server,socket-abstract=no,socket=/nosuch/dir/s", 0,
+                   "cannot listen on /nosuch/dir/s: No such file or directory");
+}
+
+/* ---- the burst functions, over net_ring ---- */
+
+/* Everything out at once: the ring full, frames refused and waiting, the queue of our own full. */
+static void test_full_rings_leave_buffers(void **state)
+{
+    struct pktio *io = open_device("net_ring0", 0);
+    struct ethdev *d;
+    struct frame f[FRAME_BURST];
+    unsigned sent = 0;
+
+    assert_non_null(io);
+    d = ethdev_of(io);
+    assert_int_equal(send_frames(io, d->mac, ETHDEV_LOCAL - 1, 64), ETHDEV_LOCAL - 1);
+    while (send_frames(io, other, 1, 64))
+        sent++;
+    assert_true(sent > 1000);
+    assert_true(d->queue[0].unsent_count > 0);
+    /* A receive ring can still be filled from what is left, and bursts be held. */
+    assert_true(rte_mempool_avail_count(d->queue[0].pool) >= d->sizes.rx_desc + 2u * FRAME_BURST);
+    /* Nothing is lost: what was refused goes as soon as there is room. */
+    assert_int_equal(receive_all(io), ETHDEV_LOCAL - 1 + sent);
+    assert_int_equal(io->ops->tx_lend(io, 0, f, FRAME_BURST), FRAME_BURST);
+    io->ops->tx_burst(io, 0, f, FRAME_BURST, 0);
+    assert_int_equal(rte_mempool_in_use_count(d->queue[0].pool), 0);
+    assert_int_equal(counter_get(&d->queue[0].counters.tx_refused), 0);
+    io->ops->close(io);
+}
+
+static struct rte_mbuf *put_mbuf(struct ethdev *d, uint64_t flags, uint16_t tci, uint32_t len)
+{
+    struct rte_mbuf *m = rte_pktmbuf_alloc(d->queue[0].pool);
+    uint8_t *data;
+
+    assert_non_null(m);
+    data = (uint8_t *)rte_pktmbuf_append(m, (uint16_t)len);
+    for (uint32_t i = 0; i < len; i++)
+        data[i] = (uint8_t)i;
+    data[12] = 0x08;
+    data[13] = 0x00;
+    m->ol_flags = flags;
+    m->vlan_tci = tci;
+    assert_int_equal(rte_eth_tx_burst(d->port, 0, &m, 1), 1);
+    return m;
+}
+
+static void test_stripped_tags_are_put_back(void **state)
+{
+    static const uint8_t tagged[] = {0, 1,  2,  3,    4, 5,    6,    7, 8,
+                                     9, 10, 11, 0x81, 0, 0xA0, 0x2A, 8, 0};
+    struct pktio *io = open_device("net_ring1", 0);
+    struct ethdev *d = ethdev_of(io);
+    struct rte_mbuf *m;
+    struct frame f[4];
+
+    put_mbuf(d, RTE_MBUF_F_RX_VLAN | RTE_MBUF_F_RX_VLAN_STRIPPED, 0xA02A, 60);
+    assert_int_equal(io->ops->rx_burst(io, 0, f, 4), 1);
+    assert_int_equal(f[0].len, 64);
+    assert_memory_equal(f[0].data, tagged, sizeof(tagged));
+    assert_int_equal(f[0].data[18], 14);
+    io->ops->rx_release(io, 0, f, 1);
+    /* One that only says what is in the frame's bytes stays as it is. */
+    put_mbuf(d, RTE_MBUF_F_RX_VLAN, 0xA02A, 60);
+    assert_int_equal(io->ops->rx_burst(io, 0, f, 4), 1);
+    assert_int_equal(f[0].len, 60);
+    io->ops->rx_release(io, 0, f, 1);
+    /* No headroom left: there is no place for the tag. */
+    m = put_mbuf(d, RTE_MBUF_F_RX_VLAN | RTE_MBUF_F_RX_VLAN_STRIPPED, 1, 60);
+    m->data_off = 2;
+    assert_int_equal(io->ops->rx_burst(io, 0, f, 4), 0);
+    assert_int_equal(counter_get(&d->queue[0].counters.rx_unusable), 1);
+    assert_int_equal(rte_mempool_in_use_count(d->queue[0].pool), 0);
+    io->ops->close(io);
+}
+
+static void test_bad_checksums_are_counted(void **state)
+{
+    static const uint64_t fine[] = {RTE_MBUF_F_RX_IP_CKSUM_GOOD, RTE_MBUF_F_RX_IP_CKSUM_NONE,
+                                    RTE_MBUF_F_RX_IP_CKSUM_UNKNOWN, RTE_MBUF_F_RX_L4_CKSUM_BAD,
+                                    RTE_MBUF_F_RX_L4_CKSUM_NONE};
+    struct pktio *io = open_device("net_ring2", 0);
+    struct ethdev *d = ethdev_of(io);
+
+    for (size_t i = 0; i < ARRAY_SIZE(fine); i++)
+        put_mbuf(d, fine[i], 0, 60);
+    put_mbuf(d, RTE_MBUF_F_RX_IP_CKSUM_BAD, 0, 60);
+    put_mbuf(d, RTE_MBUF_F_RX_IP_CKSUM_BAD | RTE_MBUF_F_RX_VLAN_STRIPPED, 0, 60);
+    assert_int_equal(receive_all(io), ARRAY_SIZE(fine));
+    assert_int_equal(counter_get(&d->queue[0].counters.rx_bad_checksum), 2);
+    assert_int_equal(counter_get(&d->queue[0].counters.rx_unusable), 0);
+    assert_int_equal(rte_mempool_in_use_count(d->queue[0].pool), 0);
+    io->ops->close(io);
+}
+
+static void test_segments_are_joined(void **state)
+{
+    struct pktio *io = open_device("net_ring3", 0);
+    struct ethdev *d = ethdev_of(io);
+    struct frame f[4];
+
+    for (uint16_t first = 100;;
+         first = (uint16_t)(rte_pktmbuf_data_room_size(d->queue[0].pool) - RTE_PKTMBUF_HEADROOM)) {
+        struct rte_mbuf *m = rte_pktmbuf_alloc(d->queue[0].pool),
+                        *rest = rte_pktmbuf_alloc(d->queue[0].pool);
+
+        memset(rte_pktmbuf_append(m, first), 1, first);
+        memset(rte_pktmbuf_append(rest, 50), 2, 50);
+        assert_int_equal(rte_pktmbuf_chain(m, rest), 0);
+        assert_int_equal(rte_eth_tx_burst(d->port, 0, &m, 1), 1);
+        if (first != 100)
+            break;
+        assert_int_equal(io->ops->rx_burst(io, 0, f, 4), 1);
+        assert_int_equal(f[0].len, 150);
+        assert_int_equal(f[0].data[149], 2);
+        io->ops->rx_release(io, 0, f, 1);
+    }
+    /* Too long for one buffer. */
+    assert_int_equal(receive_all(io), 0);
+    assert_int_equal(counter_get(&d->queue[0].counters.rx_unusable), 1);
+    assert_int_equal(rte_mempool_in_use_count(d->queue[0].pool), 0);
+    io->ops->close(io);
+}
+
+/* ---- links ---- */
+
+static bool readable(int fd, int ms)
+{
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    int n;
+
+    /* net_tap works with signals. */
+    do
+        n = poll(&p, 1, ms);
+    while (n < 0 && errno == EINTR);
+    return n == 1;
+}
+
+static bool link_is(struct pktio *io, bool up)
+{
+    struct pktio_info info;
+
+    io->ops->info(io, &info);
+    return info.link_up == up;
+}
+
+/* Follows link_fd, as the control thread does, until the link is what it shall be. */
+static void await_link(struct pktio *io, bool up)
+{
+    int fd = io->ops->link_fd(io);
+
+    assert_true(fd >= 0);
+    while (!link_is(io, up)) {
+        assert_true(readable(fd, 5000));
+        io->ops->link_ack(io);
+    }
+}
+
+static void set_up(const char *netdev, bool up)
+{
+    int fd = socket(AF_INET, SOCK_DGRAM, 0);
+    struct ifreq ifr = {0};
+
+    snprintf(ifr.ifr_name, sizeof(ifr.ifr_name), "%s", netdev);
+    assert_int_equal(ioctl(fd, SIOCGIFFLAGS, &ifr), 0);
+    ifr.ifr_flags = (short)(up ? ifr.ifr_flags | IFF_UP : ifr.ifr_flags & ~IFF_UP);
+    assert_int_equal(ioctl(fd, SIOCSIFFLAGS, &ifr), 0);
+    close(fd);
+}
+
+static void test_link_of_a_kernel_interface(void **state)
+{
+    struct pktio_info info;
+    struct pktio *io;
+
+    if (!own_network)
+        skip();
+    set_up("lo", false);
+    io = open_device("net_af_packet0,iface=lo", 0);
+    assert_non_null(io);
+    io->ops->info(io, &info);
+    assert_string_equal(info.netdev, "lo");
+    assert_true(info.kernel_sees);
+    assert_false(info.link_up);
+    assert_false(readable(io->ops->link_fd(io), 0));
+    for (unsigned i = 0; i < 3; i++) {
+        set_up("lo", true);
+        await_link(io, true);
+        set_up("lo", false);
+        await_link(io, false);
+        io->ops->link_ack(io);
+        assert_false(readable(io->ops->link_fd(io), 0));
+    }
+    io->ops->close(io);
+}
+
+/* The kernel's interface is not below the port but opposite, and has a MAC of its own. */
+static void test_tap_and_its_other_end(void **state)
+{
+    int fd = socket(AF_INET, SOCK_DGRAM, 0);
+    struct ifreq ifr = {.ifr_name = "utest0"};
+    struct pktio_info info;
+    struct pktio *io;
+
+    if (!own_network || access("/dev/net/tun", R_OK | W_OK))
+        skip();
+    io = open_device("net_tap0,iface=utest0,mac=02:00:00:00:00:10", 0);
+    assert_non_null(io);
+    io->ops->info(io, &info);
+    assert_string_equal(info.netdev, "");
+    assert_int_equal(info.ifindex, 0);
+    assert_false(info.kernel_sees);
+    assert_int_equal(info.mac[5], 0x10);
+    assert_int_equal(ioctl(fd, SIOCGIFHWADDR, &ifr), 0);
+    assert_memory_equal(ifr.ifr_hwaddr.sa_data, "\x02\0\0\0\0\x11", 6);
+    close(fd);
+    set_up("utest0", false);
+    await_link(io, false);
+    set_up("utest0", true);
+    await_link(io, true);
+    io->ops->close(io);
+    assert_refused("net_tap1,iface=utest1", 9000, "an MTU of 9000 is too much for this device");
+}
+
+/* ---- tagged frames, from end to end ---- */
+
+static void port_mac(struct pktio *io, uint8_t mac[6])
+{
+    struct pktio_info info;
+
+    io->ops->info(io, &info);
+    memcpy(mac, info.mac, 6);
+}
+
+static void fill_tagged(uint8_t *data, uint32_t len, const uint8_t to[6], const uint8_t from[6])
+{
+    static const uint8_t tag[] = {0x81, 0x00, 0x60, 0x2A, 0x08, 0x00};
+
+    for (uint32_t i = 0; i < len; i++)
+        data[i] = (uint8_t)(i * 7 + i / 256);
+    memcpy(data, to, 6);
+    memcpy(data + 6, from, 6);
+    memcpy(data + 12, tag, sizeof(tag));
+}
+
+/* Waits for a frame, passing over those of others, such as the kernel's to its groups. */
+static void assert_received(struct pktio *io, const uint8_t *data, uint32_t len)
+{
+    uint64_t end = rte_get_timer_cycles() + 5 * rte_get_timer_hz();
+    bool found = false;
+    struct frame f;
+
+    while (!found && rte_get_timer_cycles() < end) {
+        if (!io->ops->rx_burst(io, 0, &f, 1)) {
+            sched_yield();
+            continue;
+        }
+        found = !memcmp(f.data, data, 12);
+        if (found) {
+            assert_int_equal(f.len, len);
+            assert_memory_equal(f.data, data, len);
+        }
+        io->ops->rx_release(io, 0, &f, 1);
+    }
+    assert_true(found);
+}
+
+static void send_tagged(struct pktio *from, struct pktio *to, uint32_t len)
+{
+    static uint8_t sent[16384];
+    uint8_t mac[2][6];
+    struct frame f;
+
+    port_mac(from, mac[0]);
+    port_mac(to, mac[1]);
+    fill_tagged(sent, len, mac[1], mac[0]);
+    assert_int_equal(from->ops->tx_lend(from, 0, &f, 1), 1);
+    assert_true(f.room >= len);
+    memcpy(f.data, sent, len);
+    f.len = len;
+    from->ops->tx_burst(from, 0, &f, 1, 1);
+    assert_received(to, sent, len);
+}
+
+/* Small ones and those of a full MTU with its tag. */
+static void exchange_tagged(struct pktio *a, struct pktio *b)
+{
+    struct pktio_info info;
+    uint32_t longest;
+
+    a->ops->info(a, &info);
+    longest = info.mtu;
+    b->ops->info(b, &info);
+    longest = min_of(longest, info.mtu) + 14 + 4;
+    for (uint32_t len = 64;; len = longest) {
+        send_tagged(a, b, len);
+        send_tagged(b, a, len);
+        if (len == longest)
+            return;
+    }
+}
+
+/* A tap, and a port of another driver on the kernel's end of it. */
+static void tags_over_tap(const char *tap, const char *other_end)
+{
+    struct pktio *a, *b;
+
+    if (!own_network || access("/dev/net/tun", R_OK | W_OK))
+        skip();
+    a = open_device(tap, 0);
+    assert_non_null(a);
+    b = open_device(other_end, 0);
+    assert_non_null(b);
+    await_link(b, true);
+    exchange_tagged(a, b);
+    b->ops->close(b);
+    a->ops->close(a);
+}
+
+static void test_tags_over_packet_sockets(void **state)
+{
+    tags_over_tap("net_tap0,iface=utest2", "net_af_packet0,iface=utest2");
+}
+
+static void test_tags_over_xdp_sockets(void **state)
+{
+    tags_over_tap("net_tap0,iface=utest3", "net_af_xdp0,iface=utest3");
+}
+
+/* ---- net_memif ---- */
+
+static void memif_device(char out[256], const char *name, const char *role)
+{
+    snprintf(out, 256, "%s,role=%s,socket-abstract=no,socket=%s/m.sock", name, role, folder);
+}
+
+/* Nobody is there: frames are dropped and not waited with. */
+static void test_no_link_no_waiting(void **state)
+{
+    char device[256];
+    struct pktio *io;
+
+    memif_device(device, "net_memif0", "server");
+    io = open_device(device, 9000);
+    assert_non_null(io);
+    assert_true(link_is(io, false));
+    assert_int_equal(send_frames(io, other, 100, 9018), 100);
+    assert_int_equal(counter_get(&ethdev_of(io)->queue[0].counters.tx_refused), 100);
+    assert_int_equal(rte_mempool_in_use_count(ethdev_of(io)->queue[0].pool), 0);
+    assert_true(io->ops->wake_arm(io, 0));
+    io->ops->close(io);
+    /* It cleans up behind itself. */
+    assert_int_equal(access(strchr(strstr(device, "socket=/"), '/'), F_OK), -1);
+}
+
+struct hammer {
+    struct pktio *io;
+    _Atomic bool stop;
+    pthread_t thread;
+    unsigned sent, received;
+};
+
+static void *hammer(void *arg)
+{
+    struct hammer *h = arg;
+    struct frame f[FRAME_BURST];
+
+    while (!atomic_load(&h->stop)) {
+        unsigned n = h->io->ops->tx_lend(h->io, 0, f, FRAME_BURST);
+
+        for (unsigned i = 0; i < n; i++) {
+            memcpy(f[i].data, other, 6);
+            f[i].len = 4200;
+        }
+        if (n)
+            h->io->ops->tx_burst(h->io, 0, f, n, n);
+        h->sent += n;
+        h->received += receive_all(h->io);
+    }
+    return NULL;
+}
+
+/* The port's own thread works without a pause while its peer comes and goes as fast as it can. */
+static void hammer_while_leaving(struct pktio *io, struct pktio *peer, unsigned rounds)
+{
+    struct hammer h = {.io = io};
+
+    assert_int_equal(pthread_create(&h.thread, NULL, hammer, &h), 0);
+    for (unsigned i = 0; i < rounds; i++) {
+        await_link(io, true);
+        await_link(peer, true);
+        for (unsigned j = 0; j < 4; j++)
+            receive_all(peer);
+        send_frames(peer, other, 256, 4200);
+        /* The peer drops the connection; its port starts over by itself. */
+        ethdev_memif_stop(ethdev_of(peer)->memif);
+        await_link(io, false);
+        rte_eth_dev_stop(ethdev_of(peer)->port);
+        rte_eth_dev_start(ethdev_of(peer)->port);
+        assert_int_equal(ethdev_memif_start(ethdev_of(peer)->memif), 0);
+    }
+    atomic_store(&h.stop, true);
+    pthread_join(h.thread, NULL);
+    assert_true(h.sent > 0 && h.received > 0);
+}
+
+static void test_memif_peer_leaves(void **state)
+{
+    struct pktio *server, *client;
+    char device[256];
+
+    memif_device(device, "net_memif1", "client");
+    client = open_device(device, 4200); /* before there is a server */
+    assert_non_null(client);
+    assert_true(link_is(client, false));
+    memif_device(device, "net_memif0", "server");
+    server = open_device(device, 4200);
+    assert_non_null(server);
+    await_link(server, true);
+    await_link(client, true);
+    (void)receive_all(client); /* hands its buffers to the server */
+    exchange_tagged(server, client);
+    hammer_while_leaving(server, client, 300);
+    server->ops->close(server);
+    await_link(client, false);
+    client->ops->close(client);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sizes_follow_the_device),
+        cmocka_unit_test(test_pool_covers_the_drivers_own_rings),
+        cmocka_unit_test(test_mtu_limits),
+        cmocka_unit_test(test_device_arguments),
+        cmocka_unit_test(test_what_cannot_be_opened),
+        cmocka_unit_test(test_full_rings_leave_buffers),
+        cmocka_unit_test(test_stripped_tags_are_put_back),
+        cmocka_unit_test(test_bad_checksums_are_counted),
+        cmocka_unit_test(test_segments_are_joined),
+        cmocka_unit_test(test_link_of_a_kernel_interface),
+        cmocka_unit_test(test_tap_and_its_other_end),
+        cmocka_unit_test(test_tags_over_packet_sockets),
+        cmocka_unit_test(test_tags_over_xdp_sockets),
+        cmocka_unit_test(test_no_link_no_waiting),
+        cmocka_unit_test(test_memif_peer_leaves),
+    };
+    struct env_config config = {0};
+    int failed;
+
+    own_network = !geteuid() && !unshare(CLONE_NEWNET);
+    snprintf(folder, sizeof(folder), "/tmp/uroce-test.XXXXXX");
+    if (!mkdtemp(folder) || env_dpdk.init(&config))
+        return EXIT_FAILURE;
+    failed = cmocka_run_group_tests(tests, NULL, NULL);
+    env_dpdk.fini();
+    rmdir(folder);
+    return failed;
+}
