@@ -23,6 +23,8 @@
 #define RNR_MS        30    /* long enough for an RNR NAK or more */
 #define KEY_BITS      0x5au /* what distinguishes a wrong key from a right one */
 #define QUICK_TIMER   14    /* 67 ms */
+#define SLOW_TIMER    18    /* 1.1 s */
+#define RETRIES       7
 #define REMOTE_RIGHTS (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 
 /* What one side saw. */
@@ -323,10 +325,16 @@ static struct endpoint_options options_for(const struct session *s, const struct
         opt.mr_access = IBV_ACCESS_LOCAL_WRITE;
     if (t->wrong == NO_QP_RIGHTS)
         opt.qp_access = 0;
-    if (t->wrong == PEER_GONE || t->wrong == PEER_IN_ERROR || t->wrong == NO_RECEIVE ||
-        t->wrong == BAD_INVALIDATE) {
+    if (t->wrong == PEER_GONE || t->wrong == PEER_IN_ERROR) {
         opt.timeout = QUICK_TIMER;
         opt.retry_cnt = opt.rnr_retry = 1;
+    } else if (t->wrong == BAD_INVALIDATE) { /* rxe does not answer at all */
+        opt.timeout = QUICK_TIMER;
+        opt.retry_cnt = opt.rnr_retry = RETRIES;
+    } else if (t->wrong == NO_RECEIVE) { /* however slow the answers are */
+        opt.timeout = SLOW_TIMER;
+        opt.retry_cnt = RETRIES;
+        opt.rnr_retry = 1;
     }
     return opt;
 }

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A uroced and a guest with rdma_rxe on the two ends of a link, and programs between them. Standard library only."""
+import ipaddress
 import os
 import subprocess
 import sys
-import time
 
 import guest as vm
 
@@ -16,6 +16,11 @@ MTU = 4200  # with room for a path MTU of 4096
 IPV4, IPV6 = "10.78.0.1", "fd78::1"  # uroced's
 GUEST_IPV4, GUEST_IPV6 = "10.78.0.2", "fd78::2"
 GUEST_MAC = "02:00:00:00:78:02"
+VLAN = 79
+VLAN_IPV4, VLAN_IPV6 = "10.79.0.1", "fd79::1"
+GUEST_VLAN_IPV4, GUEST_VLAN_IPV6 = "10.79.0.2", "fd79::2"
+CAPTURED_FRAMES = 12000
+GUEST_PCP = 5  # of all that the guest sends in the VLAN
 
 # Nothing but whole frames with checksums of their own: that is what a wire carries. Without vectors QEMU 7.2 uses no
 # MSI-X, with which it crashes when an emulated CPU starts a vhost-user NIC.
@@ -73,11 +78,18 @@ class Tap:
         subprocess.run(["ip", "netns", "del", self.namespace], capture_output=True)
 
 
+def plain(text):
+    """An address as everybody writes it, also one of IPv4 that is mapped into IPv6."""
+    address = ipaddress.ip_address(text)
+    return str(getattr(address, "ipv4_mapped", None) or address)
+
+
 class Link:
     """Both ends, ready; a context manager."""
 
     def __init__(self, build, image, folder, port=VhostUser):
         self.build = build
+        self.capture = os.path.join(folder, "uroced.pcap")
         # Programs of this tree: name -> file here. In the guest they are in /bin.
         self.programs = {"verify": os.path.join(build.folder, "examples/verify")}
         self.daemon = self.guest = None
@@ -98,20 +110,21 @@ class Link:
         archive = image.with_programs(there, os.path.join(folder, "initrd"))
         self.guest = vm.Guest(image.kernel, archive, folder, self.port.qemu(), self.prefix)
         v4, v6 = self.guest.set_up(GUEST_IPV4 + "/24", GUEST_IPV6 + "/64", MTU)
-        self.guest_gid = {4: v4, 6: v6}
-        self.gid = {4: 0, 6: 1}
-        mac = self.daemon.show("ports")[0]["mac"]
-        for address in (IPV4, IPV6):
-            self.guest.run(f"ip neigh replace {address} lladdr {mac} dev eth0")
+        vlan_v4, vlan_v6 = self.guest.add_vlan(VLAN, GUEST_VLAN_IPV4 + "/24", GUEST_VLAN_IPV6 + "/64", GUEST_PCP)
+        self.guest_gid = {(4, False): v4, (6, False): v6, (4, True): vlan_v4, (6, True): vlan_v6}
+        here = {plain(gid["address"]): gid["index"] for gid in self.daemon.show("gids")}
+        self.gid = {(4, False): here[IPV4], (6, False): here[IPV6], (4, True): here[VLAN_IPV4], (6, True): here[VLAN_IPV6]}
 
     def configuration(self):
         return f"""[port.0]
 device = {self.port.device()}
 mtu = {MTU}
+roce = v2
 address.0 = {IPV4}/24
 address.1 = {IPV6}/64
-neighbour.0 = {GUEST_IPV4} {GUEST_MAC}
-neighbour.1 = {GUEST_IPV6} {GUEST_MAC}
+address.2 = {VLAN_IPV4}/24 vlan {VLAN}
+address.3 = {VLAN_IPV6}/64 vlan {VLAN}
+capture = {self.capture} {CAPTURED_FRAMES}
 """
 
     def __enter__(self):
@@ -134,12 +147,12 @@ neighbour.1 = {GUEST_IPV6} {GUEST_MAC}
 
     # ---- programs ----
 
-    def pair(self, command, ours, version, seconds=60):
+    def pair(self, command, ours, version, seconds=60, vlan=False):
         """Runs a pair of programs, ours as "client" or as "server". In command, {gid} becomes each side's index of the
-        address of the IP version. Returns both outputs: uroce's, rxe's."""
-        program, arguments = command.format(gid=self.gid[version]).split(" ", 1)
+        address of the IP version, in the VLAN or not. Returns both outputs: uroce's, rxe's."""
+        program, arguments = command.format(gid=self.gid[version, vlan]).split(" ", 1)
         here = f"{self.programs.get(program, program)} {arguments}"
-        there = command.format(gid=self.guest_gid[version])
+        there = command.format(gid=self.guest_gid[version, vlan])
         run = self._ours_client if ours == "client" else self._ours_server
         return run(here, there, seconds)
 
@@ -185,7 +198,7 @@ neighbour.1 = {GUEST_IPV6} {GUEST_MAC}
     def inside(self, command, version, seconds=60):
         """The same pair with rxe on both sides, inside the guest. Returns the outputs of server and client."""
         port = vm.GUEST_TCP
-        command = command.format(gid=self.guest_gid[version])
+        command = command.format(gid=self.guest_gid[version, False])
         server = self.guest.start(f"{command} -p {port}")
         try:
             server.await_listening(port, 30)

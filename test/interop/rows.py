@@ -4,6 +4,7 @@ import dataclasses
 
 BOTH = ("client", "server")
 TCLASS = 0x6A  # DSCP 26 and, in the bits of ECN, what uroce keeps to itself
+SL = 3  # the service level of what goes through the VLAN
 # In place of the number of perftest's result rows:
 PINGPONG = None
 VERIFY = "verify"
@@ -16,11 +17,14 @@ class Row:
     versions: tuple = (4, 6)
     ours: tuple = BOTH  # what uroce's program is
     loss: tuple = ()  # (direction as the guest sees it, percent)
+    vlan: bool = False  # between the addresses in the VLAN
     rnr: bool = False  # the receiver is not always ready
     seconds: int = 120
 
     def name(self):
         name = self.command.replace("-F ", "").replace("-x {gid} ", "").replace("-g {gid} ", "")
+        if self.vlan:
+            name += ", in a VLAN"
         if self.loss:
             name += f", {self.loss[1]} % lost {'to' if self.loss[0] == 'out' else 'from'} uroce"
         return name
@@ -96,20 +100,6 @@ def losses():
         yield Row(perftest("atomic", "bw", "-n 200", LOSSY), loss=loss)
 
 
-def core():
-    """What a change should not go without."""
-    for row in [*pingpongs(), *operations()]:
-        row.versions = (4, 6) if "rc_pingpong" in row.command else (4,)
-        yield row
-    yield Row("ibv_rc_pingpong -g {gid} -e -c -n 10 -m 256 -s 65537", PINGPONG, versions=(6,))
-    yield Row("verify -g {gid} -s 1,4097", VERIFY, versions=(4,), ours=("client",))
-    yield Row("verify -g {gid} -s 1,4097", VERIFY, versions=(6,), ours=("server",))
-    for row in losses():
-        if "ib_send" in row.command:
-            row.versions = (4,)
-            yield row
-
-
 def captured():
     """What is looked at on the wire: little of everything."""
     yield Row("ibv_rc_pingpong -g {gid} -e -c -n 20", PINGPONG)
@@ -120,6 +110,24 @@ def captured():
     yield Row(perftest("atomic", "bw", "-n 8"))
     yield Row(perftest("write", "bw", "-c UC -n 8 -s 8191"))
     yield Row(perftest("send", "bw", f"-n 8 -s 100 --tclass={TCLASS}"))
+    yield Row(f"ibv_rc_pingpong -g {{gid}} -e -c -n 20 -l {SL}", PINGPONG, vlan=True)
+    yield Row(f"ibv_ud_pingpong -g {{gid}} -e -c -n 20 -s 7 -l {SL}", PINGPONG, vlan=True)
+    for verb in ("write", "read"):
+        yield Row(perftest(verb, "bw", f"-n 8 -s 8191 -m 4096 -S {SL}"), vlan=True)
+
+
+def core():
+    """What a change should not go without, besides that."""
+    for row in [*pingpongs(), *operations()]:
+        row.versions = (4,)
+        yield row
+    yield Row("ibv_rc_pingpong -g {gid} -e -c -n 10 -m 256 -s 65537", PINGPONG, versions=(6,))
+    yield Row("verify -g {gid} -s 1,4097", VERIFY, versions=(4,), ours=("client",))
+    yield Row("verify -g {gid} -s 1,4097", VERIFY, versions=(6,), ours=("server",))
+    for row in losses():
+        if "ib_send" in row.command:
+            row.versions = (4,)
+            yield row
 
 
 def verification():

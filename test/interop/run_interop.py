@@ -14,6 +14,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "kit"))
 sys.path.insert(0, os.path.join(HERE, "..", "net"))
 import faults
+import frames
 import image
 import peer
 import rows
@@ -49,7 +50,7 @@ class Session:
 
     def __init__(self, name, port, options, table):
         self.name, self.port, self.options, self.table = name, port, options, table
-        self.link = self.failure = None
+        self.link = self.failure = self.path = None
         self.lost = {"out": 0, "in": 0}
         self.rnr_naks = {"client": 0, "server": 0}
 
@@ -59,6 +60,7 @@ class Session:
         except (kit.Failure, net.Unavailable) as failure:
             self.failure = failure
             raise kit.Failure(str(failure))
+        self.path = self.link.capture
 
     def alive(self):
         if self.link is None:
@@ -81,8 +83,13 @@ class Session:
         yield f"{self.name}: no frame was dropped for its contents", self.no_bad_frame
         yield f"{self.name}: the guest's kernel complains of nothing", self.kernel_is_well
         yield f"{self.name}: uroced ends well", self.end
+        yield from self.last_points()
 
     def more_points(self):
+        return ()
+
+    def last_points(self):
+        """When the daemon has ended, and written its last frame."""
         return ()
 
     # ---- points ----
@@ -103,7 +110,7 @@ class Session:
         if row.loss:
             guest.lose(*row.loss)
         try:
-            our_text, their_text = self.link.pair(row.command, ours, version, row.seconds)
+            our_text, their_text = self.link.pair(row.command, ours, version, row.seconds, row.vlan)
         finally:
             if row.loss:
                 self.lost[row.loss[0]] += guest.lost(row.loss[0])
@@ -161,10 +168,39 @@ class Session:
 
 
 class FullSession(Session):
-    """What comes of faults is looked at, too."""
+    """With addresses that uroced speaks for itself, and a look at what comes of faults."""
+
+    def points(self, chosen):
+        points = super().points(chosen)
+        yield next(points)
+        yield f"{self.name}: each side finds the other", self.find_each_other
+        yield from points
 
     def more_points(self):
         yield f"{self.name}: what comes of faults is what rxe gives to rxe, or explained", self.faults
+
+    def last_points(self):
+        yield from capture_points(self)
+        yield f"{self.name}: each side asked for the other and was answered", lambda: frames.resolved(self.path)
+
+    def find_each_other(self):
+        """First uroced has to ask, as a server is the first to connect its queue pair. Then the guest has to."""
+        self.alive()
+        guest = self.link.guest
+        for version in (4, 6):
+            self.link.pair("ibv_rc_pingpong -g {gid} -e -n 5", "server", version)
+        guest.run("ip neigh flush dev eth0")
+        for address, version in ((peer.IPV4, 4), (peer.IPV6, 6)):
+            guest.ping(address)
+            self.link.pair("ibv_rc_pingpong -g {gid} -e -n 5", "client", version)
+        mac = self.link.daemon.show("ports")[0]["mac"]
+        for address in (peer.IPV4, peer.IPV6):
+            if mac not in guest.run(f"ip neigh show {address} dev eth0"):
+                raise kit.Failure(f"the guest does not know {address}: {guest.run('ip neigh')}")
+        known = {peer.plain(n["address"]): n.get("mac") for n in self.link.daemon.show("neighbours")}
+        for address in (peer.GUEST_IPV4, peer.GUEST_IPV6):
+            if known.get(address) != peer.GUEST_MAC:
+                raise kit.Failure(f"uroced does not know {address}: {known}")
 
     def faults(self):
         self.alive()
@@ -178,8 +214,8 @@ class FullSession(Session):
             raise kit.Failure("\n".join([*wrong, f"{compared} compared"]))
 
 
-class CapturedSession(Session):
-    """With dumpcap on uroced's interface; then programs that share no code with uroce look at the frames."""
+class TapSession(Session):
+    """What is looked at is what the kernel saw on the interface, not what uroced says."""
 
     def begin(self):
         super().begin()
@@ -188,23 +224,26 @@ class CapturedSession(Session):
 
     def more_points(self):
         yield f"{self.name}: the capture ends", self.end_capture
-        yield f"{self.name}: tshark reads every frame", lambda: self.look(wire.tshark_reads, peer.MTU)
-        yield f"{self.name}: zlib computes the same ICRCs", lambda: self.look(wire.checker_agrees)
-        yield f"{self.name}: uroce dissect finds no fault", lambda: wire.dissect_agrees(self.options.build, self.path)
-        yield f"{self.name}: the traffic class is on the wire", lambda: self.look(traffic_class)
+
+    def last_points(self):
+        yield from capture_points(self)
 
     def end_capture(self):
         self.alive()
         self.capture.stop()
 
-    def look(self, check, *more):
-        self.alive()
-        check(self.path, *more)
-
     def close(self):
         super().close()
-        if self.failure is None and self.capture.process.poll() is None:
+        if self.link is None and self.failure is None and self.capture.process.poll() is None:
             self.capture.stop()
+
+
+def capture_points(session):
+    """Programs that share no code with uroce look at the frames."""
+    yield f"{session.name}: tshark reads every frame", lambda: frames.readable(session.path)
+    yield f"{session.name}: zlib computes the same ICRCs", lambda: wire.checker_agrees(session.path)
+    yield f"{session.name}: the traffic class is on the wire", lambda: frames.traffic_class(session.path)
+    yield f"{session.name}: tags are on the wire, with priorities", lambda: frames.tags(session.path)
 
 
 def check_count(text, expected):
@@ -220,29 +259,13 @@ def check_verified(text):
         raise kit.Failure("not verified:\n" + text)
 
 
-def traffic_class(path):
-    """Frames of both sides and IP versions carry the code point that the programs asked for. The bits of ECN are not
-    theirs: uroce clears them; rxe copies them."""
-    result = subprocess.run(["tshark", "-r", path, "-T", "fields", "-e", "ip.src", "-e", "ip.dsfield", "-e", "ipv6.src",
-                             "-e", "ipv6.tclass"], capture_output=True, text=True, timeout=120)
-    seen = {}
-    for line in result.stdout.splitlines():
-        v4, dsfield, v6, tclass = (line.split("\t") + [""] * 4)[:4]
-        seen.setdefault(v4 or v6, set()).add(int(dsfield or tclass, 16))
-    wanted = {peer.IPV4: rows.TCLASS & ~3, peer.IPV6: rows.TCLASS & ~3, peer.GUEST_IPV4: rows.TCLASS,
-              peer.GUEST_IPV6: rows.TCLASS}
-    for source, value in wanted.items():
-        if seen.get(source) != {0, value}:
-            raise kit.Failure(f"{source} sent traffic classes {seen.get(source)}, not 0 and {value}")
-
-
 def sessions(options, table):
-    """(session, its rows)"""
+    """(session, its rows). What is captured comes first: captures are limited."""
     everything = options.set == "all"
-    chosen = list(rows.everything() if everything else rows.core())
-    yield FullSession("vhost-user", PORTS["vhost-user"], options, table), chosen
+    yield (FullSession("vhost-user", PORTS["vhost-user"], options, table),
+           [*rows.captured(), *(rows.everything() if everything else rows.core())])
     chosen = [*rows.pingpongs(), *rows.operations()] if everything else []
-    yield CapturedSession("tap", PORTS["tap"], options, table), [*chosen, *rows.captured()]
+    yield TapSession("tap", PORTS["tap"], options, table), [*rows.captured(), *chosen]
 
 
 def write_page(path, table):
