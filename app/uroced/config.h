@@ -28,7 +28,7 @@ struct uroced_port {
     bool tap;           /* what is not RoCE goes to a TAP interface */
     char tap_name[16];  /* "": the kernel chooses */
     struct qos_map qos;
-    uint64_t dscp_set; /* code points that were given */
+    uint64_t dscp_set;       /* code points that were given */
     char capture[256];       /* file to write its frames to, or "" */
     unsigned capture_frames; /* at most so many */
 };

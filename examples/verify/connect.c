@@ -7,15 +7,10 @@
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
-#include <time.h>
 
-#define MAX_RD_LIMIT  16
-#define RNR_TIMER     12 /* 0.64 ms */
-#define TIMEOUT       17 /* 0.5 s: only a lost packet needs it */
-#define RETRIES       7
-#define RNR_FOREVER   7
-#define HOP_LIMIT     64
-#define REMOTE_RIGHTS (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
+#define RNR_TIMER   12 /* 0.64 ms */
+#define RNR_FOREVER 7
+#define HOP_LIMIT   64
 
 static enum outcome modify(struct session *s, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
@@ -39,13 +34,6 @@ static bool is_reliable(const struct ibv_qp *qp)
 static bool responds(const struct ibv_qp *qp)
 {
     return qp->qp_type == IBV_QPT_RC || qp->qp_type == IBV_QPT_XRC_RECV;
-}
-
-static uint8_t max_rd_atomic(const struct session *s)
-{
-    int most = s->device.max_qp_rd_atom;
-
-    return most < MAX_RD_LIMIT ? most : MAX_RD_LIMIT;
 }
 
 static struct ibv_ah_attr path(const struct session *s)
@@ -74,7 +62,7 @@ static enum outcome to_rtr(struct session *s, struct ibv_qp *qp, uint32_t dest_q
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR,
                                .dest_qp_num = dest_qpn,
                                .rq_psn = rq_psn,
-                               .max_dest_rd_atomic = max_rd_atomic(s),
+                               .max_dest_rd_atomic = s->rd_atomic,
                                .min_rnr_timer = RNR_TIMER,
                                .ah_attr = path(s)};
     int mask = IBV_QP_STATE;
@@ -93,10 +81,10 @@ static enum outcome to_rts(struct session *s, const struct endpoint *ep, struct 
     bool patient = !ep->opt.timeout;
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS,
                                .sq_psn = ep->opt.psn,
-                               .timeout = patient ? TIMEOUT : ep->opt.timeout,
-                               .retry_cnt = patient ? RETRIES : ep->opt.retry_cnt,
+                               .timeout = patient ? PATIENT_TIMER : ep->opt.timeout,
+                               .retry_cnt = patient ? PATIENT_RETRIES : ep->opt.retry_cnt,
                                .rnr_retry = patient ? RNR_FOREVER : ep->opt.rnr_retry,
-                               .max_rd_atomic = max_rd_atomic(s)};
+                               .max_rd_atomic = s->rd_atomic};
     int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
 
     if (is_reliable(qp))
@@ -184,14 +172,6 @@ enum outcome post_recv(struct session *s, struct endpoint *ep, struct ibv_recv_w
 }
 
 /* ---- completions ---- */
-
-static int64_t now_ms(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 static const char *side_name(int side)
 {

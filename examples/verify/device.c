@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define RXE_VENDOR 0xffffffu
+#define RD_ATOMIC  16 /* as many READs and atomics at a time, if both devices can */
 
 bool unsupported(int err)
 {
@@ -115,6 +116,7 @@ static bool open_port(struct session *s)
         return false;
     }
     s->is_rxe = s->device.vendor_id == RXE_VENDOR;
+    s->rd_atomic = s->device.max_qp_rd_atom < RD_ATOMIC ? s->device.max_qp_rd_atom : RD_ATOMIC;
     s->mtu = 128u << s->port.active_mtu;
     if (s->opt.mtu > s->mtu) {
         fprintf(stderr, "verify: the port's MTU allows a path MTU of at most %u\n", s->mtu);
@@ -147,7 +149,7 @@ void device_close(struct session *s)
 
 /* In network byte order. */
 struct hello {
-    uint32_t version, mtu, rounds, sizes, is_rxe, reserved;
+    uint32_t version, mtu, rounds, sizes, is_rxe, rd_atomic;
     uint64_t seed;
     uint8_t gid[16];
     uint32_t size[MAX_SIZES];
@@ -162,6 +164,11 @@ static void default_sizes(struct options *o, uint32_t mtu)
 
     o->sizes = sizeof(sizes) / sizeof(sizes[0]);
     memcpy(o->size, sizes, sizeof(sizes));
+}
+
+static bool is_mtu(uint32_t mtu)
+{
+    return mtu >= 256 && mtu <= 4096 && !(mtu & (mtu - 1));
 }
 
 static bool sizes_fit(const struct session *s)
@@ -182,6 +189,7 @@ static void pack(const struct session *s, struct hello *h)
                         .rounds = htonl(s->opt.rounds),
                         .sizes = htonl(s->opt.sizes),
                         .is_rxe = htonl(s->is_rxe),
+                        .rd_atomic = htonl(s->rd_atomic),
                         .seed = htobe64(s->opt.seed)};
     memcpy(h->gid, s->gid.raw, 16);
     for (unsigned i = 0; i < s->opt.sizes; i++)
@@ -197,7 +205,8 @@ bool device_agree(struct session *s)
         fprintf(stderr, "verify: %s\n", s->why);
         return false;
     }
-    if (ntohl(theirs.version) != VERIFY_VERSION || ntohl(theirs.sizes) > MAX_SIZES) {
+    if (ntohl(theirs.version) != VERIFY_VERSION || ntohl(theirs.sizes) > MAX_SIZES ||
+        !is_mtu(ntohl(theirs.mtu))) {
         fprintf(stderr, "verify: the peer is another version of this program\n");
         return false;
     }
@@ -210,6 +219,8 @@ bool device_agree(struct session *s)
     }
     if (ntohl(theirs.mtu) < s->mtu)
         s->mtu = ntohl(theirs.mtu);
+    if (ntohl(theirs.rd_atomic) < s->rd_atomic)
+        s->rd_atomic = ntohl(theirs.rd_atomic);
     if (!s->opt.host) {
         s->opt.rounds = ntohl(theirs.rounds);
         s->opt.seed = be64toh(theirs.seed);

@@ -11,8 +11,6 @@
 #define WANT_SGE    MAX_PIECES
 #define WANT_INLINE 64
 
-#define REMOTE_RIGHTS (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
-
 /* Why something could not be created: not there is one thing, broken another. */
 static enum outcome cannot(struct session *s, const char *what)
 {

@@ -15,17 +15,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#define ROOM          (64u << 10)
-#define LENGTH        256u
-#define OFFSET        4096u
-#define REQUESTS      2
-#define STATE_MS      2000  /* for a queue pair to reach the state it is due to be in */
-#define RNR_MS        30    /* long enough for an RNR NAK or more */
-#define KEY_BITS      0x5au /* what distinguishes a wrong key from a right one */
-#define QUICK_TIMER   14    /* 67 ms */
-#define SLOW_TIMER    18    /* 1.1 s */
-#define RETRIES       7
-#define REMOTE_RIGHTS (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
+#define ROOM        (64u << 10)
+#define LENGTH      256u
+#define OFFSET      4096u
+#define REQUESTS    2
+#define STATE_MS    2000  /* for a queue pair to reach the state it is due to be in */
+#define RNR_MS      30    /* long enough for RNR NAKs, of which nobody is told */
+#define KEY_BITS    0x5au /* what distinguishes a wrong key from a right one */
+#define QUICK_TIMER 14    /* 67 ms */
 
 /* What one side saw. */
 struct seen {
@@ -315,7 +312,7 @@ static enum outcome judge(struct session *s, const struct test *t, bool requeste
                 receiver->changed ? ", whose memory was changed" : "");
 }
 
-/* Requests that are never answered should not be tried for long. */
+/* Requests that are never answered should not be tried for long; the others as long as it takes. */
 static struct endpoint_options options_for(const struct session *s, const struct test *t)
 {
     struct endpoint_options opt = {
@@ -327,13 +324,13 @@ static struct endpoint_options options_for(const struct session *s, const struct
         opt.qp_access = 0;
     if (t->wrong == PEER_GONE || t->wrong == PEER_IN_ERROR) {
         opt.timeout = QUICK_TIMER;
-        opt.retry_cnt = opt.rnr_retry = 1;
-    } else if (t->wrong == BAD_INVALIDATE) { /* rxe does not answer at all */
-        opt.timeout = QUICK_TIMER;
-        opt.retry_cnt = opt.rnr_retry = RETRIES;
-    } else if (t->wrong == NO_RECEIVE) { /* however slow the answers are */
-        opt.timeout = SLOW_TIMER;
-        opt.retry_cnt = RETRIES;
+        opt.retry_cnt = 1;
+    } else if (t->wrong == BAD_INVALIDATE) { /* rxe does not answer */
+        opt.timeout = QUICK_TIMER + 2;
+        opt.retry_cnt = 5;
+    } else if (t->wrong == NO_RECEIVE) {
+        opt.timeout = PATIENT_TIMER;
+        opt.retry_cnt = PATIENT_RETRIES;
         opt.rnr_retry = 1;
     }
     return opt;

@@ -30,7 +30,7 @@ struct message {
 };
 #define HEADER offsetof(struct message, payload)
 
-static int64_t now_ms(void)
+int64_t now_ms(void)
 {
     struct timespec t;
 
@@ -197,9 +197,11 @@ static enum outcome receive_message(struct session *s, struct message *m)
 
 static void note_end(struct session *s, const struct message *m)
 {
+    bool sound = m->length > 0 && m->payload[0] <= FAILED;
+
     s->peer.ended = true;
-    s->peer.result = m->length ? m->payload[0] : FAILED;
-    snprintf(s->peer.why, sizeof(s->peer.why), "%.*s", (int)m->length - 1,
+    s->peer.result = sound ? m->payload[0] : FAILED;
+    snprintf(s->peer.why, sizeof(s->peer.why), "%.*s", m->length ? (int)m->length - 1 : 0,
              (const char *)m->payload + 1);
 }
 

@@ -36,6 +36,11 @@
 #define WAIT_MS        20000 /* for the peer, and for completions of a reliable service */
 #define LOST_MS        2000  /* for messages that an unreliable service may lose */
 
+#define PATIENT_TIMER   17 /* 0.5 s without acknowledge: only a lost packet takes that long */
+#define PATIENT_RETRIES 7
+
+#define REMOTE_RIGHTS (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
+
 /* How a test, or one transfer of it, ended. */
 enum outcome {
     PASSED,
@@ -78,7 +83,8 @@ struct session {
     union ibv_gid gid, peer_gid;
     uint32_t mtu; /* bytes, agreed */
     char why[256];
-    char note[64]; /* what a report should say of a test that passed */
+    char note[64];     /* what a report should say of a test that passed */
+    uint8_t rd_atomic; /* READs and atomics at a time, agreed */
     bool is_rxe, peer_is_rxe;
     unsigned lost;     /* messages that had to be sent again */
     uint64_t moved;    /* messages that were checked, in this test */
@@ -99,6 +105,7 @@ enum outcome skip(struct session *s, const char *format, ...) __attribute__((for
 
 /* ---- peer.c ---- */
 
+int64_t now_ms(void); /* of a clock that only goes forward */
 /* Connects to the host, or waits for one client; false with a message on stderr. */
 bool peer_open(struct session *s);
 void peer_close(struct session *s);

@@ -8,8 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-#define WINDOW_RIGHTS (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
-#define BIND_ID       0xb14d
+#define BIND_ID 0xb14d
 
 static enum outcome make(struct session *s, struct endpoint *ep, struct window *w,
                          enum ibv_mw_type type)
@@ -57,7 +56,7 @@ enum outcome window_bind(struct session *s, struct endpoint *ep, struct window *
                          enum ibv_mw_type type, uint64_t addr, uint64_t length)
 {
     struct ibv_mw_bind_info info = {
-        .mr = ep->remote.mr, .addr = addr, .length = length, .mw_access_flags = WINDOW_RIGHTS};
+        .mr = ep->remote.mr, .addr = addr, .length = length, .mw_access_flags = REMOTE_RIGHTS};
     struct ibv_wc wc;
 
     TRY(make(s, ep, w, type));

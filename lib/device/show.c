@@ -199,6 +199,30 @@ static json_t *show_client(const struct client *c)
     return o;
 }
 
+static const char *type_name(uint32_t type)
+{
+    static const char *const name[] = {[QPT_RC] = "RC",
+                                       [QPT_UC] = "UC",
+                                       [QPT_UD] = "UD",
+                                       [QPT_RAW_PACKET] = "RAW_PACKET",
+                                       [QPT_XRC_SEND] = "XRC_SEND",
+                                       [QPT_XRC_RECV] = "XRC_RECV"};
+
+    return type < ARRAY_SIZE(name) && name[type] ? name[type] : "?";
+}
+
+/* What a connection's packets carry besides addresses. */
+static void add_path(json_t *o, const struct address_vector *av)
+{
+    json_object_set_new(o, "sgid_index", number(av->sgid_index));
+    json_object_set_new(o, "sl", number(av->sl));
+    if (av->vlan != VLAN_NONE) {
+        json_object_set_new(o, "vlan", number(av->vlan));
+        json_object_set_new(o, "pcp", number(av->pcp));
+    }
+    json_object_set_new(o, "dscp", number(av->traffic_class >> 2));
+}
+
 static json_t *show_qp(struct qp_object *q)
 {
     static const char *const state[QPS_COUNT] = {"RESET", "INIT", "RTR", "RTS",
@@ -212,7 +236,7 @@ static json_t *show_qp(struct qp_object *q)
     json_object_set_new(o, "device", json_string(q->o.client->device->name));
     json_object_set_new(o, "qpn", number(q->o.handle));
     json_object_set_new(o, "pid", number((uint64_t)q->o.client->peer.pid));
-    json_object_set_new(o, "type", json_string("RC"));
+    json_object_set_new(o, "type", json_string(type_name(qp_type(q->dp.qp))));
     json_object_set_new(o, "state", json_string(a.state < QPS_COUNT ? state[a.state] : "?"));
     if (a.state >= QPS_RTR) {
         json_object_set_new(o, "dest_qpn", number(a.dest_qpn));
@@ -221,6 +245,8 @@ static json_t *show_qp(struct qp_object *q)
         json_object_set_new(o, "path_mtu", number(a.path_mtu ? 128u << a.path_mtu : 0));
         json_object_set_new(o, "sq_psn", number(a.sq_psn));
         json_object_set_new(o, "rq_psn", number(a.rq_psn));
+        if (qp_type(q->dp.qp) != QPT_UD)
+            add_path(o, av);
     }
 #define X(name) json_object_set_new(o, #name, number(counter_get(&qc->name)));
     QP_COUNTERS(X)

@@ -49,8 +49,8 @@ struct encap_view {
  * Lengths are checked where they are met, so truncated may come later. The UDP checksum is not
  * looked at (the ICRC covers more); the UDP source port may be any. RoCE to a group MAC passes
  * only with the multicast address that it is derived from; whether a queue pair has joined that
- * group is for the caller. A tag with VLAN id 0 counts as none. vlan_tci and traffic_class are right
- * whatever is returned, as far as the frame has them (VLAN_NONE and 0).
+ * group is for the caller. A tag with VLAN id 0 counts as none. vlan_tci and traffic_class are
+ * right whatever is returned, as far as the frame has them (VLAN_NONE and 0).
  */
 enum drop encap_rx(struct encap_view *v, const uint8_t *frame, size_t len,
                    const struct encap_port *port);

@@ -238,6 +238,7 @@ void engine_qp_error(struct engine *e, struct qp *qp, ns_t now);
 uint32_t qp_number(const struct qp *qp);
 void *qp_owner(const struct qp *qp);
 uint32_t qp_uidx(const struct qp *qp);
+uint32_t qp_type(const struct qp *qp); /* enum qp_type */
 enum qp_state qp_current_state(const struct qp *qp); /* any thread: may be out of date */
 const struct address_vector *qp_address_vector(const struct qp *qp);
 const struct qp_caps *qp_capabilities(const struct qp *qp);

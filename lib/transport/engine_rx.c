@@ -10,6 +10,12 @@ static void drop(struct engine *e, enum drop reason)
     counter_inc(&e->counters.drop[reason]);
 }
 
+/* The same addresses may be in another VLAN, or speak the other RoCE version. */
+static bool same_network(const struct gid_entry *to, const struct address_vector *av)
+{
+    return to->vlan == av->vlan && to->type == av->gid_type;
+}
+
 static bool pkey_matches(uint16_t pkey)
 {
     /* The table holds the default partition as a full member: any membership matches it (10.9.3).
@@ -48,8 +54,7 @@ static enum drop rx_validate(struct engine *e, struct rx_job *job)
         return p->deth.qkey == qp->qkey ? DROP_NONE : DROP_qkey_mismatch;
     if (!gid_eq(&v->sgid, &qp->av.dgid) || !gid_eq(&v->dgid, &qp->av.sgid))
         return DROP_source_mismatch;
-    /* The same addresses may be in another VLAN, or speak the other RoCE version. */
-    if (v->gid_index >= 0 && v->gid_index != qp->av.sgid_index)
+    if (v->gid_index >= 0 && !same_network(&e->cfg.port->gids->entry[v->gid_index], &qp->av))
         return DROP_source_mismatch;
     if (flags & PF_XRCETH) { /* A14.4: the SRQ must exist in the queue pair's domain */
         job->srq = e->cfg.srqs ? srq_table_lookup(e->cfg.srqs, p->xrc_srqn) : NULL;

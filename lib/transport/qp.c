@@ -116,6 +116,11 @@ void *qp_owner(const struct qp *qp)
     return qp->owner;
 }
 
+uint32_t qp_type(const struct qp *qp)
+{
+    return qp->type;
+}
+
 uint32_t qp_uidx(const struct qp *qp)
 {
     return qp->uidx;

@@ -301,6 +301,43 @@ static uint64_t dropped(const char *reason)
     return n;
 }
 
+/* What `uroce show qps` has of the first queue pair. */
+static void check_shown(const char *type, int sl, int vlan, int pcp, int dscp)
+{
+    char *text = rnic_show(rnic);
+    json_t *root = json_loads(text, 0, NULL), *qp = json_array_get(json_object_get(root, "qps"), 0);
+
+    free(text);
+    assert_string_equal(json_string_value(json_object_get(qp, "type")), type);
+    assert_int_equal(json_integer_value(json_object_get(qp, "sl")), sl);
+    assert_int_equal(json_integer_value(json_object_get(qp, "vlan")), vlan);
+    assert_int_equal(json_integer_value(json_object_get(qp, "pcp")), pcp);
+    assert_int_equal(json_integer_value(json_object_get(qp, "dscp")), dscp);
+    json_decref(root);
+}
+
+static void test_path_is_shown(void **state)
+{
+    const struct port_address a[] = {address("10.0.0.1", 5), address("10.0.0.1", VLAN_NONE)};
+    struct app_qp x, y;
+    struct qos_map qos;
+
+    qos_map_default(&qos);
+    qos.sl_to_pcp[11] = 6;
+    qos.dscp[46] = 26;
+    open_port(a, ARRAY_SIZE(a), 0, &qos);
+    rc_pair(&x, &y, path("10.0.0.1", 0, 11, 46 << 2), path("10.0.0.1", 0, 0, 0));
+    check_shown("RC", 11, 5, 6, 26);
+    assert_int_equal(app_call_handle(&app, CTL_DESTROY_QP, x.qpn), 0);
+    assert_int_equal(app_call_handle(&app, CTL_DESTROY_QP, y.qpn), 0);
+    rc_pair(&x, &y, path("10.0.0.1", 1, 11, 4), path("10.0.0.1", 1, 0, 0));
+    check_shown("RC", 11, 0, 0, 1);
+    assert_int_equal(app_call_handle(&app, CTL_DESTROY_QP, x.qpn), 0);
+    assert_int_equal(app_call_handle(&app, CTL_DESTROY_QP, y.qpn), 0);
+    ud_pair(&x, &y);
+    check_shown("UD", 0, 0, 0, 0);
+}
+
 /* Connections in both VLANs and versions; and between them none, though the addresses are the same.
  */
 static void test_connections_stay_in_their_network(void **state)
@@ -349,6 +386,7 @@ int main(void)
         T(test_untagged_priority),
         T(test_bad_service_level),
         T(test_groups_of_version_1),
+        T(test_path_is_shown),
         T(test_connections_stay_in_their_network),
     };
 

@@ -541,6 +541,40 @@ static void test_multicast(void **state)
     assert_int_equal(rx(&s), DROP_wrong_destination); /* our address in a group's frame */
 }
 
+/* A port with one address hears the groups of its IP version; in RoCEv1 there are no versions. */
+static void test_groups_of_one_address(void **state)
+{
+    static const struct {
+        const char *own, *group;
+        uint8_t type;
+        enum drop drop;
+    } row[] = {
+        {"10.0.0.1", "239.1.2.3", GID_TYPE_ROCE_V2, DROP_NONE},
+        {"10.0.0.1", "ff12::1234", GID_TYPE_ROCE_V2, DROP_wrong_destination},
+        {"fd00::1", "ff12::1234", GID_TYPE_ROCE_V2, DROP_NONE},
+        {"fd00::1", "239.1.2.3", GID_TYPE_ROCE_V2, DROP_wrong_destination},
+        {"10.0.0.1", "239.1.2.3", GID_TYPE_ROCE_V1, DROP_NONE},
+        {"10.0.0.1", "ff0e::ffff:239.1.2.3", GID_TYPE_ROCE_V1, DROP_NONE},
+        {"fd00::1", "239.1.2.3", GID_TYPE_ROCE_V1, DROP_NONE},
+        {"fd00::1", "ff12::1234", GID_TYPE_ROCE_V1, DROP_NONE},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
+        bool ipv4 = !strchr(row[i].group, ':');
+        struct address_vector av = to_us(ipv4 ? "10.0.0.2" : "fd00::2", row[i].group, row[i].type);
+        struct gid_table one = {.len = 1};
+        struct encap_port alone = {.mac = {2, 0, 0, 0, 0, 1}, .gids = &one};
+        struct encap_view v;
+        struct sample s;
+
+        one.entry[0] = (struct gid_entry){
+            .gid = gid(row[i].own), .type = row[i].type, .valid = true, .vlan = VLAN_NONE};
+        neighbour_multicast_mac(&av.dgid, av.dmac);
+        s = make(&av);
+        assert_int_equal(encap_rx(&v, s.bytes, s.len, &alone), row[i].drop);
+    }
+}
+
 static void test_promiscuous(void **state)
 {
     struct encap_port any = {.promiscuous = true};
@@ -597,6 +631,7 @@ int main(void)
         cmocka_unit_test(test_wrong_destination),
         cmocka_unit_test(test_emptied_entry_is_no_destination),
         cmocka_unit_test(test_multicast),
+        cmocka_unit_test(test_groups_of_one_address),
         cmocka_unit_test(test_promiscuous),
         cmocka_unit_test(test_grh_of_receive_buffers),
     };
