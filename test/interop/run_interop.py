@@ -220,7 +220,8 @@ class TapSession(Session):
     def begin(self):
         super().begin()
         self.path = os.path.join(kit.scratch_folder(), "wire.pcap")
-        self.capture = wire.Capture(self.link.port, self.path)
+        # A filter would not find UDP behind a tag.
+        self.capture = wire.Capture(self.link.port, self.path, "")
 
     def more_points(self):
         yield f"{self.name}: the capture ends", self.end_capture
