@@ -145,7 +145,7 @@ class Guest:
         self.boot_seconds = time.monotonic() - started
 
     def _command(self, kernel, archive, link):
-        command = ["qemu-system-x86_64", "-accel", "tcg", "-cpu", "qemu64", "-smp", "1", "-m", "512",
+        command = ["qemu-system-x86_64", "-accel", "tcg,tb-size=256", "-cpu", "qemu64", "-smp", "1", "-m", "512",
                    "-object", "memory-backend-memfd,id=mem0,size=512M,share=on", "-machine", "pc,memory-backend=mem0",
                    "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
                    "-kernel", kernel, "-initrd", archive,
