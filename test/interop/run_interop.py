@@ -286,7 +286,10 @@ def parse():
     options.add_argument("--match", default="", help="only the pairs whose command contains this")
     options.add_argument("--kernel", help="the package of the guest's kernel")
     options.add_argument("--write", metavar="PAGE", help="write the table into this page")
-    return options.parse_args()
+    arguments = options.parse_args()
+    if arguments.write and not os.path.exists(arguments.write):
+        options.error(f"there is no page {arguments.write}")
+    return arguments
 
 
 def main():
