@@ -83,7 +83,7 @@ static json_t *fetch(int sock)
 
 static int print_topic(const json_t *root, const struct topic *topic, int titled)
 {
-    json_t *rows = topic->select(root);
+    json_t *rows = show_select(topic, root);
     int err = 0;
 
     if (titled)
@@ -102,7 +102,7 @@ static int print_topic(const json_t *root, const struct topic *topic, int titled
 
 static int print_json(const json_t *root, const struct topic *only)
 {
-    json_t *value = only != NULL ? only->select(root) : json_incref((json_t *)root);
+    json_t *value = only != NULL ? show_select(only, root) : json_incref((json_t *)root);
     int err = value == NULL ? -1 : json_dumpf(value, stdout, JSON_INDENT(2));
 
     json_decref(value);

@@ -7,19 +7,24 @@
 
 struct topic {
     const char *name, *help;
-    /* What of the daemon's state it shows: a list of objects. */
+    /* What of the daemon's state it shows: what this selects, or the ports' list or numbers of this
+     * name. */
     json_t *(*select)(const json_t *root);
+    const char *member;
     const char *columns;              /* of the table; NULL: all that there are */
     int (*print)(const json_t *rows); /* NULL: as a table. 0 or -ENOMEM */
 };
 
+/* A list of objects. */
+json_t *show_select(const struct topic *t, const json_t *root);
+
 /* In the order in which they are printed when no topic is given; the last has no name. */
 extern const struct topic show_topics[];
 
-typedef void port_visitor(json_t *rows, const char *device, json_t *port);
+typedef void port_visitor(json_t *rows, const char *device, json_t *port, const char *member);
 
 /* Calls visit for every port, which adds to the list that is returned. */
-json_t *show_from_ports(const json_t *root, port_visitor *visit);
+json_t *show_from_ports(const json_t *root, port_visitor *visit, const char *member);
 
 /* ---- show_qos.c ---- */
 

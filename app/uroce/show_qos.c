@@ -78,7 +78,7 @@ static json_t *answer(const struct qos_map *m, enum qos_ask what, uint8_t number
     return o;
 }
 
-static void add_qos(json_t *rows, const char *device, json_t *port)
+static void add_qos(json_t *rows, const char *device, json_t *port, const char *member)
 {
     json_t *row =
         json_pack("{s:s?, s:O?}", "device", device, "port", json_object_get(port, "port"));
@@ -96,7 +96,7 @@ static void add_qos(json_t *rows, const char *device, json_t *port)
 
 json_t *show_qos_select(const json_t *root)
 {
-    return show_from_ports(root, add_qos);
+    return show_from_ports(root, add_qos, NULL);
 }
 
 /* ---- in tables ---- */

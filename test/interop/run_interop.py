@@ -61,6 +61,12 @@ class Session:
             self.failure = failure
             raise kit.Failure(str(failure))
         self.path = self.link.capture
+        self.ping(peer.VLAN_IPV4, peer.VLAN_IPV6)
+
+    def ping(self, *addresses):
+        """rxe does not wait for neighbour discovery: its first queue pair to an address would not connect."""
+        for address in addresses:
+            self.link.guest.ping(address)
 
     def alive(self):
         if self.link is None:
@@ -191,7 +197,7 @@ class FullSession(Session):
             self.link.pair("ibv_rc_pingpong -g {gid} -e -n 5", "server", version)
         guest.run("ip neigh flush dev eth0")
         for address, version in ((peer.IPV4, 4), (peer.IPV6, 6)):
-            guest.ping(address)
+            self.ping(address)
             self.link.pair("ibv_rc_pingpong -g {gid} -e -n 5", "client", version)
         mac = self.link.daemon.show("ports")[0]["mac"]
         for address in (peer.IPV4, peer.IPV6):
@@ -222,6 +228,7 @@ class TapSession(Session):
         self.path = os.path.join(kit.scratch_folder(), "wire.pcap")
         # A filter would not find UDP behind a tag.
         self.capture = wire.Capture(self.link.port, self.path, "")
+        self.ping(peer.IPV4, peer.IPV6)
 
     def more_points(self):
         yield f"{self.name}: the capture ends", self.end_capture

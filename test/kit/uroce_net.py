@@ -3,8 +3,11 @@
 
 The kernel keeps its addresses on both interfaces, so that TCP goes over the same wires; uroced uses the same addresses
 for RoCE."""
+import argparse
 import os
+import shutil
 import subprocess
+import sys
 
 import uroce_kit as kit
 
@@ -83,6 +86,28 @@ class Wire:
     def __exit__(self, *_):
         for end in self.ends:
             subprocess.run(["ip", "netns", "del", end.namespace], capture_output=True)
+
+
+def start(*programs, match="only the points whose name contains this", more=()):
+    """What the tests of this folder begin with: reads the options --build, --match and those of more (name, keywords of
+    add_argument). Returns them, or says why the test is skipped and ends it: a program or a privilege is missing."""
+    options = argparse.ArgumentParser()
+    options.add_argument("--build", required=True)
+    options.add_argument("--match", default="", help=match)
+    for name, keywords in more:
+        options.add_argument(name, **keywords)
+    arguments = options.parse_args()
+    try:
+        for program in programs:
+            if shutil.which(program) is None:
+                raise Unavailable(f"there is no {program}")
+        with Wire(1500):
+            pass
+    except Unavailable as reason:
+        print(f"1..0 # SKIP {reason}")
+        sys.exit(0)
+    kit.die_on_signals()
+    return arguments
 
 
 def configuration(end, peer, mtu):

@@ -2,11 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """uroced as a citizen of a network: what Linux kernels, a bridge that snoops on group membership and a router think of
 it. Hosts are network namespaces. TAP; needs root and is skipped without. usage: run_host.py --build DIR [--match TEXT]"""
-import argparse
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 
@@ -54,8 +52,6 @@ class Lab:
         self.ip(host, "link", "set", interface, "up")
 
     def __enter__(self):
-        if os.geteuid() != 0:
-            raise net.Unavailable("making network namespaces takes root")
         try:
             self._make()
         except BaseException:
@@ -363,31 +359,18 @@ class Tests:
 
 
 def main():
-    options = argparse.ArgumentParser()
-    options.add_argument("--build", required=True)
-    options.add_argument("--match", default="", help="only the points whose name contains this")
-    arguments = options.parse_args()
-    for program in ("ip", "ping", "bridge"):
-        if shutil.which(program) is None:
-            print(f"1..0 # SKIP there is no {program}")
-            return 0
-    kit.die_on_signals()
+    arguments = net.start("ip", "ping", "bridge")
     points = [point for point in Tests.POINTS if arguments.match in point.__name__]
-    try:
-        lab = Lab().__enter__()
-    except net.Unavailable as reason:
-        print(f"1..0 # SKIP {reason}")
-        return 0
-    tests = Tests(kit.Build(arguments.build), kit.scratch_folder(), lab)
     tap = kit.Tap(len(points))
-    try:
-        tests.start_all()
-        for point in points:
-            tap.point(re.sub(r"\s+", " ", point.__doc__), lambda: point(tests))
-    finally:
-        for daemon in tests.daemons.values():
-            daemon.stop()
-        lab.__exit__()
+    with Lab() as lab:
+        tests = Tests(kit.Build(arguments.build), kit.scratch_folder(), lab)
+        try:
+            tests.start_all()
+            for point in points:
+                tap.point(re.sub(r"\s+", " ", point.__doc__), lambda: point(tests))
+        finally:
+            for daemon in tests.daemons.values():
+                daemon.stop()
     return 1 if tap.failed else 0
 
 

@@ -2,10 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Two uroced in two network namespaces, unmodified programs between them, and independent programs that read the wire.
 TAP; needs root and is skipped without. usage: run_net.py --build DIR [--mtu MTU]... [--match TEXT]"""
-import argparse
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -183,23 +181,8 @@ def test_wire(tap, build, mtu, chosen):
 
 
 def main():
-    options = argparse.ArgumentParser()
-    options.add_argument("--build", required=True)
-    options.add_argument("--mtu", type=int, action="append")
-    options.add_argument("--match", default="", help="only the pairs whose command contains this")
-    arguments = options.parse_args()
-    for program in ("ip", "dumpcap", "tshark"):
-        if shutil.which(program) is None:
-            print(f"1..0 # SKIP there is no {program}")
-            return 0
-    try:
-        with net.Wire(1500):
-            pass
-    except net.Unavailable as reason:
-        print(f"1..0 # SKIP {reason}")
-        return 0
-
-    kit.die_on_signals()
+    arguments = net.start("ip", "dumpcap", "tshark", match="only the pairs whose command contains this",
+                          more=[("--mtu", {"type": int, "action": "append"})])
     build = kit.Build(arguments.build)
     mtus = arguments.mtu or MTUS
     chosen = {mtu: [row for row in rows(mtu) if arguments.match in row[0]] for mtu in mtus}

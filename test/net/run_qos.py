@@ -2,9 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """VLANs, priorities and RoCEv1 between two uroced in two network namespaces: programs ask for service levels and traffic
 classes, and tshark reads the tags and headers. TAP; needs root and is skipped without. usage: run_qos.py --build DIR"""
-import argparse
 import os
-import shutil
 import subprocess
 import sys
 
@@ -168,22 +166,7 @@ def test_wrong_vlan(build, wire, folder):
 
 
 def main():
-    options = argparse.ArgumentParser()
-    options.add_argument("--build", required=True)
-    options.add_argument("--match", default="", help="only the pairs whose command contains this")
-    arguments = options.parse_args()
-    for program in ("ip", "dumpcap", "tshark"):
-        if shutil.which(program) is None:
-            print(f"1..0 # SKIP there is no {program}")
-            return 0
-    try:
-        with net.Wire(MTU):
-            pass
-    except net.Unavailable as reason:
-        print(f"1..0 # SKIP {reason}")
-        return 0
-
-    kit.die_on_signals()
+    arguments = net.start("ip", "dumpcap", "tshark", match="only the pairs whose command contains this")
     build = kit.Build(arguments.build)
     folder = kit.scratch_folder()
     chosen = [row for row in rows() if arguments.match in row[3]]

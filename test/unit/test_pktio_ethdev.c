@@ -9,6 +9,8 @@
 #include "ethdev_internal.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <rte_cycles.h>
 #include <rte_dev.h>
@@ -21,6 +23,8 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "env.h"
@@ -92,14 +96,21 @@ static void test_sizes_follow_the_device(void **state)
 {
     static const struct {
         const char *device;
-        uint32_t mtu, slot, min_rx_bufsize, room;
+        uint32_t mtu, slot, min_rx_bufsize, room, rings;
     } rows[] = {
-        {"0000:03:00.0", 1500, 0, 0, 2048},      {"0000:03:00.0", 2026, 0, 0, 2048},
-        {"0000:03:00.0", 2027, 0, 0, 3072},      {"0000:03:00.0", 4200, 0, 0, 5120},
-        {"0000:03:00.0", 9000, 0, 0, 9216},      {"0000:03:00.0", 1500, 0, 4096, 4096},
-        {"net_af_packet0", 1500, 2048, 0, 2048}, {"net_af_packet0", 9000, 16384, 0, 16384},
-        {"net_vhost0", 1500, 0, 0, 5120},        {"net_memif3", 9000, 0, 0, 9216},
-        {"net_af_xdp0", 1500, 0, 0, 3584},       {"net_tap0", 1500, 0, 0, 2048},
+        {"0000:03:00.0", 1500, 0, 0, 2048, 768},
+        {"0000:03:00.0", 2026, 0, 0, 2048, 768},
+        {"0000:03:00.0", 2027, 0, 0, 3072, 768},
+        {"0000:03:00.0", 4200, 0, 0, 5120, 768},
+        {"0000:03:00.0", 9000, 0, 0, 9216, 768},
+        {"0000:03:00.0", 1500, 0, 4096, 4096, 768},
+        {"net_af_packet0", 1500, 2048, 0, 2048, 0},
+        {"net_af_packet0", 9000, 16384, 0, 16384, 0},
+        {"net_vhost0", 1500, 0, 0, 5120, 0},
+        {"net_memif3", 9000, 0, 0, 9216, 0},
+        {"net_af_xdp0", 1500, 0, 0, 3584, 768},
+        {"net_tap0", 1500, 0, 0, 2048, 768},
+        {"net_memif3,zero-copy=yes", 9000, 0, 0, 9216, 768},
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -110,7 +121,8 @@ static void test_sizes_follow_the_device(void **state)
         assert_int_equal(s.room, rows[i].room);
         assert_int_equal(s.rx_desc, 512);
         assert_int_equal(s.tx_desc, 256);
-        assert_true(s.mbufs >= 512 + 256 + ETHDEV_LOCAL + 3 * FRAME_BURST);
+        assert_true(s.mbufs >= rows[i].rings + ETHDEV_LOCAL + 3 * FRAME_BURST);
+        assert_true(s.mbufs < rows[i].rings + 2 * ETHDEV_LOCAL);
     }
 }
 
@@ -163,11 +175,19 @@ static void test_device_arguments(void **state)
 
 static void test_what_cannot_be_opened(void **state)
 {
+    char device[256], path[128];
+
     assert_refused("net_nothing0", 0, "net_nothing0: DPDK cannot use this device");
     assert_refused("net_af_packet9,iface=nosuch0", 0, "there is no interface \"nosuch0\"");
     assert_refused("net_af_xdp9", 0, "there is no interface \"\"");
     assert_refused("net_memif9,role=server,socket-abstract=no,socket=/nosuch/dir/s", 0,
                    "cannot listen on /nosuch/dir/s: No such file or directory");
+    /* What is there stays, if it is not a socket that somebody left. */
+    snprintf(path, sizeof(path), "%s/file", folder);
+    close(open(path, O_CREAT | O_WRONLY, 0600));
+    snprintf(device, sizeof(device), "net_memif9,role=server,socket-abstract=no,socket=%s", path);
+    assert_refused(device, 0, "Address already in use");
+    assert_int_equal(unlink(path), 0);
 }
 
 /* ---- the burst functions, over net_ring ---- */
@@ -411,18 +431,32 @@ static void fill_tagged(uint8_t *data, uint32_t len, const uint8_t to[6], const 
     memcpy(data, to, 6);
     memcpy(data + 6, from, 6);
     memcpy(data + 12, tag, sizeof(tag));
+    data[14 + 4 + 9] = IPPROTO_ICMP; /* something that a sleeper is woken for */
+}
+
+/* As a worker sleeps: armed, and looked once more. */
+static void await_frames(struct pktio *io)
+{
+    int fd = io->ops->wake_fd(io, 0);
+
+    if (fd == PKTIO_WAKE_POLL)
+        sched_yield();
+    else
+        assert_true(readable(fd, 5000));
 }
 
 /* Waits for a frame, passing over those of others, such as the kernel's to its groups. */
 static void assert_received(struct pktio *io, const uint8_t *data, uint32_t len)
 {
     uint64_t end = rte_get_timer_cycles() + 5 * rte_get_timer_hz();
-    bool found = false;
+    bool found = false, armed = false;
     struct frame f;
 
     while (!found && rte_get_timer_cycles() < end) {
         if (!io->ops->rx_burst(io, 0, &f, 1)) {
-            sched_yield();
+            if (armed)
+                await_frames(io);
+            armed = !armed && io->ops->wake_arm(io, 0);
             continue;
         }
         found = !memcmp(f.data, data, 12);
@@ -494,33 +528,162 @@ static void test_tags_over_packet_sockets(void **state)
 
 static void test_tags_over_xdp_sockets(void **state)
 {
+    int fd = socket(AF_XDP, SOCK_RAW, 0);
+
+    if (fd < 0)
+        skip(); /* a kernel without them */
+    close(fd);
     tags_over_tap("net_tap0,iface=utest3", "net_af_xdp0,iface=utest3");
 }
 
-/* ---- net_memif ---- */
+/* ---- ports whose other end comes and goes ---- */
+
+/* Nobody is there: frames are dropped and not waited with. */
+static void assert_drops(struct pktio *io)
+{
+    const struct pktio_counters *c = io->ops->counters(io, 0);
+    uint64_t before = counter_get(&c->tx_refused);
+
+    assert_true(link_is(io, false));
+    assert_int_equal(send_frames(io, other, 100, 4218), 100);
+    assert_int_equal(counter_get(&c->tx_refused), before + 100);
+    assert_int_equal(rte_mempool_in_use_count(ethdev_of(io)->queue[0].pool), 0);
+    assert_true(io->ops->wake_arm(io, 0));
+}
+
+/* As a process does that is killed. */
+static void leave_socket(const char *path, int type)
+{
+    struct sockaddr_un un = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, type, 0);
+
+    snprintf(un.sun_path, sizeof(un.sun_path), "%s", path);
+    assert_int_equal(bind(fd, (struct sockaddr *)&un, sizeof(un)), 0);
+    close(fd);
+}
+
+/* A virtio-user port in the place of a guest, in a process of its own: its driver does not always
+ * survive being closed. Ends with its input. */
+static int be_guest(const char *socket)
+{
+    char device[256];
+    char byte;
+
+    snprintf(device, sizeof(device), "net_virtio_user0,path=%s", socket);
+    if (!open_device(device, 4200))
+        return EXIT_FAILURE;
+    while (read(STDIN_FILENO, &byte, sizeof(byte)) > 0)
+        ;
+    _exit(EXIT_SUCCESS);
+}
+
+static pid_t start_guest(const char *socket, int *input)
+{
+    int fd[2];
+    pid_t pid;
+
+    assert_int_equal(pipe2(fd, O_CLOEXEC), 0);
+    pid = fork();
+    if (!pid) {
+        dup2(fd[0], STDIN_FILENO);
+        execl("/proc/self/exe", "guest", socket, NULL);
+        _exit(EXIT_FAILURE);
+    }
+    assert_true(pid > 0);
+    close(fd[0]);
+    *input = fd[1];
+    return pid;
+}
+
+/* The driver calls back. */
+static void test_link_of_a_guest(void **state)
+{
+    char device[256], socket[128];
+    struct pktio *io;
+    int input, status;
+    pid_t pid;
+
+    snprintf(socket, sizeof(socket), "%s/v.sock", folder);
+    snprintf(device, sizeof(device), "net_vhost0,iface=%s", socket);
+    leave_socket(socket, SOCK_STREAM);
+    io = open_device(device, 4200);
+    assert_non_null(io);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_drops(io);
+        pid = start_guest(socket, &input);
+        await_link(io, true);
+        close(input);
+        await_link(io, false);
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_int_equal(status, 0);
+    }
+    io->ops->close(io);
+}
 
 static void memif_device(char out[256], const char *name, const char *role)
 {
     snprintf(out, 256, "%s,role=%s,socket-abstract=no,socket=%s/m.sock", name, role, folder);
 }
 
-/* Nobody is there: frames are dropped and not waited with. */
-static void test_no_link_no_waiting(void **state)
+static void test_memif_without_peer(void **state)
 {
     char device[256];
     struct pktio *io;
 
     memif_device(device, "net_memif0", "server");
+    leave_socket(strchr(strstr(device, "socket=/"), '/'), SOCK_SEQPACKET);
     io = open_device(device, 9000);
     assert_non_null(io);
-    assert_true(link_is(io, false));
-    assert_int_equal(send_frames(io, other, 100, 9018), 100);
-    assert_int_equal(counter_get(&ethdev_of(io)->queue[0].counters.tx_refused), 100);
-    assert_int_equal(rte_mempool_in_use_count(ethdev_of(io)->queue[0].pool), 0);
-    assert_true(io->ops->wake_arm(io, 0));
+    assert_drops(io);
     io->ops->close(io);
     /* It cleans up behind itself. */
     assert_int_equal(access(strchr(strstr(device, "socket=/"), '/'), F_OK), -1);
+}
+
+/* Connects to the socket of memif_device and says what no memif client says. */
+static void be_a_stranger(const uint8_t *message, size_t len)
+{
+    struct sockaddr_un un = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+    uint8_t answer[256];
+
+    snprintf(un.sun_path, sizeof(un.sun_path), "%s/m.sock", folder);
+    assert_int_equal(connect(fd, (struct sockaddr *)&un, sizeof(un)), 0);
+    if (len) {
+        assert_int_equal(send(fd, message, len, MSG_NOSIGNAL), (int)len);
+        /* It is greeted, perhaps told why, and shown the door. */
+        while (recv(fd, answer, sizeof(answer), 0) > 0)
+            ;
+    }
+    close(fd);
+}
+
+static void test_strangers_at_a_memif(void **state)
+{
+    struct pktio *server, *client;
+    uint8_t message[256] = {0};
+    char device[256];
+
+    memif_device(device, "net_memif0", "server");
+    server = open_device(device, 4200);
+    assert_non_null(server);
+    for (unsigned i = 0; i < 20; i++) {
+        be_a_stranger(NULL, 0);
+        be_a_stranger(message, 1 + i * 8);
+        be_a_stranger(message, sizeof(message));
+        message[0] = (uint8_t)i; /* each type of message, and some that there are not */
+        be_a_stranger(message, 128);
+    }
+    assert_true(link_is(server, false));
+    memif_device(device, "net_memif1", "client");
+    client = open_device(device, 4200);
+    assert_non_null(client);
+    await_link(server, true);
+    await_link(client, true);
+    (void)receive_all(client);
+    exchange_tagged(server, client);
+    client->ops->close(client);
+    server->ops->close(server);
 }
 
 struct hammer {
@@ -596,7 +759,7 @@ static void test_memif_peer_leaves(void **state)
     client->ops->close(client);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sizes_follow_the_device),
@@ -612,7 +775,9 @@ int main(void)
         cmocka_unit_test(test_tap_and_its_other_end),
         cmocka_unit_test(test_tags_over_packet_sockets),
         cmocka_unit_test(test_tags_over_xdp_sockets),
-        cmocka_unit_test(test_no_link_no_waiting),
+        cmocka_unit_test(test_link_of_a_guest),
+        cmocka_unit_test(test_memif_without_peer),
+        cmocka_unit_test(test_strangers_at_a_memif),
         cmocka_unit_test(test_memif_peer_leaves),
     };
     struct env_config config = {0};
@@ -622,6 +787,10 @@ int main(void)
     snprintf(folder, sizeof(folder), "/tmp/uroce-test.XXXXXX");
     if (!mkdtemp(folder) || env_dpdk.init(&config))
         return EXIT_FAILURE;
+    if (!strcmp(argv[0], "guest")) {
+        rmdir(folder);
+        return be_guest(argv[1]);
+    }
     failed = cmocka_run_group_tests(tests, NULL, NULL);
     env_dpdk.fini();
     rmdir(folder);

@@ -16,8 +16,8 @@
  * block of it, if slots are not larger. */
 #define PACKET_RING  (8u << 20)
 #define PACKET_BLOCK 65536u
-/* Of RoCE's use; the kernel's loopback interface has frames of 64 KiB. */
-#define PACKET_MTU_MAX 9600u
+/* Longer frames than path MTU 4096 makes are not ours: better twice as many slots. */
+#define PACKET_MTU_MAX ethdev_packet_slot_mtu(8192)
 
 struct opening {
     const struct pktio_ethdev_config *config;
@@ -105,6 +105,7 @@ static int choose_memif_buffers(const struct ethdev *d, struct opening *o)
 static int read_device(struct ethdev *d, struct opening *o)
 {
     const char *device = o->config->device;
+    char text[8];
 
     d->kind = ethdev_kind_of(device);
     d->kernel_fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -114,6 +115,9 @@ static int read_device(struct ethdev *d, struct opening *o)
     ethdev_devarg(device, "iface", o->iface, sizeof(o->iface));
     if (d->kind->kernel_below && read_kernel_interface(d, o))
         return -1;
+    if (d->kind->listens &&
+        !(ethdev_devarg(device, "client", text, sizeof(text)) && text[0] == '1'))
+        ethdev_remove_stale(o->iface, SOCK_STREAM);
     if (d->kind->relayed) {
         if (choose_memif_buffers(d, o))
             return fail(o, "%s: its arguments are too long", d->name);
@@ -150,7 +154,8 @@ static int choose_mtu(struct ethdev *d, struct opening *o)
 {
     uint32_t limit = ethdev_mtu_limit(d->kind, &o->info, o->slot);
 
-    if (o->config->mtu > limit)
+    /* A kernel interface has its MTU by now, and it may be longer than what is of use. */
+    if (!d->mtu && o->config->mtu > limit)
         return fail(o, "%s: an MTU of %u is too much for this device, which takes %u", d->name,
                     o->config->mtu, limit);
     if (!d->mtu)
@@ -171,7 +176,8 @@ static int configure(struct ethdev *d, struct opening *o)
 
     if (d->mtu + RTE_ETHER_HDR_LEN + RTE_ETHER_CRC_LEN > o->info.max_rx_pktlen)
         conf.rxmode.mtu = 0;
-    d->link_events = !ethdev_kernel_tells(d) && *o->info.dev_flags & RTE_ETH_DEV_INTR_LSC;
+    d->link_events = !ethdev_kernel_tells(d) && !d->kind->late_events &&
+                     *o->info.dev_flags & RTE_ETH_DEV_INTR_LSC;
     conf.intr_conf.lsc = d->link_events;
     /* The stages above check every IPv4 header; a bad one found by the port never gets there. One
      * found in software would only be looked at twice, and its payload with it. */
@@ -239,6 +245,9 @@ static int start(struct ethdev *d, struct opening *o)
         return fail(o, "%s: does not start: %s", d->name, strerror(-ret));
     d->started = true;
     rte_eth_macaddr_get(d->port, &mac);
+    /* net_ring has none; zeros would pass for nobody's. */
+    if (rte_is_zero_ether_addr(&mac))
+        mac = (struct rte_ether_addr){{2, 0, 0, 0, (uint8_t)(d->port >> 8), (uint8_t)d->port}};
     memcpy(d->mac, mac.addr_bytes, sizeof(d->mac));
     return 0;
 }
@@ -264,7 +273,9 @@ static int settle(struct ethdev *d, struct opening *o)
             return fail(o, "%s: %s", d->name, strerror(-ret));
     }
     for (unsigned i = 0; i < d->queues; i++) {
-        if (d->queue[i].watch_fd < 0)
+        if (d->kind->kernel_peer)
+            d->queue[i].level_fd = ethdev_level_open(d->port, (uint16_t)i);
+        else if (d->queue[i].watch_fd < 0)
             d->queue[i].intr_fd = ethdev_intr_open(d->port, (uint16_t)i);
     }
     return 0;
@@ -312,6 +323,7 @@ static void ethdev_close(struct pktio *io)
 
     for (unsigned i = 0; i < d->queues; i++) {
         ethdev_queue_drain(&d->queue[i]);
+        close_fd(d->queue[i].level_fd);
         close_fd(d->queue[i].watch_fd);
         ethdev_intr_close(d->port, (uint16_t)i, d->queue[i].intr_fd);
     }
@@ -364,7 +376,7 @@ struct pktio *pktio_ethdev_open(const struct pktio_ethdev_config *config, char *
     d->queues = config->queues;
     d->guard_fd[0] = d->guard_fd[1] = d->multi_fd = d->link_fd = d->kernel_fd = -1;
     for (unsigned i = 0; i < d->queues; i++)
-        d->queue[i].watch_fd = d->queue[i].intr_fd = -1;
+        d->queue[i].level_fd = d->queue[i].watch_fd = d->queue[i].intr_fd = -1;
     if (read_device(d, &o) || open_port(d, &o)) {
         ethdev_close(&d->io);
         return NULL;

@@ -23,10 +23,13 @@ struct ethdev_kind {
     bool kernel_below;     /* works on the kernel interface that iface= names */
     bool kernel_sees;      /* and leaves its frames to the kernel as well */
     bool kernel_peer;      /* makes a kernel interface, which is the other end of the wire */
+    bool late_events;      /* may call back about its link after it was closed */
     bool any_mtu;          /* takes frames of every length, whatever length it reports */
     bool peer_frames;      /* the other end does not keep to our MTU */
+    bool copies;           /* holds no mbufs, only copies of what is in them */
     bool relayed;          /* is net_memif, see ethdev_memif.c */
     bool soft_checksum;    /* computes received checksums in software */
+    bool listens;          /* on the unix socket that iface= names, unless client=1 */
     bool partial_checksum; /* would complete guests' UDP checksums in software */
     uint32_t max_mtu;      /* 0: as it says itself */
     uint32_t room;         /* bytes of a buffer that it insists on; 0: it does not */
@@ -48,6 +51,7 @@ struct ethdev_queue {
     struct rte_mbuf *local[ETHDEV_LOCAL];
     unsigned local_head, local_tail;
     struct pktio_counters counters;
+    int level_fd; /* readable as long as there are frames, or -1 */
     int watch_fd; /* packet socket, or -1 */
     int intr_fd;  /* epoll instance with the queue's receive interrupt, or -1 */
 };
@@ -119,6 +123,8 @@ void ethdev_queue_drain(struct ethdev_queue *q);
 /* ethdev_wake.c */
 /* A packet socket on netdev that is readable when frames for us arrived. -1: not possible. */
 int ethdev_watch_open(const char *netdev);
+/* A descriptor that is readable as long as the queue has frames; -1: not possible. */
+int ethdev_level_open(uint16_t port, uint16_t queue);
 /* Puts the receive interrupt of a queue into an epoll instance; -1: the port has none. */
 int ethdev_intr_open(uint16_t port, uint16_t queue);
 /* Before the port stops; fd may be -1. */
@@ -134,6 +140,8 @@ int ethdev_kernel_ask(const struct ethdev *d, const char *netdev, unsigned long 
 int ethdev_multi_open(uint32_t ifindex);
 /* Binds UDP port 4791 on netdev; see there why. */
 void ethdev_guard_open(int fd[2], const char *netdev);
+/* A unix socket's file stays behind when its process is killed: removes it if nobody listens. */
+void ethdev_remove_stale(const char *path, int type);
 /* Gives the interface ifindex, the other end of a tap, another MAC than ours. */
 int ethdev_peer_mac(const struct ethdev *d, uint32_t ifindex);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Kernel interfaces: those below a port, and those at the other end of a tap. */
+/* Kernel interfaces, those below a port and those at the other end of a tap, and sockets' files. */
 #include "ethdev_internal.h"
 
+#include <errno.h>
 #include <linux/if_packet.h>
 #include <net/if_arp.h>
 #include <netinet/in.h>
@@ -9,6 +10,8 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #define UDP_ROCE 4791
@@ -62,6 +65,26 @@ void ethdev_guard_open(int fd[2], const char *netdev)
             fd[i] = -1;
         }
     }
+}
+
+/* Somebody else's socket, or a file that is none, stays and is complained of. */
+void ethdev_remove_stale(const char *path, int type)
+{
+    struct sockaddr_un un = {.sun_family = AF_UNIX};
+    struct stat st;
+    int fd;
+
+    /* Other files refuse connections, too. */
+    if (lstat(path, &st) || !S_ISSOCK(st.st_mode))
+        return;
+    if ((size_t)snprintf(un.sun_path, sizeof(un.sun_path), "%s", path) >= sizeof(un.sun_path))
+        return;
+    fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return;
+    if (connect(fd, (struct sockaddr *)&un, sizeof(un)) && errno == ECONNREFUSED)
+        unlink(path);
+    close(fd);
 }
 
 /*

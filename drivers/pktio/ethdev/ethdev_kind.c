@@ -17,28 +17,46 @@
 #define XDP_HEADROOM 256
 
 static const struct ethdev_kind kinds[] = {
-    {.name = "af_packet", .kernel_below = true, .kernel_sees = true, .any_mtu = true},
+    {.name = "af_packet",
+     .kernel_below = true,
+     .kernel_sees = true,
+     .copies = true,
+     .any_mtu = true},
     {.name = "af_xdp",
      .kernel_below = true,
      .max_mtu = XDP_ROOM - XDP_HEADROOM - ETHDEV_OVERHEAD,
      .room = XDP_ROOM},
     {.name = "tap", .kernel_peer = true, .soft_checksum = true},
-    {.name = "memif", .relayed = true, .any_mtu = true, .peer_frames = true},
-    {.name = "vhost", .partial_checksum = true, .any_mtu = true, .peer_frames = true},
+    {.name = "memif", .copies = true, .relayed = true, .any_mtu = true, .peer_frames = true},
+    {.name = "vhost",
+     .listens = true,
+     .copies = true,
+     .partial_checksum = true,
+     .any_mtu = true,
+     .peer_frames = true},
+    {.name = "virtio_user", .late_events = true},
     {.name = "pcap", .any_mtu = true, .peer_frames = true},
     {.name = "ring", .any_mtu = true, .peer_frames = true},
 };
+static const struct ethdev_kind memif_zero_copy = {
+    .name = "memif", .relayed = true, .any_mtu = true, .peer_frames = true};
 static const struct ethdev_kind plain;
 
 const struct ethdev_kind *ethdev_kind_of(const char *device)
 {
+    const struct ethdev_kind *k = &plain;
+    char value[8];
+
     if (strncmp(device, "net_", 4) && strncmp(device, "eth_", 4))
         return &plain;
-    for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+    for (size_t i = 0; i < ARRAY_SIZE(kinds) && k == &plain; i++) {
         if (!strncmp(device + 4, kinds[i].name, strlen(kinds[i].name)))
-            return &kinds[i];
+            k = &kinds[i];
     }
-    return &plain;
+    if (k->relayed && ethdev_devarg(device, "zero-copy", value, sizeof(value)) &&
+        !strcmp(value, "yes"))
+        return &memif_zero_copy;
+    return k;
 }
 
 /* The comma in front of key=, or NULL. */

@@ -123,25 +123,12 @@ static int connect_to(const struct address *a)
     return fd;
 }
 
-/* A socket's file stays behind when its process is killed: then nobody listens there. */
-static void remove_stale(const struct address *a)
-{
-    int fd;
-
-    if (!a->file)
-        return;
-    fd = connect_to(a);
-    if (fd >= 0)
-        close(fd);
-    else if (errno == ECONNREFUSED)
-        unlink(a->un.sun_path);
-}
-
 static int listen_on(const struct address *a)
 {
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
-    remove_stale(a);
+    if (a->file)
+        ethdev_remove_stale(a->un.sun_path, SOCK_SEQPACKET);
     if (fd >= 0 && (bind(fd, (const struct sockaddr *)&a->un, a->len) || listen(fd, 1))) {
         int err = errno;
 

@@ -60,19 +60,20 @@ static uint32_t choose_room(const struct ethdev_kind *k, const struct rte_eth_de
  * As many mbufs as may be out at once, so that no ring, however full, starves another: a receive
  * that finds none loses frames, and a lend that finds none would wait for mbufs that only it could
  * free. Some drivers hold what their own default rings take whatever they are asked for
- * (net_af_xdp's fill and completion rings), so those count as well.
+ * (net_af_xdp's fill and completion rings), so those count as well; others hold copies only.
  */
-static unsigned choose_mbufs(const struct rte_eth_dev_info *info, uint16_t rx_desc,
-                             uint16_t tx_desc)
+static unsigned choose_mbufs(const struct ethdev_kind *k, const struct rte_eth_dev_info *info,
+                             uint16_t rx_desc, uint16_t tx_desc)
 {
     unsigned rx = max_of(rx_desc, info->default_rxportconf.ring_size);
     unsigned tx = tx_desc + info->default_txportconf.ring_size;
+    unsigned rings = k->copies ? 0 : rx + tx;
     /* Received ones with the worker, lent ones, and those that the port refused. */
     unsigned bursts = 3 * FRAME_BURST;
     /* The worker's cache and the control thread's keep up to half as much again as their size. */
     unsigned caches = 2 * (ETHDEV_CACHE + ETHDEV_CACHE / 2);
 
-    return rx + tx + ETHDEV_LOCAL + bursts + caches;
+    return rings + ETHDEV_LOCAL + bursts + caches;
 }
 
 struct ethdev_sizes ethdev_choose_sizes(const struct ethdev_kind *k,
@@ -83,6 +84,6 @@ struct ethdev_sizes ethdev_choose_sizes(const struct ethdev_kind *k,
         .rx_desc = rx_desc,
         .tx_desc = tx_desc,
         .room = choose_room(k, info, mtu, slot),
-        .mbufs = choose_mbufs(info, rx_desc, tx_desc),
+        .mbufs = choose_mbufs(k, info, rx_desc, tx_desc),
     };
 }

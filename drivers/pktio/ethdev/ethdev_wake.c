@@ -8,11 +8,13 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
 #include <netinet/in.h>
 #include <rte_interrupts.h>
+#include <rte_log.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -85,23 +87,33 @@ int ethdev_watch_open(const char *netdev)
     return fd;
 }
 
+/*
+ * net_tap's interrupt is the readiness of the kernel's queue itself, while its driver looks there
+ * only after a signal that may come a little later. An event that is taken away in between would be
+ * lost, so this descriptor is left as it is: readable as long as there are frames.
+ */
+int ethdev_level_open(uint16_t port, uint16_t queue)
+{
+    int fd = rte_eth_dev_rx_intr_ctl_q_get_fd(port, queue);
+
+    return fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+}
+
 /* An epoll instance of its own: it can itself be waited for, and rte_epoll_wait on it reads
  * whatever the kind of interrupt wants read. */
 int ethdev_intr_open(uint16_t port, uint16_t queue)
 {
+    uint32_t log_level = rte_log_get_global_level();
     int fd = epoll_create1(EPOLL_CLOEXEC);
     int err;
 
     if (fd < 0)
         return -1;
+    /* Not to have such interrupts is no error that anybody should read of. */
+    rte_log_set_global_level(RTE_LOG_CRIT);
     err = rte_eth_dev_rx_intr_ctl_q(port, queue, fd, RTE_INTR_EVENT_ADD, NULL);
-    if (!err) {
-        err = rte_eth_dev_rx_intr_enable(port, queue);
-        /* Some need no enabling (net_tap: its descriptor is the kernel's queue itself). */
-        if (err == -ENOTSUP)
-            err = 0;
-    }
-    if (err) {
+    rte_log_set_global_level(log_level);
+    if (err || rte_eth_dev_rx_intr_enable(port, queue)) {
         close(fd);
         return -1;
     }
@@ -121,6 +133,8 @@ int ethdev_wake_fd(struct pktio *io, unsigned queue)
 {
     struct ethdev_queue *q = &ethdev_of(io)->queue[queue];
 
+    if (q->level_fd >= 0)
+        return q->level_fd;
     if (q->watch_fd >= 0)
         return q->watch_fd;
     return q->intr_fd >= 0 ? q->intr_fd : PKTIO_WAKE_POLL;
