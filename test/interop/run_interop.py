@@ -183,7 +183,8 @@ class FullSession(Session):
         yield from points
 
     def more_points(self):
-        yield f"{self.name}: what comes of faults is what rxe gives to rxe, or explained", self.faults
+        if self.options.set == "all":
+            yield f"{self.name}: what comes of faults is what rxe gives to rxe, or explained", self.faults
 
     def last_points(self):
         yield from capture_points(self)
