@@ -204,6 +204,10 @@ static int choose_addresses(struct reader *r)
         r->key = "addresses";
         return config_fail(r, "the loopback device has no kernel interface below it");
     }
+    if (loopback && p->tap) {
+        r->key = "exception";
+        return config_fail(r, "the loopback device has nobody to be reached by");
+    }
     if (p->addresses || p->follow_kernel)
         return 0;
     if (loopback)

@@ -20,6 +20,15 @@ static bool same_route(const struct net_route *a, const struct net_route *b)
     return gid_eq(&a->dst, &b->dst) && gid_eq(&a->via, &b->via) && a->prefix == b->prefix;
 }
 
+static bool has_same_address(const struct netdev_state *s, const struct net_address *a)
+{
+    for (unsigned i = 0; i < s->addresses; i++) {
+        if (gid_eq(&s->address[i].addr, &a->addr))
+            return s->address[i].prefix == a->prefix;
+    }
+    return false;
+}
+
 static bool has_address(const struct netdev_state *s, const union gid *addr)
 {
     for (unsigned i = 0; i < s->addresses; i++) {
@@ -58,12 +67,13 @@ static void drop_old(struct follow *f, const struct netdev_state *next)
     for (unsigned i = 0; i < f->now.addresses; i++) {
         const struct net_address *a = &f->now.address[i];
 
-        if (!has_address(next, &a->addr) && !is_own(f, &a->addr))
+        if (!has_same_address(next, a) && !is_own(f, &a->addr))
             rnic_remove_address(c->rnic, c->device, &a->addr, VLAN_NONE);
     }
 }
 
-/* What the device has no room for is not taken, and not tried again before it was away. */
+/* An address that the device has no room for is not taken, and not tried again before it was away.
+ * Routes are offered each time: a gateway may have become one on the link. */
 static void add_new(struct follow *f, const struct netdev_state *next)
 {
     const struct follow_config *c = &f->config;
@@ -73,13 +83,11 @@ static void add_new(struct follow *f, const struct netdev_state *next)
         struct port_address pa = {
             .gid = a->addr, .prefix = a->prefix, .vlan = VLAN_NONE, .answered = c->answers};
 
-        if (!has_address(&f->now, &a->addr) && !is_own(f, &a->addr))
+        if (!has_same_address(&f->now, a) && !is_own(f, &a->addr))
             rnic_add_address(c->rnic, c->device, &pa);
     }
-    for (unsigned i = 0; i < next->routes; i++) {
-        if (!has_route(&f->now, &next->route[i]))
-            rnic_add_route(c->rnic, c->device, &next->route[i]);
-    }
+    for (unsigned i = 0; i < next->routes; i++)
+        rnic_add_route(c->rnic, c->device, &next->route[i]);
 }
 
 /* The kernel answers for those of our addresses that it has, too. */
@@ -129,7 +137,7 @@ struct follow *follow_start(const struct follow_config *config, int *err)
     if (f->watch) {
         f->source = (struct event_source){.fd = netdev_watch_fd(f->watch), .ready = on_change};
         *err = update(f);
-        if (!*err)
+        if (!*err || *err == -EINTR)
             *err = event_loop_add(config->loop, &f->source, EPOLLIN);
     }
     if (!*err)

@@ -30,7 +30,8 @@ int netdev_watch_fd(const struct netdev_watch *w);
 /* Forgets the changes so far: call it before netdev_read. Never blocks. */
 void netdev_watch_drain(struct netdev_watch *w);
 
-/* What an interface has now; what does not fit is left out. 0 or a negative errno. */
+/* What an interface has now; what does not fit is left out. 0 or a negative errno; -EINTR: it kept
+ * changing, so that a watch has something to tell. */
 int netdev_read(uint32_t ifindex, struct netdev_state *s);
 
 /*

@@ -8,11 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #include "common.h"
 #include "netdev.h"
 
-#define DUMP_BYTES 32768 /* what the kernel fills at most in one go */
+#define DUMP_BYTES    32768 /* what the kernel fills at most in one go */
+#define DUMP_PATIENCE 100   /* ms */
 
 struct netdev_watch {
     struct mnl_socket *events;
@@ -69,6 +71,7 @@ void netdev_watch_drain(struct netdev_watch *w)
 struct reading {
     uint32_t ifindex;
     struct netdev_state *state;
+    uint32_t metric[NET_ROUTE_MAX];
 };
 
 static bool gid_of(union gid *gid, uint8_t family, const struct nlattr *attr)
@@ -82,6 +85,15 @@ static bool gid_of(union gid *gid, uint8_t family, const struct nlattr *attr)
     else
         return false;
     return true;
+}
+
+/* An interface may have an address with several prefixes: the first is taken. */
+static bool is_known(const struct netdev_state *s, const union gid *addr)
+{
+    for (unsigned i = 0; i < s->addresses; i++)
+        if (gid_eq(&s->address[i].addr, addr))
+            return true;
+    return false;
 }
 
 static int on_address(const struct nlmsghdr *h, void *arg)
@@ -106,35 +118,49 @@ static int on_address(const struct nlmsghdr *h, void *arg)
     if (!local)
         local = address;
     *a = (struct net_address){.prefix = ifa->ifa_prefixlen, .vlan = VLAN_NONE};
-    if (local && gid_of(&a->addr, ifa->ifa_family, local))
+    if (local && gid_of(&a->addr, ifa->ifa_family, local) && !is_known(r->state, &a->addr))
         r->state->addresses++;
     return MNL_CB_OK;
+}
+
+/* The kernel uses the one with the lowest metric of those to the same destination. */
+static void take_route(struct reading *r, const struct net_route *route, uint32_t metric)
+{
+    struct netdev_state *s = r->state;
+    unsigned i = 0;
+
+    while (i < s->routes &&
+           (s->route[i].prefix != route->prefix || !gid_eq(&s->route[i].dst, &route->dst)))
+        i++;
+    if (i == NET_ROUTE_MAX || (i < s->routes && r->metric[i] <= metric))
+        return;
+    s->routes += i == s->routes;
+    s->route[i] = *route;
+    r->metric[i] = metric;
 }
 
 static int on_route(const struct nlmsghdr *h, void *arg)
 {
     const struct rtmsg *rtm = mnl_nlmsg_get_payload(h);
     struct reading *r = arg;
-    struct net_route *route = &r->state->route[r->state->routes];
+    struct net_route route = {.prefix = rtm->rtm_dst_len, .vlan = VLAN_NONE};
     const struct nlattr *attr;
-    uint32_t oif = 0, table = rtm->rtm_table;
+    uint32_t oif = 0, table = rtm->rtm_table, metric = 0;
     bool gateway = false;
 
-    if (h->nlmsg_type != RTM_NEWROUTE || rtm->rtm_type != RTN_UNICAST ||
-        r->state->routes == NET_ROUTE_MAX)
+    if (h->nlmsg_type != RTM_NEWROUTE || rtm->rtm_type != RTN_UNICAST)
         return MNL_CB_OK;
-    *route = (struct net_route){.prefix = rtm->rtm_dst_len, .vlan = VLAN_NONE};
     if (rtm->rtm_family == AF_INET)
-        route->dst = gid_from_ipv4((const uint8_t[4]){0});
+        route.dst = gid_from_ipv4((const uint8_t[4]){0});
     mnl_attr_for_each(attr, h, sizeof(*rtm))
     {
         switch (mnl_attr_get_type(attr)) {
         case RTA_DST:
-            if (!gid_of(&route->dst, rtm->rtm_family, attr))
+            if (!gid_of(&route.dst, rtm->rtm_family, attr))
                 return MNL_CB_OK;
             break;
         case RTA_GATEWAY:
-            gateway = gid_of(&route->via, rtm->rtm_family, attr);
+            gateway = gid_of(&route.via, rtm->rtm_family, attr);
             break;
         case RTA_OIF:
             oif = mnl_attr_get_u32(attr);
@@ -142,10 +168,13 @@ static int on_route(const struct nlmsghdr *h, void *arg)
         case RTA_TABLE:
             table = mnl_attr_get_u32(attr);
             break;
+        case RTA_PRIORITY:
+            metric = mnl_attr_get_u32(attr);
+            break;
         }
     }
     if (gateway && oif == r->ifindex && table == RT_TABLE_MAIN)
-        r->state->routes++;
+        take_route(r, &route, metric);
     return MNL_CB_OK;
 }
 
@@ -176,7 +205,7 @@ static int dump(struct mnl_socket *s, uint16_t type, size_t header, mnl_cb_t cb,
     return ret;
 }
 
-int netdev_read(uint32_t ifindex, struct netdev_state *state)
+static int read_once(uint32_t ifindex, struct netdev_state *state)
 {
     struct reading r = {.ifindex = ifindex, .state = state};
     struct mnl_socket *s = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);
@@ -192,6 +221,26 @@ int netdev_read(uint32_t ifindex, struct netdev_state *state)
     if (!err)
         err = dump(s, RTM_GETROUTE, sizeof(struct rtmsg), on_route, &r);
     mnl_socket_close(s);
+    return err;
+}
+
+static int64_t milliseconds(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return ts.tv_sec * INT64_C(1000) + ts.tv_nsec / 1000000;
+}
+
+/* A dump in whose middle something changed (NLM_F_DUMP_INTR) may lack what did not change. */
+int netdev_read(uint32_t ifindex, struct netdev_state *state)
+{
+    int64_t until = milliseconds() + DUMP_PATIENCE;
+    int err;
+
+    do {
+        err = read_once(ifindex, state);
+    } while (err == -EINTR && milliseconds() < until);
     return err;
 }
 

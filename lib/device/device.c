@@ -207,9 +207,12 @@ int rnic_add_port(struct rnic *r, const struct port_config *config)
         err = -ENOMEM;
     }
     if (!d) {
+        if (config->exception_fd)
+            close(*config->exception_fd);
         config->io->ops->close(config->io);
         return err;
     }
+    d->net.exception.fd = config->exception_fd ? *config->exception_fd : -1;
     d->rnic = r;
     d->index = r->devices;
     d->io = config->io;
@@ -251,8 +254,7 @@ int rnic_remove_address(struct rnic *r, unsigned device, const union gid *gid, u
 
 int rnic_answered(struct rnic *r, unsigned device, const union gid *gid, bool answered)
 {
-    return net_host_set_quiet(r->device[device]->net.host, gid, VLAN_NONE, answered,
-                              r->config.clock());
+    return net_address_answered(r->device[device], gid, answered);
 }
 
 int rnic_add_route(struct rnic *r, unsigned device, const struct net_route *route)

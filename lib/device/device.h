@@ -81,7 +81,7 @@ struct port_config {
     const struct qos_map *qos; /* NULL: the default */
     bool detect_duplicates;    /* of its addresses, before they are used */
     const int *exception_fd;   /* a kernel's tap device for what is not RoCE, which becomes the
-                                  device's; NULL: none */
+                                  device's, also when rnic_add_port fails; NULL: none */
     char netdev[16]; /* the kernel interface with the addresses, when the port does not know it */
     uint32_t ifindex;
 };

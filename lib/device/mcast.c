@@ -9,7 +9,7 @@
 
 struct membership {
     LIST_ENTRY(membership) link;
-    union gid group;
+    struct net_membership net;
 };
 
 struct mcast_call {
@@ -34,7 +34,7 @@ static struct membership *find(struct qp_object *q, const union gid *group)
 
     LIST_FOREACH(ms, &q->groups, link)
     {
-        if (gid_eq(&ms->group, group))
+        if (gid_eq(&ms->net.group, group))
             return ms;
     }
     return NULL;
@@ -42,7 +42,7 @@ static struct membership *find(struct qp_object *q, const union gid *group)
 
 static void forget(struct qp_object *q, struct membership *ms)
 {
-    net_leave(q->o.client->device, &ms->group);
+    net_leave(q->o.client->device, &ms->net);
     LIST_REMOVE(ms, link);
     q->group_count--;
     free(ms);
@@ -54,6 +54,24 @@ void mcast_forget_all(struct qp_object *q)
         forget(q, LIST_FIRST(&q->groups));
 }
 
+/* Where there is no room for a group any more, its packets are missed until a queue pair attaches
+ * anew. */
+void mcast_follow_addresses(struct device *d)
+{
+    struct membership *ms;
+    struct client *c;
+    struct object *o;
+
+    TAILQ_FOREACH (c, &d->rnic->clients, link) {
+        if (c->device != d)
+            continue;
+        TAILQ_FOREACH (o, &c->objects[OBJ_QP], link) {
+            LIST_FOREACH(ms, &container_of(o, struct qp_object, o)->groups, link)
+            net_join(d, &ms->net);
+        }
+    }
+}
+
 static int join(struct device *d, struct mcast_call *m)
 {
     struct membership *ms = NULL;
@@ -62,13 +80,14 @@ static int join(struct device *d, struct mcast_call *m)
         ms = malloc(sizeof(*ms));
     if (!ms)
         return -ENOMEM;
-    ms->group = m->group;
+    ms->net = (struct net_membership){.group = m->group};
     worker_call(d->worker, change, m);
     if (!m->err) {
-        m->err = net_join(d, &m->group);
+        m->err = net_join(d, &ms->net);
         if (m->err) {
             struct mcast_call undo = {.q = m->q, .group = m->group};
 
+            net_leave(d, &ms->net);
             worker_call(d->worker, change, &undo);
         }
     }

@@ -273,6 +273,9 @@ struct srq_object *srq_object_get(struct client *c, uint32_t srqn);
 
 /* mcast.c: the port leaves the groups of a queue pair that no worker knows any more. */
 void mcast_forget_all(struct qp_object *q);
+/* mcast.c: the port joins and leaves groups in VLANs that its addresses have come to or gone from.
+ */
+void mcast_follow_addresses(struct device *d);
 
 /* qp.c: the current attributes, from its worker. */
 void qp_object_attr(struct qp_object *q, struct qp_attr *attr);

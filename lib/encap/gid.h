@@ -95,8 +95,9 @@ int gid_parse(union gid *g, const char *text);
 /* Writes the address as people write it (IPv4 dotted, IPv6 compressed) into out[46]. */
 void gid_format(char out[46], const union gid *g);
 
-/* Adds an entry, valid, in the first emptied slot or behind the last. Returns its index,
- * -EEXIST (same gid, type and vlan), -ENOSPC. */
+/* Adds an entry, valid, in the emptied slot that it had before, for the sake of connections that
+ * know its index; or in the first emptied one, or behind the last. Returns its index, -EEXIST (same
+ * gid, type and vlan), -ENOSPC. */
 int gid_table_add(struct gid_table *t, const struct gid_entry *entry);
 
 /* The index of a valid entry with this address, type and VLAN, or -ENOENT. */

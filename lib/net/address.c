@@ -71,17 +71,32 @@ bool address_in_vlan(const struct net_host *h, uint16_t vlan)
     return false;
 }
 
-/* How well the address suits dst: not at all, its network, its scope, or it is the one wanted. */
-static int suits(const struct net_host *h, const struct own_address *o, const union gid *wanted,
-                 const union gid *dst)
+enum { SUITS_NETWORK = 3, SUITS_MOST };
+
+/* How well the address suits dst: its scope, its network, or it is the one wanted. */
+static int suits(const struct own_address *o, const union gid *wanted, const union gid *dst)
 {
-    if (!address_counts(h, o) || gid_is_ipv4(&o->a.addr) != gid_is_ipv4(dst))
-        return 0;
     if (wanted && gid_eq(&o->a.addr, wanted))
-        return 4;
+        return SUITS_MOST;
     if (inet_same_prefix(&o->a.addr, dst, o->a.prefix))
-        return 3;
+        return SUITS_NETWORK;
     return inet_is_link_local(&o->a.addr) == inet_is_link_local(dst) ? 2 : 1;
+}
+
+/* What is asked from a tentative address tells the neighbours a MAC that may be wrong (RFC
+ * 4429 3.2), so a certain one is better, unless IPv4 hosts would not answer it: it is in another
+ * network. */
+static int grade_of(const struct net_host *h, const struct own_address *o, const union gid *wanted,
+                    const union gid *dst)
+{
+    bool ipv4 = gid_is_ipv4(dst);
+    int grade;
+
+    if (!address_counts(h, o) || gid_is_ipv4(&o->a.addr) != ipv4)
+        return 0;
+    grade = suits(o, wanted, dst);
+    return o->state == NET_PREFERRED && (!ipv4 || grade >= SUITS_NETWORK) ? SUITS_MOST + grade
+                                                                          : grade;
 }
 
 bool address_source(const struct net_host *h, const union gid *wanted, const union gid *dst,
@@ -91,7 +106,7 @@ bool address_source(const struct net_host *h, const union gid *wanted, const uni
 
     for (unsigned i = 0; i < NET_ADDRESS_MAX; i++) {
         const struct own_address *o = &h->address[i];
-        int grade = o->used && o->a.vlan == vlan ? suits(h, o, wanted, dst) : 0;
+        int grade = o->used && o->a.vlan == vlan ? grade_of(h, o, wanted, dst) : 0;
 
         if (grade > best) {
             best = grade;
@@ -288,9 +303,9 @@ int net_host_add_address(struct net_host *h, const struct net_address *a, bool s
     if (!o)
         return -ENOSPC;
     *o = (struct own_address){.used = true, .a = *a};
-    o->detect = !skip_dad && !address_is_quiet(h, o);
+    o->detect = !skip_dad;
     listen_for_questions(h, o, now);
-    if (o->detect) {
+    if (o->detect && !address_is_quiet(h, o)) {
         o->state = NET_TENTATIVE;
         start_detecting(h, o, now);
     } else {
@@ -312,21 +327,29 @@ int net_host_remove_address(struct net_host *h, const union gid *addr, uint16_t 
     return 0;
 }
 
-/* Who takes over a tentative address takes over its detection, too. */
+/* Who takes over a tentative address takes over its detection, too; and when it is ours to speak
+ * for, that may be because he found it to be somebody else's. */
 int net_host_set_quiet(struct net_host *h, const union gid *addr, uint16_t vlan, bool quiet,
                        ns_t now)
 {
     struct own_address *o = address_find(h, addr, vlan);
+    bool was;
 
     if (!o)
         return -ENOENT;
+    was = address_is_quiet(h, o);
     o->a.quiet = quiet;
     if (address_is_quiet(h, o))
         ignore_questions(h, o);
     else
         listen_for_questions(h, o, now);
-    if (!quiet || o->state == NET_DUPLICATE)
+    if (o->state == NET_DUPLICATE)
         return 0;
+    if (!quiet) {
+        if (was && !address_is_quiet(h, o) && o->detect)
+            start_detecting(h, o, now);
+        return 0;
+    }
     o->phase = ADDRESS_SETTLED;
     o->next = NS_NEVER;
     if (o->state == NET_TENTATIVE) {

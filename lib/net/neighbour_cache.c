@@ -57,15 +57,35 @@ static struct cached_neighbour *take_slot(struct net_host *h, ns_t now)
     return c->len < NET_NEIGHBOUR_MAX ? &c->slot[c->len++] : oldest;
 }
 
+static void fill(struct cached_neighbour *e, const union gid *addr, uint16_t vlan)
+{
+    *e =
+        (struct cached_neighbour){.used_slot = true, .addr = *addr, .vlan = vlan, .next = NS_NEVER};
+}
+
 static struct cached_neighbour *add(struct net_host *h, const union gid *addr, uint16_t vlan,
                                     ns_t now)
 {
     struct cached_neighbour *e = take_slot(h, now);
 
     if (e)
-        *e = (struct cached_neighbour){
-            .used_slot = true, .addr = *addr, .vlan = vlan, .next = NS_NEVER};
+        fill(e, addr, vlan);
     return e;
+}
+
+/* Who asks for one absent neighbour after the other shall not keep all others from asking: those
+ * that are there answer at once. NULL: there is no question. */
+static struct cached_neighbour *oldest_question(struct net_host *h)
+{
+    struct cached_neighbour *oldest = NULL;
+
+    for (unsigned i = 0; i < h->neighbours.len; i++) {
+        struct cached_neighbour *e = &h->neighbours.slot[i];
+
+        if (e->state == NET_INCOMPLETE && (!oldest || e->used < oldest->used))
+            oldest = e;
+    }
+    return oldest;
 }
 
 /* ---- transitions ---- */
@@ -123,13 +143,22 @@ static void set_mac(struct net_host *h, struct cached_neighbour *e, const uint8_
     tell(h, &was, mac);
 }
 
+/* A failure that is over. Its MAC is kept: packets go there that are to follow when he comes back
+ * with another. */
+static void forget(struct cached_neighbour *e)
+{
+    e->state = NET_FAILED;
+    e->next = NS_NEVER;
+    e->used_slot = e->has_mac;
+}
+
 /* The failure is remembered for those who waited; for others it is worth another question. */
 static void fail(struct net_host *h, struct cached_neighbour *e, ns_t now)
 {
     struct cached_neighbour was = *e;
 
     if (!e->waited) {
-        e->used_slot = false;
+        forget(e);
         return;
     }
     e->state = NET_FAILED;
@@ -159,7 +188,7 @@ static void run(struct net_host *h, struct cached_neighbour *e, ns_t now)
             start(h, e, NET_INCOMPLETE, now);
         break;
     case NET_FAILED:
-        e->used_slot = false;
+        forget(e);
         break;
     case NET_STALE:
     case NET_STATIC:
@@ -206,7 +235,7 @@ void ncache_link_up(struct net_host *h, ns_t now)
         if (!e->used_slot || e->state == NET_STATIC)
             continue;
         if (e->state == NET_FAILED) {
-            e->used_slot = false;
+            forget(e);
             continue;
         }
         e->state = NET_INCOMPLETE;
@@ -220,21 +249,26 @@ void ncache_link_up(struct net_host *h, ns_t now)
 int ncache_resolve(struct net_host *h, const union gid *src, const union gid *addr, uint16_t vlan,
                    ns_t now, uint8_t mac[6])
 {
-    struct cached_neighbour *e = find(h, addr, vlan);
+    struct cached_neighbour *e = find(h, addr, vlan), gone = {.waited = false};
 
     /* Timers that are due and were not run. */
     if (e && e->state == NET_REACHABLE && e->next <= now)
         run(h, e, now);
     if (e && e->state == NET_FAILED) {
-        if (now < e->next)
+        if (e->next != NS_NEVER && now < e->next)
             return -EHOSTUNREACH;
-        e->used_slot = false;
-        e = NULL;
+        e->state = NET_INCOMPLETE;
+        e->tries = 0;
     }
     if (!e) {
         e = add(h, addr, vlan, now);
-        if (!e)
-            return -EHOSTUNREACH;
+        if (!e) {
+            e = oldest_question(h);
+            if (!e)
+                return -EHOSTUNREACH;
+            gone = *e;
+            fill(e, addr, vlan);
+        }
     }
     e->used = max_of(now, (ns_t)1);
     e->src = *src;
@@ -242,6 +276,7 @@ int ncache_resolve(struct net_host *h, const union gid *src, const union gid *ad
         e->waited = true;
         if (!e->tries)
             ask(h, e, now);
+        tell(h, &gone, NULL);
         return -EINPROGRESS;
     }
     memcpy(mac, e->mac, 6);

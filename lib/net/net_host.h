@@ -103,7 +103,8 @@ void net_host_link(struct net_host *h, bool up, ns_t now);
 int net_host_add_address(struct net_host *h, const struct net_address *a, bool skip_dad, ns_t now);
 int net_host_remove_address(struct net_host *h, const union gid *addr, uint16_t vlan); /* -ENOENT */
 /* Changes net_address.quiet. Who is to speak for an address has its detection, too: one that was
- * NET_TENTATIVE becomes NET_PREFERRED with quiet. -ENOENT */
+ * NET_TENTATIVE becomes NET_PREFERRED with quiet; without it is looked at, and used meanwhile.
+ * -ENOENT */
 int net_host_set_quiet(struct net_host *h, const union gid *addr, uint16_t vlan, bool quiet,
                        ns_t now);
 
@@ -128,7 +129,8 @@ int net_host_add_neighbour(struct net_host *h, const union gid *addr, uint16_t v
  * Where packets from src (an address of this host on vlan) to dst go. Own addresses lead to the
  * port's own MAC, groups to their derived MAC.
  * 0 and *path; -EINPROGRESS: it is being asked for, `resolved` will tell; -ENETUNREACH: no route;
- * -EHOSTUNREACH: asked for in vain within the last second, or the table is full of those in use;
+ * -EHOSTUNREACH: asked for in vain within the last second, or the table is full of those in use
+ * (not of questions: the oldest is given up for another, and `resolved` called for it);
  * -EINVAL: IP versions differ. A link-local dst is on the source's link. A path whose neighbour was
  * not heard of lately is returned at once and confirmed behind the scenes. Questions are asked from
  * src, or while it is NET_TENTATIVE from another address of the VLAN, or wait for one. A neighbour

@@ -292,6 +292,28 @@ class Tests:
         claim(any(row.get("via") == "10.78.0.254" for row in two.show("routes")), f"{two.show('routes')}")
         kit.check_pingpong(self.pair("one", "two", "ibv_rc_pingpong -g 0 -c -n 100"))
 
+    def follows_what_the_kernel_prefers(self):
+        """of several routes and prefixes of the kernel interface the one that counts is taken, and the next when it goes"""
+        lab, two = self.lab, self.daemons["two"]
+
+        def networks(to):
+            return [(row["to"], row.get("via")) for row in two.show("routes") if row["to"].startswith(to)]
+        for metric, gateway in ((300, "10.78.0.253"), (200, "10.78.0.252"), (400, "10.78.0.251")):
+            lab.ip("two", "route", "add", "10.82.0.0/24", "via", gateway, "dev", "roce", "metric", str(metric))
+        for gateway in ("10.78.0.252", "10.78.0.253", "10.78.0.251"):
+            kit.wait_until(lambda: networks("10.82.") == [("10.82.0.0/24", gateway)], 10, f"the route via {gateway}")
+            lab.ip("two", "route", "del", "10.82.0.0/24", "via", gateway)
+        kit.wait_until(lambda: not networks("10.82."), 10, "no route is left")
+        lab.ip("two", "address", "add", "10.83.0.1/24", "dev", "roce")
+        lab.ip("two", "address", "add", "10.83.0.1/16", "dev", "roce")
+        kit.wait_until(lambda: networks("10.83.") == [("10.83.0.0/24", None)], 10, "the first prefix")
+        index = [row["index"] for row in two.show("gids") if row["address"] == "10.83.0.1"]
+        lab.ip("two", "address", "del", "10.83.0.1/24", "dev", "roce")
+        kit.wait_until(lambda: networks("10.83.") == [("10.83.0.0/16", None)], 10, "the other prefix")
+        claim([row["index"] for row in two.show("gids") if row["address"] == "10.83.0.1"] == index, "its GID moved")
+        lab.ip("two", "address", "del", "10.83.0.1/16", "dev", "roce")
+        kit.wait_until(lambda: "10.83.0.1" not in gids(two), 10, "it goes")
+
     def exception_path(self):
         """a kernel behind the port keeps its network: echo, TCP and RoCE over one address"""
         lab = self.lab
@@ -324,6 +346,22 @@ class Tests:
         kit.check_pingpong(self.pair("one", "two", "ibv_rc_pingpong -g 0 -c -n 100"))
         kit.check_pingpong(self.pair("one", "two", "ibv_rc_pingpong -g 1 -c -n 100"))
 
+    def exception_path_is_deleted(self):
+        """without its tap device a port speaks for its addresses itself"""
+        two = self.daemons["two"]
+        files = f"/proc/{two.process.pid}/fd"
+
+        def has_tap():
+            try:
+                return any(os.readlink(os.path.join(files, fd)) == "/dev/net/tun" for fd in os.listdir(files))
+            except FileNotFoundError:
+                return True  # one was closed meanwhile: look again
+        self.lab.ip("two", "link", "del", "roce-tap")
+        kit.wait_until(lambda: not has_tap(), 10, "the tap device is let go of")
+        self.ping("10.78.0.2")
+        self.ping("fd78::2")
+        kit.check_pingpong(self.pair("one", "two", "ibv_rc_pingpong -g 0 -c -n 100"))
+
     def exception_without_a_kernel_interface(self):
         """ports that no kernel knows, joined by shared memory: the programs' TCP and RoCE over one port and address"""
         for number, host in ((5, "five"), (6, "six")):
@@ -354,7 +392,9 @@ class Tests:
 
     POINTS = (kernel_pings_ipv4, kernel_pings_ipv6, kernel_knows_the_mac, duplicate_is_given_up,
               kernel_gives_up_duplicate, programs_resolve, nobody_there, through_a_router, too_big, group_membership,
-              moved_peer, link_events, follows_the_kernel, exception_path,
+              moved_peer, link_events, follows_the_kernel,
+              follows_what_the_kernel_prefers, exception_path,
+              exception_path_is_deleted,
               exception_without_a_kernel_interface, nothing_bad)
 
 

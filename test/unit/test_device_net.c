@@ -4,8 +4,11 @@
 #include "unit.h"
 
 #include <errno.h>
+#include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "device_kit.h"
@@ -19,6 +22,8 @@ static int async_fd;
 static uint32_t pd;
 static ns_t now;
 static unsigned retries;
+static int exception_fd = -1;             /* of the first port; -1: none */
+static void (*prepare)(struct pktio *io); /* what a test does to the second port */
 
 static ns_t clock_now(void)
 {
@@ -45,6 +50,8 @@ static void add_port(struct pktio *io, const char *ipv4, const char *ipv6, bool 
     struct port_config pc = {
         .io = io, .address = address, .addresses = 2, .detect_duplicates = detect};
 
+    if (exception_fd >= 0 && !rnic->devices)
+        pc.exception_fd = &exception_fd;
     assert_int_equal(rnic_add_port(rnic, &pc), 0);
 }
 
@@ -85,6 +92,8 @@ static void start(const char *ipv4, const char *ipv6, bool detect)
     rnic = rnic_create(&rc, &err);
     assert_non_null(rnic);
     assert_int_equal(pktio_sim_pair(end, &sc), 0);
+    if (prepare)
+        prepare(end[1]);
     add_port(end[0], "10.0.0.1", "fd00::1", false);
     add_port(end[1], ipv4, ipv6, detect);
     rnic_on_retry(rnic, on_retry, NULL);
@@ -101,6 +110,7 @@ static void start(const char *ipv4, const char *ipv6, bool detect)
 
 static int setup(void **state)
 {
+    prepare = NULL;
     start("10.0.0.2", "fd00::2", false);
     return 0;
 }
@@ -214,6 +224,32 @@ static void test_addresses_come_and_go(void **state)
     assert_int_equal(query_gid_entry(1), 0);
 }
 
+/* Device 0's timer is set, or ran out. */
+static bool timer_is_armed(void)
+{
+    struct pollfd timer = {.fd = rnic->device[0]->net.timer.fd, .events = POLLIN};
+    struct itimerspec left;
+
+    assert_int_equal(timerfd_gettime(timer.fd, &left), 0);
+    return left.it_value.tv_sec || left.it_value.tv_nsec || poll(&timer, 1, 2000) == 1;
+}
+
+/* The solicited-node group is left, joined, and left: each time there is something to report. */
+static void test_reports_are_not_late(void **state)
+{
+    union gid gid = gid_of("fd00::1");
+
+    for (unsigned i = 0; i < 3; i++) {
+        pass(5 * NS_PER_SEC);
+        assert_true(net_host_next_timer(rnic->device[0]->net.host) == NS_NEVER);
+        if (i < 2)
+            assert_int_equal(rnic_answered(rnic, 0, &gid, !i), 0);
+        else
+            assert_int_equal(rnic_remove_address(rnic, 0, &gid, VLAN_NONE), 0);
+        assert_true(timer_is_armed());
+    }
+}
+
 static void test_duplicate_is_given_up(void **state)
 {
     union gid taken = gid_of("10.0.0.1");
@@ -225,6 +261,127 @@ static void test_duplicate_is_given_up(void **state)
                      -ENOENT);
     assert_int_equal(rnic->device[1]->gids.entry[1].valid, true);
     assert_int_equal(rnic->device[0]->gids.entry[0].valid, true);
+}
+
+static bool has_gid(unsigned device, const char *address)
+{
+    union gid gid = gid_of(address);
+
+    return gid_table_find(&rnic->device[device]->gids, &gid, GID_TYPE_ROCE_V2, VLAN_NONE) >= 0;
+}
+
+/* "spa is at 02:00:00:00:00:33", as if it had come in on device 1. */
+static void claim(const char *spa)
+{
+    uint8_t f[60] = {[12] = 8, 6, 0, 1, 8, 0, 6, 4, 0, 1};
+    const uint8_t mac[6] = {2, 0, 0, 0, 0, 0x33};
+    struct device_net *n = &rnic->device[1]->net;
+    union gid gid = gid_of(spa);
+
+    memset(f, 0xFF, 6);
+    memcpy(f + 6, mac, 6);
+    memcpy(f + 22, mac, 6);
+    memcpy(f + 28, gid.raw + 12, 4);
+    memcpy(f + 38, gid.raw + 12, 4);
+    assert_true(frame_ring_put(n->slow.up, f, sizeof(f)));
+}
+
+static void test_many_duplicates_at_once(void **state)
+{
+    struct device_net *n;
+    char text[16];
+
+    teardown(state);
+    start("10.0.0.2", "fd00::2", true);
+    n = &rnic->device[1]->net;
+    for (unsigned i = 0; i < 40; i++) {
+        struct port_address a = {.prefix = 24, .vlan = VLAN_NONE};
+
+        snprintf(text, sizeof(text), "10.0.1.%u", i);
+        a.gid = gid_of(text);
+        assert_int_equal(rnic_add_address(rnic, 1, &a), 0);
+        claim(text);
+    }
+    n->frames.ready(&n->frames, 0);
+    for (unsigned i = 0; i < 40; i++) {
+        snprintf(text, sizeof(text), "10.0.1.%u", i);
+        assert_false(has_gid(1, text));
+    }
+    assert_true(has_gid(1, "10.0.0.2"));
+}
+
+/* ---- the link ---- */
+
+static bool link_is_up;
+static struct pktio_ops link_ops;
+static void (*sim_info)(struct pktio *io, struct pktio_info *info);
+
+static void info_with_link(struct pktio *io, struct pktio_info *info)
+{
+    sim_info(io, info);
+    info->link_up = link_is_up;
+}
+
+static int no_link_fd(struct pktio *io)
+{
+    return -1;
+}
+
+static void link_set(bool up)
+{
+    struct device_net *n = &rnic->device[1]->net;
+
+    link_is_up = up;
+    n->link.ready(&n->link, 0);
+    settle();
+}
+
+static void with_link(struct pktio *io)
+{
+    link_ops = *io->ops;
+    sim_info = link_ops.info;
+    link_ops.info = info_with_link;
+    link_ops.link_fd = no_link_fd;
+    io->ops = &link_ops;
+}
+
+/* As that of most NICs does: nobody hears what is sent before. */
+static void test_link_comes_up_after_the_start(void **state)
+{
+    const struct net_counters *count;
+
+    teardown(state);
+    link_is_up = false;
+    prepare = with_link;
+    start("10.0.0.2", "fd00::2", true);
+    count = net_host_counters(rnic->device[1]->net.host);
+    pass(10 * NS_PER_SEC);
+    assert_int_equal(count->arp_tx + count->nd_tx, 0);
+    link_set(true);
+    pass(10 * NS_PER_SEC);
+    assert_int_equal(count->arp_tx, 3 + 2); /* probes, announcements */
+    assert_int_equal(count->nd_tx, 1 + 2);
+    assert_true(has_gid(1, "10.0.0.2"));
+}
+
+/* Its owner left while the link was down. */
+static void test_duplicate_comes_back(void **state)
+{
+    struct device_net *n;
+
+    teardown(state);
+    link_is_up = true;
+    prepare = with_link;
+    start("10.0.0.2", "fd00::2", true);
+    n = &rnic->device[1]->net;
+    claim("10.0.0.2");
+    n->frames.ready(&n->frames, 0);
+    assert_false(has_gid(1, "10.0.0.2"));
+    link_set(false);
+    link_set(true);
+    pass(10 * NS_PER_SEC);
+    assert_true(has_gid(1, "10.0.0.2"));
+    assert_int_equal(rnic->device[1]->gids.len, 2);
 }
 
 /* ---- a peer that moves ---- */
@@ -313,6 +470,78 @@ static void test_queue_pairs_follow(void **state)
     assert_memory_equal(call.reply.create_ah.dmac, other, 6);
 }
 
+/* ---- the exception path ---- */
+
+static int with_exception(int fd[2])
+{
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd), 0);
+    return fd[0];
+}
+
+static void test_deleted_tap(void **state)
+{
+    struct device_net *n;
+    int fd[2];
+
+    teardown(state);
+    exception_fd = with_exception(fd);
+    start("10.0.0.2", "fd00::2", false);
+    exception_fd = -1;
+    n = &rnic->device[0]->net;
+    assert_int_equal(send(fd[1], "a frame of the kernel's", 24, 0), 24);
+    settle();
+    assert_int_equal(counter_get(&n->slow.down_frames), 1);
+    assert_int_equal(n->exception_lost, 0);
+    close(fd[1]);
+    for (unsigned i = 0; i < 10 && event_loop_step(loop, 0); i++)
+        ;
+    assert_false(event_loop_step(loop, 0)); /* it does not spin */
+    assert_int_equal(n->exception.fd, -1);
+    arp_reply((const uint8_t[6]){2, 0, 0, 0, 0, 3});
+    assert_int_equal(n->exception_lost, 1);
+}
+
+/* Somebody gave the tap device a larger MTU than the port has. */
+static void test_tap_with_another_mtu(void **state)
+{
+    static const uint8_t frame[9000];
+    struct device *d;
+    uint32_t most;
+    int fd[2];
+
+    teardown(state);
+    exception_fd = with_exception(fd);
+    start("10.0.0.2", "fd00::2", false);
+    exception_fd = -1;
+    d = rnic->device[0];
+    most = d->info.mtu + 18;
+    assert_true(most < sizeof(frame));
+    assert_int_equal(send(fd[1], frame, most, 0), most);
+    assert_int_equal(send(fd[1], frame, most + 1, 0), most + 1);
+    settle();
+    assert_int_equal(counter_get(&d->net.slow.down_frames), 1);
+    assert_int_equal(d->net.slow.down_lost, 1);
+    close(fd[1]);
+}
+
+static void test_failure_keeps_no_descriptor(void **state)
+{
+    struct pktio_sim_config sc = {.seed = 1};
+    struct port_address address[2] = {{.gid = gid_of("10.0.0.1"), .vlan = VLAN_NONE}};
+    struct pktio *end[2];
+    int fd[2], tap = with_exception(fd);
+    struct port_config pc = {
+        .address = address, .addresses = 2, .exception_fd = &tap, .detect_duplicates = true};
+
+    address[1] = address[0];
+    assert_int_equal(pktio_sim_pair(end, &sc), 0);
+    pc.io = end[0];
+    assert_int_equal(rnic_add_port(rnic, &pc), -EINVAL);
+    assert_int_equal(recv(fd[1], &address, 1, MSG_DONTWAIT), 0); /* the other end is closed */
+    close(fd[1]);
+    end[1]->ops->close(end[1]);
+}
+
 /* ---- groups ---- */
 
 static void count_group(void *ctx, const union gid *group, uint16_t vlan, unsigned members)
@@ -359,6 +588,55 @@ static void test_port_is_member_while_queue_pairs_are(void **state)
     client = other;
 }
 
+static void address_in_vlan(bool add, uint16_t vlan)
+{
+    struct port_address a = {.gid = gid_of("10.9.0.1"), .prefix = 24, .vlan = vlan};
+
+    if (add)
+        assert_int_equal(rnic_add_address(rnic, 0, &a), 0);
+    else
+        assert_int_equal(rnic_remove_address(rnic, 0, &a.gid, vlan), 0);
+}
+
+/* One queue pair attaches before there is a VLAN, one after: each leaves what it joined. */
+static void test_groups_follow_vlans(void **state)
+{
+    struct qp_object *q = create_qp(QPT_UD), *r = create_qp(QPT_UD);
+
+    assert_int_equal(mcast(CTL_ATTACH_MCAST, q), 0);
+    address_in_vlan(true, 7);
+    assert_int_equal(members(), 2);
+    assert_int_equal(mcast(CTL_ATTACH_MCAST, r), 0);
+    assert_int_equal(members(), 4);
+    assert_int_equal(mcast(CTL_DETACH_MCAST, q), 0);
+    assert_int_equal(members(), 2);
+    address_in_vlan(false, 7);
+    assert_int_equal(members(), 1);
+    address_in_vlan(true, 8);
+    address_in_vlan(false, 8);
+    assert_int_equal(mcast(CTL_DETACH_MCAST, r), 0);
+    assert_int_equal(members(), 0);
+}
+
+/* There is room in one VLAN, but not in the other: then it is a member in neither. */
+static void test_group_without_room(void **state)
+{
+    struct qp_object *q = create_qp(QPT_UD);
+    struct net_host *h = rnic->device[0]->net.host;
+    union gid other = gid_of("239.2.0.0");
+
+    address_in_vlan(true, 7);
+    for (unsigned i = 0; i < NET_GROUP_MAX - 1; i++) {
+        other.raw[15] = (uint8_t)i;
+        assert_int_equal(net_host_join(h, &other, VLAN_NONE, now), 0);
+    }
+    assert_int_equal(mcast(CTL_ATTACH_MCAST, q), -ENOMEM);
+    assert_int_equal(members(), 0);
+    net_host_leave(h, &other, VLAN_NONE, now);
+    assert_int_equal(mcast(CTL_ATTACH_MCAST, q), 0);
+    assert_int_equal(members(), 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -368,9 +646,18 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_no_route, setup, teardown),
         cmocka_unit_test_setup_teardown(test_nobody_waits, setup, teardown),
         cmocka_unit_test_setup_teardown(test_addresses_come_and_go, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_reports_are_not_late, setup, teardown),
         cmocka_unit_test_setup_teardown(test_duplicate_is_given_up, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_many_duplicates_at_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_duplicate_comes_back, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_link_comes_up_after_the_start, setup, teardown),
         cmocka_unit_test_setup_teardown(test_queue_pairs_follow, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_deleted_tap, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_tap_with_another_mtu, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_failure_keeps_no_descriptor, setup, teardown),
         cmocka_unit_test_setup_teardown(test_port_is_member_while_queue_pairs_are, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_groups_follow_vlans, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_group_without_room, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

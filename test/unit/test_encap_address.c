@@ -116,6 +116,25 @@ static void test_gid_table(void **state)
     assert_int_equal(t.len, 3);
 }
 
+/* Addresses that go and come back in another order. */
+static void test_gid_table_keeps_places(void **state)
+{
+    struct gid_table t = {.len = 0};
+    struct gid_entry e[4];
+
+    for (unsigned i = 0; i < 4; i++) {
+        e[i] = (struct gid_entry){.gid = gid_from_ipv4((const uint8_t[]){10, 0, 0, i}),
+                                  .type = GID_TYPE_ROCE_V2,
+                                  .vlan = VLAN_NONE};
+        assert_int_equal(gid_table_add(&t, &e[i]), i);
+    }
+    for (unsigned i = 0; i < 4; i++)
+        t.entry[i].valid = false;
+    for (unsigned i = 4; i-- > 0;)
+        assert_int_equal(gid_table_add(&t, &e[i]), i);
+    assert_int_equal(t.len, 4);
+}
+
 static void test_gid_table_full(void **state)
 {
     struct gid_table t = {.len = 0};
@@ -231,6 +250,7 @@ int main(void)
         cmocka_unit_test(test_rank),
         cmocka_unit_test(test_link_local_from_mac),
         cmocka_unit_test(test_gid_table),
+        cmocka_unit_test(test_gid_table_keeps_places),
         cmocka_unit_test(test_gid_table_full),
         cmocka_unit_test(test_neighbours),
         cmocka_unit_test(test_multicast_macs),

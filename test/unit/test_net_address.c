@@ -546,6 +546,36 @@ static bool is_probe(const struct net_frame *f)
     return r.data[0] == 135 && gid_is_zero(&r.src);
 }
 
+/* RFC 4429 3.2: nobody learns a MAC for the address that is not certain, if it can be helped. */
+static void test_optimistic_asks_from_another(void **state)
+{
+    static const struct net_host_config config = {.mtu = 1500, .optimistic = true};
+    static const struct {
+        const char *certain, *tentative, *src, *dst, *from;
+    } cases[] = {
+        {"fe80::1/64", "fd00::1/64", "fd00::1", "fd00::2", "fe80::1"},
+        {"10.0.0.7/24", "10.0.0.1/24", "10.0.0.1", "10.0.0.2", "10.0.0.7"},
+        {"10.9.0.7/24", "10.0.0.1/24", "10.0.0.1", "10.0.0.2", "10.0.0.1"},
+    };
+
+    for (unsigned i = 0; i < ARRAY_SIZE(cases); i++) {
+        struct net_kit *k = net_kit_make(1, &config);
+        union gid from = gid_of(cases[i].from);
+        const struct net_frame *f;
+
+        net_kit_address(k, 0, cases[i].certain, VLAN_NONE);
+        net_kit_run(k, 20 * SEC);
+        net_kit_detect(k, 0, cases[i].tentative, VLAN_NONE);
+        net_kit_clear(k);
+        assert_int_equal(net_kit_resolve(k, 0, cases[i].src, cases[i].dst, VLAN_NONE),
+                         -EINPROGRESS);
+        f = net_kit_sent(k, 0);
+        assert_true(gid_eq(&from, gid_is_ipv4(&from) ? (union gid[]){net_parse_arp(f).spa}
+                                                     : (union gid[]){net_parse(f).src}));
+        net_kit_free(k);
+    }
+}
+
 /* Somebody else comes to speak for an address of a host that is not quiet otherwise, and goes. */
 static void test_quiet_address(void **state)
 {
@@ -595,6 +625,28 @@ static void test_quiet_address(void **state)
         net_kit_run(k, 20 * SEC);
         net_kit_free(k);
     }
+}
+
+/* Who spoke for it found that another host has it, and left it to us: we find the same. */
+static void test_quiet_address_becomes_ours(void **state)
+{
+    struct net_kit *k = net_kit_new(2, false);
+    struct net_host *h = k->node[0].h;
+    struct net_address a = {.prefix = 64, .vlan = VLAN_NONE, .quiet = true};
+
+    for (unsigned i = 0; i < 2; i++) {
+        a.addr = gid_of(i ? "10.0.0.1" : "fd00::1");
+        a.prefix = i ? 24 : 64;
+        net_kit_address(k, 1, i ? "10.0.0.1/24" : "fd00::1/64", VLAN_NONE);
+        assert_int_equal(net_host_add_address(h, &a, false, k->now), 0);
+        net_kit_run(k, 20 * SEC);
+        assert_int_equal(k->node[0].states, i);
+        assert_int_equal(net_host_set_quiet(h, &a.addr, VLAN_NONE, false, k->now), 0);
+        net_kit_run(k, 20 * SEC);
+        assert_int_equal(k->node[0].states, i + 1);
+        assert_int_equal(k->node[0].state, NET_DUPLICATE);
+    }
+    net_kit_free(k);
 }
 
 /* An address in use stays so while detection is repeated; one that was lost may be had again. */
@@ -797,7 +849,9 @@ int main(void)
         cmocka_unit_test(test_nd_options),
         cmocka_unit_test(test_quiet),
         cmocka_unit_test(test_optimistic),
+        cmocka_unit_test(test_optimistic_asks_from_another),
         cmocka_unit_test(test_quiet_address),
+        cmocka_unit_test(test_quiet_address_becomes_ours),
         cmocka_unit_test(test_link),
         cmocka_unit_test(test_added_while_down),
         cmocka_unit_test(test_questions_of_a_tentative_address),

@@ -522,6 +522,65 @@ static void test_table_full(void **state)
     net_kit_free(k);
 }
 
+/* He was away, asked for in vain, and is another machine now: what goes to the old one follows. */
+static void test_moved_while_away(void **state)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(families) * 2; i++) {
+        const struct family *f = &families[i / 2];
+        struct net_kit *k = alone();
+
+        resolve_peer(k, f);
+        answer(k, f, net_peer, true);
+        if (i & 1) { /* nobody asks for him until the link is back */
+            net_host_link(k->node[0].h, false, k->now);
+            net_host_link(k->node[0].h, true, k->now);
+        } else {
+            net_kit_run(k, 40 * SEC);
+            resolve_peer(k, f);
+            net_kit_run(k, 4 * SEC);
+            resolve_peer(k, f);
+        }
+        net_kit_run(k, 20 * SEC);
+        assert_int_equal(resolve_peer(k, f), -EINPROGRESS);
+        assert_int_equal(k->node[0].moved, 0);
+        answer(k, f, net_other, true);
+        assert_int_equal(k->node[0].moved, 1);
+        assert_memory_equal(k->node[0].moved_mac, net_other, 6);
+        net_kit_free(k);
+    }
+}
+
+/* Questions that nobody answers do not keep others from asking. */
+static void test_table_full_of_questions(void **state)
+{
+    struct net_kit *k = net_kit_new(1, false);
+    struct net_frame f;
+    char text[32];
+
+    net_kit_address(k, 0, "10.0.0.1/16", VLAN_NONE);
+    net_kit_run(k, 20 * SEC);
+    for (unsigned i = 0; i < NET_NEIGHBOUR_MAX; i++) {
+        assert_int_equal(net_kit_resolve(k, 0, "10.0.0.1", numbered(text, 5000 + i), VLAN_NONE),
+                         -EINPROGRESS);
+        k->now += 100 * NS_PER_US;
+        net_kit_clear(k);
+    }
+    assert_int_equal(k->node[0].resolved, 0);
+    assert_int_equal(net_kit_resolve(k, 0, "10.0.0.1", "10.0.0.77", VLAN_NONE), -EINPROGRESS);
+    assert_int_equal(k->sent, 1);
+    /* Who waited for the oldest is told. */
+    assert_int_equal(k->node[0].resolved, 1);
+    assert_true(gid_eq(&k->node[0].resolved_hop, (union gid[]){gid_of(numbered(text, 5000))}));
+    f = net_arp(VLAN_NONE, k->node[0].mac, ARP_ANSWER, net_peer, "10.0.0.77", "10.0.0.1");
+    net_kit_rx(k, &f);
+    assert_int_equal(net_kit_resolve(k, 0, "10.0.0.1", "10.0.0.77", VLAN_NONE), 0);
+    /* Others cannot do this: what they say of themselves is not kept. */
+    f = net_arp(VLAN_NONE, net_broadcast, ARP_ASK, net_peer, "10.0.0.78", "10.0.0.1");
+    net_kit_rx(k, &f);
+    assert_int_equal(net_kit_state(k, 0, "10.0.0.78", VLAN_NONE), -1);
+    net_kit_free(k);
+}
+
 /* After the link was down everybody is asked again, and who moved meanwhile is told of. */
 static void test_link(void **state)
 {
@@ -629,6 +688,8 @@ int main(void)
         cmocka_unit_test(test_static_everywhere),
         cmocka_unit_test(test_static_refused),
         cmocka_unit_test(test_table_full),
+        cmocka_unit_test(test_moved_while_away),
+        cmocka_unit_test(test_table_full_of_questions),
         cmocka_unit_test(test_link),
         cmocka_unit_test(test_link_down),
         cmocka_unit_test(test_callback_calls),

@@ -92,6 +92,7 @@ static const char *const bad[][3] = {
     {"[port.0]\naddress = 10.0.0.1\n", "[port.0]", "names no device"},
     {"[port.0]\ndevice = 0000:03:00.0\n", "[port.0]", "no address"},
     {PORT "addresses = kernel\n", "[port.0] addresses", "no kernel interface"},
+    {OK "exception = tap\n", "[port.0] exception", "loopback"},
     {OK "addresses = all\n", "[port.0] addresses", "must be kernel"},
     {OK "mtu = 1500\nmtu = 1500\n", "[port.0] mtu", "twice"},
     {OK "[port.00]\ndevice = loopback\naddress = 10.0.0.1\n", "[port.00]", "twice"},
@@ -253,7 +254,7 @@ static void test_port_defaults(void **state)
     assert_false(p->follow_kernel);
     assert_int_equal(p->gid_types, 1u << GID_TYPE_ROCE_V1 | 1u << GID_TYPE_ROCE_V2);
     assert_memory_equal(&p->qos, &qos, sizeof(qos));
-    assert_int_equal(load(OK "exception = tap\nroce = v1\n"), 0);
+    assert_int_equal(load("[port.0]\ndevice = net_null0\nexception = tap\nroce = v1\n"), 0);
     assert_true(p->tap);
     assert_string_equal(p->tap_name, "");
     assert_int_equal(p->gid_types, 1u << GID_TYPE_ROCE_V1);
