@@ -124,6 +124,8 @@ static void make_kit(struct sim *s)
         .seed = random_next(&s->random),
         .shared_qp_table = below(s, 2),
         .max_inflight = windows[below(s, ARRAY_SIZE(windows))],
+        .entropy = {(enum entropy_rule)(s->seed % (ENTROPY_SPRAY + 1)), 0xC0DE},
+        .repath = (uint32_t)(s->seed / 4 % 4),
     };
 
     s->gbps = below(s, 2) ? 0 : 1 + below(s, 100);
