@@ -23,7 +23,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
 import uroce_kit as kit
 
-SIZE, MAGIC, VERSION = 512, 0x434F5255, 1
+SIZE, MAGIC, VERSION = 512, 0x434F5255, 2
 (QUERY_DEVICE, QUERY_PORT, QUERY_GID, OPEN, ALLOC_PD, DEALLOC_PD, REG_MR, DEREG_MR, CREATE_CHANNEL, DESTROY_CHANNEL,
  CREATE_CQ, DESTROY_CQ, CREATE_QP, MODIFY_QP, QUERY_QP, DESTROY_QP, CREATE_AH, DESTROY_AH, CREATE_SRQ, MODIFY_SRQ,
  QUERY_SRQ, DESTROY_SRQ, OPEN_XRCD, CLOSE_XRCD, ALLOC_MW, DEALLOC_MW, ATTACH_MCAST, DETACH_MCAST, SHOW) = range(1, 30)
@@ -184,7 +184,8 @@ def framing(daemon):
     for size in (1, 16, SIZE - 1, SIZE + 1, 4096):
         expect_last_word(daemon, message(QUERY_DEVICE, size=size), -errno.EPROTO)
     expect_last_word(daemon, message(QUERY_DEVICE, magic=1), -errno.EPROTO)
-    expect_last_word(daemon, message(QUERY_DEVICE, version=2), -errno.EPROTONOSUPPORT)
+    expect_last_word(daemon, message(QUERY_DEVICE, version=VERSION - 1), -errno.EPROTONOSUPPORT)
+    expect_last_word(daemon, message(QUERY_DEVICE, version=VERSION + 1), -errno.EPROTONOSUPPORT)
     expect_last_word(daemon, message(QUERY_DEVICE), -errno.EPROTO, fds=[0] * 5)
     client = Client(daemon, opened=False)
     for kind in (0, LAST + 1, 1000, 65535):
@@ -377,9 +378,12 @@ def shared_memory(daemon):
     pd = client.handle(ALLOC_PD)
     cq = client.create_cq()
     segments.append(os.dup(client.fds[0]))
-    for _ in range(5):
-        client.create_qp(pd, cq)
+    for send_wr in (1, 16, 1024, 16384):  # of several size classes: a slab each
+        client.create_qp(pd, cq, send_wr)
         segments.append(os.dup(client.fds[0]))
+        client.create_qp(pd, cq, send_wr)
+        if bool(client.fds) != (send_wr == 16384):
+            raise kit.Failure(f"{send_wr} entries: {client.fds} came with the second queue pair")
     for fd in segments:
         for size in (0, os.fstat(fd).st_size + 4096):
             try:
