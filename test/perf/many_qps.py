@@ -26,26 +26,33 @@ def memory(pid):
         return int(found["Rss"]), int(found["Pss"]), sum(1 for _ in lines)
 
 
+def system():
+    """KiB of shared memory, and of the kernel's own structures, on the whole machine."""
+    with open("/proc/meminfo") as lines:
+        found = {line.split(":")[0]: int(line.split()[1]) for line in lines}
+    return found["Shmem"], found["Slab"] + found["PageTables"]
+
+
 def measure(build, program, count, entries):
     daemon = kit.Daemon(build, kit.scratch_folder())
     process = None
     try:
-        before = memory(daemon.process.pid)
+        before, before_all = memory(daemon.process.pid), system()
         process = subprocess.Popen([program, str(count), str(entries)], env=daemon.environment(), text=True,
                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         create, renew = process.stdout.readline().strip(), process.stdout.readline().strip()
         if not renew:
             raise kit.Failure("the queue pairs were not created")
-        full = memory(daemon.process.pid)
-        theirs = memory(process.pid)
+        full, full_all = memory(daemon.process.pid), system()
         start = time.monotonic()
         process.kill()
         kit.wait_until(lambda: "uroce-context" not in open(f"/proc/{daemon.process.pid}/maps").read(), SECONDS,
                        "the end of the objects")
         cleaned = time.monotonic() - start
         rss, pss = (1024 * (full[i] - before[i]) / count for i in (0, 1))
-        print(f"| {count} | {entries} | {create} | {renew} | {rss:.0f} | {pss:.0f} | {full[2] - before[2]} | {theirs[2]} "
-              f"| {cleaned:.2f} |", flush=True)
+        shared, kernel = (1024 * (full_all[i] - before_all[i]) / count for i in (0, 1))
+        print(f"| {count} | {create} | {renew} | {rss:.0f} | {pss:.0f} | {shared:.0f} | {kernel:.0f} "
+              f"| {full[2] - before[2]} | {cleaned:.2f} |", flush=True)
     finally:
         if process is not None:
             process.kill()
@@ -62,8 +69,8 @@ def main():
     arguments = parser.parse_args()
     kit.die_on_signals()
     program = os.path.join(os.path.abspath(arguments.build), "test/perf/many_qps")
-    print("| queue pairs | entries | create, µs | destroy and create, µs | RSS a queue pair, B | PSS a queue pair, B "
-          "| mappings: daemon | program, all | killed, s |\n|" + "---|" * 9)
+    print("| queue pairs | create, µs | destroy and create, µs | daemon's RSS, B | its PSS, B | shared memory, B "
+          "| kernel, B | daemon's mappings | cleaned up, s |\n|" + "---|" * 9)
     for count in arguments.count:
         measure(kit.Build(arguments.over or arguments.build), program, count, arguments.entries)
 
