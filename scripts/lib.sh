@@ -10,6 +10,8 @@ PACKAGES_BUILD="gcc libc6-dev meson ninja-build pkg-config python3 libdpdk-dev l
 PACKAGES_PROGRAMS="ibverbs-utils perftest"
 PACKAGES_TEST="python3-pyverbs python3-scapy tshark iproute2 iputils-ping"
 PACKAGES_FUZZ="clang libclang-rt-14-dev"
+# The guest that is the peer of the interop suites; its own packages are only unpacked.
+PACKAGES_INTEROP="qemu-system-x86 binutils"
 PACKAGES_BENCH="iproute2 iperf3 qperf"
 
 say() { printf '%s\n' "$*"; }

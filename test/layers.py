@@ -5,7 +5,7 @@ import os
 import re
 import sys
 
-PURE = ("base", "wire", "encap", "net", "mem", "queue", "transport", "cm")
+PURE = ("base", "wire", "encap", "net", "steer", "mem", "queue", "transport", "cm")
 MAX_LINES = 1000
 NOT_OURS = ("build", ".git", "test/vectors")
 

@@ -19,4 +19,7 @@ int cmd_run(int argc, char **argv);
 /* uroce show [TOPIC] [--socket PATH] [--json]: the daemon's state as tables or as JSON. */
 int cmd_show(int argc, char **argv);
 
+/* uroce entropy: how source port policies spread flows over paths. */
+int cmd_entropy(int argc, char **argv);
+
 #endif

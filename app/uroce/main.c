@@ -19,6 +19,8 @@ static const struct command {
     {"dissect", "FILE", "print the RoCEv2 packets of a capture", uroce_dissect},
     {"replay", "[--json] [--side A|B|both] FILE",
      "play each side of a capture and compare what is sent with what was recorded", uroce_replay},
+    {"entropy", "[FLOWS...] [OPTIONS]",
+     "how source port policies spread queue pairs over the paths of a network", cmd_entropy},
 };
 
 static void print_help(FILE *out)

@@ -122,19 +122,26 @@ static int print(const json_t *root, const struct topic *only, int as_json)
     return err == 0 && fflush(stdout) == 0 ? 0 : 1;
 }
 
-static int show(const char *socket_option, const struct topic *only, int as_json)
+json_t *show_state(const char *socket_option)
 {
     char path[ENDPOINT_PATH_MAX] = "";
     int sock = endpoint_connect(socket_option, path);
     json_t *root;
-    int status;
 
     if (sock < 0) {
         endpoint_complain(path, sock);
-        return 1;
+        return NULL;
     }
     root = fetch(sock);
     close(sock);
+    return root;
+}
+
+static int show(const char *socket_option, const struct topic *only, int as_json)
+{
+    json_t *root = show_state(socket_option);
+    int status;
+
     if (root == NULL)
         return 1;
     status = print(root, only, as_json);

@@ -21,6 +21,10 @@ json_t *show_select(const struct topic *t, const json_t *root);
 /* In the order in which they are printed when no topic is given; the last has no name. */
 extern const struct topic show_topics[];
 
+/* The state of the daemon that a verbs program started now would find, or the one at the socket.
+ * NULL with the reason on stderr. */
+json_t *show_state(const char *socket_option);
+
 typedef void port_visitor(json_t *rows, const char *device, json_t *port, const char *member);
 
 /* Calls visit for every port, which adds to the list that is returned. */

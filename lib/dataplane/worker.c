@@ -74,20 +74,26 @@ static bool receive(struct worker_port *p, ns_t now)
     return true;
 }
 
-/* Frames of the control thread's. The port may be full: then they wait, as the engine's do. */
+/* Frames of the control thread's. Here and below: a full port is to be looked at again soon, but
+ * not at once, as whoever makes room may need this CPU. */
 static bool send_down(struct worker_port *p)
 {
     const struct pktio_ops *ops = p->io->ops;
     struct frame f;
     const uint8_t *bytes;
+    bool sent = false;
     uint32_t len;
 
     if (!p->slow || frame_ring_empty(p->slow->down))
         return false;
-    while ((bytes = frame_ring_peek(p->slow->down, &len)) &&
-           ops->tx_lend(p->io, p->queue, &f, 1) == 1) {
-        unsigned used = len <= f.room;
+    while ((bytes = frame_ring_peek(p->slow->down, &len))) {
+        unsigned used;
 
+        if (!ops->tx_lend(p->io, p->queue, &f, 1)) {
+            p->full = true;
+            break;
+        }
+        used = len <= f.room;
         if (used) {
             memcpy(f.data, bytes, len);
             f.len = len;
@@ -95,8 +101,9 @@ static bool send_down(struct worker_port *p)
         }
         ops->tx_burst(p->io, p->queue, &f, 1, used);
         frame_ring_pop(p->slow->down);
+        sent = true;
     }
-    return true;
+    return sent;
 }
 
 /* Slots are the application's word: those without a queue pair are passed over. */
@@ -135,9 +142,10 @@ static bool transmit(struct worker_port *p, ns_t now)
         unsigned n = ops->tx_lend(p->io, p->queue, f, FRAME_BURST);
         unsigned used;
 
-        /* A full port is something to wait for, but not asleep. */
-        if (!n)
-            return true;
+        if (!n) {
+            p->full = true;
+            return sent;
+        }
         used = engine_tx(p->engine, f, n, now);
         ops->tx_burst(p->io, p->queue, f, n, used);
         if (!used)
@@ -157,6 +165,7 @@ bool worker_poll(struct worker *w, ns_t now)
         work |= take_doorbells(w->ctx[i], now);
     for (unsigned i = 0; i < w->ports; i++) {
         work |= run_timers(&w->port[i], now);
+        w->port[i].full = false;
         work |= send_down(&w->port[i]);
         work |= transmit(&w->port[i], now);
     }

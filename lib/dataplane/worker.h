@@ -33,6 +33,7 @@ struct worker_port {
     struct engine *engine;
     struct waker_source source; /* fd -1: nothing to watch */
     bool must_poll;             /* frames come unannounced */
+    bool full;                  /* there is something to send, the port lends nothing */
     struct slow_path *slow;     /* for frames that are not RoCE; NULL: they are dropped */
 };
 

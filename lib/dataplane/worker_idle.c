@@ -19,8 +19,10 @@
 #define SAMPLE_NS   NS_PER_MS
 /* A port that cannot announce frames is looked at again after a tenth of the time it has been idle:
  * 50 us after a short pause (a quarter of a CPU), 4 ms in the long run (about one percent). */
-#define NAP_MIN    (50 * NS_PER_US)
-#define NAP_MAX    (4 * NS_PER_MS)
+#define NAP_MIN (50 * NS_PER_US)
+#define NAP_MAX (4 * NS_PER_MS)
+/* Nor does a port tell that there is room to send again. */
+#define NAP_FULL   (50 * NS_PER_US)
 #define NICE_EAGER -20
 
 void futex_wake(_Atomic uint32_t *word, int count)
@@ -146,6 +148,8 @@ static ns_t sleep_limit(struct worker *w, ns_t now)
         limit = min_of(limit, timer > now ? timer - now : 0);
         if (w->port[i].must_poll)
             limit = min_of(limit, max_of(NAP_MIN, min_of(idle / 10, NAP_MAX)));
+        if (w->port[i].full)
+            limit = min_of(limit, NAP_FULL);
     }
     return limit;
 }

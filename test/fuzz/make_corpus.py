@@ -9,6 +9,7 @@ KIND engine: programs for fuzz_engine: every operation with and without losses, 
 transport packets, given to the queue pair of the node that they were sent to.
 KIND replay: captures, each whole and its beginnings.
 KIND config: configuration files: the samples, and every key with good and bad values.
+KIND flows: what `uroce entropy` is told: files of flows, ranges, policies, a daemon's answer.
 """
 import hashlib
 import pathlib
@@ -200,8 +201,19 @@ def config_corpus(vectors):
     yield b"[uroced]\nsocket = /run/x\nidle_exit = 9\n[port.7]\ndevice = loopback\n[port.3]\ndevice=loopback\n"
 
 
+def flows_corpus(_):
+    files = ("# two\n17 0x11\n0x12 0x34\n", "1 2 10.0.0.1 10.0.0.2\r\n5 6 2001:db8::1 fe80::2", "1\n", "1 2 3\n",
+             "1 0x1000000\n", "5" * 300, "1 2\0\n")
+    ranges = ("0x10-0x4f:16-79", "1-9/2:0x100-0x104", "7:8", "7:1-5", "5-4:1", "1-3:1-4", "0-0xffffff/65536:1")
+    policies = ("kernel", "rfc", "spray", "fixed:49152", "fixed:0xFFFF", "fixed:80")
+    answers = ('[{"qpn": 16, "dest_qpn": 17, "sgid": "10.0.0.1", "dgid": "10.0.0.2"}, {"qpn": 18}]',
+               '[{"qpn": 16777216, "dest_qpn": -1, "sgid": 1, "dgid": "fe80::1"}]', "{}")
+    for kind, texts in enumerate((files, ranges, answers, policies)):
+        yield from (bytes([kind]) + text.encode() for text in texts)
+
+
 KINDS = {"packet": packet_corpus, "queue": queue_corpus, "engine": engine_corpus,
-         "replay": replay_corpus, "config": config_corpus}
+         "replay": replay_corpus, "config": config_corpus, "flows": flows_corpus}
 
 
 def main():

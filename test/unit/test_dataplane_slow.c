@@ -5,6 +5,7 @@
 
 #include "slow_path.h"
 #include "unit.h"
+#include "worker.h"
 
 static const uint8_t our_mac[6] = {2, 0, 0, 0, 0, 1};
 
@@ -161,6 +162,66 @@ static void test_full_is_lost_and_counted(void **state)
     slow_path_fini(&s);
 }
 
+/* ---- a port that is full ---- */
+
+static bool room;
+static unsigned sent;
+
+static int no_wake(struct pktio *io, unsigned queue)
+{
+    return PKTIO_WAKE_NEVER;
+}
+
+static unsigned receive_nothing(struct pktio *io, unsigned queue, struct frame *f, unsigned n)
+{
+    return 0;
+}
+
+static unsigned lend(struct pktio *io, unsigned queue, struct frame *f, unsigned n)
+{
+    static uint8_t bytes[FRAME_RING_ROOM];
+
+    f[0] = (struct frame){.data = bytes, .room = sizeof(bytes)};
+    return room;
+}
+
+static void count_sent(struct pktio *io, unsigned queue, struct frame *f, unsigned n, unsigned used)
+{
+    sent += used;
+}
+
+/* Waiting for room is no work: the worker may sleep meanwhile. */
+static void test_full_port(void **state)
+{
+    static const struct pktio_ops ops = {
+        .wake_fd = no_wake, .rx_burst = receive_nothing, .tx_lend = lend, .tx_burst = count_sent};
+    struct pktio io = {.ops = &ops};
+    struct worker_group group = {.notify_fd = -1};
+    _Atomic uint32_t word = 0;
+    struct worker *w = worker_create(&(struct worker_config){.group = &group, .wake_word = &word});
+    struct worker_port *port = worker_add_port(w, &io, 0);
+    struct slow_path s;
+    uint8_t bytes[64] = {0};
+
+    assert_non_null(port);
+    port->engine = engine_create(&(struct engine_config){.host = worker_host(port)});
+    assert_non_null(port->engine);
+    assert_int_equal(slow_path_init(&s, our_mac, false), 0);
+    port->slow = &s;
+    slow_path_down(&s, bytes, 60);
+    slow_path_down(&s, bytes, 60);
+    room = false;
+    assert_false(worker_poll(w, worker_time()));
+    assert_true(port->full);
+    room = true;
+    assert_true(worker_poll(w, worker_time()));
+    assert_false(port->full);
+    assert_int_equal(sent, 2);
+    engine_destroy(port->engine);
+    worker_destroy(w);
+    slow_path_fini(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -171,6 +232,7 @@ int main(void)
         cmocka_unit_test(test_own_frames_stay),
         cmocka_unit_test(test_one_event_a_burst),
         cmocka_unit_test(test_full_is_lost_and_counted),
+        cmocka_unit_test(test_full_port),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -503,6 +503,66 @@ static void test_sleep_and_wake(void **state)
     stop();
 }
 
+/* ---- a full port ---- */
+
+#define PATIENCE (5 * NS_PER_SEC)
+
+static atomic_bool held, released;
+
+static void hold(struct worker *w, void *arg)
+{
+    atomic_store(&held, true);
+    while (!atomic_load(&released))
+        sched_yield();
+}
+
+static void *holder(void *arg)
+{
+    worker_call(rnic_worker(app.dp.rnic, 1), hold, NULL);
+    return NULL;
+}
+
+static bool rises_to(const counter_t *counter, uint64_t value)
+{
+    ns_t end = worker_time() + PATIENCE;
+
+    while (counter_get(counter) < value && worker_time() < end)
+        sched_yield();
+    return counter_get(counter) >= value;
+}
+
+/* The far end takes nothing for a while: the worker waits for room asleep, as whoever makes that
+ * room may need its CPU, and goes on by itself. */
+static void test_full_port_is_waited_for_asleep(void **state)
+{
+    const struct pktio_sim_config config = {.slots = 4};
+    struct flow *f = &app.flow[0];
+    const struct worker_stats *s;
+    pthread_t thread;
+
+    atomic_store(&held, false);
+    atomic_store(&released, false);
+    start(2, &config, 0);
+    s = worker_stats(rnic_worker(app.dp.rnic, 0));
+    require(!pthread_create(&thread, NULL, holder, NULL));
+    while (!atomic_load(&held))
+        sched_yield();
+    for (unsigned n = 0; n < WINDOW; n++) {
+        f->message[n] = (struct message){.op = SQE_WRITE, .signaled = true, .len = UNIT};
+        post_next(f);
+    }
+    ring_bell(&f->pair[0]);
+    assert_true(rises_to(&pktio_sim_stats(app.dp.end[0])->full, 1));
+    assert_true(rises_to(&s->sleeps, counter_get(&s->sleeps) + 20));
+    atomic_store(&released, true);
+    pthread_join(thread, NULL);
+    while (f->done < WINDOW) {
+        if (!poll_both())
+            wait_for_completions();
+    }
+    stop();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -510,6 +570,7 @@ int main(void)
         cmocka_unit_test(test_bad_network),
         cmocka_unit_test(test_close_amid_traffic),
         cmocka_unit_test(test_sleep_and_wake),
+        cmocka_unit_test(test_full_port_is_waited_for_asleep),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

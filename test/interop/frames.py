@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What programs that share no code with uroce find in a capture of uroce and rxe. Standard library, tshark."""
+import os
+import subprocess
+import sys
+
+import peer
+import rows
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "kit"))
+import uroce_kit as kit
+
+ROCE = "udp.dstport == 4791"
+
+
+def fields(path, wanted, *names):
+    """The named fields of the frames that the filter lets through, one tuple of texts for each."""
+    command = ["tshark", "-r", path, "-Y", wanted, "-o", "infiniband.try_heuristic_first:FALSE", "-T", "fields",
+               "-E", "occurrence=f"]
+    for name in names:
+        command += ["-e", name]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    if result.returncode != 0:
+        raise kit.Failure("tshark: " + result.stderr)
+    return [tuple((line.split("\t") + [""] * len(names))[:len(names)]) for line in result.stdout.splitlines()]
+
+
+def readable(path):
+    """Every frame to the RoCE port has the headers of InfiniBand to tshark, and fits the MTU; both sides sent many."""
+    found = fields(path, ROCE, "frame.number", "frame.len", "infiniband.bth.opcode", "infiniband.bth.destqp", "eth.src",
+                   "vlan.id")
+    senders = {}
+    for number, length, opcode, queue_pair, source, vlan in found:
+        if not opcode or not queue_pair:
+            raise kit.Failure(f"frame {number} is not RoCEv2 to tshark")
+        if int(length) > peer.MTU + (18 if vlan else 14):
+            raise kit.Failure(f"frame {number} has {length} bytes, the MTU is {peer.MTU}")
+        senders[source] = senders.get(source, 0) + 1
+    if len(senders) != 2 or min(senders.values()) < 100:
+        raise kit.Failure(f"frames by sender: {senders}")
+
+
+def sources(path, *names):
+    """What RoCE frames have in the named fields, by the address they come from."""
+    seen = {}
+    for v4, v6, *values in fields(path, ROCE, "ip.src", "ipv6.src", *names):
+        seen.setdefault(v4 or v6, set()).add(tuple(value for value in values if value))
+    return seen
+
+
+def traffic_class(path):
+    """Frames of both sides and IP versions carry the code point that the programs asked for. The bits of ECN are not
+    theirs: uroce clears them; rxe copies them."""
+    seen = sources(path, "ip.dsfield", "ipv6.tclass")
+    for source, value in ((peer.IPV4, rows.TCLASS & ~3), (peer.IPV6, rows.TCLASS & ~3), (peer.GUEST_IPV4, rows.TCLASS),
+                          (peer.GUEST_IPV6, rows.TCLASS)):
+        found = {int(text, 16) for text, in seen.get(source, ())}
+        if found != {0, value}:
+            raise kit.Failure(f"{source} sent the traffic classes {found}, not 0 and {value}")
+
+
+def tags(path):
+    """Frames between the addresses in the VLAN have its tag, with each side's priority; the others have none."""
+    seen = sources(path, "vlan.id", "vlan.priority")
+    for source in (peer.IPV4, peer.IPV6, peer.GUEST_IPV4, peer.GUEST_IPV6):
+        if seen.get(source) != {()}:
+            raise kit.Failure(f"{source} sent tags: {seen.get(source)}")
+    for source, pcp in ((peer.VLAN_IPV4, rows.SL), (peer.VLAN_IPV6, rows.SL), (peer.GUEST_VLAN_IPV4, peer.GUEST_PCP),
+                        (peer.GUEST_VLAN_IPV6, peer.GUEST_PCP)):
+        if seen.get(source) != {(str(peer.VLAN), str(pcp))}:
+            raise kit.Failure(f"{source} sent tags {seen.get(source)}, not {peer.VLAN} with priority {pcp}")
+
+
+def resolved(path):
+    """Each side asked for the other's addresses, and was answered by the other."""
+    for asker, answerer in (((peer.IPV4, peer.IPV6), (peer.GUEST_IPV4, peer.GUEST_IPV6)),
+                            ((peer.GUEST_IPV4, peer.GUEST_IPV6), (peer.IPV4, peer.IPV6))):
+        for what, wanted in (
+                ("ARP request", f"arp.opcode == 1 && arp.src.proto_ipv4 == {asker[0]} && "
+                                f"arp.dst.proto_ipv4 == {answerer[0]}"),
+                ("ARP reply", f"arp.opcode == 2 && arp.src.proto_ipv4 == {answerer[0]} && "
+                              f"arp.dst.proto_ipv4 == {asker[0]}"),
+                ("neighbour solicitation", f"icmpv6.type == 135 && ipv6.src == {asker[1]} && "
+                                           f"icmpv6.nd.ns.target_address == {answerer[1]}"),
+                ("neighbour advertisement", f"icmpv6.type == 136 && ipv6.dst == {asker[1]} && "
+                                            f"icmpv6.nd.na.target_address == {answerer[1]}")):
+            if not fields(path, wanted, "frame.number"):
+                raise kit.Failure(f"no {what} between {asker} (who asks) and {answerer}")

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What is run between uroce and rxe. Few iterations: the guest's CPU is emulated."""
+import dataclasses
+
+BOTH = ("client", "server")
+TCLASS = 0x6A  # DSCP 26 and, in the bits of ECN, what uroce keeps to itself
+SL = 3  # the service level of what goes through the VLAN
+# In place of the number of perftest's result rows:
+PINGPONG = None
+VERIFY = "verify"
+
+
+@dataclasses.dataclass
+class Row:
+    command: str  # {gid}: each side's index of the address
+    results: object = 1  # rows of perftest's table, PINGPONG or VERIFY
+    versions: tuple = (4, 6)
+    ours: tuple = BOTH  # what uroce's program is
+    loss: tuple = ()  # (direction as the guest sees it, percent)
+    vlan: bool = False  # between the addresses in the VLAN
+    rnr: bool = False  # the receiver is not always ready
+    seconds: int = 120
+
+    def name(self):
+        name = self.command.replace("-F ", "").replace("-x {gid} ", "").replace("-g {gid} ", "")
+        if self.vlan:
+            name += ", in a VLAN"
+        if self.loss:
+            name += f", {self.loss[1]} % lost {'to' if self.loss[0] == 'out' else 'from'} uroce"
+        return name
+
+
+# perftest gives up after 0.5 s without an answer; a guest that emulates its CPU may take longer over a full queue.
+PATIENT = "-u 18"
+# Where losses are to be recovered by timeouts, they should not take long.
+LOSSY = "-u 15"
+# perftest lets a client have as many READs outstanding as the server's device, which for rxe is more than uroce can.
+READS = "-o 16"
+
+
+def perftest(verb, program, rest, timeout=PATIENT):
+    """A command of perftest. Programs that wait for bytes in memory have no events to sleep on."""
+    parts = [f"ib_{verb}_{program} -F -x {{gid}}", timeout]
+    parts += [READS] if verb in ("read", "atomic") else []
+    parts += ["-e"] if verb != "write" and "-b" not in rest.split() else []
+    return " ".join(parts + [rest])
+
+
+def pingpongs():
+    yield Row("ibv_rc_pingpong -g {gid} -e -c -n 100", PINGPONG)
+    yield Row("ibv_uc_pingpong -g {gid} -e -c -n 100", PINGPONG)
+    yield Row("ibv_ud_pingpong -g {gid} -e -c -s 1024 -n 100", PINGPONG)
+    yield Row("ibv_srq_pingpong -g {gid} -e -c -q 4 -n 100", PINGPONG)
+
+
+def operations():
+    """Each program of perftest, of the reliable service and the others."""
+    for verb in ("send", "write", "read", "atomic"):
+        yield Row(perftest(verb, "bw", "-n 50"))
+        yield Row(perftest(verb, "lat", "-n 50"))
+    for service in ("UC", "UD"):
+        yield Row(perftest("send", "bw", f"-c {service} -n 50 -s 1024"))
+        yield Row(perftest("send", "lat", f"-c {service} -n 50 -s 1024"))
+    yield Row(perftest("write", "bw", "-c UC -n 50 -s 8191"))
+    yield Row(perftest("write", "lat", "-c UC -n 50"))
+
+
+def mtus():
+    for mtu in (256, 512, 1024, 2048, 4096):
+        yield Row(f"ibv_rc_pingpong -g {{gid}} -e -c -n 10 -m {mtu} -s 65537", PINGPONG)
+        yield Row(f"ibv_uc_pingpong -g {{gid}} -e -c -n 10 -m {mtu} -s 8191", PINGPONG)
+        yield Row(perftest("read", "bw", f"-n 10 -m {mtu} -s 65537"))
+        yield Row(perftest("write", "bw", f"-n 10 -m {mtu} -s 65537"))
+
+
+def sizes():
+    for size in (1, 2, 3, 4, 4095, 4097, 65536, 1048576):
+        for verb in ("send", "write", "read"):
+            yield Row(perftest(verb, "bw", f"-n 8 -s {size}"))
+    yield Row(perftest("write", "bw", "-a -n 5"), 23, versions=(4,))
+    for operation in ("CMP_AND_SWAP", "FETCH_AND_ADD"):
+        yield Row(perftest("atomic", "bw", f"-n 50 -A {operation}"))
+
+
+def shapes():
+    """Several at once, both ways, few receive requests, one queue for all."""
+    for verb in ("send", "write", "read"):
+        yield Row(perftest(verb, "bw", "-n 50 -b"))
+        yield Row(perftest(verb, "bw", "-n 50 -q 8"))
+    yield Row(perftest("atomic", "bw", "-n 50 -q 8"))
+    yield Row(perftest("send", "bw", "-n 50 -q 4 --use-srq"))
+    yield Row(perftest("send", "bw", "-n 50 -r 1 -t 32 -s 64"), rnr=True)
+
+
+def losses():
+    """Not the pingpongs: each side leaves when it is done, and does not wait for the other to hear of it."""
+    for loss in (("out", 3), ("in", 3)):
+        for verb in ("send", "write", "read"):
+            yield Row(perftest(verb, "bw", "-n 50 -m 1024 -s 16384", LOSSY), loss=loss)
+        yield Row(perftest("atomic", "bw", "-n 200", LOSSY), loss=loss)
+
+
+def captured():
+    """What is looked at on the wire: little of everything."""
+    yield Row("ibv_rc_pingpong -g {gid} -e -c -n 20", PINGPONG)
+    yield Row("ibv_uc_pingpong -g {gid} -e -c -n 20 -s 8191", PINGPONG)
+    yield Row("ibv_ud_pingpong -g {gid} -e -c -n 20 -s 7", PINGPONG)
+    for verb in ("send", "write", "read"):
+        yield Row(perftest(verb, "bw", "-n 8 -s 8191"))
+    yield Row(perftest("atomic", "bw", "-n 8"))
+    yield Row(perftest("write", "bw", "-c UC -n 8 -s 8191"))
+    yield Row(perftest("send", "bw", f"-n 8 -s 100 --tclass={TCLASS}"))
+    yield Row(f"ibv_rc_pingpong -g {{gid}} -e -c -n 20 -l {SL}", PINGPONG, vlan=True)
+    yield Row(f"ibv_ud_pingpong -g {{gid}} -e -c -n 20 -s 7 -l {SL}", PINGPONG, vlan=True)
+    for verb in ("write", "read"):
+        yield Row(perftest(verb, "bw", f"-n 8 -s 8191 -m 4096 -S {SL}"), vlan=True)
+
+
+def core():
+    """What a change should not go without, besides that."""
+    captured_programs = {row.command.split()[0] for row in captured()}
+    for row in [*pingpongs(), *operations()]:
+        if "-c U" in row.command or row.command.split()[0] not in captured_programs:
+            row.versions = (4,)
+            yield row
+    yield Row("ibv_rc_pingpong -g {gid} -e -c -n 10 -m 256 -s 65537", PINGPONG, versions=(6,))
+    yield Row("verify -g {gid} -s 1,4097", VERIFY, versions=(4,), ours=("client",))
+    yield Row("verify -g {gid} -s 1,4097", VERIFY, versions=(6,), ours=("server",))
+    for row in losses():
+        if "ib_send" in row.command:
+            row.versions = (4,)
+            yield row
+
+
+def verification():
+    """Two programs that check each other's data, as requester and as responder in each test."""
+    yield Row("verify -g {gid}", VERIFY)
+    for mtu in (256, 1024):
+        yield Row(f"verify -g {{gid}} -m {mtu}", VERIFY)
+    for loss in (("out", 3), ("in", 3)):
+        yield Row("verify -g {gid} --types rc --only rc_* -s 1,4097,65536", VERIFY, loss=loss)
+
+
+def everything():
+    for group in (pingpongs, operations, verification, mtus, sizes, shapes, losses):
+        yield from group()
