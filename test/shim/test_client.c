@@ -208,6 +208,28 @@ static void slabs_are_mapped_once(void **state)
     close(fd2);
 }
 
+static int nobody_else_calls(void *arg, const int *fd, unsigned fds)
+{
+    struct conn *c = arg;
+
+    assert_int_equal(fds, 0);
+    return pthread_mutex_trylock(&c->lock) == EBUSY ? 0 : -EPROTO;
+}
+
+/* What names a slab that another reply brought must not overtake that reply. */
+static void replies_are_acted_on_in_order(void **state)
+{
+    struct ctl_msg m = {.magic = CTL_MAGIC, .version = CTL_VERSION, .type = CTL_ALLOC_PD, .seq = 1};
+    struct said s;
+
+    said_open(&s);
+    assert_int_equal(ctl_send(s.daemon, &m, NULL, 0, 0), 0);
+    assert_int_equal(conn_call_then(&s.conn, CTL_ALLOC_PD, &m, nobody_else_calls, &s.conn), 0);
+    assert_int_equal(pthread_mutex_trylock(&s.conn.lock), 0);
+    pthread_mutex_unlock(&s.conn.lock);
+    said_close(&s);
+}
+
 /* When a queue moves, its old slab goes once the new place is known. */
 static void slabs_go_when_queues_move(void **state)
 {
@@ -357,6 +379,7 @@ int main(void)
         cmocka_unit_test(sealed_shared_memory_is_found),
         cmocka_unit_test(other_memory_is_not_offered),
         cmocka_unit_test(slabs_are_mapped_once),
+        cmocka_unit_test(replies_are_acted_on_in_order),
         cmocka_unit_test(slabs_go_when_queues_move),
         cmocka_unit_test(strange_slabs_are_refused),
         cmocka_unit_test(failed_mappings_are_tried_again),
