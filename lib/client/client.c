@@ -89,6 +89,7 @@ void client_close(struct client *c)
 {
     conn_close(&c->conn);
     unmap_context(c);
+    client_slabs_fini(&c->slabs);
     slot_table_destroy(&c->qps);
     slot_table_destroy(&c->cqs);
     slot_table_destroy(&c->srqs);

@@ -11,6 +11,7 @@
 #ifndef UROCE_CLIENT_H
 #define UROCE_CLIENT_H
 
+#include "client_slab.h"
 #include "conn.h"
 #include "queue_abi.h"
 #include "slot_table.h"
@@ -25,6 +26,7 @@ struct client {
     pid_t daemon;
     int async_fd; /* struct ctl_async_event records; the caller may make it non-blocking */
     _Atomic bool tracer_set;
+    struct client_slabs slabs;
     struct slot_table qps;  /* id = uidx; objects are struct client_qp */
     struct slot_table cqs;  /* id <-> cookie; objects are struct client_cq */
     struct slot_table srqs; /* id = uidx; objects are struct client_srq */

@@ -3,30 +3,20 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/mman.h>
 
-static int map_segment(struct client_cq *cq, const struct ctl_create_cq *r, int fd)
+static bool reply_sane(const struct ctl_create_cq *r, const struct client_piece *piece)
 {
-    struct cq_shared *shared;
-
-    cq->bytes = cq_segment_bytes(r->cqe, r->lanes);
-    shared = client_map(fd, cq->bytes);
-    if (!shared)
-        return -EIO;
-    cq->reader = (struct cq_reader){.shared = shared, .size = r->cqe, .lanes = r->lanes};
-    return 0;
-}
-
-static bool reply_sane(const struct ctl_create_cq *r)
-{
-    return is_pow2(r->cqe) && r->cqe <= QUEUE_MAX_CQE && r->lanes && r->lanes <= CQ_MAX_LANES;
+    return is_pow2(r->cqe) && r->cqe <= QUEUE_MAX_CQE && r->lanes && r->lanes <= CQ_MAX_LANES &&
+           cq_segment_bytes(r->cqe, r->lanes) <= piece->bytes;
 }
 
 int client_cq_create(struct client *c, struct client_cq *cq, uint32_t cqe, uint32_t channel,
                      uint32_t vector)
 {
     struct ctl_msg m = {.create_cq = {.cqe = cqe, .channel = channel, .vector = vector}};
-    int fd, err;
+    const struct ctl_create_cq *r = &m.create_cq;
+    struct client_piece piece;
+    int err;
 
     memset(cq, 0, sizeof(*cq));
     cq->client = c;
@@ -34,18 +24,19 @@ int client_cq_create(struct client *c, struct client_cq *cq, uint32_t cqe, uint3
     if (err)
         return err;
     m.create_cq.cookie = slot_id_to_cookie(cq->id);
-    err = conn_call(&c->conn, CTL_CREATE_CQ, &m, NULL, 0, &fd, 1);
+    err = client_slab_create(&c->conn, &c->slabs, CTL_CREATE_CQ, &m, &m.create_cq.place, &piece);
     if (err)
         goto release;
-    cq->handle = m.create_cq.handle;
-    err = reply_sane(&m.create_cq) ? map_segment(cq, &m.create_cq, fd) : -EIO;
+    cq->handle = r->handle;
+    err = reply_sane(r, &piece) ? 0 : -EIO;
     if (err)
         goto destroy;
+    cq->reader = (struct cq_reader){.shared = piece.base, .size = r->cqe, .lanes = r->lanes};
     slot_table_publish(&c->cqs, cq->id, cq);
     return 0;
 
 destroy:
-    conn_call_handle(&c->conn, CTL_DESTROY_CQ, cq->handle);
+    client_slab_destroy(&c->conn, &c->slabs, CTL_DESTROY_CQ, cq->handle);
 release:
     slot_table_remove(&c->cqs, cq->id);
     return err;
@@ -53,12 +44,12 @@ release:
 
 int client_cq_destroy(struct client_cq *cq)
 {
-    int err = conn_call_handle(&cq->client->conn, CTL_DESTROY_CQ, cq->handle);
+    struct client *c = cq->client;
+    int err = client_slab_destroy(&c->conn, &c->slabs, CTL_DESTROY_CQ, cq->handle);
 
     if (err && err != -EIO)
         return err;
-    slot_table_remove(&cq->client->cqs, cq->id);
-    munmap(cq->reader.shared, cq->bytes);
+    slot_table_remove(&c->cqs, cq->id);
     return err;
 }
 

@@ -16,7 +16,6 @@ struct client_cq {
     bool single_threaded; /* the application promised: no locking */
     struct client *client;
     uint32_t id, handle;
-    size_t bytes;
 };
 
 /*

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -16,10 +15,11 @@ static bool ring_fits(uint64_t off, uint32_t size, uint32_t stride, uint64_t seg
            (uint64_t)size * stride <= segment - off;
 }
 
-static bool reply_sane(const struct client *c, const struct ctl_create_qp *r)
+static bool reply_sane(const struct client *c, const struct ctl_create_qp *r,
+                       const struct client_piece *piece)
 {
     return r->worker < c->workers && r->db_slot < DB_SLOTS &&
-           r->segment_bytes >= sizeof(struct qp_shared) &&
+           r->segment_bytes >= sizeof(struct qp_shared) && r->segment_bytes <= piece->bytes &&
            ring_fits(r->sq_off, r->sq_size, r->sq_stride, r->segment_bytes) &&
            ring_fits(r->rq_off, r->rq_size, r->rq_stride, r->segment_bytes) &&
            r->caps.max_send_sge <= QUEUE_MAX_SGE && r->caps.max_recv_sge <= QUEUE_MAX_SGE &&
@@ -37,26 +37,21 @@ static void ring_init(struct client_ring *ring, void *entries, _Atomic uint32_t 
     ring->max_sge = max_sge;
 }
 
-static int map_segment(struct client_qp *qp, const struct ctl_create_qp *r, int fd)
+static void use_segment(struct client_qp *qp, const struct ctl_create_qp *r,
+                        struct qp_shared *shared)
 {
-    struct qp_shared *shared = client_map(fd, r->segment_bytes);
-
-    if (!shared)
-        return -EIO;
-    qp->segment = shared;
-    qp->bytes = r->segment_bytes;
     qp->rq_notify = &shared->rq_notify;
     ring_init(&qp->sq, (uint8_t *)shared + r->sq_off, &shared->sq_prod, r->sq_size, r->sq_stride,
               r->caps.max_send_sge);
     ring_init(&qp->rq, (uint8_t *)shared + r->rq_off, &shared->rq_prod, r->rq_size, r->rq_stride,
               r->caps.max_recv_sge);
-    return 0;
 }
 
 int client_qp_create(struct client *c, struct client_qp *qp, struct ctl_create_qp *r)
 {
     struct ctl_msg m = {.create_qp = *r};
-    int fd, err;
+    struct client_piece piece;
+    int err;
 
     memset(qp, 0, sizeof(*qp));
     qp->client = c;
@@ -64,13 +59,14 @@ int client_qp_create(struct client *c, struct client_qp *qp, struct ctl_create_q
     if (err)
         return err;
     m.create_qp.uidx = qp->uidx;
-    err = conn_call(&c->conn, CTL_CREATE_QP, &m, NULL, 0, &fd, 1);
+    err = client_slab_create(&c->conn, &c->slabs, CTL_CREATE_QP, &m, &m.create_qp.place, &piece);
     if (err)
         goto release;
     *r = m.create_qp;
-    err = reply_sane(c, r) ? map_segment(qp, r, fd) : -EIO;
+    err = reply_sane(c, r, &piece) ? 0 : -EIO;
     if (err)
         goto destroy;
+    use_segment(qp, r, piece.base);
     qp->qpn = r->qpn;
     qp->max_inline = r->caps.max_inline_data;
     qp->worker = r->worker;
@@ -81,7 +77,7 @@ int client_qp_create(struct client *c, struct client_qp *qp, struct ctl_create_q
     return 0;
 
 destroy:
-    conn_call_handle(&c->conn, CTL_DESTROY_QP, r->qpn);
+    client_slab_destroy(&c->conn, &c->slabs, CTL_DESTROY_QP, r->qpn);
 release:
     slot_table_remove(&c->qps, qp->uidx);
     return err;
@@ -97,14 +93,14 @@ static void clean(struct client_qp *qp, struct client_cq *send_cq, struct client
 
 int client_qp_destroy(struct client_qp *qp, struct client_cq *send_cq, struct client_cq *recv_cq)
 {
-    int err = conn_call_handle(&qp->client->conn, CTL_DESTROY_QP, qp->qpn);
+    struct client *c = qp->client;
+    int err = client_slab_destroy(&c->conn, &c->slabs, CTL_DESTROY_QP, qp->qpn);
 
     if (err && err != -EIO)
         return err;
     /* Clean before the slot is free: the next queue pair may get it. */
     clean(qp, send_cq, recv_cq);
-    slot_table_remove(&qp->client->qps, qp->uidx);
-    munmap(qp->segment, qp->bytes);
+    slot_table_remove(&c->qps, qp->uidx);
     return err;
 }
 

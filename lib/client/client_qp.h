@@ -31,8 +31,6 @@ struct client_qp {
     _Atomic uint32_t *rq_notify; /* 1 while receives need a doorbell too */
     uint32_t qpn, uidx;
     struct client *client;
-    void *segment;
-    size_t bytes;
 };
 
 /*

@@ -11,8 +11,6 @@ struct client_srq {
     _Atomic uint32_t *taken;
     struct client *client;
     uint32_t uidx, handle, max_wr;
-    void *segment;
-    size_t bytes;
 };
 
 /* Creates it. r: pd, type, xrcd, cq, max_wr, max_sge as in the protocol; the reply replaces it. 0

@@ -174,35 +174,80 @@ static int exchange(struct conn *c, enum ctl_type type, struct ctl_msg *m, const
     return 0;
 }
 
-int conn_call(struct conn *c, enum ctl_type type, struct ctl_msg *m, const int *fds, unsigned nfds,
-              int *got, unsigned want)
+/* What becomes of the descriptors of a reply that says yes. */
+struct taker {
+    int (*take)(void *arg, const int *fd, unsigned fds); /* 0: taken */
+    void *arg;
+    bool vital; /* without it later replies would be misunderstood */
+};
+
+/* Returns the daemon's status, or -EIO. Under the lock. */
+static int call_locked(struct conn *c, enum ctl_type type, struct ctl_msg *m, const int *fds,
+                       unsigned nfds, const struct taker *t)
 {
-    int received[CTL_MAX_FDS], cancel, err;
+    int received[CTL_MAX_FDS];
     unsigned n = 0;
+
+    if (c->broken)
+        return -EIO;
+    if (exchange(c, type, m, fds, nfds, received, &n)) {
+        c->broken = true;
+        return -EIO;
+    }
+    if (m->status) {
+        close_all(received, n);
+        return m->status < 0 ? m->status : -EIO;
+    }
+    if (!t->take(t->arg, received, n))
+        return 0;
+    close_all(received, n);
+    c->broken = t->vital;
+    return -EIO;
+}
+
+static int call(struct conn *c, enum ctl_type type, struct ctl_msg *m, const int *fds,
+                unsigned nfds, const struct taker *t)
+{
+    int cancel, err;
 
     if (c->pid != getpid())
         return -EIO;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     pthread_mutex_lock(&c->lock);
-    if (c->broken) {
-        err = -EIO;
-    } else if (exchange(c, type, m, fds, nfds, received, &n)) {
-        c->broken = true;
-        err = -EIO;
-    } else {
-        err = m->status;
-        if (!err && n != want) {
-            close_all(received, n);
-            err = -EIO;
-        } else if (err) {
-            close_all(received, n);
-        } else if (want) {
-            memcpy(got, received, want * sizeof(*got));
-        }
-    }
+    err = call_locked(c, type, m, fds, nfds, t);
     pthread_mutex_unlock(&c->lock);
     pthread_setcancelstate(cancel, NULL);
-    return err > 0 ? -EIO : err;
+    return err;
+}
+
+struct wanted {
+    int *got;
+    unsigned want;
+};
+
+static int take_wanted(void *arg, const int *fd, unsigned fds)
+{
+    const struct wanted *w = arg;
+
+    if (fds != w->want)
+        return -EPROTO;
+    if (fds)
+        memcpy(w->got, fd, fds * sizeof(*fd));
+    return 0;
+}
+
+int conn_call(struct conn *c, enum ctl_type type, struct ctl_msg *m, const int *fds, unsigned nfds,
+              int *got, unsigned want)
+{
+    struct wanted w = {got, want};
+
+    return call(c, type, m, fds, nfds, &(struct taker){.take = take_wanted, .arg = &w});
+}
+
+int conn_call_then(struct conn *c, enum ctl_type type, struct ctl_msg *m,
+                   int (*then)(void *arg, const int *fd, unsigned fds), void *arg)
+{
+    return call(c, type, m, NULL, 0, &(struct taker){.take = then, .arg = arg, .vital = true});
 }
 
 int conn_call_handle(struct conn *c, enum ctl_type type, uint32_t handle)

@@ -45,6 +45,15 @@ void conn_close(struct conn *c);
 int conn_call(struct conn *c, enum ctl_type type, struct ctl_msg *m, const int *fds, unsigned nfds,
               int *got, unsigned want);
 
+/*
+ * conn_call without descriptors in the request, for replies that change what later ones mean: after
+ * status 0, `then` is called with the reply's descriptors under the connection's lock, so in the
+ * replies' order. Returning 0 it has taken the descriptors; otherwise they are closed, and the
+ * connection can be used no more.
+ */
+int conn_call_then(struct conn *c, enum ctl_type type, struct ctl_msg *m,
+                   int (*then)(void *arg, const int *fd, unsigned fds), void *arg);
+
 /* conn_call for a request whose argument is a handle and whose reply is only a status. */
 int conn_call_handle(struct conn *c, enum ctl_type type, uint32_t handle);
 

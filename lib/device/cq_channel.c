@@ -155,14 +155,11 @@ int cq_create(struct client *c, struct ctl_call *call)
     if (!cq)
         return -ENOMEM;
     *cq = (struct cq){.channel = channel};
-    err = segment_create(&cq->segment, "uroce-cq", cq_segment_bytes(size, lanes),
-                         &call->out_fd[call->out_fds]);
-    if (!err) {
-        call->out_fds++;
+    err = object_segment(c, call, cq_segment_bytes(size, lanes), &cq->segment, &reply->place);
+    if (!err)
         err = object_add(c, &cq->o, OBJ_CQ);
-    }
     if (err) {
-        segment_destroy(&cq->segment);
+        slab_cancel(&c->slabs, &cq->segment);
         free(cq);
         return err;
     }
@@ -174,18 +171,21 @@ int cq_create(struct client *c, struct ctl_call *call)
     return 0;
 }
 
-static void cq_free(struct cq *cq)
+/* Returns the slab that went with it, or 0. */
+static uint64_t cq_free(struct cq *cq)
 {
+    uint64_t gone = slab_free(&cq->o.client->slabs, &cq->segment);
+
     if (cq->channel)
         cq->channel->o.refs--;
-    segment_destroy(&cq->segment);
     object_remove(&cq->o);
     free(cq);
+    return gone;
 }
 
 int cq_destroy(struct client *c, struct ctl_call *call)
 {
-    struct object *o = object_get(c, OBJ_CQ, call->request->handle);
+    struct object *o = object_get(c, OBJ_CQ, call->request->destroy.handle);
 
     if (!o)
         return -EINVAL;
@@ -193,7 +193,7 @@ int cq_destroy(struct client *c, struct ctl_call *call)
         return -EBUSY;
     /* No queue pair uses it, and none did at the last quiet point: destroying them waited for it.
      */
-    cq_free(container_of(o, struct cq, o));
+    call->reply.destroy.slab_gone = cq_free(container_of(o, struct cq, o));
     return 0;
 }
 

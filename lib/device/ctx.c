@@ -98,6 +98,7 @@ void ctx_close(struct client *c)
     free(c->free_slot);
     c->ctx = (struct worker_ctx){0};
     c->free_slot = NULL;
+    slab_pool_fini(&c->slabs);
     segment_destroy(&c->segment);
     if (c->async_fd >= 0)
         close(c->async_fd);

@@ -41,6 +41,20 @@ struct object *object_get(struct client *c, enum object_kind kind, uint32_t hand
     return o && o->client == c ? o : NULL;
 }
 
+int object_segment(struct client *c, struct ctl_call *call, size_t bytes, struct segment *s,
+                   struct ctl_place *place)
+{
+    struct slab_place in;
+    int err = slab_alloc(&c->slabs, bytes, s, &in);
+
+    if (err)
+        return err;
+    *place = (struct ctl_place){.slab = in.slab, .offset = in.offset};
+    if (in.fd >= 0)
+        call->out_fd[call->out_fds++] = in.fd;
+    return 0;
+}
+
 int random_bytes(void *out, size_t n)
 {
     ssize_t got;

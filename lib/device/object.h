@@ -8,7 +8,7 @@
 #include "device.h"
 #include "handle_table.h"
 #include "net.h"
-#include "segment.h"
+#include "slab.h"
 
 /* ---- limits ---- */
 
@@ -184,7 +184,8 @@ struct client {
     const struct mem_backend *copy;
     int async_fd;
     struct segment segment;
-    struct worker_ctx ctx; /* on the device's worker */
+    struct slab_pool slabs; /* the segments of its queues */
+    struct worker_ctx ctx;  /* on the device's worker */
     struct worker_ctx *by_worker[WORKERS_MAX];
     uint32_t *free_slot; /* doorbell slots not in use */
     uint32_t free_slots;
@@ -201,6 +202,9 @@ int object_add(struct client *c, struct object *o, enum object_kind kind);
 void object_remove(struct object *o);
 /* c's object of that kind and handle, or NULL. */
 struct object *object_get(struct client *c, enum object_kind kind, uint32_t handle);
+/* Memory for one of c's queues that the reply is to tell of. 0 or a negative errno. */
+int object_segment(struct client *c, struct ctl_call *call, size_t bytes, struct segment *s,
+                   struct ctl_place *place);
 /* Random bytes from the kernel. 0 or a negative errno. */
 int random_bytes(void *out, size_t n);
 

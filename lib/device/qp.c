@@ -102,8 +102,7 @@ static void plan(struct ctl_create_qp *reply, const struct ctl_create_qp *rq)
     }
     reply->sq_off = round_up(sizeof(struct qp_shared), CACHE_LINE);
     reply->rq_off = reply->sq_off + (uint64_t)reply->sq_size * reply->sq_stride;
-    reply->segment_bytes =
-        round_up(reply->rq_off + (uint64_t)reply->rq_size * reply->rq_stride, 4096);
+    reply->segment_bytes = reply->rq_off + (uint64_t)reply->rq_size * reply->rq_stride;
 }
 
 static void fill_init(struct qp_init *init, struct qp_object *q, const struct ctl_create_qp *rq,
@@ -194,12 +193,9 @@ static int build(struct client *c, struct qp_object *q, const struct ctl_create_
     int err;
 
     plan(layout, rq);
-    err = segment_create(&q->segment, "uroce-qp", layout->segment_bytes,
-                         &call->out_fd[call->out_fds]);
-    if (err)
-        return err;
-    call->out_fds++;
-    err = prepare_slots(c, &a);
+    err = object_segment(c, call, layout->segment_bytes, &q->segment, &layout->place);
+    if (!err)
+        err = prepare_slots(c, &a);
     if (err)
         return err;
     fill_init(&init, q, rq, layout);
@@ -232,7 +228,7 @@ int qp_object_create(struct client *c, struct ctl_call *call)
     if (!err)
         err = build(c, q, rq, call);
     if (err) {
-        segment_destroy(&q->segment);
+        slab_cancel(&c->slabs, &q->segment);
         free(q);
         return err;
     }
@@ -357,37 +353,45 @@ static void detach(struct worker *w, void *arg)
     }
 }
 
-static void qp_object_free(struct client *c, struct qp_object *q)
+/* Returns the slab that went with it, or 0. */
+static uint64_t qp_object_free(struct client *c, struct qp_object *q)
 {
+    uint64_t gone;
+
     c->free_slot[c->free_slots++] = q->dp.slot;
     mcast_forget_all(q);
     qp_free(q->dp.qp);
     count_parts(q, -1);
     object_remove(&q->o);
-    segment_destroy(&q->segment);
+    gone = slab_free(&c->slabs, &q->segment);
     free(q);
+    return gone;
 }
 
-/* The only worker that can know them has passed a quiet point when the call returns. */
-static void free_some(struct client *c, struct detach_call *d)
+/* The only worker that can know them has passed a quiet point when the call returns. Returns the
+ * slab that went with the last, or 0. */
+static uint64_t free_some(struct client *c, struct detach_call *d)
 {
+    uint64_t gone = 0;
+
     for (unsigned i = 0; i < d->n; i++)
         qp_unpublish(d->q[i]->dp.qp);
     worker_call(c->device->worker, detach, d);
     for (unsigned i = 0; i < d->n; i++)
-        qp_object_free(c, d->q[i]);
+        gone = qp_object_free(c, d->q[i]);
+    return gone;
 }
 
 int qp_object_destroy(struct client *c, struct ctl_call *call)
 {
     struct detach_call d = {.n = 1};
 
-    d.q[0] = qp_object_get(c, call->request->handle);
+    d.q[0] = qp_object_get(c, call->request->destroy.handle);
     if (!d.q[0])
         return -EINVAL;
     if (d.q[0]->group_count)
         return -EBUSY;
-    free_some(c, &d);
+    call->reply.destroy.slab_gone = free_some(c, &d);
     return 0;
 }
 

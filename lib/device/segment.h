@@ -6,9 +6,12 @@
 
 #include <stddef.h>
 
+struct slab;
+
 struct segment {
     void *base;
     size_t bytes;
+    struct slab *slab; /* it is a piece of (slab.h); NULL: it has a memfd of its own */
 };
 
 /*
@@ -16,6 +19,7 @@ struct segment {
  * 0 or a negative errno.
  */
 int segment_create(struct segment *s, const char *name, size_t bytes, int *fd);
+/* Not for pieces of slabs. */
 void segment_destroy(struct segment *s);
 
 #endif

@@ -28,8 +28,7 @@ static int plan(struct ctl_create_srq *layout, uint32_t max_wr, uint32_t max_sge
     layout->max_sge = min_of(
         (layout->stride - (uint32_t)sizeof(struct rqe)) / (uint32_t)sizeof(struct sge), LIMIT_SGE);
     layout->ring_off = sizeof(struct srq_shared);
-    layout->segment_bytes =
-        round_up(layout->ring_off + (uint64_t)layout->size * layout->stride, 4096);
+    layout->segment_bytes = layout->ring_off + (uint64_t)layout->size * layout->stride;
     return 0;
 }
 
@@ -70,11 +69,9 @@ static int build(struct client *c, struct srq_object *s, const struct ctl_create
     int err = plan(&s->layout, rq->max_wr, rq->max_sge);
 
     if (!err)
-        err = segment_create(&s->segment, "uroce-srq", s->layout.segment_bytes,
-                             &call->out_fd[call->out_fds]);
+        err = object_segment(c, call, s->layout.segment_bytes, &s->segment, &s->layout.place);
     if (err)
         return err;
-    call->out_fds++;
     init = (struct srq_init){
         .wq = ring_of(&s->segment, &s->layout),
         .taken = &((struct srq_shared *)s->segment.base)->taken,
@@ -103,7 +100,7 @@ int srq_object_create(struct client *c, struct ctl_call *call)
     if (!err)
         err = build(c, s, rq, call);
     if (err) {
-        segment_destroy(&s->segment);
+        slab_cancel(&c->slabs, &s->segment);
         free(s);
         return err;
     }
@@ -142,8 +139,10 @@ static void move_entries(void *arg, uint32_t first, uint32_t end)
     atomic_store(&shared->prod, end);
 }
 
-static int resize(struct srq_object *s, uint32_t max_wr, struct ctl_call *call)
+/* *gone: the slab that went with the old segment, or 0. */
+static int resize(struct srq_object *s, uint32_t max_wr, struct ctl_call *call, uint64_t *gone)
 {
+    struct client *c = s->o.client;
     struct ctl_create_srq layout = s->layout;
     struct segment fresh, old = s->segment;
     struct move_call m = {.from = &s->layout, .to = &layout, .old = &old, .fresh = &fresh};
@@ -153,16 +152,14 @@ static int resize(struct srq_object *s, uint32_t max_wr, struct ctl_call *call)
     if (!err && layout.size < srq_waiting(s->srq))
         err = -EINVAL;
     if (!err)
-        err =
-            segment_create(&fresh, "uroce-srq", layout.segment_bytes, &call->out_fd[call->out_fds]);
+        err = object_segment(c, call, layout.segment_bytes, &fresh, &layout.place);
     if (err)
         return err;
-    call->out_fds++;
     wq = ring_of(&fresh, &layout);
     srq_move(s->srq, &wq, &((struct srq_shared *)fresh.base)->taken, move_entries, &m);
     s->segment = fresh;
     s->layout = layout;
-    segment_destroy(&old); /* entries are taken under the lock that srq_move held */
+    *gone = slab_free(&c->slabs, &old); /* entries are taken under the lock that srq_move held */
     return 0;
 }
 
@@ -170,6 +167,7 @@ int srq_object_modify(struct client *c, struct ctl_call *call)
 {
     const struct ctl_modify_srq *rq = &call->request->modify_srq;
     struct srq_object *s = srq_object_get(c, rq->handle);
+    uint64_t gone = 0;
     int err = 0;
 
     if (!s || (rq->mask & ~(uint32_t)(CTL_SRQ_MAX_WR | CTL_SRQ_LIMIT)))
@@ -178,12 +176,13 @@ int srq_object_modify(struct client *c, struct ctl_call *call)
         rq->limit > (rq->mask & CTL_SRQ_MAX_WR ? rq->max_wr : s->layout.max_wr))
         return -EINVAL;
     if (rq->mask & CTL_SRQ_MAX_WR)
-        err = resize(s, rq->max_wr, call);
+        err = resize(s, rq->max_wr, call, &gone);
     if (err)
         return err;
     if ((rq->mask & CTL_SRQ_LIMIT) && srq_set_limit(s->srq, rq->limit))
         ctx_async_event(c, s->layout.uidx, QP_EVENT_SRQ_LIMIT_REACHED);
     call->reply.create_srq = s->layout;
+    call->reply.create_srq.place.gone = gone;
     return 0;
 }
 
@@ -200,8 +199,11 @@ int srq_object_query(struct client *c, struct ctl_call *call)
 
 /* ---- destruction ---- */
 
-static void srq_object_free(struct client *c, struct srq_object *s)
+/* Returns the slab that went with it, or 0. */
+static uint64_t srq_object_free(struct client *c, struct srq_object *s)
 {
+    uint64_t gone;
+
     srq_unpublish(s->srq);
     worker_quiesce(c->device->worker); /* XRC packets may have found it */
     srq_free(s->srq);
@@ -211,19 +213,20 @@ static void srq_object_free(struct client *c, struct srq_object *s)
         s->cq->o.refs--;
     }
     object_remove(&s->o);
-    segment_destroy(&s->segment);
+    gone = slab_free(&c->slabs, &s->segment);
     free(s);
+    return gone;
 }
 
 int srq_object_destroy(struct client *c, struct ctl_call *call)
 {
-    struct srq_object *s = srq_object_get(c, call->request->handle);
+    struct srq_object *s = srq_object_get(c, call->request->destroy.handle);
 
     if (!s)
         return -EINVAL;
     if (s->o.refs)
         return -EBUSY;
-    srq_object_free(c, s);
+    call->reply.destroy.slab_gone = srq_object_free(c, s);
     return 0;
 }
 

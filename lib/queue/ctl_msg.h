@@ -19,7 +19,7 @@
 #include "qp_attr.h"
 
 #define CTL_MAGIC      UINT32_C(0x434f5255) /* "UROC" */
-#define CTL_VERSION    1
+#define CTL_VERSION    2
 #define CTL_MSG_SIZE   512
 #define CTL_MAX_FDS    4
 #define CTL_NAME_MAX   64
@@ -40,18 +40,18 @@ enum ctl_type {
     CTL_CREATE_CHANNEL, /* -> handle + fd: SEQPACKET socket with 8-byte records, the cookie of a CQ
                          */
     CTL_DESTROY_CHANNEL, /* handle; -EBUSY while CQs use it */
-    CTL_CREATE_CQ,       /* create_cq -> create_cq + fd: the CQ's segment */
-    CTL_DESTROY_CQ,      /* handle; -EBUSY while QPs use it */
-    CTL_CREATE_QP,       /* create_qp -> create_qp + fd: the QP's segment */
+    CTL_CREATE_CQ,       /* create_cq -> create_cq (+ fd: see ctl_place) */
+    CTL_DESTROY_CQ,      /* destroy -> destroy; -EBUSY while QPs use it */
+    CTL_CREATE_QP,       /* create_qp -> create_qp (+ fd: see ctl_place) */
     CTL_MODIFY_QP,       /* modify_qp -> modify_qp */
     CTL_QUERY_QP,        /* handle -> query_qp */
-    CTL_DESTROY_QP,      /* handle; -EBUSY while attached to multicast groups */
+    CTL_DESTROY_QP,      /* destroy -> destroy; -EBUSY while attached to multicast groups */
     CTL_CREATE_AH,       /* create_ah -> create_ah */
     CTL_DESTROY_AH,      /* handle */
-    CTL_CREATE_SRQ,      /* create_srq -> create_srq + fd: the SRQ's segment */
-    CTL_MODIFY_SRQ,      /* modify_srq -> create_srq (+ fd: the new segment, when resized) */
+    CTL_CREATE_SRQ,      /* create_srq -> create_srq (+ fd: see ctl_place) */
+    CTL_MODIFY_SRQ,      /* modify_srq -> create_srq (when resized: a new place, + fd) */
     CTL_QUERY_SRQ,       /* handle -> create_srq */
-    CTL_DESTROY_SRQ,     /* handle; -EBUSY while QPs use it */
+    CTL_DESTROY_SRQ,     /* destroy -> destroy; -EBUSY while QPs use it */
     CTL_OPEN_XRCD,       /* open_xrcd (+ fd: the file whose inode names the domain) -> handle */
     CTL_CLOSE_XRCD,      /* handle; -EBUSY while this connection's objects use it */
     CTL_ALLOC_MW,        /* alloc_mw -> alloc_mw */
@@ -115,6 +115,24 @@ struct ctl_reg_mr {
     uint32_t mapped; /* 1: reached by mapping, 0: by copying */
 };
 
+/*
+ * Where the segment of a queue is: in a slab, which is a memfd of this connection that holds many.
+ * Its descriptor comes with the first reply that names it; the application maps all of it, and
+ * keeps the mapping until a reply says that the slab has gone. Replies must be acted on in their
+ * order.
+ */
+struct ctl_place {
+    uint64_t slab; /* not 0; never used again on this connection */
+    uint64_t offset;
+    uint64_t gone; /* CTL_MODIFY_SRQ: a slab that holds nothing any more, or 0 */
+};
+
+struct ctl_destroy {
+    uint32_t handle;
+    uint32_t reserved;
+    uint64_t slab_gone; /* reply: a slab that holds nothing any more, or 0 */
+};
+
 struct ctl_create_cq {
     uint32_t cqe;     /* wanted; reply: given (a power of two) */
     uint32_t channel; /* handle, or 0 */
@@ -123,6 +141,7 @@ struct ctl_create_cq {
     uint32_t reserved;
     uint64_t cookie; /* what events carry */
     uint64_t segment_bytes;
+    struct ctl_place place;
 };
 
 struct ctl_create_qp {
@@ -134,7 +153,8 @@ struct ctl_create_qp {
     uint32_t qpn; /* also the handle */
     uint32_t worker, db_slot;
     uint32_t sq_size, sq_stride, rq_size, rq_stride;
-    uint64_t sq_off, rq_off, segment_bytes;
+    uint64_t sq_off, rq_off, segment_bytes; /* offsets in the segment */
+    struct ctl_place place;
 };
 
 struct ctl_modify_qp {
@@ -171,6 +191,7 @@ struct ctl_create_srq {
     uint32_t size, stride;
     uint32_t reserved;
     uint64_t ring_off, segment_bytes;
+    struct ctl_place place;
 };
 
 struct ctl_modify_srq {
@@ -216,6 +237,7 @@ struct ctl_msg {
         struct ctl_gid gid;
         struct ctl_open open;
         struct ctl_reg_mr reg_mr;
+        struct ctl_destroy destroy;
         struct ctl_create_cq create_cq;
         struct ctl_create_qp create_qp;
         struct ctl_modify_qp modify_qp;

@@ -23,7 +23,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
 import uroce_kit as kit
 
-SIZE, MAGIC, VERSION = 512, 0x434F5255, 1
+SIZE, MAGIC, VERSION = 512, 0x434F5255, 2
 (QUERY_DEVICE, QUERY_PORT, QUERY_GID, OPEN, ALLOC_PD, DEALLOC_PD, REG_MR, DEREG_MR, CREATE_CHANNEL, DESTROY_CHANNEL,
  CREATE_CQ, DESTROY_CQ, CREATE_QP, MODIFY_QP, QUERY_QP, DESTROY_QP, CREATE_AH, DESTROY_AH, CREATE_SRQ, MODIFY_SRQ,
  QUERY_SRQ, DESTROY_SRQ, OPEN_XRCD, CLOSE_XRCD, ALLOC_MW, DEALLOC_MW, ATTACH_MCAST, DETACH_MCAST, SHOW) = range(1, 30)
@@ -100,6 +100,17 @@ class Client:
         caps = struct.pack("<IIIII", send_wr, 16, 1, 1, 0)
         reply = self.must(CREATE_QP, struct.pack("<8I", pd, cq, cq, kind, 0, 0, srq, 0) + caps)
         return struct.unpack_from("<I", reply, 52)[0]
+
+    def create_qp_at(self, pd, cq, send_wr=16):
+        """Its number, slab, offset there and bytes."""
+        caps = struct.pack("<IIIII", send_wr, 16, 1, 1, 0)
+        reply = self.must(CREATE_QP, struct.pack("<8I", pd, cq, cq, RC, 0, 0, 0, 0) + caps)
+        bytes_, slab, offset = struct.unpack_from("<QQQ", reply, 96)
+        return struct.unpack_from("<I", reply, 52)[0], slab, offset, bytes_
+
+    def destroy_qp(self, qpn):
+        """The slab that went with it, or 0."""
+        return struct.unpack_from("<Q", self.must(DESTROY_QP, struct.pack("<IIQ", qpn, 0, HUGE)), 8)[0]
 
     def create_srq(self, pd, kind=0, xrcd=0, cq=0, max_wr=16, max_sge=1):
         return struct.unpack_from("<I", self.must(CREATE_SRQ, srq_request(pd, kind, xrcd, cq, max_wr, max_sge)), 32)[0]
@@ -184,7 +195,8 @@ def framing(daemon):
     for size in (1, 16, SIZE - 1, SIZE + 1, 4096):
         expect_last_word(daemon, message(QUERY_DEVICE, size=size), -errno.EPROTO)
     expect_last_word(daemon, message(QUERY_DEVICE, magic=1), -errno.EPROTO)
-    expect_last_word(daemon, message(QUERY_DEVICE, version=2), -errno.EPROTONOSUPPORT)
+    expect_last_word(daemon, message(QUERY_DEVICE, version=VERSION - 1), -errno.EPROTONOSUPPORT)
+    expect_last_word(daemon, message(QUERY_DEVICE, version=VERSION + 1), -errno.EPROTONOSUPPORT)
     expect_last_word(daemon, message(QUERY_DEVICE), -errno.EPROTO, fds=[0] * 5)
     client = Client(daemon, opened=False)
     for kind in (0, LAST + 1, 1000, 65535):
@@ -377,9 +389,12 @@ def shared_memory(daemon):
     pd = client.handle(ALLOC_PD)
     cq = client.create_cq()
     segments.append(os.dup(client.fds[0]))
-    for _ in range(5):
-        client.create_qp(pd, cq)
+    for send_wr in (1, 16, 1024, 16384):  # of several size classes: a slab each
+        client.create_qp(pd, cq, send_wr)
         segments.append(os.dup(client.fds[0]))
+        client.create_qp(pd, cq, send_wr)
+        if bool(client.fds) != (send_wr == 16384):
+            raise kit.Failure(f"{send_wr} entries: {client.fds} came with the second queue pair")
     for fd in segments:
         for size in (0, os.fstat(fd).st_size + 4096):
             try:
@@ -414,6 +429,75 @@ def holes(daemon):
     serves(daemon)
     os.close(context)
     client.close()
+    await_clean(daemon)
+
+
+def many(daemon):
+    """20000 queue pairs take few mappings and no descriptors, and slabs go when they are empty."""
+    client, source = Client(daemon), random.Random(3)
+    pd, cq = client.handle(ALLOC_PD), client.create_cq()
+    before, known, gone, inodes = resources(daemon), set(), set(), set()
+    qps = []
+
+    def create():
+        qpn, slab, _, _ = client.create_qp_at(pd, cq)
+        if bool(client.fds) != (slab not in known) or slab in gone:
+            raise kit.Failure(f"slab {slab} comes with descriptors {client.fds}")
+        known.add(slab)
+        inodes.update(os.fstat(fd).st_ino for fd in client.fds)
+        qps.append(qpn)
+
+    def destroy():
+        slab = client.destroy_qp(qps.pop())
+        if slab and (slab not in known or slab in gone):
+            raise kit.Failure(f"slab {slab} is gone, though it never was there")
+        gone.add(slab)
+
+    for _ in range(20000):
+        create()
+    full = resources(daemon)
+    if full[0] != before[0] or full[1] - before[1] > 60:
+        raise kit.Failure(f"descriptors and mappings: {before} before, {full} with {len(qps)} queue pairs")
+    source.shuffle(qps)
+    for _ in range(15000):
+        destroy()
+    for _ in range(2000):
+        create()
+    if resources(daemon)[1] > full[1]:
+        raise kit.Failure(f"{resources(daemon)[1]} mappings when half is made anew, after {full[1]}")
+    while qps:
+        destroy()
+    if resources(daemon)[1] > before[1] + 1 or len(gone - {0}) != len(known) - 1 or len(inodes) > len(known):
+        raise kit.Failure(f"{len(gone - {0})} of {len(known)} slabs are gone, {resources(daemon)[1]} mappings are left")
+    for _ in range(5000):
+        create()
+    client.close()
+    await_clean(daemon, 5)
+    serves(daemon)
+
+
+def used_again(daemon):
+    """What a queue pair and whoever wrote to its slab left behind is not found by the next one in its place."""
+    client, other = Client(daemon), Client(daemon)
+    pd, cq = client.handle(ALLOC_PD), client.create_cq()
+    qpn, slab, offset, bytes_ = client.create_qp_at(pd, cq)
+    memory = os.dup(client.fds[0])
+    os.pwrite(memory, b"\xff" * os.fstat(memory).st_size, 0)
+    for _ in range(3):
+        client.destroy_qp(qpn)
+        os.pwrite(memory, b"\xaa" * bytes_, offset)  # as late as can be
+        qpn, *place = client.create_qp_at(pd, cq)
+        if place != [slab, offset, bytes_] or client.fds:
+            raise kit.Failure(f"{place} instead of {[slab, offset, bytes_]}")
+        if any(os.pread(memory, bytes_, offset)):
+            raise kit.Failure("a new queue pair has something in it")
+    their_pd, their_cq = other.handle(ALLOC_PD), other.create_cq()
+    other.create_qp_at(their_pd, their_cq)
+    if not other.fds or os.fstat(other.fds[0]).st_ino == os.fstat(memory).st_ino:
+        raise kit.Failure("two programs share memory")
+    os.close(memory)
+    client.close()
+    other.close()
     await_clean(daemon)
 
 
@@ -516,8 +600,8 @@ def main():
     parser.add_argument("--build", required=True)
     kit.die_on_signals()
     build = kit.Build(parser.parse_args().build)
-    tests = (framing, garbage, services, racing, deaf, killed, killed_with_child, shared_memory, holes,
-             out_of_descriptors, second_daemon, command_line, another_user, asleep)
+    tests = (framing, garbage, services, racing, deaf, killed, killed_with_child, shared_memory, holes, many,
+             used_again, out_of_descriptors, second_daemon, command_line, another_user, asleep)
     daemon = kit.Daemon(build, kit.scratch_folder())
     daemon.unused = unused(daemon)
     report = kit.Tap(len(tests) + 1)

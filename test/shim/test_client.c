@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "../unit/unit.h"
@@ -117,6 +119,188 @@ static void other_memory_is_not_offered(void **state)
     free(heap);
 }
 
+/* ---- slabs, over a daemon that says what the test wants ---- */
+
+struct said {
+    struct conn conn;
+    int daemon; /* its end */
+    struct client_slabs slabs;
+};
+
+static void said_open(struct said *s)
+{
+    int pair[2];
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+    *s = (struct said){.conn = {.sock = pair[0], .pid = getpid()}, .daemon = pair[1]};
+    pthread_mutex_init(&s->conn.lock, NULL);
+}
+
+static void said_close(struct said *s)
+{
+    close(s->conn.sock);
+    close(s->daemon);
+    client_slabs_fini(&s->slabs);
+    assert_int_equal(s->slabs.count, 0);
+    pthread_mutex_destroy(&s->conn.lock);
+}
+
+/* The answer to the next request, with a descriptor if it is not negative; then the request. */
+static int create(struct said *s, struct ctl_place place, int fd, struct client_piece *piece)
+{
+    struct ctl_msg m = {.magic = CTL_MAGIC,
+                        .version = CTL_VERSION,
+                        .type = CTL_CREATE_QP,
+                        .seq = s->conn.seq + 1,
+                        .create_qp.place = place};
+
+    assert_int_equal(ctl_send(s->daemon, &m, &fd, fd >= 0, 0), 0);
+    return client_slab_create(&s->conn, &s->slabs, CTL_CREATE_QP, &m, &m.create_qp.place, piece);
+}
+
+static int destroy(struct said *s, uint64_t gone)
+{
+    struct ctl_msg m = {.magic = CTL_MAGIC,
+                        .version = CTL_VERSION,
+                        .type = CTL_DESTROY_QP,
+                        .seq = s->conn.seq + 1,
+                        .destroy.slab_gone = gone};
+
+    assert_int_equal(ctl_send(s->daemon, &m, NULL, 0, 0), 0);
+    return client_slab_destroy(&s->conn, &s->slabs, CTL_DESTROY_QP, 1);
+}
+
+static bool is_mapped(void *p)
+{
+    unsigned char resident;
+
+    return !mincore((void *)((uintptr_t)p & ~(uintptr_t)4095), 1, &resident);
+}
+
+static void slabs_are_mapped_once(void **state)
+{
+    struct said s;
+    struct client_piece first, second, other;
+    int fd = sealed_memfd(F_SEAL_SHRINK), fd2 = sealed_memfd(F_SEAL_SHRINK);
+    uint8_t byte;
+
+    said_open(&s);
+    assert_int_equal(create(&s, (struct ctl_place){.slab = 5, .offset = 128}, fd, &first), 0);
+    assert_int_equal(first.bytes, LEN - 128);
+    assert_int_equal(create(&s, (struct ctl_place){.slab = 5, .offset = 4160}, -1, &second), 0);
+    assert_ptr_equal(second.base, (uint8_t *)first.base + 4160 - 128);
+    *(uint8_t *)second.base = 0x5A;
+    assert_int_equal(pread(fd, &byte, 1, 4160), 1);
+    assert_int_equal(byte, 0x5A);
+    /* Names need not come in order. */
+    assert_int_equal(create(&s, (struct ctl_place){.slab = 3}, fd2, &other), 0);
+    assert_int_equal(create(&s, (struct ctl_place){.slab = 5, .offset = 128}, -1, &second), 0);
+    assert_ptr_equal(second.base, first.base);
+    assert_int_equal(destroy(&s, 0), 0);
+    assert_int_equal(destroy(&s, 77), 0);
+    assert_true(is_mapped(first.base) && is_mapped(other.base));
+    assert_int_equal(destroy(&s, 5), 0);
+    assert_false(is_mapped(first.base));
+    assert_true(is_mapped(other.base));
+    said_close(&s);
+    assert_false(is_mapped(other.base));
+    close(fd);
+    close(fd2);
+}
+
+static int nobody_else_calls(void *arg, const int *fd, unsigned fds)
+{
+    struct conn *c = arg;
+
+    assert_int_equal(fds, 0);
+    return pthread_mutex_trylock(&c->lock) == EBUSY ? 0 : -EPROTO;
+}
+
+/* What names a slab that another reply brought must not overtake that reply. */
+static void replies_are_acted_on_in_order(void **state)
+{
+    struct ctl_msg m = {.magic = CTL_MAGIC, .version = CTL_VERSION, .type = CTL_ALLOC_PD, .seq = 1};
+    struct said s;
+
+    said_open(&s);
+    assert_int_equal(ctl_send(s.daemon, &m, NULL, 0, 0), 0);
+    assert_int_equal(conn_call_then(&s.conn, CTL_ALLOC_PD, &m, nobody_else_calls, &s.conn), 0);
+    assert_int_equal(pthread_mutex_trylock(&s.conn.lock), 0);
+    pthread_mutex_unlock(&s.conn.lock);
+    said_close(&s);
+}
+
+/* When a queue moves, its old slab goes once the new place is known. */
+static void slabs_go_when_queues_move(void **state)
+{
+    struct said s;
+    struct client_piece old, new;
+    int fd = sealed_memfd(0), fd2 = sealed_memfd(0);
+
+    said_open(&s);
+    assert_int_equal(create(&s, (struct ctl_place){.slab = 1}, fd, &old), 0);
+    assert_int_equal(create(&s, (struct ctl_place){.slab = 2, .gone = 1}, fd2, &new), 0);
+    assert_true(is_mapped(new.base));
+    assert_false(is_mapped(old.base));
+    assert_int_equal(create(&s, (struct ctl_place){.slab = 2, .offset = LEN, .gone = 2}, -1, &old),
+                     0);
+    assert_null(old.base);
+    assert_true(is_mapped(new.base));
+    said_close(&s);
+    close(fd);
+    close(fd2);
+}
+
+/* Replies that cannot be are the connection's end: what later ones mean is not known any more. */
+static void strange_slabs_are_refused(void **state)
+{
+    struct said s;
+    struct client_piece piece;
+    int fd = sealed_memfd(0);
+
+    said_open(&s);
+    assert_int_equal(create(&s, (struct ctl_place){.slab = 9}, -1, &piece), -EIO);
+    assert_null(piece.base);
+    assert_true(s.conn.broken);
+    assert_int_equal(destroy(&s, 0), -EIO);
+    said_close(&s);
+    said_open(&s);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(create(&s, (struct ctl_place){.slab = 9}, fd, &piece), i ? -EIO : 0);
+        assert_int_equal(piece.base != NULL, !i);
+    }
+    said_close(&s);
+    said_open(&s);
+    assert_int_equal(create(&s, (struct ctl_place){.slab = 9, .offset = LEN}, fd, &piece), 0);
+    assert_null(piece.base);
+    assert_int_equal(create(&s, (struct ctl_place){.slab = 9, .offset = 4}, -1, &piece), 0);
+    assert_null(piece.base);
+    said_close(&s);
+    close(fd);
+}
+
+/* The descriptor is kept: it does not come again. */
+static void failed_mappings_are_tried_again(void **state)
+{
+    struct said s;
+    struct client_piece piece;
+    struct rlimit limit, none;
+    int fd = sealed_memfd(0);
+
+    said_open(&s);
+    assert_int_equal(create(&s, (struct ctl_place){.slab = 8}, fd, &piece), 0);
+    assert_int_equal(getrlimit(RLIMIT_AS, &limit), 0);
+    none = (struct rlimit){.rlim_cur = 0, .rlim_max = limit.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_AS, &none), 0);
+    assert_int_equal(create(&s, (struct ctl_place){.slab = 9}, fd, &piece), 0);
+    assert_int_equal(setrlimit(RLIMIT_AS, &limit), 0);
+    assert_null(piece.base);
+    assert_int_equal(create(&s, (struct ctl_place){.slab = 9}, -1, &piece), 0);
+    assert_int_equal(piece.bytes, LEN);
+    said_close(&s);
+    close(fd);
+}
+
 static void no_daemon_is_an_error(void **state)
 {
     struct client c;
@@ -194,6 +378,11 @@ int main(void)
         cmocka_unit_test(cookies_of_others_are_nobody),
         cmocka_unit_test(sealed_shared_memory_is_found),
         cmocka_unit_test(other_memory_is_not_offered),
+        cmocka_unit_test(slabs_are_mapped_once),
+        cmocka_unit_test(replies_are_acted_on_in_order),
+        cmocka_unit_test(slabs_go_when_queues_move),
+        cmocka_unit_test(strange_slabs_are_refused),
+        cmocka_unit_test(failed_mappings_are_tried_again),
         cmocka_unit_test(no_daemon_is_an_error),
         cmocka_unit_test(empty_polls_are_counted),
         cmocka_unit_test(blocking_arms_and_ends),

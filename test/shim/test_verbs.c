@@ -192,6 +192,69 @@ static void threads_share_a_queue_pair(void **state)
     assert_int_equal(ibv_poll_cq(p.cq, 1, &wc), 0);
 }
 
+#define TURNS 20
+#define KEPT  12
+
+/* A queue pair whose whole ring and completion queue work. */
+static struct ibv_qp *checked_qp(struct ibv_cq *cq)
+{
+    struct ibv_qp *qp = make_qp(&p, cq);
+    struct ibv_wc wc[PAIR_WR];
+
+    connect_qp(qp, qp->qp_num);
+    for (unsigned i = 0; i < PAIR_WR; i++) {
+        struct ibv_recv_wr wr = {.wr_id = i}, *bad;
+
+        assert_int_equal(ibv_post_recv(qp, &wr, &bad), 0);
+    }
+    modify_state(qp, IBV_QPS_ERR);
+    await(cq, wc, PAIR_WR);
+    for (unsigned i = 0; i < PAIR_WR; i++) {
+        assert_int_equal(wc[i].wr_id, i);
+        assert_int_equal(wc[i].status, IBV_WC_WR_FLUSH_ERR);
+        assert_int_equal(wc[i].qp_num, qp->qp_num);
+    }
+    return qp;
+}
+
+/* Creates and destroys queues of all sizes, so that memory comes, goes and is used again. */
+static void *renewer(void *arg)
+{
+    struct ibv_cq *cq[KEPT] = {0};
+    struct ibv_qp *qp[KEPT] = {0};
+    unsigned first = *(unsigned *)arg;
+
+    for (unsigned i = 0; i < (TURNS + 1) * KEPT; i++) {
+        unsigned k = (i * 7 + first) % KEPT;
+
+        if (qp[k]) {
+            assert_int_equal(ibv_destroy_qp(qp[k]), 0);
+            assert_int_equal(ibv_destroy_cq(cq[k]), 0);
+        }
+        qp[k] = NULL;
+        if (i >= TURNS * KEPT)
+            continue;
+        cq[k] = ibv_create_cq(p.ctx, PAIR_WR << (k + i / KEPT) % 8, NULL, NULL, 0);
+        assert_non_null(cq[k]);
+        qp[k] = checked_qp(cq[k]);
+    }
+    return NULL;
+}
+
+static void threads_create_and_destroy(void **state)
+{
+    pthread_t thread[THREADS];
+    unsigned first[THREADS];
+
+    for (unsigned i = 0; i < THREADS; i++) {
+        first[i] = i;
+        pthread_create(&thread[i], NULL, renewer, &first[i]);
+    }
+    for (unsigned i = 0; i < THREADS; i++)
+        pthread_join(thread[i], NULL);
+    data_arrives(state);
+}
+
 /* ---- events ---- */
 
 static bool readable(int fd, int milliseconds)
@@ -367,6 +430,7 @@ int main(int argc, char **argv)
         T(refused_writes),
         T(sealed_memory_is_mapped),
         T(threads_share_a_queue_pair),
+        T(threads_create_and_destroy),
         T(one_event_per_arming),
         T(events_of_destroyed_queues_are_skipped),
         T(destruction_waits_for_acknowledgement),

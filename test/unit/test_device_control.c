@@ -300,6 +300,65 @@ static void test_completion_queue_limits(void **state)
     }
 }
 
+/* The daemon's last queue, of a size that no other has: when it is refused, nobody hears of memory
+ * for it, and when there is room for it again it comes with its descriptor. */
+static void test_completion_queue_too_many(void **state)
+{
+    struct ctl_msg small = cq_request(1, 0), large = cq_request(64, 0);
+    struct ctl_call k = {0};
+    uint32_t first = 0;
+
+    for (unsigned i = 0; i < LIMIT_CQ; i++) {
+        struct ctl_msg m = small;
+
+        assert_int_equal(call(client, CTL_CREATE_CQ, &m), 0);
+        first = first ? first : m.create_cq.handle;
+    }
+    assert_int_equal(kit_call(client, CTL_CREATE_CQ, &large, &k, true), -ENOMEM);
+    assert_int_equal(k.out_fds, 0);
+    assert_int_equal(kit_call_handle(client, CTL_DESTROY_CQ, first), 0);
+    assert_int_equal(kit_call(client, CTL_CREATE_CQ, &large, &k, true), 0);
+    assert_int_equal(k.out_fds, 1);
+    close(k.out_fd[0]);
+}
+
+/* Two queue pairs of one size lie in one slab, of which the application hears once and again when
+ * it is empty; another application has another. */
+static void test_queue_pairs_share_memory(void **state)
+{
+    struct client *other = open_client();
+    uint32_t pd = alloc_pd(client), cq = create_cq(client, 0), qpn[100];
+    uint32_t their_pd = alloc_pd(other), their_cq = create_cq(other, 0);
+    struct ctl_msg theirs = qp_request(their_pd, their_cq);
+    uint64_t slab = 0, gone = 0;
+    unsigned slabs = 0;
+    struct ctl_call k = {0};
+
+    for (unsigned i = 0; i < ARRAY_SIZE(qpn); i++) {
+        struct ctl_msg m = qp_request(pd, cq);
+        struct ctl_create_qp *r = &k.reply.create_qp;
+
+        assert_int_equal(kit_call(client, CTL_CREATE_QP, &m, &k, false), 0);
+        assert_int_equal(r->place.offset % CACHE_LINE, 0);
+        assert_int_equal(r->place.gone, 0);
+        slabs += r->place.slab != slab;
+        slab = r->place.slab;
+        qpn[i] = r->qpn;
+    }
+    assert_true(slabs > 1 && slabs < 8);
+    assert_int_equal(kit_call(other, CTL_CREATE_QP, &theirs, &k, true), 0);
+    assert_int_equal(k.out_fds, 1);
+    close(k.out_fd[0]);
+    for (unsigned i = 0; i < ARRAY_SIZE(qpn); i++) {
+        struct ctl_msg m = {.destroy = {.handle = qpn[i], .slab_gone = UINT64_MAX}};
+
+        assert_int_equal(call(client, CTL_DESTROY_QP, &m), 0);
+        gone += m.destroy.slab_gone != 0;
+    }
+    assert_int_equal(gone, slabs - 1);
+    client_close(other);
+}
+
 static void test_queue_pair_caps(void **state)
 {
     static const struct {
@@ -587,6 +646,8 @@ int main(void)
         T(test_memory_denied),
         T(test_memory_mapped),
         T(test_completion_queue_limits),
+        T(test_completion_queue_too_many),
+        T(test_queue_pairs_share_memory),
         T(test_queue_pair_caps),
         T(test_address_handles),
         T(test_modify_and_query),

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Pieces of shared memory: where they lie, what is in them, and when their slabs come and go. */
+#include "unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common.h"
+#include "random.h"
+#include "slab.h"
+
+#define LARGE (SLAB_PIECE_MAX + 1)
+
+static struct slab_pool pool;
+
+static int teardown(void **state)
+{
+    slab_pool_fini(&pool);
+    return 0;
+}
+
+/* Expects success; the descriptor, if one comes, is closed. */
+static struct segment cut(size_t bytes, struct slab_place *place)
+{
+    struct segment s;
+
+    assert_int_equal(slab_alloc(&pool, bytes, &s, place), 0);
+    assert_int_equal(s.bytes, bytes);
+    if (place->fd >= 0)
+        close(place->fd);
+    return s;
+}
+
+static bool all(const struct segment *s, uint8_t byte)
+{
+    const uint8_t *p = s->base;
+
+    return p[0] == byte && !memcmp(p, p + 1, s->bytes - 1);
+}
+
+static ino_t inode(int fd)
+{
+    struct stat st;
+
+    assert_int_equal(fstat(fd, &st), 0);
+    return st.st_ino;
+}
+
+/* Each is filled with a byte of its own as long as it lives, and still full of it in the end. */
+static void test_pieces_are_apart(void **state)
+{
+    enum { N = 400, ROUNDS = 6000 };
+    static struct segment piece[N];
+    struct slab_place place;
+    struct random random = {1};
+
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        unsigned which = random_below(&random, N);
+        struct segment *s = &piece[which];
+        unsigned scale = random_below(&random, 15);
+
+        if (s->base) {
+            assert_true(all(s, (uint8_t)(which | 1)));
+            slab_free(&pool, s);
+            assert_null(s->base);
+            continue;
+        }
+        *s = cut(1 + random_below(&random, 1u << scale), &place);
+        assert_int_equal((uintptr_t)s->base % CACHE_LINE, 0);
+        assert_int_equal(place.offset % CACHE_LINE, 0);
+        assert_true(place.offset + s->bytes <= slab_memory(s)->bytes);
+        assert_true(s->bytes == 1 || all(s, 0));
+        memset(s->base, (int)(which | 1), s->bytes);
+    }
+    for (unsigned i = 0; i < N; i++) {
+        if (piece[i].base)
+            slab_free(&pool, &piece[i]);
+    }
+}
+
+/* All sizes: at least what was asked for, at most a quarter more and no less than a cache line. */
+static void test_classes(void **state)
+{
+    for (size_t bytes = 1; bytes <= SLAB_PIECE_MAX; bytes += bytes < 4096 ? 1 : CACHE_LINE - 1) {
+        struct slab_place first, second;
+        size_t apart;
+
+        cut(bytes, &first);
+        cut(bytes, &second);
+        apart = (size_t)(second.offset - first.offset);
+
+        assert_int_equal(first.slab, second.slab);
+        assert_true(apart >= bytes && apart <= bytes + max_of(bytes / 4, (size_t)CACHE_LINE));
+        slab_pool_fini(&pool);
+        assert_int_equal(pool.count, 0);
+    }
+}
+
+/* As the application does it. */
+static void fill(int fd, uint8_t byte, size_t bytes)
+{
+    uint8_t *from = malloc(bytes);
+
+    memset(from, byte, bytes);
+    assert_int_equal(pwrite(fd, from, bytes, 0), (ssize_t)bytes);
+    free(from);
+}
+
+/* Whatever the application wrote, in its slab's other pieces too. */
+static void test_reuse_is_zeroed(void **state)
+{
+    struct slab_place first, again, other;
+    struct segment s, neighbour;
+
+    for (size_t bytes = 64; bytes <= SLAB_PIECE_MAX; bytes *= 4) {
+        assert_int_equal(slab_alloc(&pool, bytes, &neighbour, &other), 0);
+        s = cut(bytes, &first);
+        fill(other.fd, 0xFF, slab_memory(&s)->bytes);
+        close(other.fd);
+        assert_int_equal(slab_free(&pool, &s), 0);
+        s = cut(bytes, &again);
+        assert_int_equal(again.slab, first.slab);
+        assert_int_equal(again.offset, first.offset);
+        assert_int_equal(again.fd, -1);
+        assert_true(all(&s, 0));
+        assert_true(all(&neighbour, 0xFF));
+    }
+}
+
+/* The descriptor is of the memory that the daemon sees, cannot be resized, and comes once. */
+static void test_descriptor_comes_once(void **state)
+{
+    struct segment a, b;
+    struct slab_place first, second;
+    uint8_t bytes[100];
+
+    assert_int_equal(slab_alloc(&pool, sizeof(bytes), &a, &first), 0);
+    assert_true(first.fd >= 0);
+    assert_int_equal(slab_alloc(&pool, sizeof(bytes), &b, &second), 0);
+    assert_int_equal(second.fd, -1);
+    assert_int_equal(first.slab, second.slab);
+    memset(b.base, 0x5A, sizeof(bytes));
+    assert_int_equal(pread(first.fd, bytes, sizeof(bytes), (off_t)second.offset), sizeof(bytes));
+    assert_memory_equal(bytes, b.base, sizeof(bytes));
+    assert_int_equal(lseek(first.fd, 0, SEEK_END), slab_memory(&a)->bytes);
+    assert_int_equal(ftruncate(first.fd, 0), -1);
+    assert_int_equal(ftruncate(first.fd, SLAB_MAX * 2), -1);
+    assert_true(fcntl(first.fd, F_GET_SEALS) & F_SEAL_SEAL);
+    close(first.fd);
+}
+
+/* As large as those before together, up to the largest; what is large has one of its own. */
+static void test_growth(void **state)
+{
+    size_t before = 0, expected = SLAB_MIN;
+    struct slab_place place;
+    uint64_t last = 0;
+    struct segment s;
+
+    while (before < SLAB_MAX * 3) {
+        s = cut(4096, &place);
+        if (place.slab == last)
+            continue;
+        assert_true(place.slab > last);
+        assert_int_equal(slab_memory(&s)->bytes, expected);
+        before += expected;
+        expected = min_of(before, (size_t)SLAB_MAX);
+        last = place.slab;
+    }
+    s = cut(LARGE, &place);
+    assert_int_equal(place.offset, 0);
+    assert_int_equal(slab_memory(&s)->bytes, round_up(LARGE, 4096));
+    assert_int_equal(slab_free(&pool, &s), place.slab);
+    assert_int_equal(slab_alloc(&pool, SIZE_MAX / 2, &s, &place), -ENOMEM);
+}
+
+/* All but the one that the next piece will come from. */
+static void test_empty_slabs_go(void **state)
+{
+    enum { N = 200 };
+    struct segment s[N];
+    struct slab_place place[N], next;
+    unsigned slabs, gone = 0;
+
+    for (unsigned i = 0; i < N; i++)
+        s[i] = cut(4096, &place[i]);
+    slabs = pool.count;
+    assert_true(slabs > 2);
+    for (unsigned i = 0; i < N; i++) {
+        uint64_t id = slab_free(&pool, &s[i]);
+
+        assert_true(!id || id == place[i].slab);
+        gone += id != 0;
+    }
+    assert_int_equal(pool.count, 1);
+    assert_int_equal(gone, slabs - 1);
+    /* The one that stays is told already, and stays however often it is emptied. */
+    for (unsigned i = 0; i < 3; i++) {
+        s[0] = cut(4096, &next);
+        assert_int_equal(next.fd, -1);
+        assert_int_equal(slab_free(&pool, &s[0]), 0);
+    }
+}
+
+static void test_cancelled(void **state)
+{
+    struct segment s, t, none = {0};
+    struct slab_place first, second;
+
+    s = cut(100, &first);
+    slab_cancel(&pool, &s);
+    assert_null(s.base);
+    assert_int_equal(pool.count, 0);
+    slab_cancel(&pool, &none);
+    /* Nobody heard of that one: the next comes with a descriptor and another name. */
+    s = cut(100, &second);
+    assert_true(second.fd >= 0 && second.slab != first.slab);
+    t = cut(100, &first);
+    slab_cancel(&pool, &t);
+    assert_int_equal(slab_free(&pool, &s), 0);
+    s = cut(100, &first);
+    assert_int_equal(first.fd, -1);
+    slab_cancel(&pool, &s); /* the slab is known, though nothing else is in it */
+    s = cut(100, &first);
+    assert_int_equal(first.fd, -1);
+    assert_int_equal(first.slab, second.slab);
+    s = cut(LARGE, &first);
+    slab_cancel(&pool, &s);
+    assert_int_equal(pool.count, 1);
+}
+
+static void test_exhaustion(void **state)
+{
+    struct segment s, small = cut(64, &(struct slab_place){0}), last = {0};
+    struct slab_place place;
+
+    while (pool.count < SLAB_LIMIT)
+        last = cut(LARGE, &place);
+    assert_int_equal(slab_alloc(&pool, LARGE, &s, &place), -ENOMEM);
+    assert_int_equal(slab_alloc(&pool, 4096, &s, &place), -ENOMEM);
+    assert_int_equal(pool.count, SLAB_LIMIT);
+    s = cut(64, &place); /* there is room */
+    assert_ptr_equal(s.slab, small.slab);
+    assert_true(slab_free(&pool, &last) != 0);
+    cut(4096, &place);
+}
+
+/* Without descriptors no slab is made, and none is left half made. */
+static void test_no_descriptors(void **state)
+{
+    struct rlimit limit, none;
+    struct slab_place place;
+    struct segment s;
+
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    none = (struct rlimit){.rlim_cur = 0, .rlim_max = limit.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    assert_int_equal(slab_alloc(&pool, 64, &s, &place), -EMFILE);
+    assert_int_equal(slab_alloc(&pool, LARGE, &s, &place), -EMFILE);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_int_equal(pool.count, 0);
+    cut(64, &place);
+}
+
+static void test_pools_share_nothing(void **state)
+{
+    struct slab_pool other = {0};
+    struct slab_place mine, theirs;
+    struct segment s, t;
+
+    assert_int_equal(slab_alloc(&pool, 64, &s, &mine), 0);
+    assert_int_equal(slab_alloc(&other, 64, &t, &theirs), 0);
+    assert_true(theirs.fd >= 0);
+    assert_true(inode(mine.fd) != inode(theirs.fd));
+    close(mine.fd);
+    close(theirs.fd);
+    assert_ptr_not_equal(slab_memory(&s)->base, slab_memory(&t)->base);
+    slab_pool_fini(&other);
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_teardown(name, teardown)
+    const struct CMUnitTest tests[] = {
+        T(test_pieces_are_apart), T(test_classes),
+        T(test_reuse_is_zeroed),  T(test_descriptor_comes_once),
+        T(test_growth),           T(test_empty_slabs_go),
+        T(test_cancelled),        T(test_exhaustion),
+        T(test_no_descriptors),   T(test_pools_share_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
