@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "kit"))
@@ -60,7 +61,23 @@ class Capture:
             if not line:
                 raise kit.Failure("dumpcap did not start")
 
-    def stop(self):
+    def seen(self):
+        """RoCE frames in the file so far: to UDP port 4791, or of ethertype 0x8915."""
+        with open(self.path, "rb") as file:
+            data = file.read()
+        count, at = 0, 24
+        while at + 16 <= len(data):
+            length = int.from_bytes(data[at + 8:at + 12], "little")
+            head = data[at + 16:at + 16 + min(length, 80)]
+            count += b"\x12\xb7" in head or b"\x89\x15" in head
+            at += 16 + length
+        return count
+
+    def stop(self, at_least=20):
+        """What passed last may still wait in the kernel, which is lost when dumpcap ends: some must be in the file."""
+        deadline = time.monotonic() + 5
+        while self.seen() < at_least and time.monotonic() < deadline:
+            time.sleep(0.05)  # dumpcap tells nobody when it writes
         self.process.send_signal(signal.SIGINT)
         self.process.communicate(timeout=30)
         os.chmod(self.path, 0o644)
