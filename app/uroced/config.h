@@ -4,11 +4,11 @@
 #define UROCED_CONFIG_H
 
 #include "device.h"
-#include "neighbour.h"
 
 #define CONFIG_PORTS_MAX       16
 #define CONFIG_CAPTURE_FRAMES  1000000 /* unless the file says otherwise */
 #define CONFIG_REPATH_MAX      7       /* as retry_cnt */
+#define CONFIG_NEIGHBOURS_MAX  256
 #define CONFIG_DEVICE_LOOPBACK "loopback"
 #define CONFIG_ADDRESSES_MAX   (GID_TABLE_MAX / 2) /* each with both RoCE versions */
 
@@ -20,7 +20,7 @@ struct uroced_port {
     struct port_address address[CONFIG_ADDRESSES_MAX];
     unsigned addresses;
     bool follow_kernel; /* the addresses of the kernel interface below, too */
-    struct port_neighbour neighbour[NEIGHBOUR_MAX];
+    struct port_neighbour neighbour[CONFIG_NEIGHBOURS_MAX];
     unsigned neighbours;
     struct net_route route[NET_ROUTE_MAX];
     unsigned routes;

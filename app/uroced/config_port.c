@@ -146,8 +146,9 @@ int config_neighbour(struct reader *r, const char *value)
     struct port_neighbour *n = &p->neighbour[p->neighbours];
     struct words w;
 
-    if (p->neighbours == NEIGHBOUR_MAX)
-        return config_fail(r, "is one too many: a port has at most %d neighbours", NEIGHBOUR_MAX);
+    if (p->neighbours == CONFIG_NEIGHBOURS_MAX)
+        return config_fail(r, "is one too many: a port has at most %d neighbours",
+                           CONFIG_NEIGHBOURS_MAX);
     config_split(&w, value);
     if (w.count != 2)
         return config_fail(

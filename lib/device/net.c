@@ -6,7 +6,6 @@
 #include <string.h>
 #include <sys/timerfd.h>
 
-#include "neighbour.h"
 #include "object.h"
 
 ns_t net_time(const struct device *d)
@@ -305,7 +304,7 @@ int net_resolve(struct device *d, const struct gid_entry *source, const union gi
     path->next_hop = *dgid;
     path->mtu = d->info.mtu;
     if (gid_is_multicast(dgid)) { /* of either IP version: RoCEv1 has groups of both */
-        neighbour_multicast_mac(dgid, path->mac);
+        gid_multicast_mac(dgid, path->mac);
         return 0;
     }
     if (mac_in_gid(source, dgid, path->mac))

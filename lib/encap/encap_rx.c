@@ -2,7 +2,6 @@
 #include "common.h"
 #include "encap.h"
 #include "encap_layout.h"
-#include "neighbour.h"
 
 /* The unread rest of a frame. */
 struct rest {
@@ -192,7 +191,7 @@ static enum drop rx_destination(struct encap_view *v, const struct encap_port *p
     if (gid_is_multicast(&v->dgid)) {
         uint8_t mac[6];
 
-        neighbour_multicast_mac(&v->dgid, mac);
+        gid_multicast_mac(&v->dgid, mac);
         if (memcmp(v->dmac, mac, 6))
             return DROP_wrong_destination;
         index = find_for_group(port->gids, gid_is_ipv4(&v->dgid), type, vlan);

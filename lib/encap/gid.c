@@ -70,3 +70,14 @@ int gid_table_find(const struct gid_table *t, const union gid *gid, enum gid_typ
     }
     return -ENOENT;
 }
+
+void gid_multicast_mac(const union gid *group, uint8_t mac[6])
+{
+    if (gid_is_ipv4(group)) {
+        memcpy(mac, (const uint8_t[]){0x01, 0x00, 0x5E, group->raw[13] & 0x7F}, 4);
+        memcpy(mac + 4, group->raw + 14, 2);
+    } else {
+        memset(mac, 0x33, 2);
+        memcpy(mac + 2, group->raw + 12, 4);
+    }
+}

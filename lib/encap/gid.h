@@ -89,6 +89,9 @@ union gid gid_link_local(const uint8_t mac[6]);
 #define GID_RANKS 3
 unsigned gid_rank(const union gid *g);
 
+/* The MAC that frames to a multicast GID carry: 01:00:5E and 23 bits, or 33:33 and 32 bits. */
+void gid_multicast_mac(const union gid *group, uint8_t mac[6]);
+
 /* Parses "10.0.0.1", "fe80::1" or "::ffff:10.0.0.1". Returns 0 or -EINVAL. */
 int gid_parse(union gid *g, const char *text);
 

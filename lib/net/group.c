@@ -5,7 +5,6 @@
 
 #include "encap_layout.h"
 #include "group_internal.h"
-#include "neighbour.h"
 #include "net_internal.h"
 
 /* ---- the table ---- */

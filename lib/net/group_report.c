@@ -2,7 +2,6 @@
 /* Reports of membership, in the version that the queriers of the VLAN understand. */
 #include "encap_layout.h"
 #include "group_internal.h"
-#include "neighbour.h"
 
 #define IGMP_REPORT_V1 0x12
 #define IGMP_REPORT_V2 0x16
@@ -43,7 +42,7 @@ static struct inet_tx report_tx(const struct net_host *h, uint16_t vlan, const u
     if (!address_source(h, NULL, ipv4 ? dst : &link_local, vlan, &tx.src) ||
         (!ipv4 && !inet_is_link_local(&tx.src)))
         tx.src = inet_unspecified(ipv4);
-    neighbour_multicast_mac(dst, tx.dmac);
+    gid_multicast_mac(dst, tx.dmac);
     return tx;
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Neighbour solicitations and advertisements (RFC 4861 7, RFC 4862 5.4). */
 #include "encap_layout.h"
-#include "neighbour.h"
 #include "net_internal.h"
 
 #define ND_SOLICIT   135
@@ -39,7 +38,7 @@ static struct inet_tx nd_tx(uint16_t vlan, const union gid *src, const union gid
         .vlan = vlan, .src = *src, .dst = *dst, .proto = IP_PROTO_ICMPV6, .hop_limit = ND_HOPS};
 
     if (gid_is_multicast(dst))
-        neighbour_multicast_mac(dst, tx.dmac);
+        gid_multicast_mac(dst, tx.dmac);
     return tx;
 }
 

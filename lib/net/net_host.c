@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "encap_layout.h"
-#include "neighbour.h"
 #include "net_internal.h"
 
 /* ---- making one ---- */
@@ -219,7 +218,7 @@ int net_host_resolve(struct net_host *h, const union gid *src, uint16_t vlan, co
     path->next_hop = *dst;
     path->mtu = h->cfg.mtu;
     if (gid_is_multicast(dst)) {
-        neighbour_multicast_mac(dst, path->mac);
+        gid_multicast_mac(dst, path->mac);
         return 0;
     }
     if (!inet_is_unicast(dst))

@@ -9,14 +9,7 @@
 #include <unistd.h>
 
 #include "config.h"
-
-#define REQUIRE(condition)                                                          \
-    do {                                                                            \
-        if (!(condition)) {                                                         \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-            abort();                                                                \
-        }                                                                           \
-    } while (0)
+#include "fuzz.h"
 
 static int file = -1;
 
@@ -26,7 +19,7 @@ static void check_port(const struct uroced_port *p)
     struct uroced_port copy = *p;
 
     REQUIRE(p->device[0] && memchr(p->device, 0, sizeof(p->device)));
-    REQUIRE(p->addresses <= CONFIG_ADDRESSES_MAX && p->neighbours <= NEIGHBOUR_MAX &&
+    REQUIRE(p->addresses <= CONFIG_ADDRESSES_MAX && p->neighbours <= CONFIG_NEIGHBOURS_MAX &&
             p->routes <= NET_ROUTE_MAX);
     REQUIRE(p->addresses || p->follow_kernel);
     REQUIRE(p->gid_types && !(p->gid_types & ~6u));
@@ -48,8 +41,6 @@ static void check_port(const struct uroced_port *p)
     for (unsigned i = 0; i < p->routes; i++)
         REQUIRE(gid_is_ipv4(&p->route[i].dst) == gid_is_ipv4(&p->route[i].via));
 }
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

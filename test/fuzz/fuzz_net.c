@@ -13,18 +13,9 @@
 
 #include "common.h"
 #include "encap_layout.h"
+#include "fuzz.h"
 #include "inet.h"
 #include "net_host.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define REQUIRE(condition)                                                          \
-    do {                                                                            \
-        if (!(condition)) {                                                         \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-            abort();                                                                \
-        }                                                                           \
-    } while (0)
 
 #define MTU          1500
 #define MAX_STEPS    300

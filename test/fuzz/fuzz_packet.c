@@ -10,17 +10,8 @@
 #include "bytes.h"
 #include "common.h"
 #include "encap.h"
+#include "fuzz.h"
 #include "pkt.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define REQUIRE(condition)                                                          \
-    do {                                                                            \
-        if (!(condition)) {                                                         \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-            abort();                                                                \
-        }                                                                           \
-    } while (0)
 
 static struct gid_table gids = {
     .len = 3,

@@ -11,17 +11,8 @@
 
 #include "comp_queue.h"
 #include "doorbell.h"
+#include "fuzz.h"
 #include "work_queue.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define REQUIRE(condition)                                                          \
-    do {                                                                            \
-        if (!(condition)) {                                                         \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-            abort();                                                                \
-        }                                                                           \
-    } while (0)
 
 struct input {
     const uint8_t *data;

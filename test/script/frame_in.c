@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "bytes.h"
-#include "neighbour.h"
 #include "script.h"
 
 #define MAX_PATCHES 8
@@ -100,7 +99,7 @@ static bool take_outer(struct script *s, struct incoming *in, const char *word)
     else if (!strcmp(word, "dip")) {
         need_gid(s, &in->av.dgid);
         if (gid_is_multicast(&in->av.dgid))
-            neighbour_multicast_mac(&in->av.dgid, in->av.dmac);
+            gid_multicast_mac(&in->av.dgid, in->av.dmac);
     } else if (!strcmp(word, "sport"))
         in->av.udp_sport = (uint16_t)need_number(s, "a port");
     else if (!strcmp(word, "tclass"))

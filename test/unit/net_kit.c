@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "neighbour.h"
 #include "unit.h"
 
 #define SPIN_MAX 200 /* rounds of timers at one instant */
@@ -291,7 +290,7 @@ struct net_frame net_nd(const struct net_nd *nd)
     if (nd->mac)
         memcpy(message + 26, nd->mac, 6);
     if (gid_is_multicast(&tx.dst))
-        neighbour_multicast_mac(&tx.dst, tx.dmac);
+        gid_multicast_mac(&tx.dst, tx.dmac);
     else
         memcpy(tx.dmac, (const uint8_t[]){2, 0, 0, 0, 0, 1}, 6);
     return net_packet(nd->mac ? nd->mac : net_peer, &tx, message, nd->option ? 32 : 24);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Addresses: GIDs and their table, neighbours, source ports. */
+/* Addresses: GIDs, their table and the MACs of groups, source ports. */
 #include <errno.h>
 #include <string.h>
 
 #include "common.h"
 #include "entropy.h"
-#include "neighbour.h"
+#include "gid.h"
 #include "random.h"
 #include "unit.h"
 
@@ -150,37 +150,13 @@ static void test_gid_table_full(void **state)
     assert_int_equal(gid_table_add(&t, &e), 7);
 }
 
-static void test_neighbours(void **state)
-{
-    static const uint8_t mac1[6] = {2, 0, 0, 0, 0, 1}, mac2[6] = {2, 0, 0, 0, 0, 2};
-    static struct neighbour_table t;
-    union gid addr = gid_from_ipv4((const uint8_t[]){10, 0, 0, 1});
-    uint8_t mac[6];
-
-    assert_int_equal(neighbour_resolve(&t, &addr, mac), -EHOSTUNREACH);
-    assert_int_equal(neighbour_add(&t, &addr, mac1), 0);
-    assert_int_equal(neighbour_resolve(&t, &addr, mac), 0);
-    assert_memory_equal(mac, mac1, 6);
-    assert_int_equal(neighbour_add(&t, &addr, mac2), 0);
-    assert_int_equal(neighbour_resolve(&t, &addr, mac), 0);
-    assert_memory_equal(mac, mac2, 6);
-    for (unsigned i = 1; i < NEIGHBOUR_MAX; i++) {
-        addr.raw[14] = (uint8_t)i;
-        assert_int_equal(neighbour_add(&t, &addr, mac1), 0);
-    }
-    assert_int_equal(neighbour_add(&t, &addr, mac2), 0);
-    addr.raw[13] = 9;
-    assert_int_equal(neighbour_add(&t, &addr, mac1), -ENOSPC);
-}
-
 static void check_group_mac(const char *group, const uint8_t expected[6])
 {
-    static const struct neighbour_table empty;
     union gid g;
     uint8_t mac[6];
 
     assert_int_equal(gid_parse(&g, group), 0);
-    assert_int_equal(neighbour_resolve(&empty, &g, mac), 0);
+    gid_multicast_mac(&g, mac);
     assert_memory_equal(mac, expected, 6);
 }
 
@@ -252,7 +228,6 @@ int main(void)
         cmocka_unit_test(test_gid_table),
         cmocka_unit_test(test_gid_table_keeps_places),
         cmocka_unit_test(test_gid_table_full),
-        cmocka_unit_test(test_neighbours),
         cmocka_unit_test(test_multicast_macs),
         cmocka_unit_test(test_entropy_from_qpns),
         cmocka_unit_test(test_entropy_of_datagrams),

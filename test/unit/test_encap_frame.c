@@ -6,7 +6,6 @@
 #include "bytes.h"
 #include "common.h"
 #include "encap.h"
-#include "neighbour.h"
 #include "pkt.h"
 #include "unit.h"
 
@@ -516,7 +515,7 @@ static void check_group(const char *from, const char *group, uint8_t type)
     struct encap_view v;
     struct sample s;
 
-    neighbour_multicast_mac(&av.dgid, av.dmac);
+    gid_multicast_mac(&av.dgid, av.dmac);
     s = make(&av);
     assert_int_equal(encap_rx(&v, s.bytes, s.len, &port), DROP_NONE);
     assert_int_equal(gids.entry[v.gid_index].type, type);
@@ -569,7 +568,7 @@ static void test_groups_of_one_address(void **state)
 
         one.entry[0] = (struct gid_entry){
             .gid = gid(row[i].own), .type = row[i].type, .valid = true, .vlan = VLAN_NONE};
-        neighbour_multicast_mac(&av.dgid, av.dmac);
+        gid_multicast_mac(&av.dgid, av.dmac);
         s = make(&av);
         assert_int_equal(encap_rx(&v, s.bytes, s.len, &alone), row[i].drop);
     }

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "neighbour.h"
 #include "net_kit.h"
 #include "unit.h"
 
@@ -77,7 +76,7 @@ static struct net_frame query_frame(const struct family *f, const struct query *
         message[24] = q->qrv;
         put_be16(message + 26, q->sources);
     }
-    neighbour_multicast_mac(&tx.dst, tx.dmac);
+    gid_multicast_mac(&tx.dst, tx.dmac);
     return net_packet(net_peer, &tx, message, q->len ? q->len : f->ipv4 ? 12 : 28);
 }
 
@@ -97,7 +96,7 @@ static unsigned record(const struct net_kit *k, const struct family *f, unsigned
     uint32_t size = f->ipv4 ? 8 : 20, len = f->ipv4 ? 4 : 16;
     uint8_t mac[6];
 
-    neighbour_multicast_mac(&to, mac);
+    gid_multicast_mac(&to, mac);
     assert_memory_equal(r.dmac, mac, 6);
     assert_true(gid_eq(&r.dst, &to) && gid_eq(&r.src, &us));
     assert_int_equal(r.hop_limit, 1);

@@ -364,7 +364,7 @@ static void test_too_many(void **state)
     assert_int_equal(load(text), -1);
     assert_non_null(strstr(error, "one too many"));
     n = snprintf(text, sizeof(text), "%s", OK);
-    for (unsigned i = 0; i <= NEIGHBOUR_MAX; i++)
+    for (unsigned i = 0; i <= CONFIG_NEIGHBOURS_MAX; i++)
         n += snprintf(text + n, sizeof(text) - (size_t)n,
                       "neighbour.%u = 10.0.%u.1 02:00:00:00:00:01\n", i, i % 256);
     assert_int_equal(load(text), -1);
