@@ -39,6 +39,7 @@ static void loop_info(struct pktio *io, struct pktio_info *info)
     memset(info, 0, sizeof(*info));
     memcpy(info->mac, l->config.mac, sizeof(info->mac));
     info->mtu = LOOP_MTU;
+    info->queues = l->config.queues;
     info->link_up = true;
     snprintf(info->name, sizeof(info->name), "%s", l->name);
     if (l->config.netdev)

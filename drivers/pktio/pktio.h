@@ -5,7 +5,8 @@
  *
  * A frame that carries the port's own MAC as its destination comes back as received, and of one to
  * a multicast MAC a copy does: a NIC would not do that, so a driver for one keeps such frames aside
- * (two queue pairs on one port may be connected, or in one group).
+ * (two queue pairs on one port may be connected, or in one group). They come back on the queue that
+ * sent them.
  */
 #ifndef UROCE_PKTIO_H
 #define UROCE_PKTIO_H
@@ -15,12 +16,14 @@
 #include "common.h"
 #include "counter.h"
 #include "frame.h"
+#include "predict.h"
 
 struct pktio;
 
 struct pktio_info {
     uint8_t mac[6];
     uint32_t mtu;        /* bytes of an Ethernet payload */
+    unsigned queues;     /* receive and transmit queues, each for one worker */
     uint32_t speed_mbps; /* 0: unknown */
     bool link_up;
     char name[64];
@@ -37,6 +40,16 @@ struct pktio_info {
         */
 #define PKTIO_WAKE_NEVER \
     -2 /* frames come only from the queue's own worker: nobody else can wake it */
+
+/*
+ * A flow that is to arrive on a chosen queue: RoCEv2 packets with these outer headers (UDP
+ * destination port 4791), or, when sport is 0, to this destination QPN from anybody.
+ */
+struct pktio_flow {
+    union gid src, dst; /* both IPv4-mapped, or both IPv6 */
+    uint16_t sport;     /* UDP source port, host order; 0: any, and then src means nothing */
+    uint32_t dest_qpn;  /* BTH; of a flow with a source port it may be left out of the match */
+};
 
 /* What a driver counts; single writer, the queue's worker. */
 struct pktio_counters {
@@ -66,6 +79,19 @@ struct pktio_ops {
     /* Before sleeping: arms wake_fd. Returns false if frames are already waiting. True does not say
      * that none is: the caller polls once more before it sleeps. The queue's worker. */
     bool (*wake_arm)(struct pktio *io, unsigned queue);
+    /*
+     * How the port spreads received RoCEv2 packets of an IP version over its queues: *rss gets its
+     * hash, fields and table. 0; -ENOTSUP when nobody can tell, or there is nothing to spread.
+     * NULL: -ENOTSUP. Control thread.
+     */
+    int (*rss)(struct pktio *io, bool ipv6, struct rss *rss);
+    /*
+     * Makes the port put a flow on a queue, before its own rule, and no longer. *rule names it.
+     * 0; -ENOTSUP when the port cannot (or cannot match on that), -ENOSPC when it has no room for
+     * more, or another negative errno. NULL, both: -ENOTSUP. Control thread.
+     */
+    int (*flow_add)(struct pktio *io, const struct pktio_flow *flow, unsigned queue, void **rule);
+    void (*flow_remove)(struct pktio *io, void *rule);
     /*
      * A descriptor that becomes readable when the link may have gone up or down: then link_ack
      * empties it and info tells what is. -1: it says nothing of itself, info must be asked from

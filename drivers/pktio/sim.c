@@ -333,6 +333,7 @@ static void sim_info(struct pktio *io, struct pktio_info *info)
     memset(info, 0, sizeof(*info));
     memcpy(info->mac, e->link->config.mac[e->index], sizeof(info->mac));
     info->mtu = SIM_MTU;
+    info->queues = 1;
     info->link_up = true;
     snprintf(info->name, sizeof(info->name), "sim%u", e->index);
 }

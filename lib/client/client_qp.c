@@ -15,11 +15,10 @@ static bool ring_fits(uint64_t off, uint32_t size, uint32_t stride, uint64_t seg
            (uint64_t)size * stride <= segment - off;
 }
 
-static bool reply_sane(const struct client *c, const struct ctl_create_qp *r,
-                       const struct client_piece *piece)
+static bool reply_sane(const struct ctl_create_qp *r, const struct client_piece *piece)
 {
-    return r->worker < c->workers && r->db_slot < DB_SLOTS &&
-           r->segment_bytes >= sizeof(struct qp_shared) && r->segment_bytes <= piece->bytes &&
+    return r->db_slot < DB_SLOTS && r->segment_bytes >= sizeof(struct qp_shared) &&
+           r->segment_bytes <= piece->bytes &&
            ring_fits(r->sq_off, r->sq_size, r->sq_stride, r->segment_bytes) &&
            ring_fits(r->rq_off, r->rq_size, r->rq_stride, r->segment_bytes) &&
            r->caps.max_send_sge <= QUEUE_MAX_SGE && r->caps.max_recv_sge <= QUEUE_MAX_SGE &&
@@ -41,6 +40,7 @@ static void use_segment(struct client_qp *qp, const struct ctl_create_qp *r,
                         struct qp_shared *shared)
 {
     qp->rq_notify = &shared->rq_notify;
+    qp->worker = &shared->worker;
     ring_init(&qp->sq, (uint8_t *)shared + r->sq_off, &shared->sq_prod, r->sq_size, r->sq_stride,
               r->caps.max_send_sge);
     ring_init(&qp->rq, (uint8_t *)shared + r->rq_off, &shared->rq_prod, r->rq_size, r->rq_stride,
@@ -63,15 +63,14 @@ int client_qp_create(struct client *c, struct client_qp *qp, struct ctl_create_q
     if (err)
         goto release;
     *r = m.create_qp;
-    err = reply_sane(c, r, &piece) ? 0 : -EIO;
+    err = reply_sane(r, &piece) ? 0 : -EIO;
     if (err)
         goto destroy;
     use_segment(qp, r, piece.base);
     qp->qpn = r->qpn;
     qp->max_inline = r->caps.max_inline_data;
-    qp->worker = r->worker;
     qp->db_slot = r->db_slot;
-    qp->doorbells = &c->shared->worker[r->worker];
+    qp->doorbells = c->shared->worker;
     qp->wake = c->wake;
     slot_table_publish(&c->qps, qp->uidx, qp);
     return 0;
@@ -119,9 +118,9 @@ void client_qp_reset(struct client_qp *qp, struct client_cq *send_cq, struct cli
     ring_reset(&qp->rq);
 }
 
-void client_qp_wake(struct client_qp *qp)
+void client_qp_wake(struct client_qp *qp, uint32_t worker)
 {
-    _Atomic uint32_t *word = &qp->wake->worker[qp->worker].word;
+    _Atomic uint32_t *word = &qp->wake->worker[worker].word;
 
     atomic_fetch_add(word, 1);
     syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);

@@ -24,9 +24,10 @@ struct client_ring {
 
 struct client_qp {
     struct client_ring sq, rq;
-    struct doorbells *doorbells;
+    struct doorbells *doorbells; /* one per worker */
     struct wake_shared *wake;
-    uint32_t worker, db_slot;
+    _Atomic uint32_t *worker; /* which one: the dataplane's word */
+    uint32_t db_slot;
     uint32_t max_inline;
     _Atomic uint32_t *rq_notify; /* 1 while receives need a doorbell too */
     uint32_t qpn, uidx;
@@ -50,14 +51,16 @@ int client_qp_destroy(struct client_qp *qp, struct client_cq *send_cq, struct cl
  */
 void client_qp_reset(struct client_qp *qp, struct client_cq *send_cq, struct client_cq *recv_cq);
 
-/* Wakes the worker that sleeps. */
-void client_qp_wake(struct client_qp *qp);
+/* Wakes a worker that sleeps. */
+void client_qp_wake(struct client_qp *qp, uint32_t worker);
 
 /* Says that a ring's index has moved. */
 static inline void client_qp_doorbell(struct client_qp *qp)
 {
-    if (doorbell_ring(qp->doorbells, qp->db_slot))
-        client_qp_wake(qp);
+    uint32_t worker = atomic_load_explicit(qp->worker, memory_order_relaxed);
+
+    if (doorbell_ring(&qp->doorbells[worker], qp->db_slot))
+        client_qp_wake(qp, worker);
 }
 
 /* The dataplane looks for receives by itself, except while it flushes. */

@@ -277,6 +277,16 @@ void rnic_on_retry(struct rnic *r, void (*retry)(void *ctx), void *ctx)
     r->retry_ctx = ctx;
 }
 
+void device_quiesce(struct device *d)
+{
+    worker_quiesce(d->worker);
+}
+
+struct worker_port *device_next_port(struct device *d)
+{
+    return d->port;
+}
+
 uint32_t device_mtu_code(uint32_t mtu)
 {
     /* What surrounds the payload at worst, inside the Ethernet frame: IPv6, UDP, the longest

@@ -231,6 +231,11 @@ uint64_t device_node_guid(const struct device *d);
 int device_resolve(struct device *d, const struct ah_attr *attr, struct address_vector *av,
                    uint32_t *mtu);
 
+/* Every worker of the device passes a quiet point: what was unpublished before is known to none. */
+void device_quiesce(struct device *d);
+/* Where a new object that needs no other place should live. */
+struct worker_port *device_next_port(struct device *d);
+
 /* Tells the CPUs that workers and applications have between them to the workers. */
 void rnic_count_cpus(struct rnic *r);
 

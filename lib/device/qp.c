@@ -237,7 +237,7 @@ int qp_object_create(struct client *c, struct ctl_call *call)
     q->o.handle = qp_number(q->dp.qp);
     object_add(c, &q->o, OBJ_QP);
     reply->qpn = q->o.handle;
-    reply->worker = worker_index(c->device->worker);
+    atomic_store(&((struct qp_shared *)q->segment.base)->worker, worker_index(c->device->worker));
     reply->db_slot = q->dp.slot;
     return 0;
 }

@@ -9,8 +9,8 @@
 
 /*
  * CA17-10 takes it from the address vector. But programs that never met a router put 1 there
- * (ibv_rc_pingpong does), and the kernel puts the route's in its place; so unicast packets of RoCEv2
- * get through routers unless a program thought of a number of its own. RoCEv1 crosses none.
+ * (ibv_rc_pingpong does), and the kernel puts the route's in its place; so unicast packets of
+ * RoCEv2 get through routers unless a program thought of a number of its own. RoCEv1 crosses none.
  */
 static uint8_t hop_limit(const struct ah_attr *attr, const struct gid_entry *source,
                          const union gid *dgid)

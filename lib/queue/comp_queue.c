@@ -61,6 +61,13 @@ bool cq_take_event(struct comp_queue *cq, uint32_t lane_index)
     return atomic_exchange(&cq->shared->arm, CQ_ARM_NONE) != CQ_ARM_NONE;
 }
 
+bool cq_lane_is_empty(const struct comp_queue *cq, uint32_t lane)
+{
+    const struct cq_lane *ring = cq_lane_at(cq->shared, cq->size, lane);
+
+    return atomic_load_explicit(&ring->cons, memory_order_acquire) == cq->lane[lane].prod;
+}
+
 /* ---- the application's end ---- */
 
 static void next_lane(struct cq_reader *r)

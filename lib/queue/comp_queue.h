@@ -42,6 +42,9 @@ int cq_post(struct comp_queue *cq, uint32_t lane, const struct cqe *e, bool soli
  */
 bool cq_take_event(struct comp_queue *cq, uint32_t lane);
 
+/* Whether the application has read everything that was posted into the lane. The lane's worker. */
+bool cq_lane_is_empty(const struct comp_queue *cq, uint32_t lane);
+
 /* ---- the application's end ---- */
 
 /* To begin, set the first three and zero the rest. */

@@ -19,7 +19,7 @@
 #include "qp_attr.h"
 
 #define CTL_MAGIC      UINT32_C(0x434f5255) /* "UROC" */
-#define CTL_VERSION    2
+#define CTL_VERSION    3
 #define CTL_MSG_SIZE   512
 #define CTL_MAX_FDS    4
 #define CTL_NAME_MAX   64
@@ -58,6 +58,15 @@ enum ctl_type {
     CTL_DEALLOC_MW,      /* handle */
     CTL_ATTACH_MCAST,    /* mcast */
     CTL_DETACH_MCAST,    /* mcast; -EINVAL when not attached */
+    CTL_CREATE_WQ,  /* create_wq -> create_wq (+ fd: see ctl_place); for who may send raw packets */
+    CTL_MODIFY_WQ,  /* modify_wq -> modify_wq */
+    CTL_DESTROY_WQ, /* destroy -> destroy; -EBUSY while an indirection table has it */
+    CTL_CREATE_RWQ_IND,  /* rwq_ind -> rwq_ind */
+    CTL_MODIFY_RWQ_IND,  /* rwq_ind */
+    CTL_DESTROY_RWQ_IND, /* handle; -EBUSY while QPs use it */
+    CTL_CREATE_FLOW,     /* create_flow -> create_flow */
+    CTL_DESTROY_FLOW,    /* handle */
+    CTL_SET_ENTROPY,     /* set_entropy */
     CTL_SHOW,            /* show -> show + fd: a memfd of `length` bytes of JSON */
 };
 
@@ -72,7 +81,8 @@ struct ctl_device {
     uint32_t max_qp_rd_atom, max_qp_init_rd_atom;
     uint32_t max_srq, max_srq_wr, max_srq_sge, max_mw, max_xrcd, max_mcast_grp;
     uint64_t max_mr_size;
-    uint32_t workers; /* = completion vectors */
+    uint32_t workers;                               /* = completion vectors */
+    uint32_t max_wq, max_rwq_ind, max_rwq_ind_size; /* 0: not for this application */
 };
 
 struct ctl_port {
@@ -144,14 +154,24 @@ struct ctl_create_cq {
     struct ctl_place place;
 };
 
+struct ctl_rx_hash {
+    uint32_t function; /* enum ibv_rx_hash_function_flags, or 1 << 1: XOR */
+    uint32_t fields;   /* enum ibv_rx_hash_fields */
+    uint32_t ind;      /* handle; 0: no receive-side scaling */
+    uint32_t key_len;
+    uint8_t key[40];
+};
+
 struct ctl_create_qp {
     uint32_t pd, send_cq, recv_cq, type; /* enum qp_type */
     uint32_t sq_sig_all, uidx;
-    uint32_t srq, xrcd;  /* handles, or 0 */
-    struct qp_caps caps; /* wanted; reply: given, each at least what was wanted */
+    uint32_t srq, xrcd;         /* handles, or 0 */
+    struct ctl_rx_hash rx_hash; /* QPT_RAW_PACKET; ind 0: it has queues of its own */
+    struct qp_caps caps;        /* wanted; reply: given, each at least what was wanted */
     /* reply */
-    uint32_t qpn; /* also the handle */
-    uint32_t worker, db_slot;
+    uint32_t qpn;     /* also the handle */
+    uint32_t db_slot; /* on every worker; which one: struct qp_shared */
+    uint32_t reserved;
     uint32_t sq_size, sq_stride, rq_size, rq_stride;
     uint64_t sq_off, rq_off, segment_bytes; /* offsets in the segment */
     struct ctl_place place;
@@ -214,6 +234,60 @@ struct ctl_mcast {
     uint8_t gid[16];
 };
 
+enum ctl_wq_type { CTL_WQ_RQ = 0, CTL_WQ_SRQ = 1 }; /* enum ibv_wq_type, and the proposal's */
+
+/* A work queue for raw packets; -EPERM for who has not CAP_NET_RAW. */
+struct ctl_create_wq {
+    uint32_t pd, cq, type;    /* enum ctl_wq_type */
+    uint32_t srq;             /* CTL_WQ_SRQ: handle, and then no segment */
+    uint32_t max_wr, max_sge; /* wanted; reply: given */
+    uint32_t uidx;            /* in completions */
+    /* reply */
+    uint32_t handle; /* also its number, in completions; at most 65535 */
+    uint32_t size, stride;
+    uint64_t rq_off, segment_bytes; /* the segment begins with a struct qp_shared */
+    struct ctl_place place;
+};
+
+struct ctl_modify_wq {
+    uint32_t handle;
+    uint32_t state; /* enum wq_state; reply: the state it is in */
+};
+
+#define CTL_RWQ_IND_MAX 128
+
+struct ctl_rwq_ind {
+    uint32_t handle;              /* reply; request of CTL_MODIFY_RWQ_IND */
+    uint32_t size;                /* a power of two */
+    uint16_t wq[CTL_RWQ_IND_MAX]; /* handles */
+};
+
+/* What a frame must be: as struct flow_match, see there. */
+struct ctl_flow_fields {
+    uint8_t dmac[6], smac[6];
+    uint16_t ether_type, vlan_tci;
+    uint8_t src[16], dst[16];
+    uint32_t flow_label;
+    uint8_t traffic_class, hop_limit, next_header, ipv4_flags;
+    uint16_t sport, dport;
+};
+
+struct ctl_create_flow {
+    uint32_t qpn, type; /* enum ibv_flow_attr_type */
+    uint32_t priority, port;
+    uint32_t drop, tagged, tag;
+    uint32_t headers;
+    struct ctl_flow_fields value, mask;
+    uint32_t handle; /* reply */
+};
+
+/* The source port policy of one queue pair. */
+struct ctl_set_entropy {
+    uint32_t qpn;
+    uint16_t rule; /* enum entropy_rule + 1; 0: the port's */
+    uint16_t port; /* of `fixed` */
+};
+
 enum ctl_show_what {
     CTL_SHOW_ALL = 0,
 };
@@ -248,6 +322,11 @@ struct ctl_msg {
         struct ctl_open_xrcd open_xrcd;
         struct ctl_alloc_mw alloc_mw;
         struct ctl_mcast mcast;
+        struct ctl_create_wq create_wq;
+        struct ctl_modify_wq modify_wq;
+        struct ctl_rwq_ind rwq_ind;
+        struct ctl_create_flow create_flow;
+        struct ctl_set_entropy set_entropy;
         struct ctl_show show;
         uint8_t bytes[CTL_MSG_SIZE - 16];
     };

@@ -135,6 +135,9 @@ struct qp_shared {
      * rq_prod.
      */
     CACHE_ALIGNED _Atomic uint32_t rq_notify;
+    /* Dataplane -> application: the worker whose doorbell to ring. Relaxed: a bell that was rung
+     * where the queue pair has left is passed on. */
+    _Atomic uint32_t worker;
 };
 
 /*
@@ -259,7 +262,7 @@ static inline struct cq_lane *cq_lane_at(struct cq_shared *cq, uint32_t size, ui
 /* ---- doorbells ---- */
 
 #define DB_LEAVES 64u
-#define DB_SLOTS  (64u * 64u * 64u) /* queue pairs of one application on one worker */
+#define DB_SLOTS  (64u * 64u * 64u) /* queue pairs of one application */
 
 /*
  * Which of an application's queue pairs have new send work, for one worker: a bit per queue pair

@@ -24,6 +24,9 @@ struct engine;
 struct qp;
 struct srq;
 struct address_handle;
+struct rwq_ind;
+struct rx_hash;
+struct flow_slot;
 
 /* Events of the verbs API that a queue pair can raise: numeric values of enum ibv_event_type. */
 enum qp_event {
@@ -52,6 +55,13 @@ struct engine_host {
     /* A frame for this port, or a group, that is not RoCE: true if the host takes a copy of it. May
      * be NULL. */
     bool (*other)(void *ctx, const struct frame *f);
+    /*
+     * A frame that another engine of the device is to act on, which gets it by engine_rx_handed, as
+     * a copy. False: it could not be taken, and is dropped. NULL: there is only one engine.
+     */
+    bool (*hand_over)(void *ctx, const struct frame *f, struct engine *to);
+    /* A connection's packets keep arriving at the engine with this lane: it had better be there. */
+    void (*stray)(void *ctx, struct qp *qp, uint32_t lane);
 };
 
 /* ---- tables, shared by the engines of a device ---- */
@@ -129,8 +139,9 @@ struct engine_config {
     const struct encap_port *port;
     const struct mr_table *mrs;
     struct qp_table *qps;
-    const struct srq_table *srqs; /* may be NULL: no XRC */
-    const struct ah_table *ahs;   /* may be NULL: no UD */
+    const struct srq_table *srqs;  /* may be NULL: no XRC */
+    const struct ah_table *ahs;    /* may be NULL: no UD */
+    const struct flow_slot *flows; /* raw packets' (raw.h); may be NULL */
     struct engine_host host;
     uint32_t lane;                 /* the CQ lane this worker posts into */
     uint32_t max_inflight;         /* packets a requester may have unacknowledged; 0: 128 */
@@ -155,6 +166,13 @@ void engine_destroy(struct engine *e);
 void engine_rx(struct engine *e, struct frame *frames, unsigned n, ns_t now);
 
 /*
+ * The same for frames that the engine with lane `from` of the same device handed over: n copies of
+ * what it received. Frames that it would have to hand on once more are dropped only if hand_over
+ * refuses them.
+ */
+void engine_rx_handed(struct engine *e, struct frame *frames, unsigned n, uint32_t from, ns_t now);
+
+/*
  * Fills up to n lent frames (room at least ENCAP_MAX_LEN + PKT_MAX_HEADER + path MTU + 8) with
  * packets to be sent in this order, sets their len, and returns how many it filled.
  */
@@ -171,13 +189,16 @@ void engine_doorbell(struct engine *e, struct qp *qp, ns_t now);
 ns_t engine_next_timer(const struct engine *e);
 void engine_timers(struct engine *e, ns_t now);
 
-/* Counters of an engine; single writer. rx_packets = rx_delivered + rx_other + all drops. Arrays by
- * qos_frame_priority; their sums are the totals. A frame too short for a tag and a traffic class,
- * or not of IP, has priority 0. */
+/* Counters of an engine; single writer. rx_packets + rx_handed_in + rx_copies = rx_delivered +
+ * rx_other + rx_handed_out + all drops; rx_copies: what a frame is more than one (multicast to
+ * several engines, raw packets to several takers). Frames handed in are counted where they arrived.
+ * Arrays by qos_frame_priority; their sums are the totals. A frame too short for a tag and a
+ * traffic class, or not of IP, has priority 0. */
 struct engine_counters {
     counter_t rx_packets[QOS_PRIORITIES], rx_bytes[QOS_PRIORITIES];
     counter_t tx_packets[QOS_PRIORITIES], tx_bytes[QOS_PRIORITIES];
     counter_t rx_delivered, rx_other;
+    counter_t rx_handed_in, rx_handed_out, rx_copies;
     counter_t drop[DROP_COUNT];
 };
 const struct engine_counters *engine_counters(const struct engine *e);
@@ -185,7 +206,7 @@ const struct engine_counters *engine_counters(const struct engine *e);
 /* ---- queue pairs ---- */
 
 struct qp_init {
-    uint32_t type; /* enum qp_type: RC, UC, UD, XRC */
+    uint32_t type; /* enum qp_type */
     uint32_t pd;
     struct srq *srq; /* receives from it instead of rq; or NULL */
     uint32_t xrcd;   /* XRC receive side */
@@ -195,7 +216,11 @@ struct qp_init {
     struct qp_shared *shared; /* the application's segment */
     struct work_queue sq, rq; /* private ends over it */
     struct qp_caps caps;
-    void *owner; /* the device's object */
+    const struct rx_hash
+        *rx_hash;        /* RAW_PACKET with receive-side scaling (raw.h), copied; or NULL */
+    struct rwq_ind *ind; /* and where it leads */
+    struct entropy_policy *entropy; /* its own, copied; NULL: the port's */
+    void *owner;                    /* the device's object */
 };
 
 /*
@@ -215,6 +240,27 @@ void qp_unpublish(struct qp *qp);
  * nothing. The owner worker. */
 void engine_qp_attach(struct engine *e, struct qp *qp);
 void engine_qp_detach(struct engine *e, struct qp *qp);
+
+/*
+ * Gives qp, and what it is about to do, to another engine of the device: in three steps, so that it
+ * never belongs to none and its packets always find somebody. The first on the worker of `from`: it
+ * does not touch qp afterwards, and hands its packets over. The second on the worker of `to`, which
+ * may have worked on qp before: timers and transmission go on there. Completions that were posted
+ * before lie in the other lane of their queue: the caller sees to it that they were read, see
+ * cq_lane_is_empty. Members of multicast groups stay members.
+ */
+void engine_qp_release(struct engine *from, struct qp *qp, struct engine *to);
+void engine_qp_adopt(struct engine *to, struct qp *qp, ns_t now);
+
+/* The engine that owns qp. Any thread: may be out of date, but for the control thread, which alone
+ * changes it. */
+struct engine *qp_engine(const struct qp *qp);
+
+/*
+ * Gives the queue pair a source port policy of its own. In RTR and later states it takes the new
+ * port at once. -EINVAL: not a connected queue pair or datagrams. The owner worker.
+ */
+int engine_qp_set_entropy(struct engine *e, struct qp *qp, const struct entropy_policy *policy);
 
 /*
  * Changes attributes and state (volume 1, 10.3.1 and table 91). av is the resolved address vector

@@ -269,7 +269,7 @@ void post_recv(struct test_qp *qp, uint64_t addr, uint32_t len, uint32_t lkey)
 void ring_bell(struct test_qp *qp)
 {
     struct wake_shared *wake = qp->d->rnic->wake.base;
-    _Atomic uint32_t *word = &wake->worker[qp->layout.worker].word;
+    _Atomic uint32_t *word = &wake->worker[atomic_load(&qp->shared->worker)].word;
 
     if (!doorbell_ring(qp->client->ctx.doorbells, qp->layout.db_slot))
         return;

@@ -299,6 +299,7 @@ static void ethdev_info(struct pktio *io, struct pktio_info *info)
     memset(info, 0, sizeof(*info));
     memcpy(info->mac, d->mac, sizeof(info->mac));
     info->mtu = d->mtu;
+    info->queues = d->queues;
     info->link_up = ethdev_link_up(d, &info->speed_mbps);
     info->kernel_sees = d->kind->kernel_sees;
     snprintf(info->name, sizeof(info->name), "%s", d->name);
