@@ -212,14 +212,19 @@ static int build(struct client *c, struct qp_object *q, const struct ctl_create_
                  struct ctl_call *call)
 {
     struct ctl_create_qp *layout = &call->reply.create_qp;
+    struct entropy_policy entropy;
     struct qp_init init;
-    int err;
+    int own, err;
 
+    own = entropy_from_ctl(&rq->entropy, &entropy);
+    if (own < 0 || (own && rq->type == QPT_RAW_PACKET))
+        return -EINVAL;
     plan(layout, rq);
     err = object_segment(c, call, layout->segment_bytes, &q->segment, &layout->place);
     if (err)
         return err;
     fill_init(&init, q, rq, layout);
+    init.entropy = own ? &entropy : NULL;
     return give_to_worker(c, q, &init);
 }
 
