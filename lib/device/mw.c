@@ -26,7 +26,7 @@ int mw_alloc(struct client *c, struct ctl_call *call)
         err = mr_insert(&c->device->mrs, &mw->window, tag & 0x7F);
     if (!err && object_add(c, &mw->o, OBJ_MW)) {
         mr_remove(&c->device->mrs, &mw->window);
-        worker_quiesce(c->device->worker);
+        device_quiesce(c->device);
         err = -ENOMEM;
     }
     if (err) {
@@ -39,18 +39,11 @@ int mw_alloc(struct client *c, struct ctl_call *call)
     return 0;
 }
 
-static void unpublish(struct worker *w, void *arg)
-{
-    struct mw *mw = arg;
-
-    mr_remove(&mw->o.client->device->mrs, &mw->window);
-    window_unbind(&mw->window);
-}
-
-/* On the worker, which may be binding it. */
 static void mw_free(struct client *c, struct mw *mw)
 {
-    worker_call(c->device->worker, unpublish, mw);
+    mr_remove(&c->device->mrs, &mw->window);
+    device_quiesce(c->device); /* a worker may be binding it */
+    window_unbind(&mw->window);
     mw->pd->o.refs--;
     object_remove(&mw->o);
     free(mw);
