@@ -203,6 +203,9 @@ struct engine_counters {
 };
 const struct engine_counters *engine_counters(const struct engine *e);
 
+/* The callbacks that it was created with. Any thread. */
+const struct engine_host *engine_host_of(const struct engine *e);
+
 /* ---- queue pairs ---- */
 
 struct qp_init {
@@ -219,8 +222,8 @@ struct qp_init {
     const struct rx_hash
         *rx_hash;        /* RAW_PACKET with receive-side scaling (raw.h), copied; or NULL */
     struct rwq_ind *ind; /* and where it leads */
-    struct entropy_policy *entropy; /* its own, copied; NULL: the port's */
-    void *owner;                    /* the device's object */
+    const struct entropy_policy *entropy; /* its own, copied; NULL: the port's */
+    void *owner;                          /* the device's object */
 };
 
 /*
@@ -252,13 +255,19 @@ void engine_qp_detach(struct engine *e, struct qp *qp);
 void engine_qp_release(struct engine *from, struct qp *qp, struct engine *to);
 void engine_qp_adopt(struct engine *to, struct qp *qp, ns_t now);
 
+/* Whether the application has read all completions in `lane` of qp's queues. The worker of that
+ * lane. */
+bool qp_completions_are_read(const struct qp *qp, uint32_t lane);
+
 /* The engine that owns qp. Any thread: may be out of date, but for the control thread, which alone
  * changes it. */
 struct engine *qp_engine(const struct qp *qp);
 
 /*
- * Gives the queue pair a source port policy of its own. In RTR and later states it takes the new
- * port at once. -EINVAL: not a connected queue pair or datagrams. The owner worker.
+ * Gives the queue pair a source port policy of its own; NULL: the port's again. A connection, from
+ * RTR on, takes the new policy's first port at once, for requests and answers; datagrams have
+ * theirs from the next work request on. RoCEv1 has no ports. -EINVAL: raw packets. The owner
+ * worker.
  */
 int engine_qp_set_entropy(struct engine *e, struct qp *qp, const struct entropy_policy *policy);
 
@@ -294,6 +303,8 @@ uint32_t qp_uidx(const struct qp *qp);
 uint32_t qp_type(const struct qp *qp);               /* enum qp_type */
 enum qp_state qp_current_state(const struct qp *qp); /* any thread: may be out of date */
 const struct address_vector *qp_address_vector(const struct qp *qp);
+/* Its own policy, or NULL: the port's. The owner worker, or who waits for it. */
+const struct entropy_policy *qp_entropy(const struct qp *qp);
 /* The UDP source port of its packets now; 0: it has none (UD, where each work request has its own;
  * RoCEv1; before RTR). Any thread. */
 uint16_t qp_udp_sport(const struct qp *qp);
