@@ -85,6 +85,8 @@ enum pkt_flag {
     PF_ATOMICACKETH = 1 << 11,
     PF_IMM = 1 << 12,
     PF_IETH = 1 << 13,
+    PF_EXTENSIONS = PF_DETH | PF_XRCETH | PF_FETH | PF_RETH | PF_ATOMICETH | PF_AETH |
+                    PF_ATOMICACKETH | PF_IMM | PF_IETH,
 };
 
 struct opcode_info {

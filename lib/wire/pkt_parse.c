@@ -5,21 +5,47 @@
 
 static void parse_bth(struct pkt *p, const uint8_t *b)
 {
+    uint32_t w1 = get_be32(b + 4), w2 = get_be32(b + 8);
+
     p->opcode = b[0];
     p->solicited = b[1] >> 7;
     p->mig_req = b[1] >> 6 & 1;
     p->pad = b[1] >> 4 & 3;
     p->pkey = get_be16(b + 2);
-    p->fecn = b[4] >> 7;
-    p->becn = b[4] >> 6 & 1;
-    p->dest_qpn = get_be24(b + 5);
-    p->ack_req = b[8] >> 7;
-    p->psn = psn(get_be24(b + 9));
+    p->fecn = w1 >> 31;
+    p->becn = w1 >> 30 & 1;
+    p->dest_qpn = w1 & 0xFFFFFF;
+    p->ack_req = w2 >> 31;
+    p->psn = psn(w2 & 0xFFFFFF);
+}
+
+static void parse_reth(struct pkt *p, const uint8_t *b)
+{
+    p->reth.va = get_be64(b);
+    p->reth.rkey = get_be32(b + 8);
+    p->reth.len = get_be32(b + 12);
+}
+
+static void parse_aeth(struct pkt *p, const uint8_t *b)
+{
+    p->aeth.syndrome = b[0];
+    p->aeth.msn = get_be24(b + 1);
 }
 
 /* The extension headers, which the caller has checked to be there, in their order on the wire. */
 static void parse_extensions(struct pkt *p, unsigned flags, const uint8_t *b)
 {
+    flags &= PF_EXTENSIONS;
+    if (!flags)
+        return;
+    if (flags == PF_RETH) { /* these two are the most frequent, and alone */
+        parse_reth(p, b);
+        return;
+    }
+    if (flags == PF_AETH) {
+        parse_aeth(p, b);
+        return;
+    }
     if (flags & PF_DETH) {
         p->deth.qkey = get_be32(b);
         p->deth.src_qpn = get_be24(b + 5);
@@ -35,9 +61,7 @@ static void parse_extensions(struct pkt *p, unsigned flags, const uint8_t *b)
         b += 4;
     }
     if (flags & PF_RETH) {
-        p->reth.va = get_be64(b);
-        p->reth.rkey = get_be32(b + 8);
-        p->reth.len = get_be32(b + 12);
+        parse_reth(p, b);
         b += 16;
     }
     if (flags & PF_ATOMICETH) {
@@ -48,8 +72,7 @@ static void parse_extensions(struct pkt *p, unsigned flags, const uint8_t *b)
         b += 28;
     }
     if (flags & PF_AETH) {
-        p->aeth.syndrome = b[0];
-        p->aeth.msn = get_be24(b + 1);
+        parse_aeth(p, b);
         b += 4;
     }
     if (flags & PF_ATOMICACKETH) {
