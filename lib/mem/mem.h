@@ -110,6 +110,7 @@ struct mr_table {
     uint64_t secret[2]; /* from getrandom(2), or a seed in tests */
     uint32_t next;      /* where the search for a free slot starts */
     uint32_t used;
+    uint64_t removals;          /* ever; read by workers with acquire */
     uint16_t *generation;       /* per slot: 24 - slot_bits bits of it, at most 16, count */
     struct mem_region **region; /* per slot; read by workers with acquire */
 };
@@ -134,6 +135,21 @@ void mr_remove(struct mr_table *t, struct mem_region *mr);
 /* The region or window with this key, or NULL. Of a window it may be out of date. Any thread. */
 struct mem_region *mr_lookup(const struct mr_table *t, uint32_t key);
 
+/*
+ * The regions that one worker found of late: undoing the permutation takes longer than all the rest
+ * of a check. By bits of the key; empty whenever a region was removed since. To begin, set the
+ * table and zero the rest. Its worker.
+ */
+#define MR_CACHE 64
+struct mr_cache {
+    const struct mr_table *table;
+    uint64_t removals; /* of the table, when it was emptied last */
+    struct {
+        uint32_t key;
+        struct mem_region *mr;
+    } entry[MR_CACHE];
+};
+
 /* ---- checks ---- */
 
 enum mr_fault {
@@ -148,10 +164,10 @@ enum mr_fault {
  * Whether [va, va + len) may be accessed with `access` (all bits needed) under key in pd, by the
  * application itself: key is an L_Key, which a window does not have. On MR_OK *out is the region.
  * len may be 0 (the range is then checked as a point at or below the end; callers skip the check
- * where the specification exempts zero length, C9-88). Any thread.
+ * where the specification exempts zero length, C9-88). The cache's worker.
  */
-enum mr_fault mr_check(const struct mr_table *t, uint32_t key, uint32_t pd, uint64_t va,
-                       uint64_t len, uint32_t access, struct mem_region **out);
+enum mr_fault mr_check(struct mr_cache *c, uint32_t key, uint32_t pd, uint64_t va, uint64_t len,
+                       uint32_t access, struct mem_region **out);
 
 /*
  * Memory that a peer may reach. While a window is held it cannot be bound again or invalidated:
@@ -167,9 +183,9 @@ struct mr_span {
 /*
  * The same for a peer of queue pair qpn: key is an R_Key. A type 2 window serves only the queue
  * pair it was bound on (MR_BAD_PD). On MR_OK *out is set, and the caller ends it: by mr_span_end or
- * through a batch. Any thread.
+ * through a batch. The cache's worker.
  */
-enum mr_fault mr_check_remote(const struct mr_table *t, uint32_t key, uint32_t pd, uint32_t qpn,
+enum mr_fault mr_check_remote(struct mr_cache *c, uint32_t key, uint32_t pd, uint32_t qpn,
                               uint64_t va, uint64_t len, uint32_t access, struct mr_span *out);
 
 void window_release(struct mem_region *w); /* mr_span_end's */

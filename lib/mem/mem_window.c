@@ -130,7 +130,8 @@ static enum mr_fault may_bind(const struct mr_table *t, const struct window_bind
         return MR_OK;
     if (b->access & ~(uint32_t)(REMOTE_RIGHTS | RIGHTS_IGNORED | MEM_ZERO_BASED))
         return MR_BAD_ACCESS;
-    f = mr_check(t, b->region_key, b->pd, b->va, b->len, MEM_MW_BIND, region);
+    *region = mr_lookup(t, b->region_key);
+    f = region_check(*region, b->pd, b->va, b->len, MEM_MW_BIND);
     if (f != MR_OK)
         return f;
     if ((b->access & REMOTE_CHANGES) && !((*region)->access & MEM_LOCAL_WRITE))

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include <string.h>
+
 #include "mem_internal.h"
 
 /* No sum is formed, so nothing can wrap around. */
@@ -17,15 +19,46 @@ static inline enum mr_fault check(const struct mem_region *mr, uint32_t pd, uint
     return inside(mr, va, len) ? MR_OK : MR_BAD_RANGE;
 }
 
-enum mr_fault mr_check(const struct mr_table *t, uint32_t key, uint32_t pd, uint64_t va,
-                       uint64_t len, uint32_t access, struct mem_region **out)
+enum mr_fault region_check(const struct mem_region *mr, uint32_t pd, uint64_t va, uint64_t len,
+                           uint32_t access)
 {
-    struct mem_region *mr = mr_lookup(t, key);
-    enum mr_fault f;
+    return mr && mr->kind == MEM_REGION ? check(mr, pd, va, len, access) : MR_BAD_KEY;
+}
 
-    if (!mr || mr->kind != MEM_REGION)
-        return MR_BAD_KEY;
-    f = check(mr, pd, va, len, access);
+/* Not found in the cache: from the table, and then in the cache. Windows come and go by themselves:
+ * they are looked up each time. */
+static __attribute__((noinline)) struct mem_region *find_slowly(struct mr_cache *c, uint32_t key)
+{
+    uint64_t removals = __atomic_load_n(&c->table->removals, __ATOMIC_ACQUIRE);
+    struct mem_region *mr;
+
+    if (removals != c->removals)
+        memset(c->entry, 0, sizeof(c->entry));
+    c->removals = removals;
+    mr = mr_lookup(c->table, key);
+    if (mr && mr->kind == MEM_REGION) {
+        c->entry[key / 256 % MR_CACHE].key = key;
+        c->entry[key / 256 % MR_CACHE].mr = mr;
+    }
+    return mr;
+}
+
+static inline struct mem_region *find(struct mr_cache *c, uint32_t key)
+{
+    unsigned at = key / 256 % MR_CACHE; /* the low bits are a tag */
+
+    if (likely(c->entry[at].key == key && c->entry[at].mr &&
+               __atomic_load_n(&c->table->removals, __ATOMIC_ACQUIRE) == c->removals))
+        return c->entry[at].mr;
+    return find_slowly(c, key);
+}
+
+enum mr_fault mr_check(struct mr_cache *c, uint32_t key, uint32_t pd, uint64_t va, uint64_t len,
+                       uint32_t access, struct mem_region **out)
+{
+    struct mem_region *mr = find(c, key);
+    enum mr_fault f = region_check(mr, pd, va, len, access);
+
     if (f == MR_OK)
         *out = mr;
     return f;
@@ -52,10 +85,10 @@ static enum mr_fault check_window(struct mem_region *w, uint32_t key, uint32_t p
     return f;
 }
 
-enum mr_fault mr_check_remote(const struct mr_table *t, uint32_t key, uint32_t pd, uint32_t qpn,
+enum mr_fault mr_check_remote(struct mr_cache *c, uint32_t key, uint32_t pd, uint32_t qpn,
                               uint64_t va, uint64_t len, uint32_t access, struct mr_span *out)
 {
-    struct mem_region *mr = mr_lookup(t, key);
+    struct mem_region *mr = find(c, key);
     enum mr_fault f;
 
     if (!mr)

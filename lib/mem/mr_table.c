@@ -110,6 +110,7 @@ void mr_remove(struct mr_table *t, struct mem_region *mr)
     if (t->region[slot] != mr)
         return;
     __atomic_store_n(&t->region[slot], NULL, __ATOMIC_RELEASE);
+    __atomic_store_n(&t->removals, t->removals + 1, __ATOMIC_RELEASE);
     t->generation[slot]++;
     t->used--;
 }

@@ -12,6 +12,7 @@ struct engine *engine_create(const struct engine_config *config)
         return NULL;
     memset(e, 0, sizeof(*e));
     e->cfg = *config;
+    e->mrs.table = config->mrs;
     e->rx_from = RX_DIRECT;
     if (!e->cfg.max_inflight)
         e->cfg.max_inflight = INFLIGHT_DEFAULT;

@@ -160,12 +160,12 @@ static enum fault check_recv(struct engine *e, struct qp *qp, const struct rx_jo
     return FAULT_NONE;
 }
 
-static enum fault rkey_check(const struct engine *e, const struct qp *qp, uint32_t pd, uint32_t key,
+static enum fault rkey_check(struct engine *e, const struct qp *qp, uint32_t pd, uint32_t key,
                              uint64_t va, uint64_t len, uint32_t need)
 {
     struct mr_span span;
 
-    if (mr_check_remote(e->cfg.mrs, key, pd, qp->qpn, va, len, need, &span) != MR_OK)
+    if (mr_check_remote(&e->mrs, key, pd, qp->qpn, va, len, need, &span) != MR_OK)
         return FAULT_REMOTE_ACCESS;
     mr_span_end(&span); /* what is done with it checks it again */
     return FAULT_NONE;

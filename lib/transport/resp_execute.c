@@ -142,8 +142,8 @@ static enum fault execute_write(struct engine *e, struct qp *qp, unsigned job, c
     if (p->payload_len) { /* checked as a whole at the start, but the key may be gone since */
         if (mem_batch_full(&e->batch))
             rx_flush(e);
-        if (mr_check_remote(e->cfg.mrs, resp->write_rkey, job_pd(e, qp, job), qp->qpn,
-                            resp->write_va, p->payload_len, MEM_REMOTE_WRITE, &span) != MR_OK)
+        if (mr_check_remote(&e->mrs, resp->write_rkey, job_pd(e, qp, job), qp->qpn, resp->write_va,
+                            p->payload_len, MEM_REMOTE_WRITE, &span) != MR_OK)
             return FAULT_REMOTE_ACCESS;
         mem_batch_out_span(&e->batch, &span, p->payload, p->payload_len, job);
     }
@@ -199,7 +199,7 @@ static enum fault execute_atomic(struct engine *e, struct qp *qp, unsigned job)
     rx_flush(e); /* earlier WRITEs of this burst come first */
     if (qp->fault)
         return FAULT_NONE;
-    if (mr_check_remote(e->cfg.mrs, p->atomic.rkey, job_pd(e, qp, job), qp->qpn, p->atomic.va, 8,
+    if (mr_check_remote(&e->mrs, p->atomic.rkey, job_pd(e, qp, job), qp->qpn, p->atomic.va, 8,
                         MEM_REMOTE_ATOMIC, &span) != MR_OK)
         return FAULT_REMOTE_ACCESS;
     err = mem_atomic(span.mr, span.addr, op, p->atomic.swap_add, p->atomic.compare, &original);
@@ -220,7 +220,7 @@ static enum fault execute_atomic_write(struct engine *e, struct qp *qp, unsigned
     rx_flush(e);
     if (qp->fault)
         return FAULT_NONE;
-    if (mr_check_remote(e->cfg.mrs, p->reth.rkey, job_pd(e, qp, job), qp->qpn, p->reth.va, 8,
+    if (mr_check_remote(&e->mrs, p->reth.rkey, job_pd(e, qp, job), qp->qpn, p->reth.va, 8,
                         MEM_REMOTE_WRITE, &span) != MR_OK)
         return FAULT_REMOTE_ACCESS;
     err = mem_store8(span.mr, span.addr, p->payload);

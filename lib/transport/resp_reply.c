@@ -104,7 +104,7 @@ static bool reply_read(struct engine *e, struct qp *qp, struct tx_job *job, stru
 
     if (mem_batch_full(&e->batch))
         tx_flush(e);
-    if (p.payload_len && mr_check_remote(e->cfg.mrs, r->rkey, r->pd, qp->qpn, r->va + off,
+    if (p.payload_len && mr_check_remote(&e->mrs, r->rkey, r->pd, qp->qpn, r->va + off,
                                          p.payload_len, MEM_REMOTE_READ, &span) != MR_OK) {
         finish_resource(&qp->resp, r); /* the key was revoked in mid-message */
         resp_fault(e, qp, FAULT_REMOTE_ACCESS, p.psn);

@@ -7,14 +7,13 @@
  */
 #include "transport.h"
 
-static enum mr_fault lkey_check(const struct engine *e, uint32_t pd, const struct sge *s,
-                                uint64_t addr, uint32_t len, uint32_t access,
-                                struct mem_region **mr)
+static enum mr_fault lkey_check(struct engine *e, uint32_t pd, const struct sge *s, uint64_t addr,
+                                uint32_t len, uint32_t access, struct mem_region **mr)
 {
-    return mr_check(e->cfg.mrs, s->lkey, pd, addr, len, access, mr);
+    return mr_check(&e->mrs, s->lkey, pd, addr, len, access, mr);
 }
 
-enum mr_fault sg_check(const struct engine *e, uint32_t pd, const struct sge *sge, unsigned n,
+enum mr_fault sg_check(struct engine *e, uint32_t pd, const struct sge *sge, unsigned n,
                        uint32_t access)
 {
     struct mem_region *mr;

@@ -13,6 +13,7 @@
 
 #include <sys/queue.h>
 
+#include "encap_expect.h"
 #include "engine.h"
 #include "fault.h"
 #include "pkt.h"
@@ -137,6 +138,7 @@ struct qp {
     CACHE_ALIGNED struct requester req;
     CACHE_ALIGNED struct responder resp;
     CACHE_ALIGNED struct encap_template encap;
+    struct encap_expect expect; /* connected, and not on a promiscuous port: how packets arrive */
     struct qp_counters counters;
 
     /* what packets do not need */
@@ -172,9 +174,10 @@ struct rx_job {
     struct pkt pkt;
     struct qp *qp;
     struct engine *owner; /* qp's, as it was looked up */
-    struct srq *srq; /* XRC: the one the packet names */
-    uint8_t grh[40]; /* UD: what goes before the payload */
+    struct srq *srq;      /* XRC: the one the packet names */
+    uint8_t grh[40];      /* UD: what goes before the payload */
     bool is_response;
+    bool expected; /* by its queue pair: from the connected peer, and to the right address */
     uint32_t slot; /* response: count of the slot its payload belongs to */
 };
 
@@ -219,6 +222,7 @@ struct engine {
     struct engine_counters counters;
     struct trace trace;
 
+    struct mr_cache mrs;
     struct mem_batch batch;
     unsigned jobs;
     struct tx_job tx_job[FRAME_BURST];
@@ -318,7 +322,7 @@ void rx_hand_over(struct engine *e, const struct frame *f, struct engine *to);
 /* ---- sg.c: scatter and gather through lkeys; all check first ---- */
 
 /* Whether all of an SGE list may be accessed. */
-enum mr_fault sg_check(const struct engine *e, uint32_t pd, const struct sge *sge, unsigned n,
+enum mr_fault sg_check(struct engine *e, uint32_t pd, const struct sge *sge, unsigned n,
                        uint32_t access);
 /* Queues the copy of bytes [off, off + len) of the list from local / into local, with `tag` (a
  * job). */

@@ -12,6 +12,7 @@
 
 static const uint64_t secret[2] = {1, 2};
 static struct mr_table table;
+static struct mr_cache cache = {.table = &table};
 static struct mem_region plain = {
     .pd = PD, .access = MEM_LOCAL_WRITE | ALL_REMOTE, .iova = BASE, .addr = BASE, .len = LEN};
 /* The last 16 bytes of the address space: iova + len is 2^64. */
@@ -33,7 +34,7 @@ static int teardown(void **state)
 static enum mr_fault check(const struct mem_region *mr, uint64_t va, uint64_t len)
 {
     struct mem_region *found = NULL;
-    enum mr_fault fault = mr_check(&table, mr->key, PD, va, len, 0, &found);
+    enum mr_fault fault = mr_check(&cache, mr->key, PD, va, len, 0, &found);
 
     if (fault == MR_OK)
         assert_ptr_equal(found, mr);
@@ -97,7 +98,7 @@ static void test_rights(void **state)
     for (uint32_t has = 0; has <= rights; has++)
         for (uint32_t asks = 0; asks <= rights; asks++) {
             plain.access = has;
-            assert_int_equal(mr_check(&table, plain.key, PD, BASE, 8, asks, &mr),
+            assert_int_equal(mr_check(&cache, plain.key, PD, BASE, 8, asks, &mr),
                              asks & ~has ? MR_BAD_ACCESS : MR_OK);
         }
     plain.access = saved;
@@ -109,13 +110,13 @@ static void test_order(void **state)
     uint32_t lacks = MEM_MW_BIND;
     struct mem_region *mr;
 
-    assert_int_equal(mr_check(&table, 0, PD + 1, 0, 1, lacks, &mr), MR_BAD_KEY);
-    assert_int_equal(mr_check(&table, plain.key ^ 1, PD + 1, 0, 1, lacks, &mr), MR_BAD_KEY);
-    assert_int_equal(mr_check(&table, plain.key ^ 0x100, PD, BASE, 1, 0, &mr), MR_BAD_KEY);
-    assert_int_equal(mr_check(&table, plain.key, PD + 1, 0, 1, lacks, &mr), MR_BAD_PD);
-    assert_int_equal(mr_check(&table, plain.key, PD, 0, 1, lacks, &mr), MR_BAD_ACCESS);
-    assert_int_equal(mr_check(&table, plain.key, PD, 0, 1, 0, &mr), MR_BAD_RANGE);
-    assert_int_equal(mr_check(&table, plain.key, PD, BASE, 1, 0, &mr), MR_OK);
+    assert_int_equal(mr_check(&cache, 0, PD + 1, 0, 1, lacks, &mr), MR_BAD_KEY);
+    assert_int_equal(mr_check(&cache, plain.key ^ 1, PD + 1, 0, 1, lacks, &mr), MR_BAD_KEY);
+    assert_int_equal(mr_check(&cache, plain.key ^ 0x100, PD, BASE, 1, 0, &mr), MR_BAD_KEY);
+    assert_int_equal(mr_check(&cache, plain.key, PD + 1, 0, 1, lacks, &mr), MR_BAD_PD);
+    assert_int_equal(mr_check(&cache, plain.key, PD, 0, 1, lacks, &mr), MR_BAD_ACCESS);
+    assert_int_equal(mr_check(&cache, plain.key, PD, 0, 1, 0, &mr), MR_BAD_RANGE);
+    assert_int_equal(mr_check(&cache, plain.key, PD, BASE, 1, 0, &mr), MR_OK);
 }
 
 static void test_host_address(void **state)

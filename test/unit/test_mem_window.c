@@ -19,6 +19,7 @@
 static const uint64_t secret[2] = {1, 2};
 static uint8_t bytes[LEN];
 static struct mr_table table;
+static struct mr_cache cache = {.table = &table};
 static struct mem_region region, read_only, unbindable, foreign;
 static struct mem_region one, two;
 
@@ -80,7 +81,7 @@ static enum mr_fault bind(struct mem_region *w)
 static enum mr_fault check(uint32_t key, uint64_t va, uint64_t len, uint32_t access)
 {
     struct mr_span span = {0};
-    enum mr_fault f = mr_check_remote(&table, key, PD, QPN, va, len, access, &span);
+    enum mr_fault f = mr_check_remote(&cache, key, PD, QPN, va, len, access, &span);
 
     mr_span_end(&span);
     return f;
@@ -91,7 +92,7 @@ static struct mr_span reach(uint32_t key, uint64_t va)
 {
     struct mr_span span = {0};
 
-    assert_int_equal(mr_check_remote(&table, key, PD, QPN, va, 1, 0, &span), MR_OK);
+    assert_int_equal(mr_check_remote(&cache, key, PD, QPN, va, 1, 0, &span), MR_OK);
     mr_span_end(&span);
     return span;
 }
@@ -302,7 +303,7 @@ static void test_invalidate(void **state)
 static enum mr_fault check_for(uint32_t key, uint32_t pd, uint32_t qpn)
 {
     struct mr_span span = {0};
-    enum mr_fault f = mr_check_remote(&table, key, pd, qpn, BASE, 1, 0, &span);
+    enum mr_fault f = mr_check_remote(&cache, key, pd, qpn, BASE, 1, 0, &span);
 
     mr_span_end(&span);
     return f;
@@ -327,8 +328,8 @@ static void test_no_local_key(void **state)
 
     assert_int_equal(bind(&one), MR_OK);
     assert_int_equal(bind(&two), MR_OK);
-    assert_int_equal(mr_check(&table, one.key, PD, BASE, 1, MEM_LOCAL_READ, &found), MR_BAD_KEY);
-    assert_int_equal(mr_check(&table, two.key, PD, BASE, 1, MEM_LOCAL_READ, &found), MR_BAD_KEY);
+    assert_int_equal(mr_check(&cache, one.key, PD, BASE, 1, MEM_LOCAL_READ, &found), MR_BAD_KEY);
+    assert_int_equal(mr_check(&cache, two.key, PD, BASE, 1, MEM_LOCAL_READ, &found), MR_BAD_KEY);
 }
 
 /* A transfer that waits in a batch is done before the flush lets the window go. */
@@ -339,14 +340,14 @@ static void test_batch_holds(void **state)
     uint8_t byte = 1;
 
     assert_int_equal(bind(&one), MR_OK);
-    assert_int_equal(mr_check_remote(&table, one.key, PD, QPN, BASE, 1, 0, &span), MR_OK);
+    assert_int_equal(mr_check_remote(&cache, one.key, PD, QPN, BASE, 1, 0, &span), MR_OK);
     assert_int_equal(one.gate, 1);
     assert_true(mem_batch_out_span(&batch, &span, &byte, 1, 0)); /* mapped: at once */
     assert_int_equal(one.gate, 0);
 
     region.direct = NULL;
     region.backend = &never;
-    assert_int_equal(mr_check_remote(&table, one.key, PD, QPN, BASE, 1, 0, &span), MR_OK);
+    assert_int_equal(mr_check_remote(&cache, one.key, PD, QPN, BASE, 1, 0, &span), MR_OK);
     assert_false(mem_batch_in_span(&batch, &span, &byte, 1, 0));
     mr_span_end(&span); /* the batch has it */
     assert_int_equal(one.gate, 1);

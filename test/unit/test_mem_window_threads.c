@@ -23,6 +23,7 @@
 #define USERS  2
 
 static struct mr_table table;
+static struct mr_cache cache = {.table = &table};
 static struct mem_region region = {.pd = PD,
                                    .access = MEM_LOCAL_WRITE | MEM_MW_BIND,
                                    .iova = BASE,
@@ -57,7 +58,7 @@ static void *user(void *arg)
         uint32_t key = atomic_load(&key_now);
         struct mr_span span = {0};
 
-        if (mr_check_remote(&table, key, PD, QPN, 8, 8, MEM_REMOTE_READ, &span) != MR_OK) {
+        if (mr_check_remote(&cache, key, PD, QPN, 8, 8, MEM_REMOTE_READ, &span) != MR_OK) {
             sched_yield();
             continue;
         }

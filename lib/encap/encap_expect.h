@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The outer headers that packets of one connection arrive with, as words to compare with: what
+ * encap_rx finds out about any frame is known of a frame that equals them but in the fields that
+ * differ from packet to packet. RoCEv2 over IPv4 without a tag; other connections have none, and go
+ * by encap_rx. Pure; any thread.
+ */
+#ifndef UROCE_ENCAP_EXPECT_H
+#define UROCE_ENCAP_EXPECT_H
+
+#include "encap.h"
+
+#define ENCAP_EXPECT_BTH 42 /* where the BTH lies in such frames: Ethernet, IPv4, UDP */
+
+struct encap_expect {
+    uint64_t word[5]; /* bytes 0 to 39 of the frame; all zero: nothing is expected */
+};
+
+/* What the peer's packets look like on a port with this MAC; nothing if they are not of that kind.
+ */
+void encap_expect_make(struct encap_expect *x, const uint8_t mac[6],
+                       const struct address_vector *av);
+
+static inline uint64_t encap_load64(const uint8_t *p)
+{
+    uint64_t v;
+
+    memcpy(&v, p, sizeof(v));
+    return v;
+}
+
+/* In each word, the fields that must be equal. In the third those that must be 0 are among them:
+ * the fragment offset and "more fragments". */
+#define EXPECT_MASK_0 UINT64_C(0x0000FFFFFFFFFFFF) /* destination MAC */
+#define EXPECT_MASK_1 UINT64_C(0x00FFFFFF00000000) /* ethertype, version and header length */
+#define EXPECT_MASK_2 UINT64_C(0xFF00FF3F00000000) /* fragment, protocol */
+#define EXPECT_MASK_3 UINT64_C(0xFFFFFFFFFFFF0000) /* source, first half of destination */
+#define EXPECT_MASK_4 UINT64_C(0x0000FFFF0000FFFF) /* second half; UDP destination port */
+
+/*
+ * Whether a frame has the headers that are expected, sound lengths and the right header checksum,
+ * and so encap_rx would pass it to the same address from the same address. Then sets of *v what
+ * checking the ICRC and parsing want: l3_kind, l3, l3_len, bth, bth_len, traffic_class, vlan_tci.
+ * The frame has at least ENCAP_EXPECT_BTH bytes.
+ */
+static inline bool encap_expected(const struct encap_expect *x, const uint8_t *frame, size_t len,
+                                  struct encap_view *v)
+{
+    uint64_t w1 = encap_load64(frame + 8), w2 = encap_load64(frame + 16);
+    uint64_t w3 = encap_load64(frame + 24), w4 = encap_load64(frame + 32), differ, sum;
+    uint32_t total = get_be16(frame + 16);
+
+    differ = (encap_load64(frame) ^ x->word[0]) & EXPECT_MASK_0;
+    differ |= (w1 ^ x->word[1]) & EXPECT_MASK_1;
+    differ |= (w2 ^ x->word[2]) & EXPECT_MASK_2;
+    differ |= (w3 ^ x->word[3]) & EXPECT_MASK_3;
+    differ |= (w4 ^ x->word[4]) & EXPECT_MASK_4;
+    /* The IP header is bytes 14 to 33; words of any size and byte order sum up the same. */
+    sum = (w1 >> 48) + (w2 & UINT32_MAX) + (w2 >> 32) + (w3 & UINT32_MAX) + (w3 >> 32) +
+          (w4 & UINT16_MAX);
+    sum = (sum & UINT16_MAX) + (sum >> 16 & UINT16_MAX) + (sum >> 32);
+    sum = (sum & UINT16_MAX) + (sum >> 16);
+    sum = (sum & UINT16_MAX) + (sum >> 16);
+    if (differ || sum != UINT16_MAX || get_be16(frame + 38) != total - 20 || total < 28 ||
+        total > len - 14)
+        return false;
+    v->l3_kind = ICRC_IPV4;
+    v->l3 = frame + 14;
+    v->l3_len = total;
+    v->bth = frame + ENCAP_EXPECT_BTH;
+    v->bth_len = total - 28;
+    v->traffic_class = frame[15];
+    v->vlan_tci = VLAN_NONE;
+    return true;
+}
+
+#endif
