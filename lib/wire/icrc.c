@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "common.h"
-#include "icrc.h"
+#include "icrc_short.h"
 
 /* The CRC-32 of the eight bytes of ones that stand for the LRH, from which everything continues. */
 #define ICRC_SEED UINT32_C(0x2144df1c)
@@ -17,39 +17,14 @@ static const uint8_t masked_len[] = {
     [ICRC_GRH] = 40 + BTH_SIZE,
 };
 
-/* How much is copied to be masked: more than has to be, but what the CRC takes in whole steps, and
- * all of a packet without payload. */
-#define HEAD_LEN 64
-_Static_assert(HEAD_LEN >= 40 + 8 + BTH_SIZE, "holds every masked field");
-
-/* Traffic class, flow label and hop limit; the version's four bits stay. */
-static void mask_ipv6(uint8_t *h)
+static uint32_t head_crc(enum icrc_l3 kind, const uint8_t *l3, size_t len)
 {
-    h[0] |= 0x0F;
-    memset(h + 1, 0xFF, 3);
-    h[7] = 0xFF;
-}
+    uint8_t head[ICRC_HEAD_LEN];
 
-static void mask_headers(enum icrc_l3 kind, uint8_t *h)
-{
-    uint8_t *bth = h + masked_len[kind] - BTH_SIZE;
-
-    switch (kind) {
-    case ICRC_IPV4:
-        h[1] = 0xFF;              /* TOS */
-        h[8] = 0xFF;              /* TTL */
-        memset(h + 10, 0xFF, 2);  /* header checksum */
-        memset(bth - 2, 0xFF, 2); /* UDP checksum */
-        break;
-    case ICRC_IPV6:
-        mask_ipv6(h);
-        memset(bth - 2, 0xFF, 2);
-        break;
-    case ICRC_GRH:
-        mask_ipv6(h);
-        break;
-    }
-    bth[4] = 0xFF; /* FECN, BECN, reserved */
+    memcpy(head, l3, len);
+    for (size_t i = 0; i < len; i++)
+        head[i] |= icrc_mask[kind][i];
+    return crc32_gzip_refl(ICRC_SEED, head, len);
 }
 
 /*
@@ -69,18 +44,15 @@ static void release_vectors(void)
 
 uint32_t icrc_compute(enum icrc_l3 kind, const uint8_t *l3, size_t len)
 {
-    uint8_t head[HEAD_LEN];
+    bool fast = icrc_short_is_fast();
     uint32_t crc;
 
-    if (len <= HEAD_LEN) {
-        memcpy(head, l3, len);
-        mask_headers(kind, head);
-        return crc32_gzip_refl(ICRC_SEED, head, len);
-    }
-    memcpy(head, l3, HEAD_LEN);
-    mask_headers(kind, head);
-    crc = crc32_gzip_refl(ICRC_SEED, head, HEAD_LEN);
-    crc = crc32_gzip_refl(crc, l3 + HEAD_LEN, len - HEAD_LEN);
+    if (likely(fast && len <= ICRC_SHORT_LEN && !(len & 3)))
+        return icrc_short(kind, l3, len);
+    if (len <= ICRC_HEAD_LEN)
+        return head_crc(kind, l3, len);
+    crc = fast ? icrc_short(kind, l3, ICRC_HEAD_LEN) : head_crc(kind, l3, ICRC_HEAD_LEN);
+    crc = crc32_gzip_refl(crc, l3 + ICRC_HEAD_LEN, len - ICRC_HEAD_LEN);
     release_vectors();
     return crc;
 }

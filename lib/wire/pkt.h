@@ -20,7 +20,7 @@
 #define PKT_MTU_MIN    256
 #define PKT_MTU_MAX    4096
 #define PKEY_DEFAULT   0xFFFF
-#define QPN_MULTICAST   0xFFFFFF
+#define QPN_MULTICAST  0xFFFFFF
 
 /* AETH syndrome (volume 1, 9.7.5.1.2): bits 6:5 the class, 4:0 credit, timer or NAK code. */
 #define AETH_CLASS_MASK  0x60
@@ -38,8 +38,8 @@ enum nak_code {
 };
 
 /* FETH (A19.2.2): what a FLUSH makes sure of, and for how much. */
-enum { FETH_GLOBAL = 1, FETH_PERSISTENT = 2 };  /* placement, bits */
-enum { FETH_RANGE = 0, FETH_REGION = 1 };       /* selectivity */
+enum { FETH_GLOBAL = 1, FETH_PERSISTENT = 2 }; /* placement, bits */
+enum { FETH_RANGE = 0, FETH_REGION = 1 };      /* selectivity */
 
 struct pkt {
     /* BTH */

@@ -31,7 +31,7 @@ static void test_known_values(void **state)
 static void test_against_reference(void **state)
 {
     struct random r = {5};
-    uint8_t bytes[60 + 300];
+    uint8_t bytes[60 + 700];
 
     for (size_t k = 0; k < ARRAY_SIZE(kinds); k++)
         for (size_t len = least[kinds[k]]; len <= sizeof(bytes); len++) {
