@@ -255,6 +255,22 @@ enum fault resp_execute(struct engine *e, struct qp *qp, unsigned job)
     }
 }
 
+/* An expected request that takes so many PSNs was executed: an ACK for it, if it wants one. */
+void resp_accepted(struct engine *e, struct qp *qp, const struct pkt *p, uint32_t packets)
+{
+    struct responder *resp = &qp->resp;
+
+    if (resp->syndrome != AETH_ACK_PLAIN && !qp->fault) /* a NAK that was not sent yet is void */
+        resp->ack_pending = false;
+    resp->epsn = psn_add(p->psn, packets);
+    if (p->ack_req && !kind_has_response(pkt_info(p)->kind)) {
+        resp->ack_pending = true;
+        resp->syndrome = AETH_ACK_PLAIN;
+        resp->ack_psn = p->psn;
+        engine_tx_ready(e, qp);
+    }
+}
+
 /* The expected request: checked, executed, acknowledged. */
 static void resp_expected(struct engine *e, struct qp *qp, unsigned job, const struct pkt *p)
 {
@@ -270,17 +286,9 @@ static void resp_expected(struct engine *e, struct qp *qp, unsigned job, const s
         resp_fault(e, qp, fault, p->psn);
         return;
     }
-    if (resp->syndrome != AETH_ACK_PLAIN && !qp->fault) /* a NAK that was not sent yet is void */
-        resp->ack_pending = false;
-    resp->epsn = psn_add(p->psn, read ? packets_for(p->reth.len, qp->mtu) : 1);
-    if (has_response) {
+    resp_accepted(e, qp, p, read ? packets_for(p->reth.len, qp->mtu) : 1);
+    if (has_response)
         engine_tx_ready(e, qp);
-    } else if (p->ack_req) {
-        resp->ack_pending = true;
-        resp->syndrome = AETH_ACK_PLAIN;
-        resp->ack_psn = p->psn;
-        engine_tx_ready(e, qp);
-    }
 }
 
 void resp_rx(struct engine *e, struct qp *qp, unsigned job)
@@ -289,6 +297,8 @@ void resp_rx(struct engine *e, struct qp *qp, unsigned job)
     int32_t ahead = psn_diff(p->psn, qp->resp.epsn);
 
     if (qp->fault) /* on its way to the error state */
+        return;
+    if (likely(resp_only(e, qp, job)))
         return;
     if (ahead == 0) {
         resp_expected(e, qp, job, p);

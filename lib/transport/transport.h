@@ -248,7 +248,7 @@ static inline psn_t slot_last(const struct send_slot *s)
 
 static inline uint32_t packets_for(uint32_t len, uint32_t mtu)
 {
-    return len ? (len + mtu - 1) / mtu : 1;
+    return len ? (len + mtu - 1) >> __builtin_ctz(mtu) : 1;
 }
 
 static inline bool op_is_read_or_atomic(uint8_t sqe_op)
@@ -392,6 +392,9 @@ void resp_duplicate(struct engine *e, struct qp *qp, const struct pkt *p);
 void resp_rx(struct engine *e, struct qp *qp, unsigned job);
 enum fault resp_execute(struct engine *e, struct qp *qp, unsigned job);
 struct rx_completion *resp_complete_recv(struct engine *e, struct qp *qp, unsigned job);
+void resp_accepted(struct engine *e, struct qp *qp, const struct pkt *p, uint32_t packets);
+/* resp_only.c: the most frequent requests as a whole; false: nothing was done. */
+bool resp_only(struct engine *e, struct qp *qp, unsigned job);
 /* resp_uc.c, resp_ud.c */
 void resp_uc(struct engine *e, struct qp *qp, unsigned job);
 void resp_ud(struct engine *e, struct qp *qp, unsigned job);
