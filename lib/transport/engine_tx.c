@@ -8,11 +8,14 @@
 /* The queue pair's next packet into job->frame. */
 static bool qp_tx(struct engine *e, struct qp *qp, struct tx_job *job)
 {
-    bool reply = resp_has_reply(qp), request = req_ready(e, qp);
+    bool reply = resp_has_reply(qp), request;
 
     job->qp = qp;
     job->encap = &qp->encap;
     job->failed = job->is_reply = false;
+    if (likely(!reply && req_only(e, qp, job)))
+        return true;
+    request = req_ready(e, qp);
     qp->resp_turn = !qp->resp_turn;
     if (reply && (qp->resp_turn || !request) && resp_reply(e, qp, job))
         return true;

@@ -360,6 +360,8 @@ void req_reset(struct qp *qp, psn_t first);
 /* req_segment.c: builds the next request packet into job->frame; false if the slot failed instead.
  */
 bool req_segment(struct engine *e, struct qp *qp, struct tx_job *job);
+/* req_only.c: takes and builds what most messages are as a whole; false: nothing was done. */
+bool req_only(struct engine *e, struct qp *qp, struct tx_job *job);
 /* Its steps, for UD too: PSNs for the slot; the packet's payload; the position moves on. */
 static inline void req_start_slot(const struct requester *req, struct send_slot *s)
 {
