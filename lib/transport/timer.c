@@ -33,7 +33,7 @@ static uint64_t tick_of(const struct timer_wheel *w, ns_t deadline)
     return min_of(max_of(tick, w->tick + 1), w->tick + TIMER_SLOTS - 1);
 }
 
-void timer_arm(struct timer_wheel *w, struct timer *t, ns_t deadline, ns_t now)
+void timer_arm_anew(struct timer_wheel *w, struct timer *t, ns_t deadline, ns_t now)
 {
     uint64_t tick;
 

@@ -30,7 +30,14 @@ struct timer_wheel {
 /* All-zero memory is an empty wheel and a disarmed timer. */
 
 /* Fires at or up to one tick after `deadline`. Replaces an earlier arming. */
-void timer_arm(struct timer_wheel *w, struct timer *t, ns_t deadline, ns_t now);
+void timer_arm_anew(struct timer_wheel *w, struct timer *t, ns_t deadline, ns_t now);
+static inline void timer_arm(struct timer_wheel *w, struct timer *t, ns_t deadline, ns_t now)
+{
+    if (t->tick && (deadline >> TIMER_TICK_SHIFT) + 1 >= t->tick) /* it is looked at by then */
+        t->deadline = deadline;
+    else
+        timer_arm_anew(w, t, deadline, now);
+}
 /* Cheap: the timer stays in its slot until that comes round. */
 static inline void timer_disarm(struct timer *t)
 {
