@@ -316,9 +316,12 @@ static inline enum mr_fault mr_check(struct mr_cache *c, uint32_t key, uint32_t 
                                      uint64_t len, uint32_t access, struct mem_region **out)
 {
     struct mem_region *mr = mr_find(c, key);
+    enum mr_fault f =
+        mr && mr->kind == MEM_REGION ? mr_grants(mr, pd, va, len, access) : MR_BAD_KEY;
 
-    *out = mr;
-    return mr && mr->kind == MEM_REGION ? mr_grants(mr, pd, va, len, access) : MR_BAD_KEY;
+    if (f == MR_OK)
+        *out = mr;
+    return f;
 }
 
 #endif
