@@ -141,7 +141,7 @@ const struct topic show_topics[] = {
     {.name = "qps",
      .help = "queue pairs (their counters: with --json)",
      .select = select_qps,
-     .columns = "device qpn pid type state dest_qpn path_mtu sgid dgid"},
+     .columns = "device qpn pid type state dest_qpn path_mtu sgid dgid entropy"},
     {.name = "counters", .help = "what the ports counted", .member = "counters"},
     {.name = "drops", .help = "dropped packets by reason", .member = "drops"},
     {.name = "qos",

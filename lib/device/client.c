@@ -104,6 +104,7 @@ static const struct {
     [CTL_DEALLOC_MW] = {mw_dealloc, false, 0},
     [CTL_ATTACH_MCAST] = {mcast_attach, false, 0},
     [CTL_DETACH_MCAST] = {mcast_detach, false, 0},
+    [CTL_SET_ENTROPY] = {qp_object_set_entropy, false, 0},
     [CTL_SHOW] = {show, true, 0},
 };
 

@@ -13,4 +13,7 @@ json_t *show_mac(const uint8_t mac[6]);
 /* Adds what the port's IP host knows: neighbours, routes, groups, path_mtus, network (counters). */
 void show_net(json_t *port, const struct device *d);
 
+/* Adds "steering" to a port: show_steering.c. */
+void show_steering(json_t *port, const struct device *d);
+
 #endif

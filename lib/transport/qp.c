@@ -98,6 +98,10 @@ struct qp *qp_create(struct qp_table *t, const struct qp_init *init, int *err)
     qp->req.sq = init->sq;
     qp->resp.rq = init->rq;
     qp->timer.deadline = NS_NEVER;
+    if (init->entropy) {
+        qp->own_entropy = true;
+        qp->entropy = *init->entropy;
+    }
     *err = alloc_sides(qp, init);
     if (!*err)
         *err = id_table_insert((struct id_table *)t, qp, &qp->qpn);
@@ -131,6 +135,8 @@ void qp_free(struct qp *qp)
 
 bool qp_completions_are_read(const struct qp *qp, uint32_t lane)
 {
+    if (qp->type == QPT_XRC_RECV) /* they are in queues of others */
+        return qp->state < QPS_RTR;
     return (!qp->send_cq || cq_lane_is_empty(qp->send_cq, lane)) &&
            (!qp->recv_cq || cq_lane_is_empty(qp->recv_cq, lane));
 }
@@ -163,6 +169,11 @@ enum qp_state qp_current_state(const struct qp *qp)
 const struct address_vector *qp_address_vector(const struct qp *qp)
 {
     return &qp->av;
+}
+
+const struct entropy_policy *qp_entropy(const struct qp *qp)
+{
+    return qp->own_entropy ? &qp->entropy : NULL;
 }
 
 uint16_t qp_udp_sport(const struct qp *qp)

@@ -42,7 +42,9 @@ EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 
     if (!ctx)
         return NULL;
-    err = client_open(&ctx->client, d->index);
+    err = shim_entropy_default(&ctx->entropy);
+    if (!err)
+        err = client_open(&ctx->client, d->index);
     if (!err) {
         err = client_query_device(&ctx->client.conn, d->index, &ctx->info);
         if (err)

@@ -65,6 +65,8 @@ static int create(struct shim_qp *qp, struct ibv_context *context, struct ibv_qp
 
     if (attr->qp_type == IBV_QPT_XRC_RECV)
         r.xrcd = ((struct shim_xrcd *)attr->xrcd)->handle;
+    if (attr->qp_type != IBV_QPT_RAW_PACKET)
+        r.entropy = to_context(context)->entropy;
     caps_to_ctl(&r.caps, &attr->cap);
     err = client_qp_create(&to_context(context)->client, &qp->queue, &r);
     if (err)

@@ -39,6 +39,7 @@ struct shim_context {
     struct verbs_context vctx;
     struct client client;
     struct ctl_device info;
+    struct ctl_entropy entropy;  /* of each queue pair that it creates */
     _Atomic bool fatal_reported; /* the one event that tells of the daemon's end */
 };
 
@@ -206,6 +207,11 @@ static inline bool send_allowed(enum ibv_qp_state s)
 {
     return s == IBV_QPS_RTS || s == IBV_QPS_SQD || s == IBV_QPS_SQE || s == IBV_QPS_ERR;
 }
+
+/* ---- uroce.c ---- */
+/* $UROCE_ENTROPY, or the port's policy when it is not set. 0; -EINVAL when it makes no sense, and
+ * the user has been told. */
+int shim_entropy_default(struct ctl_entropy *entropy);
 
 /* ---- ah.c ---- */
 /* The protocol's form of an address vector, and back. */
