@@ -136,13 +136,8 @@ struct rx_spread {
 struct rx_spread *rx_spread_create(const struct rx_hash *hash, struct rwq_ind *ind);
 uint32_t rx_spread_hash(const struct rx_spread *s, const union flow_key *key);
 
-static inline struct wq *rx_spread_wq(const struct rx_spread *s, const union flow_key *key)
-{
-    const struct rwq_entries *entries =
-        atomic_load_explicit(&s->ind->entries, memory_order_acquire);
-
-    return entries->wq[rx_spread_hash(s, key) & (entries->size - 1)];
-}
+/* The WQ that takes the frame. */
+struct wq *rx_spread_wq(const struct rx_spread *s, const union flow_key *key);
 
 /* ---- raw_rx.c ---- */
 

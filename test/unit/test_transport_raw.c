@@ -538,8 +538,12 @@ static void post_hostile(struct raw_queue *q, enum hostile what)
 /* The queue fails alone, says why, and touches no memory. */
 static void hostile_entries(struct fixture *f, struct raw_queue *q, bool is_wq)
 {
-    static const uint8_t zeros[2 * RAW_SLOT];
+    static const uint8_t zeros[3 * RAW_SLOT];
+    struct raw_bytes b;
+    struct frame frame[2];
 
+    raw_build(&b, &(struct raw_spec){.payload = 100});
+    frame[0] = frame[1] = raw_frame(&b);
     for (int what = 0; what < HOSTILES; what++) {
         unsigned fatal = f->k->fatal + f->k->wq_fatal;
         bool index = what == WILD_INDEX;
@@ -551,8 +555,7 @@ static void hostile_entries(struct fixture *f, struct raw_queue *q, bool is_wq)
             bring_qp_to(f, QPS_RTS);
         }
         post_hostile(q, (enum hostile)what);
-        arrive(f, 100);
-        arrive(f, 100);
+        raw_arrive(f->k, 0, frame, 2);
         if (!index) {
             expect(f, 8, what == TOO_MANY_SGES ? WC_LOC_QP_OP_ERR : WC_LOC_PROT_ERR);
             expect(f, 10, WC_WR_FLUSH_ERR);
