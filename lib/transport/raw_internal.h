@@ -141,6 +141,19 @@ struct wq *rx_spread_wq(const struct rx_spread *s, const union flow_key *key);
 
 /* ---- raw_rx.c ---- */
 
+/* The rules of e's port; or NULL. */
+static inline const struct flow_table *flow_rules(const struct engine *e)
+{
+    return e->cfg.flows ? atomic_load_explicit(&e->cfg.flows->table, memory_order_acquire) : NULL;
+}
+
+static inline bool raw_has_sniffers(const struct engine *e)
+{
+    const struct flow_table *t = flow_rules(e);
+
+    return t && t->sniffers;
+}
+
 /* A frame that is not RoCE, or of which nobody can tell (reason): to whom it may concern. */
 void raw_rx(struct engine *e, const struct frame *f, enum drop reason);
 /* Whether such a frame goes to a queue of e. */
