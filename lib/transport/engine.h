@@ -18,6 +18,7 @@
 #include "frame.h"
 #include "mem.h"
 #include "qp_attr.h"
+#include "trace.h"
 #include "work_queue.h"
 
 struct engine;
@@ -203,6 +204,11 @@ struct engine_counters {
 };
 const struct engine_counters *engine_counters(const struct engine *e);
 
+/* What happened in it out of the ordinary, for trace_read. */
+const struct trace *engine_trace(const struct engine *e);
+/* The name of a fault in it. */
+const char *fault_name(uint32_t fault);
+
 /* The callbacks that it was created with. Any thread. */
 const struct engine_host *engine_host_of(const struct engine *e);
 
@@ -275,7 +281,7 @@ int engine_qp_set_entropy(struct engine *e, struct qp *qp, const struct entropy_
  * Changes attributes and state (volume 1, 10.3.1 and table 91). av is the resolved address vector
  * when mask has QPA_AV (its udp_sport is set here, by the engine's policy), else NULL. max_mtu: the
  * port's active MTU code. Returns 0, -EINVAL (transition, missing or excess attributes, values out
- * of range), -EOPNOTSUPP (alternate path). The owner worker.
+ * of range), -EOPNOTSUPP (alternate path), -ENOMEM. The owner worker.
  */
 int engine_qp_modify(struct engine *e, struct qp *qp, const struct qp_attr *attr, uint32_t mask,
                      const struct address_vector *av, uint32_t max_mtu, ns_t now);

@@ -202,7 +202,7 @@ static enum fault check_remote(struct engine *e, const struct qp *qp, const stru
 static enum fault check_resources(const struct qp *qp, const struct opcode_info *info)
 {
     const struct responder *resp = &qp->resp;
-    uint32_t max = qp->attr.max_dest_rd_atomic;
+    uint32_t max = resp->res_max;
     const struct resp_resource *oldest;
 
     if (!kind_has_response(info->kind))

@@ -12,7 +12,8 @@ void resp_reset(struct qp *qp, psn_t first)
     resp->nak_sent = resp->ack_pending = resp->recv_busy = resp->recv_failed = false;
     resp->msg_len = resp->write_left = 0;
     resp->res_head = resp->res_pending = 0;
-    memset(resp->res, 0, sizeof(resp->res));
+    if (resp->res_max)
+        memset(resp->res, 0, resp->res_max * sizeof(resp->res[0]));
     resp->rounds = 0;
     resp->round_first = resp->repeated = resp->repeated_epsn = first;
 }
@@ -24,6 +25,7 @@ void resp_fault(struct engine *e, struct qp *qp, enum fault fault, psn_t at)
 
     if (qp->fault) /* the first one decides */
         return;
+    note(e, qp, TRACE_FAULT, fault, at.v);
     if (!qp_is_reliable(qp) && !rule->own) { /* the message is lost, and nobody is told */
         counter_inc(&qp->counters.rx_discards);
         return;
@@ -160,7 +162,7 @@ static enum fault execute_write(struct engine *e, struct qp *qp, unsigned job, c
 static struct resp_resource *new_resource(struct qp *qp, const struct pkt *p)
 {
     struct responder *resp = &qp->resp;
-    struct resp_resource *r = &resp->res[resp->res_head++ % qp->attr.max_dest_rd_atomic];
+    struct resp_resource *r = &resp->res[resp->res_head++ % resp->res_max];
 
     if (!r->pending)
         resp->res_pending++;

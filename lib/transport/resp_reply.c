@@ -25,7 +25,7 @@ static bool may_answer(const struct qp *qp, const struct resp_resource *r)
 static struct resp_resource *next_resource(struct qp *qp)
 {
     struct responder *resp = &qp->resp;
-    uint32_t max = qp->attr.max_dest_rd_atomic;
+    uint32_t max = resp->res_max;
 
     for (uint32_t i = min_of(max, resp->res_head); i > 0; i--) {
         struct resp_resource *r = &resp->res[(resp->res_head - i) % max];

@@ -43,6 +43,7 @@ struct requester {
     struct work_queue sq;
     uint8_t *slots; /* ring of slot_count slots, slot_stride bytes each */
     uint32_t slot_count, slot_stride;
+    uint32_t slot_max; /* the ring grows up to so many */
     /* Counts of slots since reset: completed <= sending <= taken. */
     uint32_t tail, send, head;
     uint32_t pkt;            /* next packet of slot `send` */
@@ -96,8 +97,9 @@ struct responder {
     uint32_t msg_len;      /* bytes of the message so far */
     uint64_t write_va;
     uint32_t write_rkey, write_left;
-    struct resp_resource res[QP_MAX_RD_ATOMIC];
-    uint32_t res_head; /* resources taken since reset */
+    struct resp_resource *res; /* ring of res_max */
+    uint32_t res_max;          /* max_dest_rd_atomic */
+    uint32_t res_head;         /* resources taken since reset */
     uint32_t res_pending;
     /* Rounds of repeated requests, as path_repeated counts them. */
     uint32_t rounds;
@@ -215,6 +217,7 @@ struct engine {
     struct mcast_list mcast;
     uint16_t ip_id;
     struct engine_counters counters;
+    struct trace trace;
 
     struct mem_batch batch;
     unsigned jobs;
@@ -274,6 +277,23 @@ static inline bool qp_can_receive(const struct qp *qp)
     return qp->state >= QPS_RTR && qp->state <= QPS_SQE;
 }
 
+/* ---- qp_memory.c ---- */
+
+/* Zeroed, with the rings of its requester and its responder's entry as init has them. NULL: out of
+ * memory. */
+struct qp *qp_alloc(const struct qp_init *init);
+void qp_memory_free(struct qp *qp);
+/* Gives back what it got since it was created. No slot or resource is in use. */
+void qp_memory_reset(struct qp *qp);
+/* All slots are in use: twice as many, if work waits and there may be more. Without memory there
+ * are none either: work then waits for slots, as it does for the last ones. Once for each size, so
+ * not for each packet. */
+bool req_more_slots(struct qp *qp);
+/* Resources for so many READs and atomics at a time: made, 0 or -ENOMEM; and taken instead of those
+ * that there are, of which the newest go over. */
+int resp_resources_alloc(struct resp_resource **res, uint32_t max);
+void resp_resources_set(struct responder *resp, struct resp_resource *res, uint32_t max);
+
 /* ---- engine.c ---- */
 
 /* qp may have a packet to send. */
@@ -282,6 +302,13 @@ void engine_tx_ready(struct engine *e, struct qp *qp);
 void engine_touch(struct engine *e, struct qp *qp);
 /* Settles every touched queue pair and raises the completion events. */
 void engine_settle(struct engine *e);
+
+/* Something out of the ordinary: trace.h. */
+static inline void note(struct engine *e, const struct qp *qp, enum trace_event event, uint32_t a,
+                        uint32_t b)
+{
+    trace_put(&e->trace, e->now, event, qp ? qp->qpn : 0, a, b);
+}
 
 /* ---- engine_rx.c ---- */
 
