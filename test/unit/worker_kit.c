@@ -47,8 +47,11 @@ static void add_port(struct dataplane *d, unsigned side)
 {
     struct port_address own = {.gid = address(side), .prefix = 24, .vlan = VLAN_NONE};
     struct port_neighbour other = {.addr = address(!side)};
-    struct port_config pc = {
-        .io = d->end[side], .address = &own, .addresses = 1, .neighbour = &other, .neighbours = 1};
+    struct port_config pc = {.io = d->wrap ? d->wrap(d->end[side]) : d->end[side],
+                             .address = &own,
+                             .addresses = 1,
+                             .neighbour = &other,
+                             .neighbours = 1};
     struct pktio_info info;
 
     d->end[!side]->ops->info(d->end[!side], &info);
