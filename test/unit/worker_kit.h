@@ -78,6 +78,12 @@ struct test_send {
     uint32_t len, lkey, rkey;
 };
 void post_send(struct test_qp *qp, const struct test_send *s); /* its wr_id is its index */
+/* SQE_BIND_MW, signaled. */
+struct test_bind {
+    uint32_t window_key, new_key, region_key, access;
+    uint64_t addr, len;
+};
+void post_bind(struct test_qp *qp, const struct test_bind *b);
 void post_recv(struct test_qp *qp, uint64_t addr, uint32_t len, uint32_t lkey);
 /* Rings for what was posted. */
 void ring_bell(struct test_qp *qp);
