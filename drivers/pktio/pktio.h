@@ -51,13 +51,12 @@ struct pktio_flow {
     uint32_t dest_qpn;  /* BTH; of a flow with a source port it may be left out of the match */
 };
 
-/* What a driver counts; single writer, the queue's worker. */
+/* What a driver counts of a queue; each has a single writer, a worker. */
 struct pktio_counters {
     counter_t tx_refused;  /* frames the port did not take, dropped */
     counter_t rx_unusable; /* received frames that could not be handed up in one piece, dropped */
     counter_t rx_bad_checksum; /* received frames whose IPv4 header the port found bad, dropped */
-    counter_t
-        rx_overflow; /* received frames that the queue they were for had no room for, dropped */
+    counter_t rx_overflow;     /* received frames that found their queue full, dropped */
     counter_t local; /* frames sent to the port's own MAC, or copies of multicast: kept inside */
 };
 
