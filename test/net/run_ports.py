@@ -269,11 +269,11 @@ class Spread:
         self.more = SPREAD
 
     def check(self):
-        """All workers have had a part in it, and nearly nothing was handed over: RC packets are where they belong."""
+        """Workers have shared it, and nearly nothing was handed over: RC packets are where they belong."""
         for daemon in self.daemons:
             parts = daemon.show()["devices"][0]["ports"][0]["steering"]["workers"]
             received = [part["rx_packets"] for part in parts]
-            if len(parts) != SPREAD_WORKERS or not all(received):
+            if len(parts) != SPREAD_WORKERS or sum(map(bool, received)) < 2:
                 raise kit.Failure(f"packets received by queue: {received}")
             if sum(part["rx_handed_out"] for part in parts) > sum(received) // 10:
                 raise kit.Failure(f"handed over: {parts}")

@@ -222,25 +222,20 @@ static uint64_t handed_over(void)
     return sum;
 }
 
-/* Parts of a device whose engines have received and sent something. */
-static unsigned busy_parts(unsigned side)
-{
-    unsigned busy = 0;
-
-    for (unsigned i = 0; i < device(side)->parts; i++) {
-        const struct engine_counters *c = engine_counters(device(side)->port[i]->engine);
-
-        busy += counter_sum(c->rx_packets, QOS_PRIORITIES) > 0 &&
-                counter_sum(c->tx_packets, QOS_PRIORITIES) > 0;
-    }
-    return busy;
-}
-
-static void require_all_busy(unsigned parts)
+/* Each device has so many parts, and those with queue pairs have worked. By the queue pairs'
+ * numbers, which nobody knows beforehand, nearly always all have some. */
+static void require_busy(unsigned parts)
 {
     for (unsigned side = 0; side < 2; side++) {
         assert_int_equal(device(side)->parts, parts);
-        assert_int_equal(busy_parts(side), parts);
+        for (unsigned i = 0; i < parts; i++) {
+            const struct engine_counters *c = engine_counters(device(side)->port[i]->engine);
+
+            if (!device(side)->placed[i])
+                continue;
+            assert_true(counter_sum(c->rx_packets, QOS_PRIORITIES) > 0);
+            assert_true(counter_sum(c->tx_packets, QOS_PRIORITIES) > 0);
+        }
     }
 }
 
@@ -254,7 +249,7 @@ static void test_predicted(void **state)
 
     start(4, &config, NULL);
     run_batch();
-    require_all_busy(2);
+    require_busy(2);
     assert_int_equal(handed_over(), 0);
     stop();
 }
@@ -268,7 +263,7 @@ static void test_rules(void **state)
     for (unsigned side = 0; side < 2; side++)
         assert_int_equal(pktio_sim_flows(app.dp.end[side]), FLOWS);
     run_batch();
-    require_all_busy(3);
+    require_busy(3);
     assert_int_equal(handed_over(), 0);
     stop();
 }
@@ -288,7 +283,7 @@ static void test_secret(void **state)
         run_batch();
     }
     assert_true(device(0)->strays + device(1)->strays > 0);
-    require_all_busy(2);
+    require_busy(2);
     stop();
 }
 
@@ -328,7 +323,7 @@ static void test_software(void **state)
 
     start(4, &config, in_software);
     run_batch();
-    require_all_busy(2);
+    require_busy(2);
     assert_int_equal(handed_over(), 0);
     stop();
 }
@@ -340,7 +335,7 @@ static void test_software_bad_network(void **state)
 
     start(2, &config, in_software);
     run_batch();
-    require_all_busy(2);
+    require_busy(2);
     stop();
 }
 
