@@ -121,7 +121,10 @@ def programs(rig):
         pingpong(mtu, gid_index(daemon, side.tagged)),
         pingpong(mtu, gid_index(daemon, side.ipv4, "RoCE v1")),
         (f"ib_write_bw -F -x {gid} -m {path_mtu} -s 65536 -n 50 -b", 1),
-        (f"ib_send_lat -F -x {gid} -n 50", 1)])
+        (f"ib_send_lat -F -x {gid} -n 50", 1),
+        # Many at a time.
+        (f"ib_write_bw -F -x {gid} -m {path_mtu} -s 16384 -n 20 -q 16 -b", 1)])
+    rig.check()
 
 
 def stop_all(daemons):
@@ -175,6 +178,9 @@ class Rig:
 
     def restart_second(self):
         self.daemons[1] = start(self.build, self.folder, self.sides[1], self.sides[0], self.mtu, self.more)
+
+    def check(self):
+        pass
 
     def link(self, up):
         """Takes the link down, or up again. Returns False if this kind has no such thing."""
@@ -251,6 +257,44 @@ class Vhost(Rig):
                 Side(2, f"net_virtio_user0,path={path},mac=02:00:00:00:88:32", "02:00:00:00:88:32")]
 
 
+SPREAD_WORKERS = 3
+SPREAD = f"spread = software\n[uroced]\nworkers = {SPREAD_WORKERS}\n"
+
+
+class Spread:
+    """One queue, and more workers: of a port with a descriptor that tells of frames, and of one that has none."""
+
+    def __init__(self, build, mtu):
+        super().__init__(build, mtu)
+        self.more = SPREAD
+
+    def check(self):
+        """Workers have shared it, and nearly nothing was handed over: RC packets are where they belong."""
+        for daemon in self.daemons:
+            parts = daemon.show()["devices"][0]["ports"][0]["steering"]["workers"]
+            received = [part["rx_packets"] for part in parts]
+            if len(parts) != SPREAD_WORKERS or sum(map(bool, received)) < 2:
+                raise kit.Failure(f"packets received by queue: {received}")
+            if sum(part["rx_handed_out"] for part in parts) > sum(received) // 10:
+                raise kit.Failure(f"handed over: {parts}")
+
+
+class SpreadAfPacket(Spread, AfPacket):
+    name = "net_af_packet, spread"
+    mtus = (1500,)
+
+    def make_sides(self):
+        sides = super().make_sides()
+        for side in sides:
+            side.device += ",qpairs=1"
+        return sides
+
+
+class SpreadMemif(Spread, Memif):
+    name = "net_memif, spread"
+    mtus = (9000,)
+
+
 class Flood:
     """Programs that write to each other, in both directions, until they are killed."""
 
@@ -285,7 +329,7 @@ def leave_and_return(rig, rounds, sudden):
     run_programs(rig.daemons, [pingpong(rig.mtu, 0)])
 
 
-RIGS = (AfPacket, AfXdp, Tap, Memif, Vhost)
+RIGS = (AfPacket, AfXdp, Tap, Memif, Vhost, SpreadAfPacket, SpreadMemif)
 
 
 # ---- files of frames ----
