@@ -57,6 +57,8 @@ struct pktio_counters {
     counter_t rx_unusable; /* received frames that could not be handed up in one piece, dropped */
     counter_t rx_bad_checksum; /* received frames whose IPv4 header the port found bad, dropped */
     counter_t local; /* frames sent to the port's own MAC, or copies of multicast: kept inside */
+    /* Of the first frames that were compared: where `rss` says otherwise than the port did. */
+    counter_t rss_mismatch;
 };
 
 struct pktio_ops {

@@ -111,14 +111,17 @@ static bool kernel_sent(const struct ethdev *d, struct rte_mbuf *m)
            !memcmp(rte_pktmbuf_mtod(m, uint8_t *) + 6, d->mac, sizeof(d->mac));
 }
 
-static unsigned take_received(struct ethdev *d, struct ethdev_queue *q, struct rte_mbuf **m,
-                              unsigned n, struct frame *f)
+static unsigned take_received(struct ethdev *d, unsigned queue, struct rte_mbuf **m, unsigned n,
+                              struct frame *f)
 {
+    struct ethdev_queue *q = &d->queue[queue];
     unsigned count = 0;
 
     for (unsigned i = 0; i < n; i++) {
         bool plain = !(m[i]->ol_flags & FLAGS_TO_SEE) && m[i]->nb_segs == 1;
 
+        if (ethdev_rss_unchecked(q))
+            ethdev_rss_check(d, queue, m[i]);
         if ((unlikely(!plain) && !make_plain(q, &m[i])) || kernel_sent(d, m[i]))
             rte_pktmbuf_free(m[i]);
         else
@@ -139,7 +142,7 @@ unsigned ethdev_rx_burst(struct pktio *io, unsigned queue, struct frame *f, unsi
      */
     count = take_local(q, f, n / 2);
     got = port_rx(d, queue, m, min_of(n - count, FRAME_BURST));
-    count += take_received(d, q, m, got, f + count);
+    count += take_received(d, queue, m, got, f + count);
     return count + take_local(q, f + count, n - count);
 }
 
