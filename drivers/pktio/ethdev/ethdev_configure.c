@@ -13,6 +13,7 @@ static bool ask_for_less(struct ethdev *d, struct rte_eth_conf *conf)
     } else if (d->rss.on) {
         conf->rxmode.mq_mode = RTE_ETH_MQ_RX_NONE;
         conf->rxmode.offloads &= ~RTE_ETH_RX_OFFLOAD_RSS_HASH;
+        conf->rx_adv_conf.rss_conf.rss_hf = 0;
         d->rss.on = false;
     } else {
         return false;
