@@ -11,10 +11,11 @@
 #include <rte_mbuf.h>
 #include <stdatomic.h>
 
-#define ETHDEV_LOCAL    512  /* frames to the port's own MAC that wait; a power of two */
-#define ETHDEV_DESC     1024 /* descriptors asked for, per ring */
-#define ETHDEV_CACHE    128
-#define ETHDEV_CHECKED  64 /* first frames of a queue that are compared with the prediction */
+#define ETHDEV_LOCAL 512  /* frames to the port's own MAC that wait; a power of two */
+#define ETHDEV_DESC  1024 /* descriptors asked for, per ring */
+#define ETHDEV_CACHE 128
+#define ETHDEV_CHECKED \
+    64 /* packets of a queue and IP version that are compared with the prediction */
 #define ETHDEV_OVERHEAD (RTE_ETHER_HDR_LEN + RTE_VLAN_HLEN + RTE_ETHER_CRC_LEN)
 
 struct ethdev_memif;
@@ -48,11 +49,9 @@ struct ethdev_sizes {
 
 /* Receive-side scaling as the port itself told of it (ethdev_rss.c). */
 struct ethdev_rss {
-    bool on;   /* the port was configured for it */
-    bool told; /* what follows is known */
-    uint8_t key[TOEPLITZ_KEY_LEN];
-    unsigned fields[2]; /* of IPv4 and IPv6 packets with UDP; 0: they are not spread */
-    struct indirection table;
+    bool on;              /* the port was configured for it */
+    bool told[2];         /* of IPv4 and IPv6 packets with UDP this is known: */
+    struct rss rss[2];    /* where they arrive */
     _Atomic bool wrong;   /* frames arrived elsewhere: nothing is told any more */
     _Atomic bool steered; /* there are or were rules: frames arrive elsewhere with good reason */
     uint8_t asked[UINT8_MAX]; /* key that the driver was given, and may look at until it closes */
@@ -68,10 +67,10 @@ struct ethdev_queue {
     struct rte_mbuf *local[ETHDEV_LOCAL];
     unsigned local_head, local_tail;
     struct pktio_counters counters;
-    unsigned unchecked; /* frames yet to be compared with the prediction */
-    int level_fd;       /* readable as long as there are frames, or -1 */
-    int watch_fd;       /* packet socket, or -1 */
-    int intr_fd;        /* epoll instance with the queue's receive interrupt, or -1 */
+    unsigned unchecked[2]; /* IPv4 and IPv6 packets yet to be compared with the prediction */
+    int level_fd;          /* readable as long as there are frames, or -1 */
+    int watch_fd;          /* packet socket, or -1 */
+    int intr_fd;           /* epoll instance with the queue's receive interrupt, or -1 */
 } __attribute__((aligned(RTE_CACHE_LINE_SIZE))); /* neighbours belong to other workers */
 
 struct ethdev {
@@ -198,7 +197,7 @@ void ethdev_rss_start(struct ethdev *d);
 /* Whether there are frames to be compared with what RSS says. */
 static inline bool ethdev_rss_unchecked(const struct ethdev_queue *q)
 {
-    return unlikely(q->unchecked);
+    return unlikely(q->unchecked[0] | q->unchecked[1]);
 }
 /* Compares a received frame. The queue's worker. */
 void ethdev_rss_check(struct ethdev *d, unsigned queue, const struct rte_mbuf *m);

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bytes.h"
 #include "encap.h"
 
 #define RETA_MAX 4096 /* entries of a table that we read */
@@ -87,14 +88,14 @@ static bool read_hash(struct ethdev *d)
     static const uint8_t none[TOEPLITZ_KEY_LEN];
     uint8_t key[UINT8_MAX] = {0};
     struct rte_eth_rss_conf rc = {.rss_key = key, .rss_key_len = sizeof(key)};
-    struct ethdev_rss *r = &d->rss;
+    struct rss *rss = d->rss.rss;
 
     if (rte_eth_dev_rss_hash_conf_get(d->port, &rc) || rc.rss_key_len < TOEPLITZ_KEY_LEN ||
         !memcmp(key, none, sizeof(none)) || rc.rss_hf & NARROWED || !is_toeplitz(&rc))
         return false;
-    memcpy(r->key, key, sizeof(r->key));
-    r->fields[0] = fields_of(rc.rss_hf, RTE_ETH_RSS_NONFRAG_IPV4_UDP, RTE_ETH_RSS_IPV4);
-    r->fields[1] = fields_of(rc.rss_hf, IPV6_UDP, IPV6_PLAIN);
+    rss_init_toeplitz(&rss[0], key,
+                      fields_of(rc.rss_hf, RTE_ETH_RSS_NONFRAG_IPV4_UDP, RTE_ETH_RSS_IPV4));
+    rss_init_toeplitz(&rss[1], key, fields_of(rc.rss_hf, IPV6_UDP, IPV6_PLAIN));
     return true;
 }
 
@@ -116,7 +117,7 @@ static struct rte_eth_rss_reta_entry64 *make_reta(uint16_t size, unsigned queues
 /* False: our table cannot say what the port's does. */
 static bool take_reta(struct ethdev *d, const struct rte_eth_rss_reta_entry64 *reta, uint16_t size)
 {
-    struct indirection *t = &d->rss.table;
+    struct indirection *t = &d->rss.rss[0].table;
 
     t->size = min_of((uint32_t)size, (uint32_t)INDIRECTION_MAX);
     for (unsigned i = 0; i < size; i++) {
@@ -126,6 +127,7 @@ static bool take_reta(struct ethdev *d, const struct rte_eth_rss_reta_entry64 *r
             return false;
         t->queue[i % t->size] = queue;
     }
+    d->rss.rss[1].table = *t;
     return true;
 }
 
@@ -165,10 +167,16 @@ static void forget_received(struct ethdev *d, uint16_t queue)
 
 void ethdev_rss_start(struct ethdev *d)
 {
-    d->rss.told = d->rss.on && set_table(d) && read_hash(d);
-    for (unsigned i = 0; i < d->queues && d->rss.told; i++) {
+    struct ethdev_rss *r = &d->rss;
+
+    if (!r->on || !read_hash(d) || !set_table(d))
+        return;
+    for (unsigned v6 = 0; v6 < ARRAY_SIZE(r->told); v6++)
+        r->told[v6] = r->rss[v6].fields;
+    for (unsigned i = 0; i < d->queues; i++) {
         forget_received(d, (uint16_t)i);
-        d->queue[i].unchecked = ETHDEV_CHECKED;
+        for (unsigned v6 = 0; v6 < ARRAY_SIZE(r->told); v6++)
+            d->queue[i].unchecked[v6] = r->told[v6] ? ETHDEV_CHECKED : 0;
     }
 }
 
@@ -176,14 +184,25 @@ int ethdev_rss(struct pktio *io, bool ipv6, struct rss *rss)
 {
     const struct ethdev_rss *r = &ethdev_of(io)->rss;
 
-    if (!r->told || !r->fields[ipv6] || atomic_load(&r->wrong))
+    if (!r->told[ipv6] || atomic_load(&r->wrong))
         return -ENOTSUP;
-    rss_init_toeplitz(rss, r->key, r->fields[ipv6]);
-    rss->table = r->table;
+    *rss = r->rss[ipv6];
     return 0;
 }
 
 /* ---- what is true ---- */
+
+/* By its Ethernet type: 0: IPv4, 1: IPv6, -1: others, and those with a tag, behind which not every
+ * port looks. */
+static int ip_version(const struct rte_mbuf *m)
+{
+    uint16_t type;
+
+    if (rte_pktmbuf_data_len(m) < RTE_ETHER_HDR_LEN)
+        return -1;
+    type = get_be16(rte_pktmbuf_mtod(m, const uint8_t *) + 12);
+    return type == RTE_ETHER_TYPE_IPV4 ? 0 : type == RTE_ETHER_TYPE_IPV6 ? 1 : -1;
+}
 
 /* A RoCEv2 packet's flow. */
 static bool read_flow(const struct rte_mbuf *m, struct rss_tuple *t)
@@ -201,20 +220,16 @@ static bool read_flow(const struct rte_mbuf *m, struct rss_tuple *t)
 void ethdev_rss_check(struct ethdev *d, unsigned queue, const struct rte_mbuf *m)
 {
     struct ethdev_queue *q = &d->queue[queue];
-    uint8_t input[RSS_INPUT_MAX];
+    int v6 = ip_version(m);
     struct rss_tuple t;
-    unsigned fields;
     uint32_t hash;
 
-    if (!read_flow(m, &t))
+    if (v6 < 0 || !q->unchecked[v6] || !read_flow(m, &t))
         return;
-    fields = d->rss.fields[!rss_is_ipv4(&t)];
-    if (!fields)
-        return;
-    q->unchecked--;
-    hash = toeplitz_hash_bits(d->rss.key, input, rss_input(input, &t, fields));
+    q->unchecked[v6]--;
+    hash = rss_hash(&d->rss.rss[v6], &t);
     if ((!(m->ol_flags & RTE_MBUF_F_RX_RSS_HASH) || m->hash.rss == hash) &&
-        (indirection_lookup(&d->rss.table, hash) == queue || atomic_load(&d->rss.steered)))
+        (indirection_lookup(&d->rss.rss[v6].table, hash) == queue || atomic_load(&d->rss.steered)))
         return;
     counter_inc(&q->counters.rss_mismatch);
     if (counter_get(&q->counters.rss_mismatch) > MISMATCHES_MAX)
