@@ -12,9 +12,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "encap.h"
 #include "env.h"
 #include "ethdev.h"
+#include "rss_frame.h"
 
 #define QUEUES_MAX 16
 
@@ -29,19 +29,16 @@ struct probe {
 
 static bool look_at(struct probe *p, const struct frame *f, unsigned queue)
 {
-    static const struct encap_port any = {.promiscuous = true};
-    struct encap_view v;
-    struct rss_tuple t;
+    struct rss_frame r;
     bool v6;
 
-    if (encap_rx(&v, f->data, f->len, &any) || v.l3_kind == ICRC_GRH)
+    if (!rss_frame_read(&r, f->data, f->len))
         return false;
-    t = (struct rss_tuple){v.sgid, v.dgid, v.udp_sport, ROCE_UDP_PORT};
-    v6 = !rss_is_ipv4(&t);
+    v6 = !rss_is_ipv4(&r.tuple);
     p->share[queue]++;
     if (!p->told[v6])
         p->untold++;
-    else if (rss_queue(&p->rss[v6], &t) == queue)
+    else if (rss_queue(&p->rss[v6], &r.tuple) == queue)
         p->right[v6]++;
     else
         p->wrong[v6]++;

@@ -21,12 +21,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "encap.h"
+#include "bytes.h"
 #include "env.h"
 #include "fake_nic.h"
+#include "roce_frame.h"
 
 #define FLOWS 300
-#define LEN   (ENCAP_MAX_LEN + 12 + 4)
 
 static bool own_network;
 static unsigned ports; /* opened so far: each has a name of its own */
@@ -67,39 +67,14 @@ static unsigned queues_of(struct pktio *io)
 
 /* ---- flows ---- */
 
-/* The n-th of many between different hosts, of either IP version. */
-static struct address_vector make_flow(unsigned n, bool v6)
+/* The n-th of many, between different hosts. */
+static struct roce_flow make_flow(unsigned n, bool v6)
 {
-    struct address_vector av = {.gid_type = GID_TYPE_ROCE_V2, .vlan = VLAN_NONE, .hop_limit = 64};
-    uint32_t mixed = n * 2654435761u;
+    struct roce_flow flow = roce_flow_number(n, v6);
 
-    av.udp_sport = (uint16_t)(0xC000 | mixed >> 16);
-    if (v6) {
-        av.sgid.raw[0] = av.dgid.raw[0] = 0x20;
-        av.sgid.raw[7] = (uint8_t)n;
-        put_be32(av.sgid.raw + 12, mixed);
-        av.dgid.raw[15] = (uint8_t)(1 + n % 3);
-    } else {
-        av.sgid = gid_from_ipv4((uint8_t[]){10, (uint8_t)mixed, (uint8_t)(mixed >> 8), 1});
-        av.dgid = gid_from_ipv4((uint8_t[]){10, 0, 0, (uint8_t)(1 + n % 3)});
-    }
-    memcpy(av.dmac, "\x02\0\0\0\0\x10", 6);
-    memcpy(av.smac, "\x02\0\0\0\0\x11", 6);
-    return av;
-}
-
-/* A packet of it to a queue pair. */
-static uint16_t make_frame(uint8_t frame[LEN], const struct address_vector *av, uint32_t qpn)
-{
-    struct encap_template t;
-    size_t at;
-
-    memset(frame, 0, LEN);
-    assert_int_equal(encap_template_make(&t, av), 0);
-    at = encap_tx(frame, &t, 16, 1);
-    frame[at] = 0x64; /* UD SEND only */
-    put_be24(frame + at + 5, qpn);
-    return (uint16_t)(at + 16);
+    put_be16(flow.src.raw + 13, (uint16_t)(n * 40503));
+    flow.dst.raw[15] = (uint8_t)(100 + n % 3);
+    return flow;
 }
 
 /* The queue on which one frame waits, and none on any other. */
@@ -122,21 +97,21 @@ static unsigned take_one(struct pktio *io)
     return found;
 }
 
-static unsigned arrives_at(struct pktio *io, const struct address_vector *av, uint32_t qpn)
+static unsigned arrives_at(struct pktio *io, const struct roce_flow *flow)
 {
-    uint8_t frame[LEN];
-    uint16_t len = make_frame(frame, av, qpn), queue;
+    uint8_t frame[ROCE_FRAME_MAX];
+    uint16_t len = (uint16_t)roce_frame_write(frame, flow, 1), queue;
 
     queue = fake_nic_deliver(ethdev_of(io)->port, frame, len);
     assert_int_equal(take_one(io), queue);
     return queue;
 }
 
-static unsigned foreseen(const struct rss *rss, const struct address_vector *av)
+static unsigned foreseen(const struct rss *rss, const struct roce_flow *flow)
 {
-    struct rss_tuple t = {av->sgid, av->dgid, av->udp_sport, ROCE_UDP_PORT};
+    struct rss_frame r = roce_flow_tuple(flow);
 
-    return rss_queue(rss, &t);
+    return rss_queue(rss, &r.tuple);
 }
 
 /* Every flow comes where RSS says, and each queue gets its share. */
@@ -148,10 +123,10 @@ static void assert_foreseen(struct pktio *io, bool v6)
     assert_non_null(rss);
     assert_int_equal(io->ops->rss(io, v6, rss), 0);
     for (unsigned n = 0; n < FLOWS; n++) {
-        struct address_vector av = make_flow(n, v6);
-        unsigned queue = arrives_at(io, &av, n);
+        struct roce_flow flow = make_flow(n, v6);
+        unsigned queue = arrives_at(io, &flow);
 
-        assert_int_equal(queue, foreseen(rss, &av));
+        assert_int_equal(queue, foreseen(rss, &flow));
         share[queue]++;
     }
     for (unsigned q = 0; q < queues; q++)
@@ -339,7 +314,7 @@ static void test_port_that_has_its_own_way(void **state)
 static void test_port_that_does_not_tell(void **state)
 {
     for (unsigned i = 0; i < 10; i++) {
-        struct address_vector av = make_flow(1, false);
+        struct roce_flow flow = make_flow(1, false);
         struct pktio *io;
 
         fake_nic_reset(4);
@@ -355,7 +330,7 @@ static void test_port_that_does_not_tell(void **state)
         assert_int_equal(fake_nic.rss_on, i != 0 && i != 7 && i != 9);
         assert_untold(io);
         if (fake_nic.reta_size)
-            arrives_at(io, &av, 1);
+            arrives_at(io, &flow);
         assert_int_equal(mismatches(io), 0);
         io->ops->close(io);
     }
@@ -375,9 +350,9 @@ static void test_port_that_lies(void **state)
         fake_nic.reports_hash = fake_nic.reports_wrong = i == 1;
         io = open_nic(2);
         while (n < FLOWS && !io->ops->rss(io, n % 2, &rss)) {
-            struct address_vector av = make_flow(n, n % 2);
+            struct roce_flow flow = make_flow(n, n % 2);
 
-            arrives_at(io, &av, n);
+            arrives_at(io, &flow);
             n++;
         }
         if (i == 2) {
@@ -412,16 +387,16 @@ static void test_port_that_lies_about_one_version(void **state)
     fake_nic.types = RTE_ETH_RSS_UDP;
     io = open_nic(2);
     for (; n < FLOWS; n++) {
-        struct address_vector av = make_flow(n, false);
+        struct roce_flow flow = make_flow(n, false);
 
-        arrives_at(io, &av, n);
+        arrives_at(io, &flow);
     }
     assert_int_equal(mismatches(io), 0);
     fake_nic.wrong_key = 0x10;
     for (n = 0; n < FLOWS && !io->ops->rss(io, true, &rss); n++) {
-        struct address_vector av = make_flow(n, true);
+        struct roce_flow flow = make_flow(n, true);
 
-        arrives_at(io, &av, n);
+        arrives_at(io, &flow);
     }
     assert_true(n >= 5 && n < 2 * ETHDEV_CHECKED);
     assert_untold(io);
@@ -431,15 +406,15 @@ static void test_port_that_lies_about_one_version(void **state)
 /* Only RoCEv2 packets are compared, and not for ever. */
 static void test_only_the_first_frames_are_compared(void **state)
 {
-    struct address_vector av = make_flow(1, false);
-    uint8_t frame[LEN];
+    struct roce_flow flow = make_flow(1, false);
+    uint8_t frame[ROCE_FRAME_MAX];
     struct pktio *io;
     uint16_t len;
 
     fake_nic_reset(2);
     fake_nic.types = RTE_ETH_RSS_UDP;
     io = open_nic(2);
-    len = make_frame(frame, &av, 1);
+    len = (uint16_t)roce_frame_write(frame, &flow, 1);
     frame[37]++; /* another port than RoCE's */
     for (unsigned i = 0; i < ETHDEV_CHECKED; i++) {
         fake_nic.wrong_key = (uint8_t)(i & 1);
@@ -449,15 +424,15 @@ static void test_only_the_first_frames_are_compared(void **state)
     assert_int_equal(mismatches(io), 0);
     assert_int_equal(unchecked(io), 4 * ETHDEV_CHECKED);
     fake_nic.wrong_key = 0;
-    for (unsigned n = 0; n < FLOWS; n++) {
-        av = make_flow(n, n % 2);
-        arrives_at(io, &av, n);
+    for (unsigned n = 0; n < 2 * FLOWS; n++) {
+        flow = make_flow(n, n % 2);
+        arrives_at(io, &flow);
     }
     assert_int_equal(unchecked(io), 0);
     fake_nic.wrong_key = 0x10;
     for (unsigned n = 0; n < FLOWS; n++) {
-        av = make_flow(n, n % 2);
-        arrives_at(io, &av, n);
+        flow = make_flow(n, n % 2);
+        arrives_at(io, &flow);
     }
     assert_int_equal(mismatches(io), 0);
     io->ops->close(io);
@@ -465,9 +440,9 @@ static void test_only_the_first_frames_are_compared(void **state)
 
 /* ---- rules ---- */
 
-static struct pktio_flow flow_of(const struct address_vector *av)
+static struct pktio_flow match_of(const struct roce_flow *flow)
 {
-    return (struct pktio_flow){.src = av->sgid, .dst = av->dgid, .sport = av->udp_sport};
+    return (struct pktio_flow){.src = flow->src, .dst = flow->dst, .sport = flow->sport};
 }
 
 static void test_rules_steer_one_flow(void **state)
@@ -480,22 +455,22 @@ static void test_rules_steer_one_flow(void **state)
     io = open_nic(4);
     for (unsigned v6 = 0; v6 < 2; v6++) {
         for (unsigned to = 0; to < 4; to++) {
-            struct address_vector av = make_flow(7, v6), others[3] = {av, av, av};
-            struct pktio_flow flow = flow_of(&av);
-            unsigned before = arrives_at(io, &av, 1), elsewhere[3];
+            struct roce_flow flow = make_flow(7, v6), others[3] = {flow, flow, flow};
+            struct pktio_flow match = match_of(&flow);
+            unsigned before = arrives_at(io, &flow), elsewhere[3];
             void *rule = NULL;
 
-            others[0].udp_sport ^= 1;
-            others[1].sgid.raw[15] ^= 1;
-            others[2].dgid.raw[15] ^= 1;
+            others[0].sport ^= 1;
+            others[1].src.raw[15] ^= 1;
+            others[2].dst.raw[15] ^= 1;
             for (unsigned i = 0; i < 3; i++)
-                elsewhere[i] = arrives_at(io, &others[i], 1);
-            assert_int_equal(io->ops->flow_add(io, &flow, to, &rule), 0);
-            assert_int_equal(arrives_at(io, &av, 1), to);
+                elsewhere[i] = arrives_at(io, &others[i]);
+            assert_int_equal(io->ops->flow_add(io, &match, to, &rule), 0);
+            assert_int_equal(arrives_at(io, &flow), to);
             for (unsigned i = 0; i < 3; i++)
-                assert_int_equal(arrives_at(io, &others[i], 1), elsewhere[i]);
+                assert_int_equal(arrives_at(io, &others[i]), elsewhere[i]);
             io->ops->flow_remove(io, rule);
-            assert_int_equal(arrives_at(io, &av, 1), before);
+            assert_int_equal(arrives_at(io, &flow), before);
             assert_int_equal(fake_nic.rules, 0);
         }
     }
@@ -506,8 +481,8 @@ static void test_rules_steer_one_flow(void **state)
 
 static void test_rules_by_queue_pair(void **state)
 {
-    struct address_vector av = make_flow(7, true);
-    struct pktio_flow flow = {.dst = av.dgid, .dest_qpn = 0x123456};
+    struct roce_flow flow = make_flow(7, true);
+    struct pktio_flow match = {.dst = flow.dst, .dest_qpn = flow.dest_qpn};
     struct pktio *io;
     void *rule;
 
@@ -516,16 +491,18 @@ static void test_rules_by_queue_pair(void **state)
     fake_nic.rule_room = 4;
     io = open_nic(4);
     if (RTE_VERSION < RTE_VERSION_NUM(23, 7, 0, 0)) {
-        assert_int_equal(io->ops->flow_add(io, &flow, 1, &rule), -ENOTSUP);
+        assert_int_equal(io->ops->flow_add(io, &match, 1, &rule), -ENOTSUP);
     } else {
-        unsigned before = arrives_at(io, &av, 0x123456), to = (before + 1) % 4;
+        unsigned before = arrives_at(io, &flow), to = (before + 1) % 4;
 
-        assert_int_equal(io->ops->flow_add(io, &flow, to, &rule), 0);
-        assert_int_equal(arrives_at(io, &av, 0x123456), to);
-        assert_int_equal(arrives_at(io, &av, 0x123457), before);
-        /* From anybody. */
-        av.sgid.raw[15] ^= 1;
-        assert_int_equal(arrives_at(io, &av, 0x123456), to);
+        assert_int_equal(io->ops->flow_add(io, &match, to, &rule), 0);
+        assert_int_equal(arrives_at(io, &flow), to);
+        /* From anybody, but to nobody else. */
+        flow.src.raw[15] ^= 1;
+        assert_int_equal(arrives_at(io, &flow), to);
+        flow.src.raw[15] ^= 1;
+        flow.dest_qpn ^= 1;
+        assert_int_equal(arrives_at(io, &flow), before);
         io->ops->flow_remove(io, rule);
     }
     io->ops->close(io);
@@ -537,8 +514,8 @@ static void test_rules_refused(void **state)
         int error, becomes;
     } rows[] = {{-ENOTSUP, -ENOTSUP}, {-EINVAL, -ENOTSUP}, {-ENOSYS, -ENOTSUP}, {-ENOMEM, -ENOSPC},
                 {-ENOSPC, -ENOSPC},   {-EEXIST, -EEXIST},  {-EBUSY, -EBUSY}};
-    struct address_vector av = make_flow(7, false), v6 = make_flow(7, true);
-    struct pktio_flow flow = flow_of(&av);
+    struct roce_flow flow = make_flow(7, false), v6 = make_flow(7, true);
+    struct pktio_flow match = match_of(&flow);
     struct pktio *io;
     void *rule;
 
@@ -547,12 +524,12 @@ static void test_rules_refused(void **state)
     io = open_nic(2);
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
         fake_nic.validate_error = rows[i].error;
-        assert_int_equal(io->ops->flow_add(io, &flow, 1, &rule), rows[i].becomes);
+        assert_int_equal(io->ops->flow_add(io, &match, 1, &rule), rows[i].becomes);
     }
     fake_nic.validate_error = 0;
-    assert_int_equal(io->ops->flow_add(io, &flow, 2, &rule), -EINVAL);
-    flow.src = v6.sgid;
-    assert_int_equal(io->ops->flow_add(io, &flow, 1, &rule), -EINVAL);
+    assert_int_equal(io->ops->flow_add(io, &match, 2, &rule), -EINVAL);
+    match.src = v6.src;
+    assert_int_equal(io->ops->flow_add(io, &match, 1, &rule), -EINVAL);
     assert_int_equal(fake_nic.rules, 0);
     io->ops->close(io);
     assert_int_equal(fake_nic.flushes, 0);
@@ -568,10 +545,10 @@ static void test_rules_fill_the_port(void **state)
     fake_nic.rule_room = 3;
     io = open_nic(2);
     for (unsigned i = 0; i < 4; i++) {
-        struct address_vector av = make_flow(i, i % 2);
-        struct pktio_flow flow = flow_of(&av);
+        struct roce_flow flow = make_flow(i, i % 2);
+        struct pktio_flow match = match_of(&flow);
 
-        assert_int_equal(io->ops->flow_add(io, &flow, 1, &rule[i]), i < 3 ? 0 : -ENOSPC);
+        assert_int_equal(io->ops->flow_add(io, &match, 1, &rule[i]), i < 3 ? 0 : -ENOSPC);
     }
     io->ops->flow_remove(io, rule[1]);
     assert_int_equal(fake_nic.rules, 2);
@@ -634,9 +611,9 @@ static void test_packet_sockets_wake_who_has_the_frame(void **state)
     assert_untold(io);
     quieten(io);
     for (unsigned n = 0; n < 64; n++) {
-        struct address_vector av = make_flow(n, n % 2);
-        uint8_t frame[LEN];
-        uint16_t len = make_frame(frame, &av, 1);
+        struct roce_flow flow = make_flow(n, n % 2);
+        uint8_t frame[ROCE_FRAME_MAX];
+        uint16_t len = (uint16_t)roce_frame_write(frame, &flow, 1);
         unsigned woken = 0, queue = 0;
 
         assert_int_equal(write(tap, frame, len), len);

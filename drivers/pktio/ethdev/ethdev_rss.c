@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "bytes.h"
-#include "encap.h"
+#include "rss_frame.h"
 
 #define RETA_MAX 4096 /* entries of a table that we read */
 /* Frames of a queue that may arrive unforeseen before nothing is foreseen any more: the port may
@@ -204,30 +204,18 @@ static int ip_version(const struct rte_mbuf *m)
     return type == RTE_ETHER_TYPE_IPV4 ? 0 : type == RTE_ETHER_TYPE_IPV6 ? 1 : -1;
 }
 
-/* A RoCEv2 packet's flow. */
-static bool read_flow(const struct rte_mbuf *m, struct rss_tuple *t)
-{
-    static const struct encap_port any = {.promiscuous = true};
-    struct encap_view v;
-
-    if (encap_rx(&v, rte_pktmbuf_mtod(m, uint8_t *), rte_pktmbuf_data_len(m), &any) ||
-        v.l3_kind == ICRC_GRH)
-        return false;
-    *t = (struct rss_tuple){v.sgid, v.dgid, v.udp_sport, ROCE_UDP_PORT};
-    return true;
-}
-
 void ethdev_rss_check(struct ethdev *d, unsigned queue, const struct rte_mbuf *m)
 {
     struct ethdev_queue *q = &d->queue[queue];
     int v6 = ip_version(m);
-    struct rss_tuple t;
+    struct rss_frame r;
     uint32_t hash;
 
-    if (v6 < 0 || !q->unchecked[v6] || !read_flow(m, &t))
+    if (v6 < 0 || !q->unchecked[v6] ||
+        !rss_frame_read(&r, rte_pktmbuf_mtod(m, const uint8_t *), rte_pktmbuf_data_len(m)))
         return;
     q->unchecked[v6]--;
-    hash = rss_hash(&d->rss.rss[v6], &t);
+    hash = rss_hash(&d->rss.rss[v6], &r.tuple);
     if ((!(m->ol_flags & RTE_MBUF_F_RX_RSS_HASH) || m->hash.rss == hash) &&
         (indirection_lookup(&d->rss.rss[v6].table, hash) == queue || atomic_load(&d->rss.steered)))
         return;
