@@ -83,7 +83,8 @@ struct pktio_ops {
     bool (*wake_arm)(struct pktio *io, unsigned queue);
     /*
      * How the port spreads received RoCEv2 packets of an IP version over its queues: *rss gets its
-     * hash, fields and table. 0; -ENOTSUP when nobody can tell, or there is nothing to spread.
+     * hash, fields and table. 0; -ENOTSUP when nobody can tell (any more: packets arrived
+     * elsewhere), or there is nothing to spread.
      * NULL: -ENOTSUP. Control thread.
      */
     int (*rss)(struct pktio *io, bool ipv6, struct rss *rss);
