@@ -2,23 +2,36 @@
 /* What a port is asked for before it starts. */
 #include "ethdev_internal.h"
 
-/* What a port refuses may be one of these: each is asked for until it does. False: nothing left. */
-static bool ask_for_less(struct ethdev *d, struct rte_eth_conf *conf)
+#include <rte_log.h>
+
+/* What a port refuses may be one of these: each is asked for until it does. */
+static void ask_for_less(struct ethdev *d, struct rte_eth_conf *conf)
 {
     if (conf->intr_conf.rxq) {
         conf->intr_conf.rxq = 0;
     } else if (d->link_events) {
         d->link_events = false;
         conf->intr_conf.lsc = 0;
-    } else if (d->rss.on) {
+    } else {
         conf->rxmode.mq_mode = RTE_ETH_MQ_RX_NONE;
         conf->rxmode.offloads &= ~RTE_ETH_RX_OFFLOAD_RSS_HASH;
         conf->rx_adv_conf.rss_conf.rss_hf = 0;
         d->rss.on = false;
-    } else {
-        return false;
     }
-    return true;
+}
+
+/* Not to have everything is no error that anybody should read of. */
+static int try_configure(struct ethdev *d, const struct rte_eth_conf *conf, bool quiet)
+{
+    uint32_t log_level = rte_log_get_global_level();
+    uint16_t queues = (uint16_t)d->queues;
+    int ret;
+
+    if (quiet)
+        rte_log_set_global_level(RTE_LOG_CRIT);
+    ret = rte_eth_dev_configure(d->port, queues, queues, conf);
+    rte_log_set_global_level(log_level);
+    return ret;
 }
 
 /*
@@ -28,7 +41,6 @@ static bool ask_for_less(struct ethdev *d, struct rte_eth_conf *conf)
 int ethdev_configure(struct ethdev *d, const struct rte_eth_dev_info *info)
 {
     struct rte_eth_conf conf = {.rxmode.mtu = d->mtu, .intr_conf.rxq = 1};
-    uint16_t queues = (uint16_t)d->queues;
     int ret;
 
     if (d->mtu + RTE_ETHER_HDR_LEN + RTE_ETHER_CRC_LEN > info->max_rx_pktlen)
@@ -44,8 +56,12 @@ int ethdev_configure(struct ethdev *d, const struct rte_eth_dev_info *info)
     if (d->kind->partial_checksum)
         conf.rxmode.offloads |= info->rx_offload_capa & RTE_ETH_RX_OFFLOAD_UDP_CKSUM;
     ethdev_rss_configure(d, info, &conf);
-    do
-        ret = rte_eth_dev_configure(d->port, queues, queues, &conf);
-    while (ret && ask_for_less(d, &conf));
-    return ret;
+    for (;;) {
+        bool less = conf.intr_conf.rxq || d->link_events || d->rss.on;
+
+        ret = try_configure(d, &conf, less);
+        if (!ret || !less)
+            return ret;
+        ask_for_less(d, &conf);
+    }
 }
