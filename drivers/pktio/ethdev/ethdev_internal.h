@@ -9,6 +9,7 @@
 #include <net/if.h>
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
+#include <rte_spinlock.h>
 #include <stdatomic.h>
 
 #define ETHDEV_LOCAL 512  /* frames to the port's own MAC that wait; a power of two */
@@ -22,19 +23,20 @@ struct ethdev_memif;
 
 /* What DPDK does not tell of a driver (ethdev_kind.c). */
 struct ethdev_kind {
-    const char *name;       /* of its devices, up to their number */
-    bool kernel_below;      /* works on the kernel interface that iface= names */
-    bool kernel_sees;       /* and leaves its frames to the kernel as well */
-    bool kernel_peer;       /* makes a kernel interface, which is the other end of the wire */
-    bool late_events;       /* may call back about its link after it was closed */
-    bool any_mtu;           /* takes frames of every length, whatever length it reports */
-    bool peer_frames;       /* the other end does not keep to our MTU */
-    bool copies;            /* holds no mbufs, only copies of what is in them */
-    bool relayed;           /* is net_memif, see ethdev_memif.c */
-    bool soft_checksum;     /* computes received checksums in software */
-    bool listens;           /* on the unix socket that iface= names, unless client=1 */
-    bool partial_checksum;  /* would complete guests' UDP checksums in software */
-    bool one_queue;         /* has more, which it cannot always serve */
+    const char *name;      /* of its devices, up to their number */
+    bool kernel_below;     /* works on the kernel interface that iface= names */
+    bool kernel_sees;      /* and leaves its frames to the kernel as well */
+    bool kernel_peer;      /* makes a kernel interface, which is the other end of the wire */
+    bool late_events;      /* may call back about its link after it was closed */
+    bool any_mtu;          /* takes frames of every length, whatever length it reports */
+    bool peer_frames;      /* the other end does not keep to our MTU */
+    bool copies;           /* holds no mbufs, only copies of what is in them */
+    bool relayed;          /* is net_memif, see ethdev_memif.c */
+    bool soft_checksum;    /* computes received checksums in software */
+    bool listens;          /* on the unix socket that iface= names, unless client=1 */
+    bool partial_checksum; /* would complete guests' UDP checksums in software */
+    bool one_queue;        /* has more, which it cannot always serve */
+    bool few_queues; /* the other end may use fewer than there are, and takes nothing from others */
     const char *queues_arg; /* of its arguments, says how many queues it opens; or NULL */
     unsigned max_queues;    /* of that argument */
     uint32_t max_mtu;       /* 0: as it says itself */
@@ -63,6 +65,7 @@ struct ethdev_queue {
     struct rte_mbuf *unsent[FRAME_BURST];
     unsigned unsent_count;
     unsigned refusals; /* attempts in a row that sent none of them */
+    bool absent;       /* the other end does not use this queue */
     /* Frames to ourselves. */
     struct rte_mbuf *local[ETHDEV_LOCAL];
     unsigned local_head, local_tail;
@@ -93,6 +96,7 @@ struct ethdev {
     struct ethdev_memif *memif; /* or NULL */
     struct ethdev_sizes sizes;
     struct ethdev_rss rss;
+    rte_spinlock_t first_tx; /* of the first queue, where those go that are absent */
     unsigned queues;
     struct ethdev_queue queue[];
 };

@@ -38,6 +38,7 @@ static const struct ethdev_kind kinds[] = {
      .one_queue = true},
     {.name = "vhost",
      .listens = true,
+     .few_queues = true,
      .copies = true,
      .partial_checksum = true,
      .any_mtu = true,
