@@ -58,6 +58,8 @@ struct pktio_counters {
     counter_t rx_bad_checksum; /* received frames whose IPv4 header the port found bad, dropped */
     counter_t rx_overflow;     /* received frames that found their queue full, dropped */
     counter_t local; /* frames sent to the port's own MAC, or copies of multicast: kept inside */
+    /* Of the first frames that were compared: where `rss` says otherwise than the port did. */
+    counter_t rss_mismatch;
 };
 
 struct pktio_ops {
@@ -85,7 +87,8 @@ struct pktio_ops {
     bool (*must_poll)(struct pktio *io, unsigned queue);
     /*
      * How the port spreads received RoCEv2 packets of an IP version over its queues: *rss gets its
-     * hash, fields and table. 0; -ENOTSUP when nobody can tell, or there is nothing to spread.
+     * hash, fields and table. 0; -ENOTSUP when nobody can tell (any more: packets arrived
+     * elsewhere), or there is nothing to spread.
      * NULL: -ENOTSUP. Control thread.
      */
     int (*rss)(struct pktio *io, bool ipv6, struct rss *rss);

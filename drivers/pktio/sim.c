@@ -93,6 +93,11 @@ uint64_t pktio_sim_arrived(struct pktio *end, unsigned queue)
     return arrived;
 }
 
+void pktio_sim_keep_rss_secret(struct pktio *end)
+{
+    end_of(end)->link->config.rss_secret = true;
+}
+
 unsigned pktio_sim_flows(struct pktio *end)
 {
     struct end *e = end_of(end);

@@ -6,6 +6,7 @@ other end leaves. TAP; needs root and is skipped without. usage: run_ports.py --
 Programs exchange their addresses over TCP on the loopback interface of the namespace this runs in; only RoCE takes the
 port. UROCE_SOCKET tells a program which daemon it is on."""
 import contextlib
+import json
 import os
 import signal
 import struct
@@ -17,8 +18,8 @@ sys.path.insert(0, os.path.join(HERE, "..", "kit"))
 import uroce_kit as kit
 import uroce_net as net
 
-# The kernel's own frames, and what comes late to a queue pair that was destroyed.
-EXPECTED_DROPS = ("not_roce", "not_our_mac", "unknown_qpn", "qp_state")
+# The kernel's own frames, what comes late to a queue pair that was destroyed, and too much at once for another worker.
+EXPECTED_DROPS = ("not_roce", "not_our_mac", "unknown_qpn", "qp_state", "handover_full")
 VLAN = 5
 PATH_MTU_BYTES = (256, 512, 1024, 2048, 4096)
 
@@ -139,13 +140,14 @@ class Rig:
     """Two daemons and what is between them."""
     name = "?"
     mtus = (1500,)
+    queues = 1
 
     def __init__(self, build, mtu):
         self.build = build
         self.mtu = mtu
         self.folder = kit.scratch_folder()
         self.daemons = []
-        self.more = ""
+        self.more = f"[uroced]\nworkers = {self.queues}\n" if self.queues > 1 else ""
 
     def __enter__(self):
         self.stack = contextlib.ExitStack()
@@ -329,7 +331,57 @@ def leave_and_return(rig, rounds, sudden):
     run_programs(rig.daemons, [pingpong(rig.mtu, 0)])
 
 
-RIGS = (AfPacket, AfXdp, Tap, Memif, Vhost, SpreadAfPacket, SpreadMemif)
+class AfPacketQueues(AfPacket):
+    name = "net_af_packet with queues"
+    mtus = (1500,)
+    queues = 2
+
+
+class TapQueues(Tap):
+    name = "net_tap with queues"
+    queues = 2
+
+
+class VhostQueues(Vhost):
+    name = "net_vhost with queues"
+    mtus = (4200,)
+    queues = 2
+
+    def make_sides(self):
+        sides = super().make_sides()
+        for side in sides:
+            side.device += ",queues=2"
+        return sides
+
+
+class VhostFewerQueues(Vhost):
+    """A guest that uses one of two queues: the other worker's packets go by that."""
+    name = "net_vhost with queues that the other end does not use"
+    mtus = (4200,)
+    queues = 2
+
+    def make_sides(self):
+        sides = super().make_sides()
+        sides[0].device += ",queues=2"
+        return sides
+
+
+def shared(rig):
+    """Each queue is a worker's, and each worker sends and receives for some of many connections."""
+    run_programs(rig.daemons, [("ib_write_bw -F -x 0 -q 16 -s 4096 -n 40 -b", 1)])
+    for daemon in rig.daemons:
+        text = subprocess.run([rig.build.uroce, "show", "--json", "--socket", daemon.socket], capture_output=True,
+                              text=True, timeout=20).stdout
+        parts = json.loads(text)["devices"][0]["ports"][0]["steering"]["workers"]
+        if isinstance(rig, VhostFewerQueues) and daemon == rig.daemons[1]:
+            parts *= 2
+        if len(parts) != rig.queues or not all(part["rx_delivered"] and part["tx_packets"] for part in parts):
+            raise kit.Failure(f"{daemon.socket}: {json.dumps(parts, indent=1)}")
+        asleep(daemon)
+
+
+RIGS = (AfPacket, AfXdp, Tap, Memif, Vhost, SpreadAfPacket, SpreadMemif, AfPacketQueues, TapQueues, VhostQueues,
+        VhostFewerQueues)
 
 
 # ---- files of frames ----
@@ -521,7 +573,7 @@ def test_rig(tap, build, rig_class, mtu):
                 kit.wait_until(lambda: state(daemon) == "active", 10, f"the link is up\n{daemon.log()}")
 
         tap.point(f"{name}: both ends open", open_it)
-        tap.point(f"{name}: programs", lambda: programs(rig))
+        tap.point(f"{name}: programs", lambda: shared(rig) if rig.queues > 1 else programs(rig))
 
         def link():
             if not rig.link(False):
