@@ -156,7 +156,7 @@ const struct topic show_topics[] = {
     {.name = "qps",
      .help = "queue pairs (their counters: with --json)",
      .select = select_qps,
-     .columns = "device qpn pid type state dest_qpn path_mtu sgid dgid"},
+     .columns = "device qpn pid type state dest_qpn path_mtu sgid dgid entropy"},
     {.name = "wqs", .help = "work queues of raw packets", .select = select_wqs},
     {.name = "rwq_tables",
      .help = "indirection tables (their work queues: with --json)",

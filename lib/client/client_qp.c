@@ -118,6 +118,13 @@ void client_qp_reset(struct client_qp *qp, struct client_cq *send_cq, struct cli
     ring_reset(&qp->rq);
 }
 
+int client_qp_set_entropy(struct client_qp *qp, struct ctl_entropy entropy)
+{
+    struct ctl_msg m = {.set_entropy = {.qpn = qp->qpn, .entropy = entropy}};
+
+    return conn_call(&qp->client->conn, CTL_SET_ENTROPY, &m, NULL, 0, NULL, 0);
+}
+
 void client_qp_wake(struct client_qp *qp, uint32_t worker)
 {
     _Atomic uint32_t *word = &qp->wake->worker[worker].word;

@@ -51,6 +51,10 @@ int client_qp_destroy(struct client_qp *qp, struct client_cq *send_cq, struct cl
  */
 void client_qp_reset(struct client_qp *qp, struct client_cq *send_cq, struct client_cq *recv_cq);
 
+/* Gives it a source port policy of its own, or with rule 0 the port's again. 0 or a negative errno:
+ * -EINVAL (no such policy; raw packets). */
+int client_qp_set_entropy(struct client_qp *qp, struct ctl_entropy entropy);
+
 /* Wakes a worker that sleeps. */
 void client_qp_wake(struct client_qp *qp, uint32_t worker);
 

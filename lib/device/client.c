@@ -115,6 +115,7 @@ static const struct {
     [CTL_DESTROY_RWQ_IND] = {rwq_ind_object_destroy, false, 0},
     [CTL_CREATE_FLOW] = {flow_create, false, 0},
     [CTL_DESTROY_FLOW] = {flow_destroy, false, 0},
+    [CTL_SET_ENTROPY] = {qp_object_set_entropy, false, 0},
     [CTL_SHOW] = {show, true, 0},
 };
 

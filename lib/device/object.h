@@ -307,6 +307,7 @@ int qp_object_create(struct client *c, struct ctl_call *call);
 int qp_object_modify(struct client *c, struct ctl_call *call);
 int qp_object_query(struct client *c, struct ctl_call *call);
 int qp_object_destroy(struct client *c, struct ctl_call *call);
+int qp_object_set_entropy(struct client *c, struct ctl_call *call);
 int ah_create(struct client *c, struct ctl_call *call);
 int ah_destroy(struct client *c, struct ctl_call *call);
 int mw_alloc(struct client *c, struct ctl_call *call);
@@ -354,6 +355,9 @@ void mcast_forget_all(struct qp_object *q);
 /* mcast.c: the port joins and leaves groups in VLANs that its addresses have come to or gone from.
  */
 void mcast_follow_addresses(struct device *d);
+
+/* qp_entropy.c: 1: *policy is a queue pair's own; 0: it has the port's; -EINVAL: nonsense. */
+int entropy_from_ctl(const struct ctl_entropy *c, struct entropy_policy *policy);
 
 /* qp.c: the current attributes, from its worker. */
 void qp_object_attr(struct qp_object *q, struct qp_attr *attr);

@@ -201,9 +201,13 @@ static int build(struct client *c, struct qp_object *q, const struct ctl_create_
 {
     struct attach_call a = {.q = q};
     struct ctl_create_qp *layout = &call->reply.create_qp;
+    struct entropy_policy entropy;
     struct qp_init init;
-    int err;
+    int own, err;
 
+    own = entropy_from_ctl(&rq->entropy, &entropy);
+    if (own < 0 || (own && rq->type == QPT_RAW_PACKET))
+        return -EINVAL;
     plan(layout, rq);
     err = object_segment(c, call, layout->segment_bytes, &q->segment, &layout->place);
     if (!err)
@@ -211,6 +215,7 @@ static int build(struct client *c, struct qp_object *q, const struct ctl_create_
     if (err)
         return err;
     fill_init(&init, q, rq, layout);
+    init.entropy = own ? &entropy : NULL;
     q->dp.qp = qp_create(c->device->qps, &init, &err);
     if (q->dp.qp) {
         q->dp.ctx = &c->ctx;

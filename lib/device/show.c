@@ -135,11 +135,11 @@ static json_t *show_counters(const struct device *d)
     return o;
 }
 
-static json_t *show_entropy(const struct device *d)
+static json_t *show_entropy(const struct entropy_policy *policy)
 {
     char text[ENTROPY_TEXT_MAX];
 
-    entropy_policy_format(text, &d->entropy);
+    entropy_policy_format(text, policy);
     return json_string(text);
 }
 
@@ -156,7 +156,7 @@ static json_t *show_device(const struct device *d)
                   "path_mtu", 128 << device_mtu_code(d->info.mtu), "netdev", d->info.netdev,
                   "speed_mbps", (int)info.speed_mbps, "worker", (int)worker_index(d->worker),
                   "gids", show_gids(d), "counters", show_counters(d), "qos", show_qos(d));
-    json_object_set_new(port, "entropy", show_entropy(d));
+    json_object_set_new(port, "entropy", show_entropy(&d->entropy));
     json_object_set_new(port, "repath", number(d->repath));
     show_net(port, d);
     return json_pack("{s:s, s:[o], s:I}", "name", d->name, "ports", port, "mrs_denied",
@@ -267,6 +267,8 @@ static json_t *show_qp(struct qp_object *q)
         if (qp_udp_sport(q->dp.qp))
             json_object_set_new(o, "udp_sport", number(qp_udp_sport(q->dp.qp)));
     }
+    if (qp_entropy(q->dp.qp))
+        json_object_set_new(o, "entropy", show_entropy(qp_entropy(q->dp.qp)));
 #define X(name) json_object_set_new(o, #name, number(counter_get(&qc->name)));
     QP_COUNTERS(X)
 #undef X

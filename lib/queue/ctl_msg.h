@@ -162,11 +162,18 @@ struct ctl_rx_hash {
     uint8_t key[40];
 };
 
+/* A source port policy of a queue pair's own. */
+struct ctl_entropy {
+    uint16_t rule; /* enum entropy_rule + 1; 0: the port's */
+    uint16_t port; /* of `fixed`, else 0 */
+};
+
 struct ctl_create_qp {
     uint32_t pd, send_cq, recv_cq, type; /* enum qp_type */
     uint32_t sq_sig_all, uidx;
     uint32_t srq, xrcd;         /* handles, or 0 */
     struct ctl_rx_hash rx_hash; /* QPT_RAW_PACKET; ind 0: it has queues of its own */
+    struct ctl_entropy entropy; /* QPT_RAW_PACKET: none */
     struct qp_caps caps;        /* wanted; reply: given, each at least what was wanted */
     /* reply */
     uint32_t qpn;     /* also the handle */
@@ -281,11 +288,9 @@ struct ctl_create_flow {
     uint32_t handle; /* reply */
 };
 
-/* The source port policy of one queue pair. */
 struct ctl_set_entropy {
     uint32_t qpn;
-    uint16_t rule; /* enum entropy_rule + 1; 0: the port's */
-    uint16_t port; /* of `fixed` */
+    struct ctl_entropy entropy;
 };
 
 enum ctl_show_what {

@@ -219,8 +219,8 @@ struct qp_init {
     const struct rx_hash
         *rx_hash;        /* RAW_PACKET with receive-side scaling (raw.h), copied; or NULL */
     struct rwq_ind *ind; /* and where it leads */
-    struct entropy_policy *entropy; /* its own, copied; NULL: the port's */
-    void *owner;                    /* the device's object */
+    const struct entropy_policy *entropy; /* its own, copied; NULL: the port's */
+    void *owner;                          /* the device's object */
 };
 
 /*
@@ -257,8 +257,10 @@ void engine_qp_adopt(struct engine *to, struct qp *qp, ns_t now);
 struct engine *qp_engine(const struct qp *qp);
 
 /*
- * Gives the queue pair a source port policy of its own. In RTR and later states it takes the new
- * port at once. -EINVAL: not a connected queue pair or datagrams. The owner worker.
+ * Gives the queue pair a source port policy of its own; NULL: the port's again. A connection, from
+ * RTR on, takes the new policy's first port at once, for requests and answers; datagrams have
+ * theirs from the next work request on. RoCEv1 has no ports. -EINVAL: raw packets. The owner
+ * worker.
  */
 int engine_qp_set_entropy(struct engine *e, struct qp *qp, const struct entropy_policy *policy);
 
@@ -294,6 +296,8 @@ uint32_t qp_uidx(const struct qp *qp);
 uint32_t qp_type(const struct qp *qp);               /* enum qp_type */
 enum qp_state qp_current_state(const struct qp *qp); /* any thread: may be out of date */
 const struct address_vector *qp_address_vector(const struct qp *qp);
+/* Its own policy, or NULL: the port's. The owner worker, or who waits for it. */
+const struct entropy_policy *qp_entropy(const struct qp *qp);
 /* The UDP source port of its packets now; 0: it has none (UD, where each work request has its own;
  * RoCEv1; before RTR). Any thread. */
 uint16_t qp_udp_sport(const struct qp *qp);

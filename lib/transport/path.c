@@ -1,23 +1,33 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The UDP source port of a connection: chosen by the port's policy, and changed when the path that
- * the network chose for it seems to be broken.
+ * The UDP source port of a connection: chosen by the queue pair's policy, which is the port's
+ * unless it has one of its own, and changed when the path that the network chose for it seems to be
+ * broken.
  *
  * A requester cannot tell whether its requests or their answers are lost. It changes its own port,
  * which mends the first; for the second the peer must change its port, and the sign it has is that
  * the same requests come again and again. A queue pair has one port for requests and answers: both
  * go the same way to the same peer. In UC and UD nobody would notice.
  */
+#include <errno.h>
+
 #include "transport.h"
+
+static uint16_t first_port(const struct engine *e, const struct qp *qp, uint32_t dest_qpn,
+                           uint32_t flow_label)
+{
+    struct entropy_flow flow = {qp->qpn, dest_qpn, .flow_label = flow_label};
+
+    return entropy_port(path_policy(e, qp), &flow);
+}
 
 int path_set(struct engine *e, struct qp *qp, const struct address_vector *av, uint32_t dest_qpn)
 {
-    struct entropy_flow flow = {qp->qpn, dest_qpn, .flow_label = av->flow_label};
     struct address_vector path = *av;
     struct encap_template encap;
     int rc;
 
-    path.udp_sport = entropy_port(&e->cfg.entropy, &flow);
+    path.udp_sport = first_port(e, qp, dest_qpn, av->flow_label);
     rc = encap_template_make(&encap, &path);
     if (rc)
         return rc;
@@ -26,15 +36,41 @@ int path_set(struct engine *e, struct qp *qp, const struct address_vector *av, u
     return 0;
 }
 
-static void take_next(struct qp *qp)
+static void take(struct qp *qp, uint16_t port)
 {
-    uint16_t port = entropy_port_after(qp->av.udp_sport, qp->qpn, qp->dest_qpn);
-
-    if (!encap_template_has_udp(&qp->encap))
-        return;
     __atomic_store_n(&qp->av.udp_sport, port, __ATOMIC_RELAXED);
     encap_template_set_sport(&qp->encap, port);
+}
+
+static void take_next(struct qp *qp)
+{
+    if (!encap_template_has_udp(&qp->encap))
+        return;
+    take(qp, entropy_port_after(qp->av.udp_sport, qp->qpn, qp->dest_qpn));
     counter_inc(&qp->counters.repaths);
+}
+
+/* Before RTR there is none yet, in the error state none any more. The work requests of a UD queue
+ * pair bring theirs. */
+static bool has_path(const struct qp *qp)
+{
+    return qp->state >= QPS_RTR && qp->state != QPS_ERR && qp->service != PKT_UD &&
+           encap_template_has_udp(&qp->encap);
+}
+
+int engine_qp_set_entropy(struct engine *e, struct qp *qp, const struct entropy_policy *policy)
+{
+    if (qp->type == QPT_RAW_PACKET)
+        return -EINVAL;
+    qp->own_entropy = policy != NULL;
+    if (policy)
+        qp->entropy = *policy;
+    if (!has_path(qp))
+        return 0;
+    take(qp, first_port(e, qp, qp->dest_qpn, qp->av.flow_label));
+    qp->req.stalls = 0;
+    qp->resp.rounds = 0;
+    return 0;
 }
 
 void path_timed_out(struct engine *e, struct qp *qp)

@@ -79,6 +79,10 @@ struct qp *qp_create(struct qp_table *t, const struct qp_init *init, int *err)
     qp->req.sq = init->sq;
     qp->resp.rq = init->rq;
     qp->timer.deadline = NS_NEVER;
+    if (init->entropy) {
+        qp->own_entropy = true;
+        qp->entropy = *init->entropy;
+    }
     *err = -ENOMEM;
     if (!alloc_requester(&qp->req, init) && !alloc_responder(&qp->resp, init))
         *err = id_table_insert((struct id_table *)t, qp, &qp->qpn);
@@ -134,6 +138,11 @@ enum qp_state qp_current_state(const struct qp *qp)
 const struct address_vector *qp_address_vector(const struct qp *qp)
 {
     return &qp->av;
+}
+
+const struct entropy_policy *qp_entropy(const struct qp *qp)
+{
+    return qp->own_entropy ? &qp->entropy : NULL;
 }
 
 uint16_t qp_udp_sport(const struct qp *qp)

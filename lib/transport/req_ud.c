@@ -24,7 +24,7 @@ static uint16_t source_port(const struct engine *e, const struct qp *qp, const s
                                 .flow_label = ah->av.flow_label,
                                 .index = p->psn.v - qp->attr.sq_psn};
 
-    return entropy_port(&e->cfg.entropy, &flow);
+    return entropy_port(path_policy(e, qp), &flow);
 }
 
 bool req_segment_ud(struct engine *e, struct qp *qp, struct tx_job *job)

@@ -139,6 +139,8 @@ struct qp {
     struct qp_attr attr;
     struct qp_caps caps;
     struct qp_shared *shared;
+    struct entropy_policy entropy; /* its own, if own_entropy */
+    bool own_entropy;
     bool sq_sig_all;
     uint32_t uidx;
     void *owner;
@@ -293,6 +295,11 @@ void tx_flush(struct engine *e);
 
 /* Takes the address vector; 0 or -EINVAL, with nothing changed. */
 int path_set(struct engine *e, struct qp *qp, const struct address_vector *av, uint32_t dest_qpn);
+/* The rule of the queue pair's source ports: its own, or the port's. */
+static inline const struct entropy_policy *path_policy(const struct engine *e, const struct qp *qp)
+{
+    return qp->own_entropy ? &qp->entropy : &e->cfg.entropy;
+}
 /* The requester's timer fired, and it goes back: another path, if this one stays silent. */
 void path_timed_out(struct engine *e, struct qp *qp);
 /* The responder got a request again: another path, if our answers do not get through. */

@@ -74,7 +74,7 @@ static bool translate(struct client *c, const struct ctl_async_event *record,
         event->element.srq = deliver_srq(c, record->element);
         return event->element.srq != NULL;
     case IBV_EVENT_WQ_FATAL:
-        return false; /* we have made no such objects */
+        return false; /* the device raises none */
     default:
         event->element.port_num = (int)record->element;
         return true;

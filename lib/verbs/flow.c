@@ -170,10 +170,9 @@ static int check_attr(const struct ibv_flow_attr *attr)
 
 struct ibv_flow *shim_create_flow(struct ibv_qp *qp, struct ibv_flow_attr *attr)
 {
-    struct ctl_msg m = {.create_flow = {.qpn = qp->qp_num,
-                                        .type = attr->type,
-                                        .priority = attr->priority,
-                                        .port = attr->port}};
+    struct ctl_msg m = {
+        .create_flow = {
+            .qpn = qp->qp_num, .type = attr->type, .priority = attr->priority, .port = attr->port}};
     struct ibv_flow *flow;
     int err = check_attr(attr);
 

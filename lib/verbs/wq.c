@@ -58,8 +58,7 @@ static struct shim_wq *create(struct ibv_context *context, struct ctl_create_wq 
 /* The header's inline function makes the mutex and the rest. */
 struct ibv_wq *shim_create_wq(struct ibv_context *context, struct ibv_wq_init_attr *attr)
 {
-    struct ctl_create_wq r = {
-        .type = CTL_WQ_RQ, .max_wr = attr->max_wr, .max_sge = attr->max_sge};
+    struct ctl_create_wq r = {.type = CTL_WQ_RQ, .max_wr = attr->max_wr, .max_sge = attr->max_sge};
     struct shim_wq *wq;
 
     if (attr->comp_mask & ~(uint32_t)IBV_WQ_INIT_ATTR_FLAGS || attr->wq_type != IBV_WQT_RQ ||

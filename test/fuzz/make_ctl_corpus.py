@@ -9,7 +9,9 @@ import sys
 MESSAGE, WRITE, POLL, CLOSE, POST = range(5)
 (QUERY_DEVICE, QUERY_PORT, QUERY_GID, OPEN, ALLOC_PD, DEALLOC_PD, REG_MR, DEREG_MR, CREATE_CHANNEL, DESTROY_CHANNEL,
  CREATE_CQ, DESTROY_CQ, CREATE_QP, MODIFY_QP, QUERY_QP, DESTROY_QP, CREATE_AH, DESTROY_AH, CREATE_SRQ, MODIFY_SRQ,
- QUERY_SRQ, DESTROY_SRQ, OPEN_XRCD, CLOSE_XRCD, ALLOC_MW, DEALLOC_MW, ATTACH_MCAST, DETACH_MCAST, SHOW) = range(1, 30)
+ QUERY_SRQ, DESTROY_SRQ, OPEN_XRCD, CLOSE_XRCD, ALLOC_MW, DEALLOC_MW, ATTACH_MCAST, DETACH_MCAST, CREATE_WQ,
+ MODIFY_WQ, DESTROY_WQ, CREATE_RWQ_IND, MODIFY_RWQ_IND, DESTROY_RWQ_IND, CREATE_FLOW, DESTROY_FLOW, SET_ENTROPY,
+ SHOW) = range(1, 39)
 RC, UC, UD, XRC_SEND, XRC_RECV = 2, 3, 4, 9, 10
 GROUP = bytes(10) + b"\xff\xff\xe0\0\0\7"
 LOOPBACK = bytes(10) + b"\xff\xff\x7f\0\0\1"
@@ -50,9 +52,14 @@ def connect(qpn, dest, service=RC):
             modify(qpn, STATE | rts, RTS))
 
 
-def create_qp(service, first=1, srq=0, xrcd=0, client=0):
+def create_qp(service, first=1, srq=0, xrcd=0, client=0, entropy=(0, 0)):
     parts = (0, 0, 0) if service == XRC_RECV else (first, first, 0 if service == XRC_SEND else first)
-    return message(CREATE_QP, struct.pack("<8I5I", *parts, service, 0, 9, srq, xrcd, 16, 16, 2, 2, 64), client)
+    body = struct.pack("<8I56x2H5I", *parts, service, 0, 9, srq, xrcd, *entropy, 16, 16, 2, 2, 64)
+    return message(CREATE_QP, body, client)
+
+
+def set_entropy(qpn, rule, port=0):
+    return message(SET_ENTROPY, struct.pack("<I2H", qpn, rule, port))
 
 
 def create_srq(kind=0, xrcd=0, cq=0, client=0, first=1):
@@ -121,6 +128,9 @@ def corpus():
     for kind in range(SHOW + 2):
         yield message(OPEN, b"\0\0\0\0") + message(kind, b"\1\0\0\0" * 8)
         yield objects() + message(kind, b"\1\0\0\0" * 8) + message(kind, b"\x10\0\0\0")
+    for rule, port in ((1, 0), (2, 0), (3, 0xC123), (4, 0), (0, 0)):
+        yield (pair + create_qp(UD, entropy=(rule, port)) + connect(18, 0, UD) + post() + set_entropy(16, rule, port) +
+               set_entropy(18, rule, port) + receive + post() + post(2, 2) + poll())
     for op in range(16):
         yield pair + post(op=op, length=8) + poll() + post(op=op, region=1, length=8) + poll()
         yield pair + receive + post(op=op) + poll() + post(op=op, region=1, flags=6) + poll()

@@ -21,6 +21,20 @@ static void st_engine(struct script *s)
     world_engine(s, &entropy, repath);
 }
 
+/* entropy POLICY|port [on QP]: a queue pair's own, or the port's again. */
+static void st_entropy(struct script *s)
+{
+    const char *text = need(s, "a policy");
+    struct script_qp *qp = object(s, OBJ_QP, accept(s, "on") ? need(s, "a queue pair") : NULL);
+    bool own = strcmp(text, "port");
+    struct entropy_policy policy;
+
+    if (own && entropy_policy_parse(&policy, text))
+        fail(s, "script: '%s' is no policy", text);
+    if (engine_qp_set_entropy(s->engine, qp->qp, own ? &policy : NULL))
+        fail(s, "the policy was refused");
+}
+
 /* wait T: timers run; frames they send are for the lines that follow. */
 static void st_wait(struct script *s)
 {
@@ -207,6 +221,7 @@ static const struct verb {
     {"dereg", st_dereg},
     {"fault", st_fault},
     {"limit", st_limit},
+    {"entropy", st_entropy},
     {"join", st_join},
     {"leave", st_leave},
     {"arm", st_arm},

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The two drop-in libraries export what Debian 12's rdma-core 44 exports (the .symbols files beside this one), need
-libc alone, and leave no installed RDMA program with an unresolved symbol. TAP.
+"""The two drop-in libraries export what Debian 12's rdma-core 44 exports (the .symbols files beside this one) and what
+uroce.h declares, need libc alone, and leave no installed RDMA program with an unresolved symbol. TAP.
 
 usage: test_symbols.py LIBIBVERBS LIBRDMACM"""
 import os
@@ -15,6 +15,10 @@ PROGRAMS = ("ibv_devices", "ibv_devinfo", "ibv_asyncwatch", "ibv_rc_pingpong", "
             "ib_read_bw", "ib_read_lat", "ib_atomic_bw", "ib_atomic_lat", "raw_ethernet_bw", "rping", "ucmatose",
             "udaddy", "mckey", "rstream", "qperf", "fio")
 
+# What uroce.h adds.
+OURS = {"libibverbs": {"uroce_create_wq_srq@@UROCE_1.0", "uroce_modify_rwq_ind_table@@UROCE_1.0",
+                       "uroce_set_qp_entropy@@UROCE_1.0"}, "librdmacm": set()}
+
 
 def run(*command, **options):
     return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options).stdout
@@ -23,7 +27,7 @@ def run(*command, **options):
 def exports(library):
     names = (line.split()[-1] for line in run("nm", "-D", "--defined-only", library).splitlines())
     # Version nodes are symbols of their own, whose name is their version.
-    return {name for name in names if not name.startswith(("IBVERBS_", "RDMACM_"))}
+    return {name for name in names if not name.startswith(("IBVERBS_", "RDMACM_", "UROCE_"))}
 
 
 def expected(name):
@@ -40,8 +44,8 @@ def soname(library):
                 if "(SONAME)" in line)
 
 
-def difference(library, symbols):
-    ours, theirs = exports(library), expected(symbols)
+def difference(library, name):
+    ours, theirs = exports(library), expected(name + ".symbols") | OURS[name]
     return [f"missing {s}" for s in sorted(theirs - ours)] + [f"surplus {s}" for s in sorted(ours - theirs)]
 
 
@@ -58,7 +62,7 @@ def main():
     folders = [os.path.dirname(os.path.abspath(p)) for p in (verbs, rdmacm)]
     results = []
     for library, name in ((verbs, "libibverbs"), (rdmacm, "librdmacm")):
-        results.append((f"{name} exports", difference(library, name + ".symbols")))
+        results.append((f"{name} exports", difference(library, name)))
         results.append((f"{name} needs libc alone", [n for n in needed(library) if n != "libc.so.6"]))
         results.append((f"{name} soname", [] if soname(library) == name + ".so.1" else [soname(library)]))
     results += [(f"{program} loads", unresolved(program, folders)) for program in PROGRAMS]

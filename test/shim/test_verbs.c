@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "../unit/unit.h"
+#include "verbs_entropy.h"
 #include "verbs_pair.h"
 #include "verbs_services.h"
 
@@ -441,9 +442,14 @@ int main(int argc, char **argv)
         cmocka_unit_test(windows_come_and_go),
         cmocka_unit_test(xrc_domain_of_two_contexts),
         cmocka_unit_test(attached_queue_pairs_stay),
+        cmocka_unit_test(policies_of_queue_pairs),
+        cmocka_unit_test(policies_that_are_refused),
+        cmocka_unit_test(policy_of_the_environment),
     };
 
     if (argc > 1 && !strcmp(argv[1], "end-of-the-daemon"))
         return end_of_the_daemon();
+    if (argc > 1 && !strcmp(argv[1], "policies-on-the-wire"))
+        return policies_on_the_wire();
     return cmocka_run_group_tests_name("verbs", tests, NULL, NULL);
 }

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "verbs_entropy.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../unit/unit.h"
+#include "uroce.h"
+#include "verbs_pair.h"
+
+#define ENV        "UROCE_ENTROPY"
+#define QKEY       0x1234
+#define QPN_UNUSED 0xFFFFF
+#define COUNT(a)   (sizeof(a) / sizeof((a)[0]))
+
+/* ---- what the functions return ---- */
+
+static void message_arrives(struct pair *p, struct side *from, struct side *to)
+{
+    struct ibv_wc wc[2];
+
+    assert_int_equal(post_recv(to, 1024, 64, 2), 0);
+    assert_int_equal(post_send(from, IBV_WR_SEND, to, 0, 16, 1), 0);
+    await(p->cq, wc, 2);
+    assert_int_equal(wc[0].status, IBV_WC_SUCCESS);
+    assert_int_equal(wc[1].status, IBV_WC_SUCCESS);
+}
+
+void policies_of_queue_pairs(void **state)
+{
+    static const char *const policy[] = {"kernel",      "rfc",          "spray", "fixed:49152",
+                                         "fixed:65535", "fixed:0xc123", NULL};
+    struct pair p;
+    struct ibv_qp *fresh;
+
+    pair_open(&p);
+    for (unsigned i = 0; i < COUNT(policy); i++) {
+        assert_int_equal(uroce_set_qp_entropy(p.a.qp, policy[i]), 0);
+        message_arrives(&p, &p.a, &p.b);
+        message_arrives(&p, &p.b, &p.a);
+    }
+    fresh = make_qp(&p, p.cq); /* in RESET */
+    assert_int_equal(uroce_set_qp_entropy(fresh, "spray"), 0);
+    assert_int_equal(ibv_destroy_qp(fresh), 0);
+    pair_close(&p);
+}
+
+void policies_that_are_refused(void **state)
+{
+    static const char *const policy[] = {
+        "",           "port",        "Kernel",      "rfc ",     "fixed",          "fixed:",
+        "fixed:4791", "fixed:49151", "fixed:65536", "fixed:-1", "fixed:0xc000xx", "spray:3"};
+    struct pair p;
+
+    pair_open(&p);
+    for (unsigned i = 0; i < COUNT(policy); i++)
+        assert_int_equal(uroce_set_qp_entropy(p.a.qp, policy[i]), EINVAL);
+    message_arrives(&p, &p.a, &p.b);
+    pair_close(&p);
+}
+
+void policy_of_the_environment(void **state)
+{
+    struct ibv_device **list = ibv_get_device_list(NULL);
+    struct pair p;
+
+    assert_non_null(list[0]);
+    setenv(ENV, "sprayed", 1);
+    errno = 0;
+    assert_null(ibv_open_device(list[0]));
+    assert_int_equal(errno, EINVAL);
+    ibv_free_device_list(list);
+    setenv(ENV, "", 1);
+    pair_open(&p);
+    pair_close(&p);
+    setenv(ENV, "fixed:50000", 1);
+    pair_open(&p);
+    message_arrives(&p, &p.a, &p.b);
+    /* It is the program's default, and no more. */
+    assert_int_equal(uroce_set_qp_entropy(p.a.qp, "rfc"), 0);
+    message_arrives(&p, &p.a, &p.b);
+    pair_close(&p);
+    unsetenv(ENV);
+}
+
+/* ---- for the capture ---- */
+
+/* A message there and one back, of which each begins with the number of what is being tried. */
+static void exchange(struct pair *p, uint8_t number)
+{
+    p->a.buffer[0] = p->b.buffer[0] = number;
+    message_arrives(p, &p->a, &p->b);
+    message_arrives(p, &p->b, &p->a);
+}
+
+static struct ibv_qp *make_ud(struct pair *p)
+{
+    struct ibv_qp_init_attr init = {.send_cq = p->cq,
+                                    .recv_cq = p->cq,
+                                    .cap = {.max_send_wr = PAIR_WR, .max_send_sge = 1},
+                                    .qp_type = IBV_QPT_UD};
+    struct ibv_qp *qp = ibv_create_qp(p->pd, &init);
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = QKEY};
+
+    assert_non_null(qp);
+    assert_int_equal(
+        ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY), 0);
+    modify_state(qp, IBV_QPS_RTR);
+    attr.qp_state = IBV_QPS_RTS;
+    assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
+    return qp;
+}
+
+static struct ibv_ah *make_ah(struct pair *p)
+{
+    struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1, .grh.hop_limit = 1};
+    struct ibv_ah *ah;
+
+    assert_int_equal(ibv_query_gid(p->ctx, 1, 0, &attr.grh.dgid), 0);
+    ah = ibv_create_ah(p->pd, &attr);
+    assert_non_null(ah);
+    return ah;
+}
+
+/* A datagram that begins with the number; nobody takes it. */
+static void datagram(struct pair *p, struct ibv_qp *ud, struct ibv_ah *ah, uint8_t number)
+{
+    struct ibv_sge sge = {.addr = (uintptr_t)p->a.buffer, .length = 16, .lkey = p->a.mr->lkey};
+    struct ibv_send_wr *bad, wr = {
+                                 .sg_list = &sge,
+                                 .num_sge = 1,
+                                 .opcode = IBV_WR_SEND,
+                                 .send_flags = IBV_SEND_SIGNALED,
+                                 .wr.ud = {.ah = ah, .remote_qpn = QPN_UNUSED, .remote_qkey = QKEY},
+                             };
+    struct ibv_wc wc;
+
+    p->a.buffer[0] = number;
+    assert_int_equal(ibv_post_send(ud, &wr, &bad), 0);
+    await(p->cq, &wc, 1);
+    assert_int_equal(wc.status, IBV_WC_SUCCESS);
+}
+
+int policies_on_the_wire(void)
+{
+    static const char *const policy[] = {"kernel", "rfc", "spray", "fixed:50505", NULL};
+    struct ibv_qp *ud;
+    struct ibv_ah *ah;
+    struct pair p;
+
+    pair_open(&p);
+    ud = make_ud(&p);
+    ah = make_ah(&p);
+    printf("%u %u %u %u\n", p.a.qp->qp_num, p.b.qp->qp_num, ud->qp_num, QPN_UNUSED);
+    exchange(&p, COUNT(policy));
+    for (uint8_t i = 0; i < COUNT(policy); i++) {
+        assert_int_equal(uroce_set_qp_entropy(p.a.qp, policy[i]), 0);
+        assert_int_equal(uroce_set_qp_entropy(ud, policy[i]), 0);
+        exchange(&p, i);
+        for (unsigned n = 0; n < 8; n++)
+            datagram(&p, ud, ah, i);
+    }
+    assert_int_equal(ibv_destroy_ah(ah), 0);
+    assert_int_equal(ibv_destroy_qp(ud), 0);
+    pair_close(&p);
+    return 0;
+}
