@@ -125,7 +125,7 @@ int attach_port(const struct attach_config *c, struct follow **follow)
     struct kernel_side kernel;
     struct pktio_info info;
     char error[512];
-    struct pktio *io = port_open(p, c->loopbacks, error, sizeof(error));
+    struct pktio *io = port_open(p, c->queues, c->loopbacks, error, sizeof(error));
     int err;
 
     *follow = NULL;

@@ -41,6 +41,11 @@ static int read_mtu(struct reader *r, const char *value)
     return config_number(r, value, 576, 9600, 10, &r->port->mtu);
 }
 
+static int read_queues(struct reader *r, const char *value)
+{
+    return config_number(r, value, 1, WORKERS_MAX, 10, &r->port->queues);
+}
+
 static int read_dad(struct reader *r, const char *value)
 {
     return config_yes_no(r, value, &r->port->detect_duplicates);
@@ -150,6 +155,7 @@ int config_port_key(struct reader *r, const char *value)
     } keys[] = {
         {"device", false, read_device},
         {"mtu", false, read_mtu},
+        {"queues", false, read_queues},
         {"address", true, config_address},
         {"addresses", false, config_addresses},
         {"route", true, config_route},

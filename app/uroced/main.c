@@ -22,7 +22,7 @@ static const char usage[] =
     "      --loopback       one device that talks to itself (the default without -c)\n"
     "      --socket PATH    where programs connect (default: /run/uroce.sock for root,\n"
     "                       $XDG_RUNTIME_DIR/uroce.sock for others)\n"
-    "      --workers N      dataplane threads, at most one per port (default 1)\n"
+    "      --workers N      dataplane threads (default 1), each with a queue of every port\n"
     "      --idle-exit S    end when no program has been connected for S seconds\n"
     "      --ready-fd FD    write a byte to FD when programs can connect, then close it\n"
     "      --version, --help\n"
@@ -191,11 +191,6 @@ static int configure(struct uroced_config *c, const struct options *o)
         c->workers = 1;
     if (o->idle_exit)
         c->idle_exit = o->idle_exit;
-    if (c->workers > c->ports) {
-        fprintf(stderr, "uroced: %u workers need as many ports, there %s %u\n", c->workers,
-                c->ports == 1 ? "is" : "are", c->ports);
-        return -1;
-    }
     return 0;
 }
 
@@ -269,7 +264,7 @@ static int create_rnic(struct daemon *d)
 
 static int open_ports(struct daemon *d)
 {
-    struct attach_config ac = {.loop = d->loop, .rnic = d->rnic};
+    struct attach_config ac = {.loop = d->loop, .rnic = d->rnic, .queues = d->config.workers};
 
     for (unsigned i = 0; i < d->config.ports; i++) {
         struct uroced_port *p = &d->config.port[i];

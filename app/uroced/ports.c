@@ -8,11 +8,11 @@
 #include "ethdev.h"
 #include "loop.h"
 
-static struct pktio *open_loopback(unsigned index, char *error, size_t size)
+static struct pktio *open_loopback(unsigned queues, unsigned index, char *error, size_t size)
 {
     struct pktio_loop_config lc = {.name = CONFIG_DEVICE_LOOPBACK,
                                    .mac = {2, 0, 0, 0, 0, (uint8_t)(1 + index)},
-                                   .queues = 1,
+                                   .queues = queues,
                                    .netdev = "lo",
                                    .ifindex = if_nametoindex("lo")};
     struct pktio *io = pktio_loop_create(&lc);
@@ -34,10 +34,12 @@ static struct pktio *capture(struct pktio *io, const struct uroced_port *p, char
     return outer;
 }
 
-struct pktio *port_open(const struct uroced_port *p, unsigned loopback, char *error, size_t size)
+struct pktio *port_open(const struct uroced_port *p, unsigned queues, unsigned loopback,
+                        char *error, size_t size)
 {
-    struct pktio_ethdev_config ec = {.device = p->device, .queues = 1, .mtu = p->mtu};
-    struct pktio *io = port_is_loopback(p) ? open_loopback(loopback, error, size)
+    unsigned n = p->queues ? min_of(p->queues, queues) : queues;
+    struct pktio_ethdev_config ec = {.device = p->device, .queues = n, .mtu = p->mtu};
+    struct pktio *io = port_is_loopback(p) ? open_loopback(n, loopback, error, size)
                                            : pktio_ethdev_open(&ec, error, size);
 
     return io && p->capture[0] ? capture(io, p, error, size) : io;

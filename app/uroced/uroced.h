@@ -11,16 +11,18 @@
 extern const struct mem_provider uroced_memory;
 
 /*
- * Opens the port that p describes. loopback: how many loopback ports came before. NULL: error says
- * why.
+ * Opens the port that p describes, with as many queues as it has, up to what p says or, if that is
+ * nothing, `queues`. loopback: how many loopback ports came before. NULL: error says why.
  */
-struct pktio *port_open(const struct uroced_port *p, unsigned loopback, char *error, size_t size);
+struct pktio *port_open(const struct uroced_port *p, unsigned queues, unsigned loopback,
+                        char *error, size_t size);
 
 struct attach_config {
     struct event_loop *loop;
     struct rnic *rnic;
     struct uroced_port *port;
     unsigned device;    /* its index in rnic */
+    unsigned queues;    /* workers */
     unsigned loopbacks; /* loopback ports before it */
 };
 

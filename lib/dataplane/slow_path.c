@@ -63,16 +63,19 @@ static bool is_for_host(const struct frame *f)
     return false;
 }
 
-bool slow_path_up(struct slow_path *s, const struct frame *f)
+bool slow_path_wants(const struct slow_path *s, const struct frame *f)
 {
-    if (f->len < ETH_LEN || !memcmp(f->data + 6, s->mac, 6) || !(s->everything || is_for_host(f)))
-        return false;
+    return f->len >= ETH_LEN && memcmp(f->data + 6, s->mac, 6) &&
+           (s->everything || is_for_host(f));
+}
+
+void slow_path_up(struct slow_path *s, const struct frame *f)
+{
     s->fresh = true;
     if (frame_ring_put(s->up, f->data, f->len))
         counter_inc(&s->up_frames);
     else
         counter_inc(&s->up_lost);
-    return true;
 }
 
 void slow_path_notify(struct slow_path *s)

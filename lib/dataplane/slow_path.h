@@ -27,9 +27,10 @@ struct slow_path {
 int slow_path_init(struct slow_path *s, const uint8_t mac[6], bool everything);
 void slow_path_fini(struct slow_path *s);
 
-/* Takes a copy of a received frame if anybody behind the slow path wants it: false if not. The
- * worker; slow_path_notify after the burst. */
-bool slow_path_up(struct slow_path *s, const struct frame *f);
+/* Whether anybody behind the slow path wants a received frame. Any worker. */
+bool slow_path_wants(const struct slow_path *s, const struct frame *f);
+/* Takes a copy of a frame that is wanted. The one worker; slow_path_notify after the burst. */
+void slow_path_up(struct slow_path *s, const struct frame *f);
 void slow_path_notify(struct slow_path *s);
 
 /* Leaves a frame to be sent; the caller kicks the worker. The control thread. */

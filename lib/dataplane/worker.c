@@ -24,6 +24,8 @@ struct worker *worker_create(const struct worker_config *config)
     *w = (struct worker){
         .index = config->index, .group = config->group, .wake_word = config->wake_word};
     poll_policy_init(&w->policy, worker_time());
+    w->group->worker[w->index] = w;
+    w->group->workers = max_of(w->group->workers, w->index + 1);
     return w;
 }
 
@@ -38,7 +40,8 @@ static void kick_port(void *arg)
     worker_kick(arg);
 }
 
-struct worker_port *worker_add_port(struct worker *w, struct pktio *io, unsigned queue)
+struct worker_port *worker_add_port(struct worker *w, struct pktio *io, unsigned queue,
+                                    struct worker_port *first)
 {
     struct worker_port *p = &w->port[w->ports];
     int fd = io->ops->wake_fd(io, queue);
@@ -48,6 +51,7 @@ struct worker_port *worker_add_port(struct worker *w, struct pktio *io, unsigned
     *p = (struct worker_port){.worker = w,
                               .io = io,
                               .queue = queue,
+                              .first = first ? first : p,
                               .source = {.fd = -1, .kick = kick_port, .arg = w},
                               .must_poll = fd == PKTIO_WAKE_POLL};
     if (fd >= 0) {
@@ -106,8 +110,17 @@ static bool send_down(struct worker_port *p)
     return sent;
 }
 
+/* Its queue pair may have moved since the application looked where it is. */
+static void pass_bell(struct worker *w, const struct worker_ctx *ctx, uint32_t slot,
+                      struct worker *to)
+{
+    counter_inc(&w->stats.bells_passed);
+    doorbell_ring(&ctx->shared->worker[to->index], slot);
+    worker_kick(to);
+}
+
 /* Slots are the application's word: those without a queue pair are passed over. */
-static bool take_doorbells(struct worker_ctx *ctx, ns_t now)
+static bool take_doorbells(struct worker *w, struct worker_ctx *ctx, ns_t now)
 {
     uint32_t slot[BELLS_MAX];
     unsigned n;
@@ -116,10 +129,16 @@ static bool take_doorbells(struct worker_ctx *ctx, ns_t now)
         return false;
     n = doorbell_take(ctx->doorbells, slot, BELLS_MAX);
     for (unsigned i = 0; i < n; i++) {
-        struct dp_qp *dq = slot[i] < ctx->slots ? ctx->slot[slot[i]] : NULL;
+        struct dp_qp *dq = dp_slots_get(ctx->slots, slot[i]);
+        struct worker_port *p;
 
-        if (dq)
-            engine_doorbell(dq->port->engine, dq->qp, now);
+        if (!dq)
+            continue;
+        p = atomic_load_explicit(&dq->port, memory_order_acquire);
+        if (p->worker == w)
+            engine_doorbell(p->engine, dq->qp, now);
+        else
+            pass_bell(w, ctx, slot[i], p->worker);
     }
     return true;
 }
@@ -161,8 +180,9 @@ bool worker_poll(struct worker *w, ns_t now)
 
     for (unsigned i = 0; i < w->ports; i++)
         work |= receive(&w->port[i], now);
+    work |= worker_receive_handed(w, now);
     for (unsigned i = 0; i < w->contexts; i++)
-        work |= take_doorbells(w->ctx[i], now);
+        work |= take_doorbells(w, w->ctx[i], now);
     for (unsigned i = 0; i < w->ports; i++) {
         work |= run_timers(&w->port[i], now);
         w->port[i].full = false;

@@ -3,8 +3,10 @@
  * The dataplane's worker: one thread that drives the engines of its ports from packets, doorbells
  * and timers, run to completion, and sleeps when there is nothing to do.
  *
- * A port belongs to one worker, with all its queue pairs; workers share nothing on the packet's
- * path. The control thread changes what a worker uses by running a function on it (worker_call).
+ * A port has a queue, and an engine, for each of its workers; a queue pair belongs to one of them,
+ * and workers share nothing on the packet's path. A frame that arrives at another worker than its
+ * queue pair's is handed over (handover.h). The control thread changes what a worker uses by running
+ * a function on it (worker_call).
  */
 #ifndef UROCE_WORKER_H
 #define UROCE_WORKER_H
@@ -25,16 +27,27 @@ struct worker;
 
 /* ---- what a worker serves ---- */
 
-/* A port of a worker: packet I/O and the engine behind it. */
+/* A worker's part of a port: a queue of it, and the engine behind that. */
 struct worker_port {
     struct worker *worker;
     struct pktio *io;
     unsigned queue;
+    struct worker_port *first; /* the part that serves the port's IP host */
     struct engine *engine;
     struct waker_source source; /* fd -1: nothing to watch */
     bool must_poll;             /* frames come unannounced */
     bool full;                  /* there is something to send, the port lends nothing */
-    struct slow_path *slow;     /* for frames that are not RoCE; NULL: they are dropped */
+    struct slow_path *slow;     /* of `first`, for frames that are not RoCE; NULL: they are dropped */
+};
+
+/*
+ * An application's queue pairs by doorbell slot, the same for all workers: a directory of chunks,
+ * so that nothing moves when it grows. The control thread writes; a queue pair that was taken out is
+ * freed after the workers' next quiet point.
+ */
+#define DP_SLOT_CHUNK 4096
+struct dp_slots {
+    struct dp_qp *_Atomic *_Atomic chunk[DB_SLOTS / DP_SLOT_CHUNK];
 };
 
 /*
@@ -43,10 +56,9 @@ struct worker_port {
  */
 struct worker_ctx {
     struct ctx_shared *shared;
-    struct doorbells *doorbells;
-    void *owner;         /* the control side's own */
-    struct dp_qp **slot; /* W: queue pairs by doorbell slot */
-    uint32_t slots;      /* W */
+    struct doorbells *doorbells; /* this worker's, in shared */
+    void *owner;                 /* the control side's own */
+    const struct dp_slots *slots;
     uint32_t polls_seen; /* W */
     bool noted;          /* W: in the worker's list of those to be woken */
     struct worker_ctx *next_noted;
@@ -55,9 +67,10 @@ struct worker_ctx {
 /* A queue pair as the dataplane knows it; qp_init.owner points to it. */
 struct dp_qp {
     struct qp *qp;
-    struct worker_ctx *ctx;
-    struct worker_port *port;
-    uint32_t slot; /* doorbell slot in ctx */
+    struct worker_ctx *ctx;            /* of any worker: it stands for the application */
+    struct worker_port *_Atomic port;  /* where it belongs: changed by worker_move_qp */
+    struct qp_shared *shared;          /* NULL: no application posts to it */
+    uint32_t slot;                     /* doorbell slot */
 };
 
 /*
@@ -88,8 +101,10 @@ struct dp_srq {
 struct dp_async {
     struct worker_ctx *ctx;
     uint64_t element; /* the queue pair's uidx or the completion queue's cookie */
-    uint32_t type;    /* enum qp_event */
+    uint32_t type;    /* enum qp_event, or DP_ASYNC_STRAY */
+    uint32_t worker;  /* DP_ASYNC_STRAY: where packets of the queue pair with number `element` come in */
 };
+#define DP_ASYNC_STRAY 0x10000u
 
 /* ---- setting up ---- */
 
@@ -99,6 +114,9 @@ struct worker_group {
     _Atomic unsigned hot;  /* workers that are polling now */
     int notify_fd;         /* eventfd that calls the control thread; -1: none */
     struct waker *waker;   /* NULL: no port can wake anybody */
+    struct worker *worker[WORKERS_MAX];
+    unsigned workers;
+    struct handover *handover[WORKERS_MAX][WORKERS_MAX]; /* [from][to] */
 };
 
 struct worker_config {
@@ -119,16 +137,25 @@ struct worker_stats {
     counter_t cq_events;      /* completion events sent */
     counter_t cq_events_late; /* of them, left to the control thread */
     counter_t async_lost;     /* asynchronous events dropped */
+    counter_t bells_passed;   /* doorbells of queue pairs that belong to another worker */
+    counter_t handed_out;     /* frames given to other workers */
+    counter_t handed_in;      /* frames taken from them */
 };
 
-/* NULL: out of memory. Control thread. */
+/* NULL: out of memory. Becomes a member of its group, which must outlive it. Control thread. */
 struct worker *worker_create(const struct worker_config *config);
 /* The worker must not run; its engines must be destroyed by their owner. */
 void worker_destroy(struct worker *w);
+/* Rings between all workers of the group: when these are complete, before they run. 0 or -ENOMEM.
+ * worker_group_fini also cleans up after a failure. */
+int worker_group_connect(struct worker_group *g);
+void worker_group_fini(struct worker_group *g);
 
-/* Adds a port before the worker runs. host callbacks of its engine: worker_host. NULL: too many
- * ports, or its wake descriptor cannot be watched. Control thread. */
-struct worker_port *worker_add_port(struct worker *w, struct pktio *io, unsigned queue);
+/* Adds a part of a port before the worker runs. first: the part that was added before all others of
+ * the port; NULL: this is it. host callbacks of its engine: worker_host. NULL: too many ports, or its
+ * wake descriptor cannot be watched. Control thread. */
+struct worker_port *worker_add_port(struct worker *w, struct pktio *io, unsigned queue,
+                                    struct worker_port *first);
 
 /* The callbacks that the engine of port must be created with. */
 struct engine_host worker_host(struct worker_port *port);
@@ -159,6 +186,24 @@ void worker_call(struct worker *w, worker_fn fn, void *arg);
 
 /* Waits until the worker has passed a quiet point. Control thread. */
 void worker_quiesce(struct worker *w);
+
+/* Runs fn once, on the last of n workers, while the others stand still. Control thread. */
+void worker_call_all(struct worker *const *w, unsigned n, worker_fn fn, void *arg);
+
+/*
+ * Moves a queue pair to another worker's part of its port, with all it is about to do, and rings
+ * where it was go on to where it is. False, and nothing has changed, if the application has not
+ * read all completions that were posted for it where it is now: they would be overtaken. Control
+ * thread.
+ */
+bool worker_move_qp(struct dp_qp *dq, struct worker_port *to);
+
+/* Puts a queue pair into a slot below DB_SLOTS, or NULL: takes what is there out. 0 or -ENOMEM.
+ * Control thread. */
+int dp_slots_set(struct dp_slots *s, uint32_t slot, struct dp_qp *dq);
+void dp_slots_fini(struct dp_slots *s);
+/* Any number. Workers. */
+struct dp_qp *dp_slots_get(const struct dp_slots *s, uint32_t slot);
 
 /* Gives ctx to the worker, or takes it away (its queue pairs must be gone). Returns 0 or -ENOMEM.
  * Control thread. */

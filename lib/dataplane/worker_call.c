@@ -69,6 +69,31 @@ void worker_quiesce(struct worker *w)
     worker_call(w, nothing, NULL);
 }
 
+struct all_call {
+    struct worker *const *w;
+    unsigned n;
+    worker_fn fn;
+    void *arg;
+};
+
+/* Each calls the next, and so waits for it; the last does the work. */
+static void call_next(struct worker *w, void *arg)
+{
+    struct all_call *c = arg;
+
+    if (!c->n)
+        c->fn(w, c->arg);
+    else
+        worker_call_all(c->w, c->n, c->fn, c->arg);
+}
+
+void worker_call_all(struct worker *const *w, unsigned n, worker_fn fn, void *arg)
+{
+    struct all_call rest = {.w = w + 1, .n = n - 1, .fn = fn, .arg = arg};
+
+    worker_call(w[0], call_next, &rest);
+}
+
 struct ctx_change {
     struct worker_ctx *ctx;
     struct worker_ctx *

@@ -35,6 +35,10 @@ struct worker {
     struct worker_ctx **ctx;
     unsigned contexts, ctx_room;
 
+    /* Workers that left frames for us: a bit each, set after the frames. */
+    _Atomic uint32_t handed;
+    uint32_t handed_to; /* workers that we left frames for in this burst, to be woken after it */
+
     /* Those to be told after the burst. */
     struct worker_ctx *noted_ctx;
     struct dp_cq *noted_cq[NOTED_CQS_MAX];
@@ -58,6 +62,12 @@ void futex_wake(_Atomic uint32_t *word, int count);
  * up. */
 bool futex_wait(_Atomic uint32_t *word, uint32_t value, ns_t timeout);
 
+/* worker_handover.c */
+bool worker_receive_handed(struct worker *w, ns_t now);
+void worker_wake_handed(struct worker *w);
+/* A copy of f to `to`'s worker. False: its ring is full. */
+bool worker_hand_over(struct worker *w, const struct frame *f, struct worker_port *to,
+                      bool for_host);
 /* worker_notify.c: after a burst, sends events and wakes pollers. */
 void worker_flush_notes(struct worker *w);
 void worker_notify_control(struct worker *w);

@@ -76,6 +76,8 @@ static void wake_pollers(struct worker *w)
 
 void worker_flush_notes(struct worker *w)
 {
+    if (w->handed_to)
+        worker_wake_handed(w);
     if (w->noted_ctx)
         wake_pollers(w);
     if (w->noted_cqs)
@@ -106,19 +108,39 @@ static void on_cq_posted(void *arg, struct comp_queue *cq)
     w->noted_ctx = ctx;
 }
 
+/* False: there is no room for it beside `spare` others. */
+static bool put_async(struct worker *w, const struct dp_async *e, uint32_t spare)
+{
+    uint32_t tail = atomic_load_explicit(&w->async_tail, memory_order_relaxed);
+    uint32_t used = tail - atomic_load_explicit(&w->async_head, memory_order_acquire);
+
+    if (used + spare >= ASYNC_RING)
+        return false;
+    w->async[tail & (ASYNC_RING - 1)] = *e;
+    atomic_store_explicit(&w->async_tail, tail + 1, memory_order_release);
+    worker_notify_control(w);
+    return true;
+}
+
 static void note_async(struct worker *w, struct worker_ctx *ctx, uint64_t element,
                        enum qp_event event)
 {
     struct dp_async e = {.ctx = ctx, .element = element, .type = event};
-    uint32_t tail = atomic_load_explicit(&w->async_tail, memory_order_relaxed);
 
-    if (tail - atomic_load_explicit(&w->async_head, memory_order_acquire) == ASYNC_RING) {
+    if (!put_async(w, &e, 0))
         counter_inc(&w->stats.async_lost);
-        return;
-    }
-    w->async[tail & (ASYNC_RING - 1)] = e;
-    atomic_store_explicit(&w->async_tail, tail + 1, memory_order_release);
-    worker_notify_control(w);
+}
+
+/* Only a hint: it leaves room for what applications wait for. */
+static void on_stray(void *arg, struct qp *qp, uint32_t lane)
+{
+    struct worker *w = ((struct worker_port *)arg)->worker;
+    struct dp_async e = {.ctx = ((struct dp_qp *)qp_owner(qp))->ctx,
+                         .element = qp_number(qp),
+                         .type = DP_ASYNC_STRAY,
+                         .worker = lane};
+
+    put_async(w, &e, ASYNC_RING / 2);
 }
 
 static void on_async_event(void *arg, struct qp *qp, struct comp_queue *cq, enum qp_event event)
@@ -153,8 +175,22 @@ bool worker_take_async(struct worker *w, struct dp_async *event)
 static bool on_other(void *arg, const struct frame *f)
 {
     struct worker_port *p = arg;
+    struct slow_path *slow = p->first->slow;
 
-    return p->slow && slow_path_up(p->slow, f);
+    if (!slow || !slow_path_wants(slow, f))
+        return false;
+    if (p->first == p)
+        slow_path_up(slow, f);
+    else if (!worker_hand_over(p->worker, f, p->first, true))
+        return false;
+    return true;
+}
+
+static bool on_hand_over(void *arg, const struct frame *f, struct engine *to)
+{
+    struct worker *w = ((struct worker_port *)arg)->worker;
+
+    return worker_hand_over(w, f, engine_host_of(to)->ctx, false);
 }
 
 struct engine_host worker_host(struct worker_port *port)
@@ -164,7 +200,9 @@ struct engine_host worker_host(struct worker_port *port)
                                .cq_posted = on_cq_posted,
                                .async_event = on_async_event,
                                .srq_event = on_srq_event,
-                               .other = on_other};
+                               .other = on_other,
+                               .hand_over = on_hand_over,
+                               .stray = on_stray};
 
     return host;
 }

@@ -12,7 +12,7 @@ static void ah_discard(struct client *c, struct ah *ah)
 {
     if (ah->handle) {
         address_handle_unpublish(c->device->ahs, ah->handle);
-        worker_quiesce(c->device->worker);
+        device_quiesce(c->device);
         address_handle_free(ah->handle);
     }
     free(ah);
@@ -68,7 +68,7 @@ int ah_destroy(struct client *c, struct ctl_call *call)
         return -EINVAL;
     ah = container_of(o, struct ah, o);
     address_handle_unpublish(c->device->ahs, ah->handle);
-    worker_quiesce(c->device->worker);
+    device_quiesce(c->device);
     ah_free(ah);
     return 0;
 }
@@ -81,7 +81,7 @@ void ah_free_all(struct client *c)
         return;
     TAILQ_FOREACH (o, &c->objects[OBJ_AH], link)
         address_handle_unpublish(c->device->ahs, container_of(o, struct ah, o)->handle);
-    worker_quiesce(c->device->worker);
+    device_quiesce(c->device);
     while ((o = TAILQ_FIRST(&c->objects[OBJ_AH])))
         ah_free(container_of(o, struct ah, o));
 }

@@ -42,11 +42,36 @@ static int open_shared(struct client *c, struct ctl_call *call)
 static int attach(struct client *c)
 {
     struct ctx_shared *shared = c->segment.base;
-    unsigned w = worker_index(c->device->worker);
+    struct device *d = c->device;
+    int err = 0;
 
-    c->ctx = (struct worker_ctx){.shared = shared, .doorbells = &shared->worker[w], .owner = c};
-    c->by_worker[w] = &c->ctx;
-    return worker_ctx_attach(c->device->worker, &c->ctx);
+    for (unsigned i = 0; i < d->parts && !err; i++) {
+        unsigned w = worker_index(d->workers[i]);
+
+        c->ctx[i] = (struct worker_ctx){.shared = shared,
+                                        .doorbells = &shared->worker[w],
+                                        .owner = c,
+                                        .slots = &c->slots};
+        err = worker_ctx_attach(d->workers[i], &c->ctx[i]);
+        if (!err)
+            c->by_worker[w] = &c->ctx[i];
+    }
+    return err;
+}
+
+static void detach(struct client *c)
+{
+    struct device *d = c->device;
+
+    for (unsigned i = 0; i < d->parts; i++) {
+        unsigned w = worker_index(d->workers[i]);
+
+        if (c->by_worker[w])
+            worker_ctx_detach(d->workers[i], &c->ctx[i]);
+        c->by_worker[w] = NULL;
+    }
+    /* What the workers said of this context before: it must not be found later. */
+    async_deliver(c->rnic);
 }
 
 int ctx_open(struct client *c, struct ctl_call *call)
@@ -69,8 +94,8 @@ int ctx_open(struct client *c, struct ctl_call *call)
         err = attach(c);
     }
     if (err) {
-        c->device = NULL;
         ctx_close(c);
+        c->device = NULL;
         return err;
     }
     call->reply.open.workers = c->rnic->workers;
@@ -89,15 +114,12 @@ static void close_space(struct client *c)
 
 void ctx_close(struct client *c)
 {
-    if (c->device) {
-        worker_ctx_detach(c->device->worker, &c->ctx);
-        /* What the worker said of this context before: it must not be found later. */
-        async_deliver(c->rnic);
-    }
-    free(c->ctx.slot);
+    if (c->device)
+        detach(c);
+    dp_slots_fini(&c->slots);
     free(c->free_slot);
-    c->ctx = (struct worker_ctx){0};
     c->free_slot = NULL;
+    c->free_slots = c->slots_made = 0;
     slab_pool_fini(&c->slabs);
     segment_destroy(&c->segment);
     if (c->async_fd >= 0)
@@ -122,7 +144,7 @@ static void async_send(struct rnic *r, const struct dp_async *e)
 
 void ctx_async_event(struct client *c, uint64_t element, uint32_t type)
 {
-    struct dp_async e = {.ctx = &c->ctx, .element = element, .type = type};
+    struct dp_async e = {.ctx = &c->ctx[0], .element = element, .type = type};
 
     async_send(c->rnic, &e);
 }
@@ -132,7 +154,11 @@ void async_deliver(struct rnic *r)
     struct dp_async e;
 
     for (unsigned i = 0; i < r->workers; i++) {
-        while (worker_take_async(r->worker[i], &e))
-            async_send(r, &e);
+        while (worker_take_async(r->worker[i], &e)) {
+            if (e.type == DP_ASYNC_STRAY)
+                steer_stray(e.ctx->owner, (uint32_t)e.element, e.worker);
+            else
+                async_send(r, &e);
+        }
     }
 }

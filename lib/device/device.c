@@ -65,7 +65,7 @@ static int create_workers(struct rnic *r)
             return -ENOMEM;
         r->workers++;
     }
-    return 0;
+    return worker_group_connect(&r->group);
 }
 
 struct rnic *rnic_create(const struct rnic_config *config, int *err)
@@ -97,8 +97,9 @@ struct rnic *rnic_create(const struct rnic_config *config, int *err)
 static void device_destroy(struct device *d)
 {
     net_close(d);
-    if (d->port && d->port->engine)
-        engine_destroy(d->port->engine);
+    for (unsigned i = 0; i < d->parts; i++)
+        if (d->port[i]->engine)
+            engine_destroy(d->port[i]->engine);
     if (d->qps)
         qp_table_destroy(d->qps);
     if (d->srqs)
@@ -108,6 +109,8 @@ static void device_destroy(struct device *d)
     if (d->wqs)
         wq_table_destroy(d->wqs);
     mr_table_fini(&d->mrs);
+    free(d->rss[0]);
+    free(d->rss[1]);
     for (unsigned i = 0; i < OBJ_KINDS; i++)
         handle_table_fini(&d->handles[i]);
     d->io->ops->close(d->io);
@@ -118,6 +121,7 @@ void rnic_destroy(struct rnic *r)
 {
     for (unsigned i = 0; i < r->devices; i++)
         device_destroy(r->device[i]);
+    worker_group_fini(&r->group);
     for (unsigned i = 0; i < r->workers; i++)
         worker_destroy(r->worker[i]);
     if (r->group.waker)
@@ -142,10 +146,10 @@ struct worker *rnic_worker(struct rnic *r, unsigned index)
 
 struct waker *rnic_waker(struct rnic *r)
 {
-    for (unsigned i = 0; i < r->devices; i++) {
-        if (r->device[i]->port->source.fd >= 0)
-            return r->group.waker;
-    }
+    for (unsigned i = 0; i < r->devices; i++)
+        for (unsigned k = 0; k < r->device[i]->parts; k++)
+            if (r->device[i]->port[k]->source.fd >= 0)
+                return r->group.waker;
     return NULL;
 }
 
@@ -184,7 +188,8 @@ static int create_tables(struct device *d)
     return mr_table_init(&d->mrs, LIMIT_MR, secret);
 }
 
-static int create_engine(struct device *d)
+/* The part of the port that a worker has: a queue and an engine. */
+static int create_part(struct device *d, struct worker *w)
 {
     struct engine_config ec = {.port = &d->encap,
                                .mrs = &d->mrs,
@@ -192,19 +197,50 @@ static int create_engine(struct device *d)
                                .srqs = d->srqs,
                                .ahs = d->ahs,
                                .flows = &d->flows};
+    struct worker_port *p = worker_add_port(w, d->io, d->parts, d->port[0]);
 
-    d->port = worker_add_port(d->worker, d->io, 0);
-    if (!d->port)
+    if (!p)
         return -ENOSPC;
-    ec.host = worker_host(d->port);
-    ec.lane = worker_index(d->worker);
+    d->workers[d->parts] = w;
+    d->port[d->parts++] = p;
+    ec.host = worker_host(p);
+    ec.lane = worker_index(w);
     ec.entropy = d->entropy;
     ec.repath = d->repath;
 #ifdef UROCE_FUZZ
     ec.any_icrc = true;
 #endif
-    d->port->engine = engine_create(&ec);
-    return d->port->engine ? 0 : -ENOMEM;
+    p->engine = engine_create(&ec);
+    return p->engine ? 0 : -ENOMEM;
+}
+
+/* How the port spreads what it receives. Not to know is no failure. 0 or -ENOMEM. */
+static int read_rss(struct device *d)
+{
+    for (unsigned v = 0; v < ARRAY_SIZE(d->rss) && d->parts > 1 && d->io->ops->rss; v++) {
+        d->rss[v] = malloc(sizeof(*d->rss[v]));
+        if (!d->rss[v])
+            return -ENOMEM;
+        if (d->io->ops->rss(d->io, v == 1, d->rss[v])) {
+            free(d->rss[v]);
+            d->rss[v] = NULL;
+        }
+    }
+    return 0;
+}
+
+/* As many workers as the port has queues; ports with fewer queues than there are workers take turns
+ * among these. */
+static int create_parts(struct device *d)
+{
+    struct rnic *r = d->rnic;
+    unsigned n = max_of(min_of(d->info.queues, r->workers), 1u);
+    int err = 0;
+
+    for (unsigned i = 0; i < n && !err; i++)
+        err = create_part(d, r->worker[(r->next_worker + i) % r->workers]);
+    r->next_worker = (r->next_worker + n) % r->workers;
+    return err ? err : read_rss(d);
 }
 
 int rnic_add_port(struct rnic *r, const struct port_config *config)
@@ -227,7 +263,6 @@ int rnic_add_port(struct rnic *r, const struct port_config *config)
     d->index = r->devices;
     d->io = config->io;
     d->io->ops->info(d->io, &d->info);
-    d->worker = r->worker[d->index % r->workers];
     snprintf(d->name, sizeof(d->name), "uroce%u", d->index);
     memcpy(d->encap.mac, d->info.mac, sizeof(d->encap.mac));
     d->encap.gids = &d->gids;
@@ -243,7 +278,7 @@ int rnic_add_port(struct rnic *r, const struct port_config *config)
     }
     err = create_tables(d);
     if (!err)
-        err = create_engine(d);
+        err = create_parts(d);
     if (!err)
         err = net_open(d, config);
     if (err) {
@@ -287,12 +322,13 @@ void rnic_on_retry(struct rnic *r, void (*retry)(void *ctx), void *ctx)
 
 void device_quiesce(struct device *d)
 {
-    worker_quiesce(d->worker);
+    for (unsigned i = 0; i < d->parts; i++)
+        worker_quiesce(d->workers[i]);
 }
 
-struct worker_port *device_next_port(struct device *d)
+void device_call_all(struct device *d, worker_fn fn, void *arg)
 {
-    return d->port;
+    worker_call_all(d->workers, d->parts, fn, arg);
 }
 
 uint32_t device_mtu_code(uint32_t mtu)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* From a port's addresses to its GID table. Its worker reads the table, so only the worker changes
- * it. */
+/* From a port's addresses to its GID table. Its workers read the table, so it changes while they
+ * stand still. */
 #include "object.h"
 
 #include <errno.h>
@@ -46,7 +46,7 @@ int device_add_gids(struct device *d, const struct port_config *config)
     return err;
 }
 
-/* ---- while the worker runs ---- */
+/* ---- while the workers run ---- */
 
 struct gid_change {
     struct device *d;
@@ -87,7 +87,7 @@ int device_gids_add(struct device *d, const struct port_address *a)
 {
     struct gid_change c = {.d = d, .a = a};
 
-    worker_call(d->worker, add_all, &c);
+    device_call_all(d, add_all, &c);
     return c.err;
 }
 
@@ -96,6 +96,6 @@ int device_gids_remove(struct device *d, const union gid *gid, uint16_t vlan)
     struct port_address a = {.gid = *gid, .vlan = vlan};
     struct gid_change c = {.d = d, .a = &a};
 
-    worker_call(d->worker, remove_all, &c);
+    device_call_all(d, remove_all, &c);
     return c.err;
 }

@@ -15,6 +15,7 @@ struct membership {
 struct mcast_call {
     struct qp_object *q;
     union gid group;
+    struct engine *engine;
     bool join;
     int err;
 };
@@ -22,10 +23,28 @@ struct mcast_call {
 static void change(struct worker *w, void *arg)
 {
     struct mcast_call *m = arg;
-    struct dp_qp *dq = &m->q->dp;
 
-    m->err = m->join ? engine_mcast_join(dq->port->engine, dq->qp, &m->group)
-                     : engine_mcast_leave(dq->port->engine, dq->qp, &m->group);
+    m->err = m->join ? engine_mcast_join(m->engine, m->q->dp.qp, &m->group)
+                     : engine_mcast_leave(m->engine, m->q->dp.qp, &m->group);
+}
+
+/* Every engine knows of every member, to hand packets over to those of others. */
+static int change_all(struct device *d, struct mcast_call *m)
+{
+    for (unsigned i = 0; i < d->parts; i++) {
+        m->engine = d->port[i]->engine;
+        worker_call(d->port[i]->worker, change, m);
+        if (m->err && m->join) {
+            struct mcast_call undo = {.q = m->q, .group = m->group};
+
+            while (i-- > 0) {
+                undo.engine = d->port[i]->engine;
+                worker_call(d->port[i]->worker, change, &undo);
+            }
+            return m->err;
+        }
+    }
+    return 0;
 }
 
 static struct membership *find(struct qp_object *q, const union gid *group)
@@ -81,14 +100,13 @@ static int join(struct device *d, struct mcast_call *m)
     if (!ms)
         return -ENOMEM;
     ms->net = (struct net_membership){.group = m->group};
-    worker_call(d->worker, change, m);
-    if (!m->err) {
+    if (!change_all(d, m)) {
         m->err = net_join(d, &ms->net);
         if (m->err) {
             struct mcast_call undo = {.q = m->q, .group = m->group};
 
             net_leave(d, &ms->net);
-            worker_call(d->worker, change, &undo);
+            change_all(d, &undo);
         }
     }
     if (m->err) {
@@ -131,7 +149,7 @@ int mcast_detach(struct client *c, struct ctl_call *call)
     ms = find(m.q, &m.group);
     if (!ms)
         return -EINVAL;
-    worker_call(c->device->worker, change, &m);
+    change_all(c->device, &m);
     forget(m.q, ms);
     return 0;
 }

@@ -26,7 +26,7 @@ int mw_alloc(struct client *c, struct ctl_call *call)
         err = mr_insert(&c->device->mrs, &mw->window, tag & 0x7F);
     if (!err && object_add(c, &mw->o, OBJ_MW)) {
         mr_remove(&c->device->mrs, &mw->window);
-        worker_quiesce(c->device->worker);
+        device_quiesce(c->device);
         err = -ENOMEM;
     }
     if (err) {
@@ -47,10 +47,10 @@ static void unpublish(struct worker *w, void *arg)
     window_unbind(&mw->window);
 }
 
-/* On the worker, which may be binding it. */
+/* While no worker runs: any may be binding it. */
 static void mw_free(struct client *c, struct mw *mw)
 {
-    worker_call(c->device->worker, unpublish, mw);
+    device_call_all(c->device, unpublish, mw);
     mw->pd->o.refs--;
     object_remove(&mw->o);
     free(mw);

@@ -22,7 +22,7 @@ static void on_send(void *ctx, const uint8_t *frame, uint32_t len)
     if (d->net.isolated)
         return;
     slow_path_down(&d->net.slow, frame, len);
-    worker_kick(d->worker);
+    worker_kick(d->port[0]->worker);
 }
 
 static void on_resolved(void *ctx, const union gid *next_hop, uint16_t vlan)
@@ -75,7 +75,7 @@ static void redirect(struct worker *w, void *arg)
     struct redirect_call *call = arg;
 
     if (call->q)
-        engine_qp_redirect(call->q->dp.port->engine, call->q->dp.qp, call->mac);
+        engine_qp_redirect(qp_object_engine(call->q), call->q->dp.qp, call->mac);
     else
         address_handle_redirect(call->ah->handle, call->mac);
 }
@@ -90,7 +90,10 @@ static void follow(struct device *d, const struct address_vector *av, struct red
         !memcmp(path.mac, av->dmac, sizeof(path.mac)))
         return;
     memcpy(call->mac, path.mac, sizeof(path.mac));
-    worker_call(d->worker, redirect, call);
+    if (call->q)
+        qp_object_call(call->q, redirect, call);
+    else /* queue pairs of any worker may send by it */
+        device_call_all(d, redirect, call);
 }
 
 static void follow_neighbours(struct device *d)
@@ -263,7 +266,7 @@ int net_open(struct device *d, const struct port_config *config)
         err = add_configured(d, config);
     if (err || n->isolated)
         return err;
-    d->port->slow = &n->slow;
+    d->port[0]->slow = &n->slow;
     err = net_events_open(d, config);
     if (!err)
         net_settle(d);

@@ -84,7 +84,7 @@ static void on_exception(struct event_source *s, uint32_t events)
         sent++;
     }
     if (sent)
-        worker_kick(d->worker);
+        worker_kick(d->port[0]->worker);
 }
 
 static void on_link(struct event_source *s, uint32_t events)

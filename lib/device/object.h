@@ -87,6 +87,16 @@ struct cq {
     struct segment segment;
 };
 
+/* Why a queue pair is on its worker (steer.c). */
+enum steer_reason {
+    STEER_SHARE,     /* it had the fewest queue pairs */
+    STEER_LOCAL,     /* its peer, on the same port, is there */
+    STEER_PREDICTED, /* the port's hash brings its packets there */
+    STEER_RULE,      /* a flow rule does */
+    STEER_STRAY,     /* its packets kept arriving there */
+    STEER_REASONS
+};
+
 struct qp_object {
     struct object o;
     struct dp_qp dp;
@@ -97,6 +107,9 @@ struct qp_object {
     struct rwq_ind_object *ind; /* it has receive-side scaling */
     struct rx_hash rx_hash;     /* and by which hash */
     struct segment segment;
+    enum steer_reason reason;       /* why it is where it is */
+    uint32_t dest_qpn;
+    void *flow;                     /* the port's rule that brings its packets there, or NULL */
     LIST_HEAD(, membership) groups; /* multicast groups it is in */
     uint32_t group_count;
     bool sq_sig_all;
@@ -190,8 +203,12 @@ struct device {
     unsigned flow_count;
     LIST_HEAD(, xrc_domain) xrc_domains;
     uint32_t next_xrc_domain;
-    struct worker *worker;
-    struct worker_port *port; /* and its engine */
+    struct worker_port *port[WORKERS_MAX]; /* its parts, by queue, each with its engine */
+    unsigned parts;
+    struct worker *workers[WORKERS_MAX]; /* theirs */
+    uint32_t placed[WORKERS_MAX];        /* queue pairs on each part */
+    struct rss *rss[2];                  /* how the port spreads IPv4 and IPv6, or NULL */
+    uint64_t strays;                     /* queue pairs that went where their packets arrived */
     struct handle_table handles[OBJ_KINDS];
     uint64_t mrs_denied; /* registrations refused because the kernel forbids the access */
 };
@@ -203,7 +220,7 @@ struct rnic {
     struct worker_group group;
     struct event_source notify;
     struct worker *worker[WORKERS_MAX];
-    unsigned workers;
+    unsigned workers, next_worker;
     struct device *device[RNIC_DEVICES_MAX];
     unsigned devices;
     struct segment wake;
@@ -227,11 +244,12 @@ struct client {
     const struct mem_backend *copy;
     int async_fd;
     struct segment segment;
-    struct slab_pool slabs; /* the segments of its queues */
-    struct worker_ctx ctx;  /* on the device's worker */
-    struct worker_ctx *by_worker[WORKERS_MAX];
-    uint32_t *free_slot; /* doorbell slots not in use */
-    uint32_t free_slots;
+    struct slab_pool slabs;                    /* the segments of its queues */
+    struct worker_ctx ctx[WORKERS_MAX];        /* by part of the device */
+    struct worker_ctx *by_worker[WORKERS_MAX]; /* the same, by worker; NULL: not one of the device's */
+    struct dp_slots slots;                     /* queue pairs by doorbell slot */
+    uint32_t *free_slot;                       /* doorbell slots not in use */
+    uint32_t free_slots, slots_made;
     TAILQ_HEAD(, object) objects[OBJ_KINDS];
     unsigned count[OBJ_KINDS];
     unsigned mrs_mapped;
@@ -276,8 +294,8 @@ int device_resolve(struct device *d, const struct ah_attr *attr, struct address_
 
 /* Every worker of the device passes a quiet point: what was unpublished before is known to none. */
 void device_quiesce(struct device *d);
-/* Where a new object that needs no other place should live. */
-struct worker_port *device_next_port(struct device *d);
+/* Runs fn while all of the device's workers stand still. */
+void device_call_all(struct device *d, worker_fn fn, void *arg);
 
 /* Tells the CPUs that workers and applications have between them to the workers. */
 void rnic_count_cpus(struct rnic *r);
@@ -361,6 +379,23 @@ int entropy_from_ctl(const struct ctl_entropy *c, struct entropy_policy *policy)
 
 /* qp.c: the current attributes, from its worker. */
 void qp_object_attr(struct qp_object *q, struct qp_attr *attr);
+/* Runs fn on its worker. */
+void qp_object_call(struct qp_object *q, worker_fn fn, void *arg);
+struct engine *qp_object_engine(struct qp_object *q);
+
+/* ---- steer.c: on which of a port's workers a queue pair lives ---- */
+
+/* Where a new object that needs no other place should live. */
+struct worker_port *device_next_port(struct device *d);
+/* Counts a queue pair on its part, and off it again; off also takes its flow rule away. */
+void steer_begin(struct client *c, struct qp_object *q, struct worker_port *p);
+void steer_end(struct client *c, struct qp_object *q);
+/* Before it learns its peer's address: moves it to where the peer's packets will arrive. */
+void steer_connect(struct qp_object *q, const struct address_vector *av, const struct qp_attr *attr,
+                   uint32_t mask);
+/* Its packets keep arriving at another worker. */
+void steer_stray(struct client *c, uint32_t qpn, uint32_t worker);
+const char *steer_reason_name(enum steer_reason reason);
 
 /* ---- destroying everything of a client, in this order ---- */
 

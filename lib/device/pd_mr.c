@@ -137,7 +137,7 @@ static int mr_publish(struct client *c, struct mr *mr)
         /* No worker can have found the key: nobody was told. A guess is answered by the quiet
          * point. */
         mr_remove(&c->device->mrs, &mr->region);
-        worker_quiesce(c->device->worker);
+        device_quiesce(c->device);
         return -ENOMEM;
     }
     return 0;
@@ -213,7 +213,7 @@ static void remove_unless_bound(struct worker *w, void *arg)
         mr_remove(&r->mr->o.client->device->mrs, &r->mr->region);
 }
 
-/* On the worker, which may be binding a window to it. */
+/* While no worker runs: any may be binding a window to it. */
 int mr_deregister(struct client *c, struct ctl_call *call)
 {
     struct object *o = object_get(c, OBJ_MR, call->request->handle);
@@ -222,7 +222,7 @@ int mr_deregister(struct client *c, struct ctl_call *call)
     if (!o)
         return -EINVAL;
     r.mr = container_of(o, struct mr, o);
-    worker_call(c->device->worker, remove_unless_bound, &r);
+    device_call_all(c->device, remove_unless_bound, &r);
     if (!r.err)
         mr_free(r.mr);
     return r.err;
@@ -236,7 +236,7 @@ void mr_free_all(struct client *c)
         return;
     TAILQ_FOREACH (o, &c->objects[OBJ_MR], link)
         mr_remove(&c->device->mrs, &container_of(o, struct mr, o)->region);
-    worker_quiesce(c->device->worker);
+    device_quiesce(c->device);
     while ((o = TAILQ_FIRST(&c->objects[OBJ_MR])))
         mr_free(container_of(o, struct mr, o));
 }

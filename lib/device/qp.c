@@ -8,52 +8,51 @@
 
 /* ---- doorbell slots ---- */
 
-struct attach_call {
-    struct qp_object *q;
-    struct dp_qp **slots; /* a larger table to use from now on, or NULL; then the one left behind */
-    uint32_t count;
-};
-
-/* A larger slot table, prepared here and taken over by the worker with the queue pair. */
-static int prepare_slots(struct client *c, struct attach_call *a)
+/* Takes a free slot, and makes some when there are none. 0 or -ENOMEM. */
+static int take_slot(struct client *c, uint32_t *slot)
 {
-    uint32_t old = c->ctx.slots;
+    uint32_t made = c->slots_made ? c->slots_made * 2 : 64;
     uint32_t *stack;
 
-    if (c->free_slots)
-        return 0;
-    a->count = old ? old * 2 : 64;
-    if (a->count > DB_SLOTS)
-        return -ENOMEM;
-    stack = realloc(c->free_slot, a->count * sizeof(*stack));
-    if (!stack)
-        return -ENOMEM;
-    c->free_slot = stack;
-    a->slots = calloc(a->count, sizeof(*a->slots));
-    if (!a->slots)
-        return -ENOMEM;
-    for (uint32_t i = a->count; i > old; i--)
-        c->free_slot[c->free_slots++] = i - 1;
+    if (!c->free_slots) {
+        if (made > DB_SLOTS)
+            return -ENOMEM;
+        stack = realloc(c->free_slot, made * sizeof(*stack));
+        if (!stack)
+            return -ENOMEM;
+        c->free_slot = stack;
+        for (uint32_t i = made; i > c->slots_made; i--)
+            c->free_slot[c->free_slots++] = i - 1;
+        c->slots_made = made;
+    }
+    *slot = c->free_slot[--c->free_slots];
     return 0;
+}
+
+/* ---- on its worker ---- */
+
+void qp_object_call(struct qp_object *q, worker_fn fn, void *arg)
+{
+    worker_call(q->dp.port->worker, fn, arg);
+}
+
+struct engine *qp_object_engine(struct qp_object *q)
+{
+    return q->dp.port->engine;
+}
+
+static void detach_one(struct worker *w, void *arg)
+{
+    struct qp_object *q = arg;
+
+    engine_qp_detach(qp_object_engine(q), q->dp.qp);
 }
 
 static void attach(struct worker *w, void *arg)
 {
-    struct attach_call *a = arg;
-    struct dp_qp *dq = &a->q->dp;
-    struct worker_ctx *ctx = dq->ctx;
+    struct qp_object *q = arg;
 
-    if (a->slots) {
-        struct dp_qp **old = ctx->slot;
-
-        if (ctx->slots)
-            memcpy(a->slots, old, ctx->slots * sizeof(*old));
-        ctx->slot = a->slots;
-        ctx->slots = a->count;
-        a->slots = old;
-    }
-    ctx->slot[dq->slot] = dq;
-    engine_qp_attach(dq->port->engine, dq->qp);
+    engine_qp_attach(qp_object_engine(q), q->dp.qp);
 }
 
 /* ---- creation ---- */
@@ -195,11 +194,35 @@ static void count_parts(struct qp_object *q, int n)
         q->ind->o.refs += (uint32_t)n;
 }
 
-/* Segment, engine's queue pair, doorbell slot; in the end the worker has it. */
+/* Doorbell slot and engine's queue pair; in the end a worker has it. */
+static int give_to_worker(struct client *c, struct qp_object *q, const struct qp_init *init)
+{
+    int err = take_slot(c, &q->dp.slot);
+
+    if (err)
+        return err;
+    q->dp.ctx = &c->ctx[0];
+    q->dp.shared = init->shared;
+    steer_begin(c, q, device_next_port(c->device));
+    q->dp.qp = qp_create(c->device->qps, init, &err);
+    if (q->dp.qp) {
+        qp_object_call(q, attach, q);
+        err = dp_slots_set(&c->slots, q->dp.slot, &q->dp);
+        if (!err)
+            return 0;
+        qp_unpublish(q->dp.qp);
+        qp_object_call(q, detach_one, q);
+        device_quiesce(c->device);
+        qp_free(q->dp.qp);
+    }
+    steer_end(c, q);
+    c->free_slot[c->free_slots++] = q->dp.slot;
+    return err == -ENOSPC ? -ENOMEM : err;
+}
+
 static int build(struct client *c, struct qp_object *q, const struct ctl_create_qp *rq,
                  struct ctl_call *call)
 {
-    struct attach_call a = {.q = q};
     struct ctl_create_qp *layout = &call->reply.create_qp;
     struct entropy_policy entropy;
     struct qp_init init;
@@ -210,23 +233,11 @@ static int build(struct client *c, struct qp_object *q, const struct ctl_create_
         return -EINVAL;
     plan(layout, rq);
     err = object_segment(c, call, layout->segment_bytes, &q->segment, &layout->place);
-    if (!err)
-        err = prepare_slots(c, &a);
     if (err)
         return err;
     fill_init(&init, q, rq, layout);
     init.entropy = own ? &entropy : NULL;
-    q->dp.qp = qp_create(c->device->qps, &init, &err);
-    if (q->dp.qp) {
-        q->dp.ctx = &c->ctx;
-        q->dp.port = c->device->port;
-        q->dp.slot = c->free_slot[--c->free_slots];
-        worker_call(c->device->worker, attach, &a);
-    } else if (a.slots) {
-        c->free_slots -= a.count - c->ctx.slots;
-    }
-    free(a.slots);
-    return q->dp.qp ? 0 : err == -ENOSPC ? -ENOMEM : err;
+    return give_to_worker(c, q, &init);
 }
 
 int qp_object_create(struct client *c, struct ctl_call *call)
@@ -254,7 +265,6 @@ int qp_object_create(struct client *c, struct ctl_call *call)
     q->o.handle = qp_number(q->dp.qp);
     object_add(c, &q->o, OBJ_QP);
     reply->qpn = q->o.handle;
-    atomic_store(&((struct qp_shared *)q->segment.base)->worker, worker_index(c->device->worker));
     reply->db_slot = q->dp.slot;
     return 0;
 }
@@ -285,7 +295,7 @@ static void modify(struct worker *w, void *arg)
     struct modify_call *m = arg;
     struct dp_qp *dq = &m->q->dp;
 
-    m->err = engine_qp_modify(dq->port->engine, dq->qp, &m->rq->attr, m->rq->mask, m->av,
+    m->err = engine_qp_modify(qp_object_engine(m->q), dq->qp, &m->rq->attr, m->rq->mask, m->av,
                               m->max_mtu, m->q->o.client->rnic->config.clock());
 }
 
@@ -313,8 +323,9 @@ int qp_object_modify(struct client *c, struct ctl_call *call)
         m.av = &av;
         /* A router on the way may have said that it takes less than the port. */
         m.max_mtu = min_of(m.max_mtu, device_mtu_code(mtu));
+        steer_connect(m.q, &av, &rq->attr, rq->mask);
     }
-    worker_call(c->device->worker, modify, &m);
+    qp_object_call(m.q, modify, &m);
     return m.err;
 }
 
@@ -334,7 +345,7 @@ void qp_object_attr(struct qp_object *q, struct qp_attr *attr)
 {
     struct query_call call = {.q = q, .attr = attr};
 
-    worker_call(q->o.client->device->worker, query, &call);
+    qp_object_call(q, query, &call);
 }
 
 int qp_object_query(struct client *c, struct ctl_call *call)
@@ -358,20 +369,18 @@ int qp_object_query(struct client *c, struct ctl_call *call)
 #define DETACH_MAX 64
 
 struct detach_call {
+    struct engine *engine;
     struct qp_object *q[DETACH_MAX];
     unsigned n;
 };
 
+/* On each worker: only the owner has more to forget than its groups. */
 static void detach(struct worker *w, void *arg)
 {
     struct detach_call *d = arg;
 
-    for (unsigned i = 0; i < d->n; i++) {
-        struct dp_qp *dq = &d->q[i]->dp;
-
-        dq->ctx->slot[dq->slot] = NULL;
-        engine_qp_detach(dq->port->engine, dq->qp);
-    }
+    for (unsigned i = 0; i < d->n; i++)
+        engine_qp_detach(d->engine, d->q[i]->dp.qp);
 }
 
 /* Returns the slab that went with it, or 0. */
@@ -389,15 +398,21 @@ static uint64_t qp_object_free(struct client *c, struct qp_object *q)
     return gone;
 }
 
-/* The only worker that can know them has passed a quiet point when the call returns. Returns the
- * slab that went with the last, or 0. */
+/* Packets and bells find them no more; then every worker, the owner among them, lets them go, and so
+ * passes a quiet point. Returns the slab that went with the last, or 0. */
 static uint64_t free_some(struct client *c, struct detach_call *d)
 {
     uint64_t gone = 0;
 
-    for (unsigned i = 0; i < d->n; i++)
+    for (unsigned i = 0; i < d->n; i++) {
         qp_unpublish(d->q[i]->dp.qp);
-    worker_call(c->device->worker, detach, d);
+        dp_slots_set(&c->slots, d->q[i]->dp.slot, NULL);
+        steer_end(c, d->q[i]);
+    }
+    for (unsigned i = 0; i < c->device->parts; i++) {
+        d->engine = c->device->port[i]->engine;
+        worker_call(c->device->workers[i], detach, d);
+    }
     for (unsigned i = 0; i < d->n; i++)
         gone = qp_object_free(c, d->q[i]);
     return gone;

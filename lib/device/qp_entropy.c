@@ -29,7 +29,7 @@ static void set(struct worker *w, void *arg)
     struct entropy_call *call = arg;
     struct dp_qp *dq = &call->q->dp;
 
-    call->err = engine_qp_set_entropy(dq->port->engine, dq->qp, call->policy);
+    call->err = engine_qp_set_entropy(qp_object_engine(call->q), dq->qp, call->policy);
 }
 
 int qp_object_set_entropy(struct client *c, struct ctl_call *call)
@@ -44,6 +44,6 @@ int qp_object_set_entropy(struct client *c, struct ctl_call *call)
     if (given < 0)
         return given;
     set_call.policy = given ? &policy : NULL;
-    worker_call(c->device->worker, set, &set_call);
+    qp_object_call(set_call.q, set, &set_call);
     return set_call.err;
 }

@@ -54,12 +54,27 @@ static json_t *show_gids(const struct device *d)
     return list;
 }
 
-static json_t *show_drops(const struct engine_counters *ec)
+/* A counter of a port's engines, which lies `offset` bytes into their counters: the sum. */
+static uint64_t engines_sum(const struct device *d, size_t offset)
+{
+    uint64_t total = 0;
+
+    for (unsigned i = 0; i < d->parts; i++) {
+        const uint8_t *ec = (const uint8_t *)engine_counters(d->port[i]->engine);
+
+        total += counter_get((const counter_t *)(ec + offset));
+    }
+    return total;
+}
+
+#define ENGINES(d, counter) engines_sum(d, offsetof(struct engine_counters, counter))
+
+static json_t *show_drops(const struct device *d)
 {
     json_t *drops = json_object();
 
     for (unsigned i = 1; i < DROP_COUNT; i++) {
-        uint64_t n = counter_get(&ec->drop[i]);
+        uint64_t n = ENGINES(d, drop[i]);
 
         if (n)
             json_object_set_new(drops, drop_name((enum drop)i), number(n));
@@ -68,23 +83,28 @@ static json_t *show_drops(const struct engine_counters *ec)
 }
 
 /* Of what is counted by priority. */
-static json_t *sum(const counter_t c[QOS_PRIORITIES])
+static json_t *priorities_sum(const struct device *d, size_t offset)
 {
-    return number(counter_sum(c, QOS_PRIORITIES));
+    uint64_t total = 0;
+
+    for (unsigned i = 0; i < QOS_PRIORITIES; i++)
+        total += engines_sum(d, offset + i * sizeof(counter_t));
+    return number(total);
 }
+
+#define PRIORITIES(d, counter) priorities_sum(d, offsetof(struct engine_counters, counter))
 
 static json_t *show_priorities(const struct device *d)
 {
-    const struct engine_counters *ec = engine_counters(d->port->engine);
     json_t *list = json_array();
 
     for (unsigned i = 0; i < QOS_PRIORITIES; i++) {
         json_t *o = json_pack("{s:i}", "priority", (int)i);
 
-        json_object_set_new(o, "rx_packets", number(counter_get(&ec->rx_packets[i])));
-        json_object_set_new(o, "rx_bytes", number(counter_get(&ec->rx_bytes[i])));
-        json_object_set_new(o, "tx_packets", number(counter_get(&ec->tx_packets[i])));
-        json_object_set_new(o, "tx_bytes", number(counter_get(&ec->tx_bytes[i])));
+        json_object_set_new(o, "rx_packets", number(ENGINES(d, rx_packets[i])));
+        json_object_set_new(o, "rx_bytes", number(ENGINES(d, rx_bytes[i])));
+        json_object_set_new(o, "tx_packets", number(ENGINES(d, tx_packets[i])));
+        json_object_set_new(o, "tx_bytes", number(ENGINES(d, tx_bytes[i])));
         json_array_append_new(list, o);
     }
     return list;
@@ -111,27 +131,40 @@ static json_t *show_qos(const struct device *d)
     return o;
 }
 
+/* A counter of a port's queues: the sum. */
+static json_t *queues_sum(const struct device *d, size_t offset)
+{
+    uint64_t total = 0;
+
+    for (unsigned i = 0; i < d->parts; i++) {
+        const struct pktio_counters *c = d->io->ops->counters(d->io, i);
+
+        if (c)
+            total += counter_get((const counter_t *)((const uint8_t *)c + offset));
+    }
+    return number(total);
+}
+
+#define QUEUES(d, counter) queues_sum(d, offsetof(struct pktio_counters, counter))
+
 static json_t *show_counters(const struct device *d)
 {
-    const struct engine_counters *ec = engine_counters(d->port->engine);
-    const struct pktio_counters *io = NULL;
     json_t *o = json_object();
 
-    if (d->io->ops->counters)
-        io = d->io->ops->counters(d->io, d->port->queue);
-    json_object_set_new(o, "rx_packets", sum(ec->rx_packets));
-    json_object_set_new(o, "rx_bytes", sum(ec->rx_bytes));
-    json_object_set_new(o, "rx_other", number(counter_get(&ec->rx_other)));
-    json_object_set_new(o, "rx_delivered", number(counter_get(&ec->rx_delivered)));
-    json_object_set_new(o, "tx_packets", sum(ec->tx_packets));
-    json_object_set_new(o, "tx_bytes", sum(ec->tx_bytes));
-    if (io) {
-        json_object_set_new(o, "tx_refused", number(counter_get(&io->tx_refused)));
-        json_object_set_new(o, "rx_unusable", number(counter_get(&io->rx_unusable)));
-        json_object_set_new(o, "rx_bad_checksum", number(counter_get(&io->rx_bad_checksum)));
-        json_object_set_new(o, "local", number(counter_get(&io->local)));
+    json_object_set_new(o, "rx_packets", PRIORITIES(d, rx_packets));
+    json_object_set_new(o, "rx_bytes", PRIORITIES(d, rx_bytes));
+    json_object_set_new(o, "rx_other", number(ENGINES(d, rx_other)));
+    json_object_set_new(o, "rx_delivered", number(ENGINES(d, rx_delivered)));
+    json_object_set_new(o, "tx_packets", PRIORITIES(d, tx_packets));
+    json_object_set_new(o, "tx_bytes", PRIORITIES(d, tx_bytes));
+    json_object_set_new(o, "rx_handed_over", number(ENGINES(d, rx_handed_out)));
+    if (d->io->ops->counters) {
+        json_object_set_new(o, "tx_refused", QUEUES(d, tx_refused));
+        json_object_set_new(o, "rx_unusable", QUEUES(d, rx_unusable));
+        json_object_set_new(o, "rx_bad_checksum", QUEUES(d, rx_bad_checksum));
+        json_object_set_new(o, "local", QUEUES(d, local));
     }
-    json_object_set_new(o, "drops", show_drops(ec));
+    json_object_set_new(o, "drops", show_drops(d));
     return o;
 }
 
@@ -154,10 +187,11 @@ static json_t *show_device(const struct device *d)
                   "driver", d->io->ops->driver, "name", info.name, "state",
                   info.link_up ? "active" : "down", "mac", show_mac(info.mac), "mtu", (int)info.mtu,
                   "path_mtu", 128 << device_mtu_code(d->info.mtu), "netdev", d->info.netdev,
-                  "speed_mbps", (int)info.speed_mbps, "worker", (int)worker_index(d->worker),
+                  "speed_mbps", (int)info.speed_mbps, "worker", (int)worker_index(d->workers[0]),
                   "gids", show_gids(d), "counters", show_counters(d), "qos", show_qos(d));
     json_object_set_new(port, "entropy", show_entropy(&d->entropy));
     json_object_set_new(port, "repath", number(d->repath));
+    show_steering(port, d);
     show_net(port, d);
     return json_pack("{s:s, s:[o], s:I}", "name", d->name, "ports", port, "mrs_denied",
                      (json_int_t)d->mrs_denied);
@@ -183,6 +217,9 @@ static json_t *show_worker(const struct worker *w)
     STAT(cq_events);
     STAT(cq_events_late);
     STAT(async_lost);
+    STAT(bells_passed);
+    STAT(handed_out);
+    STAT(handed_in);
 #undef STAT
     return o;
 }
@@ -251,6 +288,8 @@ static json_t *show_qp(struct qp_object *q)
     json_object_set_new(o, "qpn", number(q->o.handle));
     json_object_set_new(o, "pid", number((uint64_t)q->o.client->peer.pid));
     json_object_set_new(o, "type", json_string(type_name(qp_type(q->dp.qp))));
+    json_object_set_new(o, "worker", number(worker_index(q->dp.port->worker)));
+    json_object_set_new(o, "steering", json_string(steer_reason_name(q->reason)));
     if (q->ind)
         show_rx_hash(o, q);
     else

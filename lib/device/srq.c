@@ -81,7 +81,7 @@ static int build(struct client *c, struct srq_object *s, const struct ctl_create
         .cq = s->cq ? &s->cq->dp.cq : NULL,
         .owner = &s->dp,
     };
-    s->dp = (struct dp_srq){.ctx = &c->ctx, .uidx = rq->uidx};
+    s->dp = (struct dp_srq){.ctx = &c->ctx[0], .uidx = rq->uidx};
     s->o.client = c; /* before others can find it */
     s->srq = srq_create(c->device->srqs, &init, &err);
     return s->srq ? 0 : err == -ENOSPC ? -ENOMEM : err;
@@ -205,7 +205,7 @@ static uint64_t srq_object_free(struct client *c, struct srq_object *s)
     uint64_t gone;
 
     srq_unpublish(s->srq);
-    worker_quiesce(c->device->worker); /* XRC packets may have found it */
+    device_quiesce(c->device); /* XRC packets may have found it */
     srq_free(s->srq);
     s->pd->o.refs--;
     if (s->xrcd) {

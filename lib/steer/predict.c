@@ -2,6 +2,7 @@
 #include "predict.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "encap.h"
 
@@ -9,6 +10,7 @@ void rss_init_toeplitz(struct rss *rss, const uint8_t key[TOEPLITZ_KEY_LEN], uns
 {
     rss->function = RSS_TOEPLITZ;
     rss->fields = fields;
+    memcpy(rss->toeplitz_key, key, TOEPLITZ_KEY_LEN);
     toeplitz_init(&rss->toeplitz, key);
 }
 

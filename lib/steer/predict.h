@@ -23,6 +23,7 @@ enum rss_function {
 struct rss {
     enum rss_function function;
     unsigned fields; /* RSS_SRC_ADDRESS and others */
+    uint8_t toeplitz_key[TOEPLITZ_KEY_LEN];
     struct toeplitz toeplitz;
     struct indirection table;
 };

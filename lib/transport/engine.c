@@ -12,6 +12,7 @@ struct engine *engine_create(const struct engine_config *config)
         return NULL;
     memset(e, 0, sizeof(*e));
     e->cfg = *config;
+    e->rx_from = RX_DIRECT;
     if (!e->cfg.max_inflight)
         e->cfg.max_inflight = INFLIGHT_DEFAULT;
     LIST_INIT(&e->mcast);
@@ -28,6 +29,11 @@ void engine_destroy(struct engine *e)
 const struct engine_counters *engine_counters(const struct engine *e)
 {
     return &e->counters;
+}
+
+const struct engine_host *engine_host_of(const struct engine *e)
+{
+    return &e->cfg.host;
 }
 
 void engine_tx_ready(struct engine *e, struct qp *qp)
@@ -78,11 +84,19 @@ void engine_settle(struct engine *e)
     raise_cq_events(e);
 }
 
-void engine_doorbell(struct engine *e, struct qp *qp, ns_t now)
+struct engine *qp_engine(const struct qp *qp)
 {
-    e->now = now;
-    if (qp->engine != e)
-        return;
+    return __atomic_load_n(&qp->engine, __ATOMIC_ACQUIRE);
+}
+
+static void set_engine(struct qp *qp, struct engine *e)
+{
+    __atomic_store_n(&qp->engine, e, __ATOMIC_RELEASE);
+}
+
+/* New work, or perhaps some. */
+static void look_at(struct engine *e, struct qp *qp)
+{
     if (qp->state == QPS_ERR)
         qp_flush(e, qp, WC_WR_FLUSH_ERR);
     else if (qp->state == QPS_SQE)
@@ -90,6 +104,13 @@ void engine_doorbell(struct engine *e, struct qp *qp, ns_t now)
     else if (qp->state == QPS_RTS || qp->state == QPS_SQD)
         engine_tx_ready(e, qp);
     engine_settle(e);
+}
+
+void engine_doorbell(struct engine *e, struct qp *qp, ns_t now)
+{
+    e->now = now;
+    if (qp_engine(qp) == e)
+        look_at(e, qp);
 }
 
 ns_t engine_next_timer(const struct engine *e)
@@ -109,18 +130,50 @@ void engine_timers(struct engine *e, ns_t now)
 
 void engine_qp_attach(struct engine *e, struct qp *qp)
 {
-    qp->engine = e;
+    set_engine(qp, e);
+}
+
+/* What e's lists and wheel know of qp. */
+static void take_out(struct engine *e, struct qp *qp)
+{
+    timer_remove(&e->wheel, &qp->timer);
+    if (qp->in_tx_list)
+        TAILQ_REMOVE(&e->tx_list, qp, tx_link);
+    qp->in_tx_list = false;
 }
 
 void engine_qp_detach(struct engine *e, struct qp *qp)
 {
-    if (qp->engine != e)
-        return;
-    timer_remove(&e->wheel, &qp->timer);
     mcast_forget(e, qp);
-    if (qp->in_tx_list)
-        TAILQ_REMOVE(&e->tx_list, qp, tx_link);
-    qp->in_tx_list = false;
+    if (qp_engine(qp) != e)
+        return;
+    take_out(e, qp);
     qp->state = QPS_RESET;
-    qp->engine = NULL;
+    set_engine(qp, NULL);
+}
+
+/* The deadline waits outside of every wheel: arming or disarming before it is adopted replaces it
+ * there. */
+void engine_qp_release(struct engine *from, struct qp *qp, struct engine *to)
+{
+    ns_t deadline = qp->timer.deadline;
+
+    if (qp_engine(qp) != from || from == to)
+        return;
+    take_out(from, qp);
+    qp->timer.deadline = deadline;
+    qp->stray_run = 0;
+    set_engine(qp, to);
+}
+
+void engine_qp_adopt(struct engine *to, struct qp *qp, ns_t now)
+{
+    to->now = now;
+    if (qp_engine(qp) != to)
+        return;
+    if (qp->timer.deadline != NS_NEVER)
+        timer_arm(&to->wheel, &qp->timer, qp->timer.deadline, now);
+    if (resp_has_reply(qp))
+        engine_tx_ready(to, qp);
+    look_at(to, qp);
 }

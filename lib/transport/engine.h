@@ -203,6 +203,9 @@ struct engine_counters {
 };
 const struct engine_counters *engine_counters(const struct engine *e);
 
+/* The callbacks that it was created with. Any thread. */
+const struct engine_host *engine_host_of(const struct engine *e);
+
 /* ---- queue pairs ---- */
 
 struct qp_init {
@@ -251,6 +254,10 @@ void engine_qp_detach(struct engine *e, struct qp *qp);
  */
 void engine_qp_release(struct engine *from, struct qp *qp, struct engine *to);
 void engine_qp_adopt(struct engine *to, struct qp *qp, ns_t now);
+
+/* Whether the application has read all completions in `lane` of qp's queues. The worker of that
+ * lane. */
+bool qp_completions_are_read(const struct qp *qp, uint32_t lane);
 
 /* The engine that owns qp. Any thread: may be out of date, but for the control thread, which alone
  * changes it. */

@@ -5,9 +5,46 @@
  */
 #include "transport.h"
 
+/* After so many packets in a row that another engine handed over somebody should know. Each time
+ * that is in vain it takes twice as many. */
+#define STRAYS     64
+#define STRAYS_MAX 32768
+
 static void drop(struct engine *e, enum drop reason)
 {
     counter_inc(&e->counters.drop[reason]);
+}
+
+void rx_hand_over(struct engine *e, const struct frame *f, struct engine *to)
+{
+    const struct engine_host *host = &e->cfg.host;
+
+    if (host->hand_over && host->hand_over(host->ctx, f, to))
+        counter_inc(&e->counters.rx_handed_out);
+    else
+        drop(e, DROP_handover_full);
+}
+
+/* A connection's packets all take one way, as they have the same addresses and ports: when they
+ * keep coming over another engine it is in the wrong place. */
+static void note_stray(struct engine *e, struct qp *qp)
+{
+    if (e->rx_from == RX_DIRECT || qp->service == PKT_UD) {
+        if (unlikely(qp->stray_run))
+            qp->stray_run = 0;
+        return;
+    }
+    if (!qp->stray_limit)
+        qp->stray_limit = STRAYS;
+    if (qp->stray_lane != e->rx_from)
+        qp->stray_run = 0;
+    qp->stray_lane = (uint8_t)e->rx_from;
+    if (++qp->stray_run < qp->stray_limit)
+        return;
+    qp->stray_run = 0;
+    qp->stray_limit = (uint16_t)min_of(qp->stray_limit * 2, STRAYS_MAX);
+    if (e->cfg.host.stray)
+        e->cfg.host.stray(e->cfg.host.ctx, qp, (uint32_t)e->rx_from);
 }
 
 /* The same addresses may be in another VLAN, or speak the other RoCE version. */
@@ -102,7 +139,7 @@ static enum drop rx_admit(struct engine *e, struct rx_job *job)
         return DROP_cnp_unsupported;
     if (job->pkt.dest_qpn == QPN_MULTICAST)
         return mcast_admit(e, job);
-    if (!job->qp || job->qp->engine != e)
+    if (!job->qp || !job->owner)
         return DROP_unknown_qpn;
     return rx_validate(e, job);
 }
@@ -114,10 +151,7 @@ static void qp_rx(struct engine *e, unsigned i)
 
     counter_inc(&e->counters.rx_delivered);
     rx_completion_room(e);
-    if (job->pkt.dest_qpn == QPN_MULTICAST) {
-        mcast_rx(e, i);
-        return;
-    }
+    note_stray(e, qp);
     counter_inc(&qp->counters.rx_packets);
     counter_add(&qp->counters.rx_bytes, job->pkt.payload_len);
     if (qp->state == QPS_RTR && !qp->comm_est_told) {
@@ -143,31 +177,59 @@ static void count_rx(struct engine *e, const struct encap_view *v, uint32_t len)
     counter_add(&e->counters.rx_bytes[priority], len);
 }
 
-void engine_rx(struct engine *e, struct frame *frames, unsigned n, ns_t now)
+/* Whoever owns the queue pair looks at the ICRC: only what it takes to find him was believed. */
+static void rx_act(struct engine *e, unsigned i, const struct frame *f)
+{
+    struct rx_job *job = &e->rx_job[i];
+    bool mcast = job->pkt.dest_qpn == QPN_MULTICAST;
+    enum drop reason;
+
+    job->owner = job->qp && !mcast ? qp_engine(job->qp) : NULL;
+    if (job->owner && job->owner != e) {
+        rx_hand_over(e, f, job->owner);
+        return;
+    }
+    reason = rx_admit(e, job);
+    if (reason != DROP_NONE)
+        drop(e, reason);
+    else if (mcast)
+        mcast_rx(e, i, f);
+    else
+        qp_rx(e, i);
+}
+
+static void rx_burst(struct engine *e, struct frame *frames, unsigned n)
 {
     bool parsed[FRAME_BURST];
 
-    e->now = now;
     for (unsigned i = 0; i < n; i++) {
         enum drop reason = rx_parse(e, &e->rx_job[i], &frames[i]);
 
-        count_rx(e, &e->rx_job[i].view, frames[i].len);
+        if (e->rx_from == RX_DIRECT)
+            count_rx(e, &e->rx_job[i].view, frames[i].len);
         parsed[i] = reason == DROP_NONE;
         if (!parsed[i])
             rx_reject(e, &frames[i], reason);
     }
-    for (unsigned i = 0; i < n; i++) {
-        enum drop reason;
-
-        if (!parsed[i])
-            continue;
-        reason = rx_admit(e, &e->rx_job[i]);
-        if (reason == DROP_NONE)
-            qp_rx(e, i);
-        else
-            drop(e, reason);
-    }
+    for (unsigned i = 0; i < n; i++)
+        if (parsed[i])
+            rx_act(e, i, &frames[i]);
     rx_flush(e);
     settle_recvs(e);
     engine_settle(e);
+}
+
+void engine_rx(struct engine *e, struct frame *frames, unsigned n, ns_t now)
+{
+    e->now = now;
+    rx_burst(e, frames, n);
+}
+
+void engine_rx_handed(struct engine *e, struct frame *frames, unsigned n, uint32_t from, ns_t now)
+{
+    e->now = now;
+    e->rx_from = (int)from;
+    counter_add(&e->counters.rx_handed_in, n);
+    rx_burst(e, frames, n);
+    e->rx_from = RX_DIRECT;
 }

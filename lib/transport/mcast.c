@@ -5,6 +5,8 @@
 
 #include "transport.h"
 
+#define MCAST_ENGINES CQ_MAX_LANES
+
 static struct mcast_member *find(struct engine *e, const struct qp *qp, const union gid *group)
 {
     struct mcast_member *m;
@@ -59,16 +61,57 @@ void mcast_forget(struct engine *e, struct qp *qp)
     }
 }
 
+/* An engine that gets a copy of the frame: once, however many members it owns. */
+static void add_owner(struct engine *owner[MCAST_ENGINES], unsigned *owners, struct engine *o)
+{
+    for (unsigned i = 0; i < *owners; i++)
+        if (owner[i] == o)
+            return;
+    if (*owners < MCAST_ENGINES)
+        owner[(*owners)++] = o;
+}
+
+/* Those that were handed the packet do not hand it on. */
+static void serve_others(struct engine *e, unsigned job, const struct frame *f)
+{
+    struct engine *owner[MCAST_ENGINES];
+    const struct mcast_member *m;
+    unsigned owners = 0;
+    bool own = false;
+
+    LIST_FOREACH(m, &e->mcast, link)
+    {
+        struct engine *o = qp_engine(m->qp);
+
+        if (!o || !gid_eq(&m->group, &e->rx_job[job].view.dgid))
+            continue;
+        if (o == e)
+            own = true;
+        else
+            add_owner(owner, &owners, o);
+    }
+    if (e->rx_from != RX_DIRECT)
+        owners = 0;
+    for (unsigned i = 0; i < owners; i++)
+        rx_hand_over(e, f, owner[i]);
+    if (own || !owners) /* it counts once for us and once for each of them */
+        counter_inc(&e->counters.rx_delivered);
+    else
+        owners--;
+    counter_add(&e->counters.rx_copies, owners);
+}
+
 /* Each member gets the packet as if it alone had been sent it. */
-void mcast_rx(struct engine *e, unsigned job)
+void mcast_rx(struct engine *e, unsigned job, const struct frame *f)
 {
     struct rx_job *rx = &e->rx_job[job];
     struct mcast_member *m;
 
+    serve_others(e, job, f);
     LIST_FOREACH(m, &e->mcast, link)
     {
-        if (!gid_eq(&m->group, &rx->view.dgid) || !qp_can_receive(m->qp) ||
-            m->qp->qkey != rx->pkt.deth.qkey)
+        if (!gid_eq(&m->group, &rx->view.dgid) || qp_engine(m->qp) != e ||
+            !qp_can_receive(m->qp) || m->qp->qkey != rx->pkt.deth.qkey)
             continue;
         if (e->batch.n) /* its failures are this job's queue pair's, which now changes */
             rx_flush(e);

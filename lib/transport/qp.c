@@ -110,6 +110,14 @@ void qp_free(struct qp *qp)
     free(qp);
 }
 
+bool qp_completions_are_read(const struct qp *qp, uint32_t lane)
+{
+    if (qp->type == QPT_XRC_RECV) /* they are in queues of others */
+        return qp->state < QPS_RTR;
+    return (!qp->send_cq || cq_lane_is_empty(qp->send_cq, lane)) &&
+           (!qp->recv_cq || cq_lane_is_empty(qp->recv_cq, lane));
+}
+
 uint32_t qp_number(const struct qp *qp)
 {
     return qp->qpn;

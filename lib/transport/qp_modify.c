@@ -157,7 +157,7 @@ static void take_values(struct qp *qp, const struct qp_attr *attr, uint32_t mask
 
 void engine_qp_redirect(struct engine *e, struct qp *qp, const uint8_t mac[6])
 {
-    if (qp->engine != e)
+    if (qp_engine(qp) != e)
         return;
     memcpy(qp->av.dmac, mac, sizeof(qp->av.dmac));
     encap_template_redirect(&qp->encap, mac);

@@ -121,9 +121,12 @@ struct qp {
     uint32_t xrcd, qkey;
     struct srq *srq;
     uint32_t dest_qpn;
-    struct engine *engine;
+    struct engine *engine; /* the owner; others may ask: qp_engine */
     struct comp_queue *send_cq, *recv_cq;
     struct timer timer;
+    /* Packets in a row that another engine handed over, and which: see note_stray. */
+    uint16_t stray_run, stray_limit;
+    uint8_t stray_lane;
     ns_t ack_timeout; /* 0: none */
     enum fault fault; /* responder's, until settled */
     TAILQ_ENTRY(qp) tx_link;
@@ -166,6 +169,7 @@ struct rx_job {
     struct encap_view view;
     struct pkt pkt;
     struct qp *qp;
+    struct engine *owner; /* qp's, as it was looked up */
     struct srq *srq; /* XRC: the one the packet names */
     uint8_t grh[40]; /* UD: what goes before the payload */
     bool is_response;
@@ -199,9 +203,12 @@ LIST_HEAD(mcast_list, mcast_member);
 TAILQ_HEAD(qp_tx_list, qp);
 STAILQ_HEAD(qp_touched_list, qp);
 
+#define RX_DIRECT -1
+
 struct engine {
     struct engine_config cfg;
     ns_t now;
+    int rx_from; /* during a receive call: the lane that handed the frames over, or RX_DIRECT */
     struct qp_tx_list tx_list;      /* queue pairs that may have a packet to send */
     struct qp_touched_list touched; /* queue pairs to settle before this call returns */
     struct timer_wheel wheel;
@@ -275,6 +282,11 @@ void engine_tx_ready(struct engine *e, struct qp *qp);
 void engine_touch(struct engine *e, struct qp *qp);
 /* Settles every touched queue pair and raises the completion events. */
 void engine_settle(struct engine *e);
+
+/* ---- engine_rx.c ---- */
+
+/* A frame for another engine: passed on, or dropped. Counted. */
+void rx_hand_over(struct engine *e, const struct frame *f, struct engine *to);
 
 /* ---- sg.c: scatter and gather through lkeys; all check first ---- */
 
@@ -352,8 +364,9 @@ struct rx_completion *resp_complete_recv(struct engine *e, struct qp *qp, unsign
 /* resp_uc.c, resp_ud.c */
 void resp_uc(struct engine *e, struct qp *qp, unsigned job);
 void resp_ud(struct engine *e, struct qp *qp, unsigned job);
-/* mcast.c: delivers a multicast packet to every member of its group. */
-void mcast_rx(struct engine *e, unsigned job);
+/* mcast.c: delivers a multicast packet to every member of its group that e owns, and hands it over
+ * for the others. */
+void mcast_rx(struct engine *e, unsigned job, const struct frame *f);
 void mcast_forget(struct engine *e, struct qp *qp);
 /* resp_reply.c: whether a reply waits; builds it. False if it turned out that there is none. */
 bool resp_has_reply(const struct qp *qp);

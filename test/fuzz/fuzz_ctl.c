@@ -236,7 +236,7 @@ static void post_send(struct client *c, struct qp_object *q, struct sqe *entry,
 
     memcpy(slot, entry, sizeof(*entry));
     memcpy(slot + sizeof(*entry), sge, sizeof(*sge));
-    doorbell_ring(c->ctx.doorbells, q->dp.slot);
+    doorbell_ring(c->ctx[0].doorbells, q->dp.slot);
 }
 
 /*

@@ -61,7 +61,7 @@ void app_close(struct app *a)
 
 static struct worker *worker_of(struct app *a)
 {
-    return a->client->device->worker;
+    return a->client->device->workers[0];
 }
 
 void app_run(struct app *a)
@@ -184,7 +184,7 @@ void app_post(struct app_qp *qp, struct sqe wr)
                            qp->layout.sq_stride, index),
            &wr, sizeof(wr));
     atomic_store(&shared->sq_prod, index + 1);
-    doorbell_ring(qp->app->client->ctx.doorbells, q->dp.slot);
+    doorbell_ring(qp->app->client->ctx[0].doorbells, q->dp.slot);
 }
 
 void app_send(struct app_qp *qp, struct sqe wr, uint64_t off, uint32_t len)

@@ -396,7 +396,7 @@ static void churn(struct test_cq cq[2], unsigned round)
     memset(memory()->local, (int)round, SOURCE);
     churn_post(&pair[0], local.key, target.key);
     for (unsigned i = 0; i < round % 4; i++)
-        worker_quiesce(app.dp.client[!first]->device->worker);
+        worker_quiesce(app.dp.client[!first]->device->workers[0]);
     mr_close(&app.dp, !first, target);
     memset(memory()->target, NOT_WRITTEN, SOURCE);
     qp_close(&pair[round % 3 == 0]);

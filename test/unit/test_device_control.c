@@ -521,9 +521,9 @@ static void test_doorbell_to_completion(void **state)
     *sqe = (struct sqe){.wr_id = 5, .opcode = SQE_WRITE, .flags = SQE_SIGNALED};
     atomic_store(&shared->sq_prod, 1);
     /* A bell without a queue pair behind it is passed over. */
-    doorbell_ring(client->ctx.doorbells, q->dp.slot + 1);
-    doorbell_ring(client->ctx.doorbells, DB_SLOTS - 1);
-    assert_false(doorbell_ring(client->ctx.doorbells, q->dp.slot));
+    doorbell_ring(client->ctx[0].doorbells, q->dp.slot + 1);
+    doorbell_ring(client->ctx[0].doorbells, DB_SLOTS - 1);
+    assert_false(doorbell_ring(client->ctx[0].doorbells, q->dp.slot));
     for (unsigned i = 0; i < 20; i++) {
         const struct cqe *e;
 
@@ -554,7 +554,7 @@ static void test_late_completion_events(void **state)
     assert_int_equal(k.out_fds, 1);
     create_cq(client, k.reply.handle);
     cq = container_of(TAILQ_FIRST(&client->objects[OBJ_CQ]), struct cq, o);
-    host = worker_host(client->device->port);
+    host = worker_host(client->device->port[0]);
     for (unsigned i = 0; i < n; i++) {
         host.cq_event(host.ctx, &cq->dp.cq);
         worker_poll(w, worker_time());
@@ -579,7 +579,7 @@ static void test_late_completion_events(void **state)
 static void test_async_events_are_bounded(void **state)
 {
     uint32_t pd = alloc_pd(client), cq = create_cq(client, 0);
-    struct engine_host host = worker_host(client->device->port);
+    struct engine_host host = worker_host(client->device->port[0]);
     struct ctl_msg m = qp_request(pd, cq);
     struct qp_object *q;
 

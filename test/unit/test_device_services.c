@@ -430,7 +430,7 @@ static void test_xrc_between_processes(void **state)
 static void test_xrc_wrong_srq(void **state)
 {
     struct xrc x = xrc_start(5);
-    const struct engine_counters *counters = engine_counters(a.client->device->port->engine);
+    const struct engine_counters *counters = engine_counters(a.client->device->port[0]->engine);
     struct app_srq other, basic;
     uint32_t domain;
 
@@ -458,7 +458,7 @@ static struct xrc half_received(void)
     app_send(&x.sender, to_srq(1, x.srq.layout.handle), 0, KIT_BYTES);
     for (unsigned i = 0; counter_get(&qp_counters(q->dp.qp)->rx_packets) < 8; i++) {
         assert_true(i < 1000);
-        worker_poll(a.client->device->worker, worker_time());
+        worker_poll(a.client->device->workers[0], worker_time());
     }
     assert_true(counter_get(&qp_counters(q->dp.qp)->rx_packets) < 250);
     return x;

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Frames, and queue pairs, that go from one worker to another. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "handover.h"
+#include "worker_internal.h"
+
+int worker_group_connect(struct worker_group *g)
+{
+    for (unsigned from = 0; from < g->workers; from++) {
+        for (unsigned to = 0; to < g->workers; to++) {
+            if (from == to)
+                continue;
+            g->handover[from][to] = handover_create();
+            if (!g->handover[from][to])
+                return -ENOMEM;
+        }
+    }
+    return 0;
+}
+
+void worker_group_fini(struct worker_group *g)
+{
+    for (unsigned from = 0; from < g->workers; from++)
+        for (unsigned to = 0; to < g->workers; to++)
+            handover_destroy(g->handover[from][to]);
+}
+
+/* ---- frames ---- */
+
+bool worker_hand_over(struct worker *w, const struct frame *f, struct worker_port *to,
+                      bool for_host)
+{
+    struct handover_note note = {.to = to, .for_host = for_host};
+    struct worker *other = to->worker;
+    uint32_t bit = UINT32_C(1) << w->index;
+
+    if (!handover_put(w->group->handover[w->index][other->index], &note, f))
+        return false;
+    /* The frame is in the ring before the bit is looked at: the other clears the bit, then looks
+     * into the ring. */
+    atomic_thread_fence(memory_order_seq_cst);
+    if (!(atomic_load_explicit(&other->handed, memory_order_relaxed) & bit))
+        atomic_fetch_or(&other->handed, bit);
+    w->handed_to |= UINT32_C(1) << other->index;
+    counter_inc(&w->stats.handed_out);
+    return true;
+}
+
+void worker_wake_handed(struct worker *w)
+{
+    for (; w->handed_to; w->handed_to &= w->handed_to - 1)
+        worker_kick(w->group->worker[__builtin_ctz(w->handed_to)]);
+}
+
+static void take_for_host(struct worker_port *p, const struct frame *f, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        slow_path_up(p->slow, &f[i]);
+    slow_path_notify(p->slow);
+}
+
+/* One burst, so that one worker's frames do not hold up all others. */
+static void receive_from(struct worker *w, unsigned from, ns_t now)
+{
+    struct handover *h = w->group->handover[from][w->index];
+    struct frame f[FRAME_BURST];
+    struct handover_note note;
+    unsigned n = handover_take(h, &note, f, FRAME_BURST);
+
+    if (n) {
+        struct worker_port *p = note.to;
+
+        counter_add(&w->stats.handed_in, n);
+        if (note.for_host)
+            take_for_host(p, f, n);
+        else
+            engine_rx_handed(p->engine, f, n, from, now);
+    }
+    handover_release(h);
+    if (!handover_empty(h))
+        atomic_fetch_or(&w->handed, UINT32_C(1) << from);
+}
+
+bool worker_receive_handed(struct worker *w, ns_t now)
+{
+    uint32_t from;
+
+    if (likely(!atomic_load_explicit(&w->handed, memory_order_relaxed)))
+        return false;
+    for (from = atomic_exchange(&w->handed, 0); from; from &= from - 1)
+        receive_from(w, (unsigned)__builtin_ctz(from), now);
+    return true;
+}
+
+/* ---- queue pairs ---- */
+
+int dp_slots_set(struct dp_slots *s, uint32_t slot, struct dp_qp *dq)
+{
+    struct dp_qp *_Atomic *chunk = s->chunk[slot / DP_SLOT_CHUNK];
+
+    if (!chunk) {
+        chunk = calloc(DP_SLOT_CHUNK, sizeof(*chunk));
+        if (!chunk)
+            return -ENOMEM;
+        atomic_store_explicit(&s->chunk[slot / DP_SLOT_CHUNK], chunk, memory_order_release);
+    }
+    atomic_store_explicit(&chunk[slot % DP_SLOT_CHUNK], dq, memory_order_release);
+    return 0;
+}
+
+void dp_slots_fini(struct dp_slots *s)
+{
+    for (unsigned i = 0; i < ARRAY_SIZE(s->chunk); i++) {
+        free(s->chunk[i]);
+        s->chunk[i] = NULL;
+    }
+}
+
+struct dp_qp *dp_slots_get(const struct dp_slots *s, uint32_t slot)
+{
+    struct dp_qp *_Atomic *chunk;
+
+    if (slot >= DB_SLOTS)
+        return NULL;
+    chunk = atomic_load_explicit(&s->chunk[slot / DP_SLOT_CHUNK], memory_order_acquire);
+    return chunk ? atomic_load_explicit(&chunk[slot % DP_SLOT_CHUNK], memory_order_acquire) : NULL;
+}
+
+struct move_call {
+    struct dp_qp *dq;
+    struct worker_port *from, *to;
+    bool moved;
+};
+
+/* Bells, then the doorbell's worker, then the queue pair: a bell that rings meanwhile finds no
+ * engine, and adopt looks for work afterwards. */
+static void release(struct worker *w, void *arg)
+{
+    struct move_call *m = arg;
+
+    m->moved = qp_completions_are_read(m->dq->qp, w->index);
+    if (!m->moved)
+        return;
+    atomic_store_explicit(&m->dq->port, m->to, memory_order_release);
+    if (m->dq->shared)
+        atomic_store_explicit(&m->dq->shared->worker, m->to->worker->index, memory_order_relaxed);
+    engine_qp_release(m->from->engine, m->dq->qp, m->to->engine);
+}
+
+static void adopt(struct worker *w, void *arg)
+{
+    struct move_call *m = arg;
+
+    engine_qp_adopt(m->to->engine, m->dq->qp, worker_time());
+}
+
+bool worker_move_qp(struct dp_qp *dq, struct worker_port *to)
+{
+    struct move_call m = {.dq = dq, .from = dq->port, .to = to};
+
+    if (m.from == to)
+        return true;
+    worker_call(m.from->worker, release, &m);
+    if (m.moved)
+        worker_call(to->worker, adopt, &m);
+    return m.moved;
+}

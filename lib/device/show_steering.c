@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How a port's packets and queue pairs are spread over its workers. */
+#include "show.h"
+
+#include <stdio.h>
+
+static json_t *number(uint64_t v)
+{
+    return json_integer((json_int_t)v);
+}
+
+static json_t *show_part(const struct device *d, unsigned i)
+{
+    const struct engine_counters *ec = engine_counters(d->port[i]->engine);
+    json_t *o = json_object();
+
+    json_object_set_new(o, "queue", number(i));
+    json_object_set_new(o, "worker", number(worker_index(d->workers[i])));
+    json_object_set_new(o, "qps", number(d->placed[i]));
+    json_object_set_new(o, "rx_packets", number(counter_sum(ec->rx_packets, QOS_PRIORITIES)));
+    json_object_set_new(o, "tx_packets", number(counter_sum(ec->tx_packets, QOS_PRIORITIES)));
+    json_object_set_new(o, "rx_delivered", number(counter_get(&ec->rx_delivered)));
+    json_object_set_new(o, "rx_handed_in", number(counter_get(&ec->rx_handed_in)));
+    json_object_set_new(o, "rx_handed_out", number(counter_get(&ec->rx_handed_out)));
+    json_object_set_new(o, "rx_copies", number(counter_get(&ec->rx_copies)));
+    return o;
+}
+
+static json_t *show_fields(unsigned fields)
+{
+    static const char *const name[] = {"source address", "destination address", "source port",
+                                       "destination port"};
+    json_t *list = json_array();
+
+    for (unsigned i = 0; i < ARRAY_SIZE(name); i++)
+        if (fields & 1u << i)
+            json_array_append_new(list, json_string(name[i]));
+    return list;
+}
+
+/* What it takes to tell where a flow arrives. */
+static json_t *show_rss(const struct rss *rss)
+{
+    json_t *table = json_array(), *o = json_object();
+    char key[2 * TOEPLITZ_KEY_LEN + 1] = "";
+
+    for (unsigned i = 0; i < TOEPLITZ_KEY_LEN; i++)
+        snprintf(key + 2 * i, 3, "%02x", rss->toeplitz_key[i]);
+    for (unsigned i = 0; i < rss->table.size; i++)
+        json_array_append_new(table, number(rss->table.queue[i]));
+    json_object_set_new(o, "hash", json_string(rss->function == RSS_XOR ? "xor" : "toeplitz"));
+    if (rss->function == RSS_TOEPLITZ)
+        json_object_set_new(o, "key", json_string(key));
+    json_object_set_new(o, "fields", show_fields(rss->fields));
+    json_object_set_new(o, "table", table);
+    return o;
+}
+
+void show_steering(json_t *port, const struct device *d)
+{
+    json_t *parts = json_array(), *o = json_object();
+
+    for (unsigned i = 0; i < d->parts; i++)
+        json_array_append_new(parts, show_part(d, i));
+    json_object_set_new(o, "workers", parts);
+    json_object_set_new(o, "moved_after_strays", number(d->strays));
+    if (d->rss[0])
+        json_object_set_new(o, "rss_ipv4", show_rss(d->rss[0]));
+    if (d->rss[1])
+        json_object_set_new(o, "rss_ipv6", show_rss(d->rss[1]));
+    json_object_set_new(port, "steering", o);
+}

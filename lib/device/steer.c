@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * On which of its port's workers a queue pair lives: where its packets arrive, as far as that can
+ * be known. The port's hash decides by addresses and UDP ports, and the peer's source port follows
+ * from a rule that both ends know (entropy.h). Where nobody can tell, where the fewest are; a flow
+ * rule brings the packets there if the port takes any; and what arrives elsewhere all the same is
+ * handed over, until the queue pair goes there.
+ */
+#include "object.h"
+
+struct worker_port *device_next_port(struct device *d)
+{
+    unsigned best = 0;
+
+    for (unsigned i = 1; i < d->parts; i++)
+        if (d->placed[i] < d->placed[best])
+            best = i;
+    return d->port[best];
+}
+
+const char *steer_reason_name(enum steer_reason reason)
+{
+    static const char *const name[STEER_REASONS] = {[STEER_SHARE] = "share",
+                                                    [STEER_LOCAL] = "local peer",
+                                                    [STEER_PREDICTED] = "predicted",
+                                                    [STEER_RULE] = "flow rule",
+                                                    [STEER_STRAY] = "stray packets"};
+
+    return name[reason];
+}
+
+/* ---- the count ---- */
+
+void steer_begin(struct client *c, struct qp_object *q, struct worker_port *p)
+{
+    q->dp.port = p;
+    q->reason = STEER_SHARE;
+    c->device->placed[p->queue]++;
+    if (q->dp.shared)
+        atomic_store(&q->dp.shared->worker, worker_index(p->worker));
+}
+
+static void remove_rule(struct device *d, struct qp_object *q)
+{
+    if (q->flow)
+        d->io->ops->flow_remove(d->io, q->flow);
+    q->flow = NULL;
+}
+
+void steer_end(struct client *c, struct qp_object *q)
+{
+    remove_rule(c->device, q);
+    c->device->placed[q->dp.port->queue]--;
+}
+
+static bool move(struct device *d, struct qp_object *q, struct worker_port *to,
+                 enum steer_reason reason)
+{
+    struct worker_port *from = q->dp.port;
+
+    if (!worker_move_qp(&q->dp, to))
+        return false;
+    d->placed[from->queue]--;
+    d->placed[to->queue]++;
+    q->reason = reason;
+    return true;
+}
+
+/* ---- where packets will arrive ---- */
+
+/* The peer is on this port. */
+static bool is_own(const struct device *d, const struct address_vector *av)
+{
+    return gid_table_find(&d->gids, &av->dgid, av->gid_type, av->vlan) >= 0;
+}
+
+/*
+ * Packets between two queue pairs of one port come back on the queue that sends them, so both should
+ * be on one worker: who gets to know the other's address last follows. The peer's part, or the own
+ * one if the peer will follow.
+ */
+static struct worker_port *local_part(struct device *d, struct qp_object *q, uint32_t dest_qpn)
+{
+    struct qp *peer = qp_table_lookup(d->qps, dest_qpn);
+
+    if (!peer || qp_current_state(peer) < QPS_RTR)
+        return q->dp.port;
+    return ((struct dp_qp *)qp_owner(peer))->port;
+}
+
+/* The source port of the peer's packets, if it follows the rule that we follow. */
+static uint16_t peer_sport(const struct device *d, const struct qp_object *q,
+                           const struct address_vector *av, uint32_t dest_qpn)
+{
+    struct entropy_flow flow = {.src_qpn = dest_qpn,
+                                .dest_qpn = q->o.handle,
+                                .flow_label = av->flow_label};
+
+    return entropy_port(&d->entropy, &flow);
+}
+
+static struct worker_port *predicted_part(const struct device *d, const struct rss_tuple *t)
+{
+    const struct rss *rss = d->rss[!rss_is_ipv4(t)];
+    uint16_t queue;
+
+    if (!rss)
+        return NULL;
+    queue = rss_queue(rss, t);
+    return queue < d->parts ? d->port[queue] : NULL;
+}
+
+/* By the queue pair's number if the port knows that, else by addresses and ports. */
+static void *add_rule(struct device *d, const struct rss_tuple *t, uint32_t qpn, unsigned queue)
+{
+    const struct pktio_ops *ops = d->io->ops;
+    struct pktio_flow flow = {.src = t->src, .dst = t->dst, .dest_qpn = qpn};
+    void *rule;
+
+    if (!ops->flow_add)
+        return NULL;
+    if (!ops->flow_add(d->io, &flow, queue, &rule))
+        return rule;
+    flow.sport = t->sport;
+    return ops->flow_add(d->io, &flow, queue, &rule) ? NULL : rule;
+}
+
+void steer_connect(struct qp_object *q, const struct address_vector *av, const struct qp_attr *attr,
+                   uint32_t mask)
+{
+    struct device *d = q->o.client->device;
+    uint32_t dest_qpn = mask & QPA_DEST_QPN ? attr->dest_qpn : q->dest_qpn;
+    struct rss_tuple t = {.src = av->dgid, .dst = av->sgid, .dport = ROCE_UDP_PORT};
+    struct worker_port *part;
+
+    q->dest_qpn = dest_qpn;
+    if (d->parts == 1)
+        return;
+    remove_rule(d, q);
+    if (is_own(d, av)) {
+        move(d, q, local_part(d, q, dest_qpn), STEER_LOCAL);
+        return;
+    }
+    if (av->gid_type != GID_TYPE_ROCE_V2)
+        return;
+    t.sport = peer_sport(d, q, av, dest_qpn);
+    part = predicted_part(d, &t);
+    if (part) {
+        move(d, q, part, STEER_PREDICTED);
+        return;
+    }
+    q->flow = add_rule(d, &t, q->o.handle, q->dp.port->queue);
+    if (q->flow)
+        q->reason = STEER_RULE;
+}
+
+/* Two queue pairs of one port that are on different workers are strays for each other: one goes to
+ * the other, and then the second report is out of date. */
+void steer_stray(struct client *c, uint32_t qpn, uint32_t worker)
+{
+    struct device *d = c->device;
+    struct qp_object *q = d ? qp_object_get(c, qpn) : NULL;
+    struct worker_port *part = NULL;
+
+    if (!q)
+        return;
+    for (unsigned i = 0; i < d->parts; i++)
+        if (worker_index(d->workers[i]) == worker)
+            part = d->port[i];
+    if (is_own(d, qp_address_vector(q->dp.qp)))
+        part = local_part(d, q, q->dest_qpn);
+    if (part && part != q->dp.port && move(d, q, part, STEER_STRAY)) {
+        remove_rule(d, q);
+        d->strays++;
+    }
+}
