@@ -140,6 +140,7 @@ struct srq_object {
 
 struct wq_object {
     struct object o;
+    struct dp_wq dp;
     struct wq *wq;
     struct worker_port *port; /* whose engine has it */
     struct pd *pd;
@@ -206,7 +207,7 @@ struct device {
     struct worker_port *port[WORKERS_MAX]; /* its parts, by queue, each with its engine */
     unsigned parts;
     struct worker *workers[WORKERS_MAX]; /* theirs */
-    uint32_t placed[WORKERS_MAX];        /* queue pairs on each part */
+    uint32_t placed[WORKERS_MAX];        /* queue pairs and work queues on each part */
     struct rss *rss[2];                  /* how the port spreads IPv4 and IPv6, or NULL */
     uint64_t strays;                     /* queue pairs that went where their packets arrived */
     struct handle_table handles[OBJ_KINDS];

@@ -8,9 +8,12 @@
 struct wq_object *wq_object_get(struct client *c, uint32_t number)
 {
     struct wq *wq = wq_table_lookup(c->device->wqs, number);
-    struct wq_object *w = wq ? wq_owner(wq) : NULL;
+    struct wq_object *w;
 
-    return w && w->o.client == c ? w : NULL;
+    if (!wq)
+        return NULL;
+    w = container_of((struct dp_wq *)wq_owner(wq), struct wq_object, dp);
+    return w->o.client == c ? w : NULL;
 }
 
 /* ---- creation ---- */
@@ -92,7 +95,7 @@ static void attach(struct worker *worker, void *arg)
 static int build(struct client *c, struct wq_object *w, const struct ctl_create_wq *rq,
                  struct ctl_call *call)
 {
-    struct wq_init init = {.pd = rq->pd, .uidx = rq->uidx, .cq = &w->cq->dp.cq, .owner = w};
+    struct wq_init init = {.pd = rq->pd, .uidx = rq->uidx, .cq = &w->cq->dp.cq, .owner = &w->dp};
     struct ctl_create_wq *layout = &call->reply.create_wq;
     int err = 0;
 
@@ -108,7 +111,9 @@ static int build(struct client *c, struct wq_object *w, const struct ctl_create_
     w->wq = wq_create(c->device->wqs, &init, &err);
     if (!w->wq)
         return err == -ENOSPC ? -ENOMEM : err;
+    w->dp = (struct dp_wq){.ctx = &c->ctx[0], .uidx = rq->uidx};
     w->port = device_next_port(c->device);
+    c->device->placed[w->port->queue]++;
     worker_call(w->port->worker, attach, w);
     return 0;
 }
@@ -184,6 +189,7 @@ static uint64_t wq_object_free(struct client *c, struct wq_object *w)
     uint64_t gone;
 
     worker_call(w->port->worker, detach, w);
+    c->device->placed[w->port->queue]--;
     wq_free(w->wq);
     count_parts(w, -1);
     object_remove(&w->o);

@@ -90,6 +90,7 @@ struct shim_srq {
 struct shim_wq {
     struct ibv_wq base;
     struct client_wq queue;
+    uint32_t async_delivered; /* under the table's lock */
 };
 
 struct shim_xrcd {

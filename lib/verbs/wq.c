@@ -125,6 +125,7 @@ int shim_destroy_wq(struct ibv_wq *base)
 
     if (!destroyed(err))
         return -err;
+    shim_wait_acks(&base->mutex, &base->cond, &base->events_completed, wq->async_delivered);
     pthread_mutex_destroy(&base->mutex);
     pthread_cond_destroy(&base->cond);
     free(wq);
