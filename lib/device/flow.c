@@ -24,7 +24,7 @@ static struct flow_table *make_table(struct device *d)
 {
     struct flow_rule *rules = calloc(d->flow_count, sizeof(*rules));
     struct flow_table *table;
-    struct flow *f;
+    struct flow_object *f;
     unsigned n = 0;
 
     if (!rules)
@@ -36,7 +36,7 @@ static struct flow_table *make_table(struct device *d)
     return table;
 }
 
-uint64_t flow_frames(const struct flow *f)
+uint64_t flow_frames(const struct flow_object *f)
 {
     const struct flow_table *table = atomic_load(&f->o.client->device->flows.table);
 
@@ -47,7 +47,7 @@ uint64_t flow_frames(const struct flow *f)
 static void publish(struct device *d, struct flow_table *table)
 {
     struct flow_table *old = atomic_exchange(&d->flows.table, table);
-    struct flow *f;
+    struct flow_object *f;
     unsigned n = 0;
 
     device_quiesce(d);
@@ -99,7 +99,7 @@ static void fill_rule(struct flow_rule *rule, const struct ctl_create_flow *rq, 
     memcpy(&rule->match.mask, &rq->mask, sizeof(rq->mask));
 }
 
-static int add(struct device *d, struct flow *f)
+static int add(struct device *d, struct flow_object *f)
 {
     struct flow_table *table;
 
@@ -119,7 +119,7 @@ int flow_create(struct client *c, struct ctl_call *call)
 {
     const struct ctl_create_flow *rq = &call->request->create_flow;
     struct qp_object *q = qp_object_get(c, rq->qpn);
-    struct flow *f;
+    struct flow_object *f;
     int err;
 
     if (!permission_raw(c))
@@ -152,13 +152,13 @@ int flow_create(struct client *c, struct ctl_call *call)
 
 /* ---- destruction ---- */
 
-static void unlink_flow(struct device *d, struct flow *f)
+static void unlink_flow(struct device *d, struct flow_object *f)
 {
     TAILQ_REMOVE(&d->flow_list, f, in_device);
     d->flow_count--;
 }
 
-static void flow_free(struct flow *f)
+static void flow_free(struct flow_object *f)
 {
     f->q->o.refs--;
     object_remove(&f->o);
@@ -170,11 +170,11 @@ int flow_destroy(struct client *c, struct ctl_call *call)
     struct object *o = object_get(c, OBJ_FLOW, call->request->handle);
     struct device *d = c->device;
     struct flow_table *table = NULL;
-    struct flow *f, *next;
+    struct flow_object *f, *next;
 
     if (!o)
         return -EINVAL;
-    f = container_of(o, struct flow, o);
+    f = container_of(o, struct flow_object, o);
     next = TAILQ_NEXT(f, in_device);
     unlink_flow(d, f);
     if (d->flow_count) {
@@ -201,10 +201,10 @@ void flow_free_all(struct client *c)
     if (!c->count[OBJ_FLOW])
         return;
     TAILQ_FOREACH (o, &c->objects[OBJ_FLOW], link)
-        unlink_flow(d, container_of(o, struct flow, o));
+        unlink_flow(d, container_of(o, struct flow_object, o));
     /* They must go. If there is no memory for a table of the others, these rest until the next
      * change. */
     publish(d, d->flow_count ? make_table(d) : NULL);
     while ((o = TAILQ_FIRST(&c->objects[OBJ_FLOW])))
-        flow_free(container_of(o, struct flow, o));
+        flow_free(container_of(o, struct flow_object, o));
 }

@@ -156,9 +156,9 @@ struct rwq_ind_object {
     struct wq_object *wq[RWQ_IND_MAX];
 };
 
-struct flow {
+struct flow_object {
     struct object o;
-    TAILQ_ENTRY(flow) in_device;
+    TAILQ_ENTRY(flow_object) in_device;
     struct qp_object *q;
     struct flow_rule rule;
     bool published; /* as number `index` of the port's table */
@@ -200,7 +200,7 @@ struct device {
     struct ah_table *ahs;
     struct wq_table *wqs;
     struct flow_slot flows;
-    TAILQ_HEAD(, flow) flow_list; /* in the order of their making */
+    TAILQ_HEAD(, flow_object) flow_list; /* in the order of their making */
     unsigned flow_count;
     LIST_HEAD(, xrc_domain) xrc_domains;
     uint32_t next_xrc_domain;
@@ -367,7 +367,7 @@ int raw_qp_check(struct client *c, const struct ctl_create_qp *rq);
 void raw_qp_hash(struct rx_hash *hash, const struct ctl_rx_hash *h);
 
 /* flow.c: frames that the rule has taken. */
-uint64_t flow_frames(const struct flow *f);
+uint64_t flow_frames(const struct flow_object *f);
 
 /* mcast.c: the port leaves the groups of a queue pair that no worker knows any more. */
 void mcast_forget_all(struct qp_object *q);

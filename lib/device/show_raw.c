@@ -132,7 +132,7 @@ static json_t *show_match(const struct flow_match *m)
     return match;
 }
 
-static json_t *show_flow(const struct flow *f)
+static json_t *show_flow(const struct flow_object *f)
 {
     static const char *const type[] = {[FLOW_NORMAL] = "normal",
                                        [FLOW_ALL_DEFAULT] = "all_default",
@@ -180,7 +180,7 @@ void show_raw(json_t *root, struct rnic *r)
         TAILQ_FOREACH (o, &c->objects[OBJ_RWQ_IND], link)
             json_array_append_new(tables, show_table(container_of(o, struct rwq_ind_object, o)));
         TAILQ_FOREACH (o, &c->objects[OBJ_FLOW], link)
-            json_array_append_new(flows, show_flow(container_of(o, struct flow, o)));
+            json_array_append_new(flows, show_flow(container_of(o, struct flow_object, o)));
     }
     json_object_set_new(root, "wqs", wqs);
     json_object_set_new(root, "rwq_tables", tables);

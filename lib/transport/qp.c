@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "id_table.h"
+#include "raw_internal.h"
 #include "transport.h"
 
 /* A slot holds a work request cut to the queue's entry size; more slots than packets in flight are
@@ -45,9 +46,27 @@ static int service_of(uint32_t type)
     case QPT_XRC_SEND:
     case QPT_XRC_RECV:
         return PKT_XRC;
+    case QPT_RAW_PACKET:
+        return SERVICE_RAW;
     default:
         return -EOPNOTSUPP;
     }
+}
+
+/* What the type has of both sides. */
+static int alloc_sides(struct qp *qp, const struct qp_init *init)
+{
+    if (init->type != QPT_RAW_PACKET) {
+        int err = alloc_requester(&qp->req, init);
+
+        return err ? err : alloc_responder(&qp->resp, init);
+    }
+    if (init->rx_hash) {
+        qp->spread = rx_spread_create(init->rx_hash, init->ind);
+        return qp->spread ? 0 : -ENOMEM;
+    }
+    qp->raw_rq = wq_of_qp(qp, &init->rq);
+    return qp->raw_rq ? alloc_requester(&qp->req, init) : -ENOMEM;
 }
 
 struct qp *qp_create(struct qp_table *t, const struct qp_init *init, int *err)
@@ -83,8 +102,8 @@ struct qp *qp_create(struct qp_table *t, const struct qp_init *init, int *err)
         qp->own_entropy = true;
         qp->entropy = *init->entropy;
     }
-    *err = -ENOMEM;
-    if (!alloc_requester(&qp->req, init) && !alloc_responder(&qp->resp, init))
+    *err = alloc_sides(qp, init);
+    if (!*err)
         *err = id_table_insert((struct id_table *)t, qp, &qp->qpn);
     if (!*err)
         qp->table = t;
@@ -92,6 +111,8 @@ struct qp *qp_create(struct qp_table *t, const struct qp_init *init, int *err)
         qp_free(qp);
         return NULL;
     }
+    if (qp->raw_rq)
+        qp->raw_rq->number = qp->qpn;
     return qp;
 }
 
@@ -107,6 +128,8 @@ void qp_free(struct qp *qp)
     qp_unpublish(qp);
     free(qp->req.slots);
     free(qp->resp.recv);
+    free(qp->spread);
+    wq_free(qp->raw_rq);
     free(qp);
 }
 
