@@ -124,13 +124,15 @@ static void set_fields(struct ctl_create_flow *r, const struct ibv_flow_spec *s)
 }
 
 /*
- * The specifications follow the attributes, each with its own size; they need not be aligned. What
- * is left over behind them means nothing, as with rdma-core.
+ * The specifications follow the attributes, each with its own size; they need not be aligned. No
+ * byte behind attr->size is looked at, unless that is only the size of the attributes themselves:
+ * rdma-core goes by the number of specifications alone, and some programs (pyverbs) say no more.
+ * What is left over behind the last one means nothing, as there.
  */
 static int parse_specs(struct ctl_create_flow *r, const struct ibv_flow_attr *attr)
 {
     const uint8_t *at = (const uint8_t *)(attr + 1);
-    size_t left = attr->size - sizeof(*attr);
+    size_t left = attr->size == sizeof(*attr) ? SIZE_MAX : attr->size - sizeof(*attr);
     uint32_t seen = 0;
 
     for (unsigned i = 0; i < attr->num_of_specs; i++) {
