@@ -18,8 +18,9 @@
 
 /* Beside enum flow_header: what fields ask for that several headers have. */
 enum {
-    KEY_HAS_IP = 1 << 8,    /* IPv4 or IPv6 */
-    KEY_HAS_PORTS = 1 << 9, /* TCP or UDP */
+    KEY_HAS_IP = 1 << 8,     /* IPv4 or IPv6 */
+    KEY_HAS_PORTS = 1 << 9,  /* TCP or UDP */
+    KEY_MULTICAST = 1 << 10, /* the destination MAC is a group's */
 };
 
 #define FLOW_KEY_WORDS 8

@@ -24,6 +24,7 @@ void resp_fault(struct engine *e, struct qp *qp, enum fault fault, psn_t at)
 
     if (qp->fault) /* the first one decides */
         return;
+    note(e, qp, TRACE_FAULT, fault, at.v);
     if (!qp_is_reliable(qp) && !rule->own) { /* the message is lost, and nobody is told */
         counter_inc(&qp->counters.rx_discards);
         return;

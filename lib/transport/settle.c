@@ -31,8 +31,10 @@ bool engine_post(struct engine *e, struct comp_queue *cq, const struct cqe *c, b
         touch_cq(e, cq);
         return true;
     }
-    if (!was_overrun)
+    if (!was_overrun) {
+        trace_put(&e->trace, e->now, TRACE_CQ_OVERRUN, c->qpn, cq->handle, 0);
         e->cfg.host.async_event(e->cfg.host.ctx, NULL, cq, QP_EVENT_CQ_ERR);
+    }
     return false;
 }
 
@@ -42,6 +44,7 @@ static void post(struct engine *e, struct qp *qp, struct comp_queue *cq, const s
                  bool solicited)
 {
     if (!engine_post(e, cq, c, solicited) && !qp->fault && qp->state != QPS_ERR) {
+        note(e, qp, TRACE_FAULT, FAULT_CQ_OVERRUN, 0);
         qp->fault = FAULT_CQ_OVERRUN;
         engine_touch(e, qp);
     }
@@ -193,6 +196,7 @@ void qp_flush(struct engine *e, struct qp *qp, uint8_t recv_status)
 
 void qp_enter_error(struct engine *e, struct qp *qp, uint8_t recv_status)
 {
+    note(e, qp, TRACE_STATE, qp->state, QPS_ERR);
     __atomic_store_n(&qp->state, (uint8_t)QPS_ERR, __ATOMIC_RELAXED);
     timer_disarm(&qp->timer);
     qp->req.rnr_wait = false;
@@ -203,6 +207,7 @@ void qp_enter_error(struct engine *e, struct qp *qp, uint8_t recv_status)
 
 void qp_enter_sqe(struct engine *e, struct qp *qp)
 {
+    note(e, qp, TRACE_STATE, qp->state, QPS_SQE);
     __atomic_store_n(&qp->state, (uint8_t)QPS_SQE, __ATOMIC_RELAXED);
     qp_flush_sq(e, qp);
 }

@@ -173,8 +173,8 @@ struct rx_job {
     struct pkt pkt;
     struct qp *qp;
     struct engine *owner; /* qp's, as it was looked up */
-    struct srq *srq; /* XRC: the one the packet names */
-    uint8_t grh[40]; /* UD: what goes before the payload */
+    struct srq *srq;      /* XRC: the one the packet names */
+    uint8_t grh[40];      /* UD: what goes before the payload */
     bool is_response;
     uint32_t slot; /* response: count of the slot its payload belongs to */
 };
@@ -211,6 +211,8 @@ STAILQ_HEAD(wq_touched_list, wq);
 
 #define RX_DIRECT -1
 
+#define RX_DIRECT -1
+
 struct engine {
     struct engine_config cfg;
     ns_t now;
@@ -222,6 +224,7 @@ struct engine {
     struct mcast_list mcast;
     uint16_t ip_id;
     struct engine_counters counters;
+    struct trace trace;
 
     struct mem_batch batch;
     unsigned jobs;
@@ -292,6 +295,13 @@ void engine_tx_ready(struct engine *e, struct qp *qp);
 void engine_touch(struct engine *e, struct qp *qp);
 /* Settles every touched queue pair and raises the completion events. */
 void engine_settle(struct engine *e);
+
+/* Something out of the ordinary: trace.h. */
+static inline void note(struct engine *e, const struct qp *qp, enum trace_event event, uint32_t a,
+                        uint32_t b)
+{
+    trace_put(&e->trace, e->now, event, qp ? qp->qpn : 0, a, b);
+}
 
 /* ---- engine_rx.c ---- */
 
