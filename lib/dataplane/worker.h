@@ -69,7 +69,6 @@ struct dp_qp {
     struct qp *qp;
     struct worker_ctx *ctx;           /* of any worker: it stands for the application */
     struct worker_port *_Atomic port; /* where it belongs: changed by worker_move_qp */
-    struct qp_shared *shared;         /* NULL: no application posts to it */
     uint32_t slot;                    /* doorbell slot */
 };
 

@@ -202,7 +202,6 @@ static int give_to_worker(struct client *c, struct qp_object *q, const struct qp
     if (err)
         return err;
     q->dp.ctx = &c->ctx[0];
-    q->dp.shared = init->shared;
     steer_begin(c, q, device_next_port(c->device));
     q->dp.qp = qp_create(c->device->qps, init, &err);
     if (q->dp.qp) {

@@ -33,11 +33,12 @@ const char *steer_reason_name(enum steer_reason reason)
 
 void steer_begin(struct client *c, struct qp_object *q, struct worker_port *p)
 {
+    struct ctx_shared *shared = c->segment.base;
+
     q->dp.port = p;
     q->reason = STEER_SHARE;
     c->device->placed[p->queue]++;
-    if (q->dp.shared)
-        atomic_store(&q->dp.shared->worker, worker_index(p->worker));
+    atomic_store(&shared->slot_worker[q->dp.slot], (uint8_t)worker_index(p->worker));
 }
 
 static void remove_rule(struct device *d, struct qp_object *q)

@@ -285,7 +285,7 @@ int engine_qp_set_entropy(struct engine *e, struct qp *qp, const struct entropy_
  * Changes attributes and state (volume 1, 10.3.1 and table 91). av is the resolved address vector
  * when mask has QPA_AV (its udp_sport is set here, by the engine's policy), else NULL. max_mtu: the
  * port's active MTU code. Returns 0, -EINVAL (transition, missing or excess attributes, values out
- * of range), -EOPNOTSUPP (alternate path). The owner worker.
+ * of range), -EOPNOTSUPP (alternate path), -ENOMEM. The owner worker.
  */
 int engine_qp_modify(struct engine *e, struct qp *qp, const struct qp_attr *attr, uint32_t mask,
                      const struct address_vector *av, uint32_t max_mtu, ns_t now);

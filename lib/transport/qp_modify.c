@@ -4,6 +4,7 @@
  * table.
  */
 #include <errno.h>
+#include <stdlib.h>
 
 #include "raw_internal.h"
 #include "transport.h"
@@ -185,6 +186,7 @@ static void reset(struct engine *e, struct qp *qp)
     qp->fault = FAULT_NONE;
     req_reset(qp, psn(0));
     resp_reset(qp, psn(0));
+    qp_memory_reset(qp);
     qp->req.sq.cons = qp->resp.rq.cons = 0;
     if (qp->raw_rq)
         wq_forget(qp->raw_rq);
@@ -225,6 +227,7 @@ int engine_qp_modify(struct engine *e, struct qp *qp, const struct qp_attr *attr
                      const struct address_vector *av, uint32_t max_mtu, ns_t now)
 {
     uint8_t to = mask & QPA_STATE ? (uint8_t)attr->state : qp->state;
+    struct resp_resource *res = NULL;
     int rc;
 
     e->now = now;
@@ -235,11 +238,17 @@ int engine_qp_modify(struct engine *e, struct qp *qp, const struct qp_attr *attr
     rc = check_transition(qp, to, mask & ~(uint32_t)QPA_STATE);
     if (!rc)
         rc = check_values(attr, mask, max_mtu);
+    if (!rc && (mask & QPA_MAX_DEST_RD_ATOMIC))
+        rc = resp_resources_alloc(&res, attr->max_dest_rd_atomic);
     if (!rc && (mask & QPA_AV))
         rc =
             av ? path_set(e, qp, av, mask & QPA_DEST_QPN ? attr->dest_qpn : qp->dest_qpn) : -EINVAL;
-    if (rc)
+    if (rc) {
+        free(res);
         return rc;
+    }
+    if (mask & QPA_MAX_DEST_RD_ATOMIC)
+        resp_resources_set(&qp->resp, res, attr->max_dest_rd_atomic);
     take_values(qp, attr, mask);
     if (mask & QPA_STATE)
         enter_state(e, qp, to, max_mtu);

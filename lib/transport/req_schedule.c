@@ -27,7 +27,7 @@ static bool take_slot(struct engine *e, struct qp *qp)
     struct send_slot *s;
     int pending;
 
-    if (req->head - req->tail == req->slot_count)
+    if (req->head - req->tail == req->slot_count && !req_more_slots(qp))
         return false;
     pending = work_queue_pending(&req->sq);
     if (pending <

@@ -44,6 +44,7 @@ struct requester {
     struct work_queue sq;
     uint8_t *slots; /* ring of slot_count slots, slot_stride bytes each */
     uint32_t slot_count, slot_stride;
+    uint32_t slot_max; /* the ring grows up to so many */
     /* Counts of slots since reset: completed <= sending <= taken. */
     uint32_t tail, send, head;
     uint32_t pkt;            /* next packet of slot `send` */
@@ -97,8 +98,9 @@ struct responder {
     uint32_t msg_len;      /* bytes of the message so far */
     uint64_t write_va;
     uint32_t write_rkey, write_left;
-    struct resp_resource res[QP_MAX_RD_ATOMIC];
-    uint32_t res_head; /* resources taken since reset */
+    struct resp_resource *res; /* ring of res_max */
+    uint32_t res_max;          /* max_dest_rd_atomic */
+    uint32_t res_head;         /* resources taken since reset */
     uint32_t res_pending;
     /* Rounds of repeated requests, as path_repeated counts them. */
     uint32_t rounds;
@@ -286,6 +288,23 @@ static inline bool qp_can_receive(const struct qp *qp)
 {
     return qp->state >= QPS_RTR && qp->state <= QPS_SQE;
 }
+
+/* ---- qp_memory.c ---- */
+
+/* Zeroed, with the rings of its requester and its responder's entry as init has them. NULL: out of
+ * memory. */
+struct qp *qp_alloc(const struct qp_init *init);
+void qp_memory_free(struct qp *qp);
+/* Gives back what it got since it was created. No slot or resource is in use. */
+void qp_memory_reset(struct qp *qp);
+/* All slots are in use: twice as many, if work waits and there may be more. Without memory there
+ * are none either: work then waits for slots, as it does for the last ones. Once for each size, so
+ * not for each packet. */
+bool req_more_slots(struct qp *qp);
+/* Resources for so many READs and atomics at a time: made, 0 or -ENOMEM; and taken instead of those
+ * that there are, of which the newest go over. */
+int resp_resources_alloc(struct resp_resource **res, uint32_t max);
+void resp_resources_set(struct responder *resp, struct resp_resource *res, uint32_t max);
 
 /* ---- engine.c ---- */
 

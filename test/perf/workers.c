@@ -223,7 +223,9 @@ static void open_pair(struct end *sender, uint32_t uidx)
 
 static unsigned worker_of(const struct end *e)
 {
-    return atomic_load_explicit(&e->shared->worker, memory_order_relaxed);
+    const struct ctx_shared *shared = b.client->segment.base;
+
+    return atomic_load_explicit(&shared->slot_worker[e->slot], memory_order_relaxed);
 }
 
 /* Each message from and to other bytes, as far as there are some. */

@@ -269,10 +269,11 @@ void post_recv(struct test_qp *qp, uint64_t addr, uint32_t len, uint32_t lkey)
 void ring_bell(struct test_qp *qp)
 {
     struct wake_shared *wake = qp->d->rnic->wake.base;
-    uint32_t worker = atomic_load(&qp->shared->worker);
+    struct ctx_shared *shared = qp->client->ctx[0].shared;
+    uint32_t worker = atomic_load(&shared->slot_worker[qp->layout.db_slot]);
     _Atomic uint32_t *word = &wake->worker[worker].word;
 
-    if (!doorbell_ring(&qp->client->ctx[0].shared->worker[worker], qp->layout.db_slot))
+    if (!doorbell_ring(&shared->worker[worker], qp->layout.db_slot))
         return;
     atomic_fetch_add(word, 1);
     syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
