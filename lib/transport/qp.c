@@ -27,7 +27,7 @@ static int service_of(uint32_t type)
     }
 }
 
-/* Where raw packets go. */
+/* A raw queue pair's receive side: a queue, or what leads to others. */
 static int alloc_raw(struct qp *qp, const struct qp_init *init)
 {
     if (init->type != QPT_RAW_PACKET)

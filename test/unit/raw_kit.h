@@ -90,6 +90,7 @@ void raw_queue_destroy(struct raw_queue *q);
 
 /* A receive entry of slot `slot`, whole or as given. */
 void raw_post(struct raw_queue *q, unsigned slot);
+/* sge: RAW_SGE of them, if num_sge is as many or more. */
 void raw_post_sges(struct raw_queue *q, uint64_t wr_id, const struct sge *sge, uint32_t num_sge);
 struct sge raw_sge(const struct raw_kit *k, unsigned slot, uint32_t off, uint32_t len);
 /* How many receive entries were posted. */

@@ -198,18 +198,26 @@ static void every_header(void **state)
 /* An IPv6 packet with a mapped address is none of an IPv4 rule's. */
 static void mapped_address_in_ipv6(void **state)
 {
-    const struct raw_spec six = {.version = 6, .proto = 6, .src = "::ffff:192.0.2.1"};
-    const struct raw_spec four = {.version = 4, .proto = 6, .src = "192.0.2.1"};
-    struct flow_match m = {0};
-    struct raw_bytes b;
+    static const char *const mapped = "::ffff:192.0.2.1", *const four = "192.0.2.1";
 
     (void)state;
-    raw_address(m.value.src, "192.0.2.1");
-    memset(m.mask.src, 0xFF, 16);
-    raw_build(&b, &six);
-    assert_false(matches(&m, &b));
-    raw_build(&b, &four);
-    assert_true(matches(&m, &b));
+    for (unsigned is_dst = 0; is_dst < 2; is_dst++) {
+        struct flow_match m = {0};
+        struct raw_bytes b;
+
+        raw_address(is_dst ? m.value.dst : m.value.src, four);
+        memset(is_dst ? m.mask.dst : m.mask.src, 0xFF, 16);
+        raw_build(&b, &(struct raw_spec){.version = 6,
+                                         .proto = 6,
+                                         .src = is_dst ? NULL : mapped,
+                                         .dst = is_dst ? mapped : NULL});
+        assert_false(matches(&m, &b));
+        raw_build(&b, &(struct raw_spec){.version = 4,
+                                         .proto = 6,
+                                         .src = is_dst ? NULL : four,
+                                         .dst = is_dst ? four : NULL});
+        assert_true(matches(&m, &b));
+    }
 }
 
 /* ---- bytes that are not what they say ---- */
