@@ -71,9 +71,11 @@ struct resp_resource {
     psn_t first;
     uint32_t packets;
     uint32_t start, next; /* first and next packet of the reply being sent */
-    uint64_t va;
+    union {
+        uint64_t va;       /* READ */
+        uint64_t original; /* atomic: the result */
+    };
     uint32_t rkey, pd, len, msn;
-    uint64_t original; /* atomic result */
 };
 
 struct responder {
@@ -146,6 +148,7 @@ struct qp {
     struct qp_shared *shared;
     struct entropy_policy entropy; /* its own, if own_entropy */
     bool own_entropy;
+    bool rang_early; /* before it was ready to send */
     bool sq_sig_all;
     uint32_t uidx;
     void *owner;
