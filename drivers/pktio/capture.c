@@ -124,6 +124,28 @@ static bool capture_wake_arm(struct pktio *io, unsigned queue)
     return c->inner->ops->wake_arm(c->inner, queue);
 }
 
+static int capture_rss(struct pktio *io, bool ipv6, struct rss *rss)
+{
+    struct pktio *inner = capture_of(io)->inner;
+
+    return inner->ops->rss(inner, ipv6, rss);
+}
+
+static int capture_flow_add(struct pktio *io, const struct pktio_flow *flow, unsigned queue,
+                            void **rule)
+{
+    struct pktio *inner = capture_of(io)->inner;
+
+    return inner->ops->flow_add(inner, flow, queue, rule);
+}
+
+static void capture_flow_remove(struct pktio *io, void *rule)
+{
+    struct pktio *inner = capture_of(io)->inner;
+
+    inner->ops->flow_remove(inner, rule);
+}
+
 static int capture_link_fd(struct pktio *io)
 {
     struct pktio *inner = capture_of(io)->inner;
@@ -176,6 +198,9 @@ static void set_ops(struct capture *c)
         .tx_burst = capture_tx_burst,
         .wake_fd = capture_wake_fd,
         .wake_arm = capture_wake_arm,
+        .rss = inner->rss ? capture_rss : NULL,
+        .flow_add = inner->flow_add ? capture_flow_add : NULL,
+        .flow_remove = inner->flow_remove ? capture_flow_remove : NULL,
         .link_fd = inner->link_fd ? capture_link_fd : NULL,
         .link_ack = inner->link_ack ? capture_link_ack : NULL,
         .counters = inner->counters ? capture_counters : NULL,

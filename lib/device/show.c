@@ -358,9 +358,10 @@ int show(struct client *c, struct ctl_call *call)
     char *text;
     int fd, err;
 
-    if (call->request->show.what != CTL_SHOW_ALL)
+    if (call->request->show.what > CTL_SHOW_TRACE)
         return -EINVAL;
-    text = rnic_show(c->rnic);
+    text =
+        call->request->show.what == CTL_SHOW_TRACE ? rnic_show_trace(c->rnic) : rnic_show(c->rnic);
     if (!text)
         return -ENOMEM;
     fd = memfd_create("uroce-show", MFD_CLOEXEC | MFD_ALLOW_SEALING);

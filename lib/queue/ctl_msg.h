@@ -295,6 +295,7 @@ struct ctl_set_entropy {
 
 enum ctl_show_what {
     CTL_SHOW_ALL = 0,
+    CTL_SHOW_TRACE = 1,
 };
 
 struct ctl_show {

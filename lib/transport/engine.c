@@ -31,6 +31,11 @@ const struct engine_counters *engine_counters(const struct engine *e)
     return &e->counters;
 }
 
+const struct trace *engine_trace(const struct engine *e)
+{
+    return &e->trace;
+}
+
 const struct engine_host *engine_host_of(const struct engine *e)
 {
     return &e->cfg.host;
@@ -165,6 +170,7 @@ void engine_qp_release(struct engine *from, struct qp *qp, struct engine *to)
     take_out(from, qp);
     qp->timer.deadline = deadline;
     qp->stray_run = 0;
+    note(from, qp, TRACE_LEFT, to->cfg.lane, 0);
     set_engine(qp, to);
 }
 
@@ -173,6 +179,7 @@ void engine_qp_adopt(struct engine *to, struct qp *qp, ns_t now)
     to->now = now;
     if (qp_engine(qp) != to)
         return;
+    note(to, qp, TRACE_CAME, 0, 0);
     if (qp->timer.deadline != NS_NEVER)
         timer_arm(&to->wheel, &qp->timer, qp->timer.deadline, now);
     if (resp_has_reply(qp))

@@ -18,6 +18,7 @@
 #include "frame.h"
 #include "mem.h"
 #include "qp_attr.h"
+#include "trace.h"
 #include "work_queue.h"
 
 struct engine;
@@ -202,6 +203,11 @@ struct engine_counters {
     counter_t drop[DROP_COUNT];
 };
 const struct engine_counters *engine_counters(const struct engine *e);
+
+/* What happened in it out of the ordinary, for trace_read. */
+const struct trace *engine_trace(const struct engine *e);
+/* The name of a fault in it. */
+const char *fault_name(uint32_t fault);
 
 /* The callbacks that it was created with. Any thread. */
 const struct engine_host *engine_host_of(const struct engine *e);

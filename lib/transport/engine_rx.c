@@ -10,9 +10,10 @@
 #define STRAYS     64
 #define STRAYS_MAX 32768
 
-static void drop(struct engine *e, enum drop reason)
+static void drop(struct engine *e, enum drop reason, uint32_t qpn)
 {
     counter_inc(&e->counters.drop[reason]);
+    trace_put(&e->trace, e->now, TRACE_DROP, qpn, reason, 0);
 }
 
 void rx_hand_over(struct engine *e, const struct frame *f, struct engine *to)
@@ -22,7 +23,7 @@ void rx_hand_over(struct engine *e, const struct frame *f, struct engine *to)
     if (host->hand_over && host->hand_over(host->ctx, f, to))
         counter_inc(&e->counters.rx_handed_out);
     else
-        drop(e, DROP_handover_full);
+        drop(e, DROP_handover_full, 0);
 }
 
 /* A connection's packets all take one way, as they have the same addresses and ports: when they
@@ -41,6 +42,7 @@ static void note_stray(struct engine *e, struct qp *qp)
     qp->stray_lane = (uint8_t)e->rx_from;
     if (++qp->stray_run < qp->stray_limit)
         return;
+    note(e, qp, TRACE_STRAYS, qp->stray_lane, qp->stray_run);
     qp->stray_run = 0;
     qp->stray_limit = (uint16_t)min_of(qp->stray_limit * 2, STRAYS_MAX);
     if (e->cfg.host.stray)
@@ -69,7 +71,7 @@ static void rx_reject(struct engine *e, const struct frame *f, enum drop reason)
     if (other && host->other && host->other(host->ctx, f))
         counter_inc(&e->counters.rx_other);
     else
-        drop(e, reason);
+        drop(e, reason, 0);
 }
 
 /* 9.6.1 and A17.3.4: checks that need the queue pair. */
@@ -191,7 +193,7 @@ static void rx_act(struct engine *e, unsigned i, const struct frame *f)
     }
     reason = rx_admit(e, job);
     if (reason != DROP_NONE)
-        drop(e, reason);
+        drop(e, reason, job->pkt.dest_qpn);
     else if (mcast)
         mcast_rx(e, i, f);
     else

@@ -110,8 +110,8 @@ void mcast_rx(struct engine *e, unsigned job, const struct frame *f)
     serve_others(e, job, f);
     LIST_FOREACH(m, &e->mcast, link)
     {
-        if (!gid_eq(&m->group, &rx->view.dgid) || qp_engine(m->qp) != e ||
-            !qp_can_receive(m->qp) || m->qp->qkey != rx->pkt.deth.qkey)
+        if (!gid_eq(&m->group, &rx->view.dgid) || qp_engine(m->qp) != e || !qp_can_receive(m->qp) ||
+            m->qp->qkey != rx->pkt.deth.qkey)
             continue;
         if (e->batch.n) /* its failures are this job's queue pair's, which now changes */
             rx_flush(e);

@@ -191,6 +191,8 @@ static void enter_state(struct engine *e, struct qp *qp, uint8_t to, uint32_t ma
         qp_enter_error(e, qp, WC_WR_FLUSH_ERR);
         return;
     }
+    if (to != from)
+        note(e, qp, TRACE_STATE, from, to);
     __atomic_store_n(&qp->state, to, __ATOMIC_RELAXED);
     if (to == QPS_RESET)
         reset(e, qp);

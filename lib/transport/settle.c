@@ -34,8 +34,11 @@ static void post(struct engine *e, struct qp *qp, struct comp_queue *cq, const s
         return;
     }
     if (!was_overrun)
+        note(e, qp, TRACE_CQ_OVERRUN, cq->handle, 0);
+    if (!was_overrun)
         e->cfg.host.async_event(e->cfg.host.ctx, NULL, cq, QP_EVENT_CQ_ERR);
     if (!qp->fault && qp->state != QPS_ERR) {
+        note(e, qp, TRACE_FAULT, FAULT_CQ_OVERRUN, 0);
         qp->fault = FAULT_CQ_OVERRUN;
         engine_touch(e, qp);
     }
@@ -178,6 +181,7 @@ void qp_flush(struct engine *e, struct qp *qp, uint8_t recv_status)
 
 void qp_enter_error(struct engine *e, struct qp *qp, uint8_t recv_status)
 {
+    note(e, qp, TRACE_STATE, qp->state, QPS_ERR);
     __atomic_store_n(&qp->state, (uint8_t)QPS_ERR, __ATOMIC_RELAXED);
     timer_disarm(&qp->timer);
     qp->req.rnr_wait = false;
@@ -188,6 +192,7 @@ void qp_enter_error(struct engine *e, struct qp *qp, uint8_t recv_status)
 
 void qp_enter_sqe(struct engine *e, struct qp *qp)
 {
+    note(e, qp, TRACE_STATE, qp->state, QPS_SQE);
     __atomic_store_n(&qp->state, (uint8_t)QPS_SQE, __ATOMIC_RELAXED);
     qp_flush_sq(e, qp);
 }

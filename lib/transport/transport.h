@@ -220,6 +220,7 @@ struct engine {
     struct mcast_list mcast;
     uint16_t ip_id;
     struct engine_counters counters;
+    struct trace trace;
 
     struct mem_batch batch;
     unsigned jobs;
@@ -304,6 +305,13 @@ void engine_tx_ready(struct engine *e, struct qp *qp);
 void engine_touch(struct engine *e, struct qp *qp);
 /* Settles every touched queue pair and raises the completion events. */
 void engine_settle(struct engine *e);
+
+/* Something out of the ordinary: trace.h. */
+static inline void note(struct engine *e, const struct qp *qp, enum trace_event event, uint32_t a,
+                        uint32_t b)
+{
+    trace_put(&e->trace, e->now, event, qp ? qp->qpn : 0, a, b);
+}
 
 /* ---- engine_rx.c ---- */
 
