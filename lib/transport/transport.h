@@ -286,7 +286,7 @@ static inline bool qp_can_receive(const struct qp *qp)
  * memory. */
 struct qp *qp_alloc(const struct qp_init *init);
 void qp_memory_free(struct qp *qp);
-/* Gives back what it got since it was created. No slot or resource is in use. */
+/* RESET: gives back what it got since it was created. No slot or resource is in use. */
 void qp_memory_reset(struct qp *qp);
 /* All slots are in use: twice as many, if work waits and there may be more. Without memory there
  * are none either: work then waits for slots, as it does for the last ones. Once for each size, so
