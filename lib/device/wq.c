@@ -186,14 +186,15 @@ static void detach(struct worker *worker, void *arg)
  * Returns the slab that went with it, or 0. */
 static uint64_t wq_object_free(struct client *c, struct wq_object *w)
 {
-    uint64_t gone;
+    uint64_t gone = 0;
 
     worker_call(w->port->worker, detach, w);
     c->device->placed[w->port->queue]--;
     wq_free(w->wq);
     count_parts(w, -1);
     object_remove(&w->o);
-    gone = slab_free(&c->slabs, &w->segment);
+    if (w->segment.base)
+        gone = slab_free(&c->slabs, &w->segment);
     free(w);
     return gone;
 }

@@ -226,7 +226,8 @@ static bool rx_is_ours(struct engine *e, unsigned i, const struct frame *f, enum
  */
 static void rx_frame(struct engine *e, unsigned i, const struct frame *f, enum drop reason)
 {
-    unsigned sniffed = raw_sniff(e, f);
+    bool sniffers = raw_has_sniffers(e);
+    unsigned sniffed = unlikely(sniffers) ? raw_sniff(e, f) : 0;
 
     e->handed = 0;
     if (unlikely(sniffed) && e->rx_from != RX_DIRECT && !rx_is_ours(e, i, f, reason))
@@ -237,7 +238,7 @@ static void rx_frame(struct engine *e, unsigned i, const struct frame *f, enum d
         rx_reject(e, f, reason);
     if (unlikely(sniffed))
         counter_add(&e->counters.rx_copies, sniffed);
-    if (e->rx_from == RX_DIRECT)
+    if (unlikely(sniffers) && e->rx_from == RX_DIRECT)
         raw_sniff_elsewhere(e, f);
 }
 

@@ -33,6 +33,8 @@ static uint16_t parse_ethernet(union flow_key *key, struct rest *r)
 
     memcpy(key->dmac, r->p, 6);
     memcpy(key->smac, r->p + 6, 6);
+    if (key->dmac[0] & 1)
+        key->headers |= KEY_MULTICAST;
     skip(r, ETH_LEN);
     for (unsigned i = 0; i < TAGS_MAX; i++) {
         if ((type != ETHERTYPE_VLAN && type != ETHERTYPE_SERVICE_VLAN) || r->len < VLAN_LEN)

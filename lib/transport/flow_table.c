@@ -37,11 +37,8 @@ static void fill_entry(struct flow_entry *r, const struct flow_rule *rule)
     _Static_assert(sizeof(m->value) == offsetof(union flow_key, headers), "the same fields");
     memcpy(&r->value, &m->value, sizeof(m->value));
     memcpy(&r->mask, &m->mask, sizeof(m->mask));
-    r->value.headers = r->mask.headers = headers_of(m);
-    if (rule->type == FLOW_MC_DEFAULT) {
-        r->value.dmac[0] |= 1;
-        r->mask.dmac[0] |= 1;
-    }
+    r->value.headers = headers_of(m) | (rule->type == FLOW_MC_DEFAULT ? KEY_MULTICAST : 0);
+    r->mask.headers = r->value.headers;
     r->qp = rule->qp;
     r->tag = rule->tagged ? rule->tag : 0;
     r->drop = rule->drop;

@@ -27,17 +27,16 @@ static int service_of(uint32_t type)
     }
 }
 
-/* Where raw packets go. */
+/* A raw queue pair's receive side: a queue, or what leads to others. */
 static int alloc_raw(struct qp *qp, const struct qp_init *init)
 {
     if (init->type != QPT_RAW_PACKET)
         return 0;
-    if (init->rx_hash) {
+    if (init->rx_hash)
         qp->spread = rx_spread_create(init->rx_hash, init->ind);
-        return qp->spread ? 0 : -ENOMEM;
-    }
-    qp->raw_rq = wq_of_qp(qp, &init->rq);
-    return qp->raw_rq ? 0 : -ENOMEM;
+    else
+        qp->raw_rq = wq_of_qp(qp, &init->rq);
+    return qp->spread || qp->raw_rq ? 0 : -ENOMEM;
 }
 
 struct qp *qp_create(struct qp_table *t, const struct qp_init *init, int *err)

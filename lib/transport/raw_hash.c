@@ -63,3 +63,11 @@ uint32_t rx_spread_hash(const struct rx_spread *s, const union flow_key *key)
     t.dport = get_be16((const uint8_t *)&key->dport);
     return rss_hash(&s->rss, &t);
 }
+
+struct wq *rx_spread_wq(const struct rx_spread *s, const union flow_key *key)
+{
+    const struct rwq_entries *entries =
+        atomic_load_explicit(&s->ind->entries, memory_order_acquire);
+
+    return entries->wq[rx_spread_hash(s, key) & (entries->size - 1)];
+}

@@ -18,8 +18,9 @@
 
 /* Beside enum flow_header: what fields ask for that several headers have. */
 enum {
-    KEY_HAS_IP = 1 << 8,    /* IPv4 or IPv6 */
-    KEY_HAS_PORTS = 1 << 9, /* TCP or UDP */
+    KEY_HAS_IP = 1 << 8,     /* IPv4 or IPv6 */
+    KEY_HAS_PORTS = 1 << 9,  /* TCP or UDP */
+    KEY_MULTICAST = 1 << 10, /* the destination MAC is a group's */
 };
 
 #define FLOW_KEY_WORDS 8
@@ -135,15 +136,23 @@ struct rx_spread {
 struct rx_spread *rx_spread_create(const struct rx_hash *hash, struct rwq_ind *ind);
 uint32_t rx_spread_hash(const struct rx_spread *s, const union flow_key *key);
 
-static inline struct wq *rx_spread_wq(const struct rx_spread *s, const union flow_key *key)
-{
-    const struct rwq_entries *entries =
-        atomic_load_explicit(&s->ind->entries, memory_order_acquire);
-
-    return entries->wq[rx_spread_hash(s, key) & (entries->size - 1)];
-}
+/* The WQ that takes the frame. */
+struct wq *rx_spread_wq(const struct rx_spread *s, const union flow_key *key);
 
 /* ---- raw_rx.c ---- */
+
+/* The rules of e's port; or NULL. */
+static inline const struct flow_table *flow_rules(const struct engine *e)
+{
+    return e->cfg.flows ? atomic_load_explicit(&e->cfg.flows->table, memory_order_acquire) : NULL;
+}
+
+static inline bool raw_has_sniffers(const struct engine *e)
+{
+    const struct flow_table *t = flow_rules(e);
+
+    return t && t->sniffers;
+}
 
 /* A frame that is not RoCE, or of which nobody can tell (reason): to whom it may concern. */
 void raw_rx(struct engine *e, const struct frame *f, enum drop reason);

@@ -6,9 +6,10 @@
  */
 #include "raw_internal.h"
 
-static const struct flow_table *flow_rules(const struct engine *e)
+static void drop(struct engine *e, enum drop reason)
 {
-    return e->cfg.flows ? atomic_load_explicit(&e->cfg.flows->table, memory_order_acquire) : NULL;
+    counter_inc(&e->counters.drop[reason]);
+    note(e, NULL, TRACE_DROP, reason, 0);
 }
 
 /* The WQ that takes a frame of a rule. */
@@ -24,7 +25,7 @@ static void deliver(struct engine *e, struct wq *wq, const struct frame *f, uint
     if (reason == DROP_NONE)
         counter_inc(&e->counters.rx_delivered);
     else
-        counter_inc(&e->counters.drop[reason]);
+        drop(e, reason);
 }
 
 /* The one rule that a frame obeys. */
@@ -35,9 +36,9 @@ static void obey(struct engine *e, const struct frame *f, const struct flow_entr
     struct engine *owner = wq ? wq_engine(wq) : NULL;
 
     if (r->drop)
-        counter_inc(&e->counters.drop[DROP_flow_drop]);
+        drop(e, DROP_flow_drop);
     else if (!owner)
-        counter_inc(&e->counters.drop[DROP_raw_no_recv]);
+        drop(e, DROP_raw_no_recv);
     else if (owner != e)
         rx_hand_over(e, f, owner);
     else
@@ -55,7 +56,7 @@ static void offer_host(struct engine *e, const struct frame *f, enum drop reason
     if (other && taken)
         counter_inc(&e->counters.rx_copies);
     if (!other && !taken)
-        counter_inc(&e->counters.drop[reason]);
+        drop(e, reason);
 }
 
 void raw_rx(struct engine *e, const struct frame *f, enum drop reason)
@@ -77,7 +78,7 @@ void raw_rx(struct engine *e, const struct frame *f, enum drop reason)
     if (arrived && (!r || r->is_default))
         offer_host(e, f, reason, r);
     else if (!r) /* the rule that it was handed over for is gone */
-        counter_inc(&e->counters.drop[DROP_raw_no_recv]);
+        drop(e, DROP_raw_no_recv);
 }
 
 bool raw_is_ours(const struct engine *e, const struct frame *f)
@@ -99,7 +100,7 @@ unsigned raw_sniff(struct engine *e, const struct frame *f)
     union flow_key key;
     unsigned n = 0;
 
-    if (likely(!t || !t->sniffers))
+    if (!t) /* they went just now */
         return 0;
     flow_parse(&key, f->data, f->len);
     for (unsigned i = 0; i < t->sniffers; i++) {
@@ -132,7 +133,7 @@ void raw_sniff_elsewhere(struct engine *e, const struct frame *f)
     const struct flow_table *t = flow_rules(e);
     union flow_key key;
 
-    if (likely(!t || !t->sniffers))
+    if (!t) /* they went just now */
         return;
     flow_parse(&key, f->data, f->len);
     for (unsigned i = 0; i < t->sniffers; i++) {

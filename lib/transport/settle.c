@@ -32,7 +32,7 @@ bool engine_post(struct engine *e, struct comp_queue *cq, const struct cqe *c, b
         return true;
     }
     if (!was_overrun) {
-        note(e, NULL, TRACE_CQ_OVERRUN, cq->handle, 0);
+        trace_put(&e->trace, e->now, TRACE_CQ_OVERRUN, c->qpn, cq->handle, 0);
         e->cfg.host.async_event(e->cfg.host.ctx, NULL, cq, QP_EVENT_CQ_ERR);
     }
     return false;

@@ -178,8 +178,8 @@ struct rx_job {
     struct pkt pkt;
     struct qp *qp;
     struct engine *owner; /* qp's, as it was looked up */
-    struct srq *srq; /* XRC: the one the packet names */
-    uint8_t grh[40]; /* UD: what goes before the payload */
+    struct srq *srq;      /* XRC: the one the packet names */
+    uint8_t grh[40];      /* UD: what goes before the payload */
     bool is_response;
     uint32_t slot; /* response: count of the slot its payload belongs to */
 };
@@ -213,6 +213,8 @@ LIST_HEAD(mcast_list, mcast_member);
 TAILQ_HEAD(qp_tx_list, qp);
 STAILQ_HEAD(qp_touched_list, qp);
 STAILQ_HEAD(wq_touched_list, wq);
+
+#define RX_DIRECT -1
 
 #define RX_DIRECT -1
 

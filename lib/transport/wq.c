@@ -168,6 +168,7 @@ static void wq_fault(struct engine *e, struct wq *wq, enum fault fault)
             resp_fault(e, wq->qp, fault, psn(0));
     } else if (wq->state == WQS_RDY && !wq->fault) {
         wq->fault = fault;
+        note(e, NULL, TRACE_FAULT, fault, 0);
         if (!wq->in_touched)
             STAILQ_INSERT_TAIL(&e->touched_wqs, wq, touched_link);
         wq->in_touched = true;
