@@ -84,6 +84,7 @@ struct cq {
     struct object o;
     struct dp_cq dp;
     struct channel *channel; /* or NULL */
+    uint32_t vector;         /* the worker that the application thinks of */
     struct segment segment;
 };
 

@@ -92,6 +92,16 @@ static void attach(struct worker *worker, void *arg)
     engine_wq_attach(w->port->engine, w->wq);
 }
 
+/* A program that spreads its completion queues over vectors wants their work done there; one that
+ * does not names 0 for all. */
+static struct worker_port *choose_port(struct device *d, uint32_t vector)
+{
+    for (unsigned i = 0; vector && i < d->parts; i++)
+        if (worker_index(d->workers[i]) == vector)
+            return d->port[i];
+    return device_next_port(d);
+}
+
 static int build(struct client *c, struct wq_object *w, const struct ctl_create_wq *rq,
                  struct ctl_call *call)
 {
@@ -112,7 +122,7 @@ static int build(struct client *c, struct wq_object *w, const struct ctl_create_
     if (!w->wq)
         return err == -ENOSPC ? -ENOMEM : err;
     w->dp = (struct dp_wq){.ctx = &c->ctx[0], .uidx = rq->uidx};
-    w->port = device_next_port(c->device);
+    w->port = choose_port(c->device, w->cq->vector);
     c->device->placed[w->port->queue]++;
     worker_call(w->port->worker, attach, w);
     return 0;

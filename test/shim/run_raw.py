@@ -14,6 +14,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import uroce_kit as kit
 
 WORKERS = (1, 3)
+KILLS = 20
 
 
 def run(daemon, command, seconds=100):
@@ -50,6 +51,35 @@ def check_permission(daemon, program):
     return [(out.returncode == 0, what, out.stdout.splitlines())]
 
 
+def check_vectors(daemon, program):
+    """Work queues live on the worker that their completion vector names, but for the first."""
+    process = subprocess.Popen([program, "vectors"], env=daemon.environment(), stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, text=True)
+    try:
+        numbers = [int(line) for line in iter(process.stdout.readline, "end\n") if line]
+        workers = {row["wqn"]: row["worker"] for row in daemon.show("wqs")}
+        process.communicate("", timeout=20)
+    finally:
+        process.kill()
+    good = len(numbers) > 1 and all(workers[n] == vector for vector, n in enumerate(numbers) if vector)
+    return [(good, "work queues are where their completion vectors say", [str(numbers), str(workers)])]
+
+
+def check_kills(daemon, program):
+    """Programs that are killed while frames are on their way, at other points of the test each."""
+    for lines in range(KILLS):
+        process = subprocess.Popen([program], env=daemon.environment(), stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        try:
+            for _ in range(lines + 1):
+                process.stdout.readline()
+        finally:
+            process.kill()
+            process.communicate()
+    kit.wait_until(lambda: not left_over(daemon), 20, "nothing left of programs that were killed")
+    return [(daemon.alive(), f"{KILLS} programs were killed", [])]
+
+
 def main():
     options = argparse.ArgumentParser()
     options.add_argument("--build", required=True)
@@ -66,6 +96,9 @@ def main():
             results += points(daemon, arguments.program, workers)
             if workers == 1:
                 results += check_permission(daemon, arguments.program)
+            else:
+                results += check_vectors(daemon, arguments.program)
+            results += check_kills(daemon, arguments.program)
             left = left_over(daemon)
             results.append((not left, f"nothing is left of the programs, workers: {workers}", [str(left)]))
             results.append((daemon.alive(), f"uroced survives, workers: {workers}", [daemon.log()]))

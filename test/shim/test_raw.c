@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "../unit/unit.h"
 #include "raw_kit.h"
@@ -63,6 +64,28 @@ static int denied(void)
     return bad;
 }
 
+/* A work queue for each completion vector: prints their numbers, and waits for the end of its
+ * input. */
+static int vectors(void)
+{
+    char byte;
+
+    raw_open(&raw);
+    for (int i = 0; i < raw.ctx->num_comp_vectors; i++) {
+        struct ibv_cq *cq = ibv_create_cq(raw.ctx, 16, NULL, NULL, i);
+        struct ibv_wq_init_attr init = {
+            .wq_type = IBV_WQT_RQ, .max_wr = 1, .max_sge = 1, .pd = raw.pd, .cq = cq};
+        struct ibv_wq *wq = ibv_create_wq(raw.ctx, &init);
+
+        if (!wq)
+            return 1;
+        printf("%u\n", wq->wq_num);
+    }
+    printf("end\n");
+    fflush(stdout);
+    return read(0, &byte, 1) ? 1 : 0;
+}
+
 int main(int argc, char **argv)
 {
 #define X(name) cmocka_unit_test_setup_teardown(name, setup, teardown),
@@ -71,5 +94,7 @@ int main(int argc, char **argv)
 
     if (argc > 1 && !strcmp(argv[1], "denied"))
         return denied();
+    if (argc > 1 && !strcmp(argv[1], "vectors"))
+        return vectors();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
