@@ -241,7 +241,7 @@ def services(daemon):
     theirs = other.handle(ALLOC_PD), other.create_cq()
     handles = {0, 1, HUGE, HUGE - 1, 1 << 31, pd, cq, xrcd, srq, xrc_srq, window, qp, mr, *theirs}
     kept = {MODIFY_SRQ: {srq, xrc_srq}, QUERY_SRQ: {srq, xrc_srq}, DESTROY_SRQ: {srq, xrc_srq}, CLOSE_XRCD: {xrcd},
-            DEALLOC_MW: {window}, ATTACH_MCAST: {qp}, DETACH_MCAST: {qp}}
+            DEALLOC_MW: {window}, ATTACH_MCAST: {qp}, DETACH_MCAST: {qp}, SET_ENTROPY: {qp}}
 
     def refused(who, kind, body, fds=()):
         status = who.call(kind, body, fds)[0]
