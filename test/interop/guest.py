@@ -152,8 +152,11 @@ class Guest:
     def _command(self, kernel, archive, link):
         # Should this process be killed, the guest ends as well. The kernel's watchdogs are off: what they would find is that
         # this machine is busy.
-        command = ["setpriv", "--pdeathsig", "TERM", "qemu-system-x86_64", "-accel", "tcg,tb-size=256", "-cpu", self.cpu, "-smp", str(self.cpus),
-                   "-m", str(self.memory), "-object", f"memory-backend-memfd,id=mem0,size={self.memory}M,share=on", "-machine", ("q35" if self.iommu else "pc") + ",memory-backend=mem0",
+        machine = "q35" if self.iommu else "pc"
+        command = ["setpriv", "--pdeathsig", "TERM", "qemu-system-x86_64", "-accel", "tcg,tb-size=256", "-cpu", self.cpu,
+                   "-smp", str(self.cpus), "-m", str(self.memory),
+                   "-object", f"memory-backend-memfd,id=mem0,size={self.memory}M,share=on",
+                   "-machine", machine + ",memory-backend=mem0",
                    "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
                    "-kernel", kernel, "-initrd", archive,
                    "-append", "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check nowatchdog "

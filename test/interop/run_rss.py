@@ -43,7 +43,8 @@ class RssTap(peer.Tap):
     iommu = False
 
     def qemu(self):
-        return ["-netdev", f"tap,id=net0,ifname=tap0,queues={QUEUES},vhost=off,script=no,downscript=no", "-device", nic(self.rss)]
+        return ["-netdev", f"tap,id=net0,ifname=tap0,queues={QUEUES},vhost=off,script=no,downscript=no",
+                "-device", nic(self.rss)]
 
 
 class IommuTap(RssTap):
