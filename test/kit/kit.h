@@ -402,7 +402,7 @@ struct kit_engine {
     unsigned index;
     uint32_t lane;
     unsigned received; /* frames off links */
-    /* Private: what each of the others handed over. */
+    /* Private: what each of the others handed over, and what came back of its own. */
     struct kit_handed_list {
         struct kit_handed *first, *last;
         unsigned n;
@@ -481,6 +481,9 @@ struct kit_config {
     unsigned engines; /* of every node; 0: 1 */
     enum kit_arrival arrival;
     struct kit_handover_config handover;
+    /* Frames to the node's own MAC, and copies of those to a group, come back at the engine that
+     * sent them, as from a port; else the other nodes get all. */
+    bool local;
     bool shared_qp_table; /* one table for all nodes, as in one device with several ports */
     bool any_icrc, log;
     uint32_t max_inflight;

@@ -95,36 +95,49 @@ static bool refused(struct kit *k, const struct kit_handed_list *l)
            (c->refuse && random_below(&k->engines_random, 1000) < c->refuse);
 }
 
-bool kit_hand_over(void *ctx, const struct frame *f, struct engine *to)
+static void append(struct kit *k, struct kit_handed_list *l, const uint8_t *data, uint32_t len)
 {
-    struct kit_engine *from = ctx, *p = part_of(from->node, to);
-    struct kit *k = from->node->kit;
     ns_t delay = k->config.handover.delay ? k->config.handover.delay : NS_PER_US;
-    struct kit_handed_list *l;
-    struct kit_handed *h;
+    struct kit_handed *h = kit_alloc(sizeof(*h) + len);
 
-    if (!p) /* of another node, in whose table the queue pair is, too */
-        return false;
-    l = &p->handed[from->index];
-    if (p == from)
-        kit_fail("engine %u of node %u hands over to itself", p->index, p->node->index);
-    if (refused(k, l))
-        return false;
-    h = kit_alloc(sizeof(*h) + f->len);
     h->at = k->now + 1 + random_below(&k->engines_random, (uint32_t)delay);
     if (l->n)
         h->at = max_of(h->at, l->last->at);
-    h->len = f->len;
-    memcpy(h->data, f->data, f->len);
+    h->len = len;
+    memcpy(h->data, data, len);
     if (l->n++)
         l->last->next = h;
     else
         l->first = h;
     l->last = h;
+}
+
+bool kit_hand_over(void *ctx, const struct frame *f, struct engine *to)
+{
+    struct kit_engine *from = ctx, *p = part_of(from->node, to);
+    struct kit *k = from->node->kit;
+
+    if (!p) /* of another node, in whose table the queue pair is, too */
+        return false;
+    if (p == from)
+        kit_fail("engine %u of node %u hands over to itself", p->index, p->node->index);
+    if (refused(k, &p->handed[from->index]))
+        return false;
+    append(k, &p->handed[from->index], f->data, f->len);
     if (k->trace)
         fprintf(stderr, "%10.3f us  at %u: handed %u>%u\n", (double)k->now / 1000, p->node->index,
                 from->index, p->index);
     return true;
+}
+
+bool kit_comes_back(struct kit_engine *p, const uint8_t *data, uint32_t len)
+{
+    bool own = !memcmp(data, p->node->port.mac, sizeof(p->node->port.mac));
+
+    if (!p->node->kit->config.local || (!own && !(data[0] & 1)))
+        return false;
+    append(p->node->kit, &p->handed[p->index], data, len);
+    return own;
 }
 
 static struct kit_handed *pop(struct kit_handed_list *l)
@@ -147,8 +160,15 @@ static unsigned deliver_from(struct kit *k, struct kit_engine *p, unsigned from)
         h[n] = pop(l);
         frame[n] = (struct frame){.data = h[n]->data, .len = h[n]->len};
     }
-    if (n)
+    if (!n)
+        return 0;
+    if (from == p->index) {
+        engine_rx(p->engine, frame, n, k->now);
+        p->received += n;
+        p->node->received += n;
+    } else {
         engine_rx_handed(p->engine, frame, n, p->node->part[from].lane, k->now);
+    }
     for (unsigned i = 0; i < n; i++) {
         memset(h[i]->data, 0xA5, h[i]->len); /* its room is used again */
         free(h[i]);
@@ -231,7 +251,7 @@ ns_t kit_engines_next(const struct kit_node *n)
 {
     ns_t next = NS_NEVER;
 
-    for (unsigned i = 0; n->engines > 1 && i < n->engines; i++)
+    for (unsigned i = 0; i < n->engines; i++)
         for (unsigned j = 0; j < n->engines; j++)
             if (n->part[i].handed[j].n)
                 next = min_of(next, n->part[i].handed[j].first->at);
@@ -296,7 +316,7 @@ bool kit_counts_add_up(const struct kit_node *n)
         in += counter_get(&c->rx_handed_in);
         out += counter_get(&c->rx_handed_out);
         for (unsigned i = 0; i < n->engines; i++)
-            in += p->handed[i].n;
+            in += i == p->index ? 0 : p->handed[i].n;
     }
     if (in != out)
         fprintf(stderr, "node %u: %llu handed out, %llu handed in or under way\n", n->index, out,

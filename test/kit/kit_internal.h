@@ -24,6 +24,8 @@ void kit_arrive(struct kit *k, struct kit_node *n, struct frame *frame, unsigned
 /* struct engine_host's, with several engines. */
 bool kit_hand_over(void *ctx, const struct frame *f, struct engine *to);
 void kit_stray(void *ctx, struct qp *qp, uint32_t lane);
+/* A frame that the engine sent: whether it comes back, and goes nowhere else. */
+bool kit_comes_back(struct kit_engine *p, const uint8_t *data, uint32_t len);
 /* Frames that were handed over to an engine, and are due; returns how many. */
 unsigned kit_handed_deliver(struct kit *k, struct kit_engine *p);
 /* Adopts the queue pairs whose time has come; returns how many. */

@@ -228,7 +228,8 @@ static unsigned pump(struct kit *k, struct kit_engine *p)
     if (got && !wanted)
         kit_fail("engine_tx filled %u frames though engine_wants_tx said no", got);
     for (unsigned i = 0; i < got; i++)
-        kit_link_send(k, l, frame[i].data, frame[i].len);
+        if (!kit_comes_back(p, frame[i].data, frame[i].len))
+            kit_link_send(k, l, frame[i].data, frame[i].len);
     return got;
 }
 
