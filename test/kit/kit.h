@@ -370,6 +370,9 @@ int kit_srq_post(struct kit_srq *srq, uint64_t wr_id, const struct sge *sge, uns
 /* The number of a new address handle from `from` to `to` by this entry of the GID tables. */
 uint32_t kit_ah_create(struct kit_node *from, const struct kit_node *to, enum kit_gid gid);
 
+/* The same to a multicast group. */
+uint32_t kit_ah_to_group(struct kit_node *from, const union gid *group, enum kit_gid gid);
+
 struct kit_mw {
     struct mem_region region; /* region.key is the window's key */
     struct kit_mw *next;
