@@ -174,6 +174,27 @@ static void frame_of_a_destroyed_queue_pair(void **state)
     rules_finish(&t);
 }
 
+/* Its engine, and no other, forgets what it was about to do. */
+static void destroyed_with_work(void **state)
+{
+    struct rules t = start_pair(3, NULL);
+
+    moves(t.a, 1);
+    link_does(t.ab, KIT_DROP);
+    kit_do(t.a, SQE_WRITE, 1, t.ma, 0, 8, t.mb, 0); /* its timer runs */
+    run_for(&t, NS_PER_US);
+    kit_do(t.a, SQE_WRITE, 2, t.ma, 0, 8, t.mb, 0); /* and it has a packet */
+    assert_true(engine_wants_tx(part(&t, 0, 1)->engine));
+    kit_qp_destroy(t.a);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_false(engine_wants_tx(part(&t, 0, i)->engine));
+        assert_true(engine_next_timer(part(&t, 0, i)->engine) == NS_NEVER);
+    }
+    kit_settle(t.k);
+    assert_int_equal(t.ab->frames, 1);
+    rules_finish(&t);
+}
+
 /* Two queue pairs of one port, on two engines: what one sends comes back where it is. */
 static void local_pair(void **state)
 {
@@ -642,6 +663,7 @@ int main(void)
         cmocka_unit_test(full_queue),
         cmocka_unit_test(frames_follow),
         cmocka_unit_test(frame_of_a_destroyed_queue_pair),
+        cmocka_unit_test(destroyed_with_work),
         cmocka_unit_test(local_pair),
         cmocka_unit_test(armed_timer_moves),
         cmocka_unit_test(timer_is_due_on_the_way),

@@ -34,6 +34,8 @@ static struct kit_qp *make_ud(struct kit_node *n, unsigned engine)
 
 static void start(struct group *g)
 {
+    union gid other_gid = gid_from_ipv4((const uint8_t[]){224, 1, 2, 4});
+
     *g = (struct group){.gid = gid_from_ipv4((const uint8_t[]){224, 1, 2, 3})};
     g->k =
         kit_create(&(struct kit_config){.seed = 1, .log = true, .engines = ENGINES, .local = true});
@@ -49,6 +51,8 @@ static void start(struct group *g)
         assert_int_equal(kit_join(g->member[i], &g->gid), 0);
     }
     g->sender = make_ud(g->outside, 0);
+    /* Whom nobody disturbs. */
+    assert_int_equal(kit_join(make_ud(g->n, 2), &other_gid), 0);
 }
 
 static void finish(struct group *g)
