@@ -35,7 +35,8 @@ FOLDERS = tuple(f"lib/{name}" for name in LIBRARIES) + (
     "test/kit", "test/sim", "test/script", "test/unit", "test/replay", "app/uroce")
 SIMULATIONS = {"sim_rc": ("sim_rc", "sim_flow", "sim_plan", "sim_pool")}
 SIM_SEEDS = "150"
-LEAST_TIMEOUT = 10  # seconds; a program gets that or many times what it needs without a fault
+FIRST_TIMEOUT = 120  # seconds, without a fault
+LEAST_TIMEOUT = 10  # a program gets that or many times what it needs without a fault
 BOUNDS = ("-fsanitize=bounds-strict", "-fsanitize-undefined-trap-on-error")  # as the sanitize suite has
 OUTPUT_MAX = 1 << 24
 MEMORY_MAX = 1 << 32
@@ -244,6 +245,7 @@ class Suites:
         for program in self.programs:
             if names and program.name.split()[0] not in names:
                 continue
+            program.timeout = FIRST_TIMEOUT
             began = time.monotonic()
             failure = run(program, link(program, self.library.values(), folder), folder)
             if failure:

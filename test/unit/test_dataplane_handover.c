@@ -20,22 +20,20 @@ static uint32_t record_bytes(uint32_t len)
     return (uint32_t)round_up(RECORD + len, CACHE_LINE);
 }
 
-/* A frame that names itself: its number, over and over. */
+/* A frame that names itself. */
 static struct frame frame_of(uint8_t *room, uint32_t number, uint32_t len)
 {
-    for (uint32_t i = 0; i < len; i++)
-        room[i] = (uint8_t)(number >> 8 * (i % 4));
+    memset(room, (uint8_t)(number * 31), len);
+    memcpy(room, &number, min_of(len, sizeof(number)));
     return (struct frame){.data = room, .len = len};
 }
 
 static bool is_frame(const struct frame *f, uint32_t number, uint32_t len)
 {
-    if (f->len != len)
-        return false;
-    for (uint32_t i = 0; i < len; i++)
-        if (f->data[i] != (uint8_t)(number >> 8 * (i % 4)))
-            return false;
-    return true;
+    static uint8_t expected[HANDOVER_FRAME];
+
+    frame_of(expected, number, len);
+    return f->len == len && !memcmp(f->data, expected, len);
 }
 
 static bool put(struct handover *h, uint32_t number, uint32_t len)
@@ -249,6 +247,9 @@ static void test_positions_wrap(void **state)
     struct handover *h = handover_create();
     uint64_t passed = 0;
 
+#ifdef __SANITIZE_THREAD__ /* who has nothing to say here, slowly */
+    skip();
+#endif
     while (passed <= UINT32_MAX) {
         for (unsigned i = 0; i < ARRAY_SIZE(f); i++) {
             assert_true(handover_put(h, &note, &frame));
