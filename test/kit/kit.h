@@ -404,7 +404,7 @@ struct kit_engine {
     struct engine *engine;
     unsigned index;
     uint32_t lane;
-    unsigned received; /* frames off links */
+    unsigned received; /* frames off links, and those that came back */
     /* Private: what each of the others handed over, and what came back of its own. */
     struct kit_handed_list {
         struct kit_handed *first, *last;
@@ -453,7 +453,8 @@ struct kit_node {
     struct qp_table *qps;
     struct srq_table *srqs;
     struct ah_table *ahs;
-    unsigned received;                  /* frames off links */
+    unsigned received;                  /* frames off links, and those that came back */
+    unsigned kept;                      /* frames sent that came back and went nowhere else */
     struct kit_event event[KIT_EVENTS]; /* asynchronous events, the first KIT_EVENTS */
     unsigned events;
     unsigned copy_calls, copies; /* of the backend */

@@ -137,6 +137,7 @@ bool kit_comes_back(struct kit_engine *p, const uint8_t *data, uint32_t len)
     if (!p->node->kit->config.local || (!own && !(data[0] & 1)))
         return false;
     append(p->node->kit, &p->handed[p->index], data, len);
+    p->node->kept += own;
     return own;
 }
 

@@ -57,7 +57,7 @@ static inline uint32_t sim_below(struct sim *s, uint32_t n)
 
 /* The engine that a new queue pair begins at. */
 unsigned sim_pick_engine(struct sim *s);
-/* Two different nodes. */
+/* Two nodes, which are different unless nodes have several engines. */
 void sim_pick_nodes(struct sim *s, struct kit_node *n[2]);
 struct kit_rc sim_pick_attributes(struct sim *s);
 
