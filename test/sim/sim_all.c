@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Randomized runs of everything the transport does: per seed, two to six engines behind one switch,
- * with bad weather on the way, and actors of all kinds (sim_all.h) between them. With every other
+ * with bad weather on the way, and actors of all kinds (sim_all.h) between them. With every third
  * seed each of the nodes has several engines, among which queue pairs move while they work.
  *
  *     sim_all                      1000 seeds
@@ -132,7 +132,7 @@ static struct kit_link_config pick_link(struct sim *s)
 
 static void pick_engines(struct sim *s, struct kit_config *config)
 {
-    s->several = s->seed % 2;
+    s->several = s->seed % 3 == 1;
     if (!s->several)
         return;
     config->engines = 2 + engines_below(s, KIT_ENGINES - 1);
@@ -148,7 +148,7 @@ static void pick_engines(struct sim *s, struct kit_config *config)
     config->local = engines_below(s, 2);
     s->moves = engines_below(s, 3) ? 1 + engines_below(s, 200) : 0;
     s->follows = engines_below(s, 2);
-    s->overtake = s->moves || config->arrival == KIT_AT_RANDOM ||
+    s->overtake = s->moves || s->follows || config->arrival == KIT_AT_RANDOM ||
                   (config->arrival == KIT_AT_HASH && config->entropy.rule == ENTROPY_SPRAY);
 }
 
