@@ -149,9 +149,12 @@ static void test_full(void **state)
         assert_false(put(h, n, each)); /* which is more than the one that went */
         assert_true(put(h, n, 1));
         assert_false(put(h, n, 0));
-        for (uint32_t i = 1; i < n; i++)
+        takes(h, 1, 1);
+        assert_true(put(h, n + 1, 2)); /* without a refusal in between */
+        for (uint32_t i = 2; i < n; i++)
             takes(h, i, i % (each - RECORD + 1));
         takes(h, n, 1);
+        takes(h, n + 1, 2);
         assert_true(handover_empty(h));
     }
     handover_destroy(h);
@@ -198,6 +201,31 @@ static void test_wrap(void **state)
         handover_destroy(h);
         h = handover_create();
     }
+    handover_destroy(h);
+}
+
+/* There would be room for the frame, but it is in two parts. */
+static void test_two_parts_are_no_room(void **state)
+{
+    struct handover *h = handover_create();
+    uint32_t longest = record_bytes(HANDOVER_FRAME), n = HANDOVER_BYTES / longest - 1;
+    uint32_t rest = HANDOVER_BYTES % longest, first = longest / 4;
+
+    assert_true(record_bytes(first) + rest >= longest);
+    assert_true(put(h, 0, first));
+    for (uint32_t i = 1; i <= n; i++)
+        assert_true(put(h, i, HANDOVER_FRAME));
+    /* Now what is left is the first's missing part and the rest: leave only the rest. */
+    assert_true(put(h, n + 1, longest - record_bytes(first) - CACHE_LINE));
+    takes(h, 0, first);
+    assert_false(put(h, n + 2, HANDOVER_FRAME));
+    takes(h, 1, HANDOVER_FRAME);
+    assert_true(put(h, n + 2, HANDOVER_FRAME));
+    for (uint32_t i = 2; i <= n; i++)
+        takes(h, i, HANDOVER_FRAME);
+    takes(h, n + 1, longest - record_bytes(first) - CACHE_LINE);
+    takes(h, n + 2, HANDOVER_FRAME);
+    takes_nothing(h);
     handover_destroy(h);
 }
 
@@ -341,6 +369,7 @@ int main(void)
         cmocka_unit_test(test_full),
         cmocka_unit_test(test_too_long),
         cmocka_unit_test(test_wrap),
+        cmocka_unit_test(test_two_parts_are_no_room),
         cmocka_unit_test(test_notes_that_change),
         cmocka_unit_test(test_positions_wrap),
         cmocka_unit_test(test_two_threads),
