@@ -196,6 +196,8 @@ def config_corpus(vectors):
         "dscp.0": ("46 26", "64 0"),
         "entropy": ("kernel", "rfc", "spray", "fixed:0xc000", "fixed:49151"),
         "repath": ("3", "8"),
+        "queues": ("2", "0"),
+        "spread": ("software", "hardware"),
     }
     yield from (sample.encode() for sample in samples)
     for key, texts in values.items():
