@@ -166,8 +166,8 @@ enum mr_fault {
  * len may be 0 (the range is then checked as a point at or below the end; callers skip the check
  * where the specification exempts zero length, C9-88). The cache's worker.
  */
-static inline enum mr_fault mr_check(struct mr_cache *c, uint32_t key, uint32_t pd, uint64_t va,
-                                     uint64_t len, uint32_t access, struct mem_region **out);
+enum mr_fault mr_check(struct mr_cache *c, uint32_t key, uint32_t pd, uint64_t va, uint64_t len,
+                       uint32_t access, struct mem_region **out);
 
 /*
  * Memory that a peer may reach. While a window is held it cannot be bound again or invalidated:
@@ -282,46 +282,5 @@ int mem_atomic(struct mem_region *mr, uint64_t addr, enum mem_atomic_op op, uint
  * region is mapped, else by one copy. Returns 0, -EFAULT or -ESRCH.
  */
 int mem_store8(struct mem_region *mr, uint64_t addr, const uint8_t bytes[8]);
-
-/* ---- what every message goes through, inline ---- */
-
-/* Not in the cache: from the table. Its worker. */
-struct mem_region *mr_find_slowly(struct mr_cache *c, uint32_t key);
-
-/* The region or window with this key, or NULL. Its worker. */
-static inline struct mem_region *mr_find(struct mr_cache *c, uint32_t key)
-{
-    unsigned at = key / 256 % MR_CACHE; /* the low bits are a tag */
-
-    if (c->entry[at].key == key && c->entry[at].mr &&
-        __atomic_load_n(&c->table->removals, __ATOMIC_ACQUIRE) == c->removals)
-        return c->entry[at].mr;
-    return mr_find_slowly(c, key);
-}
-
-/* The checks of what was found. No sum is formed, so nothing can wrap around. */
-static inline enum mr_fault mr_grants(const struct mem_region *mr, uint32_t pd, uint64_t va,
-                                      uint64_t len, uint32_t access)
-{
-    if (mr->pd != pd)
-        return MR_BAD_PD;
-    if ((mr->access & access) != access)
-        return MR_BAD_ACCESS;
-    return va >= mr->iova && va - mr->iova <= mr->len && len <= mr->len - (va - mr->iova)
-               ? MR_OK
-               : MR_BAD_RANGE;
-}
-
-static inline enum mr_fault mr_check(struct mr_cache *c, uint32_t key, uint32_t pd, uint64_t va,
-                                     uint64_t len, uint32_t access, struct mem_region **out)
-{
-    struct mem_region *mr = mr_find(c, key);
-    enum mr_fault f =
-        mr && mr->kind == MEM_REGION ? mr_grants(mr, pd, va, len, access) : MR_BAD_KEY;
-
-    if (f == MR_OK)
-        *out = mr;
-    return f;
-}
 
 #endif

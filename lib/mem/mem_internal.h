@@ -10,4 +10,8 @@
  * good meanwhile. Any thread. */
 bool window_hold(struct mem_region *w);
 
+/* mr_check of what was looked up; NULL: nothing was found. */
+enum mr_fault region_check(const struct mem_region *mr, uint32_t pd, uint64_t va, uint64_t len,
+                           uint32_t access);
+
 #endif

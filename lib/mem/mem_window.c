@@ -131,9 +131,7 @@ static enum mr_fault may_bind(const struct mr_table *t, const struct window_bind
     if (b->access & ~(uint32_t)(REMOTE_RIGHTS | RIGHTS_IGNORED | MEM_ZERO_BASED))
         return MR_BAD_ACCESS;
     *region = mr_lookup(t, b->region_key);
-    if (!*region || (*region)->kind != MEM_REGION)
-        return MR_BAD_KEY;
-    f = mr_grants(*region, b->pd, b->va, b->len, MEM_MW_BIND);
+    f = region_check(*region, b->pd, b->va, b->len, MEM_MW_BIND);
     if (f != MR_OK)
         return f;
     if ((b->access & REMOTE_CHANGES) && !((*region)->access & MEM_LOCAL_WRITE))

@@ -5,7 +5,7 @@
 
 /* Not found in the cache: from the table, and then in the cache. Windows come and go by themselves:
  * they are looked up each time. */
-struct mem_region *mr_find_slowly(struct mr_cache *c, uint32_t key)
+static __attribute__((noinline)) struct mem_region *find_slowly(struct mr_cache *c, uint32_t key)
 {
     uint64_t removals = __atomic_load_n(&c->table->removals, __ATOMIC_ACQUIRE);
     struct mem_region *mr;
@@ -21,6 +21,51 @@ struct mem_region *mr_find_slowly(struct mr_cache *c, uint32_t key)
     return mr;
 }
 
+static inline struct mem_region *find(struct mr_cache *c, uint32_t key)
+{
+    unsigned at = key / 256 % MR_CACHE; /* the low bits are a tag */
+
+    if (likely(c->entry[at].key == key && c->entry[at].mr &&
+               __atomic_load_n(&c->table->removals, __ATOMIC_ACQUIRE) == c->removals))
+        return c->entry[at].mr;
+    return find_slowly(c, key);
+}
+
+/* No sum is formed, so nothing can wrap around. */
+static inline bool inside(const struct mem_region *mr, uint64_t va, uint64_t len)
+{
+    return va >= mr->iova && va - mr->iova <= mr->len && len <= mr->len - (va - mr->iova);
+}
+
+static inline enum mr_fault check(const struct mem_region *mr, uint32_t pd, uint64_t va,
+                                  uint64_t len, uint32_t access)
+{
+    if (mr->pd != pd)
+        return MR_BAD_PD;
+    if ((mr->access & access) != access)
+        return MR_BAD_ACCESS;
+    return inside(mr, va, len) ? MR_OK : MR_BAD_RANGE;
+}
+
+enum mr_fault region_check(const struct mem_region *mr, uint32_t pd, uint64_t va, uint64_t len,
+                           uint32_t access)
+{
+    if (!mr || mr->kind != MEM_REGION)
+        return MR_BAD_KEY;
+    return check(mr, pd, va, len, access);
+}
+
+enum mr_fault mr_check(struct mr_cache *c, uint32_t key, uint32_t pd, uint64_t va, uint64_t len,
+                       uint32_t access, struct mem_region **out)
+{
+    struct mem_region *mr = find(c, key);
+    enum mr_fault f = region_check(mr, pd, va, len, access);
+
+    if (f == MR_OK)
+        *out = mr;
+    return f;
+}
+
 static enum mr_fault check_window(struct mem_region *w, uint32_t key, uint32_t pd, uint32_t qpn,
                                   uint64_t va, uint64_t len, uint32_t access, struct mr_span *out)
 {
@@ -34,7 +79,7 @@ static enum mr_fault check_window(struct mem_region *w, uint32_t key, uint32_t p
     else if (w->kind == MEM_WINDOW_2 && w->qpn != qpn)
         f = MR_BAD_PD;
     else
-        f = mr_grants(w, pd, va, len, access);
+        f = check(w, pd, va, len, access);
     if (f == MR_OK)
         *out = (struct mr_span){.mr = w->parent, .addr = mr_host_addr(w, va), .window = w};
     else
@@ -45,14 +90,14 @@ static enum mr_fault check_window(struct mem_region *w, uint32_t key, uint32_t p
 enum mr_fault mr_check_remote(struct mr_cache *c, uint32_t key, uint32_t pd, uint32_t qpn,
                               uint64_t va, uint64_t len, uint32_t access, struct mr_span *out)
 {
-    struct mem_region *mr = mr_find(c, key);
+    struct mem_region *mr = find(c, key);
     enum mr_fault f;
 
     if (!mr)
         return MR_BAD_KEY;
     if (unlikely(mr->kind != MEM_REGION))
         return check_window(mr, key, pd, qpn, va, len, access, out);
-    f = mr_grants(mr, pd, va, len, access);
+    f = check(mr, pd, va, len, access);
     if (f == MR_OK)
         *out = (struct mr_span){.mr = mr, .addr = mr_host_addr(mr, va)};
     return f;
