@@ -284,8 +284,7 @@ static json_t *show_qp(struct qp_object *q)
     json_object_set_new(o, "qpn", number(q->o.handle));
     json_object_set_new(o, "pid", number((uint64_t)q->o.client->peer.pid));
     json_object_set_new(o, "type", json_string(type_name(qp_type(q->dp.qp))));
-    json_object_set_new(o, "worker", number(worker_index(q->dp.port->worker)));
-    json_object_set_new(o, "steering", json_string(steer_reason_name(q->reason)));
+    show_steered(o, q);
     json_object_set_new(o, "state", json_string(a.state < QPS_COUNT ? state[a.state] : "?"));
     if (a.state >= QPS_RTR) {
         json_object_set_new(o, "dest_qpn", number(a.dest_qpn));

@@ -13,7 +13,8 @@ json_t *show_mac(const uint8_t mac[6]);
 /* Adds what the port's IP host knows: neighbours, routes, groups, path_mtus, network (counters). */
 void show_net(json_t *port, const struct device *d);
 
-/* Adds "steering" to a port: show_steering.c. */
+/* Adds "steering" to a port, and to a queue pair why it is where it is: show_steering.c. */
 void show_steering(json_t *port, const struct device *d);
+void show_steered(json_t *qp, const struct qp_object *q);
 
 #endif
