@@ -11,6 +11,7 @@
 
 #include "doorbell.h"
 #include "env.h"
+#include "loop.h"
 #include "work_queue.h"
 
 #define ENTRIES 16
@@ -64,7 +65,9 @@ static void start_threads(struct dataplane *d)
         require(!env_posix.thread_start(&d->worker[i], "test-worker", worker_run, w));
         worker_wait_running(w);
     }
-    require(!env_posix.thread_start(&d->waker, "test-waker", waker_run, rnic_waker(d->rnic)));
+    d->waits = rnic_waker(d->rnic);
+    if (d->waits)
+        require(!env_posix.thread_start(&d->waker, "test-waker", waker_run, rnic_waker(d->rnic)));
 }
 
 static void open_context(struct dataplane *d, unsigned side)
@@ -77,18 +80,41 @@ static void open_context(struct dataplane *d, unsigned side)
     d->pd[side] = call(d->client[side], CTL_ALLOC_PD, none, NULL).handle;
 }
 
-void dataplane_start(struct dataplane *d, unsigned workers, const struct pktio_sim_config *config)
+static void create_rnic(struct dataplane *d, unsigned workers, const struct mem_provider *mem)
 {
-    struct pktio_sim_config sc = *config;
-    struct rnic_config rc = {.workers = workers, .mem = &kit_provider, .version = "kit"};
+    struct rnic_config rc = {.workers = workers, .mem = mem, .version = "kit"};
     int err;
 
-    memcpy(sc.mac[0], (uint8_t[6]){2, 0, 0, 0, 0, 1}, 6);
-    memcpy(sc.mac[1], (uint8_t[6]){2, 0, 0, 0, 0, 2}, 6);
     d->loop = rc.loop = event_loop_create(&err);
     require(d->loop);
     d->rnic = rnic_create(&rc, &err);
     require(d->rnic);
+}
+
+void dataplane_start_loop(struct dataplane *d, unsigned workers, const struct mem_provider *mem)
+{
+    struct pktio_loop_config lc = {.name = "kit", .mac = {2, 0, 0, 0, 0, 1}, .queues = workers};
+    struct port_address address[] = {{.prefix = 8, .vlan = VLAN_NONE},
+                                     {.prefix = 128, .vlan = VLAN_NONE}};
+    struct port_config pc = {.address = address, .addresses = ARRAY_SIZE(address)};
+
+    require(!gid_parse(&address[0].gid, "127.0.0.1"));
+    require(!gid_parse(&address[1].gid, "::1"));
+    create_rnic(d, workers, mem);
+    pc.io = pktio_loop_create(&lc);
+    require(pc.io);
+    require(!rnic_add_port(d->rnic, &pc));
+    d->client[0] = d->client[1] = NULL;
+    start_threads(d);
+}
+
+void dataplane_start(struct dataplane *d, unsigned workers, const struct pktio_sim_config *config)
+{
+    struct pktio_sim_config sc = *config;
+
+    memcpy(sc.mac[0], (uint8_t[6]){2, 0, 0, 0, 0, 1}, 6);
+    memcpy(sc.mac[1], (uint8_t[6]){2, 0, 0, 0, 0, 2}, 6);
+    create_rnic(d, workers, &kit_provider);
     require(!pktio_sim_pair(d->end, &sc));
     add_port(d, 0);
     add_port(d, 1);
@@ -106,9 +132,12 @@ void dataplane_control(struct dataplane *d)
 void dataplane_stop(struct dataplane *d)
 {
     for (unsigned i = 0; i < 2; i++)
-        client_close(d->client[i]);
-    waker_stop(rnic_waker(d->rnic));
-    pthread_join(d->waker, NULL);
+        if (d->client[i])
+            client_close(d->client[i]);
+    if (d->waits) {
+        waker_stop(rnic_waker(d->rnic));
+        pthread_join(d->waker, NULL);
+    }
     for (unsigned i = 0; i < rnic_workers(d->rnic); i++) {
         worker_stop(rnic_worker(d->rnic, i));
         pthread_join(d->worker[i], NULL);
@@ -122,9 +151,8 @@ void dataplane_stop(struct dataplane *d)
 /* The segments are used where the dataplane has mapped them, not through a mapping of their own:
  * the thread sanitizer knows memory by its address. */
 
-void cq_open(struct dataplane *d, unsigned side, struct test_cq *cq)
+void cq_open_for(struct client *c, struct test_cq *cq)
 {
-    struct client *c = d->client[side];
     struct ctl_msg none = {0}, m = {.create_cq.cqe = 256};
     struct object *o;
 
@@ -135,6 +163,11 @@ void cq_open(struct dataplane *d, unsigned side, struct test_cq *cq)
     cq->reader = (struct cq_reader){.shared = container_of(o, struct cq, o)->segment.base,
                                     .size = m.create_cq.cqe,
                                     .lanes = m.create_cq.lanes};
+}
+
+void cq_open(struct dataplane *d, unsigned side, struct test_cq *cq)
+{
+    cq_open_for(d->client[side], cq);
 }
 
 void cq_arm(struct test_cq *cq)
@@ -239,20 +272,27 @@ void qp_close(struct test_qp *qp)
 
 /* ---- posting ---- */
 
-void post_send(struct test_qp *qp, const struct test_send *s)
+void post_wr(struct test_qp *qp, struct sqe wr, struct sge sge)
 {
     const struct ctl_create_qp *l = &qp->layout;
     struct sqe *e =
         work_queue_slot((uint8_t *)qp->shared + l->sq_off, l->sq_size, l->sq_stride, qp->sends);
 
-    *e = (struct sqe){.wr_id = qp->sends,
-                      .opcode = (uint8_t)s->op,
-                      .flags = s->signaled ? SQE_SIGNALED : 0,
-                      .num_sge = s->len != 0,
-                      .remote_addr = s->remote_addr,
-                      .rkey = s->rkey};
-    *(struct sge *)(e + 1) = (struct sge){.addr = s->addr, .length = s->len, .lkey = s->lkey};
+    wr.wr_id = qp->sends;
+    wr.num_sge = sge.length != 0;
+    *e = wr;
+    *(struct sge *)(e + 1) = sge;
     atomic_store_explicit(&qp->shared->sq_prod, ++qp->sends, memory_order_release);
+}
+
+void post_send(struct test_qp *qp, const struct test_send *s)
+{
+    struct sqe wr = {.opcode = (uint8_t)s->op,
+                     .flags = s->signaled ? SQE_SIGNALED : 0,
+                     .remote_addr = s->remote_addr,
+                     .rkey = s->rkey};
+
+    post_wr(qp, wr, (struct sge){.addr = s->addr, .length = s->len, .lkey = s->lkey});
 }
 
 void post_recv(struct test_qp *qp, uint64_t addr, uint32_t len, uint32_t lkey)
@@ -266,15 +306,21 @@ void post_recv(struct test_qp *qp, uint64_t addr, uint32_t len, uint32_t lkey)
     atomic_store_explicit(&qp->shared->rq_prod, ++qp->recvs, memory_order_release);
 }
 
-void ring_bell(struct test_qp *qp)
+void ring_bell_on(struct test_qp *qp, uint32_t worker)
 {
     struct wake_shared *wake = qp->d->rnic->wake.base;
     struct ctx_shared *shared = qp->client->ctx[0].shared;
-    uint32_t worker = atomic_load(&shared->slot_worker[qp->layout.db_slot]);
     _Atomic uint32_t *word = &wake->worker[worker].word;
 
     if (!doorbell_ring(&shared->worker[worker], qp->layout.db_slot))
         return;
     atomic_fetch_add(word, 1);
     syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+void ring_bell(struct test_qp *qp)
+{
+    struct ctx_shared *shared = qp->client->ctx[0].shared;
+
+    ring_bell_on(qp, atomic_load(&shared->slot_worker[qp->layout.db_slot]));
 }
