@@ -23,15 +23,25 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
 import uroce_kit as kit
 
-SIZE, MAGIC, VERSION = 512, 0x434F5255, 2
+SIZE, MAGIC, VERSION = 512, 0x434F5255, 3
 (QUERY_DEVICE, QUERY_PORT, QUERY_GID, OPEN, ALLOC_PD, DEALLOC_PD, REG_MR, DEREG_MR, CREATE_CHANNEL, DESTROY_CHANNEL,
  CREATE_CQ, DESTROY_CQ, CREATE_QP, MODIFY_QP, QUERY_QP, DESTROY_QP, CREATE_AH, DESTROY_AH, CREATE_SRQ, MODIFY_SRQ,
- QUERY_SRQ, DESTROY_SRQ, OPEN_XRCD, CLOSE_XRCD, ALLOC_MW, DEALLOC_MW, ATTACH_MCAST, DETACH_MCAST, SHOW) = range(1, 30)
+ QUERY_SRQ, DESTROY_SRQ, OPEN_XRCD, CLOSE_XRCD, ALLOC_MW, DEALLOC_MW, ATTACH_MCAST, DETACH_MCAST, CREATE_WQ,
+ MODIFY_WQ, DESTROY_WQ, CREATE_RWQ_IND, MODIFY_RWQ_IND, DESTROY_RWQ_IND, CREATE_FLOW, DESTROY_FLOW, SET_ENTROPY,
+ SHOW) = range(1, 39)
 LAST = SHOW
 RC, UC, UD, XRC_SEND, XRC_RECV = 2, 3, 4, 9, 10
 HUGE = (1 << 32) - 1
 
 build = None
+
+
+def qp_request(pd, cq, kind, srq=0, xrcd=0, send_wr=1, recv_wr=1):
+    no_hash, no_entropy, caps = bytes(56), bytes(4), struct.pack("<IIIII", send_wr, recv_wr, 1, 1, 0)
+    return struct.pack("<8I", pd, cq, cq, kind, 0, 0, srq, xrcd) + no_hash + no_entropy + caps
+
+
+QPN = 8 * 4 + 56 + 4 + 5 * 4  # where it is in the reply to that
 
 
 class Gone(kit.Failure):
@@ -97,16 +107,14 @@ class Client:
         return struct.unpack_from("<I", self.must(CREATE_CQ, struct.pack("<III", cqe, channel, 0)), 12)[0]
 
     def create_qp(self, pd, cq, send_wr=16, kind=RC, srq=0):
-        caps = struct.pack("<IIIII", send_wr, 16, 1, 1, 0)
-        reply = self.must(CREATE_QP, struct.pack("<8I", pd, cq, cq, kind, 0, 0, srq, 0) + caps)
-        return struct.unpack_from("<I", reply, 52)[0]
+        reply = self.must(CREATE_QP, qp_request(pd, cq, kind, srq, send_wr=send_wr, recv_wr=16))
+        return struct.unpack_from("<I", reply, QPN)[0]
 
     def create_qp_at(self, pd, cq, send_wr=16):
         """Its number, slab, offset there and bytes."""
-        caps = struct.pack("<IIIII", send_wr, 16, 1, 1, 0)
-        reply = self.must(CREATE_QP, struct.pack("<8I", pd, cq, cq, RC, 0, 0, 0, 0) + caps)
-        bytes_, slab, offset = struct.unpack_from("<QQQ", reply, 96)
-        return struct.unpack_from("<I", reply, 52)[0], slab, offset, bytes_
+        reply = self.must(CREATE_QP, qp_request(pd, cq, RC, send_wr=send_wr, recv_wr=16))
+        bytes_, slab, offset = struct.unpack_from("<QQQ", reply, QPN + 48)
+        return struct.unpack_from("<I", reply, QPN)[0], slab, offset, bytes_
 
     def destroy_qp(self, qpn):
         """The slab that went with it, or 0."""
@@ -254,10 +262,8 @@ def services(daemon):
             refused(client, ALLOC_MW, struct.pack("<II", handle, 1))
         refused(client, CREATE_SRQ, srq_request(pd, 1, handle if handle != xrcd else 0, cq))
         refused(client, CREATE_SRQ, srq_request(pd, 1, xrcd, handle if handle != cq else 0))
-        refused(client, CREATE_QP, struct.pack("<8I5I", pd, cq, cq, XRC_RECV, 0, 0, 0, handle if handle != xrcd else 0,
-                                               1, 1, 1, 1, 0))
-        refused(client, CREATE_QP, struct.pack("<8I5I", pd, cq, cq, UD, 0, 0,
-                                               handle if handle not in (0, srq) else xrc_srq, 0, 1, 1, 1, 1, 0))
+        refused(client, CREATE_QP, qp_request(pd, cq, XRC_RECV, xrcd=handle if handle != xrcd else 0))
+        refused(client, CREATE_QP, qp_request(pd, cq, UD, handle if handle not in (0, srq) else xrc_srq))
     for body in (srq_request(pd, max_wr=0), srq_request(pd, max_wr=HUGE), srq_request(pd, max_sge=HUGE),
                  srq_request(pd, 2), srq_request(pd, HUGE)):
         refused(client, CREATE_SRQ, body)
@@ -545,7 +551,7 @@ def second_daemon(daemon):
 
 
 def command_line(daemon):
-    for arguments in (["--workers", "0"], ["--workers", "17"], ["--workers", "2"], ["--idle-exit", "x"],
+    for arguments in (["--workers", "0"], ["--workers", "17"], ["--workers", "2x"], ["--idle-exit", "x"],
                       ["--idle-exit", "0"], ["--no-such"], ["stray"], ["-c", "/no/such.ini"], ["--socket", "/" * 200],
                       ["--loopback", "-c", "x"], ["--ready-fd", "-1"]):
         result = subprocess.run([build.uroced, *arguments], capture_output=True, text=True, timeout=20)
@@ -602,7 +608,7 @@ def main():
     build = kit.Build(parser.parse_args().build)
     tests = (framing, garbage, services, racing, deaf, killed, killed_with_child, shared_memory, holes, many,
              used_again, out_of_descriptors, second_daemon, command_line, another_user, asleep)
-    daemon = kit.Daemon(build, kit.scratch_folder())
+    daemon = kit.Daemon(build, kit.scratch_folder(), arguments=("--loopback", "--workers", "2"))
     daemon.unused = unused(daemon)
     report = kit.Tap(len(tests) + 1)
     for test in tests:
