@@ -159,7 +159,7 @@ for command in ("rc -c", "ud -c", "srq -e -c -l 3"):
              gids=(IPV4,))
 xsrq("workers", "-n 100", gids=(IPV6,))
 for program, options in (("ib_send_bw", "-q 8 -n 200"), ("ib_write_bw", "-q 8 -b -n 200"), ("ib_read_bw", "-q 4 -n 200"),
-                         ("ib_atomic_bw", "-q 4 -n 200"), ("ib_send_bw", "-c UD -g -n 200")):
+                         ("ib_atomic_bw", "-q 4 -n 200"), ("ib_send_bw", "-c UD -n 1000"), ("ib_send_bw", "-c UD -g -n 200")):
     perftest("workers", program, options, gids=(IPV6,))
 
 # The few that scripts/test runs over a daemon built with sanitizers.

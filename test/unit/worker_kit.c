@@ -70,7 +70,7 @@ static void start_threads(struct dataplane *d)
         require(!env_posix.thread_start(&d->waker, "test-waker", waker_run, rnic_waker(d->rnic)));
 }
 
-static void open_context(struct dataplane *d, unsigned side)
+void dataplane_open_context(struct dataplane *d, unsigned side)
 {
     struct ctl_msg open = {.open.device = side}, none = {0};
 
@@ -119,8 +119,8 @@ void dataplane_start(struct dataplane *d, unsigned workers, const struct pktio_s
     add_port(d, 0);
     add_port(d, 1);
     start_threads(d);
-    open_context(d, 0);
-    open_context(d, 1);
+    dataplane_open_context(d, 0);
+    dataplane_open_context(d, 1);
 }
 
 void dataplane_control(struct dataplane *d)
@@ -227,15 +227,15 @@ static void qp_modify(struct test_qp *qp, uint32_t mask, struct qp_attr attr)
 }
 
 /* Patient: the machine may be busy with other things for tenths of a second. */
-static void qp_connect(struct test_qp *qp, const struct test_qp *peer, unsigned side)
+static void qp_connect(struct test_qp *qp, const struct test_qp *peer, union gid gid,
+                       uint32_t mtu_code)
 {
     struct qp_attr attr = {
         .state = QPS_INIT, .port_num = 1, .access_flags = MEM_REMOTE_WRITE | MEM_REMOTE_READ};
-    union gid gid = address(!side);
 
     qp_modify(qp, QPA_PKEY_INDEX | QPA_PORT | QPA_ACCESS_FLAGS, attr);
     attr = (struct qp_attr){.state = QPS_RTR,
-                            .path_mtu = 1,
+                            .path_mtu = mtu_code,
                             .dest_qpn = peer->layout.qpn,
                             .rq_psn = 0xFFFF00,
                             .max_dest_rd_atomic = 4,
@@ -261,8 +261,19 @@ void pair_open(struct dataplane *d, struct test_qp pair[2], unsigned first,
 {
     qp_open(d, &pair[0], first, cq[first].handle);
     qp_open(d, &pair[1], !first, cq[!first].handle);
-    qp_connect(&pair[0], &pair[1], first);
-    qp_connect(&pair[1], &pair[0], !first);
+    qp_connect(&pair[0], &pair[1], address(!first), 1);
+    qp_connect(&pair[1], &pair[0], address(first), 1);
+}
+
+void loop_pair_open(struct dataplane *d, struct test_qp pair[2], const struct test_cq *cq)
+{
+    union gid gid;
+
+    require(!gid_parse(&gid, "127.0.0.1"));
+    for (unsigned i = 0; i < 2; i++)
+        qp_open(d, &pair[i], 0, cq->handle);
+    for (unsigned i = 0; i < 2; i++)
+        qp_connect(&pair[i], &pair[!i], gid, 5);
 }
 
 void qp_close(struct test_qp *qp)

@@ -34,6 +34,8 @@ void dataplane_start(struct dataplane *d, unsigned workers, const struct pktio_s
 /* Starts `workers` threads, each with a queue of a loopback port that has 127.0.0.1 and ::1.
  * mem: the memory of its applications. */
 void dataplane_start_loop(struct dataplane *d, unsigned workers, const struct mem_provider *mem);
+/* Opens client[device] there. */
+void dataplane_open_context(struct dataplane *d, unsigned device);
 /* The contexts that are still open are closed while the workers run, then these end. */
 void dataplane_stop(struct dataplane *d);
 /* Delivers what workers left to the control thread. */
@@ -71,6 +73,8 @@ struct test_qp {
  * `first`, pair[1] on the other. Path MTU 256. */
 void pair_open(struct dataplane *d, struct test_qp pair[2], unsigned first,
                const struct test_cq cq[2]);
+/* Both on the loopback device. Path MTU 4096. */
+void loop_pair_open(struct dataplane *d, struct test_qp pair[2], const struct test_cq *cq);
 void qp_close(struct test_qp *qp);
 
 /* The caller keeps count of what is outstanding. One SGE, none when len is 0. */
