@@ -64,4 +64,7 @@ const struct pktio_sim_stats *pktio_sim_queue_stats(struct pktio *end, unsigned 
 uint64_t pktio_sim_arrived(struct pktio *end, unsigned queue);
 unsigned pktio_sim_flows(struct pktio *end);
 
+/* From now on the rss call of both ends says -ENOTSUP. Control thread. */
+void pktio_sim_keep_rss_secret(struct pktio *end);
+
 #endif

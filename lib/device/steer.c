@@ -8,6 +8,8 @@
  */
 #include "object.h"
 
+#include <stdlib.h>
+
 struct worker_port *device_next_port(struct device *d)
 {
     unsigned best = 0;
@@ -114,9 +116,21 @@ bool steer_expect(const struct qp_object *q, struct rss_tuple *t)
     return true;
 }
 
-static struct worker_port *predicted_part(const struct device *d, const struct rss_tuple *t)
+/* Asked anew: a port whose packets arrived elsewhere tells nothing any more. */
+static const struct rss *told_rss(struct device *d, unsigned version)
 {
-    const struct rss *rss = d->rss[!rss_is_ipv4(t)];
+    struct rss *rss = d->rss[version];
+
+    if (rss && d->io->ops->rss(d->io, version == 1, rss)) {
+        free(rss);
+        d->rss[version] = NULL;
+    }
+    return d->rss[version];
+}
+
+static struct worker_port *predicted_part(struct device *d, const struct rss_tuple *t)
+{
+    const struct rss *rss = told_rss(d, !rss_is_ipv4(t));
     uint16_t queue;
 
     if (!rss)

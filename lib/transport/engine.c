@@ -2,6 +2,7 @@
 /* The engine's life, its lists and timers. The packet path: engine_rx.c, engine_tx.c. */
 #include <stdlib.h>
 
+#include "raw_internal.h"
 #include "transport.h"
 
 struct engine *engine_create(const struct engine_config *config)
@@ -18,6 +19,7 @@ struct engine *engine_create(const struct engine_config *config)
     LIST_INIT(&e->mcast);
     TAILQ_INIT(&e->tx_list);
     STAILQ_INIT(&e->touched);
+    STAILQ_INIT(&e->touched_wqs);
     return e;
 }
 
@@ -80,11 +82,17 @@ static void raise_cq_events(struct engine *e)
 void engine_settle(struct engine *e)
 {
     struct qp *qp;
+    struct wq *wq;
 
     while ((qp = STAILQ_FIRST(&e->touched))) {
         STAILQ_REMOVE_HEAD(&e->touched, touched_link);
         qp->in_touched = false;
         qp_settle(e, qp);
+    }
+    while ((wq = STAILQ_FIRST(&e->touched_wqs))) {
+        STAILQ_REMOVE_HEAD(&e->touched_wqs, touched_link);
+        wq->in_touched = false;
+        wq_settle(e, wq);
     }
     raise_cq_events(e);
 }

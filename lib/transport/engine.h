@@ -24,6 +24,7 @@
 struct engine;
 struct qp;
 struct srq;
+struct wq;
 struct address_handle;
 struct rwq_ind;
 struct rx_hash;
@@ -40,6 +41,7 @@ enum qp_event {
     QP_EVENT_SRQ_ERR = 14,
     QP_EVENT_SRQ_LIMIT_REACHED = 15,
     QP_EVENT_LAST_WQE_REACHED = 16,
+    QP_EVENT_WQ_FATAL = 19,
 };
 
 /* What the engine tells its host, during calls into it; the host only notes it and returns. */
@@ -63,6 +65,8 @@ struct engine_host {
     bool (*hand_over)(void *ctx, const struct frame *f, struct engine *to);
     /* A connection's packets keep arriving at the engine with this lane: it had better be there. */
     void (*stray)(void *ctx, struct qp *qp, uint32_t lane);
+    /* QP_EVENT_WQ_FATAL: a work queue (raw.h) went to its error state by itself. May be NULL. */
+    void (*wq_event)(void *ctx, struct wq *wq, enum qp_event event);
 };
 
 /* ---- tables, shared by the engines of a device ---- */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "id_table.h"
+#include "raw_internal.h"
 #include "transport.h"
 
 /* The service of a type, or -EOPNOTSUPP. */
@@ -19,9 +20,23 @@ static int service_of(uint32_t type)
     case QPT_XRC_SEND:
     case QPT_XRC_RECV:
         return PKT_XRC;
+    case QPT_RAW_PACKET:
+        return SERVICE_RAW;
     default:
         return -EOPNOTSUPP;
     }
+}
+
+/* A raw queue pair's receive side: a queue, or what leads to others. */
+static int alloc_raw(struct qp *qp, const struct qp_init *init)
+{
+    if (init->type != QPT_RAW_PACKET)
+        return 0;
+    if (init->rx_hash)
+        qp->spread = rx_spread_create(init->rx_hash, init->ind);
+    else
+        qp->raw_rq = wq_of_qp(qp, &init->rq);
+    return qp->spread || qp->raw_rq ? 0 : -ENOMEM;
 }
 
 struct qp *qp_create(struct qp_table *t, const struct qp_init *init, int *err)
@@ -56,13 +71,17 @@ struct qp *qp_create(struct qp_table *t, const struct qp_init *init, int *err)
         qp->own_entropy = true;
         qp->entropy = *init->entropy;
     }
-    *err = id_table_insert((struct id_table *)t, qp, &qp->qpn);
+    *err = alloc_raw(qp, init);
+    if (!*err)
+        *err = id_table_insert((struct id_table *)t, qp, &qp->qpn);
     if (!*err)
         qp->table = t;
     else {
         qp_free(qp);
         return NULL;
     }
+    if (qp->raw_rq)
+        qp->raw_rq->number = qp->qpn;
     return qp;
 }
 
@@ -76,6 +95,8 @@ void qp_unpublish(struct qp *qp)
 void qp_free(struct qp *qp)
 {
     qp_unpublish(qp);
+    free(qp->spread);
+    wq_free(qp->raw_rq);
     qp_memory_free(qp);
 }
 

@@ -6,11 +6,12 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "raw_internal.h"
 #include "transport.h"
 
-enum { FOR_RC = 1, FOR_UC = 2, FOR_UD = 4, FOR_XI = 8, FOR_XT = 16 };
+enum { FOR_RC = 1, FOR_UC = 2, FOR_UD = 4, FOR_XI = 8, FOR_XT = 16, FOR_RAW = 32 };
 #define FOR_CONNECTED (FOR_RC | FOR_UC | FOR_XI | FOR_XT)
-#define FOR_ALL       (FOR_CONNECTED | FOR_UD)
+#define FOR_ALL       (FOR_CONNECTED | FOR_UD | FOR_RAW)
 
 struct transition {
     uint8_t types, from, to;
@@ -54,6 +55,13 @@ static const struct transition transitions[] = {
     {FOR_UD, QPS_SQD, QPS_SQD, 0, QPA_PKEY_INDEX | QPA_QKEY},
     {FOR_UC, QPS_SQE, QPS_RTS, 0, QPA_CUR_STATE | QPA_ACCESS_FLAGS},
     {FOR_UD, QPS_SQE, QPS_RTS, 0, QPA_CUR_STATE | QPA_QKEY},
+    {FOR_RAW, QPS_RESET, QPS_INIT, QPA_PORT, 0},
+    {FOR_RAW, QPS_INIT, QPS_INIT, 0, QPA_PORT},
+    {FOR_RAW, QPS_INIT, QPS_RTR, 0, 0},
+    {FOR_RAW, QPS_RTR, QPS_RTS, 0, QPA_CUR_STATE},
+    {FOR_RAW, QPS_RTS, QPS_RTS, 0, QPA_CUR_STATE},
+    {FOR_RAW, QPS_SQD, QPS_RTS, 0, QPA_CUR_STATE},
+    {FOR_RAW, QPS_SQE, QPS_RTS, 0, QPA_CUR_STATE},
 };
 
 static uint8_t type_bit(const struct qp *qp)
@@ -67,6 +75,8 @@ static uint8_t type_bit(const struct qp *qp)
         return FOR_XI;
     case QPT_XRC_RECV:
         return FOR_XT;
+    case QPT_RAW_PACKET:
+        return FOR_RAW;
     default:
         return FOR_RC;
     }
@@ -75,6 +85,8 @@ static uint8_t type_bit(const struct qp *qp)
 /* To RESET and to ERR from anywhere; else by the table. */
 static int check_transition(const struct qp *qp, uint8_t to, uint32_t mask)
 {
+    if (qp->spread) /* it has no state */
+        return -EINVAL;
     if (to == QPS_RESET || to == QPS_ERR)
         return mask & ~(uint32_t)QPA_CUR_STATE ? -EINVAL : 0;
     for (unsigned i = 0; i < ARRAY_SIZE(transitions); i++) {
@@ -176,6 +188,8 @@ static void reset(struct engine *e, struct qp *qp)
     resp_reset(qp, psn(0));
     qp_memory_reset(qp);
     qp->req.sq.cons = qp->resp.rq.cons = 0;
+    if (qp->raw_rq)
+        wq_forget(qp->raw_rq);
     if (!qp->shared) /* XRC receive side */
         return;
     atomic_store(&qp->shared->sq_prod, 0);

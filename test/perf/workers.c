@@ -286,6 +286,9 @@ static void *run(void *arg)
     unsigned w = (unsigned)(t - b.thread);
     struct worker *worker = rnic_worker(b.rnic, w);
 
+    /* Each queue pair that came to RTS is looked at once. */
+    while (worker_poll(worker, worker_time()))
+        ;
     first_posts(w);
     atomic_fetch_add(&b.ready, 1);
     while (!atomic_load(&b.start))

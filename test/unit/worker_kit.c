@@ -48,8 +48,11 @@ static void add_port(struct dataplane *d, unsigned side)
 {
     struct port_address own = {.gid = address(side), .prefix = 24, .vlan = VLAN_NONE};
     struct port_neighbour other = {.addr = address(!side)};
-    struct port_config pc = {
-        .io = d->end[side], .address = &own, .addresses = 1, .neighbour = &other, .neighbours = 1};
+    struct port_config pc = {.io = d->wrap ? d->wrap(d->end[side]) : d->end[side],
+                             .address = &own,
+                             .addresses = 1,
+                             .neighbour = &other,
+                             .neighbours = 1};
     struct pktio_info info;
 
     d->end[!side]->ops->info(d->end[!side], &info);
@@ -182,11 +185,12 @@ void cq_close(struct test_cq *cq)
 
 struct test_mr mr_open(struct dataplane *d, unsigned side, uint64_t addr, uint32_t len)
 {
-    struct ctl_msg m = {.reg_mr = {.pd = d->pd[side],
-                                   .access = MEM_LOCAL_WRITE | MEM_REMOTE_WRITE | MEM_REMOTE_READ,
-                                   .addr = addr,
-                                   .length = len,
-                                   .iova = addr}};
+    struct ctl_msg m = {
+        .reg_mr = {.pd = d->pd[side],
+                   .access = MEM_LOCAL_WRITE | MEM_REMOTE_WRITE | MEM_REMOTE_READ | MEM_MW_BIND,
+                   .addr = addr,
+                   .length = len,
+                   .iova = addr}};
 
     m = call(d->client[side], CTL_REG_MR, m, NULL);
     return (struct test_mr){.handle = m.reg_mr.handle, .key = m.reg_mr.lkey};
@@ -304,6 +308,18 @@ void post_send(struct test_qp *qp, const struct test_send *s)
                      .rkey = s->rkey};
 
     post_wr(qp, wr, (struct sge){.addr = s->addr, .length = s->len, .lkey = s->lkey});
+}
+
+void post_bind(struct test_qp *qp, const struct test_bind *b)
+{
+    struct sqe wr = {.opcode = SQE_BIND_MW,
+                     .flags = SQE_SIGNALED,
+                     .remote_addr = b->addr,
+                     .rkey = b->window_key,
+                     .imm = b->new_key,
+                     .bind = {.region_key = b->region_key, .length = b->len, .access = b->access}};
+
+    post_wr(qp, wr, (struct sge){0});
 }
 
 void post_recv(struct test_qp *qp, uint64_t addr, uint32_t len, uint32_t lkey)

@@ -23,13 +23,16 @@ struct dataplane {
     struct event_loop *loop;
     struct rnic *rnic;
     struct pktio *end[2];
+    /* Makes of an end the port that a device gets. Set before the start; NULL: the end itself. */
+    struct pktio *(*wrap)(struct pktio *end);
     pthread_t worker[WORKERS_MAX], waker;
     bool waits;               /* somebody watches the ports */
     struct client *client[2]; /* [i]: on device i; NULL: of a loopback port */
     uint32_t pd[2];
 };
 
-/* Starts `workers` (1 or 2) threads for the two devices, and opens the contexts. */
+/* Starts `workers` threads for the two devices, which take theirs in turn, and opens the contexts.
+ */
 void dataplane_start(struct dataplane *d, unsigned workers, const struct pktio_sim_config *config);
 /* Starts `workers` threads, each with a queue of a loopback port that has 127.0.0.1 and ::1.
  * mem: the memory of its applications. */
@@ -87,6 +90,12 @@ struct test_send {
 void post_send(struct test_qp *qp, const struct test_send *s); /* its wr_id is its index */
 /* The same for any request: fills in its wr_id and its one SGE (len 0: none). */
 void post_wr(struct test_qp *qp, struct sqe wr, struct sge sge);
+/* SQE_BIND_MW, signaled. */
+struct test_bind {
+    uint32_t window_key, new_key, region_key, access;
+    uint64_t addr, len;
+};
+void post_bind(struct test_qp *qp, const struct test_bind *b);
 void post_recv(struct test_qp *qp, uint64_t addr, uint32_t len, uint32_t lkey);
 /* Rings for what was posted. */
 void ring_bell(struct test_qp *qp);
