@@ -132,8 +132,9 @@ struct app {
     struct random random;
     struct program program[PROGRAMS];
     struct flow flow[FLOWS];
-    unsigned lazy; /* looks without polling */
-    int wake;      /* eventfd, of which the thread should look up */
+    unsigned lazy;                 /* looks without polling */
+    int wake;                      /* eventfd, of which the thread should look up */
+    _Atomic unsigned begun[FLOWS]; /* flows, by slot */
     _Atomic bool killed, ended;
     pthread_t thread;
 };

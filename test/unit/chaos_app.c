@@ -131,6 +131,7 @@ static void begin(struct app *a, unsigned slot)
     flow_plan(f, r);
     control_ask(create, f);
     flow_begin(f);
+    atomic_fetch_add(&a->begun[slot], 1);
 }
 
 /* Whatever it left behind is read, and its memory is nobody else's any more. */
@@ -258,7 +259,7 @@ static void live(struct app *a)
         for (unsigned i = 0; i < FLOWS; i++)
             any |= attend(a, i);
         if (!any && !a->lazy)
-            a->lazy = random_below(&a->random, 16) ? 0 : random_below(&a->random, 20);
+            a->lazy = random_below(&a->random, 8) ? 0 : random_below(&a->random, 400);
         if (a->lazy) {
             a->lazy--;
             sched_yield();

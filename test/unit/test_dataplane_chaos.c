@@ -21,6 +21,7 @@
 
 #define ADDRESSES    4
 #define BYSTANDERS   6
+#define ROUNDS       40 /* of disturbances, until they must all get on without */
 #define DISTURBANCES 12 /* between two looks at what is asked for */
 
 static unsigned seconds = 2;
@@ -275,28 +276,53 @@ static bool enough(ns_t end)
     return worker_time() >= end && world.moves > 20 && world.kills && world.shows && world.changes;
 }
 
+/* Serves applications, and starts them anew. */
+static void attend_to_apps(void)
+{
+    event_loop_step(world.dp.loop, 1);
+    dataplane_control(&world.dp);
+    for (unsigned i = 0; i < APPS; i++) {
+        if (atomic_load(&world.app[i].ended)) {
+            bury_app(&world.app[i]);
+            start_app(&world.app[i]);
+        }
+    }
+}
+
+/* A queue pair that somebody forgot gets on when it is moved once more. So nothing is done to them
+ * until every flow has come to its end. */
+static void leave_in_peace(ns_t deadline)
+{
+    for (unsigned i = 0; i < APPS; i++) {
+        struct app *a = &world.app[i];
+
+        for (unsigned k = 0; k < FLOWS; k++) {
+            unsigned before = atomic_load(&a->begun[k]);
+
+            while (atomic_load(&a->begun[k]) == before) {
+                require(worker_time() < deadline);
+                attend_to_apps();
+            }
+        }
+    }
+}
+
 static void run(ns_t end)
 {
     ns_t deadline = end + PATIENCE;
 
     while (!enough(end)) {
-        require(worker_time() < deadline);
-        for (unsigned i = 0; i < DISTURBANCES; i++)
-            disturb();
-        event_loop_step(world.dp.loop, 1);
-        dataplane_control(&world.dp);
-        for (unsigned i = 0; i < APPS; i++) {
-            if (atomic_load(&world.app[i].ended)) {
-                bury_app(&world.app[i]);
-                start_app(&world.app[i]);
-            }
+        for (unsigned n = 0; n < ROUNDS; n++) {
+            for (unsigned i = 0; i < DISTURBANCES; i++)
+                disturb();
+            attend_to_apps();
         }
+        leave_in_peace(deadline);
     }
     atomic_store(&closing_time, true);
     for (unsigned i = 0; i < APPS; i++) {
         while (!atomic_load(&world.app[i].ended)) {
             require(worker_time() < deadline);
-            move_one();
             event_loop_step(world.dp.loop, 1);
         }
         bury_app(&world.app[i]);
