@@ -158,8 +158,9 @@ for command in ("rc -c", "ud -c", "srq -e -c -l 3"):
     pingpong("workers", options + " -n 500", service=service, size=1024 if service == "ud" else 4096, iterations=500,
              gids=(IPV4,))
 xsrq("workers", "-n 100", gids=(IPV6,))
-for program, options in (("ib_send_bw", "-q 8 -n 200"), ("ib_write_bw", "-q 8 -b -n 200"), ("ib_read_bw", "-q 4 -n 200"),
-                         ("ib_atomic_bw", "-q 4 -n 200"), ("ib_send_bw", "-c UD -n 1000"), ("ib_send_bw", "-c UD -g -n 200")):
+for program, options in (("ib_send_bw", "-q 8 -n 200"), ("ib_write_bw", "-q 8 -b -n 200"),
+                         ("ib_read_bw", "-q 4 -n 200"), ("ib_atomic_bw", "-q 4 -n 200"),
+                         ("ib_send_bw", "-c UD -n 1000"), ("ib_send_bw", "-c UD -g -n 200")):
     perftest("workers", program, options, gids=(IPV6,))
 
 # The few that scripts/test runs over a daemon built with sanitizers.
@@ -249,7 +250,8 @@ def main():
     options.add_argument("--workers", type=int, default=1)
     options.add_argument("--list", action="store_true")
     arguments = options.parse_args()
-    rows = [r for r in ROWS if (r["group"] in arguments.group if arguments.group else r["group"] not in ("quick", "workers"))
+    rows = [r for r in ROWS
+            if (r["group"] in arguments.group if arguments.group else r["group"] not in ("quick", "workers"))
             and (arguments.match or "") in r["name"]] * arguments.rounds
     if arguments.list:
         for r in rows:

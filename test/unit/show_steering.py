@@ -136,9 +136,11 @@ def answers(*words):
 
 def check_place(found, data, value, table, words):
     claim(found["input"] == data.hex(), f"{words}: {found}, hashed is {data.hex()}")
-    claim(found["hash"] == f"0x{value:08x}" and found["index"] == value % len(table), f"{words}: {found}, not {value:#x}")
+    claim(found["hash"] == f"0x{value:08x}" and found["index"] == value % len(table),
+          f"{words}: {found}, not {value:#x}")
     queue = table[value % len(table)]
-    claim(found["queue"] == queue and found["worker"] == (WORKER[queue] if len(table) > 2 else queue), f"{words}: {found}")
+    claim(found["queue"] == queue and found["worker"] == (WORKER[queue] if len(table) > 2 else queue),
+          f"{words}: {found}")
 
 
 def flows_arrive_where_the_hash_says():
@@ -228,7 +230,8 @@ def what_makes_no_sense():
             (("--qp", "19", "uroce1"), 1, "no queue pair 19 on uroce1"),
             (("--flow", "10.0.0.2,fd00::1"), 2, "is no flow"), (("nothing",), 1, 'no device "nothing"'), (("--flow", "10.0.0.2,10.9.0.1,1"), 1, "no port has")):
         result = show("steering", *words)
-        claim(result.returncode == status and reason in result.stderr, f"{words}: {result.returncode} {result.stderr}")
+        claim(result.returncode == status and reason in result.stderr,
+              f"{words}: {result.returncode} {result.stderr}")
     claim(show("qps", "--qp", "16").returncode == 2, "--qp of another topic")
     claim(show("qps", "uroce0").returncode == 2, "a device of another topic")
 
