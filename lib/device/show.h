@@ -13,6 +13,10 @@ json_t *show_mac(const uint8_t mac[6]);
 /* Adds what the port's IP host knows: neighbours, routes, groups, path_mtus, network (counters). */
 void show_net(json_t *port, const struct device *d);
 
+/* Adds wqs, rwq_tables and flows to the daemon's object, and rx_hash to a queue pair's. */
+void show_raw(json_t *root, struct rnic *r);
+void show_rx_hash(json_t *qp, const struct qp_object *q);
+
 /* Adds "steering" to a port, and to a queue pair why it is where it is: show_steering.c. */
 void show_steering(json_t *port, const struct device *d);
 void show_steered(json_t *qp, const struct qp_object *q);

@@ -108,8 +108,8 @@ struct flow {
 };
 
 /* Control thread: makes its objects, and unmakes those that are left. */
-void flow_create(struct flow *f);
-void flow_destroy(struct flow *f);
+void flow_open(struct flow *f);
+void flow_close(struct flow *f);
 /* Takes the receiver's memory away. */
 void flow_close_target(struct flow *f);
 /* Puts what is left of it into the error state. */

@@ -16,12 +16,12 @@ enum cut { CUT_DESTROY, CUT_TARGET, CUT_ERROR, CUT_PROGRAM, CUTS };
 
 static void create(void *arg)
 {
-    flow_create(arg);
+    flow_open(arg);
 }
 
 static void destroy(void *arg)
 {
-    flow_destroy(arg);
+    flow_close(arg);
 }
 
 static void error(void *arg)

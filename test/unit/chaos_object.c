@@ -136,7 +136,7 @@ static void open_way(struct flow *f)
     f->ah = program_call(f->end[0], CTL_CREATE_AH, m).create_ah;
 }
 
-void flow_create(struct flow *f)
+void flow_open(struct flow *f)
 {
     for (unsigned i = 0; i < 2; i++)
         create_qp(f, i);
@@ -180,7 +180,7 @@ static void close_way(struct flow *f)
         destroy(f, 0, CTL_DESTROY_AH, f->ah.handle);
 }
 
-void flow_destroy(struct flow *f)
+void flow_close(struct flow *f)
 {
     unsigned first = f->number % 2;
 
