@@ -34,10 +34,13 @@ bool worker_hand_over(struct worker *w, const struct frame *f, struct worker_por
 {
     struct handover_note note = {.to = to, .for_host = for_host};
     struct worker *other = to->worker;
+    struct handover *h = w->group->handover[w->index][other->index];
     uint32_t bit = UINT32_C(1) << w->index;
 
-    if (!handover_put(w->group->handover[w->index][other->index], &note, f))
+    if (!handover_put(h, &note, f))
         return false;
+    if (unlikely(handover_is_tight(h)))
+        w->tight |= UINT32_C(1) << other->index;
     /* The frame is in the ring before the bit is looked at: the other clears the bit, then looks
      * into the ring. */
     atomic_thread_fence(memory_order_seq_cst);
@@ -46,6 +49,17 @@ bool worker_hand_over(struct worker *w, const struct frame *f, struct worker_por
     w->handed_to |= UINT32_C(1) << other->index;
     counter_inc(&w->stats.handed_out);
     return true;
+}
+
+bool worker_holds_back(struct worker *w)
+{
+    for (uint32_t tight = w->tight; tight; tight &= tight - 1) {
+        unsigned to = (unsigned)__builtin_ctz(tight);
+
+        if (!handover_is_tight(w->group->handover[w->index][to]))
+            w->tight &= ~(UINT32_C(1) << to);
+    }
+    return w->tight;
 }
 
 void worker_wake_handed(struct worker *w)
