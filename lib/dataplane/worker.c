@@ -71,7 +71,7 @@ static bool receive(struct worker_port *p, ns_t now)
     struct frame f[FRAME_BURST];
     unsigned n;
 
-    if (unlikely(worker_holds_back(p->worker)))
+    if (unlikely(worker_holds_back(p->worker, now)))
         return false;
     n = ops->rx_burst(p->io, p->queue, f, FRAME_BURST);
     if (!n)

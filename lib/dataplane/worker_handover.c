@@ -6,6 +6,8 @@
 #include "handover.h"
 #include "worker_internal.h"
 
+#define HOLD_MAX (100 * NS_PER_MS)
+
 int worker_group_connect(struct worker_group *g)
 {
     for (unsigned from = 0; from < g->workers; from++) {
@@ -51,15 +53,21 @@ bool worker_hand_over(struct worker *w, const struct frame *f, struct worker_por
     return true;
 }
 
-bool worker_holds_back(struct worker *w)
+bool worker_holds_back(struct worker *w, ns_t now)
 {
+    if (likely(!w->tight))
+        return false;
     for (uint32_t tight = w->tight; tight; tight &= tight - 1) {
         unsigned to = (unsigned)__builtin_ctz(tight);
 
         if (!handover_is_tight(w->group->handover[w->index][to]))
             w->tight &= ~(UINT32_C(1) << to);
     }
-    return w->tight;
+    if (!w->tight)
+        w->tight_since = 0;
+    else if (!w->tight_since)
+        w->tight_since = now;
+    return w->tight && now - w->tight_since < HOLD_MAX;
 }
 
 void worker_wake_handed(struct worker *w)
