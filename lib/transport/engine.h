@@ -260,8 +260,9 @@ void engine_qp_detach(struct engine *e, struct qp *qp);
  * does not touch qp afterwards, and hands its packets over. The second on the worker of `to`, which
  * may have worked on qp before: timers and transmission go on there. Completions that were posted
  * before lie in the other lane of their queue: the caller sees to it that they were read, see
- * cq_lane_is_empty. Members of multicast groups stay members, but of a packet that lies between the
- * engines meanwhile they may see none or two.
+ * cq_lane_is_empty. Members of multicast groups stay members, but a datagram that is on its way to
+ * a group may miss a member that moves, or come to it twice. Packets that were handed over before
+ * may be overtaken by later ones.
  */
 void engine_qp_release(struct engine *from, struct qp *qp, struct engine *to);
 void engine_qp_adopt(struct engine *to, struct qp *qp, ns_t now);
