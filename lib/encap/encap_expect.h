@@ -13,12 +13,13 @@
 #define ENCAP_EXPECT_BTH 42 /* where the BTH lies in such frames: Ethernet, IPv4, UDP */
 
 struct encap_expect {
-    uint64_t word[5]; /* bytes 0 to 39 of the frame; all zero: nothing is expected */
+    uint64_t word[5]; /* bytes 0 to 39 of the frame */
+    bool some;        /* false: nothing is expected */
 };
 
-/* What the peer's packets look like on a port with this MAC; nothing if they are not of that kind.
- */
-void encap_expect_make(struct encap_expect *x, const uint8_t mac[6],
+/* What the peer's packets look like on a port; nothing if they are not of that kind, or the port
+ * takes anybody's. */
+void encap_expect_make(struct encap_expect *x, const struct encap_port *port,
                        const struct address_vector *av);
 
 static inline uint64_t encap_load64(const uint8_t *p)
@@ -61,8 +62,8 @@ static inline bool encap_expected(const struct encap_expect *x, const uint8_t *f
     sum = (sum & UINT16_MAX) + (sum >> 16 & UINT16_MAX) + (sum >> 32);
     sum = (sum & UINT16_MAX) + (sum >> 16);
     sum = (sum & UINT16_MAX) + (sum >> 16);
-    if (differ || sum != UINT16_MAX || get_be16(frame + 38) != total - 20 || total < 28 ||
-        total > len - 14)
+    if (differ || !x->some || sum != UINT16_MAX || get_be16(frame + 38) != total - 20 ||
+        total < 28 || total > len - 14)
         return false;
     v->l3_kind = ICRC_IPV4;
     v->l3 = frame + 14;

@@ -124,8 +124,9 @@ static bool rx_expected(struct engine *e, struct rx_job *job, const struct frame
     if (f->len < ENCAP_EXPECT_BTH + BTH_LEN)
         return false;
     job->qp = qp_table_lookup(e->cfg.qps, get_be24(f->data + ENCAP_EXPECT_BTH + 5));
-    return job->qp && qp_engine(job->qp) == e && address_is_ours(e, &job->qp->av) &&
-           encap_expected(&job->qp->expect, f->data, f->len, &job->view);
+    return job->qp && qp_engine(job->qp) == e &&
+           encap_expected(&job->qp->expect, f->data, f->len, &job->view) &&
+           address_is_ours(e, &job->qp->av);
 }
 
 /* Outer headers, packet, queue pair: what can be decided without reading the payload. */

@@ -33,7 +33,7 @@ int path_set(struct engine *e, struct qp *qp, const struct address_vector *av, u
         return rc;
     qp->av = path;
     qp->encap = encap;
-    encap_expect_make(&qp->expect, e->cfg.port->mac, av);
+    encap_expect_make(&qp->expect, e->cfg.port, av);
     return 0;
 }
 

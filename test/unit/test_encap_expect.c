@@ -83,7 +83,7 @@ static void test_usual_frames(void **state)
     uint8_t frame[ROOM];
 
     make_vectors();
-    encap_expect_make(&x, port.mac, &ours);
+    encap_expect_make(&x, &port, &ours);
     for (unsigned i = 0; i < 2000; i++) {
         struct address_vector av = peers;
         uint32_t len;
@@ -106,7 +106,7 @@ static void test_every_bit(void **state)
     uint32_t len;
 
     make_vectors();
-    encap_expect_make(&x, port.mac, &ours);
+    encap_expect_make(&x, &port, &ours);
     for (unsigned bit = 0; bit < ENCAP_EXPECT_BTH * 8; bit++) {
         for (unsigned mend = 0; mend < 2; mend++) {
             len = make_frame(frame, &peers, 7);
@@ -131,7 +131,7 @@ static void test_random_damage(void **state)
     unsigned expected = 0;
 
     make_vectors();
-    encap_expect_make(&x, port.mac, &ours);
+    encap_expect_make(&x, &port, &ours);
     for (unsigned i = 0; i < 200000; i++) {
         uint32_t len = make_frame(frame, &peers, (uint16_t)i);
 
@@ -153,7 +153,8 @@ static void test_other_kinds(void **state)
 
     make_vectors();
     len = make_frame(frame, &peers, 1);
-    for (unsigned kind = 0; kind < 4; kind++) {
+    for (unsigned kind = 0; kind < 5; kind++) {
+        struct encap_port any = {.promiscuous = kind == 4};
         struct address_vector av = ours;
         struct encap_view v;
 
@@ -161,9 +162,9 @@ static void test_other_kinds(void **state)
             av.vlan = 7;
         else if (kind == 1)
             av.gid_type = GID_TYPE_ROCE_V1;
-        else
+        else if (kind < 4)
             (kind == 2 ? &av.sgid : &av.dgid)->raw[0] = 0xFD;
-        encap_expect_make(&x, port.mac, &av);
+        encap_expect_make(&x, kind == 4 ? &any : &port, &av);
         assert_false(encap_expected(&x, frame, len, &v));
     }
 }
