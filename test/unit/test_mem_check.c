@@ -119,6 +119,24 @@ static void test_order(void **state)
     assert_int_equal(mr_check(&cache, plain.key, PD, BASE, 1, 0, &mr), MR_OK);
 }
 
+/* A region that is gone is gone, however often somebody asks; another with its place has its own
+ * key. */
+static void test_removed(void **state)
+{
+    struct mem_region one = {.pd = PD, .len = 8}, *mr;
+    uint32_t key;
+
+    assert_int_equal(mr_insert(&table, &one, 6), 0);
+    key = one.key;
+    assert_int_equal(mr_check(&cache, key, PD, 0, 8, 0, &mr), MR_OK);
+    assert_ptr_equal(mr, &one);
+    mr_remove(&table, &one);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(mr_check(&cache, key, PD, 0, 8, 0, &mr), MR_BAD_KEY);
+        assert_int_equal(mr_check(&cache, plain.key, PD, BASE, 1, 0, &mr), MR_OK);
+    }
+}
+
 static void test_host_address(void **state)
 {
     assert_int_equal(mr_host_addr(&last, TOP - 15), 0x5000);
@@ -132,6 +150,7 @@ int main(void)
         cmocka_unit_test(test_ranges),
         cmocka_unit_test(test_rights),
         cmocka_unit_test(test_order),
+        cmocka_unit_test(test_removed),
         cmocka_unit_test(test_host_address),
     };
 
