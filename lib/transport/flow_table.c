@@ -19,9 +19,11 @@ static uint32_t headers_of(const struct flow_match *m)
         headers |= FLOW_HAS_VLAN;
     if (src || dst || m->mask.traffic_class || m->mask.hop_limit || m->mask.next_header)
         headers |= KEY_HAS_IP;
-    /* An IPv6 packet whose address looks like that is none of IPv4's. */
-    if ((src && !memcmp(m->value.src, mapped, sizeof(mapped))) ||
-        (dst && !memcmp(m->value.dst, mapped, sizeof(mapped))) || m->mask.ipv4_flags)
+    /* An IPv6 packet whose address looks like that is none of IPv4's, unless IPv6 is asked for. */
+    if (!(headers & FLOW_HAS_IPV6) && ((src && !memcmp(m->value.src, mapped, sizeof(mapped))) ||
+                                       (dst && !memcmp(m->value.dst, mapped, sizeof(mapped)))))
+        headers |= FLOW_HAS_IPV4;
+    if (m->mask.ipv4_flags)
         headers |= FLOW_HAS_IPV4;
     if (m->mask.flow_label)
         headers |= FLOW_HAS_IPV6;
