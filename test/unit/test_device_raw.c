@@ -531,7 +531,7 @@ static void test_hostile_ring(void **state)
         app_run(&app);
         assert_true(app_event(&app, loop, &event));
         assert_int_equal(event.type, QP_EVENT_WQ_FATAL);
-        assert_int_equal(event.element, 4712);
+        assert_int_equal(event.element, (uint64_t)(round + 1) << 32 | 4712);
         assert_int_equal(wq_current_state(wq_object_get(app.client, wq)->wq), WQS_ERR);
     }
 }
