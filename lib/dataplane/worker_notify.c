@@ -167,7 +167,7 @@ static void on_wq_event(void *arg, struct wq *wq, enum qp_event event)
     struct worker *w = ((struct worker_port *)arg)->worker;
     const struct dp_wq *dw = wq_owner(wq);
 
-    note_async(w, dw->ctx, dw->uidx, event);
+    note_async(w, dw->ctx, (uint64_t)dw->resets << 32 | dw->uidx, event);
 }
 
 bool worker_take_async(struct worker *w, struct dp_async *event)
