@@ -31,15 +31,13 @@ void worker_group_fini(struct worker_group *g)
 
 /* ---- frames ---- */
 
-bool worker_hand_over(struct worker *w, const struct frame *f, struct worker_port *to,
-                      bool for_host)
+bool worker_hand_over(struct worker *w, const struct frame *f, const struct handover_note *note)
 {
-    struct handover_note note = {.to = to, .for_host = for_host};
-    struct worker *other = to->worker;
+    struct worker *other = ((struct worker_port *)note->to)->worker;
     struct handover *h = w->group->handover[w->index][other->index];
     uint32_t bit = UINT32_C(1) << w->index;
 
-    if (!handover_put(h, &note, f))
+    if (!handover_put(h, note, f))
         return false;
     if (unlikely(handover_is_tight(h)))
         w->tight |= UINT32_C(1) << other->index;
@@ -83,24 +81,36 @@ static void take_for_host(struct worker_port *p, const struct frame *f, unsigned
     slow_path_notify(p->slow);
 }
 
-/* One burst, so that one worker's frames do not hold up all others. */
+static void act_on(struct worker *w, const struct handover_note *note, struct frame *f, unsigned n,
+                   unsigned from, ns_t now)
+{
+    struct worker_port *p = note->to;
+
+    counter_add(&w->stats.handed_in, n);
+    if (note->for_host)
+        take_for_host(p, f, n);
+    else if (note->for_sniffers)
+        engine_rx_copies(p->engine, f, n, from, now);
+    else
+        engine_rx_handed(p->engine, f, n, from, now);
+}
+
+/* As many as a burst, so that one worker's frames do not hold up all others; and not fewer, though
+ * frames for the host, or of other ports, come in between. */
 static void receive_from(struct worker *w, unsigned from, ns_t now)
 {
     struct handover *h = w->group->handover[from][w->index];
     struct frame f[FRAME_BURST];
     struct handover_note note;
-    unsigned n = handover_take(h, &note, f, FRAME_BURST);
 
-    if (n) {
-        struct worker_port *p = note.to;
-
-        counter_add(&w->stats.handed_in, n);
-        if (note.for_host)
-            take_for_host(p, f, n);
-        else
-            engine_rx_handed(p->engine, f, n, from, now);
+    for (unsigned n, left = FRAME_BURST; left; left -= n) {
+        n = handover_take(h, &note, f, left);
+        if (n)
+            act_on(w, &note, f, n, from, now);
+        handover_release(h);
+        if (!n)
+            break;
     }
-    handover_release(h);
     if (!handover_empty(h))
         atomic_fetch_or(&w->handed, UINT32_C(1) << from);
 }
