@@ -236,6 +236,14 @@ static void rx_frame(struct engine *e, unsigned i, const struct frame *f, enum d
         raw_sniff_elsewhere(e, f);
 }
 
+/* Bytes, then completions, then what became of the queue pairs. */
+static void rx_end(struct engine *e)
+{
+    rx_flush(e);
+    settle_recvs(e);
+    engine_settle(e);
+}
+
 static void rx_burst(struct engine *e, struct frame *frames, unsigned n)
 {
     enum drop reason[FRAME_BURST];
@@ -247,9 +255,7 @@ static void rx_burst(struct engine *e, struct frame *frames, unsigned n)
     }
     for (unsigned i = 0; i < n; i++)
         rx_frame(e, i, &frames[i], reason[i]);
-    rx_flush(e);
-    settle_recvs(e);
-    engine_settle(e);
+    rx_end(e);
 }
 
 void engine_rx(struct engine *e, struct frame *frames, unsigned n, ns_t now)
@@ -258,11 +264,16 @@ void engine_rx(struct engine *e, struct frame *frames, unsigned n, ns_t now)
     rx_burst(e, frames, n);
 }
 
-void engine_rx_handed(struct engine *e, struct frame *frames, unsigned n, uint32_t from, ns_t now)
+static void handed_in(struct engine *e, unsigned n, uint32_t from, ns_t now)
 {
     e->now = now;
     e->rx_from = (int)from;
     counter_add(&e->counters.rx_handed_in, n);
+}
+
+void engine_rx_handed(struct engine *e, struct frame *frames, unsigned n, uint32_t from, ns_t now)
+{
+    handed_in(e, n, from, now);
     rx_burst(e, frames, n);
     e->rx_from = RX_DIRECT;
 }
@@ -270,9 +281,7 @@ void engine_rx_handed(struct engine *e, struct frame *frames, unsigned n, uint32
 /* Whoever else the frame is for has it: it is not acted on. */
 void engine_rx_copies(struct engine *e, struct frame *frames, unsigned n, uint32_t from, ns_t now)
 {
-    e->now = now;
-    e->rx_from = (int)from;
-    counter_add(&e->counters.rx_handed_in, n);
+    handed_in(e, n, from, now);
     for (unsigned i = 0; i < n; i++) {
         unsigned sniffed = raw_sniff(e, &frames[i]);
 
@@ -281,8 +290,6 @@ void engine_rx_copies(struct engine *e, struct frame *frames, unsigned n, uint32
         else
             drop(e, DROP_raw_no_recv, 0);
     }
-    rx_flush(e);
-    settle_recvs(e);
-    engine_settle(e);
+    rx_end(e);
     e->rx_from = RX_DIRECT;
 }
