@@ -65,7 +65,10 @@ bool worker_holds_back(struct worker *w, ns_t now)
         w->tight_since = 0;
     else if (!w->tight_since)
         w->tight_since = now;
-    return w->tight && now - w->tight_since < HOLD_MAX;
+    if (!w->tight || now - w->tight_since >= HOLD_MAX)
+        return false;
+    w->nap = true;
+    return true;
 }
 
 void worker_wake_handed(struct worker *w)

@@ -41,6 +41,7 @@ struct worker {
     uint32_t handed_to; /* workers that we left frames for in this burst, to be woken after it */
     uint32_t tight;     /* those whose ring from us is half full, see worker_holds_back */
     ns_t tight_since;   /* 0: none was */
+    bool nap;           /* about to sleep: frames wait that nobody will wake us for */
 
     /* Those to be told after the burst. */
     struct worker_ctx *noted_ctx;
