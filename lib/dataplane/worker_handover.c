@@ -169,8 +169,8 @@ struct move_call {
     bool moved;
 };
 
-/* Bells, then the doorbell's worker, then the queue pair: a bell that rings meanwhile finds no
- * engine, and adopt looks for work afterwards. */
+/* The queue pair before its bells: one that the new worker finds is heard by its engine, and one
+ * that goes on meanwhile comes here, and back. */
 static void release(struct worker *w, void *arg)
 {
     struct move_call *m = arg;
@@ -178,10 +178,10 @@ static void release(struct worker *w, void *arg)
     m->moved = qp_completions_are_read(m->dq->qp, w->index);
     if (!m->moved)
         return;
+    engine_qp_release(m->from->engine, m->dq->qp, m->to->engine);
     atomic_store_explicit(&m->dq->port, m->to, memory_order_release);
     atomic_store_explicit(&m->dq->ctx->shared->slot_worker[m->dq->slot],
                           (uint8_t)m->to->worker->index, memory_order_relaxed);
-    engine_qp_release(m->from->engine, m->dq->qp, m->to->engine);
 }
 
 static void adopt(struct worker *w, void *arg)
