@@ -20,6 +20,7 @@ struct handover;
 struct handover_note {
     void *to;      /* where at the consumer it goes */
     bool for_host; /* not for an engine but for the port's IP host */
+    uint8_t why;   /* an engine gets it: enum handed */
 };
 
 /* NULL: out of memory. Memory that was never used takes none. Control thread. */

@@ -31,15 +31,13 @@ void worker_group_fini(struct worker_group *g)
 
 /* ---- frames ---- */
 
-bool worker_hand_over(struct worker *w, const struct frame *f, struct worker_port *to,
-                      bool for_host)
+bool worker_hand_over(struct worker *w, const struct frame *f, const struct handover_note *note)
 {
-    struct handover_note note = {.to = to, .for_host = for_host};
-    struct worker *other = to->worker;
+    struct worker *other = ((struct worker_port *)note->to)->worker;
     struct handover *h = w->group->handover[w->index][other->index];
     uint32_t bit = UINT32_C(1) << w->index;
 
-    if (!handover_put(h, &note, f))
+    if (!handover_put(h, note, f))
         return false;
     if (unlikely(handover_is_tight(h)))
         w->tight |= UINT32_C(1) << other->index;
@@ -98,7 +96,7 @@ static void receive_from(struct worker *w, unsigned from, ns_t now)
         if (note.for_host)
             take_for_host(p, f, n);
         else
-            engine_rx_handed(p->engine, f, n, from, now);
+            engine_rx_handed(p->engine, f, n, from, (enum handed)note.why, now);
     }
     handover_release(h);
     if (!handover_empty(h))

@@ -184,22 +184,23 @@ bool worker_take_async(struct worker *w, struct dp_async *event)
 static bool on_other(void *arg, const struct frame *f)
 {
     struct worker_port *p = arg;
+    struct handover_note note = {.to = p->first, .for_host = true};
     struct slow_path *slow = p->first->slow;
 
     if (!slow || !slow_path_wants(slow, f))
         return false;
     if (p->first == p)
         slow_path_up(slow, f);
-    else if (!worker_hand_over(p->worker, f, p->first, true))
+    else if (!worker_hand_over(p->worker, f, &note))
         return false;
     return true;
 }
 
-static bool on_hand_over(void *arg, const struct frame *f, struct engine *to)
+static bool on_hand_over(void *arg, const struct frame *f, struct engine *to, enum handed why)
 {
-    struct worker *w = ((struct worker_port *)arg)->worker;
+    struct handover_note note = {.to = engine_host_of(to)->ctx, .why = (uint8_t)why};
 
-    return worker_hand_over(w, f, engine_host_of(to)->ctx, false);
+    return worker_hand_over(((struct worker_port *)arg)->worker, f, &note);
 }
 
 struct engine_host worker_host(struct worker_port *port)

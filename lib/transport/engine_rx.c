@@ -17,13 +17,15 @@ static void drop(struct engine *e, enum drop reason, uint32_t qpn)
     trace_put(&e->trace, e->now, TRACE_DROP, qpn, reason, 0);
 }
 
-void rx_hand_over(struct engine *e, const struct frame *f, struct engine *to)
+void rx_hand_over(struct engine *e, const struct frame *f, struct engine *to, enum handed why)
 {
     const struct engine_host *host = &e->cfg.host;
 
+    if (e->rx_from != RX_DIRECT)
+        why = HANDED_ONCE_MORE;
     if (e->handed < ARRAY_SIZE(e->handed_to))
         e->handed_to[e->handed++] = to;
-    if (host->hand_over && host->hand_over(host->ctx, f, to))
+    if (host->hand_over && host->hand_over(host->ctx, f, to, why))
         counter_inc(&e->counters.rx_handed_out);
     else
         drop(e, DROP_handover_full, 0);
@@ -193,7 +195,7 @@ static void rx_act(struct engine *e, unsigned i, const struct frame *f)
 
     job->owner = job->qp && !mcast ? qp_engine(job->qp) : NULL;
     if (job->owner && job->owner != e) {
-        rx_hand_over(e, f, job->owner);
+        rx_hand_over(e, f, job->owner, HANDED_TO_ACT);
         return;
     }
     reason = rx_admit(e, job);
@@ -205,39 +207,28 @@ static void rx_act(struct engine *e, unsigned i, const struct frame *f)
         qp_rx(e, i);
 }
 
-/* Whether e is to act on the frame, sniffers aside. reason: rx_parse's. */
-static bool rx_is_ours(struct engine *e, unsigned i, const struct frame *f, enum drop reason)
+/* It came for the sniffers: nobody acts on it, and one copy is the frame itself. */
+static void rx_sniff_only(struct engine *e, const struct frame *f)
 {
-    const struct rx_job *job = &e->rx_job[i];
+    unsigned n = raw_sniff(e, f);
 
-    if (is_raw(reason))
-        return raw_is_ours(e, f);
-    if (reason != DROP_NONE)
-        return false;
-    if (job->pkt.dest_qpn == QPN_MULTICAST)
-        return mcast_is_ours(e, &job->view.dgid);
-    return job->qp && qp_engine(job->qp) == e;
+    if (n)
+        counter_add(&e->counters.rx_copies, n - 1);
+    else /* they are gone */
+        drop(e, DROP_raw_no_recv, 0);
 }
 
-/*
- * A frame that was handed over goes to sniffers of this engine and to whom it is for, if that is
- * this engine's as well. If only the first is so, they are why it came: it is neither handed on nor
- * counted again.
- */
 static void rx_frame(struct engine *e, unsigned i, const struct frame *f, enum drop reason)
 {
-    bool sniffers = raw_has_sniffers(e);
-    unsigned sniffed = unlikely(sniffers) ? raw_sniff(e, f) : 0;
+    bool sniffers = raw_has_sniffers(e) && e->rx_why == HANDED_TO_ACT;
 
     e->handed = 0;
-    if (unlikely(sniffed) && e->rx_from != RX_DIRECT && !rx_is_ours(e, i, f, reason))
-        sniffed--;
-    else if (reason == DROP_NONE)
+    if (unlikely(sniffers))
+        counter_add(&e->counters.rx_copies, raw_sniff(e, f));
+    if (reason == DROP_NONE)
         rx_act(e, i, f);
     else
         rx_reject(e, f, reason);
-    if (unlikely(sniffed))
-        counter_add(&e->counters.rx_copies, sniffed);
     if (unlikely(sniffers) && e->rx_from == RX_DIRECT)
         raw_sniff_elsewhere(e, f);
 }
@@ -251,8 +242,12 @@ static void rx_burst(struct engine *e, struct frame *frames, unsigned n)
         if (e->rx_from == RX_DIRECT)
             count_rx(e, &e->rx_job[i].view, frames[i].len);
     }
-    for (unsigned i = 0; i < n; i++)
-        rx_frame(e, i, &frames[i], reason[i]);
+    for (unsigned i = 0; i < n; i++) {
+        if (likely(e->rx_why != HANDED_TO_SNIFF))
+            rx_frame(e, i, &frames[i], reason[i]);
+        else
+            rx_sniff_only(e, &frames[i]);
+    }
     rx_flush(e);
     settle_recvs(e);
     engine_settle(e);
@@ -264,11 +259,14 @@ void engine_rx(struct engine *e, struct frame *frames, unsigned n, ns_t now)
     rx_burst(e, frames, n);
 }
 
-void engine_rx_handed(struct engine *e, struct frame *frames, unsigned n, uint32_t from, ns_t now)
+void engine_rx_handed(struct engine *e, struct frame *frames, unsigned n, uint32_t from,
+                      enum handed why, ns_t now)
 {
     e->now = now;
     e->rx_from = (int)from;
+    e->rx_why = why;
     counter_add(&e->counters.rx_handed_in, n);
     rx_burst(e, frames, n);
     e->rx_from = RX_DIRECT;
+    e->rx_why = HANDED_TO_ACT;
 }

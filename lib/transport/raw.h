@@ -171,8 +171,8 @@ struct flow_rule {
  * frame from the port's IP host.
  *
  * The engine that a frame arrives at counts it for the rule; engines that it is handed over to
- * serve their own queues. While a queue pair or WQ is given to another engine, and a sniffer there
- * takes copies too, one frame may be missed or come twice.
+ * serve their own queues. A sniffer's queue that is given to another engine may miss a frame then,
+ * or get it twice; nobody else does.
  */
 struct flow_table;
 struct flow_slot {

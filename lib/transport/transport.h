@@ -221,6 +221,7 @@ STAILQ_HEAD(wq_touched_list, wq);
 struct engine {
     struct engine_config cfg;
     ns_t now;
+    enum handed rx_why; /* of those that were handed over */
     int rx_from; /* during a receive call: the lane that handed the frames over, or RX_DIRECT */
     struct qp_tx_list tx_list;      /* queue pairs that may have a packet to send */
     struct qp_touched_list touched; /* queue pairs to settle before this call returns */
@@ -328,7 +329,8 @@ static inline void note(struct engine *e, const struct qp *qp, enum trace_event 
 /* ---- engine_rx.c ---- */
 
 /* A frame for another engine: passed on, or dropped. Counted. */
-void rx_hand_over(struct engine *e, const struct frame *f, struct engine *to);
+/* why: HANDED_TO_ACT, be it once more or not, or HANDED_TO_SNIFF. */
+void rx_hand_over(struct engine *e, const struct frame *f, struct engine *to, enum handed why);
 
 /* ---- sg.c: scatter and gather through lkeys; all check first ---- */
 
@@ -413,8 +415,6 @@ void resp_ud(struct engine *e, struct qp *qp, unsigned job);
  * for the others. */
 void mcast_rx(struct engine *e, unsigned job, const struct frame *f);
 void mcast_forget(struct engine *e, struct qp *qp);
-/* Whether e owns a member of the group. */
-bool mcast_is_ours(const struct engine *e, const union gid *group);
 /* resp_reply.c: whether a reply waits; builds it. False if it turned out that there is none. */
 bool resp_has_reply(const struct qp *qp);
 bool resp_reply(struct engine *e, struct qp *qp, struct tx_job *job);

@@ -69,8 +69,9 @@ struct raw_app {
     ns_t waits_since;
     uint64_t full; /* frames that found no room between workers, when the phase began */
 
-    bool open;      /* control thread */
-    unsigned steps; /* of the phase */
+    bool open;       /* control thread */
+    unsigned steps;  /* of the phase */
+    uint64_t steady; /* nothing more is done until so many frames have settled */
     int wake;
     _Atomic int wanted, phase; /* enum raw_phase */
     _Atomic bool killed, ended;

@@ -240,8 +240,9 @@ void raw_disturb(struct raw_app *a, struct random *r)
 {
     int phase = atomic_load(&a->phase);
 
-    if (!a->open || phase != atomic_load(&a->wanted))
+    if (!a->open || phase != atomic_load(&a->wanted) || raw_tally.settled < a->steady)
         return;
+    a->steady = raw_tally.settled + random_below(r, RAW_WINDOW);
     if (++a->steps == STEPS)
         next_phase(a, r);
     else if (phase == RAW_TABLE)

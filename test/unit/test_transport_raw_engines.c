@@ -426,6 +426,61 @@ static void sniffers_of_raw_frames(void **state)
     }
 }
 
+/* A copy is on its way to a sniffer that goes, or moves: the frame is not received once more. */
+static void sniffers_go_on_the_way(void **state)
+{
+    struct fixture *f = *state;
+    const struct flow_rule rule[] = {{.type = FLOW_SNIFFER, .qp = f->qp[1]->qp},
+                                     {.type = FLOW_NORMAL, .qp = f->qp[0]->qp}};
+
+    for (unsigned moves = 0; moves < 2; moves++) {
+        raw_rules(f->k, rule, 2);
+        for (unsigned i = 0; i < 2; i++)
+            raw_post(f->qp[0], 0);
+        arrive_at(f, 0, &plain);
+        assert_int_equal(f->k->node[1].waiting, 1);
+        if (moves) {
+            engine_qp_release(f->k->node[1].engine, f->qp[1]->qp, f->k->node[0].engine);
+            engine_qp_adopt(f->k->node[0].engine, f->qp[1]->qp, ++f->k->now);
+            f->qp[1]->at = 0;
+        } else {
+            raw_rules(f->k, rule + 1, 1);
+        }
+        raw_pass_on(f->k);
+        assert_int_equal(completions(f, qp_number(f->qp[0]->qp)), 1);
+        assert_int_equal(raw_drops(f->k, DROP_raw_no_recv), moves + 1);
+    }
+    assert_int_equal(f->k->handovers, 2);
+}
+
+/* A frame is on its way to a queue whose engine has a sniffer too, and then another queue is to get
+ * it: it does, and the sniffers, which are everywhere, each get one copy. */
+static void sniffers_while_queues_move(void **state)
+{
+    struct fixture *f = *state;
+    const struct flow_rule rule[] = {{.type = FLOW_SNIFFER, .qp = f->qp[0]->qp},
+                                     {.type = FLOW_SNIFFER, .qp = f->qp[1]->qp},
+                                     {.type = FLOW_NORMAL, .qp = f->qp[1]->qp}};
+    struct flow_rule now[3];
+    unsigned got[2] = {0};
+    struct cqe c;
+
+    memcpy(now, rule, sizeof(now));
+    now[2].qp = f->qp[0]->qp;
+    for (unsigned i = 0; i < 2; i++)
+        for (unsigned n = 0; n < 3; n++)
+            raw_post(f->qp[i], i);
+    raw_rules(f->k, rule, 3);
+    arrive_at(f, 0, &plain);
+    raw_rules(f->k, now, 3);
+    raw_pass_on(f->k);
+    while (raw_poll(f->cq, &c))
+        got[c.wr_id]++;
+    assert_int_equal(got[0], 2);
+    assert_int_equal(got[1], 1);
+    assert_int_equal(f->k->handovers, 2);
+}
+
 /* What is dropped is seen, and counted as dropped once. */
 static void sniffers_see_what_is_dropped(void **state)
 {
@@ -471,6 +526,8 @@ int main(void)
         CASE(replaced_under_traffic),
         CASE(sniffers_of_roce),
         CASE(sniffers_of_raw_frames),
+        CASE(sniffers_go_on_the_way),
+        CASE(sniffers_while_queues_move),
         CASE(sniffers_see_what_is_dropped),
     };
 
