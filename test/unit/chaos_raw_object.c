@@ -127,6 +127,7 @@ void raw_open(void *arg)
 {
     struct raw_app *a = arg;
 
+    watch_steal(-1); /* the one before may have been killed in a rough phase */
     program_open(&a->program);
     a->memory = (struct raw_memory *)a->program.memory;
     open_sender(a);
