@@ -167,7 +167,7 @@ static void on_wq_event(void *arg, struct wq *wq, enum qp_event event)
     struct worker *w = ((struct worker_port *)arg)->worker;
     const struct dp_wq *dw = wq_owner(wq);
 
-    note_async(w, dw->ctx, dw->uidx, event);
+    note_async(w, dw->ctx, (uint64_t)dw->resets << 32 | dw->uidx, event);
 }
 
 bool worker_take_async(struct worker *w, struct dp_async *event)
@@ -185,21 +185,29 @@ static bool on_other(void *arg, const struct frame *f)
 {
     struct worker_port *p = arg;
     struct slow_path *slow = p->first->slow;
+    struct handover_note note = {.to = p->first, .for_host = true};
 
     if (!slow || !slow_path_wants(slow, f))
         return false;
     if (p->first == p)
         slow_path_up(slow, f);
-    else if (!worker_hand_over(p->worker, f, p->first, true))
+    else if (!worker_hand_over(p->worker, f, &note))
         return false;
     return true;
 }
 
 static bool on_hand_over(void *arg, const struct frame *f, struct engine *to)
 {
-    struct worker *w = ((struct worker_port *)arg)->worker;
+    struct handover_note note = {.to = engine_host_of(to)->ctx};
 
-    return worker_hand_over(w, f, engine_host_of(to)->ctx, false);
+    return worker_hand_over(((struct worker_port *)arg)->worker, f, &note);
+}
+
+static bool on_hand_copy(void *arg, const struct frame *f, struct engine *to)
+{
+    struct handover_note note = {.to = engine_host_of(to)->ctx, .for_sniffers = true};
+
+    return worker_hand_over(((struct worker_port *)arg)->worker, f, &note);
 }
 
 struct engine_host worker_host(struct worker_port *port)
@@ -212,6 +220,7 @@ struct engine_host worker_host(struct worker_port *port)
                                .wq_event = on_wq_event,
                                .other = on_other,
                                .hand_over = on_hand_over,
+                               .hand_copy = on_hand_copy,
                                .stray = on_stray};
 
     return host;

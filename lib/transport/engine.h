@@ -63,6 +63,8 @@ struct engine_host {
      * a copy. False: it could not be taken, and is dropped. NULL: there is only one engine.
      */
     bool (*hand_over)(void *ctx, const struct frame *f, struct engine *to);
+    /* The same for a copy that is for sniffers (raw.h) of `to` alone: engine_rx_copies. */
+    bool (*hand_copy)(void *ctx, const struct frame *f, struct engine *to);
     /* A connection's packets keep arriving at the engine with this lane: it had better be there. */
     void (*stray)(void *ctx, struct qp *qp, uint32_t lane);
     /* QP_EVENT_WQ_FATAL: a work queue (raw.h) went to its error state by itself. May be NULL. */
@@ -176,6 +178,8 @@ void engine_rx(struct engine *e, struct frame *frames, unsigned n, ns_t now);
  * refuses them.
  */
 void engine_rx_handed(struct engine *e, struct frame *frames, unsigned n, uint32_t from, ns_t now);
+/* The same for copies that hand_copy took. Only sniffers see them, or nobody if these have gone. */
+void engine_rx_copies(struct engine *e, struct frame *frames, unsigned n, uint32_t from, ns_t now);
 
 /*
  * Fills up to n lent frames (room at least ENCAP_MAX_LEN + PKT_MAX_HEADER + path MTU + 8) with

@@ -17,16 +17,30 @@ static void drop(struct engine *e, enum drop reason, uint32_t qpn)
     trace_put(&e->trace, e->now, TRACE_DROP, qpn, reason, 0);
 }
 
+static void count_handed(struct engine *e, bool taken)
+{
+    if (taken)
+        counter_inc(&e->counters.rx_handed_out);
+    else
+        drop(e, DROP_handover_full, 0);
+}
+
 void rx_hand_over(struct engine *e, const struct frame *f, struct engine *to)
 {
     const struct engine_host *host = &e->cfg.host;
 
     if (e->handed < ARRAY_SIZE(e->handed_to))
         e->handed_to[e->handed++] = to;
-    if (host->hand_over && host->hand_over(host->ctx, f, to))
-        counter_inc(&e->counters.rx_handed_out);
-    else
-        drop(e, DROP_handover_full, 0);
+    count_handed(e, host->hand_over && host->hand_over(host->ctx, f, to));
+}
+
+void rx_hand_copy(struct engine *e, const struct frame *f, struct engine *to)
+{
+    const struct engine_host *host = &e->cfg.host;
+
+    if (e->handed < ARRAY_SIZE(e->handed_to))
+        e->handed_to[e->handed++] = to;
+    count_handed(e, host->hand_copy && host->hand_copy(host->ctx, f, to));
 }
 
 /* A connection's packets all take one way, as they have the same addresses and ports: when they
@@ -229,34 +243,14 @@ static void rx_act(struct engine *e, unsigned i, const struct frame *f)
         qp_rx(e, i);
 }
 
-/* Whether e is to act on the frame, sniffers aside. reason: rx_parse's. */
-static bool rx_is_ours(struct engine *e, unsigned i, const struct frame *f, enum drop reason)
-{
-    const struct rx_job *job = &e->rx_job[i];
-
-    if (is_raw(reason))
-        return raw_is_ours(e, f);
-    if (reason != DROP_NONE)
-        return false;
-    if (job->pkt.dest_qpn == QPN_MULTICAST)
-        return mcast_is_ours(e, &job->view.dgid);
-    return job->qp && qp_engine(job->qp) == e;
-}
-
-/*
- * A frame that was handed over goes to sniffers of this engine and to whom it is for, if that is
- * this engine's as well. If only the first is so, they are why it came: it is neither handed on nor
- * counted again.
- */
+/* Sniffers of this engine first, as to act on a frame may be to hand it on. */
 static void rx_frame(struct engine *e, unsigned i, const struct frame *f, enum drop reason)
 {
     bool sniffers = raw_has_sniffers(e);
     unsigned sniffed = unlikely(sniffers) ? raw_sniff(e, f) : 0;
 
     e->handed = 0;
-    if (unlikely(sniffed) && e->rx_from != RX_DIRECT && !rx_is_ours(e, i, f, reason))
-        sniffed--;
-    else if (reason == DROP_NONE)
+    if (reason == DROP_NONE)
         rx_act(e, i, f);
     else
         rx_reject(e, f, reason);
@@ -264,6 +258,14 @@ static void rx_frame(struct engine *e, unsigned i, const struct frame *f, enum d
         counter_add(&e->counters.rx_copies, sniffed);
     if (unlikely(sniffers) && e->rx_from == RX_DIRECT)
         raw_sniff_elsewhere(e, f);
+}
+
+/* Bytes, then completions, then what became of the queue pairs. */
+static void rx_end(struct engine *e)
+{
+    rx_flush(e);
+    settle_recvs(e);
+    engine_settle(e);
 }
 
 static void rx_burst(struct engine *e, struct frame *frames, unsigned n)
@@ -277,9 +279,7 @@ static void rx_burst(struct engine *e, struct frame *frames, unsigned n)
     }
     for (unsigned i = 0; i < n; i++)
         rx_frame(e, i, &frames[i], reason[i]);
-    rx_flush(e);
-    settle_recvs(e);
-    engine_settle(e);
+    rx_end(e);
 }
 
 void engine_rx(struct engine *e, struct frame *frames, unsigned n, ns_t now)
@@ -288,11 +288,32 @@ void engine_rx(struct engine *e, struct frame *frames, unsigned n, ns_t now)
     rx_burst(e, frames, n);
 }
 
-void engine_rx_handed(struct engine *e, struct frame *frames, unsigned n, uint32_t from, ns_t now)
+static void handed_in(struct engine *e, unsigned n, uint32_t from, ns_t now)
 {
     e->now = now;
     e->rx_from = (int)from;
     counter_add(&e->counters.rx_handed_in, n);
+}
+
+void engine_rx_handed(struct engine *e, struct frame *frames, unsigned n, uint32_t from, ns_t now)
+{
+    handed_in(e, n, from, now);
     rx_burst(e, frames, n);
+    e->rx_from = RX_DIRECT;
+}
+
+/* Whoever else the frame is for has it: it is not acted on. */
+void engine_rx_copies(struct engine *e, struct frame *frames, unsigned n, uint32_t from, ns_t now)
+{
+    handed_in(e, n, from, now);
+    for (unsigned i = 0; i < n; i++) {
+        unsigned sniffed = raw_sniff(e, &frames[i]);
+
+        if (sniffed)
+            counter_add(&e->counters.rx_copies, sniffed - 1);
+        else
+            drop(e, DROP_raw_no_recv, 0);
+    }
+    rx_end(e);
     e->rx_from = RX_DIRECT;
 }

@@ -61,16 +61,6 @@ void mcast_forget(struct engine *e, struct qp *qp)
     }
 }
 
-bool mcast_is_ours(const struct engine *e, const union gid *group)
-{
-    const struct mcast_member *m;
-
-    LIST_FOREACH(m, &e->mcast, link)
-    if (gid_eq(&m->group, group) && qp_engine(m->qp) == e)
-        return true;
-    return false;
-}
-
 /* An engine that gets a copy of the frame: once, however many members it owns. */
 static void add_owner(struct engine *owner[MCAST_ENGINES], unsigned *owners, struct engine *o)
 {

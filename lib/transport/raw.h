@@ -171,8 +171,9 @@ struct flow_rule {
  * frame from the port's IP host.
  *
  * The engine that a frame arrives at counts it for the rule; engines that it is handed over to
- * serve their own queues. While a queue pair or WQ is given to another engine, and a sniffer there
- * takes copies too, one frame may be missed or come twice.
+ * serve their own queues. While a queue pair is given to another engine, or an indirection table
+ * replaced, and a sniffer takes copies too, a frame on its way between engines may be missed or
+ * come twice.
  */
 struct flow_table;
 struct flow_slot {

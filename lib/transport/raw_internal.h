@@ -156,8 +156,6 @@ static inline bool raw_has_sniffers(const struct engine *e)
 
 /* A frame that is not RoCE, or of which nobody can tell (reason): to whom it may concern. */
 void raw_rx(struct engine *e, const struct frame *f, enum drop reason);
-/* Whether such a frame goes to a queue of e. */
-bool raw_is_ours(const struct engine *e, const struct frame *f);
 /* Copies to the sniffers that e owns; how many of them. They are counted, but for rx_copies. */
 unsigned raw_sniff(struct engine *e, const struct frame *f);
 /* Hands the frame over for sniffers of other engines that do not have it yet. Counted. */

@@ -81,19 +81,6 @@ void raw_rx(struct engine *e, const struct frame *f, enum drop reason)
         drop(e, DROP_raw_no_recv);
 }
 
-bool raw_is_ours(const struct engine *e, const struct frame *f)
-{
-    const struct flow_table *t = flow_rules(e);
-    const struct flow_entry *r;
-    union flow_key key;
-
-    if (!t)
-        return false;
-    flow_parse(&key, f->data, f->len);
-    r = flow_table_match(t, &key);
-    return r && !r->drop && wq_engine(taker(r, &key)) == e;
-}
-
 unsigned raw_sniff(struct engine *e, const struct frame *f)
 {
     const struct flow_table *t = flow_rules(e);
@@ -145,7 +132,7 @@ void raw_sniff_elsewhere(struct engine *e, const struct frame *f)
         owner = wq_engine(taker(r, &key));
         if (!owner || owner == e || was_handed(e, owner))
             continue;
-        rx_hand_over(e, f, owner);
+        rx_hand_copy(e, f, owner);
         counter_inc(&e->counters.rx_copies);
     }
 }

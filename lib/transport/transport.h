@@ -219,8 +219,6 @@ STAILQ_HEAD(wq_touched_list, wq);
 
 #define RX_DIRECT -1
 
-#define RX_DIRECT -1
-
 struct engine {
     struct engine_config cfg;
     ns_t now;
@@ -333,6 +331,8 @@ static inline void note(struct engine *e, const struct qp *qp, enum trace_event 
 
 /* A frame for another engine: passed on, or dropped. Counted. */
 void rx_hand_over(struct engine *e, const struct frame *f, struct engine *to);
+/* The same for the sniffers there. */
+void rx_hand_copy(struct engine *e, const struct frame *f, struct engine *to);
 
 /* ---- sg.c: scatter and gather through lkeys; all check first ---- */
 
@@ -422,8 +422,6 @@ void resp_ud(struct engine *e, struct qp *qp, unsigned job);
  * for the others. */
 void mcast_rx(struct engine *e, unsigned job, const struct frame *f);
 void mcast_forget(struct engine *e, struct qp *qp);
-/* Whether e owns a member of the group. */
-bool mcast_is_ours(const struct engine *e, const union gid *group);
 /* resp_reply.c: whether a reply waits; builds it. False if it turned out that there is none. */
 bool resp_has_reply(const struct qp *qp);
 bool resp_reply(struct engine *e, struct qp *qp, struct tx_job *job);

@@ -43,7 +43,7 @@ struct memory {
 };
 
 struct program {
-    struct app *app;
+    struct dataplane *dp;
     struct client *client; /* NULL: it has ended */
     struct space *space;   /* its memory as the dataplane has it */
     struct memory *memory;

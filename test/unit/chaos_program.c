@@ -136,7 +136,7 @@ void program_open(struct program *p)
 {
     struct ctl_msg none = {0}, m;
 
-    p->client = client_create(p->app->dp->rnic, &(struct ucred){.pid = getpid()});
+    p->client = client_create(p->dp->rnic, &(struct ucred){.pid = getpid()});
     require(p->client);
     program_call(p, CTL_OPEN, none);
     p->space = p->client->space;

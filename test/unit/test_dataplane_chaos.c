@@ -7,8 +7,9 @@
  *
  * usage: test_dataplane_chaos [SECONDS [SEED]]
  */
-#include "chaos.h"
+#include "chaos_raw.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,6 +90,7 @@ static struct world {
     struct dataplane dp;
     struct random random;
     struct app app[APPS];
+    struct raw_app raw;
     struct program bystander; /* the control thread's own: queue pairs nobody sends with */
     uint32_t qp[BYSTANDERS];  /* numbers, or 0 */
     bool member[BYSTANDERS];
@@ -132,12 +134,17 @@ static bool is_member(const struct qp_object *q)
     return q->group_count;
 }
 
+static bool may_move(const struct qp_object *q)
+{
+    return !is_member(q) && raw_may_move(&world.raw, q);
+}
+
 static void move_one(void)
 {
     struct qp_object *q = any_qp();
     struct worker_port *to = device()->port[below(WORKERS)], *from;
 
-    if (!q || is_member(q))
+    if (!q || !may_move(q))
         return;
     from = q->dp.port;
     if (!worker_move_qp(&q->dp, to)) {
@@ -153,7 +160,7 @@ static void report_stray(void)
 {
     struct qp_object *q = any_qp();
 
-    if (q && !is_member(q))
+    if (q && may_move(q))
         steer_stray(q->o.client, q->o.handle, below(WORKERS));
 }
 
@@ -165,7 +172,8 @@ static void look(void)
     require(text);
     free(text);
     if (q)
-        require(!kit_call_handle(q->o.client, CTL_QUERY_QP, q->o.handle));
+        require(kit_call_handle(q->o.client, CTL_QUERY_QP, q->o.handle) ==
+                (q->ind ? -EOPNOTSUPP : 0));
     world.shows++;
 }
 
@@ -225,7 +233,7 @@ static void start_app(struct app *a)
 
     *a = (struct app){.dp = &world.dp, .wake = wake, .random = {random_next(&world.random)}};
     for (unsigned i = 0; i < PROGRAMS; i++)
-        a->program[i].app = a;
+        a->program[i].dp = &world.dp;
     require(!pthread_create(&a->thread, NULL, app_run, a));
 }
 
@@ -249,9 +257,39 @@ static void bury_app(struct app *a)
         program_close(&a->program[i]);
 }
 
+static void start_raw(void)
+{
+    struct raw_app *a = &world.raw;
+    int wake = a->wake;
+
+    memset(a, 0, sizeof(*a));
+    a->wake = wake;
+    a->random.state = random_next(&world.random);
+    a->program.dp = &world.dp;
+    require(!pthread_create(&a->thread, NULL, raw_run, a));
+}
+
+static void kill_raw(void)
+{
+    if (atomic_exchange(&world.raw.killed, true))
+        return;
+    write_event(world.raw.wake);
+    atomic_fetch_add(&raw_tally.kills, 1);
+}
+
+static void bury_raw(void)
+{
+    uint64_t count;
+
+    pthread_join(world.raw.thread, NULL);
+    if (atomic_load(&world.raw.killed))
+        require(read(world.raw.wake, &count, sizeof(count)) == sizeof(count));
+    raw_close(&world.raw);
+}
+
 static void disturb(void)
 {
-    unsigned n = below(500);
+    unsigned n = below(700);
 
     if (n < 300)
         move_one();
@@ -263,8 +301,23 @@ static void disturb(void)
         change_address();
     else if (n < 498)
         look();
-    else
+    else if (n < 500)
         kill_app(&world.app[below(APPS)]);
+    else if (n < 630)
+        raw_disturb(&world.raw, &world.random);
+    else if (n < 699)
+        watch_disturb(&world.random);
+    else
+        kill_raw();
+}
+
+static bool raw_is_enough(void)
+{
+    for (unsigned i = 0; i < RAW_PHASES; i++)
+        if (!raw_tally.phases[i] || !raw_tally.sent[i])
+            return false;
+    return raw_tally.tables > 20 && raw_tally.kills && raw_tally.flushed && raw_tally.resets &&
+           raw_tally.remade && raw_tally.watched && raw_tally.watch_ends;
 }
 
 /* However slow the machine is: everything has happened. */
@@ -273,7 +326,8 @@ static bool enough(ns_t end)
     for (unsigned i = 0; i < FLOW_KINDS; i++)
         if (!tally.finished[i] || !tally.cut[i])
             return false;
-    return worker_time() >= end && world.moves > 20 && world.kills && world.shows && world.changes;
+    return raw_is_enough() && worker_time() >= end && world.moves > 20 && world.kills &&
+           world.shows && world.changes;
 }
 
 /* Serves applications, and starts them anew. */
@@ -287,12 +341,19 @@ static void attend_to_apps(void)
             start_app(&world.app[i]);
         }
     }
+    if (atomic_load(&world.raw.ended)) {
+        bury_raw();
+        start_raw();
+    }
+    watch_poll();
 }
 
 /* A queue pair that somebody forgot gets on when it is moved once more. So nothing is done to them
  * until every flow has come to its end. */
 static void leave_in_peace(ns_t deadline)
 {
+    uint64_t settled = raw_tally.settled;
+
     for (unsigned i = 0; i < APPS; i++) {
         struct app *a = &world.app[i];
 
@@ -304,6 +365,10 @@ static void leave_in_peace(ns_t deadline)
                 attend_to_apps();
             }
         }
+    }
+    while (raw_tally.settled < settled + 2 * RAW_WINDOW) {
+        require(worker_time() < deadline);
+        attend_to_apps();
     }
 }
 
@@ -327,6 +392,11 @@ static void run(ns_t end)
         }
         bury_app(&world.app[i]);
     }
+    while (!atomic_load(&world.raw.ended)) {
+        require(worker_time() < deadline);
+        event_loop_step(world.dp.loop, 1);
+    }
+    bury_raw();
 }
 
 /* ---- the test ---- */
@@ -358,7 +428,8 @@ static void check_drops(void)
 {
 #define DROP(name, help)                                                        \
     if (DROP_##name != DROP_handover_full && DROP_##name != DROP_unknown_qpn && \
-        DROP_##name != DROP_qp_state)                                           \
+        DROP_##name != DROP_qp_state && DROP_##name != DROP_raw_no_recv &&      \
+        DROP_##name != DROP_not_roce)                                           \
         assert_int_equal(dropped(DROP_##name), 0);
 #include "drop.def"
 #undef DROP
@@ -373,6 +444,20 @@ static uint64_t handed_over(void)
     return n;
 }
 
+static void report_raw(void)
+{
+    static const char *const name[RAW_PHASES] = {"still", "table changes", "rough"};
+
+    for (unsigned i = 0; i < RAW_PHASES; i++)
+        print_message("# raw, %s: %lu phases, %lu frames, %lu lost\n", name[i], raw_tally.phases[i],
+                      raw_tally.sent[i], raw_tally.lost[i]);
+    print_message("# raw: %lu kills, %lu came late, %lu tables, %lu rules, %lu thefts, WQs: %lu "
+                  "flushed, %lu reset, %lu made anew; watcher: %lu frames, %lu changes, %lu ends\n",
+                  raw_tally.kills, raw_tally.late, raw_tally.tables, raw_tally.rules,
+                  raw_tally.thefts, raw_tally.flushed, raw_tally.resets, raw_tally.remade,
+                  raw_tally.watched, raw_tally.watch_changes, raw_tally.watch_ends);
+}
+
 static void report(void)
 {
     static const char *const name[FLOW_KINDS] = {"RC", "RC with SRQ", "UC", "UD", "multicast"};
@@ -385,6 +470,7 @@ static void report(void)
     for (unsigned i = 0; i < FLOW_KINDS; i++)
         print_message("# %s: %lu flows, %lu cut, %lu messages overtaken, %lu lost\n", name[i],
                       tally.finished[i], tally.cut[i], tally.overtaken[i], tally.lost[i]);
+    report_raw();
 }
 
 /* Only who was moved may have missed something, and of that RC has got it again. */
@@ -402,21 +488,26 @@ static void test_everything_at_once(void **state)
     world.random.state = seed;
     dataplane_start_loop(&world.dp, WORKERS, &chaos_memory);
     open_control();
-    world.bystander.app = &world.app[0];
-    world.app[0].dp = &world.dp;
+    world.bystander.dp = &world.dp;
     program_open(&world.bystander);
     for (unsigned i = 0; i < APPS; i++) {
         world.app[i].wake = eventfd(0, EFD_CLOEXEC);
         require(world.app[i].wake >= 0);
         start_app(&world.app[i]);
     }
+    world.raw.wake = eventfd(0, EFD_CLOEXEC);
+    require(world.raw.wake >= 0);
+    watch_open(&world.dp);
+    start_raw();
     run(worker_time() + seconds * NS_PER_SEC);
     program_close(&world.bystander);
+    watch_close();
     report();
     check_lost();
     check_drops();
     for (unsigned i = 0; i < APPS; i++)
         close(world.app[i].wake);
+    close(world.raw.wake);
     close_control();
     dataplane_stop(&world.dp);
 }

@@ -457,6 +457,67 @@ static void sniffers_see_what_is_dropped(void **state)
     assert_int_equal(raw_drops(f->k, DROP_handover_full), 1);
 }
 
+/* A copy for a sniffer is that sniffer's alone, also when it has gone before the copy comes:
+ * whoever the frame was for has had it. */
+static void copies_outlive_their_sniffer(void **state)
+{
+    struct fixture *f = *state;
+    struct raw_queue *ud = ud_create(f, 0);
+    const struct flow_rule rule[2] = {{.type = FLOW_SNIFFER, .qp = f->qp[1]->qp},
+                                      {.type = FLOW_NORMAL, .qp = f->qp[0]->qp}};
+    uint32_t qpn = qp_number(ud->qp);
+    struct raw_bytes b;
+    struct frame frame;
+
+    raw_rules(f->k, rule, 1);
+    raw_post(ud, 1);
+    raw_post(ud, 2);
+    roce_build(&b, f->k, qpn, NULL);
+    frame = raw_frame(&b);
+    raw_arrive_only(f->k, 0, &frame, 1);
+    raw_rules(f->k, NULL, 0);
+    raw_pass_on(f->k);
+    assert_int_equal(completions(f, qpn), 1);
+    assert_int_equal(f->k->handovers, 1);
+    assert_int_equal(raw_drops(f->k, DROP_raw_no_recv), 1);
+    assert_true(raw_adds_up(f->k));
+
+    raw_rules(f->k, rule, 2);
+    raw_post(f->qp[0], 3);
+    raw_post(f->qp[0], 4);
+    arrive_at(f, 0, &plain);
+    raw_rules(f->k, rule + 1, 1);
+    raw_pass_on(f->k);
+    assert_int_equal(completions(f, qp_number(f->qp[0]->qp)), 1);
+    assert_int_equal(f->k->handovers, 2);
+    assert_int_equal(raw_drops(f->k, DROP_raw_no_recv), 2);
+    raw_queue_destroy(ud);
+}
+
+/* A frame for a queue pair that has moved on is not taken for a sniffer's copy. */
+static void moved_behind_a_sniffer(void **state)
+{
+    struct fixture *f = *state;
+    struct raw_queue *ud = ud_create(f, 1);
+    const struct flow_rule rule = {.type = FLOW_SNIFFER, .qp = f->qp[1]->qp};
+    uint32_t qpn = qp_number(ud->qp);
+    struct raw_bytes b;
+    struct frame frame;
+
+    raw_rules(f->k, &rule, 1);
+    raw_post(f->qp[1], 1);
+    raw_post(ud, 2);
+    roce_build(&b, f->k, qpn, NULL);
+    frame = raw_frame(&b);
+    raw_arrive_only(f->k, 0, &frame, 1);
+    engine_qp_release(f->k->node[1].engine, ud->qp, f->k->node[0].engine);
+    engine_qp_adopt(f->k->node[0].engine, ud->qp, ++f->k->now);
+    ud->at = 0;
+    raw_pass_on(f->k);
+    assert_int_equal(completions(f, qpn), 1);
+    raw_queue_destroy(ud);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -472,6 +533,8 @@ int main(void)
         CASE(sniffers_of_roce),
         CASE(sniffers_of_raw_frames),
         CASE(sniffers_see_what_is_dropped),
+        CASE(copies_outlive_their_sniffer),
+        CASE(moved_behind_a_sniffer),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
