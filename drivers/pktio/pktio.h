@@ -67,7 +67,7 @@ struct pktio_ops {
     /* Any thread. */
     void (*info)(struct pktio *io, struct pktio_info *info);
     /* Takes up to n received frames of `queue`; returns how many. They stay valid until rx_release.
-     */
+     * n may be 0: a port that also sends what waits when it is asked, does that. */
     unsigned (*rx_burst)(struct pktio *io, unsigned queue, struct frame *f, unsigned n);
     void (*rx_release)(struct pktio *io, unsigned queue, struct frame *f, unsigned n);
     /* Lends up to n empty frames that can all be sent now; returns how many (0: the port is full).

@@ -86,6 +86,7 @@ static void reset(struct client_wq *wq, struct client_cq *cq)
 {
     struct client_ring *rq = &wq->half.rq;
 
+    atomic_fetch_add_explicit(&wq->resets, 1, memory_order_relaxed);
     client_cq_clean(cq, wq->half.uidx);
     if (!rq->entries)
         return;

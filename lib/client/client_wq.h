@@ -13,6 +13,9 @@ struct client_wq {
      * who polls need not tell the two apart. */
     struct client_qp half;
     uint32_t handle;
+    /* How many times it was reset: an event of before is of the past. Who modifies it, and who
+     * reads events, may be two. */
+    _Atomic uint32_t resets;
 };
 
 /* Creates it in RESET. r: pd, cq, type, srq, max_wr, max_sge as in the protocol; the reply replaces

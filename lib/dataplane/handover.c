@@ -96,7 +96,7 @@ unsigned handover_take(struct handover *h, struct handover_note *note, struct fr
         if (!count)
             *note = r->note;
         if (r->note.to != note->to || r->note.for_host != note->for_host ||
-            r->note.why != note->why)
+            r->note.for_sniffers != note->for_sniffers)
             break;
         f[count++] = (struct frame){.data = (uint8_t *)(r + 1), .len = r->len};
         h->taken += r->size;

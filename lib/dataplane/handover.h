@@ -18,9 +18,9 @@ struct handover;
 
 /* What is said of a frame. */
 struct handover_note {
-    void *to;      /* where at the consumer it goes */
-    bool for_host; /* not for an engine but for the port's IP host */
-    uint8_t why;   /* an engine gets it: enum handed */
+    void *to;          /* where at the consumer it goes */
+    bool for_host;     /* not for an engine but for the port's IP host */
+    bool for_sniffers; /* of the engine, and for nobody else */
 };
 
 /* NULL: out of memory. Memory that was never used takes none. Control thread. */

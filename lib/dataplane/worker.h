@@ -100,6 +100,7 @@ struct dp_srq {
 struct dp_wq {
     struct worker_ctx *ctx;
     uint32_t uidx;
+    uint32_t resets; /* how many times it has been */
 };
 
 /* An asynchronous event on its way to the control thread. */

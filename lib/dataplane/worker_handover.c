@@ -65,7 +65,10 @@ bool worker_holds_back(struct worker *w, ns_t now)
         w->tight_since = 0;
     else if (!w->tight_since)
         w->tight_since = now;
-    return w->tight && now - w->tight_since < HOLD_MAX;
+    if (!w->tight || now - w->tight_since >= HOLD_MAX)
+        return false;
+    w->nap = true;
+    return true;
 }
 
 void worker_wake_handed(struct worker *w)
@@ -81,24 +84,36 @@ static void take_for_host(struct worker_port *p, const struct frame *f, unsigned
     slow_path_notify(p->slow);
 }
 
-/* One burst, so that one worker's frames do not hold up all others. */
+static void act_on(struct worker *w, const struct handover_note *note, struct frame *f, unsigned n,
+                   unsigned from, ns_t now)
+{
+    struct worker_port *p = note->to;
+
+    counter_add(&w->stats.handed_in, n);
+    if (note->for_host)
+        take_for_host(p, f, n);
+    else if (note->for_sniffers)
+        engine_rx_copies(p->engine, f, n, from, now);
+    else
+        engine_rx_handed(p->engine, f, n, from, now);
+}
+
+/* As many as a burst, so that one worker's frames do not hold up all others; and not fewer, though
+ * frames for the host, or of other ports, come in between. */
 static void receive_from(struct worker *w, unsigned from, ns_t now)
 {
     struct handover *h = w->group->handover[from][w->index];
     struct frame f[FRAME_BURST];
     struct handover_note note;
-    unsigned n = handover_take(h, &note, f, FRAME_BURST);
 
-    if (n) {
-        struct worker_port *p = note.to;
-
-        counter_add(&w->stats.handed_in, n);
-        if (note.for_host)
-            take_for_host(p, f, n);
-        else
-            engine_rx_handed(p->engine, f, n, from, (enum handed)note.why, now);
+    for (unsigned n, left = FRAME_BURST; left; left -= n) {
+        n = handover_take(h, &note, f, left);
+        if (n)
+            act_on(w, &note, f, n, from, now);
+        handover_release(h);
+        if (!n)
+            break;
     }
-    handover_release(h);
     if (!handover_empty(h))
         atomic_fetch_or(&w->handed, UINT32_C(1) << from);
 }
@@ -154,8 +169,8 @@ struct move_call {
     bool moved;
 };
 
-/* Bells, then the doorbell's worker, then the queue pair: a bell that rings meanwhile finds no
- * engine, and adopt looks for work afterwards. */
+/* The queue pair before its bells: one that the new worker finds is heard by its engine, and one
+ * that goes on meanwhile comes here, and back. */
 static void release(struct worker *w, void *arg)
 {
     struct move_call *m = arg;
@@ -163,10 +178,10 @@ static void release(struct worker *w, void *arg)
     m->moved = qp_completions_are_read(m->dq->qp, w->index);
     if (!m->moved)
         return;
+    engine_qp_release(m->from->engine, m->dq->qp, m->to->engine);
     atomic_store_explicit(&m->dq->port, m->to, memory_order_release);
     atomic_store_explicit(&m->dq->ctx->shared->slot_worker[m->dq->slot],
                           (uint8_t)m->to->worker->index, memory_order_relaxed);
-    engine_qp_release(m->from->engine, m->dq->qp, m->to->engine);
 }
 
 static void adopt(struct worker *w, void *arg)

@@ -109,6 +109,7 @@ static void yield(struct worker *w, ns_t now)
 
 static void arm(struct worker *w)
 {
+    w->nap = false;
     atomic_store_explicit(&w->armed, 1, memory_order_relaxed);
     for (unsigned i = 0; i < w->contexts; i++)
         atomic_store_explicit(&w->ctx[i]->doorbells->worker_armed, 1, memory_order_relaxed);
@@ -129,8 +130,11 @@ static bool arm_ports(struct worker *w)
     for (unsigned i = 0; i < w->ports; i++) {
         struct worker_port *p = &w->port[i];
 
-        if (!p->io->ops->wake_arm(p->io, p->queue) && !w->tight)
-            return false;
+        if (!p->io->ops->wake_arm(p->io, p->queue)) {
+            if (!w->tight)
+                return false;
+            w->nap = true;
+        }
         if (p->source.fd >= 0)
             waker_arm(w->group->waker, &p->source);
     }
@@ -141,7 +145,7 @@ static bool arm_ports(struct worker *w)
 static ns_t sleep_limit(struct worker *w, ns_t now)
 {
     ns_t idle = now - w->policy.last_work;
-    ns_t limit = w->tight ? NAP_FULL : SAFETY_TICK;
+    ns_t limit = w->nap ? NAP_FULL : SAFETY_TICK;
 
     for (unsigned i = 0; i < w->ports; i++) {
         ns_t timer = engine_next_timer(w->port[i].engine);

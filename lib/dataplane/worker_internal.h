@@ -41,6 +41,7 @@ struct worker {
     uint32_t handed_to; /* workers that we left frames for in this burst, to be woken after it */
     uint32_t tight;     /* those whose ring from us is half full, see worker_holds_back */
     ns_t tight_since;   /* 0: none was */
+    bool nap;           /* about to sleep: frames wait that nobody will wake us for */
 
     /* Those to be told after the burst. */
     struct worker_ctx *noted_ctx;
@@ -68,7 +69,7 @@ bool futex_wait(_Atomic uint32_t *word, uint32_t value, ns_t timeout);
 /* worker_handover.c */
 bool worker_receive_handed(struct worker *w, ns_t now);
 void worker_wake_handed(struct worker *w);
-/* A copy of f to the worker of note->to, a struct worker_port. False: its ring is full. */
+/* A copy of f to the worker of note's port. False: its ring is full. */
 bool worker_hand_over(struct worker *w, const struct frame *f, const struct handover_note *note);
 /*
  * Whether no more frames should be received for the moment, as some worker is behind with those it

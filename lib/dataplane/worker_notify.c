@@ -167,7 +167,7 @@ static void on_wq_event(void *arg, struct wq *wq, enum qp_event event)
     struct worker *w = ((struct worker_port *)arg)->worker;
     const struct dp_wq *dw = wq_owner(wq);
 
-    note_async(w, dw->ctx, dw->uidx, event);
+    note_async(w, dw->ctx, (uint64_t)dw->resets << 32 | dw->uidx, event);
 }
 
 bool worker_take_async(struct worker *w, struct dp_async *event)
@@ -184,8 +184,8 @@ bool worker_take_async(struct worker *w, struct dp_async *event)
 static bool on_other(void *arg, const struct frame *f)
 {
     struct worker_port *p = arg;
-    struct handover_note note = {.to = p->first, .for_host = true};
     struct slow_path *slow = p->first->slow;
+    struct handover_note note = {.to = p->first, .for_host = true};
 
     if (!slow || !slow_path_wants(slow, f))
         return false;
@@ -196,9 +196,16 @@ static bool on_other(void *arg, const struct frame *f)
     return true;
 }
 
-static bool on_hand_over(void *arg, const struct frame *f, struct engine *to, enum handed why)
+static bool on_hand_over(void *arg, const struct frame *f, struct engine *to)
 {
-    struct handover_note note = {.to = engine_host_of(to)->ctx, .why = (uint8_t)why};
+    struct handover_note note = {.to = engine_host_of(to)->ctx};
+
+    return worker_hand_over(((struct worker_port *)arg)->worker, f, &note);
+}
+
+static bool on_hand_copy(void *arg, const struct frame *f, struct engine *to)
+{
+    struct handover_note note = {.to = engine_host_of(to)->ctx, .for_sniffers = true};
 
     return worker_hand_over(((struct worker_port *)arg)->worker, f, &note);
 }
@@ -213,6 +220,7 @@ struct engine_host worker_host(struct worker_port *port)
                                .wq_event = on_wq_event,
                                .other = on_other,
                                .hand_over = on_hand_over,
+                               .hand_copy = on_hand_copy,
                                .stray = on_stray};
 
     return host;

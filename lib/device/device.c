@@ -266,6 +266,8 @@ int rnic_add_port(struct rnic *r, const struct port_config *config)
     snprintf(d->name, sizeof(d->name), "uroce%u", d->index);
     memcpy(d->encap.mac, d->info.mac, sizeof(d->encap.mac));
     d->encap.gids = &d->gids;
+    /* Buffers may hold more than a port or its peer takes. */
+    d->encap.max_frame = (uint16_t)min_of(d->info.mtu + FRAME_AROUND, (uint32_t)UINT16_MAX);
     if (config->qos)
         d->qos = *config->qos;
     else

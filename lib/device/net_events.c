@@ -10,7 +10,6 @@
 #include "object.h"
 
 #define EXCEPTION_BURST 64
-#define FRAME_AROUND    18         /* bytes that are not of the MTU: Ethernet header and tag */
 #define LINK_INTERVAL   NS_PER_SEC /* at which a port that does not tell is asked */
 
 static void drain(int fd)

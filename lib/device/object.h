@@ -16,6 +16,7 @@
 #define LIMIT_QP      (QP_TABLE_SLOTS - 16)
 #define LIMIT_SGE     30u /* advertised; the rings could carry QUEUE_MAX_SGE */
 #define LIMIT_RD_ATOM 16u
+#define FRAME_AROUND  18u /* bytes of a frame that are not of the MTU: Ethernet header and tag */
 #define LIMIT_MR_SIZE (UINT64_C(1) << 40)
 #define LIMIT_PD      65536u
 #define LIMIT_CQ      65536u

@@ -32,6 +32,25 @@ static bool read_text(int process, const char *name, char *text, size_t room)
 }
 
 /*
+ * Any process may become one with more rights, by executing a program that has them (set-uid, file
+ * capabilities), while another one of the same user holds the connection. They are that program's
+ * rights. The kernel lets the user neither trace nor dump it, and in /proc its files are root's.
+ */
+static bool is_its_users(int process, uid_t uid)
+{
+    struct stat file;
+
+    return !fstatat(process, "status", &file, 0) && file.st_uid == uid;
+}
+
+/* Asked before and after, as it may execute others meanwhile. */
+static bool read_status(int process, uid_t uid, char *status, size_t room)
+{
+    return is_its_users(process, uid) && read_text(process, "status", status, room) &&
+           is_its_users(process, uid);
+}
+
+/*
  * In a user namespace of its own a process may have every capability, over nothing of ours; so they
  * count in the daemon's only.
  */
@@ -66,7 +85,8 @@ bool permission_raw(const struct client *c)
     if (process < 0)
         return false;
     allowed = same_user_namespace(process) &&
-              read_text(process, "status", status, sizeof(status)) && permission_of_status(status);
+              read_status(process, c->peer.uid, status, sizeof(status)) &&
+              permission_of_status(status);
     close(process);
     /* Else the number may have been another process's by then. */
     return allowed && !c->gone;

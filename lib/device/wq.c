@@ -169,6 +169,8 @@ static void modify(struct worker *worker, void *arg)
 
     m->err =
         engine_wq_modify(m->w->port->engine, m->w->wq, m->to, m->w->o.client->rnic->config.clock());
+    if (!m->err && m->to == WQS_RESET)
+        m->w->dp.resets++;
 }
 
 int wq_object_modify(struct client *c, struct ctl_call *call)

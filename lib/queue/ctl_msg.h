@@ -341,8 +341,10 @@ _Static_assert(sizeof(struct ctl_msg) == CTL_MSG_SIZE, "ctl_msg is ABI");
 
 /* A record on the async events socket; the layout of the kernel's. */
 struct ctl_async_event {
-    uint64_t element; /* QP, SRQ: its uidx; CQ: its cookie; port: its number */
-    uint32_t type;    /* enum ibv_event_type */
+    /* QP, SRQ: its uidx; WQ: that, and above its lower half how many times it was reset before; CQ:
+     * its cookie; port: its number */
+    uint64_t element;
+    uint32_t type; /* enum ibv_event_type */
     uint32_t reserved;
 };
 

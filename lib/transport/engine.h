@@ -44,13 +44,6 @@ enum qp_event {
     QP_EVENT_WQ_FATAL = 19,
 };
 
-/* Why an engine gets a frame that arrived at another one. */
-enum handed {
-    HANDED_TO_ACT, /* it has the frame's queue, and gives its own sniffers (raw.h) their copies */
-    HANDED_ONCE_MORE, /* the same without the sniffers: the queue moved while the frame came here */
-    HANDED_TO_SNIFF,  /* for its sniffers alone */
-};
-
 /* What the engine tells its host, during calls into it; the host only notes it and returns. */
 struct engine_host {
     void *ctx;
@@ -66,10 +59,12 @@ struct engine_host {
      * be NULL. */
     bool (*other)(void *ctx, const struct frame *f);
     /*
-     * A frame that another engine of the device is to have, which gets it by engine_rx_handed, as
+     * A frame that another engine of the device is to act on, which gets it by engine_rx_handed, as
      * a copy. False: it could not be taken, and is dropped. NULL: there is only one engine.
      */
-    bool (*hand_over)(void *ctx, const struct frame *f, struct engine *to, enum handed why);
+    bool (*hand_over)(void *ctx, const struct frame *f, struct engine *to);
+    /* The same for a copy that is for sniffers (raw.h) of `to` alone: engine_rx_copies. */
+    bool (*hand_copy)(void *ctx, const struct frame *f, struct engine *to);
     /* A connection's packets keep arriving at the engine with this lane: it had better be there. */
     void (*stray)(void *ctx, struct qp *qp, uint32_t lane);
     /* QP_EVENT_WQ_FATAL: a work queue (raw.h) went to its error state by itself. May be NULL. */
@@ -178,13 +173,13 @@ void engine_destroy(struct engine *e);
 void engine_rx(struct engine *e, struct frame *frames, unsigned n, ns_t now);
 
 /*
- * The same for frames that the engine with lane `from` of the same device handed over, all for the
- * same reason: n copies of
+ * The same for frames that the engine with lane `from` of the same device handed over: n copies of
  * what it received. Frames that it would have to hand on once more are dropped only if hand_over
  * refuses them.
  */
-void engine_rx_handed(struct engine *e, struct frame *frames, unsigned n, uint32_t from,
-                      enum handed why, ns_t now);
+void engine_rx_handed(struct engine *e, struct frame *frames, unsigned n, uint32_t from, ns_t now);
+/* The same for copies that hand_copy took. Only sniffers see them, or nobody if these have gone. */
+void engine_rx_copies(struct engine *e, struct frame *frames, unsigned n, uint32_t from, ns_t now);
 
 /*
  * Fills up to n lent frames (room at least ENCAP_MAX_LEN + PKT_MAX_HEADER + path MTU + 8) with

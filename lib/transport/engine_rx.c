@@ -17,18 +17,30 @@ static void drop(struct engine *e, enum drop reason, uint32_t qpn)
     trace_put(&e->trace, e->now, TRACE_DROP, qpn, reason, 0);
 }
 
-void rx_hand_over(struct engine *e, const struct frame *f, struct engine *to, enum handed why)
+static void count_handed(struct engine *e, bool taken)
 {
-    const struct engine_host *host = &e->cfg.host;
-
-    if (e->rx_from != RX_DIRECT)
-        why = HANDED_ONCE_MORE;
-    if (e->handed < ARRAY_SIZE(e->handed_to))
-        e->handed_to[e->handed++] = to;
-    if (host->hand_over && host->hand_over(host->ctx, f, to, why))
+    if (taken)
         counter_inc(&e->counters.rx_handed_out);
     else
         drop(e, DROP_handover_full, 0);
+}
+
+void rx_hand_over(struct engine *e, const struct frame *f, struct engine *to)
+{
+    const struct engine_host *host = &e->cfg.host;
+
+    if (e->handed < ARRAY_SIZE(e->handed_to))
+        e->handed_to[e->handed++] = to;
+    count_handed(e, host->hand_over && host->hand_over(host->ctx, f, to));
+}
+
+void rx_hand_copy(struct engine *e, const struct frame *f, struct engine *to)
+{
+    const struct engine_host *host = &e->cfg.host;
+
+    if (e->handed < ARRAY_SIZE(e->handed_to))
+        e->handed_to[e->handed++] = to;
+    count_handed(e, host->hand_copy && host->hand_copy(host->ctx, f, to));
 }
 
 /* A connection's packets all take one way, as they have the same addresses and ports: when they
@@ -195,7 +207,7 @@ static void rx_act(struct engine *e, unsigned i, const struct frame *f)
 
     job->owner = job->qp && !mcast ? qp_engine(job->qp) : NULL;
     if (job->owner && job->owner != e) {
-        rx_hand_over(e, f, job->owner, HANDED_TO_ACT);
+        rx_hand_over(e, f, job->owner);
         return;
     }
     reason = rx_admit(e, job);
@@ -207,30 +219,29 @@ static void rx_act(struct engine *e, unsigned i, const struct frame *f)
         qp_rx(e, i);
 }
 
-/* It came for the sniffers: nobody acts on it, and one copy is the frame itself. */
-static void rx_sniff_only(struct engine *e, const struct frame *f)
-{
-    unsigned n = raw_sniff(e, f);
-
-    if (n)
-        counter_add(&e->counters.rx_copies, n - 1);
-    else /* they are gone */
-        drop(e, DROP_raw_no_recv, 0);
-}
-
+/* Sniffers of this engine first, as to act on a frame may be to hand it on. */
 static void rx_frame(struct engine *e, unsigned i, const struct frame *f, enum drop reason)
 {
-    bool sniffers = raw_has_sniffers(e) && e->rx_why == HANDED_TO_ACT;
+    bool sniffers = raw_has_sniffers(e);
+    unsigned sniffed = unlikely(sniffers) ? raw_sniff(e, f) : 0;
 
     e->handed = 0;
-    if (unlikely(sniffers))
-        counter_add(&e->counters.rx_copies, raw_sniff(e, f));
     if (reason == DROP_NONE)
         rx_act(e, i, f);
     else
         rx_reject(e, f, reason);
+    if (unlikely(sniffed))
+        counter_add(&e->counters.rx_copies, sniffed);
     if (unlikely(sniffers) && e->rx_from == RX_DIRECT)
         raw_sniff_elsewhere(e, f);
+}
+
+/* Bytes, then completions, then what became of the queue pairs. */
+static void rx_end(struct engine *e)
+{
+    rx_flush(e);
+    settle_recvs(e);
+    engine_settle(e);
 }
 
 static void rx_burst(struct engine *e, struct frame *frames, unsigned n)
@@ -242,15 +253,9 @@ static void rx_burst(struct engine *e, struct frame *frames, unsigned n)
         if (e->rx_from == RX_DIRECT)
             count_rx(e, &e->rx_job[i].view, frames[i].len);
     }
-    for (unsigned i = 0; i < n; i++) {
-        if (likely(e->rx_why != HANDED_TO_SNIFF))
-            rx_frame(e, i, &frames[i], reason[i]);
-        else
-            rx_sniff_only(e, &frames[i]);
-    }
-    rx_flush(e);
-    settle_recvs(e);
-    engine_settle(e);
+    for (unsigned i = 0; i < n; i++)
+        rx_frame(e, i, &frames[i], reason[i]);
+    rx_end(e);
 }
 
 void engine_rx(struct engine *e, struct frame *frames, unsigned n, ns_t now)
@@ -259,14 +264,32 @@ void engine_rx(struct engine *e, struct frame *frames, unsigned n, ns_t now)
     rx_burst(e, frames, n);
 }
 
-void engine_rx_handed(struct engine *e, struct frame *frames, unsigned n, uint32_t from,
-                      enum handed why, ns_t now)
+static void handed_in(struct engine *e, unsigned n, uint32_t from, ns_t now)
 {
     e->now = now;
     e->rx_from = (int)from;
-    e->rx_why = why;
     counter_add(&e->counters.rx_handed_in, n);
+}
+
+void engine_rx_handed(struct engine *e, struct frame *frames, unsigned n, uint32_t from, ns_t now)
+{
+    handed_in(e, n, from, now);
     rx_burst(e, frames, n);
     e->rx_from = RX_DIRECT;
-    e->rx_why = HANDED_TO_ACT;
+}
+
+/* Whoever else the frame is for has it: it is not acted on. */
+void engine_rx_copies(struct engine *e, struct frame *frames, unsigned n, uint32_t from, ns_t now)
+{
+    handed_in(e, n, from, now);
+    for (unsigned i = 0; i < n; i++) {
+        unsigned sniffed = raw_sniff(e, &frames[i]);
+
+        if (sniffed)
+            counter_add(&e->counters.rx_copies, sniffed - 1);
+        else
+            drop(e, DROP_raw_no_recv, 0);
+    }
+    rx_end(e);
+    e->rx_from = RX_DIRECT;
 }

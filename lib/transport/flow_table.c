@@ -19,9 +19,11 @@ static uint32_t headers_of(const struct flow_match *m)
         headers |= FLOW_HAS_VLAN;
     if (src || dst || m->mask.traffic_class || m->mask.hop_limit || m->mask.next_header)
         headers |= KEY_HAS_IP;
-    /* An IPv6 packet whose address looks like that is none of IPv4's. */
-    if ((src && !memcmp(m->value.src, mapped, sizeof(mapped))) ||
-        (dst && !memcmp(m->value.dst, mapped, sizeof(mapped))) || m->mask.ipv4_flags)
+    /* An IPv6 packet whose address looks like that is none of IPv4's, unless IPv6 is asked for. */
+    if (!(headers & FLOW_HAS_IPV6) && ((src && !memcmp(m->value.src, mapped, sizeof(mapped))) ||
+                                       (dst && !memcmp(m->value.dst, mapped, sizeof(mapped)))))
+        headers |= FLOW_HAS_IPV4;
+    if (m->mask.ipv4_flags)
         headers |= FLOW_HAS_IPV4;
     if (m->mask.flow_label)
         headers |= FLOW_HAS_IPV6;
@@ -55,22 +57,47 @@ static unsigned rank(const struct flow_rule *r)
     return ranks[r->type & 3];
 }
 
-/* Whether rule a is tried before rule b of the array. */
-static bool goes_before(const struct flow_rule *rule, unsigned a, unsigned b)
+/* The order in which rules are tried, as numbers: by rank and priority, among equals by place. */
+static uint64_t sort_key(const struct flow_rule *rule, unsigned i)
 {
-    unsigned rank_a = rank(&rule[a]), rank_b = rank(&rule[b]);
+    return (uint64_t)rank(&rule[i]) << 48 | (uint64_t)rule[i].priority << 32 | i;
+}
 
-    if (rank_a != rank_b)
-        return rank_a < rank_b;
-    if (rule[a].priority != rule[b].priority)
-        return rule[a].priority < rule[b].priority;
-    return a < b;
+static int compare_keys(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+/* The sorted keys of the rules; their lower halves are the rules' indices. NULL: out of memory. */
+static uint64_t *sort(const struct flow_rule *rule, unsigned rules)
+{
+    uint64_t *key = malloc(max_of(rules, 1u) * sizeof(*key));
+
+    for (unsigned i = 0; key && i < rules; i++)
+        key[i] = sort_key(rule, i);
+    if (key)
+        qsort(key, rules, sizeof(*key), compare_keys);
+    return key;
+}
+
+static void fill(struct flow_table *t, const struct flow_rule *rule, const uint64_t *key)
+{
+    for (unsigned place = 0; place < t->rules; place++) {
+        uint32_t i = (uint32_t)key[place];
+
+        t->place[i] = t->entry[place].place = place;
+        t->sniffers += rule[i].type == FLOW_SNIFFER;
+        fill_entry(&t->entry[place], &rule[i]);
+    }
 }
 
 struct flow_table *flow_table_create(const struct flow_rule *rule, unsigned rules)
 {
     struct flow_table *t = calloc(1, sizeof(*t) + rules * sizeof(t->entry[0]));
     size_t stride = round_up(max_of(rules, 1u), CACHE_LINE / sizeof(counter_t));
+    uint64_t *key;
 
     if (!t)
         return NULL;
@@ -78,20 +105,15 @@ struct flow_table *flow_table_create(const struct flow_rule *rule, unsigned rule
     t->lane_stride = stride;
     t->place = calloc(max_of(rules, 1u), sizeof(t->place[0]));
     t->frames = aligned_alloc(CACHE_LINE, CQ_MAX_LANES * stride * sizeof(t->frames[0]));
-    if (!t->place || !t->frames) {
+    key = sort(rule, rules);
+    if (!t->place || !t->frames || !key) {
+        free(key);
         flow_table_free(t);
         return NULL;
     }
     memset(t->frames, 0, CQ_MAX_LANES * stride * sizeof(t->frames[0]));
-    for (unsigned i = 0; i < rules; i++) {
-        uint32_t place = 0;
-
-        for (unsigned k = 0; k < rules; k++)
-            place += k != i && goes_before(rule, k, i);
-        t->place[i] = t->entry[place].place = place;
-        t->sniffers += rule[i].type == FLOW_SNIFFER;
-        fill_entry(&t->entry[place], &rule[i]);
-    }
+    fill(t, rule, key);
+    free(key);
     return t;
 }
 

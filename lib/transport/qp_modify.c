@@ -183,6 +183,7 @@ static void reset(struct engine *e, struct qp *qp)
     memset(&qp->attr, 0, sizeof(qp->attr));
     memset(&qp->av, 0, sizeof(qp->av));
     qp->comm_est_told = qp->rang_early = false;
+    qp->stray_run = qp->stray_limit = 0; /* the next peer's packets take a way of their own */
     qp->fault = FAULT_NONE;
     req_reset(qp, psn(0));
     resp_reset(qp, psn(0));

@@ -171,8 +171,9 @@ struct flow_rule {
  * frame from the port's IP host.
  *
  * The engine that a frame arrives at counts it for the rule; engines that it is handed over to
- * serve their own queues. A sniffer's queue that is given to another engine may miss a frame then,
- * or get it twice; nobody else does.
+ * serve their own queues. While a queue pair is given to another engine, or an indirection table
+ * replaced, and a sniffer takes copies too, a frame on its way between engines may be missed or
+ * come twice.
  */
 struct flow_table;
 struct flow_slot {

@@ -40,7 +40,7 @@ static void obey(struct engine *e, const struct frame *f, const struct flow_entr
     else if (!owner)
         drop(e, DROP_raw_no_recv);
     else if (owner != e)
-        rx_hand_over(e, f, owner, HANDED_TO_ACT);
+        rx_hand_over(e, f, owner);
     else
         deliver(e, wq, f, r->tag);
 }
@@ -132,7 +132,7 @@ void raw_sniff_elsewhere(struct engine *e, const struct frame *f)
         owner = wq_engine(taker(r, &key));
         if (!owner || owner == e || was_handed(e, owner))
             continue;
-        rx_hand_over(e, f, owner, HANDED_TO_SNIFF);
+        rx_hand_copy(e, f, owner);
         counter_inc(&e->counters.rx_copies);
     }
 }

@@ -123,13 +123,14 @@ void rx_completion_room(struct engine *e)
     }
 }
 
-/* Takes and flushes everything that waits in the send queue; no slot is in use any more. */
+/* Takes and flushes what waits in the send queue; no slot is in use any more. What is posted
+ * meanwhile has a doorbell of its own: who posts for ever shall not keep us here. */
 static void flush_sq_ring(struct engine *e, struct qp *qp)
 {
     struct requester *req = &qp->req;
     struct send_wqe *w = &slot_at(req, 0)->wqe;
 
-    while (work_queue_pending(&req->sq) > 0) {
+    for (int n = work_queue_pending(&req->sq); n > 0; n--) {
         uint32_t index = req->sq.cons;
 
         send_queue_take(&req->sq, w);
@@ -178,7 +179,7 @@ static void flush_rq(struct engine *e, struct qp *qp, uint8_t status)
         return;
     atomic_store(&qp->shared->rq_notify, 1);
     atomic_thread_fence(memory_order_seq_cst);
-    while (work_queue_pending(rq) > 0) {
+    for (int n = work_queue_pending(rq); n > 0; n--) {
         uint32_t index = rq->cons;
 
         post_recv_error(e, qp, work_queue_take_id(rq), index, WC_WR_FLUSH_ERR);

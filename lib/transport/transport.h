@@ -216,12 +216,9 @@ STAILQ_HEAD(wq_touched_list, wq);
 
 #define RX_DIRECT -1
 
-#define RX_DIRECT -1
-
 struct engine {
     struct engine_config cfg;
     ns_t now;
-    enum handed rx_why; /* of those that were handed over */
     int rx_from; /* during a receive call: the lane that handed the frames over, or RX_DIRECT */
     struct qp_tx_list tx_list;      /* queue pairs that may have a packet to send */
     struct qp_touched_list touched; /* queue pairs to settle before this call returns */
@@ -329,8 +326,9 @@ static inline void note(struct engine *e, const struct qp *qp, enum trace_event 
 /* ---- engine_rx.c ---- */
 
 /* A frame for another engine: passed on, or dropped. Counted. */
-/* why: HANDED_TO_ACT, be it once more or not, or HANDED_TO_SNIFF. */
-void rx_hand_over(struct engine *e, const struct frame *f, struct engine *to, enum handed why);
+void rx_hand_over(struct engine *e, const struct frame *f, struct engine *to);
+/* The same for the sniffers there. */
+void rx_hand_copy(struct engine *e, const struct frame *f, struct engine *to);
 
 /* ---- sg.c: scatter and gather through lkeys; all check first ---- */
 

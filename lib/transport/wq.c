@@ -231,7 +231,7 @@ void wq_flush(struct engine *e, struct wq *wq, uint8_t status)
         atomic_store(wq->notify, 1);
         atomic_thread_fence(memory_order_seq_cst);
     }
-    while (work_queue_pending(rq) > 0) {
+    for (int n = work_queue_pending(rq); n > 0; n--) { /* not what is posted meanwhile */
         uint32_t index = rq->cons;
 
         post_error(e, wq, work_queue_take_id(rq), index, WC_WR_FLUSH_ERR);

@@ -36,17 +36,19 @@ static struct ibv_qp *deliver_qp(struct client *c, uint64_t uidx)
 }
 
 /* The event is that the work queue has gone to its error state by itself: it takes no more entries
- * from now on. */
-static struct ibv_wq *deliver_wq(struct client *c, uint64_t uidx)
+ * from now on, unless it was reset since. */
+static struct ibv_wq *deliver_wq(struct client *c, uint64_t element)
 {
+    uint32_t uidx = (uint32_t)element, resets = (uint32_t)(element >> 32);
     struct client_qp *half;
     struct shim_wq *wq = NULL;
 
     pthread_mutex_lock(&c->qps.lock);
-    half = uidx < UIDX_DEAD ? slot_table_get(&c->qps, (uint32_t)uidx) : NULL;
+    half = uidx != UIDX_DEAD ? slot_table_get(&c->qps, uidx) : NULL;
     if (half) {
         wq = container_of(half, struct shim_wq, queue.half);
-        wq->base.state = IBV_WQS_ERR;
+        if (atomic_load_explicit(&wq->queue.resets, memory_order_relaxed) == resets)
+            wq->base.state = IBV_WQS_ERR;
         wq->async_delivered++;
     }
     pthread_mutex_unlock(&c->qps.lock);

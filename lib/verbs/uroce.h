@@ -70,7 +70,8 @@ struct uroce_wq_srq_init_attr {
  * ibv_post_srq_recv. It is in RESET, goes into indirection tables together with others of either
  * type, and is modified and destroyed as they are; ibv_post_wq_recv says EINVAL. The queue's limit
  * and its event work as ever. A packet that finds the shared queue empty is dropped. In ERR and
- * RESET it takes none: entries stay for the others, and nothing is flushed.
+ * RESET it takes none: entries stay for the others. An entry that it has taken for a packet which
+ * did not fit is kept for its next one; that one ERR flushes, and RESET and destruction forget.
  *
  * Any thread. Returns NULL with errno: EPERM (raw packets are not for this process), EINVAL (a part
  * is missing, or the shared queue is an XRC one), ENOMEM, EIO (no daemon any more).

@@ -8,7 +8,6 @@
 struct kit_handed {
     struct kit_handed *next;
     ns_t at;
-    enum handed why;
     uint32_t len;
     uint8_t data[];
 };
@@ -96,8 +95,7 @@ static bool refused(struct kit *k, const struct kit_handed_list *l)
            (c->refuse && random_below(&k->engines_random, 1000) < c->refuse);
 }
 
-static void append(struct kit *k, struct kit_handed_list *l, enum handed why, const uint8_t *data,
-                   uint32_t len)
+static void append(struct kit *k, struct kit_handed_list *l, const uint8_t *data, uint32_t len)
 {
     ns_t delay = k->config.handover.delay ? k->config.handover.delay : NS_PER_US;
     struct kit_handed *h = kit_alloc(sizeof(*h) + len);
@@ -105,7 +103,6 @@ static void append(struct kit *k, struct kit_handed_list *l, enum handed why, co
     h->at = k->now + 1 + random_below(&k->engines_random, (uint32_t)delay);
     if (l->n)
         h->at = max_of(h->at, l->last->at);
-    h->why = why;
     h->len = len;
     memcpy(h->data, data, len);
     if (l->n++)
@@ -115,7 +112,7 @@ static void append(struct kit *k, struct kit_handed_list *l, enum handed why, co
     l->last = h;
 }
 
-bool kit_hand_over(void *ctx, const struct frame *f, struct engine *to, enum handed why)
+bool kit_hand_over(void *ctx, const struct frame *f, struct engine *to)
 {
     struct kit_engine *from = ctx, *p = part_of(from->node, to);
     struct kit *k = from->node->kit;
@@ -126,7 +123,7 @@ bool kit_hand_over(void *ctx, const struct frame *f, struct engine *to, enum han
         kit_fail("engine %u of node %u hands over to itself", p->index, p->node->index);
     if (refused(k, &p->handed[from->index]))
         return false;
-    append(k, &p->handed[from->index], why, f->data, f->len);
+    append(k, &p->handed[from->index], f->data, f->len);
     if (k->trace)
         fprintf(stderr, "%10.3f us  at %u: handed %u>%u\n", (double)k->now / 1000, p->node->index,
                 from->index, p->index);
@@ -139,7 +136,7 @@ bool kit_comes_back(struct kit_engine *p, const uint8_t *data, uint32_t len)
 
     if (!p->node->kit->config.local || (!own && !(data[0] & 1)))
         return false;
-    append(p->node->kit, &p->handed[p->index], HANDED_TO_ACT, data, len);
+    append(p->node->kit, &p->handed[p->index], data, len);
     p->node->kept += own;
     return own;
 }
@@ -159,9 +156,8 @@ static unsigned deliver_from(struct kit *k, struct kit_engine *p, unsigned from)
     struct kit_handed *h[FRAME_BURST];
     struct frame frame[FRAME_BURST];
     unsigned n = 0, limit = 1 + random_below(&k->engines_random, FRAME_BURST);
-    enum handed why = l->n ? l->first->why : HANDED_TO_ACT;
 
-    for (; n < limit && l->n && l->first->at <= k->now && l->first->why == why; n++) {
+    for (; n < limit && l->n && l->first->at <= k->now; n++) {
         h[n] = pop(l);
         frame[n] = (struct frame){.data = h[n]->data, .len = h[n]->len};
     }
@@ -172,7 +168,7 @@ static unsigned deliver_from(struct kit *k, struct kit_engine *p, unsigned from)
         p->received += n;
         p->node->received += n;
     } else {
-        engine_rx_handed(p->engine, frame, n, p->node->part[from].lane, why, k->now);
+        engine_rx_handed(p->engine, frame, n, p->node->part[from].lane, k->now);
     }
     for (unsigned i = 0; i < n; i++) {
         memset(h[i]->data, 0xA5, h[i]->len); /* its room is used again */

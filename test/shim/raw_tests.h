@@ -28,6 +28,7 @@
     X(flushed_and_forgotten)               \
     X(destroyed_work_queues_leave_nothing) \
     X(work_queues_fail_with_an_event)      \
+    X(events_of_the_past)                  \
     X(steered_anew_under_traffic)          \
     X(shared_receive_queues)
 

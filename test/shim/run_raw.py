@@ -4,6 +4,7 @@
 
 usage: run_raw.py --build DIR TEST_RAW"""
 import argparse
+import errno
 import os
 import pwd
 import shutil
@@ -51,6 +52,42 @@ def check_permission(daemon, program):
     return [(out.returncode == 0, what, out.stdout.splitlines())]
 
 
+# Opens the device, and becomes another program; its child, who has the connection, asks for a work queue of nothing then.
+# The file in /proc is root's when the rights have changed.
+BORROW = """import os, signal, socket, struct, sys
+OPEN, CREATE_WQ, OPENER = 4, 29, os.getpid()
+daemon = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+daemon.connect(os.environ["UROCE_SOCKET"])
+def call(kind):
+    daemon.send(struct.pack("=4sHHIi", b"UROC", 3, kind, 0, 0).ljust(512, b"\\0"))
+    return struct.unpack_from("=i", daemon.recv(512), 12)[0]
+if call(OPEN):
+    sys.exit("not opened")
+here, there = os.pipe()
+if os.fork():
+    os.execv(sys.argv[1], sys.argv[1:])
+os.close(there)
+os.read(here, 1)
+while os.stat(f"/proc/{OPENER}/status").st_uid:
+    pass
+print(call(CREATE_WQ), flush=True)
+os.kill(OPENER, signal.SIGKILL)
+"""
+
+
+def check_borrowed(daemon, folder):
+    """What a set-uid program may does not count for one who executes it after opening the device."""
+    what = "the rights of a program that is executed later do not count"
+    if os.geteuid() or not shutil.which("setpriv") or os.statvfs(folder).f_flag & os.ST_NOSUID:
+        return [(True, what + " # SKIP needs root, setpriv and set-uid programs", [])]
+    sleep = shutil.copy(shutil.which("sleep"), os.path.join(folder, "sleep"))
+    os.chmod(sleep, 0o4755)
+    nobody = pwd.getpwnam("nobody")
+    out = run(daemon, ["setpriv", "--reuid", str(nobody.pw_uid), "--regid", str(nobody.pw_gid), "--clear-groups",
+                       sys.executable, "-c", BORROW, sleep, "20"])
+    return [(out.stdout == f"{-errno.EPERM}\n", what, out.stdout.splitlines())]
+
+
 def check_vectors(daemon, program):
     """Work queues live on the worker that their completion vector names, but for the first."""
     process = subprocess.Popen([program, "vectors"], env=daemon.environment(), stdin=subprocess.PIPE,
@@ -96,6 +133,7 @@ def main():
             results += points(daemon, arguments.program, workers)
             if workers == 1:
                 results += check_permission(daemon, arguments.program)
+                results += check_borrowed(daemon, folder)
             else:
                 results += check_vectors(daemon, arguments.program)
             results += check_kills(daemon, arguments.program)

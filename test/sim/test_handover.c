@@ -607,6 +607,22 @@ static void a_move_begins_a_new_run(void **state)
     rules_finish(&t);
 }
 
+/* What an earlier connection's packets did says nothing of the next one's. */
+static void a_new_connection_strays_anew(void **state)
+{
+    struct rules t = start_pair(2, NULL);
+
+    moves(t.b, 1);
+    arrive_at(&t, 1, 0);
+    assert_int_equal(send_packets(&t, 64 + 100), 1);
+    assert_int_equal(kit_modify(t.a, QPS_RESET), 0);
+    assert_int_equal(kit_modify(t.b, QPS_RESET), 0);
+    kit_connect(t.a, t.b, NULL);
+    assert_int_equal(send_packets(&t, 63), 1);
+    assert_int_equal(send_packets(&t, 1), 2);
+    rules_finish(&t);
+}
+
 /* Answers are packets of the connection as well. */
 static void answers_stray(void **state)
 {
@@ -680,6 +696,7 @@ int main(void)
         cmocka_unit_test(strays_are_told),
         cmocka_unit_test(packets_that_come_directly_are_no_strays),
         cmocka_unit_test(a_move_begins_a_new_run),
+        cmocka_unit_test(a_new_connection_strays_anew),
         cmocka_unit_test(answers_stray),
         cmocka_unit_test(datagrams_are_no_strays),
     };

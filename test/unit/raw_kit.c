@@ -81,7 +81,7 @@ static bool on_other(void *ctx, const struct frame *f)
     return n->kit->host_takes;
 }
 
-static bool on_hand_over(void *ctx, const struct frame *f, struct engine *to, enum handed why)
+static bool hand(void *ctx, const struct frame *f, struct engine *to, bool copy)
 {
     struct raw_node *from = ctx;
     struct raw_kit *k = from->kit;
@@ -93,11 +93,21 @@ static bool on_hand_over(void *ctx, const struct frame *f, struct engine *to, en
     if (n->refuse)
         return false;
     assert_true(n->waiting < RAW_HANDED);
+    n->handed_copy[n->waiting] = copy;
     n->handed_from[n->waiting] = (uint32_t)(from - k->node);
-    n->handed_why[n->waiting] = why;
     n->handed[n->waiting] = (struct frame){.data = malloc(f->len), .len = f->len};
     memcpy(n->handed[n->waiting++].data, f->data, f->len);
     return true;
+}
+
+static bool on_hand_over(void *ctx, const struct frame *f, struct engine *to)
+{
+    return hand(ctx, f, to, false);
+}
+
+static bool on_hand_copy(void *ctx, const struct frame *f, struct engine *to)
+{
+    return hand(ctx, f, to, true);
 }
 
 struct raw_kit *raw_kit_create(bool mapped)
@@ -144,7 +154,8 @@ struct raw_kit *raw_kit_create(bool mapped)
                                            .srq_event = on_srq,
                                            .wq_event = on_wq,
                                            .other = on_other,
-                                           .hand_over = on_hand_over}};
+                                           .hand_over = on_hand_over,
+                                           .hand_copy = on_hand_copy}};
 
         n->kit = k;
         n->engine = engine_create(&c);
@@ -385,15 +396,15 @@ static bool pass_one(struct raw_kit *k, struct raw_node *n)
 {
     struct frame f = n->handed[0];
     uint32_t from = n->handed_from[0];
-    enum handed why = n->handed_why[0];
+    bool copy = n->handed_copy[0];
 
     if (!n->waiting)
         return false;
     n->waiting--;
     memmove(n->handed, n->handed + 1, n->waiting * sizeof(n->handed[0]));
     memmove(n->handed_from, n->handed_from + 1, n->waiting * sizeof(n->handed_from[0]));
-    memmove(n->handed_why, n->handed_why + 1, n->waiting * sizeof(n->handed_why[0]));
-    engine_rx_handed(n->engine, &f, 1, from, why, ++k->now);
+    memmove(n->handed_copy, n->handed_copy + 1, n->waiting * sizeof(n->handed_copy[0]));
+    (copy ? engine_rx_copies : engine_rx_handed)(n->engine, &f, 1, from, ++k->now);
     free(f.data);
     return true;
 }

@@ -24,7 +24,7 @@ struct raw_node {
     struct engine *engine;
     struct frame handed[RAW_HANDED]; /* waiting for it */
     uint32_t handed_from[RAW_HANDED];
-    enum handed handed_why[RAW_HANDED];
+    bool handed_copy[RAW_HANDED];
     unsigned waiting, others;
     bool refuse; /* takes nothing more */
 };

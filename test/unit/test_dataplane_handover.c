@@ -239,21 +239,18 @@ static unsigned take_all(struct handover *h, const struct handover_note *expecte
     assert_int_equal(got, n);
     assert_ptr_equal(note.to, expected->to);
     assert_int_equal(note.for_host, expected->for_host);
-    assert_int_equal(note.why, expected->why);
+    assert_int_equal(note.for_sniffers, expected->for_sniffers);
     for (unsigned i = 0; i < n; i++)
         assert_true(is_frame(&f[i], first + i, 60));
     handover_release(h);
     return got;
 }
 
-/* A burst is for one engine, or for one host. */
+/* A burst is for one engine, or its sniffers, or for one host. */
 static void test_notes_that_change(void **state)
 {
-    const struct handover_note note[] = {{&here, false, 0},
-                                         {&here, true, 0},
-                                         {&there, true, 0},
-                                         {&there, false, 0},
-                                         {&there, false, 1}};
+    const struct handover_note note[] = {
+        {&here, false}, {&here, true}, {&there, true}, {&there, false}, {&there, false, true}};
     static const unsigned each[] = {3, 1, 2, 4, 2};
     struct handover *h = handover_create();
     uint32_t number = 0;

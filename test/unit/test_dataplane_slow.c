@@ -231,6 +231,75 @@ static void test_full_port(void **state)
     slow_path_fini(&s);
 }
 
+/* ---- a worker that another one waits for ---- */
+
+static unsigned asked[2]; /* bursts of how many: none, and some */
+
+static unsigned receive_arp(struct pktio *io, unsigned queue, struct frame *f, unsigned n)
+{
+    static uint8_t bytes[1500] = {0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, [12] = 8, [13] = 6};
+
+    if (!queue)
+        return 0;
+    asked[n > 0]++;
+    for (unsigned i = 0; i < n; i++)
+        f[i] = (struct frame){.data = bytes, .len = sizeof(bytes)};
+    return n;
+}
+
+static void keep(struct pktio *io, unsigned queue, struct frame *f, unsigned n)
+{
+}
+
+/* Frames wait at a port whose worker would hand them to one that is behind; the port is asked all
+ * the same, as it may have something to send. */
+static void test_behind(void **state)
+{
+    static const struct pktio_ops ops = {.wake_fd = no_wake,
+                                         .rx_burst = receive_arp,
+                                         .rx_release = keep,
+                                         .tx_lend = lend,
+                                         .tx_burst = count_sent};
+    struct pktio io = {.ops = &ops};
+    struct worker_group group = {.notify_fd = -1};
+    struct gid_table gids = {0};
+    struct encap_port net = {.gids = &gids};
+    _Atomic uint32_t word[2] = {0};
+    struct worker_port *port[2] = {NULL};
+    struct worker *w[2];
+    struct slow_path s;
+
+    memcpy(net.mac, our_mac, sizeof(our_mac));
+    for (unsigned i = 0; i < 2; i++) {
+        w[i] = worker_create(
+            &(struct worker_config){.index = i, .group = &group, .wake_word = &word[i]});
+        port[i] = worker_add_port(w[i], &io, i, port[0]);
+        assert_non_null(port[i]);
+        port[i]->engine = engine_create(
+            &(struct engine_config){.port = &net, .host = worker_host(port[i]), .lane = i});
+        assert_non_null(port[i]->engine);
+    }
+    assert_int_equal(worker_group_connect(&group), 0);
+    assert_int_equal(slow_path_init(&s, our_mac, false), 0);
+    port[0]->slow = &s;
+    for (unsigned i = 0; i < 40; i++)
+        worker_poll(w[1], NS_PER_SEC);
+    assert_in_range(asked[1], 2, 20);
+    assert_int_equal(asked[0] + asked[1], 40);
+    assert_int_equal(counter_get(&engine_counters(port[1]->engine)->drop[DROP_handover_full]), 0);
+    while (worker_poll(w[0], NS_PER_SEC))
+        ;
+    asked[0] = asked[1] = 0;
+    worker_poll(w[1], NS_PER_SEC);
+    assert_int_equal(asked[1], 1);
+    for (unsigned i = 0; i < 2; i++)
+        engine_destroy(port[i]->engine);
+    worker_group_fini(&group);
+    for (unsigned i = 0; i < 2; i++)
+        worker_destroy(w[i]);
+    slow_path_fini(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -242,6 +311,7 @@ int main(void)
         cmocka_unit_test(test_one_event_a_burst),
         cmocka_unit_test(test_full_is_lost_and_counted),
         cmocka_unit_test(test_full_port),
+        cmocka_unit_test(test_behind),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

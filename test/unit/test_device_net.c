@@ -524,6 +524,15 @@ static void test_tap_with_another_mtu(void **state)
     close(fd[1]);
 }
 
+/* Programs may not send longer frames either. */
+static void test_longest_raw_frame(void **state)
+{
+    struct device *d = rnic->device[0];
+
+    assert_true(d->info.mtu);
+    assert_int_equal(d->encap.max_frame, d->info.mtu + 18);
+}
+
 static void test_failure_keeps_no_descriptor(void **state)
 {
     struct pktio_sim_config sc = {.seed = 1};
@@ -654,6 +663,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_queue_pairs_follow, setup, teardown),
         cmocka_unit_test_setup_teardown(test_deleted_tap, setup, teardown),
         cmocka_unit_test_setup_teardown(test_tap_with_another_mtu, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_longest_raw_frame, setup, teardown),
         cmocka_unit_test_setup_teardown(test_failure_keeps_no_descriptor, setup, teardown),
         cmocka_unit_test_setup_teardown(test_port_is_member_while_queue_pairs_are, setup, teardown),
         cmocka_unit_test_setup_teardown(test_groups_follow_vlans, setup, teardown),

@@ -531,7 +531,7 @@ static void test_hostile_ring(void **state)
         app_run(&app);
         assert_true(app_event(&app, loop, &event));
         assert_int_equal(event.type, QP_EVENT_WQ_FATAL);
-        assert_int_equal(event.element, 4712);
+        assert_int_equal(event.element, (uint64_t)(round + 1) << 32 | 4712);
         assert_int_equal(wq_current_state(wq_object_get(app.client, wq)->wq), WQS_ERR);
     }
 }
@@ -580,7 +580,7 @@ static void test_capability_in_status(void **state)
 
 #define NOBODY 65534
 
-enum child_kind { CHILD_PLAIN, CHILD_NET_RAW, CHILD_USER_NAMESPACE };
+enum child_kind { CHILD_PLAIN, CHILD_NET_RAW, CHILD_UNTRACEABLE, CHILD_USER_NAMESPACE };
 
 static int keep_net_raw(void)
 {
@@ -603,11 +603,12 @@ static pid_t start_child(enum child_kind kind, int *end)
     assert_true(pid >= 0);
     if (!pid) {
         close(stop[1]);
-        if (kind == CHILD_NET_RAW)
+        if (kind == CHILD_NET_RAW || kind == CHILD_UNTRACEABLE)
             bad = prctl(PR_SET_KEEPCAPS, 1);
         bad |= setresgid(NOBODY, NOBODY, NOBODY) | setresuid(NOBODY, NOBODY, NOBODY);
-        if (kind == CHILD_NET_RAW)
+        if (kind == CHILD_NET_RAW || kind == CHILD_UNTRACEABLE)
             bad |= keep_net_raw();
+        bad |= prctl(PR_SET_DUMPABLE, kind != CHILD_UNTRACEABLE);
         if (kind == CHILD_USER_NAMESPACE)
             bad |= unshare(CLONE_NEWUSER);
         byte = (char)(bad != 0);
@@ -625,8 +626,10 @@ static pid_t start_child(enum child_kind kind, int *end)
 
 static void test_capabilities(void **state)
 {
-    static const bool may[] = {
-        [CHILD_PLAIN] = false, [CHILD_NET_RAW] = true, [CHILD_USER_NAMESPACE] = false};
+    static const bool may[] = {[CHILD_PLAIN] = false,
+                               [CHILD_NET_RAW] = true,
+                               [CHILD_UNTRACEABLE] = false,
+                               [CHILD_USER_NAMESPACE] = false};
 
     if (geteuid())
         skip();

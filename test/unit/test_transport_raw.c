@@ -674,6 +674,92 @@ static void kept_entry_is_flushed(void **state)
     expect_none(f);
 }
 
+/*
+ * Who posts as fast as entries are flushed does not keep the worker: only those that waited are.
+ * The producer's index is the number of completions, so that each makes another entry; the queue
+ * begins 8 ahead.
+ */
+struct eager {
+    struct raw_cq *cq;
+    struct work_queue wq;
+    void *ring;
+};
+
+static struct eager eager(uint32_t stride)
+{
+    struct raw_cq *cq = raw_cq_create(256);
+
+    return (struct eager){.cq = cq,
+                          .ring = calloc(RAW_QUEUE, stride),
+                          .wq = {.prod = (_Atomic uint32_t *)&cq->cq.lane[0].prod,
+                                 .cons = (uint32_t)-8,
+                                 .size = RAW_QUEUE,
+                                 .stride = stride,
+                                 .max_sge = RAW_SGE}};
+}
+
+static void expect_eight(struct eager *q)
+{
+    unsigned n = 0;
+
+    for (struct cqe c; raw_poll(q->cq, &c); n++)
+        assert_int_equal(c.status, WC_WR_FLUSH_ERR);
+    assert_int_equal(n, 8);
+    raw_cq_destroy(q->cq);
+    free(q->ring);
+}
+
+static void posted_while_a_wq_is_flushed(void **state)
+{
+    struct fixture *f = *state;
+    struct eager rq = eager(rqe_stride(RAW_SGE));
+    struct wq_init init = {.pd = RAW_PD, .cq = &rq.cq->cq, .owner = f, .rq = rq.wq};
+    struct engine *e = f->k->node[0].engine;
+    struct wq *wq;
+    int err;
+
+    init.rq.ring = rq.ring;
+    wq = wq_create(f->k->wqs, &init, &err);
+    assert_non_null(wq);
+    engine_wq_attach(e, wq);
+    assert_int_equal(engine_wq_modify(e, wq, WQS_RDY, 0), 0);
+    assert_int_equal(engine_wq_modify(e, wq, WQS_ERR, 0), 0);
+    engine_wq_detach(e, wq);
+    wq_free(wq);
+    expect_eight(&rq);
+}
+
+static void posted_while_a_qp_is_flushed(void **state)
+{
+    struct fixture *f = *state;
+    struct eager rq = eager(rqe_stride(RAW_SGE)), sq = eager(sqe_stride(RAW_SGE, 64));
+    struct qp_shared *shared = calloc(1, sizeof(*shared));
+    struct qp_init init = {.type = QPT_UD,
+                           .pd = RAW_PD,
+                           .send_cq = &sq.cq->cq,
+                           .recv_cq = &rq.cq->cq,
+                           .shared = shared,
+                           .sq = sq.wq,
+                           .rq = rq.wq,
+                           .owner = f};
+    struct engine *e = f->k->node[0].engine;
+    struct qp_attr a = {.state = QPS_ERR};
+    struct qp *qp;
+    int err;
+
+    init.sq.ring = sq.ring;
+    init.rq.ring = rq.ring;
+    qp = qp_create(f->k->qps, &init, &err);
+    assert_non_null(qp);
+    engine_qp_attach(e, qp);
+    assert_int_equal(engine_qp_modify(e, qp, &a, QPA_STATE, NULL, 5, 0), 0);
+    engine_qp_detach(e, qp);
+    qp_free(qp);
+    free(shared);
+    expect_eight(&rq);
+    expect_eight(&sq);
+}
+
 static void completions_overflow(void **state)
 {
     struct fixture *f = *state;
@@ -769,6 +855,8 @@ int main(void)
         CASE(memory_of_a_wq_fails),
         CASE(memory_of_a_qp_fails),
         CASE(kept_entry_is_flushed),
+        CASE(posted_while_a_wq_is_flushed),
+        CASE(posted_while_a_qp_is_flushed),
         CASE(completions_overflow),
         CASE(default_rules_leave_the_host_its_frames),
         CASE(drop_rules),

@@ -195,7 +195,7 @@ static void every_header(void **state)
         }
 }
 
-/* An IPv6 packet with a mapped address is none of an IPv4 rule's. */
+/* An IPv6 packet with a mapped address is none of an IPv4 rule's, but of an IPv6 rule's. */
 static void mapped_address_in_ipv6(void **state)
 {
     static const char *const mapped = "::ffff:192.0.2.1", *const four = "192.0.2.1";
@@ -212,10 +212,14 @@ static void mapped_address_in_ipv6(void **state)
                                          .src = is_dst ? NULL : mapped,
                                          .dst = is_dst ? mapped : NULL});
         assert_false(matches(&m, &b));
+        m.headers = FLOW_HAS_IPV6;
+        assert_true(matches(&m, &b));
         raw_build(&b, &(struct raw_spec){.version = 4,
                                          .proto = 6,
                                          .src = is_dst ? NULL : four,
                                          .dst = is_dst ? four : NULL});
+        assert_false(matches(&m, &b));
+        m.headers = 0;
         assert_true(matches(&m, &b));
     }
 }

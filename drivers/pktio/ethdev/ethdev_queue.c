@@ -169,6 +169,8 @@ unsigned ethdev_rx_burst(struct pktio *io, unsigned queue, struct frame *f, unsi
     unsigned count, got;
 
     flush_unsent(d, q, queue);
+    if (!n)
+        return 0;
     /* Both sources get their share: half the burst at most goes to local frames while others wait.
      */
     count = take_local(q, f, n / 2);
