@@ -37,6 +37,9 @@ bool worker_hand_over(struct worker *w, const struct frame *f, const struct hand
     struct handover *h = w->group->handover[w->index][other->index];
     uint32_t bit = UINT32_C(1) << w->index;
 
+    /* What nobody waits for does not take the last room of what somebody does. */
+    if ((note->for_host || note->for_sniffers) && unlikely(handover_is_tight(h)))
+        return false;
     if (!handover_put(h, note, f))
         return false;
     if (unlikely(handover_is_tight(h)))
