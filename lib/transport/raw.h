@@ -172,8 +172,8 @@ struct flow_rule {
  *
  * The engine that a frame arrives at counts it for the rule; engines that it is handed over to
  * serve their own queues. While a queue pair is given to another engine, or an indirection table
- * replaced, and a sniffer takes copies too, a frame on its way between engines may be missed or
- * come twice.
+ * replaced, a sniffer may miss a frame that is on its way between engines, or get it twice; whom a
+ * rule gives it to gets it once.
  */
 struct flow_table;
 struct flow_slot {

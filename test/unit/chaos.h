@@ -107,6 +107,12 @@ struct flow {
     bool failed, gone; /* a request failed; it exists no more */
 };
 
+/* The bytes of message n (chaos_content.c). */
+void flow_fill(const struct flow *f, unsigned n, uint8_t *p, uint32_t len);
+/* Whether the unit holds message n of the flow, and nothing was written behind it. */
+bool flow_holds(const struct flow *f, unsigned n, const uint8_t *unit);
+bool untouched(const uint8_t *p, size_t from, size_t to);
+
 /* Control thread: makes its objects, and unmakes those that are left. */
 void flow_open(struct flow *f);
 void flow_close(struct flow *f);
@@ -157,5 +163,10 @@ void *app_run(void *app);
 
 /* Runs fn(arg) on it and waits for its end. */
 void control_ask(void (*fn)(void *arg), void *arg);
+/* Control thread: begins and ends to serve them in its loop. */
+void control_open(struct event_loop *loop);
+void control_close(struct event_loop *loop);
+/* Writes into an eventfd. */
+void write_event(int fd);
 
 #endif

@@ -23,38 +23,6 @@ static bool takes_receive(enum sqe_op op)
     return op == SQE_SEND || op == SQE_SEND_IMM || op == SQE_WRITE_IMM;
 }
 
-/* ---- contents ---- */
-
-static uint8_t content(const struct flow *f, unsigned n, unsigned at)
-{
-    return (uint8_t)(n * 37 + at * 7 + (at >> 8) * 3 + f->number * 101);
-}
-
-static void fill(const struct flow *f, unsigned n, uint8_t *p, uint32_t len)
-{
-    for (uint32_t i = 0; i < len; i++)
-        p[i] = content(f, n, i);
-}
-
-static bool untouched(const uint8_t *p, size_t from, size_t to)
-{
-    for (size_t i = from; i < to; i++)
-        if (p[i] != NOT_WRITTEN)
-            return false;
-    return true;
-}
-
-/* The unit holds message n of the flow, and nothing was written behind it. */
-static bool holds(const struct flow *f, unsigned n, const uint8_t *unit)
-{
-    uint32_t len = f->message[n].len;
-
-    for (uint32_t i = 0; i < len; i++)
-        if (unit[i] != content(f, n, i))
-            return false;
-    return untouched(unit, len, UNIT);
-}
-
 /* ---- the plan ---- */
 
 static void plan_message(struct flow *f, unsigned n, struct random *r)
@@ -84,7 +52,7 @@ void flow_plan(struct flow *f, struct random *r)
         require(untouched((const uint8_t *)f->memory[i], 0, sizeof(*f->memory[i])));
     for (unsigned n = 0; n < MESSAGES; n++)
         plan_message(f, n, r);
-    fill(f, MESSAGES, there->source, SOURCE);
+    flow_fill(f, MESSAGES, there->source, SOURCE);
     there->word = f->word = 0;
 }
 
@@ -167,7 +135,7 @@ static void post_next(struct flow *f)
 
     memset(local, NOT_WRITTEN, UNIT);
     if (m->op == SQE_SEND || m->op == SQE_SEND_IMM || m->op == SQE_WRITE || m->op == SQE_WRITE_IMM)
-        fill(f, f->posted, local, m->len);
+        flow_fill(f, f->posted, local, m->len);
     if (is_ud(f)) {
         wr.ud.ah = f->ah.number;
         wr.ud.remote_qpn = f->kind == FLOW_GROUP ? 0xFFFFFF : f->qp[1].layout.qpn;
@@ -245,7 +213,7 @@ static void check_done(const struct flow *f, unsigned n)
     const uint8_t *local = f->memory[0]->local[n % WINDOW];
 
     if (m->op == SQE_WRITE)
-        require(holds(f, n, f->memory[1]->target[n % WINDOW]));
+        require(flow_holds(f, n, f->memory[1]->target[n % WINDOW]));
     else if (m->op == SQE_READ)
         require(!memcmp(local, f->memory[1]->source + m->offset, m->len));
     else if (m->op == SQE_CMP_SWP || m->op == SQE_FETCH_ADD)
@@ -320,11 +288,11 @@ static void check_arrived(struct flow *f, unsigned n, const struct cqe *e, const
     require(e->byte_len == m->len + (is_ud(f) ? GRH : 0));
     if (m->op == SQE_WRITE_IMM) {
         require(e->opcode == WC_RECV_RDMA_WITH_IMM && untouched(unit, 0, UNIT));
-        require(f->ending || holds(f, n, f->memory[1]->target[n % WINDOW]));
+        require(f->ending || flow_holds(f, n, f->memory[1]->target[n % WINDOW]));
         return;
     }
     require(e->opcode == WC_RECV);
-    require(holds(f, n, unit + (is_ud(f) ? GRH : 0)));
+    require(flow_holds(f, n, unit + (is_ud(f) ? GRH : 0)));
 }
 
 /* In the order of posting, each once. */

@@ -7,223 +7,22 @@
  *
  * usage: test_dataplane_chaos [SECONDS [SEED]]
  */
-#include "chaos_raw.h"
+#include "chaos_world.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "unit.h"
 
-#define ADDRESSES    4
-#define BYSTANDERS   6
 #define ROUNDS       40 /* of disturbances, until they must all get on without */
 #define DISTURBANCES 12 /* between two looks at what is asked for */
 
 static unsigned seconds = 2;
 static uint64_t seed;
-
-/* ---- what applications ask for ---- */
-
-struct wish {
-    void (*fn)(void *arg);
-    void *arg;
-    bool done;
-    struct wish *next;
-};
-
-static struct control {
-    pthread_mutex_t lock;
-    pthread_cond_t served;
-    struct wish *wishes;
-    struct event_source source;
-} control = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, NULL, {.fd = -1}};
-
-static void write_event(int fd)
-{
-    require(write(fd, &(uint64_t){1}, sizeof(uint64_t)) == sizeof(uint64_t));
-}
-
-void control_ask(void (*fn)(void *arg), void *arg)
-{
-    struct wish w = {.fn = fn, .arg = arg};
-
-    pthread_mutex_lock(&control.lock);
-    w.next = control.wishes;
-    control.wishes = &w;
-    write_event(control.source.fd);
-    while (!w.done)
-        pthread_cond_wait(&control.served, &control.lock);
-    pthread_mutex_unlock(&control.lock);
-}
-
-static void serve(struct event_source *s, uint32_t events)
-{
-    struct wish *w;
-    uint64_t count;
-
-    require(read(s->fd, &count, sizeof(count)) == sizeof(count));
-    pthread_mutex_lock(&control.lock);
-    w = control.wishes;
-    control.wishes = NULL;
-    while (w) {
-        struct wish *next = w->next; /* gone with its caller's stack when it is done */
-
-        pthread_mutex_unlock(&control.lock);
-        w->fn(w->arg);
-        pthread_mutex_lock(&control.lock);
-        w->done = true;
-        pthread_cond_broadcast(&control.served);
-        w = next;
-    }
-    pthread_mutex_unlock(&control.lock);
-}
-
-/* ---- the world ---- */
-
-static struct world {
-    struct dataplane dp;
-    struct random random;
-    struct app app[APPS];
-    struct raw_app raw;
-    struct program bystander; /* the control thread's own: queue pairs nobody sends with */
-    uint32_t qp[BYSTANDERS];  /* numbers, or 0 */
-    bool member[BYSTANDERS];
-    bool address[ADDRESSES];
-    uint64_t moves, refused, kills, shows, changes;
-} world;
-
-static struct device *device(void)
-{
-    return world.dp.rnic->device[0];
-}
-
-static unsigned below(unsigned n)
-{
-    return random_below(&world.random, n);
-}
-
-/* ---- what the control thread does to them ---- */
-
-/* Any queue pair of any application, or NULL. */
-static struct qp_object *any_qp(void)
-{
-    struct qp_object *found = NULL;
-    struct client *c;
-    struct object *o;
-    unsigned n = 0;
-
-    TAILQ_FOREACH (c, &world.dp.rnic->clients, link) {
-        TAILQ_FOREACH (o, &c->objects[OBJ_QP], link) {
-            if (!below(++n))
-                found = container_of(o, struct qp_object, o);
-        }
-    }
-    return found;
-}
-
-/* Nothing in the daemon moves those: a datagram that is on its way to their group would miss them,
- * or come twice. */
-static bool is_member(const struct qp_object *q)
-{
-    return q->group_count;
-}
-
-static bool may_move(const struct qp_object *q)
-{
-    return !is_member(q) && raw_may_move(&world.raw, q);
-}
-
-static void move_one(void)
-{
-    struct qp_object *q = any_qp();
-    struct worker_port *to = device()->port[below(WORKERS)], *from;
-
-    if (!q || !may_move(q))
-        return;
-    from = q->dp.port;
-    if (!worker_move_qp(&q->dp, to)) {
-        world.refused++;
-        return;
-    }
-    device()->placed[from->queue]--;
-    device()->placed[to->queue]++;
-    world.moves += from != to;
-}
-
-static void report_stray(void)
-{
-    struct qp_object *q = any_qp();
-
-    if (q && may_move(q))
-        steer_stray(q->o.client, q->o.handle, below(WORKERS));
-}
-
-static void look(void)
-{
-    struct qp_object *q = any_qp();
-    char *text = rnic_show(world.dp.rnic);
-
-    require(text);
-    free(text);
-    if (q)
-        require(kit_call_handle(q->o.client, CTL_QUERY_QP, q->o.handle) ==
-                (q->ind ? -EOPNOTSUPP : 0));
-    world.shows++;
-}
-
-static void change_address(void)
-{
-    unsigned i = below(ADDRESSES);
-    struct port_address a = {.prefix = 24, .vlan = i % 2 ? (uint16_t)(i + 1) : VLAN_NONE};
-    char text[46];
-
-    snprintf(text, sizeof(text), "10.1.%u.1", i);
-    require(!gid_parse(&a.gid, text));
-    if (world.address[i])
-        require(!rnic_remove_address(world.dp.rnic, 0, &a.gid, a.vlan));
-    else
-        require(!rnic_add_address(world.dp.rnic, 0, &a));
-    world.address[i] = !world.address[i];
-    world.changes++;
-}
-
-static void call_group(unsigned i)
-{
-    struct ctl_msg m = {.mcast = {.qpn = world.qp[i]}};
-    union gid gid;
-
-    require(!gid_parse(&gid, i % 2 ? "239.1.0.7" : "ff05::9"));
-    memcpy(m.mcast.gid, gid.raw, sizeof(m.mcast.gid));
-    program_call(&world.bystander, world.member[i] ? CTL_DETACH_MCAST : CTL_ATTACH_MCAST, m);
-    world.member[i] = !world.member[i];
-}
-
-/* A queue pair comes, joins a group, leaves it, goes: one step of that. */
-static void change_bystander(void)
-{
-    struct program *p = &world.bystander;
-    unsigned i = below(BYSTANDERS);
-    struct ctl_msg m = {.create_qp = {.pd = p->pd,
-                                      .send_cq = p->cq.handle,
-                                      .recv_cq = p->cq.handle,
-                                      .type = QPT_UD,
-                                      .caps = {1, 1, 1, 1, 0}}};
-
-    if (!world.qp[i]) {
-        world.qp[i] = program_call(p, CTL_CREATE_QP, m).create_qp.qpn;
-    } else if (below(2) && !world.member[i]) {
-        require(!kit_call_handle(p->client, CTL_DESTROY_QP, world.qp[i]));
-        world.qp[i] = 0;
-    } else {
-        call_group(i);
-    }
-}
 
 /* ---- applications begin and end ---- */
 
@@ -401,93 +200,11 @@ static void run(ns_t end)
 
 /* ---- the test ---- */
 
-static void open_control(void)
-{
-    control.source = (struct event_source){.fd = eventfd(0, EFD_CLOEXEC), .ready = serve};
-    require(control.source.fd >= 0);
-    require(!event_loop_add(world.dp.loop, &control.source, EPOLLIN));
-}
-
-static void close_control(void)
-{
-    event_loop_remove(world.dp.loop, &control.source);
-    close(control.source.fd);
-}
-
-static uint64_t dropped(enum drop reason)
-{
-    uint64_t n = 0;
-
-    for (unsigned i = 0; i < device()->parts; i++)
-        n += counter_get(&engine_counters(device()->port[i]->engine)->drop[reason]);
-    return n;
-}
-
-/* Frames are lost for want of room alone, or on the way to what was taken away. */
-static void check_drops(void)
-{
-#define DROP(name, help)                                                        \
-    if (DROP_##name != DROP_handover_full && DROP_##name != DROP_unknown_qpn && \
-        DROP_##name != DROP_qp_state && DROP_##name != DROP_raw_no_recv &&      \
-        DROP_##name != DROP_not_roce)                                           \
-        assert_int_equal(dropped(DROP_##name), 0);
-#include "drop.def"
-#undef DROP
-}
-
-static uint64_t handed_over(void)
-{
-    uint64_t n = 0;
-
-    for (unsigned i = 0; i < WORKERS; i++)
-        n += counter_get(&worker_stats(rnic_worker(world.dp.rnic, i))->handed_out);
-    return n;
-}
-
-static void report_raw(void)
-{
-    static const char *const name[RAW_PHASES] = {"still", "table changes", "rough"};
-
-    for (unsigned i = 0; i < RAW_PHASES; i++)
-        print_message("# raw, %s: %lu phases, %lu frames, %lu lost\n", name[i], raw_tally.phases[i],
-                      raw_tally.sent[i], raw_tally.lost[i]);
-    print_message("# raw: %lu kills, %lu came late, %lu tables, %lu rules, %lu thefts, WQs: %lu "
-                  "flushed, %lu reset, %lu made anew; watcher: %lu frames, %lu changes, %lu ends\n",
-                  raw_tally.kills, raw_tally.late, raw_tally.tables, raw_tally.rules,
-                  raw_tally.thefts, raw_tally.flushed, raw_tally.resets, raw_tally.remade,
-                  raw_tally.watched, raw_tally.watch_changes, raw_tally.watch_ends);
-}
-
-static void report(void)
-{
-    static const char *const name[FLOW_KINDS] = {"RC", "RC with SRQ", "UC", "UD", "multicast"};
-
-    print_message(
-        "# %lu moves, %lu refused, %lu after strays, %lu kills, %lu messages, %lu windows, "
-        "%lu flows between programs, %lu frames handed over, %lu not\n",
-        world.moves, world.refused, device()->strays, world.kills, tally.messages, tally.windows,
-        tally.crossed, handed_over(), dropped(DROP_handover_full));
-    for (unsigned i = 0; i < FLOW_KINDS; i++)
-        print_message("# %s: %lu flows, %lu cut, %lu messages overtaken, %lu lost\n", name[i],
-                      tally.finished[i], tally.cut[i], tally.overtaken[i], tally.lost[i]);
-    report_raw();
-}
-
-/* Only who was moved may have missed something, and of that RC has got it again. */
-static void check_lost(void)
-{
-    uint64_t moves = world.moves + device()->strays;
-
-    assert_true(tally.lost[FLOW_UC] <= WINDOW * moves);
-    assert_int_equal(tally.lost[FLOW_UD], 0);
-    assert_int_equal(tally.lost[FLOW_GROUP], 0);
-}
-
 static void test_everything_at_once(void **state)
 {
     world.random.state = seed;
     dataplane_start_loop(&world.dp, WORKERS, &chaos_memory);
-    open_control();
+    control_open(world.dp.loop);
     world.bystander.dp = &world.dp;
     program_open(&world.bystander);
     for (unsigned i = 0; i < APPS; i++) {
@@ -508,7 +225,7 @@ static void test_everything_at_once(void **state)
     for (unsigned i = 0; i < APPS; i++)
         close(world.app[i].wake);
     close(world.raw.wake);
-    close_control();
+    control_close(world.dp.loop);
     dataplane_stop(&world.dp);
 }
 
