@@ -266,6 +266,7 @@ static void test_behind(void **state)
     struct encap_port net = {.gids = &gids};
     _Atomic uint32_t word[2] = {0};
     struct worker_port *port[2] = {NULL};
+    struct qp_table *qps = qp_table_create();
     struct worker *w[2];
     struct slow_path s;
 
@@ -275,8 +276,8 @@ static void test_behind(void **state)
             &(struct worker_config){.index = i, .group = &group, .wake_word = &word[i]});
         port[i] = worker_add_port(w[i], &io, i, port[0]);
         assert_non_null(port[i]);
-        port[i]->engine = engine_create(
-            &(struct engine_config){.port = &net, .host = worker_host(port[i]), .lane = i});
+        port[i]->engine = engine_create(&(struct engine_config){
+            .port = &net, .qps = qps, .host = worker_host(port[i]), .lane = i});
         assert_non_null(port[i]->engine);
     }
     assert_int_equal(worker_group_connect(&group), 0);
@@ -297,6 +298,7 @@ static void test_behind(void **state)
     worker_group_fini(&group);
     for (unsigned i = 0; i < 2; i++)
         worker_destroy(w[i]);
+    qp_table_destroy(qps);
     slow_path_fini(&s);
 }
 
