@@ -380,8 +380,8 @@ def shared(rig):
         asleep(daemon)
 
 
-RIGS = (AfPacket, AfXdp, Tap, Memif, Vhost, SpreadAfPacket, SpreadMemif, AfPacketQueues, TapQueues, VhostQueues,
-        VhostFewerQueues)
+RIGS = (AfPacket, AfXdp, Tap, Memif, Vhost, SpreadAfPacket, AfPacketQueues, VhostQueues)
+RIGS_LONG = (SpreadMemif, TapQueues, VhostFewerQueues)
 
 
 # ---- files of frames ----
@@ -547,7 +547,7 @@ def lone_tests(tap, build):
     tap.point("ports that cannot be opened", lambda: refused(build))
 
 # (class, rounds, which of them are kills): what leaves here is the port's second end.
-LEAVERS = ((Memif, 20, lambda number: number % 4 != 3), (Vhost, 2, lambda number: number == 0))
+LEAVERS = ((Memif, 6, lambda number: number % 4 != 3), (Vhost, 2, lambda number: number == 0))
 
 
 def test_leaving(tap, build, rig_class, rounds, sudden):
@@ -595,10 +595,12 @@ def test_rig(tap, build, rig_class, mtu):
 
 
 def main():
-    arguments = net.start("ip", match="only the tests whose name contains this")
+    arguments = net.start("ip", match="only the tests whose name contains this",
+                          more=[("--long", {"action": "store_true", "help": "more kinds of queues, more leaving"})])
     build = kit.Build(arguments.build)
-    rigs = [(rig, mtu) for rig in RIGS for mtu in rig.mtus if arguments.match in rig.name]
-    leavers = [leaver for leaver in LEAVERS if arguments.match in leaver[0].name]
+    rigs = [(rig, mtu) for rig in RIGS + RIGS_LONG * arguments.long for mtu in rig.mtus if arguments.match in rig.name]
+    leavers = [(rig, rounds * (5 if arguments.long else 1), sudden) for rig, rounds, sudden in LEAVERS
+               if arguments.match in rig.name]
     files, lone = arguments.match in "net_pcap capture", arguments.match in "alone"
     tap = kit.Tap(4 * len(rigs) + len(leavers) + 2 * files + (len(ALONE) + 1) * lone)
     for rig in rigs:
