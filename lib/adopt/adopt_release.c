@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Giving pages back: they become anonymous memory again as soon as the last lease ends. To leave
+ * them in the memfd, or as private views of it, would be cheaper, but a program may free them now:
+ * allocators trust that MADV_DONTNEED leaves zeros, which it does in anonymous memory alone, and
+ * pages that only the memfd has would never be free.
+ */
+#include "adopt_state.h"
+
+struct giving {
+    uint64_t start, end; /* offsets */
+    uint64_t low, high;  /* as far as mappings were found without users */
+    uint64_t found;      /* bytes of them */
+    bool kept;           /* something still needs the memfd's pages */
+};
+
+static int give_mapping(const struct vma *v, void *arg)
+{
+    struct giving *g = arg;
+    uint64_t bytes = v->end - v->start, start, end;
+
+    if (!adopt_is_ours(v))
+        return 0;
+    start = max_of(g->start, v->offset);
+    end = min_of(g->end, v->offset + bytes);
+    if (start >= end)
+        return 0;
+    g->found += end - start;
+    /* A mapping may have grown (mremap): the new part is nobody's. */
+    interval_widen(&adopt.held, v->offset, v->offset + bytes, &start, &end);
+    g->low = min_of(g->low, start);
+    g->high = max_of(g->high, end);
+    start = v->start + (start - v->offset);
+    end = v->start + (end - v->offset);
+    if (adopt_move_out(start, end, v)) {
+        g->kept = true;
+        adopt_flip(start, end, v);
+    }
+    return 0;
+}
+
+void adopt_give_back(uint64_t addr, uint64_t offset, uint64_t length)
+{
+    struct giving g = {offset, offset + length, offset, offset + length, 0, false};
+    struct vma v;
+
+    if (adopt.memfd < 0)
+        return;
+    /* Nearly always it is where it was; else it may have been moved, or unmapped. */
+    if (!vma_find(addr, &v) && v.start <= addr && v.offset + (addr - v.start) == offset)
+        give_mapping(&v, &g);
+    if (g.found < length) {
+        g.found = 0;
+        vma_each_file(give_mapping, &g);
+    }
+    if (!g.kept)
+        raw_fallocate(adopt.memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, g.low,
+                      g.high - g.low);
+}
+
+static void give_unused(void *arg, uint64_t start, uint64_t end)
+{
+    const struct adopt_piece *p = arg;
+
+    adopt_give_back(p->addr + (start - p->offset), start, end - start);
+}
+
+static void release_held(struct adopt_lease *l)
+{
+    for (unsigned i = 0; i < l->pieces; i++) {
+        struct adopt_piece *p = &l->piece[i];
+
+        interval_remove(&adopt.held, p->offset, p->offset + p->length, give_unused, p);
+    }
+    l->pieces = 0;
+}
+
+/* What was held until a fork, and nobody adopted again, is a view of a memfd that only it needs. */
+static void restore_views(uint64_t start, uint64_t end)
+{
+    struct vma v;
+
+    while (start < end && !vma_find(start, &v) && v.start < end) {
+        uint64_t from = max_of(start, v.start), to = min_of(end, v.end);
+
+        if (vma_is_adopted(&v) && !v.shared)
+            adopt_move_out(from, to, &v);
+        start = to;
+    }
+}
+
+void adopt_release(struct adopt_lease *l)
+{
+    if (l->kind == LEASE_NONE || adopt.usable != CTL_MR_ADOPTED) {
+        l->kind = LEASE_NONE;
+        return;
+    }
+    adopt_reopen();
+    release_held(l);
+    if (l->kind == LEASE_COPIED) {
+        interval_remove(&adopt.copied, l->start, l->end, NULL, NULL);
+        if (l->thawed)
+            restore_views(l->start, l->end);
+    }
+    l->kind = LEASE_NONE;
+}
+
+void adopt_refused(struct adopt_lease *l)
+{
+    if (l->kind != LEASE_HELD)
+        return;
+    /* First this, for the daemon copies already. */
+    if (interval_add(&adopt.copied, l->start, l->end))
+        adopt.copied_lost = true;
+    l->kind = LEASE_COPIED;
+    adopt_reopen();
+    release_held(l);
+}
