@@ -106,6 +106,11 @@ static json_t *select_qps(const json_t *root)
     return json_incref(json_object_get(root, "qps"));
 }
 
+static json_t *select_mrs(const json_t *root)
+{
+    return json_incref(json_object_get(root, "mrs"));
+}
+
 json_t *show_select(const struct topic *t, const json_t *root)
 {
     return t->select ? t->select(root) : show_from_ports(root, add_member, t->member);
@@ -142,6 +147,10 @@ const struct topic show_topics[] = {
      .help = "queue pairs (their counters: with --json)",
      .select = select_qps,
      .columns = "device qpn pid type state dest_qpn path_mtu sgid dgid entropy"},
+    {.name = "mr",
+     .help = "memory regions: mapped or copied, and why",
+     .select = select_mrs,
+     .columns = "device pid address length backend why"},
     {.name = "counters", .help = "what the ports counted", .member = "counters"},
     {.name = "drops", .help = "dropped packets by reason", .member = "drops"},
     {.name = "qos",

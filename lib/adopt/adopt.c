@@ -153,13 +153,17 @@ static enum ctl_mr_why add_piece(struct adopt_lease *l, uint64_t addr, uint64_t 
 }
 
 static enum ctl_mr_why acquire_private(struct adopt_lease *l, uint64_t start, uint64_t end,
-                                       const struct vma *v)
+                                       const struct vma *v, unsigned flags)
 {
     enum ctl_mr_why why = classify(v);
     uint64_t offset = 0;
 
     if (why != CTL_MR_ADOPTED)
         return why;
+    if (!(flags & ADOPT_MOVE))
+        return CTL_MR_SMALL;
+    if (!(flags & ADOPT_AGAIN) && adopt_is_copied(start, end))
+        return CTL_MR_OVERLAPS;
     if (!adopt.forbiddens && !adopt_find_forbidden())
         return CTL_MR_STACK;
     if (adopt_forbidden(start, end))
@@ -173,7 +177,7 @@ static enum ctl_mr_why acquire_private(struct adopt_lease *l, uint64_t start, ui
     return why;
 }
 
-static enum ctl_mr_why acquire(struct adopt_lease *l, bool writes)
+static enum ctl_mr_why acquire(struct adopt_lease *l, unsigned flags)
 {
     enum ctl_mr_why why = adopt_reopen();
     uint64_t at = l->start, end;
@@ -181,18 +185,18 @@ static enum ctl_mr_why acquire(struct adopt_lease *l, bool writes)
 
     adopt.forbiddens = 0;
     for (; at < l->end && why == CTL_MR_ADOPTED; at = end) {
-        if (vma_find(at, &v) || v.start > at || !v.r || (writes && !v.w))
+        if (vma_find(at, &v) || v.start > at || !v.r || ((flags & ADOPT_WRITES) && !v.w))
             return CTL_MR_NO_ACCESS;
         end = min_of(v.end, l->end);
         if (adopt_is_ours(&v))
             why = add_piece(l, at, v.offset + (at - v.start), end - at);
         else
-            why = acquire_private(l, at, end, &v);
+            why = acquire_private(l, at, end, &v, flags);
     }
     return why;
 }
 
-enum ctl_mr_why adopt_acquire(struct adopt_lease *l, uint64_t addr, uint64_t len, bool writes)
+enum ctl_mr_why adopt_acquire(struct adopt_lease *l, uint64_t addr, uint64_t len, unsigned flags)
 {
     enum ctl_mr_why why = adopt.usable;
 
@@ -202,7 +206,7 @@ enum ctl_mr_why adopt_acquire(struct adopt_lease *l, uint64_t addr, uint64_t len
     l->kind = LEASE_HELD;
     l->start = page_down(addr);
     l->end = page_up(addr + len);
-    why = acquire(l, writes);
+    why = acquire(l, flags);
     if (why != CTL_MR_ADOPTED)
         adopt_refused(l);
     return why;

@@ -62,12 +62,18 @@ struct adopt_config {
  */
 enum ctl_mr_why adopt_init(const struct adopt_config *config);
 
+enum adopt_flag {
+    ADOPT_WRITES = 1 << 0, /* the daemon shall write there */
+    ADOPT_MOVE = 1 << 1,   /* pages that are not adopted yet, too; else CTL_MR_SMALL */
+    ADOPT_AGAIN = 1 << 2,  /* pages that the daemon copies for another lease, too */
+};
+
 /*
- * Takes hold of [addr, addr + len), whose bytes the daemon shall write if `writes`. Returns
- * CTL_MR_ADOPTED, and the pieces, in order and without gaps; or why the range must be copied: the
- * lease then only notes that. len is not 0 and the range does not wrap around.
+ * Takes hold of [addr, addr + len). Returns CTL_MR_ADOPTED, and the pieces, in order and without
+ * gaps; or why the range must be copied: the lease then only notes that. len is not 0 and the range
+ * does not wrap around.
  */
-enum ctl_mr_why adopt_acquire(struct adopt_lease *l, uint64_t addr, uint64_t len, bool writes);
+enum ctl_mr_why adopt_acquire(struct adopt_lease *l, uint64_t addr, uint64_t len, unsigned flags);
 
 /* Notes that the daemon copies [addr, addr + len), so that stop() is called in time. */
 void adopt_note_copied(struct adopt_lease *l, uint64_t addr, uint64_t len);

@@ -105,13 +105,16 @@ int adopt_new_memfd(void)
  * moved would be cut short. */
 static int open_uffd(void)
 {
-    int device = adopt.config.device ? adopt.config.device() : -1, fd = -EPERM;
+    int fd = (int)RAW(userfaultfd, O_CLOEXEC, 0, 0, 0, 0, 0), device;
 
+    if (fd >= 0 || !adopt.config.device)
+        return fd;
+    device = adopt.config.device();
     if (device >= 0) {
         fd = (int)raw_ioctl(device, USERFAULTFD_IOC_NEW, (void *)(long)O_CLOEXEC);
         raw_close(device);
     }
-    return fd >= 0 ? fd : (int)RAW(userfaultfd, O_CLOEXEC, 0, 0, 0, 0, 0);
+    return fd;
 }
 
 /* Without write protection of shared memory pages could not leave again. Pins are found where the

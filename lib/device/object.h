@@ -62,6 +62,7 @@ struct mr {
     struct pd *pd;
     struct mem_region region;
     void *mapping; /* or NULL */
+    uint32_t why;  /* enum ctl_mr_why: what it is mapped or copied for */
 };
 
 struct channel {
@@ -210,6 +211,10 @@ struct client {
     TAILQ_HEAD(, object) objects[OBJ_KINDS];
     unsigned count[OBJ_KINDS];
     unsigned mrs_mapped;
+    struct {
+        bool on;
+        ns_t credit, credited; /* what workers may still stand still for it, and when that was so */
+    } freeze;
 };
 
 /* ---- object.c ---- */
@@ -274,6 +279,10 @@ int pd_alloc(struct client *c, struct ctl_call *call);
 int pd_dealloc(struct client *c, struct ctl_call *call);
 int mr_register(struct client *c, struct ctl_call *call);
 int mr_deregister(struct client *c, struct ctl_call *call);
+int mrs_freeze(struct client *c, struct ctl_call *call);
+int mrs_thaw(struct client *c, struct ctl_call *call);
+int mr_remap(struct client *c, struct ctl_call *call);
+int uffd_get(struct client *c, struct ctl_call *call);
 int channel_create(struct client *c, struct ctl_call *call);
 int channel_destroy(struct client *c, struct ctl_call *call);
 int cq_create(struct client *c, struct ctl_call *call);
@@ -296,6 +305,11 @@ int xrcd_close(struct client *c, struct ctl_call *call);
 int mcast_attach(struct client *c, struct ctl_call *call);
 int mcast_detach(struct client *c, struct ctl_call *call);
 int show(struct client *c, struct ctl_call *call);
+
+/* pd_mr.c: maps the pieces of the call's descriptor, if they are as the protocol wants them, and
+ * sets r->direct. The mapping, or NULL and *err. */
+void *mr_map(struct client *c, struct mem_region *r, const struct ctl_call *call,
+             const struct ctl_mr_piece *piece, unsigned n, int *err);
 
 /* c's queue pair or SRQ with this number, or NULL. */
 struct qp_object *qp_object_get(struct client *c, uint32_t qpn);

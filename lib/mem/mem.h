@@ -87,6 +87,11 @@ struct mem_region {
     void *space; /* the backend's handle on the application */
 };
 
+/* A part of the file that backs a region. */
+struct mem_piece {
+    uint64_t offset, len;
+};
+
 /* The application's virtual address for va, which mr_check has accepted. */
 static inline uint64_t mr_host_addr(const struct mem_region *mr, uint64_t va)
 {

@@ -137,6 +137,7 @@ enum ctl_mr_why {
     CTL_MR_STACK,       /* stacks and thread-local memory */
     CTL_MR_SPARSE,      /* mostly never touched */
     CTL_MR_SPLIT,       /* too many pieces */
+    CTL_MR_OVERLAPS,    /* has pages with a region that is copied */
     CTL_MR_PINNED,      /* in use by direct I/O, or watched by another userfaultfd */
     CTL_MR_NO_ROOM,     /* half of the mappings that a process may have are in use */
     CTL_MR_NO_MEMORY,
