@@ -207,8 +207,10 @@ enum ctl_mr_why adopt_acquire(struct adopt_lease *l, uint64_t addr, uint64_t len
     l->start = page_down(addr);
     l->end = page_up(addr + len);
     why = acquire(l, flags);
-    if (why != CTL_MR_ADOPTED)
-        adopt_refused(l);
+    if (why != CTL_MR_ADOPTED) {
+        adopt_release(l);
+        adopt_note_copied(l, addr, len);
+    }
     return why;
 }
 

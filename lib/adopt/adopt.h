@@ -49,8 +49,8 @@ struct adopt_config {
     /*
      * Called around the move of pages of which the daemon copies some for another registration:
      * after stop() and until go(), or at most for the nanoseconds that stop() returns, no copy is
-     * under way. A negative number: the daemon does not, and the pages stay where they are. May be
-     * NULL.
+     * under way. A negative number: the daemon does not, and the pages stay where they are. NULL:
+     * nobody copies.
      */
     int64_t (*stop)(void);
     void (*go)(void);

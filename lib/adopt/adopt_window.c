@@ -256,9 +256,9 @@ static bool stop_copying(uint64_t start, uint64_t len, int64_t *until)
     int64_t granted;
 
     *until = 0;
-    if (!adopt_is_copied(start, start + len))
+    if (!adopt.config.stop || !adopt_is_copied(start, start + len))
         return true;
-    granted = adopt.config.stop ? adopt.config.stop() : -EAGAIN;
+    granted = adopt.config.stop();
     if (granted < 0)
         return false;
     *until = now_ns() + granted / 2;
@@ -297,22 +297,21 @@ int adopt_move_in(uint64_t start, uint64_t end, const struct vma *v, uint64_t of
 
 /* ---- out ---- */
 
-/* The bytes that are there, of the window at `from`; holes of the file stay zeros. */
-static void copy_from(uint64_t to, const struct window *w, bool shared)
+/* The bytes of the window. Where they are in the memfd, holes of it stay zeros. */
+static void copy_from(uint64_t to, const struct window *w, bool in_memfd)
 {
     uint64_t at = 0;
 
     while (at < w->len) {
         uint64_t end = w->len;
 
-        if (shared && adopt.memfd >= 0) {
-            long data = raw_lseek(adopt.memfd, w->offset + at, SEEK_DATA);
-            long hole;
+        if (in_memfd) {
+            long start = raw_lseek(adopt.memfd, w->offset + at, SEEK_DATA), hole;
 
-            if (data < 0 || (uint64_t)data >= w->offset + w->len)
+            if (start < 0 || (uint64_t)start >= w->offset + w->len)
                 return;
-            hole = raw_lseek(adopt.memfd, (uint64_t)data, SEEK_HOLE);
-            at = (uint64_t)data - w->offset;
+            hole = raw_lseek(adopt.memfd, (uint64_t)start, SEEK_HOLE);
+            at = (uint64_t)start - w->offset;
             end = hole < 0 ? w->len : min_of((uint64_t)hole - w->offset, w->len);
         }
         memcpy((void *)(uintptr_t)(to + at), (void *)(uintptr_t)(w->start + at), end - at);
@@ -320,7 +319,7 @@ static void copy_from(uint64_t to, const struct window *w, bool shared)
     }
 }
 
-static long window_out(const struct window *w, bool shared)
+static long window_out(const struct window *w, bool in_memfd)
 {
     long copy = raw_mmap(0, w->len, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -334,7 +333,7 @@ static long window_out(const struct window *w, bool shared)
         if (!err && w->until && now_ns() >= w->until)
             err = -EAGAIN;
         if (!err) {
-            copy_from((uint64_t)copy, w, shared);
+            copy_from((uint64_t)copy, w, in_memfd);
             if (w->prot != (PROT_READ | PROT_WRITE))
                 RAW(mprotect, copy, w->len, w->prot, 0, 0, 0);
             err = RAW(mremap, copy, w->len, w->len, MREMAP_MAYMOVE | MREMAP_FIXED, w->start, 0);
@@ -366,7 +365,7 @@ int adopt_move_out(uint64_t start, uint64_t end, const struct vma *v)
         if (!stop_copying(w.start, w.len, &w.until))
             return -EAGAIN;
         signals = block_signals();
-        err = window_out(&w, v->shared);
+        err = window_out(&w, adopt_is_ours(v));
         restore_signals(signals);
         go_on(w.until);
     }
