@@ -149,7 +149,7 @@ bool interval_any(const struct interval_set *s, uint64_t start, uint64_t end)
 {
     size_t i = find(s, start);
 
-    return i < s->used && s->entry[i].start < end;
+    return start < end && i < s->used && s->entry[i].start < end;
 }
 
 void interval_widen(const struct interval_set *s, uint64_t low, uint64_t high, uint64_t *start,
