@@ -115,7 +115,7 @@ static enum ctl_mr_why move_in(uint64_t start, uint64_t end, const struct vma *v
     err = adopt_move_in(start, end, v, *offset);
     if (!err) {
         /* All of it, so that the pages are charged to us and not to the daemon. */
-        err = (int)raw_fallocate(adopt.memfd, FALLOC_FL_KEEP_SIZE, *offset, end - start);
+        err = (int)raw_madvise(start, end - start, POPULATE_READ);
         if (err)
             adopt_give_back(start, *offset, end - start);
     }

@@ -20,8 +20,7 @@ struct uffdio_move {
 #define UFFDIO_MOVE_MODE_ALLOW_SRC_HOLES (UINT64_C(1) << 1)
 #endif
 #define FEATURE_MOVE   (UINT64_C(1) << 16)
-#define POPULATE_READ  22 /* MADV_, 5.14 */
-#define POPULATE_WRITE 23
+#define POPULATE_WRITE 23                  /* MADV_, 5.14 */
 #define PAGEMAP_HERE   (UINT64_C(3) << 62) /* present or swapped out */
 
 struct window {
@@ -161,10 +160,10 @@ static long copy_to_memfd(const struct window *w, uint64_t from)
     return err;
 }
 
-static void populate(const struct window *w, int how)
+static void write_to_all(const struct window *w)
 {
     for (uint64_t i = 0, end; next_run(w, &i, &end); i = end)
-        raw_madvise(w->start + i * adopt.page, (end - i) * adopt.page, how);
+        raw_madvise(w->start + i * adopt.page, (end - i) * adopt.page, POPULATE_WRITE);
 }
 
 /* A place to move pages to: those that are pinned do not move. */
@@ -240,12 +239,10 @@ static long window_in_twice(const struct window *w)
     long err = window_in(w);
 
     if (err == -EBUSY && w->check_pins) {
-        populate(w, POPULATE_WRITE);
+        write_to_all(w);
         err = window_in(w);
     }
     restore_signals(signals);
-    if (!err)
-        populate(w, POPULATE_READ);
     return err;
 }
 

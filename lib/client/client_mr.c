@@ -3,13 +3,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
 #include "mr.h"
 
 /* As much of a program's own memfd as is made whole when it is registered. */
-#define COMPLETE_MAX (UINT64_C(1) << 30)
+#define COMPLETE_MAX  (UINT64_C(1) << 30)
+#define POPULATE_READ 22 /* MADV_, 5.14 */
 
 pthread_mutex_t mr_mutex = PTHREAD_MUTEX_INITIALIZER;
 struct mr_list mr_all = LIST_HEAD_INITIALIZER(mr_all);
@@ -94,8 +96,11 @@ static int offer_shared(struct ctl_reg_mr *r)
         return -1;
     r->flags |= CTL_MR_FD;
     r->why = CTL_MR_SHARED;
-    if (r->length <= COMPLETE_MAX)
-        (void)fallocate(fd, FALLOC_FL_KEEP_SIZE, (off_t)r->fd_offset, (off_t)r->length);
+    if (r->length <= COMPLETE_MAX) {
+        uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), start = r->addr / page * page;
+
+        madvise((void *)(uintptr_t)start, r->addr + r->length - start, POPULATE_READ);
+    }
     return fd;
 }
 

@@ -109,6 +109,11 @@ static void adopt_one_again(struct client_mr *mr)
 
     why =
         adopt_acquire(&new, mr->addr, mr->length, mr_writes(mr->access) | ADOPT_MOVE | ADOPT_AGAIN);
+    if (why == CTL_MR_BUSY) { /* another time */
+        adopt_release(&new);
+        frozen_bytes += mr->length;
+        return;
+    }
     if (why == CTL_MR_ADOPTED && !remap(mr, &new))
         adopt_refused(&new);
     else if (why != CTL_MR_ADOPTED)

@@ -73,6 +73,18 @@ def verbs(mode, how):
     return point
 
 
+def hostile():
+    daemon = kit.Daemon(build, kit.scratch_folder())
+    try:
+        status, text = run([program("adopt_hostile")], daemon.environment(), 60)
+        if status or not daemon.alive():
+            raise kit.Failure(f"exit status {status}:\n{text}\n{daemon.log()}")
+        rows_of(daemon, PINGPONG, {})
+    finally:
+        if daemon.stop() != 0:
+            raise kit.Failure("uroced did not end well:\n" + daemon.log())
+
+
 def rows_of(daemon, command, environment, user=()):
     """What `uroce show mr` says of a server that waits for its client, and that both then succeed."""
     port = kit.free_port()
@@ -180,6 +192,7 @@ POINTS = (
     ("verbs, adopted", verbs("auto", "adopted")),
     ("verbs, large regions adopted", verbs("big", "adopted")),
     ("verbs, copied", verbs("copy", "copied")),
+    ("a program that lies", hostile),
     ("uroce show mr", shown),
     ("UROCE_MR that makes no sense", nonsense),
     ("valgrind", watched),

@@ -5,6 +5,7 @@
  *
  * usage: verbs_adopt adopted|copied SECONDS: how the daemon reaches it here
  */
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -302,6 +303,10 @@ static void atomics_with_the_processor(void **state)
 
     if (!adopted)
         skip();
+    /* It may be private since the last fork. */
+    assert_int_equal(ibv_dereg_mr(p.b.mr), 0);
+    p.b.mr = ibv_reg_mr(p.pd, p.b.buffer, PAIR_BYTES, ACCESS);
+    wr.wr.atomic.rkey = p.b.mr->rkey;
     *(uint64_t *)p.b.buffer = 0;
     pthread_create(&thread, NULL, adder, NULL);
     for (unsigned i = 0; i < 50; i++) {
@@ -338,6 +343,32 @@ static void memory_is_free_again(void **state)
     for (size_t i = 0; i < len; i += 997)
         assert_int_equal(b[i], 0);
     munmap(b, len);
+}
+
+/* The program's own sealed memfd, of which it takes everything away that it can. */
+static void holes_do_no_harm(void **state)
+{
+    int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    struct side own = p.b;
+
+    assert_int_equal(ftruncate(fd, PAIR_BYTES), 0);
+    assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+    own.buffer = mmap(NULL, PAIR_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    own.mr = ibv_reg_mr(p.pd, own.buffer, PAIR_BYTES, ACCESS);
+    assert_non_null(own.mr);
+    assert_int_equal(ftruncate(fd, 0), -1);
+    assert_int_equal(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, PAIR_BYTES), 0);
+    munmap(own.buffer, PAIR_BYTES);
+    fill(p.a.buffer, PAIR_BYTES, 7);
+    assert_int_equal(post_send(&p.a, IBV_WR_RDMA_WRITE, &own, 0, PAIR_BYTES / 2, 1), 0);
+    assert_int_equal(post_send(&p.a, IBV_WR_RDMA_READ, &own, 0, PAIR_BYTES, 2), 0);
+    complete(2);
+    look(p.a.buffer, PAIR_BYTES / 2, 7);
+    for (unsigned i = PAIR_BYTES / 2; i < PAIR_BYTES; i++)
+        assert_int_equal(p.a.buffer[i], 0);
+    assert_int_equal(faults, 0);
+    assert_int_equal(ibv_dereg_mr(own.mr), 0);
+    close(fd);
 }
 
 /* A program that ends its context and leaves its regions. */
@@ -390,7 +421,8 @@ int main(int argc, char **argv)
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(reached_as_expected),        cmocka_unit_test(everything_at_once),
         cmocka_unit_test(atomics_with_the_processor), cmocka_unit_test(memory_is_free_again),
-        cmocka_unit_test(closed_with_regions),        cmocka_unit_test(children_register),
+        cmocka_unit_test(holes_do_no_harm),           cmocka_unit_test(closed_with_regions),
+        cmocka_unit_test(children_register),
     };
 
     adopted = argc > 1 && !strcmp(argv[1], "adopted");
