@@ -71,14 +71,15 @@ need_packages() {
         die "could not install: $missing"
 }
 
-# build DIRECTORY [MESON OPTION...]: configures the directory once and brings it up to date.
+# build DIRECTORY [MESON OPTION...]: configures the directory once and brings it up to date; of it
+# only $TARGET, if that is set.
 build() {
     local directory=$1
     shift
     if [ ! -f "$ROOT/$directory/build.ninja" ]; then
         step "configuring $directory" timeout 300 meson setup "$@" "$ROOT/$directory" "$ROOT" || return 1
     fi
-    step "building $directory" timeout 1200 ninja -C "$ROOT/$directory" -j "$JOBS"
+    step "building $directory" timeout 1200 ninja -C "$ROOT/$directory" -j "$JOBS" ${TARGET:-}
 }
 
 # Whether somebody listens on TCP port $1 in the network namespace of process $2.

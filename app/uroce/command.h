@@ -19,6 +19,9 @@ int cmd_run(int argc, char **argv);
 /* uroce show [TOPIC] [--socket PATH] [--json]: the daemon's state as tables or as JSON. */
 int cmd_show(int argc, char **argv);
 
+/* uroce trace [--qpn N] [--socket PATH] [--json]: what happened out of the ordinary of late. */
+int cmd_trace(int argc, char **argv);
+
 /* uroce entropy: how source port policies spread flows over paths. */
 int cmd_entropy(int argc, char **argv);
 

@@ -42,7 +42,7 @@ static int add_random(struct flows *f, const struct spread_arguments *a, const c
 /* Exit status. */
 static int add_running(struct flows *f, const struct spread_arguments *a)
 {
-    json_t *state = show_state(a->socket);
+    json_t *state = show_state(a->socket, CTL_SHOW_ALL);
     char error[SPREAD_ERROR_MAX] = "";
     int others;
 

@@ -248,6 +248,8 @@ void memory_insert(struct run *r, struct key *k, uint32_t qpn)
     k->region.access &= WINDOW_RIGHTS;
     k->region.bound = true;
     k->region.qpn = qpn;
+    k->parent = k->region;
+    k->parent.kind = MEM_REGION;
     k->parent.windows = 1;
     k->region.parent = &k->parent;
 }

@@ -55,8 +55,8 @@ static json_t *load(int memfd, size_t length)
     return root;
 }
 
-/* Asks for everything. NULL with the reason on stderr. */
-static json_t *fetch(int sock)
+/* NULL with the reason on stderr. */
+static json_t *fetch(int sock, enum ctl_show_what what)
 {
     struct ctl_msg m = {.magic = CTL_MAGIC, .version = CTL_VERSION, .type = CTL_SHOW, .seq = 1};
     int fds[CTL_MAX_FDS];
@@ -64,7 +64,7 @@ static json_t *fetch(int sock)
     json_t *root = NULL;
     int err;
 
-    m.show.what = CTL_SHOW_ALL;
+    m.show.what = what;
     err = ctl_send(sock, &m, NULL, 0, 0);
     if (err == 0)
         err = ctl_recv(sock, &m, fds, &nfds, 0);
@@ -122,7 +122,7 @@ static int print(const json_t *root, const struct topic *only, int as_json)
     return err == 0 && fflush(stdout) == 0 ? 0 : 1;
 }
 
-json_t *show_state(const char *socket_option)
+json_t *show_state(const char *socket_option, enum ctl_show_what what)
 {
     char path[ENDPOINT_PATH_MAX] = "";
     int sock = endpoint_connect(socket_option, path);
@@ -132,14 +132,14 @@ json_t *show_state(const char *socket_option)
         endpoint_complain(path, sock);
         return NULL;
     }
-    root = fetch(sock);
+    root = fetch(sock, what);
     close(sock);
     return root;
 }
 
 static int show(const char *socket_option, const struct topic *only, int as_json)
 {
-    json_t *root = show_state(socket_option);
+    json_t *root = show_state(socket_option, CTL_SHOW_ALL);
     int status;
 
     if (root == NULL)

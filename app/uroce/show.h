@@ -5,6 +5,8 @@
 
 #include <jansson.h>
 
+#include "ctl_msg.h"
+
 struct topic {
     const char *name, *help;
     /* What of the daemon's state it shows: what this selects, or the ports' list or numbers of this
@@ -23,7 +25,7 @@ extern const struct topic show_topics[];
 
 /* The state of the daemon that a verbs program started now would find, or the one at the socket.
  * NULL with the reason on stderr. */
-json_t *show_state(const char *socket_option);
+json_t *show_state(const char *socket_option, enum ctl_show_what what);
 
 typedef void port_visitor(json_t *rows, const char *device, json_t *port, const char *member);
 

@@ -58,6 +58,14 @@ static int read_queues(struct reader *r, const char *value)
     return config_number(r, value, 1, WORKERS_MAX, 10, &r->port->queues);
 }
 
+static int read_spread(struct reader *r, const char *value)
+{
+    r->port->spread = !strcmp(value, "software");
+    if (r->port->spread || !strcmp(value, "no"))
+        return 0;
+    return config_fail(r, "must be software or no, not \"%s\"", value);
+}
+
 static int read_dad(struct reader *r, const char *value)
 {
     return config_yes_no(r, value, &r->port->detect_duplicates);
@@ -168,6 +176,7 @@ int config_port_key(struct reader *r, const char *value)
         {"device", false, read_device},
         {"mtu", false, read_mtu},
         {"queues", false, read_queues},
+        {"spread", false, read_spread},
         {"address", true, config_address},
         {"addresses", false, config_addresses},
         {"route", true, config_route},

@@ -7,6 +7,7 @@
 #include "capture.h"
 #include "ethdev.h"
 #include "loop.h"
+#include "spread.h"
 
 static struct pktio *open_loopback(unsigned queues, unsigned index, char *error, size_t size)
 {
@@ -34,6 +35,22 @@ static struct pktio *capture(struct pktio *io, const struct uroced_port *p, char
     return outer;
 }
 
+/* Queues that the port does not have. */
+static struct pktio *spread(struct pktio *io, unsigned queues, char *error, size_t size)
+{
+    struct pktio_spread_config sc = {.queues = queues};
+    struct pktio_info info;
+    struct pktio *outer;
+
+    io->ops->info(io, &info);
+    if (info.queues >= queues)
+        return io;
+    outer = pktio_spread_open(io, &sc, error, size);
+    if (!outer)
+        io->ops->close(io);
+    return outer;
+}
+
 struct pktio *port_open(const struct uroced_port *p, unsigned queues, unsigned loopback,
                         char *error, size_t size)
 {
@@ -42,5 +59,7 @@ struct pktio *port_open(const struct uroced_port *p, unsigned queues, unsigned l
     struct pktio *io = port_is_loopback(p) ? open_loopback(n, loopback, error, size)
                                            : pktio_ethdev_open(&ec, error, size);
 
+    if (io && p->spread)
+        io = spread(io, n, error, size);
     return io && p->capture[0] ? capture(io, p, error, size) : io;
 }

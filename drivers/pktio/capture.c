@@ -146,6 +146,13 @@ static void capture_flow_remove(struct pktio *io, void *rule)
     inner->ops->flow_remove(inner, rule);
 }
 
+static bool capture_must_poll(struct pktio *io, unsigned queue)
+{
+    struct pktio *inner = capture_of(io)->inner;
+
+    return inner->ops->must_poll(inner, queue);
+}
+
 static int capture_link_fd(struct pktio *io)
 {
     struct pktio *inner = capture_of(io)->inner;
@@ -198,6 +205,7 @@ static void set_ops(struct capture *c)
         .tx_burst = capture_tx_burst,
         .wake_fd = capture_wake_fd,
         .wake_arm = capture_wake_arm,
+        .must_poll = inner->must_poll ? capture_must_poll : NULL,
         .rss = inner->rss ? capture_rss : NULL,
         .flow_add = inner->flow_add ? capture_flow_add : NULL,
         .flow_remove = inner->flow_remove ? capture_flow_remove : NULL,

@@ -51,12 +51,15 @@ struct pktio_flow {
     uint32_t dest_qpn;  /* BTH; of a flow with a source port it may be left out of the match */
 };
 
-/* What a driver counts; single writer, the queue's worker. */
+/* What a driver counts of a queue; each has a single writer, a worker. */
 struct pktio_counters {
     counter_t tx_refused;  /* frames the port did not take, dropped */
     counter_t rx_unusable; /* received frames that could not be handed up in one piece, dropped */
     counter_t rx_bad_checksum; /* received frames whose IPv4 header the port found bad, dropped */
+    counter_t rx_overflow;     /* received frames that found their queue full, dropped */
     counter_t local; /* frames sent to the port's own MAC, or copies of multicast: kept inside */
+    /* Of the first frames that were compared: where `rss` says otherwise than the port did. */
+    counter_t rss_mismatch;
 };
 
 struct pktio_ops {
@@ -79,9 +82,13 @@ struct pktio_ops {
     /* Before sleeping: arms wake_fd. Returns false if frames are already waiting. True does not say
      * that none is: the caller polls once more before it sleeps. The queue's worker. */
     bool (*wake_arm)(struct pktio *io, unsigned queue);
+    /* Whether frames come unannounced although there is a descriptor, which tells of something
+     * else. The same answer each time. NULL: no. */
+    bool (*must_poll)(struct pktio *io, unsigned queue);
     /*
      * How the port spreads received RoCEv2 packets of an IP version over its queues: *rss gets its
-     * hash, fields and table. 0; -ENOTSUP when nobody can tell, or there is nothing to spread.
+     * hash, fields and table. 0; -ENOTSUP when nobody can tell (any more: packets arrived
+     * elsewhere), or there is nothing to spread.
      * NULL: -ENOTSUP. Control thread.
      */
     int (*rss)(struct pktio *io, bool ipv6, struct rss *rss);

@@ -40,7 +40,6 @@ static void use_segment(struct client_qp *qp, const struct ctl_create_qp *r,
                         struct qp_shared *shared)
 {
     qp->rq_notify = &shared->rq_notify;
-    qp->worker = &shared->worker;
     ring_init(&qp->sq, (uint8_t *)shared + r->sq_off, &shared->sq_prod, r->sq_size, r->sq_stride,
               r->caps.max_send_sge);
     ring_init(&qp->rq, (uint8_t *)shared + r->rq_off, &shared->rq_prod, r->rq_size, r->rq_stride,
@@ -71,6 +70,7 @@ int client_qp_create(struct client *c, struct client_qp *qp, struct ctl_create_q
     qp->max_inline = r->caps.max_inline_data;
     qp->db_slot = r->db_slot;
     qp->doorbells = c->shared->worker;
+    qp->worker = &c->shared->slot_worker[r->db_slot];
     qp->wake = c->wake;
     slot_table_publish(&c->qps, qp->uidx, qp);
     return 0;

@@ -26,7 +26,7 @@ struct client_qp {
     struct client_ring sq, rq;
     struct doorbells *doorbells; /* one per worker */
     struct wake_shared *wake;
-    _Atomic uint32_t *worker; /* which one: the dataplane's word */
+    _Atomic uint8_t *worker; /* which one: the dataplane's word */
     uint32_t db_slot;
     uint32_t max_inline;
     _Atomic uint32_t *rq_notify; /* 1 while receives need a doorbell too */

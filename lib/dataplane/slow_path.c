@@ -65,8 +65,7 @@ static bool is_for_host(const struct frame *f)
 
 bool slow_path_wants(const struct slow_path *s, const struct frame *f)
 {
-    return f->len >= ETH_LEN && memcmp(f->data + 6, s->mac, 6) &&
-           (s->everything || is_for_host(f));
+    return f->len >= ETH_LEN && memcmp(f->data + 6, s->mac, 6) && (s->everything || is_for_host(f));
 }
 
 void slow_path_up(struct slow_path *s, const struct frame *f)

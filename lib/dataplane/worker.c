@@ -54,6 +54,8 @@ struct worker_port *worker_add_port(struct worker *w, struct pktio *io, unsigned
                               .first = first ? first : p,
                               .source = {.fd = -1, .kick = kick_port, .arg = w},
                               .must_poll = fd == PKTIO_WAKE_POLL};
+    if (io->ops->must_poll)
+        p->must_poll |= io->ops->must_poll(io, queue);
     if (fd >= 0) {
         p->source.fd = fd;
         if (!w->group->waker || waker_add(w->group->waker, &p->source))

@@ -5,8 +5,8 @@
  *
  * A port has a queue, and an engine, for each of its workers; a queue pair belongs to one of them,
  * and workers share nothing on the packet's path. A frame that arrives at another worker than its
- * queue pair's is handed over (handover.h). The control thread changes what a worker uses by running
- * a function on it (worker_call).
+ * queue pair's is handed over (handover.h). The control thread changes what a worker uses by
+ * running a function on it (worker_call).
  */
 #ifndef UROCE_WORKER_H
 #define UROCE_WORKER_H
@@ -37,13 +37,13 @@ struct worker_port {
     struct waker_source source; /* fd -1: nothing to watch */
     bool must_poll;             /* frames come unannounced */
     bool full;                  /* there is something to send, the port lends nothing */
-    struct slow_path *slow;     /* of `first`, for frames that are not RoCE; NULL: they are dropped */
+    struct slow_path *slow; /* of `first`, for frames that are not RoCE; NULL: they are dropped */
 };
 
 /*
  * An application's queue pairs by doorbell slot, the same for all workers: a directory of chunks,
- * so that nothing moves when it grows. The control thread writes; a queue pair that was taken out is
- * freed after the workers' next quiet point.
+ * so that nothing moves when it grows. The control thread writes; a queue pair that was taken out
+ * is freed after the workers' next quiet point.
  */
 #define DP_SLOT_CHUNK 4096
 struct dp_slots {
@@ -67,10 +67,9 @@ struct worker_ctx {
 /* A queue pair as the dataplane knows it; qp_init.owner points to it. */
 struct dp_qp {
     struct qp *qp;
-    struct worker_ctx *ctx;            /* of any worker: it stands for the application */
-    struct worker_port *_Atomic port;  /* where it belongs: changed by worker_move_qp */
-    struct qp_shared *shared;          /* NULL: no application posts to it */
-    uint32_t slot;                     /* doorbell slot */
+    struct worker_ctx *ctx;           /* of any worker: it stands for the application */
+    struct worker_port *_Atomic port; /* where it belongs: changed by worker_move_qp */
+    uint32_t slot;                    /* doorbell slot */
 };
 
 /*
@@ -102,7 +101,8 @@ struct dp_async {
     struct worker_ctx *ctx;
     uint64_t element; /* the queue pair's uidx or the completion queue's cookie */
     uint32_t type;    /* enum qp_event, or DP_ASYNC_STRAY */
-    uint32_t worker;  /* DP_ASYNC_STRAY: where packets of the queue pair with number `element` come in */
+    uint32_t
+        worker; /* DP_ASYNC_STRAY: where packets of the queue pair with number `element` come in */
 };
 #define DP_ASYNC_STRAY 0x10000u
 
@@ -152,8 +152,8 @@ int worker_group_connect(struct worker_group *g);
 void worker_group_fini(struct worker_group *g);
 
 /* Adds a part of a port before the worker runs. first: the part that was added before all others of
- * the port; NULL: this is it. host callbacks of its engine: worker_host. NULL: too many ports, or its
- * wake descriptor cannot be watched. Control thread. */
+ * the port; NULL: this is it. host callbacks of its engine: worker_host. NULL: too many ports, or
+ * its wake descriptor cannot be watched. Control thread. */
 struct worker_port *worker_add_port(struct worker *w, struct pktio *io, unsigned queue,
                                     struct worker_port *first);
 

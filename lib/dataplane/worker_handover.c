@@ -144,8 +144,8 @@ static void release(struct worker *w, void *arg)
     if (!m->moved)
         return;
     atomic_store_explicit(&m->dq->port, m->to, memory_order_release);
-    if (m->dq->shared)
-        atomic_store_explicit(&m->dq->shared->worker, m->to->worker->index, memory_order_relaxed);
+    atomic_store_explicit(&m->dq->ctx->shared->slot_worker[m->dq->slot],
+                          (uint8_t)m->to->worker->index, memory_order_relaxed);
     engine_qp_release(m->from->engine, m->dq->qp, m->to->engine);
 }
 

@@ -48,10 +48,8 @@ static int attach(struct client *c)
     for (unsigned i = 0; i < d->parts && !err; i++) {
         unsigned w = worker_index(d->workers[i]);
 
-        c->ctx[i] = (struct worker_ctx){.shared = shared,
-                                        .doorbells = &shared->worker[w],
-                                        .owner = c,
-                                        .slots = &c->slots};
+        c->ctx[i] = (struct worker_ctx){
+            .shared = shared, .doorbells = &shared->worker[w], .owner = c, .slots = &c->slots};
         err = worker_ctx_attach(d->workers[i], &c->ctx[i]);
         if (!err)
             c->by_worker[w] = &c->ctx[i];

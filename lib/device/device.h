@@ -160,5 +160,7 @@ void client_dispatch(struct client *c, struct ctl_call *call);
  * What is going on in JSON, as `uroce show` prints it; the caller frees it. NULL: out of memory.
  */
 char *rnic_show(struct rnic *r);
+/* What happened out of the ordinary (trace.h), the oldest of each engine first; likewise. */
+char *rnic_show_trace(struct rnic *r);
 
 #endif

@@ -44,19 +44,6 @@ static bool goes(const struct mr *mr)
     return mr->mapping && mr->why != CTL_MR_SHARED && mr->why != CTL_MR_UNSAID;
 }
 
-/* Windows have a pointer of their own to where their region is. */
-static void follow_windows(struct client *c)
-{
-    struct object *o;
-
-    TAILQ_FOREACH (o, &c->objects[OBJ_MW], link) {
-        struct mem_region *w = &container_of(o, struct mw, o)->window;
-
-        if (w->bound)
-            w->direct = w->parent->direct ? w->parent->direct + (w->addr - w->parent->addr) : NULL;
-    }
-}
-
 struct freeze_call {
     struct client *c;
     ns_t time;
@@ -82,7 +69,6 @@ static void freeze_now(struct worker *w, void *arg)
         if (goes(mr))
             mr->region.direct = NULL;
     }
-    follow_windows(c);
 }
 
 static void unmap_all(struct client *c)
@@ -136,7 +122,6 @@ static void remap_now(struct worker *w, void *arg)
     const struct remap_call *call = arg;
 
     call->mr->region.direct = call->direct;
-    follow_windows(call->mr->o.client);
 }
 
 /* What cannot be mapped goes on being copied. */

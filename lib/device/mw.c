@@ -39,18 +39,11 @@ int mw_alloc(struct client *c, struct ctl_call *call)
     return 0;
 }
 
-static void unpublish(struct worker *w, void *arg)
-{
-    struct mw *mw = arg;
-
-    mr_remove(&mw->o.client->device->mrs, &mw->window);
-    window_unbind(&mw->window);
-}
-
-/* While no worker runs: any may be binding it. */
 static void mw_free(struct client *c, struct mw *mw)
 {
-    device_call_all(c->device, unpublish, mw);
+    mr_remove(&c->device->mrs, &mw->window);
+    device_quiesce(c->device); /* a worker may be binding it */
+    window_unbind(&mw->window);
     mw->pd->o.refs--;
     object_remove(&mw->o);
     free(mw);

@@ -96,7 +96,7 @@ struct qp_object {
     struct srq_object *srq;
     struct xrcd *xrcd;
     struct segment segment;
-    enum steer_reason reason;       /* why it is where it is */
+    enum steer_reason reason; /* why it is where it is */
     uint32_t dest_qpn;
     void *flow;                     /* the port's rule that brings its packets there, or NULL */
     LIST_HEAD(, membership) groups; /* multicast groups it is in */
@@ -202,11 +202,12 @@ struct client {
     const struct mem_backend *copy;
     int async_fd;
     struct segment segment;
-    struct slab_pool slabs;                    /* the segments of its queues */
-    struct worker_ctx ctx[WORKERS_MAX];        /* by part of the device */
-    struct worker_ctx *by_worker[WORKERS_MAX]; /* the same, by worker; NULL: not one of the device's */
-    struct dp_slots slots;                     /* queue pairs by doorbell slot */
-    uint32_t *free_slot;                       /* doorbell slots not in use */
+    struct slab_pool slabs;             /* the segments of its queues */
+    struct worker_ctx ctx[WORKERS_MAX]; /* by part of the device */
+    struct worker_ctx
+        *by_worker[WORKERS_MAX]; /* the same, by worker; NULL: not one of the device's */
+    struct dp_slots slots;       /* queue pairs by doorbell slot */
+    uint32_t *free_slot;         /* doorbell slots not in use */
     uint32_t free_slots, slots_made;
     TAILQ_HEAD(, object) objects[OBJ_KINDS];
     unsigned count[OBJ_KINDS];

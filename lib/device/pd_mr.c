@@ -216,34 +216,20 @@ static void mr_free(struct mr *mr)
     free(mr);
 }
 
-struct remove_call {
-    struct mr *mr;
-    int err;
-};
-
-static void remove_unless_bound(struct worker *w, void *arg)
-{
-    struct remove_call *r = arg;
-
-    if (r->mr->region.windows)
-        r->err = -EBUSY;
-    else
-        mr_remove(&r->mr->o.client->device->mrs, &r->mr->region);
-}
-
-/* While no worker runs: any may be binding a window to it. */
 int mr_deregister(struct client *c, struct ctl_call *call)
 {
     struct object *o = object_get(c, OBJ_MR, call->request->handle);
-    struct remove_call r = {0};
+    struct mr *mr;
 
     if (!o)
         return -EINVAL;
-    r.mr = container_of(o, struct mr, o);
-    device_call_all(c->device, remove_unless_bound, &r);
-    if (!r.err)
-        mr_free(r.mr);
-    return r.err;
+    mr = container_of(o, struct mr, o);
+    if (!region_close(&mr->region))
+        return -EBUSY;
+    mr_remove(&c->device->mrs, &mr->region);
+    device_quiesce(c->device);
+    mr_free(mr);
+    return 0;
 }
 
 void mr_free_all(struct client *c)

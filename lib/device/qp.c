@@ -190,7 +190,6 @@ static int give_to_worker(struct client *c, struct qp_object *q, const struct qp
     if (err)
         return err;
     q->dp.ctx = &c->ctx[0];
-    q->dp.shared = init->shared;
     steer_begin(c, q, device_next_port(c->device));
     q->dp.qp = qp_create(c->device->qps, init, &err);
     if (q->dp.qp) {
@@ -382,8 +381,8 @@ static uint64_t qp_object_free(struct client *c, struct qp_object *q)
     return gone;
 }
 
-/* Packets and bells find them no more; then every worker, the owner among them, lets them go, and so
- * passes a quiet point. Returns the slab that went with the last, or 0. */
+/* Packets and bells find them no more; then every worker, the owner among them, lets them go, and
+ * so passes a quiet point. Returns the slab that went with the last, or 0. */
 static uint64_t free_some(struct client *c, struct detach_call *d)
 {
     uint64_t gone = 0;

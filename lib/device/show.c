@@ -162,7 +162,9 @@ static json_t *show_counters(const struct device *d)
         json_object_set_new(o, "tx_refused", QUEUES(d, tx_refused));
         json_object_set_new(o, "rx_unusable", QUEUES(d, rx_unusable));
         json_object_set_new(o, "rx_bad_checksum", QUEUES(d, rx_bad_checksum));
+        json_object_set_new(o, "rx_overflow", QUEUES(d, rx_overflow));
         json_object_set_new(o, "local", QUEUES(d, local));
+        json_object_set_new(o, "rss_mismatch", QUEUES(d, rss_mismatch));
     }
     json_object_set_new(o, "drops", show_drops(d));
     return o;
@@ -361,9 +363,10 @@ int show(struct client *c, struct ctl_call *call)
     char *text;
     int fd, err;
 
-    if (call->request->show.what != CTL_SHOW_ALL)
+    if (call->request->show.what > CTL_SHOW_TRACE)
         return -EINVAL;
-    text = rnic_show(c->rnic);
+    text =
+        call->request->show.what == CTL_SHOW_TRACE ? rnic_show_trace(c->rnic) : rnic_show(c->rnic);
     if (!text)
         return -ENOMEM;
     fd = memfd_create("uroce-show", MFD_CLOEXEC | MFD_ALLOW_SEALING);

@@ -8,6 +8,8 @@
  */
 #include "object.h"
 
+#include <stdlib.h>
+
 struct worker_port *device_next_port(struct device *d)
 {
     unsigned best = 0;
@@ -33,11 +35,12 @@ const char *steer_reason_name(enum steer_reason reason)
 
 void steer_begin(struct client *c, struct qp_object *q, struct worker_port *p)
 {
+    struct ctx_shared *shared = c->segment.base;
+
     q->dp.port = p;
     q->reason = STEER_SHARE;
     c->device->placed[p->queue]++;
-    if (q->dp.shared)
-        atomic_store(&q->dp.shared->worker, worker_index(p->worker));
+    atomic_store(&shared->slot_worker[q->dp.slot], (uint8_t)worker_index(p->worker));
 }
 
 static void remove_rule(struct device *d, struct qp_object *q)
@@ -75,9 +78,9 @@ static bool is_own(const struct device *d, const struct address_vector *av)
 }
 
 /*
- * Packets between two queue pairs of one port come back on the queue that sends them, so both should
- * be on one worker: who gets to know the other's address last follows. The peer's part, or the own
- * one if the peer will follow.
+ * Packets between two queue pairs of one port come back on the queue that sends them, so both
+ * should be on one worker: who gets to know the other's address last follows. The peer's part, or
+ * the own one if the peer will follow.
  */
 static struct worker_port *local_part(struct device *d, struct qp_object *q, uint32_t dest_qpn)
 {
@@ -92,16 +95,27 @@ static struct worker_port *local_part(struct device *d, struct qp_object *q, uin
 static uint16_t peer_sport(const struct device *d, const struct qp_object *q,
                            const struct address_vector *av, uint32_t dest_qpn)
 {
-    struct entropy_flow flow = {.src_qpn = dest_qpn,
-                                .dest_qpn = q->o.handle,
-                                .flow_label = av->flow_label};
+    struct entropy_flow flow = {
+        .src_qpn = dest_qpn, .dest_qpn = q->o.handle, .flow_label = av->flow_label};
 
     return entropy_port(&d->entropy, &flow);
 }
 
-static struct worker_port *predicted_part(const struct device *d, const struct rss_tuple *t)
+/* Asked anew: a port whose packets arrived elsewhere tells nothing any more. */
+static const struct rss *told_rss(struct device *d, unsigned version)
 {
-    const struct rss *rss = d->rss[!rss_is_ipv4(t)];
+    struct rss *rss = d->rss[version];
+
+    if (rss && d->io->ops->rss(d->io, version == 1, rss)) {
+        free(rss);
+        d->rss[version] = NULL;
+    }
+    return d->rss[version];
+}
+
+static struct worker_port *predicted_part(struct device *d, const struct rss_tuple *t)
+{
+    const struct rss *rss = told_rss(d, !rss_is_ipv4(t));
     uint16_t queue;
 
     if (!rss)
@@ -125,6 +139,14 @@ static void *add_rule(struct device *d, const struct rss_tuple *t, uint32_t qpn,
     return ops->flow_add(d->io, &flow, queue, &rule) ? NULL : rule;
 }
 
+/* A queue pair that runs keeps its place whatever an application asks for in vain. */
+static bool may_be_placed(const struct qp_object *q)
+{
+    enum qp_state state = qp_current_state(q->dp.qp);
+
+    return state == QPS_INIT || state == QPS_SQD;
+}
+
 void steer_connect(struct qp_object *q, const struct address_vector *av, const struct qp_attr *attr,
                    uint32_t mask)
 {
@@ -133,9 +155,9 @@ void steer_connect(struct qp_object *q, const struct address_vector *av, const s
     struct rss_tuple t = {.src = av->dgid, .dst = av->sgid, .dport = ROCE_UDP_PORT};
     struct worker_port *part;
 
-    q->dest_qpn = dest_qpn;
-    if (d->parts == 1)
+    if (d->parts == 1 || !may_be_placed(q))
         return;
+    q->dest_qpn = dest_qpn;
     remove_rule(d, q);
     if (is_own(d, av)) {
         move(d, q, local_part(d, q, dest_qpn), STEER_LOCAL);

@@ -19,7 +19,8 @@
 /* What a port accepts: its address and its GID table. */
 struct encap_port {
     uint8_t mac[6];
-    bool promiscuous; /* accept any destination MAC and address (dissecting, replay) */
+    bool promiscuous;   /* accept any destination MAC and address (dissecting, replay) */
+    uint16_t max_frame; /* bytes of the longest raw frame that it sends; 0: what lent frames hold */
     const struct gid_table *gids;
 };
 

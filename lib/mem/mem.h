@@ -2,18 +2,21 @@
 /*
  * Memory regions: who may touch which bytes of an application, and how the bytes are reached.
  *
- * Every access by a local or remote peer goes check first, then copy: mr_check turns
- * (key, address, length, access) into a region or a fault; only then do the mem_* calls move bytes.
- * Clauses: volume 1, 10.6.3 (keys and access), 9.7.4.1.3 to 9.7.4.1.5 (R_Key validation).
+ * Every access by a local or remote peer goes check first, then copy: mr_check and mr_check_remote
+ * turn (key, address, length, access) into a region or a fault; only then do the mem_* calls move
+ * bytes. Clauses: volume 1, 10.6.3 (keys and access), 9.7.4.1.3 to 9.7.4.1.5 (R_Key validation).
  *
  * Threads: the control thread inserts and removes regions; workers look them up. A removed
  * region's memory may be freed only after every worker has passed a quiet point. The table itself
- * never moves.
+ * never moves. A published region does not change, but for `direct`, while no worker runs. A window
+ * does, by work requests of any worker, but not while anybody reaches memory through it: see struct
+ * mr_span.
  */
 #ifndef UROCE_MEM_H
 #define UROCE_MEM_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* Numeric values of enum ibv_access_flags. */
@@ -46,7 +49,8 @@ struct mem_io {
     uint32_t len;
     int32_t
         status; /* set by the transfer: 0, -EFAULT (bad page), -ESRCH (application gone), -EPERM */
-    uint64_t tag; /* the caller's own */
+    uint64_t tag;              /* the caller's own */
+    struct mem_region *window; /* held until the transfer is done, or NULL; the batch's */
 };
 
 /*
@@ -74,7 +78,8 @@ struct mem_region {
     uint8_t kind;              /* enum mem_kind */
     bool bound;                /* windows: has a region behind it; regions: always true */
     uint32_t qpn;              /* MEM_WINDOW_2: the queue pair it was bound on */
-    _Atomic uint32_t windows;  /* regions: windows bound to it; not to be deregistered while any */
+    _Atomic uint32_t windows;  /* regions: windows bound to it, see region_close */
+    _Atomic uint32_t gate;     /* windows: who uses or changes it (mem_window.c) */
     struct mem_region *parent; /* windows: the region it is bound to */
     uint32_t key;              /* lkey and rkey */
     uint32_t pd;               /* protection domain it belongs to */
@@ -132,7 +137,7 @@ int mr_insert(struct mr_table *t, struct mem_region *mr, uint8_t tag);
  * Control thread. */
 void mr_remove(struct mr_table *t, struct mem_region *mr);
 
-/* The region with this key, or NULL. Any thread. */
+/* The region or window with this key, or NULL. Of a window it may be out of date. Any thread. */
 struct mem_region *mr_lookup(const struct mr_table *t, uint32_t key);
 
 /* ---- checks ---- */
@@ -146,18 +151,40 @@ enum mr_fault {
 };
 
 /*
- * Whether [va, va + len) may be accessed with `access` (all bits needed) under key in pd.
- * On MR_OK *out is the region. len may be 0 (the range is then checked as a point at or below
- * the end; callers skip the check where the specification exempts zero length, C9-88).
- * Any thread.
+ * Whether [va, va + len) may be accessed with `access` (all bits needed) under key in pd, by the
+ * application itself: key is an L_Key, which a window does not have. On MR_OK *out is the region.
+ * len may be 0 (the range is then checked as a point at or below the end; callers skip the check
+ * where the specification exempts zero length, C9-88). Any thread.
  */
 enum mr_fault mr_check(const struct mr_table *t, uint32_t key, uint32_t pd, uint64_t va,
                        uint64_t len, uint32_t access, struct mem_region **out);
 
-/* Whether a peer of queue pair qpn may use the region: a type 2 window serves only its own. */
-static inline bool mr_serves_qp(const struct mem_region *mr, uint32_t qpn)
+/*
+ * Memory that a peer may reach. While a window is held it cannot be bound again or invalidated:
+ * who does that waits. So a span ends before its holder does such a thing itself, and before it
+ * waits for anybody; a worker holds none between two of its looks for work.
+ */
+struct mr_span {
+    struct mem_region *mr;     /* a region, also where the key is a window's */
+    uint64_t addr;             /* the application's virtual address of the first byte */
+    struct mem_region *window; /* held until mr_span_end; NULL: none */
+};
+
+/*
+ * The same for a peer of queue pair qpn: key is an R_Key. A type 2 window serves only the queue
+ * pair it was bound on (MR_BAD_PD). On MR_OK *out is set, and the caller ends it: by mr_span_end or
+ * through a batch. Any thread.
+ */
+enum mr_fault mr_check_remote(const struct mr_table *t, uint32_t key, uint32_t pd, uint32_t qpn,
+                              uint64_t va, uint64_t len, uint32_t access, struct mr_span *out);
+
+void window_release(struct mem_region *w); /* mr_span_end's */
+
+static inline void mr_span_end(struct mr_span *s)
 {
-    return mr->kind != MEM_WINDOW_2 || mr->qpn == qpn;
+    if (s->window)
+        window_release(s->window);
+    s->window = NULL;
 }
 
 /* ---- memory windows (10.6.7) ---- */
@@ -174,19 +201,25 @@ struct window_bind {
 /*
  * Binds a window, or refuses with the fault: no such window or region, another domain, a type 2
  * window that is bound already, a region without MEM_MW_BIND (or without local write where the
- * window lets peers write), a range not inside. Worker that owns the queue pair; 10.6.7.2.
+ * window lets peers write), a range not inside. When it returns nobody reaches memory by the old
+ * key any more: it waits until other workers' spans have ended. Any worker, without
+ * spans; 10.6.7.2.
  */
 enum mr_fault window_bind(const struct mr_table *t, const struct window_bind *b);
 
 /*
  * Invalidates a type 2 window by its key: local (LOCAL INVALIDATE) or by a peer's SEND with
  * invalidate. MR_BAD_KEY when there is none, MR_BAD_PD for another domain or queue pair,
- * MR_BAD_ACCESS for what cannot be invalidated (a region, a type 1 window).
+ * MR_BAD_ACCESS for what cannot be invalidated (a region, a type 1 window). Waits, as window_bind.
  */
 enum mr_fault window_invalidate(const struct mr_table *t, uint32_t key, uint32_t pd, uint32_t qpn);
 
-/* Takes a window off its region, as before it is deallocated. */
+/* Takes a window off its region, as before it is deallocated. Waits, as window_bind. */
 void window_unbind(struct mem_region *w);
+
+/* Binds no window to the region any more, as before it is deregistered. False: some are bound to
+ * it, and nothing has changed. Any thread. */
+bool region_close(struct mem_region *r);
 
 /* ---- transfers ---- */
 
@@ -214,6 +247,12 @@ bool mem_batch_out(struct mem_batch *b, struct mem_region *mr, uint64_t addr, co
 /* The same from the application into local. */
 bool mem_batch_in(struct mem_batch *b, struct mem_region *mr, uint64_t addr, void *local,
                   uint32_t len, uint64_t tag);
+
+/* The same with what mr_check_remote gave, which they end: at once or with the flush. */
+bool mem_batch_out_span(struct mem_batch *b, struct mr_span *s, const void *local, uint32_t len,
+                        uint64_t tag);
+bool mem_batch_in_span(struct mem_batch *b, struct mr_span *s, void *local, uint32_t len,
+                       uint64_t tag);
 
 /*
  * Does the queued transfers, neighbours of one space in one backend call. Afterwards b->io[0..n)

@@ -35,6 +35,30 @@ bool mem_batch_in(struct mem_batch *b, struct mem_region *mr, uint64_t addr, voi
     return mr->direct;
 }
 
+/* A queued transfer holds the window on. */
+static bool span_done(struct mem_batch *b, struct mr_span *s, bool done)
+{
+    if (done) {
+        mr_span_end(s);
+    } else {
+        b->io[b->n - 1].window = s->window;
+        s->window = NULL;
+    }
+    return done;
+}
+
+bool mem_batch_out_span(struct mem_batch *b, struct mr_span *s, const void *local, uint32_t len,
+                        uint64_t tag)
+{
+    return span_done(b, s, mem_batch_out(b, s->mr, s->addr, local, len, tag));
+}
+
+bool mem_batch_in_span(struct mem_batch *b, struct mr_span *s, void *local, uint32_t len,
+                       uint64_t tag)
+{
+    return span_done(b, s, mem_batch_in(b, s->mr, s->addr, local, len, tag));
+}
+
 /* How many of the n transfers, from the first on, one backend call can do. */
 static unsigned same_space(const struct mem_io *io, unsigned n)
 {
@@ -56,8 +80,11 @@ static unsigned flush(struct mem_batch *b, bool out)
         n = same_space(b->io + i, b->n - i);
         (out ? mr->backend->copy_out : mr->backend->copy_in)(mr->space, b->io + i, n);
     }
-    for (unsigned i = 0; i < b->n; i++)
+    for (unsigned i = 0; i < b->n; i++) {
+        if (b->io[i].window)
+            window_release(b->io[i].window);
         failed += b->io[i].status != 0;
+    }
     return failed;
 }
 

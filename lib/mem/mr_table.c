@@ -104,7 +104,8 @@ int mr_insert(struct mr_table *t, struct mem_region *mr, uint8_t tag)
 
 void mr_remove(struct mr_table *t, struct mem_region *mr)
 {
-    uint32_t slot = unpermute(t, mr->key >> TAG_BITS) & (t->slots - 1);
+    uint32_t key = __atomic_load_n(&mr->key, __ATOMIC_RELAXED);
+    uint32_t slot = unpermute(t, key >> TAG_BITS) & (t->slots - 1);
 
     if (t->region[slot] != mr)
         return;
@@ -119,5 +120,5 @@ struct mem_region *mr_lookup(const struct mr_table *t, uint32_t key)
     struct mem_region *mr = __atomic_load_n(&t->region[slot], __ATOMIC_ACQUIRE);
 
     /* The whole key must match: its generation and tag too. */
-    return mr && mr->key == key ? mr : NULL;
+    return mr && __atomic_load_n(&mr->key, __ATOMIC_RELAXED) == key ? mr : NULL;
 }

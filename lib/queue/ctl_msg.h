@@ -240,7 +240,7 @@ struct ctl_create_qp {
     struct qp_caps caps;        /* wanted; reply: given, each at least what was wanted */
     /* reply */
     uint32_t qpn;     /* also the handle */
-    uint32_t db_slot; /* on every worker; which one: struct qp_shared */
+    uint32_t db_slot; /* on every worker; which one: struct ctx_shared */
     uint32_t reserved;
     uint32_t sq_size, sq_stride, rq_size, rq_stride;
     uint64_t sq_off, rq_off, segment_bytes; /* offsets in the segment */
@@ -358,6 +358,7 @@ struct ctl_set_entropy {
 
 enum ctl_show_what {
     CTL_SHOW_ALL = 0,
+    CTL_SHOW_TRACE = 1,
 };
 
 struct ctl_show {

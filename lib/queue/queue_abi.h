@@ -135,9 +135,6 @@ struct qp_shared {
      * rq_prod.
      */
     CACHE_ALIGNED _Atomic uint32_t rq_notify;
-    /* Dataplane -> application: the worker whose doorbell to ring. Relaxed: a bell that was rung
-     * where the queue pair has left is passed on. */
-    _Atomic uint32_t worker;
 };
 
 /*
@@ -290,6 +287,10 @@ struct ctx_shared {
     /* Application -> dataplane: 1 while a thread is blocked in a poll; a futex word. The dataplane
      * exchanges it to 0 after posting completions and wakes. seq_cst, as worker_armed. */
     CACHE_ALIGNED _Atomic uint32_t app_armed;
+    /* Dataplane -> application, by doorbell slot: the worker whose bell to ring. Relaxed: a bell
+     * that was rung where the queue pair has left is passed on. Here and not in the queue pair's
+     * segment, of which an idle one touches nothing. */
+    CACHE_ALIGNED _Atomic uint8_t slot_worker[DB_SLOTS];
     CACHE_ALIGNED struct doorbells worker[]; /* one per worker */
 };
 

@@ -155,6 +155,7 @@ static void comp_aeth(struct engine *e, struct qp *qp, const struct pkt *p)
     /* Both kinds of NAK acknowledge what came before them. */
     if (!comp_ack_before(e, qp, p->psn))
         return;
+    note(e, qp, TRACE_NAK, p->aeth.syndrome, p->psn.v);
     if (class == AETH_RNR && !qp->req.rnr_wait)
         comp_rnr(e, qp, p->psn, value);
     else if (class == AETH_NAK)

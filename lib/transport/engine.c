@@ -2,6 +2,7 @@
 /* The engine's life, its lists and timers. The packet path: engine_rx.c, engine_tx.c. */
 #include <stdlib.h>
 
+#include "raw_internal.h"
 #include "transport.h"
 
 struct engine *engine_create(const struct engine_config *config)
@@ -18,6 +19,7 @@ struct engine *engine_create(const struct engine_config *config)
     LIST_INIT(&e->mcast);
     TAILQ_INIT(&e->tx_list);
     STAILQ_INIT(&e->touched);
+    STAILQ_INIT(&e->touched_wqs);
     return e;
 }
 
@@ -29,6 +31,11 @@ void engine_destroy(struct engine *e)
 const struct engine_counters *engine_counters(const struct engine *e)
 {
     return &e->counters;
+}
+
+const struct trace *engine_trace(const struct engine *e)
+{
+    return &e->trace;
 }
 
 const struct engine_host *engine_host_of(const struct engine *e)
@@ -75,11 +82,17 @@ static void raise_cq_events(struct engine *e)
 void engine_settle(struct engine *e)
 {
     struct qp *qp;
+    struct wq *wq;
 
     while ((qp = STAILQ_FIRST(&e->touched))) {
         STAILQ_REMOVE_HEAD(&e->touched, touched_link);
         qp->in_touched = false;
         qp_settle(e, qp);
+    }
+    while ((wq = STAILQ_FIRST(&e->touched_wqs))) {
+        STAILQ_REMOVE_HEAD(&e->touched_wqs, touched_link);
+        wq->in_touched = false;
+        wq_settle(e, wq);
     }
     raise_cq_events(e);
 }
@@ -163,6 +176,7 @@ void engine_qp_release(struct engine *from, struct qp *qp, struct engine *to)
     take_out(from, qp);
     qp->timer.deadline = deadline;
     qp->stray_run = 0;
+    note(from, qp, TRACE_LEFT, to->cfg.lane, 0);
     set_engine(qp, to);
 }
 
@@ -171,6 +185,7 @@ void engine_qp_adopt(struct engine *to, struct qp *qp, ns_t now)
     to->now = now;
     if (qp_engine(qp) != to)
         return;
+    note(to, qp, TRACE_CAME, 0, 0);
     if (qp->timer.deadline != NS_NEVER)
         timer_arm(&to->wheel, &qp->timer, qp->timer.deadline, now);
     if (resp_has_reply(qp))

@@ -18,11 +18,13 @@
 #include "frame.h"
 #include "mem.h"
 #include "qp_attr.h"
+#include "trace.h"
 #include "work_queue.h"
 
 struct engine;
 struct qp;
 struct srq;
+struct wq;
 struct address_handle;
 struct rwq_ind;
 struct rx_hash;
@@ -39,6 +41,7 @@ enum qp_event {
     QP_EVENT_SRQ_ERR = 14,
     QP_EVENT_SRQ_LIMIT_REACHED = 15,
     QP_EVENT_LAST_WQE_REACHED = 16,
+    QP_EVENT_WQ_FATAL = 19,
 };
 
 /* What the engine tells its host, during calls into it; the host only notes it and returns. */
@@ -62,6 +65,8 @@ struct engine_host {
     bool (*hand_over)(void *ctx, const struct frame *f, struct engine *to);
     /* A connection's packets keep arriving at the engine with this lane: it had better be there. */
     void (*stray)(void *ctx, struct qp *qp, uint32_t lane);
+    /* QP_EVENT_WQ_FATAL: a work queue (raw.h) went to its error state by itself. May be NULL. */
+    void (*wq_event)(void *ctx, struct wq *wq, enum qp_event event);
 };
 
 /* ---- tables, shared by the engines of a device ---- */
@@ -203,6 +208,11 @@ struct engine_counters {
 };
 const struct engine_counters *engine_counters(const struct engine *e);
 
+/* What happened in it out of the ordinary, for trace_read. */
+const struct trace *engine_trace(const struct engine *e);
+/* The name of a fault in it. */
+const char *fault_name(uint32_t fault);
+
 /* The callbacks that it was created with. Any thread. */
 const struct engine_host *engine_host_of(const struct engine *e);
 
@@ -275,7 +285,7 @@ int engine_qp_set_entropy(struct engine *e, struct qp *qp, const struct entropy_
  * Changes attributes and state (volume 1, 10.3.1 and table 91). av is the resolved address vector
  * when mask has QPA_AV (its udp_sport is set here, by the engine's policy), else NULL. max_mtu: the
  * port's active MTU code. Returns 0, -EINVAL (transition, missing or excess attributes, values out
- * of range), -EOPNOTSUPP (alternate path). The owner worker.
+ * of range), -EOPNOTSUPP (alternate path), -ENOMEM. The owner worker.
  */
 int engine_qp_modify(struct engine *e, struct qp *qp, const struct qp_attr *attr, uint32_t mask,
                      const struct address_vector *av, uint32_t max_mtu, ns_t now);

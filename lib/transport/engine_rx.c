@@ -3,6 +3,7 @@
  * The receive path of a burst: take every frame apart and find its queue pair, then verify the
  * ICRCs, then act. Nothing touches registered memory before its packet's ICRC is verified.
  */
+#include "raw_internal.h"
 #include "transport.h"
 
 /* After so many packets in a row that another engine handed over somebody should know. Each time
@@ -10,19 +11,22 @@
 #define STRAYS     64
 #define STRAYS_MAX 32768
 
-static void drop(struct engine *e, enum drop reason)
+static void drop(struct engine *e, enum drop reason, uint32_t qpn)
 {
     counter_inc(&e->counters.drop[reason]);
+    trace_put(&e->trace, e->now, TRACE_DROP, qpn, reason, 0);
 }
 
 void rx_hand_over(struct engine *e, const struct frame *f, struct engine *to)
 {
     const struct engine_host *host = &e->cfg.host;
 
+    if (e->handed < ARRAY_SIZE(e->handed_to))
+        e->handed_to[e->handed++] = to;
     if (host->hand_over && host->hand_over(host->ctx, f, to))
         counter_inc(&e->counters.rx_handed_out);
     else
-        drop(e, DROP_handover_full);
+        drop(e, DROP_handover_full, 0);
 }
 
 /* A connection's packets all take one way, as they have the same addresses and ports: when they
@@ -41,6 +45,7 @@ static void note_stray(struct engine *e, struct qp *qp)
     qp->stray_lane = (uint8_t)e->rx_from;
     if (++qp->stray_run < qp->stray_limit)
         return;
+    note(e, qp, TRACE_STRAYS, qp->stray_lane, qp->stray_run);
     qp->stray_run = 0;
     qp->stray_limit = (uint16_t)min_of(qp->stray_limit * 2, STRAYS_MAX);
     if (e->cfg.host.stray)
@@ -61,15 +66,17 @@ static bool pkey_matches(uint16_t pkey)
 }
 
 /* What is not RoCE may be for somebody else behind this port; of a fragment nobody can tell. */
+static bool is_raw(enum drop reason)
+{
+    return reason == DROP_not_roce || reason == DROP_ip_fragment;
+}
+
 static void rx_reject(struct engine *e, const struct frame *f, enum drop reason)
 {
-    const struct engine_host *host = &e->cfg.host;
-    bool other = reason == DROP_not_roce || reason == DROP_ip_fragment;
-
-    if (other && host->other && host->other(host->ctx, f))
-        counter_inc(&e->counters.rx_other);
+    if (is_raw(reason))
+        raw_rx(e, f, reason);
     else
-        drop(e, reason);
+        drop(e, reason, 0);
 }
 
 /* 9.6.1 and A17.3.4: checks that need the queue pair. */
@@ -191,29 +198,61 @@ static void rx_act(struct engine *e, unsigned i, const struct frame *f)
     }
     reason = rx_admit(e, job);
     if (reason != DROP_NONE)
-        drop(e, reason);
+        drop(e, reason, job->pkt.dest_qpn);
     else if (mcast)
         mcast_rx(e, i, f);
     else
         qp_rx(e, i);
 }
 
+/* Whether e is to act on the frame, sniffers aside. reason: rx_parse's. */
+static bool rx_is_ours(struct engine *e, unsigned i, const struct frame *f, enum drop reason)
+{
+    const struct rx_job *job = &e->rx_job[i];
+
+    if (is_raw(reason))
+        return raw_is_ours(e, f);
+    if (reason != DROP_NONE)
+        return false;
+    if (job->pkt.dest_qpn == QPN_MULTICAST)
+        return mcast_is_ours(e, &job->view.dgid);
+    return job->qp && qp_engine(job->qp) == e;
+}
+
+/*
+ * A frame that was handed over goes to sniffers of this engine and to whom it is for, if that is
+ * this engine's as well. If only the first is so, they are why it came: it is neither handed on nor
+ * counted again.
+ */
+static void rx_frame(struct engine *e, unsigned i, const struct frame *f, enum drop reason)
+{
+    bool sniffers = raw_has_sniffers(e);
+    unsigned sniffed = unlikely(sniffers) ? raw_sniff(e, f) : 0;
+
+    e->handed = 0;
+    if (unlikely(sniffed) && e->rx_from != RX_DIRECT && !rx_is_ours(e, i, f, reason))
+        sniffed--;
+    else if (reason == DROP_NONE)
+        rx_act(e, i, f);
+    else
+        rx_reject(e, f, reason);
+    if (unlikely(sniffed))
+        counter_add(&e->counters.rx_copies, sniffed);
+    if (unlikely(sniffers) && e->rx_from == RX_DIRECT)
+        raw_sniff_elsewhere(e, f);
+}
+
 static void rx_burst(struct engine *e, struct frame *frames, unsigned n)
 {
-    bool parsed[FRAME_BURST];
+    enum drop reason[FRAME_BURST];
 
     for (unsigned i = 0; i < n; i++) {
-        enum drop reason = rx_parse(e, &e->rx_job[i], &frames[i]);
-
+        reason[i] = rx_parse(e, &e->rx_job[i], &frames[i]);
         if (e->rx_from == RX_DIRECT)
             count_rx(e, &e->rx_job[i].view, frames[i].len);
-        parsed[i] = reason == DROP_NONE;
-        if (!parsed[i])
-            rx_reject(e, &frames[i], reason);
     }
     for (unsigned i = 0; i < n; i++)
-        if (parsed[i])
-            rx_act(e, i, &frames[i]);
+        rx_frame(e, i, &frames[i], reason[i]);
     rx_flush(e);
     settle_recvs(e);
     engine_settle(e);

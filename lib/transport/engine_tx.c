@@ -3,6 +3,7 @@
  * The transmit path, pulled by the host: queue pairs take turns; each builds headers into a lent
  * frame and queues its payload; then all payloads are fetched, and what arrived whole is sealed.
  */
+#include "raw_internal.h"
 #include "transport.h"
 
 /* The queue pair's next packet into job->frame. */
@@ -18,6 +19,8 @@ static bool qp_tx(struct engine *e, struct qp *qp, struct tx_job *job)
         return true;
     if (!request)
         return false;
+    if (qp->service == SERVICE_RAW)
+        return raw_segment(e, qp, job);
     return qp->service == PKT_UD ? req_segment_ud(e, qp, job) : req_segment(e, qp, job);
 }
 
@@ -73,10 +76,17 @@ static void seal(struct engine *e, struct tx_job *job)
 {
     struct qp *qp = job->qp;
     struct frame *f = job->frame;
+    uint8_t priority;
 
-    f->len = (uint32_t)encap_seal(f->data, job->encap, job->bth_len);
-    counter_inc(&e->counters.tx_packets[job->encap->priority]);
-    counter_add(&e->counters.tx_bytes[job->encap->priority], f->len);
+    if (job->encap) {
+        f->len = (uint32_t)encap_seal(f->data, job->encap, job->bth_len);
+        priority = job->encap->priority;
+    } else {
+        f->len = job->bth_len;
+        priority = raw_priority(f->data, f->len);
+    }
+    counter_inc(&e->counters.tx_packets[priority]);
+    counter_add(&e->counters.tx_bytes[priority], f->len);
     counter_inc(&qp->counters.tx_packets);
     counter_add(&qp->counters.tx_bytes, f->len);
 }

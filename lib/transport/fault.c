@@ -27,3 +27,28 @@ const struct fault_rule fault_rules[FAULT_COUNT] = {
     [FAULT_CQ_OVERRUN]     = {FAULT_SILENT,           true,  true,  WC_FATAL_ERR,       QP_EVENT_QP_FATAL,      COUNTER(remote_operational_err)},
 };
 /* clang-format on */
+
+const char *fault_name(uint32_t fault)
+{
+    static const char *const name[FAULT_COUNT] = {
+        [FAULT_NONE] = "none",
+        [FAULT_PSN_SEQUENCE] = "PSN sequence",
+        [FAULT_RNR] = "receiver not ready",
+        [FAULT_OPCODE_SEQUENCE] = "opcode sequence",
+        [FAULT_UNSUPPORTED] = "unsupported operation",
+        [FAULT_QP_ACCESS] = "not allowed by the queue pair",
+        [FAULT_LENGTH] = "length",
+        [FAULT_TOO_MANY_READS] = "too many reads",
+        [FAULT_MISALIGNED] = "misaligned",
+        [FAULT_INVALIDATE] = "invalidate",
+        [FAULT_RECV_TOO_SMALL] = "receive buffer too small",
+        [FAULT_REMOTE_ACCESS] = "remote access",
+        [FAULT_RECV_PROTECTION] = "receive buffer protection",
+        [FAULT_RECV_MALFORMED] = "receive entry malformed",
+        [FAULT_QUEUE_INDEX] = "queue index",
+        [FAULT_MEMORY] = "memory",
+        [FAULT_CQ_OVERRUN] = "completion queue overrun",
+    };
+
+    return fault < FAULT_COUNT ? name[fault] : "?";
+}

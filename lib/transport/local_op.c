@@ -21,6 +21,7 @@ static uint8_t bind_window(struct engine *e, struct qp *qp, const struct sqe *w)
 
 uint8_t local_op(struct engine *e, struct qp *qp, const struct sqe *w)
 {
+    tx_flush(e); /* what goes by the old binding goes before; and who waits must hold no window */
     if (w->opcode == SQE_BIND_MW)
         return bind_window(e, qp, w);
     return window_invalidate(e->cfg.mrs, w->imm, qp->pd, qp->qpn) == MR_OK ? WC_SUCCESS

@@ -61,6 +61,16 @@ void mcast_forget(struct engine *e, struct qp *qp)
     }
 }
 
+bool mcast_is_ours(const struct engine *e, const union gid *group)
+{
+    const struct mcast_member *m;
+
+    LIST_FOREACH(m, &e->mcast, link)
+    if (gid_eq(&m->group, group) && qp_engine(m->qp) == e)
+        return true;
+    return false;
+}
+
 /* An engine that gets a copy of the frame: once, however many members it owns. */
 static void add_owner(struct engine *owner[MCAST_ENGINES], unsigned *owners, struct engine *o)
 {
@@ -110,8 +120,8 @@ void mcast_rx(struct engine *e, unsigned job, const struct frame *f)
     serve_others(e, job, f);
     LIST_FOREACH(m, &e->mcast, link)
     {
-        if (!gid_eq(&m->group, &rx->view.dgid) || qp_engine(m->qp) != e ||
-            !qp_can_receive(m->qp) || m->qp->qkey != rx->pkt.deth.qkey)
+        if (!gid_eq(&m->group, &rx->view.dgid) || qp_engine(m->qp) != e || !qp_can_receive(m->qp) ||
+            m->qp->qkey != rx->pkt.deth.qkey)
             continue;
         if (e->batch.n) /* its failures are this job's queue pair's, which now changes */
             rx_flush(e);

@@ -42,11 +42,14 @@ static void take(struct qp *qp, uint16_t port)
     encap_template_set_sport(&qp->encap, port);
 }
 
-static void take_next(struct qp *qp)
+static void take_next(struct engine *e, struct qp *qp)
 {
+    uint16_t next = entropy_port_after(qp->av.udp_sport, qp->qpn, qp->dest_qpn);
+
     if (!encap_template_has_udp(&qp->encap))
         return;
-    take(qp, entropy_port_after(qp->av.udp_sport, qp->qpn, qp->dest_qpn));
+    note(e, qp, TRACE_REPATH, qp->av.udp_sport, next);
+    take(qp, next);
     counter_inc(&qp->counters.repaths);
 }
 
@@ -78,7 +81,7 @@ void path_timed_out(struct engine *e, struct qp *qp)
     if (!e->cfg.repath || ++qp->req.stalls < e->cfg.repath)
         return;
     qp->req.stalls = 0;
-    take_next(qp);
+    take_next(e, qp);
 }
 
 /*
@@ -101,5 +104,5 @@ void path_repeated(struct engine *e, struct qp *qp, psn_t p)
     if (++resp->rounds < e->cfg.repath)
         return;
     resp->rounds = 0;
-    take_next(qp);
+    take_next(e, qp);
 }

@@ -4,33 +4,8 @@
 #include <stdlib.h>
 
 #include "id_table.h"
+#include "raw_internal.h"
 #include "transport.h"
-
-/* A slot holds a work request cut to the queue's entry size; more slots than packets in flight are
- * no use. */
-static int alloc_requester(struct requester *req, const struct qp_init *init)
-{
-    size_t body = sqe_stride(init->sq.max_sge, init->sq.max_inline);
-
-    if (init->type == QPT_XRC_RECV)
-        return 0;
-    req->slot_count = min_of(init->sq.size, (uint32_t)INFLIGHT_DEFAULT);
-    req->slot_stride =
-        (uint32_t)round_up(offsetof(struct send_slot, wqe) + body, sizeof(uint64_t) * 2);
-    req->slots = calloc(req->slot_count, req->slot_stride);
-    return req->slots ? 0 : -ENOMEM;
-}
-
-/* Entries of a shared queue are as long as that queue's, which for XRC is known only per packet. */
-static int alloc_responder(struct responder *resp, const struct qp_init *init)
-{
-    uint32_t max_sge = init->type == QPT_XRC_RECV ? QUEUE_MAX_SGE
-                       : init->srq                ? init->srq->init.wq.max_sge
-                                                  : init->rq.max_sge;
-
-    resp->recv = calloc(1, sizeof(struct rqe) + max_sge * sizeof(struct sge));
-    return resp->recv ? 0 : -ENOMEM;
-}
 
 /* The service of a type, or -EOPNOTSUPP. */
 static int service_of(uint32_t type)
@@ -45,9 +20,23 @@ static int service_of(uint32_t type)
     case QPT_XRC_SEND:
     case QPT_XRC_RECV:
         return PKT_XRC;
+    case QPT_RAW_PACKET:
+        return SERVICE_RAW;
     default:
         return -EOPNOTSUPP;
     }
+}
+
+/* A raw queue pair's receive side: a queue, or what leads to others. */
+static int alloc_raw(struct qp *qp, const struct qp_init *init)
+{
+    if (init->type != QPT_RAW_PACKET)
+        return 0;
+    if (init->rx_hash)
+        qp->spread = rx_spread_create(init->rx_hash, init->ind);
+    else
+        qp->raw_rq = wq_of_qp(qp, &init->rq);
+    return qp->spread || qp->raw_rq ? 0 : -ENOMEM;
 }
 
 struct qp *qp_create(struct qp_table *t, const struct qp_init *init, int *err)
@@ -60,10 +49,9 @@ struct qp *qp_create(struct qp_table *t, const struct qp_init *init, int *err)
     if (service < 0)
         return NULL;
     *err = -ENOMEM;
-    qp = aligned_alloc(CACHE_LINE, round_up(sizeof(*qp), CACHE_LINE));
+    qp = qp_alloc(init);
     if (!qp)
         return NULL;
-    memset(qp, 0, sizeof(*qp));
     qp->type = (uint8_t)init->type;
     qp->service = (uint8_t)service;
     qp->srq = init->srq;
@@ -83,8 +71,8 @@ struct qp *qp_create(struct qp_table *t, const struct qp_init *init, int *err)
         qp->own_entropy = true;
         qp->entropy = *init->entropy;
     }
-    *err = -ENOMEM;
-    if (!alloc_requester(&qp->req, init) && !alloc_responder(&qp->resp, init))
+    *err = alloc_raw(qp, init);
+    if (!*err)
         *err = id_table_insert((struct id_table *)t, qp, &qp->qpn);
     if (!*err)
         qp->table = t;
@@ -92,6 +80,8 @@ struct qp *qp_create(struct qp_table *t, const struct qp_init *init, int *err)
         qp_free(qp);
         return NULL;
     }
+    if (qp->raw_rq)
+        qp->raw_rq->number = qp->qpn;
     return qp;
 }
 
@@ -105,9 +95,9 @@ void qp_unpublish(struct qp *qp)
 void qp_free(struct qp *qp)
 {
     qp_unpublish(qp);
-    free(qp->req.slots);
-    free(qp->resp.recv);
-    free(qp);
+    free(qp->spread);
+    wq_free(qp->raw_rq);
+    qp_memory_free(qp);
 }
 
 bool qp_completions_are_read(const struct qp *qp, uint32_t lane)

@@ -4,12 +4,14 @@
  * table.
  */
 #include <errno.h>
+#include <stdlib.h>
 
+#include "raw_internal.h"
 #include "transport.h"
 
-enum { FOR_RC = 1, FOR_UC = 2, FOR_UD = 4, FOR_XI = 8, FOR_XT = 16 };
+enum { FOR_RC = 1, FOR_UC = 2, FOR_UD = 4, FOR_XI = 8, FOR_XT = 16, FOR_RAW = 32 };
 #define FOR_CONNECTED (FOR_RC | FOR_UC | FOR_XI | FOR_XT)
-#define FOR_ALL       (FOR_CONNECTED | FOR_UD)
+#define FOR_ALL       (FOR_CONNECTED | FOR_UD | FOR_RAW)
 
 struct transition {
     uint8_t types, from, to;
@@ -53,6 +55,13 @@ static const struct transition transitions[] = {
     {FOR_UD, QPS_SQD, QPS_SQD, 0, QPA_PKEY_INDEX | QPA_QKEY},
     {FOR_UC, QPS_SQE, QPS_RTS, 0, QPA_CUR_STATE | QPA_ACCESS_FLAGS},
     {FOR_UD, QPS_SQE, QPS_RTS, 0, QPA_CUR_STATE | QPA_QKEY},
+    {FOR_RAW, QPS_RESET, QPS_INIT, QPA_PORT, 0},
+    {FOR_RAW, QPS_INIT, QPS_INIT, 0, QPA_PORT},
+    {FOR_RAW, QPS_INIT, QPS_RTR, 0, 0},
+    {FOR_RAW, QPS_RTR, QPS_RTS, 0, QPA_CUR_STATE},
+    {FOR_RAW, QPS_RTS, QPS_RTS, 0, QPA_CUR_STATE},
+    {FOR_RAW, QPS_SQD, QPS_RTS, 0, QPA_CUR_STATE},
+    {FOR_RAW, QPS_SQE, QPS_RTS, 0, QPA_CUR_STATE},
 };
 
 static uint8_t type_bit(const struct qp *qp)
@@ -66,6 +75,8 @@ static uint8_t type_bit(const struct qp *qp)
         return FOR_XI;
     case QPT_XRC_RECV:
         return FOR_XT;
+    case QPT_RAW_PACKET:
+        return FOR_RAW;
     default:
         return FOR_RC;
     }
@@ -74,6 +85,8 @@ static uint8_t type_bit(const struct qp *qp)
 /* To RESET and to ERR from anywhere; else by the table. */
 static int check_transition(const struct qp *qp, uint8_t to, uint32_t mask)
 {
+    if (qp->spread) /* it has no state */
+        return -EINVAL;
     if (to == QPS_RESET || to == QPS_ERR)
         return mask & ~(uint32_t)QPA_CUR_STATE ? -EINVAL : 0;
     for (unsigned i = 0; i < ARRAY_SIZE(transitions); i++) {
@@ -173,7 +186,10 @@ static void reset(struct engine *e, struct qp *qp)
     qp->fault = FAULT_NONE;
     req_reset(qp, psn(0));
     resp_reset(qp, psn(0));
+    qp_memory_reset(qp);
     qp->req.sq.cons = qp->resp.rq.cons = 0;
+    if (qp->raw_rq)
+        wq_forget(qp->raw_rq);
     if (!qp->shared) /* XRC receive side */
         return;
     atomic_store(&qp->shared->sq_prod, 0);
@@ -189,6 +205,8 @@ static void enter_state(struct engine *e, struct qp *qp, uint8_t to, uint32_t ma
         qp_enter_error(e, qp, WC_WR_FLUSH_ERR);
         return;
     }
+    if (to != from)
+        note(e, qp, TRACE_STATE, from, to);
     __atomic_store_n(&qp->state, to, __ATOMIC_RELAXED);
     if (to == QPS_RESET)
         reset(e, qp);
@@ -209,6 +227,7 @@ int engine_qp_modify(struct engine *e, struct qp *qp, const struct qp_attr *attr
                      const struct address_vector *av, uint32_t max_mtu, ns_t now)
 {
     uint8_t to = mask & QPA_STATE ? (uint8_t)attr->state : qp->state;
+    struct resp_resource *res = NULL;
     int rc;
 
     e->now = now;
@@ -219,11 +238,17 @@ int engine_qp_modify(struct engine *e, struct qp *qp, const struct qp_attr *attr
     rc = check_transition(qp, to, mask & ~(uint32_t)QPA_STATE);
     if (!rc)
         rc = check_values(attr, mask, max_mtu);
+    if (!rc && (mask & QPA_MAX_DEST_RD_ATOMIC))
+        rc = resp_resources_alloc(&res, attr->max_dest_rd_atomic);
     if (!rc && (mask & QPA_AV))
         rc =
             av ? path_set(e, qp, av, mask & QPA_DEST_QPN ? attr->dest_qpn : qp->dest_qpn) : -EINVAL;
-    if (rc)
+    if (rc) {
+        free(res);
         return rc;
+    }
+    if (mask & QPA_MAX_DEST_RD_ATOMIC)
+        resp_resources_set(&qp->resp, res, attr->max_dest_rd_atomic);
     take_values(qp, attr, mask);
     if (mask & QPA_STATE)
         enter_state(e, qp, to, max_mtu);

@@ -158,9 +158,9 @@ struct flow_rule {
     uint16_t priority; /* smaller ones first; among equals the earlier rule */
     bool drop;         /* frames end here */
     bool tagged;
-    uint32_t tag;
+    uint32_t tag; /* of its frames' completions: their imm, else 0 */
     struct flow_match match;
-    struct qp *qp; /* RAW_PACKET */
+    struct qp *qp; /* RAW_PACKET; unused with drop */
 };
 
 /*
@@ -168,6 +168,10 @@ struct flow_rule {
  * matches, and to no other; copies to the sniffers. Frames that belong to RoCE (drop reasons other
  * than "not RoCE" and "fragment" included) are for sniffers only. A default rule does not keep a
  * frame from the port's IP host.
+ *
+ * The engine that a frame arrives at counts it for the rule; engines that it is handed over to
+ * serve their own queues. While a queue pair or WQ is given to another engine, and a sniffer there
+ * takes copies too, one frame may be missed or come twice.
  */
 struct flow_table;
 struct flow_slot {

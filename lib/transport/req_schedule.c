@@ -27,11 +27,12 @@ static bool take_slot(struct engine *e, struct qp *qp)
     struct send_slot *s;
     int pending;
 
-    if (req->head - req->tail == req->slot_count)
+    if (req->head - req->tail == req->slot_count && !req_more_slots(qp))
         return false;
     pending = work_queue_pending(&req->sq);
     if (pending <
         0) { /* the application's index is out of range: nothing in the ring can be trusted */
+        note(e, qp, TRACE_FAULT, FAULT_QUEUE_INDEX, 0);
         qp->fault = FAULT_QUEUE_INDEX;
         engine_touch(e, qp);
         return false;
@@ -153,6 +154,7 @@ void req_timer(struct engine *e, struct qp *qp)
     if (psn_eq(req->una, req->max_psn))
         return;
     counter_inc(&qp->counters.timeouts);
+    note(e, qp, TRACE_TIMEOUT, req->una.v, req->retry_left);
     if (!req->retry_left) {
         counter_inc(&qp->counters.retry_exceeded);
         give_up(e, qp, WC_RETRY_EXC_ERR);

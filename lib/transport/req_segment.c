@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The requester's packets: a work request cut at the path MTU (volume 1, 9.4 and 9.7.3). */
+#include "raw_internal.h"
 #include "transport.h"
 
 enum req_trait {
@@ -11,7 +12,7 @@ enum req_trait {
 };
 
 /* Which services offer the operation (volume 1, table 38; A14.3; A19). */
-enum { ON_RC = 1, ON_UC = 2, ON_UD = 4, ON_RELIABLE = ON_RC };
+enum { ON_RC = 1, ON_UC = 2, ON_UD = 4, ON_RAW = 8, ON_RELIABLE = ON_RC };
 
 static const struct req_op {
     uint8_t services, traits, wc;
@@ -21,8 +22,8 @@ static const struct req_op {
                    OP_WRITE_LAST, OP_WRITE_ONLY},
     [SQE_WRITE_IMM] = {ON_RC | ON_UC, HAS_REMOTE, WC_RDMA_WRITE, OP_WRITE_FIRST, OP_WRITE_MIDDLE,
                        OP_WRITE_LAST_IMM, OP_WRITE_ONLY_IMM},
-    [SQE_SEND] = {ON_RC | ON_UC | ON_UD, 0, WC_SEND, OP_SEND_FIRST, OP_SEND_MIDDLE, OP_SEND_LAST,
-                  OP_SEND_ONLY},
+    [SQE_SEND] = {ON_RC | ON_UC | ON_UD | ON_RAW, 0, WC_SEND, OP_SEND_FIRST, OP_SEND_MIDDLE,
+                  OP_SEND_LAST, OP_SEND_ONLY},
     [SQE_SEND_IMM] = {ON_RC | ON_UC | ON_UD, 0, WC_SEND, OP_SEND_FIRST, OP_SEND_MIDDLE,
                       OP_SEND_LAST_IMM, OP_SEND_ONLY_IMM},
     [SQE_SEND_INV] = {ON_RC, 0, WC_SEND, OP_SEND_FIRST, OP_SEND_MIDDLE, OP_SEND_LAST_INV,
@@ -63,9 +64,10 @@ static uint64_t message_len(const struct send_wqe *w)
 
 static bool service_offers(const struct qp *qp, const struct req_op *op)
 {
-    return op->services & (qp->service == PKT_UD   ? ON_UD
-                           : qp->service == PKT_UC ? ON_UC
-                                                   : ON_RELIABLE);
+    return op->services & (qp->service == PKT_UD        ? ON_UD
+                           : qp->service == PKT_UC      ? ON_UC
+                           : qp->service == SERVICE_RAW ? ON_RAW
+                                                        : ON_RELIABLE);
 }
 
 uint8_t req_check(struct engine *e, struct qp *qp, struct send_slot *s)
@@ -86,8 +88,9 @@ uint8_t req_check(struct engine *e, struct qp *qp, struct send_slot *s)
         (w->h.opcode == SQE_FLUSH && w->h.flush.length > UINT32_MAX))
         return WC_LOC_LEN_ERR;
     s->len = (uint32_t)len;
-    s->packets =
-        op->traits & EIGHT_BYTES || w->h.opcode == SQE_FLUSH ? 1 : packets_for(s->len, qp->mtu);
+    s->packets = op->traits & EIGHT_BYTES || w->h.opcode == SQE_FLUSH || qp->service == SERVICE_RAW
+                     ? 1
+                     : packets_for(s->len, qp->mtu);
     /* The one packet of a short message is checked when its payload is fetched. */
     if (!(w->h.flags & SQE_INLINE) && (s->packets > 1 || returns) &&
         sg_check(e, qp->pd, w->sge, w->h.num_sge, returns ? MEM_LOCAL_WRITE : MEM_LOCAL_READ) !=
@@ -191,13 +194,11 @@ void req_advance(struct engine *e, struct qp *qp, struct send_slot *s)
         req_arm_timer(e, qp);
 }
 
-bool req_payload(struct engine *e, struct qp *qp, struct send_slot *s, uint8_t *payload,
-                 uint32_t len)
+bool req_gather(struct engine *e, struct qp *qp, struct send_slot *s, uint8_t *payload,
+                uint32_t len)
 {
     uint32_t off = qp->req.pkt * qp->mtu;
 
-    if (!len)
-        return true;
     if (s->wqe.h.flags & SQE_INLINE) {
         memcpy(payload, s->wqe.inline_data + off, len);
     } else if (sg_gather(e, qp->pd, s->wqe.sge, s->wqe.h.num_sge, off, payload, len, e->jobs) !=
@@ -207,6 +208,16 @@ bool req_payload(struct engine *e, struct qp *qp, struct send_slot *s, uint8_t *
         engine_touch(e, qp);
         return false;
     }
+    return true;
+}
+
+bool req_payload(struct engine *e, struct qp *qp, struct send_slot *s, uint8_t *payload,
+                 uint32_t len)
+{
+    if (!len)
+        return true;
+    if (!req_gather(e, qp, s, payload, len))
+        return false;
     pkt_build_pad(payload, len);
     return true;
 }

@@ -163,11 +163,12 @@ static enum fault check_recv(struct engine *e, struct qp *qp, const struct rx_jo
 static enum fault rkey_check(const struct engine *e, const struct qp *qp, uint32_t pd, uint32_t key,
                              uint64_t va, uint64_t len, uint32_t need)
 {
-    struct mem_region *mr;
+    struct mr_span span;
 
-    return mr_check(e->cfg.mrs, key, pd, va, len, need, &mr) == MR_OK && mr_serves_qp(mr, qp->qpn)
-               ? FAULT_NONE
-               : FAULT_REMOTE_ACCESS;
+    if (mr_check_remote(e->cfg.mrs, key, pd, qp->qpn, va, len, need, &span) != MR_OK)
+        return FAULT_REMOTE_ACCESS;
+    mr_span_end(&span); /* what is done with it checks it again */
+    return FAULT_NONE;
 }
 
 /* 9.7.4.1.7: R_Key, for the whole of what the message asks for. Zero length is exempt (C9-88). */
@@ -201,7 +202,7 @@ static enum fault check_remote(struct engine *e, const struct qp *qp, const stru
 static enum fault check_resources(const struct qp *qp, const struct opcode_info *info)
 {
     const struct responder *resp = &qp->resp;
-    uint32_t max = qp->attr.max_dest_rd_atomic;
+    uint32_t max = resp->res_max;
     const struct resp_resource *oldest;
 
     if (!kind_has_response(info->kind))

@@ -9,7 +9,7 @@
 static struct resp_resource *find_resource(struct qp *qp, psn_t p)
 {
     struct responder *resp = &qp->resp;
-    uint32_t max = qp->attr.max_dest_rd_atomic;
+    uint32_t max = resp->res_max;
 
     for (uint32_t i = 1; i <= max && i <= resp->res_head; i++) {
         struct resp_resource *r = &resp->res[(resp->res_head - i) % max];
@@ -46,7 +46,7 @@ static void duplicate_read(struct qp *qp, const struct pkt *p, struct resp_resou
 static psn_t ack_psn_for(const struct qp *qp, psn_t p)
 {
     const struct responder *resp = &qp->resp;
-    uint32_t max = qp->attr.max_dest_rd_atomic;
+    uint32_t max = resp->res_max;
 
     for (uint32_t i = 1; i <= max && i <= resp->res_head; i++)
         if (psn_before(p, resp->res[(resp->res_head - i) % max].first))

@@ -12,7 +12,8 @@ void resp_reset(struct qp *qp, psn_t first)
     resp->nak_sent = resp->ack_pending = resp->recv_busy = resp->recv_failed = false;
     resp->msg_len = resp->write_left = 0;
     resp->res_head = resp->res_pending = 0;
-    memset(resp->res, 0, sizeof(resp->res));
+    if (resp->res_max)
+        memset(resp->res, 0, resp->res_max * sizeof(resp->res[0]));
     resp->rounds = 0;
     resp->round_first = resp->repeated = resp->repeated_epsn = first;
 }
@@ -24,6 +25,7 @@ void resp_fault(struct engine *e, struct qp *qp, enum fault fault, psn_t at)
 
     if (qp->fault) /* the first one decides */
         return;
+    note(e, qp, TRACE_FAULT, fault, at.v);
     if (!qp_is_reliable(qp) && !rule->own) { /* the message is lost, and nobody is told */
         counter_inc(&qp->counters.rx_discards);
         return;
@@ -97,6 +99,13 @@ static uint32_t job_pd(const struct engine *e, const struct qp *qp, unsigned job
     return srq ? srq->init.pd : qp->pd;
 }
 
+/* By a peer's SEND: what it wrote before arrives before. */
+static bool invalidate(struct engine *e, struct qp *qp, uint32_t rkey)
+{
+    rx_flush(e);
+    return window_invalidate(e->cfg.mrs, rkey, qp->pd, qp->qpn) == MR_OK;
+}
+
 static enum fault execute_send(struct engine *e, struct qp *qp, unsigned job, const struct pkt *p)
 {
     struct responder *resp = &qp->resp;
@@ -109,7 +118,7 @@ static enum fault execute_send(struct engine *e, struct qp *qp, unsigned job, co
         return FAULT_RECV_PROTECTION;
     resp->msg_len += p->payload_len;
     resp->op = flags & PF_END ? RESP_IDLE : RESP_SEND;
-    if ((flags & PF_IETH) && window_invalidate(e->cfg.mrs, p->ieth_rkey, qp->pd, qp->qpn) != MR_OK)
+    if ((flags & PF_IETH) && !invalidate(e, qp, p->ieth_rkey))
         return FAULT_INVALIDATE;
     if (flags & PF_END) {
         resp->msn++;
@@ -122,7 +131,7 @@ static enum fault execute_write(struct engine *e, struct qp *qp, unsigned job, c
 {
     struct responder *resp = &qp->resp;
     uint16_t flags = pkt_info(p)->flags;
-    struct mem_region *mr;
+    struct mr_span span;
 
     if (flags & PF_START) {
         resp->msg_len = 0;
@@ -131,13 +140,12 @@ static enum fault execute_write(struct engine *e, struct qp *qp, unsigned job, c
         resp->write_left = p->reth.len;
     }
     if (p->payload_len) { /* checked as a whole at the start, but the key may be gone since */
-        if (mr_check(e->cfg.mrs, resp->write_rkey, job_pd(e, qp, job), resp->write_va,
-                     p->payload_len, MEM_REMOTE_WRITE, &mr) != MR_OK)
-            return FAULT_REMOTE_ACCESS;
         if (mem_batch_full(&e->batch))
             rx_flush(e);
-        mem_batch_out(&e->batch, mr, mr_host_addr(mr, resp->write_va), p->payload, p->payload_len,
-                      job);
+        if (mr_check_remote(e->cfg.mrs, resp->write_rkey, job_pd(e, qp, job), qp->qpn,
+                            resp->write_va, p->payload_len, MEM_REMOTE_WRITE, &span) != MR_OK)
+            return FAULT_REMOTE_ACCESS;
+        mem_batch_out_span(&e->batch, &span, p->payload, p->payload_len, job);
     }
     resp->write_va += p->payload_len;
     resp->write_left -= p->payload_len;
@@ -154,7 +162,7 @@ static enum fault execute_write(struct engine *e, struct qp *qp, unsigned job, c
 static struct resp_resource *new_resource(struct qp *qp, const struct pkt *p)
 {
     struct responder *resp = &qp->resp;
-    struct resp_resource *r = &resp->res[resp->res_head++ % qp->attr.max_dest_rd_atomic];
+    struct resp_resource *r = &resp->res[resp->res_head++ % resp->res_max];
 
     if (!r->pending)
         resp->res_pending++;
@@ -180,17 +188,23 @@ static void execute_read(struct engine *e, struct qp *qp, unsigned job)
     r->packets = packets_for(r->len, qp->mtu);
 }
 
-static enum fault execute_atomic(struct engine *e, struct qp *qp, const struct pkt *p)
+static enum fault execute_atomic(struct engine *e, struct qp *qp, unsigned job)
 {
+    const struct pkt *p = &e->rx_job[job].pkt;
     enum mem_atomic_op op = pkt_info(p)->kind == KIND_CMP_SWP ? MEM_CMP_SWP : MEM_FETCH_ADD;
-    struct mem_region *mr = mr_lookup(e->cfg.mrs, p->atomic.rkey);
+    struct mr_span span;
     uint64_t original;
+    int err;
 
     rx_flush(e); /* earlier WRITEs of this burst come first */
     if (qp->fault)
         return FAULT_NONE;
-    if (!mr || mem_atomic(mr, mr_host_addr(mr, p->atomic.va), op, p->atomic.swap_add,
-                          p->atomic.compare, &original))
+    if (mr_check_remote(e->cfg.mrs, p->atomic.rkey, job_pd(e, qp, job), qp->qpn, p->atomic.va, 8,
+                        MEM_REMOTE_ATOMIC, &span) != MR_OK)
+        return FAULT_REMOTE_ACCESS;
+    err = mem_atomic(span.mr, span.addr, op, p->atomic.swap_add, p->atomic.compare, &original);
+    mr_span_end(&span);
+    if (err)
         return FAULT_MEMORY;
     new_resource(qp, p)->original = original;
     return FAULT_NONE;
@@ -200,14 +214,18 @@ static enum fault execute_atomic(struct engine *e, struct qp *qp, const struct p
 static enum fault execute_atomic_write(struct engine *e, struct qp *qp, unsigned job)
 {
     const struct pkt *p = &e->rx_job[job].pkt;
-    struct mem_region *mr = mr_lookup(e->cfg.mrs, p->reth.rkey);
+    struct mr_span span;
+    int err;
 
-    if (!mr)
-        return FAULT_REMOTE_ACCESS;
     rx_flush(e);
     if (qp->fault)
         return FAULT_NONE;
-    if (mem_store8(mr, mr_host_addr(mr, p->reth.va), p->payload))
+    if (mr_check_remote(e->cfg.mrs, p->reth.rkey, job_pd(e, qp, job), qp->qpn, p->reth.va, 8,
+                        MEM_REMOTE_WRITE, &span) != MR_OK)
+        return FAULT_REMOTE_ACCESS;
+    err = mem_store8(span.mr, span.addr, p->payload);
+    mr_span_end(&span);
+    if (err)
         return FAULT_MEMORY;
     new_resource(qp, p);
     return FAULT_NONE;
@@ -233,7 +251,7 @@ enum fault resp_execute(struct engine *e, struct qp *qp, unsigned job)
             new_resource(qp, p);
         return FAULT_NONE;
     default:
-        return execute_atomic(e, qp, p);
+        return execute_atomic(e, qp, job);
     }
 }
 

@@ -25,7 +25,7 @@ static bool may_answer(const struct qp *qp, const struct resp_resource *r)
 static struct resp_resource *next_resource(struct qp *qp)
 {
     struct responder *resp = &qp->resp;
-    uint32_t max = qp->attr.max_dest_rd_atomic;
+    uint32_t max = resp->res_max;
 
     for (uint32_t i = min_of(max, resp->res_head); i > 0; i--) {
         struct resp_resource *r = &resp->res[(resp->res_head - i) % max];
@@ -99,11 +99,13 @@ static bool reply_read(struct engine *e, struct qp *qp, struct tx_job *job, stru
     struct pkt p = {.opcode = OPCODE(qp->service, read_opcode(r)),
                     .psn = psn_add(r->first, r->next),
                     .payload_len = min_of(r->len - off, qp->mtu)};
-    struct mem_region *mr = NULL;
+    struct mr_span span = {0};
     uint8_t *payload;
 
-    if (p.payload_len && mr_check(e->cfg.mrs, r->rkey, r->pd, r->va + off, p.payload_len,
-                                  MEM_REMOTE_READ, &mr) != MR_OK) {
+    if (mem_batch_full(&e->batch))
+        tx_flush(e);
+    if (p.payload_len && mr_check_remote(e->cfg.mrs, r->rkey, r->pd, qp->qpn, r->va + off,
+                                         p.payload_len, MEM_REMOTE_READ, &span) != MR_OK) {
         finish_resource(&qp->resp, r); /* the key was revoked in mid-message */
         resp_fault(e, qp, FAULT_REMOTE_ACCESS, p.psn);
         return reply_ack(e, qp, job);
@@ -112,9 +114,7 @@ static bool reply_read(struct engine *e, struct qp *qp, struct tx_job *job, stru
     p.aeth.msn = r->msn & PSN_MASK;
     payload = build(e, qp, job, &p);
     if (p.payload_len) {
-        if (mem_batch_full(&e->batch))
-            tx_flush(e);
-        mem_batch_in(&e->batch, mr, mr_host_addr(mr, r->va + off), payload, p.payload_len, e->jobs);
+        mem_batch_in_span(&e->batch, &span, payload, p.payload_len, e->jobs);
         pkt_build_pad(payload, p.payload_len);
     }
     if (++r->next == r->packets)

@@ -3,6 +3,7 @@
  * Settling: what happened to a queue pair during a call into the engine becomes completions, in
  * order, and a change of state if it must.
  */
+#include "raw_internal.h"
 #include "transport.h"
 
 static void touch_cq(struct engine *e, struct comp_queue *cq)
@@ -22,20 +23,28 @@ static void touch_cq(struct engine *e, struct comp_queue *cq)
     e->cq[e->cqs++] = cq;
 }
 
-/* A completion that does not fit is lost and says so: the queue and its queue pair are in error
- * (C11-39). */
-static void post(struct engine *e, struct qp *qp, struct comp_queue *cq, const struct cqe *c,
-                 bool solicited)
+bool engine_post(struct engine *e, struct comp_queue *cq, const struct cqe *c, bool solicited)
 {
     bool was_overrun = cq->lane[e->cfg.lane].overrun;
 
     if (cq_post(cq, e->cfg.lane, c, solicited) == 0) {
         touch_cq(e, cq);
-        return;
+        return true;
     }
-    if (!was_overrun)
+    if (!was_overrun) {
+        trace_put(&e->trace, e->now, TRACE_CQ_OVERRUN, c->qpn, cq->handle, 0);
         e->cfg.host.async_event(e->cfg.host.ctx, NULL, cq, QP_EVENT_CQ_ERR);
-    if (!qp->fault && qp->state != QPS_ERR) {
+    }
+    return false;
+}
+
+/* A completion that does not fit is lost and says so: the queue and its queue pair are in error
+ * (C11-39). */
+static void post(struct engine *e, struct qp *qp, struct comp_queue *cq, const struct cqe *c,
+                 bool solicited)
+{
+    if (!engine_post(e, cq, c, solicited) && !qp->fault && qp->state != QPS_ERR) {
+        note(e, qp, TRACE_FAULT, FAULT_CQ_OVERRUN, 0);
         qp->fault = FAULT_CQ_OVERRUN;
         engine_touch(e, qp);
     }
@@ -94,8 +103,14 @@ static void settle_recv(struct engine *e, struct rx_completion *c)
 
 void settle_recvs(struct engine *e)
 {
-    for (unsigned i = 0; i < e->completions; i++)
-        settle_recv(e, &e->completion[i]);
+    for (unsigned i = 0; i < e->completions; i++) {
+        struct rx_completion *c = &e->completion[i];
+
+        if (c->wq)
+            wq_settle_completion(e, c);
+        else
+            settle_recv(e, c);
+    }
     e->completions = 0;
 }
 
@@ -173,11 +188,15 @@ static void flush_rq(struct engine *e, struct qp *qp, uint8_t status)
 void qp_flush(struct engine *e, struct qp *qp, uint8_t recv_status)
 {
     qp_flush_sq(e, qp);
-    flush_rq(e, qp, recv_status);
+    if (qp->raw_rq)
+        wq_flush(e, qp->raw_rq, recv_status);
+    else
+        flush_rq(e, qp, recv_status);
 }
 
 void qp_enter_error(struct engine *e, struct qp *qp, uint8_t recv_status)
 {
+    note(e, qp, TRACE_STATE, qp->state, QPS_ERR);
     __atomic_store_n(&qp->state, (uint8_t)QPS_ERR, __ATOMIC_RELAXED);
     timer_disarm(&qp->timer);
     qp->req.rnr_wait = false;
@@ -188,6 +207,7 @@ void qp_enter_error(struct engine *e, struct qp *qp, uint8_t recv_status)
 
 void qp_enter_sqe(struct engine *e, struct qp *qp)
 {
+    note(e, qp, TRACE_STATE, qp->state, QPS_SQE);
     __atomic_store_n(&qp->state, (uint8_t)QPS_SQE, __ATOMIC_RELAXED);
     qp_flush_sq(e, qp);
 }

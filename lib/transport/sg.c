@@ -5,6 +5,7 @@
  * system call are queued in the engine's batch and done together, before the call into the engine
  * returns.
  */
+#include "raw_internal.h"
 #include "transport.h"
 
 static enum mr_fault lkey_check(const struct engine *e, uint32_t pd, const struct sge *s,
@@ -108,8 +109,15 @@ static void rx_failed(struct engine *e, struct rx_job *job)
 void rx_flush(struct engine *e)
 {
     if (mem_batch_flush_out(&e->batch))
-        for (unsigned i = 0; i < e->batch.n; i++)
-            if (e->batch.io[i].status)
-                rx_failed(e, &e->rx_job[e->batch.io[i].tag]);
+        for (unsigned i = 0; i < e->batch.n; i++) {
+            uint64_t tag = e->batch.io[i].tag;
+
+            if (!e->batch.io[i].status)
+                continue;
+            if (tag < FRAME_BURST)
+                rx_failed(e, &e->rx_job[tag]);
+            else
+                wq_write_failed(e, (unsigned)(tag - FRAME_BURST));
+        }
     e->batch.n = 0;
 }

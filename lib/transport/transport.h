@@ -23,6 +23,7 @@
 #define TX_QUANTUM       16 /* packets a queue pair sends before the next one's turn */
 #define INFLIGHT_DEFAULT 128
 #define AETH_ACK_PLAIN   (AETH_ACK | AETH_CREDIT_NONE)
+#define SERVICE_RAW      0xFF /* beside enum pkt_service: frames, of which none is a packet's */
 
 /* ---- requester ---- */
 
@@ -43,6 +44,7 @@ struct requester {
     struct work_queue sq;
     uint8_t *slots; /* ring of slot_count slots, slot_stride bytes each */
     uint32_t slot_count, slot_stride;
+    uint32_t slot_max; /* the ring grows up to so many */
     /* Counts of slots since reset: completed <= sending <= taken. */
     uint32_t tail, send, head;
     uint32_t pkt;            /* next packet of slot `send` */
@@ -96,8 +98,9 @@ struct responder {
     uint32_t msg_len;      /* bytes of the message so far */
     uint64_t write_va;
     uint32_t write_rkey, write_left;
-    struct resp_resource res[QP_MAX_RD_ATOMIC];
-    uint32_t res_head; /* resources taken since reset */
+    struct resp_resource *res; /* ring of res_max */
+    uint32_t res_max;          /* max_dest_rd_atomic */
+    uint32_t res_head;         /* resources taken since reset */
     uint32_t res_pending;
     /* Rounds of repeated requests, as path_repeated counts them. */
     uint32_t rounds;
@@ -111,7 +114,7 @@ struct qp {
     uint32_t qpn;
     uint8_t state; /* enum qp_state */
     uint8_t type;
-    uint8_t service; /* enum pkt_service */
+    uint8_t service; /* enum pkt_service, SERVICE_RAW */
     uint16_t access; /* enum mem_access, remote rights */
     bool in_tx_list, in_touched;
     bool resp_turn; /* replies and requests take turns */
@@ -120,6 +123,8 @@ struct qp {
     uint32_t pd, mtu; /* bytes */
     uint32_t xrcd, qkey;
     struct srq *srq;
+    struct wq *raw_rq;        /* raw packets: its receive queue; or NULL */
+    struct rx_spread *spread; /* raw packets: where they go instead; or NULL */
     uint32_t dest_qpn;
     struct engine *engine; /* the owner; others may ask: qp_engine */
     struct comp_queue *send_cq, *recv_cq;
@@ -156,9 +161,9 @@ struct qp {
 struct tx_job {
     struct frame *frame;
     struct qp *qp;
-    const struct encap_template *encap;
-    uint16_t bth_len; /* BTH through ICRC */
-    bool is_reply;    /* READ response: payload failure is the responder's */
+    const struct encap_template *encap; /* NULL: a raw frame, of bth_len bytes */
+    uint16_t bth_len;                   /* BTH through ICRC */
+    bool is_reply;                      /* READ response: payload failure is the responder's */
     bool failed;
     uint32_t slot; /* request: count of its slot */
     psn_t psn;
@@ -170,14 +175,16 @@ struct rx_job {
     struct pkt pkt;
     struct qp *qp;
     struct engine *owner; /* qp's, as it was looked up */
-    struct srq *srq; /* XRC: the one the packet names */
-    uint8_t grh[40]; /* UD: what goes before the payload */
+    struct srq *srq;      /* XRC: the one the packet names */
+    uint8_t grh[40];      /* UD: what goes before the payload */
     bool is_response;
     uint32_t slot; /* response: count of the slot its payload belongs to */
 };
 
 /* A receive completion that waits for its message's bytes to be written. */
 struct rx_completion {
+    struct wq *wq; /* of a raw packet; and then the next three mean nothing */
+    bool failed;   /* its bytes could not be written */
     struct qp *qp;
     struct comp_queue *cq;
     unsigned job;
@@ -202,6 +209,9 @@ struct mcast_member {
 LIST_HEAD(mcast_list, mcast_member);
 TAILQ_HEAD(qp_tx_list, qp);
 STAILQ_HEAD(qp_touched_list, qp);
+STAILQ_HEAD(wq_touched_list, wq);
+
+#define RX_DIRECT -1
 
 #define RX_DIRECT -1
 
@@ -211,15 +221,20 @@ struct engine {
     int rx_from; /* during a receive call: the lane that handed the frames over, or RX_DIRECT */
     struct qp_tx_list tx_list;      /* queue pairs that may have a packet to send */
     struct qp_touched_list touched; /* queue pairs to settle before this call returns */
+    struct wq_touched_list touched_wqs;
     struct timer_wheel wheel;
     struct mcast_list mcast;
     uint16_t ip_id;
     struct engine_counters counters;
+    struct trace trace;
 
     struct mem_batch batch;
     unsigned jobs;
     struct tx_job tx_job[FRAME_BURST];
     struct rx_job rx_job[FRAME_BURST];
+    /* Engines that got the frame which is being acted on. */
+    struct engine *handed_to[CQ_MAX_LANES];
+    unsigned handed;
     unsigned completions;
     struct rx_completion completion[FRAME_BURST];
     unsigned cqs;
@@ -274,6 +289,23 @@ static inline bool qp_can_receive(const struct qp *qp)
     return qp->state >= QPS_RTR && qp->state <= QPS_SQE;
 }
 
+/* ---- qp_memory.c ---- */
+
+/* Zeroed, with the rings of its requester and its responder's entry as init has them. NULL: out of
+ * memory. */
+struct qp *qp_alloc(const struct qp_init *init);
+void qp_memory_free(struct qp *qp);
+/* Gives back what it got since it was created. No slot or resource is in use. */
+void qp_memory_reset(struct qp *qp);
+/* All slots are in use: twice as many, if work waits and there may be more. Without memory there
+ * are none either: work then waits for slots, as it does for the last ones. Once for each size, so
+ * not for each packet. */
+bool req_more_slots(struct qp *qp);
+/* Resources for so many READs and atomics at a time: made, 0 or -ENOMEM; and taken instead of those
+ * that there are, of which the newest go over. */
+int resp_resources_alloc(struct resp_resource **res, uint32_t max);
+void resp_resources_set(struct responder *resp, struct resp_resource *res, uint32_t max);
+
 /* ---- engine.c ---- */
 
 /* qp may have a packet to send. */
@@ -282,6 +314,13 @@ void engine_tx_ready(struct engine *e, struct qp *qp);
 void engine_touch(struct engine *e, struct qp *qp);
 /* Settles every touched queue pair and raises the completion events. */
 void engine_settle(struct engine *e);
+
+/* Something out of the ordinary: trace.h. */
+static inline void note(struct engine *e, const struct qp *qp, enum trace_event event, uint32_t a,
+                        uint32_t b)
+{
+    trace_put(&e->trace, e->now, event, qp ? qp->qpn : 0, a, b);
+}
 
 /* ---- engine_rx.c ---- */
 
@@ -339,6 +378,9 @@ static inline void req_start_slot(const struct requester *req, struct send_slot 
 }
 bool req_payload(struct engine *e, struct qp *qp, struct send_slot *s, uint8_t *payload,
                  uint32_t len);
+/* The same without padding. */
+bool req_gather(struct engine *e, struct qp *qp, struct send_slot *s, uint8_t *payload,
+                uint32_t len);
 void req_advance(struct engine *e, struct qp *qp, struct send_slot *s);
 /* req_ud.c: the same for UD: one packet, addressed by the work request. */
 bool req_segment_ud(struct engine *e, struct qp *qp, struct tx_job *job);
@@ -368,6 +410,8 @@ void resp_ud(struct engine *e, struct qp *qp, unsigned job);
  * for the others. */
 void mcast_rx(struct engine *e, unsigned job, const struct frame *f);
 void mcast_forget(struct engine *e, struct qp *qp);
+/* Whether e owns a member of the group. */
+bool mcast_is_ours(const struct engine *e, const union gid *group);
 /* resp_reply.c: whether a reply waits; builds it. False if it turned out that there is none. */
 bool resp_has_reply(const struct qp *qp);
 bool resp_reply(struct engine *e, struct qp *qp, struct tx_job *job);
@@ -394,6 +438,8 @@ struct send_slot *comp_slot(struct qp *qp, psn_t p, uint32_t *count);
 /* ---- settle.c ---- */
 
 void qp_settle(struct engine *e, struct qp *qp);
+/* Posts a completion. False: it is lost, and the host was told that the queue is in error. */
+bool engine_post(struct engine *e, struct comp_queue *cq, const struct cqe *c, bool solicited);
 void qp_enter_error(struct engine *e, struct qp *qp, uint8_t recv_status);
 /* UC, UD: a send that failed stops the send queue only. */
 void qp_enter_sqe(struct engine *e, struct qp *qp);

@@ -12,6 +12,7 @@
 #include "encap.h"
 #include "fuzz.h"
 #include "pkt.h"
+#include "rss_frame.h"
 
 static struct gid_table gids = {
     .len = 3,
@@ -126,6 +127,19 @@ static void check_same(const struct taken *a, const struct taken *b)
     REQUIRE(!memcmp(a->pkt.payload, b->pkt.payload, a->pkt.payload_len));
 }
 
+/* What chooses a queue sees the same headers. */
+static void check_spread(const struct taken *t, bool taken, const uint8_t *data, size_t size)
+{
+    struct rss_frame r;
+    bool read = rss_frame_read(&r, data, (uint32_t)size);
+
+    if (!taken || t->view.l3_kind == ICRC_GRH)
+        return;
+    REQUIRE(read && r.tuple.dport == ROCE_UDP_PORT && r.tuple.sport == t->view.udp_sport);
+    REQUIRE(gid_eq(&r.tuple.src, &t->view.sgid) && gid_eq(&r.tuple.dst, &t->view.dgid));
+    REQUIRE(r.dest_qpn == t->pkt.dest_qpn);
+}
+
 static void try_frame(const uint8_t *data, size_t size)
 {
     static const struct encap_port any = {.promiscuous = true};
@@ -137,6 +151,7 @@ static void try_frame(const uint8_t *data, size_t size)
 
     if (take(&second, data, size, &port))
         REQUIRE(taken);
+    check_spread(&first, taken, data, size);
     if (!taken)
         return;
     frame = rebuild(&first, &len);

@@ -9,6 +9,7 @@ KIND engine: programs for fuzz_engine: every operation with and without losses, 
 transport packets, given to the queue pair of the node that they were sent to.
 KIND replay: captures, each whole and its beginnings.
 KIND config: configuration files: the samples, and every key with good and bad values.
+KIND raw: frames for flow rules: every header in every place, and each cut short.
 KIND flows: what `uroce entropy` is told: files of flows, ranges, policies, a daemon's answer.
 """
 import hashlib
@@ -195,6 +196,8 @@ def config_corpus(vectors):
         "dscp.0": ("46 26", "64 0"),
         "entropy": ("kernel", "rfc", "spray", "fixed:0xc000", "fixed:49151"),
         "repath": ("3", "8"),
+        "queues": ("2", "0"),
+        "spread": ("software", "hardware"),
     }
     yield from (sample.encode() for sample in samples)
     for key, texts in values.items():
@@ -214,8 +217,38 @@ def flows_corpus(_):
         yield from (bytes([kind]) + text.encode() for text in texts)
 
 
+def raw_frames():
+    ethernet = bytes.fromhex("020000000001bb0102030405")
+    l4 = {17: struct.pack(">HHHH", 1000, 53, 12, 0) + b"body", 6: struct.pack(">HH", 443, 50000) + bytes(16) + b"body",
+          1: b"\x08\0\0\0body"}
+    tags = (b"", b"\x81\0\xa1\x23", b"\x88\xa8\0\x64\x81\0\x2f\xff")
+    bodies = []
+    for proto, body in l4.items():
+        for options, fragment in ((0, 0x4000), (3, 0), (0, 0x2000), (0, 0x2010)):
+            bodies.append(struct.pack(">HBBHHHBBH4s4s", 0x0800, 0x45 + options, 0xB8, 20 + 4 * options + len(body), 1,
+                                      fragment, 64, proto, 0, b"\xc0\0\2\1", b"\xc0\0\2\2") + b"\1" * 4 * options + body)
+        for chain in ((), (0,), (0, 60, 43), (44,), (51,), (135, 139, 140)):
+            rest, first = b"", (chain + (proto,))[0]
+            for kind, after in zip(chain, chain[1:] + (proto,)):
+                rest += bytes([after, 0, 0, 1]) + bytes(4) if kind == 44 else bytes([after, 2 if kind == 51 else 1]) + bytes(14)
+            bodies.append(struct.pack(">HIHBB", 0x86DD, 0x60012345, len(rest + body), first, 64) +
+                          bytes(15) + b"\1" + bytes(15) + b"\2" + rest + body)
+    bodies.append(b"\x08\x06" + bytes(28))
+    for body in bodies:
+        for tag in tags:
+            yield ethernet + tag + body
+
+
+def raw_corpus(_):
+    for number, frame in enumerate(raw_frames()):
+        head = bytes([number % 60, 1 << number % 8, number % 4, (0x33, 0x3C, 0xC3, 0xCC)[number % 4]])
+        yield head + frame
+        yield head + frame[:-9]
+
+
 KINDS = {"packet": packet_corpus, "queue": queue_corpus, "engine": engine_corpus,
-         "replay": replay_corpus, "config": config_corpus, "flows": flows_corpus}
+         "replay": replay_corpus, "config": config_corpus, "flows": flows_corpus,
+         "raw": raw_corpus}
 
 
 def main():

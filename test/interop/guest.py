@@ -121,9 +121,10 @@ class Channel:
 
 
 class Guest:
-    """link: QEMU's arguments for the first NIC. prefix: what to start QEMU with, as in a network namespace."""
+    """link: QEMU's arguments for the first NIC. prefix: what to start QEMU with, as in a network namespace. memory: MiB."""
 
-    def __init__(self, kernel, archive, folder, link, prefix=()):
+    def __init__(self, kernel, archive, folder, link, prefix=(), cpus=1, memory=512, cpu="qemu64"):
+        self.cpus, self.memory, self.cpu = cpus, memory, cpu
         self.console = os.path.join(folder, "console")
         self.log = os.path.join(folder, "qemu.log")
         self.prefix = list(prefix)
@@ -150,8 +151,8 @@ class Guest:
     def _command(self, kernel, archive, link):
         # Should this process be killed, the guest ends as well. The kernel's watchdogs are off: what they would find is that
         # this machine is busy.
-        command = ["setpriv", "--pdeathsig", "TERM", "qemu-system-x86_64", "-accel", "tcg,tb-size=256", "-cpu", "qemu64", "-smp", "1", "-m", "512",
-                   "-object", "memory-backend-memfd,id=mem0,size=512M,share=on", "-machine", "pc,memory-backend=mem0",
+        command = ["setpriv", "--pdeathsig", "TERM", "qemu-system-x86_64", "-accel", "tcg,tb-size=256", "-cpu", self.cpu, "-smp", str(self.cpus),
+                   "-m", str(self.memory), "-object", f"memory-backend-memfd,id=mem0,size={self.memory}M,share=on", "-machine", "pc,memory-backend=mem0",
                    "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
                    "-kernel", kernel, "-initrd", archive,
                    "-append", "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check nowatchdog "

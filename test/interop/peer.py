@@ -52,6 +52,7 @@ class Tap:
     """The NIC is a tap interface in a network namespace; uroced has it through packet sockets."""
     name = "tap"
     interface = "tap0"
+    mode = ("mode", "tap")
 
     def __init__(self, _folder):
         self.namespace = f"uroce-vm-{os.getpid()}"
@@ -59,7 +60,7 @@ class Tap:
         try:
             inside = ("-n", self.namespace)
             net.ip(*inside, "link", "set", "lo", "up")
-            net.ip(*inside, "tuntap", "add", "dev", "tap0", "mode", "tap")
+            net.ip(*inside, "tuntap", "add", "dev", "tap0", *self.mode)
             net.ip(*inside, "link", "set", "tap0", "address", "02:00:00:00:78:01", "mtu", str(MTU), "up")
             net.ip(*inside, "address", "add", IPV4 + "/24", "dev", "tap0")
             net.ip(*inside, "address", "add", IPV6 + "/64", "dev", "tap0", "nodad")
@@ -93,6 +94,7 @@ class Link:
         # Programs of this tree: name -> file here. In the guest they are in /bin.
         self.programs = {"verify": os.path.join(build.folder, "examples/verify")}
         self.daemon = self.guest = None
+        self.guest_prefix = ""  # in front of the guest's commands
         self.port = port(folder)
         self.prefix = ["ip", "netns", "exec", self.port.namespace] if self.port.namespace else []
         try:
@@ -152,7 +154,7 @@ capture = {self.capture} {CAPTURED_FRAMES}
         address of the IP version, in the VLAN or not. Returns both outputs: uroce's, rxe's."""
         program, arguments = command.format(gid=self.gid[version, vlan]).split(" ", 1)
         here = f"{self.programs.get(program, program)} {arguments}"
-        there = command.format(gid=self.guest_gid[version, vlan])
+        there = self.guest_prefix + command.format(gid=self.guest_gid[version, vlan])
         run = self._ours_client if ours == "client" else self._ours_server
         return run(here, there, seconds)
 

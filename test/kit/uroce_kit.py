@@ -60,9 +60,9 @@ class Daemon:
         with open(self.log_name) as log:
             return log.read()
 
-    def show(self, topic):
-        """The topic's part of the daemon's state."""
-        out = subprocess.run([self.build.uroce, "show", topic, "--json", "--socket", self.socket],
+    def show(self, *topic):
+        """The topic's part of the daemon's state, or all of it."""
+        out = subprocess.run([self.build.uroce, "show", *topic, "--json", "--socket", self.socket],
                              capture_output=True, text=True, timeout=20)
         if out.returncode != 0:
             raise Failure("uroce show: " + out.stderr)

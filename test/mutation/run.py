@@ -28,7 +28,7 @@ import time
 
 LIBRARIES = ("base", "wire", "encap", "net", "steer", "mem", "queue", "transport")
 UNIT_TESTS = ("wire", "encap", "net", "steer", "mem", "queue", "transport")
-UNIT_SHARED = ("capture", "net_kit")
+UNIT_SHARED = ("capture", "net_kit", "raw_kit", "roce_frame")
 NEEDS_DRIVERS = ("test_mem_copy", "test_mem_mapped", "test_mem_pinned", "test_steer_thash")
 FOLDERS = tuple(f"lib/{name}" for name in LIBRARIES) + (
     "test/kit", "test/sim", "test/script", "test/unit", "test/replay", "app/uroce")

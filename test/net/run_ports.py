@@ -6,6 +6,7 @@ other end leaves. TAP; needs root and is skipped without. usage: run_ports.py --
 Programs exchange their addresses over TCP on the loopback interface of the namespace this runs in; only RoCE takes the
 port. UROCE_SOCKET tells a program which daemon it is on."""
 import contextlib
+import json
 import os
 import signal
 import struct
@@ -17,8 +18,8 @@ sys.path.insert(0, os.path.join(HERE, "..", "kit"))
 import uroce_kit as kit
 import uroce_net as net
 
-# The kernel's own frames, and what comes late to a queue pair that was destroyed.
-EXPECTED_DROPS = ("not_roce", "not_our_mac", "unknown_qpn", "qp_state")
+# The kernel's own frames, what comes late to a queue pair that was destroyed, and too much at once for another worker.
+EXPECTED_DROPS = ("not_roce", "not_our_mac", "unknown_qpn", "qp_state", "handover_full")
 VLAN = 5
 PATH_MTU_BYTES = (256, 512, 1024, 2048, 4096)
 
@@ -121,7 +122,10 @@ def programs(rig):
         pingpong(mtu, gid_index(daemon, side.tagged)),
         pingpong(mtu, gid_index(daemon, side.ipv4, "RoCE v1")),
         (f"ib_write_bw -F -x {gid} -m {path_mtu} -s 65536 -n 50 -b", 1),
-        (f"ib_send_lat -F -x {gid} -n 50", 1)])
+        (f"ib_send_lat -F -x {gid} -n 50", 1),
+        # Many at a time.
+        (f"ib_write_bw -F -x {gid} -m {path_mtu} -s 16384 -n 20 -q 16 -b", 1)])
+    rig.check()
 
 
 def stop_all(daemons):
@@ -136,13 +140,14 @@ class Rig:
     """Two daemons and what is between them."""
     name = "?"
     mtus = (1500,)
+    queues = 1
 
     def __init__(self, build, mtu):
         self.build = build
         self.mtu = mtu
         self.folder = kit.scratch_folder()
         self.daemons = []
-        self.more = ""
+        self.more = f"[uroced]\nworkers = {self.queues}\n" if self.queues > 1 else ""
 
     def __enter__(self):
         self.stack = contextlib.ExitStack()
@@ -175,6 +180,9 @@ class Rig:
 
     def restart_second(self):
         self.daemons[1] = start(self.build, self.folder, self.sides[1], self.sides[0], self.mtu, self.more)
+
+    def check(self):
+        pass
 
     def link(self, up):
         """Takes the link down, or up again. Returns False if this kind has no such thing."""
@@ -251,6 +259,44 @@ class Vhost(Rig):
                 Side(2, f"net_virtio_user0,path={path},mac=02:00:00:00:88:32", "02:00:00:00:88:32")]
 
 
+SPREAD_WORKERS = 3
+SPREAD = f"spread = software\n[uroced]\nworkers = {SPREAD_WORKERS}\n"
+
+
+class Spread:
+    """One queue, and more workers: of a port with a descriptor that tells of frames, and of one that has none."""
+
+    def __init__(self, build, mtu):
+        super().__init__(build, mtu)
+        self.more = SPREAD
+
+    def check(self):
+        """Workers have shared it, and nearly nothing was handed over: RC packets are where they belong."""
+        for daemon in self.daemons:
+            parts = daemon.show()["devices"][0]["ports"][0]["steering"]["workers"]
+            received = [part["rx_packets"] for part in parts]
+            if len(parts) != SPREAD_WORKERS or sum(map(bool, received)) < 2:
+                raise kit.Failure(f"packets received by queue: {received}")
+            if sum(part["rx_handed_out"] for part in parts) > sum(received) // 10:
+                raise kit.Failure(f"handed over: {parts}")
+
+
+class SpreadAfPacket(Spread, AfPacket):
+    name = "net_af_packet, spread"
+    mtus = (1500,)
+
+    def make_sides(self):
+        sides = super().make_sides()
+        for side in sides:
+            side.device += ",qpairs=1"
+        return sides
+
+
+class SpreadMemif(Spread, Memif):
+    name = "net_memif, spread"
+    mtus = (9000,)
+
+
 class Flood:
     """Programs that write to each other, in both directions, until they are killed."""
 
@@ -285,7 +331,57 @@ def leave_and_return(rig, rounds, sudden):
     run_programs(rig.daemons, [pingpong(rig.mtu, 0)])
 
 
-RIGS = (AfPacket, AfXdp, Tap, Memif, Vhost)
+class AfPacketQueues(AfPacket):
+    name = "net_af_packet with queues"
+    mtus = (1500,)
+    queues = 2
+
+
+class TapQueues(Tap):
+    name = "net_tap with queues"
+    queues = 2
+
+
+class VhostQueues(Vhost):
+    name = "net_vhost with queues"
+    mtus = (4200,)
+    queues = 2
+
+    def make_sides(self):
+        sides = super().make_sides()
+        for side in sides:
+            side.device += ",queues=2"
+        return sides
+
+
+class VhostFewerQueues(Vhost):
+    """A guest that uses one of two queues: the other worker's packets go by that."""
+    name = "net_vhost with queues that the other end does not use"
+    mtus = (4200,)
+    queues = 2
+
+    def make_sides(self):
+        sides = super().make_sides()
+        sides[0].device += ",queues=2"
+        return sides
+
+
+def shared(rig):
+    """Each queue is a worker's, and each worker sends and receives for some of many connections."""
+    run_programs(rig.daemons, [("ib_write_bw -F -x 0 -q 16 -s 4096 -n 40 -b", 1)])
+    for daemon in rig.daemons:
+        text = subprocess.run([rig.build.uroce, "show", "--json", "--socket", daemon.socket], capture_output=True,
+                              text=True, timeout=20).stdout
+        parts = json.loads(text)["devices"][0]["ports"][0]["steering"]["workers"]
+        if isinstance(rig, VhostFewerQueues) and daemon == rig.daemons[1]:
+            parts *= 2
+        if len(parts) != rig.queues or not all(part["rx_delivered"] and part["tx_packets"] for part in parts):
+            raise kit.Failure(f"{daemon.socket}: {json.dumps(parts, indent=1)}")
+        asleep(daemon)
+
+
+RIGS = (AfPacket, AfXdp, Tap, Memif, Vhost, SpreadAfPacket, SpreadMemif, AfPacketQueues, TapQueues, VhostQueues,
+        VhostFewerQueues)
 
 
 # ---- files of frames ----
@@ -477,7 +573,7 @@ def test_rig(tap, build, rig_class, mtu):
                 kit.wait_until(lambda: state(daemon) == "active", 10, f"the link is up\n{daemon.log()}")
 
         tap.point(f"{name}: both ends open", open_it)
-        tap.point(f"{name}: programs", lambda: programs(rig))
+        tap.point(f"{name}: programs", lambda: shared(rig) if rig.queues > 1 else programs(rig))
 
         def link():
             if not rig.link(False):

@@ -227,7 +227,9 @@ static void open_pair(struct end *sender, uint32_t uidx)
 
 static unsigned worker_of(const struct end *e)
 {
-    return atomic_load_explicit(&e->shared->worker, memory_order_relaxed);
+    const struct ctx_shared *shared = b.client->segment.base;
+
+    return atomic_load_explicit(&shared->slot_worker[e->slot], memory_order_relaxed);
 }
 
 /* Each message from and to other bytes, as far as there are some. */
@@ -288,6 +290,9 @@ static void *run(void *arg)
     unsigned w = (unsigned)(t - b.thread);
     struct worker *worker = rnic_worker(b.rnic, w);
 
+    /* Each queue pair that came to RTS is looked at once. */
+    while (worker_poll(worker, worker_time()))
+        ;
     first_posts(w);
     atomic_fetch_add(&b.ready, 1);
     while (!atomic_load(&b.start))

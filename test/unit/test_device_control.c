@@ -680,6 +680,30 @@ static void test_show(void **state)
     free(text);
 }
 
+/* What happened to a queue pair, by message. */
+static void test_show_trace(void **state)
+{
+    struct ctl_msg m = {.show.what = CTL_SHOW_TRACE};
+    uint32_t pd = alloc_pd(client), cq = create_cq(client, 0);
+    struct ctl_call k = {0};
+    char text[65536];
+    json_error_t error;
+    json_t *root, *list, *last;
+
+    ready_qp(pd, cq);
+    assert_int_equal(kit_call(client, CTL_SHOW, &m, &k, true), 0);
+    assert_true(k.reply.show.length < sizeof(text));
+    assert_int_equal(read(k.out_fd[0], text, sizeof(text)), (ssize_t)k.reply.show.length);
+    close(k.out_fd[0]);
+    root = json_loadb(text, k.reply.show.length, 0, &error);
+    list = json_object_get(root, "trace");
+    assert_int_equal(json_array_size(list), 3); /* INIT, RTR, RTS */
+    last = json_array_get(list, 2);
+    assert_string_equal(json_string_value(json_object_get(last, "event")), "state");
+    assert_string_equal(json_string_value(json_object_get(last, "what")), "RTR to RTS");
+    json_decref(root);
+}
+
 static void test_show_by_message(void **state)
 {
     struct ctl_msg m = {0};
@@ -717,6 +741,7 @@ int main(void)
         T(test_late_completion_events),
         T(test_async_events_are_bounded),
         T(test_show),
+        T(test_show_trace),
         T(test_show_by_message),
     };
 

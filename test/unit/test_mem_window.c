@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory windows: binding, every refusal, access through one, and how they end (volume 1, 10.6.7).
  */
+#include <errno.h>
+
 #include "common.h"
 #include "mem.h"
 #include "unit.h"
@@ -25,6 +27,15 @@ static struct mem_region a_region(uint32_t pd, uint32_t access)
     return (struct mem_region){
         .pd = pd, .access = access, .iova = BASE, .addr = HOST, .len = LEN, .direct = bytes};
 }
+
+static void refuse(void *space, struct mem_io *io, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        assert_int_equal(one.gate, 1); /* held still */
+        io[i].status = -EFAULT;
+    }
+}
+static const struct mem_backend never = {.copy_in = refuse, .copy_out = refuse};
 
 static int setup(void **state)
 {
@@ -68,9 +79,21 @@ static enum mr_fault bind(struct mem_region *w)
 
 static enum mr_fault check(uint32_t key, uint64_t va, uint64_t len, uint32_t access)
 {
-    struct mem_region *found;
+    struct mr_span span = {0};
+    enum mr_fault f = mr_check_remote(&table, key, PD, QPN, va, len, access, &span);
 
-    return mr_check(&table, key, PD, va, len, access, &found);
+    mr_span_end(&span);
+    return f;
+}
+
+/* Where a byte under the key is. */
+static struct mr_span reach(uint32_t key, uint64_t va)
+{
+    struct mr_span span = {0};
+
+    assert_int_equal(mr_check_remote(&table, key, PD, QPN, va, 1, 0, &span), MR_OK);
+    mr_span_end(&span);
+    return span;
 }
 
 static void test_born_unbound(void **state)
@@ -85,7 +108,7 @@ static void test_bind(void **state)
     struct mem_region *const window[] = {&one, &two};
 
     for (unsigned i = 0; i < ARRAY_SIZE(window); i++) {
-        struct mem_region *w = window[i], *found;
+        struct mem_region *w = window[i];
         struct window_bind b = whole(w);
 
         b.va += 16;
@@ -93,10 +116,9 @@ static void test_bind(void **state)
         assert_int_equal(window_bind(&table, &b), MR_OK);
         assert_int_equal(w->key, b.new_key);
         assert_null(mr_lookup(&table, b.window_key)); /* the old key */
-        assert_int_equal(mr_check(&table, w->key, PD, BASE + 16, 100, ALL_REMOTE, &found), MR_OK);
-        assert_ptr_equal(found, w);
-        assert_int_equal(mr_host_addr(w, BASE + 20), HOST + 20);
-        assert_ptr_equal(w->direct, bytes + 16);
+        assert_int_equal(check(w->key, BASE + 16, 100, ALL_REMOTE), MR_OK);
+        assert_ptr_equal(reach(w->key, BASE + 20).mr, &region);
+        assert_int_equal(reach(w->key, BASE + 20).addr, HOST + 20);
         assert_int_equal(check(w->key, BASE + 15, 1, 0), MR_BAD_RANGE);
         assert_int_equal(check(w->key, BASE + 16, 101, 0), MR_BAD_RANGE);
         assert_int_equal(check(w->key, BASE + 116, 1, 0), MR_BAD_RANGE);
@@ -277,22 +299,73 @@ static void test_invalidate(void **state)
     assert_int_equal(check(two.key, BASE, 1, MEM_REMOTE_WRITE), MR_OK);
 }
 
+static enum mr_fault check_for(uint32_t key, uint32_t pd, uint32_t qpn)
+{
+    struct mr_span span = {0};
+    enum mr_fault f = mr_check_remote(&table, key, pd, qpn, BASE, 1, 0, &span);
+
+    mr_span_end(&span);
+    return f;
+}
+
 static void test_whom_it_serves(void **state)
 {
     assert_int_equal(bind(&one), MR_OK);
     assert_int_equal(bind(&two), MR_OK);
-    assert_true(mr_serves_qp(&two, QPN));
-    assert_false(mr_serves_qp(&two, QPN + 1));
-    assert_true(mr_serves_qp(&one, QPN + 1));
-    assert_true(mr_serves_qp(&region, QPN + 1));
+    assert_int_equal(check_for(two.key, PD, QPN), MR_OK);
+    assert_int_equal(check_for(two.key, PD, QPN + 1), MR_BAD_PD);
+    assert_int_equal(check_for(one.key, PD, QPN + 1), MR_OK);
+    assert_int_equal(check_for(region.key, PD, QPN + 1), MR_OK);
+    assert_int_equal(check_for(one.key, OTHER_PD, QPN), MR_BAD_PD);
+    assert_int_equal(check_for(two.key, OTHER_PD, QPN), MR_BAD_PD);
 }
 
-static void test_other_domain(void **state)
+/* The application itself cannot use it: not even to read, which takes no right. */
+static void test_no_local_key(void **state)
 {
     struct mem_region *found;
 
     assert_int_equal(bind(&one), MR_OK);
-    assert_int_equal(mr_check(&table, one.key, OTHER_PD, BASE, 1, 0, &found), MR_BAD_PD);
+    assert_int_equal(bind(&two), MR_OK);
+    assert_int_equal(mr_check(&table, one.key, PD, BASE, 1, MEM_LOCAL_READ, &found), MR_BAD_KEY);
+    assert_int_equal(mr_check(&table, two.key, PD, BASE, 1, MEM_LOCAL_READ, &found), MR_BAD_KEY);
+}
+
+/* A transfer that waits in a batch is done before the flush lets the window go. */
+static void test_batch_holds(void **state)
+{
+    struct mem_batch batch = {0};
+    struct mr_span span;
+    uint8_t byte = 1;
+
+    assert_int_equal(bind(&one), MR_OK);
+    assert_int_equal(mr_check_remote(&table, one.key, PD, QPN, BASE, 1, 0, &span), MR_OK);
+    assert_int_equal(one.gate, 1);
+    assert_true(mem_batch_out_span(&batch, &span, &byte, 1, 0)); /* mapped: at once */
+    assert_int_equal(one.gate, 0);
+
+    region.direct = NULL;
+    region.backend = &never;
+    assert_int_equal(mr_check_remote(&table, one.key, PD, QPN, BASE, 1, 0, &span), MR_OK);
+    assert_false(mem_batch_in_span(&batch, &span, &byte, 1, 0));
+    mr_span_end(&span); /* the batch has it */
+    assert_int_equal(one.gate, 1);
+    assert_int_equal(mem_batch_flush_in(&batch), 1);
+    assert_int_equal(one.gate, 0);
+}
+
+/* None can be bound to a region that is about to go, and it does not go while one is. */
+static void test_close_region(void **state)
+{
+    assert_int_equal(bind(&one), MR_OK);
+    assert_false(region_close(&region));
+    assert_int_equal(bind(&two), MR_OK); /* that was no promise */
+    assert_int_equal(window_invalidate(&table, two.key, PD, QPN), MR_OK);
+    window_unbind(&one);
+    assert_true(region_close(&region));
+    assert_int_equal(bind(&one), MR_BAD_KEY);
+    assert_int_equal(bind(&two), MR_BAD_KEY);
+    assert_int_equal(check(region.key, BASE, 1, 0), MR_OK); /* it is not gone yet */
 }
 
 static void test_zero_based(void **state)
@@ -306,8 +379,7 @@ static void test_zero_based(void **state)
     assert_int_equal(check(one.key, 0, 32, ALL_REMOTE), MR_OK);
     assert_int_equal(check(one.key, 32, 1, 0), MR_BAD_RANGE);
     assert_int_equal(check(one.key, BASE + 64, 1, 0), MR_BAD_RANGE);
-    assert_int_equal(mr_host_addr(&one, 3), HOST + 67);
-    assert_ptr_equal(one.direct, bytes + 64);
+    assert_int_equal(reach(one.key, 3).addr, HOST + 67);
 }
 
 static void test_same_key_again(void **state)
@@ -343,7 +415,8 @@ int main(void)
         T(test_window_on_window), T(test_rebind_type_1),
         T(test_unbind_type_1),    T(test_type_2_binds_once),
         T(test_invalidate),       T(test_whom_it_serves),
-        T(test_other_domain),     T(test_zero_based),
+        T(test_no_local_key),     T(test_batch_holds),
+        T(test_close_region),     T(test_zero_based),
         T(test_same_key_again),   T(test_end_while_bound),
     };
 

@@ -43,6 +43,8 @@ static void test_everything(void **state)
                           "neighbour.0 = 10.0.0.2 02:00:00:aa:BB:0c\n"
                           "neighbour.12 =  fd00::2   02:00:00:00:00:03\n"
                           "capture = /tmp/a.pcap   1000\n"
+                          "queues = 4\n"
+                          "spread = software\n"
                           "[port.3]\n"
                           "device = loopback\n"
                           "address = 127.0.0.1\n"),
@@ -64,6 +66,9 @@ static void test_everything(void **state)
     assert_int_equal(config.port[1].address[1].gid.raw[15], 1);
     assert_string_equal(config.port[1].capture, "/tmp/a.pcap");
     assert_int_equal(config.port[1].capture_frames, 1000);
+    assert_int_equal(config.port[1].queues, 4);
+    assert_true(config.port[1].spread);
+    assert_false(config.port[0].spread);
     assert_int_equal(config.port[1].neighbours, 2);
     assert_int_equal(config.port[1].neighbour[0].mac[4], 0xbb);
     assert_int_equal(config.port[1].neighbour[1].mac[5], 3);
@@ -174,6 +179,10 @@ static const char *const bad[][3] = {
     {OK "repath = -1\n", "[port.0] repath", "\"-1\""},
     {OK "repath = yes\n", "[port.0] repath", "\"yes\""},
     {OK "repath =\n", "[port.0] repath", "number"},
+    {OK "queues = 0\n", "[port.0] queues", "from 1"},
+    {OK "spread = yes\n", "[port.0] spread", "software or no, not \"yes\""},
+    {OK "spread =\n", "[port.0] spread", "software or no"},
+    {OK "spread = no\nspread = software\n", "[port.0] spread", "twice"},
     {OK "capture =\n", "[port.0] capture", "no value"},
     {OK "capture = /tmp/a many\n", "[port.0] capture", "many"},
     {OK "capture = /tmp/a 0\n", "[port.0] capture", "from 1"},

@@ -47,8 +47,11 @@ static void add_port(struct dataplane *d, unsigned side)
 {
     struct port_address own = {.gid = address(side), .prefix = 24, .vlan = VLAN_NONE};
     struct port_neighbour other = {.addr = address(!side)};
-    struct port_config pc = {
-        .io = d->end[side], .address = &own, .addresses = 1, .neighbour = &other, .neighbours = 1};
+    struct port_config pc = {.io = d->wrap ? d->wrap(d->end[side]) : d->end[side],
+                             .address = &own,
+                             .addresses = 1,
+                             .neighbour = &other,
+                             .neighbours = 1};
     struct pktio_info info;
 
     d->end[!side]->ops->info(d->end[!side], &info);
@@ -149,11 +152,12 @@ void cq_close(struct test_cq *cq)
 
 struct test_mr mr_open(struct dataplane *d, unsigned side, uint64_t addr, uint32_t len)
 {
-    struct ctl_msg m = {.reg_mr = {.pd = d->pd[side],
-                                   .access = MEM_LOCAL_WRITE | MEM_REMOTE_WRITE | MEM_REMOTE_READ,
-                                   .addr = addr,
-                                   .length = len,
-                                   .iova = addr}};
+    struct ctl_msg m = {
+        .reg_mr = {.pd = d->pd[side],
+                   .access = MEM_LOCAL_WRITE | MEM_REMOTE_WRITE | MEM_REMOTE_READ | MEM_MW_BIND,
+                   .addr = addr,
+                   .length = len,
+                   .iova = addr}};
 
     m = call(d->client[side], CTL_REG_MR, m, NULL);
     return (struct test_mr){.handle = m.reg_mr.handle, .key = m.reg_mr.lkey};
@@ -255,6 +259,22 @@ void post_send(struct test_qp *qp, const struct test_send *s)
     atomic_store_explicit(&qp->shared->sq_prod, ++qp->sends, memory_order_release);
 }
 
+void post_bind(struct test_qp *qp, const struct test_bind *b)
+{
+    const struct ctl_create_qp *l = &qp->layout;
+    struct sqe *e =
+        work_queue_slot((uint8_t *)qp->shared + l->sq_off, l->sq_size, l->sq_stride, qp->sends);
+
+    *e = (struct sqe){.wr_id = qp->sends,
+                      .opcode = SQE_BIND_MW,
+                      .flags = SQE_SIGNALED,
+                      .remote_addr = b->addr,
+                      .rkey = b->window_key,
+                      .imm = b->new_key,
+                      .bind = {.region_key = b->region_key, .length = b->len, .access = b->access}};
+    atomic_store_explicit(&qp->shared->sq_prod, ++qp->sends, memory_order_release);
+}
+
 void post_recv(struct test_qp *qp, uint64_t addr, uint32_t len, uint32_t lkey)
 {
     const struct ctl_create_qp *l = &qp->layout;
@@ -269,10 +289,11 @@ void post_recv(struct test_qp *qp, uint64_t addr, uint32_t len, uint32_t lkey)
 void ring_bell(struct test_qp *qp)
 {
     struct wake_shared *wake = qp->d->rnic->wake.base;
-    uint32_t worker = atomic_load(&qp->shared->worker);
+    struct ctx_shared *shared = qp->client->ctx[0].shared;
+    uint32_t worker = atomic_load(&shared->slot_worker[qp->layout.db_slot]);
     _Atomic uint32_t *word = &wake->worker[worker].word;
 
-    if (!doorbell_ring(&qp->client->ctx[0].shared->worker[worker], qp->layout.db_slot))
+    if (!doorbell_ring(&shared->worker[worker], qp->layout.db_slot))
         return;
     atomic_fetch_add(word, 1);
     syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);

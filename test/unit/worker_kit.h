@@ -22,12 +22,15 @@ struct dataplane {
     struct event_loop *loop;
     struct rnic *rnic;
     struct pktio *end[2];
-    pthread_t worker[2], waker;
+    /* Makes of an end the port that a device gets. Set before the start; NULL: the end itself. */
+    struct pktio *(*wrap)(struct pktio *end);
+    pthread_t worker[WORKERS_MAX], waker;
     struct client *client[2]; /* [i]: on device i */
     uint32_t pd[2];
 };
 
-/* Starts `workers` (1 or 2) threads for the two devices, and opens the contexts. */
+/* Starts `workers` threads for the two devices, which take theirs in turn, and opens the contexts.
+ */
 void dataplane_start(struct dataplane *d, unsigned workers, const struct pktio_sim_config *config);
 /* The contexts that are still open are closed while the workers run, then these end. */
 void dataplane_stop(struct dataplane *d);
@@ -75,6 +78,12 @@ struct test_send {
     uint32_t len, lkey, rkey;
 };
 void post_send(struct test_qp *qp, const struct test_send *s); /* its wr_id is its index */
+/* SQE_BIND_MW, signaled. */
+struct test_bind {
+    uint32_t window_key, new_key, region_key, access;
+    uint64_t addr, len;
+};
+void post_bind(struct test_qp *qp, const struct test_bind *b);
 void post_recv(struct test_qp *qp, uint64_t addr, uint32_t len, uint32_t lkey);
 /* Rings for what was posted. */
 void ring_bell(struct test_qp *qp);

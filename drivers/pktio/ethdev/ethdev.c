@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <rte_dev.h>
 #include <rte_errno.h>
+#include <stdalign.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -112,6 +113,9 @@ static int read_device(struct ethdev *d, struct opening *o)
     snprintf(d->name, sizeof(d->name), "%.*s", (int)strcspn(device, ","), device);
     if ((size_t)snprintf(o->device, sizeof(o->device), "%s", device) >= sizeof(o->device))
         return fail(o, "%s: its arguments are too long", d->name);
+    d->queues = ethdev_choose_queues(d->kind, o->device, sizeof(o->device), o->config->queues);
+    if (!d->queues)
+        return fail(o, "%s: its arguments are too long", d->name);
     ethdev_devarg(device, "iface", o->iface, sizeof(o->iface));
     if (d->kind->kernel_below && read_kernel_interface(d, o))
         return -1;
@@ -130,6 +134,11 @@ static int read_device(struct ethdev *d, struct opening *o)
 
 /* ---- the port ---- */
 
+static void bound_queues(struct ethdev *d, const struct rte_eth_dev_info *info)
+{
+    d->queues = min_of(d->queues, min_of(info->max_rx_queues, info->max_tx_queues));
+}
+
 static int probe(struct ethdev *d, struct opening *o)
 {
     int ret;
@@ -145,9 +154,8 @@ static int probe(struct ethdev *d, struct opening *o)
     if (ret)
         return fail(o, "%s: %s", d->name, strerror(-ret));
     d->device = o->info.device;
-    if (d->queues > min_of(o->info.max_rx_queues, o->info.max_tx_queues))
-        return fail(o, "%s: has no %u queues", d->name, d->queues);
-    return 0;
+    bound_queues(d, &o->info);
+    return d->queues ? 0 : fail(o, "%s: has no queues", d->name);
 }
 
 static int choose_mtu(struct ethdev *d, struct opening *o)
@@ -161,44 +169,6 @@ static int choose_mtu(struct ethdev *d, struct opening *o)
     if (!d->mtu)
         d->mtu = o->config->mtu ? o->config->mtu : RTE_ETHER_MTU;
     d->mtu = min_of(d->mtu, limit);
-    return 0;
-}
-
-/*
- * Interrupts for receiving and for the link where the port has them; without, when it refuses. A
- * driver that takes every length may yet report a short one, and is told nothing then.
- */
-static int configure(struct ethdev *d, struct opening *o)
-{
-    struct rte_eth_conf conf = {.rxmode.mtu = d->mtu, .intr_conf.rxq = 1};
-    uint16_t queues = (uint16_t)d->queues;
-    int ret;
-
-    if (d->mtu + RTE_ETHER_HDR_LEN + RTE_ETHER_CRC_LEN > o->info.max_rx_pktlen)
-        conf.rxmode.mtu = 0;
-    d->link_events = !ethdev_kernel_tells(d) && !d->kind->late_events &&
-                     *o->info.dev_flags & RTE_ETH_DEV_INTR_LSC;
-    conf.intr_conf.lsc = d->link_events;
-    /* The stages above check every IPv4 header; a bad one found by the port never gets there. One
-     * found in software would only be looked at twice, and its payload with it. */
-    if (!d->kind->soft_checksum)
-        conf.rxmode.offloads = o->info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_IPV4_CKSUM;
-    /* Said to net_vhost this means that a guest's partial checksums stay as they are. */
-    if (d->kind->partial_checksum)
-        conf.rxmode.offloads |= o->info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_UDP_CKSUM;
-    ret = rte_eth_dev_configure(d->port, queues, queues, &conf);
-    if (ret) {
-        conf.intr_conf.rxq = 0;
-        ret = rte_eth_dev_configure(d->port, queues, queues, &conf);
-    }
-    if (ret && d->link_events) {
-        d->link_events = false;
-        conf.intr_conf.lsc = 0;
-        ret = rte_eth_dev_configure(d->port, queues, queues, &conf);
-    }
-    if (ret)
-        return fail(o, "%s: cannot be configured with %u queues and MTU %u: %s", d->name, queues,
-                    d->mtu, strerror(-ret));
     return 0;
 }
 
@@ -230,8 +200,10 @@ static int start(struct ethdev *d, struct opening *o)
     struct rte_ether_addr mac;
     int ret;
 
-    if (configure(d, o))
-        return -1;
+    ret = ethdev_configure(d, &o->info);
+    if (ret)
+        return fail(o, "%s: cannot be configured with %u queues and MTU %u: %s", d->name, d->queues,
+                    d->mtu, strerror(-ret));
     rte_eth_dev_adjust_nb_rx_tx_desc(d->port, &rx_desc, &tx_desc);
     d->sizes = ethdev_choose_sizes(d->kind, &o->info, d->mtu, o->slot, rx_desc, tx_desc);
     for (unsigned i = 0; i < d->queues; i++) {
@@ -244,6 +216,7 @@ static int start(struct ethdev *d, struct opening *o)
     if (ret)
         return fail(o, "%s: does not start: %s", d->name, strerror(-ret));
     d->started = true;
+    ethdev_rss_start(d);
     rte_eth_macaddr_get(d->port, &mac);
     /* net_ring has none; zeros would pass for nobody's. */
     if (rte_is_zero_ether_addr(&mac))
@@ -283,10 +256,14 @@ static int settle(struct ethdev *d, struct opening *o)
 
 static int open_port(struct ethdev *d, struct opening *o)
 {
-    /* Before the port's own, see ethdev_watch_open; for the first queue, as all wake the same way.
-     */
+    uint16_t port;
+
+    /* One that the EAL was told to make knows nothing of our arguments. */
+    if (!rte_eth_dev_get_port_by_name(d->name, &port) && !rte_eth_dev_info_get(port, &o->info))
+        bound_queues(d, &o->info);
+    /* Before the port's own, see there. */
     if (d->kind->kernel_sees)
-        d->queue[0].watch_fd = ethdev_watch_open(d->netdev);
+        ethdev_watch_open(d);
     if (probe(d, o) || choose_mtu(d, o) || start(d, o))
         return -1;
     return settle(d, o);
@@ -322,6 +299,7 @@ static void ethdev_close(struct pktio *io)
 {
     struct ethdev *d = ethdev_of(io);
 
+    ethdev_flow_flush(d);
     for (unsigned i = 0; i < d->queues; i++) {
         ethdev_queue_drain(&d->queue[i]);
         close_fd(d->queue[i].level_fd);
@@ -357,6 +335,9 @@ static const struct pktio_ops ethdev_ops = {
     .tx_burst = ethdev_tx_burst,
     .wake_fd = ethdev_wake_fd,
     .wake_arm = ethdev_wake_arm,
+    .rss = ethdev_rss,
+    .flow_add = ethdev_flow_add,
+    .flow_remove = ethdev_flow_remove,
     .link_fd = ethdev_link_fd,
     .link_ack = ethdev_link_ack,
     .counters = ethdev_counters,
@@ -366,12 +347,14 @@ static const struct pktio_ops ethdev_ops = {
 struct pktio *pktio_ethdev_open(const struct pktio_ethdev_config *config, char *error, size_t size)
 {
     struct opening o = {.config = config, .error = error, .size = size};
-    struct ethdev *d = calloc(1, sizeof(*d) + config->queues * sizeof(d->queue[0]));
+    size_t len = sizeof(struct ethdev) + config->queues * sizeof(struct ethdev_queue);
+    struct ethdev *d = aligned_alloc(alignof(struct ethdev), len);
 
     if (!d) {
         fail(&o, "out of memory");
         return NULL;
     }
+    memset(d, 0, len);
     d->io.ops = &ethdev_ops;
     d->port = RTE_MAX_ETHPORTS;
     d->queues = config->queues;

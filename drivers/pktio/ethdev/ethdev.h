@@ -12,6 +12,12 @@ struct pktio_ethdev_config {
      * framesz, blocksz and framecnt for jumbo frames when the arguments name no framesz.
      */
     const char *device;
+    /*
+     * Wanted at most, 1 or more; pktio_info.queues tells how many there are. The driver's own
+     * arguments bound them too (queue_count= of net_af_xdp, queues= of net_vhost and virtio_user);
+     * net_af_packet gets qpairs when the arguments name none, net_memif has one queue always.
+     * With several, received frames are spread by RSS as far as the device can.
+     */
     unsigned queues;
     uint32_t mtu; /* to be set; 0: as it is */
 };

@@ -9,10 +9,14 @@
 #include <net/if.h>
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
+#include <rte_spinlock.h>
+#include <stdatomic.h>
 
-#define ETHDEV_LOCAL    512  /* frames to the port's own MAC that wait; a power of two */
-#define ETHDEV_DESC     1024 /* descriptors asked for, per ring */
-#define ETHDEV_CACHE    128
+#define ETHDEV_LOCAL 512  /* frames to the port's own MAC that wait; a power of two */
+#define ETHDEV_DESC  1024 /* descriptors asked for, per ring */
+#define ETHDEV_CACHE 128
+#define ETHDEV_CHECKED \
+    64 /* packets of a queue and IP version that are compared with the prediction */
 #define ETHDEV_OVERHEAD (RTE_ETHER_HDR_LEN + RTE_VLAN_HLEN + RTE_ETHER_CRC_LEN)
 
 struct ethdev_memif;
@@ -31,8 +35,12 @@ struct ethdev_kind {
     bool soft_checksum;    /* computes received checksums in software */
     bool listens;          /* on the unix socket that iface= names, unless client=1 */
     bool partial_checksum; /* would complete guests' UDP checksums in software */
-    uint32_t max_mtu;      /* 0: as it says itself */
-    uint32_t room;         /* bytes of a buffer that it insists on; 0: it does not */
+    bool one_queue;        /* has more, which it cannot always serve */
+    bool few_queues; /* the other end may use fewer than there are, and takes nothing from others */
+    const char *queues_arg; /* of its arguments, says how many queues it opens; or NULL */
+    unsigned max_queues;    /* of that argument */
+    uint32_t max_mtu;       /* 0: as it says itself */
+    uint32_t room;          /* bytes of a buffer that it insists on; 0: it does not */
 };
 
 struct ethdev_sizes {
@@ -41,20 +49,32 @@ struct ethdev_sizes {
     unsigned mbufs; /* of a queue */
 };
 
+/* Receive-side scaling as the port itself told of it (ethdev_rss.c). */
+struct ethdev_rss {
+    bool on;              /* the port was configured for it */
+    bool told[2];         /* of IPv4 and IPv6 packets with UDP this is known: */
+    struct rss rss[2];    /* where they arrive */
+    _Atomic bool wrong;   /* frames arrived elsewhere: nothing is told any more */
+    _Atomic bool steered; /* there are or were rules: frames arrive elsewhere with good reason */
+    uint8_t asked[UINT8_MAX]; /* key that the driver was given, and may look at until it closes */
+};
+
 struct ethdev_queue {
     struct rte_mempool *pool;
     /* Frames the port did not take at once; nothing is lent until they are gone. */
     struct rte_mbuf *unsent[FRAME_BURST];
     unsigned unsent_count;
     unsigned refusals; /* attempts in a row that sent none of them */
+    bool absent;       /* the other end does not use this queue */
     /* Frames to ourselves. */
     struct rte_mbuf *local[ETHDEV_LOCAL];
     unsigned local_head, local_tail;
     struct pktio_counters counters;
-    int level_fd; /* readable as long as there are frames, or -1 */
-    int watch_fd; /* packet socket, or -1 */
-    int intr_fd;  /* epoll instance with the queue's receive interrupt, or -1 */
-};
+    unsigned unchecked[2]; /* IPv4 and IPv6 packets yet to be compared with the prediction */
+    int level_fd;          /* readable as long as there are frames, or -1 */
+    int watch_fd;          /* packet socket, or -1 */
+    int intr_fd;           /* epoll instance with the queue's receive interrupt, or -1 */
+} __attribute__((aligned(RTE_CACHE_LINE_SIZE))); /* neighbours belong to other workers */
 
 struct ethdev {
     struct pktio io;
@@ -75,6 +95,8 @@ struct ethdev {
     int link_fd;                /* netlink socket or eventfd, or -1 */
     struct ethdev_memif *memif; /* or NULL */
     struct ethdev_sizes sizes;
+    struct ethdev_rss rss;
+    rte_spinlock_t first_tx; /* of the first queue, where those go that are absent */
     unsigned queues;
     struct ethdev_queue queue[];
 };
@@ -100,6 +122,13 @@ void ethdev_devarg_remove(char *device, const char *key);
 __attribute__((format(printf, 3, 4))) int ethdev_devarg_add(char *device, size_t size,
                                                             const char *format, ...);
 
+/*
+ * How many queues to open of those wanted, as far as this is known before the device is probed.
+ * Adds to the arguments (`size` bytes) what makes it so; 0: they get too long.
+ */
+unsigned ethdev_choose_queues(const struct ethdev_kind *k, char *device, size_t size,
+                              unsigned wanted);
+
 /* ethdev_size.c */
 /* The longest MTU of a device. frame: bytes of a frame in the driver's own ring, 0: no such bound.
  */
@@ -121,8 +150,11 @@ void ethdev_tx_burst(struct pktio *io, unsigned queue, struct frame *f, unsigned
 void ethdev_queue_drain(struct ethdev_queue *q);
 
 /* ethdev_wake.c */
-/* A packet socket on netdev that is readable when frames for us arrived. -1: not possible. */
-int ethdev_watch_open(const char *netdev);
+/*
+ * For each queue a packet socket on netdev that is readable when frames for us arrived there, or
+ * perhaps there; -1: not possible.
+ */
+void ethdev_watch_open(struct ethdev *d);
 /* A descriptor that is readable as long as the queue has frames; -1: not possible. */
 int ethdev_level_open(uint16_t port, uint16_t queue);
 /* Puts the receive interrupt of a queue into an epoll instance; -1: the port has none. */
@@ -155,6 +187,31 @@ void ethdev_link_changed(struct ethdev *d);
 void ethdev_link_close(struct ethdev *d);
 int ethdev_link_fd(struct pktio *io);
 void ethdev_link_ack(struct pktio *io);
+
+/* ethdev_configure.c */
+/* For d->queues and d->mtu, with what the port has. 0 or a negative errno. */
+int ethdev_configure(struct ethdev *d, const struct rte_eth_dev_info *info);
+
+/* ethdev_rss.c */
+/* Asks for RSS in the configuration of a port with several queues, if it has that. */
+void ethdev_rss_configure(struct ethdev *d, const struct rte_eth_dev_info *info,
+                          struct rte_eth_conf *conf);
+/* After the port has started, before anybody works: writes the table, and asks what is in force. */
+void ethdev_rss_start(struct ethdev *d);
+/* Whether there are frames to be compared with what RSS says. */
+static inline bool ethdev_rss_unchecked(const struct ethdev_queue *q)
+{
+    return unlikely(q->unchecked[0] | q->unchecked[1]);
+}
+/* Compares a received frame. The queue's worker. */
+void ethdev_rss_check(struct ethdev *d, unsigned queue, const struct rte_mbuf *m);
+int ethdev_rss(struct pktio *io, bool ipv6, struct rss *rss);
+
+/* ethdev_flow.c */
+int ethdev_flow_add(struct pktio *io, const struct pktio_flow *flow, unsigned queue, void **rule);
+void ethdev_flow_remove(struct pktio *io, void *rule);
+/* Before the port stops. */
+void ethdev_flow_flush(struct ethdev *d);
 
 /*
  * ethdev_memif.c: stands between net_memif and its peer. Before the device is probed; changes the

@@ -4,6 +4,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /*
@@ -21,15 +22,23 @@ static const struct ethdev_kind kinds[] = {
      .kernel_below = true,
      .kernel_sees = true,
      .copies = true,
-     .any_mtu = true},
+     .any_mtu = true,
+     .queues_arg = "qpairs",
+     .max_queues = 16},
     {.name = "af_xdp",
      .kernel_below = true,
      .max_mtu = XDP_ROOM - XDP_HEADROOM - ETHDEV_OVERHEAD,
      .room = XDP_ROOM},
     {.name = "tap", .kernel_peer = true, .soft_checksum = true},
-    {.name = "memif", .copies = true, .relayed = true, .any_mtu = true, .peer_frames = true},
+    {.name = "memif",
+     .copies = true,
+     .relayed = true,
+     .any_mtu = true,
+     .peer_frames = true,
+     .one_queue = true},
     {.name = "vhost",
      .listens = true,
+     .few_queues = true,
      .copies = true,
      .partial_checksum = true,
      .any_mtu = true,
@@ -39,7 +48,7 @@ static const struct ethdev_kind kinds[] = {
     {.name = "ring", .any_mtu = true, .peer_frames = true},
 };
 static const struct ethdev_kind memif_zero_copy = {
-    .name = "memif", .relayed = true, .any_mtu = true, .peer_frames = true};
+    .name = "memif", .relayed = true, .any_mtu = true, .peer_frames = true, .one_queue = true};
 static const struct ethdev_kind plain;
 
 const struct ethdev_kind *ethdev_kind_of(const char *device)
@@ -104,4 +113,26 @@ int ethdev_devarg_add(char *device, size_t size, const char *format, ...)
     n = vsnprintf(device + len, size - len, format, args);
     va_end(args);
     return n < 0 || (size_t)n >= size - len ? -1 : 0;
+}
+
+/*
+ * net_memif settles the number of its rings with its peer, anew with each, and lets a queue without
+ * one use the first queue's: it has one. What other drivers need said, only net_af_packet can be
+ * told without asking the other end, or taking more from the kernel than the user meant to give.
+ */
+unsigned ethdev_choose_queues(const struct ethdev_kind *k, char *device, size_t size,
+                              unsigned wanted)
+{
+    char text[16];
+
+    if (k->one_queue)
+        return 1;
+    if (!k->queues_arg)
+        return wanted;
+    if (ethdev_devarg(device, k->queues_arg, text, sizeof(text)))
+        return (unsigned)min_of((unsigned long)wanted, max_of(strtoul(text, NULL, 0), 1ul));
+    wanted = min_of(wanted, k->max_queues);
+    if (ethdev_devarg_add(device, size, ",%s=%u", k->queues_arg, wanted))
+        return 0;
+    return wanted;
 }

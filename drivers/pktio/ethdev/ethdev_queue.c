@@ -22,6 +22,27 @@ static struct frame mbuf_frame(struct rte_mbuf *m, uint32_t room)
     return f;
 }
 
+/*
+ * How many of its queues a guest uses is for the guest to say, and it may change its mind. What a
+ * worker sends on one that is not used goes by the first queue, which always is.
+ */
+static unsigned guest_tx(struct ethdev *d, unsigned queue, struct rte_mbuf **m, unsigned n)
+{
+    struct ethdev_queue *q = &d->queue[queue];
+    unsigned count;
+
+    if (queue) {
+        count = rte_eth_tx_burst(d->port, (uint16_t)queue, m, (uint16_t)n);
+        q->absent &= !count;
+        if (!q->absent)
+            return count;
+    }
+    rte_spinlock_lock(&d->first_tx);
+    count = rte_eth_tx_burst(d->port, 0, m, (uint16_t)n);
+    rte_spinlock_unlock(&d->first_tx);
+    return count;
+}
+
 /* The bursts themselves. net_memif's wait while its peer comes or goes. */
 static unsigned port_rx(struct ethdev *d, unsigned queue, struct rte_mbuf **m, unsigned n)
 {
@@ -40,6 +61,8 @@ static unsigned port_tx(struct ethdev *d, unsigned queue, struct rte_mbuf **m, u
 {
     unsigned count;
 
+    if (unlikely(d->kind->few_queues))
+        return guest_tx(d, queue, m, n);
     if (likely(!d->memif))
         return rte_eth_tx_burst(d->port, (uint16_t)queue, m, (uint16_t)n);
     if (!ethdev_memif_enter(d->memif))
@@ -57,6 +80,14 @@ static void drop_unsent(struct ethdev_queue *q)
     q->refusals = 0;
 }
 
+static void on_refusals(struct ethdev *d, struct ethdev_queue *q)
+{
+    if (!ethdev_link_up(d, NULL))
+        drop_unsent(q);
+    else
+        q->absent = q->refusals > 1;
+}
+
 /*
  * What the port refused before goes first, so that packets of a queue pair keep their order. A full
  * port is worth waiting for, as long as its link is up; waiting keeps the worker awake.
@@ -72,8 +103,8 @@ static void flush_unsent(struct ethdev *d, struct ethdev_queue *q, unsigned queu
     memmove(q->unsent, q->unsent + sent, q->unsent_count * sizeof(q->unsent[0]));
     if (sent)
         q->refusals = 0;
-    else if (q->refusals++ % REFUSALS_ASK == 0 && !ethdev_link_up(d, NULL))
-        drop_unsent(q);
+    else if (q->refusals++ % REFUSALS_ASK == 0)
+        on_refusals(d, q);
 }
 
 static unsigned take_local(struct ethdev_queue *q, struct frame *f, unsigned n)
@@ -111,14 +142,17 @@ static bool kernel_sent(const struct ethdev *d, struct rte_mbuf *m)
            !memcmp(rte_pktmbuf_mtod(m, uint8_t *) + 6, d->mac, sizeof(d->mac));
 }
 
-static unsigned take_received(struct ethdev *d, struct ethdev_queue *q, struct rte_mbuf **m,
-                              unsigned n, struct frame *f)
+static unsigned take_received(struct ethdev *d, unsigned queue, struct rte_mbuf **m, unsigned n,
+                              struct frame *f)
 {
+    struct ethdev_queue *q = &d->queue[queue];
     unsigned count = 0;
 
     for (unsigned i = 0; i < n; i++) {
         bool plain = !(m[i]->ol_flags & FLAGS_TO_SEE) && m[i]->nb_segs == 1;
 
+        if (ethdev_rss_unchecked(q))
+            ethdev_rss_check(d, queue, m[i]);
         if ((unlikely(!plain) && !make_plain(q, &m[i])) || kernel_sent(d, m[i]))
             rte_pktmbuf_free(m[i]);
         else
@@ -139,7 +173,7 @@ unsigned ethdev_rx_burst(struct pktio *io, unsigned queue, struct frame *f, unsi
      */
     count = take_local(q, f, n / 2);
     got = port_rx(d, queue, m, min_of(n - count, FRAME_BURST));
-    count += take_received(d, q, m, got, f + count);
+    count += take_received(d, queue, m, got, f + count);
     return count + take_local(q, f + count, n - count);
 }
 

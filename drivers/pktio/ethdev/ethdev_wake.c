@@ -22,6 +22,8 @@
 
 #define UDP_ROCE       4791
 #define ETHERTYPE_ROCE 0x8915
+/* In the headers of newer kernels than 6.1; older ones ignore it. */
+#define FANOUT_IGNORE_OUTGOING 0x4000
 /* From instruction `at` of the filter to its ends. */
 #define TAKE(at)  (18 - 1 - (at))
 #define LEAVE(at) (19 - 1 - (at))
@@ -61,7 +63,7 @@ _Static_assert(ARRAY_SIZE(wanted) == 18 + 2, "TAKE and LEAVE jump to the last tw
  * first, so a frame that this one announces is in the port's ring already. While the worker runs
  * nobody reads it: its small buffer stays full and costs the kernel next to nothing.
  */
-int ethdev_watch_open(const char *netdev)
+static int open_watch(const char *netdev)
 {
     struct sock_fprog prog = {.len = ARRAY_SIZE(wanted),
                               .filter = (struct sock_filter *)(uintptr_t)wanted};
@@ -85,6 +87,40 @@ int ethdev_watch_open(const char *netdev)
         return -1;
     }
     return fd;
+}
+
+/* A new group of sockets of which each gets some flows, chosen by the kernel's hash; then with
+ * PACKET_FANOUT_FLAG_UNIQUEID, or one that there is already. */
+static int join(int fd, unsigned id, unsigned flags)
+{
+    unsigned arg = id | (PACKET_FANOUT_HASH | FANOUT_IGNORE_OUTGOING | flags) << 16;
+
+    return setsockopt(fd, SOL_PACKET, PACKET_FANOUT, &arg, sizeof(arg));
+}
+
+/*
+ * net_af_packet's sockets, one for each queue, form such a group. Ours form a second of as many
+ * members in the same order, to which the same flows go, so that a frame wakes the worker that has
+ * it. Where that cannot be, each wakes for every frame.
+ */
+static void join_all(struct ethdev *d)
+{
+    unsigned id;
+    socklen_t len = sizeof(id);
+
+    if (join(d->queue[0].watch_fd, 0, PACKET_FANOUT_FLAG_UNIQUEID) ||
+        getsockopt(d->queue[0].watch_fd, SOL_PACKET, PACKET_FANOUT, &id, &len))
+        return;
+    for (unsigned i = 1; i < d->queues; i++)
+        join(d->queue[i].watch_fd, id & UINT16_MAX, 0);
+}
+
+void ethdev_watch_open(struct ethdev *d)
+{
+    for (unsigned i = 0; i < d->queues; i++)
+        d->queue[i].watch_fd = open_watch(d->netdev);
+    if (d->queues > 1)
+        join_all(d);
 }
 
 /*

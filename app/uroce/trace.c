@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "command.h"
+#include "show.h"
+#include "table.h"
+
+#define QPN_ALL -1
+
+struct arguments {
+    const char *socket;
+    long qpn;
+    int as_json;
+};
+
+static void usage(FILE *out)
+{
+    fputs("usage: uroce trace [--qpn N] [--socket PATH] [--json]\n\n"
+          "The last 1024 events of each worker on each port, in their order; ms_ago counts from\n"
+          "the answer. With --qpn those of one queue pair.\n",
+          out);
+}
+
+static int by_time(const void *a, const void *b)
+{
+    const json_t *const *x = a, *const *y = b;
+    json_int_t s = json_integer_value(json_object_get(*x, "time_ns"));
+    json_int_t t = json_integer_value(json_object_get(*y, "time_ns"));
+
+    return (s > t) - (s < t);
+}
+
+/* The wanted records of all workers in one order: an array of *n borrowed objects. */
+static json_t **collect(const json_t *root, long qpn, size_t *n)
+{
+    const json_t *list = json_object_get(root, "trace");
+    json_t **row = malloc((json_array_size(list) + 1) * sizeof(*row));
+    json_t *record;
+    size_t i;
+
+    *n = 0;
+    json_array_foreach(list, i, record)
+    {
+        if (row && (qpn == QPN_ALL || json_integer_value(json_object_get(record, "qpn")) == qpn))
+            row[(*n)++] = record;
+    }
+    if (row)
+        qsort(row, *n, sizeof(*row), by_time);
+    return row;
+}
+
+static json_t *select_rows(const json_t *root, long qpn)
+{
+    json_int_t now = json_integer_value(json_object_get(root, "now_ns"));
+    json_t *rows = json_array(), **record;
+    char ago[32];
+    size_t n;
+
+    record = collect(root, qpn, &n);
+    for (size_t i = 0; i < n; i++) {
+        json_int_t time = json_integer_value(json_object_get(record[i], "time_ns"));
+
+        snprintf(ago, sizeof(ago), "%.3f", (double)(now - time) / 1e6);
+        json_object_set_new(record[i], "ms_ago", json_string(ago));
+        json_array_append(rows, record[i]);
+    }
+    free(record);
+    return record ? rows : NULL;
+}
+
+static int print(const json_t *rows, int as_json)
+{
+    int err = 0;
+
+    if (as_json)
+        err = json_dumpf(rows, stdout, JSON_INDENT(2)) || putchar('\n') == EOF;
+    else if (json_array_size(rows) == 0)
+        puts("none");
+    else
+        err = table_print(stdout, rows, "ms_ago device worker qpn event what");
+    return err || fflush(stdout) ? 1 : 0;
+}
+
+static int read_options(struct arguments *a, int argc, char **argv)
+{
+    static const struct option options[] = {{"socket", required_argument, NULL, 's'},
+                                            {"json", no_argument, NULL, 'j'},
+                                            {"qpn", required_argument, NULL, 'q'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {0}};
+    int option;
+    char *end;
+
+    while ((option = getopt_long(argc, argv, "jh", options, NULL)) != -1) {
+        switch (option) {
+        case 's':
+            a->socket = optarg;
+            break;
+        case 'j':
+            a->as_json = 1;
+            break;
+        case 'q':
+            errno = 0;
+            a->qpn = strtol(optarg, &end, 0);
+            if (errno || end == optarg || *end || a->qpn < 0 || a->qpn > 0xFFFFFF) {
+                fprintf(stderr, "uroce: trace: \"%s\" is no queue pair number\n", optarg);
+                return -1;
+            }
+            break;
+        case 'h':
+            usage(stdout);
+            exit(EXIT_SUCCESS);
+        default:
+            return -1;
+        }
+    }
+    return optind < argc ? -1 : 0;
+}
+
+int cmd_trace(int argc, char **argv)
+{
+    struct arguments a = {.qpn = QPN_ALL};
+    json_t *root, *rows;
+    int status;
+
+    if (read_options(&a, argc, argv)) {
+        usage(stderr);
+        return EXIT_USAGE;
+    }
+    root = show_state(a.socket, CTL_SHOW_TRACE);
+    if (!root)
+        return 1;
+    rows = select_rows(root, a.qpn);
+    status = rows ? print(rows, a.as_json) : 1;
+    json_decref(rows);
+    json_decref(root);
+    return status;
+}

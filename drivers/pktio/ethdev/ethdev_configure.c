@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a port is asked for before it starts. */
+#include "ethdev_internal.h"
+
+#include <rte_log.h>
+
+/* What a port refuses may be one of these: each is asked for until it does. */
+static void ask_for_less(struct ethdev *d, struct rte_eth_conf *conf)
+{
+    if (conf->intr_conf.rxq) {
+        conf->intr_conf.rxq = 0;
+    } else if (d->link_events) {
+        d->link_events = false;
+        conf->intr_conf.lsc = 0;
+    } else {
+        conf->rxmode.mq_mode = RTE_ETH_MQ_RX_NONE;
+        conf->rxmode.offloads &= ~RTE_ETH_RX_OFFLOAD_RSS_HASH;
+        conf->rx_adv_conf.rss_conf.rss_hf = 0;
+        d->rss.on = false;
+    }
+}
+
+/* Not to have everything is no error that anybody should read of. */
+static int try_configure(struct ethdev *d, const struct rte_eth_conf *conf, bool quiet)
+{
+    uint32_t log_level = rte_log_get_global_level();
+    uint16_t queues = (uint16_t)d->queues;
+    int ret;
+
+    if (quiet)
+        rte_log_set_global_level(RTE_LOG_CRIT);
+    ret = rte_eth_dev_configure(d->port, queues, queues, conf);
+    rte_log_set_global_level(log_level);
+    return ret;
+}
+
+/*
+ * RSS, interrupts for receiving and for the link where the port has them. A driver that takes every
+ * length may yet report a short one, and is told nothing then.
+ */
+int ethdev_configure(struct ethdev *d, const struct rte_eth_dev_info *info)
+{
+    struct rte_eth_conf conf = {.rxmode.mtu = d->mtu, .intr_conf.rxq = 1};
+    int ret;
+
+    if (d->mtu + RTE_ETHER_HDR_LEN + RTE_ETHER_CRC_LEN > info->max_rx_pktlen)
+        conf.rxmode.mtu = 0;
+    d->link_events =
+        !ethdev_kernel_tells(d) && !d->kind->late_events && *info->dev_flags & RTE_ETH_DEV_INTR_LSC;
+    conf.intr_conf.lsc = d->link_events;
+    /* The stages above check every IPv4 header; a bad one found by the port never gets there. One
+     * found in software would only be looked at twice, and its payload with it. */
+    if (!d->kind->soft_checksum)
+        conf.rxmode.offloads = info->rx_offload_capa & RTE_ETH_RX_OFFLOAD_IPV4_CKSUM;
+    /* Said to net_vhost this means that a guest's partial checksums stay as they are. */
+    if (d->kind->partial_checksum)
+        conf.rxmode.offloads |= info->rx_offload_capa & RTE_ETH_RX_OFFLOAD_UDP_CKSUM;
+    ethdev_rss_configure(d, info, &conf);
+    for (;;) {
+        bool less = conf.intr_conf.rxq || d->link_events || d->rss.on;
+
+        ret = try_configure(d, &conf, less);
+        if (!ret || !less)
+            return ret;
+        ask_for_less(d, &conf);
+    }
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Any bytes as a received frame: taken apart for flow rules and hashes. Four bytes before it choose
+ * a byte of the fields that a rule looks at, how, and the fields of a hash.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "fuzz.h"
+#include "raw_internal.h"
+
+#define L4 (FLOW_HAS_TCP | FLOW_HAS_UDP)
+#define IP (FLOW_HAS_IPV4 | FLOW_HAS_IPV6)
+
+static bool all_zero(const void *p, size_t len)
+{
+    const uint8_t *bytes = p;
+
+    for (size_t i = 0; i < len; i++)
+        if (bytes[i])
+            return false;
+    return true;
+}
+
+/* No header without the one it lies in, and no field without its header. */
+static void check_key(const union flow_key *k, size_t size)
+{
+    uint32_t ip = k->headers & IP, l4 = k->headers & L4;
+
+    REQUIRE(ip != IP && l4 != L4);
+    REQUIRE(!l4 == !(k->headers & KEY_HAS_PORTS) && !ip == !(k->headers & KEY_HAS_IP));
+    REQUIRE(!l4 || ip);
+    REQUIRE(!(k->headers & FLOW_HAS_VLAN) || size >= 18);
+    REQUIRE(!(k->headers & FLOW_HAS_IPV4) || size >= 34);
+    REQUIRE(!(k->headers & FLOW_HAS_IPV6) || size >= 54);
+    REQUIRE(!(k->headers & FLOW_HAS_TCP) || k->next_header == 6);
+    REQUIRE(!(k->headers & FLOW_HAS_UDP) || k->next_header == 17);
+    REQUIRE((k->headers & FLOW_HAS_VLAN) || !k->vlan_tci);
+    REQUIRE(l4 || (!k->sport && !k->dport));
+    REQUIRE((k->headers & FLOW_HAS_IPV6) || !k->flow_label);
+    REQUIRE((k->headers & FLOW_HAS_IPV4) || !k->ipv4_flags);
+    REQUIRE(ip || (all_zero(k->src, 32) && !k->traffic_class && !k->hop_limit && !k->next_header));
+    REQUIRE(size >= 14 || all_zero(k, sizeof(*k)));
+}
+
+/* A rule made of what the frame has is the frame's; with a bit changed it is not. */
+static void check_rule(const union flow_key *k, uint8_t place, uint8_t mask, uint8_t type)
+{
+    struct flow_rule rule = {.type = (enum flow_type)(type % 4)};
+    struct flow_table *t;
+    bool found;
+
+    memcpy(&rule.match.value, k, sizeof(rule.match.value));
+    rule.match.headers = k->headers & 0xFF;
+    t = flow_table_create(&rule, 1);
+    found = flow_table_match(t, k);
+    if (rule.type == FLOW_SNIFFER)
+        REQUIRE(!found && flow_entry_matches(&t->entry[0], k));
+    else
+        REQUIRE(found == (rule.type != FLOW_MC_DEFAULT || (k->dmac[0] & 1)));
+    flow_table_free(t);
+    if (!mask)
+        return;
+    place %= sizeof(rule.match.value);
+    ((uint8_t *)&rule.match.mask)[place] = mask;
+    ((uint8_t *)&rule.match.value)[place] ^= mask & -mask;
+    t = flow_table_create(&rule, 1);
+    REQUIRE(!flow_table_match(t, k) && !flow_entry_matches(&t->entry[0], k));
+    flow_table_free(t);
+}
+
+static void check_hash(const union flow_key *k, uint8_t fields)
+{
+    struct rx_hash hash = {.function = RSS_TOEPLITZ, .fields = fields};
+    struct rx_spread *s;
+
+    if (!rx_hash_fields_valid(fields))
+        return;
+    memcpy(hash.key, toeplitz_key_microsoft, sizeof(hash.key));
+    s = rx_spread_create(&hash, NULL);
+    REQUIRE(s);
+    if ((k->headers & s->headers) != s->headers)
+        REQUIRE(!rx_spread_hash(s, k));
+    else
+        (void)rx_spread_hash(s, k);
+    free(s);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    union flow_key key;
+    uint8_t *frame;
+
+    if (size < 4)
+        return 0;
+    frame = malloc(size - 4 ? size - 4 : 1);
+    REQUIRE(frame);
+    memcpy(frame, data + 4, size - 4);
+    flow_parse(&key, frame, (uint32_t)(size - 4));
+    check_key(&key, size - 4);
+    check_rule(&key, data[0], data[1], data[2]);
+    check_hash(&key, data[3]);
+    REQUIRE(raw_priority(frame, (uint32_t)(size - 4)) < QOS_PRIORITIES);
+    free(frame);
+    return 0;
+}

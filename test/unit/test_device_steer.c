@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* To which worker a queue pair goes: as long as a port tells where packets arrive, and after. */
+#include "unit.h"
+
+#include "worker_kit.h"
+
+static struct dataplane dp;
+static struct test_cq cq[2];
+
+/* Why the queue pairs of a new connection are where they are. */
+static void connect_pair(struct test_qp pair[2], enum steer_reason reason[2])
+{
+    pair_open(&dp, pair, 0, cq);
+    for (unsigned i = 0; i < 2; i++)
+        reason[i] = qp_object_get(pair[i].client, pair[i].layout.qpn)->reason;
+}
+
+static void test_port_that_ceases_to_tell(void **state)
+{
+    const struct pktio_sim_config config = {.queues = {2, 2}};
+    enum steer_reason reason[2];
+    struct test_qp pair[3][2];
+    struct device *d;
+
+    dataplane_start(&dp, 2, &config);
+    for (unsigned i = 0; i < 2; i++)
+        cq_open(&dp, i, &cq[i]);
+    connect_pair(pair[0], reason);
+    assert_int_equal(reason[0], STEER_PREDICTED);
+    assert_int_equal(reason[1], STEER_PREDICTED);
+    d = dp.client[0]->device;
+    assert_non_null(d->rss[0]);
+    /* As a port does whose packets arrived elsewhere. */
+    pktio_sim_keep_rss_secret(dp.end[0]);
+    for (unsigned n = 1; n < 3; n++) {
+        connect_pair(pair[n], reason);
+        assert_int_not_equal(reason[0], STEER_PREDICTED);
+        assert_int_not_equal(reason[1], STEER_PREDICTED);
+        assert_null(d->rss[0]);
+    }
+    for (unsigned i = 0; i < 3; i++) {
+        qp_close(&pair[i][0]);
+        qp_close(&pair[i][1]);
+    }
+    dataplane_stop(&dp);
+    cq_close(&cq[0]);
+    cq_close(&cq[1]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_port_that_ceases_to_tell),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
