@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which memory is worth adopting. That costs 20 to 40 us and up to two mappings more for a region,
+ * Which memory is worth adopting. That costs some 50 us and up to two mappings more for a region,
  * and saves a microsecond for each time that the daemon copies. So large regions are adopted, and
  * of the small ones the first of a process if they consist of whole pages: a program with few
  * buffers uses them much. One that registers thousands has them copied, and buffers that share
