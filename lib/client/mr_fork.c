@@ -7,10 +7,12 @@
  */
 #include <errno.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 
 #include "mr.h"
 
-#define AT_ONCE (UINT64_C(1) << 20) /* bytes: about a millisecond */
+#define AT_ONCE      (UINT64_C(1) << 20) /* bytes: about a millisecond */
+#define FORK_SECONDS 10                  /* what a fork waits for a daemon that is not there */
 
 static uint64_t frozen_bytes; /* waiting to be adopted again */
 
@@ -69,6 +71,22 @@ const struct adopt_config mr_adopt_config = {
 
 /* ---- fork ---- */
 
+/* Of a call's answer; threads that wait already are not concerned. */
+static void limit_waiting(struct client *c, time_t seconds)
+{
+    struct timeval limit = {.tv_sec = seconds};
+
+    setsockopt(c->conn.sock, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+}
+
+static void let_go(struct client *c)
+{
+    limit_waiting(c, FORK_SECONDS);
+    if (freeze(c, CTL_FREEZE_UNMAP) < 0)
+        shutdown(c->conn.sock, SHUT_RDWR);
+    limit_waiting(c, CONN_REPLY_SECONDS);
+}
+
 /* A daemon that does not answer may go on writing to memory that is nobody's any more: better that
  * the connection ends, and the program sees it. */
 void mr_freeze_all(void)
@@ -76,8 +94,7 @@ void mr_freeze_all(void)
     if (!adopt_held_bytes())
         return;
     for (struct client *c = LIST_FIRST(&mr_clients); c; c = LIST_NEXT(c, link))
-        if (freeze(c, CTL_FREEZE_UNMAP) < 0)
-            shutdown(c->conn.sock, SHUT_RDWR);
+        let_go(c);
     frozen_bytes += adopt_held_bytes();
     adopt_freeze();
     for (struct client_mr *mr = LIST_FIRST(&mr_all); mr; mr = LIST_NEXT(mr, link))

@@ -7,6 +7,7 @@ import argparse
 import glob
 import os
 import re
+import signal
 import subprocess
 import sys
 
@@ -83,6 +84,22 @@ def hostile():
     finally:
         if daemon.stop() != 0:
             raise kit.Failure("uroced did not end well:\n" + daemon.log())
+
+
+def silent_daemon():
+    """Ten seconds long: for the long run."""
+    if options.seconds < 10:
+        raise Skip("takes ten seconds")
+    if not may_adopt():
+        raise Skip("nothing is adopted")
+    daemon = kit.Daemon(build, kit.scratch_folder())
+    try:
+        status, text = run([program("verbs_adopt"), "adopted", "0", str(daemon.process.pid)], daemon.environment(), 60)
+        if status or not daemon.alive():
+            raise kit.Failure(f"exit status {status}:\n{text}\n{daemon.log()}")
+    finally:
+        daemon.process.send_signal(signal.SIGCONT)
+        daemon.stop()
 
 
 def rows_of(daemon, command, environment, user=()):
@@ -193,6 +210,7 @@ POINTS = (
     ("verbs, large regions adopted", verbs("big", "adopted")),
     ("verbs, copied", verbs("copy", "copied")),
     ("a program that lies", hostile),
+    ("a daemon that stands still while a program forks", silent_daemon),
     ("uroce show mr", shown),
     ("UROCE_MR that makes no sense", nonsense),
     ("valgrind", watched),

@@ -3,11 +3,13 @@
  * Registered memory over a running uroced, while the program does with it, and with what lies
  * around it, what programs do: writes, allocates, frees, registers more, forks.
  *
- * usage: verbs_adopt adopted|copied SECONDS: how the daemon reaches it here
+ * usage: verbs_adopt adopted|copied SECONDS [PID]: how the daemon reaches it here; PID: the
+ * daemon's, for a test in which it stands still
  */
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -416,17 +418,71 @@ static void children_register(void **state)
     assert_int_equal(faults, 0);
 }
 
+/* The first small ones of a process. */
+static void many_small_regions(void **state)
+{
+    const size_t len = 2 * PAGE * 1200;
+    const char *mode = getenv("UROCE_MR");
+    bool none = !adopted || (mode && !strcmp(mode, "big"));
+    uint8_t *b = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    unsigned before = mappings("rw-s");
+    struct ibv_mr *mr[1200];
+
+    memset(b, 1, len);
+    for (unsigned i = 0; i < 1200; i++) {
+        mr[i] = ibv_reg_mr(p.pd, b + 2 * i * PAGE, PAGE, ACCESS);
+        assert_non_null(mr[i]);
+    }
+    if (none)
+        assert_int_equal(mappings("rw-s"), before);
+    else
+        assert_in_range(mappings("rw-s"), before + 500, before + 1024);
+    for (unsigned i = 0; i < 1200; i++)
+        assert_int_equal(ibv_dereg_mr(mr[i]), 0);
+    assert_int_equal(mappings("rw-s"), before);
+    munmap(b, len);
+}
+
+/* Its daemon stands still: the fork happens, and the program learns that its device has failed. */
+static void fork_without_a_daemon(const char *pid)
+{
+    pid_t daemon = (pid_t)atoi(pid), child_pid;
+    int status = -1;
+    double start;
+
+    assert_true(mappings("rw-s") > 0);
+    assert_int_equal(kill(daemon, SIGSTOP), 0);
+    start = now();
+    child_pid = fork();
+    if (!child_pid) {
+        memset(p.b.buffer, 9, PAIR_BYTES);
+        _exit(0);
+    }
+    assert_true(now() - start < 25);
+    assert_int_equal(waitpid(child_pid, &status, 0), child_pid);
+    assert_int_equal(status, 0);
+    assert_int_equal(p.b.buffer[0], 1);
+    kill(daemon, SIGCONT);
+    assert_null(ibv_reg_mr(p.pd, p.b.buffer, PAIR_BYTES, ACCESS));
+}
+
 int main(int argc, char **argv)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(reached_as_expected),        cmocka_unit_test(everything_at_once),
         cmocka_unit_test(atomics_with_the_processor), cmocka_unit_test(memory_is_free_again),
         cmocka_unit_test(holes_do_no_harm),           cmocka_unit_test(closed_with_regions),
-        cmocka_unit_test(children_register),
+        cmocka_unit_test(children_register),          cmocka_unit_test(many_small_regions),
     };
 
     adopted = argc > 1 && !strcmp(argv[1], "adopted");
     if (argc > 2)
         seconds = atof(argv[2]);
+    if (argc > 3) {
+        pair_open(&p);
+        memset(p.b.buffer, 1, PAIR_BYTES);
+        fork_without_a_daemon(argv[3]);
+        return 0;
+    }
     return cmocka_run_group_tests(tests, setup, teardown);
 }
