@@ -204,7 +204,7 @@ POINTS = (
     ("torture, without looking for pins", torture(["nomove"])),
     ("torture, one arena", torture(environment={"MALLOC_ARENA_MAX": "1"})),
     ("torture, many small mappings", torture(environment={"MALLOC_MMAP_THRESHOLD_": "65536"})),
-    ("torture, jemalloc", torture(library="libjemalloc.so.2")),
+    ("torture, jemalloc", torture(["late"], {"MALLOC_CONF": "dirty_decay_ms:0,muzzy_decay_ms:0"}, "libjemalloc.so.2")),
     ("torture, tcmalloc", torture(library="libtcmalloc_minimal.so.4")),
     ("verbs, adopted", verbs("auto", "adopted")),
     ("verbs, large regions adopted", verbs("big", "adopted")),

@@ -3,8 +3,9 @@
  * Pages move into the memfd and out again while other threads write to them, allocate and free
  * around them, and the process forks. Every byte that anybody wrote must be there afterwards.
  *
- * usage: torture SECONDS [text] [nomove]; 0 seconds: only whether this process can adopt
+ * usage: torture SECONDS [text] [nomove] [late]; 0 seconds: only whether this process can adopt
  *   text    mappings are read from /proc/self/maps, as on kernels before 6.11
+ *   late    no memory is freed while it is registered, which jemalloc does not forgive
  *   nomove  no pages are moved to see whether they are pinned, as on kernels before 6.8
  */
 #include <malloc.h>
@@ -31,6 +32,7 @@
 static atomic_bool stop;
 static atomic_ulong errors, moves, blocks, forks, views;
 static unsigned long refused[CTL_MR_WHYS];
+static bool late;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void __attribute__((format(printf, 1, 2))) wrong(const char *format, ...)
@@ -223,7 +225,7 @@ static void begin(struct registration *r, uint64_t *s)
 /* Memory may be freed before its region: then nobody minds what becomes of its bytes. */
 static void end(struct registration *r, uint64_t *s)
 {
-    bool early = r->own.p && next(s) % 8 == 0;
+    bool early = r->own.p && !late && next(s) % 8 == 0;
 
     look(r);
     if (early)
@@ -316,6 +318,7 @@ static void options(int argc, char **argv, bool *text, bool *nomove)
     for (int i = 2; i < argc; i++) {
         *text = *text || !strcmp(argv[i], "text");
         *nomove = *nomove || !strcmp(argv[i], "nomove");
+        late = late || !strcmp(argv[i], "late");
     }
 }
 
