@@ -187,6 +187,29 @@ static void locked_memory_stays_locked(void **state)
     unmap(p, 64 * KIB);
 }
 
+/* Transparent huge pages, where the kernel gives them. */
+static void huge_pages(void **state)
+{
+    const size_t len = 8192 * KIB;
+    uint8_t *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct adopt_lease l;
+
+    can_adopt();
+    madvise(p, len, MADV_HUGEPAGE);
+    for (size_t i = 0; i < len; i += 8)
+        *(uint64_t *)(p + i) = i;
+    assert_int_equal(acquire(&l, p + 3 * KIB, len - 100 * KIB), CTL_MR_ADOPTED);
+    for (size_t i = 0; i < len; i += 8)
+        assert_int_equal(*(uint64_t *)(p + i), i);
+    *(uint64_t *)(p + len / 2) = 5;
+    assert_int_equal(in_memfd(&l, p + len / 2), 5);
+    adopt_release(&l);
+    *(uint64_t *)(p + len / 2) = len / 2;
+    for (size_t i = 0; i < len; i += 8)
+        assert_int_equal(*(uint64_t *)(p + i), i);
+    munmap(p, len);
+}
+
 static void scattered_memory(void **state)
 {
     uint8_t *p = anonymous(64 * adopt.page);
@@ -347,6 +370,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(read_only_memory),
         cmocka_unit_test(sparse_memory),
         cmocka_unit_test(locked_memory_stays_locked),
+        cmocka_unit_test(huge_pages),
         cmocka_unit_test(scattered_memory),
         cmocka_unit_test(too_many_pieces),
         cmocka_unit_test(freed_while_registered),
