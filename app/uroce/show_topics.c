@@ -111,6 +111,21 @@ static json_t *select_mrs(const json_t *root)
     return json_incref(json_object_get(root, "mrs"));
 }
 
+static json_t *select_wqs(const json_t *root)
+{
+    return json_incref(json_object_get(root, "wqs"));
+}
+
+static json_t *select_rwq_tables(const json_t *root)
+{
+    return json_incref(json_object_get(root, "rwq_tables"));
+}
+
+static json_t *select_flows(const json_t *root)
+{
+    return json_incref(json_object_get(root, "flows"));
+}
+
 json_t *show_select(const struct topic *t, const json_t *root)
 {
     return t->select ? t->select(root) : show_from_ports(root, add_member, t->member);
@@ -151,6 +166,15 @@ const struct topic show_topics[] = {
      .help = "memory regions: mapped or copied, and why",
      .select = select_mrs,
      .columns = "device pid address length backend why"},
+    {.name = "wqs", .help = "work queues of raw packets", .select = select_wqs},
+    {.name = "rwq_tables",
+     .help = "indirection tables (their work queues: with --json)",
+     .select = select_rwq_tables,
+     .columns = "device table pid size qps"},
+    {.name = "flows",
+     .help = "flow rules, and what they took (what they match: with --json)",
+     .select = select_flows,
+     .columns = "device flow pid qpn type priority action tag frames"},
     {.name = "counters", .help = "what the ports counted", .member = "counters"},
     {.name = "drops", .help = "dropped packets by reason", .member = "drops"},
     {.name = "qos",

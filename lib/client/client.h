@@ -28,7 +28,7 @@ struct client {
     int async_fd; /* struct ctl_async_event records; the caller may make it non-blocking */
     _Atomic bool tracer_set;
     struct client_slabs slabs;
-    struct slot_table qps;  /* id = uidx; objects are struct client_qp */
+    struct slot_table qps;  /* id = uidx; objects are struct client_qp, also those in work queues */
     struct slot_table cqs;  /* id <-> cookie; objects are struct client_cq */
     struct slot_table srqs; /* id = uidx; objects are struct client_srq */
     struct {

@@ -96,6 +96,12 @@ struct dp_srq {
     uint32_t uidx;
 };
 
+/* A work queue for raw packets as the dataplane knows it; wq_init.owner points to it. */
+struct dp_wq {
+    struct worker_ctx *ctx;
+    uint32_t uidx;
+};
+
 /* An asynchronous event on its way to the control thread. */
 struct dp_async {
     struct worker_ctx *ctx;

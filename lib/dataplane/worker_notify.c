@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Telling applications: completion events, blocked pollers, asynchronous events. */
+#include "raw.h"
 #include "worker_internal.h"
 
 #include <errno.h>
@@ -161,6 +162,14 @@ static void on_srq_event(void *arg, struct srq *srq, enum qp_event event)
     note_async(w, ds->ctx, ds->uidx, event);
 }
 
+static void on_wq_event(void *arg, struct wq *wq, enum qp_event event)
+{
+    struct worker *w = ((struct worker_port *)arg)->worker;
+    const struct dp_wq *dw = wq_owner(wq);
+
+    note_async(w, dw->ctx, dw->uidx, event);
+}
+
 bool worker_take_async(struct worker *w, struct dp_async *event)
 {
     uint32_t head = atomic_load_explicit(&w->async_head, memory_order_relaxed);
@@ -200,6 +209,7 @@ struct engine_host worker_host(struct worker_port *port)
                                .cq_posted = on_cq_posted,
                                .async_event = on_async_event,
                                .srq_event = on_srq_event,
+                               .wq_event = on_wq_event,
                                .other = on_other,
                                .hand_over = on_hand_over,
                                .stray = on_stray};

@@ -54,7 +54,10 @@ void client_close(struct client *c)
 {
     client_gone(c);
     if (c->device) {
+        flow_free_all(c);
         qp_free_all(c);
+        rwq_ind_free_all(c);
+        wq_free_all(c);
         srq_free_all(c);
         xrcd_free_all(c);
         cq_free_all(c);
@@ -104,6 +107,14 @@ static const struct {
     [CTL_DEALLOC_MW] = {mw_dealloc, false, 0},
     [CTL_ATTACH_MCAST] = {mcast_attach, false, 0},
     [CTL_DETACH_MCAST] = {mcast_detach, false, 0},
+    [CTL_CREATE_WQ] = {wq_object_create, false, 0},
+    [CTL_MODIFY_WQ] = {wq_object_modify, false, 0},
+    [CTL_DESTROY_WQ] = {wq_object_destroy, false, 0},
+    [CTL_CREATE_RWQ_IND] = {rwq_ind_object_create, false, 0},
+    [CTL_MODIFY_RWQ_IND] = {rwq_ind_object_modify, false, 0},
+    [CTL_DESTROY_RWQ_IND] = {rwq_ind_object_destroy, false, 0},
+    [CTL_CREATE_FLOW] = {flow_create, false, 0},
+    [CTL_DESTROY_FLOW] = {flow_destroy, false, 0},
     [CTL_SET_ENTROPY] = {qp_object_set_entropy, false, 0},
     [CTL_SHOW] = {show, true, 0},
     [CTL_FREEZE_MRS] = {mrs_freeze, false, 0},

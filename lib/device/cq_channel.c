@@ -154,7 +154,7 @@ int cq_create(struct client *c, struct ctl_call *call)
     cq = aligned_alloc(CACHE_LINE, round_up(sizeof(*cq), CACHE_LINE));
     if (!cq)
         return -ENOMEM;
-    *cq = (struct cq){.channel = channel};
+    *cq = (struct cq){.channel = channel, .vector = rq->vector};
     err = object_segment(c, call, cq_segment_bytes(size, lanes), &cq->segment, &reply->place);
     if (!err)
         err = object_add(c, &cq->o, OBJ_CQ);

@@ -106,6 +106,8 @@ static void device_destroy(struct device *d)
         srq_table_destroy(d->srqs);
     if (d->ahs)
         ah_table_destroy(d->ahs);
+    if (d->wqs)
+        wq_table_destroy(d->wqs);
     mr_table_fini(&d->mrs);
     free(d->rss[0]);
     free(d->rss[1]);
@@ -165,9 +167,9 @@ void rnic_count_cpus(struct rnic *r)
 static int create_tables(struct device *d)
 {
     static const uint32_t limit[OBJ_KINDS] = {
-        [OBJ_PD] = LIMIT_PD, [OBJ_MR] = LIMIT_MR, [OBJ_CHANNEL] = LIMIT_CHANNEL,
-        [OBJ_CQ] = LIMIT_CQ, [OBJ_MW] = LIMIT_MW, [OBJ_XRCD] = LIMIT_XRCD,
-        [OBJ_AH] = LIMIT_AH};
+        [OBJ_PD] = LIMIT_PD, [OBJ_MR] = LIMIT_MR,           [OBJ_CHANNEL] = LIMIT_CHANNEL,
+        [OBJ_CQ] = LIMIT_CQ, [OBJ_MW] = LIMIT_MW,           [OBJ_XRCD] = LIMIT_XRCD,
+        [OBJ_AH] = LIMIT_AH, [OBJ_RWQ_IND] = LIMIT_RWQ_IND, [OBJ_FLOW] = LIMIT_FLOW};
     uint64_t secret[2];
     int err = random_bytes(secret, sizeof(secret));
 
@@ -179,7 +181,9 @@ static int create_tables(struct device *d)
     d->qps = qp_table_create();
     d->srqs = srq_table_create();
     d->ahs = ah_table_create();
-    if (!d->qps || !d->srqs || !d->ahs)
+    d->wqs = wq_table_create();
+    TAILQ_INIT(&d->flow_list);
+    if (!d->qps || !d->srqs || !d->ahs || !d->wqs)
         return -ENOMEM;
     return mr_table_init(&d->mrs, LIMIT_MR, secret);
 }
@@ -187,8 +191,12 @@ static int create_tables(struct device *d)
 /* The part of the port that a worker has: a queue and an engine. */
 static int create_part(struct device *d, struct worker *w)
 {
-    struct engine_config ec = {
-        .port = &d->encap, .mrs = &d->mrs, .qps = d->qps, .srqs = d->srqs, .ahs = d->ahs};
+    struct engine_config ec = {.port = &d->encap,
+                               .mrs = &d->mrs,
+                               .qps = d->qps,
+                               .srqs = d->srqs,
+                               .ahs = d->ahs,
+                               .flows = &d->flows};
     struct worker_port *p = worker_add_port(w, d->io, d->parts, d->port[0]);
 
     if (!p)

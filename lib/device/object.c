@@ -7,7 +7,7 @@
 /* Packets name these by number: the transport's tables give it. */
 static bool has_own_number(enum object_kind kind)
 {
-    return kind == OBJ_QP || kind == OBJ_SRQ;
+    return kind == OBJ_QP || kind == OBJ_SRQ || kind == OBJ_WQ;
 }
 
 int object_add(struct client *c, struct object *o, enum object_kind kind)

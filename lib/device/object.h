@@ -8,6 +8,7 @@
 #include "device.h"
 #include "handle_table.h"
 #include "net.h"
+#include "raw.h"
 #include "slab.h"
 
 /* ---- limits ---- */
@@ -25,8 +26,14 @@
 #define LIMIT_MW      LIMIT_MR
 #define LIMIT_XRCD    65536u
 #define LIMIT_MCAST   8192u
+#define LIMIT_WQ      (WQ_TABLE_SLOTS - 1)
+#define LIMIT_RWQ_IND 16384u
+#define LIMIT_FLOW    4096u /* each frame that is not RoCE may be compared with all of them */
 /* Per application, so that one cannot take everything: descriptors are the scarcest. */
 #define LIMIT_CLIENT_CHANNEL 1024u
+#define LIMIT_CLIENT_WQ      16384u
+#define LIMIT_CLIENT_RWQ_IND 4096u
+#define LIMIT_CLIENT_FLOW    1024u
 #define MTU_CODE_MAX         5u
 
 /* ---- objects ---- */
@@ -41,10 +48,13 @@ enum object_kind {
     OBJ_XRCD,
     OBJ_QP,
     OBJ_AH,
+    OBJ_WQ,
+    OBJ_RWQ_IND,
+    OBJ_FLOW,
     OBJ_KINDS
 };
 
-/* The common part, first in each object. The handle of a queue pair or an SRQ is its number. */
+/* The common part, first in each object. The handle of a queue pair, SRQ or WQ is its number. */
 struct object {
     TAILQ_ENTRY(object) link; /* in its client's list of the kind */
     struct client *client;
@@ -75,6 +85,7 @@ struct cq {
     struct object o;
     struct dp_cq dp;
     struct channel *channel; /* or NULL */
+    uint32_t vector;         /* the worker that the application thinks of */
     struct segment segment;
 };
 
@@ -95,6 +106,8 @@ struct qp_object {
     struct cq *send_cq, *recv_cq;
     struct srq_object *srq;
     struct xrcd *xrcd;
+    struct rwq_ind_object *ind; /* it has receive-side scaling */
+    struct rx_hash rx_hash;     /* and by which hash */
     struct segment segment;
     enum steer_reason reason; /* why it is where it is */
     uint32_t dest_qpn;
@@ -125,6 +138,34 @@ struct srq_object {
     struct xrcd *xrcd;
     struct segment segment;
     struct ctl_create_srq layout; /* as it was answered last */
+};
+
+struct wq_object {
+    struct object o;
+    struct dp_wq dp;
+    struct wq *wq;
+    struct worker_port *port; /* whose engine has it */
+    struct pd *pd;
+    struct cq *cq;
+    struct srq_object *srq; /* entries come from it; or NULL */
+    struct segment segment;
+};
+
+struct rwq_ind_object {
+    struct object o;
+    struct rwq_ind *ind;
+    uint32_t size;
+    struct wq_object *wq[RWQ_IND_MAX];
+};
+
+struct flow_object {
+    struct object o;
+    TAILQ_ENTRY(flow_object) in_device;
+    struct qp_object *q;
+    struct flow_rule rule;
+    bool published; /* as number `index` of the port's table */
+    unsigned index;
+    uint64_t frames; /* that it took by earlier tables */
 };
 
 /* An XRC domain: shared by all who opened the same inode; nameless ones by nobody. */
@@ -159,12 +200,16 @@ struct device {
     struct qp_table *qps;
     struct srq_table *srqs;
     struct ah_table *ahs;
+    struct wq_table *wqs;
+    struct flow_slot flows;
+    TAILQ_HEAD(, flow_object) flow_list; /* in the order of their making */
+    unsigned flow_count;
     LIST_HEAD(, xrc_domain) xrc_domains;
     uint32_t next_xrc_domain;
     struct worker_port *port[WORKERS_MAX]; /* its parts, by queue, each with its engine */
     unsigned parts;
     struct worker *workers[WORKERS_MAX]; /* theirs */
-    uint32_t placed[WORKERS_MAX];        /* queue pairs on each part */
+    uint32_t placed[WORKERS_MAX];        /* queue pairs and work queues on each part */
     struct rss *rss[2];                  /* how the port spreads IPv4 and IPv6, or NULL */
     uint64_t strays;                     /* queue pairs that went where their packets arrived */
     struct handle_table handles[OBJ_KINDS];
@@ -305,6 +350,14 @@ int xrcd_open(struct client *c, struct ctl_call *call);
 int xrcd_close(struct client *c, struct ctl_call *call);
 int mcast_attach(struct client *c, struct ctl_call *call);
 int mcast_detach(struct client *c, struct ctl_call *call);
+int wq_object_create(struct client *c, struct ctl_call *call);
+int wq_object_modify(struct client *c, struct ctl_call *call);
+int wq_object_destroy(struct client *c, struct ctl_call *call);
+int rwq_ind_object_create(struct client *c, struct ctl_call *call);
+int rwq_ind_object_modify(struct client *c, struct ctl_call *call);
+int rwq_ind_object_destroy(struct client *c, struct ctl_call *call);
+int flow_create(struct client *c, struct ctl_call *call);
+int flow_destroy(struct client *c, struct ctl_call *call);
 int show(struct client *c, struct ctl_call *call);
 
 /* pd_mr.c: maps the pieces of the call's descriptor, if they are as the protocol wants them, and
@@ -312,9 +365,25 @@ int show(struct client *c, struct ctl_call *call);
 void *mr_map(struct client *c, struct mem_region *r, const struct ctl_call *call,
              const struct ctl_mr_piece *piece, unsigned n, int *err);
 
-/* c's queue pair or SRQ with this number, or NULL. */
+/* c's queue pair, SRQ or WQ with this number, or its indirection table; or NULL. */
 struct qp_object *qp_object_get(struct client *c, uint32_t qpn);
 struct srq_object *srq_object_get(struct client *c, uint32_t srqn);
+struct wq_object *wq_object_get(struct client *c, uint32_t number);
+struct rwq_ind_object *rwq_ind_get(struct client *c, uint32_t handle);
+
+/* permission.c: whether c may have raw packets: it is root's or our own user's, or has CAP_NET_RAW
+ * now. */
+bool permission_raw(const struct client *c);
+/* Whether a process with this /proc/PID/status has CAP_NET_RAW in effect. */
+bool permission_of_status(const char *status);
+
+/* raw_qp.c: what queue pairs of type RAW_PACKET, and others, may not have. 0, -EPERM or -EINVAL. */
+int raw_qp_check(struct client *c, const struct ctl_create_qp *rq);
+/* The transport's form of a hash that raw_qp_check has accepted. */
+void raw_qp_hash(struct rx_hash *hash, const struct ctl_rx_hash *h);
+
+/* flow.c: frames that the rule has taken. */
+uint64_t flow_frames(const struct flow_object *f);
 
 /* mcast.c: the port leaves the groups of a queue pair that no worker knows any more. */
 void mcast_forget_all(struct qp_object *q);
@@ -347,7 +416,10 @@ const char *steer_reason_name(enum steer_reason reason);
 
 /* ---- destroying everything of a client, in this order ---- */
 
+void flow_free_all(struct client *c);
 void qp_free_all(struct client *c);
+void rwq_ind_free_all(struct client *c);
+void wq_free_all(struct client *c);
 void srq_free_all(struct client *c);
 void xrcd_free_all(struct client *c);
 void mw_free_all(struct client *c);

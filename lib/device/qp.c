@@ -61,16 +61,16 @@ static int check_create(struct client *c, const struct ctl_create_qp *rq)
 {
     const struct qp_caps *caps = &rq->caps;
 
-    if (rq->type == QPT_RAW_PACKET)
-        return -EOPNOTSUPP;
     if (rq->type != QPT_RC && rq->type != QPT_UC && rq->type != QPT_UD &&
-        rq->type != QPT_XRC_SEND && rq->type != QPT_XRC_RECV)
+        rq->type != QPT_RAW_PACKET && rq->type != QPT_XRC_SEND && rq->type != QPT_XRC_RECV)
         return -EINVAL;
     if (caps->max_send_wr > QUEUE_MAX_WR || caps->max_recv_wr > QUEUE_MAX_WR ||
         caps->max_send_sge > LIMIT_SGE || caps->max_recv_sge > LIMIT_SGE ||
         caps->max_inline_data > QUEUE_MAX_INLINE)
         return -EINVAL;
-    return c->count[OBJ_QP] < LIMIT_QP ? 0 : -ENOMEM;
+    if (c->count[OBJ_QP] >= LIMIT_QP)
+        return -ENOMEM;
+    return raw_qp_check(c, rq);
 }
 
 /* Rings are powers of two, and what an entry's stride leaves room for is given too: no less than
@@ -78,7 +78,8 @@ static int check_create(struct client *c, const struct ctl_create_qp *rq)
 static void plan(struct ctl_create_qp *reply, const struct ctl_create_qp *rq)
 {
     const struct qp_caps *wanted = &rq->caps;
-    bool own_rq = !rq->srq && rq->type != QPT_XRC_SEND && rq->type != QPT_XRC_RECV;
+    bool own_rq =
+        !rq->srq && !rq->rx_hash.ind && rq->type != QPT_XRC_SEND && rq->type != QPT_XRC_RECV;
     struct qp_caps *given = &reply->caps;
     uint32_t sge = max_of(wanted->max_send_sge, 2u);
     uint32_t body;
@@ -99,6 +100,8 @@ static void plan(struct ctl_create_qp *reply, const struct ctl_create_qp *rq)
         reply->rq_size = 1;
         given->max_recv_wr = given->max_recv_sge = 0;
     }
+    if (rq->rx_hash.ind)
+        *given = (struct qp_caps){0};
     reply->sq_off = round_up(sizeof(struct qp_shared), CACHE_LINE);
     reply->rq_off = reply->sq_off + (uint64_t)reply->sq_size * reply->sq_stride;
     reply->segment_bytes = reply->rq_off + (uint64_t)reply->rq_size * reply->rq_stride;
@@ -132,6 +135,8 @@ static void fill_init(struct qp_init *init, struct qp_object *q, const struct ct
                .stride = layout->rq_stride,
                .max_sge = layout->caps.max_recv_sge},
         .caps = layout->caps,
+        .rx_hash = q->ind ? &q->rx_hash : NULL,
+        .ind = q->ind ? q->ind->ind : NULL,
         .owner = &q->dp,
     };
 }
@@ -149,15 +154,17 @@ static int find_part(struct client *c, enum object_kind kind, uint32_t handle, b
 static int find_parts(struct client *c, const struct ctl_create_qp *rq, struct qp_object *q)
 {
     bool xrc_recv = rq->type == QPT_XRC_RECV, xrc_send = rq->type == QPT_XRC_SEND;
-    struct object *pd, *send_cq, *recv_cq, *xrcd;
+    bool rss = rq->rx_hash.ind != 0;
+    struct object *pd, *send_cq, *recv_cq, *xrcd, *ind;
 
     if (find_part(c, OBJ_PD, rq->pd, !xrc_recv, &pd) ||
-        find_part(c, OBJ_CQ, rq->send_cq, !xrc_recv, &send_cq) ||
-        find_part(c, OBJ_CQ, rq->recv_cq, !xrc_recv && !xrc_send, &recv_cq) ||
-        find_part(c, OBJ_XRCD, rq->xrcd, xrc_recv, &xrcd))
+        find_part(c, OBJ_CQ, rq->send_cq, !xrc_recv && !rss, &send_cq) ||
+        find_part(c, OBJ_CQ, rq->recv_cq, !xrc_recv && !xrc_send && !rss, &recv_cq) ||
+        find_part(c, OBJ_XRCD, rq->xrcd, xrc_recv, &xrcd) ||
+        find_part(c, OBJ_RWQ_IND, rq->rx_hash.ind, false, &ind))
         return -EINVAL;
     if (rq->srq) {
-        q->srq = xrc_recv || xrc_send ? NULL : srq_object_get(c, rq->srq);
+        q->srq = xrc_recv || xrc_send || rss ? NULL : srq_object_get(c, rq->srq);
         if (!q->srq || q->srq->xrcd)
             return -EINVAL;
     }
@@ -165,6 +172,9 @@ static int find_parts(struct client *c, const struct ctl_create_qp *rq, struct q
     q->send_cq = send_cq ? container_of(send_cq, struct cq, o) : NULL;
     q->recv_cq = recv_cq ? container_of(recv_cq, struct cq, o) : q->send_cq;
     q->xrcd = xrc_recv ? container_of(xrcd, struct xrcd, o) : NULL;
+    q->ind = ind ? container_of(ind, struct rwq_ind_object, o) : NULL;
+    if (q->ind)
+        raw_qp_hash(&q->rx_hash, &rq->rx_hash);
     return 0;
 }
 
@@ -180,6 +190,8 @@ static void count_parts(struct qp_object *q, int n)
         q->srq->o.refs += (uint32_t)n;
     if (q->xrcd)
         q->xrcd->o.refs += (uint32_t)n;
+    if (q->ind)
+        q->ind->o.refs += (uint32_t)n;
 }
 
 /* Doorbell slot and engine's queue pair; in the end a worker has it. */
@@ -297,6 +309,8 @@ int qp_object_modify(struct client *c, struct ctl_call *call)
     m.q = qp_object_get(c, rq->qpn);
     if (!m.q)
         return -EINVAL;
+    if (m.q->ind) /* it has no states: as mlx5 */
+        return -EOPNOTSUPP;
     if ((rq->mask & QPA_PORT) && rq->attr.port_num != 1)
         return -EINVAL;
     if ((rq->mask & QPA_PKEY_INDEX) && rq->attr.pkey_index)
@@ -340,6 +354,8 @@ int qp_object_query(struct client *c, struct ctl_call *call)
 
     if (!q)
         return -EINVAL;
+    if (q->ind)
+        return -EOPNOTSUPP;
     *reply = (struct ctl_query_qp){
         .qpn = q->o.handle, .sq_sig_all = q->sq_sig_all, .caps = *qp_capabilities(q->dp.qp)};
     qp_object_attr(q, &reply->attr);
@@ -408,7 +424,7 @@ int qp_object_destroy(struct client *c, struct ctl_call *call)
     d.q[0] = qp_object_get(c, call->request->destroy.handle);
     if (!d.q[0])
         return -EINVAL;
-    if (d.q[0]->group_count)
+    if (d.q[0]->group_count || d.q[0]->o.refs) /* groups; flow rules */
         return -EBUSY;
     call->reply.destroy.slab_gone = free_some(c, &d);
     return 0;

@@ -49,6 +49,11 @@ int query_device(struct client *c, struct ctl_call *call)
         .max_mr_size = LIMIT_MR_SIZE,
         .workers = c->rnic->workers,
     };
+    if (permission_raw(c)) {
+        q->max_wq = LIMIT_CLIENT_WQ;
+        q->max_rwq_ind = LIMIT_CLIENT_RWQ_IND;
+        q->max_rwq_ind_size = RWQ_IND_MAX;
+    }
     memcpy(q->name, d->name, sizeof(q->name));
     snprintf(q->fw_version, sizeof(q->fw_version), "%s", c->rnic->config.version);
     return 0;

@@ -246,6 +246,9 @@ static json_t *show_client(const struct client *c)
     json_object_set_new(o, "cqs", number(c->count[OBJ_CQ]));
     json_object_set_new(o, "qps", number(c->count[OBJ_QP]));
     json_object_set_new(o, "ahs", number(c->count[OBJ_AH]));
+    json_object_set_new(o, "wqs", number(c->count[OBJ_WQ]));
+    json_object_set_new(o, "rwq_tables", number(c->count[OBJ_RWQ_IND]));
+    json_object_set_new(o, "flows", number(c->count[OBJ_FLOW]));
     return o;
 }
 
@@ -282,15 +285,19 @@ static json_t *show_qp(struct qp_object *q)
     json_t *o = json_object();
     struct qp_attr a = {0};
 
-    qp_object_attr(q, &a);
+    if (!q->ind)
+        qp_object_attr(q, &a);
     json_object_set_new(o, "device", json_string(q->o.client->device->name));
     json_object_set_new(o, "qpn", number(q->o.handle));
     json_object_set_new(o, "pid", number((uint64_t)q->o.client->peer.pid));
     json_object_set_new(o, "type", json_string(type_name(qp_type(q->dp.qp))));
     json_object_set_new(o, "worker", number(worker_index(q->dp.port->worker)));
     json_object_set_new(o, "steering", json_string(steer_reason_name(q->reason)));
-    json_object_set_new(o, "state", json_string(a.state < QPS_COUNT ? state[a.state] : "?"));
-    if (a.state >= QPS_RTR) {
+    if (q->ind)
+        show_rx_hash(o, q);
+    else
+        json_object_set_new(o, "state", json_string(a.state < QPS_COUNT ? state[a.state] : "?"));
+    if (a.state >= QPS_RTR && qp_type(q->dp.qp) != QPT_RAW_PACKET) {
         json_object_set_new(o, "dest_qpn", number(a.dest_qpn));
         json_object_set_new(o, "sgid", show_gid(&av->sgid));
         json_object_set_new(o, "dgid", show_gid(&av->dgid));
@@ -338,6 +345,7 @@ char *rnic_show(struct rnic *r)
     json_object_set_new(root, "clients", clients);
     json_object_set_new(root, "mrs", mrs);
     json_object_set_new(root, "qps", qps);
+    show_raw(root, r);
     text = json_dumps(root, JSON_INDENT(1) | JSON_PRESERVE_ORDER);
     json_decref(root);
     return text;

@@ -18,6 +18,10 @@ void show_mrs(json_t *list, const struct client *c);
 /* Adds "mrs_why", how many regions are reached as they are for which reason. */
 void show_mr_reasons(json_t *client, const struct client *c);
 
+/* Adds wqs, rwq_tables and flows to the daemon's object, and rx_hash to a queue pair's. */
+void show_raw(json_t *root, struct rnic *r);
+void show_rx_hash(json_t *qp, const struct qp_object *q);
+
 /* Adds "steering" to a port: show_steering.c. */
 void show_steering(json_t *port, const struct device *d);
 

@@ -241,7 +241,7 @@ struct ctl_create_qp {
     /* reply */
     uint32_t qpn;     /* also the handle */
     uint32_t db_slot; /* on every worker; which one: struct ctx_shared */
-    uint32_t reserved;
+    uint32_t reserved[2];
     uint32_t sq_size, sq_stride, rq_size, rq_stride;
     uint64_t sq_off, rq_off, segment_bytes; /* offsets in the segment */
     struct ctl_place place;

@@ -198,7 +198,8 @@ struct cqe {
     uint32_t qpn;
     uint32_t src_qpn;
     uint32_t byte_len;
-    uint32_t imm;  /* immediate data, big-endian word as it came, or the invalidated R_Key */
+    uint32_t imm;  /* immediate data, big-endian word as it came, or the invalidated R_Key, or a raw
+                      packet's flow tag */
     uint32_t uidx; /* the application's own number of the queue pair, or CQE_UIDX_NONE (XRC) */
     uint32_t vendor_err;
     uint32_t pkey_index;

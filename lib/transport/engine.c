@@ -122,8 +122,10 @@ static void look_at(struct engine *e, struct qp *qp)
 void engine_doorbell(struct engine *e, struct qp *qp, ns_t now)
 {
     e->now = now;
-    if (qp_engine(qp) == e)
-        look_at(e, qp);
+    if (qp_engine(qp) != e)
+        return;
+    qp->rang_early |= qp->state < QPS_RTS;
+    look_at(e, qp);
 }
 
 ns_t engine_next_timer(const struct engine *e)

@@ -12,9 +12,10 @@
 
 #define SLOTS_FIRST 2u
 
-static bool has_requester(uint32_t type)
+/* Raw packets that are spread over work queues are received only. */
+static bool has_requester(const struct qp_init *init)
 {
-    return type != QPT_XRC_RECV;
+    return init->type != QPT_XRC_RECV && !init->rx_hash;
 }
 
 /* A slot holds a work request cut to the queue's entry size. */
@@ -36,14 +37,15 @@ static uint32_t slots_first(uint32_t max)
     return min_of(max, SLOTS_FIRST);
 }
 
-/* Entries of a shared queue are as long as that queue's, which for XRC is known only per packet. */
+/* Entries of a shared queue are as long as that queue's, which for XRC is known only per packet.
+ * Raw packets have queues of another kind. */
 static size_t recv_bytes(const struct qp_init *init)
 {
     uint32_t max_sge = init->type == QPT_XRC_RECV ? QUEUE_MAX_SGE
                        : init->srq                ? init->srq->init.wq.max_sge
                                                   : init->rq.max_sge;
 
-    return sizeof(struct rqe) + max_sge * sizeof(struct sge);
+    return init->type == QPT_RAW_PACKET ? 0 : sizeof(struct rqe) + max_sge * sizeof(struct sge);
 }
 
 static uint8_t *own_slots(struct qp *qp)
@@ -53,7 +55,7 @@ static uint8_t *own_slots(struct qp *qp)
 
 struct qp *qp_alloc(const struct qp_init *init)
 {
-    uint32_t stride = slot_stride(init), max = has_requester(init->type) ? slots_max(init) : 0;
+    uint32_t stride = slot_stride(init), max = has_requester(init) ? slots_max(init) : 0;
     size_t slots = (size_t)slots_first(max) * stride;
     size_t bytes = round_up(sizeof(struct qp) + slots + recv_bytes(init), CACHE_LINE);
     struct qp *qp = aligned_alloc(CACHE_LINE, bytes);

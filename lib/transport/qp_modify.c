@@ -182,7 +182,7 @@ static void reset(struct engine *e, struct qp *qp)
     timer_remove(&e->wheel, &qp->timer);
     memset(&qp->attr, 0, sizeof(qp->attr));
     memset(&qp->av, 0, sizeof(qp->av));
-    qp->comm_est_told = false;
+    qp->comm_est_told = qp->rang_early = false;
     qp->fault = FAULT_NONE;
     req_reset(qp, psn(0));
     resp_reset(qp, psn(0));
@@ -218,7 +218,9 @@ static void enter_state(struct engine *e, struct qp *qp, uint8_t to, uint32_t ma
         qp->mtu = 128u << max_mtu; /* the path's is the port's */
     if (to == QPS_RTS || to == QPS_SQD) {
         qp->req.drained_told = false;
-        engine_tx_ready(e, qp);
+        /* To look for work that nobody rang for would touch the segments of idle queue pairs. */
+        if (from != QPS_RTR || qp->rang_early)
+            engine_tx_ready(e, qp);
         engine_touch(e, qp);
     }
 }

@@ -31,6 +31,7 @@ struct wq_table;
 
 struct wq_table *wq_table_create(void); /* NULL: out of memory */
 void wq_table_destroy(struct wq_table *t);
+struct wq *wq_table_lookup(const struct wq_table *t, uint32_t number); /* NULL: none */
 
 struct wq_init {
     uint32_t pd;

@@ -12,8 +12,6 @@ void resp_reset(struct qp *qp, psn_t first)
     resp->nak_sent = resp->ack_pending = resp->recv_busy = resp->recv_failed = false;
     resp->msg_len = resp->write_left = 0;
     resp->res_head = resp->res_pending = 0;
-    if (resp->res_max)
-        memset(resp->res, 0, resp->res_max * sizeof(resp->res[0]));
     resp->rounds = 0;
     resp->round_first = resp->repeated = resp->repeated_epsn = first;
 }

@@ -72,9 +72,11 @@ struct resp_resource {
     psn_t first;
     uint32_t packets;
     uint32_t start, next; /* first and next packet of the reply being sent */
-    uint64_t va;
+    union {
+        uint64_t va;       /* READ */
+        uint64_t original; /* atomic: the result */
+    };
     uint32_t rkey, pd, len, msn;
-    uint64_t original; /* atomic result */
 };
 
 struct responder {
@@ -149,6 +151,7 @@ struct qp {
     struct qp_shared *shared;
     struct entropy_policy entropy; /* its own, if own_entropy */
     bool own_entropy;
+    bool rang_early; /* before it was ready to send */
     bool sq_sig_all;
     uint32_t uidx;
     void *owner;
@@ -295,7 +298,7 @@ static inline bool qp_can_receive(const struct qp *qp)
  * memory. */
 struct qp *qp_alloc(const struct qp_init *init);
 void qp_memory_free(struct qp *qp);
-/* Gives back what it got since it was created. No slot or resource is in use. */
+/* RESET: gives back what it got since it was created. No slot or resource is in use. */
 void qp_memory_reset(struct qp *qp);
 /* All slots are in use: twice as many, if work waits and there may be more. Without memory there
  * are none either: work then waits for slots, as it does for the last ones. Once for each size, so

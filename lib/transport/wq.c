@@ -22,6 +22,11 @@ void wq_table_destroy(struct wq_table *t)
     free(t);
 }
 
+struct wq *wq_table_lookup(const struct wq_table *t, uint32_t number)
+{
+    return id_table_lookup((const struct id_table *)t, number);
+}
+
 static struct wq *wq_alloc(const struct wq_init *init)
 {
     struct wq *wq = calloc(1, sizeof(*wq));

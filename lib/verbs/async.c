@@ -35,6 +35,24 @@ static struct ibv_qp *deliver_qp(struct client *c, uint64_t uidx)
     return qp ? &qp->ex.qp_base : NULL;
 }
 
+/* The event is that the work queue has gone to its error state by itself: it takes no more entries
+ * from now on. */
+static struct ibv_wq *deliver_wq(struct client *c, uint64_t uidx)
+{
+    struct client_qp *half;
+    struct shim_wq *wq = NULL;
+
+    pthread_mutex_lock(&c->qps.lock);
+    half = uidx < UIDX_DEAD ? slot_table_get(&c->qps, (uint32_t)uidx) : NULL;
+    if (half) {
+        wq = container_of(half, struct shim_wq, queue.half);
+        wq->base.state = IBV_WQS_ERR;
+        wq->async_delivered++;
+    }
+    pthread_mutex_unlock(&c->qps.lock);
+    return wq ? &wq->base : NULL;
+}
+
 static struct ibv_srq *deliver_srq(struct client *c, uint64_t uidx)
 {
     struct client_srq *queue;
@@ -74,7 +92,8 @@ static bool translate(struct client *c, const struct ctl_async_event *record,
         event->element.srq = deliver_srq(c, record->element);
         return event->element.srq != NULL;
     case IBV_EVENT_WQ_FATAL:
-        return false; /* we have made no such objects */
+        event->element.wq = deliver_wq(c, record->element);
+        return event->element.wq != NULL;
     default:
         event->element.port_num = (int)record->element;
         return true;
@@ -118,6 +137,14 @@ static void ack_srq(struct ibv_srq *srq)
     pthread_mutex_unlock(&srq->mutex);
 }
 
+static void ack_wq(struct ibv_wq *wq)
+{
+    pthread_mutex_lock(&wq->mutex);
+    wq->events_completed++;
+    pthread_cond_signal(&wq->cond);
+    pthread_mutex_unlock(&wq->mutex);
+}
+
 static void ack_cq(struct ibv_cq *cq)
 {
     pthread_mutex_lock(&cq->mutex);
@@ -131,6 +158,9 @@ EXPORT void ibv_ack_async_event(struct ibv_async_event *event)
     switch (event->event_type) {
     case IBV_EVENT_CQ_ERR:
         ack_cq(event->element.cq);
+        break;
+    case IBV_EVENT_WQ_FATAL:
+        ack_wq(event->element.wq);
         break;
     case IBV_EVENT_SRQ_ERR:
     case IBV_EVENT_SRQ_LIMIT_REACHED:

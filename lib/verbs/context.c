@@ -30,6 +30,16 @@ static void fill_ops(struct verbs_context *v)
     v->get_srq_num = shim_get_srq_num;
     v->open_xrcd = shim_open_xrcd;
     v->close_xrcd = shim_close_xrcd;
+    v->create_wq = shim_create_wq;
+    v->modify_wq = shim_modify_wq;
+    v->destroy_wq = shim_destroy_wq;
+    v->create_rwq_ind_table = shim_create_rwq_ind_table;
+    v->destroy_rwq_ind_table = shim_destroy_rwq_ind_table;
+    v->ibv_create_flow = shim_create_flow;
+    v->ibv_destroy_flow = shim_destroy_flow;
+    /* Where programs of another age find them. */
+    v->ABI_placeholder1 = (void (*)(void))shim_create_flow;
+    v->ABI_placeholder2 = (void (*)(void))shim_destroy_flow;
     v->sz = sizeof(*v);
 }
 

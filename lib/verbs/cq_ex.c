@@ -139,6 +139,12 @@ static uint16_t read_cvlan(struct ibv_cq_ex *ex)
     return vlan == CQE_VLAN_NONE ? 0 : vlan;
 }
 
+/* Of raw packets; they have no immediate data. */
+static uint32_t read_flow_tag(struct ibv_cq_ex *ex)
+{
+    return cq_of(ex)->current->imm;
+}
+
 void cq_ex_init(struct shim_cq *cq, uint64_t wc_flags)
 {
     struct ibv_cq_ex *ex = &cq->ex;
@@ -169,4 +175,6 @@ void cq_ex_init(struct shim_cq *cq, uint64_t wc_flags)
         ex->read_completion_wallclock_ns = read_wallclock;
     if (wc_flags & IBV_WC_EX_WITH_CVLAN)
         ex->read_cvlan = read_cvlan;
+    if (wc_flags & IBV_WC_EX_WITH_FLOW_TAG)
+        ex->read_flow_tag = read_flow_tag;
 }

@@ -141,19 +141,11 @@ int build_recv(const struct client_ring *rq, struct rqe *r, const struct ibv_rec
     return 0;
 }
 
-int shim_post_recv(struct ibv_qp *base, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+int post_receives(struct client_ring *rq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
-    struct shim_qp *qp = to_qp(base);
-    struct client_ring *rq = &qp->queue.rq;
-    uint32_t prod;
+    uint32_t prod = rq->prod;
     int err = 0;
 
-    if (unlikely(base->state == IBV_QPS_RESET)) {
-        *bad = wr;
-        return EINVAL;
-    }
-    spin_lock(&rq->lock);
-    prod = rq->prod;
     for (; wr; wr = wr->next) {
         if (unlikely(!ring_room(rq, prod)))
             err = ENOMEM;
@@ -165,10 +157,27 @@ int shim_post_recv(struct ibv_qp *base, struct ibv_recv_wr *wr, struct ibv_recv_
         }
         prod++;
     }
-    if (likely(prod != rq->prod)) {
+    if (likely(prod != rq->prod))
         ring_publish(rq, prod);
-        client_qp_receive_bell(&qp->queue);
+    return err;
+}
+
+int shim_post_recv(struct ibv_qp *base, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+    struct shim_qp *qp = to_qp(base);
+    struct client_ring *rq = &qp->queue.rq;
+    uint32_t before;
+    int err;
+
+    if (unlikely(base->state == IBV_QPS_RESET)) {
+        *bad = wr;
+        return EINVAL;
     }
+    spin_lock(&rq->lock);
+    before = rq->prod;
+    err = post_receives(rq, wr, bad);
+    if (likely(rq->prod != before))
+        client_qp_receive_bell(&qp->queue);
     spin_unlock(&rq->lock);
     return err;
 }

@@ -11,6 +11,10 @@
 /* Path migration, resizing and pacing: attributes of the API that the device does not have. */
 #define ATTR_UNSUPPORTED (IBV_QP_ALT_PATH | IBV_QP_CAP | IBV_QP_RATE_LIMIT)
 
+/* Both or neither. */
+#define RX_HASH_MASK   (IBV_QP_INIT_ATTR_RX_HASH | IBV_QP_INIT_ATTR_IND_TABLE)
+#define RX_HASH_FIELDS 0xFFu
+
 static void caps_to_ctl(struct qp_caps *to, const struct ibv_qp_cap *from)
 {
     to->max_send_wr = from->max_send_wr;
@@ -53,6 +57,31 @@ static uint32_t cq_handle(const struct ibv_cq *cq)
     return cq ? cq->handle : 0;
 }
 
+/* The queues of a queue pair with receive-side scaling are those that its table leads to; it has no
+ * completion queues, though programs may name one to receive by. */
+static int fill_rx_hash(struct ctl_create_qp *r, const struct ibv_qp_init_attr_ex *attr)
+{
+    const struct ibv_rx_hash_conf *conf = &attr->rx_hash_conf;
+
+    if (!(attr->comp_mask & RX_HASH_MASK))
+        return 0;
+    if ((attr->comp_mask & RX_HASH_MASK) != RX_HASH_MASK || !attr->rwq_ind_tbl ||
+        attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS ||
+        conf->rx_hash_key_len > sizeof(r->rx_hash.key) ||
+        (conf->rx_hash_key_len && !conf->rx_hash_key))
+        return -EINVAL;
+    if (conf->rx_hash_fields_mask & ~(uint64_t)RX_HASH_FIELDS)
+        return -EOPNOTSUPP;
+    r->recv_cq = 0;
+    r->rx_hash = (struct ctl_rx_hash){.function = conf->rx_hash_function,
+                                      .fields = (uint32_t)conf->rx_hash_fields_mask,
+                                      .ind = (uint32_t)attr->rwq_ind_tbl->ind_tbl_handle,
+                                      .key_len = conf->rx_hash_key_len};
+    if (conf->rx_hash_key_len)
+        memcpy(r->rx_hash.key, conf->rx_hash_key, conf->rx_hash_key_len);
+    return 0;
+}
+
 static int create(struct shim_qp *qp, struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
 {
     struct ctl_create_qp r = {.pd = attr->pd ? attr->pd->handle : 0,
@@ -61,8 +90,10 @@ static int create(struct shim_qp *qp, struct ibv_context *context, struct ibv_qp
                               .type = attr->qp_type,
                               .sq_sig_all = !!attr->sq_sig_all,
                               .srq = attr->srq ? attr->srq->handle : 0};
-    int err;
+    int err = fill_rx_hash(&r, attr);
 
+    if (err)
+        return err;
     if (attr->qp_type == IBV_QPT_XRC_RECV)
         r.xrcd = ((struct shim_xrcd *)attr->xrcd)->handle;
     if (attr->qp_type != IBV_QPT_RAW_PACKET)
@@ -80,7 +111,8 @@ static int create(struct shim_qp *qp, struct ibv_context *context, struct ibv_qp
 static bool supported(const struct ibv_qp_init_attr_ex *attr)
 {
     const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
-                           IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
+                           IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS |
+                           RX_HASH_MASK;
 
     return !(attr->comp_mask & ~known) &&
            !(attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && attr->create_flags);
@@ -103,6 +135,10 @@ static int normalise(struct ibv_qp_init_attr_ex *attr)
     if (attr->qp_type == IBV_QPT_XRC_SEND) {
         attr->recv_cq = NULL;
         attr->srq = NULL;
+    }
+    if (attr->comp_mask & RX_HASH_MASK) {
+        attr->recv_cq = NULL;
+        return attr->pd ? 0 : -EINVAL;
     }
     if (!attr->pd || !attr->send_cq || (!attr->recv_cq && attr->qp_type != IBV_QPT_XRC_SEND))
         return -EINVAL;

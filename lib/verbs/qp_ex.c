@@ -7,7 +7,8 @@
 #include "shim.h"
 
 /* What each service offers (volume 1, table 38). */
-#define UD_OPS ((uint64_t)(IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM))
+#define RAW_OPS ((uint64_t)IBV_QP_EX_WITH_SEND)
+#define UD_OPS  (RAW_OPS | IBV_QP_EX_WITH_SEND_WITH_IMM)
 #define UC_OPS                                                                 \
     (UD_OPS | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | \
      IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW)
@@ -275,7 +276,16 @@ static void wr_send_tso(struct ibv_qp_ex *ex, void *hdr, uint16_t hdr_sz, uint16
 
 static uint64_t ops_of(enum ibv_qp_type type)
 {
-    return type == IBV_QPT_UD ? UD_OPS : type == IBV_QPT_UC ? UC_OPS : RC_OPS;
+    switch (type) {
+    case IBV_QPT_RAW_PACKET:
+        return RAW_OPS;
+    case IBV_QPT_UD:
+        return UD_OPS;
+    case IBV_QPT_UC:
+        return UC_OPS;
+    default:
+        return RC_OPS;
+    }
 }
 
 int qp_ex_init(struct shim_qp *qp, enum ibv_qp_type type, uint64_t send_ops)

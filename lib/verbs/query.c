@@ -69,8 +69,28 @@ EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr 
         .max_pkeys = 1,
         .phys_port_cnt = (uint8_t)d->ports,
     };
+    if (d->max_wq)
+        attr->device_cap_flags |= IBV_DEVICE_MANAGED_FLOW_STEERING;
     memcpy(attr->fw_ver, d->fw_version, sizeof(d->fw_version));
     return 0;
+}
+
+/* Of raw packets, for those who may have them. */
+static void set_rss_caps(struct ibv_device_attr_ex *all, const struct ctl_device *d)
+{
+    if (!d->max_wq)
+        return;
+    all->max_wq_type_rq = d->max_wq;
+    all->rss_caps = (struct ibv_rss_caps){
+        .supported_qpts = 1 << IBV_QPT_RAW_PACKET,
+        .max_rwq_indirection_tables = d->max_rwq_ind,
+        .max_rwq_indirection_table_size = d->max_rwq_ind_size,
+        .rx_hash_fields_mask = IBV_RX_HASH_SRC_IPV4 | IBV_RX_HASH_DST_IPV4 | IBV_RX_HASH_SRC_IPV6 |
+                               IBV_RX_HASH_DST_IPV6 | IBV_RX_HASH_SRC_PORT_TCP |
+                               IBV_RX_HASH_DST_PORT_TCP | IBV_RX_HASH_SRC_PORT_UDP |
+                               IBV_RX_HASH_DST_PORT_UDP,
+        .rx_hash_function = IBV_RX_HASH_FUNC_TOEPLITZ | UROCE_RX_HASH_FUNC_XOR,
+    };
 }
 
 int shim_query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
@@ -85,6 +105,7 @@ int shim_query_device_ex(struct ibv_context *context, const struct ibv_query_dev
     if (input && input->comp_mask)
         return EINVAL;
     ibv_query_device(context, &all.orig_attr);
+    set_rss_caps(&all, &to_context(context)->info);
     all.device_cap_flags_ex = all.orig_attr.device_cap_flags;
     memset(attr, 0, size);
     memcpy(attr, &all, min_of(size, sizeof(all)));

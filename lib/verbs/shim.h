@@ -16,6 +16,8 @@
 #include "client_cq.h"
 #include "client_qp.h"
 #include "client_srq.h"
+#include "client_wq.h"
+#include "uroce.h"
 
 /* The header wraps these functions in macros; here are the functions. */
 #undef ibv_query_port
@@ -85,6 +87,12 @@ struct shim_srq {
     uint32_t async_delivered; /* under the table's lock */
 };
 
+struct shim_wq {
+    struct ibv_wq base;
+    struct client_wq queue;
+    uint32_t async_delivered; /* under the table's lock */
+};
+
 struct shim_xrcd {
     struct ibv_xrcd base;
     uint32_t handle;
@@ -108,6 +116,11 @@ static inline struct shim_cq *to_cq(struct ibv_cq *cq)
 static inline struct shim_srq *to_srq(struct ibv_srq *srq)
 {
     return (struct shim_srq *)srq;
+}
+
+static inline struct shim_wq *to_wq(struct ibv_wq *wq)
+{
+    return (struct shim_wq *)wq;
 }
 
 static inline struct shim_ah *to_ah(struct ibv_ah *ah)
@@ -187,9 +200,21 @@ int shim_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 void build_bind(struct sqe *s, uint32_t window_key, uint32_t new_key,
                 const struct ibv_mw_bind_info *info);
 
+/* ---- wq.c, flow.c ---- */
+struct ibv_wq *shim_create_wq(struct ibv_context *c, struct ibv_wq_init_attr *attr);
+int shim_modify_wq(struct ibv_wq *wq, struct ibv_wq_attr *attr);
+int shim_destroy_wq(struct ibv_wq *wq);
+struct ibv_rwq_ind_table *shim_create_rwq_ind_table(struct ibv_context *c,
+                                                    struct ibv_rwq_ind_table_init_attr *attr);
+int shim_destroy_rwq_ind_table(struct ibv_rwq_ind_table *table);
+struct ibv_flow *shim_create_flow(struct ibv_qp *qp, struct ibv_flow_attr *attr);
+int shim_destroy_flow(struct ibv_flow *flow);
+
 /* ---- post.c ---- */
 /* Writes a receive entry. 0 or EINVAL. */
 int build_recv(const struct client_ring *rq, struct rqe *r, const struct ibv_recv_wr *wr);
+/* Writes entries and publishes them, under the ring's lock. 0, EINVAL or ENOMEM. */
+int post_receives(struct client_ring *rq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 int shim_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int shim_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 

@@ -44,6 +44,55 @@ extern "C" {
  */
 int uroce_set_qp_entropy(struct ibv_qp *qp, const char *policy);
 
+/* ---- receive-side scaling: what the Verbs RSS proposal has beyond what became of it ---- */
+
+/*
+ * A value of ibv_rx_hash_conf.rx_hash_function, beside IBV_RX_HASH_FUNC_TOEPLITZ, and a bit of
+ * ibv_rss_caps.rx_hash_function: the exclusive or of the chosen fields, as 16-bit words in network
+ * order. It needs no key (rx_hash_key_len 0), and is the same for both directions of a flow when
+ * sources and destinations are chosen alike.
+ */
+#define UROCE_RX_HASH_FUNC_XOR (1 << 1)
+
+/* ibv_wq.wq_type of a work queue that takes its entries from a shared receive queue. */
+#define UROCE_WQT_SRQ ((enum ibv_wq_type)1)
+
+struct uroce_wq_srq_init_attr {
+    void *wq_context;
+    struct ibv_pd *pd;
+    struct ibv_cq *cq;   /* where its completions go */
+    struct ibv_srq *srq; /* of type IBV_SRQT_BASIC; several work queues may have the same */
+    uint32_t comp_mask;  /* 0 */
+};
+
+/*
+ * Creates a work queue without entries of its own: each packet takes one that was posted with
+ * ibv_post_srq_recv. It is in RESET, goes into indirection tables together with others of either
+ * type, and is modified and destroyed as they are; ibv_post_wq_recv says EINVAL. The queue's limit
+ * and its event work as ever. A packet that finds the shared queue empty is dropped. In ERR and
+ * RESET it takes none: entries stay for the others, and nothing is flushed.
+ *
+ * Any thread. Returns NULL with errno: EPERM (raw packets are not for this process), EINVAL (a part
+ * is missing, or the shared queue is an XRC one), ENOMEM, EIO (no daemon any more).
+ */
+struct ibv_wq *uroce_create_wq_srq(struct ibv_context *context,
+                                   const struct uroce_wq_srq_init_attr *attr);
+
+/*
+ * Gives an indirection table other entries, also more or fewer, while queue pairs receive by it.
+ * attr: as of ibv_create_rwq_ind_table. Each packet goes by the earlier entries or by the new ones,
+ * and none is lost over it; when the function has returned all go by the new ones, and work queues
+ * that the table does not have any more may be destroyed. Packets of one flow stay in order in each
+ * work queue; that a flow's last packets in the earlier queue are polled before its first in the
+ * new one, the program sees to.
+ *
+ * Any thread; changes of one table are the program's to put in order. Returns 0 or an errno, and
+ * then the table is as it was: EINVAL (size above the device's limit, a work queue that is not this
+ * context's), ENOMEM, EIO (no daemon any more).
+ */
+int uroce_modify_rwq_ind_table(struct ibv_rwq_ind_table *table,
+                               const struct ibv_rwq_ind_table_init_attr *attr);
+
 #ifdef __cplusplus
 }
 #endif

@@ -77,6 +77,8 @@ static void send_message(struct input *in)
         m.create_srq.max_wr &= 0xc03f;
     } else if (type == CTL_MODIFY_SRQ) {
         m.modify_srq.max_wr &= 0xc03f;
+    } else if (type == CTL_CREATE_WQ) {
+        m.create_wq.max_wr &= 0xc03f;
     }
     kit_call(c, (enum ctl_type)type, &m, &call, false);
 }
@@ -99,7 +101,11 @@ static struct segment *pick_segment(struct client *c, uint8_t which)
 {
     struct object *o;
 
-    if (c->device && (which & 3) == 3) {
+    if (c->device && (which & 7) == 7) {
+        o = pick_object(c, OBJ_WQ, which >> 3);
+        if (o) /* without a segment when it has a shared receive queue */
+            return &container_of(o, struct wq_object, o)->segment;
+    } else if (c->device && (which & 3) == 3) {
         o = pick_object(c, OBJ_SRQ, which >> 2);
         if (o)
             return &container_of(o, struct srq_object, o)->segment;
@@ -192,6 +198,24 @@ static void post_recv(struct qp_object *q, const struct sge *sge)
                  sge);
 }
 
+/* Its ring is where all of that kind have it; the rest follows from the entries' size. */
+static void post_wq_recv(struct wq_object *w, const struct sge *sge)
+{
+    struct qp_shared *shared = w->segment.base;
+    uint32_t size, stride = rqe_stride(1);
+
+    if (w->srq) {
+        post_srq_recv(w->srq, sge);
+        return;
+    }
+    size = (uint32_t)((w->segment.bytes - sizeof(*shared)) / stride);
+    while (!is_pow2(size)) /* bytes are rounded up */
+        size &= size - 1;
+    put_recv(work_queue_slot((uint8_t *)(shared + 1), size, stride,
+                             atomic_fetch_add(&shared->rq_prod, 1)),
+             sge);
+}
+
 /* Where a queue pair of each kind may send: what the application has of that kind. */
 static void address(struct client *c, struct qp_object *q, struct sqe *entry, uint8_t which)
 {
@@ -241,8 +265,8 @@ static void post_send(struct client *c, struct qp_object *q, struct sqe *entry,
 
 /*
  * A well-formed work request, which random bytes hardly ever are: the keys are secret. Whose, which
- * queue pair, operation (128 and more: a receive), flags, memory region, length, offset, and which
- * window, address handle or shared queue.
+ * queue pair, operation (128 and more: a receive; 254: into a work queue), flags, memory region,
+ * length, offset, and which window, address handle or shared queue.
  */
 static void post(struct input *in)
 {
@@ -261,7 +285,12 @@ static void post(struct input *in)
         return;
     mr = &container_of(mo, struct mr, o)->region;
     sge = (struct sge){.addr = mr->iova + offset, .length = len, .lkey = mr->key};
-    if (op == UINT8_MAX && so) { /* XRC ones have no queue pair that would lead to them */
+    if (op == UINT8_MAX - 1) {
+        struct object *wo = pick_object(c, OBJ_WQ, which);
+
+        if (wo)
+            post_wq_recv(container_of(wo, struct wq_object, o), &sge);
+    } else if (op == UINT8_MAX && so) { /* XRC ones have no queue pair that would lead to them */
         post_srq_recv(container_of(so, struct srq_object, o), &sge);
     } else if (qo && op & 128) {
         post_recv(container_of(qo, struct qp_object, o), &sge);
@@ -285,11 +314,19 @@ static void close_client(unsigned which)
         client_close(c);
 }
 
+/* For raw queue pairs: a UDP packet to the port's MAC. */
+static const uint8_t frame[60] = {
+    2,    0, 0, 0,  0, 1,  2,    0, 0,  0,  0,    9,    8,  0,                    /* Ethernet */
+    0x45, 0, 0, 32, 0, 0,  0x40, 0, 64, 17, 0x66, 0xc8, 10, 0, 0, 1, 10, 0, 0, 2, /* IPv4 */
+    4,    0, 5, 0,  0, 12, 0,    0, 1,  2,  3,    4};
+
 /* Everything anew each time: handles, numbers and the clock are then the same for the same input.
  */
 static void begin(void)
 {
     now = NS_PER_SEC;
+    memset(kit_memory, 0, sizeof(kit_memory));
+    memcpy(kit_memory, frame, sizeof(frame));
     rnic = kit_rnic(NULL, clock_now);
     if (memfd)
         return;

@@ -12,7 +12,8 @@ MESSAGE, WRITE, POLL, CLOSE, POST = range(5)
  QUERY_SRQ, DESTROY_SRQ, OPEN_XRCD, CLOSE_XRCD, ALLOC_MW, DEALLOC_MW, ATTACH_MCAST, DETACH_MCAST, CREATE_WQ,
  MODIFY_WQ, DESTROY_WQ, CREATE_RWQ_IND, MODIFY_RWQ_IND, DESTROY_RWQ_IND, CREATE_FLOW, DESTROY_FLOW, SET_ENTROPY,
  SHOW, FREEZE_MRS, THAW_MRS, REMAP_MR, GET_UFFD) = range(1, 43)
-RC, UC, UD, XRC_SEND, XRC_RECV = 2, 3, 4, 9, 10
+RC, UC, UD, RAW, XRC_SEND, XRC_RECV = 2, 3, 4, 8, 9, 10
+WQ_RESET, WQ_RDY, WQ_ERR = range(3)
 GROUP = bytes(10) + b"\xff\xff\xe0\0\0\7"
 LOOPBACK = bytes(10) + b"\xff\xff\x7f\0\0\1"
 INIT, RTR, RTS, ERR = 1, 2, 3, 6
@@ -116,6 +117,63 @@ def services():
         yield bound + post(1, 128) + post(0, 9, which=which, length=1) + poll() + post(0, 15, which=which | 64) + poll()
 
 
+def create_wq(srq=0, client=0, first=1):
+    return message(CREATE_WQ, struct.pack("<7I", first, first, bool(srq), srq, 16, 1, 9), client)
+
+
+def modify_wq(number, state):
+    return message(MODIFY_WQ, struct.pack("<2I", number, state))
+
+
+def table(kind, number, *wqs):
+    return message(kind, struct.pack(f"<2I{len(wqs)}H", number, len(wqs), *wqs))
+
+
+def create_rss_qp(number, function=1, fields=0xc3, client=0):
+    body = struct.pack("<8I4I40s2H5I", 1, 0, 0, RAW, 0, 9, 0, 0, function, fields, number, 40, bytes(range(40)), 0, 0,
+                       0, 0, 0, 0, 0)
+    return message(CREATE_QP, body, client)
+
+
+def create_flow(qpn, kind=0, headers=0, dport=0, drop=0, tag=0, priority=0, client=0):
+    def fields(port):
+        return struct.pack("<12x2H32xI4B2H", 0, 0, 0, 0, 0, 0, 0, 0, port)
+    body = struct.pack("<8I", qpn, kind, priority, 1, drop, tag != 0, tag, headers) + fields(dport)
+    return message(CREATE_FLOW, body + fields(0xffff if dport else 0), client)
+
+
+def raw_ready(qpn):
+    return modify(qpn, STATE | PORT, INIT) + modify(qpn, STATE, RTR) + modify(qpn, STATE, RTS)
+
+
+def raw_packets():
+    """Two raw queue pairs, 18 and 19, work queues 1 to 4, of which 3 shares its entries, a table of them, and the
+    queue pair 20 that spreads over it."""
+    frame = dict(op=2, length=60)
+    pair = objects() + create_qp(RAW) * 2 + raw_ready(18) + raw_ready(19)
+    sent = post(2, **frame) + poll() + post(2, length=255) + poll() + post(2, length=13) + poll()
+    yield pair + create_flow(19, headers=16) + post(3, 128) * 2 + sent + handle(DESTROY_FLOW, 1) + sent
+    for kind in range(5):
+        yield pair + create_flow(19, kind) * 2 + post(3, 128) * 2 + sent + modify(19, STATE, ERR) + sent
+    yield (pair + create_flow(19, headers=16, dport=5, tag=7, priority=2) + create_flow(18, headers=16, drop=1) +
+           post(3, 128) + sent + handle(DESTROY_FLOW, 2) + sent + handle(DESTROY_QP, 19) + message(SHOW, bytes(8)))
+    wqs = pair + create_srq() + create_wq() * 2 + create_wq(srq=1) + create_wq()
+    ready = b"".join(modify_wq(n, WQ_RDY) for n in range(1, 5)) + b"".join(post(0, 254, which=n) for n in range(4)) * 2
+    for function, fields in ((1, 0xc3), (2, 3), (1, 0x0c), (1, 0)):
+        spread = wqs + table(CREATE_RWQ_IND, 0, 1, 2, 3, 4) + create_rss_qp(1, function, fields) + ready
+        spread += create_flow(20, headers=16)
+        yield spread + sent + table(MODIFY_RWQ_IND, 1, 3) + sent + table(MODIFY_RWQ_IND, 1, 4, 4, 1, 1, 2, 2, 3, 3) + sent
+        yield spread + sent + modify_wq(1, WQ_ERR) + modify_wq(3, WQ_ERR) + sent + modify_wq(1, WQ_RESET) + sent
+        yield (spread + sent + handle(DESTROY_WQ, 1) + handle(DESTROY_RWQ_IND, 1) + handle(DESTROY_QP, 20) +
+               handle(DESTROY_FLOW, 1) + handle(DESTROY_QP, 20) + handle(DESTROY_RWQ_IND, 1) + handle(DESTROY_WQ, 1) +
+               handle(DESTROY_SRQ, 1) + handle(DESTROY_WQ, 3) + handle(DESTROY_SRQ, 1) + sent)
+        yield spread + bytes([WRITE, 0, 7, 0, 0, 64]) + b"\xff" * 64 + sent + post(2, **frame) + bytes([CLOSE, 0]) + poll()
+        yield spread + handle(DEREG_MR, 1) + sent + message(SHOW, bytes(8)) + message(MODIFY_QP, struct.pack("<2I", 20, 1))
+    yield wqs + table(CREATE_RWQ_IND, 0, *[1] * 64) + table(CREATE_RWQ_IND, 0, 1, 2, 9) + table(CREATE_RWQ_IND, 0)
+    yield (objects() + objects(1, 2) + create_qp(RAW) + create_qp(RAW, 2, client=1) + create_flow(20) +
+           create_flow(21, client=1) + bytes([CLOSE, 0]) + poll() + message(SHOW, bytes(8)))
+
+
 def poll(looks=7, time=1):
     return bytes([POLL, time, time, looks])
 
@@ -128,6 +186,7 @@ def corpus():
     pair = objects() + connect(16, 17) + connect(17, 16)
     receive = post(1, 128) * 2
     yield from services()
+    yield from raw_packets()
     for kind in range(SHOW + 2):
         yield message(OPEN, b"\0\0\0\0") + message(kind, b"\1\0\0\0" * 8)
         yield objects() + message(kind, b"\1\0\0\0" * 8) + message(kind, b"\x10\0\0\0")

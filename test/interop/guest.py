@@ -121,10 +121,11 @@ class Channel:
 
 
 class Guest:
-    """link: QEMU's arguments for the first NIC. prefix: what to start QEMU with, as in a network namespace. memory: MiB."""
+    """link: QEMU's arguments for the first NIC. prefix: what to start QEMU with, as in a network namespace. memory: MiB.
+    iommu: with one, for devices that are given to processes."""
 
-    def __init__(self, kernel, archive, folder, link, prefix=(), cpus=1, memory=512, cpu="qemu64"):
-        self.cpus, self.memory, self.cpu = cpus, memory, cpu
+    def __init__(self, kernel, archive, folder, link, prefix=(), cpus=1, memory=512, cpu="qemu64", iommu=False):
+        self.cpus, self.memory, self.cpu, self.iommu = cpus, memory, cpu, iommu
         self.console = os.path.join(folder, "console")
         self.log = os.path.join(folder, "qemu.log")
         self.prefix = list(prefix)
@@ -151,13 +152,19 @@ class Guest:
     def _command(self, kernel, archive, link):
         # Should this process be killed, the guest ends as well. The kernel's watchdogs are off: what they would find is that
         # this machine is busy.
-        command = ["setpriv", "--pdeathsig", "TERM", "qemu-system-x86_64", "-accel", "tcg,tb-size=256", "-cpu", self.cpu, "-smp", str(self.cpus),
-                   "-m", str(self.memory), "-object", f"memory-backend-memfd,id=mem0,size={self.memory}M,share=on", "-machine", "pc,memory-backend=mem0",
+        machine = "q35" if self.iommu else "pc"
+        command = ["setpriv", "--pdeathsig", "TERM", "qemu-system-x86_64", "-accel", "tcg,tb-size=256", "-cpu", self.cpu,
+                   "-smp", str(self.cpus), "-m", str(self.memory),
+                   "-object", f"memory-backend-memfd,id=mem0,size={self.memory}M,share=on",
+                   "-machine", machine + ",memory-backend=mem0",
                    "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
                    "-kernel", kernel, "-initrd", archive,
                    "-append", "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check nowatchdog "
-                   "rcupdate.rcu_cpu_stall_suppress=1",
-                   "-serial", "file:" + self.console, *link]
+                   "rcupdate.rcu_cpu_stall_suppress=1" + (" intel_iommu=on" if self.iommu else ""),
+                   "-serial", "file:" + self.console]
+        if self.iommu:
+            command += ["-device", "intel-iommu,intremap=off,caching-mode=on"]
+        command += link
         forwards = "".join(f",hostfwd=tcp:127.0.0.1:{host}-:{guest}" for guest, host in self.forwards.items())
         command += ["-netdev", "user,id=user0,ipv6=off" + forwards,
                     "-device", "virtio-net-pci,netdev=user0,mac=02:00:00:00:78:fe,romfile=,vectors=0"]

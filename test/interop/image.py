@@ -31,7 +31,8 @@ PROGRAMS = """busybox dash ip tc rdma ibv_rc_pingpong ibv_uc_pingpong ibv_ud_pin
 PLUGINS = ("usr/lib/x86_64-linux-gnu/libibverbs/librxe-rdmav*.so", "etc/libibverbs.d/rxe.driver")
 # What comes first is needed to be heard of at all.
 MODULES = """virtio_pci virtio_console virtio_net crc32_generic ib_uverbs rdma_ucm rdma_rxe
-    sch_netem sch_ingress ifb cls_matchall act_mirred 8021q uio_pci_generic""".split()
+    sch_netem sch_ingress ifb cls_matchall act_mirred 8021q uio_pci_generic
+    vfio_iommu_type1 vfio_pci""".split()
 APPLETS = """mount mkdir ln cat sleep usleep insmod setsid ping ping6 grep sed head tail wc dmesg poweroff kill ls stat rm
     killall ps md5sum ifconfig""".split()
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Sends one RoCEv2 packet of each of many flows on an interface: addresses and source ports differ. Shares no code with
-uroce. Standard library only.
+"""Sends RoCEv2 packets of many flows on an interface, of each one over IPv4, one over IPv4 in a VLAN, and one over IPv6:
+addresses and source ports differ. Shares no code with uroce. Standard library only.
 
 usage: send_flows.py INTERFACE MAC FLOWS"""
 import socket
@@ -44,6 +44,7 @@ def main():
         for flow in range(flows):
             payload = udp(0xC000 | flow * 7919 & 0x3FFF)
             out.send(ethernet + b"\x08\x00" + ipv4(3 + flow % 40, payload))
+            out.send(ethernet + b"\x81\x00\x00\x4f\x08\x00" + ipv4(103 + flow % 40, payload))
             out.send(ethernet + b"\x86\xdd" + ipv6(3 + flow % 40, payload))
 
 

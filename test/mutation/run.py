@@ -156,8 +156,9 @@ def programs(tree, sources):
         result.append(Program(f"script {script.stem}", objects("test/script") + kit, [script]))
     for source in sources:
         if str(source.parent) == "test/sim" and source.stem.startswith("test_"):
+            wrap = ["-Wl,--wrap=calloc"] if "__wrap_calloc" in (root / source).read_text() else []
             result.append(Program(f"sim {source.stem}", objects("test/sim", source.stem, "rules") + kit, [],
-                                  ["-lcmocka"]))
+                                  ["-lcmocka", *wrap]))
     for name, stems in SIMULATIONS.items():
         result.append(Program(f"sim {name}", objects("test/sim", *stems) + kit, ["--seeds", SIM_SEEDS]))
     replayer = objects("app/uroce")

@@ -3,9 +3,10 @@
 """What idle queue pairs cost: time to create one, the daemon's memory and mappings, and the time until all is free
 again when their program is killed. A measurement, not a test.
 
-usage: many_qps.py --build DIR [--over DIR] [--entries N] QUEUE_PAIRS...
+usage: many_qps.py --build DIR [--over DIR] [--entries N] [--connected] QUEUE_PAIRS...
 
---over: the build whose daemon and library are measured, when it is another than the one with the program."""
+--over: the build whose daemon and library are measured, when it is another than the one with the program.
+--connected: they are ready to send, each to itself."""
 import argparse
 import os
 import subprocess
@@ -33,12 +34,12 @@ def system():
     return found["Shmem"], found["Slab"] + found["PageTables"]
 
 
-def measure(build, program, count, entries):
+def measure(build, program, count, entries, state):
     daemon = kit.Daemon(build, kit.scratch_folder())
     process = None
     try:
         before, before_all = memory(daemon.process.pid), system()
-        process = subprocess.Popen([program, str(count), str(entries)], env=daemon.environment(), text=True,
+        process = subprocess.Popen([program, str(count), str(entries), *state], env=daemon.environment(), text=True,
                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         create, renew = process.stdout.readline().strip(), process.stdout.readline().strip()
         if not renew:
@@ -65,6 +66,7 @@ def main():
     parser.add_argument("--build", required=True)
     parser.add_argument("--over")
     parser.add_argument("--entries", type=int, default=16)
+    parser.add_argument("--connected", action="store_true")
     parser.add_argument("count", type=int, nargs="+")
     arguments = parser.parse_args()
     kit.die_on_signals()
@@ -72,7 +74,8 @@ def main():
     print("| queue pairs | create, µs | destroy and create, µs | daemon's RSS, B | its PSS, B | shared memory, B "
           "| kernel, B | daemon's mappings | cleaned up, s |\n|" + "---|" * 9)
     for count in arguments.count:
-        measure(kit.Build(arguments.over or arguments.build), program, count, arguments.entries)
+        measure(kit.Build(arguments.over or arguments.build), program, count, arguments.entries,
+                ["connected"] if arguments.connected else [])
 
 
 if __name__ == "__main__":

@@ -147,3 +147,33 @@ SECTIONS = {
     "A19.2": "FLUSH",
     "A19.4": "Responses of FLUSH and ATOMIC WRITE",
 }
+
+# What the Verbs RSS proposal (linux-rdma, 2012) asks for, as far as libibverbs took it over, and the
+# tests of it: functions of test/shim/FILE.c, or tests of rdma-core's suite.
+VERBS_RSS = (
+    ("RSS capabilities of the device", "raw_objects:capabilities"),
+    ("work queues: attributes, capacities given back", "raw_objects:work_queues_refused"),
+    ("work queues: transitions between states, attributes that they take",
+     "raw_objects:work_queue_states raw_objects:work_queue_attributes"),
+    ("posting to a work queue, and not to one in RESET or ERR",
+     "raw_objects:work_queue_states raw_rss:work_queues_wrap_around"),
+    ("ERR flushes, RESET forgets", "raw_rss:flushed_and_forgotten raw_rss:destroyed_work_queues_leave_nothing"),
+    ("errors of a work queue", "raw_rss:work_queues_fail_with_an_event"),
+    ("work queues of type SRQ (an extension)", "raw_rss:shared_receive_queues"),
+    ("completions carry the work queue's number", "raw_rss:spread_by_toeplitz"),
+    ("indirection tables: sizes, entries", "raw_objects:tables_refused"),
+    ("indirection tables change under traffic (an extension)",
+     "raw_rss:steered_anew_under_traffic raw_objects:what_is_used_stays"),
+    ("queue pairs with RX hash: what they may and may not have",
+     "raw_objects:spreading_queue_pairs_refused raw_objects:spreading_queue_pairs_have_no_state"),
+    ("the Toeplitz hash", "raw_rss:spread_by_toeplitz tests.test_rss_traffic.RSSTrafficTest.test_rss_traffic"),
+    ("the XOR hash (an extension)", "raw_rss:spread_by_xor"),
+    ("objects in use", "raw_objects:what_is_used_stays"),
+    ("flow rules: what is refused", "raw_flows:rules_refused raw_flows:rules_end_where_they_say"),
+    ("flow rules: what they match", "raw_flows:rules_take_what_they_match "
+     "tests.test_flow.FlowTest.test_eth_spec_flow_traffic tests.test_flow.FlowTest.test_ipv4_spec_flow_traffic "
+     "tests.test_flow.FlowTest.test_ipv6_spec_flow_traffic tests.test_flow.FlowTest.test_tcp_spec_flow_traffic "
+     "tests.test_flow.FlowTest.test_udp_spec_flow_traffic"),
+    ("flow rules: order, actions, types",
+     "raw_flows:rules_by_priority raw_flows:rules_drop_and_tag raw_flows:default_rules_and_sniffers"),
+)

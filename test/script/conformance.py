@@ -10,7 +10,7 @@ import os
 import re
 import sys
 
-from clauses import ANNEX_A17, SECTIONS, STATEMENTS
+from clauses import ANNEX_A17, SECTIONS, STATEMENTS, VERBS_RSS
 
 DOC = "doc/conformance.md"
 HEAD = """# Conformance
@@ -106,6 +106,10 @@ def document(cases):
     lines += a17_rows(cases)
     lines += ["", "## Volume 1 and the annexes A14, A16, A19"]
     lines += section_parts(cases)
+    lines += ["", "## Verbs RSS", "", "`raw_rss:spread_by_xor` is a function of `test/shim/raw_rss.c`, `tests.` one of",
+              "rdma-core's suite (`test/shim/rdma-core-44.txt`); [rss.md](rss.md) tells the rules.", "",
+              "| about | proved by |", "|---|---|"]
+    lines += [f"| {about} | {', '.join(tests.split())} |" for about, tests in VERBS_RSS]
     return "\n".join(lines) + "\n"
 
 
@@ -154,6 +158,20 @@ def annex_states_are_sound(root, cases):
     return wrong
 
 
+def rss_tests_exist(root, cases):
+    theirs = open(os.path.join(root, "test/shim/rdma-core-44.txt")).read().split()
+    missing = []
+    for test in " ".join(tests for _, tests in VERBS_RSS).split():
+        if test.startswith("tests."):
+            found = test in theirs
+        else:
+            file, name = test.split(":")
+            found = f"\nvoid {name}(void **state)" in open(os.path.join(root, f"test/shim/{file}.c")).read()
+        if not found:
+            missing.append(f"{test} is no test")
+    return missing
+
+
 def files_are_registered(root, cases):
     meson = open(os.path.join(root, "test/script/meson.build")).read()
     return [f"{stem}.uds is not in meson.build" for stem in sorted({case.file for case in cases})
@@ -167,6 +185,7 @@ CHECKS = (
     ("every clause listed is proved by a case", statements_are_proved),
     ("every section of Annex A17 is proved or has a reason why not", annex_states_are_sound),
     ("every script runs as a test", files_are_registered),
+    ("every test of Verbs RSS exists", rss_tests_exist),
 )
 
 

@@ -23,12 +23,14 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
 import uroce_kit as kit
 
-SIZE, MAGIC, VERSION = 512, 0x434F5255, 2
+SIZE, MAGIC, VERSION = 512, 0x434F5255, 3
 (QUERY_DEVICE, QUERY_PORT, QUERY_GID, OPEN, ALLOC_PD, DEALLOC_PD, REG_MR, DEREG_MR, CREATE_CHANNEL, DESTROY_CHANNEL,
  CREATE_CQ, DESTROY_CQ, CREATE_QP, MODIFY_QP, QUERY_QP, DESTROY_QP, CREATE_AH, DESTROY_AH, CREATE_SRQ, MODIFY_SRQ,
- QUERY_SRQ, DESTROY_SRQ, OPEN_XRCD, CLOSE_XRCD, ALLOC_MW, DEALLOC_MW, ATTACH_MCAST, DETACH_MCAST, SHOW) = range(1, 30)
+ QUERY_SRQ, DESTROY_SRQ, OPEN_XRCD, CLOSE_XRCD, ALLOC_MW, DEALLOC_MW, ATTACH_MCAST, DETACH_MCAST, CREATE_WQ,
+ MODIFY_WQ, DESTROY_WQ, CREATE_RWQ_IND, MODIFY_RWQ_IND, DESTROY_RWQ_IND, CREATE_FLOW, DESTROY_FLOW, SET_ENTROPY,
+ SHOW) = range(1, 39)
 LAST = SHOW
-RC, UC, UD, XRC_SEND, XRC_RECV = 2, 3, 4, 9, 10
+RC, UC, UD, RAW, XRC_SEND, XRC_RECV = 2, 3, 4, 8, 9, 10
 HUGE = (1 << 32) - 1
 
 build = None
@@ -44,6 +46,11 @@ def message(kind, body=b"", magic=MAGIC, version=VERSION, seq=1, size=SIZE):
 
 def srq_request(pd, kind=0, xrcd=0, cq=0, max_wr=16, max_sge=1):
     return struct.pack("<IIIIIII", pd, kind, xrcd, cq, max_wr, max_sge, 0)
+
+
+def qp_request(pd, send_cq, recv_cq, kind, srq=0, xrcd=0, caps=(1, 1, 1, 1, 0), rx_hash=(0, 0, 0, 0)):
+    """rx_hash: function, fields, table, length of the key."""
+    return struct.pack("<8I4I40x4x5I", pd, send_cq, recv_cq, kind, 0, 0, srq, xrcd, *rx_hash, *caps)
 
 
 class Client:
@@ -97,16 +104,14 @@ class Client:
         return struct.unpack_from("<I", self.must(CREATE_CQ, struct.pack("<III", cqe, channel, 0)), 12)[0]
 
     def create_qp(self, pd, cq, send_wr=16, kind=RC, srq=0):
-        caps = struct.pack("<IIIII", send_wr, 16, 1, 1, 0)
-        reply = self.must(CREATE_QP, struct.pack("<8I", pd, cq, cq, kind, 0, 0, srq, 0) + caps)
-        return struct.unpack_from("<I", reply, 52)[0]
+        reply = self.must(CREATE_QP, qp_request(pd, cq, cq, kind, srq, caps=(send_wr, 16, 1, 1, 0)))
+        return struct.unpack_from("<I", reply, 112)[0]
 
     def create_qp_at(self, pd, cq, send_wr=16):
         """Its number, slab, offset there and bytes."""
-        caps = struct.pack("<IIIII", send_wr, 16, 1, 1, 0)
-        reply = self.must(CREATE_QP, struct.pack("<8I", pd, cq, cq, RC, 0, 0, 0, 0) + caps)
-        bytes_, slab, offset = struct.unpack_from("<QQQ", reply, 96)
-        return struct.unpack_from("<I", reply, 52)[0], slab, offset, bytes_
+        reply = self.must(CREATE_QP, qp_request(pd, cq, cq, RC, caps=(send_wr, 16, 1, 1, 0)))
+        bytes_, slab, offset = struct.unpack_from("<QQQ", reply, 160)
+        return struct.unpack_from("<I", reply, 112)[0], slab, offset, bytes_
 
     def destroy_qp(self, qpn):
         """The slab that went with it, or 0."""
@@ -236,7 +241,7 @@ def services(daemon):
     theirs = other.handle(ALLOC_PD), other.create_cq()
     handles = {0, 1, HUGE, HUGE - 1, 1 << 31, pd, cq, xrcd, srq, xrc_srq, window, qp, mr, *theirs}
     kept = {MODIFY_SRQ: {srq, xrc_srq}, QUERY_SRQ: {srq, xrc_srq}, DESTROY_SRQ: {srq, xrc_srq}, CLOSE_XRCD: {xrcd},
-            DEALLOC_MW: {window}, ATTACH_MCAST: {qp}, DETACH_MCAST: {qp}}
+            DEALLOC_MW: {window}, ATTACH_MCAST: {qp}, DETACH_MCAST: {qp}, SET_ENTROPY: {qp}}
 
     def refused(who, kind, body, fds=()):
         status = who.call(kind, body, fds)[0]
@@ -254,10 +259,8 @@ def services(daemon):
             refused(client, ALLOC_MW, struct.pack("<II", handle, 1))
         refused(client, CREATE_SRQ, srq_request(pd, 1, handle if handle != xrcd else 0, cq))
         refused(client, CREATE_SRQ, srq_request(pd, 1, xrcd, handle if handle != cq else 0))
-        refused(client, CREATE_QP, struct.pack("<8I5I", pd, cq, cq, XRC_RECV, 0, 0, 0, handle if handle != xrcd else 0,
-                                               1, 1, 1, 1, 0))
-        refused(client, CREATE_QP, struct.pack("<8I5I", pd, cq, cq, UD, 0, 0,
-                                               handle if handle not in (0, srq) else xrc_srq, 0, 1, 1, 1, 1, 0))
+        refused(client, CREATE_QP, qp_request(pd, cq, cq, XRC_RECV, xrcd=handle if handle != xrcd else 0))
+        refused(client, CREATE_QP, qp_request(pd, cq, cq, UD, handle if handle not in (0, srq) else xrc_srq))
     for body in (srq_request(pd, max_wr=0), srq_request(pd, max_wr=HUGE), srq_request(pd, max_sge=HUGE),
                  srq_request(pd, 2), srq_request(pd, HUGE)):
         refused(client, CREATE_SRQ, body)
@@ -270,6 +273,78 @@ def services(daemon):
     for kind in (CREATE_SRQ, ALLOC_MW, ATTACH_MCAST, CLOSE_XRCD):
         refused(client, kind, struct.pack("<II", pd, 1), [client.socket.fileno()])
     refused(client, CLOSE_XRCD, struct.pack("<I", xrcd))  # the SRQ is in it
+    serves(daemon)
+    client.close()
+    other.close()
+    await_clean(daemon)
+
+
+def raw_packets(daemon):
+    """The same for work queues, indirection tables, flow rules, and the queue pairs that use them."""
+    client, other = Client(daemon), Client(daemon)
+    pd, cq = client.handle(ALLOC_PD), client.create_cq()
+    srq, rc = client.create_srq(pd), client.create_qp(pd, cq)
+
+    def wq_request(pd, cq, kind=0, srq=0, max_wr=16, max_sge=1):
+        return struct.pack("<7I", pd, cq, kind, srq, max_wr, max_sge, 0)
+
+    def create_wq(*what):
+        return struct.unpack_from("<I", client.must(CREATE_WQ, wq_request(pd, cq, *what)), 28)[0]
+
+    def table_request(number, *entries):
+        return struct.pack(f"<2I{len(entries)}H", number, len(entries), *(e & 0xffff for e in entries))
+
+    def rss_request(number, function=1, fields=3, key=40):
+        return qp_request(pd, 0, 0, RAW, caps=(0,) * 5, rx_hash=(function, fields, number, key))
+
+    def flow_request(qpn, kind=0, priority=0, port=1, headers=16):
+        return struct.pack("<8I", qpn, kind, priority, port, 0, 0, 0, headers) + bytes(120)
+
+    def refused(who, kind, body):
+        if who.call(kind, body)[0] >= 0:
+            raise kit.Failure(f"message {kind}: {body[:32].hex()} is accepted")
+
+    wqs = create_wq(), create_wq(1, srq)
+    table = client.handle(CREATE_RWQ_IND, table_request(0, *wqs))
+    spread = struct.unpack_from("<I", client.must(CREATE_QP, rss_request(table)), 112)[0]
+    raw = client.create_qp(pd, cq, kind=RAW)
+    flow = struct.unpack_from("<I", client.must(CREATE_FLOW, flow_request(spread)), 152)[0]
+    handles = {0, 1, 77, 0xffff, HUGE, 1 << 31, pd, cq, srq, *wqs, table, spread, raw, rc, flow}
+    kept = {MODIFY_WQ: set(wqs), DESTROY_WQ: set(wqs), DESTROY_RWQ_IND: {table}, DESTROY_FLOW: {flow}}
+    for kind, own in kept.items():
+        for handle in handles:
+            refused(other, kind, struct.pack("<II", handle, 1))
+            if handle not in own:
+                refused(client, kind, struct.pack("<II", handle, 1))
+    for handle in handles:
+        if handle != pd:
+            refused(client, CREATE_WQ, wq_request(handle, cq))
+        if handle != cq:
+            refused(client, CREATE_WQ, wq_request(pd, handle))
+        if handle != srq:
+            refused(client, CREATE_WQ, wq_request(pd, cq, 1, handle))
+        if handle & 0xffff not in wqs:
+            refused(client, CREATE_RWQ_IND, table_request(0, wqs[0], handle))
+            refused(client, MODIFY_RWQ_IND, table_request(table, handle))
+        if handle != table:
+            refused(client, MODIFY_RWQ_IND, table_request(handle, *wqs))
+        if handle not in (0, table):
+            refused(client, CREATE_QP, rss_request(handle))
+        if handle not in (raw, spread):
+            refused(client, CREATE_FLOW, flow_request(handle))
+    for body in (wq_request(pd, cq, 2), wq_request(pd, cq, 0, 0, 0), wq_request(pd, cq, 0, 0, HUGE),
+                 wq_request(pd, cq, 0, 0, 1, HUGE)):
+        refused(client, CREATE_WQ, body)
+    for body in (rss_request(table, 0), rss_request(table, 3), rss_request(table, 1, 15), rss_request(table, 1, HUGE),
+                 rss_request(table, 1, 3, HUGE)):
+        refused(client, CREATE_QP, body)
+    for body in (flow_request(raw, 4), flow_request(raw, HUGE), flow_request(raw, 0, HUGE), flow_request(raw, 0, 0, 2),
+                 flow_request(raw, 0, 0, 1, HUGE), flow_request(raw, 1)):
+        refused(client, CREATE_FLOW, body)
+    for size in (0, 3, 129, HUGE):
+        refused(client, CREATE_RWQ_IND, struct.pack("<II", 0, size) + struct.pack("<H", wqs[0]) * 128)
+    for kind, handle in ((DESTROY_WQ, wqs[0]), (DESTROY_RWQ_IND, table), (DESTROY_QP, spread), (DESTROY_SRQ, srq)):
+        refused(client, kind, struct.pack("<I", handle))  # somebody uses it
     serves(daemon)
     client.close()
     other.close()
@@ -545,7 +620,7 @@ def second_daemon(daemon):
 
 
 def command_line(daemon):
-    for arguments in (["--workers", "0"], ["--workers", "17"], ["--workers", "2"], ["--idle-exit", "x"],
+    for arguments in (["--workers", "0"], ["--workers", "17"], ["--idle-exit", "x"],
                       ["--idle-exit", "0"], ["--no-such"], ["stray"], ["-c", "/no/such.ini"], ["--socket", "/" * 200],
                       ["--loopback", "-c", "x"], ["--ready-fd", "-1"]):
         result = subprocess.run([build.uroced, *arguments], capture_output=True, text=True, timeout=20)
@@ -600,7 +675,7 @@ def main():
     parser.add_argument("--build", required=True)
     kit.die_on_signals()
     build = kit.Build(parser.parse_args().build)
-    tests = (framing, garbage, services, racing, deaf, killed, killed_with_child, shared_memory, holes, many,
+    tests = (framing, garbage, services, raw_packets, racing, deaf, killed, killed_with_child, shared_memory, holes, many,
              used_again, out_of_descriptors, second_daemon, command_line, another_user, asleep)
     daemon = kit.Daemon(build, kit.scratch_folder())
     daemon.unused = unused(daemon)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The example programs over one uroced with a loopback device, and verify with a device that lies. TAP.
 
-usage: run_examples.py --build DIR --liar LIBRARY [--quick]"""
+usage: run_examples.py --build DIR --liar LIBRARY --raw-send PROGRAM [--quick]"""
 import argparse
 import json
 import os
@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
+import run_rss
 import uroce_kit as kit
 
 IPV4, IPV6 = 0, 1  # GID indices of the loopback device
@@ -35,8 +36,8 @@ def require(condition, text):
 
 
 class Examples:
-    def __init__(self, build, daemon, liar):
-        self.daemon, self.liar = daemon, liar
+    def __init__(self, build, daemon, liar, raw_send):
+        self.build, self.daemon, self.liar, self.raw_send = build, daemon, liar, raw_send
         self.folder = os.path.join(build.folder, "examples")
         self.names = subprocess.run([self.program("verify"), "--list"], capture_output=True, text=True, check=True,
                                     timeout=20, env=daemon.environment()).stdout.split()
@@ -84,6 +85,9 @@ class Examples:
         finally:
             for member in members:
                 member.kill()
+
+    def rss_server(self):
+        run_rss.on_loopback(self.build, self.daemon, self.raw_send, 0)
 
     def with_liar(self, lie, test, due):
         """The server's device lies. Both ends must end with status due; returns what they print."""
@@ -147,6 +151,8 @@ def rows(examples, quick):
     for gid in (IPV4, IPV6):
         yield f"hello_rc -g {gid}", lambda gid=gid: examples.hello_rc(gid)
         yield f"hello_ud_multicast -g {gid}", lambda gid=gid: examples.hello_ud_multicast(gid)
+    if os.geteuid() == 0:  # raw packets take CAP_NET_RAW
+        yield "rss_server", examples.rss_server
     if quick:
         return
     yield "verify --statuses: the same at both ends, twice", examples.statuses
@@ -161,13 +167,14 @@ def main():
     options = argparse.ArgumentParser()
     options.add_argument("--build", required=True)
     options.add_argument("--liar", required=True)
+    options.add_argument("--raw-send", required=True)
     options.add_argument("--quick", action="store_true", help="few, for a daemon built with sanitizers")
     arguments = options.parse_args()
     kit.die_on_signals()
     build = kit.Build(arguments.build)
     daemon = kit.Daemon(build, kit.scratch_folder())
     try:
-        examples = Examples(build, daemon, os.path.abspath(arguments.liar))
+        examples = Examples(build, daemon, os.path.abspath(arguments.liar), os.path.abspath(arguments.raw_send))
         points = list(rows(examples, arguments.quick))
         tap = kit.Tap(len(points) + 2)
         for name, function in points:

@@ -16,7 +16,8 @@ PROGRAMS = ("ibv_devices", "ibv_devinfo", "ibv_asyncwatch", "ibv_rc_pingpong", "
             "udaddy", "mckey", "rstream", "qperf", "fio")
 
 # What uroce.h adds.
-OURS = {"libibverbs": {"uroce_set_qp_entropy@@UROCE_1.0"}, "librdmacm": set()}
+OURS = {"libibverbs": {"uroce_create_wq_srq@@UROCE_1.0", "uroce_modify_rwq_ind_table@@UROCE_1.0",
+                       "uroce_set_qp_entropy@@UROCE_1.0"}, "librdmacm": set()}
 
 
 def run(*command, **options):

@@ -47,6 +47,24 @@ void policies_of_queue_pairs(void **state)
     pair_close(&p);
 }
 
+/* Their headers are the program's own. */
+static void raw_packets_have_none(struct pair *p)
+{
+    struct ibv_qp_init_attr init = {.send_cq = p->cq,
+                                    .recv_cq = p->cq,
+                                    .cap = {.max_send_wr = 1, .max_send_sge = 1},
+                                    .qp_type = IBV_QPT_RAW_PACKET};
+    struct ibv_qp *qp = ibv_create_qp(p->pd, &init);
+
+    if (!qp) { /* nor has this user raw packets */
+        assert_true(errno == EPERM || errno == EOPNOTSUPP);
+        return;
+    }
+    assert_int_equal(uroce_set_qp_entropy(qp, "rfc"), EINVAL);
+    assert_int_equal(uroce_set_qp_entropy(qp, NULL), EINVAL);
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+}
+
 void policies_that_are_refused(void **state)
 {
     static const char *const policy[] = {
@@ -57,6 +75,7 @@ void policies_that_are_refused(void **state)
     pair_open(&p);
     for (unsigned i = 0; i < COUNT(policy); i++)
         assert_int_equal(uroce_set_qp_entropy(p.a.qp, policy[i]), EINVAL);
+    raw_packets_have_none(&p);
     message_arrives(&p, &p.a, &p.b);
     pair_close(&p);
 }

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Flow rules: which raw packets go to which queue pair. Each change makes a new table of all rules
+ * of the port, in the order in which they were made.
+ */
+#include "object.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FLOW_HEADERS (FLOW_HAS_VLAN | FLOW_HAS_IPV4 | FLOW_HAS_IPV6 | FLOW_HAS_TCP | FLOW_HAS_UDP)
+
+/* The protocol's fields are the transport's. */
+_Static_assert(sizeof(struct ctl_flow_fields) == sizeof(((struct flow_match *)0)->value), "fields");
+_Static_assert(offsetof(struct ctl_flow_fields, flow_label) ==
+                   offsetof(struct flow_match, value.flow_label) -
+                       offsetof(struct flow_match, value),
+               "fields");
+
+/* ---- the table ---- */
+
+static struct flow_table *make_table(struct device *d)
+{
+    struct flow_rule *rules = calloc(d->flow_count, sizeof(*rules));
+    struct flow_table *table;
+    struct flow_object *f;
+    unsigned n = 0;
+
+    if (!rules)
+        return NULL;
+    TAILQ_FOREACH (f, &d->flow_list, in_device)
+        rules[n++] = f->rule;
+    table = flow_table_create(rules, n);
+    free(rules);
+    return table;
+}
+
+uint64_t flow_frames(const struct flow_object *f)
+{
+    const struct flow_table *table = atomic_load(&f->o.client->device->flows.table);
+
+    return f->frames + (f->published && table ? flow_table_frames(table, f->index) : 0);
+}
+
+/* Goes over to another table, or to none. What the rules have counted stays with them. */
+static void publish(struct device *d, struct flow_table *table)
+{
+    struct flow_table *old = atomic_exchange(&d->flows.table, table);
+    struct flow_object *f;
+    unsigned n = 0;
+
+    device_quiesce(d);
+    TAILQ_FOREACH (f, &d->flow_list, in_device) {
+        if (f->published)
+            f->frames += flow_table_frames(old, f->index);
+        f->published = table != NULL;
+        f->index = n++;
+    }
+    if (old)
+        flow_table_free(old);
+}
+
+/* ---- creation ---- */
+
+static bool asks_nothing(const struct ctl_create_flow *rq)
+{
+    static const struct ctl_flow_fields none;
+
+    return !rq->headers && !memcmp(&rq->mask, &none, sizeof(none));
+}
+
+static int check_create(const struct ctl_create_flow *rq)
+{
+    const uint32_t versions = FLOW_HAS_IPV4 | FLOW_HAS_IPV6, services = FLOW_HAS_TCP | FLOW_HAS_UDP;
+
+    if (rq->port != 1 || rq->type > FLOW_SNIFFER || rq->priority > UINT16_MAX ||
+        rq->headers & ~(uint32_t)FLOW_HEADERS)
+        return -EINVAL;
+    /* No packet is both. */
+    if ((rq->headers & versions) == versions || (rq->headers & services) == services)
+        return -EINVAL;
+    /* What the other types take is said by the type. */
+    if (rq->type != FLOW_NORMAL && (!asks_nothing(rq) || rq->drop))
+        return -EINVAL;
+    return 0;
+}
+
+static void fill_rule(struct flow_rule *rule, const struct ctl_create_flow *rq, struct qp *qp)
+{
+    *rule = (struct flow_rule){.type = rq->type,
+                               .priority = (uint16_t)rq->priority,
+                               .drop = rq->drop != 0,
+                               .tagged = rq->tagged != 0,
+                               .tag = rq->tag,
+                               .match.headers = rq->headers,
+                               .qp = qp};
+    memcpy(&rule->match.value, &rq->value, sizeof(rq->value));
+    memcpy(&rule->match.mask, &rq->mask, sizeof(rq->mask));
+}
+
+static int add(struct device *d, struct flow_object *f)
+{
+    struct flow_table *table;
+
+    TAILQ_INSERT_TAIL(&d->flow_list, f, in_device);
+    d->flow_count++;
+    table = make_table(d);
+    if (!table) {
+        TAILQ_REMOVE(&d->flow_list, f, in_device);
+        d->flow_count--;
+        return -ENOMEM;
+    }
+    publish(d, table);
+    return 0;
+}
+
+int flow_create(struct client *c, struct ctl_call *call)
+{
+    const struct ctl_create_flow *rq = &call->request->create_flow;
+    struct qp_object *q = qp_object_get(c, rq->qpn);
+    struct flow_object *f;
+    int err;
+
+    if (!permission_raw(c))
+        return -EPERM;
+    if (!q || qp_type(q->dp.qp) != QPT_RAW_PACKET)
+        return -EINVAL;
+    err = check_create(rq);
+    if (!err && (c->count[OBJ_FLOW] >= LIMIT_CLIENT_FLOW || c->device->flow_count >= LIMIT_FLOW))
+        err = -ENOMEM;
+    if (err)
+        return err;
+    f = calloc(1, sizeof(*f));
+    err = f ? object_add(c, &f->o, OBJ_FLOW) : -ENOMEM;
+    if (err) {
+        free(f);
+        return err;
+    }
+    f->q = q;
+    fill_rule(&f->rule, rq, q->dp.qp);
+    err = add(c->device, f);
+    if (err) {
+        object_remove(&f->o);
+        free(f);
+        return err;
+    }
+    q->o.refs++;
+    call->reply.create_flow.handle = f->o.handle;
+    return 0;
+}
+
+/* ---- destruction ---- */
+
+static void unlink_flow(struct device *d, struct flow_object *f)
+{
+    TAILQ_REMOVE(&d->flow_list, f, in_device);
+    d->flow_count--;
+}
+
+static void flow_free(struct flow_object *f)
+{
+    f->q->o.refs--;
+    object_remove(&f->o);
+    free(f);
+}
+
+int flow_destroy(struct client *c, struct ctl_call *call)
+{
+    struct object *o = object_get(c, OBJ_FLOW, call->request->handle);
+    struct device *d = c->device;
+    struct flow_table *table = NULL;
+    struct flow_object *f, *next;
+
+    if (!o)
+        return -EINVAL;
+    f = container_of(o, struct flow_object, o);
+    next = TAILQ_NEXT(f, in_device);
+    unlink_flow(d, f);
+    if (d->flow_count) {
+        table = make_table(d);
+        if (!table) { /* as it was */
+            if (next)
+                TAILQ_INSERT_BEFORE(next, f, in_device);
+            else
+                TAILQ_INSERT_TAIL(&d->flow_list, f, in_device);
+            d->flow_count++;
+            return -ENOMEM;
+        }
+    }
+    publish(d, table);
+    flow_free(f);
+    return 0;
+}
+
+void flow_free_all(struct client *c)
+{
+    struct device *d = c->device;
+    struct object *o;
+
+    if (!c->count[OBJ_FLOW])
+        return;
+    TAILQ_FOREACH (o, &c->objects[OBJ_FLOW], link)
+        unlink_flow(d, container_of(o, struct flow_object, o));
+    /* They must go. If there is no memory for a table of the others, these rest until the next
+     * change. */
+    publish(d, d->flow_count ? make_table(d) : NULL);
+    while ((o = TAILQ_FIRST(&c->objects[OBJ_FLOW])))
+        flow_free(container_of(o, struct flow_object, o));
+}

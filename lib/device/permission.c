@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Who may send and receive raw packets. The kernel asks for CAP_NET_RAW; so do we, of processes
+ * that are neither root's nor of the user who runs the daemon.
+ */
+#include "object.h"
+
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* The whole of a small file of a process; false: it has ended, or is none of our business. */
+static bool read_text(int process, const char *name, char *text, size_t room)
+{
+    int fd = openat(process, name, O_RDONLY | O_CLOEXEC);
+    size_t len = 0;
+    ssize_t n = fd < 0 ? -1 : 1;
+
+    while (n > 0 && len < room - 1) {
+        n = read(fd, text + len, room - 1 - len);
+        if (n > 0)
+            len += (size_t)n;
+    }
+    if (fd >= 0)
+        close(fd);
+    text[len] = '\0';
+    return n >= 0;
+}
+
+/*
+ * In a user namespace of its own a process may have every capability, over nothing of ours; so they
+ * count in the daemon's only.
+ */
+static bool same_user_namespace(int process)
+{
+    struct stat theirs, ours;
+
+    return !fstatat(process, "ns/user", &theirs, 0) && !stat("/proc/self/ns/user", &ours) &&
+           theirs.st_dev == ours.st_dev && theirs.st_ino == ours.st_ino;
+}
+
+bool permission_of_status(const char *status)
+{
+    static const char field[] = "\nCapEff:";
+    const char *at = strstr(status, field);
+
+    return at && strtoull(at + sizeof(field) - 1, NULL, 16) >> CAP_NET_RAW & 1;
+}
+
+bool permission_raw(const struct client *c)
+{
+    char path[32], status[4096];
+    bool allowed;
+    int process;
+
+    if (!c->peer.uid || c->peer.uid == geteuid())
+        return true;
+    if (c->peer.pid <= 0)
+        return false;
+    snprintf(path, sizeof(path), "/proc/%d", c->peer.pid);
+    process = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (process < 0)
+        return false;
+    allowed = same_user_namespace(process) &&
+              read_text(process, "status", status, sizeof(status)) && permission_of_status(status);
+    close(process);
+    /* Else the number may have been another process's by then. */
+    return allowed && !c->gone;
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Indirection tables: by which work queue a queue pair with receive-side scaling receives. */
+#include "object.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+_Static_assert(CTL_RWQ_IND_MAX == RWQ_IND_MAX, "the protocol carries whole tables");
+
+struct rwq_ind_object *rwq_ind_get(struct client *c, uint32_t handle)
+{
+    struct object *o = object_get(c, OBJ_RWQ_IND, handle);
+
+    return o ? container_of(o, struct rwq_ind_object, o) : NULL;
+}
+
+static void count_wqs(struct wq_object *const *wq, uint32_t size, int n)
+{
+    for (uint32_t i = 0; i < size; i++)
+        wq[i]->o.refs += (uint32_t)n;
+}
+
+/* The work queues that a request names, and a table of them. NULL and *err. */
+static struct rwq_entries *make_entries(struct client *c, const struct ctl_rwq_ind *rq,
+                                        struct wq_object *w[RWQ_IND_MAX], int *err)
+{
+    struct wq *wq[RWQ_IND_MAX];
+    struct rwq_entries *entries;
+
+    *err = -EINVAL;
+    if (!is_pow2(rq->size) || rq->size > RWQ_IND_MAX)
+        return NULL;
+    for (uint32_t i = 0; i < rq->size; i++) {
+        w[i] = wq_object_get(c, rq->wq[i]);
+        if (!w[i])
+            return NULL;
+        wq[i] = w[i]->wq;
+    }
+    entries = rwq_entries_create(wq, rq->size);
+    *err = entries ? 0 : -ENOMEM;
+    return entries;
+}
+
+int rwq_ind_object_create(struct client *c, struct ctl_call *call)
+{
+    const struct ctl_rwq_ind *rq = &call->request->rwq_ind;
+    struct rwq_entries *entries;
+    struct rwq_ind_object *t;
+    int err;
+
+    if (!permission_raw(c))
+        return -EPERM;
+    if (c->count[OBJ_RWQ_IND] >= LIMIT_CLIENT_RWQ_IND)
+        return -ENOMEM;
+    t = calloc(1, sizeof(*t));
+    if (!t)
+        return -ENOMEM;
+    entries = make_entries(c, rq, t->wq, &err);
+    if (!entries)
+        goto fail;
+    t->ind = rwq_ind_create(entries);
+    err = t->ind ? object_add(c, &t->o, OBJ_RWQ_IND) : -ENOMEM;
+    if (err) {
+        if (t->ind)
+            rwq_ind_free(t->ind);
+        else
+            rwq_entries_free(entries);
+        goto fail;
+    }
+    t->size = rq->size;
+    count_wqs(t->wq, t->size, 1);
+    call->reply.rwq_ind.handle = t->o.handle;
+    return 0;
+
+fail:
+    free(t);
+    return err;
+}
+
+/* Its size may change too. The queues that it leaves are free to go when this returns. */
+int rwq_ind_object_modify(struct client *c, struct ctl_call *call)
+{
+    const struct ctl_rwq_ind *rq = &call->request->rwq_ind;
+    struct rwq_ind_object *t = rwq_ind_get(c, rq->handle);
+    struct wq_object *w[RWQ_IND_MAX];
+    struct rwq_entries *entries;
+    int err;
+
+    if (!t)
+        return -EINVAL;
+    entries = make_entries(c, rq, w, &err);
+    if (!entries)
+        return err;
+    entries = rwq_ind_replace(t->ind, entries);
+    device_quiesce(c->device);
+    rwq_entries_free(entries);
+    count_wqs(t->wq, t->size, -1);
+    memcpy(t->wq, w, rq->size * sizeof(w[0]));
+    t->size = rq->size;
+    count_wqs(t->wq, t->size, 1);
+    return 0;
+}
+
+/* The queue pairs that used it are gone, and a quiet point has passed since. */
+static void rwq_ind_object_free(struct rwq_ind_object *t)
+{
+    rwq_ind_free(t->ind);
+    count_wqs(t->wq, t->size, -1);
+    object_remove(&t->o);
+    free(t);
+}
+
+int rwq_ind_object_destroy(struct client *c, struct ctl_call *call)
+{
+    struct rwq_ind_object *t = rwq_ind_get(c, call->request->handle);
+
+    if (!t)
+        return -EINVAL;
+    if (t->o.refs)
+        return -EBUSY;
+    rwq_ind_object_free(t);
+    return 0;
+}
+
+void rwq_ind_free_all(struct client *c)
+{
+    struct object *o;
+
+    while ((o = TAILQ_FIRST(&c->objects[OBJ_RWQ_IND])))
+        rwq_ind_object_free(container_of(o, struct rwq_ind_object, o));
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Flow rules: what the API says in a list of specifications of any length is one record for the
+ * daemon. */
+#include "shim.h"
+
+/* Each kind of specification may occur once. */
+enum seen {
+    SEEN_ETH = 1 << 0,
+    SEEN_IP = 1 << 1,
+    SEEN_PORTS = 1 << 2,
+    SEEN_TAG = 1 << 3,
+    SEEN_DROP = 1 << 4,
+};
+
+/* Numeric values of the protocol's `headers`. */
+enum { HAS_IPV4 = 1 << 1, HAS_IPV6 = 1 << 2, HAS_TCP = 1 << 3, HAS_UDP = 1 << 4 };
+
+static void set_eth(struct ctl_flow_fields *to, const struct ibv_flow_eth_filter *from)
+{
+    memcpy(to->dmac, from->dst_mac, sizeof(to->dmac));
+    memcpy(to->smac, from->src_mac, sizeof(to->smac));
+    to->ether_type = from->ether_type;
+    to->vlan_tci = from->vlan_tag;
+}
+
+/* IPv4 addresses are the end of IPv4-mapped ones, and so are masks. */
+static void set_ipv4(struct ctl_flow_fields *to, uint32_t src, uint32_t dst, uint8_t prefix)
+{
+    to->src[10] = to->src[11] = to->dst[10] = to->dst[11] = prefix;
+    memcpy(to->src + 12, &src, sizeof(src));
+    memcpy(to->dst + 12, &dst, sizeof(dst));
+}
+
+static void set_ipv4_ext(struct ctl_flow_fields *to, const struct ibv_flow_ipv4_ext_filter *from,
+                         uint8_t prefix)
+{
+    set_ipv4(to, from->src_ip, from->dst_ip, prefix);
+    to->next_header = from->proto;
+    to->traffic_class = from->tos;
+    to->hop_limit = from->ttl;
+    to->ipv4_flags = from->flags;
+}
+
+static void set_ipv6(struct ctl_flow_fields *to, const struct ibv_flow_ipv6_filter *from)
+{
+    memcpy(to->src, from->src_ip, sizeof(to->src));
+    memcpy(to->dst, from->dst_ip, sizeof(to->dst));
+    to->flow_label = from->flow_label;
+    to->next_header = from->next_hdr;
+    to->traffic_class = from->traffic_class;
+    to->hop_limit = from->hop_limit;
+}
+
+static void set_ports(struct ctl_flow_fields *to, const struct ibv_flow_tcp_udp_filter *from)
+{
+    to->sport = from->src_port;
+    to->dport = from->dst_port;
+}
+
+static const struct spec_kind {
+    uint32_t type;
+    uint32_t seen; /* 0: the device does not have it */
+    uint32_t headers;
+    size_t size;
+} kinds[] = {
+    {IBV_FLOW_SPEC_ETH, SEEN_ETH, 0, sizeof(struct ibv_flow_spec_eth)},
+    {IBV_FLOW_SPEC_IPV4, SEEN_IP, HAS_IPV4, sizeof(struct ibv_flow_spec_ipv4)},
+    {IBV_FLOW_SPEC_IPV4_EXT, SEEN_IP, HAS_IPV4, sizeof(struct ibv_flow_spec_ipv4_ext)},
+    {IBV_FLOW_SPEC_IPV6, SEEN_IP, HAS_IPV6, sizeof(struct ibv_flow_spec_ipv6)},
+    {IBV_FLOW_SPEC_TCP, SEEN_PORTS, HAS_TCP, sizeof(struct ibv_flow_spec_tcp_udp)},
+    {IBV_FLOW_SPEC_UDP, SEEN_PORTS, HAS_UDP, sizeof(struct ibv_flow_spec_tcp_udp)},
+    {IBV_FLOW_SPEC_ACTION_TAG, SEEN_TAG, 0, sizeof(struct ibv_flow_spec_action_tag)},
+    {IBV_FLOW_SPEC_ACTION_DROP, SEEN_DROP, 0, sizeof(struct ibv_flow_spec_action_drop)},
+    {IBV_FLOW_SPEC_ESP, 0, 0, sizeof(struct ibv_flow_spec_esp)},
+    {IBV_FLOW_SPEC_VXLAN_TUNNEL, 0, 0, sizeof(struct ibv_flow_spec_tunnel)},
+    {IBV_FLOW_SPEC_GRE, 0, 0, sizeof(struct ibv_flow_spec_gre)},
+    {IBV_FLOW_SPEC_MPLS, 0, 0, sizeof(struct ibv_flow_spec_mpls)},
+    {IBV_FLOW_SPEC_ACTION_HANDLE, 0, 0, sizeof(struct ibv_flow_spec_action_handle)},
+    {IBV_FLOW_SPEC_ACTION_COUNT, 0, 0, sizeof(struct ibv_flow_spec_counter_action)},
+};
+
+/* The kind of a specification, also of one about inner headers; NULL: there is no such. */
+static const struct spec_kind *find_kind(uint32_t type)
+{
+    for (unsigned i = 0; i < ARRAY_SIZE(kinds); i++) {
+        if (kinds[i].type == (type & ~(uint32_t)IBV_FLOW_SPEC_INNER))
+            return &kinds[i];
+    }
+    return NULL;
+}
+
+static void set_fields(struct ctl_create_flow *r, const struct ibv_flow_spec *s)
+{
+    switch (s->hdr.type) {
+    case IBV_FLOW_SPEC_ETH:
+        set_eth(&r->value, &s->eth.val);
+        set_eth(&r->mask, &s->eth.mask);
+        break;
+    case IBV_FLOW_SPEC_IPV4:
+        set_ipv4(&r->value, s->ipv4.val.src_ip, s->ipv4.val.dst_ip, 0xFF);
+        set_ipv4(&r->mask, s->ipv4.mask.src_ip, s->ipv4.mask.dst_ip, 0);
+        break;
+    case IBV_FLOW_SPEC_IPV4_EXT:
+        set_ipv4_ext(&r->value, &s->ipv4_ext.val, 0xFF);
+        set_ipv4_ext(&r->mask, &s->ipv4_ext.mask, 0);
+        break;
+    case IBV_FLOW_SPEC_IPV6:
+        set_ipv6(&r->value, &s->ipv6.val);
+        set_ipv6(&r->mask, &s->ipv6.mask);
+        break;
+    case IBV_FLOW_SPEC_TCP:
+    case IBV_FLOW_SPEC_UDP:
+        set_ports(&r->value, &s->tcp_udp.val);
+        set_ports(&r->mask, &s->tcp_udp.mask);
+        break;
+    case IBV_FLOW_SPEC_ACTION_TAG:
+        r->tagged = 1;
+        r->tag = s->flow_tag.tag_id;
+        break;
+    default:
+        r->drop = 1;
+        break;
+    }
+}
+
+/*
+ * The specifications follow the attributes, each with its own size; they need not be aligned. No
+ * byte behind attr->size is looked at, unless that is only the size of the attributes themselves:
+ * rdma-core goes by the number of specifications alone, and some programs (pyverbs) say no more.
+ * What is left over behind the last one means nothing, as there.
+ */
+static int parse_specs(struct ctl_create_flow *r, const struct ibv_flow_attr *attr)
+{
+    const uint8_t *at = (const uint8_t *)(attr + 1);
+    size_t left = attr->size == sizeof(*attr) ? SIZE_MAX : attr->size - sizeof(*attr);
+    uint32_t seen = 0;
+
+    for (unsigned i = 0; i < attr->num_of_specs; i++) {
+        const struct spec_kind *kind;
+        struct ibv_flow_spec s = {0};
+
+        if (left < sizeof(s.hdr))
+            return EINVAL;
+        memcpy(&s.hdr, at, sizeof(s.hdr));
+        kind = find_kind(s.hdr.type);
+        if (!kind || s.hdr.size != kind->size || s.hdr.size > left)
+            return EINVAL;
+        if (s.hdr.type != kind->type || !kind->seen)
+            return EOPNOTSUPP;
+        if (seen & kind->seen)
+            return EINVAL;
+        seen |= kind->seen;
+        r->headers |= kind->headers;
+        memcpy(&s, at, kind->size);
+        set_fields(r, &s);
+        at += kind->size;
+        left -= kind->size;
+    }
+    /* Nobody sees the tag of a packet that was dropped. */
+    return (seen & SEEN_TAG) && (seen & SEEN_DROP) ? EINVAL : 0;
+}
+
+static int check_attr(const struct ibv_flow_attr *attr)
+{
+    const uint32_t unsupported = IBV_FLOW_ATTR_FLAGS_DONT_TRAP | IBV_FLOW_ATTR_FLAGS_EGRESS;
+
+    if (attr->comp_mask || attr->flags & ~unsupported || attr->size < sizeof(*attr) ||
+        attr->type > IBV_FLOW_ATTR_SNIFFER)
+        return EINVAL;
+    return attr->flags ? EOPNOTSUPP : 0;
+}
+
+struct ibv_flow *shim_create_flow(struct ibv_qp *qp, struct ibv_flow_attr *attr)
+{
+    struct ctl_msg m = {
+        .create_flow = {
+            .qpn = qp->qp_num, .type = attr->type, .priority = attr->priority, .port = attr->port}};
+    struct ibv_flow *flow;
+    int err = check_attr(attr);
+
+    if (!err)
+        err = parse_specs(&m.create_flow, attr);
+    if (err)
+        return refuse(-err);
+    flow = calloc(1, sizeof(*flow));
+    if (!flow)
+        return NULL;
+    err = shim_call(qp->context, CTL_CREATE_FLOW, &m);
+    if (err) {
+        free(flow);
+        return refuse(-err);
+    }
+    flow->context = qp->context;
+    flow->handle = m.create_flow.handle;
+    return flow;
+}
+
+int shim_destroy_flow(struct ibv_flow *flow)
+{
+    struct ctl_msg m = {.handle = flow->handle};
+    int err = shim_call(flow->context, CTL_DESTROY_FLOW, &m);
+
+    if (destroyed(err))
+        free(flow);
+    return err;
+}

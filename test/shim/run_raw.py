@@ -1,0 +1,116 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""test_raw over loopback daemons with one worker and with several, and by one who may not have raw packets. TAP.
+
+usage: run_raw.py --build DIR TEST_RAW"""
+import argparse
+import os
+import pwd
+import shutil
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
+import uroce_kit as kit
+
+WORKERS = (1, 3)
+KILLS = 20
+
+
+def run(daemon, command, seconds=100):
+    return subprocess.run(command, env=daemon.environment({"CMOCKA_MESSAGE_OUTPUT": "TAP"}), timeout=seconds, text=True,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+
+def points(daemon, program, workers):
+    """cmocka's lines, as (good, text)."""
+    out = run(daemon, [program])
+    found = []
+    for line in out.stdout.splitlines():
+        if line.startswith(("ok ", "not ok ")):
+            good = line.startswith("ok ")
+            name = line.split(" - ", 1)[-1]
+            found.append((good, f"{name}, workers: {workers}", [] if good else out.stdout.splitlines()))
+    return found + [(out.returncode == 0, f"all points were reached, workers: {workers}", [])]
+
+
+def left_over(daemon):
+    return {topic: rows for topic in ("wqs", "rwq_tables", "flows", "qps") if (rows := daemon.show(topic))}
+
+
+def check_permission(daemon, program):
+    """As another user, who has no capability. (With one he could not open the device.)"""
+    what = "another user may not have raw packets"
+    if os.geteuid() or not shutil.which("setpriv"):
+        return [(True, what + " # SKIP needs root and setpriv", [])]
+    nobody = pwd.getpwnam("nobody")
+    user = ["setpriv", "--reuid", str(nobody.pw_uid), "--regid", str(nobody.pw_gid), "--clear-groups"]
+    if run(daemon, user + ["test", "-x", program]).returncode:
+        return [(True, what + " # SKIP other users cannot reach the build", [])]
+    out = run(daemon, user + [program, "denied"])
+    return [(out.returncode == 0, what, out.stdout.splitlines())]
+
+
+def check_vectors(daemon, program):
+    """Work queues live on the worker that their completion vector names, but for the first."""
+    process = subprocess.Popen([program, "vectors"], env=daemon.environment(), stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, text=True)
+    try:
+        numbers = [int(line) for line in iter(process.stdout.readline, "end\n") if line]
+        workers = {row["wqn"]: row["worker"] for row in daemon.show("wqs")}
+        process.communicate("", timeout=20)
+    finally:
+        process.kill()
+    good = len(numbers) > 1 and all(workers[n] == vector for vector, n in enumerate(numbers) if vector)
+    return [(good, "work queues are where their completion vectors say", [str(numbers), str(workers)])]
+
+
+def check_kills(daemon, program):
+    """Programs that are killed while frames are on their way, at other points of the test each."""
+    for lines in range(KILLS):
+        process = subprocess.Popen([program], env=daemon.environment(), stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        try:
+            for _ in range(lines + 1):
+                process.stdout.readline()
+        finally:
+            process.kill()
+            process.communicate()
+    kit.wait_until(lambda: not left_over(daemon), 20, "nothing left of programs that were killed")
+    return [(daemon.alive(), f"{KILLS} programs were killed", [])]
+
+
+def main():
+    options = argparse.ArgumentParser()
+    options.add_argument("--build", required=True)
+    options.add_argument("program")
+    arguments = options.parse_args()
+    kit.die_on_signals()
+    results = []
+    for workers in WORKERS:
+        folder = kit.scratch_folder()
+        os.chmod(folder, 0o755)  # other users look for the socket there
+        daemon = kit.Daemon(kit.Build(arguments.build), folder,
+                            arguments=("--loopback", "--workers", str(workers)))
+        try:
+            results += points(daemon, arguments.program, workers)
+            if workers == 1:
+                results += check_permission(daemon, arguments.program)
+            else:
+                results += check_vectors(daemon, arguments.program)
+            results += check_kills(daemon, arguments.program)
+            left = left_over(daemon)
+            results.append((not left, f"nothing is left of the programs, workers: {workers}", [str(left)]))
+            results.append((daemon.alive(), f"uroced survives, workers: {workers}", [daemon.log()]))
+        finally:
+            daemon.stop()
+    print(f"1..{len(results)}")
+    for number, (good, what, details) in enumerate(results, 1):
+        print(f"{'ok' if good else 'not ok'} {number} - {what}")
+        for line in [] if good else details:
+            print("# " + line)
+    return 0 if all(good for good, _, _ in results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
