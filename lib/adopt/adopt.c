@@ -117,7 +117,7 @@ static enum ctl_mr_why move_in(uint64_t start, uint64_t end, const struct vma *v
         /* All of it, so that the pages are charged to us and not to the daemon. */
         err = (int)raw_madvise(start, end - start, POPULATE_READ);
         if (err)
-            adopt_give_back(start, *offset, end - start);
+            adopt_give_back(start, *offset, end - start, GIVE_VIEW);
     }
     if (locked)
         RAW(mlock, start, end - start, 0, 0, 0, 0);
@@ -173,7 +173,7 @@ static enum ctl_mr_why acquire_private(struct adopt_lease *l, uint64_t start, ui
         return why;
     why = add_piece(l, start, offset, end - start);
     if (why != CTL_MR_ADOPTED)
-        adopt_give_back(start, offset, end - start);
+        adopt_give_back(start, offset, end - start, GIVE_VIEW);
     return why;
 }
 
@@ -206,10 +206,13 @@ enum ctl_mr_why adopt_acquire(struct adopt_lease *l, uint64_t addr, uint64_t len
     l->kind = LEASE_HELD;
     l->start = page_down(addr);
     l->end = page_up(addr + len);
+    adopt.flipped = false;
     why = acquire(l, flags);
     if (why != CTL_MR_ADOPTED) {
-        adopt_release(l);
-        adopt_note_copied(l, addr, len);
+        bool flipped = adopt.flipped;
+
+        adopt_refused(l);
+        l->views |= flipped;
     }
     return why;
 }

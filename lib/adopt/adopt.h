@@ -37,7 +37,9 @@ enum adopt_lease_kind {
 struct adopt_lease {
     enum adopt_lease_kind kind;
     uint64_t start, end; /* whole pages */
-    bool thawed;         /* LEASE_COPIED: it was held until a fork */
+    /* LEASE_COPIED: */
+    bool thawed; /* it was held until a fork */
+    bool views;  /* some of it is a private view of a memfd, until the lease ends */
     unsigned pieces;
     struct adopt_piece piece[ADOPT_PIECES_MAX];
 };
@@ -99,6 +101,9 @@ bool adopt_is_shared(uint64_t addr);
 /* Whether the program has closed the memfd with held pages in it, as programs do that close all
  * descriptors: what is done at a fork must then be done, or nobody could map them again. */
 bool adopt_lost(void);
+
+/* Whether a fork needs anything of what follows. */
+bool adopt_must_freeze(void);
 
 /*
  * Before: all held pages become private views of the memfd, at once and without copying, so that

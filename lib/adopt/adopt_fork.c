@@ -23,11 +23,16 @@ static int freeze_mapping(const struct vma *v, void *arg)
     return 0;
 }
 
+bool adopt_must_freeze(void)
+{
+    return adopt.usable == CTL_MR_ADOPTED && (adopt.held.used || adopt.has_views);
+}
+
 /* The child's views see the old memfd's pages until it writes to them: nobody may change these any
  * more, so the parent goes on with another memfd. */
 void adopt_freeze(void)
 {
-    if (adopt.usable != CTL_MR_ADOPTED || !adopt.held.used)
+    if (!adopt_must_freeze())
         return;
     if (adopt.uffd < 0)
         adopt_reopen();
@@ -44,7 +49,7 @@ void adopt_lease_freeze(struct adopt_lease *l)
     if (l->kind != LEASE_HELD)
         return;
     adopt_note_copied(l, start, end - start);
-    l->thawed = true;
+    l->thawed = l->views = true;
 }
 
 void adopt_child(void)

@@ -97,6 +97,7 @@ int adopt_new_memfd(void)
     raw_close(adopt.memfd);
     adopt.memfd = fd;
     adopt.slot_next = SLOTS_BEGIN;
+    adopt.has_views = false;
     remember_identities();
     return 0;
 }
@@ -242,6 +243,11 @@ uint64_t adopt_locked_kb(void)
 
 bool adopt_is_ours(const struct vma *v)
 {
-    return v->shared && adopt.memfd >= 0 && v->ino == adopt.identity[0].ino &&
+    return v->shared && adopt_is_of_memfd(v);
+}
+
+bool adopt_is_of_memfd(const struct vma *v)
+{
+    return adopt.memfd >= 0 && v->ino == adopt.identity[0].ino &&
            makedev(v->major_dev, v->minor_dev) == adopt.identity[0].dev;
 }

@@ -11,7 +11,8 @@ struct giving {
     uint64_t start, end; /* offsets */
     uint64_t low, high;  /* as far as mappings were found without users */
     uint64_t found;      /* bytes of them */
-    bool kept;           /* something still needs the memfd's pages */
+    enum adopt_giving how;
+    bool kept; /* something still needs the memfd's pages */
 };
 
 static int give_mapping(const struct vma *v, void *arg)
@@ -32,16 +33,20 @@ static int give_mapping(const struct vma *v, void *arg)
     g->high = max_of(g->high, end);
     start = v->start + (start - v->offset);
     end = v->start + (end - v->offset);
-    if (adopt_move_out(start, end, v)) {
-        g->kept = true;
+    if (g->how == GIVE_VIEW || adopt_move_out(start, end, v)) {
+        g->kept = adopt.flipped = adopt.has_views = true;
         adopt_flip(start, end, v);
     }
     return 0;
 }
 
-void adopt_give_back(uint64_t addr, uint64_t offset, uint64_t length)
+void adopt_give_back(uint64_t addr, uint64_t offset, uint64_t length, enum adopt_giving how)
 {
-    struct giving g = {offset, offset + length, offset, offset + length, 0, false};
+    struct giving g = {.start = offset,
+                       .end = offset + length,
+                       .low = offset,
+                       .high = offset + length,
+                       .how = how};
     struct vma v;
 
     if (adopt.memfd < 0)
@@ -58,24 +63,41 @@ void adopt_give_back(uint64_t addr, uint64_t offset, uint64_t length)
                       g.high - g.low);
 }
 
+struct release {
+    const struct adopt_piece *piece;
+    enum adopt_giving how;
+};
+
 static void give_unused(void *arg, uint64_t start, uint64_t end)
 {
-    const struct adopt_piece *p = arg;
+    const struct release *r = arg;
 
-    adopt_give_back(p->addr + (start - p->offset), start, end - start);
+    adopt_give_back(r->piece->addr + (start - r->piece->offset), start, end - start, r->how);
 }
 
-static void release_held(struct adopt_lease *l)
+static void release_held(struct adopt_lease *l, enum adopt_giving how)
 {
     for (unsigned i = 0; i < l->pieces; i++) {
-        struct adopt_piece *p = &l->piece[i];
+        const struct adopt_piece *p = &l->piece[i];
+        struct release r = {p, how};
 
-        interval_remove(&adopt.held, p->offset, p->offset + p->length, give_unused, p);
+        interval_remove(&adopt.held, p->offset, p->offset + p->length, give_unused, &r);
     }
     l->pieces = 0;
 }
 
-/* What was held until a fork, and nobody adopted again, is a view of a memfd that only it needs. */
+/* What was held until a fork, and nobody adopted again, is a view of a memfd that only it needs; so
+ * is what was moved for a registration that failed half-way. */
+static void restore_view(const struct vma *v, uint64_t start, uint64_t end)
+{
+    uint64_t offset = v->offset + (start - v->start);
+
+    if (adopt_move_out(start, end, v) || !adopt_is_of_memfd(v) ||
+        interval_any(&adopt.held, offset, offset + (end - start)))
+        return;
+    raw_fallocate(adopt.memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, end - start);
+}
+
 static void restore_views(uint64_t start, uint64_t end)
 {
     struct vma v;
@@ -84,7 +106,7 @@ static void restore_views(uint64_t start, uint64_t end)
         uint64_t from = max_of(start, v.start), to = min_of(end, v.end);
 
         if (vma_is_adopted(&v) && !v.shared)
-            adopt_move_out(from, to, &v);
+            restore_view(&v, from, to);
         start = to;
     }
 }
@@ -96,10 +118,10 @@ void adopt_release(struct adopt_lease *l)
         return;
     }
     adopt_reopen();
-    release_held(l);
+    release_held(l, GIVE_BACK);
     if (l->kind == LEASE_COPIED) {
         interval_remove(&adopt.copied, l->start, l->end, NULL, NULL);
-        if (l->thawed)
+        if (l->views)
             restore_views(l->start, l->end);
     }
     l->kind = LEASE_NONE;
@@ -109,10 +131,9 @@ void adopt_refused(struct adopt_lease *l)
 {
     if (l->kind != LEASE_HELD)
         return;
-    /* First this, for the daemon copies already. */
-    if (interval_add(&adopt.copied, l->start, l->end))
-        adopt.copied_lost = true;
-    l->kind = LEASE_COPIED;
     adopt_reopen();
-    release_held(l);
+    adopt.flipped = false;
+    release_held(l, GIVE_VIEW);
+    adopt_note_copied(l, l->start, l->end - l->start);
+    l->views = adopt.flipped;
 }

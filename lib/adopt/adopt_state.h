@@ -36,8 +36,10 @@ struct adopt_state {
     uint64_t slot_next;
     uint64_t scratch; /* a window's room, where pages are looked at for pins; 0: none yet */
     unsigned vmas, vmas_added, vmas_max;
-    bool copied_lost;           /* no room to note what the daemon copies: it may be anything */
-    struct interval_set held;   /* offsets in the memfd */
+    bool flipped;             /* something was, since it was set to false */
+    bool has_views;           /* there may be views of this memfd: it must not be a child's, too */
+    bool copied_lost;         /* no room to note what the daemon copies: it may be anything */
+    struct interval_set held; /* offsets in the memfd */
     struct interval_set copied; /* addresses */
     struct {
         uint64_t start, end;
@@ -69,6 +71,8 @@ void adopt_close(void);
 uint64_t adopt_locked_kb(void);
 /* Whether v is a shared mapping of the memfd that is in use. */
 bool adopt_is_ours(const struct vma *v);
+/* Or a private view of it. */
+bool adopt_is_of_memfd(const struct vma *v);
 
 /* ---- adopt_forbid.c ---- */
 
@@ -96,8 +100,13 @@ uint64_t adopt_untouched(uint64_t start, uint64_t end, uint64_t enough);
 
 /* ---- adopt_release.c ---- */
 
-/* Gives [offset, offset + length), which no lease holds and which was at addr, back. */
-void adopt_give_back(uint64_t addr, uint64_t offset, uint64_t length);
+/*
+ * Gives [offset, offset + length), which no lease holds and which was at addr, back. When a
+ * registration fails half-way that is for a private view, which costs nothing, and leaves the pages
+ * where they are: direct I/O that has just begun goes there.
+ */
+enum adopt_giving { GIVE_BACK, GIVE_VIEW };
+void adopt_give_back(uint64_t addr, uint64_t offset, uint64_t length, enum adopt_giving how);
 
 /* Whether the daemon copies any of [start, end). */
 static inline bool adopt_is_copied(uint64_t start, uint64_t end)

@@ -288,7 +288,7 @@ int adopt_move_in(uint64_t start, uint64_t end, const struct vma *v, uint64_t of
         }
     }
     if (err && w.start > start)
-        adopt_give_back(start, offset, w.start - start);
+        adopt_give_back(start, offset, w.start - start, GIVE_VIEW);
     return (int)err;
 }
 

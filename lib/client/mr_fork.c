@@ -91,7 +91,7 @@ static void let_go(struct client *c)
  * the connection ends, and the program sees it. */
 void mr_freeze_all(void)
 {
-    if (!adopt_held_bytes())
+    if (!adopt_must_freeze())
         return;
     for (struct client *c = LIST_FIRST(&mr_clients); c; c = LIST_NEXT(c, link))
         let_go(c);
@@ -126,17 +126,21 @@ static void adopt_one_again(struct client_mr *mr)
 
     why =
         adopt_acquire(&new, mr->addr, mr->length, mr_writes(mr->access) | ADOPT_MOVE | ADOPT_AGAIN);
-    if (why == CTL_MR_BUSY) { /* another time */
-        adopt_release(&new);
-        frozen_bytes += mr->length;
+    if (why == CTL_MR_ADOPTED) {
+        if (!remap(mr, &new))
+            adopt_refused(&new);
+        adopt_release(&old);
+        mr->lease = new;
         return;
     }
-    if (why == CTL_MR_ADOPTED && !remap(mr, &new))
-        adopt_refused(&new);
-    else if (why != CTL_MR_ADOPTED)
+    /* It stays as it is: private views, copied. */
+    new.views = false;
+    adopt_release(&new);
+    mr->lease.thawed = why == CTL_MR_BUSY; /* another time */
+    if (why == CTL_MR_BUSY)
+        frozen_bytes += mr->length;
+    else
         tell(mr, why);
-    adopt_release(&old);
-    mr->lease = new;
 }
 
 void mr_adopt_again(void)
