@@ -19,12 +19,16 @@ static void usage(FILE *out)
 {
     fputs("usage: uroce show [TOPIC] [--socket PATH] [--json]\n"
           "       uroce show qos [--sl N] [--tos N] [--tclass N] [--socket PATH] [--json]\n"
+          "       uroce show steering [--qps | --flow SRC,DST,SPORT | --qp QPN] [DEVICE]\n"
+          "                           [--socket PATH] [--json]\n"
           "\ntopics (all without one):\n",
           out);
     for (const struct topic *t = show_topics; t->name; t++)
         fprintf(out, "  %-10s%s\n", t->name, t->help);
     fputs("\nWith --sl (service level), --tos (of rdma_cm) or --tclass (of an address handle):\n"
-          "what packets with it become.\n",
+          "what packets with it become. With --flow (addresses and UDP source port of packets as "
+          "they\n"
+          "arrive) or --qp: on which queue they arrive, and why.\n",
           out);
 }
 
@@ -144,7 +148,7 @@ static int show(const char *socket_option, const struct topic *only, int as_json
 
     if (root == NULL)
         return 1;
-    status = print(root, only, as_json);
+    status = only && only->check && only->check(root) ? 1 : print(root, only, as_json);
     json_decref(root);
     return status;
 }
@@ -153,8 +157,20 @@ struct arguments {
     const char *socket;
     const struct topic *only;
     int as_json;
-    int asks; /* what becomes of something */
+    int asks;       /* what becomes of something */
+    int asks_where; /* something arrives */
 };
+
+static int read_steering(struct arguments *a, int option)
+{
+    a->asks_where = 1;
+    if (option == STEERING_ASK_FLOW)
+        return show_steering_flow(optarg);
+    if (option == STEERING_ASK_QP)
+        return show_steering_qp(optarg);
+    show_steering_qps();
+    return 0;
+}
 
 static int read_options(struct arguments *a, int argc, char **argv)
 {
@@ -164,6 +180,9 @@ static int read_options(struct arguments *a, int argc, char **argv)
         {"sl", required_argument, NULL, QOS_ASK_SL},
         {"tos", required_argument, NULL, QOS_ASK_TOS},
         {"tclass", required_argument, NULL, QOS_ASK_TCLASS},
+        {"flow", required_argument, NULL, STEERING_ASK_FLOW},
+        {"qp", required_argument, NULL, STEERING_ASK_QP},
+        {"qps", no_argument, NULL, STEERING_ASK_QPS},
         {"help", no_argument, NULL, 'h'},
         {0},
     };
@@ -191,6 +210,12 @@ static int read_options(struct arguments *a, int argc, char **argv)
                     "(0 to 255)\n",
                     optarg);
             return -1;
+        case STEERING_ASK_FLOW:
+        case STEERING_ASK_QP:
+        case STEERING_ASK_QPS:
+            if (read_steering(a, option))
+                return -1;
+            break;
         default:
             return -1;
         }
@@ -198,17 +223,31 @@ static int read_options(struct arguments *a, int argc, char **argv)
     return 0;
 }
 
+/* A topic, and of steering a device. */
+static int read_words(struct arguments *a, int argc, char **argv)
+{
+    if (optind < argc) {
+        a->only = find_topic(argv[optind++]);
+        if (!a->only)
+            return -1;
+    }
+    if (optind < argc && a->only->print == show_steering_print &&
+        show_steering_device(argv[optind++]))
+        return -1;
+    if (a->asks && (!a->only || a->only->print != show_qos_print))
+        return -1;
+    if (a->asks_where && (!a->only || a->only->print != show_steering_print))
+        return -1;
+    return optind < argc ? -1 : 0;
+}
+
 int cmd_show(int argc, char **argv)
 {
     struct arguments a = {0};
     int err = read_options(&a, argc, argv);
 
-    if (!err && optind < argc) {
-        a.only = find_topic(argv[optind]);
-        err = !a.only || optind + 1 < argc;
-    }
-    if (!err && a.asks && (!a.only || a.only->print != show_qos_print))
-        err = -1;
+    if (!err)
+        err = read_words(&a, argc, argv);
     if (err) {
         usage(stderr);
         return EXIT_USAGE;

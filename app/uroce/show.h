@@ -15,6 +15,8 @@ struct topic {
     const char *member;
     const char *columns;              /* of the table; NULL: all that there are */
     int (*print)(const json_t *rows); /* NULL: as a table. 0 or -ENOMEM */
+    /* Whether what was asked for is there; a negative errno with the reason on stderr. Or NULL. */
+    int (*check)(const json_t *root);
 };
 
 /* A list of objects. */
@@ -47,5 +49,26 @@ int show_qos_ask(enum qos_ask what, const char *number);
 json_t *show_qos_select(const json_t *root);
 /* The answers, or if nothing was asked the tables. */
 int show_qos_print(const json_t *rows);
+
+/* ---- show_steering.c ---- */
+
+enum steering_ask {
+    STEERING_ASK_FLOW = QOS_ASK_TCLASS + 1,
+    STEERING_ASK_QP,
+    STEERING_ASK_QPS,
+};
+
+/* Questions, of which there is one: see steering.h. 0 or -EINVAL with the reason on stderr. */
+int show_steering_flow(const char *text);
+int show_steering_qp(const char *text);
+/* The queue pairs, too. */
+void show_steering_qps(void);
+/* This device's port alone. -EINVAL: another was named. */
+int show_steering_device(const char *name);
+
+json_t *show_steering_select(const json_t *root);
+int show_steering_check(const json_t *root);
+/* The answer, or if nothing was asked the tables. */
+int show_steering_print(const json_t *rows);
 
 #endif

@@ -75,6 +75,11 @@ bool handover_put(struct handover *h, const struct handover_note *note, const st
     return true;
 }
 
+bool handover_is_tight(struct handover *h)
+{
+    return !has_room(h, atomic_load_explicit(&h->tail, memory_order_relaxed), HANDOVER_BYTES / 2);
+}
+
 unsigned handover_take(struct handover *h, struct handover_note *note, struct frame *f, unsigned n)
 {
     uint32_t tail = atomic_load_explicit(&h->tail, memory_order_acquire);

@@ -29,6 +29,9 @@ void handover_destroy(struct handover *h);
 /* Copies a frame in. False: there is no room now, or it is too long. The producer. */
 bool handover_put(struct handover *h, const struct handover_note *note, const struct frame *f);
 
+/* Whether it is half full, so that a burst more might not find room. The producer. */
+bool handover_is_tight(struct handover *h);
+
 /*
  * The oldest frames, up to n, all with the same note, which stay where they are until
  * handover_release, with which the consumer gives just these back. Returns how many. The consumer.

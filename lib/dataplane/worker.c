@@ -69,8 +69,11 @@ static bool receive(struct worker_port *p, ns_t now)
 {
     const struct pktio_ops *ops = p->io->ops;
     struct frame f[FRAME_BURST];
-    unsigned n = ops->rx_burst(p->io, p->queue, f, FRAME_BURST);
+    unsigned n;
 
+    if (unlikely(worker_holds_back(p->worker, now)))
+        return false;
+    n = ops->rx_burst(p->io, p->queue, f, FRAME_BURST);
     if (!n)
         return false;
     engine_rx(p->engine, f, n, now);

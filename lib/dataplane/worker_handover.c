@@ -6,6 +6,8 @@
 #include "handover.h"
 #include "worker_internal.h"
 
+#define HOLD_MAX (100 * NS_PER_MS)
+
 int worker_group_connect(struct worker_group *g)
 {
     for (unsigned from = 0; from < g->workers; from++) {
@@ -34,10 +36,13 @@ bool worker_hand_over(struct worker *w, const struct frame *f, struct worker_por
 {
     struct handover_note note = {.to = to, .for_host = for_host};
     struct worker *other = to->worker;
+    struct handover *h = w->group->handover[w->index][other->index];
     uint32_t bit = UINT32_C(1) << w->index;
 
-    if (!handover_put(w->group->handover[w->index][other->index], &note, f))
+    if (!handover_put(h, &note, f))
         return false;
+    if (unlikely(handover_is_tight(h)))
+        w->tight |= UINT32_C(1) << other->index;
     /* The frame is in the ring before the bit is looked at: the other clears the bit, then looks
      * into the ring. */
     atomic_thread_fence(memory_order_seq_cst);
@@ -46,6 +51,23 @@ bool worker_hand_over(struct worker *w, const struct frame *f, struct worker_por
     w->handed_to |= UINT32_C(1) << other->index;
     counter_inc(&w->stats.handed_out);
     return true;
+}
+
+bool worker_holds_back(struct worker *w, ns_t now)
+{
+    if (likely(!w->tight))
+        return false;
+    for (uint32_t tight = w->tight; tight; tight &= tight - 1) {
+        unsigned to = (unsigned)__builtin_ctz(tight);
+
+        if (!handover_is_tight(w->group->handover[w->index][to]))
+            w->tight &= ~(UINT32_C(1) << to);
+    }
+    if (!w->tight)
+        w->tight_since = 0;
+    else if (!w->tight_since)
+        w->tight_since = now;
+    return w->tight && now - w->tight_since < HOLD_MAX;
 }
 
 void worker_wake_handed(struct worker *w)

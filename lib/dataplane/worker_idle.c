@@ -122,13 +122,14 @@ static void disarm(struct worker *w)
         atomic_store_explicit(&w->ctx[i]->doorbells->worker_armed, 0, memory_order_relaxed);
 }
 
-/* Lets the ports wake us. False: one has frames already. */
+/* Lets the ports wake us. False: one has frames already, and they do not wait for another worker.
+ */
 static bool arm_ports(struct worker *w)
 {
     for (unsigned i = 0; i < w->ports; i++) {
         struct worker_port *p = &w->port[i];
 
-        if (!p->io->ops->wake_arm(p->io, p->queue))
+        if (!p->io->ops->wake_arm(p->io, p->queue) && !w->tight)
             return false;
         if (p->source.fd >= 0)
             waker_arm(w->group->waker, &p->source);
@@ -140,7 +141,7 @@ static bool arm_ports(struct worker *w)
 static ns_t sleep_limit(struct worker *w, ns_t now)
 {
     ns_t idle = now - w->policy.last_work;
-    ns_t limit = SAFETY_TICK;
+    ns_t limit = w->tight ? NAP_FULL : SAFETY_TICK;
 
     for (unsigned i = 0; i < w->ports; i++) {
         ns_t timer = engine_next_timer(w->port[i].engine);

@@ -38,6 +38,8 @@ struct worker {
     /* Workers that left frames for us: a bit each, set after the frames. */
     _Atomic uint32_t handed;
     uint32_t handed_to; /* workers that we left frames for in this burst, to be woken after it */
+    uint32_t tight;     /* those whose ring from us is half full, see worker_holds_back */
+    ns_t tight_since;   /* 0: none was */
 
     /* Those to be told after the burst. */
     struct worker_ctx *noted_ctx;
@@ -68,6 +70,13 @@ void worker_wake_handed(struct worker *w);
 /* A copy of f to `to`'s worker. False: its ring is full. */
 bool worker_hand_over(struct worker *w, const struct frame *f, struct worker_port *to,
                       bool for_host);
+/*
+ * Whether no more frames should be received for the moment, as some worker is behind with those it
+ * was handed. Then they wait at the port, which can make its sender wait, or drop what it must. A
+ * worker goes on taking what it is handed, so nobody waits for himself. Nor for long: what one that
+ * is stuck leaves lying must not keep packets from the queue pairs of others.
+ */
+bool worker_holds_back(struct worker *w, ns_t now);
 /* worker_notify.c: after a burst, sends events and wakes pollers. */
 void worker_flush_notes(struct worker *w);
 void worker_notify_control(struct worker *w);

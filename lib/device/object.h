@@ -112,6 +112,7 @@ struct qp_object {
     enum steer_reason reason; /* why it is where it is */
     uint32_t dest_qpn;
     void *flow;                     /* the port's rule that brings its packets there, or NULL */
+    uint16_t flow_sport;            /* the source port in that; 0: it goes by the number */
     LIST_HEAD(, membership) groups; /* multicast groups it is in */
     uint32_t group_count;
     bool sq_sig_all;
@@ -413,6 +414,9 @@ void steer_connect(struct qp_object *q, const struct address_vector *av, const s
 /* Its packets keep arriving at another worker. */
 void steer_stray(struct client *c, uint32_t qpn, uint32_t worker);
 const char *steer_reason_name(enum steer_reason reason);
+/* Its peer's packets as they arrive, as far as that can be told: RoCEv2, from elsewhere, and the
+ * peer follows the port's rule. False: it cannot be told. */
+bool steer_expect(const struct qp_object *q, struct rss_tuple *t);
 
 /* ---- destroying everything of a client, in this order ---- */
 

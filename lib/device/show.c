@@ -291,8 +291,7 @@ static json_t *show_qp(struct qp_object *q)
     json_object_set_new(o, "qpn", number(q->o.handle));
     json_object_set_new(o, "pid", number((uint64_t)q->o.client->peer.pid));
     json_object_set_new(o, "type", json_string(type_name(qp_type(q->dp.qp))));
-    json_object_set_new(o, "worker", number(worker_index(q->dp.port->worker)));
-    json_object_set_new(o, "steering", json_string(steer_reason_name(q->reason)));
+    show_steered(o, q);
     if (q->ind)
         show_rx_hash(o, q);
     else

@@ -22,7 +22,8 @@ void show_mr_reasons(json_t *client, const struct client *c);
 void show_raw(json_t *root, struct rnic *r);
 void show_rx_hash(json_t *qp, const struct qp_object *q);
 
-/* Adds "steering" to a port: show_steering.c. */
+/* Adds "steering" to a port, and to a queue pair why it is where it is: show_steering.c. */
 void show_steering(json_t *port, const struct device *d);
+void show_steered(json_t *qp, const struct qp_object *q);
 
 #endif

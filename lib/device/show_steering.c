@@ -26,6 +26,21 @@ static json_t *show_part(const struct device *d, unsigned i)
     return o;
 }
 
+void show_steered(json_t *qp, const struct qp_object *q)
+{
+    struct rss_tuple t;
+
+    json_object_set_new(qp, "worker", number(worker_index(q->dp.port->worker)));
+    json_object_set_new(qp, "queue", number(q->dp.port->queue));
+    json_object_set_new(qp, "steering", json_string(steer_reason_name(q->reason)));
+    if (q->flow)
+        json_object_set_new(qp, "flow_rule", json_string(q->flow_sport ? "ports" : "number"));
+    if (q->flow_sport)
+        json_object_set_new(qp, "flow_rule_sport", number(q->flow_sport));
+    if (q->o.client->device->parts > 1 && steer_expect(q, &t))
+        json_object_set_new(qp, "peer_sport", number(t.sport));
+}
+
 static json_t *show_fields(unsigned fields)
 {
     static const char *const name[] = {"source address", "destination address", "source port",

@@ -91,14 +91,29 @@ static struct worker_port *local_part(struct device *d, struct qp_object *q, uin
     return ((struct dp_qp *)qp_owner(peer))->port;
 }
 
-/* The source port of the peer's packets, if it follows the rule that we follow. */
-static uint16_t peer_sport(const struct device *d, const struct qp_object *q,
-                           const struct address_vector *av, uint32_t dest_qpn)
+/* The peer's packets, if it follows the rule that we follow. */
+static void expect(const struct device *d, const struct qp_object *q,
+                   const struct address_vector *av, struct rss_tuple *t)
 {
     struct entropy_flow flow = {
-        .src_qpn = dest_qpn, .dest_qpn = q->o.handle, .flow_label = av->flow_label};
+        .src_qpn = q->dest_qpn, .dest_qpn = q->o.handle, .flow_label = av->flow_label};
 
-    return entropy_port(&d->entropy, &flow);
+    *t = (struct rss_tuple){.src = av->dgid,
+                            .dst = av->sgid,
+                            .sport = entropy_port(&d->entropy, &flow),
+                            .dport = ROCE_UDP_PORT};
+}
+
+bool steer_expect(const struct qp_object *q, struct rss_tuple *t)
+{
+    const struct address_vector *av = qp_address_vector(q->dp.qp);
+    const struct device *d = q->o.client->device;
+
+    if (qp_type(q->dp.qp) == QPT_UD || qp_current_state(q->dp.qp) < QPS_RTR ||
+        av->gid_type != GID_TYPE_ROCE_V2 || is_own(d, av))
+        return false;
+    expect(d, q, av, t);
+    return true;
 }
 
 /* Asked anew: a port whose packets arrived elsewhere tells nothing any more. */
@@ -125,18 +140,23 @@ static struct worker_port *predicted_part(struct device *d, const struct rss_tup
 }
 
 /* By the queue pair's number if the port knows that, else by addresses and ports. */
-static void *add_rule(struct device *d, const struct rss_tuple *t, uint32_t qpn, unsigned queue)
+static void add_rule(struct device *d, struct qp_object *q, const struct rss_tuple *t)
 {
+    struct pktio_flow flow = {.src = t->src, .dst = t->dst, .dest_qpn = q->o.handle};
     const struct pktio_ops *ops = d->io->ops;
-    struct pktio_flow flow = {.src = t->src, .dst = t->dst, .dest_qpn = qpn};
+    unsigned queue = q->dp.port->queue;
     void *rule;
 
     if (!ops->flow_add)
-        return NULL;
-    if (!ops->flow_add(d->io, &flow, queue, &rule))
-        return rule;
-    flow.sport = t->sport;
-    return ops->flow_add(d->io, &flow, queue, &rule) ? NULL : rule;
+        return;
+    if (ops->flow_add(d->io, &flow, queue, &rule)) {
+        flow.sport = t->sport;
+        if (ops->flow_add(d->io, &flow, queue, &rule))
+            return;
+    }
+    q->flow = rule;
+    q->flow_sport = flow.sport;
+    q->reason = STEER_RULE;
 }
 
 /* A queue pair that runs keeps its place whatever an application asks for in vain. */
@@ -152,8 +172,8 @@ void steer_connect(struct qp_object *q, const struct address_vector *av, const s
 {
     struct device *d = q->o.client->device;
     uint32_t dest_qpn = mask & QPA_DEST_QPN ? attr->dest_qpn : q->dest_qpn;
-    struct rss_tuple t = {.src = av->dgid, .dst = av->sgid, .dport = ROCE_UDP_PORT};
     struct worker_port *part;
+    struct rss_tuple t;
 
     if (d->parts == 1 || !may_be_placed(q))
         return;
@@ -165,15 +185,13 @@ void steer_connect(struct qp_object *q, const struct address_vector *av, const s
     }
     if (av->gid_type != GID_TYPE_ROCE_V2)
         return;
-    t.sport = peer_sport(d, q, av, dest_qpn);
+    expect(d, q, av, &t);
     part = predicted_part(d, &t);
     if (part) {
         move(d, q, part, STEER_PREDICTED);
         return;
     }
-    q->flow = add_rule(d, &t, q->o.handle, q->dp.port->queue);
-    if (q->flow)
-        q->reason = STEER_RULE;
+    add_rule(d, q, &t);
 }
 
 /* Two queue pairs of one port that are on different workers are strays for each other: one goes to

@@ -192,5 +192,6 @@ void engine_qp_adopt(struct engine *to, struct qp *qp, ns_t now)
         timer_arm(&to->wheel, &qp->timer, qp->timer.deadline, now);
     if (resp_has_reply(qp))
         engine_tx_ready(to, qp);
+    qp->rang_early |= qp->state < QPS_RTS; /* a bell between the two engines is not heard */
     look_at(to, qp);
 }

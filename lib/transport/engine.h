@@ -255,12 +255,14 @@ void engine_qp_attach(struct engine *e, struct qp *qp);
 void engine_qp_detach(struct engine *e, struct qp *qp);
 
 /*
- * Gives qp, and what it is about to do, to another engine of the device: in three steps, so that it
+ * Gives qp, and what it is about to do, to another engine of the device: in two steps, so that it
  * never belongs to none and its packets always find somebody. The first on the worker of `from`: it
  * does not touch qp afterwards, and hands its packets over. The second on the worker of `to`, which
  * may have worked on qp before: timers and transmission go on there. Completions that were posted
  * before lie in the other lane of their queue: the caller sees to it that they were read, see
- * cq_lane_is_empty. Members of multicast groups stay members.
+ * cq_lane_is_empty. Members of multicast groups stay members, but a datagram that is on its way to
+ * a group may miss a member that moves, or come to it twice. Packets that were handed over before
+ * may be overtaken by later ones.
  */
 void engine_qp_release(struct engine *from, struct qp *qp, struct engine *to);
 void engine_qp_adopt(struct engine *to, struct qp *qp, ns_t now);

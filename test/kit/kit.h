@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The test kit: two or more engines, a link from each (to the other one, or to a switch that goes
- * by the destination MAC) and one virtual clock. Fake applications post work and poll completions
- * in ordinary memory; a seed decides everything that is random, so a run is repeated by repeating
- * its seed.
+ * The test kit: two or more nodes, each with an engine or several, a link from each (to the other
+ * one, or to a switch that goes by the destination MAC) and one virtual clock. Fake applications
+ * post work and poll completions in ordinary memory; a seed decides everything that is random, so a
+ * run is repeated by repeating its seed.
  *
  *     struct kit *k = kit_create(&(struct kit_config){.seed = 1});
  *     struct kit_qp *a, *b;
@@ -33,8 +33,9 @@ struct kit;
 struct kit_node;
 struct kit_link;
 
-#define KIT_NODES 6    /* at most */
-#define KIT_ANY   255u /* node: all of them */
+#define KIT_NODES   6    /* at most */
+#define KIT_ENGINES 4    /* of a node, at most */
+#define KIT_ANY     255u /* node: all of them */
 
 /* ---- the link ---- */
 
@@ -222,7 +223,8 @@ struct kit_qp_config {
     uint32_t sq_size, rq_size;        /* powers of two; 0: 64 */
     uint32_t max_sge, max_inline;     /* 0: 4, 128 */
     bool sq_sig_all;
-    uint32_t pd; /* 0: KIT_PD */
+    uint32_t pd;     /* 0: KIT_PD */
+    unsigned engine; /* of the node: whose it is at first */
 };
 
 struct kit_qp {
@@ -237,11 +239,18 @@ struct kit_qp {
     uint32_t sq_prod, rq_prod; /* posted */
     uint32_t sq_free, rq_free; /* entries before these are free again */
     bool sig_all;
+    /* Its packets keep coming in at this engine, the engines said so often. */
+    unsigned stray_at, strays;
+    /* Private: on its way to another engine. */
+    struct kit_engine *left;
+    ns_t adopt_at;
     struct kit_qp *next;
 };
 
-/* Creates a queue pair in RESET and attaches it to the node's engine. config may be NULL. */
+/* Creates a queue pair in RESET and attaches it to an engine of the node. config may be NULL. */
 struct kit_qp *kit_qp_create(struct kit_node *n, const struct kit_qp_config *config);
+/* Those that are left are destroyed with the kit. */
+void kit_qp_destroy(struct kit_qp *qp);
 
 /* How two queue pairs are connected; [i] belongs to the i-th. */
 struct kit_rc {
@@ -361,6 +370,9 @@ int kit_srq_post(struct kit_srq *srq, uint64_t wr_id, const struct sge *sge, uns
 /* The number of a new address handle from `from` to `to` by this entry of the GID tables. */
 uint32_t kit_ah_create(struct kit_node *from, const struct kit_node *to, enum kit_gid gid);
 
+/* The same to a multicast group. */
+uint32_t kit_ah_to_group(struct kit_node *from, const union gid *group, enum kit_gid gid);
+
 struct kit_mw {
     struct mem_region region; /* region.key is the window's key */
     struct kit_mw *next;
@@ -368,6 +380,55 @@ struct kit_mw {
 
 /* Allocates a window that is bound to nothing. kind: MEM_WINDOW_1 or _2. */
 struct kit_mw *kit_mw_create(struct kit_node *n, enum mem_kind kind);
+
+/* ---- several engines of a node ---- */
+
+/* Which engine gets a frame that comes off a link. */
+enum kit_arrival {
+    KIT_AT_HASH, /* of the addresses and the UDP source port, as a port with several queues does */
+    KIT_AT_OWNER,
+    KIT_AT_RANDOM,
+};
+
+/* From one engine of a node to another: frames in order, later by up to `delay`. */
+struct kit_handover_config {
+    ns_t delay;      /* 0: 1 us */
+    unsigned room;   /* frames; 0: 256 */
+    unsigned refuse; /* chance in 1/1000 that there is no room */
+    /* Up to so long nobody has adopted a queue pair that was released; 0: no time. */
+    ns_t adopt;
+};
+
+struct kit_engine {
+    struct kit_node *node;
+    struct engine *engine;
+    unsigned index;
+    uint32_t lane;
+    unsigned received; /* frames off links, and those that came back */
+    /* Private: what each of the others handed over, and what came back of its own. */
+    struct kit_handed_list {
+        struct kit_handed *first, *last;
+        unsigned n;
+    } handed[KIT_ENGINES];
+};
+
+/* Whose the queue pair is. */
+struct kit_engine *kit_engine_of(const struct kit_qp *qp);
+
+/*
+ * Gives the queue pair to the node's engine `to`, which adopts it now or, by chance, a little later
+ * (config.handover.adopt). False, and nothing is done: the application has not read all completions
+ * that lie in the old engine's lane.
+ */
+bool kit_move(struct kit_qp *qp, unsigned to);
+
+/* A queue pair of UD joins or leaves a group: at all engines of its node. As engine_mcast_*. */
+int kit_join(struct kit_qp *qp, const union gid *group);
+int kit_leave(struct kit_qp *qp, const union gid *group);
+
+/* Whether the counters of every engine of the node add up, and what they handed over arrived. Says
+ * on stderr what does not. */
+bool kit_counts_add_up(const struct kit_node *n);
 
 /* ---- nodes ---- */
 
@@ -382,15 +443,18 @@ struct kit_event {
 struct kit_node {
     struct kit *kit;
     unsigned index;
-    struct engine *engine;
+    struct engine *engine; /* the first */
+    unsigned engines;
+    struct kit_engine part[KIT_ENGINES];
+    struct kit_engine *arrival; /* all frames come in here; NULL: as config.arrival says */
     struct encap_port port;
     struct gid_table gids;
     struct mr_table mrs;
     struct qp_table *qps;
     struct srq_table *srqs;
     struct ah_table *ahs;
-    unsigned received; /* frames handed to the engine */
-    uint32_t lane;
+    unsigned received;                  /* frames off links, and those that came back */
+    unsigned kept;                      /* frames sent that came back and went nowhere else */
     struct kit_event event[KIT_EVENTS]; /* asynchronous events, the first KIT_EVENTS */
     unsigned events;
     unsigned copy_calls, copies; /* of the backend */
@@ -403,6 +467,7 @@ struct kit_node {
     struct kit_ah *ah;
     struct kit_fault *faults;
     unsigned mr_count;
+    unsigned adopting; /* queue pairs that were released and not adopted yet */
     uint8_t *tx[FRAME_BURST];
 };
 
@@ -416,7 +481,13 @@ uint64_t kit_drops(const struct kit_node *n);
 
 struct kit_config {
     uint64_t seed;
-    unsigned nodes;       /* 0: 2 */
+    unsigned nodes;   /* 0: 2 */
+    unsigned engines; /* of every node; 0: 1 */
+    enum kit_arrival arrival;
+    struct kit_handover_config handover;
+    /* Frames to the node's own MAC, and copies of those to a group, come back at the engine that
+     * sent them, as from a port; else the other nodes get all. */
+    bool local;
     bool shared_qp_table; /* one table for all nodes, as in one device with several ports */
     bool any_icrc, log;
     uint32_t max_inflight;
@@ -437,7 +508,7 @@ struct kit {
     ns_t wake;   /* the application wants to run again; see kit_wake_at */
     struct kit_node node[KIT_NODES];
     struct kit_link link[KIT_NODES];
-    struct random random;
+    struct random random, engines_random; /* the second if nodes have several engines */
     bool trace;
 };
 

@@ -16,6 +16,26 @@ unsigned kit_link_deliver(struct kit *k, struct kit_link *l);
 void kit_link_init(struct kit *k, unsigned from);
 void kit_link_fini(struct kit_link *l);
 
+/* Outer headers of any frame, to whomever it goes. */
+enum drop kit_frame_view(struct encap_view *v, const uint8_t *data, uint32_t len);
+
+/* Gives frames that came off a link to the node's engines. */
+void kit_arrive(struct kit *k, struct kit_node *n, struct frame *frame, unsigned count);
+/* struct engine_host's, with several engines. */
+bool kit_hand_over(void *ctx, const struct frame *f, struct engine *to);
+void kit_stray(void *ctx, struct qp *qp, uint32_t lane);
+/* A frame that the engine sent: whether it comes back, and goes nowhere else. */
+bool kit_comes_back(struct kit_engine *p, const uint8_t *data, uint32_t len);
+/* Frames that were handed over to an engine, and are due; returns how many. */
+unsigned kit_handed_deliver(struct kit *k, struct kit_engine *p);
+/* Adopts the queue pairs whose time has come; returns how many. */
+unsigned kit_adopt_due(struct kit *k, struct kit_node *n);
+/* A queue pair that is on its way arrives now. */
+void kit_adopt(struct kit_qp *qp);
+/* When the next of that happens at a node; NS_NEVER. */
+ns_t kit_engines_next(const struct kit_node *n);
+void kit_handed_fini(struct kit_engine *p);
+
 void kit_node_init(struct kit *k, unsigned index, struct qp_table *qps);
 void kit_node_fini(struct kit_node *n);
 /* Shared queues, address handles and windows, after the engine; the tables with them. */

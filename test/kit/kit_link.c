@@ -103,22 +103,20 @@ static struct kit_flight *put_in_flight(struct kit_link *l, unsigned to, const u
     return f;
 }
 
-static void view_frame(struct encap_view *v, const uint8_t *data, uint32_t len, enum drop *why)
+enum drop kit_frame_view(struct encap_view *v, const uint8_t *data, uint32_t len)
 {
     static const struct gid_table none;
     const struct encap_port any = {.promiscuous = true, .gids = &none};
 
-    *why = encap_rx(v, data, len, &any);
+    return encap_rx(v, data, len, &any);
 }
 
 static struct kit_seen look(const struct kit *k, const uint8_t *data, uint32_t len)
 {
     struct kit_seen seen = {.at = k->now, .len = len};
     struct encap_view v;
-    enum drop why;
 
-    view_frame(&v, data, len, &why);
-    if (why == DROP_NONE)
+    if (kit_frame_view(&v, data, len) == DROP_NONE)
         seen.parsed = pkt_parse(&seen.pkt, v.bth, v.bth_len) == DROP_NONE;
     return seen;
 }
@@ -126,9 +124,8 @@ static struct kit_seen look(const struct kit *k, const uint8_t *data, uint32_t l
 void kit_frame_reseal(uint8_t *data, uint32_t len)
 {
     struct encap_view v;
-    enum drop why;
+    enum drop why = kit_frame_view(&v, data, len);
 
-    view_frame(&v, data, len, &why);
     if (why != DROP_NONE)
         kit_fail("kit_frame_reseal: the frame's outer headers are unsound: %s", drop_name(why));
     icrc_seal(v.l3_kind, data + (v.l3 - data), v.l3_len - ICRC_LEN);
@@ -318,12 +315,6 @@ ns_t kit_link_next(const struct kit_link *l)
     return l->heap_len ? l->heap[0]->at : NS_NEVER;
 }
 
-static void hand_over(struct kit *k, struct kit_node *n, struct frame *frame, unsigned count)
-{
-    engine_rx(n->engine, frame, count, k->now);
-    n->received += count;
-}
-
 unsigned kit_link_deliver(struct kit *k, struct kit_link *l)
 {
     struct kit_flight *flight[FRAME_BURST];
@@ -340,7 +331,7 @@ unsigned kit_link_deliver(struct kit *k, struct kit_link *l)
     }
     for (unsigned i = 0; i < k->nodes; i++)
         if (i == to || (to == KIT_ANY && i != l->from))
-            hand_over(k, &k->node[i], frame, n);
+            kit_arrive(k, &k->node[i], frame, n);
     l->delivered += n;
     for (unsigned i = 0; i < n; i++) {
         memset(flight[i]->data, 0xA5, flight[i]->len); /* the frames are given back */

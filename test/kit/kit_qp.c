@@ -19,16 +19,17 @@ void *kit_segment(size_t bytes)
 
 /* ---- completion queues ---- */
 
-#define LANES 2 /* each engine posts into one of them */
+#define LANES 2 /* one engine posts into one of them; see kit_node_init */
 
 struct kit_cq *kit_cq_create(struct kit_node *n, uint32_t size)
 {
     struct kit_cq *cq = kit_alloc(sizeof(*cq));
-    struct cq_shared *shared = kit_segment(cq_segment_bytes(size, LANES));
+    uint32_t lanes = max_of(n->engines, (unsigned)LANES);
+    struct cq_shared *shared = kit_segment(cq_segment_bytes(size, lanes));
 
-    comp_queue_init(&cq->cq, shared, size, LANES);
+    comp_queue_init(&cq->cq, shared, size, lanes);
     cq->cq.owner = cq;
-    cq->reader = (struct cq_reader){.shared = shared, .size = size, .lanes = LANES};
+    cq->reader = (struct cq_reader){.shared = shared, .size = size, .lanes = lanes};
     cq->node = n;
     cq->next = n->cq;
     n->cq = cq;
@@ -124,10 +125,38 @@ struct kit_qp *kit_qp_create(struct kit_node *n, const struct kit_qp_config *con
     if (!qp->qp)
         kit_fail("qp_create: %d", err);
     qp->qpn = qp_number(qp->qp);
-    engine_qp_attach(n->engine, qp->qp);
+    engine_qp_attach(n->part[c->engine].engine, qp->qp);
     qp->next = n->qp;
     n->qp = qp;
     return qp;
+}
+
+void kit_qp_destroy(struct kit_qp *qp)
+{
+    struct kit_node *n = qp->node;
+    struct kit_qp **link = &n->qp;
+
+    kit_adopt(qp);
+    while (*link != qp)
+        link = &(*link)->next;
+    *link = qp->next;
+    qp_unpublish(qp->qp);
+    for (unsigned i = 0; i < n->engines; i++)
+        engine_qp_detach(n->part[i].engine, qp->qp);
+    qp_free(qp->qp);
+    free(qp->shared);
+    free(qp->sq);
+    free(qp->rq);
+    free(qp);
+}
+
+/* The engine that a call goes to: the control thread finishes what it began. */
+static struct engine *engine_for(struct kit_qp *qp)
+{
+    struct engine *e = qp_engine(qp->qp);
+
+    kit_adopt(qp);
+    return e ? e : qp->node->engine;
 }
 
 /* ---- attributes ---- */
@@ -142,8 +171,8 @@ static uint8_t code(uint8_t wanted, uint8_t fallback)
 static void must_modify(struct kit_qp *qp, const struct qp_attr *attr, uint32_t mask,
                         const struct address_vector *av)
 {
-    int err = engine_qp_modify(qp->node->engine, qp->qp, attr, mask | QPA_STATE, av, 5,
-                               qp->node->kit->now);
+    int err =
+        engine_qp_modify(engine_for(qp), qp->qp, attr, mask | QPA_STATE, av, 5, qp->node->kit->now);
 
     if (err)
         kit_fail("engine_qp_modify to state %u: %d", attr->state, err);
@@ -259,7 +288,7 @@ int kit_modify(struct kit_qp *qp, enum qp_state state)
 {
     struct qp_attr attr = {.state = state};
     int err =
-        engine_qp_modify(qp->node->engine, qp->qp, &attr, QPA_STATE, NULL, 5, qp->node->kit->now);
+        engine_qp_modify(engine_for(qp), qp->qp, &attr, QPA_STATE, NULL, 5, qp->node->kit->now);
 
     if (!err && state == QPS_RESET) {
         qp->sq_prod = qp->rq_prod = qp->sq_free = qp->rq_free = 0;
@@ -327,9 +356,16 @@ int kit_post_recv(struct kit_qp *qp, uint64_t wr_id, const struct sge *sge, unsi
     return 0;
 }
 
+/* While it moves the application may look too early where it is: whoever adopts it looks for work.
+ */
 void kit_ring(struct kit_qp *qp)
 {
-    engine_doorbell(qp->node->engine, qp->qp, qp->node->kit->now);
+    struct kit *k = qp->node->kit;
+    struct engine *e = qp_engine(qp->qp);
+
+    if (qp->left && random_below(&k->engines_random, 2))
+        e = qp->left->engine;
+    engine_doorbell(e ? e : qp->node->engine, qp->qp, k->now);
 }
 
 void kit_do(struct kit_qp *qp, enum sqe_op op, uint64_t wr_id, const struct kit_mr *local,

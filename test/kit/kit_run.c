@@ -26,7 +26,7 @@ static void on_cq_posted(void *ctx, struct comp_queue *cq)
 
 static void on_async_event(void *ctx, struct qp *qp, struct comp_queue *cq, enum qp_event event)
 {
-    struct kit_node *n = ctx;
+    struct kit_node *n = ((struct kit_engine *)ctx)->node;
 
     if (n->events < KIT_EVENTS)
         n->event[n->events++] = (struct kit_event){
@@ -35,7 +35,7 @@ static void on_async_event(void *ctx, struct qp *qp, struct comp_queue *cq, enum
 
 static void on_srq_event(void *ctx, struct srq *srq, enum qp_event event)
 {
-    struct kit_node *n = ctx;
+    struct kit_node *n = ((struct kit_engine *)ctx)->node;
 
     if (n->events < KIT_EVENTS)
         n->event[n->events++] = (struct kit_event){.srq = srq_owner(srq), .event = event};
@@ -65,16 +65,43 @@ static void address_node(struct kit_node *n)
     add_gid(n, v6, GID_TYPE_ROCE_V2, 5);
 }
 
+static void start_engine(struct kit_node *n, unsigned index)
+{
+    const struct kit_config *c = &n->kit->config;
+    struct kit_engine *p = &n->part[index];
+    struct engine_config config = {
+        .port = &n->port,
+        .mrs = &n->mrs,
+        .qps = n->qps,
+        .srqs = n->srqs,
+        .ahs = n->ahs,
+        .host = {p, on_cq_event, on_cq_posted, on_async_event, on_srq_event},
+        .lane = n->engines > 1 ? index : n->index % 2, /* so that both lanes are used */
+        .max_inflight = c->max_inflight,
+        .any_icrc = c->any_icrc,
+        .entropy = c->entropy,
+        .repath = c->repath,
+    };
+
+    if (n->engines > 1) {
+        config.host.hand_over = kit_hand_over;
+        config.host.stray = kit_stray;
+    }
+    *p = (struct kit_engine){
+        .node = n, .engine = engine_create(&config), .index = index, .lane = config.lane};
+    if (!p->engine)
+        kit_fail("engine_create");
+}
+
 void kit_node_init(struct kit *k, unsigned index, struct qp_table *qps)
 {
     struct kit_node *n = &k->node[index];
     uint64_t secret[2] = {random_next(&k->random), random_next(&k->random)};
-    struct engine_config config;
 
     n->kit = k;
     n->index = index;
     n->qps = qps;
-    n->lane = index % 2; /* so that both lanes are used */
+    n->engines = k->config.engines ? k->config.engines : 1;
     address_node(n);
     if (mr_table_init(&n->mrs, MR_SLOTS, secret))
         kit_fail("out of memory");
@@ -84,38 +111,19 @@ void kit_node_init(struct kit *k, unsigned index, struct qp_table *qps)
     n->ahs = ah_table_create();
     if (!n->srqs || !n->ahs)
         kit_fail("out of memory");
-    config = (struct engine_config){
-        .port = &n->port,
-        .mrs = &n->mrs,
-        .qps = qps,
-        .srqs = n->srqs,
-        .ahs = n->ahs,
-        .host = {n, on_cq_event, on_cq_posted, on_async_event, on_srq_event},
-        .lane = n->lane,
-        .max_inflight = k->config.max_inflight,
-        .any_icrc = k->config.any_icrc,
-        .entropy = k->config.entropy,
-        .repath = k->config.repath,
-    };
-    n->engine = engine_create(&config);
-    if (!n->engine)
-        kit_fail("engine_create");
+    for (unsigned i = 0; i < n->engines; i++)
+        start_engine(n, i);
+    n->engine = n->part[0].engine;
 }
 
 void kit_node_fini(struct kit_node *n)
 {
-    while (n->qp) {
-        struct kit_qp *qp = n->qp;
-
-        n->qp = qp->next;
-        engine_qp_detach(n->engine, qp->qp);
-        qp_free(qp->qp);
-        free(qp->shared);
-        free(qp->sq);
-        free(qp->rq);
-        free(qp);
+    while (n->qp)
+        kit_qp_destroy(n->qp);
+    for (unsigned i = 0; i < n->engines; i++) {
+        kit_handed_fini(&n->part[i]);
+        engine_destroy(n->part[i].engine);
     }
-    engine_destroy(n->engine);
     kit_srq_fini(n);
     while (n->cq) {
         struct kit_cq *cq = n->cq;
@@ -143,8 +151,9 @@ uint64_t kit_drops(const struct kit_node *n)
 {
     uint64_t sum = 0;
 
-    for (unsigned i = 0; i < DROP_COUNT; i++)
-        sum += counter_get(&engine_counters(n->engine)->drop[i]);
+    for (unsigned p = 0; p < n->engines; p++)
+        for (unsigned i = 0; i < DROP_COUNT; i++)
+            sum += counter_get(&engine_counters(n->part[p].engine)->drop[i]);
     return sum;
 }
 
@@ -163,6 +172,9 @@ struct kit *kit_create(const struct kit_config *config)
     k->nodes = config->nodes ? config->nodes : 2;
     if (k->nodes < 2 || k->nodes > KIT_NODES)
         kit_fail("a kit of %u nodes", k->nodes);
+    if (config->engines > KIT_ENGINES)
+        kit_fail("nodes of %u engines", config->engines);
+    k->engines_random.state = ~config->seed;
     k->wake = NS_NEVER;
     for (unsigned i = 0; i < k->nodes; i++) {
         if (!qps || !config->shared_qp_table)
@@ -195,12 +207,13 @@ void kit_destroy(struct kit *k)
 /* ---- the loop ---- */
 
 /* Asks the engine for packets while the link takes them; returns how many it got. */
-static unsigned pump(struct kit *k, struct kit_node *n)
+static unsigned pump(struct kit *k, struct kit_engine *p)
 {
+    struct kit_node *n = p->node;
     struct kit_link *l = &k->link[n->index];
     unsigned want = l->config.bps ? 1 : 1 + random_below(&k->random, FRAME_BURST), got;
     struct frame frame[FRAME_BURST];
-    bool wanted = engine_wants_tx(n->engine);
+    bool wanted = engine_wants_tx(p->engine);
 
     if (!kit_link_ready(l, k->now))
         return 0;
@@ -209,22 +222,42 @@ static unsigned pump(struct kit *k, struct kit_node *n)
         return 0;
     for (unsigned i = 0; i < want; i++)
         frame[i] = (struct frame){.data = n->tx[i], .room = KIT_FRAME_ROOM};
-    got = engine_tx(n->engine, frame, want, k->now);
+    got = engine_tx(p->engine, frame, want, k->now);
     if (got > want)
         kit_fail("engine_tx filled %u of %u frames", got, want);
     if (got && !wanted)
         kit_fail("engine_tx filled %u frames though engine_wants_tx said no", got);
     for (unsigned i = 0; i < got; i++)
-        kit_link_send(k, l, frame[i].data, frame[i].len);
+        if (!kit_comes_back(p, frame[i].data, frame[i].len))
+            kit_link_send(k, l, frame[i].data, frame[i].len);
     return got;
 }
 
-static bool run_timers(struct kit *k, struct kit_node *n)
+static bool run_timers(struct kit *k, struct kit_engine *p)
 {
-    if (engine_next_timer(n->engine) > k->now)
+    if (engine_next_timer(p->engine) > k->now)
         return false;
-    engine_timers(n->engine, k->now);
+    engine_timers(p->engine, k->now);
     return true;
+}
+
+static bool run_engine(struct kit *k, struct kit_engine *p)
+{
+    bool busy = kit_handed_deliver(k, p) != 0;
+
+    busy |= run_timers(k, p);
+    return (pump(k, p) != 0) | busy;
+}
+
+/* The engines of a node take turns, one of them the first. */
+static bool run_node(struct kit *k, struct kit_node *n)
+{
+    unsigned first = n->engines > 1 ? random_below(&k->engines_random, n->engines) : 0;
+    bool busy = kit_adopt_due(k, n) != 0;
+
+    for (unsigned i = 0; i < n->engines; i++)
+        busy |= run_engine(k, &n->part[(i + first) % n->engines]);
+    return busy;
 }
 
 /* One turn at this instant; returns whether anything happened. */
@@ -235,11 +268,24 @@ static bool turn(struct kit *k)
 
     for (unsigned i = 0; i < k->nodes; i++)
         busy |= kit_link_deliver(k, &k->link[(i + first) % k->nodes]) != 0;
-    for (unsigned i = 0; i < k->nodes; i++) {
-        busy |= run_timers(k, &k->node[(i + first) % k->nodes]);
-        busy |= pump(k, &k->node[(i + first) % k->nodes]) != 0;
-    }
+    for (unsigned i = 0; i < k->nodes; i++)
+        busy |= run_node(k, &k->node[(i + first) % k->nodes]);
     return busy;
+}
+
+static ns_t next_of_node(const struct kit *k, const struct kit_node *n)
+{
+    const struct kit_link *l = &k->link[n->index];
+    ns_t next = min_of(kit_link_next(l), kit_engines_next(n));
+
+    for (unsigned i = 0; i < n->engines; i++) {
+        ns_t timer = engine_next_timer(n->part[i].engine);
+
+        next = min_of(next, timer);
+        if (l->busy_until > k->now && engine_wants_tx(n->part[i].engine))
+            next = min_of(next, l->busy_until);
+    }
+    return next;
 }
 
 static ns_t next_event(const struct kit *k)
@@ -247,12 +293,9 @@ static ns_t next_event(const struct kit *k)
     ns_t next = k->wake;
 
     for (unsigned i = 0; i < k->nodes; i++) {
-        const struct kit_link *l = &k->link[i];
-        ns_t timer = engine_next_timer(k->node[i].engine), arrival = kit_link_next(l);
+        ns_t of_node = next_of_node(k, &k->node[i]);
 
-        next = min_of(next, min_of(timer, arrival));
-        if (l->busy_until > k->now && engine_wants_tx(k->node[i].engine))
-            next = min_of(next, l->busy_until);
+        next = min_of(next, of_node);
     }
     return next;
 }

@@ -58,18 +58,33 @@ int kit_srq_post(struct kit_srq *srq, uint64_t wr_id, const struct sge *sge, uns
     return 0;
 }
 
-uint32_t kit_ah_create(struct kit_node *from, const struct kit_node *to, enum kit_gid gid)
+static uint32_t create_ah(struct kit_node *from, const struct address_vector *av)
 {
     struct kit_ah *ah = kit_alloc(sizeof(*ah));
-    struct address_vector av = kit_route(from, to, &(struct kit_rc){.gid_index = (uint8_t)gid});
     int err = 0;
 
-    ah->ah = address_handle_create(from->ahs, KIT_PD, &av, &err);
+    ah->ah = address_handle_create(from->ahs, KIT_PD, av, &err);
     if (!ah->ah)
         kit_fail("address_handle_create: %d", err);
     ah->next = from->ah;
     from->ah = ah;
     return address_handle_number(ah->ah);
+}
+
+uint32_t kit_ah_create(struct kit_node *from, const struct kit_node *to, enum kit_gid gid)
+{
+    struct address_vector av = kit_route(from, to, &(struct kit_rc){.gid_index = (uint8_t)gid});
+
+    return create_ah(from, &av);
+}
+
+uint32_t kit_ah_to_group(struct kit_node *from, const union gid *group, enum kit_gid gid)
+{
+    struct address_vector av = kit_route(from, from, &(struct kit_rc){.gid_index = (uint8_t)gid});
+
+    av.dgid = *group;
+    gid_multicast_mac(group, av.dmac);
+    return create_ah(from, &av);
 }
 
 struct kit_mw *kit_mw_create(struct kit_node *n, enum mem_kind kind)

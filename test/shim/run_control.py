@@ -677,7 +677,7 @@ def main():
     build = kit.Build(parser.parse_args().build)
     tests = (framing, garbage, services, raw_packets, racing, deaf, killed, killed_with_child, shared_memory, holes, many,
              used_again, out_of_descriptors, second_daemon, command_line, another_user, asleep)
-    daemon = kit.Daemon(build, kit.scratch_folder())
+    daemon = kit.Daemon(build, kit.scratch_folder(), arguments=("--loopback", "--workers", "2"))
     daemon.unused = unused(daemon)
     report = kit.Tap(len(tests) + 1)
     for test in tests:

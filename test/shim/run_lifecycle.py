@@ -139,7 +139,8 @@ def show_topics():
     daemon = kit.Daemon(build, folder)
     environment = daemon.environment()
     try:
-        for topic in ("devices", "ports", "gids", "qps", "counters", "drops", "workers", "clients", "mr"):
+        for topic in ("devices", "ports", "gids", "qps", "counters", "drops", "workers", "clients", "mr",
+                      "steering"):
             result = uroce(environment, "show", topic)
             if result.returncode != 0 or not result.stdout:
                 raise kit.Failure(f"{topic}: {result.returncode} {result.stderr}")
@@ -158,8 +159,8 @@ def show_topics():
 
 
 def killed_program():
-    """kill -9 of one program: its queue pairs are gone within a second, others go on."""
-    daemon = kit.Daemon(build, kit.scratch_folder())
+    """kill -9 of one program: its queue pairs are gone within a second, others go on. Two workers have them."""
+    daemon = kit.Daemon(build, kit.scratch_folder(), arguments=("--loopback", "--workers", "2"))
     programs = []
     try:
         def start(duration, qps):
@@ -175,6 +176,8 @@ def killed_program():
         survivor_server, survivor = start(6, 1)
         victim_server, victim = start(60, 4)
         kit.wait_until(lambda: len(daemon.show("qps")) == 10, 20, "ten queue pairs")
+        if {qp["worker"] for qp in daemon.show("qps")} != {0, 1}:
+            raise kit.Failure(f"not on both workers: {daemon.show('qps')}")
         for program in (victim, victim_server):  # the server may have noticed and ended already
             program.process.kill()
             pid = program.process.pid

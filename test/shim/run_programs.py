@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Unmodified Debian programs over one uroced with a loopback device. TAP; a point per row and GID.
 
-usage: run_programs.py --build DIR [--group GROUP]... [--match TEXT] [--list]"""
+usage: run_programs.py --build DIR [--workers N] [--group GROUP]... [--match TEXT] [--list]"""
 import argparse
 import os
 import re
 import sys
+import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
 import uroce_kit as kit
@@ -157,6 +158,17 @@ for program, options in (("ib_write_bw", ""), ("ib_read_bw", ""), ("ib_atomic_bw
 perftest("rocev1", "ib_send_lat", "-c UD -g -n 200", gids=(IPV4_V1, IPV6_V1))
 perftest("rocev1", "ib_send_bw", "-c UD -g -M 0:0:0:0:0:0:0:0:0:0:255:255:224:0:0:9 -n 200", gids=(IPV4_V1,))
 
+# Over a daemon with two workers (--workers 2): every service, both workers.
+for command in ("rc -c", "ud -c", "srq -e -c -l 3"):
+    service, options = command.split(" ", 1)
+    pingpong("workers", options + " -n 500", service=service, size=1024 if service == "ud" else 4096, iterations=500,
+             gids=(IPV4,))
+xsrq("workers", "-n 100", gids=(IPV6,))
+for program, options in (("ib_send_bw", "-q 8 -n 200"), ("ib_write_bw", "-q 8 -b -n 200"),
+                         ("ib_read_bw", "-q 4 -n 200"), ("ib_atomic_bw", "-q 4 -n 200"),
+                         ("ib_send_bw", "-c UD -n 1000"), ("ib_send_bw", "-c UD -g -n 200")):
+    perftest("workers", program, options, gids=(IPV6,))
+
 # The few that scripts/test runs over a daemon built with sanitizers.
 for group_row in [r for r in ROWS if r["name"] in (
         "ibv_rc_pingpong -g 0 -c", "ibv_rc_pingpong -g 1 -e", "ib_write_bw -F -x 0 -n 1000",
@@ -198,11 +210,41 @@ def counters_add_up(daemon):
     """Every frame that was received was delivered or dropped for a reason; here none was dropped for what is in it."""
     counters = {row["counter"]: row["value"] for row in daemon.show("counters")}
     drops = {row["reason"]: row["value"] for row in daemon.show("drops")}
-    if counters["rx_packets"] == 0 or counters["rx_packets"] != counters["rx_delivered"] + sum(drops.values()):
-        raise kit.Failure(f"{counters} and {drops}")
+    # A datagram to a group is delivered by each worker with a member of it.
+    copies = sum(worker["rx_copies"] for port in daemon.show("steering") for worker in port["workers"])
+    if counters["rx_packets"] == 0 or counters["rx_packets"] + copies != counters["rx_delivered"] + sum(drops.values()):
+        raise kit.Failure(f"{counters}, {copies} copies and {drops}")
     # What comes late to a queue pair that was destroyed.
     if set(drops) - {"unknown_qpn", "qp_state"}:
         raise kit.Failure(f"dropped: {drops}")
+
+
+def at_the_same_time(daemon):
+    """Programs that know nothing of each other, side by side."""
+    failures = []
+
+    def one(command, check):
+        try:
+            check(kit.run_pair(daemon, command.split())[1])
+        except kit.Failure as failure:
+            failures.append(failure)
+
+    pairs = [threading.Thread(target=one, args=pair) for pair in (
+        ("ib_write_bw -F -x 0 -q 4 -n 500", kit.check_perftest), ("ib_send_bw -F -x 1 -q 4 -n 500", kit.check_perftest),
+        ("ibv_rc_pingpong -g 0 -c -n 500", kit.check_pingpong))]
+    for pair in pairs:
+        pair.start()
+    for pair in pairs:
+        pair.join()
+    if failures:
+        raise failures[0]
+
+
+def all_take_part(daemon):
+    """Queue pairs were on every worker, and packets delivered there."""
+    idle = [worker for port in daemon.show("steering") for worker in port["workers"] if not worker["rx_delivered"]]
+    if idle:
+        raise kit.Failure(f"nothing was delivered by {idle}")
 
 
 def main():
@@ -211,9 +253,11 @@ def main():
     options.add_argument("--group", action="append")
     options.add_argument("--match", help="only rows whose name contains this")
     options.add_argument("--rounds", type=int, default=1)
+    options.add_argument("--workers", type=int, default=1)
     options.add_argument("--list", action="store_true")
     arguments = options.parse_args()
-    rows = [r for r in ROWS if (r["group"] in arguments.group if arguments.group else r["group"] != "quick")
+    rows = [r for r in ROWS
+            if (r["group"] in arguments.group if arguments.group else r["group"] not in ("quick", "workers"))
             and (arguments.match or "") in r["name"]] * arguments.rounds
     if arguments.list:
         for r in rows:
@@ -222,8 +266,9 @@ def main():
 
     kit.die_on_signals()
     build = kit.Build(arguments.build)
-    daemon = kit.Daemon(build, kit.scratch_folder())
-    tap = kit.Tap(len(rows) + 5)
+    daemon = kit.Daemon(build, kit.scratch_folder(), arguments=("--loopback", "--workers", str(arguments.workers)))
+    several = arguments.workers > 1
+    tap = kit.Tap(len(rows) + (7 if several else 5))
     try:
         tap.point("ibv_devices", lambda: lists_device(build, daemon))
         tap.point("ibv_devinfo -v", lambda: describes_device(build, daemon))
@@ -236,6 +281,9 @@ def main():
                 if not daemon.alive():
                     raise kit.Failure("uroced is gone:\n" + daemon.log())
             tap.point(r["name"] + "".join(f" ({name})" for name in r["environment"] or {}), one)
+        if several:
+            tap.point("programs at the same time", lambda: at_the_same_time(daemon))
+            tap.point("every worker delivers", lambda: all_take_part(daemon))
         tap.point("delivered and dropped add up to received", lambda: counters_add_up(daemon))
     finally:
         status = daemon.stop()

@@ -3,7 +3,7 @@
 """rdma-core's own test suite, as Debian ships it with python3-pyverbs, over a loopback device. TAP: a point per test
 of the generic part. Tests named in rdma-core-44.txt must pass; the others may also skip, but not fail.
 
-usage: run_rdma_core.py --build DIR [--list]"""
+usage: run_rdma_core.py --build DIR [--workers N] [--list]"""
 import argparse
 import glob
 import gzip
@@ -62,6 +62,7 @@ def run_suite(daemon, suite):
 def main():
     options = argparse.ArgumentParser()
     options.add_argument("--build", required=True)
+    options.add_argument("--workers", default="1")
     options.add_argument("--list", action="store_true", help="print the names of the tests that pass")
     arguments = options.parse_args()
     if not os.path.isdir(SUITE) or subprocess.run([PYTHON, "-c", "import pyverbs"], capture_output=True).returncode:
@@ -70,7 +71,7 @@ def main():
 
     kit.die_on_signals()
     folder = kit.scratch_folder()
-    daemon = kit.Daemon(kit.Build(arguments.build), folder)
+    daemon = kit.Daemon(kit.Build(arguments.build), folder, arguments=("--loopback", "--workers", arguments.workers))
     try:
         text = run_suite(daemon, unpack(folder))
         alive = daemon.alive()

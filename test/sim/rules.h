@@ -30,6 +30,9 @@ struct rules {
 /* Connects a and b; rc as for kit_connect, but PSNs that are 0 become PSN_A and PSN_B. */
 struct rules rules_start(const struct kit_rc *rc);
 
+/* The same on a kit of the test's own, which should have a log. */
+struct rules rules_start_on(struct kit *k, const struct kit_rc *rc);
+
 /* Checks what holds after every test (counts add up, canaries) and frees all. */
 void rules_finish(struct rules *t);
 

@@ -19,6 +19,13 @@ struct sim {
     struct kit *kit;
     bool rough;   /* the weather may use up all retries */
     bool repeats; /* the links duplicate or reorder */
+    /* Nodes with several engines, between which queue pairs move. */
+    struct random engines_random;
+    bool several;
+    bool follows;  /* queue pairs go to where their packets come in */
+    bool overtake; /* frames on their way between engines do */
+    unsigned moves, moved;
+    ns_t move_at;
     unsigned actors, done;
     struct actor *actor[MAX_ACTORS];
     unsigned flow_ids;
@@ -48,7 +55,9 @@ static inline uint32_t sim_below(struct sim *s, uint32_t n)
     return random_below(&s->random, n);
 }
 
-/* Two different nodes. */
+/* The engine that a new queue pair begins at. */
+unsigned sim_pick_engine(struct sim *s);
+/* Two nodes, which are different unless nodes have several engines. */
 void sim_pick_nodes(struct sim *s, struct kit_node *n[2]);
 struct kit_rc sim_pick_attributes(struct sim *s);
 

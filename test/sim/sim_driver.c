@@ -29,7 +29,7 @@ static const char letters[] = {[KIT_PASS] = '-',
 
 struct shared {
     uint64_t seed;
-    unsigned long long frames, disturbed, seeds;
+    unsigned long long frames, disturbed, handed, moved, seeds;
     struct kit_fates fates;
     struct kit_fate fate[MAX_FATES];
 };
@@ -48,6 +48,16 @@ void sim_total(const struct kit_link *l)
 {
     driver.shared->frames += l->frames;
     driver.shared->disturbed += l->dropped + l->corrupted + l->duplicated + l->reordered;
+}
+
+void sim_total_handed(unsigned long long frames)
+{
+    driver.shared->handed += frames;
+}
+
+void sim_total_moved(unsigned long long queue_pairs)
+{
+    driver.shared->moved += queue_pairs;
 }
 
 /* ---- bugs, to prove that they are found ---- */
@@ -324,7 +334,8 @@ int sim_main(const char *program, int argc, char **argv, sim_run run)
         fprintf(stderr, "seed %llu failed\n", (unsigned long long)s->seed);
         return explain();
     }
-    printf("%llu seeds passed: %llu frames, %llu of them lost, corrupted, repeated or delayed\n",
-           s->seeds, s->frames, s->disturbed);
+    printf("%llu seeds passed: %llu frames, %llu of them lost, corrupted, repeated or delayed, "
+           "%llu handed over; %llu moves of queue pairs\n",
+           s->seeds, s->frames, s->disturbed, s->handed, s->moved);
     return 0;
 }

@@ -356,7 +356,7 @@ struct actor *owner_create(struct sim *s)
     o->actor = (struct actor){s, turn, completed, check, tell, fini, 0};
     sim_pick_nodes(s, n);
     for (unsigned i = 0; i < 2; i++)
-        o->qp[i] = kit_qp_create(n[i], NULL);
+        o->qp[i] = kit_qp_create(n[i], &(struct kit_qp_config){.engine = sim_pick_engine(s)});
     o->ground = kit_mr_create(n[0], GROUND, MEM_LOCAL_WRITE | MEM_MW_BIND | MEM_FLUSH_GLOBAL,
                               sim_below(s, 2) ? KIT_MR_DIRECT : KIT_MR_COPY);
     o->inbox = kit_mr_create(n[0], 64, MEM_LOCAL_WRITE, KIT_MR_DIRECT);

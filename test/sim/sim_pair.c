@@ -34,6 +34,7 @@ static struct kit_qp *make_qp(struct pair *p, struct kit_node *n, uint32_t type,
         .rq_size = 1u << sim_below(s, 5),
         .max_inline = PLAN_INLINE,
         .sq_sig_all = sim_below(s, 2),
+        .engine = sim_pick_engine(s),
     };
 
     config.send_cq = kit_cq_create(n, config.sq_size);

@@ -31,6 +31,7 @@ struct stream {
     uint32_t ah;
     struct message message[MESSAGES];
     unsigned posted, completed;
+    bool arrived[MESSAGES];
     int last; /* received */
     ns_t at, end_at;
 };
@@ -184,6 +185,19 @@ static unsigned number_of(const struct stream *st, const struct cqe *e, const ui
     return name[1];
 }
 
+/* Between engines frames may overtake one another, but none is made. */
+static void check_turn(struct stream *st, unsigned i)
+{
+    const struct sim *s = st->actor.sim;
+
+    if (!s->repeats && st->arrived[i])
+        sim_fail("stream %u: message %u again", st->id, i);
+    if (!s->repeats && !s->overtake && (int)i <= st->last)
+        sim_fail("stream %u: message %u after %d", st->id, i, st->last);
+    st->arrived[i] = true;
+    st->last = (int)i;
+}
+
 static void received(struct stream *st, const struct cqe *e)
 {
     uint32_t skip = st->type == QPT_UD ? GRH_LEN : 0, len = e->byte_len - skip;
@@ -205,9 +219,7 @@ static void received(struct stream *st, const struct cqe *e)
                  st->id, i, m->len, len, e->opcode, e->wc_flags);
     if (st->type == QPT_UD && (e->src_qpn != st->from->qpn || !(e->wc_flags & WC_GRH)))
         sim_fail("stream %u: from queue pair %u, flags %x", st->id, e->src_qpn, e->wc_flags);
-    if (!st->actor.sim->repeats && (int)i <= st->last)
-        sim_fail("stream %u: message %u after %d", st->id, i, st->last);
-    st->last = (int)i;
+    check_turn(st, i);
 }
 
 static bool completed(struct actor *a, const struct kit_node *n, const struct cqe *e)
@@ -273,7 +285,9 @@ struct actor *stream_create(struct sim *s)
     sim_pick_nodes(s, n);
     config.type = st->type;
     config.sq_sig_all = sim_below(s, 2);
+    config.engine = sim_pick_engine(s);
     st->from = kit_qp_create(n[0], &config);
+    config.engine = sim_pick_engine(s);
     if (st->type == QPT_UD && sim_below(s, 2)) /* rdma-core's UC takes no shared queue */
         config.srq = srq = kit_srq_create(n[1], POOL_SLOTS, NULL, 0);
     st->to = kit_qp_create(n[1], &config);

@@ -12,6 +12,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "handover.h"
+#include "loop.h"
 #include "random.h"
 #include "unit.h"
 
@@ -563,9 +565,91 @@ static void test_full_port_is_waited_for_asleep(void **state)
     stop();
 }
 
+/* ---- a worker that is behind ---- */
+
+#define PAIRS      8
+#define BEHIND_LEN 32768 /* bytes of a message */
+
+/* Where a pair's second queue pair lives: not with the first. */
+static void part(struct test_qp pair[2])
+{
+    struct device *d = app.dp.rnic->device[0];
+
+    for (unsigned i = 0; i < 2; i++)
+        require(worker_move_qp(&qp_object_get(pair[i].client, pair[i].layout.qpn)->dp, d->port[i]));
+}
+
+static uint64_t handover_drops(void)
+{
+    const struct engine *e = app.dp.rnic->device[0]->port[0]->engine;
+
+    return counter_get(&engine_counters(e)->drop[DROP_handover_full]);
+}
+
+/* More than its ring takes comes for the second worker, which looks at nothing for a while: what
+ * cannot be handed over waits at the port, and nothing is lost. */
+static void test_who_is_behind_is_waited_for(void **state)
+{
+    static struct test_qp pair[PAIRS][2];
+    const struct worker_stats *s;
+    struct test_mr mr;
+    pthread_t thread;
+    uint64_t before;
+    struct test_cq cq;
+
+    atomic_store(&held, false);
+    atomic_store(&released, false);
+    dataplane_start_loop(&app.dp, 2, &kit_provider);
+    dataplane_open_context(&app.dp, 0);
+    cq_open(&app.dp, 0, &cq);
+    mr = mr_open(&app.dp, 0, KIT_BASE, KIT_BYTES);
+    for (unsigned i = 0; i < PAIRS; i++) {
+        loop_pair_open(&app.dp, pair[i], &cq);
+        part(pair[i]);
+    }
+    require(!pthread_create(&thread, NULL, holder, NULL));
+    while (!atomic_load(&held))
+        sched_yield();
+    for (unsigned i = 0; i < PAIRS; i++) {
+        for (unsigned n = 0; n < 4; n++) {
+            struct test_send w = {.op = SQE_WRITE,
+                                  .signaled = true,
+                                  .addr = KIT_BASE,
+                                  .remote_addr = KIT_BASE + BEHIND_LEN,
+                                  .len = BEHIND_LEN,
+                                  .lkey = mr.key,
+                                  .rkey = mr.key};
+
+            post_send(&pair[i][0], &w);
+        }
+        ring_bell(&pair[i][0]);
+    }
+    s = worker_stats(rnic_worker(app.dp.rnic, 0));
+    assert_true(rises_to(&s->handed_out, HANDOVER_BYTES / 2 / LOOP_ROOM));
+    before = counter_get(&s->sleeps);
+    assert_true(rises_to(&s->sleeps, before + 5)); /* asleep, but for naps */
+    atomic_store(&released, true);
+    pthread_join(thread, NULL);
+    for (unsigned n = 0; n < PAIRS * 4;) {
+        const struct cqe *e = cq_reader_peek(&cq.reader);
+
+        if (!e) {
+            sched_yield();
+            continue;
+        }
+        assert_int_equal(e->status, WC_SUCCESS);
+        cq_reader_advance(&cq.reader);
+        n++;
+    }
+    assert_int_equal(handover_drops(), 0);
+    dataplane_stop(&app.dp);
+    cq_close(&cq);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_who_is_behind_is_waited_for),
         cmocka_unit_test(test_full_port),
         cmocka_unit_test(test_bad_network),
         cmocka_unit_test(test_close_amid_traffic),

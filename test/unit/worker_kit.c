@@ -11,6 +11,7 @@
 
 #include "doorbell.h"
 #include "env.h"
+#include "loop.h"
 #include "work_queue.h"
 
 #define ENTRIES 16
@@ -67,10 +68,12 @@ static void start_threads(struct dataplane *d)
         require(!env_posix.thread_start(&d->worker[i], "test-worker", worker_run, w));
         worker_wait_running(w);
     }
-    require(!env_posix.thread_start(&d->waker, "test-waker", waker_run, rnic_waker(d->rnic)));
+    d->waits = rnic_waker(d->rnic);
+    if (d->waits)
+        require(!env_posix.thread_start(&d->waker, "test-waker", waker_run, rnic_waker(d->rnic)));
 }
 
-static void open_context(struct dataplane *d, unsigned side)
+void dataplane_open_context(struct dataplane *d, unsigned side)
 {
     struct ctl_msg open = {.open.device = side}, none = {0};
 
@@ -80,24 +83,47 @@ static void open_context(struct dataplane *d, unsigned side)
     d->pd[side] = call(d->client[side], CTL_ALLOC_PD, none, NULL).handle;
 }
 
-void dataplane_start(struct dataplane *d, unsigned workers, const struct pktio_sim_config *config)
+static void create_rnic(struct dataplane *d, unsigned workers, const struct mem_provider *mem)
 {
-    struct pktio_sim_config sc = *config;
-    struct rnic_config rc = {.workers = workers, .mem = &kit_provider, .version = "kit"};
+    struct rnic_config rc = {.workers = workers, .mem = mem, .version = "kit"};
     int err;
 
-    memcpy(sc.mac[0], (uint8_t[6]){2, 0, 0, 0, 0, 1}, 6);
-    memcpy(sc.mac[1], (uint8_t[6]){2, 0, 0, 0, 0, 2}, 6);
     d->loop = rc.loop = event_loop_create(&err);
     require(d->loop);
     d->rnic = rnic_create(&rc, &err);
     require(d->rnic);
+}
+
+void dataplane_start_loop(struct dataplane *d, unsigned workers, const struct mem_provider *mem)
+{
+    struct pktio_loop_config lc = {.name = "kit", .mac = {2, 0, 0, 0, 0, 1}, .queues = workers};
+    struct port_address address[] = {{.prefix = 8, .vlan = VLAN_NONE},
+                                     {.prefix = 128, .vlan = VLAN_NONE}};
+    struct port_config pc = {.address = address, .addresses = ARRAY_SIZE(address)};
+
+    require(!gid_parse(&address[0].gid, "127.0.0.1"));
+    require(!gid_parse(&address[1].gid, "::1"));
+    create_rnic(d, workers, mem);
+    pc.io = pktio_loop_create(&lc);
+    require(pc.io);
+    require(!rnic_add_port(d->rnic, &pc));
+    d->client[0] = d->client[1] = NULL;
+    start_threads(d);
+}
+
+void dataplane_start(struct dataplane *d, unsigned workers, const struct pktio_sim_config *config)
+{
+    struct pktio_sim_config sc = *config;
+
+    memcpy(sc.mac[0], (uint8_t[6]){2, 0, 0, 0, 0, 1}, 6);
+    memcpy(sc.mac[1], (uint8_t[6]){2, 0, 0, 0, 0, 2}, 6);
+    create_rnic(d, workers, &kit_provider);
     require(!pktio_sim_pair(d->end, &sc));
     add_port(d, 0);
     add_port(d, 1);
     start_threads(d);
-    open_context(d, 0);
-    open_context(d, 1);
+    dataplane_open_context(d, 0);
+    dataplane_open_context(d, 1);
 }
 
 void dataplane_control(struct dataplane *d)
@@ -109,9 +135,12 @@ void dataplane_control(struct dataplane *d)
 void dataplane_stop(struct dataplane *d)
 {
     for (unsigned i = 0; i < 2; i++)
-        client_close(d->client[i]);
-    waker_stop(rnic_waker(d->rnic));
-    pthread_join(d->waker, NULL);
+        if (d->client[i])
+            client_close(d->client[i]);
+    if (d->waits) {
+        waker_stop(rnic_waker(d->rnic));
+        pthread_join(d->waker, NULL);
+    }
     for (unsigned i = 0; i < rnic_workers(d->rnic); i++) {
         worker_stop(rnic_worker(d->rnic, i));
         pthread_join(d->worker[i], NULL);
@@ -125,9 +154,8 @@ void dataplane_stop(struct dataplane *d)
 /* The segments are used where the dataplane has mapped them, not through a mapping of their own:
  * the thread sanitizer knows memory by its address. */
 
-void cq_open(struct dataplane *d, unsigned side, struct test_cq *cq)
+void cq_open_for(struct client *c, struct test_cq *cq)
 {
-    struct client *c = d->client[side];
     struct ctl_msg none = {0}, m = {.create_cq.cqe = 256};
     struct object *o;
 
@@ -138,6 +166,11 @@ void cq_open(struct dataplane *d, unsigned side, struct test_cq *cq)
     cq->reader = (struct cq_reader){.shared = container_of(o, struct cq, o)->segment.base,
                                     .size = m.create_cq.cqe,
                                     .lanes = m.create_cq.lanes};
+}
+
+void cq_open(struct dataplane *d, unsigned side, struct test_cq *cq)
+{
+    cq_open_for(d->client[side], cq);
 }
 
 void cq_arm(struct test_cq *cq)
@@ -198,15 +231,15 @@ static void qp_modify(struct test_qp *qp, uint32_t mask, struct qp_attr attr)
 }
 
 /* Patient: the machine may be busy with other things for tenths of a second. */
-static void qp_connect(struct test_qp *qp, const struct test_qp *peer, unsigned side)
+static void qp_connect(struct test_qp *qp, const struct test_qp *peer, union gid gid,
+                       uint32_t mtu_code)
 {
     struct qp_attr attr = {
         .state = QPS_INIT, .port_num = 1, .access_flags = MEM_REMOTE_WRITE | MEM_REMOTE_READ};
-    union gid gid = address(!side);
 
     qp_modify(qp, QPA_PKEY_INDEX | QPA_PORT | QPA_ACCESS_FLAGS, attr);
     attr = (struct qp_attr){.state = QPS_RTR,
-                            .path_mtu = 1,
+                            .path_mtu = mtu_code,
                             .dest_qpn = peer->layout.qpn,
                             .rq_psn = 0xFFFF00,
                             .max_dest_rd_atomic = 4,
@@ -232,8 +265,19 @@ void pair_open(struct dataplane *d, struct test_qp pair[2], unsigned first,
 {
     qp_open(d, &pair[0], first, cq[first].handle);
     qp_open(d, &pair[1], !first, cq[!first].handle);
-    qp_connect(&pair[0], &pair[1], first);
-    qp_connect(&pair[1], &pair[0], !first);
+    qp_connect(&pair[0], &pair[1], address(!first), 1);
+    qp_connect(&pair[1], &pair[0], address(first), 1);
+}
+
+void loop_pair_open(struct dataplane *d, struct test_qp pair[2], const struct test_cq *cq)
+{
+    union gid gid;
+
+    require(!gid_parse(&gid, "127.0.0.1"));
+    for (unsigned i = 0; i < 2; i++)
+        qp_open(d, &pair[i], 0, cq->handle);
+    for (unsigned i = 0; i < 2; i++)
+        qp_connect(&pair[i], &pair[!i], gid, 5);
 }
 
 void qp_close(struct test_qp *qp)
@@ -243,36 +287,39 @@ void qp_close(struct test_qp *qp)
 
 /* ---- posting ---- */
 
-void post_send(struct test_qp *qp, const struct test_send *s)
+void post_wr(struct test_qp *qp, struct sqe wr, struct sge sge)
 {
     const struct ctl_create_qp *l = &qp->layout;
     struct sqe *e =
         work_queue_slot((uint8_t *)qp->shared + l->sq_off, l->sq_size, l->sq_stride, qp->sends);
 
-    *e = (struct sqe){.wr_id = qp->sends,
-                      .opcode = (uint8_t)s->op,
-                      .flags = s->signaled ? SQE_SIGNALED : 0,
-                      .num_sge = s->len != 0,
-                      .remote_addr = s->remote_addr,
-                      .rkey = s->rkey};
-    *(struct sge *)(e + 1) = (struct sge){.addr = s->addr, .length = s->len, .lkey = s->lkey};
+    wr.wr_id = qp->sends;
+    wr.num_sge = sge.length != 0;
+    *e = wr;
+    *(struct sge *)(e + 1) = sge;
     atomic_store_explicit(&qp->shared->sq_prod, ++qp->sends, memory_order_release);
+}
+
+void post_send(struct test_qp *qp, const struct test_send *s)
+{
+    struct sqe wr = {.opcode = (uint8_t)s->op,
+                     .flags = s->signaled ? SQE_SIGNALED : 0,
+                     .remote_addr = s->remote_addr,
+                     .rkey = s->rkey};
+
+    post_wr(qp, wr, (struct sge){.addr = s->addr, .length = s->len, .lkey = s->lkey});
 }
 
 void post_bind(struct test_qp *qp, const struct test_bind *b)
 {
-    const struct ctl_create_qp *l = &qp->layout;
-    struct sqe *e =
-        work_queue_slot((uint8_t *)qp->shared + l->sq_off, l->sq_size, l->sq_stride, qp->sends);
+    struct sqe wr = {.opcode = SQE_BIND_MW,
+                     .flags = SQE_SIGNALED,
+                     .remote_addr = b->addr,
+                     .rkey = b->window_key,
+                     .imm = b->new_key,
+                     .bind = {.region_key = b->region_key, .length = b->len, .access = b->access}};
 
-    *e = (struct sqe){.wr_id = qp->sends,
-                      .opcode = SQE_BIND_MW,
-                      .flags = SQE_SIGNALED,
-                      .remote_addr = b->addr,
-                      .rkey = b->window_key,
-                      .imm = b->new_key,
-                      .bind = {.region_key = b->region_key, .length = b->len, .access = b->access}};
-    atomic_store_explicit(&qp->shared->sq_prod, ++qp->sends, memory_order_release);
+    post_wr(qp, wr, (struct sge){0});
 }
 
 void post_recv(struct test_qp *qp, uint64_t addr, uint32_t len, uint32_t lkey)
@@ -286,15 +333,21 @@ void post_recv(struct test_qp *qp, uint64_t addr, uint32_t len, uint32_t lkey)
     atomic_store_explicit(&qp->shared->rq_prod, ++qp->recvs, memory_order_release);
 }
 
-void ring_bell(struct test_qp *qp)
+void ring_bell_on(struct test_qp *qp, uint32_t worker)
 {
     struct wake_shared *wake = qp->d->rnic->wake.base;
     struct ctx_shared *shared = qp->client->ctx[0].shared;
-    uint32_t worker = atomic_load(&shared->slot_worker[qp->layout.db_slot]);
     _Atomic uint32_t *word = &wake->worker[worker].word;
 
     if (!doorbell_ring(&shared->worker[worker], qp->layout.db_slot))
         return;
     atomic_fetch_add(word, 1);
     syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+void ring_bell(struct test_qp *qp)
+{
+    struct ctx_shared *shared = qp->client->ctx[0].shared;
+
+    ring_bell_on(qp, atomic_load(&shared->slot_worker[qp->layout.db_slot]));
 }

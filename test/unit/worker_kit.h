@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The real dataplane in one process, without sockets: two devices whose ports are the ends of a
- * simulated cable, their worker threads, and an application's context on each. What happens here
- * happens in real time and on several threads; nothing in it can be repeated exactly.
+ * simulated cable, their worker threads, and an application's context on each; or one device over a
+ * loopback port with a queue for each of its workers, and contexts of the test's own. What happens
+ * here happens in real time and on several threads; nothing in it can be repeated exactly.
  *
  * Threads: everything but post_send, post_recv and the readers of completion queues belongs to the
  * control thread. Whatever fails that should not ends the program.
@@ -25,13 +26,19 @@ struct dataplane {
     /* Makes of an end the port that a device gets. Set before the start; NULL: the end itself. */
     struct pktio *(*wrap)(struct pktio *end);
     pthread_t worker[WORKERS_MAX], waker;
-    struct client *client[2]; /* [i]: on device i */
+    bool waits;               /* somebody watches the ports */
+    struct client *client[2]; /* [i]: on device i; NULL: of a loopback port */
     uint32_t pd[2];
 };
 
 /* Starts `workers` threads for the two devices, which take theirs in turn, and opens the contexts.
  */
 void dataplane_start(struct dataplane *d, unsigned workers, const struct pktio_sim_config *config);
+/* Starts `workers` threads, each with a queue of a loopback port that has 127.0.0.1 and ::1.
+ * mem: the memory of its applications. */
+void dataplane_start_loop(struct dataplane *d, unsigned workers, const struct mem_provider *mem);
+/* Opens client[device] there. */
+void dataplane_open_context(struct dataplane *d, unsigned device);
 /* The contexts that are still open are closed while the workers run, then these end. */
 void dataplane_stop(struct dataplane *d);
 /* Delivers what workers left to the control thread. */
@@ -44,6 +51,7 @@ struct test_cq {
     int channel; /* the application's end */
 };
 void cq_open(struct dataplane *d, unsigned side, struct test_cq *cq);
+void cq_open_for(struct client *c, struct test_cq *cq);
 /* Arms it for any completion. */
 void cq_arm(struct test_cq *cq);
 /* Closes the channel's end; the daemon's side goes with the context. */
@@ -68,6 +76,8 @@ struct test_qp {
  * `first`, pair[1] on the other. Path MTU 256. */
 void pair_open(struct dataplane *d, struct test_qp pair[2], unsigned first,
                const struct test_cq cq[2]);
+/* Both on the loopback device. Path MTU 4096. */
+void loop_pair_open(struct dataplane *d, struct test_qp pair[2], const struct test_cq *cq);
 void qp_close(struct test_qp *qp);
 
 /* The caller keeps count of what is outstanding. One SGE, none when len is 0. */
@@ -78,6 +88,8 @@ struct test_send {
     uint32_t len, lkey, rkey;
 };
 void post_send(struct test_qp *qp, const struct test_send *s); /* its wr_id is its index */
+/* The same for any request: fills in its wr_id and its one SGE (len 0: none). */
+void post_wr(struct test_qp *qp, struct sqe wr, struct sge sge);
 /* SQE_BIND_MW, signaled. */
 struct test_bind {
     uint32_t window_key, new_key, region_key, access;
@@ -87,5 +99,7 @@ void post_bind(struct test_qp *qp, const struct test_bind *b);
 void post_recv(struct test_qp *qp, uint64_t addr, uint32_t len, uint32_t lkey);
 /* Rings for what was posted. */
 void ring_bell(struct test_qp *qp);
+/* On this worker, be it there or not, as if it had just moved. */
+void ring_bell_on(struct test_qp *qp, uint32_t worker);
 
 #endif

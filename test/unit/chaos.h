@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Applications whose queue pairs live on many workers, on one loopback port, and what is between
+ * them and the control thread, which changes everything under them (test_dataplane_chaos.c).
+ *
+ * Threads: each application has one, which posts, polls, and checks. Objects are made and unmade on
+ * the control thread, which it asks (control_ask).
+ */
+#ifndef UROCE_TEST_CHAOS_H
+#define UROCE_TEST_CHAOS_H
+
+#include "random.h"
+#include "worker_kit.h"
+
+#define WORKERS  3
+#define APPS     3
+#define FLOWS    4 /* of an application at a time */
+#define PROGRAMS 2 /* contexts of an application */
+#define MESSAGES 48
+#define WINDOW   4    /* messages of a flow outstanding */
+#define UNIT     8192 /* the longest message; most are */
+#define SHORT    1024 /* not longer than this */
+#define SOURCE   (2 * UNIT)
+#define GRH      40
+#define POOL     (2 * WINDOW) /* receive entries of a program's shared queue */
+#define QKEY     0x5EEDu
+#define PATIENCE (60 * NS_PER_SEC)
+
+#define NOT_WRITTEN 0xEE
+
+/* ---- programs: opened contexts (chaos_program.c) ---- */
+
+/* What a program sees of its memory. A flow's part. */
+struct flow_memory {
+    uint8_t local[WINDOW][UNIT], target[WINDOW][UNIT], inbox[WINDOW][UNIT + GRH];
+    uint8_t source[SOURCE]; /* READs read it; does not change */
+    uint64_t word;          /* atomics change it */
+};
+
+struct memory {
+    struct flow_memory flow[FLOWS];
+    uint8_t pool[POOL][UNIT];
+};
+
+struct program {
+    struct app *app;
+    struct client *client; /* NULL: it has ended */
+    struct space *space;   /* its memory as the dataplane has it */
+    struct memory *memory;
+    uint64_t base; /* its address */
+    uint32_t pd;
+    struct test_mr mr; /* all of it */
+    struct test_cq cq;
+    struct ctl_create_srq srq;
+    uint8_t *srq_segment;
+    uint32_t srq_posted;
+    unsigned spare[POOL], spares; /* units that are in no entry */
+};
+
+extern const struct mem_provider chaos_memory;
+
+uint64_t va(const struct program *p, const void *at);
+/* Control thread. */
+void program_open(struct program *p);
+void program_close(struct program *p);
+/* One control message; it must succeed. */
+struct ctl_msg program_call(struct program *p, enum ctl_type type, struct ctl_msg m);
+/* Puts units that are spare into the shared queue, as far as it has room. */
+void program_fill_srq(struct program *p);
+
+/* ---- flows: messages of one kind from one queue pair to another (chaos_flow.c) ---- */
+
+enum flow_kind { FLOW_RC, FLOW_RC_SRQ, FLOW_UC, FLOW_UD, FLOW_GROUP, FLOW_KINDS };
+
+struct message {
+    enum sqe_op op;
+    bool signaled;
+    uint32_t len, offset;                           /* in source */
+    uint64_t before;                                /* what an atomic finds */
+    enum { UNSENT, SENT, ARRIVED, GIVEN_UP } state; /* of UC and UD */
+};
+
+struct flow {
+    struct app *app;
+    unsigned number; /* no two have the same; contents depend on it */
+    unsigned slot;   /* whose memory it has */
+    enum flow_kind kind;
+    struct program *end[2]; /* who sends, who receives */
+    struct flow_memory *memory[2];
+    struct test_qp qp[2];
+    struct test_mr target;       /* the receiver's memory, for this flow alone */
+    uint32_t window, window_key; /* handle and key of a memory window over it, or 0 */
+    bool bound;
+    unsigned late; /* looks after which there are receive entries */
+    struct ctl_create_ah ah;
+    uint32_t path_mtu;
+    union gid group;
+    struct message message[MESSAGES];
+    unsigned posted, done; /* requests */
+    unsigned taken;        /* receive completions, flushed ones too */
+    unsigned next;         /* the message after the last one received */
+    unsigned settled;      /* UC and UD: those that arrived or were given up */
+    uint64_t word;         /* what atomics that were posted leave behind */
+    unsigned cut_at;       /* when so many are posted it is taken away */
+    ns_t waits_since;
+    bool ending;       /* its objects are being taken away */
+    bool failed, gone; /* a request failed; it exists no more */
+};
+
+/* Control thread: makes its objects, and unmakes those that are left. */
+void flow_open(struct flow *f);
+void flow_close(struct flow *f);
+/* Takes the receiver's memory away. */
+void flow_close_target(struct flow *f);
+/* Puts what is left of it into the error state. */
+void flow_error(struct flow *f);
+
+/* The application's thread. */
+void flow_plan(struct flow *f, struct random *r);
+void flow_begin(struct flow *f); /* its receives */
+bool flow_post(struct flow *f);  /* what there is room for; whether there was any */
+bool flow_is_done(const struct flow *f);
+/* A completion of its end 0 or 1. */
+void flow_completion(struct flow *f, unsigned end, const struct cqe *e);
+/* All completions were read: nothing that should have one is left. end: of those that are left. */
+void flow_check_end(const struct flow *f, unsigned end);
+
+/* ---- applications (chaos_app.c) ---- */
+
+struct app {
+    struct dataplane *dp;
+    struct random random;
+    struct program program[PROGRAMS];
+    struct flow flow[FLOWS];
+    unsigned lazy;                 /* looks without polling */
+    int wake;                      /* eventfd, of which the thread should look up */
+    _Atomic unsigned begun[FLOWS]; /* flows, by slot */
+    _Atomic bool killed, ended;
+    pthread_t thread;
+};
+
+/* What all of them did. */
+struct tally {
+    _Atomic uint64_t flows;                /* made */
+    _Atomic uint64_t finished[FLOW_KINDS]; /* flows whose messages all were sent and checked */
+    _Atomic uint64_t cut[FLOW_KINDS];      /* taken away amid their traffic */
+    _Atomic uint64_t lost[FLOW_KINDS];     /* messages of UC and UD that were given up */
+    _Atomic uint64_t overtaken[FLOW_KINDS];
+    _Atomic uint64_t messages, windows, crossed; /* crossed: flows between two programs */
+};
+extern struct tally tally;
+extern _Atomic bool closing_time; /* applications begin nothing new */
+
+void *app_run(void *app);
+
+/* ---- asking the control thread ---- */
+
+/* Runs fn(arg) on it and waits for its end. */
+void control_ask(void (*fn)(void *arg), void *arg);
+
+#endif

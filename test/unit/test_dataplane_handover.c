@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The ring of bytes that takes frames from one worker to another. */
+#include "unit.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <string.h>
+
+#include "common.h"
+#include "handover.h"
+#include "random.h"
+
+#define RECORD 24u /* bytes in front of each frame */
+
+static uint8_t bytes[HANDOVER_FRAME + 1];
+static int here, there;
+
+static uint32_t record_bytes(uint32_t len)
+{
+    return (uint32_t)round_up(RECORD + len, CACHE_LINE);
+}
+
+/* A frame that names itself. */
+static struct frame frame_of(uint8_t *room, uint32_t number, uint32_t len)
+{
+    memset(room, (uint8_t)(number * 31), len);
+    memcpy(room, &number, min_of(len, sizeof(number)));
+    return (struct frame){.data = room, .len = len};
+}
+
+static bool is_frame(const struct frame *f, uint32_t number, uint32_t len)
+{
+    static uint8_t expected[HANDOVER_FRAME];
+
+    frame_of(expected, number, len);
+    return f->len == len && !memcmp(f->data, expected, len);
+}
+
+static bool put(struct handover *h, uint32_t number, uint32_t len)
+{
+    struct handover_note note = {.to = &here};
+    struct frame f = frame_of(bytes, number, len);
+    bool taken = handover_put(h, &note, &f);
+
+    memset(bytes, 0xEE, sizeof(bytes)); /* it is the producer's own again */
+    return taken;
+}
+
+static void takes(struct handover *h, uint32_t number, uint32_t len)
+{
+    struct handover_note note;
+    struct frame f;
+
+    assert_int_equal(handover_take(h, &note, &f, 1), 1);
+    assert_true(is_frame(&f, number, len));
+    assert_ptr_equal(note.to, &here);
+    assert_false(note.for_host);
+    handover_release(h);
+}
+
+static void takes_nothing(struct handover *h)
+{
+    struct handover_note note;
+    struct frame f;
+
+    assert_int_equal(handover_take(h, &note, &f, 1), 0);
+    handover_release(h);
+}
+
+static void test_order(void **state)
+{
+    struct handover *h = handover_create();
+
+    assert_non_null(h);
+    assert_true(handover_empty(h));
+    takes_nothing(h);
+    for (uint32_t i = 0; i < 50; i++)
+        assert_true(put(h, i, i * 31));
+    assert_false(handover_empty(h));
+    for (uint32_t i = 0; i < 50; i++)
+        takes(h, i, i * 31);
+    assert_true(handover_empty(h));
+    takes_nothing(h);
+    handover_destroy(h);
+    handover_destroy(NULL);
+}
+
+static void test_a_burst_is_at_most_so_many(void **state)
+{
+    struct handover *h = handover_create();
+    struct handover_note note;
+    struct frame f[8];
+
+    for (uint32_t i = 0; i < 7; i++)
+        put(h, i, 100 + i);
+    assert_int_equal(handover_take(h, &note, f, 5), 5);
+    for (uint32_t i = 0; i < 5; i++)
+        assert_true(is_frame(&f[i], i, 100 + i));
+    handover_release(h);
+    assert_false(handover_empty(h));
+    assert_int_equal(handover_take(h, &note, f, 8), 2);
+    assert_true(is_frame(&f[0], 5, 105));
+    assert_true(is_frame(&f[1], 6, 106));
+    handover_release(h);
+    assert_true(handover_empty(h));
+    handover_destroy(h);
+}
+
+/* What is taken stays where it is until it is given back, and is taken again if it is not. */
+static void test_room_comes_back_with_release(void **state)
+{
+    struct handover *h = handover_create();
+    struct handover_note note;
+    struct frame f[2];
+    uint32_t each = record_bytes(HANDOVER_FRAME), n = HANDOVER_BYTES / each;
+
+    for (uint32_t i = 0; i < n; i++)
+        assert_true(put(h, i, HANDOVER_FRAME));
+    assert_false(put(h, n, HANDOVER_FRAME));
+    for (unsigned again = 0; again < 2; again++) {
+        assert_int_equal(handover_take(h, &note, f, 2), 2);
+        assert_true(is_frame(&f[0], 0, HANDOVER_FRAME));
+        assert_true(is_frame(&f[1], 1, HANDOVER_FRAME));
+        assert_false(put(h, n, HANDOVER_FRAME));
+    }
+    handover_release(h);
+    handover_release(h); /* has nothing more to give */
+    assert_true(put(h, n, HANDOVER_FRAME));
+    assert_true(put(h, n + 1, HANDOVER_FRAME));
+    assert_false(put(h, n + 2, 0));
+    for (uint32_t i = 2; i <= n + 1; i++)
+        takes(h, i, HANDOVER_FRAME);
+    takes_nothing(h);
+    handover_destroy(h);
+}
+
+/* To the last byte, and not one more: short frames leave no rest. */
+static void test_full(void **state)
+{
+    struct handover *h = handover_create();
+    uint32_t each = record_bytes(0), n = HANDOVER_BYTES / each;
+
+    assert_int_equal(HANDOVER_BYTES % each, 0);
+    for (uint32_t round = 0; round < 2; round++) {
+        for (uint32_t i = 0; i < n; i++)
+            assert_true(put(h, i, i % (each - RECORD + 1)));
+        assert_false(put(h, n, 0));
+        takes(h, 0, 0);
+        assert_false(put(h, n, each)); /* which is more than the one that went */
+        assert_true(put(h, n, 1));
+        assert_false(put(h, n, 0));
+        takes(h, 1, 1);
+        assert_true(put(h, n + 1, 2)); /* without a refusal in between */
+        for (uint32_t i = 2; i < n; i++)
+            takes(h, i, i % (each - RECORD + 1));
+        takes(h, n, 1);
+        takes(h, n + 1, 2);
+        assert_true(handover_empty(h));
+    }
+    handover_destroy(h);
+}
+
+static void test_too_long(void **state)
+{
+    struct handover *h = handover_create();
+
+    assert_false(put(h, 0, HANDOVER_FRAME + 1));
+    assert_true(handover_empty(h));
+    assert_true(put(h, 1, HANDOVER_FRAME));
+    takes(h, 1, HANDOVER_FRAME);
+    handover_destroy(h);
+}
+
+/*
+ * A record that does not fit before the end begins at the start, and what is skipped is room that
+ * is taken, too. Every rest there can be.
+ */
+static void test_wrap(void **state)
+{
+    struct handover *h = handover_create();
+    uint32_t longest = record_bytes(HANDOVER_FRAME);
+
+    for (uint32_t rest = CACHE_LINE; rest <= longest; rest += CACHE_LINE) {
+        uint32_t at = 0, skipped = rest < longest ? rest : 0, filled;
+
+        while (at < HANDOVER_BYTES - rest) {
+            uint32_t len = min_of(HANDOVER_BYTES - rest - at - RECORD, HANDOVER_FRAME);
+
+            assert_true(put(h, at, len));
+            takes(h, at, len);
+            at += record_bytes(len);
+        }
+        assert_true(put(h, 1, HANDOVER_FRAME));
+        filled = skipped + longest;
+        for (uint32_t i = 2; filled + longest <= HANDOVER_BYTES; i++, filled += longest)
+            assert_true(put(h, i, HANDOVER_FRAME));
+        assert_false(put(h, 0, HANDOVER_BYTES - filled < longest ? HANDOVER_FRAME : 0));
+        for (uint32_t i = 1; !handover_empty(h); i++)
+            takes(h, i, HANDOVER_FRAME);
+        /* On to the start, for the next rest. */
+        handover_destroy(h);
+        h = handover_create();
+    }
+    handover_destroy(h);
+}
+
+/* There would be room for the frame, but it is in two parts. */
+static void test_two_parts_are_no_room(void **state)
+{
+    struct handover *h = handover_create();
+    uint32_t longest = record_bytes(HANDOVER_FRAME), n = HANDOVER_BYTES / longest - 1;
+    uint32_t rest = HANDOVER_BYTES % longest, first = longest / 4;
+
+    assert_true(record_bytes(first) + rest >= longest);
+    assert_true(put(h, 0, first));
+    for (uint32_t i = 1; i <= n; i++)
+        assert_true(put(h, i, HANDOVER_FRAME));
+    /* Now what is left is the first's missing part and the rest: leave only the rest. */
+    assert_true(put(h, n + 1, longest - record_bytes(first) - CACHE_LINE));
+    takes(h, 0, first);
+    assert_false(put(h, n + 2, HANDOVER_FRAME));
+    takes(h, 1, HANDOVER_FRAME);
+    assert_true(put(h, n + 2, HANDOVER_FRAME));
+    for (uint32_t i = 2; i <= n; i++)
+        takes(h, i, HANDOVER_FRAME);
+    takes(h, n + 1, longest - record_bytes(first) - CACHE_LINE);
+    takes(h, n + 2, HANDOVER_FRAME);
+    takes_nothing(h);
+    handover_destroy(h);
+}
+
+static unsigned take_all(struct handover *h, const struct handover_note *expected, uint32_t first,
+                         unsigned n)
+{
+    struct handover_note note;
+    struct frame f[FRAME_BURST];
+    unsigned got = handover_take(h, &note, f, FRAME_BURST);
+
+    assert_int_equal(got, n);
+    assert_ptr_equal(note.to, expected->to);
+    assert_int_equal(note.for_host, expected->for_host);
+    for (unsigned i = 0; i < n; i++)
+        assert_true(is_frame(&f[i], first + i, 60));
+    handover_release(h);
+    return got;
+}
+
+/* A burst is for one engine, or for one host. */
+static void test_notes_that_change(void **state)
+{
+    const struct handover_note note[] = {
+        {&here, false}, {&here, true}, {&there, true}, {&there, false}};
+    static const unsigned each[] = {3, 1, 2, 4};
+    struct handover *h = handover_create();
+    uint32_t number = 0;
+
+    for (unsigned i = 0; i < ARRAY_SIZE(note); i++)
+        for (unsigned j = 0; j < each[i]; j++) {
+            struct frame f = frame_of(bytes, number++, 60);
+
+            assert_true(handover_put(h, &note[i], &f));
+        }
+    number = 0;
+    for (unsigned i = 0; i < ARRAY_SIZE(note); i++)
+        number += take_all(h, &note[i], number, each[i]);
+    assert_true(handover_empty(h));
+    handover_destroy(h);
+}
+
+/* The positions count bytes and begin anew after 4 GiB. */
+static void test_positions_wrap(void **state)
+{
+    struct handover_note note = {.to = &here};
+    struct frame frame = frame_of(bytes, 7, HANDOVER_FRAME), f[4];
+    struct handover *h = handover_create();
+    uint64_t passed = 0;
+
+#ifdef __SANITIZE_THREAD__ /* who has nothing to say here, slowly */
+    skip();
+#endif
+    while (passed <= UINT32_MAX) {
+        for (unsigned i = 0; i < ARRAY_SIZE(f); i++) {
+            assert_true(handover_put(h, &note, &frame));
+            passed += record_bytes(HANDOVER_FRAME);
+        }
+        assert_int_equal(handover_take(h, &note, f, ARRAY_SIZE(f)), ARRAY_SIZE(f));
+        handover_release(h);
+    }
+    assert_true(is_frame(&f[0], 7, HANDOVER_FRAME));
+    handover_destroy(h);
+}
+
+/* ---- two threads ---- */
+
+#define FRAMES 60000u
+
+struct lane {
+    struct handover *h;
+    unsigned refused;
+};
+
+/* Both ends know it. */
+static uint32_t nth_len(uint32_t i)
+{
+    struct random r = {.state = i};
+    uint32_t most = random_below(&r, 8) ? 200 : HANDOVER_FRAME + 1;
+
+    return random_below(&r, most);
+}
+
+static void *produce(void *arg)
+{
+    static uint8_t room[HANDOVER_FRAME];
+    struct lane *l = arg;
+
+    for (uint32_t i = 0; i < FRAMES; i++) {
+        struct handover_note note = {.to = i / 7 % 2 ? &here : &there, .for_host = i / 50 % 2};
+        struct frame f = frame_of(room, i, nth_len(i));
+
+        while (!handover_put(l->h, &note, &f)) {
+            l->refused++;
+            sched_yield();
+        }
+    }
+    return NULL;
+}
+
+static uint32_t consume(struct handover *h, uint32_t next)
+{
+    struct handover_note note;
+    struct frame f[FRAME_BURST];
+    unsigned n = handover_take(h, &note, f, FRAME_BURST);
+
+    for (unsigned i = 0; i < n; i++, next++) {
+        assert_ptr_equal(note.to, next / 7 % 2 ? &here : &there);
+        assert_int_equal(note.for_host, next / 50 % 2);
+        assert_true(is_frame(&f[i], next, nth_len(next)));
+    }
+    handover_release(h);
+    return next;
+}
+
+static void test_two_threads(void **state)
+{
+    struct lane l = {.h = handover_create()};
+    pthread_t producer;
+    uint32_t next = 0;
+
+    assert_int_equal(pthread_create(&producer, NULL, produce, &l), 0);
+    while (next < FRAMES) {
+        uint32_t before = next;
+
+        next = consume(l.h, next);
+        if (next == before)
+            sched_yield();
+    }
+    pthread_join(producer, NULL);
+    assert_int_equal(next, FRAMES);
+    assert_true(handover_empty(l.h));
+    handover_destroy(l.h);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_order),
+        cmocka_unit_test(test_a_burst_is_at_most_so_many),
+        cmocka_unit_test(test_room_comes_back_with_release),
+        cmocka_unit_test(test_full),
+        cmocka_unit_test(test_too_long),
+        cmocka_unit_test(test_wrap),
+        cmocka_unit_test(test_two_parts_are_no_room),
+        cmocka_unit_test(test_notes_that_change),
+        cmocka_unit_test(test_positions_wrap),
+        cmocka_unit_test(test_two_threads),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
