@@ -39,7 +39,8 @@ struct mem_provider {
     void *(*map)(struct mem_region *mr, int fd, const struct mem_piece *piece, unsigned n,
                  int *err);
     void (*unmap)(void *mapping, struct mem_region *mr);
-    /* From now on, but for at most ns, whoever copies waits. Called while no worker runs. */
+    /* From now on, but for at most ns, whoever copies waits. Called while no worker runs. NULL, and
+     * thaw too: nobody waits. */
     void (*freeze)(void *space, uint64_t ns);
     /* Ends that, and returns the ns that workers have waited. */
     uint64_t (*thaw)(void *space);

@@ -97,7 +97,7 @@ int mrs_freeze(struct client *c, struct ctl_call *call)
     thaw(c);
     settle(c);
     f.time = min_of(c->freeze.credit, (ns_t)FREEZE_MAX);
-    if (f.time < NS_PER_MS)
+    if (f.time < NS_PER_MS || !c->rnic->config.mem->freeze)
         f.time = 0;
     device_call_all(c->device, freeze_now, &f);
     if (f.unmap)
