@@ -58,9 +58,9 @@ def may_adopt():
     return status != SKIP
 
 
-def verbs(mode, how):
+def verbs(mode, how, workers=1):
     def point():
-        daemon = kit.Daemon(build, kit.scratch_folder())
+        daemon = kit.Daemon(build, kit.scratch_folder(), arguments=("--loopback", "--workers", str(workers)))
         expected = how if may_adopt() else "copied"
         try:
             status, text = run([program("verbs_adopt"), expected, str(options.seconds)],
@@ -207,6 +207,7 @@ POINTS = (
     ("torture, jemalloc", torture(["late"], {"MALLOC_CONF": "dirty_decay_ms:0,muzzy_decay_ms:0"}, "libjemalloc.so.2")),
     ("torture, tcmalloc", torture(library="libtcmalloc_minimal.so.4")),
     ("verbs, adopted", verbs("auto", "adopted")),
+    ("verbs, adopted, three workers", verbs("auto", "adopted", 3)),
     ("verbs, large regions adopted", verbs("big", "adopted")),
     ("verbs, copied", verbs("copy", "copied")),
     ("a program that lies", hostile),
