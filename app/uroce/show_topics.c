@@ -106,6 +106,11 @@ static json_t *select_qps(const json_t *root)
     return json_incref(json_object_get(root, "qps"));
 }
 
+static json_t *select_mrs(const json_t *root)
+{
+    return json_incref(json_object_get(root, "mrs"));
+}
+
 static json_t *select_wqs(const json_t *root)
 {
     return json_incref(json_object_get(root, "wqs"));
@@ -162,6 +167,10 @@ const struct topic show_topics[] = {
      .select = show_steering_select,
      .print = show_steering_print,
      .check = show_steering_check},
+    {.name = "mr",
+     .help = "memory regions: mapped or copied, and why",
+     .select = select_mrs,
+     .columns = "device pid address length backend why"},
     {.name = "wqs", .help = "work queues of raw packets", .select = select_wqs},
     {.name = "rwq_tables",
      .help = "indirection tables (their work queues: with --json)",

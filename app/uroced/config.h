@@ -43,6 +43,7 @@ struct uroced_config {
     unsigned mode;                             /* of the socket; 0: by who runs the daemon */
     unsigned workers;                          /* 0: one */
     unsigned idle_exit;                        /* seconds; 0: never */
+    bool pass_userfaultfd;                     /* to programs that ask for it */
     struct uroced_port port[CONFIG_PORTS_MAX]; /* in the order of their numbers */
     unsigned ports;
 };

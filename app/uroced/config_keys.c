@@ -16,6 +16,15 @@ bool config_key_is(const char *key, const char *name)
     return key[len] == '.' && key[len + 1] && !key[len + 1 + strspn(key + len + 1, "0123456789")];
 }
 
+/* "no", "pass" */
+static int read_userfaultfd(struct reader *r, const char *value)
+{
+    r->config->pass_userfaultfd = !strcmp(value, "pass");
+    if (r->config->pass_userfaultfd || !strcmp(value, "no"))
+        return 0;
+    return config_fail(r, "must be pass or no, not \"%s\"", value);
+}
+
 int config_daemon_key(struct reader *r, const char *value)
 {
     struct uroced_config *c = r->config;
@@ -28,7 +37,10 @@ int config_daemon_key(struct reader *r, const char *value)
         return config_number(r, value, 1, WORKERS_MAX, 10, &c->workers);
     if (!strcmp(r->key, "idle_exit"))
         return config_number(r, value, 1, 1000000, 10, &c->idle_exit);
-    return config_fail(r, "is not a key of this section (socket, mode, workers, idle_exit)");
+    if (!strcmp(r->key, "userfaultfd"))
+        return read_userfaultfd(r, value);
+    return config_fail(r, "is not a key of this section (socket, mode, workers, idle_exit, "
+                          "userfaultfd)");
 }
 
 static int read_device(struct reader *r, const char *value)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* uroced: the process that is an RDMA NIC for the programs on its host. */
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
@@ -46,7 +47,7 @@ struct daemon {
     struct rnic *rnic;
     struct server *server;
     struct follow *follow[CONFIG_PORTS_MAX];
-    int signal_fd;
+    int signal_fd, uffd_device;
     pthread_t worker[WORKERS_MAX], waker;
     unsigned workers_running;
     bool waker_running;
@@ -258,6 +259,14 @@ static int create_rnic(struct daemon *d)
     if (!d->loop)
         return err;
     rc.loop = d->loop;
+    if (d->config.pass_userfaultfd) {
+        d->uffd_device = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
+        if (d->uffd_device < 0) {
+            fprintf(stderr, "uroced: /dev/userfaultfd: %s\n", strerror(errno));
+            return -errno;
+        }
+        rc.uffd_device = &d->uffd_device;
+    }
     d->rnic = rnic_create(&rc, &err);
     return err;
 }
@@ -386,13 +395,15 @@ static void stop(struct daemon *d)
         event_loop_destroy(d->loop);
     if (d->signal_fd >= 0)
         close(d->signal_fd);
+    if (d->uffd_device >= 0)
+        close(d->uffd_device);
     if (d->env)
         d->env->fini();
 }
 
 int main(int argc, char **argv)
 {
-    static struct daemon d = {.signal_fd = -1};
+    static struct daemon d = {.signal_fd = -1, .uffd_device = -1};
     struct options o;
     int err;
 

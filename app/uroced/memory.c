@@ -3,7 +3,9 @@
 #include "uroced.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/capability.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -19,7 +21,17 @@ struct space {
         struct mem_pinned_space pinned;
     };
     bool is_pinned;
+    unsigned pieces; /* mappings made for it */
 };
+
+struct mapping {
+    struct mem_mapping map;
+    struct space *space;
+    unsigned pieces;
+};
+
+/* All programs' mappings, of those that this process may have: the rest is for queues. */
+static unsigned pieces_mapped;
 
 /* Whether the kernel lets us at any process's memory. */
 static bool may_trace_all(void)
@@ -50,7 +62,7 @@ static int open_either(struct space *s, const struct ucred *peer, const struct m
 
 static void *space_open(const struct ucred *peer, const struct mem_backend **copy, int *err)
 {
-    struct space *s = malloc(sizeof(*s));
+    struct space *s = calloc(1, sizeof(*s));
 
     *err = s ? open_either(s, peer, copy) : -ENOMEM;
     if (*err) {
@@ -79,11 +91,73 @@ static void space_close(void *space)
     free(s);
 }
 
-static void *map(struct mem_region *mr, int fd, uint64_t offset, int *err)
+static unsigned map_limit(void)
 {
-    struct mem_mapping *m = malloc(sizeof(*m));
+    static unsigned limit;
+    FILE *f;
 
-    *err = m ? mem_map(m, mr, fd, offset, 0) : -ENOMEM;
+    if (limit)
+        return limit;
+    limit = 65530;
+    f = fopen("/proc/sys/vm/max_map_count", "re");
+    if (f) {
+        if (fscanf(f, "%u", &limit) != 1)
+            limit = 65530;
+        fclose(f);
+    }
+    return limit;
+}
+
+/*
+ * A page of the file that does not exist yet would be ours when we touch it, charged to our memory
+ * and not to the program's. By a descriptor of our own: the position is shared with the program.
+ */
+static bool is_complete(int fd, const struct mem_piece *piece, unsigned n)
+{
+    bool complete = true;
+    char path[32];
+    int own;
+
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    own = open(path, O_RDONLY | O_CLOEXEC);
+    if (own < 0)
+        return false;
+    for (unsigned i = 0; i < n && complete; i++) {
+        off_t start = (off_t)piece[i].offset, hole = lseek(own, start, SEEK_HOLE);
+
+        complete = hole >= 0 && (uint64_t)hole >= piece[i].offset + piece[i].len;
+    }
+    close(own);
+    return complete;
+}
+
+static int map_into(struct mapping *m, struct mem_region *mr, int fd, const struct mem_piece *piece,
+                    unsigned n)
+{
+    struct space *s = mr->space;
+    int err;
+
+    if (pieces_mapped + n > map_limit() / 2 || s->pieces + n > map_limit() / 8)
+        return -ENOSPC;
+    err = mem_map_pieces(&m->map, mr, fd, piece, n, 0);
+    if (!err && !is_complete(fd, piece, n)) {
+        mem_unmap(&m->map, mr);
+        err = -ENODATA;
+    }
+    if (err)
+        return err;
+    m->space = s;
+    m->pieces = n;
+    s->pieces += n;
+    pieces_mapped += n;
+    return 0;
+}
+
+static void *map(struct mem_region *mr, int fd, const struct mem_piece *piece, unsigned n, int *err)
+{
+    struct mapping *m = calloc(1, sizeof(*m));
+
+    *err = m ? map_into(m, mr, fd, piece, n) : -ENOMEM;
     if (*err) {
         free(m);
         return NULL;
@@ -93,8 +167,27 @@ static void *map(struct mem_region *mr, int fd, uint64_t offset, int *err)
 
 static void unmap(void *mapping, struct mem_region *mr)
 {
-    mem_unmap(mapping, mr);
-    free(mapping);
+    struct mapping *m = mapping;
+
+    m->space->pieces -= m->pieces;
+    pieces_mapped -= m->pieces;
+    mem_unmap(&m->map, mr);
+    free(m);
+}
+
+static struct mem_freeze *freeze_of(struct space *s)
+{
+    return s->is_pinned ? &s->pinned.freeze : &s->copy.freeze;
+}
+
+static void freeze(void *space, uint64_t ns)
+{
+    mem_freeze_begin(freeze_of(space), ns);
+}
+
+static uint64_t thaw(void *space)
+{
+    return mem_freeze_end(freeze_of(space));
 }
 
 const struct mem_provider uroced_memory = {
@@ -103,4 +196,6 @@ const struct mem_provider uroced_memory = {
     .space_close = space_close,
     .map = map,
     .unmap = unmap,
+    .freeze = freeze,
+    .thaw = thaw,
 };

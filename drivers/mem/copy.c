@@ -76,6 +76,7 @@ static void transfer_all(struct mem_copy_space *space, struct mem_io *io, unsign
     struct iovec local[RANGES_MAX], remote[RANGES_MAX];
     uint64_t skip = 0;
 
+    mem_freeze_wait(&space->freeze);
     while (n) {
         unsigned ranges = describe(io, n, skip, local, remote);
         bool gone = atomic_load_explicit(&space->gone, memory_order_relaxed);
@@ -124,6 +125,7 @@ int mem_copy_space_init(struct mem_copy_space *space, pid_t pid)
         return -EINVAL;
     space->pid = pid;
     atomic_init(&space->gone, false);
+    space->freeze = (struct mem_freeze){0};
     atomic_init(&space->faults, 0);
     atomic_init(&space->denied, 0);
     return 0;

@@ -15,12 +15,14 @@
 #include <stdatomic.h>
 #include <sys/types.h>
 
+#include "freeze.h"
 #include "mem.h"
 
 /* One application; the `space` of its regions. Shared by all workers. */
 struct mem_copy_space {
     pid_t pid;
     _Atomic bool gone;
+    struct mem_freeze freeze;
     /* Counters of rare events; any thread reads them. */
     _Atomic uint64_t faults; /* transfers that met a bad address */
     _Atomic uint64_t denied; /* transfers that the kernel's access rules forbade (EPERM) */

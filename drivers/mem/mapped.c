@@ -54,39 +54,101 @@ static int check_range(int fd, uint64_t offset, uint64_t len, uint64_t *unit)
     return is_pow2(*unit) ? 0 : -EINVAL;
 }
 
-int mem_map(struct mem_mapping *map, struct mem_region *mr, int fd, uint64_t offset, unsigned flags)
+/* Where in the dataplane each piece must begin: that the pieces are whole, and as long as mr. */
+static int check_pieces(const struct mem_region *mr, const struct mem_piece *piece, unsigned n)
+{
+    uint64_t page = page_bytes(), addr = mr->addr, left = mr->len;
+
+    for (unsigned i = 0; i < n; i++) {
+        /* With other offsets in the page, atomics would not be aligned here although they are
+         * there. */
+        if (!piece[i].len || piece[i].len > left || (addr - piece[i].offset) % page)
+            return -EINVAL;
+        if (i && addr % page)
+            return -EINVAL;
+        addr += piece[i].len;
+        left -= piece[i].len;
+    }
+    return n && !left ? 0 : -EINVAL;
+}
+
+static int check_file(const struct mem_region *mr, int fd, const struct mem_piece *piece,
+                      unsigned n, unsigned flags, uint64_t *unit)
+{
+    int err = check_kind(fd, flags);
+
+    for (unsigned i = 0; i < n && !err; i++)
+        err = check_range(fd, piece[i].offset, piece[i].len, unit);
+    return !err && n > 1 && *unit != page_bytes() ? -EOPNOTSUPP : err;
+}
+
+static int map_error(void)
+{
+    return errno == EPERM ? -EACCES : -errno;
+}
+
+/* One after the other into a place that was kept free for all. */
+static int fill(uint8_t *base, int prot, int fd, const struct mem_piece *piece, unsigned n,
+                uint64_t first)
+{
+    uint64_t page = page_bytes();
+
+    for (unsigned i = 0; i < n; i++) {
+        uint64_t start = i ? piece[i].offset : piece[i].offset - first;
+        uint64_t len = round_up(piece[i].len + (i ? 0 : first), page);
+
+        if (mmap(base, len, prot, MAP_SHARED | MAP_FIXED, fd, (off_t)start) == MAP_FAILED)
+            return map_error();
+        base += len;
+    }
+    return 0;
+}
+
+int mem_map_pieces(struct mem_mapping *map, struct mem_region *mr, int fd,
+                   const struct mem_piece *piece, unsigned n, unsigned flags)
 {
     /* Seals before the size: a file that is sealed cannot have become shorter when it is measured.
      */
     int seals = fcntl(fd, F_GET_SEALS);
-    uint64_t unit = 0, start;
+    uint64_t unit = 0, first;
     int prot, err;
     size_t len;
     void *base;
 
     if (seals < 0)
         return -errno;
-    /* With other offsets in the page, atomics would not be aligned here although they are there. */
-    if (!mr->len || (mr->addr - offset) % page_bytes())
-        return -EINVAL;
+    err = check_pieces(mr, piece, n);
+    if (err)
+        return err;
     if (!(seals & F_SEAL_SHRINK))
         return -EPERM;
-    err = check_kind(fd, flags);
-    if (!err)
-        err = check_range(fd, offset, mr->len, &unit);
+    err = check_file(mr, fd, piece, n, flags, &unit);
     if (err)
         return err;
     prot = protection(fd, seals, mr->access);
     if (prot < 0)
         return prot;
-    start = offset / unit * unit;
-    len = round_up(offset + mr->len, unit) - start;
-    base = mmap(NULL, len, prot, MAP_SHARED, fd, (off_t)start);
+    first = piece[0].offset % unit;
+    len = round_up(first + mr->len, unit);
+    if (n == 1)
+        base = mmap(NULL, len, prot, MAP_SHARED, fd, (off_t)(piece[0].offset - first));
+    else
+        base = mmap(NULL, len, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (base == MAP_FAILED)
-        return errno == EPERM ? -EACCES : -errno;
+        return map_error();
+    err = n > 1 ? fill(base, prot, fd, piece, n, first) : 0;
+    if (err) {
+        munmap(base, len);
+        return err;
+    }
     *map = (struct mem_mapping){base, len};
-    mr->direct = (uint8_t *)base + (offset - start);
+    mr->direct = (uint8_t *)base + first;
     return 0;
+}
+
+int mem_map(struct mem_mapping *map, struct mem_region *mr, int fd, uint64_t offset, unsigned flags)
+{
+    return mem_map_pieces(map, mr, fd, &(struct mem_piece){offset, mr->len}, 1, flags);
 }
 
 void mem_unmap(struct mem_mapping *map, struct mem_region *mr)

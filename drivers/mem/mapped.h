@@ -43,6 +43,15 @@ int mem_map(struct mem_mapping *map, struct mem_region *mr, int fd, uint64_t off
             unsigned flags);
 
 /*
+ * The same for a region that consists of n pieces of the file, in order, side by side in the
+ * dataplane as they are in the application. Besides mem_map's errors: -EINVAL when the pieces are
+ * not mr->len bytes together, one is empty, or one but the last does not end with a page; and
+ * -EOPNOTSUPP for several pieces of a huge page file.
+ */
+int mem_map_pieces(struct mem_mapping *map, struct mem_region *mr, int fd,
+                   const struct mem_piece *piece, unsigned n, unsigned flags);
+
+/*
  * Undoes mem_map; no worker may use the region any more (mr_remove and the workers' quiet point
  * came before). mr may be NULL if it is gone already. Does nothing when nothing is mapped. Control
  * thread.

@@ -45,12 +45,14 @@ static int transfer_one(struct mem_pinned_space *space, const struct mem_io *io,
 
 static void copy_in(void *space, struct mem_io *io, unsigned n)
 {
+    mem_freeze_wait(&((struct mem_pinned_space *)space)->freeze);
     for (unsigned i = 0; i < n; i++)
         io[i].status = transfer_one(space, &io[i], pread);
 }
 
 static void copy_out(void *space, struct mem_io *io, unsigned n)
 {
+    mem_freeze_wait(&((struct mem_pinned_space *)space)->freeze);
     for (unsigned i = 0; i < n; i++)
         io[i].status = transfer_one(space, &io[i], write_at);
 }
@@ -171,6 +173,7 @@ int mem_pinned_space_open(struct mem_pinned_space *space, const struct ucred *pe
         return fd;
     space->fd = fd;
     atomic_init(&space->gone, false);
+    space->freeze = (struct mem_freeze){0};
     return 0;
 }
 

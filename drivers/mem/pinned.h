@@ -23,12 +23,14 @@
 #include <stdatomic.h>
 #include <sys/socket.h>
 
+#include "freeze.h"
 #include "mem.h"
 
 /* The memory of one application; the `space` of its regions. Shared by all workers. */
 struct mem_pinned_space {
     int fd; /* /proc/PID/mem */
     _Atomic bool gone;
+    struct mem_freeze freeze;
 };
 
 /* The backend's table; every `space` passed to it is a struct mem_pinned_space. Any worker. */

@@ -7,6 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "mr.h"
+
 #define MAX_WORKERS 1024
 
 int client_query_device(struct conn *c, uint32_t index, struct ctl_device *d)
@@ -65,6 +67,9 @@ int client_open(struct client *c, uint32_t index)
 
     memset(c, 0, sizeof(*c));
     c->async_fd = -1;
+    err = mr_policy_read();
+    if (err)
+        return err;
     err = conn_open(&c->conn);
     if (err)
         return err;
@@ -82,12 +87,13 @@ int client_open(struct client *c, uint32_t index)
     slot_table_init(&c->qps);
     slot_table_init(&c->cqs);
     slot_table_init(&c->srqs);
+    mr_client_opened(c);
     return 0;
 }
 
 void client_close(struct client *c)
 {
-    conn_close(&c->conn);
+    mr_client_closes(c);
     unmap_context(c);
     client_slabs_fini(&c->slabs);
     slot_table_destroy(&c->qps);

@@ -19,6 +19,7 @@
 
 struct client {
     struct conn conn;
+    LIST_ENTRY(client) link; /* of this process: client_mr.c */
     struct ctx_shared *shared;
     struct wake_shared *wake;
     size_t shared_bytes, wake_bytes;
@@ -46,7 +47,8 @@ int client_query_device(struct conn *c, uint32_t index, struct ctl_device *d);
 /* Opens device `index`. Returns 0 or a negative errno. */
 int client_open(struct client *c, uint32_t index);
 
-/* Closes; the daemon destroys what is left. Objects must not be used any more. */
+/* Closes, with the memory that is still registered; the daemon destroys what is left. Objects must
+ * not be used any more. */
 void client_close(struct client *c);
 
 /* Maps `bytes` of the segment fd, read-write, and closes fd. NULL (errno) on failure. */

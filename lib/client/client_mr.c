@@ -1,8 +1,67 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "client_mr.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <unistd.h>
+
+#include "mr.h"
+
+/* As much of a program's own memfd as is made whole when it is registered. */
+#define COMPLETE_MAX  (UINT64_C(1) << 30)
+#define POPULATE_READ 22 /* MADV_, 5.14 */
+
+pthread_mutex_t mr_mutex = PTHREAD_MUTEX_INITIALIZER;
+struct mr_list mr_all = LIST_HEAD_INITIALIZER(mr_all);
+struct client_list mr_clients = LIST_HEAD_INITIALIZER(mr_clients);
+
+/* Descriptors are opened and files read on the way: not to be cancelled there. */
+static int lock(void)
+{
+    int cancel;
+
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    pthread_mutex_lock(&mr_mutex);
+    return cancel;
+}
+
+static void unlock(int cancel)
+{
+    pthread_mutex_unlock(&mr_mutex);
+    pthread_setcancelstate(cancel, NULL);
+}
+
+void mr_client_opened(struct client *c)
+{
+    int cancel = lock();
+
+    mr_watch_forks();
+    LIST_INSERT_HEAD(&mr_clients, c, link);
+    unlock(cancel);
+}
+
+/* The connection first: then the daemon stops using the memory. */
+void mr_client_closes(struct client *c)
+{
+    struct client_mr *mr, *next;
+    int cancel = lock();
+
+    if (c->link.le_prev) /* not one that the parent process had */
+        LIST_REMOVE(c, link);
+    c->link.le_prev = NULL;
+    conn_close(&c->conn);
+    for (mr = LIST_FIRST(&mr_all); mr; mr = next) {
+        next = LIST_NEXT(mr, link);
+        if (mr->client != c)
+            continue;
+        adopt_release(&mr->lease);
+        LIST_REMOVE(mr, link);
+        mr->client = NULL;
+    }
+    unlock(cancel);
+}
 
 /* Where Yama restricts ptrace, process_vm_readv needs our consent. Not all kernels have Yama, so a
  * failure means nothing; a missing right shows as a failing registration. */
@@ -12,19 +71,118 @@ static void allow_daemon(struct client *c)
         prctl(PR_SET_PTRACER, (unsigned long)c->daemon, 0, 0, 0);
 }
 
-int client_reg_mr(struct client *c, struct ctl_reg_mr *r)
+unsigned mr_pieces(const struct client_mr *mr, const struct adopt_lease *l,
+                   struct ctl_mr_piece piece[CTL_MR_PIECES])
+{
+    uint64_t at = mr->addr, end = mr->addr + mr->length;
+
+    for (unsigned i = 0; i < l->pieces; i++) {
+        const struct adopt_piece *p = &l->piece[i];
+        uint64_t stop = min_of(p->addr + p->length, end);
+
+        piece[i] = (struct ctl_mr_piece){p->offset + (at - p->addr), stop - at};
+        at = stop;
+    }
+    return l->pieces;
+}
+
+/* The program's own memfd, or -1. Registered memory is all there, so that no page of it comes into
+ * being when the daemon touches it; the daemon refuses to map what is not. */
+static int offer_shared(struct ctl_reg_mr *r)
+{
+    int fd = mr_backing_find(r->addr, r->length, &r->fd_offset);
+
+    if (fd < 0)
+        return -1;
+    r->flags |= CTL_MR_FD;
+    r->why = CTL_MR_SHARED;
+    if (r->length <= COMPLETE_MAX) {
+        uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), start = r->addr / page * page;
+
+        madvise((void *)(uintptr_t)start, r->addr + r->length - start, POPULATE_READ);
+    }
+    return fd;
+}
+
+static int offer_adopted(struct client_mr *mr, struct ctl_reg_mr *r, unsigned flags,
+                         enum ctl_mr_why otherwise)
+{
+    r->why = adopt_acquire(&mr->lease, r->addr, r->length, flags);
+    if (r->why == CTL_MR_SMALL)
+        r->why = otherwise;
+    if (r->why != CTL_MR_ADOPTED)
+        return -1;
+    mr_policy_adopted(r);
+    r->flags |= CTL_MR_FD;
+    r->pieces = mr_pieces(mr, &mr->lease, r->piece);
+    return fcntl(adopt_memfd(), F_DUPFD_CLOEXEC, 0);
+}
+
+/* Fills in how the region is to be reached. The descriptor to send, or -1. */
+static int offer(struct client_mr *mr, struct ctl_reg_mr *r)
+{
+    enum ctl_mr_why otherwise = CTL_MR_UNSAID;
+    unsigned flags = 0;
+    bool may = r->length && r->addr + r->length > r->addr && mr_policy(r, &flags, &otherwise);
+    int fd = -1;
+
+    r->why = otherwise;
+    if (may)
+        adopt_init(&mr_adopt_config);
+    if (!may || adopt_is_shared(r->addr))
+        fd = offer_shared(r);
+    if (fd < 0 && may)
+        fd = offer_adopted(mr, r, flags, otherwise);
+    return fd;
+}
+
+static int reg_mr(struct client *c, struct client_mr *mr, struct ctl_reg_mr *r)
 {
     struct ctl_msg m = {.reg_mr = *r};
     int fd, err;
 
-    allow_daemon(c);
-    fd = mr_backing_find(r->addr, r->length, &m.reg_mr.fd_offset);
-    if (fd >= 0)
-        m.reg_mr.flags |= CTL_MR_FD;
-    err = conn_call(&c->conn, CTL_REG_MR, &m, &fd, fd >= 0, NULL, 0);
+    *mr = (struct client_mr){.access = r->access, .addr = r->addr, .length = r->length};
+    mr_adopt_again();
+    fd = offer(mr, &m.reg_mr);
+    err = (m.reg_mr.flags & CTL_MR_FD) && fd < 0 ? -EMFILE : 0;
+    if (!err)
+        err = conn_call(&c->conn, CTL_REG_MR, &m, &fd, fd >= 0, NULL, 0);
     if (fd >= 0)
         close(fd);
-    if (!err)
-        *r = m.reg_mr;
+    if (err) {
+        adopt_release(&mr->lease);
+        return err;
+    }
+    if (!m.reg_mr.mapped)
+        adopt_refused(&mr->lease);
+    mr->client = c;
+    mr->handle = m.reg_mr.handle;
+    LIST_INSERT_HEAD(&mr_all, mr, link);
+    *r = m.reg_mr;
+    return 0;
+}
+
+int client_reg_mr(struct client *c, struct client_mr *mr, struct ctl_reg_mr *r)
+{
+    int cancel, err;
+
+    allow_daemon(c);
+    cancel = lock();
+    err = reg_mr(c, mr, r);
+    unlock(cancel);
+    return err;
+}
+
+int client_dereg_mr(struct client *c, struct client_mr *mr)
+{
+    int cancel = lock(), err = conn_call_handle(&c->conn, CTL_DEREG_MR, mr->handle);
+
+    if ((!err || err == -EIO) && mr->client) {
+        adopt_release(&mr->lease);
+        LIST_REMOVE(mr, link);
+        mr->client = NULL;
+        mr_adopt_again();
+    }
+    unlock(cancel);
     return err;
 }

@@ -12,8 +12,6 @@
 
 #include "common.h"
 
-#define REPLY_TIMEOUT_SEC 30
-
 /* ---- the sockets of this process ---- */
 
 /*
@@ -85,7 +83,7 @@ static void sock_close(struct conn *c)
 
 static int connect_path(struct conn *c, const char *path)
 {
-    struct timeval timeout = {.tv_sec = REPLY_TIMEOUT_SEC};
+    struct timeval timeout = {.tv_sec = CONN_REPLY_SECONDS};
     struct sockaddr_un addr = {.sun_family = AF_UNIX};
     int err;
 

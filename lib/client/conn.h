@@ -20,6 +20,9 @@
 
 #include "ctl_msg.h"
 
+/* What a call waits for its reply. */
+#define CONN_REPLY_SECONDS 30
+
 struct conn {
     pthread_mutex_t lock;
     int sock;              /* -1: closed */

@@ -117,6 +117,10 @@ static const struct {
     [CTL_DESTROY_FLOW] = {flow_destroy, false, 0},
     [CTL_SET_ENTROPY] = {qp_object_set_entropy, false, 0},
     [CTL_SHOW] = {show, true, 0},
+    [CTL_FREEZE_MRS] = {mrs_freeze, false, 0},
+    [CTL_THAW_MRS] = {mrs_thaw, false, 0},
+    [CTL_REMAP_MR] = {mr_remap, false, 1},
+    [CTL_GET_UFFD] = {uffd_get, true, 0},
 };
 
 static int dispatch(struct client *c, struct ctl_call *call)

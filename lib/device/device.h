@@ -34,10 +34,16 @@ struct mem_provider {
     /* The process has ended: every transfer fails from now on. */
     void (*space_gone)(void *space);
     void (*space_close)(void *space);
-    /* Maps the memfd that backs mr at offset and sets mr->direct. Returns what unmap wants, or NULL
-     * and *err. */
-    void *(*map)(struct mem_region *mr, int fd, uint64_t offset, int *err);
+    /* Maps the n pieces of the memfd that back mr and sets mr->direct; mr->space is as above.
+     * Returns what unmap wants, or NULL and *err. */
+    void *(*map)(struct mem_region *mr, int fd, const struct mem_piece *piece, unsigned n,
+                 int *err);
     void (*unmap)(void *mapping, struct mem_region *mr);
+    /* From now on, but for at most ns, whoever copies waits. Called while no worker runs. NULL, and
+     * thaw too: nobody waits. */
+    void (*freeze)(void *space, uint64_t ns);
+    /* Ends that, and returns the ns that workers have waited. */
+    uint64_t (*thaw)(void *space);
 };
 
 /* ---- the daemon's devices ---- */
@@ -50,6 +56,7 @@ struct rnic_config {
     const struct mem_provider *mem;
     struct event_loop *loop; /* NULL: late events are not delivered (fuzzing) */
     const char *version;
+    const int *uffd_device; /* /dev/userfaultfd, for programs that ask for it; NULL: for none */
     ns_t (*clock)(void); /* NULL: worker_time; another for hosts that call worker_poll with a time
                             of their own */
 };

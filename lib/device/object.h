@@ -73,6 +73,7 @@ struct mr {
     struct pd *pd;
     struct mem_region region;
     void *mapping; /* or NULL */
+    uint32_t why;  /* enum ctl_mr_why: what it is mapped or copied for */
 };
 
 struct channel {
@@ -258,6 +259,10 @@ struct client {
     TAILQ_HEAD(, object) objects[OBJ_KINDS];
     unsigned count[OBJ_KINDS];
     unsigned mrs_mapped;
+    struct {
+        bool on;
+        ns_t credit, credited; /* what workers may still stand still for it, and when that was so */
+    } freeze;
 };
 
 /* ---- object.c ---- */
@@ -322,6 +327,10 @@ int pd_alloc(struct client *c, struct ctl_call *call);
 int pd_dealloc(struct client *c, struct ctl_call *call);
 int mr_register(struct client *c, struct ctl_call *call);
 int mr_deregister(struct client *c, struct ctl_call *call);
+int mrs_freeze(struct client *c, struct ctl_call *call);
+int mrs_thaw(struct client *c, struct ctl_call *call);
+int mr_remap(struct client *c, struct ctl_call *call);
+int uffd_get(struct client *c, struct ctl_call *call);
 int channel_create(struct client *c, struct ctl_call *call);
 int channel_destroy(struct client *c, struct ctl_call *call);
 int cq_create(struct client *c, struct ctl_call *call);
@@ -352,6 +361,11 @@ int rwq_ind_object_destroy(struct client *c, struct ctl_call *call);
 int flow_create(struct client *c, struct ctl_call *call);
 int flow_destroy(struct client *c, struct ctl_call *call);
 int show(struct client *c, struct ctl_call *call);
+
+/* pd_mr.c: maps the pieces of the call's descriptor, if they are as the protocol wants them, and
+ * sets r->direct. The mapping, or NULL and *err. */
+void *mr_map(struct client *c, struct mem_region *r, const struct ctl_call *call,
+             const struct ctl_mr_piece *piece, unsigned n, int *err);
 
 /* c's queue pair, SRQ or WQ with this number, or its indirection table; or NULL. */
 struct qp_object *qp_object_get(struct client *c, uint32_t qpn);

@@ -100,16 +100,34 @@ static int probe(struct mr *mr)
     return err == -EFAULT && (r->access & MEM_ON_DEMAND) ? 0 : err;
 }
 
+void *mr_map(struct client *c, struct mem_region *r, const struct ctl_call *call,
+             const struct ctl_mr_piece *piece, unsigned n, int *err)
+{
+    struct mem_piece pieces[CTL_MR_PIECES];
+
+    *err = -EINVAL;
+    if (!n || n > CTL_MR_PIECES || call->in_fds != 1)
+        return NULL;
+    for (unsigned i = 0; i < n; i++)
+        pieces[i] = (struct mem_piece){piece[i].offset, piece[i].length};
+    return c->rnic->config.mem->map(r, call->in_fd[0], pieces, n, err);
+}
+
 /* Mapped when the application offers a descriptor that can be; what cannot be mapped is copied. */
 static int reach(struct client *c, struct mr *mr, const struct ctl_call *call)
 {
     const struct ctl_reg_mr *rq = &call->request->reg_mr;
+    const struct ctl_mr_piece whole = {rq->fd_offset, rq->length};
     int err;
 
+    mr->why = rq->why < CTL_MR_WHYS ? rq->why : CTL_MR_UNSAID;
     if (rq->flags & CTL_MR_FD)
-        mr->mapping = c->rnic->config.mem->map(&mr->region, call->in_fd[0], rq->fd_offset, &err);
+        mr->mapping = mr_map(c, &mr->region, call, rq->pieces ? rq->piece : &whole,
+                             rq->pieces ? rq->pieces : 1, &err);
     if (mr->mapping)
         return 0;
+    if (rq->flags & CTL_MR_FD)
+        mr->why = CTL_MR_REFUSED;
     err = probe(mr);
     if (err == -EPERM)
         c->device->mrs_denied++;

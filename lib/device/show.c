@@ -241,6 +241,7 @@ static json_t *show_client(const struct client *c)
     json_object_set_new(o, "copy", json_string(c->copy->name));
     json_object_set_new(o, "mrs_copied", number(c->count[OBJ_MR] - c->mrs_mapped));
     json_object_set_new(o, "mrs_mapped", number(c->mrs_mapped));
+    show_mr_reasons(o, c);
     json_object_set_new(o, "channels", number(c->count[OBJ_CHANNEL]));
     json_object_set_new(o, "cqs", number(c->count[OBJ_CQ]));
     json_object_set_new(o, "qps", number(c->count[OBJ_QP]));
@@ -318,7 +319,7 @@ static json_t *show_qp(struct qp_object *q)
 char *rnic_show(struct rnic *r)
 {
     json_t *root = json_object(), *devices = json_array(), *workers = json_array();
-    json_t *clients = json_array(), *qps = json_array();
+    json_t *clients = json_array(), *mrs = json_array(), *qps = json_array();
     struct client *c;
     struct object *o;
     char *text;
@@ -329,6 +330,7 @@ char *rnic_show(struct rnic *r)
         json_array_append_new(workers, show_worker(r->worker[i]));
     TAILQ_FOREACH (c, &r->clients, link) {
         json_array_append_new(clients, show_client(c));
+        show_mrs(mrs, c);
         TAILQ_FOREACH (o, &c->objects[OBJ_QP], link)
             json_array_append_new(qps, show_qp(container_of(o, struct qp_object, o)));
     }
@@ -340,6 +342,7 @@ char *rnic_show(struct rnic *r)
     json_object_set_new(root, "devices", devices);
     json_object_set_new(root, "workers", workers);
     json_object_set_new(root, "clients", clients);
+    json_object_set_new(root, "mrs", mrs);
     json_object_set_new(root, "qps", qps);
     show_raw(root, r);
     text = json_dumps(root, JSON_INDENT(1) | JSON_PRESERVE_ORDER);

@@ -13,6 +13,11 @@ json_t *show_mac(const uint8_t mac[6]);
 /* Adds what the port's IP host knows: neighbours, routes, groups, path_mtus, network (counters). */
 void show_net(json_t *port, const struct device *d);
 
+/* Adds an application's regions to the list: show_mr.c. */
+void show_mrs(json_t *list, const struct client *c);
+/* Adds "mrs_why", how many regions are reached as they are for which reason. */
+void show_mr_reasons(json_t *client, const struct client *c);
+
 /* Adds wqs, rwq_tables and flows to the daemon's object, and rx_hash to a queue pair's. */
 void show_raw(json_t *root, struct rnic *r);
 void show_rx_hash(json_t *qp, const struct qp_object *q);

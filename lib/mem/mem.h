@@ -8,8 +8,9 @@
  *
  * Threads: the control thread inserts and removes regions; workers look them up. A removed
  * region's memory may be freed only after every worker has passed a quiet point. The table itself
- * never moves. A published region does not change. A window does, by work requests of any worker,
- * but not while anybody reaches memory through it: see struct mr_span.
+ * never moves. A published region does not change, but for `direct`, while no worker runs. A window
+ * does, by work requests of any worker, but not while anybody reaches memory through it: see struct
+ * mr_span.
  */
 #ifndef UROCE_MEM_H
 #define UROCE_MEM_H
@@ -89,6 +90,11 @@ struct mem_region {
     uint8_t *direct; /* dataplane's own mapping of addr[0..len), or NULL: use the backend */
     const struct mem_backend *backend;
     void *space; /* the backend's handle on the application */
+};
+
+/* A part of the file that backs a region. */
+struct mem_piece {
+    uint64_t offset, len;
 };
 
 /* The application's virtual address for va, which mr_check has accepted. */

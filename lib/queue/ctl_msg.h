@@ -68,6 +68,11 @@ enum ctl_type {
     CTL_DESTROY_FLOW,    /* handle */
     CTL_SET_ENTROPY,     /* set_entropy */
     CTL_SHOW,            /* show -> show + fd: a memfd of `length` bytes of JSON */
+    CTL_FREEZE_MRS,      /* freeze -> freeze: no byte of memory is touched until CTL_THAW_MRS */
+    CTL_THAW_MRS,        /* */
+    CTL_REMAP_MR,        /* remap (+ fd) -> remap */
+    CTL_GET_UFFD,        /* -> fd: /dev/userfaultfd; -EPERM unless the daemon's configuration allows
+                            it */
 };
 
 struct ctl_device {
@@ -114,15 +119,73 @@ enum ctl_mr_flag {
                            at fd_offset */
 };
 
+/*
+ * Why memory is offered to be mapped, or to be copied. The daemon only shows it; see doc/memory.md.
+ */
+enum ctl_mr_why {
+    CTL_MR_UNSAID,
+    CTL_MR_SHARED,      /* mapped: the application's own sealed memfd */
+    CTL_MR_ADOPTED,     /* mapped: private memory that was moved into a memfd */
+    CTL_MR_OFF,         /* adoption is turned off */
+    CTL_MR_SMALL,       /* too small for what adoption costs, or one of too many small ones */
+    CTL_MR_ON_DEMAND,   /* need not exist yet */
+    CTL_MR_TOOL,        /* valgrind, or a sanitizer, watches the program's memory */
+    CTL_MR_KERNEL,      /* the kernel, or the processor, lacks what adoption needs */
+    CTL_MR_NO_UFFD,     /* no permission for a userfaultfd that holds up system calls too */
+    CTL_MR_NOT_PRIVATE, /* shared memory that is no sealed memfd, or a file */
+    CTL_MR_NO_ACCESS,   /* not mapped, or not with the protection that the access rights need */
+    CTL_MR_STACK,       /* stacks and thread-local memory */
+    CTL_MR_SPARSE,      /* mostly never touched */
+    CTL_MR_SPLIT,       /* too many pieces */
+    CTL_MR_OVERLAPS,    /* has pages with a region that is copied */
+    CTL_MR_PINNED,      /* in use by direct I/O, or watched by another userfaultfd */
+    CTL_MR_NO_ROOM,     /* half of the mappings that a process may have are in use */
+    CTL_MR_NO_MEMORY,
+    CTL_MR_FORKED,  /* it was mapped until the program forked */
+    CTL_MR_BUSY,    /* the daemon would not stop copying for so long */
+    CTL_MR_FAILED,  /* a system call failed in another way */
+    CTL_MR_REFUSED, /* the daemon could not map it, or has mapped too much for this program */
+    CTL_MR_WHYS
+};
+
+#define CTL_MR_PIECES 16
+
+struct ctl_mr_piece {
+    uint64_t offset, length; /* in the memfd */
+};
+
 struct ctl_reg_mr {
     uint32_t pd, access;
     uint64_t addr, length, iova;
     uint32_t flags; /* enum ctl_mr_flag */
-    uint32_t reserved;
+    uint32_t why;   /* enum ctl_mr_why */
     uint64_t fd_offset;
     /* reply */
     uint32_t handle, lkey, rkey;
     uint32_t mapped; /* 1: reached by mapping, 0: by copying */
+    /* request, CTL_MR_FD: 0 for one at fd_offset; else the range consists of these, in order, all
+       but the last ending with a page */
+    uint32_t pieces;
+    uint32_t reserved;
+    struct ctl_mr_piece piece[CTL_MR_PIECES];
+};
+
+enum ctl_freeze_flag {
+    CTL_FREEZE_UNMAP = 1 << 0, /* and what was mapped is copied from then on, but CTL_MR_SHARED */
+};
+
+struct ctl_freeze {
+    uint32_t flags;
+    uint32_t granted_us; /* reply: without CTL_THAW_MRS it ends by itself after so long; 0: the
+                            connection has used up its time for a while */
+};
+
+/* Another backing for a region: as in struct ctl_reg_mr; without a descriptor it is copied. */
+struct ctl_remap {
+    uint32_t handle, why;
+    uint32_t pieces;
+    uint32_t mapped; /* reply */
+    struct ctl_mr_piece piece[CTL_MR_PIECES];
 };
 
 /*
@@ -317,6 +380,8 @@ struct ctl_msg {
         struct ctl_gid gid;
         struct ctl_open open;
         struct ctl_reg_mr reg_mr;
+        struct ctl_freeze freeze;
+        struct ctl_remap remap;
         struct ctl_destroy destroy;
         struct ctl_create_cq create_cq;
         struct ctl_create_qp create_qp;

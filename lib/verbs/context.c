@@ -85,7 +85,8 @@ EXPORT int ibv_close_device(struct ibv_context *context)
     return 0;
 }
 
-/* Nothing that we map breaks at fork: the rings are shared mappings, and no page is pinned. */
+/* Nothing that we map breaks at fork: the rings are shared mappings, no page is pinned, and adopted
+ * memory becomes private before (lib/client/mr_fork.c). */
 EXPORT int ibv_fork_init(void)
 {
     return 0;

@@ -36,6 +36,11 @@ EXPORT int ibv_dealloc_pd(struct ibv_pd *pd)
     return err;
 }
 
+struct shim_mr {
+    struct ibv_mr base;
+    struct client_mr region;
+};
+
 /* 0, or -EINVAL: peers may change only what the owner may change (C10-49). */
 static int check_access(unsigned access)
 {
@@ -56,7 +61,7 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint6
                            .addr = (uintptr_t)addr,
                            .length = length,
                            .iova = access & IBV_ACCESS_ZERO_BASED ? 0 : iova};
-    struct ibv_mr *mr;
+    struct shim_mr *mr;
     int err = check_access(access);
 
     if (err)
@@ -64,19 +69,19 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint6
     mr = calloc(1, sizeof(*mr));
     if (!mr)
         return NULL;
-    err = client_reg_mr(&to_context(pd->context)->client, &r);
+    err = client_reg_mr(&to_context(pd->context)->client, &mr->region, &r);
     if (err) {
         free(mr);
         return refuse(err);
     }
-    mr->context = pd->context;
-    mr->pd = pd;
-    mr->addr = addr;
-    mr->length = length;
-    mr->handle = r.handle;
-    mr->lkey = r.lkey;
-    mr->rkey = r.rkey;
-    return mr;
+    mr->base = (struct ibv_mr){.context = pd->context,
+                               .pd = pd,
+                               .addr = addr,
+                               .length = length,
+                               .handle = r.handle,
+                               .lkey = r.lkey,
+                               .rkey = r.rkey};
+    return &mr->base;
 }
 
 EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
@@ -96,10 +101,10 @@ EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t len
     return reg_mr(pd, addr, length, iova, access);
 }
 
-EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
+EXPORT int ibv_dereg_mr(struct ibv_mr *ibv_mr)
 {
-    struct ctl_msg m = {.handle = mr->handle};
-    int err = shim_call(mr->context, CTL_DEREG_MR, &m);
+    struct shim_mr *mr = (struct shim_mr *)ibv_mr;
+    int err = -client_dereg_mr(&to_context(ibv_mr->context)->client, &mr->region);
 
     if (destroyed(err))
         free(mr);

@@ -203,7 +203,7 @@ def config_corpus(vectors):
     for key, texts in values.items():
         for text in texts:
             yield f"[uroced]\nworkers = 1\nmode = 0600\n{port}{key} = {text}\n".encode()
-    yield b"[uroced]\nsocket = /run/x\nidle_exit = 9\n[port.7]\ndevice = loopback\n[port.3]\ndevice=loopback\n"
+    yield b"[uroced]\nsocket = /run/x\nidle_exit = 9\nuserfaultfd = pass\n[port.7]\ndevice = loopback\n[port.3]\ndevice=loopback\n"
 
 
 def flows_corpus(_):

@@ -11,7 +11,7 @@ MESSAGE, WRITE, POLL, CLOSE, POST = range(5)
  CREATE_CQ, DESTROY_CQ, CREATE_QP, MODIFY_QP, QUERY_QP, DESTROY_QP, CREATE_AH, DESTROY_AH, CREATE_SRQ, MODIFY_SRQ,
  QUERY_SRQ, DESTROY_SRQ, OPEN_XRCD, CLOSE_XRCD, ALLOC_MW, DEALLOC_MW, ATTACH_MCAST, DETACH_MCAST, CREATE_WQ,
  MODIFY_WQ, DESTROY_WQ, CREATE_RWQ_IND, MODIFY_RWQ_IND, DESTROY_RWQ_IND, CREATE_FLOW, DESTROY_FLOW, SET_ENTROPY,
- SHOW) = range(1, 39)
+ SHOW, FREEZE_MRS, THAW_MRS, REMAP_MR, GET_UFFD) = range(1, 43)
 RC, UC, UD, RAW, XRC_SEND, XRC_RECV = 2, 3, 4, 8, 9, 10
 WQ_RESET, WQ_RDY, WQ_ERR = range(3)
 GROUP = bytes(10) + b"\xff\xff\xe0\0\0\7"
@@ -74,6 +74,9 @@ def objects(client=0, first=1):
     made += message(CREATE_CQ, struct.pack("<6IQ", 16, first, 0, 0, 0, 0, 5), client)
     made += message(REG_MR, struct.pack("<IIQQQ", first, 15, KIT_BASE, 65536, 0), client)
     made += message(REG_MR, struct.pack("<IIQQQIIQ", first, 15, KIT_BASE, 65536, 0, 1, 0, 0), client, fd=1)
+    made += message(FREEZE_MRS, struct.pack("<I", 1), client)
+    made += message(REMAP_MR, struct.pack("<IIIIQQ", 2, 2, 1, 0, 0, 65536), client, fd=1)
+    made += message(THAW_MRS, b"", client) + message(GET_UFFD, b"", client)
     return made + create_qp(RC, first, client=client) * 2
 
 

@@ -81,7 +81,7 @@ static void space_nothing(void *space)
 {
 }
 
-static void *map(struct mem_region *mr, int fd, uint64_t offset, int *err)
+static void *map(struct mem_region *mr, int fd, const struct mem_piece *piece, unsigned n, int *err)
 {
     mr->direct = b.memory;
     return &b;
@@ -91,7 +91,11 @@ static void unmap(void *mapping, struct mem_region *mr)
 {
 }
 
-static const struct mem_provider provider = {space_open, space_nothing, space_nothing, map, unmap};
+static const struct mem_provider provider = {.space_open = space_open,
+                                             .space_gone = space_nothing,
+                                             .space_close = space_nothing,
+                                             .map = map,
+                                             .unmap = unmap};
 
 /* ---- setting up ---- */
 

@@ -139,7 +139,8 @@ def show_topics():
     daemon = kit.Daemon(build, folder)
     environment = daemon.environment()
     try:
-        for topic in ("devices", "ports", "gids", "qps", "counters", "drops", "workers", "clients", "steering"):
+        for topic in ("devices", "ports", "gids", "qps", "counters", "drops", "workers", "clients", "mr",
+                      "steering"):
             result = uroce(environment, "show", topic)
             if result.returncode != 0 or not result.stdout:
                 raise kit.Failure(f"{topic}: {result.returncode} {result.stderr}")

@@ -141,6 +141,12 @@ for program, options in (("ib_write_bw", ""), ("ib_read_bw", ""), ("ib_send_bw",
     perftest("work-requests", program, (options + " -n 500").strip(), gids=(IPV4,),
              environment={"UROCE_VENDOR_PART_ID": "4119"})
 
+# Memory stays where it is, and the daemon copies.
+for program, options in (("ib_write_bw", "-n 500"), ("ib_read_bw", "-s 1048577 -n 50"), ("ib_send_bw", "-q 16 -n 100"),
+                         ("ib_send_bw", "-c UD -n 500"), ("ib_atomic_bw", "-n 500"), ("ib_write_lat", "-n 500"),
+                         ("ib_send_lat", "-n 500"), ("ib_atomic_lat", "-n 500")):
+    perftest("services", program, options, gids=(IPV4,), environment={"UROCE_MR": "copy"})
+
 # RoCEv1: everything goes through the same packets, in another envelope.
 for service, size in (("rc", 4096), ("uc", 4096), ("ud", 1024), ("srq", 4096)):
     pingpong("rocev1", "-c -n 200", service=service, size=size, iterations=200, gids=(IPV4_V1, IPV6_V1))
@@ -274,7 +280,7 @@ def main():
                 r["check"](client_text)
                 if not daemon.alive():
                     raise kit.Failure("uroced is gone:\n" + daemon.log())
-            tap.point(r["name"] + (" (ibv_wr_*)" if r["environment"] else ""), one)
+            tap.point(r["name"] + "".join(f" ({name})" for name in r["environment"] or {}), one)
         if several:
             tap.point("programs at the same time", lambda: at_the_same_time(daemon))
             tap.point("every worker delivers", lambda: all_take_part(daemon))

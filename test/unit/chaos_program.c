@@ -86,7 +86,7 @@ static void space_gone(void *space)
     atomic_store(&((struct space *)space)->gone, true);
 }
 
-static void *map(struct mem_region *mr, int fd, uint64_t offset, int *err)
+static void *map(struct mem_region *mr, int fd, const struct mem_piece *piece, unsigned n, int *err)
 {
     *err = -EINVAL;
     return NULL;

@@ -70,13 +70,15 @@ static void space_nothing(void *space)
 }
 
 /* Maps what is long enough, which is all that the tests offer. */
-static void *map(struct mem_region *mr, int fd, uint64_t offset, int *err)
+static void *map(struct mem_region *mr, int fd, const struct mem_piece *piece, unsigned n, int *err)
 {
+    uint64_t offset = piece->offset;
     off_t size = lseek(fd, 0, SEEK_END);
     void *base;
 
     *err = -EINVAL;
-    if (size < 0 || offset % 4096 || mr->len > 1 << 20 || offset + mr->len > (uint64_t)size)
+    if (n != 1 || piece->len != mr->len || size < 0 || offset % 4096 || mr->len > 1 << 20 ||
+        offset + mr->len > (uint64_t)size)
         return NULL;
     base = mmap(NULL, mr->len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)offset);
     if (base == MAP_FAILED)
@@ -90,11 +92,22 @@ static void unmap(void *mapping, struct mem_region *mr)
     munmap(mapping, mr->len);
 }
 
+static void kit_freeze(void *space, uint64_t ns)
+{
+}
+
+static uint64_t kit_thaw(void *space)
+{
+    return 0;
+}
+
 const struct mem_provider kit_provider = {.space_open = space_open,
                                           .space_gone = space_nothing,
                                           .space_close = space_nothing,
                                           .map = map,
-                                          .unmap = unmap};
+                                          .unmap = unmap,
+                                          .freeze = kit_freeze,
+                                          .thaw = kit_thaw};
 
 struct rnic *kit_rnic_with(struct event_loop *loop, ns_t (*clock)(void), struct port_config pc)
 {

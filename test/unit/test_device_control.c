@@ -276,6 +276,67 @@ static void test_memory_mapped(void **state)
     close(fd);
 }
 
+static int remap(uint32_t handle, int fd, uint32_t pieces, uint64_t length)
+{
+    struct ctl_msg m = {.remap = {.handle = handle, .why = CTL_MR_ADOPTED, .pieces = pieces}};
+    struct ctl_call k = {.in_fd = &fd, .in_fds = fd >= 0};
+    int err;
+
+    m.remap.piece[0].length = length;
+    err = kit_call(client, CTL_REMAP_MR, &m, &k, false);
+    return err ? err : (int)k.reply.remap.mapped;
+}
+
+/* What an application does before and after a fork. */
+static void test_memory_frozen(void **state)
+{
+    int fd = memfd_create("kit", MFD_CLOEXEC);
+    struct ctl_msg m = mr_request(alloc_pd(client), KIT_BASE, 4096), own = m;
+    struct ctl_call k = {.in_fd = &fd, .in_fds = 1};
+    struct mem_region *adopted, *shared;
+    uint32_t handle;
+
+    assert_int_equal(ftruncate(fd, 8192), 0);
+    m.reg_mr.flags = own.reg_mr.flags = CTL_MR_FD;
+    m.reg_mr.why = CTL_MR_ADOPTED;
+    own.reg_mr.why = CTL_MR_SHARED;
+    assert_int_equal(kit_call(client, CTL_REG_MR, &own, &k, false), 0);
+    shared = mr_lookup(&client->device->mrs, k.reply.reg_mr.lkey);
+    assert_int_equal(kit_call(client, CTL_REG_MR, &m, &k, false), 0);
+    adopted = mr_lookup(&client->device->mrs, k.reply.reg_mr.lkey);
+    handle = k.reply.reg_mr.handle;
+    assert_int_equal(client->mrs_mapped, 2);
+    assert_int_equal(remap(handle, fd, 1, 4096), -EBUSY);
+    /* To stand still, and to let go of what is the application's to rearrange. */
+    m = (struct ctl_msg){0};
+    assert_int_equal(call(client, CTL_FREEZE_MRS, &m), 0);
+    assert_in_range(m.freeze.granted_us, 1000, 20000);
+    assert_int_equal(client->mrs_mapped, 2);
+    m = (struct ctl_msg){.freeze.flags = CTL_FREEZE_UNMAP};
+    assert_int_equal(call(client, CTL_FREEZE_MRS, &m), 0);
+    assert_null(adopted->direct);
+    assert_non_null(shared->direct);
+    assert_int_equal(client->mrs_mapped, 1);
+    assert_int_equal(call(client, CTL_THAW_MRS, &m), 0);
+    assert_int_equal(call(client, CTL_THAW_MRS, &m), 0);
+    m = (struct ctl_msg){.freeze.flags = 2};
+    assert_int_equal(call(client, CTL_FREEZE_MRS, &m), -EINVAL);
+    /* And back, if it makes sense. */
+    assert_int_equal(remap(handle + 100, fd, 1, 4096), -EINVAL);
+    assert_int_equal(remap(handle, fd, 0, 4096), -EINVAL);
+    assert_int_equal(remap(handle, -1, 1, 4096), -EINVAL);
+    assert_int_equal(remap(handle, fd, CTL_MR_PIECES + 1, 4096), 0);
+    assert_int_equal(remap(handle, fd, 1, 100), 0);
+    assert_null(adopted->direct);
+    assert_int_equal(remap(handle, -1, 0, 0), 0);
+    assert_int_equal(remap(handle, fd, 1, 4096), 1);
+    assert_non_null(adopted->direct);
+    assert_int_equal(client->mrs_mapped, 2);
+    /* /dev/userfaultfd, only from who has it. */
+    assert_int_equal(call(client, CTL_GET_UFFD, &m), -EPERM);
+    close(fd);
+}
+
 static void test_completion_queue_limits(void **state)
 {
     static const struct {
@@ -669,6 +730,7 @@ int main(void)
         T(test_memory_regions),
         T(test_memory_denied),
         T(test_memory_mapped),
+        T(test_memory_frozen),
         T(test_completion_queue_limits),
         T(test_completion_queue_too_many),
         T(test_queue_pairs_share_memory),

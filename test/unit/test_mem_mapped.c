@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common.h"
 #include "mapped.h"
 #include "unit.h"
 
@@ -191,12 +192,55 @@ static void test_huge_pages(void **state)
     close(fd);
 }
 
+/* Side by side, whatever their order in the file. */
+static void test_pieces(void **state)
+{
+    int fd = make_file(8, F_SEAL_SHRINK);
+    struct mem_region mr = region(24, 3 * page, MEM_LOCAL_WRITE);
+    struct mem_mapping map = {0};
+    const struct mem_piece good[] = {
+        {5 * page + 24, page - 24}, {page, page}, {3 * page, page + 24}};
+    struct {
+        struct mem_piece piece[3];
+        unsigned n;
+        int err;
+    } bad[] = {
+        {{{24, 3 * page}}, 0, -EINVAL},                             /* none */
+        {{{24, page}, {page, page}}, 2, -EINVAL},                   /* too short */
+        {{{24, 2 * page}, {page, 2 * page}}, 2, -EINVAL},           /* too long */
+        {{{24, UINT64_MAX}, {page, 2}}, 2, -EINVAL},                /* wraps */
+        {{{24, 0}, {24, 3 * page}}, 2, -EINVAL},                    /* empty */
+        {{{24, page}, {2 * page + 24, 2 * page}}, 2, -EINVAL},      /* not at a page */
+        {{{25, page - 24}, {page, 2 * page + 24}}, 2, -EINVAL},     /* other offset */
+        {{{24, page - 24}, {7 * page, 2 * page + 24}}, 2, -ERANGE}, /* past the end */
+        {{{24, page - 24}, {(uint64_t)INT64_MAX + 1, 2 * page + 24}}, 2, -EOVERFLOW},
+    };
+    struct mem_batch batch = {0};
+    char byte;
+
+    assert_int_equal(mem_map_pieces(&map, &mr, fd, good, 3, 0), 0);
+    for (unsigned i = 0; i < 3; i++)
+        assert_true(mem_batch_out(&batch, &mr, APP_BASE + i * page + 100, "abc" + i, 1, 0));
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(pread(fd, &byte, 1, (off_t)(good[i].offset / page * page + 100)), 1);
+        assert_int_equal(byte, 'a' + (int)i);
+    }
+    mem_unmap(&map, &mr);
+    for (unsigned i = 0; i < ARRAY_SIZE(bad); i++) {
+        assert_int_equal(mem_map_pieces(&map, &mr, fd, bad[i].piece, bad[i].n, 0), bad[i].err);
+        assert_null(mr.direct);
+        assert_null(map.base);
+    }
+    close(fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_seals),   cmocka_unit_test(test_same_bytes),
         cmocka_unit_test(test_ranges),  cmocka_unit_test(test_not_a_memory_file),
         cmocka_unit_test(test_writing), cmocka_unit_test(test_huge_pages),
+        cmocka_unit_test(test_pieces),
     };
 
     return cmocka_run_group_tests_name("mem_mapped", tests, NULL, NULL);

@@ -32,6 +32,7 @@ static void test_everything(void **state)
                           "mode=0640\n"
                           "workers = 2\n"
                           "idle_exit = 30\n"
+                          "userfaultfd = pass\n"
                           "\n"
                           "[port.7]\n"
                           "device = net_af_packet0,iface=eth1,framesz=8192\n"
@@ -52,6 +53,7 @@ static void test_everything(void **state)
     assert_int_equal(config.mode, 0640);
     assert_int_equal(config.workers, 2);
     assert_int_equal(config.idle_exit, 30);
+    assert_true(config.pass_userfaultfd);
     assert_int_equal(config.ports, 2);
     assert_int_equal(config.port[0].number, 3);
     assert_string_equal(config.port[0].device, "loopback");
@@ -89,6 +91,7 @@ static const char *const bad[][3] = {
     {"[uroced]\nmode = 999\n" OK, "[uroced] mode", "octal"},
     {"[uroced]\nmode = 1777\n" OK, "[uroced] mode", "octal"},
     {"[uroced]\nsocket =\n" OK, "[uroced] socket", "no value"},
+    {"[uroced]\nuserfaultfd = yes\n" OK, "[uroced] userfaultfd", "pass or no"},
     {"[uroced]\nidle_exit = 99999999999999999999\n" OK, "[uroced] idle_exit", "number"},
     {"[port]\ndevice = loopback\n", "[port]", "not a section"},
     {"[port.x]\ndevice = loopback\n", "[port.x]", "number N"},

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which pages are adopted, and to where in the memfd. */
+#include <string.h>
+#include <sys/sysinfo.h>
+
+#include "adopt_state.h"
+
+/* What registering may make of memory that was never touched: registered memory is all there, as
+ * with a NIC that pins it. Beyond that it stays as it is, and is copied. */
+#define UNTOUCHED_MIN (UINT64_C(64) << 20)
+
+static uint64_t untouched_max(void)
+{
+    struct sysinfo info;
+
+    if (RAW(sysinfo, &info, 0, 0, 0, 0, 0))
+        return UNTOUCHED_MIN;
+    return max_of((uint64_t)info.freeram * info.mem_unit / 8, UNTOUCHED_MIN);
+}
+
+static bool is_anonymous(const struct vma *v)
+{
+    return !v->ino && (!v->name[0] || vma_is_heap(v) || !strncmp(v->name, "[anon:", 6));
+}
+
+/* CTL_MR_ADOPTED: it can be tried. */
+static enum ctl_mr_why classify(const struct vma *v)
+{
+    if (!strcmp(v->name, "[stack]"))
+        return CTL_MR_STACK;
+    if (v->shared || v->x || (v->page && v->page != adopt.page))
+        return CTL_MR_NOT_PRIVATE;
+    return is_anonymous(v) || vma_is_adopted(v) ? CTL_MR_ADOPTED : CTL_MR_NOT_PRIVATE;
+}
+
+static enum ctl_mr_why why_of(int err)
+{
+    switch (err) {
+    case -EBUSY:
+        return CTL_MR_PINNED;
+    case -EAGAIN:
+        return CTL_MR_BUSY;
+    case -ENOMEM:
+    case -ENOSPC:
+        return CTL_MR_NO_MEMORY;
+    default:
+        return CTL_MR_FAILED;
+    }
+}
+
+/* Each piece may split a mapping in three. The program keeps half of what it may have. */
+static bool has_room(void)
+{
+    if (adopt.vmas + adopt.vmas_added + 2 > adopt.vmas_max || adopt.vmas_added >= 512) {
+        adopt.vmas = vma_count();
+        adopt.vmas_added = 0;
+    }
+    return adopt.vmas + 2 <= adopt.vmas_max;
+}
+
+/* Whether nobody has these offsets, nor has left anything there. */
+static bool is_free(uint64_t offset, uint64_t len)
+{
+    long data = raw_lseek(adopt.memfd, offset, SEEK_DATA);
+
+    return !interval_any(&adopt.held, offset, offset + len) &&
+           (data < 0 || (uint64_t)data >= offset + len);
+}
+
+/*
+ * Small pieces, and those of the heap, have their address as their offset, so that neighbours
+ * become one mapping. Others have a slot of their own with room behind: an allocator that makes a
+ * mapping of its own longer (mremap) would otherwise get its neighbour's pages. False: no offset is
+ * left.
+ */
+static bool pick_offset(uint64_t start, uint64_t end, const struct vma *v, uint64_t *offset)
+{
+    uint64_t bytes = SLOT_BYTES;
+
+    *offset = start;
+    if ((vma_is_heap(v) || end - start < DEDICATED) && start < SLOTS_BEGIN &&
+        is_free(start, end - start))
+        return true;
+    while (bytes < 2 * (end - start))
+        bytes *= 2;
+    *offset = adopt.slot_next + start % ADOPT_WINDOW;
+    if (adopt.slot_next + bytes > FILE_BYTES - ADOPT_WINDOW)
+        return false;
+    adopt.slot_next += bytes;
+    return true;
+}
+
+/* Locks by mlock do not survive the replacement, and locked pages do not move. */
+static bool unlock_pages(uint64_t start, uint64_t len)
+{
+    uint64_t before = adopt_locked_kb();
+
+    if (!before)
+        return false;
+    RAW(munlock, start, len, 0, 0, 0, 0);
+    return adopt_locked_kb() < before;
+}
+
+static enum ctl_mr_why move_in(uint64_t start, uint64_t end, const struct vma *v, uint64_t *offset)
+{
+    uint64_t limit = untouched_max();
+    bool locked;
+    int err;
+
+    if (!has_room() || !pick_offset(start, end, v, offset))
+        return CTL_MR_NO_ROOM;
+    if (!v->ino && adopt_untouched(start, end, limit) > limit)
+        return CTL_MR_SPARSE;
+    locked = unlock_pages(start, end - start);
+    err = adopt_move_in(start, end, v, *offset);
+    if (!err) {
+        /* All of it, so that the pages are charged to us and not to the daemon. */
+        err = (int)raw_madvise(start, end - start, POPULATE_READ);
+        if (err)
+            adopt_give_back(start, *offset, end - start, GIVE_VIEW);
+    }
+    if (locked)
+        RAW(mlock, start, end - start, 0, 0, 0, 0);
+    if (err)
+        return why_of(err);
+    adopt.vmas_added += 2;
+    /* A fork that passes us by must not share it. */
+    if (end - start >= DEDICATED && !vma_is_heap(v))
+        raw_madvise(start, end - start, MADV_DONTFORK);
+    return CTL_MR_ADOPTED;
+}
+
+static bool follows(const struct adopt_piece *p, uint64_t addr, uint64_t offset)
+{
+    return p->addr + p->length == addr && p->offset + p->length == offset;
+}
+
+static enum ctl_mr_why add_piece(struct adopt_lease *l, uint64_t addr, uint64_t offset,
+                                 uint64_t length)
+{
+    struct adopt_piece *last = l->pieces ? &l->piece[l->pieces - 1] : NULL;
+    bool joins = last && follows(last, addr, offset);
+
+    if (!joins && l->pieces == ADOPT_PIECES_MAX)
+        return CTL_MR_SPLIT;
+    if (interval_add(&adopt.held, offset, offset + length))
+        return CTL_MR_NO_ROOM;
+    if (joins)
+        last->length += length;
+    else
+        l->piece[l->pieces++] = (struct adopt_piece){addr, offset, length};
+    return CTL_MR_ADOPTED;
+}
+
+static enum ctl_mr_why acquire_private(struct adopt_lease *l, uint64_t start, uint64_t end,
+                                       const struct vma *v, unsigned flags)
+{
+    enum ctl_mr_why why = classify(v);
+    uint64_t offset = 0;
+
+    if (why != CTL_MR_ADOPTED)
+        return why;
+    if (!(flags & ADOPT_MOVE))
+        return CTL_MR_SMALL;
+    if (!(flags & ADOPT_AGAIN) && adopt_is_copied(start, end))
+        return CTL_MR_OVERLAPS;
+    if (!adopt.forbiddens && !adopt_find_forbidden())
+        return CTL_MR_STACK;
+    if (adopt_forbidden(start, end))
+        return CTL_MR_STACK;
+    why = move_in(start, end, v, &offset);
+    if (why != CTL_MR_ADOPTED)
+        return why;
+    why = add_piece(l, start, offset, end - start);
+    if (why != CTL_MR_ADOPTED)
+        adopt_give_back(start, offset, end - start, GIVE_VIEW);
+    return why;
+}
+
+static enum ctl_mr_why acquire(struct adopt_lease *l, unsigned flags)
+{
+    enum ctl_mr_why why = adopt_reopen();
+    uint64_t at = l->start, end;
+    struct vma v;
+
+    adopt.forbiddens = 0;
+    for (; at < l->end && why == CTL_MR_ADOPTED; at = end) {
+        if (vma_find(at, &v) || v.start > at || !v.r || ((flags & ADOPT_WRITES) && !v.w))
+            return CTL_MR_NO_ACCESS;
+        end = min_of(v.end, l->end);
+        if (adopt_is_ours(&v))
+            why = add_piece(l, at, v.offset + (at - v.start), end - at);
+        else
+            why = acquire_private(l, at, end, &v, flags);
+    }
+    return why;
+}
+
+enum ctl_mr_why adopt_acquire(struct adopt_lease *l, uint64_t addr, uint64_t len, unsigned flags)
+{
+    enum ctl_mr_why why = adopt.usable;
+
+    *l = (struct adopt_lease){.kind = LEASE_NONE};
+    if (why != CTL_MR_ADOPTED)
+        return why;
+    l->kind = LEASE_HELD;
+    l->start = page_down(addr);
+    l->end = page_up(addr + len);
+    adopt.flipped = false;
+    why = acquire(l, flags);
+    if (why != CTL_MR_ADOPTED) {
+        bool flipped = adopt.flipped;
+
+        adopt_refused(l);
+        l->views |= flipped;
+    }
+    return why;
+}
+
+void adopt_note_copied(struct adopt_lease *l, uint64_t addr, uint64_t len)
+{
+    *l = (struct adopt_lease){.kind = LEASE_NONE};
+    if (adopt.usable != CTL_MR_ADOPTED)
+        return;
+    l->kind = LEASE_COPIED;
+    l->start = page_down(addr);
+    l->end = page_up(addr + len);
+    if (interval_add(&adopt.copied, l->start, l->end))
+        adopt.copied_lost = true;
+}
+
+int adopt_memfd(void)
+{
+    return adopt.memfd;
+}
+
+uint64_t adopt_held_bytes(void)
+{
+    uint64_t bytes = 0;
+
+    for (size_t i = 0; i < adopt.held.used; i++)
+        bytes += adopt.held.entry[i].end - adopt.held.entry[i].start;
+    return bytes;
+}
+
+bool adopt_is_shared(uint64_t addr)
+{
+    struct vma v;
+
+    return adopt.usable != CTL_MR_ADOPTED ||
+           (!vma_find(addr, &v) && v.start <= addr && v.shared && !adopt_is_ours(&v));
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Pages that nobody may be held up on. Our own stack and thread-local memory: we would wait for
+ * ourselves. Those of others: the kernel reads and writes there when it may not wait (rseq, the
+ * robust list, the word that tells pthread_join), and a futex shared between processes is found by
+ * what backs it, which changes.
+ */
+#include <string.h>
+#include <unistd.h>
+
+#include "adopt_state.h"
+
+#define DESCRIPTOR_BYTES 2304  /* of glibc's struct pthread, around the robust list's head */
+#define MAIN_TLS_BYTES   65536 /* the main thread's thread-local memory, below its descriptor */
+#define OWN_FRAMES       65536 /* above our frame: what our callers have */
+
+struct dirent64 {
+    uint64_t d_ino;
+    int64_t d_off;
+    uint16_t d_reclen;
+    uint8_t d_type;
+    char d_name[];
+};
+
+static bool forbid(uint64_t start, uint64_t end)
+{
+    if (adopt.forbiddens == FORBIDDEN_MAX)
+        return false;
+    adopt.forbidden[adopt.forbiddens].start = page_down(start);
+    adopt.forbidden[adopt.forbiddens++].end = page_up(end);
+    return true;
+}
+
+static bool forbid_own_stack(void)
+{
+    uint64_t sp = (uintptr_t)__builtin_frame_address(0);
+    struct vma v;
+
+    if (vma_find(sp, &v) || v.start > sp)
+        return false;
+    return forbid(v.start, min_of(sp + OWN_FRAMES, v.end));
+}
+
+/*
+ * The head of a thread's robust list is in its descriptor. glibc puts the stack of a thread that it
+ * made below that, from the start of the mapping on; the main thread's descriptor, and one that
+ * lies in the heap, have only thread-local memory below.
+ */
+static bool forbid_thread(int tid)
+{
+    uint64_t head = 0, size = 0, start;
+    struct vma v;
+
+    if (RAW(get_robust_list, tid, &head, &size, 0, 0, 0) || !head || vma_find(head, &v) ||
+        v.start > head)
+        return true;
+    start = v.start;
+    if (tid == adopt.pid)
+        start = max_of(head - MAIN_TLS_BYTES, v.start);
+    else if (vma_is_heap(&v))
+        start = max_of(head - DESCRIPTOR_BYTES, v.start);
+    return forbid(start, head + DESCRIPTOR_BYTES);
+}
+
+static int to_tid(const char *name)
+{
+    int tid = 0;
+
+    for (; *name >= '0' && *name <= '9'; name++)
+        tid = tid * 10 + (*name - '0');
+    return *name ? 0 : tid;
+}
+
+static bool forbid_threads(void)
+{
+    int fd = (int)raw_open("/proc/self/task", O_RDONLY | O_DIRECTORY);
+    char buf[4096] __attribute__((aligned(8)));
+    bool ok = fd >= 0;
+    long n = 0;
+
+    while (ok && (n = RAW(getdents64, fd, buf, sizeof(buf), 0, 0, 0)) > 0) {
+        for (long at = 0; ok && at < n;) {
+            const struct dirent64 *e = (const void *)(buf + at);
+            int tid = to_tid(e->d_name);
+
+            ok = !tid || forbid_thread(tid);
+            at += e->d_reclen;
+        }
+    }
+    raw_close(fd);
+    return ok && !n;
+}
+
+bool adopt_find_forbidden(void)
+{
+    adopt.forbiddens = 0;
+    return forbid((uintptr_t)&adopt, (uintptr_t)(&adopt + 1)) && forbid_own_stack() &&
+           forbid_threads();
+}
+
+bool adopt_forbidden(uint64_t start, uint64_t end)
+{
+    for (unsigned i = 0; i < adopt.forbiddens; i++)
+        if (start < adopt.forbidden[i].end && end > adopt.forbidden[i].start)
+            return true;
+    return false;
+}

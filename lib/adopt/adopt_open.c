@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What adoption needs of the system: a userfaultfd, a sealed memfd, two files of /proc. */
+#include <linux/memfd.h>
+#include <linux/userfaultfd.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "adopt_state.h"
+
+#ifndef USERFAULTFD_IOC_NEW
+#define USERFAULTFD_IOC_NEW _IO(0xAA, 0x00)
+#endif
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008U
+#endif
+#define FEATURE_MOVE (UINT64_C(1) << 16)
+#define HELD_MAX     131072
+
+struct adopt_state adopt = {.memfd = -1, .uffd = -1, .maps = -1, .pagemap = -1};
+
+/* ---- who watches ---- */
+
+extern void __asan_init(void) __attribute__((weak));
+extern void __tsan_init(void) __attribute__((weak));
+extern void __msan_init(void) __attribute__((weak));
+extern void __hwasan_init(void) __attribute__((weak));
+
+/* valgrind runs one thread at a time, and would never come back to the one that moves the pages. */
+static bool is_watched(void)
+{
+    const char *preload = getenv("LD_PRELOAD");
+
+    return (preload && strstr(preload, "vgpreload")) || __asan_init || __tsan_init || __msan_init ||
+           __hwasan_init;
+}
+
+/* ---- descriptors ---- */
+
+static int *descriptor(unsigned i)
+{
+    int *const all[] = {&adopt.memfd, &adopt.uffd, &adopt.maps, &adopt.pagemap};
+
+    return all[i];
+}
+
+static void remember_identities(void)
+{
+    struct stat st;
+
+    for (unsigned i = 0; i < ARRAY_SIZE(adopt.identity); i++) {
+        if (*descriptor(i) >= 0 && !fstat(*descriptor(i), &st)) {
+            adopt.identity[i].dev = st.st_dev;
+            adopt.identity[i].ino = st.st_ino;
+        }
+    }
+}
+
+/* A number that now names something else is not ours to close. Whether one was lost. */
+static bool lost_some(void)
+{
+    bool lost = false;
+    struct stat st;
+
+    for (unsigned i = 0; i < ARRAY_SIZE(adopt.identity); i++) {
+        int *fd = descriptor(i);
+
+        if (*fd < 0 || (!fstat(*fd, &st) && st.st_dev == adopt.identity[i].dev &&
+                        st.st_ino == adopt.identity[i].ino))
+            continue;
+        *fd = -1;
+        lost = true;
+    }
+    return lost;
+}
+
+int adopt_new_memfd(void)
+{
+    int fd = (int)RAW(memfd_create, ADOPT_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL,
+                      0, 0, 0, 0);
+    long err;
+
+    if (fd == -EINVAL)
+        fd = (int)RAW(memfd_create, ADOPT_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING, 0, 0, 0, 0);
+    if (fd < 0)
+        return fd;
+    err = RAW(ftruncate, fd, FILE_BYTES, 0, 0, 0, 0);
+    if (!err)
+        err = RAW(fcntl, fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, 0, 0, 0);
+    if (err) {
+        raw_close(fd);
+        return (int)err;
+    }
+    raw_close(adopt.memfd);
+    adopt.memfd = fd;
+    adopt.slot_next = SLOTS_BEGIN;
+    adopt.has_views = false;
+    remember_identities();
+    return 0;
+}
+
+/* A userfaultfd must hold up the kernel's accesses too, or a read(2) into memory that is being
+ * moved would be cut short. */
+static int open_uffd(void)
+{
+    int fd = (int)RAW(userfaultfd, O_CLOEXEC, 0, 0, 0, 0, 0), device;
+
+    if (fd >= 0 || !adopt.config.device)
+        return fd;
+    device = adopt.config.device();
+    if (device >= 0) {
+        fd = (int)raw_ioctl(device, USERFAULTFD_IOC_NEW, (void *)(long)O_CLOEXEC);
+        raw_close(device);
+    }
+    return fd;
+}
+
+/* Without write protection of shared memory pages could not leave again. Pins are found where the
+ * kernel can move pages. */
+static enum ctl_mr_why get_uffd(void)
+{
+    static const uint64_t wanted[] = {
+        UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_WP_HUGETLBFS_SHMEM | FEATURE_MOVE,
+        UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_WP_HUGETLBFS_SHMEM};
+    int fd = open_uffd();
+
+    if (fd < 0)
+        return fd == -ENOSYS ? CTL_MR_KERNEL : CTL_MR_NO_UFFD;
+    for (unsigned i = 0; i < ARRAY_SIZE(wanted); i++) {
+        struct uffdio_api api = {.api = UFFD_API, .features = wanted[i]};
+
+        if (!raw_ioctl(fd, UFFDIO_API, &api)) {
+            adopt.uffd = fd;
+            adopt.features = wanted[i];
+            return CTL_MR_ADOPTED;
+        }
+    }
+    raw_close(fd);
+    return CTL_MR_KERNEL;
+}
+
+static enum ctl_mr_why open_all(void)
+{
+    enum ctl_mr_why why = CTL_MR_ADOPTED;
+
+    if (adopt.uffd < 0)
+        why = get_uffd();
+    if (why != CTL_MR_ADOPTED)
+        return why;
+    if (adopt.maps < 0)
+        adopt.maps = (int)raw_open("/proc/self/maps", O_RDONLY);
+    if (adopt.pagemap < 0)
+        adopt.pagemap = (int)raw_open("/proc/self/pagemap", O_RDONLY);
+    if (adopt.maps < 0 || adopt.pagemap < 0)
+        return CTL_MR_KERNEL;
+    if (adopt.memfd < 0 && adopt_new_memfd())
+        return CTL_MR_KERNEL;
+    remember_identities();
+    return CTL_MR_ADOPTED;
+}
+
+bool adopt_lost(void)
+{
+    if (adopt.usable != CTL_MR_ADOPTED || !lost_some() || adopt.memfd >= 0)
+        return false;
+    return adopt.held.used;
+}
+
+enum ctl_mr_why adopt_reopen(void)
+{
+    lost_some();
+    return open_all();
+}
+
+void adopt_close(void)
+{
+    lost_some();
+    for (unsigned i = 0; i < ARRAY_SIZE(adopt.identity); i++) {
+        raw_close(*descriptor(i));
+        *descriptor(i) = -1;
+    }
+}
+
+static unsigned map_limit(void)
+{
+    int fd = (int)raw_open("/proc/sys/vm/max_map_count", O_RDONLY);
+    char text[32] = "";
+    int n = 0;
+
+    if (fd >= 0 && raw_read(fd, text, sizeof(text) - 1) > 0)
+        n = atoi(text);
+    raw_close(fd);
+    return (unsigned)(n > 0 ? n : 65530) / 2;
+}
+
+static enum ctl_mr_why init(void)
+{
+    enum ctl_mr_why why;
+
+    if (is_watched())
+        return CTL_MR_TOOL;
+    if (!ADOPT_KNOWN_CPU || adopt.page < 4096 || adopt.page > GUARDED_WINDOW)
+        return CTL_MR_KERNEL;
+    why = open_all();
+    if (why != CTL_MR_ADOPTED)
+        return why;
+    if (interval_init(&adopt.held, HELD_MAX) || interval_init(&adopt.copied, HELD_MAX))
+        return CTL_MR_NO_MEMORY;
+    adopt.vmas_max = map_limit();
+    adopt.vmas = vma_count();
+    return CTL_MR_ADOPTED;
+}
+
+enum ctl_mr_why adopt_init(const struct adopt_config *config)
+{
+    if (adopt.tried)
+        return adopt.usable;
+    adopt.tried = true;
+    adopt.config = *config;
+    adopt.pid = getpid();
+    adopt.page = (uint64_t)sysconf(_SC_PAGESIZE);
+    adopt.usable = init();
+    return adopt.usable;
+}
+
+uint64_t adopt_locked_kb(void)
+{
+    int fd = (int)raw_open("/proc/self/status", O_RDONLY);
+    char buf[4096];
+    const char *line;
+    long n = fd < 0 ? 0 : raw_read(fd, buf, sizeof(buf) - 1);
+
+    raw_close(fd);
+    if (n <= 0)
+        return 0;
+    buf[n] = '\0';
+    line = strstr(buf, "\nVmLck:");
+    return line ? strtoull(line + 7, NULL, 10) : 0;
+}
+
+bool adopt_is_ours(const struct vma *v)
+{
+    return v->shared && adopt_is_of_memfd(v);
+}
+
+bool adopt_is_of_memfd(const struct vma *v)
+{
+    return adopt.memfd >= 0 && v->ino == adopt.identity[0].ino &&
+           makedev(v->major_dev, v->minor_dev) == adopt.identity[0].dev;
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * System calls without the C library: no errno, which is thread-local memory that may be on a page
+ * being moved; and unseen by whoever interposes mmap and munmap to watch an application's memory
+ * (registration caches), for whom nothing changes.
+ */
+#ifndef UROCE_ADOPT_RAW_H
+#define UROCE_ADOPT_RAW_H
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#if defined(__x86_64__)
+#define ADOPT_KNOWN_CPU 1
+static inline long raw_call(long n, long a, long b, long c, long d, long e, long f)
+{
+    register long r10 __asm__("r10") = d, r8 __asm__("r8") = e, r9 __asm__("r9") = f;
+    long ret;
+
+    __asm__ volatile("syscall"
+                     : "=a"(ret)
+                     : "a"(n), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+                     : "rcx", "r11", "memory");
+    return ret;
+}
+#elif defined(__aarch64__)
+#define ADOPT_KNOWN_CPU 1
+static inline long raw_call(long n, long a, long b, long c, long d, long e, long f)
+{
+    register long x8 __asm__("x8") = n, x0 __asm__("x0") = a, x1 __asm__("x1") = b;
+    register long x2 __asm__("x2") = c, x3 __asm__("x3") = d, x4 __asm__("x4") = e;
+    register long x5 __asm__("x5") = f;
+
+    __asm__ volatile("svc 0"
+                     : "+r"(x0)
+                     : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
+                     : "memory");
+    return x0;
+}
+#else
+#define ADOPT_KNOWN_CPU 0
+static inline long raw_call(long n, long a, long b, long c, long d, long e, long f)
+{
+    return -ENOSYS;
+}
+#endif
+
+/* The call's result, or a negative errno. */
+#define RAW(name, a, b, c, d, e, f) \
+    raw_call(SYS_##name, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
+
+static inline long raw_mmap(uint64_t addr, uint64_t len, int prot, int flags, int fd, uint64_t off)
+{
+    return RAW(mmap, addr, len, prot, flags, fd, off);
+}
+
+static inline long raw_munmap(uint64_t addr, uint64_t len)
+{
+    return RAW(munmap, addr, len, 0, 0, 0, 0);
+}
+
+static inline long raw_madvise(uint64_t addr, uint64_t len, int advice)
+{
+    return RAW(madvise, addr, len, advice, 0, 0, 0);
+}
+
+static inline long raw_ioctl(int fd, unsigned long request, void *arg)
+{
+    return RAW(ioctl, fd, request, arg, 0, 0, 0);
+}
+
+static inline long raw_open(const char *path, int flags)
+{
+    return RAW(openat, AT_FDCWD, path, flags | O_CLOEXEC, 0, 0, 0);
+}
+
+static inline void raw_close(int fd)
+{
+    if (fd >= 0)
+        RAW(close, fd, 0, 0, 0, 0, 0);
+}
+
+static inline long raw_read(int fd, void *buf, uint64_t len)
+{
+    return RAW(read, fd, buf, len, 0, 0, 0);
+}
+
+static inline long raw_pread(int fd, void *buf, uint64_t len, uint64_t off)
+{
+    return RAW(pread64, fd, buf, len, off, 0, 0);
+}
+
+static inline long raw_pwrite(int fd, const void *buf, uint64_t len, uint64_t off)
+{
+    return RAW(pwrite64, fd, buf, len, off, 0, 0);
+}
+
+static inline long raw_lseek(int fd, uint64_t off, int whence)
+{
+    return RAW(lseek, fd, off, whence, 0, 0, 0);
+}
+
+static inline long raw_fallocate(int fd, int mode, uint64_t off, uint64_t len)
+{
+    return RAW(fallocate, fd, mode, off, len, 0, 0);
+}
+
+/* madvise's MADV_POPULATE_READ, 5.14: pages of files that are not there come into being, too. */
+#define POPULATE_READ 22
+
+/* mmap and mremap return addresses: an error is one of the last page's numbers. */
+static inline int raw_is_error(long ret)
+{
+    return (unsigned long)ret >= (unsigned long)-4095L;
+}
+
+#endif

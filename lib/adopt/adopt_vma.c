@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* /proc/self/maps: by queries where the kernel answers them (6.11), else by reading it. */
+#include "adopt_vma.h"
+
+#include <linux/ioctl.h>
+#include <string.h>
+
+#include "adopt_state.h"
+
+struct procmap_query {
+    uint64_t size, query_flags, query_addr;
+    uint64_t vma_start, vma_end, vma_flags, vma_page_size, vma_offset, inode;
+    uint32_t dev_major, dev_minor, vma_name_size, build_id_size;
+    uint64_t vma_name_addr, build_id_addr;
+};
+
+#define PROCMAP_QUERY          _IOWR('f', 17, struct procmap_query)
+#define QUERY_COVERING_OR_NEXT 0x10
+#define QUERY_FILE_BACKED      0x20
+#define VMA_READ               1
+#define VMA_WRITE              2
+#define VMA_EXEC               4
+#define VMA_SHARED             8
+#define ADDRESSES_END          (UINT64_C(1) << 56)
+
+/* A name that does not fit is that of no mapping that we know. */
+static long ask(struct procmap_query *q)
+{
+    long ret;
+
+    do
+        ret = raw_ioctl(adopt.maps, PROCMAP_QUERY, q);
+    while (ret == -EINTR);
+    return ret;
+}
+
+static long query(uint64_t addr, unsigned flags, struct vma *v)
+{
+    struct procmap_query q = {.size = sizeof(q),
+                              .query_flags = QUERY_COVERING_OR_NEXT | flags,
+                              .query_addr = addr,
+                              .vma_name_size = sizeof(v->name),
+                              .vma_name_addr = (uintptr_t)v->name};
+    long ret;
+
+    memset(v, 0, sizeof(*v));
+    ret = ask(&q);
+    if (ret == -ENAMETOOLONG) {
+        q.vma_name_size = 0;
+        q.vma_name_addr = 0;
+        ret = ask(&q);
+        v->name[0] = '/';
+    }
+    if (ret)
+        return ret;
+    v->start = q.vma_start;
+    v->end = q.vma_end;
+    v->offset = q.vma_offset;
+    v->ino = q.inode;
+    v->major_dev = q.dev_major;
+    v->minor_dev = q.dev_minor;
+    v->page = q.vma_page_size;
+    v->r = q.vma_flags & VMA_READ;
+    v->w = q.vma_flags & VMA_WRITE;
+    v->x = q.vma_flags & VMA_EXEC;
+    v->shared = q.vma_flags & VMA_SHARED;
+    return 0;
+}
+
+/* ---- as text ---- */
+
+struct reader {
+    int fd;
+    size_t used, at;
+};
+
+/* One at a time: calls are serialised. */
+static char text[16384];
+
+static uint64_t number(const char **p, unsigned base)
+{
+    uint64_t value = 0;
+
+    for (;; (*p)++) {
+        unsigned c = (unsigned char)**p;
+        unsigned digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : 99;
+
+        if (digit >= base)
+            return value;
+        value = value * base + digit;
+    }
+}
+
+/* "7f1c-7f2d rw-p 0000 00:01 1234   /name" */
+static void parse(const char *p, struct vma *v)
+{
+    size_t n;
+
+    memset(v, 0, sizeof(*v));
+    v->start = number(&p, 16);
+    p++;
+    v->end = number(&p, 16);
+    p++;
+    v->r = p[0] == 'r';
+    v->w = p[1] == 'w';
+    v->x = p[2] == 'x';
+    v->shared = p[3] == 's';
+    p += 5;
+    v->offset = number(&p, 16);
+    p++;
+    v->major_dev = (uint32_t)number(&p, 16);
+    p++;
+    v->minor_dev = (uint32_t)number(&p, 16);
+    p++;
+    v->ino = number(&p, 10);
+    p += strspn(p, " ");
+    n = strlen(p);
+    if (n >= sizeof(v->name))
+        n = sizeof(v->name) - 1;
+    memcpy(v->name, p, n);
+}
+
+static bool next_line(struct reader *r, struct vma *v)
+{
+    for (;;) {
+        char *line = text + r->at, *end = memchr(line, '\n', r->used - r->at);
+        long n;
+
+        if (end) {
+            *end = '\0';
+            r->at = (size_t)(end - text) + 1;
+            parse(line, v);
+            return true;
+        }
+        memmove(text, line, r->used - r->at);
+        r->used -= r->at;
+        r->at = 0;
+        if (r->used == sizeof(text))
+            return false;
+        n = raw_read(r->fd, text + r->used, sizeof(text) - r->used);
+        if (n <= 0)
+            return false;
+        r->used += (size_t)n;
+    }
+}
+
+static int read_find(uint64_t addr, struct vma *v)
+{
+    struct reader r = {.fd = (int)raw_open("/proc/self/maps", O_RDONLY)};
+    bool found = false;
+
+    if (r.fd < 0)
+        return r.fd;
+    while (!found && next_line(&r, v))
+        found = v->end > addr;
+    raw_close(r.fd);
+    return found ? 0 : -ENOENT;
+}
+
+static int read_each_file(int (*visit)(const struct vma *v, void *arg), void *arg)
+{
+    struct reader r = {.fd = (int)raw_open("/proc/self/maps", O_RDONLY)};
+    struct vma v;
+    int ret = 0;
+
+    if (r.fd < 0)
+        return r.fd;
+    while (!ret && next_line(&r, &v))
+        if (v.ino)
+            ret = visit(&v, arg);
+    raw_close(r.fd);
+    return ret;
+}
+
+/* ---- either ---- */
+
+static bool asked(long ret)
+{
+    if (ret != -ENOTTY && ret != -EINVAL && ret != -EBADF)
+        return true;
+    adopt.text_maps = true;
+    return false;
+}
+
+int vma_find(uint64_t addr, struct vma *v)
+{
+    if (!adopt.text_maps) {
+        long ret = query(addr, 0, v);
+
+        if (asked(ret))
+            return (int)ret;
+    }
+    return read_find(addr, v);
+}
+
+int vma_each_file(int (*visit)(const struct vma *v, void *arg), void *arg)
+{
+    struct vma v = {0};
+
+    while (!adopt.text_maps) {
+        long ret = query(v.end, QUERY_FILE_BACKED, &v);
+
+        if (!asked(ret))
+            break;
+        if (ret || v.start >= ADDRESSES_END)
+            return ret == -ENOENT ? 0 : (int)ret;
+        ret = visit(&v, arg);
+        if (ret)
+            return (int)ret;
+    }
+    return read_each_file(visit, arg);
+}
+
+unsigned vma_count(void)
+{
+    int fd = (int)raw_open("/proc/self/maps", O_RDONLY);
+    unsigned lines = 0;
+    long n;
+
+    if (fd < 0)
+        return 0;
+    while ((n = raw_read(fd, text, sizeof(text))) > 0)
+        for (long i = 0; i < n; i++)
+            lines += text[i] == '\n';
+    raw_close(fd);
+    return lines;
+}
+
+bool vma_is_heap(const struct vma *v)
+{
+    return !strcmp(v->name, "[heap]");
+}
+
+bool vma_is_adopted(const struct vma *v)
+{
+    static const char name[] = "/memfd:" ADOPT_NAME;
+
+    return v->ino && !strncmp(v->name, name, sizeof(name) - 1);
+}
+
+int vma_prot(const struct vma *v)
+{
+    return (v->r ? PROT_READ : 0) | (v->w ? PROT_WRITE : 0) | (v->x ? PROT_EXEC : 0);
+}

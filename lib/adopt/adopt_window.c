@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Moving pages under the threads that use them. From write protection to wake-up all signals of the
+ * calling thread are blocked (its handler would wait for itself), nothing is allocated, and nothing
+ * but system calls is made.
+ */
+#include <linux/userfaultfd.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+
+#include "adopt_state.h"
+
+#ifndef UFFDIO_MOVE
+struct uffdio_move {
+    uint64_t dst, src, len, mode;
+    int64_t move;
+};
+#define UFFDIO_MOVE                      _IOWR(UFFDIO, 0x05, struct uffdio_move)
+#define UFFDIO_MOVE_MODE_ALLOW_SRC_HOLES (UINT64_C(1) << 1)
+#endif
+#define FEATURE_MOVE   (UINT64_C(1) << 16)
+#define POPULATE_WRITE 23                  /* MADV_, 5.14 */
+#define PAGEMAP_HERE   (UINT64_C(3) << 62) /* present or swapped out */
+
+struct window {
+    uint64_t start, len, offset;
+    int prot;
+    bool anonymous; /* else a private view of a memfd, of which every page counts */
+    bool check_pins;
+    int64_t until; /* when the daemon goes on to copy; 0: it need not stop */
+};
+
+static int64_t now_ns(void)
+{
+    struct timespec ts = {0};
+
+    RAW(clock_gettime, CLOCK_MONOTONIC, &ts, 0, 0, 0, 0);
+    return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
+static uint64_t block_signals(void)
+{
+    uint64_t all = UINT64_MAX, old = 0;
+
+    RAW(rt_sigprocmask, 0 /* SIG_BLOCK */, &all, &old, sizeof(old), 0, 0);
+    return old;
+}
+
+static void restore_signals(uint64_t old)
+{
+    RAW(rt_sigprocmask, 2 /* SIG_SETMASK */, &old, 0, sizeof(old), 0, 0);
+}
+
+/* ---- the userfaultfd ---- */
+
+static long protect(uint64_t start, uint64_t len, bool on)
+{
+    struct uffdio_writeprotect w = {{start, len}, on ? UFFDIO_WRITEPROTECT_MODE_WP : 0};
+    long ret;
+
+    do
+        ret = raw_ioctl(adopt.uffd, UFFDIO_WRITEPROTECT, &w);
+    while (ret == -EAGAIN);
+    return ret;
+}
+
+static long watch(uint64_t start, uint64_t len, uint64_t mode)
+{
+    struct uffdio_register r = {.range = {start, len}, .mode = mode};
+
+    return raw_ioctl(adopt.uffd, UFFDIO_REGISTER, &r);
+}
+
+static void wake(uint64_t start, uint64_t len)
+{
+    struct uffdio_range r = {start, len};
+
+    raw_ioctl(adopt.uffd, UFFDIO_WAKE, &r);
+}
+
+static void let_go(uint64_t start, uint64_t len)
+{
+    struct uffdio_range r = {start, len};
+
+    protect(start, len, false);
+    raw_ioctl(adopt.uffd, UFFDIO_UNREGISTER, &r);
+    wake(start, len);
+}
+
+/* Pages, not copies. *moved: how much was. */
+static long move_pages(uint64_t to, uint64_t from, uint64_t len, uint64_t *moved)
+{
+    *moved = 0;
+    while (*moved < len) {
+        struct uffdio_move m = {.dst = to + *moved,
+                                .src = from + *moved,
+                                .len = len - *moved,
+                                .mode = UFFDIO_MOVE_MODE_ALLOW_SRC_HOLES};
+        long ret = raw_ioctl(adopt.uffd, UFFDIO_MOVE, &m);
+
+        if (m.move > 0)
+            *moved += (uint64_t)m.move;
+        if (ret && ret != -EAGAIN)
+            return ret;
+    }
+    return 0;
+}
+
+/* ---- in ---- */
+
+static long read_pagemap(const struct window *w)
+{
+    uint64_t bytes = w->len / adopt.page * sizeof(adopt.pages[0]);
+    long n = raw_pread(adopt.pagemap, adopt.pages, bytes,
+                       w->start / adopt.page * sizeof(adopt.pages[0]));
+
+    return n == (long)bytes ? 0 : n < 0 ? n : -EIO;
+}
+
+static bool page_here(const struct window *w, uint64_t i)
+{
+    return !w->anonymous || (adopt.pages[i] & PAGEMAP_HERE);
+}
+
+/* The next pages, from *i on, that have content; false: none is left. */
+static bool next_run(const struct window *w, uint64_t *i, uint64_t *end)
+{
+    uint64_t pages = w->len / adopt.page;
+
+    while (*i < pages && !page_here(w, *i))
+        ++*i;
+    for (*end = *i; *end < pages && page_here(w, *end);)
+        ++*end;
+    return *i < pages;
+}
+
+static long put(uint64_t from, uint64_t len, uint64_t offset)
+{
+    while (len) {
+        long n = raw_pwrite(adopt.memfd, (const void *)(uintptr_t)from, len, offset);
+
+        if (n == -EINTR)
+            continue;
+        if (n <= 0)
+            return n ? n : -EIO;
+        from += (uint64_t)n;
+        len -= (uint64_t)n;
+        offset += (uint64_t)n;
+    }
+    return 0;
+}
+
+static long copy_to_memfd(const struct window *w, uint64_t from)
+{
+    long err = 0;
+
+    for (uint64_t i = 0, end; !err && next_run(w, &i, &end); i = end)
+        err = put(from + i * adopt.page, (end - i) * adopt.page, w->offset + i * adopt.page);
+    return err;
+}
+
+static void write_to_all(const struct window *w)
+{
+    for (uint64_t i = 0, end; next_run(w, &i, &end); i = end)
+        raw_madvise(w->start + i * adopt.page, (end - i) * adopt.page, POPULATE_WRITE);
+}
+
+/* A place to move pages to: those that are pinned do not move. */
+static long open_scratch(void)
+{
+    long p;
+
+    if (!adopt.scratch) {
+        p = raw_mmap(0, ADOPT_WINDOW, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (raw_is_error(p))
+            return p;
+        adopt.scratch = (uint64_t)p;
+    }
+    return watch(adopt.scratch, ADOPT_WINDOW, UFFDIO_REGISTER_MODE_MISSING);
+}
+
+/* With the writers held up: copies, and replaces the mapping. *moved: what is to be put back. */
+static long replace(const struct window *w, uint64_t *moved)
+{
+    uint64_t from = w->start;
+    long err = read_pagemap(w);
+
+    if (!err && w->until && now_ns() >= w->until)
+        err = -EAGAIN; /* a copy may have begun before the protection */
+    if (!err && w->check_pins) {
+        err = move_pages(adopt.scratch, w->start, w->len, moved);
+        from = adopt.scratch;
+    }
+    if (!err)
+        err = copy_to_memfd(w, from);
+    if (!err) {
+        err = raw_mmap(w->start, w->len, w->prot, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
+                       adopt.memfd, w->offset);
+        err = err == (long)w->start ? 0 : err;
+    }
+    return err;
+}
+
+static long window_in(const struct window *w)
+{
+    uint64_t mode = UFFDIO_REGISTER_MODE_WP | (w->anonymous ? UFFDIO_REGISTER_MODE_MISSING : 0);
+    uint64_t moved = 0, back;
+    long err = w->check_pins ? open_scratch() : 0;
+
+    if (!err)
+        err = watch(w->start, w->len, mode);
+    if (err)
+        return err;
+    err = protect(w->start, w->len, true);
+    if (!err)
+        err = replace(w, &moved);
+    if (!err) {
+        wake(w->start, w->len);
+    } else {
+        if (moved)
+            move_pages(w->start, adopt.scratch, moved, &back);
+        let_go(w->start, w->len);
+        raw_fallocate(adopt.memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, w->offset, w->len);
+    }
+    if (w->check_pins)
+        raw_madvise(adopt.scratch, ADOPT_WINDOW, MADV_DONTNEED);
+    return err;
+}
+
+/*
+ * Pages that are shared with a forked child do not move either. Writing to them makes them ours;
+ * the kernel does that without changing a byte. After that they are pinned, or they move.
+ */
+static long window_in_twice(const struct window *w)
+{
+    uint64_t signals = block_signals();
+    long err = window_in(w);
+
+    if (err == -EBUSY && w->check_pins) {
+        write_to_all(w);
+        err = window_in(w);
+    }
+    restore_signals(signals);
+    return err;
+}
+
+/* Stops the daemon if it copies some of these pages. *until as in struct window; false: it does not
+ * stop. Whoever is told true calls go_on. */
+static bool stop_copying(uint64_t start, uint64_t len, int64_t *until)
+{
+    int64_t granted;
+
+    *until = 0;
+    if (!adopt.config.stop || !adopt_is_copied(start, start + len))
+        return true;
+    granted = adopt.config.stop();
+    if (granted < 0)
+        return false;
+    *until = now_ns() + granted / 2;
+    return true;
+}
+
+static void go_on(int64_t until)
+{
+    if (until)
+        adopt.config.go();
+}
+
+int adopt_move_in(uint64_t start, uint64_t end, const struct vma *v, uint64_t offset)
+{
+    bool guarded = adopt_is_copied(start, end);
+    uint64_t step = guarded ? GUARDED_WINDOW : ADOPT_WINDOW;
+    struct window w = {.prot = vma_prot(v), .anonymous = !v->ino};
+    long err = 0;
+
+    w.check_pins = w.anonymous && v->w && (adopt.features & FEATURE_MOVE);
+    for (uint64_t at = start; at < end && !err; at += w.len) {
+        w.start = at;
+        w.len = min_of((at / step + 1) * step, end) - at;
+        w.offset = offset + (at - start);
+        if (!stop_copying(w.start, w.len, &w.until))
+            err = -EAGAIN;
+        else {
+            err = window_in_twice(&w);
+            go_on(w.until);
+        }
+    }
+    if (err && w.start > start)
+        adopt_give_back(start, offset, w.start - start, GIVE_VIEW);
+    return (int)err;
+}
+
+/* ---- out ---- */
+
+/* The bytes of the window. Where they are in the memfd, holes of it stay zeros. */
+static void copy_from(uint64_t to, const struct window *w, bool in_memfd)
+{
+    uint64_t at = 0;
+
+    while (at < w->len) {
+        uint64_t end = w->len;
+
+        if (in_memfd) {
+            long start = raw_lseek(adopt.memfd, w->offset + at, SEEK_DATA), hole;
+
+            if (start < 0 || (uint64_t)start >= w->offset + w->len)
+                return;
+            hole = raw_lseek(adopt.memfd, (uint64_t)start, SEEK_HOLE);
+            at = (uint64_t)start - w->offset;
+            end = hole < 0 ? w->len : min_of((uint64_t)hole - w->offset, w->len);
+        }
+        memcpy((void *)(uintptr_t)(to + at), (void *)(uintptr_t)(w->start + at), end - at);
+        at = end;
+    }
+}
+
+static long window_out(const struct window *w, bool in_memfd)
+{
+    long copy = raw_mmap(0, w->len, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    long err;
+
+    if (raw_is_error(copy))
+        return copy;
+    err = watch(w->start, w->len, UFFDIO_REGISTER_MODE_WP);
+    if (!err) {
+        err = protect(w->start, w->len, true);
+        if (!err && w->until && now_ns() >= w->until)
+            err = -EAGAIN;
+        if (!err) {
+            copy_from((uint64_t)copy, w, in_memfd);
+            if (w->prot != (PROT_READ | PROT_WRITE))
+                RAW(mprotect, copy, w->len, w->prot, 0, 0, 0);
+            err = RAW(mremap, copy, w->len, w->len, MREMAP_MAYMOVE | MREMAP_FIXED, w->start, 0);
+            err = err == (long)w->start ? 0 : err;
+        }
+        if (!err)
+            wake(w->start, w->len);
+        else
+            let_go(w->start, w->len);
+    }
+    if (err)
+        raw_munmap((uint64_t)copy, w->len);
+    return err;
+}
+
+int adopt_move_out(uint64_t start, uint64_t end, const struct vma *v)
+{
+    bool guarded = adopt_is_copied(start, end);
+    uint64_t step = guarded ? GUARDED_WINDOW : ADOPT_WINDOW;
+    struct window w = {.prot = vma_prot(v)};
+    long err = 0;
+
+    for (uint64_t at = start; at < end && !err; at += w.len) {
+        uint64_t signals;
+
+        w.start = at;
+        w.len = min_of((at / step + 1) * step, end) - at;
+        w.offset = v->offset + (at - v->start);
+        if (!stop_copying(w.start, w.len, &w.until))
+            return -EAGAIN;
+        signals = block_signals();
+        err = window_out(&w, adopt_is_ours(v));
+        restore_signals(signals);
+        go_on(w.until);
+    }
+    return (int)err;
+}
+
+int adopt_flip(uint64_t start, uint64_t end, const struct vma *v)
+{
+    long ret = raw_mmap(start, end - start, vma_prot(v), MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE,
+                        adopt.memfd, v->offset + (start - v->start));
+
+    return ret == (long)start ? 0 : (int)ret;
+}
+
+uint64_t adopt_untouched(uint64_t start, uint64_t end, uint64_t enough)
+{
+    uint64_t bytes = 0;
+
+    for (uint64_t at = start; at < end && bytes <= enough;) {
+        struct window w = {.start = at, .len = min_of(ADOPT_WINDOW, end - at), .anonymous = true};
+
+        if (read_pagemap(&w))
+            return UINT64_MAX;
+        for (uint64_t i = 0; i < w.len / adopt.page; i++)
+            bytes += page_here(&w, i) ? 0 : adopt.page;
+        at += w.len;
+    }
+    return bytes;
+}

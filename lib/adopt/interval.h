@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How many users each part of a line of numbers has: the references to pages, by offset or address.
+ */
+#ifndef UROCE_INTERVAL_H
+#define UROCE_INTERVAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct interval {
+    uint64_t start, end;
+    uint32_t users; /* never 0 */
+};
+
+/* Sorted, without overlaps; neighbours differ in their users. */
+struct interval_set {
+    struct interval *entry;
+    size_t used, room;
+};
+
+/*
+ * Room for so many intervals; the memory comes from mmap, never from malloc: a program's own
+ * allocator must not own pages that are needed while its pages are moved. 0 or -ENOMEM.
+ */
+int interval_init(struct interval_set *s, size_t room);
+void interval_fini(struct interval_set *s);
+/* Forgets all users. */
+void interval_clear(struct interval_set *s);
+
+/* One user more of [start, end). 0, or -ENOSPC and nothing has changed. */
+int interval_add(struct interval_set *s, uint64_t start, uint64_t end);
+
+/*
+ * One user less of [start, end); what has none there is passed over. Calls unused for each part
+ * that nobody uses any more, when the set no longer has it. unused may look at the set, not change
+ * it.
+ */
+void interval_remove(struct interval_set *s, uint64_t start, uint64_t end,
+                     void (*unused)(void *arg, uint64_t start, uint64_t end), void *arg);
+
+/* Whether any of [start, end) has a user. */
+bool interval_any(const struct interval_set *s, uint64_t start, uint64_t end);
+
+/* Widens [*start, *end), which has no users, as far as nobody has any within [low, high). */
+void interval_widen(const struct interval_set *s, uint64_t low, uint64_t high, uint64_t *start,
+                    uint64_t *end);
+
+#endif

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Memory regions: how each is reached, and why so. */
+#include "show.h"
+
+#include <stdio.h>
+
+/* Of one application; more are counted only. */
+#define LISTED_MAX 4096
+
+static const char *const why_name[CTL_MR_WHYS] = {
+    [CTL_MR_UNSAID] = "unsaid",
+    [CTL_MR_SHARED] = "shared",
+    [CTL_MR_ADOPTED] = "adopted",
+    [CTL_MR_OFF] = "off",
+    [CTL_MR_SMALL] = "small",
+    [CTL_MR_ON_DEMAND] = "on_demand",
+    [CTL_MR_TOOL] = "tool",
+    [CTL_MR_KERNEL] = "kernel",
+    [CTL_MR_NO_UFFD] = "no_userfaultfd",
+    [CTL_MR_NOT_PRIVATE] = "not_private",
+    [CTL_MR_NO_ACCESS] = "no_access",
+    [CTL_MR_STACK] = "stack",
+    [CTL_MR_SPARSE] = "sparse",
+    [CTL_MR_SPLIT] = "split",
+    [CTL_MR_OVERLAPS] = "overlaps",
+    [CTL_MR_PINNED] = "pinned",
+    [CTL_MR_NO_ROOM] = "no_room",
+    [CTL_MR_NO_MEMORY] = "no_memory",
+    [CTL_MR_FORKED] = "forked",
+    [CTL_MR_BUSY] = "busy",
+    [CTL_MR_FAILED] = "failed",
+    [CTL_MR_REFUSED] = "refused",
+};
+
+static json_t *number(uint64_t v)
+{
+    return json_integer((json_int_t)v);
+}
+
+static json_t *show_mr(const struct client *c, const struct mr *mr)
+{
+    const struct mem_region *r = &mr->region;
+    json_t *o = json_object();
+    char addr[24];
+
+    snprintf(addr, sizeof(addr), "0x%llx", (unsigned long long)r->addr);
+    json_object_set_new(o, "device", json_string(c->device->name));
+    json_object_set_new(o, "pid", number((uint64_t)c->peer.pid));
+    json_object_set_new(o, "handle", number(mr->o.handle));
+    json_object_set_new(o, "pd", number(r->pd));
+    json_object_set_new(o, "address", json_string(addr));
+    json_object_set_new(o, "length", number(r->len));
+    json_object_set_new(o, "access", number(r->access));
+    json_object_set_new(o, "backend", json_string(mr->mapping ? "mapped" : r->backend->name));
+    json_object_set_new(o, "why", json_string(why_name[mr->why]));
+    return o;
+}
+
+void show_mrs(json_t *list, const struct client *c)
+{
+    unsigned listed = 0;
+    struct object *o;
+
+    TAILQ_FOREACH (o, &c->objects[OBJ_MR], link) {
+        if (listed++ == LISTED_MAX)
+            break;
+        json_array_append_new(list, show_mr(c, container_of(o, struct mr, o)));
+    }
+}
+
+void show_mr_reasons(json_t *client, const struct client *c)
+{
+    uint64_t count[CTL_MR_WHYS] = {0};
+    json_t *reasons = json_object();
+    struct object *o;
+
+    TAILQ_FOREACH (o, &c->objects[OBJ_MR], link)
+        count[container_of(o, struct mr, o)->why]++;
+    for (unsigned i = 0; i < CTL_MR_WHYS; i++)
+        if (count[i])
+            json_object_set_new(reasons, why_name[i], number(count[i]));
+    json_object_set_new(client, "mrs_why", reasons);
+}

@@ -1,0 +1,243 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Adopted memory: tortures without a daemon, and programs over one. TAP.
+
+usage: run_adopt.py --build DIR [--seconds S] [--match TEXT]"""
+import argparse
+import glob
+import os
+import re
+import signal
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
+import uroce_kit as kit
+
+SKIP = 77
+NOBODY = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--"]
+
+
+class Skip(Exception):
+    """The text says why."""
+
+
+def run(command, environment, seconds):
+    try:
+        out = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                             stderr=subprocess.STDOUT, text=True, timeout=seconds)
+    except subprocess.TimeoutExpired as late:
+        raise kit.Failure(f"{' '.join(command)}: not done after {seconds} s:\n{(late.stdout or b'')!r}")
+    return out.returncode, out.stdout
+
+
+def torture(arguments=(), environment=None, library=None):
+    def point():
+        more = dict(environment or {})
+        if library:
+            found = glob.glob(f"/usr/lib/*/{library}")
+            if not found:
+                raise Skip(f"no {library}")
+            more["LD_PRELOAD"] = found[0]
+        status, text = run([program("adopt_torture"), str(options.seconds), *arguments], dict(os.environ, **more),
+                           options.seconds + 60)
+        if status == SKIP:
+            raise Skip(text.strip())
+        if status:
+            raise kit.Failure(f"exit status {status}:\n{text}")
+    return point
+
+
+def program(name):
+    return os.path.join(build.folder, "test/adopt", name)
+
+
+def may_adopt():
+    """Whether programs of this user can: by the torture that says so."""
+    status, _ = run([program("adopt_torture"), "0"], os.environ, 60)
+    return status != SKIP
+
+
+def verbs(mode, how, workers=1):
+    def point():
+        daemon = kit.Daemon(build, kit.scratch_folder(), arguments=("--loopback", "--workers", str(workers)))
+        expected = how if may_adopt() else "copied"
+        try:
+            status, text = run([program("verbs_adopt"), expected, str(options.seconds)],
+                               daemon.environment({"UROCE_MR": mode}), options.seconds + 100)
+            if status or not daemon.alive():
+                raise kit.Failure(f"exit status {status}:\n{text}\n{daemon.log()}")
+            if daemon.show("mr"):
+                raise kit.Failure("regions are left: " + str(daemon.show("mr")))
+        finally:
+            daemon.stop()
+    return point
+
+
+def hostile():
+    daemon = kit.Daemon(build, kit.scratch_folder())
+    try:
+        status, text = run([program("adopt_hostile")], daemon.environment(), 60)
+        if status or not daemon.alive():
+            raise kit.Failure(f"exit status {status}:\n{text}\n{daemon.log()}")
+        rows_of(daemon, PINGPONG, {})
+    finally:
+        if daemon.stop() != 0:
+            raise kit.Failure("uroced did not end well:\n" + daemon.log())
+
+
+def silent_daemon():
+    """Ten seconds long: for the long run."""
+    if options.seconds < 10:
+        raise Skip("takes ten seconds")
+    if not may_adopt():
+        raise Skip("nothing is adopted")
+    daemon = kit.Daemon(build, kit.scratch_folder())
+    try:
+        status, text = run([program("verbs_adopt"), "adopted", "0", str(daemon.process.pid)], daemon.environment(), 60)
+        if status or not daemon.alive():
+            raise kit.Failure(f"exit status {status}:\n{text}\n{daemon.log()}")
+    finally:
+        daemon.process.send_signal(signal.SIGCONT)
+        daemon.stop()
+
+
+def rows_of(daemon, command, environment, user=()):
+    """What `uroce show mr` says of a server that waits for its client, and that both then succeed."""
+    port = kit.free_port()
+    command = [*user, *command, "-p", str(port)]
+    server = kit.Program(daemon, command, environment)
+    client = None
+    try:
+        kit.await_listening(server, port, 60)
+        rows = daemon.show("mr")
+        clients = daemon.show("clients")
+        client = kit.Program(daemon, command + ["127.0.0.1"], environment)
+        client.finish(100)
+        server.finish(100)
+        return rows, clients
+    finally:
+        server.kill()
+        if client:
+            client.kill()
+
+
+def expect(rows, backend, why):
+    if not rows or any((row["backend"], row["why"]) != (backend, why) for row in rows):
+        raise kit.Failure(f"not {backend}, {why}: {rows}")
+
+
+PINGPONG = ["ibv_rc_pingpong", "-g", "0", "-c", "-s", "4096", "-n", "200"]
+LARGE = ["ibv_rc_pingpong", "-g", "0", "-c", "-s", "65536", "-n", "100"]
+
+
+def shown():
+    """Each way and reason, as `uroce show` has it."""
+    daemon = kit.Daemon(build, kit.scratch_folder())
+    adopted = ("mapped", "adopted") if may_adopt() else ("copy", "no_userfaultfd")
+    try:
+        for mode, command, wanted in (("auto", PINGPONG, adopted), ("copy", PINGPONG, ("copy", "off")),
+                                      ("big", PINGPONG, ("copy", "small") if may_adopt() else adopted),
+                                      ("big", LARGE, adopted), ("", PINGPONG, adopted)):
+            rows, clients = rows_of(daemon, command, {"UROCE_MR": mode})
+            expect(rows, *wanted)
+            if clients[0]["mrs_why"] != {wanted[1]: 1}:
+                raise kit.Failure(f"counted: {clients[0]}")
+        out = subprocess.run([build.uroce, "show", "mr", "--socket", daemon.socket], capture_output=True, text=True)
+        if out.returncode or out.stdout != "none\n":
+            raise kit.Failure(f"uroce show mr: {out}")
+    finally:
+        daemon.stop()
+
+
+def nonsense():
+    daemon = kit.Daemon(build, kit.scratch_folder())
+    try:
+        status, text = run(["ibv_rc_pingpong", "-g", "0"], daemon.environment({"UROCE_MR": "mapped"}), 30)
+        if not status or "UROCE_MR=mapped is none of copy, big, auto" not in text:
+            raise kit.Failure(f"status {status}: {text}")
+    finally:
+        daemon.stop()
+
+
+def watched():
+    """Under valgrind, which runs one thread at a time, nothing is moved."""
+    if not os.path.exists("/usr/bin/valgrind"):
+        raise Skip("no valgrind")
+    daemon = kit.Daemon(build, kit.scratch_folder())
+    try:
+        rows, _ = rows_of(daemon, ["valgrind", "-q", "--error-exitcode=9", "--undef-value-errors=no", *PINGPONG], {})
+        expect(rows, "copy", "tool")
+    finally:
+        daemon.stop()
+
+
+def unprivileged(passes):
+    def point():
+        if os.getuid() or not may_adopt():
+            raise Skip("needs root")
+        with open("/proc/sys/vm/unprivileged_userfaultfd") as sysctl:
+            if sysctl.read().strip() != "0":
+                raise Skip("vm.unprivileged_userfaultfd is set")
+        if passes and not os.path.exists("/dev/userfaultfd"):
+            raise Skip("no /dev/userfaultfd")
+        if run([*NOBODY, "test", "-r", build.libraries.split(":")[0]], os.environ, 20)[0]:
+            raise Skip("the build is not for everybody to read")
+        folder = kit.scratch_folder()
+        os.chmod(folder, 0o755)
+        name = os.path.join(folder, "uroced.ini")
+        with open(name, "w") as config:
+            config.write("[uroced]\nmode = 0666\n" + ("userfaultfd = pass\n" if passes else "") +
+                         "[port.0]\ndevice = loopback\naddress.0 = 127.0.0.1/8\n")
+        daemon = kit.Daemon(build, folder, arguments=("-c", name))
+        try:
+            rows, _ = rows_of(daemon, LARGE, {}, NOBODY)
+            expect(rows, *(("mapped", "adopted") if passes else ("pinned", "no_userfaultfd")))
+        finally:
+            daemon.stop()
+    return point
+
+
+POINTS = (
+    ("torture", torture()),
+    ("torture, mappings read as text", torture(["text"])),
+    ("torture, without looking for pins", torture(["nomove"])),
+    ("torture, one arena", torture(environment={"MALLOC_ARENA_MAX": "1"})),
+    ("torture, many small mappings", torture(environment={"MALLOC_MMAP_THRESHOLD_": "65536"})),
+    ("torture, jemalloc", torture(["late"], {"MALLOC_CONF": "dirty_decay_ms:0,muzzy_decay_ms:0"}, "libjemalloc.so.2")),
+    ("torture, tcmalloc", torture(library="libtcmalloc_minimal.so.4")),
+    ("verbs, adopted", verbs("auto", "adopted")),
+    ("verbs, adopted, three workers", verbs("auto", "adopted", 3)),
+    ("verbs, large regions adopted", verbs("big", "adopted")),
+    ("verbs, copied", verbs("copy", "copied")),
+    ("a program that lies", hostile),
+    ("a daemon that stands still while a program forks", silent_daemon),
+    ("uroce show mr", shown),
+    ("UROCE_MR that makes no sense", nonsense),
+    ("valgrind", watched),
+    ("another user's program", unprivileged(False)),
+    ("another user's program that is given the device", unprivileged(True)),
+)
+
+
+def main():
+    global build, options
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", required=True)
+    parser.add_argument("--seconds", type=int, default=1)
+    parser.add_argument("--match", default="", help="only points whose name contains this")
+    options = parser.parse_args()
+    kit.die_on_signals()
+    build = kit.Build(options.build)
+    points = [p for p in POINTS if options.match in p[0]]
+    tap = kit.Tap(len(points))
+    for name, function in points:
+        try:
+            tap.point(name, function)
+        except Skip as reason:
+            print(f"ok {tap.number} - {name} # SKIP {re.sub(chr(10), ' ', str(reason))}", flush=True)
+    return 1 if tap.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

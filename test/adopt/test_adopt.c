@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which memory is adopted, and when it is given back. */
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "adopt_kit.h"
+
+static char data[65536] = {1};
+
+static void adopted_and_given_back(void **state)
+{
+    uint8_t *p = anonymous(64 * KIB);
+    struct adopt_lease l;
+
+    can_adopt();
+    assert_int_equal(acquire(&l, p + 100, 1000), CTL_MR_ADOPTED);
+    assert_int_equal(l.pieces, 1);
+    assert_int_equal(l.piece[0].length, adopt.page);
+    assert_true(is_shared(p));
+    assert_true(is_plain(p + adopt.page));
+    p[5] = 7;
+    assert_int_equal(in_memfd(&l, p + 5), 7);
+    assert_int_equal(pwrite(adopt_memfd(), "x", 1, (off_t)l.piece[0].offset), 1);
+    assert_int_equal(p[0], 'x');
+    adopt_release(&l);
+    assert_true(is_plain(p));
+    assert_int_equal(p[0], 'x');
+    assert_int_equal(p[5], 7);
+    assert_int_equal(memfd_bytes(), 0);
+    /* As plain as ever: what is given up is zero. */
+    assert_int_equal(madvise(p, 64 * KIB, MADV_DONTNEED), 0);
+    assert_int_equal(p[5], 0);
+    unmap(p, 64 * KIB);
+}
+
+static void leases_share_pages(void **state)
+{
+    uint8_t *p = anonymous(256 * KIB);
+    struct adopt_lease first, second, third;
+
+    can_adopt();
+    assert_int_equal(acquire(&first, p, 128 * KIB), CTL_MR_ADOPTED);
+    /* Without leave to move, and with it. */
+    assert_int_equal(adopt_acquire(&second, (uintptr_t)p + 64 * KIB, 64 * KIB, ADOPT_WRITES),
+                     CTL_MR_ADOPTED);
+    assert_int_equal(acquire(&third, p + 64 * KIB, 128 * KIB), CTL_MR_ADOPTED);
+    adopt_release(&first);
+    assert_true(is_plain(p));
+    assert_true(is_shared(p + 64 * KIB));
+    adopt_release(&second);
+    assert_true(is_shared(p + 64 * KIB));
+    assert_int_equal(adopt_held_bytes(), 128 * KIB);
+    adopt_release(&third);
+    assert_true(is_plain(p + 64 * KIB));
+    assert_int_equal(adopt_held_bytes(), 0);
+    assert_int_equal(memfd_bytes(), 0);
+    unmap(p, 256 * KIB);
+}
+
+static void *on_a_stack(void *arg)
+{
+    char bytes[40000];
+    void **told = arg;
+    sem_t *leave = told[1];
+
+    memset(bytes, 1, sizeof(bytes));
+    told[0] = bytes;
+    sem_post(told[2]);
+    sem_wait(leave);
+    return NULL;
+}
+
+static void check(const void *p, size_t len, unsigned flags, enum ctl_mr_why why)
+{
+    struct adopt_lease l;
+
+    assert_int_equal(adopt_acquire(&l, (uintptr_t)p, len, flags), why);
+    adopt_release(&l);
+}
+
+static void stacks_stay(void **state)
+{
+    static __thread char local[8192];
+    char bytes[16384];
+    sem_t leave, there;
+    void *told[] = {NULL, &leave, &there};
+    pthread_t thread;
+
+    can_adopt();
+    memset(bytes, 1, sizeof(bytes));
+    local[0] = 1;
+    check(bytes, sizeof(bytes), ADOPT_MOVE, CTL_MR_STACK);
+    check(local, sizeof(local), ADOPT_MOVE, CTL_MR_STACK);
+    sem_init(&leave, 0, 0);
+    sem_init(&there, 0, 0);
+    pthread_create(&thread, NULL, on_a_stack, told);
+    sem_wait(&there);
+    check(told[0], 40000, ADOPT_MOVE, CTL_MR_STACK);
+    sem_post(&leave);
+    pthread_join(thread, NULL);
+}
+
+static void other_memory_stays(void **state)
+{
+    int fd = memfd_create("test", MFD_CLOEXEC);
+    uint8_t *p = anonymous(5 * 64 * KIB), *shared, *private;
+
+    can_adopt();
+    assert_int_equal(ftruncate(fd, 65536), 0);
+    shared = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    private = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+    private[0] = 1;
+    check(shared, 65536, ADOPT_MOVE, CTL_MR_NOT_PRIVATE);
+    check(private, 65536, ADOPT_MOVE, CTL_MR_NOT_PRIVATE);
+    check(data + 8192, 8192, ADOPT_MOVE, CTL_MR_NOT_PRIVATE);
+    check(p, 64 * KIB, ADOPT_WRITES, CTL_MR_SMALL);
+    /* A part that cannot be there keeps all of it. */
+    assert_int_equal(mprotect(p + 64 * KIB, 64 * KIB, PROT_READ), 0);
+    assert_int_equal(mprotect(p + 3 * 64 * KIB, 64 * KIB, PROT_NONE), 0);
+    check(p, 3 * 64 * KIB, ADOPT_MOVE, CTL_MR_ADOPTED);
+    check(p, 3 * 64 * KIB, ADOPT_MOVE | ADOPT_WRITES, CTL_MR_NO_ACCESS);
+    check(p, 5 * 64 * KIB, ADOPT_MOVE, CTL_MR_NO_ACCESS);
+    munmap(p + 64 * KIB, 64 * KIB);
+    check(p, 3 * 64 * KIB, ADOPT_MOVE, CTL_MR_NO_ACCESS);
+    check((void *)adopt.page, 10, ADOPT_MOVE, CTL_MR_NO_ACCESS);
+    assert_true(is_plain(p));
+    assert_int_equal(memfd_bytes(), 0);
+    unmap(p, 5 * 64 * KIB);
+    munmap(shared, 65536);
+    munmap(private, 65536);
+    close(fd);
+}
+
+/* With the protection that it had, and writable later. */
+static void read_only_memory(void **state)
+{
+    uint8_t *p = anonymous(64 * KIB);
+    struct adopt_lease l;
+
+    can_adopt();
+    mprotect(p, 64 * KIB, PROT_READ);
+    assert_int_equal(adopt_acquire(&l, (uintptr_t)p, 64 * KIB, ADOPT_MOVE), CTL_MR_ADOPTED);
+    assert_int_equal(mprotect(p, 64 * KIB, PROT_READ | PROT_WRITE), 0);
+    p[9] = 9;
+    assert_int_equal(in_memfd(&l, p + 9), 9);
+    adopt_release(&l);
+    assert_int_equal(p[9], 9);
+    unmap(p, 64 * KIB);
+}
+
+static void sparse_memory(void **state)
+{
+    const size_t len = (size_t)1 << 40;
+    uint8_t *p =
+        mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    struct adopt_lease l;
+
+    can_adopt();
+    assert_true(p != MAP_FAILED);
+    p[len / 2] = 1;
+    check(p, len, ADOPT_MOVE, CTL_MR_SPARSE);
+    /* A little of it is made whole. */
+    assert_int_equal(acquire(&l, p + len / 2, 1024 * KIB), CTL_MR_ADOPTED);
+    assert_int_equal(memfd_bytes(), 1024 * KIB);
+    assert_int_equal(p[len / 2], 1);
+    assert_int_equal(p[len / 2 + 8192], 0);
+    adopt_release(&l);
+    munmap(p, len);
+}
+
+static void locked_memory_stays_locked(void **state)
+{
+    uint8_t *p = anonymous(64 * KIB);
+    uint64_t before;
+    struct adopt_lease l;
+
+    can_adopt();
+    if (mlock(p, 64 * KIB))
+        skip();
+    before = adopt_locked_kb();
+    assert_int_equal(acquire(&l, p, 64 * KIB), CTL_MR_ADOPTED);
+    assert_int_equal(adopt_locked_kb(), before);
+    adopt_release(&l);
+    munlock(p, 64 * KIB);
+    unmap(p, 64 * KIB);
+}
+
+/* Transparent huge pages, where the kernel gives them. */
+static void huge_pages(void **state)
+{
+    const size_t len = 8192 * KIB;
+    uint8_t *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct adopt_lease l;
+
+    can_adopt();
+    madvise(p, len, MADV_HUGEPAGE);
+    for (size_t i = 0; i < len; i += 8)
+        *(uint64_t *)(p + i) = i;
+    assert_int_equal(acquire(&l, p + 3 * KIB, len - 100 * KIB), CTL_MR_ADOPTED);
+    for (size_t i = 0; i < len; i += 8)
+        assert_int_equal(*(uint64_t *)(p + i), i);
+    *(uint64_t *)(p + len / 2) = 5;
+    assert_int_equal(in_memfd(&l, p + len / 2), 5);
+    adopt_release(&l);
+    *(uint64_t *)(p + len / 2) = len / 2;
+    for (size_t i = 0; i < len; i += 8)
+        assert_int_equal(*(uint64_t *)(p + i), i);
+    munmap(p, len);
+}
+
+static void scattered_memory(void **state)
+{
+    uint8_t *p = anonymous(64 * adopt.page);
+    struct adopt_lease every[32], all;
+
+    can_adopt();
+    for (unsigned i = 0; i < 32; i++)
+        assert_int_equal(acquire(&every[i], p + 2 * i * adopt.page, 100), CTL_MR_ADOPTED);
+    /* Small pieces lie in the file as in memory, so that neighbours become one. */
+    assert_int_equal(acquire(&all, p, 64 * adopt.page), CTL_MR_ADOPTED);
+    assert_int_equal(all.pieces, 1);
+    for (unsigned i = 0; i < 32; i++)
+        adopt_release(&every[i]);
+    assert_true(is_shared(p + adopt.page));
+    adopt_release(&all);
+    assert_int_equal(memfd_bytes(), 0);
+    unmap(p, 64 * adopt.page);
+}
+
+static void too_many_pieces(void **state)
+{
+    const size_t step = 192 * KIB, gap = 64 * KIB, len = 20 * (step + gap);
+    uint8_t *p = anonymous(len);
+    struct adopt_lease every[20], all;
+
+    can_adopt();
+    for (unsigned i = 0; i < 20; i++)
+        assert_int_equal(acquire(&every[i], p + i * (step + gap), step), CTL_MR_ADOPTED);
+    assert_int_equal(acquire(&all, p, len), CTL_MR_SPLIT);
+    /* What it had taken is private again. */
+    adopt_release(&all);
+    assert_true(is_plain(p + step));
+    assert_true(is_shared(p));
+    for (unsigned i = 0; i < 20; i++)
+        adopt_release(&every[i]);
+    assert_int_equal(memfd_bytes(), 0);
+    unmap(p, len);
+}
+
+static void freed_while_registered(void **state)
+{
+    uint8_t *p = anonymous(1024 * KIB), *q;
+    struct adopt_lease first, second;
+
+    can_adopt();
+    assert_int_equal(acquire(&first, p, 1024 * KIB), CTL_MR_ADOPTED);
+    q = mmap(p, 1024 * KIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    assert_ptr_equal(q, p);
+    /* Other memory at the same address: its own pages. */
+    assert_int_equal(acquire(&second, p, 1024 * KIB), CTL_MR_ADOPTED);
+    assert_int_equal(in_memfd(&first, p), 1);
+    assert_int_equal(in_memfd(&second, p), 0);
+    adopt_release(&first);
+    assert_true(is_shared(p));
+    adopt_release(&second);
+    assert_true(is_plain(p));
+    assert_int_equal(memfd_bytes(), 0);
+    unmap(p, 1024 * KIB);
+}
+
+/* As realloc does it: the new part is zero, and nobody else's. */
+static void grown_while_registered(void **state)
+{
+    uint8_t *p = mmap(NULL, 4096 * KIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uint8_t *neighbour = p + 1024 * KIB, *moved;
+    struct adopt_lease first, second;
+
+    can_adopt();
+    memset(p, 2, 4096 * KIB);
+    assert_int_equal(acquire(&first, p, 1024 * KIB), CTL_MR_ADOPTED);
+    assert_int_equal(acquire(&second, neighbour, 1024 * KIB), CTL_MR_ADOPTED);
+    moved = mremap(p, 1024 * KIB, 3072 * KIB, MREMAP_MAYMOVE);
+    assert_true(moved != MAP_FAILED);
+    assert_int_equal(moved[5], 2);
+    assert_int_equal(moved[1024 * KIB], 0);
+    memset(moved, 3, 3072 * KIB);
+    assert_int_equal(neighbour[0], 2);
+    adopt_release(&first);
+    assert_true(is_plain(moved));
+    assert_true(is_plain(moved + 2048 * KIB));
+    assert_int_equal(moved[3072 * KIB - 1], 3);
+    adopt_release(&second);
+    assert_int_equal(neighbour[0], 2);
+    assert_int_equal(memfd_bytes(), 0);
+    munmap(moved, 3072 * KIB);
+    munmap(neighbour, 3072 * KIB);
+}
+
+static void half_of_the_mappings_are_left(void **state)
+{
+    uint8_t *p = anonymous(64 * KIB);
+    unsigned before = adopt.vmas_max;
+
+    can_adopt();
+    before = adopt.vmas_max;
+    adopt.vmas_max = vma_count();
+    check(p, 64 * KIB, ADOPT_MOVE, CTL_MR_NO_ROOM);
+    adopt.vmas_max = before;
+    check(p, 64 * KIB, ADOPT_MOVE, CTL_MR_ADOPTED);
+    unmap(p, 64 * KIB);
+}
+
+static int64_t grant;
+static unsigned stops, goes;
+
+static int64_t stop(void)
+{
+    stops++;
+    return grant;
+}
+
+static void go(void)
+{
+    goes++;
+}
+
+/* What the daemon copies does not move while it does. */
+static void the_daemon_stands_still(void **state)
+{
+    uint8_t *p = anonymous(64 * KIB);
+    struct adopt_lease copied, l;
+
+    can_adopt();
+    adopt.config.stop = stop;
+    adopt.config.go = go;
+    adopt_note_copied(&copied, (uintptr_t)p + 5000, 10);
+    check(p, 64 * KIB, ADOPT_MOVE, CTL_MR_OVERLAPS);
+    grant = -EAGAIN;
+    check(p, 64 * KIB, ADOPT_MOVE | ADOPT_AGAIN, CTL_MR_BUSY);
+    assert_true(is_plain(p));
+    assert_int_equal(goes, 0);
+    grant = 2; /* ns: over before the pages were protected */
+    check(p, 64 * KIB, ADOPT_MOVE | ADOPT_AGAIN, CTL_MR_BUSY);
+    assert_true(is_plain(p));
+    grant = INT64_C(1) << 40;
+    stops = goes = 0;
+    assert_int_equal(adopt_acquire(&l, (uintptr_t)p, 64 * KIB, ADOPT_MOVE | ADOPT_AGAIN),
+                     CTL_MR_ADOPTED);
+    assert_int_equal(stops, 1);
+    adopt_release(&l);
+    assert_int_equal(stops, 2);
+    assert_int_equal(goes, 2);
+    assert_true(is_plain(p));
+    adopt_release(&copied);
+    check(p, 64 * KIB, ADOPT_MOVE, CTL_MR_ADOPTED);
+    assert_int_equal(stops, 2);
+    adopt.config.stop = NULL;
+    unmap(p, 64 * KIB);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(adopted_and_given_back),
+        cmocka_unit_test(leases_share_pages),
+        cmocka_unit_test(stacks_stay),
+        cmocka_unit_test(other_memory_stays),
+        cmocka_unit_test(read_only_memory),
+        cmocka_unit_test(sparse_memory),
+        cmocka_unit_test(locked_memory_stays_locked),
+        cmocka_unit_test(huge_pages),
+        cmocka_unit_test(scattered_memory),
+        cmocka_unit_test(too_many_pieces),
+        cmocka_unit_test(freed_while_registered),
+        cmocka_unit_test(grown_while_registered),
+        cmocka_unit_test(half_of_the_mappings_are_left),
+        cmocka_unit_test(the_daemon_stands_still),
+    };
+    static const struct adopt_config config;
+
+    adopt_init(&config);
+    adopt.text_maps = adopt.text_maps || argc > 1; /* as on kernels before 6.11 */
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

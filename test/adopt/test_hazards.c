@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What could go wrong while pages move: signals, futexes, direct I/O, forks, closed descriptors. */
+#include <linux/futex.h>
+#include <linux/userfaultfd.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "adopt_kit.h"
+
+/* ---- signals ---- */
+
+static volatile uint64_t *counted;
+static volatile uint64_t delivered;
+
+static void count(int signal)
+{
+    counted[0]++;
+    counted[3000]++;
+    delivered++;
+}
+
+/* A handler that writes to the pages, in the thread that moves them. */
+static void signals_wait(void **state)
+{
+    const size_t len = 256 * KIB;
+    struct itimerval timer = {{0, 150}, {0, 150}}, off = {{0}};
+    struct sigaction action = {.sa_handler = count, .sa_flags = SA_RESTART}, old;
+    struct adopt_lease l;
+
+    can_adopt();
+    counted = (void *)anonymous(len);
+    memset((void *)(uintptr_t)counted, 0, len);
+    sigaction(SIGALRM, &action, &old);
+    setitimer(ITIMER_REAL, &timer, NULL);
+    for (unsigned i = 0; i < 300; i++) {
+        assert_int_equal(acquire(&l, (void *)(uintptr_t)counted, len), CTL_MR_ADOPTED);
+        adopt_release(&l);
+    }
+    setitimer(ITIMER_REAL, &off, NULL);
+    sigaction(SIGALRM, &old, NULL);
+    assert_true(delivered > 0);
+    assert_int_equal(counted[0], delivered);
+    assert_int_equal(counted[3000], delivered);
+    unmap((void *)(uintptr_t)counted, len);
+}
+
+/* ---- futexes ---- */
+
+static void *sleep_on(void *word)
+{
+    struct timespec limit = {10, 0};
+
+    return (void *)syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, 1, &limit, NULL, 0);
+}
+
+/* Whether thread tid sleeps in futex(2). */
+static bool sleeps(pid_t tid)
+{
+    char path[64], text[32] = "";
+    FILE *f;
+
+    snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", tid);
+    f = fopen(path, "re");
+    if (!f)
+        return false;
+    if (!fgets(text, sizeof(text), f))
+        text[0] = 0;
+    fclose(f);
+    return atoi(text) == SYS_futex;
+}
+
+struct sleeper {
+    uint32_t *word;
+    _Atomic pid_t tid;
+    long result;
+};
+
+static void *sleeper(void *arg)
+{
+    struct sleeper *s = arg;
+
+    s->tid = (pid_t)syscall(SYS_gettid);
+    s->result = (long)sleep_on(s->word);
+    return NULL;
+}
+
+static void sleepers_are_woken(void **state)
+{
+    struct sleeper s = {.word = (void *)anonymous(4 * KIB)};
+    struct adopt_lease l;
+    pthread_t thread;
+
+    can_adopt();
+    *s.word = 1;
+    pthread_create(&thread, NULL, sleeper, &s);
+    while (!s.tid || !sleeps(s.tid))
+        sched_yield();
+    assert_int_equal(acquire(&l, s.word, 4 * KIB), CTL_MR_ADOPTED);
+    assert_int_equal(syscall(SYS_futex, s.word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0), 1);
+    pthread_join(thread, NULL);
+    assert_int_equal(s.result, 0);
+    adopt_release(&l);
+    unmap(s.word, 4 * KIB);
+}
+
+/* ---- whom the pages belong to as well ---- */
+
+static void another_userfaultfd(void **state)
+{
+    uint8_t *p = anonymous(64 * KIB);
+    struct uffdio_register r = {.range = {(uintptr_t)p, 64 * KIB},
+                                .mode = UFFDIO_REGISTER_MODE_MISSING};
+    struct uffdio_api api = {.api = UFFD_API};
+    struct adopt_lease l;
+    int fd;
+
+    can_adopt();
+    fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+    if (fd < 0)
+        skip();
+    assert_int_equal(ioctl(fd, UFFDIO_API, &api), 0);
+    assert_int_equal(ioctl(fd, UFFDIO_REGISTER, &r), 0);
+    assert_int_equal(acquire(&l, p, 64 * KIB), CTL_MR_PINNED);
+    adopt_release(&l);
+    close(fd);
+    assert_int_equal(acquire(&l, p, 64 * KIB), CTL_MR_ADOPTED);
+    adopt_release(&l);
+    unmap(p, 64 * KIB);
+}
+
+struct reading {
+    int fd;
+    uint8_t *to;
+    size_t len;
+    ssize_t got;
+};
+
+static void *reader(void *arg)
+{
+    struct reading *r = arg;
+
+    r->got = pread(r->fd, r->to, r->len, 0);
+    return NULL;
+}
+
+static int direct_file(size_t len)
+{
+    char name[] = "adopt-direct.XXXXXX";
+    int fd = mkstemp(name), direct;
+    uint8_t *bytes = malloc(len);
+
+    assert_true(fd >= 0);
+    memset(bytes, 0xAA, len);
+    assert_int_equal(write(fd, bytes, len), len);
+    fsync(fd);
+    direct = open(name, O_RDONLY | O_DIRECT | O_CLOEXEC);
+    unlink(name);
+    close(fd);
+    free(bytes);
+    return direct;
+}
+
+/* The disk writes to pages that are to move: they stay, or the data comes along. */
+static void direct_reads_are_not_lost(void **state)
+{
+    struct reading r = {.len = 1024 * KIB};
+    struct adopt_lease l;
+    pthread_t thread;
+
+    can_adopt();
+    if (!(adopt.features & (UINT64_C(1) << 16)))
+        skip();
+    r.fd = direct_file(r.len);
+    if (r.fd < 0)
+        skip();
+    for (unsigned i = 0; i < 100; i++) {
+        enum ctl_mr_why why;
+
+        r.to = anonymous(r.len);
+        pthread_create(&thread, NULL, reader, &r);
+        for (unsigned k = 0; k < i * 20; k++)
+            __asm__ volatile("" ::: "memory");
+        why = acquire(&l, r.to, r.len);
+        assert_true(why == CTL_MR_ADOPTED || why == CTL_MR_PINNED);
+        pthread_join(thread, NULL);
+        assert_int_equal(r.got, r.len);
+        for (size_t k = 0; k < r.len; k += 512)
+            assert_int_equal(r.to[k], 0xAA);
+        adopt_release(&l);
+        unmap(r.to, r.len);
+    }
+    close(r.fd);
+}
+
+/* ---- forks ---- */
+
+static void run_child(void (*body)(void *arg), void *arg)
+{
+    pid_t pid = fork();
+    int status = -1;
+
+    assert_true(pid >= 0);
+    if (!pid) {
+        alarm(20);
+        adopt_child();
+        body(arg);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
+static void write_all(void *arg)
+{
+    uint8_t *p = arg;
+
+    for (size_t i = 0; i < 256 * KIB; i++)
+        if (p[i] != 1)
+            _exit(1);
+    memset(p, 2, 256 * KIB);
+}
+
+static void fork_separates(void **state)
+{
+    uint8_t *p = anonymous(256 * KIB);
+    struct adopt_lease l, again;
+
+    can_adopt();
+    assert_int_equal(acquire(&l, p, 256 * KIB), CTL_MR_ADOPTED);
+    freeze(&l);
+    assert_true(is_view(p));
+    assert_true(l.thawed);
+    run_child(write_all, p);
+    assert_int_equal(p[0], 1);
+    assert_int_equal(p[256 * KIB - 1], 1);
+    p[7] = 9;
+    assert_int_equal(adopt_acquire(&again, (uintptr_t)p, 256 * KIB, ADOPT_MOVE | ADOPT_AGAIN),
+                     CTL_MR_ADOPTED);
+    adopt_release(&l);
+    assert_true(is_shared(p));
+    assert_int_equal(in_memfd(&again, p + 7), 9);
+    assert_int_equal(in_memfd(&again, p + 8), 1);
+    adopt_release(&again);
+    assert_true(is_plain(p));
+    assert_int_equal(p[7], 9);
+    unmap(p, 256 * KIB);
+}
+
+/* What is not adopted again becomes plain memory when its lease ends. */
+static void views_do_not_last(void **state)
+{
+    uint8_t *p = anonymous(256 * KIB);
+    struct adopt_lease l;
+
+    can_adopt();
+    assert_int_equal(acquire(&l, p, 256 * KIB), CTL_MR_ADOPTED);
+    freeze(&l);
+    p[7] = 9;
+    adopt_release(&l);
+    assert_true(is_plain(p));
+    assert_int_equal(p[7], 9);
+    assert_int_equal(p[8], 1);
+    unmap(p, 256 * KIB);
+}
+
+static void adopt_itself(void *arg)
+{
+    static const struct adopt_config config;
+    uint8_t *p = arg;
+    struct adopt_lease l;
+
+    if (adopt_init(&config) != CTL_MR_ADOPTED || acquire(&l, p, 64 * KIB) != CTL_MR_ADOPTED)
+        _exit(1);
+    p[3] = 77;
+    if (in_memfd(&l, p + 3) != 77 || in_memfd(&l, p + 4) != 1)
+        _exit(2);
+    adopt_release(&l);
+    if (!is_plain(p) || p[3] != 77)
+        _exit(3);
+}
+
+static void children_adopt_too(void **state)
+{
+    uint8_t *p = anonymous(64 * KIB);
+    struct adopt_lease l;
+
+    can_adopt();
+    assert_int_equal(acquire(&l, p, 64 * KIB), CTL_MR_ADOPTED);
+    freeze(&l);
+    run_child(adopt_itself, p);
+    assert_int_equal(p[3], 1);
+    adopt_release(&l);
+    run_child(adopt_itself, p);
+    assert_int_equal(p[3], 1);
+    unmap(p, 64 * KIB);
+}
+
+/* Pages that a living child has too. */
+static void pages_of_a_child(void **state)
+{
+    uint8_t *p = anonymous(64 * KIB), byte = 0;
+    int pipes[2], status;
+    struct adopt_lease l;
+    pid_t pid;
+
+    can_adopt();
+    assert_int_equal(pipe(pipes), 0);
+    pid = fork();
+    if (!pid) {
+        alarm(20);
+        _exit(read(pipes[0], &byte, 1) == 1 && p[100] == 1 ? 0 : 1);
+    }
+    assert_int_equal(acquire(&l, p, 64 * KIB), CTL_MR_ADOPTED);
+    p[100] = 2;
+    assert_int_equal(write(pipes[1], "", 1), 1);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    adopt_release(&l);
+    close(pipes[0]);
+    close(pipes[1]);
+    unmap(p, 64 * KIB);
+}
+
+/* ---- descriptors ---- */
+
+static void descriptors_are_closed(void **state)
+{
+    uint8_t *p = anonymous(64 * KIB), *q = anonymous(64 * KIB);
+    struct adopt_lease l, other;
+    int fd;
+
+    can_adopt();
+    assert_int_equal(acquire(&l, p, 64 * KIB), CTL_MR_ADOPTED);
+    assert_false(adopt_lost());
+    for (fd = 3; fd < 100; fd++)
+        close(fd);
+    /* Their numbers are others' now. */
+    for (unsigned i = 0; i < 20; i++)
+        assert_true(open("/dev/zero", O_RDWR | O_CLOEXEC) >= 0);
+    assert_true(adopt_lost());
+    p[3] = 5;
+    freeze(&l);
+    assert_true(is_plain(p));
+    assert_int_equal(p[3], 5);
+    assert_int_equal(p[4], 1);
+    assert_int_equal(acquire(&other, q, 64 * KIB), CTL_MR_ADOPTED);
+    q[0] = 8;
+    assert_int_equal(in_memfd(&other, q), 8);
+    adopt_release(&other);
+    adopt_release(&l);
+    for (fd = 3; fd < 23; fd++)
+        assert_int_equal(fcntl(fd, F_GETFD) >= 0, 1);
+    unmap(p, 64 * KIB);
+    unmap(q, 64 * KIB);
+}
+
+/* ---- permissions ---- */
+
+static int device = -1;
+
+static int pass_device(void)
+{
+    return device;
+}
+
+static void as_nobody(void *arg)
+{
+    const struct adopt_config config = {.device = arg ? pass_device : NULL};
+    enum ctl_mr_why why;
+
+    /* As a program that was started so. */
+    if (setgid(65534) || setuid(65534) || prctl(PR_SET_DUMPABLE, 1))
+        _exit(1);
+    why = adopt_init(&config);
+    if (why != (arg ? CTL_MR_ADOPTED : CTL_MR_NO_UFFD))
+        _exit(2);
+    if (arg) {
+        uint8_t *p = anonymous(64 * KIB);
+        struct adopt_lease l;
+
+        if (acquire(&l, p, 64 * KIB) != CTL_MR_ADOPTED)
+            _exit(3);
+        adopt_release(&l);
+    }
+}
+
+static bool unprivileged_may(void)
+{
+    FILE *f = fopen("/proc/sys/vm/unprivileged_userfaultfd", "re");
+    int value = 0;
+
+    if (f && fscanf(f, "%d", &value) != 1)
+        value = 0;
+    if (f)
+        fclose(f);
+    return value;
+}
+
+static void without_privileges(void **state)
+{
+    can_adopt();
+    if (getuid() || unprivileged_may())
+        skip();
+    run_child(as_nobody, NULL);
+    device = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
+    if (device < 0)
+        skip();
+    run_child(as_nobody, &device);
+    close(device);
+}
+
+static int close_all(void **state)
+{
+    adopt_close();
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(signals_wait),        cmocka_unit_test(sleepers_are_woken),
+        cmocka_unit_test(another_userfaultfd), cmocka_unit_test(direct_reads_are_not_lost),
+        cmocka_unit_test(fork_separates),      cmocka_unit_test(views_do_not_last),
+        cmocka_unit_test(children_adopt_too),  cmocka_unit_test(pages_of_a_child),
+        cmocka_unit_test(without_privileges),  cmocka_unit_test(descriptors_are_closed),
+    };
+    static const struct adopt_config config;
+
+    adopt_init(&config);
+    adopt.text_maps = adopt.text_maps || argc > 1; /* as on kernels before 6.11 */
+    return cmocka_run_group_tests(tests, NULL, close_all);
+}
