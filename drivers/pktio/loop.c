@@ -16,6 +16,7 @@ struct loop_queue {
         uint32_t len;
     } ring[LOOP_SLOTS];
     struct pktio_counters counters;
+    uint8_t apart[CACHE_LINE]; /* from the next, which is another worker's */
 };
 
 struct loop {

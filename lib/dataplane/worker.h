@@ -62,6 +62,7 @@ struct worker_ctx {
     uint32_t polls_seen; /* W */
     bool noted;          /* W: in the worker's list of those to be woken */
     struct worker_ctx *next_noted;
+    uint8_t apart[CACHE_LINE]; /* from the same application's on another worker */
 };
 
 /* A queue pair as the dataplane knows it; qp_init.owner points to it. */

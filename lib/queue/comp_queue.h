@@ -13,8 +13,9 @@ struct comp_queue {
     struct cq_shared *shared;
     uint32_t size, lanes;
     uint32_t handle;
-    uint64_t cookie; /* the application's, in events */
-    void *owner;     /* the device's object */
+    uint64_t cookie;           /* the application's, in events */
+    void *owner;               /* the device's object */
+    uint8_t apart[CACHE_LINE]; /* every worker reads what is above, and writes its lane */
     struct comp_lane {
         uint32_t prod, cons_seen;
         bool overrun;                   /* set by an overflow; nothing is posted any more */

@@ -50,8 +50,7 @@ static struct bench {
         pthread_t id;
         uint32_t cons;
         uint64_t messages;
-        bool go_on;
-    } thread[WORKERS_MAX];
+    } CACHE_ALIGNED thread[WORKERS_MAX];
     _Atomic unsigned ready;
     _Atomic bool start, stop;
 } b;

@@ -23,7 +23,7 @@
 #define USERS  2
 
 static struct mr_table table;
-static struct mr_cache cache = {.table = &table};
+static _Thread_local struct mr_cache cache = {.table = &table};
 static struct mem_region region = {.pd = PD,
                                    .access = MEM_LOCAL_WRITE | MEM_MW_BIND,
                                    .iova = BASE,
