@@ -30,7 +30,7 @@ LIBRARIES = ("base", "wire", "encap", "net", "steer", "mem", "queue", "transport
 UNIT_TESTS = ("wire", "encap", "net", "steer", "mem", "queue", "transport", "dataplane")
 PURE_PARTS = {"dataplane": ("handover",)}  # of libraries that are not pure as a whole
 UNIT_SHARED = ("capture", "net_kit", "raw_kit", "roce_frame")
-NEEDS_DRIVERS = ("test_mem_copy", "test_mem_mapped", "test_mem_pinned", "test_steer_thash")
+NEEDS_DRIVERS = ("test_mem_copy", "test_mem_freeze", "test_mem_mapped", "test_mem_pinned", "test_steer_thash")
 FOLDERS = tuple(f"lib/{name}" for name in LIBRARIES) + (
     "test/kit", "test/sim", "test/script", "test/unit", "test/replay", "app/uroce")
 SIMULATIONS = {"sim_rc": ("sim_rc", "sim_flow", "sim_plan", "sim_pool")}
