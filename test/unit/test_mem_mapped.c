@@ -220,7 +220,7 @@ static void test_pieces(void **state)
 
     assert_int_equal(mem_map_pieces(&map, &mr, fd, good, 3, 0), 0);
     for (unsigned i = 0; i < 3; i++)
-        assert_true(mem_batch_out(&batch, &mr, APP_BASE + i * page + 100, "abc" + i, 1, 0));
+        assert_true(mem_batch_out(&batch, &mr, APP_BASE + i * page + 100, &"abc"[i], 1, 0));
     for (unsigned i = 0; i < 3; i++) {
         assert_int_equal(pread(fd, &byte, 1, (off_t)(good[i].offset / page * page + 100)), 1);
         assert_int_equal(byte, 'a' + (int)i);
