@@ -268,6 +268,7 @@ static void test_notes_that_change(void **state)
     handover_destroy(h);
 }
 
+#ifndef __SANITIZE_THREAD__ /* who has nothing to say here, slowly */
 /* The positions count bytes and begin anew after 4 GiB. */
 static void test_positions_wrap(void **state)
 {
@@ -276,9 +277,6 @@ static void test_positions_wrap(void **state)
     struct handover *h = handover_create();
     uint64_t passed = 0;
 
-#ifdef __SANITIZE_THREAD__ /* who has nothing to say here, slowly */
-    skip();
-#endif
     while (passed <= UINT32_MAX) {
         for (unsigned i = 0; i < ARRAY_SIZE(f); i++) {
             assert_true(handover_put(h, &note, &frame));
@@ -290,6 +288,7 @@ static void test_positions_wrap(void **state)
     assert_true(is_frame(&f[0], 7, HANDOVER_FRAME));
     handover_destroy(h);
 }
+#endif
 
 /* ---- two threads ---- */
 
@@ -372,7 +371,9 @@ int main(void)
         cmocka_unit_test(test_wrap),
         cmocka_unit_test(test_two_parts_are_no_room),
         cmocka_unit_test(test_notes_that_change),
+#ifndef __SANITIZE_THREAD__
         cmocka_unit_test(test_positions_wrap),
+#endif
         cmocka_unit_test(test_two_threads),
     };
 
