@@ -34,6 +34,11 @@ typedef void port_visitor(json_t *rows, const char *device, json_t *port, const 
 /* Calls visit for every port, which adds to the list that is returned. */
 json_t *show_from_ports(const json_t *root, port_visitor *visit, const char *member);
 
+/* A row of a port's table that says which port it is of; and, into rows, one for each object of a
+ * list of the port's. */
+json_t *show_begin_row(const json_t *port);
+void show_rows_of_list(json_t *rows, const json_t *port, const char *name);
+
 /* ---- show_qos.c ---- */
 
 /* Numbers that are no characters: they are getopt_long's, too. */

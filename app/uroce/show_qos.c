@@ -101,31 +101,10 @@ json_t *show_qos_select(const json_t *root)
 
 /* ---- in tables ---- */
 
-static json_t *begin_row(const json_t *port)
-{
-    return json_pack("{s:O?, s:O?}", "device", json_object_get(port, "device"), "port",
-                     json_object_get(port, "port"));
-}
-
-/* A row for each object of the port's list of that name. */
-static void rows_of_list(json_t *rows, const json_t *port, const char *name)
-{
-    json_t *element;
-    size_t i;
-
-    json_array_foreach(json_object_get(port, name), i, element)
-    {
-        json_t *row = begin_row(port);
-
-        json_object_update(row, element);
-        json_array_append_new(rows, row);
-    }
-}
-
 /* One row, a column for each index. */
 static void row_of_map(json_t *rows, const json_t *port, const char *name)
 {
-    json_t *row = begin_row(port), *value;
+    json_t *row = show_begin_row(port), *value;
     size_t i;
 
     json_object_set_new(row, "map", json_string(name));
@@ -151,7 +130,7 @@ static void rows_of_dscp(json_t *rows, const json_t *port)
 
         if (json_integer_value(value) == (json_int_t)i)
             continue;
-        row = begin_row(port);
+        row = show_begin_row(port);
         json_object_set_new(row, "dscp", json_integer((json_int_t)i));
         json_object_set(row, "sent", value);
         json_array_append_new(rows, row);
@@ -178,7 +157,7 @@ static int print_answers(const json_t *ports)
     size_t i;
     int err;
 
-    json_array_foreach(ports, i, port) rows_of_list(rows, port, "answers");
+    json_array_foreach(ports, i, port) show_rows_of_list(rows, port, "answers");
     err = table_print(stdout, rows,
                       "device port asked number priority sl pcp traffic_class dscp ecn");
     json_decref(rows);
@@ -201,7 +180,7 @@ int show_qos_print(const json_t *ports)
         row_of_map(maps, port, "sl_to_pcp");
         row_of_map(maps, port, "priority_to_sl");
         rows_of_dscp(dscp, port);
-        rows_of_list(counters, port, "priorities");
+        show_rows_of_list(counters, port, "priorities");
     }
     err = print_rows(maps, "maps");
     err |= print_rows(dscp, "code points that are changed");

@@ -115,31 +115,11 @@ int show_steering_check(const json_t *root)
 
 /* ---- as text ---- */
 
-static json_t *begin_row(const json_t *port)
-{
-    return json_pack("{s:O?, s:O?}", "device", json_object_get(port, "device"), "port",
-                     json_object_get(port, "port"));
-}
-
-static void rows_of_list(json_t *rows, const json_t *port, const char *name)
-{
-    json_t *element;
-    size_t i;
-
-    json_array_foreach(json_object_get(port, name), i, element)
-    {
-        json_t *row = begin_row(port);
-
-        json_object_update(row, element);
-        json_array_append_new(rows, row);
-    }
-}
-
 /* How the port spreads packets of an IP version. */
 static void row_of_hash(json_t *rows, const json_t *port, bool ipv6)
 {
     const json_t *rss = json_object_get(port, ipv6 ? "rss_ipv6" : "rss_ipv4");
-    json_t *row = begin_row(port);
+    json_t *row = show_begin_row(port);
     char text[256];
 
     json_object_set_new(row, "ip", json_string(ipv6 ? "v6" : "v4"));
@@ -160,7 +140,7 @@ static void row_of_hash(json_t *rows, const json_t *port, bool ipv6)
 
 static void row_of_moves(json_t *rows, const json_t *port)
 {
-    json_t *row = begin_row(port);
+    json_t *row = show_begin_row(port);
 
     json_object_set(row, "moved_after_strays", json_object_get(port, "moved_after_strays"));
     json_array_append_new(rows, row);
@@ -189,11 +169,11 @@ static int print_tables(const json_t *ports)
 
     json_array_foreach(ports, i, port)
     {
-        rows_of_list(workers, port, "workers");
+        show_rows_of_list(workers, port, "workers");
         row_of_hash(hashes, port, false);
         row_of_hash(hashes, port, true);
         row_of_moves(moves, port);
-        rows_of_list(qps, port, "qps");
+        show_rows_of_list(qps, port, "qps");
     }
     err = print_rows(workers, "workers",
                      "device port worker queue qps rx_packets tx_packets rx_delivered rx_handed_in "

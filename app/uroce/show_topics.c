@@ -18,6 +18,26 @@ json_t *show_from_ports(const json_t *root, port_visitor *visit, const char *mem
     return rows;
 }
 
+json_t *show_begin_row(const json_t *port)
+{
+    return json_pack("{s:O?, s:O?}", "device", json_object_get(port, "device"), "port",
+                     json_object_get(port, "port"));
+}
+
+void show_rows_of_list(json_t *rows, const json_t *port, const char *name)
+{
+    json_t *element;
+    size_t i;
+
+    json_array_foreach(json_object_get(port, name), i, element)
+    {
+        json_t *row = show_begin_row(port);
+
+        json_object_update(row, element);
+        json_array_append_new(rows, row);
+    }
+}
+
 /* Adds the members of `from` that are neither lists nor objects. */
 static void add_scalars(json_t *row, const json_t *from)
 {

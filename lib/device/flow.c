@@ -11,13 +11,6 @@
 
 #define FLOW_HEADERS (FLOW_HAS_VLAN | FLOW_HAS_IPV4 | FLOW_HAS_IPV6 | FLOW_HAS_TCP | FLOW_HAS_UDP)
 
-/* The protocol's fields are the transport's. */
-_Static_assert(sizeof(struct ctl_flow_fields) == sizeof(((struct flow_match *)0)->value), "fields");
-_Static_assert(offsetof(struct ctl_flow_fields, flow_label) ==
-                   offsetof(struct flow_match, value.flow_label) -
-                       offsetof(struct flow_match, value),
-               "fields");
-
 /* ---- the table ---- */
 
 static struct flow_table *make_table(struct device *d)
@@ -65,9 +58,9 @@ static void publish(struct device *d, struct flow_table *table)
 
 static bool asks_nothing(const struct ctl_create_flow *rq)
 {
-    static const struct ctl_flow_fields none;
+    static const struct flow_fields none;
 
-    return !rq->headers && !memcmp(&rq->mask, &none, sizeof(none));
+    return !rq->match.headers && !memcmp(&rq->match.mask, &none, sizeof(none));
 }
 
 static int check_create(const struct ctl_create_flow *rq)
@@ -75,10 +68,10 @@ static int check_create(const struct ctl_create_flow *rq)
     const uint32_t versions = FLOW_HAS_IPV4 | FLOW_HAS_IPV6, services = FLOW_HAS_TCP | FLOW_HAS_UDP;
 
     if (rq->port != 1 || rq->type > FLOW_SNIFFER || rq->priority > UINT16_MAX ||
-        rq->headers & ~(uint32_t)FLOW_HEADERS)
+        rq->match.headers & ~(uint32_t)FLOW_HEADERS)
         return -EINVAL;
     /* No packet is both. */
-    if ((rq->headers & versions) == versions || (rq->headers & services) == services)
+    if ((rq->match.headers & versions) == versions || (rq->match.headers & services) == services)
         return -EINVAL;
     /* What the other types take is said by the type. */
     if (rq->type != FLOW_NORMAL && (!asks_nothing(rq) || rq->drop))
@@ -93,10 +86,8 @@ static void fill_rule(struct flow_rule *rule, const struct ctl_create_flow *rq, 
                                .drop = rq->drop != 0,
                                .tagged = rq->tagged != 0,
                                .tag = rq->tag,
-                               .match.headers = rq->headers,
+                               .match = rq->match,
                                .qp = qp};
-    memcpy(&rule->match.value, &rq->value, sizeof(rq->value));
-    memcpy(&rule->match.mask, &rq->mask, sizeof(rq->mask));
 }
 
 static int add(struct device *d, struct flow_object *f)

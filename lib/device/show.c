@@ -14,9 +14,16 @@
 /* Every function here makes a value that its caller takes over. Jansson passes NULL on when memory
  * runs out, and json_dumps of NULL is NULL, so only the end is checked. */
 
-static json_t *number(uint64_t v)
+json_t *show_number(uint64_t v)
 {
     return json_integer((json_int_t)v);
+}
+
+const char *show_qp_state(uint32_t state)
+{
+    static const char *const name[QPS_COUNT] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
+
+    return state < QPS_COUNT ? name[state] : "?";
 }
 
 json_t *show_mac(const uint8_t m[6])
@@ -48,7 +55,7 @@ static json_t *show_gids(const struct device *d)
         o = json_pack("{s:i, s:o, s:s, s:i}", "index", i, "address", show_gid(&e->gid), "type",
                       type[e->type], "prefix", d->prefix[i]);
         if (e->vlan != VLAN_NONE)
-            json_object_set_new(o, "vlan", number(e->vlan));
+            json_object_set_new(o, "vlan", show_number(e->vlan));
         json_array_append_new(list, o);
     }
     return list;
@@ -77,7 +84,7 @@ static json_t *show_drops(const struct device *d)
         uint64_t n = ENGINES(d, drop[i]);
 
         if (n)
-            json_object_set_new(drops, drop_name((enum drop)i), number(n));
+            json_object_set_new(drops, drop_name((enum drop)i), show_number(n));
     }
     return drops;
 }
@@ -89,7 +96,7 @@ static json_t *priorities_sum(const struct device *d, size_t offset)
 
     for (unsigned i = 0; i < QOS_PRIORITIES; i++)
         total += engines_sum(d, offset + i * sizeof(counter_t));
-    return number(total);
+    return show_number(total);
 }
 
 #define PRIORITIES(d, counter) priorities_sum(d, offsetof(struct engine_counters, counter))
@@ -101,10 +108,10 @@ static json_t *show_priorities(const struct device *d)
     for (unsigned i = 0; i < QOS_PRIORITIES; i++) {
         json_t *o = json_pack("{s:i}", "priority", (int)i);
 
-        json_object_set_new(o, "rx_packets", number(ENGINES(d, rx_packets[i])));
-        json_object_set_new(o, "rx_bytes", number(ENGINES(d, rx_bytes[i])));
-        json_object_set_new(o, "tx_packets", number(ENGINES(d, tx_packets[i])));
-        json_object_set_new(o, "tx_bytes", number(ENGINES(d, tx_bytes[i])));
+        json_object_set_new(o, "rx_packets", show_number(ENGINES(d, rx_packets[i])));
+        json_object_set_new(o, "rx_bytes", show_number(ENGINES(d, rx_bytes[i])));
+        json_object_set_new(o, "tx_packets", show_number(ENGINES(d, tx_packets[i])));
+        json_object_set_new(o, "tx_bytes", show_number(ENGINES(d, tx_bytes[i])));
         json_array_append_new(list, o);
     }
     return list;
@@ -115,7 +122,7 @@ static json_t *show_table(const uint8_t *value, unsigned n)
     json_t *list = json_array();
 
     for (unsigned i = 0; i < n; i++)
-        json_array_append_new(list, number(value[i]));
+        json_array_append_new(list, show_number(value[i]));
     return list;
 }
 
@@ -142,7 +149,7 @@ static json_t *queues_sum(const struct device *d, size_t offset)
         if (c)
             total += counter_get((const counter_t *)((const uint8_t *)c + offset));
     }
-    return number(total);
+    return show_number(total);
 }
 
 #define QUEUES(d, counter) queues_sum(d, offsetof(struct pktio_counters, counter))
@@ -153,11 +160,11 @@ static json_t *show_counters(const struct device *d)
 
     json_object_set_new(o, "rx_packets", PRIORITIES(d, rx_packets));
     json_object_set_new(o, "rx_bytes", PRIORITIES(d, rx_bytes));
-    json_object_set_new(o, "rx_other", number(ENGINES(d, rx_other)));
-    json_object_set_new(o, "rx_delivered", number(ENGINES(d, rx_delivered)));
+    json_object_set_new(o, "rx_other", show_number(ENGINES(d, rx_other)));
+    json_object_set_new(o, "rx_delivered", show_number(ENGINES(d, rx_delivered)));
     json_object_set_new(o, "tx_packets", PRIORITIES(d, tx_packets));
     json_object_set_new(o, "tx_bytes", PRIORITIES(d, tx_bytes));
-    json_object_set_new(o, "rx_handed_over", number(ENGINES(d, rx_handed_out)));
+    json_object_set_new(o, "rx_handed_over", show_number(ENGINES(d, rx_handed_out)));
     if (d->io->ops->counters) {
         json_object_set_new(o, "tx_refused", QUEUES(d, tx_refused));
         json_object_set_new(o, "rx_unusable", QUEUES(d, rx_unusable));
@@ -192,7 +199,7 @@ static json_t *show_device(const struct device *d)
                   "speed_mbps", (int)info.speed_mbps, "worker", (int)worker_index(d->workers[0]),
                   "gids", show_gids(d), "counters", show_counters(d), "qos", show_qos(d));
     json_object_set_new(port, "entropy", show_entropy(&d->entropy));
-    json_object_set_new(port, "repath", number(d->repath));
+    json_object_set_new(port, "repath", show_number(d->repath));
     show_steering(port, d);
     show_net(port, d);
     return json_pack("{s:s, s:[o], s:I}", "name", d->name, "ports", port, "mrs_denied",
@@ -204,10 +211,10 @@ static json_t *show_worker(const struct worker *w)
     const struct worker_stats *s = worker_stats(w);
     json_t *o = json_object();
 
-    json_object_set_new(o, "index", number(worker_index(w)));
+    json_object_set_new(o, "index", show_number(worker_index(w)));
     json_object_set_new(o, "mode", json_string(worker_mode(w)));
-    json_object_set_new(o, "cpu_ms", number(worker_cpu_time(w) / NS_PER_MS));
-#define STAT(name) json_object_set_new(o, #name, number(counter_get(&s->name)))
+    json_object_set_new(o, "cpu_ms", show_number(worker_cpu_time(w) / NS_PER_MS));
+#define STAT(name) json_object_set_new(o, #name, show_number(counter_get(&s->name)))
     STAT(loops);
     STAT(busy);
     STAT(yields);
@@ -237,18 +244,18 @@ static json_t *show_client(const struct client *c)
     if (!c->device)
         return o;
     json_object_set_new(o, "device", json_string(c->device->name));
-    json_object_set_new(o, "pds", number(c->count[OBJ_PD]));
+    json_object_set_new(o, "pds", show_number(c->count[OBJ_PD]));
     json_object_set_new(o, "copy", json_string(c->copy->name));
-    json_object_set_new(o, "mrs_copied", number(c->count[OBJ_MR] - c->mrs_mapped));
-    json_object_set_new(o, "mrs_mapped", number(c->mrs_mapped));
+    json_object_set_new(o, "mrs_copied", show_number(c->count[OBJ_MR] - c->mrs_mapped));
+    json_object_set_new(o, "mrs_mapped", show_number(c->mrs_mapped));
     show_mr_reasons(o, c);
-    json_object_set_new(o, "channels", number(c->count[OBJ_CHANNEL]));
-    json_object_set_new(o, "cqs", number(c->count[OBJ_CQ]));
-    json_object_set_new(o, "qps", number(c->count[OBJ_QP]));
-    json_object_set_new(o, "ahs", number(c->count[OBJ_AH]));
-    json_object_set_new(o, "wqs", number(c->count[OBJ_WQ]));
-    json_object_set_new(o, "rwq_tables", number(c->count[OBJ_RWQ_IND]));
-    json_object_set_new(o, "flows", number(c->count[OBJ_FLOW]));
+    json_object_set_new(o, "channels", show_number(c->count[OBJ_CHANNEL]));
+    json_object_set_new(o, "cqs", show_number(c->count[OBJ_CQ]));
+    json_object_set_new(o, "qps", show_number(c->count[OBJ_QP]));
+    json_object_set_new(o, "ahs", show_number(c->count[OBJ_AH]));
+    json_object_set_new(o, "wqs", show_number(c->count[OBJ_WQ]));
+    json_object_set_new(o, "rwq_tables", show_number(c->count[OBJ_RWQ_IND]));
+    json_object_set_new(o, "flows", show_number(c->count[OBJ_FLOW]));
     return o;
 }
 
@@ -267,19 +274,17 @@ static const char *type_name(uint32_t type)
 /* What a connection's packets carry besides addresses. */
 static void add_path(json_t *o, const struct address_vector *av)
 {
-    json_object_set_new(o, "sgid_index", number(av->sgid_index));
-    json_object_set_new(o, "sl", number(av->sl));
+    json_object_set_new(o, "sgid_index", show_number(av->sgid_index));
+    json_object_set_new(o, "sl", show_number(av->sl));
     if (av->vlan != VLAN_NONE) {
-        json_object_set_new(o, "vlan", number(av->vlan));
-        json_object_set_new(o, "pcp", number(av->pcp));
+        json_object_set_new(o, "vlan", show_number(av->vlan));
+        json_object_set_new(o, "pcp", show_number(av->pcp));
     }
-    json_object_set_new(o, "dscp", number(av->traffic_class >> 2));
+    json_object_set_new(o, "dscp", show_number(av->traffic_class >> 2));
 }
 
 static json_t *show_qp(struct qp_object *q)
 {
-    static const char *const state[QPS_COUNT] = {"RESET", "INIT", "RTR", "RTS",
-                                                 "SQD",   "SQE",  "ERR"};
     const struct qp_counters *qc = qp_counters(q->dp.qp);
     const struct address_vector *av = qp_address_vector(q->dp.qp);
     json_t *o = json_object();
@@ -288,29 +293,29 @@ static json_t *show_qp(struct qp_object *q)
     if (!q->ind)
         qp_object_attr(q, &a);
     json_object_set_new(o, "device", json_string(q->o.client->device->name));
-    json_object_set_new(o, "qpn", number(q->o.handle));
-    json_object_set_new(o, "pid", number((uint64_t)q->o.client->peer.pid));
+    json_object_set_new(o, "qpn", show_number(q->o.handle));
+    json_object_set_new(o, "pid", show_number((uint64_t)q->o.client->peer.pid));
     json_object_set_new(o, "type", json_string(type_name(qp_type(q->dp.qp))));
     show_steered(o, q);
     if (q->ind)
         show_rx_hash(o, q);
     else
-        json_object_set_new(o, "state", json_string(a.state < QPS_COUNT ? state[a.state] : "?"));
+        json_object_set_new(o, "state", json_string(show_qp_state(a.state)));
     if (a.state >= QPS_RTR && qp_type(q->dp.qp) != QPT_RAW_PACKET) {
-        json_object_set_new(o, "dest_qpn", number(a.dest_qpn));
+        json_object_set_new(o, "dest_qpn", show_number(a.dest_qpn));
         json_object_set_new(o, "sgid", show_gid(&av->sgid));
         json_object_set_new(o, "dgid", show_gid(&av->dgid));
-        json_object_set_new(o, "path_mtu", number(a.path_mtu ? 128u << a.path_mtu : 0));
-        json_object_set_new(o, "sq_psn", number(a.sq_psn));
-        json_object_set_new(o, "rq_psn", number(a.rq_psn));
+        json_object_set_new(o, "path_mtu", show_number(a.path_mtu ? 128u << a.path_mtu : 0));
+        json_object_set_new(o, "sq_psn", show_number(a.sq_psn));
+        json_object_set_new(o, "rq_psn", show_number(a.rq_psn));
         if (qp_type(q->dp.qp) != QPT_UD)
             add_path(o, av);
         if (qp_udp_sport(q->dp.qp))
-            json_object_set_new(o, "udp_sport", number(qp_udp_sport(q->dp.qp)));
+            json_object_set_new(o, "udp_sport", show_number(qp_udp_sport(q->dp.qp)));
     }
     if (qp_entropy(q->dp.qp))
         json_object_set_new(o, "entropy", show_entropy(qp_entropy(q->dp.qp)));
-#define X(name) json_object_set_new(o, #name, number(counter_get(&qc->name)));
+#define X(name) json_object_set_new(o, #name, show_number(counter_get(&qc->name)));
     QP_COUNTERS(X)
 #undef X
     return o;
@@ -335,10 +340,10 @@ char *rnic_show(struct rnic *r)
             json_array_append_new(qps, show_qp(container_of(o, struct qp_object, o)));
     }
     json_object_set_new(root, "version", json_string(r->config.version));
-    json_object_set_new(root, "pid", number((uint64_t)getpid()));
-    json_object_set_new(root, "uptime_s", number((uint64_t)(time(NULL) - r->started)));
-    json_object_set_new(root, "cpus", number(atomic_load(&r->group.cpus)));
-    json_object_set_new(root, "async_dropped", number(r->async_dropped));
+    json_object_set_new(root, "pid", show_number((uint64_t)getpid()));
+    json_object_set_new(root, "uptime_s", show_number((uint64_t)(time(NULL) - r->started)));
+    json_object_set_new(root, "cpus", show_number(atomic_load(&r->group.cpus)));
+    json_object_set_new(root, "async_dropped", show_number(r->async_dropped));
     json_object_set_new(root, "devices", devices);
     json_object_set_new(root, "workers", workers);
     json_object_set_new(root, "clients", clients);

@@ -7,8 +7,12 @@
 
 #include "object.h"
 
+json_t *show_number(uint64_t v);
 json_t *show_gid(const union gid *gid);
 json_t *show_mac(const uint8_t mac[6]);
+
+/* The name of a queue pair's state, enum qp_state; "?" for anything else. */
+const char *show_qp_state(uint32_t state);
 
 /* Adds what the port's IP host knows: neighbours, routes, groups, path_mtus, network (counters). */
 void show_net(json_t *port, const struct device *d);

@@ -32,11 +32,6 @@ static const char *const why_name[CTL_MR_WHYS] = {
     [CTL_MR_REFUSED] = "refused",
 };
 
-static json_t *number(uint64_t v)
-{
-    return json_integer((json_int_t)v);
-}
-
 static json_t *show_mr(const struct client *c, const struct mr *mr)
 {
     const struct mem_region *r = &mr->region;
@@ -45,12 +40,12 @@ static json_t *show_mr(const struct client *c, const struct mr *mr)
 
     snprintf(addr, sizeof(addr), "0x%llx", (unsigned long long)r->addr);
     json_object_set_new(o, "device", json_string(c->device->name));
-    json_object_set_new(o, "pid", number((uint64_t)c->peer.pid));
-    json_object_set_new(o, "handle", number(mr->o.handle));
-    json_object_set_new(o, "pd", number(r->pd));
+    json_object_set_new(o, "pid", show_number((uint64_t)c->peer.pid));
+    json_object_set_new(o, "handle", show_number(mr->o.handle));
+    json_object_set_new(o, "pd", show_number(r->pd));
     json_object_set_new(o, "address", json_string(addr));
-    json_object_set_new(o, "length", number(r->len));
-    json_object_set_new(o, "access", number(r->access));
+    json_object_set_new(o, "length", show_number(r->len));
+    json_object_set_new(o, "access", show_number(r->access));
     json_object_set_new(o, "backend", json_string(mr->mapping ? "mapped" : r->backend->name));
     json_object_set_new(o, "why", json_string(why_name[mr->why]));
     return o;
@@ -78,6 +73,6 @@ void show_mr_reasons(json_t *client, const struct client *c)
         count[container_of(o, struct mr, o)->why]++;
     for (unsigned i = 0; i < CTL_MR_WHYS; i++)
         if (count[i])
-            json_object_set_new(reasons, why_name[i], number(count[i]));
+            json_object_set_new(reasons, why_name[i], show_number(count[i]));
     json_object_set_new(client, "mrs_why", reasons);
 }

@@ -6,19 +6,14 @@
 #include <arpa/inet.h>
 #include <string.h>
 
-static json_t *number(uint64_t v)
-{
-    return json_integer((json_int_t)v);
-}
-
 /* What every object of these kinds begins with. */
 static json_t *begin(const struct object *o, const char *handle)
 {
     json_t *row = json_object();
 
     json_object_set_new(row, "device", json_string(o->client->device->name));
-    json_object_set_new(row, handle, number(o->handle));
-    json_object_set_new(row, "pid", number((uint64_t)o->client->peer.pid));
+    json_object_set_new(row, handle, show_number(o->handle));
+    json_object_set_new(row, "pid", show_number((uint64_t)o->client->peer.pid));
     return row;
 }
 
@@ -30,10 +25,10 @@ static json_t *show_wq(const struct wq_object *w)
 
     json_object_set_new(row, "type", json_string(w->srq ? "SRQ" : "RQ"));
     json_object_set_new(row, "state", json_string(state[wq_current_state(w->wq)]));
-    json_object_set_new(row, "worker", number(worker_index(w->port->worker)));
-    json_object_set_new(row, "references", number(w->o.refs));
+    json_object_set_new(row, "worker", show_number(worker_index(w->port->worker)));
+    json_object_set_new(row, "references", show_number(w->o.refs));
     if (w->srq)
-        json_object_set_new(row, "srqn", number(w->srq->o.handle));
+        json_object_set_new(row, "srqn", show_number(w->srq->o.handle));
     return row;
 }
 
@@ -41,10 +36,10 @@ static json_t *show_table(const struct rwq_ind_object *t)
 {
     json_t *row = begin(&t->o, "table"), *wqs = json_array();
 
-    json_object_set_new(row, "size", number(t->size));
-    json_object_set_new(row, "qps", number(t->o.refs));
+    json_object_set_new(row, "size", show_number(t->size));
+    json_object_set_new(row, "qps", show_number(t->o.refs));
     for (uint32_t i = 0; i < t->size; i++)
-        json_array_append_new(wqs, number(t->wq[i]->o.handle));
+        json_array_append_new(wqs, show_number(t->wq[i]->o.handle));
     json_object_set_new(row, "wqs", wqs);
     return row;
 }
@@ -140,14 +135,14 @@ static json_t *show_flow(const struct flow_object *f)
                                        [FLOW_SNIFFER] = "sniffer"};
     json_t *row = begin(&f->o, "flow");
 
-    json_object_set_new(row, "qpn", number(f->q->o.handle));
+    json_object_set_new(row, "qpn", show_number(f->q->o.handle));
     json_object_set_new(row, "type", json_string(type[f->rule.type]));
-    json_object_set_new(row, "priority", number(f->rule.priority));
+    json_object_set_new(row, "priority", show_number(f->rule.priority));
     json_object_set_new(row, "action", json_string(f->rule.drop ? "drop" : "deliver"));
     if (f->rule.tagged)
-        json_object_set_new(row, "tag", number(f->rule.tag));
+        json_object_set_new(row, "tag", show_number(f->rule.tag));
     json_object_set_new(row, "match", show_match(&f->rule.match));
-    json_object_set_new(row, "frames", number(flow_frames(f)));
+    json_object_set_new(row, "frames", show_number(flow_frames(f)));
     return row;
 }
 

@@ -4,25 +4,20 @@
 
 #include <stdio.h>
 
-static json_t *number(uint64_t v)
-{
-    return json_integer((json_int_t)v);
-}
-
 static json_t *show_part(const struct device *d, unsigned i)
 {
     const struct engine_counters *ec = engine_counters(d->port[i]->engine);
     json_t *o = json_object();
 
-    json_object_set_new(o, "queue", number(i));
-    json_object_set_new(o, "worker", number(worker_index(d->workers[i])));
-    json_object_set_new(o, "qps", number(d->placed[i]));
-    json_object_set_new(o, "rx_packets", number(counter_sum(ec->rx_packets, QOS_PRIORITIES)));
-    json_object_set_new(o, "tx_packets", number(counter_sum(ec->tx_packets, QOS_PRIORITIES)));
-    json_object_set_new(o, "rx_delivered", number(counter_get(&ec->rx_delivered)));
-    json_object_set_new(o, "rx_handed_in", number(counter_get(&ec->rx_handed_in)));
-    json_object_set_new(o, "rx_handed_out", number(counter_get(&ec->rx_handed_out)));
-    json_object_set_new(o, "rx_copies", number(counter_get(&ec->rx_copies)));
+    json_object_set_new(o, "queue", show_number(i));
+    json_object_set_new(o, "worker", show_number(worker_index(d->workers[i])));
+    json_object_set_new(o, "qps", show_number(d->placed[i]));
+    json_object_set_new(o, "rx_packets", show_number(counter_sum(ec->rx_packets, QOS_PRIORITIES)));
+    json_object_set_new(o, "tx_packets", show_number(counter_sum(ec->tx_packets, QOS_PRIORITIES)));
+    json_object_set_new(o, "rx_delivered", show_number(counter_get(&ec->rx_delivered)));
+    json_object_set_new(o, "rx_handed_in", show_number(counter_get(&ec->rx_handed_in)));
+    json_object_set_new(o, "rx_handed_out", show_number(counter_get(&ec->rx_handed_out)));
+    json_object_set_new(o, "rx_copies", show_number(counter_get(&ec->rx_copies)));
     return o;
 }
 
@@ -30,15 +25,15 @@ void show_steered(json_t *qp, const struct qp_object *q)
 {
     struct rss_tuple t;
 
-    json_object_set_new(qp, "worker", number(worker_index(q->dp.port->worker)));
-    json_object_set_new(qp, "queue", number(q->dp.port->queue));
+    json_object_set_new(qp, "worker", show_number(worker_index(q->dp.port->worker)));
+    json_object_set_new(qp, "queue", show_number(q->dp.port->queue));
     json_object_set_new(qp, "steering", json_string(steer_reason_name(q->reason)));
     if (q->flow)
         json_object_set_new(qp, "flow_rule", json_string(q->flow_sport ? "ports" : "number"));
     if (q->flow_sport)
-        json_object_set_new(qp, "flow_rule_sport", number(q->flow_sport));
+        json_object_set_new(qp, "flow_rule_sport", show_number(q->flow_sport));
     if (q->o.client->device->parts > 1 && steer_expect(q, &t))
-        json_object_set_new(qp, "peer_sport", number(t.sport));
+        json_object_set_new(qp, "peer_sport", show_number(t.sport));
 }
 
 static json_t *show_fields(unsigned fields)
@@ -62,7 +57,7 @@ static json_t *show_rss(const struct rss *rss)
     for (unsigned i = 0; i < TOEPLITZ_KEY_LEN; i++)
         snprintf(key + 2 * i, 3, "%02x", rss->toeplitz_key[i]);
     for (unsigned i = 0; i < rss->table.size; i++)
-        json_array_append_new(table, number(rss->table.queue[i]));
+        json_array_append_new(table, show_number(rss->table.queue[i]));
     json_object_set_new(o, "hash", json_string(rss->function == RSS_XOR ? "xor" : "toeplitz"));
     if (rss->function == RSS_TOEPLITZ)
         json_object_set_new(o, "key", json_string(key));
@@ -78,7 +73,7 @@ void show_steering(json_t *port, const struct device *d)
     for (unsigned i = 0; i < d->parts; i++)
         json_array_append_new(parts, show_part(d, i));
     json_object_set_new(o, "workers", parts);
-    json_object_set_new(o, "moved_after_strays", number(d->strays));
+    json_object_set_new(o, "moved_after_strays", show_number(d->strays));
     if (d->rss[0])
         json_object_set_new(o, "rss_ipv4", show_rss(d->rss[0]));
     if (d->rss[1])

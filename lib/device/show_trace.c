@@ -8,13 +8,6 @@
 #include "drop.h"
 #include "trace.h"
 
-static const char *state_name(uint32_t state)
-{
-    static const char *const name[QPS_COUNT] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
-
-    return state < QPS_COUNT ? name[state] : "?";
-}
-
 /* One line about a record. */
 static json_t *describe(const struct trace_record *r)
 {
@@ -22,7 +15,7 @@ static json_t *describe(const struct trace_record *r)
     case TRACE_DROP:
         return json_string(r->a < DROP_COUNT ? drop_name((enum drop)r->a) : "?");
     case TRACE_STATE:
-        return json_sprintf("%s to %s", state_name(r->a), state_name(r->b));
+        return json_sprintf("%s to %s", show_qp_state(r->a), show_qp_state(r->b));
     case TRACE_FAULT:
         return json_sprintf("%s, at PSN %u", fault_name(r->a), r->b);
     case TRACE_NAK:

@@ -16,6 +16,7 @@
 #ifndef UROCE_CTL_MSG_H
 #define UROCE_CTL_MSG_H
 
+#include "flow_match.h"
 #include "qp_attr.h"
 
 #define CTL_MAGIC      UINT32_C(0x434f5255) /* "UROC" */
@@ -332,22 +333,11 @@ struct ctl_rwq_ind {
     uint16_t wq[CTL_RWQ_IND_MAX]; /* handles */
 };
 
-/* What a frame must be: as struct flow_match, see there. */
-struct ctl_flow_fields {
-    uint8_t dmac[6], smac[6];
-    uint16_t ether_type, vlan_tci;
-    uint8_t src[16], dst[16];
-    uint32_t flow_label;
-    uint8_t traffic_class, hop_limit, next_header, ipv4_flags;
-    uint16_t sport, dport;
-};
-
 struct ctl_create_flow {
     uint32_t qpn, type; /* enum ibv_flow_attr_type */
     uint32_t priority, port;
     uint32_t drop, tagged, tag;
-    uint32_t headers;
-    struct ctl_flow_fields value, mask;
+    struct flow_match match;
     uint32_t handle; /* reply */
 };
 

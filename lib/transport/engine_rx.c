@@ -17,9 +17,12 @@ static void drop(struct engine *e, enum drop reason, uint32_t qpn)
     trace_put(&e->trace, e->now, TRACE_DROP, qpn, reason, 0);
 }
 
-static void count_handed(struct engine *e, bool taken)
+static void hand(struct engine *e, const struct frame *f, struct engine *to,
+                 bool (*way)(void *ctx, const struct frame *f, struct engine *to))
 {
-    if (taken)
+    if (e->handed < ARRAY_SIZE(e->handed_to))
+        e->handed_to[e->handed++] = to;
+    if (way && way(e->cfg.host.ctx, f, to))
         counter_inc(&e->counters.rx_handed_out);
     else
         drop(e, DROP_handover_full, 0);
@@ -27,20 +30,12 @@ static void count_handed(struct engine *e, bool taken)
 
 void rx_hand_over(struct engine *e, const struct frame *f, struct engine *to)
 {
-    const struct engine_host *host = &e->cfg.host;
-
-    if (e->handed < ARRAY_SIZE(e->handed_to))
-        e->handed_to[e->handed++] = to;
-    count_handed(e, host->hand_over && host->hand_over(host->ctx, f, to));
+    hand(e, f, to, e->cfg.host.hand_over);
 }
 
 void rx_hand_copy(struct engine *e, const struct frame *f, struct engine *to)
 {
-    const struct engine_host *host = &e->cfg.host;
-
-    if (e->handed < ARRAY_SIZE(e->handed_to))
-        e->handed_to[e->handed++] = to;
-    count_handed(e, host->hand_copy && host->hand_copy(host->ctx, f, to));
+    hand(e, f, to, e->cfg.host.hand_copy);
 }
 
 /* A connection's packets all take one way, as they have the same addresses and ports: when they
@@ -93,11 +88,21 @@ static void rx_reject(struct engine *e, const struct frame *f, enum drop reason)
         drop(e, reason, 0);
 }
 
+/* From the connected peer, to the address that it was connected to: of what is expected that is
+ * known. */
+static bool comes_from_peer(const struct engine *e, const struct rx_job *job)
+{
+    const struct address_vector *av = &job->qp->av;
+    const struct encap_view *v = &job->view;
+
+    return gid_eq(&v->sgid, &av->dgid) && gid_eq(&v->dgid, &av->sgid) &&
+           (v->gid_index < 0 || same_network(&e->cfg.port->gids->entry[v->gid_index], av));
+}
+
 /* 9.6.1 and A17.3.4: checks that need the queue pair. */
 static enum drop rx_validate(struct engine *e, struct rx_job *job)
 {
     const struct qp *qp = job->qp;
-    const struct encap_view *v = &job->view;
     const struct pkt *p = &job->pkt;
     uint16_t flags = pkt_info(p)->flags;
 
@@ -110,10 +115,7 @@ static enum drop rx_validate(struct engine *e, struct rx_job *job)
         return DROP_pkey_mismatch;
     if (flags & PF_DETH)
         return p->deth.qkey == qp->qkey ? DROP_NONE : DROP_qkey_mismatch;
-    if (!job->expected && (!gid_eq(&v->sgid, &qp->av.dgid) || !gid_eq(&v->dgid, &qp->av.sgid)))
-        return DROP_source_mismatch;
-    if (!job->expected && v->gid_index >= 0 &&
-        !same_network(&e->cfg.port->gids->entry[v->gid_index], &qp->av))
+    if (!job->expected && !comes_from_peer(e, job))
         return DROP_source_mismatch;
     if (flags & PF_XRCETH) { /* A14.4: the SRQ must exist in the queue pair's domain */
         job->srq = e->cfg.srqs ? srq_table_lookup(e->cfg.srqs, p->xrc_srqn) : NULL;

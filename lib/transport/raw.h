@@ -13,6 +13,7 @@
 #define UROCE_RAW_H
 
 #include "engine.h"
+#include "flow_match.h"
 #include "predict.h"
 
 /* ---- work queues ---- */
@@ -124,34 +125,6 @@ enum flow_type {
     FLOW_ALL_DEFAULT = 1, /* what no other rule takes */
     FLOW_MC_DEFAULT = 2,  /* and of that only multicast */
     FLOW_SNIFFER = 3,     /* a copy of every frame received, RoCE's too; takes nothing away */
-};
-
-/*
- * What a frame must be. Fields with a mask: (field ^ value) & mask must be 0; a mask of 0 asks
- * nothing. Network order where they are more than a byte. A field with a mask that is not 0 asks
- * for its header to be there: IPv4, IPv6, TCP, UDP. Fragments but the first have no ports.
- */
-struct flow_match {
-    uint32_t headers; /* enum flow_header: these must be there, whatever is in them */
-    struct {
-        uint8_t dmac[6], smac[6];
-        uint16_t ether_type;      /* behind the tag, if there is one */
-        uint16_t vlan_tci;        /* asks for a tag */
-        uint8_t src[16], dst[16]; /* IPv6, or IPv4-mapped */
-        uint32_t flow_label;      /* IPv6 */
-        uint8_t traffic_class;    /* IPv6, or IPv4 TOS */
-        uint8_t hop_limit;        /* IPv6, or IPv4 TTL */
-        uint8_t next_header;      /* behind IPv6's extensions; IPv4 protocol */
-        uint8_t ipv4_flags;       /* bit 1: don't fragment, bit 0: more fragments */
-        uint16_t sport, dport;    /* TCP or UDP */
-    } value, mask;
-};
-enum flow_header {
-    FLOW_HAS_VLAN = 1 << 0,
-    FLOW_HAS_IPV4 = 1 << 1,
-    FLOW_HAS_IPV6 = 1 << 2,
-    FLOW_HAS_TCP = 1 << 3,
-    FLOW_HAS_UDP = 1 << 4,
 };
 
 struct flow_rule {

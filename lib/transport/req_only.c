@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages of one packet, which most are: a WRITE or SEND of at most a path MTU from one SGE or
- * inline, taken from the send queue and sent in one go. The steps of take_slot, req_check and
+ * Messages of one packet, which most are: a WRITE or SEND of at most a path MTU from one SGE, taken
+ * from the send queue and sent in one go. The steps of take_slot, req_check and
  * req_segment in their order, but for those that find nothing in such a work request. The slot is
  * left as they leave it: a retransmission goes their way.
  */

@@ -12,10 +12,7 @@ enum seen {
     SEEN_DROP = 1 << 4,
 };
 
-/* Numeric values of the protocol's `headers`. */
-enum { HAS_IPV4 = 1 << 1, HAS_IPV6 = 1 << 2, HAS_TCP = 1 << 3, HAS_UDP = 1 << 4 };
-
-static void set_eth(struct ctl_flow_fields *to, const struct ibv_flow_eth_filter *from)
+static void set_eth(struct flow_fields *to, const struct ibv_flow_eth_filter *from)
 {
     memcpy(to->dmac, from->dst_mac, sizeof(to->dmac));
     memcpy(to->smac, from->src_mac, sizeof(to->smac));
@@ -24,14 +21,14 @@ static void set_eth(struct ctl_flow_fields *to, const struct ibv_flow_eth_filter
 }
 
 /* IPv4 addresses are the end of IPv4-mapped ones, and so are masks. */
-static void set_ipv4(struct ctl_flow_fields *to, uint32_t src, uint32_t dst, uint8_t prefix)
+static void set_ipv4(struct flow_fields *to, uint32_t src, uint32_t dst, uint8_t prefix)
 {
     to->src[10] = to->src[11] = to->dst[10] = to->dst[11] = prefix;
     memcpy(to->src + 12, &src, sizeof(src));
     memcpy(to->dst + 12, &dst, sizeof(dst));
 }
 
-static void set_ipv4_ext(struct ctl_flow_fields *to, const struct ibv_flow_ipv4_ext_filter *from,
+static void set_ipv4_ext(struct flow_fields *to, const struct ibv_flow_ipv4_ext_filter *from,
                          uint8_t prefix)
 {
     set_ipv4(to, from->src_ip, from->dst_ip, prefix);
@@ -41,7 +38,7 @@ static void set_ipv4_ext(struct ctl_flow_fields *to, const struct ibv_flow_ipv4_
     to->ipv4_flags = from->flags;
 }
 
-static void set_ipv6(struct ctl_flow_fields *to, const struct ibv_flow_ipv6_filter *from)
+static void set_ipv6(struct flow_fields *to, const struct ibv_flow_ipv6_filter *from)
 {
     memcpy(to->src, from->src_ip, sizeof(to->src));
     memcpy(to->dst, from->dst_ip, sizeof(to->dst));
@@ -51,7 +48,7 @@ static void set_ipv6(struct ctl_flow_fields *to, const struct ibv_flow_ipv6_filt
     to->hop_limit = from->hop_limit;
 }
 
-static void set_ports(struct ctl_flow_fields *to, const struct ibv_flow_tcp_udp_filter *from)
+static void set_ports(struct flow_fields *to, const struct ibv_flow_tcp_udp_filter *from)
 {
     to->sport = from->src_port;
     to->dport = from->dst_port;
@@ -64,11 +61,11 @@ static const struct spec_kind {
     size_t size;
 } kinds[] = {
     {IBV_FLOW_SPEC_ETH, SEEN_ETH, 0, sizeof(struct ibv_flow_spec_eth)},
-    {IBV_FLOW_SPEC_IPV4, SEEN_IP, HAS_IPV4, sizeof(struct ibv_flow_spec_ipv4)},
-    {IBV_FLOW_SPEC_IPV4_EXT, SEEN_IP, HAS_IPV4, sizeof(struct ibv_flow_spec_ipv4_ext)},
-    {IBV_FLOW_SPEC_IPV6, SEEN_IP, HAS_IPV6, sizeof(struct ibv_flow_spec_ipv6)},
-    {IBV_FLOW_SPEC_TCP, SEEN_PORTS, HAS_TCP, sizeof(struct ibv_flow_spec_tcp_udp)},
-    {IBV_FLOW_SPEC_UDP, SEEN_PORTS, HAS_UDP, sizeof(struct ibv_flow_spec_tcp_udp)},
+    {IBV_FLOW_SPEC_IPV4, SEEN_IP, FLOW_HAS_IPV4, sizeof(struct ibv_flow_spec_ipv4)},
+    {IBV_FLOW_SPEC_IPV4_EXT, SEEN_IP, FLOW_HAS_IPV4, sizeof(struct ibv_flow_spec_ipv4_ext)},
+    {IBV_FLOW_SPEC_IPV6, SEEN_IP, FLOW_HAS_IPV6, sizeof(struct ibv_flow_spec_ipv6)},
+    {IBV_FLOW_SPEC_TCP, SEEN_PORTS, FLOW_HAS_TCP, sizeof(struct ibv_flow_spec_tcp_udp)},
+    {IBV_FLOW_SPEC_UDP, SEEN_PORTS, FLOW_HAS_UDP, sizeof(struct ibv_flow_spec_tcp_udp)},
     {IBV_FLOW_SPEC_ACTION_TAG, SEEN_TAG, 0, sizeof(struct ibv_flow_spec_action_tag)},
     {IBV_FLOW_SPEC_ACTION_DROP, SEEN_DROP, 0, sizeof(struct ibv_flow_spec_action_drop)},
     {IBV_FLOW_SPEC_ESP, 0, 0, sizeof(struct ibv_flow_spec_esp)},
@@ -93,25 +90,25 @@ static void set_fields(struct ctl_create_flow *r, const struct ibv_flow_spec *s)
 {
     switch (s->hdr.type) {
     case IBV_FLOW_SPEC_ETH:
-        set_eth(&r->value, &s->eth.val);
-        set_eth(&r->mask, &s->eth.mask);
+        set_eth(&r->match.value, &s->eth.val);
+        set_eth(&r->match.mask, &s->eth.mask);
         break;
     case IBV_FLOW_SPEC_IPV4:
-        set_ipv4(&r->value, s->ipv4.val.src_ip, s->ipv4.val.dst_ip, 0xFF);
-        set_ipv4(&r->mask, s->ipv4.mask.src_ip, s->ipv4.mask.dst_ip, 0);
+        set_ipv4(&r->match.value, s->ipv4.val.src_ip, s->ipv4.val.dst_ip, 0xFF);
+        set_ipv4(&r->match.mask, s->ipv4.mask.src_ip, s->ipv4.mask.dst_ip, 0);
         break;
     case IBV_FLOW_SPEC_IPV4_EXT:
-        set_ipv4_ext(&r->value, &s->ipv4_ext.val, 0xFF);
-        set_ipv4_ext(&r->mask, &s->ipv4_ext.mask, 0);
+        set_ipv4_ext(&r->match.value, &s->ipv4_ext.val, 0xFF);
+        set_ipv4_ext(&r->match.mask, &s->ipv4_ext.mask, 0);
         break;
     case IBV_FLOW_SPEC_IPV6:
-        set_ipv6(&r->value, &s->ipv6.val);
-        set_ipv6(&r->mask, &s->ipv6.mask);
+        set_ipv6(&r->match.value, &s->ipv6.val);
+        set_ipv6(&r->match.mask, &s->ipv6.mask);
         break;
     case IBV_FLOW_SPEC_TCP:
     case IBV_FLOW_SPEC_UDP:
-        set_ports(&r->value, &s->tcp_udp.val);
-        set_ports(&r->mask, &s->tcp_udp.mask);
+        set_ports(&r->match.value, &s->tcp_udp.val);
+        set_ports(&r->match.mask, &s->tcp_udp.mask);
         break;
     case IBV_FLOW_SPEC_ACTION_TAG:
         r->tagged = 1;
@@ -150,7 +147,7 @@ static int parse_specs(struct ctl_create_flow *r, const struct ibv_flow_attr *at
         if (seen & kind->seen)
             return EINVAL;
         seen |= kind->seen;
-        r->headers |= kind->headers;
+        r->match.headers |= kind->headers;
         memcpy(&s, at, kind->size);
         set_fields(r, &s);
         at += kind->size;

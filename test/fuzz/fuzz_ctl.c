@@ -254,10 +254,13 @@ static void post_send(struct client *c, struct qp_object *q, struct sqe *entry,
 {
     struct qp_shared *shared = q->segment.base;
     const struct qp_caps *caps = qp_capabilities(q->dp.qp);
-    uint8_t *slot = work_queue_slot((uint8_t *)(shared + 1), caps->max_send_wr,
-                                    sqe_stride(caps->max_send_sge, caps->max_inline_data),
-                                    atomic_fetch_add(&shared->sq_prod, 1));
+    uint8_t *slot;
 
+    if (!caps->max_send_wr) /* it receives by a hash, and has no queues */
+        return;
+    slot = work_queue_slot((uint8_t *)(shared + 1), caps->max_send_wr,
+                           sqe_stride(caps->max_send_sge, caps->max_inline_data),
+                           atomic_fetch_add(&shared->sq_prod, 1));
     memcpy(slot, entry, sizeof(*entry));
     memcpy(slot + sizeof(*entry), sge, sizeof(*sge));
     doorbell_ring(c->ctx[0].doorbells, q->dp.slot);

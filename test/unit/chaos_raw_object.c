@@ -110,9 +110,9 @@ static void toggle_rule(struct raw_app *a)
                                         .type = FLOW_NORMAL,
                                         .priority = 2,
                                         .port = 1,
-                                        .headers = FLOW_HAS_IPV4 | FLOW_HAS_UDP,
-                                        .value = {.dport = htobe16(RAW_PORT)},
-                                        .mask = {.dport = 0xFFFF}}};
+                                        .match.headers = FLOW_HAS_IPV4 | FLOW_HAS_UDP,
+                                        .match.value = {.dport = htobe16(RAW_PORT)},
+                                        .match.mask = {.dport = 0xFFFF}}};
 
     if (a->rule) {
         require(!kit_call_handle(a->program.client, CTL_DESTROY_FLOW, a->rule));

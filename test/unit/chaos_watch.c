@@ -103,8 +103,10 @@ static void change_rule(unsigned i)
     static const struct ctl_create_flow flow[RULES] = {
         {.type = FLOW_SNIFFER},
         {.type = FLOW_SNIFFER},
-        {.headers = FLOW_HAS_UDP, .value = {.dport = 1}, .mask = {.dport = 0xFFFF}},
-        {.priority = 3, .drop = 1, .value = {.sport = 1}, .mask = {.sport = 0xFFFF}},
+        {.match.headers = FLOW_HAS_UDP,
+         .match.value = {.dport = 1},
+         .match.mask = {.dport = 0xFFFF}},
+        {.priority = 3, .drop = 1, .match.value = {.sport = 1}, .match.mask = {.sport = 0xFFFF}},
     };
 
     if (watcher.rule[i])
@@ -121,8 +123,8 @@ void watch_steal(int flow)
     else if (flow >= 0)
         watcher.theft = add_rule((struct ctl_create_flow){
             .priority = 1,
-            .value = {.dport = htobe16(RAW_PORT), .sport = htobe16(RAW_SOURCE + flow)},
-            .mask = {.dport = 0xFFFF, .sport = 0xFFFF}});
+            .match.value = {.dport = htobe16(RAW_PORT), .sport = htobe16(RAW_SOURCE + flow)},
+            .match.mask = {.dport = 0xFFFF, .sport = 0xFFFF}});
     atomic_fetch_add(&raw_tally.thefts, flow >= 0);
 }
 

@@ -105,7 +105,7 @@ static uint32_t make_rss_qp(uint32_t table)
 
 static struct ctl_msg flow_request(uint32_t qpn)
 {
-    return (struct ctl_msg){.create_flow = {.qpn = qpn, .port = 1, .headers = FLOW_HAS_UDP}};
+    return (struct ctl_msg){.create_flow = {.qpn = qpn, .port = 1, .match.headers = FLOW_HAS_UDP}};
 }
 
 static uint32_t make_flow(struct app *a, uint32_t qpn)
@@ -363,10 +363,10 @@ static void test_flow_rules(void **state)
             assert_int_equal(app_call_handle(&app, CTL_DESTROY_FLOW, m.create_flow.handle), 0); \
     } while (0)
     TRIED(0, (void)0);
-    TRIED(0, m.create_flow.headers = 0);
+    TRIED(0, m.create_flow.match.headers = 0);
     TRIED(0, m.create_flow.priority = UINT16_MAX);
     TRIED(0, m.create_flow.drop = 1);
-    TRIED(0, memset(&m.create_flow.value, 0xFF, 2 * sizeof(struct ctl_flow_fields)));
+    TRIED(0, memset(&m.create_flow.match.value, 0xFF, 2 * sizeof(struct flow_fields)));
     TRIED(-EINVAL, m.create_flow.qpn = 0);
     TRIED(-EINVAL, m.create_flow.qpn = rc.qpn);
     TRIED(-EINVAL, m.create_flow.qpn = UINT32_MAX);
@@ -375,17 +375,17 @@ static void test_flow_rules(void **state)
     TRIED(-EINVAL, m.create_flow.type = 4);
     TRIED(-EINVAL, m.create_flow.type = UINT32_MAX);
     TRIED(-EINVAL, m.create_flow.priority = UINT16_MAX + 1);
-    TRIED(-EINVAL, m.create_flow.headers = 1u << 5);
-    TRIED(-EINVAL, m.create_flow.headers = UINT32_MAX);
-    TRIED(-EINVAL, m.create_flow.headers = FLOW_HAS_IPV4 | FLOW_HAS_IPV6);
-    TRIED(-EINVAL, m.create_flow.headers = FLOW_HAS_TCP | FLOW_HAS_UDP);
+    TRIED(-EINVAL, m.create_flow.match.headers = 1u << 5);
+    TRIED(-EINVAL, m.create_flow.match.headers = UINT32_MAX);
+    TRIED(-EINVAL, m.create_flow.match.headers = FLOW_HAS_IPV4 | FLOW_HAS_IPV6);
+    TRIED(-EINVAL, m.create_flow.match.headers = FLOW_HAS_TCP | FLOW_HAS_UDP);
     for (uint32_t type = FLOW_ALL_DEFAULT; type <= FLOW_SNIFFER; type++) {
-        TRIED(0, m.create_flow.type = type, m.create_flow.headers = 0);
+        TRIED(0, m.create_flow.type = type, m.create_flow.match.headers = 0);
         TRIED(-EINVAL, m.create_flow.type = type);
-        TRIED(-EINVAL, m.create_flow.type = type, m.create_flow.headers = 0,
+        TRIED(-EINVAL, m.create_flow.type = type, m.create_flow.match.headers = 0,
               m.create_flow.drop = 1);
-        TRIED(-EINVAL, m.create_flow.type = type, m.create_flow.headers = 0,
-              m.create_flow.mask.dport = 1);
+        TRIED(-EINVAL, m.create_flow.type = type, m.create_flow.match.headers = 0,
+              m.create_flow.match.mask.dport = 1);
     }
 #undef TRIED
     m = flow_request(qp.qpn);
@@ -665,15 +665,15 @@ static void test_show(void **state)
                                         .priority = 3,
                                         .tagged = 1,
                                         .tag = 77,
-                                        .headers = FLOW_HAS_IPV4 | FLOW_HAS_UDP,
-                                        .value = {.dmac = {2, 0, 0, 0, 0, 1},
-                                                  .src = {[10] = 0xFF, 0xFF, 10, 1},
-                                                  .traffic_class = 32,
-                                                  .dport = 0xB712},
-                                        .mask = {.dmac = {255, 255, 255, 255, 255, 255},
-                                                 .src = {[12] = 0xFF, 0xFF},
-                                                 .traffic_class = 0xFC,
-                                                 .dport = 0xFFFF}}};
+                                        .match.headers = FLOW_HAS_IPV4 | FLOW_HAS_UDP,
+                                        .match.value = {.dmac = {2, 0, 0, 0, 0, 1},
+                                                        .src = {[10] = 0xFF, 0xFF, 10, 1},
+                                                        .traffic_class = 32,
+                                                        .dport = 0xB712},
+                                        .match.mask = {.dmac = {255, 255, 255, 255, 255, 255},
+                                                       .src = {[12] = 0xFF, 0xFF},
+                                                       .traffic_class = 0xFC,
+                                                       .dport = 0xFFFF}}};
     char expected[512], *got;
     json_t *rows, *row;
 

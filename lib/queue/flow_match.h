@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a flow rule asks of a frame, as a value: the control protocol carries it and the engine
+ * matches by it.
+ */
+#ifndef UROCE_FLOW_MATCH_H
+#define UROCE_FLOW_MATCH_H
+
+#include <stdint.h>
+
+/* Headers of a frame, whatever is in them. */
+enum flow_header {
+    FLOW_HAS_VLAN = 1 << 0,
+    FLOW_HAS_IPV4 = 1 << 1,
+    FLOW_HAS_IPV6 = 1 << 2,
+    FLOW_HAS_TCP = 1 << 3,
+    FLOW_HAS_UDP = 1 << 4,
+};
+
+/* Network order where they are more than a byte. */
+struct flow_fields {
+    uint8_t dmac[6], smac[6];
+    uint16_t ether_type;      /* behind the tag, if there is one */
+    uint16_t vlan_tci;        /* asks for a tag */
+    uint8_t src[16], dst[16]; /* IPv6, or IPv4-mapped */
+    uint32_t flow_label;      /* IPv6 */
+    uint8_t traffic_class;    /* IPv6, or IPv4 TOS */
+    uint8_t hop_limit;        /* IPv6, or IPv4 TTL */
+    uint8_t next_header;      /* behind IPv6's extensions; IPv4 protocol */
+    uint8_t ipv4_flags;       /* bit 1: don't fragment, bit 0: more fragments */
+    uint16_t sport, dport;    /* TCP or UDP */
+};
+
+/*
+ * Of fields with a mask, (field ^ value) & mask must be 0; a mask of 0 asks nothing. A field with a
+ * mask that is not 0 asks for its header to be there: IPv4, IPv6, TCP, UDP. Fragments but the first
+ * have no ports.
+ */
+struct flow_match {
+    uint32_t headers; /* enum flow_header: these must be there */
+    struct flow_fields value, mask;
+};
+
+#endif
