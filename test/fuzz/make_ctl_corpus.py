@@ -162,6 +162,7 @@ def raw_packets():
     for function, fields in ((1, 0xc3), (2, 3), (1, 0x0c), (1, 0)):
         spread = wqs + table(CREATE_RWQ_IND, 0, 1, 2, 3, 4) + create_rss_qp(1, function, fields) + ready
         spread += create_flow(20, headers=16)
+        yield spread + post(4, **frame) * 40 + post(4, 128) * 40 + sent  # to the one without queues
         yield spread + sent + table(MODIFY_RWQ_IND, 1, 3) + sent + table(MODIFY_RWQ_IND, 1, 4, 4, 1, 1, 2, 2, 3, 3) + sent
         yield spread + sent + modify_wq(1, WQ_ERR) + modify_wq(3, WQ_ERR) + sent + modify_wq(1, WQ_RESET) + sent
         yield (spread + sent + handle(DESTROY_WQ, 1) + handle(DESTROY_RWQ_IND, 1) + handle(DESTROY_QP, 20) +
