@@ -77,6 +77,7 @@ static void transfer_all(struct mem_copy_space *space, struct mem_io *io, unsign
     uint64_t skip = 0;
 
     mem_freeze_wait(&space->freeze);
+    mem_heat_count(&space->heat, io, n);
     while (n) {
         unsigned ranges = describe(io, n, skip, local, remote);
         bool gone = atomic_load_explicit(&space->gone, memory_order_relaxed);
@@ -126,6 +127,7 @@ int mem_copy_space_init(struct mem_copy_space *space, pid_t pid)
     space->pid = pid;
     atomic_init(&space->gone, false);
     space->freeze = (struct mem_freeze){0};
+    space->heat = (struct mem_heat){0};
     atomic_init(&space->faults, 0);
     atomic_init(&space->denied, 0);
     return 0;

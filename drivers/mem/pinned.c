@@ -43,18 +43,23 @@ static int transfer_one(struct mem_pinned_space *space, const struct mem_io *io,
     return 0;
 }
 
+static void transfer_all(struct mem_pinned_space *space, struct mem_io *io, unsigned n,
+                         transfer_fn transfer)
+{
+    mem_freeze_wait(&space->freeze);
+    mem_heat_count(&space->heat, io, n);
+    for (unsigned i = 0; i < n; i++)
+        io[i].status = transfer_one(space, &io[i], transfer);
+}
+
 static void copy_in(void *space, struct mem_io *io, unsigned n)
 {
-    mem_freeze_wait(&((struct mem_pinned_space *)space)->freeze);
-    for (unsigned i = 0; i < n; i++)
-        io[i].status = transfer_one(space, &io[i], pread);
+    transfer_all(space, io, n, pread);
 }
 
 static void copy_out(void *space, struct mem_io *io, unsigned n)
 {
-    mem_freeze_wait(&((struct mem_pinned_space *)space)->freeze);
-    for (unsigned i = 0; i < n; i++)
-        io[i].status = transfer_one(space, &io[i], write_at);
+    transfer_all(space, io, n, write_at);
 }
 
 static int copy_atomic(void *space, struct mem_region *mr, uint64_t addr, enum mem_atomic_op op,
@@ -174,6 +179,7 @@ int mem_pinned_space_open(struct mem_pinned_space *space, const struct ucred *pe
     space->fd = fd;
     atomic_init(&space->gone, false);
     space->freeze = (struct mem_freeze){0};
+    space->heat = (struct mem_heat){0};
     return 0;
 }
 

@@ -177,10 +177,20 @@ static enum ctl_mr_why acquire_private(struct adopt_lease *l, uint64_t start, ui
     return why;
 }
 
+static bool any_is_ours(uint64_t at, uint64_t end)
+{
+    struct vma v;
+
+    for (; at < end && !vma_find(at, &v) && v.start < end; at = v.end)
+        if (adopt_is_ours(&v))
+            return true;
+    return false;
+}
+
 static enum ctl_mr_why acquire(struct adopt_lease *l, unsigned flags)
 {
     enum ctl_mr_why why = adopt_reopen();
-    uint64_t at = l->start, end;
+    uint64_t at = l->start, end = l->start;
     struct vma v;
 
     adopt.forbiddens = 0;
@@ -193,7 +203,7 @@ static enum ctl_mr_why acquire(struct adopt_lease *l, unsigned flags)
         else
             why = acquire_private(l, at, end, &v, flags);
     }
-    return why;
+    return why == CTL_MR_SMALL && (l->pieces || any_is_ours(end, l->end)) ? CTL_MR_OVERLAPS : why;
 }
 
 enum ctl_mr_why adopt_acquire(struct adopt_lease *l, uint64_t addr, uint64_t len, unsigned flags)
