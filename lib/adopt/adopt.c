@@ -7,6 +7,7 @@
 
 /* What registering may make of memory that was never touched: registered memory is all there, as
  * with a NIC that pins it. Beyond that it stays as it is, and is copied. */
+#define RECOUNT_NS    100000000
 #define UNTOUCHED_MIN (UINT64_C(64) << 20)
 
 static uint64_t untouched_max(void)
@@ -48,12 +49,16 @@ static enum ctl_mr_why why_of(int err)
     }
 }
 
-/* Each piece may split a mapping in three. The program keeps half of what it may have. */
+/* Each piece may split a mapping in three. The program keeps half of what it may have. Counting
+ * takes the longer the more there are: not each time that there are too many. */
 static bool has_room(void)
 {
+    if (adopt.vmas + 2 > adopt.vmas_max && raw_now() < adopt.full_until)
+        return false;
     if (adopt.vmas + adopt.vmas_added + 2 > adopt.vmas_max || adopt.vmas_added >= 512) {
         adopt.vmas = vma_count();
         adopt.vmas_added = 0;
+        adopt.full_until = raw_now() + RECOUNT_NS;
     }
     return adopt.vmas + 2 <= adopt.vmas_max;
 }

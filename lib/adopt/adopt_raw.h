@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #if defined(__x86_64__)
@@ -116,6 +117,15 @@ static inline long raw_fallocate(int fd, int mode, uint64_t off, uint64_t len)
 static inline int raw_is_error(long ret)
 {
     return (unsigned long)ret >= (unsigned long)-4095L;
+}
+
+/* ns of CLOCK_MONOTONIC. */
+static inline int64_t raw_now(void)
+{
+    struct timespec ts = {0};
+
+    RAW(clock_gettime, CLOCK_MONOTONIC, &ts, 0, 0, 0, 0);
+    return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
 }
 
 #endif

@@ -36,6 +36,7 @@ struct adopt_state {
     uint64_t slot_next;
     uint64_t scratch; /* a window's room, where pages are looked at for pins; 0: none yet */
     unsigned vmas, vmas_added, vmas_max;
+    int64_t full_until; /* what is not believed without counting anew when it has passed */
     bool flipped;             /* something was, since it was set to false */
     bool has_views;           /* there may be views of this memfd: it must not be a child's, too */
     bool copied_lost;         /* no room to note what the daemon copies: it may be anything */

@@ -7,7 +7,6 @@
 #include <linux/userfaultfd.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 
 #include "adopt_state.h"
 
@@ -30,14 +29,6 @@ struct window {
     bool check_pins;
     int64_t until; /* when the daemon goes on to copy; 0: it need not stop */
 };
-
-static int64_t now_ns(void)
-{
-    struct timespec ts = {0};
-
-    RAW(clock_gettime, CLOCK_MONOTONIC, &ts, 0, 0, 0, 0);
-    return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
-}
 
 static uint64_t block_signals(void)
 {
@@ -187,7 +178,7 @@ static long replace(const struct window *w, uint64_t *moved)
     uint64_t from = w->start;
     long err = read_pagemap(w);
 
-    if (!err && w->until && now_ns() >= w->until)
+    if (!err && w->until && raw_now() >= w->until)
         err = -EAGAIN; /* a copy may have begun before the protection */
     if (!err && w->check_pins) {
         err = move_pages(adopt.scratch, w->start, w->len, moved);
@@ -258,7 +249,7 @@ static bool stop_copying(uint64_t start, uint64_t len, int64_t *until)
     granted = adopt.config.stop();
     if (granted < 0)
         return false;
-    *until = now_ns() + granted / 2;
+    *until = raw_now() + granted / 2;
     return true;
 }
 
@@ -327,7 +318,7 @@ static long window_out(const struct window *w, bool in_memfd)
     err = watch(w->start, w->len, UFFDIO_REGISTER_MODE_WP);
     if (!err) {
         err = protect(w->start, w->len, true);
-        if (!err && w->until && now_ns() >= w->until)
+        if (!err && w->until && raw_now() >= w->until)
             err = -EAGAIN;
         if (!err) {
             copy_from((uint64_t)copy, w, in_memfd);

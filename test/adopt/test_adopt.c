@@ -303,11 +303,21 @@ static void half_of_the_mappings_are_left(void **state)
 {
     uint8_t *p = anonymous(64 * KIB);
     unsigned before = adopt.vmas_max;
+    uint8_t *more[4];
 
     can_adopt();
+    for (unsigned i = 0; i < ARRAY_SIZE(more); i++)
+        more[i] = anonymous(4 * KIB);
     before = adopt.vmas_max;
     adopt.vmas_max = vma_count();
     check(p, 64 * KIB, ADOPT_MOVE, CTL_MR_NO_ROOM);
+    /* When there are fewer it notices, but it does not count each time. */
+    for (unsigned i = 0; i < ARRAY_SIZE(more); i++)
+        unmap(more[i], 4 * KIB);
+    adopt.full_until = INT64_MAX;
+    check(p, 64 * KIB, ADOPT_MOVE, CTL_MR_NO_ROOM);
+    adopt.full_until = 0;
+    check(p, 64 * KIB, ADOPT_MOVE, CTL_MR_ADOPTED);
     adopt.vmas_max = before;
     check(p, 64 * KIB, ADOPT_MOVE, CTL_MR_ADOPTED);
     unmap(p, 64 * KIB);
