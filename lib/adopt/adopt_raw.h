@@ -110,8 +110,10 @@ static inline long raw_fallocate(int fd, int mode, uint64_t off, uint64_t len)
     return RAW(fallocate, fd, mode, off, len, 0, 0);
 }
 
-/* madvise's MADV_POPULATE_READ, 5.14: pages of files that are not there come into being, too. */
-#define POPULATE_READ 22
+/* madvise's MADV_POPULATE_READ and WRITE, 5.14: pages of files that are not there come into being,
+ * too. */
+#define POPULATE_READ  22
+#define POPULATE_WRITE 23
 
 /* mmap and mremap return addresses: an error is one of the last page's numbers. */
 static inline int raw_is_error(long ret)
