@@ -250,6 +250,7 @@ POINTS = (
     ("torture", torture()),
     ("torture, mappings read as text", torture(["text"])),
     ("torture, without looking for pins", torture(["nomove"])),
+    ("torture, with nodes and large pages", torture(["place"])),
     ("torture, one arena", torture(environment={"MALLOC_ARENA_MAX": "1"})),
     ("torture, many small mappings", torture(environment={"MALLOC_MMAP_THRESHOLD_": "65536"})),
     ("torture, jemalloc", torture(["late"], {"MALLOC_CONF": "dirty_decay_ms:0,muzzy_decay_ms:0"}, "libjemalloc.so.2")),
