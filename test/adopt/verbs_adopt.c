@@ -451,6 +451,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(hot_contexts_close),
         cmocka_unit_test(atomic_regions_stay_together),
         cmocka_unit_test(large_region_after_a_fork),
+        cmocka_unit_test(thousands_of_regions),
+        cmocka_unit_test(memory_pulled_away),
     };
 
     adopted = argc > 1 && !strcmp(argv[1], "adopted");

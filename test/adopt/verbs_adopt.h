@@ -30,10 +30,20 @@ void fill(uint8_t *b, size_t n, uint8_t key);
 void look(const uint8_t *b, size_t n, uint8_t key);
 
 /* verbs_hot.c */
+
+/* Whether small regions are to be adopted when they are used. */
+bool small_ones(void);
+/* RDMA WRITEs of len bytes into a region, until it is adopted. */
+void use_until_adopted(struct ibv_mr *mr, uint8_t *at, uint32_t len);
+
 void hot_regions(void **state);
 void hot_regions_go(void **state);
 void hot_contexts_close(void **state);
 void atomic_regions_stay_together(void **state);
 void large_region_after_a_fork(void **state);
+
+/* verbs_mess.c */
+void memory_pulled_away(void **state); /* without adoption p's queue pairs have failed after it */
+void thousands_of_regions(void **state);
 
 #endif

@@ -12,8 +12,7 @@
 
 #define HOT_SECONDS 20
 
-/* Whether small regions are to be adopted. */
-static bool small_ones(void)
+bool small_ones(void)
 {
     const char *mode = getenv("UROCE_MR");
 
@@ -50,7 +49,7 @@ static void write_to(struct ibv_mr *mr, uint8_t *at, uint32_t len, unsigned time
     }
 }
 
-static void use_until_adopted(struct ibv_mr *mr, uint8_t *at, uint32_t len)
+void use_until_adopted(struct ibv_mr *mr, uint8_t *at, uint32_t len)
 {
     double until = now() + HOT_SECONDS;
 
