@@ -49,6 +49,7 @@ static void *watch(void *arg)
     struct client *c = arg;
 
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+    pthread_setname_np(pthread_self(), "uroce-mr");
     while (!atomic_load(&c->hot.stop)) {
         if (atomic_exchange(&c->shared->mr_hot, 0))
             adopt_all_hot(c);
