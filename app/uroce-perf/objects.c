@@ -7,17 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
-#define MEMORY_MAX (UINT64_C(8) << 30)
-#define QKEY       0x11111111u
-#define ACCESS     (MEM_LOCAL_WRITE | MEM_REMOTE_WRITE | MEM_REMOTE_READ | MEM_REMOTE_ATOMIC)
-#define IDLE_UIDX  (UINT32_MAX - 2)
-#define RD_ATOM    16
+#define QKEY      0x11111111u
+#define IDLE_UIDX (UINT32_MAX - 2)
+#define RD_ATOM   16
 
-/* One request as a program makes it. 0 or a negative errno. */
-static int call_fd(struct perf *p, unsigned side, enum ctl_type type, struct ctl_msg *m, int fd)
+int objects_call(struct perf *p, unsigned side, enum ctl_type type, struct ctl_msg *m, int fd)
 {
     struct ctl_call k = {.request = m, .in_fd = &fd, .in_fds = fd >= 0};
 
@@ -33,7 +29,7 @@ static int call_fd(struct perf *p, unsigned side, enum ctl_type type, struct ctl
 
 static int call(struct perf *p, unsigned side, enum ctl_type type, struct ctl_msg *m)
 {
-    return call_fd(p, side, type, m, -1);
+    return objects_call(p, side, type, m, -1);
 }
 
 /* ---- contexts ---- */
@@ -128,7 +124,7 @@ static int modify(struct perf *p, const struct perf_end *e, enum qp_state state,
                                                .rnr_retry = 7,
                                                .min_rnr_timer = 1,
                                                .dest_qpn = peer->qpn,
-                                               .access_flags = ACCESS,
+                                               .access_flags = PERF_ACCESS,
                                                .ah = address_of(p, peer->side)}}};
 
     return call(p, e->side, CTL_MODIFY_QP, &m);
@@ -269,117 +265,6 @@ static int list_senders(struct perf *p)
     return 0;
 }
 
-/* ---- memory ---- */
-
-/* With verification each outstanding message has a place of its own, else they go through the
- * buffer one behind the other. */
-static void share_slots(struct perf *p, struct perf_end *e, struct cursor *c, uint32_t *used,
-                        uint32_t depth, uint32_t slots)
-{
-    uint32_t first = *used;
-
-    *used += depth;
-    *c = p->opt.verify ? (struct cursor){.next = first, .first = first, .end = first + depth}
-                       : (struct cursor){.next = first % slots, .end = slots};
-}
-
-static void assign_memory(struct perf *p)
-{
-    uint32_t out[WORKERS_MAX] = {0}, in[WORKERS_MAX] = {0}, depth = (uint32_t)p->opt.depth;
-
-    for (uint32_t i = 0; i < p->ends; i++) {
-        struct perf_end *e = &p->end[i];
-        uint32_t w = e->worker;
-
-        e->local = (uintptr_t)p->memory + 2 * p->half * w;
-        e->remote = e->local + p->half;
-        if (e->sends)
-            share_slots(p, e, &e->out, &out[w], depth, p->out_slots);
-        e->checked = e->out;
-    }
-    for (uint32_t i = 0; i < p->ends && mode_receives(p->opt.mode); i++) {
-        struct perf_end *e = &p->end[i];
-
-        if (e->peer->sends)
-            share_slots(p, e, &e->in, &in[e->worker], p->recv_depth, p->in_slots);
-        e->in_checked = e->in;
-    }
-}
-
-static uint64_t slots_needed(const struct perf *p, uint32_t depth)
-{
-    uint32_t most = 0;
-
-    for (unsigned w = 0; w < p->threads; w++) {
-        uint32_t here = 0;
-
-        for (uint32_t i = 0; i < p->ends; i++)
-            here += p->end[i].worker == w;
-        most = max_of(most, here);
-    }
-    return (uint64_t)most * depth;
-}
-
-static int plan_memory(struct perf *p, char *error, size_t size)
-{
-    uint64_t grh = p->opt.mode == MODE_UD ? CACHE_LINE : 0;
-    uint64_t out, in;
-
-    p->out_stride = (uint32_t)round_up(max_of(p->size, UINT64_C(1)), CACHE_LINE);
-    p->in_stride = p->out_stride + (uint32_t)grh;
-    out = max_of(p->opt.buffer / p->out_stride, UINT64_C(1));
-    in = max_of(p->opt.buffer / p->in_stride, UINT64_C(1));
-    if (p->opt.verify) {
-        out = max_of(out, slots_needed(p, (uint32_t)p->opt.depth));
-        in = max_of(in, slots_needed(p, p->recv_depth));
-    }
-    if (p->opt.mode == MODE_ATOMIC) /* the counters */
-        in = max_of(in, (uint64_t)p->ends);
-    p->out_slots = (uint32_t)out;
-    p->in_slots = (uint32_t)in;
-    p->half = round_up(max_of(out * p->out_stride, in * p->in_stride), 4096);
-    p->memory_len = 2 * p->half * p->threads;
-    if (p->memory_len <= MEMORY_MAX)
-        return 0;
-    snprintf(error, size, "size, depth, qps: so many messages need %lu MiB of memory, over %lu",
-             p->memory_len >> 20, (unsigned long)(MEMORY_MAX >> 20));
-    return -1;
-}
-
-static int register_memory(struct perf *p, unsigned side, int fd)
-{
-    struct ctl_msg m = {.reg_mr = {.pd = p->pd[side],
-                                   .access = ACCESS,
-                                   .addr = (uintptr_t)p->memory,
-                                   .iova = (uintptr_t)p->memory,
-                                   .length = p->memory_len,
-                                   .flags = CTL_MR_FD}};
-    int err = call_fd(p, side, CTL_REG_MR, &m, fd);
-
-    p->key[side] = m.reg_mr.rkey;
-    return err;
-}
-
-static int open_memory(struct perf *p)
-{
-    int fd = memfd_create("uroce-perf", MFD_CLOEXEC), err = 0;
-
-    if (fd < 0 || ftruncate(fd, (off_t)p->memory_len)) {
-        err = -errno;
-    } else {
-        void *at =
-            mmap(NULL, p->memory_len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
-
-        p->memory = at == MAP_FAILED ? NULL : at;
-        err = p->memory ? 0 : -errno;
-    }
-    for (unsigned side = 0; side < p->sides && !err; side++)
-        err = register_memory(p, side, fd);
-    if (fd >= 0)
-        close(fd);
-    return err;
-}
-
 /* ---- work requests ---- */
 
 static int open_ah(struct perf *p, unsigned side)
@@ -461,15 +346,15 @@ int objects_open(struct perf *p, char *error, size_t size)
     p->end = calloc(p->ends, sizeof(*p->end));
     err = p->end ? create_all(p) : -ENOMEM;
     if (!err) {
-        if (plan_memory(p, error, size))
+        if (memory_plan(p, error, size))
             return -1;
-        err = open_memory(p);
+        err = memory_open(p);
     }
     if (err) {
         snprintf(error, size, "cannot create queue pairs: %s", strerror(-err));
         return -1;
     }
-    assign_memory(p);
+    memory_assign(p);
     share_messages(p);
     for (uint32_t i = 0; i < p->ends; i++)
         prepare_request(p, &p->end[i]);
@@ -483,9 +368,7 @@ void objects_close(struct perf *p)
             client_close(p->client[side]);
         p->client[side] = NULL;
     }
-    if (p->memory)
-        munmap(p->memory, p->memory_len);
-    p->memory = NULL;
+    memory_close(p);
     free(p->end);
     free(p->posted);
     p->end = NULL;

@@ -148,7 +148,19 @@ struct perf {
 int objects_open(struct perf *p, char *error, size_t size);
 void objects_close(struct perf *p);
 
-extern const struct mem_provider perf_memory;
+/* One request as a program makes it, with a descriptor or -1. 0 or a negative errno. */
+int objects_call(struct perf *p, unsigned side, enum ctl_type type, struct ctl_msg *m, int fd);
+
+#define PERF_ACCESS (MEM_LOCAL_WRITE | MEM_REMOTE_WRITE | MEM_REMOTE_READ | MEM_REMOTE_ATOMIC)
+
+/* memory.c: how much when it is known which queue pairs are where, and 0, or -1 and why not; then
+ * the memory, registered, and 0 or a negative errno; then who uses which part. */
+int memory_plan(struct perf *p, char *error, size_t size);
+int memory_open(struct perf *p);
+void memory_assign(struct perf *p);
+void memory_close(struct perf *p);
+
+extern const struct mem_provider perf_memory; /* fabric.c */
 
 /* ---- running: run.c, thread.c, traffic.c, stage.c, floor.c ---- */
 
@@ -172,8 +184,8 @@ __attribute__((format(printf, 2, 3))) void run_fail(struct perf *p, const char *
 
 /* Posts the first receive entries of the queue pairs here. */
 void traffic_prepare(struct perf_thread *t);
-/* Takes completions and posts as many messages anew. */
-void traffic_poll(struct perf_thread *t);
+/* Takes completions and posts as many messages anew. How many it took. */
+unsigned traffic_poll(struct perf_thread *t);
 /* Posts messages until each queue pair has its depth outstanding. */
 void traffic_fill(struct perf_thread *t);
 /* Sees to it that what is outstanding completes though nothing follows. */

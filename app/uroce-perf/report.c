@@ -208,6 +208,11 @@ void report_latency(const struct perf *p)
     for_each(p, latency_line);
 }
 
+static ns_t run_time(const struct perf *p)
+{
+    return max_of((p->running ? worker_time() : p->ended) - p->began, UINT64_C(1));
+}
+
 void report_table(const struct perf *p)
 {
     struct perf_result r;
@@ -220,6 +225,9 @@ void report_table(const struct perf *p)
         return;
     if (r.latencies)
         report_latency(p);
+    if (r.received && !mode_has_engine(p->opt.mode))
+        printf("received: %lu frames, %.0f a second of the run\n", r.received,
+               (double)r.received * 1e9 / (double)run_time(p));
     if (r.lost)
         printf("lost datagrams: %lu\n", r.lost);
     if (r.floor_samples)

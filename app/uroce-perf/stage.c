@@ -6,6 +6,7 @@
  */
 #include "perf.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,8 @@
 #include "loop.h"
 #include "pkt.h"
 
-#define HEAD 96 /* bytes at a frame's start that are written for each: all its headers */
+#define HEAD  96 /* bytes at a frame's start that are written for each: all its headers */
+#define TURNS 16 /* between two looks at the clock */
 
 struct stage {
     struct perf_thread *t;
@@ -305,25 +307,43 @@ static void drain(struct stage *s)
         receive_burst(s);
 }
 
+/* Whether its frames are those that count; else it keeps another thread's going. */
+static bool is_measured(const struct stage *s)
+{
+    return s->mode == MODE_TX_ONLY ? s->sends : s->receives;
+}
+
+/* The frames that this thread is to see; the first ones see one more. */
+static uint64_t quota(const struct stage *s)
+{
+    const struct perf *p = s->t->perf;
+    uint64_t threads = s->sends && s->receives ? p->threads : 1;
+
+    if (!p->opt.messages || !is_measured(s))
+        return UINT64_MAX;
+    return p->opt.messages / threads + (s->t->index < p->opt.messages % threads);
+}
+
 static void measure(struct stage *s)
 {
     const struct perf *p = s->t->perf;
-    uint64_t quota = p->opt.messages ? p->opt.messages / p->threads : UINT64_MAX, busy = 0;
-    uint64_t progress = 0;
+    uint64_t left = quota(s), busy = 0, progress = 0;
     ns_t last = worker_time(), progressed = last;
 
     while (!atomic_load_explicit(&p->stop, memory_order_relaxed) &&
-           counter_get(&s->t->stats.messages) < quota) {
+           counter_get(&s->t->stats.messages) < left) {
         thread_look_for_clear(s->t);
-        for (unsigned i = 0; i < 16; i++)
+        for (unsigned i = 0; i < TURNS; i++)
             turn(s);
         account(s, &last, &busy);
         if (progress != counter_get(&s->t->stats.messages)) {
             progress = counter_get(&s->t->stats.messages);
             progressed = last;
-        } else if (p->opt.messages && last - progressed > STALL && s->receives) {
-            run_fail(s->t->perf, "no frame for %u s", (unsigned)(STALL / NS_PER_SEC));
+            continue;
         }
+        sched_yield();
+        if (left != UINT64_MAX && last - progressed > STALL)
+            run_fail(s->t->perf, "no frame for %u s", (unsigned)(STALL / NS_PER_SEC));
     }
 }
 
@@ -339,8 +359,12 @@ void stage_run(struct perf_thread *t)
     if (!s || prepare(s)) {
         run_fail(t->perf, "out of memory");
     } else {
+        if (!is_measured(s))
+            atomic_fetch_add(&t->perf->finished, 1);
         measure(s);
         drain(s);
+        if (is_measured(s))
+            atomic_fetch_add(&t->perf->finished, 1);
     }
     if (s) {
         free(s->frames);

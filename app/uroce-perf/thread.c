@@ -11,6 +11,7 @@
 
 #define LOST_AFTER (20 * NS_PER_MS)
 #define SETTLE     NS_PER_SEC
+#define IDLE_MAX   256
 
 static void clear(struct perf_thread *t)
 {
@@ -35,6 +36,7 @@ static bool is_stopped(const struct perf_thread *t)
 struct watch {
     ns_t last, cpu;           /* accounted for until then */
     uint64_t progress;        /* as it was */
+    unsigned idle;            /* looks in vain, one behind the other */
     ns_t progressed, gave_up; /* when there was some */
 };
 
@@ -90,14 +92,26 @@ static bool is_quiet(const struct perf_thread *t)
     return true;
 }
 
+/* Who waits for another thread lets it have the CPU, should they share one. */
+static void look(struct perf_thread *t, struct watch *w, ns_t now)
+{
+    bool work = worker_poll(t->worker, now);
+
+    work |= traffic_poll(t) > 0;
+    w->idle = work ? 0 : w->idle + 1;
+    if (unlikely(w->idle == IDLE_MAX)) {
+        sched_yield();
+        w->idle = 0;
+    }
+}
+
 static void turn(struct perf_thread *t, struct watch *w)
 {
     ns_t now = worker_time();
 
     thread_look_for_clear(t);
     account(t, w, now);
-    worker_poll(t->worker, now);
-    traffic_poll(t);
+    look(t, w, now);
     look_for_progress(t, w, now);
 }
 
@@ -173,8 +187,7 @@ static void serve_others(struct perf_thread *t)
 
     while (atomic_load(&t->perf->finished) < t->perf->started && w.last < deadline) {
         thread_look_for_clear(t);
-        worker_poll(t->worker, worker_time());
-        traffic_poll(t);
+        look(t, &w, worker_time());
         if (!t->senders)
             account(t, &w, worker_time());
         else
@@ -197,7 +210,6 @@ void *thread_run(void *thread)
         sched_yield();
     if (!mode_has_engine(p->opt.mode)) {
         stage_run(t);
-        atomic_fetch_add(&p->finished, 1);
         return NULL;
     }
     /* Each queue pair that came to RTS is looked at once. */

@@ -290,7 +290,7 @@ static unsigned poll_cq(struct perf_thread *t, unsigned side, unsigned kind, uin
     return n;
 }
 
-void traffic_poll(struct perf_thread *t)
+unsigned traffic_poll(struct perf_thread *t)
 {
     struct perf *p = t->perf;
     uint64_t tsc = __rdtsc();
@@ -305,7 +305,7 @@ void traffic_poll(struct perf_thread *t)
     if (p->opt.mode == MODE_UD && !t->closed && t->posting)
         traffic_fill(t);
     if (!n)
-        return;
+        return 0;
     counter_add(&t->stats.progress, n);
     for (unsigned i = 0; i < t->dirties; i++) {
         struct perf_end *e = &p->end[t->dirty[i]];
@@ -315,6 +315,7 @@ void traffic_poll(struct perf_thread *t)
             post(t, e, room(p, e), tsc);
     }
     t->dirties = 0;
+    return n;
 }
 
 void traffic_forget_lost(struct perf_thread *t)
