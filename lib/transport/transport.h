@@ -450,6 +450,14 @@ struct send_slot *comp_slot(struct qp *qp, psn_t p, uint32_t *count);
 void qp_settle(struct engine *e, struct qp *qp);
 /* Posts a completion. False: it is lost, and the host was told that the queue is in error. */
 bool engine_post(struct engine *e, struct comp_queue *cq, const struct cqe *c, bool solicited);
+/* Before each cq_publish: the queue's events are raised before this call into the engine returns.
+ */
+void engine_add_cq(struct engine *e, struct comp_queue *cq);
+static inline void engine_touch_cq(struct engine *e, struct comp_queue *cq)
+{
+    if (!cq->lane[e->cfg.lane].touched) /* what is touched is noted */
+        engine_add_cq(e, cq);
+}
 void qp_enter_error(struct engine *e, struct qp *qp, uint8_t recv_status);
 /* UC, UD: a send that failed stops the send queue only. */
 void qp_enter_sqe(struct engine *e, struct qp *qp);
