@@ -101,9 +101,10 @@ struct responder {
     uint32_t msg_len;      /* bytes of the message so far */
     uint64_t write_va;
     uint32_t write_rkey, write_left;
-    struct resp_resource *res; /* ring of res_max */
-    uint32_t res_max;          /* max_dest_rd_atomic */
-    uint32_t res_head;         /* resources taken since reset */
+    struct mr_hint write_hint, recv_hint; /* where the last WRITE, and receive entry, went */
+    struct resp_resource *res;            /* ring of res_max */
+    uint32_t res_max;                     /* max_dest_rd_atomic */
+    uint32_t res_head;                    /* resources taken since reset */
     uint32_t res_pending;
     /* Rounds of repeated requests, as path_repeated counts them. */
     uint32_t rounds;
@@ -413,6 +414,12 @@ void resp_rx(struct engine *e, struct qp *qp, unsigned job);
 enum fault resp_execute(struct engine *e, struct qp *qp, unsigned job);
 struct rx_completion *resp_complete_recv(struct engine *e, struct qp *qp, unsigned job);
 void resp_accepted(struct engine *e, struct qp *qp, const struct pkt *p, uint32_t packets);
+/*
+ * rx_run.c: executes the first frames of f[0..n) if they are what their connection expects next, of
+ * the most frequent kinds and into mapped memory. Returns how many it executed. *general: so many
+ * after these are not worth another look.
+ */
+unsigned rx_run(struct engine *e, const struct frame *f, unsigned n, unsigned *general);
 /* resp_only.c: the most frequent requests as a whole; false: nothing was done. */
 bool resp_only(struct engine *e, struct qp *qp, unsigned job);
 /* resp_uc.c, resp_ud.c */
