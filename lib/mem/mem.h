@@ -112,6 +112,20 @@ static inline uint64_t mr_host_addr(const struct mem_region *mr, uint64_t va)
     return mr->addr + (va - mr->iova);
 }
 
+/* Where the dataplane reaches va, which was accepted, of a region that has `direct`. */
+static inline uint8_t *mr_direct(const struct mem_region *mr, uint64_t va)
+{
+    return mr->direct + (va - mr->iova);
+}
+
+/* Whether [va, va + len) is inside. No sum is formed, so nothing can wrap around. */
+static inline bool mr_covers(const struct mem_region *mr, uint64_t va, uint64_t len)
+{
+    uint64_t off = va - mr->iova;
+
+    return va >= mr->iova && off <= mr->len && len <= mr->len - off;
+}
+
 /* ---- keys ---- */
 
 /*
@@ -183,6 +197,40 @@ enum mr_fault {
  */
 enum mr_fault mr_check(struct mr_cache *c, uint32_t key, uint32_t pd, uint64_t va, uint64_t len,
                        uint32_t access, struct mem_region **out);
+
+/*
+ * The region that a queue pair's packets went to last. What depends on neither address nor length
+ * (key, domain, rights) was checked when it was noted, and holds while no region is removed. Zeroed
+ * it knows none. One worker at a time.
+ */
+struct mr_hint {
+    struct mem_region *mr;
+    uint64_t removals; /* of the table */
+    uint32_t key;
+};
+
+/* Notes the region with this key if pd may access it so. False, with nothing noted: it may not, or
+ * the key is a window's. The cache's worker. */
+bool mr_hint_note(struct mr_hint *h, struct mr_cache *c, uint32_t key, uint32_t pd,
+                  uint32_t access);
+
+/*
+ * Where [va, va + len) lies in the dataplane's own mapping, by the last note. NULL: mr_check or
+ * mr_check_remote may say otherwise, or another way: it is another key's, not inside or not mapped,
+ * or len is 0.
+ */
+static inline uint8_t *mr_hint_direct(const struct mr_hint *h, const struct mr_table *t,
+                                      uint32_t key, uint64_t va, uint32_t len)
+{
+    const struct mem_region *mr = h->mr;
+    uint64_t off;
+
+    if (h->key != key || !mr || __atomic_load_n(&t->removals, __ATOMIC_ACQUIRE) != h->removals)
+        return NULL;
+    off = va - mr->iova; /* the region does not wrap around, so neither does this inside it */
+    return off < mr->len && (uint64_t)len - 1 < mr->len - off && mr->direct ? mr->direct + off
+                                                                            : NULL;
+}
 
 /*
  * Memory that a peer may reach. While a window is held it cannot be bound again or invalidated:
