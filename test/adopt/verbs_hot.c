@@ -19,22 +19,6 @@ bool small_ones(void)
     return adopted && (!mode || !*mode || !strcmp(mode, "auto"));
 }
 
-/* What is mapped there is the library's memfd, shared. */
-static bool is_shared(const void *where)
-{
-    FILE *f = fopen("/proc/self/maps", "re");
-    unsigned long start, end, at = (uintptr_t)where;
-    char line[512];
-    bool found = false;
-
-    assert_non_null(f);
-    while (!found && fgets(line, sizeof(line), f))
-        found = sscanf(line, "%lx-%lx", &start, &end) == 2 && at >= start && at < end &&
-                strstr(line, "rw-s") && strstr(line, "/memfd:uroce-mr");
-    fclose(f);
-    return found;
-}
-
 /* RDMA WRITEs of len bytes from p.a, and looks at them. */
 static void write_to(struct ibv_mr *mr, uint8_t *at, uint32_t len, unsigned times)
 {
@@ -78,7 +62,6 @@ void hot_regions(void **state)
     uint8_t *b = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     uint8_t *heap = malloc(300);
     struct ibv_mr *mr[3], *cold, *beside;
-    unsigned before = mappings("rw-s");
     pthread_t thread;
 
     memset(b, 1, len);
@@ -90,7 +73,7 @@ void hot_regions(void **state)
     cold = ibv_reg_mr(p.pd, b + 40 * PAGE, PAGE, ACCESS);
     beside = ibv_reg_mr(p.pd, b + 2 * PAGE - 64, 8, ACCESS);
     assert_true(mr[0] && mr[1] && mr[2] && cold && beside);
-    assert_int_equal(mappings("rw-s"), before);
+    assert_int_equal(mappings_in(b, len, "rw-s"), 0);
     pthread_create(&thread, NULL, counting, b + 2 * PAGE - 8);
     if (small_ones()) {
         use_until_adopted(mr[0], b + PAGE + 100, 3000);
@@ -98,7 +81,7 @@ void hot_regions(void **state)
         use_until_adopted(mr[2], heap, 300);
     } else {
         write_to(mr[0], b + PAGE + 100, 3000, 300);
-        assert_int_equal(mappings("rw-s"), before);
+        assert_int_equal(mappings_in(b, len, "rw-s"), 0);
     }
     assert_false(is_shared(b + 40 * PAGE));
     /* Copied still, on a page that is mapped for the other. */
@@ -109,7 +92,7 @@ void hot_regions(void **state)
         assert_int_equal(ibv_dereg_mr(mr[i]), 0);
     assert_int_equal(ibv_dereg_mr(cold), 0);
     assert_int_equal(ibv_dereg_mr(beside), 0);
-    assert_int_equal(mappings("rw-s"), before);
+    assert_int_equal(mappings_in(b, len, "rw-s"), 0);
     assert_int_equal(faults, 0);
     munmap(b, len);
     free(heap);
