@@ -75,8 +75,8 @@ struct mr {
     void *mapping; /* or NULL */
     uint32_t why;  /* enum ctl_mr_why: what it is mapped or copied for */
     uint32_t uidx;
-    uint32_t patience;     /* the limit by which it was or will be hot; 0: it was never to be */
-    LIST_ENTRY(mr) hot;    /* while is_listed: among its client's hot ones */
+    uint32_t patience;  /* the limit by which it was or will be hot; 0: it was never to be */
+    LIST_ENTRY(mr) hot; /* while is_listed: among its client's hot ones */
     bool is_listed;
 };
 
@@ -219,7 +219,7 @@ struct device {
     struct rss *rss[2];                  /* how the port spreads IPv4 and IPv6, or NULL */
     uint64_t strays;                     /* queue pairs that went where their packets arrived */
     struct handle_table handles[OBJ_KINDS];
-    uint64_t mrs_denied; /* registrations refused because the kernel forbids the access */
+    uint64_t mrs_denied;           /* registrations refused because the kernel forbids the access */
     uint64_t mrs_why[CTL_MR_WHYS]; /* how often a region came to be mapped or copied for that */
 };
 

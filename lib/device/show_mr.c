@@ -49,7 +49,8 @@ static json_t *show_mr(const struct client *c, const struct mr *mr)
     json_object_set_new(o, "access", show_number(r->access));
     json_object_set_new(o, "backend", json_string(mr->mapping ? "mapped" : r->backend->name));
     json_object_set_new(o, "why", json_string(why_name[mr->why]));
-    json_object_set_new(o, "uses", show_number(atomic_load_explicit(&r->heat.uses, memory_order_relaxed)));
+    json_object_set_new(o, "uses",
+                        show_number(atomic_load_explicit(&r->heat.uses, memory_order_relaxed)));
     return o;
 }
 

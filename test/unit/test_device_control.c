@@ -423,7 +423,8 @@ static void test_memory_hot(void **state)
     copy_times(cold, 8 * HOT_COPIES);
     assert_int_equal(remap(cold.handle, fd, 1, 4096), 1);
     assert_int_equal(ask_hot().count, 0);
-    assert_int_equal(call(client, CTL_FREEZE_MRS, &(struct ctl_msg){.freeze.flags = CTL_FREEZE_UNMAP}), 0);
+    assert_int_equal(
+        call(client, CTL_FREEZE_MRS, &(struct ctl_msg){.freeze.flags = CTL_FREEZE_UNMAP}), 0);
     assert_int_equal(call(client, CTL_THAW_MRS, &(struct ctl_msg){0}), 0);
     copy_times(cold, 16 * HOT_COPIES);
     expect_hot(70);
