@@ -8,7 +8,8 @@ JOBS=$(nproc 2>/dev/null || echo 2)
 PACKAGES_BUILD="gcc libc6-dev meson ninja-build pkg-config python3 libdpdk-dev libisal-dev libjansson-dev
     libpcap-dev libmnl-dev libnuma-dev libibverbs-dev librdmacm-dev libcmocka-dev"
 PACKAGES_PROGRAMS="ibverbs-utils perftest"
-PACKAGES_TEST="python3-pyverbs python3-scapy tshark iproute2 iputils-ping valgrind binutils"
+PACKAGES_TEST="python3-pyverbs python3-scapy tshark iproute2 iputils-ping valgrind binutils libjemalloc2
+    libtcmalloc-minimal4"
 PACKAGES_FUZZ="clang libclang-rt-14-dev"
 # The guest that is the peer of the interop suites; its own packages are only unpacked.
 PACKAGES_INTEROP="qemu-system-x86 binutils"
