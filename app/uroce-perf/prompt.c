@@ -237,7 +237,6 @@ int prompt_run(struct perf_options *o, struct fabric *f, int signal_fd)
     if (x->has_run)
         run_close(&x->perf);
     fflush(stdout);
-    cmdline_stdin_exit(cl);
-    cmdline_free(cl);
+    cmdline_stdin_exit(cl); /* frees it too */
     return x->status;
 }
