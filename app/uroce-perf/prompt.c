@@ -65,7 +65,7 @@ static void start(struct prompt *x)
         return;
     }
     x->has_run = true;
-    watch_begin(&x->watch, &x->perf, NS_NEVER);
+    watch_begin(&x->watch, NS_NEVER);
     say("started");
 }
 
