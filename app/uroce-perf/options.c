@@ -268,13 +268,15 @@ int options_read(struct perf_options *o, int argc, char **argv, char *error, siz
 
 const char *options_get(const struct perf_options *o, unsigned number, char *value, size_t size)
 {
-    const struct row *r = &rows[number];
-    const char *at = (const char *)o + r->at;
+    const struct row *r;
+    const char *at;
     uint64_t v = 0;
     unsigned choice;
 
     if (number >= ARRAY_SIZE(rows))
         return NULL;
+    r = &rows[number];
+    at = (const char *)o + r->at;
     switch (r->kind) {
     case NUMBER:
         memcpy(&v, at, sizeof(v));

@@ -140,9 +140,17 @@ static void csv_line(const struct perf *p, const struct perf_result *r, const ch
     fflush(stdout);
 }
 
+/* Since all threads were ready. */
+static ns_t run_time(const struct perf *p)
+{
+    ns_t began = atomic_load(&p->began), now = p->running ? worker_time() : p->ended;
+
+    return began && now > began ? now - began : 1;
+}
+
 static void result_csv(const struct perf *p, const struct perf_result *total)
 {
-    double at = (double)(p->ended - p->began) / 1e9;
+    double at = (double)run_time(p) / 1e9;
     char type[32];
 
     for (unsigned i = 0; i < p->threads; i++) {
@@ -206,11 +214,6 @@ void report_latency(const struct perf *p)
         printf(" %9s", quantile_names[i]);
     printf(" %9s\n", "max");
     for_each(p, latency_line);
-}
-
-static ns_t run_time(const struct perf *p)
-{
-    return max_of((p->running ? worker_time() : p->ended) - p->began, UINT64_C(1));
 }
 
 void report_table(const struct perf *p)

@@ -161,7 +161,6 @@ int run_start(struct perf *p, const struct perf_options *o, struct fabric *f, ch
     if (!err)
         err = start_threads(p, error, size);
     p->running = true;
-    p->began = worker_time();
     if (err)
         run_close(p);
     return err;

@@ -163,20 +163,20 @@ static void keep_ratio(struct perf_thread *t, struct point from, double before, 
  */
 static void run_traffic(struct perf_thread *t)
 {
-    bool floor = floor_applies(&t->perf->opt) && t->closed && t->senders;
-    double before = floor ? floor_measure(t, FLOOR_SLICE) : 0;
+    double before = t->floor_first;
 
-    while (!is_stopped(t) && !is_out_of_messages(t)) {
+    /* At least one slice, also when time is up before a CPU was free. */
+    do {
         struct point from = here(t);
         double after;
 
-        traffic_slice(t, floor ? worker_time() + TRAFFIC_SLICE : NS_NEVER);
-        if (!floor)
+        traffic_slice(t, before > 0 ? worker_time() + TRAFFIC_SLICE : NS_NEVER);
+        if (before <= 0)
             continue;
         after = floor_measure(t, FLOOR_SLICE);
         keep_ratio(t, from, before, after);
         before = after;
-    }
+    } while (!is_stopped(t) && !is_out_of_messages(t));
 }
 
 /* Others may still send to queue pairs here. */
@@ -199,6 +199,16 @@ static void serve_others(struct perf_thread *t)
         account_cpu(t, &w);
 }
 
+void thread_ready(struct perf_thread *t)
+{
+    struct perf *p = t->perf;
+
+    if (atomic_fetch_add(&p->ready, 1) + 1 == p->threads)
+        atomic_store(&p->began, worker_time());
+    while (atomic_load(&p->ready) < p->threads && !is_stopped(t))
+        sched_yield();
+}
+
 void *thread_run(void *thread)
 {
     struct perf_thread *t = thread;
@@ -216,10 +226,11 @@ void *thread_run(void *thread)
     while (worker_poll(t->worker, worker_time()) && worker_time() < deadline)
         ;
     traffic_prepare(t);
-    atomic_fetch_add(&p->ready, 1);
-    while (atomic_load(&p->ready) < p->threads && !is_stopped(t))
-        sched_yield();
-    run_traffic(t);
+    if (floor_applies(&p->opt) && t->closed && t->senders)
+        t->floor_first = floor_measure(t, FLOOR_SLICE);
+    thread_ready(t);
+    if (t->senders)
+        run_traffic(t);
     atomic_fetch_add(&p->finished, 1);
     serve_others(t);
     return NULL;

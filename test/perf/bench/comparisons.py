@@ -179,27 +179,53 @@ def ucx_side(environment, test, arguments, column, factor):
     return f"{shown} ucx_perftest -t {test} {arguments}", run
 
 
-def workers_side(s, arguments, field, factor):
-    arguments = f"--workers 1 --ms {s.ms} {arguments}"
-    return (f"build/test/perf/workers {arguments}",
-            lambda rig: programs.json_line(s.build, "test/perf/workers", arguments)[field] * factor)
+PERF = "app/uroce-perf/uroce-perf"
+
+
+def perf_command(s, arguments):
+    return f"--format json --duration {s.ms / 1000:g} {arguments}"
+
+
+def perf_side(s, arguments, read):
+    """One worker of uroce-perf; read: the figure, out of its result."""
+    return (f"build/{PERF} -- {arguments}",
+            lambda rig: read(programs.json_line(s.build, PERF, "-- " + perf_command(s, arguments))))
+
+
+def perf_and_floor(s, arguments):
+    """Both sides come out of one run: what a second of CPU moves, and what the floor would."""
+    floor = []
+
+    def ours(rig):
+        result = programs.json_line(s.build, PERF, "-- " + perf_command(s, arguments))
+        floor[:] = [result["floor"]["gigabytes_per_s"]]
+        return result["floor"]["ratio"] * floor[0]
+
+    return (f"build/{PERF} -- {arguments}", ours), ("the same run", lambda rig: floor[0])
+
+
+def million_messages(result):
+    return result["messages_per_s"] / 1e6
 
 
 def nanoseconds(s, pairs, depth):
-    arguments = f"--workers 1 --ms {s.ms} --size 8 --pairs {pairs} --depth {depth}"
-    return (f"build/test/perf/workers {arguments}",
-            lambda rig: 1e9 / programs.json_line(s.build, "test/perf/workers", arguments)["messages_per_s"])
+    return perf_side(s, f"--size 8 --qps {pairs} --depth {depth} --floor off", lambda result: result["ns_per_message"])
 
 
 # ---- the groups ----
 
 def in_process(s):
+    write, floor = perf_and_floor(s, "--size 65536 --mtu 4096")
     return [
-        Comparison("write-64k", "WRITE 64 KiB in one process", "GB/s",
-                   workers_side(s, "--size 65536 --pairs 8", "gigabytes_per_s", 1)),
+        Comparison("write-64k", "WRITE 64 KiB in one process", "GB/s", write, floor, "copies and CRCs alone",
+                   [Target("ratio", at_least=0.7)]),
         Comparison("write-8", "WRITE 8 B in one process", "million/s",
-                   workers_side(s, "--size 8 --pairs 8", "messages_per_s", 1e-6),
+                   perf_side(s, "--size 8 --qps 8 --floor off", million_messages), targets=[Target("value", at_least=5)]),
+        Comparison("send-8", "SEND 8 B in one process", "million/s",
+                   perf_side(s, "--mode send --size 8 --qps 8 --floor off", million_messages),
                    targets=[Target("value", at_least=5)]),
+        Comparison("lat-in-process", "SEND 8 B in one process, one at a time, until it completes", "µs",
+                   perf_side(s, "--mode send --size 8 --depth 1 --floor off", lambda r: r["latency_ns"]["p50"] / 1e3)),
         Comparison("qps-100", "WRITE 8 B, 100 queue pairs", "ns", nanoseconds(s, 100, 4), nanoseconds(s, 1, 16),
                    "1 queue pair", [Target("ratio", at_most=1.5)]),
         Comparison("qps-10000", "WRITE 8 B, 10,000 queue pairs", "ns", nanoseconds(s, 10000, 4), nanoseconds(s, 1, 16),
