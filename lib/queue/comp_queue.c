@@ -33,6 +33,19 @@ bool cq_find_room(struct comp_queue *cq, uint32_t lane_index)
     return true;
 }
 
+uint32_t cq_room(struct comp_queue *cq, uint32_t lane_index, uint32_t want)
+{
+    struct comp_lane *lane = &cq->lane[lane_index];
+
+    if (unlikely(lane->end - lane->prod < want && !lane->overrun)) {
+        uint32_t cons = atomic_load_explicit(&lane->ring->cons, memory_order_acquire);
+
+        if (lane->prod - cons <= cq->size)
+            lane->end = cons + cq->size;
+    }
+    return min_of(want, lane->end - lane->prod);
+}
+
 int cq_post(struct comp_queue *cq, uint32_t lane, const struct cqe *e, bool solicited)
 {
     struct cqe *next = cq_next(cq, lane);

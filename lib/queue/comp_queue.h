@@ -50,6 +50,19 @@ static inline void cq_publish(struct comp_queue *cq, uint32_t lane_index, struct
                               bool solicited);
 
 /*
+ * The same for a row of completions: how many of `want` there is room for. They go to the entries
+ * from index lane.prod on (cq_entry), each ended by storing seq = index + 1 with release, and
+ * cq_publish_row then says how many these were. To be asked in vain does not overrun the queue.
+ */
+uint32_t cq_room(struct comp_queue *cq, uint32_t lane_index, uint32_t want);
+static inline struct cqe *cq_entry(struct cq_lane *ring, uint32_t size, uint32_t index)
+{
+    return &ring->entry[index & (size - 1)];
+}
+static inline void cq_publish_row(struct comp_queue *cq, uint32_t lane_index, uint32_t n,
+                                  bool solicited);
+
+/*
  * After a burst of posts: whether an event is due. Clears `touched`, and disarms the queue if so.
  * The lane's worker.
  */
@@ -68,7 +81,7 @@ static inline struct cqe *cq_next(struct comp_queue *cq, uint32_t lane_index)
 
     if (unlikely(lane->prod == lane->end) && !cq_find_room(cq, lane_index))
         return NULL;
-    return &lane->ring->entry[lane->prod & (cq->size - 1)];
+    return cq_entry(lane->ring, cq->size, lane->prod);
 }
 
 static inline void cq_publish(struct comp_queue *cq, uint32_t lane_index, struct cqe *next,
@@ -78,6 +91,16 @@ static inline void cq_publish(struct comp_queue *cq, uint32_t lane_index, struct
 
     atomic_store_explicit(&next->seq, ++lane->prod, memory_order_release);
     lane->touched = true;
+    lane->solicited |= solicited;
+}
+
+static inline void cq_publish_row(struct comp_queue *cq, uint32_t lane_index, uint32_t n,
+                                  bool solicited)
+{
+    struct comp_lane *lane = &cq->lane[lane_index];
+
+    lane->prod += n;
+    lane->touched |= n > 0;
     lane->solicited |= solicited;
 }
 

@@ -19,7 +19,7 @@
 #define SEND_ONLY  OPCODE(PKT_RC, OP_SEND_ONLY)
 
 /* Verified as a whole before they are executed, which is to find them in the first cache. */
-#define RUN_BYTES 12288
+#define RUN_BYTES 16384
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -37,32 +37,56 @@ static bool may_run(const struct engine *e, const struct qp *qp)
            encap_expect_is_ours(&qp->expect, e->cfg.port->gids);
 }
 
+/* Frames of one size and opcode. */
+struct shape {
+    struct encap_head head;
+    uint32_t frame;      /* bytes that a frame has at least */
+    uint32_t total, len; /* of the IP packet; of the payload */
+    unsigned most;       /* how many are executed at a time */
+};
+
+/* The shape of a frame that has what is expected. */
+static __attribute__((noinline)) bool shape_of(struct shape *s, const struct qp *qp,
+                                               const struct frame *f, uint8_t opcode, uint32_t reth)
+{
+    const uint8_t *b = f->data;
+    uint32_t rest;
+
+    if (f->len < 14 + L3_HEADERS + reth)
+        return false;
+    encap_head_take(&s->head, b);
+    s->total = get_be16(b + 16);
+    s->frame = s->total + 14;
+    s->most = RUN_BYTES >> (32 - __builtin_clz(s->total | 1));
+    rest = s->total - L3_HEADERS - reth;
+    s->len = rest - (b[BTH + 1] >> 4 & 3); /* without its pad */
+    /* As unsigned numbers, lengths below 0 and 1 are too long. */
+    return b[BTH] == opcode && encap_alike(&qp->expect, b) &&
+           encap_alike_length(b, f->len, s->total) && !(rest & 3) && s->len - 1 < qp->mtu;
+}
+
 /* How many frames from f on are the next ones with this opcode. `reth` is constant where it is
  * called. */
 INLINE unsigned recognise(struct run *r, const struct frame *f, unsigned n, uint8_t opcode,
                           uint32_t reth)
 {
-    const struct encap_expect *x = &r->qp->expect;
     uint64_t next = (uint64_t)r->qp->qpn << 32 | r->qp->resp.epsn.v;
-    uint32_t mtu = r->qp->mtu, bytes = 0;
+    struct shape s = {.frame = UINT32_MAX};
     unsigned i;
 
-    for (i = 0; i < n && bytes < RUN_BYTES; i++) {
+    for (i = 0; i < n; i++) {
         const uint8_t *b = f[i].data;
-        uint32_t total, rest, len;
 
-        if (f[i].len < 14 + L3_HEADERS + reth || b[BTH] != opcode ||
-            (get_be64(b + BTH + 4) & NEXT_MASK) != next || !encap_alike(x, b))
+        if (unlikely(f[i].len < s.frame || !encap_same_shape(&s.head, b))) {
+            if (!shape_of(&s, r->qp, &f[i], opcode, reth))
+                break;
+            n = min_of(n, i + s.most);
+        }
+        if ((get_be64(b + BTH + 4) & NEXT_MASK) != next || !encap_alike_sum(&r->qp->expect, b) ||
+            (reth && get_be32(b + BTH + BTH_LEN + 12) != s.len))
             break;
-        total = get_be16(b + 16);
-        rest = total - L3_HEADERS - reth;
-        len = rest - (b[BTH + 1] >> 4 & 3); /* without its pad */
-        /* As unsigned numbers, lengths below 0 and 1 are too long. */
-        if (!encap_alike_sound(x, b, f[i].len, total) || (rest & 3) || len - 1 >= mtu)
-            break;
-        r->span[i] = (struct icrc_span){b + 14, total, len};
+        r->span[i] = (struct icrc_span){b + 14, s.total, s.len};
         next = (next + 1) & NEXT_MASK;
-        bytes += total;
     }
     return i;
 }
@@ -87,34 +111,53 @@ INLINE void put(uint8_t *to, const uint8_t *from, uint32_t len)
     memcpy(to + len - sizeof(tail), &tail, sizeof(tail));
 }
 
-/* Where [va, va + len) is that the key is for; NULL: somebody else must find out, or refuse. */
-INLINE uint8_t *place(struct engine *e, const struct qp *qp, struct mr_hint *hint, uint32_t key,
-                      uint64_t va, uint32_t len, uint32_t access)
-{
-    uint8_t *to = mr_hint_direct(hint, e->cfg.mrs, key, va, len);
+/* Memory under a key, as it is for the time of a run. Zeroed it is none: key 0 is never issued. */
+struct grant {
+    uint32_t key;
+    uint64_t iova, len;
+    uint8_t *direct; /* NULL: none, or not that simple; and len is 0 */
+};
 
-    if (likely(to) || !mr_hint_note(hint, &e->mrs, key, qp->pd, access))
-        return to;
-    return mr_hint_direct(hint, e->cfg.mrs, key, va, len);
+static __attribute__((noinline)) struct grant look_up(const struct run *r, struct mr_hint *hint,
+                                                      uint32_t key, uint32_t access)
+{
+    struct engine *e = r->e;
+    const struct mem_region *mr;
+
+    if (!mr_hint_holds(hint, e->cfg.mrs, key) &&
+        !mr_hint_note(hint, &e->mrs, key, r->qp->pd, access))
+        return (struct grant){.key = key};
+    mr = hint->mr;
+    if (!mr->direct)
+        return (struct grant){.key = key};
+    return (struct grant){key, mr->iova, mr->len, mr->direct};
+}
+
+/* Where [va, va + len) is; NULL: somebody else must find out, or refuse. */
+INLINE uint8_t *place(const struct grant *g, uint64_t va, uint32_t len)
+{
+    uint64_t off = va - g->iova; /* the region does not wrap around, so neither does this inside */
+
+    return off <= g->len && len <= g->len - off ? g->direct + off : NULL;
 }
 
 /* Executes n WRITEs; how many of them could be. */
 static unsigned run_writes(struct run *r, unsigned n)
 {
-    struct qp *qp = r->qp;
+    struct mr_hint *hint = &r->qp->resp.write_hint;
+    struct grant g = {.direct = NULL};
     unsigned i;
 
-    if (!(qp->access & MEM_REMOTE_WRITE))
+    if (!(r->qp->access & MEM_REMOTE_WRITE))
         return 0;
     for (i = 0; i < n; i++) {
         const uint8_t *reth = r->span[i].l3 + (BTH - 14 + BTH_LEN);
-        uint32_t len = r->span[i].own;
+        uint32_t len = r->span[i].own, key = get_be32(reth + 8);
         uint8_t *to;
 
-        if (get_be32(reth + 12) != len)
-            break;
-        to = place(r->e, qp, &qp->resp.write_hint, get_be32(reth + 8), get_be64(reth), len,
-                   MEM_REMOTE_WRITE);
+        if (unlikely(key != g.key))
+            g = look_up(r, hint, key, MEM_REMOTE_WRITE);
+        to = place(&g, get_be64(reth), len);
         if (unlikely(!to))
             break;
         put(to, reth + RETH_LEN, len);
@@ -123,70 +166,90 @@ static unsigned run_writes(struct run *r, unsigned n)
 }
 
 /* Looks at the receive entry at `index`, each word once; it is taken only if all is good. */
-INLINE uint8_t *recv_place(struct engine *e, struct qp *qp, uint32_t index, uint32_t len,
-                           uint64_t *wr_id)
+INLINE uint8_t *recv_place(const struct run *r, struct grant *g, const struct work_queue *rq,
+                           uint32_t index, uint32_t len, uint64_t *wr_id)
 {
-    const struct work_queue *rq = &qp->resp.rq;
     const volatile uint64_t *entry =
         (const volatile uint64_t *)(rq->ring + (size_t)(index & (rq->size - 1)) * rq->stride);
     uint64_t num_sge, addr, sge;
+    uint32_t key;
 
     *wr_id = entry[0];
     num_sge = entry[1];
     addr = entry[2];
     sge = entry[3]; /* length and key */
+    key = (uint32_t)(sge >> 32);
     if ((uint32_t)num_sge != 1 || (uint32_t)sge < len || (uint32_t)sge > UINT32_C(1) << 31)
         return NULL;
-    return place(e, qp, &qp->resp.recv_hint, (uint32_t)(sge >> 32), addr, len, MEM_LOCAL_WRITE);
+    if (unlikely(key != g->key))
+        *g = look_up(r, &r->qp->resp.recv_hint, key, MEM_LOCAL_WRITE);
+    return place(g, addr, len);
+}
+
+/* What its receive completions have in common. */
+static struct cqe completion(const struct run *r)
+{
+    return (struct cqe){
+        .timestamp = r->e->now,
+        .qpn = r->qp->qpn,
+        .src_qpn = r->qp->dest_qpn,
+        .uidx = r->qp->uidx,
+        .status = WC_SUCCESS,
+        .opcode = WC_RECV,
+        .sl = r->qp->av.sl,
+        .vlan = VLAN_NONE,
+    };
+}
+
+/* How many of n SENDs have a receive entry, and room for its completion. What waits for its bytes
+ * to be written completes before them. */
+static unsigned entries(const struct run *r, unsigned n)
+{
+    const struct responder *resp = &r->qp->resp;
+    int pending;
+
+    if (r->qp->srq || resp->recv_busy || !resp->rq.max_sge || r->e->completions || r->e->batch.n)
+        return 0;
+    pending = work_queue_pending(&resp->rq);
+    n = pending > 0 ? min_of(n, (unsigned)pending) : 0;
+    return n ? cq_room(r->qp->recv_cq, r->e->cfg.lane, n) : 0;
 }
 
 /* Executes n SENDs; how many of them could be. */
 static unsigned run_sends(struct run *r, unsigned n)
 {
-    struct engine *e = r->e;
-    struct qp *qp = r->qp;
-    struct work_queue *rq = &qp->resp.rq;
-    struct comp_queue *cq = qp->recv_cq;
-    uint32_t lane = e->cfg.lane, index;
-    int pending;
+    struct comp_queue *cq = r->qp->recv_cq;
+    struct comp_lane *lane = &cq->lane[r->e->cfg.lane];
+    struct cq_lane *ring = lane->ring;
+    const struct work_queue rq = r->qp->resp.rq;
+    uint32_t size = cq->size, prod = lane->prod, i;
+    struct cqe like = completion(r);
+    struct grant g = {.direct = NULL};
+    uint8_t flags = 0;
 
-    /* What waits for its bytes to be written completes before. */
-    if (qp->srq || qp->resp.recv_busy || !rq->max_sge || e->completions || e->batch.n)
-        return 0;
-    pending = work_queue_pending(rq);
-    n = pending > 0 ? min_of(n, (unsigned)pending) : 0;
-    for (index = rq->cons; index != rq->cons + n; index++) {
-        const struct icrc_span *s = &r->span[index - rq->cons];
-        const uint8_t *bth = s->l3 + (BTH - 14);
+    n = entries(r, n);
+    for (i = 0; i < n; i++) {
+        const uint8_t *bth = r->span[i].l3 + (BTH - 14);
+        uint32_t len = r->span[i].own;
+        struct cqe *c = cq_entry(ring, size, prod + i);
         uint64_t wr_id;
-        uint8_t *to = recv_place(e, qp, index, s->own, &wr_id);
-        struct cqe *c = cq_next(cq, lane);
+        uint8_t *to = recv_place(r, &g, &rq, rq.cons + i, len, &wr_id);
 
-        if (unlikely(!to || !c))
+        if (unlikely(!to))
             break;
-        put(to, bth + BTH_LEN, s->own);
+        put(to, bth + BTH_LEN, len);
+        memcpy(c, &like, offsetof(struct cqe, seq));
         c->wr_id = wr_id;
-        c->timestamp = e->now;
-        c->qpn = qp->qpn;
-        c->src_qpn = qp->dest_qpn;
-        c->byte_len = s->own;
-        c->imm = 0;
-        c->uidx = qp->uidx;
-        c->vendor_err = 0;
-        c->pkey_index = 0;
-        c->wqe = index;
-        c->status = WC_SUCCESS;
-        c->opcode = WC_RECV;
-        c->wc_flags = 0;
-        c->sl = qp->av.sl;
-        c->vlan = VLAN_NONE;
-        memset(c->smac, 0, sizeof(c->smac));
-        engine_touch_cq(e, cq);
-        cq_publish(cq, lane, c, bth[1] >> 7);
+        c->byte_len = len;
+        c->wqe = rq.cons + i;
+        flags |= bth[1];
+        atomic_store_explicit(&c->seq, prod + i + 1, memory_order_release);
     }
-    n = index - rq->cons;
-    rq->cons = index;
-    return n;
+    r->qp->resp.rq.cons += i;
+    if (i)
+        engine_touch_cq(r->e, cq);
+    cq_publish_row(cq, r->e->cfg.lane, i, flags >> 7);
+    return i;
 }
 
 /* Of n frames, which all have the same traffic class. */
