@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Runs: frames in a row that are the next requests of one connection, all WRITE ONLY or all SEND
- * ONLY, which most frames are. A frame is recognised by comparing it with what its queue pair
- * expects, headers as a whole; then the ICRCs are verified; then the checks of resp_check.c that
- * this leaves open are made for each, and it is executed. What that means for the queue pair, its
- * acknowledge and the counters is written once, at the end. Whatever is out of the ordinary
- * (another PSN, memory that is not mapped, something wrong) ends the run before anything was done
- * about it, and goes the general way.
+ * Runs: frames in a row that are the next requests of one connection, all WRITE ONLY, all SEND ONLY
+ * or all parts of longer WRITEs, which most frames are. A frame is recognised by comparing it with
+ * what its queue pair expects, headers as a whole; then the ICRCs are verified; then the checks of
+ * resp_check.c that this leaves open are made for each, and it is executed. What that means for the
+ * queue pair, its acknowledge and the counters is written once, at the end. Whatever is out of the
+ * ordinary (another PSN, memory that is not mapped, something wrong) ends the run before anything
+ * was done about it, and goes the general way.
  */
 #include "transport.h"
 
@@ -18,6 +18,16 @@
 #define WRITE_ONLY OPCODE(PKT_RC, OP_WRITE_ONLY)
 #define SEND_ONLY  OPCODE(PKT_RC, OP_SEND_ONLY)
 
+/* What runs are of, by opcode. */
+enum run_kind { RUN_NONE, RUN_WRITES, RUN_SENDS, RUN_PARTS };
+static const uint8_t kinds[256] = {
+    [WRITE_ONLY] = RUN_WRITES,
+    [SEND_ONLY] = RUN_SENDS,
+    [OPCODE(PKT_RC, OP_WRITE_FIRST)] = RUN_PARTS,
+    [OPCODE(PKT_RC, OP_WRITE_MIDDLE)] = RUN_PARTS,
+    [OPCODE(PKT_RC, OP_WRITE_LAST)] = RUN_PARTS,
+};
+
 /* Verified as a whole before they are executed, which is to find them in the first cache. */
 #define RUN_BYTES 16384
 
@@ -26,6 +36,7 @@
 struct run {
     struct engine *e;
     struct qp *qp;
+    enum run_kind kind;
     struct icrc_span span[FRAME_BURST]; /* what was recognised; own: bytes of payload */
 };
 
@@ -33,7 +44,7 @@ struct run {
 static bool may_run(const struct engine *e, const struct qp *qp)
 {
     return qp && qp_engine(qp) == e && qp->service == PKT_RC && qp_can_receive(qp) &&
-           (qp->state != QPS_RTR || qp->comm_est_told) && !qp->fault && qp->resp.op == RESP_IDLE &&
+           (qp->state != QPS_RTR || qp->comm_est_told) && !qp->fault &&
            encap_expect_is_ours(&qp->expect, e->cfg.port->gids);
 }
 
@@ -46,12 +57,15 @@ struct shape {
 };
 
 /* The shape of a frame that has what is expected. */
-static __attribute__((noinline)) bool shape_of(struct shape *s, const struct qp *qp,
-                                               const struct frame *f, uint8_t opcode, uint32_t reth)
+static __attribute__((noinline)) bool shape_of(struct shape *s, const struct run *r,
+                                               const struct frame *f)
 {
     const uint8_t *b = f->data;
-    uint32_t rest;
+    uint32_t reth, rest;
 
+    if (f->len < 14 + L3_HEADERS || kinds[b[BTH]] != r->kind)
+        return false;
+    reth = opcode_table[b[BTH]].flags & PF_RETH ? RETH_LEN : 0;
     if (f->len < 14 + L3_HEADERS + reth)
         return false;
     encap_head_take(&s->head, b);
@@ -61,14 +75,12 @@ static __attribute__((noinline)) bool shape_of(struct shape *s, const struct qp 
     rest = s->total - L3_HEADERS - reth;
     s->len = rest - (b[BTH + 1] >> 4 & 3); /* without its pad */
     /* As unsigned numbers, lengths below 0 and 1 are too long. */
-    return b[BTH] == opcode && encap_alike(&qp->expect, b) &&
-           encap_alike_length(b, f->len, s->total) && !(rest & 3) && s->len - 1 < qp->mtu;
+    return encap_alike(&r->qp->expect, b) && encap_alike_length(b, f->len, s->total) &&
+           !(rest & 3) && s->len - 1 < r->qp->mtu;
 }
 
-/* How many frames from f on are the next ones with this opcode. `reth` is constant where it is
- * called. */
-INLINE unsigned recognise(struct run *r, const struct frame *f, unsigned n, uint8_t opcode,
-                          uint32_t reth)
+/* How many frames from f on are the next ones of the run. */
+static unsigned recognise(struct run *r, const struct frame *f, unsigned n)
 {
     uint64_t next = (uint64_t)r->qp->qpn << 32 | r->qp->resp.epsn.v;
     struct shape s = {.frame = UINT32_MAX};
@@ -78,12 +90,11 @@ INLINE unsigned recognise(struct run *r, const struct frame *f, unsigned n, uint
         const uint8_t *b = f[i].data;
 
         if (unlikely(f[i].len < s.frame || !encap_same_shape(&s.head, b))) {
-            if (!shape_of(&s, r->qp, &f[i], opcode, reth))
+            if (!shape_of(&s, r, &f[i]))
                 break;
             n = min_of(n, i + s.most);
         }
-        if ((get_be64(b + BTH + 4) & NEXT_MASK) != next || !encap_alike_sum(&r->qp->expect, b) ||
-            (reth && get_be32(b + BTH + BTH_LEN + 12) != s.len))
+        if ((get_be64(b + BTH + 4) & NEXT_MASK) != next || !encap_alike_sum(&r->qp->expect, b))
             break;
         r->span[i] = (struct icrc_span){b + 14, s.total, s.len};
         next = (next + 1) & NEXT_MASK;
@@ -148,7 +159,7 @@ static unsigned run_writes(struct run *r, unsigned n)
     struct grant g = {.direct = NULL};
     unsigned i;
 
-    if (!(r->qp->access & MEM_REMOTE_WRITE))
+    if (!(r->qp->access & MEM_REMOTE_WRITE) || r->qp->resp.op != RESP_IDLE)
         return 0;
     for (i = 0; i < n; i++) {
         const uint8_t *reth = r->span[i].l3 + (BTH - 14 + BTH_LEN);
@@ -158,10 +169,70 @@ static unsigned run_writes(struct run *r, unsigned n)
         if (unlikely(key != g.key))
             g = look_up(r, hint, key, MEM_REMOTE_WRITE);
         to = place(&g, get_be64(reth), len);
-        if (unlikely(!to))
+        if (unlikely(!to || get_be32(reth + 12) != len))
             break;
         put(to, reth + RETH_LEN, len);
     }
+    r->qp->resp.msn += i;
+    return i;
+}
+
+/* FIRST: whether all that the WRITE is for may be written, and this is a part of it. */
+static bool start_write(struct run *r, struct grant *g, const uint8_t *reth, uint32_t len)
+{
+    struct responder *resp = &r->qp->resp;
+    uint32_t key = get_be32(reth + 8), all = get_be32(reth + 12);
+
+    *g = look_up(r, &resp->write_hint, key, MEM_REMOTE_WRITE);
+    if (resp->op != RESP_IDLE || all > MESSAGE_MAX || all <= len || !place(g, get_be64(reth), all))
+        return false;
+    resp->msg_len = 0;
+    resp->write_va = get_be64(reth);
+    resp->write_rkey = key;
+    resp->write_left = all;
+    return true;
+}
+
+/* Executes one of the packets of a longer WRITE, of which all but the last are full. */
+static bool run_part(struct run *r, struct grant *g, const uint8_t *bth, uint32_t len)
+{
+    struct responder *resp = &r->qp->resp;
+    uint16_t flags = opcode_table[bth[0]].flags;
+    const uint8_t *payload = bth + opcode_table[bth[0]].header_len;
+    uint8_t *to;
+
+    if (flags & PF_START) {
+        if (len != r->qp->mtu || !start_write(r, g, bth + BTH_LEN, len))
+            return false;
+    } else if (resp->op != RESP_WRITE) {
+        return false;
+    } else if (flags & PF_END ? len != resp->write_left
+                              : len != r->qp->mtu || len >= resp->write_left) {
+        return false;
+    }
+    if (g->key != resp->write_rkey)
+        *g = look_up(r, &resp->write_hint, resp->write_rkey, MEM_REMOTE_WRITE);
+    to = place(g, resp->write_va, len);
+    if (!to)
+        return false;
+    memcpy(to, payload, len);
+    resp->op = flags & PF_END ? RESP_IDLE : RESP_WRITE;
+    resp->msn += flags & PF_END ? 1 : 0;
+    resp->write_va += len;
+    resp->write_left -= len;
+    resp->msg_len += len;
+    return true;
+}
+
+static unsigned run_parts(struct run *r, unsigned n)
+{
+    struct grant g = {.direct = NULL};
+    unsigned i = 0;
+
+    if (!(r->qp->access & MEM_REMOTE_WRITE))
+        return 0;
+    while (i < n && run_part(r, &g, r->span[i].l3 + (BTH - 14), r->span[i].own))
+        i++;
     return i;
 }
 
@@ -208,7 +279,8 @@ static unsigned entries(const struct run *r, unsigned n)
     const struct responder *resp = &r->qp->resp;
     int pending;
 
-    if (r->qp->srq || resp->recv_busy || !resp->rq.max_sge || r->e->completions || r->e->batch.n)
+    if (r->qp->srq || resp->op != RESP_IDLE || resp->recv_busy || !resp->rq.max_sge ||
+        r->e->completions || r->e->batch.n)
         return 0;
     pending = work_queue_pending(&resp->rq);
     n = pending > 0 ? min_of(n, (unsigned)pending) : 0;
@@ -246,6 +318,7 @@ static unsigned run_sends(struct run *r, unsigned n)
         atomic_store_explicit(&c->seq, prod + i + 1, memory_order_release);
     }
     r->qp->resp.rq.cons += i;
+    r->qp->resp.msn += i;
     if (i)
         engine_touch_cq(r->e, cq);
     cq_publish_row(cq, r->e->cfg.lane, i, flags >> 7);
@@ -298,33 +371,42 @@ static void finish(struct run *r, const struct frame *f, unsigned n)
     if (unlikely(r->qp->stray_run)) /* they come here by themselves */
         r->qp->stray_run = 0;
     resp->epsn = psn_add(resp->epsn, n);
-    resp->msn += n;
     resp->nak_sent = false;
     count(r, f, n);
     acknowledge(r, n);
+}
+
+static unsigned execute(struct run *r, unsigned n)
+{
+    switch (r->kind) {
+    case RUN_WRITES:
+        return run_writes(r, n);
+    case RUN_SENDS:
+        return run_sends(r, n);
+    default:
+        return run_parts(r, n);
+    }
 }
 
 unsigned rx_run(struct engine *e, const struct frame *f, unsigned n, unsigned *general)
 {
     struct run r;
     unsigned found, done;
-    bool write;
 
     *general = 0;
     if (f->len < 14 + L3_HEADERS)
         return 0;
-    write = f->data[BTH] == WRITE_ONLY;
-    if (!write && f->data[BTH] != SEND_ONLY)
+    r.kind = kinds[f->data[BTH]];
+    if (r.kind == RUN_NONE)
         return 0;
     r.e = e;
     r.qp = qp_table_lookup(e->cfg.qps, get_be24(f->data + BTH + 5));
     if (!may_run(e, r.qp))
         return 0;
-    found = write ? recognise(&r, f, n, WRITE_ONLY, RETH_LEN) : recognise(&r, f, n, SEND_ONLY, 0);
+    found = recognise(&r, f, n);
     if (!found)
         return 0;
-    done = verify(&r, found);
-    done = write ? run_writes(&r, done) : run_sends(&r, done);
+    done = execute(&r, verify(&r, found));
     if (done)
         finish(&r, f, done);
     *general = found - done;
