@@ -6,26 +6,31 @@
  * resp_check.c that this leaves open are made for each, and it is executed. What that means for the
  * queue pair, its acknowledge and the counters is written once, at the end. Whatever is out of the
  * ordinary (another PSN, memory that is not mapped, something wrong) ends the run before anything
- * was done about it, and goes the general way.
+ * was done about it, and goes the general way. Acknowledges are recognised likewise, one by one.
  */
 #include "transport.h"
 
 #define BTH        ENCAP_EXPECT_BTH
 #define RETH_LEN   16
+#define AETH_LEN   4
 #define L3_HEADERS (BTH - 14 + BTH_LEN + ICRC_LEN) /* and the ICRC: bytes beside RETH, payload */
-#define NEXT_MASK  UINT64_C(0x00FFFFFF00FFFFFF)    /* QPN and PSN in bytes 4 to 11 of the BTH */
+#define ACK_LEN    (L3_HEADERS + AETH_LEN)
+#define NEXT_MASK  UINT64_C(0x00FFFFFF00FFFFFF) /* QPN and PSN in bytes 4 to 11 of the BTH */
 
 #define WRITE_ONLY OPCODE(PKT_RC, OP_WRITE_ONLY)
 #define SEND_ONLY  OPCODE(PKT_RC, OP_SEND_ONLY)
 
+#define ACK OPCODE(PKT_RC, OP_ACK)
+
 /* What runs are of, by opcode. */
-enum run_kind { RUN_NONE, RUN_WRITES, RUN_SENDS, RUN_PARTS };
+enum run_kind { RUN_NONE, RUN_WRITES, RUN_SENDS, RUN_PARTS, RUN_ACK };
 static const uint8_t kinds[256] = {
     [WRITE_ONLY] = RUN_WRITES,
     [SEND_ONLY] = RUN_SENDS,
     [OPCODE(PKT_RC, OP_WRITE_FIRST)] = RUN_PARTS,
     [OPCODE(PKT_RC, OP_WRITE_MIDDLE)] = RUN_PARTS,
     [OPCODE(PKT_RC, OP_WRITE_LAST)] = RUN_PARTS,
+    [ACK] = RUN_ACK,
 };
 
 /* Verified as a whole before they are executed, which is to find them in the first cache. */
@@ -341,6 +346,8 @@ static void count(const struct run *r, const struct frame *f, unsigned n)
     counter_add(&c->rx_delivered, n);
     counter_add(&r->qp->counters.rx_packets, n);
     counter_add(&r->qp->counters.rx_bytes, payload);
+    if (unlikely(r->qp->stray_run)) /* they come here by themselves */
+        r->qp->stray_run = 0;
 }
 
 /* The last one that asks for an acknowledge gets it: all before it are acknowledged thereby. */
@@ -368,12 +375,33 @@ static void finish(struct run *r, const struct frame *f, unsigned n)
 {
     struct responder *resp = &r->qp->resp;
 
-    if (unlikely(r->qp->stray_run)) /* they come here by themselves */
-        r->qp->stray_run = 0;
     resp->epsn = psn_add(resp->epsn, n);
     resp->nak_sent = false;
     count(r, f, n);
     acknowledge(r, n);
+}
+
+/* An acknowledge, of any kind and with any PSN. */
+static bool ack(struct run *r, const struct frame *f, unsigned job)
+{
+    const uint8_t *b = f->data, *bth = b + BTH;
+    struct encap_expect *x = &r->qp->expect;
+    struct pkt *p = &r->e->rx_job[job].pkt;
+
+    if (f->len < 14 + ACK_LEN || get_be16(b + 16) != ACK_LEN || (bth[1] & 0x30) ||
+        !encap_alike(x, b) || !encap_alike_sum(x, b) || !encap_alike_length(b, f->len, ACK_LEN))
+        return false;
+    r->span[0] = (struct icrc_span){b + 14, ACK_LEN, 0};
+    if (!verify(r, 1))
+        return false;
+    count(r, f, 1);
+    p->opcode = ACK;
+    p->psn = psn(get_be24(bth + 9));
+    p->aeth.syndrome = bth[BTH_LEN];
+    p->aeth.msn = get_be24(bth + BTH_LEN + 1);
+    p->payload_len = 0;
+    comp_rx(r->e, r->qp, job);
+    return true;
 }
 
 static unsigned execute(struct run *r, unsigned n)
@@ -388,7 +416,8 @@ static unsigned execute(struct run *r, unsigned n)
     }
 }
 
-unsigned rx_run(struct engine *e, const struct frame *f, unsigned n, unsigned *general)
+unsigned rx_run(struct engine *e, const struct frame *f, unsigned n, unsigned job,
+                unsigned *general)
 {
     struct run r;
     unsigned found, done;
@@ -403,6 +432,8 @@ unsigned rx_run(struct engine *e, const struct frame *f, unsigned n, unsigned *g
     r.qp = qp_table_lookup(e->cfg.qps, get_be24(f->data + BTH + 5));
     if (!may_run(e, r.qp))
         return 0;
+    if (r.kind == RUN_ACK)
+        return ack(&r, f, job);
     found = recognise(&r, f, n);
     if (!found)
         return 0;

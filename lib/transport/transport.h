@@ -416,10 +416,11 @@ struct rx_completion *resp_complete_recv(struct engine *e, struct qp *qp, unsign
 void resp_accepted(struct engine *e, struct qp *qp, const struct pkt *p, uint32_t packets);
 /*
  * rx_run.c: executes the first frames of f[0..n) if they are what their connection expects next, of
- * the most frequent kinds and into mapped memory. Returns how many it executed. *general: so many
- * after these are not worth another look.
+ * the most frequent kinds and into mapped memory. job: the first one's, which it may use. Returns
+ * how many it executed. *general: so many after these are not worth another look.
  */
-unsigned rx_run(struct engine *e, const struct frame *f, unsigned n, unsigned *general);
+unsigned rx_run(struct engine *e, const struct frame *f, unsigned n, unsigned job,
+                unsigned *general);
 /* resp_only.c: the most frequent requests as a whole; false: nothing was done. */
 bool resp_only(struct engine *e, struct qp *qp, unsigned job);
 /* resp_uc.c, resp_ud.c */
