@@ -5,6 +5,8 @@
 #ifndef UROCE_COMP_QUEUE_H
 #define UROCE_COMP_QUEUE_H
 
+#include <stdbool.h>
+
 #include "queue_abi.h"
 
 #define CQ_MAX_LANES 16
@@ -36,6 +38,48 @@ void comp_queue_init(struct comp_queue *cq, struct cq_shared *shared, uint32_t s
  * is overrun from then on (C11-39: CQ error). The lane's worker.
  */
 int cq_post(struct comp_queue *cq, uint32_t lane, const struct cqe *e, bool solicited);
+
+/*
+ * cq_post for who has many successful completions in a row that nobody asked an event for, into one
+ * lane: begin, then for each next and give, then end; nothing else is posted there meanwhile.
+ */
+struct cq_run {
+    struct cqe *entry;
+    uint32_t mask, prod, end;
+};
+
+static inline struct cq_run cq_run_begin(struct comp_queue *cq, uint32_t lane_index)
+{
+    const struct comp_lane *lane = &cq->lane[lane_index];
+
+    return (struct cq_run){.entry = cq_lane_at(cq->shared, cq->size, lane_index)->entry,
+                           .mask = cq->size - 1,
+                           .prod = lane->prod,
+                           .end = lane->overrun ? lane->prod : lane->cons_seen + cq->size};
+}
+
+/* Where the next one is to be written, all fields but seq; NULL: perhaps there is no room, which
+ * cq_post finds out. */
+static inline struct cqe *cq_run_next(const struct cq_run *r)
+{
+    return likely(r->prod != r->end) ? &r->entry[r->prod & r->mask] : NULL;
+}
+
+static inline void cq_run_give(struct cq_run *r, struct cqe *e)
+{
+    atomic_store_explicit(&e->seq, ++r->prod, memory_order_release);
+}
+
+/* Whether any was given. */
+static inline bool cq_run_end(struct comp_queue *cq, uint32_t lane_index, const struct cq_run *r)
+{
+    struct comp_lane *lane = &cq->lane[lane_index];
+    bool some = lane->prod != r->prod;
+
+    lane->prod = r->prod;
+    lane->touched |= some;
+    return some;
+}
 
 /*
  * After a burst of posts: whether an event is due. Clears `touched`, and disarms the queue if so.
