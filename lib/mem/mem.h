@@ -103,6 +103,20 @@ static inline uint64_t mr_host_addr(const struct mem_region *mr, uint64_t va)
     return mr->addr + (va - mr->iova);
 }
 
+/* Where the dataplane reaches va, which was accepted, of a region that has `direct`. */
+static inline uint8_t *mr_direct(const struct mem_region *mr, uint64_t va)
+{
+    return mr->direct + (va - mr->iova);
+}
+
+/* Whether [va, va + len) is inside. No sum is formed, so nothing can wrap around. */
+static inline bool mr_covers(const struct mem_region *mr, uint64_t va, uint64_t len)
+{
+    uint64_t off = va - mr->iova;
+
+    return va >= mr->iova && off <= mr->len && len <= mr->len - off;
+}
+
 /* ---- keys ---- */
 
 /*

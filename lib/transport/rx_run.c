@@ -296,23 +296,23 @@ static unsigned entries(const struct run *r, unsigned n)
 static unsigned run_sends(struct run *r, unsigned n)
 {
     struct comp_queue *cq = r->qp->recv_cq;
-    struct comp_lane *lane = &cq->lane[r->e->cfg.lane];
-    struct cq_lane *ring = lane->ring;
     const struct work_queue rq = r->qp->resp.rq;
-    uint32_t size = cq->size, prod = lane->prod, i;
     struct cqe like = completion(r);
     struct grant g = {.direct = NULL};
+    struct cq_run run;
     uint8_t flags = 0;
+    uint32_t i;
 
     n = entries(r, n);
+    run = cq_run_begin(cq, r->e->cfg.lane);
     for (i = 0; i < n; i++) {
         const uint8_t *bth = r->span[i].l3 + (BTH - 14);
         uint32_t len = r->span[i].own;
-        struct cqe *c = cq_entry(ring, size, prod + i);
+        struct cqe *c = cq_run_next(&run);
         uint64_t wr_id;
         uint8_t *to = recv_place(r, &g, &rq, rq.cons + i, len, &wr_id);
 
-        if (unlikely(!to))
+        if (unlikely(!to || !c))
             break;
         put(to, bth + BTH_LEN, len);
         memcpy(c, &like, offsetof(struct cqe, seq));
@@ -320,13 +320,11 @@ static unsigned run_sends(struct run *r, unsigned n)
         c->byte_len = len;
         c->wqe = rq.cons + i;
         flags |= bth[1];
-        atomic_store_explicit(&c->seq, prod + i + 1, memory_order_release);
+        cq_run_give(&run, c);
     }
     r->qp->resp.rq.cons += i;
     r->qp->resp.msn += i;
-    if (i)
-        engine_touch_cq(r->e, cq);
-    cq_publish_row(cq, r->e->cfg.lane, i, flags >> 7);
+    engine_post_run(r->e, cq, &run, flags >> 7);
     return i;
 }
 

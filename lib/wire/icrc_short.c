@@ -141,6 +141,25 @@ icrc_short_verify_run(enum icrc_l3 kind, const struct icrc_span *s, unsigned n)
     return i;
 }
 
+__attribute__((target("pclmul,avx"))) void icrc_short_frames(enum icrc_l3 kind, size_t l3_off,
+                                                             const struct frame *f, unsigned n)
+{
+    const uint8_t *mask = icrc_mask[kind];
+
+    for (const struct frame *end = f + n; f < end; f++) {
+        uint8_t *l3 = f->data + l3_off;
+        size_t len = f->len - l3_off - sizeof(uint32_t);
+        uint32_t crc;
+
+        if (unlikely(len > ICRC_SHORT_LEN)) {
+            icrc_seal(kind, l3, len);
+            continue;
+        }
+        crc = sum(mask, l3, len);
+        memcpy(l3 + len, &crc, sizeof(crc));
+    }
+}
+
 #else
 
 bool icrc_short_is_fast(void)
@@ -156,6 +175,10 @@ uint32_t icrc_short(enum icrc_l3 kind, const uint8_t *l3, size_t len)
 unsigned icrc_short_verify_run(enum icrc_l3 kind, const struct icrc_span *s, unsigned n)
 {
     return 0;
+}
+
+void icrc_short_frames(enum icrc_l3 kind, size_t l3_off, const struct frame *f, unsigned n)
+{
 }
 
 #endif
