@@ -17,7 +17,9 @@ void comp_queue_init(struct comp_queue *cq, struct cq_shared *shared, uint32_t s
     }
 }
 
-bool cq_find_room(struct comp_queue *cq, uint32_t lane_index)
+/* Whether a lane that seems full has room for one more, after asking the application what it
+ * consumed. */
+static bool find_room(struct comp_queue *cq, uint32_t lane_index)
 {
     struct comp_lane *lane = &cq->lane[lane_index];
     uint32_t cons = atomic_load_explicit(&lane->ring->cons, memory_order_acquire);
@@ -33,14 +35,30 @@ bool cq_find_room(struct comp_queue *cq, uint32_t lane_index)
     return true;
 }
 
-int cq_post(struct comp_queue *cq, uint32_t lane, const struct cqe *e, bool solicited)
+uint32_t cq_room(struct comp_queue *cq, uint32_t lane_index, uint32_t want)
 {
-    struct cqe *next = cq_next(cq, lane);
+    struct comp_lane *lane = &cq->lane[lane_index];
 
-    if (unlikely(!next))
+    if (unlikely(lane->end - lane->prod < want && !lane->overrun)) {
+        uint32_t cons = atomic_load_explicit(&lane->ring->cons, memory_order_acquire);
+
+        if (lane->prod - cons <= cq->size)
+            lane->end = cons + cq->size;
+    }
+    return min_of(want, lane->end - lane->prod);
+}
+
+int cq_post(struct comp_queue *cq, uint32_t lane_index, const struct cqe *e, bool solicited)
+{
+    struct comp_lane *lane = &cq->lane[lane_index];
+    struct cqe *next = &lane->ring->entry[lane->prod & (cq->size - 1)];
+
+    if (unlikely(lane->prod == lane->end) && !find_room(cq, lane_index))
         return -ENOSPC;
     memcpy(next, e, offsetof(struct cqe, seq));
-    cq_publish(cq, lane, next, solicited || e->status != WC_SUCCESS);
+    atomic_store_explicit(&next->seq, ++lane->prod, memory_order_release);
+    lane->touched = true;
+    lane->solicited |= solicited || e->status != WC_SUCCESS;
     return 0;
 }
 

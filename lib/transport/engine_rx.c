@@ -282,7 +282,7 @@ static void rx_burst(struct engine *e, struct frame *frames, unsigned n)
     unsigned i = 0, general = 0;
 
     while (i < n) {
-        unsigned executed = runs && !general ? rx_run(e, frames + i, n - i, &general) : 0;
+        unsigned executed = runs && !general ? rx_run(e, frames + i, n - i, i, &general) : 0;
 
         i += executed;
         if (executed)

@@ -429,10 +429,11 @@ struct rx_completion *resp_complete_recv(struct engine *e, struct qp *qp, unsign
 void resp_accepted(struct engine *e, struct qp *qp, const struct pkt *p, uint32_t packets);
 /*
  * rx_run.c: executes the first frames of f[0..n) if they are what their connection expects next, of
- * the most frequent kinds and into mapped memory. Returns how many it executed. *general: so many
- * after these are not worth another look.
+ * the most frequent kinds and into mapped memory. job: the first one's, which it may use. Returns
+ * how many it executed. *general: so many after these are not worth another look.
  */
-unsigned rx_run(struct engine *e, const struct frame *f, unsigned n, unsigned *general);
+unsigned rx_run(struct engine *e, const struct frame *f, unsigned n, unsigned job,
+                unsigned *general);
 /* resp_only.c: the most frequent requests as a whole; false: nothing was done. */
 bool resp_only(struct engine *e, struct qp *qp, unsigned job);
 /* resp_uc.c, resp_ud.c */
@@ -475,14 +476,9 @@ struct send_slot *comp_slot(struct qp *qp, psn_t p, uint32_t *count);
 void qp_settle(struct engine *e, struct qp *qp);
 /* Posts a completion. False: it is lost, and the host was told that the queue is in error. */
 bool engine_post(struct engine *e, struct comp_queue *cq, const struct cqe *c, bool solicited);
-/* Before each cq_publish: the queue's events are raised before this call into the engine returns.
- */
-void engine_add_cq(struct engine *e, struct comp_queue *cq);
-static inline void engine_touch_cq(struct engine *e, struct comp_queue *cq)
-{
-    if (!cq->lane[e->cfg.lane].touched) /* what is touched is noted */
-        engine_add_cq(e, cq);
-}
+/* Ends a run of completions, which were written in place. */
+void engine_post_run(struct engine *e, struct comp_queue *cq, const struct cq_run *run,
+                     bool solicited);
 void qp_enter_error(struct engine *e, struct qp *qp, uint8_t recv_status);
 /* UC, UD: a send that failed stops the send queue only. */
 void qp_enter_sqe(struct engine *e, struct qp *qp);
