@@ -19,7 +19,7 @@ bool icrc_short_is_fast(void);
  * it is fast. */
 uint32_t icrc_short(enum icrc_l3 kind, const uint8_t *l3, size_t len);
 
-/* icrc_seal_frames, where it is fast. */
-void icrc_short_frames(enum icrc_l3 kind, size_t l3_off, const struct frame *f, unsigned n);
+/* icrc_seal_alike, of frames that are as short as that. */
+void icrc_short_alike(enum icrc_l3 kind, size_t l3_off, const struct frame *f, unsigned n);
 
 #endif
