@@ -16,6 +16,7 @@ static bool qp_tx(struct engine *e, struct qp *qp, struct frame *frame)
     job->frame = frame;
     job->encap = &qp->encap;
     job->failed = job->is_reply = false;
+    job->source = NULL;
     qp->resp_turn = !qp->resp_turn;
     if (reply && (qp->resp_turn || !request) && resp_reply(e, qp, job))
         return true;
@@ -32,7 +33,9 @@ static void seal(struct engine *e, struct tx_job *job)
     uint8_t priority;
 
     if (job->encap) {
-        f->len = (uint32_t)encap_seal(f->data, job->encap, job->bth_len);
+        f->len = (uint32_t)(job->source ? encap_seal_copy(f->data, job->encap, job->bth_len,
+                                                          job->source, job->source_len)
+                                        : encap_seal(f->data, job->encap, job->bth_len));
         priority = job->encap->priority;
     } else {
         f->len = job->bth_len;
