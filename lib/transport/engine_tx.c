@@ -16,6 +16,7 @@ static bool qp_tx(struct engine *e, struct qp *qp, struct frame *frame)
     job->frame = frame;
     job->encap = &qp->encap;
     job->failed = job->is_reply = false;
+    job->source = NULL;
     qp->resp_turn = !qp->resp_turn;
     if (reply && (qp->resp_turn || !request) && resp_reply(e, qp, job))
         return true;
@@ -32,7 +33,9 @@ static void seal(struct engine *e, struct tx_job *job)
     uint8_t priority;
 
     if (job->encap) {
-        f->len = (uint32_t)encap_seal(f->data, job->encap, job->bth_len);
+        f->len = (uint32_t)(job->source ? encap_seal_copy(f->data, job->encap, job->bth_len,
+                                                          job->source, job->source_len)
+                                        : encap_seal(f->data, job->encap, job->bth_len));
         priority = job->encap->priority;
     } else {
         f->len = job->bth_len;
@@ -71,8 +74,9 @@ static void fill_jobs(struct engine *e, struct frame *frames, unsigned n)
 
     e->jobs = e->sealed = 0;
     while (e->jobs < n && (qp = TAILQ_FIRST(&e->tx_list))) {
-        unsigned most = min_of(n - e->jobs, (unsigned)(TX_QUANTUM - qp->tx_burst));
-        unsigned taken = take_packets(e, qp, &frames[e->jobs], most);
+        bool alone = !TAILQ_NEXT(qp, tx_link);
+        unsigned turn = alone ? n : (unsigned)(TX_QUANTUM - qp->tx_burst);
+        unsigned taken = take_packets(e, qp, &frames[e->jobs], min_of(n - e->jobs, turn));
 
         if (!taken) {
             TAILQ_REMOVE(&e->tx_list, qp, tx_link);
