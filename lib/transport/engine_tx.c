@@ -81,8 +81,10 @@ static void seal(struct engine *e, struct tx_job *job)
     struct frame *f = job->frame;
     uint8_t priority;
 
+    f->inside &= job->encap != NULL; /* a program's own bytes are believed no more than others' */
     if (job->encap) {
-        f->len = (uint32_t)encap_seal(f->data, job->encap, job->bth_len);
+        f->len = f->inside ? job->encap->len + job->bth_len
+                           : (uint32_t)encap_seal(f->data, job->encap, job->bth_len);
         priority = job->encap->priority;
     } else {
         f->len = job->bth_len;
