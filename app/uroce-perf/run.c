@@ -195,7 +195,21 @@ bool run_is_over(const struct perf *p)
     return atomic_load(&p->failed) || atomic_load(&p->finished) == p->threads;
 }
 
+static bool all_cleared(const struct perf *p, unsigned request)
+{
+    for (unsigned i = 0; i < p->threads; i++)
+        if (atomic_load(&p->thread[i].cleared) != request)
+            return false;
+    return true;
+}
+
 void run_clear(struct perf *p)
 {
-    atomic_fetch_add(&p->clear, 1);
+    unsigned request = atomic_fetch_add(&p->clear, 1) + 1;
+    ns_t deadline = worker_time() + NS_PER_SEC;
+
+    /* Threads look several times in a millisecond, if they have a CPU; those that are done do not.
+     */
+    while (!all_cleared(p, request) && !atomic_load(&p->finished) && worker_time() < deadline)
+        sched_yield();
 }
