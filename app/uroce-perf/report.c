@@ -248,10 +248,10 @@ void report_period(const struct perf *p, const struct perf_result *r, double at)
 
     switch (p->opt.format) {
     case FORMAT_JSON:
-        o = json_pack("{s:s, s:f, s:I, s:I, s:I, s:f, s:f}", "type", "period", "at", at, "messages",
-                      (json_int_t)r->messages, "bytes", (json_int_t)r->bytes, "lost",
+        o = json_pack("{s:s, s:f, s:I, s:I, s:I, s:f, s:f, s:f}", "type", "period", "at", at,
+                      "messages", (json_int_t)r->messages, "bytes", (json_int_t)r->bytes, "lost",
                       (json_int_t)r->lost, "messages_per_s", r->messages_per_s, "gigabytes_per_s",
-                      r->gigabytes_per_s);
+                      r->gigabytes_per_s, "ns_per_message", r->ns_per_message);
         set_latency(o, r);
         print_json(o);
         break;

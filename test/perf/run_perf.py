@@ -80,6 +80,10 @@ def mode_is_exact(mode):
         exact(mode, 64, "--inline", "64", "--mtu", "256")
 
 
+def pinned():
+    exact("write", 64, "--cpus", str(min(os.sched_getaffinity(0))))
+
+
 def depths():
     exact("write", 64, "--depth", "1")
     exact("send", 64, "--depth", "256", "--signal", "256")
@@ -240,14 +244,17 @@ BAD = (
     (["--mode", "loop", "--verify"], "verify: mode loop has no messages"),
     (["--mode", "icrc", "--bidirectional"], "bidirectional: mode icrc has no messages"),
     (["--cpus", "1" * 100], "is too long"),
+    (["--cpus", "x"], 'cpus: "x" is no list of CPUs'),
+    (["--cpus", "0,"], "is no list of CPUs"),
+    (["--cpus", "0,,1"], "is no list of CPUs"),
+    (["--cpus", "0,1x"], "is no list of CPUs"),
+    (["--cpus", "0-"], "is no list of CPUs"),
+    (["--cpus", "3-1"], "is no list of CPUs"),
+    (["--cpus", "99999"], "is no list of CPUs"),
+    (["--cpus", "0", "--workers", "2"], 'cpus: "0" has fewer than 2'),
 )
 # What only the machine can tell: status 1.
 REFUSED = (
-    (["--cpus", "x"], 'cpus: "x" is no list of CPUs'),
-    (["--cpus", "0,"], "is no list of CPUs"),
-    (["--cpus", "3-1"], "is no list of CPUs"),
-    (["--cpus", "99999"], "is no list of CPUs"),
-    (["--cpus", "0", "--workers", "2"], "has fewer than 2"),
     (["--cpus", "1000"], "cpus: CPU 1000 cannot be used"),
     (["--size", "64M", "--depth", "16384", "--verify"], "of memory, over"),
 )
@@ -479,7 +486,7 @@ def main():
     folder = kit.scratch_folder()
     points = [(f"mode {mode}: exactly the messages that were asked for, verified", lambda m=mode: mode_is_exact(m))
               for mode in MESSAGES]
-    points += [("depths and many queue pairs", depths), ("stages, and the bare loopback port", stages),
+    points += [("on a CPU that is named", pinned), ("depths and many queue pairs", depths), ("stages, and the bare loopback port", stages),
                ("the floor is there where it applies", floor), ("through two DPDK ports", lambda: ports(folder)),
                ("bare DPDK ports", lambda: bare_ports(folder)), ("JSON", json_shape), ("CSV", csv_shape),
                ("tables", table_shape), ("bad arguments are told", bad_arguments),
