@@ -56,6 +56,7 @@ static json_t *show_gids(const struct device *d)
                       type[e->type], "prefix", d->prefix[i]);
         if (e->vlan != VLAN_NONE)
             json_object_set_new(o, "vlan", show_number(e->vlan));
+        show_address_state(o, d, &e->gid, e->vlan);
         json_array_append_new(list, o);
     }
     return list;
