@@ -121,6 +121,13 @@ static inline size_t encap_seal(uint8_t *frame, const struct encap_template *t, 
     return t->len + bth_len;
 }
 
+/* The same for n frames that were made from t one after the other, whose len is set. */
+static inline void encap_seal_frames(const struct encap_template *t, const struct frame *f,
+                                     unsigned n)
+{
+    icrc_seal_frames((enum icrc_l3)t->l3_kind, t->l3_off, f, n);
+}
+
 /*
  * Writes the 40 bytes that UD receive buffers start with (A17.4.5.2): an IPv6 or GRH header as it
  * came, or 20 zero bytes and the IPv4 header.

@@ -2,8 +2,7 @@
 #include <errno.h>
 
 #include "bytes.h"
-#include "encap.h"
-#include "encap_layout.h"
+#include "encap_put.h"
 
 /* Ethernet and 802.1Q; returns their length. */
 static size_t make_ethernet(uint8_t *b, const struct address_vector *av, uint16_t ethertype)
@@ -90,35 +89,8 @@ int encap_template_make(struct encap_template *t, const struct address_vector *a
     return 0;
 }
 
-/* Copies 42 to 66 bytes in fixed-size pieces, the last of which overlaps: no call, no loop. */
-static void copy_headers(uint8_t *to, const struct encap_template *t)
-{
-    memcpy(to, t->bytes, 32);
-    memcpy(to + 32, t->bytes + 32, 8);
-    memcpy(to + t->len - 32, t->bytes + t->len - 32, 32);
-}
-
 size_t encap_tx(uint8_t *frame, const struct encap_template *t, size_t bth_len, uint16_t ip_id)
 {
-    uint8_t *l3 = frame + t->l3_off;
-    uint16_t l4_len = (uint16_t)(bth_len + UDP_LEN);
-    uint16_t ip_len = (uint16_t)(l4_len + IPV4_LEN);
-
-    copy_headers(frame, t);
-    switch ((enum icrc_l3)t->l3_kind) {
-    case ICRC_IPV4:
-        put_be16(l3 + 2, ip_len);
-        put_be16(l3 + 4, ip_id);
-        put_be16(l3 + 10, (uint16_t)~sum_fold((uint32_t)t->ip_sum + ip_len + ip_id));
-        put_be16(l3 + IPV4_LEN + 4, l4_len);
-        break;
-    case ICRC_IPV6:
-        put_be16(l3 + 4, l4_len);
-        put_be16(l3 + IPV6_LEN + 4, l4_len);
-        break;
-    case ICRC_GRH:
-        put_be16(l3 + 4, (uint16_t)bth_len);
-        break;
-    }
+    encap_put(frame, t, bth_len, ip_id);
     return t->len;
 }

@@ -6,17 +6,16 @@
 #include "raw_internal.h"
 #include "transport.h"
 
-/* The queue pair's next packet into job->frame. */
-static bool qp_tx(struct engine *e, struct qp *qp, struct tx_job *job)
+/* The queue pair's next packet into the next job. */
+static bool qp_tx(struct engine *e, struct qp *qp, struct frame *frame)
 {
-    bool reply = resp_has_reply(qp), request;
+    struct tx_job *job = &e->tx_job[e->jobs];
+    bool reply = resp_has_reply(qp), request = req_ready(e, qp);
 
     job->qp = qp;
+    job->frame = frame;
     job->encap = &qp->encap;
     job->failed = job->is_reply = false;
-    if (likely(!reply && req_only(e, qp, job)))
-        return true;
-    request = req_ready(e, qp);
     qp->resp_turn = !qp->resp_turn;
     if (reply && (qp->resp_turn || !request) && resp_reply(e, qp, job))
         return true;
@@ -25,6 +24,38 @@ static bool qp_tx(struct engine *e, struct qp *qp, struct tx_job *job)
     if (qp->service == SERVICE_RAW)
         return raw_segment(e, qp, job);
     return qp->service == PKT_UD ? req_segment_ud(e, qp, job) : req_segment(e, qp, job);
+}
+
+static void seal(struct engine *e, struct tx_job *job)
+{
+    struct frame *f = job->frame;
+    uint8_t priority;
+
+    if (job->encap) {
+        f->len = (uint32_t)encap_seal(f->data, job->encap, job->bth_len);
+        priority = job->encap->priority;
+    } else {
+        f->len = job->bth_len;
+        priority = raw_priority(f->data, f->len);
+    }
+    tx_count(e, job->qp, priority, 1, f->len);
+}
+
+/* Up to n packets of the queue pair; returns how many. What needs no more than the batch's turn to
+ * come is sealed now, while its bytes are at hand. */
+static unsigned take_packets(struct engine *e, struct qp *qp, struct frame *frames, unsigned n)
+{
+    unsigned taken = resp_may_reply(qp) ? 0 : req_only(e, qp, frames, n);
+
+    if (likely(taken))
+        return taken;
+    if (!qp_tx(e, qp, frames))
+        return 0;
+    if (e->sealed == e->jobs && !e->batch.n) {
+        seal(e, &e->tx_job[e->jobs]);
+        e->sealed++;
+    }
+    return 1;
 }
 
 static void next_turn(struct engine *e, struct qp *qp)
@@ -38,18 +69,19 @@ static void fill_jobs(struct engine *e, struct frame *frames, unsigned n)
 {
     struct qp *qp;
 
-    e->jobs = 0;
+    e->jobs = e->sealed = 0;
     while (e->jobs < n && (qp = TAILQ_FIRST(&e->tx_list))) {
-        struct tx_job *job = &e->tx_job[e->jobs];
+        unsigned most = min_of(n - e->jobs, (unsigned)(TX_QUANTUM - qp->tx_burst));
+        unsigned taken = take_packets(e, qp, &frames[e->jobs], most);
 
-        job->frame = &frames[e->jobs];
-        if (!qp_tx(e, qp, job)) {
+        if (!taken) {
             TAILQ_REMOVE(&e->tx_list, qp, tx_link);
             qp->in_tx_list = false;
             continue;
         }
-        e->jobs++;
-        if (++qp->tx_burst >= TX_QUANTUM)
+        e->jobs += taken;
+        qp->tx_burst = (uint8_t)(qp->tx_burst + taken);
+        if (qp->tx_burst >= TX_QUANTUM)
             next_turn(e, qp);
     }
 }
@@ -69,40 +101,20 @@ static void tx_failed(struct engine *e, struct tx_job *job)
 /* A packet behind one of the same queue pair that failed. */
 static bool behind_failed(const struct engine *e, unsigned i)
 {
-    for (unsigned k = 0; k < i; k++)
+    for (unsigned k = e->sealed; k < i; k++)
         if (e->tx_job[k].failed && e->tx_job[k].qp == e->tx_job[i].qp)
             return true;
     return false;
 }
 
-static void seal(struct engine *e, struct tx_job *job)
+/* Gets the payloads that the others wait for. Returns how many frames are to be sent. */
+static unsigned seal_rest(struct engine *e, struct frame *frames)
 {
-    struct qp *qp = job->qp;
-    struct frame *f = job->frame;
-    uint8_t priority;
-
-    if (job->encap) {
-        f->len = (uint32_t)encap_seal(f->data, job->encap, job->bth_len);
-        priority = job->encap->priority;
-    } else {
-        f->len = job->bth_len;
-        priority = raw_priority(f->data, f->len);
-    }
-    counter_inc(&e->counters.tx_packets[priority]);
-    counter_add(&e->counters.tx_bytes[priority], f->len);
-    counter_inc(&qp->counters.tx_packets);
-    counter_add(&qp->counters.tx_bytes, f->len);
-}
-
-unsigned engine_tx(struct engine *e, struct frame *frames, unsigned n, ns_t now)
-{
-    unsigned out = 0;
+    unsigned out = e->sealed;
     bool any_failed = false;
 
-    e->now = now;
-    fill_jobs(e, frames, min_of(n, (unsigned)FRAME_BURST));
     tx_flush(e);
-    for (unsigned i = 0; i < e->jobs; i++) {
+    for (unsigned i = e->sealed; i < e->jobs; i++) {
         struct tx_job *job = &e->tx_job[i];
 
         if (job->failed) {
@@ -120,6 +132,16 @@ unsigned engine_tx(struct engine *e, struct frame *frames, unsigned n, ns_t now)
         }
         out++;
     }
+    return out;
+}
+
+unsigned engine_tx(struct engine *e, struct frame *frames, unsigned n, ns_t now)
+{
+    unsigned out;
+
+    e->now = now;
+    fill_jobs(e, frames, min_of(n, (unsigned)FRAME_BURST));
+    out = e->sealed == e->jobs ? e->jobs : seal_rest(e, frames);
     engine_settle(e);
     return out;
 }

@@ -6,11 +6,8 @@
 #include "raw_internal.h"
 #include "transport.h"
 
-static void touch_cq(struct engine *e, struct comp_queue *cq)
+void engine_add_cq(struct engine *e, struct comp_queue *cq)
 {
-    for (unsigned i = 0; i < e->cqs; i++)
-        if (e->cq[i] == cq)
-            return;
     if (e->cqs == ARRAY_SIZE(e->cq)) { /* more than a burst can name: raise what there is */
         struct comp_queue *first = e->cq[0];
 
@@ -26,9 +23,12 @@ static void touch_cq(struct engine *e, struct comp_queue *cq)
 bool engine_post(struct engine *e, struct comp_queue *cq, const struct cqe *c, bool solicited)
 {
     bool was_overrun = cq->lane[e->cfg.lane].overrun;
+    struct cqe *next = cq_next(cq, e->cfg.lane);
 
-    if (cq_post(cq, e->cfg.lane, c, solicited) == 0) {
-        touch_cq(e, cq);
+    if (likely(next)) {
+        memcpy(next, c, offsetof(struct cqe, seq));
+        engine_touch_cq(e, cq);
+        cq_publish(cq, e->cfg.lane, next, solicited || c->status != WC_SUCCESS);
         return true;
     }
     if (!was_overrun) {

@@ -104,9 +104,10 @@ struct responder {
     uint32_t msg_len;      /* bytes of the message so far */
     uint64_t write_va;
     uint32_t write_rkey, write_left;
-    struct resp_resource *res; /* ring of res_max */
-    uint32_t res_max;          /* max_dest_rd_atomic */
-    uint32_t res_head;         /* resources taken since reset */
+    struct mr_hint write_hint, recv_hint; /* where the last WRITE, and receive entry, went */
+    struct resp_resource *res;            /* ring of res_max */
+    uint32_t res_max;                     /* max_dest_rd_atomic */
+    uint32_t res_head;                    /* resources taken since reset */
     uint32_t res_pending;
     /* Rounds of repeated requests, as path_repeated counts them. */
     uint32_t rounds;
@@ -239,6 +240,7 @@ struct engine {
     struct mr_cache mrs;
     struct mem_batch batch;
     unsigned jobs;
+    unsigned sealed; /* the first of them, which are ready to go; tx_job is of the others */
     struct tx_job tx_job[FRAME_BURST];
     struct rx_job rx_job[FRAME_BURST];
     /* Engines that got the frame which is being acted on. */
@@ -331,6 +333,17 @@ static inline void note(struct engine *e, const struct qp *qp, enum trace_event 
     trace_put(&e->trace, e->now, event, qp ? qp->qpn : 0, a, b);
 }
 
+/* ---- engine_tx.c ---- */
+
+static inline void tx_count(struct engine *e, struct qp *qp, uint8_t priority, unsigned packets,
+                            uint64_t bytes)
+{
+    counter_add(&e->counters.tx_packets[priority], packets);
+    counter_add(&e->counters.tx_bytes[priority], bytes);
+    counter_add(&qp->counters.tx_packets, packets);
+    counter_add(&qp->counters.tx_bytes, bytes);
+}
+
 /* ---- engine_rx.c ---- */
 
 /* A frame for another engine: passed on, or dropped. Counted. */
@@ -379,8 +392,9 @@ void req_reset(struct qp *qp, psn_t first);
 /* req_segment.c: builds the next request packet into job->frame; false if the slot failed instead.
  */
 bool req_segment(struct engine *e, struct qp *qp, struct tx_job *job);
-/* req_only.c: takes and builds what most messages are as a whole; false: nothing was done. */
-bool req_only(struct engine *e, struct qp *qp, struct tx_job *job);
+/* req_only.c: takes and builds up to n of what most messages are, from frames[0] on, which is that
+ * of job e->jobs. Returns how many. Those behind which nothing waits are sealed. */
+unsigned req_only(struct engine *e, struct qp *qp, struct frame *frames, unsigned n);
 /* Its steps, for UD too: PSNs for the slot; the packet's payload; the position moves on. */
 static inline void req_start_slot(const struct requester *req, struct send_slot *s)
 {
@@ -417,6 +431,12 @@ void resp_rx(struct engine *e, struct qp *qp, unsigned job);
 enum fault resp_execute(struct engine *e, struct qp *qp, unsigned job);
 struct rx_completion *resp_complete_recv(struct engine *e, struct qp *qp, unsigned job);
 void resp_accepted(struct engine *e, struct qp *qp, const struct pkt *p, uint32_t packets);
+/*
+ * rx_run.c: executes the first frames of f[0..n) if they are what their connection expects next, of
+ * the most frequent kinds and into mapped memory. Returns how many it executed. *general: so many
+ * after these are not worth another look.
+ */
+unsigned rx_run(struct engine *e, const struct frame *f, unsigned n, unsigned *general);
 /* resp_only.c: the most frequent requests as a whole; false: nothing was done. */
 bool resp_only(struct engine *e, struct qp *qp, unsigned job);
 /* resp_uc.c, resp_ud.c */
@@ -428,6 +448,11 @@ void mcast_rx(struct engine *e, unsigned job, const struct frame *f);
 void mcast_forget(struct engine *e, struct qp *qp);
 /* resp_reply.c: whether a reply waits; builds it. False if it turned out that there is none. */
 bool resp_has_reply(const struct qp *qp);
+/* False: none does. */
+static inline bool resp_may_reply(const struct qp *qp)
+{
+    return qp->resp.ack_pending || qp->resp.res_pending;
+}
 bool resp_reply(struct engine *e, struct qp *qp, struct tx_job *job);
 void resp_reset(struct qp *qp, psn_t first);
 /* Records a fault of the responder: what it does is in the fault table. */
@@ -454,6 +479,14 @@ struct send_slot *comp_slot(struct qp *qp, psn_t p, uint32_t *count);
 void qp_settle(struct engine *e, struct qp *qp);
 /* Posts a completion. False: it is lost, and the host was told that the queue is in error. */
 bool engine_post(struct engine *e, struct comp_queue *cq, const struct cqe *c, bool solicited);
+/* Before each cq_publish: the queue's events are raised before this call into the engine returns.
+ */
+void engine_add_cq(struct engine *e, struct comp_queue *cq);
+static inline void engine_touch_cq(struct engine *e, struct comp_queue *cq)
+{
+    if (!cq->lane[e->cfg.lane].touched) /* what is touched is noted */
+        engine_add_cq(e, cq);
+}
 void qp_enter_error(struct engine *e, struct qp *qp, uint8_t recv_status);
 /* UC, UD: a send that failed stops the send queue only. */
 void qp_enter_sqe(struct engine *e, struct qp *qp);

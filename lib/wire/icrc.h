@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "frame.h"
+
 enum icrc_l3 {
     ICRC_IPV4, /* 20 + 8 bytes before the BTH */
     ICRC_IPV6, /* 40 + 8 */
@@ -27,8 +29,22 @@ uint32_t icrc_reference(enum icrc_l3 kind, const uint8_t *l3, size_t len);
 /* Computes the ICRC of len bytes at l3 and stores it at l3 + len. */
 void icrc_seal(enum icrc_l3 kind, uint8_t *l3, size_t len);
 
+/* The same for n whole frames of one flow: l3_off bytes into each is its network header, and the
+ * ICRC is the last four bytes of its len, which is a multiple of four behind the header. */
+void icrc_seal_frames(enum icrc_l3 kind, size_t l3_off, const struct frame *f, unsigned n);
+
 /* Whether the last four of len bytes at l3 are the ICRC of those before. False if len is too short.
  */
 bool icrc_verify(enum icrc_l3 kind, const uint8_t *l3, size_t len);
+
+/* A packet from its network header through its ICRC. */
+struct icrc_span {
+    const uint8_t *l3;
+    uint32_t len; /* headers, BTH and ICRC at least, and a multiple of four */
+    uint32_t own; /* the caller's */
+};
+
+/* How many of the n packets, from the first one on, have the right ICRC. */
+unsigned icrc_verify_run(enum icrc_l3 kind, const struct icrc_span *s, unsigned n);
 
 #endif

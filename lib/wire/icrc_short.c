@@ -5,6 +5,9 @@
  * is left at last is reduced as Barrett's method has it. Bits are in the reflected order of CRC-32
  * all along. V. Gopal and others: "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ".
  */
+#include <string.h>
+
+#include "common.h"
 #include "icrc_short.h"
 
 /* IPv4: TOS, TTL, header checksum, UDP checksum. IPv6 and GRH: traffic class, flow label, hop
@@ -76,19 +79,71 @@ FAST uint32_t reduce(__m128i x)
  * In pieces of 16 bytes, aligned at the end. The first has zeros in front for what it lacks, which
  * add nothing: the CRC's state, which belongs to the first bytes, is added before they are shifted.
  */
-__attribute__((target("pclmul,avx"))) uint32_t icrc_short(enum icrc_l3 kind, const uint8_t *l3,
-                                                          size_t len)
+FAST uint32_t sum(const uint8_t *mask, const uint8_t *l3, size_t len)
 {
-    const uint8_t *mask = icrc_mask[kind];
-    size_t lacks = -len & 15, head = len < ICRC_HEAD_LEN ? len : ICRC_HEAD_LEN, at;
+    size_t lacks = -len & 15, at = 16 - lacks;
     __m128i x = _mm_xor_si128(piece(l3, mask, 0), _mm_cvtsi32_si128((int)STATE_AFTER_LRH));
 
     x = _mm_shuffle_epi8(x, load(shift_up + 16 - lacks));
-    for (at = 16 - lacks; at < head; at += 16)
+    if (len > 48) {
         x = fold(x, piece(l3, mask, at));
-    for (; at < len; at += 16)
+        at += 16;
+    }
+    x = fold(x, piece(l3, mask, at));
+    x = fold(x, piece(l3, mask, at + 16));
+    at += 32;
+    if (at < len)
+        x = fold(x, piece(l3, mask, at));
+    for (at += 16; at < len; at += 16)
         x = fold(x, load(l3 + at));
     return ~reduce(x);
+}
+
+__attribute__((target("pclmul,avx"))) uint32_t icrc_short(enum icrc_l3 kind, const uint8_t *l3,
+                                                          size_t len)
+{
+    return sum(icrc_mask[kind], l3, len);
+}
+
+__attribute__((target("pclmul,avx"))) unsigned
+icrc_short_verify_run(enum icrc_l3 kind, const struct icrc_span *s, unsigned n)
+{
+    const uint8_t *mask = icrc_mask[kind];
+    unsigned i;
+
+    for (i = 0; i < n; i++) {
+        size_t len = s[i].len - ICRC_SIZE;
+        uint32_t stored;
+
+        if (unlikely(len > ICRC_SHORT_LEN)) {
+            if (!icrc_verify(kind, s[i].l3, s[i].len))
+                break;
+            continue;
+        }
+        memcpy(&stored, s[i].l3 + len, sizeof(stored));
+        if (unlikely(sum(mask, s[i].l3, len) != stored))
+            break;
+    }
+    return i;
+}
+
+__attribute__((target("pclmul,avx"))) void icrc_short_frames(enum icrc_l3 kind, size_t l3_off,
+                                                             const struct frame *f, unsigned n)
+{
+    const uint8_t *mask = icrc_mask[kind];
+
+    for (const struct frame *end = f + n; f < end; f++) {
+        uint8_t *l3 = f->data + l3_off;
+        size_t len = f->len - l3_off - sizeof(uint32_t);
+        uint32_t crc;
+
+        if (unlikely(len > ICRC_SHORT_LEN)) {
+            icrc_seal(kind, l3, len);
+            continue;
+        }
+        crc = sum(mask, l3, len);
+        memcpy(l3 + len, &crc, sizeof(crc));
+    }
 }
 
 #else
@@ -101,6 +156,15 @@ bool icrc_short_is_fast(void)
 uint32_t icrc_short(enum icrc_l3 kind, const uint8_t *l3, size_t len)
 {
     return icrc_reference(kind, l3, len);
+}
+
+unsigned icrc_short_verify_run(enum icrc_l3 kind, const struct icrc_span *s, unsigned n)
+{
+    return 0;
+}
+
+void icrc_short_frames(enum icrc_l3 kind, size_t l3_off, const struct frame *f, unsigned n)
+{
 }
 
 #endif
