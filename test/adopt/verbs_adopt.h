@@ -21,8 +21,11 @@ extern atomic_bool stop;    /* told to threads */
 extern atomic_ulong faults; /* wrong bytes and failed calls that threads saw */
 
 double now(void);
-/* How many mappings of the process lie in the library's memfd, shared or not. */
-unsigned mappings(const char *perms);
+/* How many mappings there lie in the library's memfd, shared or not. (How many the process has
+ * changes by itself: regions that are used become adopted.) */
+unsigned mappings_in(const void *where, size_t len, const char *perms);
+/* Whether that is so of what is mapped there. */
+bool is_shared(const void *where);
 /* Takes n completions, which must be good. */
 void complete(int n);
 void fill(uint8_t *b, size_t n, uint8_t key);
