@@ -155,27 +155,23 @@ static bool run_timers(struct worker_port *p, ns_t now)
     return true;
 }
 
+/* One burst: what it sent, and what comes back for it, is looked at while it is in the cache. */
 static bool transmit(struct worker_port *p, ns_t now)
 {
     const struct pktio_ops *ops = p->io->ops;
     struct frame f[FRAME_BURST];
-    bool sent = false;
+    unsigned n, used;
 
-    for (unsigned i = 0; i < TX_BURSTS_MAX && engine_wants_tx(p->engine); i++) {
-        unsigned n = ops->tx_lend(p->io, p->queue, f, FRAME_BURST);
-        unsigned used;
-
-        if (!n) {
-            p->full = true;
-            return sent;
-        }
-        used = engine_tx(p->engine, f, n, now);
-        ops->tx_burst(p->io, p->queue, f, n, used);
-        if (!used)
-            break;
-        sent = true;
+    if (!engine_wants_tx(p->engine))
+        return false;
+    n = ops->tx_lend(p->io, p->queue, f, FRAME_BURST);
+    if (!n) {
+        p->full = true;
+        return false;
     }
-    return sent;
+    used = engine_tx(p->engine, f, n, now);
+    ops->tx_burst(p->io, p->queue, f, n, used);
+    return used;
 }
 
 bool worker_poll(struct worker *w, ns_t now)

@@ -12,7 +12,6 @@
 #define ASYNC_RING    256 /* a power of two */
 #define NOTED_CQS_MAX 64
 #define BELLS_MAX     64
-#define TX_BURSTS_MAX 8 /* per look and port: receiving must not wait longer */
 
 enum worker_state { WORKER_HOT, WORKER_ASLEEP, WORKER_EAGER };
 

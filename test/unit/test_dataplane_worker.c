@@ -336,10 +336,10 @@ static void stop(void)
 static const struct pktio_sim_config bad_network = {
     .seed = 7, .drop = 20, .duplicate = 10, .reorder = 20, .corrupt = 10};
 
-/* Both ends on one worker, and a cable that is always full. */
+/* Both ends on one worker, and a cable that is full with the frames that it holds back. */
 static void test_full_port(void **state)
 {
-    const struct pktio_sim_config config = {.slots = 4};
+    const struct pktio_sim_config config = {.seed = 3, .slots = 2, .reorder = 300};
 
     start(1, &config, 0);
     start_application();
