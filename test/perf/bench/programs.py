@@ -222,6 +222,8 @@ def testpmd_memif(folder, frame, seconds):
         start, first = receiver.received()
         time.sleep(seconds)
         end, last = receiver.received()
+        if last == first:
+            raise kit.Failure("testpmd received nothing more")
         return (last - first) / (end - start)
     finally:
         # While its receiver still reads, the sender's ring empties.
