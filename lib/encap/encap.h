@@ -121,11 +121,34 @@ static inline size_t encap_seal(uint8_t *frame, const struct encap_template *t, 
     return t->len + bth_len;
 }
 
-/* The same for n frames that were made from t one after the other, whose len is set. */
-static inline void encap_seal_frames(const struct encap_template *t, const struct frame *f,
-                                     unsigned n)
+/* The same where the payload, len bytes, is still at `from`: icrc_seal_copy. */
+static inline size_t encap_seal_copy(uint8_t *frame, const struct encap_template *t, size_t bth_len,
+                                     const uint8_t *from, size_t len)
 {
-    icrc_seal_frames((enum icrc_l3)t->l3_kind, t->l3_off, f, n);
+    size_t head_len = (size_t)(t->len - t->l3_off) + bth_len - 4 - ((len + 3) & ~(size_t)3);
+
+    icrc_seal_copy((enum icrc_l3)t->l3_kind, frame + t->l3_off, head_len, from, len);
+    return t->len + bth_len;
+}
+
+/* encap_seal_copy without the ICRC, of whose bytes nothing is known afterwards. */
+static inline size_t encap_copy(uint8_t *frame, const struct encap_template *t, size_t bth_len,
+                                const uint8_t *from, size_t len)
+{
+    size_t pad = -len & 3;
+    uint8_t *end = frame + t->len + bth_len - 4;
+
+    memcpy(end - pad - len, from, len);
+    memset(end - pad, 0, pad);
+    return t->len + bth_len;
+}
+
+/* encap_seal for n frames, at least one, that were made from t one after the other, whose len is
+ * set, and that are alike: icrc_seal_alike. */
+static inline void encap_seal_alike(const struct encap_template *t, const struct frame *f,
+                                    unsigned n)
+{
+    icrc_seal_alike((enum icrc_l3)t->l3_kind, t->l3_off, f, n);
 }
 
 /*

@@ -58,6 +58,11 @@ bool comp_ack_before(struct engine *e, struct qp *qp, psn_t p)
     struct requester *req = &qp->req;
     psn_t una = req->una;
 
+    /* What was sent has neither READs nor atomics that wait for their response. */
+    if (likely(!req->rd_outstanding && psn_eq(req->next_psn, req->max_psn))) {
+        comp_progress(e, qp, psn_before(una, p) ? p : una);
+        return true;
+    }
     for (uint32_t i = req->tail; i != req->head && psn_before(una, p); i++) {
         struct send_slot *s = slot_at(req, i);
 

@@ -16,6 +16,7 @@ static bool qp_tx(struct engine *e, struct qp *qp, struct frame *frame)
     job->frame = frame;
     job->encap = &qp->encap;
     job->failed = job->is_reply = false;
+    job->source = NULL;
     qp->resp_turn = !qp->resp_turn;
     if (reply && (qp->resp_turn || !request) && resp_reply(e, qp, job))
         return true;
@@ -26,13 +27,25 @@ static bool qp_tx(struct engine *e, struct qp *qp, struct frame *frame)
     return qp->service == PKT_UD ? req_segment_ud(e, qp, job) : req_segment(e, qp, job);
 }
 
+static uint32_t seal_encap(const struct tx_job *job)
+{
+    uint8_t *frame = job->frame->data;
+
+    if (job->source)
+        return (uint32_t)(job->frame->inside ? encap_copy : encap_seal_copy)(
+            frame, job->encap, job->bth_len, job->source, job->source_len);
+    return (uint32_t)(job->frame->inside ? job->encap->len + job->bth_len
+                                         : encap_seal(frame, job->encap, job->bth_len));
+}
+
 static void seal(struct engine *e, struct tx_job *job)
 {
     struct frame *f = job->frame;
     uint8_t priority;
 
+    f->inside &= job->encap != NULL; /* a program's own bytes are believed no more than others' */
     if (job->encap) {
-        f->len = (uint32_t)encap_seal(f->data, job->encap, job->bth_len);
+        f->len = seal_encap(job);
         priority = job->encap->priority;
     } else {
         f->len = job->bth_len;
@@ -71,8 +84,9 @@ static void fill_jobs(struct engine *e, struct frame *frames, unsigned n)
 
     e->jobs = e->sealed = 0;
     while (e->jobs < n && (qp = TAILQ_FIRST(&e->tx_list))) {
-        unsigned most = min_of(n - e->jobs, (unsigned)(TX_QUANTUM - qp->tx_burst));
-        unsigned taken = take_packets(e, qp, &frames[e->jobs], most);
+        bool alone = !TAILQ_NEXT(qp, tx_link);
+        unsigned turn = alone ? n : (unsigned)(TX_QUANTUM - qp->tx_burst);
+        unsigned taken = take_packets(e, qp, &frames[e->jobs], min_of(n - e->jobs, turn));
 
         if (!taken) {
             TAILQ_REMOVE(&e->tx_list, qp, tx_link);

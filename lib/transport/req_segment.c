@@ -210,11 +210,19 @@ bool req_gather(struct engine *e, struct qp *qp, struct send_slot *s, uint8_t *p
     return true;
 }
 
-bool req_payload(struct engine *e, struct qp *qp, struct send_slot *s, uint8_t *payload,
-                 uint32_t len)
+bool req_payload(struct engine *e, struct qp *qp, struct send_slot *s, struct tx_job *job,
+                 uint8_t *payload, uint32_t len)
 {
+    const struct sqe *w = &s->wqe.h;
+
     if (!len)
         return true;
+    if (len >= SOURCE_MIN && !(w->flags & SQE_INLINE)) {
+        job->source = sg_source(e, qp->pd, s->wqe.sge, w->num_sge, qp->req.pkt * qp->mtu, len);
+        job->source_len = len;
+        if (job->source)
+            return true;
+    }
     if (!req_gather(e, qp, s, payload, len))
         return false;
     pkt_build_pad(payload, len);
@@ -231,7 +239,7 @@ bool req_segment(struct engine *e, struct qp *qp, struct tx_job *job)
 
     req_start_slot(req, s);
     fill_packet(e, qp, s, &p);
-    if (!req_payload(e, qp, s, bth + pkt_build_headers(bth, &p), p.payload_len))
+    if (!req_payload(e, qp, s, job, bth + pkt_build_headers(bth, &p), p.payload_len))
         return false;
     job->slot = req->send;
     job->psn = p.psn;

@@ -25,6 +25,7 @@
 #define INFLIGHT_DEFAULT 128 /* packets, of whatever size */
 #define INFLIGHT_BYTES   (INFLIGHT_DEFAULT * PKT_MTU_MAX) /* and as much in smaller ones */
 #define INFLIGHT_MOST    384 /* packets: rings of ports and between workers hold some more */
+#define SOURCE_MIN       512 /* bytes that are copied and summed up in one pass */
 #define AETH_ACK_PLAIN   (AETH_ACK | AETH_CREDIT_NONE)
 #define SERVICE_RAW      0xFF /* beside enum pkt_service: frames, of which none is a packet's */
 
@@ -176,6 +177,9 @@ struct tx_job {
     bool failed;
     uint32_t slot; /* request: count of its slot */
     psn_t psn;
+    const uint8_t
+        *source; /* the payload, where it is copied from when the packet is sealed; or NULL */
+    uint32_t source_len;
 };
 
 /* A received packet being acted on in this call. */
@@ -362,6 +366,10 @@ enum mr_fault sg_scatter(struct engine *e, uint32_t pd, const struct sge *sge, u
                          uint32_t off, const uint8_t *local, uint32_t len, unsigned tag);
 enum mr_fault sg_gather(struct engine *e, uint32_t pd, const struct sge *sge, unsigned n,
                         uint32_t off, uint8_t *local, uint32_t len, unsigned tag);
+/* Where these bytes are in the dataplane's own memory, if they may be read and are there in one
+ * piece; else NULL. Until the call into the engine returns. */
+const uint8_t *sg_source(struct engine *e, uint32_t pd, const struct sge *sge, unsigned n,
+                         uint32_t off, uint32_t len);
 /* Does queued copies now; failures are noted in their jobs' queue pairs. */
 void rx_flush(struct engine *e);
 void tx_flush(struct engine *e);
@@ -403,9 +411,9 @@ static inline void req_start_slot(const struct requester *req, struct send_slot 
         s->first = req->next_psn;
     }
 }
-bool req_payload(struct engine *e, struct qp *qp, struct send_slot *s, uint8_t *payload,
-                 uint32_t len);
-/* The same without padding. */
+bool req_payload(struct engine *e, struct qp *qp, struct send_slot *s, struct tx_job *job,
+                 uint8_t *payload, uint32_t len);
+/* The same at once, without padding. */
 bool req_gather(struct engine *e, struct qp *qp, struct send_slot *s, uint8_t *payload,
                 uint32_t len);
 void req_advance(struct engine *e, struct qp *qp, struct send_slot *s);
@@ -433,10 +441,11 @@ struct rx_completion *resp_complete_recv(struct engine *e, struct qp *qp, unsign
 void resp_accepted(struct engine *e, struct qp *qp, const struct pkt *p, uint32_t packets);
 /*
  * rx_run.c: executes the first frames of f[0..n) if they are what their connection expects next, of
- * the most frequent kinds and into mapped memory. Returns how many it executed. *general: so many
- * after these are not worth another look.
+ * the most frequent kinds and into mapped memory. job: the first one's, which it may use. Returns
+ * how many it executed. *general: so many after these are not worth another look.
  */
-unsigned rx_run(struct engine *e, const struct frame *f, unsigned n, unsigned *general);
+unsigned rx_run(struct engine *e, const struct frame *f, unsigned n, unsigned job,
+                unsigned *general);
 /* resp_only.c: the most frequent requests as a whole; false: nothing was done. */
 bool resp_only(struct engine *e, struct qp *qp, unsigned job);
 /* resp_uc.c, resp_ud.c */
@@ -479,14 +488,9 @@ struct send_slot *comp_slot(struct qp *qp, psn_t p, uint32_t *count);
 void qp_settle(struct engine *e, struct qp *qp);
 /* Posts a completion. False: it is lost, and the host was told that the queue is in error. */
 bool engine_post(struct engine *e, struct comp_queue *cq, const struct cqe *c, bool solicited);
-/* Before each cq_publish: the queue's events are raised before this call into the engine returns.
- */
-void engine_add_cq(struct engine *e, struct comp_queue *cq);
-static inline void engine_touch_cq(struct engine *e, struct comp_queue *cq)
-{
-    if (!cq->lane[e->cfg.lane].touched) /* what is touched is noted */
-        engine_add_cq(e, cq);
-}
+/* Ends a run of completions, which were written in place. */
+void engine_post_run(struct engine *e, struct comp_queue *cq, const struct cq_run *run,
+                     bool solicited);
 void qp_enter_error(struct engine *e, struct qp *qp, uint8_t recv_status);
 /* UC, UD: a send that failed stops the send queue only. */
 void qp_enter_sqe(struct engine *e, struct qp *qp);
