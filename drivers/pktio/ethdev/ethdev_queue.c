@@ -181,8 +181,11 @@ unsigned ethdev_rx_burst(struct pktio *io, unsigned queue, struct frame *f, unsi
 
 void ethdev_rx_release(struct pktio *io, unsigned queue, struct frame *f, unsigned n)
 {
+    struct rte_mbuf *m[FRAME_BURST];
+
     for (unsigned i = 0; i < n; i++)
-        rte_pktmbuf_free(f[i].cookie);
+        m[i] = f[i].cookie;
+    rte_pktmbuf_free_bulk(m, n);
 }
 
 unsigned ethdev_tx_lend(struct pktio *io, unsigned queue, struct frame *f, unsigned n)

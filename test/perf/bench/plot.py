@@ -21,10 +21,12 @@ def bar(result, y):
     left, length = min(one, end), max(abs(end - one), 1)
     color = MET if score >= 1 else MISSED
     text = f"{score:.2f}" if score < 10 else f"{score:.0f}"
-    anchor, at = ("start", end + 4) if score >= 1 else ("end", end - 4)
+    anchor, at, ink = ("start", end + 4, color) if score >= 1 else ("end", end - 4, color)
+    if end < LABELS + 40:  # no room before the bar
+        anchor, at, ink = "start", end + 4, "white"
     return (f'<text x="{LABELS - 8}" y="{y + 15}" text-anchor="end">{escape(result.title)}</text>\n'
             f'<rect x="{left:.1f}" y="{y + 4}" width="{length:.1f}" height="{ROW - 8}" fill="{color}"/>\n'
-            f'<text x="{at:.1f}" y="{y + 15}" text-anchor="{anchor}" fill="{color}">{text}</text>')
+            f'<text x="{at:.1f}" y="{y + 15}" text-anchor="{anchor}" fill="{ink}">{text}</text>')
 
 
 def plain(title):

@@ -20,17 +20,20 @@ def chosen(groups, names):
 
 
 class Clock:
-    """A bound on everything: rounds that would come too late are left out."""
+    """A bound on everything: rounds that would come too late are left out, and after `last` all else, too."""
 
     def __init__(self, seconds):
         self.start = time.monotonic()
-        self.end = self.start + seconds
+        self.end = self.last = self.start + seconds
 
     def passed(self):
         return time.monotonic() - self.start
 
     def over(self):
         return time.monotonic() > self.end
+
+    def all_over(self):
+        return time.monotonic() > self.last
 
 
 def first_line(problem):
@@ -53,7 +56,7 @@ def measure_group(group, comparisons, rounds, clock, say):
         result.problem = comparison.missing()
     able = [(c, r) for c, r in zip(comparisons, results) if not r.problem]
     for _, result in able:
-        if clock.over():
+        if clock.all_over():
             result.problem = "the time was over"
     able = [(c, r) for c, r in able if not r.problem]
     if not able:
@@ -64,6 +67,8 @@ def measure_group(group, comparisons, rounds, clock, say):
                 if number and clock.over():
                     break
                 for comparison, result in able:
+                    if clock.all_over() and not result.rounds:
+                        result.problem = result.problem or "the time was over"
                     if not result.problem and not (number and comparison.once):
                         one(comparison, result, rig, say)
     except (kit.Failure, net.Unavailable, OSError) as problem:
@@ -80,6 +85,7 @@ def measure(groups, rounds, clock, say=lambda text: print(text, file=sys.stderr,
     for number, (group, comparisons) in enumerate(groups):
         # A slow group does not take the later ones' time.
         own = Clock(0)
+        own.last = clock.end
         own.end = clock.start + share * (number + 1) / len(groups) + 5
         results = measure_group(group, comparisons, rounds, own, say)
         done.append((group.title, results))
