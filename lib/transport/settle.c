@@ -66,8 +66,6 @@ static void post_send(struct engine *e, struct qp *qp, const struct sqe *w, uint
         .vlan = VLAN_NONE,
     };
 
-    if (status == WC_SUCCESS && !qp->sq_sig_all && !(w->flags & SQE_SIGNALED))
-        return;
     post(e, qp, qp->send_cq, &c, status != WC_SUCCESS);
 }
 
