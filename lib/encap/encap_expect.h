@@ -3,18 +3,30 @@
  * The outer headers that packets of one connection arrive with, as words to compare with: what
  * encap_rx finds out about any frame is known of a frame that equals them but in the fields that
  * differ from packet to packet. RoCEv2 over IPv4 without a tag; other connections have none, and go
- * by encap_rx. Pure; any thread.
+ * by encap_rx. Pure; any thread
+ * reads, one writes.
  */
 #ifndef UROCE_ENCAP_EXPECT_H
 #define UROCE_ENCAP_EXPECT_H
 
+#include "common.h"
 #include "encap.h"
 
 #define ENCAP_EXPECT_BTH 42 /* where the BTH lies in such frames: Ethernet, IPv4, UDP */
 
+typedef uint64_t encap_vec __attribute__((vector_size(16)));
+
 struct encap_expect {
-    uint64_t word[5]; /* bytes 0 to 39 of the frame */
-    bool some;        /* false: nothing is expected */
+    /* Bytes 0 to 47 of the frame. Traffic class, TTL and DF are those of the last one that was
+     * learnt from; of the BTH version and P_Key. */
+    union {
+        uint64_t word[6];
+        encap_vec vec[3];
+    };
+    uint64_t own;    /* the second half of our address */
+    uint32_t ip_sum; /* of the IP header's constant words */
+    uint8_t sgid_index;
+    bool some; /* false: nothing is expected */
 };
 
 /* What the peer's packets look like on a port; nothing if they are not of that kind, or the port
@@ -73,6 +85,78 @@ static inline bool encap_expected(const struct encap_expect *x, const uint8_t *f
     v->traffic_class = frame[15];
     v->vlan_tci = VLAN_NONE;
     return true;
+}
+
+/* ---- frames like the last one ---- */
+
+/*
+ * What differs from packet to packet of one connection, as 0: source MAC; length, identification
+ * and checksum of the IP header; source port, length and checksum of UDP; of the BTH opcode, all
+ * flags but the version, membership of the P_Key, and what is behind that.
+ */
+#define ALIKE_MASK_0 UINT64_C(0x0000FFFFFFFFFFFF)
+#define ALIKE_MASK_1 UINT64_C(0xFFFFFFFF00000000)
+#define ALIKE_MASK_2 UINT64_C(0xFFFFFFFF00000000)
+#define ALIKE_MASK_3 UINT64_C(0xFFFFFFFFFFFF0000)
+#define ALIKE_MASK_4 UINT64_C(0x0000FFFF0000FFFF)
+#define ALIKE_MASK_5 UINT64_C(0x0000FF7F0F000000)
+
+/*
+ * Where anything is expected: whether a frame of at least ENCAP_EXPECT_MIN bytes has the same
+ * headers as the one that was learnt from last, but for lengths and what is said above.
+ * encap_alike_sound looks at lengths and checksum: both together mean that encap_expected is true,
+ * and that the BTH's version and P_Key are the right ones.
+ */
+#define ENCAP_EXPECT_MIN 48
+static inline bool encap_alike(const struct encap_expect *x, const uint8_t *frame)
+{
+    static const encap_vec mask[3] = {
+        {ALIKE_MASK_0, ALIKE_MASK_1}, {ALIKE_MASK_2, ALIKE_MASK_3}, {ALIKE_MASK_4, ALIKE_MASK_5}};
+    encap_vec differ = {0};
+
+    for (unsigned i = 0; i < 3; i++) {
+        encap_vec have;
+
+        memcpy(&have, frame + 16 * i, sizeof(have));
+        differ |= (have ^ x->vec[i]) & mask[i];
+    }
+    return !(differ[0] | differ[1]);
+}
+
+/* For a frame that is alike: its length is sound, and the header checksum right. total: the IP
+ * header's length, which leads to the end of the ICRC. */
+static inline bool encap_alike_sound(const struct encap_expect *x, const uint8_t *frame, size_t len,
+                                     uint32_t total)
+{
+    uint32_t word, sum;
+    uint16_t check;
+
+    memcpy(&word, frame + 16, sizeof(word)); /* length, identification */
+    memcpy(&check, frame + 24, sizeof(check));
+    sum = x->ip_sum + (word & UINT16_MAX) + (word >> 16) + check;
+    /* Ten words at most: the sum is a multiple of 2^16 - 1 only if this is so. */
+    return (uint16_t)(sum + (sum >> 16)) == UINT16_MAX && total + 14 <= len &&
+           get_be16(frame + 38) + 20u == total && total >= 28;
+}
+
+/* A frame that is expected is what later ones are likely to look like. */
+void encap_expect_like(struct encap_expect *x, const uint8_t *frame);
+static inline void encap_expect_learn(struct encap_expect *x, const uint8_t *frame)
+{
+    if (unlikely(!encap_alike(x, frame)))
+        encap_expect_like(x, frame);
+}
+
+/* Whether anything is expected, and the address that it comes to is still the port's: it may go,
+ * and another come in its place. */
+static inline bool encap_expect_is_ours(const struct encap_expect *x, const struct gid_table *gids)
+{
+    const struct gid_entry *own;
+
+    if (!x->some)
+        return false;
+    own = &gids->entry[x->sgid_index];
+    return own->valid && own->gid.word[1] == x->own;
 }
 
 #endif

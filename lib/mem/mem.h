@@ -15,6 +15,7 @@
 #ifndef UROCE_MEM_H
 #define UROCE_MEM_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -90,6 +91,14 @@ struct mem_region {
     uint8_t *direct; /* dataplane's own mapping of addr[0..len), or NULL: use the backend */
     const struct mem_backend *backend;
     void *space; /* the backend's handle on the application */
+    struct {
+        /* Backend calls that copied to or from it. A worker may lose what another one counts at
+         * the same moment. */
+        _Atomic uint64_t uses;
+        _Atomic uint32_t limit;  /* at how many it is hot; 0: never */
+        _Atomic bool told;       /* it has been put on the list */
+        struct mem_region *next; /* in that */
+    } heat;
 };
 
 /* A part of the file that backs a region. */
@@ -190,6 +199,40 @@ enum mr_fault mr_check(struct mr_cache *c, uint32_t key, uint32_t pd, uint64_t v
                        uint32_t access, struct mem_region **out);
 
 /*
+ * The region that a queue pair's packets went to last. What depends on neither address nor length
+ * (key, domain, rights) was checked when it was noted, and holds while no region is removed. Zeroed
+ * it knows none. One worker at a time.
+ */
+struct mr_hint {
+    struct mem_region *mr;
+    uint64_t removals; /* of the table */
+    uint32_t key;
+};
+
+/* Notes the region with this key if pd may access it so. False, with nothing noted: it may not, or
+ * the key is a window's. The cache's worker. */
+bool mr_hint_note(struct mr_hint *h, struct mr_cache *c, uint32_t key, uint32_t pd,
+                  uint32_t access);
+
+/*
+ * Where [va, va + len) lies in the dataplane's own mapping, by the last note. NULL: mr_check or
+ * mr_check_remote may say otherwise, or another way: it is another key's, not inside or not mapped,
+ * or len is 0.
+ */
+static inline uint8_t *mr_hint_direct(const struct mr_hint *h, const struct mr_table *t,
+                                      uint32_t key, uint64_t va, uint32_t len)
+{
+    const struct mem_region *mr = h->mr;
+    uint64_t off;
+
+    if (h->key != key || !mr || __atomic_load_n(&t->removals, __ATOMIC_ACQUIRE) != h->removals)
+        return NULL;
+    off = va - mr->iova; /* the region does not wrap around, so neither does this inside it */
+    return off < mr->len && (uint64_t)len - 1 < mr->len - off && mr->direct ? mr->direct + off
+                                                                            : NULL;
+}
+
+/*
  * Memory that a peer may reach. While a window is held it cannot be bound again or invalidated:
  * who does that waits. So a span ends before its holder does such a thing itself, and before it
  * waits for anybody; a worker holds none between two of its looks for work.
@@ -250,6 +293,27 @@ void window_unbind(struct mem_region *w);
 /* Binds no window to the region any more, as before it is deregistered. False: some are bound to
  * it, and nothing has changed. Any thread. */
 bool region_close(struct mem_region *r);
+
+/* ---- how much a region is copied (mem_heat.c) ---- */
+
+/*
+ * Regions that it would pay to map: those of one application that were copied as often as their
+ * limit says, each told once. Zeroed: none, and nobody who wants to know.
+ */
+struct mem_heat {
+    struct mem_region *_Atomic hot;
+    _Atomic uint32_t *word; /* set to 1 when there is a new one; NULL: nobody asks */
+};
+
+/* Counts a backend call. Whether *word was 0 and has become 1: who waits for that is to be woken.
+ * Any worker. */
+bool mem_heat_note(struct mem_heat *h, const struct mem_io *io, unsigned n);
+
+/* The regions that became hot since the last call, linked by heat.next. Control thread. */
+struct mem_region *mem_heat_take(struct mem_heat *h);
+
+/* Begins to count anew; the region is on no list. limit 0: it is never hot. Control thread. */
+void mem_heat_restart(struct mem_region *mr, uint32_t limit);
 
 /* ---- transfers ---- */
 

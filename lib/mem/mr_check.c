@@ -66,6 +66,18 @@ enum mr_fault mr_check(struct mr_cache *c, uint32_t key, uint32_t pd, uint64_t v
     return f;
 }
 
+bool mr_hint_note(struct mr_hint *h, struct mr_cache *c, uint32_t key, uint32_t pd, uint32_t access)
+{
+    uint64_t removals = __atomic_load_n(&c->table->removals, __ATOMIC_ACQUIRE);
+    struct mem_region *mr = find(c, key);
+
+    if (!mr || mr->kind != MEM_REGION || mr->iova + mr->len < mr->iova ||
+        check(mr, pd, mr->iova, 0, access) != MR_OK)
+        return false;
+    *h = (struct mr_hint){.mr = mr, .removals = removals, .key = key};
+    return true;
+}
+
 static enum mr_fault check_window(struct mem_region *w, uint32_t key, uint32_t pd, uint32_t qpn,
                                   uint64_t va, uint64_t len, uint32_t access, struct mr_span *out)
 {

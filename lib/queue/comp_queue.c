@@ -11,36 +11,36 @@
 void comp_queue_init(struct comp_queue *cq, struct cq_shared *shared, uint32_t size, uint32_t lanes)
 {
     *cq = (struct comp_queue){.shared = shared, .size = size, .lanes = lanes};
+    for (uint32_t i = 0; i < lanes; i++) {
+        cq->lane[i].ring = cq_lane_at(shared, size, i);
+        cq->lane[i].end = size;
+    }
 }
 
-/* Whether the lane has room for one more, after asking the application what it consumed. */
-static bool find_room(struct comp_lane *lane, const struct cq_lane *ring, uint32_t size)
+bool cq_find_room(struct comp_queue *cq, uint32_t lane_index)
 {
-    uint32_t cons = atomic_load_explicit(&ring->cons, memory_order_acquire);
+    struct comp_lane *lane = &cq->lane[lane_index];
+    uint32_t cons = atomic_load_explicit(&lane->ring->cons, memory_order_acquire);
 
+    if (lane->overrun)
+        return false;
     /* An index that lies ahead of prod, or behind by more than there is, shows as used > size. */
-    if (lane->prod - cons >= size) {
+    if (lane->prod - cons >= cq->size) {
         lane->overrun = true;
         return false;
     }
-    lane->cons_seen = cons;
+    lane->end = cons + cq->size;
     return true;
 }
 
-int cq_post(struct comp_queue *cq, uint32_t lane_index, const struct cqe *e, bool solicited)
+int cq_post(struct comp_queue *cq, uint32_t lane, const struct cqe *e, bool solicited)
 {
-    struct comp_lane *lane = &cq->lane[lane_index];
-    struct cq_lane *ring = cq_lane_at(cq->shared, cq->size, lane_index);
-    struct cqe *slot = &ring->entry[lane->prod & (cq->size - 1)];
+    struct cqe *next = cq_next(cq, lane);
 
-    if (unlikely(lane->overrun))
+    if (unlikely(!next))
         return -ENOSPC;
-    if (unlikely(lane->prod - lane->cons_seen >= cq->size) && !find_room(lane, ring, cq->size))
-        return -ENOSPC;
-    memcpy(slot, e, offsetof(struct cqe, seq));
-    atomic_store_explicit(&slot->seq, ++lane->prod, memory_order_release);
-    lane->touched = true;
-    lane->solicited |= solicited || e->status != WC_SUCCESS;
+    memcpy(next, e, offsetof(struct cqe, seq));
+    cq_publish(cq, lane, next, solicited || e->status != WC_SUCCESS);
     return 0;
 }
 

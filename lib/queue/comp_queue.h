@@ -19,11 +19,13 @@ struct comp_queue {
     void *owner;               /* the device's object */
     uint8_t apart[CACHE_LINE]; /* every worker reads what is above, and writes its lane */
     struct comp_lane {
-        uint32_t prod, cons_seen;
+        uint32_t prod;
+        uint32_t end; /* where the ring is full, as far as is known of what was consumed */
+        struct cq_lane *ring;
         bool overrun;                   /* set by an overflow; nothing is posted any more */
         bool touched;                   /* posted to since the last cq_take_event */
         bool solicited;                 /* one of those was solicited or unsuccessful */
-        uint8_t apart[CACHE_LINE - 11]; /* lanes belong to different workers: no line in common */
+        uint8_t apart[CACHE_LINE - 19]; /* lanes belong to different workers: no line in common */
     } lane[CQ_MAX_LANES];
 };
 
@@ -40,46 +42,14 @@ void comp_queue_init(struct comp_queue *cq, struct cq_shared *shared, uint32_t s
 int cq_post(struct comp_queue *cq, uint32_t lane, const struct cqe *e, bool solicited);
 
 /*
- * cq_post for who has many successful completions in a row that nobody asked an event for, into one
- * lane: begin, then for each next and give, then end; nothing else is posted there meanwhile.
+ * cq_post in two steps, for who can make the entry in its place: the entry that is next, or NULL
+ * where cq_post returns -ENOSPC. All of it but seq is to be written, and seq not even in passing:
+ * the application may be looking. Then cq_publish. The lane's worker.
  */
-struct cq_run {
-    struct cqe *entry;
-    uint32_t mask, prod, end;
-};
-
-static inline struct cq_run cq_run_begin(struct comp_queue *cq, uint32_t lane_index)
-{
-    const struct comp_lane *lane = &cq->lane[lane_index];
-
-    return (struct cq_run){.entry = cq_lane_at(cq->shared, cq->size, lane_index)->entry,
-                           .mask = cq->size - 1,
-                           .prod = lane->prod,
-                           .end = lane->overrun ? lane->prod : lane->cons_seen + cq->size};
-}
-
-/* Where the next one is to be written, all fields but seq; NULL: perhaps there is no room, which
- * cq_post finds out. */
-static inline struct cqe *cq_run_next(const struct cq_run *r)
-{
-    return likely(r->prod != r->end) ? &r->entry[r->prod & r->mask] : NULL;
-}
-
-static inline void cq_run_give(struct cq_run *r, struct cqe *e)
-{
-    atomic_store_explicit(&e->seq, ++r->prod, memory_order_release);
-}
-
-/* Whether any was given. */
-static inline bool cq_run_end(struct comp_queue *cq, uint32_t lane_index, const struct cq_run *r)
-{
-    struct comp_lane *lane = &cq->lane[lane_index];
-    bool some = lane->prod != r->prod;
-
-    lane->prod = r->prod;
-    lane->touched |= some;
-    return some;
-}
+static inline struct cqe *cq_next(struct comp_queue *cq, uint32_t lane_index);
+/* solicited: also when the completion is unsuccessful. */
+static inline void cq_publish(struct comp_queue *cq, uint32_t lane_index, struct cqe *next,
+                              bool solicited);
 
 /*
  * After a burst of posts: whether an event is due. Clears `touched`, and disarms the queue if so.
@@ -89,6 +59,29 @@ bool cq_take_event(struct comp_queue *cq, uint32_t lane);
 
 /* Whether the application has read everything that was posted into the lane. The lane's worker. */
 bool cq_lane_is_empty(const struct comp_queue *cq, uint32_t lane);
+
+/* cq_next's, when the lane seems full: whether it has room for one more, after asking the
+ * application what it consumed. */
+bool cq_find_room(struct comp_queue *cq, uint32_t lane_index);
+
+static inline struct cqe *cq_next(struct comp_queue *cq, uint32_t lane_index)
+{
+    struct comp_lane *lane = &cq->lane[lane_index];
+
+    if (unlikely(lane->prod == lane->end) && !cq_find_room(cq, lane_index))
+        return NULL;
+    return &lane->ring->entry[lane->prod & (cq->size - 1)];
+}
+
+static inline void cq_publish(struct comp_queue *cq, uint32_t lane_index, struct cqe *next,
+                              bool solicited)
+{
+    struct comp_lane *lane = &cq->lane[lane_index];
+
+    atomic_store_explicit(&next->seq, ++lane->prod, memory_order_release);
+    lane->touched = true;
+    lane->solicited |= solicited;
+}
 
 /* ---- the application's end ---- */
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The receive path of a burst: take every frame apart and find its queue pair, then verify the
- * ICRCs, then act. Nothing touches registered memory before its packet's ICRC is verified.
+ * The receive path of a burst. Most frames go by rx_run.c; this is the general way: take the frame
+ * apart and find its queue pair, verify the ICRC, then act. Nothing touches registered memory
+ * before its packet's ICRC is verified.
  */
 #include "raw_internal.h"
 #include "transport.h"
@@ -126,23 +127,18 @@ static enum drop rx_validate(struct engine *e, struct rx_job *job)
     return DROP_NONE;
 }
 
-/* The source address of a queue pair may go, and another come in its place. */
-static bool address_is_ours(const struct engine *e, const struct address_vector *av)
-{
-    const struct gid_entry *own = &e->cfg.port->gids->entry[av->sgid_index % GID_TABLE_MAX];
-
-    return own->valid && own->gid.word[1] == av->sgid.word[1];
-}
-
 /* Whether the frame is what its queue pair's packets look like: nearly all are. */
 static bool rx_expected(struct engine *e, struct rx_job *job, const struct frame *f)
 {
     if (f->len < ENCAP_EXPECT_BTH + BTH_LEN)
         return false;
     job->qp = qp_table_lookup(e->cfg.qps, get_be24(f->data + ENCAP_EXPECT_BTH + 5));
-    return job->qp && qp_engine(job->qp) == e &&
-           encap_expected(&job->qp->expect, f->data, f->len, &job->view) &&
-           address_is_ours(e, &job->qp->av);
+    if (!job->qp || qp_engine(job->qp) != e ||
+        !encap_expected(&job->qp->expect, f->data, f->len, &job->view) ||
+        !encap_expect_is_ours(&job->qp->expect, e->cfg.port->gids))
+        return false;
+    encap_expect_learn(&job->qp->expect, f->data);
+    return true;
 }
 
 /* Outer headers, packet, queue pair: what can be decided without reading the payload. */
@@ -270,17 +266,31 @@ static void rx_end(struct engine *e)
     engine_settle(e);
 }
 
+/* By the general way. */
+static void rx_one(struct engine *e, unsigned i, const struct frame *f)
+{
+    enum drop reason = rx_parse(e, &e->rx_job[i], f);
+
+    if (e->rx_from == RX_DIRECT)
+        count_rx(e, &e->rx_job[i].view, f->len);
+    rx_frame(e, i, f, reason);
+}
+
 static void rx_burst(struct engine *e, struct frame *frames, unsigned n)
 {
-    enum drop reason[FRAME_BURST];
+    bool runs = e->rx_from == RX_DIRECT && !raw_has_sniffers(e);
+    unsigned i = 0, general = 0;
 
-    for (unsigned i = 0; i < n; i++) {
-        reason[i] = rx_parse(e, &e->rx_job[i], &frames[i]);
-        if (e->rx_from == RX_DIRECT)
-            count_rx(e, &e->rx_job[i].view, frames[i].len);
+    while (i < n) {
+        unsigned executed = runs && !general ? rx_run(e, frames + i, n - i, &general) : 0;
+
+        i += executed;
+        if (executed)
+            continue;
+        rx_one(e, i, &frames[i]);
+        i++;
+        general -= general > 0;
     }
-    for (unsigned i = 0; i < n; i++)
-        rx_frame(e, i, &frames[i], reason[i]);
     rx_end(e);
 }
 

@@ -6,11 +6,8 @@
 #include "raw_internal.h"
 #include "transport.h"
 
-static void touch_cq(struct engine *e, struct comp_queue *cq)
+void engine_add_cq(struct engine *e, struct comp_queue *cq)
 {
-    for (unsigned i = 0; i < e->cqs; i++)
-        if (e->cq[i] == cq)
-            return;
     if (e->cqs == ARRAY_SIZE(e->cq)) { /* more than a burst can name: raise what there is */
         struct comp_queue *first = e->cq[0];
 
@@ -26,9 +23,12 @@ static void touch_cq(struct engine *e, struct comp_queue *cq)
 bool engine_post(struct engine *e, struct comp_queue *cq, const struct cqe *c, bool solicited)
 {
     bool was_overrun = cq->lane[e->cfg.lane].overrun;
+    struct cqe *next = cq_next(cq, e->cfg.lane);
 
-    if (cq_post(cq, e->cfg.lane, c, solicited) == 0) {
-        touch_cq(e, cq);
+    if (likely(next)) {
+        memcpy(next, c, offsetof(struct cqe, seq));
+        engine_touch_cq(e, cq);
+        cq_publish(cq, e->cfg.lane, next, solicited || c->status != WC_SUCCESS);
         return true;
     }
     if (!was_overrun) {
@@ -211,28 +211,11 @@ void qp_enter_sqe(struct engine *e, struct qp *qp)
     qp_flush_sq(e, qp);
 }
 
-/* The next completion, in place: post_send without the choice of a status. */
-static bool post_done(struct cq_run *run, const struct cqe *same, const struct send_slot *s)
-{
-    struct cqe *c = cq_run_next(run);
-
-    if (unlikely(!c))
-        return false;
-    memcpy(c, same, offsetof(struct cqe, seq));
-    c->wr_id = s->wqe.h.wr_id;
-    c->byte_len = s->len;
-    c->wqe = s->index;
-    cq_run_give(run, c);
-    return true;
-}
-
-/* The completions of the work requests all of whose packets are acknowledged; most are posted in
- * one go. */
+/* The completions of the work requests all of whose packets are acknowledged. */
 static void retire_done(struct engine *e, struct qp *qp)
 {
     const struct requester req = qp->req; /* as it stays meanwhile */
     struct comp_queue *cq = qp->send_cq;
-    struct cq_run run = cq_run_begin(cq, e->cfg.lane);
     const uint8_t silent = qp->sq_sig_all ? 0 : SQE_SIGNALED; /* without which none is asked for */
     struct cqe same = {.timestamp = e->now,
                        .qpn = qp->qpn,
@@ -245,6 +228,7 @@ static void retire_done(struct engine *e, struct qp *qp)
     for (tail = req.tail; tail != req.head; tail++) {
         const struct send_slot *s = slot_at(&req, tail);
         const struct sqe *w = &s->wqe.h;
+        struct cqe *c;
 
         if (s->status != WC_SUCCESS || !s->started || !psn_before(slot_last(s), req.una))
             break;
@@ -254,17 +238,20 @@ static void retire_done(struct engine *e, struct qp *qp)
             op = w->opcode;
             same.opcode = req_wc_opcode(w->opcode);
         }
-        if (unlikely(!post_done(&run, &same, s))) {
-            if (cq_run_end(cq, e->cfg.lane, &run))
-                touch_cq(e, cq);
+        c = cq_next(cq, e->cfg.lane);
+        if (unlikely(!c)) {
             post_send(e, qp, w, s->index, s->len, WC_SUCCESS);
-            run = cq_run_begin(cq, e->cfg.lane);
+            continue;
         }
+        memcpy(c, &same, offsetof(struct cqe, seq));
+        c->wr_id = w->wr_id;
+        c->byte_len = s->len;
+        c->wqe = s->index;
+        engine_touch_cq(e, cq);
+        cq_publish(cq, e->cfg.lane, c, false);
     }
     if (tail == req.tail)
         return;
-    if (cq_run_end(cq, e->cfg.lane, &run))
-        touch_cq(e, cq);
     qp->req.tail = tail;
     if ((int32_t)(req.send - tail) < 0)
         qp->req.send = tail;

@@ -102,9 +102,10 @@ struct responder {
     uint32_t msg_len;      /* bytes of the message so far */
     uint64_t write_va;
     uint32_t write_rkey, write_left;
-    struct resp_resource *res; /* ring of res_max */
-    uint32_t res_max;          /* max_dest_rd_atomic */
-    uint32_t res_head;         /* resources taken since reset */
+    struct mr_hint write_hint, recv_hint; /* where the last WRITE, and receive entry, went */
+    struct resp_resource *res;            /* ring of res_max */
+    uint32_t res_max;                     /* max_dest_rd_atomic */
+    uint32_t res_head;                    /* resources taken since reset */
     uint32_t res_pending;
     /* Rounds of repeated requests, as path_repeated counts them. */
     uint32_t rounds;
@@ -437,6 +438,12 @@ void resp_rx(struct engine *e, struct qp *qp, unsigned job);
 enum fault resp_execute(struct engine *e, struct qp *qp, unsigned job);
 struct rx_completion *resp_complete_recv(struct engine *e, struct qp *qp, unsigned job);
 void resp_accepted(struct engine *e, struct qp *qp, const struct pkt *p, uint32_t packets);
+/*
+ * rx_run.c: executes the first frames of f[0..n) if they are what their connection expects next, of
+ * the most frequent kinds and into mapped memory. Returns how many it executed. *general: so many
+ * after these are not worth another look.
+ */
+unsigned rx_run(struct engine *e, const struct frame *f, unsigned n, unsigned *general);
 /* resp_only.c: the most frequent requests as a whole; false: nothing was done. */
 bool resp_only(struct engine *e, struct qp *qp, unsigned job);
 /* resp_uc.c, resp_ud.c */
@@ -479,6 +486,14 @@ struct send_slot *comp_slot(struct qp *qp, psn_t p, uint32_t *count);
 void qp_settle(struct engine *e, struct qp *qp);
 /* Posts a completion. False: it is lost, and the host was told that the queue is in error. */
 bool engine_post(struct engine *e, struct comp_queue *cq, const struct cqe *c, bool solicited);
+/* Before each cq_publish: the queue's events are raised before this call into the engine returns.
+ */
+void engine_add_cq(struct engine *e, struct comp_queue *cq);
+static inline void engine_touch_cq(struct engine *e, struct comp_queue *cq)
+{
+    if (!cq->lane[e->cfg.lane].touched) /* what is touched is noted */
+        engine_add_cq(e, cq);
+}
 void qp_enter_error(struct engine *e, struct qp *qp, uint8_t recv_status);
 /* UC, UD: a send that failed stops the send queue only. */
 void qp_enter_sqe(struct engine *e, struct qp *qp);

@@ -95,3 +95,16 @@ bool icrc_verify(enum icrc_l3 kind, const uint8_t *l3, size_t len)
 #endif
     return stored == compute(kind, l3, len);
 }
+
+unsigned icrc_verify_run(enum icrc_l3 kind, const struct icrc_span *s, unsigned n)
+{
+    unsigned i = 0;
+
+#ifndef UROCE_FUZZ
+    if (likely(icrc_short_is_fast()))
+        return icrc_short_verify_run(kind, s, n);
+#endif
+    while (i < n && icrc_verify(kind, s[i].l3, s[i].len))
+        i++;
+    return i;
+}

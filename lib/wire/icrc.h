@@ -46,4 +46,14 @@ void icrc_seal_alike(enum icrc_l3 kind, size_t l3_off, const struct frame *f, un
  */
 bool icrc_verify(enum icrc_l3 kind, const uint8_t *l3, size_t len);
 
+/* A packet from its network header through its ICRC. */
+struct icrc_span {
+    const uint8_t *l3;
+    uint32_t len; /* headers, BTH and ICRC at least, and a multiple of four */
+    uint32_t own; /* the caller's */
+};
+
+/* How many of the n packets, from the first one on, have the right ICRC. */
+unsigned icrc_verify_run(enum icrc_l3 kind, const struct icrc_span *s, unsigned n);
+
 #endif

@@ -27,6 +27,28 @@ __attribute__((target("pclmul,avx"))) uint32_t icrc_short(enum icrc_l3 kind, con
     return ~reduce(fold_all(icrc_mask[kind], l3, len));
 }
 
+__attribute__((target("pclmul,avx"))) unsigned
+icrc_short_verify_run(enum icrc_l3 kind, const struct icrc_span *s, unsigned n)
+{
+    const uint8_t *mask = icrc_mask[kind];
+    unsigned i;
+
+    for (i = 0; i < n; i++) {
+        size_t len = s[i].len - ICRC_SIZE;
+        uint32_t stored;
+
+        if (unlikely(len > ICRC_SHORT_LEN)) {
+            if (!icrc_verify(kind, s[i].l3, s[i].len))
+                break;
+            continue;
+        }
+        memcpy(&stored, s[i].l3 + len, sizeof(stored));
+        if (unlikely(~reduce(fold_all(mask, s[i].l3, len)) != stored))
+            break;
+    }
+    return i;
+}
+
 __attribute__((target("pclmul,avx"))) void icrc_short_alike(enum icrc_l3 kind, size_t l3_off,
                                                             const struct frame *f, unsigned n)
 {
@@ -52,6 +74,11 @@ bool icrc_short_is_fast(void)
 uint32_t icrc_short(enum icrc_l3 kind, const uint8_t *l3, size_t len)
 {
     return icrc_reference(kind, l3, len);
+}
+
+unsigned icrc_short_verify_run(enum icrc_l3 kind, const struct icrc_span *s, unsigned n)
+{
+    return 0;
 }
 
 void icrc_short_alike(enum icrc_l3 kind, size_t l3_off, const struct frame *f, unsigned n)

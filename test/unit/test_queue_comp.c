@@ -31,7 +31,7 @@ static void pair_init(struct pair *p, uint32_t size, uint32_t lanes)
 static void lane_at(struct pair *p, uint32_t lane, uint32_t index)
 {
     p->cq.lane[lane].prod = index;
-    p->cq.lane[lane].cons_seen = index;
+    p->cq.lane[lane].end = index + p->cq.size;
     p->reader.cons[lane] = index;
     atomic_store(&cq_lane_at(p->shared, p->cq.size, lane)->cons, index);
 }
