@@ -83,6 +83,42 @@ static inline void cq_publish(struct comp_queue *cq, uint32_t lane_index, struct
     lane->solicited |= solicited;
 }
 
+/*
+ * The same for successful completions in a row that need raise no event by themselves: begin; for
+ * each next, as cq_next but NULL already where only cq_next can tell whether there is room, and
+ * give; end. Nothing else is posted into the lane meanwhile.
+ */
+struct cq_run {
+    struct cqe *entry;
+    uint32_t mask, prod, end;
+};
+
+static inline struct cq_run cq_run_begin(const struct comp_queue *cq, uint32_t lane_index)
+{
+    const struct comp_lane *lane = &cq->lane[lane_index];
+
+    return (struct cq_run){
+        .entry = lane->ring->entry, .mask = cq->size - 1, .prod = lane->prod, .end = lane->end};
+}
+
+static inline struct cqe *cq_run_next(const struct cq_run *r)
+{
+    return likely(r->prod != r->end) ? &r->entry[r->prod & r->mask] : NULL;
+}
+
+static inline void cq_run_give(struct cq_run *r, struct cqe *e)
+{
+    atomic_store_explicit(&e->seq, ++r->prod, memory_order_release);
+}
+
+static inline void cq_run_end(struct comp_queue *cq, uint32_t lane_index, const struct cq_run *r)
+{
+    struct comp_lane *lane = &cq->lane[lane_index];
+
+    lane->touched |= lane->prod != r->prod;
+    lane->prod = r->prod;
+}
+
 /* ---- the application's end ---- */
 
 /* To begin, set the first three and zero the rest. */

@@ -211,11 +211,19 @@ void qp_enter_sqe(struct engine *e, struct qp *qp)
     qp_flush_sq(e, qp);
 }
 
+static void end_run(struct engine *e, struct comp_queue *cq, const struct cq_run *run)
+{
+    if (run->prod != cq->lane[e->cfg.lane].prod)
+        engine_touch_cq(e, cq);
+    cq_run_end(cq, e->cfg.lane, run);
+}
+
 /* The completions of the work requests all of whose packets are acknowledged. */
 static void retire_done(struct engine *e, struct qp *qp)
 {
     const struct requester req = qp->req; /* as it stays meanwhile */
     struct comp_queue *cq = qp->send_cq;
+    struct cq_run run;
     const uint8_t silent = qp->sq_sig_all ? 0 : SQE_SIGNALED; /* without which none is asked for */
     struct cqe same = {.timestamp = e->now,
                        .qpn = qp->qpn,
@@ -225,6 +233,9 @@ static void retire_done(struct engine *e, struct qp *qp)
                        .vlan = VLAN_NONE};
     uint32_t tail, op = UINT32_MAX;
 
+    if (req.tail == req.head)
+        return;
+    run = cq_run_begin(cq, e->cfg.lane);
     for (tail = req.tail; tail != req.head; tail++) {
         const struct send_slot *s = slot_at(&req, tail);
         const struct sqe *w = &s->wqe.h;
@@ -238,18 +249,20 @@ static void retire_done(struct engine *e, struct qp *qp)
             op = w->opcode;
             same.opcode = req_wc_opcode(w->opcode);
         }
-        c = cq_next(cq, e->cfg.lane);
+        c = cq_run_next(&run);
         if (unlikely(!c)) {
+            end_run(e, cq, &run);
             post_send(e, qp, w, s->index, s->len, WC_SUCCESS);
+            run = cq_run_begin(cq, e->cfg.lane);
             continue;
         }
         memcpy(c, &same, offsetof(struct cqe, seq));
         c->wr_id = w->wr_id;
         c->byte_len = s->len;
         c->wqe = s->index;
-        engine_touch_cq(e, cq);
-        cq_publish(cq, e->cfg.lane, c, false);
+        cq_run_give(&run, c);
     }
+    end_run(e, cq, &run);
     if (tail == req.tail)
         return;
     qp->req.tail = tail;
