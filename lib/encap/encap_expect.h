@@ -16,12 +16,17 @@
 
 typedef uint64_t encap_vec __attribute__((vector_size(16)));
 
+#define ENCAP_EXPECT_MIN 48
+struct encap_head {
+    encap_vec vec[3]; /* ENCAP_EXPECT_MIN bytes of a frame */
+};
+
 struct encap_expect {
     /* Bytes 0 to 47 of the frame. Traffic class, TTL and DF are those of the last one that was
      * learnt from; of the BTH version and P_Key. */
     union {
         uint64_t word[6];
-        encap_vec vec[3];
+        struct encap_head head;
     };
     uint64_t own;    /* the second half of our address */
     uint32_t ip_sum; /* of the IP header's constant words */
@@ -100,33 +105,58 @@ static inline bool encap_expected(const struct encap_expect *x, const uint8_t *f
 #define ALIKE_MASK_3 UINT64_C(0xFFFFFFFFFFFF0000)
 #define ALIKE_MASK_4 UINT64_C(0x0000FFFF0000FFFF)
 #define ALIKE_MASK_5 UINT64_C(0x0000FF7F0F000000)
+/* The same and both lengths, the opcode and the pad count: of a row of packets of one size. */
+#define SHAPE_MASK_2 UINT64_C(0xFFFFFFFF0000FFFF)
+#define SHAPE_MASK_4 UINT64_C(0xFFFFFFFF0000FFFF)
+#define SHAPE_MASK_5 UINT64_C(0x0000FF7F3FFF0000)
 
-/*
- * Where anything is expected: whether a frame of at least ENCAP_EXPECT_MIN bytes has the same
- * headers as the one that was learnt from last, but for lengths and what is said above.
- * encap_alike_sound looks at lengths and checksum: both together mean that encap_expected is true,
- * and that the BTH's version and P_Key are the right ones.
- */
-#define ENCAP_EXPECT_MIN 48
-static inline bool encap_alike(const struct encap_expect *x, const uint8_t *frame)
+static inline void encap_head_take(struct encap_head *h, const uint8_t *frame)
 {
-    static const encap_vec mask[3] = {
-        {ALIKE_MASK_0, ALIKE_MASK_1}, {ALIKE_MASK_2, ALIKE_MASK_3}, {ALIKE_MASK_4, ALIKE_MASK_5}};
-    encap_vec differ = {0};
+    memcpy(h->vec, frame, sizeof(h->vec));
+}
 
-    for (unsigned i = 0; i < 3; i++) {
-        encap_vec have;
+static inline __attribute__((always_inline)) encap_vec encap_vec_at(const uint8_t *p)
+{
+    encap_vec v;
 
-        memcpy(&have, frame + 16 * i, sizeof(have));
-        differ |= (have ^ x->vec[i]) & mask[i];
-    }
+    memcpy(&v, p, sizeof(v));
+    return v;
+}
+
+static inline __attribute__((always_inline)) bool encap_head_is(const struct encap_head *h,
+                                                                const uint8_t *frame, encap_vec m0,
+                                                                encap_vec m1, encap_vec m2)
+{
+    encap_vec differ = ((encap_vec_at(frame) ^ h->vec[0]) & m0) |
+                       ((encap_vec_at(frame + 16) ^ h->vec[1]) & m1) |
+                       ((encap_vec_at(frame + 32) ^ h->vec[2]) & m2);
+
     return !(differ[0] | differ[1]);
 }
 
-/* For a frame that is alike: its length is sound, and the header checksum right. total: the IP
- * header's length, which leads to the end of the ICRC. */
-static inline bool encap_alike_sound(const struct encap_expect *x, const uint8_t *frame, size_t len,
-                                     uint32_t total)
+/*
+ * Where anything is expected: whether a frame has the same headers as the one that was learnt from
+ * last, but for lengths and what is said above. Together with a sound length and the right header
+ * checksum this means that encap_expected is true, and that the BTH's version and P_Key are the
+ * right ones. Here and below a frame has at least ENCAP_EXPECT_MIN bytes.
+ */
+static inline bool encap_alike(const struct encap_expect *x, const uint8_t *frame)
+{
+    return encap_head_is(&x->head, frame, (encap_vec){ALIKE_MASK_0, ALIKE_MASK_1},
+                         (encap_vec){ALIKE_MASK_2, ALIKE_MASK_3},
+                         (encap_vec){ALIKE_MASK_4, ALIKE_MASK_5});
+}
+
+/* Whether a frame is of the same size and opcode, too, as one that had this head. */
+static inline bool encap_same_shape(const struct encap_head *h, const uint8_t *frame)
+{
+    return encap_head_is(h, frame, (encap_vec){ALIKE_MASK_0, ALIKE_MASK_1},
+                         (encap_vec){SHAPE_MASK_2, ALIKE_MASK_3},
+                         (encap_vec){SHAPE_MASK_4, SHAPE_MASK_5});
+}
+
+/* Whether a frame that is alike has the right header checksum. */
+static inline bool encap_alike_sum(const struct encap_expect *x, const uint8_t *frame)
 {
     uint32_t word, sum;
     uint16_t check;
@@ -135,11 +165,18 @@ static inline bool encap_alike_sound(const struct encap_expect *x, const uint8_t
     memcpy(&check, frame + 24, sizeof(check));
     sum = x->ip_sum + (word & UINT16_MAX) + (word >> 16) + check;
     /* Ten words at most: the sum is a multiple of 2^16 - 1 only if this is so. */
-    return (uint16_t)(sum + (sum >> 16)) == UINT16_MAX && total + 14 <= len &&
-           get_be16(frame + 38) + 20u == total && total >= 28;
+    return (uint16_t)(sum + (sum >> 16)) == UINT16_MAX;
 }
 
-/* A frame that is expected is what later ones are likely to look like. */
+/* Whether IP and UDP agree on the length, and the frame has that much. total: the IP header's. It
+ * is at least that of IP and UDP headers. */
+static inline bool encap_alike_length(const uint8_t *frame, size_t len, uint32_t total)
+{
+    return total + 14 <= len && get_be16(frame + 38) + 20u == total;
+}
+
+/* A frame of at least ENCAP_EXPECT_MIN bytes that is expected is what later ones are likely to look
+ * like. */
 void encap_expect_like(struct encap_expect *x, const uint8_t *frame);
 static inline void encap_expect_learn(struct encap_expect *x, const uint8_t *frame)
 {

@@ -210,26 +210,14 @@ struct mr_hint {
 };
 
 /* Notes the region with this key if pd may access it so. False, with nothing noted: it may not, or
- * the key is a window's. The cache's worker. */
+ * the key is a window's, or the region's addresses wrap around. The cache's worker. */
 bool mr_hint_note(struct mr_hint *h, struct mr_cache *c, uint32_t key, uint32_t pd,
                   uint32_t access);
 
-/*
- * Where [va, va + len) lies in the dataplane's own mapping, by the last note. NULL: mr_check or
- * mr_check_remote may say otherwise, or another way: it is another key's, not inside or not mapped,
- * or len is 0.
- */
-static inline uint8_t *mr_hint_direct(const struct mr_hint *h, const struct mr_table *t,
-                                      uint32_t key, uint64_t va, uint32_t len)
+/* Whether what was noted is still the region with this key. */
+static inline bool mr_hint_holds(const struct mr_hint *h, const struct mr_table *t, uint32_t key)
 {
-    const struct mem_region *mr = h->mr;
-    uint64_t off;
-
-    if (h->key != key || !mr || __atomic_load_n(&t->removals, __ATOMIC_ACQUIRE) != h->removals)
-        return NULL;
-    off = va - mr->iova; /* the region does not wrap around, so neither does this inside it */
-    return off < mr->len && (uint64_t)len - 1 < mr->len - off && mr->direct ? mr->direct + off
-                                                                            : NULL;
+    return h->mr && h->key == key && __atomic_load_n(&t->removals, __ATOMIC_ACQUIRE) == h->removals;
 }
 
 /*

@@ -4,10 +4,6 @@
 
 #include "comp_queue.h"
 
-/* Entries that a reader takes from one lane before it looks at the others: staying is cheaper than
- * going round, but a lane that never runs dry must not hide the others. */
-#define LANE_RUN 32
-
 void comp_queue_init(struct comp_queue *cq, struct cq_shared *shared, uint32_t size, uint32_t lanes)
 {
     *cq = (struct comp_queue){.shared = shared, .size = size, .lanes = lanes};
@@ -17,7 +13,9 @@ void comp_queue_init(struct comp_queue *cq, struct cq_shared *shared, uint32_t s
     }
 }
 
-bool cq_find_room(struct comp_queue *cq, uint32_t lane_index)
+/* Whether a lane that seems full has room for one more, after asking the application what it
+ * consumed. */
+static bool find_room(struct comp_queue *cq, uint32_t lane_index)
 {
     struct comp_lane *lane = &cq->lane[lane_index];
     uint32_t cons = atomic_load_explicit(&lane->ring->cons, memory_order_acquire);
@@ -33,14 +31,30 @@ bool cq_find_room(struct comp_queue *cq, uint32_t lane_index)
     return true;
 }
 
-int cq_post(struct comp_queue *cq, uint32_t lane, const struct cqe *e, bool solicited)
+uint32_t cq_room(struct comp_queue *cq, uint32_t lane_index, uint32_t want)
 {
-    struct cqe *next = cq_next(cq, lane);
+    struct comp_lane *lane = &cq->lane[lane_index];
 
-    if (unlikely(!next))
+    if (unlikely(lane->end - lane->prod < want && !lane->overrun)) {
+        uint32_t cons = atomic_load_explicit(&lane->ring->cons, memory_order_acquire);
+
+        if (lane->prod - cons <= cq->size)
+            lane->end = cons + cq->size;
+    }
+    return min_of(want, lane->end - lane->prod);
+}
+
+int cq_post(struct comp_queue *cq, uint32_t lane_index, const struct cqe *e, bool solicited)
+{
+    struct comp_lane *lane = &cq->lane[lane_index];
+    struct cqe *next = &lane->ring->entry[lane->prod & (cq->size - 1)];
+
+    if (unlikely(lane->prod == lane->end) && !find_room(cq, lane_index))
         return -ENOSPC;
     memcpy(next, e, offsetof(struct cqe, seq));
-    cq_publish(cq, lane, next, solicited || e->status != WC_SUCCESS);
+    atomic_store_explicit(&next->seq, ++lane->prod, memory_order_release);
+    lane->touched = true;
+    lane->solicited |= solicited || e->status != WC_SUCCESS;
     return 0;
 }
 
@@ -69,35 +83,6 @@ bool cq_lane_is_empty(const struct comp_queue *cq, uint32_t lane)
 }
 
 /* ---- the application's end ---- */
-
-static void next_lane(struct cq_reader *r)
-{
-    r->next_lane = r->next_lane + 1 < r->lanes ? r->next_lane + 1 : 0;
-    r->run = 0;
-}
-
-const struct cqe *cq_reader_peek(struct cq_reader *r)
-{
-    for (uint32_t tried = 0; tried < r->lanes; tried++) {
-        uint32_t cons = r->cons[r->next_lane];
-        struct cq_lane *ring = cq_lane_at(r->shared, r->size, r->next_lane);
-        const struct cqe *e = &ring->entry[cons & (r->size - 1)];
-
-        if (atomic_load_explicit(&e->seq, memory_order_acquire) == cons + 1)
-            return e;
-        next_lane(r);
-    }
-    return NULL;
-}
-
-void cq_reader_advance(struct cq_reader *r)
-{
-    struct cq_lane *ring = cq_lane_at(r->shared, r->size, r->next_lane);
-
-    atomic_store_explicit(&ring->cons, ++r->cons[r->next_lane], memory_order_release);
-    if (++r->run == LANE_RUN)
-        next_lane(r);
-}
 
 void cq_reader_arm(struct cq_reader *r, enum cq_arm arm)
 {

@@ -42,58 +42,15 @@ void comp_queue_init(struct comp_queue *cq, struct cq_shared *shared, uint32_t s
 int cq_post(struct comp_queue *cq, uint32_t lane, const struct cqe *e, bool solicited);
 
 /*
- * cq_post in two steps, for who can make the entry in its place: the entry that is next, or NULL
- * where cq_post returns -ENOSPC. All of it but seq is to be written, and seq not even in passing:
- * the application may be looking. Then cq_publish. The lane's worker.
- */
-static inline struct cqe *cq_next(struct comp_queue *cq, uint32_t lane_index);
-/* solicited: also when the completion is unsuccessful. */
-static inline void cq_publish(struct comp_queue *cq, uint32_t lane_index, struct cqe *next,
-                              bool solicited);
-
-/*
- * After a burst of posts: whether an event is due. Clears `touched`, and disarms the queue if so.
- * The lane's worker.
- */
-bool cq_take_event(struct comp_queue *cq, uint32_t lane);
-
-/* Whether the application has read everything that was posted into the lane. The lane's worker. */
-bool cq_lane_is_empty(const struct comp_queue *cq, uint32_t lane);
-
-/* cq_next's, when the lane seems full: whether it has room for one more, after asking the
- * application what it consumed. */
-bool cq_find_room(struct comp_queue *cq, uint32_t lane_index);
-
-static inline struct cqe *cq_next(struct comp_queue *cq, uint32_t lane_index)
-{
-    struct comp_lane *lane = &cq->lane[lane_index];
-
-    if (unlikely(lane->prod == lane->end) && !cq_find_room(cq, lane_index))
-        return NULL;
-    return &lane->ring->entry[lane->prod & (cq->size - 1)];
-}
-
-static inline void cq_publish(struct comp_queue *cq, uint32_t lane_index, struct cqe *next,
-                              bool solicited)
-{
-    struct comp_lane *lane = &cq->lane[lane_index];
-
-    atomic_store_explicit(&next->seq, ++lane->prod, memory_order_release);
-    lane->touched = true;
-    lane->solicited |= solicited;
-}
-
-/*
- * The same for successful completions in a row that need raise no event by themselves: begin; for
- * each next, as cq_next but NULL already where only cq_next can tell whether there is room, and
- * give; end. Nothing else is posted into the lane meanwhile.
+ * cq_post for who has many successful completions in a row, into one lane: begin, then for each
+ * next and give, then end; nothing else is posted there meanwhile.
  */
 struct cq_run {
     struct cqe *entry;
     uint32_t mask, prod, end;
 };
 
-static inline struct cq_run cq_run_begin(const struct comp_queue *cq, uint32_t lane_index)
+static inline struct cq_run cq_run_begin(struct comp_queue *cq, uint32_t lane_index)
 {
     const struct comp_lane *lane = &cq->lane[lane_index];
 
@@ -101,6 +58,8 @@ static inline struct cq_run cq_run_begin(const struct comp_queue *cq, uint32_t l
         .entry = lane->ring->entry, .mask = cq->size - 1, .prod = lane->prod, .end = lane->end};
 }
 
+/* Where the next one is to be written, all fields but seq, and that not even in passing: the
+ * application may be looking. NULL: perhaps there is no room, which cq_post finds out. */
 static inline struct cqe *cq_run_next(const struct cq_run *r)
 {
     return likely(r->prod != r->end) ? &r->entry[r->prod & r->mask] : NULL;
@@ -111,13 +70,29 @@ static inline void cq_run_give(struct cq_run *r, struct cqe *e)
     atomic_store_explicit(&e->seq, ++r->prod, memory_order_release);
 }
 
-static inline void cq_run_end(struct comp_queue *cq, uint32_t lane_index, const struct cq_run *r)
+/* solicited: one of them was asked to raise an event. */
+static inline void cq_run_end(struct comp_queue *cq, uint32_t lane_index, const struct cq_run *r,
+                              bool solicited)
 {
     struct comp_lane *lane = &cq->lane[lane_index];
 
     lane->touched |= lane->prod != r->prod;
+    lane->solicited |= solicited;
     lane->prod = r->prod;
 }
+
+/* How many of `want` completions there is room for. Unlike posting it does not overrun the queue
+ * when there is none. The lane's worker. */
+uint32_t cq_room(struct comp_queue *cq, uint32_t lane_index, uint32_t want);
+
+/*
+ * After a burst of posts: whether an event is due. Clears `touched`, and disarms the queue if so.
+ * The lane's worker.
+ */
+bool cq_take_event(struct comp_queue *cq, uint32_t lane);
+
+/* Whether the application has read everything that was posted into the lane. The lane's worker. */
+bool cq_lane_is_empty(const struct comp_queue *cq, uint32_t lane);
 
 /* ---- the application's end ---- */
 
@@ -129,12 +104,41 @@ struct cq_reader {
     uint32_t cons[CQ_MAX_LANES];
 };
 
+/* Entries that a reader takes from one lane before it looks at the others: staying is cheaper than
+ * going round, but a lane that never runs dry must not hide the others. */
+#define LANE_RUN 32
+
+static inline void cq_reader_next_lane(struct cq_reader *r)
+{
+    r->next_lane = r->next_lane + 1 < r->lanes ? r->next_lane + 1 : 0;
+    r->run = 0;
+}
+
 /* The next completion, or NULL when there is none. Valid until cq_reader_advance. One thread at a
  * time. */
-const struct cqe *cq_reader_peek(struct cq_reader *r);
+static inline const struct cqe *cq_reader_peek(struct cq_reader *r)
+{
+    for (uint32_t tried = 0; tried < r->lanes; tried++) {
+        uint32_t cons = r->cons[r->next_lane];
+        struct cq_lane *ring = cq_lane_at(r->shared, r->size, r->next_lane);
+        const struct cqe *e = &ring->entry[cons & (r->size - 1)];
+
+        if (atomic_load_explicit(&e->seq, memory_order_acquire) == cons + 1)
+            return e;
+        cq_reader_next_lane(r);
+    }
+    return NULL;
+}
 
 /* Gives the entry that cq_reader_peek returned back to the dataplane. */
-void cq_reader_advance(struct cq_reader *r);
+static inline void cq_reader_advance(struct cq_reader *r)
+{
+    struct cq_lane *ring = cq_lane_at(r->shared, r->size, r->next_lane);
+
+    atomic_store_explicit(&ring->cons, ++r->cons[r->next_lane], memory_order_release);
+    if (++r->run == LANE_RUN)
+        cq_reader_next_lane(r);
+}
 
 /* Arms the queue (enum cq_arm): one event for the next (solicited) completion. Arming for any
  * completion is not weakened by a later arming for solicited ones. Any thread. */

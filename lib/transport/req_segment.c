@@ -115,8 +115,7 @@ static uint8_t packet_opcode(const struct req_op *op, const struct send_slot *s,
  * moving. */
 static bool wants_ack(struct engine *e, struct requester *req, uint16_t pkt_flags)
 {
-    if (!(pkt_flags & PF_END) &&
-        (uint32_t)psn_diff(req->next_psn, req->ack_req) < e->cfg.max_inflight / 4)
+    if (!(pkt_flags & PF_END) && (uint32_t)psn_diff(req->next_psn, req->ack_req) < req->window / 4)
         return false;
     req->ack_req = req->next_psn;
     return true;
@@ -251,16 +250,16 @@ bool req_segment(struct engine *e, struct qp *qp, struct tx_job *job)
 }
 
 /* How many middle packets of the message at the sending position may go now. */
-static uint32_t middles(const struct engine *e, const struct qp *qp, const struct send_slot *s)
+static uint32_t middles(const struct qp *qp, const struct send_slot *s)
 {
     const struct requester *req = &qp->req;
     uint32_t inflight = (uint32_t)psn_diff(req->next_psn, req->una);
 
     if (qp->service != PKT_RC || qp->state != QPS_RTS || req->rnr_wait || qp->fault ||
-        !psn_eq(req->next_psn, req->max_psn) || inflight >= e->cfg.max_inflight ||
-        qp->mtu < SOURCE_MIN || s->status != WC_SUCCESS)
+        !psn_eq(req->next_psn, req->max_psn) || inflight >= req->window || qp->mtu < SOURCE_MIN ||
+        s->status != WC_SUCCESS)
         return 0;
-    return min_of(e->cfg.max_inflight - inflight, s->packets - 1 - req->pkt);
+    return min_of(req->window - inflight, s->packets - 1 - req->pkt);
 }
 
 unsigned req_middle(struct engine *e, struct qp *qp, struct frame *frames, unsigned n)
@@ -272,7 +271,7 @@ unsigned req_middle(struct engine *e, struct qp *qp, struct frame *frames, unsig
     bool asked = qp->timer.deadline == NS_NEVER;
     unsigned i;
 
-    n = e->sealed == e->jobs ? min_of(n, middles(e, qp, s)) : 0;
+    n = e->sealed == e->jobs ? min_of(n, middles(qp, s)) : 0;
     for (i = 0; i < n; i++) {
         const uint8_t *source =
             sg_source(e, qp->pd, s->wqe.sge, s->wqe.h.num_sge, req->pkt * qp->mtu, qp->mtu);
@@ -286,7 +285,8 @@ unsigned req_middle(struct engine *e, struct qp *qp, struct frame *frames, unsig
         put_be32(bth, opcode << 24 | PKEY_DEFAULT);
         put_be32(bth + 4, qp->dest_qpn);
         put_be32(bth + 8, (uint32_t)ack << 31 | req->next_psn.v);
-        frames[i].len = (uint32_t)encap_seal_copy(frame, &qp->encap, bth_len, source, qp->mtu);
+        frames[i].len = (uint32_t)(frames[i].inside ? encap_copy : encap_seal_copy)(
+            frame, &qp->encap, bth_len, source, qp->mtu);
         asked |= ack;
         req->pkt++;
         req->next_psn = req->max_psn = psn_add(req->next_psn, 1);

@@ -1,31 +1,47 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Runs: frames in a row that are the next requests of one connection, all WRITE ONLY or all SEND
- * ONLY, which most frames are. A frame is recognised by comparing it with what its queue pair
- * expects, headers as a whole; then the ICRCs are verified; then the checks of resp_check.c that
- * this leaves open are made for each, and it is executed. What that means for the queue pair, its
- * acknowledge and the counters is written once, at the end. Whatever is out of the ordinary
- * (another PSN, memory that is not mapped, something wrong) ends the run before anything was done
- * about it, and goes the general way.
+ * Runs: frames in a row that are the next requests of one connection, all WRITE ONLY, all SEND ONLY
+ * or all parts of longer WRITEs, which most frames are. A frame is recognised by comparing it with
+ * what its queue pair expects, headers as a whole; then the ICRCs are verified; then the checks of
+ * resp_check.c that this leaves open are made for each, and it is executed. What that means for the
+ * queue pair, its acknowledge and the counters is written once, at the end. Whatever is out of the
+ * ordinary (another PSN, memory that is not mapped, something wrong) ends the run before anything
+ * was done about it, and goes the general way. Acknowledges are recognised likewise, one by one.
  */
 #include "transport.h"
 
 #define BTH        ENCAP_EXPECT_BTH
 #define RETH_LEN   16
+#define AETH_LEN   4
 #define L3_HEADERS (BTH - 14 + BTH_LEN + ICRC_LEN) /* and the ICRC: bytes beside RETH, payload */
-#define NEXT_MASK  UINT64_C(0x00FFFFFF00FFFFFF)    /* QPN and PSN in bytes 4 to 11 of the BTH */
+#define ACK_LEN    (L3_HEADERS + AETH_LEN)
+#define NEXT_MASK  UINT64_C(0x00FFFFFF00FFFFFF) /* QPN and PSN in bytes 4 to 11 of the BTH */
 
 #define WRITE_ONLY OPCODE(PKT_RC, OP_WRITE_ONLY)
 #define SEND_ONLY  OPCODE(PKT_RC, OP_SEND_ONLY)
 
+#define ACK OPCODE(PKT_RC, OP_ACK)
+
+/* What runs are of, by opcode. */
+enum run_kind { RUN_NONE, RUN_WRITES, RUN_SENDS, RUN_PARTS, RUN_ACK };
+static const uint8_t kinds[256] = {
+    [WRITE_ONLY] = RUN_WRITES,
+    [SEND_ONLY] = RUN_SENDS,
+    [OPCODE(PKT_RC, OP_WRITE_FIRST)] = RUN_PARTS,
+    [OPCODE(PKT_RC, OP_WRITE_MIDDLE)] = RUN_PARTS,
+    [OPCODE(PKT_RC, OP_WRITE_LAST)] = RUN_PARTS,
+    [ACK] = RUN_ACK,
+};
+
 /* Verified as a whole before they are executed, which is to find them in the first cache. */
-#define RUN_BYTES 12288
+#define RUN_BYTES 16384
 
 #define INLINE static inline __attribute__((always_inline))
 
 struct run {
     struct engine *e;
     struct qp *qp;
+    enum run_kind kind;
     struct icrc_span span[FRAME_BURST]; /* what was recognised; own: bytes of payload */
 };
 
@@ -33,43 +49,74 @@ struct run {
 static bool may_run(const struct engine *e, const struct qp *qp)
 {
     return qp && qp_engine(qp) == e && qp->service == PKT_RC && qp_can_receive(qp) &&
-           (qp->state != QPS_RTR || qp->comm_est_told) && !qp->fault && qp->resp.op == RESP_IDLE &&
+           (qp->state != QPS_RTR || qp->comm_est_told) && !qp->fault &&
            encap_expect_is_ours(&qp->expect, e->cfg.port->gids);
 }
 
-/* How many frames from f on are the next ones with this opcode. `reth` is constant where it is
- * called. */
-INLINE unsigned recognise(struct run *r, const struct frame *f, unsigned n, uint8_t opcode,
-                          uint32_t reth)
+/* Frames of one size and opcode. */
+struct shape {
+    struct encap_head head;
+    uint32_t frame;      /* bytes that a frame has at least */
+    uint32_t total, len; /* of the IP packet; of the payload */
+    unsigned most;       /* how many are executed at a time */
+};
+
+/* The shape of a frame that has what is expected. */
+static __attribute__((noinline)) bool shape_of(struct shape *s, const struct run *r,
+                                               const struct frame *f)
 {
-    const struct encap_expect *x = &r->qp->expect;
+    const uint8_t *b = f->data;
+    uint32_t reth, rest;
+
+    if (f->len < 14 + L3_HEADERS || kinds[b[BTH]] != r->kind)
+        return false;
+    reth = opcode_table[b[BTH]].flags & PF_RETH ? RETH_LEN : 0;
+    if (f->len < 14 + L3_HEADERS + reth)
+        return false;
+    encap_head_take(&s->head, b);
+    s->total = get_be16(b + 16);
+    s->frame = s->total + 14;
+    s->most = RUN_BYTES >> (32 - __builtin_clz(s->total | 1));
+    rest = s->total - L3_HEADERS - reth;
+    s->len = rest - (b[BTH + 1] >> 4 & 3); /* without its pad */
+    /* As unsigned numbers, lengths below 0 and 1 are too long. */
+    return encap_alike(&r->qp->expect, b) && encap_alike_length(b, f->len, s->total) &&
+           !(rest & 3) && s->len - 1 < r->qp->mtu;
+}
+
+/* How many frames from f on are the next ones of the run. */
+static unsigned recognise(struct run *r, const struct frame *f, unsigned n)
+{
     uint64_t next = (uint64_t)r->qp->qpn << 32 | r->qp->resp.epsn.v;
-    uint32_t mtu = r->qp->mtu, bytes = 0;
+    struct shape s = {.frame = UINT32_MAX};
     unsigned i;
 
-    for (i = 0; i < n && bytes < RUN_BYTES; i++) {
+    for (i = 0; i < n; i++) {
         const uint8_t *b = f[i].data;
-        uint32_t total, rest, len;
 
-        if (f[i].len < 14 + L3_HEADERS + reth || b[BTH] != opcode ||
-            (get_be64(b + BTH + 4) & NEXT_MASK) != next || !encap_alike(x, b))
+        if (unlikely(f[i].len < s.frame || !encap_same_shape(&s.head, b))) {
+            if (!shape_of(&s, r, &f[i]))
+                break;
+            n = min_of(n, i + s.most);
+        }
+        if ((get_be64(b + BTH + 4) & NEXT_MASK) != next || !encap_alike_sum(&r->qp->expect, b))
             break;
-        total = get_be16(b + 16);
-        rest = total - L3_HEADERS - reth;
-        len = rest - (b[BTH + 1] >> 4 & 3); /* without its pad */
-        /* As unsigned numbers, lengths below 0 and 1 are too long. */
-        if (!encap_alike_sound(x, b, f[i].len, total) || (rest & 3) || len - 1 >= mtu)
-            break;
-        r->span[i] = (struct icrc_span){b + 14, total, len};
+        r->span[i] = (struct icrc_span){b + 14, s.total, s.len};
         next = (next + 1) & NEXT_MASK;
-        bytes += total;
     }
     return i;
 }
 
-static unsigned verify(const struct run *r, unsigned n)
+/* What has none ends a run of those that have; the general way knows of both. */
+static unsigned verify(const struct run *r, const struct frame *f, unsigned n)
 {
-    return r->e->cfg.any_icrc ? n : icrc_verify_run(ICRC_IPV4, r->span, n);
+    unsigned i = 0;
+
+    if (r->e->cfg.any_icrc)
+        return n;
+    while (i < n && f[i].inside)
+        i++;
+    return i ? i : icrc_verify_run(ICRC_IPV4, r->span, n);
 }
 
 /* Few bytes in two moves that may overlap. */
@@ -87,106 +134,205 @@ INLINE void put(uint8_t *to, const uint8_t *from, uint32_t len)
     memcpy(to + len - sizeof(tail), &tail, sizeof(tail));
 }
 
-/* Where [va, va + len) is that the key is for; NULL: somebody else must find out, or refuse. */
-INLINE uint8_t *place(struct engine *e, const struct qp *qp, struct mr_hint *hint, uint32_t key,
-                      uint64_t va, uint32_t len, uint32_t access)
-{
-    uint8_t *to = mr_hint_direct(hint, e->cfg.mrs, key, va, len);
+/* Memory under a key, as it is for the time of a run. Zeroed it is none: key 0 is never issued. */
+struct grant {
+    uint32_t key;
+    uint64_t iova, len;
+    uint8_t *direct; /* NULL: none, or not that simple; and len is 0 */
+};
 
-    if (likely(to) || !mr_hint_note(hint, &e->mrs, key, qp->pd, access))
-        return to;
-    return mr_hint_direct(hint, e->cfg.mrs, key, va, len);
+static __attribute__((noinline)) struct grant look_up(const struct run *r, struct mr_hint *hint,
+                                                      uint32_t key, uint32_t access)
+{
+    struct engine *e = r->e;
+    const struct mem_region *mr;
+
+    if (!mr_hint_holds(hint, e->cfg.mrs, key) &&
+        !mr_hint_note(hint, &e->mrs, key, r->qp->pd, access))
+        return (struct grant){.key = key};
+    mr = hint->mr;
+    if (!mr->direct)
+        return (struct grant){.key = key};
+    return (struct grant){key, mr->iova, mr->len, mr->direct};
+}
+
+/* Where [va, va + len) is; NULL: somebody else must find out, or refuse. */
+INLINE uint8_t *place(const struct grant *g, uint64_t va, uint32_t len)
+{
+    uint64_t off = va - g->iova; /* the region does not wrap around, so neither does this inside */
+
+    return off <= g->len && len <= g->len - off ? g->direct + off : NULL;
 }
 
 /* Executes n WRITEs; how many of them could be. */
 static unsigned run_writes(struct run *r, unsigned n)
 {
-    struct qp *qp = r->qp;
+    struct mr_hint *hint = &r->qp->resp.write_hint;
+    struct grant g = {.direct = NULL};
     unsigned i;
 
-    if (!(qp->access & MEM_REMOTE_WRITE))
+    if (!(r->qp->access & MEM_REMOTE_WRITE) || r->qp->resp.op != RESP_IDLE)
         return 0;
     for (i = 0; i < n; i++) {
         const uint8_t *reth = r->span[i].l3 + (BTH - 14 + BTH_LEN);
-        uint32_t len = r->span[i].own;
+        uint32_t len = r->span[i].own, key = get_be32(reth + 8);
         uint8_t *to;
 
-        if (get_be32(reth + 12) != len)
-            break;
-        to = place(r->e, qp, &qp->resp.write_hint, get_be32(reth + 8), get_be64(reth), len,
-                   MEM_REMOTE_WRITE);
-        if (unlikely(!to))
+        if (unlikely(key != g.key))
+            g = look_up(r, hint, key, MEM_REMOTE_WRITE);
+        to = place(&g, get_be64(reth), len);
+        if (unlikely(!to || get_be32(reth + 12) != len))
             break;
         put(to, reth + RETH_LEN, len);
     }
+    r->qp->resp.msn += i;
+    return i;
+}
+
+/* FIRST: whether all that the WRITE is for may be written, and this is a part of it. */
+static bool start_write(struct run *r, struct grant *g, const uint8_t *reth, uint32_t len)
+{
+    struct responder *resp = &r->qp->resp;
+    uint32_t key = get_be32(reth + 8), all = get_be32(reth + 12);
+
+    *g = look_up(r, &resp->write_hint, key, MEM_REMOTE_WRITE);
+    if (resp->op != RESP_IDLE || all > MESSAGE_MAX || all <= len || !place(g, get_be64(reth), all))
+        return false;
+    resp->msg_len = 0;
+    resp->write_va = get_be64(reth);
+    resp->write_rkey = key;
+    resp->write_left = all;
+    return true;
+}
+
+/* Executes one of the packets of a longer WRITE, of which all but the last are full. */
+static bool run_part(struct run *r, struct grant *g, const uint8_t *bth, uint32_t len)
+{
+    struct responder *resp = &r->qp->resp;
+    uint16_t flags = opcode_table[bth[0]].flags;
+    const uint8_t *payload = bth + opcode_table[bth[0]].header_len;
+    uint8_t *to;
+
+    if (flags & PF_START) {
+        if (len != r->qp->mtu || !start_write(r, g, bth + BTH_LEN, len))
+            return false;
+    } else if (resp->op != RESP_WRITE) {
+        return false;
+    } else if (flags & PF_END ? len != resp->write_left
+                              : len != r->qp->mtu || len >= resp->write_left) {
+        return false;
+    }
+    if (g->key != resp->write_rkey)
+        *g = look_up(r, &resp->write_hint, resp->write_rkey, MEM_REMOTE_WRITE);
+    to = place(g, resp->write_va, len);
+    if (!to)
+        return false;
+    memcpy(to, payload, len);
+    resp->op = flags & PF_END ? RESP_IDLE : RESP_WRITE;
+    resp->msn += flags & PF_END ? 1 : 0;
+    resp->write_va += len;
+    resp->write_left -= len;
+    resp->msg_len += len;
+    return true;
+}
+
+static unsigned run_parts(struct run *r, unsigned n)
+{
+    struct grant g = {.direct = NULL};
+    unsigned i = 0;
+
+    if (!(r->qp->access & MEM_REMOTE_WRITE))
+        return 0;
+    while (i < n && run_part(r, &g, r->span[i].l3 + (BTH - 14), r->span[i].own))
+        i++;
     return i;
 }
 
 /* Looks at the receive entry at `index`, each word once; it is taken only if all is good. */
-INLINE uint8_t *recv_place(struct engine *e, struct qp *qp, uint32_t index, uint32_t len,
-                           uint64_t *wr_id)
+INLINE uint8_t *recv_place(const struct run *r, struct grant *g, const struct work_queue *rq,
+                           uint32_t index, uint32_t len, uint64_t *wr_id)
 {
-    const struct work_queue *rq = &qp->resp.rq;
     const volatile uint64_t *entry =
         (const volatile uint64_t *)(rq->ring + (size_t)(index & (rq->size - 1)) * rq->stride);
     uint64_t num_sge, addr, sge;
+    uint32_t key;
 
     *wr_id = entry[0];
     num_sge = entry[1];
     addr = entry[2];
     sge = entry[3]; /* length and key */
+    key = (uint32_t)(sge >> 32);
     if ((uint32_t)num_sge != 1 || (uint32_t)sge < len || (uint32_t)sge > UINT32_C(1) << 31)
         return NULL;
-    return place(e, qp, &qp->resp.recv_hint, (uint32_t)(sge >> 32), addr, len, MEM_LOCAL_WRITE);
+    if (unlikely(key != g->key))
+        *g = look_up(r, &r->qp->resp.recv_hint, key, MEM_LOCAL_WRITE);
+    return place(g, addr, len);
+}
+
+/* What its receive completions have in common. */
+static struct cqe completion(const struct run *r)
+{
+    return (struct cqe){
+        .timestamp = r->e->now,
+        .qpn = r->qp->qpn,
+        .src_qpn = r->qp->dest_qpn,
+        .uidx = r->qp->uidx,
+        .status = WC_SUCCESS,
+        .opcode = WC_RECV,
+        .sl = r->qp->av.sl,
+        .vlan = VLAN_NONE,
+    };
+}
+
+/* How many of n SENDs have a receive entry, and room for its completion. What waits for its bytes
+ * to be written completes before them. */
+static unsigned entries(const struct run *r, unsigned n)
+{
+    const struct responder *resp = &r->qp->resp;
+    int pending;
+
+    if (r->qp->srq || resp->op != RESP_IDLE || resp->recv_busy || !resp->rq.max_sge ||
+        r->e->completions || r->e->batch.n)
+        return 0;
+    pending = work_queue_pending(&resp->rq);
+    n = pending > 0 ? min_of(n, (unsigned)pending) : 0;
+    return n ? cq_room(r->qp->recv_cq, r->e->cfg.lane, n) : 0;
 }
 
 /* Executes n SENDs; how many of them could be. */
 static unsigned run_sends(struct run *r, unsigned n)
 {
-    struct engine *e = r->e;
-    struct qp *qp = r->qp;
-    struct work_queue *rq = &qp->resp.rq;
-    struct comp_queue *cq = qp->recv_cq;
-    uint32_t lane = e->cfg.lane, index;
-    int pending;
+    struct comp_queue *cq = r->qp->recv_cq;
+    const struct work_queue rq = r->qp->resp.rq;
+    struct cqe like = completion(r);
+    struct grant g = {.direct = NULL};
+    struct cq_run run;
+    uint8_t flags = 0;
+    uint32_t i;
 
-    /* What waits for its bytes to be written completes before. */
-    if (qp->srq || qp->resp.recv_busy || !rq->max_sge || e->completions || e->batch.n)
-        return 0;
-    pending = work_queue_pending(rq);
-    n = pending > 0 ? min_of(n, (unsigned)pending) : 0;
-    for (index = rq->cons; index != rq->cons + n; index++) {
-        const struct icrc_span *s = &r->span[index - rq->cons];
-        const uint8_t *bth = s->l3 + (BTH - 14);
+    n = entries(r, n);
+    run = cq_run_begin(cq, r->e->cfg.lane);
+    for (i = 0; i < n; i++) {
+        const uint8_t *bth = r->span[i].l3 + (BTH - 14);
+        uint32_t len = r->span[i].own;
+        struct cqe *c = cq_run_next(&run);
         uint64_t wr_id;
-        uint8_t *to = recv_place(e, qp, index, s->own, &wr_id);
-        struct cqe *c = cq_next(cq, lane);
+        uint8_t *to = recv_place(r, &g, &rq, rq.cons + i, len, &wr_id);
 
         if (unlikely(!to || !c))
             break;
-        put(to, bth + BTH_LEN, s->own);
+        put(to, bth + BTH_LEN, len);
+        memcpy(c, &like, offsetof(struct cqe, seq));
         c->wr_id = wr_id;
-        c->timestamp = e->now;
-        c->qpn = qp->qpn;
-        c->src_qpn = qp->dest_qpn;
-        c->byte_len = s->own;
-        c->imm = 0;
-        c->uidx = qp->uidx;
-        c->vendor_err = 0;
-        c->pkey_index = 0;
-        c->wqe = index;
-        c->status = WC_SUCCESS;
-        c->opcode = WC_RECV;
-        c->wc_flags = 0;
-        c->sl = qp->av.sl;
-        c->vlan = VLAN_NONE;
-        memset(c->smac, 0, sizeof(c->smac));
-        engine_touch_cq(e, cq);
-        cq_publish(cq, lane, c, bth[1] >> 7);
+        c->byte_len = len;
+        c->wqe = rq.cons + i;
+        flags |= bth[1];
+        cq_run_give(&run, c);
     }
-    n = index - rq->cons;
-    rq->cons = index;
-    return n;
+    r->qp->resp.rq.cons += i;
+    r->qp->resp.msn += i;
+    engine_post_run(r->e, cq, &run, flags >> 7);
+    return i;
 }
 
 /* Of n frames, which all have the same traffic class. */
@@ -205,6 +351,8 @@ static void count(const struct run *r, const struct frame *f, unsigned n)
     counter_add(&c->rx_delivered, n);
     counter_add(&r->qp->counters.rx_packets, n);
     counter_add(&r->qp->counters.rx_bytes, payload);
+    if (unlikely(r->qp->stray_run)) /* they come here by themselves */
+        r->qp->stray_run = 0;
 }
 
 /* The last one that asks for an acknowledge gets it: all before it are acknowledged thereby. */
@@ -232,36 +380,69 @@ static void finish(struct run *r, const struct frame *f, unsigned n)
 {
     struct responder *resp = &r->qp->resp;
 
-    if (unlikely(r->qp->stray_run)) /* they come here by themselves */
-        r->qp->stray_run = 0;
     resp->epsn = psn_add(resp->epsn, n);
-    resp->msn += n;
     resp->nak_sent = false;
     count(r, f, n);
     acknowledge(r, n);
 }
 
-unsigned rx_run(struct engine *e, const struct frame *f, unsigned n, unsigned *general)
+/* An acknowledge, of any kind and with any PSN. */
+static bool ack(struct run *r, const struct frame *f, unsigned job)
+{
+    const uint8_t *b = f->data, *bth = b + BTH;
+    struct encap_expect *x = &r->qp->expect;
+    struct pkt *p = &r->e->rx_job[job].pkt;
+
+    if (f->len < 14 + ACK_LEN || get_be16(b + 16) != ACK_LEN || (bth[1] & 0x30) ||
+        !encap_alike(x, b) || !encap_alike_sum(x, b) || !encap_alike_length(b, f->len, ACK_LEN))
+        return false;
+    r->span[0] = (struct icrc_span){b + 14, ACK_LEN, 0};
+    if (!verify(r, f, 1))
+        return false;
+    count(r, f, 1);
+    p->opcode = ACK;
+    p->psn = psn(get_be24(bth + 9));
+    p->aeth.syndrome = bth[BTH_LEN];
+    p->aeth.msn = get_be24(bth + BTH_LEN + 1);
+    p->payload_len = 0;
+    comp_rx(r->e, r->qp, job);
+    return true;
+}
+
+static unsigned execute(struct run *r, unsigned n)
+{
+    switch (r->kind) {
+    case RUN_WRITES:
+        return run_writes(r, n);
+    case RUN_SENDS:
+        return run_sends(r, n);
+    default:
+        return run_parts(r, n);
+    }
+}
+
+unsigned rx_run(struct engine *e, const struct frame *f, unsigned n, unsigned job,
+                unsigned *general)
 {
     struct run r;
     unsigned found, done;
-    bool write;
 
     *general = 0;
     if (f->len < 14 + L3_HEADERS)
         return 0;
-    write = f->data[BTH] == WRITE_ONLY;
-    if (!write && f->data[BTH] != SEND_ONLY)
+    r.kind = kinds[f->data[BTH]];
+    if (r.kind == RUN_NONE)
         return 0;
     r.e = e;
     r.qp = qp_table_lookup(e->cfg.qps, get_be24(f->data + BTH + 5));
     if (!may_run(e, r.qp))
         return 0;
-    found = write ? recognise(&r, f, n, WRITE_ONLY, RETH_LEN) : recognise(&r, f, n, SEND_ONLY, 0);
+    if (r.kind == RUN_ACK)
+        return ack(&r, f, job);
+    found = recognise(&r, f, n);
     if (!found)
         return 0;
-    done = verify(&r, found);
-    done = write ? run_writes(&r, done) : run_sends(&r, done);
+    done = execute(&r, verify(&r, f, found));
     if (done)
         finish(&r, f, done);
     *general = found - done;

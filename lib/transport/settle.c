@@ -6,7 +6,8 @@
 #include "raw_internal.h"
 #include "transport.h"
 
-void engine_add_cq(struct engine *e, struct comp_queue *cq)
+/* Its events are raised before this call into the engine returns. */
+static void note_cq(struct engine *e, struct comp_queue *cq)
 {
     if (e->cqs == ARRAY_SIZE(e->cq)) { /* more than a burst can name: raise what there is */
         struct comp_queue *first = e->cq[0];
@@ -22,13 +23,12 @@ void engine_add_cq(struct engine *e, struct comp_queue *cq)
 
 bool engine_post(struct engine *e, struct comp_queue *cq, const struct cqe *c, bool solicited)
 {
-    bool was_overrun = cq->lane[e->cfg.lane].overrun;
-    struct cqe *next = cq_next(cq, e->cfg.lane);
+    struct comp_lane *lane = &cq->lane[e->cfg.lane];
+    bool was_overrun = lane->overrun, was_touched = lane->touched;
 
-    if (likely(next)) {
-        memcpy(next, c, offsetof(struct cqe, seq));
-        engine_touch_cq(e, cq);
-        cq_publish(cq, e->cfg.lane, next, solicited || c->status != WC_SUCCESS);
+    if (cq_post(cq, e->cfg.lane, c, solicited) == 0) {
+        if (!was_touched) /* what is touched is noted */
+            note_cq(e, cq);
         return true;
     }
     if (!was_overrun) {
@@ -36,6 +36,16 @@ bool engine_post(struct engine *e, struct comp_queue *cq, const struct cqe *c, b
         e->cfg.host.async_event(e->cfg.host.ctx, NULL, cq, QP_EVENT_CQ_ERR);
     }
     return false;
+}
+
+void engine_post_run(struct engine *e, struct comp_queue *cq, const struct cq_run *run,
+                     bool solicited)
+{
+    bool was_touched = cq->lane[e->cfg.lane].touched;
+
+    cq_run_end(cq, e->cfg.lane, run, solicited);
+    if (!was_touched && cq->lane[e->cfg.lane].touched)
+        note_cq(e, cq);
 }
 
 /* A completion that does not fit is lost and says so: the queue and its queue pair are in error
@@ -66,6 +76,8 @@ static void post_send(struct engine *e, struct qp *qp, const struct sqe *w, uint
         .vlan = VLAN_NONE,
     };
 
+    if (status == WC_SUCCESS && !qp->sq_sig_all && !(w->flags & SQE_SIGNALED))
+        return;
     post(e, qp, qp->send_cq, &c, status != WC_SUCCESS);
 }
 
@@ -211,19 +223,28 @@ void qp_enter_sqe(struct engine *e, struct qp *qp)
     qp_flush_sq(e, qp);
 }
 
-static void end_run(struct engine *e, struct comp_queue *cq, const struct cq_run *run)
+/* The next completion, in place: post_send without the choice of a status. */
+static bool post_done(struct cq_run *run, const struct cqe *same, const struct send_slot *s)
 {
-    if (run->prod != cq->lane[e->cfg.lane].prod)
-        engine_touch_cq(e, cq);
-    cq_run_end(cq, e->cfg.lane, run);
+    struct cqe *c = cq_run_next(run);
+
+    if (unlikely(!c))
+        return false;
+    memcpy(c, same, offsetof(struct cqe, seq));
+    c->wr_id = s->wqe.h.wr_id;
+    c->byte_len = s->len;
+    c->wqe = s->index;
+    cq_run_give(run, c);
+    return true;
 }
 
-/* The completions of the work requests all of whose packets are acknowledged. */
+/* The completions of the work requests all of whose packets are acknowledged; most are posted in
+ * one go. */
 static void retire_done(struct engine *e, struct qp *qp)
 {
     const struct requester req = qp->req; /* as it stays meanwhile */
     struct comp_queue *cq = qp->send_cq;
-    struct cq_run run;
+    struct cq_run run = cq_run_begin(cq, e->cfg.lane);
     const uint8_t silent = qp->sq_sig_all ? 0 : SQE_SIGNALED; /* without which none is asked for */
     struct cqe same = {.timestamp = e->now,
                        .qpn = qp->qpn,
@@ -233,13 +254,9 @@ static void retire_done(struct engine *e, struct qp *qp)
                        .vlan = VLAN_NONE};
     uint32_t tail, op = UINT32_MAX;
 
-    if (req.tail == req.head)
-        return;
-    run = cq_run_begin(cq, e->cfg.lane);
     for (tail = req.tail; tail != req.head; tail++) {
         const struct send_slot *s = slot_at(&req, tail);
         const struct sqe *w = &s->wqe.h;
-        struct cqe *c;
 
         if (s->status != WC_SUCCESS || !s->started || !psn_before(slot_last(s), req.una))
             break;
@@ -249,22 +266,15 @@ static void retire_done(struct engine *e, struct qp *qp)
             op = w->opcode;
             same.opcode = req_wc_opcode(w->opcode);
         }
-        c = cq_run_next(&run);
-        if (unlikely(!c)) {
-            end_run(e, cq, &run);
+        if (unlikely(!post_done(&run, &same, s))) {
+            engine_post_run(e, cq, &run, false);
             post_send(e, qp, w, s->index, s->len, WC_SUCCESS);
             run = cq_run_begin(cq, e->cfg.lane);
-            continue;
         }
-        memcpy(c, &same, offsetof(struct cqe, seq));
-        c->wr_id = w->wr_id;
-        c->byte_len = s->len;
-        c->wqe = s->index;
-        cq_run_give(&run, c);
     }
-    end_run(e, cq, &run);
     if (tail == req.tail)
         return;
+    engine_post_run(e, cq, &run, false);
     qp->req.tail = tail;
     if ((int32_t)(req.send - tail) < 0)
         qp->req.send = tail;
@@ -277,6 +287,8 @@ static void retire(struct engine *e, struct qp *qp)
     struct requester *req = &qp->req;
     const struct send_slot *s;
 
+    if (req->tail == req->head) /* an XRC receive side has not even a completion queue */
+        return;
     retire_done(e, qp);
     if (req->tail == req->head)
         return;

@@ -20,9 +20,11 @@
 #include "srq.h"
 #include "timer.h"
 
-#define QP_MAX_RD_ATOMIC 16 /* per queue pair, each direction */
-#define TX_QUANTUM       16 /* packets a queue pair sends before the next one's turn */
-#define INFLIGHT_DEFAULT 128
+#define QP_MAX_RD_ATOMIC 16  /* per queue pair, each direction */
+#define TX_QUANTUM       16  /* packets a queue pair sends before the next one's turn */
+#define INFLIGHT_DEFAULT 128 /* packets, of whatever size */
+#define INFLIGHT_BYTES   (INFLIGHT_DEFAULT * PKT_MTU_MAX) /* and as much in smaller ones */
+#define INFLIGHT_MOST    384 /* packets: rings of ports and between workers hold some more */
 #define SOURCE_MIN       512 /* bytes that are copied and summed up in one pass */
 #define AETH_ACK_PLAIN   (AETH_ACK | AETH_CREDIT_NONE)
 #define SERVICE_RAW      0xFF /* beside enum pkt_service: frames, of which none is a packet's */
@@ -55,6 +57,7 @@ struct requester {
     psn_t una;               /* oldest unacknowledged */
     psn_t ack_req;           /* of the last packet that asked for an acknowledge */
     uint32_t rd_outstanding; /* READs and atomics between tail and send without their response */
+    uint32_t window;         /* packets that may be unacknowledged, of messages of several */
     uint8_t retry_left, rnr_left;
     uint8_t stalls;   /* timeouts since the last answer, or since the path was changed */
     bool rnr_wait;    /* until the timer fires */
@@ -227,6 +230,7 @@ STAILQ_HEAD(wq_touched_list, wq);
 struct engine {
     struct engine_config cfg;
     ns_t now;
+    uint32_t max_window;
     int rx_from; /* during a receive call: the lane that handed the frames over, or RX_DIRECT */
     struct qp_tx_list tx_list;      /* queue pairs that may have a packet to send */
     struct qp_touched_list touched; /* queue pairs to settle before this call returns */
@@ -440,10 +444,11 @@ struct rx_completion *resp_complete_recv(struct engine *e, struct qp *qp, unsign
 void resp_accepted(struct engine *e, struct qp *qp, const struct pkt *p, uint32_t packets);
 /*
  * rx_run.c: executes the first frames of f[0..n) if they are what their connection expects next, of
- * the most frequent kinds and into mapped memory. Returns how many it executed. *general: so many
- * after these are not worth another look.
+ * the most frequent kinds and into mapped memory. job: the first one's, which it may use. Returns
+ * how many it executed. *general: so many after these are not worth another look.
  */
-unsigned rx_run(struct engine *e, const struct frame *f, unsigned n, unsigned *general);
+unsigned rx_run(struct engine *e, const struct frame *f, unsigned n, unsigned job,
+                unsigned *general);
 /* resp_only.c: the most frequent requests as a whole; false: nothing was done. */
 bool resp_only(struct engine *e, struct qp *qp, unsigned job);
 /* resp_uc.c, resp_ud.c */
@@ -486,14 +491,9 @@ struct send_slot *comp_slot(struct qp *qp, psn_t p, uint32_t *count);
 void qp_settle(struct engine *e, struct qp *qp);
 /* Posts a completion. False: it is lost, and the host was told that the queue is in error. */
 bool engine_post(struct engine *e, struct comp_queue *cq, const struct cqe *c, bool solicited);
-/* Before each cq_publish: the queue's events are raised before this call into the engine returns.
- */
-void engine_add_cq(struct engine *e, struct comp_queue *cq);
-static inline void engine_touch_cq(struct engine *e, struct comp_queue *cq)
-{
-    if (!cq->lane[e->cfg.lane].touched) /* what is touched is noted */
-        engine_add_cq(e, cq);
-}
+/* Ends a run of completions, which were written in place. */
+void engine_post_run(struct engine *e, struct comp_queue *cq, const struct cq_run *run,
+                     bool solicited);
 void qp_enter_error(struct engine *e, struct qp *qp, uint8_t recv_status);
 /* UC, UD: a send that failed stops the send queue only. */
 void qp_enter_sqe(struct engine *e, struct qp *qp);

@@ -27,6 +27,20 @@ __attribute__((target("pclmul,avx"))) uint32_t icrc_short(enum icrc_l3 kind, con
     return ~reduce(fold_all(icrc_mask[kind], l3, len));
 }
 
+/* The same of a multiple of 16 bytes, from 48 on. */
+FAST uint32_t sum_even(const uint8_t *mask, const uint8_t *l3, size_t len)
+{
+    __m128i x = _mm_xor_si128(piece(l3, mask, 0), _mm_cvtsi32_si128((int)STATE_AFTER_LRH));
+
+    x = fold(x, piece(l3, mask, 16));
+    x = fold(x, piece(l3, mask, 32));
+    if (len > 48)
+        x = fold(x, piece(l3, mask, 48));
+    for (size_t at = 64; at < len; at += 16)
+        x = fold(x, load(l3 + at));
+    return ~reduce(x);
+}
+
 __attribute__((target("pclmul,avx"))) unsigned
 icrc_short_verify_run(enum icrc_l3 kind, const struct icrc_span *s, unsigned n)
 {
@@ -43,7 +57,8 @@ icrc_short_verify_run(enum icrc_l3 kind, const struct icrc_span *s, unsigned n)
             continue;
         }
         memcpy(&stored, s[i].l3 + len, sizeof(stored));
-        if (unlikely(~reduce(fold_all(mask, s[i].l3, len)) != stored))
+        if (len & 15 ? ~reduce(fold_all(mask, s[i].l3, len)) != stored
+                     : sum_even(mask, s[i].l3, len) != stored)
             break;
     }
     return i;
