@@ -58,8 +58,10 @@ static void seal(struct engine *e, struct tx_job *job)
  * come is sealed now, while its bytes are at hand. */
 static unsigned take_packets(struct engine *e, struct qp *qp, struct frame *frames, unsigned n)
 {
-    unsigned taken = resp_may_reply(qp) ? 0 : req_only(e, qp, frames, n);
+    unsigned taken = 0;
 
+    if (likely(!resp_may_reply(qp)))
+        taken = qp->req.pkt ? req_middle(e, qp, frames, n) : req_only(e, qp, frames, n);
     if (likely(taken))
         return taken;
     if (!qp_tx(e, qp, frames))

@@ -248,3 +248,54 @@ bool req_segment(struct engine *e, struct qp *qp, struct tx_job *job)
     req_advance(e, qp, s);
     return true;
 }
+
+/* How many middle packets of the message at the sending position may go now. */
+static uint32_t middles(const struct qp *qp, const struct send_slot *s)
+{
+    const struct requester *req = &qp->req;
+    uint32_t inflight = (uint32_t)psn_diff(req->next_psn, req->una);
+
+    if (qp->service != PKT_RC || qp->state != QPS_RTS || req->rnr_wait || qp->fault ||
+        !psn_eq(req->next_psn, req->max_psn) || inflight >= req->window || qp->mtu < SOURCE_MIN ||
+        s->status != WC_SUCCESS)
+        return 0;
+    return min_of(req->window - inflight, s->packets - 1 - req->pkt);
+}
+
+unsigned req_middle(struct engine *e, struct qp *qp, struct frame *frames, unsigned n)
+{
+    struct requester *req = &qp->req;
+    struct send_slot *s = slot_at(req, req->send);
+    uint32_t opcode = OPCODE(PKT_RC, req_ops[s->wqe.h.opcode & 15].middle);
+    uint32_t bth_len = BTH_LEN + qp->mtu + ICRC_LEN;
+    bool asked = qp->timer.deadline == NS_NEVER;
+    unsigned i;
+
+    n = e->sealed == e->jobs ? min_of(n, middles(qp, s)) : 0;
+    for (i = 0; i < n; i++) {
+        const uint8_t *source =
+            sg_source(e, qp->pd, s->wqe.sge, s->wqe.h.num_sge, req->pkt * qp->mtu, qp->mtu);
+        uint8_t *frame = frames[i].data, *bth = frame + qp->encap.len;
+        bool ack;
+
+        if (!source)
+            break;
+        ack = wants_ack(e, req, 0);
+        encap_tx(frame, &qp->encap, bth_len, e->ip_id++);
+        put_be32(bth, opcode << 24 | PKEY_DEFAULT);
+        put_be32(bth + 4, qp->dest_qpn);
+        put_be32(bth + 8, (uint32_t)ack << 31 | req->next_psn.v);
+        frames[i].len = (uint32_t)(frames[i].inside ? encap_copy : encap_seal_copy)(
+            frame, &qp->encap, bth_len, source, qp->mtu);
+        asked |= ack;
+        req->pkt++;
+        req->next_psn = req->max_psn = psn_add(req->next_psn, 1);
+    }
+    if (!i)
+        return 0;
+    e->sealed += i;
+    tx_count(e, qp, qp->encap.priority, i, (uint64_t)i * frames->len);
+    if (asked)
+        req_arm_timer(e, qp);
+    return i;
+}

@@ -400,6 +400,9 @@ void req_reset(struct qp *qp, psn_t first);
 /* req_segment.c: builds the next request packet into job->frame; false if the slot failed instead.
  */
 bool req_segment(struct engine *e, struct qp *qp, struct tx_job *job);
+/* Builds and seals up to n packets of the message that is being sent, of those that are neither its
+ * first nor its last; the frames as for req_only. Returns how many. */
+unsigned req_middle(struct engine *e, struct qp *qp, struct frame *frames, unsigned n);
 /* req_only.c: takes and builds up to n of what most messages are, from frames[0] on, which is that
  * of job e->jobs. Returns how many. Those behind which nothing waits are sealed. */
 unsigned req_only(struct engine *e, struct qp *qp, struct frame *frames, unsigned n);
