@@ -121,11 +121,12 @@ static inline size_t encap_seal(uint8_t *frame, const struct encap_template *t, 
     return t->len + bth_len;
 }
 
-/* The same for n frames that were made from t one after the other, whose len is set. */
-static inline void encap_seal_frames(const struct encap_template *t, const struct frame *f,
-                                     unsigned n)
+/* The same for n frames, at least one, that were made from t one after the other, whose len is set,
+ * and that are alike: icrc_seal_alike. */
+static inline void encap_seal_alike(const struct encap_template *t, const struct frame *f,
+                                    unsigned n)
 {
-    icrc_seal_frames((enum icrc_l3)t->l3_kind, t->l3_off, f, n);
+    icrc_seal_alike((enum icrc_l3)t->l3_kind, t->l3_off, f, n);
 }
 
 /*

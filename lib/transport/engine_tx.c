@@ -71,8 +71,9 @@ static void fill_jobs(struct engine *e, struct frame *frames, unsigned n)
 
     e->jobs = e->sealed = 0;
     while (e->jobs < n && (qp = TAILQ_FIRST(&e->tx_list))) {
-        unsigned most = min_of(n - e->jobs, (unsigned)(TX_QUANTUM - qp->tx_burst));
-        unsigned taken = take_packets(e, qp, &frames[e->jobs], most);
+        bool alone = !TAILQ_NEXT(qp, tx_link);
+        unsigned turn = alone ? n : (unsigned)(TX_QUANTUM - qp->tx_burst);
+        unsigned taken = take_packets(e, qp, &frames[e->jobs], min_of(n - e->jobs, turn));
 
         if (!taken) {
             TAILQ_REMOVE(&e->tx_list, qp, tx_link);

@@ -5,7 +5,6 @@
  * take it, without those of their steps that find nothing in such a work request, and what is the
  * same for all is done once. Slots are left as they leave them: a retransmission goes their way.
  */
-#include "encap_put.h"
 #include "transport.h"
 
 /* The second word of such a work request: opcode, flags, number of SGEs. */
@@ -42,53 +41,94 @@ static unsigned may_take(const struct engine *e, const struct qp *qp, unsigned n
     return min_of(n, req->slot_count - (req->head - req->tail));
 }
 
-/* Few bytes without a call: two pieces that overlap. */
-static inline void copy_bytes(uint8_t *to, const uint8_t *from, uint32_t len)
+/* A place in a ring, which goes round. */
+struct place {
+    uint8_t *at, *begin, *end;
+    size_t stride;
+};
+
+static inline struct place place_in(const uint8_t *ring, uint32_t size, uint32_t stride, uint32_t i)
+{
+    uint8_t *begin = (uint8_t *)(uintptr_t)ring;
+
+    return (struct place){.at = begin + (size_t)(i & (size - 1)) * stride,
+                          .begin = begin,
+                          .end = begin + (size_t)size * stride,
+                          .stride = stride};
+}
+
+static inline void advance(struct place *p)
+{
+    p->at += p->stride;
+    if (p->at == p->end)
+        p->at = p->begin;
+}
+
+/* Eight to sixteen bytes without a call: two pieces that overlap. */
+#define FEW(len) ((len)-8 <= 8)
+
+static inline void copy_few(uint8_t *to, const uint8_t *from, uint32_t len)
 {
     uint64_t first, last;
 
-    if (len - 8 > 8) {
-        memcpy(to, from, len);
-        return;
-    }
     memcpy(&first, from, 8);
     memcpy(&last, from + len - 8, 8);
     memcpy(to, &first, 8);
     memcpy(to + len - 8, &last, 8);
 }
 
+static inline void copy_bytes(uint8_t *to, const uint8_t *from, uint32_t len)
+{
+    if (FEW(len))
+        copy_few(to, from, len);
+    else
+        memcpy(to, from, len);
+}
+
+/* Two words of an entry at a time. */
+typedef uint64_t pair __attribute__((vector_size(16), aligned(8), may_alias));
+
 /*
  * Copies an entry without taking it, if it is such a message. Of its words each is loaded once: the
  * application may rewrite them meanwhile, and then gets what it deserves. What the other words mean
- * belongs to other operations. Returns the message's length, or UINT32_MAX.
+ * belongs to other operations. Returns what tells kinds of messages apart (MESSAGE_*), or
+ * NOT_SIMPLE.
  */
-static inline uint32_t copy_entry(const volatile uint64_t *entry, uint32_t max_inline,
-                                  struct send_wqe *w)
+#define MESSAGE_LEN(key)  ((uint32_t)((key) >> 32))
+#define MESSAGE_WORD      (SQE_SOLICITED << 8 | SQE_INLINE << 8 | 0xFF)
+#define MESSAGE_SOLICITED (SQE_SOLICITED << 8)
+#define MESSAGE_INLINE    (SQE_INLINE << 8)
+#define MESSAGE_OP(key)   ((key)&0xFF)
+#define NOT_SIMPLE        UINT64_MAX
+#define NO_MESSAGE        UINT64_C(0xFF) /* an opcode that none has */
+
+static inline uint64_t copy_entry(const void *entry, uint32_t max_inline, struct send_wqe *w)
 {
-    uint64_t *h = (uint64_t *)(void *)&w->h, *sge = (uint64_t *)(void *)w->sge;
-    uint64_t word = entry[1], last = entry[3];
-    uint32_t len;
+    const volatile pair *from = entry;
+    pair *to = (pair *)&w->h, a = from[0], b = from[1];
+    uint64_t word = a[1], len;
 
     if (likely((word & TAKEN_MASK) == ONE_SGE)) {
-        last &= UINT32_MAX; /* no inline bytes */
-        sge[0] = entry[sizeof(struct sqe) / 8];
-        sge[1] = entry[sizeof(struct sqe) / 8 + 1];
-        len = w->sge[0].length;
-    } else if ((word & INLINE_MASK) == INLINE_DATA && last >> 32 <= max_inline) {
-        len = (uint32_t)(last >> 32);
-        word &= ~UINT64_C(0xFF0000); /* no SGEs */
-        copy_bytes(w->inline_data, (const uint8_t *)(uintptr_t)entry + sizeof(struct sqe), len);
+        const volatile uint64_t *sge = entry;
+        uint64_t addr = sge[sizeof(struct sqe) / 8];
+
+        len = sge[sizeof(struct sqe) / 8 + 1];
+        memcpy(w->sge, &addr, sizeof(addr));
+        memcpy(&w->sge->length, &len, sizeof(len));
+        b &= (pair){UINT64_MAX, UINT32_MAX}; /* no inline bytes */
+    } else if ((word & INLINE_MASK) == INLINE_DATA && b[1] >> 32 <= max_inline) {
+        len = b[1] >> 32;
+        a &= (pair){UINT64_MAX, ~UINT64_C(0xFF0000)}; /* no SGEs */
+        copy_bytes(w->inline_data, (const uint8_t *)entry + sizeof(struct sqe), (uint32_t)len);
     } else {
-        return UINT32_MAX;
+        return NOT_SIMPLE;
     }
-    h[0] = entry[0];
-    h[1] = word;
-    h[2] = entry[2];
-    h[3] = last;
-    return len;
+    to[0] = a;
+    to[1] = b;
+    return len << 32 | (word & MESSAGE_WORD);
 }
 
-/* What is known of the region that holds the bytes. */
+/* The region that holds the bytes. */
 struct source {
     struct mem_region *mr;
     uint32_t lkey;
@@ -105,46 +145,81 @@ static inline bool find_source(struct engine *e, const struct qp *qp, const stru
                     &from->mr) == MR_OK;
 }
 
-/* BTH, and what comes before the payload, whose place is returned. */
-static inline uint8_t *put_headers(const struct qp *qp, const struct sqe *w, uint32_t len, psn_t p,
-                                   uint8_t *bth)
-{
-    static const uint8_t opcode[] = {
-        [SQE_WRITE] = OPCODE(PKT_RC, OP_WRITE_ONLY),
-        [SQE_WRITE_IMM] = OPCODE(PKT_RC, OP_WRITE_ONLY_IMM),
-        [SQE_SEND] = OPCODE(PKT_RC, OP_SEND_ONLY),
-        [SQE_SEND_IMM] = OPCODE(PKT_RC, OP_SEND_ONLY_IMM),
-    };
-    uint8_t *next = bth + BTH_LEN;
+/*
+ * Messages of one kind have the same headers but for PSN, address, key and immediate data: these
+ * are written once, copied, and the ICRC's begin is computed once. Of such packets it is also the
+ * identification that is the same. They are never fragmented, so it means nothing (RFC 6864, 4.1).
+ */
+struct head {
+    uint8_t bytes[80]; /* outer headers, BTH; what follows is overwritten */
+    uint64_t message;  /* of copy_entry; NO_MESSAGE: nothing is here */
+    uint32_t frame_len;
+    bool in_memory; /* there is a payload, and it is not inline */
+    bool few;       /* and so few bytes that they need no call */
+    unsigned first; /* frame that has them */
+};
+_Static_assert(ENCAP_MAX_LEN + BTH_LEN <= 80, "room in struct head");
 
-    put_be32(bth, (uint32_t)opcode[w->opcode & 3] << 24 |
-                      (uint32_t)(w->flags & SQE_SOLICITED) << (23 - 2) | pkt_pad(len) << 20 |
+static void make_head(struct engine *e, const struct qp *qp, uint64_t message, struct head *h)
+{
+    static const struct {
+        uint8_t opcode, len;
+    } kinds[] = {
+        [SQE_WRITE] = {OPCODE(PKT_RC, OP_WRITE_ONLY), BTH_LEN + 16},
+        [SQE_WRITE_IMM] = {OPCODE(PKT_RC, OP_WRITE_ONLY_IMM), BTH_LEN + 16 + 4},
+        [SQE_SEND] = {OPCODE(PKT_RC, OP_SEND_ONLY), BTH_LEN},
+        [SQE_SEND_IMM] = {OPCODE(PKT_RC, OP_SEND_ONLY_IMM), BTH_LEN + 4},
+    };
+    uint32_t len = MESSAGE_LEN(message), op = MESSAGE_OP(message);
+    uint32_t bth_len = kinds[op].len + len + pkt_pad(len) + ICRC_LEN;
+    uint8_t *bth = h->bytes + encap_tx(h->bytes, &qp->encap, bth_len, e->ip_id++);
+
+    put_be32(bth, (uint32_t)kinds[op].opcode << 24 |
+                      (message & MESSAGE_SOLICITED ? UINT32_C(1) << 23 : 0) | pkt_pad(len) << 20 |
                       PKEY_DEFAULT);
     put_be32(bth + 4, qp->dest_qpn);
-    put_be32(bth + 8, UINT32_C(1) << 31 | p.v); /* asks for an ACK */
-    if (!(w->opcode & SQE_SEND)) {
+    h->message = message;
+    h->frame_len = qp->encap.len + bth_len;
+    h->in_memory = len && !(message & MESSAGE_INLINE);
+    h->few = h->in_memory && FEW(len);
+}
+
+/* All headers. Returns where the payload goes. */
+static inline uint8_t *put_headers(const struct head *h, const struct send_slot *s, uint8_t *frame,
+                                   size_t encap_len)
+{
+    const struct sqe *w = &s->wqe.h;
+    uint8_t *next = frame + encap_len + BTH_LEN;
+
+    memcpy(frame, h->bytes, sizeof(h->bytes));
+    put_be32(next - 4, UINT32_C(1) << 31 | s->first.v); /* asks for an ACK */
+    if (!(h->message & SQE_SEND)) {
         put_be64(next, w->remote_addr);
         put_be32(next + 8, w->rkey);
-        put_be32(next + 12, len);
+        put_be32(next + 12, MESSAGE_LEN(h->message));
         next += 16;
     }
-    if (w->opcode & 1) {
+    if (h->message & 1) {
         memcpy(next, &w->imm, sizeof(w->imm));
         next += sizeof(w->imm);
     }
     return next;
 }
-_Static_assert(SQE_SOLICITED == 1 << 2, "");
 
-static inline void start_slot(struct send_slot *s, uint32_t index, uint32_t len, psn_t p)
+/* The bytes of the job that is s; if the region is not mapped they come with the batch. */
+static inline void put_payload(struct engine *e, const struct head *h, const struct send_slot *s,
+                               struct mem_region *mr, uint8_t *to, unsigned job)
 {
-    s->index = index;
-    s->len = len;
-    s->packets = 1;
-    s->done = 0;
-    s->first = p;
-    s->status = WC_SUCCESS;
-    s->started = true;
+    uint32_t len = MESSAGE_LEN(h->message);
+    const struct sge *sge = s->wqe.sge;
+
+    memset(to + len, 0, ICRC_LEN); /* the pad, and more */
+    if (likely(h->few && mr->direct))
+        copy_few(to, mr_direct(mr, sge->addr), len);
+    else if (h->in_memory)
+        mem_batch_in(&e->batch, mr, mr_host_addr(mr, sge->addr), to, len, job);
+    else
+        copy_bytes(to, s->wqe.inline_data, len);
 }
 
 /* Its payload, or that of a packet before it, comes with the batch: so does the rest. */
@@ -159,6 +234,18 @@ static void leave_job(struct engine *e, struct qp *qp, unsigned job, struct fram
                                      .psn = p};
 }
 
+/* The frames with this head, up to `end`, are ready. */
+static void seal_alike(struct engine *e, struct qp *qp, const struct head *h,
+                       const struct frame *frames, unsigned end)
+{
+    unsigned n = end - h->first;
+
+    if (!n)
+        return;
+    encap_seal_alike(&qp->encap, &frames[h->first], n);
+    tx_count(e, qp, qp->encap.priority, n, (uint64_t)n * h->frame_len);
+}
+
 static void move_on(struct engine *e, struct qp *qp, unsigned n)
 {
     struct requester *req = &qp->req;
@@ -171,80 +258,77 @@ static void move_on(struct engine *e, struct qp *qp, unsigned n)
     req_arm_timer(e, qp);
 }
 
-/* Takes the i-th of the entries that wait into the i-th free slot. False: it is not such a message,
- * or its memory is not to be read. */
-static inline bool take(struct engine *e, const struct qp *qp, unsigned i, struct send_slot *s,
-                        struct source *from)
+static inline void start_slot(struct send_slot *s, uint32_t index, uint32_t len, psn_t first)
 {
-    const struct requester *req = &qp->req;
-    uint32_t index = req->sq.cons + i;
-    const uint8_t *entry = req->sq.ring + (size_t)(index & (req->sq.size - 1)) * req->sq.stride;
-    uint32_t len =
-        copy_entry((const volatile uint64_t *)(const void *)entry, req->sq.max_inline, &s->wqe);
-
-    if (len > qp->mtu ||
-        (len && !(s->wqe.h.flags & SQE_INLINE) && !find_source(e, qp, s->wqe.sge, from)))
-        return false;
     s->index = index;
     s->len = len;
     s->packets = 1;
     s->done = 0;
-    s->first = psn_add(req->next_psn, i);
+    s->first = first;
     s->status = WC_SUCCESS;
     s->started = true;
-    return true;
 }
 
-/* The bytes of the job that is s. False: they come with the batch. */
-static inline bool put_payload(struct engine *e, const struct send_slot *s, struct mem_region *mr,
-                               uint8_t *to, unsigned job)
+/*
+ * Up to n of them. A message whose memory is not mapped comes with the batch, and all behind it
+ * wait for that: late says whether these are such messages. Inlined once for each.
+ */
+static inline __attribute__((always_inline)) unsigned
+run(struct engine *e, struct qp *qp, struct frame *frames, unsigned n, bool late)
 {
-    const struct sge *sge = s->wqe.sge;
+    const struct requester *req = &qp->req;
+    struct place entry = place_in(req->sq.ring, req->sq.size, req->sq.stride, req->sq.cons);
+    struct place slot = place_in(req->slots, req->slot_count, req->slot_stride, req->head);
+    uint32_t index = req->sq.cons, max_inline = req->sq.max_inline;
+    struct head head = {.message = NO_MESSAGE};
+    struct source from = {0};
+    psn_t p = req->next_psn;
+    unsigned i;
 
-    memset(to + s->len, 0, ICRC_LEN); /* the pad, and more */
-    if (s->wqe.h.flags & SQE_INLINE)
-        copy_bytes(to, s->wqe.inline_data, s->len);
-    else if (likely(mr && mr->direct))
-        copy_bytes(to, mr_direct(mr, sge->addr), s->len);
-    else if (s->len)
-        return mem_batch_in(&e->batch, mr, mr_host_addr(mr, sge->addr), to, s->len, job);
-    return true;
+    for (i = 0; i < n; i++, advance(&entry), advance(&slot), p = psn_add(p, 1)) {
+        struct send_slot *s = (struct send_slot *)slot.at;
+        uint64_t message = copy_entry(entry.at, max_inline, &s->wqe);
+
+        if (unlikely(message != head.message)) {
+            if (message == NOT_SIMPLE || MESSAGE_LEN(message) > qp->mtu)
+                break;
+            if (!late)
+                seal_alike(e, qp, &head, frames, i);
+            make_head(e, qp, message, &head);
+            head.first = i;
+        }
+        if (head.in_memory && (!find_source(e, qp, s->wqe.sge, &from) ||
+                               (!late && !from.mr->direct) || (late && mem_batch_full(&e->batch))))
+            break;
+        start_slot(s, index + i, MESSAGE_LEN(message), p);
+        frames[i].len = head.frame_len;
+        put_payload(e, &head, s, from.mr, put_headers(&head, s, frames[i].data, qp->encap.len),
+                    e->jobs + i);
+        if (late)
+            leave_job(e, qp, e->jobs + i, &frames[i], req->head + i, p);
+    }
+    if (!i)
+        return 0;
+    if (!late) {
+        seal_alike(e, qp, &head, frames, i);
+        e->sealed += i;
+    }
+    move_on(e, qp, i);
+    return i;
+}
+
+static __attribute__((noinline)) unsigned run_late(struct engine *e, struct qp *qp,
+                                                   struct frame *frames, unsigned n)
+{
+    return run(e, qp, frames, n, true);
 }
 
 unsigned req_only(struct engine *e, struct qp *qp, struct frame *frames, unsigned n)
 {
-    const struct encap_template *encap = &qp->encap;
-    struct source from = {0};
-    bool late = e->sealed != e->jobs;
-    unsigned i, here = 0;
-    uint64_t bytes = 0;
+    unsigned taken = 0;
 
     n = may_take(e, qp, n);
-    for (i = 0; i < n && !mem_batch_full(&e->batch); i++) {
-        struct send_slot *s = slot_at(&qp->req, qp->req.head + i);
-        struct frame *f = &frames[i];
-        uint8_t *bth = f->data + encap->len, *payload;
-        uint32_t bth_len;
-
-        if (!take(e, qp, i, s, &from))
-            break;
-        payload = put_headers(qp, &s->wqe.h, s->len, s->first, bth);
-        late |= !put_payload(e, s, from.mr, payload, e->jobs + i);
-        bth_len = (uint32_t)(payload - bth) + s->len + pkt_pad(s->len) + ICRC_LEN;
-        encap_put(f->data, encap, bth_len, e->ip_id++);
-        f->len = encap->len + bth_len;
-        if (unlikely(late)) {
-            leave_job(e, qp, e->jobs + i, f, qp->req.head + i, s->first);
-            continue;
-        }
-        here++;
-        bytes += f->len;
-    }
-    if (!i)
-        return 0;
-    encap_seal_frames(encap, frames, here);
-    tx_count(e, qp, encap->priority, here, bytes);
-    e->sealed += here;
-    move_on(e, qp, i);
-    return i;
+    if (likely(n && e->sealed == e->jobs))
+        taken = run(e, qp, frames, n, false);
+    return likely(taken) || !n ? taken : run_late(e, qp, frames, n);
 }

@@ -69,14 +69,16 @@ void icrc_seal(enum icrc_l3 kind, uint8_t *l3, size_t len)
     memcpy(l3 + len, &crc, sizeof(crc)); /* the host is little-endian, and so is the ICRC */
 }
 
-void icrc_seal_frames(enum icrc_l3 kind, size_t l3_off, const struct frame *f, unsigned n)
+void icrc_seal_alike(enum icrc_l3 kind, size_t l3_off, const struct frame *f, unsigned n)
 {
-    if (likely(icrc_short_is_fast())) {
-        icrc_short_frames(kind, l3_off, f, n);
+    size_t len = f->len - l3_off - sizeof(uint32_t);
+
+    if (likely(icrc_short_is_fast() && len <= ICRC_SHORT_LEN)) {
+        icrc_short_alike(kind, l3_off, f, n);
         return;
     }
     for (unsigned i = 0; i < n; i++)
-        icrc_seal(kind, f[i].data + l3_off, f[i].len - l3_off - sizeof(uint32_t));
+        icrc_seal(kind, f[i].data + l3_off, len);
 }
 
 bool icrc_verify(enum icrc_l3 kind, const uint8_t *l3, size_t len)
@@ -102,7 +104,7 @@ unsigned icrc_verify_run(enum icrc_l3 kind, const struct icrc_span *s, unsigned 
     if (likely(icrc_short_is_fast()))
         return icrc_short_verify_run(kind, s, n);
 #endif
-    while (i < n && icrc_verify(kind, s[i].l3, s[i].len))
+    while (i < n && icrc_verify(kind, s[i].l3, s[i].size.len))
         i++;
     return i;
 }

@@ -29,9 +29,10 @@ uint32_t icrc_reference(enum icrc_l3 kind, const uint8_t *l3, size_t len);
 /* Computes the ICRC of len bytes at l3 and stores it at l3 + len. */
 void icrc_seal(enum icrc_l3 kind, uint8_t *l3, size_t len);
 
-/* The same for n whole frames of one flow: l3_off bytes into each is its network header, and the
- * ICRC is the last four bytes of its len, which is a multiple of four behind the header. */
-void icrc_seal_frames(enum icrc_l3 kind, size_t l3_off, const struct frame *f, unsigned n);
+/* The same for n whole frames, at least one, of the same length: l3_off bytes into each is its
+ * network header, and the ICRC is its last four bytes. They are the same up to the BTH's PSN, and
+ * from the network header to the ICRC a multiple of four bytes. */
+void icrc_seal_alike(enum icrc_l3 kind, size_t l3_off, const struct frame *f, unsigned n);
 
 /* Whether the last four of len bytes at l3 are the ICRC of those before. False if len is too short.
  */
@@ -40,8 +41,11 @@ bool icrc_verify(enum icrc_l3 kind, const uint8_t *l3, size_t len);
 /* A packet from its network header through its ICRC. */
 struct icrc_span {
     const uint8_t *l3;
-    uint32_t len; /* headers, BTH and ICRC at least, and a multiple of four */
-    uint32_t own; /* the caller's */
+    struct icrc_size {
+        uint16_t len; /* headers, BTH and ICRC at least, and a multiple of four */
+        uint16_t own; /* the caller's */
+        bool alike;   /* as long as the one before, and the same up to the BTH's P_Key */
+    } size;
 };
 
 /* How many of the n packets, from the first one on, have the right ICRC. */

@@ -78,85 +78,88 @@ FAST uint32_t reduce(__m128i x)
 /*
  * In pieces of 16 bytes, aligned at the end. The first has zeros in front for what it lacks, which
  * add nothing: the CRC's state, which belongs to the first bytes, is added before they are shifted.
+ * This is the sum of the first two, which cover 20 to 32 bytes.
  */
-FAST uint32_t sum(const uint8_t *mask, const uint8_t *l3, size_t len)
+FAST __m128i first_two(const uint8_t *mask, const uint8_t *l3, size_t lacks)
 {
-    size_t lacks = -len & 15, at = 16 - lacks;
     __m128i x = _mm_xor_si128(piece(l3, mask, 0), _mm_cvtsi32_si128((int)STATE_AFTER_LRH));
 
-    x = _mm_shuffle_epi8(x, load(shift_up + 16 - lacks));
-    if (len > 48) {
-        x = fold(x, piece(l3, mask, at));
-        at += 16;
-    }
+    return fold(_mm_shuffle_epi8(x, load(shift_up + 16 - lacks)), piece(l3, mask, 16 - lacks));
+}
+
+/* And of all, which are three or more. */
+FAST __m128i all(__m128i x, const uint8_t *mask, const uint8_t *l3, size_t len, size_t lacks)
+{
+    size_t at = 32 - lacks;
+
     x = fold(x, piece(l3, mask, at));
-    x = fold(x, piece(l3, mask, at + 16));
-    at += 32;
-    if (at < len)
+    if ((at += 16) < len)
+        x = fold(x, piece(l3, mask, at));
+    if ((at += 16) < len)
         x = fold(x, piece(l3, mask, at));
     for (at += 16; at < len; at += 16)
         x = fold(x, load(l3 + at));
-    return ~reduce(x);
+    return x;
+}
+
+FAST __m128i sum(const uint8_t *mask, const uint8_t *l3, size_t len)
+{
+    size_t lacks = -len & 15;
+
+    return all(first_two(mask, l3, lacks), mask, l3, len, lacks);
 }
 
 __attribute__((target("pclmul,avx"))) uint32_t icrc_short(enum icrc_l3 kind, const uint8_t *l3,
                                                           size_t len)
 {
-    return sum(icrc_mask[kind], l3, len);
+    return ~reduce(sum(icrc_mask[kind], l3, len));
 }
 
-/* The same of a multiple of 16 bytes, from 48 on. */
-FAST uint32_t sum_even(const uint8_t *mask, const uint8_t *l3, size_t len)
-{
-    __m128i x = _mm_xor_si128(piece(l3, mask, 0), _mm_cvtsi32_si128((int)STATE_AFTER_LRH));
-
-    x = fold(x, piece(l3, mask, 16));
-    x = fold(x, piece(l3, mask, 32));
-    if (len > 48)
-        x = fold(x, piece(l3, mask, 48));
-    for (size_t at = 64; at < len; at += 16)
-        x = fold(x, load(l3 + at));
-    return ~reduce(x);
-}
-
-__attribute__((target("pclmul,avx"))) unsigned
-icrc_short_verify_run(enum icrc_l3 kind, const struct icrc_span *s, unsigned n)
+__attribute__((target("pclmul,avx"))) void icrc_short_alike(enum icrc_l3 kind, size_t l3_off,
+                                                            const struct frame *f, unsigned n)
 {
     const uint8_t *mask = icrc_mask[kind];
+    size_t len = f->len - l3_off - sizeof(uint32_t), lacks = -len & 15;
+    __m128i begin = first_two(mask, f->data + l3_off, lacks);
+
+    for (const struct frame *end = f + n; f < end; f++) {
+        uint8_t *l3 = f->data + l3_off;
+        uint32_t crc = ~reduce(all(begin, mask, l3, len, lacks));
+
+        memcpy(l3 + len, &crc, sizeof(crc));
+    }
+}
+
+/* So many of them, from the first on, that are short and right. */
+FAST unsigned verify_short(const uint8_t *mask, const struct icrc_span *s, unsigned n)
+{
+    __m128i begin = _mm_setzero_si128();
     unsigned i;
 
-    for (i = 0; i < n; i++) {
-        size_t len = s[i].len - ICRC_SIZE;
+    for (i = 0; i < n && s[i].size.len <= ICRC_SHORT_LEN + sizeof(uint32_t); i++) {
+        size_t len = s[i].size.len - sizeof(uint32_t), lacks = -len & 15;
         uint32_t stored;
 
-        if (unlikely(len > ICRC_SHORT_LEN)) {
-            if (!icrc_verify(kind, s[i].l3, s[i].len))
-                break;
-            continue;
-        }
+        if (!s[i].size.alike || !i)
+            begin = first_two(mask, s[i].l3, lacks);
         memcpy(&stored, s[i].l3 + len, sizeof(stored));
-        if (len & 15 ? sum(mask, s[i].l3, len) != stored : sum_even(mask, s[i].l3, len) != stored)
+        if (unlikely(~reduce(all(begin, mask, s[i].l3, len, lacks)) != stored))
             break;
     }
     return i;
 }
 
-__attribute__((target("pclmul,avx"))) void icrc_short_frames(enum icrc_l3 kind, size_t l3_off,
-                                                             const struct frame *f, unsigned n)
+__attribute__((target("pclmul,avx"))) unsigned
+icrc_short_verify_run(enum icrc_l3 kind, const struct icrc_span *s, unsigned n)
 {
-    const uint8_t *mask = icrc_mask[kind];
+    unsigned i = 0;
 
-    for (const struct frame *end = f + n; f < end; f++) {
-        uint8_t *l3 = f->data + l3_off;
-        size_t len = f->len - l3_off - sizeof(uint32_t);
-        uint32_t crc;
-
-        if (unlikely(len > ICRC_SHORT_LEN)) {
-            icrc_seal(kind, l3, len);
-            continue;
-        }
-        crc = sum(mask, l3, len);
-        memcpy(l3 + len, &crc, sizeof(crc));
+    for (;;) {
+        i += verify_short(icrc_mask[kind], s + i, n - i);
+        if (i == n || s[i].size.len <= ICRC_SHORT_LEN + sizeof(uint32_t) ||
+            !icrc_verify(kind, s[i].l3, s[i].size.len))
+            return i;
+        i++;
     }
 }
 
@@ -172,13 +175,13 @@ uint32_t icrc_short(enum icrc_l3 kind, const uint8_t *l3, size_t len)
     return icrc_reference(kind, l3, len);
 }
 
+void icrc_short_alike(enum icrc_l3 kind, size_t l3_off, const struct frame *f, unsigned n)
+{
+}
+
 unsigned icrc_short_verify_run(enum icrc_l3 kind, const struct icrc_span *s, unsigned n)
 {
     return 0;
-}
-
-void icrc_short_frames(enum icrc_l3 kind, size_t l3_off, const struct frame *f, unsigned n)
-{
 }
 
 #endif

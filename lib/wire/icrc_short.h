@@ -6,7 +6,6 @@
 
 #include "icrc.h"
 
-#define ICRC_SIZE      4
 #define ICRC_HEAD_LEN  64  /* of every kind it holds all masked fields */
 #define ICRC_SHORT_LEN 256 /* above, ISA-L's several sums at a time are faster */
 
@@ -20,10 +19,10 @@ bool icrc_short_is_fast(void);
  * it is fast. */
 uint32_t icrc_short(enum icrc_l3 kind, const uint8_t *l3, size_t len);
 
+/* icrc_seal_alike, of frames that are as short as that. */
+void icrc_short_alike(enum icrc_l3 kind, size_t l3_off, const struct frame *f, unsigned n);
+
 /* icrc_verify_run, where it is fast. */
 unsigned icrc_short_verify_run(enum icrc_l3 kind, const struct icrc_span *s, unsigned n);
-
-/* icrc_seal_frames, where it is fast. */
-void icrc_short_frames(enum icrc_l3 kind, size_t l3_off, const struct frame *f, unsigned n);
 
 #endif
