@@ -297,7 +297,7 @@ static void damage(struct frame *f, struct random *r)
     else if (what == 7)
         b[20] ^= (uint8_t)(1 << bit % 8); /* DF, fragments */
     else if (what == 8)
-        put_be16(b + 16, (uint16_t)(total_of(f) - 4 + 8 * (bit % 2)));
+        put_be16(b + 16, (uint16_t)(total_of(f) - 4 + bit % 9));
     else if (what == 9)
         put_be16(b + 38, (uint16_t)(get_be16(b + 38) - 4));
     else if (what == 10)
@@ -307,9 +307,11 @@ static void damage(struct frame *f, struct random *r)
     else if (what == 12)
         b[34 + bit % 2] ^= 1; /* source port */
     else
-        b[50] ^= 0x80;            /* asks for an acknowledge */
-    if (what == 8 && bit % 4 < 2) /* both lengths */
+        b[50] ^= 0x80;              /* asks for an acknowledge */
+    if (what == 8 && bit % 4 < 3) { /* both lengths */
         put_be16(b + 38, (uint16_t)(total_of(f) - 20));
+        f->len += bit % 3 ? 4 : 0;
+    }
     mend(f, random_below(r, 8) != 0);
 }
 
