@@ -463,3 +463,27 @@ unsigned rx_run(struct engine *e, const struct frame *f, unsigned n, unsigned jo
     *general = found - done;
     return done;
 }
+
+void rx_run_prefetch(struct engine *e, const struct frame *f, unsigned n)
+{
+    const uint8_t *qpn = f[0].data + BTH + 5;
+
+    /* Mostly all of a burst are of one. */
+    if (n < 2 || f[0].len < 14 + L3_HEADERS || f[n - 1].len < 14 + L3_HEADERS ||
+        get_be24(qpn) == get_be24(f[n - 1].data + BTH + 5))
+        return;
+    for (unsigned i = 0; i < n; i++) {
+        const struct qp *qp;
+
+        if (f[i].len < 14 + L3_HEADERS)
+            continue;
+        qp = qp_table_lookup(e->cfg.qps, get_be24(f[i].data + BTH + 5));
+        if (!qp)
+            continue;
+        __builtin_prefetch(qp);
+        __builtin_prefetch(&qp->resp);
+        __builtin_prefetch(&qp->resp.recv_hint);
+        __builtin_prefetch(&qp->expect);
+        __builtin_prefetch(&qp->counters);
+    }
+}
