@@ -20,8 +20,8 @@
 #define MEMORY   65536
 #define IOVA     UINT64_C(0x7000000000)
 #define PD       1
-#define TRIALS   400
-#define BURSTS   40
+#define TRIALS   600
+#define BURSTS   60
 
 struct side {
     struct engine *e;
@@ -204,9 +204,9 @@ static void post(struct side *s, const struct side *peer, struct random *r)
     struct sqe *e = work_queue_slot(s->sq, SLOTS, sqe_stride(2, 0), s->prod++);
 
     /* Mostly the same again, as there would be no runs otherwise. */
-    if (random_below(r, 8) == 0)
+    if (random_below(r, 32) == 0)
         op = ops[random_below(r, ARRAY_SIZE(ops))];
-    if (random_below(r, 8) == 0)
+    if (random_below(r, 24) == 0)
         len = lens[random_below(r, ARRAY_SIZE(lens))];
     *e = (struct sqe){.wr_id = s->prod,
                       .opcode = op,
@@ -216,7 +216,7 @@ static void post(struct side *s, const struct side *peer, struct random *r)
                       .rkey = peer->mr.key};
     if (random_below(r, 16) == 0)
         e->flags |= SQE_SOLICITED;
-    if (random_below(r, 300) == 0) /* beyond the end, or before the begin */
+    if (random_below(r, 600) == 0) /* beyond the end, or before the begin */
         e->remote_addr = IOVA + (random_below(r, 2) ? MEMORY - len + 1 : -1ull);
     *(struct sge *)(e + 1) = (struct sge){
         .addr = IOVA + random_below(r, MEMORY - len), .length = len, .lkey = s->mr.key};
@@ -227,7 +227,7 @@ static void post_recv(struct side *s, struct random r)
 {
     struct rqe *e = work_queue_slot(s->rq, SLOTS, rqe_stride(2), s->recv_prod++);
     struct sge *sge = (struct sge *)(e + 1);
-    uint32_t what = random_below(&r, 200);
+    uint32_t what = random_below(&r, 400);
 
     *e = (struct rqe){.wr_id = s->recv_prod, .num_sge = 1};
     sge[0] = (struct sge){
@@ -316,12 +316,12 @@ static void damage(struct frame *f, struct random *r)
 }
 
 /* Loses, doubles, moves and damages frames; returns how many are left. */
-static unsigned disturb(struct frame *f, unsigned n, struct random *r)
+static unsigned disturb(struct frame *f, unsigned n, uint32_t calm, struct random *r)
 {
     static uint8_t spare[FRAME_BURST][ROOM];
 
     for (unsigned i = 0; i < n; i++) {
-        switch (random_below(r, 40)) {
+        switch (random_below(r, calm)) {
         case 0:
             memmove(&f[i], &f[i + 1], (n - i - 1) * sizeof(*f));
             n--;
@@ -342,14 +342,15 @@ static unsigned disturb(struct frame *f, unsigned n, struct random *r)
             }
             break;
         case 3:
+        case 6:
+        case 7:
             damage(&f[i], r);
             break;
         case 4:
             f[i].len += random_below(r, 3) * 8; /* Ethernet padding */
             break;
         case 5:
-            if (random_below(r, 4) == 0)
-                f[i].len = random_below(r, f[i].len);
+            f[i].len -= random_below(r, 2) ? 4 : random_below(r, f[i].len);
             break;
         }
     }
@@ -420,13 +421,13 @@ static void answers(struct side *a, struct side *fast, struct side *slow, ns_t n
 /* The application's side of both, between two bursts. */
 static void disturb_host(struct side *s, struct random r)
 {
-    if (random_below(&r, 60) == 0) { /* the key is another from now on */
+    if (random_below(&r, 100) == 0) { /* the key is another from now on */
         mr_remove(&s->mrs, &s->mr);
         assert_int_equal(mr_insert(&s->mrs, &s->mr, 1), 0);
     }
-    if (random_below(&r, 30) == 0)
+    if (random_below(&r, 50) == 0)
         s->mr.direct = s->mr.direct ? NULL : s->memory;
-    for (uint32_t n = random_below(&r, 2) ? random_below(&r, 40) : 0; n > 0; n--) {
+    for (uint32_t n = random_below(&r, 8) ? random_below(&r, 60) : 0; n > 0; n--) {
         if (s->recv_prod - s->read >= SLOTS / 2)
             break;
         post_recv(s, r);
@@ -471,12 +472,12 @@ static uint64_t trial(uint64_t seed)
         now += 2000000;
         disturb_host(&fast, (struct random){app});
         disturb_host(&slow, (struct random){app});
-        for (uint32_t k = random_below(&r, 40); k > 0 && a.prod - a.read < 30; k--)
+        for (uint32_t k = random_below(&r, 60); k > 0 && a.prod - a.read < 30; k--)
             post(&a, &fast, &r);
         engine_timers(a.e, now);
         engine_doorbell(a.e, a.qp, now);
         make_frames(f, bytes);
-        n = disturb(f, engine_tx(a.e, f, FRAME_BURST, now), &r);
+        n = disturb(f, engine_tx(a.e, f, FRAME_BURST, now), seed % 4 ? 300 : 40, &r);
         engine_rx(fast.e, f, n, now);
         engine_rx_handed(slow.e, f, n, 0, now);
         frames += n;
