@@ -196,7 +196,7 @@ static void connect_to(struct side *s, const struct side *peer, uint32_t access,
 static void post(struct side *s, const struct side *peer, struct random *r)
 {
     static const uint32_t lens[] = {0,  1,  7,   8,    8,    8,    8,    8,    9,     16,
-                                    17, 64, 200, 1000, 1023, 1024, 1025, 3072, 10000, 20000};
+                                    17, 64, 200, 1023, 1024, 1024, 1025, 3072, 10000, 20000};
     static const uint8_t ops[] = {SQE_WRITE, SQE_WRITE, SQE_WRITE,    SQE_WRITE,     SQE_SEND,
                                   SQE_SEND,  SQE_SEND,  SQE_SEND_IMM, SQE_WRITE_IMM, SQE_READ};
     static uint8_t op = SQE_WRITE;
@@ -280,7 +280,7 @@ static void mend(struct frame *f, bool icrc)
 static void damage(struct frame *f, struct random *r)
 {
     uint8_t *b = f->data;
-    uint32_t bit = random_below(r, (f->len - 4) * 8), what = random_below(r, 14);
+    uint32_t bit = random_below(r, (f->len - 4) * 8), what = random_below(r, 15);
 
     if (what < 2) /* no mending: any byte */
         b[bit / 8] ^= (uint8_t)(1 << bit % 8);
@@ -305,6 +305,8 @@ static void damage(struct frame *f, struct random *r)
     else if (what == 11)
         put_be24(b + 51, get_be24(b + 51) + (bit % 3 ? 1 : -1u)); /* PSN */
     else if (what == 12)
+        b[42] = (uint8_t)(OP_WRITE_FIRST + bit % 6);
+    else if (what == 13)
         b[34 + bit % 2] ^= 1; /* source port */
     else
         b[50] ^= 0x80;              /* asks for an acknowledge */
