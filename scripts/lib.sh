@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Shared by scripts/demo, scripts/test and scripts/bench-basic: packages, building, progress. Sourced by bash.
+# Shared by scripts/demo, scripts/test and scripts/bench: packages, building, progress. Sourced by bash.
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 JOBS=$(nproc 2>/dev/null || echo 2)
@@ -8,11 +8,12 @@ JOBS=$(nproc 2>/dev/null || echo 2)
 PACKAGES_BUILD="gcc libc6-dev meson ninja-build pkg-config python3 libdpdk-dev libisal-dev libjansson-dev
     libpcap-dev libmnl-dev libnuma-dev libibverbs-dev librdmacm-dev libcmocka-dev"
 PACKAGES_PROGRAMS="ibverbs-utils perftest"
-PACKAGES_TEST="python3-pyverbs python3-scapy tshark iproute2 iputils-ping"
+PACKAGES_TEST="python3-pyverbs python3-scapy tshark iproute2 iputils-ping valgrind binutils"
 PACKAGES_FUZZ="clang libclang-rt-14-dev"
 # The guest that is the peer of the interop suites; its own packages are only unpacked.
 PACKAGES_INTEROP="qemu-system-x86 binutils"
-PACKAGES_BENCH="iproute2 iperf3 qperf"
+# What scripts/bench compares with. dpdk-dev has testpmd.
+PACKAGES_BENCH="iproute2 iperf3 qperf ucx-utils dpdk-dev util-linux coreutils"
 
 say() { printf '%s\n' "$*"; }
 die() { printf '%s: %s\n' "${0##*/}" "$*" >&2; exit 1; }

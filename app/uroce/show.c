@@ -24,7 +24,7 @@ static void usage(FILE *out)
           "\ntopics (all without one):\n",
           out);
     for (const struct topic *t = show_topics; t->name; t++)
-        fprintf(out, "  %-10s%s\n", t->name, t->help);
+        fprintf(out, "  %-12s%s\n", t->name, t->help);
     fputs("\nWith --sl (service level), --tos (of rdma_cm) or --tclass (of an address handle):\n"
           "what packets with it become. With --flow (addresses and UDP source port of packets as "
           "they\n"

@@ -131,6 +131,25 @@ static json_t *select_mrs(const json_t *root)
     return json_incref(json_object_get(root, "mrs"));
 }
 
+/* A row for each reason of each device. */
+static json_t *select_mr_reasons(const json_t *root)
+{
+    json_t *rows = json_array(), *device, *times;
+    const char *reason;
+    size_t i;
+
+    json_array_foreach(json_object_get(root, "devices"), i, device)
+    {
+        json_object_foreach(json_object_get(device, "mrs_why"), reason, times)
+        {
+            json_array_append_new(rows, json_pack("{s:O?, s:s, s:O}", "device",
+                                                  json_object_get(device, "name"), "reason", reason,
+                                                  "times", times));
+        }
+    }
+    return rows;
+}
+
 static json_t *select_wqs(const json_t *root)
 {
     return json_incref(json_object_get(root, "wqs"));
@@ -157,7 +176,7 @@ const struct topic show_topics[] = {
     {.name = "gids",
      .help = "the GID tables",
      .member = "gids",
-     .columns = "device port index address prefix vlan type"},
+     .columns = "device port index address prefix vlan type state"},
     {.name = "neighbours",
      .help = "who was found on the network, with which MAC",
      .member = "neighbours",
@@ -190,7 +209,10 @@ const struct topic show_topics[] = {
     {.name = "mr",
      .help = "memory regions: mapped or copied, and why",
      .select = select_mrs,
-     .columns = "device pid address length backend why"},
+     .columns = "device pid address length backend why uses"},
+    {.name = "mr_reasons",
+     .help = "how often a region came to be mapped or copied, by reason",
+     .select = select_mr_reasons},
     {.name = "wqs", .help = "work queues of raw packets", .select = select_wqs},
     {.name = "rwq_tables",
      .help = "indirection tables (their work queues: with --json)",

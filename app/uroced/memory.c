@@ -190,6 +190,13 @@ static uint64_t thaw(void *space)
     return mem_freeze_end(freeze_of(space));
 }
 
+static struct mem_heat *heat(void *space)
+{
+    struct space *s = space;
+
+    return s->is_pinned ? &s->pinned.heat : &s->copy.heat;
+}
+
 const struct mem_provider uroced_memory = {
     .space_open = space_open,
     .space_gone = space_gone,
@@ -198,4 +205,5 @@ const struct mem_provider uroced_memory = {
     .unmap = unmap,
     .freeze = freeze,
     .thaw = thaw,
+    .heat = heat,
 };

@@ -53,21 +53,58 @@ static void lcores_arg(char *out, size_t size)
     snprintf(out + len, size - len, ")");
 }
 
+/* Whether the user gave one of these options, which end with NULL: alone, or with =value; "-l" also
+ * with its value behind it. */
+static bool has_option(const struct env_config *config, const char *const *names)
+{
+    for (; *names; names++) {
+        size_t n = strlen(*names);
+
+        for (int i = 0; i < config->argc; i++) {
+            const char *rest = config->argv[i] + n;
+
+            if (!strncmp(config->argv[i], *names, n) && (!*rest || *rest == '=' || n == 2))
+                return true;
+        }
+    }
+    return false;
+}
+
+static const struct {
+    const char *text[2];
+    const char *const *unless; /* the user gave one of these */
+} fixed[] = {
+    {{"--no-huge"},
+     (const char *const[]){"--no-huge", "--in-memory", "--huge-dir", "--socket-mem",
+                           "--huge-unlink", "--single-file-segments", NULL}},
+    {{"-m", "256"},
+     (const char *const[]){"-m", "--in-memory", "--huge-dir", "--socket-mem", "--huge-unlink",
+                           "--single-file-segments", NULL}},
+    {{"--no-telemetry"}, (const char *const[]){"--no-telemetry", "--telemetry", NULL}},
+    {{"--no-shconf"}, (const char *const[]){"--no-shconf", "--proc-type", NULL}},
+    {{"--log-level=warning"}, (const char *const[]){"--log-level", NULL}},
+};
+static const char *const prefix_options[] = {"--file-prefix", NULL};
+static const char *const lcore_options[] = {"--lcores", "-l", "-c", NULL};
+static const char *const pci_options[] = {"--no-pci", "-a", "--allow", "-b", "--block", NULL};
+
 static int default_args(struct args *a, const struct env_config *config)
 {
-    static const char *const fixed[] = {"--no-huge",      "-m",          "256",
-                                        "--no-telemetry", "--no-shconf", "--log-level=warning"};
     char text[4096];
     int ret = 0;
 
-    for (unsigned i = 0; i < sizeof(fixed) / sizeof(fixed[0]) && !ret; i++)
-        ret = args_add(a, fixed[i]);
+    for (unsigned i = 0; i < sizeof(fixed) / sizeof(fixed[0]) && !ret; i++) {
+        for (unsigned k = 0; k < 2 && fixed[i].text[k] && !ret; k++)
+            ret = has_option(config, fixed[i].unless) ? 0 : args_add(a, fixed[i].text[k]);
+    }
     snprintf(text, sizeof(text), "--file-prefix=uroced-%d", getpid());
-    if (!ret)
+    if (!ret && !has_option(config, prefix_options))
         ret = args_add(a, text);
     lcores_arg(text, sizeof(text));
-    if (!ret)
+    if (!ret && !has_option(config, lcore_options))
         ret = args_add(a, text);
+    if (has_option(config, pci_options))
+        return ret;
     if (!ret && !config->pci_count)
         ret = args_add(a, "--no-pci");
     for (unsigned i = 0; i < config->pci_count && !ret; i++) {
@@ -81,11 +118,13 @@ static bool own_folder;
 
 static int dpdk_init(const struct env_config *config)
 {
+    const char *program = config->program ? config->program : "uroced";
+    bool defaults = config->argc == 0 || config->defaults;
     struct args a = {0};
     char *scratch[MAX_ARGS + 1];
-    int ret = args_add(&a, "uroced");
+    int ret = args_add(&a, program);
 
-    if (!ret && config->argc == 0)
+    if (!ret && defaults)
         ret = default_args(&a, config);
     for (int i = 0; i < config->argc && !ret; i++)
         ret = args_add(&a, config->argv[i]);
@@ -95,8 +134,8 @@ static int dpdk_init(const struct env_config *config)
         ret = rte_eal_init(a.argc, scratch) < 0 ? -rte_errno : 0;
     }
     if (ret)
-        fprintf(stderr, "uroced: DPDK's environment does not start: %s\n", strerror(-ret));
-    own_folder = config->argc == 0;
+        fprintf(stderr, "%s: DPDK's environment does not start: %s\n", program, strerror(-ret));
+    own_folder = defaults && !has_option(config, prefix_options);
     args_free(&a);
     return ret;
 }

@@ -13,6 +13,8 @@ struct env_config {
     /* EAL arguments as the user gave them; when there are none the defaults of env_dpdk apply. */
     int argc;
     char **argv;
+    bool defaults;       /* also those that the user's do not contradict */
+    const char *program; /* whose name messages begin with; NULL: uroced */
     /* PCI addresses of configured ports: only these devices are probed. */
     const char *const *pci;
     unsigned pci_count;

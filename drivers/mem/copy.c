@@ -2,62 +2,50 @@
 #include "copy.h"
 
 #include <errno.h>
-#include <sys/uio.h>
 
 #include "atomic.h"
 #include "common.h"
-
-#define RANGES_MAX MEM_BATCH_MAX /* of one call; the kernel's limit is 1024 */
+#include "ranges.h"
 
 typedef ssize_t (*transfer_fn)(pid_t, const struct iovec *, unsigned long, const struct iovec *,
                                unsigned long, unsigned long);
 
-/* The ranges of one kernel call; `skip` bytes of the first were done by an earlier one. */
-static unsigned describe(const struct mem_io *io, unsigned n, uint64_t skip, struct iovec *local,
-                         struct iovec *remote)
+struct call {
+    struct iovec local[RANGES_MAX], remote[RANGES_MAX];
+    unsigned ranges, remotes;
+};
+
+/*
+ * One kernel call; `skip` bytes of the first range were done by an earlier one. The application's
+ * ranges are taken together where they can be: looking up its pages is most of the work, and
+ * packets of a kilobyte would have each page looked up four times.
+ */
+static void describe(struct call *c, const struct mem_io *io, unsigned n, uint64_t skip)
 {
-    if (n > RANGES_MAX)
-        n = RANGES_MAX;
-    for (unsigned i = 0; i < n; i++) {
+    c->ranges = n < RANGES_MAX ? n : RANGES_MAX;
+    c->remotes = 0;
+    for (unsigned i = 0; i < c->ranges; i++) {
         uint64_t done = i ? 0 : skip;
 
-        local[i] = (struct iovec){io[i].local + done, io[i].len - done};
-        remote[i] = (struct iovec){(void *)(uintptr_t)(io[i].addr + done), io[i].len - done};
+        c->local[i] = ranges_local(&io[i], done);
+        if (i && ranges_follow(&io[i - 1], &io[i]))
+            c->remote[c->remotes - 1].iov_len += io[i].len;
+        else
+            c->remote[c->remotes++] =
+                (struct iovec){(void *)(uintptr_t)(io[i].addr + done), io[i].len - done};
     }
-    return n;
-}
-
-/* Accounts for `bytes` done, in order, after *skip of io[0]: how many ranges are complete now, and
- * in *skip how much of the next one. */
-static unsigned complete(struct mem_io *io, unsigned n, uint64_t bytes, uint64_t *skip)
-{
-    unsigned i;
-
-    for (i = 0; i < n && bytes >= io[i].len - *skip; i++) {
-        bytes -= io[i].len - *skip;
-        *skip = 0;
-        io[i].status = 0;
-    }
-    *skip += bytes;
-    return i;
-}
-
-static void fail(struct mem_io *io, unsigned n, int status)
-{
-    for (unsigned i = 0; i < n; i++)
-        io[i].status = status;
 }
 
 /* What a kernel call that moved nothing means for io[0..n): how many of them it decides. */
 static unsigned give_up(struct mem_copy_space *space, struct mem_io *io, unsigned n, int error)
 {
     if (error == ESRCH) {
-        fail(io, n, -ESRCH);
+        ranges_fail(io, n, -ESRCH);
         return n;
     }
     if (error == EPERM) {
         atomic_fetch_add_explicit(&space->denied, n, memory_order_relaxed);
-        fail(io, n, -EPERM);
+        ranges_fail(io, n, -EPERM);
         return n;
     }
     /* A call stops at the first bad page: that range is the first one, the others may be good. */
@@ -73,20 +61,21 @@ static unsigned give_up(struct mem_copy_space *space, struct mem_io *io, unsigne
 static void transfer_all(struct mem_copy_space *space, struct mem_io *io, unsigned n,
                          transfer_fn transfer)
 {
-    struct iovec local[RANGES_MAX], remote[RANGES_MAX];
+    struct call c;
     uint64_t skip = 0;
 
     mem_freeze_wait(&space->freeze);
+    mem_heat_count(&space->heat, io, n);
     while (n) {
-        unsigned ranges = describe(io, n, skip, local, remote);
         bool gone = atomic_load_explicit(&space->gone, memory_order_relaxed);
         ssize_t bytes = 0;
         unsigned over;
 
+        describe(&c, io, n, skip);
         if (io->len)
-            bytes = gone ? -1 : transfer(space->pid, local, ranges, remote, ranges, 0);
+            bytes = gone ? -1 : transfer(space->pid, c.local, c.ranges, c.remote, c.remotes, 0);
         if (bytes > 0 || !io->len) {
-            over = complete(io, ranges, (uint64_t)bytes, &skip);
+            over = ranges_complete(io, c.ranges, (uint64_t)bytes, &skip);
         } else {
             over = give_up(space, io, n, gone ? ESRCH : bytes ? errno : EFAULT);
             skip = 0;
@@ -126,6 +115,7 @@ int mem_copy_space_init(struct mem_copy_space *space, pid_t pid)
     space->pid = pid;
     atomic_init(&space->gone, false);
     space->freeze = (struct mem_freeze){0};
+    space->heat = (struct mem_heat){0};
     atomic_init(&space->faults, 0);
     atomic_init(&space->denied, 0);
     return 0;

@@ -16,6 +16,7 @@
 #include <sys/types.h>
 
 #include "freeze.h"
+#include "heat.h"
 #include "mem.h"
 
 /* One application; the `space` of its regions. Shared by all workers. */
@@ -23,6 +24,7 @@ struct mem_copy_space {
     pid_t pid;
     _Atomic bool gone;
     struct mem_freeze freeze;
+    struct mem_heat heat;
     /* Counters of rare events; any thread reads them. */
     _Atomic uint64_t faults; /* transfers that met a bad address */
     _Atomic uint64_t denied; /* transfers that the kernel's access rules forbade (EPERM) */

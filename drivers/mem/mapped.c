@@ -11,6 +11,7 @@
 
 #include "common.h"
 
+#define LARGE_PAGE   (UINT64_C(2) << 20) /* what the kernel maps as one if it can */
 #define WRITE_ACCESS (MEM_LOCAL_WRITE | MEM_REMOTE_WRITE | MEM_REMOTE_ATOMIC)
 
 static uint64_t page_bytes(void)
@@ -18,13 +19,18 @@ static uint64_t page_bytes(void)
     return (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-static int check_kind(int fd, unsigned flags)
+/* *unit: what the mapping's ends are rounded to: the huge page, on huge page files. */
+static int check_kind(int fd, unsigned flags, uint64_t *unit)
 {
     struct statfs fs;
 
     if (fstatfs(fd, &fs))
         return -errno;
-    return fs.f_type == HUGETLBFS_MAGIC && !(flags & MEM_MAP_HUGE) ? -EOPNOTSUPP : 0;
+    *unit = page_bytes();
+    if (fs.f_type != HUGETLBFS_MAGIC)
+        return 0;
+    *unit = max_of((uint64_t)fs.f_bsize, *unit);
+    return flags & MEM_MAP_HUGE ? 0 : -EOPNOTSUPP;
 }
 
 /* PROT_ bits for mapping fd with this access, or -EACCES. */
@@ -38,8 +44,7 @@ static int protection(int fd, int seals, uint32_t access)
     return PROT_READ | (writable ? PROT_WRITE : 0);
 }
 
-/* *unit: what the mapping's ends are rounded to (the huge page, on huge page files). */
-static int check_range(int fd, uint64_t offset, uint64_t len, uint64_t *unit)
+static int check_range(int fd, uint64_t offset, uint64_t len)
 {
     struct stat st;
     uint64_t end;
@@ -48,10 +53,7 @@ static int check_range(int fd, uint64_t offset, uint64_t len, uint64_t *unit)
         return -errno;
     if (__builtin_add_overflow(offset, len, &end) || end > INT64_MAX)
         return -EOVERFLOW;
-    if (end > (uint64_t)st.st_size)
-        return -ERANGE;
-    *unit = max_of((uint64_t)st.st_blksize, page_bytes());
-    return is_pow2(*unit) ? 0 : -EINVAL;
+    return end > (uint64_t)st.st_size ? -ERANGE : 0;
 }
 
 /* Where in the dataplane each piece must begin: that the pieces are whole, and as long as mr. */
@@ -75,10 +77,10 @@ static int check_pieces(const struct mem_region *mr, const struct mem_piece *pie
 static int check_file(const struct mem_region *mr, int fd, const struct mem_piece *piece,
                       unsigned n, unsigned flags, uint64_t *unit)
 {
-    int err = check_kind(fd, flags);
+    int err = check_kind(fd, flags, unit);
 
     for (unsigned i = 0; i < n && !err; i++)
-        err = check_range(fd, piece[i].offset, piece[i].len, unit);
+        err = check_range(fd, piece[i].offset, piece[i].len);
     return !err && n > 1 && *unit != page_bytes() ? -EOPNOTSUPP : err;
 }
 
@@ -104,6 +106,24 @@ static int fill(uint8_t *base, int prot, int fd, const struct mem_piece *piece, 
     return 0;
 }
 
+/*
+ * A place for len bytes of the file from start on, at an address that has the same offset in a
+ * large page: where the file has such pages they are then mapped as such.
+ */
+static uint8_t *reserve(uint64_t len, uint64_t start)
+{
+    uint64_t room = len < LARGE_PAGE ? len : len + LARGE_PAGE, skip;
+    uint8_t *base = mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    if (base == MAP_FAILED || room == len)
+        return base;
+    skip = (start - (uintptr_t)base) % LARGE_PAGE;
+    if (skip)
+        munmap(base, skip);
+    munmap(base + skip + len, room - skip - len);
+    return base + skip;
+}
+
 int mem_map_pieces(struct mem_mapping *map, struct mem_region *mr, int fd,
                    const struct mem_piece *piece, unsigned n, unsigned flags)
 {
@@ -112,6 +132,7 @@ int mem_map_pieces(struct mem_mapping *map, struct mem_region *mr, int fd,
     int seals = fcntl(fd, F_GET_SEALS);
     uint64_t unit = 0, first;
     int prot, err;
+    bool reserved;
     size_t len;
     void *base;
 
@@ -130,13 +151,14 @@ int mem_map_pieces(struct mem_mapping *map, struct mem_region *mr, int fd,
         return prot;
     first = piece[0].offset % unit;
     len = round_up(first + mr->len, unit);
-    if (n == 1)
+    reserved = n > 1 || (len >= LARGE_PAGE && unit == page_bytes());
+    if (!reserved)
         base = mmap(NULL, len, prot, MAP_SHARED, fd, (off_t)(piece[0].offset - first));
     else
-        base = mmap(NULL, len, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        base = reserve(len, piece[0].offset - first);
     if (base == MAP_FAILED)
         return map_error();
-    err = n > 1 ? fill(base, prot, fd, piece, n, first) : 0;
+    err = reserved ? fill(base, prot, fd, piece, n, first) : 0;
     if (err) {
         munmap(base, len);
         return err;

@@ -11,50 +11,71 @@
 #include <unistd.h>
 
 #include "atomic.h"
+#include "ranges.h"
 
 /* ---- transfers ---- */
 
-typedef ssize_t (*transfer_fn)(int fd, void *buf, size_t len, off_t offset);
+typedef ssize_t (*transfer_fn)(int fd, const struct iovec *iov, int n, off_t offset);
 
-static ssize_t write_at(int fd, void *buf, size_t len, off_t offset)
+/* How many of the n transfers, from the first on, are side by side: one call does these. */
+static unsigned run_of(const struct mem_io *io, unsigned n)
 {
-    return pwrite(fd, buf, len, offset);
+    unsigned run = 1;
+
+    while (run < n && run < RANGES_MAX && ranges_follow(&io[run - 1], &io[run]))
+        run++;
+    return run;
+}
+
+/* Bytes moved, 0 when the memory has no process left, or -1: the first byte is bad. */
+static ssize_t transfer_run(struct mem_pinned_space *space, const struct mem_io *io, unsigned n,
+                            uint64_t skip, transfer_fn transfer)
+{
+    struct iovec local[RANGES_MAX];
+    ssize_t moved;
+
+    for (unsigned i = 0; i < n; i++)
+        local[i] = ranges_local(&io[i], i ? 0 : skip);
+    do {
+        if (atomic_load_explicit(&space->gone, memory_order_relaxed))
+            return 0;
+        moved = transfer(space->fd, local, (int)n, (off_t)(io->addr + skip));
+    } while (moved < 0 && errno == EINTR);
+    return moved;
 }
 
 /* The kernel stops short at a bad page; only the next call, which moves nothing, says so. Addresses
  * beyond the offsets that there are (EINVAL) are bad as well. */
-static int transfer_one(struct mem_pinned_space *space, const struct mem_io *io,
-                        transfer_fn transfer)
+static void transfer_all(struct mem_pinned_space *space, struct mem_io *io, unsigned n,
+                         transfer_fn transfer)
 {
-    uint32_t done = 0;
+    uint64_t skip = 0;
 
-    while (done < io->len) {
-        ssize_t n = 0;
+    mem_freeze_wait(&space->freeze);
+    mem_heat_count(&space->heat, io, n);
+    while (n) {
+        unsigned run = run_of(io, n), over = 1;
+        ssize_t moved = io->len ? transfer_run(space, io, run, skip, transfer) : 0;
 
-        if (!atomic_load_explicit(&space->gone, memory_order_relaxed))
-            n = transfer(space->fd, io->local + done, io->len - done, (off_t)(io->addr + done));
-        if (!n)
-            return -ESRCH; /* the memory has no process left */
-        if (n < 0 && errno != EINTR)
-            return -EFAULT;
-        if (n > 0)
-            done += (uint32_t)n;
+        if (moved > 0 || !io->len) {
+            over = ranges_complete(io, run, (uint64_t)moved, &skip);
+        } else {
+            io->status = moved ? -EFAULT : -ESRCH;
+            skip = 0;
+        }
+        io += over;
+        n -= over;
     }
-    return 0;
 }
 
 static void copy_in(void *space, struct mem_io *io, unsigned n)
 {
-    mem_freeze_wait(&((struct mem_pinned_space *)space)->freeze);
-    for (unsigned i = 0; i < n; i++)
-        io[i].status = transfer_one(space, &io[i], pread);
+    transfer_all(space, io, n, preadv);
 }
 
 static void copy_out(void *space, struct mem_io *io, unsigned n)
 {
-    mem_freeze_wait(&((struct mem_pinned_space *)space)->freeze);
-    for (unsigned i = 0; i < n; i++)
-        io[i].status = transfer_one(space, &io[i], write_at);
+    transfer_all(space, io, n, pwritev);
 }
 
 static int copy_atomic(void *space, struct mem_region *mr, uint64_t addr, enum mem_atomic_op op,
@@ -174,6 +195,7 @@ int mem_pinned_space_open(struct mem_pinned_space *space, const struct ucred *pe
     space->fd = fd;
     atomic_init(&space->gone, false);
     space->freeze = (struct mem_freeze){0};
+    space->heat = (struct mem_heat){0};
     return 0;
 }
 

@@ -24,6 +24,7 @@
 #include <sys/socket.h>
 
 #include "freeze.h"
+#include "heat.h"
 #include "mem.h"
 
 /* The memory of one application; the `space` of its regions. Shared by all workers. */
@@ -31,6 +32,7 @@ struct mem_pinned_space {
     int fd; /* /proc/PID/mem */
     _Atomic bool gone;
     struct mem_freeze freeze;
+    struct mem_heat heat;
 };
 
 /* The backend's table; every `space` passed to it is a struct mem_pinned_space. Any worker. */

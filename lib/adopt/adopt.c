@@ -7,6 +7,7 @@
 
 /* What registering may make of memory that was never touched: registered memory is all there, as
  * with a NIC that pins it. Beyond that it stays as it is, and is copied. */
+#define RECOUNT_NS    100000000
 #define UNTOUCHED_MIN (UINT64_C(64) << 20)
 
 static uint64_t untouched_max(void)
@@ -48,12 +49,16 @@ static enum ctl_mr_why why_of(int err)
     }
 }
 
-/* Each piece may split a mapping in three. The program keeps half of what it may have. */
+/* Each piece may split a mapping in three. The program keeps half of what it may have. Counting
+ * takes the longer the more there are: not each time that there are too many. */
 static bool has_room(void)
 {
+    if (adopt.vmas + 2 > adopt.vmas_max && raw_now() < adopt.full_until)
+        return false;
     if (adopt.vmas + adopt.vmas_added + 2 > adopt.vmas_max || adopt.vmas_added >= 512) {
         adopt.vmas = vma_count();
         adopt.vmas_added = 0;
+        adopt.full_until = raw_now() + RECOUNT_NS;
     }
     return adopt.vmas + 2 <= adopt.vmas_max;
 }
@@ -177,10 +182,20 @@ static enum ctl_mr_why acquire_private(struct adopt_lease *l, uint64_t start, ui
     return why;
 }
 
+static bool any_is_ours(uint64_t at, uint64_t end)
+{
+    struct vma v;
+
+    for (; at < end && !vma_find(at, &v) && v.start < end; at = v.end)
+        if (adopt_is_ours(&v))
+            return true;
+    return false;
+}
+
 static enum ctl_mr_why acquire(struct adopt_lease *l, unsigned flags)
 {
     enum ctl_mr_why why = adopt_reopen();
-    uint64_t at = l->start, end;
+    uint64_t at = l->start, end = l->start;
     struct vma v;
 
     adopt.forbiddens = 0;
@@ -193,7 +208,7 @@ static enum ctl_mr_why acquire(struct adopt_lease *l, unsigned flags)
         else
             why = acquire_private(l, at, end, &v, flags);
     }
-    return why;
+    return why == CTL_MR_SMALL && (l->pieces || any_is_ours(end, l->end)) ? CTL_MR_OVERLAPS : why;
 }
 
 enum ctl_mr_why adopt_acquire(struct adopt_lease *l, uint64_t addr, uint64_t len, unsigned flags)

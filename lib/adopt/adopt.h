@@ -66,7 +66,8 @@ enum ctl_mr_why adopt_init(const struct adopt_config *config);
 
 enum adopt_flag {
     ADOPT_WRITES = 1 << 0, /* the daemon shall write there */
-    ADOPT_MOVE = 1 << 1,   /* pages that are not adopted yet, too; else CTL_MR_SMALL */
+    ADOPT_MOVE = 1 << 1,   /* pages that are not adopted yet, too; else CTL_MR_SMALL, or
+                              CTL_MR_OVERLAPS if others of the range are */
     ADOPT_AGAIN = 1 << 2,  /* pages that the daemon copies for another lease, too */
 };
 

@@ -61,7 +61,9 @@ void adopt_child(void)
     interval_fini(&adopt.copied);
     if (adopt.scratch)
         raw_munmap(adopt.scratch, ADOPT_WINDOW);
-    adopt.scratch = 0;
+    if (adopt.stage)
+        raw_munmap(adopt.stage, 2 * ADOPT_WINDOW);
+    adopt.scratch = adopt.stage = 0;
     adopt.vmas_added = 0;
     adopt.copied_lost = false;
     adopt.tried = false;

@@ -209,6 +209,7 @@ static enum ctl_mr_why init(void)
         return why;
     if (interval_init(&adopt.held, HELD_MAX) || interval_init(&adopt.copied, HELD_MAX))
         return CTL_MR_NO_MEMORY;
+    place_init();
     adopt.vmas_max = map_limit();
     adopt.vmas = vma_count();
     return CTL_MR_ADOPTED;

@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #if defined(__x86_64__)
@@ -109,13 +110,24 @@ static inline long raw_fallocate(int fd, int mode, uint64_t off, uint64_t len)
     return RAW(fallocate, fd, mode, off, len, 0, 0);
 }
 
-/* madvise's MADV_POPULATE_READ, 5.14: pages of files that are not there come into being, too. */
-#define POPULATE_READ 22
+/* madvise's MADV_POPULATE_READ and WRITE, 5.14: pages of files that are not there come into being,
+ * too. */
+#define POPULATE_READ  22
+#define POPULATE_WRITE 23
 
 /* mmap and mremap return addresses: an error is one of the last page's numbers. */
 static inline int raw_is_error(long ret)
 {
     return (unsigned long)ret >= (unsigned long)-4095L;
+}
+
+/* ns of CLOCK_MONOTONIC. */
+static inline int64_t raw_now(void)
+{
+    struct timespec ts = {0};
+
+    RAW(clock_gettime, CLOCK_MONOTONIC, &ts, 0, 0, 0, 0);
+    return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
 }
 
 #endif

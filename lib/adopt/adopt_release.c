@@ -118,6 +118,8 @@ void adopt_release(struct adopt_lease *l)
         return;
     }
     adopt_reopen();
+    if (l->pieces)
+        adopt.full_until = 0;
     release_held(l, GIVE_BACK);
     if (l->kind == LEASE_COPIED) {
         interval_remove(&adopt.copied, l->start, l->end, NULL, NULL);

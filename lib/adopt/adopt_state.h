@@ -35,7 +35,11 @@ struct adopt_state {
     uint64_t page;
     uint64_t slot_next;
     uint64_t scratch; /* a window's room, where pages are looked at for pins; 0: none yet */
+    uint64_t stage;   /* two windows' room: adopt_place.c; 0: none yet */
+    bool has_nodes;   /* the machine has several */
+    bool has_huge;    /* shared memory may have large pages */
     unsigned vmas, vmas_added, vmas_max;
+    int64_t full_until;       /* what is not believed without counting anew when it has passed */
     bool flipped;             /* something was, since it was set to false */
     bool has_views;           /* there may be views of this memfd: it must not be a child's, too */
     bool copied_lost;         /* no room to note what the daemon copies: it may be anything */
@@ -97,6 +101,30 @@ int adopt_move_out(uint64_t start, uint64_t end, const struct vma *v);
 int adopt_flip(uint64_t start, uint64_t end, const struct vma *v);
 /* Bytes in [start, end) that were never touched; stops counting above `enough`. */
 uint64_t adopt_untouched(uint64_t start, uint64_t end, uint64_t enough);
+
+/* ---- adopt_place.c ---- */
+
+#define ADOPT_NODES 1024
+
+/* What the thread asked for before. */
+struct place {
+    bool changed;
+    int mode;
+    uint64_t mask[ADOPT_NODES / 64];
+};
+
+void place_init(void);
+/* From here to place_end the pages that this thread brings into being come from where the page at
+ * `like` is, which is brought into being too. Not while it is protected. */
+void place_begin(struct place *p, uint64_t like);
+void place_end(const struct place *p);
+/* Whether a window can be one large page. */
+bool place_is_huge(uint64_t start, uint64_t len, uint64_t offset);
+void place_allow_huge(uint64_t start, uint64_t len);
+/* Maps such a window of the memfd to write to, all of it there, until place_unstage. 0: it cannot
+ * be. */
+uint64_t place_stage(uint64_t offset);
+void place_unstage(void);
 
 /* ---- adopt_release.c ---- */
 

@@ -7,7 +7,6 @@
 #include <linux/userfaultfd.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 
 #include "adopt_state.h"
 
@@ -19,25 +18,17 @@ struct uffdio_move {
 #define UFFDIO_MOVE                      _IOWR(UFFDIO, 0x05, struct uffdio_move)
 #define UFFDIO_MOVE_MODE_ALLOW_SRC_HOLES (UINT64_C(1) << 1)
 #endif
-#define FEATURE_MOVE   (UINT64_C(1) << 16)
-#define POPULATE_WRITE 23                  /* MADV_, 5.14 */
-#define PAGEMAP_HERE   (UINT64_C(3) << 62) /* present or swapped out */
+#define FEATURE_MOVE (UINT64_C(1) << 16)
+#define PAGEMAP_HERE (UINT64_C(3) << 62) /* present or swapped out */
 
 struct window {
     uint64_t start, len, offset;
     int prot;
     bool anonymous; /* else a private view of a memfd, of which every page counts */
     bool check_pins;
+    bool huge;     /* it can become one large page */
     int64_t until; /* when the daemon goes on to copy; 0: it need not stop */
 };
-
-static int64_t now_ns(void)
-{
-    struct timespec ts = {0};
-
-    RAW(clock_gettime, CLOCK_MONOTONIC, &ts, 0, 0, 0, 0);
-    return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
-}
 
 static uint64_t block_signals(void)
 {
@@ -151,9 +142,26 @@ static long put(uint64_t from, uint64_t len, uint64_t offset)
     return 0;
 }
 
+/* False: not as one large page. */
+static bool copy_as_one(const struct window *w, uint64_t from)
+{
+    uint64_t to = w->huge ? place_stage(w->offset) : 0;
+
+    if (!to)
+        return false;
+    for (uint64_t i = 0, end; next_run(w, &i, &end); i = end)
+        memcpy((void *)(uintptr_t)(to + i * adopt.page),
+               (const void *)(uintptr_t)(from + i * adopt.page), (end - i) * adopt.page);
+    place_unstage();
+    return true;
+}
+
 static long copy_to_memfd(const struct window *w, uint64_t from)
 {
     long err = 0;
+
+    if (copy_as_one(w, from))
+        return 0;
 
     for (uint64_t i = 0, end; !err && next_run(w, &i, &end); i = end)
         err = put(from + i * adopt.page, (end - i) * adopt.page, w->offset + i * adopt.page);
@@ -187,7 +195,7 @@ static long replace(const struct window *w, uint64_t *moved)
     uint64_t from = w->start;
     long err = read_pagemap(w);
 
-    if (!err && w->until && now_ns() >= w->until)
+    if (!err && w->until && raw_now() >= w->until)
         err = -EAGAIN; /* a copy may have begun before the protection */
     if (!err && w->check_pins) {
         err = move_pages(adopt.scratch, w->start, w->len, moved);
@@ -218,6 +226,8 @@ static long window_in(const struct window *w)
         err = replace(w, &moved);
     if (!err) {
         wake(w->start, w->len);
+        if (w->huge)
+            place_allow_huge(w->start, w->len);
     } else {
         if (moved)
             move_pages(w->start, adopt.scratch, moved, &back);
@@ -258,7 +268,7 @@ static bool stop_copying(uint64_t start, uint64_t len, int64_t *until)
     granted = adopt.config.stop();
     if (granted < 0)
         return false;
-    *until = now_ns() + granted / 2;
+    *until = raw_now() + granted / 2;
     return true;
 }
 
@@ -273,6 +283,7 @@ int adopt_move_in(uint64_t start, uint64_t end, const struct vma *v, uint64_t of
     bool guarded = adopt_is_copied(start, end);
     uint64_t step = guarded ? GUARDED_WINDOW : ADOPT_WINDOW;
     struct window w = {.prot = vma_prot(v), .anonymous = !v->ino};
+    struct place place;
     long err = 0;
 
     w.check_pins = w.anonymous && v->w && (adopt.features & FEATURE_MOVE);
@@ -280,12 +291,15 @@ int adopt_move_in(uint64_t start, uint64_t end, const struct vma *v, uint64_t of
         w.start = at;
         w.len = min_of((at / step + 1) * step, end) - at;
         w.offset = offset + (at - start);
+        w.huge = place_is_huge(w.start, w.len, w.offset);
+        place_begin(&place, at);
         if (!stop_copying(w.start, w.len, &w.until))
             err = -EAGAIN;
         else {
             err = window_in_twice(&w);
             go_on(w.until);
         }
+        place_end(&place);
     }
     if (err && w.start > start)
         adopt_give_back(start, offset, w.start - start, GIVE_VIEW);
@@ -327,7 +341,7 @@ static long window_out(const struct window *w, bool in_memfd)
     err = watch(w->start, w->len, UFFDIO_REGISTER_MODE_WP);
     if (!err) {
         err = protect(w->start, w->len, true);
-        if (!err && w->until && now_ns() >= w->until)
+        if (!err && w->until && raw_now() >= w->until)
             err = -EAGAIN;
         if (!err) {
             copy_from((uint64_t)copy, w, in_memfd);
@@ -351,6 +365,7 @@ int adopt_move_out(uint64_t start, uint64_t end, const struct vma *v)
     bool guarded = adopt_is_copied(start, end);
     uint64_t step = guarded ? GUARDED_WINDOW : ADOPT_WINDOW;
     struct window w = {.prot = vma_prot(v)};
+    struct place place;
     long err = 0;
 
     for (uint64_t at = start; at < end && !err; at += w.len) {
@@ -361,9 +376,11 @@ int adopt_move_out(uint64_t start, uint64_t end, const struct vma *v)
         w.offset = v->offset + (at - v->start);
         if (!stop_copying(w.start, w.len, &w.until))
             return -EAGAIN;
+        place_begin(&place, at);
         signals = block_signals();
         err = window_out(&w, adopt_is_ours(v));
         restore_signals(signals);
+        place_end(&place);
         go_on(w.until);
     }
     return (int)err;

@@ -87,16 +87,19 @@ int client_open(struct client *c, uint32_t index)
     slot_table_init(&c->qps);
     slot_table_init(&c->cqs);
     slot_table_init(&c->srqs);
+    slot_table_init(&c->mrs);
     mr_client_opened(c);
     return 0;
 }
 
 void client_close(struct client *c)
 {
+    mr_hot_end(c);
     mr_client_closes(c);
     unmap_context(c);
     client_slabs_fini(&c->slabs);
     slot_table_destroy(&c->qps);
     slot_table_destroy(&c->cqs);
     slot_table_destroy(&c->srqs);
+    slot_table_destroy(&c->mrs);
 }

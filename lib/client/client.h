@@ -31,6 +31,12 @@ struct client {
     struct slot_table qps;  /* id = uidx; objects are struct client_qp, also those in work queues */
     struct slot_table cqs;  /* id <-> cookie; objects are struct client_cq */
     struct slot_table srqs; /* id = uidx; objects are struct client_srq */
+    struct slot_table mrs;  /* id = uidx; objects are struct client_mr */
+    struct {                /* mr_hot.c */
+        pthread_t thread;
+        bool runs;
+        _Atomic bool stop; /* it is not to run any more */
+    } hot;
     struct {
         _Atomic uint32_t empties; /* in a row */
         _Atomic uint32_t block;   /* how many of the next empty polls shall block */

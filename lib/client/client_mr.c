@@ -104,15 +104,20 @@ static int offer_shared(struct ctl_reg_mr *r)
     return fd;
 }
 
+/* Not even when it is used much. */
+static bool never(enum ctl_mr_why why)
+{
+    return why == CTL_MR_SMALL || why == CTL_MR_ON_DEMAND;
+}
+
 static int offer_adopted(struct client_mr *mr, struct ctl_reg_mr *r, unsigned flags,
                          enum ctl_mr_why otherwise)
 {
     r->why = adopt_acquire(&mr->lease, r->addr, r->length, flags);
-    if (r->why == CTL_MR_SMALL)
+    if (r->why == CTL_MR_SMALL || (r->why == CTL_MR_OVERLAPS && never(otherwise)))
         r->why = otherwise;
     if (r->why != CTL_MR_ADOPTED)
         return -1;
-    mr_policy_adopted(r);
     r->flags |= CTL_MR_FD;
     r->pieces = mr_pieces(mr, &mr->lease, r->piece);
     return fcntl(adopt_memfd(), F_DUPFD_CLOEXEC, 0);
@@ -139,11 +144,17 @@ static int offer(struct client_mr *mr, struct ctl_reg_mr *r)
 static int reg_mr(struct client *c, struct client_mr *mr, struct ctl_reg_mr *r)
 {
     struct ctl_msg m = {.reg_mr = *r};
+    uint32_t why;
     int fd, err;
 
     *mr = (struct client_mr){.access = r->access, .addr = r->addr, .length = r->length};
-    mr_adopt_again();
+    err = slot_table_reserve(&c->mrs, &mr->uidx);
+    if (err)
+        return err == -ENOSPC ? -ENOMEM : err;
+    m.reg_mr.uidx = mr->uidx;
+    mr_check_lost();
     fd = offer(mr, &m.reg_mr);
+    why = m.reg_mr.why;
     err = (m.reg_mr.flags & CTL_MR_FD) && fd < 0 ? -EMFILE : 0;
     if (!err)
         err = conn_call(&c->conn, CTL_REG_MR, &m, &fd, fd >= 0, NULL, 0);
@@ -151,6 +162,7 @@ static int reg_mr(struct client *c, struct client_mr *mr, struct ctl_reg_mr *r)
         close(fd);
     if (err) {
         adopt_release(&mr->lease);
+        slot_table_remove(&c->mrs, mr->uidx);
         return err;
     }
     if (!m.reg_mr.mapped)
@@ -158,6 +170,11 @@ static int reg_mr(struct client *c, struct client_mr *mr, struct ctl_reg_mr *r)
     mr->client = c;
     mr->handle = m.reg_mr.handle;
     LIST_INSERT_HEAD(&mr_all, mr, link);
+    slot_table_publish(&c->mrs, mr->uidx, mr);
+    if (ctl_mr_may_change(why))
+        mr_hot_watch(c);
+    if (why == CTL_MR_OVERLAPS)
+        mr_adopt_with_others(mr);
     *r = m.reg_mr;
     return 0;
 }
@@ -180,8 +197,9 @@ int client_dereg_mr(struct client *c, struct client_mr *mr)
     if ((!err || err == -EIO) && mr->client) {
         adopt_release(&mr->lease);
         LIST_REMOVE(mr, link);
+        slot_table_remove(&c->mrs, mr->uidx);
         mr->client = NULL;
-        mr_adopt_again();
+        mr_check_lost();
     }
     unlock(cancel);
     return err;

@@ -10,7 +10,7 @@
 struct client_mr {
     LIST_ENTRY(client_mr) link;
     struct client *client; /* NULL: of a context that was closed, or of the parent process */
-    uint32_t handle, access;
+    uint32_t handle, access, uidx;
     uint64_t addr, length;
     struct adopt_lease lease;
 };

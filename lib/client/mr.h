@@ -28,10 +28,9 @@ unsigned mr_pieces(const struct client_mr *mr, const struct adopt_lease *l,
 
 /* Reads $UROCE_MR. 0; -EINVAL when it makes no sense, and the user has been told. */
 int mr_policy_read(void);
-/* enum adopt_flag for a region, and in *why what is to be said when it does not come to that. */
+/* enum adopt_flag for a region, and in *why what is to be said when it is not to be moved now.
+ * False: nothing is ever adopted. */
 bool mr_policy(const struct ctl_reg_mr *r, unsigned *flags, enum ctl_mr_why *why);
-/* A small region was adopted. */
-void mr_policy_adopted(const struct ctl_reg_mr *r);
 /* Whether the daemon is to write there: enum adopt_flag. */
 unsigned mr_writes(uint32_t access);
 
@@ -41,9 +40,22 @@ unsigned mr_writes(uint32_t access);
 void mr_watch_forks(void);
 /* For adopt_init. */
 extern const struct adopt_config mr_adopt_config;
-/* Under the lock: adopts again what a fork made private, if that is asked for. */
-void mr_adopt_again(void);
-/* Under the lock: what a fork does, when the memfd was lost. */
-void mr_freeze_all(void);
+/* Under the lock: does what is done at a fork if the memfd was lost. */
+void mr_check_lost(void);
+
+/* ---- mr_adopt.c: under the lock ---- */
+
+/* Adopts a region that is copied, or tells the daemon why not. */
+void mr_adopt(struct client_mr *mr);
+/* Does so if a region with which it has bytes for atomics is mapped. */
+void mr_adopt_with_others(struct client_mr *mr);
+
+/* ---- mr_hot.c ---- */
+
+/* Under the lock: starts the thread that has c's regions adopted that are used much. Whether it
+ * runs. */
+bool mr_hot_watch(struct client *c);
+/* Without the lock: for good. */
+void mr_hot_end(struct client *c);
 
 #endif

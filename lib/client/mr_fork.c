@@ -3,7 +3,7 @@
  * What becomes of adopted memory when the process forks. Before: the daemon is told to unmap it and
  * to stand still, all of it becomes private views, the daemon goes on by copying; then the fork
  * happens, of memory that is as private as any. After: the child has no regions; the parent adopts
- * again, at once when that is quick, else when something is registered next.
+ * again, at once when that is quick, else what turns out to be used (mr_hot.c).
  */
 #include <errno.h>
 #include <sys/socket.h>
@@ -89,7 +89,7 @@ static void let_go(struct client *c)
 
 /* A daemon that does not answer may go on writing to memory that is nobody's any more: better that
  * the connection ends, and the program sees it. */
-void mr_freeze_all(void)
+static void freeze_all(void)
 {
     if (!adopt_must_freeze())
         return;
@@ -102,69 +102,39 @@ void mr_freeze_all(void)
     thaw_all();
 }
 
-static void tell(struct client_mr *mr, enum ctl_mr_why why)
+/* At once what is quick; the rest when it turns out to be used, or now if nobody would hear of it. */
+static void adopt_again(void)
 {
-    struct ctl_msg m = {.remap = {.handle = mr->handle, .why = why}};
+    struct client_mr *mr;
+    bool later = frozen_bytes > AT_ONCE;
 
-    conn_call(&mr->client->conn, CTL_REMAP_MR, &m, NULL, 0, NULL, 0);
-}
-
-static bool remap(struct client_mr *mr, const struct adopt_lease *l)
-{
-    struct ctl_msg m = {.remap = {.handle = mr->handle, .why = CTL_MR_ADOPTED}};
-    int fd = adopt_memfd();
-
-    m.remap.pieces = mr_pieces(mr, l, m.remap.piece);
-    return !conn_call(&mr->client->conn, CTL_REMAP_MR, &m, &fd, 1, NULL, 0) && m.remap.mapped;
-}
-
-/* The old lease is kept until the new one has taken its place: its pages are copied till then. */
-static void adopt_one_again(struct client_mr *mr)
-{
-    struct adopt_lease old = mr->lease, new;
-    enum ctl_mr_why why;
-
-    why =
-        adopt_acquire(&new, mr->addr, mr->length, mr_writes(mr->access) | ADOPT_MOVE | ADOPT_AGAIN);
-    if (why == CTL_MR_ADOPTED) {
-        if (!remap(mr, &new))
-            adopt_refused(&new);
-        adopt_release(&old);
-        mr->lease = new;
-        return;
-    }
-    /* It stays as it is: private views, copied. */
-    new.views = false;
-    adopt_release(&new);
-    mr->lease.thawed = why == CTL_MR_BUSY; /* another time */
-    if (why == CTL_MR_BUSY)
-        frozen_bytes += mr->length;
-    else
-        tell(mr, why);
-}
-
-void mr_adopt_again(void)
-{
-    if (adopt_lost())
-        mr_freeze_all();
-    if (!frozen_bytes)
-        return;
     frozen_bytes = 0;
-    for (struct client_mr *mr = LIST_FIRST(&mr_all); mr; mr = LIST_NEXT(mr, link))
-        if (mr->lease.kind == LEASE_COPIED && mr->lease.thawed)
-            adopt_one_again(mr);
+    LIST_FOREACH (mr, &mr_all, link) {
+        if (mr->lease.kind != LEASE_COPIED || !mr->lease.thawed)
+            continue;
+        mr->lease.thawed = false;
+        if (!later || !mr_hot_watch(mr->client))
+            mr_adopt(mr);
+    }
+}
+
+void mr_check_lost(void)
+{
+    if (!adopt_lost())
+        return;
+    freeze_all();
+    adopt_again();
 }
 
 static void before_fork(void)
 {
     pthread_mutex_lock(&mr_mutex);
-    mr_freeze_all();
+    freeze_all();
 }
 
 static void after_fork(void)
 {
-    if (frozen_bytes <= AT_ONCE)
-        mr_adopt_again();
+    adopt_again();
     pthread_mutex_unlock(&mr_mutex);
 }
 
@@ -181,6 +151,7 @@ static void in_child(void)
     while ((c = LIST_FIRST(&mr_clients))) {
         LIST_REMOVE(c, link);
         c->link.le_prev = NULL;
+        c->hot.runs = false;
     }
     frozen_bytes = 0;
     adopt_child();

@@ -121,6 +121,7 @@ static const struct {
     [CTL_THAW_MRS] = {mrs_thaw, false, 0},
     [CTL_REMAP_MR] = {mr_remap, false, 1},
     [CTL_GET_UFFD] = {uffd_get, true, 0},
+    [CTL_HOT_MRS] = {mrs_hot, false, 0},
 };
 
 static int dispatch(struct client *c, struct ctl_call *call)

@@ -88,6 +88,7 @@ int ctx_open(struct client *c, struct ctl_call *call)
     if (!err)
         err = open_shared(c, call);
     if (!err) {
+        mrs_tell_heat(c);
         c->device = c->rnic->device[index];
         err = attach(c);
     }

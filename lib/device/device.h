@@ -44,6 +44,8 @@ struct mem_provider {
     void (*freeze)(void *space, uint64_t ns);
     /* Ends that, and returns the ns that workers have waited. */
     uint64_t (*thaw)(void *space);
+    /* The counts of what is copied in a space. NULL: nothing is counted. */
+    struct mem_heat *(*heat)(void *space);
 };
 
 /* ---- the daemon's devices ---- */

@@ -82,8 +82,9 @@ static void unmap_all(struct client *c)
             continue;
         c->rnic->config.mem->unmap(mr->mapping, &mr->region);
         mr->mapping = NULL;
-        mr->why = CTL_MR_FORKED;
+        mr_set_why(mr, CTL_MR_FORKED);
         c->mrs_mapped--;
+        mr_heat_start(mr);
     }
 }
 
@@ -138,15 +139,18 @@ int mr_remap(struct client *c, struct ctl_call *call)
     r.mr = container_of(o, struct mr, o);
     if (r.mr->mapping)
         return -EBUSY;
-    r.mr->why = rq->why;
     call->reply.remap.mapped = 0;
-    if (!call->in_fds)
+    if (!call->in_fds) {
+        mr_set_why(r.mr, rq->why);
+        mr_heat_start(r.mr);
         return 0;
+    }
     /* The workers must not see it half done. */
     region = r.mr->region;
     r.mr->mapping = mr_map(c, &region, call, rq->piece, rq->pieces, &err);
+    mr_set_why(r.mr, r.mr->mapping ? rq->why : CTL_MR_REFUSED);
     if (!r.mr->mapping) {
-        r.mr->why = CTL_MR_REFUSED;
+        mr_heat_start(r.mr);
         return 0;
     }
     r.direct = region.direct;

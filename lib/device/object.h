@@ -74,6 +74,10 @@ struct mr {
     struct mem_region region;
     void *mapping; /* or NULL */
     uint32_t why;  /* enum ctl_mr_why: what it is mapped or copied for */
+    uint32_t uidx;
+    uint32_t patience;     /* the limit by which it was or will be hot; 0: it was never to be */
+    LIST_ENTRY(mr) hot;    /* while is_listed: among its client's hot ones */
+    bool is_listed;
 };
 
 struct channel {
@@ -216,6 +220,7 @@ struct device {
     uint64_t strays;                     /* queue pairs that went where their packets arrived */
     struct handle_table handles[OBJ_KINDS];
     uint64_t mrs_denied; /* registrations refused because the kernel forbids the access */
+    uint64_t mrs_why[CTL_MR_WHYS]; /* how often a region came to be mapped or copied for that */
 };
 
 #define RNIC_DEVICES_MAX 16
@@ -259,6 +264,7 @@ struct client {
     TAILQ_HEAD(, object) objects[OBJ_KINDS];
     unsigned count[OBJ_KINDS];
     unsigned mrs_mapped;
+    LIST_HEAD(, mr) hot_mrs; /* that the application has not asked for yet */
     struct {
         bool on;
         ns_t credit, credited; /* what workers may still stand still for it, and when that was so */
@@ -331,6 +337,7 @@ int mrs_freeze(struct client *c, struct ctl_call *call);
 int mrs_thaw(struct client *c, struct ctl_call *call);
 int mr_remap(struct client *c, struct ctl_call *call);
 int uffd_get(struct client *c, struct ctl_call *call);
+int mrs_hot(struct client *c, struct ctl_call *call);
 int channel_create(struct client *c, struct ctl_call *call);
 int channel_destroy(struct client *c, struct ctl_call *call);
 int cq_create(struct client *c, struct ctl_call *call);
@@ -362,10 +369,21 @@ int flow_create(struct client *c, struct ctl_call *call);
 int flow_destroy(struct client *c, struct ctl_call *call);
 int show(struct client *c, struct ctl_call *call);
 
+/* pd_mr.c: says what a region is mapped or copied for, and counts it. */
+void mr_set_why(struct mr *mr, uint32_t why);
 /* pd_mr.c: maps the pieces of the call's descriptor, if they are as the protocol wants them, and
  * sets r->direct. The mapping, or NULL and *err. */
 void *mr_map(struct client *c, struct mem_region *r, const struct ctl_call *call,
              const struct ctl_mr_piece *piece, unsigned n, int *err);
+
+/* ---- mr_hot.c: telling the application which regions are copied much ---- */
+
+/* c's segment and space are there. */
+void mrs_tell_heat(struct client *c);
+/* Counts from now on, if the region is copied for a reason that may change. */
+void mr_heat_start(struct mr *mr);
+/* Before it ends, when no worker knows it. */
+void mr_heat_stop(struct mr *mr);
 
 /* c's queue pair, SRQ or WQ with this number, or its indirection table; or NULL. */
 struct qp_object *qp_object_get(struct client *c, uint32_t qpn);

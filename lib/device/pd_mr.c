@@ -113,6 +113,12 @@ void *mr_map(struct client *c, struct mem_region *r, const struct ctl_call *call
     return c->rnic->config.mem->map(r, call->in_fd[0], pieces, n, err);
 }
 
+void mr_set_why(struct mr *mr, uint32_t why)
+{
+    mr->why = why < CTL_MR_WHYS ? why : CTL_MR_UNSAID;
+    mr->o.client->device->mrs_why[mr->why]++;
+}
+
 /* Mapped when the application offers a descriptor that can be; what cannot be mapped is copied. */
 static int reach(struct client *c, struct mr *mr, const struct ctl_call *call)
 {
@@ -120,14 +126,12 @@ static int reach(struct client *c, struct mr *mr, const struct ctl_call *call)
     const struct ctl_mr_piece whole = {rq->fd_offset, rq->length};
     int err;
 
-    mr->why = rq->why < CTL_MR_WHYS ? rq->why : CTL_MR_UNSAID;
     if (rq->flags & CTL_MR_FD)
         mr->mapping = mr_map(c, &mr->region, call, rq->pieces ? rq->piece : &whole,
                              rq->pieces ? rq->pieces : 1, &err);
+    mr_set_why(mr, mr->mapping || !(rq->flags & CTL_MR_FD) ? rq->why : CTL_MR_REFUSED);
     if (mr->mapping)
         return 0;
-    if (rq->flags & CTL_MR_FD)
-        mr->why = CTL_MR_REFUSED;
     err = probe(mr);
     if (err == -EPERM)
         c->device->mrs_denied++;
@@ -179,6 +183,7 @@ int mr_register(struct client *c, struct ctl_call *call)
         return -ENOMEM;
     mr->o.client = c;
     mr->pd = container_of(pd, struct pd, o);
+    mr->uidx = rq->uidx;
     mr->region = (struct mem_region){
         .pd = rq->pd,
         .access = rq->access & ~(MEM_ACCESS_OPTIONAL | ACCESS_HUGETLB),
@@ -189,8 +194,10 @@ int mr_register(struct client *c, struct ctl_call *call)
         .space = c->space,
     };
     err = reach(c, mr, call);
-    if (!err)
+    if (!err) {
+        mr_heat_start(mr);
         err = mr_publish(c, mr);
+    }
     if (err) {
         mr_unreach(mr);
         free(mr);
@@ -210,6 +217,7 @@ static void mr_free(struct mr *mr)
     struct client *c = mr->o.client;
 
     c->mrs_mapped -= mr->mapping != NULL;
+    mr_heat_stop(mr);
     mr_unreach(mr);
     mr->pd->o.refs--;
     object_remove(&mr->o);

@@ -30,7 +30,7 @@ int device_resolve(struct device *d, const struct ah_attr *attr, struct address_
     int err;
 
     *av = (struct address_vector){0};
-    if (!attr->is_global || attr->port_num != 1 || attr->flow_label > 0xFFFFF || attr->sl > 15)
+    if (!attr->is_global || attr->port_num != 1 || attr->sl > 15)
         return -EINVAL;
     if (attr->sgid_index >= d->gids.len || !d->gids.entry[attr->sgid_index].valid)
         return -EINVAL;
@@ -47,7 +47,8 @@ int device_resolve(struct device *d, const struct ah_attr *attr, struct address_
     av->pcp = d->qos.sl_to_pcp[attr->sl];
     av->traffic_class = qos_traffic_class(&d->qos, attr->traffic_class);
     av->hop_limit = hop_limit(attr, source, &av->dgid);
-    av->flow_label = attr->flow_label;
+    /* The rest is ignored, as NICs and the kernel do: UCX sets all 32 bits. */
+    av->flow_label = attr->flow_label & 0xFFFFF;
     if (encap_template_make(&probe, av))
         return -EINVAL;
     err = net_resolve(d, source, &av->dgid, &path);

@@ -56,6 +56,7 @@ static json_t *show_gids(const struct device *d)
                       type[e->type], "prefix", d->prefix[i]);
         if (e->vlan != VLAN_NONE)
             json_object_set_new(o, "vlan", show_number(e->vlan));
+        show_address_state(o, d, &e->gid, e->vlan);
         json_array_append_new(list, o);
     }
     return list;
@@ -188,7 +189,7 @@ static json_t *show_entropy(const struct entropy_policy *policy)
 static json_t *show_device(const struct device *d)
 {
     struct pktio_info info;
-    json_t *port;
+    json_t *port, *device;
 
     d->io->ops->info(d->io, &info);
     port =
@@ -202,8 +203,9 @@ static json_t *show_device(const struct device *d)
     json_object_set_new(port, "repath", show_number(d->repath));
     show_steering(port, d);
     show_net(port, d);
-    return json_pack("{s:s, s:[o], s:I}", "name", d->name, "ports", port, "mrs_denied",
-                     (json_int_t)d->mrs_denied);
+    device = json_pack("{s:s, s:[o]}", "name", d->name, "ports", port);
+    show_mr_counts(device, d);
+    return device;
 }
 
 static json_t *show_worker(const struct worker *w)

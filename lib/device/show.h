@@ -16,9 +16,13 @@ const char *show_qp_state(uint32_t state);
 
 /* Adds what the port's IP host knows: neighbours, routes, groups, path_mtus, network (counters). */
 void show_net(json_t *port, const struct device *d);
+/* Sets "state" of an address that is one of the host's. */
+void show_address_state(json_t *o, const struct device *d, const union gid *addr, uint16_t vlan);
 
 /* Adds an application's regions to the list: show_mr.c. */
 void show_mrs(json_t *list, const struct client *c);
+/* Adds "mrs_denied" and "mrs_why", how often regions came to be reached as they were. */
+void show_mr_counts(json_t *device, const struct device *d);
 /* Adds "mrs_why", how many regions are reached as they are for which reason. */
 void show_mr_reasons(json_t *client, const struct client *c);
 

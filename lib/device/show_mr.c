@@ -13,6 +13,7 @@ static const char *const why_name[CTL_MR_WHYS] = {
     [CTL_MR_ADOPTED] = "adopted",
     [CTL_MR_OFF] = "off",
     [CTL_MR_SMALL] = "small",
+    [CTL_MR_COLD] = "cold",
     [CTL_MR_ON_DEMAND] = "on_demand",
     [CTL_MR_TOOL] = "tool",
     [CTL_MR_KERNEL] = "kernel",
@@ -48,6 +49,7 @@ static json_t *show_mr(const struct client *c, const struct mr *mr)
     json_object_set_new(o, "access", show_number(r->access));
     json_object_set_new(o, "backend", json_string(mr->mapping ? "mapped" : r->backend->name));
     json_object_set_new(o, "why", json_string(why_name[mr->why]));
+    json_object_set_new(o, "uses", show_number(atomic_load_explicit(&r->heat.uses, memory_order_relaxed)));
     return o;
 }
 
@@ -63,16 +65,28 @@ void show_mrs(json_t *list, const struct client *c)
     }
 }
 
+static json_t *show_reasons(const uint64_t count[CTL_MR_WHYS])
+{
+    json_t *reasons = json_object();
+
+    for (unsigned i = 0; i < CTL_MR_WHYS; i++)
+        if (count[i])
+            json_object_set_new(reasons, why_name[i], show_number(count[i]));
+    return reasons;
+}
+
 void show_mr_reasons(json_t *client, const struct client *c)
 {
     uint64_t count[CTL_MR_WHYS] = {0};
-    json_t *reasons = json_object();
     struct object *o;
 
     TAILQ_FOREACH (o, &c->objects[OBJ_MR], link)
         count[container_of(o, struct mr, o)->why]++;
-    for (unsigned i = 0; i < CTL_MR_WHYS; i++)
-        if (count[i])
-            json_object_set_new(reasons, why_name[i], show_number(count[i]));
-    json_object_set_new(client, "mrs_why", reasons);
+    json_object_set_new(client, "mrs_why", show_reasons(count));
+}
+
+void show_mr_counts(json_t *device, const struct device *d)
+{
+    json_object_set_new(device, "mrs_denied", show_number(d->mrs_denied));
+    json_object_set_new(device, "mrs_why", show_reasons(d->mrs_why));
 }

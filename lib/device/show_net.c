@@ -58,6 +58,17 @@ static void add_pmtu(void *list, const union gid *dst, uint32_t mtu)
     json_array_append_new(list, o);
 }
 
+void show_address_state(json_t *o, const struct device *d, const union gid *addr, uint16_t vlan)
+{
+    static const char *const name[] = {[NET_TENTATIVE] = "tentative",
+                                       [NET_PREFERRED] = "preferred",
+                                       [NET_DUPLICATE] = "duplicate"};
+    int state = net_host_address_state(d->net.host, addr, vlan);
+
+    if (state >= 0)
+        json_object_set_new(o, "state", json_string(name[state]));
+}
+
 static json_t *counters(const struct device *d)
 {
     const struct net_counters *c = net_host_counters(d->net.host);

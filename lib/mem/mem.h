@@ -15,6 +15,7 @@
 #ifndef UROCE_MEM_H
 #define UROCE_MEM_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -90,6 +91,14 @@ struct mem_region {
     uint8_t *direct; /* dataplane's own mapping of addr[0..len), or NULL: use the backend */
     const struct mem_backend *backend;
     void *space; /* the backend's handle on the application */
+    struct {
+        /* Backend calls that copied to or from it. A worker may lose what another one counts at
+         * the same moment. */
+        _Atomic uint64_t uses;
+        _Atomic uint32_t limit;  /* at how many it is hot; 0: never */
+        _Atomic bool told;       /* it has been put on the list */
+        struct mem_region *next; /* in that */
+    } heat;
 };
 
 /* A part of the file that backs a region. */
@@ -272,6 +281,27 @@ void window_unbind(struct mem_region *w);
 /* Binds no window to the region any more, as before it is deregistered. False: some are bound to
  * it, and nothing has changed. Any thread. */
 bool region_close(struct mem_region *r);
+
+/* ---- how much a region is copied (mem_heat.c) ---- */
+
+/*
+ * Regions that it would pay to map: those of one application that were copied as often as their
+ * limit says, each told once. Zeroed: none, and nobody who wants to know.
+ */
+struct mem_heat {
+    struct mem_region *_Atomic hot;
+    _Atomic uint32_t *word; /* set to 1 when there is a new one; NULL: nobody asks */
+};
+
+/* Counts a backend call. Whether *word was 0 and has become 1: who waits for that is to be woken.
+ * Any worker. */
+bool mem_heat_note(struct mem_heat *h, const struct mem_io *io, unsigned n);
+
+/* The regions that became hot since the last call, linked by heat.next. Control thread. */
+struct mem_region *mem_heat_take(struct mem_heat *h);
+
+/* Begins to count anew; the region is on no list. limit 0: it is never hot. Control thread. */
+void mem_heat_restart(struct mem_region *mr, uint32_t limit);
 
 /* ---- transfers ---- */
 

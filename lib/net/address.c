@@ -327,6 +327,13 @@ int net_host_remove_address(struct net_host *h, const union gid *addr, uint16_t 
     return 0;
 }
 
+int net_host_address_state(const struct net_host *h, const union gid *addr, uint16_t vlan)
+{
+    const struct own_address *o = address_find((struct net_host *)h, addr, vlan);
+
+    return o ? (int)o->state : -ENOENT;
+}
+
 /* Who takes over a tentative address takes over its detection, too; and when it is ours to speak
  * for, that may be because he found it to be somebody else's. */
 int net_host_set_quiet(struct net_host *h, const union gid *addr, uint16_t vlan, bool quiet,

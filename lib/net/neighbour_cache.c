@@ -273,6 +273,9 @@ int ncache_resolve(struct net_host *h, const union gid *src, const union gid *ad
     e->used = max_of(now, (ns_t)1);
     e->src = *src;
     if (e->state == NET_INCOMPLETE) {
+        /* A question for its own sake may be about to be given up: who waits gets all of one. */
+        if (!e->waited && e->tries > 1)
+            e->tries = 0;
         e->waited = true;
         if (!e->tries)
             ask(h, e, now);

@@ -102,6 +102,8 @@ void net_host_link(struct net_host *h, bool up, ns_t now);
  */
 int net_host_add_address(struct net_host *h, const struct net_address *a, bool skip_dad, ns_t now);
 int net_host_remove_address(struct net_host *h, const union gid *addr, uint16_t vlan); /* -ENOENT */
+/* The state of an address, -ENOENT if the host has it not. */
+int net_host_address_state(const struct net_host *h, const union gid *addr, uint16_t vlan);
 /* Changes net_address.quiet. Who is to speak for an address has its detection, too: one that was
  * NET_TENTATIVE becomes NET_PREFERRED with quiet; without it is looked at, and used meanwhile.
  * -ENOENT */

@@ -16,11 +16,13 @@
 #ifndef UROCE_CTL_MSG_H
 #define UROCE_CTL_MSG_H
 
+#include <stdbool.h>
+
 #include "flow_match.h"
 #include "qp_attr.h"
 
 #define CTL_MAGIC      UINT32_C(0x434f5255) /* "UROC" */
-#define CTL_VERSION    3
+#define CTL_VERSION    4
 #define CTL_MSG_SIZE   512
 #define CTL_MAX_FDS    4
 #define CTL_NAME_MAX   64
@@ -74,6 +76,7 @@ enum ctl_type {
     CTL_REMAP_MR,        /* remap (+ fd) -> remap */
     CTL_GET_UFFD,        /* -> fd: /dev/userfaultfd; -EPERM unless the daemon's configuration allows
                             it */
+    CTL_HOT_MRS,         /* -> hot */
 };
 
 struct ctl_device {
@@ -128,7 +131,8 @@ enum ctl_mr_why {
     CTL_MR_SHARED,      /* mapped: the application's own sealed memfd */
     CTL_MR_ADOPTED,     /* mapped: private memory that was moved into a memfd */
     CTL_MR_OFF,         /* adoption is turned off */
-    CTL_MR_SMALL,       /* too small for what adoption costs, or one of too many small ones */
+    CTL_MR_SMALL,       /* too small for what adoption costs, and only large ones are wanted */
+    CTL_MR_COLD,        /* small, and not used much so far */
     CTL_MR_ON_DEMAND,   /* need not exist yet */
     CTL_MR_TOOL,        /* valgrind, or a sanitizer, watches the program's memory */
     CTL_MR_KERNEL,      /* the kernel, or the processor, lacks what adoption needs */
@@ -149,6 +153,15 @@ enum ctl_mr_why {
     CTL_MR_WHYS
 };
 
+/* Whether a region that is copied for this reason could be mapped later: it is worth telling the
+ * application when it is used much. */
+static inline bool ctl_mr_may_change(uint32_t why)
+{
+    return why == CTL_MR_COLD || why == CTL_MR_OVERLAPS || why == CTL_MR_PINNED ||
+           why == CTL_MR_NO_ROOM || why == CTL_MR_NO_MEMORY || why == CTL_MR_FORKED ||
+           why == CTL_MR_BUSY;
+}
+
 #define CTL_MR_PIECES 16
 
 struct ctl_mr_piece {
@@ -167,7 +180,7 @@ struct ctl_reg_mr {
     /* request, CTL_MR_FD: 0 for one at fd_offset; else the range consists of these, in order, all
        but the last ending with a page */
     uint32_t pieces;
-    uint32_t reserved;
+    uint32_t uidx; /* request: the application's own number of it, in CTL_HOT_MRS */
     struct ctl_mr_piece piece[CTL_MR_PIECES];
 };
 
@@ -187,6 +200,18 @@ struct ctl_remap {
     uint32_t pieces;
     uint32_t mapped; /* reply */
     struct ctl_mr_piece piece[CTL_MR_PIECES];
+};
+
+#define CTL_HOT_MAX 64
+
+/*
+ * Regions that are copied so much that it would pay to map them, each named once: the application
+ * may move its pages and say so by CTL_REMAP_MR. When it says there that they are copied, the
+ * daemon counts anew, to twice as many.
+ */
+struct ctl_hot {
+    uint32_t count, more; /* more: there are others */
+    uint32_t uidx[CTL_HOT_MAX];
 };
 
 /*
@@ -372,6 +397,7 @@ struct ctl_msg {
         struct ctl_reg_mr reg_mr;
         struct ctl_freeze freeze;
         struct ctl_remap remap;
+        struct ctl_hot hot;
         struct ctl_destroy destroy;
         struct ctl_create_cq create_cq;
         struct ctl_create_qp create_qp;

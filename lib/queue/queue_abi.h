@@ -288,6 +288,9 @@ struct ctx_shared {
     /* Application -> dataplane: 1 while a thread is blocked in a poll; a futex word. The dataplane
      * exchanges it to 0 after posting completions and wakes. seq_cst, as worker_armed. */
     CACHE_ALIGNED _Atomic uint32_t app_armed;
+    /* Dataplane -> application: 1 when a region has become hot (CTL_HOT_MRS); a futex word, which
+     * the application exchanges to 0 before it asks. */
+    _Atomic uint32_t mr_hot;
     /* Dataplane -> application, by doorbell slot: the worker whose bell to ring. Relaxed: a bell
      * that was rung where the queue pair has left is passed on. Here and not in the queue pair's
      * segment, of which an idle one touches nothing. */

@@ -10,6 +10,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
 import uroce_kit as kit
@@ -122,13 +123,57 @@ def rows_of(daemon, command, environment, user=()):
             client.kill()
 
 
-def expect(rows, backend, why):
-    if not rows or any((row["backend"], row["why"]) != (backend, why) for row in rows):
-        raise kit.Failure(f"not {backend}, {why}: {rows}")
+def expect(rows, *wanted):
+    if not rows or any((row["backend"], row["why"]) != wanted for row in rows):
+        raise kit.Failure(f"not {wanted}: {rows}")
+
+
+def becomes(daemon, command, first, wanted, user=()):
+    """A server and its client, until all that each has registered is reached as wanted. first: how the server's is
+    before; None: it registers later."""
+    port = kit.free_port()
+    command = [*user, *command, "-p", str(port)]
+    server = kit.Program(daemon, command)
+    client = None
+    try:
+        kit.await_listening(server, port, 60)
+        if first:
+            expect(daemon.show("mr"), *first)
+        client = kit.Program(daemon, command + ["127.0.0.1"])
+        end = time.monotonic() + 60
+        rows = []
+        while len(rows) < 2 or any((row["backend"], row["why"]) != wanted for row in rows):
+            if server.process.poll() is not None or client.process.poll() is not None or time.monotonic() > end:
+                raise kit.Failure(f"not {wanted}: {rows}\n{server.text()}\n{client.text()}")
+            rows = daemon.show("mr")
+    finally:
+        server.kill()
+        if client:
+            client.kill()
+
+
+def hot(command, first=("copy", "cold")):
+    """Small regions, that become hot in programs of which one never calls the library meanwhile."""
+    def point():
+        if not may_adopt():
+            raise Skip("nothing is adopted")
+        daemon = kit.Daemon(build, kit.scratch_folder(), arguments=("--loopback", "--workers", "2"))
+        try:
+            becomes(daemon, command, first, ("mapped", "adopted"))
+            reasons = {row["reason"]: row["times"] for row in daemon.show("mr_reasons")}
+            if reasons != {"cold": 2, "adopted": 2}:
+                raise kit.Failure(f"reasons: {reasons}")
+        finally:
+            daemon.stop()
+    return point
 
 
 PINGPONG = ["ibv_rc_pingpong", "-g", "0", "-c", "-s", "4096", "-n", "200"]
 LARGE = ["ibv_rc_pingpong", "-g", "0", "-c", "-s", "65536", "-n", "100"]
+FOR_EVER = ["-n", "100000000"]
+SMALL = ["ibv_rc_pingpong", "-g", "0", "-s", "1000", *FOR_EVER]
+EVENTS = SMALL + ["-e"]
+PASSIVE = ["ib_write_bw", "-F", "-x", "0", "-s", "64", *FOR_EVER]
 
 
 def shown():
@@ -136,9 +181,10 @@ def shown():
     daemon = kit.Daemon(build, kit.scratch_folder())
     adopted = ("mapped", "adopted") if may_adopt() else ("copy", "no_userfaultfd")
     try:
-        for mode, command, wanted in (("auto", PINGPONG, adopted), ("copy", PINGPONG, ("copy", "off")),
-                                      ("big", PINGPONG, ("copy", "small") if may_adopt() else adopted),
-                                      ("big", LARGE, adopted), ("", PINGPONG, adopted)):
+        cold, small = ((("copy", why) if may_adopt() else adopted) for why in ("cold", "small"))
+        for mode, command, wanted in (("auto", PINGPONG, cold), ("auto", LARGE, adopted), ("copy", LARGE, ("copy", "off")),
+                                      ("copy", PINGPONG, ("copy", "off")), ("big", PINGPONG, small),
+                                      ("big", LARGE, adopted), ("", PINGPONG, cold)):
             rows, clients = rows_of(daemon, command, {"UROCE_MR": mode})
             expect(rows, *wanted)
             if clients[0]["mrs_why"] != {wanted[1]: 1}:
@@ -193,6 +239,8 @@ def unprivileged(passes):
         try:
             rows, _ = rows_of(daemon, LARGE, {}, NOBODY)
             expect(rows, *(("mapped", "adopted") if passes else ("pinned", "no_userfaultfd")))
+            if passes:
+                becomes(daemon, SMALL, ("pinned", "cold"), ("mapped", "adopted"), NOBODY)
         finally:
             daemon.stop()
     return point
@@ -202,6 +250,7 @@ POINTS = (
     ("torture", torture()),
     ("torture, mappings read as text", torture(["text"])),
     ("torture, without looking for pins", torture(["nomove"])),
+    ("torture, with nodes and large pages", torture(["place"])),
     ("torture, one arena", torture(environment={"MALLOC_ARENA_MAX": "1"})),
     ("torture, many small mappings", torture(environment={"MALLOC_MMAP_THRESHOLD_": "65536"})),
     ("torture, jemalloc", torture(["late"], {"MALLOC_CONF": "dirty_decay_ms:0,muzzy_decay_ms:0"}, "libjemalloc.so.2")),
@@ -212,6 +261,9 @@ POINTS = (
     ("verbs, copied", verbs("copy", "copied")),
     ("a program that lies", hostile),
     ("a daemon that stands still while a program forks", silent_daemon),
+    ("small regions become hot", hot(SMALL)),
+    ("small regions become hot, the programs sleep", hot(EVENTS)),
+    ("small regions become hot, a program is passive", hot(PASSIVE, None)),
     ("uroce show mr", shown),
     ("UROCE_MR that makes no sense", nonsense),
     ("valgrind", watched),

@@ -211,6 +211,57 @@ static void huge_pages(void **state)
     munmap(p, len);
 }
 
+static int count_shared(const struct vma *v, void *arg)
+{
+    *(uint64_t *)arg += adopt_is_ours(v) ? v->end - v->start : 0;
+    return 0;
+}
+
+static uint64_t shared_bytes(void)
+{
+    uint64_t bytes = 0;
+
+    assert_int_equal(vma_each_file(count_shared, &bytes), 0);
+    return bytes;
+}
+
+/* As on a machine with several nodes, and with large pages of shared memory: on others it does
+ * nothing wrong. */
+static void placed_memory(void **state)
+{
+    const size_t len = 9 * 1024 * KIB;
+    bool had[] = {adopt.has_nodes, adopt.has_huge};
+    uint8_t *p = anonymous(len);
+    struct adopt_lease l;
+    int mode = -1;
+
+    can_adopt();
+    adopt.has_nodes = adopt.has_huge = true;
+    for (size_t i = 0; i < len; i += 8)
+        *(uint64_t *)(p + i) = i;
+    assert_int_equal(acquire(&l, p, len), CTL_MR_ADOPTED);
+    assert_int_equal(shared_bytes(), len); /* once */
+    for (size_t i = 0; i < len; i += 8)
+        assert_int_equal(*(uint64_t *)(p + i), i);
+    for (size_t i = 0; i < len; i += 333 * KIB) {
+        p[i] = 77;
+        assert_int_equal(in_memfd(&l, p + i), 77);
+        p[i] = (uint8_t)(i & 0xf8);
+    }
+    assert_int_equal(syscall(SYS_get_mempolicy, &mode, NULL, 0, NULL, 0), 0);
+    assert_int_equal(mode, 0);
+    adopt_release(&l);
+    assert_int_equal(shared_bytes(), 0);
+    assert_true(is_plain(p));
+    for (size_t i = 0; i < len; i += 8)
+        assert_int_equal(*(uint64_t *)(p + i) & ~UINT64_C(7), i);
+    assert_int_equal(syscall(SYS_get_mempolicy, &mode, NULL, 0, NULL, 0), 0);
+    assert_int_equal(mode, 0);
+    adopt.has_nodes = had[0];
+    adopt.has_huge = had[1];
+    unmap(p, len);
+}
+
 static void scattered_memory(void **state)
 {
     uint8_t *p = anonymous(64 * adopt.page);
@@ -303,11 +354,21 @@ static void half_of_the_mappings_are_left(void **state)
 {
     uint8_t *p = anonymous(64 * KIB);
     unsigned before = adopt.vmas_max;
+    uint8_t *more[4];
 
     can_adopt();
+    for (unsigned i = 0; i < ARRAY_SIZE(more); i++)
+        more[i] = anonymous(4 * KIB);
     before = adopt.vmas_max;
     adopt.vmas_max = vma_count();
     check(p, 64 * KIB, ADOPT_MOVE, CTL_MR_NO_ROOM);
+    /* When there are fewer it notices, but it does not count each time. */
+    for (unsigned i = 0; i < ARRAY_SIZE(more); i++)
+        unmap(more[i], 4 * KIB);
+    adopt.full_until = INT64_MAX;
+    check(p, 64 * KIB, ADOPT_MOVE, CTL_MR_NO_ROOM);
+    adopt.full_until = 0;
+    check(p, 64 * KIB, ADOPT_MOVE, CTL_MR_ADOPTED);
     adopt.vmas_max = before;
     check(p, 64 * KIB, ADOPT_MOVE, CTL_MR_ADOPTED);
     unmap(p, 64 * KIB);
@@ -372,6 +433,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(sparse_memory),
         cmocka_unit_test(locked_memory_stays_locked),
         cmocka_unit_test(huge_pages),
+        cmocka_unit_test(placed_memory),
         cmocka_unit_test(scattered_memory),
         cmocka_unit_test(too_many_pieces),
         cmocka_unit_test(freed_while_registered),

@@ -3,10 +3,11 @@
  * Pages move into the memfd and out again while other threads write to them, allocate and free
  * around them, and the process forks. Every byte that anybody wrote must be there afterwards.
  *
- * usage: torture SECONDS [text] [nomove] [late]; 0 seconds: only whether this process can adopt
- *   text    mappings are read from /proc/self/maps, as on kernels before 6.11
- *   late    no memory is freed while it is registered, which jemalloc does not forgive
- *   nomove  no pages are moved to see whether they are pinned, as on kernels before 6.8
+ * usage: torture SECONDS [text] [nomove] [late] [place]; 0 seconds: only whether this process can
+ * adopt text    mappings are read from /proc/self/maps, as on kernels before 6.11 late    no memory
+ * is freed while it is registered, which jemalloc does not forgive place   pages are taken from
+ * nodes, and as large ones, as on machines that have these nomove  no pages are moved to see
+ * whether they are pinned, as on kernels before 6.8
  */
 #include <malloc.h>
 #include <pthread.h>
@@ -313,13 +314,23 @@ static void go(void)
 {
 }
 
-static void options(int argc, char **argv, bool *text, bool *nomove)
+static bool has_option(int argc, char **argv, const char *option)
 {
-    for (int i = 2; i < argc; i++) {
-        *text = *text || !strcmp(argv[i], "text");
-        *nomove = *nomove || !strcmp(argv[i], "nomove");
-        late = late || !strcmp(argv[i], "late");
-    }
+    for (int i = 2; i < argc; i++)
+        if (!strcmp(argv[i], option))
+            return true;
+    return false;
+}
+
+static void options(int argc, char **argv)
+{
+    if (has_option(argc, argv, "text"))
+        adopt.text_maps = true;
+    if (has_option(argc, argv, "nomove"))
+        adopt.features &= ~(UINT64_C(1) << 16);
+    if (has_option(argc, argv, "place"))
+        adopt.has_nodes = adopt.has_huge = true;
+    late = has_option(argc, argv, "late");
 }
 
 static double now(void)
@@ -339,22 +350,18 @@ static bool busy(void)
 int main(int argc, char **argv)
 {
     const struct adopt_config config = {.stop = stand_still, .go = go};
-    bool text = false, nomove = false;
     enum ctl_mr_why why = adopt_init(&config);
     pthread_t thread[WRITERS + ALLOCATORS + ADOPTERS];
     double seconds = argc > 1 ? atof(argv[1]) : 3, start;
     unsigned n = 0;
 
-    options(argc, argv, &text, &nomove);
     if (why != CTL_MR_ADOPTED) {
         printf("skipped: this process cannot adopt (%d)\n", why);
         return 77;
     }
     if (seconds <= 0)
         return 0;
-    adopt.text_maps = adopt.text_maps || text;
-    if (nomove)
-        adopt.features &= ~(UINT64_C(1) << 16);
+    options(argc, argv);
     for (unsigned i = 0; i < WRITERS; i++) {
         shared[i].counter = calloc(COUNTERS, sizeof(uint64_t));
         shared[i].block = calloc(BLOCKS, BLOCK);

@@ -129,6 +129,11 @@ class Tests:
         self.start("three", "address.0 = 10.80.0.3/24\naddress.1 = fd80::3/64\n"
                             "route.0 = default via 10.80.0.254\nroute.1 = default via fd80::fe\n")
 
+    def settled(self, host):
+        """Its addresses are its own: those that are given up meanwhile are not among its GIDs."""
+        kit.wait_until(lambda: {row.get("state") for row in self.daemons[host].show("gids")} == {"preferred"}, 15,
+                       f"{host}'s addresses are preferred")
+
     def stop(self):
         statuses = {host: daemon.stop() for host, daemon in self.daemons.items()}
         if any(statuses.values()):
@@ -171,6 +176,7 @@ class Tests:
 
     def kernel_gives_up_duplicate(self):
         """a kernel that takes an address of ours finds out"""
+        self.settled("one")  # before that both would give way
         self.lab.ip("peer", "address", "add", "fd78::1/64", "dev", "eth")
         try:
             def failed():

@@ -19,8 +19,25 @@ static uint8_t *at(uint64_t addr, uint32_t len)
     return kit_memory + (addr - KIT_BASE);
 }
 
+/* What an application has, beside the memory that all have together. */
+struct kit_space {
+    struct mem_heat heat;
+};
+
+static struct mem_heat *heat(void *space)
+{
+    return &((struct kit_space *)space)->heat;
+}
+
+static void note(void *space, const struct mem_io *io, unsigned n)
+{
+    for (unsigned i = 0; i < KIT_HEAT; i++)
+        mem_heat_note(heat(space), io, n);
+}
+
 static void copy_in(void *space, struct mem_io *io, unsigned n)
 {
+    note(space, io, n);
     for (unsigned i = 0; i < n; i++) {
         const uint8_t *p = at(io[i].addr, io[i].len);
 
@@ -32,6 +49,7 @@ static void copy_in(void *space, struct mem_io *io, unsigned n)
 
 static void copy_out(void *space, struct mem_io *io, unsigned n)
 {
+    note(space, io, n);
     for (unsigned i = 0; i < n; i++) {
         uint8_t *p = at(io[i].addr, io[i].len);
 
@@ -60,9 +78,11 @@ static const struct mem_backend backend = {
 
 static void *space_open(const struct ucred *peer, const struct mem_backend **copy, int *err)
 {
+    struct kit_space *s = calloc(1, sizeof(*s));
+
     *copy = &backend;
-    *err = 0;
-    return kit_memory;
+    *err = s ? 0 : -ENOMEM;
+    return s;
 }
 
 static void space_nothing(void *space)
@@ -103,11 +123,12 @@ static uint64_t kit_thaw(void *space)
 
 const struct mem_provider kit_provider = {.space_open = space_open,
                                           .space_gone = space_nothing,
-                                          .space_close = space_nothing,
+                                          .space_close = free,
                                           .map = map,
                                           .unmap = unmap,
                                           .freeze = kit_freeze,
-                                          .thaw = kit_thaw};
+                                          .thaw = kit_thaw,
+                                          .heat = heat};
 
 struct rnic *kit_rnic_with(struct event_loop *loop, ns_t (*clock)(void), struct port_config pc)
 {

@@ -9,6 +9,7 @@
  */
 #define KIT_BASE  UINT64_C(0x10000)
 #define KIT_BYTES 65536u
+#define KIT_HEAT  64u /* what each copy counts for, so that fuzzing gets to see hot regions */
 
 extern uint8_t kit_memory[KIT_BYTES];
 extern const struct mem_provider kit_provider;

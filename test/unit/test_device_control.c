@@ -337,6 +337,137 @@ static void test_memory_frozen(void **state)
     close(fd);
 }
 
+/* ---- regions that are used much ---- */
+
+#define HOT_COPIES (128 / KIT_HEAT) /* of the kit's, until a region is hot */
+
+struct hot_mr {
+    uint32_t handle;
+    struct mem_region *region;
+};
+
+static struct hot_mr reg_copied(uint32_t pd, enum ctl_mr_why why, uint32_t uidx)
+{
+    struct ctl_msg m = mr_request(pd, KIT_BASE, 4096);
+
+    m.reg_mr.why = why;
+    m.reg_mr.uidx = uidx;
+    assert_int_equal(call(client, CTL_REG_MR, &m), 0);
+    return (struct hot_mr){m.reg_mr.handle, mr_lookup(&client->device->mrs, m.reg_mr.lkey)};
+}
+
+static void copy_times(struct hot_mr mr, unsigned n)
+{
+    uint8_t byte;
+    struct mem_io io = {.mr = mr.region, .addr = KIT_BASE, .local = &byte, .len = 1};
+
+    while (n--)
+        mr.region->backend->copy_in(mr.region->space, &io, 1);
+}
+
+static struct ctl_hot ask_hot(void)
+{
+    struct ctl_msg m = {0};
+
+    assert_int_equal(call(client, CTL_HOT_MRS, &m), 0);
+    return m.hot;
+}
+
+static void expect_hot(uint32_t uidx)
+{
+    struct ctl_hot hot = ask_hot();
+
+    assert_int_equal(hot.count, 1);
+    assert_int_equal(hot.uidx[0], uidx);
+    assert_int_equal(hot.more, 0);
+}
+
+static int tell_copied(struct hot_mr mr, enum ctl_mr_why why)
+{
+    struct ctl_msg m = {.remap = {.handle = mr.handle, .why = why}};
+
+    return call(client, CTL_REMAP_MR, &m);
+}
+
+static void test_memory_hot(void **state)
+{
+    _Atomic uint32_t *word = &((struct ctx_shared *)client->segment.base)->mr_hot;
+    uint32_t pd = alloc_pd(client);
+    struct hot_mr cold = reg_copied(pd, CTL_MR_COLD, 70), never = reg_copied(pd, CTL_MR_STACK, 71);
+    int fd = memfd_create("kit", MFD_CLOEXEC);
+
+    assert_int_equal(ftruncate(fd, 4096), 0);
+    copy_times(cold, HOT_COPIES - 1);
+    copy_times(never, 100);
+    assert_int_equal(*word, 0);
+    assert_int_equal(ask_hot().count, 0);
+    copy_times(cold, 1);
+    assert_int_equal(*word, 1);
+    expect_hot(70);
+    /* Once, until something is said of it; then after twice as much. */
+    copy_times(cold, 100);
+    assert_int_equal(ask_hot().count, 0);
+    assert_int_equal(tell_copied(cold, CTL_MR_BUSY), 0);
+    copy_times(cold, 2 * HOT_COPIES - 1);
+    assert_int_equal(ask_hot().count, 0);
+    copy_times(cold, 1);
+    expect_hot(70);
+    /* Told while it waits to be asked for: not found any more. */
+    assert_int_equal(tell_copied(cold, CTL_MR_PINNED), 0);
+    copy_times(cold, 4 * HOT_COPIES);
+    assert_int_equal(tell_copied(cold, CTL_MR_STACK), 0);
+    copy_times(cold, 100);
+    assert_int_equal(ask_hot().count, 0);
+    /* One that has been mapped meanwhile is not named; when it is copied again it is counted. */
+    assert_int_equal(tell_copied(cold, CTL_MR_COLD), 0);
+    copy_times(cold, 8 * HOT_COPIES);
+    assert_int_equal(remap(cold.handle, fd, 1, 4096), 1);
+    assert_int_equal(ask_hot().count, 0);
+    assert_int_equal(call(client, CTL_FREEZE_MRS, &(struct ctl_msg){.freeze.flags = CTL_FREEZE_UNMAP}), 0);
+    assert_int_equal(call(client, CTL_THAW_MRS, &(struct ctl_msg){0}), 0);
+    copy_times(cold, 16 * HOT_COPIES);
+    expect_hot(70);
+    close(fd);
+}
+
+static void test_memory_many_hot(void **state)
+{
+    enum { MANY = 2 * CTL_HOT_MAX + 10 };
+    uint32_t pd = alloc_pd(client), next = 0;
+    struct hot_mr mr[MANY];
+    bool seen[MANY] = {false};
+    struct ctl_hot hot;
+
+    for (uint32_t i = 0; i < MANY; i++) {
+        mr[i] = reg_copied(pd, CTL_MR_COLD, i);
+        copy_times(mr[i], HOT_COPIES);
+    }
+    /* Gone while they wait: on the workers' list, and on the application's. */
+    for (; next < 5; next++)
+        assert_int_equal(kit_call_handle(client, CTL_DEREG_MR, mr[next].handle), 0);
+    hot = ask_hot();
+    assert_int_equal(hot.count, CTL_HOT_MAX);
+    for (;;) {
+        for (uint32_t i = 0; i < hot.count; i++) {
+            assert_in_range(hot.uidx[i], next, MANY - 1);
+            assert_false(seen[hot.uidx[i]]);
+            seen[hot.uidx[i]] = true;
+        }
+        if (!hot.more)
+            break;
+        for (uint32_t i = MANY - 1; i >= next; i--) {
+            if (seen[i])
+                continue;
+            assert_int_equal(kit_call_handle(client, CTL_DEREG_MR, mr[i].handle), 0);
+            seen[i] = true; /* as good as named */
+            break;
+        }
+        hot = ask_hot();
+    }
+    for (uint32_t i = next; i < MANY; i++)
+        assert_true(seen[i]);
+}
+
 static void test_completion_queue_limits(void **state)
 {
     static const struct {
@@ -731,6 +862,8 @@ int main(void)
         T(test_memory_denied),
         T(test_memory_mapped),
         T(test_memory_frozen),
+        T(test_memory_hot),
+        T(test_memory_many_hot),
         T(test_completion_queue_limits),
         T(test_completion_queue_too_many),
         T(test_queue_pairs_share_memory),

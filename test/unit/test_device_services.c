@@ -739,6 +739,23 @@ static void test_multicast(void **state)
     completes(&cq[2], 22, WC_SUCCESS);
 }
 
+/* Of a flow label 20 bits count; UCX sets all 32. */
+static void test_long_flow_label(void **state)
+{
+    struct ah_attr attr = app_address("127.0.0.1");
+    struct app_qp sender, receiver;
+    uint32_t ah;
+
+    ud(&a, &cq_a, &receiver);
+    ud(&b, &cq_b, &sender);
+    attr.flow_label = UINT32_MAX;
+    app_ah_by(&b, b.pd, attr, &ah);
+    app_recv(&receiver, 1, 8192, 1024);
+    app_send(&sender, datagram(2, ah, receiver.qpn), 100, 500);
+    completes(&cq_b, 2, WC_SUCCESS);
+    completes(&cq_a, 1, WC_SUCCESS);
+}
+
 static void test_multicast_membership(void **state)
 {
     struct app_qp qp;
@@ -811,6 +828,7 @@ int main(void)
         T(test_send_with_invalidate),
         T(test_windows_of_a_dead_process),
         T(test_multicast),
+        T(test_long_flow_label),
         T(test_multicast_membership),
         T(test_wrong_address_handles),
     };

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,6 +25,25 @@ static uint8_t *area; /* ours; the child's copy of it has the same address */
 static struct mem_copy_space space;
 static struct mem_region mr = {.backend = &mem_copy_backend, .space = &space};
 static pid_t child;
+
+static unsigned calls, remotes; /* of the kernel; ranges of the child's in them */
+
+/* In the C library's place. */
+ssize_t process_vm_readv(pid_t pid, const struct iovec *local, unsigned long n,
+                         const struct iovec *remote, unsigned long m, unsigned long flags)
+{
+    calls++;
+    remotes += (unsigned)m;
+    return syscall(SYS_process_vm_readv, pid, local, n, remote, m, flags);
+}
+
+ssize_t process_vm_writev(pid_t pid, const struct iovec *local, unsigned long n,
+                          const struct iovec *remote, unsigned long m, unsigned long flags)
+{
+    calls++;
+    remotes += (unsigned)m;
+    return syscall(SYS_process_vm_writev, pid, local, n, remote, m, flags);
+}
 
 static void child_main(int ready)
 {
@@ -154,6 +175,64 @@ static void test_unmapped(void **state)
     assert_memory_equal(got[1], "gggggggg", 8);
     assert_memory_equal(got[3], "hhhhhhhh", 8);
     free(large);
+}
+
+/* Packets of a message, and of another one. */
+static void test_side_by_side(void **state)
+{
+    const uint32_t part = (uint32_t)page / 4;
+    uint8_t *local = malloc(PAGES * page), *other = malloc(page);
+    struct mem_batch batch = {0};
+
+    calls = remotes = 0;
+    for (unsigned i = 0; i < 16; i++)
+        mem_batch_in(&batch, &mr, at(0, i * part), local + i * part, part, i);
+    for (unsigned i = 0; i < 3; i++)
+        mem_batch_in(&batch, &mr, at(6, 100 + i * part), other + i * part, part, i);
+    assert_int_equal(mem_batch_flush_in(&batch), 0);
+    assert_int_equal(calls, 1);
+    assert_int_equal(remotes, 2);
+    for (unsigned i = 0; i < 4 * page; i++)
+        assert_int_equal(local[i], 'a' + i / page);
+    for (unsigned i = 0; i < 3 * part; i++)
+        assert_int_equal(other[i], 'g');
+    calls = remotes = 0;
+    batch.n = 0;
+    memset(local, 'X', 16 * part);
+    for (unsigned i = 0; i < 8; i++)
+        mem_batch_out(&batch, &mr, at(1, i * part), local, part, i);
+    assert_int_equal(mem_batch_flush_out(&batch), 0);
+    assert_int_equal(calls, 1);
+    assert_int_equal(remotes, 1);
+    expect_bytes(at(0, 0), page, 'a');
+    expect_bytes(at(1, 0), 2 * page, 'X');
+    free(local);
+    free(other);
+}
+
+/* Only those that touch the hole are not done. */
+static void test_side_by_side_over_a_hole(void **state)
+{
+    const uint32_t part = (uint32_t)page * 3 / 8;
+    uint8_t *local = calloc(PAGES, page);
+    struct mem_batch batch = {0};
+    unsigned bad = 0;
+
+    for (unsigned i = 0; i < 10; i++)
+        mem_batch_in(&batch, &mr, at(4, i * part), local + i * part, part, i);
+    mem_batch_flush_in(&batch);
+    for (unsigned i = 0; i < 10; i++) {
+        uint32_t start = i * part, end = start + part;
+        bool touches = start < 2 * page && end > page;
+
+        bad += touches;
+        assert_int_equal(batch.io[i].status, touches ? -EFAULT : 0);
+        for (uint32_t k = start; !touches && k < end; k++)
+            assert_int_equal(local[k], 'e' + k / page);
+    }
+    assert_int_equal(bad, 4);
+    assert_int_equal(atomic_load(&space.faults), 4);
+    free(local);
 }
 
 /* More bytes than the kernel moves in one call (2 GiB less a page): that is no fault. */
@@ -297,6 +376,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_both_ways, start, stop),
         cmocka_unit_test_setup_teardown(test_read_only_page, start, stop),
         cmocka_unit_test_setup_teardown(test_unmapped, start, stop),
+        cmocka_unit_test_setup_teardown(test_side_by_side, start, stop),
+        cmocka_unit_test_setup_teardown(test_side_by_side_over_a_hole, start, stop),
         cmocka_unit_test(test_more_than_one_call),
         cmocka_unit_test_setup_teardown(test_atomic, start, stop),
         cmocka_unit_test_setup_teardown(test_atomic_between_workers, start, stop),

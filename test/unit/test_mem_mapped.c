@@ -234,13 +234,39 @@ static void test_pieces(void **state)
     close(fd);
 }
 
+/* A large page of the file can be one of ours. */
+static void test_alignment(void **state)
+{
+    const uint64_t large = UINT64_C(2) << 20;
+    int fd = make_file((unsigned)(3 * large / 4096), F_SEAL_SHRINK);
+    struct mem_region mr = region(5 * page + 8, 2 * large, MEM_LOCAL_WRITE);
+    const struct mem_piece piece[] = {{5 * page + 8, large - 8}, {7 * page, large + 8}};
+    struct mem_mapping map = {0};
+    struct mem_batch batch = {0};
+    char byte = 0;
+
+    assert_int_equal(mem_map(&map, &mr, fd, 5 * page + 8, 0), 0);
+    assert_int_equal((uintptr_t)mr.direct % large, 5 * page + 8);
+    assert_true(mem_batch_out(&batch, &mr, mr.addr + mr.len - 1, "x", 1, 0));
+    assert_int_equal(pread(fd, &byte, 1, (off_t)(5 * page + 8 + mr.len - 1)), 1);
+    assert_int_equal(byte, 'x');
+    mem_unmap(&map, &mr);
+    assert_int_equal(mem_map_pieces(&map, &mr, fd, piece, 2, 0), 0);
+    assert_int_equal((uintptr_t)mr.direct % large, 5 * page + 8);
+    assert_true(mem_batch_out(&batch, &mr, mr.addr + large, "y", 1, 0));
+    assert_int_equal(pread(fd, &byte, 1, (off_t)(7 * page + 8)), 1);
+    assert_int_equal(byte, 'y');
+    mem_unmap(&map, &mr);
+    close(fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_seals),   cmocka_unit_test(test_same_bytes),
         cmocka_unit_test(test_ranges),  cmocka_unit_test(test_not_a_memory_file),
         cmocka_unit_test(test_writing), cmocka_unit_test(test_huge_pages),
-        cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_pieces),  cmocka_unit_test(test_alignment),
     };
 
     return cmocka_run_group_tests_name("mem_mapped", tests, NULL, NULL);

@@ -137,6 +137,44 @@ static void test_unmapped(void **state)
     end(answers);
 }
 
+/* Packets of a message go in one call; only those that touch the hole are not done. */
+static void test_side_by_side(void **state)
+{
+    int answers = start(DUMPABLE, plain);
+    const uint32_t part = (uint32_t)page * 3 / 8;
+    uint8_t *local = calloc(PAGES, page);
+    struct mem_batch batch = {0};
+    unsigned bad = 0;
+
+    assert_int_equal(mem_pinned_space_open(&space, &peer), 0);
+    for (unsigned i = 0; i < 10; i++)
+        mem_batch_in(&batch, &mr, at(0, i * part), local + i * part, part, i);
+    mem_batch_flush_in(&batch);
+    for (unsigned i = 0; i < 10; i++) {
+        uint32_t from = i * part, to = from + part;
+        bool touches = from < (GONE_PAGE + 1) * page && to > GONE_PAGE * page;
+
+        bad += touches;
+        assert_int_equal(batch.io[i].status, touches ? -EFAULT : 0);
+        for (uint32_t k = from; !touches && k < to; k++)
+            assert_int_equal(local[k], 'a' + k / page);
+    }
+    assert_int_equal(bad, 3);
+    batch.n = 0;
+    memset(local, 'X', 2 * page);
+    for (unsigned i = 0; i < 4; i++)
+        mem_batch_out(&batch, &mr, at(0, 100 + i * part), local, part, i);
+    assert_int_equal(mem_batch_flush_out(&batch), 0);
+    batch.n = 0;
+    mem_batch_in(&batch, &mr, at(0, 0), local, 2 * (uint32_t)page, 0);
+    assert_int_equal(mem_batch_flush_in(&batch), 0);
+    for (uint32_t k = 0; k < 2 * page; k++)
+        assert_int_equal(local[k], k >= 100 && k < 100 + 4 * part ? 'X' : 'a' + k / page);
+    mem_pinned_space_close(&space);
+    free(local);
+    end(answers);
+}
+
 static void test_atomic(void **state)
 {
     int answers = start(DUMPABLE, plain);
@@ -357,6 +395,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_both_ways),
         cmocka_unit_test(test_unmapped),
+        cmocka_unit_test(test_side_by_side),
         cmocka_unit_test(test_atomic),
         cmocka_unit_test(test_exec_after_opening),
         cmocka_unit_test(test_set_uid_after_opening),

@@ -251,6 +251,32 @@ static void test_probe_in_vain(void **state)
     }
 }
 
+/* Who asks for somebody whom the host has all but given up, after the link came back, still finds
+ * him. */
+static void test_late_to_a_question(void **state)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(families); i++) {
+        const struct family *f = &families[i];
+        struct net_kit *k = alone();
+
+        resolve_peer(k, f);
+        answer(k, f, net_peer, true);
+        net_host_link(k->node[0].h, false, k->now);
+        net_host_link(k->node[0].h, true, k->now);
+        net_kit_run(k, 2 * SEC + 999 * MS); /* three times, from a moment in the first second on */
+        assert_int_equal(peer_state(k, f), NET_INCOMPLETE);
+        net_kit_clear(k);
+        assert_int_equal(resolve_peer(k, f), -EINPROGRESS);
+        net_kit_run(k, 2 * SEC);
+        assert_int_equal(peer_state(k, f), NET_INCOMPLETE);
+        assert_int_equal(k->node[0].resolved, 1);
+        answer(k, f, net_peer, true);
+        assert_int_equal(k->node[0].resolved, 2);
+        assert_int_equal(resolve_peer(k, f), 0);
+        net_kit_free(k);
+    }
+}
+
 static void test_moved(void **state)
 {
     for (size_t i = 0; i < ARRAY_SIZE(families); i++) {
@@ -680,6 +706,7 @@ int main(void)
         cmocka_unit_test(test_staleness_without_timers),
         cmocka_unit_test(test_stale_and_probe),
         cmocka_unit_test(test_probe_in_vain),
+        cmocka_unit_test(test_late_to_a_question),
         cmocka_unit_test(test_moved),
         cmocka_unit_test(test_moved_by_request),
         cmocka_unit_test(test_advertisements),

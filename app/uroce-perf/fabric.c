@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The ports, and the devices on them. */
+#include "perf.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ethdev.h"
+#include "loop.h"
+
+#define LINK_WAIT (5 * NS_PER_SEC)
+/* Around a path MTU's payload, see device_mtu_code. */
+#define AROUND 95u
+
+/* ---- memory: our own, so nothing is copied ---- */
+
+static void no_copy(void *space, struct mem_io *io, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        io[i].status = -EFAULT;
+}
+
+static int no_atomic(void *space, struct mem_region *mr, uint64_t addr, enum mem_atomic_op op,
+                     uint64_t swap_add, uint64_t compare, uint64_t *old)
+{
+    return -EFAULT;
+}
+
+static const struct mem_backend backend = {"none", no_copy, no_copy, no_atomic};
+static uint8_t *registered;
+
+static void *space_open(const struct ucred *peer, const struct mem_backend **copy, int *err)
+{
+    *copy = &backend;
+    return &registered;
+}
+
+static void space_nothing(void *space)
+{
+}
+
+static void *map(struct mem_region *mr, int fd, const struct mem_piece *piece, unsigned n, int *err)
+{
+    mr->direct = (uint8_t *)(uintptr_t)mr->addr;
+    return &registered;
+}
+
+static void unmap(void *mapping, struct mem_region *mr)
+{
+}
+
+const struct mem_provider perf_memory = {.space_open = space_open,
+                                         .space_gone = space_nothing,
+                                         .space_close = space_nothing,
+                                         .map = map,
+                                         .unmap = unmap};
+
+/* ---- ports ---- */
+
+static struct pktio *open_loop(unsigned workers)
+{
+    struct pktio_loop_config lc = {
+        .name = "loopback", .mac = {2, 0, 0, 0, 0, 1}, .queues = workers};
+
+    return pktio_loop_create(&lc);
+}
+
+static int open_ports(struct fabric *f, const struct perf_options *o, char *error, size_t size)
+{
+    for (unsigned i = 0; i < f->ports; i++) {
+        struct pktio_ethdev_config ec = {.device = f->device[i],
+                                         .queues = (unsigned)o->workers,
+                                         .mtu = (uint32_t)o->mtu + AROUND};
+
+        if (ec.mtu < 1500)
+            ec.mtu = 0;
+        f->io[i] =
+            f->devices ? pktio_ethdev_open(&ec, error, size) : open_loop((unsigned)o->workers);
+        if (!f->io[i]) {
+            if (!f->devices)
+                snprintf(error, size, "no memory for the loopback port");
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* Ports that are each other's peer come up when both are there. */
+static int await_link(struct fabric *f, unsigned port, char *error, size_t size)
+{
+    struct pktio *io = f->io[port];
+    ns_t deadline = worker_time() + LINK_WAIT;
+
+    for (;;) {
+        struct pollfd pfd = {.fd = io->ops->link_fd ? io->ops->link_fd(io) : -1, .events = POLLIN};
+
+        io->ops->info(io, &f->info[port]);
+        if (f->info[port].link_up)
+            return 0;
+        if (worker_time() > deadline) {
+            snprintf(error, size, "%.100s: its link is down", f->info[port].name);
+            return -1;
+        }
+        /* A port without a descriptor says nothing of itself: it is asked now and then. */
+        if (poll(&pfd, 1, pfd.fd < 0 ? 10 : 100) > 0)
+            io->ops->link_ack(io);
+    }
+}
+
+union gid fabric_address(const struct fabric *f, unsigned port)
+{
+    return gid_from_ipv4(f->devices ? (uint8_t[]){10, 0, 0, (uint8_t)(1 + port)}
+                                    : (uint8_t[]){127, 0, 0, 1});
+}
+
+static int add_port(struct fabric *f, unsigned port)
+{
+    unsigned other = f->ports - 1 - port;
+    struct port_address own = {
+        .gid = fabric_address(f, port), .prefix = f->devices ? 24 : 8, .vlan = VLAN_NONE};
+    struct port_neighbour neighbour = {.addr = fabric_address(f, other)};
+    struct port_config pc = {.io = f->io[port],
+                             .address = &own,
+                             .addresses = 1,
+                             .neighbour = &neighbour,
+                             .neighbours = other != port};
+
+    memcpy(neighbour.mac, f->info[other].mac, sizeof(neighbour.mac));
+    f->io[port] = NULL;
+    return rnic_add_port(f->rnic, &pc);
+}
+
+int fabric_open(struct fabric *f, const struct perf_options *o, char *error, size_t size)
+{
+    struct rnic_config rc = {
+        .workers = (unsigned)o->workers, .mem = &perf_memory, .version = UROCE_VERSION};
+    int err;
+
+    f->ports = max_of(f->devices, 1u);
+    f->workers = (unsigned)o->workers;
+    f->mtu = o->mtu;
+    if (open_ports(f, o, error, size))
+        return -1;
+    for (unsigned i = 0; i < f->ports; i++) {
+        if (await_link(f, i, error, size))
+            return -1;
+    }
+    f->rnic = rnic_create(&rc, &err);
+    for (unsigned i = 0; i < f->ports && !err; i++)
+        err = add_port(f, i);
+    if (err)
+        snprintf(error, size, "no device: %s", strerror(-err));
+    return err ? -1 : 0;
+}
+
+void fabric_close(struct fabric *f)
+{
+    for (unsigned i = 0; i < PORTS_MAX; i++) {
+        if (f->io[i])
+            f->io[i]->ops->close(f->io[i]);
+        f->io[i] = NULL;
+    }
+    if (f->rnic)
+        rnic_destroy(f->rnic);
+    f->rnic = NULL;
+}

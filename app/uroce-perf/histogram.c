@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "histogram.h"
+
+#define MILLION 1000000u
+
+/* The largest value of a bucket. */
+static uint64_t bucket_end(unsigned index)
+{
+    unsigned shift = index >> HISTOGRAM_BITS ? (index >> HISTOGRAM_BITS) - 1 : 0;
+    uint64_t first = (uint64_t)index - ((uint64_t)shift << HISTOGRAM_BITS);
+
+    return (first << shift) + ((UINT64_C(1) << shift) - 1);
+}
+
+static void keep_larger(counter_t *to, const counter_t *from)
+{
+    uint64_t value = counter_get(from);
+
+    if (value > to->value)
+        to->value = value;
+}
+
+void histogram_merge(struct histogram *to, const struct histogram *from)
+{
+    uint64_t count = 0;
+
+    /* The sum of what was read, and not `count`, which may have moved on. */
+    for (unsigned i = 0; i < HISTOGRAM_BUCKETS; i++) {
+        uint64_t n = counter_get(&from->bucket[i]);
+
+        to->bucket[i].value += n;
+        count += n;
+    }
+    to->count.value += count;
+    to->sum.value += counter_get(&from->sum);
+    keep_larger(&to->max, &from->max);
+    keep_larger(&to->min, &from->min);
+}
+
+uint64_t histogram_quantile(const struct histogram *h, uint32_t parts)
+{
+    uint64_t count = h->count.value, seen = 0, rank;
+
+    if (!count)
+        return 0;
+    /* Whole millions apart, so that nothing overflows. */
+    rank = count / MILLION * parts + (count % MILLION * parts + MILLION - 1) / MILLION;
+    rank = max_of(rank, UINT64_C(1));
+    for (unsigned i = 0; i < HISTOGRAM_BUCKETS; i++) {
+        seen += h->bucket[i].value;
+        if (seen >= rank)
+            return min_of(bucket_end(i), h->max.value);
+    }
+    return h->max.value;
+}
+
+uint64_t histogram_min(const struct histogram *h)
+{
+    return h->count.value ? ~h->min.value : 0;
+}
+
+uint64_t histogram_max(const struct histogram *h)
+{
+    return h->max.value;
+}
+
+double histogram_mean(const struct histogram *h)
+{
+    return h->count.value ? (double)h->sum.value / (double)h->count.value : 0;
+}

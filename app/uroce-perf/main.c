@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* uroce-perf: measures the engine, its stages and ports in one process. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "result.h"
+#include "watch.h"
+
+#define EXIT_USAGE 2
+
+static const char usage[] =
+    "usage: uroce-perf [EAL options] -- [options]\n"
+    "\n"
+    "Without a device among the EAL options (--vdev, or -a for PCI) traffic goes over the "
+    "loopback\n"
+    "port. Of two devices, which must be each other's peer, the first sends to the second.\n"
+    "\n";
+
+static int complain(const char *text)
+{
+    fprintf(stderr, "uroce-perf: %s\n", text);
+    return -1;
+}
+
+/* ---- the EAL's options ---- */
+
+struct eal {
+    int argc;
+    char *argv[64];
+};
+
+static int add_device(struct fabric *f, const char *device)
+{
+    if (f->devices == PORTS_MAX)
+        return complain("more than two devices (--vdev, -a)");
+    if (!*device || (size_t)snprintf(f->device[f->devices], sizeof(f->device[0]), "%s", device) >=
+                        sizeof(f->device[0]))
+        return complain("a device has no name, or one that is too long (--vdev, -a)");
+    f->devices++;
+    return 0;
+}
+
+/* The value of option `name` at argv[*i], or NULL if it is another; *i then stands at its last
+ * word. */
+static const char *value_of(char **argv, int argc, int *i, const char *name)
+{
+    size_t n = strlen(name);
+
+    if (strncmp(argv[*i], name, n))
+        return NULL;
+    if (argv[*i][n] == '=')
+        return argv[*i] + n + 1;
+    if (argv[*i][n])
+        return NULL;
+    return *i + 1 < argc ? argv[++*i] : "";
+}
+
+/* Virtual devices are made by the port, which knows what they need; all else is the EAL's. */
+static int split_eal(struct fabric *f, struct eal *e, int argc, char **argv)
+{
+    for (int i = 0; i < argc; i++) {
+        int first = i;
+        const char *device = value_of(argv, argc, &i, "--vdev");
+
+        if (device) {
+            if (add_device(f, device))
+                return -1;
+            continue;
+        }
+        device = value_of(argv, argc, &i, "-a");
+        if (!device)
+            device = value_of(argv, argc, &i, "--allow");
+        if (device && add_device(f, device))
+            return -1;
+        for (; first <= i; first++) {
+            if (e->argc == (int)ARRAY_SIZE(e->argv))
+                return complain("too many EAL options");
+            e->argv[e->argc++] = argv[first];
+        }
+    }
+    return 0;
+}
+
+static int start_env(struct fabric *f, struct eal *e)
+{
+    struct env_config ec = {
+        .argc = e->argc, .argv = e->argv, .program = "uroce-perf", .defaults = true};
+    int err;
+
+    f->env = f->devices || e->argc ? &env_dpdk : &env_posix;
+    err = f->env->init(&ec);
+    if (err)
+        f->env = NULL;
+    return err;
+}
+
+/* ---- a run ---- */
+
+static int run_batch(const struct perf_options *o, struct fabric *f, int signal_fd)
+{
+    static struct perf p;
+    char error[ERROR_MAX];
+    int status = EXIT_FAILURE;
+
+    if (fabric_open(f, o, error, sizeof(error)) || run_start(&p, o, f, error, sizeof(error))) {
+        complain(error);
+        return EXIT_FAILURE;
+    }
+    watch_run(&p, signal_fd);
+    run_stop(&p);
+    report_result(&p);
+    if (atomic_load(&p.failed))
+        complain(p.error);
+    else
+        status = EXIT_SUCCESS;
+    run_close(&p);
+    return status;
+}
+
+/* Signals are read, and nothing else; threads started from here on inherit that. */
+static int open_signals(void)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    signal(SIGPIPE, SIG_IGN);
+    if (sigprocmask(SIG_BLOCK, &set, NULL))
+        return -1;
+    return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static int read_arguments(struct perf_options *o, struct fabric *f, struct eal *e, int argc,
+                          char **argv)
+{
+    char error[ERROR_MAX] = "";
+    int split = 1, read;
+
+    while (split < argc && strcmp(argv[split], "--")) {
+        if (!strcmp(argv[split], "--help") || !strcmp(argv[split], "-h"))
+            return 1;
+        split++;
+    }
+    options_default(o);
+    if (split_eal(f, e, split - 1, argv + 1))
+        return -1;
+    if (split == argc)
+        return 0;
+    read = options_read(o, argc - split - 1, argv + split + 1, error, sizeof(error));
+    if (!read)
+        read = options_check(o, error, sizeof(error));
+    return read < 0 ? complain(error) : read;
+}
+
+int main(int argc, char **argv)
+{
+    static struct fabric f;
+    struct perf_options o;
+    struct eal e = {0};
+    int signal_fd, status = read_arguments(&o, &f, &e, argc, argv);
+
+    if (status > 0) {
+        fputs(usage, stdout);
+        options_help();
+        return EXIT_SUCCESS;
+    }
+    if (status) {
+        fprintf(stderr, "Try 'uroce-perf --help'.\n");
+        return EXIT_USAGE;
+    }
+    signal_fd = open_signals();
+    if (signal_fd < 0 || start_env(&f, &e))
+        return EXIT_FAILURE;
+    if (o.interactive || (!o.batch && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)))
+        status = prompt_run(&o, &f, signal_fd);
+    else
+        status = run_batch(&o, &f, signal_fd);
+    fabric_close(&f);
+    f.env->fini();
+    close(signal_fd);
+    return status;
+}

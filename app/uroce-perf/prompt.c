@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The prompt: commands start and stop runs, which go on by themselves meanwhile. */
+#include "result.h"
+#include "watch.h"
+#include <cmdline.h>
+
+#include <cmdline.h>
+#include <cmdline_parse.h>
+#include <cmdline_parse_string.h>
+#include <cmdline_socket.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct prompt {
+    struct perf_options *options;
+    struct fabric *fabric;
+    struct perf perf;
+    struct watch watch;
+    bool has_run, quit;
+    int status;
+} prompt;
+
+/* ---- what commands do ---- */
+
+static void say(const char *text)
+{
+    printf("%s\n", text);
+}
+
+/* Ports are opened for a number of workers and a path MTU. */
+static int open_fabric(struct prompt *x, char *error, size_t size)
+{
+    struct fabric *f = x->fabric;
+
+    if (f->rnic && f->workers == x->options->workers && f->mtu == x->options->mtu)
+        return 0;
+    fabric_close(f);
+    if (!fabric_open(f, x->options, error, size))
+        return 0;
+    fabric_close(f);
+    return -1;
+}
+
+static void start(struct prompt *x)
+{
+    char error[ERROR_MAX];
+
+    if (x->perf.running) {
+        say("it runs");
+        return;
+    }
+    if (options_check(x->options, error, sizeof(error))) {
+        say(error);
+        return;
+    }
+    if (x->has_run)
+        run_close(&x->perf);
+    x->has_run = false;
+    if (open_fabric(x, error, sizeof(error)) ||
+        run_start(&x->perf, x->options, x->fabric, error, sizeof(error))) {
+        say(error);
+        return;
+    }
+    x->has_run = true;
+    watch_begin(&x->watch, &x->perf, NS_NEVER);
+    say("started");
+}
+
+/* A failure is told once, and remembered for the exit status. */
+static void stop(struct prompt *x)
+{
+    if (!x->perf.running) {
+        say("nothing runs");
+        return;
+    }
+    run_stop(&x->perf);
+    report_result(&x->perf);
+    if (atomic_load(&x->perf.failed)) {
+        printf("failed: %s\n", x->perf.error);
+        x->status = EXIT_FAILURE;
+    }
+}
+
+static void show_topic(struct prompt *x, const char *what)
+{
+    if (!strcmp(what, "config"))
+        show_config(x->options);
+    else if (!x->has_run)
+        say("nothing has run");
+    else if (!strcmp(what, "stats"))
+        report_table(&x->perf);
+    else if (!strcmp(what, "latency"))
+        report_latency(&x->perf);
+    else if (!strcmp(what, "qps"))
+        show_qps(&x->perf);
+    else
+        show_xstats(&x->perf);
+}
+
+static void set(struct prompt *x, const char *name, const char *value)
+{
+    char error[ERROR_MAX];
+
+    if (!strcmp(name, "batch") || !strcmp(name, "interactive"))
+        say("this is settled when the program starts");
+    else if (options_set(x->options, name, value, error, sizeof(error)))
+        say(error);
+    else if (x->perf.running)
+        say("for the next start");
+}
+
+static void help(void)
+{
+    puts("start                  begin a run with what is set\n"
+         "stop                   end it and print what came out\n"
+         "show stats             rates of this run, or of the last\n"
+         "show latency           its latencies\n"
+         "show qps               its queue pairs\n"
+         "show xstats            counters of engines, ports and workers\n"
+         "show config            what is set\n"
+         "set NAME VALUE         for the next start; names as on the command line:");
+    options_help();
+    puts("clear                  rates and latencies begin anew\n"
+         "quit");
+}
+
+/* ---- commands ---- */
+
+struct words {
+    cmdline_fixed_string_t command, first, second;
+};
+
+static void on_command(void *parsed, struct cmdline *cl, void *data)
+{
+    const struct words *w = parsed;
+    struct prompt *x = &prompt;
+
+    if (!strcmp(w->command, "start"))
+        start(x);
+    else if (!strcmp(w->command, "stop"))
+        stop(x);
+    else if (!strcmp(w->command, "show"))
+        show_topic(x, w->first);
+    else if (!strcmp(w->command, "set"))
+        set(x, w->first, w->second);
+    else if (!strcmp(w->command, "help"))
+        help();
+    else if (strcmp(w->command, "clear"))
+        x->quit = true;
+    else if (x->has_run && x->perf.running)
+        run_clear(&x->perf);
+    else
+        say("nothing runs");
+    fflush(stdout);
+    if (x->quit)
+        cmdline_quit(cl);
+}
+
+static cmdline_parse_token_string_t plain =
+    TOKEN_STRING_INITIALIZER(struct words, command, "start#stop#clear#help#quit");
+static cmdline_parse_token_string_t show_word =
+    TOKEN_STRING_INITIALIZER(struct words, command, "show");
+static cmdline_parse_token_string_t topic =
+    TOKEN_STRING_INITIALIZER(struct words, first, "stats#latency#qps#xstats#config");
+static cmdline_parse_token_string_t set_word =
+    TOKEN_STRING_INITIALIZER(struct words, command, "set");
+static cmdline_parse_token_string_t name = TOKEN_STRING_INITIALIZER(struct words, first, NULL);
+static cmdline_parse_token_string_t value = TOKEN_STRING_INITIALIZER(struct words, second, NULL);
+
+static cmdline_parse_inst_t plain_command = {
+    .f = on_command,
+    .help_str = "start, stop, clear, help or quit",
+    .tokens = {(cmdline_parse_token_hdr_t *)&plain, NULL},
+};
+static cmdline_parse_inst_t show_command = {
+    .f = on_command,
+    .help_str = "show stats, latency, qps, xstats or config",
+    .tokens = {(cmdline_parse_token_hdr_t *)&show_word, (cmdline_parse_token_hdr_t *)&topic, NULL},
+};
+static cmdline_parse_inst_t set_command = {
+    .f = on_command,
+    .help_str = "set NAME VALUE: see help",
+    .tokens = {(cmdline_parse_token_hdr_t *)&set_word, (cmdline_parse_token_hdr_t *)&name,
+               (cmdline_parse_token_hdr_t *)&value, NULL},
+};
+static cmdline_parse_ctx_t commands[] = {&plain_command, &show_command, &set_command, NULL};
+
+/* ---- waiting ---- */
+
+/* Whatever was typed; false: nothing more comes. */
+static bool take_input(struct cmdline *cl)
+{
+    char text[256];
+    ssize_t n = read(STDIN_FILENO, text, sizeof(text));
+
+    for (ssize_t i = 0; i < n && !prompt.quit; i++)
+        if (cmdline_in(cl, &text[i], 1) < 0)
+            return false;
+    return n > 0;
+}
+
+static void serve(struct prompt *x, struct cmdline *cl, int signal_fd)
+{
+    while (!x->quit) {
+        struct pollfd pfd[] = {{.fd = STDIN_FILENO, .events = POLLIN},
+                               {.fd = signal_fd, .events = POLLIN}};
+        int n = poll(pfd, ARRAY_SIZE(pfd), x->perf.running ? watch_timeout(&x->watch) : -1);
+
+        if (n > 0 && pfd[1].revents)
+            return;
+        if (n > 0 && pfd[0].revents && !take_input(cl))
+            return;
+        if (x->perf.running && watch_look(&x->watch, &x->perf))
+            stop(x);
+        fflush(stdout);
+    }
+}
+
+int prompt_run(struct perf_options *o, struct fabric *f, int signal_fd)
+{
+    struct prompt *x = &prompt;
+    struct cmdline *cl;
+
+    x->options = o;
+    x->fabric = f;
+    cl = cmdline_stdin_new(commands, "uroce-perf> ");
+    if (!cl) {
+        fprintf(stderr, "uroce-perf: no prompt: out of memory\n");
+        return EXIT_FAILURE;
+    }
+    serve(x, cl, signal_fd);
+    if (x->perf.running)
+        stop(x);
+    if (x->has_run)
+        run_close(&x->perf);
+    fflush(stdout);
+    cmdline_stdin_exit(cl);
+    cmdline_free(cl);
+    return x->status;
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "result.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+const uint32_t quantile_parts[QUANTILES] = {500000, 900000, 990000, 999000, 999900};
+const char *const quantile_names[QUANTILES] = {"50", "90", "99", "99.9", "99.99"};
+
+static double ratio(double a, double b)
+{
+    return b > 0 ? a / b : 0;
+}
+
+static void add_counts(struct perf_result *r, const struct perf_thread *t)
+{
+    r->messages += counter_get(&t->stats.messages);
+    r->bytes += counter_get(&t->stats.bytes);
+    r->received += counter_get(&t->stats.received);
+    r->lost += counter_get(&t->stats.lost);
+    r->wrong += counter_get(&t->stats.wrong);
+    r->cpu_s += (double)counter_get(&t->stats.active_cpu_ns) / 1e9;
+}
+
+static double active(const struct perf_thread *t)
+{
+    return (double)counter_get(&t->stats.active_ns) / 1e9;
+}
+
+static void derive(struct perf_result *r)
+{
+    r->gigabytes_per_s = ratio(r->messages_per_s * (double)r->bytes, (double)r->messages) / 1e9;
+    r->ns_per_message = ratio(r->cpu_s * 1e9, (double)r->messages);
+    r->cycles_per_message = r->ns_per_message * tsc_hz() / 1e9;
+}
+
+static void tell_latency(struct perf_result *r, const struct histogram *h)
+{
+    double ns = 1e9 / tsc_hz();
+
+    r->latencies = h->count.value;
+    r->min_ns = (double)histogram_min(h) * ns;
+    r->max_ns = (double)histogram_max(h) * ns;
+    r->mean_ns = histogram_mean(h) * ns;
+    for (unsigned i = 0; i < QUANTILES; i++)
+        r->quantile_ns[i] = (double)histogram_quantile(h, quantile_parts[i]) * ns;
+}
+
+/* ---- the floor ---- */
+
+static int compare(const void *a, const void *b)
+{
+    float x = *(const float *)a, y = *(const float *)b;
+
+    return (x > y) - (x < y);
+}
+
+static double median(const float *values, unsigned n)
+{
+    float *sorted = malloc(n * sizeof(*sorted));
+    double m = 0;
+
+    if (sorted) {
+        for (unsigned i = 0; i < n; i++)
+            sorted[i] = values[i];
+        qsort(sorted, n, sizeof(*sorted), compare);
+        m = n % 2 ? sorted[n / 2] : ((double)sorted[n / 2 - 1] + sorted[n / 2]) / 2;
+    }
+    free(sorted);
+    return m;
+}
+
+/* Medians over a worker's slices; workers' floors add up, their ratios are averaged. */
+static void add_floor(struct perf_result *r, const struct perf *p, const struct perf_thread *t)
+{
+    unsigned n = min_of(t->ratios, (unsigned)RATIOS_MAX);
+
+    if (!n)
+        return;
+    r->floor_messages_per_s += median(t->floor_rate, n);
+    r->floor_ratio += median(t->ratio, n);
+    r->floor_samples += n;
+    r->floor_gigabytes_per_s = r->floor_messages_per_s * (double)p->size / 1e9;
+}
+
+/* ---- results ---- */
+
+int result_of_worker(const struct perf *p, unsigned worker, struct perf_result *r)
+{
+    const struct perf_thread *t = &p->thread[worker];
+    struct histogram *h = calloc(1, sizeof(*h));
+
+    if (!h)
+        return -ENOMEM;
+    *r = (struct perf_result){.active_s = active(t)};
+    add_counts(r, t);
+    r->messages_per_s = ratio((double)r->messages, r->active_s);
+    derive(r);
+    histogram_merge(h, &t->latency);
+    tell_latency(r, h);
+    add_floor(r, p, t);
+    r->floor_ns_per_message = ratio(1e9, r->floor_messages_per_s);
+    free(h);
+    return 0;
+}
+
+int result_total(const struct perf *p, struct perf_result *r)
+{
+    struct histogram *h = calloc(1, sizeof(*h));
+    unsigned floors = 0;
+    bool closed = true;
+    double rates = 0;
+
+    if (!h)
+        return -ENOMEM;
+    *r = (struct perf_result){0};
+    for (unsigned i = 0; i < p->threads; i++) {
+        const struct perf_thread *t = &p->thread[i];
+
+        add_counts(r, t);
+        rates += ratio((double)counter_get(&t->stats.messages), active(t));
+        r->active_s = max_of(r->active_s, active(t));
+        closed &= t->closed;
+        histogram_merge(h, &t->latency);
+        add_floor(r, p, t);
+        floors += t->ratios > 0;
+    }
+    /* Workers that share no message pause, for the floor, at different times. */
+    r->messages_per_s = closed ? rates : ratio((double)r->messages, r->active_s);
+    derive(r);
+    tell_latency(r, h);
+    r->floor_ratio = ratio(r->floor_ratio, floors);
+    r->floor_ns_per_message = ratio(1e9 * floors, r->floor_messages_per_s);
+    free(h);
+    return 0;
+}
+
+void result_since(struct perf_result *r, const struct perf_result *before)
+{
+    if (r->messages < before->messages || r->active_s < before->active_s) /* it was cleared */
+        return;
+    r->messages -= before->messages;
+    r->bytes -= before->bytes;
+    r->received -= before->received;
+    r->lost -= before->lost;
+    r->wrong -= before->wrong;
+    r->active_s -= before->active_s;
+    r->cpu_s = 0; /* it is known by the slice only */
+    r->messages_per_s = ratio((double)r->messages, r->active_s);
+    derive(r);
+}

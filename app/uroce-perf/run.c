@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Starting and ending the threads of a run. */
+#include "perf.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+double tsc_hz(void)
+{
+    static double hz;
+    ns_t began, now;
+    uint64_t ticks;
+
+    if (hz != 0)
+        return hz;
+    began = worker_time();
+    ticks = __rdtsc();
+    do
+        now = worker_time();
+    while (now - began < 5 * NS_PER_MS);
+    hz = (double)(__rdtsc() - ticks) * 1e9 / (double)(now - began);
+    return hz;
+}
+
+void run_fail(struct perf *p, const char *format, ...)
+{
+    va_list args;
+
+    if (!atomic_exchange(&p->failed, true)) {
+        va_start(args, format);
+        vsnprintf(p->error, sizeof(p->error), format, args);
+        va_end(args);
+    }
+    atomic_store(&p->stop, true);
+}
+
+/* ---- CPUs ---- */
+
+/* The CPU with this place in a list such as 2,3 or 2-5; -1: the list has none so far, -2: it is
+ * none. */
+static int cpu_of(const char *list, unsigned index)
+{
+    while (*list) {
+        char *end;
+        unsigned long first = strtoul(list, &end, 10), last = first;
+
+        if (end == list || *list < '0' || *list > '9')
+            return -2;
+        if (*end == '-') {
+            const char *from = end + 1;
+
+            last = strtoul(from, &end, 10);
+            if (end == from || *from < '0' || *from > '9')
+                return -2;
+        }
+        if ((*end && *end != ',') || (*end == ',' && !end[1]) || last < first ||
+            last >= CPU_SETSIZE)
+            return -2;
+        if (index <= last - first)
+            return (int)(first + index);
+        index -= (unsigned)(last - first) + 1;
+        list = end + (*end == ',');
+    }
+    return -1;
+}
+
+static int pin(struct perf *p, unsigned index, char *error, size_t size)
+{
+    int cpu = cpu_of(p->opt.cpus, index);
+    cpu_set_t set;
+
+    if (!p->opt.cpus[0])
+        return 0;
+    CPU_ZERO(&set);
+    if (cpu >= 0)
+        CPU_SET(cpu, &set);
+    if (cpu == -2)
+        snprintf(error, size, "cpus: \"%s\" is no list of CPUs", p->opt.cpus);
+    else if (cpu < 0)
+        snprintf(error, size, "cpus: \"%s\" has fewer than %u", p->opt.cpus, p->threads);
+    else if (pthread_setaffinity_np(p->thread[index].id, sizeof(set), &set))
+        snprintf(error, size, "cpus: CPU %d cannot be used", cpu);
+    else
+        return 0;
+    return -1;
+}
+
+/* ---- threads ---- */
+
+static int start_threads(struct perf *p, char *error, size_t size)
+{
+    char name[32];
+    int err = 0;
+
+    for (unsigned i = 0; i < p->threads && !err; i++) {
+        struct perf_thread *t = &p->thread[i];
+
+        snprintf(name, sizeof(name), "perf-w%u", i);
+        err = p->fabric->env->thread_start(&t->id, name, thread_run, t);
+        if (err) {
+            snprintf(error, size, "no thread: %s", strerror(-err));
+            break;
+        }
+        p->started++;
+        err = pin(p, i, error, size);
+    }
+    if (err)
+        atomic_store(&p->stop, true);
+    atomic_store(&p->start, true);
+    return err ? -1 : 0;
+}
+
+static int make_threads(struct perf *p)
+{
+    size_t bytes = p->threads * sizeof(*p->thread);
+
+    p->thread = aligned_alloc(CACHE_LINE, round_up(bytes, CACHE_LINE));
+    if (!p->thread)
+        return -ENOMEM;
+    memset(p->thread, 0, bytes);
+    for (unsigned i = 0; i < p->threads; i++) {
+        p->thread[i].perf = p;
+        p->thread[i].index = i;
+        p->thread[i].worker = rnic_worker(p->fabric->rnic, i);
+    }
+    return 0;
+}
+
+/* Threads that have no queue, and no part in it. */
+static int check_stage(const struct perf *p, char *error, size_t size)
+{
+    unsigned most = p->fabric->ports == 2 ? 2 : p->fabric->info[0].queues;
+
+    if (p->threads <= most)
+        return 0;
+    snprintf(error, size, "workers: mode %s has work for %u here", mode_name(p->opt.mode), most);
+    return -1;
+}
+
+int run_start(struct perf *p, const struct perf_options *o, struct fabric *f, char *error,
+              size_t size)
+{
+    int err;
+
+    memset(p, 0, sizeof(*p));
+    p->opt = *o;
+    p->size = options_size(o);
+    p->fabric = f;
+    p->threads = f->workers;
+    tsc_hz();
+    if (make_threads(p)) {
+        snprintf(error, size, "out of memory");
+        return -1;
+    }
+    err = mode_has_engine(o->mode) ? objects_open(p, error, size) : check_stage(p, error, size);
+    if (!err)
+        err = start_threads(p, error, size);
+    p->running = true;
+    p->began = worker_time();
+    if (err)
+        run_close(p);
+    return err;
+}
+
+void run_stop(struct perf *p)
+{
+    atomic_store(&p->stop, true);
+    for (unsigned i = 0; i < p->started; i++)
+        pthread_join(p->thread[i].id, NULL);
+    if (p->running)
+        p->ended = worker_time();
+    p->started = 0;
+    p->running = false;
+}
+
+void run_close(struct perf *p)
+{
+    run_stop(p);
+    objects_close(p);
+    for (unsigned i = 0; i < p->threads && p->thread; i++) {
+        free(p->thread[i].sender);
+        free(p->thread[i].floor_frames);
+    }
+    free(p->thread);
+    p->thread = NULL;
+    p->threads = 0;
+}
+
+bool run_is_over(const struct perf *p)
+{
+    return atomic_load(&p->failed) || atomic_load(&p->finished) == p->threads;
+}
+
+void run_clear(struct perf *p)
+{
+    atomic_fetch_add(&p->clear, 1);
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "result.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "show.h"
+
+#define QPS_SHOWN 64
+
+void show_config(const struct perf_options *o)
+{
+    char value[64];
+    const char *name;
+
+    for (unsigned i = 0; (name = options_get(o, i, value, sizeof(value))); i++)
+        printf("%-14s %s\n", name, value);
+}
+
+void show_qps(const struct perf *p)
+{
+    uint32_t shown = min_of(p->ends, 2u * QPS_SHOWN);
+
+    if (!p->end) {
+        puts("no queue pairs");
+        return;
+    }
+    printf("%-10s %-10s %-6s %-6s %12s\n", "QP", "peer", "worker", "state", "messages");
+    for (uint32_t i = 0; i < shown; i++) {
+        const struct perf_end *e = &p->end[i];
+        const struct qp_object *q = qp_object_get(p->client[e->side], e->qpn);
+
+        printf("0x%08x 0x%08x %-6u %-6s %12" PRIu64 "\n", e->qpn, e->peer->qpn, e->worker,
+               show_qp_state(qp_current_state(q->dp.qp)), e->messages);
+    }
+    if (shown < p->ends)
+        printf("and %u more\n", p->ends - shown);
+}
+
+static void line(const char *group, const char *name, uint64_t value)
+{
+    printf("%s_%s: %" PRIu64 "\n", group, name, value);
+}
+
+static void show_engine(const struct engine *e, const char *group)
+{
+    const struct engine_counters *c = engine_counters(e);
+
+    line(group, "rx_packets", counter_sum(c->rx_packets, QOS_PRIORITIES));
+    line(group, "rx_bytes", counter_sum(c->rx_bytes, QOS_PRIORITIES));
+    line(group, "tx_packets", counter_sum(c->tx_packets, QOS_PRIORITIES));
+    line(group, "tx_bytes", counter_sum(c->tx_bytes, QOS_PRIORITIES));
+    line(group, "rx_delivered", counter_get(&c->rx_delivered));
+    line(group, "rx_other", counter_get(&c->rx_other));
+    line(group, "rx_handed_in", counter_get(&c->rx_handed_in));
+    line(group, "rx_handed_out", counter_get(&c->rx_handed_out));
+    for (unsigned i = 0; i < DROP_COUNT; i++) {
+        if (counter_get(&c->drop[i]))
+            printf("%s_drop_%s: %" PRIu64 "\n", group, drop_name((enum drop)i),
+                   counter_get(&c->drop[i]));
+    }
+}
+
+static void show_port(struct pktio *io, unsigned queue, const char *group)
+{
+    const struct pktio_counters *c = io->ops->counters ? io->ops->counters(io, queue) : NULL;
+
+    if (!c)
+        return;
+    line(group, "tx_refused", counter_get(&c->tx_refused));
+    line(group, "rx_unusable", counter_get(&c->rx_unusable));
+    line(group, "rx_bad_checksum", counter_get(&c->rx_bad_checksum));
+    line(group, "rx_overflow", counter_get(&c->rx_overflow));
+    line(group, "local", counter_get(&c->local));
+}
+
+static void show_worker(const struct worker *w)
+{
+    const struct worker_stats *s = worker_stats(w);
+    char group[32];
+
+    snprintf(group, sizeof(group), "worker%u", worker_index(w));
+    line(group, "loops", counter_get(&s->loops));
+    line(group, "busy", counter_get(&s->busy));
+    line(group, "bells_passed", counter_get(&s->bells_passed));
+    line(group, "handed_out", counter_get(&s->handed_out));
+    line(group, "handed_in", counter_get(&s->handed_in));
+}
+
+/* What device and workers have counted since they were opened. */
+void show_xstats(const struct perf *p)
+{
+    struct rnic *r = p->fabric ? p->fabric->rnic : NULL;
+    char group[32];
+
+    if (!r) {
+        puts("no device");
+        return;
+    }
+    for (unsigned i = 0; i < r->devices; i++) {
+        for (unsigned k = 0; k < r->device[i]->parts; k++) {
+            snprintf(group, sizeof(group), "port%u_q%u", i, k);
+            show_engine(r->device[i]->port[k]->engine, group);
+            show_port(r->device[i]->io, k, group);
+        }
+    }
+    for (unsigned i = 0; i < rnic_workers(r); i++)
+        show_worker(rnic_worker(r, i));
+}

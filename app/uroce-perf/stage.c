@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Parts of a packet's way alone, and the bare port: frames without an engine. What a mode is about
+ * is timed burst by burst; what only keeps it going, such as the frames that rx-only is to find,
+ * is not.
+ */
+#include "perf.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "loop.h"
+#include "pkt.h"
+
+#define HEAD  96 /* bytes at a frame's start that are written for each: all its headers */
+#define TURNS 16 /* between two looks at the clock */
+
+struct stage {
+    struct perf_thread *t;
+    unsigned mode;
+    bool sends, receives; /* a thread of two has one of them */
+    struct pktio *out, *in;
+    unsigned queue;
+    const struct encap_port *port; /* where frames arrive */
+    struct encap_template template;
+    struct pkt pkt;
+    uint32_t payload, len; /* of a frame */
+    uint8_t frame[LOOP_ROOM];
+    uint8_t *frames; /* a burst of them, for ICRCs */
+    uint8_t *buffer; /* payloads */
+    uint64_t at;
+    uint64_t busy; /* TSC */
+};
+
+/* ---- the frame ---- */
+
+/* Of a WRITE of one packet, as the first port's queue pair 0x11 sends it to the other's. */
+static void make_packet(struct stage *s, const struct perf *p, const uint8_t dmac[6])
+{
+    unsigned last = p->fabric->ports - 1;
+    struct address_vector av = {.sgid = fabric_address(p->fabric, 0),
+                                .dgid = fabric_address(p->fabric, last),
+                                .gid_type = GID_TYPE_ROCE_V2,
+                                .vlan = VLAN_NONE,
+                                .hop_limit = 64,
+                                .udp_sport = 0xC000};
+    size_t off, bth_len;
+
+    memcpy(av.smac, p->fabric->info[0].mac, 6);
+    memcpy(av.dmac, dmac, 6);
+    encap_template_make(&s->template, &av);
+    s->pkt = (struct pkt){.opcode = OPCODE(PKT_RC, OP_WRITE_ONLY),
+                          .pkey = PKEY_DEFAULT,
+                          .dest_qpn = 0x11,
+                          .reth = {.va = 4096, .rkey = 1, .len = s->payload},
+                          .payload_len = s->payload};
+    bth_len = pkt_len(s->pkt.opcode, s->payload);
+    off = encap_tx(s->frame, &s->template, bth_len, 0);
+    off += pkt_build_headers(s->frame + off, &s->pkt);
+    pkt_build_pad(s->frame + off, s->payload);
+    s->len = (uint32_t)encap_seal(s->frame, &s->template, bth_len);
+}
+
+/* A frame of that many bytes that is neither RoCE nor the sender's own, which a port would keep
+ * inside. */
+static void make_frame(struct stage *s, const struct perf *p)
+{
+    static const uint8_t nobody[6] = {2, 0, 0, 0, 0xFF, 0xFF};
+
+    bool to_peer = p->fabric->ports > 1 && s->mode != MODE_IO;
+
+    memcpy(s->frame, to_peer ? p->fabric->info[1].mac : nobody, 6);
+    memcpy(s->frame + 6, p->fabric->info[0].mac, 6);
+    memcpy(s->frame + 12, "\x88\xb5", 2); /* for local experiments */
+    s->len = (uint32_t)p->size;
+}
+
+/* ---- the steps; each says how many frames it took ---- */
+
+static unsigned send_burst(struct stage *s)
+{
+    struct frame f[FRAME_BURST];
+    unsigned n = s->out->ops->tx_lend(s->out, s->queue, f, FRAME_BURST);
+
+    for (unsigned i = 0; i < n; i++) {
+        memcpy(f[i].data, s->frame, min_of(s->len, (uint32_t)HEAD));
+        f[i].len = s->len;
+    }
+    if (n)
+        s->out->ops->tx_burst(s->out, s->queue, f, n, n);
+    return n;
+}
+
+static void parse(struct stage *s, const struct frame *f)
+{
+    struct encap_view v;
+    struct pkt p;
+
+    if (encap_rx(&v, f->data, f->len, s->port) == DROP_NONE &&
+        pkt_parse(&p, v.bth, v.bth_len) == DROP_NONE)
+        counter_inc(&s->t->stats.received);
+}
+
+static unsigned receive_burst(struct stage *s)
+{
+    struct frame f[FRAME_BURST];
+    unsigned n = s->in->ops->rx_burst(s->in, s->queue, f, FRAME_BURST);
+
+    for (unsigned i = 0; i < n && s->mode == MODE_PARSE; i++)
+        parse(s, &f[i]);
+    if (n)
+        s->in->ops->rx_release(s->in, s->queue, f, n);
+    if (s->mode != MODE_PARSE)
+        counter_add(&s->t->stats.received, n);
+    return n;
+}
+
+/* What comes in goes out, as a copy: frames of one port are not another's. */
+static unsigned forward_burst(struct stage *s)
+{
+    struct frame in[FRAME_BURST], out[FRAME_BURST];
+    unsigned n = s->in->ops->rx_burst(s->in, s->queue, in, FRAME_BURST), lent, used = 0;
+
+    if (!n)
+        return 0;
+    lent = s->out->ops->tx_lend(s->out, s->queue, out, n);
+    for (unsigned i = 0; i < lent; i++) {
+        if (in[i].len > out[used].room)
+            continue;
+        memcpy(out[used].data, in[i].data, in[i].len);
+        out[used++].len = in[i].len;
+    }
+    if (lent)
+        s->out->ops->tx_burst(s->out, s->queue, out, lent, used);
+    s->in->ops->rx_release(s->in, s->queue, in, n);
+    counter_add(&s->t->stats.received, n);
+    return used;
+}
+
+static unsigned icrc_burst(struct stage *s)
+{
+    size_t l3_len = s->len - s->template.l3_off;
+
+    for (unsigned i = 0; i < FRAME_BURST; i++) {
+        uint8_t *l3 = s->frames + i * LOOP_ROOM + s->template.l3_off;
+
+        icrc_seal((enum icrc_l3)s->template.l3_kind, l3, l3_len - ICRC_LEN);
+    }
+    for (unsigned i = 0; i < FRAME_BURST; i++) {
+        const uint8_t *l3 = s->frames + i * LOOP_ROOM + s->template.l3_off;
+
+        if (!icrc_verify((enum icrc_l3)s->template.l3_kind, l3, l3_len))
+            run_fail(s->t->perf, "an ICRC that was just computed does not match");
+    }
+    return FRAME_BURST;
+}
+
+static void build(struct stage *s, struct frame *f)
+{
+    size_t bth_len = pkt_len(s->pkt.opcode, s->payload);
+    size_t off = encap_tx(f->data, &s->template, bth_len, (uint16_t)s->pkt.psn.v);
+
+    s->pkt.psn = psn_add(s->pkt.psn, 1);
+    off += pkt_build_headers(f->data + off, &s->pkt);
+    memcpy(f->data + off, s->buffer + s->at, s->payload);
+    pkt_build_pad(f->data + off, s->payload);
+    f->len = s->len;
+    s->at += round_up(s->payload, CACHE_LINE);
+    if (s->at + s->payload > s->t->perf->opt.buffer)
+        s->at = 0;
+}
+
+static unsigned build_burst(struct stage *s)
+{
+    struct frame f[FRAME_BURST];
+    unsigned n = s->out->ops->tx_lend(s->out, s->queue, f, FRAME_BURST);
+
+    for (unsigned i = 0; i < n; i++)
+        build(s, &f[i]);
+    if (n)
+        s->out->ops->tx_burst(s->out, s->queue, f, n, 0);
+    return n;
+}
+
+/* ---- timing ---- */
+
+static void timed(struct stage *s, unsigned (*step)(struct stage *s))
+{
+    uint64_t began = __rdtsc();
+    unsigned n = step(s);
+
+    if (!n)
+        return;
+    s->busy += __rdtsc() - began;
+    counter_add(&s->t->stats.messages, n);
+    counter_add(&s->t->stats.bytes, n * s->t->perf->size);
+}
+
+/* Both halves are timed, and a frame counts when it arrives. */
+static unsigned round_trip(struct stage *s)
+{
+    if (s->sends)
+        send_burst(s);
+    return s->receives ? receive_burst(s) : 0;
+}
+
+static void turn(struct stage *s)
+{
+    switch (s->mode) {
+    case MODE_TX_ONLY:
+        if (s->sends)
+            timed(s, send_burst);
+        if (s->receives)
+            receive_burst(s);
+        break;
+    case MODE_RX_ONLY:
+    case MODE_PARSE:
+        if (s->sends)
+            send_burst(s);
+        if (s->receives)
+            timed(s, receive_burst);
+        break;
+    case MODE_LOOP:
+        timed(s, round_trip);
+        break;
+    case MODE_IO:
+        timed(s, forward_burst);
+        break;
+    case MODE_ICRC:
+        timed(s, icrc_burst);
+        break;
+    default:
+        timed(s, build_burst);
+    }
+}
+
+/* ---- running ---- */
+
+/* Of two ports the first sends to the second: on one thread, or on one each. */
+static void choose_roles(struct stage *s, const struct perf *p)
+{
+    const struct fabric *f = p->fabric;
+    bool pair = f->ports == 2, split = pair && p->threads == 2;
+    unsigned index = s->t->index, back = split && index && s->mode == MODE_IO;
+
+    s->out = fabric_io(f, back);
+    s->in = fabric_io(f, pair && !back);
+    if (s->mode == MODE_IO && pair) { /* what comes in at one goes out at the other */
+        s->out = fabric_io(f, !back);
+        s->in = fabric_io(f, back);
+    }
+    s->queue = pair ? 0 : index;
+    s->sends = !split || !index || s->mode == MODE_IO;
+    s->receives = !split || index || s->mode == MODE_IO;
+    /* A single port with a wire: frames come from elsewhere, or not at all. */
+    if (f->devices == 1 && s->mode == MODE_RX_ONLY)
+        s->sends = false;
+}
+
+static int prepare(struct stage *s)
+{
+    const struct perf *p = s->t->perf;
+    const struct fabric *f = p->fabric;
+    bool packets = s->mode == MODE_PARSE || s->mode == MODE_ICRC || s->mode == MODE_BUILD;
+
+    choose_roles(s, p);
+    s->port = &f->rnic->device[f->ports - 1]->encap;
+    s->payload = packets ? (uint32_t)p->size : 0;
+    s->frames = calloc(FRAME_BURST, LOOP_ROOM);
+    s->buffer = calloc(1, p->opt.buffer + p->size);
+    if (!s->frames || !s->buffer)
+        return -1;
+    if (packets)
+        make_packet(s, p, f->info[f->ports - 1].mac);
+    else
+        make_frame(s, p);
+    for (unsigned i = 0; i < FRAME_BURST; i++)
+        memcpy(s->frames + i * LOOP_ROOM, s->frame, s->len);
+    /* The frames that are on their way for ever. */
+    for (uint64_t sent = 0; s->mode == MODE_IO && sent < p->opt.depth;) {
+        unsigned n = send_burst(s);
+
+        if (!n)
+            break;
+        sent += n;
+    }
+    return 0;
+}
+
+static void account(struct stage *s, ns_t *last, uint64_t *busy)
+{
+    ns_t now = worker_time();
+    uint64_t ns = (uint64_t)((double)(s->busy - *busy) * 1e9 / tsc_hz());
+    bool solo = s->sends != s->receives || s->mode == MODE_IO || s->mode == MODE_LOOP;
+
+    counter_add(&s->t->stats.active_cpu_ns, ns);
+    counter_add(&s->t->stats.active_ns, solo ? now - *last : ns);
+    *busy = s->busy;
+    *last = now;
+}
+
+static void drain(struct stage *s)
+{
+    for (unsigned i = 0; i < 64 && s->receives; i++)
+        receive_burst(s);
+}
+
+/* Whether its frames are those that count; else it keeps another thread's going. */
+static bool is_measured(const struct stage *s)
+{
+    return s->mode == MODE_TX_ONLY ? s->sends : s->receives;
+}
+
+/* The frames that this thread is to see; the first ones see one more. */
+static uint64_t quota(const struct stage *s)
+{
+    const struct perf *p = s->t->perf;
+    uint64_t threads = s->sends && s->receives ? p->threads : 1;
+
+    if (!p->opt.messages || !is_measured(s))
+        return UINT64_MAX;
+    return p->opt.messages / threads + (s->t->index < p->opt.messages % threads);
+}
+
+static void measure(struct stage *s)
+{
+    const struct perf *p = s->t->perf;
+    uint64_t left = quota(s), busy = 0, progress = 0;
+    ns_t last = worker_time(), progressed = last;
+
+    while (!atomic_load_explicit(&p->stop, memory_order_relaxed) &&
+           counter_get(&s->t->stats.messages) < left) {
+        thread_look_for_clear(s->t);
+        for (unsigned i = 0; i < TURNS; i++)
+            turn(s);
+        account(s, &last, &busy);
+        if (progress != counter_get(&s->t->stats.messages)) {
+            progress = counter_get(&s->t->stats.messages);
+            progressed = last;
+            continue;
+        }
+        sched_yield();
+        if (left != UINT64_MAX && last - progressed > STALL)
+            run_fail(s->t->perf, "no frame for %u s", (unsigned)(STALL / NS_PER_SEC));
+    }
+}
+
+void stage_run(struct perf_thread *t)
+{
+    struct stage *s = calloc(1, sizeof(*s));
+
+    t->closed = true;
+    if (s) {
+        s->t = t;
+        s->mode = t->perf->opt.mode;
+    }
+    if (!s || prepare(s)) {
+        run_fail(t->perf, "out of memory");
+    } else {
+        if (!is_measured(s))
+            atomic_fetch_add(&t->perf->finished, 1);
+        measure(s);
+        drain(s);
+        if (is_measured(s))
+            atomic_fetch_add(&t->perf->finished, 1);
+    }
+    if (s) {
+        free(s->frames);
+        free(s->buffer);
+    }
+    free(s);
+}

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The application of the queue pairs of one worker, on that worker's thread. */
+#include "perf.h"
+
+#include <string.h>
+
+#include "doorbell.h"
+#include "pattern.h"
+
+#define POLL_MAX 128
+#define GRH_LEN  40
+
+enum { SEND_CQ, RECV_CQ };
+
+/* ---- contents ---- */
+
+static uint64_t key_of(const struct perf *p, const struct perf_end *sender, uint32_t message)
+{
+    return pattern_key(p->opt.seed, sender->number, message);
+}
+
+static void report_wrong(struct perf_thread *t, const struct perf_end *sender, uint32_t message,
+                         const uint8_t *at, size_t offset, uint64_t key)
+{
+    counter_inc(&t->stats.wrong);
+    run_fail(t->perf, "message %u of queue pair 0x%x: byte %zu is 0x%02x and not 0x%02x", message,
+             sender->qpn, offset, at[offset], pattern_byte(offset, key));
+}
+
+static void compare(struct perf_thread *t, const struct perf_end *sender, uint32_t message,
+                    uint64_t address)
+{
+    const uint8_t *at = (const uint8_t *)(uintptr_t)address;
+    uint64_t key = key_of(t->perf, sender, message);
+    size_t right = pattern_check(at, t->perf->size, key);
+
+    if (unlikely(right != t->perf->size))
+        report_wrong(t, sender, message, at, right, key);
+}
+
+/* Each addition of 1 finds how many there were before. */
+static void compare_atomic(struct perf_thread *t, const struct perf_end *e, uint32_t message,
+                           uint64_t address)
+{
+    uint64_t old;
+
+    memcpy(&old, (const void *)(uintptr_t)address, sizeof(old));
+    if (likely((uint32_t)old == message))
+        return;
+    counter_inc(&t->stats.wrong);
+    run_fail(t->perf, "atomic %u of queue pair 0x%x found %lu", message, e->qpn, old);
+}
+
+/* What a completion says has arrived, where it says so. */
+static void check_sent(struct perf_thread *t, struct perf_end *e, uint32_t message)
+{
+    const struct perf *p = t->perf;
+    uint64_t at = (uint64_t)cursor_take(&e->checked) * p->out_stride;
+
+    switch (p->opt.mode) {
+    case MODE_WRITE:
+    case MODE_WRITE_IMM:
+        compare(t, e, message, e->remote + at);
+        break;
+    case MODE_READ:
+        compare(t, e, message, e->local + at);
+        break;
+    case MODE_ATOMIC:
+        compare_atomic(t, e, message, e->local + at);
+        break;
+    default: /* the receiver's completion says it */
+        break;
+    }
+}
+
+/* ---- posting ---- */
+
+static void fill(const struct perf *p, const struct perf_end *e, uint64_t at)
+{
+    uint64_t source = p->opt.mode == MODE_READ ? e->remote : e->local;
+
+    if (p->opt.mode != MODE_ATOMIC)
+        pattern_fill((uint8_t *)(uintptr_t)(source + at), p->size, key_of(p, e, e->prod));
+}
+
+static void post_one(struct perf *p, struct perf_end *e, bool last, uint64_t tsc)
+{
+    struct sqe *s = work_queue_slot(e->sq, e->sq_size, e->sq_stride, e->prod);
+    uint64_t at = (uint64_t)cursor_take(&e->out) * p->out_stride;
+
+    if (unlikely(p->opt.verify))
+        fill(p, e, at);
+    *s = e->proto;
+    s->imm = e->prod;
+    if (p->opt.signal == 1 || last || !((e->prod + 1) % p->opt.signal))
+        s->flags |= SQE_SIGNALED;
+    if (p->opt.mode != MODE_ATOMIC)
+        s->remote_addr = e->remote + at;
+    if (e->proto.flags & SQE_INLINE)
+        memcpy(s + 1, (const void *)(uintptr_t)(e->local + at), p->size);
+    else
+        *(struct sge *)(s + 1) = (struct sge){
+            .addr = e->local + at, .length = (uint32_t)p->size, .lkey = p->key[e->side]};
+    e->posted[e->prod & (e->sq_size - 1)] = tsc;
+    e->prod++;
+    e->quota--;
+}
+
+/* Entries that a datagram may find at its receiver: none is sent that cannot be taken. */
+static uint32_t credit(const struct perf *p, const struct perf_end *e)
+{
+    uint32_t underway = e->prod - atomic_load_explicit(&e->peer->recv_done, memory_order_relaxed);
+
+    return underway < p->recv_depth ? p->recv_depth - underway : 0;
+}
+
+static void post(struct perf_thread *t, struct perf_end *e, uint32_t n, uint64_t tsc)
+{
+    struct perf *p = t->perf;
+
+    if (p->opt.mode == MODE_UD)
+        n = min_of(n, credit(p, e));
+    n = (uint32_t)min_of((uint64_t)n, e->quota);
+    if (!n)
+        return;
+    for (uint32_t i = 0; i < n; i++)
+        post_one(p, e, e->quota == 1, tsc);
+    t->outstanding += n;
+    atomic_store_explicit(&e->shared->sq_prod, e->prod, memory_order_release);
+    doorbell_ring(e->bells, e->slot);
+}
+
+static uint32_t room(const struct perf *p, const struct perf_end *e)
+{
+    return (uint32_t)p->opt.depth - (e->prod - e->done);
+}
+
+void traffic_fill(struct perf_thread *t)
+{
+    uint64_t tsc = __rdtsc();
+
+    for (unsigned i = 0; i < t->senders; i++)
+        post(t, t->sender[i], room(t->perf, t->sender[i]), tsc);
+}
+
+/* Messages behind the last that asked for a completion get followers that do. */
+void traffic_flush(struct perf_thread *t)
+{
+    uint32_t signal = (uint32_t)t->perf->opt.signal;
+
+    for (unsigned i = 0; i < t->senders && signal > 1; i++) {
+        struct perf_end *e = t->sender[i];
+        uint32_t behind = e->prod % signal;
+
+        if (behind && e->prod - e->done == behind && e->quota)
+            post(t, e, min_of(signal - behind, room(t->perf, e)), __rdtsc());
+    }
+}
+
+/* ---- receiving ---- */
+
+static void post_receives(const struct perf *p, struct perf_end *e, uint32_t n)
+{
+    uint32_t grh = p->in_stride - p->out_stride;
+
+    for (uint32_t i = 0; i < n; i++) {
+        struct rqe *r = work_queue_slot(e->rq, e->rq_size, e->rq_stride, e->recv_prod++);
+        uint64_t at = e->remote + (uint64_t)cursor_take(&e->in) * p->in_stride;
+
+        *r = (struct rqe){.num_sge = p->opt.mode != MODE_WRITE_IMM};
+        /* A datagram has a GRH in front, and the payload shall be aligned. */
+        if (r->num_sge)
+            *(struct sge *)(r + 1) = (struct sge){.addr = grh ? at + grh - GRH_LEN : at,
+                                                  .length = (uint32_t)p->size + (grh ? GRH_LEN : 0),
+                                                  .lkey = p->key[e->side]};
+    }
+    atomic_store_explicit(&e->shared->rq_prod, e->recv_prod, memory_order_release);
+}
+
+void traffic_prepare(struct perf_thread *t)
+{
+    struct perf *p = t->perf;
+
+    for (uint32_t i = 0; i < p->ends && mode_receives(p->opt.mode); i++) {
+        struct perf_end *e = &p->end[i];
+
+        if (e->worker == t->index && e->peer->sends)
+            post_receives(p, e, p->recv_depth);
+    }
+}
+
+static void mark(struct perf_thread *t, struct perf_end *e)
+{
+    if (!e->dirty)
+        t->dirty[t->dirties++] = e->number;
+    e->dirty = true;
+}
+
+static void count_message(struct perf_thread *t, struct perf_end *sender, uint32_t message,
+                          uint64_t tsc)
+{
+    uint64_t posted = sender->posted[message & (sender->sq_size - 1)];
+
+    histogram_add(&t->latency, tsc > posted ? tsc - posted : 0);
+    counter_inc(&t->stats.messages);
+    counter_add(&t->stats.bytes, t->perf->size);
+    sender->messages++;
+}
+
+/* Datagrams may get lost: their numbers, in the immediate data, tell. */
+static void count_datagram(struct perf_thread *t, struct perf_end *e, uint32_t number, uint64_t tsc)
+{
+    uint32_t expected = atomic_load_explicit(&e->recv_done, memory_order_relaxed);
+
+    if ((int32_t)(number - expected) >= 0) { /* else it was given up already */
+        counter_add(&t->stats.lost, number - expected);
+        atomic_store_explicit(&e->recv_done, number + 1, memory_order_relaxed);
+    }
+    count_message(t, e->peer, number, tsc);
+    if (e->peer->worker == t->index)
+        mark(t, e->peer); /* it has credit again */
+}
+
+static void on_received(struct perf_thread *t, const struct cqe *c, uint64_t tsc)
+{
+    struct perf *p = t->perf;
+    struct perf_end *e = &p->end[c->uidx];
+    bool ud = p->opt.mode == MODE_UD;
+    uint32_t expected = (uint32_t)p->size + (ud ? GRH_LEN : 0), number;
+
+    number = p->opt.mode == MODE_SEND ? atomic_load_explicit(&e->recv_done, memory_order_relaxed)
+                                      : c->imm;
+    if (unlikely(c->byte_len != expected))
+        run_fail(p, "queue pair 0x%x received %u bytes and not %u", e->qpn, c->byte_len, expected);
+    if (unlikely(p->opt.verify) && p->opt.mode != MODE_WRITE_IMM) {
+        uint64_t at = e->remote + (uint64_t)cursor_take(&e->in_checked) * p->in_stride;
+
+        compare(t, e->peer, number, at + p->in_stride - p->out_stride);
+    }
+    counter_inc(&t->stats.received);
+    if (ud)
+        count_datagram(t, e, number, tsc);
+    else if (unlikely(number != e->recv_done))
+        run_fail(p, "queue pair 0x%x received message %u and not %u", e->qpn, number, e->recv_done);
+    else
+        atomic_store_explicit(&e->recv_done, number + 1, memory_order_relaxed);
+    post_receives(p, e, 1);
+}
+
+static void on_sent(struct perf_thread *t, const struct cqe *c, uint64_t tsc)
+{
+    struct perf *p = t->perf;
+    struct perf_end *e = &p->end[c->uidx];
+    bool ud = p->opt.mode == MODE_UD;
+
+    while (e->done != c->wqe + 1) {
+        if (unlikely(p->opt.verify))
+            check_sent(t, e, e->done);
+        if (!ud)
+            count_message(t, e, e->done, tsc);
+        e->done++;
+        t->outstanding--;
+    }
+    mark(t, e);
+}
+
+/* ---- completions ---- */
+
+static unsigned poll_cq(struct perf_thread *t, unsigned side, unsigned kind, uint64_t tsc)
+{
+    struct perf *p = t->perf;
+    uint32_t size = p->cq_size[side][kind], *cons = &t->cons[side][kind];
+    struct cq_lane *lane = cq_lane_at(p->cq[side][kind], size, t->index);
+    unsigned n;
+
+    for (n = 0; n < POLL_MAX; n++) {
+        const struct cqe *c = &lane->entry[*cons & (size - 1)];
+
+        if (atomic_load_explicit(&c->seq, memory_order_acquire) != *cons + 1)
+            break;
+        if (unlikely(c->status || c->uidx >= p->ends)) {
+            run_fail(p, "queue pair 0x%x: a message failed with status %u", c->qpn, c->status);
+            break;
+        }
+        (kind == SEND_CQ ? on_sent : on_received)(t, c, tsc);
+        ++*cons;
+    }
+    if (n)
+        atomic_store_explicit(&lane->cons, *cons, memory_order_release);
+    return n;
+}
+
+unsigned traffic_poll(struct perf_thread *t)
+{
+    struct perf *p = t->perf;
+    uint64_t tsc = __rdtsc();
+    unsigned n = 0;
+
+    for (unsigned side = 0; side < p->sides; side++) {
+        if (mode_receives(p->opt.mode))
+            n += poll_cq(t, side, RECV_CQ, tsc);
+        n += poll_cq(t, side, SEND_CQ, tsc);
+    }
+    /* Credit comes without a completion when the receiver is elsewhere. */
+    if (p->opt.mode == MODE_UD && !t->closed && t->posting)
+        traffic_fill(t);
+    if (!n)
+        return 0;
+    counter_add(&t->stats.progress, n);
+    for (unsigned i = 0; i < t->dirties; i++) {
+        struct perf_end *e = &p->end[t->dirty[i]];
+
+        e->dirty = false;
+        if (likely(t->posting) && e->worker == t->index)
+            post(t, e, room(p, e), tsc);
+    }
+    t->dirties = 0;
+    return n;
+}
+
+void traffic_forget_lost(struct perf_thread *t)
+{
+    for (unsigned i = 0; i < t->senders && t->perf->opt.mode == MODE_UD; i++) {
+        struct perf_end *e = t->sender[i];
+        uint32_t came = atomic_load_explicit(&e->peer->recv_done, memory_order_relaxed);
+
+        if (e->prod == e->done && e->prod != came) {
+            counter_add(&t->stats.lost, e->prod - came);
+            atomic_store_explicit(&e->peer->recv_done, e->prod, memory_order_relaxed);
+        }
+    }
+}

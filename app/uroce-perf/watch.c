@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "watch.h"
+
+#include <poll.h>
+
+#define DEFAULT_DURATION (5 * NS_PER_SEC)
+/* The threads say nothing when they have sent their messages: this often somebody looks. */
+#define LOOK_MS 10
+
+void watch_begin(struct watch *w, const struct perf *p, ns_t limit)
+{
+    const struct perf_options *o = &p->opt;
+
+    *w = (struct watch){.end = NS_NEVER, .next = NS_NEVER};
+    if (o->duration)
+        w->end = p->began + o->duration;
+    else if (!o->messages && limit != NS_NEVER)
+        w->end = p->began + limit;
+    if (o->stats_period)
+        w->next = p->began + o->stats_period;
+}
+
+int watch_timeout(const struct watch *w)
+{
+    ns_t next = min_of(w->end, w->next), now = worker_time();
+    ns_t left = next > now ? (next - now + NS_PER_MS - 1) / NS_PER_MS : 0;
+
+    return (int)min_of(left, (ns_t)LOOK_MS);
+}
+
+static void report(struct watch *w, const struct perf *p)
+{
+    struct perf_result total, period;
+
+    if (result_total(p, &total))
+        return;
+    period = total;
+    result_since(&period, &w->before);
+    w->before = total;
+    report_period(p, &period, (double)(w->next - p->began) / 1e9);
+}
+
+bool watch_look(struct watch *w, struct perf *p)
+{
+    ns_t now = worker_time();
+
+    if (now >= w->next) {
+        report(w, p);
+        /* A period that was missed is not made up for. */
+        while (w->next <= now)
+            w->next += p->opt.stats_period;
+    }
+    return now >= w->end || run_is_over(p);
+}
+
+void watch_run(struct perf *p, int signal_fd)
+{
+    struct watch w;
+
+    watch_begin(&w, p, DEFAULT_DURATION);
+    do {
+        struct pollfd pfd = {.fd = signal_fd, .events = POLLIN};
+
+        if (poll(&pfd, 1, watch_timeout(&w)) > 0)
+            break;
+    } while (!watch_look(&w, p));
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Where the pages that memory moves to come from: the node of the machine that the old ones are on,
+ * as somebody has put them there, and large pages where the administrator allows them for shared
+ * memory.
+ */
+#include <linux/mempolicy.h>
+#include <string.h>
+
+#include "adopt_state.h"
+
+#define SHMEM_ENABLED "/sys/kernel/mm/transparent_hugepage/shmem_enabled"
+
+/* ---- nodes ---- */
+
+static bool has_nodes(void)
+{
+    uint64_t mask[ADOPT_NODES / 64] = {0};
+    unsigned nodes = 0;
+
+    if (RAW(get_mempolicy, 0, mask, ADOPT_NODES, 0, MPOL_F_MEMS_ALLOWED, 0))
+        return false;
+    for (unsigned i = 0; i < ARRAY_SIZE(mask); i++)
+        nodes += (unsigned)__builtin_popcountll(mask[i]);
+    return nodes > 1;
+}
+
+void place_begin(struct place *p, uint64_t like)
+{
+    uint64_t mask[ADOPT_NODES / 64] = {0};
+    int node = -1;
+
+    p->changed = false;
+    if (!adopt.has_nodes || RAW(get_mempolicy, &node, 0, 0, like, MPOL_F_NODE | MPOL_F_ADDR, 0) ||
+        node < 0 || node >= ADOPT_NODES ||
+        RAW(get_mempolicy, &p->mode, p->mask, ADOPT_NODES, 0, 0, 0))
+        return;
+    mask[node / 64] = UINT64_C(1) << node % 64;
+    p->changed = !RAW(set_mempolicy, MPOL_PREFERRED, mask, ADOPT_NODES, 0, 0, 0);
+}
+
+void place_end(const struct place *p)
+{
+    if (p->changed)
+        RAW(set_mempolicy, p->mode, p->mode == MPOL_DEFAULT ? NULL : p->mask, ADOPT_NODES, 0, 0, 0);
+}
+
+/* ---- large pages ---- */
+
+/* "always within_size [advise] never deny force": by madvise or without. */
+static bool has_huge(void)
+{
+    int fd = (int)raw_open(SHMEM_ENABLED, O_RDONLY);
+    char text[128] = "";
+
+    if (fd < 0)
+        return false;
+    raw_read(fd, text, sizeof(text) - 1);
+    raw_close(fd);
+    return !strstr(text, "[never]") && !strstr(text, "[deny]") && strchr(text, '[');
+}
+
+bool place_is_huge(uint64_t start, uint64_t len, uint64_t offset)
+{
+    return adopt.has_huge && len == ADOPT_WINDOW && !(start % ADOPT_WINDOW) &&
+           !(offset % ADOPT_WINDOW);
+}
+
+void place_allow_huge(uint64_t start, uint64_t len)
+{
+    raw_madvise(start, len, MADV_HUGEPAGE);
+}
+
+/* A mapping of the window at an address that large pages may have; 0: it cannot be. */
+uint64_t place_stage(uint64_t offset)
+{
+    long p;
+
+    if (!adopt.stage) {
+        p = raw_mmap(0, 2 * ADOPT_WINDOW, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                     -1, 0);
+        if (raw_is_error(p))
+            return 0;
+        adopt.stage = (uint64_t)p;
+    }
+    p = raw_mmap(round_up(adopt.stage, ADOPT_WINDOW), ADOPT_WINDOW, PROT_READ | PROT_WRITE,
+                 MAP_SHARED | MAP_FIXED | MAP_NORESERVE, adopt.memfd, offset);
+    if (raw_is_error(p))
+        return 0;
+    place_allow_huge((uint64_t)p, ADOPT_WINDOW);
+    /* An error now, where an access later would raise a signal. */
+    if (!raw_madvise((uint64_t)p, ADOPT_WINDOW, POPULATE_WRITE))
+        return (uint64_t)p;
+    place_unstage();
+    return 0;
+}
+
+void place_unstage(void)
+{
+    raw_mmap(round_up(adopt.stage, ADOPT_WINDOW), ADOPT_WINDOW, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+}
+
+void place_init(void)
+{
+    adopt.has_nodes = has_nodes();
+    adopt.has_huge = has_huge();
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Regions that are copied much, and could be mapped: the application is told, as only it can move
+ * its pages. Workers count and put what is hot on a list of the space; here it becomes the
+ * application's own list, from which a region can be taken before it ends.
+ */
+#include "object.h"
+
+/* Moving a small region's pages takes as long as some hundred copies of one packet. */
+#define HOT_USES     128u
+#define HOT_USES_MAX (UINT32_C(1) << 31)
+
+static struct mem_heat *heat_of(const struct client *c)
+{
+    return c->rnic->config.mem->heat ? c->rnic->config.mem->heat(c->space) : NULL;
+}
+
+void mrs_tell_heat(struct client *c)
+{
+    struct ctx_shared *shared = c->segment.base;
+    struct mem_heat *h = heat_of(c);
+
+    if (h)
+        h->word = &shared->mr_hot;
+}
+
+/* Oldest last: the order does not matter. */
+static void take_new(struct client *c)
+{
+    struct mem_heat *h = heat_of(c);
+    struct mem_region *r = h ? mem_heat_take(h) : NULL;
+
+    while (r) {
+        struct mr *mr = container_of(r, struct mr, region);
+
+        r = r->heat.next;
+        LIST_INSERT_HEAD(&c->hot_mrs, mr, hot);
+        mr->is_listed = true;
+    }
+}
+
+static void unlist(struct mr *mr)
+{
+    if (mr->is_listed)
+        LIST_REMOVE(mr, hot);
+    mr->is_listed = false;
+}
+
+/* No worker uses the region, or it is told already: in either case it does not become hot now. */
+void mr_heat_stop(struct mr *mr)
+{
+    if (atomic_load_explicit(&mr->region.heat.told, memory_order_relaxed))
+        take_new(mr->o.client);
+    unlist(mr);
+}
+
+void mr_heat_start(struct mr *mr)
+{
+    uint32_t limit = 0;
+
+    mr_heat_stop(mr);
+    if (!mr->mapping && ctl_mr_may_change(mr->why)) {
+        limit = mr->patience ? min_of(2 * mr->patience, HOT_USES_MAX) : HOT_USES;
+        mr->patience = limit;
+    }
+    mem_heat_restart(&mr->region, limit);
+}
+
+int mrs_hot(struct client *c, struct ctl_call *call)
+{
+    struct ctl_hot *hot = &call->reply.hot;
+    struct mr *mr;
+
+    *hot = (struct ctl_hot){0};
+    take_new(c);
+    while (hot->count < CTL_HOT_MAX && (mr = LIST_FIRST(&c->hot_mrs))) {
+        unlist(mr);
+        if (!mr->mapping)
+            hot->uidx[hot->count++] = mr->uidx;
+    }
+    hot->more = !LIST_EMPTY(&c->hot_mrs);
+    return 0;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "common.h"
+#include "mem.h"
+
+static void push(struct mem_heat *h, struct mem_region *mr)
+{
+    struct mem_region *first = atomic_load_explicit(&h->hot, memory_order_relaxed);
+
+    do
+        mr->heat.next = first;
+    while (!atomic_compare_exchange_weak(&h->hot, &first, mr));
+}
+
+/* Whether the region has become hot by this call. */
+static bool note(struct mem_heat *h, struct mem_region *mr)
+{
+    uint64_t uses = atomic_load_explicit(&mr->heat.uses, memory_order_relaxed) + 1;
+    uint32_t limit = atomic_load_explicit(&mr->heat.limit, memory_order_acquire);
+
+    atomic_store_explicit(&mr->heat.uses, uses, memory_order_relaxed);
+    if (likely(!limit || uses < limit) ||
+        atomic_load_explicit(&mr->heat.told, memory_order_relaxed) ||
+        atomic_exchange(&mr->heat.told, true))
+        return false;
+    push(h, mr);
+    return true;
+}
+
+bool mem_heat_note(struct mem_heat *h, const struct mem_io *io, unsigned n)
+{
+    bool any = false;
+
+    for (unsigned i = 0; i < n; i++)
+        if (!i || io[i].mr != io[i - 1].mr)
+            any |= note(h, io[i].mr);
+    return unlikely(any) && h->word && !atomic_exchange(h->word, 1);
+}
+
+struct mem_region *mem_heat_take(struct mem_heat *h)
+{
+    return atomic_exchange(&h->hot, NULL);
+}
+
+/* The limit last: who sees it sees the rest. */
+void mem_heat_restart(struct mem_region *mr, uint32_t limit)
+{
+    atomic_store_explicit(&mr->heat.limit, 0, memory_order_relaxed);
+    atomic_store_explicit(&mr->heat.uses, 0, memory_order_relaxed);
+    atomic_store_explicit(&mr->heat.told, false, memory_order_relaxed);
+    atomic_store_explicit(&mr->heat.limit, limit, memory_order_release);
+}

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Where and when figures were taken."""
+import os
+import subprocess
+import time
+
+
+def cpu_model():
+    with open("/proc/cpuinfo") as lines:
+        for line in lines:
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return os.uname().machine
+
+
+def dpdk_version():
+    out = subprocess.run(["pkg-config", "--modversion", "libdpdk"], capture_output=True, text=True)
+    return out.stdout.strip() if out.returncode == 0 else "unknown"
+
+
+def busy_share(seconds):
+    """How much of all processors was in use during the next seconds, 0 to 1: the load that others make."""
+    before = _times()
+    time.sleep(seconds)
+    after = _times()
+    total = sum(after) - sum(before)
+    idle = after[3] + after[4] - before[3] - before[4]
+    return 1 - idle / total if total else 0.0
+
+
+def _times():
+    with open("/proc/stat") as lines:
+        return [int(word) for word in lines.readline().split()[1:9]]
+
+
+def lines(busy, rounds, seconds):
+    hugepages = _sysctl("/proc/sys/vm/nr_hugepages")
+    return [f"{cpu_model()}, {os.cpu_count()} processors, Linux {os.uname().release}, DPDK {dpdk_version()}, "
+            f"{hugepages} huge pages; {time.strftime('%Y-%m-%d')}.",
+            f"{rounds} rounds in {seconds / 60:.0f} minutes. Before the first {busy * 100:.0f} % of the processors "
+            "were in use by others" + ("; **figures of a busy machine are not worth keeping**." if busy > 0.1 else ".")]
+
+
+def _sysctl(path):
+    try:
+        with open(path) as file:
+            return file.read().strip()
+    except OSError:
+        return "no"

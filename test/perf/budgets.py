@@ -1,0 +1,201 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Instructions that each stage of the packet's path takes, counted by callgrind and compared with budgets.json. TAP.
+
+usage: budgets.py --build DIR [--only NAME] [--update | --json]
+
+A stage that takes more than its budget and the tolerance fails; one that takes less by more than that is told of, so
+that its budget can be lowered. --update writes what was counted as the budgets. callgrind's processor has no AVX-512,
+whatever the real one has, so the counts are the same on every machine with AVX2; other compilers give others."""
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+FILE = os.path.join(HERE, "budgets.json")
+TOLERANCE = 3  # per cent
+TIMES = 4096
+MESSAGES = [(op, size) for op in ("write", "send", "read") for size in (8, 4096)]
+# The functions of engine_cost, and what happens in them.
+HALVES = {"requester_tx": "request", "responder_rx": "execute", "responder_tx": "answer", "requester_rx": "complete"}
+SECONDS = 120
+
+
+class Failure(Exception):
+    pass
+
+
+def inclusive(text):
+    """Calls and instructions, those below included, of each function in callgrind's output, which it has to have
+    written without compression of names and positions."""
+    counts = {}
+    callee = None
+    lines = iter(text.splitlines())
+    for line in lines:
+        if line.startswith("cfn="):
+            callee = re.sub(r"(\.(constprop|isra|part|cold)(\.\d+)?)+$", "", line[4:])
+        elif line.startswith("calls="):
+            calls, cost = int(line[6:].split()[0]), int(next(lines).split()[1])
+            before = counts.get(callee, (0, 0))
+            counts[callee] = before[0] + calls, before[1] + cost
+    return counts
+
+
+def callgrind(program, arguments):
+    with tempfile.TemporaryDirectory(prefix="uroce-budgets.") as folder:
+        out = os.path.join(folder, "out")
+        result = subprocess.run(["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}",
+                                 "--compress-strings=no", "--compress-pos=no", program, *map(str, arguments)],
+                                capture_output=True, text=True, timeout=SECONDS)
+        if result.returncode != 0:
+            raise Failure(f"{program} {arguments}: exit status {result.returncode}:\n{result.stdout}{result.stderr}")
+        with open(out) as file:
+            return inclusive(file.read())
+
+
+def count_stages(program):
+    """{name: instructions} of the stages by themselves."""
+    found = {name[5:]: cost / TIMES for name, (_, cost) in callgrind(program, ("stages", 0, TIMES)).items()
+             if name.startswith("cost_")}
+    if not found:
+        raise Failure("callgrind saw none of the stages")
+    return found
+
+
+def count_messages(program, op, size):
+    """{name: instructions a message} of both ends together, and of each part."""
+    seen = callgrind(program, (op, size, TIMES))
+    missing = [half for half in HALVES if half not in seen]
+    if missing:
+        raise Failure(f"callgrind saw no {', '.join(missing)}")
+    parts = {f"{op}-{size} {what}": seen[half][1] / TIMES for half, what in HALVES.items()}
+    return {f"{op}-{size}": sum(parts.values()), **parts}
+
+
+def count_all(program, only=""):
+    """In the order of the file: messages and their parts, then stages. only: those whose name contains it."""
+    counts = {}
+    for op, size in MESSAGES:
+        name = f"{op}-{size}"
+        if only in name or name in only or any(only in f"{name} {what}" for what in HALVES.values()):
+            counts.update(count_messages(program, op, size))
+    # Without one of its messages' names it may be a stage's.
+    if not any(f"{op}-{size}" in only for op, size in MESSAGES):
+        counts.update(count_stages(program))
+    return {name: round(count, 1) for name, count in counts.items() if only in name}
+
+
+def judge(count, budget, tolerance):
+    """"over", "under" (by more than the tolerance, so that the budget may be lowered) or "kept"."""
+    if count > budget * (1 + tolerance / 100):
+        return "over"
+    return "under" if count < budget * (1 - tolerance / 100) else "kept"
+
+
+def report(counts, known):
+    """Lines of TAP, and how many stages failed."""
+    lines, failed = [f"1..{len(counts)}"], 0
+    for number, (name, count) in enumerate(counts.items(), 1):
+        entry = known["stages"].get(name)
+        if entry is None:
+            failed += 1
+            lines.append(f"not ok {number} - {name}: {count} instructions, and no budget: budgets.py --update")
+            continue
+        verdict = judge(count, entry["budget"], entry.get("tolerance", TOLERANCE))
+        failed += verdict == "over"
+        target = f", target {entry['target']}" if "target" in entry else ""
+        lines.append(f"{'not ok' if verdict == 'over' else 'ok'} {number} - {name}: {count} instructions of "
+                     f"{entry['budget']}{target}")
+        if verdict == "under":
+            lines.append(f"# {name} is well under its budget: lower it with budgets.py --update")
+        if verdict == "over":
+            lines.append(f"# {100 * (count / entry['budget'] - 1):.1f} % over. What it does besides: callgrind_annotate; "
+                         "if it has to be: budgets.py --update, and say why in the commit")
+    return lines, failed
+
+
+def updated(known, counts, compiler, whole):
+    """The file's content with what was counted. A budget that is right within half a per cent stays. Targets and
+    tolerances stay; stages that are no more go if all were counted."""
+    stages = {} if whole else dict(known.get("stages", {}))
+    for name, count in counts.items():
+        entry = dict(known.get("stages", {}).get(name, {}))
+        if "budget" not in entry or abs(count - entry["budget"]) > 0.005 * entry["budget"]:
+            entry["budget"] = count
+        stages[name] = entry
+    return {"compiler": compiler, "stages": stages}
+
+
+def as_text(content):
+    """A line for each stage, so that changes of several branches merge."""
+    rows = ",\n".join(f"  {json.dumps(name)}: {json.dumps(entry)}" for name, entry in content["stages"].items())
+    return f'{{"compiler": {json.dumps(content["compiler"])}, "stages": {{\n{rows}\n}}}}\n'
+
+
+def compiler_of(build):
+    """Name and major version of the one that made the build."""
+    result = subprocess.run(["readelf", "-p", ".comment", os.path.join(build, "test/perf/engine_cost")],
+                            capture_output=True, text=True)
+    found = re.search(r"(GCC|clang)\D*?(?:\(.*?\))?\s*(?:version )?(\d+)\.", result.stdout)
+    return f"{found.group(1).lower()} {found.group(2)}" if found else "unknown"
+
+
+def why_not(known, build):
+    """Why counts would not compare with the budgets, or None."""
+    if shutil.which("valgrind") is None:
+        return "there is no valgrind"
+    with open("/proc/cpuinfo") as file:
+        if " avx2 " not in file.read():
+            return "the processor has no AVX2"
+    compiler = compiler_of(build)
+    if known.get("compiler") and compiler != known["compiler"]:
+        return f"the budgets are those of {known['compiler']}, this is {compiler}"
+    return None
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", required=True)
+    parser.add_argument("--only", default="", metavar="NAME", help="stages and messages whose name contains this")
+    parser.add_argument("--update", action="store_true", help="write what was counted to budgets.json")
+    parser.add_argument("--json", action="store_true", help="print what was counted, judge nothing")
+    options = parser.parse_args()
+    known = {"stages": {}}
+    if os.path.exists(FILE):
+        with open(FILE) as file:
+            known = json.load(file)
+    reason = why_not({} if options.update else known, options.build)
+    if reason and not options.update and not options.json:
+        print(f"1..0 # SKIP {reason}")
+        return 0
+    counts = count_all(os.path.join(options.build, "test/perf/engine_cost"), options.only)
+    if not counts:
+        raise Failure(f"no stage is called {options.only}")
+    if options.json:
+        print(json.dumps(counts))
+        return 0
+    if options.update:
+        content = updated(known, counts, compiler_of(options.build), not options.only)
+        for name, entry in content["stages"].items():
+            before = known["stages"].get(name, {}).get("budget")
+            if entry["budget"] != before:
+                print(f"{name}: {before} -> {entry['budget']}")
+        with open(FILE + ".new", "w") as file:
+            file.write(as_text(content))
+        os.replace(FILE + ".new", FILE)
+        return 0
+    lines, failed = report(counts, known)
+    print("\n".join(lines))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except (Failure, OSError, ValueError, subprocess.TimeoutExpired) as problem:
+        sys.exit(f"budgets: {problem}")
