@@ -121,6 +121,16 @@ static inline size_t encap_seal(uint8_t *frame, const struct encap_template *t, 
     return t->len + bth_len;
 }
 
+/* The same where the payload, len bytes, is still at `from`: icrc_seal_copy. */
+static inline size_t encap_seal_copy(uint8_t *frame, const struct encap_template *t, size_t bth_len,
+                                     const uint8_t *from, size_t len)
+{
+    size_t head_len = (size_t)(t->len - t->l3_off) + bth_len - 4 - ((len + 3) & ~(size_t)3);
+
+    icrc_seal_copy((enum icrc_l3)t->l3_kind, frame + t->l3_off, head_len, from, len);
+    return t->len + bth_len;
+}
+
 /* The same for n frames, at least one, that were made from t one after the other, whose len is set,
  * and that are alike: icrc_seal_alike. */
 static inline void encap_seal_alike(const struct encap_template *t, const struct frame *f,

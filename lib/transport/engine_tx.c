@@ -16,6 +16,7 @@ static bool qp_tx(struct engine *e, struct qp *qp, struct frame *frame)
     job->frame = frame;
     job->encap = &qp->encap;
     job->failed = job->is_reply = false;
+    job->source = NULL;
     qp->resp_turn = !qp->resp_turn;
     if (reply && (qp->resp_turn || !request) && resp_reply(e, qp, job))
         return true;
@@ -32,7 +33,9 @@ static void seal(struct engine *e, struct tx_job *job)
     uint8_t priority;
 
     if (job->encap) {
-        f->len = (uint32_t)encap_seal(f->data, job->encap, job->bth_len);
+        f->len = (uint32_t)(job->source ? encap_seal_copy(f->data, job->encap, job->bth_len,
+                                                          job->source, job->source_len)
+                                        : encap_seal(f->data, job->encap, job->bth_len));
         priority = job->encap->priority;
     } else {
         f->len = job->bth_len;
@@ -45,8 +48,10 @@ static void seal(struct engine *e, struct tx_job *job)
  * come is sealed now, while its bytes are at hand. */
 static unsigned take_packets(struct engine *e, struct qp *qp, struct frame *frames, unsigned n)
 {
-    unsigned taken = resp_may_reply(qp) ? 0 : req_only(e, qp, frames, n);
+    unsigned taken = 0;
 
+    if (likely(!resp_may_reply(qp)))
+        taken = qp->req.pkt ? req_middle(e, qp, frames, n) : req_only(e, qp, frames, n);
     if (likely(taken))
         return taken;
     if (!qp_tx(e, qp, frames))

@@ -156,6 +156,7 @@ struct head {
     uint32_t frame_len;
     bool in_memory; /* there is a payload, and it is not inline */
     bool few;       /* and so few bytes that they need no call */
+    bool many;      /* or so many that they are copied while they are summed up */
     unsigned first; /* frame that has them */
 };
 _Static_assert(ENCAP_MAX_LEN + BTH_LEN <= 80, "room in struct head");
@@ -182,6 +183,7 @@ static void make_head(struct engine *e, const struct qp *qp, uint64_t message, s
     h->frame_len = qp->encap.len + bth_len;
     h->in_memory = len && !(message & MESSAGE_INLINE);
     h->few = h->in_memory && FEW(len);
+    h->many = h->in_memory && len >= SOURCE_MIN;
 }
 
 /* All headers. Returns where the payload goes. */
@@ -246,6 +248,16 @@ static void seal_alike(struct engine *e, struct qp *qp, const struct head *h,
     tx_count(e, qp, qp->encap.priority, n, (uint64_t)n * h->frame_len);
 }
 
+/* A frame but for its payload, which is mapped: ready as well. */
+static void seal_many(struct engine *e, struct qp *qp, struct head *h, const struct send_slot *s,
+                      const struct mem_region *mr, const struct frame *f)
+{
+    encap_seal_copy(f->data, &qp->encap, h->frame_len - qp->encap.len,
+                    mr_direct(mr, s->wqe.sge->addr), s->len);
+    tx_count(e, qp, qp->encap.priority, 1, h->frame_len);
+    h->first++;
+}
+
 static void move_on(struct engine *e, struct qp *qp, unsigned n)
 {
     struct requester *req = &qp->req;
@@ -288,6 +300,7 @@ run(struct engine *e, struct qp *qp, struct frame *frames, unsigned n, bool late
     for (i = 0; i < n; i++, advance(&entry), advance(&slot), p = psn_add(p, 1)) {
         struct send_slot *s = (struct send_slot *)slot.at;
         uint64_t message = copy_entry(entry.at, max_inline, &s->wqe);
+        uint8_t *payload;
 
         if (unlikely(message != head.message)) {
             if (message == NOT_SIMPLE || MESSAGE_LEN(message) > qp->mtu)
@@ -302,8 +315,11 @@ run(struct engine *e, struct qp *qp, struct frame *frames, unsigned n, bool late
             break;
         start_slot(s, index + i, MESSAGE_LEN(message), p);
         frames[i].len = head.frame_len;
-        put_payload(e, &head, s, from.mr, put_headers(&head, s, frames[i].data, qp->encap.len),
-                    e->jobs + i);
+        payload = put_headers(&head, s, frames[i].data, qp->encap.len);
+        if (!late && unlikely(head.many))
+            seal_many(e, qp, &head, s, from.mr, &frames[i]);
+        else
+            put_payload(e, &head, s, from.mr, payload, e->jobs + i);
         if (late)
             leave_job(e, qp, e->jobs + i, &frames[i], req->head + i, p);
     }

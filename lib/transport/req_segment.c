@@ -211,11 +211,19 @@ bool req_gather(struct engine *e, struct qp *qp, struct send_slot *s, uint8_t *p
     return true;
 }
 
-bool req_payload(struct engine *e, struct qp *qp, struct send_slot *s, uint8_t *payload,
-                 uint32_t len)
+bool req_payload(struct engine *e, struct qp *qp, struct send_slot *s, struct tx_job *job,
+                 uint8_t *payload, uint32_t len)
 {
+    const struct sqe *w = &s->wqe.h;
+
     if (!len)
         return true;
+    if (len >= SOURCE_MIN && !(w->flags & SQE_INLINE)) {
+        job->source = sg_source(e, qp->pd, s->wqe.sge, w->num_sge, qp->req.pkt * qp->mtu, len);
+        job->source_len = len;
+        if (job->source)
+            return true;
+    }
     if (!req_gather(e, qp, s, payload, len))
         return false;
     pkt_build_pad(payload, len);
@@ -232,7 +240,7 @@ bool req_segment(struct engine *e, struct qp *qp, struct tx_job *job)
 
     req_start_slot(req, s);
     fill_packet(e, qp, s, &p);
-    if (!req_payload(e, qp, s, bth + pkt_build_headers(bth, &p), p.payload_len))
+    if (!req_payload(e, qp, s, job, bth + pkt_build_headers(bth, &p), p.payload_len))
         return false;
     job->slot = req->send;
     job->psn = p.psn;
@@ -240,4 +248,54 @@ bool req_segment(struct engine *e, struct qp *qp, struct tx_job *job)
     encap_tx(job->frame->data, &qp->encap, job->bth_len, e->ip_id++);
     req_advance(e, qp, s);
     return true;
+}
+
+/* How many middle packets of the message at the sending position may go now. */
+static uint32_t middles(const struct engine *e, const struct qp *qp, const struct send_slot *s)
+{
+    const struct requester *req = &qp->req;
+    uint32_t inflight = (uint32_t)psn_diff(req->next_psn, req->una);
+
+    if (qp->service != PKT_RC || qp->state != QPS_RTS || req->rnr_wait || qp->fault ||
+        !psn_eq(req->next_psn, req->max_psn) || inflight >= e->cfg.max_inflight ||
+        qp->mtu < SOURCE_MIN || s->status != WC_SUCCESS)
+        return 0;
+    return min_of(e->cfg.max_inflight - inflight, s->packets - 1 - req->pkt);
+}
+
+unsigned req_middle(struct engine *e, struct qp *qp, struct frame *frames, unsigned n)
+{
+    struct requester *req = &qp->req;
+    struct send_slot *s = slot_at(req, req->send);
+    uint32_t opcode = OPCODE(PKT_RC, req_ops[s->wqe.h.opcode & 15].middle);
+    uint32_t bth_len = BTH_LEN + qp->mtu + ICRC_LEN;
+    bool asked = qp->timer.deadline == NS_NEVER;
+    unsigned i;
+
+    n = e->sealed == e->jobs ? min_of(n, middles(e, qp, s)) : 0;
+    for (i = 0; i < n; i++) {
+        const uint8_t *source =
+            sg_source(e, qp->pd, s->wqe.sge, s->wqe.h.num_sge, req->pkt * qp->mtu, qp->mtu);
+        uint8_t *frame = frames[i].data, *bth = frame + qp->encap.len;
+        bool ack;
+
+        if (!source)
+            break;
+        ack = wants_ack(e, req, 0);
+        encap_tx(frame, &qp->encap, bth_len, e->ip_id++);
+        put_be32(bth, opcode << 24 | PKEY_DEFAULT);
+        put_be32(bth + 4, qp->dest_qpn);
+        put_be32(bth + 8, (uint32_t)ack << 31 | req->next_psn.v);
+        frames[i].len = (uint32_t)encap_seal_copy(frame, &qp->encap, bth_len, source, qp->mtu);
+        asked |= ack;
+        req->pkt++;
+        req->next_psn = req->max_psn = psn_add(req->next_psn, 1);
+    }
+    if (!i)
+        return 0;
+    e->sealed += i;
+    tx_count(e, qp, qp->encap.priority, i, (uint64_t)i * frames->len);
+    if (asked)
+        req_arm_timer(e, qp);
+    return i;
 }

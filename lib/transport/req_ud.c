@@ -53,7 +53,7 @@ bool req_segment_ud(struct engine *e, struct qp *qp, struct tx_job *job)
     p.imm = imm ? __builtin_bswap32(w->imm) : 0;
     p.payload_len = s->len;
     bth = job->frame->data + ah->encap.len;
-    if (!req_payload(e, qp, s, bth + pkt_build_headers(bth, &p), p.payload_len))
+    if (!req_payload(e, qp, s, job, bth + pkt_build_headers(bth, &p), p.payload_len))
         return false;
     job->encap = &ah->encap;
     job->slot = req->send;

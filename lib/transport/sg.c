@@ -83,6 +83,18 @@ enum mr_fault sg_gather(struct engine *e, uint32_t pd, const struct sge *sge, un
     return sg_move(e, pd, sge, n, off, local, len, tag, false);
 }
 
+const uint8_t *sg_source(struct engine *e, uint32_t pd, const struct sge *sge, unsigned n,
+                         uint32_t off, uint32_t len)
+{
+    struct mem_region *mr;
+    unsigned i = 0;
+
+    if (piece_at(sge, n, &i, &off, len) != len ||
+        lkey_check(e, pd, &sge[i], sge[i].addr + off, len, MEM_LOCAL_READ, &mr) != MR_OK)
+        return NULL;
+    return mr->direct ? mr_direct(mr, sge[i].addr + off) : NULL;
+}
+
 void tx_flush(struct engine *e)
 {
     if (mem_batch_flush_in(&e->batch))

@@ -23,6 +23,7 @@
 #define QP_MAX_RD_ATOMIC 16 /* per queue pair, each direction */
 #define TX_QUANTUM       16 /* packets a queue pair sends before the next one's turn */
 #define INFLIGHT_DEFAULT 128
+#define SOURCE_MIN       512 /* bytes that are copied and summed up in one pass */
 #define AETH_ACK_PLAIN   (AETH_ACK | AETH_CREDIT_NONE)
 #define SERVICE_RAW      0xFF /* beside enum pkt_service: frames, of which none is a packet's */
 
@@ -178,6 +179,9 @@ struct tx_job {
     bool failed;
     uint32_t slot; /* request: count of its slot */
     psn_t psn;
+    const uint8_t
+        *source; /* the payload, where it is copied from when the packet is sealed; or NULL */
+    uint32_t source_len;
 };
 
 /* A received packet being acted on in this call. */
@@ -365,6 +369,10 @@ enum mr_fault sg_scatter(struct engine *e, uint32_t pd, const struct sge *sge, u
                          uint32_t off, const uint8_t *local, uint32_t len, unsigned tag);
 enum mr_fault sg_gather(struct engine *e, uint32_t pd, const struct sge *sge, unsigned n,
                         uint32_t off, uint8_t *local, uint32_t len, unsigned tag);
+/* Where these bytes are in the dataplane's own memory, if they may be read and are there in one
+ * piece; else NULL. Until the call into the engine returns. */
+const uint8_t *sg_source(struct engine *e, uint32_t pd, const struct sge *sge, unsigned n,
+                         uint32_t off, uint32_t len);
 /* Does queued copies now; failures are noted in their jobs' queue pairs. */
 void rx_flush(struct engine *e);
 void tx_flush(struct engine *e);
@@ -395,6 +403,9 @@ void req_reset(struct qp *qp, psn_t first);
 /* req_segment.c: builds the next request packet into job->frame; false if the slot failed instead.
  */
 bool req_segment(struct engine *e, struct qp *qp, struct tx_job *job);
+/* Builds and seals up to n packets of the message that is being sent, of those that are neither its
+ * first nor its last; the frames as for req_only. Returns how many. */
+unsigned req_middle(struct engine *e, struct qp *qp, struct frame *frames, unsigned n);
 /* req_only.c: takes and builds up to n of what most messages are, from frames[0] on, which is that
  * of job e->jobs. Returns how many. Those behind which nothing waits are sealed. */
 unsigned req_only(struct engine *e, struct qp *qp, struct frame *frames, unsigned n);
@@ -406,9 +417,9 @@ static inline void req_start_slot(const struct requester *req, struct send_slot 
         s->first = req->next_psn;
     }
 }
-bool req_payload(struct engine *e, struct qp *qp, struct send_slot *s, uint8_t *payload,
-                 uint32_t len);
-/* The same without padding. */
+bool req_payload(struct engine *e, struct qp *qp, struct send_slot *s, struct tx_job *job,
+                 uint8_t *payload, uint32_t len);
+/* The same at once, without padding. */
 bool req_gather(struct engine *e, struct qp *qp, struct send_slot *s, uint8_t *payload,
                 uint32_t len);
 void req_advance(struct engine *e, struct qp *qp, struct send_slot *s);

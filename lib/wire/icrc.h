@@ -29,6 +29,14 @@ uint32_t icrc_reference(enum icrc_l3 kind, const uint8_t *l3, size_t len);
 /* Computes the ICRC of len bytes at l3 and stores it at l3 + len. */
 void icrc_seal(enum icrc_l3 kind, uint8_t *l3, size_t len);
 
+/*
+ * The same for a packet whose payload, len bytes, is still at `from`: copies it to l3 + head_len,
+ * pads it to four bytes, and stores the ICRC behind it. Each byte is read once: what else writes
+ * there meanwhile may choose what is sent, not make its ICRC wrong.
+ */
+void icrc_seal_copy(enum icrc_l3 kind, uint8_t *l3, size_t head_len, const uint8_t *from,
+                    size_t len);
+
 /* The same for n whole frames, at least one, of the same length: l3_off bytes into each is its
  * network header, and the ICRC is its last four bytes. They are the same up to the BTH's PSN, and
  * from the network header to the ICRC a multiple of four bytes. */

@@ -5,6 +5,7 @@
 
 #include "common.h"
 #include "mem.h"
+#include "mem_copy.h"
 #include "unit.h"
 
 /* ---- a backend that notes what it is asked for ---- */
@@ -163,6 +164,26 @@ static void test_atomic_between_workers(void **state)
     assert_int_equal(words[1], 2 * ADDS);
 }
 
+/* Every length, from any address to any: what is to arrive, and nothing beside it. */
+static void test_copy(void **state)
+{
+    static uint8_t from[1400], to[1400], wanted[1400];
+    static void (*const copies[])(uint8_t *, const uint8_t *, size_t) = {mem_copy, mem_copy_narrow};
+
+    for (size_t i = 0; i < sizeof(from); i++)
+        from[i] = (uint8_t)(i * 7 + i / 256);
+    for (size_t len = MEM_COPY_LONG - 2; len < 1200; len++)
+        for (size_t way = 0; way < ARRAY_SIZE(copies); way++) {
+            size_t f = len % 67, t = len % 71;
+
+            memset(to, 0xEE, sizeof(to));
+            memset(wanted, 0xEE, sizeof(wanted));
+            memcpy(wanted + t, from + f, len);
+            copies[way](to + t, from + f, len);
+            assert_memory_equal(to, wanted, sizeof(to));
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -171,6 +192,7 @@ int main(void)
         cmocka_unit_test(test_direct_is_done_at_once),
         cmocka_unit_test_setup(test_atomic, reset),
         cmocka_unit_test(test_atomic_between_workers),
+        cmocka_unit_test(test_copy),
     };
 
     return cmocka_run_group_tests_name("mem_batch", tests, NULL, NULL);

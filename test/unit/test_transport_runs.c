@@ -401,6 +401,25 @@ static void make_frames(struct frame f[FRAME_BURST], uint8_t bytes[FRAME_BURST][
         f[i] = (struct frame){.data = bytes[i], .room = ROOM};
 }
 
+/* An acknowledge that is no good is dropped with the reason. */
+static void bad_answer(struct side *a, const struct frame *f, unsigned bit, enum drop reason,
+                       ns_t now)
+{
+    const counter_t *dropped = &engine_counters(a->e)->drop[reason];
+    uint64_t before = counter_get(dropped);
+    uint8_t bytes[128];
+    struct frame bad = {.data = bytes, .len = f->len};
+
+    if (f->len != 62 || f->data[42] != OPCODE(PKT_RC, OP_ACK))
+        return;
+    memcpy(bytes, f->data, f->len);
+    bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+    if (reason != DROP_bad_icrc)
+        icrc_seal(ICRC_IPV4, bytes + 14, total_of(&bad) - 4);
+    engine_rx(a->e, &bad, 1, now);
+    assert_int_equal(counter_get(dropped), before + 1);
+}
+
 /* What both answer is the same; it goes to the requester. */
 static void answers(struct side *a, struct side *fast, struct side *slow, ns_t now)
 {
@@ -416,6 +435,11 @@ static void answers(struct side *a, struct side *fast, struct side *slow, ns_t n
     for (unsigned i = 0; i < n[0]; i++) {
         assert_int_equal(f[0][i].len, f[1][i].len);
         assert_memory_equal(f[0][i].data, f[1][i].data, f[0][i].len);
+    }
+    if (n[0]) {
+        bad_answer(a, f[0], 43 * 8 + 4, DROP_pad_length, now);
+        bad_answer(a, f[0], 57 * 8, DROP_bad_icrc, now);
+        bad_answer(a, f[0], 25 * 8, DROP_bad_ip_header, now);
     }
     engine_rx(a->e, f[0], n[0], now);
 }

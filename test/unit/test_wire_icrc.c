@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "common.h"
-#include "icrc.h"
+#include "icrc_short.h"
 #include "random.h"
 #include "unit.h"
 
@@ -57,6 +57,73 @@ static void test_seal_and_verify(void **state)
             assert_int_equal(bytes[len + 3], crc >> 24);
             assert_true(icrc_verify(kinds[k], bytes, len + 4));
         }
+}
+
+/* Frames of one flow: what is alike up to the PSN, each with the ICRC it has alone. */
+static void test_alike(void **state)
+{
+    static const size_t bth[] = {[ICRC_IPV4] = 28, [ICRC_IPV6] = 48, [ICRC_GRH] = 40};
+    struct random r = {8};
+    uint8_t bytes[3][18 + 400 + 4];
+
+    for (size_t k = 0; k < ARRAY_SIZE(kinds); k++)
+        for (size_t len = least[kinds[k]]; len <= 400; len += 4) {
+            struct frame f[3];
+            size_t off = len % 19;
+
+            for (size_t i = 0; i < 3; i++) {
+                f[i] = (struct frame){.data = bytes[i], .len = (uint32_t)(off + len + 4)};
+                fill(bytes[i], sizeof(bytes[i]), &r);
+                memcpy(bytes[i] + off, bytes[0] + off, bth[kinds[k]] + 8);
+            }
+            icrc_seal_alike(kinds[k], off, f, 3);
+            for (size_t i = 0; i < 3; i++) {
+                uint32_t crc = icrc_reference(kinds[k], bytes[i] + off, len);
+
+                assert_memory_equal(bytes[i] + off + len, &crc, sizeof(crc));
+            }
+        }
+}
+
+typedef void copy_fn(enum icrc_l3 kind, uint8_t *l3, size_t head_len, const uint8_t *from,
+                     size_t len);
+
+/* The payload arrives as it is, padded and summed up, and nothing else changes. */
+static void check_copy(copy_fn *copy, enum icrc_l3 kind, size_t head_len, size_t len,
+                       struct random *r)
+{
+    static uint8_t packet[96 + 5000 + 16], before[sizeof(packet)], payload[5000];
+    size_t all = head_len + len + (-len & 3);
+    uint32_t crc;
+
+    fill(packet, sizeof(packet), r);
+    fill(payload, sizeof(payload), r);
+    memcpy(before, packet, sizeof(packet));
+    copy(kind, packet, head_len, payload + 1, len);
+    assert_memory_equal(packet, before, head_len);
+    assert_memory_equal(packet + head_len, payload + 1, len);
+    for (size_t i = head_len + len; i < all; i++)
+        assert_int_equal(packet[i], 0);
+    crc = icrc_reference(kind, packet, all);
+    assert_memory_equal(packet + all, &crc, sizeof(crc));
+    assert_memory_equal(packet + all + 4, before + all + 4, sizeof(packet) - all - 4);
+}
+
+static void test_copy(void **state)
+{
+    static const size_t lengths[] = {1,   8,   256,  508,  509,  510,  511,  512,  513,  516,
+                                     764, 768, 1020, 1024, 1028, 2048, 4092, 4095, 4096, 4980};
+    static const size_t headers[] = {0, 4, 16, 20, 28};
+    struct random r = {9};
+
+    for (size_t k = 0; k < ARRAY_SIZE(kinds); k++)
+        for (size_t h = 0; h < ARRAY_SIZE(headers); h++)
+            for (size_t i = 0; i < ARRAY_SIZE(lengths); i++) {
+                size_t head_len = least[kinds[k]] + headers[h];
+
+                check_copy(icrc_seal_copy, kinds[k], head_len, lengths[i], &r);
+                check_copy(icrc_seal_copy_narrow, kinds[k], head_len, lengths[i], &r);
+            }
 }
 
 static void test_too_short_is_false(void **state)
@@ -139,6 +206,8 @@ int main(void)
         cmocka_unit_test(test_seal_and_verify),
         cmocka_unit_test(test_too_short_is_false),
         cmocka_unit_test(test_every_bit),
+        cmocka_unit_test(test_alike),
+        cmocka_unit_test(test_copy),
     };
 
     return cmocka_run_group_tests_name("wire_icrc", tests, NULL, NULL);

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * memcpy for what packets hold. A C library's own may use the string instructions for a packet's
+ * bytes, which take twice the time of a loop where source and destination are not aligned alike,
+ * and a packet's payload never is. The last bytes are written last: who polls them finds the
+ * others. Pure; any thread.
+ */
+#ifndef UROCE_MEM_COPY_H
+#define UROCE_MEM_COPY_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define MEM_COPY_LONG 512
+
+/* mem_copy of MEM_COPY_LONG bytes or more. */
+void mem_copy_long(uint8_t *to, const uint8_t *from, size_t len);
+/* The same as on a CPU without AVX-512. */
+void mem_copy_narrow(uint8_t *to, const uint8_t *from, size_t len);
+
+static inline void mem_copy(uint8_t *to, const uint8_t *from, size_t len)
+{
+    if (len >= MEM_COPY_LONG)
+        mem_copy_long(to, from, len);
+    else
+        memcpy(to, from, len);
+}
+
+#endif

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Inside the ICRC, x86: a CRC is the remainder of a polynomial. Multiplying a 128-bit piece of it
+ * by x^128 modulo the CRC's polynomial, and adding the next piece, shortens it by 16 bytes in two
+ * multiplications; what is left at last is reduced as Barrett's method has it. Bits are in the
+ * reflected order of CRC-32 all along. V. Gopal and others: "Fast CRC Computation for Generic
+ * Polynomials Using PCLMULQDQ".
+ */
+#ifndef UROCE_ICRC_FOLD_H
+#define UROCE_ICRC_FOLD_H
+
+#include <immintrin.h>
+
+#include "icrc_short.h"
+
+/* What the CRC is after the eight bytes of ones that stand for the LRH, before it is inverted. */
+#define STATE_AFTER_LRH 0xdebb20e3u
+
+#define FOLD_HIGH  0x0ccaa009e /* x^(128-32) and x^(128+32) modulo the polynomial, reflected */
+#define FOLD_LOW   0x1751997d0
+#define FOLD_64    0x163cd6124 /* x^64 */
+#define POLYNOMIAL 0x1db710641
+#define QUOTIENT   0x1f7011641 /* x^64 divided by it */
+
+/* Shifts a register's bytes up by n, zeros coming in: the 16 bytes at position 16 - n. */
+static const uint8_t shift_up[32] = {
+    0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80,
+    0,    1,    2,    3,    4,    5,    6,    7,    8,    9,    10,   11,   12,   13,   14,   15};
+
+#define FAST static inline __attribute__((target("pclmul,avx"), always_inline))
+
+FAST __m128i load(const uint8_t *p)
+{
+    return _mm_loadu_si128((const __m128i *)(const void *)p);
+}
+
+/* 16 bytes of the packet, masked. */
+FAST __m128i piece(const uint8_t *l3, const uint8_t *mask, size_t at)
+{
+    return _mm_or_si128(load(l3 + at), load(mask + at));
+}
+
+FAST __m128i fold(__m128i x, __m128i next)
+{
+    const __m128i by = _mm_set_epi64x(FOLD_HIGH, FOLD_LOW);
+
+    return _mm_xor_si128(
+        next, _mm_xor_si128(_mm_clmulepi64_si128(x, by, 0x00), _mm_clmulepi64_si128(x, by, 0x11)));
+}
+
+FAST uint32_t reduce(__m128i x)
+{
+    const __m128i by = _mm_set_epi64x(FOLD_HIGH, FOLD_LOW), low = _mm_set_epi32(0, -1, 0, -1);
+    const __m128i barrett = _mm_set_epi64x(QUOTIENT, POLYNOMIAL);
+    __m128i t;
+
+    x = _mm_xor_si128(_mm_srli_si128(x, 8), _mm_clmulepi64_si128(x, by, 0x10));
+    t = _mm_clmulepi64_si128(_mm_and_si128(x, low), _mm_set_epi64x(0, FOLD_64), 0x00);
+    x = _mm_xor_si128(_mm_srli_si128(x, 4), t);
+    t = _mm_and_si128(_mm_clmulepi64_si128(_mm_and_si128(x, low), barrett, 0x10), low);
+    x = _mm_xor_si128(x, _mm_clmulepi64_si128(t, barrett, 0x00));
+    return (uint32_t)_mm_extract_epi32(x, 1);
+}
+
+/*
+ * In pieces of 16 bytes, aligned at the end. The first has zeros in front for what it lacks, which
+ * add nothing: the CRC's state, which belongs to the first bytes, is added before they are shifted.
+ * This is the sum of the first two, which cover 20 to 32 bytes.
+ */
+FAST __m128i fold_first_two(const uint8_t *mask, const uint8_t *l3, size_t lacks)
+{
+    __m128i x = _mm_xor_si128(piece(l3, mask, 0), _mm_cvtsi32_si128((int)STATE_AFTER_LRH));
+
+    return fold(_mm_shuffle_epi8(x, load(shift_up + 16 - lacks)), piece(l3, mask, 16 - lacks));
+}
+
+/* And of all, which are three or more. */
+FAST __m128i fold_rest(__m128i x, const uint8_t *mask, const uint8_t *l3, size_t len, size_t lacks)
+{
+    size_t at = 32 - lacks;
+
+    x = fold(x, piece(l3, mask, at));
+    if ((at += 16) < len)
+        x = fold(x, piece(l3, mask, at));
+    if ((at += 16) < len)
+        x = fold(x, piece(l3, mask, at));
+    for (at += 16; at < len; at += 16)
+        x = fold(x, load(l3 + at));
+    return x;
+}
+
+FAST __m128i fold_all(const uint8_t *mask, const uint8_t *l3, size_t len)
+{
+    size_t lacks = -len & 15;
+
+    return fold_rest(fold_first_two(mask, l3, lacks), mask, l3, len, lacks);
+}
+
+#endif
