@@ -195,8 +195,8 @@ static void connect_to(struct side *s, const struct side *peer, uint32_t access,
 
 static void post(struct side *s, const struct side *peer, struct random *r)
 {
-    static const uint32_t lens[] = {0,  1,  7,   8,    8,    8,    8,    8,    9,     16,
-                                    17, 64, 200, 1023, 1024, 1024, 1025, 3072, 10000, 20000};
+    static const uint32_t lens[] = {0,  1,  7,    8,    8,    8,    8,    8,    9,     16,
+                                    17, 64, 1024, 1024, 1024, 1024, 1025, 3072, 10000, 20000};
     static const uint8_t ops[] = {SQE_WRITE, SQE_WRITE, SQE_WRITE,    SQE_WRITE,     SQE_SEND,
                                   SQE_SEND,  SQE_SEND,  SQE_SEND_IMM, SQE_WRITE_IMM, SQE_READ};
     static uint8_t op = SQE_WRITE;
@@ -297,7 +297,7 @@ static void damage(struct frame *f, struct random *r)
     else if (what == 7)
         b[20] ^= (uint8_t)(1 << bit % 8); /* DF, fragments */
     else if (what == 8)
-        put_be16(b + 16, (uint16_t)(total_of(f) - 4 + bit % 9));
+        put_be16(b + 16, (uint16_t)(total_of(f) + (bit % 3 ? 4 : bit % 9 - 4)));
     else if (what == 9)
         put_be16(b + 38, (uint16_t)(get_be16(b + 38) - 4));
     else if (what == 10)
@@ -305,14 +305,14 @@ static void damage(struct frame *f, struct random *r)
     else if (what == 11)
         put_be24(b + 51, get_be24(b + 51) + (bit % 3 ? 1 : -1u)); /* PSN */
     else if (what == 12)
-        b[42] = (uint8_t)(OP_WRITE_FIRST + bit % 6);
+        b[42] = bit % 2 ? OP_WRITE_FIRST : (uint8_t)(OP_WRITE_FIRST + bit % 6);
     else if (what == 13)
         b[34 + bit % 2] ^= 1; /* source port */
     else
         b[50] ^= 0x80;              /* asks for an acknowledge */
     if (what == 8 && bit % 4 < 3) { /* both lengths */
         put_be16(b + 38, (uint16_t)(total_of(f) - 20));
-        f->len += bit % 3 ? 4 : 0;
+        f->len += 4;
     }
     mend(f, random_below(r, 8) != 0);
 }
