@@ -155,6 +155,16 @@ static inline bool encap_same_shape(const struct encap_head *h, const uint8_t *f
                          (encap_vec){SHAPE_MASK_4, SHAPE_MASK_5});
 }
 
+/* Whether a frame begins as the one with this head in every byte up to the BTH's P_Key. */
+static inline bool encap_begins_same(const struct encap_head *h, const uint8_t *frame)
+{
+    const uint8_t *b = (const uint8_t *)h->vec;
+    encap_vec differ = (encap_vec_at(frame) ^ h->vec[0]) | (encap_vec_at(frame + 16) ^ h->vec[1]) |
+                       (encap_vec_at(frame + 30) ^ encap_vec_at(b + 30));
+
+    return !(differ[0] | differ[1]);
+}
+
 /* Whether a frame that is alike has the right header checksum. */
 static inline bool encap_alike_sum(const struct encap_expect *x, const uint8_t *frame)
 {

@@ -215,10 +215,7 @@ bool mr_hint_note(struct mr_hint *h, struct mr_cache *c, uint32_t key, uint32_t 
                   uint32_t access);
 
 /* Whether what was noted is still the region with this key. */
-static inline bool mr_hint_holds(const struct mr_hint *h, const struct mr_table *t, uint32_t key)
-{
-    return h->mr && h->key == key && __atomic_load_n(&t->removals, __ATOMIC_ACQUIRE) == h->removals;
-}
+bool mr_hint_holds(const struct mr_hint *h, const struct mr_table *t, uint32_t key);
 
 /*
  * Memory that a peer may reach. While a window is held it cannot be bound again or invalidated:

@@ -78,6 +78,11 @@ bool mr_hint_note(struct mr_hint *h, struct mr_cache *c, uint32_t key, uint32_t 
     return true;
 }
 
+bool mr_hint_holds(const struct mr_hint *h, const struct mr_table *t, uint32_t key)
+{
+    return h->mr && h->key == key && __atomic_load_n(&t->removals, __ATOMIC_ACQUIRE) == h->removals;
+}
+
 static enum mr_fault check_window(struct mem_region *w, uint32_t key, uint32_t pd, uint32_t qpn,
                                   uint64_t va, uint64_t len, uint32_t access, struct mr_span *out)
 {

@@ -59,10 +59,16 @@ static inline struct cq_run cq_run_begin(struct comp_queue *cq, uint32_t lane_in
 }
 
 /* Where the next one is to be written, all fields but seq, and that not even in passing: the
- * application may be looking. NULL: perhaps there is no room, which cq_post finds out. */
+ * application may be looking. There is room, as cq_room said. */
+static inline struct cqe *cq_run_entry(const struct cq_run *r)
+{
+    return &r->entry[r->prod & r->mask];
+}
+
+/* The same for who does not know. NULL: perhaps there is no room, which cq_post finds out. */
 static inline struct cqe *cq_run_next(const struct cq_run *r)
 {
-    return likely(r->prod != r->end) ? &r->entry[r->prod & r->mask] : NULL;
+    return likely(r->prod != r->end) ? cq_run_entry(r) : NULL;
 }
 
 static inline void cq_run_give(struct cq_run *r, struct cqe *e)

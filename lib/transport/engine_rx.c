@@ -301,6 +301,8 @@ static void rx_burst(struct engine *e, struct frame *frames, unsigned n)
     bool runs = e->rx_from == RX_DIRECT && !raw_has_sniffers(e);
     unsigned i = 0, general = 0;
 
+    if (n)
+        rx_run_prefetch(e, frames, n);
     while (i < n) {
         unsigned executed = runs && !general ? rx_run(e, frames + i, n - i, i, &general) : 0;
 

@@ -42,6 +42,7 @@ struct run {
     struct engine *e;
     struct qp *qp;
     enum run_kind kind;
+    uint32_t bytes, payload; /* of what was recognised: of frames, and of their payloads */
     struct icrc_span span[FRAME_BURST]; /* what was recognised; own: bytes of payload */
 };
 
@@ -53,57 +54,77 @@ static bool may_run(const struct engine *e, const struct qp *qp)
            encap_expect_is_ours(&qp->expect, e->cfg.port->gids);
 }
 
-/* Frames of one size and opcode. */
+/* Frames of one size and opcode, as the last one was. */
 struct shape {
     struct encap_head head;
-    uint32_t frame;      /* bytes that a frame has at least */
-    uint32_t total, len; /* of the IP packet; of the payload */
-    unsigned most;       /* how many are executed at a time */
+    uint32_t frame;        /* bytes of a frame */
+    struct icrc_size size; /* of the packet, and its payload */
+    unsigned most;         /* how many are executed at a time */
 };
 
-/* The shape of a frame that has what is expected. */
-static __attribute__((noinline)) bool shape_of(struct shape *s, const struct run *r,
-                                               const struct frame *f)
+/* The shape of a frame that has what is expected, but for the header checksum. */
+static bool new_shape(struct shape *s, const struct run *r, const struct frame *f)
 {
     const uint8_t *b = f->data;
-    uint32_t reth, rest;
+    uint32_t total = get_be16(b + 16), reth, rest, len;
 
-    if (f->len < 14 + L3_HEADERS || kinds[b[BTH]] != r->kind)
+    if (kinds[b[BTH]] != r->kind)
         return false;
     reth = opcode_table[b[BTH]].flags & PF_RETH ? RETH_LEN : 0;
-    if (f->len < 14 + L3_HEADERS + reth)
-        return false;
-    encap_head_take(&s->head, b);
-    s->total = get_be16(b + 16);
-    s->frame = s->total + 14;
-    s->most = RUN_BYTES >> (32 - __builtin_clz(s->total | 1));
-    rest = s->total - L3_HEADERS - reth;
-    s->len = rest - (b[BTH + 1] >> 4 & 3); /* without its pad */
+    rest = total - L3_HEADERS - reth;
+    len = rest - (b[BTH + 1] >> 4 & 3); /* without its pad */
+    s->frame = f->len;
+    s->size = (struct icrc_size){.len = (uint16_t)total, .own = (uint16_t)len};
+    s->most = RUN_BYTES >> (32 - __builtin_clz(total | 1));
     /* As unsigned numbers, lengths below 0 and 1 are too long. */
-    return encap_alike(&r->qp->expect, b) && encap_alike_length(b, f->len, s->total) &&
-           !(rest & 3) && s->len - 1 < r->qp->mtu;
+    return encap_alike(&r->qp->expect, b) && encap_alike_length(b, f->len, total) && !(rest & 3) &&
+           len - 1 < r->qp->mtu;
+}
+
+/* For a frame that does not begin as the one before: whether it is expected all the same. */
+static __attribute__((noinline)) bool another(struct shape *s, const struct run *r,
+                                              const struct frame *f)
+{
+    if (f->len < 14 + L3_HEADERS)
+        return false;
+    if ((f->len != s->frame || !encap_same_shape(&s->head, f->data)) && !new_shape(s, r, f))
+        return false;
+    encap_head_take(&s->head, f->data);
+    return encap_alike_sum(&r->qp->expect, f->data);
+}
+
+static void account(struct run *r, const struct shape *s, unsigned frames)
+{
+    r->bytes += frames * s->frame;
+    r->payload += frames * s->size.own;
 }
 
 /* How many frames from f on are the next ones of the run. */
 static unsigned recognise(struct run *r, const struct frame *f, unsigned n)
 {
     uint64_t next = (uint64_t)r->qp->qpn << 32 | r->qp->resp.epsn.v;
-    struct shape s = {.frame = UINT32_MAX};
-    unsigned i;
+    struct shape s = {.frame = 0}; /* no frame's */
+    unsigned i, since = 0;
 
+    r->bytes = r->payload = 0;
     for (i = 0; i < n; i++) {
         const uint8_t *b = f[i].data;
 
-        if (unlikely(f[i].len < s.frame || !encap_same_shape(&s.head, b))) {
-            if (!shape_of(&s, r, &f[i]))
+        s.size.alike = true;
+        if (unlikely(f[i].len != s.frame || !encap_begins_same(&s.head, b))) {
+            account(r, &s, i - since);
+            since = i;
+            if (!another(&s, r, &f[i]))
                 break;
+            s.size.alike = false;
             n = min_of(n, i + s.most);
         }
-        if ((get_be64(b + BTH + 4) & NEXT_MASK) != next || !encap_alike_sum(&r->qp->expect, b))
+        if ((get_be64(b + BTH + 4) & NEXT_MASK) != next)
             break;
-        r->span[i] = (struct icrc_span){b + 14, s.total, s.len};
+        r->span[i] = (struct icrc_span){b + 14, s.size};
         next = (next + 1) & NEXT_MASK;
     }
+    account(r, &s, i - since);
     return i;
 }
 
@@ -175,7 +196,7 @@ static unsigned run_writes(struct run *r, unsigned n)
         return 0;
     for (i = 0; i < n; i++) {
         const uint8_t *reth = r->span[i].l3 + (BTH - 14 + BTH_LEN);
-        uint32_t len = r->span[i].own, key = get_be32(reth + 8);
+        uint32_t len = r->span[i].size.own, key = get_be32(reth + 8);
         uint8_t *to;
 
         if (unlikely(key != g.key))
@@ -243,7 +264,7 @@ static unsigned run_parts(struct run *r, unsigned n)
 
     if (!(r->qp->access & MEM_REMOTE_WRITE))
         return 0;
-    while (i < n && run_part(r, &g, r->span[i].l3 + (BTH - 14), r->span[i].own))
+    while (i < n && run_part(r, &g, r->span[i].l3 + (BTH - 14), r->span[i].size.own))
         i++;
     return i;
 }
@@ -314,12 +335,12 @@ static unsigned run_sends(struct run *r, unsigned n)
     run = cq_run_begin(cq, r->e->cfg.lane);
     for (i = 0; i < n; i++) {
         const uint8_t *bth = r->span[i].l3 + (BTH - 14);
-        uint32_t len = r->span[i].own;
-        struct cqe *c = cq_run_next(&run);
+        uint32_t len = r->span[i].size.own;
+        struct cqe *c = cq_run_entry(&run);
         uint64_t wr_id;
         uint8_t *to = recv_place(r, &g, &rq, rq.cons + i, len, &wr_id);
 
-        if (unlikely(!to || !c))
+        if (unlikely(!to))
             break;
         put(to, bth + BTH_LEN, len);
         memcpy(c, &like, offsetof(struct cqe, seq));
@@ -340,17 +361,12 @@ static void count(const struct run *r, const struct frame *f, unsigned n)
 {
     struct engine_counters *c = &r->e->counters;
     uint8_t priority = qos_frame_priority(VLAN_NONE, f->data[15]);
-    uint32_t bytes = 0, payload = 0;
 
-    for (unsigned i = 0; i < n; i++) {
-        bytes += f[i].len;
-        payload += r->span[i].own;
-    }
     counter_add(&c->rx_packets[priority], n);
-    counter_add(&c->rx_bytes[priority], bytes);
+    counter_add(&c->rx_bytes[priority], r->bytes);
     counter_add(&c->rx_delivered, n);
     counter_add(&r->qp->counters.rx_packets, n);
-    counter_add(&r->qp->counters.rx_bytes, payload);
+    counter_add(&r->qp->counters.rx_bytes, r->payload);
     if (unlikely(r->qp->stray_run)) /* they come here by themselves */
         r->qp->stray_run = 0;
 }
@@ -396,7 +412,9 @@ static bool ack(struct run *r, const struct frame *f, unsigned job)
     if (f->len < 14 + ACK_LEN || get_be16(b + 16) != ACK_LEN || (bth[1] & 0x30) ||
         !encap_alike(x, b) || !encap_alike_sum(x, b) || !encap_alike_length(b, f->len, ACK_LEN))
         return false;
-    r->span[0] = (struct icrc_span){b + 14, ACK_LEN, 0};
+    r->bytes = f->len;
+    r->payload = 0;
+    r->span[0] = (struct icrc_span){b + 14, {.len = ACK_LEN}};
     if (!verify(r, f, 1))
         return false;
     count(r, f, 1);
@@ -443,8 +461,36 @@ unsigned rx_run(struct engine *e, const struct frame *f, unsigned n, unsigned jo
     if (!found)
         return 0;
     done = execute(&r, verify(&r, f, found));
+    for (unsigned i = done; i < found; i++) {
+        r.bytes -= f[i].len;
+        r.payload -= r.span[i].size.own;
+    }
     if (done)
         finish(&r, f, done);
     *general = found - done;
     return done;
+}
+
+void rx_run_prefetch(struct engine *e, const struct frame *f, unsigned n)
+{
+    const uint8_t *qpn = f[0].data + BTH + 5;
+
+    /* Mostly all of a burst are of one. */
+    if (n < 2 || f[0].len < 14 + L3_HEADERS || f[n - 1].len < 14 + L3_HEADERS ||
+        get_be24(qpn) == get_be24(f[n - 1].data + BTH + 5))
+        return;
+    for (unsigned i = 0; i < n; i++) {
+        const struct qp *qp;
+
+        if (f[i].len < 14 + L3_HEADERS)
+            continue;
+        qp = qp_table_lookup(e->cfg.qps, get_be24(f[i].data + BTH + 5));
+        if (!qp)
+            continue;
+        __builtin_prefetch(qp);
+        __builtin_prefetch(&qp->resp);
+        __builtin_prefetch(&qp->resp.recv_hint);
+        __builtin_prefetch(&qp->expect);
+        __builtin_prefetch(&qp->counters);
+    }
 }

@@ -93,9 +93,10 @@ struct responder {
     bool ack_pending; /* an ACK, RNR NAK or NAK is to be sent */
     uint8_t syndrome;
     psn_t ack_psn;
-    bool recv_busy;      /* *recv is in use */
-    bool recv_failed;    /* FAULT_MEMORY has its completion; what follows is flushed */
-    unsigned failed_job; /* FAULT_MEMORY on receive: the job of this burst */
+    bool recv_busy;   /* *recv is in use */
+    bool recv_failed; /* FAULT_MEMORY has its completion; what follows is flushed */
+    struct mr_hint write_hint, recv_hint; /* where the last WRITE, and receive entry, went */
+    unsigned failed_job;                  /* FAULT_MEMORY on receive: the job of this burst */
     uint32_t recv_index, recv_room;
     uint32_t recv_pd;           /* of the receive entry: the queue pair's or the SRQ's */
     struct comp_queue *recv_cq; /* where it completes */
@@ -105,10 +106,9 @@ struct responder {
     uint32_t msg_len;      /* bytes of the message so far */
     uint64_t write_va;
     uint32_t write_rkey, write_left;
-    struct mr_hint write_hint, recv_hint; /* where the last WRITE, and receive entry, went */
-    struct resp_resource *res;            /* ring of res_max */
-    uint32_t res_max;                     /* max_dest_rd_atomic */
-    uint32_t res_head;                    /* resources taken since reset */
+    struct resp_resource *res; /* ring of res_max */
+    uint32_t res_max;          /* max_dest_rd_atomic */
+    uint32_t res_head;         /* resources taken since reset */
     uint32_t res_pending;
     /* Rounds of repeated requests, as path_repeated counts them. */
     uint32_t rounds;
@@ -117,8 +117,9 @@ struct responder {
 
 /* ---- queue pair ---- */
 
+/* By who needs what: each part's cache lines are one side's. */
 struct qp {
-    /* what every packet needs */
+    /* what every packet needs, the responder's first */
     uint32_t qpn;
     uint8_t state; /* enum qp_state */
     uint8_t type;
@@ -128,28 +129,32 @@ struct qp {
     bool resp_turn; /* replies and requests take turns */
     bool comm_est_told;
     uint8_t tx_burst; /* packets sent in this turn */
-    uint32_t pd, mtu; /* bytes */
-    uint32_t xrcd, qkey;
+    /* Packets in a row that another engine handed over, and which: see note_stray. */
+    uint8_t stray_lane;
+    uint16_t stray_run, stray_limit;
+    uint32_t pd, mtu;      /* bytes */
+    enum fault fault;      /* responder's, until settled */
+    struct engine *engine; /* the owner; others may ask: qp_engine */
     struct srq *srq;
+    struct comp_queue *recv_cq;
+    uint32_t dest_qpn;
+    uint32_t qkey;
+
+    struct comp_queue *send_cq;
+    uint32_t xrcd;
     struct wq *raw_rq;        /* raw packets: its receive queue; or NULL */
     struct rx_spread *spread; /* raw packets: where they go instead; or NULL */
-    uint32_t dest_qpn;
-    struct engine *engine; /* the owner; others may ask: qp_engine */
-    struct comp_queue *send_cq, *recv_cq;
     struct timer timer;
-    /* Packets in a row that another engine handed over, and which: see note_stray. */
-    uint16_t stray_run, stray_limit;
-    uint8_t stray_lane;
     ns_t ack_timeout; /* 0: none */
-    enum fault fault; /* responder's, until settled */
     TAILQ_ENTRY(qp) tx_link;
     STAILQ_ENTRY(qp) touched_link;
 
     CACHE_ALIGNED struct requester req;
     CACHE_ALIGNED struct responder resp;
-    CACHE_ALIGNED struct encap_template encap;
-    struct encap_expect expect; /* connected, and not on a promiscuous port: how packets arrive */
+    /* Connected, and not on a promiscuous port: how packets arrive. */
+    CACHE_ALIGNED struct encap_expect expect;
     struct qp_counters counters;
+    CACHE_ALIGNED struct encap_template encap;
 
     /* what packets do not need */
     struct address_vector av;
@@ -224,6 +229,8 @@ LIST_HEAD(mcast_list, mcast_member);
 TAILQ_HEAD(qp_tx_list, qp);
 STAILQ_HEAD(qp_touched_list, qp);
 STAILQ_HEAD(wq_touched_list, wq);
+
+_Static_assert(offsetof(struct qp, dest_qpn) < CACHE_LINE, "a run finds it in one line");
 
 #define RX_DIRECT -1
 
@@ -449,6 +456,8 @@ void resp_accepted(struct engine *e, struct qp *qp, const struct pkt *p, uint32_
  */
 unsigned rx_run(struct engine *e, const struct frame *f, unsigned n, unsigned job,
                 unsigned *general);
+/* Fetches what rx_run looks at first, when the frames are of many queue pairs. */
+void rx_run_prefetch(struct engine *e, const struct frame *f, unsigned n);
 /* resp_only.c: the most frequent requests as a whole; false: nothing was done. */
 bool resp_only(struct engine *e, struct qp *qp, unsigned job);
 /* resp_uc.c, resp_ud.c */

@@ -104,7 +104,7 @@ unsigned icrc_verify_run(enum icrc_l3 kind, const struct icrc_span *s, unsigned 
     if (likely(icrc_short_is_fast()))
         return icrc_short_verify_run(kind, s, n);
 #endif
-    while (i < n && icrc_verify(kind, s[i].l3, s[i].len))
+    while (i < n && icrc_verify(kind, s[i].l3, s[i].size.len))
         i++;
     return i;
 }

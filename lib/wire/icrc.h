@@ -49,8 +49,11 @@ bool icrc_verify(enum icrc_l3 kind, const uint8_t *l3, size_t len);
 /* A packet from its network header through its ICRC. */
 struct icrc_span {
     const uint8_t *l3;
-    uint32_t len; /* headers, BTH and ICRC at least, and a multiple of four */
-    uint32_t own; /* the caller's */
+    struct icrc_size {
+        uint16_t len; /* headers, BTH and ICRC at least, and a multiple of four */
+        uint16_t own; /* the caller's */
+        bool alike;   /* as long as the one before, and the same up to the BTH's P_Key */
+    } size;
 };
 
 /* How many of the n packets, from the first one on, have the right ICRC. */

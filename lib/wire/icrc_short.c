@@ -27,41 +27,36 @@ __attribute__((target("pclmul,avx"))) uint32_t icrc_short(enum icrc_l3 kind, con
     return ~reduce(fold_all(icrc_mask[kind], l3, len));
 }
 
-/* The same of a multiple of 16 bytes, from 48 on. */
-FAST uint32_t sum_even(const uint8_t *mask, const uint8_t *l3, size_t len)
+/* So many of them, from the first on, that are short and right. */
+FAST unsigned verify_short(const uint8_t *mask, const struct icrc_span *s, unsigned n)
 {
-    __m128i x = _mm_xor_si128(piece(l3, mask, 0), _mm_cvtsi32_si128((int)STATE_AFTER_LRH));
+    __m128i begin = _mm_setzero_si128();
+    unsigned i;
 
-    x = fold(x, piece(l3, mask, 16));
-    x = fold(x, piece(l3, mask, 32));
-    if (len > 48)
-        x = fold(x, piece(l3, mask, 48));
-    for (size_t at = 64; at < len; at += 16)
-        x = fold(x, load(l3 + at));
-    return ~reduce(x);
+    for (i = 0; i < n && s[i].size.len <= ICRC_SHORT_LEN + sizeof(uint32_t); i++) {
+        size_t len = s[i].size.len - sizeof(uint32_t), lacks = -len & 15;
+        uint32_t stored;
+
+        if (!s[i].size.alike)
+            begin = fold_first_two(mask, s[i].l3, lacks);
+        memcpy(&stored, s[i].l3 + len, sizeof(stored));
+        if (unlikely(~reduce(fold_rest(begin, mask, s[i].l3, len, lacks)) != stored))
+            break;
+    }
+    return i;
 }
 
 __attribute__((target("pclmul,avx"))) unsigned
 icrc_short_verify_run(enum icrc_l3 kind, const struct icrc_span *s, unsigned n)
 {
-    const uint8_t *mask = icrc_mask[kind];
-    unsigned i;
+    unsigned i = 0;
 
-    for (i = 0; i < n; i++) {
-        size_t len = s[i].len - ICRC_SIZE;
-        uint32_t stored;
-
-        if (unlikely(len > ICRC_SHORT_LEN)) {
-            if (!icrc_verify(kind, s[i].l3, s[i].len))
-                break;
-            continue;
-        }
-        memcpy(&stored, s[i].l3 + len, sizeof(stored));
-        if (len & 15 ? ~reduce(fold_all(mask, s[i].l3, len)) != stored
-                     : sum_even(mask, s[i].l3, len) != stored)
-            break;
+    for (;;) {
+        i += verify_short(icrc_mask[kind], s + i, n - i);
+        if (i == n || !icrc_verify(kind, s[i].l3, s[i].size.len))
+            return i;
+        i++;
     }
-    return i;
 }
 
 __attribute__((target("pclmul,avx"))) void icrc_short_alike(enum icrc_l3 kind, size_t l3_off,

@@ -22,7 +22,6 @@ uint32_t icrc_short(enum icrc_l3 kind, const uint8_t *l3, size_t len);
 
 /* icrc_verify_run, where it is fast. */
 unsigned icrc_short_verify_run(enum icrc_l3 kind, const struct icrc_span *s, unsigned n);
-
 /* icrc_seal_alike, of frames that are as short as that. */
 void icrc_short_alike(enum icrc_l3 kind, size_t l3_off, const struct frame *f, unsigned n);
 

@@ -76,6 +76,105 @@ static bool judge(const struct encap_expect *x, const uint8_t *frame, uint32_t l
     return true;
 }
 
+/* Whether it is like the frame that was learnt from. What is is expected, too. */
+static bool judge_alike(const struct encap_expect *x, const uint8_t *frame, uint32_t len)
+{
+    uint32_t total = get_be16(frame + 16);
+    struct encap_view v;
+
+    if (!encap_alike(x, frame) || !encap_alike_sum(x, frame) ||
+        !encap_alike_length(frame, len, total) || total < 28)
+        return false;
+    assert_true(encap_expected(x, frame, len, &v));
+    assert_int_equal(v.l3_len, total);
+    assert_int_equal(frame[43] & 0x0F, 0);
+    assert_int_equal(get_be16(frame + 44) & 0x7FFF, 0x7FFF);
+    return true;
+}
+
+/* A frame with the BTH that every packet has. */
+static uint32_t make_packet(uint8_t frame[ROOM], const struct address_vector *av, uint16_t ip_id)
+{
+    uint32_t len = make_frame(frame, av, ip_id);
+
+    frame[42] = 0x0A;
+    put_be16(frame + 44, 0xFFFF);
+    return len;
+}
+
+static void learnt(struct encap_expect *x)
+{
+    uint8_t frame[ROOM];
+
+    make_vectors();
+    encap_expect_make(x, &port, &ours);
+    make_packet(frame, &peers, 7);
+    assert_false(encap_alike(x, frame)); /* its TTL is not known yet */
+    encap_expect_learn(x, frame);
+    assert_true(encap_alike(x, frame));
+}
+
+static void test_learning(void **state)
+{
+    struct random r = {3};
+    struct encap_expect x;
+    uint8_t frame[ROOM];
+
+    learnt(&x);
+    for (unsigned i = 0; i < 2000; i++) {
+        struct address_vector av = peers;
+        uint32_t len;
+
+        av.udp_sport = (uint16_t)random_next(&r);
+        len = make_packet(frame, &av, (uint16_t)random_next(&r));
+        assert_true(judge_alike(&x, frame, len + i % 20));
+        av.traffic_class = (uint8_t)random_next(&r) & 0xFC;
+        av.hop_limit = (uint8_t)random_next(&r);
+        len = make_packet(frame, &av, (uint16_t)random_next(&r));
+        assert_int_equal(judge_alike(&x, frame, len),
+                         !av.traffic_class && av.hop_limit == peers.hop_limit);
+        encap_expect_learn(&x, frame);
+        assert_true(judge_alike(&x, frame, len));
+        make_packet(frame, &peers, 7);
+        encap_expect_learn(&x, frame);
+    }
+}
+
+/* Every bit of the headers and the first of the BTH. */
+static void test_every_bit_alike(void **state)
+{
+    struct encap_expect x;
+    uint8_t frame[ROOM], good[ROOM];
+    unsigned alike = 0, same = 0;
+    struct encap_head head;
+    uint32_t len;
+
+    learnt(&x);
+    len = make_packet(good, &peers, 7);
+    encap_head_take(&head, good);
+    for (unsigned bit = 0; bit < 48 * 8; bit++) {
+        for (unsigned mend = 0; mend < 2; mend++) {
+            memcpy(frame, good, ROOM);
+            frame[bit / 8] ^= (uint8_t)(1 << bit % 8);
+            if (mend) {
+                memset(frame + 24, 0, 2);
+                put_be16(frame + 24, (uint16_t)~ipv4_sum(frame + ETH_LEN));
+            }
+            alike += judge_alike(&x, frame, len);
+            same += encap_begins_same(&head, frame);
+            if (encap_same_shape(&head, frame) && encap_alike_sum(&x, frame)) {
+                assert_true(judge_alike(&x, frame, len));
+                assert_int_equal(frame[42], good[42]);
+                assert_memory_equal(frame + 16, good + 16, 2);
+            }
+        }
+    }
+    /* With the checksum mended: identification, the checksum itself; anyhow source MAC and port,
+     * UDP checksum, opcode, four flags, membership, and what is behind the P_Key. */
+    assert_int_equal(alike, (16 + 16) + 2 * (48 + 16 + 16 + 8 + 4 + 1 + 16));
+    assert_int_equal(same, 2 * 16 + 16); /* the mended checksum */
+}
+
 static void test_usual_frames(void **state)
 {
     struct random r = {1};
@@ -126,20 +225,21 @@ static void test_every_bit(void **state)
 static void test_random_damage(void **state)
 {
     struct random r = {2};
-    struct encap_expect x;
+    struct encap_expect x, like;
     uint8_t frame[ROOM];
     unsigned expected = 0;
 
-    make_vectors();
+    learnt(&like);
     encap_expect_make(&x, &port, &ours);
     for (unsigned i = 0; i < 200000; i++) {
-        uint32_t len = make_frame(frame, &peers, (uint16_t)i);
+        uint32_t len = make_packet(frame, &peers, (uint16_t)i);
 
         for (unsigned n = (unsigned)random_next(&r) % 4; n > 0; n--)
             frame[random_next(&r) % ENCAP_EXPECT_BTH] = (uint8_t)random_next(&r);
         if (random_next(&r) % 4 == 0)
             len = ENCAP_EXPECT_BTH + (uint32_t)random_next(&r) % (ROOM - ENCAP_EXPECT_BTH);
         expected += judge(&x, frame, len);
+        judge_alike(&like, frame, len);
     }
     assert_true(expected > 20000 && expected < 180000);
 }
@@ -172,10 +272,9 @@ static void test_other_kinds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_usual_frames),
-        cmocka_unit_test(test_every_bit),
-        cmocka_unit_test(test_random_damage),
-        cmocka_unit_test(test_other_kinds),
+        cmocka_unit_test(test_usual_frames),  cmocka_unit_test(test_every_bit),
+        cmocka_unit_test(test_learning),      cmocka_unit_test(test_every_bit_alike),
+        cmocka_unit_test(test_random_damage), cmocka_unit_test(test_other_kinds),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -144,14 +144,42 @@ static void test_host_address(void **state)
     assert_int_equal(mr_host_addr(&plain, BASE + 5), BASE + 5);
 }
 
+/* What was noted of a region is what a check of it would find, until a region is removed. */
+static void test_hints(void **state)
+{
+    struct mem_region other = {.pd = PD, .access = MEM_LOCAL_WRITE, .len = 5};
+    struct mem_region window = {.kind = MEM_WINDOW_1, .pd = PD, .access = ALL_REMOTE, .len = 5};
+    struct mem_region wraps = {.pd = PD, .iova = TOP - 5, .len = 100};
+    struct mr_hint h = {0};
+
+    assert_int_equal(mr_insert(&table, &other, 9), 0);
+    assert_int_equal(mr_insert(&table, &window, 9), 0);
+    assert_int_equal(mr_insert(&table, &wraps, 9), 0);
+    assert_false(mr_hint_holds(&h, &table, 0));
+    assert_false(mr_hint_note(&h, &cache, plain.key, PD + 1, 0));
+    assert_false(mr_hint_note(&h, &cache, other.key, PD, MEM_REMOTE_WRITE));
+    assert_false(mr_hint_note(&h, &cache, plain.key ^ 1, PD, 0));
+    assert_false(mr_hint_note(&h, &cache, window.key, PD, 0));
+    assert_false(mr_hint_note(&h, &cache, wraps.key, PD, 0));
+    assert_false(mr_hint_holds(&h, &table, other.key));
+    assert_true(mr_hint_note(&h, &cache, plain.key, PD, MEM_REMOTE_WRITE));
+    assert_ptr_equal(h.mr, &plain);
+    assert_true(mr_hint_holds(&h, &table, plain.key));
+    assert_false(mr_hint_holds(&h, &table, other.key));
+    mr_remove(&table, &other);
+    assert_false(mr_hint_holds(&h, &table, plain.key));
+    assert_true(mr_hint_note(&h, &cache, plain.key, PD, MEM_REMOTE_WRITE));
+    assert_true(mr_hint_holds(&h, &table, plain.key));
+    mr_remove(&table, &window);
+    mr_remove(&table, &wraps);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ranges),
-        cmocka_unit_test(test_rights),
-        cmocka_unit_test(test_order),
-        cmocka_unit_test(test_removed),
-        cmocka_unit_test(test_host_address),
+        cmocka_unit_test(test_hints),   cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_rights),  cmocka_unit_test(test_order),
+        cmocka_unit_test(test_removed), cmocka_unit_test(test_host_address),
     };
 
     return cmocka_run_group_tests_name("mem_check", tests, setup, teardown);

@@ -228,12 +228,50 @@ static void test_stream(void **state)
     free(p.shared);
 }
 
+/* Completions written in place, as far as there is room, which to ask for does no harm. */
+static void test_runs(void **state)
+{
+    struct pair p;
+    struct cq_run run;
+
+    pair_init(&p, SIZE, 1);
+    assert_int_equal(cq_room(&p.cq, 0, 5), 5);
+    assert_int_equal(cq_room(&p.cq, 0, 100), SIZE);
+    run = cq_run_begin(&p.cq, 0);
+    for (uint64_t id = 0; id < SIZE; id++) {
+        struct cqe *e = cq_run_next(&run);
+
+        assert_non_null(e);
+        e->wr_id = id;
+        e->byte_len = (uint32_t)id * 3;
+        e->smac[5] = 6;
+        cq_run_give(&run, e);
+    }
+    assert_null(cq_run_next(&run));
+    assert_false(p.cq.lane[0].touched);
+    cq_run_end(&p.cq, 0, &run, true);
+    assert_true(p.cq.lane[0].touched && p.cq.lane[0].solicited);
+    assert_int_equal(cq_room(&p.cq, 0, 1), 0);
+    assert_false(p.cq.lane[0].overrun);
+    for (uint64_t id = 0; id < 3; id++)
+        expect(&p, id);
+    assert_int_equal(cq_room(&p.cq, 0, 8), 3);
+    atomic_store(&cq_lane_at(p.shared, SIZE, 0)->cons, 99); /* ahead of what there is */
+    assert_int_equal(cq_room(&p.cq, 0, 8), 3);
+    for (unsigned i = 0; i < 3; i++)
+        assert_int_equal(post(&p, 0, i), 0);
+    assert_int_equal(post(&p, 0, 10), -ENOSPC);
+    assert_int_equal(cq_room(&p.cq, 0, 8), 0);
+    free(p.shared);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_order_and_wrap),   cmocka_unit_test(test_overflow),
-        cmocka_unit_test(test_hostile_consumer), cmocka_unit_test(test_lanes),
-        cmocka_unit_test(test_events),           cmocka_unit_test(test_stream),
+        cmocka_unit_test(test_runs),     cmocka_unit_test(test_order_and_wrap),
+        cmocka_unit_test(test_overflow), cmocka_unit_test(test_hostile_consumer),
+        cmocka_unit_test(test_lanes),    cmocka_unit_test(test_events),
+        cmocka_unit_test(test_stream),
     };
 
     return cmocka_run_group_tests_name("queue_comp", tests, NULL, NULL);

@@ -166,9 +166,41 @@ static void test_every_bit(void **state)
     }
 }
 
+/* Packets in a row, some of which begin as the one before: all that come before the first wrong one
+ * are right. */
+static void test_run(void **state)
+{
+    static uint8_t bytes[32][1100];
+    struct random r = {9};
+
+    for (unsigned round = 0; round < 3000; round++) {
+        struct icrc_span span[32];
+        unsigned n = 1 + random_below(&r, 32), wrong = random_below(&r, 40);
+        enum icrc_l3 kind = kinds[random_below(&r, 3)];
+        uint16_t len = 0;
+
+        for (unsigned i = 0; i < n; i++) {
+            bool alike = i && random_below(&r, 4);
+
+            if (!alike)
+                len = (uint16_t)(round_up(least[kind], 4) +
+                                 4 * random_below(&r, round % 2 ? 20 : 250));
+            fill(bytes[i], len, &r);
+            if (alike)
+                memcpy(bytes[i], bytes[i - 1], kind == ICRC_IPV4 ? 32 : least[kind] - 8);
+            icrc_seal(kind, bytes[i], len);
+            if (i == wrong)
+                bytes[i][len - 1 - random_below(&r, 4)] ^= 1;
+            span[i] = (struct icrc_span){bytes[i], {.len = (uint16_t)(len + 4), .alike = alike}};
+        }
+        assert_int_equal(icrc_verify_run(kind, span, n), min_of(n, wrong));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_run),
         cmocka_unit_test(test_known_values),
         cmocka_unit_test(test_against_reference),
         cmocka_unit_test(test_seal_and_verify),
