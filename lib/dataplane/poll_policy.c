@@ -15,11 +15,34 @@ void poll_worked(struct poll_policy *p, ns_t now)
 {
     p->last_work = now;
     p->empties = 0;
+    if (p->lingering) {
+        p->lingering = false;
+        p->linger_hits++;
+    }
+}
+
+/* Whether to look once more before an eager sleep. */
+static bool linger(struct poll_policy *p, ns_t now)
+{
+    if (p->linger_skip) {
+        p->linger_skip--;
+        return false;
+    }
+    if (now - p->last_work < POLL_LINGER_NS)
+        return p->lingering = true;
+    if (p->lingering) {
+        p->lingering = false;
+        p->linger_skip = p->linger_hits < POLL_LINGER_RUN ? POLL_LINGER_SKIP : 0;
+        p->linger_hits = 0;
+    }
+    return false;
 }
 
 enum poll_step poll_empty(struct poll_policy *p, ns_t now)
 {
     if (p->eager_left) {
+        if (linger(p, now))
+            return POLL_SPIN;
         if (!--p->eager_left)
             p->eager_end = now;
         return POLL_SLEEP;

@@ -8,9 +8,15 @@
  * turn (a program that polls its own memory, or plain computation): for a while the worker then
  * sleeps at once whenever it finds nothing ("eager"), because a sleeper that is woken gets the CPU
  * at once and a yielder does not.
+ *
+ * To be woken costs the program that posts a system call, each time if its posts come one by one.
+ * So an eager worker lingers before it sleeps for about as long as that costs. If that was in vain
+ * it does not again for a while, as somebody on this CPU may be waiting for it to go.
  */
 #ifndef UROCE_POLL_POLICY_H
 #define UROCE_POLL_POLICY_H
+
+#include <stdbool.h>
 
 #include "common.h"
 
@@ -20,6 +26,9 @@
 #define POLL_EAGER_MAX      65536u
 #define POLL_EAGER_RECUR_NS (2 * NS_PER_SEC)
 #define POLL_SPINS          64u /* looks between two yields when CPUs are enough */
+#define POLL_LINGER_NS      (5 * NS_PER_US)
+#define POLL_LINGER_SKIP    64u /* sleeps without lingering after it was in vain */
+#define POLL_LINGER_RUN     16u /* unless it was not, so many times in a row before */
 
 enum poll_step {
     POLL_SPIN,  /* pause, look again */
@@ -34,6 +43,9 @@ struct poll_policy {
     uint32_t eager_left; /* empty looks for which to stay eager; 0: not eager */
     uint32_t eager_span; /* length of the last eager time */
     ns_t eager_end;      /* when it ended; 0: never was eager */
+    bool lingering;
+    uint32_t linger_hits; /* times in a row that work came meanwhile */
+    uint32_t linger_skip; /* sleeps to come without lingering */
 };
 
 void poll_policy_init(struct poll_policy *p, ns_t now);
