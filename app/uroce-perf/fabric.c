@@ -59,10 +59,10 @@ const struct mem_provider perf_memory = {.space_open = space_open,
 
 /* ---- ports ---- */
 
-static struct pktio *open_loop(unsigned workers)
+static struct pktio *open_loop(unsigned workers, bool icrc)
 {
     struct pktio_loop_config lc = {
-        .name = "loopback", .mac = {2, 0, 0, 0, 0, 1}, .queues = workers};
+        .name = "loopback", .mac = {2, 0, 0, 0, 0, 1}, .queues = workers, .leave_icrc = !icrc};
 
     return pktio_loop_create(&lc);
 }
@@ -76,8 +76,8 @@ static int open_ports(struct fabric *f, const struct perf_options *o, char *erro
 
         if (ec.mtu < 1500)
             ec.mtu = 0;
-        f->io[i] =
-            f->devices ? pktio_ethdev_open(&ec, error, size) : open_loop((unsigned)o->workers);
+        f->io[i] = f->devices ? pktio_ethdev_open(&ec, error, size)
+                              : open_loop((unsigned)o->workers, o->icrc);
         if (!f->io[i]) {
             if (!f->devices)
                 snprintf(error, size, "no memory for the loopback port");
@@ -141,6 +141,11 @@ int fabric_open(struct fabric *f, const struct perf_options *o, char *error, siz
     f->ports = max_of(f->devices, 1u);
     f->workers = (unsigned)o->workers;
     f->mtu = o->mtu;
+    f->icrc = o->icrc;
+    if (f->devices && !o->icrc) {
+        snprintf(error, size, "icrc: off is for the loopback port alone");
+        return -1;
+    }
     if (open_ports(f, o, error, size))
         return -1;
     for (unsigned i = 0; i < f->ports; i++) {

@@ -61,6 +61,8 @@ static const struct row {
     {"verify", FLAG, AT(verify), 0, 0, NULL, "compare every byte that arrives"},
     {"floor", SWITCH, AT(floor), 0, 0, NULL,
      "on or off: measure what copies and CRCs alone would take"},
+    {"icrc", SWITCH, AT(icrc), 0, 0, NULL,
+     "on or off: off, packets on the loopback port have none, as in uroced"},
     {"cpus", TEXT, AT(cpus), 0, sizeof(((struct perf_options *)0)->cpus), NULL,
      "CPUs for the workers, such as 2,3"},
     {"stats-period", SECONDS, AT(stats_period), 10 * NS_PER_MS, DAY, NULL,
@@ -117,7 +119,8 @@ void options_default(struct perf_options *o)
                                .signal = 1,
                                .buffer = UINT64_C(1) << 20,
                                .seed = 1,
-                               .floor = true};
+                               .floor = true,
+                               .icrc = true};
 }
 
 static const struct row *find(const char *name)
@@ -374,6 +377,8 @@ int options_check(const struct perf_options *o, char *error, size_t size)
         return fail(error, size, "batch, interactive: only one of them");
     if (check_cpus(o, error, size))
         return -1;
+    if (!o->icrc && !mode_has_engine(o->mode))
+        return fail(error, size, "icrc: off says nothing in mode %s", modes[o->mode]);
     return mode_has_engine(o->mode) ? check_messages(o, error, size) : check_frames(o, error, size);
 }
 

@@ -35,7 +35,7 @@ struct perf_options {
     uint64_t messages;               /* 0: as many as fit into the duration */
     uint64_t seed;
     bool sized; /* size was given; else it goes by the mode */
-    bool bidirectional, verify, floor;
+    bool bidirectional, verify, floor, icrc;
     bool batch, interactive;
     char cpus[64];
 };

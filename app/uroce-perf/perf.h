@@ -35,8 +35,9 @@ struct fabric {
     struct pktio *io[PORTS_MAX]; /* until the rnic has them */
     struct pktio_info info[PORTS_MAX];
     struct rnic *rnic;
-    unsigned workers; /* it was opened with so many, and for this path MTU */
+    unsigned workers; /* it was opened with so many, for this path MTU, and with ICRCs */
     uint64_t mtu;
+    bool icrc;
 };
 
 /* Opens the ports, for that many workers. 0, or -1 and why not. */

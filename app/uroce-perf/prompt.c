@@ -30,12 +30,13 @@ static void say(const char *text)
     printf("%s\n", text);
 }
 
-/* Ports are opened for a number of workers and a path MTU. */
+/* Ports are opened for a number of workers, a path MTU, and with ICRCs or without. */
 static int open_fabric(struct prompt *x, char *error, size_t size)
 {
     struct fabric *f = x->fabric;
 
-    if (f->rnic && f->workers == x->options->workers && f->mtu == x->options->mtu)
+    if (f->rnic && f->workers == x->options->workers && f->mtu == x->options->mtu &&
+        f->icrc == x->options->icrc)
         return 0;
     fabric_close(f);
     if (!fabric_open(f, x->options, error, size))

@@ -88,6 +88,7 @@ def depths():
     exact("write", 64, "--depth", "1")
     exact("send", 64, "--depth", "256", "--signal", "256")
     exact("ud", 64, "--depth", "512")
+    exact("write", 5000, "--icrc", "off")
     exact("write", 8, "--qps", "300", "--depth", "2", "--idle", "50")
 
 
@@ -242,6 +243,7 @@ BAD = (
     (["--mode", "loop", "--size", "59"], "60 to 4200 bytes, not 59"),
     (["--mode", "io", "--size", "5000"], "60 to 4200 bytes, not 5000"),
     (["--mode", "loop", "--verify"], "verify: mode loop has no messages"),
+    (["--mode", "loop", "--icrc", "off"], "icrc: off says nothing in mode loop"),
     (["--mode", "icrc", "--bidirectional"], "bidirectional: mode icrc has no messages"),
     (["--cpus", "1" * 100], "is too long"),
     (["--cpus", "x"], 'cpus: "x" is no list of CPUs'),
@@ -285,6 +287,7 @@ def bad_devices(folder):
     refused(["--duration", "0.05"], "net_nonsense: DPDK cannot use this device", 1, ["--vdev", "net_nonsense"])
     refused(["--mode", "loop", "--workers", "3"], "workers: mode loop has work for 2 here", 1,
             ["--vdev", "net_null0", "--vdev", "net_null1"])
+    refused(["--icrc", "off"], "icrc: off is for the loopback port alone", 1, ["--vdev", "net_ring0"])
     done = run("--duration", "0.05", eal=["--no-such-option"])
     expect(done.returncode == 1 and "DPDK's environment does not start" in done.stderr, done.stderr)
 
