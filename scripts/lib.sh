@@ -13,7 +13,7 @@ PACKAGES_FUZZ="clang libclang-rt-14-dev"
 # The guest that is the peer of the interop suites; its own packages are only unpacked.
 PACKAGES_INTEROP="qemu-system-x86 binutils"
 # What scripts/bench compares with. dpdk-dev has testpmd.
-PACKAGES_BENCH="iproute2 iperf3 qperf ucx-utils dpdk-dev util-linux coreutils"
+PACKAGES_BENCH="valgrind binutils iproute2 iperf3 qperf ucx-utils dpdk-dev util-linux coreutils"
 
 say() { printf '%s\n' "$*"; }
 die() { printf '%s: %s\n' "${0##*/}" "$*" >&2; exit 1; }

@@ -112,12 +112,12 @@ double floor_measure(struct perf_thread *t, ns_t duration)
     if (!t->floor_frames)
         return 0;
     memset(t->floor_frames, 0, FRAMES * LOOP_ROOM);
-    while (now - began < duration && worker_time() < deadline) {
+    do {
         messages += move_messages(t, &b, &c);
         now = thread_cpu_time();
-    }
+    } while (now - began < duration && worker_time() < deadline);
     /* A CRC that does not match would be one that was not computed. */
     if (b.wrong)
         run_fail(t->perf, "the floor's CRCs do not match");
-    return (double)messages * 1e9 / (double)(now - began);
+    return (double)messages * 1e9 / (double)max_of(now - began, UINT64_C(1));
 }

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -268,13 +269,15 @@ int options_read(struct perf_options *o, int argc, char **argv, char *error, siz
 
 const char *options_get(const struct perf_options *o, unsigned number, char *value, size_t size)
 {
-    const struct row *r = &rows[number];
-    const char *at = (const char *)o + r->at;
+    const struct row *r;
+    const char *at;
     uint64_t v = 0;
     unsigned choice;
 
     if (number >= ARRAY_SIZE(rows))
         return NULL;
+    r = &rows[number];
+    at = (const char *)o + r->at;
     switch (r->kind) {
     case NUMBER:
         memcpy(&v, at, sizeof(v));
@@ -282,7 +285,7 @@ const char *options_get(const struct perf_options *o, unsigned number, char *val
         break;
     case SECONDS:
         memcpy(&v, at, sizeof(v));
-        snprintf(value, size, "%g", (double)v / 1e9);
+        snprintf(value, size, "%.15g", (double)v / 1e9);
         break;
     case CHOICE:
         memcpy(&choice, at, sizeof(choice));
@@ -349,6 +352,18 @@ static int check_frames(const struct perf_options *o, char *error, size_t size)
     return 0;
 }
 
+/* All of it is looked at, and then whether it is long enough. */
+static int check_cpus(const struct perf_options *o, char *error, size_t size)
+{
+    if (!o->cpus[0])
+        return 0;
+    if (cpu_list_at(o->cpus, UINT_MAX) == CPU_LIST_BAD)
+        return fail(error, size, "cpus: \"%s\" is no list of CPUs", o->cpus);
+    if (cpu_list_at(o->cpus, (unsigned)o->workers - 1) < 0)
+        return fail(error, size, "cpus: \"%s\" has fewer than %" PRIu64, o->cpus, o->workers);
+    return 0;
+}
+
 int options_check(const struct perf_options *o, char *error, size_t size)
 {
     if (!is_pow2(o->mtu))
@@ -357,6 +372,8 @@ int options_check(const struct perf_options *o, char *error, size_t size)
         return fail(error, size, "duration, messages: only one of them");
     if (o->batch && o->interactive)
         return fail(error, size, "batch, interactive: only one of them");
+    if (check_cpus(o, error, size))
+        return -1;
     return mode_has_engine(o->mode) ? check_messages(o, error, size) : check_frames(o, error, size);
 }
 

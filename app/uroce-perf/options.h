@@ -75,6 +75,12 @@ int options_read(struct perf_options *o, int argc, char **argv, char *error, siz
  */
 const char *options_get(const struct perf_options *o, unsigned number, char *value, size_t size);
 
+/* The CPU with this place, from 0 on, in a list such as 2,3 or 2-5; or that it has fewer, or, found
+ * on the way there, that it is no such list. */
+#define CPU_LIST_SHORT -1
+#define CPU_LIST_BAD   -2
+int cpu_list_at(const char *list, unsigned index);
+
 const char *mode_name(unsigned mode);
 
 /* Prints all of them, one in a line. */

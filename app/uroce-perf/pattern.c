@@ -3,24 +3,24 @@
 
 #include <string.h>
 
-#define GOLDEN UINT64_C(0x9e3779b97f4a7c15)
+#include "random.h"
 
-/* splitmix64's finaliser. */
-static uint64_t mix(uint64_t x)
-{
-    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
-    return x ^ x >> 31;
-}
+/* The generator's state moves on by a constant: any word of the stream can be had at once. */
+#define STEP UINT64_C(0x9e3779b97f4a7c15)
 
 static uint64_t word(uint64_t key, size_t index)
 {
-    return mix(key + GOLDEN * (index + 1));
+    struct random r = {key + STEP * index};
+
+    return random_next(&r);
 }
 
 uint64_t pattern_key(uint64_t seed, uint32_t sender, uint32_t message)
 {
-    return mix(mix(seed + GOLDEN) ^ ((uint64_t)sender << 32 | message));
+    struct random r = {seed};
+
+    r.state = random_next(&r) ^ ((uint64_t)sender << 32 | message);
+    return random_next(&r);
 }
 
 void pattern_fill(uint8_t *bytes, size_t n, uint64_t key)

@@ -110,8 +110,9 @@ struct perf_thread {
         counter_t progress;                 /* of any kind, to see that there is some */
     } CACHE_ALIGNED stats;
     struct histogram latency; /* TSC ticks */
-    unsigned cleared;         /* the last request to clear that it has seen */
+    _Atomic unsigned cleared; /* the last request to clear that it has seen */
     /* By slice: thousandths of the floor, and its rates, messages a second of CPU time. */
+    double floor_first; /* the floor's rate before the first slice; 0: there is none */
     unsigned ratios;
     float ratio[RATIOS_MAX], floor_rate[RATIOS_MAX];
     uint8_t *floor_frames;
@@ -139,8 +140,9 @@ struct perf {
     _Atomic unsigned ready, finished, clear;
     _Atomic bool start, stop;
     _Atomic bool failed;
-    char error[ERROR_MAX]; /* the first; by whoever set `failed` */
-    uint64_t began, ended; /* ns */
+    char error[ERROR_MAX];  /* the first; by whoever set `failed` */
+    _Atomic uint64_t began; /* ns; 0: not all threads are ready */
+    uint64_t ended;
     double heap_per_qp, us_per_qp;
 };
 
@@ -173,12 +175,14 @@ void run_stop(struct perf *p);
 void run_close(struct perf *p);
 /* Whether all threads have done what there was to do, or one failed. */
 bool run_is_over(const struct perf *p);
-/* Rates and latencies count from now on. */
+/* Rates and latencies count from now on. Waits until the threads know it. */
 void run_clear(struct perf *p);
 
 void *thread_run(void *thread);
-/* Its statistics begin anew if somebody asked for that. */
-void thread_look_for_clear(struct perf_thread *t);
+/* Waits for the others; time counts from then on. */
+void thread_ready(struct perf_thread *t);
+/* Its statistics begin anew if somebody asked for that: then true. */
+bool thread_look_for_clear(struct perf_thread *t);
 /* The first failure's text stays; the run ends. Any thread. */
 __attribute__((format(printf, 2, 3))) void run_fail(struct perf *p, const char *format, ...);
 

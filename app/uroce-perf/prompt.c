@@ -65,7 +65,7 @@ static void start(struct prompt *x)
         return;
     }
     x->has_run = true;
-    watch_begin(&x->watch, &x->perf, NS_NEVER);
+    watch_begin(&x->watch, NS_NEVER);
     say("started");
 }
 
@@ -237,7 +237,6 @@ int prompt_run(struct perf_options *o, struct fabric *f, int signal_fd)
     if (x->has_run)
         run_close(&x->perf);
     fflush(stdout);
-    cmdline_stdin_exit(cl);
-    cmdline_free(cl);
+    cmdline_stdin_exit(cl); /* frees it too */
     return x->status;
 }

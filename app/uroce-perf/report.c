@@ -140,9 +140,17 @@ static void csv_line(const struct perf *p, const struct perf_result *r, const ch
     fflush(stdout);
 }
 
+/* Since all threads were ready. */
+static ns_t run_time(const struct perf *p)
+{
+    ns_t began = atomic_load(&p->began), now = p->running ? worker_time() : p->ended;
+
+    return began && now > began ? now - began : 1;
+}
+
 static void result_csv(const struct perf *p, const struct perf_result *total)
 {
-    double at = (double)(p->ended - p->began) / 1e9;
+    double at = (double)run_time(p) / 1e9;
     char type[32];
 
     for (unsigned i = 0; i < p->threads; i++) {
@@ -208,11 +216,6 @@ void report_latency(const struct perf *p)
     for_each(p, latency_line);
 }
 
-static ns_t run_time(const struct perf *p)
-{
-    return max_of((p->running ? worker_time() : p->ended) - p->began, UINT64_C(1));
-}
-
 void report_table(const struct perf *p)
 {
     struct perf_result r;
@@ -245,10 +248,10 @@ void report_period(const struct perf *p, const struct perf_result *r, double at)
 
     switch (p->opt.format) {
     case FORMAT_JSON:
-        o = json_pack("{s:s, s:f, s:I, s:I, s:I, s:f, s:f}", "type", "period", "at", at, "messages",
-                      (json_int_t)r->messages, "bytes", (json_int_t)r->bytes, "lost",
+        o = json_pack("{s:s, s:f, s:I, s:I, s:I, s:f, s:f, s:f}", "type", "period", "at", at,
+                      "messages", (json_int_t)r->messages, "bytes", (json_int_t)r->bytes, "lost",
                       (json_int_t)r->lost, "messages_per_s", r->messages_per_s, "gigabytes_per_s",
-                      r->gigabytes_per_s);
+                      r->gigabytes_per_s, "ns_per_message", r->ns_per_message);
         set_latency(o, r);
         print_json(o);
         break;

@@ -145,7 +145,7 @@ void result_since(struct perf_result *r, const struct perf_result *before)
     r->lost -= before->lost;
     r->wrong -= before->wrong;
     r->active_s -= before->active_s;
-    r->cpu_s = 0; /* it is known by the slice only */
+    r->cpu_s -= before->cpu_s;
     r->messages_per_s = ratio((double)r->messages, r->active_s);
     derive(r);
 }

@@ -41,37 +41,9 @@ void run_fail(struct perf *p, const char *format, ...)
 
 /* ---- CPUs ---- */
 
-/* The CPU with this place in a list such as 2,3 or 2-5; -1: the list has none so far, -2: it is
- * none. */
-static int cpu_of(const char *list, unsigned index)
-{
-    while (*list) {
-        char *end;
-        unsigned long first = strtoul(list, &end, 10), last = first;
-
-        if (end == list || *list < '0' || *list > '9')
-            return -2;
-        if (*end == '-') {
-            const char *from = end + 1;
-
-            last = strtoul(from, &end, 10);
-            if (end == from || *from < '0' || *from > '9')
-                return -2;
-        }
-        if ((*end && *end != ',') || (*end == ',' && !end[1]) || last < first ||
-            last >= CPU_SETSIZE)
-            return -2;
-        if (index <= last - first)
-            return (int)(first + index);
-        index -= (unsigned)(last - first) + 1;
-        list = end + (*end == ',');
-    }
-    return -1;
-}
-
 static int pin(struct perf *p, unsigned index, char *error, size_t size)
 {
-    int cpu = cpu_of(p->opt.cpus, index);
+    int cpu = cpu_list_at(p->opt.cpus, index);
     cpu_set_t set;
 
     if (!p->opt.cpus[0])
@@ -79,14 +51,9 @@ static int pin(struct perf *p, unsigned index, char *error, size_t size)
     CPU_ZERO(&set);
     if (cpu >= 0)
         CPU_SET(cpu, &set);
-    if (cpu == -2)
-        snprintf(error, size, "cpus: \"%s\" is no list of CPUs", p->opt.cpus);
-    else if (cpu < 0)
-        snprintf(error, size, "cpus: \"%s\" has fewer than %u", p->opt.cpus, p->threads);
-    else if (pthread_setaffinity_np(p->thread[index].id, sizeof(set), &set))
-        snprintf(error, size, "cpus: CPU %d cannot be used", cpu);
-    else
+    if (!pthread_setaffinity_np(p->thread[index].id, sizeof(set), &set))
         return 0;
+    snprintf(error, size, "cpus: CPU %d cannot be used", cpu);
     return -1;
 }
 
@@ -161,7 +128,6 @@ int run_start(struct perf *p, const struct perf_options *o, struct fabric *f, ch
     if (!err)
         err = start_threads(p, error, size);
     p->running = true;
-    p->began = worker_time();
     if (err)
         run_close(p);
     return err;
@@ -196,7 +162,21 @@ bool run_is_over(const struct perf *p)
     return atomic_load(&p->failed) || atomic_load(&p->finished) == p->threads;
 }
 
+static bool all_cleared(const struct perf *p, unsigned request)
+{
+    for (unsigned i = 0; i < p->threads; i++)
+        if (atomic_load(&p->thread[i].cleared) != request)
+            return false;
+    return true;
+}
+
 void run_clear(struct perf *p)
 {
-    atomic_fetch_add(&p->clear, 1);
+    unsigned request = atomic_fetch_add(&p->clear, 1) + 1;
+    ns_t deadline = worker_time() + NS_PER_SEC;
+
+    /* Threads look several times in a millisecond, if they have a CPU; those that are done do not.
+     */
+    while (!all_cleared(p, request) && !atomic_load(&p->finished) && worker_time() < deadline)
+        sched_yield();
 }

@@ -330,8 +330,7 @@ static void measure(struct stage *s)
     uint64_t left = quota(s), busy = 0, progress = 0;
     ns_t last = worker_time(), progressed = last;
 
-    while (!atomic_load_explicit(&p->stop, memory_order_relaxed) &&
-           counter_get(&s->t->stats.messages) < left) {
+    do {
         thread_look_for_clear(s->t);
         for (unsigned i = 0; i < TURNS; i++)
             turn(s);
@@ -344,7 +343,8 @@ static void measure(struct stage *s)
         sched_yield();
         if (left != UINT64_MAX && last - progressed > STALL)
             run_fail(s->t->perf, "no frame for %u s", (unsigned)(STALL / NS_PER_SEC));
-    }
+    } while (!atomic_load_explicit(&p->stop, memory_order_relaxed) &&
+             counter_get(&s->t->stats.messages) < left);
 }
 
 void stage_run(struct perf_thread *t)
@@ -361,6 +361,7 @@ void stage_run(struct perf_thread *t)
     } else {
         if (!is_measured(s))
             atomic_fetch_add(&t->perf->finished, 1);
+        thread_ready(t);
         measure(s);
         drain(s);
         if (is_measured(s))

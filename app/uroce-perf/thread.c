@@ -13,18 +13,22 @@
 #define SETTLE     NS_PER_SEC
 #define IDLE_MAX   256
 
-static void clear(struct perf_thread *t)
+static void clear(struct perf_thread *t, unsigned request)
 {
-    t->cleared = atomic_load_explicit(&t->perf->clear, memory_order_relaxed);
     memset(&t->stats, 0, sizeof(t->stats));
     memset(&t->latency, 0, sizeof(t->latency));
     t->ratios = 0;
+    atomic_store(&t->cleared, request);
 }
 
-void thread_look_for_clear(struct perf_thread *t)
+bool thread_look_for_clear(struct perf_thread *t)
 {
-    if (unlikely(atomic_load_explicit(&t->perf->clear, memory_order_relaxed) != t->cleared))
-        clear(t);
+    unsigned request = atomic_load_explicit(&t->perf->clear, memory_order_relaxed);
+
+    if (likely(request == atomic_load_explicit(&t->cleared, memory_order_relaxed)))
+        return false;
+    clear(t, request);
+    return true;
 }
 
 static bool is_stopped(const struct perf_thread *t)
@@ -35,16 +39,11 @@ static bool is_stopped(const struct perf_thread *t)
 /* Time that was spent on traffic, and when nothing has come for long. */
 struct watch {
     ns_t last, cpu;           /* accounted for until then */
+    ns_t asked;               /* when the CPU time was asked for */
     uint64_t progress;        /* as it was */
     unsigned idle;            /* looks in vain, one behind the other */
     ns_t progressed, gave_up; /* when there was some */
 };
-
-static void account(struct perf_thread *t, struct watch *w, ns_t now)
-{
-    counter_add(&t->stats.active_ns, now - w->last);
-    w->last = now;
-}
 
 static void account_cpu(struct perf_thread *t, struct watch *w)
 {
@@ -52,6 +51,20 @@ static void account_cpu(struct perf_thread *t, struct watch *w)
 
     counter_add(&t->stats.active_cpu_ns, cpu - w->cpu);
     w->cpu = cpu;
+    w->asked = w->last;
+}
+
+/* The CPU time's clock is a system call. */
+static void account(struct perf_thread *t, struct watch *w, ns_t now)
+{
+    if (unlikely(thread_look_for_clear(t))) {
+        w->last = w->asked = now;
+        w->cpu = thread_cpu_time();
+    }
+    counter_add(&t->stats.active_ns, now - w->last);
+    w->last = now;
+    if (unlikely(now - w->asked > NS_PER_MS))
+        account_cpu(t, w);
 }
 
 static void look_for_progress(struct perf_thread *t, struct watch *w, ns_t now)
@@ -109,7 +122,6 @@ static void turn(struct perf_thread *t, struct watch *w)
 {
     ns_t now = worker_time();
 
-    thread_look_for_clear(t);
     account(t, w, now);
     look(t, w, now);
     look_for_progress(t, w, now);
@@ -121,7 +133,7 @@ static void traffic_slice(struct perf_thread *t, ns_t until)
     struct watch w = {.last = worker_time(), .cpu = thread_cpu_time()};
     ns_t deadline;
 
-    w.progressed = w.gave_up = w.last;
+    w.progressed = w.gave_up = w.asked = w.last;
     w.progress = counter_get(&t->stats.progress);
     t->posting = true;
     traffic_fill(t);
@@ -139,11 +151,13 @@ static void traffic_slice(struct perf_thread *t, ns_t until)
 
 struct point {
     uint64_t messages, cpu;
+    unsigned cleared;
 };
 
 static struct point here(const struct perf_thread *t)
 {
-    return (struct point){counter_get(&t->stats.messages), counter_get(&t->stats.active_cpu_ns)};
+    return (struct point){counter_get(&t->stats.messages), counter_get(&t->stats.active_cpu_ns),
+                          atomic_load(&t->cleared)};
 }
 
 /* The slice's rate against the floor's before and after it. */
@@ -152,7 +166,7 @@ static void keep_ratio(struct perf_thread *t, struct point from, double before, 
     struct point to = here(t);
     double floor = (before + after) / 2, rate;
 
-    if (to.cpu <= from.cpu || to.messages < from.messages || floor <= 0)
+    if (to.cleared != from.cleared || to.cpu <= from.cpu || floor <= 0)
         return;
     rate = (double)(to.messages - from.messages) * 1e9 / (double)(to.cpu - from.cpu);
     t->ratio[t->ratios % RATIOS_MAX] = (float)(rate / floor);
@@ -163,20 +177,20 @@ static void keep_ratio(struct perf_thread *t, struct point from, double before, 
  */
 static void run_traffic(struct perf_thread *t)
 {
-    bool floor = floor_applies(&t->perf->opt) && t->closed && t->senders;
-    double before = floor ? floor_measure(t, FLOOR_SLICE) : 0;
+    double before = t->floor_first;
 
-    while (!is_stopped(t) && !is_out_of_messages(t)) {
+    /* At least one slice, also when time is up before a CPU was free. */
+    do {
         struct point from = here(t);
         double after;
 
-        traffic_slice(t, floor ? worker_time() + TRAFFIC_SLICE : NS_NEVER);
-        if (!floor)
+        traffic_slice(t, before > 0 ? worker_time() + TRAFFIC_SLICE : NS_NEVER);
+        if (before <= 0)
             continue;
         after = floor_measure(t, FLOOR_SLICE);
         keep_ratio(t, from, before, after);
         before = after;
-    }
+    } while (!is_stopped(t) && !is_out_of_messages(t));
 }
 
 /* Others may still send to queue pairs here. */
@@ -186,17 +200,27 @@ static void serve_others(struct perf_thread *t)
     ns_t deadline = NS_NEVER;
 
     while (atomic_load(&t->perf->finished) < t->perf->started && w.last < deadline) {
-        thread_look_for_clear(t);
         look(t, &w, worker_time());
-        if (!t->senders)
-            account(t, &w, worker_time());
+        w.last = t->senders ? worker_time() : w.last;
+        if (t->senders)
+            thread_look_for_clear(t);
         else
-            w.last = worker_time();
+            account(t, &w, worker_time());
         if (is_stopped(t) && deadline == NS_NEVER)
             deadline = w.last + STALL;
     }
     if (!t->senders)
         account_cpu(t, &w);
+}
+
+void thread_ready(struct perf_thread *t)
+{
+    struct perf *p = t->perf;
+
+    if (atomic_fetch_add(&p->ready, 1) + 1 == p->threads)
+        atomic_store(&p->began, worker_time());
+    while (atomic_load(&p->ready) < p->threads && !is_stopped(t))
+        sched_yield();
 }
 
 void *thread_run(void *thread)
@@ -216,10 +240,11 @@ void *thread_run(void *thread)
     while (worker_poll(t->worker, worker_time()) && worker_time() < deadline)
         ;
     traffic_prepare(t);
-    atomic_fetch_add(&p->ready, 1);
-    while (atomic_load(&p->ready) < p->threads && !is_stopped(t))
-        sched_yield();
-    run_traffic(t);
+    if (floor_applies(&p->opt) && t->closed && t->senders)
+        t->floor_first = floor_measure(t, FLOOR_SLICE);
+    thread_ready(t);
+    if (t->senders)
+        run_traffic(t);
     atomic_fetch_add(&p->finished, 1);
     serve_others(t);
     return NULL;

@@ -7,17 +7,25 @@
 /* The threads say nothing when they have sent their messages: this often somebody looks. */
 #define LOOK_MS 10
 
-void watch_begin(struct watch *w, const struct perf *p, ns_t limit)
+void watch_begin(struct watch *w, ns_t limit)
+{
+    *w = (struct watch){.limit = limit, .end = NS_NEVER, .next = NS_NEVER};
+}
+
+/* Time counts from when all threads were ready. */
+static void look_for_beginning(struct watch *w, struct perf *p)
 {
     const struct perf_options *o = &p->opt;
 
-    *w = (struct watch){.end = NS_NEVER, .next = NS_NEVER};
+    w->began = atomic_load(&p->began);
+    if (!w->began)
+        return;
     if (o->duration)
-        w->end = p->began + o->duration;
-    else if (!o->messages && limit != NS_NEVER)
-        w->end = p->began + limit;
+        w->end = w->began + o->duration;
+    else if (!o->messages && w->limit != NS_NEVER)
+        w->end = w->began + w->limit;
     if (o->stats_period)
-        w->next = p->began + o->stats_period;
+        w->next = w->began + o->stats_period;
 }
 
 int watch_timeout(const struct watch *w)
@@ -37,13 +45,15 @@ static void report(struct watch *w, const struct perf *p)
     period = total;
     result_since(&period, &w->before);
     w->before = total;
-    report_period(p, &period, (double)(w->next - p->began) / 1e9);
+    report_period(p, &period, (double)(w->next - w->began) / 1e9);
 }
 
 bool watch_look(struct watch *w, struct perf *p)
 {
     ns_t now = worker_time();
 
+    if (!w->began)
+        look_for_beginning(w, p);
     if (now >= w->next) {
         report(w, p);
         /* A period that was missed is not made up for. */
@@ -57,7 +67,7 @@ void watch_run(struct perf *p, int signal_fd)
 {
     struct watch w;
 
-    watch_begin(&w, p, DEFAULT_DURATION);
+    watch_begin(&w, DEFAULT_DURATION);
     do {
         struct pollfd pfd = {.fd = signal_fd, .events = POLLIN};
 

@@ -7,12 +7,13 @@
 
 /* When a run ends and when it is reported next. */
 struct watch {
-    ns_t end, next; /* NS_NEVER: it does not */
+    ns_t limit;
+    ns_t began, end, next; /* began 0: it did not yet; NS_NEVER: it does not */
     struct perf_result before;
 };
 
 /* limit: what a run without a duration or a number of messages takes; NS_NEVER: no end. */
-void watch_begin(struct watch *w, const struct perf *p, ns_t limit);
+void watch_begin(struct watch *w, ns_t limit);
 /* How long to wait, in ms, until watch_look has something to do. */
 int watch_timeout(const struct watch *w);
 /* Reports a period that is over. True: the run is over. */

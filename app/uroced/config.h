@@ -18,6 +18,7 @@ struct uroced_port {
     uint32_t mtu;     /* 0: as the port has it */
     unsigned queues;  /* at most; 0: as many as there are workers */
     bool spread;      /* by software, over the queues that the port lacks */
+    bool icrc_always; /* also of packets that never leave this process */
     /* fe80::, with nothing behind it, is the link-local address to be made from the MAC. */
     struct port_address address[CONFIG_ADDRESSES_MAX];
     unsigned addresses;

@@ -107,6 +107,14 @@ static int read_exception(struct reader *r, const char *value)
     return config_text(r, w.word[1], p->tap_name, sizeof(p->tap_name));
 }
 
+static int read_icrc(struct reader *r, const char *value)
+{
+    r->port->icrc_always = !strcmp(value, "always");
+    if (r->port->icrc_always || !strcmp(value, "auto"))
+        return 0;
+    return config_fail(r, "must be auto or always, not \"%s\"", value);
+}
+
 /* "/tmp/port.pcap 1000" */
 static int read_capture(struct reader *r, const char *value)
 {
@@ -185,6 +193,7 @@ int config_port_key(struct reader *r, const char *value)
         {"roce", false, read_roce},
         {"exception", false, read_exception},
         {"capture", false, read_capture},
+        {"icrc", false, read_icrc},
         {"sl_to_pcp", false, read_sl_to_pcp},
         {"dscp", true, read_dscp},
         {"priority_to_sl", false, read_priority_to_sl},

@@ -11,6 +11,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "node.h"
 #include "server.h"
 #include "uroced.h"
 
@@ -357,6 +358,7 @@ static int start(struct daemon *d, const struct options *o, char **argv)
     int err = open_signals(d);
 
     raise_limits();
+    node_settle(&d->config);
     if (!err)
         err = create_rnic(d);
     if (err) {

@@ -9,11 +9,19 @@
 #include "loop.h"
 #include "spread.h"
 
-static struct pktio *open_loopback(unsigned queues, unsigned index, char *error, size_t size)
+/* Whether nobody but the engines sees the port's frames. */
+static bool stays_inside(const struct uroced_port *p)
+{
+    return !p->spread && !p->capture[0];
+}
+
+static struct pktio *open_loopback(const struct uroced_port *p, unsigned queues, unsigned index,
+                                   char *error, size_t size)
 {
     struct pktio_loop_config lc = {.name = CONFIG_DEVICE_LOOPBACK,
                                    .mac = {2, 0, 0, 0, 0, (uint8_t)(1 + index)},
                                    .queues = queues,
+                                   .leave_icrc = !p->icrc_always && stays_inside(p),
                                    .netdev = "lo",
                                    .ifindex = if_nametoindex("lo")};
     struct pktio *io = pktio_loop_create(&lc);
@@ -56,7 +64,7 @@ struct pktio *port_open(const struct uroced_port *p, unsigned queues, unsigned l
 {
     unsigned n = p->queues ? min_of(p->queues, queues) : queues;
     struct pktio_ethdev_config ec = {.device = p->device, .queues = n, .mtu = p->mtu};
-    struct pktio *io = port_is_loopback(p) ? open_loopback(n, loopback, error, size)
+    struct pktio *io = port_is_loopback(p) ? open_loopback(p, n, loopback, error, size)
                                            : pktio_ethdev_open(&ec, error, size);
 
     if (io && p->spread)

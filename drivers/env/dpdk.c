@@ -53,6 +53,11 @@ static void lcores_arg(char *out, size_t size)
     snprintf(out + len, size - len, ")");
 }
 
+static const char *program_name(const struct env_config *config)
+{
+    return config->program ? config->program : "uroced";
+}
+
 /* Whether the user gave one of these options, which end with NULL: alone, or with =value; "-l" also
  * with its value behind it. */
 static bool has_option(const struct env_config *config, const char *const *names)
@@ -97,7 +102,7 @@ static int default_args(struct args *a, const struct env_config *config)
         for (unsigned k = 0; k < 2 && fixed[i].text[k] && !ret; k++)
             ret = has_option(config, fixed[i].unless) ? 0 : args_add(a, fixed[i].text[k]);
     }
-    snprintf(text, sizeof(text), "--file-prefix=uroced-%d", getpid());
+    snprintf(text, sizeof(text), "--file-prefix=%s-%d", program_name(config), getpid());
     if (!ret && !has_option(config, prefix_options))
         ret = args_add(a, text);
     lcores_arg(text, sizeof(text));
@@ -118,7 +123,7 @@ static bool own_folder;
 
 static int dpdk_init(const struct env_config *config)
 {
-    const char *program = config->program ? config->program : "uroced";
+    const char *program = program_name(config);
     bool defaults = config->argc == 0 || config->defaults;
     struct args a = {0};
     char *scratch[MAX_ARGS + 1];

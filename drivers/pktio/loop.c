@@ -13,8 +13,10 @@ struct loop_queue {
     uint16_t free[LOOP_SLOTS];
     struct {
         uint16_t slot;
+        bool inside;
         uint32_t len;
     } ring[LOOP_SLOTS];
+    bool leave_icrc;
     struct pktio_counters counters;
     uint8_t apart[CACHE_LINE]; /* from the next, which is another worker's */
 };
@@ -42,19 +44,22 @@ static void loop_info(struct pktio *io, struct pktio_info *info)
     info->mtu = LOOP_MTU;
     info->queues = l->config.queues;
     info->link_up = true;
+    info->no_icrc = l->config.leave_icrc;
     snprintf(info->name, sizeof(info->name), "%s", l->name);
     if (l->config.netdev)
         snprintf(info->netdev, sizeof(info->netdev), "%s", l->config.netdev);
     info->ifindex = l->config.ifindex;
 }
 
-static struct frame slot_frame(struct loop_queue *q, uint16_t slot, uint32_t len, uint32_t room)
+static struct frame slot_frame(struct loop_queue *q, uint16_t slot, uint32_t len, uint32_t room,
+                               bool inside)
 {
     struct frame f = {
         .data = q->memory + (size_t)slot * LOOP_ROOM,
         .len = len,
         .room = room,
         .cookie = (void *)(uintptr_t)slot,
+        .inside = inside,
     };
 
     return f;
@@ -73,7 +78,7 @@ static unsigned loop_rx_burst(struct pktio *io, unsigned queue, struct frame *f,
     for (unsigned i = 0; i < count; i++, q->head++) {
         unsigned at = q->head & (LOOP_SLOTS - 1);
 
-        f[i] = slot_frame(q, q->ring[at].slot, q->ring[at].len, 0);
+        f[i] = slot_frame(q, q->ring[at].slot, q->ring[at].len, 0, q->ring[at].inside);
     }
     return count;
 }
@@ -92,7 +97,7 @@ static unsigned loop_tx_lend(struct pktio *io, unsigned queue, struct frame *f, 
     unsigned count = min_of(n, q->free_count);
 
     for (unsigned i = 0; i < count; i++)
-        f[i] = slot_frame(q, q->free[--q->free_count], 0, LOOP_ROOM);
+        f[i] = slot_frame(q, q->free[--q->free_count], 0, LOOP_ROOM, q->leave_icrc);
     return count;
 }
 
@@ -106,6 +111,7 @@ static void loop_tx_burst(struct pktio *io, unsigned queue, struct frame *f, uns
 
         q->ring[at].slot = frame_slot(&f[i]);
         q->ring[at].len = f[i].len;
+        q->ring[at].inside = f[i].inside;
     }
     counter_add(&q->counters.local, used);
     loop_rx_release(io, queue, f + used, n - used);
@@ -175,6 +181,7 @@ struct pktio *pktio_loop_create(const struct pktio_loop_config *config)
     l->config = *config;
     snprintf(l->name, sizeof(l->name), "%s", config->name);
     for (unsigned i = 0; i < config->queues; i++) {
+        l->queue[i].leave_icrc = config->leave_icrc;
         if (queue_init(&l->queue[i])) {
             loop_close(&l->io);
             return NULL;

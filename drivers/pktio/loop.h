@@ -14,6 +14,7 @@ struct pktio_loop_config {
     const char *name; /* at most 63 characters */
     uint8_t mac[6];
     unsigned queues;
+    bool leave_icrc;    /* frames stay inside (struct frame) */
     const char *netdev; /* kernel interface whose addresses the port has, or NULL */
     uint32_t ifindex;
 };

@@ -32,6 +32,7 @@ struct pktio_info {
     /* The kernel below gets the same frames and answers ARP, ND and ICMP for its addresses itself.
      */
     bool kernel_sees;
+    bool no_icrc; /* its frames stay inside (struct frame) */
 };
 
 /* Answers of wake_fd that are not descriptors. */

@@ -5,12 +5,13 @@
  * robust list, the word that tells pthread_join), and a futex shared between processes is found by
  * what backs it, which changes.
  */
+#include <pthread.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "adopt_state.h"
 
-#define DESCRIPTOR_BYTES 2304  /* of glibc's struct pthread, around the robust list's head */
+#define DESCRIPTOR_BYTES 2304  /* of glibc's struct pthread, in which the robust list's head is */
 #define MAIN_TLS_BYTES   65536 /* the main thread's thread-local memory, below its descriptor */
 #define OWN_FRAMES       65536 /* above our frame: what our callers have */
 
@@ -31,14 +32,36 @@ static bool forbid(uint64_t start, uint64_t end)
     return true;
 }
 
+static uint64_t robust_head(int tid)
+{
+    uint64_t head = 0, size = 0;
+
+    return RAW(get_robust_list, tid, &head, &size, 0, 0, 0) ? 0 : head;
+}
+
+/*
+ * Where a descriptor with this head ends. That is the end of a thread's stack, and what comes next
+ * may be anybody's, in the same mapping: so no byte more. Where in it the head is is seen from our
+ * own.
+ */
+static uint64_t descriptor_end(uint64_t head)
+{
+    uint64_t before = robust_head(0) - (uint64_t)pthread_self();
+
+    return head + DESCRIPTOR_BYTES - (before < DESCRIPTOR_BYTES ? before : 0);
+}
+
 static bool forbid_own_stack(void)
 {
-    uint64_t sp = (uintptr_t)__builtin_frame_address(0);
+    uint64_t sp = (uintptr_t)__builtin_frame_address(0), head = robust_head(0), end;
     struct vma v;
 
     if (vma_find(sp, &v) || v.start > sp)
         return false;
-    return forbid(v.start, min_of(sp + OWN_FRAMES, v.end));
+    end = min_of(sp + OWN_FRAMES, v.end);
+    if (head > sp && head < end)
+        end = min_of(end, descriptor_end(head));
+    return forbid(v.start, end);
 }
 
 /*
@@ -48,18 +71,17 @@ static bool forbid_own_stack(void)
  */
 static bool forbid_thread(int tid)
 {
-    uint64_t head = 0, size = 0, start;
+    uint64_t head = robust_head(tid), start;
     struct vma v;
 
-    if (RAW(get_robust_list, tid, &head, &size, 0, 0, 0) || !head || vma_find(head, &v) ||
-        v.start > head)
+    if (!head || vma_find(head, &v) || v.start > head)
         return true;
     start = v.start;
     if (tid == adopt.pid)
         start = max_of(head - MAIN_TLS_BYTES, v.start);
     else if (vma_is_heap(&v))
         start = max_of(head - DESCRIPTOR_BYTES, v.start);
-    return forbid(start, head + DESCRIPTOR_BYTES);
+    return forbid(start, descriptor_end(head));
 }
 
 static int to_tid(const char *name)

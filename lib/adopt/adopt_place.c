@@ -71,34 +71,29 @@ void place_allow_huge(uint64_t start, uint64_t len)
     raw_madvise(start, len, MADV_HUGEPAGE);
 }
 
-/* A mapping of the window at an address that large pages may have; 0: it cannot be. */
-uint64_t place_stage(uint64_t offset)
+/* By touching it through a mapping that asks for large pages, at an address that they may have. An
+ * error is none: small pages will do. */
+void place_make_huge(uint64_t offset)
 {
+    uint64_t at;
     long p;
 
     if (!adopt.stage) {
         p = raw_mmap(0, 2 * ADOPT_WINDOW, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
                      -1, 0);
         if (raw_is_error(p))
-            return 0;
+            return;
         adopt.stage = (uint64_t)p;
     }
-    p = raw_mmap(round_up(adopt.stage, ADOPT_WINDOW), ADOPT_WINDOW, PROT_READ | PROT_WRITE,
-                 MAP_SHARED | MAP_FIXED | MAP_NORESERVE, adopt.memfd, offset);
-    if (raw_is_error(p))
-        return 0;
-    place_allow_huge((uint64_t)p, ADOPT_WINDOW);
-    /* An error now, where an access later would raise a signal. */
-    if (!raw_madvise((uint64_t)p, ADOPT_WINDOW, POPULATE_WRITE))
-        return (uint64_t)p;
-    place_unstage();
-    return 0;
-}
-
-void place_unstage(void)
-{
-    raw_mmap(round_up(adopt.stage, ADOPT_WINDOW), ADOPT_WINDOW, PROT_NONE,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+    at = round_up(adopt.stage, ADOPT_WINDOW);
+    p = raw_mmap(at, ADOPT_WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
+                 adopt.memfd, offset);
+    if (p != (long)at)
+        return;
+    place_allow_huge(at, ADOPT_WINDOW);
+    raw_madvise(at, ADOPT_WINDOW, POPULATE_WRITE);
+    raw_mmap(at, ADOPT_WINDOW, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE,
+             -1, 0);
 }
 
 void place_init(void)

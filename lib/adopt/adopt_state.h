@@ -121,10 +121,8 @@ void place_end(const struct place *p);
 /* Whether a window can be one large page. */
 bool place_is_huge(uint64_t start, uint64_t len, uint64_t offset);
 void place_allow_huge(uint64_t start, uint64_t len);
-/* Maps such a window of the memfd to write to, all of it there, until place_unstage. 0: it cannot
- * be. */
-uint64_t place_stage(uint64_t offset);
-void place_unstage(void);
+/* Brings such a window of the memfd into being. */
+void place_make_huge(uint64_t offset);
 
 /* ---- adopt_release.c ---- */
 

@@ -7,6 +7,7 @@
 #include <linux/userfaultfd.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/uio.h>
 
 #include "adopt_state.h"
 
@@ -142,26 +143,12 @@ static long put(uint64_t from, uint64_t len, uint64_t offset)
     return 0;
 }
 
-/* False: not as one large page. */
-static bool copy_as_one(const struct window *w, uint64_t from)
-{
-    uint64_t to = w->huge ? place_stage(w->offset) : 0;
-
-    if (!to)
-        return false;
-    for (uint64_t i = 0, end; next_run(w, &i, &end); i = end)
-        memcpy((void *)(uintptr_t)(to + i * adopt.page),
-               (const void *)(uintptr_t)(from + i * adopt.page), (end - i) * adopt.page);
-    place_unstage();
-    return true;
-}
-
 static long copy_to_memfd(const struct window *w, uint64_t from)
 {
     long err = 0;
 
-    if (copy_as_one(w, from))
-        return 0;
+    if (w->huge)
+        place_make_huge(w->offset);
 
     for (uint64_t i = 0, end; !err && next_run(w, &i, &end); i = end)
         err = put(from + i * adopt.page, (end - i) * adopt.page, w->offset + i * adopt.page);
@@ -308,26 +295,53 @@ int adopt_move_in(uint64_t start, uint64_t end, const struct vma *v, uint64_t of
 
 /* ---- out ---- */
 
+/* By the kernel, which says so where memory cannot be read: the program may forbid that any time.
+ */
+static long get(uint64_t to, const struct window *w, uint64_t at, uint64_t len, bool in_memfd)
+{
+    while (len) {
+        struct iovec own = {(void *)(uintptr_t)to, len};
+        struct iovec there = {(void *)(uintptr_t)(w->start + at), len};
+        long n = in_memfd ? raw_pread(adopt.memfd, own.iov_base, len, w->offset + at)
+                          : RAW(process_vm_readv, adopt.pid, &own, 1, &there, 1, 0);
+
+        if (n == -EINTR)
+            continue;
+        if ((n == -EPERM || n == -ENOSYS) && (w->prot & PROT_READ)) { /* a sandbox */
+            memcpy(own.iov_base, there.iov_base, len);
+            return 0;
+        }
+        if (n <= 0)
+            return n ? n : -EIO;
+        to += (uint64_t)n;
+        at += (uint64_t)n;
+        len -= (uint64_t)n;
+    }
+    return 0;
+}
+
 /* The bytes of the window. Where they are in the memfd, holes of it stay zeros. */
-static void copy_from(uint64_t to, const struct window *w, bool in_memfd)
+static long copy_from(uint64_t to, const struct window *w, bool in_memfd)
 {
     uint64_t at = 0;
+    long err = 0;
 
-    while (at < w->len) {
+    while (at < w->len && !err) {
         uint64_t end = w->len;
 
         if (in_memfd) {
             long start = raw_lseek(adopt.memfd, w->offset + at, SEEK_DATA), hole;
 
             if (start < 0 || (uint64_t)start >= w->offset + w->len)
-                return;
+                return 0;
             hole = raw_lseek(adopt.memfd, (uint64_t)start, SEEK_HOLE);
             at = (uint64_t)start - w->offset;
             end = hole < 0 ? w->len : min_of((uint64_t)hole - w->offset, w->len);
         }
-        memcpy((void *)(uintptr_t)(to + at), (void *)(uintptr_t)(w->start + at), end - at);
+        err = get(to + at, w, at, end - at, in_memfd);
         at = end;
     }
+    return err;
 }
 
 static long window_out(const struct window *w, bool in_memfd)
@@ -343,8 +357,9 @@ static long window_out(const struct window *w, bool in_memfd)
         err = protect(w->start, w->len, true);
         if (!err && w->until && raw_now() >= w->until)
             err = -EAGAIN;
+        if (!err)
+            err = copy_from((uint64_t)copy, w, in_memfd);
         if (!err) {
-            copy_from((uint64_t)copy, w, in_memfd);
             if (w->prot != (PROT_READ | PROT_WRITE))
                 RAW(mprotect, copy, w->len, w->prot, 0, 0, 0);
             err = RAW(mremap, copy, w->len, w->len, MREMAP_MAYMOVE | MREMAP_FIXED, w->start, 0);

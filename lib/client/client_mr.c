@@ -114,6 +114,10 @@ static int offer_adopted(struct client_mr *mr, struct ctl_reg_mr *r, unsigned fl
                          enum ctl_mr_why otherwise)
 {
     r->why = adopt_acquire(&mr->lease, r->addr, r->length, flags);
+    if (r->why == CTL_MR_OVERLAPS && mr_joins_mapped(mr)) {
+        adopt_release(&mr->lease);
+        r->why = adopt_acquire(&mr->lease, r->addr, r->length, flags | ADOPT_MOVE | ADOPT_AGAIN);
+    }
     if (r->why == CTL_MR_SMALL || (r->why == CTL_MR_OVERLAPS && never(otherwise)))
         r->why = otherwise;
     if (r->why != CTL_MR_ADOPTED)
@@ -173,8 +177,6 @@ static int reg_mr(struct client *c, struct client_mr *mr, struct ctl_reg_mr *r)
     slot_table_publish(&c->mrs, mr->uidx, mr);
     if (ctl_mr_may_change(why))
         mr_hot_watch(c);
-    if (why == CTL_MR_OVERLAPS)
-        mr_adopt_with_others(mr);
     *r = m.reg_mr;
     return 0;
 }

@@ -47,15 +47,15 @@ void mr_check_lost(void);
 
 /* Adopts a region that is copied, or tells the daemon why not. */
 void mr_adopt(struct client_mr *mr);
-/* Does so if a region with which it has bytes for atomics is mapped. */
-void mr_adopt_with_others(struct client_mr *mr);
+/* Whether a region with which it has bytes for atomics is mapped: then it is to be, too. */
+bool mr_joins_mapped(const struct client_mr *mr);
 
 /* ---- mr_hot.c ---- */
 
 /* Under the lock: starts the thread that has c's regions adopted that are used much. Whether it
  * runs. */
 bool mr_hot_watch(struct client *c);
-/* Without the lock: for good. */
+/* Without the lock: for good. If it ran c's connection has ended too. */
 void mr_hot_end(struct client *c);
 
 #endif

@@ -24,7 +24,7 @@ static bool remap(struct client_mr *mr, const struct adopt_lease *l)
 }
 
 /* The old lease is kept until the new one has taken its place: its pages are copied till then. */
-static bool adopt_one(struct client_mr *mr)
+static void adopt_one(struct client_mr *mr)
 {
     unsigned flags = mr_writes(mr->access) | ADOPT_MOVE | ADOPT_AGAIN;
     struct adopt_lease old = mr->lease, new;
@@ -35,7 +35,7 @@ static bool adopt_one(struct client_mr *mr)
             adopt_refused(&new);
         adopt_release(&old);
         mr->lease = new;
-        return mr->lease.kind == LEASE_HELD;
+        return;
     }
     /* It stays as it is, copied; what has become a private view meanwhile is one until it ends. */
     mr->lease.views |= new.views;
@@ -43,48 +43,35 @@ static bool adopt_one(struct client_mr *mr)
     adopt_release(&new);
     mr->lease.thawed = false;
     tell(mr, why);
+}
+
+/* Whether there is another region for atomics over some of the same bytes, reached in that way. */
+static bool is_atomic_beside(const struct client_mr *mr, enum adopt_lease_kind kind)
+{
+    const struct client_mr *other;
+
+    if (!(mr->access & ACCESS_ATOMIC))
+        return false;
+    LIST_FOREACH(other, &mr_all, link)
+    if (other != mr && other->lease.kind == kind && (other->access & ACCESS_ATOMIC) &&
+        other->addr < mr->addr + mr->length && mr->addr < other->addr + other->length)
+        return true;
     return false;
 }
 
-static bool overlaps(const struct client_mr *mr, uint64_t start, uint64_t end)
-{
-    return mr->addr < end && mr->addr + mr->length > start;
-}
-
 /*
- * Atomics through two regions over the same bytes are atomic if both are mapped, or both copied. So
- * one does not leave the others behind, nor those that these have bytes with.
+ * Atomics through two regions over the same bytes are atomic if both are mapped, or both copied;
+ * and they cannot both become mapped in one moment.
  */
 void mr_adopt(struct client_mr *mr)
 {
-    uint64_t start = mr->addr, end = mr->addr + mr->length;
-    struct client_mr *other;
-    bool more = adopt_one(mr) && (mr->access & ACCESS_ATOMIC);
-
-    while (more) {
-        more = false;
-        LIST_FOREACH (other, &mr_all, link) {
-            if (other->lease.kind != LEASE_COPIED || !(other->access & ACCESS_ATOMIC) ||
-                !overlaps(other, start, end) || !adopt_one(other))
-                continue;
-            start = min_of(start, other->addr);
-            end = max_of(end, other->addr + other->length);
-            more = true;
-        }
-    }
+    if (is_atomic_beside(mr, LEASE_COPIED))
+        tell(mr, CTL_MR_OVERLAPS);
+    else
+        adopt_one(mr);
 }
 
-void mr_adopt_with_others(struct client_mr *mr)
+bool mr_joins_mapped(const struct client_mr *mr)
 {
-    struct client_mr *other;
-
-    if (!(mr->access & ACCESS_ATOMIC))
-        return;
-    LIST_FOREACH (other, &mr_all, link) {
-        if (other->lease.kind == LEASE_HELD && (other->access & ACCESS_ATOMIC) &&
-            overlaps(other, mr->addr, mr->addr + mr->length)) {
-            mr_adopt(mr);
-            return;
-        }
-    }
+    return is_atomic_beside(mr, LEASE_HELD);
 }

@@ -102,14 +102,16 @@ static void freeze_all(void)
     thaw_all();
 }
 
-/* At once what is quick; the rest when it turns out to be used, or now if nobody would hear of it. */
+/* At once what is quick; the rest when it turns out to be used, or now if nobody would hear of it.
+ */
 static void adopt_again(void)
 {
     struct client_mr *mr;
     bool later = frozen_bytes > AT_ONCE;
 
     frozen_bytes = 0;
-    LIST_FOREACH (mr, &mr_all, link) {
+    LIST_FOREACH(mr, &mr_all, link)
+    {
         if (mr->lease.kind != LEASE_COPIED || !mr->lease.thawed)
             continue;
         mr->lease.thawed = false;

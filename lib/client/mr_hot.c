@@ -13,6 +13,7 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -49,6 +50,7 @@ static void *watch(void *arg)
     struct client *c = arg;
 
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+    pthread_setname_np(pthread_self(), "uroce-mr");
     while (!atomic_load(&c->hot.stop)) {
         if (atomic_exchange(&c->shared->mr_hot, 0))
             adopt_all_hot(c);
@@ -95,6 +97,7 @@ void mr_hot_end(struct client *c)
     runs = c->hot.runs;
     pthread_mutex_unlock(&mr_mutex);
     if (runs) {
+        shutdown(c->conn.sock, SHUT_RDWR); /* it may wait for a daemon that does not answer */
         atomic_store(&c->shared->mr_hot, 1);
         syscall(SYS_futex, &c->shared->mr_hot, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
         pthread_join(c->hot.thread, NULL);

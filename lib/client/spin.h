@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A small lock for the posting and polling paths: one atomic exchange when nobody contends. A
- * waiter yields soon, because the holder may have lost its processor. Not recursive, not fair.
+ * A small lock for the posting and polling paths: one atomic exchange when nobody contends, and in
+ * a process that has one thread only a plain store (nobody can hold it then). A waiter yields soon,
+ * because the holder may have lost its processor. Not recursive, not fair.
  */
 #ifndef UROCE_SPIN_H
 #define UROCE_SPIN_H
@@ -11,6 +12,16 @@
 #include <stdbool.h>
 
 #include "common.h"
+
+#if defined(__has_include)
+#if __has_include(<sys/single_threaded.h>)
+#include <sys/single_threaded.h>
+#define SPIN_ALONE __libc_single_threaded
+#endif
+#endif
+#ifndef SPIN_ALONE
+#define SPIN_ALONE false
+#endif
 
 #define SPIN_PAUSES 32
 
@@ -36,6 +47,10 @@ static inline void spin_lock(struct spin *s)
 {
     unsigned tries = 0;
 
+    if (likely(SPIN_ALONE)) {
+        atomic_store_explicit(&s->held, true, memory_order_relaxed);
+        return;
+    }
     while (unlikely(!spin_trylock(s))) {
         while (atomic_load_explicit(&s->held, memory_order_relaxed)) {
             if (++tries < SPIN_PAUSES)

@@ -201,6 +201,7 @@ static json_t *show_device(const struct device *d)
                   "gids", show_gids(d), "counters", show_counters(d), "qos", show_qos(d));
     json_object_set_new(port, "entropy", show_entropy(&d->entropy));
     json_object_set_new(port, "repath", show_number(d->repath));
+    json_object_set_new(port, "icrc", json_string(info.no_icrc ? "left out" : "always"));
     show_steering(port, d);
     show_net(port, d);
     device = json_pack("{s:s, s:[o]}", "name", d->name, "ports", port);

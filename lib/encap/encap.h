@@ -131,8 +131,20 @@ static inline size_t encap_seal_copy(uint8_t *frame, const struct encap_template
     return t->len + bth_len;
 }
 
-/* The same for n frames, at least one, that were made from t one after the other, whose len is set,
- * and that are alike: icrc_seal_alike. */
+/* encap_seal_copy without the ICRC, of whose bytes nothing is known afterwards. */
+static inline size_t encap_copy(uint8_t *frame, const struct encap_template *t, size_t bth_len,
+                                const uint8_t *from, size_t len)
+{
+    size_t pad = -len & 3;
+    uint8_t *end = frame + t->len + bth_len - 4;
+
+    memcpy(end - pad - len, from, len);
+    memset(end - pad, 0, pad);
+    return t->len + bth_len;
+}
+
+/* encap_seal for n frames, at least one, that were made from t one after the other, whose len is
+ * set, and that are alike: icrc_seal_alike. */
 static inline void encap_seal_alike(const struct encap_template *t, const struct frame *f,
                                     unsigned n)
 {

@@ -4,10 +4,6 @@
 
 #include "comp_queue.h"
 
-/* Entries that a reader takes from one lane before it looks at the others: staying is cheaper than
- * going round, but a lane that never runs dry must not hide the others. */
-#define LANE_RUN 32
-
 void comp_queue_init(struct comp_queue *cq, struct cq_shared *shared, uint32_t size, uint32_t lanes)
 {
     *cq = (struct comp_queue){.shared = shared, .size = size, .lanes = lanes};
@@ -87,35 +83,6 @@ bool cq_lane_is_empty(const struct comp_queue *cq, uint32_t lane)
 }
 
 /* ---- the application's end ---- */
-
-static void next_lane(struct cq_reader *r)
-{
-    r->next_lane = r->next_lane + 1 < r->lanes ? r->next_lane + 1 : 0;
-    r->run = 0;
-}
-
-const struct cqe *cq_reader_peek(struct cq_reader *r)
-{
-    for (uint32_t tried = 0; tried < r->lanes; tried++) {
-        uint32_t cons = r->cons[r->next_lane];
-        struct cq_lane *ring = cq_lane_at(r->shared, r->size, r->next_lane);
-        const struct cqe *e = &ring->entry[cons & (r->size - 1)];
-
-        if (atomic_load_explicit(&e->seq, memory_order_acquire) == cons + 1)
-            return e;
-        next_lane(r);
-    }
-    return NULL;
-}
-
-void cq_reader_advance(struct cq_reader *r)
-{
-    struct cq_lane *ring = cq_lane_at(r->shared, r->size, r->next_lane);
-
-    atomic_store_explicit(&ring->cons, ++r->cons[r->next_lane], memory_order_release);
-    if (++r->run == LANE_RUN)
-        next_lane(r);
-}
 
 void cq_reader_arm(struct cq_reader *r, enum cq_arm arm)
 {

@@ -110,12 +110,41 @@ struct cq_reader {
     uint32_t cons[CQ_MAX_LANES];
 };
 
+/* Entries that a reader takes from one lane before it looks at the others: staying is cheaper than
+ * going round, but a lane that never runs dry must not hide the others. */
+#define LANE_RUN 32
+
+static inline void cq_reader_next_lane(struct cq_reader *r)
+{
+    r->next_lane = r->next_lane + 1 < r->lanes ? r->next_lane + 1 : 0;
+    r->run = 0;
+}
+
 /* The next completion, or NULL when there is none. Valid until cq_reader_advance. One thread at a
  * time. */
-const struct cqe *cq_reader_peek(struct cq_reader *r);
+static inline const struct cqe *cq_reader_peek(struct cq_reader *r)
+{
+    for (uint32_t tried = 0; tried < r->lanes; tried++) {
+        uint32_t cons = r->cons[r->next_lane];
+        struct cq_lane *ring = cq_lane_at(r->shared, r->size, r->next_lane);
+        const struct cqe *e = &ring->entry[cons & (r->size - 1)];
+
+        if (atomic_load_explicit(&e->seq, memory_order_acquire) == cons + 1)
+            return e;
+        cq_reader_next_lane(r);
+    }
+    return NULL;
+}
 
 /* Gives the entry that cq_reader_peek returned back to the dataplane. */
-void cq_reader_advance(struct cq_reader *r);
+static inline void cq_reader_advance(struct cq_reader *r)
+{
+    struct cq_lane *ring = cq_lane_at(r->shared, r->size, r->next_lane);
+
+    atomic_store_explicit(&ring->cons, ++r->cons[r->next_lane], memory_order_release);
+    if (++r->run == LANE_RUN)
+        cq_reader_next_lane(r);
+}
 
 /* Arms the queue (enum cq_arm): one event for the next (solicited) completion. Arming for any
  * completion is not weakened by a later arming for solicited ones. Any thread. */

@@ -28,7 +28,7 @@ static uint64_t bits_from(unsigned i)
 /* Takes the bells of one leaf word from bit `first` on. Its bit above must be clear already. */
 static void take_leaf(struct taking *t, uint32_t word, unsigned first)
 {
-    _Atomic uint64_t *leaf = &t->db->leaf[word];
+    _Atomic uint64_t *leaf = doorbell_leaf(t->db, word);
     uint64_t rung = atomic_load(leaf) & bits_from(first);
     uint64_t taken = 0;
 
@@ -44,13 +44,13 @@ static void take_leaf(struct taking *t, uint32_t word, unsigned first)
         rung &= rung - 1;
     }
     if (atomic_fetch_and(leaf, ~taken) & ~taken)
-        doorbell_set_bit(&t->db->mid[word >> 6], word & 63);
+        doorbell_set_bit(doorbell_mid(t->db, word >> 6), word & 63);
 }
 
 /* Takes the bells under one bit of the top word, from slot `from` on if that lies under it. */
 static void take_mid(struct taking *t, unsigned top_bit, uint32_t from)
 {
-    _Atomic uint64_t *mid = &t->db->mid[top_bit];
+    _Atomic uint64_t *mid = doorbell_mid(t->db, top_bit);
     unsigned first = from >> 12 == top_bit ? (from >> 6) & 63 : 0;
     uint64_t rung;
 

@@ -5,12 +5,27 @@
  * Why nothing is lost: the poster stores its producer index, then sets leaf, mid and top bits (or
  * sees them set) bottom up; the worker clears top, mid and leaf bits top down, then loads the
  * index. All sequentially consistent: if the poster saw a bit still set, the worker's clearing of
- * it comes later, and so do its reads below.
+ * it comes later, and so do its reads below. The leaf's bit is written even if it is set: that is
+ * also the fence between the index and the looks at what lies above.
+ *
+ * Who sees the top bit set need not wake: if it was set before the worker armed, the worker saw it
+ * and does not sleep; if after that, then `worker_armed` had been set before the bit was, and is
+ * seen, too, unless somebody has taken the wake-up upon himself.
  */
 #ifndef UROCE_DOORBELL_H
 #define UROCE_DOORBELL_H
 
 #include "queue_abi.h"
+
+static inline _Atomic uint64_t *doorbell_leaf(struct doorbells *db, uint32_t word)
+{
+    return word ? &db->leaf[word] : &db->first_leaf;
+}
+
+static inline _Atomic uint64_t *doorbell_mid(struct doorbells *db, uint32_t word)
+{
+    return word ? &db->mid[word] : &db->first_mid;
+}
 
 static inline void doorbell_set_bit(_Atomic uint64_t *word, unsigned bit)
 {
@@ -27,13 +42,10 @@ static inline void doorbell_set_bit(_Atomic uint64_t *word, unsigned bit)
  */
 static inline bool doorbell_ring(struct doorbells *db, uint32_t slot)
 {
-    atomic_thread_fence(memory_order_seq_cst);
-    doorbell_set_bit(&db->leaf[slot >> 6], slot & 63);
-    doorbell_set_bit(&db->mid[slot >> 12], (slot >> 6) & 63);
+    atomic_fetch_or(doorbell_leaf(db, slot >> 6), UINT64_C(1) << (slot & 63));
+    doorbell_set_bit(doorbell_mid(db, slot >> 12), (slot >> 6) & 63);
     doorbell_set_bit(&db->top, slot >> 12);
-    atomic_thread_fence(memory_order_seq_cst);
-    return atomic_load_explicit(&db->worker_armed, memory_order_relaxed) &&
-           atomic_exchange(&db->worker_armed, 0);
+    return unlikely(atomic_load(&db->worker_armed)) && atomic_exchange(&db->worker_armed, 0);
 }
 
 /* Whether any bell rings. The worker, after arming, before sleeping. */

@@ -265,15 +265,18 @@ static inline struct cq_lane *cq_lane_at(struct cq_shared *cq, uint32_t size, ui
 /*
  * Which of an application's queue pairs have new send work, for one worker: a bit per queue pair
  * in three levels, so that an idle application costs the worker one load. All accesses
- * are seq_cst; see doorbell.h for the order of setting and taking.
+ * are seq_cst; see doorbell.h for the order of setting and taking. Bells go to and fro between two
+ * processors; what the first 64 queue pairs need, which is all that most applications have, goes in
+ * one cache line.
  */
 struct doorbells {
     /* The worker sets it to 1 before it sleeps; the poster that exchanges it to 0 wakes. */
     CACHE_ALIGNED _Atomic uint32_t worker_armed;
-    CACHE_ALIGNED _Atomic uint64_t top;
     /* The worker's alone: where its next take starts, after one that was cut short. Whatever an
      * application writes here only changes the order in which its own bells are taken. */
     _Atomic uint32_t resume;
+    _Atomic uint64_t top;
+    _Atomic uint64_t first_mid, first_leaf; /* mid[0] and leaf[0], which are not used */
     CACHE_ALIGNED _Atomic uint64_t mid[64];
     CACHE_ALIGNED _Atomic uint64_t leaf[64 * 64];
 };

@@ -15,6 +15,7 @@ struct engine *engine_create(const struct engine_config *config)
     e->cfg = *config;
     e->mrs.table = config->mrs;
     e->rx_from = RX_DIRECT;
+    e->max_window = config->max_inflight ? config->max_inflight : INFLIGHT_MOST;
     if (!e->cfg.max_inflight)
         e->cfg.max_inflight = INFLIGHT_DEFAULT;
     LIST_INIT(&e->mcast);

@@ -150,8 +150,8 @@ struct engine_config {
     const struct ah_table *ahs;    /* may be NULL: no UD */
     const struct flow_slot *flows; /* raw packets' (raw.h); may be NULL */
     struct engine_host host;
-    uint32_t lane;                 /* the CQ lane this worker posts into */
-    uint32_t max_inflight;         /* packets a requester may have unacknowledged; 0: 128 */
+    uint32_t lane;         /* the CQ lane this worker posts into */
+    uint32_t max_inflight; /* packets a requester may have unacknowledged; 0: 128, or 512 KiB */
     struct entropy_policy entropy; /* of UDP source ports; zeroed: the kernel's */
     /*
      * After so many timeouts in a row that bring no answer a requester takes another source port,

@@ -29,9 +29,24 @@ static void hand(struct engine *e, const struct frame *f, struct engine *to,
         drop(e, DROP_handover_full, 0);
 }
 
+/* The frame as others are to see it: with its ICRC. */
+static struct frame outside(const struct engine *e, const struct frame *f)
+{
+    struct encap_port any = {.promiscuous = true, .gids = e->cfg.port->gids};
+    struct frame whole = *f;
+    struct encap_view v;
+
+    if (unlikely(f->inside) && encap_rx(&v, f->data, f->len, &any) == DROP_NONE)
+        icrc_seal(v.l3_kind, f->data + (v.l3 - f->data), v.l3_len - ICRC_LEN);
+    whole.inside = false;
+    return whole;
+}
+
 void rx_hand_over(struct engine *e, const struct frame *f, struct engine *to)
 {
-    hand(e, f, to, e->cfg.host.hand_over);
+    struct frame whole = outside(e, f);
+
+    hand(e, &whole, to, e->cfg.host.hand_over);
 }
 
 void rx_hand_copy(struct engine *e, const struct frame *f, struct engine *to)
@@ -174,9 +189,10 @@ static enum drop mcast_admit(const struct engine *e, const struct rx_job *job)
     return DROP_unknown_qpn;
 }
 
-static enum drop rx_admit(struct engine *e, struct rx_job *job)
+static enum drop rx_admit(struct engine *e, struct rx_job *job, const struct frame *f)
 {
-    if (!e->cfg.any_icrc && !icrc_verify(job->view.l3_kind, job->view.l3, job->view.l3_len))
+    if (!f->inside && !e->cfg.any_icrc &&
+        !icrc_verify(job->view.l3_kind, job->view.l3, job->view.l3_len))
         return DROP_bad_icrc;
     if (pkt_info(&job->pkt)->kind == KIND_CNP)
         return DROP_cnp_unsupported;
@@ -232,7 +248,7 @@ static void rx_act(struct engine *e, unsigned i, const struct frame *f)
         rx_hand_over(e, f, job->owner);
         return;
     }
-    reason = rx_admit(e, job);
+    reason = rx_admit(e, job, f);
     if (reason != DROP_NONE)
         drop(e, reason, job->pkt.dest_qpn);
     else if (mcast)
@@ -242,11 +258,15 @@ static void rx_act(struct engine *e, unsigned i, const struct frame *f)
 }
 
 /* Sniffers of this engine first, as to act on a frame may be to hand it on. */
-static void rx_frame(struct engine *e, unsigned i, const struct frame *f, enum drop reason)
+static void rx_frame(struct engine *e, unsigned i, struct frame *f, enum drop reason)
 {
     bool sniffers = raw_has_sniffers(e);
-    unsigned sniffed = unlikely(sniffers) ? raw_sniff(e, f) : 0;
+    unsigned sniffed = 0;
 
+    if (unlikely(sniffers)) {
+        *f = outside(e, f);
+        sniffed = raw_sniff(e, f);
+    }
     e->handed = 0;
     if (reason == DROP_NONE)
         rx_act(e, i, f);
@@ -267,7 +287,7 @@ static void rx_end(struct engine *e)
 }
 
 /* By the general way. */
-static void rx_one(struct engine *e, unsigned i, const struct frame *f)
+static void rx_one(struct engine *e, unsigned i, struct frame *f)
 {
     enum drop reason = rx_parse(e, &e->rx_job[i], f);
 

@@ -27,15 +27,25 @@ static bool qp_tx(struct engine *e, struct qp *qp, struct frame *frame)
     return qp->service == PKT_UD ? req_segment_ud(e, qp, job) : req_segment(e, qp, job);
 }
 
+static uint32_t seal_encap(const struct tx_job *job)
+{
+    uint8_t *frame = job->frame->data;
+
+    if (job->source)
+        return (uint32_t)(job->frame->inside ? encap_copy : encap_seal_copy)(
+            frame, job->encap, job->bth_len, job->source, job->source_len);
+    return (uint32_t)(job->frame->inside ? job->encap->len + job->bth_len
+                                         : encap_seal(frame, job->encap, job->bth_len));
+}
+
 static void seal(struct engine *e, struct tx_job *job)
 {
     struct frame *f = job->frame;
     uint8_t priority;
 
+    f->inside &= job->encap != NULL; /* a program's own bytes are believed no more than others' */
     if (job->encap) {
-        f->len = (uint32_t)(job->source ? encap_seal_copy(f->data, job->encap, job->bth_len,
-                                                          job->source, job->source_len)
-                                        : encap_seal(f->data, job->encap, job->bth_len));
+        f->len = seal_encap(job);
         priority = job->encap->priority;
     } else {
         f->len = job->bth_len;

@@ -198,6 +198,14 @@ static void reset(struct engine *e, struct qp *qp)
     atomic_store(&qp->shared->rq_notify, 0);
 }
 
+/* What keeps a path busy is bytes: packets of a small path MTU may be more. */
+static uint32_t window(const struct engine *e, const struct qp *qp)
+{
+    uint32_t packets = qp->mtu ? INFLIGHT_BYTES / qp->mtu : 0;
+
+    return max_of(e->cfg.max_inflight, min_of(packets, e->max_window));
+}
+
 static void enter_state(struct engine *e, struct qp *qp, uint8_t to, uint32_t max_mtu)
 {
     uint8_t from = qp->state;
@@ -218,6 +226,7 @@ static void enter_state(struct engine *e, struct qp *qp, uint8_t to, uint32_t ma
     if (to == QPS_RTR && qp->service == PKT_UD)
         qp->mtu = 128u << max_mtu; /* the path's is the port's */
     if (to == QPS_RTS || to == QPS_SQD) {
+        qp->req.window = window(e, qp);
         qp->req.drained_told = false;
         /* To look for work that nobody rang for would touch the segments of idle queue pairs. */
         if (from != QPS_RTR || qp->rang_early)

@@ -244,7 +244,8 @@ static void seal_alike(struct engine *e, struct qp *qp, const struct head *h,
 
     if (!n)
         return;
-    encap_seal_alike(&qp->encap, &frames[h->first], n);
+    if (!frames[h->first].inside)
+        encap_seal_alike(&qp->encap, &frames[h->first], n);
     tx_count(e, qp, qp->encap.priority, n, (uint64_t)n * h->frame_len);
 }
 
@@ -252,8 +253,8 @@ static void seal_alike(struct engine *e, struct qp *qp, const struct head *h,
 static void seal_many(struct engine *e, struct qp *qp, struct head *h, const struct send_slot *s,
                       const struct mem_region *mr, const struct frame *f)
 {
-    encap_seal_copy(f->data, &qp->encap, h->frame_len - qp->encap.len,
-                    mr_direct(mr, s->wqe.sge->addr), s->len);
+    (f->inside ? encap_copy : encap_seal_copy)(f->data, &qp->encap, h->frame_len - qp->encap.len,
+                                               mr_direct(mr, s->wqe.sge->addr), s->len);
     tx_count(e, qp, qp->encap.priority, 1, h->frame_len);
     h->first++;
 }

@@ -67,7 +67,7 @@ static bool slot_ready(struct engine *e, struct qp *qp)
 
     if ((qp->state != QPS_RTS && qp->state != QPS_SQD) || req->rnr_wait || qp->fault)
         return false;
-    if ((uint32_t)psn_diff(req->next_psn, req->una) >= e->cfg.max_inflight)
+    if ((uint32_t)psn_diff(req->next_psn, req->una) >= req->window)
         return false;
     if (req->send == req->head && (qp->state == QPS_SQD || !take_slot(e, qp)))
         return false;

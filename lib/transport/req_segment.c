@@ -115,8 +115,7 @@ static uint8_t packet_opcode(const struct req_op *op, const struct send_slot *s,
  * moving. */
 static bool wants_ack(struct engine *e, struct requester *req, uint16_t pkt_flags)
 {
-    if (!(pkt_flags & PF_END) &&
-        (uint32_t)psn_diff(req->next_psn, req->ack_req) < e->cfg.max_inflight / 4)
+    if (!(pkt_flags & PF_END) && (uint32_t)psn_diff(req->next_psn, req->ack_req) < req->window / 4)
         return false;
     req->ack_req = req->next_psn;
     return true;

@@ -128,9 +128,16 @@ static unsigned recognise(struct run *r, const struct frame *f, unsigned n)
     return i;
 }
 
-static unsigned verify(const struct run *r, unsigned n)
+/* What has none ends a run of those that have; the general way knows of both. */
+static unsigned verify(const struct run *r, const struct frame *f, unsigned n)
 {
-    return r->e->cfg.any_icrc ? n : icrc_verify_run(ICRC_IPV4, r->span, n);
+    unsigned i = 0;
+
+    if (r->e->cfg.any_icrc)
+        return n;
+    while (i < n && f[i].inside)
+        i++;
+    return i ? i : icrc_verify_run(ICRC_IPV4, r->span, n);
 }
 
 /* Few bytes in two moves that may overlap. */
@@ -408,7 +415,7 @@ static bool ack(struct run *r, const struct frame *f, unsigned job)
     r->bytes = f->len;
     r->payload = 0;
     r->span[0] = (struct icrc_span){b + 14, {.len = ACK_LEN}};
-    if (!verify(r, 1))
+    if (!verify(r, f, 1))
         return false;
     count(r, f, 1);
     p->opcode = ACK;
@@ -453,7 +460,7 @@ unsigned rx_run(struct engine *e, const struct frame *f, unsigned n, unsigned jo
     found = recognise(&r, f, n);
     if (!found)
         return 0;
-    done = execute(&r, verify(&r, found));
+    done = execute(&r, verify(&r, f, found));
     for (unsigned i = done; i < found; i++) {
         r.bytes -= f[i].len;
         r.payload -= r.span[i].size.own;

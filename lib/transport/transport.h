@@ -20,9 +20,11 @@
 #include "srq.h"
 #include "timer.h"
 
-#define QP_MAX_RD_ATOMIC 16 /* per queue pair, each direction */
-#define TX_QUANTUM       16 /* packets a queue pair sends before the next one's turn */
-#define INFLIGHT_DEFAULT 128
+#define QP_MAX_RD_ATOMIC 16  /* per queue pair, each direction */
+#define TX_QUANTUM       16  /* packets a queue pair sends before the next one's turn */
+#define INFLIGHT_DEFAULT 128 /* packets, of whatever size */
+#define INFLIGHT_BYTES   (INFLIGHT_DEFAULT * PKT_MTU_MAX) /* and as much in smaller ones */
+#define INFLIGHT_MOST    384 /* packets: rings of ports and between workers hold some more */
 #define SOURCE_MIN       512 /* bytes that are copied and summed up in one pass */
 #define AETH_ACK_PLAIN   (AETH_ACK | AETH_CREDIT_NONE)
 #define SERVICE_RAW      0xFF /* beside enum pkt_service: frames, of which none is a packet's */
@@ -55,6 +57,7 @@ struct requester {
     psn_t una;               /* oldest unacknowledged */
     psn_t ack_req;           /* of the last packet that asked for an acknowledge */
     uint32_t rd_outstanding; /* READs and atomics between tail and send without their response */
+    uint32_t window;         /* packets that may be unacknowledged, of messages of several */
     uint8_t retry_left, rnr_left;
     uint8_t stalls;   /* timeouts since the last answer, or since the path was changed */
     bool rnr_wait;    /* until the timer fires */
@@ -234,6 +237,7 @@ _Static_assert(offsetof(struct qp, dest_qpn) < CACHE_LINE, "a run finds it in on
 struct engine {
     struct engine_config cfg;
     ns_t now;
+    uint32_t max_window;
     int rx_from; /* during a receive call: the lane that handed the frames over, or RX_DIRECT */
     struct qp_tx_list tx_list;      /* queue pairs that may have a packet to send */
     struct qp_touched_list touched; /* queue pairs to settle before this call returns */

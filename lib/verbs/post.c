@@ -39,7 +39,7 @@ static int build_inline(const struct shim_qp *qp, struct sqe *s, const struct ib
 
         if (unlikely(sge->length > room))
             return EINVAL;
-        memcpy(to, (const void *)(uintptr_t)sge->addr, sge->length);
+        copy_inline(to, (const uint8_t *)(uintptr_t)sge->addr, sge->length);
         to += sge->length;
         room -= sge->length;
     }

@@ -193,7 +193,7 @@ static void append_inline(struct shim_qp *qp, const void *data, size_t length)
         give_up(qp, EINVAL);
         return;
     }
-    memcpy((uint8_t *)(s + 1) + s->inline_len, data, length);
+    copy_inline((uint8_t *)(s + 1) + s->inline_len, data, (uint32_t)length);
     s->inline_len += (uint32_t)length;
     s->flags |= SQE_INLINE;
 }

@@ -227,6 +227,35 @@ static inline void copy_sges(void *to, const struct ibv_sge *from, unsigned n)
         sge[i] = from[i];
 }
 
+/* n bytes, at least `size` and at most twice that, which is known when this is compiled. */
+static inline __attribute__((always_inline)) void copy_ends(uint8_t *to, const uint8_t *from,
+                                                            uint32_t n, uint32_t size)
+{
+    uint8_t first[16], last[16];
+
+    memcpy(first, from, size);
+    memcpy(last, from + n - size, size);
+    memcpy(to, first, size);
+    memcpy(to + n - size, last, size);
+}
+
+/* Inline data is short. */
+static inline void copy_inline(uint8_t *to, const uint8_t *from, uint32_t n)
+{
+    if (n > 32)
+        memcpy(to, from, n);
+    else if (n >= 16)
+        copy_ends(to, from, n, 16);
+    else if (n >= 8)
+        copy_ends(to, from, n, 8);
+    else if (n >= 4)
+        copy_ends(to, from, n, 4);
+    else if (n >= 2)
+        copy_ends(to, from, n, 2);
+    else if (n)
+        *to = *from;
+}
+
 /* Whether work may be posted in this state of the queue pair. */
 static inline bool send_allowed(enum ibv_qp_state s)
 {

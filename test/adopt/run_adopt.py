@@ -49,6 +49,47 @@ def torture(arguments=(), environment=None, library=None):
     return point
 
 
+PYTHON = """
+import hashlib, multiprocessing, os, subprocess, sys, threading
+def digest(n):
+    return hashlib.sha256(bytes(bytearray(range(256)) * n)).hexdigest()
+def thread(found, i):
+    found[i] = [digest(200 + i + k) for k in range(20)]
+found = [None] * 3
+threads = [threading.Thread(target=thread, args=(found, i)) for i in range(3)]
+[t.start() for t in threads]
+with multiprocessing.get_context("fork").Pool(2) as pool:
+    children = pool.map(digest, range(1, 2000, 100))
+text = subprocess.run([sys.executable, "-c", "print('x' * 300000)"], capture_output=True, preexec_fn=os.getpid).stdout
+[t.join() for t in threads]
+print(found, children, hashlib.sha256(text).hexdigest())
+"""
+
+
+def unmodified(command, text=""):
+    """A program that knows nothing of adoption: the same output with and without."""
+    def point():
+        if not may_adopt():
+            raise Skip("nothing is adopted")
+        report = os.path.join(kit.scratch_folder(), "report")
+        got = []
+        for more in ({}, {"LD_PRELOAD": program("libadopt_preload.so"), "ADOPT_REPORT": report}):
+            done = subprocess.run(command, env=dict(os.environ, LC_ALL="C", **more), input=text.encode(),
+                                  capture_output=True, timeout=100)
+            got.append((done.returncode, done.stderr, done.stdout))
+        if got[0] != got[1] or got[0][0]:
+            raise kit.Failure(f"without: {got[0][:2]}, {len(got[0][2])} bytes; with: {got[1][:2]}, {len(got[1][2])} bytes")
+        with open(report) as lines:
+            adopted = sum(int(line.split()[0]) for line in lines)
+        if adopted < 10:
+            raise kit.Failure(f"adopted {adopted} times only")
+    return point
+
+
+def lines_to_sort():
+    return "".join(f"{i * 7919 % 100003} {'x' * (i % 50)}\n" for i in range(200000))
+
+
 def program(name):
     return os.path.join(build.folder, "test/adopt", name)
 
@@ -255,6 +296,9 @@ POINTS = (
     ("torture, many small mappings", torture(environment={"MALLOC_MMAP_THRESHOLD_": "65536"})),
     ("torture, jemalloc", torture(["late"], {"MALLOC_CONF": "dirty_decay_ms:0,muzzy_decay_ms:0"}, "libjemalloc.so.2")),
     ("torture, tcmalloc", torture(library="libtcmalloc_minimal.so.4")),
+    ("sort", unmodified(["sort", "-n", "--parallel=2", "-S", "2M"], lines_to_sort())),
+    ("gzip", unmodified(["gzip", "-c"], lines_to_sort())),
+    ("python, with threads and forks", unmodified(["/usr/bin/python3", "-c", PYTHON])),
     ("verbs, adopted", verbs("auto", "adopted")),
     ("verbs, adopted, three workers", verbs("auto", "adopted", 3)),
     ("verbs, large regions adopted", verbs("big", "adopted")),

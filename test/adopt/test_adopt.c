@@ -81,6 +81,41 @@ static void check(const void *p, size_t len, unsigned flags, enum ctl_mr_why why
     adopt_release(&l);
 }
 
+static void *sleeper(void *arg)
+{
+    sem_t *sem = arg;
+
+    sem_post(&sem[0]);
+    sem_wait(&sem[1]);
+    return NULL;
+}
+
+/* The page behind a thread's stack is in the same mapping, and anybody's; the stack's last is not.
+ */
+static void what_lies_above_a_stack(void **state)
+{
+    const size_t stack = 64 * KIB;
+    uint8_t *p = anonymous(2 * stack);
+    pthread_attr_t attr;
+    pthread_t thread;
+    sem_t sem[2];
+
+    can_adopt();
+    sem_init(&sem[0], 0, 0);
+    sem_init(&sem[1], 0, 0);
+    pthread_attr_init(&attr);
+    pthread_attr_setstack(&attr, p, stack);
+    assert_int_equal(pthread_create(&thread, &attr, sleeper, sem), 0);
+    sem_wait(&sem[0]);
+    check(p + stack, stack, ADOPT_WRITES | ADOPT_MOVE, CTL_MR_ADOPTED);
+    check(p + stack - 1, 1, ADOPT_WRITES | ADOPT_MOVE, CTL_MR_STACK);
+    check(p, 1, ADOPT_WRITES | ADOPT_MOVE, CTL_MR_STACK);
+    sem_post(&sem[1]);
+    pthread_join(thread, NULL);
+    pthread_attr_destroy(&attr);
+    unmap(p, 2 * stack);
+}
+
 static void stacks_stay(void **state)
 {
     static __thread char local[8192];
@@ -428,6 +463,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(adopted_and_given_back),
         cmocka_unit_test(leases_share_pages),
         cmocka_unit_test(stacks_stay),
+        cmocka_unit_test(what_lies_above_a_stack),
         cmocka_unit_test(other_memory_stays),
         cmocka_unit_test(read_only_memory),
         cmocka_unit_test(sparse_memory),

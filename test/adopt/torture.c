@@ -3,11 +3,8 @@
  * Pages move into the memfd and out again while other threads write to them, allocate and free
  * around them, and the process forks. Every byte that anybody wrote must be there afterwards.
  *
- * usage: torture SECONDS [text] [nomove] [late] [place]; 0 seconds: only whether this process can
- * adopt text    mappings are read from /proc/self/maps, as on kernels before 6.11 late    no memory
- * is freed while it is registered, which jemalloc does not forgive place   pages are taken from
- * nodes, and as large ones, as on machines that have these nomove  no pages are moved to see
- * whether they are pinned, as on kernels before 6.8
+ * usage: torture SECONDS [text] [nomove] [place] [late], see options(); 0 seconds: only whether
+ * this process can adopt
  */
 #include <malloc.h>
 #include <pthread.h>
@@ -324,12 +321,13 @@ static bool has_option(int argc, char **argv, const char *option)
 
 static void options(int argc, char **argv)
 {
-    if (has_option(argc, argv, "text"))
+    if (has_option(argc, argv, "text")) /* as on kernels before 6.11 */
         adopt.text_maps = true;
-    if (has_option(argc, argv, "nomove"))
+    if (has_option(argc, argv, "nomove")) /* nor are pins looked for: before 6.8 */
         adopt.features &= ~(UINT64_C(1) << 16);
-    if (has_option(argc, argv, "place"))
+    if (has_option(argc, argv, "place")) /* as on machines that have nodes and large pages */
         adopt.has_nodes = adopt.has_huge = true;
+    /* No memory is freed while it is registered, which jemalloc does not forgive. */
     late = has_option(argc, argv, "late");
 }
 

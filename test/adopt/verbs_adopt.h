@@ -21,8 +21,11 @@ extern atomic_bool stop;    /* told to threads */
 extern atomic_ulong faults; /* wrong bytes and failed calls that threads saw */
 
 double now(void);
-/* How many mappings of the process lie in the library's memfd, shared or not. */
-unsigned mappings(const char *perms);
+/* How many mappings there lie in the library's memfd, shared or not. (How many the process has
+ * changes by itself: regions that are used become adopted.) */
+unsigned mappings_in(const void *where, size_t len, const char *perms);
+/* Whether that is so of what is mapped there. */
+bool is_shared(const void *where);
 /* Takes n completions, which must be good. */
 void complete(int n);
 void fill(uint8_t *b, size_t n, uint8_t key);
@@ -30,10 +33,20 @@ void fill(uint8_t *b, size_t n, uint8_t key);
 void look(const uint8_t *b, size_t n, uint8_t key);
 
 /* verbs_hot.c */
+
+/* Whether small regions are to be adopted when they are used. */
+bool small_ones(void);
+/* RDMA WRITEs of len bytes into a region, until it is adopted. */
+void use_until_adopted(struct ibv_mr *mr, uint8_t *at, uint32_t len);
+
 void hot_regions(void **state);
 void hot_regions_go(void **state);
 void hot_contexts_close(void **state);
 void atomic_regions_stay_together(void **state);
 void large_region_after_a_fork(void **state);
+
+/* verbs_mess.c */
+void memory_pulled_away(void **state); /* without adoption p's queue pairs have failed after it */
+void thousands_of_regions(void **state);
 
 #endif

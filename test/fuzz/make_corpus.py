@@ -11,6 +11,7 @@ KIND replay: captures, each whole and its beginnings.
 KIND config: configuration files: the samples, and every key with good and bad values.
 KIND raw: frames for flow rules: every header in every place, and each cut short.
 KIND flows: what `uroce entropy` is told: files of flows, ranges, policies, a daemon's answer.
+KIND perf_options: arguments of uroce-perf, one a line.
 """
 import hashlib
 import pathlib
@@ -217,6 +218,14 @@ def flows_corpus(_):
         yield from (bytes([kind]) + text.encode() for text in texts)
 
 
+def perf_options_corpus(_):
+    lines = ("--mode\nsend\n--size\n64K\n--depth=8", "--mode=ud\n--verify\n--bidirectional", "--cpus\n0,2-3,1\n--workers\n4",
+             "--duration\n0.25\n--stats-period=1e-1\n--format\ncsv", "--signal\n16\n--inline\n512\n--mtu\n256\n--floor\noff",
+             "--messages\n0x10\n--seed\n18446744073709551615\n--batch", "--help", "--mode=io\n--size\n60\n--interactive",
+             "--buffer\n1M\n--idle\n5\n--qps\n7", "--size")
+    yield from (text.encode() for text in lines)
+
+
 def raw_frames():
     ethernet = bytes.fromhex("020000000001bb0102030405")
     l4 = {17: struct.pack(">HHHH", 1000, 53, 12, 0) + b"body", 6: struct.pack(">HH", 443, 50000) + bytes(16) + b"body",
@@ -248,7 +257,7 @@ def raw_corpus(_):
 
 KINDS = {"packet": packet_corpus, "queue": queue_corpus, "engine": engine_corpus,
          "replay": replay_corpus, "config": config_corpus, "flows": flows_corpus,
-         "raw": raw_corpus}
+         "perf_options": perf_options_corpus, "raw": raw_corpus}
 
 
 def main():

@@ -183,12 +183,30 @@ def post(qp=0, op=2, flags=2, region=0, length=20, offset=0, client=0, which=0):
     return bytes([POST, client, qp, op, flags, region, length, offset, which])
 
 
+def hot_regions(pair):
+    """Regions that become hot, are asked for or not, and are mapped, told of, frozen or gone then."""
+    def cold(uidx, why=5):
+        return message(REG_MR, struct.pack("<IIQQQII8x4III", 1, 15, KIT_BASE, 65536, 0, 0, why, 0, 0, 0, 0, 0, uidx))
+    used = pair + cold(70) + cold(71) + cold(72, 12)
+    used += b"".join(post(op=0, region=region) + poll() for region in (2, 3, 4)) * 3
+    ask, other = message(HOT_MRS), message(HOT_MRS, b"", 1)
+    copied = message(REMAP_MR, struct.pack("<4I", 3, 15, 0, 0))
+    mapped = message(REMAP_MR, struct.pack("<4I2Q", 3, 2, 1, 0, 0, 65536), fd=1)
+    again = post(op=0, region=2) + poll()
+    yield used + ask + ask + other
+    yield used + handle(DEREG_MR, 3) + ask + handle(DEREG_MR, 4) + again
+    yield used + ask + copied + again * 4 + ask + handle(DEREG_MR, 3)
+    yield used + copied + again * 4 + mapped + ask + message(FREEZE_MRS, struct.pack("<I", 1)) + again * 4 + ask
+    yield used + mapped + again + bytes([CLOSE, 0]) + poll() + other
+
+
 def corpus():
     pair = objects() + connect(16, 17) + connect(17, 16)
     receive = post(1, 128) * 2
     yield from services()
     yield from raw_packets()
-    for kind in range(SHOW + 2):
+    yield from hot_regions(pair)
+    for kind in range(HOT_MRS + 2):
         yield message(OPEN, b"\0\0\0\0") + message(kind, b"\1\0\0\0" * 8)
         yield objects() + message(kind, b"\1\0\0\0" * 8) + message(kind, b"\x10\0\0\0")
     for rule, port in ((1, 0), (2, 0), (3, 0xC123), (4, 0), (0, 0)):

@@ -10,6 +10,7 @@ import os
 import struct
 import subprocess
 import sys
+import zlib
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
 import uroce_kit as kit
@@ -83,8 +84,16 @@ def port_rfc(a, b):
     return (a if a == b else a ^ b) | 0xC000
 
 
+def icrc(frame):
+    """Of a RoCEv2 frame over IPv4, as it is on the wire."""
+    masked = bytearray(b"\xff" * 8 + frame[14:-4])
+    for at in (9, 16, 18, 19, 34, 35, 40):  # behind the ones: TOS, TTL, both checksums, the BTH's reserved byte
+        masked[at] = 0xFF
+    return struct.pack("<I", zlib.crc32(masked))
+
+
 def frames(name):
-    """Of a capture's frames: source port, destination queue pair, transport opcode, and payload (of SENDs)."""
+    """Of a capture's frames, whose ICRC is right although they were on no wire: source port, destination queue pair, transport opcode, and payload (of SENDs)."""
     with open(name, "rb") as file:
         data = file.read()
     at = 24
@@ -95,6 +104,8 @@ def frames(name):
         sport, dport = struct.unpack_from(">HH", frame, 34)
         if frame[12:14] != b"\x08\0" or frame[23] != 17 or dport != 4791:
             raise kit.Failure(f"what is that? {frame.hex()}")
+        if icrc(frame) != frame[-4:]:
+            raise kit.Failure(f"its ICRC should be {icrc(frame).hex()}: {frame.hex()}")
         yield sport, int.from_bytes(frame[47:50], "big"), frame[42], frame[62 if frame[42] == UD_SEND else 54:]
 
 

@@ -59,7 +59,7 @@ OPEN, CREATE_WQ, OPENER = 4, 29, os.getpid()
 daemon = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 daemon.connect(os.environ["UROCE_SOCKET"])
 def call(kind):
-    daemon.send(struct.pack("=4sHHIi", b"UROC", 3, kind, 0, 0).ljust(512, b"\\0"))
+    daemon.send(struct.pack("=4sHHIi", b"UROC", 4, kind, 0, 0).ljust(512, b"\\0"))
     return struct.unpack_from("=i", daemon.recv(512), 12)[0]
 if call(OPEN):
     sys.exit("not opened")

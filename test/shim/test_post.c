@@ -111,6 +111,32 @@ static void inline_data(void **state)
     assert_int_equal(post_send(&wr, &bad), EINVAL);
 }
 
+/* Every length, none of which reaches beyond its own bytes. */
+static void inline_lengths(void **state)
+{
+    uint8_t data[RINGS_INLINE];
+
+    for (uint32_t len = 0; len <= RINGS_INLINE; len++) {
+        struct ibv_sge sge = {.addr = (uintptr_t)data + RINGS_INLINE - len, .length = len};
+        struct ibv_send_wr wr = {
+            .opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 1, .send_flags = IBV_SEND_INLINE};
+        struct ibv_send_wr *bad;
+        uint8_t *slot = ring_slot(&r->qp->queue.sq, r->qp->queue.sq.prod);
+        struct send_wqe wqe;
+
+        for (unsigned i = 0; i < RINGS_INLINE; i++)
+            data[i] = (uint8_t)(i + len);
+        memset(slot, 0xEE, r->qp->queue.sq.stride);
+        assert_int_equal(post_send(&wr, &bad), 0);
+        wqe = taken();
+        assert_int_equal(wqe.h.inline_len, len);
+        assert_memory_equal(wqe.inline_data, data + RINGS_INLINE - len, len);
+        for (uint32_t i = (uint32_t)sizeof(struct sqe) + len; i < r->qp->queue.sq.stride; i++)
+            assert_int_equal(slot[i], 0xEE);
+        atomic_fetch_add(&r->qp->queue.sq.cons, 1);
+    }
+}
+
 static void bad_requests(void **state)
 {
     struct ibv_sge sge[RINGS_SGE + 1] = {{0}};
@@ -310,10 +336,10 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
-        T(write_with_sges),   T(atomics),  T(inline_data),
-        T(bad_requests),      T(states),   T(full_until_polled),
-        T(receives),          T(wr_batch), T(sleeping_worker_is_woken),
-        T(wr_all_or_nothing),
+        T(write_with_sges),          T(atomics),           T(inline_data),
+        T(inline_lengths),           T(bad_requests),      T(states),
+        T(full_until_polled),        T(receives),          T(wr_batch),
+        T(sleeping_worker_is_woken), T(wr_all_or_nothing),
     };
 
     return cmocka_run_group_tests_name("post", tests, NULL, NULL);

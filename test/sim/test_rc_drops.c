@@ -4,6 +4,7 @@
  * and what is refused with a NAK (9.7.4.1). Frames are made by hand; everything else about them is
  * right.
  */
+#include "encap_layout.h"
 #include "rules.h"
 
 /* A whole SEND ONLY of ten bytes from a to b, which has a receive posted and would take it. */
@@ -417,6 +418,46 @@ static void wrong_answers(void **state)
     }
 }
 
+/* What a makes of a SEND, and what b makes of that. Returns a's frame as b got it. */
+static struct frame send_by_hand(struct rules *t, uint8_t *bytes, bool lent_inside, bool inside)
+{
+    struct frame f = {.data = bytes, .room = KIT_FRAME_ROOM, .inside = lent_inside};
+
+    memset(bytes, 0xA5, KIT_FRAME_ROOM);
+    kit_do(t->a, SQE_SEND, 1, t->ma, 0, 10, NULL, 0);
+    assert_int_equal(engine_tx(t->k->node[0].engine, &f, 1, t->k->now), 1);
+    assert_int_equal(f.inside, lent_inside);
+    f.inside = inside;
+    t->k->node[1].part[0].received++;
+    engine_rx(t->k->node[1].engine, &(struct frame){.data = f.data, .len = f.len, .inside = inside},
+              1, t->k->now);
+    return f;
+}
+
+/* A frame that stays inside has no ICRC, and none is looked for; it says so itself. */
+static void icrc_left_out(void **state)
+{
+    uint8_t bytes[KIT_FRAME_ROOM];
+    struct rules t = start_with_receive(NULL);
+    struct frame f = send_by_hand(&t, bytes, true, true);
+
+    assert_false(icrc_verify(ICRC_IPV4, f.data + ETH_LEN, f.len - ETH_LEN));
+    assert_int_equal(completes(t.b->recv_cq, 100, WC_SUCCESS).byte_len, 10);
+    run_for(&t, 10 * NS_PER_US);
+    completes(t.a->send_cq, 1, WC_SUCCESS);
+    rules_finish(&t);
+
+    t = start_with_receive(NULL);
+    f = send_by_hand(&t, bytes, false, false);
+    assert_true(icrc_verify(ICRC_IPV4, f.data + ETH_LEN, f.len - ETH_LEN));
+    completes(t.b->recv_cq, 100, WC_SUCCESS);
+    rules_finish(&t);
+
+    t = start_with_receive(NULL);
+    send_by_hand(&t, bytes, true, false);
+    assert_dropped(&t, DROP_bad_icrc);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -426,6 +467,7 @@ int main(void)
         cmocka_unit_test(not_ready_to_receive),   cmocka_unit_test(refused_sequences),
         cmocka_unit_test(more_reads_than_agreed), cmocka_unit_test(repeated_read_must_be_the_same),
         cmocka_unit_test(wrong_answers),          cmocka_unit_test(another_of_our_addresses),
+        cmocka_unit_test(icrc_left_out),
     };
 
     return cmocka_run_group_tests_name("rc_drops", tests, NULL, NULL);

@@ -454,6 +454,8 @@ static struct xrc half_received(void)
     struct xrc x = xrc_start(1);
     struct qp_object *q = qp_object_get(b.client, x.receiver.qpn);
 
+    /* So that not all of them can be on their way. */
+    qp_object_get(b.client, x.sender.qpn)->dp.qp->req.window = 128;
     app_srq_recv(&x.srq, 5, 0, KIT_BYTES);
     app_send(&x.sender, to_srq(1, x.srq.layout.handle), 0, KIT_BYTES);
     for (unsigned i = 0; counter_get(&qp_counters(q->dp.qp)->rx_packets) < 8; i++) {

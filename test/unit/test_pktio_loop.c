@@ -95,11 +95,40 @@ static void test_slots(void **state)
     }
 }
 
+/* What it says of its frames when it lends them, it tells whoever receives them; unless the sender
+ * says otherwise. */
+static void test_inside(void **state)
+{
+    struct pktio_loop_config config = {.name = "inside", .queues = 1, .leave_icrc = true};
+    struct pktio *inside = pktio_loop_create(&config);
+    struct pktio_info info;
+    struct frame f[2];
+
+    assert_non_null(inside);
+    inside->ops->info(inside, &info);
+    assert_true(info.no_icrc);
+    assert_int_equal(inside->ops->tx_lend(inside, 0, f, 2), 2);
+    assert_true(f[0].inside && f[1].inside);
+    f[0].inside = false;
+    f[0].len = f[1].len = 60;
+    inside->ops->tx_burst(inside, 0, f, 2, 2);
+    assert_int_equal(inside->ops->rx_burst(inside, 0, f, 2), 2);
+    assert_true(!f[0].inside && f[1].inside);
+    inside->ops->rx_release(inside, 0, f, 2);
+    inside->ops->close(inside);
+
+    io->ops->info(io, &info);
+    assert_false(info.no_icrc);
+    assert_int_equal(io->ops->tx_lend(io, 0, f, 1), 1);
+    assert_false(f[0].inside);
+    io->ops->tx_burst(io, 0, f, 1, 0);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {T(test_info), T(test_frames_come_back_in_order),
-                                       T(test_slots)};
+                                       T(test_slots), T(test_inside)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -124,7 +125,7 @@ static void test_bits_without_bells(void **state)
 
     atomic_store(&db.top, UINT64_MAX);
     for (unsigned i = 0; i < 64; i++)
-        atomic_store(&db.mid[i], UINT64_MAX);
+        atomic_store(doorbell_mid(&db, i), UINT64_MAX);
     while (doorbell_pending(&db)) {
         assert_int_equal(doorbell_take(&db, got, 64), 0);
         calls++;
@@ -234,6 +235,98 @@ static void test_nothing_is_lost(void **state)
     assert_true(posted > 1000);
 }
 
+/* ---- posters and a worker that sleeps ---- */
+
+#define SLEEP_POSTERS 2
+#define SLEEP_BURSTS  3000
+
+static struct {
+    _Atomic uint32_t prod[SLEEP_POSTERS], taken[SLEEP_POSTERS];
+    _Atomic bool stop;
+    _Atomic unsigned sleeps;
+    sem_t wake;
+} nap;
+
+static unsigned nap_look(void)
+{
+    uint32_t slot[2];
+    unsigned n = doorbell_take(&db, slot, ARRAY_SIZE(slot));
+
+    for (unsigned i = 0; i < n; i++)
+        atomic_store(&nap.taken[slot[i]],
+                     atomic_load_explicit(&nap.prod[slot[i]], memory_order_acquire));
+    return n;
+}
+
+/* As a worker does: arm, fence, look once more, and sleep till somebody wakes it. */
+static void *nap_worker(void *arg)
+{
+    while (!atomic_load(&nap.stop)) {
+        if (nap_look())
+            continue;
+        atomic_store_explicit(&db.worker_armed, 1, memory_order_relaxed);
+        atomic_thread_fence(memory_order_seq_cst);
+        if (!doorbell_pending(&db) && !atomic_load(&nap.stop)) {
+            atomic_fetch_add(&nap.sleeps, 1);
+            sem_wait(&nap.wake);
+        }
+        atomic_store_explicit(&db.worker_armed, 0, memory_order_relaxed);
+    }
+    return NULL;
+}
+
+/* False: what it posted last was not taken in time, so the worker sleeps on a bell. */
+static bool nap_posts(uint32_t slot)
+{
+    uint32_t posted = 0;
+
+    for (unsigned burst = 0; burst < SLEEP_BURSTS; burst++) {
+        uint64_t limit = now_ns() + 10 * NS_PER_SEC;
+
+        for (unsigned i = 0; i <= burst % 3; i++) {
+            atomic_store_explicit(&nap.prod[slot], ++posted, memory_order_release);
+            if (doorbell_ring(&db, slot))
+                sem_post(&nap.wake);
+        }
+        while (atomic_load(&nap.taken[slot]) != posted) {
+            if (now_ns() > limit)
+                return false;
+            sched_yield();
+        }
+    }
+    return true;
+}
+
+static void *nap_poster(void *slot)
+{
+    return nap_posts(*(const uint32_t *)slot) ? slot : NULL;
+}
+
+/* Two queue pairs, so that each poster finds bits set by the other. */
+static void test_nobody_sleeps_on_a_bell(void **state)
+{
+    static const uint32_t slot[SLEEP_POSTERS] = {0, 1};
+    pthread_t worker, poster[SLEEP_POSTERS];
+    bool ok = true;
+
+    sem_init(&nap.wake, 0, 0);
+    assert_int_equal(pthread_create(&worker, NULL, nap_worker, NULL), 0);
+    for (unsigned i = 0; i < SLEEP_POSTERS; i++)
+        assert_int_equal(pthread_create(&poster[i], NULL, nap_poster, (void *)&slot[i]), 0);
+    for (unsigned i = 0; i < SLEEP_POSTERS; i++) {
+        void *done;
+
+        pthread_join(poster[i], &done);
+        ok &= done != NULL;
+    }
+    atomic_store(&nap.stop, true);
+    sem_post(&nap.wake);
+    pthread_join(worker, NULL);
+    sem_destroy(&nap.wake);
+    assert_true(ok);
+    assert_true(atomic_load(&nap.sleeps) > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -245,6 +338,7 @@ int main(void)
         cmocka_unit_test_setup(test_bits_without_bells, reset),
         cmocka_unit_test_setup(test_hostile_words, reset),
         cmocka_unit_test_setup(test_nothing_is_lost, reset),
+        cmocka_unit_test_setup(test_nobody_sleeps_on_a_bell, reset),
     };
 
     return cmocka_run_group_tests_name("queue_doorbell", tests, NULL, NULL);

@@ -325,21 +325,21 @@ static struct raw_queue *ud_create(struct fixture *f, unsigned at)
     return model;
 }
 
-/* Whoever owns what, and wherever it arrives: each sniffer and the queue pair get one copy, and the
- * frame goes to the other engine at most once. */
+/* Whoever owns what, and wherever it arrives, also without its ICRC: each sniffer and the queue
+ * pair get one copy, with it, and the frame goes to the other engine at most once. */
 static void sniffers_of_roce(void **state)
 {
     struct fixture *f = *state;
 
-    for (unsigned c = 0; c < 32; c++) {
+    for (unsigned c = 0; c < 64; c++) {
         unsigned at = c & 1, owner = c >> 1 & 1, sniffers = c >> 2 & 3;
-        bool group = c & 16;
+        bool group = c & 16, inside = c & 32;
         const union gid g = gid_from_ipv4((const uint8_t[]){224, 0, 0, 77});
         struct raw_queue *ud = ud_create(f, owner);
         struct flow_rule rule[2] = {{.type = FLOW_SNIFFER, .qp = f->qp[0]->qp},
                                     {.type = FLOW_SNIFFER, .qp = f->qp[1]->qp}};
         unsigned n = (sniffers & 1) + (sniffers >> 1), before = f->k->handovers, got[3] = {0};
-        struct raw_bytes b;
+        struct raw_bytes b, whole;
         struct frame frame;
         struct cqe e;
 
@@ -354,13 +354,17 @@ static void sniffers_of_roce(void **state)
         raw_post(ud, 12);
         raw_post(ud, 12);
         roce_build(&b, f->k, qp_number(ud->qp), group ? &g : NULL);
+        whole = b;
+        if (inside)
+            memset(b.data + b.len - ICRC_LEN, 0, ICRC_LEN);
         frame = raw_frame(&b);
+        frame.inside = inside;
         raw_arrive(f->k, at, &frame, 1);
         while (raw_poll(f->cq, &e)) {
             got[e.wr_id - 10]++;
             if (e.wr_id < 12) {
-                assert_int_equal(e.byte_len, b.len);
-                assert_memory_equal(f->k->arena + e.wr_id * RAW_SLOT, b.data, b.len);
+                assert_int_equal(e.byte_len, whole.len);
+                assert_memory_equal(f->k->arena + e.wr_id * RAW_SLOT, whole.data, whole.len);
             }
         }
         assert_int_equal(got[0], sniffers & 1);

@@ -179,6 +179,8 @@ static const char *const bad[][3] = {
     {OK "repath = -1\n", "[port.0] repath", "\"-1\""},
     {OK "repath = yes\n", "[port.0] repath", "\"yes\""},
     {OK "repath =\n", "[port.0] repath", "number"},
+    {OK "icrc = no\n", "[port.0] icrc", "auto or always, not \"no\""},
+    {OK "icrc = auto\nicrc = always\n", "[port.0] icrc", "twice"},
     {OK "queues = 0\n", "[port.0] queues", "from 1"},
     {OK "spread = yes\n", "[port.0] spread", "software or no, not \"yes\""},
     {OK "spread =\n", "[port.0] spread", "software or no"},
@@ -334,13 +336,15 @@ static void test_entropy_keys(void **state)
 {
     const struct uroced_port *p = config.port;
 
-    assert_int_equal(load(OK "entropy = spray\nrepath = 7\n[port.1]\ndevice = loopback\n"
+    assert_int_equal(load(OK "entropy = spray\nrepath = 7\nicrc = always\n[port.1]\n"
+                             "device = loopback\nicrc = auto\n"
                              "address = 127.0.0.2\nentropy = fixed:0xC123\n"
                              "[port.2]\ndevice = loopback\naddress = 127.0.0.3\nentropy = rfc\n"
                              "[port.3]\ndevice = loopback\naddress = 127.0.0.4\n"
                              "entropy = kernel\nrepath = 0\n[port.4]\ndevice = loopback\n"),
                      0);
     assert_true(p[0].entropy.rule == ENTROPY_SPRAY && p[0].repath == 7);
+    assert_true(p[0].icrc_always && !p[1].icrc_always && !p[2].icrc_always);
     assert_true(p[1].entropy.rule == ENTROPY_FIXED && p[1].entropy.port == 0xC123);
     assert_true(p[2].entropy.rule == ENTROPY_RFC && p[2].repath == 0);
     assert_true(p[3].entropy.rule == ENTROPY_KERNEL && p[3].repath == 0);

@@ -14,6 +14,7 @@ import uroce_net as net
 
 # Ethernet, IPv4, UDP, BTH, ICRC; the first packet of a message has an RETH of 16 bytes as well.
 ROCE_OVERHEAD = 14 + 20 + 8 + 12 + 4
+BUDGETS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "budgets.py")
 MEMIF_MTU = 1500
 MEMIF_PATH_MTU = 1024
 MEMIF_FRAME = MEMIF_PATH_MTU + ROCE_OVERHEAD
@@ -30,7 +31,7 @@ class Settings:
         # Of perftest: -D has a part of the time at both ends that does not count.
         self.long = "-n 3000" if quick else "-D 2"
         self.round_trips = 3000 if quick else 50000
-        self.ms = 100 if quick else 1000
+        self.perf_seconds = 0.1 if quick else 1
 
 
 class Comparison:
@@ -56,7 +57,9 @@ class Comparison:
         return "there is no " + ", no ".join(absent) if absent else None
 
     def measure(self, rig):
-        return self.ours[1](rig), self.theirs[1](rig) if self.theirs else None
+        """A pair; a program that measures both sides in one run returns it whole."""
+        ours = self.ours[1](rig)
+        return ours if isinstance(ours, tuple) else (ours, self.theirs[1](rig) if self.theirs else None)
 
 
 class Group:
@@ -179,27 +182,51 @@ def ucx_side(environment, test, arguments, column, factor):
     return f"{shown} ucx_perftest -t {test} {arguments}", run
 
 
-def workers_side(s, arguments, field, factor):
-    arguments = f"--workers 1 --ms {s.ms} {arguments}"
-    return (f"build/test/perf/workers {arguments}",
-            lambda rig: programs.json_line(s.build, "test/perf/workers", arguments)[field] * factor)
+def perf(s, arguments, read):
+    """uroce-perf, whose figures are of CPU time: others on the machine disturb them little."""
+    arguments = f"-- {arguments} --duration {s.perf_seconds} --format json"
+    return (f"build/app/uroce-perf/uroce-perf {arguments}",
+            lambda rig: read(programs.json_line(s.build, "app/uroce-perf/uroce-perf", arguments)))
+
+
+def of_the_floor(result):
+    """GB/s, and those of the floor, as the program compared them from slice to slice."""
+    ours = result["config"]["size"] / result["ns_per_message"]
+    return ours, ours / result["floor"]["ratio"]
+
+
+def million_a_second(result):
+    return 1e3 / result["ns_per_message"]
 
 
 def nanoseconds(s, pairs, depth):
-    arguments = f"--workers 1 --ms {s.ms} --size 8 --pairs {pairs} --depth {depth}"
-    return (f"build/test/perf/workers {arguments}",
-            lambda rig: 1e9 / programs.json_line(s.build, "test/perf/workers", arguments)["messages_per_s"])
+    return perf(s, f"--mode write --size 8 --qps {pairs} --depth {depth} --floor off", lambda r: r["ns_per_message"])
+
+
+def instructions(s, message):
+    return (f"test/perf/budgets.py --build build --json --only {message}",
+            lambda rig: programs.json_line(s.build, BUDGETS, f"--build {s.build.folder} --json --only {message}")[message])
 
 
 # ---- the groups ----
 
 def in_process(s):
+    rate = Target("value", at_least=5)
+    few = Target("value", at_most=450)
     return [
         Comparison("write-64k", "WRITE 64 KiB in one process", "GB/s",
-                   workers_side(s, "--size 65536 --pairs 8", "gigabytes_per_s", 1)),
+                   perf(s, "--mode write --size 65536 --mtu 4096", of_the_floor), None, "the floor",
+                   [Target("ratio", at_least=0.7)]),
         Comparison("write-8", "WRITE 8 B in one process", "million/s",
-                   workers_side(s, "--size 8 --pairs 8", "messages_per_s", 1e-6),
-                   targets=[Target("value", at_least=5)]),
+                   perf(s, "--mode write --size 8 --qps 8 --floor off", million_a_second), targets=[rate]),
+        Comparison("send-8", "SEND 8 B in one process", "million/s",
+                   perf(s, "--mode send --size 8 --qps 8 --floor off", million_a_second), targets=[rate]),
+        Comparison("write-8-instructions", "WRITE 8 B, both ends", "instructions", instructions(s, "write-8"),
+                   targets=[few], needs=["valgrind"], once=True),
+        Comparison("send-8-instructions", "SEND 8 B, both ends", "instructions", instructions(s, "send-8"),
+                   targets=[few], needs=["valgrind"], once=True),
+        Comparison("latency", "SEND 8 B in one process, post to completion", "µs",
+                   perf(s, "--mode send --size 8 --depth 1 --floor off", lambda r: r["latency_ns"]["p50"] / 1e3)),
         Comparison("qps-100", "WRITE 8 B, 100 queue pairs", "ns", nanoseconds(s, 100, 4), nanoseconds(s, 1, 16),
                    "1 queue pair", [Target("ratio", at_most=1.5)]),
         Comparison("qps-10000", "WRITE 8 B, 10,000 queue pairs", "ns", nanoseconds(s, 10000, 4), nanoseconds(s, 1, 16),

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "node.h"
+
+#include <limits.h>
+#include <numa.h>
+#include <stdio.h>
+#include <string.h>
+
+static int read_node(const char *path)
+{
+    FILE *f = fopen(path, "re");
+    int node = -1;
+
+    if (!f)
+        return -1;
+    if (fscanf(f, "%d", &node) != 1)
+        node = -1;
+    fclose(f);
+    return node;
+}
+
+/* The text up to a comma, as one name of a path; false: it is none. */
+static bool take_name(const char *from, char *name, size_t room)
+{
+    size_t n = strcspn(from, ",");
+
+    if (!n || n >= room)
+        return false;
+    memcpy(name, from, n);
+    name[n] = '\0';
+    return !strchr(name, '/') && name[0] != '.';
+}
+
+static int node_of_device(const char *device, const char *sysfs)
+{
+    static const char option[] = ",iface=";
+    const char *iface = strstr(device, option);
+    char name[64], path[PATH_MAX];
+
+    if (!take_name(iface ? iface + sizeof(option) - 1 : device, name, sizeof(name)))
+        return -1;
+    snprintf(path, sizeof(path),
+             iface ? "%s/class/net/%s/device/numa_node" : "%s/bus/pci/devices/%s/numa_node", sysfs,
+             name);
+    return read_node(path);
+}
+
+int node_of_ports(const struct uroced_config *c, const char *sysfs)
+{
+    int common = -1;
+
+    for (unsigned i = 0; i < c->ports; i++) {
+        int node = node_of_device(c->port[i].device, sysfs);
+
+        if (node < 0)
+            continue;
+        if (common >= 0 && node != common)
+            return -1;
+        common = node;
+    }
+    return common;
+}
+
+static bool is_bound(void)
+{
+    struct bitmask *all = numa_allocate_cpumask();
+    unsigned cpus;
+    bool bound;
+
+    numa_sched_getaffinity(0, all);
+    cpus = numa_bitmask_weight(all);
+    bound = (int)cpus < numa_num_configured_cpus();
+    numa_free_cpumask(all);
+    return bound;
+}
+
+void node_settle(const struct uroced_config *c)
+{
+    int node;
+
+    if (numa_available() < 0 || numa_num_configured_nodes() < 2)
+        return;
+    node = node_of_ports(c, "/sys");
+    if (node < 0 || node > numa_max_node() || is_bound() || numa_run_on_node(node))
+        return;
+    numa_set_preferred(node);
+    fprintf(stderr, "uroced: runs on node %d, where its ports are\n", node);
+}

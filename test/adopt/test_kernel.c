@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Those who reach memory other than by its address: system calls, disks, debuggers, odd forks. */
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#include "adopt_kit.h"
+
+/* ---- system calls, while the pages move ---- */
+
+#define PART 30000u
+
+struct copier {
+    uint8_t *from, *to;
+    atomic_bool stop;
+    unsigned long rounds, wrong;
+};
+
+/* By way of a pipe: the kernel reads the one and writes the other. */
+static void *copier(void *arg)
+{
+    struct copier *c = arg;
+    int ends[2];
+    uint8_t key = 0;
+
+    if (pipe(ends))
+        return NULL;
+    while (!c->stop) {
+        memset(c->from, ++key, PART);
+        c->wrong += write(ends[1], c->from, PART) != PART;
+        c->wrong += read(ends[0], c->to, PART) != PART;
+        for (unsigned i = 0; i < PART; i++)
+            c->wrong += c->to[i] != key;
+        c->rounds++;
+    }
+    close(ends[0]);
+    close(ends[1]);
+    return NULL;
+}
+
+static void system_calls_are_not_cut_short(void **state)
+{
+    uint8_t *p = anonymous(256 * KIB);
+    struct copier c = {.from = p + 1000, .to = p + 130 * KIB + 7};
+    struct adopt_lease l;
+    pthread_t thread;
+    unsigned times = 0;
+
+    can_adopt();
+    pthread_create(&thread, NULL, copier, &c);
+    while (times < 200 || c.rounds < 100) {
+        assert_int_equal(acquire(&l, p, 256 * KIB), CTL_MR_ADOPTED);
+        adopt_release(&l);
+        times++;
+    }
+    c.stop = true;
+    pthread_join(thread, NULL);
+    assert_int_equal(c.wrong, 0);
+    unmap(p, 256 * KIB);
+}
+
+/* What a debugger does, and a core dump. */
+static void seen_from_outside(void **state)
+{
+    uint8_t *p = anonymous(64 * KIB), byte = 0;
+    int fd = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+    struct adopt_lease l;
+
+    can_adopt();
+    assert_true(fd >= 0);
+    assert_int_equal(acquire(&l, p, 64 * KIB), CTL_MR_ADOPTED);
+    p[5000] = 42;
+    assert_int_equal(pread(fd, &byte, 1, (off_t)(uintptr_t)(p + 5000)), 1);
+    assert_int_equal(byte, 42);
+    assert_int_equal(pwrite(fd, "\53", 1, (off_t)(uintptr_t)(p + 5001)), 1);
+    assert_int_equal(p[5001], 43);
+    assert_int_equal(in_memfd(&l, p + 5001), 43);
+    adopt_release(&l);
+    close(fd);
+    unmap(p, 64 * KIB);
+}
+
+/* ---- forks ---- */
+
+/* One that passes the library by: a large piece is missing in the child, and the parent's stays as
+ * it is. */
+static void raw_fork(void **state)
+{
+    uint8_t *p = anonymous(256 * KIB);
+    struct adopt_lease l;
+    int status = 0;
+    pid_t pid;
+
+    can_adopt();
+    assert_int_equal(acquire(&l, p, 256 * KIB), CTL_MR_ADOPTED);
+    pid = (pid_t)syscall(SYS_fork);
+    if (!pid) {
+        prctl(PR_SET_DUMPABLE, 0);
+        signal(SIGSEGV, SIG_DFL);
+        p[0] = 9;
+        _exit(0);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+    assert_int_equal(p[0], 1);
+    assert_true(is_shared(p));
+    adopt_release(&l);
+    assert_true(is_plain(p));
+    assert_int_equal(p[0], 1);
+    unmap(p, 256 * KIB);
+}
+
+struct reading {
+    int fd;
+    uint8_t *to;
+    size_t len;
+    ssize_t got;
+};
+
+static void *reader(void *arg)
+{
+    struct reading *r = arg;
+
+    r->got = pread(r->fd, r->to, r->len, 0);
+    return NULL;
+}
+
+static int direct_file(size_t len)
+{
+    char name[] = "adopt-direct.XXXXXX";
+    int fd = mkstemp(name), direct;
+    uint8_t *bytes = malloc(len);
+
+    assert_true(fd >= 0);
+    memset(bytes, 0xAA, len);
+    assert_int_equal(write(fd, bytes, len), len);
+    fsync(fd);
+    direct = open(name, O_RDONLY | O_DIRECT | O_CLOEXEC);
+    unlink(name);
+    close(fd);
+    free(bytes);
+    return direct;
+}
+
+/* The disk writes to pages that become private views: they stay where they are. */
+static void direct_reads_survive_a_freeze(void **state)
+{
+    struct reading r = {.len = 1024 * KIB};
+    struct adopt_lease l;
+    pthread_t thread;
+
+    can_adopt();
+    r.fd = direct_file(r.len);
+    if (r.fd < 0)
+        skip();
+    for (unsigned i = 0; i < 50; i++) {
+        r.to = anonymous(r.len);
+        assert_int_equal(acquire(&l, r.to, r.len), CTL_MR_ADOPTED);
+        pthread_create(&thread, NULL, reader, &r);
+        for (unsigned k = 0; k < i * 20; k++)
+            __asm__ volatile("" ::: "memory");
+        freeze(&l);
+        pthread_join(thread, NULL);
+        assert_int_equal(r.got, r.len);
+        for (size_t k = 0; k < r.len; k += 512)
+            assert_int_equal(r.to[k], 0xAA);
+        adopt_release(&l);
+        unmap(r.to, r.len);
+    }
+    close(r.fd);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(system_calls_are_not_cut_short),
+        cmocka_unit_test(seen_from_outside),
+        cmocka_unit_test(raw_fork),
+        cmocka_unit_test(direct_reads_survive_a_freeze),
+    };
+    static const struct adopt_config config;
+
+    if (adopt_init(&config) != CTL_MR_ADOPTED) {
+        puts("1..0 # SKIP this process may not adopt memory");
+        return 0;
+    }
+    adopt.text_maps = adopt.text_maps || argc > 1;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
