@@ -99,12 +99,36 @@ static struct raw_record *record_of(struct raw_app *a, uint64_t number)
     return &a->record[number % RAW_RECORDS];
 }
 
+static void settle(struct raw_app *a)
+{
+    a->settled++;
+    atomic_fetch_add(&raw_tally.settled, 1);
+}
+
+/* Whether frames may be lost: by what is done to it all, or for want of room. */
+static bool may_lose(const struct raw_app *a)
+{
+    return phase(a) == RAW_ROUGH || raw_handover_full(a->program.dp) != a->full;
+}
+
+static void give_up_one(struct raw_app *a, struct raw_record *r)
+{
+    r->state = RAW_GIVEN_UP;
+    settle(a);
+    atomic_fetch_add(&raw_tally.lost[phase(a)], 1);
+}
+
 static void send_next(struct raw_app *a)
 {
     struct raw_record *r = record_of(a, a->sent);
     uint8_t *unit = a->memory->sent[a->sent % RAW_WINDOW];
     uint32_t flow = random_below(&a->random, RAW_FLOWS);
 
+    /* Lost, while so many others came that nobody lost patience. */
+    if (a->sent >= RAW_RECORDS && r->state == RAW_SENT) {
+        require(may_lose(a));
+        give_up_one(a, r);
+    }
     *r = (struct raw_record){.number = a->sent++,
                              .flow = flow,
                              .seq = a->next_seq[flow]++,
@@ -145,12 +169,6 @@ static bool send_some(struct raw_app *a)
 }
 
 /* ---- receiving ---- */
-
-static void settle(struct raw_app *a)
-{
-    a->settled++;
-    atomic_fetch_add(&raw_tally.settled, 1);
-}
 
 /* Behind the frame nothing was written. */
 static void check_unit(const uint8_t *unit, uint32_t len)
@@ -250,11 +268,8 @@ static void give_up(struct raw_app *a)
     for (uint64_t n = a->phase_began; n < a->sent; n++) {
         struct raw_record *r = record_of(a, n);
 
-        if (r->number != n || r->state != RAW_SENT)
-            continue;
-        r->state = RAW_GIVEN_UP;
-        settle(a);
-        atomic_fetch_add(&raw_tally.lost[phase(a)], 1);
+        if (r->number == n && r->state == RAW_SENT)
+            give_up_one(a, r);
     }
 }
 
@@ -277,7 +292,7 @@ static void lose_patience(struct raw_app *a)
 
     if (a->settled == a->sent || waits < (phase(a) == RAW_ROUGH ? GIVE_UP_ROUGH : GIVE_UP))
         return;
-    if (phase(a) == RAW_ROUGH || raw_handover_full(a->program.dp) != a->full)
+    if (may_lose(a))
         give_up(a);
     else if (waits > PATIENCE / 2) {
         tell(a);
