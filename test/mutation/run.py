@@ -9,6 +9,8 @@ fault that none notices is a missing test, unless the table says why nothing can
 
   --sample N    only N faults, spread over the table
   --only ID     only this one (may be repeated)
+  --missing     only those of which doc/mutation.md says nothing, or that nothing noticed though a test
+                should; what it says of the others is kept
   --check       compile and run nothing: does the table apply, and is doc/mutation.md of this table
   --write       write doc/mutation.md
   --jobs N      this many faults at a time
@@ -289,7 +291,7 @@ replays of the kernel's captures.
 
 {caught} of {count} are caught; {left}.
 
-This page is generated: `test/mutation/run.py . --write`. In the `mutation` suite a test runs a sample
+This page is generated: `test/mutation/run.py . --write` (with `--missing` only what is new). In the `mutation` suite a test runs a sample
 of the faults; nightly all of them.
 """
 
@@ -312,10 +314,23 @@ def page(table, results):
     return "\n".join(lines)
 
 
+def page_rows(path):
+    """(name, about): what the page says of it."""
+    text = path.read_text() if path.exists() else ""
+    rows = re.findall(r"^\| `(\w+)` \| \w+\.c \| (.*?) \| (?:(.*?): `(.*)`|\*\*nothing\*\*) \|$", text, re.M)
+    return {(name, about): (program, how) if program else None for name, about, program, how in rows}
+
+
+def kept(table, path):
+    """What the page says, where that is of the table."""
+    rows = page_rows(path)
+    return {m.name: rows[m.name, m.about] for m in table
+            if (m.name, m.about) in rows and bool(rows[m.name, m.about]) != bool(m.survives)}
+
+
 def page_faults(table, path):
     """The page names the same faults as the table."""
-    named = re.findall(r"^\| `(\w+)` \| \w+\.c \| (.*?) \| ", path.read_text() if path.exists() else "", re.M)
-    if sorted(named) == sorted((m.name, m.about) for m in table):
+    if sorted(page_rows(path)) == sorted((m.name, m.about) for m in table):
         return []
     return [f"{path.name} is of another table: run test/mutation/run.py . --write"]
 
@@ -352,6 +367,7 @@ def arguments():
     parser.add_argument("root", type=pathlib.Path)
     parser.add_argument("--sample", type=int, default=0)
     parser.add_argument("--only", action="append", default=[])
+    parser.add_argument("--missing", action="store_true")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
@@ -370,14 +386,15 @@ def main():
         print("\n".join(faults))
         print(f"{len(table)} passed, {len(faults)} failed")
         return bool(faults)
-    table = choose(table, options)
+    known = kept(table, doc) if options.missing else {}
+    chosen = [m for m in choose(table, options) if m.name not in known]
     with tempfile.TemporaryDirectory(prefix="uroce-mutation-") as folder:
         suites = Suites(root, pathlib.Path(folder), options.jobs)
         suites.baseline(("unit", "script") if options.sample else ())
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-            results, bad = report(table, pool.map(suites.catch, table))
+            results, bad = report(chosen, pool.map(suites.catch, chosen))
     if options.write and not options.only and not options.sample:
-        doc.write_text(page(table, results))
+        doc.write_text(page(table, known | results))
     return bool(bad)
 
 
