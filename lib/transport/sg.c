@@ -80,7 +80,13 @@ enum mr_fault sg_scatter(struct engine *e, uint32_t pd, const struct sge *sge, u
 enum mr_fault sg_gather(struct engine *e, uint32_t pd, const struct sge *sge, unsigned n,
                         uint32_t off, uint8_t *local, uint32_t len, unsigned tag)
 {
-    return sg_move(e, pd, sge, n, off, local, len, tag, false);
+    enum mr_fault f = sg_move(e, pd, sge, n, off, local, len, tag, false);
+
+    /* No packet comes of it: what is queued already would meet the next one in the same frame. */
+    if (f != MR_OK)
+        while (e->batch.n && e->batch.io[e->batch.n - 1].tag == tag)
+            e->batch.n--;
+    return f;
 }
 
 const uint8_t *sg_source(struct engine *e, uint32_t pd, const struct sge *sge, unsigned n,

@@ -304,6 +304,39 @@ static void bad_local_lists_send_nothing(void **state)
     send_with(&t, SQE_FETCH_ADD, list, 1, WC_LOC_PROT_ERR);
 }
 
+/* Of a list whose second part is bad nothing is left behind: what was to be fetched of the first
+ * part would meet the next packet in the same frame, or be written where it was to be read. */
+static void bad_second_part_is_forgotten(void **state)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        struct rules t = rules_start(NULL);
+        struct kit_mr *mr = kit_mr_create(&t.k->node[0], 100, MEM_ALL, KIT_MR_COPY);
+        struct sge list[2] = {kit_sge(mr, 0, 100), kit_sge(t.ma, UINT64_MAX - 100, 100)};
+        struct kit_send wr = {
+            .wr_id = 1, .op = SQE_SEND, .flags = SQE_SIGNALED, .sge = list, .num_sge = 2};
+        struct kit_qp *c, *d;
+
+        kit_pair_rc(t.k, &c, &d, NULL);
+        if (i)
+            kit_mr_fault(mr, 0, 100, -EFAULT);
+        assert_int_equal(kit_post_send(t.a, &wr), 0);
+        kit_ring(t.a);
+        kit_do(c, SQE_WRITE, 2, t.ma, 0, 200, t.mb, 0);
+        kit_settle(t.k);
+        completes(t.a->send_cq, 1, WC_LOC_PROT_ERR);
+        completes(c->send_cq, 2, WC_SUCCESS);
+        assert_memory_equal(t.mb->bytes, t.ma->bytes, 200);
+        kit_mr_fault(mr, 0, 100, 0);
+        kit_do(d, SQE_WRITE, 3, t.mb, 0, 200, t.ma, 1000);
+        kit_settle(t.k);
+        completes(d->send_cq, 3, WC_SUCCESS);
+        for (unsigned k = 0; k < 100; k++)
+            assert_int_equal(mr->bytes[k], 0);
+        assert_int_equal(t.k->node[0].copies, 0);
+        rules_finish(&t);
+    }
+}
+
 /* ---- memory that cannot be reached ---- */
 
 static void source_unreachable(void **state)
@@ -457,6 +490,7 @@ int main(void)
         cmocka_unit_test(receive_buffer_not_writable),
         cmocka_unit_test(receive_list_with_a_bad_second_part),
         cmocka_unit_test(bad_local_lists_send_nothing),
+        cmocka_unit_test(bad_second_part_is_forgotten),
         cmocka_unit_test(source_unreachable),
         cmocka_unit_test(target_unreachable),
         cmocka_unit_test(receive_buffer_unreachable),
