@@ -102,6 +102,7 @@ static bool send_down(struct worker_port *p)
             break;
         }
         used = len <= f.room;
+        f.inside = false; /* the bytes are another's */
         if (used) {
             memcpy(f.data, bytes, len);
             f.len = len;

@@ -30,7 +30,7 @@ static unsigned may_take(const struct engine *e, const struct qp *qp, unsigned n
     int pending;
 
     if (qp->service != PKT_RC || qp->state != QPS_RTS || req->rnr_wait || qp->fault ||
-        req->send != req->head || !psn_eq(req->next_psn, req->max_psn) ||
+        !req->sq.max_sge || req->send != req->head || !psn_eq(req->next_psn, req->max_psn) ||
         inflight >= e->cfg.max_inflight)
         return 0;
     pending = work_queue_pending(&req->sq);

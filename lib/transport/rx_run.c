@@ -150,6 +150,10 @@ INLINE void put(uint8_t *to, const uint8_t *from, uint32_t len)
         return;
     }
     memcpy(&head, from, sizeof(head));
+    if (len == sizeof(head)) { /* once: who waits for it may already have taken it away */
+        memcpy(to, &head, sizeof(head));
+        return;
+    }
     memcpy(&tail, from + len - sizeof(tail), sizeof(tail));
     memcpy(to, &head, sizeof(head));
     memcpy(to + len - sizeof(tail), &tail, sizeof(tail));

@@ -35,7 +35,7 @@ def _times():
 
 def lines(busy, rounds, seconds):
     hugepages = _sysctl("/proc/sys/vm/nr_hugepages")
-    return [f"{cpu_model()}, {os.cpu_count()} processors, Linux {os.uname().release}, DPDK {dpdk_version()}, "
+    return [f"{cpu_model()}, {os.cpu_count()} processors, Linux {os.uname().release.split('-')[0]}, DPDK {dpdk_version()}, "
             f"{hugepages} huge pages; {time.strftime('%Y-%m-%d')}.",
             f"Rounds: {rounds}, in {seconds / 60:.1f} minutes. Before the first {busy * 100:.0f} % of the processors "
             "were in use by others" + ("; **figures of a busy machine are not worth keeping**." if busy > 0.1 else ".")]
