@@ -169,6 +169,8 @@ static enum ctl_mr_why acquire_private(struct adopt_lease *l, uint64_t start, ui
         return CTL_MR_SMALL;
     if (!(flags & ADOPT_AGAIN) && adopt_is_copied(start, end))
         return CTL_MR_OVERLAPS;
+    if ((flags & ADOPT_ANYTIME) && v->w && !adopt_sees_pins(v))
+        return CTL_MR_PINNED;
     if (!adopt.forbiddens && !adopt_find_forbidden())
         return CTL_MR_STACK;
     if (adopt_forbidden(start, end))

@@ -65,10 +65,12 @@ struct adopt_config {
 enum ctl_mr_why adopt_init(const struct adopt_config *config);
 
 enum adopt_flag {
-    ADOPT_WRITES = 1 << 0, /* the daemon shall write there */
-    ADOPT_MOVE = 1 << 1,   /* pages that are not adopted yet, too; else CTL_MR_SMALL, or
-                              CTL_MR_OVERLAPS if others of the range are */
-    ADOPT_AGAIN = 1 << 2,  /* pages that the daemon copies for another lease, too */
+    ADOPT_WRITES = 1 << 0,  /* the daemon shall write there */
+    ADOPT_MOVE = 1 << 1,    /* pages that are not adopted yet, too; else CTL_MR_SMALL, or
+                               CTL_MR_OVERLAPS if others of the range are */
+    ADOPT_AGAIN = 1 << 2,   /* pages that the daemon copies for another lease, too */
+    ADOPT_ANYTIME = 1 << 3, /* the program does not know when: only pages that are seen to be in use
+                               by direct I/O if they are; others: CTL_MR_PINNED */
 };
 
 /*

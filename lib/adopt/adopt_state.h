@@ -94,6 +94,9 @@ bool adopt_forbidden(uint64_t start, uint64_t end);
  * the daemon would not stop; or another negative errno.
  */
 int adopt_move_in(uint64_t start, uint64_t end, const struct vma *v, uint64_t offset);
+/* Whether pages of v that are in use by direct I/O do not move: not those of private views, nor
+ * with kernels that cannot move pages. */
+bool adopt_sees_pins(const struct vma *v);
 /* Makes [start, end), inside the mapping v of a memfd of ours, anonymous again. 0 or a negative
  * errno: then parts may be done. */
 int adopt_move_out(uint64_t start, uint64_t end, const struct vma *v);

@@ -265,6 +265,11 @@ static void go_on(int64_t until)
         adopt.config.go();
 }
 
+bool adopt_sees_pins(const struct vma *v)
+{
+    return !v->ino && (adopt.features & FEATURE_MOVE);
+}
+
 int adopt_move_in(uint64_t start, uint64_t end, const struct vma *v, uint64_t offset)
 {
     bool guarded = adopt_is_copied(start, end);
@@ -273,7 +278,7 @@ int adopt_move_in(uint64_t start, uint64_t end, const struct vma *v, uint64_t of
     struct place place;
     long err = 0;
 
-    w.check_pins = w.anonymous && v->w && (adopt.features & FEATURE_MOVE);
+    w.check_pins = v->w && adopt_sees_pins(v);
     for (uint64_t at = start; at < end && !err; at += w.len) {
         w.start = at;
         w.len = min_of((at / step + 1) * step, end) - at;

@@ -45,8 +45,8 @@ void mr_check_lost(void);
 
 /* ---- mr_adopt.c: under the lock ---- */
 
-/* Adopts a region that is copied, or tells the daemon why not. */
-void mr_adopt(struct client_mr *mr);
+/* Adopts a region that is copied, or tells the daemon why not. how: ADOPT_ANYTIME, or 0. */
+void mr_adopt(struct client_mr *mr, unsigned how);
 /* Whether a region with which it has bytes for atomics is mapped: then it is to be, too. */
 bool mr_joins_mapped(const struct client_mr *mr);
 

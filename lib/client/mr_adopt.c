@@ -24,9 +24,9 @@ static bool remap(struct client_mr *mr, const struct adopt_lease *l)
 }
 
 /* The old lease is kept until the new one has taken its place: its pages are copied till then. */
-static void adopt_one(struct client_mr *mr)
+static void adopt_one(struct client_mr *mr, unsigned how)
 {
-    unsigned flags = mr_writes(mr->access) | ADOPT_MOVE | ADOPT_AGAIN;
+    unsigned flags = mr_writes(mr->access) | ADOPT_MOVE | ADOPT_AGAIN | how;
     struct adopt_lease old = mr->lease, new;
     enum ctl_mr_why why = adopt_acquire(&new, mr->addr, mr->length, flags);
 
@@ -63,12 +63,12 @@ static bool is_atomic_beside(const struct client_mr *mr, enum adopt_lease_kind k
  * Atomics through two regions over the same bytes are atomic if both are mapped, or both copied;
  * and they cannot both become mapped in one moment.
  */
-void mr_adopt(struct client_mr *mr)
+void mr_adopt(struct client_mr *mr, unsigned how)
 {
     if (is_atomic_beside(mr, LEASE_COPIED))
         tell(mr, CTL_MR_OVERLAPS);
     else
-        adopt_one(mr);
+        adopt_one(mr, how);
 }
 
 bool mr_joins_mapped(const struct client_mr *mr)

@@ -3,7 +3,8 @@
  * What becomes of adopted memory when the process forks. Before: the daemon is told to unmap it and
  * to stand still, all of it becomes private views, the daemon goes on by copying; then the fork
  * happens, of memory that is as private as any. After: the child has no regions; the parent adopts
- * again, at once when that is quick, else what turns out to be used (mr_hot.c).
+ * again at once when that is quick, else only what is no private view of a memfd any more
+ * (mr_hot.c).
  */
 #include <errno.h>
 #include <sys/socket.h>
@@ -116,7 +117,7 @@ static void adopt_again(void)
             continue;
         mr->lease.thawed = false;
         if (!later || !mr_hot_watch(mr->client))
-            mr_adopt(mr);
+            mr_adopt(mr, 0);
     }
 }
 

@@ -28,7 +28,7 @@ static void adopt_hot(struct client *c, uint32_t uidx)
     pthread_mutex_lock(&mr_mutex);
     mr = slot_table_get(&c->mrs, uidx);
     if (mr && mr->lease.kind == LEASE_COPIED)
-        mr_adopt(mr);
+        mr_adopt(mr, ADOPT_ANYTIME);
     pthread_mutex_unlock(&mr_mutex);
 }
 

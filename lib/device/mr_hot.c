@@ -46,7 +46,8 @@ static void unlist(struct mr *mr)
     mr->is_listed = false;
 }
 
-/* No worker uses the region, or it is told already: in either case it does not become hot now. */
+/* Takes it off the lists. One that a worker is just telling of comes later, unless no worker uses
+ * the region. */
 void mr_heat_stop(struct mr *mr)
 {
     if (atomic_load_explicit(&mr->region.heat.told, memory_order_relaxed))
@@ -60,7 +61,7 @@ void mr_heat_start(struct mr *mr)
 
     mr_heat_stop(mr);
     if (!mr->mapping && ctl_mr_may_change(mr->why)) {
-        limit = mr->patience ? min_of(2 * mr->patience, HOT_USES_MAX) : HOT_USES;
+        limit = mr->patience ? 2 * min_of(mr->patience, HOT_USES_MAX / 2) : HOT_USES;
         mr->patience = limit;
     }
     mem_heat_restart(&mr->region, limit);

@@ -96,7 +96,8 @@ struct mem_region {
          * the same moment. */
         _Atomic uint64_t uses;
         _Atomic uint32_t limit;  /* at how many it is hot; 0: never */
-        _Atomic bool told;       /* it has been put on the list */
+        _Atomic bool told;       /* it has been put on the list, or is about to be */
+        bool taken;              /* and then from it; the control thread's */
         struct mem_region *next; /* in that */
     } heat;
 };
@@ -297,7 +298,8 @@ bool mem_heat_note(struct mem_heat *h, const struct mem_io *io, unsigned n);
 /* The regions that became hot since the last call, linked by heat.next. Control thread. */
 struct mem_region *mem_heat_take(struct mem_heat *h);
 
-/* Begins to count anew; the region is on no list. limit 0: it is never hot. Control thread. */
+/* Begins to count anew; what was on the list has been taken. limit 0: it is never hot, but for what
+ * a worker says at this moment. Control thread. */
 void mem_heat_restart(struct mem_region *mr, uint32_t limit);
 
 /* ---- transfers ---- */

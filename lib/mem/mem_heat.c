@@ -38,14 +38,25 @@ bool mem_heat_note(struct mem_heat *h, const struct mem_io *io, unsigned n)
 
 struct mem_region *mem_heat_take(struct mem_heat *h)
 {
-    return atomic_exchange(&h->hot, NULL);
+    struct mem_region *first = atomic_exchange(&h->hot, NULL);
+
+    for (struct mem_region *mr = first; mr; mr = mr->heat.next)
+        mr->heat.taken = true;
+    return first;
 }
 
-/* The limit last: who sees it sees the rest. */
+/*
+ * A worker that has told of the region may be about to put it on the list: it stays told until it
+ * was there, or it could be on the list twice, or after its end. The limit last: who sees it sees
+ * the rest.
+ */
 void mem_heat_restart(struct mem_region *mr, uint32_t limit)
 {
     atomic_store_explicit(&mr->heat.limit, 0, memory_order_relaxed);
     atomic_store_explicit(&mr->heat.uses, 0, memory_order_relaxed);
-    atomic_store_explicit(&mr->heat.told, false, memory_order_relaxed);
+    if (mr->heat.taken) {
+        mr->heat.taken = false;
+        atomic_store_explicit(&mr->heat.told, false, memory_order_relaxed);
+    }
     atomic_store_explicit(&mr->heat.limit, limit, memory_order_release);
 }

@@ -200,6 +200,42 @@ static void direct_reads_are_not_lost(void **state)
     close(r.fd);
 }
 
+/* The same when pages are adopted again at a moment of which the program knows nothing. */
+static void direct_reads_after_a_fork(void **state)
+{
+    struct reading r = {.len = 1024 * KIB};
+    pthread_t thread;
+
+    can_adopt();
+    r.fd = direct_file(r.len);
+    if (r.fd < 0)
+        skip();
+    for (unsigned i = 0; i < 100; i++) {
+        struct adopt_lease l, new;
+        enum ctl_mr_why why;
+
+        r.to = anonymous(r.len);
+        acquire(&l, r.to, r.len);
+        adopt_freeze();
+        adopt_lease_freeze(&l);
+        r.got = 0;
+        pthread_create(&thread, NULL, reader, &r);
+        for (unsigned k = 0; k < i * 2000; k++)
+            __asm__ volatile("" ::: "memory");
+        why = adopt_acquire(&new, (uintptr_t)r.to, r.len,
+                            ADOPT_WRITES | ADOPT_MOVE | ADOPT_AGAIN | ADOPT_ANYTIME);
+        assert_true(why == CTL_MR_ADOPTED || why == CTL_MR_PINNED);
+        pthread_join(thread, NULL);
+        assert_int_equal(r.got, r.len);
+        for (size_t k = 0; k < r.len; k += 512)
+            assert_int_equal(r.to[k], 0xAA);
+        adopt_release(&new);
+        adopt_release(&l);
+        unmap(r.to, r.len);
+    }
+    close(r.fd);
+}
+
 /* ---- forks ---- */
 
 static void run_child(void (*body)(void *arg), void *arg)
@@ -426,11 +462,17 @@ static int close_all(void **state)
 int main(int argc, char **argv)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(signals_wait),        cmocka_unit_test(sleepers_are_woken),
-        cmocka_unit_test(another_userfaultfd), cmocka_unit_test(direct_reads_are_not_lost),
-        cmocka_unit_test(fork_separates),      cmocka_unit_test(views_do_not_last),
-        cmocka_unit_test(children_adopt_too),  cmocka_unit_test(pages_of_a_child),
-        cmocka_unit_test(without_privileges),  cmocka_unit_test(descriptors_are_closed),
+        cmocka_unit_test(signals_wait),
+        cmocka_unit_test(sleepers_are_woken),
+        cmocka_unit_test(another_userfaultfd),
+        cmocka_unit_test(direct_reads_are_not_lost),
+        cmocka_unit_test(direct_reads_after_a_fork),
+        cmocka_unit_test(fork_separates),
+        cmocka_unit_test(views_do_not_last),
+        cmocka_unit_test(children_adopt_too),
+        cmocka_unit_test(pages_of_a_child),
+        cmocka_unit_test(without_privileges),
+        cmocka_unit_test(descriptors_are_closed),
     };
     static const struct adopt_config config;
 

@@ -104,12 +104,57 @@ static void many_workers(void **state)
     assert_in_range(wakes, 1, REGIONS);
 }
 
+/* A worker has said that a region is hot, and has not put it on the list yet. */
+static void not_listed_twice(void **state)
+{
+    struct mem_heat h = {0};
+    struct mem_region mr = {.heat = {.limit = 1, .told = true}};
+
+    mem_heat_restart(&mr, 1);
+    assert_false(use(&h, &mr));
+    assert_null(mem_heat_take(&h));
+}
+
+static _Atomic bool stop;
+
+static void *user(void *arg)
+{
+    while (!stop)
+        use(&shared, &region[0]);
+    return NULL;
+}
+
+/* Restarted while workers count: it is on the list once at most, and on it if it is told. */
+static void restarted_meanwhile(void **state)
+{
+    pthread_t thread[THREADS];
+
+    shared = (struct mem_heat){0};
+    region[0] = (struct mem_region){.heat.limit = 1};
+    stop = false;
+    for (unsigned i = 0; i < THREADS; i++)
+        pthread_create(&thread[i], NULL, user, NULL);
+    for (unsigned round = 0; round < 300000; round++) {
+        if (atomic_load(&region[0].heat.told)) {
+            struct mem_region *mr = mem_heat_take(&shared);
+
+            assert_true(!mr || !mr->heat.next);
+        }
+        mem_heat_restart(&region[0], 1);
+    }
+    stop = true;
+    for (unsigned i = 0; i < THREADS; i++)
+        pthread_join(thread[i], NULL);
+    if (!region[0].heat.told)
+        assert_null(mem_heat_take(&shared));
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(once_at_the_limit),
-        cmocka_unit_test(calls_count),
-        cmocka_unit_test(many_workers),
+        cmocka_unit_test(once_at_the_limit),   cmocka_unit_test(calls_count),
+        cmocka_unit_test(many_workers),        cmocka_unit_test(not_listed_twice),
+        cmocka_unit_test(restarted_meanwhile),
     };
 
     return cmocka_run_group_tests_name("mem_heat", tests, NULL, NULL);
