@@ -2,7 +2,6 @@
 /* The prompt: commands start and stop runs, which go on by themselves meanwhile. */
 #include "result.h"
 #include "watch.h"
-#include <cmdline.h>
 
 #include <cmdline.h>
 #include <cmdline_parse.h>

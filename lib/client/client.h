@@ -5,8 +5,7 @@
  * lib/verbs puts the verbs API on top. libc only.
  *
  * After fork() a child's context is stale: control calls fail with -EIO, and the rings still belong
- * to the parent. The child opens the device again. While it holds the inherited descriptors (until
- * it execs or exits) the daemon does not notice that the parent is gone.
+ * to the parent. The child opens the device again.
  */
 #ifndef UROCE_CLIENT_H
 #define UROCE_CLIENT_H

@@ -51,6 +51,7 @@ void mr_client_closes(struct client *c)
     if (c->link.le_prev) /* not one that the parent process had */
         LIST_REMOVE(c, link);
     c->link.le_prev = NULL;
+    mr_check_lost();
     conn_close(&c->conn);
     for (mr = LIST_FIRST(&mr_all); mr; mr = next) {
         next = LIST_NEXT(mr, link);
@@ -197,11 +198,11 @@ int client_dereg_mr(struct client *c, struct client_mr *mr)
     int cancel = lock(), err = conn_call_handle(&c->conn, CTL_DEREG_MR, mr->handle);
 
     if ((!err || err == -EIO) && mr->client) {
+        mr_check_lost(); /* before adoption opens a file anew */
         adopt_release(&mr->lease);
         LIST_REMOVE(mr, link);
         slot_table_remove(&c->mrs, mr->uidx);
         mr->client = NULL;
-        mr_check_lost();
     }
     unlock(cancel);
     return err;

@@ -10,6 +10,7 @@
  * held while regions come and go and while the process forks; the child has no such thread. Names
  * of regions carry a generation, so one that went before its turn is not found.
  */
+#include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <signal.h>
@@ -19,13 +20,14 @@
 
 #include "mr.h"
 
-#define STACK_BYTES (128u << 10)
+#define STACK_BYTES (256u << 10) /* thread-local memory comes out of it */
 
 static void adopt_hot(struct client *c, uint32_t uidx)
 {
     struct client_mr *mr;
 
     pthread_mutex_lock(&mr_mutex);
+    mr_check_lost();
     mr = slot_table_get(&c->mrs, uidx);
     if (mr && mr->lease.kind == LEASE_COPIED)
         mr_adopt(mr, ADOPT_ANYTIME);
@@ -54,8 +56,9 @@ static void *watch(void *arg)
     while (!atomic_load(&c->hot.stop)) {
         if (atomic_exchange(&c->shared->mr_hot, 0))
             adopt_all_hot(c);
-        else
-            syscall(SYS_futex, &c->shared->mr_hot, FUTEX_WAIT, 0, NULL, NULL, 0);
+        else if (syscall(SYS_futex, &c->shared->mr_hot, FUTEX_WAIT, 0, NULL, NULL, 0) &&
+                 errno != EAGAIN && errno != EINTR)
+            break; /* forbidden: regions stay as they are */
     }
     return NULL;
 }
@@ -94,7 +97,7 @@ void mr_hot_end(struct client *c)
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     pthread_mutex_lock(&mr_mutex);
     atomic_store(&c->hot.stop, true);
-    runs = c->hot.runs;
+    runs = c->hot.runs && c->conn.pid == getpid(); /* not the parent's */
     pthread_mutex_unlock(&mr_mutex);
     if (runs) {
         shutdown(c->conn.sock, SHUT_RDWR); /* it may wait for a daemon that does not answer */
