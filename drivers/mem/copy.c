@@ -115,7 +115,7 @@ int mem_copy_space_init(struct mem_copy_space *space, pid_t pid)
     space->pid = pid;
     atomic_init(&space->gone, false);
     space->freeze = (struct mem_freeze){0};
-    space->heat = (struct mem_heat){.hot = NULL};
+    space->heat = (struct mem_heat){0};
     atomic_init(&space->faults, 0);
     atomic_init(&space->denied, 0);
     return 0;

@@ -195,7 +195,7 @@ int mem_pinned_space_open(struct mem_pinned_space *space, const struct ucred *pe
     space->fd = fd;
     atomic_init(&space->gone, false);
     space->freeze = (struct mem_freeze){0};
-    space->heat = (struct mem_heat){.hot = NULL};
+    space->heat = (struct mem_heat){0};
     return 0;
 }
 

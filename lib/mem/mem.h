@@ -287,8 +287,8 @@ bool region_close(struct mem_region *r);
  * limit says, each told once. Zeroed: none, and nobody who wants to know.
  */
 struct mem_heat {
-    struct mem_region *_Atomic hot;
     _Atomic uint32_t *word; /* set to 1 when there is a new one; NULL: nobody asks */
+    struct mem_region *_Atomic hot;
 };
 
 /* Counts a backend call. Whether *word was 0 and has become 1: who waits for that is to be woken.

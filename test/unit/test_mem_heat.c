@@ -52,7 +52,7 @@ static void once_at_the_limit(void **state)
 /* One call counts once for a region, however many packets it carries. */
 static void calls_count(void **state)
 {
-    struct mem_heat h = {.hot = NULL};
+    struct mem_heat h = {0};
     struct mem_region a = {.heat.limit = 2}, b = {.heat.limit = 2};
     struct mem_io io[] = {{.mr = &a}, {.mr = &a}, {.mr = &a}, {.mr = &b}, {.mr = &b}};
 
