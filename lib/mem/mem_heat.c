@@ -47,8 +47,8 @@ struct mem_region *mem_heat_take(struct mem_heat *h)
 
 /*
  * A worker that has told of the region may be about to put it on the list: it stays told until it
- * was there, or it could be on the list twice, or after its end. The limit last: who sees it sees
- * the rest.
+ * was there, or it could be on the list twice, or after its end. Who tells again sees that it was
+ * taken. The limit last: who sees it sees the rest.
  */
 void mem_heat_restart(struct mem_region *mr, uint32_t limit)
 {
@@ -56,7 +56,7 @@ void mem_heat_restart(struct mem_region *mr, uint32_t limit)
     atomic_store_explicit(&mr->heat.uses, 0, memory_order_relaxed);
     if (mr->heat.taken) {
         mr->heat.taken = false;
-        atomic_store_explicit(&mr->heat.told, false, memory_order_relaxed);
+        atomic_store_explicit(&mr->heat.told, false, memory_order_release);
     }
     atomic_store_explicit(&mr->heat.limit, limit, memory_order_release);
 }
