@@ -8,6 +8,7 @@
 #ifndef UROCE_MEM_COPY_H
 #define UROCE_MEM_COPY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -19,9 +20,29 @@ void mem_copy_long(uint8_t *to, const uint8_t *from, size_t len);
 /* The same as on a CPU without AVX-512. */
 void mem_copy_narrow(uint8_t *to, const uint8_t *from, size_t len);
 
+/* From eight to sixteen bytes. Eight are stored once: who waits for them may have cleared them
+ * already when they are stored again. */
+static inline void mem_copy_few(uint8_t *to, const uint8_t *from, size_t len)
+{
+    uint64_t first, last;
+
+    memcpy(&first, from, sizeof(first));
+    memcpy(&last, from + len - sizeof(last), sizeof(last));
+    memcpy(to, &first, sizeof(first));
+    if (len != sizeof(first))
+        memcpy(to + len - sizeof(last), &last, sizeof(last));
+}
+
+static inline bool mem_copy_is_few(size_t len)
+{
+    return len - 8 <= 8;
+}
+
 static inline void mem_copy(uint8_t *to, const uint8_t *from, size_t len)
 {
-    if (len >= MEM_COPY_LONG)
+    if (mem_copy_is_few(len))
+        mem_copy_few(to, from, len);
+    else if (len >= MEM_COPY_LONG)
         mem_copy_long(to, from, len);
     else
         memcpy(to, from, len);

@@ -8,14 +8,17 @@
  * ordinary (another PSN, memory that is not mapped, something wrong) ends the run before anything
  * was done about it, and goes the general way. Acknowledges are recognised likewise, one by one.
  */
+#include "encap_layout.h"
+#include "mem_copy.h"
 #include "transport.h"
 
-#define BTH        ENCAP_EXPECT_BTH
-#define RETH_LEN   16
-#define AETH_LEN   4
-#define L3_HEADERS (BTH - 14 + BTH_LEN + ICRC_LEN) /* and the ICRC: bytes beside RETH, payload */
-#define ACK_LEN    (L3_HEADERS + AETH_LEN)
-#define NEXT_MASK  UINT64_C(0x00FFFFFF00FFFFFF) /* QPN and PSN in bytes 4 to 11 of the BTH */
+#define BTH      ENCAP_EXPECT_BTH
+#define RETH_LEN 16
+#define AETH_LEN 4
+#define L3_HEADERS \
+    (BTH - ETH_LEN + BTH_LEN + ICRC_LEN) /* and the ICRC: bytes beside RETH, payload */
+#define ACK_LEN   (L3_HEADERS + AETH_LEN)
+#define NEXT_MASK UINT64_C(0x00FFFFFF00FFFFFF) /* QPN and PSN in bytes 4 to 11 of the BTH */
 
 #define WRITE_ONLY OPCODE(PKT_RC, OP_WRITE_ONLY)
 #define SEND_ONLY  OPCODE(PKT_RC, OP_SEND_ONLY)
@@ -38,11 +41,19 @@ static const uint8_t kinds[256] = {
 
 #define INLINE static inline __attribute__((always_inline))
 
+/* Memory under a key, as it is for the time of a run. Zeroed it is none: key 0 is never issued. */
+struct grant {
+    uint32_t key;
+    uint64_t iova, len;
+    uint8_t *direct; /* NULL: none, or not that simple; and len is 0 */
+};
+
 struct run {
     struct engine *e;
     struct qp *qp;
     enum run_kind kind;
     uint32_t bytes, payload; /* of what was recognised: of frames, and of their payloads */
+    struct grant first;      /* WRITEs: where the first of them goes */
     struct icrc_span span[FRAME_BURST]; /* what was recognised; own: bytes of payload */
 };
 
@@ -85,7 +96,7 @@ static bool new_shape(struct shape *s, const struct run *r, const struct frame *
 static __attribute__((noinline)) bool another(struct shape *s, const struct run *r,
                                               const struct frame *f)
 {
-    if (f->len < 14 + L3_HEADERS)
+    if (f->len < ETH_LEN + L3_HEADERS)
         return false;
     if ((f->len != s->frame || !encap_same_shape(&s->head, f->data)) && !new_shape(s, r, f))
         return false;
@@ -121,7 +132,7 @@ static unsigned recognise(struct run *r, const struct frame *f, unsigned n)
         }
         if ((get_be64(b + BTH + 4) & NEXT_MASK) != next)
             break;
-        r->span[i] = (struct icrc_span){b + 14, s.size};
+        r->span[i] = (struct icrc_span){b + ETH_LEN, s.size};
         next = (next + 1) & NEXT_MASK;
     }
     account(r, &s, i - since);
@@ -140,31 +151,14 @@ static unsigned verify(const struct run *r, const struct frame *f, unsigned n)
     return i ? i : icrc_verify_run(ICRC_IPV4, r->span, n);
 }
 
-/* Few bytes in two moves that may overlap. */
+/* What lies in a frame that was just summed up the C library copies faster than mem_copy_long. */
 INLINE void put(uint8_t *to, const uint8_t *from, uint32_t len)
 {
-    uint64_t head, tail;
-
-    if (len < sizeof(head) || len > 2 * sizeof(head)) {
+    if (mem_copy_is_few(len))
+        mem_copy_few(to, from, len);
+    else
         memcpy(to, from, len);
-        return;
-    }
-    memcpy(&head, from, sizeof(head));
-    if (len == sizeof(head)) { /* once: who waits for it may already have taken it away */
-        memcpy(to, &head, sizeof(head));
-        return;
-    }
-    memcpy(&tail, from + len - sizeof(tail), sizeof(tail));
-    memcpy(to, &head, sizeof(head));
-    memcpy(to + len - sizeof(tail), &tail, sizeof(tail));
 }
-
-/* Memory under a key, as it is for the time of a run. Zeroed it is none: key 0 is never issued. */
-struct grant {
-    uint32_t key;
-    uint64_t iova, len;
-    uint8_t *direct; /* NULL: none, or not that simple; and len is 0 */
-};
 
 static __attribute__((noinline)) struct grant look_up(const struct run *r, struct mr_hint *hint,
                                                       uint32_t key, uint32_t access)
@@ -189,17 +183,32 @@ INLINE uint8_t *place(const struct grant *g, uint64_t va, uint32_t len)
     return off <= g->len && len <= g->len - off ? g->direct + off : NULL;
 }
 
+/* Whether the first of the WRITEs, or of their parts, goes to mapped memory. */
+static bool may_write(struct run *r)
+{
+    const uint8_t *bth = r->span[0].l3 + (BTH - ETH_LEN);
+    struct responder *resp = &r->qp->resp;
+
+    if (!(r->qp->access & MEM_REMOTE_WRITE))
+        return false;
+    r->first = look_up(r, &resp->write_hint,
+                       opcode_table[bth[0]].flags & PF_RETH ? get_be32(bth + BTH_LEN + 8)
+                                                            : resp->write_rkey,
+                       MEM_REMOTE_WRITE);
+    return r->first.direct;
+}
+
 /* Executes n WRITEs; how many of them could be. */
 static unsigned run_writes(struct run *r, unsigned n)
 {
     struct mr_hint *hint = &r->qp->resp.write_hint;
-    struct grant g = {.direct = NULL};
+    struct grant g = r->first;
     unsigned i;
 
-    if (!(r->qp->access & MEM_REMOTE_WRITE) || r->qp->resp.op != RESP_IDLE)
+    if (r->qp->resp.op != RESP_IDLE)
         return 0;
     for (i = 0; i < n; i++) {
-        const uint8_t *reth = r->span[i].l3 + (BTH - 14 + BTH_LEN);
+        const uint8_t *reth = r->span[i].l3 + (BTH - ETH_LEN + BTH_LEN);
         uint32_t len = r->span[i].size.own, key = get_be32(reth + 8);
         uint8_t *to;
 
@@ -263,12 +272,10 @@ static bool run_part(struct run *r, struct grant *g, const uint8_t *bth, uint32_
 
 static unsigned run_parts(struct run *r, unsigned n)
 {
-    struct grant g = {.direct = NULL};
+    struct grant g = r->first;
     unsigned i = 0;
 
-    if (!(r->qp->access & MEM_REMOTE_WRITE))
-        return 0;
-    while (i < n && run_part(r, &g, r->span[i].l3 + (BTH - 14), r->span[i].size.own))
+    while (i < n && run_part(r, &g, r->span[i].l3 + (BTH - ETH_LEN), r->span[i].size.own))
         i++;
     return i;
 }
@@ -335,10 +342,9 @@ static unsigned run_sends(struct run *r, unsigned n)
     uint8_t flags = 0;
     uint32_t i;
 
-    n = entries(r, n);
     run = cq_run_begin(cq, r->e->cfg.lane);
     for (i = 0; i < n; i++) {
-        const uint8_t *bth = r->span[i].l3 + (BTH - 14);
+        const uint8_t *bth = r->span[i].l3 + (BTH - ETH_LEN);
         uint32_t len = r->span[i].size.own;
         struct cqe *c = cq_run_entry(&run);
         uint64_t wr_id;
@@ -383,7 +389,7 @@ static void acknowledge(struct run *r, unsigned n)
     if (resp->syndrome != AETH_ACK_PLAIN) /* a NAK that was not sent yet is void */
         resp->ack_pending = false;
     while (n-- > 0) {
-        const uint8_t *bth = r->span[n].l3 + (BTH - 14);
+        const uint8_t *bth = r->span[n].l3 + (BTH - ETH_LEN);
 
         if (!(bth[8] & 0x80))
             continue;
@@ -413,12 +419,12 @@ static bool ack(struct run *r, const struct frame *f, unsigned job)
     struct encap_expect *x = &r->qp->expect;
     struct pkt *p = &r->e->rx_job[job].pkt;
 
-    if (f->len < 14 + ACK_LEN || get_be16(b + 16) != ACK_LEN || (bth[1] & 0x30) ||
+    if (f->len < ETH_LEN + ACK_LEN || get_be16(b + 16) != ACK_LEN || (bth[1] & 0x30) ||
         !encap_alike(x, b) || !encap_alike_sum(x, b) || !encap_alike_length(b, f->len, ACK_LEN))
         return false;
     r->bytes = f->len;
     r->payload = 0;
-    r->span[0] = (struct icrc_span){b + 14, {.len = ACK_LEN}};
+    r->span[0] = (struct icrc_span){b + ETH_LEN, {.len = ACK_LEN}};
     if (!verify(r, f, 1))
         return false;
     count(r, f, 1);
@@ -429,6 +435,12 @@ static bool ack(struct run *r, const struct frame *f, unsigned job)
     p->payload_len = 0;
     comp_rx(r->e, r->qp, job);
     return true;
+}
+
+/* How many of n may be executed here, as far as their contents need not be believed for that. */
+static unsigned executable(struct run *r, unsigned n)
+{
+    return r->kind == RUN_SENDS ? entries(r, n) : may_write(r) ? n : 0;
 }
 
 static unsigned execute(struct run *r, unsigned n)
@@ -450,7 +462,7 @@ unsigned rx_run(struct engine *e, const struct frame *f, unsigned n, unsigned jo
     unsigned found, done;
 
     *general = 0;
-    if (f->len < 14 + L3_HEADERS)
+    if (f->len < ETH_LEN + L3_HEADERS)
         return 0;
     r.kind = kinds[f->data[BTH]];
     if (r.kind == RUN_NONE)
@@ -464,7 +476,9 @@ unsigned rx_run(struct engine *e, const struct frame *f, unsigned n, unsigned jo
     found = recognise(&r, f, n);
     if (!found)
         return 0;
-    done = execute(&r, verify(&r, f, found));
+    done = executable(&r, found);
+    if (done)
+        done = execute(&r, verify(&r, f, done));
     for (unsigned i = done; i < found; i++) {
         r.bytes -= f[i].len;
         r.payload -= r.span[i].size.own;
@@ -480,13 +494,13 @@ void rx_run_prefetch(struct engine *e, const struct frame *f, unsigned n)
     const uint8_t *qpn = f[0].data + BTH + 5;
 
     /* Mostly all of a burst are of one. */
-    if (n < 2 || f[0].len < 14 + L3_HEADERS || f[n - 1].len < 14 + L3_HEADERS ||
+    if (n < 2 || f[0].len < ETH_LEN + L3_HEADERS || f[n - 1].len < ETH_LEN + L3_HEADERS ||
         get_be24(qpn) == get_be24(f[n - 1].data + BTH + 5))
         return;
     for (unsigned i = 0; i < n; i++) {
         const struct qp *qp;
 
-        if (f[i].len < 14 + L3_HEADERS)
+        if (f[i].len < ETH_LEN + L3_HEADERS)
             continue;
         qp = qp_table_lookup(e->cfg.qps, get_be24(f[i].data + BTH + 5));
         if (!qp)

@@ -388,11 +388,13 @@ def main():
         return bool(faults)
     known = kept(table, doc) if options.missing else {}
     chosen = [m for m in choose(table, options) if m.name not in known]
-    with tempfile.TemporaryDirectory(prefix="uroce-mutation-") as folder:
-        suites = Suites(root, pathlib.Path(folder), options.jobs)
-        suites.baseline(("unit", "script") if options.sample else ())
-        with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-            results, bad = report(chosen, pool.map(suites.catch, chosen))
+    results, bad = {}, 0
+    if chosen:
+        with tempfile.TemporaryDirectory(prefix="uroce-mutation-") as folder:
+            suites = Suites(root, pathlib.Path(folder), options.jobs)
+            suites.baseline(("unit", "script") if options.sample else ())
+            with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+                results, bad = report(chosen, pool.map(suites.catch, chosen))
     if options.write and not options.only and not options.sample:
         doc.write_text(page(table, known | results))
     return bool(bad)
