@@ -5,8 +5,8 @@
  * and a packet's payload never is. The last bytes are written last: who polls them finds the
  * others. Pure; any thread.
  */
-#ifndef UROCE_MEM_COPY_H
-#define UROCE_MEM_COPY_H
+#ifndef UROCE_MEM_COPY_BYTES_H
+#define UROCE_MEM_COPY_BYTES_H
 
 #include <stddef.h>
 #include <stdint.h>
