@@ -1,24 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What adoption needs of the system: a userfaultfd, a sealed memfd, two files of /proc. */
 #include <linux/memfd.h>
-#include <linux/userfaultfd.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "adopt_state.h"
 
-#ifndef USERFAULTFD_IOC_NEW
-#define USERFAULTFD_IOC_NEW _IO(0xAA, 0x00)
-#endif
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U
 #endif
-#define FEATURE_MOVE (UINT64_C(1) << 16)
-#define HELD_MAX     131072
+#define HELD_MAX 131072
 
 struct adopt_state adopt = {.memfd = -1, .uffd = -1, .maps = -1, .pagemap = -1};
 
@@ -102,52 +96,12 @@ int adopt_new_memfd(void)
     return 0;
 }
 
-/* A userfaultfd must hold up the kernel's accesses too, or a read(2) into memory that is being
- * moved would be cut short. */
-static int open_uffd(void)
-{
-    int fd = (int)RAW(userfaultfd, O_CLOEXEC, 0, 0, 0, 0, 0), device;
-
-    if (fd >= 0 || !adopt.config.device)
-        return fd;
-    device = adopt.config.device();
-    if (device >= 0) {
-        fd = (int)raw_ioctl(device, USERFAULTFD_IOC_NEW, (void *)(long)O_CLOEXEC);
-        raw_close(device);
-    }
-    return fd;
-}
-
-/* Without write protection of shared memory pages could not leave again. Pins are found where the
- * kernel can move pages. */
-static enum ctl_mr_why get_uffd(void)
-{
-    static const uint64_t wanted[] = {
-        UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_WP_HUGETLBFS_SHMEM | FEATURE_MOVE,
-        UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_WP_HUGETLBFS_SHMEM};
-    int fd = open_uffd();
-
-    if (fd < 0)
-        return fd == -ENOSYS ? CTL_MR_KERNEL : CTL_MR_NO_UFFD;
-    for (unsigned i = 0; i < ARRAY_SIZE(wanted); i++) {
-        struct uffdio_api api = {.api = UFFD_API, .features = wanted[i]};
-
-        if (!raw_ioctl(fd, UFFDIO_API, &api)) {
-            adopt.uffd = fd;
-            adopt.features = wanted[i];
-            return CTL_MR_ADOPTED;
-        }
-    }
-    raw_close(fd);
-    return CTL_MR_KERNEL;
-}
-
 static enum ctl_mr_why open_all(void)
 {
     enum ctl_mr_why why = CTL_MR_ADOPTED;
 
     if (adopt.uffd < 0)
-        why = get_uffd();
+        why = uffd_open();
     if (why != CTL_MR_ADOPTED)
         return why;
     if (adopt.maps < 0)

@@ -176,7 +176,7 @@ static void direct_reads_are_not_lost(void **state)
     pthread_t thread;
 
     can_adopt();
-    if (!(adopt.features & (UINT64_C(1) << 16)))
+    if (!(adopt.features & ADOPT_FEATURE_MOVE))
         skip();
     r.fd = direct_file(r.len);
     if (r.fd < 0)
