@@ -200,19 +200,26 @@ static void go_on(int64_t until)
         adopt.config.go();
 }
 
+/* The next window, at `at`: a smaller one where the daemon may have to stop for it. */
+static void set_window(struct window *w, uint64_t at, uint64_t end, uint64_t offset, bool guarded)
+{
+    uint64_t step = guarded ? GUARDED_WINDOW : ADOPT_WINDOW;
+
+    w->start = at;
+    w->len = min_of((at / step + 1) * step, end) - at;
+    w->offset = offset;
+}
+
 int adopt_move_in(uint64_t start, uint64_t end, const struct vma *v, uint64_t offset)
 {
     bool guarded = adopt_is_copied(start, end);
-    uint64_t step = guarded ? GUARDED_WINDOW : ADOPT_WINDOW;
     struct window w = {.prot = vma_prot(v), .anonymous = !v->ino};
     struct place place;
     long err = 0;
 
     w.check_pins = v->w && adopt_sees_pins(v);
     for (uint64_t at = start; at < end && !err; at += w.len) {
-        w.start = at;
-        w.len = min_of((at / step + 1) * step, end) - at;
-        w.offset = offset + (at - start);
+        set_window(&w, at, end, offset + (at - start), guarded);
         w.huge = place_is_huge(w.start, w.len, w.offset);
         place_begin(&place, at);
         if (!stop_copying(w.start, w.len, &w.until))
@@ -230,8 +237,8 @@ int adopt_move_in(uint64_t start, uint64_t end, const struct vma *v, uint64_t of
 
 /* ---- out ---- */
 
-/* By the kernel, which says so where memory cannot be read: the program may forbid that any time.
- */
+/* By the kernel, which says so where memory cannot be read: the program may forbid that any
+ * time. */
 static long get(uint64_t to, const struct window *w, uint64_t at, uint64_t len, bool in_memfd)
 {
     while (len) {
@@ -313,7 +320,6 @@ static long window_out(const struct window *w, bool in_memfd)
 int adopt_move_out(uint64_t start, uint64_t end, const struct vma *v)
 {
     bool guarded = adopt_is_copied(start, end);
-    uint64_t step = guarded ? GUARDED_WINDOW : ADOPT_WINDOW;
     struct window w = {.prot = vma_prot(v)};
     struct place place;
     long err = 0;
@@ -321,9 +327,7 @@ int adopt_move_out(uint64_t start, uint64_t end, const struct vma *v)
     for (uint64_t at = start; at < end && !err; at += w.len) {
         uint64_t signals;
 
-        w.start = at;
-        w.len = min_of((at / step + 1) * step, end) - at;
-        w.offset = v->offset + (at - v->start);
+        set_window(&w, at, end, v->offset + (at - v->start), guarded);
         if (!stop_copying(w.start, w.len, &w.until))
             return -EAGAIN;
         place_begin(&place, at);
