@@ -140,13 +140,11 @@ void adopt_close(void)
 
 static unsigned map_limit(void)
 {
-    int fd = (int)raw_open("/proc/sys/vm/max_map_count", O_RDONLY);
-    char text[32] = "";
-    int n = 0;
+    char text[32];
+    int n;
 
-    if (fd >= 0 && raw_read(fd, text, sizeof(text) - 1) > 0)
-        n = atoi(text);
-    raw_close(fd);
+    raw_read_text("/proc/sys/vm/max_map_count", text, sizeof(text));
+    n = atoi(text);
     return (unsigned)(n > 0 ? n : 65530) / 2;
 }
 
@@ -171,9 +169,8 @@ static enum ctl_mr_why init(void)
 
 enum ctl_mr_why adopt_init(const struct adopt_config *config)
 {
-    if (adopt.tried)
+    if (adopt.usable != CTL_MR_UNSAID)
         return adopt.usable;
-    adopt.tried = true;
     adopt.config = *config;
     adopt.pid = getpid();
     adopt.page = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -183,16 +180,11 @@ enum ctl_mr_why adopt_init(const struct adopt_config *config)
 
 uint64_t adopt_locked_kb(void)
 {
-    int fd = (int)raw_open("/proc/self/status", O_RDONLY);
-    char buf[4096];
+    char text[4096];
     const char *line;
-    long n = fd < 0 ? 0 : raw_read(fd, buf, sizeof(buf) - 1);
 
-    raw_close(fd);
-    if (n <= 0)
-        return 0;
-    buf[n] = '\0';
-    line = strstr(buf, "\nVmLck:");
+    raw_read_text("/proc/self/status", text, sizeof(text));
+    line = strstr(text, "\nVmLck:");
     return line ? strtoull(line + 7, NULL, 10) : 0;
 }
 
