@@ -370,6 +370,7 @@ static void pages_of_a_child(void **state)
 static void descriptors_are_closed(void **state)
 {
     uint8_t *p = anonymous(64 * KIB), *q = anonymous(64 * KIB);
+    bool text_maps = adopt.text_maps;
     struct adopt_lease l, other;
     int fd;
 
@@ -382,6 +383,7 @@ static void descriptors_are_closed(void **state)
     for (unsigned i = 0; i < 20; i++)
         assert_true(open("/dev/zero", O_RDWR | O_CLOEXEC) >= 0);
     assert_true(adopt_lost());
+    assert_false(adopt_is_shared((uintptr_t)q)); /* before they are opened anew */
     p[3] = 5;
     freeze(&l);
     assert_true(is_plain(p));
@@ -392,6 +394,7 @@ static void descriptors_are_closed(void **state)
     assert_int_equal(in_memfd(&other, q), 8);
     adopt_release(&other);
     adopt_release(&l);
+    assert_int_equal(adopt.text_maps, text_maps); /* as quick as ever */
     for (fd = 3; fd < 23; fd++)
         assert_int_equal(fcntl(fd, F_GETFD) >= 0, 1);
     unmap(p, 64 * KIB);
