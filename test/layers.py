@@ -72,6 +72,18 @@ def licences(root, files):
             "/* SPDX-License-Identifier: BSD-3-Clause */"]
 
 
+def shared_guards(root, files):
+    seen, found = {}, []
+    for path in files:
+        for line in lines(root, path)[:40] if path.startswith(("lib/", "drivers/")) and path.endswith(".h") else ():
+            guard = re.match(r"#ifndef (UROCE_\w+_H)$", line)
+            if guard and guard[1] in seen:
+                found.append(f"{path}: {guard[1]} is {seen[guard[1]]}'s")
+            elif guard:
+                seen[guard[1]] = path
+    return found
+
+
 def left_over_markers(root, files):
     return [f"{path}:{n}: {line.strip()}" for path in files if path.endswith((".c", ".h"))
             for n, line in enumerate(lines(root, path), 1) if re.search(r"\b(TODO|FIXME|XXX)\b", line)]
@@ -84,6 +96,7 @@ RULES = (
     ("no clock, randomness, I/O or locks in the pure layers", clocks_and_io_in_pure_layers),
     (f"no file is longer than {MAX_LINES} lines", long_files),
     ("every C file begins with its licence", licences),
+    ("no two headers have one guard", shared_guards),
     ("no marker of unfinished work", left_over_markers),
 )
 

@@ -139,7 +139,7 @@ static int map_into(struct mapping *m, struct mem_region *mr, int fd, const stru
 
     if (pieces_mapped + n > map_limit() / 2 || s->pieces + n > map_limit() / 8)
         return -ENOSPC;
-    err = mem_map_pieces(&m->map, mr, fd, piece, n, 0);
+    err = mem_map(&m->map, mr, fd, piece, n, 0);
     if (!err && !is_complete(fd, piece, n)) {
         mem_unmap(&m->map, mr);
         err = -ENODATA;

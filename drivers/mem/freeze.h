@@ -10,6 +10,8 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "common.h"
+
 /* Of one application; zeroed: not frozen. */
 struct mem_freeze {
     _Atomic uint64_t until;  /* CLOCK_MONOTONIC, ns; 0: not frozen */
@@ -26,7 +28,7 @@ void mem_freeze_sleep(struct mem_freeze *f);
 /* Before each transfer. Workers. */
 static inline void mem_freeze_wait(struct mem_freeze *f)
 {
-    if (__builtin_expect(atomic_load_explicit(&f->until, memory_order_acquire) != 0, 0))
+    if (unlikely(atomic_load_explicit(&f->until, memory_order_acquire)))
         mem_freeze_sleep(f);
 }
 

@@ -124,8 +124,8 @@ static uint8_t *reserve(uint64_t len, uint64_t start)
     return base + skip;
 }
 
-int mem_map_pieces(struct mem_mapping *map, struct mem_region *mr, int fd,
-                   const struct mem_piece *piece, unsigned n, unsigned flags)
+int mem_map(struct mem_mapping *map, struct mem_region *mr, int fd, const struct mem_piece *piece,
+            unsigned n, unsigned flags)
 {
     /* Seals before the size: a file that is sealed cannot have become shorter when it is measured.
      */
@@ -166,11 +166,6 @@ int mem_map_pieces(struct mem_mapping *map, struct mem_region *mr, int fd,
     *map = (struct mem_mapping){base, len};
     mr->direct = (uint8_t *)base + first;
     return 0;
-}
-
-int mem_map(struct mem_mapping *map, struct mem_region *mr, int fd, uint64_t offset, unsigned flags)
-{
-    return mem_map_pieces(map, mr, fd, &(struct mem_piece){offset, mr->len}, 1, flags);
 }
 
 void mem_unmap(struct mem_mapping *map, struct mem_region *mr)

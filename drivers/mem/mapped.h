@@ -26,30 +26,34 @@ enum mem_map_flag {
 };
 
 /*
- * Maps the mr->len bytes at `offset` of fd, which back mr->addr, and sets mr->direct; mr's addr,
- * len and access must be set. Read-only if fd is not writable and mr->access grants no kind of
- * writing. fd stays the caller's and may be closed. Control thread, before mr_insert.
+ * Maps the n pieces of fd that, in this order, back the mr->len bytes at mr->addr: side by side in
+ * the dataplane as they are in the application. Sets mr->direct; mr's addr, len and access must be
+ * set. Read-only if fd is not writable and mr->access grants no kind of writing. fd stays the
+ * caller's and may be closed. Control thread, before mr_insert.
  *
  * Returns 0, or what keeps the range from being mapped (*map and mr are then unchanged):
- *  -EBADF        fd is no open file
- *  -EINVAL       not a file in memory, length 0, or mr->addr and offset differ in the offset in a
- * page -EPERM        the file is not sealed against shrinking (F_SEAL_SHRINK) -EOVERFLOW    offset
- * + mr->len is no file offset -ERANGE       the file is shorter than offset + mr->len -EACCES
- * mr->access grants writing, but fd is not writable or the file is sealed against it; or fd is not
- * readable -EOPNOTSUPP   a huge page file, without MEM_MAP_HUGE -ENOMEM       address space, or
- * huge pages
+ *
+ *  -EBADF       fd is no open file
+ *
+ *  -EINVAL      not a file in memory; the pieces are not mr->len bytes together, one is empty, or
+ *               one but the last does not end with a page; or an address and its offset in the
+ *               file differ in the offset in a page
+ *
+ *  -EPERM       the file is not sealed against shrinking (F_SEAL_SHRINK)
+ *
+ *  -EOVERFLOW   a piece's end is no file offset
+ *
+ *  -ERANGE      the file is shorter than a piece's end
+ *
+ *  -EACCES      mr->access grants writing, but fd is not writable or the file is sealed against
+ *               it; or fd is not readable
+ *
+ *  -EOPNOTSUPP  a huge page file, without MEM_MAP_HUGE or in several pieces
+ *
+ *  -ENOMEM      address space, or huge pages
  */
-int mem_map(struct mem_mapping *map, struct mem_region *mr, int fd, uint64_t offset,
-            unsigned flags);
-
-/*
- * The same for a region that consists of n pieces of the file, in order, side by side in the
- * dataplane as they are in the application. Besides mem_map's errors: -EINVAL when the pieces are
- * not mr->len bytes together, one is empty, or one but the last does not end with a page; and
- * -EOPNOTSUPP for several pieces of a huge page file.
- */
-int mem_map_pieces(struct mem_mapping *map, struct mem_region *mr, int fd,
-                   const struct mem_piece *piece, unsigned n, unsigned flags);
+int mem_map(struct mem_mapping *map, struct mem_region *mr, int fd, const struct mem_piece *piece,
+            unsigned n, unsigned flags);
 
 /*
  * Undoes mem_map; no worker may use the region any more (mr_remove and the workers' quiet point

@@ -5,9 +5,10 @@
 
 #include "adopt_state.h"
 
+#define RECOUNT_NS 100000000 /* so long it is believed that there are too many mappings */
+
 /* What registering may make of memory that was never touched: registered memory is all there, as
  * with a NIC that pins it. Beyond that it stays as it is, and is copied. */
-#define RECOUNT_NS    100000000
 #define UNTOUCHED_MIN (UINT64_C(64) << 20)
 
 static uint64_t untouched_max(void)

@@ -1,24 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What adoption needs of the system: a userfaultfd, a sealed memfd, two files of /proc. */
 #include <linux/memfd.h>
-#include <linux/userfaultfd.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "adopt_state.h"
 
-#ifndef USERFAULTFD_IOC_NEW
-#define USERFAULTFD_IOC_NEW _IO(0xAA, 0x00)
-#endif
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U
 #endif
-#define FEATURE_MOVE (UINT64_C(1) << 16)
-#define HELD_MAX     131072
+#define HELD_MAX 131072
 
 struct adopt_state adopt = {.memfd = -1, .uffd = -1, .maps = -1, .pagemap = -1};
 
@@ -102,52 +96,12 @@ int adopt_new_memfd(void)
     return 0;
 }
 
-/* A userfaultfd must hold up the kernel's accesses too, or a read(2) into memory that is being
- * moved would be cut short. */
-static int open_uffd(void)
-{
-    int fd = (int)RAW(userfaultfd, O_CLOEXEC, 0, 0, 0, 0, 0), device;
-
-    if (fd >= 0 || !adopt.config.device)
-        return fd;
-    device = adopt.config.device();
-    if (device >= 0) {
-        fd = (int)raw_ioctl(device, USERFAULTFD_IOC_NEW, (void *)(long)O_CLOEXEC);
-        raw_close(device);
-    }
-    return fd;
-}
-
-/* Without write protection of shared memory pages could not leave again. Pins are found where the
- * kernel can move pages. */
-static enum ctl_mr_why get_uffd(void)
-{
-    static const uint64_t wanted[] = {
-        UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_WP_HUGETLBFS_SHMEM | FEATURE_MOVE,
-        UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_WP_HUGETLBFS_SHMEM};
-    int fd = open_uffd();
-
-    if (fd < 0)
-        return fd == -ENOSYS ? CTL_MR_KERNEL : CTL_MR_NO_UFFD;
-    for (unsigned i = 0; i < ARRAY_SIZE(wanted); i++) {
-        struct uffdio_api api = {.api = UFFD_API, .features = wanted[i]};
-
-        if (!raw_ioctl(fd, UFFDIO_API, &api)) {
-            adopt.uffd = fd;
-            adopt.features = wanted[i];
-            return CTL_MR_ADOPTED;
-        }
-    }
-    raw_close(fd);
-    return CTL_MR_KERNEL;
-}
-
 static enum ctl_mr_why open_all(void)
 {
     enum ctl_mr_why why = CTL_MR_ADOPTED;
 
     if (adopt.uffd < 0)
-        why = get_uffd();
+        why = uffd_open();
     if (why != CTL_MR_ADOPTED)
         return why;
     if (adopt.maps < 0)
@@ -186,13 +140,11 @@ void adopt_close(void)
 
 static unsigned map_limit(void)
 {
-    int fd = (int)raw_open("/proc/sys/vm/max_map_count", O_RDONLY);
-    char text[32] = "";
-    int n = 0;
+    char text[32];
+    int n;
 
-    if (fd >= 0 && raw_read(fd, text, sizeof(text) - 1) > 0)
-        n = atoi(text);
-    raw_close(fd);
+    raw_read_text("/proc/sys/vm/max_map_count", text, sizeof(text));
+    n = atoi(text);
     return (unsigned)(n > 0 ? n : 65530) / 2;
 }
 
@@ -217,9 +169,8 @@ static enum ctl_mr_why init(void)
 
 enum ctl_mr_why adopt_init(const struct adopt_config *config)
 {
-    if (adopt.tried)
+    if (adopt.usable != CTL_MR_UNSAID)
         return adopt.usable;
-    adopt.tried = true;
     adopt.config = *config;
     adopt.pid = getpid();
     adopt.page = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -229,16 +180,11 @@ enum ctl_mr_why adopt_init(const struct adopt_config *config)
 
 uint64_t adopt_locked_kb(void)
 {
-    int fd = (int)raw_open("/proc/self/status", O_RDONLY);
-    char buf[4096];
+    char text[4096];
     const char *line;
-    long n = fd < 0 ? 0 : raw_read(fd, buf, sizeof(buf) - 1);
 
-    raw_close(fd);
-    if (n <= 0)
-        return 0;
-    buf[n] = '\0';
-    line = strstr(buf, "\nVmLck:");
+    raw_read_text("/proc/self/status", text, sizeof(text));
+    line = strstr(text, "\nVmLck:");
     return line ? strtoull(line + 7, NULL, 10) : 0;
 }
 

@@ -50,13 +50,9 @@ void place_end(const struct place *p)
 /* "always within_size [advise] never deny force": by madvise or without. */
 static bool has_huge(void)
 {
-    int fd = (int)raw_open(SHMEM_ENABLED, O_RDONLY);
-    char text[128] = "";
+    char text[128];
 
-    if (fd < 0)
-        return false;
-    raw_read(fd, text, sizeof(text) - 1);
-    raw_close(fd);
+    raw_read_text(SHMEM_ENABLED, text, sizeof(text));
     return !strstr(text, "[never]") && !strstr(text, "[deny]") && strchr(text, '[');
 }
 

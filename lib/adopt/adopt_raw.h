@@ -90,6 +90,16 @@ static inline long raw_read(int fd, void *buf, uint64_t len)
     return RAW(read, fd, buf, len, 0, 0, 0);
 }
 
+/* A small file of /proc or /sys, as a string; "" if it cannot be read. */
+static inline void raw_read_text(const char *path, char *text, uint64_t room)
+{
+    long fd = raw_open(path, O_RDONLY);
+    long n = fd < 0 ? 0 : raw_read((int)fd, text, room - 1);
+
+    raw_close((int)fd);
+    text[n < 0 ? 0 : n] = '\0';
+}
+
 static inline long raw_pread(int fd, void *buf, uint64_t len, uint64_t off)
 {
     return RAW(pread64, fd, buf, len, off, 0, 0);

@@ -21,8 +21,7 @@
 
 /* Static, so that nothing of it is on a page that can be moved: its own pages are forbidden. */
 struct adopt_state {
-    bool tried;
-    enum ctl_mr_why usable; /* CTL_MR_ADOPTED, or why not */
+    enum ctl_mr_why usable; /* CTL_MR_ADOPTED, or why not; CTL_MR_UNSAID: nobody has tried */
     struct adopt_config config;
     pid_t pid;
     int memfd, uffd, maps, pagemap; /* -1: none */
@@ -86,6 +85,26 @@ bool adopt_find_forbidden(void);
 /* Whether [start, end) has such a page. */
 bool adopt_forbidden(uint64_t start, uint64_t end);
 
+/* ---- adopt_uffd.c ---- */
+
+#define ADOPT_FEATURE_MOVE (UINT64_C(1) << 16) /* UFFD_FEATURE_MOVE */
+
+/* Sets adopt.uffd and adopt.features. CTL_MR_ADOPTED or why there is none. */
+enum ctl_mr_why uffd_open(void);
+/* Whether pages of v that are in use by direct I/O do not move: not those of private views, nor
+ * with kernels that cannot move pages. */
+bool adopt_sees_pins(const struct vma *v);
+/* All of these: 0 or a negative errno. mode: UFFDIO_REGISTER_MODE_. */
+long uffd_watch(uint64_t start, uint64_t len, uint64_t mode);
+/* Holds up whoever writes to pages that are watched, until they are no longer protected or watched;
+ * who waits then sleeps on until uffd_wake. */
+long uffd_protect(uint64_t start, uint64_t len, bool on);
+void uffd_wake(uint64_t start, uint64_t len);
+/* Neither protected nor watched any more, and nobody waits. */
+void uffd_let_go(uint64_t start, uint64_t len);
+/* Pages, not copies. *moved: how much was. */
+long uffd_move(uint64_t to, uint64_t from, uint64_t len, uint64_t *moved);
+
 /* ---- adopt_window.c ---- */
 
 /*
@@ -94,9 +113,6 @@ bool adopt_forbidden(uint64_t start, uint64_t end);
  * the daemon would not stop; or another negative errno.
  */
 int adopt_move_in(uint64_t start, uint64_t end, const struct vma *v, uint64_t offset);
-/* Whether pages of v that are in use by direct I/O do not move: not those of private views, nor
- * with kernels that cannot move pages. */
-bool adopt_sees_pins(const struct vma *v);
 /* Makes [start, end), inside the mapping v of a memfd of ours, anonymous again. 0 or a negative
  * errno: then parts may be done. */
 int adopt_move_out(uint64_t start, uint64_t end, const struct vma *v);

@@ -174,12 +174,12 @@ static int read_each_file(int (*visit)(const struct vma *v, void *arg), void *ar
 
 /* ---- either ---- */
 
+/* Without the descriptor, which the program may have closed, nothing is known of the kernel. */
 static bool asked(long ret)
 {
-    if (ret != -ENOTTY && ret != -EINVAL && ret != -EBADF)
-        return true;
-    adopt.text_maps = true;
-    return false;
+    if (ret == -ENOTTY || ret == -EINVAL)
+        adopt.text_maps = true;
+    return !adopt.text_maps && ret != -EBADF;
 }
 
 int vma_find(uint64_t addr, struct vma *v)

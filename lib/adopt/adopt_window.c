@@ -6,20 +6,10 @@
  */
 #include <linux/userfaultfd.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/uio.h>
 
 #include "adopt_state.h"
 
-#ifndef UFFDIO_MOVE
-struct uffdio_move {
-    uint64_t dst, src, len, mode;
-    int64_t move;
-};
-#define UFFDIO_MOVE                      _IOWR(UFFDIO, 0x05, struct uffdio_move)
-#define UFFDIO_MOVE_MODE_ALLOW_SRC_HOLES (UINT64_C(1) << 1)
-#endif
-#define FEATURE_MOVE (UINT64_C(1) << 16)
 #define PAGEMAP_HERE (UINT64_C(3) << 62) /* present or swapped out */
 
 struct window {
@@ -42,61 +32,6 @@ static uint64_t block_signals(void)
 static void restore_signals(uint64_t old)
 {
     RAW(rt_sigprocmask, 2 /* SIG_SETMASK */, &old, 0, sizeof(old), 0, 0);
-}
-
-/* ---- the userfaultfd ---- */
-
-static long protect(uint64_t start, uint64_t len, bool on)
-{
-    struct uffdio_writeprotect w = {{start, len}, on ? UFFDIO_WRITEPROTECT_MODE_WP : 0};
-    long ret;
-
-    do
-        ret = raw_ioctl(adopt.uffd, UFFDIO_WRITEPROTECT, &w);
-    while (ret == -EAGAIN);
-    return ret;
-}
-
-static long watch(uint64_t start, uint64_t len, uint64_t mode)
-{
-    struct uffdio_register r = {.range = {start, len}, .mode = mode};
-
-    return raw_ioctl(adopt.uffd, UFFDIO_REGISTER, &r);
-}
-
-static void wake(uint64_t start, uint64_t len)
-{
-    struct uffdio_range r = {start, len};
-
-    raw_ioctl(adopt.uffd, UFFDIO_WAKE, &r);
-}
-
-static void let_go(uint64_t start, uint64_t len)
-{
-    struct uffdio_range r = {start, len};
-
-    protect(start, len, false);
-    raw_ioctl(adopt.uffd, UFFDIO_UNREGISTER, &r);
-    wake(start, len);
-}
-
-/* Pages, not copies. *moved: how much was. */
-static long move_pages(uint64_t to, uint64_t from, uint64_t len, uint64_t *moved)
-{
-    *moved = 0;
-    while (*moved < len) {
-        struct uffdio_move m = {.dst = to + *moved,
-                                .src = from + *moved,
-                                .len = len - *moved,
-                                .mode = UFFDIO_MOVE_MODE_ALLOW_SRC_HOLES};
-        long ret = raw_ioctl(adopt.uffd, UFFDIO_MOVE, &m);
-
-        if (m.move > 0)
-            *moved += (uint64_t)m.move;
-        if (ret && ret != -EAGAIN)
-            return ret;
-    }
-    return 0;
 }
 
 /* ---- in ---- */
@@ -173,7 +108,7 @@ static long open_scratch(void)
             return p;
         adopt.scratch = (uint64_t)p;
     }
-    return watch(adopt.scratch, ADOPT_WINDOW, UFFDIO_REGISTER_MODE_MISSING);
+    return uffd_watch(adopt.scratch, ADOPT_WINDOW, UFFDIO_REGISTER_MODE_MISSING);
 }
 
 /* With the writers held up: copies, and replaces the mapping. *moved: what is to be put back. */
@@ -185,7 +120,7 @@ static long replace(const struct window *w, uint64_t *moved)
     if (!err && w->until && raw_now() >= w->until)
         err = -EAGAIN; /* a copy may have begun before the protection */
     if (!err && w->check_pins) {
-        err = move_pages(adopt.scratch, w->start, w->len, moved);
+        err = uffd_move(adopt.scratch, w->start, w->len, moved);
         from = adopt.scratch;
     }
     if (!err)
@@ -205,20 +140,20 @@ static long window_in(const struct window *w)
     long err = w->check_pins ? open_scratch() : 0;
 
     if (!err)
-        err = watch(w->start, w->len, mode);
+        err = uffd_watch(w->start, w->len, mode);
     if (err)
         return err;
-    err = protect(w->start, w->len, true);
+    err = uffd_protect(w->start, w->len, true);
     if (!err)
         err = replace(w, &moved);
     if (!err) {
-        wake(w->start, w->len);
+        uffd_wake(w->start, w->len);
         if (w->huge)
             place_allow_huge(w->start, w->len);
     } else {
         if (moved)
-            move_pages(w->start, adopt.scratch, moved, &back);
-        let_go(w->start, w->len);
+            uffd_move(w->start, adopt.scratch, moved, &back);
+        uffd_let_go(w->start, w->len);
         raw_fallocate(adopt.memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, w->offset, w->len);
     }
     if (w->check_pins)
@@ -265,24 +200,26 @@ static void go_on(int64_t until)
         adopt.config.go();
 }
 
-bool adopt_sees_pins(const struct vma *v)
+/* The next window, at `at`: a smaller one where the daemon may have to stop for it. */
+static void set_window(struct window *w, uint64_t at, uint64_t end, uint64_t offset, bool guarded)
 {
-    return !v->ino && (adopt.features & FEATURE_MOVE);
+    uint64_t step = guarded ? GUARDED_WINDOW : ADOPT_WINDOW;
+
+    w->start = at;
+    w->len = min_of((at / step + 1) * step, end) - at;
+    w->offset = offset;
 }
 
 int adopt_move_in(uint64_t start, uint64_t end, const struct vma *v, uint64_t offset)
 {
     bool guarded = adopt_is_copied(start, end);
-    uint64_t step = guarded ? GUARDED_WINDOW : ADOPT_WINDOW;
     struct window w = {.prot = vma_prot(v), .anonymous = !v->ino};
     struct place place;
     long err = 0;
 
     w.check_pins = v->w && adopt_sees_pins(v);
     for (uint64_t at = start; at < end && !err; at += w.len) {
-        w.start = at;
-        w.len = min_of((at / step + 1) * step, end) - at;
-        w.offset = offset + (at - start);
+        set_window(&w, at, end, offset + (at - start), guarded);
         w.huge = place_is_huge(w.start, w.len, w.offset);
         place_begin(&place, at);
         if (!stop_copying(w.start, w.len, &w.until))
@@ -300,8 +237,8 @@ int adopt_move_in(uint64_t start, uint64_t end, const struct vma *v, uint64_t of
 
 /* ---- out ---- */
 
-/* By the kernel, which says so where memory cannot be read: the program may forbid that any time.
- */
+/* By the kernel, which says so where memory cannot be read: the program may forbid that any
+ * time. */
 static long get(uint64_t to, const struct window *w, uint64_t at, uint64_t len, bool in_memfd)
 {
     while (len) {
@@ -357,9 +294,9 @@ static long window_out(const struct window *w, bool in_memfd)
 
     if (raw_is_error(copy))
         return copy;
-    err = watch(w->start, w->len, UFFDIO_REGISTER_MODE_WP);
+    err = uffd_watch(w->start, w->len, UFFDIO_REGISTER_MODE_WP);
     if (!err) {
-        err = protect(w->start, w->len, true);
+        err = uffd_protect(w->start, w->len, true);
         if (!err && w->until && raw_now() >= w->until)
             err = -EAGAIN;
         if (!err)
@@ -371,9 +308,9 @@ static long window_out(const struct window *w, bool in_memfd)
             err = err == (long)w->start ? 0 : err;
         }
         if (!err)
-            wake(w->start, w->len);
+            uffd_wake(w->start, w->len);
         else
-            let_go(w->start, w->len);
+            uffd_let_go(w->start, w->len);
     }
     if (err)
         raw_munmap((uint64_t)copy, w->len);
@@ -383,7 +320,6 @@ static long window_out(const struct window *w, bool in_memfd)
 int adopt_move_out(uint64_t start, uint64_t end, const struct vma *v)
 {
     bool guarded = adopt_is_copied(start, end);
-    uint64_t step = guarded ? GUARDED_WINDOW : ADOPT_WINDOW;
     struct window w = {.prot = vma_prot(v)};
     struct place place;
     long err = 0;
@@ -391,9 +327,7 @@ int adopt_move_out(uint64_t start, uint64_t end, const struct vma *v)
     for (uint64_t at = start; at < end && !err; at += w.len) {
         uint64_t signals;
 
-        w.start = at;
-        w.len = min_of((at / step + 1) * step, end) - at;
-        w.offset = v->offset + (at - v->start);
+        set_window(&w, at, end, v->offset + (at - v->start), guarded);
         if (!stop_copying(w.start, w.len, &w.until))
             return -EAGAIN;
         place_begin(&place, at);

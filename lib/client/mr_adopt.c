@@ -2,8 +2,6 @@
 /* Adopting regions that the daemon copies so far. Under the regions' lock. */
 #include "mr.h"
 
-#define ACCESS_ATOMIC (1u << 3) /* IBV_ACCESS_REMOTE_ATOMIC */
-
 /* Whoever may do better one day has somebody to hear of that. */
 static void tell(struct client_mr *mr, enum ctl_mr_why why)
 {

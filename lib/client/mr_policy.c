@@ -13,10 +13,6 @@
 
 #define LARGE 65536u
 
-/* enum ibv_access_flags */
-#define ACCESS_WRITES    ((1u << 0) | (1u << 1) | (1u << 3)) /* local, remote, atomic */
-#define ACCESS_ON_DEMAND (1u << 6)
-
 static enum { POLICY_AUTO, POLICY_BIG, POLICY_COPY } policy; /* before anything is registered */
 
 int mr_policy_read(void)

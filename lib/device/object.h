@@ -376,7 +376,7 @@ void mr_set_why(struct mr *mr, uint32_t why);
 void *mr_map(struct client *c, struct mem_region *r, const struct ctl_call *call,
              const struct ctl_mr_piece *piece, unsigned n, int *err);
 
-/* ---- mr_hot.c: telling the application which regions are copied much ---- */
+/* ---- mr_heat.c: telling the application which regions are copied much ---- */
 
 /* c's segment and space are there. */
 void mrs_tell_heat(struct client *c);

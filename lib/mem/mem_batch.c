@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "mem.h"
-#include "mem_copy.h"
+#include "mem_memcpy.h"
 
 static uint8_t *direct_at(const struct mem_region *mr, uint64_t addr)
 {
@@ -20,7 +20,7 @@ bool mem_batch_out(struct mem_batch *b, struct mem_region *mr, uint64_t addr, co
                    uint32_t len, uint64_t tag)
 {
     if (mr->direct)
-        mem_copy(direct_at(mr, addr), local, len);
+        mem_memcpy(direct_at(mr, addr), local, len);
     else
         queue(b, mr, addr, (void *)(uintptr_t)local, len, tag);
     return mr->direct;
@@ -30,7 +30,7 @@ bool mem_batch_in(struct mem_batch *b, struct mem_region *mr, uint64_t addr, voi
                   uint32_t len, uint64_t tag)
 {
     if (mr->direct)
-        mem_copy(local, direct_at(mr, addr), len);
+        mem_memcpy(local, direct_at(mr, addr), len);
     else
         queue(b, mr, addr, local, len, tag);
     return mr->direct;

@@ -31,12 +31,6 @@ static inline struct mem_region *find(struct mr_cache *c, uint32_t key)
     return find_slowly(c, key);
 }
 
-/* No sum is formed, so nothing can wrap around. */
-static inline bool inside(const struct mem_region *mr, uint64_t va, uint64_t len)
-{
-    return va >= mr->iova && va - mr->iova <= mr->len && len <= mr->len - (va - mr->iova);
-}
-
 static inline enum mr_fault check(const struct mem_region *mr, uint32_t pd, uint64_t va,
                                   uint64_t len, uint32_t access)
 {
@@ -44,7 +38,7 @@ static inline enum mr_fault check(const struct mem_region *mr, uint32_t pd, uint
         return MR_BAD_PD;
     if ((mr->access & access) != access)
         return MR_BAD_ACCESS;
-    return inside(mr, va, len) ? MR_OK : MR_BAD_RANGE;
+    return mr_covers(mr, va, len) ? MR_OK : MR_BAD_RANGE;
 }
 
 enum mr_fault region_check(const struct mem_region *mr, uint32_t pd, uint64_t va, uint64_t len,

@@ -5,7 +5,7 @@
  * take it, without those of their steps that find nothing in such a work request, and what is the
  * same for all is done once. Slots are left as they leave them: a retransmission goes their way.
  */
-#include "mem_copy.h"
+#include "mem_memcpy.h"
 #include "transport.h"
 
 /* The second word of such a work request: opcode, flags, number of SGEs. */
@@ -99,7 +99,7 @@ static inline uint64_t copy_entry(const void *entry, uint32_t max_inline, struct
     } else if ((word & INLINE_MASK) == INLINE_DATA && b[1] >> 32 <= max_inline) {
         len = b[1] >> 32;
         a &= (pair){UINT64_MAX, ~UINT64_C(0xFF0000)}; /* no SGEs */
-        mem_copy(w->inline_data, (const uint8_t *)entry + sizeof(struct sqe), (uint32_t)len);
+        mem_memcpy(w->inline_data, (const uint8_t *)entry + sizeof(struct sqe), (uint32_t)len);
     } else {
         return NOT_SIMPLE;
     }
@@ -162,7 +162,7 @@ static void make_head(struct engine *e, const struct qp *qp, uint64_t message, s
     h->message = message;
     h->frame_len = qp->encap.len + bth_len;
     h->in_memory = len && !(message & MESSAGE_INLINE);
-    h->few = h->in_memory && mem_copy_is_few(len);
+    h->few = h->in_memory && mem_memcpy_is_few(len);
     h->many = h->in_memory && len >= SOURCE_MIN;
 }
 
@@ -197,11 +197,11 @@ static inline void put_payload(struct engine *e, const struct head *h, const str
 
     memset(to + len, 0, ICRC_LEN); /* the pad, and more */
     if (likely(h->few && mr->direct))
-        mem_copy_few(to, mr_direct(mr, sge->addr), len);
+        mem_memcpy_few(to, mr_direct(mr, sge->addr), len);
     else if (h->in_memory)
         mem_batch_in(&e->batch, mr, mr_host_addr(mr, sge->addr), to, len, job);
     else
-        mem_copy(to, s->wqe.inline_data, len);
+        mem_memcpy(to, s->wqe.inline_data, len);
 }
 
 /* Its payload, or that of a packet before it, comes with the batch: so does the rest. */

@@ -9,7 +9,7 @@
  * was done about it, and goes the general way. Acknowledges are recognised likewise, one by one.
  */
 #include "encap_layout.h"
-#include "mem_copy.h"
+#include "mem_memcpy.h"
 #include "transport.h"
 
 #define BTH      ENCAP_EXPECT_BTH
@@ -151,11 +151,11 @@ static unsigned verify(const struct run *r, const struct frame *f, unsigned n)
     return i ? i : icrc_verify_run(ICRC_IPV4, r->span, n);
 }
 
-/* What lies in a frame that was just summed up the C library copies faster than mem_copy_long. */
+/* What lies in a frame that was just summed up the C library copies faster than mem_memcpy_long. */
 INLINE void put(uint8_t *to, const uint8_t *from, uint32_t len)
 {
-    if (mem_copy_is_few(len))
-        mem_copy_few(to, from, len);
+    if (mem_memcpy_is_few(len))
+        mem_memcpy_few(to, from, len);
     else
         memcpy(to, from, len);
 }

@@ -1,15 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "adopt_kit.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-void can_adopt(void)
+bool kit_can_adopt(int argc)
 {
     static const struct adopt_config config;
 
-    if (adopt_init(&config) != CTL_MR_ADOPTED)
-        skip();
+    if (adopt_init(&config) != CTL_MR_ADOPTED) {
+        puts("1..0 # SKIP this process may not adopt memory");
+        return false;
+    }
+    adopt.text_maps = adopt.text_maps || argc > 1;
+    return true;
 }
 
 uint8_t *anonymous(size_t len)
@@ -90,4 +96,49 @@ void freeze(struct adopt_lease *l)
 {
     adopt_freeze();
     adopt_lease_freeze(l);
+}
+
+/* ---- direct I/O ---- */
+
+void direct_open(struct direct_read *r, size_t len)
+{
+    char name[] = "adopt-direct.XXXXXX";
+    int fd = mkstemp(name);
+    uint8_t *bytes = malloc(len);
+
+    assert_true(fd >= 0);
+    memset(bytes, 0xAA, len);
+    assert_int_equal(write(fd, bytes, len), len);
+    fsync(fd);
+    r->len = len;
+    r->fd = open(name, O_RDONLY | O_DIRECT | O_CLOEXEC);
+    unlink(name);
+    close(fd);
+    free(bytes);
+    if (r->fd < 0)
+        skip();
+}
+
+static void *reader(void *arg)
+{
+    struct direct_read *r = arg;
+
+    r->got = pread(r->fd, r->to, r->len, 0);
+    return NULL;
+}
+
+void direct_begin(struct direct_read *r, unsigned turns)
+{
+    r->got = 0;
+    assert_int_equal(pthread_create(&r->thread, NULL, reader, r), 0);
+    for (unsigned i = 0; i < turns; i++)
+        __asm__ volatile("" ::: "memory");
+}
+
+void direct_end(struct direct_read *r)
+{
+    pthread_join(r->thread, NULL);
+    assert_int_equal(r->got, r->len);
+    for (size_t i = 0; i < r->len; i += 512)
+        assert_int_equal(r->to[i], 0xAA);
 }

@@ -3,13 +3,16 @@
 #ifndef UROCE_ADOPT_KIT_H
 #define UROCE_ADOPT_KIT_H
 
+#include <pthread.h>
+
 #include "../unit/unit.h"
 #include "adopt_state.h"
 
 #define KIB UINT64_C(1024)
 
-/* Skips the test where this process may not adopt. */
-void can_adopt(void);
+/* For main: whether this process may adopt; if not, it has been said that all is skipped. With an
+ * argument mappings are read as text, as on kernels before 6.11. */
+bool kit_can_adopt(int argc);
 
 /* Private memory of its own mapping, all ones, with nothing behind it. */
 uint8_t *anonymous(size_t len);
@@ -29,5 +32,21 @@ uint64_t memfd_bytes(void);
 
 /* What freezing for a fork does with one lease. */
 void freeze(struct adopt_lease *l);
+
+/* A read that the disk does, without the page cache, while something else happens. */
+struct direct_read {
+    int fd;
+    uint8_t *to; /* where the bytes go */
+    size_t len;
+    ssize_t got;
+    pthread_t thread;
+};
+
+/* Makes a file of len bytes. Skips the test where there is no direct I/O. The caller closes fd. */
+void direct_open(struct direct_read *r, size_t len);
+/* Begins to read all of it, and lets so many turns of a loop pass. */
+void direct_begin(struct direct_read *r, unsigned turns);
+/* Waits for the end. Nothing of what was read is missing. */
+void direct_end(struct direct_read *r);
 
 #endif

@@ -2,8 +2,6 @@
 /* Which memory is adopted, and when it is given back. */
 #include <pthread.h>
 #include <semaphore.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "adopt_kit.h"
@@ -15,7 +13,6 @@ static void adopted_and_given_back(void **state)
     uint8_t *p = anonymous(64 * KIB);
     struct adopt_lease l;
 
-    can_adopt();
     assert_int_equal(acquire(&l, p + 100, 1000), CTL_MR_ADOPTED);
     assert_int_equal(l.pieces, 1);
     assert_int_equal(l.piece[0].length, adopt.page);
@@ -41,7 +38,6 @@ static void leases_share_pages(void **state)
     uint8_t *p = anonymous(256 * KIB);
     struct adopt_lease first, second, third;
 
-    can_adopt();
     assert_int_equal(acquire(&first, p, 128 * KIB), CTL_MR_ADOPTED);
     /* Without leave to move, and with it. */
     assert_int_equal(adopt_acquire(&second, (uintptr_t)p + 64 * KIB, 64 * KIB, ADOPT_WRITES),
@@ -100,7 +96,6 @@ static void what_lies_above_a_stack(void **state)
     pthread_t thread;
     sem_t sem[2];
 
-    can_adopt();
     sem_init(&sem[0], 0, 0);
     sem_init(&sem[1], 0, 0);
     pthread_attr_init(&attr);
@@ -124,7 +119,6 @@ static void stacks_stay(void **state)
     void *told[] = {NULL, &leave, &there};
     pthread_t thread;
 
-    can_adopt();
     memset(bytes, 1, sizeof(bytes));
     local[0] = 1;
     check(bytes, sizeof(bytes), ADOPT_MOVE, CTL_MR_STACK);
@@ -143,7 +137,6 @@ static void other_memory_stays(void **state)
     int fd = memfd_create("test", MFD_CLOEXEC);
     uint8_t *p = anonymous(5 * 64 * KIB), *shared, *private;
 
-    can_adopt();
     assert_int_equal(ftruncate(fd, 65536), 0);
     shared = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     private = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
@@ -175,7 +168,6 @@ static void read_only_memory(void **state)
     uint8_t *p = anonymous(64 * KIB);
     struct adopt_lease l;
 
-    can_adopt();
     mprotect(p, 64 * KIB, PROT_READ);
     assert_int_equal(adopt_acquire(&l, (uintptr_t)p, 64 * KIB, ADOPT_MOVE), CTL_MR_ADOPTED);
     assert_int_equal(mprotect(p, 64 * KIB, PROT_READ | PROT_WRITE), 0);
@@ -193,7 +185,6 @@ static void sparse_memory(void **state)
         mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     struct adopt_lease l;
 
-    can_adopt();
     assert_true(p != MAP_FAILED);
     p[len / 2] = 1;
     check(p, len, ADOPT_MOVE, CTL_MR_SPARSE);
@@ -212,7 +203,6 @@ static void locked_memory_stays_locked(void **state)
     uint64_t before;
     struct adopt_lease l;
 
-    can_adopt();
     if (mlock(p, 64 * KIB))
         skip();
     before = adopt_locked_kb();
@@ -230,7 +220,6 @@ static void huge_pages(void **state)
     uint8_t *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     struct adopt_lease l;
 
-    can_adopt();
     madvise(p, len, MADV_HUGEPAGE);
     for (size_t i = 0; i < len; i += 8)
         *(uint64_t *)(p + i) = i;
@@ -270,7 +259,6 @@ static void placed_memory(void **state)
     struct adopt_lease l;
     int mode = -1;
 
-    can_adopt();
     adopt.has_nodes = adopt.has_huge = true;
     for (size_t i = 0; i < len; i += 8)
         *(uint64_t *)(p + i) = i;
@@ -302,7 +290,6 @@ static void scattered_memory(void **state)
     uint8_t *p = anonymous(64 * adopt.page);
     struct adopt_lease every[32], all;
 
-    can_adopt();
     for (unsigned i = 0; i < 32; i++)
         assert_int_equal(acquire(&every[i], p + 2 * i * adopt.page, 100), CTL_MR_ADOPTED);
     /* Small pieces lie in the file as in memory, so that neighbours become one. */
@@ -322,7 +309,6 @@ static void too_many_pieces(void **state)
     uint8_t *p = anonymous(len);
     struct adopt_lease every[20], all;
 
-    can_adopt();
     for (unsigned i = 0; i < 20; i++)
         assert_int_equal(acquire(&every[i], p + i * (step + gap), step), CTL_MR_ADOPTED);
     assert_int_equal(acquire(&all, p, len), CTL_MR_SPLIT);
@@ -341,7 +327,6 @@ static void freed_while_registered(void **state)
     uint8_t *p = anonymous(1024 * KIB), *q;
     struct adopt_lease first, second;
 
-    can_adopt();
     assert_int_equal(acquire(&first, p, 1024 * KIB), CTL_MR_ADOPTED);
     q = mmap(p, 1024 * KIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     assert_ptr_equal(q, p);
@@ -364,7 +349,6 @@ static void grown_while_registered(void **state)
     uint8_t *neighbour = p + 1024 * KIB, *moved;
     struct adopt_lease first, second;
 
-    can_adopt();
     memset(p, 2, 4096 * KIB);
     assert_int_equal(acquire(&first, p, 1024 * KIB), CTL_MR_ADOPTED);
     assert_int_equal(acquire(&second, neighbour, 1024 * KIB), CTL_MR_ADOPTED);
@@ -388,10 +372,9 @@ static void grown_while_registered(void **state)
 static void half_of_the_mappings_are_left(void **state)
 {
     uint8_t *p = anonymous(64 * KIB);
-    unsigned before = adopt.vmas_max;
+    unsigned before;
     uint8_t *more[4];
 
-    can_adopt();
     for (unsigned i = 0; i < ARRAY_SIZE(more); i++)
         more[i] = anonymous(4 * KIB);
     before = adopt.vmas_max;
@@ -429,7 +412,6 @@ static void the_daemon_stands_still(void **state)
     uint8_t *p = anonymous(64 * KIB);
     struct adopt_lease copied, l;
 
-    can_adopt();
     adopt.config.stop = stop;
     adopt.config.go = go;
     adopt_note_copied(&copied, (uintptr_t)p + 5000, 10);
@@ -477,12 +459,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(half_of_the_mappings_are_left),
         cmocka_unit_test(the_daemon_stands_still),
     };
-    static const struct adopt_config config;
 
-    if (adopt_init(&config) != CTL_MR_ADOPTED) {
-        puts("1..0 # SKIP this process may not adopt memory");
+    if (!kit_can_adopt(argc))
         return 0;
-    }
-    adopt.text_maps = adopt.text_maps || argc > 1; /* as on kernels before 6.11 */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

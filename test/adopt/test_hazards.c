@@ -35,7 +35,6 @@ static void signals_wait(void **state)
     struct sigaction action = {.sa_handler = count, .sa_flags = SA_RESTART}, old;
     struct adopt_lease l;
 
-    can_adopt();
     counted = (void *)anonymous(len);
     memset((void *)(uintptr_t)counted, 0, len);
     sigaction(SIGALRM, &action, &old);
@@ -98,7 +97,6 @@ static void sleepers_are_woken(void **state)
     struct adopt_lease l;
     pthread_t thread;
 
-    can_adopt();
     *s.word = 1;
     pthread_create(&thread, NULL, sleeper, &s);
     while (!s.tid || !sleeps(s.tid))
@@ -122,7 +120,6 @@ static void another_userfaultfd(void **state)
     struct adopt_lease l;
     int fd;
 
-    can_adopt();
     fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
     if (fd < 0)
         skip();
@@ -136,99 +133,47 @@ static void another_userfaultfd(void **state)
     unmap(p, 64 * KIB);
 }
 
-struct reading {
-    int fd;
-    uint8_t *to;
-    size_t len;
-    ssize_t got;
-};
-
-static void *reader(void *arg)
-{
-    struct reading *r = arg;
-
-    r->got = pread(r->fd, r->to, r->len, 0);
-    return NULL;
-}
-
-static int direct_file(size_t len)
-{
-    char name[] = "adopt-direct.XXXXXX";
-    int fd = mkstemp(name), direct;
-    uint8_t *bytes = malloc(len);
-
-    assert_true(fd >= 0);
-    memset(bytes, 0xAA, len);
-    assert_int_equal(write(fd, bytes, len), len);
-    fsync(fd);
-    direct = open(name, O_RDONLY | O_DIRECT | O_CLOEXEC);
-    unlink(name);
-    close(fd);
-    free(bytes);
-    return direct;
-}
-
 /* The disk writes to pages that are to move: they stay, or the data comes along. */
 static void direct_reads_are_not_lost(void **state)
 {
-    struct reading r = {.len = 1024 * KIB};
+    struct direct_read r;
     struct adopt_lease l;
-    pthread_t thread;
 
-    can_adopt();
-    if (!(adopt.features & (UINT64_C(1) << 16)))
+    if (!(adopt.features & ADOPT_FEATURE_MOVE))
         skip();
-    r.fd = direct_file(r.len);
-    if (r.fd < 0)
-        skip();
+    direct_open(&r, 1024 * KIB);
     for (unsigned i = 0; i < 100; i++) {
         enum ctl_mr_why why;
 
         r.to = anonymous(r.len);
-        pthread_create(&thread, NULL, reader, &r);
-        for (unsigned k = 0; k < i * 20; k++)
-            __asm__ volatile("" ::: "memory");
+        direct_begin(&r, i * 20);
         why = acquire(&l, r.to, r.len);
         assert_true(why == CTL_MR_ADOPTED || why == CTL_MR_PINNED);
-        pthread_join(thread, NULL);
-        assert_int_equal(r.got, r.len);
-        for (size_t k = 0; k < r.len; k += 512)
-            assert_int_equal(r.to[k], 0xAA);
+        direct_end(&r);
         adopt_release(&l);
         unmap(r.to, r.len);
     }
     close(r.fd);
 }
 
-/* The same when pages are adopted again at a moment of which the program knows nothing. */
+/* When pages are to be adopted again at a moment of which the program knows nothing they stay: they
+ * are private views, of which nobody sees whether the disk writes to them. */
 static void direct_reads_after_a_fork(void **state)
 {
-    struct reading r = {.len = 1024 * KIB};
-    pthread_t thread;
+    struct direct_read r;
 
-    can_adopt();
-    r.fd = direct_file(r.len);
-    if (r.fd < 0)
-        skip();
+    direct_open(&r, 1024 * KIB);
     for (unsigned i = 0; i < 100; i++) {
         struct adopt_lease l, new;
-        enum ctl_mr_why why;
 
         r.to = anonymous(r.len);
-        acquire(&l, r.to, r.len);
-        adopt_freeze();
-        adopt_lease_freeze(&l);
-        r.got = 0;
-        pthread_create(&thread, NULL, reader, &r);
-        for (unsigned k = 0; k < i * 2000; k++)
-            __asm__ volatile("" ::: "memory");
-        why = adopt_acquire(&new, (uintptr_t)r.to, r.len,
-                            ADOPT_WRITES | ADOPT_MOVE | ADOPT_AGAIN | ADOPT_ANYTIME);
-        assert_true(why == CTL_MR_ADOPTED || why == CTL_MR_PINNED);
-        pthread_join(thread, NULL);
-        assert_int_equal(r.got, r.len);
-        for (size_t k = 0; k < r.len; k += 512)
-            assert_int_equal(r.to[k], 0xAA);
+        assert_int_equal(acquire(&l, r.to, r.len), CTL_MR_ADOPTED);
+        freeze(&l);
+        direct_begin(&r, i * 2000);
+        assert_int_equal(adopt_acquire(&new, (uintptr_t)r.to, r.len,
+                                       ADOPT_WRITES | ADOPT_MOVE | ADOPT_AGAIN | ADOPT_ANYTIME),
+                         CTL_MR_PINNED);
+        direct_end(&r);
         adopt_release(&new);
         adopt_release(&l);
         unmap(r.to, r.len);
@@ -269,7 +214,6 @@ static void fork_separates(void **state)
     uint8_t *p = anonymous(256 * KIB);
     struct adopt_lease l, again;
 
-    can_adopt();
     assert_int_equal(acquire(&l, p, 256 * KIB), CTL_MR_ADOPTED);
     freeze(&l);
     assert_true(is_view(p));
@@ -296,7 +240,6 @@ static void views_do_not_last(void **state)
     uint8_t *p = anonymous(256 * KIB);
     struct adopt_lease l;
 
-    can_adopt();
     assert_int_equal(acquire(&l, p, 256 * KIB), CTL_MR_ADOPTED);
     freeze(&l);
     p[7] = 9;
@@ -328,7 +271,6 @@ static void children_adopt_too(void **state)
     uint8_t *p = anonymous(64 * KIB);
     struct adopt_lease l;
 
-    can_adopt();
     assert_int_equal(acquire(&l, p, 64 * KIB), CTL_MR_ADOPTED);
     freeze(&l);
     run_child(adopt_itself, p);
@@ -347,7 +289,6 @@ static void pages_of_a_child(void **state)
     struct adopt_lease l;
     pid_t pid;
 
-    can_adopt();
     assert_int_equal(pipe(pipes), 0);
     pid = fork();
     if (!pid) {
@@ -370,10 +311,10 @@ static void pages_of_a_child(void **state)
 static void descriptors_are_closed(void **state)
 {
     uint8_t *p = anonymous(64 * KIB), *q = anonymous(64 * KIB);
+    bool text_maps = adopt.text_maps;
     struct adopt_lease l, other;
     int fd;
 
-    can_adopt();
     assert_int_equal(acquire(&l, p, 64 * KIB), CTL_MR_ADOPTED);
     assert_false(adopt_lost());
     for (fd = 3; fd < 100; fd++)
@@ -382,6 +323,7 @@ static void descriptors_are_closed(void **state)
     for (unsigned i = 0; i < 20; i++)
         assert_true(open("/dev/zero", O_RDWR | O_CLOEXEC) >= 0);
     assert_true(adopt_lost());
+    assert_false(adopt_is_shared((uintptr_t)q)); /* before they are opened anew */
     p[3] = 5;
     freeze(&l);
     assert_true(is_plain(p));
@@ -392,6 +334,7 @@ static void descriptors_are_closed(void **state)
     assert_int_equal(in_memfd(&other, q), 8);
     adopt_release(&other);
     adopt_release(&l);
+    assert_int_equal(adopt.text_maps, text_maps); /* as quick as ever */
     for (fd = 3; fd < 23; fd++)
         assert_int_equal(fcntl(fd, F_GETFD) >= 0, 1);
     unmap(p, 64 * KIB);
@@ -442,7 +385,6 @@ static bool unprivileged_may(void)
 
 static void without_privileges(void **state)
 {
-    can_adopt();
     if (getuid() || unprivileged_may())
         skip();
     run_child(as_nobody, NULL);
@@ -474,12 +416,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(without_privileges),
         cmocka_unit_test(descriptors_are_closed),
     };
-    static const struct adopt_config config;
 
-    if (adopt_init(&config) != CTL_MR_ADOPTED) {
-        puts("1..0 # SKIP this process may not adopt memory");
+    if (!kit_can_adopt(argc))
         return 0;
-    }
-    adopt.text_maps = adopt.text_maps || argc > 1; /* as on kernels before 6.11 */
     return cmocka_run_group_tests(tests, NULL, close_all);
 }

@@ -4,8 +4,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -52,7 +50,6 @@ static void system_calls_are_not_cut_short(void **state)
     pthread_t thread;
     unsigned times = 0;
 
-    can_adopt();
     pthread_create(&thread, NULL, copier, &c);
     while (times < 200 || c.rounds < 100) {
         assert_int_equal(acquire(&l, p, 256 * KIB), CTL_MR_ADOPTED);
@@ -72,7 +69,6 @@ static void seen_from_outside(void **state)
     int fd = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
     struct adopt_lease l;
 
-    can_adopt();
     assert_true(fd >= 0);
     assert_int_equal(acquire(&l, p, 64 * KIB), CTL_MR_ADOPTED);
     p[5000] = 42;
@@ -97,7 +93,6 @@ static void raw_fork(void **state)
     int status = 0;
     pid_t pid;
 
-    can_adopt();
     assert_int_equal(acquire(&l, p, 256 * KIB), CTL_MR_ADOPTED);
     pid = (pid_t)syscall(SYS_fork);
     if (!pid) {
@@ -116,60 +111,19 @@ static void raw_fork(void **state)
     unmap(p, 256 * KIB);
 }
 
-struct reading {
-    int fd;
-    uint8_t *to;
-    size_t len;
-    ssize_t got;
-};
-
-static void *reader(void *arg)
-{
-    struct reading *r = arg;
-
-    r->got = pread(r->fd, r->to, r->len, 0);
-    return NULL;
-}
-
-static int direct_file(size_t len)
-{
-    char name[] = "adopt-direct.XXXXXX";
-    int fd = mkstemp(name), direct;
-    uint8_t *bytes = malloc(len);
-
-    assert_true(fd >= 0);
-    memset(bytes, 0xAA, len);
-    assert_int_equal(write(fd, bytes, len), len);
-    fsync(fd);
-    direct = open(name, O_RDONLY | O_DIRECT | O_CLOEXEC);
-    unlink(name);
-    close(fd);
-    free(bytes);
-    return direct;
-}
-
 /* The disk writes to pages that become private views: they stay where they are. */
 static void direct_reads_survive_a_freeze(void **state)
 {
-    struct reading r = {.len = 1024 * KIB};
+    struct direct_read r;
     struct adopt_lease l;
-    pthread_t thread;
 
-    can_adopt();
-    r.fd = direct_file(r.len);
-    if (r.fd < 0)
-        skip();
+    direct_open(&r, 1024 * KIB);
     for (unsigned i = 0; i < 50; i++) {
         r.to = anonymous(r.len);
         assert_int_equal(acquire(&l, r.to, r.len), CTL_MR_ADOPTED);
-        pthread_create(&thread, NULL, reader, &r);
-        for (unsigned k = 0; k < i * 20; k++)
-            __asm__ volatile("" ::: "memory");
+        direct_begin(&r, i * 20);
         freeze(&l);
-        pthread_join(thread, NULL);
-        assert_int_equal(r.got, r.len);
-        for (size_t k = 0; k < r.len; k += 512)
-            assert_int_equal(r.to[k], 0xAA);
+        direct_end(&r);
         adopt_release(&l);
         unmap(r.to, r.len);
     }
@@ -184,12 +138,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(raw_fork),
         cmocka_unit_test(direct_reads_survive_a_freeze),
     };
-    static const struct adopt_config config;
 
-    if (adopt_init(&config) != CTL_MR_ADOPTED) {
-        puts("1..0 # SKIP this process may not adopt memory");
+    if (!kit_can_adopt(argc))
         return 0;
-    }
-    adopt.text_maps = adopt.text_maps || argc > 1;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

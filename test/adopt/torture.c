@@ -324,7 +324,7 @@ static void options(int argc, char **argv)
     if (has_option(argc, argv, "text")) /* as on kernels before 6.11 */
         adopt.text_maps = true;
     if (has_option(argc, argv, "nomove")) /* nor are pins looked for: before 6.8 */
-        adopt.features &= ~(UINT64_C(1) << 16);
+        adopt.features &= ~ADOPT_FEATURE_MOVE;
     if (has_option(argc, argv, "place")) /* as on machines that have nodes and large pages */
         adopt.has_nodes = adopt.has_huge = true;
     /* No memory is freed while it is registered, which jemalloc does not forgive. */

@@ -5,7 +5,7 @@
 
 #include "common.h"
 #include "mem.h"
-#include "mem_copy.h"
+#include "mem_memcpy.h"
 #include "unit.h"
 
 /* ---- a backend that notes what it is asked for ---- */
@@ -168,11 +168,12 @@ static void test_atomic_between_workers(void **state)
 static void test_copy(void **state)
 {
     static uint8_t from[1400], to[1400], wanted[1400];
-    static void (*const copies[])(uint8_t *, const uint8_t *, size_t) = {mem_copy, mem_copy_narrow};
+    static void (*const copies[])(uint8_t *, const uint8_t *, size_t) = {mem_memcpy,
+                                                                         mem_memcpy_narrow};
 
     for (size_t i = 0; i < sizeof(from); i++)
         from[i] = (uint8_t)(i * 7 + i / 256);
-    for (size_t len = MEM_COPY_LONG - 2; len < 1200; len++)
+    for (size_t len = MEM_MEMCPY_LONG - 2; len < 1200; len++)
         for (size_t way = 0; way < ARRAY_SIZE(copies); way++) {
             size_t f = len % 67, t = len % 71;
 

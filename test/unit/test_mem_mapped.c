@@ -33,11 +33,17 @@ static struct mem_region region(uint64_t offset, uint64_t len, uint32_t access)
     return (struct mem_region){.addr = APP_BASE + offset, .len = len, .access = access};
 }
 
+static int map_whole(struct mem_mapping *map, struct mem_region *mr, int fd, uint64_t offset,
+                     unsigned flags)
+{
+    return mem_map(map, mr, fd, &(struct mem_piece){offset, mr->len}, 1, flags);
+}
+
 static int try(int fd, uint64_t offset, uint64_t len, uint32_t access)
 {
     struct mem_region mr = region(offset, len, access);
     struct mem_mapping map = {0};
-    int err = mem_map(&map, &mr, fd, offset, 0);
+    int err = map_whole(&map, &mr, fd, offset, 0);
 
     if (err) {
         assert_null(map.base);
@@ -74,7 +80,7 @@ static void test_same_bytes(void **state)
     char bytes[6] = {0};
     uint64_t old;
 
-    assert_int_equal(mem_map(&map, &mr, fd, page + 24, 0), 0);
+    assert_int_equal(map_whole(&map, &mr, fd, page + 24, 0), 0);
     assert_true(mem_batch_out(&batch, &mr, mr.addr, "first", 5, 0));
     assert_true(mem_batch_out(&batch, &mr, mr.addr + 2 * page - 4, "last", 4, 0));
     assert_int_equal(pread(fd, bytes, 5, (off_t)page + 24), 5);
@@ -112,7 +118,7 @@ static void test_ranges(void **state)
     assert_int_equal(try(fd, page, UINT64_MAX, 0), -EOVERFLOW);
     assert_int_equal(try(fd, INT64_MAX, 1, 0), -EOVERFLOW);
     assert_int_equal(try(fd, INT64_MAX - 1, 1, 0), -ERANGE);
-    assert_int_equal(mem_map(&map, &askew, fd, 16, 0), -EINVAL);
+    assert_int_equal(map_whole(&map, &askew, fd, 16, 0), -EINVAL);
     assert_null(askew.direct);
     assert_int_equal(ftruncate(fd, (off_t)(5 * page)), 0); /* growing is allowed */
     assert_int_equal(try(fd, page, 4 * page, 0), 0);
@@ -180,8 +186,8 @@ static void test_huge_pages(void **state)
     assert_int_equal(fstat(fd, &st), 0);
     assert_int_equal(ftruncate(fd, st.st_blksize), 0);
     assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
-    assert_int_equal(mem_map(&map, &mr, fd, page, 0), -EOPNOTSUPP);
-    err = mem_map(&map, &mr, fd, page, MEM_MAP_HUGE);
+    assert_int_equal(map_whole(&map, &mr, fd, page, 0), -EOPNOTSUPP);
+    err = map_whole(&map, &mr, fd, page, MEM_MAP_HUGE);
     if (err) {
         assert_int_equal(err, -ENOMEM); /* none configured */
     } else {
@@ -218,7 +224,7 @@ static void test_pieces(void **state)
     struct mem_batch batch = {0};
     char byte;
 
-    assert_int_equal(mem_map_pieces(&map, &mr, fd, good, 3, 0), 0);
+    assert_int_equal(mem_map(&map, &mr, fd, good, 3, 0), 0);
     for (unsigned i = 0; i < 3; i++)
         assert_true(mem_batch_out(&batch, &mr, APP_BASE + i * page + 100, &"abc"[i], 1, 0));
     for (unsigned i = 0; i < 3; i++) {
@@ -227,7 +233,7 @@ static void test_pieces(void **state)
     }
     mem_unmap(&map, &mr);
     for (unsigned i = 0; i < ARRAY_SIZE(bad); i++) {
-        assert_int_equal(mem_map_pieces(&map, &mr, fd, bad[i].piece, bad[i].n, 0), bad[i].err);
+        assert_int_equal(mem_map(&map, &mr, fd, bad[i].piece, bad[i].n, 0), bad[i].err);
         assert_null(mr.direct);
         assert_null(map.base);
     }
@@ -245,13 +251,13 @@ static void test_alignment(void **state)
     struct mem_batch batch = {0};
     char byte = 0;
 
-    assert_int_equal(mem_map(&map, &mr, fd, 5 * page + 8, 0), 0);
+    assert_int_equal(map_whole(&map, &mr, fd, 5 * page + 8, 0), 0);
     assert_int_equal((uintptr_t)mr.direct % large, 5 * page + 8);
     assert_true(mem_batch_out(&batch, &mr, mr.addr + mr.len - 1, "x", 1, 0));
     assert_int_equal(pread(fd, &byte, 1, (off_t)(5 * page + 8 + mr.len - 1)), 1);
     assert_int_equal(byte, 'x');
     mem_unmap(&map, &mr);
-    assert_int_equal(mem_map_pieces(&map, &mr, fd, piece, 2, 0), 0);
+    assert_int_equal(mem_map(&map, &mr, fd, piece, 2, 0), 0);
     assert_int_equal((uintptr_t)mr.direct % large, 5 * page + 8);
     assert_true(mem_batch_out(&batch, &mr, mr.addr + large, "y", 1, 0));
     assert_int_equal(pread(fd, &byte, 1, (off_t)(7 * page + 8)), 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "mem_copy.h"
+#include "mem_memcpy.h"
 
 typedef uint64_t v16 __attribute__((vector_size(16), aligned(1), may_alias));
 
@@ -10,7 +10,7 @@ static inline v16 at16(const uint8_t *p)
 
 /* In steps of 64 bytes, loaded before they are stored: a later step may not wait for an earlier
  * store. What is left is copied by a last step that overlaps. */
-void mem_copy_narrow(uint8_t *to, const uint8_t *from, size_t len)
+void mem_memcpy_narrow(uint8_t *to, const uint8_t *from, size_t len)
 {
     size_t at = 0, last = len - 64;
 
@@ -53,19 +53,19 @@ static WIDE void copy_wide(uint8_t *to, const uint8_t *from, size_t len)
     }
 }
 
-void mem_copy_long(uint8_t *to, const uint8_t *from, size_t len)
+void mem_memcpy_long(uint8_t *to, const uint8_t *from, size_t len)
 {
     if (__builtin_cpu_supports("avx512f"))
         copy_wide(to, from, len);
     else
-        mem_copy_narrow(to, from, len);
+        mem_memcpy_narrow(to, from, len);
 }
 
 #else
 
-void mem_copy_long(uint8_t *to, const uint8_t *from, size_t len)
+void mem_memcpy_long(uint8_t *to, const uint8_t *from, size_t len)
 {
-    mem_copy_narrow(to, from, len);
+    mem_memcpy_narrow(to, from, len);
 }
 
 #endif

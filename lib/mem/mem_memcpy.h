@@ -5,24 +5,24 @@
  * and a packet's payload never is. The last bytes are written last: who polls them finds the
  * others. Pure; any thread.
  */
-#ifndef UROCE_MEM_COPY_H
-#define UROCE_MEM_COPY_H
+#ifndef UROCE_MEM_MEMCPY_H
+#define UROCE_MEM_MEMCPY_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
-#define MEM_COPY_LONG 512
+#define MEM_MEMCPY_LONG 512
 
-/* mem_copy of MEM_COPY_LONG bytes or more. */
-void mem_copy_long(uint8_t *to, const uint8_t *from, size_t len);
+/* mem_memcpy of MEM_MEMCPY_LONG bytes or more. */
+void mem_memcpy_long(uint8_t *to, const uint8_t *from, size_t len);
 /* The same as on a CPU without AVX-512. */
-void mem_copy_narrow(uint8_t *to, const uint8_t *from, size_t len);
+void mem_memcpy_narrow(uint8_t *to, const uint8_t *from, size_t len);
 
 /* From eight to sixteen bytes. Eight are stored once: who waits for them may have cleared them
  * already when they are stored again. */
-static inline void mem_copy_few(uint8_t *to, const uint8_t *from, size_t len)
+static inline void mem_memcpy_few(uint8_t *to, const uint8_t *from, size_t len)
 {
     uint64_t first, last;
 
@@ -33,17 +33,17 @@ static inline void mem_copy_few(uint8_t *to, const uint8_t *from, size_t len)
         memcpy(to + len - sizeof(last), &last, sizeof(last));
 }
 
-static inline bool mem_copy_is_few(size_t len)
+static inline bool mem_memcpy_is_few(size_t len)
 {
     return len - 8 <= 8;
 }
 
-static inline void mem_copy(uint8_t *to, const uint8_t *from, size_t len)
+static inline void mem_memcpy(uint8_t *to, const uint8_t *from, size_t len)
 {
-    if (mem_copy_is_few(len))
-        mem_copy_few(to, from, len);
-    else if (len >= MEM_COPY_LONG)
-        mem_copy_long(to, from, len);
+    if (mem_memcpy_is_few(len))
+        mem_memcpy_few(to, from, len);
+    else if (len >= MEM_MEMCPY_LONG)
+        mem_memcpy_long(to, from, len);
     else
         memcpy(to, from, len);
 }
