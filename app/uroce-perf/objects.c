@@ -111,10 +111,11 @@ static struct ah_attr address_of(const struct perf *p, unsigned side)
 static int modify(struct perf *p, const struct perf_end *e, enum qp_state state, uint32_t mask,
                   const struct perf_end *peer)
 {
+    uint32_t mtu = device_mtu_code((uint32_t)p->opt.mtu + MTU_AROUND);
     struct ctl_msg m = {.modify_qp = {.qpn = e->qpn,
                                       .mask = mask | QPA_STATE,
                                       .attr = {.state = state,
-                                               .path_mtu = (uint32_t)__builtin_ctzl(p->opt.mtu) - 7,
+                                               .path_mtu = mtu,
                                                .port_num = 1,
                                                .qkey = QKEY,
                                                .max_rd_atomic = RD_ATOM,
