@@ -46,6 +46,13 @@ static inline bool mode_has_engine(unsigned mode)
     return mode <= MODE_UD;
 }
 
+/* Whether the size is that of the payload of packets, in frames without an engine; else of whole
+ * frames. */
+static inline bool mode_has_packets(unsigned mode)
+{
+    return mode == MODE_PARSE || mode == MODE_ICRC || mode == MODE_BUILD;
+}
+
 /* Whether receive entries take the messages. */
 static inline bool mode_receives(unsigned mode)
 {
@@ -61,8 +68,6 @@ void options_default(struct perf_options *o);
  * not; *o has not changed then. */
 int options_set(struct perf_options *o, const char *name, const char *value, char *error,
                 size_t size);
-/* Whether this option takes a value. */
-bool options_takes_value(const char *name);
 
 /* Whether they fit each other. 0, or -1 and in error why not. */
 int options_check(const struct perf_options *o, char *error, size_t size);
