@@ -14,6 +14,7 @@
 #define SIDES         2
 #define PORTS_MAX     2
 #define RATIOS_MAX    1024
+#define POLL_MAX      128 /* completions taken from a queue in a turn */
 #define ERROR_MAX     256
 #define TRAFFIC_SLICE (50 * NS_PER_MS)
 #define FLOOR_SLICE   (10 * NS_PER_MS)
@@ -102,7 +103,7 @@ struct perf_thread {
     bool closed; /* its queue pairs' peers are here too */
     bool posting;
     uint64_t outstanding; /* messages without a completion */
-    uint32_t dirty[512];
+    uint32_t dirty[SIDES * 2 * POLL_MAX];
     unsigned dirties;
     /* Written by the thread, read by all. */
     struct {
