@@ -294,6 +294,11 @@ const char *options_get(const struct perf_options *o, unsigned number, char *val
     return r->name;
 }
 
+bool options_is_text(unsigned number)
+{
+    return rows[number].kind == TEXT || rows[number].kind == CHOICE;
+}
+
 /* ---- what fits what ---- */
 
 static int check_messages(const struct perf_options *o, char *error, size_t size)

@@ -80,6 +80,9 @@ int options_read(struct perf_options *o, int argc, char **argv, char *error, siz
  */
 const char *options_get(const struct perf_options *o, unsigned number, char *value, size_t size);
 
+/* Whether such a value is words, whatever it looks like: 2 may be a list of CPUs. */
+bool options_is_text(unsigned number);
+
 /* The CPU with this place, from 0 on, in a list such as 2,3 or 2-5; or that it has fewer, or, found
  * on the way there, that it is no such list. */
 #define CPU_LIST_SHORT -1

@@ -51,20 +51,18 @@ static json_t *to_json(const struct perf_result *r)
 static json_t *config_json(const struct perf_options *options)
 {
     json_t *o = json_object();
-    char value[64], *end;
+    char value[64];
     const char *name;
 
     for (unsigned i = 0; (name = options_get(options, i, value, sizeof(value))); i++) {
-        double number = strtod(value, &end);
-
-        if (*value && !*end && strchr(value, '.'))
-            json_object_set_new(o, name, json_real(number));
-        else if (*value && !*end)
-            json_object_set_new(o, name, json_integer(strtoll(value, NULL, 10)));
+        if (options_is_text(i))
+            json_object_set_new(o, name, json_string(value));
         else if (!strcmp(value, "on") || !strcmp(value, "off"))
             json_object_set_new(o, name, json_boolean(!strcmp(value, "on")));
+        else if (strchr(value, '.'))
+            json_object_set_new(o, name, json_real(strtod(value, NULL)));
         else
-            json_object_set_new(o, name, json_string(value));
+            json_object_set_new(o, name, json_integer(strtoll(value, NULL, 10)));
     }
     return o;
 }
