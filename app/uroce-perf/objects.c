@@ -72,8 +72,8 @@ static int create_qp(struct perf *p, struct perf_end *e, uint32_t uidx)
 {
     struct ctl_msg m = {
         .create_qp = {.pd = p->pd[e->side],
-                      .send_cq = p->cq_handle[e->side][0],
-                      .recv_cq = p->cq_handle[e->side][1],
+                      .send_cq = p->cq_handle[e->side][SEND_CQ],
+                      .recv_cq = p->cq_handle[e->side][RECV_CQ],
                       .type = p->opt.mode == MODE_UD ? QPT_UD : QPT_RC,
                       .uidx = uidx,
                       .caps = {.max_send_wr = (uint32_t)p->opt.depth,
@@ -323,9 +323,10 @@ static int create_all(struct perf *p)
 
         err = open_client(p, side);
         if (!err)
-            err = open_cq(p, side, 0, outstanding << both);
+            err = open_cq(p, side, SEND_CQ, outstanding << both);
         if (!err)
-            err = open_cq(p, side, 1, mode_receives(p->opt.mode) ? outstanding << both << 1 : 1);
+            err = open_cq(p, side, RECV_CQ,
+                          mode_receives(p->opt.mode) ? outstanding << both << 1 : 1);
         if (!err && p->opt.mode == MODE_UD)
             err = open_ah(p, side);
     }

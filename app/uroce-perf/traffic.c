@@ -9,8 +9,6 @@
 
 #define GRH_LEN 40
 
-enum { SEND_CQ, RECV_CQ };
-
 /* ---- contents ---- */
 
 static uint64_t key_of(const struct perf *p, const struct perf_end *sender, uint32_t message)
