@@ -11,8 +11,6 @@
 #include "loop.h"
 
 #define LINK_WAIT (5 * NS_PER_SEC)
-/* Around a path MTU's payload, see device_mtu_code. */
-#define AROUND 95u
 
 /* ---- memory: our own, so nothing is copied ---- */
 
@@ -72,7 +70,7 @@ static int open_ports(struct fabric *f, const struct perf_options *o, char *erro
     for (unsigned i = 0; i < f->ports; i++) {
         struct pktio_ethdev_config ec = {.device = f->device[i],
                                          .queues = (unsigned)o->workers,
-                                         .mtu = (uint32_t)o->mtu + AROUND};
+                                         .mtu = (uint32_t)o->mtu + MTU_AROUND};
 
         if (ec.mtu < 1500)
             ec.mtu = 0;

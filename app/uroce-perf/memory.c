@@ -11,8 +11,8 @@
 
 /* With verification each outstanding message has a place of its own, else they go through the
  * buffer one behind the other. */
-static void share_slots(struct perf *p, struct perf_end *e, struct cursor *c, uint32_t *used,
-                        uint32_t depth, uint32_t slots)
+static void share_slots(const struct perf *p, struct cursor *c, uint32_t *used, uint32_t depth,
+                        uint32_t slots)
 {
     uint32_t first = *used;
 
@@ -32,14 +32,14 @@ void memory_assign(struct perf *p)
         e->local = (uintptr_t)p->memory + 2 * p->half * w;
         e->remote = e->local + p->half;
         if (e->sends)
-            share_slots(p, e, &e->out, &out[w], depth, p->out_slots);
+            share_slots(p, &e->out, &out[w], depth, p->out_slots);
         e->checked = e->out;
     }
     for (uint32_t i = 0; i < p->ends && mode_receives(p->opt.mode); i++) {
         struct perf_end *e = &p->end[i];
 
         if (e->peer->sends)
-            share_slots(p, e, &e->in, &in[e->worker], p->recv_depth, p->in_slots);
+            share_slots(p, &e->in, &in[e->worker], p->recv_depth, p->in_slots);
         e->in_checked = e->in;
     }
 }

@@ -72,8 +72,8 @@ static int create_qp(struct perf *p, struct perf_end *e, uint32_t uidx)
 {
     struct ctl_msg m = {
         .create_qp = {.pd = p->pd[e->side],
-                      .send_cq = p->cq_handle[e->side][0],
-                      .recv_cq = p->cq_handle[e->side][1],
+                      .send_cq = p->cq_handle[e->side][SEND_CQ],
+                      .recv_cq = p->cq_handle[e->side][RECV_CQ],
                       .type = p->opt.mode == MODE_UD ? QPT_UD : QPT_RC,
                       .uidx = uidx,
                       .caps = {.max_send_wr = (uint32_t)p->opt.depth,
@@ -111,10 +111,11 @@ static struct ah_attr address_of(const struct perf *p, unsigned side)
 static int modify(struct perf *p, const struct perf_end *e, enum qp_state state, uint32_t mask,
                   const struct perf_end *peer)
 {
+    uint32_t mtu = device_mtu_code((uint32_t)p->opt.mtu + MTU_AROUND);
     struct ctl_msg m = {.modify_qp = {.qpn = e->qpn,
                                       .mask = mask | QPA_STATE,
                                       .attr = {.state = state,
-                                               .path_mtu = (uint32_t)__builtin_ctzl(p->opt.mtu) - 7,
+                                               .path_mtu = mtu,
                                                .port_num = 1,
                                                .qkey = QKEY,
                                                .max_rd_atomic = RD_ATOM,
@@ -322,9 +323,10 @@ static int create_all(struct perf *p)
 
         err = open_client(p, side);
         if (!err)
-            err = open_cq(p, side, 0, outstanding << both);
+            err = open_cq(p, side, SEND_CQ, outstanding << both);
         if (!err)
-            err = open_cq(p, side, 1, mode_receives(p->opt.mode) ? outstanding << both << 1 : 1);
+            err = open_cq(p, side, RECV_CQ,
+                          mode_receives(p->opt.mode) ? outstanding << both << 1 : 1);
         if (!err && p->opt.mode == MODE_UD)
             err = open_ah(p, side);
     }

@@ -92,22 +92,11 @@ uint64_t options_size(const struct perf_options *o)
 {
     if (o->sized)
         return o->size;
-    switch (o->mode) {
-    case MODE_ATOMIC:
+    if (o->mode == MODE_ATOMIC)
         return 8;
-    case MODE_UD:
-    case MODE_PARSE:
-    case MODE_ICRC:
-    case MODE_BUILD:
+    if (o->mode == MODE_UD || mode_has_packets(o->mode))
         return o->mtu;
-    case MODE_RX_ONLY:
-    case MODE_LOOP:
-    case MODE_TX_ONLY:
-    case MODE_IO:
-        return 1024;
-    default:
-        return 65536;
-    }
+    return mode_has_engine(o->mode) ? 65536 : 1024;
 }
 
 void options_default(struct perf_options *o)
@@ -132,7 +121,7 @@ static const struct row *find(const char *name)
     return NULL;
 }
 
-bool options_takes_value(const char *name)
+static bool takes_value(const char *name)
 {
     const struct row *r = find(name);
 
@@ -262,7 +251,7 @@ int options_read(struct perf_options *o, int argc, char **argv, char *error, siz
         snprintf(name, sizeof(name), "%.*s", n, argv[i] + 2);
         if (value)
             value++;
-        else if (options_takes_value(name) && i + 1 < argc)
+        else if (takes_value(name) && i + 1 < argc)
             value = argv[++i];
         if (options_set(o, name, value, error, size))
             return -1;
@@ -305,6 +294,11 @@ const char *options_get(const struct perf_options *o, unsigned number, char *val
     return r->name;
 }
 
+bool options_is_text(unsigned number)
+{
+    return rows[number].kind == TEXT || rows[number].kind == CHOICE;
+}
+
 /* ---- what fits what ---- */
 
 static int check_messages(const struct perf_options *o, char *error, size_t size)
@@ -339,8 +333,7 @@ static int check_messages(const struct perf_options *o, char *error, size_t size
 
 static int check_frames(const struct perf_options *o, char *error, size_t size)
 {
-    bool whole = o->mode == MODE_TX_ONLY || o->mode == MODE_IO || o->mode == MODE_LOOP ||
-                 o->mode == MODE_RX_ONLY;
+    bool whole = !mode_has_packets(o->mode);
 
     if (o->verify || o->bidirectional)
         return fail(error, size, "%s: mode %s has no messages",

@@ -46,6 +46,13 @@ static inline bool mode_has_engine(unsigned mode)
     return mode <= MODE_UD;
 }
 
+/* Whether the size is that of the payload of packets, in frames without an engine; else of whole
+ * frames. */
+static inline bool mode_has_packets(unsigned mode)
+{
+    return mode == MODE_PARSE || mode == MODE_ICRC || mode == MODE_BUILD;
+}
+
 /* Whether receive entries take the messages. */
 static inline bool mode_receives(unsigned mode)
 {
@@ -61,8 +68,6 @@ void options_default(struct perf_options *o);
  * not; *o has not changed then. */
 int options_set(struct perf_options *o, const char *name, const char *value, char *error,
                 size_t size);
-/* Whether this option takes a value. */
-bool options_takes_value(const char *name);
 
 /* Whether they fit each other. 0, or -1 and in error why not. */
 int options_check(const struct perf_options *o, char *error, size_t size);
@@ -74,6 +79,9 @@ int options_read(struct perf_options *o, int argc, char **argv, char *error, siz
  * last.
  */
 const char *options_get(const struct perf_options *o, unsigned number, char *value, size_t size);
+
+/* Whether such a value is words, whatever it looks like: 2 may be a list of CPUs. */
+bool options_is_text(unsigned number);
 
 /* The CPU with this place, from 0 on, in a list such as 2,3 or 2-5; or that it has fewer, or, found
  * on the way there, that it is no such list. */

@@ -14,6 +14,7 @@
 #define SIDES         2
 #define PORTS_MAX     2
 #define RATIOS_MAX    1024
+#define POLL_MAX      128 /* completions taken from a queue in a turn */
 #define ERROR_MAX     256
 #define TRAFFIC_SLICE (50 * NS_PER_MS)
 #define FLOOR_SLICE   (10 * NS_PER_MS)
@@ -67,6 +68,9 @@ static inline uint32_t cursor_take(struct cursor *c)
     return slot;
 }
 
+/* The completion queues of a side. */
+enum { SEND_CQ, RECV_CQ, CQS };
+
 /* One queue pair, as its application sees it. Its worker's thread's, but for constants. */
 struct perf_end {
     uint32_t number, qpn, slot, worker, side;
@@ -96,13 +100,13 @@ struct perf_thread {
     unsigned index;
     pthread_t id;
     struct worker *worker;
-    uint32_t cons[SIDES][2]; /* of its lanes: send, receive */
+    uint32_t cons[SIDES][CQS]; /* of its lanes */
     struct perf_end **sender;
     unsigned senders;
     bool closed; /* its queue pairs' peers are here too */
     bool posting;
     uint64_t outstanding; /* messages without a completion */
-    uint32_t dirty[512];
+    uint32_t dirty[SIDES * CQS * POLL_MAX];
     unsigned dirties;
     /* Written by the thread, read by all. */
     struct {
@@ -125,9 +129,9 @@ struct perf {
     struct fabric *fabric;
     struct client *client[SIDES];
     unsigned sides;
-    uint32_t pd[SIDES], key[SIDES], cq_size[SIDES][2], cq_handle[SIDES][2];
-    uint32_t recv_depth;            /* of a queue pair that receives */
-    struct cq_shared *cq[SIDES][2]; /* send, receive */
+    uint32_t pd[SIDES], key[SIDES], cq_size[SIDES][CQS], cq_handle[SIDES][CQS];
+    uint32_t recv_depth; /* of a queue pair that receives */
+    struct cq_shared *cq[SIDES][CQS];
     uint32_t ah[SIDES];
     struct perf_end *end;
     uint32_t ends;

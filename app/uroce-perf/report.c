@@ -10,7 +10,6 @@
 
 static void set_latency(json_t *o, const struct perf_result *r)
 {
-    static const char *const name[QUANTILES] = {"p50", "p90", "p99", "p99_9", "p99_99"};
     json_t *l;
 
     if (!r->latencies)
@@ -18,7 +17,7 @@ static void set_latency(json_t *o, const struct perf_result *r)
     l = json_pack("{s:I, s:f, s:f}", "count", (json_int_t)r->latencies, "min", r->min_ns, "mean",
                   r->mean_ns);
     for (unsigned i = 0; i < QUANTILES; i++)
-        json_object_set_new(l, name[i], json_real(r->quantile_ns[i]));
+        json_object_set_new(l, quantiles[i].member, json_real(r->quantile_ns[i]));
     json_object_set_new(l, "max", json_real(r->max_ns));
     json_object_set_new(o, "latency_ns", l);
 }
@@ -52,20 +51,18 @@ static json_t *to_json(const struct perf_result *r)
 static json_t *config_json(const struct perf_options *options)
 {
     json_t *o = json_object();
-    char value[64], *end;
+    char value[64];
     const char *name;
 
     for (unsigned i = 0; (name = options_get(options, i, value, sizeof(value))); i++) {
-        double number = strtod(value, &end);
-
-        if (*value && !*end && strchr(value, '.'))
-            json_object_set_new(o, name, json_real(number));
-        else if (*value && !*end)
-            json_object_set_new(o, name, json_integer(strtoll(value, NULL, 10)));
+        if (options_is_text(i))
+            json_object_set_new(o, name, json_string(value));
         else if (!strcmp(value, "on") || !strcmp(value, "off"))
             json_object_set_new(o, name, json_boolean(!strcmp(value, "on")));
+        else if (strchr(value, '.'))
+            json_object_set_new(o, name, json_real(strtod(value, NULL)));
         else
-            json_object_set_new(o, name, json_string(value));
+            json_object_set_new(o, name, json_integer(strtoll(value, NULL, 10)));
     }
     return o;
 }
@@ -118,7 +115,7 @@ static void csv_heading(void)
     printf("type,at_s,mode,size,messages,bytes,lost,wrong,seconds,messages_per_s,gigabytes_per_s,"
            "ns_per_message,cycles_per_message,latency_min_ns,latency_mean_ns");
     for (unsigned i = 0; i < QUANTILES; i++)
-        printf(",latency_p%s_ns", quantile_names[i]);
+        printf(",latency_p%s_ns", quantiles[i].name);
     puts(",latency_max_ns,floor_gigabytes_per_s,floor_ns_per_message,floor_ratio");
 }
 
@@ -171,7 +168,7 @@ static void table_rates(const struct perf *p, const struct perf_result *r, const
            r->gigabytes_per_s, r->ns_per_message, r->cycles_per_message, r->active_s);
 }
 
-static void table_latency_line(const struct perf_result *r, const char *who)
+static void table_latency(const struct perf *p, const struct perf_result *r, const char *who)
 {
     printf("%-8s %9.2f %9.2f", who, r->min_ns / 1e3, r->mean_ns / 1e3);
     for (unsigned i = 0; i < QUANTILES; i++)
@@ -196,11 +193,6 @@ static void for_each(const struct perf *p,
         line(p, &r, "all");
 }
 
-static void latency_line(const struct perf *p, const struct perf_result *r, const char *who)
-{
-    table_latency_line(r, who);
-}
-
 void report_latency(const struct perf *p)
 {
     struct perf_result r;
@@ -211,9 +203,9 @@ void report_latency(const struct perf *p)
     }
     printf("%-8s %9s %9s", "us", "min", "mean");
     for (unsigned i = 0; i < QUANTILES; i++)
-        printf(" %9s", quantile_names[i]);
+        printf(" %9s", quantiles[i].name);
     printf(" %9s\n", "max");
-    for_each(p, latency_line);
+    for_each(p, table_latency);
 }
 
 void report_table(const struct perf *p)

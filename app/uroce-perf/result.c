@@ -4,8 +4,11 @@
 #include <errno.h>
 #include <stdlib.h>
 
-const uint32_t quantile_parts[QUANTILES] = {500000, 900000, 990000, 999000, 999900};
-const char *const quantile_names[QUANTILES] = {"50", "90", "99", "99.9", "99.99"};
+const struct quantile quantiles[QUANTILES] = {{500000, "50", "p50"},
+                                              {900000, "90", "p90"},
+                                              {990000, "99", "p99"},
+                                              {999000, "99.9", "p99_9"},
+                                              {999900, "99.99", "p99_99"}};
 
 static double ratio(double a, double b)
 {
@@ -43,7 +46,7 @@ static void tell_latency(struct perf_result *r, const struct histogram *h)
     r->max_ns = (double)histogram_max(h) * ns;
     r->mean_ns = histogram_mean(h) * ns;
     for (unsigned i = 0; i < QUANTILES; i++)
-        r->quantile_ns[i] = (double)histogram_quantile(h, quantile_parts[i]) * ns;
+        r->quantile_ns[i] = (double)histogram_quantile(h, quantiles[i].parts) * ns;
 }
 
 /* ---- the floor ---- */

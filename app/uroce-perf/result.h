@@ -5,10 +5,12 @@
 
 #include "perf.h"
 
-/* Millionths of all messages, and the names of these percentiles. */
 #define QUANTILES 5
-extern const uint32_t quantile_parts[QUANTILES];
-extern const char *const quantile_names[QUANTILES];
+extern const struct quantile {
+    uint32_t parts;     /* millionths of all messages */
+    const char *name;   /* per cent */
+    const char *member; /* in JSON */
+} quantiles[QUANTILES];
 
 struct perf_result {
     uint64_t messages, bytes, received, lost, wrong;

@@ -263,7 +263,7 @@ static int prepare(struct stage *s)
 {
     const struct perf *p = s->t->perf;
     const struct fabric *f = p->fabric;
-    bool packets = s->mode == MODE_PARSE || s->mode == MODE_ICRC || s->mode == MODE_BUILD;
+    bool packets = mode_has_packets(s->mode);
 
     choose_roles(s, p);
     s->port = &f->rnic->device[f->ports - 1]->encap;

@@ -37,7 +37,7 @@ static bool is_stopped(const struct perf_thread *t)
 }
 
 /* Time that was spent on traffic, and when nothing has come for long. */
-struct watch {
+struct meter {
     ns_t last, cpu;           /* accounted for until then */
     ns_t asked;               /* when the CPU time was asked for */
     uint64_t progress;        /* as it was */
@@ -45,44 +45,44 @@ struct watch {
     ns_t progressed, gave_up; /* when there was some */
 };
 
-static void account_cpu(struct perf_thread *t, struct watch *w)
+static void account_cpu(struct perf_thread *t, struct meter *m)
 {
     ns_t cpu = thread_cpu_time();
 
-    counter_add(&t->stats.active_cpu_ns, cpu - w->cpu);
-    w->cpu = cpu;
-    w->asked = w->last;
+    counter_add(&t->stats.active_cpu_ns, cpu - m->cpu);
+    m->cpu = cpu;
+    m->asked = m->last;
 }
 
 /* The CPU time's clock is a system call. */
-static void account(struct perf_thread *t, struct watch *w, ns_t now)
+static void account(struct perf_thread *t, struct meter *m, ns_t now)
 {
     if (unlikely(thread_look_for_clear(t))) {
-        w->last = w->asked = now;
-        w->cpu = thread_cpu_time();
+        m->last = m->asked = now;
+        m->cpu = thread_cpu_time();
     }
-    counter_add(&t->stats.active_ns, now - w->last);
-    w->last = now;
-    if (unlikely(now - w->asked > NS_PER_MS))
-        account_cpu(t, w);
+    counter_add(&t->stats.active_ns, now - m->last);
+    m->last = now;
+    if (unlikely(now - m->asked > NS_PER_MS))
+        account_cpu(t, m);
 }
 
-static void look_for_progress(struct perf_thread *t, struct watch *w, ns_t now)
+static void look_for_progress(struct perf_thread *t, struct meter *m, ns_t now)
 {
     uint64_t progress = counter_get(&t->stats.progress);
 
-    if (likely(progress != w->progress)) {
-        w->progress = progress;
-        w->progressed = w->gave_up = now;
+    if (likely(progress != m->progress)) {
+        m->progress = progress;
+        m->progressed = m->gave_up = now;
         return;
     }
-    if (now - w->gave_up > LOST_AFTER) {
-        w->gave_up = now;
+    if (now - m->gave_up > LOST_AFTER) {
+        m->gave_up = now;
         traffic_forget_lost(t);
         if (t->posting)
             traffic_fill(t);
     }
-    if (now - w->progressed > STALL && t->outstanding)
+    if (now - m->progressed > STALL && t->outstanding)
         run_fail(t->perf, "no message has completed for %u s", (unsigned)(STALL / NS_PER_SEC));
 }
 
@@ -106,47 +106,47 @@ static bool is_quiet(const struct perf_thread *t)
 }
 
 /* Who waits for another thread lets it have the CPU, should they share one. */
-static void look(struct perf_thread *t, struct watch *w, ns_t now)
+static void look(struct perf_thread *t, struct meter *m, ns_t now)
 {
     bool work = worker_poll(t->worker, now);
 
     work |= traffic_poll(t) > 0;
-    w->idle = work ? 0 : w->idle + 1;
-    if (unlikely(w->idle == IDLE_MAX)) {
+    m->idle = work ? 0 : m->idle + 1;
+    if (unlikely(m->idle == IDLE_MAX)) {
         sched_yield();
-        w->idle = 0;
+        m->idle = 0;
     }
 }
 
-static void turn(struct perf_thread *t, struct watch *w)
+static void turn(struct perf_thread *t, struct meter *m)
 {
     ns_t now = worker_time();
 
-    account(t, w, now);
-    look(t, w, now);
-    look_for_progress(t, w, now);
+    account(t, m, now);
+    look(t, m, now);
+    look_for_progress(t, m, now);
 }
 
 /* Until `until`, the stop, or the last message; then what is outstanding comes in. */
 static void traffic_slice(struct perf_thread *t, ns_t until)
 {
-    struct watch w = {.last = worker_time(), .cpu = thread_cpu_time()};
+    struct meter m = {.last = worker_time(), .cpu = thread_cpu_time()};
     ns_t deadline;
 
-    w.progressed = w.gave_up = w.asked = w.last;
-    w.progress = counter_get(&t->stats.progress);
+    m.progressed = m.gave_up = m.asked = m.last;
+    m.progress = counter_get(&t->stats.progress);
     t->posting = true;
     traffic_fill(t);
-    while (!is_stopped(t) && w.last < until && (t->outstanding || !is_out_of_messages(t)))
-        turn(t, &w);
+    while (!is_stopped(t) && m.last < until && (t->outstanding || !is_out_of_messages(t)))
+        turn(t, &m);
     t->posting = false;
-    deadline = w.last + STALL;
-    while (!is_quiet(t) && w.last < deadline && !atomic_load(&t->perf->failed)) {
-        turn(t, &w);
+    deadline = m.last + STALL;
+    while (!is_quiet(t) && m.last < deadline && !atomic_load(&t->perf->failed)) {
+        turn(t, &m);
         traffic_flush(t);
     }
-    account(t, &w, worker_time());
-    account_cpu(t, &w);
+    account(t, &m, worker_time());
+    account_cpu(t, &m);
 }
 
 struct point {
@@ -196,21 +196,22 @@ static void run_traffic(struct perf_thread *t)
 /* Others may still send to queue pairs here. */
 static void serve_others(struct perf_thread *t)
 {
-    struct watch w = {.last = worker_time(), .cpu = thread_cpu_time()};
+    struct meter m = {.last = worker_time(), .cpu = thread_cpu_time()};
     ns_t deadline = NS_NEVER;
 
-    while (atomic_load(&t->perf->finished) < t->perf->started && w.last < deadline) {
-        look(t, &w, worker_time());
-        w.last = t->senders ? worker_time() : w.last;
-        if (t->senders)
+    while (atomic_load(&t->perf->finished) < t->perf->started && m.last < deadline) {
+        look(t, &m, worker_time());
+        if (!t->senders) {
+            account(t, &m, worker_time());
+        } else {
+            m.last = worker_time();
             thread_look_for_clear(t);
-        else
-            account(t, &w, worker_time());
+        }
         if (is_stopped(t) && deadline == NS_NEVER)
-            deadline = w.last + STALL;
+            deadline = m.last + STALL;
     }
     if (!t->senders)
-        account_cpu(t, &w);
+        account_cpu(t, &m);
 }
 
 void thread_ready(struct perf_thread *t)

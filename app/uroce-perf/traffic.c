@@ -7,10 +7,7 @@
 #include "doorbell.h"
 #include "pattern.h"
 
-#define POLL_MAX 128
-#define GRH_LEN  40
-
-enum { SEND_CQ, RECV_CQ };
+#define GRH_LEN 40
 
 /* ---- contents ---- */
 

@@ -98,13 +98,11 @@ static unsigned map_limit(void)
 
     if (limit)
         return limit;
-    limit = 65530;
     f = fopen("/proc/sys/vm/max_map_count", "re");
-    if (f) {
-        if (fscanf(f, "%u", &limit) != 1)
-            limit = 65530;
+    if (!f || fscanf(f, "%u", &limit) != 1)
+        limit = 65530;
+    if (f)
         fclose(f);
-    }
     return limit;
 }
 

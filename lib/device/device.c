@@ -335,12 +335,9 @@ void device_call_all(struct device *d, worker_fn fn, void *arg)
 
 uint32_t device_mtu_code(uint32_t mtu)
 {
-    /* What surrounds the payload at worst, inside the Ethernet frame: IPv6, UDP, the longest
-     * transport headers, pad and ICRC. */
-    const uint32_t around = 40 + 8 + 12 + 28 + 3 + 4;
     uint32_t code = MTU_CODE_MAX;
 
-    while (code > 1 && (128u << code) + around > mtu)
+    while (code > 1 && (128u << code) + MTU_AROUND > mtu)
         code--;
     return code;
 }

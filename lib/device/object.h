@@ -298,6 +298,9 @@ int device_gids_remove(struct device *d, const union gid *gid, uint16_t vlan);
 
 /* The largest path MTU, as enum ibv_mtu, whose packets fit IP packets of so many bytes. */
 uint32_t device_mtu_code(uint32_t mtu);
+/* What surrounds a packet's payload at worst, inside the Ethernet frame: IPv6, UDP, the longest
+ * transport headers, pad and ICRC. */
+#define MTU_AROUND (40u + 8 + 12 + 28 + 3 + 4)
 uint64_t device_node_guid(const struct device *d);
 
 /*

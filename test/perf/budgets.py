@@ -17,6 +17,10 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, "bench"), os.path.join(HERE, "..", "kit")]
+import figures
+import uroce_kit as kit
+
 FILE = os.path.join(HERE, "budgets.json")
 TOLERANCE = 3  # per cent
 TIMES = 4096
@@ -24,10 +28,6 @@ MESSAGES = [(op, size) for op in ("write", "send", "read") for size in (8, 4096)
 # The functions of engine_cost, and what happens in them.
 HALVES = {"requester_tx": "request", "responder_rx": "execute", "responder_tx": "answer", "requester_rx": "complete"}
 SECONDS = 120
-
-
-class Failure(Exception):
-    pass
 
 
 def inclusive(text):
@@ -53,7 +53,7 @@ def callgrind(program, arguments):
                                  "--compress-strings=no", "--compress-pos=no", program, *map(str, arguments)],
                                 capture_output=True, text=True, timeout=SECONDS)
         if result.returncode != 0:
-            raise Failure(f"{program} {arguments}: exit status {result.returncode}:\n{result.stdout}{result.stderr}")
+            raise kit.Failure(f"{program} {arguments}: exit status {result.returncode}:\n{result.stdout}{result.stderr}")
         with open(out) as file:
             return inclusive(file.read())
 
@@ -63,7 +63,7 @@ def count_stages(program):
     found = {name[5:]: cost / TIMES for name, (_, cost) in callgrind(program, ("stages", 0, TIMES)).items()
              if name.startswith("cost_")}
     if not found:
-        raise Failure("callgrind saw none of the stages")
+        raise kit.Failure("callgrind saw none of the stages")
     return found
 
 
@@ -72,7 +72,7 @@ def count_messages(program, op, size):
     seen = callgrind(program, (op, size, TIMES))
     missing = [half for half in HALVES if half not in seen]
     if missing:
-        raise Failure(f"callgrind saw no {', '.join(missing)}")
+        raise kit.Failure(f"callgrind saw no {', '.join(missing)}")
     parts = {f"{op}-{size} {what}": seen[half][1] / TIMES for half, what in HALVES.items()}
     return {f"{op}-{size}": sum(parts.values()), **parts}
 
@@ -175,7 +175,7 @@ def main():
         return 0
     counts = count_all(os.path.join(options.build, "test/perf/engine_cost"), options.only)
     if not counts:
-        raise Failure(f"no stage is called {options.only}")
+        raise kit.Failure(f"no stage is called {options.only}")
     if options.json:
         print(json.dumps(counts))
         return 0
@@ -185,9 +185,7 @@ def main():
             before = known["stages"].get(name, {}).get("budget")
             if entry["budget"] != before:
                 print(f"{name}: {before} -> {entry['budget']}")
-        with open(FILE + ".new", "w") as file:
-            file.write(as_text(content))
-        os.replace(FILE + ".new", FILE)
+        figures.write_file(FILE, as_text(content))
         return 0
     lines, failed = report(counts, known)
     print("\n".join(lines))
@@ -197,5 +195,5 @@ def main():
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except (Failure, OSError, ValueError, subprocess.TimeoutExpired) as problem:
+    except (kit.Failure, OSError, ValueError, subprocess.TimeoutExpired) as problem:
         sys.exit(f"budgets: {problem}")

@@ -48,15 +48,6 @@ static void on_async(void *ctx, struct qp *qp, struct comp_queue *cq, enum qp_ev
     exit(1);
 }
 
-static void *zeroed(size_t bytes)
-{
-    void *p = aligned_alloc(4096, round_up(bytes, 4096));
-
-    if (!p)
-        exit(1);
-    return memset(p, 0, round_up(bytes, 4096));
-}
-
 static void side_init(struct side *s, uint8_t number)
 {
     static const uint64_t secret[2] = {1, 2};

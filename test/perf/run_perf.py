@@ -80,8 +80,34 @@ def mode_is_exact(mode):
         exact(mode, 64, "--inline", "64", "--mtu", "256")
 
 
+def threads_cpus(pid):
+    """The CPUs of each worker's thread, as the kernel lists them."""
+    found = {}
+    for task in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{task}/status") as file:
+            lines = dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
+        found[lines["Name"]] = lines["Cpus_allowed_list"]
+    return [cpus for name, cpus in sorted(found.items()) if name.startswith("perf-w")]
+
+
 def pinned():
-    exact("write", 64, "--cpus", str(min(os.sched_getaffinity(0))))
+    cpus = [str(cpu) for cpu in sorted(os.sched_getaffinity(0), reverse=True)[:2]]
+    exact("write", 64, "--cpus", cpus[0])
+    for names in (cpus[:1], cpus):
+        wanted = ",".join(names)
+        process = subprocess.Popen([program, "--", "--cpus", wanted, "--workers", str(len(names)), "--duration", "50",
+                                    "--stats-period", "0.01", "--format", "json"],
+                                   stdout=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL)
+        try:
+            process.stdout.readline()  # the threads run
+            found = threads_cpus(process.pid)
+            process.send_signal(signal.SIGTERM)
+            config = json.loads(process.communicate(timeout=20)[0].splitlines()[-1])["config"]
+        finally:
+            process.kill()
+            process.wait()
+        expect(found == names, f"threads on CPUs {found}, not {names}")
+        expect(config["cpus"] == wanted, config)
 
 
 def depths():

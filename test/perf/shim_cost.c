@@ -3,8 +3,10 @@
  * What a program's own calls cost: posting and polling over private memory, with the dataplane's
  * part done in between by hand. No daemon.
  *
- *   build/test/shim/shim_cost CASE [ROUNDS]
+ *   build/test/shim/shim_cost CASE|all [ROUNDS [threaded]]
  *   valgrind --tool=callgrind --toggle-collect=shim_post_send build/test/shim/shim_cost send 1000
+ *
+ * Threaded: in a process that has had another thread, whose locks are taken.
  *
  * Prints nanoseconds a call, and of a list a work request; callgrind's total of instructions is of
  * ROUNDS times as many calls as the case makes in a round (printed).

@@ -156,7 +156,7 @@ ICRC_STAGES(64)
 ICRC_STAGES(1024)
 ICRC_STAGES(4096)
 
-static void *zeroed(size_t bytes)
+void *zeroed(size_t bytes)
 {
     void *p = aligned_alloc(4096, round_up(bytes, 4096));
 

@@ -3,7 +3,12 @@
 #ifndef UROCE_STAGE_COST_H
 #define UROCE_STAGE_COST_H
 
+#include <stddef.h>
+
 /* Each stage so many times, in a function of its own, cost_STAGE. */
 void stage_costs(unsigned times);
+
+/* Whole pages. Ends the program when there is no memory. */
+void *zeroed(size_t bytes);
 
 #endif

@@ -95,6 +95,7 @@ def tables():
     equal(absent.count("|"), row.count("|"))
     check("1 rounds only: it broke" in figures.table_row(result([(1, 1)], problem="it broke")), "the problem is told")
     equal(figures.summary([r, result([], r.targets)]), "2 targets: 1 met, 1 missed (name); not measured: name.")
+    equal(figures.summary([result([(0, 1)], r.targets)]), "0 targets: 0 met, 0 missed.")
 
 
 def pages():

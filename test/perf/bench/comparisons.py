@@ -99,10 +99,11 @@ def loopback(s):
         daemon.stop()
 
 
+@contextlib.contextmanager
 def two_daemons(s, ends):
     """ends: (device, address, peer's address, peer's MAC, namespace, MTU) of each."""
     started = []
-    try:
+    with contextlib.ExitStack() as cleanup:
         for number, (device, address, peer, mac, namespace, mtu) in enumerate(ends):
             path = os.path.join(s.folder, f"end{number}.ini")
             with open(path, "w") as file:
@@ -110,43 +111,31 @@ def two_daemons(s, ends):
                            f"neighbour.0 = {peer} {mac}\n")
             started.append(kit.Daemon(s.build, s.folder, name=f"end{number}", arguments=("-c", path),
                                       namespace=namespace))
+            cleanup.callback(started[-1].stop)
         for daemon in started:
             kit.wait_until(lambda: daemon.show("ports")[0]["state"] == "active", 10, "the link is up")
-    except BaseException:
-        for daemon in started:
-            daemon.stop()
-        raise
-    return started
+            daemon.prefix = []  # programs exchange addresses on the loopback interface
+        yield started
 
 
 @contextlib.contextmanager
 def memif(s):
     common = f"socket-abstract=no,socket={os.path.join(s.folder, 'memif.sock')}"
     macs, addresses = ("02:00:00:00:99:01", "02:00:00:00:99:02"), ("10.99.0.1", "10.99.0.2")
-    daemons = two_daemons(s, [(f"net_memif0,role={role},{common},mac={macs[i]}", addresses[i], addresses[1 - i],
-                               macs[1 - i], None, MEMIF_MTU) for i, role in enumerate(("server", "client"))])
-    for daemon in daemons:
-        daemon.prefix = []
-    try:
+    ends = [(f"net_memif0,role={role},{common},mac={macs[i]}", addresses[i], addresses[1 - i], macs[1 - i],
+             None, MEMIF_MTU) for i, role in enumerate(("server", "client"))]
+    with two_daemons(s, ends) as daemons:
         yield Rig(daemons)
-    finally:
-        for daemon in daemons:
-            daemon.stop()
 
 
 @contextlib.contextmanager
 def veth(s, driver, mtu):
     """TCP has a wire of its own kind to itself: net_af_xdp takes all frames of its wire from the kernel."""
     with net.Wire(mtu) as wire, net.Wire(mtu, f"{os.getpid()}-tcp") as other:
-        daemons = two_daemons(s, [(f"{driver}{end.number},iface={end.interface}", end.ipv4, peer.ipv4, peer.mac,
-                                   end.namespace, mtu) for end, peer in (wire.ends, wire.ends[::-1])])
-        for daemon in daemons:
-            daemon.prefix = []  # programs exchange addresses on the loopback interface
-        try:
+        ends = [(f"{driver}{end.number},iface={end.interface}", end.ipv4, peer.ipv4, peer.mac, end.namespace, mtu)
+                for end, peer in (wire.ends, wire.ends[::-1])]
+        with two_daemons(s, ends) as daemons:
             yield Rig(daemons, [programs.Place(end.namespace) for end in other.ends], "127.0.0.1", other.ends[0].ipv4)
-        finally:
-            for daemon in daemons:
-                daemon.stop()
 
 
 # ---- one side of a comparison: what is written in the page, and the function ----

@@ -137,10 +137,11 @@ def table(results):
 
 def summary(results):
     """A line on the targets, for the screen and the page."""
-    judged = [target for result in results for target in result.targets if result.rounds]
+    scores = [target.score(result.value(), result.ratio()) for result in results for target in result.targets]
+    judged = sum(score is not None for score in scores)
     missed = [result for result in results if result.missed()]
     count = sum(len(result.missed()) for result in missed)
-    text = f"{len(judged)} targets: {len(judged) - count} met, {count} missed"
+    text = f"{judged} targets: {judged - count} met, {count} missed"
     if missed:
         text += " (" + ", ".join(result.name for result in missed) + ")"
     absent = [result.name for result in results if not result.rounds]

@@ -4,6 +4,8 @@ import os
 import subprocess
 import time
 
+BUSY = 0.1  # share of the processors; with more in use by others figures are bad ones
+
 
 def cpu_model():
     with open("/proc/cpuinfo") as lines:
@@ -38,7 +40,7 @@ def lines(busy, rounds, seconds):
     return [f"{cpu_model()}, {os.cpu_count()} processors, Linux {os.uname().release.split('-')[0]}, DPDK {dpdk_version()}, "
             f"{hugepages} huge pages; {time.strftime('%Y-%m-%d')}.",
             f"Rounds: {rounds}, in {seconds / 60:.1f} minutes. Before the first {busy * 100:.0f} % of the processors "
-            "were in use by others" + ("; **figures of a busy machine are not worth keeping**." if busy > 0.1 else ".")]
+            "were in use by others" + ("; **figures of a busy machine are not worth keeping**." if busy > BUSY else ".")]
 
 
 def _sysctl(path):

@@ -24,13 +24,10 @@ def bar(result, y):
     anchor, at, ink = ("start", end + 4, color) if score >= 1 else ("end", end - 4, color)
     if end < LABELS + 40:  # no room before the bar
         anchor, at, ink = "start", end + 4, "white"
-    return (f'<text x="{LABELS - 8}" y="{y + 15}" text-anchor="end">{escape(result.title)}</text>\n'
+    title = escape(result.title.replace("`", ""))
+    return (f'<text x="{LABELS - 8}" y="{y + 15}" text-anchor="end">{title}</text>\n'
             f'<rect x="{left:.1f}" y="{y + 4}" width="{length:.1f}" height="{ROW - 8}" fill="{color}"/>\n'
             f'<text x="{at:.1f}" y="{y + 15}" text-anchor="{anchor}" fill="{ink}">{text}</text>')
-
-
-def plain(title):
-    return title.replace("`", "")
 
 
 def svg(results):
@@ -45,5 +42,5 @@ def svg(results):
         stroke = "#000" if score == 1 else "#ddd"
         parts.append(f'<line x1="{x:.1f}" y1="{TOP - 8}" x2="{x:.1f}" y2="{height - 8}" stroke="{stroke}"/>\n'
                      f'<text x="{x:.1f}" y="{TOP - 14}" text-anchor="middle" fill="#555">{label}</text>')
-    parts += [plain(bar(result, TOP + ROW * i)) for i, result in enumerate(judged)]
+    parts += [bar(result, TOP + ROW * i) for i, result in enumerate(judged)]
     return "\n".join(parts + ["</svg>", ""])

@@ -214,11 +214,7 @@ def testpmd_memif(folder, frame, seconds):
         sender = Testpmd("tx", 0, memif_device("client", path), "txonly", [f"--txpkts={frame}"])
         receiver.say("start")
         sender.say("start")
-        deadline = time.monotonic() + 10
-        while not receiver.received()[1]:
-            if time.monotonic() > deadline:
-                raise kit.Failure("testpmd received nothing")
-            time.sleep(0.05)
+        kit.wait_until(lambda: receiver.received()[1], 10, "testpmd's first frames")
         start, first = receiver.received()
         time.sleep(seconds)
         end, last = receiver.received()

@@ -7,6 +7,8 @@ import figures
 import uroce_kit as kit
 import uroce_net as net
 
+TOO_LATE = "the time was over"
+
 
 def chosen(groups, names):
     """The groups with the comparisons that one of the names names: a whole group, or a part of a comparison's name."""
@@ -53,12 +55,8 @@ def measure_group(group, comparisons, rounds, clock, say):
     """Results in the order of the comparisons, however much of it worked."""
     results = [c.result() for c in comparisons]
     for comparison, result in zip(comparisons, results):
-        result.problem = comparison.missing()
+        result.problem = comparison.missing() or (TOO_LATE if clock.all_over() else None)
     able = [(c, r) for c, r in zip(comparisons, results) if not r.problem]
-    for _, result in able:
-        if clock.all_over():
-            result.problem = "the time was over"
-    able = [(c, r) for c, r in able if not r.problem]
     if not able:
         return results
     try:
@@ -68,7 +66,7 @@ def measure_group(group, comparisons, rounds, clock, say):
                     break
                 for comparison, result in able:
                     if clock.all_over() and not result.rounds:
-                        result.problem = result.problem or "the time was over"
+                        result.problem = result.problem or TOO_LATE
                     if not result.problem and not (number and comparison.once):
                         one(comparison, result, rig, say)
     except (kit.Failure, net.Unavailable, OSError) as problem:
