@@ -42,6 +42,7 @@ static void loop_info(struct pktio *io, struct pktio_info *info)
     memset(info, 0, sizeof(*info));
     memcpy(info->mac, l->config.mac, sizeof(info->mac));
     info->mtu = LOOP_MTU;
+    info->speed_mbps = LOOP_SPEED;
     info->queues = l->config.queues;
     info->link_up = true;
     info->no_icrc = l->config.leave_icrc;

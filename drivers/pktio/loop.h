@@ -8,6 +8,7 @@
 #define LOOP_SLOTS 1024 /* frames that a queue holds */
 #define LOOP_ROOM  4352 /* bytes of a frame: path MTU 4096 and every header */
 #define LOOP_MTU   (LOOP_ROOM - 14 - 4)
+#define LOOP_SPEED 100000 /* Mb/s: what it does, by order of magnitude; programs choose by it */
 
 /* The same queue serves one worker; frames never cross from queue to queue. */
 struct pktio_loop_config {
