@@ -130,7 +130,7 @@ void engine_doorbell(struct engine *e, struct qp *qp, ns_t now)
     look_at(e, qp);
 }
 
-ns_t engine_next_timer(const struct engine *e)
+ns_t engine_next_timer(struct engine *e)
 {
     return timer_next(&e->wheel);
 }

@@ -195,7 +195,7 @@ bool engine_wants_tx(const struct engine *e);
 void engine_doorbell(struct engine *e, struct qp *qp, ns_t now);
 
 /* The time of the next timer, or NS_NEVER; engine_timers runs those due. */
-ns_t engine_next_timer(const struct engine *e);
+ns_t engine_next_timer(struct engine *e);
 void engine_timers(struct engine *e, ns_t now);
 
 /* Counters of an engine; single writer. rx_packets + rx_handed_in + rx_copies = rx_delivered +

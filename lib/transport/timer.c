@@ -9,6 +9,7 @@ static void put(struct timer_wheel *w, struct timer *t, uint64_t tick)
     LIST_INSERT_HEAD(&w->slot[s], t, link);
     w->used[s / 64] |= UINT64_C(1) << (s % 64);
     w->count++;
+    w->next = min_of(w->next, tick);
 }
 
 void timer_remove(struct timer_wheel *w, struct timer *t)
@@ -68,6 +69,7 @@ struct timer *timer_expired(struct timer_wheel *w, ns_t now)
 {
     uint64_t now_tick = now >> TIMER_TICK_SHIFT;
 
+    w->next = 0;
     while (w->count && w->tick < now_tick) {
         uint64_t tick = first_used(w);
         struct timer *t;
@@ -94,7 +96,12 @@ struct timer *timer_expired(struct timer_wheel *w, ns_t now)
     return NULL;
 }
 
-ns_t timer_next(const struct timer_wheel *w)
+/* Asked at each look for work, and the wheel has many words. */
+ns_t timer_next(struct timer_wheel *w)
 {
-    return w->count ? first_used(w) << TIMER_TICK_SHIFT : NS_NEVER;
+    if (!w->count)
+        return NS_NEVER;
+    if (!w->next)
+        w->next = first_used(w);
+    return w->next << TIMER_TICK_SHIFT;
 }

@@ -22,6 +22,7 @@ LIST_HEAD(timer_list, timer);
 
 struct timer_wheel {
     uint64_t tick; /* everything up to here has fired */
+    uint64_t next; /* no timer is before this tick; 0: somebody has to look */
     uint32_t count;
     uint64_t used[TIMER_SLOTS / 64]; /* slots that are not empty */
     struct timer_list slot[TIMER_SLOTS];
@@ -48,6 +49,6 @@ void timer_remove(struct timer_wheel *w, struct timer *t);
 /* The next timer that is due at `now`, disarmed and taken out, or NULL. */
 struct timer *timer_expired(struct timer_wheel *w, ns_t now);
 /* When timer_expired should be called next (perhaps in vain), or NS_NEVER. */
-ns_t timer_next(const struct timer_wheel *w);
+ns_t timer_next(struct timer_wheel *w);
 
 #endif
