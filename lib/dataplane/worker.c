@@ -8,6 +8,8 @@
 #include <sys/prctl.h>
 #include <time.h>
 
+#define LEND_MIN 4u
+
 ns_t worker_time(void)
 {
     struct timespec ts;
@@ -53,6 +55,7 @@ struct worker_port *worker_add_port(struct worker *w, struct pktio *io, unsigned
                               .io = io,
                               .queue = queue,
                               .first = first ? first : p,
+                              .lend = LEND_MIN,
                               .source = {.fd = -1, .kick = kick_port, .arg = w},
                               .must_poll = fd == PKTIO_WAKE_POLL};
     if (io->ops->must_poll)
@@ -156,7 +159,8 @@ static bool run_timers(struct worker_port *p, ns_t now)
     return true;
 }
 
-/* One burst: what it sent, and what comes back for it, is looked at while it is in the cache. */
+/* One burst: what it sent, and what comes back for it, is looked at while it is in the cache.
+ * Frames that are borrowed and not used cost too: it asks for twice what the last burst took. */
 static bool transmit(struct worker_port *p, ns_t now)
 {
     const struct pktio_ops *ops = p->io->ops;
@@ -165,13 +169,14 @@ static bool transmit(struct worker_port *p, ns_t now)
 
     if (!engine_wants_tx(p->engine))
         return false;
-    n = ops->tx_lend(p->io, p->queue, f, FRAME_BURST);
+    n = ops->tx_lend(p->io, p->queue, f, p->lend);
     if (!n) {
         p->full = true;
         return false;
     }
     used = engine_tx(p->engine, f, n, now);
     ops->tx_burst(p->io, p->queue, f, n, used);
+    p->lend = (uint8_t)min_of(max_of(2 * used, LEND_MIN), (unsigned)FRAME_BURST);
     return used;
 }
 

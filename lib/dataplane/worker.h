@@ -37,6 +37,7 @@ struct worker_port {
     struct waker_source source; /* fd -1: nothing to watch */
     bool must_poll;             /* frames come unannounced */
     bool full;                  /* there is something to send, the port lends nothing */
+    uint8_t lend;               /* frames to borrow for the next burst */
     struct slow_path *slow; /* of `first`, for frames that are not RoCE; NULL: they are dropped */
 };
 
