@@ -37,9 +37,13 @@ struct client {
         _Atomic bool stop; /* it is not to run any more */
     } hot;
     struct {
-        _Atomic uint32_t empties; /* in a row */
-        _Atomic uint32_t block;   /* how many of the next empty polls shall block */
-        struct spin blocking;     /* held by the one thread that waits on app_armed */
+        _Atomic uint32_t empties;  /* in a row */
+        _Atomic uint32_t block;    /* how many of the next empty polls shall block */
+        _Atomic uint32_t round;    /* id of the completion queue that was empty at the last yield */
+        _Atomic uint32_t passed;   /* empty polls of others since a yield was due */
+        _Atomic uint32_t spare;    /* empty polls between yields that came back at once */
+        _Atomic uint32_t shortest; /* of all yields, in ns; 0: none yet */
+        struct spin blocking;      /* held by the one thread that waits on app_armed */
     } idle;
 };
 
@@ -59,14 +63,21 @@ void client_close(struct client *c);
 /* Maps `bytes` of the segment fd, read-write, and closes fd. NULL (errno) on failure. */
 void *client_map(int fd, size_t bytes);
 
-/* ---- what to do about an empty poll (poll_idle.c) ---- */
+/* ---- what to do about an empty poll (poll_idle.c, poll_place.c) ---- */
+
+struct client_cq;
 
 /*
- * Called after a poll that found nothing, without locks: counts it, then pauses; yields after the
- * number of empty polls the dataplane asks for; and, where a yield has shown that some process
- * keeps the processor, sleeps up to 1 ms or until a completion arrives. Any thread.
+ * Called after a poll of cq that found nothing, without locks: counts it, then pauses; yields after
+ * the number of empty polls the dataplane asks for, of several completion queues polled in turn
+ * once a round; and, where a yield has shown that some process keeps the processor, sleeps up to 1
+ * ms or until a completion arrives. Any thread.
  */
-void client_poll_empty(struct client *c);
+void client_poll_empty(const struct client_cq *cq);
+
+/* The polling thread's yield, which ended at `now`, took `took`: whether to go to another
+ * processor. */
+void client_place(struct client *c, ns_t now, ns_t took);
 
 /* Called after a poll that found something. */
 static inline void client_poll_found(struct client *c)

@@ -6,19 +6,27 @@ void poll_policy_init(struct poll_policy *p, ns_t now)
     *p = (struct poll_policy){.spin_limit = POLL_SPINS, .last_work = now};
 }
 
-void poll_set_spinners(struct poll_policy *p, unsigned spinners, unsigned cpus)
+void poll_set_spinners(struct poll_policy *p, ns_t now, unsigned spinners, unsigned cpus)
 {
-    p->spin_limit = spinners > cpus ? 0 : POLL_SPINS;
+    if (spinners > cpus)
+        p->crowded_until = now + POLL_CROWDED_NS;
+    p->spin_limit = now < p->crowded_until ? 0 : POLL_SPINS;
 }
 
 void poll_worked(struct poll_policy *p, ns_t now)
 {
     p->last_work = now;
     p->empties = 0;
+    p->eager_work += p->eager;
     if (p->lingering) {
         p->lingering = false;
         p->linger_hits++;
     }
+}
+
+bool poll_share(const struct poll_policy *p, ns_t now)
+{
+    return !p->spin_limit && !p->eager && now - p->last_yield >= POLL_SHARE_NS;
 }
 
 /* Whether to look once more before an eager sleep. */
@@ -40,16 +48,12 @@ static bool linger(struct poll_policy *p, ns_t now)
 
 enum poll_step poll_empty(struct poll_policy *p, ns_t now)
 {
-    if (p->eager_left) {
-        if (linger(p, now))
-            return POLL_SPIN;
-        if (!--p->eager_left)
-            p->eager_end = now;
-        return POLL_SLEEP;
-    }
+    p->eager = p->eager && now < p->eager_until;
+    if (p->eager)
+        return linger(p, now) ? POLL_SPIN : POLL_SLEEP;
     if (now - p->last_work >= POLL_HOT_NS)
         return POLL_SLEEP;
-    if (p->empties++ < p->spin_limit)
+    if (p->empties++ < max_of(p->spin_limit, p->spare))
         return POLL_SPIN;
     p->empties = 0;
     return POLL_YIELD;
@@ -57,10 +61,16 @@ enum poll_step poll_empty(struct poll_policy *p, ns_t now)
 
 void poll_yielded(struct poll_policy *p, ns_t now, ns_t took)
 {
-    bool again = p->eager_end && now - p->eager_end < POLL_EAGER_RECUR_NS;
+    bool again = p->eager_work >= POLL_EAGER_WORK && now - took < p->eager_until + POLL_EAGER_AGAIN;
 
+    p->last_yield = now;
+    if (!p->shortest || took < p->shortest)
+        p->shortest = took;
+    p->spare = took < 2 * p->shortest ? min_of(2 * p->spare + 1, POLL_SPARE) : 0;
     if (took < POLL_LONG_YIELD_NS)
         return;
     p->eager_span = again ? min_of(p->eager_span * 2, POLL_EAGER_MAX) : POLL_EAGER_MIN;
-    p->eager_left = p->eager_span;
+    p->eager_until = now + p->eager_span;
+    p->eager_work = 0;
+    p->eager = true;
 }

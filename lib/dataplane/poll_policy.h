@@ -4,10 +4,12 @@
  *
  * A worker with work in the last POLL_HOT_NS keeps looking: with pauses between the looks while
  * there is a CPU for everybody who spins, and giving its CPU away at every empty look when there is
- * not. Then it sleeps. A yield that takes long means that somebody on this CPU does not yield in
- * turn (a program that polls its own memory, or plain computation): for a while the worker then
- * sleeps at once whenever it finds nothing ("eager"), because a sleeper that is woken gets the CPU
- * at once and a yielder does not.
+ * not, unless yields come back so soon that nobody else can have had it. Then it sleeps. A yield
+ * that takes long means that somebody on this CPU does not yield in turn (a program that polls its
+ * own memory, or plain computation): for a while the worker then sleeps at once whenever it finds
+ * nothing ("eager"), because a sleeper that is woken gets the CPU at once and a yielder does not.
+ * If that happens again soon, it is eager for twice the time. Not so for what happens on any
+ * machine: a hiccup, or a program that computes before it begins.
  *
  * To be woken costs the program that posts a system call, each time if its posts come one by one.
  * So an eager worker lingers before it sleeps for about as long as that costs. If that was in vain
@@ -20,15 +22,19 @@
 
 #include "common.h"
 
-#define POLL_HOT_NS         (50 * NS_PER_US)
-#define POLL_LONG_YIELD_NS  (100 * NS_PER_US)
-#define POLL_EAGER_MIN      1024u
-#define POLL_EAGER_MAX      65536u
-#define POLL_EAGER_RECUR_NS (2 * NS_PER_SEC)
-#define POLL_SPINS          64u /* looks between two yields when CPUs are enough */
-#define POLL_LINGER_NS      (5 * NS_PER_US)
-#define POLL_LINGER_SKIP    64u /* sleeps without lingering after it was in vain */
-#define POLL_LINGER_RUN     16u /* unless it was not, so many times in a row before */
+#define POLL_HOT_NS        (50 * NS_PER_US)
+#define POLL_LONG_YIELD_NS (500 * NS_PER_US) /* less than a time slice, more than a hiccup */
+#define POLL_CROWDED_NS    (20 * NS_PER_MS)
+#define POLL_EAGER_MIN     (4 * NS_PER_MS)
+#define POLL_EAGER_MAX     (256 * NS_PER_MS)
+#define POLL_EAGER_AGAIN   (20 * NS_PER_MS) /* another one so soon after an eager time ... */
+#define POLL_EAGER_WORK    64u              /* ... that had so much work is the same again */
+#define POLL_SPINS         64u              /* looks between two yields when CPUs are enough */
+#define POLL_SHARE_NS      (25 * NS_PER_US) /* of work, after which a crowded CPU is given away */
+#define POLL_SPARE         15u              /* at most, when nobody wants this CPU */
+#define POLL_LINGER_NS     (5 * NS_PER_US)
+#define POLL_LINGER_SKIP   64u /* sleeps without lingering after it was in vain */
+#define POLL_LINGER_RUN    16u /* unless it was not, so many times in a row before */
 
 enum poll_step {
     POLL_SPIN,  /* pause, look again */
@@ -37,12 +43,16 @@ enum poll_step {
 };
 
 struct poll_policy {
+    ns_t crowded_until;  /* CPUs are not enough; 0: they are */
     uint32_t spin_limit; /* looks between yields: 0 or POLL_SPINS */
+    uint32_t spare;      /* looks between yields that came back at once: up to POLL_SPARE */
     uint32_t empties;    /* since the last yield */
+    ns_t shortest;       /* of all yields; 0: none yet */
+    ns_t last_yield;
     ns_t last_work;
-    uint32_t eager_left; /* empty looks for which to stay eager; 0: not eager */
-    uint32_t eager_span; /* length of the last eager time */
-    ns_t eager_end;      /* when it ended; 0: never was eager */
+    bool eager;
+    ns_t eager_until, eager_span; /* of the last eager time: its end, its length; 0: never was */
+    uint32_t eager_work;          /* looks that found work since it began */
     bool lingering;
     uint32_t linger_hits; /* times in a row that work came meanwhile */
     uint32_t linger_skip; /* sleeps to come without lingering */
@@ -50,11 +60,16 @@ struct poll_policy {
 
 void poll_policy_init(struct poll_policy *p, ns_t now);
 
-/* spinners: threads that poll now, this one included. */
-void poll_set_spinners(struct poll_policy *p, unsigned spinners, unsigned cpus);
+/* spinners: threads that polled since the last time, this one included. Who did not may have been
+ * kept from it by the others, so it counts for POLL_CROWDED_NS. */
+void poll_set_spinners(struct poll_policy *p, ns_t now, unsigned spinners, unsigned cpus);
 
 /* A look found work, or somebody woke the worker on purpose. */
 void poll_worked(struct poll_policy *p, ns_t now);
+
+/* After poll_worked: whether to yield all the same. Who else is on this CPU may be the one for whom
+ * the work is, and has to take it before more can come: receives run out, windows fill. */
+bool poll_share(const struct poll_policy *p, ns_t now);
 
 /* A look found nothing: what to do. */
 enum poll_step poll_empty(struct poll_policy *p, ns_t now);
@@ -64,7 +79,7 @@ void poll_yielded(struct poll_policy *p, ns_t now, ns_t took);
 
 static inline bool poll_is_eager(const struct poll_policy *p)
 {
-    return p->eager_left > 0;
+    return p->eager;
 }
 
 #endif

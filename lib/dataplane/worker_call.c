@@ -117,6 +117,7 @@ static void attach(struct worker *w, void *arg)
     w->ctx[w->contexts++] = c->ctx;
     c->ctx->polls_seen = atomic_load(&c->ctx->shared->polls);
     atomic_store(&c->ctx->shared->spin_limit, w->policy.spin_limit);
+    atomic_store(&c->ctx->shared->worker_place[w->index], w->place);
 }
 
 int worker_ctx_attach(struct worker *w, struct worker_ctx *ctx)

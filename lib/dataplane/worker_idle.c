@@ -49,6 +49,20 @@ void worker_kick(struct worker *w)
     }
 }
 
+/* Tells applications where not to be. */
+static void publish_place(struct worker *w)
+{
+    uint32_t cpu = poll_is_eager(&w->policy) ? PLACE_NOWHERE : (uint32_t)sched_getcpu();
+    uint32_t place = worker_place(cpu, (uint32_t)counter_get(&w->stats.eager));
+
+    if (w->place == place)
+        return;
+    w->place = place;
+    for (unsigned i = 0; i < w->contexts; i++)
+        atomic_store_explicit(&w->ctx[i]->shared->worker_place[w->index], place,
+                              memory_order_relaxed);
+}
+
 /* Counts who polls and publishes how applications and this worker share the CPUs. */
 static void sample_spinners(struct worker *w, ns_t now)
 {
@@ -58,6 +72,7 @@ static void sample_spinners(struct worker *w, ns_t now)
     if (now < w->next_sample)
         return;
     w->next_sample = now + SAMPLE_NS;
+    publish_place(w);
     for (unsigned i = 0; i < w->contexts; i++) {
         struct worker_ctx *ctx = w->ctx[i];
         uint32_t polls = atomic_load_explicit(&ctx->shared->polls, memory_order_relaxed);
@@ -65,7 +80,7 @@ static void sample_spinners(struct worker *w, ns_t now)
         spinners += polls != ctx->polls_seen;
         ctx->polls_seen = polls;
     }
-    poll_set_spinners(&w->policy, spinners, atomic_load(&w->group->cpus));
+    poll_set_spinners(&w->policy, now, spinners, atomic_load(&w->group->cpus));
     if (w->policy.spin_limit == before)
         return;
     for (unsigned i = 0; i < w->contexts; i++)
@@ -195,6 +210,8 @@ void worker_busy(struct worker *w, ns_t now)
 {
     poll_worked(&w->policy, now);
     sample_spinners(w, now);
+    if (poll_share(&w->policy, now))
+        yield(w, now);
 }
 
 void worker_idle(struct worker *w, ns_t now)

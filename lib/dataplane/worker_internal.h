@@ -53,8 +53,9 @@ struct worker {
 
     struct poll_policy policy;
     ns_t next_sample;
-    bool boosted; /* raised priority while eager */
-    int nice;     /* the one to go back to */
+    uint32_t place; /* published, see worker_place() */
+    bool boosted;   /* raised priority while eager */
+    int nice;       /* the one to go back to */
     _Atomic int state;
     pthread_t thread;
     struct worker_stats stats;

@@ -281,11 +281,31 @@ struct doorbells {
     CACHE_ALIGNED _Atomic uint64_t leaf[64 * 64];
 };
 
+/* A worker's processor, and above it how many times somebody kept that from it: the same value
+ * twice means that it was there, and got it when it wanted it, all the time in between. 0: not
+ * known. */
+#define PLACE_CPU_BITS  13
+#define PLACE_NOWHERE   ((1u << PLACE_CPU_BITS) - 1) /* it does not get one, or not when it wants */
+#define PLACE_KNOWN     (1u << PLACE_CPU_BITS)
+#define CTX_WORKERS_MAX 16
+
+static inline uint32_t worker_place(uint32_t cpu, uint32_t times)
+{
+    return times << (PLACE_CPU_BITS + 1) | PLACE_KNOWN | min_of(cpu, PLACE_NOWHERE);
+}
+
+static inline uint32_t place_cpu(uint32_t place)
+{
+    return place & PLACE_NOWHERE;
+}
+
 /* One application's context segment (CTL_OPEN). */
 struct ctx_shared {
     /* Dataplane -> application: pauses between polls before yielding; 0: yield at each empty poll.
      * Relaxed. */
     CACHE_ALIGNED _Atomic uint32_t spin_limit;
+    /* Dataplane -> application, by worker: see worker_place(). Relaxed. */
+    CACHE_ALIGNED _Atomic uint32_t worker_place[CTX_WORKERS_MAX];
     /* Application -> dataplane: counts its empty polls, so that pollers can be counted. Relaxed. */
     CACHE_ALIGNED _Atomic uint32_t polls;
     /* Application -> dataplane: 1 while a thread is blocked in a poll; a futex word. The dataplane

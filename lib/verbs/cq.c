@@ -138,6 +138,6 @@ int shim_poll_cq(struct ibv_cq *base, int n, struct ibv_wc *wc)
     if (likely(got))
         client_poll_found(cq->client);
     else
-        client_poll_empty(cq->client);
+        client_poll_empty(cq);
     return got;
 }

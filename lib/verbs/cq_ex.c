@@ -43,7 +43,7 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
         return 0;
     }
     client_cq_unlock(&cq->queue);
-    client_poll_empty(cq->queue.client);
+    client_poll_empty(&cq->queue);
     return ENOENT;
 }
 

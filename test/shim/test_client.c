@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "../unit/unit.h"
@@ -336,13 +337,75 @@ static void idle_client_free(struct client *c)
 static void empty_polls_are_counted(void **state)
 {
     struct client *c = idle_client(1000);
+    struct client_cq cq = {.client = c};
 
     for (unsigned i = 0; i < 10; i++)
-        client_poll_empty(c);
+        client_poll_empty(&cq);
     assert_int_equal(atomic_load(&c->shared->polls), 10);
     assert_int_equal(atomic_load(&c->idle.empties), 10);
     client_poll_found(c);
     assert_int_equal(atomic_load(&c->idle.empties), 0);
+    idle_client_free(c);
+}
+
+static unsigned yields;
+static bool others; /* somebody uses the processor meanwhile */
+
+/* In the place of the C library's. */
+int sched_yield(void)
+{
+    struct timespec start, now;
+
+    yields++;
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    do
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    while (others &&
+           (now.tv_sec - start.tv_sec) * 1000000000L + now.tv_nsec - start.tv_nsec < 20000);
+    return 0;
+}
+
+/* An empty poll each of so many queues, in turns; how many yields that made. */
+static unsigned polls(struct client_cq *cq, unsigned queues, unsigned times)
+{
+    yields = 0;
+    for (unsigned i = 0; i < times; i++) {
+        atomic_store(&cq->client->idle.block, 0); /* this test itself may have lost the processor */
+        client_poll_empty(&cq[i % queues]);
+    }
+    return yields;
+}
+
+static void yields_once_a_round(void **state)
+{
+    struct client *c = idle_client(0);
+    struct client_cq cq[6];
+
+    for (unsigned i = 0; i < 6; i++)
+        cq[i] = (struct client_cq){.client = c, .id = i + 1};
+    polls(cq, 1, 10);
+    others = true;
+    polls(cq, 1, 100);
+    assert_int_equal(polls(cq, 1, 10), 10);
+    /* Two to four in turn: when the first of them comes again. */
+    for (unsigned n = 2; n <= 4; n++)
+        assert_int_equal(polls(cq, n, 10 * n), 10);
+    /* The first one is not polled any more: soon another counts. */
+    polls(cq, 1, 1);
+    assert_int_equal(polls(&cq[5], 1, 13), 10);
+    idle_client_free(c);
+}
+
+static void yields_seldom_when_alone(void **state)
+{
+    struct client *c = idle_client(0);
+    struct client_cq cq = {.client = c};
+
+    others = false;
+    assert_in_range(polls(&cq, 1, 100000), 1, 50000);
+    others = true;
+    polls(&cq, 1, 100);
+    assert_int_equal(polls(&cq, 1, 100), 100);
     idle_client_free(c);
 }
 
@@ -359,12 +422,13 @@ static void *waker(void *arg)
 static void blocking_arms_and_ends(void **state)
 {
     struct client *c = idle_client(0);
+    struct client_cq cq = {.client = c};
     pthread_t thread;
 
     atomic_store(&c->idle.block, 1000);
     pthread_create(&thread, NULL, waker, c);
     while (atomic_load(&c->idle.block) > 900)
-        client_poll_empty(c);
+        client_poll_empty(&cq);
     pthread_join(thread, NULL);
     assert_int_equal(atomic_load(&c->shared->app_armed), 0);
     assert_false(atomic_load(&c->idle.blocking.held));
@@ -385,6 +449,8 @@ int main(void)
         cmocka_unit_test(failed_mappings_are_tried_again),
         cmocka_unit_test(no_daemon_is_an_error),
         cmocka_unit_test(empty_polls_are_counted),
+        cmocka_unit_test(yields_once_a_round),
+        cmocka_unit_test(yields_seldom_when_alone),
         cmocka_unit_test(blocking_arms_and_ends),
     };
 

@@ -14,7 +14,7 @@ static int setup(void **state)
 
 static void test_cpus_enough(void **state)
 {
-    poll_set_spinners(&p, 2, 2);
+    poll_set_spinners(&p, 1000, 2, 2);
     for (unsigned i = 0; i < POLL_SPINS; i++)
         assert_int_equal(poll_empty(&p, 1001), POLL_SPIN);
     assert_int_equal(poll_empty(&p, 1001), POLL_YIELD);
@@ -23,8 +23,46 @@ static void test_cpus_enough(void **state)
 
 static void test_oversubscribed(void **state)
 {
-    poll_set_spinners(&p, 3, 2);
+    poll_set_spinners(&p, 1000, 3, 2);
     for (unsigned i = 0; i < 100; i++)
+        assert_int_equal(poll_empty(&p, 1001), POLL_YIELD);
+    /* One of them did not get to poll; if it stays away it has gone. */
+    poll_set_spinners(&p, 1000 + POLL_CROWDED_NS - 1, 2, 2);
+    assert_int_equal(p.spin_limit, 0);
+    poll_set_spinners(&p, 1000 + POLL_CROWDED_NS, 2, 2);
+    assert_int_equal(p.spin_limit, POLL_SPINS);
+}
+
+static void test_shares_while_busy(void **state)
+{
+    ns_t now = 1000 + POLL_SHARE_NS;
+
+    poll_worked(&p, now);
+    assert_false(poll_share(&p, now)); /* nobody else wants a CPU */
+    poll_set_spinners(&p, now, 3, 2);
+    assert_true(poll_share(&p, now));
+    poll_yielded(&p, now, 300);
+    assert_false(poll_share(&p, now + POLL_SHARE_NS - 1));
+    assert_true(poll_share(&p, now + POLL_SHARE_NS));
+    poll_yielded(&p, now, POLL_LONG_YIELD_NS);
+    assert_false(poll_share(&p, now + POLL_SHARE_NS)); /* with those who do not share */
+}
+
+static void test_nobody_else_here(void **state)
+{
+    poll_set_spinners(&p, 1000, 3, 2);
+    /* Yields that come back at once: ever more looks between them. */
+    for (unsigned spare = 1; spare <= POLL_SPARE; spare = 2 * spare + 1) {
+        poll_yielded(&p, 1001, spare > 1 ? 399 : 200);
+        for (unsigned i = 0; i < spare; i++)
+            assert_int_equal(poll_empty(&p, 1001), POLL_SPIN);
+        assert_int_equal(poll_empty(&p, 1001), POLL_YIELD);
+    }
+    poll_yielded(&p, 1001, 200);
+    assert_int_equal(p.spare, POLL_SPARE);
+    /* Somebody took one. */
+    poll_yielded(&p, 1001, 400);
+    for (unsigned i = 0; i < 10; i++)
         assert_int_equal(poll_empty(&p, 1001), POLL_YIELD);
 }
 
@@ -38,47 +76,61 @@ static void test_sleeps_after_hot_time(void **state)
     assert_int_equal(poll_empty(&p, NS_PER_SEC + 1), POLL_SPIN);
 }
 
-static void long_yield(ns_t now)
+static void long_yield(ns_t now, ns_t took)
 {
-    poll_yielded(&p, now, POLL_LONG_YIELD_NS);
+    poll_yielded(&p, now, took);
     assert_true(poll_is_eager(&p));
 }
 
-/* Looks in vain until it is not eager any more, long after the last work. */
-static unsigned eager_time(ns_t now)
+/* Work comes meanwhile. */
+static void some_work(ns_t now, unsigned n)
 {
-    unsigned n = 0;
+    while (n--)
+        poll_worked(&p, now);
+}
 
-    now += POLL_LINGER_NS;
+/* How long it stays eager if nothing comes, from now on, which is long after the last work. */
+static ns_t eager_time(ns_t now)
+{
+    ns_t start = now;
 
-    while (poll_is_eager(&p)) {
-        assert_int_equal(poll_empty(&p, now), POLL_SLEEP);
-        n++;
-    }
-    return n;
+    while (poll_empty(&p, now) == POLL_SLEEP && poll_is_eager(&p))
+        now += NS_PER_MS;
+    assert_false(poll_is_eager(&p));
+    return now - start;
 }
 
 static void test_eager_and_back_off(void **state)
 {
     ns_t now = 5 * NS_PER_SEC;
 
-    poll_worked(&p, now);
     poll_yielded(&p, now, POLL_LONG_YIELD_NS - 1);
     assert_false(poll_is_eager(&p));
-    long_yield(now);
-    assert_int_equal(eager_time(now), POLL_EAGER_MIN);
-    assert_int_equal(poll_empty(&p, now), POLL_SPIN);
-    /* Soon again: twice as long, up to the limit. */
-    for (unsigned span = POLL_EAGER_MIN * 2; span <= POLL_EAGER_MAX; span *= 2) {
-        now += NS_PER_SEC;
-        long_yield(now);
-        assert_int_equal(eager_time(now), span);
+    long_yield(now, POLL_LONG_YIELD_NS);
+    some_work(now, POLL_EAGER_WORK);
+    assert_int_equal(eager_time(now + NS_PER_MS), POLL_EAGER_MIN - NS_PER_MS);
+    now += POLL_EAGER_MIN;
+    /* Soon a whole time slice is gone again: twice the time, up to the limit. */
+    for (ns_t span = POLL_EAGER_MIN * 2; span <= POLL_EAGER_MAX; span *= 2) {
+        now += POLL_EAGER_AGAIN - NS_PER_MS;
+        long_yield(now, POLL_LONG_YIELD_NS);
+        some_work(now, POLL_EAGER_WORK);
+        assert_int_equal(eager_time(now + NS_PER_MS), span - NS_PER_MS);
+        now += span;
     }
-    long_yield(now + NS_PER_SEC);
-    assert_int_equal(eager_time(now), POLL_EAGER_MAX);
-    now += 10 * NS_PER_SEC;
-    long_yield(now);
-    assert_int_equal(eager_time(now), POLL_EAGER_MIN);
+    long_yield(now, POLL_LONG_YIELD_NS);
+    some_work(now, POLL_EAGER_WORK);
+    assert_int_equal(eager_time(now + NS_PER_MS), POLL_EAGER_MAX - NS_PER_MS);
+    now += POLL_EAGER_MAX;
+    /* Not so soon. */
+    now += POLL_EAGER_AGAIN + POLL_LONG_YIELD_NS;
+    long_yield(now, POLL_LONG_YIELD_NS);
+    some_work(now, POLL_EAGER_WORK - 1);
+    assert_int_equal(eager_time(now + NS_PER_MS), POLL_EAGER_MIN - NS_PER_MS);
+    now += POLL_EAGER_MIN;
+    /* Soon, but there was nothing to be eager for. */
+    long_yield(now, POLL_LONG_YIELD_NS);
+    assert_int_equal(eager_time(now + NS_PER_MS), POLL_EAGER_MIN - NS_PER_MS);
 }
 
 /* Work comes `after` the last, and a sleep if the worker does not wait so long. */
@@ -98,7 +150,7 @@ static void test_eager_lingers(void **state)
     ns_t now = 5 * NS_PER_SEC;
 
     poll_worked(&p, now);
-    long_yield(now);
+    long_yield(now, POLL_LONG_YIELD_NS);
     /* Posts in a row find it awake, and one that is late costs nothing but its sleep. */
     for (unsigned i = 0; i < POLL_LINGER_RUN; i++)
         assert_false(work_comes(&now, POLL_LINGER_NS));
@@ -117,7 +169,8 @@ static void test_eager_lingers(void **state)
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup(name, setup)
-    const struct CMUnitTest tests[] = {T(test_cpus_enough), T(test_oversubscribed),
+    const struct CMUnitTest tests[] = {T(test_cpus_enough),           T(test_oversubscribed),
+                                       T(test_shares_while_busy),     T(test_nobody_else_here),
                                        T(test_sleeps_after_hot_time), T(test_eager_and_back_off),
                                        T(test_eager_lingers)};
 

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A thread that polls where the worker does goes elsewhere; on a machine of our own making. */
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../unit/unit.h"
+#include "client.h"
+
+#define CPUS 4
+
+/* ---- in the place of the C library's: a thread on `cpu` of those in `allowed` ---- */
+
+static int cpu;
+static cpu_set_t allowed, history[8];
+static unsigned calls;
+
+int sched_getcpu(void)
+{
+    return cpu;
+}
+
+int sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set)
+{
+    assert_int_equal(pid, 0);
+    assert_int_equal(size, sizeof(*set));
+    *set = allowed;
+    return 0;
+}
+
+int sched_setaffinity(pid_t pid, size_t size, const cpu_set_t *set)
+{
+    assert_int_equal(pid, 0);
+    assert_int_equal(size, sizeof(*set));
+    assert_true(calls < ARRAY_SIZE(history));
+    history[calls++] = *set;
+    while (!CPU_ISSET(cpu, set))
+        cpu = (cpu + 1) % CPUS;
+    allowed = *set;
+    return 0;
+}
+
+/* ---- */
+
+static struct client *client;
+static ns_t now = NS_PER_SEC;
+
+static int setup(void **state)
+{
+    client = calloc(1, sizeof(*client));
+    client->workers = 2;
+    client->shared = aligned_alloc(CACHE_LINE, ctx_segment_bytes(2));
+    memset(client->shared, 0, ctx_segment_bytes(2));
+    CPU_ZERO(&allowed);
+    for (unsigned i = 0; i < CPUS; i++)
+        CPU_SET(i, &allowed);
+    cpu = 0;
+    calls = 0;
+    now += 100 * NS_PER_SEC; /* what went before is long ago */
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    free(client->shared);
+    free(client);
+    return 0;
+}
+
+static void worker_is(uint32_t index, uint32_t where, uint32_t times)
+{
+    atomic_store(&client->shared->worker_place[index], worker_place(where, times));
+}
+
+/* Yields of 10 us for so long; whether the thread has moved. */
+static bool yields_for(ns_t time)
+{
+    unsigned before = calls;
+
+    for (ns_t t = 0; t < time && calls == before; t += 10 * NS_PER_US, now += 10 * NS_PER_US)
+        client_place(client, now, NS_PER_US);
+    return calls != before;
+}
+
+static void stays(void)
+{
+    assert_false(yields_for(10 * NS_PER_SEC));
+}
+
+static void steps_aside(void **state)
+{
+    cpu_set_t all = allowed;
+
+    worker_is(0, 0, 0);
+    worker_is(1, 1, 7);
+    assert_false(yields_for(4 * NS_PER_MS));
+    assert_true(yields_for(2 * NS_PER_MS));
+    assert_int_equal(cpu, 2);
+    assert_int_equal(calls, 2);
+    assert_int_equal(CPU_COUNT(&history[0]), 2);
+    assert_true(CPU_EQUAL(&history[1], &all)); /* it may go anywhere, as before */
+    stays();
+}
+
+static void only_where_it_may_go(void **state)
+{
+    worker_is(0, 0, 0);
+    CPU_CLR(2, &allowed);
+    CPU_CLR(1, &allowed);
+    assert_true(yields_for(6 * NS_PER_MS));
+    assert_int_equal(cpu, 3);
+    cpu = 0;
+    CPU_ZERO(&allowed);
+    CPU_SET(0, &allowed); /* pinned */
+    stays();
+}
+
+static void not_without_reason(void **state)
+{
+    stays(); /* nobody knows where the workers are */
+    worker_is(0, 1, 0);
+    worker_is(1, 2, 0);
+    stays();
+    worker_is(0, 0, 0);
+    atomic_store(&client->shared->spin_limit, 64);
+    stays(); /* processors are enough */
+    atomic_store(&client->shared->spin_limit, 0);
+    worker_is(0, PLACE_NOWHERE, 1);
+    stays();
+    /* Somebody keeps the processor from the worker now and then. */
+    for (uint32_t i = 0; i < 100; i++) {
+        worker_is(0, 0, i);
+        assert_false(yields_for(4 * NS_PER_MS));
+    }
+}
+
+/* It comes here for each of its messages only, as one does that polls memory. */
+static void not_who_seldom_yields(void **state)
+{
+    worker_is(0, 0, 0);
+    for (unsigned i = 0; i < 15; i++, now += NS_PER_MS)
+        client_place(client, now, NS_PER_US);
+    assert_int_equal(calls, 0);
+}
+
+static void waits_longer_when_put_back(void **state)
+{
+    ns_t last = 0, start;
+
+    worker_is(0, 0, 0);
+    for (unsigned i = 0; i < 4; i++) {
+        start = now;
+        assert_true(yields_for(NS_PER_SEC));
+        assert_true(now - start > last);
+        last = 3 * (now - start) / 2;
+        cpu = 0;
+        calls = 0;
+    }
+    now += 10 * NS_PER_SEC;
+    client_place(client, now, NS_PER_US);
+    cpu = 3;
+    assert_false(yields_for(NS_PER_MS));
+    cpu = 0;
+    assert_true(yields_for(NS_PER_SEC));
+}
+
+static void comes_back_from_who_computes(void **state)
+{
+    worker_is(0, 0, 0);
+    assert_true(yields_for(6 * NS_PER_MS));
+    assert_int_equal(cpu, 1);
+    now += 4 * NS_PER_MS;
+    client_place(client, now, 4 * NS_PER_MS);
+    assert_int_equal(cpu, 0);
+    assert_int_equal(calls, 4);
+    assert_false(yields_for(900 * NS_PER_MS));
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        T(steps_aside),           T(only_where_it_may_go),       T(not_without_reason),
+        T(not_who_seldom_yields), T(waits_longer_when_put_back), T(comes_back_from_who_computes)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
