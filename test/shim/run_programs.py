@@ -189,6 +189,9 @@ def describes_device(build, daemon):
     for word in ("hca_id:", "uroce0", "PORT_ACTIVE", "link_layer:", "Ethernet", "GID["):
         if word not in text:
             raise kit.Failure(f"no {word} in:\n{text}")
+    # 100 Gb/s: by this UCX chooses how to send.
+    if not re.search(r"active_width:\s+4X", text) or not re.search(r"active_speed:\s+25\.0 Gbps", text):
+        raise kit.Failure(f"not the speed:\n{text}")
     gids = re.findall(r"GID\[ *(\d+)\]:\s+(\S+), (.*\S)", text)
     wanted = [("0", "::ffff:127.0.0.1", "RoCE v2"), ("1", "::1", "RoCE v2"),
               ("2", "0000:0000:0000:0000:0000:ffff:7f00:0001", "RoCE v1"),
