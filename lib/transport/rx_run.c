@@ -1,22 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Runs: frames in a row that are the next requests of one connection, all WRITE ONLY, all SEND ONLY
- * or all parts of longer WRITEs, which most frames are. A frame is recognised by comparing it with
- * what its queue pair expects, headers as a whole; then the ICRCs are verified; then the checks of
- * resp_check.c that this leaves open are made for each, and it is executed. What that means for the
- * queue pair, its acknowledge and the counters is written once, at the end. Whatever is out of the
- * ordinary (another PSN, memory that is not mapped, something wrong) ends the run before anything
- * was done about it, and goes the general way. Acknowledges are recognised likewise, one by one.
+ * Runs: frames in a row that are the next ones of one connection, all WRITE ONLY, all SEND ONLY,
+ * all parts of longer WRITEs or all responses to READs (rx_read.c), which most frames are. A frame
+ * is recognised by comparing it with what its queue pair expects, headers as a whole; then the
+ * ICRCs are verified; then the checks of resp_check.c that this leaves open are made for each, and
+ * it is executed. What that means for the queue pair, its acknowledge and the counters is written
+ * once, at the end. Whatever is out of the ordinary (another PSN, memory that is not mapped,
+ * something wrong) ends the run before anything was done about it, and goes the general way.
+ * Acknowledges are recognised likewise, one by one.
  */
+#include "rx_run.h"
 #include "encap_layout.h"
 #include "mem_memcpy.h"
-#include "transport.h"
 
-#define BTH      ENCAP_EXPECT_BTH
-#define RETH_LEN 16
-#define AETH_LEN 4
-#define L3_HEADERS \
-    (BTH - ETH_LEN + BTH_LEN + ICRC_LEN) /* and the ICRC: bytes beside RETH, payload */
+#define RETH_LEN  16
+#define AETH_LEN  4
 #define ACK_LEN   (L3_HEADERS + AETH_LEN)
 #define NEXT_MASK UINT64_C(0x00FFFFFF00FFFFFF) /* QPN and PSN in bytes 4 to 11 of the BTH */
 
@@ -25,37 +23,21 @@
 
 #define ACK OPCODE(PKT_RC, OP_ACK)
 
-/* What runs are of, by opcode. */
-enum run_kind { RUN_NONE, RUN_WRITES, RUN_SENDS, RUN_PARTS, RUN_ACK };
 static const uint8_t kinds[256] = {
     [WRITE_ONLY] = RUN_WRITES,
     [SEND_ONLY] = RUN_SENDS,
     [OPCODE(PKT_RC, OP_WRITE_FIRST)] = RUN_PARTS,
     [OPCODE(PKT_RC, OP_WRITE_MIDDLE)] = RUN_PARTS,
     [OPCODE(PKT_RC, OP_WRITE_LAST)] = RUN_PARTS,
+    [OPCODE(PKT_RC, OP_READ_RESP_FIRST)] = RUN_RESPONSES,
+    [OPCODE(PKT_RC, OP_READ_RESP_MIDDLE)] = RUN_RESPONSES,
+    [OPCODE(PKT_RC, OP_READ_RESP_LAST)] = RUN_RESPONSES,
+    [OPCODE(PKT_RC, OP_READ_RESP_ONLY)] = RUN_RESPONSES,
     [ACK] = RUN_ACK,
 };
 
 /* Verified as a whole before they are executed, which is to find them in the first cache. */
 #define RUN_BYTES 16384
-
-#define INLINE static inline __attribute__((always_inline))
-
-/* Memory under a key, as it is for the time of a run. Zeroed it is none: key 0 is never issued. */
-struct grant {
-    uint32_t key;
-    uint64_t iova, len;
-    uint8_t *direct; /* NULL: none, or not that simple; and len is 0 */
-};
-
-struct run {
-    struct engine *e;
-    struct qp *qp;
-    enum run_kind kind;
-    uint32_t bytes, payload; /* of what was recognised: of frames, and of their payloads */
-    struct grant first;      /* WRITEs: where the first of them goes */
-    struct icrc_span span[FRAME_BURST]; /* what was recognised; own: bytes of payload */
-};
 
 /* A queue pair of e's that may get such requests now. */
 static bool may_run(const struct engine *e, const struct qp *qp)
@@ -77,12 +59,11 @@ struct shape {
 static bool new_shape(struct shape *s, const struct run *r, const struct frame *f)
 {
     const uint8_t *b = f->data;
-    uint32_t total = get_be16(b + 16), reth, rest, len;
+    uint32_t total = get_be16(b + 16), rest, len;
 
     if (kinds[b[BTH]] != r->kind)
         return false;
-    reth = opcode_table[b[BTH]].flags & PF_RETH ? RETH_LEN : 0;
-    rest = total - L3_HEADERS - reth;
+    rest = total - L3_HEADERS - (opcode_table[b[BTH]].header_len - BTH_LEN);
     len = rest - (b[BTH + 1] >> 4 & 3); /* without its pad */
     s->frame = f->len;
     s->size = (struct icrc_size){.len = (uint16_t)total, .own = (uint16_t)len};
@@ -110,10 +91,10 @@ static void account(struct run *r, const struct shape *s, unsigned frames)
     r->payload += frames * s->size.own;
 }
 
-/* How many frames from f on are the next ones of the run. */
-static unsigned recognise(struct run *r, const struct frame *f, unsigned n)
+/* How many frames from f on are the next ones of the run, of which the first has this PSN. */
+static unsigned recognise(struct run *r, const struct frame *f, unsigned n, psn_t first)
 {
-    uint64_t next = (uint64_t)r->qp->qpn << 32 | r->qp->resp.epsn.v;
+    uint64_t next = (uint64_t)r->qp->qpn << 32 | first.v;
     struct shape s = {.frame = 0}; /* no frame's */
     unsigned i, since = 0;
 
@@ -151,36 +132,10 @@ static unsigned verify(const struct run *r, const struct frame *f, unsigned n)
     return i ? i : icrc_verify_run(ICRC_IPV4, r->span, n);
 }
 
-/* What lies in a frame that was just summed up the C library copies faster than mem_memcpy_long. */
-INLINE void put(uint8_t *to, const uint8_t *from, uint32_t len)
+static struct grant look_up(const struct run *r, struct mr_hint *hint, uint32_t key,
+                            uint32_t access)
 {
-    if (mem_memcpy_is_few(len))
-        mem_memcpy_few(to, from, len);
-    else
-        memcpy(to, from, len);
-}
-
-static __attribute__((noinline)) struct grant look_up(const struct run *r, struct mr_hint *hint,
-                                                      uint32_t key, uint32_t access)
-{
-    struct engine *e = r->e;
-    const struct mem_region *mr;
-
-    if (!mr_hint_holds(hint, e->cfg.mrs, key) &&
-        !mr_hint_note(hint, &e->mrs, key, r->qp->pd, access))
-        return (struct grant){.key = key};
-    mr = hint->mr;
-    if (!mr->direct)
-        return (struct grant){.key = key};
-    return (struct grant){key, mr->iova, mr->len, mr->direct};
-}
-
-/* Where [va, va + len) is; NULL: somebody else must find out, or refuse. */
-INLINE uint8_t *place(const struct grant *g, uint64_t va, uint32_t len)
-{
-    uint64_t off = va - g->iova; /* the region does not wrap around, so neither does this inside */
-
-    return off <= g->len && len <= g->len - off ? g->direct + off : NULL;
+    return grant_find(r->e, r->qp, hint, key, access);
 }
 
 /* Whether the first of the WRITEs, or of their parts, goes to mapped memory. */
@@ -214,7 +169,7 @@ static unsigned run_writes(struct run *r, unsigned n)
 
         if (unlikely(key != g.key))
             g = look_up(r, hint, key, MEM_REMOTE_WRITE);
-        to = place(&g, get_be64(reth), len);
+        to = grant_place(&g, get_be64(reth), len);
         if (unlikely(!to || get_be32(reth + 12) != len))
             break;
         put(to, reth + RETH_LEN, len);
@@ -230,7 +185,8 @@ static bool start_write(struct run *r, struct grant *g, const uint8_t *reth, uin
     uint32_t key = get_be32(reth + 8), all = get_be32(reth + 12);
 
     *g = look_up(r, &resp->write_hint, key, MEM_REMOTE_WRITE);
-    if (resp->op != RESP_IDLE || all > MESSAGE_MAX || all <= len || !place(g, get_be64(reth), all))
+    if (resp->op != RESP_IDLE || all > MESSAGE_MAX || all <= len ||
+        !grant_place(g, get_be64(reth), all))
         return false;
     resp->msg_len = 0;
     resp->write_va = get_be64(reth);
@@ -258,7 +214,7 @@ static bool run_part(struct run *r, struct grant *g, const uint8_t *bth, uint32_
     }
     if (g->key != resp->write_rkey)
         *g = look_up(r, &resp->write_hint, resp->write_rkey, MEM_REMOTE_WRITE);
-    to = place(g, resp->write_va, len);
+    to = grant_place(g, resp->write_va, len);
     if (!to)
         return false;
     memcpy(to, payload, len);
@@ -298,7 +254,7 @@ INLINE uint8_t *recv_place(const struct run *r, struct grant *g, const struct wo
         return NULL;
     if (unlikely(key != g->key))
         *g = look_up(r, &r->qp->resp.recv_hint, key, MEM_LOCAL_WRITE);
-    return place(g, addr, len);
+    return grant_place(g, addr, len);
 }
 
 /* What its receive completions have in common. */
@@ -401,14 +357,13 @@ static void acknowledge(struct run *r, unsigned n)
     }
 }
 
-/* n of the frames were executed. */
-static void finish(struct run *r, const struct frame *f, unsigned n)
+/* n of the frames, which are requests, were executed. */
+static void accept_run(struct run *r, unsigned n)
 {
     struct responder *resp = &r->qp->resp;
 
     resp->epsn = psn_add(resp->epsn, n);
     resp->nak_sent = false;
-    count(r, f, n);
     acknowledge(r, n);
 }
 
@@ -437,10 +392,24 @@ static bool ack(struct run *r, const struct frame *f, unsigned job)
     return true;
 }
 
+/* The PSN of the next packet of the run; false: none is expected, or nothing simple. */
+static bool first_psn(const struct run *r, psn_t *first)
+{
+    *first = r->kind == RUN_RESPONSES ? r->qp->req.una : r->qp->resp.epsn;
+    return r->kind != RUN_RESPONSES || rx_read_waits(r->qp);
+}
+
 /* How many of n may be executed here, as far as their contents need not be believed for that. */
 static unsigned executable(struct run *r, unsigned n)
 {
-    return r->kind == RUN_SENDS ? entries(r, n) : may_write(r) ? n : 0;
+    switch (r->kind) {
+    case RUN_RESPONSES:
+        return n;
+    case RUN_SENDS:
+        return entries(r, n);
+    default:
+        return may_write(r) ? n : 0;
+    }
 }
 
 static unsigned execute(struct run *r, unsigned n)
@@ -450,6 +419,8 @@ static unsigned execute(struct run *r, unsigned n)
         return run_writes(r, n);
     case RUN_SENDS:
         return run_sends(r, n);
+    case RUN_RESPONSES:
+        return rx_read_responses(r, n);
     default:
         return run_parts(r, n);
     }
@@ -460,6 +431,7 @@ unsigned rx_run(struct engine *e, const struct frame *f, unsigned n, unsigned jo
 {
     struct run r;
     unsigned found, done;
+    psn_t first;
 
     *general = 0;
     if (f->len < ETH_LEN + L3_HEADERS)
@@ -473,7 +445,9 @@ unsigned rx_run(struct engine *e, const struct frame *f, unsigned n, unsigned jo
         return 0;
     if (r.kind == RUN_ACK)
         return ack(&r, f, job);
-    found = recognise(&r, f, n);
+    if (!first_psn(&r, &first))
+        return 0;
+    found = recognise(&r, f, n, first);
     if (!found)
         return 0;
     done = executable(&r, found);
@@ -484,7 +458,9 @@ unsigned rx_run(struct engine *e, const struct frame *f, unsigned n, unsigned jo
         r.payload -= r.span[i].size.own;
     }
     if (done)
-        finish(&r, f, done);
+        count(&r, f, done);
+    if (done && r.kind != RUN_RESPONSES)
+        accept_run(&r, done);
     *general = found - done;
     return done;
 }

@@ -63,6 +63,7 @@ struct requester {
     bool rnr_wait;    /* until the timer fires */
     bool implied_nak; /* went back for a lost response; not again before progress */
     bool drained_told;
+    struct mr_hint read_hint; /* where the last response to a READ went */
 };
 
 /* ---- responder ---- */

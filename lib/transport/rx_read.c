@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Runs of READ responses: each is the next one of the oldest READ that is not complete, as long as
+ * this one needs it, and goes to one place in mapped memory. The steps of comp_rx and comp_read,
+ * but for those that find nothing in such a packet; what they mean for the requester is written
+ * once for the run.
+ */
+#include "rx_run.h"
+
+bool rx_read_waits(const struct qp *qp)
+{
+    const struct requester *req = &qp->req;
+
+    return (qp->state == QPS_RTS || qp->state == QPS_SQD) && req->rd_outstanding &&
+           psn_eq(req->next_psn, req->max_psn);
+}
+
+/* The count of the oldest slot that is not acknowledged as a whole. Those before `send` were sent.
+ */
+static uint32_t oldest(const struct requester *req)
+{
+    uint32_t i = req->tail;
+
+    while (i != req->send && psn_before(slot_last(slot_at(req, i)), req->una))
+        i++;
+    return i;
+}
+
+/* Whether response p is the next one of s. */
+static bool awaits(const struct send_slot *s, psn_t p)
+{
+    return s->started && s->status == WC_SUCCESS && s->wqe.h.opcode == SQE_READ &&
+           psn_eq(psn_add(s->first, s->done), p);
+}
+
+/* Where the next response goes, if that is one piece of mapped memory. */
+static uint8_t *place_for(const struct run *r, struct grant *g, const struct send_slot *s,
+                          uint32_t len)
+{
+    const struct sge *sge = s->wqe.sge, *end = sge + s->wqe.h.num_sge;
+    uint32_t off = s->done * r->qp->mtu;
+
+    for (; sge != end && off >= sge->length; sge++)
+        off -= sge->length;
+    if (sge == end || sge->length - off < len)
+        return NULL;
+    if (unlikely(sge->lkey != g->key))
+        *g = grant_find(r->e, r->qp, &r->qp->req.read_hint, sge->lkey, MEM_LOCAL_WRITE);
+    return grant_place(g, sge->addr + off, len);
+}
+
+/* Its next response; false, and nothing was done: it is not as it should be, or not that simple. */
+static bool take_response(const struct run *r, struct grant *g, struct send_slot *s,
+                          const uint8_t *bth, uint32_t len)
+{
+    const struct opcode_info *info = &opcode_table[bth[0]];
+    bool last = s->done + 1 == s->packets;
+    uint8_t *to;
+
+    if (last != !!(info->flags & PF_END) ||
+        len != (last ? s->len - s->done * r->qp->mtu : r->qp->mtu))
+        return false;
+    to = place_for(r, g, s, len);
+    if (!to)
+        return false;
+    put(to, bth + info->header_len, len);
+    s->done++;
+    return true;
+}
+
+unsigned rx_read_responses(struct run *r, unsigned n)
+{
+    struct requester *req = &r->qp->req;
+    struct grant g = {.direct = NULL};
+    uint32_t at = oldest(req);
+    unsigned i;
+
+    for (i = 0; i < n && at != req->send; i++) {
+        struct send_slot *s = slot_at(req, at);
+
+        if (!awaits(s, psn_add(req->una, i)) ||
+            !take_response(r, &g, s, r->span[i].l3 + (BTH - ETH_LEN), r->span[i].size.own))
+            break;
+        if (s->done != s->packets)
+            continue;
+        at++;
+        req->rd_outstanding -= req->rd_outstanding > 0;
+    }
+    if (!i)
+        return 0;
+    req->stalls = 0;
+    comp_progress(r->e, r->qp, psn_add(req->una, i));
+    return i;
+}
