@@ -54,6 +54,38 @@ static void seal(struct engine *e, struct tx_job *job)
     tx_count(e, job->qp, priority, 1, f->len);
 }
 
+static unsigned take_requests(struct engine *e, struct qp *qp, struct frame *frames, unsigned n)
+{
+    return qp->req.pkt ? req_middle(e, qp, frames, n) : req_only(e, qp, frames, n);
+}
+
+/* Whether there may be a request to send. */
+static bool may_request(const struct qp *qp)
+{
+    const struct requester *req = &qp->req;
+
+    return req->send != req->head || (req->slot_count && work_queue_pending(&req->sq));
+}
+
+/* Responses to READs wait: these and requests take turns, a packet each. Where there are no
+ * requests, or none that may go, there are as many responses as may. */
+static unsigned take_turns(struct engine *e, struct qp *qp, struct frame *frames, unsigned n)
+{
+    unsigned taken;
+
+    if (!qp->resp_turn) {
+        taken = resp_read(e, qp, frames, may_request(qp) ? 1 : n);
+        qp->resp_turn = taken > 0;
+        return taken;
+    }
+    taken = take_requests(e, qp, frames, 1);
+    if (taken)
+        qp->resp_turn = false;
+    else if (!req_ready(e, qp)) /* if it is, its turn is in qp_tx */
+        taken = resp_read(e, qp, frames, n);
+    return taken;
+}
+
 /* Up to n packets of the queue pair; returns how many. What needs no more than the batch's turn to
  * come is sealed now, while its bytes are at hand. */
 static unsigned take_packets(struct engine *e, struct qp *qp, struct frame *frames, unsigned n)
@@ -61,7 +93,9 @@ static unsigned take_packets(struct engine *e, struct qp *qp, struct frame *fram
     unsigned taken = 0;
 
     if (likely(!resp_may_reply(qp)))
-        taken = qp->req.pkt ? req_middle(e, qp, frames, n) : req_only(e, qp, frames, n);
+        taken = take_requests(e, qp, frames, n);
+    else if (qp->resp.res_pending && qp->service == PKT_RC)
+        taken = take_turns(e, qp, frames, n);
     if (likely(taken))
         return taken;
     if (!qp_tx(e, qp, frames))

@@ -6,7 +6,7 @@
  * same for all is done once. Slots are left as they leave them: a retransmission goes their way.
  */
 #include "mem_memcpy.h"
-#include "transport.h"
+#include "tx_head.h"
 
 /* The second word of such a work request: opcode, flags, number of SGEs. */
 #define TAKEN_FLAGS UINT64_C(0x0600) /* signaled, solicited */
@@ -125,21 +125,14 @@ static inline bool find_source(struct engine *e, const struct qp *qp, const stru
                     &from->mr) == MR_OK;
 }
 
-/*
- * Messages of one kind have the same headers but for PSN, address, key and immediate data: these
- * are written once, copied, and the ICRC's begin is computed once. Of such packets it is also the
- * identification that is the same. They are never fragmented, so it means nothing (RFC 6864, 4.1).
- */
+/* Messages of one kind have the same headers but for PSN, address, key and immediate data. */
 struct head {
-    uint8_t bytes[80]; /* outer headers, BTH; what follows is overwritten */
-    uint64_t message;  /* of copy_entry; NO_MESSAGE: nothing is here */
-    uint32_t frame_len;
-    bool in_memory; /* there is a payload, and it is not inline */
-    bool few;       /* and so few bytes that they need no call */
-    bool many;      /* or so many that they are copied while they are summed up */
-    unsigned first; /* frame that has them */
+    struct tx_head tx;
+    uint64_t message; /* of copy_entry; NO_MESSAGE: nothing is here */
+    bool in_memory;   /* there is a payload, and it is not inline */
+    bool few;         /* and so few bytes that they need no call */
+    bool many;        /* or so many that they are copied while they are summed up */
 };
-_Static_assert(ENCAP_MAX_LEN + BTH_LEN <= 80, "room in struct head");
 
 static void make_head(struct engine *e, const struct qp *qp, uint64_t message, struct head *h)
 {
@@ -153,28 +146,25 @@ static void make_head(struct engine *e, const struct qp *qp, uint64_t message, s
     };
     uint32_t len = MESSAGE_LEN(message), op = MESSAGE_OP(message);
     uint32_t bth_len = kinds[op].len + len + pkt_pad(len) + ICRC_LEN;
-    uint8_t *bth = h->bytes + encap_tx(h->bytes, &qp->encap, bth_len, e->ip_id++);
 
-    put_be32(bth, (uint32_t)kinds[op].opcode << 24 |
-                      (message & MESSAGE_SOLICITED ? UINT32_C(1) << 23 : 0) | pkt_pad(len) << 20 |
-                      PKEY_DEFAULT);
-    put_be32(bth + 4, qp->dest_qpn);
+    tx_head_make(e, qp, &h->tx,
+                 (uint32_t)kinds[op].opcode << 24 |
+                     (message & MESSAGE_SOLICITED ? UINT32_C(1) << 23 : 0) | pkt_pad(len) << 20 |
+                     PKEY_DEFAULT,
+                 bth_len);
     h->message = message;
-    h->frame_len = qp->encap.len + bth_len;
     h->in_memory = len && !(message & MESSAGE_INLINE);
     h->few = h->in_memory && mem_memcpy_is_few(len);
     h->many = h->in_memory && len >= SOURCE_MIN;
 }
 
 /* All headers. Returns where the payload goes. */
-static inline uint8_t *put_headers(const struct head *h, const struct send_slot *s, uint8_t *frame,
-                                   size_t encap_len)
+static inline uint8_t *put_headers(const struct head *h, const struct send_slot *s,
+                                   const struct qp *qp, struct frame *frame)
 {
     const struct sqe *w = &s->wqe.h;
-    uint8_t *next = frame + encap_len + BTH_LEN;
+    uint8_t *next = tx_head_put(&h->tx, qp, frame, ASKS_FOR_ACK | s->first.v);
 
-    memcpy(frame, h->bytes, sizeof(h->bytes));
-    put_be32(next - 4, UINT32_C(1) << 31 | s->first.v); /* asks for an ACK */
     if (!(h->message & SQE_SEND)) {
         put_be64(next, w->remote_addr);
         put_be32(next + 8, w->rkey);
@@ -214,29 +204,6 @@ static void leave_job(struct engine *e, struct qp *qp, unsigned job, struct fram
                                      .bth_len = (uint16_t)(f->len - qp->encap.len),
                                      .slot = slot,
                                      .psn = p};
-}
-
-/* The frames with this head, up to `end`, are ready. */
-static void seal_alike(struct engine *e, struct qp *qp, const struct head *h,
-                       const struct frame *frames, unsigned end)
-{
-    unsigned n = end - h->first;
-
-    if (!n)
-        return;
-    if (!frames[h->first].inside)
-        encap_seal_alike(&qp->encap, &frames[h->first], n);
-    tx_count(e, qp, qp->encap.priority, n, (uint64_t)n * h->frame_len);
-}
-
-/* A frame but for its payload, which is mapped: ready as well. */
-static void seal_many(struct engine *e, struct qp *qp, struct head *h, const struct send_slot *s,
-                      const struct mem_region *mr, const struct frame *f)
-{
-    (f->inside ? encap_copy : encap_seal_copy)(f->data, &qp->encap, h->frame_len - qp->encap.len,
-                                               mr_direct(mr, s->wqe.sge->addr), s->len);
-    tx_count(e, qp, qp->encap.priority, 1, h->frame_len);
-    h->first++;
 }
 
 static void move_on(struct engine *e, struct qp *qp, unsigned n)
@@ -287,18 +254,18 @@ run(struct engine *e, struct qp *qp, struct frame *frames, unsigned n, bool late
             if (message == NOT_SIMPLE || MESSAGE_LEN(message) > qp->mtu)
                 break;
             if (!late)
-                seal_alike(e, qp, &head, frames, i);
+                tx_head_seal(e, qp, &head.tx, frames, i);
             make_head(e, qp, message, &head);
-            head.first = i;
+            head.tx.first = i;
         }
         if (head.in_memory && (!find_source(e, qp, s->wqe.sge, &from) ||
                                (!late && !from.mr->direct) || (late && mem_batch_full(&e->batch))))
             break;
         start_slot(s, index + i, MESSAGE_LEN(message), p);
-        frames[i].len = head.frame_len;
-        payload = put_headers(&head, s, frames[i].data, qp->encap.len);
+        payload = put_headers(&head, s, qp, &frames[i]);
         if (!late && unlikely(head.many))
-            seal_many(e, qp, &head, s, from.mr, &frames[i]);
+            tx_head_seal_copy(e, qp, &head.tx, &frames[i], mr_direct(from.mr, s->wqe.sge->addr),
+                              s->len);
         else
             put_payload(e, &head, s, from.mr, payload, e->jobs + i);
         if (late)
@@ -307,7 +274,7 @@ run(struct engine *e, struct qp *qp, struct frame *frames, unsigned n, bool late
     if (!i)
         return 0;
     if (!late) {
-        seal_alike(e, qp, &head, frames, i);
+        tx_head_seal(e, qp, &head.tx, frames, i);
         e->sealed += i;
     }
     move_on(e, qp, i);

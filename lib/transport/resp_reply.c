@@ -36,13 +36,6 @@ static struct resp_resource *next_resource(struct qp *qp)
     return NULL;
 }
 
-static void finish_resource(struct responder *resp, struct resp_resource *r)
-{
-    r->pending = false;
-    r->answered = true;
-    resp->res_pending--;
-}
-
 /* Headers into the frame; returns where the payload goes. */
 static uint8_t *build(struct engine *e, struct qp *qp, struct tx_job *job, struct pkt *p)
 {
@@ -80,23 +73,14 @@ static bool reply_atomic(struct engine *e, struct qp *qp, struct tx_job *job,
     p.aeth.msn = r->msn & PSN_MASK;
     p.atomic_ack = r->original;
     build(e, qp, job, &p);
-    finish_resource(&qp->resp, r);
+    resp_finish_reply(&qp->resp, r);
     return true;
-}
-
-static uint8_t read_opcode(const struct resp_resource *r)
-{
-    bool first = r->next == r->start, last = r->next + 1 == r->packets;
-
-    if (first)
-        return last ? OP_READ_RESP_ONLY : OP_READ_RESP_FIRST;
-    return last ? OP_READ_RESP_LAST : OP_READ_RESP_MIDDLE;
 }
 
 static bool reply_read(struct engine *e, struct qp *qp, struct tx_job *job, struct resp_resource *r)
 {
     uint32_t off = r->next * qp->mtu;
-    struct pkt p = {.opcode = OPCODE(qp->service, read_opcode(r)),
+    struct pkt p = {.opcode = OPCODE(qp->service, resp_read_op(r)),
                     .psn = psn_add(r->first, r->next),
                     .payload_len = min_of(r->len - off, qp->mtu)};
     struct mr_span span = {0};
@@ -106,7 +90,7 @@ static bool reply_read(struct engine *e, struct qp *qp, struct tx_job *job, stru
         tx_flush(e);
     if (p.payload_len && mr_check_remote(&e->mrs, r->rkey, r->pd, qp->qpn, r->va + off,
                                          p.payload_len, MEM_REMOTE_READ, &span) != MR_OK) {
-        finish_resource(&qp->resp, r); /* the key was revoked in mid-message */
+        resp_finish_reply(&qp->resp, r); /* the key was revoked in mid-message */
         resp_fault(e, qp, FAULT_REMOTE_ACCESS, p.psn);
         return reply_ack(e, qp, job);
     }
@@ -118,7 +102,7 @@ static bool reply_read(struct engine *e, struct qp *qp, struct tx_job *job, stru
         pkt_build_pad(payload, p.payload_len);
     }
     if (++r->next == r->packets)
-        finish_resource(&qp->resp, r);
+        resp_finish_reply(&qp->resp, r);
     return true;
 }
 
@@ -130,7 +114,7 @@ static bool reply_done(struct engine *e, struct qp *qp, struct tx_job *job, stru
     p.aeth.syndrome = AETH_ACK_PLAIN;
     p.aeth.msn = r->msn & PSN_MASK;
     build(e, qp, job, &p);
-    finish_resource(&qp->resp, r);
+    resp_finish_reply(&qp->resp, r);
     return true;
 }
 

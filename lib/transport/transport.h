@@ -26,6 +26,7 @@
 #define INFLIGHT_BYTES   (INFLIGHT_DEFAULT * PKT_MTU_MAX) /* and as much in smaller ones */
 #define INFLIGHT_MOST    384 /* packets: rings of ports and between workers hold some more */
 #define SOURCE_MIN       512 /* bytes that are copied and summed up in one pass */
+#define ASKS_FOR_ACK     (UINT32_C(1) << 31) /* in the last word of the BTH */
 #define AETH_ACK_PLAIN   (AETH_ACK | AETH_CREDIT_NONE)
 #define SERVICE_RAW      0xFF /* beside enum pkt_service: frames, of which none is a packet's */
 
@@ -111,6 +112,7 @@ struct responder {
     uint32_t res_max;          /* max_dest_rd_atomic */
     uint32_t res_head;         /* resources taken since reset */
     uint32_t res_pending;
+    struct mr_hint read_hint; /* where the last READ read */
     /* Rounds of repeated requests, as path_repeated counts them. */
     uint32_t rounds;
     psn_t round_first, repeated, repeated_epsn;
@@ -476,6 +478,24 @@ static inline bool resp_may_reply(const struct qp *qp)
     return qp->resp.ack_pending || qp->resp.res_pending;
 }
 bool resp_reply(struct engine *e, struct qp *qp, struct tx_job *job);
+/* resp_read.c: builds and seals up to n responses to READs that wait; the frames as for req_only.
+ * Returns how many. */
+unsigned resp_read(struct engine *e, struct qp *qp, struct frame *frames, unsigned n);
+/* The same for both: the next packet of a READ's reply; and the last one was built. */
+static inline uint8_t resp_read_op(const struct resp_resource *r)
+{
+    bool first = r->next == r->start, last = r->next + 1 == r->packets;
+
+    if (first)
+        return last ? OP_READ_RESP_ONLY : OP_READ_RESP_FIRST;
+    return last ? OP_READ_RESP_LAST : OP_READ_RESP_MIDDLE;
+}
+static inline void resp_finish_reply(struct responder *resp, struct resp_resource *r)
+{
+    r->pending = false;
+    r->answered = true;
+    resp->res_pending--;
+}
 void resp_reset(struct qp *qp, psn_t first);
 /* Records a fault of the responder: what it does is in the fault table. */
 void resp_fault(struct engine *e, struct qp *qp, enum fault fault, psn_t at);
