@@ -6,12 +6,12 @@
  * same for all is done once. Slots are left as they leave them: a retransmission goes their way.
  */
 #include "mem_memcpy.h"
+#include "req_run.h"
 #include "tx_head.h"
 
 /* The second word of such a work request: opcode, flags, number of SGEs. */
 #define TAKEN_FLAGS UINT64_C(0x0600) /* signaled, solicited */
 #define TAKEN_MASK  (UINT64_C(0xFFFFFC) & ~TAKEN_FLAGS)
-#define ONE_SGE     UINT64_C(0x010000)
 #define INLINE_MASK (UINT64_C(0x00FFFC) & ~TAKEN_FLAGS)
 #define INLINE_DATA UINT64_C(0x000800)
 
@@ -41,32 +41,6 @@ static unsigned may_take(const struct engine *e, const struct qp *qp, unsigned n
     n = min_of(n, e->cfg.max_inflight - inflight);
     return min_of(n, req->slot_count - (req->head - req->tail));
 }
-
-/* A place in a ring, which goes round. */
-struct place {
-    uint8_t *at, *begin, *end;
-    size_t stride;
-};
-
-static inline struct place place_in(const uint8_t *ring, uint32_t size, uint32_t stride, uint32_t i)
-{
-    uint8_t *begin = (uint8_t *)(uintptr_t)ring;
-
-    return (struct place){.at = begin + (size_t)(i & (size - 1)) * stride,
-                          .begin = begin,
-                          .end = begin + (size_t)size * stride,
-                          .stride = stride};
-}
-
-static inline void advance(struct place *p)
-{
-    p->at += p->stride;
-    if (p->at == p->end)
-        p->at = p->begin;
-}
-
-/* Two words of an entry at a time. */
-typedef uint64_t pair __attribute__((vector_size(16), aligned(8), may_alias));
 
 /*
  * Copies an entry without taking it, if it is such a message. Of its words each is loaded once: the
@@ -106,23 +80,6 @@ static inline uint64_t copy_entry(const void *entry, uint32_t max_inline, struct
     to[0] = a;
     to[1] = b;
     return len << 32 | (word & MESSAGE_WORD);
-}
-
-/* The region that holds the bytes. */
-struct source {
-    struct mem_region *mr;
-    uint32_t lkey;
-};
-
-static inline bool find_source(struct engine *e, const struct qp *qp, const struct sge *sge,
-                               struct source *from)
-{
-    if (likely(from->mr && from->lkey == sge->lkey))
-        return mr_covers(from->mr, sge->addr, sge->length);
-    from->lkey = sge->lkey;
-    from->mr = NULL;
-    return mr_check(&e->mrs, sge->lkey, qp->pd, sge->addr, sge->length, MEM_LOCAL_READ,
-                    &from->mr) == MR_OK;
 }
 
 /* Messages of one kind have the same headers but for PSN, address, key and immediate data. */
@@ -218,17 +175,6 @@ static void move_on(struct engine *e, struct qp *qp, unsigned n)
     req_arm_timer(e, qp);
 }
 
-static inline void start_slot(struct send_slot *s, uint32_t index, uint32_t len, psn_t first)
-{
-    s->index = index;
-    s->len = len;
-    s->packets = 1;
-    s->done = 0;
-    s->first = first;
-    s->status = WC_SUCCESS;
-    s->started = true;
-}
-
 /*
  * Up to n of them. A message whose memory is not mapped comes with the batch, and all behind it
  * wait for that: late says whether these are such messages. Inlined once for each.
@@ -258,10 +204,10 @@ run(struct engine *e, struct qp *qp, struct frame *frames, unsigned n, bool late
             make_head(e, qp, message, &head);
             head.tx.first = i;
         }
-        if (head.in_memory && (!find_source(e, qp, s->wqe.sge, &from) ||
+        if (head.in_memory && (!find_source(e, qp, s->wqe.sge, MEM_LOCAL_READ, &from) ||
                                (!late && !from.mr->direct) || (late && mem_batch_full(&e->batch))))
             break;
-        start_slot(s, index + i, MESSAGE_LEN(message), p);
+        start_slot(s, index + i, MESSAGE_LEN(message), 1, p);
         payload = put_headers(&head, s, qp, &frames[i]);
         if (!late && unlikely(head.many))
             tx_head_seal_copy(e, qp, &head.tx, &frames[i], mr_direct(from.mr, s->wqe.sge->addr),
@@ -294,5 +240,9 @@ unsigned req_only(struct engine *e, struct qp *qp, struct frame *frames, unsigne
     n = may_take(e, qp, n);
     if (likely(n && e->sealed == e->jobs))
         taken = run(e, qp, frames, n, false);
-    return likely(taken) || !n ? taken : run_late(e, qp, frames, n);
+    if (likely(taken) || !n)
+        return taken;
+    if (e->sealed == e->jobs)
+        taken = req_reads(e, qp, frames, n);
+    return taken ? taken : run_late(e, qp, frames, n);
 }

@@ -20,6 +20,18 @@ void req_reset(struct qp *qp, psn_t first)
     req->rnr_wait = req->implied_nak = req->drained_told = false;
 }
 
+/* A READ stays in the queue while there are as many as there may be: req_read.c takes it with those
+ * behind it then. */
+static bool must_stay(const struct qp *qp)
+{
+    const struct work_queue *sq = &qp->req.sq;
+    const volatile struct sqe *next =
+        (const struct sqe *)(sq->ring + (size_t)(sq->cons & (sq->size - 1)) * sq->stride);
+
+    return qp->req.rd_outstanding && qp->req.rd_outstanding >= qp->attr.max_rd_atomic &&
+           next->opcode == SQE_READ;
+}
+
 /* Takes the next entry of the send queue into a slot. False when there is none or no room. */
 static bool take_slot(struct engine *e, struct qp *qp)
 {
@@ -37,7 +49,7 @@ static bool take_slot(struct engine *e, struct qp *qp)
         engine_touch(e, qp);
         return false;
     }
-    if (!pending)
+    if (!pending || must_stay(qp))
         return false;
     s = slot_at(req, req->head++);
     s->index = req->sq.cons;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Runs of READ responses: each is the next one of the oldest READ that is not complete, as long as
- * this one needs it, and goes to one place in mapped memory. The steps of comp_rx and comp_read,
- * but for those that find nothing in such a packet; what they mean for the requester is written
- * once for the run.
+ * Runs of READs and of their responses. Of the responses each is the next one of the oldest READ
+ * that is not complete, as long as this one needs it, and goes to one place in mapped memory. The
+ * steps of comp_rx and comp_read, but for those that find nothing in such a packet; what they mean
+ * for the requester is written once for the run. Of the requests each is one that resp_check would
+ * pass, for mapped memory; it gets its resource as by execute_read, and is answered later.
  */
 #include "rx_run.h"
 
@@ -90,5 +91,74 @@ unsigned rx_read_responses(struct run *r, unsigned n)
         return 0;
     req->stalls = 0;
     comp_progress(r->e, r->qp, psn_add(req->una, i));
+    return i;
+}
+
+/* ---- requests ---- */
+
+/* The count of resources does not wrap around in a run: their places in the ring would not follow
+ * each other. */
+unsigned rx_read_room(const struct qp *qp, unsigned n)
+{
+    const struct responder *resp = &qp->resp;
+
+    if (!(qp->access & MEM_REMOTE_READ) || resp->op != RESP_IDLE)
+        return 0;
+    return min_of(min_of(n, resp->res_max), UINT32_MAX - resp->res_head);
+}
+
+/* Whether all that is asked for may be read, and is mapped. */
+static bool may_read(const struct run *r, struct grant *g, const uint8_t *reth)
+{
+    uint32_t key = get_be32(reth + 8), len = get_be32(reth + 12);
+
+    if (len - 1 >= MESSAGE_MAX) /* or nothing is asked for */
+        return false;
+    if (unlikely(key != g->key))
+        *g = grant_find(r->e, r->qp, &r->qp->resp.read_hint, key, MEM_REMOTE_READ);
+    return grant_place(g, get_be64(reth), len);
+}
+
+static struct resp_resource resource_for(const struct run *r, const uint8_t *bth)
+{
+    const uint8_t *reth = bth + BTH_LEN;
+
+    return (struct resp_resource){
+        .kind = KIND_READ_REQUEST,
+        .pending = true,
+        .first = psn(get_be24(bth + 9)),
+        .packets = packets_for(get_be32(reth + 12), r->qp->mtu),
+        .va = get_be64(reth),
+        .rkey = get_be32(reth + 8),
+        .pd = r->qp->pd,
+        .len = get_be32(reth + 12),
+        .msn = r->qp->resp.msn,
+    };
+}
+
+unsigned rx_read_requests(struct run *r, unsigned n)
+{
+    struct responder *resp = &r->qp->resp;
+    struct grant g = {.direct = NULL};
+    uint32_t at = resp->res_head % resp->res_max;
+    unsigned i;
+
+    for (i = 0; i < n; i++) {
+        const uint8_t *bth = r->span[i].l3 + (BTH - ETH_LEN);
+        struct resp_resource *res = &resp->res[at];
+
+        if (res->pending || !may_read(r, &g, bth + BTH_LEN))
+            break;
+        resp->msn++;
+        *res = resource_for(r, bth);
+        resp->epsn = psn_add(res->first, res->packets);
+        at = at + 1 < resp->res_max ? at + 1 : 0;
+    }
+    if (!i)
+        return 0;
+    resp->res_head += i;
+    resp->res_pending += i;
+    resp->nak_sent = resp->ack_pending = false; /* the responses acknowledge what came before */
+    engine_tx_ready(r->e, r->qp);
     return i;
 }

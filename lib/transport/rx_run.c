@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Runs: frames in a row that are the next ones of one connection, all WRITE ONLY, all SEND ONLY,
- * all parts of longer WRITEs or all responses to READs (rx_read.c), which most frames are. A frame
- * is recognised by comparing it with what its queue pair expects, headers as a whole; then the
- * ICRCs are verified; then the checks of resp_check.c that this leaves open are made for each, and
- * it is executed. What that means for the queue pair, its acknowledge and the counters is written
- * once, at the end. Whatever is out of the ordinary (another PSN, memory that is not mapped,
- * something wrong) ends the run before anything was done about it, and goes the general way.
- * Acknowledges are recognised likewise, one by one.
+ * all parts of longer WRITEs, all READs or all responses to READs (rx_read.c), which most frames
+ * are. A frame is recognised by comparing it with what its queue pair expects, headers as a whole;
+ * then the ICRCs are verified; then the checks of resp_check.c that this leaves open are made for
+ * each, and it is executed. What that means for the queue pair, its acknowledge and the counters is
+ * written once, at the end. Whatever is out of the ordinary (another PSN, memory that is not
+ * mapped, something wrong) ends the run before anything was done about it, and goes the general
+ * way. Acknowledges are recognised likewise, one by one.
  */
 #include "rx_run.h"
 #include "encap_layout.h"
 #include "mem_memcpy.h"
 
-#define RETH_LEN  16
 #define AETH_LEN  4
 #define ACK_LEN   (L3_HEADERS + AETH_LEN)
 #define NEXT_MASK UINT64_C(0x00FFFFFF00FFFFFF) /* QPN and PSN in bytes 4 to 11 of the BTH */
@@ -33,6 +32,7 @@ static const uint8_t kinds[256] = {
     [OPCODE(PKT_RC, OP_READ_RESP_MIDDLE)] = RUN_RESPONSES,
     [OPCODE(PKT_RC, OP_READ_RESP_LAST)] = RUN_RESPONSES,
     [OPCODE(PKT_RC, OP_READ_RESP_ONLY)] = RUN_RESPONSES,
+    [OPCODE(PKT_RC, OP_READ_REQUEST)] = RUN_READS,
     [ACK] = RUN_ACK,
 };
 
@@ -70,7 +70,7 @@ static bool new_shape(struct shape *s, const struct run *r, const struct frame *
     s->most = RUN_BYTES >> (32 - __builtin_clz(total | 1));
     /* As unsigned numbers, lengths below 0 and 1 are too long. */
     return encap_alike(&r->qp->expect, b) && encap_alike_length(b, f->len, total) && !(rest & 3) &&
-           len - 1 < r->qp->mtu;
+           (r->kind == RUN_READS ? !(rest | len) : len - 1 < r->qp->mtu);
 }
 
 /* For a frame that does not begin as the one before: whether it is expected all the same. */
@@ -91,8 +91,16 @@ static void account(struct run *r, const struct shape *s, unsigned frames)
     r->payload += frames * s->size.own;
 }
 
-/* How many frames from f on are the next ones of the run, of which the first has this PSN. */
-static unsigned recognise(struct run *r, const struct frame *f, unsigned n, psn_t first)
+/* How many PSNs a packet takes; a READ's request takes those of its responses. */
+INLINE uint32_t psns(const struct run *r, const uint8_t *bth, bool reads)
+{
+    return reads ? packets_for(get_be32(bth + BTH_LEN + 12), r->qp->mtu) : 1;
+}
+
+/* How many frames from f on are the next ones of the run, of which the first has this PSN. Inlined
+ * once for requests of READs, once for the others. */
+INLINE unsigned recognise_by(struct run *r, const struct frame *f, unsigned n, psn_t first,
+                             bool reads)
 {
     uint64_t next = (uint64_t)r->qp->qpn << 32 | first.v;
     struct shape s = {.frame = 0}; /* no frame's */
@@ -114,10 +122,22 @@ static unsigned recognise(struct run *r, const struct frame *f, unsigned n, psn_
         if ((get_be64(b + BTH + 4) & NEXT_MASK) != next)
             break;
         r->span[i] = (struct icrc_span){b + ETH_LEN, s.size};
-        next = (next + 1) & NEXT_MASK;
+        next = (next + psns(r, b + BTH, reads)) & NEXT_MASK;
     }
     account(r, &s, i - since);
     return i;
+}
+
+static __attribute__((noinline)) unsigned recognise_reads(struct run *r, const struct frame *f,
+                                                          unsigned n, psn_t first)
+{
+    return recognise_by(r, f, n, first, true);
+}
+
+static unsigned recognise(struct run *r, const struct frame *f, unsigned n, psn_t first)
+{
+    return r->kind == RUN_READS ? recognise_reads(r, f, n, first)
+                                : recognise_by(r, f, n, first, false);
 }
 
 /* What has none ends a run of those that have; the general way knows of both. */
@@ -405,6 +425,8 @@ static unsigned executable(struct run *r, unsigned n)
     switch (r->kind) {
     case RUN_RESPONSES:
         return n;
+    case RUN_READS:
+        return rx_read_room(r->qp, n);
     case RUN_SENDS:
         return entries(r, n);
     default:
@@ -421,6 +443,8 @@ static unsigned execute(struct run *r, unsigned n)
         return run_sends(r, n);
     case RUN_RESPONSES:
         return rx_read_responses(r, n);
+    case RUN_READS:
+        return rx_read_requests(r, n);
     default:
         return run_parts(r, n);
     }
@@ -459,7 +483,7 @@ unsigned rx_run(struct engine *e, const struct frame *f, unsigned n, unsigned jo
     }
     if (done)
         count(&r, f, done);
-    if (done && r.kind != RUN_RESPONSES)
+    if (done && r.kind < RUN_READS)
         accept_run(&r, done);
     *general = found - done;
     return done;

@@ -8,12 +8,13 @@
 #include "grant.h"
 #include "mem_memcpy.h"
 
-#define BTH ENCAP_EXPECT_BTH
+#define BTH      ENCAP_EXPECT_BTH
+#define RETH_LEN 16
 #define L3_HEADERS \
     (BTH - ETH_LEN + BTH_LEN + ICRC_LEN) /* and the ICRC: bytes beside other headers, payload */
 
 /* What runs are of, by opcode. */
-enum run_kind { RUN_NONE, RUN_WRITES, RUN_SENDS, RUN_PARTS, RUN_RESPONSES, RUN_ACK };
+enum run_kind { RUN_NONE, RUN_WRITES, RUN_SENDS, RUN_PARTS, RUN_READS, RUN_RESPONSES, RUN_ACK };
 
 struct run {
     struct engine *e;
@@ -38,5 +39,9 @@ INLINE void put(uint8_t *to, const uint8_t *from, uint32_t len)
 bool rx_read_waits(const struct qp *qp);
 /* Executes the first of n responses with the PSNs from there on; how many of them could be. */
 unsigned rx_read_responses(struct run *r, unsigned n);
+/* How many of n READs there are resources for, if READs are allowed at all. */
+unsigned rx_read_room(const struct qp *qp, unsigned n);
+/* Executes the first of n READs, the first of which is expected; how many of them could be. */
+unsigned rx_read_requests(struct run *r, unsigned n);
 
 #endif
