@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "run_kit.h"
+
+/* ---- the hosts ---- */
+
+static void on_cq(void *ctx, struct comp_queue *cq)
+{
+    ((struct side *)ctx)->cq_events++;
+}
+
+static void on_posted(void *ctx, struct comp_queue *cq)
+{
+    ((struct side *)ctx)->cq_posted++;
+}
+
+static void on_async(void *ctx, struct qp *qp, struct comp_queue *cq, enum qp_event event)
+{
+    ((struct side *)ctx)->events = ((struct side *)ctx)->events * 31 + (unsigned)event;
+}
+
+static void copy_in(void *space, struct mem_io *io, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        memcpy(io[i].local, (uint8_t *)space + (io[i].addr - IOVA), io[i].len);
+        io[i].status = 0;
+    }
+}
+
+static void copy_out(void *space, struct mem_io *io, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        memcpy((uint8_t *)space + (io[i].addr - IOVA), io[i].local, io[i].len);
+        io[i].status = 0;
+    }
+}
+
+static const struct mem_backend backend = {
+    .name = "test", .copy_in = copy_in, .copy_out = copy_out};
+
+static void *zeroed(size_t bytes)
+{
+    void *p = aligned_alloc(64, round_up(bytes, 64));
+
+    assert_non_null(p);
+    return memset(p, 0, round_up(bytes, 64));
+}
+
+void side_init(struct side *s, uint8_t number, uint32_t cq_size, uint32_t access)
+{
+    static const uint64_t secret[2] = {1, 2};
+    struct gid_entry gid = {.gid = gid_from_ipv4((uint8_t[]){10, 0, 0, number}),
+                            .type = GID_TYPE_ROCE_V2,
+                            .valid = true,
+                            .vlan = VLAN_NONE};
+    struct engine_config c = {
+        .port = &s->port,
+        .mrs = &s->mrs,
+        .host = {.ctx = s, .cq_event = on_cq, .cq_posted = on_posted, .async_event = on_async}};
+    struct qp_init init = {.type = QPT_RC, .pd = PD, .send_cq = &s->cq, .recv_cq = &s->cq};
+    int err;
+
+    *s = (struct side){.cq_size = cq_size};
+    s->port.mac[5] = gid.mac[5] = number;
+    gid_table_add(&s->gids, &gid);
+    s->port.gids = &s->gids;
+    s->memory = zeroed(MEMORY);
+    s->mr = (struct mem_region){.pd = PD,
+                                .access = access,
+                                .iova = IOVA,
+                                .addr = IOVA,
+                                .len = MEMORY,
+                                .direct = s->memory,
+                                .backend = &backend,
+                                .space = s->memory};
+    assert_int_equal(mr_table_init(&s->mrs, 16, secret), 0);
+    assert_int_equal(mr_insert(&s->mrs, &s->mr, 1), 0);
+    c.qps = s->qps = qp_table_create();
+    s->e = engine_create(&c);
+    s->ring = zeroed(cq_segment_bytes(cq_size, 1));
+    comp_queue_init(&s->cq, s->ring, cq_size, 1);
+    s->reader = (struct cq_reader){.shared = s->ring, .size = cq_size, .lanes = 1};
+    s->shared = zeroed(sizeof(*s->shared));
+    s->sq = zeroed(SLOTS * sqe_stride(2, 0));
+    s->rq = zeroed(SLOTS * rqe_stride(2));
+    init.shared = s->shared;
+    init.sq = (struct work_queue){.ring = s->sq,
+                                  .prod = &s->shared->sq_prod,
+                                  .size = SLOTS,
+                                  .stride = sqe_stride(2, 0),
+                                  .max_sge = 2};
+    init.rq = (struct work_queue){.ring = s->rq,
+                                  .prod = &s->shared->rq_prod,
+                                  .size = SLOTS,
+                                  .stride = rqe_stride(2),
+                                  .max_sge = 2};
+    s->qp = qp_create(s->qps, &init, &err);
+    assert_non_null(s->qp);
+    engine_qp_attach(s->e, s->qp);
+}
+
+void side_fini(struct side *s)
+{
+    engine_qp_detach(s->e, s->qp);
+    qp_free(s->qp);
+    engine_destroy(s->e);
+    qp_table_destroy(s->qps);
+    mr_table_fini(&s->mrs);
+    free(s->memory);
+    free(s->ring);
+    free(s->shared);
+    free(s->sq);
+    free(s->rq);
+}
+
+void connect_to(struct side *s, const struct side *peer, uint32_t access, uint32_t psn)
+{
+    struct qp_attr a = {.state = QPS_INIT,
+                        .path_mtu = MTU_CODE,
+                        .port_num = 1,
+                        .max_rd_atomic = 4,
+                        .max_dest_rd_atomic = 4,
+                        .timeout = 10,
+                        .retry_cnt = 7,
+                        .rnr_retry = 7,
+                        .min_rnr_timer = 1,
+                        .dest_qpn = qp_number(peer->qp),
+                        .rq_psn = psn,
+                        .sq_psn = psn,
+                        .access_flags = access};
+    struct address_vector av = {.sgid = s->gids.entry[0].gid,
+                                .dgid = peer->gids.entry[0].gid,
+                                .gid_type = GID_TYPE_ROCE_V2,
+                                .vlan = VLAN_NONE,
+                                .hop_limit = 64};
+    int rc;
+
+    memcpy(av.smac, s->port.mac, 6);
+    memcpy(av.dmac, peer->port.mac, 6);
+    rc = engine_qp_modify(s->e, s->qp, &a, QPA_STATE | QPA_PKEY_INDEX | QPA_PORT | QPA_ACCESS_FLAGS,
+                          NULL, 5, 1);
+    a.state = QPS_RTR;
+    rc |= engine_qp_modify(s->e, s->qp, &a,
+                           QPA_STATE | QPA_AV | QPA_PATH_MTU | QPA_DEST_QPN | QPA_RQ_PSN |
+                               QPA_MAX_DEST_RD_ATOMIC | QPA_MIN_RNR_TIMER,
+                           &av, 5, 1);
+    a.state = QPS_RTS;
+    if (peer->port.mac[5] == 2 || psn % 4) /* some responders stay in RTR */
+        rc |= engine_qp_modify(s->e, s->qp, &a,
+                               QPA_STATE | QPA_TIMEOUT | QPA_RETRY_CNT | QPA_RNR_RETRY |
+                                   QPA_SQ_PSN | QPA_MAX_RD_ATOMIC,
+                               NULL, 5, 1);
+    assert_int_equal(rc, 0);
+}
+
+void drain(struct side *s)
+{
+    while (cq_reader_peek(&s->reader)) {
+        cq_reader_advance(&s->reader);
+        s->read++;
+    }
+}
+
+bool works(const struct side *s)
+{
+    return qp_current_state(s->qp) == QPS_RTS || qp_current_state(s->qp) == QPS_RTR;
+}
+
+/* ---- the network ---- */
+
+uint32_t total_of(const struct frame *f)
+{
+    return get_be16(f->data + 16);
+}
+
+static void mend(struct frame *f, bool icrc)
+{
+    uint32_t total = total_of(f);
+
+    memset(f->data + 24, 0, 2);
+    put_be16(f->data + 24, (uint16_t)~ipv4_sum(f->data + ETH_LEN));
+    if (icrc && total >= 44 && total + 14 <= f->len)
+        icrc_seal(ICRC_IPV4, f->data + 14, total - 4);
+}
+
+static void damage(struct frame *f, struct random *r)
+{
+    uint8_t *b = f->data;
+    uint32_t bit = random_below(r, (f->len - 4) * 8), what = random_below(r, 16);
+
+    if (what < 2) /* no mending: any byte */
+        b[bit / 8] ^= (uint8_t)(1 << bit % 8);
+    if (what < 2)
+        return;
+    if (what < 4) /* BTH and RETH */
+        b[42 + bit % 28] ^= (uint8_t)(1 << bit % 8);
+    else if (what == 4)
+        b[15] = (uint8_t)bit; /* TOS */
+    else if (what == 5)
+        b[22] = (uint8_t)bit; /* TTL */
+    else if (what == 6)
+        b[18 + bit % 2] ^= (uint8_t)(1 << bit % 8);
+    else if (what == 7)
+        b[20] ^= (uint8_t)(1 << bit % 8); /* DF, fragments */
+    else if (what == 8)
+        put_be16(b + 16, (uint16_t)(total_of(f) + (bit % 3 ? 4 : bit % 9 - 4)));
+    else if (what == 9)
+        put_be16(b + 38, (uint16_t)(get_be16(b + 38) - 4));
+    else if (what == 10)
+        b[43] ^= (uint8_t)(1 << bit % 8); /* solicited, pad, version */
+    else if (what == 11)
+        put_be24(b + 51, get_be24(b + 51) + (bit % 3 ? 1 : -1u)); /* PSN */
+    else if (what == 12)
+        b[42] = bit % 2 ? OP_WRITE_FIRST : (uint8_t)(OP_WRITE_FIRST + bit % 6);
+    else if (what == 15) /* and of READs and responses */
+        b[42] = (uint8_t)(OP_READ_REQUEST + bit % 5);
+    else if (what == 13)
+        b[34 + bit % 2] ^= 1; /* source port */
+    else
+        b[50] ^= 0x80;              /* asks for an acknowledge */
+    if (what == 8 && bit % 4 < 3) { /* both lengths */
+        put_be16(b + 38, (uint16_t)(total_of(f) - 20));
+        f->len += 4;
+    }
+    mend(f, random_below(r, 8) != 0);
+}
+
+/* Loses, doubles, moves and damages frames; returns how many are left. */
+unsigned disturb(struct frame *f, unsigned n, uint32_t calm, struct random *r)
+{
+    static uint8_t spare[FRAME_BURST][ROOM];
+
+    for (unsigned i = 0; i < n; i++) {
+        switch (random_below(r, calm)) {
+        case 0:
+            memmove(&f[i], &f[i + 1], (n - i - 1) * sizeof(*f));
+            n--;
+            break;
+        case 1:
+            if (i) {
+                memcpy(spare[i], f[i - 1].data, f[i - 1].len);
+                f[i].data = spare[i];
+                f[i].len = f[i - 1].len;
+            }
+            break;
+        case 2:
+            if (i) {
+                struct frame swap = f[i];
+
+                f[i] = f[i - 1];
+                f[i - 1] = swap;
+            }
+            break;
+        case 3:
+        case 6:
+        case 7:
+            if (!f[i].inside)
+                damage(&f[i], r);
+            break;
+        case 4:
+            f[i].len += random_below(r, 3) * 8; /* Ethernet padding */
+            break;
+        case 5:
+            f[i].len -= random_below(r, 2) ? 4 : random_below(r, f[i].len);
+            break;
+        }
+    }
+    return n;
+}
+
+/* ---- the comparison ---- */
+
+/* What is not RoCE is nobody's, if it was handed over. */
+static bool may_be_raw(enum drop reason)
+{
+    return reason == DROP_not_roce || reason == DROP_ip_fragment || reason == DROP_raw_no_recv;
+}
+
+void check_counters(const struct side *fast, const struct side *slow, uint64_t frames)
+{
+    const struct engine_counters *f = engine_counters(fast->e), *s = engine_counters(slow->e);
+
+    assert_int_equal(counter_get(&f->rx_delivered), counter_get(&s->rx_delivered));
+    assert_int_equal(counter_get(&f->rx_other), counter_get(&s->rx_other));
+    for (unsigned i = 0; i < DROP_COUNT; i++)
+        if (!may_be_raw(i))
+            assert_int_equal(counter_get(&f->drop[i]), counter_get(&s->drop[i]));
+    assert_memory_equal(qp_counters(fast->qp), qp_counters(slow->qp), sizeof(struct qp_counters));
+    assert_int_equal(counter_sum(f->rx_packets, QOS_PRIORITIES), frames);
+    assert_int_equal(counter_get(&f->rx_delivered) + counter_get(&f->rx_other) +
+                         counter_sum(f->drop, DROP_COUNT),
+                     frames);
+}
+
+void check_same(const struct side *fast, const struct side *slow)
+{
+    assert_int_equal(qp_current_state(fast->qp), qp_current_state(slow->qp));
+    assert_memory_equal(fast->memory, slow->memory, MEMORY);
+    assert_memory_equal(fast->ring, slow->ring, cq_segment_bytes(fast->cq_size, 1));
+    assert_int_equal(fast->cq_events, slow->cq_events);
+    assert_int_equal(fast->cq_posted, slow->cq_posted);
+    assert_int_equal(fast->events, slow->events);
+    assert_int_equal(fast->cq.lane[0].overrun, slow->cq.lane[0].overrun);
+    assert_int_equal(fast->cq.lane[0].prod, slow->cq.lane[0].prod);
+}
+
+void make_frames(struct frame f[FRAME_BURST], uint8_t bytes[FRAME_BURST][ROOM])
+{
+    for (unsigned i = 0; i < FRAME_BURST; i++)
+        f[i] = (struct frame){.data = bytes[i], .room = ROOM};
+}

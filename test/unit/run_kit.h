@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Engines that get the same frames, for tests that compare the short ways with the general one. */
+#ifndef UROCE_TEST_RUN_KIT_H
+#define UROCE_TEST_RUN_KIT_H
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "encap_layout.h"
+#include "engine.h"
+#include "pkt.h"
+#include "random.h"
+#include "unit.h"
+
+#define MTU_CODE 3 /* 1024 bytes */
+#define ROOM     (ENCAP_MAX_LEN + PKT_MAX_HEADER + PKT_MTU_MAX + 64)
+#define SLOTS    64
+#define MEMORY   65536
+#define IOVA     UINT64_C(0x7000000000)
+#define PD       1
+
+struct side {
+    struct engine *e;
+    struct qp *qp;
+    struct qp_table *qps;
+    struct mr_table mrs;
+    struct mem_region mr;
+    struct encap_port port;
+    struct gid_table gids;
+    struct qp_shared *shared;
+    uint8_t *sq, *rq, *memory;
+    struct comp_queue cq;
+    struct cq_shared *ring;
+    struct cq_reader reader;
+    uint32_t cq_size, prod, recv_prod, read;
+    unsigned cq_events, cq_posted, events;
+};
+
+/* Addresses and queue pairs with the same number are the same. */
+void side_init(struct side *s, uint8_t number, uint32_t cq_size, uint32_t access);
+void side_fini(struct side *s);
+void connect_to(struct side *s, const struct side *peer, uint32_t access, uint32_t psn);
+/* Takes all completions. */
+void drain(struct side *s);
+bool works(const struct side *s);
+
+uint32_t total_of(const struct frame *f);
+void make_frames(struct frame f[FRAME_BURST], uint8_t bytes[FRAME_BURST][ROOM]);
+/* Those that are inside of a process nothing damages. Loses, doubles, moves and damages frames,
+ * about one of calm / 8; returns how many are left. */
+unsigned disturb(struct frame *f, unsigned n, uint32_t calm, struct random *r);
+
+/* Of two that got the same frames, so many: slow as if another engine had handed them over. */
+void check_counters(const struct side *fast, const struct side *slow, uint64_t frames);
+void check_same(const struct side *fast, const struct side *slow);
+
+#endif

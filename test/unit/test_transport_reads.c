@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Two pairs of engines that do the same: of the first both ends go by the short ways for READs
+ * where these take them; of the second the requester has work requests of two SGEs, the responder
+ * memory that is not mapped, and both get their frames as if handed over, so all of it goes the
+ * general way. Whatever the applications and the network do, the pairs must not differ: not in the
+ * frames they send (but for the identification, and what follows from it), nor in memory,
+ * completions, events and counters.
+ */
+#include "run_kit.h"
+
+#define TRIALS  500
+#define BURSTS  60
+#define PENDING 30
+
+struct chain {
+    struct side a, b; /* requester, responder */
+    bool general;
+    struct frame frames[FRAME_BURST];
+    uint8_t bytes[FRAME_BURST][ROOM];
+    unsigned n;
+    uint64_t arrived[2]; /* frames at a, at b */
+};
+
+/* What a trial is like. */
+struct nature {
+    uint32_t psn, calm;
+    uint32_t qp_access, local_access, remote_access;
+    bool inside;
+};
+
+static struct nature nature_of(uint64_t seed, struct random *r)
+{
+    struct nature n = {.psn = (uint32_t)random_next(r) & PSN_MASK,
+                       .calm = seed % 4 ? 400 : 60,
+                       .qp_access = seed % 16 == 1 ? 11 : 15,
+                       .local_access = seed % 16 == 2 ? 14 : 15,
+                       .remote_access = seed % 16 == 3 ? 11 : 15,
+                       .inside = seed % 8 == 4};
+
+    if (seed % 3 == 0)
+        n.psn = PSN_MASK - 20; /* wraps around */
+    if (seed % 8 == 5)
+        n.calm = 1 << 20;
+    return n;
+}
+
+static void chain_init(struct chain *c, bool general, const struct nature *n)
+{
+    memset(c, 0, sizeof(*c));
+    c->general = general;
+    side_init(&c->a, 1, 128, n->local_access);
+    side_init(&c->b, 2, 128, n->remote_access);
+    if (general)
+        c->b.mr.direct = NULL;
+    for (unsigned i = 0; i < MEMORY; i++) {
+        c->a.memory[i] = (uint8_t)(i * 7);
+        c->b.memory[i] = (uint8_t)(i * 13 + i / 256);
+    }
+    connect_to(&c->a, &c->b, 15, n->psn);
+    connect_to(&c->b, &c->a, n->qp_access, n->psn);
+}
+
+static void chain_fini(struct chain *c)
+{
+    side_fini(&c->a);
+    side_fini(&c->b);
+}
+
+/* ---- the applications ---- */
+
+struct wish {
+    uint8_t op, flags;
+    uint32_t len, from, to;
+    int wrong; /* what is wrong with it; mostly nothing */
+};
+
+static struct wish wish(struct random *r)
+{
+    static const uint32_t lens[] = {0,  1,    7,    8,    8,    8,    9,    16,    511,
+                                    64, 1024, 1024, 1025, 2048, 3072, 4095, 10000, 20000};
+    static uint8_t op = SQE_READ;
+    static uint32_t len = 8;
+    struct wish w = {.flags = SQE_SIGNALED};
+
+    if (random_below(r, 24) == 0)
+        op = random_below(r, 4) ? SQE_READ : random_below(r, 2) ? SQE_WRITE : SQE_SEND;
+    if (random_below(r, 24) == 0)
+        len = lens[random_below(r, ARRAY_SIZE(lens))];
+    w.op = op;
+    w.len = len;
+    w.from = random_below(r, MEMORY - len);
+    w.to = random_below(r, MEMORY - len);
+    if (random_below(r, 40) == 0)
+        w.flags |= SQE_FENCE;
+    if (random_below(r, 40) == 0)
+        w.flags |= SQE_SOLICITED;
+    if (random_below(r, 20) == 0)
+        w.flags &= (uint8_t)~SQE_SIGNALED;
+    w.wrong = (int)random_below(r, 1500);
+    return w;
+}
+
+/* The same for both pairs, but that one has a second SGE, which is empty. */
+static void post(struct chain *c, const struct wish *w)
+{
+    struct side *s = &c->a;
+    struct sqe *e = work_queue_slot(s->sq, SLOTS, sqe_stride(2, 0), s->prod++);
+    struct sge *sge = (struct sge *)(e + 1);
+
+    memset(e, 0, sqe_stride(2, 0));
+    *e = (struct sqe){.wr_id = s->prod,
+                      .opcode = w->op,
+                      .flags = w->flags,
+                      .num_sge = c->general ? 2 : 1,
+                      .remote_addr = IOVA + w->from,
+                      .rkey = c->b.mr.key};
+    sge[0] = (struct sge){.addr = IOVA + w->to, .length = w->len, .lkey = s->mr.key};
+    if (w->wrong == 0)
+        e->remote_addr = IOVA + MEMORY - w->len + 1;
+    else if (w->wrong == 1)
+        e->remote_addr = IOVA - 1;
+    else if (w->wrong == 2)
+        sge[0].addr = IOVA + MEMORY - w->len + 1;
+    else if (w->wrong == 3)
+        sge[0].lkey ^= 0x100;
+    else if (w->wrong == 4)
+        e->rkey ^= 0x100;
+    else if (w->wrong == 5)
+        sge[0].addr = IOVA - 1;
+    else if (w->wrong < 40 && w->len > 1) { /* in two pieces */
+        e->num_sge = 2;
+        sge[1] = (struct sge){
+            .addr = IOVA + w->to / 2, .length = w->len - w->len / 2, .lkey = s->mr.key};
+        sge[0].length = w->len / 2;
+    }
+    atomic_store(&s->shared->sq_prod, s->prod);
+}
+
+static void post_recv(struct side *s)
+{
+    struct rqe *e = work_queue_slot(s->rq, SLOTS, rqe_stride(2), s->recv_prod++);
+
+    *e = (struct rqe){.wr_id = s->recv_prod, .num_sge = 1};
+    *(struct sge *)(e + 1) = (struct sge){.addr = IOVA, .length = 20000, .lkey = s->mr.key};
+    atomic_store(&s->shared->rq_prod, s->recv_prod);
+}
+
+static void new_key(struct side *s)
+{
+    mr_remove(&s->mrs, &s->mr);
+    assert_int_equal(mr_insert(&s->mrs, &s->mr, 1), 0);
+}
+
+/* Between two bursts; r is the same for both pairs. */
+static void disturb_hosts(struct chain *c, struct random r)
+{
+    if (random_below(&r, 150) == 0)
+        new_key(&c->a);
+    if (random_below(&r, 150) == 0)
+        new_key(&c->b);
+    if (random_below(&r, 30) == 0 && !c->general)
+        c->a.mr.direct = c->a.mr.direct ? NULL : c->a.memory;
+    if (random_below(&r, 30) == 0 && !c->general)
+        c->b.mr.direct = c->b.mr.direct ? NULL : c->b.memory;
+    while (c->b.recv_prod - c->b.read < SLOTS / 2)
+        post_recv(&c->b);
+    drain(&c->b);
+    if (random_below(&r, 10))
+        drain(&c->a);
+    if (random_below(&r, 3) == 0)
+        cq_reader_arm(&c->a.reader, random_below(&r, 2) ? CQ_ARM_NEXT : CQ_ARM_SOLICITED);
+}
+
+/* ---- the network ---- */
+
+/* Without what differs: the identification, and both checksums. These must be right. */
+static void plain(uint8_t *to, const struct frame *f)
+{
+    uint32_t total = total_of(f);
+
+    assert_int_equal(ipv4_sum(f->data + ETH_LEN), UINT16_MAX);
+    assert_int_equal(total + ETH_LEN, f->len);
+    if (!f->inside)
+        assert_true(icrc_verify(ICRC_IPV4, f->data + ETH_LEN, total));
+    memcpy(to, f->data, f->len);
+    memset(to + 18, 0, 2);
+    memset(to + 24, 0, 2);
+    memset(to + f->len - ICRC_LEN, 0, ICRC_LEN);
+}
+
+/* Answers first: in which order these and requests take turns, nobody minds. */
+static void answers_first(struct chain *c)
+{
+    struct frame sorted[FRAME_BURST];
+    unsigned n = 0;
+
+    for (int answers = 1; answers >= 0; answers--)
+        for (unsigned i = 0; i < c->n; i++)
+            if (!(opcode_table[c->frames[i].data[42]].flags & PF_RESPONSE) == !answers)
+                sorted[n++] = c->frames[i];
+    assert_int_equal(n, c->n);
+    memcpy(c->frames, sorted, n * sizeof(*sorted));
+}
+
+static void check_frames(const struct chain *fast, const struct chain *slow)
+{
+    static uint8_t bytes[2][ROOM];
+
+    assert_int_equal(fast->n, slow->n);
+    for (unsigned i = 0; i < fast->n; i++) {
+        assert_int_equal(fast->frames[i].len, slow->frames[i].len);
+        plain(bytes[0], &fast->frames[i]);
+        plain(bytes[1], &slow->frames[i]);
+        assert_memory_equal(bytes[0], bytes[1], fast->frames[i].len);
+    }
+}
+
+/* What `from` sends; and then what is left of that, both the same in both pairs, arrives. */
+static void send_from(struct chain *c, struct side *from, const struct nature *n, ns_t now)
+{
+    make_frames(c->frames, c->bytes);
+    for (unsigned i = 0; i < FRAME_BURST; i++)
+        c->frames[i].inside = n->inside;
+    c->n = engine_tx(from->e, c->frames, FRAME_BURST, now);
+    answers_first(c);
+}
+
+static void receive(struct chain *c, struct side *to, const struct nature *n, struct random r,
+                    ns_t now)
+{
+    unsigned left = disturb(c->frames, c->n, n->calm, &r);
+
+    if (c->general)
+        engine_rx_handed(to->e, c->frames, left, 0, now);
+    else
+        engine_rx(to->e, c->frames, left, now);
+    c->arrived[to == &c->b] += left;
+}
+
+static void check_pairs(const struct chain *fast, const struct chain *slow)
+{
+    check_counters(&fast->a, &slow->a, fast->arrived[0]);
+    check_counters(&fast->b, &slow->b, fast->arrived[1]);
+    check_same(&fast->a, &slow->a);
+    check_same(&fast->b, &slow->b);
+}
+
+static void one_way(struct chain pair[2], bool answers, const struct nature *n, struct random *r,
+                    ns_t now)
+{
+    struct random same = {random_next(r)};
+
+    for (unsigned i = 0; i < 2; i++)
+        send_from(&pair[i], answers ? &pair[i].b : &pair[i].a, n, now);
+    check_frames(&pair[0], &pair[1]);
+    for (unsigned i = 0; i < 2; i++)
+        receive(&pair[i], answers ? &pair[i].a : &pair[i].b, n, same, now);
+    check_pairs(&pair[0], &pair[1]);
+}
+
+/* ---- the comparison ---- */
+
+static void work(struct chain pair[2], struct random *r, ns_t now)
+{
+    uint64_t app = random_next(r);
+
+    for (unsigned i = 0; i < 2; i++)
+        disturb_hosts(&pair[i], (struct random){app});
+    for (uint32_t k = random_below(r, 40); k > 0 && pair[0].a.prod - pair[0].a.read < PENDING;
+         k--) {
+        struct wish w = wish(r);
+
+        for (unsigned i = 0; i < 2; i++)
+            post(&pair[i], &w);
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        engine_timers(pair[i].a.e, now);
+        engine_doorbell(pair[i].a.e, pair[i].a.qp, now);
+    }
+}
+
+static uint64_t trial(uint64_t seed)
+{
+    static struct chain pair[2];
+    struct random r = {seed};
+    struct nature n = nature_of(seed, &r);
+    uint64_t packets;
+    ns_t now = 1;
+
+    for (unsigned i = 0; i < 2; i++)
+        chain_init(&pair[i], i, &n);
+    for (unsigned burst = 0; burst < BURSTS && works(&pair[0].a); burst++) {
+        now += random_below(&r, 4) ? 100000 : 6000000;
+        work(pair, &r, now);
+        for (uint32_t k = random_below(&r, 3) + 1; k > 0; k--) {
+            one_way(pair, false, &n, &r, now);
+            one_way(pair, true, &n, &r, now);
+        }
+    }
+    packets = counter_get(&qp_counters(pair[0].a.qp)->rx_packets);
+    for (unsigned i = 0; i < 2; i++)
+        chain_fini(&pair[i]);
+    return packets;
+}
+
+static void test_same_as_the_general_way(void **state)
+{
+    uint64_t packets = 0;
+
+    for (uint64_t seed = 1; seed <= TRIALS; seed++)
+        packets += trial(seed);
+    assert_true(packets > TRIALS * BURSTS); /* most of them get somewhere */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_same_as_the_general_way),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
