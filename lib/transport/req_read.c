@@ -27,7 +27,7 @@ static bool copy_read(const void *entry, struct send_wqe *w)
     to[1] = b & (pair){UINT64_MAX, UINT32_MAX}; /* no inline bytes */
     memcpy(w->sge, &addr, sizeof(addr));
     memcpy(&w->sge->length, &len, sizeof(len));
-    return w->sge->length - 1 < MESSAGE_MAX; /* and not empty */
+    return w->sge->length <= MESSAGE_MAX;
 }
 
 static void put_reth(uint8_t *next, const struct send_wqe *w)

@@ -10,10 +10,7 @@
 
 bool rx_read_waits(const struct qp *qp)
 {
-    const struct requester *req = &qp->req;
-
-    return (qp->state == QPS_RTS || qp->state == QPS_SQD) && req->rd_outstanding &&
-           psn_eq(req->next_psn, req->max_psn);
+    return (qp->state == QPS_RTS || qp->state == QPS_SQD) && qp->req.rd_outstanding;
 }
 
 /* The count of the oldest slot that is not acknowledged as a whole. Those before `send` were sent.
@@ -112,7 +109,7 @@ static bool may_read(const struct run *r, struct grant *g, const uint8_t *reth)
 {
     uint32_t key = get_be32(reth + 8), len = get_be32(reth + 12);
 
-    if (len - 1 >= MESSAGE_MAX) /* or nothing is asked for */
+    if (len > MESSAGE_MAX)
         return false;
     if (unlikely(key != g->key))
         *g = grant_find(r->e, r->qp, &r->qp->resp.read_hint, key, MEM_REMOTE_READ);

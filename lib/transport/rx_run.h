@@ -34,8 +34,8 @@ INLINE void put(uint8_t *to, const uint8_t *from, uint32_t len)
         memcpy(to, from, len);
 }
 
-/* rx_read.c: whether the next that the requester waits for may be the response to a READ, and
- * nothing is being sent again. Its PSN is the oldest that is unacknowledged. */
+/* rx_read.c: whether the next that the requester waits for may be the response to a READ. Its PSN
+ * is the oldest that is unacknowledged. */
 bool rx_read_waits(const struct qp *qp);
 /* Executes the first of n responses with the PSNs from there on; how many of them could be. */
 unsigned rx_read_responses(struct run *r, unsigned n);

@@ -31,7 +31,7 @@ import time
 LIBRARIES = ("base", "wire", "encap", "net", "steer", "mem", "queue", "transport", "dataplane")
 UNIT_TESTS = ("wire", "encap", "net", "steer", "mem", "queue", "transport", "dataplane")
 PURE_PARTS = {"dataplane": ("handover",)}  # of libraries that are not pure as a whole
-UNIT_SHARED = ("capture", "net_kit", "raw_kit", "roce_frame")
+UNIT_SHARED = ("capture", "net_kit", "raw_kit", "roce_frame", "run_kit")
 NEEDS_DRIVERS = ("test_mem_copy", "test_mem_freeze", "test_mem_mapped", "test_mem_pinned", "test_steer_thash")
 FOLDERS = tuple(f"lib/{name}" for name in LIBRARIES) + (
     "test/kit", "test/sim", "test/script", "test/unit", "test/replay", "app/uroce")
@@ -180,6 +180,17 @@ def programs(tree, sources):
     return result
 
 
+def users(folder, header):
+    """The sources of a folder that include a header of it, perhaps through others of its headers."""
+    texts = {path.name: path.read_text() for path in folder.glob("*.[ch]")}
+    found, wanted = {header}, {header}
+    while wanted:
+        wanted = {name for name, text in texts.items()
+                  if name not in found and any(f'#include "{h}"' in text for h in wanted)}
+        found |= wanted
+    return sorted(name for name in found if name.endswith(".c"))
+
+
 def library_objects(tree, sources):
     return {s: object_of(tree, s) for s in sources if str(s).startswith("lib/")}
 
@@ -260,12 +271,20 @@ class Suites:
         source = pathlib.Path(mutation.path)
         folder = self.tree / mutation.name
         folder.mkdir()
-        changed, output = folder / source.name, folder / "changed.o"
-        changed.write_text(mutation.apply((self.tree / "src" / source).read_text()))
-        done = subprocess.run(compile_command(self.tree, source, output) + [str(changed)], capture_output=True, text=True)
-        if done.returncode:
-            return "compiler", done.stderr
-        library = [output if s == source else o for s, o in self.library.items()]
+        original = self.tree / "src" / source.parent
+        names = [source.name]
+        if source.suffix == ".h":  # whoever includes it finds it beside itself
+            names = users(original, source.name)
+            for path in (*original.glob("*.h"), *(original / name for name in names)):
+                shutil.copy(path, folder)
+        (folder / source.name).write_text(mutation.apply((self.tree / "src" / source).read_text()))
+        changed = {source.parent / name: folder / f"{name}.o" for name in names}
+        for s, output in changed.items():
+            done = subprocess.run(compile_command(self.tree, s, output) + [str(folder / s.name)], capture_output=True,
+                                  text=True)
+            if done.returncode:
+                return "compiler", done.stderr
+        library = [changed.get(s, o) for s, o in self.library.items()]
         caught = None
         for program in self.programs:
             failure = None
@@ -317,7 +336,7 @@ def page(table, results):
 def page_rows(path):
     """(name, about): what the page says of it."""
     text = path.read_text() if path.exists() else ""
-    rows = re.findall(r"^\| `(\w+)` \| \w+\.c \| (.*?) \| (?:(.*?): `(.*)`|\*\*nothing\*\*) \|$", text, re.M)
+    rows = re.findall(r"^\| `(\w+)` \| \w+\.[ch] \| (.*?) \| (?:(.*?): `(.*)`|\*\*nothing\*\*) \|$", text, re.M)
     return {(name, about): (program, how) if program else None for name, about, program, how in rows}
 
 

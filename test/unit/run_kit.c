@@ -45,7 +45,7 @@ static void *zeroed(size_t bytes)
     return memset(p, 0, round_up(bytes, 64));
 }
 
-void side_init(struct side *s, uint8_t number, uint32_t cq_size, uint32_t access)
+void side_init(struct side *s, uint8_t number, uint32_t cq_size, uint32_t access, uint32_t inflight)
 {
     static const uint64_t secret[2] = {1, 2};
     struct gid_entry gid = {.gid = gid_from_ipv4((uint8_t[]){10, 0, 0, number}),
@@ -53,6 +53,8 @@ void side_init(struct side *s, uint8_t number, uint32_t cq_size, uint32_t access
                             .valid = true,
                             .vlan = VLAN_NONE};
     struct engine_config c = {
+        .repath = 2,
+        .max_inflight = inflight,
         .port = &s->port,
         .mrs = &s->mrs,
         .host = {.ctx = s, .cq_event = on_cq, .cq_posted = on_posted, .async_event = on_async}};
@@ -74,6 +76,10 @@ void side_init(struct side *s, uint8_t number, uint32_t cq_size, uint32_t access
                                 .space = s->memory};
     assert_int_equal(mr_table_init(&s->mrs, 16, secret), 0);
     assert_int_equal(mr_insert(&s->mrs, &s->mr, 1), 0);
+    s->other_memory = zeroed(MEMORY);
+    s->other = s->mr;
+    s->other.direct = s->other.space = s->other_memory;
+    assert_int_equal(mr_insert(&s->mrs, &s->other, 2), 0);
     c.qps = s->qps = qp_table_create();
     s->e = engine_create(&c);
     s->ring = zeroed(cq_segment_bytes(cq_size, 1));
@@ -106,6 +112,7 @@ void side_fini(struct side *s)
     qp_table_destroy(s->qps);
     mr_table_fini(&s->mrs);
     free(s->memory);
+    free(s->other_memory);
     free(s->ring);
     free(s->shared);
     free(s->sq);
@@ -185,7 +192,7 @@ static void mend(struct frame *f, bool icrc)
 static void damage(struct frame *f, struct random *r)
 {
     uint8_t *b = f->data;
-    uint32_t bit = random_below(r, (f->len - 4) * 8), what = random_below(r, 16);
+    uint32_t bit = random_below(r, (f->len - 4) * 8), what = random_below(r, 15);
 
     if (what < 2) /* no mending: any byte */
         b[bit / 8] ^= (uint8_t)(1 << bit % 8);
@@ -210,9 +217,9 @@ static void damage(struct frame *f, struct random *r)
     else if (what == 11)
         put_be24(b + 51, get_be24(b + 51) + (bit % 3 ? 1 : -1u)); /* PSN */
     else if (what == 12)
-        b[42] = bit % 2 ? OP_WRITE_FIRST : (uint8_t)(OP_WRITE_FIRST + bit % 6);
-    else if (what == 15) /* and of READs and responses */
-        b[42] = (uint8_t)(OP_READ_REQUEST + bit % 5);
+        b[42] = bit % 2   ? OP_WRITE_FIRST
+                : bit % 4 ? (uint8_t)(OP_WRITE_FIRST + bit % 6)
+                          : (uint8_t)(OP_READ_REQUEST + bit % 5);
     else if (what == 13)
         b[34 + bit % 2] ^= 1; /* source port */
     else
@@ -295,6 +302,7 @@ void check_same(const struct side *fast, const struct side *slow)
 {
     assert_int_equal(qp_current_state(fast->qp), qp_current_state(slow->qp));
     assert_memory_equal(fast->memory, slow->memory, MEMORY);
+    assert_memory_equal(fast->other_memory, slow->other_memory, MEMORY);
     assert_memory_equal(fast->ring, slow->ring, cq_segment_bytes(fast->cq_size, 1));
     assert_int_equal(fast->cq_events, slow->cq_events);
     assert_int_equal(fast->cq_posted, slow->cq_posted);

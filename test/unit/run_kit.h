@@ -24,11 +24,11 @@ struct side {
     struct qp *qp;
     struct qp_table *qps;
     struct mr_table mrs;
-    struct mem_region mr;
+    struct mem_region mr, other; /* the same addresses, and other bytes */
     struct encap_port port;
     struct gid_table gids;
     struct qp_shared *shared;
-    uint8_t *sq, *rq, *memory;
+    uint8_t *sq, *rq, *memory, *other_memory;
     struct comp_queue cq;
     struct cq_shared *ring;
     struct cq_reader reader;
@@ -36,8 +36,9 @@ struct side {
     unsigned cq_events, cq_posted, events;
 };
 
-/* Addresses and queue pairs with the same number are the same. */
-void side_init(struct side *s, uint8_t number, uint32_t cq_size, uint32_t access);
+/* Addresses and queue pairs with the same number are the same. inflight: the most packets, or 0. */
+void side_init(struct side *s, uint8_t number, uint32_t cq_size, uint32_t access,
+               uint32_t inflight);
 void side_fini(struct side *s);
 void connect_to(struct side *s, const struct side *peer, uint32_t access, uint32_t psn);
 /* Takes all completions. */

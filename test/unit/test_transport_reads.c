@@ -9,7 +9,7 @@
  */
 #include "run_kit.h"
 
-#define TRIALS  500
+#define TRIALS  400
 #define BURSTS  60
 #define PENDING 30
 
@@ -24,7 +24,7 @@ struct chain {
 
 /* What a trial is like. */
 struct nature {
-    uint32_t psn, calm;
+    uint32_t psn, calm, inflight;
     uint32_t qp_access, local_access, remote_access;
     bool inside;
 };
@@ -36,6 +36,7 @@ static struct nature nature_of(uint64_t seed, struct random *r)
                        .qp_access = seed % 16 == 1 ? 11 : 15,
                        .local_access = seed % 16 == 2 ? 14 : 15,
                        .remote_access = seed % 16 == 3 ? 11 : 15,
+                       .inflight = seed % 2 ? 0 : 12,
                        .inside = seed % 8 == 4};
 
     if (seed % 3 == 0)
@@ -49,13 +50,14 @@ static void chain_init(struct chain *c, bool general, const struct nature *n)
 {
     memset(c, 0, sizeof(*c));
     c->general = general;
-    side_init(&c->a, 1, 128, n->local_access);
-    side_init(&c->b, 2, 128, n->remote_access);
+    side_init(&c->a, 1, 128, n->local_access, n->inflight);
+    side_init(&c->b, 2, 128, n->remote_access, 0);
     if (general)
-        c->b.mr.direct = NULL;
+        c->b.mr.direct = c->b.other.direct = NULL;
     for (unsigned i = 0; i < MEMORY; i++) {
         c->a.memory[i] = (uint8_t)(i * 7);
         c->b.memory[i] = (uint8_t)(i * 13 + i / 256);
+        c->b.other_memory[i] = (uint8_t)(i * 17 + i / 256);
     }
     connect_to(&c->a, &c->b, 15, n->psn);
     connect_to(&c->b, &c->a, n->qp_access, n->psn);
@@ -72,7 +74,8 @@ static void chain_fini(struct chain *c)
 struct wish {
     uint8_t op, flags;
     uint32_t len, from, to;
-    int wrong; /* what is wrong with it; mostly nothing */
+    int wrong;                 /* what is wrong with it; mostly nothing */
+    bool other_from, other_to; /* regions */
 };
 
 static struct wish wish(struct random *r)
@@ -98,6 +101,8 @@ static struct wish wish(struct random *r)
     if (random_below(r, 20) == 0)
         w.flags &= (uint8_t)~SQE_SIGNALED;
     w.wrong = (int)random_below(r, 1500);
+    w.other_from = random_below(r, 12) == 0;
+    w.other_to = random_below(r, 12) == 0;
     return w;
 }
 
@@ -114,8 +119,9 @@ static void post(struct chain *c, const struct wish *w)
                       .flags = w->flags,
                       .num_sge = c->general ? 2 : 1,
                       .remote_addr = IOVA + w->from,
-                      .rkey = c->b.mr.key};
-    sge[0] = (struct sge){.addr = IOVA + w->to, .length = w->len, .lkey = s->mr.key};
+                      .rkey = w->other_from ? c->b.other.key : c->b.mr.key};
+    sge[0] = (struct sge){
+        .addr = IOVA + w->to, .length = w->len, .lkey = w->other_to ? s->other.key : s->mr.key};
     if (w->wrong == 0)
         e->remote_addr = IOVA + MEMORY - w->len + 1;
     else if (w->wrong == 1)
@@ -313,10 +319,197 @@ static void test_same_as_the_general_way(void **state)
     assert_true(packets > TRIALS * BURSTS); /* most of them get somewhere */
 }
 
+/* ---- one burst each, in which something is forged ---- */
+
+static const struct nature calm = {
+    .psn = 1000, .calm = UINT32_MAX, .qp_access = 15, .local_access = 15, .remote_access = 15};
+
+static void exchange(struct chain pair[2], bool answers, void (*forge)(struct chain *c))
+{
+    for (unsigned i = 0; i < 2; i++)
+        send_from(&pair[i], answers ? &pair[i].b : &pair[i].a, &calm, 1);
+    check_frames(&pair[0], &pair[1]);
+    for (unsigned i = 0; i < 2; i++) {
+        if (forge)
+            forge(&pair[i]);
+        receive(&pair[i], answers ? &pair[i].a : &pair[i].b, &calm, (struct random){1}, 1);
+    }
+    check_pairs(&pair[0], &pair[1]);
+}
+
+/* Each to another place. */
+static void post_both(struct chain pair[2], enum sqe_op op, uint32_t len)
+{
+    struct wish w = {.op = (uint8_t)op,
+                     .flags = SQE_SIGNALED,
+                     .len = len,
+                     .from = 100,
+                     .to = 200 + 64 * pair[0].a.prod,
+                     .wrong = 1000};
+
+    for (unsigned i = 0; i < 2; i++) {
+        post(&pair[i], &w);
+        engine_doorbell(pair[i].a.e, pair[i].a.qp, 1);
+    }
+}
+
+/* With a READ each way behind it, so that both know what the other's frames look like. */
+static void begin(struct chain pair[2])
+{
+    for (unsigned i = 0; i < 2; i++)
+        chain_init(&pair[i], i, &calm);
+    post_both(pair, SQE_READ, 8);
+    exchange(pair, false, NULL);
+    exchange(pair, true, NULL);
+}
+
+static void end(struct chain pair[2])
+{
+    exchange(pair, true, NULL);
+    exchange(pair, false, NULL);
+    for (unsigned i = 0; i < 2; i++)
+        chain_fini(&pair[i]);
+}
+
+/* Frame `to` becomes frame `from` with so much added to its PSN. */
+static void copy_frame(struct chain *c, unsigned to, unsigned from, uint32_t psns)
+{
+    struct frame *f = &c->frames[to];
+
+    memmove(f->data, c->frames[from].data, c->frames[from].len);
+    f->len = c->frames[from].len;
+    put_be24(f->data + 51, get_be24(f->data + 51) + psns);
+    icrc_seal(ICRC_IPV4, f->data + ETH_LEN, total_of(f) - ICRC_LEN);
+    c->n = max_of(c->n, to + 1);
+}
+
+static void one_more(struct chain *c)
+{
+    copy_frame(c, c->n, c->n - 1, 1);
+}
+
+static void test_one_read_too_many(void **state)
+{
+    static struct chain pair[2];
+
+    begin(pair);
+    for (unsigned k = 0; k < 2; k++) { /* four are agreed */
+        post_both(pair, SQE_READ, 8);
+        post_both(pair, SQE_READ, 8);
+        exchange(pair, false, k ? one_more : NULL);
+    }
+    assert_int_equal(counter_get(&qp_counters(pair[0].b.qp)->remote_invalid_request), 1);
+    end(pair);
+}
+
+static void into_the_first(struct chain *c)
+{
+    copy_frame(c, 1, 1, -2u);
+}
+
+static void test_read_inside_of_another(void **state)
+{
+    static struct chain pair[2];
+
+    begin(pair);
+    post_both(pair, SQE_READ, 3072);
+    post_both(pair, SQE_READ, 8);
+    exchange(pair, false, into_the_first);
+    assert_int_equal(counter_get(&qp_counters(pair[0].b.qp)->duplicate_request), 1);
+    end(pair);
+}
+
+static void wrong_and_right(struct chain *c)
+{
+    copy_frame(c, 1, 0, 0);
+    c->frames[0].data[42] = OPCODE(PKT_RC, OP_READ_RESP_FIRST);
+    copy_frame(c, 0, 0, 0);
+}
+
+static void test_failed_read_stays_failed(void **state)
+{
+    static struct chain pair[2];
+
+    begin(pair);
+    post_both(pair, SQE_READ, 8);
+    exchange(pair, false, NULL);
+    exchange(pair, true, wrong_and_right);
+    assert_int_equal(qp_current_state(pair[0].a.qp), QPS_ERR);
+    end(pair);
+}
+
+/* The second frame acknowledges the WRITE. */
+static void response_again(struct chain *c)
+{
+    assert_int_equal(c->n, 2);
+    copy_frame(c, 1, 0, 1);
+}
+
+static void test_response_to_a_write(void **state)
+{
+    static struct chain pair[2];
+
+    begin(pair);
+    post_both(pair, SQE_READ, 8);
+    post_both(pair, SQE_WRITE, 8);
+    exchange(pair, false, NULL);
+    exchange(pair, true, response_again);
+    assert_int_equal(qp_current_state(pair[0].a.qp), QPS_ERR);
+    end(pair);
+}
+
+/* Regions in which there is room for more than a message. */
+static void begin_large(struct chain pair[2])
+{
+    begin(pair);
+    for (unsigned i = 0; i < 2; i++)
+        pair[i].a.other.len = pair[i].b.other.len = UINT64_C(2) * MESSAGE_MAX;
+}
+
+static void test_read_too_long(void **state)
+{
+    static struct chain pair[2];
+    struct wish w = {.op = SQE_READ, .len = MESSAGE_MAX + 1, .wrong = 1000, .other_to = true};
+
+    begin_large(pair);
+    for (unsigned i = 0; i < 2; i++) {
+        post(&pair[i], &w);
+        engine_doorbell(pair[i].a.e, pair[i].a.qp, 1);
+    }
+    exchange(pair, false, NULL);
+    assert_int_equal(qp_current_state(pair[0].a.qp), QPS_ERR);
+    end(pair);
+}
+
+/* By its RETH. */
+static void ask_for_more(struct chain *c)
+{
+    put_be32(c->frames[0].data + 62, c->b.other.key);
+    put_be32(c->frames[0].data + 66, MESSAGE_MAX + 1);
+    copy_frame(c, 0, 0, 0);
+}
+
+static void test_request_too_long(void **state)
+{
+    static struct chain pair[2];
+
+    begin_large(pair);
+    post_both(pair, SQE_READ, 8);
+    exchange(pair, false, ask_for_more);
+    assert_int_equal(counter_get(&qp_counters(pair[0].b.qp)->remote_invalid_request), 1);
+    end(pair);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_same_as_the_general_way),
+        cmocka_unit_test(test_one_read_too_many),
+        cmocka_unit_test(test_read_inside_of_another),
+        cmocka_unit_test(test_failed_read_stays_failed),
+        cmocka_unit_test(test_response_to_a_write),
+        cmocka_unit_test(test_read_too_long),
+        cmocka_unit_test(test_request_too_long),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

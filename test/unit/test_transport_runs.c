@@ -150,9 +150,9 @@ static uint64_t trial(uint64_t seed)
 
     if (seed % 3 == 0)
         psn = PSN_MASK - 20; /* wraps around */
-    side_init(&a, 1, 128, 15);
-    side_init(&fast, 2, cq_size, mr_access);
-    side_init(&slow, 2, cq_size, mr_access);
+    side_init(&a, 1, 128, 15, 0);
+    side_init(&fast, 2, cq_size, mr_access, 0);
+    side_init(&slow, 2, cq_size, mr_access, 0);
     for (unsigned i = 0; i < MEMORY; i++)
         a.memory[i] = (uint8_t)random_next(&r);
     connect_to(&a, &fast, 15, psn);
