@@ -15,7 +15,7 @@
 /* So many other completion queues may be empty between two yields: a program has one for sends and
  * one for receives, seldom more than four, and its threads have each their own. */
 #define ROUND_OTHERS 3
-#define SPARE_MAX    15u
+#define SPARE_MAX    15u /* when the dataplane does not ask for more */
 
 static ns_t now_ns(void)
 {
@@ -86,11 +86,12 @@ static void learn(struct client *c, ns_t took)
 {
     uint32_t spare = atomic_load_explicit(&c->idle.spare, memory_order_relaxed);
     uint32_t shortest = atomic_load_explicit(&c->idle.shortest, memory_order_relaxed);
+    uint32_t spins = atomic_load_explicit(&c->shared->spin_limit, memory_order_relaxed);
 
     if (!shortest || took < shortest)
         atomic_store_explicit(&c->idle.shortest, shortest = (uint32_t)min_of(took, YIELD_LONG_NS),
                               memory_order_relaxed);
-    spare = took < 2 * (ns_t)shortest ? min_of(2 * spare + 1, SPARE_MAX) : 0;
+    spare = took < 2 * (ns_t)shortest ? min_of(2 * spare + 1, max_of(spins, SPARE_MAX)) : 0;
     atomic_store_explicit(&c->idle.spare, spare, memory_order_relaxed);
     if (took > YIELD_LONG_NS)
         atomic_store_explicit(&c->idle.block, BLOCK_EPISODE, memory_order_relaxed);
@@ -121,7 +122,7 @@ void client_poll_empty(const struct client_cq *cq)
         atomic_store_explicit(&c->idle.block, left - 1, memory_order_relaxed);
         block(c);
         client_place(c, now_ns(), 0);
-    } else if (empties <= max_of(spins, spare)) {
+    } else if (empties <= min_of(spare, max_of(spins, SPARE_MAX))) {
         atomic_store_explicit(&c->idle.empties, empties, memory_order_relaxed);
         cpu_pause();
     } else if (!within_round(c, cq)) {

@@ -108,14 +108,14 @@ static void boost(struct worker *w, bool eager)
     w->boosted = eager;
 }
 
-static void yield(struct worker *w, ns_t now)
+static void yield(struct worker *w)
 {
-    ns_t after;
+    ns_t before = worker_time(), after;
 
     sched_yield();
     after = worker_time();
     counter_inc(&w->stats.yields);
-    poll_yielded(&w->policy, after, after - now);
+    poll_yielded(&w->policy, after, after - before);
     if (poll_is_eager(&w->policy)) {
         counter_inc(&w->stats.eager);
         boost(w, true);
@@ -211,7 +211,7 @@ void worker_busy(struct worker *w, ns_t now)
     poll_worked(&w->policy, now);
     sample_spinners(w, now);
     if (poll_share(&w->policy, now))
-        yield(w, now);
+        yield(w);
 }
 
 void worker_idle(struct worker *w, ns_t now)
@@ -227,7 +227,7 @@ void worker_idle(struct worker *w, ns_t now)
         break;
     case POLL_YIELD:
         sample_spinners(w, now);
-        yield(w, now);
+        yield(w);
         break;
     case POLL_SLEEP:
         sleep_now(w, now);

@@ -301,8 +301,8 @@ static inline uint32_t place_cpu(uint32_t place)
 
 /* One application's context segment (CTL_OPEN). */
 struct ctx_shared {
-    /* Dataplane -> application: pauses between polls before yielding; 0: yield at each empty poll.
-     * Relaxed. */
+    /* Dataplane -> application: at most so many polls between two yields; 0: more threads poll than
+     * there are processors. Relaxed. */
     CACHE_ALIGNED _Atomic uint32_t spin_limit;
     /* Dataplane -> application, by worker: see worker_place(). Relaxed. */
     CACHE_ALIGNED _Atomic uint32_t worker_place[CTX_WORKERS_MAX];
