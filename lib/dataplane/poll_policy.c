@@ -3,14 +3,13 @@
 
 void poll_policy_init(struct poll_policy *p, ns_t now)
 {
-    *p = (struct poll_policy){.spin_limit = POLL_SPINS, .last_work = now, .last_yield = now};
+    *p = (struct poll_policy){
+        .spin_limit = POLL_SPINS, .last_work = now, .last_yield = now, .shortest = POLL_QUICK_NS};
 }
 
-void poll_set_spinners(struct poll_policy *p, ns_t now, unsigned spinners, unsigned cpus)
+void poll_set_crowded(struct poll_policy *p, bool crowded)
 {
-    if (spinners > cpus)
-        p->crowded_until = now + POLL_CROWDED_NS;
-    p->spin_limit = now < p->crowded_until ? 0 : POLL_SPINS;
+    p->spin_limit = crowded ? 0 : POLL_SPINS;
     p->spare = min_of(p->spare, max_of(p->spin_limit, POLL_SPARE));
 }
 
@@ -18,6 +17,7 @@ void poll_worked(struct poll_policy *p, ns_t now)
 {
     p->last_work = now;
     p->empties = 0;
+    p->eager = p->eager && now < p->eager_until;
     p->eager_work += p->eager;
     if (p->lingering) {
         p->lingering = false;
@@ -67,8 +67,7 @@ void poll_yielded(struct poll_policy *p, ns_t now, ns_t took)
     bool again = p->eager_work >= POLL_EAGER_WORK && now - took < p->eager_until + POLL_EAGER_AGAIN;
 
     p->last_yield = now;
-    if (!p->shortest || took < p->shortest)
-        p->shortest = took;
+    p->shortest = min_of(p->shortest, took);
     p->spare =
         took < 2 * p->shortest ? min_of(2 * p->spare + 1, max_of(p->spin_limit, POLL_SPARE)) : 0;
     if (took < POLL_LONG_YIELD_NS)

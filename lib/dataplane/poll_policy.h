@@ -24,7 +24,6 @@
 
 #define POLL_HOT_NS        (50 * NS_PER_US)
 #define POLL_LONG_YIELD_NS (500 * NS_PER_US) /* less than a time slice, more than a hiccup */
-#define POLL_CROWDED_NS    (20 * NS_PER_MS)
 #define POLL_EAGER_MIN     (4 * NS_PER_MS)
 #define POLL_EAGER_MAX     (256 * NS_PER_MS)
 #define POLL_EAGER_AGAIN   (20 * NS_PER_MS) /* another one so soon after an eager time ... */
@@ -33,7 +32,8 @@
 #define POLL_SHARE_NS \
     (25 * NS_PER_US)               /* of work, after which a CPU is given away that others want */
 #define POLL_PROBE_NS    NS_PER_MS /* or nobody seems to */
-#define POLL_SPARE       15u       /* when they are not, but nobody wants this one */
+#define POLL_QUICK_NS    NS_PER_US
+#define POLL_SPARE       15u /* when they are not, but nobody wants this one */
 #define POLL_LINGER_NS   (5 * NS_PER_US)
 #define POLL_LINGER_SKIP 64u /* sleeps without lingering after it was in vain */
 #define POLL_LINGER_RUN  16u /* unless it was not, so many times in a row before */
@@ -45,11 +45,10 @@ enum poll_step {
 };
 
 struct poll_policy {
-    ns_t crowded_until;  /* CPUs are not enough; 0: they are */
     uint32_t spin_limit; /* what applications are told: POLL_SPINS, or 0 when crowded */
     uint32_t spare;      /* looks between yields: grows while these come back at once */
     uint32_t empties;    /* since the last yield */
-    ns_t shortest;       /* of all yields; 0: none yet */
+    ns_t shortest;       /* of all yields; at first what one that goes to nobody takes at most */
     ns_t last_yield;
     ns_t last_work;
     bool eager;
@@ -62,9 +61,8 @@ struct poll_policy {
 
 void poll_policy_init(struct poll_policy *p, ns_t now);
 
-/* spinners: threads that polled since the last time, this one included. Who did not may have been
- * kept from it by the others, so it counts for POLL_CROWDED_NS. */
-void poll_set_spinners(struct poll_policy *p, ns_t now, unsigned spinners, unsigned cpus);
+/* Whether more threads poll than there are CPUs. */
+void poll_set_crowded(struct poll_policy *p, bool crowded);
 
 /* A look found work, or somebody woke the worker on purpose. */
 void poll_worked(struct poll_policy *p, ns_t now);

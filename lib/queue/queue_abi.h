@@ -321,6 +321,12 @@ struct ctx_shared {
     CACHE_ALIGNED struct doorbells worker[]; /* one per worker */
 };
 
+/* Old programs are told by CTL_VERSION that all this has moved. */
+_Static_assert(offsetof(struct ctx_shared, polls) == 128 &&
+                   offsetof(struct ctx_shared, slot_worker) == 256 &&
+                   sizeof(struct ctx_shared) == 256 + DB_SLOTS,
+               "CTL_VERSION counts layouts");
+
 /* The wake segment, the same for all applications: one futex word per worker, on which it sleeps. A
  * waker adds 1 and calls futex wake. It decides nothing else: a hostile value costs at most the
  * worker's safety tick. */
