@@ -9,8 +9,6 @@
 
 #include "mr.h"
 
-#define MAX_WORKERS 1024
-
 int client_query_device(struct conn *c, uint32_t index, struct ctl_device *d)
 {
     struct ctl_msg m = {.device = {.index = index}};
@@ -68,6 +66,8 @@ int client_open(struct client *c, uint32_t index)
     memset(c, 0, sizeof(*c));
     c->async_fd = -1;
     err = mr_policy_read();
+    if (!err)
+        err = client_place_read();
     if (err)
         return err;
     err = conn_open(&c->conn);
@@ -75,7 +75,7 @@ int client_open(struct client *c, uint32_t index)
         return err;
     err = conn_call(&c->conn, CTL_OPEN, &m, NULL, 0, fds, ARRAY_SIZE(fds));
     if (!err) {
-        c->workers = min_of(max_of(m.open.workers, 1u), (uint32_t)MAX_WORKERS);
+        c->workers = min_of(max_of(m.open.workers, 1u), (uint32_t)CTX_WORKERS_MAX);
         c->daemon = (pid_t)m.open.pid;
         err = map_context(c, fds);
     }

@@ -36,15 +36,7 @@ struct client {
         bool runs;
         _Atomic bool stop; /* it is not to run any more */
     } hot;
-    struct {
-        _Atomic uint32_t empties;  /* in a row */
-        _Atomic uint32_t block;    /* how many of the next empty polls shall block */
-        _Atomic uint32_t round;    /* id of the completion queue that was empty at the last yield */
-        _Atomic uint32_t passed;   /* empty polls of others since a yield was due */
-        _Atomic uint32_t spare;    /* empty polls between yields that came back at once */
-        _Atomic uint32_t shortest; /* of all yields, in ns; 0: none yet */
-        struct spin blocking;      /* held by the one thread that waits on app_armed */
-    } idle;
+    struct spin blocking; /* held by the one thread that waits on app_armed */
 };
 
 /*
@@ -67,23 +59,41 @@ void *client_map(int fd, size_t bytes);
 
 struct client_cq;
 
+/* What a thread has learnt from its empty polls. In the static block of thread-local storage, which
+ * has room for the little there is: the library needs nothing but libc. */
+#define CLIENT_THREAD_LOCAL _Thread_local __attribute__((tls_model("initial-exec")))
+struct client_idle {
+    uint32_t empties;              /* in a row */
+    uint32_t block;                /* how many of the next empty polls shall block */
+    uint32_t spare;                /* empty polls between yields that came back at once */
+    uint32_t passed;               /* empty polls of other queues since a yield was due */
+    const struct client_cq *round; /* that was empty at the last yield; perhaps gone since */
+    ns_t shortest;                 /* of all yields, or a little more; 0: none yet */
+};
+extern CLIENT_THREAD_LOCAL struct client_idle client_idle;
+
 /*
  * Called after a poll of cq that found nothing, without locks: counts it, then pauses; yields after
- * the number of empty polls the dataplane asks for, of several completion queues polled in turn
- * once a round; and, where a yield has shown that some process keeps the processor, sleeps up to 1
- * ms or until a completion arrives. Any thread.
+ * the number of empty polls that it has learnt, at most as many as the dataplane asks for, of
+ * several completion queues polled in turn once a round; and, where a yield has shown that some
+ * process keeps the processor, sleeps up to 1 ms or until a completion arrives. Any thread.
  */
 void client_poll_empty(const struct client_cq *cq);
+
+/* Called after a poll that found something. */
+static inline void client_poll_found(void)
+{
+    client_idle.empties = 0;
+}
+
+/* The environment variable that says where threads poll: auto, stay. */
+#define CLIENT_PLACE_ENV "UROCE_PLACE"
+
+/* Reads it. -EINVAL, with a line on standard error: it is neither. */
+int client_place_read(void);
 
 /* The polling thread's yield, which ended at `now`, took `took`: whether to go to another
  * processor. */
 void client_place(struct client *c, ns_t now, ns_t took);
-
-/* Called after a poll that found something. */
-static inline void client_poll_found(struct client *c)
-{
-    if (atomic_load_explicit(&c->idle.empties, memory_order_relaxed))
-        atomic_store_explicit(&c->idle.empties, 0, memory_order_relaxed);
-}
 
 #endif

@@ -9,13 +9,17 @@
 #include "client_cq.h"
 
 /* A yield that takes longer than this went to somebody who did not yield back. */
-#define YIELD_LONG_NS  (500 * NS_PER_US)
+#define YIELD_LONG_NS (500 * NS_PER_US)
+/* One that goes to nobody takes no longer. */
+#define YIELD_QUICK_NS NS_PER_US
 #define BLOCK_EPISODE  64
 #define BLOCK_LIMIT_NS NS_PER_MS
 /* So many other completion queues may be empty between two yields: a program has one for sends and
  * one for receives, seldom more than four, and its threads have each their own. */
 #define ROUND_OTHERS 3
-#define SPARE_MAX    15u
+#define SPARE_MAX    15u /* when the dataplane does not ask for more */
+
+CLIENT_THREAD_LOCAL struct client_idle client_idle;
 
 static ns_t now_ns(void)
 {
@@ -50,7 +54,7 @@ static void block(struct client *c)
 {
     struct timespec limit = {.tv_nsec = BLOCK_LIMIT_NS};
 
-    if (!spin_trylock(&c->idle.blocking)) {
+    if (!spin_trylock(&c->blocking)) {
         sched_yield();
         return;
     }
@@ -59,7 +63,7 @@ static void block(struct client *c)
     if (!any_completion(c))
         syscall(SYS_futex, &c->shared->app_armed, FUTEX_WAIT, 1, &limit, NULL, 0);
     atomic_store_explicit(&c->shared->app_armed, 0, memory_order_relaxed);
-    spin_unlock(&c->idle.blocking);
+    spin_unlock(&c->blocking);
 }
 
 /*
@@ -67,42 +71,35 @@ static void block(struct client *c)
  * has not looked at all of them until it comes back to the one with which it yielded last. With a
  * yield for each, whoever shares the processor would get it as many times before it is used.
  */
-static bool within_round(struct client *c, const struct client_cq *cq)
+static bool within_round(const struct client_cq *cq)
 {
-    uint32_t passed = atomic_load_explicit(&c->idle.passed, memory_order_relaxed);
-
-    if (cq->id != atomic_load_explicit(&c->idle.round, memory_order_relaxed) &&
-        passed < ROUND_OTHERS) {
-        atomic_store_explicit(&c->idle.passed, passed + 1, memory_order_relaxed);
+    if (cq != client_idle.round && client_idle.passed < ROUND_OTHERS) {
+        client_idle.passed++;
         return true;
     }
-    atomic_store_explicit(&c->idle.round, cq->id, memory_order_relaxed);
-    atomic_store_explicit(&c->idle.passed, 0, memory_order_relaxed);
+    client_idle.round = cq;
+    client_idle.passed = 0;
     return false;
 }
 
 /* A yield that takes no longer than the shortest ones went to nobody: some looks can do without. */
-static void learn(struct client *c, ns_t took)
+static void learn(uint32_t spins, ns_t took)
 {
-    uint32_t spare = atomic_load_explicit(&c->idle.spare, memory_order_relaxed);
-    uint32_t shortest = atomic_load_explicit(&c->idle.shortest, memory_order_relaxed);
+    struct client_idle *i = &client_idle;
 
-    if (!shortest || took < shortest)
-        atomic_store_explicit(&c->idle.shortest, shortest = (uint32_t)min_of(took, YIELD_LONG_NS),
-                              memory_order_relaxed);
-    spare = took < 2 * (ns_t)shortest ? min_of(2 * spare + 1, SPARE_MAX) : 0;
-    atomic_store_explicit(&c->idle.spare, spare, memory_order_relaxed);
+    i->shortest = min_of(i->shortest ? i->shortest : YIELD_QUICK_NS, took);
+    i->spare = took < 2 * i->shortest ? min_of(2 * i->spare + 1, max_of(spins, SPARE_MAX)) : 0;
     if (took > YIELD_LONG_NS)
-        atomic_store_explicit(&c->idle.block, BLOCK_EPISODE, memory_order_relaxed);
+        i->block = BLOCK_EPISODE;
 }
 
-static void yield(struct client *c)
+static void yield(struct client *c, uint32_t spins)
 {
     ns_t start = now_ns(), end;
 
     sched_yield();
     end = now_ns();
-    learn(c, end - start);
+    learn(spins, end - start);
     client_place(c, end, end - start);
 }
 
@@ -110,22 +107,20 @@ void client_poll_empty(const struct client_cq *cq)
 {
     struct client *c = cq->client;
     uint32_t polls = atomic_load_explicit(&c->shared->polls, memory_order_relaxed);
-    uint32_t left = atomic_load_explicit(&c->idle.block, memory_order_relaxed);
-    uint32_t empties = atomic_load_explicit(&c->idle.empties, memory_order_relaxed) + 1;
     uint32_t spins = atomic_load_explicit(&c->shared->spin_limit, memory_order_relaxed);
-    uint32_t spare = atomic_load_explicit(&c->idle.spare, memory_order_relaxed);
 
-    /* The counts are hints: a lost increment between threads does no harm, an atomic add would. */
+    /* A hint: an increment lost between threads does no harm, an atomic add would. */
     atomic_store_explicit(&c->shared->polls, polls + 1, memory_order_relaxed);
-    if (left) {
-        atomic_store_explicit(&c->idle.block, left - 1, memory_order_relaxed);
+    if (client_idle.block) {
+        client_idle.block--;
         block(c);
         client_place(c, now_ns(), 0);
-    } else if (empties <= max_of(spins, spare)) {
-        atomic_store_explicit(&c->idle.empties, empties, memory_order_relaxed);
+    } else if (++client_idle.empties <= min_of(client_idle.spare, max_of(spins, SPARE_MAX))) {
         cpu_pause();
-    } else if (!within_round(c, cq)) {
-        atomic_store_explicit(&c->idle.empties, 0, memory_order_relaxed);
-        yield(c);
+    } else if (within_round(cq)) {
+        cpu_pause();
+    } else {
+        client_idle.empties = 0;
+        yield(c, spins);
     }
 }

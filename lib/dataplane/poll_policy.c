@@ -3,20 +3,21 @@
 
 void poll_policy_init(struct poll_policy *p, ns_t now)
 {
-    *p = (struct poll_policy){.spin_limit = POLL_SPINS, .last_work = now};
+    *p = (struct poll_policy){
+        .spin_limit = POLL_SPINS, .last_work = now, .last_yield = now, .shortest = POLL_QUICK_NS};
 }
 
-void poll_set_spinners(struct poll_policy *p, ns_t now, unsigned spinners, unsigned cpus)
+void poll_set_crowded(struct poll_policy *p, bool crowded)
 {
-    if (spinners > cpus)
-        p->crowded_until = now + POLL_CROWDED_NS;
-    p->spin_limit = now < p->crowded_until ? 0 : POLL_SPINS;
+    p->spin_limit = crowded ? 0 : POLL_SPINS;
+    p->spare = min_of(p->spare, max_of(p->spin_limit, POLL_SPARE));
 }
 
 void poll_worked(struct poll_policy *p, ns_t now)
 {
     p->last_work = now;
     p->empties = 0;
+    p->eager = p->eager && now < p->eager_until;
     p->eager_work += p->eager;
     if (p->lingering) {
         p->lingering = false;
@@ -26,7 +27,9 @@ void poll_worked(struct poll_policy *p, ns_t now)
 
 bool poll_share(const struct poll_policy *p, ns_t now)
 {
-    return !p->spin_limit && !p->eager && now - p->last_yield >= POLL_SHARE_NS;
+    ns_t pause = p->spin_limit && p->spare ? POLL_PROBE_NS : POLL_SHARE_NS;
+
+    return !p->eager && now - p->last_yield >= pause;
 }
 
 /* Whether to look once more before an eager sleep. */
@@ -53,7 +56,7 @@ enum poll_step poll_empty(struct poll_policy *p, ns_t now)
         return linger(p, now) ? POLL_SPIN : POLL_SLEEP;
     if (now - p->last_work >= POLL_HOT_NS)
         return POLL_SLEEP;
-    if (p->empties++ < max_of(p->spin_limit, p->spare))
+    if (p->empties++ < p->spare)
         return POLL_SPIN;
     p->empties = 0;
     return POLL_YIELD;
@@ -64,9 +67,9 @@ void poll_yielded(struct poll_policy *p, ns_t now, ns_t took)
     bool again = p->eager_work >= POLL_EAGER_WORK && now - took < p->eager_until + POLL_EAGER_AGAIN;
 
     p->last_yield = now;
-    if (!p->shortest || took < p->shortest)
-        p->shortest = took;
-    p->spare = took < 2 * p->shortest ? min_of(2 * p->spare + 1, POLL_SPARE) : 0;
+    p->shortest = min_of(p->shortest, took);
+    p->spare =
+        took < 2 * p->shortest ? min_of(2 * p->spare + 1, max_of(p->spin_limit, POLL_SPARE)) : 0;
     if (took < POLL_LONG_YIELD_NS)
         return;
     p->eager_span = again ? min_of(p->eager_span * 2, POLL_EAGER_MAX) : POLL_EAGER_MIN;

@@ -2,10 +2,10 @@
 /*
  * When a worker that finds nothing to do spins, yields or sleeps. Pure: time is an argument.
  *
- * A worker with work in the last POLL_HOT_NS keeps looking: with pauses between the looks while
- * there is a CPU for everybody who spins, and giving its CPU away at every empty look when there is
- * not, unless yields come back so soon that nobody else can have had it. Then it sleeps. A yield
- * that takes long means that somebody on this CPU does not yield in turn (a program that polls its
+ * A worker with work in the last POLL_HOT_NS keeps looking, and gives its CPU away at every empty
+ * look, or, while yields come back so soon that nobody else can have had it, after ever more of
+ * them; fewer when it is known that more spin than there are CPUs. Then it sleeps. A yield that
+ * takes long means that somebody on this CPU does not yield in turn (a program that polls its
  * own memory, or plain computation): for a while the worker then sleeps at once whenever it finds
  * nothing ("eager"), because a sleeper that is woken gets the CPU at once and a yielder does not.
  * If that happens again soon, it is eager for twice the time. Not so for what happens on any
@@ -24,17 +24,19 @@
 
 #define POLL_HOT_NS        (50 * NS_PER_US)
 #define POLL_LONG_YIELD_NS (500 * NS_PER_US) /* less than a time slice, more than a hiccup */
-#define POLL_CROWDED_NS    (20 * NS_PER_MS)
 #define POLL_EAGER_MIN     (4 * NS_PER_MS)
 #define POLL_EAGER_MAX     (256 * NS_PER_MS)
 #define POLL_EAGER_AGAIN   (20 * NS_PER_MS) /* another one so soon after an eager time ... */
 #define POLL_EAGER_WORK    64u              /* ... that had so much work is the same again */
-#define POLL_SPINS         64u              /* looks between two yields when CPUs are enough */
-#define POLL_SHARE_NS      (25 * NS_PER_US) /* of work, after which a crowded CPU is given away */
-#define POLL_SPARE         15u              /* at most, when nobody wants this CPU */
-#define POLL_LINGER_NS     (5 * NS_PER_US)
-#define POLL_LINGER_SKIP   64u /* sleeps without lingering after it was in vain */
-#define POLL_LINGER_RUN    16u /* unless it was not, so many times in a row before */
+#define POLL_SPINS         63u /* looks between two yields, at most, when CPUs are enough */
+#define POLL_SHARE_NS \
+    (25 * NS_PER_US)               /* of work, after which a CPU is given away that others want */
+#define POLL_PROBE_NS    NS_PER_MS /* or nobody seems to */
+#define POLL_QUICK_NS    NS_PER_US
+#define POLL_SPARE       15u /* when they are not, but nobody wants this one */
+#define POLL_LINGER_NS   (5 * NS_PER_US)
+#define POLL_LINGER_SKIP 64u /* sleeps without lingering after it was in vain */
+#define POLL_LINGER_RUN  16u /* unless it was not, so many times in a row before */
 
 enum poll_step {
     POLL_SPIN,  /* pause, look again */
@@ -43,11 +45,10 @@ enum poll_step {
 };
 
 struct poll_policy {
-    ns_t crowded_until;  /* CPUs are not enough; 0: they are */
-    uint32_t spin_limit; /* looks between yields: 0 or POLL_SPINS */
-    uint32_t spare;      /* looks between yields that came back at once: up to POLL_SPARE */
+    uint32_t spin_limit; /* what applications are told: POLL_SPINS, or 0 when crowded */
+    uint32_t spare;      /* looks between yields: grows while these come back at once */
     uint32_t empties;    /* since the last yield */
-    ns_t shortest;       /* of all yields; 0: none yet */
+    ns_t shortest;       /* of all yields; at first what one that goes to nobody takes at most */
     ns_t last_yield;
     ns_t last_work;
     bool eager;
@@ -60,9 +61,8 @@ struct poll_policy {
 
 void poll_policy_init(struct poll_policy *p, ns_t now);
 
-/* spinners: threads that polled since the last time, this one included. Who did not may have been
- * kept from it by the others, so it counts for POLL_CROWDED_NS. */
-void poll_set_spinners(struct poll_policy *p, ns_t now, unsigned spinners, unsigned cpus);
+/* Whether more threads poll than there are CPUs. */
+void poll_set_crowded(struct poll_policy *p, bool crowded);
 
 /* A look found work, or somebody woke the worker on purpose. */
 void poll_worked(struct poll_policy *p, ns_t now);

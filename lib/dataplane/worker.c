@@ -177,7 +177,8 @@ static bool transmit(struct worker_port *p, ns_t now)
     used = engine_tx(p->engine, f, n, now);
     ops->tx_burst(p->io, p->queue, f, n, used);
     p->lend = (uint8_t)min_of(max_of(2 * used, LEND_MIN), (unsigned)FRAME_BURST);
-    return used;
+    /* Packets whose payload cannot be read use none, and others may wait behind them. */
+    return used || engine_wants_tx(p->engine);
 }
 
 bool worker_poll(struct worker *w, ns_t now)

@@ -119,10 +119,11 @@ struct dp_async {
 
 /* What all workers of a process share; written by the control thread. */
 struct worker_group {
-    _Atomic unsigned cpus; /* CPUs for workers and applications, see cpus.h */
-    _Atomic unsigned hot;  /* workers that are polling now */
-    int notify_fd;         /* eventfd that calls the control thread; -1: none */
-    struct waker *waker;   /* NULL: no port can wake anybody */
+    _Atomic unsigned cpus;      /* CPUs for workers and applications, see cpus.h */
+    _Atomic unsigned hot;       /* workers that are polling now */
+    _Atomic ns_t crowded_until; /* more threads poll than there are CPUs; 0: never did */
+    int notify_fd;              /* eventfd that calls the control thread; -1: none */
+    struct waker *waker;        /* NULL: no port can wake anybody */
     struct worker *worker[WORKERS_MAX];
     unsigned workers;
     struct handover *handover[WORKERS_MAX][WORKERS_MAX]; /* [from][to] */

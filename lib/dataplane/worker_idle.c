@@ -17,6 +17,7 @@
 
 #define SAFETY_TICK (100 * NS_PER_MS)
 #define SAMPLE_NS   NS_PER_MS
+#define CROWDED_NS  (20 * NS_PER_MS)
 /* A port that cannot announce frames is looked at again after a tenth of the time it has been idle:
  * 50 us after a short pause (a quarter of a CPU), 4 ms in the long run (about one percent). */
 #define NAP_MIN (50 * NS_PER_US)
@@ -63,11 +64,19 @@ static void publish_place(struct worker *w)
                               memory_order_relaxed);
 }
 
+/* Of all workers' counts the highest is the truth, and who did not poll since the last may have
+ * been kept from it by the others: it counts for CROWDED_NS. */
+static bool crowded(struct worker_group *g, ns_t now, unsigned spinners)
+{
+    if (spinners > atomic_load(&g->cpus))
+        atomic_store_explicit(&g->crowded_until, now + CROWDED_NS, memory_order_relaxed);
+    return now < atomic_load_explicit(&g->crowded_until, memory_order_relaxed);
+}
+
 /* Counts who polls and publishes how applications and this worker share the CPUs. */
 static void sample_spinners(struct worker *w, ns_t now)
 {
     unsigned spinners = atomic_load(&w->group->hot);
-    uint32_t before = w->policy.spin_limit;
 
     if (now < w->next_sample)
         return;
@@ -80,12 +89,14 @@ static void sample_spinners(struct worker *w, ns_t now)
         spinners += polls != ctx->polls_seen;
         ctx->polls_seen = polls;
     }
-    poll_set_spinners(&w->policy, now, spinners, atomic_load(&w->group->cpus));
-    if (w->policy.spin_limit == before)
-        return;
-    for (unsigned i = 0; i < w->contexts; i++)
-        atomic_store_explicit(&w->ctx[i]->shared->spin_limit, w->policy.spin_limit,
-                              memory_order_relaxed);
+    poll_set_crowded(&w->policy, crowded(w->group, now, spinners));
+    for (unsigned i = 0; i < w->contexts; i++) {
+        _Atomic uint32_t *limit = &w->ctx[i]->shared->spin_limit;
+
+        /* Another worker may have been of another opinion. */
+        if (atomic_load_explicit(limit, memory_order_relaxed) != w->policy.spin_limit)
+            atomic_store_explicit(limit, w->policy.spin_limit, memory_order_relaxed);
+    }
 }
 
 static void set_state(struct worker *w, enum worker_state state)
@@ -108,14 +119,14 @@ static void boost(struct worker *w, bool eager)
     w->boosted = eager;
 }
 
-static void yield(struct worker *w, ns_t now)
+static void yield(struct worker *w)
 {
-    ns_t after;
+    ns_t before = worker_time(), after;
 
     sched_yield();
     after = worker_time();
     counter_inc(&w->stats.yields);
-    poll_yielded(&w->policy, after, after - now);
+    poll_yielded(&w->policy, after, after - before);
     if (poll_is_eager(&w->policy)) {
         counter_inc(&w->stats.eager);
         boost(w, true);
@@ -209,9 +220,11 @@ static void sleep_now(struct worker *w, ns_t now)
 void worker_busy(struct worker *w, ns_t now)
 {
     poll_worked(&w->policy, now);
+    if (!poll_is_eager(&w->policy))
+        boost(w, false);
     sample_spinners(w, now);
     if (poll_share(&w->policy, now))
-        yield(w, now);
+        yield(w);
 }
 
 void worker_idle(struct worker *w, ns_t now)
@@ -227,7 +240,7 @@ void worker_idle(struct worker *w, ns_t now)
         break;
     case POLL_YIELD:
         sample_spinners(w, now);
-        yield(w, now);
+        yield(w);
         break;
     case POLL_SLEEP:
         sleep_now(w, now);

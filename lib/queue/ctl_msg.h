@@ -22,7 +22,7 @@
 #include "qp_attr.h"
 
 #define CTL_MAGIC      UINT32_C(0x434f5255) /* "UROC" */
-#define CTL_VERSION    4
+#define CTL_VERSION    5
 #define CTL_MSG_SIZE   512
 #define CTL_MAX_FDS    4
 #define CTL_NAME_MAX   64

@@ -301,8 +301,8 @@ static inline uint32_t place_cpu(uint32_t place)
 
 /* One application's context segment (CTL_OPEN). */
 struct ctx_shared {
-    /* Dataplane -> application: pauses between polls before yielding; 0: yield at each empty poll.
-     * Relaxed. */
+    /* Dataplane -> application: at most so many polls between two yields; 0: more threads poll than
+     * there are processors. Relaxed. */
     CACHE_ALIGNED _Atomic uint32_t spin_limit;
     /* Dataplane -> application, by worker: see worker_place(). Relaxed. */
     CACHE_ALIGNED _Atomic uint32_t worker_place[CTX_WORKERS_MAX];
@@ -320,6 +320,12 @@ struct ctx_shared {
     CACHE_ALIGNED _Atomic uint8_t slot_worker[DB_SLOTS];
     CACHE_ALIGNED struct doorbells worker[]; /* one per worker */
 };
+
+/* Old programs are told by CTL_VERSION that all this has moved. */
+_Static_assert(offsetof(struct ctx_shared, polls) == 128 &&
+                   offsetof(struct ctx_shared, slot_worker) == 256 &&
+                   sizeof(struct ctx_shared) == 256 + DB_SLOTS,
+               "CTL_VERSION counts layouts");
 
 /* The wake segment, the same for all applications: one futex word per worker, on which it sleeps. A
  * waker adds 1 and calls futex wake. It decides nothing else: a hostile value costs at most the

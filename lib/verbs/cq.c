@@ -136,7 +136,7 @@ int shim_poll_cq(struct ibv_cq *base, int n, struct ibv_wc *wc)
     }
     client_cq_unlock(cq);
     if (likely(got))
-        client_poll_found(cq->client);
+        client_poll_found();
     else
         client_poll_empty(cq);
     return got;

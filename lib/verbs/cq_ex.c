@@ -39,7 +39,7 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
         return EINVAL;
     client_cq_lock(&cq->queue);
     if (likely(!take_next(cq))) {
-        client_poll_found(cq->queue.client);
+        client_poll_found();
         return 0;
     }
     client_cq_unlock(&cq->queue);

@@ -17,6 +17,13 @@ import time
 READY_SECONDS = 40
 
 
+def control_version():
+    """Of the messages between programs and the daemon."""
+    header = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "lib", "queue", "ctl_msg.h")
+    with open(header) as file:
+        return int(re.search(r"#define CTL_VERSION\s+(\d+)", file.read())[1])
+
+
 class Failure(Exception):
     """A test's claim that does not hold; the text goes into the report."""
 

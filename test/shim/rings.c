@@ -59,8 +59,8 @@ static void make_cq(struct rings *r)
     comp_queue_init(&r->dataplane_cq, r->cq->queue.reader.shared, RINGS_CQE, RINGS_LANES);
     slot_table_reserve(&r->client.cqs, &r->cq->queue.id);
     slot_table_publish(&r->client.cqs, r->cq->queue.id, &r->cq->queue);
-    cq_ex_init(r->cq, IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
-                              IBV_WC_EX_WITH_CVLAN);
+    cq_ex_init(r->cq,
+               IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_CVLAN);
 }
 
 struct rings *rings_new(void)

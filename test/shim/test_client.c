@@ -339,29 +339,31 @@ static void empty_polls_are_counted(void **state)
     struct client *c = idle_client(1000);
     struct client_cq cq = {.client = c};
 
+    client_idle.spare = 63;
     for (unsigned i = 0; i < 10; i++)
         client_poll_empty(&cq);
     assert_int_equal(atomic_load(&c->shared->polls), 10);
-    assert_int_equal(atomic_load(&c->idle.empties), 10);
-    client_poll_found(c);
-    assert_int_equal(atomic_load(&c->idle.empties), 0);
+    assert_int_equal(client_idle.empties, 10);
+    client_poll_found();
+    assert_int_equal(client_idle.empties, 0);
     idle_client_free(c);
 }
 
-static unsigned yields;
+static _Thread_local unsigned yields;
 static bool others; /* somebody uses the processor meanwhile */
+static _Thread_local int64_t fake_ns;
 
-/* In the place of the C library's. */
+/* Two in the place of the C library's. */
+int clock_gettime(clockid_t clock, struct timespec *ts)
+{
+    *ts = (struct timespec){.tv_sec = fake_ns / 1000000000, .tv_nsec = fake_ns % 1000000000};
+    return 0;
+}
+
 int sched_yield(void)
 {
-    struct timespec start, now;
-
     yields++;
-    clock_gettime(CLOCK_MONOTONIC, &start);
-    do
-        clock_gettime(CLOCK_MONOTONIC, &now);
-    while (others &&
-           (now.tv_sec - start.tv_sec) * 1000000000L + now.tv_nsec - start.tv_nsec < 20000);
+    fake_ns += others ? 20000 : 300;
     return 0;
 }
 
@@ -369,10 +371,8 @@ int sched_yield(void)
 static unsigned polls(struct client_cq *cq, unsigned queues, unsigned times)
 {
     yields = 0;
-    for (unsigned i = 0; i < times; i++) {
-        atomic_store(&cq->client->idle.block, 0); /* this test itself may have lost the processor */
+    for (unsigned i = 0; i < times; i++)
         client_poll_empty(&cq[i % queues]);
-    }
     return yields;
 }
 
@@ -402,10 +402,48 @@ static void yields_seldom_when_alone(void **state)
     struct client_cq cq = {.client = c};
 
     others = false;
-    assert_in_range(polls(&cq, 1, 100000), 1, 50000);
+    polls(&cq, 1, 100);
+    assert_int_equal(polls(&cq, 1, 160), 10);
+    atomic_store(&c->shared->spin_limit, 63);
+    polls(&cq, 1, 1000);
+    assert_int_equal(polls(&cq, 1, 640), 10);
     others = true;
     polls(&cq, 1, 100);
     assert_int_equal(polls(&cq, 1, 100), 100);
+    idle_client_free(c);
+}
+
+static struct client_cq *threads_cq;
+static _Atomic unsigned turn;
+
+/* Each polls a queue of its own, in turns. */
+static void *poller(void *arg)
+{
+    unsigned me = arg != NULL;
+
+    for (unsigned i = 0; i < 1000; i++) {
+        while (atomic_load(&turn) % 2 != me)
+            usleep(1);
+        client_poll_empty(&threads_cq[me]);
+        atomic_fetch_add(&turn, 1);
+    }
+    return (void *)(uintptr_t)yields;
+}
+
+static void threads_yield_each(void **state)
+{
+    struct client *c = idle_client(0);
+    struct client_cq cq[2] = {{.client = c, .id = 1}, {.client = c, .id = 2}};
+    pthread_t thread;
+    void *others_yields;
+    unsigned before = yields;
+
+    others = true;
+    threads_cq = cq;
+    pthread_create(&thread, NULL, poller, cq);
+    assert_in_range((uintptr_t)poller(NULL) - before, 990, 1000);
+    pthread_join(thread, &others_yields);
+    assert_in_range((uintptr_t)others_yields, 990, 1000);
     idle_client_free(c);
 }
 
@@ -425,13 +463,13 @@ static void blocking_arms_and_ends(void **state)
     struct client_cq cq = {.client = c};
     pthread_t thread;
 
-    atomic_store(&c->idle.block, 1000);
+    client_idle.block = 1000;
     pthread_create(&thread, NULL, waker, c);
-    while (atomic_load(&c->idle.block) > 900)
+    while (client_idle.block > 900)
         client_poll_empty(&cq);
     pthread_join(thread, NULL);
     assert_int_equal(atomic_load(&c->shared->app_armed), 0);
-    assert_false(atomic_load(&c->idle.blocking.held));
+    assert_false(atomic_load(&c->blocking.held));
     idle_client_free(c);
 }
 
@@ -451,6 +489,7 @@ int main(void)
         cmocka_unit_test(empty_polls_are_counted),
         cmocka_unit_test(yields_once_a_round),
         cmocka_unit_test(yields_seldom_when_alone),
+        cmocka_unit_test(threads_yield_each),
         cmocka_unit_test(blocking_arms_and_ends),
     };
 

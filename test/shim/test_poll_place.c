@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A thread that polls where the worker does goes elsewhere; on a machine of our own making. */
+#include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "../unit/unit.h"
 #include "client.h"
@@ -12,12 +14,19 @@
 /* ---- in the place of the C library's: a thread on `cpu` of those in `allowed` ---- */
 
 static int cpu;
-static cpu_set_t allowed, history[8];
+static cpu_set_t allowed, history[8], *pinned_meanwhile;
+static long online;
 static unsigned calls;
 
 int sched_getcpu(void)
 {
     return cpu;
+}
+
+long sysconf(int name)
+{
+    assert_int_equal(name, _SC_NPROCESSORS_CONF);
+    return online;
 }
 
 int sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set)
@@ -36,7 +45,7 @@ int sched_setaffinity(pid_t pid, size_t size, const cpu_set_t *set)
     history[calls++] = *set;
     while (!CPU_ISSET(cpu, set))
         cpu = (cpu + 1) % CPUS;
-    allowed = *set;
+    allowed = pinned_meanwhile ? *pinned_meanwhile : *set;
     return 0;
 }
 
@@ -56,6 +65,7 @@ static int setup(void **state)
         CPU_SET(i, &allowed);
     cpu = 0;
     calls = 0;
+    online = 2 * CPUS;
     now += 100 * NS_PER_SEC; /* what went before is long ago */
     return 0;
 }
@@ -138,9 +148,56 @@ static void not_without_reason(void **state)
 static void not_who_seldom_yields(void **state)
 {
     worker_is(0, 0, 0);
-    for (unsigned i = 0; i < 15; i++, now += NS_PER_MS)
+    for (unsigned i = 0; i < 16; i++, now += NS_PER_MS)
         client_place(client, now, NS_PER_US);
     assert_int_equal(calls, 0);
+    client_place(client, now, NS_PER_US);
+    assert_int_equal(calls, 2);
+    /* Nor if it has done something else in between. */
+    cpu = 0;
+    calls = 0;
+    online = 2 * CPUS;
+    now += 100 * NS_PER_SEC;
+    for (unsigned i = 0; i < 100; i++, now += 6 * NS_PER_MS)
+        client_place(client, now, NS_PER_US);
+    assert_int_equal(calls, 0);
+}
+
+static void leaves_others_orders_alone(void **state)
+{
+    cpu_set_t pin;
+
+    CPU_ZERO(&pin);
+    CPU_SET(3, &pin);
+    pinned_meanwhile = &pin;
+    worker_is(0, 0, 0);
+    assert_true(yields_for(6 * NS_PER_MS));
+    pinned_meanwhile = NULL;
+    assert_int_equal(calls, 1);
+    assert_true(CPU_EQUAL(&allowed, &pin));
+}
+
+/* A machine of which all is allowed: also what it gets later. */
+static void all_is_more_than_what_there_is(void **state)
+{
+    online = CPUS;
+    worker_is(0, 0, 0);
+    assert_true(yields_for(6 * NS_PER_MS));
+    assert_int_equal(calls, 2);
+    assert_int_equal(CPU_COUNT(&history[1]), CPU_SETSIZE);
+}
+
+static void stays_if_told_to(void **state)
+{
+    setenv(CLIENT_PLACE_ENV, "stay", 1);
+    assert_int_equal(client_place_read(), 0);
+    worker_is(0, 0, 0);
+    stays();
+    setenv(CLIENT_PLACE_ENV, "away", 1);
+    assert_int_equal(client_place_read(), -EINVAL);
+    setenv(CLIENT_PLACE_ENV, "auto", 1);
+    assert_int_equal(client_place_read(), 0);
+    assert_true(yields_for(6 * NS_PER_MS));
 }
 
 static void waits_longer_when_put_back(void **state)
@@ -179,9 +236,15 @@ static void comes_back_from_who_computes(void **state)
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-    const struct CMUnitTest tests[] = {
-        T(steps_aside),           T(only_where_it_may_go),       T(not_without_reason),
-        T(not_who_seldom_yields), T(waits_longer_when_put_back), T(comes_back_from_who_computes)};
+    const struct CMUnitTest tests[] = {T(steps_aside),
+                                       T(only_where_it_may_go),
+                                       T(not_without_reason),
+                                       T(not_who_seldom_yields),
+                                       T(waits_longer_when_put_back),
+                                       T(comes_back_from_who_computes),
+                                       T(leaves_others_orders_alone),
+                                       T(all_is_more_than_what_there_is),
+                                       T(stays_if_told_to)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,25 +12,56 @@ static int setup(void **state)
     return 0;
 }
 
+/* Looks in vain up to the yield. */
+static unsigned looks(void)
+{
+    unsigned n = 0;
+
+    while (poll_empty(&p, 1001) == POLL_SPIN)
+        n++;
+    return n;
+}
+
+/* Yields that come back at once: ever more looks between them. */
+static unsigned quick_yields(unsigned n)
+{
+    while (n--)
+        poll_yielded(&p, 1001, n % 2 ? 200 : 399);
+    return looks();
+}
+
 static void test_cpus_enough(void **state)
 {
-    poll_set_spinners(&p, 1000, 2, 2);
-    for (unsigned i = 0; i < POLL_SPINS; i++)
-        assert_int_equal(poll_empty(&p, 1001), POLL_SPIN);
-    assert_int_equal(poll_empty(&p, 1001), POLL_YIELD);
-    assert_int_equal(poll_empty(&p, 1001), POLL_SPIN);
+    assert_int_equal(looks(), 0);
+    poll_yielded(&p, 1001, 200);
+    assert_int_equal(looks(), 1);
+    assert_int_equal(quick_yields(1), 3);
+    assert_int_equal(quick_yields(4), POLL_SPINS);
+    assert_int_equal(quick_yields(4), POLL_SPINS);
+    /* Somebody took one. */
+    poll_yielded(&p, 1001, 400);
+    assert_int_equal(looks(), 0);
+    assert_int_equal(looks(), 0);
+}
+
+/* From the beginning, so that there is no shorter one to compare with. */
+static void test_always_others(void **state)
+{
+    for (unsigned i = 0; i < 10; i++)
+        poll_yielded(&p, 1001, 20000);
+    assert_int_equal(looks(), 0);
 }
 
 static void test_oversubscribed(void **state)
 {
-    poll_set_spinners(&p, 1000, 3, 2);
-    for (unsigned i = 0; i < 100; i++)
-        assert_int_equal(poll_empty(&p, 1001), POLL_YIELD);
-    /* One of them did not get to poll; if it stays away it has gone. */
-    poll_set_spinners(&p, 1000 + POLL_CROWDED_NS - 1, 2, 2);
-    assert_int_equal(p.spin_limit, 0);
-    poll_set_spinners(&p, 1000 + POLL_CROWDED_NS, 2, 2);
-    assert_int_equal(p.spin_limit, POLL_SPINS);
+    quick_yields(10);
+    poll_set_crowded(&p, true);
+    assert_int_equal(looks(), POLL_SPARE);
+    assert_int_equal(quick_yields(10), POLL_SPARE);
+    poll_yielded(&p, 1001, 400);
+    assert_int_equal(looks(), 0);
+    poll_set_crowded(&p, false);
+    assert_int_equal(quick_yields(10), POLL_SPINS);
 }
 
 static void test_shares_while_busy(void **state)
@@ -38,36 +69,23 @@ static void test_shares_while_busy(void **state)
     ns_t now = 1000 + POLL_SHARE_NS;
 
     poll_worked(&p, now);
-    assert_false(poll_share(&p, now)); /* nobody else wants a CPU */
-    poll_set_spinners(&p, now, 3, 2);
-    assert_true(poll_share(&p, now));
+    assert_true(poll_share(&p, now)); /* who knows? */
     poll_yielded(&p, now, 300);
+    assert_false(poll_share(&p, now + POLL_SHARE_NS)); /* nobody else wanted it */
+    assert_true(poll_share(&p, now + POLL_PROBE_NS));
+    poll_set_crowded(&p, true);
     assert_false(poll_share(&p, now + POLL_SHARE_NS - 1));
     assert_true(poll_share(&p, now + POLL_SHARE_NS));
+    poll_set_crowded(&p, false);
+    poll_yielded(&p, now, 600); /* somebody did */
+    assert_true(poll_share(&p, now + POLL_SHARE_NS));
     poll_yielded(&p, now, POLL_LONG_YIELD_NS);
-    assert_false(poll_share(&p, now + POLL_SHARE_NS)); /* with those who do not share */
-}
-
-static void test_nobody_else_here(void **state)
-{
-    poll_set_spinners(&p, 1000, 3, 2);
-    /* Yields that come back at once: ever more looks between them. */
-    for (unsigned spare = 1; spare <= POLL_SPARE; spare = 2 * spare + 1) {
-        poll_yielded(&p, 1001, spare > 1 ? 399 : 200);
-        for (unsigned i = 0; i < spare; i++)
-            assert_int_equal(poll_empty(&p, 1001), POLL_SPIN);
-        assert_int_equal(poll_empty(&p, 1001), POLL_YIELD);
-    }
-    poll_yielded(&p, 1001, 200);
-    assert_int_equal(p.spare, POLL_SPARE);
-    /* Somebody took one. */
-    poll_yielded(&p, 1001, 400);
-    for (unsigned i = 0; i < 10; i++)
-        assert_int_equal(poll_empty(&p, 1001), POLL_YIELD);
+    assert_false(poll_share(&p, now + POLL_PROBE_NS)); /* with those who do not share */
 }
 
 static void test_sleeps_after_hot_time(void **state)
 {
+    quick_yields(10);
     assert_int_equal(poll_empty(&p, 1000 + POLL_HOT_NS - 1), POLL_SPIN);
     assert_int_equal(poll_empty(&p, 1000 + POLL_HOT_NS), POLL_SLEEP);
     /* A tick that found nothing changes nothing. */
@@ -133,6 +151,19 @@ static void test_eager_and_back_off(void **state)
     assert_int_equal(eager_time(now + NS_PER_MS), POLL_EAGER_MIN - NS_PER_MS);
 }
 
+/* When every look finds something. */
+static void test_eager_ends_while_busy(void **state)
+{
+    ns_t now = 5 * NS_PER_SEC;
+
+    long_yield(now, POLL_LONG_YIELD_NS);
+    poll_worked(&p, now + POLL_EAGER_MIN - 1);
+    assert_true(poll_is_eager(&p));
+    poll_worked(&p, now + POLL_EAGER_MIN);
+    assert_false(poll_is_eager(&p));
+    assert_true(poll_share(&p, now + POLL_EAGER_MIN));
+}
+
 /* Work comes `after` the last, and a sleep if the worker does not wait so long. */
 static bool work_comes(ns_t *now, ns_t after)
 {
@@ -170,9 +201,9 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup(name, setup)
     const struct CMUnitTest tests[] = {T(test_cpus_enough),           T(test_oversubscribed),
-                                       T(test_shares_while_busy),     T(test_nobody_else_here),
-                                       T(test_sleeps_after_hot_time), T(test_eager_and_back_off),
-                                       T(test_eager_lingers)};
+                                       T(test_shares_while_busy),     T(test_always_others),
+                                       T(test_eager_ends_while_busy), T(test_sleeps_after_hot_time),
+                                       T(test_eager_and_back_off),    T(test_eager_lingers)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

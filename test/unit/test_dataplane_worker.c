@@ -505,6 +505,74 @@ static void test_sleep_and_wake(void **state)
     stop();
 }
 
+/* ---- what applications are told ---- */
+
+static struct ctx_shared *told(unsigned side)
+{
+    return app.dp.client[side]->segment.base;
+}
+
+/* One message of the first flow, and a time in which both applications poll. */
+static void message_while_polling(void)
+{
+    struct flow *f = &app.flow[0];
+    ns_t end = worker_time() + 300 * NS_PER_US;
+    unsigned n = f->posted;
+
+    require(n < MESSAGES);
+    f->message[n] = (struct message){.op = SQE_WRITE, .signaled = true, .len = UNIT};
+    post_next(f);
+    ring_bell(&f->pair[0]);
+    while (f->done <= n || worker_time() < end) {
+        for (unsigned i = 0; i < 2; i++)
+            atomic_fetch_add(&told(i)->polls, 1);
+        if (!poll_both())
+            sched_yield();
+        require(worker_time() < app.deadline);
+    }
+}
+
+/* Each is told of the worker that serves it. */
+static bool all_know(uint32_t limit)
+{
+    bool known = true;
+
+    for (unsigned i = 0; i < 2; i++)
+        known &= atomic_load(&told(i)->spin_limit) == limit &&
+                 atomic_load(&told(i)->worker_place[i]) >= PLACE_KNOWN;
+    return known;
+}
+
+static void test_tells_applications(void **state)
+{
+    const struct pktio_sim_config config = {0};
+    const struct worker_stats *s;
+    uint64_t yields;
+
+    start(2, &config, 0);
+    s = worker_stats(rnic_worker(app.dp.rnic, 0));
+    assert_false(all_know(0));
+    /* Also what another worker said before, or an application wrote. */
+    atomic_store(&app.dp.rnic->group.cpus, 1);
+    while (!all_know(0))
+        message_while_polling();
+    atomic_store(&told(1)->spin_limit, 7);
+    while (!all_know(0))
+        message_while_polling();
+    /* A worker that has always something to do shares its processor all the same. */
+    yields = counter_get(&s->yields);
+    while (counter_get(&s->yields) - yields < 10)
+        message_while_polling();
+    atomic_store(&app.dp.rnic->group.cpus, 64);
+    while (!all_know(POLL_SPINS))
+        message_while_polling();
+    /* Who comes now is told at once. */
+    client_close(app.dp.client[1]);
+    dataplane_open_context(&app.dp, 1);
+    assert_true(all_know(POLL_SPINS));
+    stop();
+}
+
 /* ---- a full port ---- */
 
 #define PATIENCE (5 * NS_PER_SEC)
@@ -654,6 +722,7 @@ int main(void)
         cmocka_unit_test(test_bad_network),
         cmocka_unit_test(test_close_amid_traffic),
         cmocka_unit_test(test_sleep_and_wake),
+        cmocka_unit_test(test_tells_applications),
         cmocka_unit_test(test_full_port_is_waited_for_asleep),
     };
 

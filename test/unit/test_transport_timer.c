@@ -105,7 +105,8 @@ static void random_against_model(void **state)
         default:
             now += random_below(&r, 1u << random_below(&r, 28));
         }
-        while ((t = timer_expired(&wheel, now))) {
+        /* Looked at only when it says so, as an engine does. */
+        while (timer_next(&wheel) <= now && (t = timer_expired(&wheel, now))) {
             ptrdiff_t k = t - timers;
 
             assert_true(model[k] <= now);
