@@ -43,7 +43,7 @@ static uint8_t *place_for(const struct run *r, struct grant *g, const struct sen
     if (sge == end || sge->length - off < len)
         return NULL;
     if (unlikely(sge->lkey != g->key))
-        *g = grant_find(r->e, r->qp, &r->qp->req.read_hint, sge->lkey, MEM_LOCAL_WRITE);
+        *g = grant_find(r->e, r->qp, &r->qp->resp.recv_hint, sge->lkey, MEM_LOCAL_WRITE);
     return grant_place(g, sge->addr + off, len);
 }
 

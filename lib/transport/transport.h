@@ -64,7 +64,6 @@ struct requester {
     bool rnr_wait;    /* until the timer fires */
     bool implied_nak; /* went back for a lost response; not again before progress */
     bool drained_told;
-    struct mr_hint read_hint; /* where the last response to a READ went */
 };
 
 /* ---- responder ---- */
@@ -95,10 +94,11 @@ struct responder {
     bool ack_pending; /* an ACK, RNR NAK or NAK is to be sent */
     uint8_t syndrome;
     psn_t ack_psn;
-    bool recv_busy;   /* *recv is in use */
-    bool recv_failed; /* FAULT_MEMORY has its completion; what follows is flushed */
-    struct mr_hint write_hint, recv_hint; /* where the last WRITE, and receive entry, went */
-    unsigned failed_job;                  /* FAULT_MEMORY on receive: the job of this burst */
+    bool recv_busy;            /* *recv is in use */
+    bool recv_failed;          /* FAULT_MEMORY has its completion; what follows is flushed */
+    struct mr_hint write_hint; /* where the last WRITE went */
+    struct mr_hint recv_hint;  /* and the last receive entry, or response to a READ */
+    unsigned failed_job;       /* FAULT_MEMORY on receive: the job of this burst */
     uint32_t recv_index, recv_room;
     uint32_t recv_pd;           /* of the receive entry: the queue pair's or the SRQ's */
     struct comp_queue *recv_cq; /* where it completes */
