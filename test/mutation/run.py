@@ -4,8 +4,9 @@
 
 Each entry of mutations.txt is one fault: a text of a source file and what replaces it. The pure
 libraries and the test programs are compiled once, in a folder of their own; then, fault by fault,
-the one changed file is compiled and the programs run, the quick ones first, until one fails. A
-fault that none notices is a missing test, unless the table says why nothing can notice it.
+the one changed file is compiled (of a header, whoever in its folder includes it) and the programs
+run, the quick ones first, until one fails. A fault that none notices is a missing test, unless the
+table says why nothing can notice it.
 
   --sample N    only N faults, spread over the table
   --only ID     only this one (may be repeated)
