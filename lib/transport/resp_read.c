@@ -87,7 +87,7 @@ static bool respond(struct engine *e, struct qp *qp, struct replies *t, struct r
     return true;
 }
 
-unsigned resp_read(struct engine *e, struct qp *qp, struct frame *frames, unsigned n)
+unsigned resp_read(struct engine *e, struct qp *qp, struct frame *frames, unsigned n, bool turn)
 {
     const struct responder *resp = &qp->resp;
     struct replies t = {.shape = NO_SHAPE};
@@ -101,7 +101,7 @@ unsigned resp_read(struct engine *e, struct qp *qp, struct frame *frames, unsign
     for (i = 0; i < n; i++) {
         if (!r || !r->pending)
             r = next_waiting(resp, &t);
-        if (!r || !respond(e, qp, &t, r, frames, i))
+        if (!r || (turn && i && r->packets > 1) || !respond(e, qp, &t, r, frames, i))
             break;
     }
     tx_head_seal(e, qp, &t.head, frames, i);

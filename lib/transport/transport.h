@@ -22,6 +22,7 @@
 
 #define QP_MAX_RD_ATOMIC 16  /* per queue pair, each direction */
 #define TX_QUANTUM       16  /* packets a queue pair sends before the next one's turn */
+#define TURN_SHORT       8   /* packets, where its responses and short requests take turns */
 #define INFLIGHT_DEFAULT 128 /* packets, of whatever size */
 #define INFLIGHT_BYTES   (INFLIGHT_DEFAULT * PKT_MTU_MAX) /* and as much in smaller ones */
 #define INFLIGHT_MOST    384 /* packets: rings of ports and between workers hold some more */
@@ -479,8 +480,8 @@ static inline bool resp_may_reply(const struct qp *qp)
 }
 bool resp_reply(struct engine *e, struct qp *qp, struct tx_job *job);
 /* resp_read.c: builds and seals up to n responses to READs that wait; the frames as for req_only.
- * Returns how many. */
-unsigned resp_read(struct engine *e, struct qp *qp, struct frame *frames, unsigned n);
+ * turn: but one if it is of a READ of several. Returns how many. */
+unsigned resp_read(struct engine *e, struct qp *qp, struct frame *frames, unsigned n, bool turn);
 /* The same for both: the next packet of a READ's reply; and the last one was built. */
 static inline uint8_t resp_read_op(const struct resp_resource *r)
 {

@@ -322,7 +322,7 @@ static void test_same_as_the_general_way(void **state)
 /* ---- one burst each, in which something is forged ---- */
 
 static const struct nature calm = {
-    .psn = 1000, .calm = UINT32_MAX, .qp_access = 15, .local_access = 15, .remote_access = 15};
+    .psn = 1001, .calm = UINT32_MAX, .qp_access = 15, .local_access = 15, .remote_access = 15};
 
 static void exchange(struct chain pair[2], bool answers, void (*forge)(struct chain *c))
 {
@@ -500,6 +500,57 @@ static void test_request_too_long(void **state)
     end(pair);
 }
 
+/* ---- requests and responses of one queue pair ---- */
+
+/* The opcodes of up to n frames that s sends, in a string: R a response, S a SEND. */
+static void sent(char *text, struct side *s, unsigned n)
+{
+    static uint8_t bytes[FRAME_BURST][ROOM];
+    struct frame f[FRAME_BURST];
+
+    make_frames(f, bytes);
+    n = engine_tx(s->e, f, n, 1);
+    for (unsigned i = 0; i < n; i++)
+        text[i] = opcode_table[f[i].data[42]].flags & PF_RESPONSE ? 'R' : 'S';
+    text[n] = 0;
+}
+
+static void post_sends(struct side *s, unsigned n)
+{
+    for (; n > 0; n--) {
+        struct sqe *e = work_queue_slot(s->sq, SLOTS, sqe_stride(2, 0), s->prod++);
+
+        *e = (struct sqe){.opcode = SQE_SEND, .num_sge = 1};
+        *(struct sge *)(e + 1) = (struct sge){.addr = IOVA, .length = 8, .lkey = s->mr.key};
+    }
+    atomic_store(&s->shared->sq_prod, s->prod);
+    engine_doorbell(s->e, s->qp, 1);
+}
+
+static void test_short_ones_take_turns(void **state)
+{
+    static struct chain pair[2];
+    struct side *b = &pair[0].b;
+    char text[FRAME_BURST + 1];
+
+    begin(pair);
+    post_sends(b, 40); /* so that there are slots enough */
+    sent(text, b, FRAME_BURST);
+    sent(text, b, FRAME_BURST);
+    assert_string_equal(text, "SSSSSSSS");
+    for (unsigned i = 0; i < 4; i++)
+        post_both(pair, SQE_READ, 8);
+    send_from(&pair[0], &pair[0].a, &calm, 1);
+    receive(&pair[0], b, &calm, (struct random){1}, 1);
+    post_sends(b, 12);
+    sent(text, b, 3);
+    assert_string_equal(text, "RRR");
+    sent(text, b, FRAME_BURST);
+    assert_string_equal(text, "SSSSSSSSRSSSS");
+    for (unsigned i = 0; i < 2; i++)
+        chain_fini(&pair[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -510,6 +561,7 @@ int main(void)
         cmocka_unit_test(test_response_to_a_write),
         cmocka_unit_test(test_read_too_long),
         cmocka_unit_test(test_request_too_long),
+        cmocka_unit_test(test_short_ones_take_turns),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
