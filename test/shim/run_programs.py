@@ -120,7 +120,9 @@ perftest("bandwidth", "ib_atomic_bw", "-e -n 1000", gids=(IPV4,))
 
 for verb in ("write", "read", "send"):
     perftest("latency", f"ib_{verb}_lat", "-n 1000")
-    perftest("latency", f"ib_{verb}_lat", "-a -n 20", rows=SIZES_TO_8M, gids=(IPV4,), seconds=120)
+    perftest("latency", f"ib_{verb}_lat", "-s 1048577 -n 20", gids=(IPV4,))
+# For each size perftest measures its processor's clock, twice.
+perftest("latency", "ib_write_lat", "-a -n 20", rows=SIZES_TO_8M, gids=(IPV4,), seconds=120)
 for verb in ("read", "send"):
     perftest("latency", f"ib_{verb}_lat", "-e -n 500")
 for verb in ("write", "send"):
