@@ -130,7 +130,8 @@ struct qp {
     uint8_t service; /* enum pkt_service, SERVICE_RAW */
     uint16_t access; /* enum mem_access, remote rights */
     bool in_tx_list, in_touched;
-    bool resp_turn; /* replies and requests take turns */
+    uint8_t resp_turn; /* replies and requests take turns: packets of the replies' one, if that is
+                          over and the requests' is not */
     bool comm_est_told;
     uint8_t tx_burst; /* packets sent in this turn */
     /* Packets in a row that another engine handed over, and which: see note_stray. */

@@ -574,6 +574,27 @@ static void test_short_ones_take_turns(void **state)
         chain_fini(&pair[i]);
 }
 
+/* Of a READ's responses each is a turn, and so are as many requests, of whatever size. */
+static void test_long_ones_take_turns(void **state)
+{
+    static struct chain pair[2];
+    struct side *b = &pair[0].b;
+    char text[FRAME_BURST + 1];
+
+    begin(pair);
+    post_sends(b, 40);
+    sent(text, b, FRAME_BURST);
+    sent(text, b, FRAME_BURST);
+    post_both(pair, SQE_READ, 3072);
+    send_from(&pair[0], &pair[0].a, &calm, 1);
+    receive(&pair[0], b, &calm, (struct random){1}, 1);
+    post_sends(b, 12);
+    sent(text, b, 8);
+    assert_string_equal(text, "RSRSRSSS");
+    for (unsigned i = 0; i < 2; i++)
+        chain_fini(&pair[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -586,6 +607,7 @@ int main(void)
         cmocka_unit_test(test_request_too_long),
         cmocka_unit_test(test_count_of_resources_stays_small),
         cmocka_unit_test(test_short_ones_take_turns),
+        cmocka_unit_test(test_long_ones_take_turns),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
