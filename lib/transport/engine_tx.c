@@ -67,21 +67,22 @@ static bool may_request(const struct qp *qp)
     return req->send != req->head || (req->slot_count && work_queue_pending(&req->sq));
 }
 
-/* Responses to READs wait: these and requests take turns, of a packet, or some of one packet each.
- * Where there are no requests, or none that may go, there are as many responses as may. */
+/* Responses to READs wait: these and requests take turns, of a packet, or some of one packet each
+ * where both are such: else who sends the long ones would be kept back by as much. Where there are
+ * no requests, or none that may go, there are as many responses as may. */
 static unsigned take_turns(struct engine *e, struct qp *qp, struct frame *frames, unsigned n)
 {
     unsigned few = min_of(n, TURN_SHORT), taken;
 
     if (!qp->resp_turn) {
-        taken = may_request(qp) ? resp_read(e, qp, frames, few, true)
+        taken = may_request(qp) ? resp_read(e, qp, frames, qp->req.pkt ? 1 : few, true)
                                 : resp_read(e, qp, frames, n, false);
-        qp->resp_turn = taken > 0;
+        qp->resp_turn = (uint8_t)taken;
         return taken;
     }
-    taken = take_requests(e, qp, frames, qp->req.pkt ? 1 : few);
+    taken = take_requests(e, qp, frames, qp->req.pkt || qp->resp_turn == 1 ? 1 : few);
     if (taken)
-        qp->resp_turn = false;
+        qp->resp_turn = 0;
     else if (!req_ready(e, qp)) /* if it is, its turn is in qp_tx */
         taken = resp_read(e, qp, frames, n, false);
     return taken;

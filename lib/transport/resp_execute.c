@@ -160,8 +160,9 @@ static enum fault execute_write(struct engine *e, struct qp *qp, unsigned job, c
 static struct resp_resource *new_resource(struct qp *qp, const struct pkt *p)
 {
     struct responder *resp = &qp->resp;
-    struct resp_resource *r = &resp->res[resp->res_head++ % resp->res_max];
+    struct resp_resource *r = &resp->res[resp->res_head % resp->res_max];
 
+    resp_resources_taken(resp, 1);
     if (!r->pending)
         resp->res_pending++;
     resp->msn++;

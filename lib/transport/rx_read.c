@@ -93,15 +93,13 @@ unsigned rx_read_responses(struct run *r, unsigned n)
 
 /* ---- requests ---- */
 
-/* The count of resources does not wrap around in a run: their places in the ring would not follow
- * each other. */
 unsigned rx_read_room(const struct qp *qp, unsigned n)
 {
     const struct responder *resp = &qp->resp;
 
     if (!(qp->access & MEM_REMOTE_READ) || resp->op != RESP_IDLE)
         return 0;
-    return min_of(min_of(n, resp->res_max), UINT32_MAX - resp->res_head);
+    return min_of(n, resp->res_max);
 }
 
 /* Whether all that is asked for may be read, and is mapped. */
@@ -153,7 +151,7 @@ unsigned rx_read_requests(struct run *r, unsigned n)
     }
     if (!i)
         return 0;
-    resp->res_head += i;
+    resp_resources_taken(resp, i);
     resp->res_pending += i;
     resp->nak_sent = resp->ack_pending = false; /* the responses acknowledge what came before */
     engine_tx_ready(r->e, r->qp);

@@ -111,7 +111,7 @@ struct responder {
     uint32_t write_rkey, write_left;
     struct resp_resource *res; /* ring of res_max */
     uint32_t res_max;          /* max_dest_rd_atomic */
-    uint32_t res_head;         /* resources taken since reset */
+    uint32_t res_head;         /* resources taken since reset, or fewer: see resp_resources_taken */
     uint32_t res_pending;
     struct mr_hint read_hint; /* where the last READ read */
     /* Rounds of repeated requests, as path_repeated counts them. */
@@ -130,7 +130,8 @@ struct qp {
     uint8_t service; /* enum pkt_service, SERVICE_RAW */
     uint16_t access; /* enum mem_access, remote rights */
     bool in_tx_list, in_touched;
-    bool resp_turn; /* replies and requests take turns */
+    uint8_t resp_turn; /* replies and requests take turns: packets of the replies' one, if that is
+                          over and the requests' is not */
     bool comm_est_told;
     uint8_t tx_burst; /* packets sent in this turn */
     /* Packets in a row that another engine handed over, and which: see note_stray. */
@@ -490,6 +491,14 @@ static inline uint8_t resp_read_op(const struct resp_resource *r)
     if (first)
         return last ? OP_READ_RESP_ONLY : OP_READ_RESP_FIRST;
     return last ? OP_READ_RESP_LAST : OP_READ_RESP_MIDDLE;
+}
+/* n more of the resources, at most all. Their count is kept small: where it wraps around, those
+ * behind it would be lost, and a connection may have that many READs in minutes. */
+static inline void resp_resources_taken(struct responder *resp, uint32_t n)
+{
+    resp->res_head += n;
+    if (resp->res_head >= 2 * resp->res_max)
+        resp->res_head -= resp->res_max;
 }
 static inline void resp_finish_reply(struct responder *resp, struct resp_resource *r)
 {

@@ -8,6 +8,7 @@
  * completions, events and counters.
  */
 #include "run_kit.h"
+#include "transport.h"
 
 #define TRIALS  400
 #define BURSTS  60
@@ -500,6 +501,28 @@ static void test_request_too_long(void **state)
     end(pair);
 }
 
+/* It counts in 32 bits, and lives for more READs. */
+static void test_count_of_resources_stays_small(void **state)
+{
+    static struct chain pair[2];
+
+    begin(pair);
+    for (unsigned k = 0; k < 30; k++) {
+        const struct responder *resp = &pair[k % 2].b.qp->resp;
+
+        for (unsigned n = 0; n <= k % 3; n++)
+            post_both(pair, SQE_READ, 8);
+        exchange(pair, false, NULL);
+        exchange(pair, true, NULL);
+        assert_true(resp->res_head < 2 * resp->res_max);
+        assert_int_equal(qp_current_state(pair[0].a.qp), QPS_RTS);
+        for (unsigned i = 0; i < 2; i++)
+            drain(&pair[i].a);
+    }
+    assert_int_equal(pair[0].b.qp->resp.msn, 61);
+    end(pair);
+}
+
 /* ---- requests and responses of one queue pair ---- */
 
 /* The opcodes of up to n frames that s sends, in a string: R a response, S a SEND. */
@@ -551,6 +574,27 @@ static void test_short_ones_take_turns(void **state)
         chain_fini(&pair[i]);
 }
 
+/* Of a READ's responses each is a turn, and so are as many requests, of whatever size. */
+static void test_long_ones_take_turns(void **state)
+{
+    static struct chain pair[2];
+    struct side *b = &pair[0].b;
+    char text[FRAME_BURST + 1];
+
+    begin(pair);
+    post_sends(b, 40);
+    sent(text, b, FRAME_BURST);
+    sent(text, b, FRAME_BURST);
+    post_both(pair, SQE_READ, 3072);
+    send_from(&pair[0], &pair[0].a, &calm, 1);
+    receive(&pair[0], b, &calm, (struct random){1}, 1);
+    post_sends(b, 12);
+    sent(text, b, 8);
+    assert_string_equal(text, "RSRSRSSS");
+    for (unsigned i = 0; i < 2; i++)
+        chain_fini(&pair[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -561,7 +605,9 @@ int main(void)
         cmocka_unit_test(test_response_to_a_write),
         cmocka_unit_test(test_read_too_long),
         cmocka_unit_test(test_request_too_long),
+        cmocka_unit_test(test_count_of_resources_stays_small),
         cmocka_unit_test(test_short_ones_take_turns),
+        cmocka_unit_test(test_long_ones_take_turns),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
