@@ -24,7 +24,8 @@ INLINE uint8_t *grant_place(const struct grant *g, uint64_t va, uint32_t len)
 {
     uint64_t off = va - g->iova; /* the region does not wrap around, so neither does this inside */
 
-    return off <= g->len && len <= g->len - off ? g->direct + off : NULL;
+    /* Of no memory nothing fits but nothing, at NULL, to which C would not add even that. */
+    return off <= g->len && len <= g->len - off ? (uint8_t *)((uintptr_t)g->direct + off) : NULL;
 }
 
 #endif

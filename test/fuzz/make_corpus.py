@@ -13,6 +13,7 @@ KIND raw: frames for flow rules: every header in every place, and each cut short
 KIND flows: what `uroce entropy` is told: files of flows, ranges, policies, a daemon's answer.
 KIND perf_options: arguments of uroce-perf, one a line.
 """
+import base64
 import hashlib
 import pathlib
 import struct
@@ -165,6 +166,10 @@ def engine_corpus(vectors):
             yield recv() * 2 + bind + rounds + through + rounds + invalidate + rounds + through + rounds
             yield bind + rounds + through + turn(0, 0) + post(7, node=1, more=bytes([window])) + rounds * 2
     yield step(JOIN, 1, [1], UD) + step(JOIN, 1, [0x44], UD) + recv(qp=UD) + step(JOIN, 1, [0x81], UD)
+    # READs of nothing, at address 0, by a key of nothing.
+    yield base64.b64decode("gQEAAAAAEIEBAAAAABCNAgABABACBw8DHwQEg0YEBA4CAwC4CwMfBASDHwQEAAkCAQCAAAAAAEAAAgMfBASDHwQEDoEBAAAAABAA"
+                           "gAAEAQIAAAAAoA8D/wAAAB8EBgivAAAAoA/g+/sAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAIDALgLAx8AAAQEAAAAAAAAAAAA"
+                           "AAAAAAAAAAAA/OD7+yMfBMEEAx8EBIMfgwQEHwQE")
     for path in sorted(vectors.glob("**/rc-*.pcap")):
         yield capture_program(path)
 
