@@ -15,6 +15,7 @@
 #include "queue_abi.h"
 #include "slot_table.h"
 #include "spin.h"
+#include "yield.h"
 
 struct client {
     struct conn conn;
@@ -65,10 +66,9 @@ struct client_cq;
 struct client_idle {
     uint32_t empties;              /* in a row */
     uint32_t block;                /* how many of the next empty polls shall block */
-    uint32_t spare;                /* empty polls between yields that came back at once */
     uint32_t passed;               /* empty polls of other queues since a yield was due */
     const struct client_cq *round; /* that was empty at the last yield; perhaps gone since */
-    ns_t shortest;                 /* of all yields, or a little more; 0: none yet */
+    struct yield_looks yields;
 };
 extern CLIENT_THREAD_LOCAL struct client_idle client_idle;
 

@@ -8,16 +8,11 @@
 #include "client.h"
 #include "client_cq.h"
 
-/* A yield that takes longer than this went to somebody who did not yield back. */
-#define YIELD_LONG_NS (500 * NS_PER_US)
-/* One that goes to nobody takes no longer. */
-#define YIELD_QUICK_NS NS_PER_US
-#define BLOCK_EPISODE  64
+#define BLOCK_EPISODE  64 /* after a yield that went to somebody who did not yield back */
 #define BLOCK_LIMIT_NS NS_PER_MS
 /* So many other completion queues may be empty between two yields: a program has one for sends and
  * one for receives, seldom more than four, and its threads have each their own. */
 #define ROUND_OTHERS 3
-#define SPARE_MAX    15u /* when the dataplane does not ask for more */
 
 CLIENT_THREAD_LOCAL struct client_idle client_idle;
 
@@ -82,24 +77,15 @@ static bool within_round(const struct client_cq *cq)
     return false;
 }
 
-/* A yield that takes no longer than the shortest ones went to nobody: some looks can do without. */
-static void learn(uint32_t spins, ns_t took)
-{
-    struct client_idle *i = &client_idle;
-
-    i->shortest = min_of(i->shortest ? i->shortest : YIELD_QUICK_NS, took);
-    i->spare = took < 2 * i->shortest ? min_of(2 * i->spare + 1, max_of(spins, SPARE_MAX)) : 0;
-    if (took > YIELD_LONG_NS)
-        i->block = BLOCK_EPISODE;
-}
-
 static void yield(struct client *c, uint32_t spins)
 {
     ns_t start = now_ns(), end;
 
     sched_yield();
     end = now_ns();
-    learn(spins, end - start);
+    yield_learn(&client_idle.yields, spins, end - start);
+    if (end - start > YIELD_LONG_NS)
+        client_idle.block = BLOCK_EPISODE;
     client_place(c, end, end - start);
 }
 
@@ -115,7 +101,7 @@ void client_poll_empty(const struct client_cq *cq)
         client_idle.block--;
         block(c);
         client_place(c, now_ns(), 0);
-    } else if (++client_idle.empties <= min_of(client_idle.spare, max_of(spins, SPARE_MAX))) {
+    } else if (++client_idle.empties <= yield_after(&client_idle.yields, spins)) {
         cpu_pause();
     } else if (within_round(cq)) {
         cpu_pause();

@@ -3,14 +3,12 @@
 
 void poll_policy_init(struct poll_policy *p, ns_t now)
 {
-    *p = (struct poll_policy){
-        .spin_limit = POLL_SPINS, .last_work = now, .last_yield = now, .shortest = POLL_QUICK_NS};
+    *p = (struct poll_policy){.spin_limit = POLL_SPINS, .last_work = now, .last_yield = now};
 }
 
 void poll_set_crowded(struct poll_policy *p, bool crowded)
 {
     p->spin_limit = crowded ? 0 : POLL_SPINS;
-    p->spare = min_of(p->spare, max_of(p->spin_limit, POLL_SPARE));
 }
 
 void poll_worked(struct poll_policy *p, ns_t now)
@@ -27,7 +25,7 @@ void poll_worked(struct poll_policy *p, ns_t now)
 
 bool poll_share(const struct poll_policy *p, ns_t now)
 {
-    ns_t pause = p->spin_limit && p->spare ? POLL_PROBE_NS : POLL_SHARE_NS;
+    ns_t pause = p->spin_limit && p->yields.looks ? POLL_PROBE_NS : POLL_SHARE_NS;
 
     return !p->eager && now - p->last_yield >= pause;
 }
@@ -56,7 +54,7 @@ enum poll_step poll_empty(struct poll_policy *p, ns_t now)
         return linger(p, now) ? POLL_SPIN : POLL_SLEEP;
     if (now - p->last_work >= POLL_HOT_NS)
         return POLL_SLEEP;
-    if (p->empties++ < p->spare)
+    if (p->empties++ < yield_after(&p->yields, p->spin_limit))
         return POLL_SPIN;
     p->empties = 0;
     return POLL_YIELD;
@@ -67,10 +65,8 @@ void poll_yielded(struct poll_policy *p, ns_t now, ns_t took)
     bool again = p->eager_work >= POLL_EAGER_WORK && now - took < p->eager_until + POLL_EAGER_AGAIN;
 
     p->last_yield = now;
-    p->shortest = min_of(p->shortest, took);
-    p->spare =
-        took < 2 * p->shortest ? min_of(2 * p->spare + 1, max_of(p->spin_limit, POLL_SPARE)) : 0;
-    if (took < POLL_LONG_YIELD_NS)
+    yield_learn(&p->yields, p->spin_limit, took);
+    if (took < YIELD_LONG_NS)
         return;
     p->eager_span = again ? min_of(p->eager_span * 2, POLL_EAGER_MAX) : POLL_EAGER_MIN;
     p->eager_until = now + p->eager_span;

@@ -21,19 +21,16 @@
 #include <stdbool.h>
 
 #include "common.h"
+#include "yield.h"
 
-#define POLL_HOT_NS        (50 * NS_PER_US)
-#define POLL_LONG_YIELD_NS (500 * NS_PER_US) /* less than a time slice, more than a hiccup */
-#define POLL_EAGER_MIN     (4 * NS_PER_MS)
-#define POLL_EAGER_MAX     (256 * NS_PER_MS)
-#define POLL_EAGER_AGAIN   (20 * NS_PER_MS) /* another one so soon after an eager time ... */
-#define POLL_EAGER_WORK    64u              /* ... that had so much work is the same again */
-#define POLL_SPINS         63u /* looks between two yields, at most, when CPUs are enough */
-#define POLL_SHARE_NS \
-    (25 * NS_PER_US)               /* of work, after which a CPU is given away that others want */
-#define POLL_PROBE_NS    NS_PER_MS /* or nobody seems to */
-#define POLL_QUICK_NS    NS_PER_US
-#define POLL_SPARE       15u /* when they are not, but nobody wants this one */
+#define POLL_HOT_NS      (50 * NS_PER_US)
+#define POLL_SPINS       63u /* looks between two yields, at most, when CPUs are enough */
+#define POLL_SHARE_NS    (25 * NS_PER_US) /* of work, after which a wanted CPU is given away */
+#define POLL_PROBE_NS    NS_PER_MS        /* the same when nobody seems to want it */
+#define POLL_EAGER_MIN   (4 * NS_PER_MS)
+#define POLL_EAGER_MAX   (256 * NS_PER_MS)
+#define POLL_EAGER_AGAIN (20 * NS_PER_MS) /* a long yield so soon after an eager time ... */
+#define POLL_EAGER_WORK  64u              /* ... that had so much work is the same again */
 #define POLL_LINGER_NS   (5 * NS_PER_US)
 #define POLL_LINGER_SKIP 64u /* sleeps without lingering after it was in vain */
 #define POLL_LINGER_RUN  16u /* unless it was not, so many times in a row before */
@@ -46,9 +43,8 @@ enum poll_step {
 
 struct poll_policy {
     uint32_t spin_limit; /* what applications are told: POLL_SPINS, or 0 when crowded */
-    uint32_t spare;      /* looks between yields: grows while these come back at once */
-    uint32_t empties;    /* since the last yield */
-    ns_t shortest;       /* of all yields; at first what one that goes to nobody takes at most */
+    struct yield_looks yields;
+    uint32_t empties; /* since the last yield */
     ns_t last_yield;
     ns_t last_work;
     bool eager;

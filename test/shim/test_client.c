@@ -339,7 +339,7 @@ static void empty_polls_are_counted(void **state)
     struct client *c = idle_client(1000);
     struct client_cq cq = {.client = c};
 
-    client_idle.spare = 63;
+    client_idle.yields.looks = 63;
     for (unsigned i = 0; i < 10; i++)
         client_poll_empty(&cq);
     assert_int_equal(atomic_load(&c->shared->polls), 10);

@@ -56,8 +56,8 @@ static void test_oversubscribed(void **state)
 {
     quick_yields(10);
     poll_set_crowded(&p, true);
-    assert_int_equal(looks(), POLL_SPARE);
-    assert_int_equal(quick_yields(10), POLL_SPARE);
+    assert_int_equal(looks(), YIELD_CROWDED);
+    assert_int_equal(quick_yields(10), YIELD_CROWDED);
     poll_yielded(&p, 1001, 400);
     assert_int_equal(looks(), 0);
     poll_set_crowded(&p, false);
@@ -79,7 +79,7 @@ static void test_shares_while_busy(void **state)
     poll_set_crowded(&p, false);
     poll_yielded(&p, now, 600); /* somebody did */
     assert_true(poll_share(&p, now + POLL_SHARE_NS));
-    poll_yielded(&p, now, POLL_LONG_YIELD_NS);
+    poll_yielded(&p, now, YIELD_LONG_NS);
     assert_false(poll_share(&p, now + POLL_PROBE_NS)); /* with those who do not share */
 }
 
@@ -122,32 +122,32 @@ static void test_eager_and_back_off(void **state)
 {
     ns_t now = 5 * NS_PER_SEC;
 
-    poll_yielded(&p, now, POLL_LONG_YIELD_NS - 1);
+    poll_yielded(&p, now, YIELD_LONG_NS - 1);
     assert_false(poll_is_eager(&p));
-    long_yield(now, POLL_LONG_YIELD_NS);
+    long_yield(now, YIELD_LONG_NS);
     some_work(now, POLL_EAGER_WORK);
     assert_int_equal(eager_time(now + NS_PER_MS), POLL_EAGER_MIN - NS_PER_MS);
     now += POLL_EAGER_MIN;
     /* Soon a whole time slice is gone again: twice the time, up to the limit. */
     for (ns_t span = POLL_EAGER_MIN * 2; span <= POLL_EAGER_MAX; span *= 2) {
         now += POLL_EAGER_AGAIN - NS_PER_MS;
-        long_yield(now, POLL_LONG_YIELD_NS);
+        long_yield(now, YIELD_LONG_NS);
         some_work(now, POLL_EAGER_WORK);
         assert_int_equal(eager_time(now + NS_PER_MS), span - NS_PER_MS);
         now += span;
     }
-    long_yield(now, POLL_LONG_YIELD_NS);
+    long_yield(now, YIELD_LONG_NS);
     some_work(now, POLL_EAGER_WORK);
     assert_int_equal(eager_time(now + NS_PER_MS), POLL_EAGER_MAX - NS_PER_MS);
     now += POLL_EAGER_MAX;
     /* Not so soon. */
-    now += POLL_EAGER_AGAIN + POLL_LONG_YIELD_NS;
-    long_yield(now, POLL_LONG_YIELD_NS);
+    now += POLL_EAGER_AGAIN + YIELD_LONG_NS;
+    long_yield(now, YIELD_LONG_NS);
     some_work(now, POLL_EAGER_WORK - 1);
     assert_int_equal(eager_time(now + NS_PER_MS), POLL_EAGER_MIN - NS_PER_MS);
     now += POLL_EAGER_MIN;
     /* Soon, but there was nothing to be eager for. */
-    long_yield(now, POLL_LONG_YIELD_NS);
+    long_yield(now, YIELD_LONG_NS);
     assert_int_equal(eager_time(now + NS_PER_MS), POLL_EAGER_MIN - NS_PER_MS);
 }
 
@@ -156,7 +156,7 @@ static void test_eager_ends_while_busy(void **state)
 {
     ns_t now = 5 * NS_PER_SEC;
 
-    long_yield(now, POLL_LONG_YIELD_NS);
+    long_yield(now, YIELD_LONG_NS);
     poll_worked(&p, now + POLL_EAGER_MIN - 1);
     assert_true(poll_is_eager(&p));
     poll_worked(&p, now + POLL_EAGER_MIN);
@@ -181,7 +181,7 @@ static void test_eager_lingers(void **state)
     ns_t now = 5 * NS_PER_SEC;
 
     poll_worked(&p, now);
-    long_yield(now, POLL_LONG_YIELD_NS);
+    long_yield(now, YIELD_LONG_NS);
     /* Posts in a row find it awake, and one that is late costs nothing but its sleep. */
     for (unsigned i = 0; i < POLL_LINGER_RUN; i++)
         assert_false(work_comes(&now, POLL_LINGER_NS));
