@@ -51,7 +51,7 @@ static void show_engine(const struct engine *e, const char *group)
     line(group, "tx_packets", counter_sum(c->tx_packets, QOS_PRIORITIES));
     line(group, "tx_bytes", counter_sum(c->tx_bytes, QOS_PRIORITIES));
     line(group, "rx_delivered", counter_get(&c->rx_delivered));
-    line(group, "rx_other", counter_get(&c->rx_other));
+    line(group, "rx_punted", counter_get(&c->rx_punted));
     line(group, "rx_handed_in", counter_get(&c->rx_handed_in));
     line(group, "rx_handed_out", counter_get(&c->rx_handed_out));
     for (unsigned i = 0; i < DROP_COUNT; i++) {

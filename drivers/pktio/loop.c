@@ -13,7 +13,7 @@ struct loop_queue {
     uint16_t free[LOOP_SLOTS];
     struct {
         uint16_t slot;
-        bool inside;
+        bool icrc_omitted;
         uint32_t len;
     } ring[LOOP_SLOTS];
     bool leave_icrc;
@@ -53,14 +53,14 @@ static void loop_info(struct pktio *io, struct pktio_info *info)
 }
 
 static struct frame slot_frame(struct loop_queue *q, uint16_t slot, uint32_t len, uint32_t room,
-                               bool inside)
+                               bool icrc_omitted)
 {
     struct frame f = {
         .data = q->memory + (size_t)slot * LOOP_ROOM,
         .len = len,
         .room = room,
         .cookie = (void *)(uintptr_t)slot,
-        .inside = inside,
+        .icrc_omitted = icrc_omitted,
     };
 
     return f;
@@ -79,7 +79,7 @@ static unsigned loop_rx_burst(struct pktio *io, unsigned queue, struct frame *f,
     for (unsigned i = 0; i < count; i++, q->head++) {
         unsigned at = q->head & (LOOP_SLOTS - 1);
 
-        f[i] = slot_frame(q, q->ring[at].slot, q->ring[at].len, 0, q->ring[at].inside);
+        f[i] = slot_frame(q, q->ring[at].slot, q->ring[at].len, 0, q->ring[at].icrc_omitted);
     }
     return count;
 }
@@ -112,7 +112,7 @@ static void loop_tx_burst(struct pktio *io, unsigned queue, struct frame *f, uns
 
         q->ring[at].slot = frame_slot(&f[i]);
         q->ring[at].len = f[i].len;
-        q->ring[at].inside = f[i].inside;
+        q->ring[at].icrc_omitted = f[i].icrc_omitted;
     }
     counter_add(&q->counters.local, used);
     loop_rx_release(io, queue, f + used, n - used);

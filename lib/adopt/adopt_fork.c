@@ -54,7 +54,7 @@ void adopt_lease_freeze(struct adopt_lease *l)
 
 void adopt_child(void)
 {
-    if (adopt.usable == CTL_MR_UNSAID)
+    if (adopt.usable == CTL_MR_UNKNOWN)
         return;
     adopt_close();
     interval_fini(&adopt.held);
@@ -66,5 +66,5 @@ void adopt_child(void)
     adopt.scratch = adopt.stage = 0;
     adopt.vmas_added = 0;
     adopt.copied_lost = false;
-    adopt.usable = CTL_MR_UNSAID;
+    adopt.usable = CTL_MR_UNKNOWN;
 }

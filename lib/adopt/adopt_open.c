@@ -169,7 +169,7 @@ static enum ctl_mr_why init(void)
 
 enum ctl_mr_why adopt_init(const struct adopt_config *config)
 {
-    if (adopt.usable != CTL_MR_UNSAID)
+    if (adopt.usable != CTL_MR_UNKNOWN)
         return adopt.usable;
     adopt.config = *config;
     adopt.pid = getpid();

@@ -21,7 +21,7 @@
 
 /* Static, so that nothing of it is on a page that can be moved: its own pages are forbidden. */
 struct adopt_state {
-    enum ctl_mr_why usable; /* CTL_MR_ADOPTED, or why not; CTL_MR_UNSAID: nobody has tried */
+    enum ctl_mr_why usable; /* CTL_MR_ADOPTED, or why not; CTL_MR_UNKNOWN: nobody has tried */
     struct adopt_config config;
     pid_t pid;
     int memfd, uffd, maps, pagemap; /* -1: none */

@@ -17,7 +17,7 @@ struct frame {
     /* It never leaves this process, and nobody else looks at it: its ICRC may be left out. Set by
      * the port that lends it; what fills it clears it unless it left the ICRC out. A received frame
      * with it has none. */
-    bool inside;
+    bool icrc_omitted;
 };
 
 /* Frames taken or given in one call; arrays passed to packet I/O and the engine are at most this.

@@ -20,9 +20,9 @@ enum trace_event {
     TRACE_NAK,        /* a peer refused a request [AETH syndrome, PSN] */
     TRACE_TIMEOUT,    /* no answer: the oldest requests go out again [PSN, retries left] */
     TRACE_REPATH,     /* another UDP source port [old, new] */
-    TRACE_LEFT,       /* the queue pair went to another worker's engine [its lane] */
-    TRACE_CAME,       /* from another */
-    TRACE_STRAYS,     /* its packets keep arriving at another engine [its lane, how many] */
+    TRACE_QP_MIGRATED_OUT,       /* the queue pair went to another worker's engine [its lane] */
+    TRACE_QP_MIGRATED_IN,       /* from another */
+    TRACE_QP_MISPLACED,     /* its packets keep arriving at another engine [its lane, how many] */
     TRACE_CQ_OVERRUN, /* a completion was lost [completion queue] */
     TRACE_EVENTS,
 };

@@ -131,7 +131,7 @@ static int offer_adopted(struct client_mr *mr, struct ctl_reg_mr *r, unsigned fl
 /* Fills in how the region is to be reached. The descriptor to send, or -1. */
 static int offer(struct client_mr *mr, struct ctl_reg_mr *r)
 {
-    enum ctl_mr_why otherwise = CTL_MR_UNSAID;
+    enum ctl_mr_why otherwise = CTL_MR_UNKNOWN;
     unsigned flags = 0;
     bool may = r->length && r->addr + r->length > r->addr && mr_policy(r, &flags, &otherwise);
     int fd = -1;

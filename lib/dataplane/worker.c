@@ -105,7 +105,7 @@ static bool send_down(struct worker_port *p)
             break;
         }
         used = len <= f.room;
-        f.inside = false; /* the bytes are another's */
+        f.icrc_omitted = false; /* the bytes are another's */
         if (used) {
             memcpy(f.data, bytes, len);
             f.len = len;

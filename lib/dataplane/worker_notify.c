@@ -133,7 +133,7 @@ static void note_async(struct worker *w, struct worker_ctx *ctx, uint64_t elemen
 }
 
 /* Only a hint: it leaves room for what applications wait for. */
-static void on_stray(void *arg, struct qp *qp, uint32_t lane)
+static void on_misplaced(void *arg, struct qp *qp, uint32_t lane)
 {
     struct worker *w = ((struct worker_port *)arg)->worker;
     struct dp_async e = {.ctx = ((struct dp_qp *)qp_owner(qp))->ctx,
@@ -181,7 +181,7 @@ bool worker_take_async(struct worker *w, struct dp_async *event)
     return true;
 }
 
-static bool on_other(void *arg, const struct frame *f)
+static bool on_punt(void *arg, const struct frame *f)
 {
     struct worker_port *p = arg;
     struct slow_path *slow = p->first->slow;
@@ -218,10 +218,10 @@ struct engine_host worker_host(struct worker_port *port)
                                .async_event = on_async_event,
                                .srq_event = on_srq_event,
                                .wq_event = on_wq_event,
-                               .other = on_other,
+                               .punt = on_punt,
                                .hand_over = on_hand_over,
                                .hand_copy = on_hand_copy,
-                               .stray = on_stray};
+                               .misplaced = on_misplaced};
 
     return host;
 }

@@ -41,7 +41,7 @@ static void thaw(struct client *c)
 /* The application cannot rearrange the memory of others, nor what it shares with them itself. */
 static bool goes(const struct mr *mr)
 {
-    return mr->mapping && mr->why != CTL_MR_SHARED && mr->why != CTL_MR_UNSAID;
+    return mr->mapping && mr->why != CTL_MR_SHARED && mr->why != CTL_MR_UNKNOWN;
 }
 
 struct freeze_call {

@@ -100,7 +100,7 @@ enum steer_reason {
     STEER_LOCAL,     /* its peer, on the same port, is there */
     STEER_PREDICTED, /* the port's hash brings its packets there */
     STEER_RULE,      /* a flow rule does */
-    STEER_STRAY,     /* its packets kept arriving there */
+    STEER_MISPLACED,     /* its packets kept arriving there */
     STEER_REASONS
 };
 

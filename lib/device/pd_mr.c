@@ -115,7 +115,7 @@ void *mr_map(struct client *c, struct mem_region *r, const struct ctl_call *call
 
 void mr_set_why(struct mr *mr, uint32_t why)
 {
-    mr->why = why < CTL_MR_WHYS ? why : CTL_MR_UNSAID;
+    mr->why = why < CTL_MR_WHYS ? why : CTL_MR_UNKNOWN;
     mr->o.client->device->mrs_why[mr->why]++;
 }
 

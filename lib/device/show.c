@@ -161,7 +161,7 @@ static json_t *show_counters(const struct device *d)
 
     json_object_set_new(o, "rx_packets", PRIORITIES(d, rx_packets));
     json_object_set_new(o, "rx_bytes", PRIORITIES(d, rx_bytes));
-    json_object_set_new(o, "rx_other", show_number(ENGINES(d, rx_other)));
+    json_object_set_new(o, "rx_punted", show_number(ENGINES(d, rx_punted)));
     json_object_set_new(o, "rx_delivered", show_number(ENGINES(d, rx_delivered)));
     json_object_set_new(o, "tx_packets", PRIORITIES(d, tx_packets));
     json_object_set_new(o, "tx_bytes", PRIORITIES(d, tx_bytes));

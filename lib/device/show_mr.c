@@ -8,7 +8,7 @@
 #define LISTED_MAX 4096
 
 static const char *const why_name[CTL_MR_WHYS] = {
-    [CTL_MR_UNSAID] = "unsaid",
+    [CTL_MR_UNKNOWN] = "unknown",
     [CTL_MR_SHARED] = "shared",
     [CTL_MR_ADOPTED] = "adopted",
     [CTL_MR_OFF] = "off",

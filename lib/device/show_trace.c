@@ -24,9 +24,9 @@ static json_t *describe(const struct trace_record *r)
         return json_sprintf("from PSN %u, %u retries left", r->a, r->b);
     case TRACE_REPATH:
         return json_sprintf("UDP source port %u to %u", r->a, r->b);
-    case TRACE_LEFT:
+    case TRACE_QP_MIGRATED_OUT:
         return json_sprintf("to worker %u", r->a);
-    case TRACE_STRAYS:
+    case TRACE_QP_MISPLACED:
         return json_sprintf("%u in a row at worker %u", r->b, r->a);
     case TRACE_CQ_OVERRUN:
         return json_sprintf("completion queue %u", r->a);
@@ -43,9 +43,9 @@ static json_t *show_record(const struct device *d, unsigned part, const struct t
                                                    [TRACE_NAK] = "refused by peer",
                                                    [TRACE_TIMEOUT] = "timeout",
                                                    [TRACE_REPATH] = "new path",
-                                                   [TRACE_LEFT] = "left worker",
-                                                   [TRACE_CAME] = "came to worker",
-                                                   [TRACE_STRAYS] = "stray packets",
+                                                   [TRACE_QP_MIGRATED_OUT] = "left worker",
+                                                   [TRACE_QP_MIGRATED_IN] = "came to worker",
+                                                   [TRACE_QP_MISPLACED] = "misplaced packets",
                                                    [TRACE_CQ_OVERRUN] = "completion lost"};
 
     return json_pack(

@@ -26,7 +26,7 @@ const char *steer_reason_name(enum steer_reason reason)
                                                     [STEER_LOCAL] = "local peer",
                                                     [STEER_PREDICTED] = "predicted",
                                                     [STEER_RULE] = "flow rule",
-                                                    [STEER_STRAY] = "stray packets"};
+                                                    [STEER_MISPLACED] = "misplaced packets"};
 
     return name[reason];
 }
@@ -209,7 +209,7 @@ void steer_stray(struct client *c, uint32_t qpn, uint32_t worker)
             part = d->port[i];
     if (is_own(d, qp_address_vector(q->dp.qp)))
         part = local_part(d, q, q->dest_qpn);
-    if (part && part != q->dp.port && move(d, q, part, STEER_STRAY)) {
+    if (part && part != q->dp.port && move(d, q, part, STEER_MISPLACED)) {
         remove_rule(d, q);
         d->strays++;
     }

@@ -127,7 +127,7 @@ enum ctl_mr_flag {
  * Why memory is offered to be mapped, or to be copied. The daemon only shows it; see doc/memory.md.
  */
 enum ctl_mr_why {
-    CTL_MR_UNSAID,
+    CTL_MR_UNKNOWN,
     CTL_MR_SHARED,      /* mapped: the application's own sealed memfd */
     CTL_MR_ADOPTED,     /* mapped: private memory that was moved into a memfd */
     CTL_MR_OFF,         /* adoption is turned off */

@@ -110,7 +110,7 @@ static void set_engine(struct qp *qp, struct engine *e)
 }
 
 /* New work, or perhaps some. */
-static void look_at(struct engine *e, struct qp *qp)
+static void qp_kick(struct engine *e, struct qp *qp)
 {
     if (qp->state == QPS_ERR)
         qp_flush(e, qp, WC_WR_FLUSH_ERR);
@@ -127,7 +127,7 @@ void engine_doorbell(struct engine *e, struct qp *qp, ns_t now)
     if (qp_engine(qp) != e)
         return;
     qp->rang_early |= qp->state < QPS_RTS;
-    look_at(e, qp);
+    qp_kick(e, qp);
 }
 
 ns_t engine_next_timer(struct engine *e)
@@ -179,8 +179,8 @@ void engine_qp_release(struct engine *from, struct qp *qp, struct engine *to)
         return;
     take_out(from, qp);
     qp->timer.deadline = deadline;
-    qp->stray_run = 0;
-    note(from, qp, TRACE_LEFT, to->cfg.lane, 0);
+    qp->misplaced_count = 0;
+    note(from, qp, TRACE_QP_MIGRATED_OUT, to->cfg.lane, 0);
     set_engine(qp, to);
 }
 
@@ -189,10 +189,10 @@ void engine_qp_adopt(struct engine *to, struct qp *qp, ns_t now)
     to->now = now;
     if (qp_engine(qp) != to)
         return;
-    note(to, qp, TRACE_CAME, 0, 0);
+    note(to, qp, TRACE_QP_MIGRATED_IN, 0, 0);
     if (qp->timer.deadline != NS_NEVER)
         timer_arm(&to->wheel, &qp->timer, qp->timer.deadline, now);
     if (resp_has_reply(qp))
         engine_tx_ready(to, qp);
-    look_at(to, qp);
+    qp_kick(to, qp);
 }

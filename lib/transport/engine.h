@@ -57,7 +57,7 @@ struct engine_host {
     void (*srq_event)(void *ctx, struct srq *srq, enum qp_event event);
     /* A frame for this port, or a group, that is not RoCE: true if the host takes a copy of it. May
      * be NULL. */
-    bool (*other)(void *ctx, const struct frame *f);
+    bool (*punt)(void *ctx, const struct frame *f);
     /*
      * A frame that another engine of the device is to act on, which gets it by engine_rx_handed, as
      * a copy. False: it could not be taken, and is dropped. NULL: there is only one engine.
@@ -66,7 +66,7 @@ struct engine_host {
     /* The same for a copy that is for sniffers (raw.h) of `to` alone: engine_rx_copies. */
     bool (*hand_copy)(void *ctx, const struct frame *f, struct engine *to);
     /* A connection's packets keep arriving at the engine with this lane: it had better be there. */
-    void (*stray)(void *ctx, struct qp *qp, uint32_t lane);
+    void (*misplaced)(void *ctx, struct qp *qp, uint32_t lane);
     /* QP_EVENT_WQ_FATAL: a work queue (raw.h) went to its error state by itself. May be NULL. */
     void (*wq_event)(void *ctx, struct wq *wq, enum qp_event event);
 };
@@ -199,14 +199,14 @@ ns_t engine_next_timer(struct engine *e);
 void engine_timers(struct engine *e, ns_t now);
 
 /* Counters of an engine; single writer. rx_packets + rx_handed_in + rx_copies = rx_delivered +
- * rx_other + rx_handed_out + all drops; rx_copies: what a frame is more than one (multicast to
+ * rx_punted + rx_handed_out + all drops; rx_copies: what a frame is more than one (multicast to
  * several engines, raw packets to several takers). Frames handed in are counted where they arrived.
  * Arrays by qos_frame_priority; their sums are the totals. A frame too short for a tag and a
  * traffic class, or not of IP, has priority 0. */
 struct engine_counters {
     counter_t rx_packets[QOS_PRIORITIES], rx_bytes[QOS_PRIORITIES];
     counter_t tx_packets[QOS_PRIORITIES], tx_bytes[QOS_PRIORITIES];
-    counter_t rx_delivered, rx_other;
+    counter_t rx_delivered, rx_punted;
     counter_t rx_handed_in, rx_handed_out, rx_copies;
     counter_t drop[DROP_COUNT];
 };

@@ -9,8 +9,8 @@
 
 /* After so many packets in a row that another engine handed over somebody should know. Each time
  * that is in vain it takes twice as many. */
-#define STRAYS     64
-#define STRAYS_MAX 32768
+#define MISPLACED_REPORT_MIN     64
+#define MISPLACED_REPORT_MAX 32768
 
 static void drop(struct engine *e, enum drop reason, uint32_t qpn)
 {
@@ -36,9 +36,9 @@ static struct frame outside(const struct engine *e, const struct frame *f)
     struct frame whole = *f;
     struct encap_view v;
 
-    if (unlikely(f->inside) && encap_rx(&v, f->data, f->len, &any) == DROP_NONE)
+    if (unlikely(f->icrc_omitted) && encap_rx(&v, f->data, f->len, &any) == DROP_NONE)
         icrc_seal(v.l3_kind, f->data + (v.l3 - f->data), v.l3_len - ICRC_LEN);
-    whole.inside = false;
+    whole.icrc_omitted = false;
     return whole;
 }
 
@@ -56,25 +56,25 @@ void rx_hand_copy(struct engine *e, const struct frame *f, struct engine *to)
 
 /* A connection's packets all take one way, as they have the same addresses and ports: when they
  * keep coming over another engine it is in the wrong place. */
-static void note_stray(struct engine *e, struct qp *qp)
+static void note_misplaced(struct engine *e, struct qp *qp)
 {
     if (e->rx_from == RX_DIRECT || qp->service == PKT_UD) {
-        if (unlikely(qp->stray_run))
-            qp->stray_run = 0;
+        if (unlikely(qp->misplaced_count))
+            qp->misplaced_count = 0;
         return;
     }
-    if (!qp->stray_limit)
-        qp->stray_limit = STRAYS;
-    if (qp->stray_lane != e->rx_from)
-        qp->stray_run = 0;
-    qp->stray_lane = (uint8_t)e->rx_from;
-    if (++qp->stray_run < qp->stray_limit)
+    if (!qp->misplaced_limit)
+        qp->misplaced_limit = MISPLACED_REPORT_MIN;
+    if (qp->misplaced_lane != e->rx_from)
+        qp->misplaced_count = 0;
+    qp->misplaced_lane = (uint8_t)e->rx_from;
+    if (++qp->misplaced_count < qp->misplaced_limit)
         return;
-    note(e, qp, TRACE_STRAYS, qp->stray_lane, qp->stray_run);
-    qp->stray_run = 0;
-    qp->stray_limit = (uint16_t)min_of(qp->stray_limit * 2, STRAYS_MAX);
-    if (e->cfg.host.stray)
-        e->cfg.host.stray(e->cfg.host.ctx, qp, (uint32_t)e->rx_from);
+    note(e, qp, TRACE_QP_MISPLACED, qp->misplaced_lane, qp->misplaced_count);
+    qp->misplaced_count = 0;
+    qp->misplaced_limit = (uint16_t)min_of(qp->misplaced_limit * 2, MISPLACED_REPORT_MAX);
+    if (e->cfg.host.misplaced)
+        e->cfg.host.misplaced(e->cfg.host.ctx, qp, (uint32_t)e->rx_from);
 }
 
 /* The same addresses may be in another VLAN, or speak the other RoCE version. */
@@ -191,7 +191,7 @@ static enum drop mcast_admit(const struct engine *e, const struct rx_job *job)
 
 static enum drop rx_admit(struct engine *e, struct rx_job *job, const struct frame *f)
 {
-    if (!f->inside && !e->cfg.any_icrc &&
+    if (!f->icrc_omitted && !e->cfg.any_icrc &&
         !icrc_verify(job->view.l3_kind, job->view.l3, job->view.l3_len))
         return DROP_bad_icrc;
     if (pkt_info(&job->pkt)->kind == KIND_CNP)
@@ -210,7 +210,7 @@ static void qp_rx(struct engine *e, unsigned i)
 
     counter_inc(&e->counters.rx_delivered);
     rx_completion_room(e);
-    note_stray(e, qp);
+    note_misplaced(e, qp);
     counter_inc(&qp->counters.rx_packets);
     counter_add(&qp->counters.rx_bytes, job->pkt.payload_len);
     if (qp->state == QPS_RTR && !qp->comm_est_told) {

@@ -32,9 +32,9 @@ static uint32_t seal_encap(const struct tx_job *job)
     uint8_t *frame = job->frame->data;
 
     if (job->source)
-        return (uint32_t)(job->frame->inside ? encap_copy : encap_seal_copy)(
+        return (uint32_t)(job->frame->icrc_omitted ? encap_copy : encap_seal_copy)(
             frame, job->encap, job->bth_len, job->source, job->source_len);
-    return (uint32_t)(job->frame->inside ? job->encap->len + job->bth_len
+    return (uint32_t)(job->frame->icrc_omitted ? job->encap->len + job->bth_len
                                          : encap_seal(frame, job->encap, job->bth_len));
 }
 
@@ -43,7 +43,7 @@ static void seal(struct engine *e, struct tx_job *job)
     struct frame *f = job->frame;
     uint8_t priority;
 
-    f->inside &= job->encap != NULL; /* a program's own bytes are believed no more than others' */
+    f->icrc_omitted &= job->encap != NULL; /* a program's own bytes are believed no more than others' */
     if (job->encap) {
         f->len = seal_encap(job);
         priority = job->encap->priority;

@@ -9,8 +9,8 @@
 #include "raw_internal.h"
 #include "transport.h"
 
-enum { FOR_RC = 1, FOR_UC = 2, FOR_UD = 4, FOR_XI = 8, FOR_XT = 16, FOR_RAW = 32 };
-#define FOR_CONNECTED (FOR_RC | FOR_UC | FOR_XI | FOR_XT)
+enum { FOR_RC = 1, FOR_UC = 2, FOR_UD = 4, FOR_XRC_SEND = 8, FOR_XRC_RECV = 16, FOR_RAW = 32 };
+#define FOR_CONNECTED (FOR_RC | FOR_UC | FOR_XRC_SEND | FOR_XRC_RECV)
 #define FOR_ALL       (FOR_CONNECTED | FOR_UD | FOR_RAW)
 
 struct transition {
@@ -24,7 +24,7 @@ struct transition {
 #define REQUESTER  (QPA_TIMEOUT | QPA_RETRY_CNT | QPA_RNR_RETRY | QPA_SQ_PSN | QPA_MAX_RD_ATOMIC)
 #define ALT        (QPA_ALT_PATH | QPA_PATH_MIG_STATE)
 #define RUNNING    (QPA_CUR_STATE | QPA_ACCESS_FLAGS | ALT)
-#define RESPONDS   (FOR_RC | FOR_XT) /* has a responder that acknowledges */
+#define RESPONDS   (FOR_RC | FOR_XRC_RECV) /* has a responder that acknowledges */
 
 /* UC has no acknowledges and so no timers; UD no path; the XRC send side no responder, its receive
  * side no requester but an acknowledge timeout (table 91; Annex A14). */
@@ -35,20 +35,20 @@ static const struct transition transitions[] = {
     {FOR_UD, QPS_INIT, QPS_INIT, 0, QPA_PKEY_INDEX | QPA_PORT | QPA_QKEY},
     {RESPONDS, QPS_INIT, QPS_RTR, PATH | RESPONDER,
      QPA_ALT_PATH | QPA_ACCESS_FLAGS | QPA_PKEY_INDEX},
-    {FOR_UC | FOR_XI, QPS_INIT, QPS_RTR, PATH, QPA_ALT_PATH | QPA_ACCESS_FLAGS | QPA_PKEY_INDEX},
+    {FOR_UC | FOR_XRC_SEND, QPS_INIT, QPS_RTR, PATH, QPA_ALT_PATH | QPA_ACCESS_FLAGS | QPA_PKEY_INDEX},
     {FOR_UD, QPS_INIT, QPS_RTR, 0, QPA_PKEY_INDEX | QPA_QKEY},
-    {FOR_RC | FOR_XI, QPS_RTR, QPS_RTS, REQUESTER, RUNNING | QPA_MIN_RNR_TIMER},
-    {FOR_XT, QPS_RTR, QPS_RTS, QPA_TIMEOUT | QPA_SQ_PSN, RUNNING | QPA_MIN_RNR_TIMER},
+    {FOR_RC | FOR_XRC_SEND, QPS_RTR, QPS_RTS, REQUESTER, RUNNING | QPA_MIN_RNR_TIMER},
+    {FOR_XRC_RECV, QPS_RTR, QPS_RTS, QPA_TIMEOUT | QPA_SQ_PSN, RUNNING | QPA_MIN_RNR_TIMER},
     {FOR_UC, QPS_RTR, QPS_RTS, QPA_SQ_PSN, RUNNING},
     {FOR_UD, QPS_RTR, QPS_RTS, QPA_SQ_PSN, QPA_CUR_STATE | QPA_QKEY},
-    {RESPONDS | FOR_XI, QPS_RTS, QPS_RTS, 0, RUNNING | QPA_MIN_RNR_TIMER},
+    {RESPONDS | FOR_XRC_SEND, QPS_RTS, QPS_RTS, 0, RUNNING | QPA_MIN_RNR_TIMER},
     {FOR_UC, QPS_RTS, QPS_RTS, 0, RUNNING},
     {FOR_UD, QPS_RTS, QPS_RTS, 0, QPA_CUR_STATE | QPA_QKEY},
-    {FOR_ALL & ~FOR_XT, QPS_RTS, QPS_SQD, 0, QPA_EN_SQD_ASYNC_NOTIFY},
-    {FOR_RC | FOR_XI, QPS_SQD, QPS_RTS, 0, RUNNING | QPA_MIN_RNR_TIMER},
+    {FOR_ALL & ~FOR_XRC_RECV, QPS_RTS, QPS_SQD, 0, QPA_EN_SQD_ASYNC_NOTIFY},
+    {FOR_RC | FOR_XRC_SEND, QPS_SQD, QPS_RTS, 0, RUNNING | QPA_MIN_RNR_TIMER},
     {FOR_UC, QPS_SQD, QPS_RTS, 0, RUNNING},
     {FOR_UD, QPS_SQD, QPS_RTS, 0, QPA_CUR_STATE | QPA_QKEY},
-    {FOR_RC | FOR_XI, QPS_SQD, QPS_SQD, 0,
+    {FOR_RC | FOR_XRC_SEND, QPS_SQD, QPS_SQD, 0,
      QPA_PKEY_INDEX | QPA_AV | QPA_MAX_RD_ATOMIC | QPA_MAX_DEST_RD_ATOMIC | QPA_TIMEOUT |
          QPA_RETRY_CNT | QPA_RNR_RETRY | QPA_ACCESS_FLAGS | QPA_MIN_RNR_TIMER | ALT},
     {FOR_UC, QPS_SQD, QPS_SQD, 0, QPA_PKEY_INDEX | QPA_AV | QPA_ACCESS_FLAGS | ALT},
@@ -72,9 +72,9 @@ static uint8_t type_bit(const struct qp *qp)
     case QPT_UD:
         return FOR_UD;
     case QPT_XRC_SEND:
-        return FOR_XI;
+        return FOR_XRC_SEND;
     case QPT_XRC_RECV:
-        return FOR_XT;
+        return FOR_XRC_RECV;
     case QPT_RAW_PACKET:
         return FOR_RAW;
     default:
@@ -183,7 +183,7 @@ static void reset(struct engine *e, struct qp *qp)
     memset(&qp->attr, 0, sizeof(qp->attr));
     memset(&qp->av, 0, sizeof(qp->av));
     qp->comm_est_told = qp->rang_early = false;
-    qp->stray_run = qp->stray_limit = 0; /* the next peer's packets take a way of their own */
+    qp->misplaced_count = qp->misplaced_limit = 0; /* the next peer's packets take a way of their own */
     qp->fault = FAULT_NONE;
     req_reset(qp, psn(0));
     resp_reset(qp, psn(0));

@@ -49,10 +49,10 @@ static void obey(struct engine *e, const struct frame *f, const struct flow_entr
 static void offer_host(struct engine *e, const struct frame *f, enum drop reason, bool taken)
 {
     const struct engine_host *host = &e->cfg.host;
-    bool other = host->other && host->other(host->ctx, f);
+    bool other = host->punt && host->punt(host->ctx, f);
 
     if (other)
-        counter_inc(&e->counters.rx_other);
+        counter_inc(&e->counters.rx_punted);
     if (other && taken)
         counter_inc(&e->counters.rx_copies);
     if (!other && !taken)

@@ -285,7 +285,7 @@ unsigned req_middle(struct engine *e, struct qp *qp, struct frame *frames, unsig
         put_be32(bth, opcode << 24 | PKEY_DEFAULT);
         put_be32(bth + 4, qp->dest_qpn);
         put_be32(bth + 8, (uint32_t)ack << 31 | req->next_psn.v);
-        frames[i].len = (uint32_t)(frames[i].inside ? encap_copy : encap_seal_copy)(
+        frames[i].len = (uint32_t)(frames[i].icrc_omitted ? encap_copy : encap_seal_copy)(
             frame, &qp->encap, bth_len, source, qp->mtu);
         asked |= ack;
         req->pkt++;

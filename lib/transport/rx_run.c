@@ -147,7 +147,7 @@ static unsigned verify(const struct run *r, const struct frame *f, unsigned n)
 
     if (r->e->cfg.any_icrc)
         return n;
-    while (i < n && f[i].inside)
+    while (i < n && f[i].icrc_omitted)
         i++;
     return i ? i : icrc_verify_run(ICRC_IPV4, r->span, n);
 }
@@ -353,8 +353,8 @@ static void count(const struct run *r, const struct frame *f, unsigned n)
     counter_add(&c->rx_delivered, n);
     counter_add(&r->qp->counters.rx_packets, n);
     counter_add(&r->qp->counters.rx_bytes, r->payload);
-    if (unlikely(r->qp->stray_run)) /* they come here by themselves */
-        r->qp->stray_run = 0;
+    if (unlikely(r->qp->misplaced_count)) /* they come here by themselves */
+        r->qp->misplaced_count = 0;
 }
 
 /* The last one that asks for an acknowledge gets it: all before it are acknowledged thereby. */

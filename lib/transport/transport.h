@@ -134,9 +134,9 @@ struct qp {
                           over and the requests' is not */
     bool comm_est_told;
     uint8_t tx_burst; /* packets sent in this turn */
-    /* Packets in a row that another engine handed over, and which: see note_stray. */
-    uint8_t stray_lane;
-    uint16_t stray_run, stray_limit;
+    /* Packets in a row that another engine handed over, and which: see note_misplaced. */
+    uint8_t misplaced_lane;
+    uint16_t misplaced_count, misplaced_limit;
     uint32_t pd, mtu;      /* bytes */
     enum fault fault;      /* responder's, until settled */
     struct engine *engine; /* the owner; others may ask: qp_engine */

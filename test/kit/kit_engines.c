@@ -196,7 +196,7 @@ void kit_handed_fini(struct kit_engine *p)
 
 /* ---- queue pairs ---- */
 
-void kit_stray(void *ctx, struct qp *qp, uint32_t lane)
+void kit_misplaced(void *ctx, struct qp *qp, uint32_t lane)
 {
     struct kit_engine *p = ctx;
     struct kit_qp *q = qp_owner(qp);
@@ -291,7 +291,7 @@ static bool part_adds_up(const struct kit_engine *p)
     const struct engine_counters *c = engine_counters(p->engine);
     unsigned long long rx = counter_sum(c->rx_packets, QOS_PRIORITIES),
                        in = counter_get(&c->rx_handed_in), copies = counter_get(&c->rx_copies),
-                       delivered = counter_get(&c->rx_delivered), other = counter_get(&c->rx_other),
+                       delivered = counter_get(&c->rx_delivered), other = counter_get(&c->rx_punted),
                        out = counter_get(&c->rx_handed_out), dropped = 0;
 
     for (unsigned i = 0; i < DROP_COUNT; i++)

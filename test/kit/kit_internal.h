@@ -23,7 +23,7 @@ enum drop kit_frame_view(struct encap_view *v, const uint8_t *data, uint32_t len
 void kit_arrive(struct kit *k, struct kit_node *n, struct frame *frame, unsigned count);
 /* struct engine_host's, with several engines. */
 bool kit_hand_over(void *ctx, const struct frame *f, struct engine *to);
-void kit_stray(void *ctx, struct qp *qp, uint32_t lane);
+void kit_misplaced(void *ctx, struct qp *qp, uint32_t lane);
 /* A frame that the engine sent: whether it comes back, and goes nowhere else. */
 bool kit_comes_back(struct kit_engine *p, const uint8_t *data, uint32_t len);
 /* Frames that were handed over to an engine, and are due; returns how many. */

@@ -85,7 +85,7 @@ static void start_engine(struct kit_node *n, unsigned index)
 
     if (n->engines > 1) {
         config.host.hand_over = kit_hand_over;
-        config.host.stray = kit_stray;
+        config.host.misplaced = kit_misplaced;
     }
     *p = (struct kit_engine){
         .node = n, .engine = engine_create(&config), .index = index, .lane = config.lane};

@@ -77,7 +77,7 @@ def drops_of(daemon):
 def roce_received(daemon):
     """Without what is for the IP host, and what nobody wants."""
     count = counters(daemon)
-    return count["rx_packets"] - count["rx_other"] - drops_of(daemon).get("not_roce", 0)
+    return count["rx_packets"] - count["rx_punted"] - drops_of(daemon).get("not_roce", 0)
 
 
 def no_bad_frame(daemons):

@@ -421,15 +421,15 @@ static void wrong_answers(void **state)
 /* What a makes of a SEND, and what b makes of that. Returns a's frame as b got it. */
 static struct frame send_by_hand(struct rules *t, uint8_t *bytes, bool lent_inside, bool inside)
 {
-    struct frame f = {.data = bytes, .room = KIT_FRAME_ROOM, .inside = lent_inside};
+    struct frame f = {.data = bytes, .room = KIT_FRAME_ROOM, .icrc_omitted = lent_inside};
 
     memset(bytes, 0xA5, KIT_FRAME_ROOM);
     kit_do(t->a, SQE_SEND, 1, t->ma, 0, 10, NULL, 0);
     assert_int_equal(engine_tx(t->k->node[0].engine, &f, 1, t->k->now), 1);
-    assert_int_equal(f.inside, lent_inside);
-    f.inside = inside;
+    assert_int_equal(f.icrc_omitted, lent_inside);
+    f.icrc_omitted = inside;
     t->k->node[1].part[0].received++;
-    engine_rx(t->k->node[1].engine, &(struct frame){.data = f.data, .len = f.len, .inside = inside},
+    engine_rx(t->k->node[1].engine, &(struct frame){.data = f.data, .len = f.len, .icrc_omitted = inside},
               1, t->k->now);
     return f;
 }

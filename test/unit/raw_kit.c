@@ -72,7 +72,7 @@ static void on_wq(void *ctx, struct wq *wq, enum qp_event event)
     ((struct raw_node *)ctx)->kit->wq_fatal += event == QP_EVENT_WQ_FATAL;
 }
 
-static bool on_other(void *ctx, const struct frame *f)
+static bool on_punt(void *ctx, const struct frame *f)
 {
     struct raw_node *n = ctx;
 
@@ -153,7 +153,7 @@ struct raw_kit *raw_kit_create(bool mapped)
                                            .async_event = on_async,
                                            .srq_event = on_srq,
                                            .wq_event = on_wq,
-                                           .other = on_other,
+                                           .punt = on_punt,
                                            .hand_over = on_hand_over,
                                            .hand_copy = on_hand_copy}};
 
@@ -435,7 +435,7 @@ bool raw_adds_up(const struct raw_kit *k)
         uint64_t in = counter_sum(c->rx_packets, QOS_PRIORITIES) + counter_get(&c->rx_handed_in) +
                       counter_get(&c->rx_copies);
 
-        if (in != counter_get(&c->rx_delivered) + counter_get(&c->rx_other) +
+        if (in != counter_get(&c->rx_delivered) + counter_get(&c->rx_punted) +
                       counter_get(&c->rx_handed_out) + drops(c))
             return false;
     }

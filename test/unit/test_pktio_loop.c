@@ -108,19 +108,19 @@ static void test_inside(void **state)
     inside->ops->info(inside, &info);
     assert_true(info.no_icrc);
     assert_int_equal(inside->ops->tx_lend(inside, 0, f, 2), 2);
-    assert_true(f[0].inside && f[1].inside);
-    f[0].inside = false;
+    assert_true(f[0].icrc_omitted && f[1].icrc_omitted);
+    f[0].icrc_omitted = false;
     f[0].len = f[1].len = 60;
     inside->ops->tx_burst(inside, 0, f, 2, 2);
     assert_int_equal(inside->ops->rx_burst(inside, 0, f, 2), 2);
-    assert_true(!f[0].inside && f[1].inside);
+    assert_true(!f[0].icrc_omitted && f[1].icrc_omitted);
     inside->ops->rx_release(inside, 0, f, 2);
     inside->ops->close(inside);
 
     io->ops->info(io, &info);
     assert_false(info.no_icrc);
     assert_int_equal(io->ops->tx_lend(io, 0, f, 1), 1);
-    assert_false(f[0].inside);
+    assert_false(f[0].icrc_omitted);
     io->ops->tx_burst(io, 0, f, 1, 0);
 }
 

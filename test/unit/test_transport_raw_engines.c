@@ -358,7 +358,7 @@ static void sniffers_of_roce(void **state)
         if (inside)
             memset(b.data + b.len - ICRC_LEN, 0, ICRC_LEN);
         frame = raw_frame(&b);
-        frame.inside = inside;
+        frame.icrc_omitted = inside;
         raw_arrive(f->k, at, &frame, 1);
         while (raw_poll(f->cq, &e)) {
             got[e.wr_id - 10]++;

@@ -119,10 +119,10 @@ static void frames_are_sent_as_they_are(void **state)
         &(struct sqe){
             .wr_id = 6, .opcode = SQE_SEND, .flags = SQE_SIGNALED | SQE_INLINE, .inline_len = 40},
         f->k->arena + 50 * RAW_SLOT, 40);
-    lent.inside = true;
+    lent.icrc_omitted = true;
     assert_int_equal(engine_tx(f->k->node[0].engine, &lent, 1, ++f->k->now), 1);
     assert_false(
-        lent.inside); /* the bytes are the program's: whether it is RoCE, and good, is seen */
+        lent.icrc_omitted); /* the bytes are the program's: whether it is RoCE, and good, is seen */
     assert_int_equal(lent.len, 40);
     assert_memory_equal(room, f->k->arena + 50 * RAW_SLOT, 40);
     expect(f, 6, WC_SUCCESS);

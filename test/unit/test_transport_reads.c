@@ -27,7 +27,7 @@ struct chain {
 struct nature {
     uint32_t psn, calm, inflight;
     uint32_t qp_access, local_access, remote_access;
-    bool inside;
+    bool icrc_omitted;
 };
 
 static struct nature nature_of(uint64_t seed, struct random *r)
@@ -38,7 +38,7 @@ static struct nature nature_of(uint64_t seed, struct random *r)
                        .local_access = seed % 16 == 2 ? 14 : 15,
                        .remote_access = seed % 16 == 3 ? 11 : 15,
                        .inflight = seed % 2 ? 0 : 12,
-                       .inside = seed % 8 == 4};
+                       .icrc_omitted = seed % 8 == 4};
 
     if (seed % 3 == 0)
         n.psn = PSN_MASK - 20; /* wraps around */
@@ -188,7 +188,7 @@ static void plain(uint8_t *to, const struct frame *f)
 
     assert_int_equal(ipv4_sum(f->data + ETH_LEN), UINT16_MAX);
     assert_int_equal(total + ETH_LEN, f->len);
-    if (!f->inside)
+    if (!f->icrc_omitted)
         assert_true(icrc_verify(ICRC_IPV4, f->data + ETH_LEN, total));
     memcpy(to, f->data, f->len);
     memset(to + 18, 0, 2);
@@ -228,7 +228,7 @@ static void send_from(struct chain *c, struct side *from, const struct nature *n
 {
     make_frames(c->frames, c->bytes);
     for (unsigned i = 0; i < FRAME_BURST; i++)
-        c->frames[i].inside = n->inside;
+        c->frames[i].icrc_omitted = n->icrc_omitted;
     c->n = engine_tx(from->e, c->frames, FRAME_BURST, now);
     answers_first(c);
 }
