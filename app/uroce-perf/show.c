@@ -52,8 +52,8 @@ static void show_engine(const struct engine *e, const char *group)
     line(group, "tx_bytes", counter_sum(c->tx_bytes, QOS_PRIORITIES));
     line(group, "rx_delivered", counter_get(&c->rx_delivered));
     line(group, "rx_punted", counter_get(&c->rx_punted));
-    line(group, "rx_handed_in", counter_get(&c->rx_handed_in));
-    line(group, "rx_handed_out", counter_get(&c->rx_handed_out));
+    line(group, "rx_forwarded_in", counter_get(&c->rx_forwarded_in));
+    line(group, "rx_forwarded_out", counter_get(&c->rx_forwarded_out));
     for (unsigned i = 0; i < DROP_COUNT; i++) {
         if (counter_get(&c->drop[i]))
             printf("%s_drop_%s: %" PRIu64 "\n", group, drop_name((enum drop)i),
@@ -83,8 +83,8 @@ static void show_worker(const struct worker *w)
     line(group, "loops", counter_get(&s->loops));
     line(group, "busy", counter_get(&s->busy));
     line(group, "bells_passed", counter_get(&s->bells_passed));
-    line(group, "handed_out", counter_get(&s->handed_out));
-    line(group, "handed_in", counter_get(&s->handed_in));
+    line(group, "forwarded_out", counter_get(&s->forwarded_out));
+    line(group, "forwarded_in", counter_get(&s->forwarded_in));
 }
 
 /* What device and workers have counted since they were opened. */

@@ -175,9 +175,10 @@ static int print_tables(const json_t *ports)
         row_of_moves(moves, port);
         show_rows_of_list(qps, port, "qps");
     }
-    err = print_rows(workers, "workers",
-                     "device port worker queue qps rx_packets tx_packets rx_delivered rx_handed_in "
-                     "rx_handed_out rx_copies");
+    err = print_rows(
+        workers, "workers",
+        "device port worker queue qps rx_packets tx_packets rx_delivered rx_forwarded_in "
+        "rx_forwarded_out rx_copies");
     err |= print_rows(hashes, "where ports put packets", "device port ip hash fields table key");
     err |= print_rows(moves, "queue pairs that followed their packets", NULL);
     err |= print_rows(qps, "queue pairs",

@@ -187,7 +187,7 @@ bool worker_poll(struct worker *w, ns_t now)
 
     for (unsigned i = 0; i < w->ports; i++)
         work |= receive(&w->port[i], now);
-    work |= worker_receive_handed(w, now);
+    work |= worker_receive_forwarded(w, now);
     for (unsigned i = 0; i < w->contexts; i++)
         work |= take_doorbells(w, w->ctx[i], now);
     for (unsigned i = 0; i < w->ports; i++) {

@@ -5,7 +5,7 @@
  *
  * A port has a queue, and an engine, for each of its workers; a queue pair belongs to one of them,
  * and workers share nothing on the packet's path. A frame that arrives at another worker than its
- * queue pair's is handed over (handover.h). The control thread changes what a worker uses by
+ * queue pair's is handed over (forward.h). The control thread changes what a worker uses by
  * running a function on it (worker_call).
  */
 #ifndef UROCE_WORKER_H
@@ -126,7 +126,7 @@ struct worker_group {
     struct waker *waker;        /* NULL: no port can wake anybody */
     struct worker *worker[WORKERS_MAX];
     unsigned workers;
-    struct handover *handover[WORKERS_MAX][WORKERS_MAX]; /* [from][to] */
+    struct forward_rings *forward[WORKERS_MAX][WORKERS_MAX]; /* [from][to] */
 };
 
 struct worker_config {
@@ -148,8 +148,8 @@ struct worker_stats {
     counter_t cq_events_late; /* of them, left to the control thread */
     counter_t async_lost;     /* asynchronous events dropped */
     counter_t bells_passed;   /* doorbells of queue pairs that belong to another worker */
-    counter_t handed_out;     /* frames given to other workers */
-    counter_t handed_in;      /* frames taken from them */
+    counter_t forwarded_out;  /* frames given to other workers */
+    counter_t forwarded_in;   /* frames taken from them */
 };
 
 /* NULL: out of memory. Becomes a member of its group, which must outlive it. Control thread. */

@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 
 #include "doorbell.h"
-#include "handover.h"
+#include "forward.h"
 #include "worker.h"
 
 #define ASYNC_RING    256 /* a power of two */
@@ -37,10 +37,10 @@ struct worker {
 
     /* Workers that left frames for us: a bit each, set after the frames. */
     _Atomic uint32_t handed;
-    uint32_t handed_to; /* workers that we left frames for in this burst, to be woken after it */
-    uint32_t tight;     /* those whose ring from us is half full, see worker_holds_back */
-    ns_t tight_since;   /* 0: none was */
-    bool nap;           /* about to sleep: frames wait that nobody will wake us for */
+    uint32_t forwarded_to; /* workers that we left frames for in this burst, to be woken after it */
+    uint32_t tight;        /* those whose ring from us is half full, see worker_holds_back */
+    ns_t tight_since;      /* 0: none was */
+    bool nap;              /* about to sleep: frames wait that nobody will wake us for */
 
     /* Those to be told after the burst. */
     struct worker_ctx *noted_ctx;
@@ -66,11 +66,11 @@ void futex_wake(_Atomic uint32_t *word, int count);
  * up. */
 bool futex_wait(_Atomic uint32_t *word, uint32_t value, ns_t timeout);
 
-/* worker_handover.c */
-bool worker_receive_handed(struct worker *w, ns_t now);
-void worker_wake_handed(struct worker *w);
+/* worker_forward.c */
+bool worker_receive_forwarded(struct worker *w, ns_t now);
+void worker_wake_forwarded(struct worker *w);
 /* A copy of f to the worker of note's port. False: its ring is full. */
-bool worker_hand_over(struct worker *w, const struct frame *f, const struct handover_note *note);
+bool worker_forward(struct worker *w, const struct frame *f, const struct forward_note *note);
 /*
  * Whether no more frames should be received for the moment, as some worker is behind with those it
  * was handed. Then they wait at the port, which can make its sender wait, or drop what it must. A

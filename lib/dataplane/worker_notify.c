@@ -77,8 +77,8 @@ static void wake_pollers(struct worker *w)
 
 void worker_flush_notes(struct worker *w)
 {
-    if (w->handed_to)
-        worker_wake_handed(w);
+    if (w->forwarded_to)
+        worker_wake_forwarded(w);
     if (w->noted_ctx)
         wake_pollers(w);
     if (w->noted_cqs)
@@ -185,29 +185,29 @@ static bool on_punt(void *arg, const struct frame *f)
 {
     struct worker_port *p = arg;
     struct slow_path *slow = p->first->slow;
-    struct handover_note note = {.to = p->first, .for_host = true};
+    struct forward_note note = {.to = p->first, .for_host = true};
 
     if (!slow || !slow_path_wants(slow, f))
         return false;
     if (p->first == p)
         slow_path_up(slow, f);
-    else if (!worker_hand_over(p->worker, f, &note))
+    else if (!worker_forward(p->worker, f, &note))
         return false;
     return true;
 }
 
-static bool on_hand_over(void *arg, const struct frame *f, struct engine *to)
+static bool on_forward(void *arg, const struct frame *f, struct engine *to)
 {
-    struct handover_note note = {.to = engine_host_of(to)->ctx};
+    struct forward_note note = {.to = engine_host_of(to)->ctx};
 
-    return worker_hand_over(((struct worker_port *)arg)->worker, f, &note);
+    return worker_forward(((struct worker_port *)arg)->worker, f, &note);
 }
 
-static bool on_hand_copy(void *arg, const struct frame *f, struct engine *to)
+static bool on_forward_copy(void *arg, const struct frame *f, struct engine *to)
 {
-    struct handover_note note = {.to = engine_host_of(to)->ctx, .for_sniffers = true};
+    struct forward_note note = {.to = engine_host_of(to)->ctx, .for_sniffers = true};
 
-    return worker_hand_over(((struct worker_port *)arg)->worker, f, &note);
+    return worker_forward(((struct worker_port *)arg)->worker, f, &note);
 }
 
 struct engine_host worker_host(struct worker_port *port)
@@ -219,8 +219,8 @@ struct engine_host worker_host(struct worker_port *port)
                                .srq_event = on_srq_event,
                                .wq_event = on_wq_event,
                                .punt = on_punt,
-                               .hand_over = on_hand_over,
-                               .hand_copy = on_hand_copy,
+                               .forward = on_forward,
+                               .forward_copy = on_forward_copy,
                                .misplaced = on_misplaced};
 
     return host;

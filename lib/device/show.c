@@ -165,7 +165,7 @@ static json_t *show_counters(const struct device *d)
     json_object_set_new(o, "rx_delivered", show_number(ENGINES(d, rx_delivered)));
     json_object_set_new(o, "tx_packets", PRIORITIES(d, tx_packets));
     json_object_set_new(o, "tx_bytes", PRIORITIES(d, tx_bytes));
-    json_object_set_new(o, "rx_handed_over", show_number(ENGINES(d, rx_handed_out)));
+    json_object_set_new(o, "rx_forwarded_out", show_number(ENGINES(d, rx_forwarded_out)));
     if (d->io->ops->counters) {
         json_object_set_new(o, "tx_refused", QUEUES(d, tx_refused));
         json_object_set_new(o, "rx_unusable", QUEUES(d, rx_unusable));
@@ -230,8 +230,8 @@ static json_t *show_worker(const struct worker *w)
     STAT(cq_events_late);
     STAT(async_lost);
     STAT(bells_passed);
-    STAT(handed_out);
-    STAT(handed_in);
+    STAT(forwarded_out);
+    STAT(forwarded_in);
 #undef STAT
     return o;
 }

@@ -15,8 +15,8 @@ static json_t *show_part(const struct device *d, unsigned i)
     json_object_set_new(o, "rx_packets", show_number(counter_sum(ec->rx_packets, QOS_PRIORITIES)));
     json_object_set_new(o, "tx_packets", show_number(counter_sum(ec->tx_packets, QOS_PRIORITIES)));
     json_object_set_new(o, "rx_delivered", show_number(counter_get(&ec->rx_delivered)));
-    json_object_set_new(o, "rx_handed_in", show_number(counter_get(&ec->rx_handed_in)));
-    json_object_set_new(o, "rx_handed_out", show_number(counter_get(&ec->rx_handed_out)));
+    json_object_set_new(o, "rx_forwarded_in", show_number(counter_get(&ec->rx_forwarded_in)));
+    json_object_set_new(o, "rx_forwarded_out", show_number(counter_get(&ec->rx_forwarded_out)));
     json_object_set_new(o, "rx_copies", show_number(counter_get(&ec->rx_copies)));
     return o;
 }

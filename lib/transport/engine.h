@@ -59,12 +59,12 @@ struct engine_host {
      * be NULL. */
     bool (*punt)(void *ctx, const struct frame *f);
     /*
-     * A frame that another engine of the device is to act on, which gets it by engine_rx_handed, as
-     * a copy. False: it could not be taken, and is dropped. NULL: there is only one engine.
+     * A frame that another engine of the device is to act on, which gets it by engine_rx_forwarded,
+     * as a copy. False: it could not be taken, and is dropped. NULL: there is only one engine.
      */
-    bool (*hand_over)(void *ctx, const struct frame *f, struct engine *to);
+    bool (*forward)(void *ctx, const struct frame *f, struct engine *to);
     /* The same for a copy that is for sniffers (raw.h) of `to` alone: engine_rx_copies. */
-    bool (*hand_copy)(void *ctx, const struct frame *f, struct engine *to);
+    bool (*forward_copy)(void *ctx, const struct frame *f, struct engine *to);
     /* A connection's packets keep arriving at the engine with this lane: it had better be there. */
     void (*misplaced)(void *ctx, struct qp *qp, uint32_t lane);
     /* QP_EVENT_WQ_FATAL: a work queue (raw.h) went to its error state by itself. May be NULL. */
@@ -174,10 +174,11 @@ void engine_rx(struct engine *e, struct frame *frames, unsigned n, ns_t now);
 
 /*
  * The same for frames that the engine with lane `from` of the same device handed over: n copies of
- * what it received. Frames that it would have to hand on once more are dropped only if hand_over
+ * what it received. Frames that it would have to hand on once more are dropped only if forward
  * refuses them.
  */
-void engine_rx_handed(struct engine *e, struct frame *frames, unsigned n, uint32_t from, ns_t now);
+void engine_rx_forwarded(struct engine *e, struct frame *frames, unsigned n, uint32_t from,
+                         ns_t now);
 /* The same for copies that hand_copy took. Only sniffers see them, or nobody if these have gone. */
 void engine_rx_copies(struct engine *e, struct frame *frames, unsigned n, uint32_t from, ns_t now);
 
@@ -198,8 +199,8 @@ void engine_doorbell(struct engine *e, struct qp *qp, ns_t now);
 ns_t engine_next_timer(struct engine *e);
 void engine_timers(struct engine *e, ns_t now);
 
-/* Counters of an engine; single writer. rx_packets + rx_handed_in + rx_copies = rx_delivered +
- * rx_punted + rx_handed_out + all drops; rx_copies: what a frame is more than one (multicast to
+/* Counters of an engine; single writer. rx_packets + rx_forwarded_in + rx_copies = rx_delivered +
+ * rx_punted + rx_forwarded_out + all drops; rx_copies: what a frame is more than one (multicast to
  * several engines, raw packets to several takers). Frames handed in are counted where they arrived.
  * Arrays by qos_frame_priority; their sums are the totals. A frame too short for a tag and a
  * traffic class, or not of IP, has priority 0. */
@@ -207,7 +208,7 @@ struct engine_counters {
     counter_t rx_packets[QOS_PRIORITIES], rx_bytes[QOS_PRIORITIES];
     counter_t tx_packets[QOS_PRIORITIES], tx_bytes[QOS_PRIORITIES];
     counter_t rx_delivered, rx_punted;
-    counter_t rx_handed_in, rx_handed_out, rx_copies;
+    counter_t rx_forwarded_in, rx_forwarded_out, rx_copies;
     counter_t drop[DROP_COUNT];
 };
 const struct engine_counters *engine_counters(const struct engine *e);

@@ -9,7 +9,7 @@
 
 /* After so many packets in a row that another engine handed over somebody should know. Each time
  * that is in vain it takes twice as many. */
-#define MISPLACED_REPORT_MIN     64
+#define MISPLACED_REPORT_MIN 64
 #define MISPLACED_REPORT_MAX 32768
 
 static void drop(struct engine *e, enum drop reason, uint32_t qpn)
@@ -21,12 +21,12 @@ static void drop(struct engine *e, enum drop reason, uint32_t qpn)
 static void hand(struct engine *e, const struct frame *f, struct engine *to,
                  bool (*way)(void *ctx, const struct frame *f, struct engine *to))
 {
-    if (e->handed < ARRAY_SIZE(e->handed_to))
-        e->handed_to[e->handed++] = to;
+    if (e->handed < ARRAY_SIZE(e->forwarded_to))
+        e->forwarded_to[e->handed++] = to;
     if (way && way(e->cfg.host.ctx, f, to))
-        counter_inc(&e->counters.rx_handed_out);
+        counter_inc(&e->counters.rx_forwarded_out);
     else
-        drop(e, DROP_handover_full, 0);
+        drop(e, DROP_forward_full, 0);
 }
 
 /* The frame as others are to see it: with its ICRC. */
@@ -42,16 +42,16 @@ static struct frame outside(const struct engine *e, const struct frame *f)
     return whole;
 }
 
-void rx_hand_over(struct engine *e, const struct frame *f, struct engine *to)
+void rx_forward(struct engine *e, const struct frame *f, struct engine *to)
 {
     struct frame whole = outside(e, f);
 
-    hand(e, &whole, to, e->cfg.host.hand_over);
+    hand(e, &whole, to, e->cfg.host.forward);
 }
 
-void rx_hand_copy(struct engine *e, const struct frame *f, struct engine *to)
+void rx_forward_copy(struct engine *e, const struct frame *f, struct engine *to)
 {
-    hand(e, f, to, e->cfg.host.hand_copy);
+    hand(e, f, to, e->cfg.host.forward_copy);
 }
 
 /* A connection's packets all take one way, as they have the same addresses and ports: when they
@@ -245,7 +245,7 @@ static void rx_act(struct engine *e, unsigned i, const struct frame *f)
 
     job->owner = job->qp && !mcast ? qp_engine(job->qp) : NULL;
     if (job->owner && job->owner != e) {
-        rx_hand_over(e, f, job->owner);
+        rx_forward(e, f, job->owner);
         return;
     }
     reason = rx_admit(e, job, f);
@@ -322,16 +322,17 @@ void engine_rx(struct engine *e, struct frame *frames, unsigned n, ns_t now)
     rx_burst(e, frames, n);
 }
 
-static void handed_in(struct engine *e, unsigned n, uint32_t from, ns_t now)
+static void forwarded_in(struct engine *e, unsigned n, uint32_t from, ns_t now)
 {
     e->now = now;
     e->rx_from = (int)from;
-    counter_add(&e->counters.rx_handed_in, n);
+    counter_add(&e->counters.rx_forwarded_in, n);
 }
 
-void engine_rx_handed(struct engine *e, struct frame *frames, unsigned n, uint32_t from, ns_t now)
+void engine_rx_forwarded(struct engine *e, struct frame *frames, unsigned n, uint32_t from,
+                         ns_t now)
 {
-    handed_in(e, n, from, now);
+    forwarded_in(e, n, from, now);
     rx_burst(e, frames, n);
     e->rx_from = RX_DIRECT;
 }
@@ -339,7 +340,7 @@ void engine_rx_handed(struct engine *e, struct frame *frames, unsigned n, uint32
 /* Whoever else the frame is for has it: it is not acted on. */
 void engine_rx_copies(struct engine *e, struct frame *frames, unsigned n, uint32_t from, ns_t now)
 {
-    handed_in(e, n, from, now);
+    forwarded_in(e, n, from, now);
     for (unsigned i = 0; i < n; i++) {
         unsigned sniffed = raw_sniff(e, &frames[i]);
 

@@ -93,7 +93,7 @@ static void serve_others(struct engine *e, unsigned job, const struct frame *f)
     if (e->rx_from != RX_DIRECT)
         owners = 0;
     for (unsigned i = 0; i < owners; i++)
-        rx_hand_over(e, f, owner[i]);
+        rx_forward(e, f, owner[i]);
     if (own || !owners) /* it counts once for us and once for each of them */
         counter_inc(&e->counters.rx_delivered);
     else

@@ -7,7 +7,7 @@
  *
  * What engines share here (flow rules, indirection tables) is published by one pointer and freed
  * after the workers' next quiet point. A WQ, like a queue pair, belongs to one engine at a time; a
- * frame that arrives at another one is handed on (engine_host.hand_over).
+ * frame that arrives at another one is handed on (engine_host.forward).
  */
 #ifndef UROCE_RAW_H
 #define UROCE_RAW_H

@@ -40,7 +40,7 @@ static void obey(struct engine *e, const struct frame *f, const struct flow_entr
     else if (!owner)
         drop(e, DROP_raw_no_recv);
     else if (owner != e)
-        rx_hand_over(e, f, owner);
+        rx_forward(e, f, owner);
     else
         deliver(e, wq, f, r->tag);
 }
@@ -107,10 +107,10 @@ unsigned raw_sniff(struct engine *e, const struct frame *f)
     return n;
 }
 
-static bool was_handed(const struct engine *e, const struct engine *to)
+static bool was_forwarded(const struct engine *e, const struct engine *to)
 {
     for (unsigned i = 0; i < e->handed; i++)
-        if (e->handed_to[i] == to)
+        if (e->forwarded_to[i] == to)
             return true;
     return false;
 }
@@ -130,9 +130,9 @@ void raw_sniff_elsewhere(struct engine *e, const struct frame *f)
         if (r->drop || !flow_entry_matches(r, &key))
             continue;
         owner = wq_engine(taker(r, &key));
-        if (!owner || owner == e || was_handed(e, owner))
+        if (!owner || owner == e || was_forwarded(e, owner))
             continue;
-        rx_hand_copy(e, f, owner);
+        rx_forward_copy(e, f, owner);
         counter_inc(&e->counters.rx_copies);
     }
 }

@@ -260,7 +260,7 @@ struct engine {
     struct tx_job tx_job[FRAME_BURST];
     struct rx_job rx_job[FRAME_BURST];
     /* Engines that got the frame which is being acted on. */
-    struct engine *handed_to[CQ_MAX_LANES];
+    struct engine *forwarded_to[CQ_MAX_LANES];
     unsigned handed;
     unsigned completions;
     struct rx_completion completion[FRAME_BURST];
@@ -363,9 +363,9 @@ static inline void tx_count(struct engine *e, struct qp *qp, uint8_t priority, u
 /* ---- engine_rx.c ---- */
 
 /* A frame for another engine: passed on, or dropped. Counted. */
-void rx_hand_over(struct engine *e, const struct frame *f, struct engine *to);
+void rx_forward(struct engine *e, const struct frame *f, struct engine *to);
 /* The same for the sniffers there. */
-void rx_hand_copy(struct engine *e, const struct frame *f, struct engine *to);
+void rx_forward_copy(struct engine *e, const struct frame *f, struct engine *to);
 
 /* ---- sg.c: scatter and gather through lkeys; all check first ---- */
 

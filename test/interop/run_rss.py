@@ -210,7 +210,7 @@ class Session:
         port = self.port()
         parts = port["steering"]["workers"]
         text = json.dumps({"counters": port["counters"], "workers": parts}, indent=1)
-        if sum(part["rx_handed_out"] for part in parts) or port["counters"]["rss_mismatch"]:
+        if sum(part["rx_forwarded_out"] for part in parts) or port["counters"]["rss_mismatch"]:
             raise kit.Failure("packets arrived elsewhere than foreseen:\n" + text)
         if min(part["rx_packets"] for part in parts) < 500:
             raise kit.Failure("the workers do not share:\n" + text)

@@ -391,7 +391,7 @@ enum kit_arrival {
 };
 
 /* From one engine of a node to another: frames in order, later by up to `delay`. */
-struct kit_handover_config {
+struct kit_forward_config {
     ns_t delay;      /* 0: 1 us */
     unsigned room;   /* frames; 0: 256 */
     unsigned refuse; /* chance in 1/1000 that there is no room */
@@ -407,7 +407,7 @@ struct kit_engine {
     unsigned received; /* frames off links, and those that came back */
     /* Private: what each of the others handed over, and what came back of its own. */
     struct kit_handed_list {
-        struct kit_handed *first, *last;
+        struct kit_forwarded *first, *last;
         unsigned n;
     } handed[KIT_ENGINES];
 };
@@ -417,7 +417,7 @@ struct kit_engine *kit_engine_of(const struct kit_qp *qp);
 
 /*
  * Gives the queue pair to the node's engine `to`, which adopts it now or, by chance, a little later
- * (config.handover.adopt). False, and nothing is done: the application has not read all completions
+ * (config.forward.adopt). False, and nothing is done: the application has not read all completions
  * that lie in the old engine's lane.
  */
 bool kit_move(struct kit_qp *qp, unsigned to);
@@ -484,7 +484,7 @@ struct kit_config {
     unsigned nodes;   /* 0: 2 */
     unsigned engines; /* of every node; 0: 1 */
     enum kit_arrival arrival;
-    struct kit_handover_config handover;
+    struct kit_forward_config forward;
     /* Frames to the node's own MAC, and copies of those to a group, come back at the engine that
      * sent them, as from a port; else the other nodes get all. */
     bool local;

@@ -5,8 +5,8 @@
 
 #include "kit_internal.h"
 
-struct kit_handed {
-    struct kit_handed *next;
+struct kit_forwarded {
+    struct kit_forwarded *next;
     ns_t at;
     uint32_t len;
     uint8_t data[];
@@ -89,7 +89,7 @@ void kit_arrive(struct kit *k, struct kit_node *n, struct frame *frame, unsigned
 
 static bool refused(struct kit *k, const struct kit_handed_list *l)
 {
-    const struct kit_handover_config *c = &k->config.handover;
+    const struct kit_forward_config *c = &k->config.forward;
 
     return l->n >= (c->room ? c->room : 256) ||
            (c->refuse && random_below(&k->engines_random, 1000) < c->refuse);
@@ -97,8 +97,8 @@ static bool refused(struct kit *k, const struct kit_handed_list *l)
 
 static void append(struct kit *k, struct kit_handed_list *l, const uint8_t *data, uint32_t len)
 {
-    ns_t delay = k->config.handover.delay ? k->config.handover.delay : NS_PER_US;
-    struct kit_handed *h = kit_alloc(sizeof(*h) + len);
+    ns_t delay = k->config.forward.delay ? k->config.forward.delay : NS_PER_US;
+    struct kit_forwarded *h = kit_alloc(sizeof(*h) + len);
 
     h->at = k->now + 1 + random_below(&k->engines_random, (uint32_t)delay);
     if (l->n)
@@ -112,7 +112,7 @@ static void append(struct kit *k, struct kit_handed_list *l, const uint8_t *data
     l->last = h;
 }
 
-bool kit_hand_over(void *ctx, const struct frame *f, struct engine *to)
+bool kit_forward(void *ctx, const struct frame *f, struct engine *to)
 {
     struct kit_engine *from = ctx, *p = part_of(from->node, to);
     struct kit *k = from->node->kit;
@@ -141,9 +141,9 @@ bool kit_comes_back(struct kit_engine *p, const uint8_t *data, uint32_t len)
     return own;
 }
 
-static struct kit_handed *pop(struct kit_handed_list *l)
+static struct kit_forwarded *pop(struct kit_handed_list *l)
 {
-    struct kit_handed *h = l->first;
+    struct kit_forwarded *h = l->first;
 
     l->first = h->next;
     l->n--;
@@ -153,7 +153,7 @@ static struct kit_handed *pop(struct kit_handed_list *l)
 static unsigned deliver_from(struct kit *k, struct kit_engine *p, unsigned from)
 {
     struct kit_handed_list *l = &p->handed[from];
-    struct kit_handed *h[FRAME_BURST];
+    struct kit_forwarded *h[FRAME_BURST];
     struct frame frame[FRAME_BURST];
     unsigned n = 0, limit = 1 + random_below(&k->engines_random, FRAME_BURST);
 
@@ -168,7 +168,7 @@ static unsigned deliver_from(struct kit *k, struct kit_engine *p, unsigned from)
         p->received += n;
         p->node->received += n;
     } else {
-        engine_rx_handed(p->engine, frame, n, p->node->part[from].lane, k->now);
+        engine_rx_forwarded(p->engine, frame, n, p->node->part[from].lane, k->now);
     }
     for (unsigned i = 0; i < n; i++) {
         memset(h[i]->data, 0xA5, h[i]->len); /* its room is used again */
@@ -220,7 +220,7 @@ bool kit_move(struct kit_qp *qp, unsigned to)
 {
     struct kit_engine *from = kit_engine_of(qp);
     struct kit *k = qp->node->kit;
-    ns_t later = k->config.handover.adopt;
+    ns_t later = k->config.forward.adopt;
 
     kit_adopt(qp);
     if (from->index == to)
@@ -290,9 +290,10 @@ static bool part_adds_up(const struct kit_engine *p)
 {
     const struct engine_counters *c = engine_counters(p->engine);
     unsigned long long rx = counter_sum(c->rx_packets, QOS_PRIORITIES),
-                       in = counter_get(&c->rx_handed_in), copies = counter_get(&c->rx_copies),
-                       delivered = counter_get(&c->rx_delivered), other = counter_get(&c->rx_punted),
-                       out = counter_get(&c->rx_handed_out), dropped = 0;
+                       in = counter_get(&c->rx_forwarded_in), copies = counter_get(&c->rx_copies),
+                       delivered = counter_get(&c->rx_delivered),
+                       other = counter_get(&c->rx_punted), out = counter_get(&c->rx_forwarded_out),
+                       dropped = 0;
 
     for (unsigned i = 0; i < DROP_COUNT; i++)
         dropped += counter_get(&c->drop[i]);
@@ -314,8 +315,8 @@ bool kit_counts_add_up(const struct kit_node *n)
         const struct engine_counters *c = engine_counters(p->engine);
 
         right &= part_adds_up(p);
-        in += counter_get(&c->rx_handed_in);
-        out += counter_get(&c->rx_handed_out);
+        in += counter_get(&c->rx_forwarded_in);
+        out += counter_get(&c->rx_forwarded_out);
         for (unsigned i = 0; i < n->engines; i++)
             in += i == p->index ? 0 : p->handed[i].n;
     }

@@ -22,7 +22,7 @@ enum drop kit_frame_view(struct encap_view *v, const uint8_t *data, uint32_t len
 /* Gives frames that came off a link to the node's engines. */
 void kit_arrive(struct kit *k, struct kit_node *n, struct frame *frame, unsigned count);
 /* struct engine_host's, with several engines. */
-bool kit_hand_over(void *ctx, const struct frame *f, struct engine *to);
+bool kit_forward(void *ctx, const struct frame *f, struct engine *to);
 void kit_misplaced(void *ctx, struct qp *qp, uint32_t lane);
 /* A frame that the engine sent: whether it comes back, and goes nowhere else. */
 bool kit_comes_back(struct kit_engine *p, const uint8_t *data, uint32_t len);

@@ -84,7 +84,7 @@ static void start_engine(struct kit_node *n, unsigned index)
     };
 
     if (n->engines > 1) {
-        config.host.hand_over = kit_hand_over;
+        config.host.forward = kit_forward;
         config.host.misplaced = kit_misplaced;
     }
     *p = (struct kit_engine){

@@ -19,7 +19,7 @@ import uroce_kit as kit
 import uroce_net as net
 
 # The kernel's own frames, what comes late to a queue pair that was destroyed, and too much at once for another worker.
-EXPECTED_DROPS = ("not_roce", "not_our_mac", "unknown_qpn", "qp_state", "handover_full")
+EXPECTED_DROPS = ("not_roce", "not_our_mac", "unknown_qpn", "qp_state", "forward_full")
 VLAN = 5
 PATH_MTU_BYTES = (256, 512, 1024, 2048, 4096)
 
@@ -277,7 +277,7 @@ class Spread:
             received = [part["rx_packets"] for part in parts]
             if len(parts) != SPREAD_WORKERS or sum(map(bool, received)) < 2:
                 raise kit.Failure(f"packets received by queue: {received}")
-            if sum(part["rx_handed_out"] for part in parts) > sum(received) // 10:
+            if sum(part["rx_forwarded_out"] for part in parts) > sum(received) // 10:
                 raise kit.Failure(f"handed over: {parts}")
 
 

@@ -137,7 +137,7 @@ static void pick_engines(struct sim *s, struct kit_config *config)
         return;
     config->engines = 2 + engines_below(s, KIT_ENGINES - 1);
     config->arrival = (enum kit_arrival)engines_below(s, 3);
-    config->handover = (struct kit_handover_config){
+    config->forward = (struct kit_forward_config){
         .delay = 1 + engines_below(s, 3 * NS_PER_US),
         /* A whole window, or else always the same packet, which asks for an acknowledge, is lost.
          */
@@ -320,14 +320,14 @@ static void check_node(const struct kit_node *n)
         const struct engine_counters *c = engine_counters(n->part[i].engine);
 
         tx += counter_sum(c->tx_packets, QOS_PRIORITIES);
-        handed += counter_get(&c->rx_handed_in);
+        handed += counter_get(&c->rx_forwarded_in);
     }
     if (tx != n->kit->link[n->index].frames + n->kept)
         sim_fail("node %u counts %llu packets out of %u and %u", n->index, tx,
                  n->kit->link[n->index].frames, n->kept);
     if (!kit_counts_add_up(n))
         sim_fail("the counters of node %u do not add up", n->index);
-    sim_total_handed(handed);
+    sim_total_forwarded(handed);
     if (!kit_canaries_intact(n))
         sim_fail("node %u: bytes outside a region were written", n->index);
 }

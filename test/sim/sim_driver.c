@@ -50,7 +50,7 @@ void sim_total(const struct kit_link *l)
     driver.shared->disturbed += l->dropped + l->corrupted + l->duplicated + l->reordered;
 }
 
-void sim_total_handed(unsigned long long frames)
+void sim_total_forwarded(unsigned long long frames)
 {
     driver.shared->handed += frames;
 }

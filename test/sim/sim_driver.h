@@ -19,7 +19,7 @@ typedef void (*sim_run)(uint64_t seed, const struct sim_orders *orders);
 
 /* Adds to the numbers of the last line. */
 void sim_total(const struct kit_link *l);
-void sim_total_handed(unsigned long long frames);
+void sim_total_forwarded(unsigned long long frames);
 void sim_total_moved(unsigned long long queue_pairs);
 
 int sim_main(const char *program, int argc, char **argv, sim_run run);

@@ -108,7 +108,7 @@ static void settle(struct raw_app *a)
 /* Whether frames may be lost: by what is done to it all, or for want of room. */
 static bool may_lose(const struct raw_app *a)
 {
-    return phase(a) == RAW_ROUGH || raw_handover_full(a->program.dp) != a->full;
+    return phase(a) == RAW_ROUGH || raw_forward_full(a->program.dp) != a->full;
 }
 
 static void give_up_one(struct raw_app *a, struct raw_record *r)
@@ -312,7 +312,7 @@ static bool follow_phase(struct raw_app *a)
     if (a->settled != a->sent)
         return false;
     a->phase_began = a->sent;
-    a->full = raw_handover_full(a->program.dp);
+    a->full = raw_forward_full(a->program.dp);
     atomic_fetch_add(&raw_tally.phases[wanted], 1);
     atomic_store(&a->phase, wanted);
     return true;
@@ -382,7 +382,7 @@ void *raw_run(void *arg)
 
     control_ask(raw_open, a);
     a->waits_since = worker_time();
-    a->full = raw_handover_full(a->program.dp);
+    a->full = raw_forward_full(a->program.dp);
     for (unsigned i = 0; i < RAW_WQS; i++) {
         give_entries(a, i);
         atomic_store(&a->wq[i].usable, true);

@@ -113,7 +113,7 @@ void raw_stop_wq(void *stop);
 void raw_reset_wq(void *stop);
 void raw_ready_wq(void *stop);
 /* Frames that found no room between workers. */
-uint64_t raw_handover_full(struct dataplane *dp);
+uint64_t raw_forward_full(struct dataplane *dp);
 
 /* Control thread: one step of what is done to it. */
 void raw_disturb(struct raw_app *a, struct random *r);

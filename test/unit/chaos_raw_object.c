@@ -10,13 +10,13 @@
 /* enum ibv_rx_hash_function_flags */
 #define HASH_TOEPLITZ 1
 
-uint64_t raw_handover_full(struct dataplane *dp)
+uint64_t raw_forward_full(struct dataplane *dp)
 {
     struct device *d = dp->rnic->device[0];
     uint64_t n = 0;
 
     for (unsigned i = 0; i < d->parts; i++)
-        n += counter_get(&engine_counters(d->port[i]->engine)->drop[DROP_handover_full]);
+        n += counter_get(&engine_counters(d->port[i]->engine)->drop[DROP_forward_full]);
     return n;
 }
 

@@ -16,21 +16,21 @@ static uint64_t dropped(enum drop reason)
 /* Frames are lost for want of room alone, or on the way to what was taken away. */
 void check_drops(void)
 {
-#define DROP(name, help)                                                        \
-    if (DROP_##name != DROP_handover_full && DROP_##name != DROP_unknown_qpn && \
-        DROP_##name != DROP_qp_state && DROP_##name != DROP_raw_no_recv &&      \
-        DROP_##name != DROP_not_roce)                                           \
+#define DROP(name, help)                                                       \
+    if (DROP_##name != DROP_forward_full && DROP_##name != DROP_unknown_qpn && \
+        DROP_##name != DROP_qp_state && DROP_##name != DROP_raw_no_recv &&     \
+        DROP_##name != DROP_not_roce)                                          \
         assert_int_equal(dropped(DROP_##name), 0);
 #include "drop.def"
 #undef DROP
 }
 
-static uint64_t handed_over(void)
+static uint64_t forwarded_over(void)
 {
     uint64_t n = 0;
 
     for (unsigned i = 0; i < WORKERS; i++)
-        n += counter_get(&worker_stats(rnic_worker(world.dp.rnic, i))->handed_out);
+        n += counter_get(&worker_stats(rnic_worker(world.dp.rnic, i))->forwarded_out);
     return n;
 }
 
@@ -56,7 +56,7 @@ void report(void)
         "# %lu moves, %lu refused, %lu after strays, %lu kills, %lu messages, %lu windows, "
         "%lu flows between programs, %lu frames handed over, %lu not\n",
         world.moves, world.refused, world.dp.rnic->device[0]->strays, world.kills, tally.messages,
-        tally.windows, tally.crossed, handed_over(), dropped(DROP_handover_full));
+        tally.windows, tally.crossed, forwarded_over(), dropped(DROP_forward_full));
     for (unsigned i = 0; i < FLOW_KINDS; i++)
         print_message("# %s: %lu flows, %lu cut, %lu messages overtaken, %lu lost\n", name[i],
                       tally.finished[i], tally.cut[i], tally.overtaken[i], tally.lost[i]);

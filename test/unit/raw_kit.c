@@ -89,23 +89,23 @@ static bool hand(void *ctx, const struct frame *f, struct engine *to, bool copy)
 
     assert_ptr_equal(n->engine, to);
     assert_ptr_not_equal(n, from);
-    k->handovers++;
+    k->forwards++;
     if (n->refuse)
         return false;
     assert_true(n->waiting < RAW_HANDED);
-    n->handed_copy[n->waiting] = copy;
+    n->forwarded_copy[n->waiting] = copy;
     n->handed_from[n->waiting] = (uint32_t)(from - k->node);
     n->handed[n->waiting] = (struct frame){.data = malloc(f->len), .len = f->len};
     memcpy(n->handed[n->waiting++].data, f->data, f->len);
     return true;
 }
 
-static bool on_hand_over(void *ctx, const struct frame *f, struct engine *to)
+static bool on_forward(void *ctx, const struct frame *f, struct engine *to)
 {
     return hand(ctx, f, to, false);
 }
 
-static bool on_hand_copy(void *ctx, const struct frame *f, struct engine *to)
+static bool on_forward_copy(void *ctx, const struct frame *f, struct engine *to)
 {
     return hand(ctx, f, to, true);
 }
@@ -154,8 +154,8 @@ struct raw_kit *raw_kit_create(bool mapped)
                                            .srq_event = on_srq,
                                            .wq_event = on_wq,
                                            .punt = on_punt,
-                                           .hand_over = on_hand_over,
-                                           .hand_copy = on_hand_copy}};
+                                           .forward = on_forward,
+                                           .forward_copy = on_forward_copy}};
 
         n->kit = k;
         n->engine = engine_create(&c);
@@ -396,15 +396,15 @@ static bool pass_one(struct raw_kit *k, struct raw_node *n)
 {
     struct frame f = n->handed[0];
     uint32_t from = n->handed_from[0];
-    bool copy = n->handed_copy[0];
+    bool copy = n->forwarded_copy[0];
 
     if (!n->waiting)
         return false;
     n->waiting--;
     memmove(n->handed, n->handed + 1, n->waiting * sizeof(n->handed[0]));
     memmove(n->handed_from, n->handed_from + 1, n->waiting * sizeof(n->handed_from[0]));
-    memmove(n->handed_copy, n->handed_copy + 1, n->waiting * sizeof(n->handed_copy[0]));
-    (copy ? engine_rx_copies : engine_rx_handed)(n->engine, &f, 1, from, ++k->now);
+    memmove(n->forwarded_copy, n->forwarded_copy + 1, n->waiting * sizeof(n->forwarded_copy[0]));
+    (copy ? engine_rx_copies : engine_rx_forwarded)(n->engine, &f, 1, from, ++k->now);
     free(f.data);
     return true;
 }
@@ -432,11 +432,11 @@ bool raw_adds_up(const struct raw_kit *k)
 {
     for (unsigned i = 0; i < RAW_ENGINES; i++) {
         const struct engine_counters *c = engine_counters(k->node[i].engine);
-        uint64_t in = counter_sum(c->rx_packets, QOS_PRIORITIES) + counter_get(&c->rx_handed_in) +
-                      counter_get(&c->rx_copies);
+        uint64_t in = counter_sum(c->rx_packets, QOS_PRIORITIES) +
+                      counter_get(&c->rx_forwarded_in) + counter_get(&c->rx_copies);
 
         if (in != counter_get(&c->rx_delivered) + counter_get(&c->rx_punted) +
-                      counter_get(&c->rx_handed_out) + drops(c))
+                      counter_get(&c->rx_forwarded_out) + drops(c))
             return false;
     }
     return true;

@@ -24,7 +24,7 @@ struct raw_node {
     struct engine *engine;
     struct frame handed[RAW_HANDED]; /* waiting for it */
     uint32_t handed_from[RAW_HANDED];
-    bool handed_copy[RAW_HANDED];
+    bool forwarded_copy[RAW_HANDED];
     unsigned waiting, others;
     bool refuse; /* takes nothing more */
 };
@@ -43,7 +43,7 @@ struct raw_kit {
     uint32_t fail_from, fail_to; /* slots that cannot be written or read */
     bool host_takes;             /* what is not RoCE */
     unsigned cq_errors, fatal, wq_fatal, srq_limit, last_wqe;
-    unsigned handovers; /* asked for */
+    unsigned forwards; /* asked for */
     ns_t now;
 };
 

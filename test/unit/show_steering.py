@@ -45,7 +45,7 @@ def xor(data):
 
 def part(queue, worker):
     return {"queue": queue, "worker": worker, "qps": 2, "rx_packets": 5 + queue, "tx_packets": 6, "rx_delivered": 7,
-            "rx_handed_in": 8, "rx_handed_out": 9, "rx_copies": 0}
+            "rx_forwarded_in": 8, "rx_forwarded_out": 9, "rx_copies": 0}
 
 
 def rss(fields, table, function="toeplitz"):

@@ -287,7 +287,7 @@ static void test_behind(void **state)
         worker_poll(w[1], NS_PER_SEC);
     assert_in_range(asked[1], 2, 20);
     assert_int_equal(asked[0] + asked[1], 40);
-    assert_int_equal(counter_get(&engine_counters(port[1]->engine)->drop[DROP_handover_full]), 0);
+    assert_int_equal(counter_get(&engine_counters(port[1]->engine)->drop[DROP_forward_full]), 0);
     while (worker_poll(w[0], NS_PER_SEC))
         ;
     asked[0] = asked[1] = 0;

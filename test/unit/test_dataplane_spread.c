@@ -212,13 +212,13 @@ static struct device *device(unsigned side)
     return app.dp.client[side]->device;
 }
 
-static uint64_t handed_over(void)
+static uint64_t forwarded_over(void)
 {
     uint64_t sum = 0;
 
     for (unsigned side = 0; side < 2; side++)
         for (unsigned i = 0; i < device(side)->parts; i++)
-            sum += counter_get(&engine_counters(device(side)->port[i]->engine)->rx_handed_out);
+            sum += counter_get(&engine_counters(device(side)->port[i]->engine)->rx_forwarded_out);
     return sum;
 }
 
@@ -250,7 +250,7 @@ static void test_predicted(void **state)
     start(4, &config, NULL);
     run_batch();
     require_busy(2);
-    assert_int_equal(handed_over(), 0);
+    assert_int_equal(forwarded_over(), 0);
     stop();
 }
 
@@ -264,7 +264,7 @@ static void test_rules(void **state)
         assert_int_equal(pktio_sim_flows(app.dp.end[side]), FLOWS);
     run_batch();
     require_busy(3);
-    assert_int_equal(handed_over(), 0);
+    assert_int_equal(forwarded_over(), 0);
     stop();
 }
 
@@ -277,9 +277,9 @@ static void test_secret(void **state)
 
     start(4, &config, NULL);
     run_batch();
-    assert_true(handed_over() > 0);
-    while (handed_over() != before) {
-        before = handed_over();
+    assert_true(forwarded_over() > 0);
+    while (forwarded_over() != before) {
+        before = forwarded_over();
         run_batch();
     }
     assert_true(device(0)->strays + device(1)->strays > 0);
@@ -300,7 +300,7 @@ static void test_bad_network(void **state)
 
     start(3, &config, NULL);
     run_batch();
-    assert_true(handed_over() > 0);
+    assert_true(forwarded_over() > 0);
     assert_int_equal(device(0)->parts, 3);
     assert_int_equal(device(1)->parts, 2);
     stop();
@@ -324,7 +324,7 @@ static void test_software(void **state)
     start(4, &config, in_software);
     run_batch();
     require_busy(2);
-    assert_int_equal(handed_over(), 0);
+    assert_int_equal(forwarded_over(), 0);
     stop();
 }
 
@@ -364,7 +364,7 @@ static void test_software_wakes(void **state)
             }
         }
     }
-    assert_int_equal(handed_over(), 0);
+    assert_int_equal(forwarded_over(), 0);
     stop();
 }
 

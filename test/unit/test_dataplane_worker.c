@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "handover.h"
+#include "forward.h"
 #include "loop.h"
 #include "random.h"
 #include "unit.h"
@@ -647,11 +647,11 @@ static void part(struct test_qp pair[2])
         require(worker_move_qp(&qp_object_get(pair[i].client, pair[i].layout.qpn)->dp, d->port[i]));
 }
 
-static uint64_t handover_drops(void)
+static uint64_t forward_drops(void)
 {
     const struct engine *e = app.dp.rnic->device[0]->port[0]->engine;
 
-    return counter_get(&engine_counters(e)->drop[DROP_handover_full]);
+    return counter_get(&engine_counters(e)->drop[DROP_forward_full]);
 }
 
 /* More than its ring takes comes for the second worker, which looks at nothing for a while: what
@@ -693,7 +693,7 @@ static void test_who_is_behind_is_waited_for(void **state)
         ring_bell(&pair[i][0]);
     }
     s = worker_stats(rnic_worker(app.dp.rnic, 0));
-    assert_true(rises_to(&s->handed_out, HANDOVER_BYTES / 2 / LOOP_ROOM));
+    assert_true(rises_to(&s->forwarded_out, HANDOVER_BYTES / 2 / LOOP_ROOM));
     before = counter_get(&s->sleeps);
     assert_true(rises_to(&s->sleeps, before + 5)); /* asleep, but for naps */
     atomic_store(&released, true);
@@ -709,7 +709,7 @@ static void test_who_is_behind_is_waited_for(void **state)
         cq_reader_advance(&cq.reader);
         n++;
     }
-    assert_int_equal(handover_drops(), 0);
+    assert_int_equal(forward_drops(), 0);
     dataplane_stop(&app.dp);
     cq_close(&cq);
 }

@@ -95,15 +95,15 @@ static void frames_find_their_engine(void **state)
 
     for (unsigned owner = 0; owner < 2; owner++)
         for (unsigned at = 0; at < 2; at++) {
-            unsigned before = f->k->handovers;
+            unsigned before = f->k->forwards;
 
             rule_for(f, FLOW_NORMAL, owner);
             raw_post(f->qp[owner], 1);
             arrive_at(f, at, &plain);
-            assert_int_equal(f->k->handovers - before, at != owner);
+            assert_int_equal(f->k->forwards - before, at != owner);
             raw_pass_on(f->k);
             assert_int_equal(completions(f, qp_number(f->qp[owner]->qp)), 1);
-            assert_int_equal(f->k->handovers - before, at != owner);
+            assert_int_equal(f->k->forwards - before, at != owner);
             assert_int_equal(flow_table_frames(atomic_load(&f->k->slot.table), 0), 1);
         }
 }
@@ -116,7 +116,7 @@ static void full_ring_drops(void **state)
     raw_post(f->qp[1], 1);
     f->k->node[1].refuse = true;
     arrive_at(f, 0, &plain);
-    assert_int_equal(raw_drops(f->k, DROP_handover_full), 1);
+    assert_int_equal(raw_drops(f->k, DROP_forward_full), 1);
     assert_int_equal(completions(f, qp_number(f->qp[1]->qp)), 0);
 }
 
@@ -156,7 +156,7 @@ static void changes_on_the_way(void **state)
     f->qp[1]->at = 0;
     raw_pass_on(f->k);
     assert_int_equal(completions(f, qp_number(f->qp[1]->qp)), 1);
-    assert_int_equal(f->k->handovers, 3);
+    assert_int_equal(f->k->forwards, 3);
 }
 
 /* A queue pair or WQ that nobody owns takes nothing. */
@@ -169,7 +169,7 @@ static void detached_takes_nothing(void **state)
     engine_qp_detach(f->k->node[0].engine, f->qp[0]->qp);
     arrive_at(f, 0, &plain);
     assert_int_equal(raw_drops(f->k, DROP_raw_no_recv), 1);
-    assert_int_equal(f->k->handovers, 0);
+    assert_int_equal(f->k->forwards, 0);
 }
 
 /* ---- indirection ---- */
@@ -207,7 +207,7 @@ static void indirection_over_both_engines(void **state)
         used |= 1u << entry;
     }
     assert_int_equal(used, (1u << WQS) - 1);
-    assert_true(f->k->handovers > 10);
+    assert_true(f->k->forwards > 10);
     raw_rules(f->k, NULL, 0);
     raw_queue_destroy(rss);
     rwq_ind_free(ind);
@@ -338,7 +338,7 @@ static void sniffers_of_roce(void **state)
         struct raw_queue *ud = ud_create(f, owner);
         struct flow_rule rule[2] = {{.type = FLOW_SNIFFER, .qp = f->qp[0]->qp},
                                     {.type = FLOW_SNIFFER, .qp = f->qp[1]->qp}};
-        unsigned n = (sniffers & 1) + (sniffers >> 1), before = f->k->handovers, got[3] = {0};
+        unsigned n = (sniffers & 1) + (sniffers >> 1), before = f->k->forwards, got[3] = {0};
         struct raw_bytes b, whole;
         struct frame frame;
         struct cqe e;
@@ -370,7 +370,7 @@ static void sniffers_of_roce(void **state)
         assert_int_equal(got[0], sniffers & 1);
         assert_int_equal(got[1], sniffers >> 1);
         assert_int_equal(got[2], 1);
-        assert_int_equal(f->k->handovers - before, owner != at || (sniffers >> !at & 1));
+        assert_int_equal(f->k->forwards - before, owner != at || (sniffers >> !at & 1));
         assert_true(raw_adds_up(f->k));
         for (unsigned i = 0; i < n; i++)
             assert_int_equal(flow_table_frames(atomic_load(&f->k->slot.table), i), 1);
@@ -399,7 +399,7 @@ static void sniffers_of_raw_frames(void **state)
                                     {.type = FLOW_SNIFFER, .qp = f->qp[1]->qp}};
         struct flow_rule chosen[3];
         unsigned n = 0, others = f->k->node[0].others + f->k->node[1].others;
-        unsigned before = f->k->handovers, got[2] = {0}, want[2] = {sniffers & 1, sniffers >> 1};
+        unsigned before = f->k->forwards, got[2] = {0}, want[2] = {sniffers & 1, sniffers >> 1};
         struct cqe e;
 
         for (unsigned i = 0; i < 2; i++) {
@@ -419,7 +419,7 @@ static void sniffers_of_raw_frames(void **state)
             got[e.wr_id]++;
         assert_int_equal(got[0], want[0]);
         assert_int_equal(got[1], want[1]);
-        assert_int_equal(f->k->handovers - before, want[!at] != 0);
+        assert_int_equal(f->k->forwards - before, want[!at] != 0);
         assert_int_equal(f->k->node[0].others + f->k->node[1].others - others, taker == 2);
         assert_true(raw_adds_up(f->k));
         for (unsigned i = 0; i < 2; i++) {
@@ -458,7 +458,7 @@ static void sniffers_see_what_is_dropped(void **state)
         }
     f->k->node[1].refuse = true; /* the copy is lost, and no more */
     arrive_at(f, 0, &plain);
-    assert_int_equal(raw_drops(f->k, DROP_handover_full), 1);
+    assert_int_equal(raw_drops(f->k, DROP_forward_full), 1);
 }
 
 /* A copy for a sniffer is that sniffer's alone, also when it has gone before the copy comes:
@@ -482,7 +482,7 @@ static void copies_outlive_their_sniffer(void **state)
     raw_rules(f->k, NULL, 0);
     raw_pass_on(f->k);
     assert_int_equal(completions(f, qpn), 1);
-    assert_int_equal(f->k->handovers, 1);
+    assert_int_equal(f->k->forwards, 1);
     assert_int_equal(raw_drops(f->k, DROP_raw_no_recv), 1);
     assert_true(raw_adds_up(f->k));
 
@@ -493,7 +493,7 @@ static void copies_outlive_their_sniffer(void **state)
     raw_rules(f->k, rule + 1, 1);
     raw_pass_on(f->k);
     assert_int_equal(completions(f, qp_number(f->qp[0]->qp)), 1);
-    assert_int_equal(f->k->handovers, 2);
+    assert_int_equal(f->k->forwards, 2);
     assert_int_equal(raw_drops(f->k, DROP_raw_no_recv), 2);
     raw_queue_destroy(ud);
 }

@@ -239,7 +239,7 @@ static void receive(struct chain *c, struct side *to, const struct nature *n, st
     unsigned left = disturb(c->frames, c->n, n->calm, &r);
 
     if (c->general)
-        engine_rx_handed(to->e, c->frames, left, 0, now);
+        engine_rx_forwarded(to->e, c->frames, left, 0, now);
     else
         engine_rx(to->e, c->frames, left, now);
     c->arrived[to == &c->b] += left;

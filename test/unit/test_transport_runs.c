@@ -172,7 +172,7 @@ static uint64_t trial(uint64_t seed)
         make_frames(f, bytes);
         n = disturb(f, engine_tx(a.e, f, FRAME_BURST, now), seed % 4 ? 300 : 40, &r);
         engine_rx(fast.e, f, n, now);
-        engine_rx_handed(slow.e, f, n, 0, now);
+        engine_rx_forwarded(slow.e, f, n, 0, now);
         frames += n;
         check_counters(&fast, &slow, frames);
         check_same(&fast, &slow);

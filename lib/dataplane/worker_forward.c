@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "handover.h"
+#include "forward.h"
 #include "worker_internal.h"
 
 #define HOLD_MAX (100 * NS_PER_MS)
@@ -14,8 +14,8 @@ int worker_group_connect(struct worker_group *g)
         for (unsigned to = 0; to < g->workers; to++) {
             if (from == to)
                 continue;
-            g->handover[from][to] = handover_create();
-            if (!g->handover[from][to])
+            g->forward[from][to] = forward_create();
+            if (!g->forward[from][to])
                 return -ENOMEM;
         }
     }
@@ -26,31 +26,31 @@ void worker_group_fini(struct worker_group *g)
 {
     for (unsigned from = 0; from < g->workers; from++)
         for (unsigned to = 0; to < g->workers; to++)
-            handover_destroy(g->handover[from][to]);
+            forward_destroy(g->forward[from][to]);
 }
 
 /* ---- frames ---- */
 
-bool worker_hand_over(struct worker *w, const struct frame *f, const struct handover_note *note)
+bool worker_forward(struct worker *w, const struct frame *f, const struct forward_note *note)
 {
     struct worker *other = ((struct worker_port *)note->to)->worker;
-    struct handover *h = w->group->handover[w->index][other->index];
+    struct forward_rings *h = w->group->forward[w->index][other->index];
     uint32_t bit = UINT32_C(1) << w->index;
 
     /* Copies do not take the last room of what somebody waits for. */
-    if (unlikely(note->for_sniffers && handover_is_tight(h)))
+    if (unlikely(note->for_sniffers && forward_is_tight(h)))
         return false;
-    if (!handover_put(h, note, f))
+    if (!forward_put(h, note, f))
         return false;
-    if (unlikely(handover_is_tight(h)))
+    if (unlikely(forward_is_tight(h)))
         w->tight |= UINT32_C(1) << other->index;
     /* The frame is in the ring before the bit is looked at: the other clears the bit, then looks
      * into the ring. */
     atomic_thread_fence(memory_order_seq_cst);
     if (!(atomic_load_explicit(&other->handed, memory_order_relaxed) & bit))
         atomic_fetch_or(&other->handed, bit);
-    w->handed_to |= UINT32_C(1) << other->index;
-    counter_inc(&w->stats.handed_out);
+    w->forwarded_to |= UINT32_C(1) << other->index;
+    counter_inc(&w->stats.forwarded_out);
     return true;
 }
 
@@ -61,7 +61,7 @@ bool worker_holds_back(struct worker *w, ns_t now)
     for (uint32_t tight = w->tight; tight; tight &= tight - 1) {
         unsigned to = (unsigned)__builtin_ctz(tight);
 
-        if (!handover_is_tight(w->group->handover[w->index][to]))
+        if (!forward_is_tight(w->group->forward[w->index][to]))
             w->tight &= ~(UINT32_C(1) << to);
     }
     if (!w->tight)
@@ -74,10 +74,10 @@ bool worker_holds_back(struct worker *w, ns_t now)
     return true;
 }
 
-void worker_wake_handed(struct worker *w)
+void worker_wake_forwarded(struct worker *w)
 {
-    for (; w->handed_to; w->handed_to &= w->handed_to - 1)
-        worker_kick(w->group->worker[__builtin_ctz(w->handed_to)]);
+    for (; w->forwarded_to; w->forwarded_to &= w->forwarded_to - 1)
+        worker_kick(w->group->worker[__builtin_ctz(w->forwarded_to)]);
 }
 
 static void take_for_host(struct worker_port *p, const struct frame *f, unsigned n)
@@ -87,41 +87,41 @@ static void take_for_host(struct worker_port *p, const struct frame *f, unsigned
     slow_path_notify(p->slow);
 }
 
-static void act_on(struct worker *w, const struct handover_note *note, struct frame *f, unsigned n,
+static void act_on(struct worker *w, const struct forward_note *note, struct frame *f, unsigned n,
                    unsigned from, ns_t now)
 {
     struct worker_port *p = note->to;
 
-    counter_add(&w->stats.handed_in, n);
+    counter_add(&w->stats.forwarded_in, n);
     if (note->for_host)
         take_for_host(p, f, n);
     else if (note->for_sniffers)
         engine_rx_copies(p->engine, f, n, from, now);
     else
-        engine_rx_handed(p->engine, f, n, from, now);
+        engine_rx_forwarded(p->engine, f, n, from, now);
 }
 
 /* As many as a burst, so that one worker's frames do not hold up all others; and not fewer, though
  * frames for the host, or of other ports, come in between. */
 static void receive_from(struct worker *w, unsigned from, ns_t now)
 {
-    struct handover *h = w->group->handover[from][w->index];
+    struct forward_rings *h = w->group->forward[from][w->index];
     struct frame f[FRAME_BURST];
-    struct handover_note note;
+    struct forward_note note;
 
     for (unsigned n, left = FRAME_BURST; left; left -= n) {
-        n = handover_take(h, &note, f, left);
+        n = forward_take(h, &note, f, left);
         if (n)
             act_on(w, &note, f, n, from, now);
-        handover_release(h);
+        forward_release(h);
         if (!n)
             break;
     }
-    if (!handover_empty(h))
+    if (!forward_empty(h))
         atomic_fetch_or(&w->handed, UINT32_C(1) << from);
 }
 
-bool worker_receive_handed(struct worker *w, ns_t now)
+bool worker_receive_forwarded(struct worker *w, ns_t now)
 {
     uint32_t from;
 

@@ -21,7 +21,7 @@ struct group {
     union gid gid;
     uint32_t ah, outside_ah;
     unsigned sent;
-    uint64_t handed_out[ENGINES], handed_in[ENGINES], delivered[ENGINES], copies[ENGINES];
+    uint64_t forwarded_out[ENGINES], forwarded_in[ENGINES], delivered[ENGINES], copies[ENGINES];
 };
 
 static struct kit_qp *make_ud(struct kit_node *n, unsigned engine)
@@ -132,12 +132,12 @@ static void counted(struct group *g, unsigned i, uint64_t delivered, uint64_t ou
     const struct engine *e = g->n->part[i].engine;
 
     assert_int_equal(COUNT(e, rx_delivered) - g->delivered[i], delivered);
-    assert_int_equal(COUNT(e, rx_handed_out) - g->handed_out[i], out);
-    assert_int_equal(COUNT(e, rx_handed_in) - g->handed_in[i], in);
+    assert_int_equal(COUNT(e, rx_forwarded_out) - g->forwarded_out[i], out);
+    assert_int_equal(COUNT(e, rx_forwarded_in) - g->forwarded_in[i], in);
     assert_int_equal(COUNT(e, rx_copies) - g->copies[i], copies);
     g->delivered[i] += delivered;
-    g->handed_out[i] += out;
-    g->handed_in[i] += in;
+    g->forwarded_out[i] += out;
+    g->forwarded_in[i] += in;
     g->copies[i] += copies;
 }
 
@@ -259,7 +259,7 @@ static void copies_under_way_while_a_member_moves(void **state)
     struct group g;
 
     start(&g);
-    g.k->config.handover.delay = NS_PER_MS;
+    g.k->config.forward.delay = NS_PER_MS;
     arrive_at(&g, 0);
     post(&g, g.sender);
     kit_run(g.k, NULL, NULL, 3 * NS_PER_US);
@@ -283,7 +283,7 @@ static void copy_for_nobody(void **state)
     struct group g;
 
     start(&g);
-    g.k->config.handover.delay = NS_PER_MS;
+    g.k->config.forward.delay = NS_PER_MS;
     arrive_at(&g, 2);
     post(&g, g.sender);
     kit_run(g.k, NULL, NULL, 3 * NS_PER_US);
@@ -304,17 +304,17 @@ static void refused_copies_are_dropped(void **state)
     struct group g;
 
     start(&g);
-    g.k->config.handover.refuse = 1000;
+    g.k->config.forward.refuse = 1000;
     arrive_at(&g, 0);
     send(&g, g.sender);
     got_it(&g, g.sender, 0);
     completes_nothing(g.member[1]->recv_cq);
     counted(&g, 0, 1, 0, 0, 1);
-    assert_int_equal(COUNT(g.n->part[0].engine, drop[DROP_handover_full]), 1);
+    assert_int_equal(COUNT(g.n->part[0].engine, drop[DROP_forward_full]), 1);
     arrive_at(&g, 2);
     send(&g, g.sender);
     counted(&g, 2, 0, 0, 0, 1);
-    assert_int_equal(COUNT(g.n->part[2].engine, drop[DROP_handover_full]), 2);
+    assert_int_equal(COUNT(g.n->part[2].engine, drop[DROP_forward_full]), 2);
     finish(&g);
 }
 
@@ -353,5 +353,5 @@ int main(void)
         cmocka_unit_test(damaged_packets_go_nowhere),
     };
 
-    return cmocka_run_group_tests_name("handover_mcast", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("forward_mcast", tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "handover.h"
+#include "forward.h"
 
 #include <stdatomic.h>
 #include <stddef.h>
@@ -11,12 +11,12 @@
 /* In front of each frame. A record never wraps: the rest of the ring is skipped by a record of its
  * own, which has no frame. */
 struct record {
-    struct handover_note note;
+    struct forward_note note;
     uint32_t len;  /* of the frame */
     uint32_t size; /* of it all: a multiple of CACHE_LINE */
 };
 
-struct handover {
+struct forward_rings {
     CACHE_ALIGNED _Atomic uint32_t tail; /* the producer's: bytes ever put in */
     uint32_t head_seen;
     CACHE_ALIGNED _Atomic uint32_t head; /* the consumer's: bytes given back */
@@ -26,26 +26,26 @@ struct handover {
 
 _Static_assert((HANDOVER_BYTES & (HANDOVER_BYTES - 1)) == 0, "positions are masked");
 
-struct handover *handover_create(void)
+struct forward_rings *forward_create(void)
 {
-    void *h = mmap(NULL, sizeof(struct handover), PROT_READ | PROT_WRITE,
+    void *h = mmap(NULL, sizeof(struct forward_rings), PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
     return h == MAP_FAILED ? NULL : h;
 }
 
-void handover_destroy(struct handover *h)
+void forward_destroy(struct forward_rings *h)
 {
     if (h)
         munmap(h, sizeof(*h));
 }
 
-static struct record *record_at(struct handover *h, uint32_t position)
+static struct record *record_at(struct forward_rings *h, uint32_t position)
 {
     return (struct record *)&h->bytes[position & (HANDOVER_BYTES - 1)];
 }
 
-static bool has_room(struct handover *h, uint32_t tail, uint32_t size)
+static bool has_room(struct forward_rings *h, uint32_t tail, uint32_t size)
 {
     if (tail + size - h->head_seen <= HANDOVER_BYTES)
         return true;
@@ -53,7 +53,7 @@ static bool has_room(struct handover *h, uint32_t tail, uint32_t size)
     return tail + size - h->head_seen <= HANDOVER_BYTES;
 }
 
-bool handover_put(struct handover *h, const struct handover_note *note, const struct frame *f)
+bool forward_put(struct forward_rings *h, const struct forward_note *note, const struct frame *f)
 {
     uint32_t tail = atomic_load_explicit(&h->tail, memory_order_relaxed);
     uint32_t size = (uint32_t)round_up(sizeof(struct record) + f->len, CACHE_LINE);
@@ -75,12 +75,13 @@ bool handover_put(struct handover *h, const struct handover_note *note, const st
     return true;
 }
 
-bool handover_is_tight(struct handover *h)
+bool forward_is_tight(struct forward_rings *h)
 {
     return !has_room(h, atomic_load_explicit(&h->tail, memory_order_relaxed), HANDOVER_BYTES / 2);
 }
 
-unsigned handover_take(struct handover *h, struct handover_note *note, struct frame *f, unsigned n)
+unsigned forward_take(struct forward_rings *h, struct forward_note *note, struct frame *f,
+                      unsigned n)
 {
     uint32_t tail = atomic_load_explicit(&h->tail, memory_order_acquire);
     unsigned count = 0;
@@ -104,12 +105,12 @@ unsigned handover_take(struct handover *h, struct handover_note *note, struct fr
     return count;
 }
 
-void handover_release(struct handover *h)
+void forward_release(struct forward_rings *h)
 {
     atomic_store_explicit(&h->head, h->taken, memory_order_release);
 }
 
-bool handover_empty(const struct handover *h)
+bool forward_empty(const struct forward_rings *h)
 {
     return atomic_load_explicit(&h->head, memory_order_relaxed) ==
            atomic_load_explicit(&h->tail, memory_order_relaxed);

@@ -57,9 +57,9 @@ static void frames_find_their_engine(void **state)
     assert_memory_equal(t.mb->bytes, t.ma->bytes, 8 * MTU);
     assert_int_equal(here->received, 8);
     assert_int_equal(SUM(here, rx_packets), 8);
-    assert_int_equal(COUNT(here, rx_handed_out), 8);
+    assert_int_equal(COUNT(here, rx_forwarded_out), 8);
     assert_int_equal(COUNT(here, rx_delivered), 0);
-    assert_int_equal(COUNT(owner, rx_handed_in), 8);
+    assert_int_equal(COUNT(owner, rx_forwarded_in), 8);
     assert_int_equal(COUNT(owner, rx_delivered), 8);
     assert_int_equal(SUM(owner, rx_packets), 0);
     assert_int_equal(SUM(owner, rx_bytes), 0);
@@ -98,25 +98,25 @@ static void refused_frames_are_dropped(void **state)
 
     moves(t.b, 1);
     arrive_at(&t, 1, 0);
-    t.k->config.handover.refuse = 1000;
+    t.k->config.forward.refuse = 1000;
     kit_do(t.a, SQE_WRITE, 1, t.ma, 0, 4 * MTU, t.mb, 0);
     run_for(&t, MILLI(3));
-    dropped = COUNT(here, drop[DROP_handover_full]);
+    dropped = COUNT(here, drop[DROP_forward_full]);
     assert_int_equal(dropped, here->received);
     assert_true(dropped >= 8); /* and again */
-    assert_int_equal(COUNT(here, rx_handed_out), 0);
-    t.k->config.handover.refuse = 0;
+    assert_int_equal(COUNT(here, rx_forwarded_out), 0);
+    t.k->config.forward.refuse = 0;
     kit_settle(t.k);
     completes(t.a->send_cq, 1, WC_SUCCESS);
     assert_memory_equal(t.mb->bytes, t.ma->bytes, 4 * MTU);
-    assert_int_equal(COUNT(here, drop[DROP_handover_full]), dropped);
+    assert_int_equal(COUNT(here, drop[DROP_forward_full]), dropped);
     rules_finish(&t);
 }
 
 /* The queue in between is short: what fits gets through, and the rest is sent again. */
 static void full_queue(void **state)
 {
-    struct kit_config config = {.engines = 2, .arrival = KIT_AT_OWNER, .handover = {.room = 5}};
+    struct kit_config config = {.engines = 2, .arrival = KIT_AT_OWNER, .forward = {.room = 5}};
     struct rules t = start(&config, &(struct kit_rc){.path_mtu = 1});
 
     moves(t.b, 1);
@@ -127,7 +127,7 @@ static void full_queue(void **state)
     for (unsigned i = 0; i < 32; i++)
         completes(t.a->send_cq, i, WC_SUCCESS);
     assert_memory_equal(t.mb->bytes, t.ma->bytes, 64 * 32);
-    assert_true(COUNT(part(&t, 1, 0), drop[DROP_handover_full]) > 0);
+    assert_true(COUNT(part(&t, 1, 0), drop[DROP_forward_full]) > 0);
     rules_finish(&t);
 }
 
@@ -135,21 +135,21 @@ static void full_queue(void **state)
 static void frames_follow(void **state)
 {
     struct kit_config config = {
-        .engines = 3, .arrival = KIT_AT_OWNER, .handover = {.delay = 50 * NS_PER_US}};
+        .engines = 3, .arrival = KIT_AT_OWNER, .forward = {.delay = 50 * NS_PER_US}};
     struct rules t = start(&config, NULL);
 
     moves(t.b, 1);
     arrive_at(&t, 1, 0);
     kit_do(t.a, SQE_WRITE, 1, t.ma, 0, 8, t.mb, 0);
     run_for(&t, 3 * NS_PER_US);
-    assert_int_equal(COUNT(part(&t, 1, 0), rx_handed_out), 1);
-    assert_int_equal(COUNT(part(&t, 1, 1), rx_handed_in), 0);
+    assert_int_equal(COUNT(part(&t, 1, 0), rx_forwarded_out), 1);
+    assert_int_equal(COUNT(part(&t, 1, 1), rx_forwarded_in), 0);
     moves(t.b, 2);
     kit_settle(t.k);
     completes(t.a->send_cq, 1, WC_SUCCESS);
-    assert_int_equal(COUNT(part(&t, 1, 1), rx_handed_in), 1);
-    assert_int_equal(COUNT(part(&t, 1, 1), rx_handed_out), 1);
-    assert_int_equal(COUNT(part(&t, 1, 2), rx_handed_in), 1);
+    assert_int_equal(COUNT(part(&t, 1, 1), rx_forwarded_in), 1);
+    assert_int_equal(COUNT(part(&t, 1, 1), rx_forwarded_out), 1);
+    assert_int_equal(COUNT(part(&t, 1, 2), rx_forwarded_in), 1);
     assert_int_equal(COUNT(part(&t, 1, 2), rx_delivered), 1);
     assert_int_equal(count_of(t.a, retransmits), 0);
     rules_finish(&t);
@@ -158,7 +158,7 @@ static void frames_follow(void **state)
 static void frame_of_a_destroyed_queue_pair(void **state)
 {
     struct kit_config config = {
-        .engines = 2, .arrival = KIT_AT_OWNER, .handover = {.delay = 50 * NS_PER_US}};
+        .engines = 2, .arrival = KIT_AT_OWNER, .forward = {.delay = 50 * NS_PER_US}};
     struct rules t = start(&config, &(struct kit_rc){.retry_cnt = KIT_ZERO});
 
     moves(t.b, 1);
@@ -168,7 +168,7 @@ static void frame_of_a_destroyed_queue_pair(void **state)
     assert_int_equal(part(&t, 1, 1)->handed[0].n, 1);
     kit_qp_destroy(t.b);
     kit_settle(t.k);
-    assert_int_equal(COUNT(part(&t, 1, 1), rx_handed_in), 1);
+    assert_int_equal(COUNT(part(&t, 1, 1), rx_forwarded_in), 1);
     assert_int_equal(COUNT(part(&t, 1, 1), drop[DROP_unknown_qpn]), 1);
     completes(t.a->send_cq, 1, WC_RETRY_EXC_ERR);
     rules_finish(&t);
@@ -211,8 +211,8 @@ static void local_pair(void **state)
     completes(x->send_cq, 1, WC_SUCCESS);
     completes(y->recv_cq, 9, WC_SUCCESS);
     assert_memory_equal(t.ma->bytes, t.ma->bytes + 4 * MTU, 4 * MTU);
-    assert_int_equal(COUNT(&n->part[0], rx_handed_out), 4);
-    assert_true(COUNT(&n->part[1], rx_handed_out) > 0); /* acknowledges */
+    assert_int_equal(COUNT(&n->part[0], rx_forwarded_out), 4);
+    assert_true(COUNT(&n->part[1], rx_forwarded_out) > 0); /* acknowledges */
     assert_int_equal(t.ab->frames, 0);
     rules_finish(&t);
 }
@@ -258,7 +258,7 @@ static void armed_timer_moves(void **state)
 static void timer_is_due_on_the_way(void **state)
 {
     struct kit_config config = {
-        .engines = 2, .arrival = KIT_AT_OWNER, .handover = {.adopt = MILLI(500)}};
+        .engines = 2, .arrival = KIT_AT_OWNER, .forward = {.adopt = MILLI(500)}};
     struct rules t = start(&config, NULL);
 
     kit_link_lose(t.ab, 1);
@@ -279,7 +279,7 @@ static void timer_is_due_on_the_way(void **state)
 static void answered_on_the_way(void **state)
 {
     struct kit_config config = {
-        .engines = 2, .arrival = KIT_AT_OWNER, .handover = {.adopt = MILLI(500)}};
+        .engines = 2, .arrival = KIT_AT_OWNER, .forward = {.adopt = MILLI(500)}};
     struct rules t = start(&config, NULL);
 
     kit_do(t.a, SQE_WRITE, 1, t.ma, 0, 8, t.mb, 0);
@@ -336,7 +336,7 @@ static void read_half_answered(ns_t adopt)
 {
     struct kit_config config = {.engines = 2,
                                 .arrival = KIT_AT_OWNER,
-                                .handover = {.adopt = adopt},
+                                .forward = {.adopt = adopt},
                                 .link = {{0}, {.bps = UINT64_C(10000000000)}}};
     struct rules t = start(&config, NULL);
 
@@ -469,8 +469,7 @@ static void bell_at_the_old_engine(void **state)
 /* Who adopts it looks for work: no bell that rang at the old engine is missed. */
 static void bell_on_the_way(void **state)
 {
-    struct kit_config config = {
-        .engines = 2, .arrival = KIT_AT_OWNER, .handover = {.adopt = LATER}};
+    struct kit_config config = {.engines = 2, .arrival = KIT_AT_OWNER, .forward = {.adopt = LATER}};
     struct rules t = start(&config, NULL);
 
     moves(t.a, 1);
@@ -664,7 +663,7 @@ static void datagrams_are_no_strays(void **state)
         completes(to->recv_cq, i, WC_SUCCESS);
     }
     assert_int_equal(to->strays, 0);
-    assert_int_equal(COUNT(part(&t, 1, 1), rx_handed_in), 200);
+    assert_int_equal(COUNT(part(&t, 1, 1), rx_forwarded_in), 200);
     /* It moves all the same. */
     moves(to, 0);
     rules_finish(&t);
@@ -701,5 +700,5 @@ int main(void)
         cmocka_unit_test(datagrams_are_no_strays),
     };
 
-    return cmocka_run_group_tests_name("handover", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("forward", tests, NULL, NULL);
 }

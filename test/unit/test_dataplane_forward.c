@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "common.h"
-#include "handover.h"
+#include "forward.h"
 #include "random.h"
 
 #define RECORD 24u /* bytes in front of each frame */
@@ -36,81 +36,81 @@ static bool is_frame(const struct frame *f, uint32_t number, uint32_t len)
     return f->len == len && !memcmp(f->data, expected, len);
 }
 
-static bool put(struct handover *h, uint32_t number, uint32_t len)
+static bool put(struct forward_rings *h, uint32_t number, uint32_t len)
 {
-    struct handover_note note = {.to = &here};
+    struct forward_note note = {.to = &here};
     struct frame f = frame_of(bytes, number, len);
-    bool taken = handover_put(h, &note, &f);
+    bool taken = forward_put(h, &note, &f);
 
     memset(bytes, 0xEE, sizeof(bytes)); /* it is the producer's own again */
     return taken;
 }
 
-static void takes(struct handover *h, uint32_t number, uint32_t len)
+static void takes(struct forward_rings *h, uint32_t number, uint32_t len)
 {
-    struct handover_note note;
+    struct forward_note note;
     struct frame f;
 
-    assert_int_equal(handover_take(h, &note, &f, 1), 1);
+    assert_int_equal(forward_take(h, &note, &f, 1), 1);
     assert_true(is_frame(&f, number, len));
     assert_ptr_equal(note.to, &here);
     assert_false(note.for_host);
-    handover_release(h);
+    forward_release(h);
 }
 
-static void takes_nothing(struct handover *h)
+static void takes_nothing(struct forward_rings *h)
 {
-    struct handover_note note;
+    struct forward_note note;
     struct frame f;
 
-    assert_int_equal(handover_take(h, &note, &f, 1), 0);
-    handover_release(h);
+    assert_int_equal(forward_take(h, &note, &f, 1), 0);
+    forward_release(h);
 }
 
 static void test_order(void **state)
 {
-    struct handover *h = handover_create();
+    struct forward_rings *h = forward_create();
 
     assert_non_null(h);
-    assert_true(handover_empty(h));
+    assert_true(forward_empty(h));
     takes_nothing(h);
     for (uint32_t i = 0; i < 50; i++)
         assert_true(put(h, i, i * 31));
-    assert_false(handover_empty(h));
+    assert_false(forward_empty(h));
     for (uint32_t i = 0; i < 50; i++)
         takes(h, i, i * 31);
-    assert_true(handover_empty(h));
+    assert_true(forward_empty(h));
     takes_nothing(h);
-    handover_destroy(h);
-    handover_destroy(NULL);
+    forward_destroy(h);
+    forward_destroy(NULL);
 }
 
 static void test_a_burst_is_at_most_so_many(void **state)
 {
-    struct handover *h = handover_create();
-    struct handover_note note;
+    struct forward_rings *h = forward_create();
+    struct forward_note note;
     struct frame f[8];
 
     for (uint32_t i = 0; i < 7; i++)
         put(h, i, 100 + i);
-    assert_int_equal(handover_take(h, &note, f, 5), 5);
+    assert_int_equal(forward_take(h, &note, f, 5), 5);
     for (uint32_t i = 0; i < 5; i++)
         assert_true(is_frame(&f[i], i, 100 + i));
-    handover_release(h);
-    assert_false(handover_empty(h));
-    assert_int_equal(handover_take(h, &note, f, 8), 2);
+    forward_release(h);
+    assert_false(forward_empty(h));
+    assert_int_equal(forward_take(h, &note, f, 8), 2);
     assert_true(is_frame(&f[0], 5, 105));
     assert_true(is_frame(&f[1], 6, 106));
-    handover_release(h);
-    assert_true(handover_empty(h));
-    handover_destroy(h);
+    forward_release(h);
+    assert_true(forward_empty(h));
+    forward_destroy(h);
 }
 
 /* What is taken stays where it is until it is given back, and is taken again if it is not. */
 static void test_room_comes_back_with_release(void **state)
 {
-    struct handover *h = handover_create();
-    struct handover_note note;
+    struct forward_rings *h = forward_create();
+    struct forward_note note;
     struct frame f[2];
     uint32_t each = record_bytes(HANDOVER_FRAME), n = HANDOVER_BYTES / each;
 
@@ -118,26 +118,26 @@ static void test_room_comes_back_with_release(void **state)
         assert_true(put(h, i, HANDOVER_FRAME));
     assert_false(put(h, n, HANDOVER_FRAME));
     for (unsigned again = 0; again < 2; again++) {
-        assert_int_equal(handover_take(h, &note, f, 2), 2);
+        assert_int_equal(forward_take(h, &note, f, 2), 2);
         assert_true(is_frame(&f[0], 0, HANDOVER_FRAME));
         assert_true(is_frame(&f[1], 1, HANDOVER_FRAME));
         assert_false(put(h, n, HANDOVER_FRAME));
     }
-    handover_release(h);
-    handover_release(h); /* has nothing more to give */
+    forward_release(h);
+    forward_release(h); /* has nothing more to give */
     assert_true(put(h, n, HANDOVER_FRAME));
     assert_true(put(h, n + 1, HANDOVER_FRAME));
     assert_false(put(h, n + 2, 0));
     for (uint32_t i = 2; i <= n + 1; i++)
         takes(h, i, HANDOVER_FRAME);
     takes_nothing(h);
-    handover_destroy(h);
+    forward_destroy(h);
 }
 
 /* To the last byte, and not one more: short frames leave no rest. */
 static void test_full(void **state)
 {
-    struct handover *h = handover_create();
+    struct forward_rings *h = forward_create();
     uint32_t each = record_bytes(0), n = HANDOVER_BYTES / each;
 
     assert_int_equal(HANDOVER_BYTES % each, 0);
@@ -155,20 +155,20 @@ static void test_full(void **state)
             takes(h, i, i % (each - RECORD + 1));
         takes(h, n, 1);
         takes(h, n + 1, 2);
-        assert_true(handover_empty(h));
+        assert_true(forward_empty(h));
     }
-    handover_destroy(h);
+    forward_destroy(h);
 }
 
 static void test_too_long(void **state)
 {
-    struct handover *h = handover_create();
+    struct forward_rings *h = forward_create();
 
     assert_false(put(h, 0, HANDOVER_FRAME + 1));
-    assert_true(handover_empty(h));
+    assert_true(forward_empty(h));
     assert_true(put(h, 1, HANDOVER_FRAME));
     takes(h, 1, HANDOVER_FRAME);
-    handover_destroy(h);
+    forward_destroy(h);
 }
 
 /*
@@ -177,7 +177,7 @@ static void test_too_long(void **state)
  */
 static void test_wrap(void **state)
 {
-    struct handover *h = handover_create();
+    struct forward_rings *h = forward_create();
     uint32_t longest = record_bytes(HANDOVER_FRAME);
 
     for (uint32_t rest = CACHE_LINE; rest <= longest; rest += CACHE_LINE) {
@@ -195,19 +195,19 @@ static void test_wrap(void **state)
         for (uint32_t i = 2; filled + longest <= HANDOVER_BYTES; i++, filled += longest)
             assert_true(put(h, i, HANDOVER_FRAME));
         assert_false(put(h, 0, HANDOVER_BYTES - filled < longest ? HANDOVER_FRAME : 0));
-        for (uint32_t i = 1; !handover_empty(h); i++)
+        for (uint32_t i = 1; !forward_empty(h); i++)
             takes(h, i, HANDOVER_FRAME);
         /* On to the start, for the next rest. */
-        handover_destroy(h);
-        h = handover_create();
+        forward_destroy(h);
+        h = forward_create();
     }
-    handover_destroy(h);
+    forward_destroy(h);
 }
 
 /* There would be room for the frame, but it is in two parts. */
 static void test_two_parts_are_no_room(void **state)
 {
-    struct handover *h = handover_create();
+    struct forward_rings *h = forward_create();
     uint32_t longest = record_bytes(HANDOVER_FRAME), n = HANDOVER_BYTES / longest - 1;
     uint32_t rest = HANDOVER_BYTES % longest, first = longest / 4;
 
@@ -226,15 +226,15 @@ static void test_two_parts_are_no_room(void **state)
     takes(h, n + 1, longest - record_bytes(first) - CACHE_LINE);
     takes(h, n + 2, HANDOVER_FRAME);
     takes_nothing(h);
-    handover_destroy(h);
+    forward_destroy(h);
 }
 
-static unsigned take_all(struct handover *h, const struct handover_note *expected, uint32_t first,
-                         unsigned n)
+static unsigned take_all(struct forward_rings *h, const struct forward_note *expected,
+                         uint32_t first, unsigned n)
 {
-    struct handover_note note;
+    struct forward_note note;
     struct frame f[FRAME_BURST];
-    unsigned got = handover_take(h, &note, f, FRAME_BURST);
+    unsigned got = forward_take(h, &note, f, FRAME_BURST);
 
     assert_int_equal(got, n);
     assert_ptr_equal(note.to, expected->to);
@@ -242,51 +242,51 @@ static unsigned take_all(struct handover *h, const struct handover_note *expecte
     assert_int_equal(note.for_sniffers, expected->for_sniffers);
     for (unsigned i = 0; i < n; i++)
         assert_true(is_frame(&f[i], first + i, 60));
-    handover_release(h);
+    forward_release(h);
     return got;
 }
 
 /* A burst is for one engine, or its sniffers, or for one host. */
 static void test_notes_that_change(void **state)
 {
-    const struct handover_note note[] = {
+    const struct forward_note note[] = {
         {&here, false}, {&here, true}, {&there, true}, {&there, false}, {&there, false, true}};
     static const unsigned each[] = {3, 1, 2, 4, 2};
-    struct handover *h = handover_create();
+    struct forward_rings *h = forward_create();
     uint32_t number = 0;
 
     for (unsigned i = 0; i < ARRAY_SIZE(note); i++)
         for (unsigned j = 0; j < each[i]; j++) {
             struct frame f = frame_of(bytes, number++, 60);
 
-            assert_true(handover_put(h, &note[i], &f));
+            assert_true(forward_put(h, &note[i], &f));
         }
     number = 0;
     for (unsigned i = 0; i < ARRAY_SIZE(note); i++)
         number += take_all(h, &note[i], number, each[i]);
-    assert_true(handover_empty(h));
-    handover_destroy(h);
+    assert_true(forward_empty(h));
+    forward_destroy(h);
 }
 
 #ifndef __SANITIZE_THREAD__ /* who has nothing to say here, slowly */
 /* The positions count bytes and begin anew after 4 GiB. */
 static void test_positions_wrap(void **state)
 {
-    struct handover_note note = {.to = &here};
+    struct forward_note note = {.to = &here};
     struct frame frame = frame_of(bytes, 7, HANDOVER_FRAME), f[4];
-    struct handover *h = handover_create();
+    struct forward_rings *h = forward_create();
     uint64_t passed = 0;
 
     while (passed <= UINT32_MAX) {
         for (unsigned i = 0; i < ARRAY_SIZE(f); i++) {
-            assert_true(handover_put(h, &note, &frame));
+            assert_true(forward_put(h, &note, &frame));
             passed += record_bytes(HANDOVER_FRAME);
         }
-        assert_int_equal(handover_take(h, &note, f, ARRAY_SIZE(f)), ARRAY_SIZE(f));
-        handover_release(h);
+        assert_int_equal(forward_take(h, &note, f, ARRAY_SIZE(f)), ARRAY_SIZE(f));
+        forward_release(h);
     }
     assert_true(is_frame(&f[0], 7, HANDOVER_FRAME));
-    handover_destroy(h);
+    forward_destroy(h);
 }
 #endif
 
@@ -295,7 +295,7 @@ static void test_positions_wrap(void **state)
 #define FRAMES 60000u
 
 struct lane {
-    struct handover *h;
+    struct forward_rings *h;
     unsigned refused;
 };
 
@@ -314,10 +314,10 @@ static void *produce(void *arg)
     struct lane *l = arg;
 
     for (uint32_t i = 0; i < FRAMES; i++) {
-        struct handover_note note = {.to = i / 7 % 2 ? &here : &there, .for_host = i / 50 % 2};
+        struct forward_note note = {.to = i / 7 % 2 ? &here : &there, .for_host = i / 50 % 2};
         struct frame f = frame_of(room, i, nth_len(i));
 
-        while (!handover_put(l->h, &note, &f)) {
+        while (!forward_put(l->h, &note, &f)) {
             l->refused++;
             sched_yield();
         }
@@ -325,24 +325,24 @@ static void *produce(void *arg)
     return NULL;
 }
 
-static uint32_t consume(struct handover *h, uint32_t next)
+static uint32_t consume(struct forward_rings *h, uint32_t next)
 {
-    struct handover_note note;
+    struct forward_note note;
     struct frame f[FRAME_BURST];
-    unsigned n = handover_take(h, &note, f, FRAME_BURST);
+    unsigned n = forward_take(h, &note, f, FRAME_BURST);
 
     for (unsigned i = 0; i < n; i++, next++) {
         assert_ptr_equal(note.to, next / 7 % 2 ? &here : &there);
         assert_int_equal(note.for_host, next / 50 % 2);
         assert_true(is_frame(&f[i], next, nth_len(next)));
     }
-    handover_release(h);
+    forward_release(h);
     return next;
 }
 
 static void test_two_threads(void **state)
 {
-    struct lane l = {.h = handover_create()};
+    struct lane l = {.h = forward_create()};
     pthread_t producer;
     uint32_t next = 0;
 
@@ -356,8 +356,8 @@ static void test_two_threads(void **state)
     }
     pthread_join(producer, NULL);
     assert_int_equal(next, FRAMES);
-    assert_true(handover_empty(l.h));
-    handover_destroy(l.h);
+    assert_true(forward_empty(l.h));
+    forward_destroy(l.h);
 }
 
 int main(void)
