@@ -58,7 +58,7 @@ static void receive_packets(struct perf_thread *t, struct burst *b)
                                .size.len = (uint16_t)(HEADERS + len + pkt_pad(len) + ICRC_LEN)};
     }
     if (t->perf->opt.icrc && b->n)
-        b->wrong += icrc_verify_run(ICRC_IPV4, span, b->n) != b->n;
+        b->wrong += icrc_verify_batch(ICRC_IPV4, span, b->n) != b->n;
     for (unsigned i = 0; i < b->n; i++)
         memcpy(b->packet[i].to, span[i].l3 + HEADERS, b->packet[i].len);
     b->n = 0;

@@ -16,6 +16,9 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "little-endian hosts o
 #define likely(x)     __builtin_expect(!!(x), 1)
 #define unlikely(x)   __builtin_expect(!!(x), 0)
 
+/* A function whose constant arguments must reach its body: the compiler may not call it. */
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
 #define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 /* Points in time and durations are nanoseconds of a monotonic clock that the caller of a pure

@@ -144,11 +144,11 @@ static inline size_t encap_copy(uint8_t *frame, const struct encap_template *t, 
 }
 
 /* encap_seal for n frames, at least one, that were made from t one after the other, whose len is
- * set, and that are alike: icrc_seal_alike. */
-static inline void encap_seal_alike(const struct encap_template *t, const struct frame *f,
+ * set, and that are alike: icrc_seal_batch. */
+static inline void encap_seal_batch(const struct encap_template *t, const struct frame *f,
                                     unsigned n)
 {
-    icrc_seal_alike((enum icrc_l3)t->l3_kind, t->l3_off, f, n);
+    icrc_seal_batch((enum icrc_l3)t->l3_kind, t->l3_off, f, n);
 }
 
 /*

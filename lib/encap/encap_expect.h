@@ -115,7 +115,7 @@ static inline void encap_head_take(struct encap_head *h, const uint8_t *frame)
     memcpy(h->vec, frame, sizeof(h->vec));
 }
 
-static inline __attribute__((always_inline)) encap_vec encap_vec_at(const uint8_t *p)
+ALWAYS_INLINE encap_vec encap_vec_at(const uint8_t *p)
 {
     encap_vec v;
 
@@ -123,9 +123,8 @@ static inline __attribute__((always_inline)) encap_vec encap_vec_at(const uint8_
     return v;
 }
 
-static inline __attribute__((always_inline)) bool encap_head_is(const struct encap_head *h,
-                                                                const uint8_t *frame, encap_vec m0,
-                                                                encap_vec m1, encap_vec m2)
+ALWAYS_INLINE bool encap_head_is(const struct encap_head *h, const uint8_t *frame, encap_vec m0,
+                                 encap_vec m1, encap_vec m2)
 {
     encap_vec differ = ((encap_vec_at(frame) ^ h->vec[0]) & m0) |
                        ((encap_vec_at(frame + 16) ^ h->vec[1]) & m1) |

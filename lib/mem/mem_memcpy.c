@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "mem_memcpy.h"
 
+#include "common.h"
+
 typedef uint64_t v16 __attribute__((vector_size(16), aligned(1), may_alias));
 
 static inline v16 at16(const uint8_t *p)
@@ -33,7 +35,7 @@ typedef uint64_t v64 __attribute__((vector_size(64), aligned(1), may_alias));
 
 #define WIDE __attribute__((target("avx512f")))
 
-static inline WIDE __attribute__((always_inline)) void copy_64(uint8_t *to, const uint8_t *from)
+ALWAYS_INLINE WIDE void copy_64(uint8_t *to, const uint8_t *from)
 {
     *(v64 *)to = *(const v64 *)from;
 }

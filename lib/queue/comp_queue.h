@@ -45,40 +45,40 @@ int cq_post(struct comp_queue *cq, uint32_t lane, const struct cqe *e, bool soli
  * cq_post for who has many successful completions in a row, into one lane: begin, then for each
  * next and give, then end; nothing else is posted there meanwhile.
  */
-struct cq_run {
+struct cq_batch {
     struct cqe *entry;
     uint32_t mask, prod, end;
 };
 
-static inline struct cq_run cq_run_begin(struct comp_queue *cq, uint32_t lane_index)
+static inline struct cq_batch cq_batch_begin(struct comp_queue *cq, uint32_t lane_index)
 {
     const struct comp_lane *lane = &cq->lane[lane_index];
 
-    return (struct cq_run){
+    return (struct cq_batch){
         .entry = lane->ring->entry, .mask = cq->size - 1, .prod = lane->prod, .end = lane->end};
 }
 
 /* Where the next one is to be written, all fields but seq, and that not even in passing: the
  * application may be looking. There is room, as cq_room said. */
-static inline struct cqe *cq_run_entry(const struct cq_run *r)
+static inline struct cqe *cq_batch_entry(const struct cq_batch *r)
 {
     return &r->entry[r->prod & r->mask];
 }
 
 /* The same for who does not know. NULL: perhaps there is no room, which cq_post finds out. */
-static inline struct cqe *cq_run_next(const struct cq_run *r)
+static inline struct cqe *cq_batch_next(const struct cq_batch *r)
 {
-    return likely(r->prod != r->end) ? cq_run_entry(r) : NULL;
+    return likely(r->prod != r->end) ? cq_batch_entry(r) : NULL;
 }
 
-static inline void cq_run_give(struct cq_run *r, struct cqe *e)
+static inline void cq_batch_give(struct cq_batch *r, struct cqe *e)
 {
     atomic_store_explicit(&e->seq, ++r->prod, memory_order_release);
 }
 
 /* solicited: one of them was asked to raise an event. */
-static inline void cq_run_end(struct comp_queue *cq, uint32_t lane_index, const struct cq_run *r,
-                              bool solicited)
+static inline void cq_batch_end(struct comp_queue *cq, uint32_t lane_index,
+                                const struct cq_batch *r, bool solicited)
 {
     struct comp_lane *lane = &cq->lane[lane_index];
 

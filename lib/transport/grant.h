@@ -5,8 +5,6 @@
 
 #include "transport.h"
 
-#define INLINE static inline __attribute__((always_inline))
-
 /* Memory under a key, as it is until the call into the engine returns: a region that is removed
  * meanwhile is freed later. Zeroed it is none: key 0 is never issued. */
 struct grant {
@@ -20,7 +18,7 @@ struct grant grant_find(struct engine *e, const struct qp *qp, struct mr_hint *h
                         uint32_t access);
 
 /* Where [va, va + len) is; NULL: somebody else must find out, or refuse. */
-INLINE uint8_t *grant_place(const struct grant *g, uint64_t va, uint32_t len)
+ALWAYS_INLINE uint8_t *grant_place(const struct grant *g, uint64_t va, uint32_t len)
 {
     uint64_t off = va - g->iova; /* the region does not wrap around, so neither does this inside */
 

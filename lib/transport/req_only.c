@@ -179,8 +179,8 @@ static void move_on(struct engine *e, struct qp *qp, unsigned n)
  * Up to n of them. A message whose memory is not mapped comes with the batch, and all behind it
  * wait for that: late says whether these are such messages. Inlined once for each.
  */
-static inline __attribute__((always_inline)) unsigned
-run(struct engine *e, struct qp *qp, struct frame *frames, unsigned n, bool late)
+ALWAYS_INLINE unsigned run(struct engine *e, struct qp *qp, struct frame *frames, unsigned n,
+                           bool late)
 {
     const struct requester *req = &qp->req;
     struct place entry = place_in(req->sq.ring, req->sq.size, req->sq.stride, req->sq.cons);

@@ -92,15 +92,15 @@ static void account(struct run *r, const struct shape *s, unsigned frames)
 }
 
 /* How many PSNs a packet takes; a READ's request takes those of its responses. */
-INLINE uint32_t psns(const struct run *r, const uint8_t *bth, bool reads)
+ALWAYS_INLINE uint32_t psns(const struct run *r, const uint8_t *bth, bool reads)
 {
     return reads ? packets_for(get_be32(bth + BTH_LEN + 12), r->qp->mtu) : 1;
 }
 
 /* How many frames from f on are the next ones of the run, of which the first has this PSN. Inlined
  * once for requests of READs, once for the others. */
-INLINE unsigned recognise_by(struct run *r, const struct frame *f, unsigned n, psn_t first,
-                             bool reads)
+ALWAYS_INLINE unsigned recognise_by(struct run *r, const struct frame *f, unsigned n, psn_t first,
+                                    bool reads)
 {
     uint64_t next = (uint64_t)r->qp->qpn << 32 | first.v;
     struct shape s = {.frame = 0}; /* no frame's */
@@ -149,7 +149,7 @@ static unsigned verify(const struct run *r, const struct frame *f, unsigned n)
         return n;
     while (i < n && f[i].icrc_omitted)
         i++;
-    return i ? i : icrc_verify_run(ICRC_IPV4, r->span, n);
+    return i ? i : icrc_verify_batch(ICRC_IPV4, r->span, n);
 }
 
 static struct grant look_up(const struct run *r, struct mr_hint *hint, uint32_t key,
@@ -257,8 +257,8 @@ static unsigned run_parts(struct run *r, unsigned n)
 }
 
 /* Looks at the receive entry at `index`, each word once; it is taken only if all is good. */
-INLINE uint8_t *recv_place(const struct run *r, struct grant *g, const struct work_queue *rq,
-                           uint32_t index, uint32_t len, uint64_t *wr_id)
+ALWAYS_INLINE uint8_t *recv_place(const struct run *r, struct grant *g, const struct work_queue *rq,
+                                  uint32_t index, uint32_t len, uint64_t *wr_id)
 {
     const volatile uint64_t *entry =
         (const volatile uint64_t *)(rq->ring + (size_t)(index & (rq->size - 1)) * rq->stride);
@@ -314,15 +314,15 @@ static unsigned run_sends(struct run *r, unsigned n)
     const struct work_queue rq = r->qp->resp.rq;
     struct cqe like = completion(r);
     struct grant g = {.direct = NULL};
-    struct cq_run run;
+    struct cq_batch run;
     uint8_t flags = 0;
     uint32_t i;
 
-    run = cq_run_begin(cq, r->e->cfg.lane);
+    run = cq_batch_begin(cq, r->e->cfg.lane);
     for (i = 0; i < n; i++) {
         const uint8_t *bth = r->span[i].l3 + (BTH - ETH_LEN);
         uint32_t len = r->span[i].size.own;
-        struct cqe *c = cq_run_entry(&run);
+        struct cqe *c = cq_batch_entry(&run);
         uint64_t wr_id;
         uint8_t *to = recv_place(r, &g, &rq, rq.cons + i, len, &wr_id);
 
@@ -334,7 +334,7 @@ static unsigned run_sends(struct run *r, unsigned n)
         c->byte_len = len;
         c->wqe = rq.cons + i;
         flags |= bth[1];
-        cq_run_give(&run, c);
+        cq_batch_give(&run, c);
     }
     r->qp->resp.rq.cons += i;
     r->qp->resp.msn += i;

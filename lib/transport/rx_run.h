@@ -26,7 +26,7 @@ struct run {
 };
 
 /* What lies in a frame that was just summed up the C library copies faster than mem_memcpy_long. */
-INLINE void put(uint8_t *to, const uint8_t *from, uint32_t len)
+ALWAYS_INLINE void put(uint8_t *to, const uint8_t *from, uint32_t len)
 {
     if (mem_memcpy_is_few(len))
         mem_memcpy_few(to, from, len);

@@ -38,12 +38,12 @@ bool engine_post(struct engine *e, struct comp_queue *cq, const struct cqe *c, b
     return false;
 }
 
-void engine_post_run(struct engine *e, struct comp_queue *cq, const struct cq_run *run,
+void engine_post_run(struct engine *e, struct comp_queue *cq, const struct cq_batch *run,
                      bool solicited)
 {
     bool was_touched = cq->lane[e->cfg.lane].touched;
 
-    cq_run_end(cq, e->cfg.lane, run, solicited);
+    cq_batch_end(cq, e->cfg.lane, run, solicited);
     if (!was_touched && cq->lane[e->cfg.lane].touched)
         note_cq(e, cq);
 }
@@ -224,9 +224,9 @@ void qp_enter_sqe(struct engine *e, struct qp *qp)
 }
 
 /* The next completion, in place: post_send without the choice of a status. */
-static bool post_done(struct cq_run *run, const struct cqe *same, const struct send_slot *s)
+static bool post_done(struct cq_batch *run, const struct cqe *same, const struct send_slot *s)
 {
-    struct cqe *c = cq_run_next(run);
+    struct cqe *c = cq_batch_next(run);
 
     if (unlikely(!c))
         return false;
@@ -234,7 +234,7 @@ static bool post_done(struct cq_run *run, const struct cqe *same, const struct s
     c->wr_id = s->wqe.h.wr_id;
     c->byte_len = s->len;
     c->wqe = s->index;
-    cq_run_give(run, c);
+    cq_batch_give(run, c);
     return true;
 }
 
@@ -244,7 +244,7 @@ static void retire_done(struct engine *e, struct qp *qp)
 {
     const struct requester req = qp->req; /* as it stays meanwhile */
     struct comp_queue *cq = qp->send_cq;
-    struct cq_run run = cq_run_begin(cq, e->cfg.lane);
+    struct cq_batch run = cq_batch_begin(cq, e->cfg.lane);
     const uint8_t silent = qp->sq_sig_all ? 0 : SQE_SIGNALED; /* without which none is asked for */
     struct cqe same = {.timestamp = e->now,
                        .qpn = qp->qpn,
@@ -269,7 +269,7 @@ static void retire_done(struct engine *e, struct qp *qp)
         if (unlikely(!post_done(&run, &same, s))) {
             engine_post_run(e, cq, &run, false);
             post_send(e, qp, w, s->index, s->len, WC_SUCCESS);
-            run = cq_run_begin(cq, e->cfg.lane);
+            run = cq_batch_begin(cq, e->cfg.lane);
         }
     }
     if (tail == req.tail)

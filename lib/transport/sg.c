@@ -43,9 +43,9 @@ static uint32_t piece_at(const struct sge *sge, unsigned n, unsigned *i, uint32_
 }
 
 /* Inlined twice, so that the direction costs nothing. */
-static inline __attribute__((always_inline)) enum mr_fault
-sg_move(struct engine *e, uint32_t pd, const struct sge *sge, unsigned n, uint32_t off,
-        uint8_t *local, uint32_t len, unsigned tag, bool out)
+ALWAYS_INLINE enum mr_fault sg_move(struct engine *e, uint32_t pd, const struct sge *sge,
+                                    unsigned n, uint32_t off, uint8_t *local, uint32_t len,
+                                    unsigned tag, bool out)
 {
     unsigned i = 0;
 

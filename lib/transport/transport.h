@@ -532,7 +532,7 @@ void qp_settle(struct engine *e, struct qp *qp);
 /* Posts a completion. False: it is lost, and the host was told that the queue is in error. */
 bool engine_post(struct engine *e, struct comp_queue *cq, const struct cqe *c, bool solicited);
 /* Ends a run of completions, which were written in place. */
-void engine_post_run(struct engine *e, struct comp_queue *cq, const struct cq_run *run,
+void engine_post_run(struct engine *e, struct comp_queue *cq, const struct cq_batch *run,
                      bool solicited);
 void qp_enter_error(struct engine *e, struct qp *qp, uint8_t recv_status);
 /* UC, UD: a send that failed stops the send queue only. */

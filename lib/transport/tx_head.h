@@ -48,7 +48,7 @@ static inline void tx_head_seal(struct engine *e, struct qp *qp, const struct tx
     if (!n)
         return;
     if (!frames[h->first].icrc_omitted)
-        encap_seal_alike(&qp->encap, &frames[h->first], n);
+        encap_seal_batch(&qp->encap, &frames[h->first], n);
     tx_count(e, qp, qp->encap.priority, n, (uint64_t)n * h->frame_len);
 }
 
@@ -57,8 +57,8 @@ static inline void tx_head_seal(struct engine *e, struct qp *qp, const struct tx
 static inline void tx_head_seal_copy(struct engine *e, struct qp *qp, struct tx_head *h,
                                      const struct frame *f, const uint8_t *from, uint32_t len)
 {
-    (f->icrc_omitted ? encap_copy : encap_seal_copy)(f->data, &qp->encap, h->frame_len - qp->encap.len,
-                                               from, len);
+    (f->icrc_omitted ? encap_copy : encap_seal_copy)(f->data, &qp->encap,
+                                                     h->frame_len - qp->encap.len, from, len);
     tx_count(e, qp, qp->encap.priority, 1, h->frame_len);
     h->first++;
 }

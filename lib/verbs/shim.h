@@ -228,8 +228,7 @@ static inline void copy_sges(void *to, const struct ibv_sge *from, unsigned n)
 }
 
 /* n bytes, at least `size` and at most twice that, which is known when this is compiled. */
-static inline __attribute__((always_inline)) void copy_ends(uint8_t *to, const uint8_t *from,
-                                                            uint32_t n, uint32_t size)
+ALWAYS_INLINE void copy_ends(uint8_t *to, const uint8_t *from, uint32_t n, uint32_t size)
 {
     uint8_t first[16], last[16];
 

@@ -69,12 +69,12 @@ void icrc_seal(enum icrc_l3 kind, uint8_t *l3, size_t len)
     memcpy(l3 + len, &crc, sizeof(crc)); /* the host is little-endian, and so is the ICRC */
 }
 
-void icrc_seal_alike(enum icrc_l3 kind, size_t l3_off, const struct frame *f, unsigned n)
+void icrc_seal_batch(enum icrc_l3 kind, size_t l3_off, const struct frame *f, unsigned n)
 {
     size_t len = f->len - l3_off - sizeof(uint32_t);
 
     if (likely(icrc_short_is_fast() && len <= ICRC_SHORT_LEN)) {
-        icrc_short_alike(kind, l3_off, f, n);
+        icrc_short_seal_batch(kind, l3_off, f, n);
         return;
     }
     for (unsigned i = 0; i < n; i++)
@@ -96,13 +96,13 @@ bool icrc_verify(enum icrc_l3 kind, const uint8_t *l3, size_t len)
     return stored == compute(kind, l3, len);
 }
 
-unsigned icrc_verify_run(enum icrc_l3 kind, const struct icrc_span *s, unsigned n)
+unsigned icrc_verify_batch(enum icrc_l3 kind, const struct icrc_span *s, unsigned n)
 {
     unsigned i = 0;
 
 #ifndef UROCE_FUZZ
     if (likely(icrc_short_is_fast()))
-        return icrc_short_verify_run(kind, s, n);
+        return icrc_short_verify_batch(kind, s, n);
 #endif
     while (i < n && icrc_verify(kind, s[i].l3, s[i].size.len))
         i++;

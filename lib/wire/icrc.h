@@ -40,7 +40,7 @@ void icrc_seal_copy(enum icrc_l3 kind, uint8_t *l3, size_t head_len, const uint8
 /* The same for n whole frames, at least one, of the same length: l3_off bytes into each is its
  * network header, and the ICRC is its last four bytes. They are the same up to the BTH's PSN, and
  * from the network header to the ICRC a multiple of four bytes. */
-void icrc_seal_alike(enum icrc_l3 kind, size_t l3_off, const struct frame *f, unsigned n);
+void icrc_seal_batch(enum icrc_l3 kind, size_t l3_off, const struct frame *f, unsigned n);
 
 /* Whether the last four of len bytes at l3 are the ICRC of those before. False if len is too short.
  */
@@ -57,6 +57,6 @@ struct icrc_span {
 };
 
 /* How many of the n packets, from the first one on, have the right ICRC. */
-unsigned icrc_verify_run(enum icrc_l3 kind, const struct icrc_span *s, unsigned n);
+unsigned icrc_verify_batch(enum icrc_l3 kind, const struct icrc_span *s, unsigned n);
 
 #endif

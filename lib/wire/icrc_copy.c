@@ -63,7 +63,7 @@ __attribute__((target("pclmul,avx"))) static __m128i move_128(__m128i x, uint8_t
 
 #define WIDE __attribute__((target("avx512f,vpclmulqdq,pclmul,avx")))
 
-static inline WIDE __attribute__((always_inline)) __m512i move64(uint8_t *to, const uint8_t *from)
+ALWAYS_INLINE WIDE __m512i move64(uint8_t *to, const uint8_t *from)
 {
     __m512i x = _mm512_loadu_si512(from);
 
@@ -71,8 +71,7 @@ static inline WIDE __attribute__((always_inline)) __m512i move64(uint8_t *to, co
     return x;
 }
 
-static inline WIDE __attribute__((always_inline)) __m512i fold64(__m512i x, __m512i next,
-                                                                 __m512i by)
+ALWAYS_INLINE WIDE __m512i fold64(__m512i x, __m512i next, __m512i by)
 {
     return _mm512_ternarylogic_epi64(next, _mm512_clmulepi64_epi128(x, by, 0x00),
                                      _mm512_clmulepi64_epi128(x, by, 0x11), 0x96); /* xor */

@@ -11,6 +11,7 @@
 
 #include <immintrin.h>
 
+#include "common.h"
 #include "icrc_short.h"
 
 /* What the CRC is after the eight bytes of ones that stand for the LRH, before it is inverted. */
@@ -27,7 +28,7 @@ static const uint8_t shift_up[32] = {
     0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80,
     0,    1,    2,    3,    4,    5,    6,    7,    8,    9,    10,   11,   12,   13,   14,   15};
 
-#define FAST static inline __attribute__((target("pclmul,avx"), always_inline))
+#define FAST ALWAYS_INLINE __attribute__((target("pclmul,avx")))
 
 FAST __m128i load(const uint8_t *p)
 {

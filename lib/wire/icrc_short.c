@@ -47,7 +47,7 @@ FAST unsigned verify_short(const uint8_t *mask, const struct icrc_span *s, unsig
 }
 
 __attribute__((target("pclmul,avx"))) unsigned
-icrc_short_verify_run(enum icrc_l3 kind, const struct icrc_span *s, unsigned n)
+icrc_short_verify_batch(enum icrc_l3 kind, const struct icrc_span *s, unsigned n)
 {
     unsigned i = 0;
 
@@ -59,8 +59,8 @@ icrc_short_verify_run(enum icrc_l3 kind, const struct icrc_span *s, unsigned n)
     }
 }
 
-__attribute__((target("pclmul,avx"))) void icrc_short_alike(enum icrc_l3 kind, size_t l3_off,
-                                                            const struct frame *f, unsigned n)
+__attribute__((target("pclmul,avx"))) void icrc_short_seal_batch(enum icrc_l3 kind, size_t l3_off,
+                                                                 const struct frame *f, unsigned n)
 {
     const uint8_t *mask = icrc_mask[kind];
     size_t len = f->len - l3_off - sizeof(uint32_t), lacks = -len & 15;
@@ -86,12 +86,12 @@ uint32_t icrc_short(enum icrc_l3 kind, const uint8_t *l3, size_t len)
     return icrc_reference(kind, l3, len);
 }
 
-unsigned icrc_short_verify_run(enum icrc_l3 kind, const struct icrc_span *s, unsigned n)
+unsigned icrc_short_verify_batch(enum icrc_l3 kind, const struct icrc_span *s, unsigned n)
 {
     return 0;
 }
 
-void icrc_short_alike(enum icrc_l3 kind, size_t l3_off, const struct frame *f, unsigned n)
+void icrc_short_seal_batch(enum icrc_l3 kind, size_t l3_off, const struct frame *f, unsigned n)
 {
 }
 

@@ -20,10 +20,10 @@ bool icrc_short_is_fast(void);
  * it is fast. */
 uint32_t icrc_short(enum icrc_l3 kind, const uint8_t *l3, size_t len);
 
-/* icrc_verify_run, where it is fast. */
-unsigned icrc_short_verify_run(enum icrc_l3 kind, const struct icrc_span *s, unsigned n);
-/* icrc_seal_alike, of frames that are as short as that. */
-void icrc_short_alike(enum icrc_l3 kind, size_t l3_off, const struct frame *f, unsigned n);
+/* icrc_verify_batch, where it is fast. */
+unsigned icrc_short_verify_batch(enum icrc_l3 kind, const struct icrc_span *s, unsigned n);
+/* icrc_seal_batch, of frames that are as short as that. */
+void icrc_short_seal_batch(enum icrc_l3 kind, size_t l3_off, const struct frame *f, unsigned n);
 
 /* icrc_seal_copy copies and sums up in one pass from here on; less is not worth it. */
 #define ICRC_MOVE_LEN 512

@@ -232,24 +232,24 @@ static void test_stream(void **state)
 static void test_runs(void **state)
 {
     struct pair p;
-    struct cq_run run;
+    struct cq_batch run;
 
     pair_init(&p, SIZE, 1);
     assert_int_equal(cq_room(&p.cq, 0, 5), 5);
     assert_int_equal(cq_room(&p.cq, 0, 100), SIZE);
-    run = cq_run_begin(&p.cq, 0);
+    run = cq_batch_begin(&p.cq, 0);
     for (uint64_t id = 0; id < SIZE; id++) {
-        struct cqe *e = cq_run_next(&run);
+        struct cqe *e = cq_batch_next(&run);
 
         assert_non_null(e);
         e->wr_id = id;
         e->byte_len = (uint32_t)id * 3;
         e->smac[5] = 6;
-        cq_run_give(&run, e);
+        cq_batch_give(&run, e);
     }
-    assert_null(cq_run_next(&run));
+    assert_null(cq_batch_next(&run));
     assert_false(p.cq.lane[0].touched);
-    cq_run_end(&p.cq, 0, &run, true);
+    cq_batch_end(&p.cq, 0, &run, true);
     assert_true(p.cq.lane[0].touched && p.cq.lane[0].solicited);
     assert_int_equal(cq_room(&p.cq, 0, 1), 0);
     assert_false(p.cq.lane[0].overrun);

@@ -76,7 +76,7 @@ static void test_alike(void **state)
                 fill(bytes[i], sizeof(bytes[i]), &r);
                 memcpy(bytes[i] + off, bytes[0] + off, bth[kinds[k]] + 8);
             }
-            icrc_seal_alike(kinds[k], off, f, 3);
+            icrc_seal_batch(kinds[k], off, f, 3);
             for (size_t i = 0; i < 3; i++) {
                 uint32_t crc = icrc_reference(kinds[k], bytes[i] + off, len);
 
@@ -193,7 +193,7 @@ static void test_run(void **state)
                 bytes[i][len - 1 - random_below(&r, 4)] ^= 1;
             span[i] = (struct icrc_span){bytes[i], {.len = (uint16_t)(len + 4), .alike = alike}};
         }
-        assert_int_equal(icrc_verify_run(kind, span, n), min_of(n, wrong));
+        assert_int_equal(icrc_verify_batch(kind, span, n), min_of(n, wrong));
     }
 }
 
