@@ -20,6 +20,7 @@ import sys
 
 # Files in the largest circle of each library. A change may lower a limit and should not raise one.
 LIMITS = {
+    "abi": 1,
     "adopt": 4,
     "base": 1,
     "client": 4,

@@ -19,7 +19,7 @@ READY_SECONDS = 40
 
 def control_version():
     """Of the messages between programs and the daemon."""
-    header = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "lib", "queue", "ctl_msg.h")
+    header = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "lib", "abi", "ctl_msg.h")
     with open(header) as file:
         return int(re.search(r"#define CTL_VERSION\s+(\d+)", file.read())[1])
 

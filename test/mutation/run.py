@@ -29,8 +29,8 @@ import sys
 import tempfile
 import time
 
-LIBRARIES = ("base", "wire", "encap", "net", "steer", "mem", "queue", "transport", "dataplane")
-UNIT_TESTS = ("wire", "encap", "net", "steer", "mem", "queue", "transport", "dataplane")
+LIBRARIES = ("base", "wire", "encap", "net", "steer", "mem", "abi", "queue", "transport", "dataplane")
+UNIT_TESTS = ("wire", "encap", "net", "steer", "mem", "abi", "queue", "transport", "dataplane")
 PURE_PARTS = {"dataplane": ("forward", "poll_policy")}  # of libraries that are not pure as a whole
 UNIT_SHARED = ("capture", "net_kit", "raw_kit", "roce_frame", "run_kit")
 NEEDS_DRIVERS = ("test_mem_copy", "test_mem_freeze", "test_mem_mapped", "test_mem_pinned", "test_steer_thash")

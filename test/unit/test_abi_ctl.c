@@ -192,5 +192,5 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_peer_gone, setup, teardown),
     };
 
-    return cmocka_run_group_tests_name("queue_ctl", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("abi_ctl", tests, NULL, NULL);
 }
