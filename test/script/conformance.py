@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""doc/conformance.md from the clause tags of the script files.
+"""doc/generated/conformance.md from the clause tags of the script files.
 
-    conformance.py SOURCE_FOLDER            writes doc/conformance.md
+    conformance.py SOURCE_FOLDER            writes doc/generated/conformance.md
     conformance.py --check SOURCE_FOLDER    TAP: is it up to date, and is every claim proved?
 """
 import glob
@@ -12,7 +12,7 @@ import sys
 
 from clauses import ANNEX_A17, SECTIONS, STATEMENTS, VERBS_RSS
 
-DOC = "doc/conformance.md"
+DOC = "doc/generated/conformance.md"
 HEAD = """# Conformance
 
 Which rules of the specification are proved by which test. "The specification" is the InfiniBand
@@ -107,7 +107,7 @@ def document(cases):
     lines += ["", "## Volume 1 and the annexes A14, A16, A19"]
     lines += section_parts(cases)
     lines += ["", "## Verbs RSS", "", "`raw_rss:spread_by_xor` is a function of `test/shim/raw_rss.c`, `tests.` one of",
-              "rdma-core's suite (`test/shim/rdma-core-44.txt`); [rss.md](rss.md) tells the rules.", "",
+              "rdma-core's suite (`test/shim/rdma-core-44.txt`); [rss.md](../rss.md) tells the rules.", "",
               "| about | proved by |", "|---|---|"]
     lines += [f"| {about} | {', '.join(tests.split())} |" for about, tests in VERBS_RSS]
     return "\n".join(lines) + "\n"
@@ -179,7 +179,7 @@ def files_are_registered(root, cases):
 
 
 CHECKS = (
-    ("doc/conformance.md is up to date", is_current),
+    ("doc/generated/conformance.md is up to date", is_current),
     ("every clause that a case claims is known", claims_are_known),
     ("every case has a name of its own, a rule and a clause", cases_are_sound),
     ("every clause listed is proved by a case", statements_are_proved),

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Whether doc/entropy*.md and the pictures in doc/img say what `uroce entropy` says: entropy_report.py UROCE DOC
+"""Whether doc/entropy.md, doc/generated/entropy-tables.md and the pictures in doc/img say what `uroce entropy` says:
+
+    entropy_report.py UROCE DOC
 
 With --write it makes them say so."""
 import json
@@ -105,7 +107,7 @@ def tables(report):
 
 max/mean, the fullest path's load by the mean: of how many times the link each path needs. Bold: more than a quarter
 above what chance does. `fixed` is left out: all flows take one path, and max/mean is the number of paths. What the
-scenarios stand for, and what follows: [entropy.md](entropy.md). This page is generated:
+scenarios stand for, and what follows: [entropy.md](../entropy.md). This page is generated:
 `test/unit/entropy_report.py build/app/uroce/uroce doc --write`, and a unit test compares it.
 """]
     for name, about, flows in SCENARIOS:
@@ -132,7 +134,7 @@ def page(report, folder):
 
 
 def wanted(report, folder):
-    files = {"entropy.md": lambda: page(report, folder), "entropy-tables.md": lambda: tables(report)}
+    files = {"entropy.md": lambda: page(report, folder), "generated/entropy-tables.md": lambda: tables(report)}
     files.update({f"img/entropy-{name}.svg": lambda name=name: picture(report, name) for name in PICTURES})
     return files
 
