@@ -28,7 +28,7 @@ LIMITS = {
     "device": 12,
     "encap": 1,
     "mem": 2,
-    "net": 11,
+    "net": 1,
     "queue": 1,
     "steer": 1,
     "transport": 20,

@@ -1,18 +1,73 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "group.h"
-
+/* The groups, their members and the queriers of each VLAN. */
 #include <errno.h>
 
 #include "encap_layout.h"
 #include "group_internal.h"
-#include "net_internal.h"
 
-/* ---- the table ---- */
+/* ---- queriers ---- */
 
-static struct group *find(struct net_host *h, const union gid *addr, uint16_t vlan)
+static struct group_querier *find_querier(const struct group_table *t, uint16_t vlan)
 {
-    for (unsigned i = 0; i < ARRAY_SIZE(h->groups.slot); i++) {
-        struct group *g = &h->groups.slot[i];
+    for (unsigned i = 0; i < GROUP_QUERIERS; i++)
+        if (t->querier[i].used && t->querier[i].vlan == vlan)
+            return (struct group_querier *)&t->querier[i];
+    return NULL;
+}
+
+/* Whether the host is in the VLAN at all. */
+static bool in_vlan(const struct group_table *t, uint16_t vlan)
+{
+    for (unsigned i = 0; i < ARRAY_SIZE(t->slot); i++)
+        if (t->slot[i].used && t->slot[i].vlan == vlan)
+            return true;
+    return address_in_vlan(t->addresses, vlan);
+}
+
+struct group_querier *group_querier(struct group_table *t, uint16_t vlan)
+{
+    struct group_querier *q = find_querier(t, vlan);
+
+    if (q || !in_vlan(t, vlan))
+        return q;
+    for (unsigned i = 0; i < GROUP_QUERIERS && !q; i++)
+        if (!t->querier[i].used || !in_vlan(t, t->querier[i].vlan))
+            q = &t->querier[i];
+    if (q)
+        *q = (struct group_querier){
+            .used = true, .vlan = vlan, .robustness = {GROUP_ROBUSTNESS, GROUP_ROBUSTNESS}};
+    return q;
+}
+
+uint8_t group_robustness(const struct group_table *t, const struct group *g)
+{
+    const struct group_querier *q = find_querier(t, g->vlan);
+
+    return q ? q->robustness[gid_is_ipv4(&g->addr) ? GROUP_IGMP : GROUP_MLD] : GROUP_ROBUSTNESS;
+}
+
+unsigned group_igmp_version(const struct group_table *t, uint16_t vlan, ns_t now)
+{
+    const struct group_querier *q = find_querier(t, vlan);
+
+    if (q && now < q->igmp_v1_until)
+        return 1;
+    return q && now < q->igmp_v2_until ? 2 : 3;
+}
+
+unsigned group_mld_version(const struct group_table *t, uint16_t vlan, ns_t now)
+{
+    const struct group_querier *q = find_querier(t, vlan);
+
+    return q && now < q->mld_v1_until ? 1 : 2;
+}
+
+/* ---- groups ---- */
+
+static struct group *find_group(struct group_table *t, const union gid *addr, uint16_t vlan)
+{
+    for (unsigned i = 0; i < ARRAY_SIZE(t->slot); i++) {
+        struct group *g = &t->slot[i];
 
         if (g->used && g->vlan == vlan && gid_eq(&g->addr, addr))
             return g;
@@ -20,13 +75,14 @@ static struct group *find(struct net_host *h, const union gid *addr, uint16_t vl
     return NULL;
 }
 
-/* A free slot, or that of a group that was left and is only being taken leave of. */
-static struct group *add(struct net_host *h, const union gid *addr, uint16_t vlan)
+/* A free slot, or that of a group without members, whose remaining reports of leaving are given up.
+ */
+static struct group *add_group(struct group_table *t, const union gid *addr, uint16_t vlan)
 {
     struct group *slot = NULL;
 
-    for (unsigned i = 0; i < ARRAY_SIZE(h->groups.slot); i++) {
-        struct group *g = &h->groups.slot[i];
+    for (unsigned i = 0; i < ARRAY_SIZE(t->slot); i++) {
+        struct group *g = &t->slot[i];
 
         if (!g->used) {
             slot = g;
@@ -55,74 +111,73 @@ bool group_is_reported(const struct group *g)
     return (g->addr.raw[1] & 0x0F) > 1 && !gid_eq(&g->addr, &all_nodes);
 }
 
-static void start_reporting(struct net_host *h, struct group *g, ns_t now)
+static void start_reporting(struct group_table *t, struct group *g, ns_t now)
 {
     if (!group_is_reported(g))
         return;
-    g->changes = group_robustness(h, g);
+    g->changes = group_robustness(t, g);
     g->change_at = now;
 }
 
-/* Nobody here is in the group any more. */
-static void left(struct net_host *h, struct group *g, ns_t now)
+static void last_member_left(struct group_table *t, struct group *g, ns_t now)
 {
     g->answer_at = NS_NEVER;
-    start_reporting(h, g, now);
-    if (!group_is_reported(g) || !h->link)
+    start_reporting(t, g, now);
+    if (!group_is_reported(g) || !t->port->link)
         g->used = false;
 }
 
-void group_join_own(struct net_host *h, const union gid *group, uint16_t vlan, ns_t now)
+void group_join_own(struct group_table *t, const union gid *group, uint16_t vlan, ns_t now)
 {
-    struct group *g = find(h, group, vlan);
+    struct group *g = find_group(t, group, vlan);
 
-    /* There is room for those of all addresses. */
+    /* The table has room for the solicited-node groups of all addresses. */
     if (!g)
-        g = add(h, group, vlan);
+        g = add_group(t, group, vlan);
     if (!group_is_member(g))
-        start_reporting(h, g, now);
+        start_reporting(t, g, now);
     g->own++;
 }
 
-void group_leave_own(struct net_host *h, const union gid *group, uint16_t vlan)
+void group_leave_own(struct group_table *t, const union gid *group, uint16_t vlan)
 {
-    struct group *g = find(h, group, vlan);
+    struct group *g = find_group(t, group, vlan);
 
     g->own--;
     if (!group_is_member(g))
-        left(h, g, 0);
+        last_member_left(t, g, 0);
 }
 
-static unsigned joined(const struct net_host *h)
+static unsigned count_joined(const struct group_table *t)
 {
     unsigned n = 0;
 
-    for (unsigned i = 0; i < ARRAY_SIZE(h->groups.slot); i++)
-        n += h->groups.slot[i].used && h->groups.slot[i].members;
+    for (unsigned i = 0; i < ARRAY_SIZE(t->slot); i++)
+        n += t->slot[i].used && t->slot[i].members;
     return n;
 }
 
-int net_host_join(struct net_host *h, const union gid *group, uint16_t vlan, ns_t now)
+int group_join(struct group_table *t, const union gid *group, uint16_t vlan, ns_t now)
 {
-    struct group *g = find(h, group, vlan);
+    struct group *g = find_group(t, group, vlan);
 
-    if (!gid_is_multicast(group) || !host_vlan_is_valid(vlan))
+    if (!gid_is_multicast(group) || !inet_vlan_is_valid(vlan))
         return -EINVAL;
-    if ((!g || !g->members) && joined(h) == NET_GROUP_MAX)
+    if ((!g || !g->members) && count_joined(t) == NET_GROUP_MAX)
         return -ENOSPC;
     if (g && g->members == UINT32_MAX)
         return -ENOSPC;
     if (!g)
-        g = add(h, group, vlan);
+        g = add_group(t, group, vlan);
     if (!group_is_member(g))
-        start_reporting(h, g, now);
+        start_reporting(t, g, now);
     g->members++;
     return 0;
 }
 
-int net_host_leave(struct net_host *h, const union gid *group, uint16_t vlan, ns_t now)
+int group_leave(struct group_table *t, const union gid *group, uint16_t vlan, ns_t now)
 {
-    struct group *g = find(h, group, vlan);
+    struct group *g = find_group(t, group, vlan);
 
     if (!gid_is_multicast(group))
         return -EINVAL;
@@ -130,68 +185,31 @@ int net_host_leave(struct net_host *h, const union gid *group, uint16_t vlan, ns
         return -ENOENT;
     g->members--;
     if (!group_is_member(g))
-        left(h, g, now);
+        last_member_left(t, g, now);
     return 0;
 }
 
-void net_host_each_group(const struct net_host *h, void *ctx,
-                         void (*visit)(void *ctx, const union gid *group, uint16_t vlan,
-                                       unsigned members))
+void group_report_again(struct group_table *t, bool ipv4, uint16_t vlan, ns_t now)
 {
-    for (unsigned i = 0; i < ARRAY_SIZE(h->groups.slot); i++) {
-        const struct group *g = &h->groups.slot[i];
-
-        if (g->used && group_is_member(g))
-            visit(ctx, &g->addr, g->vlan, g->members + g->own);
-    }
-}
-
-void group_report_again(struct net_host *h, bool ipv4, uint16_t vlan, ns_t now)
-{
-    for (unsigned i = 0; i < ARRAY_SIZE(h->groups.slot); i++) {
-        struct group *g = &h->groups.slot[i];
+    for (unsigned i = 0; i < ARRAY_SIZE(t->slot); i++) {
+        struct group *g = &t->slot[i];
 
         if (g->used && g->vlan == vlan && gid_is_ipv4(&g->addr) == ipv4 && group_is_member(g))
-            start_reporting(h, g, now);
+            start_reporting(t, g, now);
     }
 }
 
-void group_link_up(struct net_host *h, ns_t now)
+void group_link_up(struct group_table *t, ns_t now)
 {
-    /* What queriers said was on the other side of another link, perhaps. */
-    memset(h->groups.link, 0, sizeof(h->groups.link));
-    for (unsigned i = 0; i < ARRAY_SIZE(h->groups.slot); i++) {
-        struct group *g = &h->groups.slot[i];
+    /* The link may lead to another network now, with other queriers. */
+    memset(t->querier, 0, sizeof(t->querier));
+    for (unsigned i = 0; i < ARRAY_SIZE(t->slot); i++) {
+        struct group *g = &t->slot[i];
 
         g->answer_at = NS_NEVER;
         if (g->used && !group_is_member(g))
             g->used = false;
         else if (g->used)
-            start_reporting(h, g, now);
-    }
-}
-
-/* ---- timers ---- */
-
-ns_t group_next(const struct net_host *h)
-{
-    ns_t next = NS_NEVER;
-
-    for (unsigned i = 0; i < ARRAY_SIZE(h->groups.slot); i++) {
-        const struct group *g = &h->groups.slot[i];
-
-        if (g->used)
-            next = min_of(next, min_of(g->change_at, g->answer_at));
-    }
-    return next;
-}
-
-void group_timers(struct net_host *h, ns_t now)
-{
-    for (unsigned i = 0; i < ARRAY_SIZE(h->groups.slot); i++) {
-        struct group *g = &h->groups.slot[i];
-
-        if (g->used && min_of(g->change_at, g->answer_at) <= now)
-            group_report(h, g->vlan, gid_is_ipv4(&g->addr), now);
+            start_reporting(t, g, now);
     }
 }

@@ -1,26 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* group.c: who is a member. group_report.c: what is sent. group_query.c: what queriers say. */
+/* group.c: the tables. group_report.c: what the host sends, and when. group_query.c: what queriers
+ * send. */
 #ifndef UROCE_GROUP_INTERNAL_H
 #define UROCE_GROUP_INTERNAL_H
 
-#include "net_internal.h"
+#include "group.h"
 
-static inline bool group_is_member(const struct group *g)
-{
-    return g->members || g->own;
-}
+enum { GROUP_IGMP, GROUP_MLD }; /* index of group_querier.robustness */
 
-/* Not so for the groups that every host is in. */
+#define GROUP_ROBUSTNESS 2 /* the default */
+
+/* Whether memberships of the group are reported: not those that every host has. */
 bool group_is_reported(const struct group *g);
 
-/* How often a change is reported. */
-uint8_t group_robustness(const struct net_host *h, const struct group *g);
-
-/* Versions that the queriers of a VLAN speak: 1 to 3 of IGMP; 1 or 2 of MLD. */
-unsigned group_igmp_version(const struct net_host *h, uint16_t vlan, ns_t now);
-unsigned group_mld_version(const struct net_host *h, uint16_t vlan, ns_t now);
-
-/* Sends what is due in a VLAN, in as few packets as possible, and sets the timers anew. */
-void group_report(struct net_host *h, uint16_t vlan, bool ipv4, ns_t now);
+/* The querier of a VLAN, with a new entry if need be. NULL: the host is not in that VLAN, or the
+ * table is full; the present versions are spoken then. */
+struct group_querier *group_querier(struct group_table *t, uint16_t vlan);
+/* How many times a change is reported. */
+uint8_t group_robustness(const struct group_table *t, const struct group *g);
+/* The version that the queriers of a VLAN speak: 1 to 3 of IGMP; 1 or 2 of MLD. */
+unsigned group_igmp_version(const struct group_table *t, uint16_t vlan, ns_t now);
+unsigned group_mld_version(const struct group_table *t, uint16_t vlan, ns_t now);
 
 #endif

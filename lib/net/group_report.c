@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reports of membership, in the version that the queriers of the VLAN understand. */
+/* Sends membership reports, in the version of the queriers of the VLAN. */
 #include "encap_layout.h"
 #include "group_internal.h"
 
@@ -28,7 +28,7 @@ static const union gid all_routers_v6 = {.raw = {0xFF, 2, [15] = 2}};
 static const union gid all_mldv2 = {.raw = {0xFF, 2, [15] = 0x16}};
 
 /* Where reports of vlan come from: MLD wants a link-local address, or none (RFC 3810 5.2.13). */
-static struct inet_tx report_tx(const struct net_host *h, uint16_t vlan, const union gid *dst)
+static struct inet_tx report_tx(const struct group_table *t, uint16_t vlan, const union gid *dst)
 {
     bool ipv4 = gid_is_ipv4(dst);
     struct inet_tx tx = {.vlan = vlan,
@@ -39,26 +39,27 @@ static struct inet_tx report_tx(const struct net_host *h, uint16_t vlan, const u
                          .router_alert = true};
     static const union gid link_local = {.raw = {0xFE, 0x80}};
 
-    if (!address_source(h, NULL, ipv4 ? dst : &link_local, vlan, &tx.src) ||
-        (!ipv4 && !inet_is_link_local(&tx.src)))
+    if (!address_source(t->addresses, NULL, ipv4 ? dst : &link_local, vlan, &tx.src) ||
+        (!ipv4 && !gid_is_link_local(&tx.src)))
         tx.src = inet_unspecified(ipv4);
     gid_multicast_mac(dst, tx.dmac);
     return tx;
 }
 
-static void send(struct net_host *h, const struct inet_tx *tx, const uint8_t *message, uint32_t len)
+static void send_message(struct group_table *t, const struct inet_tx *tx, const uint8_t *message,
+                         uint32_t len)
 {
-    if (!host_send_ip(h, tx, message, len))
+    if (!net_port_send_ip(t->port, tx, message, len))
         return;
     if (tx->proto == IP_PROTO_IGMP)
-        h->count.igmp_tx++;
+        t->port->count.igmp_tx++;
     else
-        h->count.mld_tx++;
+        t->port->count.mld_tx++;
 }
 
 /* ---- one group a packet: IGMPv1, IGMPv2, MLDv1 ---- */
 
-static void report_old(struct net_host *h, const struct group *g, unsigned version)
+static void report_old(struct group_table *t, const struct group *g, unsigned version)
 {
     bool ipv4 = gid_is_ipv4(&g->addr), member = group_is_member(g);
     uint8_t message[OLD_IPV6] = {0};
@@ -67,15 +68,15 @@ static void report_old(struct net_host *h, const struct group *g, unsigned versi
     if (ipv4 && version == 1 && !member)
         return; /* there is no such message */
     if (ipv4) {
-        tx = report_tx(h, g->vlan, member ? &g->addr : &all_routers_v4);
+        tx = report_tx(t, g->vlan, member ? &g->addr : &all_routers_v4);
         message[0] = !member ? IGMP_LEAVE : version == 1 ? IGMP_REPORT_V1 : IGMP_REPORT_V2;
         memcpy(message + 4, g->addr.raw + 12, 4);
     } else {
-        tx = report_tx(h, g->vlan, member ? &g->addr : &all_routers_v6);
+        tx = report_tx(t, g->vlan, member ? &g->addr : &all_routers_v6);
         message[0] = member ? MLD_REPORT_V1 : MLD_DONE;
         memcpy(message + 8, g->addr.raw, 16);
     }
-    send(h, &tx, message, ipv4 ? OLD_IPV4 : OLD_IPV6);
+    send_message(t, &tx, message, ipv4 ? OLD_IPV4 : OLD_IPV6);
 }
 
 /* ---- many groups a packet: IGMPv3, MLDv2 ---- */
@@ -87,26 +88,26 @@ struct report {
     uint8_t message[INET_FRAME_ROOM];
 };
 
-static void report_begin(const struct net_host *h, struct report *r, uint16_t vlan, bool ipv4)
+static void report_begin(const struct group_table *t, struct report *r, uint16_t vlan, bool ipv4)
 {
-    r->tx = report_tx(h, vlan, ipv4 ? &all_igmpv3 : &all_mldv2);
-    r->room = inet_message_room(&r->tx, h->cfg.mtu);
+    r->tx = report_tx(t, vlan, ipv4 ? &all_igmpv3 : &all_mldv2);
+    r->room = inet_message_room(&r->tx, t->port->cfg.mtu);
     r->len = REPORT_HEADER;
     r->records = 0;
     memset(r->message, 0, REPORT_HEADER);
     r->message[0] = ipv4 ? IGMP_REPORT_V3 : MLD_REPORT_V2;
 }
 
-static void report_end(struct net_host *h, struct report *r)
+static void report_end(struct group_table *t, struct report *r)
 {
     put_be16(r->message + 6, r->records);
     if (r->records)
-        send(h, &r->tx, r->message, r->len);
+        send_message(t, &r->tx, r->message, r->len);
     r->len = REPORT_HEADER;
     r->records = 0;
 }
 
-static void report_add(struct net_host *h, struct report *r, const struct group *g,
+static void report_add(struct group_table *t, struct report *r, const struct group *g,
                        enum record_type type)
 {
     bool ipv4 = gid_is_ipv4(&g->addr);
@@ -114,7 +115,7 @@ static void report_add(struct net_host *h, struct report *r, const struct group 
     uint8_t *record;
 
     if (r->len + size > r->room)
-        report_end(h, r);
+        report_end(t, r);
     record = r->message + r->len;
     memset(record, 0, size);
     record[0] = (uint8_t)type;
@@ -126,7 +127,7 @@ static void report_add(struct net_host *h, struct report *r, const struct group 
     r->records++;
 }
 
-/* ---- what is due ---- */
+/* ---- reports that are due ---- */
 
 static enum record_type record_of(const struct group *g, ns_t now)
 {
@@ -136,39 +137,63 @@ static enum record_type record_of(const struct group *g, ns_t now)
 }
 
 /* A report of g went out: a change is also the answer to a query. */
-static void was_reported(struct net_host *h, struct group *g, bool old, ns_t now)
+static void was_reported(struct group_table *t, struct group *g, bool old, ns_t now)
 {
     g->answer_at = NS_NEVER;
     if (g->change_at > now)
         return;
     g->changes--;
     if (old && !group_is_member(g))
-        g->changes = 0; /* taken leave of once */
+        g->changes = 0; /* one message says that the host leaves */
     g->change_at = NS_NEVER;
     if (g->changes)
-        g->change_at = now + 1 + host_random(h, old ? UNSOLICITED_OLD : UNSOLICITED);
+        g->change_at = now + 1 + net_port_random(t->port, old ? UNSOLICITED_OLD : UNSOLICITED);
     else if (!group_is_member(g))
         g->used = false;
 }
 
-void group_report(struct net_host *h, uint16_t vlan, bool ipv4, ns_t now)
+/* Sends what is due in a VLAN, in as few packets as possible, and sets the timers anew. */
+static void send_due_reports(struct group_table *t, uint16_t vlan, bool ipv4, ns_t now)
 {
-    unsigned version = ipv4 ? group_igmp_version(h, vlan, now) : group_mld_version(h, vlan, now);
+    unsigned version = ipv4 ? group_igmp_version(t, vlan, now) : group_mld_version(t, vlan, now);
     bool old = version < (ipv4 ? 3 : 2);
     struct report r;
 
-    report_begin(h, &r, vlan, ipv4);
-    for (unsigned i = 0; i < ARRAY_SIZE(h->groups.slot); i++) {
-        struct group *g = &h->groups.slot[i];
+    report_begin(t, &r, vlan, ipv4);
+    for (unsigned i = 0; i < ARRAY_SIZE(t->slot); i++) {
+        struct group *g = &t->slot[i];
 
         if (!g->used || g->vlan != vlan || gid_is_ipv4(&g->addr) != ipv4 ||
             min_of(g->change_at, g->answer_at) > now)
             continue;
         if (old)
-            report_old(h, g, version);
+            report_old(t, g, version);
         else
-            report_add(h, &r, g, record_of(g, now));
-        was_reported(h, g, old, now);
+            report_add(t, &r, g, record_of(g, now));
+        was_reported(t, g, old, now);
     }
-    report_end(h, &r);
+    report_end(t, &r);
+}
+
+ns_t group_next(const struct group_table *t)
+{
+    ns_t next = NS_NEVER;
+
+    for (unsigned i = 0; i < ARRAY_SIZE(t->slot); i++) {
+        const struct group *g = &t->slot[i];
+
+        if (g->used)
+            next = min_of(next, min_of(g->change_at, g->answer_at));
+    }
+    return next;
+}
+
+void group_timers(struct group_table *t, ns_t now)
+{
+    for (unsigned i = 0; i < ARRAY_SIZE(t->slot); i++) {
+        struct group *g = &t->slot[i];
+
+        if (g->used && min_of(g->change_at, g->answer_at) <= now)
+            send_due_reports(t, g->vlan, gid_is_ipv4(&g->addr), now);
+    }
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* See inet.h. */
 #include "inet.h"
 
 #include "encap_layout.h"
@@ -13,7 +14,7 @@
 #define IPV6_ALERT_LEN  8
 #define MESSAGE_MIN     8
 
-/* The sum of the 16-bit words of len bytes on top of sum; one may be odd only at the very end. */
+/* Adds the 16-bit words of len bytes to sum; only the last call of a series may have an odd len. */
 static uint32_t sum_add(uint32_t sum, const uint8_t *p, uint32_t len)
 {
     for (; len > 1; p += 2, len -= 2)
@@ -28,7 +29,7 @@ static uint32_t sum_pseudo(const union gid *src, const union gid *dst, uint32_t 
     return sum_add(sum, dst->raw, 16) + len + IP_PROTO_ICMPV6;
 }
 
-/* ---- in ---- */
+/* ---- parsing ---- */
 
 enum inet_verdict inet_ethernet(struct inet_rx *rx, const uint8_t *frame, uint32_t len)
 {
@@ -88,7 +89,7 @@ static enum inet_verdict rx_ipv4(struct inet_rx *rx)
     return INET_OK;
 }
 
-/* Hop-by-hop options: are they well-formed, and is there a router alert for MLD? */
+/* Skips the hop-by-hop options and finds a router alert for MLD. False: they are malformed. */
 static bool rx_hop_by_hop(struct inet_rx *rx)
 {
     uint32_t end, at = 2;
@@ -130,7 +131,7 @@ static enum inet_verdict rx_ipv6(struct inet_rx *rx)
         return INET_MALFORMED;
     memcpy(rx->src.raw, ip + 8, 16);
     memcpy(rx->dst.raw, ip + 24, 16);
-    /* Never on the wire; they would pass for IPv4. */
+    /* IPv4-mapped addresses are never on the wire, and would pass for IPv4 here. */
     if (gid_is_ipv4(&rx->src) || gid_is_ipv4(&rx->dst) || gid_is_multicast(&rx->src))
         return INET_MALFORMED;
     rx->traffic_class = (uint8_t)(get_be16(ip) >> 4);
@@ -153,7 +154,7 @@ enum inet_verdict inet_ip(struct inet_rx *rx)
     return rx->ethertype == ETHERTYPE_IPV4 ? rx_ipv4(rx) : rx_ipv6(rx);
 }
 
-/* ---- out ---- */
+/* ---- building ---- */
 
 uint32_t inet_put_ethernet(uint8_t *out, const uint8_t dmac[6], const uint8_t smac[6],
                            uint16_t vlan, uint16_t ethertype)
@@ -171,7 +172,7 @@ uint32_t inet_put_ethernet(uint8_t *out, const uint8_t dmac[6], const uint8_t sm
     return len;
 }
 
-/* Both return the header's length. */
+/* put_ipv4 and put_ipv6 return the header's length. */
 static uint32_t put_ipv4(uint8_t *ip, const struct inet_tx *tx, uint32_t message)
 {
     uint32_t header = IPV4_LEN + (tx->router_alert ? IPV4_ALERT_LEN : 0);
@@ -257,4 +258,9 @@ union gid inet_solicited_node(const union gid *addr)
     union gid g = {.raw = {0xFF, 2, [11] = 1, 0xFF, addr->raw[13], addr->raw[14], addr->raw[15]}};
 
     return g;
+}
+
+bool inet_vlan_is_valid(uint16_t vlan)
+{
+    return vlan == VLAN_NONE || (vlan && vlan < VLAN_ID_RESERVED);
 }

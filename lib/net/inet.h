@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ethernet, 802.1Q, IPv4 and IPv6 headers of the control traffic that a host takes part in: taken
- * apart with every length checked, and built. Pure; any thread.
+ * Ethernet, 802.1Q, IPv4 and IPv6 headers of the control traffic of a host: parsed with every
+ * length checked, and built. Pure; any thread.
  */
 #ifndef UROCE_INET_H
 #define UROCE_INET_H
@@ -19,11 +19,11 @@
 
 enum inet_verdict {
     INET_OK,
-    INET_IGNORED,   /* sound as far as it was read, but nothing for this host */
+    INET_IGNORED,   /* valid as far as it was read, but needs no reaction of this host */
     INET_MALFORMED, /* breaks a rule of its protocol */
 };
 
-/* A received packet. The pointers lead into the frame. */
+/* A received packet. The pointers point into the frame. */
 struct inet_rx {
     const uint8_t *dmac, *smac;
     uint16_t vlan; /* id, or VLAN_NONE; a tag with id 0 counts as none */
@@ -39,13 +39,13 @@ struct inet_rx {
 enum inet_verdict inet_ethernet(struct inet_rx *rx, const uint8_t *frame, uint32_t len);
 
 /*
- * Reads the IP header (rx->ethertype says which), and hop-by-hop options. INET_OK: data and len are
- * a whole, unfragmented ICMP, IGMP or ICMPv6 message of at least 8 bytes with a right checksum.
+ * Reads the IP header of rx->ethertype, and hop-by-hop options. INET_OK: data and len are a whole,
+ * unfragmented ICMP, IGMP or ICMPv6 message of at least 8 bytes with a valid checksum.
  */
 enum inet_verdict inet_ip(struct inet_rx *rx);
 
-/* Whether a payload of `used` bytes of the len behind an Ethernet header leaves no more than
- * padding to the least frame, or a frame check sequence that was left on. */
+/* Whether the bytes after the first `used` of the len that follow an Ethernet header are no more
+ * than padding to the shortest frame, or a frame check sequence that the port left on. */
 bool inet_rest_is_padding(uint32_t used, uint32_t len);
 
 /* A packet to be built. IPv4 when dst is. */
@@ -89,18 +89,14 @@ static inline bool inet_is_unspecified(const union gid *g)
     return gid_is_zero(g) || (gid_is_ipv4(g) && !memcmp(g->raw + 12, (const uint8_t[4]){0}, 4));
 }
 
-/* 169.254.0.0/16 (RFC 3927) or fe80::/10. */
-static inline bool inet_is_link_local(const union gid *g)
-{
-    return gid_is_ipv4(g) ? g->raw[12] == 169 && g->raw[13] == 254
-                          : g->raw[0] == 0xFE && (g->raw[1] & 0xC0) == 0x80;
-}
-
 /* Neither unspecified, nor a group, nor the broadcast address. */
 bool inet_is_unicast(const union gid *g);
 
 /* Whether the first bits (of 32 or 128) of two addresses of one IP version agree. */
 bool inet_same_prefix(const union gid *a, const union gid *b, unsigned bits);
+
+/* An id of a VLAN, or VLAN_NONE. */
+bool inet_vlan_is_valid(uint16_t vlan);
 
 /* ff02::1:ffXX:XXXX (RFC 4291 2.7.1). */
 union gid inet_solicited_node(const union gid *addr);

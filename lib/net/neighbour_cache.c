@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* See neighbour_cache.h. */
 #include "neighbour_cache.h"
 
 #include <errno.h>
 
-#include "net_internal.h"
+#include "arp.h"
+#include "nd.h"
 
 #define REACHABLE_TIME (30 * NS_PER_SEC)
 #define RETRANS_TIME   NS_PER_SEC
@@ -14,23 +16,24 @@
 
 /* ---- the table ---- */
 
-/* A static entry without a VLAN is for all of them, but one of the VLAN itself comes first. */
-static struct cached_neighbour *find(struct net_host *h, const union gid *addr, uint16_t vlan)
+/* A static entry without a VLAN is valid in all of them; an entry of the VLAN itself takes
+ * precedence. */
+static struct cached_neighbour *find_entry(const struct neighbour_cache *c, const union gid *addr,
+                                           uint16_t vlan)
 {
-    struct neighbour_cache *c = &h->neighbours;
-    struct cached_neighbour *everywhere = NULL;
+    const struct cached_neighbour *everywhere = NULL;
 
     for (unsigned i = 0; i < c->len; i++) {
-        struct cached_neighbour *e = &c->slot[i];
+        const struct cached_neighbour *e = &c->slot[i];
 
         if (!e->used_slot || !gid_eq(&e->addr, addr))
             continue;
         if (e->vlan == vlan)
-            return e;
+            return (struct cached_neighbour *)e;
         if (e->state == NET_STATIC && e->vlan == VLAN_NONE)
             everywhere = e;
     }
-    return everywhere;
+    return (struct cached_neighbour *)everywhere;
 }
 
 static bool is_in_use(const struct cached_neighbour *e, ns_t now)
@@ -40,10 +43,9 @@ static bool is_in_use(const struct cached_neighbour *e, ns_t now)
     return e->state != NET_FAILED && e->used && now - e->used < IN_USE_TIME;
 }
 
-/* A free slot, or the one whose use is longest ago; NULL when all are in use. */
-static struct cached_neighbour *take_slot(struct net_host *h, ns_t now)
+/* A free slot, or the least recently used one; NULL when all are in use. */
+static struct cached_neighbour *find_room(struct neighbour_cache *c, ns_t now)
 {
-    struct neighbour_cache *c = &h->neighbours;
     struct cached_neighbour *oldest = NULL;
 
     for (unsigned i = 0; i < c->len; i++) {
@@ -57,30 +59,31 @@ static struct cached_neighbour *take_slot(struct net_host *h, ns_t now)
     return c->len < NET_NEIGHBOUR_MAX ? &c->slot[c->len++] : oldest;
 }
 
-static void fill(struct cached_neighbour *e, const union gid *addr, uint16_t vlan)
+static void init_entry(struct cached_neighbour *e, const union gid *addr, uint16_t vlan)
 {
     *e =
         (struct cached_neighbour){.used_slot = true, .addr = *addr, .vlan = vlan, .next = NS_NEVER};
 }
 
-static struct cached_neighbour *add(struct net_host *h, const union gid *addr, uint16_t vlan,
-                                    ns_t now)
+static struct cached_neighbour *add_entry(struct neighbour_cache *c, const union gid *addr,
+                                          uint16_t vlan, ns_t now)
 {
-    struct cached_neighbour *e = take_slot(h, now);
+    struct cached_neighbour *e = find_room(c, now);
 
     if (e)
-        fill(e, addr, vlan);
+        init_entry(e, addr, vlan);
     return e;
 }
 
-/* Who asks for one absent neighbour after the other shall not keep all others from asking: those
- * that are there answer at once. NULL: there is no question. */
-static struct cached_neighbour *oldest_question(struct net_host *h)
+/* The entry to replace when requests for absent neighbours fill the table: neighbours that are
+ * present answer at once, so the oldest request is the least likely to be answered. NULL: no
+ * request is outstanding. */
+static struct cached_neighbour *oldest_unanswered(struct neighbour_cache *c)
 {
     struct cached_neighbour *oldest = NULL;
 
-    for (unsigned i = 0; i < h->neighbours.len; i++) {
-        struct cached_neighbour *e = &h->neighbours.slot[i];
+    for (unsigned i = 0; i < c->len; i++) {
+        struct cached_neighbour *e = &c->slot[i];
 
         if (e->state == NET_INCOMPLETE && (!oldest || e->used < oldest->used))
             oldest = e;
@@ -90,46 +93,47 @@ static struct cached_neighbour *oldest_question(struct net_host *h)
 
 /* ---- transitions ---- */
 
-static void ask(struct net_host *h, struct cached_neighbour *e, ns_t now)
+static void send_request(struct neighbour_cache *c, struct cached_neighbour *e, ns_t now)
 {
     const uint8_t *mac = e->state == NET_PROBE ? e->mac : NULL;
     bool ipv4 = gid_is_ipv4(&e->addr);
     union gid src;
 
     e->next = now + RETRANS_TIME;
-    if (!address_source(h, &e->src, &e->addr, e->vlan, &src)) {
-        /* From no address the question would pass for somebody's detection of a duplicate. */
-        if (!address_is_awaited(h, ipv4, e->vlan))
+    if (!address_source(c->addresses, &e->src, &e->addr, e->vlan, &src)) {
+        /* A request from the unspecified address would look like duplicate address detection. */
+        if (!c->port->link || !address_is_awaited(c->addresses, ipv4, e->vlan))
             e->tries++;
         return;
     }
     e->tries++;
     if (ipv4)
-        arp_ask(h, e->vlan, &src, &e->addr, mac);
+        arp_request(c->port, e->vlan, &src, &e->addr, mac);
     else
-        nd_ask(h, e->vlan, &src, &e->addr, mac);
+        nd_solicit(c->port, e->vlan, &src, &e->addr, mac);
 }
 
-static void start(struct net_host *h, struct cached_neighbour *e, enum net_neighbour_state state,
-                  ns_t now)
+static void start_requests(struct neighbour_cache *c, struct cached_neighbour *e,
+                           enum net_neighbour_state state, ns_t now)
 {
     e->state = state;
     e->tries = 0;
-    ask(h, e, now);
+    send_request(c, e, now);
 }
 
-/* Tells what became of an entry that was as *was. The callbacks may change the table. */
-static void tell(struct net_host *h, const struct cached_neighbour *was, const uint8_t *mac)
+/* Reports the change of an entry that was as *was. The callbacks may change the table. */
+static void notify(struct neighbour_cache *c, const struct cached_neighbour *was,
+                   const uint8_t *mac)
 {
-    const struct net_host_ops *ops = h->cfg.ops;
+    const struct net_host_ops *ops = c->port->cfg.ops;
 
     if (mac && was->has_mac && memcmp(was->mac, mac, 6))
-        ops->moved(h->cfg.ctx, &was->addr, was->vlan, mac);
+        ops->moved(c->port->cfg.ctx, &was->addr, was->vlan, mac);
     if (was->waited)
-        ops->resolved(h->cfg.ctx, &was->addr, was->vlan);
+        ops->resolved(c->port->cfg.ctx, &was->addr, was->vlan);
 }
 
-static void set_mac(struct net_host *h, struct cached_neighbour *e, const uint8_t mac[6],
+static void set_mac(struct neighbour_cache *c, struct cached_neighbour *e, const uint8_t mac[6],
                     enum net_neighbour_state state, ns_t now)
 {
     struct cached_neighbour was = *e;
@@ -140,55 +144,56 @@ static void set_mac(struct net_host *h, struct cached_neighbour *e, const uint8_
     e->tries = 0;
     e->state = state;
     e->next = state == NET_REACHABLE ? now + REACHABLE_TIME : NS_NEVER;
-    tell(h, &was, mac);
+    notify(c, &was, mac);
 }
 
-/* A failure that is over. Its MAC is kept: packets go there that are to follow when he comes back
- * with another. */
-static void forget(struct cached_neighbour *e)
+/* Ends the time in which a failure is reported at once. A MAC is kept: queue pairs still send to
+ * it, and `moved` redirects them when the neighbour comes back with another. */
+static void forget_failure(struct cached_neighbour *e)
 {
     e->state = NET_FAILED;
     e->next = NS_NEVER;
     e->used_slot = e->has_mac;
 }
 
-/* The failure is remembered for those who waited; for others it is worth another question. */
-static void fail(struct net_host *h, struct cached_neighbour *e, ns_t now)
+/* Callers that waited see the failure for FAILED_TIME; without any, the next call sends requests
+ * again. */
+static void enter_failed(struct neighbour_cache *c, struct cached_neighbour *e, ns_t now)
 {
     struct cached_neighbour was = *e;
 
     if (!e->waited) {
-        forget(e);
+        forget_failure(e);
         return;
     }
     e->state = NET_FAILED;
     e->waited = false;
     e->next = now + FAILED_TIME;
-    tell(h, &was, NULL);
+    notify(c, &was, NULL);
 }
 
-static void run(struct net_host *h, struct cached_neighbour *e, ns_t now)
+static void run_timer(struct neighbour_cache *c, struct cached_neighbour *e, ns_t now)
 {
     switch (e->state) {
     case NET_INCOMPLETE:
         if (e->tries < TRIES)
-            ask(h, e, now);
+            send_request(c, e, now);
         else
-            fail(h, e, now);
+            enter_failed(c, e, now);
         break;
     case NET_REACHABLE:
         e->state = NET_STALE;
         e->next = NS_NEVER;
         break;
     case NET_PROBE:
-        /* The one that had it is silent. Somebody else may have it now (RFC 7048). */
+        /* The neighbour is silent. Another host may have the address now (RFC 7048). */
         if (e->tries < TRIES)
-            ask(h, e, now);
+            send_request(c, e, now);
         else
-            start(h, e, NET_INCOMPLETE, now);
+            start_requests(c, e, NET_INCOMPLETE, now);
         break;
     case NET_FAILED:
-        forget(e);
+        forget_failure(e);
         break;
     case NET_STALE:
     case NET_STATIC:
@@ -196,64 +201,65 @@ static void run(struct net_host *h, struct cached_neighbour *e, ns_t now)
     }
 }
 
-ns_t ncache_next(const struct net_host *h)
+ns_t ncache_next(const struct neighbour_cache *c)
 {
     ns_t next = NS_NEVER;
 
-    for (unsigned i = 0; i < h->neighbours.len; i++)
-        if (h->neighbours.slot[i].used_slot)
-            next = min_of(next, h->neighbours.slot[i].next);
+    for (unsigned i = 0; i < c->len; i++)
+        if (c->slot[i].used_slot)
+            next = min_of(next, c->slot[i].next);
     return next;
 }
 
-void ncache_timers(struct net_host *h, ns_t now)
+void ncache_timers(struct neighbour_cache *c, ns_t now)
 {
-    for (unsigned i = 0; i < h->neighbours.len; i++) {
-        struct cached_neighbour *e = &h->neighbours.slot[i];
+    for (unsigned i = 0; i < c->len; i++) {
+        struct cached_neighbour *e = &c->slot[i];
 
         if (e->used_slot && e->next <= now)
-            run(h, e, now);
+            run_timer(c, e, now);
     }
 }
 
-void ncache_address_preferred(struct net_host *h, uint16_t vlan, ns_t now)
+void ncache_address_preferred(struct neighbour_cache *c, uint16_t vlan, ns_t now)
 {
-    for (unsigned i = 0; i < h->neighbours.len; i++) {
-        struct cached_neighbour *e = &h->neighbours.slot[i];
+    for (unsigned i = 0; i < c->len; i++) {
+        struct cached_neighbour *e = &c->slot[i];
 
         if (e->used_slot && e->vlan == vlan && e->state == NET_INCOMPLETE && !e->tries)
             e->next = now;
     }
 }
 
-/* All are asked for again, at moments of their own; what they had is kept to see who moved. */
-void ncache_link_up(struct net_host *h, ns_t now)
+/* Requests for all neighbours are spread over SPREAD_TIME; known MACs are kept, so that `moved` can
+ * be reported. */
+void ncache_link_up(struct neighbour_cache *c, ns_t now)
 {
-    for (unsigned i = 0; i < h->neighbours.len; i++) {
-        struct cached_neighbour *e = &h->neighbours.slot[i];
+    for (unsigned i = 0; i < c->len; i++) {
+        struct cached_neighbour *e = &c->slot[i];
 
         if (!e->used_slot || e->state == NET_STATIC)
             continue;
         if (e->state == NET_FAILED) {
-            forget(e);
+            forget_failure(e);
             continue;
         }
         e->state = NET_INCOMPLETE;
         e->tries = 0;
-        e->next = now + host_random(h, SPREAD_TIME);
+        e->next = now + net_port_random(c->port, SPREAD_TIME);
     }
 }
 
-/* ---- in use ---- */
+/* ---- resolution ---- */
 
-int ncache_resolve(struct net_host *h, const union gid *src, const union gid *addr, uint16_t vlan,
-                   ns_t now, uint8_t mac[6])
+int ncache_resolve(struct neighbour_cache *c, const union gid *src, const union gid *addr,
+                   uint16_t vlan, ns_t now, uint8_t mac[6])
 {
-    struct cached_neighbour *e = find(h, addr, vlan), gone = {.waited = false};
+    struct cached_neighbour *e = find_entry(c, addr, vlan), gone = {.waited = false};
 
-    /* Timers that are due and were not run. */
+    /* Its timer may be due and not have run yet. */
     if (e && e->state == NET_REACHABLE && e->next <= now)
-        run(h, e, now);
+        run_timer(c, e, now);
     if (e && e->state == NET_FAILED) {
         if (e->next != NS_NEVER && now < e->next)
             return -EHOSTUNREACH;
@@ -261,78 +267,79 @@ int ncache_resolve(struct net_host *h, const union gid *src, const union gid *ad
         e->tries = 0;
     }
     if (!e) {
-        e = add(h, addr, vlan, now);
+        e = add_entry(c, addr, vlan, now);
         if (!e) {
-            e = oldest_question(h);
+            e = oldest_unanswered(c);
             if (!e)
                 return -EHOSTUNREACH;
             gone = *e;
-            fill(e, addr, vlan);
+            init_entry(e, addr, vlan);
         }
     }
     e->used = max_of(now, (ns_t)1);
     e->src = *src;
     if (e->state == NET_INCOMPLETE) {
-        /* A question for its own sake may be about to be given up: who waits gets all of one. */
+        /* A caller that starts to wait gets all TRIES requests, however many were sent before. */
         if (!e->waited && e->tries > 1)
             e->tries = 0;
         e->waited = true;
         if (!e->tries)
-            ask(h, e, now);
-        tell(h, &gone, NULL);
+            send_request(c, e, now);
+        notify(c, &gone, NULL);
         return -EINPROGRESS;
     }
     memcpy(mac, e->mac, 6);
     if (e->state == NET_STALE)
-        start(h, e, NET_PROBE, now);
+        start_requests(c, e, NET_PROBE, now);
     return 0;
 }
 
-const uint8_t *ncache_static_mac(const struct net_host *h, const union gid *addr, uint16_t vlan)
+const uint8_t *ncache_static_mac(const struct neighbour_cache *c, const union gid *addr,
+                                 uint16_t vlan)
 {
-    const struct cached_neighbour *e = find((struct net_host *)h, addr, vlan);
+    const struct cached_neighbour *e = find_entry(c, addr, vlan);
 
     return e && e->state == NET_STATIC ? e->mac : NULL;
 }
 
-const uint8_t *ncache_mac(const struct net_host *h, const union gid *addr, uint16_t vlan)
+const uint8_t *ncache_mac(const struct neighbour_cache *c, const union gid *addr, uint16_t vlan)
 {
-    const struct cached_neighbour *e = find((struct net_host *)h, addr, vlan);
+    const struct cached_neighbour *e = find_entry(c, addr, vlan);
 
     return e && e->has_mac ? e->mac : NULL;
 }
 
-void ncache_learn(struct net_host *h, const union gid *addr, uint16_t vlan, const uint8_t mac[6],
-                  bool confirmed, bool create, ns_t now)
+void ncache_learn(struct neighbour_cache *c, const union gid *addr, uint16_t vlan,
+                  const uint8_t mac[6], bool confirmed, bool create, ns_t now)
 {
-    struct cached_neighbour *e = find(h, addr, vlan);
+    struct cached_neighbour *e = find_entry(c, addr, vlan);
 
-    if (!e && create && inet_is_unicast(addr) && route_on_link(h, addr, vlan))
-        e = add(h, addr, vlan, now);
+    if (!e && create && inet_is_unicast(addr) && address_on_link(c->addresses, addr, vlan))
+        e = add_entry(c, addr, vlan, now);
     if (!e || e->state == NET_STATIC)
         return;
     if (confirmed)
-        set_mac(h, e, mac, NET_REACHABLE, now);
+        set_mac(c, e, mac, NET_REACHABLE, now);
     else if (e->state == NET_INCOMPLETE || e->state == NET_FAILED || memcmp(e->mac, mac, 6))
-        set_mac(h, e, mac, NET_STALE, now);
+        set_mac(c, e, mac, NET_STALE, now);
 }
 
-void ncache_advertised(struct net_host *h, const union gid *addr, uint16_t vlan, const uint8_t *mac,
-                       bool solicited, bool override, ns_t now)
+void ncache_advertised(struct neighbour_cache *c, const union gid *addr, uint16_t vlan,
+                       const uint8_t *mac, bool solicited, bool override, ns_t now)
 {
-    struct cached_neighbour *e = find(h, addr, vlan);
+    struct cached_neighbour *e = find_entry(c, addr, vlan);
     bool differs;
 
     if (!e || e->state == NET_STATIC)
         return;
     if (e->state == NET_INCOMPLETE || e->state == NET_FAILED) {
         if (mac)
-            set_mac(h, e, mac, solicited ? NET_REACHABLE : NET_STALE, now);
+            set_mac(c, e, mac, solicited ? NET_REACHABLE : NET_STALE, now);
         return;
     }
     differs = mac && memcmp(mac, e->mac, 6);
     if (differs && !override) {
-        /* Two claim it: what is known is used until a question is answered. */
+        /* Two hosts claim the address: the known MAC is used until one answers a request. */
         if (e->state == NET_REACHABLE) {
             e->state = NET_STALE;
             e->next = NS_NEVER;
@@ -340,27 +347,26 @@ void ncache_advertised(struct net_host *h, const union gid *addr, uint16_t vlan,
         return;
     }
     if (solicited)
-        set_mac(h, e, mac ? mac : e->mac, NET_REACHABLE, now);
+        set_mac(c, e, mac ? mac : e->mac, NET_REACHABLE, now);
     else if (differs)
-        set_mac(h, e, mac, NET_STALE, now);
+        set_mac(c, e, mac, NET_STALE, now);
 }
 
-/* ---- static ones ---- */
+/* ---- static entries ---- */
 
-int net_host_add_neighbour(struct net_host *h, const union gid *addr, uint16_t vlan,
-                           const uint8_t mac[6])
+int ncache_add_static(struct neighbour_cache *c, const union gid *addr, uint16_t vlan,
+                      const uint8_t mac[6])
 {
-    struct neighbour_cache *c = &h->neighbours;
     struct cached_neighbour *e, was = {.used_slot = false};
 
-    if (!inet_is_unicast(addr) || !host_vlan_is_valid(vlan) || inet_mac_is_group(mac) ||
+    if (!inet_is_unicast(addr) || !inet_vlan_is_valid(vlan) || inet_mac_is_group(mac) ||
         !memcmp(mac, (const uint8_t[6]){0}, 6))
         return -EINVAL;
-    e = find(h, addr, vlan);
+    e = find_entry(c, addr, vlan);
     if (e && e->vlan == vlan)
         was = *e;
     else
-        e = add(h, addr, vlan, NS_NEVER);
+        e = add_entry(c, addr, vlan, NS_NEVER);
     if (!e)
         return -ENOSPC;
     memcpy(e->mac, mac, 6);
@@ -368,25 +374,13 @@ int net_host_add_neighbour(struct net_host *h, const union gid *addr, uint16_t v
     e->waited = false;
     e->state = NET_STATIC;
     e->next = NS_NEVER;
-    tell(h, &was, mac);
+    notify(c, &was, mac);
     for (unsigned i = 0; vlan == VLAN_NONE && i < c->len; i++) {
         was = c->slot[i];
         if (!was.used_slot || was.state == NET_STATIC || !gid_eq(&was.addr, addr))
             continue;
         c->slot[i].used_slot = false;
-        tell(h, &was, mac);
+        notify(c, &was, mac);
     }
     return 0;
-}
-
-void net_host_each_neighbour(const struct net_host *h, void *ctx,
-                             void (*visit)(void *ctx, const union gid *addr, uint16_t vlan,
-                                           const uint8_t mac[6], enum net_neighbour_state state))
-{
-    for (unsigned i = 0; i < h->neighbours.len; i++) {
-        const struct cached_neighbour *e = &h->neighbours.slot[i];
-
-        if (e->used_slot)
-            visit(ctx, &e->addr, e->vlan, e->mac, e->state);
-    }
 }

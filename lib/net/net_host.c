@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The public calls: which of the host's parts gets a frame, a timer, a question. */
 #include "net_host.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
+#include "arp.h"
 #include "encap_layout.h"
+#include "nd.h"
 #include "net_internal.h"
 
-/* ---- making one ---- */
+/* ---- creation ---- */
 
 struct net_host *net_host_create(const struct net_host_config *config)
 {
@@ -15,9 +18,14 @@ struct net_host *net_host_create(const struct net_host_config *config)
 
     if (!h)
         return NULL;
-    h->cfg = *config;
-    h->random.state = config->seed;
-    h->link = true;
+    h->port.cfg = *config;
+    h->port.random.state = config->seed;
+    h->port.link = true;
+    h->addresses.quiet = config->quiet;
+    h->addresses.optimistic = config->optimistic;
+    h->neighbours.port = h->groups.port = h->pmtus.port = h->echo.port = &h->port;
+    h->routes.addresses = h->neighbours.addresses = h->groups.addresses = h->pmtus.addresses =
+        h->echo.addresses = &h->addresses;
     return h;
 }
 
@@ -26,41 +34,55 @@ void net_host_destroy(struct net_host *h)
     free(h);
 }
 
-const struct net_counters *net_host_counters(const struct net_host *h)
+/* ---- configuration ---- */
+
+int net_host_add_address(struct net_host *h, const struct net_address *a, bool skip_dad, ns_t now)
 {
-    return &h->count;
+    return address_add(h, a, skip_dad, now);
 }
 
-/* ---- for its parts ---- */
-
-bool host_send(struct net_host *h, const uint8_t *frame, uint32_t len)
+int net_host_remove_address(struct net_host *h, const union gid *addr, uint16_t vlan)
 {
-    if (h->link && len)
-        h->cfg.ops->send(h->cfg.ctx, frame, len);
-    return h->link && len;
+    return address_remove(h, addr, vlan);
 }
 
-bool host_send_ip(struct net_host *h, const struct inet_tx *tx, const uint8_t *message,
-                  uint32_t len)
+int net_host_address_state(const struct net_host *h, const union gid *addr, uint16_t vlan)
 {
-    uint8_t frame[INET_FRAME_ROOM];
+    const struct own_address *o = address_find(&h->addresses, addr, vlan);
 
-    return host_send(h, frame, inet_build(frame, h->cfg.mac, tx, message, len));
+    return o ? (int)o->state : -ENOENT;
 }
 
-ns_t host_random(struct net_host *h, ns_t limit)
+int net_host_set_quiet(struct net_host *h, const union gid *addr, uint16_t vlan, bool quiet,
+                       ns_t now)
 {
-    return random_below(&h->random, (uint32_t)(limit / NS_PER_US)) * NS_PER_US;
+    return address_set_quiet(h, addr, vlan, quiet, now);
 }
 
-bool host_vlan_is_valid(uint16_t vlan)
+int net_host_add_route(struct net_host *h, const struct net_route *r)
 {
-    return vlan == VLAN_NONE || (vlan && vlan < VLAN_ID_RESERVED);
+    return route_add(&h->routes, r);
 }
 
-bool host_mac_is_ours(const struct net_host *h, const uint8_t mac[6])
+int net_host_remove_route(struct net_host *h, const struct net_route *r)
 {
-    return !memcmp(mac, h->cfg.mac, 6);
+    return route_remove(&h->routes, r);
+}
+
+int net_host_add_neighbour(struct net_host *h, const union gid *addr, uint16_t vlan,
+                           const uint8_t mac[6])
+{
+    return ncache_add_static(&h->neighbours, addr, vlan, mac);
+}
+
+int net_host_join(struct net_host *h, const union gid *group, uint16_t vlan, ns_t now)
+{
+    return group_join(&h->groups, group, vlan, now);
+}
+
+int net_host_leave(struct net_host *h, const union gid *group, uint16_t vlan, ns_t now)
+{
+    return group_leave(&h->groups, group, vlan, now);
 }
 
 /* ---- frames ---- */
@@ -74,8 +96,6 @@ enum {
     MLD_QUERY = 130,
     MLD_REPORT_V1 = 131,
     MLD_DONE = 132,
-    ND_SOLICIT = 135,
-    ND_ADVERTISE = 136,
     MLD_REPORT_V2 = 143,
 };
 
@@ -83,9 +103,9 @@ static enum inet_verdict rx_icmp(struct net_host *h, const struct inet_rx *rx, n
 {
     switch (rx->data[0]) {
     case ICMP_ECHO:
-        return echo_rx(h, rx, now);
+        return echo_rx(&h->echo, rx, now);
     case ICMP_UNREACHABLE:
-        return unreachable_rx(h, rx, now);
+        return pmtu_unreachable_rx(&h->pmtus, rx, now);
     default:
         return INET_IGNORED;
     }
@@ -98,21 +118,21 @@ static enum inet_verdict rx_icmpv6(struct net_host *h, const struct inet_rx *rx,
     case ND_ADVERTISE:
         return nd_rx(h, rx, now);
     case ICMPV6_ECHO:
-        return echo_rx(h, rx, now);
+        return echo_rx(&h->echo, rx, now);
     case ICMPV6_TOO_BIG:
-        return too_big_rx(h, rx, now);
+        return pmtu_too_big_rx(&h->pmtus, rx, now);
     case ICMPV6_UNREACHABLE:
-        h->count.unreachable_rx++;
+        h->port.count.unreachable_rx++;
         return INET_OK;
     case MLD_QUERY:
-        return group_mld_rx(h, rx, now);
+        return group_mld_rx(&h->groups, rx, now);
     case MLD_REPORT_V1:
     case MLD_DONE:
     case MLD_REPORT_V2:
-        h->count.mld_rx++;
+        h->port.count.mld_rx++;
         return INET_IGNORED;
     default:
-        return INET_IGNORED; /* router advertisements too: what to use is configured */
+        return INET_IGNORED; /* router advertisements too: routes are configured */
     }
 }
 
@@ -122,13 +142,13 @@ static enum inet_verdict rx_ip(struct net_host *h, struct inet_rx *rx, ns_t now)
 
     if (verdict != INET_OK)
         return verdict;
-    if (!gid_is_multicast(&rx->dst) && !address_find(h, &rx->dst, rx->vlan))
+    if (!gid_is_multicast(&rx->dst) && !address_find(&h->addresses, &rx->dst, rx->vlan))
         return INET_IGNORED;
     switch (rx->proto) {
     case IP_PROTO_ICMP:
         return rx_icmp(h, rx, now);
     case IP_PROTO_IGMP:
-        return group_igmp_rx(h, rx, now);
+        return group_igmp_rx(&h->groups, rx, now);
     default:
         return rx_icmpv6(h, rx, now);
     }
@@ -141,9 +161,9 @@ static enum inet_verdict rx_frame(struct net_host *h, const uint8_t *frame, uint
 
     if (verdict != INET_OK)
         return verdict;
-    /* Some ports bring back what was sent: that is no answer and no conflict. */
-    if (host_mac_is_ours(h, rx.smac) ||
-        (!inet_mac_is_group(rx.dmac) && !host_mac_is_ours(h, rx.dmac)))
+    /* Some ports reflect what the host sends: that is no answer and no conflict. */
+    if (net_port_has_mac(&h->port, rx.smac) ||
+        (!inet_mac_is_group(rx.dmac) && !net_port_has_mac(&h->port, rx.dmac)))
         return INET_IGNORED;
     switch (rx.ethertype) {
     case ETHERTYPE_ARP:
@@ -162,10 +182,10 @@ void net_host_rx(struct net_host *h, const uint8_t *frame, uint32_t len, ns_t no
     case INET_OK:
         break;
     case INET_IGNORED:
-        h->count.ignored++;
+        h->port.count.ignored++;
         break;
     case INET_MALFORMED:
-        h->count.malformed++;
+        h->port.count.malformed++;
         break;
     }
 }
@@ -174,34 +194,34 @@ void net_host_rx(struct net_host *h, const uint8_t *frame, uint32_t len, ns_t no
 
 ns_t net_host_next_timer(const struct net_host *h)
 {
-    ns_t next = min_of(ncache_next(h), pmtu_next(h));
+    ns_t next = min_of(ncache_next(&h->neighbours), pmtu_next(&h->pmtus));
 
-    if (!h->link)
+    if (!h->port.link)
         return next;
     next = min_of(next, address_next(h));
-    return min_of(next, group_next(h));
+    return min_of(next, group_next(&h->groups));
 }
 
 void net_host_timers(struct net_host *h, ns_t now)
 {
-    if (h->link)
+    if (h->port.link)
         address_timers(h, now);
-    ncache_timers(h, now);
-    if (h->link)
-        group_timers(h, now);
-    pmtu_timers(h, now);
+    ncache_timers(&h->neighbours, now);
+    if (h->port.link)
+        group_timers(&h->groups, now);
+    pmtu_timers(&h->pmtus, now);
 }
 
 void net_host_link(struct net_host *h, bool up, ns_t now)
 {
-    if (h->link == up)
+    if (h->port.link == up)
         return;
-    h->link = up;
+    h->port.link = up;
     if (!up)
         return;
     address_link_up(h, now);
-    group_link_up(h, now);
-    ncache_link_up(h, now);
+    group_link_up(&h->groups, now);
+    ncache_link_up(&h->neighbours, now);
 }
 
 /* ---- where packets go ---- */
@@ -216,27 +236,71 @@ int net_host_resolve(struct net_host *h, const union gid *src, uint16_t vlan, co
     if (gid_is_ipv4(src) != gid_is_ipv4(dst))
         return -EINVAL;
     path->next_hop = *dst;
-    path->mtu = h->cfg.mtu;
+    path->mtu = h->port.cfg.mtu;
     if (gid_is_multicast(dst)) {
         gid_multicast_mac(dst, path->mac);
         return 0;
     }
     if (!inet_is_unicast(dst))
         return -ENETUNREACH;
-    own = address_find(h, dst, vlan);
+    own = address_find(&h->addresses, dst, vlan);
     if (own && own->state != NET_DUPLICATE) {
-        memcpy(path->mac, h->cfg.mac, 6);
+        memcpy(path->mac, h->port.cfg.mac, 6);
         return 0;
     }
-    mac = ncache_static_mac(h, dst, vlan);
-    if (mac) { /* whoever configured it knows the way, too */
+    mac = ncache_static_mac(&h->neighbours, dst, vlan);
+    if (mac) { /* the configuration overrides the routes */
         memcpy(path->mac, mac, 6);
-        path->mtu = pmtu_of(h, dst, now);
+        path->mtu = pmtu_of(&h->pmtus, dst, now);
         return 0;
     }
-    err = route_lookup(h, dst, vlan, &path->next_hop);
+    err = route_lookup(&h->routes, dst, vlan, &path->next_hop);
     if (!err)
-        err = ncache_resolve(h, src, &path->next_hop, vlan, now, path->mac);
-    path->mtu = pmtu_of(h, dst, now);
+        err = ncache_resolve(&h->neighbours, src, &path->next_hop, vlan, now, path->mac);
+    path->mtu = pmtu_of(&h->pmtus, dst, now);
     return err;
+}
+
+/* ---- inspection ---- */
+
+const struct net_counters *net_host_counters(const struct net_host *h)
+{
+    return &h->port.count;
+}
+
+void net_host_each_neighbour(const struct net_host *h, void *ctx,
+                             void (*visit)(void *ctx, const union gid *addr, uint16_t vlan,
+                                           const uint8_t mac[6], enum net_neighbour_state state))
+{
+    for (unsigned i = 0; i < h->neighbours.len; i++) {
+        const struct cached_neighbour *e = &h->neighbours.slot[i];
+
+        if (e->used_slot)
+            visit(ctx, &e->addr, e->vlan, e->mac, e->state);
+    }
+}
+
+void net_host_each_route(const struct net_host *h, void *ctx,
+                         void (*visit)(void *ctx, const struct net_route *r, bool connected))
+{
+    route_each(&h->routes, ctx, visit);
+}
+
+void net_host_each_group(const struct net_host *h, void *ctx,
+                         void (*visit)(void *ctx, const union gid *group, uint16_t vlan,
+                                       unsigned members))
+{
+    for (unsigned i = 0; i < ARRAY_SIZE(h->groups.slot); i++) {
+        const struct group *g = &h->groups.slot[i];
+
+        if (g->used && group_is_member(g))
+            visit(ctx, &g->addr, g->vlan, g->members + g->own);
+    }
+}
+
+void net_host_each_pmtu(const struct net_host *h, void *ctx,
+                        void (*visit)(void *ctx, const union gid *dst, uint32_t mtu))
+{
+    for (unsigned i = 0; i < h->pmtus.len; i++)
+        visit(ctx, &h->pmtus.slot[i].dst, h->pmtus.slot[i].mtu);
 }

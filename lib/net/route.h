@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connected and static routes. The connected ones are those of the addresses; nothing is kept. */
+/* Connected and static routes. The connected routes are those of the addresses; the table has the
+ * static ones. */
 #ifndef UROCE_ROUTE_H
 #define UROCE_ROUTE_H
 
-#include "net_host.h"
+#include "address.h"
 
 struct route_table {
+    const struct address_table *addresses;
     unsigned len;
     struct net_route route[NET_ROUTE_MAX];
 };
 
-/* Whether addr is on the link: link-local, or in the network of an address on vlan. */
-bool route_on_link(const struct net_host *h, const union gid *addr, uint16_t vlan);
+/* As the functions of net_host.h. */
+int route_add(struct route_table *t, const struct net_route *r);
+int route_remove(struct route_table *t, const struct net_route *r);
+void route_each(const struct route_table *t, void *ctx,
+                void (*visit)(void *ctx, const struct net_route *r, bool connected));
 
 /* 0 and the next hop, or -ENETUNREACH. */
-int route_lookup(const struct net_host *h, const union gid *dst, uint16_t vlan,
+int route_lookup(const struct route_table *t, const union gid *dst, uint16_t vlan,
                  union gid *next_hop);
 
 #endif

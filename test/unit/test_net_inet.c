@@ -305,9 +305,9 @@ static void test_addresses(void **state)
     }
     assert_true(gid_eq(&node, &expected));
     g = gid_of("febf::1");
-    assert_true(inet_is_link_local(&g));
+    assert_true(gid_is_link_local(&g));
     g = gid_of("fec0::1");
-    assert_false(inet_is_link_local(&g));
+    assert_false(gid_is_link_local(&g));
 }
 
 int main(void)
