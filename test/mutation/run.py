@@ -2,22 +2,24 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Breaks the engine on purpose and sees whether the tests notice: run.py ROOT [options].
 
-Each entry of mutations.txt is one fault: a text of a source file and what replaces it. The pure
-libraries and the test programs are compiled once, in a folder of their own; then, fault by fault,
-the one changed file is compiled (of a header, whoever in its folder includes it) and the programs
-run, the quick ones first, until one fails. A fault that none notices is a missing test, unless the
-table says why nothing can notice it.
+Each entry of mutations.txt is one fault: a text of a function and what replaces it. The pure libraries
+and the test programs are compiled once, in a folder of their own; then, fault by fault, the one changed
+file is compiled (for a header, the files that include it) and the programs run, the quick ones first,
+until one fails. A fault that no program notices is a missing test, unless the table says why nothing
+can notice it.
 
   --sample N    only N faults, spread over the table
   --only ID     only this one (may be repeated)
-  --missing     only those of which doc/mutation.md says nothing, or that nothing noticed though a test
-                should; what it says of the others is kept
-  --check       compile and run nothing: does the table apply, and is doc/mutation.md of this table
-  --write       write doc/mutation.md
+  --missing     only the faults that doc/generated/mutation.md has no result for, whose code has changed
+                since, or that no test noticed though one should; the page's other results are kept
+  --check       compile and run nothing: can each fault be applied, and does the page show this table
+  --write       write the page
+  --rewrite     write the page with the results that it has, and run nothing
   --jobs N      this many faults at a time
 """
 import argparse
 import concurrent.futures
+import functools
 import os
 import pathlib
 import re
@@ -29,7 +31,10 @@ import sys
 import tempfile
 import time
 
-LIBRARIES = ("base", "wire", "encap", "net", "steer", "mem", "abi", "queue", "transport", "dataplane")
+import results
+import table as faults_table
+from table import LIBRARIES
+
 UNIT_TESTS = ("wire", "encap", "net", "steer", "mem", "abi", "queue", "transport", "dataplane")
 PURE_PARTS = {"dataplane": ("forward", "poll_policy")}  # of libraries that are not pure as a whole
 UNIT_SHARED = ("capture", "net_kit", "raw_kit", "roce_frame", "run_kit")
@@ -43,55 +48,6 @@ LEAST_TIMEOUT = 10  # a program gets that or many times what it needs without a 
 BOUNDS = ("-fsanitize=bounds-strict", "-fsanitize-undefined-trap-on-error")  # as the sanitize suite has
 OUTPUT_MAX = 1 << 24
 MEMORY_MAX = 1 << 32
-
-
-class Mutation:
-    def __init__(self, name, path):
-        self.name, self.path = name, path
-        self.about = self.survives = ""
-        self.old, self.new = [], []
-
-    def apply(self, text):
-        """The text with the fault, or None if the original is not there exactly once."""
-        old = "\n".join(self.old)
-        return text.replace(old, "\n".join(self.new)) if text.count(old) == 1 else None
-
-
-def read_table(path):
-    """Entries are separated by empty lines; see the head of the table."""
-    table, entry = [], None
-    for number, line in enumerate(path.read_text().splitlines(), 1):
-        if not line or line.startswith("#"):
-            entry = None if not line else entry
-            continue
-        word, _, rest = line.partition(" ")
-        if word == "mutation":
-            entry = Mutation(*rest.split())
-            table.append(entry)
-        elif entry and word == "about":
-            entry.about = rest
-        elif entry and word == "survives":
-            entry.survives = rest
-        elif entry and word in "-+":
-            (entry.old if word == "-" else entry.new).append(rest)
-        else:
-            sys.exit(f"{path.name}:{number}: not understood: {line}")
-    return table
-
-
-def table_faults(table, root):
-    """What is wrong with the table itself."""
-    names = [m.name for m in table]
-    faults = [f"{name}: more than once" for name in sorted(set(names)) if names.count(name) > 1]
-    for m in table:
-        source = root / m.path
-        if not m.about or not m.old:
-            faults.append(f"{m.name}: no description or no text")
-        elif not source.is_file() or m.apply(source.read_text()) is None:
-            faults.append(f"{m.name}: its text is not in {m.path} exactly once")
-        elif m.old == m.new:
-            faults.append(f"{m.name}: changes nothing")
-    return faults
 
 
 # ---- building and running ----
@@ -114,12 +70,19 @@ class Program:
 
 
 def compile_command(tree, source, output):
+    """The folder of the source comes first, so that its own headers win over others of that name."""
     root = tree / "src"
-    include = [f"-I{root / source.parent}"] + [f"-I{root / folder}" for folder in FOLDERS]
+    include = [f"-I{folder}" for folder in (root / source.parent, *header_folders(root))]
     return ["gcc", "-std=gnu11", "-O1", "-w", "-D_GNU_SOURCE", "-fno-strict-aliasing",
             *BOUNDS,
             f'-DTEST_VECTORS="{root}/test/vectors"', '-DUROCE_VERSION="0"', '-DUROCE_REL_LIBDIR="."',
             *include, "-c", "-o", str(output)]
+
+
+@functools.lru_cache
+def header_folders(root):
+    return sorted({root / folder for folder in FOLDERS} |
+                  {path.parent for folder in FOLDERS for path in (root / folder).rglob("*.h")})
 
 
 def object_of(tree, source):
@@ -128,7 +91,7 @@ def object_of(tree, source):
 
 def compile_all(tree, jobs):
     root = tree / "src"
-    sources = [path.relative_to(root) for folder in FOLDERS for path in sorted((root / folder).glob("*.c"))
+    sources = [path.relative_to(root) for folder in FOLDERS for path in sorted((root / folder).rglob("*.c"))
                if is_wanted(folder, path.stem)]
     (tree / "obj").mkdir()
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
@@ -138,6 +101,14 @@ def compile_all(tree, jobs):
         if result.returncode:
             sys.exit(f"{source} does not compile:\n{result.stderr}")
     return sources
+
+
+def is_in(folder, source):
+    return pathlib.Path(folder) in source.parents
+
+
+def library_of(source):
+    return source.parts[1] if source.parts[0] == "lib" else None
 
 
 def is_wanted(folder, stem):
@@ -156,18 +127,18 @@ def programs(tree, sources):
 
     def objects(folder, *stems):
         return [object_of(tree, s) for s in sources
-                if str(s.parent) == folder and (not stems or s.stem in stems)]
+                if is_in(folder, s) and (not stems or s.stem in stems)]
 
     kit = objects("test/kit")
     result = []
     for source in sources:
-        if str(source.parent) == "test/unit" and source.stem not in UNIT_SHARED:
+        if is_in("test/unit", source) and source.stem not in UNIT_SHARED:
             result.append(Program(f"unit {source.stem}", objects("test/unit", source.stem, *UNIT_SHARED), [],
                                   ["-lcmocka", "-lpcap", "-lpthread"]))
-    for script in sorted((root / "test/script").glob("*.uds")):
+    for script in sorted((root / "test/script").rglob("*.uds")):
         result.append(Program(f"script {script.stem}", objects("test/script") + kit, [script]))
     for source in sources:
-        if str(source.parent) == "test/sim" and source.stem.startswith("test_"):
+        if is_in("test/sim", source) and source.stem.startswith("test_"):
             wrap = ["-Wl,--wrap=calloc"] if "__wrap_calloc" in (root / source).read_text() else []
             result.append(Program(f"sim {source.stem}", objects("test/sim", source.stem, "rules") + kit, [],
                                   ["-lcmocka", *wrap]))
@@ -181,19 +152,20 @@ def programs(tree, sources):
     return result
 
 
-def users(folder, header):
-    """The sources of a folder that include a header of it, perhaps through others of its headers."""
-    texts = {path.name: path.read_text() for path in folder.glob("*.[ch]")}
-    found, wanted = {header}, {header}
+def users(root, header):
+    """The libraries' sources that include a header, perhaps through other headers."""
+    texts = {path: path.read_text() for path in (root / "lib").rglob("*.[ch]")}
+    found, wanted = set(), {header}
     while wanted:
-        wanted = {name for name, text in texts.items()
-                  if name not in found and any(f'#include "{h}"' in text for h in wanted)}
+        names = {path.name for path in wanted}
         found |= wanted
-    return sorted(name for name in found if name.endswith(".c"))
+        wanted = {path for path, text in texts.items() if path not in found
+                  and any(pathlib.Path(h).name in names for h in re.findall(r'#include "(.*?)"', text))}
+    return sorted(path.relative_to(root) for path in found if path.suffix == ".c")
 
 
 def library_objects(tree, sources):
-    return {s: object_of(tree, s) for s in sources if str(s).startswith("lib/")}
+    return {s: object_of(tree, s) for s in sources if library_of(s)}
 
 
 def link(program, library, folder):
@@ -269,27 +241,16 @@ class Suites:
 
     def catch(self, mutation):
         """(program, how it failed) of the first that notices, or None."""
-        source = pathlib.Path(mutation.path)
         folder = self.tree / mutation.name
         folder.mkdir()
-        original = self.tree / "src" / source.parent
-        names = [source.name]
-        if source.suffix == ".h":  # whoever includes it finds it beside itself
-            names = users(original, source.name)
-            for path in (*original.glob("*.h"), *(original / name for name in names)):
-                shutil.copy(path, folder)
-        (folder / source.name).write_text(mutation.apply((self.tree / "src" / source).read_text()))
-        changed = {source.parent / name: folder / f"{name}.o" for name in names}
-        for s, output in changed.items():
-            done = subprocess.run(compile_command(self.tree, s, output) + [str(folder / s.name)], capture_output=True,
-                                  text=True)
-            if done.returncode:
-                return "compiler", done.stderr
+        changed = self.compile_mutant(mutation, folder)
+        if not changed:
+            return "compiler", "refuses it"
         library = [changed.get(s, o) for s, o in self.library.items()]
         caught = None
         for program in self.programs:
             failure = None
-            if program.may_notice(source.parent.name):
+            if program.may_notice(library_of(mutation.path)):
                 failure = run(program, link(program, library, folder), folder)
             if failure:
                 caught = (program.name, failure)
@@ -297,62 +258,25 @@ class Suites:
         shutil.rmtree(folder)
         return caught
 
-
-# ---- what came out ----
-
-HEAD = """# Mutation testing
-
-Tests that pass show little unless they fail when the code is wrong. `test/mutation/mutations.txt`
-holds {count} faults, each a small change of the engine or of the parsers and memory checks below it:
-a comparison the other way round, a check left out, a count one off, a state not changed, a wrong row
-of a table. `test/mutation/run.py` applies them one at a time and runs the tests that need no network
-until one fails: unit tests, scripts, directed simulations, {seeds} seeds of the random simulation,
-replays of the kernel's captures.
-
-{caught} of {count} are caught; {left}.
-
-This page is generated: `test/mutation/run.py . --write` (with `--missing` only what is new). In the `mutation` suite a test runs a sample
-of the faults; nightly all of them.
-"""
-
-
-def page(table, results):
-    survivors = [m for m in table if not results[m.name]]
-    left = "none survives" if not survivors else f"{len(survivors)} survive{'s' if len(survivors) == 1 else ''}"
-    lines = [HEAD.format(count=len(table), caught=len(table) - len(survivors), left=left, seeds=SIM_SEEDS)]
-    for folder in sorted({str(pathlib.Path(m.path).parent) for m in table}):
-        lines += [f"## {folder}", "", "| fault | file | what is broken | caught by |", "|---|---|---|---|"]
-        for m in table:
-            if str(pathlib.Path(m.path).parent) == folder:
-                caught = results[m.name]
-                by = f"{caught[0]}: `{caught[1]}`" if caught else "**nothing**"
-                lines.append(f"| `{m.name}` | {pathlib.Path(m.path).name} | {m.about} | {by} |")
-        lines.append("")
-    if survivors:
-        lines += ["## Survivors", "", "| fault | why nothing can notice it |", "|---|---|"]
-        lines += [f"| `{m.name}` | {m.survives or '**a test is missing**'} |" for m in survivors] + [""]
-    return "\n".join(lines)
-
-
-def page_rows(path):
-    """(name, about): what the page says of it."""
-    text = path.read_text() if path.exists() else ""
-    rows = re.findall(r"^\| `(\w+)` \| \w+\.[ch] \| (.*?) \| (?:(.*?): `(.*)`|\*\*nothing\*\*) \|$", text, re.M)
-    return {(name, about): (program, how) if program else None for name, about, program, how in rows}
-
-
-def kept(table, path):
-    """What the page says, where that is of the table."""
-    rows = page_rows(path)
-    return {m.name: rows[m.name, m.about] for m in table
-            if (m.name, m.about) in rows and bool(rows[m.name, m.about]) != bool(m.survives)}
-
-
-def page_faults(table, path):
-    """The page names the same faults as the table."""
-    if sorted(page_rows(path)) == sorted((m.name, m.about) for m in table):
-        return []
-    return [f"{path.name} is of another table: run test/mutation/run.py . --write"]
+    def compile_mutant(self, mutation, folder):
+        """The objects that differ, by source; none if one does not compile. A header's users are
+        compiled in a copy of the libraries that has the fault."""
+        source = mutation.path
+        if source.suffix == ".h":
+            shutil.copytree(self.tree / "src/lib", folder / "src/lib")
+            wanted = [s for s in users(folder / "src", folder / "src" / source) if s in self.library]
+            tree = folder
+        else:
+            wanted, tree = [source], self.tree
+        mutant = (folder / "src" / source) if tree == folder else folder / source.name
+        mutant.write_text(mutation.mutant)
+        changed = {s: folder / (str(s).replace("/", "_") + ".o") for s in wanted}
+        for s, output in changed.items():
+            text = folder / "src" / s if tree == folder else mutant
+            done = subprocess.run(compile_command(tree, s, output) + [str(text)], capture_output=True)
+            if done.returncode:
+                return {}
+        return changed
 
 
 def choose(table, options):
@@ -365,11 +289,11 @@ def choose(table, options):
 
 
 def report(table, caught_each):
-    """One line per fault as soon as it is known; what caught each, and how many are wrong."""
+    """One line per fault as soon as it is known. Returns the results, and how many are wrong."""
     width = max(len(m.name) for m in table)
-    results, bad = {}, 0
+    known, bad = {}, 0
     for m, caught in zip(table, caught_each):
-        results[m.name] = caught
+        known[m.name] = results.Result(*(caught or (None, None)), m.digest)
         text = f"{caught[0]}: {caught[1]}" if caught else f"SURVIVES  {m.about}"
         broken = bool(caught) and caught[0] == "compiler"
         if not caught and m.survives:
@@ -379,7 +303,25 @@ def report(table, caught_each):
         bad += broken or bool(caught) == bool(m.survives)
         print(f"{m.name:{width}}  {text}", flush=True)
     print(f"{len(table) - bad} passed, {bad} failed")
-    return results, bad
+    return known, bad
+
+
+def still_valid(table, known):
+    """Results of code that has not changed, without faults that no test noticed though one should."""
+    changed = results.stale(table, known)
+    return {m.name: known[m.name] for m in table
+            if m not in changed and bool(known[m.name].program) != bool(m.survives)}
+
+
+def check(root, table, known, wrong):
+    wrong = wrong + results.faults(root, table, known, SIM_SEEDS)
+    old = len(results.stale(table, known)) if not wrong else 0
+    for line in wrong:
+        print(line)
+    if old:
+        print(f"of {old} faults the code has changed since the page was written")
+    print(f"{len(table)} passed, {len(wrong)} failed")
+    return bool(wrong)
 
 
 def arguments():
@@ -390,6 +332,7 @@ def arguments():
     parser.add_argument("--missing", action="store_true")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--write", action="store_true")
+    parser.add_argument("--rewrite", action="store_true")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     return parser.parse_args()
 
@@ -397,26 +340,24 @@ def arguments():
 def main():
     options = arguments()
     root = options.root.resolve()
-    table = read_table(root / "test/mutation/mutations.txt")
-    doc = root / "doc/mutation.md"
-    faults = table_faults(table, root)
-    if options.check:
-        faults += page_faults(table, doc)
-    if faults or options.check:
-        print("\n".join(faults))
-        print(f"{len(table)} passed, {len(faults)} failed")
-        return bool(faults)
-    known = kept(table, doc) if options.missing else {}
+    table = faults_table.read(root / "test/mutation/mutations.txt")
+    wrong = faults_table.find_all(table, faults_table.Tree(root))
+    known = results.read(root)
+    if options.check or wrong:
+        return check(root, table, known, wrong)
+    if options.rewrite:
+        return results.write(root, table, known, SIM_SEEDS)
+    known = still_valid(table, known) if options.missing else {}
     chosen = [m for m in choose(table, options) if m.name not in known]
-    results, bad = {}, 0
+    new, bad = {}, 0
     if chosen:
         with tempfile.TemporaryDirectory(prefix="uroce-mutation-") as folder:
             suites = Suites(root, pathlib.Path(folder), options.jobs)
             suites.baseline(("unit", "script") if options.sample else ())
             with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-                results, bad = report(chosen, pool.map(suites.catch, chosen))
+                new, bad = report(chosen, pool.map(suites.catch, chosen))
     if options.write and not options.only and not options.sample:
-        doc.write_text(page(table, known | results))
+        results.write(root, table, known | new, SIM_SEEDS)
     return bool(bad)
 
 
