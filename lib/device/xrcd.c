@@ -66,7 +66,7 @@ static int obtain(struct client *c, const struct ctl_call *call, struct xrc_doma
 
 int xrcd_open(struct client *c, struct ctl_call *call)
 {
-    struct xrc_domain *domain;
+    struct xrc_domain *domain = NULL;
     struct xrcd *x;
     int err = obtain(c, call, &domain);
 

@@ -29,8 +29,8 @@ static uint32_t load(union rte_thash_tuple *out, const struct rss_tuple *t, bool
     } else {
         struct rte_ipv6_hdr header;
 
-        memcpy(header.src_addr, t->src.raw, 16);
-        memcpy(header.dst_addr, t->dst.raw, 16);
+        memcpy(&header.src_addr, t->src.raw, 16);
+        memcpy(&header.dst_addr, t->dst.raw, 16);
         rte_thash_load_v6_addrs(&header, out);
         out->v6.sport = t->sport;
         out->v6.dport = t->dport;
