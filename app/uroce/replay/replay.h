@@ -4,14 +4,17 @@
  * whose queue pairs, keys, memory and work are reconstructed from the capture, and what the engine
  * sends is compared with what was recorded of the other side.
  *
- *     load         file -> frames                                     replay_load.c
- *     reconstruct  frames -> conversations, connections               replay_conn.c, replay_cm.c
- *                  requests -> messages and what became of them       replay_message.c
- *     run          an engine for one side of one conversation         replay_run.c
- *                  its queue pairs and work, its memory               replay_host.c,
- * replay_memory.c judge        answers against answers, requests against requests replay_judge.c
- *                  frame against frame, and what may differ           replay_compare.c
- *     report       text or JSON                                       replay_report.c
+ * load.c         file -> frames
+ * flow.c, cm.c   frames -> queue pairs, and the connections between them
+ * conn.c         frames -> conversations; a connection's frames -> requests and their answers
+ * message.c      requests -> messages, and what the recorded responder did with them
+ * run.c          an engine for one side of one conversation
+ * host.c work.c  its queue pairs, their work and completions
+ * memory.c       its memory and keys
+ * judge.c        requests against requests, completions and their effects
+ * answers.c      answers against answers
+ * compare.c      frame against frame, and the rules that allow a difference
+ * report.c       text or JSON
  *
  * Threads: one. Captures are input from outside: nothing in them may crash or hang this.
  */
@@ -185,7 +188,7 @@ struct talk {
  * payload than can be mapped). */
 int replay_reconstruct(struct capture *c);
 
-/* replay_cm.c: what a CM exchange says about connections; see the structure. */
+/* cm.c: what a CM exchange says about connections; see the structure. */
 struct cm_conn {
     uint32_t qpn[2], psn[2]; /* by side: of the REQ's sender, of the REP's */
     uint8_t req_side;
@@ -197,10 +200,10 @@ struct cm_conns {
 };
 void replay_cm_collect(struct cm_conns *out, const struct capture *c, const struct talk *t);
 
-/* replay_flow.c: finds the conversation's queue pairs, and which are connected. */
+/* flow.c: finds the conversation's queue pairs, and which are connected. */
 void replay_connect(struct capture *c, struct talk *t);
 
-/* replay_message.c: requests of side `side`, sorted by PSN, to messages; */
+/* message.c: requests of side `side`, sorted by PSN, to messages; */
 void stream_build(struct capture *c, struct conn *conn, unsigned side);
 /* their payloads, to where they were given a place in the arena; */
 void stream_fill(struct capture *c, struct stream *s, uint32_t mtu);
@@ -328,32 +331,34 @@ struct run {
 void replay_run(struct run *r, struct capture *c, struct talk *t, unsigned side);
 void replay_run_free(struct run *r);
 
-/* replay_judge.c: compares all that was sent. */
+/* judge.c: compares all that was sent. */
 void replay_judge(struct run *r);
 /* Notes a difference; text as printf, may be NULL. */
 void finding_add(struct run *r, enum replay_diff diff, int rule, uint64_t fields,
                  const struct rec *rec, const struct sent *sent, const char *text, ...)
     __attribute__((format(printf, 7, 8)));
 
-/* ---- replay_compare.c ---- */
+/* ---- compare.c ---- */
 
 /* Parts of a frame. FIELD(name). */
-#define REPLAY_FIELDS(X)                                                                     \
-    X(mac)                                                                                   \
-    X(vlan)                                                                                  \
-    X(priority)                                                                              \
-    X(l3)                                                                                    \
-    X(address)                                                                               \
-    X(dscp)                                                                                  \
-    X(ecn)                                                                                   \
-    X(hop_limit)                                                                             \
-    X(ip_id)                                                                                 \
-    X(flow_label)                                                                            \
-    X(udp_sport)                                                                             \
-    X(opcode)                                                                                \
-    X(solicited) X(mig_req) X(pkey) X(congestion_bits) X(dest_qpn) X(ack_req) X(psn) X(reth) \
-        X(atomic) X(aeth) X(credit) X(rnr_timer) X(msn) X(atomic_ack) X(imm) X(ieth) X(deth) \
-            X(feth) X(length) X(payload) X(udp_checksum) X(other_bytes)
+#define REPLAY_FIELDS(X)                                                                         \
+    X(mac)                                                                                       \
+    X(vlan)                                                                                      \
+    X(priority)                                                                                  \
+    X(l3)                                                                                        \
+    X(address)                                                                                   \
+    X(dscp)                                                                                      \
+    X(ecn)                                                                                       \
+    X(hop_limit)                                                                                 \
+    X(ip_id)                                                                                     \
+    X(flow_label)                                                                                \
+    X(udp_sport)                                                                                 \
+    X(opcode)                                                                                    \
+    X(solicited)                                                                                 \
+    X(mig_req)                                                                                   \
+    X(pkey) X(congestion_bits) X(dest_qpn) X(ack_req) X(psn) X(reth) X(atomic) X(aeth) X(credit) \
+        X(rnr_timer) X(msn) X(atomic_ack) X(imm) X(ieth) X(deth) X(feth) X(length) X(payload)    \
+            X(udp_checksum) X(other_bytes)
 enum field {
 #define X(name) FIELD_##name,
     REPLAY_FIELDS(X)

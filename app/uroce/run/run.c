@@ -10,8 +10,8 @@
 #include "command.h"
 #include "ctl_msg.h"
 #include "endpoint.h"
-#include "locate.h"
-#include "start.h"
+#include "installation.h"
+#include "start_daemon.h"
 
 /* Out of the way of programs that expect particular low descriptors. */
 #define KEPT_DESCRIPTOR 200

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "bytes.h"
-#include "replay_judge.h"
+#include "judge.h"
 
 /* Our answers on a stream, and what is asked of them and of the recorded ones. */
 struct ours {

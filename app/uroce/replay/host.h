@@ -47,7 +47,7 @@ void host_pump(struct run *r);
 void host_poll(struct run *r);
 void host_set_access(struct run *r, struct our_qp *q, uint32_t access);
 
-/* ---- between replay_host.c and replay_work.c ---- */
+/* ---- between host.c and work.c ---- */
 
 struct replay_path {
     struct address_vector av;

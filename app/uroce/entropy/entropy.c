@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "command.h"
+#include "options.h"
 #include "show.h"
-#include "spread_options.h"
 
 /* ---- flows ---- */
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "common.h"
-#include "steering.h"
+#include "steering_answer.h"
 #include "table.h"
 
 static struct steering_question question;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "spread_options.h"
+#include "options.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "replay_host.h"
+#include "host.h"
 
 /* Notes what differs between two frames that belong together; s is then matched. */
 void judge_note_fields(struct run *r, struct sent *s, const struct rec *rec, uint64_t fields);
@@ -17,7 +17,7 @@ unsigned judge_most_similar(struct rec *const *copy, unsigned n, const struct se
 /* The frames that have this PSN, of n that are sorted by it: the first's index, and how many. */
 unsigned judge_find_psn(struct rec *const *sorted, unsigned n, int64_t psn, unsigned *count);
 
-/* replay_answers.c: what the queue pair answered to the peer's requests. */
+/* answers.c: what the queue pair answered to the peer's requests. */
 void replay_judge_answers(struct run *r, struct our_qp *q);
 
 static inline bool is_request(const struct pkt *p)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The options of `uroce entropy`. */
-#ifndef UROCE_SPREAD_OPTIONS_H
-#define UROCE_SPREAD_OPTIONS_H
+#ifndef UROCE_ENTROPY_OPTIONS_H
+#define UROCE_ENTROPY_OPTIONS_H
 
 #include "spread.h"
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "replay_judge.h"
+#include "judge.h"
 
 void finding_add(struct run *r, enum replay_diff diff, int rule, uint64_t fields,
                  const struct rec *rec, const struct sent *sent, const char *text, ...)

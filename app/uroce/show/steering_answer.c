@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "steering.h"
+#include "steering_answer.h"
 
 #include <stdarg.h>
 #include <stdlib.h>

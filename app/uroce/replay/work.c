@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "bytes.h"
-#include "replay_host.h"
+#include "host.h"
 
 #define PUMP_LIMIT 65536 /* packets at one instant: more is a livelock */
 #define MAX_AHS    4096

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "bytes.h"
-#include "replay_host.h"
+#include "host.h"
 
 #define TIMERS_PER_GAP 1000 /* expiries between two frames */
 #define TIMERS_PER_RUN 200000

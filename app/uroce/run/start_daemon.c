@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "start.h"
+#include "start_daemon.h"
 
 #include <errno.h>
 #include <fcntl.h>

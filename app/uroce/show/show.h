@@ -39,7 +39,7 @@ json_t *show_from_ports(const json_t *root, port_visitor *visit, const char *mem
 json_t *show_begin_row(const json_t *port);
 void show_rows_of_list(json_t *rows, const json_t *port, const char *name);
 
-/* ---- show_qos.c ---- */
+/* ---- qos.c ---- */
 
 /* Numbers that are no characters: they are getopt_long's, too. */
 enum qos_ask {
@@ -55,7 +55,7 @@ json_t *show_qos_select(const json_t *root);
 /* The answers, or if nothing was asked the tables. */
 int show_qos_print(const json_t *rows);
 
-/* ---- show_steering.c ---- */
+/* ---- show_steering_answer.c ---- */
 
 enum steering_ask {
     STEERING_ASK_FLOW = QOS_ASK_TCLASS + 1,
@@ -63,7 +63,8 @@ enum steering_ask {
     STEERING_ASK_QPS,
 };
 
-/* Questions, of which there is one: see steering.h. 0 or -EINVAL with the reason on stderr. */
+/* Questions, of which there is one: see steering_answer.h. 0 or -EINVAL with the reason on stderr.
+ */
 int show_steering_flow(const char *text);
 int show_steering_qp(const char *text);
 /* The queue pairs, too. */

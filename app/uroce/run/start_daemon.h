@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Starting the user's private loopback daemon. */
-#ifndef UROCE_START_H
-#define UROCE_START_H
+#ifndef UROCE_START_DAEMON_H
+#define UROCE_START_DAEMON_H
 
 /*
  * Connects to the daemon at path, starting `daemon --loopback` there when none serves. Callers that

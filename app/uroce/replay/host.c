@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "entropy.h"
+#include "host.h"
 #include "id_table.h"
-#include "replay_host.h"
 
 #define CQ_SIZE       16384u
 #define MTU_CODE_MAX  5

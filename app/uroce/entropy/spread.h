@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * `uroce entropy`: how source ports spread flows over the paths of a network, or over the queues of
- * a NIC. Flows are collected (entropy_flows.c), hashed and counted (entropy_spread.c), and shown
- * (entropy_report.c, entropy_svg.c).
+ * a NIC. Flows are collected (flows.c), hashed and counted (spread.c), and shown
+ * (report.c, svg.c).
  */
-#ifndef UROCE_SPREAD_H
-#define UROCE_SPREAD_H
+#ifndef UROCE_ENTROPY_SPREAD_H
+#define UROCE_ENTROPY_SPREAD_H
 
 #include <jansson.h>
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Answers of steering.c, for people. */
-#include "steering.h"
+/* Answers of steering_answer.c, for people. */
+#include "steering_answer.h"
 
 static const char *text_of(const json_t *o, const char *name)
 {

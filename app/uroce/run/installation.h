@@ -3,8 +3,8 @@
  * Where the other parts of the installation are, found from where this program is: so that a build
  * tree and an installed prefix that was moved both work without configuration.
  */
-#ifndef UROCE_LOCATE_H
-#define UROCE_LOCATE_H
+#ifndef UROCE_INSTALLATION_H
+#define UROCE_INSTALLATION_H
 
 #include <limits.h>
 

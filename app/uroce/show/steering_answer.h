@@ -3,8 +3,8 @@
  * Where a flow's packets arrive, and why: computed from what the daemon says of a port's hash, key,
  * fields and table. Functions that return JSON give it to the caller.
  */
-#ifndef UROCE_STEERING_H
-#define UROCE_STEERING_H
+#ifndef UROCE_STEERING_ANSWER_H
+#define UROCE_STEERING_ANSWER_H
 
 #include <errno.h>
 #include <jansson.h>
