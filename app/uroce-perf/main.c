@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "result.h"
-#include "watch.h"
+#include "run_wait.h"
 
 #define EXIT_USAGE 2
 
@@ -36,14 +36,14 @@ struct eal {
     char *argv[64];
 };
 
-static int add_device(struct fabric *f, const char *device)
+static int add_device(struct perf_ports *ports, const char *device)
 {
-    if (f->devices == PORTS_MAX)
+    if (ports->devices == PORTS_MAX)
         return complain("more than two devices (--vdev, -a)");
-    if (!*device || (size_t)snprintf(f->device[f->devices], sizeof(f->device[0]), "%s", device) >=
-                        sizeof(f->device[0]))
+    if (!*device || (size_t)snprintf(ports->device[ports->devices], sizeof(ports->device[0]), "%s",
+                                     device) >= sizeof(ports->device[0]))
         return complain("a device has no name, or one that is too long (--vdev, -a)");
-    f->devices++;
+    ports->devices++;
     return 0;
 }
 
@@ -63,21 +63,21 @@ static const char *value_of(char **argv, int argc, int *i, const char *name)
 }
 
 /* Virtual devices are made by the port, which knows what they need; all else is the EAL's. */
-static int split_eal(struct fabric *f, struct eal *e, int argc, char **argv)
+static int split_eal(struct perf_ports *ports, struct eal *e, int argc, char **argv)
 {
     for (int i = 0; i < argc; i++) {
         int first = i;
         const char *device = value_of(argv, argc, &i, "--vdev");
 
         if (device) {
-            if (add_device(f, device))
+            if (add_device(ports, device))
                 return -1;
             continue;
         }
         device = value_of(argv, argc, &i, "-a");
         if (!device)
             device = value_of(argv, argc, &i, "--allow");
-        if (device && add_device(f, device))
+        if (device && add_device(ports, device))
             return -1;
         for (; first <= i; first++) {
             if (e->argc == (int)ARRAY_SIZE(e->argv))
@@ -88,32 +88,33 @@ static int split_eal(struct fabric *f, struct eal *e, int argc, char **argv)
     return 0;
 }
 
-static int start_env(struct fabric *f, struct eal *e)
+static int start_env(struct perf_ports *ports, struct eal *e)
 {
     struct env_config ec = {
         .argc = e->argc, .argv = e->argv, .program = "uroce-perf", .defaults = true};
     int err;
 
-    f->env = f->devices || e->argc ? &env_dpdk : &env_posix;
-    err = f->env->init(&ec);
+    ports->env = ports->devices || e->argc ? &env_dpdk : &env_posix;
+    err = ports->env->init(&ec);
     if (err)
-        f->env = NULL;
+        ports->env = NULL;
     return err;
 }
 
 /* ---- a run ---- */
 
-static int run_batch(const struct perf_options *o, struct fabric *f, int signal_fd)
+static int run_batch(const struct perf_options *o, struct perf_ports *ports, int signal_fd)
 {
     static struct perf p;
     char error[ERROR_MAX];
     int status = EXIT_FAILURE;
 
-    if (fabric_open(f, o, error, sizeof(error)) || run_start(&p, o, f, error, sizeof(error))) {
+    if (perf_ports_open(ports, o, error, sizeof(error)) ||
+        run_start(&p, o, ports, error, sizeof(error))) {
         complain(error);
         return EXIT_FAILURE;
     }
-    watch_run(&p, signal_fd);
+    run_wait(&p, signal_fd);
     run_stop(&p);
     report_result(&p);
     if (atomic_load(&p.failed))
@@ -138,7 +139,7 @@ static int open_signals(void)
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-static int read_arguments(struct perf_options *o, struct fabric *f, struct eal *e, int argc,
+static int read_arguments(struct perf_options *o, struct perf_ports *ports, struct eal *e, int argc,
                           char **argv)
 {
     char error[ERROR_MAX] = "";
@@ -150,7 +151,7 @@ static int read_arguments(struct perf_options *o, struct fabric *f, struct eal *
         split++;
     }
     options_default(o);
-    if (split_eal(f, e, split - 1, argv + 1))
+    if (split_eal(ports, e, split - 1, argv + 1))
         return -1;
     if (split == argc)
         return 0;
@@ -162,10 +163,10 @@ static int read_arguments(struct perf_options *o, struct fabric *f, struct eal *
 
 int main(int argc, char **argv)
 {
-    static struct fabric f;
+    static struct perf_ports ports;
     struct perf_options o;
     struct eal e = {0};
-    int signal_fd, status = read_arguments(&o, &f, &e, argc, argv);
+    int signal_fd, status = read_arguments(&o, &ports, &e, argc, argv);
 
     if (status > 0) {
         fputs(usage, stdout);
@@ -177,14 +178,14 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     }
     signal_fd = open_signals();
-    if (signal_fd < 0 || start_env(&f, &e))
+    if (signal_fd < 0 || start_env(&ports, &e))
         return EXIT_FAILURE;
     if (o.interactive || (!o.batch && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)))
-        status = prompt_run(&o, &f, signal_fd);
+        status = prompt_run(&o, &ports, signal_fd);
     else
-        status = run_batch(&o, &f, signal_fd);
-    fabric_close(&f);
-    f.env->fini();
+        status = run_batch(&o, &ports, signal_fd);
+    perf_ports_close(&ports);
+    ports.env->fini();
     close(signal_fd);
     return status;
 }

@@ -39,7 +39,7 @@ static int open_client(struct perf *p, unsigned side)
     struct ctl_msg m = {.open.device = side};
     int err;
 
-    p->client[side] = client_create(p->fabric->rnic, &(struct ucred){.pid = getpid()});
+    p->client[side] = client_create(p->ports->rnic, &(struct ucred){.pid = getpid()});
     if (!p->client[side])
         return -ENOMEM;
     err = call(p, side, CTL_OPEN, &m);
@@ -101,7 +101,7 @@ static int create_qp(struct perf *p, struct perf_end *e, uint32_t uidx)
 
 static struct ah_attr address_of(const struct perf *p, unsigned side)
 {
-    union gid gid = fabric_address(p->fabric, side);
+    union gid gid = perf_ports_address(p->ports, side);
     struct ah_attr ah = {.is_global = 1, .hop_limit = 64, .port_num = 1};
 
     memcpy(ah.dgid, gid.raw, sizeof(ah.dgid));
@@ -341,7 +341,7 @@ int objects_open(struct perf *p, char *error, size_t size)
 {
     int err;
 
-    p->sides = p->fabric->ports;
+    p->sides = p->ports->count;
     p->ends = 2 * (uint32_t)p->opt.qps;
     /* A receiver on another worker may be late. */
     p->recv_depth = (uint32_t)min_of(2 * p->opt.depth, (uint64_t)QUEUE_MAX_WR);

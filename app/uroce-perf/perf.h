@@ -22,15 +22,15 @@
  * retransmission timer take. */
 #define STALL (10 * NS_PER_SEC)
 
-/* ---- ports: fabric.c ---- */
+/* ---- ports: perf_ports.c ---- */
 
 /*
  * One or two ports, and one device on each. One port is the loopback port, unless the EAL was given
  * a device: a port is its own peer then. Of two the first sends to the second.
  */
-struct fabric {
+struct perf_ports {
     const struct env_ops *env;
-    unsigned ports;
+    unsigned count;
     char device[PORTS_MAX][256]; /* as DPDK names them; none: loopback */
     unsigned devices;
     struct pktio *io[PORTS_MAX]; /* until the rnic has them */
@@ -42,15 +42,16 @@ struct fabric {
 };
 
 /* Opens the ports, for that many workers. 0, or -1 and why not. */
-int fabric_open(struct fabric *f, const struct perf_options *o, char *error, size_t size);
-void fabric_close(struct fabric *f);
-/* A port of an open fabric. */
-static inline struct pktio *fabric_io(const struct fabric *f, unsigned port)
+int perf_ports_open(struct perf_ports *ports, const struct perf_options *o, char *error,
+                    size_t size);
+void perf_ports_close(struct perf_ports *ports);
+/* The packet I/O of a port, once the ports are open. */
+static inline struct pktio *perf_ports_io(const struct perf_ports *ports, unsigned port)
 {
-    return f->rnic->device[port]->io;
+    return ports->rnic->device[port]->io;
 }
 /* The address of a port. */
-union gid fabric_address(const struct fabric *f, unsigned port);
+union gid perf_ports_address(const struct perf_ports *ports, unsigned port);
 
 /* ---- queue pairs: objects.c ---- */
 
@@ -126,7 +127,7 @@ struct perf_thread {
 struct perf {
     struct perf_options opt; /* of this run */
     uint64_t size;
-    struct fabric *fabric;
+    struct perf_ports *ports;
     struct client *client[SIDES];
     unsigned sides;
     uint32_t pd[SIDES], key[SIDES], cq_size[SIDES][CQS], cq_handle[SIDES][CQS];
@@ -167,12 +168,12 @@ int memory_open(struct perf *p);
 void memory_assign(struct perf *p);
 void memory_close(struct perf *p);
 
-extern const struct mem_provider perf_memory; /* fabric.c */
+extern const struct mem_provider perf_memory; /* perf_ports.c */
 
 /* ---- running: run.c, thread.c, traffic.c, stage.c, floor.c ---- */
 
 /* Starts threads; they end by themselves when messages or time are used up, or by run_stop. */
-int run_start(struct perf *p, const struct perf_options *o, struct fabric *f, char *error,
+int run_start(struct perf *p, const struct perf_options *o, struct perf_ports *ports, char *error,
               size_t size);
 /* Waits for their end. */
 void run_stop(struct perf *p);

@@ -65,19 +65,20 @@ static struct pktio *open_loop(unsigned workers, bool icrc)
     return pktio_loop_create(&lc);
 }
 
-static int open_ports(struct fabric *f, const struct perf_options *o, char *error, size_t size)
+static int open_ports(struct perf_ports *ports, const struct perf_options *o, char *error,
+                      size_t size)
 {
-    for (unsigned i = 0; i < f->ports; i++) {
-        struct pktio_ethdev_config ec = {.device = f->device[i],
+    for (unsigned i = 0; i < ports->count; i++) {
+        struct pktio_ethdev_config ec = {.device = ports->device[i],
                                          .queues = (unsigned)o->workers,
                                          .mtu = (uint32_t)o->mtu + MTU_AROUND};
 
         if (ec.mtu < 1500)
             ec.mtu = 0;
-        f->io[i] = f->devices ? pktio_ethdev_open(&ec, error, size)
-                              : open_loop((unsigned)o->workers, o->icrc);
-        if (!f->io[i]) {
-            if (!f->devices)
+        ports->io[i] = ports->devices ? pktio_ethdev_open(&ec, error, size)
+                                      : open_loop((unsigned)o->workers, o->icrc);
+        if (!ports->io[i]) {
+            if (!ports->devices)
                 snprintf(error, size, "no memory for the loopback port");
             return -1;
         }
@@ -86,19 +87,19 @@ static int open_ports(struct fabric *f, const struct perf_options *o, char *erro
 }
 
 /* Ports that are each other's peer come up when both are there. */
-static int await_link(struct fabric *f, unsigned port, char *error, size_t size)
+static int await_link(struct perf_ports *ports, unsigned port, char *error, size_t size)
 {
-    struct pktio *io = f->io[port];
+    struct pktio *io = ports->io[port];
     ns_t deadline = worker_time() + LINK_WAIT;
 
     for (;;) {
         struct pollfd pfd = {.fd = io->ops->link_fd ? io->ops->link_fd(io) : -1, .events = POLLIN};
 
-        io->ops->info(io, &f->info[port]);
-        if (f->info[port].link_up)
+        io->ops->info(io, &ports->info[port]);
+        if (ports->info[port].link_up)
             return 0;
         if (worker_time() > deadline) {
-            snprintf(error, size, "%.100s: its link is down", f->info[port].name);
+            snprintf(error, size, "%.100s: its link is down", ports->info[port].name);
             return -1;
         }
         /* A port without a descriptor says nothing of itself: it is asked now and then. */
@@ -107,65 +108,67 @@ static int await_link(struct fabric *f, unsigned port, char *error, size_t size)
     }
 }
 
-union gid fabric_address(const struct fabric *f, unsigned port)
+union gid perf_ports_address(const struct perf_ports *ports, unsigned port)
 {
-    return gid_from_ipv4(f->devices ? (uint8_t[]){10, 0, 0, (uint8_t)(1 + port)}
-                                    : (uint8_t[]){127, 0, 0, 1});
+    return gid_from_ipv4(ports->devices ? (uint8_t[]){10, 0, 0, (uint8_t)(1 + port)}
+                                        : (uint8_t[]){127, 0, 0, 1});
 }
 
-static int add_port(struct fabric *f, unsigned port)
+static int add_port(struct perf_ports *ports, unsigned port)
 {
-    unsigned other = f->ports - 1 - port;
-    struct port_address own = {
-        .gid = fabric_address(f, port), .prefix = f->devices ? 24 : 8, .vlan = VLAN_NONE};
-    struct port_neighbour neighbour = {.addr = fabric_address(f, other)};
-    struct port_config pc = {.io = f->io[port],
+    unsigned other = ports->count - 1 - port;
+    struct port_address own = {.gid = perf_ports_address(ports, port),
+                               .prefix = ports->devices ? 24 : 8,
+                               .vlan = VLAN_NONE};
+    struct port_neighbour neighbour = {.addr = perf_ports_address(ports, other)};
+    struct port_config pc = {.io = ports->io[port],
                              .address = &own,
                              .addresses = 1,
                              .neighbour = &neighbour,
                              .neighbours = other != port};
 
-    memcpy(neighbour.mac, f->info[other].mac, sizeof(neighbour.mac));
-    f->io[port] = NULL;
-    return rnic_add_port(f->rnic, &pc);
+    memcpy(neighbour.mac, ports->info[other].mac, sizeof(neighbour.mac));
+    ports->io[port] = NULL;
+    return rnic_add_port(ports->rnic, &pc);
 }
 
-int fabric_open(struct fabric *f, const struct perf_options *o, char *error, size_t size)
+int perf_ports_open(struct perf_ports *ports, const struct perf_options *o, char *error,
+                    size_t size)
 {
     struct rnic_config rc = {
         .workers = (unsigned)o->workers, .mem = &perf_memory, .version = UROCE_VERSION};
     int err;
 
-    f->ports = max_of(f->devices, 1u);
-    f->workers = (unsigned)o->workers;
-    f->mtu = o->mtu;
-    f->icrc = o->icrc;
-    if (f->devices && !o->icrc) {
+    ports->count = max_of(ports->devices, 1u);
+    ports->workers = (unsigned)o->workers;
+    ports->mtu = o->mtu;
+    ports->icrc = o->icrc;
+    if (ports->devices && !o->icrc) {
         snprintf(error, size, "icrc: off is for the loopback port alone");
         return -1;
     }
-    if (open_ports(f, o, error, size))
+    if (open_ports(ports, o, error, size))
         return -1;
-    for (unsigned i = 0; i < f->ports; i++) {
-        if (await_link(f, i, error, size))
+    for (unsigned i = 0; i < ports->count; i++) {
+        if (await_link(ports, i, error, size))
             return -1;
     }
-    f->rnic = rnic_create(&rc, &err);
-    for (unsigned i = 0; i < f->ports && !err; i++)
-        err = add_port(f, i);
+    ports->rnic = rnic_create(&rc, &err);
+    for (unsigned i = 0; i < ports->count && !err; i++)
+        err = add_port(ports, i);
     if (err)
         snprintf(error, size, "no device: %s", strerror(-err));
     return err ? -1 : 0;
 }
 
-void fabric_close(struct fabric *f)
+void perf_ports_close(struct perf_ports *ports)
 {
     for (unsigned i = 0; i < PORTS_MAX; i++) {
-        if (f->io[i])
-            f->io[i]->ops->close(f->io[i]);
-        f->io[i] = NULL;
+        if (ports->io[i])
+            ports->io[i]->ops->close(ports->io[i]);
+        ports->io[i] = NULL;
     }
-    if (f->rnic)
-        rnic_destroy(f->rnic);
-    f->rnic = NULL;
+    if (ports->rnic)
+        rnic_destroy(ports->rnic);
+    ports->rnic = NULL;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The prompt: commands start and stop runs, which go on by themselves meanwhile. */
 #include "result.h"
-#include "watch.h"
+#include "run_wait.h"
 
 #include <cmdline.h>
 #include <cmdline_parse.h>
@@ -15,9 +15,9 @@
 
 static struct prompt {
     struct perf_options *options;
-    struct fabric *fabric;
+    struct perf_ports *ports;
     struct perf perf;
-    struct watch watch;
+    struct run_wait wait;
     bool has_run, quit;
     int status;
 } prompt;
@@ -30,17 +30,17 @@ static void say(const char *text)
 }
 
 /* Ports are opened for a number of workers, a path MTU, and with ICRCs or without. */
-static int open_fabric(struct prompt *x, char *error, size_t size)
+static int open_ports(struct prompt *x, char *error, size_t size)
 {
-    struct fabric *f = x->fabric;
+    struct perf_ports *ports = x->ports;
 
-    if (f->rnic && f->workers == x->options->workers && f->mtu == x->options->mtu &&
-        f->icrc == x->options->icrc)
+    if (ports->rnic && ports->workers == x->options->workers && ports->mtu == x->options->mtu &&
+        ports->icrc == x->options->icrc)
         return 0;
-    fabric_close(f);
-    if (!fabric_open(f, x->options, error, size))
+    perf_ports_close(ports);
+    if (!perf_ports_open(ports, x->options, error, size))
         return 0;
-    fabric_close(f);
+    perf_ports_close(ports);
     return -1;
 }
 
@@ -59,13 +59,13 @@ static void start(struct prompt *x)
     if (x->has_run)
         run_close(&x->perf);
     x->has_run = false;
-    if (open_fabric(x, error, sizeof(error)) ||
-        run_start(&x->perf, x->options, x->fabric, error, sizeof(error))) {
+    if (open_ports(x, error, sizeof(error)) ||
+        run_start(&x->perf, x->options, x->ports, error, sizeof(error))) {
         say(error);
         return;
     }
     x->has_run = true;
-    watch_begin(&x->watch, NS_NEVER);
+    run_wait_begin(&x->wait, NS_NEVER);
     say("started");
 }
 
@@ -207,25 +207,25 @@ static void serve(struct prompt *x, struct cmdline *cl, int signal_fd)
     while (!x->quit) {
         struct pollfd pfd[] = {{.fd = STDIN_FILENO, .events = POLLIN},
                                {.fd = signal_fd, .events = POLLIN}};
-        int n = poll(pfd, ARRAY_SIZE(pfd), x->perf.running ? watch_timeout(&x->watch) : -1);
+        int n = poll(pfd, ARRAY_SIZE(pfd), x->perf.running ? run_wait_timeout(&x->wait) : -1);
 
         if (n > 0 && pfd[1].revents)
             return;
         if (n > 0 && pfd[0].revents && !take_input(cl))
             return;
-        if (x->perf.running && watch_look(&x->watch, &x->perf))
+        if (x->perf.running && run_wait_check(&x->wait, &x->perf))
             stop(x);
         fflush(stdout);
     }
 }
 
-int prompt_run(struct perf_options *o, struct fabric *f, int signal_fd)
+int prompt_run(struct perf_options *o, struct perf_ports *ports, int signal_fd)
 {
     struct prompt *x = &prompt;
     struct cmdline *cl;
 
     x->options = o;
-    x->fabric = f;
+    x->ports = ports;
     cl = cmdline_stdin_new(commands, "uroce-perf> ");
     if (!cl) {
         fprintf(stderr, "uroce-perf: no prompt: out of memory\n");

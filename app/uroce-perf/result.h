@@ -51,6 +51,6 @@ void show_config(const struct perf_options *o);
 
 /* Takes commands until quit, the end of the input, or a signal. signal_fd: readable when there is
  * one. The program's exit status. */
-int prompt_run(struct perf_options *o, struct fabric *f, int signal_fd);
+int prompt_run(struct perf_options *o, struct perf_ports *ports, int signal_fd);
 
 #endif

@@ -68,7 +68,7 @@ static int start_threads(struct perf *p, char *error, size_t size)
         struct perf_thread *t = &p->thread[i];
 
         snprintf(name, sizeof(name), "perf-w%u", i);
-        err = p->fabric->env->thread_start(&t->id, name, thread_run, t);
+        err = p->ports->env->thread_start(&t->id, name, thread_run, t);
         if (err) {
             snprintf(error, size, "no thread: %s", strerror(-err));
             break;
@@ -93,7 +93,7 @@ static int make_threads(struct perf *p)
     for (unsigned i = 0; i < p->threads; i++) {
         p->thread[i].perf = p;
         p->thread[i].index = i;
-        p->thread[i].worker = rnic_worker(p->fabric->rnic, i);
+        p->thread[i].worker = rnic_worker(p->ports->rnic, i);
     }
     return 0;
 }
@@ -101,7 +101,7 @@ static int make_threads(struct perf *p)
 /* Threads that have no queue, and no part in it. */
 static int check_stage(const struct perf *p, char *error, size_t size)
 {
-    unsigned most = p->fabric->ports == 2 ? 2 : p->fabric->info[0].queues;
+    unsigned most = p->ports->count == 2 ? 2 : p->ports->info[0].queues;
 
     if (p->threads <= most)
         return 0;
@@ -109,7 +109,7 @@ static int check_stage(const struct perf *p, char *error, size_t size)
     return -1;
 }
 
-int run_start(struct perf *p, const struct perf_options *o, struct fabric *f, char *error,
+int run_start(struct perf *p, const struct perf_options *o, struct perf_ports *ports, char *error,
               size_t size)
 {
     int err;
@@ -117,8 +117,8 @@ int run_start(struct perf *p, const struct perf_options *o, struct fabric *f, ch
     memset(p, 0, sizeof(*p));
     p->opt = *o;
     p->size = options_size(o);
-    p->fabric = f;
-    p->threads = f->workers;
+    p->ports = ports;
+    p->threads = ports->workers;
     tsc_hz();
     if (make_threads(p)) {
         snprintf(error, size, "out of memory");

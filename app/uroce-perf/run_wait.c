@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "watch.h"
+#include "run_wait.h"
 
 #include <poll.h>
 
@@ -7,13 +7,13 @@
 /* The threads say nothing when they have sent their messages: this often somebody looks. */
 #define LOOK_MS 10
 
-void watch_begin(struct watch *w, ns_t limit)
+void run_wait_begin(struct run_wait *w, ns_t limit)
 {
-    *w = (struct watch){.limit = limit, .end = NS_NEVER, .next = NS_NEVER};
+    *w = (struct run_wait){.limit = limit, .end = NS_NEVER, .next = NS_NEVER};
 }
 
 /* Time counts from when all threads were ready. */
-static void look_for_beginning(struct watch *w, struct perf *p)
+static void look_for_beginning(struct run_wait *w, struct perf *p)
 {
     const struct perf_options *o = &p->opt;
 
@@ -28,7 +28,7 @@ static void look_for_beginning(struct watch *w, struct perf *p)
         w->next = w->began + o->stats_period;
 }
 
-int watch_timeout(const struct watch *w)
+int run_wait_timeout(const struct run_wait *w)
 {
     ns_t next = min_of(w->end, w->next), now = worker_time();
     ns_t left = next > now ? (next - now + NS_PER_MS - 1) / NS_PER_MS : 0;
@@ -36,7 +36,7 @@ int watch_timeout(const struct watch *w)
     return (int)min_of(left, (ns_t)LOOK_MS);
 }
 
-static void report(struct watch *w, const struct perf *p)
+static void report(struct run_wait *w, const struct perf *p)
 {
     struct perf_result total, period;
 
@@ -48,7 +48,7 @@ static void report(struct watch *w, const struct perf *p)
     report_period(p, &period, (double)(w->next - w->began) / 1e9);
 }
 
-bool watch_look(struct watch *w, struct perf *p)
+bool run_wait_check(struct run_wait *w, struct perf *p)
 {
     ns_t now = worker_time();
 
@@ -63,15 +63,15 @@ bool watch_look(struct watch *w, struct perf *p)
     return now >= w->end || run_is_over(p);
 }
 
-void watch_run(struct perf *p, int signal_fd)
+void run_wait(struct perf *p, int signal_fd)
 {
-    struct watch w;
+    struct run_wait w;
 
-    watch_begin(&w, DEFAULT_DURATION);
+    run_wait_begin(&w, DEFAULT_DURATION);
     do {
         struct pollfd pfd = {.fd = signal_fd, .events = POLLIN};
 
-        if (poll(&pfd, 1, watch_timeout(&w)) > 0)
+        if (poll(&pfd, 1, run_wait_timeout(&w)) > 0)
             break;
-    } while (!watch_look(&w, p));
+    } while (!run_wait_check(&w, p));
 }

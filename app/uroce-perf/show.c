@@ -90,7 +90,7 @@ static void show_worker(const struct worker *w)
 /* What device and workers have counted since they were opened. */
 void show_xstats(const struct perf *p)
 {
-    struct rnic *r = p->fabric ? p->fabric->rnic : NULL;
+    struct rnic *r = p->ports ? p->ports->rnic : NULL;
     char group[32];
 
     if (!r) {

@@ -39,16 +39,16 @@ struct stage {
 /* Of a WRITE of one packet, as the first port's queue pair 0x11 sends it to the other's. */
 static void make_packet(struct stage *s, const struct perf *p, const uint8_t dmac[6])
 {
-    unsigned last = p->fabric->ports - 1;
-    struct address_vector av = {.sgid = fabric_address(p->fabric, 0),
-                                .dgid = fabric_address(p->fabric, last),
+    unsigned last = p->ports->count - 1;
+    struct address_vector av = {.sgid = perf_ports_address(p->ports, 0),
+                                .dgid = perf_ports_address(p->ports, last),
                                 .gid_type = GID_TYPE_ROCE_V2,
                                 .vlan = VLAN_NONE,
                                 .hop_limit = 64,
                                 .udp_sport = 0xC000};
     size_t off, bth_len;
 
-    memcpy(av.smac, p->fabric->info[0].mac, 6);
+    memcpy(av.smac, p->ports->info[0].mac, 6);
     memcpy(av.dmac, dmac, 6);
     encap_template_make(&s->template, &av);
     s->pkt = (struct pkt){.opcode = OPCODE(PKT_RC, OP_WRITE_ONLY),
@@ -69,10 +69,10 @@ static void make_frame(struct stage *s, const struct perf *p)
 {
     static const uint8_t nobody[6] = {2, 0, 0, 0, 0xFF, 0xFF};
 
-    bool to_peer = p->fabric->ports > 1 && s->mode != MODE_IO;
+    bool to_peer = p->ports->count > 1 && s->mode != MODE_IO;
 
-    memcpy(s->frame, to_peer ? p->fabric->info[1].mac : nobody, 6);
-    memcpy(s->frame + 6, p->fabric->info[0].mac, 6);
+    memcpy(s->frame, to_peer ? p->ports->info[1].mac : nobody, 6);
+    memcpy(s->frame + 6, p->ports->info[0].mac, 6);
     memcpy(s->frame + 12, "\x88\xb5", 2); /* for local experiments */
     s->len = (uint32_t)p->size;
 }
@@ -241,39 +241,39 @@ static void turn(struct stage *s)
 /* Of two ports the first sends to the second: on one thread, or on one each. */
 static void choose_roles(struct stage *s, const struct perf *p)
 {
-    const struct fabric *f = p->fabric;
-    bool pair = f->ports == 2, split = pair && p->threads == 2;
+    const struct perf_ports *ports = p->ports;
+    bool pair = ports->count == 2, split = pair && p->threads == 2;
     unsigned index = s->t->index, back = split && index && s->mode == MODE_IO;
 
-    s->out = fabric_io(f, back);
-    s->in = fabric_io(f, pair && !back);
+    s->out = perf_ports_io(ports, back);
+    s->in = perf_ports_io(ports, pair && !back);
     if (s->mode == MODE_IO && pair) { /* what comes in at one goes out at the other */
-        s->out = fabric_io(f, !back);
-        s->in = fabric_io(f, back);
+        s->out = perf_ports_io(ports, !back);
+        s->in = perf_ports_io(ports, back);
     }
     s->queue = pair ? 0 : index;
     s->sends = !split || !index || s->mode == MODE_IO;
     s->receives = !split || index || s->mode == MODE_IO;
     /* A single port with a wire: frames come from elsewhere, or not at all. */
-    if (f->devices == 1 && s->mode == MODE_RX_ONLY)
+    if (ports->devices == 1 && s->mode == MODE_RX_ONLY)
         s->sends = false;
 }
 
 static int prepare(struct stage *s)
 {
     const struct perf *p = s->t->perf;
-    const struct fabric *f = p->fabric;
+    const struct perf_ports *ports = p->ports;
     bool packets = mode_has_packets(s->mode);
 
     choose_roles(s, p);
-    s->port = &f->rnic->device[f->ports - 1]->encap;
+    s->port = &ports->rnic->device[ports->count - 1]->encap;
     s->payload = packets ? (uint32_t)p->size : 0;
     s->frames = calloc(FRAME_BURST, LOOP_ROOM);
     s->buffer = calloc(1, p->opt.buffer + p->size);
     if (!s->frames || !s->buffer)
         return -1;
     if (packets)
-        make_packet(s, p, f->info[f->ports - 1].mac);
+        make_packet(s, p, ports->info[ports->count - 1].mac);
     else
         make_frame(s, p);
     for (unsigned i = 0; i < FRAME_BURST; i++)

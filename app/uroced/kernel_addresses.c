@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "follow.h"
+#include "kernel_addresses.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -8,8 +8,8 @@
 
 #include "netdev.h"
 
-struct follow {
-    struct follow_config config;
+struct kernel_follow {
+    struct kernel_follow_config config;
     struct netdev_watch *watch;
     struct event_source source;
     struct netdev_state now; /* as far as the device has it */
@@ -47,7 +47,7 @@ static bool has_route(const struct netdev_state *s, const struct net_route *rout
     return false;
 }
 
-static bool is_own(const struct follow *f, const union gid *addr)
+static bool is_own(const struct kernel_follow *f, const union gid *addr)
 {
     for (unsigned i = 0; i < f->config.owns; i++) {
         if (f->config.own[i].vlan == VLAN_NONE && gid_eq(&f->config.own[i].gid, addr))
@@ -56,9 +56,9 @@ static bool is_own(const struct follow *f, const union gid *addr)
     return false;
 }
 
-static void drop_old(struct follow *f, const struct netdev_state *next)
+static void drop_old(struct kernel_follow *f, const struct netdev_state *next)
 {
-    const struct follow_config *c = &f->config;
+    const struct kernel_follow_config *c = &f->config;
 
     for (unsigned i = 0; i < f->now.routes; i++) {
         if (!has_route(next, &f->now.route[i]))
@@ -74,9 +74,9 @@ static void drop_old(struct follow *f, const struct netdev_state *next)
 
 /* An address that the device has no room for is not taken, and not tried again before it was away.
  * Routes are offered each time: a gateway may have become one on the link. */
-static void add_new(struct follow *f, const struct netdev_state *next)
+static void add_new(struct kernel_follow *f, const struct netdev_state *next)
 {
-    const struct follow_config *c = &f->config;
+    const struct kernel_follow_config *c = &f->config;
 
     for (unsigned i = 0; i < next->addresses; i++) {
         const struct net_address *a = &next->address[i];
@@ -91,9 +91,9 @@ static void add_new(struct follow *f, const struct netdev_state *next)
 }
 
 /* The kernel answers for those of our addresses that it has, too. */
-static void tell_answered(struct follow *f, const struct netdev_state *next)
+static void tell_answered(struct kernel_follow *f, const struct netdev_state *next)
 {
-    const struct follow_config *c = &f->config;
+    const struct kernel_follow_config *c = &f->config;
 
     for (unsigned i = 0; i < c->owns; i++) {
         if (c->own[i].vlan == VLAN_NONE)
@@ -102,7 +102,7 @@ static void tell_answered(struct follow *f, const struct netdev_state *next)
     }
 }
 
-static int update(struct follow *f)
+static int update(struct kernel_follow *f)
 {
     static struct netdev_state next;
     int err;
@@ -122,12 +122,12 @@ static int update(struct follow *f)
 
 static void on_change(struct event_source *s, uint32_t events)
 {
-    update(container_of(s, struct follow, source));
+    update(container_of(s, struct kernel_follow, source));
 }
 
-struct follow *follow_start(const struct follow_config *config, int *err)
+struct kernel_follow *kernel_follow_start(const struct kernel_follow_config *config, int *err)
 {
-    struct follow *f = calloc(1, sizeof(*f));
+    struct kernel_follow *f = calloc(1, sizeof(*f));
 
     *err = -ENOMEM;
     if (!f)
@@ -142,11 +142,11 @@ struct follow *follow_start(const struct follow_config *config, int *err)
     }
     if (!*err)
         return f;
-    follow_stop(f);
+    kernel_follow_stop(f);
     return NULL;
 }
 
-void follow_stop(struct follow *f)
+void kernel_follow_stop(struct kernel_follow *f)
 {
     if (f->watch) {
         event_loop_remove(f->config.loop, &f->source);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Follows a kernel interface: its addresses and routes become the device's, as they come and go. */
-#ifndef UROCED_FOLLOW_H
-#define UROCED_FOLLOW_H
+#ifndef UROCED_KERNEL_ADDRESSES_H
+#define UROCED_KERNEL_ADDRESSES_H
 
 #include "device.h"
 
-struct follow;
+struct kernel_follow;
 
-struct follow_config {
+struct kernel_follow_config {
     struct event_loop *loop;
     struct rnic *rnic;
     unsigned device;  /* index in rnic */
@@ -20,8 +20,8 @@ struct follow_config {
 
 /* Takes what the interface has now, and watches it from then on. Control thread. NULL and *err, a
  * negative errno. */
-struct follow *follow_start(const struct follow_config *config, int *err);
+struct kernel_follow *kernel_follow_start(const struct kernel_follow_config *config, int *err);
 /* While the rnic is there. */
-void follow_stop(struct follow *f);
+void kernel_follow_stop(struct kernel_follow *f);
 
 #endif

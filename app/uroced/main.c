@@ -11,7 +11,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "node.h"
+#include "numa_node.h"
 #include "server.h"
 #include "uroced.h"
 
@@ -47,7 +47,7 @@ struct daemon {
     struct event_loop *loop;
     struct rnic *rnic;
     struct server *server;
-    struct follow *follow[CONFIG_PORTS_MAX];
+    struct kernel_follow *follow[CONFIG_PORTS_MAX];
     int signal_fd, uffd_device;
     pthread_t worker[WORKERS_MAX], waker;
     unsigned workers_running;
@@ -274,7 +274,7 @@ static int create_rnic(struct daemon *d)
 
 static int open_ports(struct daemon *d)
 {
-    struct attach_config ac = {.loop = d->loop, .rnic = d->rnic, .queues = d->config.workers};
+    struct port_attach_config ac = {.loop = d->loop, .rnic = d->rnic, .queues = d->config.workers};
 
     for (unsigned i = 0; i < d->config.ports; i++) {
         struct uroced_port *p = &d->config.port[i];
@@ -282,7 +282,7 @@ static int open_ports(struct daemon *d)
 
         ac.port = p;
         ac.device = i;
-        err = attach_port(&ac, &d->follow[i]);
+        err = port_attach(&ac, &d->follow[i]);
         if (err)
             return err;
         ac.loopbacks += port_is_loopback(p);
@@ -358,7 +358,7 @@ static int start(struct daemon *d, const struct options *o, char **argv)
     int err = open_signals(d);
 
     raise_limits();
-    node_settle(&d->config);
+    numa_node_bind(&d->config);
     if (!err)
         err = create_rnic(d);
     if (err) {
@@ -389,7 +389,7 @@ static void stop(struct daemon *d)
     }
     for (unsigned i = 0; i < d->config.ports; i++) {
         if (d->follow[i])
-            follow_stop(d->follow[i]);
+            kernel_follow_stop(d->follow[i]);
     }
     if (d->rnic)
         rnic_destroy(d->rnic);

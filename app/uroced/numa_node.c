@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "node.h"
+#include "numa_node.h"
 
 #include <limits.h>
 #include <numa.h>
@@ -45,7 +45,7 @@ static int node_of_device(const char *device, const char *sysfs)
     return read_node(path);
 }
 
-int node_of_ports(const struct uroced_config *c, const char *sysfs)
+int numa_node_of_ports(const struct uroced_config *c, const char *sysfs)
 {
     int common = -1;
 
@@ -74,13 +74,13 @@ static bool is_bound(void)
     return bound;
 }
 
-void node_settle(const struct uroced_config *c)
+void numa_node_bind(const struct uroced_config *c)
 {
     int node;
 
     if (numa_available() < 0 || numa_num_configured_nodes() < 2)
         return;
-    node = node_of_ports(c, "/sys");
+    node = numa_node_of_ports(c, "/sys");
     if (node < 0 || node > numa_max_node() || is_bound() || numa_run_on_node(node))
         return;
     numa_set_preferred(node);

@@ -74,7 +74,8 @@ static int mark_answered(struct uroced_port *p, const struct kernel_side *k)
     return 0;
 }
 
-static int add_port(const struct attach_config *c, struct pktio *io, const struct kernel_side *k)
+static int add_port(const struct port_attach_config *c, struct pktio *io,
+                    const struct kernel_side *k)
 {
     const struct uroced_port *p = c->port;
     struct port_config pc = {.io = io,
@@ -100,26 +101,26 @@ static int add_port(const struct attach_config *c, struct pktio *io, const struc
     return err ? complain(p, "cannot be a device", err) : 0;
 }
 
-static int follow_kernel(const struct attach_config *c, const struct kernel_side *k,
-                         struct follow **follow)
+static int follow_kernel(const struct port_attach_config *c, const struct kernel_side *k,
+                         struct kernel_follow **follow)
 {
-    struct follow_config fc = {.loop = c->loop,
-                               .rnic = c->rnic,
-                               .device = c->device,
-                               .ifindex = k->ifindex,
-                               .take = c->port->follow_kernel,
-                               .answers = k->answers,
-                               .own = c->port->address,
-                               .owns = c->port->addresses};
+    struct kernel_follow_config fc = {.loop = c->loop,
+                                      .rnic = c->rnic,
+                                      .device = c->device,
+                                      .ifindex = k->ifindex,
+                                      .take = c->port->follow_kernel,
+                                      .answers = k->answers,
+                                      .own = c->port->address,
+                                      .owns = c->port->addresses};
     int err;
 
     if (!k->ifindex || !(fc.take || fc.answers))
         return 0;
-    *follow = follow_start(&fc, &err);
+    *follow = kernel_follow_start(&fc, &err);
     return *follow ? 0 : complain(c->port, "cannot follow the kernel interface", err);
 }
 
-int attach_port(const struct attach_config *c, struct follow **follow)
+int port_attach(const struct port_attach_config *c, struct kernel_follow **follow)
 {
     struct uroced_port *p = c->port;
     struct kernel_side kernel;

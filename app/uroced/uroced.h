@@ -6,7 +6,7 @@
 #include "config.h"
 #include "device.h"
 #include "env.h"
-#include "follow.h"
+#include "kernel_addresses.h"
 
 extern const struct mem_provider uroced_memory;
 
@@ -17,7 +17,7 @@ extern const struct mem_provider uroced_memory;
 struct pktio *port_open(const struct uroced_port *p, unsigned queues, unsigned loopback,
                         char *error, size_t size);
 
-struct attach_config {
+struct port_attach_config {
     struct event_loop *loop;
     struct rnic *rnic;
     struct uroced_port *port;
@@ -32,7 +32,7 @@ struct attach_config {
  * stopped before the rnic is destroyed. 0; or a negative errno, with a line on stderr that says
  * why.
  */
-int attach_port(const struct attach_config *c, struct follow **follow);
+int port_attach(const struct port_attach_config *c, struct kernel_follow **follow);
 
 static inline bool port_is_loopback(const struct uroced_port *p)
 {

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "node.h"
+#include "numa_node.h"
 #include "unit.h"
 
 static char sysfs[] = "/tmp/uroce-node.XXXXXX";
@@ -88,12 +88,12 @@ static void node_of_all(void **state)
         for (c.ports = 0; c.ports < 3 && row[i].device[c.ports]; c.ports++)
             snprintf(c.port[c.ports].device, sizeof(c.port[0].device), "%s",
                      row[i].device[c.ports]);
-        assert_int_equal(node_of_ports(&c, sysfs), row[i].node);
+        assert_int_equal(numa_node_of_ports(&c, sysfs), row[i].node);
     }
     /* Whatever this machine is: nothing is known of a loopback device. */
     snprintf(c.port[0].device, sizeof(c.port[0].device), "loopback");
     c.ports = 1;
-    node_settle(&c);
+    numa_node_bind(&c);
 }
 
 int main(void)
