@@ -21,7 +21,8 @@ replays of the kernel's captures.
 
 This page is generated: `test/mutation/run.py . --write`, with `--missing` only what is new or has
 changed. The last column is a digest of the function and of the fault in it. In the `mutation` suite a
-test runs a sample of the faults; nightly all of them.
+test runs a sample of the faults; nightly all of them. `scripts/tests-of` lists the tests that guard a
+file or a function.
 """
 ROW = re.compile(r"^\| `(\w+)` \| `\w+` \| .*? \| (?:(.*?): `(.*)`|\*\*nothing\*\*) \| (\w+) \|$", re.M)
 
