@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Prints "PASSED FAILED SKIPPED" for a JUnit file of meson's: every test case counts, also those inside one program."""
+"""Prints "PASSED FAILED SKIPPED" for a JUnit file of meson: counts every test case, including those inside one program."""
 import sys
 import xml.etree.ElementTree as ElementTree
 

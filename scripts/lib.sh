@@ -4,16 +4,16 @@
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 JOBS=$(nproc 2>/dev/null || echo 2)
 
-# What building takes, what running the programs of the demo takes, and what the tests take besides.
+# The packages for building, for the programs of the demo, and additional ones for the tests.
 PACKAGES_BUILD="gcc libc6-dev meson ninja-build pkg-config python3 libdpdk-dev libisal-dev libjansson-dev
     libpcap-dev libmnl-dev libnuma-dev libibverbs-dev librdmacm-dev libcmocka-dev"
 PACKAGES_PROGRAMS="ibverbs-utils perftest"
 PACKAGES_TEST="python3-pyverbs python3-scapy tshark iproute2 iputils-ping valgrind binutils libjemalloc2
     libtcmalloc-minimal4"
 PACKAGES_FUZZ="clang libclang-rt-14-dev"
-# The guest that is the peer of the interop suites; its own packages are only unpacked.
+# QEMU for the guest that is the peer of the interop suites; the guest's own packages are only unpacked.
 PACKAGES_INTEROP="qemu-system-x86 binutils"
-# What scripts/bench compares with. dpdk-dev has testpmd.
+# The programs with which scripts/bench compares. dpdk-dev has testpmd.
 PACKAGES_BENCH="valgrind binutils iproute2 iperf3 qperf ucx-utils dpdk-dev util-linux coreutils"
 
 say() { printf '%s\n' "$*"; }
@@ -53,11 +53,11 @@ apt_install() {
             --no-install-recommends "$@"
 }
 
-# need_packages PACKAGE...: installs those that are not there.
+# need_packages PACKAGE...: installs the missing ones.
 need_packages() {
     local missing count
     if ! command -v dpkg-query >/dev/null; then
-        say "This is not a Debian system; going on with what is installed."
+        say "This is not a Debian system; continuing with the installed packages."
         say "Needed are the equivalents of these Debian 12 packages: $(echo $*)"
         return 0
     fi
@@ -73,8 +73,7 @@ need_packages() {
         die "could not install: $missing"
 }
 
-# build DIRECTORY [MESON OPTION...]: configures the directory once and brings it up to date; of it
-# only $TARGET, if that is set.
+# build DIRECTORY [MESON OPTION...]: configures the directory once and builds it, or only $TARGET if that is set.
 build() {
     local directory=$1
     shift
@@ -84,7 +83,7 @@ build() {
     step "building $directory" timeout 1200 ninja -C "$ROOT/$directory" -j "$JOBS" ${TARGET:-}
 }
 
-# Whether somebody listens on TCP port $1 in the network namespace of process $2.
+# Whether a process listens on TCP port $1 in the network namespace of process $2.
 listens() {
     local hex
     hex=$(printf ':%04X' "$1")
@@ -92,7 +91,7 @@ listens() {
         END { exit !found }' "/proc/$2/net/tcp" "/proc/$2/net/tcp6" 2>/dev/null
 }
 
-# await_listening PORT PID SECONDS: until process PID, or a child of it, listens.
+# await_listening PORT PID SECONDS: waits until process PID, or a child of it, listens.
 await_listening() {
     local end=$((SECONDS + $3))
     until listens "$1" "$2"; do
@@ -102,7 +101,7 @@ await_listening() {
     done
 }
 
-# A TCP port that nobody listens on.
+# A free TCP port.
 free_port() {
     local port
     for port in $(shuf -i 18600-28600 -n 50); do

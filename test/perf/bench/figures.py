@@ -115,7 +115,7 @@ def spread(ratios):
     return text if len(ratios) == 1 else f"{text} ({number(min(ratios))} – {number(max(ratios))})"
 
 
-HEAD = ("| what | unit | uroce | next to it | | uroce to it (all rounds) | target | |\n"
+HEAD = ("| what | unit | uroce | other | | uroce / other (all rounds) | target | |\n"
         "|---|---|---|---|---|---|---|---|")
 
 
@@ -156,7 +156,7 @@ def page(groups, machine, command, plot):
              summary(everything), "", f"![how near each target is]({plot})", ""]
     for title, results in groups:
         lines += [f"### {title}", "", table(results), ""]
-    lines += ["### The commands", "", "| | uroce | next to it |", "|---|---|---|"]
+    lines += ["### The commands", "", "| | uroce | other |", "|---|---|---|"]
     for result in everything:
         commands = [f"`{text}`" if text else "" for text in (result.commands + ["", ""])[:2]]
         lines.append(f"| {result.title} | " + " | ".join(commands) + " |")

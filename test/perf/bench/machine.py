@@ -39,8 +39,9 @@ def lines(busy, rounds, seconds):
     hugepages = _sysctl("/proc/sys/vm/nr_hugepages")
     return [f"{cpu_model()}, {os.cpu_count()} processors, Linux {os.uname().release.split('-')[0]}, DPDK {dpdk_version()}, "
             f"{hugepages} huge pages; {time.strftime('%Y-%m-%d')}.",
-            f"Rounds: {rounds}, in {seconds / 60:.1f} minutes. Before the first {busy * 100:.0f} % of the processors "
-            "were in use by others" + ("; **figures of a busy machine are not worth keeping**." if busy > BUSY else ".")]
+            f"Rounds: {rounds}, in {seconds / 60:.1f} minutes. Before the first round, other programs used "
+            f"{busy * 100:.0f} % of the processors"
+            + ("; **figures of a busy machine are not worth keeping**." if busy > BUSY else ".")]
 
 
 def _sysctl(path):
