@@ -32,11 +32,11 @@ WORDS = (
 )
 
 # Hits that are still there. The test fails when a count rises; lower it here when it falls, to 0 in the end.
-ALLOWED = {"app": 46, "config": 0, "doc": 0, "drivers": 39, "examples": 20, "lib": 294, "scripts": 0, "test": 467, "": 0}
+ALLOWED = {"app": 46, "config": 0, "doc": 0, "drivers": 39, "examples": 19, "lib": 239, "scripts": 0, "test": 436, "": 0}
 
 # The list itself, or names of the past, are quoted in these. Generated pages follow the files that they are made from.
 QUOTES = ("test/vocabulary.py", "CONTRIBUTING.md", "CHANGELOG.md")
-GENERATED = ("doc/generated/",)
+GENERATED = "doc/generated/"
 TEXT = (".c", ".h", ".def", ".py", ".sh", ".md", ".txt", ".ini", ".build", ".uds", ".case", ".map", ".json")
 SCRIPTS = ("scripts/test", "scripts/demo", "scripts/bench")
 
