@@ -20,7 +20,7 @@ int objects_call(struct perf *p, unsigned side, enum ctl_type type, struct ctl_m
     m->magic = CTL_MAGIC;
     m->version = CTL_VERSION;
     m->type = (uint16_t)type;
-    client_dispatch(p->client[side], &k);
+    session_dispatch(p->session[side], &k);
     while (k.out_fds)
         close(k.out_fd[--k.out_fds]);
     *m = k.reply;
@@ -34,13 +34,13 @@ static int call(struct perf *p, unsigned side, enum ctl_type type, struct ctl_ms
 
 /* ---- contexts ---- */
 
-static int open_client(struct perf *p, unsigned side)
+static int open_session(struct perf *p, unsigned side)
 {
     struct ctl_msg m = {.open.device = side};
     int err;
 
-    p->client[side] = client_create(p->ports->rnic, &(struct ucred){.pid = getpid()});
-    if (!p->client[side])
+    p->session[side] = session_create(p->ports->rnic, &(struct ucred){.pid = getpid()});
+    if (!p->session[side])
         return -ENOMEM;
     err = call(p, side, CTL_OPEN, &m);
     m = (struct ctl_msg){0};
@@ -59,7 +59,7 @@ static int open_cq(struct perf *p, unsigned side, unsigned kind, uint64_t entrie
 
     if (err)
         return err;
-    o = object_get(p->client[side], OBJ_CQ, m.create_cq.handle);
+    o = object_get(p->session[side], OBJ_CQ, m.create_cq.handle);
     p->cq[side][kind] = container_of(o, struct cq, o)->segment.base;
     p->cq_size[side][kind] = m.create_cq.cqe;
     p->cq_handle[side][kind] = m.create_cq.handle;
@@ -86,7 +86,7 @@ static int create_qp(struct perf *p, struct perf_end *e, uint32_t uidx)
 
     if (err)
         return err;
-    base = qp_object_get(p->client[e->side], m.create_qp.qpn)->segment.base;
+    base = qp_object_get(p->session[e->side], m.create_qp.qpn)->segment.base;
     e->qpn = m.create_qp.qpn;
     e->slot = m.create_qp.db_slot;
     e->sq_size = m.create_qp.sq_size;
@@ -193,7 +193,7 @@ static int open_pairs(struct perf *p)
 
 static uint32_t worker_of(const struct perf *p, const struct perf_end *e)
 {
-    const struct ctx_shared *shared = p->client[e->side]->segment.base;
+    const struct ctx_shared *shared = p->session[e->side]->segment.base;
 
     return atomic_load_explicit(&shared->slot_worker[e->slot], memory_order_relaxed);
 }
@@ -233,7 +233,7 @@ static int place_ends(struct perf *p)
         return -ENOMEM;
     for (uint32_t i = 0; i < p->ends; i++) {
         struct perf_end *e = &p->end[i];
-        struct ctx_shared *shared = p->client[e->side]->segment.base;
+        struct ctx_shared *shared = p->session[e->side]->segment.base;
 
         e->number = i;
         e->worker = worker_of(p, e);
@@ -321,7 +321,7 @@ static int create_all(struct perf *p)
     for (unsigned side = 0; side < p->sides && !err; side++) {
         bool both = p->sides == 1 && p->opt.bidirectional;
 
-        err = open_client(p, side);
+        err = open_session(p, side);
         if (!err)
             err = open_cq(p, side, SEND_CQ, outstanding << both);
         if (!err)
@@ -366,9 +366,9 @@ int objects_open(struct perf *p, char *error, size_t size)
 void objects_close(struct perf *p)
 {
     for (unsigned side = 0; side < SIDES; side++) {
-        if (p->client[side])
-            client_close(p->client[side]);
-        p->client[side] = NULL;
+        if (p->session[side])
+            session_close(p->session[side]);
+        p->session[side] = NULL;
     }
     memory_close(p);
     free(p->end);

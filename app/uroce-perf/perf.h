@@ -128,7 +128,7 @@ struct perf {
     struct perf_options opt; /* of this run */
     uint64_t size;
     struct perf_ports *ports;
-    struct client *client[SIDES];
+    struct session *session[SIDES];
     unsigned sides;
     uint32_t pd[SIDES], key[SIDES], cq_size[SIDES][CQS], cq_handle[SIDES][CQS];
     uint32_t recv_depth; /* of a queue pair that receives */

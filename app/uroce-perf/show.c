@@ -28,7 +28,7 @@ void show_qps(const struct perf *p)
     printf("%-10s %-10s %-6s %-6s %12s\n", "QP", "peer", "worker", "state", "messages");
     for (uint32_t i = 0; i < shown; i++) {
         const struct perf_end *e = &p->end[i];
-        const struct qp_object *q = qp_object_get(p->client[e->side], e->qpn);
+        const struct qp_object *q = qp_object_get(p->session[e->side], e->qpn);
 
         printf("0x%08x 0x%08x %-6u %-6s %12" PRIu64 "\n", e->qpn, e->peer->qpn, e->worker,
                show_qp_state(qp_current_state(q->dp.qp)), e->messages);

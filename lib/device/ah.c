@@ -8,20 +8,20 @@
 
 /* No work request can have named it: nobody was told its number. A guess waits for the quiet point.
  */
-static void ah_discard(struct client *c, struct ah *ah)
+static void ah_discard(struct session *sn, struct ah *ah)
 {
     if (ah->handle) {
-        address_handle_unpublish(c->device->ahs, ah->handle);
-        device_quiesce(c->device);
+        address_handle_unpublish(sn->device->ahs, ah->handle);
+        device_quiesce(sn->device);
         address_handle_free(ah->handle);
     }
     free(ah);
 }
 
-int ah_create(struct client *c, struct ctl_call *call)
+int ah_create(struct session *sn, struct ctl_call *call)
 {
     const struct ctl_create_ah *rq = &call->request->create_ah;
-    struct object *pd = object_get(c, OBJ_PD, rq->pd);
+    struct object *pd = object_get(sn, OBJ_PD, rq->pd);
     struct address_vector av;
     struct ah *ah;
     uint32_t mtu;
@@ -29,15 +29,15 @@ int ah_create(struct client *c, struct ctl_call *call)
 
     if (!pd)
         return -EINVAL;
-    err = device_resolve(c->device, &rq->attr, &av, &mtu);
+    err = device_resolve(sn->device, &rq->attr, &av, &mtu);
     if (err)
         return err;
     ah = calloc(1, sizeof(*ah));
     if (!ah)
         return -ENOMEM;
-    ah->handle = address_handle_create(c->device->ahs, rq->pd, &av, &err);
-    if (!ah->handle || object_add(c, &ah->o, OBJ_AH)) {
-        ah_discard(c, ah);
+    ah->handle = address_handle_create(sn->device->ahs, rq->pd, &av, &err);
+    if (!ah->handle || object_add(sn, &ah->o, OBJ_AH)) {
+        ah_discard(sn, ah);
         return err == -EINVAL ? -EINVAL : -ENOMEM;
     }
     ah->pd = container_of(pd, struct pd, o);
@@ -59,29 +59,29 @@ static void ah_free(struct ah *ah)
     free(ah);
 }
 
-int ah_destroy(struct client *c, struct ctl_call *call)
+int ah_destroy(struct session *sn, struct ctl_call *call)
 {
-    struct object *o = object_get(c, OBJ_AH, call->request->handle);
+    struct object *o = object_get(sn, OBJ_AH, call->request->handle);
     struct ah *ah;
 
     if (!o)
         return -EINVAL;
     ah = container_of(o, struct ah, o);
-    address_handle_unpublish(c->device->ahs, ah->handle);
-    device_quiesce(c->device);
+    address_handle_unpublish(sn->device->ahs, ah->handle);
+    device_quiesce(sn->device);
     ah_free(ah);
     return 0;
 }
 
-void ah_free_all(struct client *c)
+void ah_free_all(struct session *sn)
 {
     struct object *o;
 
-    if (TAILQ_EMPTY(&c->objects[OBJ_AH]))
+    if (TAILQ_EMPTY(&sn->objects[OBJ_AH]))
         return;
-    TAILQ_FOREACH (o, &c->objects[OBJ_AH], link)
-        address_handle_unpublish(c->device->ahs, container_of(o, struct ah, o)->handle);
-    device_quiesce(c->device);
-    while ((o = TAILQ_FIRST(&c->objects[OBJ_AH])))
+    TAILQ_FOREACH (o, &sn->objects[OBJ_AH], link)
+        address_handle_unpublish(sn->device->ahs, container_of(o, struct ah, o)->handle);
+    device_quiesce(sn->device);
+    while ((o = TAILQ_FIRST(&sn->objects[OBJ_AH])))
         ah_free(container_of(o, struct ah, o));
 }

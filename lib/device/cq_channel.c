@@ -15,7 +15,7 @@ static bool channel_send_unsent(struct channel *ch)
 {
     struct object *o;
 
-    TAILQ_FOREACH (o, &ch->o.client->objects[OBJ_CQ], link) {
+    TAILQ_FOREACH (o, &ch->o.session->objects[OBJ_CQ], link) {
         struct cq *cq = container_of(o, struct cq, o);
 
         if (cq->channel == ch && !dp_cq_send_unsent(&cq->dp))
@@ -26,7 +26,7 @@ static bool channel_send_unsent(struct channel *ch)
 
 static void channel_deliver(struct channel *ch)
 {
-    struct event_loop *loop = ch->o.client->rnic->config.loop;
+    struct event_loop *loop = ch->o.session->rnic->config.loop;
 
     if (channel_send_unsent(ch))
         event_loop_remove(loop, &ch->writable);
@@ -40,11 +40,11 @@ static void on_writable(struct event_source *s, uint32_t events)
     channel_deliver(container_of(s, struct channel, writable));
 }
 
-void channels_deliver(struct client *c)
+void channels_deliver(struct session *sn)
 {
     struct object *o;
 
-    TAILQ_FOREACH (o, &c->objects[OBJ_CHANNEL], link) {
+    TAILQ_FOREACH (o, &sn->objects[OBJ_CHANNEL], link) {
         struct channel *ch = container_of(o, struct channel, o);
 
         /* Cleared before looking: what a worker adds afterwards calls us again. */
@@ -53,17 +53,17 @@ void channels_deliver(struct client *c)
     }
 }
 
-int channel_create(struct client *c, struct ctl_call *call)
+int channel_create(struct session *sn, struct ctl_call *call)
 {
     struct channel *ch;
     int pair[2], err;
 
-    if (c->count[OBJ_CHANNEL] >= LIMIT_CLIENT_CHANNEL)
+    if (sn->count[OBJ_CHANNEL] >= LIMIT_SESSION_CHANNEL)
         return -ENOMEM;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
         return -errno;
     ch = calloc(1, sizeof(*ch));
-    err = ch ? object_add(c, &ch->o, OBJ_CHANNEL) : -ENOMEM;
+    err = ch ? object_add(sn, &ch->o, OBJ_CHANNEL) : -ENOMEM;
     if (err) {
         close(pair[0]);
         close(pair[1]);
@@ -79,7 +79,7 @@ int channel_create(struct client *c, struct ctl_call *call)
 
 static void channel_free(struct channel *ch)
 {
-    struct event_loop *loop = ch->o.client->rnic->config.loop;
+    struct event_loop *loop = ch->o.session->rnic->config.loop;
 
     if (loop)
         event_loop_remove(loop, &ch->writable);
@@ -88,9 +88,9 @@ static void channel_free(struct channel *ch)
     free(ch);
 }
 
-int channel_destroy(struct client *c, struct ctl_call *call)
+int channel_destroy(struct session *sn, struct ctl_call *call)
 {
-    struct object *o = object_get(c, OBJ_CHANNEL, call->request->handle);
+    struct object *o = object_get(sn, OBJ_CHANNEL, call->request->handle);
 
     if (!o)
         return -EINVAL;
@@ -100,53 +100,53 @@ int channel_destroy(struct client *c, struct ctl_call *call)
     return 0;
 }
 
-void channel_free_all(struct client *c)
+void channel_free_all(struct session *sn)
 {
     struct object *o;
 
-    while ((o = TAILQ_FIRST(&c->objects[OBJ_CHANNEL])))
+    while ((o = TAILQ_FIRST(&sn->objects[OBJ_CHANNEL])))
         channel_free(container_of(o, struct channel, o));
 }
 
 /* ---- completion queues ---- */
 
-static int check_cq(struct client *c, const struct ctl_create_cq *rq, struct channel **channel)
+static int check_cq(struct session *sn, const struct ctl_create_cq *rq, struct channel **channel)
 {
     struct object *o;
 
     *channel = NULL;
-    if (!rq->cqe || rq->cqe > QUEUE_MAX_CQE || rq->vector >= c->rnic->workers)
+    if (!rq->cqe || rq->cqe > QUEUE_MAX_CQE || rq->vector >= sn->rnic->workers)
         return -EINVAL;
     if (!rq->channel)
         return 0;
-    o = object_get(c, OBJ_CHANNEL, rq->channel);
+    o = object_get(sn, OBJ_CHANNEL, rq->channel);
     if (!o)
         return -EINVAL;
     *channel = container_of(o, struct channel, o);
     return 0;
 }
 
-static void cq_init(struct client *c, struct cq *cq, uint32_t size, uint64_t cookie)
+static void cq_init(struct session *sn, struct cq *cq, uint32_t size, uint64_t cookie)
 {
-    comp_queue_init(&cq->dp.cq, cq->segment.base, size, c->rnic->workers);
+    comp_queue_init(&cq->dp.cq, cq->segment.base, size, sn->rnic->workers);
     cq->dp.cq.handle = cq->o.handle;
     cq->dp.cq.cookie = cookie;
     cq->dp.cq.owner = &cq->dp;
-    cq->dp.ctx = c->by_worker;
+    cq->dp.ctx = sn->by_worker;
     if (cq->channel) {
         cq->dp.channel = &cq->channel->dp;
         cq->channel->o.refs++;
     }
 }
 
-int cq_create(struct client *c, struct ctl_call *call)
+int cq_create(struct session *sn, struct ctl_call *call)
 {
     const struct ctl_create_cq *rq = &call->request->create_cq;
     struct ctl_create_cq *reply = &call->reply.create_cq;
-    uint32_t size, lanes = c->rnic->workers;
+    uint32_t size, lanes = sn->rnic->workers;
     struct channel *channel;
     struct cq *cq;
-    int err = check_cq(c, rq, &channel);
+    int err = check_cq(sn, rq, &channel);
 
     if (err)
         return err;
@@ -155,15 +155,15 @@ int cq_create(struct client *c, struct ctl_call *call)
     if (!cq)
         return -ENOMEM;
     *cq = (struct cq){.channel = channel, .vector = rq->vector};
-    err = object_segment(c, call, cq_segment_bytes(size, lanes), &cq->segment, &reply->place);
+    err = object_segment(sn, call, cq_segment_bytes(size, lanes), &cq->segment, &reply->place);
     if (!err)
-        err = object_add(c, &cq->o, OBJ_CQ);
+        err = object_add(sn, &cq->o, OBJ_CQ);
     if (err) {
-        slab_cancel(&c->slabs, &cq->segment);
+        slab_cancel(&sn->slabs, &cq->segment);
         free(cq);
         return err;
     }
-    cq_init(c, cq, size, rq->cookie);
+    cq_init(sn, cq, size, rq->cookie);
     reply->cqe = size;
     reply->handle = cq->o.handle;
     reply->lanes = lanes;
@@ -174,7 +174,7 @@ int cq_create(struct client *c, struct ctl_call *call)
 /* Returns the slab that went with it, or 0. */
 static uint64_t cq_free(struct cq *cq)
 {
-    uint64_t gone = slab_free(&cq->o.client->slabs, &cq->segment);
+    uint64_t gone = slab_free(&cq->o.session->slabs, &cq->segment);
 
     if (cq->channel)
         cq->channel->o.refs--;
@@ -183,9 +183,9 @@ static uint64_t cq_free(struct cq *cq)
     return gone;
 }
 
-int cq_destroy(struct client *c, struct ctl_call *call)
+int cq_destroy(struct session *sn, struct ctl_call *call)
 {
-    struct object *o = object_get(c, OBJ_CQ, call->request->destroy.handle);
+    struct object *o = object_get(sn, OBJ_CQ, call->request->destroy.handle);
 
     if (!o)
         return -EINVAL;
@@ -197,10 +197,10 @@ int cq_destroy(struct client *c, struct ctl_call *call)
     return 0;
 }
 
-void cq_free_all(struct client *c)
+void cq_free_all(struct session *sn)
 {
     struct object *o;
 
-    while ((o = TAILQ_FIRST(&c->objects[OBJ_CQ])))
+    while ((o = TAILQ_FIRST(&sn->objects[OBJ_CQ])))
         cq_free(container_of(o, struct cq, o));
 }

@@ -24,14 +24,14 @@ static void close_fd(int fd)
 static void on_notify(struct event_source *s, uint32_t events)
 {
     struct rnic *r = container_of(s, struct rnic, notify);
-    struct client *c;
+    struct session *sn;
     uint64_t count;
 
     if (read(s->fd, &count, sizeof(count)) < 0)
         return;
     async_deliver(r);
-    TAILQ_FOREACH (c, &r->clients, link)
-        channels_deliver(c);
+    TAILQ_FOREACH (sn, &r->sessions, link)
+        channels_deliver(sn);
 }
 
 static int open_notify(struct rnic *r)
@@ -75,7 +75,7 @@ struct rnic *rnic_create(const struct rnic_config *config, int *err)
     *err = -ENOMEM;
     if (!r)
         return NULL;
-    TAILQ_INIT(&r->clients);
+    TAILQ_INIT(&r->sessions);
     r->config = *config;
     if (!r->config.clock)
         r->config.clock = worker_time;
@@ -155,12 +155,12 @@ struct waker *rnic_waker(struct rnic *r)
 
 void rnic_count_cpus(struct rnic *r)
 {
-    struct client *c;
+    struct session *sn;
     cpu_set_t set;
 
     cpus_begin(&set);
-    TAILQ_FOREACH (c, &r->clients, link)
-        cpus_add(&set, c->peer.pid);
+    TAILQ_FOREACH (sn, &r->sessions, link)
+        cpus_add(&set, sn->peer.pid);
     atomic_store(&r->group.cpus, cpus_count(&set));
 }
 

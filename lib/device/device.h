@@ -51,7 +51,7 @@ struct mem_provider {
 /* ---- the daemon's devices ---- */
 
 struct rnic;
-struct client;
+struct session;
 
 struct rnic_config {
     unsigned workers; /* 1 to WORKERS_MAX */
@@ -100,7 +100,7 @@ struct port_config {
 
 /* NULL and *err: -ENOMEM or another negative errno. */
 struct rnic *rnic_create(const struct rnic_config *config, int *err);
-/* All clients must be closed and the workers ended. */
+/* All sessions must be closed and the workers ended. */
 void rnic_destroy(struct rnic *r);
 
 /*
@@ -137,14 +137,14 @@ struct waker *rnic_waker(struct rnic *r);
 
 /*
  * An application that connected. peer: from the kernel. NULL: out of memory.
- * client_close destroys all its objects: queue pairs first, then what they use.
+ * session_close destroys all its objects: queue pairs first, then what they use.
  */
-struct client *client_create(struct rnic *r, const struct ucred *peer);
-void client_close(struct client *c);
+struct session *session_create(struct rnic *r, const struct ucred *peer);
+void session_close(struct session *sn);
 /* Its process has ended, though its connection may be open in a child of it: no memory is reached
  * any more, and the connection opens no device. Returns whether it has one open, with objects that
  * should go. */
-bool client_gone(struct client *c);
+bool session_process_ended(struct session *sn);
 
 /* A request and its answer, with the descriptors that travel with them. */
 struct ctl_call {
@@ -157,7 +157,7 @@ struct ctl_call {
 };
 
 /* Handles one well-formed request and fills in the answer. */
-void client_dispatch(struct client *c, struct ctl_call *call);
+void session_dispatch(struct session *sn, struct ctl_call *call);
 
 /*
  * What is going on in JSON, as `uroce show` prints it; the caller frees it. NULL: out of memory.

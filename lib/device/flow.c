@@ -31,7 +31,7 @@ static struct flow_table *make_table(struct device *d)
 
 uint64_t flow_frames(const struct flow_object *f)
 {
-    const struct flow_table *table = atomic_load(&f->o.client->device->flows.table);
+    const struct flow_table *table = atomic_load(&f->o.session->device->flows.table);
 
     return f->frames + (f->published && table ? flow_table_frames(table, f->index) : 0);
 }
@@ -106,31 +106,31 @@ static int add(struct device *d, struct flow_object *f)
     return 0;
 }
 
-int flow_create(struct client *c, struct ctl_call *call)
+int flow_create(struct session *sn, struct ctl_call *call)
 {
     const struct ctl_create_flow *rq = &call->request->create_flow;
-    struct qp_object *q = qp_object_get(c, rq->qpn);
+    struct qp_object *q = qp_object_get(sn, rq->qpn);
     struct flow_object *f;
     int err;
 
-    if (!permission_raw(c))
+    if (!permission_raw(sn))
         return -EPERM;
     if (!q || qp_type(q->dp.qp) != QPT_RAW_PACKET)
         return -EINVAL;
     err = check_create(rq);
-    if (!err && (c->count[OBJ_FLOW] >= LIMIT_CLIENT_FLOW || c->device->flow_count >= LIMIT_FLOW))
+    if (!err && (sn->count[OBJ_FLOW] >= LIMIT_SESSION_FLOW || sn->device->flow_count >= LIMIT_FLOW))
         err = -ENOMEM;
     if (err)
         return err;
     f = calloc(1, sizeof(*f));
-    err = f ? object_add(c, &f->o, OBJ_FLOW) : -ENOMEM;
+    err = f ? object_add(sn, &f->o, OBJ_FLOW) : -ENOMEM;
     if (err) {
         free(f);
         return err;
     }
     f->q = q;
     fill_rule(&f->rule, rq, q->dp.qp);
-    err = add(c->device, f);
+    err = add(sn->device, f);
     if (err) {
         object_remove(&f->o);
         free(f);
@@ -156,10 +156,10 @@ static void flow_free(struct flow_object *f)
     free(f);
 }
 
-int flow_destroy(struct client *c, struct ctl_call *call)
+int flow_destroy(struct session *sn, struct ctl_call *call)
 {
-    struct object *o = object_get(c, OBJ_FLOW, call->request->handle);
-    struct device *d = c->device;
+    struct object *o = object_get(sn, OBJ_FLOW, call->request->handle);
+    struct device *d = sn->device;
     struct flow_table *table = NULL;
     struct flow_object *f, *next;
 
@@ -184,18 +184,18 @@ int flow_destroy(struct client *c, struct ctl_call *call)
     return 0;
 }
 
-void flow_free_all(struct client *c)
+void flow_free_all(struct session *sn)
 {
-    struct device *d = c->device;
+    struct device *d = sn->device;
     struct object *o;
 
-    if (!c->count[OBJ_FLOW])
+    if (!sn->count[OBJ_FLOW])
         return;
-    TAILQ_FOREACH (o, &c->objects[OBJ_FLOW], link)
+    TAILQ_FOREACH (o, &sn->objects[OBJ_FLOW], link)
         unlink_flow(d, container_of(o, struct flow_object, o));
     /* They must go. If there is no memory for a table of the others, these rest until the next
      * change. */
     publish(d, d->flow_count ? make_table(d) : NULL);
-    while ((o = TAILQ_FIRST(&c->objects[OBJ_FLOW])))
+    while ((o = TAILQ_FIRST(&sn->objects[OBJ_FLOW])))
         flow_free(container_of(o, struct flow_object, o));
 }

@@ -61,7 +61,7 @@ static struct membership *find(struct qp_object *q, const union gid *group)
 
 static void forget(struct qp_object *q, struct membership *ms)
 {
-    net_leave(q->o.client->device, &ms->net);
+    net_leave(q->o.session->device, &ms->net);
     LIST_REMOVE(ms, link);
     q->group_count--;
     free(ms);
@@ -78,13 +78,13 @@ void mcast_forget_all(struct qp_object *q)
 void mcast_follow_addresses(struct device *d)
 {
     struct membership *ms;
-    struct client *c;
+    struct session *sn;
     struct object *o;
 
-    TAILQ_FOREACH (c, &d->rnic->clients, link) {
-        if (c->device != d)
+    TAILQ_FOREACH (sn, &d->rnic->sessions, link) {
+        if (sn->device != d)
             continue;
-        TAILQ_FOREACH (o, &c->objects[OBJ_QP], link) {
+        TAILQ_FOREACH (o, &sn->objects[OBJ_QP], link) {
             LIST_FOREACH(ms, &container_of(o, struct qp_object, o)->groups, link)
             net_join(d, &ms->net);
         }
@@ -118,38 +118,38 @@ static int join(struct device *d, struct mcast_call *m)
     return 0;
 }
 
-static int prepare(struct client *c, const struct ctl_mcast *rq, struct mcast_call *m)
+static int prepare(struct session *sn, const struct ctl_mcast *rq, struct mcast_call *m)
 {
-    *m = (struct mcast_call){.q = qp_object_get(c, rq->qpn)};
+    *m = (struct mcast_call){.q = qp_object_get(sn, rq->qpn)};
     memcpy(m->group.raw, rq->gid, sizeof(rq->gid));
     return m->q ? 0 : -EINVAL;
 }
 
-int mcast_attach(struct client *c, struct ctl_call *call)
+int mcast_attach(struct session *sn, struct ctl_call *call)
 {
     struct mcast_call m;
-    int err = prepare(c, &call->request->mcast, &m);
+    int err = prepare(sn, &call->request->mcast, &m);
 
     if (err)
         return err;
     if (find(m.q, &m.group)) /* to attach twice is to attach once */
         return 0;
     m.join = true;
-    return join(c->device, &m);
+    return join(sn->device, &m);
 }
 
-int mcast_detach(struct client *c, struct ctl_call *call)
+int mcast_detach(struct session *sn, struct ctl_call *call)
 {
     struct membership *ms;
     struct mcast_call m;
-    int err = prepare(c, &call->request->mcast, &m);
+    int err = prepare(sn, &call->request->mcast, &m);
 
     if (err)
         return err;
     ms = find(m.q, &m.group);
     if (!ms)
         return -EINVAL;
-    change_all(c->device, &m);
+    change_all(sn->device, &m);
     forget(m.q, ms);
     return 0;
 }

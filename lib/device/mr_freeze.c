@@ -16,26 +16,26 @@
 #define CREDIT_MAX  (100 * NS_PER_MS) /* workers' time, of an application that used none lately */
 #define CREDIT_RATE 10                /* a tenth of the time */
 
-static void settle(struct client *c)
+static void settle(struct session *sn)
 {
-    ns_t now = c->rnic->config.clock(), earned = (now - c->freeze.credited) / CREDIT_RATE;
+    ns_t now = sn->rnic->config.clock(), earned = (now - sn->freeze.credited) / CREDIT_RATE;
 
-    if (!c->freeze.credited || c->freeze.credit + earned > CREDIT_MAX)
-        c->freeze.credit = CREDIT_MAX;
+    if (!sn->freeze.credited || sn->freeze.credit + earned > CREDIT_MAX)
+        sn->freeze.credit = CREDIT_MAX;
     else
-        c->freeze.credit += earned;
-    c->freeze.credited = now;
+        sn->freeze.credit += earned;
+    sn->freeze.credited = now;
 }
 
-static void thaw(struct client *c)
+static void thaw(struct session *sn)
 {
     ns_t waited;
 
-    if (!c->freeze.on)
+    if (!sn->freeze.on)
         return;
-    c->freeze.on = false;
-    waited = c->rnic->config.mem->thaw(c->space);
-    c->freeze.credit -= min_of(waited, c->freeze.credit);
+    sn->freeze.on = false;
+    waited = sn->rnic->config.mem->thaw(sn->space);
+    sn->freeze.credit -= min_of(waited, sn->freeze.credit);
 }
 
 /* The application cannot rearrange the memory of others, nor what it shares with them itself. */
@@ -45,7 +45,7 @@ static bool goes(const struct mr *mr)
 }
 
 struct freeze_call {
-    struct client *c;
+    struct session *sn;
     ns_t time;
     bool unmap;
 };
@@ -54,16 +54,16 @@ struct freeze_call {
 static void freeze_now(struct worker *w, void *arg)
 {
     const struct freeze_call *call = arg;
-    struct client *c = call->c;
+    struct session *sn = call->sn;
     struct object *o;
 
     if (call->time) {
-        c->rnic->config.mem->freeze(c->space, call->time);
-        c->freeze.on = true;
+        sn->rnic->config.mem->freeze(sn->space, call->time);
+        sn->freeze.on = true;
     }
     if (!call->unmap)
         return;
-    TAILQ_FOREACH (o, &c->objects[OBJ_MR], link) {
+    TAILQ_FOREACH (o, &sn->objects[OBJ_MR], link) {
         struct mr *mr = container_of(o, struct mr, o);
 
         if (goes(mr))
@@ -71,45 +71,45 @@ static void freeze_now(struct worker *w, void *arg)
     }
 }
 
-static void unmap_all(struct client *c)
+static void unmap_all(struct session *sn)
 {
     struct object *o;
 
-    TAILQ_FOREACH (o, &c->objects[OBJ_MR], link) {
+    TAILQ_FOREACH (o, &sn->objects[OBJ_MR], link) {
         struct mr *mr = container_of(o, struct mr, o);
 
         if (!goes(mr))
             continue;
-        c->rnic->config.mem->unmap(mr->mapping, &mr->region);
+        sn->rnic->config.mem->unmap(mr->mapping, &mr->region);
         mr->mapping = NULL;
         mr_set_why(mr, CTL_MR_FORKED);
-        c->mrs_mapped--;
+        sn->mrs_mapped--;
         mr_heat_start(mr);
     }
 }
 
-int mrs_freeze(struct client *c, struct ctl_call *call)
+int mrs_freeze(struct session *sn, struct ctl_call *call)
 {
     uint32_t flags = call->request->freeze.flags;
-    struct freeze_call f = {.c = c, .unmap = flags & CTL_FREEZE_UNMAP};
+    struct freeze_call f = {.sn = sn, .unmap = flags & CTL_FREEZE_UNMAP};
 
     if (flags & ~(uint32_t)CTL_FREEZE_UNMAP)
         return -EINVAL;
-    thaw(c);
-    settle(c);
-    f.time = min_of(c->freeze.credit, (ns_t)FREEZE_MAX);
-    if (f.time < NS_PER_MS || !c->rnic->config.mem->freeze)
+    thaw(sn);
+    settle(sn);
+    f.time = min_of(sn->freeze.credit, (ns_t)FREEZE_MAX);
+    if (f.time < NS_PER_MS || !sn->rnic->config.mem->freeze)
         f.time = 0;
-    device_call_all(c->device, freeze_now, &f);
+    device_call_all(sn->device, freeze_now, &f);
     if (f.unmap)
-        unmap_all(c);
+        unmap_all(sn);
     call->reply.freeze.granted_us = (uint32_t)(f.time / 1000);
     return 0;
 }
 
-int mrs_thaw(struct client *c, struct ctl_call *call)
+int mrs_thaw(struct session *sn, struct ctl_call *call)
 {
-    thaw(c);
+    thaw(sn);
     return 0;
 }
 
@@ -126,10 +126,10 @@ static void remap_now(struct worker *w, void *arg)
 }
 
 /* What cannot be mapped goes on being copied. */
-int mr_remap(struct client *c, struct ctl_call *call)
+int mr_remap(struct session *sn, struct ctl_call *call)
 {
     const struct ctl_remap *rq = &call->request->remap;
-    struct object *o = object_get(c, OBJ_MR, rq->handle);
+    struct object *o = object_get(sn, OBJ_MR, rq->handle);
     struct remap_call r;
     struct mem_region region;
     int err;
@@ -147,22 +147,22 @@ int mr_remap(struct client *c, struct ctl_call *call)
     }
     /* The workers must not see it half done. */
     region = r.mr->region;
-    r.mr->mapping = mr_map(c, &region, call, rq->piece, rq->pieces, &err);
+    r.mr->mapping = mr_map(sn, &region, call, rq->piece, rq->pieces, &err);
     mr_set_why(r.mr, r.mr->mapping ? rq->why : CTL_MR_REFUSED);
     if (!r.mr->mapping) {
         mr_heat_start(r.mr);
         return 0;
     }
     r.direct = region.direct;
-    device_call_all(c->device, remap_now, &r);
-    c->mrs_mapped++;
+    device_call_all(sn->device, remap_now, &r);
+    sn->mrs_mapped++;
     call->reply.remap.mapped = 1;
     return 0;
 }
 
-int uffd_get(struct client *c, struct ctl_call *call)
+int uffd_get(struct session *sn, struct ctl_call *call)
 {
-    const int *device = c->rnic->config.uffd_device;
+    const int *device = sn->rnic->config.uffd_device;
     int fd;
 
     if (!device)

@@ -10,31 +10,31 @@
 #define HOT_USES     128u
 #define HOT_USES_MAX (UINT32_C(1) << 31)
 
-static struct mem_heat *heat_of(const struct client *c)
+static struct mem_heat *heat_of(const struct session *sn)
 {
-    return c->rnic->config.mem->heat ? c->rnic->config.mem->heat(c->space) : NULL;
+    return sn->rnic->config.mem->heat ? sn->rnic->config.mem->heat(sn->space) : NULL;
 }
 
-void mrs_tell_heat(struct client *c)
+void mrs_tell_heat(struct session *sn)
 {
-    struct ctx_shared *shared = c->segment.base;
-    struct mem_heat *h = heat_of(c);
+    struct ctx_shared *shared = sn->segment.base;
+    struct mem_heat *h = heat_of(sn);
 
     if (h)
         h->word = &shared->mr_hot;
 }
 
 /* Oldest last: the order does not matter. */
-static void take_new(struct client *c)
+static void take_new(struct session *sn)
 {
-    struct mem_heat *h = heat_of(c);
+    struct mem_heat *h = heat_of(sn);
     struct mem_region *r = h ? mem_heat_take(h) : NULL;
 
     while (r) {
         struct mr *mr = container_of(r, struct mr, region);
 
         r = r->heat.next;
-        LIST_INSERT_HEAD(&c->hot_mrs, mr, hot);
+        LIST_INSERT_HEAD(&sn->hot_mrs, mr, hot);
         mr->is_listed = true;
     }
 }
@@ -51,7 +51,7 @@ static void unlist(struct mr *mr)
 void mr_heat_stop(struct mr *mr)
 {
     if (atomic_load_explicit(&mr->region.heat.told, memory_order_relaxed))
-        take_new(mr->o.client);
+        take_new(mr->o.session);
     unlist(mr);
 }
 
@@ -67,18 +67,18 @@ void mr_heat_start(struct mr *mr)
     mem_heat_restart(&mr->region, limit);
 }
 
-int mrs_hot(struct client *c, struct ctl_call *call)
+int mrs_hot(struct session *sn, struct ctl_call *call)
 {
     struct ctl_hot *hot = &call->reply.hot;
     struct mr *mr;
 
     *hot = (struct ctl_hot){0};
-    take_new(c);
-    while (hot->count < CTL_HOT_MAX && (mr = LIST_FIRST(&c->hot_mrs))) {
+    take_new(sn);
+    while (hot->count < CTL_HOT_MAX && (mr = LIST_FIRST(&sn->hot_mrs))) {
         unlist(mr);
         if (!mr->mapping)
             hot->uidx[hot->count++] = mr->uidx;
     }
-    hot->more = !LIST_EMPTY(&c->hot_mrs);
+    hot->more = !LIST_EMPTY(&sn->hot_mrs);
     return 0;
 }

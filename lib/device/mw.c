@@ -5,10 +5,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
-int mw_alloc(struct client *c, struct ctl_call *call)
+int mw_alloc(struct session *sn, struct ctl_call *call)
 {
     const struct ctl_alloc_mw *rq = &call->request->alloc_mw;
-    struct object *pd = object_get(c, OBJ_PD, rq->pd);
+    struct object *pd = object_get(sn, OBJ_PD, rq->pd);
     struct mw *mw;
     uint8_t tag;
     int err;
@@ -23,10 +23,10 @@ int mw_alloc(struct client *c, struct ctl_call *call)
     mw->window.kind = rq->type == 1 ? MEM_WINDOW_1 : MEM_WINDOW_2;
     err = random_bytes(&tag, sizeof(tag));
     if (!err) /* low: programs make the next key by adding one to the whole, which must not carry */
-        err = mr_insert(&c->device->mrs, &mw->window, tag & 0x7F);
-    if (!err && object_add(c, &mw->o, OBJ_MW)) {
-        mr_remove(&c->device->mrs, &mw->window);
-        device_quiesce(c->device);
+        err = mr_insert(&sn->device->mrs, &mw->window, tag & 0x7F);
+    if (!err && object_add(sn, &mw->o, OBJ_MW)) {
+        mr_remove(&sn->device->mrs, &mw->window);
+        device_quiesce(sn->device);
         err = -ENOMEM;
     }
     if (err) {
@@ -39,30 +39,30 @@ int mw_alloc(struct client *c, struct ctl_call *call)
     return 0;
 }
 
-static void mw_free(struct client *c, struct mw *mw)
+static void mw_free(struct session *sn, struct mw *mw)
 {
-    mr_remove(&c->device->mrs, &mw->window);
-    device_quiesce(c->device); /* a worker may be binding it */
+    mr_remove(&sn->device->mrs, &mw->window);
+    device_quiesce(sn->device); /* a worker may be binding it */
     window_unbind(&mw->window);
     mw->pd->o.refs--;
     object_remove(&mw->o);
     free(mw);
 }
 
-int mw_dealloc(struct client *c, struct ctl_call *call)
+int mw_dealloc(struct session *sn, struct ctl_call *call)
 {
-    struct object *o = object_get(c, OBJ_MW, call->request->handle);
+    struct object *o = object_get(sn, OBJ_MW, call->request->handle);
 
     if (!o)
         return -EINVAL;
-    mw_free(c, container_of(o, struct mw, o));
+    mw_free(sn, container_of(o, struct mw, o));
     return 0;
 }
 
-void mw_free_all(struct client *c)
+void mw_free_all(struct session *sn)
 {
     struct object *o;
 
-    while ((o = TAILQ_FIRST(&c->objects[OBJ_MW])))
-        mw_free(c, container_of(o, struct mw, o));
+    while ((o = TAILQ_FIRST(&sn->objects[OBJ_MW])))
+        mw_free(sn, container_of(o, struct mw, o));
 }

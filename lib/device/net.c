@@ -56,11 +56,11 @@ static const struct net_host_ops host_ops = {
 
 void net_tell_applications(struct device *d, unsigned event)
 {
-    struct client *c;
+    struct session *sn;
 
-    TAILQ_FOREACH (c, &d->rnic->clients, link) {
-        if (c->device == d)
-            ctx_async_event(c, 1, event);
+    TAILQ_FOREACH (sn, &d->rnic->sessions, link) {
+        if (sn->device == d)
+            ctx_async_event(sn, 1, event);
     }
 }
 
@@ -98,18 +98,18 @@ static void follow(struct device *d, const struct address_vector *av, struct red
 
 static void follow_neighbours(struct device *d)
 {
-    struct client *c;
+    struct session *sn;
     struct object *o;
 
-    TAILQ_FOREACH (c, &d->rnic->clients, link) {
-        if (c->device != d)
+    TAILQ_FOREACH (sn, &d->rnic->sessions, link) {
+        if (sn->device != d)
             continue;
-        TAILQ_FOREACH (o, &c->objects[OBJ_QP], link) {
+        TAILQ_FOREACH (o, &sn->objects[OBJ_QP], link) {
             struct redirect_call call = {.q = container_of(o, struct qp_object, o)};
 
             follow(d, qp_address_vector(call.q->dp.qp), &call);
         }
-        TAILQ_FOREACH (o, &c->objects[OBJ_AH], link) {
+        TAILQ_FOREACH (o, &sn->objects[OBJ_AH], link) {
             struct redirect_call call = {.ah = container_of(o, struct ah, o)};
 
             follow(d, address_handle_vector(call.ah->handle), &call);

@@ -10,42 +10,42 @@ static bool has_own_number(enum object_kind kind)
     return kind == OBJ_QP || kind == OBJ_SRQ || kind == OBJ_WQ;
 }
 
-int object_add(struct client *c, struct object *o, enum object_kind kind)
+int object_add(struct session *sn, struct object *o, enum object_kind kind)
 {
     if (!has_own_number(kind)) {
-        o->handle = handle_add(&c->device->handles[kind], o);
+        o->handle = handle_add(&sn->device->handles[kind], o);
         if (!o->handle)
             return -ENOMEM;
     }
     o->kind = kind;
-    o->client = c;
-    TAILQ_INSERT_TAIL(&c->objects[kind], o, link);
-    c->count[kind]++;
+    o->session = sn;
+    TAILQ_INSERT_TAIL(&sn->objects[kind], o, link);
+    sn->count[kind]++;
     return 0;
 }
 
 void object_remove(struct object *o)
 {
-    struct client *c = o->client;
+    struct session *sn = o->session;
 
     if (!has_own_number(o->kind))
-        handle_remove(&c->device->handles[o->kind], o->handle);
-    TAILQ_REMOVE(&c->objects[o->kind], o, link);
-    c->count[o->kind]--;
+        handle_remove(&sn->device->handles[o->kind], o->handle);
+    TAILQ_REMOVE(&sn->objects[o->kind], o, link);
+    sn->count[o->kind]--;
 }
 
-struct object *object_get(struct client *c, enum object_kind kind, uint32_t handle)
+struct object *object_get(struct session *sn, enum object_kind kind, uint32_t handle)
 {
-    struct object *o = handle_get(&c->device->handles[kind], handle);
+    struct object *o = handle_get(&sn->device->handles[kind], handle);
 
-    return o && o->client == c ? o : NULL;
+    return o && o->session == sn ? o : NULL;
 }
 
-int object_segment(struct client *c, struct ctl_call *call, size_t bytes, struct segment *s,
+int object_segment(struct session *sn, struct ctl_call *call, size_t bytes, struct segment *s,
                    struct ctl_place *place)
 {
     struct slab_place in;
-    int err = slab_alloc(&c->slabs, bytes, s, &in);
+    int err = slab_alloc(&sn->slabs, bytes, s, &in);
 
     if (err)
         return err;

@@ -31,11 +31,11 @@
 #define LIMIT_RWQ_IND 16384u
 #define LIMIT_FLOW    4096u /* each frame that is not RoCE may be compared with all of them */
 /* Per application, so that one cannot take everything: descriptors are the scarcest. */
-#define LIMIT_CLIENT_CHANNEL 1024u
-#define LIMIT_CLIENT_WQ      16384u
-#define LIMIT_CLIENT_RWQ_IND 4096u
-#define LIMIT_CLIENT_FLOW    1024u
-#define MTU_CODE_MAX         5u
+#define LIMIT_SESSION_CHANNEL 1024u
+#define LIMIT_SESSION_WQ      16384u
+#define LIMIT_SESSION_RWQ_IND 4096u
+#define LIMIT_SESSION_FLOW    1024u
+#define MTU_CODE_MAX          5u
 
 /* ---- objects ---- */
 
@@ -57,8 +57,8 @@ enum object_kind {
 
 /* The common part, first in each object. The handle of a queue pair, SRQ or WQ is its number. */
 struct object {
-    TAILQ_ENTRY(object) link; /* in its client's list of the kind */
-    struct client *client;
+    TAILQ_ENTRY(object) link; /* in its session's list of the kind */
+    struct session *session;
     uint32_t handle;
     uint32_t refs; /* objects that use this one */
     enum object_kind kind;
@@ -76,7 +76,7 @@ struct mr {
     uint32_t why;  /* enum ctl_mr_why: what it is mapped or copied for */
     uint32_t uidx;
     uint32_t patience;  /* the limit by which it was or will be hot; 0: it was never to be */
-    LIST_ENTRY(mr) hot; /* while is_listed: among its client's hot ones */
+    LIST_ENTRY(mr) hot; /* while is_listed: among its session's hot ones */
     bool is_listed;
 };
 
@@ -100,7 +100,7 @@ enum steer_reason {
     STEER_LOCAL,     /* its peer, on the same port, is there */
     STEER_PREDICTED, /* the port's hash brings its packets there */
     STEER_RULE,      /* a flow rule does */
-    STEER_MISPLACED,     /* its packets kept arriving there */
+    STEER_MISPLACED, /* its packets kept arriving there */
     STEER_REASONS
 };
 
@@ -235,16 +235,16 @@ struct rnic {
     unsigned devices;
     struct segment wake;
     int wake_fd;
-    TAILQ_HEAD(, client) clients;
-    unsigned client_count;
+    TAILQ_HEAD(, session) sessions;
+    unsigned session_count;
     uint64_t async_dropped;
     void (*retry)(void *ctx);
     void *retry_ctx;
     time_t started;
 };
 
-struct client {
-    TAILQ_ENTRY(client) link;
+struct session {
+    TAILQ_ENTRY(session) link;
     struct rnic *rnic;
     struct device *device; /* NULL until CTL_OPEN */
     struct ucred peer;
@@ -275,12 +275,12 @@ struct client {
 
 /* Makes o one of c's objects and gives it a handle (not queue pairs: theirs is set already). 0 or
  * -ENOMEM. */
-int object_add(struct client *c, struct object *o, enum object_kind kind);
+int object_add(struct session *sn, struct object *o, enum object_kind kind);
 void object_remove(struct object *o);
 /* c's object of that kind and handle, or NULL. */
-struct object *object_get(struct client *c, enum object_kind kind, uint32_t handle);
+struct object *object_get(struct session *sn, enum object_kind kind, uint32_t handle);
 /* Memory for one of c's queues that the reply is to tell of. 0 or a negative errno. */
-int object_segment(struct client *c, struct ctl_call *call, size_t bytes, struct segment *s,
+int object_segment(struct session *sn, struct ctl_call *call, size_t bytes, struct segment *s,
                    struct ctl_place *place);
 /* Random bytes from the kernel. 0 or a negative errno. */
 int random_bytes(void *out, size_t n);
@@ -328,80 +328,80 @@ enum port_event {
 
 /* ---- handlers: 0 or a negative errno, which becomes the reply's status ---- */
 
-int query_device(struct client *c, struct ctl_call *call);
-int query_port(struct client *c, struct ctl_call *call);
-int query_gid(struct client *c, struct ctl_call *call);
-int ctx_open(struct client *c, struct ctl_call *call);
-int pd_alloc(struct client *c, struct ctl_call *call);
-int pd_dealloc(struct client *c, struct ctl_call *call);
-int mr_register(struct client *c, struct ctl_call *call);
-int mr_deregister(struct client *c, struct ctl_call *call);
-int mrs_freeze(struct client *c, struct ctl_call *call);
-int mrs_thaw(struct client *c, struct ctl_call *call);
-int mr_remap(struct client *c, struct ctl_call *call);
-int uffd_get(struct client *c, struct ctl_call *call);
-int mrs_hot(struct client *c, struct ctl_call *call);
-int channel_create(struct client *c, struct ctl_call *call);
-int channel_destroy(struct client *c, struct ctl_call *call);
-int cq_create(struct client *c, struct ctl_call *call);
-int cq_destroy(struct client *c, struct ctl_call *call);
-int qp_object_create(struct client *c, struct ctl_call *call);
-int qp_object_modify(struct client *c, struct ctl_call *call);
-int qp_object_query(struct client *c, struct ctl_call *call);
-int qp_object_destroy(struct client *c, struct ctl_call *call);
-int qp_object_set_entropy(struct client *c, struct ctl_call *call);
-int ah_create(struct client *c, struct ctl_call *call);
-int ah_destroy(struct client *c, struct ctl_call *call);
-int mw_alloc(struct client *c, struct ctl_call *call);
-int mw_dealloc(struct client *c, struct ctl_call *call);
-int srq_object_create(struct client *c, struct ctl_call *call);
-int srq_object_modify(struct client *c, struct ctl_call *call);
-int srq_object_query(struct client *c, struct ctl_call *call);
-int srq_object_destroy(struct client *c, struct ctl_call *call);
-int xrcd_open(struct client *c, struct ctl_call *call);
-int xrcd_close(struct client *c, struct ctl_call *call);
-int mcast_attach(struct client *c, struct ctl_call *call);
-int mcast_detach(struct client *c, struct ctl_call *call);
-int wq_object_create(struct client *c, struct ctl_call *call);
-int wq_object_modify(struct client *c, struct ctl_call *call);
-int wq_object_destroy(struct client *c, struct ctl_call *call);
-int rwq_ind_object_create(struct client *c, struct ctl_call *call);
-int rwq_ind_object_modify(struct client *c, struct ctl_call *call);
-int rwq_ind_object_destroy(struct client *c, struct ctl_call *call);
-int flow_create(struct client *c, struct ctl_call *call);
-int flow_destroy(struct client *c, struct ctl_call *call);
-int show(struct client *c, struct ctl_call *call);
+int query_device(struct session *sn, struct ctl_call *call);
+int query_port(struct session *sn, struct ctl_call *call);
+int query_gid(struct session *sn, struct ctl_call *call);
+int ctx_open(struct session *sn, struct ctl_call *call);
+int pd_alloc(struct session *sn, struct ctl_call *call);
+int pd_dealloc(struct session *sn, struct ctl_call *call);
+int mr_register(struct session *sn, struct ctl_call *call);
+int mr_deregister(struct session *sn, struct ctl_call *call);
+int mrs_freeze(struct session *sn, struct ctl_call *call);
+int mrs_thaw(struct session *sn, struct ctl_call *call);
+int mr_remap(struct session *sn, struct ctl_call *call);
+int uffd_get(struct session *sn, struct ctl_call *call);
+int mrs_hot(struct session *sn, struct ctl_call *call);
+int channel_create(struct session *sn, struct ctl_call *call);
+int channel_destroy(struct session *sn, struct ctl_call *call);
+int cq_create(struct session *sn, struct ctl_call *call);
+int cq_destroy(struct session *sn, struct ctl_call *call);
+int qp_object_create(struct session *sn, struct ctl_call *call);
+int qp_object_modify(struct session *sn, struct ctl_call *call);
+int qp_object_query(struct session *sn, struct ctl_call *call);
+int qp_object_destroy(struct session *sn, struct ctl_call *call);
+int qp_object_set_entropy(struct session *sn, struct ctl_call *call);
+int ah_create(struct session *sn, struct ctl_call *call);
+int ah_destroy(struct session *sn, struct ctl_call *call);
+int mw_alloc(struct session *sn, struct ctl_call *call);
+int mw_dealloc(struct session *sn, struct ctl_call *call);
+int srq_object_create(struct session *sn, struct ctl_call *call);
+int srq_object_modify(struct session *sn, struct ctl_call *call);
+int srq_object_query(struct session *sn, struct ctl_call *call);
+int srq_object_destroy(struct session *sn, struct ctl_call *call);
+int xrcd_open(struct session *sn, struct ctl_call *call);
+int xrcd_close(struct session *sn, struct ctl_call *call);
+int mcast_attach(struct session *sn, struct ctl_call *call);
+int mcast_detach(struct session *sn, struct ctl_call *call);
+int wq_object_create(struct session *sn, struct ctl_call *call);
+int wq_object_modify(struct session *sn, struct ctl_call *call);
+int wq_object_destroy(struct session *sn, struct ctl_call *call);
+int rwq_ind_object_create(struct session *sn, struct ctl_call *call);
+int rwq_ind_object_modify(struct session *sn, struct ctl_call *call);
+int rwq_ind_object_destroy(struct session *sn, struct ctl_call *call);
+int flow_create(struct session *sn, struct ctl_call *call);
+int flow_destroy(struct session *sn, struct ctl_call *call);
+int show(struct session *sn, struct ctl_call *call);
 
 /* pd_mr.c: says what a region is mapped or copied for, and counts it. */
 void mr_set_why(struct mr *mr, uint32_t why);
 /* pd_mr.c: maps the pieces of the call's descriptor, if they are as the protocol wants them, and
  * sets r->direct. The mapping, or NULL and *err. */
-void *mr_map(struct client *c, struct mem_region *r, const struct ctl_call *call,
+void *mr_map(struct session *sn, struct mem_region *r, const struct ctl_call *call,
              const struct ctl_mr_piece *piece, unsigned n, int *err);
 
 /* ---- mr_heat.c: telling the application which regions are copied much ---- */
 
 /* c's segment and space are there. */
-void mrs_tell_heat(struct client *c);
+void mrs_tell_heat(struct session *sn);
 /* Counts from now on, if the region is copied for a reason that may change. */
 void mr_heat_start(struct mr *mr);
 /* Before it ends, when no worker knows it. */
 void mr_heat_stop(struct mr *mr);
 
 /* c's queue pair, SRQ or WQ with this number, or its indirection table; or NULL. */
-struct qp_object *qp_object_get(struct client *c, uint32_t qpn);
-struct srq_object *srq_object_get(struct client *c, uint32_t srqn);
-struct wq_object *wq_object_get(struct client *c, uint32_t number);
-struct rwq_ind_object *rwq_ind_get(struct client *c, uint32_t handle);
+struct qp_object *qp_object_get(struct session *sn, uint32_t qpn);
+struct srq_object *srq_object_get(struct session *sn, uint32_t srqn);
+struct wq_object *wq_object_get(struct session *sn, uint32_t number);
+struct rwq_ind_object *rwq_ind_get(struct session *sn, uint32_t handle);
 
-/* permission.c: whether c may have raw packets: it is root's or our own user's, or has CAP_NET_RAW
+/* permission.c: whether sn may have raw packets: it is root's or our own user's, or has CAP_NET_RAW
  * now. */
-bool permission_raw(const struct client *c);
+bool permission_raw(const struct session *sn);
 /* Whether a process with this /proc/PID/status has CAP_NET_RAW in effect. */
 bool permission_of_status(const char *status);
 
 /* raw_qp.c: what queue pairs of type RAW_PACKET, and others, may not have. 0, -EPERM or -EINVAL. */
-int raw_qp_check(struct client *c, const struct ctl_create_qp *rq);
+int raw_qp_check(struct session *sn, const struct ctl_create_qp *rq);
 /* The transport's form of a hash that raw_qp_check has accepted. */
 void raw_qp_hash(struct rx_hash *hash, const struct ctl_rx_hash *h);
 
@@ -428,41 +428,41 @@ struct engine *qp_object_engine(struct qp_object *q);
 /* Where a new object that needs no other place should live. */
 struct worker_port *device_next_port(struct device *d);
 /* Counts a queue pair on its part, and off it again; off also takes its flow rule away. */
-void steer_begin(struct client *c, struct qp_object *q, struct worker_port *p);
-void steer_end(struct client *c, struct qp_object *q);
+void steer_begin(struct session *sn, struct qp_object *q, struct worker_port *p);
+void steer_end(struct session *sn, struct qp_object *q);
 /* Before it learns its peer's address: moves it to where the peer's packets will arrive. */
 void steer_connect(struct qp_object *q, const struct address_vector *av, const struct qp_attr *attr,
                    uint32_t mask);
 /* Its packets keep arriving at another worker. */
-void steer_stray(struct client *c, uint32_t qpn, uint32_t worker);
+void steer_stray(struct session *sn, uint32_t qpn, uint32_t worker);
 const char *steer_reason_name(enum steer_reason reason);
 /* Its peer's packets as they arrive, as far as that can be told: RoCEv2, from elsewhere, and the
  * peer follows the port's rule. False: it cannot be told. */
 bool steer_expect(const struct qp_object *q, struct rss_tuple *t);
 
-/* ---- destroying everything of a client, in this order ---- */
+/* ---- destroying everything of a session, in this order ---- */
 
-void flow_free_all(struct client *c);
-void qp_free_all(struct client *c);
-void rwq_ind_free_all(struct client *c);
-void wq_free_all(struct client *c);
-void srq_free_all(struct client *c);
-void xrcd_free_all(struct client *c);
-void mw_free_all(struct client *c);
-void cq_free_all(struct client *c);
-void channel_free_all(struct client *c);
-void ah_free_all(struct client *c);
-void mr_free_all(struct client *c);
-void pd_free_all(struct client *c);
-void ctx_close(struct client *c);
+void flow_free_all(struct session *sn);
+void qp_free_all(struct session *sn);
+void rwq_ind_free_all(struct session *sn);
+void wq_free_all(struct session *sn);
+void srq_free_all(struct session *sn);
+void xrcd_free_all(struct session *sn);
+void mw_free_all(struct session *sn);
+void cq_free_all(struct session *sn);
+void channel_free_all(struct session *sn);
+void ah_free_all(struct session *sn);
+void mr_free_all(struct session *sn);
+void pd_free_all(struct session *sn);
+void ctx_close(struct session *sn);
 
 /* ---- cq_channel.c ---- */
 
 /* Sends, or arranges to be sent, the completion events that workers left behind. */
-void channels_deliver(struct client *c);
+void channels_deliver(struct session *sn);
 /* ctx.c: passes asynchronous events on to their applications. */
 void async_deliver(struct rnic *r);
 /* ctx.c: an asynchronous event that the control thread itself finds (enum qp_event). */
-void ctx_async_event(struct client *c, uint64_t element, uint32_t type);
+void ctx_async_event(struct session *sn, uint64_t element, uint32_t type);
 
 #endif

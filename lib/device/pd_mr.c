@@ -7,11 +7,11 @@
 
 /* ---- protection domains ---- */
 
-int pd_alloc(struct client *c, struct ctl_call *call)
+int pd_alloc(struct session *sn, struct ctl_call *call)
 {
     struct pd *pd = calloc(1, sizeof(*pd));
 
-    if (!pd || object_add(c, &pd->o, OBJ_PD)) {
+    if (!pd || object_add(sn, &pd->o, OBJ_PD)) {
         free(pd);
         return -ENOMEM;
     }
@@ -25,9 +25,9 @@ static void pd_free(struct pd *pd)
     free(pd);
 }
 
-int pd_dealloc(struct client *c, struct ctl_call *call)
+int pd_dealloc(struct session *sn, struct ctl_call *call)
 {
-    struct object *o = object_get(c, OBJ_PD, call->request->handle);
+    struct object *o = object_get(sn, OBJ_PD, call->request->handle);
 
     if (!o)
         return -EINVAL;
@@ -37,11 +37,11 @@ int pd_dealloc(struct client *c, struct ctl_call *call)
     return 0;
 }
 
-void pd_free_all(struct client *c)
+void pd_free_all(struct session *sn)
 {
     struct object *o;
 
-    while ((o = TAILQ_FIRST(&c->objects[OBJ_PD])))
+    while ((o = TAILQ_FIRST(&sn->objects[OBJ_PD])))
         pd_free(container_of(o, struct pd, o));
 }
 
@@ -100,7 +100,7 @@ static int probe(struct mr *mr)
     return err == -EFAULT && (r->access & MEM_ON_DEMAND) ? 0 : err;
 }
 
-void *mr_map(struct client *c, struct mem_region *r, const struct ctl_call *call,
+void *mr_map(struct session *sn, struct mem_region *r, const struct ctl_call *call,
              const struct ctl_mr_piece *piece, unsigned n, int *err)
 {
     struct mem_piece pieces[CTL_MR_PIECES];
@@ -110,65 +110,65 @@ void *mr_map(struct client *c, struct mem_region *r, const struct ctl_call *call
         return NULL;
     for (unsigned i = 0; i < n; i++)
         pieces[i] = (struct mem_piece){piece[i].offset, piece[i].length};
-    return c->rnic->config.mem->map(r, call->in_fd[0], pieces, n, err);
+    return sn->rnic->config.mem->map(r, call->in_fd[0], pieces, n, err);
 }
 
 void mr_set_why(struct mr *mr, uint32_t why)
 {
     mr->why = why < CTL_MR_WHYS ? why : CTL_MR_UNKNOWN;
-    mr->o.client->device->mrs_why[mr->why]++;
+    mr->o.session->device->mrs_why[mr->why]++;
 }
 
 /* Mapped when the application offers a descriptor that can be; what cannot be mapped is copied. */
-static int reach(struct client *c, struct mr *mr, const struct ctl_call *call)
+static int reach(struct session *sn, struct mr *mr, const struct ctl_call *call)
 {
     const struct ctl_reg_mr *rq = &call->request->reg_mr;
     const struct ctl_mr_piece whole = {rq->fd_offset, rq->length};
     int err;
 
     if (rq->flags & CTL_MR_FD)
-        mr->mapping = mr_map(c, &mr->region, call, rq->pieces ? rq->piece : &whole,
+        mr->mapping = mr_map(sn, &mr->region, call, rq->pieces ? rq->piece : &whole,
                              rq->pieces ? rq->pieces : 1, &err);
     mr_set_why(mr, mr->mapping || !(rq->flags & CTL_MR_FD) ? rq->why : CTL_MR_REFUSED);
     if (mr->mapping)
         return 0;
     err = probe(mr);
     if (err == -EPERM)
-        c->device->mrs_denied++;
+        sn->device->mrs_denied++;
     return err;
 }
 
 static void mr_unreach(struct mr *mr)
 {
-    struct client *c = mr->o.client;
+    struct session *sn = mr->o.session;
 
     if (mr->mapping)
-        c->rnic->config.mem->unmap(mr->mapping, &mr->region);
+        sn->rnic->config.mem->unmap(mr->mapping, &mr->region);
 }
 
-static int mr_publish(struct client *c, struct mr *mr)
+static int mr_publish(struct session *sn, struct mr *mr)
 {
     uint8_t tag;
     int err = random_bytes(&tag, sizeof(tag));
 
     if (!err)
-        err = mr_insert(&c->device->mrs, &mr->region, tag);
+        err = mr_insert(&sn->device->mrs, &mr->region, tag);
     if (err)
         return err == -ENOSPC ? -ENOMEM : err;
-    if (object_add(c, &mr->o, OBJ_MR)) {
+    if (object_add(sn, &mr->o, OBJ_MR)) {
         /* No worker can have found the key: nobody was told. A guess is answered by the quiet
          * point. */
-        mr_remove(&c->device->mrs, &mr->region);
-        device_quiesce(c->device);
+        mr_remove(&sn->device->mrs, &mr->region);
+        device_quiesce(sn->device);
         return -ENOMEM;
     }
     return 0;
 }
 
-int mr_register(struct client *c, struct ctl_call *call)
+int mr_register(struct session *sn, struct ctl_call *call)
 {
     const struct ctl_reg_mr *rq = &call->request->reg_mr;
-    struct object *pd = object_get(c, OBJ_PD, rq->pd);
+    struct object *pd = object_get(sn, OBJ_PD, rq->pd);
     int err = check_access(rq->access);
     struct mr *mr;
 
@@ -181,7 +181,7 @@ int mr_register(struct client *c, struct ctl_call *call)
     mr = calloc(1, sizeof(*mr));
     if (!mr)
         return -ENOMEM;
-    mr->o.client = c;
+    mr->o.session = sn;
     mr->pd = container_of(pd, struct pd, o);
     mr->uidx = rq->uidx;
     mr->region = (struct mem_region){
@@ -190,13 +190,13 @@ int mr_register(struct client *c, struct ctl_call *call)
         .iova = rq->access & MEM_ZERO_BASED ? 0 : rq->iova,
         .addr = rq->addr,
         .len = rq->length,
-        .backend = c->copy,
-        .space = c->space,
+        .backend = sn->copy,
+        .space = sn->space,
     };
-    err = reach(c, mr, call);
+    err = reach(sn, mr, call);
     if (!err) {
         mr_heat_start(mr);
-        err = mr_publish(c, mr);
+        err = mr_publish(sn, mr);
     }
     if (err) {
         mr_unreach(mr);
@@ -204,7 +204,7 @@ int mr_register(struct client *c, struct ctl_call *call)
         return err;
     }
     pd->refs++;
-    c->mrs_mapped += mr->mapping != NULL;
+    sn->mrs_mapped += mr->mapping != NULL;
     call->reply.reg_mr.handle = mr->o.handle;
     call->reply.reg_mr.lkey = call->reply.reg_mr.rkey = mr->region.key;
     call->reply.reg_mr.mapped = mr->mapping != NULL;
@@ -214,9 +214,9 @@ int mr_register(struct client *c, struct ctl_call *call)
 /* After mr_remove and the quiet point. */
 static void mr_free(struct mr *mr)
 {
-    struct client *c = mr->o.client;
+    struct session *sn = mr->o.session;
 
-    c->mrs_mapped -= mr->mapping != NULL;
+    sn->mrs_mapped -= mr->mapping != NULL;
     mr_heat_stop(mr);
     mr_unreach(mr);
     mr->pd->o.refs--;
@@ -224,9 +224,9 @@ static void mr_free(struct mr *mr)
     free(mr);
 }
 
-int mr_deregister(struct client *c, struct ctl_call *call)
+int mr_deregister(struct session *sn, struct ctl_call *call)
 {
-    struct object *o = object_get(c, OBJ_MR, call->request->handle);
+    struct object *o = object_get(sn, OBJ_MR, call->request->handle);
     struct mr *mr;
 
     if (!o)
@@ -234,21 +234,21 @@ int mr_deregister(struct client *c, struct ctl_call *call)
     mr = container_of(o, struct mr, o);
     if (!region_close(&mr->region))
         return -EBUSY;
-    mr_remove(&c->device->mrs, &mr->region);
-    device_quiesce(c->device);
+    mr_remove(&sn->device->mrs, &mr->region);
+    device_quiesce(sn->device);
     mr_free(mr);
     return 0;
 }
 
-void mr_free_all(struct client *c)
+void mr_free_all(struct session *sn)
 {
     struct object *o;
 
-    if (TAILQ_EMPTY(&c->objects[OBJ_MR]))
+    if (TAILQ_EMPTY(&sn->objects[OBJ_MR]))
         return;
-    TAILQ_FOREACH (o, &c->objects[OBJ_MR], link)
-        mr_remove(&c->device->mrs, &container_of(o, struct mr, o)->region);
-    device_quiesce(c->device);
-    while ((o = TAILQ_FIRST(&c->objects[OBJ_MR])))
+    TAILQ_FOREACH (o, &sn->objects[OBJ_MR], link)
+        mr_remove(&sn->device->mrs, &container_of(o, struct mr, o)->region);
+    device_quiesce(sn->device);
+    while ((o = TAILQ_FIRST(&sn->objects[OBJ_MR])))
         mr_free(container_of(o, struct mr, o));
 }

@@ -70,24 +70,24 @@ bool permission_of_status(const char *status)
     return at && strtoull(at + sizeof(field) - 1, NULL, 16) >> CAP_NET_RAW & 1;
 }
 
-bool permission_raw(const struct client *c)
+bool permission_raw(const struct session *sn)
 {
     char path[32], status[4096];
     bool allowed;
     int process;
 
-    if (!c->peer.uid || c->peer.uid == geteuid())
+    if (!sn->peer.uid || sn->peer.uid == geteuid())
         return true;
-    if (c->peer.pid <= 0)
+    if (sn->peer.pid <= 0)
         return false;
-    snprintf(path, sizeof(path), "/proc/%d", c->peer.pid);
+    snprintf(path, sizeof(path), "/proc/%d", sn->peer.pid);
     process = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (process < 0)
         return false;
     allowed = same_user_namespace(process) &&
-              read_status(process, c->peer.uid, status, sizeof(status)) &&
+              read_status(process, sn->peer.uid, status, sizeof(status)) &&
               permission_of_status(status);
     close(process);
     /* Else the number may have been another process's by then. */
-    return allowed && !c->gone;
+    return allowed && !sn->gone;
 }

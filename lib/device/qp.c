@@ -9,23 +9,23 @@
 /* ---- doorbell slots ---- */
 
 /* Takes a free slot, and makes some when there are none. 0 or -ENOMEM. */
-static int take_slot(struct client *c, uint32_t *slot)
+static int take_slot(struct session *sn, uint32_t *slot)
 {
-    uint32_t made = c->slots_made ? c->slots_made * 2 : 64;
+    uint32_t made = sn->slots_made ? sn->slots_made * 2 : 64;
     uint32_t *stack;
 
-    if (!c->free_slots) {
+    if (!sn->free_slots) {
         if (made > DB_SLOTS)
             return -ENOMEM;
-        stack = realloc(c->free_slot, made * sizeof(*stack));
+        stack = realloc(sn->free_slot, made * sizeof(*stack));
         if (!stack)
             return -ENOMEM;
-        c->free_slot = stack;
-        for (uint32_t i = made; i > c->slots_made; i--)
-            c->free_slot[c->free_slots++] = i - 1;
-        c->slots_made = made;
+        sn->free_slot = stack;
+        for (uint32_t i = made; i > sn->slots_made; i--)
+            sn->free_slot[sn->free_slots++] = i - 1;
+        sn->slots_made = made;
     }
-    *slot = c->free_slot[--c->free_slots];
+    *slot = sn->free_slot[--sn->free_slots];
     return 0;
 }
 
@@ -57,7 +57,7 @@ static void attach(struct worker *w, void *arg)
 
 /* ---- creation ---- */
 
-static int check_create(struct client *c, const struct ctl_create_qp *rq)
+static int check_create(struct session *sn, const struct ctl_create_qp *rq)
 {
     const struct qp_caps *caps = &rq->caps;
 
@@ -68,9 +68,9 @@ static int check_create(struct client *c, const struct ctl_create_qp *rq)
         caps->max_send_sge > LIMIT_SGE || caps->max_recv_sge > LIMIT_SGE ||
         caps->max_inline_data > QUEUE_MAX_INLINE)
         return -EINVAL;
-    if (c->count[OBJ_QP] >= LIMIT_QP)
+    if (sn->count[OBJ_QP] >= LIMIT_QP)
         return -ENOMEM;
-    return raw_qp_check(c, rq);
+    return raw_qp_check(sn, rq);
 }
 
 /* Rings are powers of two, and what an entry's stride leaves room for is given too: no less than
@@ -142,29 +142,29 @@ static void fill_init(struct qp_init *init, struct qp_object *q, const struct ct
 }
 
 /* A handle that must name an object of the kind; 0 where it may be left out. */
-static int find_part(struct client *c, enum object_kind kind, uint32_t handle, bool needed,
+static int find_part(struct session *sn, enum object_kind kind, uint32_t handle, bool needed,
                      struct object **out)
 {
-    *out = handle ? object_get(c, kind, handle) : NULL;
+    *out = handle ? object_get(sn, kind, handle) : NULL;
     return *out || (!needed && !handle) ? 0 : -EINVAL;
 }
 
 /* What each type is made of: an XRC receive side has a domain and nothing else, a send side no
  * receive queue. */
-static int find_parts(struct client *c, const struct ctl_create_qp *rq, struct qp_object *q)
+static int find_parts(struct session *sn, const struct ctl_create_qp *rq, struct qp_object *q)
 {
     bool xrc_recv = rq->type == QPT_XRC_RECV, xrc_send = rq->type == QPT_XRC_SEND;
     bool rss = rq->rx_hash.ind != 0;
     struct object *pd, *send_cq, *recv_cq, *xrcd, *ind;
 
-    if (find_part(c, OBJ_PD, rq->pd, !xrc_recv, &pd) ||
-        find_part(c, OBJ_CQ, rq->send_cq, !xrc_recv && !rss, &send_cq) ||
-        find_part(c, OBJ_CQ, rq->recv_cq, !xrc_recv && !xrc_send && !rss, &recv_cq) ||
-        find_part(c, OBJ_XRCD, rq->xrcd, xrc_recv, &xrcd) ||
-        find_part(c, OBJ_RWQ_IND, rq->rx_hash.ind, false, &ind))
+    if (find_part(sn, OBJ_PD, rq->pd, !xrc_recv, &pd) ||
+        find_part(sn, OBJ_CQ, rq->send_cq, !xrc_recv && !rss, &send_cq) ||
+        find_part(sn, OBJ_CQ, rq->recv_cq, !xrc_recv && !xrc_send && !rss, &recv_cq) ||
+        find_part(sn, OBJ_XRCD, rq->xrcd, xrc_recv, &xrcd) ||
+        find_part(sn, OBJ_RWQ_IND, rq->rx_hash.ind, false, &ind))
         return -EINVAL;
     if (rq->srq) {
-        q->srq = xrc_recv || xrc_send || rss ? NULL : srq_object_get(c, rq->srq);
+        q->srq = xrc_recv || xrc_send || rss ? NULL : srq_object_get(sn, rq->srq);
         if (!q->srq || q->srq->xrcd)
             return -EINVAL;
     }
@@ -195,31 +195,31 @@ static void count_parts(struct qp_object *q, int n)
 }
 
 /* Doorbell slot and engine's queue pair; in the end a worker has it. */
-static int give_to_worker(struct client *c, struct qp_object *q, const struct qp_init *init)
+static int give_to_worker(struct session *sn, struct qp_object *q, const struct qp_init *init)
 {
-    int err = take_slot(c, &q->dp.slot);
+    int err = take_slot(sn, &q->dp.slot);
 
     if (err)
         return err;
-    q->dp.ctx = &c->ctx[0];
-    steer_begin(c, q, device_next_port(c->device));
-    q->dp.qp = qp_create(c->device->qps, init, &err);
+    q->dp.ctx = &sn->ctx[0];
+    steer_begin(sn, q, device_next_port(sn->device));
+    q->dp.qp = qp_create(sn->device->qps, init, &err);
     if (q->dp.qp) {
         qp_object_call(q, attach, q);
-        err = dp_slots_set(&c->slots, q->dp.slot, &q->dp);
+        err = dp_slots_set(&sn->slots, q->dp.slot, &q->dp);
         if (!err)
             return 0;
         qp_unpublish(q->dp.qp);
         qp_object_call(q, detach_one, q);
-        device_quiesce(c->device);
+        device_quiesce(sn->device);
         qp_free(q->dp.qp);
     }
-    steer_end(c, q);
-    c->free_slot[c->free_slots++] = q->dp.slot;
+    steer_end(sn, q);
+    sn->free_slot[sn->free_slots++] = q->dp.slot;
     return err == -ENOSPC ? -ENOMEM : err;
 }
 
-static int build(struct client *c, struct qp_object *q, const struct ctl_create_qp *rq,
+static int build(struct session *sn, struct qp_object *q, const struct ctl_create_qp *rq,
                  struct ctl_call *call)
 {
     struct ctl_create_qp *layout = &call->reply.create_qp;
@@ -231,38 +231,38 @@ static int build(struct client *c, struct qp_object *q, const struct ctl_create_
     if (own < 0 || (own && rq->type == QPT_RAW_PACKET))
         return -EINVAL;
     plan(layout, rq);
-    err = object_segment(c, call, layout->segment_bytes, &q->segment, &layout->place);
+    err = object_segment(sn, call, layout->segment_bytes, &q->segment, &layout->place);
     if (err)
         return err;
     fill_init(&init, q, rq, layout);
     init.entropy = own ? &entropy : NULL;
-    return give_to_worker(c, q, &init);
+    return give_to_worker(sn, q, &init);
 }
 
-int qp_object_create(struct client *c, struct ctl_call *call)
+int qp_object_create(struct session *sn, struct ctl_call *call)
 {
     const struct ctl_create_qp *rq = &call->request->create_qp;
     struct ctl_create_qp *reply = &call->reply.create_qp;
     struct qp_object *q;
-    int err = check_create(c, rq);
+    int err = check_create(sn, rq);
 
     if (err)
         return err;
     q = calloc(1, sizeof(*q));
     if (!q)
         return -ENOMEM;
-    err = find_parts(c, rq, q);
+    err = find_parts(sn, rq, q);
     if (!err)
-        err = build(c, q, rq, call);
+        err = build(sn, q, rq, call);
     if (err) {
-        slab_cancel(&c->slabs, &q->segment);
+        slab_cancel(&sn->slabs, &q->segment);
         free(q);
         return err;
     }
     q->sq_sig_all = rq->sq_sig_all != 0;
     count_parts(q, 1);
     q->o.handle = qp_number(q->dp.qp);
-    object_add(c, &q->o, OBJ_QP);
+    object_add(sn, &q->o, OBJ_QP);
     reply->qpn = q->o.handle;
     reply->db_slot = q->dp.slot;
     return 0;
@@ -270,15 +270,15 @@ int qp_object_create(struct client *c, struct ctl_call *call)
 
 /* ---- use ---- */
 
-struct qp_object *qp_object_get(struct client *c, uint32_t qpn)
+struct qp_object *qp_object_get(struct session *sn, uint32_t qpn)
 {
-    struct qp *qp = qp_table_lookup(c->device->qps, qpn);
+    struct qp *qp = qp_table_lookup(sn->device->qps, qpn);
     struct qp_object *q;
 
     if (!qp)
         return NULL;
     q = container_of((struct dp_qp *)qp_owner(qp), struct qp_object, dp);
-    return q->o.client == c ? q : NULL;
+    return q->o.session == sn ? q : NULL;
 }
 
 struct modify_call {
@@ -295,18 +295,18 @@ static void modify(struct worker *w, void *arg)
     struct dp_qp *dq = &m->q->dp;
 
     m->err = engine_qp_modify(qp_object_engine(m->q), dq->qp, &m->rq->attr, m->rq->mask, m->av,
-                              m->max_mtu, m->q->o.client->rnic->config.clock());
+                              m->max_mtu, m->q->o.session->rnic->config.clock());
 }
 
-int qp_object_modify(struct client *c, struct ctl_call *call)
+int qp_object_modify(struct session *sn, struct ctl_call *call)
 {
     const struct ctl_modify_qp *rq = &call->request->modify_qp;
     struct address_vector av;
-    struct modify_call m = {.rq = rq, .max_mtu = device_mtu_code(c->device->info.mtu)};
+    struct modify_call m = {.rq = rq, .max_mtu = device_mtu_code(sn->device->info.mtu)};
     uint32_t mtu;
     int err;
 
-    m.q = qp_object_get(c, rq->qpn);
+    m.q = qp_object_get(sn, rq->qpn);
     if (!m.q)
         return -EINVAL;
     if (m.q->ind) /* it has no states: as mlx5 */
@@ -316,7 +316,7 @@ int qp_object_modify(struct client *c, struct ctl_call *call)
     if ((rq->mask & QPA_PKEY_INDEX) && rq->attr.pkey_index)
         return -EINVAL;
     if (rq->mask & QPA_AV) {
-        err = device_resolve(c->device, &rq->attr.ah, &av, &mtu);
+        err = device_resolve(sn->device, &rq->attr.ah, &av, &mtu);
         if (err)
             return err;
         m.av = &av;
@@ -347,10 +347,10 @@ void qp_object_attr(struct qp_object *q, struct qp_attr *attr)
     qp_object_call(q, query, &call);
 }
 
-int qp_object_query(struct client *c, struct ctl_call *call)
+int qp_object_query(struct session *sn, struct ctl_call *call)
 {
     struct ctl_query_qp *reply = &call->reply.query_qp;
-    struct qp_object *q = qp_object_get(c, call->request->handle);
+    struct qp_object *q = qp_object_get(sn, call->request->handle);
 
     if (!q)
         return -EINVAL;
@@ -383,64 +383,64 @@ static void detach(struct worker *w, void *arg)
 }
 
 /* Returns the slab that went with it, or 0. */
-static uint64_t qp_object_free(struct client *c, struct qp_object *q)
+static uint64_t qp_object_free(struct session *sn, struct qp_object *q)
 {
     uint64_t gone;
 
-    c->free_slot[c->free_slots++] = q->dp.slot;
+    sn->free_slot[sn->free_slots++] = q->dp.slot;
     mcast_forget_all(q);
     qp_free(q->dp.qp);
     count_parts(q, -1);
     object_remove(&q->o);
-    gone = slab_free(&c->slabs, &q->segment);
+    gone = slab_free(&sn->slabs, &q->segment);
     free(q);
     return gone;
 }
 
 /* Packets and bells find them no more; then every worker, the owner among them, lets them go, and
  * so passes a quiet point. Returns the slab that went with the last, or 0. */
-static uint64_t free_some(struct client *c, struct detach_call *d)
+static uint64_t free_some(struct session *sn, struct detach_call *d)
 {
     uint64_t gone = 0;
 
     for (unsigned i = 0; i < d->n; i++) {
         qp_unpublish(d->q[i]->dp.qp);
-        dp_slots_set(&c->slots, d->q[i]->dp.slot, NULL);
-        steer_end(c, d->q[i]);
+        dp_slots_set(&sn->slots, d->q[i]->dp.slot, NULL);
+        steer_end(sn, d->q[i]);
     }
-    for (unsigned i = 0; i < c->device->parts; i++) {
-        d->engine = c->device->port[i]->engine;
-        worker_call(c->device->workers[i], detach, d);
+    for (unsigned i = 0; i < sn->device->parts; i++) {
+        d->engine = sn->device->port[i]->engine;
+        worker_call(sn->device->workers[i], detach, d);
     }
     for (unsigned i = 0; i < d->n; i++)
-        gone = qp_object_free(c, d->q[i]);
+        gone = qp_object_free(sn, d->q[i]);
     return gone;
 }
 
-int qp_object_destroy(struct client *c, struct ctl_call *call)
+int qp_object_destroy(struct session *sn, struct ctl_call *call)
 {
     struct detach_call d = {.n = 1};
 
-    d.q[0] = qp_object_get(c, call->request->destroy.handle);
+    d.q[0] = qp_object_get(sn, call->request->destroy.handle);
     if (!d.q[0])
         return -EINVAL;
     if (d.q[0]->group_count || d.q[0]->o.refs) /* groups; flow rules */
         return -EBUSY;
-    call->reply.destroy.slab_gone = free_some(c, &d);
+    call->reply.destroy.slab_gone = free_some(sn, &d);
     return 0;
 }
 
-void qp_free_all(struct client *c)
+void qp_free_all(struct session *sn)
 {
-    while (!TAILQ_EMPTY(&c->objects[OBJ_QP])) {
+    while (!TAILQ_EMPTY(&sn->objects[OBJ_QP])) {
         struct detach_call d = {0};
         struct object *o;
 
-        TAILQ_FOREACH (o, &c->objects[OBJ_QP], link) {
+        TAILQ_FOREACH (o, &sn->objects[OBJ_QP], link) {
             if (d.n == DETACH_MAX)
                 break;
             d.q[d.n++] = container_of(o, struct qp_object, o);
         }
-        free_some(c, &d);
+        free_some(sn, &d);
     }
 }

@@ -32,10 +32,10 @@ static void set(struct worker *w, void *arg)
     call->err = engine_qp_set_entropy(qp_object_engine(call->q), dq->qp, call->policy);
 }
 
-int qp_object_set_entropy(struct client *c, struct ctl_call *call)
+int qp_object_set_entropy(struct session *sn, struct ctl_call *call)
 {
     const struct ctl_set_entropy *rq = &call->request->set_entropy;
-    struct entropy_call set_call = {.q = qp_object_get(c, rq->qpn)};
+    struct entropy_call set_call = {.q = qp_object_get(sn, rq->qpn)};
     struct entropy_policy policy;
     int given = entropy_from_ctl(&rq->entropy, &policy);
 

@@ -14,15 +14,15 @@
 #define VENDOR_ID      0x020000
 #define VENDOR_PART_ID 0
 
-int query_device(struct client *c, struct ctl_call *call)
+int query_device(struct session *sn, struct ctl_call *call)
 {
     struct ctl_device *q = &call->reply.device;
     uint32_t index = call->request->device.index;
     const struct device *d;
 
-    if (index >= c->rnic->devices)
+    if (index >= sn->rnic->devices)
         return -ENODEV;
-    d = c->rnic->device[index];
+    d = sn->rnic->device[index];
     *q = (struct ctl_device){
         .index = index,
         .ports = 1,
@@ -47,22 +47,22 @@ int query_device(struct client *c, struct ctl_call *call)
         .max_xrcd = LIMIT_XRCD,
         .max_mcast_grp = LIMIT_MCAST,
         .max_mr_size = LIMIT_MR_SIZE,
-        .workers = c->rnic->workers,
+        .workers = sn->rnic->workers,
     };
-    if (permission_raw(c)) {
-        q->max_wq = LIMIT_CLIENT_WQ;
-        q->max_rwq_ind = LIMIT_CLIENT_RWQ_IND;
+    if (permission_raw(sn)) {
+        q->max_wq = LIMIT_SESSION_WQ;
+        q->max_rwq_ind = LIMIT_SESSION_RWQ_IND;
         q->max_rwq_ind_size = RWQ_IND_MAX;
     }
     memcpy(q->name, d->name, sizeof(q->name));
-    snprintf(q->fw_version, sizeof(q->fw_version), "%s", c->rnic->config.version);
+    snprintf(q->fw_version, sizeof(q->fw_version), "%s", sn->rnic->config.version);
     return 0;
 }
 
-int query_port(struct client *c, struct ctl_call *call)
+int query_port(struct session *sn, struct ctl_call *call)
 {
     struct ctl_port *q = &call->reply.port;
-    struct device *d = c->device;
+    struct device *d = sn->device;
     struct pktio_info info;
 
     if (call->request->port.port != 1)
@@ -82,14 +82,14 @@ int query_port(struct client *c, struct ctl_call *call)
     return 0;
 }
 
-int query_gid(struct client *c, struct ctl_call *call)
+int query_gid(struct session *sn, struct ctl_call *call)
 {
     const struct ctl_gid *asked = &call->request->gid;
     const struct gid_entry *e;
 
-    if (asked->port != 1 || asked->index >= c->device->gids.len)
+    if (asked->port != 1 || asked->index >= sn->device->gids.len)
         return -EINVAL;
-    e = &c->device->gids.entry[asked->index];
+    e = &sn->device->gids.entry[asked->index];
     if (!e->valid)
         return -ENOENT;
     memcpy(call->reply.gid.gid, e->gid.raw, sizeof(call->reply.gid.gid));

@@ -19,13 +19,13 @@ static int check_hash(const struct ctl_rx_hash *h)
     return rx_hash_fields_valid(h->fields) ? 0 : -EINVAL;
 }
 
-int raw_qp_check(struct client *c, const struct ctl_create_qp *rq)
+int raw_qp_check(struct session *sn, const struct ctl_create_qp *rq)
 {
     const struct qp_caps *caps = &rq->caps;
 
     if (rq->type != QPT_RAW_PACKET)
         return rq->rx_hash.ind ? -EINVAL : 0;
-    if (!permission_raw(c))
+    if (!permission_raw(sn))
         return -EPERM;
     if (!rq->rx_hash.ind)
         return 0;

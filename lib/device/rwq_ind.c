@@ -8,9 +8,9 @@
 
 _Static_assert(CTL_RWQ_IND_MAX == RWQ_IND_MAX, "the protocol carries whole tables");
 
-struct rwq_ind_object *rwq_ind_get(struct client *c, uint32_t handle)
+struct rwq_ind_object *rwq_ind_get(struct session *sn, uint32_t handle)
 {
-    struct object *o = object_get(c, OBJ_RWQ_IND, handle);
+    struct object *o = object_get(sn, OBJ_RWQ_IND, handle);
 
     return o ? container_of(o, struct rwq_ind_object, o) : NULL;
 }
@@ -22,7 +22,7 @@ static void count_wqs(struct wq_object *const *wq, uint32_t size, int n)
 }
 
 /* The work queues that a request names, and a table of them. NULL and *err. */
-static struct rwq_entries *make_entries(struct client *c, const struct ctl_rwq_ind *rq,
+static struct rwq_entries *make_entries(struct session *sn, const struct ctl_rwq_ind *rq,
                                         struct wq_object *w[RWQ_IND_MAX], int *err)
 {
     struct wq *wq[RWQ_IND_MAX];
@@ -32,7 +32,7 @@ static struct rwq_entries *make_entries(struct client *c, const struct ctl_rwq_i
     if (!is_pow2(rq->size) || rq->size > RWQ_IND_MAX)
         return NULL;
     for (uint32_t i = 0; i < rq->size; i++) {
-        w[i] = wq_object_get(c, rq->wq[i]);
+        w[i] = wq_object_get(sn, rq->wq[i]);
         if (!w[i])
             return NULL;
         wq[i] = w[i]->wq;
@@ -42,25 +42,25 @@ static struct rwq_entries *make_entries(struct client *c, const struct ctl_rwq_i
     return entries;
 }
 
-int rwq_ind_object_create(struct client *c, struct ctl_call *call)
+int rwq_ind_object_create(struct session *sn, struct ctl_call *call)
 {
     const struct ctl_rwq_ind *rq = &call->request->rwq_ind;
     struct rwq_entries *entries;
     struct rwq_ind_object *t;
     int err;
 
-    if (!permission_raw(c))
+    if (!permission_raw(sn))
         return -EPERM;
-    if (c->count[OBJ_RWQ_IND] >= LIMIT_CLIENT_RWQ_IND)
+    if (sn->count[OBJ_RWQ_IND] >= LIMIT_SESSION_RWQ_IND)
         return -ENOMEM;
     t = calloc(1, sizeof(*t));
     if (!t)
         return -ENOMEM;
-    entries = make_entries(c, rq, t->wq, &err);
+    entries = make_entries(sn, rq, t->wq, &err);
     if (!entries)
         goto fail;
     t->ind = rwq_ind_create(entries);
-    err = t->ind ? object_add(c, &t->o, OBJ_RWQ_IND) : -ENOMEM;
+    err = t->ind ? object_add(sn, &t->o, OBJ_RWQ_IND) : -ENOMEM;
     if (err) {
         if (t->ind)
             rwq_ind_free(t->ind);
@@ -79,21 +79,21 @@ fail:
 }
 
 /* Its size may change too. The queues that it leaves are free to go when this returns. */
-int rwq_ind_object_modify(struct client *c, struct ctl_call *call)
+int rwq_ind_object_modify(struct session *sn, struct ctl_call *call)
 {
     const struct ctl_rwq_ind *rq = &call->request->rwq_ind;
-    struct rwq_ind_object *t = rwq_ind_get(c, rq->handle);
+    struct rwq_ind_object *t = rwq_ind_get(sn, rq->handle);
     struct wq_object *w[RWQ_IND_MAX];
     struct rwq_entries *entries;
     int err;
 
     if (!t)
         return -EINVAL;
-    entries = make_entries(c, rq, w, &err);
+    entries = make_entries(sn, rq, w, &err);
     if (!entries)
         return err;
     entries = rwq_ind_replace(t->ind, entries);
-    device_quiesce(c->device);
+    device_quiesce(sn->device);
     rwq_entries_free(entries);
     count_wqs(t->wq, t->size, -1);
     memcpy(t->wq, w, rq->size * sizeof(w[0]));
@@ -111,9 +111,9 @@ static void rwq_ind_object_free(struct rwq_ind_object *t)
     free(t);
 }
 
-int rwq_ind_object_destroy(struct client *c, struct ctl_call *call)
+int rwq_ind_object_destroy(struct session *sn, struct ctl_call *call)
 {
-    struct rwq_ind_object *t = rwq_ind_get(c, call->request->handle);
+    struct rwq_ind_object *t = rwq_ind_get(sn, call->request->handle);
 
     if (!t)
         return -EINVAL;
@@ -123,10 +123,10 @@ int rwq_ind_object_destroy(struct client *c, struct ctl_call *call)
     return 0;
 }
 
-void rwq_ind_free_all(struct client *c)
+void rwq_ind_free_all(struct session *sn)
 {
     struct object *o;
 
-    while ((o = TAILQ_FIRST(&c->objects[OBJ_RWQ_IND])))
+    while ((o = TAILQ_FIRST(&sn->objects[OBJ_RWQ_IND])))
         rwq_ind_object_free(container_of(o, struct rwq_ind_object, o));
 }

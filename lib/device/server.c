@@ -22,7 +22,7 @@
 struct connection {
     TAILQ_ENTRY(connection) link;
     struct server *server;
-    struct client *client;
+    struct session *session;
     struct event_source socket;
     struct event_source process; /* pidfd, or fd -1 */
     bool parked; /* the request below waits for the network; no other is read meanwhile */
@@ -64,8 +64,8 @@ static void connection_close(struct connection *cn)
 
     event_loop_remove(s->config.loop, &cn->socket);
     event_loop_remove(s->config.loop, &cn->process);
-    if (cn->client)
-        client_close(cn->client);
+    if (cn->session)
+        session_close(cn->session);
     close_fds(cn->fd, &cn->fds);
     close(cn->socket.fd);
     if (cn->process.fd >= 0)
@@ -96,7 +96,7 @@ static int answer(struct connection *cn)
     bool was_parked = cn->parked;
     int err;
 
-    client_dispatch(cn->client, &call);
+    session_dispatch(cn->session, &call);
     cn->parked = call.reply.status == -EINPROGRESS;
     if (cn->parked) /* all that is heard from it now is its end */
         return was_parked ? 0 : event_loop_add(loop, &cn->socket, EPOLLRDHUP);
@@ -152,7 +152,7 @@ static void on_process(struct event_source *source, uint32_t events)
 {
     struct connection *cn = container_of(source, struct connection, process);
 
-    if (client_gone(cn->client)) {
+    if (session_process_ended(cn->session)) {
         connection_close(cn);
         return;
     }
@@ -188,8 +188,8 @@ static int connection_open(struct server *s, int fd)
     cn->process = (struct event_source){.fd = pidfd_of(fd, peer.pid), .ready = on_process};
     TAILQ_INSERT_TAIL(&s->connections, cn, link);
     s->connection_count++;
-    cn->client = client_create(s->config.rnic, &peer);
-    err = cn->client ? event_loop_add(s->config.loop, &cn->socket, EPOLLIN) : -ENOMEM;
+    cn->session = session_create(s->config.rnic, &peer);
+    err = cn->session ? event_loop_add(s->config.loop, &cn->socket, EPOLLIN) : -ENOMEM;
     if (!err && cn->process.fd >= 0)
         err = event_loop_add(s->config.loop, &cn->process, EPOLLIN);
     if (err)

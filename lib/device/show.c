@@ -236,29 +236,29 @@ static json_t *show_worker(const struct worker *w)
     return o;
 }
 
-static json_t *show_client(const struct client *c)
+static json_t *show_session(const struct session *sn)
 {
-    json_t *o = json_pack("{s:i, s:i, s:s%}", "pid", (int)c->peer.pid, "uid", (int)c->peer.uid,
-                          "comm", c->comm, strlen(c->comm));
+    json_t *o = json_pack("{s:i, s:i, s:s%}", "pid", (int)sn->peer.pid, "uid", (int)sn->peer.uid,
+                          "comm", sn->comm, strlen(sn->comm));
 
     /* A name that is no UTF-8 is left out. */
     if (!o)
-        o = json_pack("{s:i, s:i}", "pid", (int)c->peer.pid, "uid", (int)c->peer.uid);
-    if (!c->device)
+        o = json_pack("{s:i, s:i}", "pid", (int)sn->peer.pid, "uid", (int)sn->peer.uid);
+    if (!sn->device)
         return o;
-    json_object_set_new(o, "device", json_string(c->device->name));
-    json_object_set_new(o, "pds", show_number(c->count[OBJ_PD]));
-    json_object_set_new(o, "copy", json_string(c->copy->name));
-    json_object_set_new(o, "mrs_copied", show_number(c->count[OBJ_MR] - c->mrs_mapped));
-    json_object_set_new(o, "mrs_mapped", show_number(c->mrs_mapped));
-    show_mr_reasons(o, c);
-    json_object_set_new(o, "channels", show_number(c->count[OBJ_CHANNEL]));
-    json_object_set_new(o, "cqs", show_number(c->count[OBJ_CQ]));
-    json_object_set_new(o, "qps", show_number(c->count[OBJ_QP]));
-    json_object_set_new(o, "ahs", show_number(c->count[OBJ_AH]));
-    json_object_set_new(o, "wqs", show_number(c->count[OBJ_WQ]));
-    json_object_set_new(o, "rwq_tables", show_number(c->count[OBJ_RWQ_IND]));
-    json_object_set_new(o, "flows", show_number(c->count[OBJ_FLOW]));
+    json_object_set_new(o, "device", json_string(sn->device->name));
+    json_object_set_new(o, "pds", show_number(sn->count[OBJ_PD]));
+    json_object_set_new(o, "copy", json_string(sn->copy->name));
+    json_object_set_new(o, "mrs_copied", show_number(sn->count[OBJ_MR] - sn->mrs_mapped));
+    json_object_set_new(o, "mrs_mapped", show_number(sn->mrs_mapped));
+    show_mr_reasons(o, sn);
+    json_object_set_new(o, "channels", show_number(sn->count[OBJ_CHANNEL]));
+    json_object_set_new(o, "cqs", show_number(sn->count[OBJ_CQ]));
+    json_object_set_new(o, "qps", show_number(sn->count[OBJ_QP]));
+    json_object_set_new(o, "ahs", show_number(sn->count[OBJ_AH]));
+    json_object_set_new(o, "wqs", show_number(sn->count[OBJ_WQ]));
+    json_object_set_new(o, "rwq_tables", show_number(sn->count[OBJ_RWQ_IND]));
+    json_object_set_new(o, "flows", show_number(sn->count[OBJ_FLOW]));
     return o;
 }
 
@@ -295,9 +295,9 @@ static json_t *show_qp(struct qp_object *q)
 
     if (!q->ind)
         qp_object_attr(q, &a);
-    json_object_set_new(o, "device", json_string(q->o.client->device->name));
+    json_object_set_new(o, "device", json_string(q->o.session->device->name));
     json_object_set_new(o, "qpn", show_number(q->o.handle));
-    json_object_set_new(o, "pid", show_number((uint64_t)q->o.client->peer.pid));
+    json_object_set_new(o, "pid", show_number((uint64_t)q->o.session->peer.pid));
     json_object_set_new(o, "type", json_string(type_name(qp_type(q->dp.qp))));
     show_steered(o, q);
     if (q->ind)
@@ -328,7 +328,7 @@ char *rnic_show(struct rnic *r)
 {
     json_t *root = json_object(), *devices = json_array(), *workers = json_array();
     json_t *clients = json_array(), *mrs = json_array(), *qps = json_array();
-    struct client *c;
+    struct session *sn;
     struct object *o;
     char *text;
 
@@ -336,10 +336,10 @@ char *rnic_show(struct rnic *r)
         json_array_append_new(devices, show_device(r->device[i]));
     for (unsigned i = 0; i < r->workers; i++)
         json_array_append_new(workers, show_worker(r->worker[i]));
-    TAILQ_FOREACH (c, &r->clients, link) {
-        json_array_append_new(clients, show_client(c));
-        show_mrs(mrs, c);
-        TAILQ_FOREACH (o, &c->objects[OBJ_QP], link)
+    TAILQ_FOREACH (sn, &r->sessions, link) {
+        json_array_append_new(clients, show_session(sn));
+        show_mrs(mrs, sn);
+        TAILQ_FOREACH (o, &sn->objects[OBJ_QP], link)
             json_array_append_new(qps, show_qp(container_of(o, struct qp_object, o)));
     }
     json_object_set_new(root, "version", json_string(r->config.version));
@@ -373,15 +373,15 @@ static int write_all(int fd, const char *data, size_t len)
     return 0;
 }
 
-int show(struct client *c, struct ctl_call *call)
+int show(struct session *sn, struct ctl_call *call)
 {
     char *text;
     int fd, err;
 
     if (call->request->show.what > CTL_SHOW_TRACE)
         return -EINVAL;
-    text =
-        call->request->show.what == CTL_SHOW_TRACE ? rnic_show_trace(c->rnic) : rnic_show(c->rnic);
+    text = call->request->show.what == CTL_SHOW_TRACE ? rnic_show_trace(sn->rnic)
+                                                      : rnic_show(sn->rnic);
     if (!text)
         return -ENOMEM;
     fd = memfd_create("uroce-show", MFD_CLOEXEC | MFD_ALLOW_SEALING);

@@ -20,11 +20,11 @@ void show_net(json_t *port, const struct device *d);
 void show_address_state(json_t *o, const struct device *d, const union gid *addr, uint16_t vlan);
 
 /* Adds an application's regions to the list: show_mr.c. */
-void show_mrs(json_t *list, const struct client *c);
+void show_mrs(json_t *list, const struct session *sn);
 /* Adds "mrs_denied" and "mrs_why", how often regions came to be reached as they were. */
 void show_mr_counts(json_t *device, const struct device *d);
 /* Adds "mrs_why", how many regions are reached as they are for which reason. */
-void show_mr_reasons(json_t *client, const struct client *c);
+void show_mr_reasons(json_t *client, const struct session *sn);
 
 /* Adds wqs, rwq_tables and flows to the daemon's object, and rx_hash to a queue pair's. */
 void show_raw(json_t *root, struct rnic *r);

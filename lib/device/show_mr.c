@@ -33,15 +33,15 @@ static const char *const why_name[CTL_MR_WHYS] = {
     [CTL_MR_REFUSED] = "refused",
 };
 
-static json_t *show_mr(const struct client *c, const struct mr *mr)
+static json_t *show_mr(const struct session *sn, const struct mr *mr)
 {
     const struct mem_region *r = &mr->region;
     json_t *o = json_object();
     char addr[24];
 
     snprintf(addr, sizeof(addr), "0x%llx", (unsigned long long)r->addr);
-    json_object_set_new(o, "device", json_string(c->device->name));
-    json_object_set_new(o, "pid", show_number((uint64_t)c->peer.pid));
+    json_object_set_new(o, "device", json_string(sn->device->name));
+    json_object_set_new(o, "pid", show_number((uint64_t)sn->peer.pid));
     json_object_set_new(o, "handle", show_number(mr->o.handle));
     json_object_set_new(o, "pd", show_number(r->pd));
     json_object_set_new(o, "address", json_string(addr));
@@ -54,15 +54,15 @@ static json_t *show_mr(const struct client *c, const struct mr *mr)
     return o;
 }
 
-void show_mrs(json_t *list, const struct client *c)
+void show_mrs(json_t *list, const struct session *sn)
 {
     unsigned listed = 0;
     struct object *o;
 
-    TAILQ_FOREACH (o, &c->objects[OBJ_MR], link) {
+    TAILQ_FOREACH (o, &sn->objects[OBJ_MR], link) {
         if (listed++ == LISTED_MAX)
             break;
-        json_array_append_new(list, show_mr(c, container_of(o, struct mr, o)));
+        json_array_append_new(list, show_mr(sn, container_of(o, struct mr, o)));
     }
 }
 
@@ -76,12 +76,12 @@ static json_t *show_reasons(const uint64_t count[CTL_MR_WHYS])
     return reasons;
 }
 
-void show_mr_reasons(json_t *client, const struct client *c)
+void show_mr_reasons(json_t *client, const struct session *sn)
 {
     uint64_t count[CTL_MR_WHYS] = {0};
     struct object *o;
 
-    TAILQ_FOREACH (o, &c->objects[OBJ_MR], link)
+    TAILQ_FOREACH (o, &sn->objects[OBJ_MR], link)
         count[container_of(o, struct mr, o)->why]++;
     json_object_set_new(client, "mrs_why", show_reasons(count));
 }

@@ -11,9 +11,9 @@ static json_t *begin(const struct object *o, const char *handle)
 {
     json_t *row = json_object();
 
-    json_object_set_new(row, "device", json_string(o->client->device->name));
+    json_object_set_new(row, "device", json_string(o->session->device->name));
     json_object_set_new(row, handle, show_number(o->handle));
-    json_object_set_new(row, "pid", show_number((uint64_t)o->client->peer.pid));
+    json_object_set_new(row, "pid", show_number((uint64_t)o->session->peer.pid));
     return row;
 }
 
@@ -166,15 +166,15 @@ void show_rx_hash(json_t *qp, const struct qp_object *q)
 void show_raw(json_t *root, struct rnic *r)
 {
     json_t *wqs = json_array(), *tables = json_array(), *flows = json_array();
-    struct client *c;
+    struct session *sn;
     struct object *o;
 
-    TAILQ_FOREACH (c, &r->clients, link) {
-        TAILQ_FOREACH (o, &c->objects[OBJ_WQ], link)
+    TAILQ_FOREACH (sn, &r->sessions, link) {
+        TAILQ_FOREACH (o, &sn->objects[OBJ_WQ], link)
             json_array_append_new(wqs, show_wq(container_of(o, struct wq_object, o)));
-        TAILQ_FOREACH (o, &c->objects[OBJ_RWQ_IND], link)
+        TAILQ_FOREACH (o, &sn->objects[OBJ_RWQ_IND], link)
             json_array_append_new(tables, show_table(container_of(o, struct rwq_ind_object, o)));
-        TAILQ_FOREACH (o, &c->objects[OBJ_FLOW], link)
+        TAILQ_FOREACH (o, &sn->objects[OBJ_FLOW], link)
             json_array_append_new(flows, show_flow(container_of(o, struct flow_object, o)));
     }
     json_object_set_new(root, "wqs", wqs);

@@ -32,7 +32,7 @@ void show_steered(json_t *qp, const struct qp_object *q)
         json_object_set_new(qp, "flow_rule", json_string(q->flow_sport ? "ports" : "number"));
     if (q->flow_sport)
         json_object_set_new(qp, "flow_rule_sport", show_number(q->flow_sport));
-    if (q->o.client->device->parts > 1 && steer_expect(q, &t))
+    if (q->o.session->device->parts > 1 && steer_expect(q, &t))
         json_object_set_new(qp, "peer_sport", show_number(t.sport));
 }
 

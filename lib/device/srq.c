@@ -6,15 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct srq_object *srq_object_get(struct client *c, uint32_t srqn)
+struct srq_object *srq_object_get(struct session *sn, uint32_t srqn)
 {
-    struct srq *srq = srq_table_lookup(c->device->srqs, srqn);
+    struct srq *srq = srq_table_lookup(sn->device->srqs, srqn);
     struct srq_object *s;
 
     if (!srq)
         return NULL;
     s = container_of((struct dp_srq *)srq_owner(srq), struct srq_object, dp);
-    return s->o.client == c ? s : NULL;
+    return s->o.session == sn ? s : NULL;
 }
 
 /* The ring for max_wr entries of max_sge SGEs: what is asked for, rounded up. */
@@ -44,17 +44,17 @@ static struct work_queue ring_of(const struct segment *segment, const struct ctl
 }
 
 /* XRC SRQs belong to a domain and complete into a queue of their own. */
-static int find_parts(struct client *c, const struct ctl_create_srq *rq, struct srq_object *s)
+static int find_parts(struct session *sn, const struct ctl_create_srq *rq, struct srq_object *s)
 {
-    struct object *pd = object_get(c, OBJ_PD, rq->pd), *cq, *xrcd;
+    struct object *pd = object_get(sn, OBJ_PD, rq->pd), *cq, *xrcd;
 
     if (!pd || (rq->type != CTL_SRQ_BASIC && rq->type != CTL_SRQ_XRC))
         return -EINVAL;
     s->pd = container_of(pd, struct pd, o);
     if (rq->type == CTL_SRQ_BASIC)
         return 0;
-    cq = object_get(c, OBJ_CQ, rq->cq);
-    xrcd = object_get(c, OBJ_XRCD, rq->xrcd);
+    cq = object_get(sn, OBJ_CQ, rq->cq);
+    xrcd = object_get(sn, OBJ_XRCD, rq->xrcd);
     if (!cq || !xrcd)
         return -EINVAL;
     s->cq = container_of(cq, struct cq, o);
@@ -62,14 +62,14 @@ static int find_parts(struct client *c, const struct ctl_create_srq *rq, struct 
     return 0;
 }
 
-static int build(struct client *c, struct srq_object *s, const struct ctl_create_srq *rq,
+static int build(struct session *sn, struct srq_object *s, const struct ctl_create_srq *rq,
                  struct ctl_call *call)
 {
     struct srq_init init;
     int err = plan(&s->layout, rq->max_wr, rq->max_sge);
 
     if (!err)
-        err = object_segment(c, call, s->layout.segment_bytes, &s->segment, &s->layout.place);
+        err = object_segment(sn, call, s->layout.segment_bytes, &s->segment, &s->layout.place);
     if (err)
         return err;
     init = (struct srq_init){
@@ -81,13 +81,13 @@ static int build(struct client *c, struct srq_object *s, const struct ctl_create
         .cq = s->cq ? &s->cq->dp.cq : NULL,
         .owner = &s->dp,
     };
-    s->dp = (struct dp_srq){.ctx = &c->ctx[0], .uidx = rq->uidx};
-    s->o.client = c; /* before others can find it */
-    s->srq = srq_create(c->device->srqs, &init, &err);
+    s->dp = (struct dp_srq){.ctx = &sn->ctx[0], .uidx = rq->uidx};
+    s->o.session = sn; /* before others can find it */
+    s->srq = srq_create(sn->device->srqs, &init, &err);
     return s->srq ? 0 : err == -ENOSPC ? -ENOMEM : err;
 }
 
-int srq_object_create(struct client *c, struct ctl_call *call)
+int srq_object_create(struct session *sn, struct ctl_call *call)
 {
     const struct ctl_create_srq *rq = &call->request->create_srq;
     struct srq_object *s = calloc(1, sizeof(*s));
@@ -96,11 +96,11 @@ int srq_object_create(struct client *c, struct ctl_call *call)
     if (!s)
         return -ENOMEM;
     s->layout = *rq;
-    err = find_parts(c, rq, s);
+    err = find_parts(sn, rq, s);
     if (!err)
-        err = build(c, s, rq, call);
+        err = build(sn, s, rq, call);
     if (err) {
-        slab_cancel(&c->slabs, &s->segment);
+        slab_cancel(&sn->slabs, &s->segment);
         free(s);
         return err;
     }
@@ -110,7 +110,7 @@ int srq_object_create(struct client *c, struct ctl_call *call)
         s->cq->o.refs++;
     }
     s->o.handle = srq_number(s->srq);
-    object_add(c, &s->o, OBJ_SRQ);
+    object_add(sn, &s->o, OBJ_SRQ);
     s->layout.handle = s->o.handle;
     s->layout.limit = 0;
     call->reply.create_srq = s->layout;
@@ -142,7 +142,7 @@ static void move_entries(void *arg, uint32_t first, uint32_t end)
 /* *gone: the slab that went with the old segment, or 0. */
 static int resize(struct srq_object *s, uint32_t max_wr, struct ctl_call *call, uint64_t *gone)
 {
-    struct client *c = s->o.client;
+    struct session *sn = s->o.session;
     struct ctl_create_srq layout = s->layout;
     struct segment fresh, old = s->segment;
     struct move_call m = {.from = &s->layout, .to = &layout, .old = &old, .fresh = &fresh};
@@ -152,21 +152,21 @@ static int resize(struct srq_object *s, uint32_t max_wr, struct ctl_call *call, 
     if (!err && layout.size < srq_waiting(s->srq))
         err = -EINVAL;
     if (!err)
-        err = object_segment(c, call, layout.segment_bytes, &fresh, &layout.place);
+        err = object_segment(sn, call, layout.segment_bytes, &fresh, &layout.place);
     if (err)
         return err;
     wq = ring_of(&fresh, &layout);
     srq_move(s->srq, &wq, &((struct srq_shared *)fresh.base)->taken, move_entries, &m);
     s->segment = fresh;
     s->layout = layout;
-    *gone = slab_free(&c->slabs, &old); /* entries are taken under the lock that srq_move held */
+    *gone = slab_free(&sn->slabs, &old); /* entries are taken under the lock that srq_move held */
     return 0;
 }
 
-int srq_object_modify(struct client *c, struct ctl_call *call)
+int srq_object_modify(struct session *sn, struct ctl_call *call)
 {
     const struct ctl_modify_srq *rq = &call->request->modify_srq;
-    struct srq_object *s = srq_object_get(c, rq->handle);
+    struct srq_object *s = srq_object_get(sn, rq->handle);
     uint64_t gone = 0;
     int err = 0;
 
@@ -180,15 +180,15 @@ int srq_object_modify(struct client *c, struct ctl_call *call)
     if (err)
         return err;
     if ((rq->mask & CTL_SRQ_LIMIT) && srq_set_limit(s->srq, rq->limit))
-        ctx_async_event(c, s->layout.uidx, QP_EVENT_SRQ_LIMIT_REACHED);
+        ctx_async_event(sn, s->layout.uidx, QP_EVENT_SRQ_LIMIT_REACHED);
     call->reply.create_srq = s->layout;
     call->reply.create_srq.place.gone = gone;
     return 0;
 }
 
-int srq_object_query(struct client *c, struct ctl_call *call)
+int srq_object_query(struct session *sn, struct ctl_call *call)
 {
-    struct srq_object *s = srq_object_get(c, call->request->handle);
+    struct srq_object *s = srq_object_get(sn, call->request->handle);
 
     if (!s)
         return -EINVAL;
@@ -200,12 +200,12 @@ int srq_object_query(struct client *c, struct ctl_call *call)
 /* ---- destruction ---- */
 
 /* Returns the slab that went with it, or 0. */
-static uint64_t srq_object_free(struct client *c, struct srq_object *s)
+static uint64_t srq_object_free(struct session *sn, struct srq_object *s)
 {
     uint64_t gone;
 
     srq_unpublish(s->srq);
-    device_quiesce(c->device); /* XRC packets may have found it */
+    device_quiesce(sn->device); /* XRC packets may have found it */
     srq_free(s->srq);
     s->pd->o.refs--;
     if (s->xrcd) {
@@ -213,27 +213,27 @@ static uint64_t srq_object_free(struct client *c, struct srq_object *s)
         s->cq->o.refs--;
     }
     object_remove(&s->o);
-    gone = slab_free(&c->slabs, &s->segment);
+    gone = slab_free(&sn->slabs, &s->segment);
     free(s);
     return gone;
 }
 
-int srq_object_destroy(struct client *c, struct ctl_call *call)
+int srq_object_destroy(struct session *sn, struct ctl_call *call)
 {
-    struct srq_object *s = srq_object_get(c, call->request->destroy.handle);
+    struct srq_object *s = srq_object_get(sn, call->request->destroy.handle);
 
     if (!s)
         return -EINVAL;
     if (s->o.refs)
         return -EBUSY;
-    call->reply.destroy.slab_gone = srq_object_free(c, s);
+    call->reply.destroy.slab_gone = srq_object_free(sn, s);
     return 0;
 }
 
-void srq_free_all(struct client *c)
+void srq_free_all(struct session *sn)
 {
     struct object *o;
 
-    while ((o = TAILQ_FIRST(&c->objects[OBJ_SRQ])))
-        srq_object_free(c, container_of(o, struct srq_object, o));
+    while ((o = TAILQ_FIRST(&sn->objects[OBJ_SRQ])))
+        srq_object_free(sn, container_of(o, struct srq_object, o));
 }

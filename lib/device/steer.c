@@ -33,13 +33,13 @@ const char *steer_reason_name(enum steer_reason reason)
 
 /* ---- the count ---- */
 
-void steer_begin(struct client *c, struct qp_object *q, struct worker_port *p)
+void steer_begin(struct session *sn, struct qp_object *q, struct worker_port *p)
 {
-    struct ctx_shared *shared = c->segment.base;
+    struct ctx_shared *shared = sn->segment.base;
 
     q->dp.port = p;
     q->reason = STEER_SHARE;
-    c->device->placed[p->queue]++;
+    sn->device->placed[p->queue]++;
     atomic_store(&shared->slot_worker[q->dp.slot], (uint8_t)worker_index(p->worker));
 }
 
@@ -50,10 +50,10 @@ static void remove_rule(struct device *d, struct qp_object *q)
     q->flow = NULL;
 }
 
-void steer_end(struct client *c, struct qp_object *q)
+void steer_end(struct session *sn, struct qp_object *q)
 {
-    remove_rule(c->device, q);
-    c->device->placed[q->dp.port->queue]--;
+    remove_rule(sn->device, q);
+    sn->device->placed[q->dp.port->queue]--;
 }
 
 static bool move(struct device *d, struct qp_object *q, struct worker_port *to,
@@ -107,7 +107,7 @@ static void expect(const struct device *d, const struct qp_object *q,
 bool steer_expect(const struct qp_object *q, struct rss_tuple *t)
 {
     const struct address_vector *av = qp_address_vector(q->dp.qp);
-    const struct device *d = q->o.client->device;
+    const struct device *d = q->o.session->device;
 
     if (qp_type(q->dp.qp) == QPT_UD || qp_current_state(q->dp.qp) < QPS_RTR ||
         av->gid_type != GID_TYPE_ROCE_V2 || is_own(d, av))
@@ -170,7 +170,7 @@ static bool may_be_placed(const struct qp_object *q)
 void steer_connect(struct qp_object *q, const struct address_vector *av, const struct qp_attr *attr,
                    uint32_t mask)
 {
-    struct device *d = q->o.client->device;
+    struct device *d = q->o.session->device;
     uint32_t dest_qpn = mask & QPA_DEST_QPN ? attr->dest_qpn : q->dest_qpn;
     struct worker_port *part;
     struct rss_tuple t;
@@ -196,10 +196,10 @@ void steer_connect(struct qp_object *q, const struct address_vector *av, const s
 
 /* Two queue pairs of one port that are on different workers are strays for each other: one goes to
  * the other, and then the second report is out of date. */
-void steer_stray(struct client *c, uint32_t qpn, uint32_t worker)
+void steer_stray(struct session *sn, uint32_t qpn, uint32_t worker)
 {
-    struct device *d = c->device;
-    struct qp_object *q = d ? qp_object_get(c, qpn) : NULL;
+    struct device *d = sn->device;
+    struct qp_object *q = d ? qp_object_get(sn, qpn) : NULL;
     struct worker_port *part = NULL;
 
     if (!q)

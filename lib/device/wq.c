@@ -5,34 +5,34 @@
 #include <errno.h>
 #include <stdlib.h>
 
-struct wq_object *wq_object_get(struct client *c, uint32_t number)
+struct wq_object *wq_object_get(struct session *sn, uint32_t number)
 {
-    struct wq *wq = wq_table_lookup(c->device->wqs, number);
+    struct wq *wq = wq_table_lookup(sn->device->wqs, number);
     struct wq_object *w;
 
     if (!wq)
         return NULL;
     w = container_of((struct dp_wq *)wq_owner(wq), struct wq_object, dp);
-    return w->o.client == c ? w : NULL;
+    return w->o.session == sn ? w : NULL;
 }
 
 /* ---- creation ---- */
 
-static int check_create(struct client *c, const struct ctl_create_wq *rq)
+static int check_create(struct session *sn, const struct ctl_create_wq *rq)
 {
-    if (!permission_raw(c))
+    if (!permission_raw(sn))
         return -EPERM;
     if (rq->type != CTL_WQ_RQ && rq->type != CTL_WQ_SRQ)
         return -EINVAL;
     if (rq->type == CTL_WQ_RQ &&
         (rq->srq || !rq->max_wr || rq->max_wr > QUEUE_MAX_WR || rq->max_sge > LIMIT_SGE))
         return -EINVAL;
-    return c->count[OBJ_WQ] < LIMIT_CLIENT_WQ ? 0 : -ENOMEM;
+    return sn->count[OBJ_WQ] < LIMIT_SESSION_WQ ? 0 : -ENOMEM;
 }
 
-static int find_parts(struct client *c, const struct ctl_create_wq *rq, struct wq_object *w)
+static int find_parts(struct session *sn, const struct ctl_create_wq *rq, struct wq_object *w)
 {
-    struct object *pd = object_get(c, OBJ_PD, rq->pd), *cq = object_get(c, OBJ_CQ, rq->cq);
+    struct object *pd = object_get(sn, OBJ_PD, rq->pd), *cq = object_get(sn, OBJ_CQ, rq->cq);
 
     if (!pd || !cq)
         return -EINVAL;
@@ -40,7 +40,7 @@ static int find_parts(struct client *c, const struct ctl_create_wq *rq, struct w
     w->cq = container_of(cq, struct cq, o);
     if (rq->type == CTL_WQ_RQ)
         return 0;
-    w->srq = srq_object_get(c, rq->srq);
+    w->srq = srq_object_get(sn, rq->srq);
     return w->srq && !w->srq->xrcd ? 0 : -EINVAL;
 }
 
@@ -64,7 +64,7 @@ static void plan(struct ctl_create_wq *layout, const struct ctl_create_wq *rq)
     layout->segment_bytes = layout->rq_off + (uint64_t)layout->size * layout->stride;
 }
 
-static int make_ring(struct client *c, struct wq_object *w, const struct ctl_create_wq *rq,
+static int make_ring(struct session *sn, struct wq_object *w, const struct ctl_create_wq *rq,
                      struct ctl_call *call, struct wq_init *init)
 {
     struct ctl_create_wq *layout = &call->reply.create_wq;
@@ -72,7 +72,7 @@ static int make_ring(struct client *c, struct wq_object *w, const struct ctl_cre
     int err;
 
     plan(layout, rq);
-    err = object_segment(c, call, layout->segment_bytes, &w->segment, &layout->place);
+    err = object_segment(sn, call, layout->segment_bytes, &w->segment, &layout->place);
     if (err)
         return err;
     shared = w->segment.base;
@@ -102,7 +102,7 @@ static struct worker_port *choose_port(struct device *d, uint32_t vector)
     return device_next_port(d);
 }
 
-static int build(struct client *c, struct wq_object *w, const struct ctl_create_wq *rq,
+static int build(struct session *sn, struct wq_object *w, const struct ctl_create_wq *rq,
                  struct ctl_call *call)
 {
     struct wq_init init = {.pd = rq->pd, .uidx = rq->uidx, .cq = &w->cq->dp.cq, .owner = &w->dp};
@@ -115,42 +115,42 @@ static int build(struct client *c, struct wq_object *w, const struct ctl_create_
     if (w->srq)
         init.srq = w->srq->srq;
     else
-        err = make_ring(c, w, rq, call, &init);
+        err = make_ring(sn, w, rq, call, &init);
     if (err)
         return err;
-    w->wq = wq_create(c->device->wqs, &init, &err);
+    w->wq = wq_create(sn->device->wqs, &init, &err);
     if (!w->wq)
         return err == -ENOSPC ? -ENOMEM : err;
-    w->dp = (struct dp_wq){.ctx = &c->ctx[0], .uidx = rq->uidx};
-    w->port = choose_port(c->device, w->cq->vector);
-    c->device->placed[w->port->queue]++;
+    w->dp = (struct dp_wq){.ctx = &sn->ctx[0], .uidx = rq->uidx};
+    w->port = choose_port(sn->device, w->cq->vector);
+    sn->device->placed[w->port->queue]++;
     worker_call(w->port->worker, attach, w);
     return 0;
 }
 
-int wq_object_create(struct client *c, struct ctl_call *call)
+int wq_object_create(struct session *sn, struct ctl_call *call)
 {
     const struct ctl_create_wq *rq = &call->request->create_wq;
     struct wq_object *w;
-    int err = check_create(c, rq);
+    int err = check_create(sn, rq);
 
     if (err)
         return err;
     w = calloc(1, sizeof(*w));
     if (!w)
         return -ENOMEM;
-    w->o.client = c; /* before others can find it */
-    err = find_parts(c, rq, w);
+    w->o.session = sn; /* before others can find it */
+    err = find_parts(sn, rq, w);
     if (!err)
-        err = build(c, w, rq, call);
+        err = build(sn, w, rq, call);
     if (err) {
-        slab_cancel(&c->slabs, &w->segment);
+        slab_cancel(&sn->slabs, &w->segment);
         free(w);
         return err;
     }
     count_parts(w, 1);
     w->o.handle = wq_number(w->wq);
-    object_add(c, &w->o, OBJ_WQ);
+    object_add(sn, &w->o, OBJ_WQ);
     call->reply.create_wq.handle = w->o.handle;
     return 0;
 }
@@ -167,16 +167,16 @@ static void modify(struct worker *worker, void *arg)
 {
     struct modify_call *m = arg;
 
-    m->err =
-        engine_wq_modify(m->w->port->engine, m->w->wq, m->to, m->w->o.client->rnic->config.clock());
+    m->err = engine_wq_modify(m->w->port->engine, m->w->wq, m->to,
+                              m->w->o.session->rnic->config.clock());
     if (!m->err && m->to == WQS_RESET)
         m->w->dp.resets++;
 }
 
-int wq_object_modify(struct client *c, struct ctl_call *call)
+int wq_object_modify(struct session *sn, struct ctl_call *call)
 {
     const struct ctl_modify_wq *rq = &call->request->modify_wq;
-    struct modify_call m = {.w = wq_object_get(c, rq->handle), .to = rq->state};
+    struct modify_call m = {.w = wq_object_get(sn, rq->handle), .to = rq->state};
 
     if (!m.w || rq->state > WQS_ERR)
         return -EINVAL;
@@ -196,37 +196,37 @@ static void detach(struct worker *worker, void *arg)
 
 /* No indirection table has had it since the last quiet point, so that its worker alone knows it.
  * Returns the slab that went with it, or 0. */
-static uint64_t wq_object_free(struct client *c, struct wq_object *w)
+static uint64_t wq_object_free(struct session *sn, struct wq_object *w)
 {
     uint64_t gone = 0;
 
     worker_call(w->port->worker, detach, w);
-    c->device->placed[w->port->queue]--;
+    sn->device->placed[w->port->queue]--;
     wq_free(w->wq);
     count_parts(w, -1);
     object_remove(&w->o);
     if (w->segment.base)
-        gone = slab_free(&c->slabs, &w->segment);
+        gone = slab_free(&sn->slabs, &w->segment);
     free(w);
     return gone;
 }
 
-int wq_object_destroy(struct client *c, struct ctl_call *call)
+int wq_object_destroy(struct session *sn, struct ctl_call *call)
 {
-    struct wq_object *w = wq_object_get(c, call->request->destroy.handle);
+    struct wq_object *w = wq_object_get(sn, call->request->destroy.handle);
 
     if (!w)
         return -EINVAL;
     if (w->o.refs)
         return -EBUSY;
-    call->reply.destroy.slab_gone = wq_object_free(c, w);
+    call->reply.destroy.slab_gone = wq_object_free(sn, w);
     return 0;
 }
 
-void wq_free_all(struct client *c)
+void wq_free_all(struct session *sn)
 {
     struct object *o;
 
-    while ((o = TAILQ_FIRST(&c->objects[OBJ_WQ])))
-        wq_object_free(c, container_of(o, struct wq_object, o));
+    while ((o = TAILQ_FIRST(&sn->objects[OBJ_WQ])))
+        wq_object_free(sn, container_of(o, struct wq_object, o));
 }

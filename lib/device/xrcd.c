@@ -42,7 +42,7 @@ static void release(struct xrc_domain *x)
 }
 
 /* The domain that the request means: an existing one, or a new one if O_CREAT allows it. */
-static int obtain(struct client *c, const struct ctl_call *call, struct xrc_domain **out)
+static int obtain(struct session *sn, const struct ctl_call *call, struct xrc_domain **out)
 {
     uint32_t oflags = call->request->open_xrcd.oflags;
     struct stat st;
@@ -50,30 +50,30 @@ static int obtain(struct client *c, const struct ctl_call *call, struct xrc_doma
     if (oflags & ~(uint32_t)(O_CREAT | O_EXCL))
         return -EINVAL;
     if (!call->in_fds) {
-        *out = make(c->device, NULL);
+        *out = make(sn->device, NULL);
         return *out ? 0 : -ENOMEM;
     }
     if (fstat(call->in_fd[0], &st))
         return -errno;
-    *out = find(c->device, &st);
+    *out = find(sn->device, &st);
     if (*out)
         return oflags & O_EXCL ? -EEXIST : 0;
     if (!(oflags & O_CREAT))
         return -ENOENT;
-    *out = make(c->device, &st);
+    *out = make(sn->device, &st);
     return *out ? 0 : -ENOMEM;
 }
 
-int xrcd_open(struct client *c, struct ctl_call *call)
+int xrcd_open(struct session *sn, struct ctl_call *call)
 {
     struct xrc_domain *domain = NULL;
     struct xrcd *x;
-    int err = obtain(c, call, &domain);
+    int err = obtain(sn, call, &domain);
 
     if (err)
         return err;
     x = calloc(1, sizeof(*x));
-    if (!x || object_add(c, &x->o, OBJ_XRCD)) {
+    if (!x || object_add(sn, &x->o, OBJ_XRCD)) {
         free(x);
         release(domain);
         return -ENOMEM;
@@ -92,9 +92,9 @@ static void xrcd_free(struct xrcd *x)
     free(x);
 }
 
-int xrcd_close(struct client *c, struct ctl_call *call)
+int xrcd_close(struct session *sn, struct ctl_call *call)
 {
-    struct object *o = object_get(c, OBJ_XRCD, call->request->handle);
+    struct object *o = object_get(sn, OBJ_XRCD, call->request->handle);
 
     if (!o)
         return -EINVAL;
@@ -104,10 +104,10 @@ int xrcd_close(struct client *c, struct ctl_call *call)
     return 0;
 }
 
-void xrcd_free_all(struct client *c)
+void xrcd_free_all(struct session *sn)
 {
     struct object *o;
 
-    while ((o = TAILQ_FIRST(&c->objects[OBJ_XRCD])))
+    while ((o = TAILQ_FIRST(&sn->objects[OBJ_XRCD])))
         xrcd_free(container_of(o, struct xrcd, o));
 }

@@ -23,7 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 enum action { ACT_MESSAGE, ACT_WRITE, ACT_POLL, ACT_CLOSE, ACT_POST, ACT_COUNT };
 
 static struct rnic *rnic;
-static struct client *client[CLIENTS];
+static struct session *session[CLIENTS];
 static int memfd;
 static ns_t now;
 
@@ -50,12 +50,12 @@ static size_t take_bytes(struct input *in, void *out, size_t n)
     return n;
 }
 
-static struct client *pick(uint8_t which)
+static struct session *pick(uint8_t which)
 {
-    struct client **c = &client[which % CLIENTS];
+    struct session **c = &session[which % CLIENTS];
 
     if (!*c)
-        *c = client_create(rnic, &(struct ucred){.pid = getpid()});
+        *c = session_create(rnic, &(struct ucred){.pid = getpid()});
     return *c;
 }
 
@@ -65,7 +65,7 @@ static void send_message(struct input *in)
     struct ctl_msg m = {0};
     struct ctl_call call = {.in_fd = &memfd};
     uint8_t type = take(in);
-    struct client *c = pick(take(in));
+    struct session *c = pick(take(in));
 
     call.in_fds = take(in) & 1;
     take_bytes(in, m.bytes, take(in));
@@ -83,7 +83,7 @@ static void send_message(struct input *in)
     kit_call(c, (enum ctl_type)type, &m, &call, false);
 }
 
-static struct object *pick_object(struct client *c, enum object_kind kind, uint8_t which)
+static struct object *pick_object(struct session *c, enum object_kind kind, uint8_t which)
 {
     struct object *o;
 
@@ -97,7 +97,7 @@ static struct object *pick_object(struct client *c, enum object_kind kind, uint8
     return o;
 }
 
-static struct segment *pick_segment(struct client *c, uint8_t which)
+static struct segment *pick_segment(struct session *c, uint8_t which)
 {
     struct object *o;
 
@@ -135,7 +135,7 @@ __attribute__((no_sanitize("address"))) static void write_unseen(volatile char *
  * its slab is the application's too. */
 static void write_shared(struct input *in)
 {
-    struct client *c = pick(take(in));
+    struct session *c = pick(take(in));
     struct segment *s = pick_segment(c, take(in));
     uint8_t bytes[UINT8_MAX];
     size_t offset = (take(in) | (size_t)take(in) << 8) * 4;
@@ -217,7 +217,7 @@ static void post_wq_recv(struct wq_object *w, const struct sge *sge)
 }
 
 /* Where a queue pair of each kind may send: what the application has of that kind. */
-static void address(struct client *c, struct qp_object *q, struct sqe *entry, uint8_t which)
+static void address(struct session *c, struct qp_object *q, struct sqe *entry, uint8_t which)
 {
     struct object *ah = pick_object(c, OBJ_AH, which), *srq = pick_object(c, OBJ_SRQ, which);
 
@@ -230,7 +230,7 @@ static void address(struct client *c, struct qp_object *q, struct sqe *entry, ui
 }
 
 /* Binds or invalidates one of the application's windows. */
-static void window(struct client *c, struct sqe *entry, const struct mem_region *mr, uint8_t which,
+static void window(struct session *c, struct sqe *entry, const struct mem_region *mr, uint8_t which,
                    uint32_t len)
 {
     struct object *o = pick_object(c, OBJ_MW, which);
@@ -249,7 +249,7 @@ static void window(struct client *c, struct sqe *entry, const struct mem_region 
     }
 }
 
-static void post_send(struct client *c, struct qp_object *q, struct sqe *entry,
+static void post_send(struct session *c, struct qp_object *q, struct sqe *entry,
                       const struct sge *sge)
 {
     struct qp_shared *shared = q->segment.base;
@@ -273,7 +273,7 @@ static void post_send(struct client *c, struct qp_object *q, struct sqe *entry,
  */
 static void post(struct input *in)
 {
-    struct client *c = pick(take(in));
+    struct session *c = pick(take(in));
     struct object *qo = pick_object(c, OBJ_QP, take(in));
     uint8_t op = take(in), flags = take(in);
     struct object *mo = pick_object(c, OBJ_MR, take(in));
@@ -310,11 +310,11 @@ static void post(struct input *in)
 
 static void close_client(unsigned which)
 {
-    struct client *c = client[which];
+    struct session *c = session[which];
 
-    client[which] = NULL;
+    session[which] = NULL;
     if (c)
-        client_close(c);
+        session_close(c);
 }
 
 /* For raw queue pairs: a UDP packet to the port's MAC. */

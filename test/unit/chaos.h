@@ -44,8 +44,8 @@ struct memory {
 
 struct program {
     struct dataplane *dp;
-    struct client *client; /* NULL: it has ended */
-    struct space *space;   /* its memory as the dataplane has it */
+    struct session *session; /* NULL: it has ended */
+    struct space *space;     /* its memory as the dataplane has it */
     struct memory *memory;
     uint64_t base; /* its address */
     uint32_t pd;

@@ -77,7 +77,7 @@ static bool poll_all(struct app *a)
     bool any = false;
 
     for (unsigned i = 0; i < PROGRAMS; i++)
-        if (a->program[i].client)
+        if (a->program[i].session)
             any |= poll_program(a, &a->program[i]);
     return any;
 }
@@ -141,7 +141,7 @@ static void bury(struct app *a, struct flow *f)
     poll_all(a);
     f->gone = true;
     for (unsigned i = 0; i < 2; i++)
-        if (f->end[i]->client)
+        if (f->end[i]->session)
             memset(f->memory[i], NOT_WRITTEN, sizeof(*f->memory[i]));
 }
 
@@ -160,7 +160,7 @@ static void fail(struct app *a, struct flow *f)
     control_ask(error, f);
     poll_all(a);
     for (unsigned i = 0; i < 2; i++)
-        if (f->end[i]->client)
+        if (f->end[i]->session)
             flow_check_end(f, i);
 }
 

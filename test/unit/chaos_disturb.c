@@ -23,11 +23,11 @@ unsigned below(unsigned n)
 static struct qp_object *any_qp(void)
 {
     struct qp_object *found = NULL;
-    struct client *c;
+    struct session *c;
     struct object *o;
     unsigned n = 0;
 
-    TAILQ_FOREACH (c, &world.dp.rnic->clients, link) {
+    TAILQ_FOREACH (c, &world.dp.rnic->sessions, link) {
         TAILQ_FOREACH (o, &c->objects[OBJ_QP], link) {
             if (!below(++n))
                 found = container_of(o, struct qp_object, o);
@@ -70,7 +70,7 @@ void report_stray(void)
     struct qp_object *q = any_qp();
 
     if (q && may_move(q))
-        steer_stray(q->o.client, q->o.handle, below(WORKERS));
+        steer_stray(q->o.session, q->o.handle, below(WORKERS));
 }
 
 void look(void)
@@ -81,7 +81,7 @@ void look(void)
     require(text);
     free(text);
     if (q)
-        require(kit_call_handle(q->o.client, CTL_QUERY_QP, q->o.handle) ==
+        require(kit_call_handle(q->o.session, CTL_QUERY_QP, q->o.handle) ==
                 (q->ind ? -EOPNOTSUPP : 0));
     world.shows++;
 }
@@ -127,7 +127,7 @@ void change_bystander(void)
     if (!world.qp[i]) {
         world.qp[i] = program_call(p, CTL_CREATE_QP, m).create_qp.qpn;
     } else if (below(2) && !world.member[i]) {
-        require(!kit_call_handle(p->client, CTL_DESTROY_QP, world.qp[i]));
+        require(!kit_call_handle(p->session, CTL_DESTROY_QP, world.qp[i]));
         world.qp[i] = 0;
     } else {
         call_group(i);

@@ -32,8 +32,8 @@ static void create_qp(struct flow *f, unsigned end)
                                                .max_recv_sge = 1}}};
 
     m = program_call(p, CTL_CREATE_QP, m);
-    f->qp[end] = (struct test_qp){.d = f->app->dp, .client = p->client, .layout = m.create_qp};
-    f->qp[end].shared = qp_object_get(p->client, m.create_qp.qpn)->segment.base;
+    f->qp[end] = (struct test_qp){.d = f->app->dp, .session = p->session, .layout = m.create_qp};
+    f->qp[end].shared = qp_object_get(p->session, m.create_qp.qpn)->segment.base;
 }
 
 static void modify(struct flow *f, unsigned end, uint32_t mask, struct qp_attr attr)
@@ -154,12 +154,12 @@ void flow_open(struct flow *f)
 
 static bool lives(const struct flow *f, unsigned end)
 {
-    return f->end[end]->client;
+    return f->end[end]->session;
 }
 
 static void destroy(struct flow *f, unsigned end, enum ctl_type type, uint32_t handle)
 {
-    require(!kit_call_handle(f->end[end]->client, type, handle));
+    require(!kit_call_handle(f->end[end]->session, type, handle));
 }
 
 void flow_close_target(struct flow *f)

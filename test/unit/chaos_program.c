@@ -112,7 +112,7 @@ uint64_t va(const struct program *p, const void *at)
 struct ctl_msg program_call(struct program *p, enum ctl_type type, struct ctl_msg m)
 {
     struct ctl_call k = {0};
-    int status = kit_call(p->client, type, &m, &k, false);
+    int status = kit_call(p->session, type, &m, &k, false);
 
     if (status)
         fprintf(stderr, "message %d: status %d\n", type, status);
@@ -125,7 +125,7 @@ static void open_srq(struct program *p)
     struct ctl_msg m = {.create_srq = {.pd = p->pd, .max_wr = POOL, .max_sge = 1}};
 
     p->srq = program_call(p, CTL_CREATE_SRQ, m).create_srq;
-    p->srq_segment = srq_object_get(p->client, p->srq.handle)->segment.base;
+    p->srq_segment = srq_object_get(p->session, p->srq.handle)->segment.base;
     p->srq_posted = 0;
     for (p->spares = 0; p->spares < POOL; p->spares++)
         p->spare[p->spares] = p->spares;
@@ -136,10 +136,10 @@ void program_open(struct program *p)
 {
     struct ctl_msg none = {0}, m;
 
-    p->client = client_create(p->dp->rnic, &(struct ucred){.pid = getpid()});
-    require(p->client);
+    p->session = session_create(p->dp->rnic, &(struct ucred){.pid = getpid()});
+    require(p->session);
     program_call(p, CTL_OPEN, none);
-    p->space = p->client->space;
+    p->space = p->session->space;
     p->memory = &p->space->memory;
     p->pd = program_call(p, CTL_ALLOC_PD, none).handle;
     m = (struct ctl_msg){.reg_mr = {.pd = p->pd,
@@ -149,17 +149,17 @@ void program_open(struct program *p)
                                     .iova = BASE}};
     m = program_call(p, CTL_REG_MR, m);
     p->mr = (struct test_mr){.handle = m.reg_mr.handle, .key = m.reg_mr.lkey};
-    cq_open_for(p->client, &p->cq);
+    cq_open_for(p->session, &p->cq);
     open_srq(p);
 }
 
 void program_close(struct program *p)
 {
-    if (!p->client)
+    if (!p->session)
         return;
-    client_close(p->client);
+    session_close(p->session);
     cq_close(&p->cq);
-    p->client = NULL;
+    p->session = NULL;
 }
 
 void program_fill_srq(struct program *p)

@@ -41,8 +41,8 @@ static void open_sender(struct raw_app *a)
                                       .caps = {SEND_ENTRIES, 1, 1, 1, 0}}};
 
     m = program_call(p, CTL_CREATE_QP, m);
-    a->sender = (struct test_qp){.d = p->dp, .client = p->client, .layout = m.create_qp};
-    a->sender.shared = qp_object_get(p->client, m.create_qp.qpn)->segment.base;
+    a->sender = (struct test_qp){.d = p->dp, .session = p->session, .layout = m.create_qp};
+    a->sender.shared = qp_object_get(p->session, m.create_qp.qpn)->segment.base;
     modify_sender(a, QPS_INIT, QPA_PORT);
     modify_sender(a, QPS_RTR, 0);
     modify_sender(a, QPS_RTS, 0);
@@ -70,8 +70,8 @@ static void open_wq(struct raw_app *a, unsigned i)
     a->wq[i].handle = w->handle;
     a->wq[i].ring = (struct test_qp){
         .d = p->dp,
-        .client = p->client,
-        .shared = wq_object_get(p->client, w->handle)->segment.base,
+        .session = p->session,
+        .shared = wq_object_get(p->session, w->handle)->segment.base,
         .layout = {.rq_size = w->size, .rq_stride = w->stride, .rq_off = w->rq_off}};
 }
 
@@ -115,7 +115,7 @@ static void toggle_rule(struct raw_app *a)
                                         .match.mask = {.dport = 0xFFFF}}};
 
     if (a->rule) {
-        require(!kit_call_handle(a->program.client, CTL_DESTROY_FLOW, a->rule));
+        require(!kit_call_handle(a->program.session, CTL_DESTROY_FLOW, a->rule));
         a->rule = 0;
     } else {
         a->rule = program_call(&a->program, CTL_CREATE_FLOW, m).create_flow.handle;
@@ -187,7 +187,7 @@ void raw_ready_wq(void *arg)
     unsigned i = (unsigned)s->wq;
 
     if (s->remake) {
-        require(!kit_call_handle(s->app->program.client, CTL_DESTROY_WQ, s->app->wq[i].handle));
+        require(!kit_call_handle(s->app->program.session, CTL_DESTROY_WQ, s->app->wq[i].handle));
         open_wq(s->app, i);
         atomic_fetch_add(&raw_tally.remade, 1);
     }
@@ -254,5 +254,5 @@ void raw_disturb(struct raw_app *a, struct random *r)
 
 bool raw_may_move(const struct raw_app *a, const struct qp_object *q)
 {
-    return q->o.client != a->program.client || is_phase(a, RAW_TABLE) || is_phase(a, RAW_ROUGH);
+    return q->o.session != a->program.session || is_phase(a, RAW_TABLE) || is_phase(a, RAW_ROUGH);
 }

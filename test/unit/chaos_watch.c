@@ -49,8 +49,8 @@ void watch_open(struct dataplane *dp)
     m.create_qp.pd = p->pd;
     m.create_qp.send_cq = m.create_qp.recv_cq = p->cq.handle;
     m = program_call(p, CTL_CREATE_QP, m);
-    watcher.qp = (struct test_qp){.d = dp, .client = p->client, .layout = m.create_qp};
-    watcher.qp.shared = qp_object_get(p->client, m.create_qp.qpn)->segment.base;
+    watcher.qp = (struct test_qp){.d = dp, .session = p->session, .layout = m.create_qp};
+    watcher.qp.shared = qp_object_get(p->session, m.create_qp.qpn)->segment.base;
     modify(QPS_INIT, QPA_PORT);
     modify(QPS_RTR, 0);
     for (unsigned i = 0; i < ENTRIES; i++)
@@ -92,7 +92,7 @@ static uint32_t add_rule(struct ctl_create_flow flow)
 
 static void remove_rule(uint32_t *rule)
 {
-    require(!kit_call_handle(watcher.program.client, CTL_DESTROY_FLOW, *rule));
+    require(!kit_call_handle(watcher.program.session, CTL_DESTROY_FLOW, *rule));
     *rule = 0;
 }
 

@@ -11,7 +11,7 @@
 int app_call_fd(struct app *a, enum ctl_type type, struct ctl_msg *m, int fd)
 {
     struct ctl_call k = {.in_fd = &fd, .in_fds = fd >= 0};
-    int status = kit_call(a->client, type, m, &k, false);
+    int status = kit_call(a->session, type, m, &k, false);
 
     *m = k.reply;
     return status;
@@ -24,7 +24,7 @@ int app_call(struct app *a, enum ctl_type type, struct ctl_msg *m)
 
 int app_call_handle(struct app *a, enum ctl_type type, uint32_t handle)
 {
-    return kit_call_handle(a->client, type, handle);
+    return kit_call_handle(a->session, type, handle);
 }
 
 void app_open(struct app *a, struct rnic *r)
@@ -32,9 +32,9 @@ void app_open(struct app *a, struct rnic *r)
     struct ctl_msg m = {0};
     struct ctl_call k = {0};
 
-    a->client = client_create(r, &(struct ucred){.pid = getpid()});
-    assert_non_null(a->client);
-    assert_int_equal(kit_call(a->client, CTL_OPEN, &m, &k, true), 0);
+    a->session = session_create(r, &(struct ucred){.pid = getpid()});
+    assert_non_null(a->session);
+    assert_int_equal(kit_call(a->session, CTL_OPEN, &m, &k, true), 0);
     a->async_fd = k.out_fd[2];
     close(k.out_fd[0]);
     close(k.out_fd[1]);
@@ -54,14 +54,14 @@ void app_open(struct app *a, struct rnic *r)
 
 void app_close(struct app *a)
 {
-    client_close(a->client);
-    a->client = NULL;
+    session_close(a->session);
+    a->session = NULL;
     close(a->async_fd);
 }
 
 static struct worker *worker_of(struct app *a)
 {
-    return a->client->device->workers[0];
+    return a->session->device->workers[0];
 }
 
 void app_run(struct app *a)
@@ -76,7 +76,7 @@ void app_cq(struct app *a, struct app_cq *cq, uint32_t size)
     struct object *o;
 
     assert_int_equal(app_call(a, CTL_CREATE_CQ, &m), 0);
-    o = object_get(a->client, OBJ_CQ, m.create_cq.handle);
+    o = object_get(a->session, OBJ_CQ, m.create_cq.handle);
     *cq = (struct app_cq){.app = a, .handle = m.create_cq.handle};
     cq->reader = (struct cq_reader){.shared = container_of(o, struct cq, o)->segment.base,
                                     .size = m.create_cq.cqe,
@@ -115,7 +115,7 @@ int app_qp(struct app *a, struct app_qp *qp, uint32_t type, const struct app_cq 
     if (status)
         return status;
     *qp = (struct app_qp){.app = a, .qpn = m.create_qp.qpn, .layout = m.create_qp};
-    qp->segment = qp_object_get(a->client, qp->qpn)->segment.base;
+    qp->segment = qp_object_get(a->session, qp->qpn)->segment.base;
     return 0;
 }
 
@@ -176,7 +176,7 @@ void app_ready_by(struct app_qp *qp, uint32_t dest, uint32_t mtu_code, struct ah
 void app_post(struct app_qp *qp, struct sqe wr)
 {
     struct qp_shared *shared = (struct qp_shared *)qp->segment;
-    struct qp_object *q = qp_object_get(qp->app->client, qp->qpn);
+    struct qp_object *q = qp_object_get(qp->app->session, qp->qpn);
     uint32_t index = atomic_load(&shared->sq_prod);
 
     wr.flags |= SQE_SIGNALED;
@@ -184,7 +184,7 @@ void app_post(struct app_qp *qp, struct sqe wr)
                            qp->layout.sq_stride, index),
            &wr, sizeof(wr));
     atomic_store(&shared->sq_prod, index + 1);
-    doorbell_ring(qp->app->client->ctx[0].doorbells, q->dp.slot);
+    doorbell_ring(qp->app->session->ctx[0].doorbells, q->dp.slot);
 }
 
 void app_send(struct app_qp *qp, struct sqe wr, uint64_t off, uint32_t len)
@@ -237,7 +237,7 @@ int app_srq(struct app *a, struct app_srq *srq, uint32_t max_wr, uint32_t xrcd,
 
 void app_srq_recv(struct app_srq *srq, uint64_t wr_id, uint64_t off, uint32_t len)
 {
-    uint8_t *segment = srq_object_get(srq->app->client, srq->layout.handle)->segment.base;
+    uint8_t *segment = srq_object_get(srq->app->session, srq->layout.handle)->segment.base;
     struct srq_shared *shared = (struct srq_shared *)segment;
     uint32_t index = atomic_load(&shared->prod);
 

@@ -13,7 +13,7 @@
 #define APP_QKEY 0x1234u
 
 struct app {
-    struct client *client;
+    struct session *session;
     int async_fd; /* records of asynchronous events */
     uint32_t pd;
     uint32_t mr, key; /* all of the kit's memory, all rights */

@@ -161,20 +161,20 @@ struct rnic *kit_rnic(struct event_loop *loop, ns_t (*clock)(void))
     return kit_rnic_with(loop, clock, pc);
 }
 
-int kit_call(struct client *c, enum ctl_type type, struct ctl_msg *m, struct ctl_call *call,
+int kit_call(struct session *c, enum ctl_type type, struct ctl_msg *m, struct ctl_call *call,
              bool keep)
 {
     m->magic = CTL_MAGIC;
     m->version = CTL_VERSION;
     m->type = (uint16_t)type;
     call->request = m;
-    client_dispatch(c, call);
+    session_dispatch(c, call);
     while (!keep && call->out_fds)
         close(call->out_fd[--call->out_fds]);
     return call->reply.status;
 }
 
-int kit_call_handle(struct client *c, enum ctl_type type, uint32_t handle)
+int kit_call_handle(struct session *c, enum ctl_type type, uint32_t handle)
 {
     struct ctl_msg m = {.handle = handle};
     struct ctl_call call = {0};

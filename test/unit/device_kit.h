@@ -25,10 +25,10 @@ struct rnic *kit_rnic_with(struct event_loop *loop, ns_t (*clock)(void), struct 
 
 /* Sends one message of that type with the body in m; the reply is in call->reply. Descriptors in
  * the reply are left open for the caller when keep, else closed. Returns the status. */
-int kit_call(struct client *c, enum ctl_type type, struct ctl_msg *m, struct ctl_call *call,
+int kit_call(struct session *c, enum ctl_type type, struct ctl_msg *m, struct ctl_call *call,
              bool keep);
 
 /* A message whose only content is a handle. */
-int kit_call_handle(struct client *c, enum ctl_type type, uint32_t handle);
+int kit_call_handle(struct session *c, enum ctl_type type, uint32_t handle);
 
 #endif

@@ -209,7 +209,7 @@ static void stop(void)
 
 static struct device *device(unsigned side)
 {
-    return app.dp.client[side]->device;
+    return app.dp.session[side]->device;
 }
 
 static uint64_t forwarded_over(void)

@@ -56,7 +56,7 @@ static struct worker_port *part_of(const struct test_qp *qp)
 {
     struct object *o;
 
-    TAILQ_FOREACH (o, &qp->client->objects[OBJ_QP], link)
+    TAILQ_FOREACH (o, &qp->session->objects[OBJ_QP], link)
         if (o->handle == qp->layout.qpn)
             return container_of(o, struct qp_object, o)->dp.port;
     return NULL;
@@ -167,7 +167,7 @@ static void test_rebind(void **state)
         mr[i] = mr_open(&dp, i, KIT_BASE, sizeof(struct memory));
     }
     m = (struct ctl_msg){.alloc_mw = {.pd = dp.pd[1], .type = 1}};
-    require(!kit_call(dp.client[1], CTL_ALLOC_MW, &m, &k, false));
+    require(!kit_call(dp.session[1], CTL_ALLOC_MW, &m, &k, false));
     window_key = k.reply.alloc_mw.rkey;
     pair_open(&dp, binder, 0, cq);
     bind_to(0);
@@ -175,8 +175,8 @@ static void test_rebind(void **state)
     for (unsigned i = 0; i < ROUNDS; i++)
         round_of(i);
     /* While it is bound its region stays; it does not outlive the window. */
-    assert_int_equal(kit_call_handle(dp.client[1], CTL_DEREG_MR, mr[1].handle), -EBUSY);
-    assert_int_equal(kit_call_handle(dp.client[1], CTL_DEALLOC_MW, k.reply.alloc_mw.handle), 0);
+    assert_int_equal(kit_call_handle(dp.session[1], CTL_DEREG_MR, mr[1].handle), -EBUSY);
+    assert_int_equal(kit_call_handle(dp.session[1], CTL_DEALLOC_MW, k.reply.alloc_mw.handle), 0);
     mr_close(&dp, 1, mr[1]);
     dataplane_stop(&dp);
     cq_close(&cq[0]);

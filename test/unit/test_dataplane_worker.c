@@ -398,7 +398,7 @@ static void churn(struct test_cq cq[2], unsigned round)
     memset(memory()->local, (int)round, SOURCE);
     churn_post(&pair[0], local.key, target.key);
     for (unsigned i = 0; i < round % 4; i++)
-        worker_quiesce(app.dp.client[!first]->device->workers[0]);
+        worker_quiesce(app.dp.session[!first]->device->workers[0]);
     mr_close(&app.dp, !first, target);
     memset(memory()->target, NOT_WRITTEN, SOURCE);
     qp_close(&pair[round % 3 == 0]);
@@ -420,7 +420,7 @@ static void look_around(unsigned round)
 
     require(text);
     free(text);
-    require(!kit_call(qp->client, CTL_QUERY_QP, &m, &k, false));
+    require(!kit_call(qp->session, CTL_QUERY_QP, &m, &k, false));
     require(k.reply.query_qp.attr.state == QPS_RTS);
 }
 
@@ -509,7 +509,7 @@ static void test_sleep_and_wake(void **state)
 
 static struct ctx_shared *told(unsigned side)
 {
-    return app.dp.client[side]->segment.base;
+    return app.dp.session[side]->segment.base;
 }
 
 /* One message of the first flow, and a time in which both applications poll. */
@@ -567,7 +567,7 @@ static void test_tells_applications(void **state)
     while (!all_know(POLL_SPINS))
         message_while_polling();
     /* Who comes now is told at once. */
-    client_close(app.dp.client[1]);
+    session_close(app.dp.session[1]);
     dataplane_open_context(&app.dp, 1);
     assert_true(all_know(POLL_SPINS));
     stop();
@@ -644,7 +644,8 @@ static void part(struct test_qp pair[2])
     struct device *d = app.dp.rnic->device[0];
 
     for (unsigned i = 0; i < 2; i++)
-        require(worker_move_qp(&qp_object_get(pair[i].client, pair[i].layout.qpn)->dp, d->port[i]));
+        require(
+            worker_move_qp(&qp_object_get(pair[i].session, pair[i].layout.qpn)->dp, d->port[i]));
 }
 
 static uint64_t forward_drops(void)

@@ -18,9 +18,9 @@
 
 static struct event_loop *loop;
 static struct rnic *rnic;
-static struct client *client;
+static struct session *session;
 
-static int call(struct client *c, enum ctl_type type, struct ctl_msg *m)
+static int call(struct session *c, enum ctl_type type, struct ctl_msg *m)
 {
     struct ctl_call k = {0};
     int status = kit_call(c, type, m, &k, false);
@@ -29,9 +29,9 @@ static int call(struct client *c, enum ctl_type type, struct ctl_msg *m)
     return status;
 }
 
-static struct client *open_client(void)
+static struct session *open_session(void)
 {
-    struct client *c = client_create(rnic, &(struct ucred){.pid = getpid()});
+    struct session *c = session_create(rnic, &(struct ucred){.pid = getpid()});
     struct ctl_msg m = {0};
 
     assert_non_null(c);
@@ -41,7 +41,7 @@ static struct client *open_client(void)
     return c;
 }
 
-static uint32_t alloc_pd(struct client *c)
+static uint32_t alloc_pd(struct session *c)
 {
     struct ctl_msg m = {0};
 
@@ -56,7 +56,7 @@ static struct ctl_msg cq_request(uint32_t cqe, uint32_t channel)
     return m;
 }
 
-static uint32_t create_cq(struct client *c, uint32_t channel)
+static uint32_t create_cq(struct session *c, uint32_t channel)
 {
     struct ctl_msg m = cq_request(100, channel);
 
@@ -95,14 +95,14 @@ static int setup(void **state)
 
     loop = event_loop_create(&err);
     rnic = kit_rnic(loop, NULL);
-    client = open_client();
+    session = open_session();
     kit_status = 0;
     return 0;
 }
 
 static int teardown(void **state)
 {
-    client_close(client);
+    session_close(session);
     rnic_destroy(rnic);
     event_loop_destroy(loop);
     return 0;
@@ -112,30 +112,30 @@ static void test_queries(void **state)
 {
     struct ctl_msg m = {.device.index = 0};
 
-    assert_int_equal(call(client, CTL_QUERY_DEVICE, &m), 0);
+    assert_int_equal(call(session, CTL_QUERY_DEVICE, &m), 0);
     assert_string_equal(m.device.name, "uroce0");
     assert_string_equal(m.device.fw_version, "kit");
     assert_int_equal(m.device.max_qp, 131072 - 16);
     m = (struct ctl_msg){.device.index = 1};
-    assert_int_equal(call(client, CTL_QUERY_DEVICE, &m), -ENODEV);
+    assert_int_equal(call(session, CTL_QUERY_DEVICE, &m), -ENODEV);
     m = (struct ctl_msg){.port.port = 1};
-    assert_int_equal(call(client, CTL_QUERY_PORT, &m), 0);
+    assert_int_equal(call(session, CTL_QUERY_PORT, &m), 0);
     assert_int_equal(m.port.state, 4);
     assert_int_equal(m.port.active_mtu, 5);
     assert_int_equal(m.port.gid_tbl_len, 2);
     m = (struct ctl_msg){.port.port = 2};
-    assert_int_equal(call(client, CTL_QUERY_PORT, &m), -EINVAL);
+    assert_int_equal(call(session, CTL_QUERY_PORT, &m), -EINVAL);
     m = (struct ctl_msg){.gid = {.port = 1, .index = 1}};
-    assert_int_equal(call(client, CTL_QUERY_GID, &m), 0);
+    assert_int_equal(call(session, CTL_QUERY_GID, &m), 0);
     assert_int_equal(m.gid.type, GID_TYPE_ROCE_V2);
     assert_int_equal(m.gid.gid[15], 1);
     m = (struct ctl_msg){.gid = {.port = 1, .index = 2}};
-    assert_int_equal(call(client, CTL_QUERY_GID, &m), -EINVAL);
+    assert_int_equal(call(session, CTL_QUERY_GID, &m), -EINVAL);
 }
 
 static void test_order_of_messages(void **state)
 {
-    struct client *c = client_create(rnic, &(struct ucred){.pid = getpid()});
+    struct session *c = session_create(rnic, &(struct ucred){.pid = getpid()});
     struct ctl_msg m = {0};
 
     assert_int_equal(call(c, CTL_ALLOC_PD, &m), -ENOTCONN);
@@ -146,45 +146,45 @@ static void test_order_of_messages(void **state)
     assert_int_equal(call(c, CTL_OPEN, &m), -EBUSY);
     assert_int_equal(call(c, 0, &m), -EOPNOTSUPP);
     assert_int_equal(call(c, 9999, &m), -EOPNOTSUPP);
-    client_close(c);
+    session_close(c);
 }
 
 /* Whatever is used by something else stays. */
 static void test_references(void **state)
 {
-    uint32_t pd = alloc_pd(client), cq;
+    uint32_t pd = alloc_pd(session), cq;
     struct ctl_msg channel = {0}, qp, mr = mr_request(pd, KIT_BASE, 4096);
 
-    assert_int_equal(call(client, CTL_CREATE_CHANNEL, &channel), 0);
-    cq = create_cq(client, channel.handle);
+    assert_int_equal(call(session, CTL_CREATE_CHANNEL, &channel), 0);
+    cq = create_cq(session, channel.handle);
     qp = qp_request(pd, cq);
-    assert_int_equal(call(client, CTL_CREATE_QP, &qp), 0);
-    assert_int_equal(call(client, CTL_REG_MR, &mr), 0);
+    assert_int_equal(call(session, CTL_CREATE_QP, &qp), 0);
+    assert_int_equal(call(session, CTL_REG_MR, &mr), 0);
     assert_int_equal(mr.reg_mr.mapped, 0);
-    assert_int_equal(kit_call_handle(client, CTL_DESTROY_CHANNEL, channel.handle), -EBUSY);
-    assert_int_equal(kit_call_handle(client, CTL_DESTROY_CQ, cq), -EBUSY);
-    assert_int_equal(kit_call_handle(client, CTL_DEALLOC_PD, pd), -EBUSY);
-    assert_int_equal(kit_call_handle(client, CTL_DESTROY_QP, qp.create_qp.qpn), 0);
-    assert_int_equal(kit_call_handle(client, CTL_DESTROY_QP, qp.create_qp.qpn), -EINVAL);
-    assert_int_equal(kit_call_handle(client, CTL_DEALLOC_PD, pd), -EBUSY);
-    assert_int_equal(kit_call_handle(client, CTL_DEREG_MR, mr.reg_mr.handle), 0);
-    assert_int_equal(kit_call_handle(client, CTL_DEALLOC_PD, pd), 0);
-    assert_int_equal(kit_call_handle(client, CTL_DESTROY_CHANNEL, channel.handle), -EBUSY);
-    assert_int_equal(kit_call_handle(client, CTL_DESTROY_CQ, cq), 0);
-    assert_int_equal(kit_call_handle(client, CTL_DESTROY_CHANNEL, channel.handle), 0);
-    assert_int_equal(kit_call_handle(client, CTL_DESTROY_CHANNEL, channel.handle), -EINVAL);
+    assert_int_equal(kit_call_handle(session, CTL_DESTROY_CHANNEL, channel.handle), -EBUSY);
+    assert_int_equal(kit_call_handle(session, CTL_DESTROY_CQ, cq), -EBUSY);
+    assert_int_equal(kit_call_handle(session, CTL_DEALLOC_PD, pd), -EBUSY);
+    assert_int_equal(kit_call_handle(session, CTL_DESTROY_QP, qp.create_qp.qpn), 0);
+    assert_int_equal(kit_call_handle(session, CTL_DESTROY_QP, qp.create_qp.qpn), -EINVAL);
+    assert_int_equal(kit_call_handle(session, CTL_DEALLOC_PD, pd), -EBUSY);
+    assert_int_equal(kit_call_handle(session, CTL_DEREG_MR, mr.reg_mr.handle), 0);
+    assert_int_equal(kit_call_handle(session, CTL_DEALLOC_PD, pd), 0);
+    assert_int_equal(kit_call_handle(session, CTL_DESTROY_CHANNEL, channel.handle), -EBUSY);
+    assert_int_equal(kit_call_handle(session, CTL_DESTROY_CQ, cq), 0);
+    assert_int_equal(kit_call_handle(session, CTL_DESTROY_CHANNEL, channel.handle), 0);
+    assert_int_equal(kit_call_handle(session, CTL_DESTROY_CHANNEL, channel.handle), -EINVAL);
 }
 
 /* A handle of one application is nothing to another. */
 static void test_foreign_handles(void **state)
 {
-    struct client *other = open_client();
-    uint32_t pd = alloc_pd(client), cq = create_cq(client, 0);
+    struct session *other = open_session();
+    uint32_t pd = alloc_pd(session), cq = create_cq(session, 0);
     struct ctl_msg qp = qp_request(pd, cq), stolen = qp_request(pd, cq);
     struct ctl_msg mr = mr_request(pd, KIT_BASE, 4096), theirs = mr_request(pd, KIT_BASE, 4096);
 
-    assert_int_equal(call(client, CTL_CREATE_QP, &qp), 0);
-    assert_int_equal(call(client, CTL_REG_MR, &mr), 0);
+    assert_int_equal(call(session, CTL_CREATE_QP, &qp), 0);
+    assert_int_equal(call(session, CTL_REG_MR, &mr), 0);
     assert_int_equal(call(other, CTL_CREATE_QP, &stolen), -EINVAL);
     assert_int_equal(call(other, CTL_REG_MR, &theirs), -EINVAL);
     assert_int_equal(kit_call_handle(other, CTL_DESTROY_QP, qp.create_qp.qpn), -EINVAL);
@@ -193,8 +193,8 @@ static void test_foreign_handles(void **state)
     assert_int_equal(kit_call_handle(other, CTL_DESTROY_CQ, cq), -EINVAL);
     assert_int_equal(kit_call_handle(other, CTL_DEALLOC_PD, pd), -EINVAL);
     /* Closing the first takes everything of it, whatever uses what. */
-    client_close(client);
-    client = other;
+    session_close(session);
+    session = other;
     assert_int_equal(kit_call_handle(other, CTL_DESTROY_QP, qp.create_qp.qpn), -EINVAL);
 }
 
@@ -224,7 +224,7 @@ static void test_memory_regions(void **state)
         {KIT_BASE, KIT_BYTES + 1, 0, 0, -EFAULT},
         {KIT_BASE, KIT_BYTES + 1, 0, MEM_ON_DEMAND, 0},
     };
-    uint32_t pd = alloc_pd(client);
+    uint32_t pd = alloc_pd(session);
 
     for (unsigned i = 0; i < ARRAY_SIZE(row); i++) {
         struct ctl_msg m = {.reg_mr = {.pd = pd,
@@ -233,46 +233,46 @@ static void test_memory_regions(void **state)
                                        .length = row[i].len,
                                        .iova = row[i].iova}};
 
-        assert_int_equal(call(client, CTL_REG_MR, &m), row[i].status);
+        assert_int_equal(call(session, CTL_REG_MR, &m), row[i].status);
         if (!row[i].status) {
             assert_int_not_equal(m.reg_mr.lkey, 0);
-            assert_int_equal(kit_call_handle(client, CTL_DEREG_MR, m.reg_mr.handle), 0);
+            assert_int_equal(kit_call_handle(session, CTL_DEREG_MR, m.reg_mr.handle), 0);
         }
     }
 }
 
 static void test_memory_denied(void **state)
 {
-    struct ctl_msg m = mr_request(alloc_pd(client), KIT_BASE, 64);
+    struct ctl_msg m = mr_request(alloc_pd(session), KIT_BASE, 64);
 
     kit_status = -EPERM;
-    assert_int_equal(call(client, CTL_REG_MR, &m), -EPERM);
-    assert_int_equal(client->device->mrs_denied, 1);
+    assert_int_equal(call(session, CTL_REG_MR, &m), -EPERM);
+    assert_int_equal(session->device->mrs_denied, 1);
 }
 
 static void test_memory_mapped(void **state)
 {
     int fd = memfd_create("kit", MFD_CLOEXEC);
-    struct ctl_msg m = mr_request(alloc_pd(client), KIT_BASE, 4096);
+    struct ctl_msg m = mr_request(alloc_pd(session), KIT_BASE, 4096);
     struct ctl_msg beyond = m, without = m, surplus = m;
     struct ctl_call k = {.in_fd = &fd, .in_fds = 1};
 
     assert_int_equal(ftruncate(fd, 8192), 0);
     m.reg_mr.flags = beyond.reg_mr.flags = without.reg_mr.flags = CTL_MR_FD;
     m.reg_mr.fd_offset = 4096;
-    assert_int_equal(kit_call(client, CTL_REG_MR, &m, &k, false), 0);
+    assert_int_equal(kit_call(session, CTL_REG_MR, &m, &k, false), 0);
     assert_int_equal(k.reply.reg_mr.mapped, 1);
-    assert_int_equal(client->mrs_mapped, 1);
-    assert_int_equal(kit_call_handle(client, CTL_DEREG_MR, k.reply.reg_mr.handle), 0);
-    assert_int_equal(client->mrs_mapped, 0);
+    assert_int_equal(session->mrs_mapped, 1);
+    assert_int_equal(kit_call_handle(session, CTL_DEREG_MR, k.reply.reg_mr.handle), 0);
+    assert_int_equal(session->mrs_mapped, 0);
     /* What cannot be mapped is copied. */
     beyond.reg_mr.fd_offset = 8192;
-    assert_int_equal(kit_call(client, CTL_REG_MR, &beyond, &k, false), 0);
+    assert_int_equal(kit_call(session, CTL_REG_MR, &beyond, &k, false), 0);
     assert_int_equal(k.reply.reg_mr.mapped, 0);
     /* A flag without a descriptor, a descriptor without the flag. */
-    assert_int_equal(kit_call(client, CTL_REG_MR, &surplus, &k, false), -EINVAL);
+    assert_int_equal(kit_call(session, CTL_REG_MR, &surplus, &k, false), -EINVAL);
     k.in_fds = 0;
-    assert_int_equal(kit_call(client, CTL_REG_MR, &without, &k, false), -EINVAL);
+    assert_int_equal(kit_call(session, CTL_REG_MR, &without, &k, false), -EINVAL);
     close(fd);
 }
 
@@ -283,7 +283,7 @@ static int remap(uint32_t handle, int fd, uint32_t pieces, uint64_t length)
     int err;
 
     m.remap.piece[0].length = length;
-    err = kit_call(client, CTL_REMAP_MR, &m, &k, false);
+    err = kit_call(session, CTL_REMAP_MR, &m, &k, false);
     return err ? err : (int)k.reply.remap.mapped;
 }
 
@@ -291,7 +291,7 @@ static int remap(uint32_t handle, int fd, uint32_t pieces, uint64_t length)
 static void test_memory_frozen(void **state)
 {
     int fd = memfd_create("kit", MFD_CLOEXEC);
-    struct ctl_msg m = mr_request(alloc_pd(client), KIT_BASE, 4096), own = m;
+    struct ctl_msg m = mr_request(alloc_pd(session), KIT_BASE, 4096), own = m;
     struct ctl_call k = {.in_fd = &fd, .in_fds = 1};
     struct mem_region *adopted, *shared;
     uint32_t handle;
@@ -300,27 +300,27 @@ static void test_memory_frozen(void **state)
     m.reg_mr.flags = own.reg_mr.flags = CTL_MR_FD;
     m.reg_mr.why = CTL_MR_ADOPTED;
     own.reg_mr.why = CTL_MR_SHARED;
-    assert_int_equal(kit_call(client, CTL_REG_MR, &own, &k, false), 0);
-    shared = mr_lookup(&client->device->mrs, k.reply.reg_mr.lkey);
-    assert_int_equal(kit_call(client, CTL_REG_MR, &m, &k, false), 0);
-    adopted = mr_lookup(&client->device->mrs, k.reply.reg_mr.lkey);
+    assert_int_equal(kit_call(session, CTL_REG_MR, &own, &k, false), 0);
+    shared = mr_lookup(&session->device->mrs, k.reply.reg_mr.lkey);
+    assert_int_equal(kit_call(session, CTL_REG_MR, &m, &k, false), 0);
+    adopted = mr_lookup(&session->device->mrs, k.reply.reg_mr.lkey);
     handle = k.reply.reg_mr.handle;
-    assert_int_equal(client->mrs_mapped, 2);
+    assert_int_equal(session->mrs_mapped, 2);
     assert_int_equal(remap(handle, fd, 1, 4096), -EBUSY);
     /* To stand still, and to let go of what is the application's to rearrange. */
     m = (struct ctl_msg){0};
-    assert_int_equal(call(client, CTL_FREEZE_MRS, &m), 0);
+    assert_int_equal(call(session, CTL_FREEZE_MRS, &m), 0);
     assert_in_range(m.freeze.granted_us, 1000, 20000);
-    assert_int_equal(client->mrs_mapped, 2);
+    assert_int_equal(session->mrs_mapped, 2);
     m = (struct ctl_msg){.freeze.flags = CTL_FREEZE_UNMAP};
-    assert_int_equal(call(client, CTL_FREEZE_MRS, &m), 0);
+    assert_int_equal(call(session, CTL_FREEZE_MRS, &m), 0);
     assert_null(adopted->direct);
     assert_non_null(shared->direct);
-    assert_int_equal(client->mrs_mapped, 1);
-    assert_int_equal(call(client, CTL_THAW_MRS, &m), 0);
-    assert_int_equal(call(client, CTL_THAW_MRS, &m), 0);
+    assert_int_equal(session->mrs_mapped, 1);
+    assert_int_equal(call(session, CTL_THAW_MRS, &m), 0);
+    assert_int_equal(call(session, CTL_THAW_MRS, &m), 0);
     m = (struct ctl_msg){.freeze.flags = 2};
-    assert_int_equal(call(client, CTL_FREEZE_MRS, &m), -EINVAL);
+    assert_int_equal(call(session, CTL_FREEZE_MRS, &m), -EINVAL);
     /* And back, if it makes sense. */
     assert_int_equal(remap(handle + 100, fd, 1, 4096), -EINVAL);
     assert_int_equal(remap(handle, fd, 0, 4096), -EINVAL);
@@ -331,9 +331,9 @@ static void test_memory_frozen(void **state)
     assert_int_equal(remap(handle, -1, 0, 0), 0);
     assert_int_equal(remap(handle, fd, 1, 4096), 1);
     assert_non_null(adopted->direct);
-    assert_int_equal(client->mrs_mapped, 2);
+    assert_int_equal(session->mrs_mapped, 2);
     /* /dev/userfaultfd, only from who has it. */
-    assert_int_equal(call(client, CTL_GET_UFFD, &m), -EPERM);
+    assert_int_equal(call(session, CTL_GET_UFFD, &m), -EPERM);
     close(fd);
 }
 
@@ -352,8 +352,8 @@ static struct hot_mr reg_copied(uint32_t pd, enum ctl_mr_why why, uint32_t uidx)
 
     m.reg_mr.why = why;
     m.reg_mr.uidx = uidx;
-    assert_int_equal(call(client, CTL_REG_MR, &m), 0);
-    return (struct hot_mr){m.reg_mr.handle, mr_lookup(&client->device->mrs, m.reg_mr.lkey)};
+    assert_int_equal(call(session, CTL_REG_MR, &m), 0);
+    return (struct hot_mr){m.reg_mr.handle, mr_lookup(&session->device->mrs, m.reg_mr.lkey)};
 }
 
 static void copy_times(struct hot_mr mr, unsigned n)
@@ -369,7 +369,7 @@ static struct ctl_hot ask_hot(void)
 {
     struct ctl_msg m = {0};
 
-    assert_int_equal(call(client, CTL_HOT_MRS, &m), 0);
+    assert_int_equal(call(session, CTL_HOT_MRS, &m), 0);
     return m.hot;
 }
 
@@ -386,13 +386,13 @@ static int tell_copied(struct hot_mr mr, enum ctl_mr_why why)
 {
     struct ctl_msg m = {.remap = {.handle = mr.handle, .why = why}};
 
-    return call(client, CTL_REMAP_MR, &m);
+    return call(session, CTL_REMAP_MR, &m);
 }
 
 static void test_memory_hot(void **state)
 {
-    _Atomic uint32_t *word = &((struct ctx_shared *)client->segment.base)->mr_hot;
-    uint32_t pd = alloc_pd(client);
+    _Atomic uint32_t *word = &((struct ctx_shared *)session->segment.base)->mr_hot;
+    uint32_t pd = alloc_pd(session);
     struct hot_mr cold = reg_copied(pd, CTL_MR_COLD, 70), never = reg_copied(pd, CTL_MR_STACK, 71);
     int fd = memfd_create("kit", MFD_CLOEXEC);
 
@@ -424,8 +424,8 @@ static void test_memory_hot(void **state)
     assert_int_equal(remap(cold.handle, fd, 1, 4096), 1);
     assert_int_equal(ask_hot().count, 0);
     assert_int_equal(
-        call(client, CTL_FREEZE_MRS, &(struct ctl_msg){.freeze.flags = CTL_FREEZE_UNMAP}), 0);
-    assert_int_equal(call(client, CTL_THAW_MRS, &(struct ctl_msg){0}), 0);
+        call(session, CTL_FREEZE_MRS, &(struct ctl_msg){.freeze.flags = CTL_FREEZE_UNMAP}), 0);
+    assert_int_equal(call(session, CTL_THAW_MRS, &(struct ctl_msg){0}), 0);
     copy_times(cold, 16 * HOT_COPIES);
     expect_hot(70);
     close(fd);
@@ -434,7 +434,7 @@ static void test_memory_hot(void **state)
 static void test_memory_many_hot(void **state)
 {
     enum { MANY = 2 * CTL_HOT_MAX + 10 };
-    uint32_t pd = alloc_pd(client), next = 0;
+    uint32_t pd = alloc_pd(session), next = 0;
     struct hot_mr mr[MANY];
     bool seen[MANY] = {false};
     struct ctl_hot hot;
@@ -445,7 +445,7 @@ static void test_memory_many_hot(void **state)
     }
     /* Gone while they wait: on the workers' list, and on the application's. */
     for (; next < 5; next++)
-        assert_int_equal(kit_call_handle(client, CTL_DEREG_MR, mr[next].handle), 0);
+        assert_int_equal(kit_call_handle(session, CTL_DEREG_MR, mr[next].handle), 0);
     hot = ask_hot();
     assert_int_equal(hot.count, CTL_HOT_MAX);
     for (;;) {
@@ -459,7 +459,7 @@ static void test_memory_many_hot(void **state)
         for (uint32_t i = MANY - 1; i >= next; i--) {
             if (seen[i])
                 continue;
-            assert_int_equal(kit_call_handle(client, CTL_DEREG_MR, mr[i].handle), 0);
+            assert_int_equal(kit_call_handle(session, CTL_DEREG_MR, mr[i].handle), 0);
             seen[i] = true; /* as good as named */
             break;
         }
@@ -487,7 +487,7 @@ static void test_completion_queue_limits(void **state)
         struct ctl_msg m = cq_request(row[i].cqe, row[i].channel);
 
         m.create_cq.vector = row[i].vector;
-        assert_int_equal(call(client, CTL_CREATE_CQ, &m), row[i].status);
+        assert_int_equal(call(session, CTL_CREATE_CQ, &m), row[i].status);
         if (!row[i].status)
             assert_int_equal(m.create_cq.cqe, row[i].given);
     }
@@ -504,13 +504,13 @@ static void test_completion_queue_too_many(void **state)
     for (unsigned i = 0; i < LIMIT_CQ; i++) {
         struct ctl_msg m = small;
 
-        assert_int_equal(call(client, CTL_CREATE_CQ, &m), 0);
+        assert_int_equal(call(session, CTL_CREATE_CQ, &m), 0);
         first = first ? first : m.create_cq.handle;
     }
-    assert_int_equal(kit_call(client, CTL_CREATE_CQ, &large, &k, true), -ENOMEM);
+    assert_int_equal(kit_call(session, CTL_CREATE_CQ, &large, &k, true), -ENOMEM);
     assert_int_equal(k.out_fds, 0);
-    assert_int_equal(kit_call_handle(client, CTL_DESTROY_CQ, first), 0);
-    assert_int_equal(kit_call(client, CTL_CREATE_CQ, &large, &k, true), 0);
+    assert_int_equal(kit_call_handle(session, CTL_DESTROY_CQ, first), 0);
+    assert_int_equal(kit_call(session, CTL_CREATE_CQ, &large, &k, true), 0);
     assert_int_equal(k.out_fds, 1);
     close(k.out_fd[0]);
 }
@@ -519,8 +519,8 @@ static void test_completion_queue_too_many(void **state)
  * it is empty; another application has another. */
 static void test_queue_pairs_share_memory(void **state)
 {
-    struct client *other = open_client();
-    uint32_t pd = alloc_pd(client), cq = create_cq(client, 0), qpn[100];
+    struct session *other = open_session();
+    uint32_t pd = alloc_pd(session), cq = create_cq(session, 0), qpn[100];
     uint32_t their_pd = alloc_pd(other), their_cq = create_cq(other, 0);
     struct ctl_msg theirs = qp_request(their_pd, their_cq);
     uint64_t slab = 0, gone = 0;
@@ -531,7 +531,7 @@ static void test_queue_pairs_share_memory(void **state)
         struct ctl_msg m = qp_request(pd, cq);
         struct ctl_create_qp *r = &k.reply.create_qp;
 
-        assert_int_equal(kit_call(client, CTL_CREATE_QP, &m, &k, false), 0);
+        assert_int_equal(kit_call(session, CTL_CREATE_QP, &m, &k, false), 0);
         assert_int_equal(r->place.offset % CACHE_LINE, 0);
         assert_int_equal(r->place.gone, 0);
         slabs += r->place.slab != slab;
@@ -545,11 +545,11 @@ static void test_queue_pairs_share_memory(void **state)
     for (unsigned i = 0; i < ARRAY_SIZE(qpn); i++) {
         struct ctl_msg m = {.destroy = {.handle = qpn[i], .slab_gone = UINT64_MAX}};
 
-        assert_int_equal(call(client, CTL_DESTROY_QP, &m), 0);
+        assert_int_equal(call(session, CTL_DESTROY_QP, &m), 0);
         gone += m.destroy.slab_gone != 0;
     }
     assert_int_equal(gone, slabs - 1);
-    client_close(other);
+    session_close(other);
 }
 
 static void test_queue_pair_caps(void **state)
@@ -575,7 +575,7 @@ static void test_queue_pair_caps(void **state)
         {{1, 1, 1, 1, 0}, 0, -EINVAL},
         {{1, 1, 1, 1, 0}, 99, -EINVAL},
     };
-    uint32_t pd = alloc_pd(client), cq = create_cq(client, 0);
+    uint32_t pd = alloc_pd(session), cq = create_cq(session, 0);
 
     for (unsigned i = 0; i < ARRAY_SIZE(row); i++) {
         struct ctl_msg m = qp_request(pd, cq);
@@ -583,7 +583,7 @@ static void test_queue_pair_caps(void **state)
 
         m.create_qp.caps = row[i].caps;
         m.create_qp.type = row[i].type;
-        assert_int_equal(call(client, CTL_CREATE_QP, &m), row[i].status);
+        assert_int_equal(call(session, CTL_CREATE_QP, &m), row[i].status);
         if (row[i].status)
             continue;
         assert_in_range(q->caps.max_send_wr, row[i].caps.max_send_wr, QUEUE_MAX_WR);
@@ -594,7 +594,7 @@ static void test_queue_pair_caps(void **state)
         assert_true(sqe_stride(q->caps.max_send_sge, q->caps.max_inline_data) <= q->sq_stride);
         assert_true(rqe_stride(q->caps.max_recv_sge) <= q->rq_stride);
         assert_true(q->rq_off + (uint64_t)q->rq_size * q->rq_stride <= q->segment_bytes);
-        assert_int_equal(kit_call_handle(client, CTL_DESTROY_QP, q->qpn), 0);
+        assert_int_equal(kit_call_handle(session, CTL_DESTROY_QP, q->qpn), 0);
     }
 }
 
@@ -610,40 +610,40 @@ static struct ah_attr ah_attr(const char *dgid)
 
 static void test_address_handles(void **state)
 {
-    uint32_t pd = alloc_pd(client);
+    uint32_t pd = alloc_pd(session);
     struct ctl_msg good = {.create_ah = {.pd = pd, .attr = ah_attr("10.0.0.2")}};
     struct ctl_msg own = {.create_ah = {.pd = pd, .attr = ah_attr("127.0.0.1")}}, m = own;
     struct ctl_msg group = {.create_ah = {.pd = pd, .attr = ah_attr("224.0.0.7")}};
 
-    assert_int_equal(call(client, CTL_CREATE_AH, &good), 0);
+    assert_int_equal(call(session, CTL_CREATE_AH, &good), 0);
     assert_int_equal(good.create_ah.dmac[5], 2);
-    assert_int_equal(kit_call_handle(client, CTL_DEALLOC_PD, pd), -EBUSY);
-    assert_int_equal(kit_call_handle(client, CTL_DESTROY_AH, good.create_ah.handle), 0);
-    assert_int_equal(kit_call_handle(client, CTL_DESTROY_AH, good.create_ah.handle), -EINVAL);
-    assert_int_equal(call(client, CTL_CREATE_AH, &own), 0);
+    assert_int_equal(kit_call_handle(session, CTL_DEALLOC_PD, pd), -EBUSY);
+    assert_int_equal(kit_call_handle(session, CTL_DESTROY_AH, good.create_ah.handle), 0);
+    assert_int_equal(kit_call_handle(session, CTL_DESTROY_AH, good.create_ah.handle), -EINVAL);
+    assert_int_equal(call(session, CTL_CREATE_AH, &own), 0);
     assert_int_equal(own.create_ah.dmac[5], 1);
-    assert_int_equal(call(client, CTL_CREATE_AH, &group), 0);
+    assert_int_equal(call(session, CTL_CREATE_AH, &group), 0);
     assert_int_equal(group.create_ah.dmac[0], 1);
 
     m.create_ah.attr.is_global = 0;
-    assert_int_equal(call(client, CTL_CREATE_AH, &m), -EINVAL);
+    assert_int_equal(call(session, CTL_CREATE_AH, &m), -EINVAL);
     m = (struct ctl_msg){.create_ah = {.pd = pd, .attr = ah_attr("127.0.0.1")}};
     m.create_ah.attr.sgid_index = 2;
-    assert_int_equal(call(client, CTL_CREATE_AH, &m), -EINVAL);
+    assert_int_equal(call(session, CTL_CREATE_AH, &m), -EINVAL);
     m = (struct ctl_msg){.create_ah = {.pd = pd, .attr = ah_attr("127.0.0.1")}};
     m.create_ah.attr.port_num = 2;
-    assert_int_equal(call(client, CTL_CREATE_AH, &m), -EINVAL);
+    assert_int_equal(call(session, CTL_CREATE_AH, &m), -EINVAL);
     m = (struct ctl_msg){.create_ah = {.pd = pd, .attr = ah_attr("fd00::1")}};
-    assert_int_equal(call(client, CTL_CREATE_AH, &m), -EINVAL);
+    assert_int_equal(call(session, CTL_CREATE_AH, &m), -EINVAL);
     m.create_ah.attr.sgid_index = 1;
-    assert_int_equal(call(client, CTL_CREATE_AH, &m), -EHOSTUNREACH);
+    assert_int_equal(call(session, CTL_CREATE_AH, &m), -EHOSTUNREACH);
 }
 
 static int modify(uint32_t qpn, uint32_t mask, struct qp_attr attr)
 {
     struct ctl_msg m = {.modify_qp = {.qpn = qpn, .mask = mask, .attr = attr}};
 
-    return call(client, CTL_MODIFY_QP, &m);
+    return call(session, CTL_MODIFY_QP, &m);
 }
 
 static uint32_t ready_qp(uint32_t pd, uint32_t cq)
@@ -652,7 +652,7 @@ static uint32_t ready_qp(uint32_t pd, uint32_t cq)
     struct qp_attr attr = {.state = QPS_INIT, .port_num = 1, .access_flags = MEM_REMOTE_WRITE};
     uint32_t qpn;
 
-    assert_int_equal(call(client, CTL_CREATE_QP, &m), 0);
+    assert_int_equal(call(session, CTL_CREATE_QP, &m), 0);
     qpn = m.create_qp.qpn;
     assert_int_equal(modify(qpn, QPA_STATE | QPA_PKEY_INDEX | QPA_PORT | QPA_ACCESS_FLAGS, attr),
                      0);
@@ -679,12 +679,12 @@ static uint32_t ready_qp(uint32_t pd, uint32_t cq)
 
 static void test_modify_and_query(void **state)
 {
-    uint32_t pd = alloc_pd(client), cq = create_cq(client, 0);
+    uint32_t pd = alloc_pd(session), cq = create_cq(session, 0);
     uint32_t qpn = ready_qp(pd, cq);
     struct ctl_msg m = {.handle = qpn};
     struct qp_attr attr = {.state = QPS_INIT, .port_num = 2};
 
-    assert_int_equal(call(client, CTL_QUERY_QP, &m), 0);
+    assert_int_equal(call(session, CTL_QUERY_QP, &m), 0);
     assert_int_equal(m.query_qp.attr.state, QPS_RTS);
     assert_int_equal(m.query_qp.attr.dest_qpn, qpn);
     assert_int_equal(m.query_qp.attr.path_mtu, 5);
@@ -700,10 +700,10 @@ static void test_modify_and_query(void **state)
 /* A message through the engine and both of the application's rings. */
 static void test_doorbell_to_completion(void **state)
 {
-    uint32_t pd = alloc_pd(client), cq = create_cq(client, 0);
+    uint32_t pd = alloc_pd(session), cq = create_cq(session, 0);
     uint32_t qpn = ready_qp(pd, cq);
-    struct qp_object *q = container_of(TAILQ_FIRST(&client->objects[OBJ_QP]), struct qp_object, o);
-    struct cq *c = container_of(TAILQ_FIRST(&client->objects[OBJ_CQ]), struct cq, o);
+    struct qp_object *q = container_of(TAILQ_FIRST(&session->objects[OBJ_QP]), struct qp_object, o);
+    struct cq *c = container_of(TAILQ_FIRST(&session->objects[OBJ_CQ]), struct cq, o);
     struct cq_reader reader = {.shared = c->segment.base, .size = 128, .lanes = 1};
     struct qp_shared *shared = q->segment.base;
     struct sqe *sqe = (struct sqe *)((char *)q->segment.base + sizeof(*shared));
@@ -714,9 +714,9 @@ static void test_doorbell_to_completion(void **state)
     *sqe = (struct sqe){.wr_id = 5, .opcode = SQE_WRITE, .flags = SQE_SIGNALED};
     atomic_store(&shared->sq_prod, 1);
     /* A bell without a queue pair behind it is passed over. */
-    doorbell_ring(client->ctx[0].doorbells, q->dp.slot + 1);
-    doorbell_ring(client->ctx[0].doorbells, DB_SLOTS - 1);
-    assert_false(doorbell_ring(client->ctx[0].doorbells, q->dp.slot));
+    doorbell_ring(session->ctx[0].doorbells, q->dp.slot + 1);
+    doorbell_ring(session->ctx[0].doorbells, DB_SLOTS - 1);
+    assert_false(doorbell_ring(session->ctx[0].doorbells, q->dp.slot));
     for (unsigned i = 0; i < 20; i++) {
         const struct cqe *e;
 
@@ -743,11 +743,11 @@ static void test_late_completion_events(void **state)
     unsigned n = 3000, received = 0;
     uint64_t cookie;
 
-    assert_int_equal(kit_call(client, CTL_CREATE_CHANNEL, &m, &k, true), 0);
+    assert_int_equal(kit_call(session, CTL_CREATE_CHANNEL, &m, &k, true), 0);
     assert_int_equal(k.out_fds, 1);
-    create_cq(client, k.reply.handle);
-    cq = container_of(TAILQ_FIRST(&client->objects[OBJ_CQ]), struct cq, o);
-    host = worker_host(client->device->port[0]);
+    create_cq(session, k.reply.handle);
+    cq = container_of(TAILQ_FIRST(&session->objects[OBJ_CQ]), struct cq, o);
+    host = worker_host(session->device->port[0]);
     for (unsigned i = 0; i < n; i++) {
         host.cq_event(host.ctx, &cq->dp.cq);
         worker_poll(w, worker_time());
@@ -771,14 +771,14 @@ static void test_late_completion_events(void **state)
 /* An application that never reads its asynchronous events loses them, and only it. */
 static void test_async_events_are_bounded(void **state)
 {
-    uint32_t pd = alloc_pd(client), cq = create_cq(client, 0);
-    struct engine_host host = worker_host(client->device->port[0]);
+    uint32_t pd = alloc_pd(session), cq = create_cq(session, 0);
+    struct engine_host host = worker_host(session->device->port[0]);
     struct ctl_msg m = qp_request(pd, cq);
     struct qp_object *q;
 
     m.create_qp.uidx = 4711;
-    assert_int_equal(call(client, CTL_CREATE_QP, &m), 0);
-    q = container_of(TAILQ_FIRST(&client->objects[OBJ_QP]), struct qp_object, o);
+    assert_int_equal(call(session, CTL_CREATE_QP, &m), 0);
+    q = container_of(TAILQ_FIRST(&session->objects[OBJ_QP]), struct qp_object, o);
     for (unsigned i = 0; i < 5000; i++) {
         host.async_event(host.ctx, q->dp.qp, NULL, QP_EVENT_COMM_EST);
         if (i % 100 == 0)
@@ -791,11 +791,11 @@ static void test_show(void **state)
 {
     json_error_t error;
     json_t *root, *device;
-    uint32_t pd = alloc_pd(client), cq = create_cq(client, 0);
+    uint32_t pd = alloc_pd(session), cq = create_cq(session, 0);
     char *text;
 
     ready_qp(pd, cq);
-    snprintf(client->comm, sizeof(client->comm), "bad \xff name\"");
+    snprintf(session->comm, sizeof(session->comm), "bad \xff name\"");
     text = rnic_show(rnic);
     assert_non_null(text);
     root = json_loads(text, 0, &error);
@@ -816,14 +816,14 @@ static void test_show(void **state)
 static void test_show_trace(void **state)
 {
     struct ctl_msg m = {.show.what = CTL_SHOW_TRACE};
-    uint32_t pd = alloc_pd(client), cq = create_cq(client, 0);
+    uint32_t pd = alloc_pd(session), cq = create_cq(session, 0);
     struct ctl_call k = {0};
     char text[65536];
     json_error_t error;
     json_t *root, *list, *last;
 
     ready_qp(pd, cq);
-    assert_int_equal(kit_call(client, CTL_SHOW, &m, &k, true), 0);
+    assert_int_equal(kit_call(session, CTL_SHOW, &m, &k, true), 0);
     assert_true(k.reply.show.length < sizeof(text));
     assert_int_equal(read(k.out_fd[0], text, sizeof(text)), (ssize_t)k.reply.show.length);
     close(k.out_fd[0]);
@@ -842,13 +842,13 @@ static void test_show_by_message(void **state)
     struct ctl_call k = {0};
     char text[65536];
 
-    assert_int_equal(kit_call(client, CTL_SHOW, &m, &k, true), 0);
+    assert_int_equal(kit_call(session, CTL_SHOW, &m, &k, true), 0);
     assert_int_equal(k.out_fds, 1);
     assert_int_equal(read(k.out_fd[0], text, sizeof(text)), (ssize_t)k.reply.show.length);
     assert_int_equal(text[0], '{');
     close(k.out_fd[0]);
     m.show.what = 7;
-    assert_int_equal(kit_call(client, CTL_SHOW, &m, &k, true), -EINVAL);
+    assert_int_equal(kit_call(session, CTL_SHOW, &m, &k, true), -EINVAL);
 }
 
 int main(void)

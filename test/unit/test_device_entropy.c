@@ -66,7 +66,7 @@ static int set(struct app *app, uint32_t qpn, struct ctl_entropy entropy)
 /* What the queue pair has is what was asked for. */
 static void check(uint32_t qpn, struct ctl_entropy wanted)
 {
-    const struct entropy_policy *own = qp_entropy(qp_object_get(a.client, qpn)->dp.qp);
+    const struct entropy_policy *own = qp_entropy(qp_object_get(a.session, qpn)->dp.qp);
 
     assert_int_equal(own ? own->rule + 1u : 0u, wanted.rule);
     assert_int_equal(own ? own->port : 0, wanted.port);
@@ -97,10 +97,10 @@ static void test_values_at_creation(void **state)
                                           .entropy = values[i].entropy,
                                           .caps = {16, 16, 1, 1, 0}}};
 
-        unsigned before = a.client->count[OBJ_QP];
+        unsigned before = a.session->count[OBJ_QP];
 
         assert_int_equal(app_call(&a, CTL_CREATE_QP, &m), values[i].status);
-        assert_int_equal(a.client->count[OBJ_QP], before + !values[i].status);
+        assert_int_equal(a.session->count[OBJ_QP], before + !values[i].status);
         if (!values[i].status)
             check(m.create_qp.qpn, values[i].entropy);
     }
@@ -129,7 +129,7 @@ static void test_port(void **state)
 
     assert_int_equal(app_qp(&a, &rc, QPT_RC, &cq, 0, 0), 0);
     assert_int_equal(app_qp(&a, &ud, QPT_UD, &cq, 0, 0), 0);
-    qp = qp_object_get(a.client, rc.qpn)->dp.qp;
+    qp = qp_object_get(a.session, rc.qpn)->dp.qp;
     assert_int_equal(set(&a, rc.qpn, (struct ctl_entropy){RULE(RFC), 0}), 0);
     assert_int_equal(qp_udp_sport(qp), 0);
     app_ready(&rc, ud.qpn, 3);
@@ -140,7 +140,7 @@ static void test_port(void **state)
     assert_int_equal(qp_udp_sport(qp), entropy_port_kernel(0, rc.qpn, ud.qpn));
     app_ready(&ud, 0, 3);
     assert_int_equal(set(&a, ud.qpn, (struct ctl_entropy){RULE(FIXED), 0xCAFE}), 0);
-    assert_int_equal(qp_udp_sport(qp_object_get(a.client, ud.qpn)->dp.qp), 0);
+    assert_int_equal(qp_udp_sport(qp_object_get(a.session, ud.qpn)->dp.qp), 0);
 }
 
 static void test_whose(void **state)

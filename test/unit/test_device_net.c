@@ -17,7 +17,7 @@
 
 static struct event_loop *loop;
 static struct rnic *rnic;
-static struct client *client;
+static struct session *session;
 static int async_fd;
 static uint32_t pd;
 static ns_t now;
@@ -97,13 +97,13 @@ static void start(const char *ipv4, const char *ipv6, bool detect)
     add_port(end[0], "10.0.0.1", "fd00::1", false);
     add_port(end[1], ipv4, ipv6, detect);
     rnic_on_retry(rnic, on_retry, NULL);
-    client = client_create(rnic, &(struct ucred){.pid = getpid()});
-    assert_int_equal(kit_call(client, CTL_OPEN, &open, &call, true), 0);
+    session = session_create(rnic, &(struct ucred){.pid = getpid()});
+    assert_int_equal(kit_call(session, CTL_OPEN, &open, &call, true), 0);
     close(call.out_fd[0]);
     close(call.out_fd[1]);
     async_fd = call.out_fd[2];
     call = (struct ctl_call){0};
-    assert_int_equal(kit_call(client, CTL_ALLOC_PD, &none, &call, false), 0);
+    assert_int_equal(kit_call(session, CTL_ALLOC_PD, &none, &call, false), 0);
     pd = call.reply.handle;
     settle();
 }
@@ -117,7 +117,7 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    client_close(client);
+    session_close(session);
     close(async_fd);
     rnic_destroy(rnic);
     event_loop_destroy(loop);
@@ -132,7 +132,7 @@ static int create_ah(const char *dgid, struct ctl_call *call)
 
     memcpy(m.create_ah.attr.dgid, gid.raw, 16);
     m.create_ah.attr.sgid_index = !gid_is_ipv4(&gid);
-    return kit_call(client, CTL_CREATE_AH, &m, call, false);
+    return kit_call(session, CTL_CREATE_AH, &m, call, false);
 }
 
 static void finds_neighbour(const char *dgid)
@@ -194,7 +194,7 @@ static int query_gid_entry(uint32_t index)
     struct ctl_msg m = {.gid = {.port = 1, .index = index}};
     struct ctl_call call = {0};
 
-    return kit_call(client, CTL_QUERY_GID, &m, &call, false);
+    return kit_call(session, CTL_QUERY_GID, &m, &call, false);
 }
 
 static void gid_change_told(void)
@@ -391,7 +391,7 @@ static uint32_t create_cq(void)
     struct ctl_msg m = {.create_cq.cqe = 16};
     struct ctl_call call = {0};
 
-    assert_int_equal(kit_call(client, CTL_CREATE_CQ, &m, &call, false), 0);
+    assert_int_equal(kit_call(session, CTL_CREATE_CQ, &m, &call, false), 0);
     return call.reply.create_cq.handle;
 }
 
@@ -402,8 +402,8 @@ static struct qp_object *create_qp(uint32_t type)
     struct ctl_call call = {0};
 
     m.create_qp.caps = (struct qp_caps){1, 1, 1, 1, 0};
-    assert_int_equal(kit_call(client, CTL_CREATE_QP, &m, &call, false), 0);
-    return qp_object_get(client, call.reply.create_qp.qpn);
+    assert_int_equal(kit_call(session, CTL_CREATE_QP, &m, &call, false), 0);
+    return qp_object_get(session, call.reply.create_qp.qpn);
 }
 
 static int modify(struct qp_object *q, uint32_t mask, struct qp_attr attr)
@@ -411,7 +411,7 @@ static int modify(struct qp_object *q, uint32_t mask, struct qp_attr attr)
     struct ctl_msg m = {.modify_qp = {.qpn = q->o.handle, .mask = mask | QPA_STATE, .attr = attr}};
     struct ctl_call call = {0};
 
-    return kit_call(client, CTL_MODIFY_QP, &m, &call, false);
+    return kit_call(session, CTL_MODIFY_QP, &m, &call, false);
 }
 
 static int to_rtr(struct qp_object *q, const char *dgid, uint32_t mtu)
@@ -576,13 +576,13 @@ static int mcast(enum ctl_type type, struct qp_object *q)
     union gid group = gid_of("239.1.2.3");
 
     memcpy(m.mcast.gid, group.raw, 16);
-    return kit_call(client, type, &m, &call, false);
+    return kit_call(session, type, &m, &call, false);
 }
 
 static void test_port_is_member_while_queue_pairs_are(void **state)
 {
     struct qp_object *q = create_qp(QPT_UD), *r = create_qp(QPT_UD);
-    struct client *other = client_create(rnic, &(struct ucred){.pid = getpid()});
+    struct session *other = session_create(rnic, &(struct ucred){.pid = getpid()});
 
     assert_int_equal(mcast(CTL_ATTACH_MCAST, q), 0);
     assert_int_equal(mcast(CTL_ATTACH_MCAST, q), 0);
@@ -592,9 +592,9 @@ static void test_port_is_member_while_queue_pairs_are(void **state)
     assert_int_equal(mcast(CTL_DETACH_MCAST, q), -EINVAL);
     assert_int_equal(members(), 1);
     /* The program ends without a word. */
-    client_close(client);
+    session_close(session);
     assert_int_equal(members(), 0);
-    client = other;
+    session = other;
 }
 
 static void address_in_vlan(bool add, uint16_t vlan)

@@ -38,7 +38,7 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    if (app.client)
+    if (app.session)
         app_close(&app);
     app_close(&other);
     rnic_destroy(rnic);
@@ -144,7 +144,7 @@ static void send_frame(struct app_qp *qp)
 
 static void post_wq(uint32_t handle, const struct ctl_create_wq *layout, struct sge sge)
 {
-    uint8_t *segment = wq_object_get(app.client, handle)->segment.base;
+    uint8_t *segment = wq_object_get(app.session, handle)->segment.base;
     struct qp_shared *shared = (struct qp_shared *)segment;
     uint32_t index = atomic_load(&shared->rq_prod);
     struct rqe entry = {.wr_id = index, .num_sge = 1};
@@ -267,7 +267,7 @@ static void test_tables(void **state)
     assert_int_equal(app_call(&app, CTL_MODIFY_RWQ_IND, &m), -EINVAL);
     assert_int_equal(app_call_handle(&other, CTL_DESTROY_RWQ_IND, table), -EINVAL);
     /* What was refused has left no references. */
-    assert_int_equal(wq_object_get(app.client, wq)->o.refs, CTL_RWQ_IND_MAX);
+    assert_int_equal(wq_object_get(app.session, wq)->o.refs, CTL_RWQ_IND_MAX);
     assert_int_equal(app_call_handle(&app, CTL_DESTROY_RWQ_IND, table), 0);
     assert_int_equal(app_call_handle(&app, CTL_DESTROY_RWQ_IND, table), -EINVAL);
     assert_int_equal(app_call_handle(&app, CTL_DESTROY_WQ, wq), 0);
@@ -320,14 +320,14 @@ static void test_spreading_queue_pairs(void **state)
     m = rss_request(table);
     m.create_qp.pd = other.pd;
     assert_int_equal(app_call(&other, CTL_CREATE_QP, &m), -EINVAL);
-    assert_int_equal(rwq_ind_get(app.client, table)->o.refs, 0);
+    assert_int_equal(rwq_ind_get(app.session, table)->o.refs, 0);
 }
 
 static void test_no_state(void **state)
 {
     uint32_t qpn = make_rss_qp(make_table(make_wq(NULL), 1));
     struct ctl_msg m = {.modify_qp = {.qpn = qpn, .mask = QPA_STATE, .attr.state = QPS_ERR}};
-    struct qp_object *q = qp_object_get(app.client, qpn);
+    struct qp_object *q = qp_object_get(app.session, qpn);
     struct qp_shared *shared = q->segment.base;
 
     assert_int_equal(app_call(&app, CTL_MODIFY_QP, &m), -EOPNOTSUPP);
@@ -405,11 +405,11 @@ static void test_limits(void **state)
     uint32_t wq = make_wq(NULL), qpn = make_rss_qp(make_table(wq, 1));
     struct ctl_msg m;
 
-    for (unsigned i = 0; i < LIMIT_CLIENT_FLOW; i++)
+    for (unsigned i = 0; i < LIMIT_SESSION_FLOW; i++)
         make_flow(&app, qpn);
     m = flow_request(qpn);
     assert_int_equal(app_call(&app, CTL_CREATE_FLOW, &m), -ENOMEM);
-    for (unsigned i = 1; i < LIMIT_CLIENT_RWQ_IND; i++)
+    for (unsigned i = 1; i < LIMIT_SESSION_RWQ_IND; i++)
         make_table(wq, 1);
     m = (struct ctl_msg){.rwq_ind = {.size = 1, .wq = {(uint16_t)wq}}};
     assert_int_equal(app_call(&app, CTL_CREATE_RWQ_IND, &m), -ENOMEM);
@@ -512,7 +512,7 @@ static void test_hostile_ring(void **state)
 {
     struct ctl_create_wq layout;
     uint32_t wq = make_wq(&layout);
-    struct qp_shared *shared = wq_object_get(app.client, wq)->segment.base;
+    struct qp_shared *shared = wq_object_get(app.session, wq)->segment.base;
     struct sge nowhere = {.addr = 0, .length = 2048, .lkey = app.key};
     struct ctl_async_event event;
     struct app_qp qp;
@@ -532,7 +532,7 @@ static void test_hostile_ring(void **state)
         assert_true(app_event(&app, loop, &event));
         assert_int_equal(event.type, QP_EVENT_WQ_FATAL);
         assert_int_equal(event.element, (uint64_t)(round + 1) << 32 | 4712);
-        assert_int_equal(wq_current_state(wq_object_get(app.client, wq)->wq), WQS_ERR);
+        assert_int_equal(wq_current_state(wq_object_get(app.session, wq)->wq), WQS_ERR);
     }
 }
 
@@ -541,8 +541,8 @@ static void test_hostile_ring(void **state)
 static void test_denied(void **state)
 {
     /* Nobody whom we know. */
-    struct client *c = client_create(rnic, &(struct ucred){.uid = geteuid() + 1});
-    struct app a = {.client = c, .pd = 1};
+    struct session *c = session_create(rnic, &(struct ucred){.uid = geteuid() + 1});
+    struct app a = {.session = c, .pd = 1};
     struct ctl_msg m = {0};
 
     assert_int_equal(app_call(&a, CTL_OPEN, &m), 0);
@@ -559,10 +559,10 @@ static void test_denied(void **state)
     assert_int_equal(app_call(&a, CTL_CREATE_QP, &m), -EPERM);
     m = flow_request(16);
     assert_int_equal(app_call(&a, CTL_CREATE_FLOW, &m), -EPERM);
-    client_close(c);
+    session_close(c);
     m = (struct ctl_msg){0};
     assert_int_equal(app_call(&app, CTL_QUERY_DEVICE, &m), 0);
-    assert_int_equal(m.device.max_wq, LIMIT_CLIENT_WQ);
+    assert_int_equal(m.device.max_wq, LIMIT_SESSION_WQ);
     assert_int_equal(m.device.max_rwq_ind_size, CTL_RWQ_IND_MAX);
 }
 
@@ -636,7 +636,7 @@ static void test_capabilities(void **state)
     for (unsigned kind = CHILD_PLAIN; kind <= CHILD_USER_NAMESPACE; kind++) {
         int end;
         pid_t pid = start_child(kind, &end);
-        struct client c = {.peer = {.pid = abs(pid), .uid = NOBODY, .gid = NOBODY}};
+        struct session c = {.peer = {.pid = abs(pid), .uid = NOBODY, .gid = NOBODY}};
 
         if (pid > 0) {
             assert_int_equal(permission_raw(&c), may[kind]);

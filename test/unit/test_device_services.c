@@ -37,9 +37,9 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    if (a.client)
+    if (a.session)
         app_close(&a);
-    if (b.client)
+    if (b.session)
         app_close(&b);
     rnic_destroy(rnic);
     event_loop_destroy(loop);
@@ -249,7 +249,7 @@ static void test_srq_index_out_of_range(void **state)
 
     assert_int_equal(app_srq(&a, &srq, 4, 0, NULL), 0);
     ud_on_srq(&qp, &srq, &ah);
-    shared = srq_object_get(a.client, srq.layout.handle)->segment.base;
+    shared = srq_object_get(a.session, srq.layout.handle)->segment.base;
     atomic_store(&shared->prod, 0x80000000);
     app_send(&qp, datagram(1, ah, qp.qpn), 0, 8);
     completes(&cq_a, 1, WC_SUCCESS);
@@ -271,7 +271,7 @@ static void test_last_wqe_reached(void **state)
     assert_int_equal(app_modify(&qp, QPA_STATE, (struct qp_attr){.state = QPS_ERR}), 0);
     assert_true(event_of(&a, QP_EVENT_LAST_WQE_REACHED, 4711));
     completes_nothing(&cq_a); /* the entry is for the others */
-    assert_int_equal(srq_waiting(srq_object_get(a.client, srq.layout.handle)->srq), 1);
+    assert_int_equal(srq_waiting(srq_object_get(a.session, srq.layout.handle)->srq), 1);
 }
 
 /* ---- what keeps what ---- */
@@ -430,7 +430,7 @@ static void test_xrc_between_processes(void **state)
 static void test_xrc_wrong_srq(void **state)
 {
     struct xrc x = xrc_start(5);
-    const struct engine_counters *counters = engine_counters(a.client->device->port[0]->engine);
+    const struct engine_counters *counters = engine_counters(a.session->device->port[0]->engine);
     struct app_srq other, basic;
     uint32_t domain;
 
@@ -452,15 +452,15 @@ static void test_xrc_wrong_srq(void **state)
 static struct xrc half_received(void)
 {
     struct xrc x = xrc_start(1);
-    struct qp_object *q = qp_object_get(b.client, x.receiver.qpn);
+    struct qp_object *q = qp_object_get(b.session, x.receiver.qpn);
 
     /* So that not all of them can be on their way. */
-    qp_object_get(b.client, x.sender.qpn)->dp.qp->req.window = 128;
+    qp_object_get(b.session, x.sender.qpn)->dp.qp->req.window = 128;
     app_srq_recv(&x.srq, 5, 0, KIT_BYTES);
     app_send(&x.sender, to_srq(1, x.srq.layout.handle), 0, KIT_BYTES);
     for (unsigned i = 0; counter_get(&qp_counters(q->dp.qp)->rx_packets) < 8; i++) {
         assert_true(i < 1000);
-        worker_poll(a.client->device->workers[0], worker_time());
+        worker_poll(a.session->device->workers[0], worker_time());
     }
     assert_true(counter_get(&qp_counters(q->dp.qp)->rx_packets) < 250);
     return x;
@@ -493,7 +493,7 @@ static void test_xrc_srq_destroyed_in_mid_message(void **state)
 static void test_xrc_srq_changed_in_mid_message(void **state)
 {
     struct xrc x = half_received();
-    struct qp *sender = qp_object_get(b.client, x.sender.qpn)->dp.qp;
+    struct qp *sender = qp_object_get(b.session, x.sender.qpn)->dp.qp;
     struct app_srq next;
 
     destroy_srq_and_cq(&x);
@@ -502,7 +502,7 @@ static void test_xrc_srq_changed_in_mid_message(void **state)
     slot_at(&sender->req, sender->req.tail)->wqe.h.remote_srqn = next.layout.handle;
     completes(&cq_b, 1, WC_REM_INV_REQ_ERR);
     completes_nothing(&cq_a);
-    assert_int_equal(qp_current_state(qp_object_get(b.client, x.receiver.qpn)->dp.qp), QPS_ERR);
+    assert_int_equal(qp_current_state(qp_object_get(b.session, x.receiver.qpn)->dp.qp), QPS_ERR);
     assert_true(event_of(&b, QP_EVENT_QP_REQ_ERR, 4711));
 }
 
@@ -798,7 +798,7 @@ static void test_wrong_address_handles(void **state)
     for (unsigned i = 0; i < ARRAY_SIZE(number); i++) {
         app_send(&qp, datagram(i, number[i], qp.qpn), 0, 8);
         completes(&cq_a, i, WC_LOC_QP_OP_ERR);
-        assert_int_equal(qp_current_state(qp_object_get(a.client, qp.qpn)->dp.qp), QPS_SQE);
+        assert_int_equal(qp_current_state(qp_object_get(a.session, qp.qpn)->dp.qp), QPS_SQE);
         assert_int_equal(app_modify(&qp, QPA_STATE, (struct qp_attr){.state = QPS_RTS}), 0);
     }
     completes_nothing(&cq_a);

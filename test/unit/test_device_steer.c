@@ -12,7 +12,7 @@ static void connect_pair(struct test_qp pair[2], enum steer_reason reason[2])
 {
     pair_open(&dp, pair, 0, cq);
     for (unsigned i = 0; i < 2; i++)
-        reason[i] = qp_object_get(pair[i].client, pair[i].layout.qpn)->reason;
+        reason[i] = qp_object_get(pair[i].session, pair[i].layout.qpn)->reason;
 }
 
 static void test_port_that_ceases_to_tell(void **state)
@@ -28,7 +28,7 @@ static void test_port_that_ceases_to_tell(void **state)
     connect_pair(pair[0], reason);
     assert_int_equal(reason[0], STEER_PREDICTED);
     assert_int_equal(reason[1], STEER_PREDICTED);
-    d = dp.client[0]->device;
+    d = dp.session[0]->device;
     assert_non_null(d->rss[0]);
     /* As a port does whose packets arrived elsewhere. */
     pktio_sim_keep_rss_secret(dp.end[0]);

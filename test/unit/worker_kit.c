@@ -24,7 +24,7 @@ void require_failed(const char *what, const char *file, int line)
 
 /* ---- control messages ---- */
 
-static struct ctl_msg call(struct client *c, enum ctl_type type, struct ctl_msg m, int *fd)
+static struct ctl_msg call(struct session *c, enum ctl_type type, struct ctl_msg m, int *fd)
 {
     struct ctl_call k = {0};
 
@@ -77,10 +77,10 @@ void dataplane_open_context(struct dataplane *d, unsigned side)
 {
     struct ctl_msg open = {.open.device = side}, none = {0};
 
-    d->client[side] = client_create(d->rnic, &(struct ucred){.pid = getpid()});
-    require(d->client[side]);
-    call(d->client[side], CTL_OPEN, open, NULL);
-    d->pd[side] = call(d->client[side], CTL_ALLOC_PD, none, NULL).handle;
+    d->session[side] = session_create(d->rnic, &(struct ucred){.pid = getpid()});
+    require(d->session[side]);
+    call(d->session[side], CTL_OPEN, open, NULL);
+    d->pd[side] = call(d->session[side], CTL_ALLOC_PD, none, NULL).handle;
 }
 
 static void create_rnic(struct dataplane *d, unsigned workers, const struct mem_provider *mem)
@@ -107,7 +107,7 @@ void dataplane_start_loop(struct dataplane *d, unsigned workers, const struct me
     pc.io = pktio_loop_create(&lc);
     require(pc.io);
     require(!rnic_add_port(d->rnic, &pc));
-    d->client[0] = d->client[1] = NULL;
+    d->session[0] = d->session[1] = NULL;
     start_threads(d);
 }
 
@@ -135,8 +135,8 @@ void dataplane_control(struct dataplane *d)
 void dataplane_stop(struct dataplane *d)
 {
     for (unsigned i = 0; i < 2; i++)
-        if (d->client[i])
-            client_close(d->client[i]);
+        if (d->session[i])
+            session_close(d->session[i]);
     if (d->waits) {
         waker_stop(rnic_waker(d->rnic));
         pthread_join(d->waker, NULL);
@@ -154,7 +154,7 @@ void dataplane_stop(struct dataplane *d)
 /* The segments are used where the dataplane has mapped them, not through a mapping of their own:
  * the thread sanitizer knows memory by its address. */
 
-void cq_open_for(struct client *c, struct test_cq *cq)
+void cq_open_for(struct session *c, struct test_cq *cq)
 {
     struct ctl_msg none = {0}, m = {.create_cq.cqe = 256};
     struct object *o;
@@ -170,7 +170,7 @@ void cq_open_for(struct client *c, struct test_cq *cq)
 
 void cq_open(struct dataplane *d, unsigned side, struct test_cq *cq)
 {
-    cq_open_for(d->client[side], cq);
+    cq_open_for(d->session[side], cq);
 }
 
 void cq_arm(struct test_cq *cq)
@@ -192,13 +192,13 @@ struct test_mr mr_open(struct dataplane *d, unsigned side, uint64_t addr, uint32
                    .length = len,
                    .iova = addr}};
 
-    m = call(d->client[side], CTL_REG_MR, m, NULL);
+    m = call(d->session[side], CTL_REG_MR, m, NULL);
     return (struct test_mr){.handle = m.reg_mr.handle, .key = m.reg_mr.lkey};
 }
 
 void mr_close(struct dataplane *d, unsigned side, struct test_mr mr)
 {
-    require(!kit_call_handle(d->client[side], CTL_DEREG_MR, mr.handle));
+    require(!kit_call_handle(d->session[side], CTL_DEREG_MR, mr.handle));
 }
 
 static void qp_open(struct dataplane *d, struct test_qp *qp, unsigned side, uint32_t cq)
@@ -213,9 +213,9 @@ static void qp_open(struct dataplane *d, struct test_qp *qp, unsigned side, uint
                                                .max_recv_sge = 1}}};
     struct object *o;
 
-    m = call(d->client[side], CTL_CREATE_QP, m, NULL);
-    *qp = (struct test_qp){.d = d, .client = d->client[side], .layout = m.create_qp};
-    TAILQ_FOREACH (o, &qp->client->objects[OBJ_QP], link) {
+    m = call(d->session[side], CTL_CREATE_QP, m, NULL);
+    *qp = (struct test_qp){.d = d, .session = d->session[side], .layout = m.create_qp};
+    TAILQ_FOREACH (o, &qp->session->objects[OBJ_QP], link) {
         if (o->handle == m.create_qp.qpn)
             qp->shared = container_of(o, struct qp_object, o)->segment.base;
     }
@@ -227,7 +227,7 @@ static void qp_modify(struct test_qp *qp, uint32_t mask, struct qp_attr attr)
     struct ctl_msg m = {
         .modify_qp = {.qpn = qp->layout.qpn, .mask = mask | QPA_STATE, .attr = attr}};
 
-    call(qp->client, CTL_MODIFY_QP, m, NULL);
+    call(qp->session, CTL_MODIFY_QP, m, NULL);
 }
 
 /* Patient: the machine may be busy with other things for tenths of a second. */
@@ -282,7 +282,7 @@ void loop_pair_open(struct dataplane *d, struct test_qp pair[2], const struct te
 
 void qp_close(struct test_qp *qp)
 {
-    require(!kit_call_handle(qp->client, CTL_DESTROY_QP, qp->layout.qpn));
+    require(!kit_call_handle(qp->session, CTL_DESTROY_QP, qp->layout.qpn));
 }
 
 /* ---- posting ---- */
@@ -336,7 +336,7 @@ void post_recv(struct test_qp *qp, uint64_t addr, uint32_t len, uint32_t lkey)
 void ring_bell_on(struct test_qp *qp, uint32_t worker)
 {
     struct wake_shared *wake = qp->d->rnic->wake.base;
-    struct ctx_shared *shared = qp->client->ctx[0].shared;
+    struct ctx_shared *shared = qp->session->ctx[0].shared;
     _Atomic uint32_t *word = &wake->worker[worker].word;
 
     if (!doorbell_ring(&shared->worker[worker], qp->layout.db_slot))
@@ -347,7 +347,7 @@ void ring_bell_on(struct test_qp *qp, uint32_t worker)
 
 void ring_bell(struct test_qp *qp)
 {
-    struct ctx_shared *shared = qp->client->ctx[0].shared;
+    struct ctx_shared *shared = qp->session->ctx[0].shared;
 
     ring_bell_on(qp, atomic_load(&shared->slot_worker[qp->layout.db_slot]));
 }

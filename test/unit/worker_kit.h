@@ -26,8 +26,8 @@ struct dataplane {
     /* Makes of an end the port that a device gets. Set before the start; NULL: the end itself. */
     struct pktio *(*wrap)(struct pktio *end);
     pthread_t worker[WORKERS_MAX], waker;
-    bool waits;               /* somebody watches the ports */
-    struct client *client[2]; /* [i]: on device i; NULL: of a loopback port */
+    bool waits;                 /* somebody watches the ports */
+    struct session *session[2]; /* [i]: on device i; NULL: of a loopback port */
     uint32_t pd[2];
 };
 
@@ -37,7 +37,7 @@ void dataplane_start(struct dataplane *d, unsigned workers, const struct pktio_s
 /* Starts `workers` threads, each with a queue of a loopback port that has 127.0.0.1 and ::1.
  * mem: the memory of its applications. */
 void dataplane_start_loop(struct dataplane *d, unsigned workers, const struct mem_provider *mem);
-/* Opens client[device] there. */
+/* Opens session[device] there. */
 void dataplane_open_context(struct dataplane *d, unsigned device);
 /* The contexts that are still open are closed while the workers run, then these end. */
 void dataplane_stop(struct dataplane *d);
@@ -51,7 +51,7 @@ struct test_cq {
     int channel; /* the application's end */
 };
 void cq_open(struct dataplane *d, unsigned side, struct test_cq *cq);
-void cq_open_for(struct client *c, struct test_cq *cq);
+void cq_open_for(struct session *c, struct test_cq *cq);
 /* Arms it for any completion. */
 void cq_arm(struct test_cq *cq);
 /* Closes the channel's end; the daemon's side goes with the context. */
@@ -67,7 +67,7 @@ void mr_close(struct dataplane *d, unsigned side, struct test_mr mr);
 struct test_qp {
     struct dataplane *d;
     struct qp_shared *shared;
-    struct client *client;
+    struct session *session;
     struct ctl_create_qp layout;
     uint32_t sends, recvs; /* posted */
 };

@@ -8,74 +8,74 @@
 #include <string.h>
 #include <unistd.h>
 
-static void read_comm(struct client *c)
+static void read_comm(struct session *sn)
 {
     char path[64];
     FILE *f;
 
-    snprintf(path, sizeof(path), "/proc/%d/comm", c->peer.pid);
+    snprintf(path, sizeof(path), "/proc/%d/comm", sn->peer.pid);
     f = fopen(path, "re");
     if (!f)
         return;
-    if (!fgets(c->comm, sizeof(c->comm), f))
-        c->comm[0] = 0;
-    c->comm[strcspn(c->comm, "\n")] = 0;
+    if (!fgets(sn->comm, sizeof(sn->comm), f))
+        sn->comm[0] = 0;
+    sn->comm[strcspn(sn->comm, "\n")] = 0;
     fclose(f);
 }
 
-struct client *client_create(struct rnic *r, const struct ucred *peer)
+struct session *session_create(struct rnic *r, const struct ucred *peer)
 {
-    struct client *c = calloc(1, sizeof(*c));
+    struct session *sn = calloc(1, sizeof(*sn));
 
-    if (!c)
+    if (!sn)
         return NULL;
-    c->rnic = r;
-    c->peer = *peer;
-    c->async_fd = -1;
+    sn->rnic = r;
+    sn->peer = *peer;
+    sn->async_fd = -1;
     for (unsigned i = 0; i < OBJ_KINDS; i++)
-        TAILQ_INIT(&c->objects[i]);
-    read_comm(c);
-    TAILQ_INSERT_TAIL(&r->clients, c, link);
-    r->client_count++;
+        TAILQ_INIT(&sn->objects[i]);
+    read_comm(sn);
+    TAILQ_INSERT_TAIL(&r->sessions, sn, link);
+    r->session_count++;
     rnic_count_cpus(r);
-    return c;
+    return sn;
 }
 
-bool client_gone(struct client *c)
+bool session_process_ended(struct session *sn)
 {
-    c->gone = true;
-    if (c->space)
-        c->rnic->config.mem->space_gone(c->space);
-    return c->device != NULL;
+    sn->gone = true;
+    if (sn->space)
+        sn->rnic->config.mem->space_gone(sn->space);
+    return sn->device != NULL;
 }
 
 /* Users before what they use. */
-void client_close(struct client *c)
+void session_close(struct session *sn)
 {
-    client_gone(c);
-    if (c->device) {
-        flow_free_all(c);
-        qp_free_all(c);
-        rwq_ind_free_all(c);
-        wq_free_all(c);
-        srq_free_all(c);
-        xrcd_free_all(c);
-        cq_free_all(c);
-        channel_free_all(c);
-        ah_free_all(c);
-        mw_free_all(c);
-        mr_free_all(c);
-        pd_free_all(c);
+    session_process_ended(sn);
+    if (sn->device) {
+        flow_free_all(sn);
+        qp_free_all(sn);
+        rwq_ind_free_all(sn);
+        wq_free_all(sn);
+        srq_free_all(sn);
+        xrcd_free_all(sn);
+        cq_free_all(sn);
+        channel_free_all(sn);
+        ah_free_all(sn);
+        mw_free_all(sn);
+        mr_free_all(sn);
+        pd_free_all(sn);
     }
-    ctx_close(c);
-    TAILQ_REMOVE(&c->rnic->clients, c, link);
-    c->rnic->client_count--;
-    rnic_count_cpus(c->rnic);
-    free(c);
+    ctx_close(sn);
+    TAILQ_REMOVE(&sn->rnic->sessions, sn, link);
+    sn->rnic->session_count--;
+    rnic_count_cpus(sn->rnic);
+    free(sn);
 }
 
 static const struct {
-    int (*fn)(struct client *c, struct ctl_call *call);
+    int (*fn)(struct session *sn, struct ctl_call *call);
     bool anytime; /* also before CTL_OPEN */
     unsigned fds; /* descriptors that may come with it */
 } handler[] = {
@@ -124,25 +124,25 @@ static const struct {
     [CTL_HOT_MRS] = {mrs_hot, false, 0},
 };
 
-static int dispatch(struct client *c, struct ctl_call *call)
+static int dispatch(struct session *sn, struct ctl_call *call)
 {
     unsigned type = call->request->type;
 
     if (type >= ARRAY_SIZE(handler) || !handler[type].fn)
         return -EOPNOTSUPP;
-    if (!handler[type].anytime && !c->device)
+    if (!handler[type].anytime && !sn->device)
         return -ENOTCONN;
     if (call->in_fds > handler[type].fds)
         return -EINVAL;
-    return handler[type].fn(c, call);
+    return handler[type].fn(sn, call);
 }
 
-void client_dispatch(struct client *c, struct ctl_call *call)
+void session_dispatch(struct session *sn, struct ctl_call *call)
 {
     call->reply = *call->request;
     call->reply.version = CTL_VERSION;
     call->out_fds = 0;
-    call->reply.status = dispatch(c, call);
+    call->reply.status = dispatch(sn, call);
     /* A call that failed half-way has nothing to hand over. */
     while (call->reply.status && call->out_fds)
         close(call->out_fd[--call->out_fds]);
