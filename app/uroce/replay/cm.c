@@ -1,27 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the connection manager's messages say about queue pairs (volume 1, 12.6.5 and 12.6.8): a REQ
- * and the REP that answers it name both queue pairs and their first PSNs.
+ * What the communication manager's messages say about queue pairs: a REQ and the REP that answers
+ * it name both queue pairs and their starting PSNs.
  */
 #include <stdlib.h>
 
-#include "bytes.h"
+#include "cm_msg.h"
 #include "replay.h"
 
-#define MAD_LEN      256
-#define MAD_CLASS    1
-#define MAD_ATTR     16
-#define MAD_DATA     24
-#define CLASS_CM     0x07
-#define ATTR_REQ     0x0010
-#define ATTR_REP     0x0013
 #define MAX_OPEN     1024
-#define REQ_QPN      32
-#define REQ_PSN      44
-#define REQ_MTU      50
-#define REP_REMOTE   4
-#define REP_QPN      12
-#define REP_PSN      20
 #define MTU_CODE_MAX 5
 
 struct request {
@@ -34,51 +21,49 @@ struct open_requests {
     unsigned count, room;
 };
 
-static const uint8_t *cm_data(const struct rec *rec, uint16_t attr)
+static void note_request(struct open_requests *open, const struct rec *rec, const struct cm_msg *m)
 {
-    const uint8_t *mad = rec->pkt.payload;
-
-    if (rec->pkt.payload_len < MAD_LEN || mad[MAD_CLASS] != CLASS_CM ||
-        get_be16(mad + MAD_ATTR) != attr)
-        return NULL;
-    return mad + MAD_DATA;
-}
-
-static void take_req(struct open_requests *open, const struct rec *rec, const uint8_t *data)
-{
-    unsigned code = data[REQ_MTU] >> 4;
+    unsigned code = (unsigned)cm_msg_get(m, CM_REQ_path_mtu);
 
     if (open->count == MAX_OPEN)
         return;
     ENSURE_ROOM(open->req, open->count, open->room);
     open->req[open->count++] = (struct request){
-        .comm_id = get_be32(data),
-        .qpn = get_be24(data + REQ_QPN),
-        .psn = get_be24(data + REQ_PSN),
+        .comm_id = (uint32_t)cm_msg_get(m, CM_REQ_local_comm_id),
+        .qpn = (uint32_t)cm_msg_get(m, CM_REQ_local_qpn),
+        .psn = (uint32_t)cm_msg_get(m, CM_REQ_starting_psn),
         .mtu = code >= 1 && code <= MTU_CODE_MAX ? 128u << code : 0,
         .side = rec->side,
     };
 }
 
-static void take_rep(struct cm_conns *out, const struct open_requests *open, const struct rec *rec,
-                     const uint8_t *data)
+/* The newest request of the other side with this communication ID, or NULL. */
+static const struct request *find_request(const struct open_requests *open, const struct rec *rec,
+                                          uint32_t comm_id)
 {
-    for (unsigned i = open->count; i-- > 0;) {
-        const struct request *q = &open->req[i];
-        struct cm_conn *m;
+    for (unsigned i = open->count; i-- > 0;)
+        if (open->req[i].comm_id == comm_id && open->req[i].side != rec->side)
+            return &open->req[i];
+    return NULL;
+}
 
-        if (q->comm_id != get_be32(data + REP_REMOTE) || q->side == rec->side)
-            continue;
-        ENSURE_ROOM(out->conn, out->count, out->room);
-        m = &out->conn[out->count++];
-        m->req_side = q->side;
-        m->qpn[q->side] = q->qpn;
-        m->psn[q->side] = q->psn;
-        m->qpn[rec->side] = get_be24(data + REP_QPN);
-        m->psn[rec->side] = get_be24(data + REP_PSN);
-        m->mtu = q->mtu;
+static void note_reply(struct cm_conns *out, const struct open_requests *open,
+                       const struct rec *rec, const struct cm_msg *m)
+{
+    const struct request *q =
+        find_request(open, rec, (uint32_t)cm_msg_get(m, CM_REP_remote_comm_id));
+    struct cm_conn *conn;
+
+    if (q == NULL || out->count == MAX_OPEN)
         return;
-    }
+    ENSURE_ROOM(out->conn, out->count, out->room);
+    conn = &out->conn[out->count++];
+    conn->req_side = q->side;
+    conn->qpn[q->side] = q->qpn;
+    conn->psn[q->side] = q->psn;
+    conn->qpn[rec->side] = (uint32_t)cm_msg_get(m, CM_REP_local_qpn);
+    conn->psn[rec->side] = (uint32_t)cm_msg_get(m, CM_REP_starting_psn);
+    conn->mtu = q->mtu;
 }
 
 void replay_cm_collect(struct cm_conns *out, const struct capture *c, const struct talk *t)
@@ -87,14 +72,15 @@ void replay_cm_collect(struct cm_conns *out, const struct capture *c, const stru
 
     for (unsigned i = 0; i < c->count; i++) {
         const struct rec *rec = &c->rec[i];
-        const uint8_t *data;
+        struct cm_msg m;
 
-        if (rec->talk != t || rec->use != USE_connection_management)
+        if (rec->talk != t || rec->use != USE_connection_management ||
+            !cm_msg_parse(&m, rec->pkt.payload, rec->pkt.payload_len))
             continue;
-        if ((data = cm_data(rec, ATTR_REQ)) != NULL)
-            take_req(&open, rec, data);
-        else if ((data = cm_data(rec, ATTR_REP)) != NULL && out->count < MAX_OPEN)
-            take_rep(out, &open, rec, data);
+        if (m.message == CM_REQ)
+            note_request(&open, rec, &m);
+        else if (m.message == CM_REP)
+            note_reply(out, &open, rec, &m);
     }
     free(open.req);
 }
