@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The smallest useful RDMA program: a string goes from client to server through a reliable
- * connection (RC), which is to RDMA what TCP is to sockets, but for messages.
+ * The smallest useful RDMA program: the client sends a string to the server through a reliable
+ * connection (RC). RC is to RDMA what TCP is to sockets, but it carries messages.
  *
  *   hello_rc [-d DEVICE] [-g GID-INDEX] [-p PORT] [HOST [TEXT]]
  *
@@ -19,9 +19,9 @@
 #include <infiniband/verbs.h>
 
 #define TEXT_BYTES 256
-#define SECONDS    60 /* of patience with the other side */
+#define SECONDS    60 /* limit for the whole program */
 
-/* A real program cleans up and goes on; this one says what failed and ends. */
+/* A real program cleans up and continues; this one prints what failed and ends. */
 #define CHECK(condition, what)         \
     do {                               \
         if (!(condition)) {            \
@@ -33,10 +33,9 @@
 static const char *device_name, *port = "18516";
 static int gid_index;
 
-/* Step 1. RDMA cannot address a queue pair that it knows nothing of: its number, the sequence
- * number of its first packet, and the address (GID) of its port must come from elsewhere. Mostly
- * that is a TCP connection, or the connection manager (librdmacm), which does the same by itself.
- */
+/* Step 1. Before two queue pairs can connect, each side needs the other's queue pair number, the
+ * sequence number of its first packet, and the address (GID) of its port. Most programs exchange
+ * them over TCP, as here, or use the connection manager (librdmacm). */
 struct address {
     uint32_t qpn, psn; /* in network byte order */
     union ibv_gid gid;
@@ -72,7 +71,7 @@ static void exchange(int fd, const void *mine, void *theirs, size_t length)
     CHECK(recv(fd, theirs, length, MSG_WAITALL) == (ssize_t)length, "recv");
 }
 
-/* Step 2. Opening a device gives a context, of which everything else is made. */
+/* Step 2. Opening a device returns a context, from which all other objects are created. */
 static struct ibv_context *open_device(void)
 {
     struct ibv_device **list = ibv_get_device_list(NULL);
@@ -87,8 +86,8 @@ static struct ibv_context *open_device(void)
     return context;
 }
 
-/* Step 3. A queue pair is a send queue and a receive queue. What is posted to them completes, some
- * time later, with an entry in a completion queue; here one serves both. */
+/* Step 3. A queue pair is a send queue and a receive queue. Each posted work request completes some
+ * time later, with an entry in a completion queue; here one completion queue serves both. */
 static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_cq *cq)
 {
     struct ibv_qp_init_attr attr = {
@@ -102,17 +101,19 @@ static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_cq *cq)
     return qp;
 }
 
-/* Step 4. It is brought up in three steps: INIT, in which receives may be posted; RTR, ready to
- * receive, which needs the peer's address; RTS, ready to send, which needs our own numbers. */
+/* Step 4. A queue pair gets ready in three steps: INIT, in which the program may post receives;
+ * RTR, ready to receive, which needs the peer's address; RTS, ready to send, which needs our own
+ * numbers.
+ */
 static void connect_qp(struct ibv_qp *qp, const struct address *mine, const struct address *peer)
 {
     struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT, .port_num = 1};
     struct ibv_qp_attr rtr = {
         .qp_state = IBV_QPS_RTR,
-        .path_mtu = IBV_MTU_1024, /* longer messages are cut into packets of this many bytes */
+        .path_mtu = IBV_MTU_1024, /* longer messages are split into packets of 1024 bytes */
         .dest_qp_num = ntohl(peer->qpn),
         .rq_psn = ntohl(peer->psn),
-        .min_rnr_timer = 12, /* a sender who finds no receive posted tries again after 0.64 ms */
+        .min_rnr_timer = 12,        /* a sender that finds no receive tries again after 0.64 ms */
         .ah_attr = {.is_global = 1, /* RoCE always uses GIDs: the port's IP addresses */
                     .port_num = 1,
                     .grh = {.dgid = peer->gid, .sgid_index = gid_index, .hop_limit = 64}}};
@@ -120,7 +121,7 @@ static void connect_qp(struct ibv_qp *qp, const struct address *mine, const stru
                               .sq_psn = ntohl(mine->psn),
                               .timeout = 14, /* 67 ms without acknowledge: send again */
                               .retry_cnt = 7,
-                              .rnr_retry = 7 /* for ever */};
+                              .rnr_retry = 7 /* without limit */};
 
     CHECK(!ibv_modify_qp(qp, &init,
                          IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
@@ -135,7 +136,7 @@ static void connect_qp(struct ibv_qp *qp, const struct address *mine, const stru
           "to RTS");
 }
 
-/* Step 6a. A receive says where a message may go. It must be there before the message is. */
+/* Step 6a. A receive names the buffer for a message. It must be posted before the message comes. */
 static void post_receive(struct ibv_qp *qp, struct ibv_mr *mr)
 {
     struct ibv_sge buffer = {.addr = (uintptr_t)mr->addr, .length = TEXT_BYTES, .lkey = mr->lkey};
@@ -144,8 +145,9 @@ static void post_receive(struct ibv_qp *qp, struct ibv_mr *mr)
     CHECK(!ibv_post_recv(qp, &wr, &bad), "ibv_post_recv");
 }
 
-/* Step 6b. A send says where the message is. Nothing is copied: the device reads it from there when
- * it sends, and perhaps again, so the buffer must stay as it is until the send has completed. */
+/* Step 6b. A send names the buffer with the message. The library copies nothing: the device reads
+ * the buffer when it sends, perhaps several times. The program must not change the buffer until the
+ * send has completed. */
 static void post_send(struct ibv_qp *qp, struct ibv_mr *mr, size_t length)
 {
     struct ibv_sge text = {.addr = (uintptr_t)mr->addr, .length = length, .lkey = mr->lkey};
@@ -156,8 +158,8 @@ static void post_send(struct ibv_qp *qp, struct ibv_mr *mr, size_t length)
     CHECK(!ibv_post_send(qp, &wr, &bad), "ibv_post_send");
 }
 
-/* Step 7. Sleeping until there is a completion. The queue must be told beforehand that we want an
- * event; see main(). (Programs in a hurry poll in a loop instead, and keep a processor busy.) */
+/* Step 7. Sleeping until there is a completion. The program requests the event beforehand; see
+ * main(). (Programs for which latency matters poll in a loop instead, which keeps a CPU busy.) */
 static struct ibv_wc wait_for_completion(struct ibv_comp_channel *channel)
 {
     struct ibv_wc wc;
@@ -196,19 +198,20 @@ int main(int argc, char **argv)
     struct address mine = {.psn = htonl(getpid() & 0xffffff)}, peer;
     char other;
 
-    alarm(SECONDS); /* nobody should wait for ever */
+    alarm(SECONDS); /* neither side waits without limit */
     options(argc, argv);
     const char *host = argc > optind ? argv[optind] : NULL;
     const char *hello = argc > optind + 1 ? argv[optind + 1] : "Hello, RDMA";
     int fd = connect_tcp(host);
     struct ibv_context *context = open_device();
-    struct ibv_pd *pd = ibv_alloc_pd(context); /* what belongs together may be used together */
+    struct ibv_pd *pd =
+        ibv_alloc_pd(context); /* objects of one protection domain may be combined */
     struct ibv_comp_channel *channel = ibv_create_comp_channel(context);
     struct ibv_cq *cq = channel ? ibv_create_cq(context, 2, NULL, channel, 0) : NULL;
     CHECK(pd && cq, "ibv_create_cq");
     struct ibv_qp *qp = create_qp(pd, cq);
 
-    /* Step 5. Memory that the device is to reach is registered, and gets a key. */
+    /* Step 5. The program registers the memory that the device has to reach, and gets a key. */
     struct ibv_mr *mr = ibv_reg_mr(pd, text, sizeof(text), IBV_ACCESS_LOCAL_WRITE);
     CHECK(mr, "ibv_reg_mr");
 
@@ -219,22 +222,21 @@ int main(int argc, char **argv)
     CHECK(!ibv_req_notify_cq(cq, 0), "ibv_req_notify_cq"); /* one event for the next completion */
     if (!host)
         post_receive(qp, mr);
-    exchange(fd, "r", &other, 1); /* both are ready; only now may the client send */
+    exchange(fd, "r", &other, 1); /* both sides are ready; now the client may send */
 
     if (host) {
         snprintf(text, sizeof(text), "%s", hello);
         post_send(qp, mr, strlen(text) + 1);
-        wait_for_completion(channel); /* acknowledged: it is in the server's memory */
+        wait_for_completion(channel); /* acknowledged: the text is in the server's memory */
         printf("sent: %s\n", text);
     } else {
         struct ibv_wc wc = wait_for_completion(channel);
 
         printf("received %u bytes: %.*s\n", wc.byte_len, (int)wc.byte_len, text);
     }
-    exchange(fd, "d", &other,
-             1); /* a queue pair that is gone acknowledges nothing: both are done */
+    exchange(fd, "d", &other, 1); /* both are done: a destroyed queue pair acknowledges nothing */
 
-    /* Step 8. Everything goes in the reverse order. */
+    /* Step 8. Objects are destroyed in the reverse order. */
     CHECK(!ibv_destroy_qp(qp) && !ibv_destroy_cq(cq) && !ibv_destroy_comp_channel(channel) &&
               !ibv_dereg_mr(mr) && !ibv_dealloc_pd(pd) && !ibv_close_device(context),
           "closing");

@@ -5,9 +5,9 @@
  *   hello_ud_multicast [-d DEVICE] [-g GID-INDEX] [-M GROUP]         joins, waits for one message
  *   hello_ud_multicast [-d DEVICE] [-g GID-INDEX] [-M GROUP] TEXT    sends TEXT to the group
  *
- * A datagram needs no connection: whoever knows the group may send, and whoever joined receives.
- * Nothing has to be exchanged beforehand, as GROUP and Q_Key are agreed here. As with UDP, what
- * is sent when nobody listens is lost, and nobody is told.
+ * A datagram needs no connection: every program that knows the group may send, and every member
+ * receives. The programs exchange nothing beforehand, since GROUP and Q_Key are fixed here. As with
+ * UDP, a message without a listener is lost, and the sender does not learn of it.
  *
  * hello_rc.c explains the steps that are the same there.
  */
@@ -65,7 +65,7 @@ static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_cq *cq)
     struct ibv_qp *qp = ibv_create_qp(pd, &attr);
 
     CHECK(qp, "ibv_create_qp");
-    /* There is no peer to tell the queue pair of, only the Q_Key. */
+    /* A UD queue pair has no peer, only a Q_Key. */
     CHECK(!ibv_modify_qp(qp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY),
           "to INIT");
     CHECK(!ibv_modify_qp(qp, &rtr, IBV_QP_STATE), "to RTR");
@@ -73,8 +73,8 @@ static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_cq *cq)
     return qp;
 }
 
-/* A group is named by a GID, which is an IPv6 multicast address; an IPv4 one is written
- * ::ffff:a.b.c.d. It must be of the same version as the GID that we send from. */
+/* A GID names a group: an IPv6 multicast address, or an IPv4 one written as ::ffff:a.b.c.d. It must
+ * have the same version as the GID that we send from. */
 static union ibv_gid group_gid(const union ibv_gid *own)
 {
     static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
@@ -93,7 +93,7 @@ static union ibv_gid group_gid(const union ibv_gid *own)
     return gid;
 }
 
-/* One event for the next completion was asked for in main(). */
+/* main() has requested one event for the next completion. */
 static struct ibv_wc wait_for_completion(struct ibv_comp_channel *channel)
 {
     struct ibv_wc wc;
@@ -110,10 +110,10 @@ static struct ibv_wc wait_for_completion(struct ibv_comp_channel *channel)
     return wc;
 }
 
-/* What the device may receive is one thing, what the network brings another: switches look into
- * IGMP and MLD, and Linux's rxe gets only what the host's IP stack has joined. So a socket joins
- * the same group, on the interface behind the GID. (The connection manager does this by itself.) A
- * device that is behind no interface of this host, like uroce's, needs none. */
+/* Attaching to a group only tells the device. Switches learn of members by IGMP and MLD, and
+ * Linux's rxe receives only groups that the host's IP stack has joined. So a socket joins the same
+ * group, on the interface behind the GID. (The connection manager does this by itself.) A device
+ * without an interface of this host, like uroce's, needs no socket. */
 static int join_with_socket(struct ibv_context *context, const union ibv_gid *group)
 {
     int ipv4 = group->raw[0] != 0xff;
@@ -134,8 +134,8 @@ static int join_with_socket(struct ibv_context *context, const union ibv_gid *gr
     fd = socket(join.gr_group.ss_family, SOCK_DGRAM, 0);
     if (fd >= 0 &&
         setsockopt(fd, ipv4 ? IPPROTO_IP : IPPROTO_IPV6, MCAST_JOIN_GROUP, &join, sizeof(join)))
-        perror("hello_ud_multicast: joining with a socket (going on without)");
-    return fd; /* the membership ends when it is closed */
+        perror("hello_ud_multicast: joining with a socket (continuing without)");
+    return fd; /* the membership ends when the socket is closed */
 }
 
 static void receive(struct ibv_qp *qp, struct ibv_mr *mr, struct ibv_comp_channel *channel,
@@ -148,7 +148,7 @@ static void receive(struct ibv_qp *qp, struct ibv_mr *mr, struct ibv_comp_channe
     int fd = join_with_socket(qp->context, group);
 
     CHECK(!ibv_post_recv(qp, &wr, &bad), "ibv_post_recv");
-    /* From now on the device gives us what is sent to the group. */
+    /* From now on the device delivers messages to the group. */
     CHECK(!ibv_attach_mcast(qp, group, 0), "ibv_attach_mcast");
     printf("joined %s\n", group_name);
     fflush(stdout);
@@ -163,7 +163,7 @@ static void receive(struct ibv_qp *qp, struct ibv_mr *mr, struct ibv_comp_channe
 static void send_text(struct ibv_qp *qp, struct ibv_mr *mr, struct ibv_comp_channel *channel,
                       const union ibv_gid *group, const char *text)
 {
-    /* An address handle is the way to somewhere; each send request names one. */
+    /* An address handle names a destination; each send request refers to one. */
     struct ibv_ah_attr path = {.is_global = 1,
                                .port_num = 1,
                                .grh = {.dgid = *group, .sgid_index = gid_index, .hop_limit = 1}};
@@ -179,7 +179,7 @@ static void send_text(struct ibv_qp *qp, struct ibv_mr *mr, struct ibv_comp_chan
     CHECK(ah, "ibv_create_ah");
     data.length = snprintf(mr->addr, TEXT_BYTES, "%.*s", TEXT_BYTES - 1, text) + 1;
     CHECK(!ibv_post_send(qp, &wr, &bad), "ibv_post_send");
-    wait_for_completion(channel); /* it was sent; whether it arrived is not known */
+    wait_for_completion(channel); /* sent, which does not mean that it arrived */
     printf("sent to %s: %s\n", group_name, text);
     CHECK(!ibv_destroy_ah(ah), "ibv_destroy_ah");
 }
@@ -200,7 +200,7 @@ int main(int argc, char **argv)
         else
             return 2;
     }
-    alarm(SECONDS); /* nobody should wait for ever */
+    alarm(SECONDS); /* no wait is without limit */
     struct ibv_context *context = open_device();
     struct ibv_pd *pd = ibv_alloc_pd(context);
     struct ibv_comp_channel *channel = ibv_create_comp_channel(context);

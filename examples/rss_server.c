@@ -4,13 +4,13 @@
  *
  *   rss_server [-d DEVICE] [-p UDP-PORT] [-n PACKETS]
  *
- * takes all UDP packets over IPv4 to UDP-PORT (7777) out of the device's port before the kernel, or
- * anybody else, gets them. The device hashes addresses and ports of each and chooses a queue by the
- * hash, so packets of one flow stay together and in order, and flows are spread. A server has a
- * thread on each queue; this one prints what comes where, and after PACKETS packets how many came
- * to each.
+ * takes all UDP packets over IPv4 to UDP-PORT (7777) from the device's port, before the kernel or
+ * another program gets them. The device hashes the addresses and ports of each packet and chooses a
+ * queue by the hash. Packets of one flow stay together and in order, and flows are spread. A real
+ * server has a thread on each queue; this one prints the queue of each packet, and after PACKETS
+ * packets the number for each queue.
  *
- * Raw packets take CAP_NET_RAW. hello_rc.c explains the steps that are the same there.
+ * Raw packets need CAP_NET_RAW. hello_rc.c explains the steps that are the same there.
  *
  *       flow rule            hash          indirection table          work queues
  *   frames ------> queue pair ----> number ----------------> one of 4 ----> buffers, completions
@@ -24,7 +24,7 @@
 
 #include <infiniband/verbs.h>
 
-#define QUEUES      4 /* a power of two, as tables have to be */
+#define QUEUES      4 /* a power of two, as required for tables */
 #define BUFFERS     64
 #define FRAME_BYTES 2048
 
@@ -36,7 +36,7 @@
         }                                \
     } while (0)
 
-/* A queue has buffers and a completion queue of its own, so that its thread shares nothing. */
+/* Each queue has its own buffers and completion queue, so that its thread shares nothing. */
 struct queue {
     struct ibv_cq *cq;
     struct ibv_wq *wq;
@@ -45,8 +45,7 @@ struct queue {
     unsigned long packets;
 };
 
-/* The key that most NICs have unless they are told otherwise: who knows it can compute where a
- * packet goes. */
+/* The default key of most NICs. With the key, a program can compute the queue of a packet. */
 static uint8_t toeplitz_key[40] = {0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67,
                                    0x25, 0x3d, 0x43, 0xa3, 0x8f, 0xb0, 0xd0, 0xca, 0x2b, 0xcb,
                                    0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30,
@@ -69,7 +68,7 @@ static struct ibv_context *open_device(void)
     return context;
 }
 
-/* A raw packet lies in the buffer as it was on the wire, from the Ethernet header on. */
+/* The buffer gets a raw packet as it was on the wire, starting with the Ethernet header. */
 static void post_buffer(struct queue *q, uint64_t number)
 {
     struct ibv_sge sge = {.addr = (uintptr_t)(q->buffers + number * FRAME_BYTES),
@@ -90,7 +89,7 @@ static void create_queue(struct queue *q, struct ibv_pd *pd, struct ibv_comp_cha
     CHECK(q->buffers, "memory");
     q->mr = ibv_reg_mr(pd, q->buffers, BUFFERS * FRAME_BYTES, IBV_ACCESS_LOCAL_WRITE);
     CHECK(q->mr, "ibv_reg_mr");
-    /* Events carry q: that tells whose completions to look for. */
+    /* Events carry q, which names the queue with completions. */
     q->cq = ibv_create_cq(pd->context, BUFFERS, q, channel, 0);
     CHECK(q->cq, "ibv_create_cq");
     attr.cq = q->cq;
@@ -102,8 +101,8 @@ static void create_queue(struct queue *q, struct ibv_pd *pd, struct ibv_comp_cha
     CHECK(!ibv_req_notify_cq(q->cq, 0), "ibv_req_notify_cq");
 }
 
-/* Entry `hash mod 4` of the table says where a packet goes. A larger table could give one queue a
- * larger share. */
+/* Entry `hash mod 4` of the table names the queue of a packet. A larger table could give one queue
+ * a larger share. */
 static struct ibv_rwq_ind_table *create_table(struct ibv_context *context)
 {
     struct ibv_wq *wq[QUEUES];
@@ -119,7 +118,7 @@ static struct ibv_rwq_ind_table *create_table(struct ibv_context *context)
     return table;
 }
 
-/* It has no queues, and so neither completion queues nor a state: it only hashes. */
+/* This queue pair only hashes: it has no queues, and so neither completion queues nor a state. */
 static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_rwq_ind_table *table)
 {
     struct ibv_qp_init_attr_ex attr = {
@@ -139,8 +138,8 @@ static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_rwq_ind_table *tab
     return qp;
 }
 
-/* Which frames the queue pair gets. What a mask leaves out may be anything: here the addresses. The
- * headers follow the attributes in memory. */
+/* The rule that selects the queue pair's frames. Fields without a mask may have any value: here the
+ * addresses. The headers follow the attributes in memory. */
 static struct ibv_flow *take_udp(struct ibv_qp *qp, uint16_t port)
 {
     struct {
@@ -173,7 +172,7 @@ static void print_packet(unsigned queue, const uint8_t *frame, uint32_t bytes)
            udp[2] << 8 | udp[3], bytes);
 }
 
-/* Returns how many packets were taken, at most `most`. */
+/* Processes at most `most` packets and returns their number. */
 static unsigned long take_packets(struct queue *q, unsigned long most)
 {
     unsigned long taken = 0;
@@ -202,7 +201,7 @@ static void serve(struct ibv_comp_channel *channel, unsigned long packets)
 
         CHECK(!ibv_get_cq_event(channel, &cq, &queue), "ibv_get_cq_event");
         ibv_ack_cq_events(cq, 1);
-        /* First armed, then emptied: what comes in between makes an event. */
+        /* Arm first, then poll: a packet that comes in between raises an event. */
         CHECK(!ibv_req_notify_cq(cq, 0), "ibv_req_notify_cq");
         packets -= take_packets(queue, packets);
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Atomic operations: each returns what was there before, and the responder has the last value. */
+/* Atomic operations: each returns the value before it, and the responder has the last value. */
 #include "verify.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@ struct step {
     uint64_t compare_add, swap, before, after;
 };
 
-/* Step i on a value: both sides know what must come of it. */
+/* Step i on a value: both sides know the result. */
 static struct step step_at(const struct test *t, uint64_t seed, unsigned i, uint64_t before)
 {
     struct step step = {.compare_add = mix(seed, 2 * i), .swap = mix(seed, 2 * i + 1), before};
@@ -20,7 +20,7 @@ static struct step step_at(const struct test *t, uint64_t seed, unsigned i, uint
         step.swap = 0;
         step.after = before + step.compare_add; /* modulo 2^64 */
     } else {
-        if (i & 1) /* every other one finds what it compares with */
+        if (i & 1) /* every other comparison succeeds */
             step.compare_add = before;
         step.after = step.compare_add == before ? step.swap : before;
     }
@@ -65,7 +65,7 @@ static enum outcome respond(struct session *s, const struct test *t, struct endp
     if (found != value)
         return fail(s, "the value is 0x%lx at the end instead of 0x%lx", (unsigned long)found,
                     (unsigned long)value);
-    region_fill(&ep->remote, &l, seed); /* what remains to be checked is around it */
+    region_fill(&ep->remote, &l, seed); /* only the bytes around it remain to be checked */
     TRY(region_check(s, "the responder's memory", &ep->remote, &l, 0, 8, seed, seed));
     if (w->mw)
         TRY(window_unbind(s, ep, w));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connecting queue pairs, posting to them and waiting for what comes of it. */
+/* Connecting queue pairs, posting to them and waiting for completions. */
 #include "verify.h"
 
 #include <arpa/inet.h>
@@ -78,12 +78,12 @@ static enum outcome to_rtr(struct session *s, struct ibv_qp *qp, uint32_t dest_q
 
 static enum outcome to_rts(struct session *s, const struct endpoint *ep, struct ibv_qp *qp)
 {
-    bool patient = !ep->opt.timeout;
+    bool long_timer = !ep->opt.timeout;
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS,
                                .sq_psn = ep->opt.psn,
-                               .timeout = patient ? PATIENT_TIMER : ep->opt.timeout,
-                               .retry_cnt = patient ? PATIENT_RETRIES : ep->opt.retry_cnt,
-                               .rnr_retry = patient ? RNR_FOREVER : ep->opt.rnr_retry,
+                               .timeout = long_timer ? PATIENT_TIMER : ep->opt.timeout,
+                               .retry_cnt = long_timer ? PATIENT_RETRIES : ep->opt.retry_cnt,
+                               .rnr_retry = long_timer ? RNR_FOREVER : ep->opt.rnr_retry,
                                .max_rd_atomic = s->rd_atomic};
     int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
 
@@ -114,7 +114,7 @@ enum outcome endpoint_connect(struct session *s, struct endpoint *ep)
     TRY(to_init(s, ep, ep->qp));
     TRY(to_rtr(s, ep->qp, ep->theirs.recv_qpn, ep->theirs.psn));
     TRY(to_rts(s, ep, ep->qp));
-    if (ep->recv_qp != ep->qp) { /* only receives: RTR is where it stays */
+    if (ep->recv_qp != ep->qp) { /* only receives: stays in RTR */
         TRY(to_init(s, ep, ep->recv_qp));
         TRY(to_rtr(s, ep->recv_qp, ep->theirs.qpn, ep->theirs.psn));
     }
@@ -123,7 +123,8 @@ enum outcome endpoint_connect(struct session *s, struct endpoint *ep)
         if (!ep->ah)
             return fail(s, "address handle: %s", strerror(errno));
     }
-    return peer_exchange(s, NULL, NULL, 0); /* nobody sends to a queue pair that is not ready */
+    return peer_exchange(s, NULL, NULL,
+                         0); /* both queue pairs are ready before either side sends */
 }
 
 enum outcome tell_target(struct session *s, const struct target *target)
@@ -183,12 +184,12 @@ static bool may_be_lost(const struct endpoint *ep, int side)
     return side == RECV_SIDE && !is_reliable(ep->qp);
 }
 
-static int patience(const struct endpoint *ep, int side)
+static int timeout_ms(const struct endpoint *ep, int side)
 {
     return may_be_lost(ep, side) ? LOST_MS : WAIT_MS;
 }
 
-/* Sleeps until the channel has an event, and takes it. */
+/* Sleeps until the channel has an event, and acknowledges it. */
 static enum outcome sleep_for_event(struct session *s, struct endpoint *ep, int side, int64_t end)
 {
     struct pollfd wait[2] = {{.fd = ep->channel[side]->fd, .events = POLLIN},
@@ -198,7 +199,7 @@ static enum outcome sleep_for_event(struct session *s, struct endpoint *ep, int 
     void *context;
 
     if (left <= 0 || poll(wait, 2, left) == 0) {
-        fail(s, "no completion of a %s within %d s", side_name(side), patience(ep, side) / 1000);
+        fail(s, "no completion of a %s within %d s", side_name(side), timeout_ms(ep, side) / 1000);
         return may_be_lost(ep, side) ? LOST : FAILED;
     }
     if (wait[1].revents)
@@ -213,10 +214,10 @@ static enum outcome sleep_for_event(struct session *s, struct endpoint *ep, int 
 
 enum outcome await_any(struct session *s, struct endpoint *ep, int side, struct ibv_wc *wc)
 {
-    int64_t end = now_ms() + patience(ep, side);
+    int64_t end = now_ms() + timeout_ms(ep, side);
 
     for (;;) {
-        /* A completion that comes between polling and arming would raise no event: poll again. */
+        /* A completion between polling and arming would raise no event: poll again. */
         for (int armed = 0; armed < 2; armed++) {
             int n = ibv_poll_cq(ep->cq[side], 1, wc);
 

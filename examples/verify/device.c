@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The device, its first port, one of its GIDs; and what the two programs agree on. */
+/* The device, its first port, one of its GIDs; and the parameters on which the programs agree. */
 #include "verify.h"
 
 #include <arpa/inet.h>
@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define RXE_VENDOR 0xffffffu
-#define RD_ATOMIC  16 /* as many READs and atomics at a time, if both devices can */
+#define RD_ATOMIC  16 /* READs and atomics at a time, if both devices can */
 
 bool unsupported(int err)
 {
@@ -155,7 +155,7 @@ struct hello {
     uint32_t size[MAX_SIZES];
 };
 
-/* Around every boundary of the segmentation, and one that takes very many packets. */
+/* Around every boundary of the segmentation, and one of very many packets. */
 static void default_sizes(struct options *o, uint32_t mtu)
 {
     const uint32_t sizes[] = {0,           1,       2,           3,        mtu - 1,

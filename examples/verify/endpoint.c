@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One end of a connection: the objects it is made of. connect.c makes the queue pairs talk. */
+/* The objects of one end of a connection. connect.c connects the queue pairs. */
 #include "verify.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 #define WANT_SGE    MAX_PIECES
 #define WANT_INLINE 64
 
-/* Why something could not be created: not there is one thing, broken another. */
+/* Skips if the device lacks the feature, fails on any other error. */
 static enum outcome cannot(struct session *s, const char *what)
 {
     int err = errno;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Faults: each test provokes one, on queue pairs of its own, with the first of two work requests.
- * What both sides see of it becomes one line, the same at both ends and in every run, so that
- * two implementations can be compared by comparing lines.
+ * The observations of both sides become one line, which is the same at both ends and in every run.
+ * To compare two implementations, compare their lines.
  *
  * The responder has posted two receives, unless the fault is that it has none. Once the requester
- * has its completions, the responder moves its queue pair to the error state, which completes
- * every receive that is still waiting: so nobody has to wait for something that may not come.
+ * has its completions, the responder moves its queue pair to the error state, which completes all
+ * remaining receives. So neither side waits for a completion that may not come.
  */
 #include "verify.h"
 
@@ -19,14 +19,14 @@
 #define LENGTH      256u
 #define OFFSET      4096u
 #define REQUESTS    2
-#define STATE_MS    2000  /* for a queue pair to reach the state it is due to be in */
-#define RNR_MS      30    /* long enough for RNR NAKs, of which nobody is told */
+#define STATE_MS    2000  /* for a queue pair to reach its expected state */
+#define RNR_MS      30    /* long enough for RNR NAKs, which neither program sees */
 #define KEY_BITS    0x5au /* what distinguishes a wrong key from a right one */
 #define QUICK_TIMER 14    /* 67 ms */
 
-/* What one side saw. */
+/* The observations of one side. */
 struct seen {
-    uint8_t count, state; /* 0xff: no queue pair any more */
+    uint8_t count, state; /* 0xff: destroyed */
     uint8_t changed;      /* the responder's memory */
     uint8_t status[REQUESTS];
 };
@@ -46,7 +46,7 @@ static unsigned receives(const struct test *t)
     return t->wrong == NO_RECEIVE || t->wrong == PEER_GONE ? 0 : REQUESTS;
 }
 
-/* ---- what is wrong ---- */
+/* ---- the faults ---- */
 
 static enum outcome stale_key(struct session *s, struct endpoint *ep, uint32_t *key)
 {
@@ -60,7 +60,7 @@ static enum outcome stale_key(struct session *s, struct endpoint *ep, uint32_t *
     return PASSED;
 }
 
-/* A window on the first half of what will be asked for, or one that was taken back. */
+/* A window on the first half of the request's range, or one that was invalidated. */
 static enum outcome window_key(struct session *s, const struct test *t, struct endpoint *ep,
                                struct window *w, struct target *where)
 {
@@ -90,7 +90,7 @@ static enum outcome aim(struct session *s, const struct test *t, struct endpoint
         return PASSED;
     case STALE_RKEY:
         return stale_key(s, ep, &where->rkey);
-    case OUT_OF_BOUNDS: /* by half of it; an atomic wholly, it must be aligned */
+    case OUT_OF_BOUNDS: /* by half; an atomic wholly, as it must be aligned */
         where->addr = (uintptr_t)ep->remote.bytes + ROOM - (is_atomic(t->op) ? 0 : LENGTH / 2);
         return PASSED;
     case MISALIGNED:
@@ -139,7 +139,7 @@ static int query_state(struct endpoint *ep)
     return ibv_query_qp(ep->qp, &attr, IBV_QP_STATE, &init) ? -1 : (int)attr.qp_state;
 }
 
-/* There need not be an event for it, so it is asked for until it is the one that is due. */
+/* There may be no event for it, so the state is queried until it is the expected one. */
 static int settled_state(struct endpoint *ep, int due)
 {
     int state = -1;
@@ -303,7 +303,7 @@ static enum outcome judge(struct session *s, const struct test *t, bool requeste
         return PASSED;
     if ((t->rxe_role == REQUESTER ? rxe_sends : t->rxe_role == RESPONDER && rxe_receives) &&
         is_effect(&t->rxe, sender, receiver) && (!receiver->changed || succeeds(&t->rxe))) {
-        snprintf(s->note, sizeof(s->note), "as rxe does, which is not what it should do");
+        snprintf(s->note, sizeof(s->note), "as rxe does, unlike the specification");
         return PASSED;
     }
     return fail(s, "requester %s in %s, responder %s in %s%s", statuses(sender, send_text),
@@ -312,7 +312,7 @@ static enum outcome judge(struct session *s, const struct test *t, bool requeste
                 receiver->changed ? ", whose memory was changed" : "");
 }
 
-/* Requests that are never answered should not be tried for long; the others as long as it takes. */
+/* Requests that get no answer have a short limit, all others a long one. */
 static struct endpoint_options options_for(const struct session *s, const struct test *t)
 {
     struct endpoint_options opt = {

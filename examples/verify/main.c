@@ -18,14 +18,14 @@ static const char usage[] =
     "  -m MTU          path MTU in bytes: 256 512 1024 2048 4096 (what both ports can)\n"
     "  -p PORT         TCP port (18515)\n"
     "  -s SIZE[,SIZE]  message sizes (0 to 1 MiB, around multiples of the path MTU)\n"
-    "  -n ROUNDS       how often each size (1)\n"
+    "  -n ROUNDS       number of times for each size (1)\n"
     "  --types LIST    of rc,uc,ud,xrc (all)\n"
     "  --only LIST     only tests of these names; * and ? as in file names\n"
     "  --statuses      only the tests of faults, and nothing but their lines\n"
     "  --seed NUMBER   of all data and addresses (1)\n"
     "  --json          the report in JSON\n"
     "  --list          the names of the tests\n"
-    "Exit status: 0 all that was to happen did, 1 something did not, 2 wrong usage.\n";
+    "Exit status: 0 every test passed, 1 a test failed, 2 wrong usage.\n";
 
 enum { OPT_TYPES = 256, OPT_ONLY, OPT_STATUSES, OPT_SEED, OPT_JSON, OPT_LIST, OPT_HELP };
 
@@ -164,7 +164,7 @@ static void parse_one(struct options *o, int c)
     case OPT_HELP:
         fputs(usage, stdout);
         exit(0);
-    default: /* getopt has said what */
+    default: /* getopt has printed the reason */
         exit(2);
     }
 }

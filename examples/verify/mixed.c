@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Everything at once: both sides post a list of WRITEs, READs, atomics and SENDs of all lengths in
- * one call, and so are requester and responder at the same time, with more READs than may be
+ * Everything at the same time: both sides post a list of WRITEs, READs, atomics and SENDs of all
+ * lengths in one call. Both are thereby requester and responder, with more READs than may be
  * outstanding.
  *
  * Request i uses slot i of the requester's local region and slot i of the responder's remote one.
- * What is in them follows from the requester's seed, which both know.
+ * Their contents follow from the requester's seed, which both sides know.
  */
 #include "verify.h"
 
@@ -107,7 +107,7 @@ static enum outcome check_remote(struct session *s, struct endpoint *ep, uint64_
 
     memcpy(&word, first.bytes, 8);
     if (word != word_before(seed, REQUESTS))
-        return fail(s, "the sum of all atomics is not what it should be");
+        return fail(s, "the sum of all atomics is wrong");
     for (unsigned i = 0; i < REQUESTS; i++) {
         struct layout l = layout_of(seed, OF_REMOTE, i);
         struct region r = slot(&ep->remote, i);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests of what happens when: fences, solicited events, unsignaled requests in a row. */
+/* Tests of order: fences, solicited events, sequences of unsignaled requests. */
 #include "verify.h"
 
 #include <arpa/inet.h>
@@ -23,7 +23,7 @@ static enum outcome open_two_halves(struct session *s, const struct test *t, str
     return endpoint_open(s, ep, &opt);
 }
 
-/* A queue pair may go only when the peer has had its acknowledges: both are to be done first. */
+/* A queue pair is destroyed only when the peer has its acknowledges: both sides finish first. */
 static enum outcome close_both(struct session *s, struct endpoint *ep, enum outcome result)
 {
     if (result == PASSED)
@@ -110,7 +110,7 @@ enum outcome fence(struct session *s, const struct test *t, bool requester)
     return close_both(s, &ep, result);
 }
 
-/* ---- many requests in one call, of which only the last asks for a completion ---- */
+/* ---- many requests in one call; only the last requests a completion ---- */
 
 static enum outcome chain_respond(struct session *s, struct endpoint *ep, uint64_t seed)
 {
@@ -126,7 +126,7 @@ static enum outcome chain_respond(struct session *s, struct endpoint *ep, uint64
     TRY(await_success(s, ep, RECV_SIDE, seed, IBV_WC_RECV, &wc));
     if (wc.byte_len || wc.imm_data != htonl((uint32_t)seed))
         return fail(s, "byte_len %u, imm_data 0x%x", wc.byte_len, ntohl(wc.imm_data));
-    /* What was written before the message is there when the message is. */
+    /* Data that was written before the message is there when the message is. */
     TRY(region_check(s, "the responder's memory", &ep->remote, &l, 0, LINKS * LINK_BYTES, seed,
                      seed + 1));
     return PASSED;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The TCP connection over which the two programs tell each other what RDMA needs beforehand (queue
+ * The TCP connection over which the two programs exchange the parameters that RDMA needs (queue
  * pair numbers, keys, addresses), and keep in step. A message is a header of three 32-bit words in
  * network byte order (kind, number of the test, length) and a payload.
  */
@@ -57,7 +57,7 @@ static int try_connect(const struct addrinfo *list)
     return fd;
 }
 
-/* The server may not be there yet. */
+/* The server may not have started yet. */
 static int connect_to(const struct addrinfo *list)
 {
     int64_t end = now_ms() + CONNECT_MS;
@@ -163,12 +163,12 @@ static bool transfer(int fd, void *bytes, size_t length, bool sending)
     return true;
 }
 
-/* The connection is of no use any more: the test fails, and so will all that follow. */
+/* The connection is broken: this test fails, and so will all others. */
 static enum outcome broken(struct session *s)
 {
     s->peer.ended = true;
     s->peer.result = FAILED;
-    snprintf(s->peer.why, sizeof(s->peer.why), "no word from it: %s", strerror(errno));
+    snprintf(s->peer.why, sizeof(s->peer.why), "it does not answer: %s", strerror(errno));
     return fail(s, "the connection to the peer: %s", strerror(errno));
 }
 
@@ -258,7 +258,7 @@ enum outcome peer_end_test(struct session *s, enum outcome mine)
     snprintf(end + 1, sizeof(end) - 1, "%.*s", (int)sizeof(end) - 2, mine == PASSED ? "" : s->why);
     if (send_message(s, KIND_END, end, 1 + strlen(end + 1)) != PASSED)
         return FAILED;
-    while (!s->peer.ended) { /* what it told us before it noticed is of no interest any more */
+    while (!s->peer.ended) { /* messages that it sent before it noticed do not matter */
         if (receive_message(s, &m) != PASSED)
             return FAILED;
         if (m.kind == KIND_END)

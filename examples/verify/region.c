@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory whose every byte is known: data where a message is, guard bytes everywhere else. */
+/* Memory with a known value in every byte: data in a message, guard bytes everywhere else. */
 #include "verify.h"
 
 #define MARGIN    64u /* guard bytes before the message, and after it */

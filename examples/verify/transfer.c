@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One message, in any of the ways in which RDMA can move it:
+ * One message, by any of the operations of RDMA:
  *
  *   requester                       responder
- *                                   prepares memory, posts a receive if the operation takes one
- *                                   tells where (address, key)
+ *                                   prepares memory, posts a receive if the operation needs one
+ *                                   sends the target (address, key)
  *   posts, awaits its completion    awaits the receive's completion
- *   tells that it is done           checks every byte, tells whether the message came
- *   checks what it has itself
+ *   reports that it is done         checks every byte, reports whether the message came
+ *   checks its own memory
  */
 #include "verify.h"
 
@@ -19,7 +19,7 @@
 #define WINDOW_LEAST  8
 #define SCATTER_PARTS 3
 
-/* What both sides know of one message. */
+/* The parameters of one message, which both sides know. */
 struct turn {
     const struct test *test;
     struct endpoint *ep;
@@ -39,7 +39,7 @@ static bool has_imm(enum ibv_wr_opcode op)
     return op == IBV_WR_SEND_WITH_IMM || op == IBV_WR_RDMA_WRITE_WITH_IMM;
 }
 
-/* Nothing tells the responder that an unreliable WRITE came. A SEND after it does. */
+/* An unreliable WRITE has no completion at the responder. A SEND after it has one. */
 static bool needs_marker(const struct test *t)
 {
     return t->type == IBV_QPT_UC && t->op == IBV_WR_RDMA_WRITE;
@@ -246,7 +246,7 @@ static enum outcome request(struct session *s, struct turn *turn)
                      turn->guard_local, turn->data));
     TRY(peer_tell(s, NULL, 0));
     TRY(peer_hear(s, &verdict, 1));
-    return verdict == PASSED ? PASSED : LOST; /* anything else would have ended the test */
+    return verdict == PASSED ? PASSED : LOST; /* every other result has ended the test */
 }
 
 /* ---- all sizes ---- */
@@ -279,7 +279,7 @@ static enum outcome open_for(struct session *s, const struct test *t, struct end
     return endpoint_open(s, ep, &opt);
 }
 
-/* One size, again when it was lost. */
+/* One size, repeated when the message was lost. */
 static enum outcome one_size(struct session *s, const struct test *t, struct endpoint *ep,
                              bool requester, uint32_t size, uint64_t number)
 {
@@ -288,7 +288,7 @@ static enum outcome one_size(struct session *s, const struct test *t, struct end
     for (unsigned i = 0; i < TRIES && result == LOST; i++) {
         struct turn turn;
 
-        if (i || (t->how & PSN_WRAP)) { /* with new queue pairs, where nothing old can arrive */
+        if (i || (t->how & PSN_WRAP)) { /* new queue pairs, which cannot receive old packets */
             size_t room = ep->opt.room;
 
             endpoint_close(ep);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * verify: two programs that check each other's data. What its files share.
+ * verify: two programs that check each other's data. The declarations that its files share.
  *
  *   main.c      options, the list of tests, the report
  *   peer.c      the TCP connection to the other program
@@ -13,8 +13,8 @@
  *   window.c    memory windows
  *   atomic.c order.c mixed.c fault.c   tests that need steps of their own
  *
- * Every test is run in lockstep by both programs. One is the requester and the other the responder,
- * and then the other way round; what they have to tell each other goes over TCP.
+ * Both programs run every test in lockstep. One is the requester and the other the responder, and
+ * then the other way round. They exchange all other information over TCP.
  */
 #ifndef VERIFY_H
 #define VERIFY_H
@@ -44,8 +44,8 @@
 /* How a test, or one transfer of it, ended. */
 enum outcome {
     PASSED,
-    SKIPPED, /* the device does not support it; `why` says what */
-    FAILED,  /* `why` says how */
+    SKIPPED, /* the device does not support it; `why` has the reason */
+    FAILED,  /* `why` has the reason */
     LOST,    /* an unreliable service lost the message; it may be tried again */
 };
 
@@ -58,7 +58,7 @@ struct options {
     unsigned mtu;  /* 0: the port's */
     bool json, statuses, list;
     unsigned types; /* bit mask over enum ibv_qp_type */
-    /* The plan: the client's counts, and the server is told. */
+    /* The plan: the client sends its own to the server. */
     uint32_t rounds;
     uint64_t seed;
     unsigned sizes; /* 0: as the path MTU suggests */
@@ -83,13 +83,13 @@ struct session {
     union ibv_gid gid, peer_gid;
     uint32_t mtu; /* bytes, agreed */
     char why[256];
-    char note[64];     /* what a report should say of a test that passed */
+    char note[64];     /* the report's remark on a test that passed */
     uint8_t rd_atomic; /* READs and atomics at a time, agreed */
     bool is_rxe, peer_is_rxe;
     unsigned lost;     /* messages that had to be sent again */
     uint64_t moved;    /* messages that were checked, in this test */
     uint64_t seed;     /* of this test in this direction */
-    char line[2][256]; /* fault tests: what was seen, in each direction */
+    char line[2][256]; /* fault tests: the observations, in each direction */
 };
 
 /* Sets s->why and returns the outcome, so that `return fail(s, ...)` reads well. */
@@ -109,14 +109,14 @@ int64_t now_ms(void); /* of a clock that only goes forward */
 /* Connects to the host, or waits for one client; false with a message on stderr. */
 bool peer_open(struct session *s);
 void peer_close(struct session *s);
-/* One way. tell does not wait; hear waits for what the other side tells. At most 256 bytes. */
+/* One way. tell does not wait; hear waits for the other side's tell. At most 256 bytes. */
 enum outcome peer_tell(struct session *s, const void *data, size_t length);
 enum outcome peer_hear(struct session *s, void *data, size_t length);
-/* Both ways; with nothing to say it is a barrier. */
+/* Both ways; without data it is a barrier. */
 enum outcome peer_exchange(struct session *s, const void *mine, void *theirs, size_t length);
-/* The client names the next test, "" when there is none; the server is told. */
+/* The client names the next test, "" when there is none, and the server learns the name. */
 bool peer_next_test(struct session *s, char name[64]);
-/* Both sides' results of a test become one. Always to be called once a test was begun. */
+/* Combines both sides' results of a test. To be called for every test that began. */
 enum outcome peer_end_test(struct session *s, enum outcome mine);
 
 /* ---- device.c ---- */
@@ -125,7 +125,7 @@ bool device_open(struct session *s);
 void device_close(struct session *s);
 /* Exchanges versions, GIDs, path MTUs and the plan. */
 bool device_agree(struct session *s);
-/* Whether errno value err means that the device or its driver does not have something. */
+/* Whether errno value err means that the device or its driver lacks a feature. */
 bool unsupported(int err);
 const char *status_name(enum ibv_wc_status status);
 const char *state_name(int state);
@@ -138,7 +138,7 @@ struct layout {
     struct {
         uint32_t offset, length;
     } piece[MAX_PIECES];
-    uint32_t extent; /* where it ends, and the guard bytes behind it */
+    uint32_t extent; /* the end, guard bytes behind it included */
 };
 
 struct region {
@@ -157,7 +157,8 @@ void layout_sges(const struct layout *l, const struct region *r, struct ibv_sge 
 void region_guard(struct region *r, const struct layout *l, uint64_t guard);
 /* The pieces are filled with the data of `data`. */
 void region_fill(struct region *r, const struct layout *l, uint64_t data);
-/* Every byte: in the pieces the first `size` are of `data`, all else from `from` on of `guard`. */
+/* Checks every byte: in the pieces the first `size` are of `data`, all others from `from` on of
+ * `guard`. */
 enum outcome region_check(struct session *s, const char *what, const struct region *r,
                           const struct layout *l, uint32_t from, uint32_t size, uint64_t guard,
                           uint64_t data);
@@ -171,15 +172,15 @@ struct endpoint_options {
     size_t room;                           /* bytes of each region */
     int mr_access;                         /* of the remote region; 0: all rights */
     int qp_access;                         /* remote rights of the queue pair; -1: all */
-    uint8_t timeout, retry_cnt, rnr_retry; /* 0, 0, 0: patient ones */
+    uint8_t timeout, retry_cnt, rnr_retry; /* 0, 0, 0: long ones */
 };
 
-/* What the two tell each other of their ends. */
+/* The description of an end that the peer needs. */
 struct address {
     uint32_t qpn, recv_qpn, srqn, psn;
 };
 
-/* Where a responder wants a request to go. */
+/* The target of a request, chosen by the responder. */
 struct target {
     uint64_t addr;
     uint32_t rkey;
@@ -194,18 +195,18 @@ struct endpoint {
     struct ibv_cq *cq[2];
     struct ibv_srq *srq;
     struct ibv_xrcd *xrcd;
-    struct ibv_qp *qp;      /* sends, and receives but with XRC */
+    struct ibv_qp *qp;      /* sends; receives too, except with XRC */
     struct ibv_qp *recv_qp; /* of XRC; else the same as qp */
     struct ibv_ah *ah;
     struct ibv_qp_cap cap;
-    struct region local;  /* what requests are made of, and where their results go */
-    struct region remote; /* receive buffer, and what the peer may reach */
+    struct region local;  /* sources and results of requests */
+    struct region remote; /* receive buffer, and the peer's target */
     struct ibv_mr *other_mr;
     struct address mine, theirs;
 };
 
-/* Creates and connects; SKIPPED when the device does not have what it takes. Closes after itself
- * unless PASSED. */
+/* Creates and connects; SKIPPED when the device lacks a feature. Destroys everything unless PASSED.
+ */
 enum outcome endpoint_open(struct session *s, struct endpoint *ep,
                            const struct endpoint_options *opt);
 void endpoint_close(struct endpoint *ep);
@@ -217,13 +218,13 @@ enum outcome post_send(struct session *s, struct endpoint *ep, struct ibv_send_w
 enum outcome post_recv(struct session *s, struct endpoint *ep, struct ibv_recv_wr *wr);
 /* The next completion of a side, whatever its status. Sleeps until there is one. */
 enum outcome await_any(struct session *s, struct endpoint *ep, int side, struct ibv_wc *wc);
-/* It must be a success with this wr_id and opcode. */
+/* The next completion, which must be a success with this wr_id and opcode. */
 enum outcome await_success(struct session *s, struct endpoint *ep, int side, uint64_t wr_id,
                            enum ibv_wc_opcode opcode, struct ibv_wc *wc);
 /* The responder tells, the requester hears. */
 enum outcome tell_target(struct session *s, const struct target *target);
 enum outcome hear_target(struct session *s, struct target *target);
-/* Nothing may be there that nobody waits for. */
+/* Fails if there is an unexpected completion. */
 enum outcome expect_no_more(struct session *s, struct endpoint *ep);
 
 /* ---- window.c ---- */
@@ -239,7 +240,7 @@ enum outcome window_bind(struct session *s, struct endpoint *ep, struct window *
 enum outcome window_unbind(struct session *s, struct endpoint *ep, struct window *w);
 void window_close(struct window *w);
 
-/* ---- tests.c and what it lists ---- */
+/* ---- tests.c and the functions in its table ---- */
 
 /* How a test is done. */
 enum {
@@ -264,7 +265,7 @@ enum wrong {
     MISALIGNED,
     INVALIDATED_WINDOW,
     BEYOND_WINDOW,
-    BAD_INVALIDATE, /* SEND_WITH_INV of what is no window */
+    BAD_INVALIDATE, /* SEND_WITH_INV of a key that is no window's */
     BAD_SEND_LKEY,
     BAD_RECV_LKEY,
     TOO_LONG,     /* for the receive buffer */
@@ -274,15 +275,15 @@ enum wrong {
     PEER_GONE,
 };
 
-/* What comes of a fault: the statuses of the two requests and the two receives, and the states of
+/* The effect of a fault: the statuses of the two requests and the two receives, and the states of
  * the queue pairs afterwards. */
 struct effect {
     int send_state, recv_state; /* enum ibv_qp_state, or -1: destroyed */
     enum ibv_wc_status send[2], recv[2];
 };
 
-/* Where Linux's rxe does something else than it should, and is to be lived with. */
-enum { NOBODY, REQUESTER, RESPONDER };
+/* The role in which Linux's rxe differs from the specification, which the test accepts. */
+enum { NEITHER, REQUESTER, RESPONDER };
 
 struct test {
     const char *name;
@@ -292,7 +293,7 @@ struct test {
     enum outcome (*run)(struct session *s, const struct test *t, bool requester);
     enum wrong wrong;
     struct effect due;
-    int rxe_role; /* when rxe is in this role, what comes of it is: */
+    int rxe_role; /* in this role rxe has the following effect */
     struct effect rxe;
 };
 

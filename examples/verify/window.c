@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory windows: a key for a part of a region, made and taken back by work requests, which is
- * cheaper than registering. Of type 1 ibv_bind_mw chooses the key; of type 2 the program does.
+ * Memory windows: a key for a part of a region. Work requests create and invalidate it, which is
+ * cheaper than registering. For type 1 ibv_bind_mw chooses the key; for type 2 the program does.
  */
 #include "verify.h"
 

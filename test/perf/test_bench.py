@@ -181,7 +181,7 @@ def rounds():
     equal([r.problem for r in results], [None, "first line", None, "there is no no-such-program"])
     equal(len(said), 1)
     over = run.measure_group(group, group.comparisons, 3, run.Clock(-1), said.append)
-    equal([r.problem for r in over], ["the time was over"] * 3)
+    equal([r.problem for r in over], ["no time was left"] * 3)
 
     def no_rig():
         raise kit.Failure("no daemon")

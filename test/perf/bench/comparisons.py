@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is compared with what, and the targets."""
+"""The comparisons and their targets."""
 import contextlib
 import os
 import shutil
@@ -21,14 +21,14 @@ MEMIF_FRAME = MEMIF_PATH_MTU + ROCE_OVERHEAD
 
 
 class Settings:
-    """What all measurements take from the command line."""
+    """The command line's settings for all measurements."""
 
     def __init__(self, build, folder, quick):
         self.build = build
         self.folder = folder
         self.quick = quick
         self.seconds = 1 if quick else 2
-        # Of perftest: -D has a part of the time at both ends that does not count.
+        # For perftest: -D does not count a part of the time at both ends.
         self.long = "-n 3000" if quick else "-D 2"
         self.round_trips = 2000 if quick else 5000
         self.perf_seconds = 0.1 if quick else 1
@@ -46,7 +46,7 @@ class Comparison:
         self.other = other
         self.targets = targets
         self.needs = needs
-        self.once = once  # every round would give the same
+        self.once = once  # every round gives the same value
 
     def result(self):
         commands = [self.ours[0], self.theirs[0] if self.theirs else ""]
@@ -57,13 +57,13 @@ class Comparison:
         return "there is no " + ", no ".join(absent) if absent else None
 
     def measure(self, rig):
-        """A pair; a program that measures both sides in one run returns it whole."""
+        """A pair; a program that measures both sides at the same time returns the pair itself."""
         ours = self.ours[1](rig)
         return ours if isinstance(ours, tuple) else (ours, self.theirs[1](rig) if self.theirs else None)
 
 
 class Group:
-    """Comparisons that share what they run on. rig: makes a context manager of it."""
+    """Comparisons that share a rig. rig: returns a context manager."""
 
     def __init__(self, name, title, rig, comparisons):
         self.name = name
@@ -73,7 +73,7 @@ class Group:
 
 
 class Rig:
-    """Daemons for a server and a client, places for programs of TCP, and the server's address."""
+    """Daemons for a server and a client, namespaces for TCP programs, and the server's address."""
 
     def __init__(self, daemons=(None, None), places=(programs.Place(), programs.Place()), address="127.0.0.1",
                  tcp_address="127.0.0.1"):
@@ -83,7 +83,7 @@ class Rig:
         self.tcp_address = tcp_address
 
 
-# ---- what they run on ----
+# ---- rigs ----
 
 @contextlib.contextmanager
 def nothing():
@@ -130,7 +130,7 @@ def memif(s):
 
 @contextlib.contextmanager
 def veth(s, driver, mtu):
-    """TCP has a wire of its own kind to itself: net_af_xdp takes all frames of its wire from the kernel."""
+    """TCP has a second wire of the same kind, since net_af_xdp takes all frames of its wire from the kernel."""
     with net.Wire(mtu) as wire, net.Wire(mtu, f"{os.getpid()}-tcp") as other:
         ends = [(f"{driver}{end.number},iface={end.interface}", end.ipv4, peer.ipv4, peer.mac, end.namespace, mtu)
                 for end, peer in (wire.ends, wire.ends[::-1])]
@@ -138,7 +138,7 @@ def veth(s, driver, mtu):
             yield Rig(daemons, [programs.Place(end.namespace) for end in other.ends], "127.0.0.1", other.ends[0].ipv4)
 
 
-# ---- one side of a comparison: what is written in the page, and the function ----
+# ---- one side of a comparison: the command for the page, and the function ----
 
 def perftest(command, read):
     return command, lambda rig: read(programs.perftest(rig.daemons, rig.address, command))
@@ -172,14 +172,14 @@ def ucx_side(environment, test, arguments, column, factor):
 
 
 def perf(s, arguments, read):
-    """uroce-perf, whose figures are of CPU time: others on the machine disturb them little."""
+    """uroce-perf reports CPU time, which other programs on the machine hardly disturb."""
     arguments = f"-- {arguments} --duration {s.perf_seconds} --format json"
     return (f"build/app/uroce-perf/uroce-perf {arguments}",
             lambda rig: read(programs.json_line(s.build, "app/uroce-perf/uroce-perf", arguments)))
 
 
 def of_the_floor(result):
-    """GB/s, and those of the floor, as the program compared them from slice to slice."""
+    """GB/s, and the floor's GB/s, as the program compared them from slice to slice."""
     ours = result["config"]["size"] / result["ns_per_message"]
     return ours, ours / result["floor"]["ratio"]
 
@@ -189,7 +189,7 @@ def million_a_second(result):
 
 
 def nanoseconds(s, pairs):
-    """Of the same depth, whatever their number: the most that 10,000 may have."""
+    """The same depth for every number of queue pairs: the most that 10,000 may have."""
     return perf(s, f"--mode write --size 8 --qps {pairs} --depth 4 --floor off", lambda r: r["ns_per_message"])
 
 
@@ -265,7 +265,7 @@ def ucx(s):
 
 def over_memif(s):
     def frames(row):
-        """GB/s of whole frames: what testpmd counts."""
+        """GB/s of whole frames, as testpmd counts them."""
         return programs.gigabytes(row) * (65536 + 64 * ROCE_OVERHEAD + 16) / 65536
 
     ours = perftest(f"ib_write_bw -F -x 0 -m {MEMIF_PATH_MTU} -s 65536 {s.long}", frames)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What becomes of measured numbers: medians, ratios, targets, and the text of doc/performance.md. No I/O but files."""
+"""Medians, ratios, targets, and the text of doc/performance.md. No I/O except files."""
 import os
 import statistics
 
@@ -8,7 +8,7 @@ END = "<!-- figures: end -->"
 
 
 class Target:
-    """A bound on the median of our value, or of the ratio of ours to the other's."""
+    """A bound on the median of our value, or on the median ratio of our value to the other one."""
 
     def __init__(self, of, at_least=None, at_most=None):
         if of not in ("value", "ratio") or (at_least is None) == (at_most is None):
@@ -18,7 +18,7 @@ class Target:
         self.bound = at_least if self.upward else at_most
 
     def score(self, value, ratio):
-        """What was reached as a multiple of the bound: 1 and more is met. None: there is nothing to judge."""
+        """The value as a multiple of the bound; a target is met from 1 on. None: there is no value."""
         reached = value if self.of == "value" else ratio
         if reached is None or reached <= 0:
             return None
@@ -43,7 +43,7 @@ class Target:
 
 
 class Result:
-    """One comparison's rounds: pairs of our number and the other's (None where there is no other)."""
+    """The rounds of a comparison: pairs of our number and the other one (None without another side)."""
 
     def __init__(self, name, title, unit, other="", targets=(), rounds=(), commands=(), problem=None):
         self.name = name
@@ -65,11 +65,11 @@ class Result:
         return [ours / theirs for ours, theirs in self.rounds if theirs]
 
     def ratio(self):
-        """The median of the rounds' ratios: the two sides of a round ran next to each other."""
+        """The median of the rounds' ratios, since the two sides of a round ran one after the other."""
         return median(self.ratios())
 
     def score(self):
-        """The worst of its targets' scores; None without one."""
+        """The lowest score of its targets; None without a target."""
         scores = [target.score(self.value(), self.ratio()) for target in self.targets]
         return min((score for score in scores if score is not None), default=None)
 
@@ -90,7 +90,7 @@ class Result:
 
 
 def median(values):
-    """Of those that are numbers; None if there is none."""
+    """The median of the values that are not None; None if there is none."""
     values = [value for value in values if value is not None]
     return statistics.median(values) if values else None
 
@@ -108,7 +108,7 @@ def number(value):
 
 
 def spread(ratios):
-    """The median, and the lowest and highest when there are several."""
+    """The median, and with several ratios the lowest and the highest."""
     if not ratios:
         return ""
     text = number(median(ratios))
@@ -136,7 +136,7 @@ def table(results):
 
 
 def summary(results):
-    """A line on the targets, for the screen and the page."""
+    """A line about the targets, for the screen and the page."""
     scores = [target.score(result.value(), result.ratio()) for result in results for target in result.targets]
     judged = sum(score is not None for score in scores)
     missed = [result for result in results if result.missed()]
@@ -171,7 +171,7 @@ def replace_part(text, part):
 
 
 def write_file(path, text):
-    """Whole or not at all."""
+    """Writes the file as a whole or not at all."""
     with open(path + ".new", "w") as file:
         file.write(text)
     os.replace(path + ".new", path)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Where and when figures were taken."""
+"""The machine and the date of the figures."""
 import os
 import subprocess
 import time
 
-BUSY = 0.1  # share of the processors; with more in use by others figures are bad ones
+BUSY = 0.1  # share of the processors; if other programs use more, the figures are unreliable
 
 
 def cpu_model():
@@ -21,7 +21,7 @@ def dpdk_version():
 
 
 def busy_share(seconds):
-    """How much of all processors was in use during the next seconds, 0 to 1: the load that others make."""
+    """The share of all processors, 0 to 1, that other programs use during the next seconds."""
     before = _times()
     time.sleep(seconds)
     after = _times()

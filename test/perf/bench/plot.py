@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A picture of how near each target is, as SVG: a bar for each comparison with a target, on a logarithmic scale."""
+"""An SVG picture of the targets: a bar for each comparison with a target, on a logarithmic scale."""
 import math
 from xml.sax.saxutils import escape
 
@@ -10,7 +10,7 @@ MET, MISSED = "#2e7d32", "#c62828"
 
 
 def x_of(score):
-    """Pixels from the left; what is beyond the edges is drawn at them."""
+    """Pixels from the left; scores beyond the edges are drawn at the edges."""
     score = min(max(score, LOW), HIGH)
     return LABELS + WIDTH * math.log(score / LOW) / math.log(HIGH / LOW)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Running one program, or a pair of them, and reading the one number that is wanted from what it prints."""
+"""Runs a program, or a pair of them, and reads one number from the output."""
 import contextlib
 import json
 import os
@@ -16,7 +16,7 @@ PROGRAM_SECONDS = 25
 
 
 class Place:
-    """Where a program without a daemon runs: a network namespace, or none."""
+    """The network namespace of a program without a daemon, or none."""
 
     def __init__(self, namespace=None):
         self.prefix = ["ip", "netns", "exec", namespace] if namespace else []
@@ -26,7 +26,7 @@ class Place:
 
 
 def pair(places, command, port, client_more, extra=None):
-    """A server, and a client when it listens. Returns what the client printed."""
+    """Starts a server, and a client when the server listens. Returns the client's output."""
     server = kit.Program(places[0], command, extra)
     client = None
     try:
@@ -42,7 +42,7 @@ def pair(places, command, port, client_more, extra=None):
 # ---- perftest ----
 
 def perftest(daemons, address, command):
-    """The columns of its only row."""
+    """The columns of the only row."""
     _, text = kit.run_pair(daemons[0], command.split(), client_daemon=daemons[1], address=address,
                            seconds=PROGRAM_SECONDS)
     return kit.check_perftest(text)[0]
@@ -97,7 +97,7 @@ def iperf3(places, address, seconds):
 
 # ---- UCX ----
 
-# UCX looks for a device file of the name that verbs gives, so it gets a /dev of its own with one.
+# UCX needs a device file with the name that verbs reports, so it gets a /dev of its own.
 UCX_DEV = """
 new=$(mktemp -d) && mount -t tmpfs none "$new" || exit 99
 for node in null zero full random urandom tty; do touch "$new/$node" && mount --bind "/dev/$node" "$new/$node"; done
@@ -105,7 +105,7 @@ mkdir "$new/shm" "$new/infiniband" && mount --rbind /dev/shm "$new/shm" && ln -s
 ln -s /proc/self/fd "$new/fd" && mount --move "$new" /dev && rmdir "$new" && exec "$@"
 """
 # The auxiliary transport carries the addresses of connections. Over an IPv4 address UCX 1.13 takes the datagrams of
-# Mellanox's devices only, which tell the packet's type in the completion's service level; GID 1 is IPv6.
+# Mellanox devices only, which report the packet's type in the completion's service level; GID 1 is IPv6.
 UCX_ROCE = {"UCX_TLS": "rc_verbs,ud_verbs:aux", "UCX_NET_DEVICES": "uroce0:1", "UCX_IB_GID_INDEX": "1"}
 UCX_TCP = {"UCX_TLS": "tcp", "UCX_NET_DEVICES": "lo"}
 
@@ -126,7 +126,7 @@ def ucx(place, environment, test, arguments):
     try:
         return ucx_columns(pair((place, place), command, port, ["127.0.0.1"], environment))
     except kit.Failure as failure:
-        # Not the whole script that made its /dev.
+        # Without the script that made its /dev.
         raise kit.Failure(f"ucx_perftest -t {test}:" + str(failure).rpartition(f"-p {port}")[2]) from None
 
 
@@ -165,7 +165,7 @@ class Testpmd:
         self.process.stdin.flush()
 
     def read_until(self, text, seconds=15):
-        """What it printed since the last time, up to and with text."""
+        """The output since the last call, up to and including text."""
         deadline = time.monotonic() + seconds
         while text not in self.printed:
             readable, _, _ = select.select([self.process.stdout], [], [], max(0, deadline - time.monotonic()))
@@ -187,7 +187,7 @@ class Testpmd:
         with contextlib.suppress(OSError):
             self.say("stop\nquit")
         try:
-            # What it still prints has to go somewhere.
+            # Its remaining output needs a reader.
             self.process.communicate(timeout=8)
         except subprocess.TimeoutExpired:
             self.process.kill()
@@ -231,7 +231,7 @@ def testpmd_memif(folder, frame, seconds):
 # ---- CPU time ----
 
 def cpu_ns(pid):
-    """What all threads of a process have used."""
+    """The CPU time of all threads of a process."""
     total = 0
     for task in os.listdir(f"/proc/{pid}/task"):
         with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{task}/schedstat") as file:

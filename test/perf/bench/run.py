@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The rounds: in each, every comparison of a group once, both sides next to each other."""
+"""The rounds. Each round runs every comparison of a group once, its two sides one after the other."""
 import sys
 import time
 
@@ -7,11 +7,11 @@ import figures
 import uroce_kit as kit
 import uroce_net as net
 
-TOO_LATE = "the time was over"
+TOO_LATE = "no time was left"
 
 
 def chosen(groups, names):
-    """The groups with the comparisons that one of the names names: a whole group, or a part of a comparison's name."""
+    """The groups with the comparisons that match a name: the name of a group, or a part of a comparison's name."""
     picked = []
     for group in groups:
         comparisons = [c for c in group.comparisons
@@ -22,7 +22,7 @@ def chosen(groups, names):
 
 
 class Clock:
-    """A bound on everything: rounds that would come too late are left out, and after `last` all else, too."""
+    """Time limits: after `end` no further round begins, after `last` no first round either."""
 
     def __init__(self, seconds):
         self.start = time.monotonic()
@@ -52,7 +52,7 @@ def one(comparison, result, rig, say):
 
 
 def measure_group(group, comparisons, rounds, clock, say):
-    """Results in the order of the comparisons, however much of it worked."""
+    """Results in the order of the comparisons, including those that failed."""
     results = [c.result() for c in comparisons]
     for comparison, result in zip(comparisons, results):
         result.problem = comparison.missing() or (TOO_LATE if clock.all_over() else None)
@@ -81,7 +81,7 @@ def measure(groups, rounds, clock, say=lambda text: print(text, file=sys.stderr,
     done = []
     share = clock.end - clock.start
     for number, (group, comparisons) in enumerate(groups):
-        # A slow group does not take the later ones' time.
+        # A slow group does not use up the time of later groups.
         own = Clock(0)
         own.last = clock.end
         own.end = clock.start + share * (number + 1) / len(groups) + 5
