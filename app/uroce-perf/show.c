@@ -82,7 +82,7 @@ static void show_worker(const struct worker *w)
     snprintf(group, sizeof(group), "worker%u", worker_index(w));
     line(group, "loops", counter_get(&s->loops));
     line(group, "busy", counter_get(&s->busy));
-    line(group, "bells_passed", counter_get(&s->bells_passed));
+    line(group, "doorbells_forwarded", counter_get(&s->doorbells_forwarded));
     line(group, "forwarded_out", counter_get(&s->forwarded_out));
     line(group, "forwarded_in", counter_get(&s->forwarded_in));
 }

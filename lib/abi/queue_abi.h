@@ -284,19 +284,20 @@ struct doorbells {
 /* A worker's processor, and above it how many times somebody kept that from it: the same value
  * twice means that it was there, and got it when it wanted it, all the time in between. 0: not
  * known. */
-#define PLACE_CPU_BITS  13
-#define PLACE_NOWHERE   ((1u << PLACE_CPU_BITS) - 1) /* it does not get one, or not when it wants */
-#define PLACE_KNOWN     (1u << PLACE_CPU_BITS)
-#define CTX_WORKERS_MAX 16
+#define WORKER_CPU_BITS 13
+#define WORKER_CPU_NONE \
+    ((1u << WORKER_CPU_BITS) - 1) /* it does not get one, or not when it wants */
+#define WORKER_CPU_KNOWN (1u << WORKER_CPU_BITS)
+#define CTX_WORKERS_MAX  16
 
-static inline uint32_t worker_place(uint32_t cpu, uint32_t times)
+static inline uint32_t worker_cpu_pack(uint32_t cpu, uint32_t times)
 {
-    return times << (PLACE_CPU_BITS + 1) | PLACE_KNOWN | min_of(cpu, PLACE_NOWHERE);
+    return times << (WORKER_CPU_BITS + 1) | WORKER_CPU_KNOWN | min_of(cpu, WORKER_CPU_NONE);
 }
 
-static inline uint32_t place_cpu(uint32_t place)
+static inline uint32_t worker_cpu_number(uint32_t place)
 {
-    return place & PLACE_NOWHERE;
+    return place & WORKER_CPU_NONE;
 }
 
 /* One application's context segment (CTL_OPEN). */
@@ -304,8 +305,8 @@ struct ctx_shared {
     /* Dataplane -> application: at most so many polls between two yields; 0: more threads poll than
      * there are processors. Relaxed. */
     CACHE_ALIGNED _Atomic uint32_t spin_limit;
-    /* Dataplane -> application, by worker: see worker_place(). Relaxed. */
-    CACHE_ALIGNED _Atomic uint32_t worker_place[CTX_WORKERS_MAX];
+    /* Dataplane -> application, by worker: see worker_cpu_pack(). Relaxed. */
+    CACHE_ALIGNED _Atomic uint32_t worker_cpu[CTX_WORKERS_MAX];
     /* Application -> dataplane: counts its empty polls, so that pollers can be counted. Relaxed. */
     CACHE_ALIGNED _Atomic uint32_t polls;
     /* Application -> dataplane: 1 while a thread is blocked in a poll; a futex word. The dataplane

@@ -67,7 +67,7 @@ int client_open(struct client *c, uint32_t index)
     c->async_fd = -1;
     err = mr_policy_read();
     if (!err)
-        err = client_place_read();
+        err = client_cpu_policy_read();
     if (err)
         return err;
     err = conn_open(&c->conn);

@@ -56,44 +56,45 @@ void client_close(struct client *c);
 /* Maps `bytes` of the segment fd, read-write, and closes fd. NULL (errno) on failure. */
 void *client_map(int fd, size_t bytes);
 
-/* ---- what to do about an empty poll (poll_idle.c, poll_place.c) ---- */
+/* ---- after an empty poll (poll_idle.c, poll_cpu.c) ---- */
 
 struct client_cq;
 
-/* What a thread has learnt from its empty polls. In the static block of thread-local storage, which
- * has room for the little there is: the library needs nothing but libc. */
+/* What a thread has learnt from its empty polls. It is small enough for the static block of
+ * thread-local storage, whose access needs no call. */
 #define CLIENT_THREAD_LOCAL _Thread_local __attribute__((tls_model("initial-exec")))
 struct client_idle {
-    uint32_t empties;              /* in a row */
-    uint32_t block;                /* how many of the next empty polls shall block */
-    uint32_t passed;               /* empty polls of other queues since a yield was due */
-    const struct client_cq *round; /* that was empty at the last yield; perhaps gone since */
+    uint32_t empty_polls;          /* since the last yield or completion */
+    uint32_t blocking_polls;       /* empty polls to come that sleep */
+    uint32_t round_others;         /* empty polls of other queues since a yield was due */
+    const struct client_cq *round; /* empty at the last yield; never dereferenced */
     struct yield_looks yields;
 };
 extern CLIENT_THREAD_LOCAL struct client_idle client_idle;
 
 /*
- * Called after a poll of cq that found nothing, without locks: counts it, then pauses; yields after
- * the number of empty polls that it has learnt, at most as many as the dataplane asks for, of
- * several completion queues polled in turn once a round; and, where a yield has shown that some
- * process keeps the processor, sleeps up to 1 ms or until a completion arrives. Any thread.
+ * To be called after a poll of cq that found no completion, without locks: counts it, then pauses.
+ * After the number of empty polls that the thread has learnt, at most the dataplane's spin_limit,
+ * it yields; with several completion queues polled in turn, once a round. When a yield has shown
+ * that another thread keeps the CPU, it sleeps up to 1 ms or until a completion arrives. Any
+ * thread.
  */
 void client_poll_empty(const struct client_cq *cq);
 
-/* Called after a poll that found something. */
+/* To be called after a poll that found a completion. */
 static inline void client_poll_found(void)
 {
-    client_idle.empties = 0;
+    client_idle.empty_polls = 0;
 }
 
-/* The environment variable that says where threads poll: auto, stay. */
-#define CLIENT_PLACE_ENV "UROCE_PLACE"
+/* The environment variable for the CPU on which threads poll: auto, stay. */
+#define CLIENT_CPU_ENV "UROCE_PLACE"
 
 /* Reads it. -EINVAL, with a line on standard error: it is neither. */
-int client_place_read(void);
+int client_cpu_policy_read(void);
 
-/* The polling thread's yield, which ended at `now`, took `took`: whether to go to another
- * processor. */
-void client_place(struct client *c, ns_t now, ns_t took);
+/* After a yield of the polling thread that ended at `now` and took `took`: moves the thread to
+ * another CPU if that helps. */
+void client_choose_cpu(struct client *c, ns_t now, ns_t took);
 
 #endif

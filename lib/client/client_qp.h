@@ -2,7 +2,7 @@
 /*
  * A queue pair: its rings and its doorbell. Posting is
  *     lock; for each entry: ring_room, fill ring_slot(i), i++; ring_publish; bell; unlock
- * where the bell is client_qp_doorbell for sends and client_qp_receive_bell for receives.
+ * where the bell is client_qp_doorbell for sends and client_qp_recv_doorbell for receives.
  */
 #ifndef UROCE_CLIENT_QP_H
 #define UROCE_CLIENT_QP_H
@@ -68,7 +68,7 @@ static inline void client_qp_doorbell(struct client_qp *qp)
 }
 
 /* The dataplane looks for receives by itself, except while it flushes. */
-static inline void client_qp_receive_bell(struct client_qp *qp)
+static inline void client_qp_recv_doorbell(struct client_qp *qp)
 {
     atomic_thread_fence(memory_order_seq_cst);
     if (unlikely(atomic_load_explicit(qp->rq_notify, memory_order_relaxed)))

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* What a thread does after an empty poll: pause, yield or sleep. */
 #include <linux/futex.h>
 #include <sched.h>
 #include <sys/syscall.h>
@@ -8,10 +9,10 @@
 #include "client.h"
 #include "client_cq.h"
 
-#define BLOCK_EPISODE  64 /* after a yield that went to somebody who did not yield back */
+#define BLOCKING_POLLS 64 /* after a yield to a thread that did not yield in turn */
 #define BLOCK_LIMIT_NS NS_PER_MS
-/* So many other completion queues may be empty between two yields: a program has one for sends and
- * one for receives, seldom more than four, and its threads have each their own. */
+/* The empty polls of other completion queues for which a yield may wait. A thread polls one queue
+ * for sends and one for receives, seldom more than four. */
 #define ROUND_OTHERS 3
 
 CLIENT_THREAD_LOCAL struct client_idle client_idle;
@@ -24,7 +25,7 @@ static ns_t now_ns(void)
     return (ns_t)ts.tv_sec * NS_PER_SEC + (ns_t)ts.tv_nsec;
 }
 
-/* Whether any completion queue of the context holds something. */
+/* Whether a completion waits in any queue of the context. */
 static bool any_completion(struct client *c)
 {
     bool found = false;
@@ -41,11 +42,12 @@ static bool any_completion(struct client *c)
 }
 
 /*
- * Sleeps until a completion or the time limit. One word serves the whole context, so one thread
- * waits; the others yield. Arming, fence, look again: with the dataplane's store, fence, look
- * at the word, one of the two sees the other.
+ * Sleeps until a completion arrives or the time limit is reached. One word serves the whole
+ * context, so one thread sleeps and the others yield. The thread arms the word, fences, and polls
+ * once more; the dataplane stores completions, fences, and loads the word. So either the thread
+ * sees the completion, or the dataplane sees the word armed.
  */
-static void block(struct client *c)
+static void sleep_for_completion(struct client *c)
 {
     struct timespec limit = {.tv_nsec = BLOCK_LIMIT_NS};
 
@@ -62,51 +64,51 @@ static void block(struct client *c)
 }
 
 /*
- * Whether a yield that is due may wait: a program that looks at several completion queues in turn
- * has not looked at all of them until it comes back to the one with which it yielded last. With a
- * yield for each, whoever shares the processor would get it as many times before it is used.
+ * Whether a yield that is due may wait. A thread that polls several completion queues in turn has
+ * polled all of them when it comes back to the one after which it yielded last. One yield for each
+ * queue would give the CPU away several times before the thread has used it.
  */
 static bool within_round(const struct client_cq *cq)
 {
-    if (cq != client_idle.round && client_idle.passed < ROUND_OTHERS) {
-        client_idle.passed++;
+    if (cq != client_idle.round && client_idle.round_others < ROUND_OTHERS) {
+        client_idle.round_others++;
         return true;
     }
     client_idle.round = cq;
-    client_idle.passed = 0;
+    client_idle.round_others = 0;
     return false;
 }
 
-static void yield(struct client *c, uint32_t spins)
+static void yield_cpu(struct client *c, uint32_t spin_limit)
 {
     ns_t start = now_ns(), end;
 
     sched_yield();
     end = now_ns();
-    yield_learn(&client_idle.yields, spins, end - start);
+    yield_learn(&client_idle.yields, spin_limit, end - start);
     if (end - start > YIELD_LONG_NS)
-        client_idle.block = BLOCK_EPISODE;
-    client_place(c, end, end - start);
+        client_idle.blocking_polls = BLOCKING_POLLS;
+    client_choose_cpu(c, end, end - start);
 }
 
 void client_poll_empty(const struct client_cq *cq)
 {
     struct client *c = cq->client;
     uint32_t polls = atomic_load_explicit(&c->shared->polls, memory_order_relaxed);
-    uint32_t spins = atomic_load_explicit(&c->shared->spin_limit, memory_order_relaxed);
+    uint32_t spin_limit = atomic_load_explicit(&c->shared->spin_limit, memory_order_relaxed);
 
-    /* A hint: an increment lost between threads does no harm, an atomic add would. */
+    /* A hint: an increment that two threads lose does no harm, and an atomic add costs too much. */
     atomic_store_explicit(&c->shared->polls, polls + 1, memory_order_relaxed);
-    if (client_idle.block) {
-        client_idle.block--;
-        block(c);
-        client_place(c, now_ns(), 0);
-    } else if (++client_idle.empties <= yield_after(&client_idle.yields, spins)) {
+    if (client_idle.blocking_polls) {
+        client_idle.blocking_polls--;
+        sleep_for_completion(c);
+        client_choose_cpu(c, now_ns(), 0);
+    } else if (++client_idle.empty_polls <= yield_after(&client_idle.yields, spin_limit)) {
         cpu_pause();
     } else if (within_round(cq)) {
         cpu_pause();
     } else {
-        client_idle.empties = 0;
-        yield(c, spins);
+        client_idle.empty_polls = 0;
+        yield_cpu(c, spin_limit);
     }
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* CPU sets from sched_getaffinity(2), limits from /sys/fs/cgroup. */
 #include "cpus.h"
 
 #include <limits.h>
@@ -21,7 +22,7 @@ void cpus_add(cpu_set_t *set, pid_t pid)
         CPU_OR(set, set, &other);
 }
 
-/* Whole CPUs that quota of period allows; UINT_MAX when there is no limit. */
+/* The whole CPUs that `quota` in each `period` allows; UINT_MAX: no limit. */
 static unsigned quota_cpus(long long quota, long long period)
 {
     if (quota <= 0 || period <= 0)
@@ -29,7 +30,7 @@ static unsigned quota_cpus(long long quota, long long period)
     return (unsigned)max_of(quota / period, 1ll);
 }
 
-static unsigned read_v2(const char *dir)
+static unsigned read_quota_v2(const char *dir)
 {
     char path[PATH_MAX];
     long long quota, period;
@@ -59,7 +60,7 @@ static long long read_number(const char *path)
     return value;
 }
 
-/* A group is bound by its ancestors too. */
+/* The limits of a group's ancestors hold for the group too. */
 static unsigned quota_v2(void)
 {
     char line[PATH_MAX - 32];
@@ -75,7 +76,7 @@ static unsigned quota_v2(void)
             continue;
         dir[strcspn(dir, "\n")] = 0;
         do {
-            unsigned here = read_v2(dir);
+            unsigned here = read_quota_v2(dir);
 
             cpus = min_of(cpus, here);
             slash = strrchr(dir, '/');

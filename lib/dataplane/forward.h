@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Frames from one worker to another: copies, in a ring of bytes with one producer and one consumer,
- * so that short frames take little of the cache. Who passes a frame on gives its own back to the
- * port at once, and no port has to take frames from other threads.
+ * Frames that one worker received and another worker owns: copies in a ring of bytes with one
+ * producer and one consumer. The ring holds frames at their own length, so short frames touch
+ * little of the cache. The producer gives its own frame back to the port at once, and no port has
+ * to take frames from other threads.
  */
 #ifndef UROCE_FORWARD_H
 #define UROCE_FORWARD_H
@@ -11,37 +12,40 @@
 
 #include "frame.h"
 
-#define HANDOVER_BYTES (512u * 1024) /* a power of two */
-#define HANDOVER_FRAME 16384u        /* the longest frame */
+#define FORWARD_RING_BYTES (512u * 1024) /* a power of two */
+#define FORWARD_FRAME_MAX  16384u        /* the longest frame */
 
-struct forward_rings;
+struct forward_ring;
 
-/* What is said of a frame. */
-struct forward_note {
-    void *to;          /* where at the consumer it goes */
-    bool for_host;     /* not for an engine but for the port's IP host */
-    bool for_sniffers; /* of the engine, and for nobody else */
+/* Where the consumer delivers a frame. */
+struct forward_target {
+    void *to;          /* the consumer's part of the port */
+    bool for_host;     /* to the port's IP host instead of the engine */
+    bool for_sniffers; /* to the engine's sniffers alone */
 };
 
-/* NULL: out of memory. Memory that was never used takes none. Control thread. */
-struct forward_rings *forward_create(void);
-void forward_destroy(struct forward_rings *h);
+/* NULL: out of memory. Pages that were never used take no memory. Control thread. */
+struct forward_ring *forward_create(void);
+void forward_destroy(struct forward_ring *ring);
 
-/* Copies a frame in. False: there is no room now, or it is too long. The producer. */
-bool forward_put(struct forward_rings *h, const struct forward_note *note, const struct frame *f);
+/* Copies a frame into the ring. False: there is no room now, or the frame is too long. The
+ * producer. */
+bool forward_put(struct forward_ring *ring, const struct forward_target *target,
+                 const struct frame *f);
 
-/* Whether it is half full, so that a burst more might not find room. The producer. */
-bool forward_is_tight(struct forward_rings *h);
+/* Whether the ring is half full, so that one more burst might not fit. The producer. */
+bool forward_is_half_full(struct forward_ring *ring);
 
 /*
- * The oldest frames, up to n, all with the same note, which stay where they are until
- * forward_release, with which the consumer gives just these back. Returns how many. The consumer.
+ * The oldest frames, up to n, all for the same target; returns how many. They stay valid until
+ * forward_release, which frees their room in the ring; until then a call returns the same frames
+ * again. The consumer.
  */
-unsigned forward_take(struct forward_rings *h, struct forward_note *note, struct frame *f,
+unsigned forward_take(struct forward_ring *ring, struct forward_target *target, struct frame *f,
                       unsigned n);
-void forward_release(struct forward_rings *h);
+void forward_release(struct forward_ring *ring);
 
 /* Any thread: may be out of date. */
-bool forward_empty(const struct forward_rings *h);
+bool forward_empty(const struct forward_ring *ring);
 
 #endif

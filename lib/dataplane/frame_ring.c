@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* A ring of slots of equal size; see frame_ring.h. */
 #include "frame_ring.h"
 
 #include <stdatomic.h>
@@ -19,7 +20,7 @@ struct frame_ring {
 
 _Static_assert((FRAME_RING_SLOTS & (FRAME_RING_SLOTS - 1)) == 0, "ring indices are masked");
 
-/* From the kernel, not from malloc: its pages are zero and not there until they are written. */
+/* Not malloc: pages of a new mapping are zero, and take no memory until they are written. */
 struct frame_ring *frame_ring_create(void)
 {
     void *r = mmap(NULL, sizeof(struct frame_ring), PROT_READ | PROT_WRITE,

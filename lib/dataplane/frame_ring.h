@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Copies of frames from one thread to another: one producer, one consumer, no lock. The slow path
- * between a worker and the control thread (what is not RoCE) goes over a pair of them.
+ * Copies of frames from one thread to another: one producer, one consumer, no lock. A pair of these
+ * is the slow path between a worker and the control thread, for frames that are not RoCE.
  */
 #ifndef UROCE_FRAME_RING_H
 #define UROCE_FRAME_RING_H
@@ -14,14 +14,14 @@
 
 struct frame_ring;
 
-/* NULL: out of memory. Slots that were never used take none. */
+/* NULL: out of memory. Slots that were never used take no memory. */
 struct frame_ring *frame_ring_create(void);
 void frame_ring_destroy(struct frame_ring *r);
 
-/* Copies a frame in. false: the ring is full, or the frame too long. The producer. */
+/* Copies a frame into the ring. False: the ring is full, or the frame is too long. The producer. */
 bool frame_ring_put(struct frame_ring *r, const uint8_t *frame, uint32_t len);
 
-/* The oldest frame, valid until it is popped; NULL: none. The consumer. */
+/* The oldest frame, valid until frame_ring_pop; NULL: none. The consumer. */
 const uint8_t *frame_ring_peek(struct frame_ring *r, uint32_t *len);
 void frame_ring_pop(struct frame_ring *r);
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Which frames go to the control thread, and how it learns of them; see slow_path.h. */
 #include "slow_path.h"
 
 #include <errno.h>
@@ -44,7 +45,7 @@ void slow_path_fini(struct slow_path *s)
     s->event_fd = -1;
 }
 
-/* What the IP host looks at; a kernel that shares the port gets its own copy of everything. */
+/* The frames that the IP host processes. */
 static bool is_for_host(const struct frame *f)
 {
     uint32_t at = ETH_LEN;
@@ -70,7 +71,7 @@ bool slow_path_wants(const struct slow_path *s, const struct frame *f)
 
 void slow_path_up(struct slow_path *s, const struct frame *f)
 {
-    s->fresh = true;
+    s->notify = true;
     if (frame_ring_put(s->up, f->data, f->len))
         counter_inc(&s->up_frames);
     else
@@ -81,10 +82,10 @@ void slow_path_notify(struct slow_path *s)
 {
     uint64_t one = 1;
 
-    if (!s->fresh)
+    if (!s->notify)
         return;
-    s->fresh = false;
-    /* A full eventfd is readable all the same. */
+    s->notify = false;
+    /* A full eventfd is readable too. */
     while (write(s->event_fd, &one, sizeof(one)) < 0 && errno == EINTR)
         ;
 }

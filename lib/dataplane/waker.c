@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* One epoll set of one-shot descriptors; see waker.h. */
 #include "waker.h"
 
 #include <errno.h>
@@ -44,7 +45,7 @@ void waker_arm(struct waker *k, struct waker_source *s)
 {
     struct epoll_event ev = {.events = EPOLLIN | EPOLLONESHOT, .data.ptr = s};
 
-    /* Still armed since a sleep that something else ended: no system call for that. */
+    /* No system call if it is still armed, because something else ended the last sleep. */
     if (!atomic_exchange(&s->armed, true))
         epoll_ctl(k->epoll_fd, EPOLL_CTL_MOD, s->fd, &ev);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Wakes workers when a port's descriptor becomes readable. A worker sleeps on a futex word (the
- * cheapest way, see doc/decisions/0006-adaptive-polling.md), which a descriptor cannot wake; so one
- * thread sits in epoll_wait for all of them and kicks the word.
+ * cheapest way, see doc/decisions/0006-adaptive-polling.md), which a descriptor cannot wake. So one
+ * thread waits in epoll_wait for the descriptors of all workers and kicks the worker concerned.
  */
 #ifndef UROCE_WAKER_H
 #define UROCE_WAKER_H
@@ -20,15 +20,14 @@ struct waker_source {
     void *arg;
 };
 
-/* NULL and *err, a negative errno, when there is no memory or descriptor. Control thread. */
+/* NULL, and *err a negative errno: no memory or descriptor is left. Control thread. */
 struct waker *waker_create(int *err);
 
-/* Watches s->fd, not armed yet; kick(arg) is called by the waker's thread. 0 or a negative errno.
- * Control thread. */
+/* Adds s->fd, not armed yet. The waker's thread calls kick(arg). 0 or a negative errno. Control
+ * thread. */
 int waker_add(struct waker *k, struct waker_source *s);
 
-/* Arms s: the next time (or now) that its descriptor is readable, the owner is kicked once. The
- * source's worker. */
+/* Arms s: one kick, as soon as its descriptor is readable. The source's worker. */
 void waker_arm(struct waker *k, struct waker_source *s);
 
 /* The waker's thread: runs until waker_stop. */

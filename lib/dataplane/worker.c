@@ -1,79 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One look for work: packets, doorbells, timers, then transmission. */
+/*
+ * The worker's loop. One pass, worker_poll(), does in this order:
+ *
+ *   1. a function of the control thread (worker_call.c)
+ *   2. a burst of frames from each port, through its engine
+ *   3. the frames that other workers have forwarded (worker_forward.c)
+ *   4. the doorbells of each application: its queue pairs have new work requests
+ *   5. for each port: timers, frames of the IP host, a burst of packets that its engine builds
+ *   6. notifications to workers and applications (worker_notify.c)
+ *
+ * worker_run() repeats it. Between two passes worker_idle.c decides what to do: go on at once,
+ * yield the CPU, or sleep.
+ */
 #include "worker_internal.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <time.h>
 
-#define LEND_MIN 4u
-
-ns_t worker_time(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (ns_t)ts.tv_sec * NS_PER_SEC + (ns_t)ts.tv_nsec;
-}
-
-struct worker *worker_create(const struct worker_config *config)
-{
-    struct worker *w = aligned_alloc(CACHE_LINE, round_up(sizeof(*w), CACHE_LINE));
-
-    if (!w)
-        return NULL;
-    *w = (struct worker){
-        .index = config->index, .group = config->group, .wake_word = config->wake_word};
-    poll_policy_init(&w->policy, worker_time());
-    w->group->worker[w->index] = w;
-    w->group->workers = max_of(w->group->workers, w->index + 1);
-    return w;
-}
-
-void worker_destroy(struct worker *w)
-{
-    free(w->ctx);
-    free(w);
-}
-
-static void kick_port(void *arg)
-{
-    worker_kick(arg);
-}
-
-struct worker_port *worker_add_port(struct worker *w, struct pktio *io, unsigned queue,
-                                    struct worker_port *first)
-{
-    struct worker_port *p = &w->port[w->ports];
-    int fd = io->ops->wake_fd(io, queue);
-
-    if (w->ports == WORKER_PORTS_MAX)
-        return NULL;
-    *p = (struct worker_port){.worker = w,
-                              .io = io,
-                              .queue = queue,
-                              .first = first ? first : p,
-                              .lend = LEND_MIN,
-                              .source = {.fd = -1, .kick = kick_port, .arg = w},
-                              .must_poll = fd == PKTIO_WAKE_POLL};
-    if (io->ops->must_poll)
-        p->must_poll |= io->ops->must_poll(io, queue);
-    if (fd >= 0) {
-        p->source.fd = fd;
-        if (!w->group->waker || waker_add(w->group->waker, &p->source))
-            return NULL;
-    }
-    w->ports++;
-    return p;
-}
-
-static bool receive(struct worker_port *p, ns_t now)
+static bool receive_burst(struct worker_port *p, ns_t now)
 {
     const struct pktio_ops *ops = p->io->ops;
     struct frame f[FRAME_BURST];
-    unsigned max = unlikely(worker_holds_back(p->worker, now)) ? 0 : FRAME_BURST;
+    unsigned max = unlikely(worker_pauses_rx(p->worker, now)) ? 0 : FRAME_BURST;
     unsigned n = ops->rx_burst(p->io, p->queue, f, max);
 
     if (!n)
@@ -85,9 +34,9 @@ static bool receive(struct worker_port *p, ns_t now)
     return true;
 }
 
-/* Frames of the control thread's. Here and below: a full port is to be looked at again soon, but
- * not at once, as whoever makes room may need this CPU. */
-static bool send_down(struct worker_port *p)
+/* Frames of the port's IP host. Here and below a full port is no work: the worker tries again soon
+ * (tx_full limits its sleep) but not at once, as the thread that makes room may need this CPU. */
+static bool transmit_slow_path(struct worker_port *p)
 {
     const struct pktio_ops *ops = p->io->ops;
     struct frame f;
@@ -101,11 +50,11 @@ static bool send_down(struct worker_port *p)
         unsigned used;
 
         if (!ops->tx_lend(p->io, p->queue, &f, 1)) {
-            p->full = true;
+            p->tx_full = true;
             break;
         }
         used = len <= f.room;
-        f.icrc_omitted = false; /* the bytes are another's */
+        f.icrc_omitted = false; /* the frame is not the engine's */
         if (used) {
             memcpy(f.data, bytes, len);
             f.len = len;
@@ -118,24 +67,24 @@ static bool send_down(struct worker_port *p)
     return sent;
 }
 
-/* Its queue pair may have moved since the application looked where it is. */
-static void pass_bell(struct worker *w, const struct worker_ctx *ctx, uint32_t slot,
-                      struct worker *to)
+/* The queue pair may have moved since the application looked up its worker. */
+static void forward_doorbell(struct worker *w, const struct worker_ctx *ctx, uint32_t slot,
+                             struct worker *to)
 {
-    counter_inc(&w->stats.bells_passed);
+    counter_inc(&w->stats.doorbells_forwarded);
     doorbell_ring(&ctx->shared->worker[to->index], slot);
     worker_kick(to);
 }
 
-/* Slots are the application's word: those without a queue pair are passed over. */
-static bool take_doorbells(struct worker *w, struct worker_ctx *ctx, ns_t now)
+/* The application chooses the slots: those without a queue pair are ignored. */
+static bool serve_doorbells(struct worker *w, struct worker_ctx *ctx, ns_t now)
 {
-    uint32_t slot[BELLS_MAX];
+    uint32_t slot[DOORBELLS_MAX];
     unsigned n;
 
     if (!doorbell_pending(ctx->doorbells))
         return false;
-    n = doorbell_take(ctx->doorbells, slot, BELLS_MAX);
+    n = doorbell_take(ctx->doorbells, slot, DOORBELLS_MAX);
     for (unsigned i = 0; i < n; i++) {
         struct dp_qp *dq = dp_slots_get(ctx->slots, slot[i]);
         struct worker_port *p;
@@ -146,12 +95,12 @@ static bool take_doorbells(struct worker *w, struct worker_ctx *ctx, ns_t now)
         if (p->worker == w)
             engine_doorbell(p->engine, dq->qp, now);
         else
-            pass_bell(w, ctx, slot[i], p->worker);
+            forward_doorbell(w, ctx, slot[i], p->worker);
     }
     return true;
 }
 
-static bool run_timers(struct worker_port *p, ns_t now)
+static bool expire_timers(struct worker_port *p, ns_t now)
 {
     if (engine_next_timer(p->engine) > now)
         return false;
@@ -159,9 +108,9 @@ static bool run_timers(struct worker_port *p, ns_t now)
     return true;
 }
 
-/* One burst: what it sent, and what comes back for it, is looked at while it is in the cache.
- * Frames that are borrowed and not used cost too: it asks for twice what the last burst took. */
-static bool transmit(struct worker_port *p, ns_t now)
+/* One burst: what it sent, and the answers to it, are processed while they are in the cache.
+ * Borrowing frames that remain unused costs too, so it borrows twice what the last burst used. */
+static bool transmit_burst(struct worker_port *p, ns_t now)
 {
     const struct pktio_ops *ops = p->io->ops;
     struct frame f[FRAME_BURST];
@@ -171,13 +120,13 @@ static bool transmit(struct worker_port *p, ns_t now)
         return false;
     n = ops->tx_lend(p->io, p->queue, f, p->lend);
     if (!n) {
-        p->full = true;
+        p->tx_full = true;
         return false;
     }
     used = engine_tx(p->engine, f, n, now);
     ops->tx_burst(p->io, p->queue, f, n, used);
-    p->lend = (uint8_t)min_of(max_of(2 * used, LEND_MIN), (unsigned)FRAME_BURST);
-    /* Packets whose payload cannot be read use none, and others may wait behind them. */
+    p->lend = (uint8_t)min_of(max_of(2 * used, TX_LEND_MIN), (unsigned)FRAME_BURST);
+    /* A packet whose payload cannot be read uses no frame, and others may wait behind it. */
     return used || engine_wants_tx(p->engine);
 }
 
@@ -186,21 +135,29 @@ bool worker_poll(struct worker *w, ns_t now)
     bool work = worker_run_command(w);
 
     for (unsigned i = 0; i < w->ports; i++)
-        work |= receive(&w->port[i], now);
+        work |= receive_burst(&w->port[i], now);
     work |= worker_receive_forwarded(w, now);
     for (unsigned i = 0; i < w->contexts; i++)
-        work |= take_doorbells(w, w->ctx[i], now);
+        work |= serve_doorbells(w, w->ctx[i], now);
     for (unsigned i = 0; i < w->ports; i++) {
-        work |= run_timers(&w->port[i], now);
-        w->port[i].full = false;
-        work |= send_down(&w->port[i]);
-        work |= transmit(&w->port[i], now);
+        work |= expire_timers(&w->port[i], now);
+        w->port[i].tx_full = false;
+        work |= transmit_slow_path(&w->port[i]);
+        work |= transmit_burst(&w->port[i], now);
     }
-    worker_flush_notes(w);
+    worker_flush_notifications(w);
     counter_inc(&w->stats.loops);
     if (work)
         counter_inc(&w->stats.busy);
     return work;
+}
+
+ns_t worker_time(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (ns_t)ts.tv_sec * NS_PER_SEC + (ns_t)ts.tv_nsec;
 }
 
 void *worker_run(void *worker)
@@ -208,10 +165,10 @@ void *worker_run(void *worker)
     struct worker *w = worker;
 
     w->thread = pthread_self();
-    /* A nap of 50 us would take twice as long. */
+    /* With the default slack a sleep of 50 us takes twice as long. */
     prctl(PR_SET_TIMERSLACK, 1);
     poll_policy_init(&w->policy, worker_time());
-    atomic_fetch_add(&w->group->hot, 1);
+    atomic_fetch_add(&w->group->polling, 1);
     atomic_store(&w->running, 1);
     futex_wake(&w->running, 1);
     while (!atomic_load_explicit(&w->stop, memory_order_relaxed)) {
@@ -222,50 +179,9 @@ void *worker_run(void *worker)
         else
             worker_idle(w, now);
     }
-    atomic_fetch_sub(&w->group->hot, 1);
+    atomic_fetch_sub(&w->group->polling, 1);
     atomic_store(&w->running, 0);
-    /* A caller that saw `running` may have left a command. */
+    /* The control thread may have seen `running` and left a command. */
     worker_run_command(w);
     return NULL;
-}
-
-void worker_wait_running(struct worker *w)
-{
-    while (!atomic_load(&w->running))
-        futex_wait(&w->running, 0, NS_NEVER);
-}
-
-void worker_stop(struct worker *w)
-{
-    atomic_store(&w->stop, true);
-    worker_kick(w);
-}
-
-unsigned worker_index(const struct worker *w)
-{
-    return w->index;
-}
-
-const struct worker_stats *worker_stats(const struct worker *w)
-{
-    return &w->stats;
-}
-
-const char *worker_mode(const struct worker *w)
-{
-    static const char *const name[] = {
-        [WORKER_HOT] = "hot", [WORKER_ASLEEP] = "asleep", [WORKER_EAGER] = "eager"};
-
-    return name[atomic_load(&w->state)];
-}
-
-ns_t worker_cpu_time(const struct worker *w)
-{
-    struct timespec ts;
-    clockid_t clock;
-
-    if (!atomic_load(&w->running) || pthread_getcpuclockid(w->thread, &clock) ||
-        clock_gettime(clock, &ts))
-        return 0;
-    return (ns_t)ts.tv_sec * NS_PER_SEC + (ns_t)ts.tv_nsec;
 }

@@ -6,16 +6,15 @@
 #include <limits.h>
 #include <stdlib.h>
 
-/* Looks at `done` before the caller sleeps for it: a hot worker answers within a microsecond or
+/* Polls of `done` before the caller sleeps: a worker that is awake answers within a microsecond or
  * two. */
 #define CALL_SPINS 200
 
-/* Events that fn caused go out before the caller goes on, so that it may free what they belong to.
- */
-static void run(struct worker *w, worker_fn fn, void *arg)
+/* Sends the events that fn caused before the caller returns, so that it may free their objects. */
+static void run_function(struct worker *w, worker_fn fn, void *arg)
 {
     fn(w, arg);
-    worker_flush_notes(w);
+    worker_flush_notifications(w);
     counter_inc(&w->stats.calls);
 }
 
@@ -28,9 +27,9 @@ bool worker_run_command(struct worker *w)
     c = atomic_exchange(&w->command, NULL);
     if (!c)
         return false;
-    run(w, c->fn, c->arg);
-    /* The caller's stack may be gone as soon as it sees this: a wake at a stale address is
-     * harmless. */
+    run_function(w, c->fn, c->arg);
+    /* The command is on the caller's stack, which may be reused as soon as the caller sees this: a
+     * wake at a stale address is harmless. */
     atomic_store(&c->done, 1);
     futex_wake(&c->done, 1);
     return true;
@@ -42,7 +41,7 @@ void worker_call(struct worker *w, worker_fn fn, void *arg)
     struct worker_command *mine = &c;
 
     if (!atomic_load(&w->running)) {
-        run(w, fn, arg);
+        run_function(w, fn, arg);
         return;
     }
     atomic_store(&w->command, &c);
@@ -50,9 +49,10 @@ void worker_call(struct worker *w, worker_fn fn, void *arg)
     for (unsigned i = 0; i < CALL_SPINS && !atomic_load(&c.done); i++)
         __builtin_ia32_pause();
     while (!atomic_load(&c.done)) {
-        /* The worker may have ended meanwhile; whoever takes the command back runs it. */
+        /* The worker may have ended in the meantime. The thread that removes the command runs it.
+         */
         if (!atomic_load(&w->running) && atomic_compare_exchange_strong(&w->command, &mine, NULL)) {
-            run(w, fn, arg);
+            run_function(w, fn, arg);
             return;
         }
         mine = &c;
@@ -60,26 +60,27 @@ void worker_call(struct worker *w, worker_fn fn, void *arg)
     }
 }
 
-static void nothing(struct worker *w, void *arg)
+static void do_nothing(struct worker *w, void *arg)
 {
 }
 
 void worker_quiesce(struct worker *w)
 {
-    worker_call(w, nothing, NULL);
+    worker_call(w, do_nothing, NULL);
 }
 
-struct all_call {
+/* A call on each of w[0..n), then fn on the worker that this one runs on. */
+struct nested_call {
     struct worker *const *w;
     unsigned n;
     worker_fn fn;
     void *arg;
 };
 
-/* Each calls the next, and so waits for it; the last does the work. */
+/* Each worker calls the next, and waits for it. The last one runs the function. */
 static void call_next(struct worker *w, void *arg)
 {
-    struct all_call *c = arg;
+    struct nested_call *c = arg;
 
     if (!c->n)
         c->fn(w, c->arg);
@@ -89,19 +90,18 @@ static void call_next(struct worker *w, void *arg)
 
 void worker_call_all(struct worker *const *w, unsigned n, worker_fn fn, void *arg)
 {
-    struct all_call rest = {.w = w + 1, .n = n - 1, .fn = fn, .arg = arg};
+    struct nested_call others = {.w = w + 1, .n = n - 1, .fn = fn, .arg = arg};
 
-    worker_call(w[0], call_next, &rest);
+    worker_call(w[0], call_next, &others);
 }
 
 struct ctx_change {
     struct worker_ctx *ctx;
-    struct worker_ctx *
-        *array; /* a larger one to use from now on, or NULL; then the one left behind */
+    struct worker_ctx **array; /* in: a larger one for the worker, or NULL; out: the old one */
     unsigned room;
 };
 
-static void attach(struct worker *w, void *arg)
+static void attach_ctx(struct worker *w, void *arg)
 {
     struct ctx_change *c = arg;
 
@@ -117,26 +117,26 @@ static void attach(struct worker *w, void *arg)
     w->ctx[w->contexts++] = c->ctx;
     c->ctx->polls_seen = atomic_load(&c->ctx->shared->polls);
     atomic_store(&c->ctx->shared->spin_limit, w->policy.spin_limit);
-    atomic_store(&c->ctx->shared->worker_place[w->index], w->place);
+    atomic_store(&c->ctx->shared->worker_cpu[w->index], w->cpu);
 }
 
 int worker_ctx_attach(struct worker *w, struct worker_ctx *ctx)
 {
     struct ctx_change c = {.ctx = ctx};
 
-    /* Only the control thread changes these two, through its calls, so it may read them. */
+    /* The control thread may read these two: only its calls change them. */
     if (w->contexts == w->ctx_room) {
         c.room = w->ctx_room ? w->ctx_room * 2 : 16;
         c.array = malloc(c.room * sizeof(*c.array));
         if (!c.array)
             return -ENOMEM;
     }
-    worker_call(w, attach, &c);
+    worker_call(w, attach_ctx, &c);
     free(c.array);
     return 0;
 }
 
-static void detach(struct worker *w, void *arg)
+static void detach_ctx(struct worker *w, void *arg)
 {
     for (unsigned i = 0; i < w->contexts; i++) {
         if (w->ctx[i] == arg) {
@@ -148,5 +148,5 @@ static void detach(struct worker *w, void *arg)
 
 void worker_ctx_detach(struct worker *w, struct worker_ctx *ctx)
 {
-    worker_call(w, detach, ctx);
+    worker_call(w, detach_ctx, ctx);
 }

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Frames, and queue pairs, that go from one worker to another. */
+/* Frames that go from the worker that received them to the worker that owns their queue pair. */
 #include <errno.h>
-#include <stdlib.h>
 
-#include "forward.h"
 #include "worker_internal.h"
 
-#define HOLD_MAX (100 * NS_PER_MS)
+#define RX_PAUSE_MAX (100 * NS_PER_MS)
 
 int worker_group_connect(struct worker_group *g)
 {
@@ -29,48 +27,47 @@ void worker_group_fini(struct worker_group *g)
             forward_destroy(g->forward[from][to]);
 }
 
-/* ---- frames ---- */
+/* ---- the sending side ---- */
 
-bool worker_forward(struct worker *w, const struct frame *f, const struct forward_note *note)
+bool worker_forward(struct worker *w, const struct frame *f, const struct forward_target *target)
 {
-    struct worker *other = ((struct worker_port *)note->to)->worker;
-    struct forward_rings *h = w->group->forward[w->index][other->index];
+    struct worker *other = ((struct worker_port *)target->to)->worker;
+    struct forward_ring *ring = w->group->forward[w->index][other->index];
     uint32_t bit = UINT32_C(1) << w->index;
 
-    /* Copies do not take the last room of what somebody waits for. */
-    if (unlikely(note->for_sniffers && forward_is_tight(h)))
+    /* Copies for sniffers leave the second half of the ring to frames that a peer waits for. */
+    if (unlikely(target->for_sniffers && forward_is_half_full(ring)))
         return false;
-    if (!forward_put(h, note, f))
+    if (!forward_put(ring, target, f))
         return false;
-    if (unlikely(forward_is_tight(h)))
-        w->tight |= UINT32_C(1) << other->index;
-    /* The frame is in the ring before the bit is looked at: the other clears the bit, then looks
-     * into the ring. */
+    if (unlikely(forward_is_half_full(ring)))
+        w->half_full |= UINT32_C(1) << other->index;
+    /* First the frame, then the bit: the other worker clears the bit, then reads the ring. */
     atomic_thread_fence(memory_order_seq_cst);
-    if (!(atomic_load_explicit(&other->handed, memory_order_relaxed) & bit))
-        atomic_fetch_or(&other->handed, bit);
+    if (!(atomic_load_explicit(&other->forwarded_from, memory_order_relaxed) & bit))
+        atomic_fetch_or(&other->forwarded_from, bit);
     w->forwarded_to |= UINT32_C(1) << other->index;
     counter_inc(&w->stats.forwarded_out);
     return true;
 }
 
-bool worker_holds_back(struct worker *w, ns_t now)
+bool worker_pauses_rx(struct worker *w, ns_t now)
 {
-    if (likely(!w->tight))
+    if (likely(!w->half_full))
         return false;
-    for (uint32_t tight = w->tight; tight; tight &= tight - 1) {
-        unsigned to = (unsigned)__builtin_ctz(tight);
+    for (uint32_t left = w->half_full; left; left &= left - 1) {
+        unsigned to = (unsigned)__builtin_ctz(left);
 
-        if (!forward_is_tight(w->group->forward[w->index][to]))
-            w->tight &= ~(UINT32_C(1) << to);
+        if (!forward_is_half_full(w->group->forward[w->index][to]))
+            w->half_full &= ~(UINT32_C(1) << to);
     }
-    if (!w->tight)
-        w->tight_since = 0;
-    else if (!w->tight_since)
-        w->tight_since = now;
-    if (!w->tight || now - w->tight_since >= HOLD_MAX)
+    if (!w->half_full)
+        w->half_full_since = 0;
+    else if (!w->half_full_since)
+        w->half_full_since = now;
+    if (!w->half_full || now - w->half_full_since >= RX_PAUSE_MAX)
         return false;
-    w->nap = true;
+    w->sleep_short = true;
     return true;
 }
 
@@ -80,128 +77,56 @@ void worker_wake_forwarded(struct worker *w)
         worker_kick(w->group->worker[__builtin_ctz(w->forwarded_to)]);
 }
 
-static void take_for_host(struct worker_port *p, const struct frame *f, unsigned n)
+/* ---- the receiving side ---- */
+
+static void deliver_to_host(struct worker_port *p, const struct frame *f, unsigned n)
 {
     for (unsigned i = 0; i < n; i++)
         slow_path_up(p->slow, &f[i]);
     slow_path_notify(p->slow);
 }
 
-static void act_on(struct worker *w, const struct forward_note *note, struct frame *f, unsigned n,
-                   unsigned from, ns_t now)
+static void deliver(struct worker *w, const struct forward_target *target, struct frame *f,
+                    unsigned n, unsigned from, ns_t now)
 {
-    struct worker_port *p = note->to;
+    struct worker_port *p = target->to;
 
     counter_add(&w->stats.forwarded_in, n);
-    if (note->for_host)
-        take_for_host(p, f, n);
-    else if (note->for_sniffers)
+    if (target->for_host)
+        deliver_to_host(p, f, n);
+    else if (target->for_sniffers)
         engine_rx_copies(p->engine, f, n, from, now);
     else
         engine_rx_forwarded(p->engine, f, n, from, now);
 }
 
-/* As many as a burst, so that one worker's frames do not hold up all others; and not fewer, though
- * frames for the host, or of other ports, come in between. */
+/* One burst, so that one worker's frames do not delay those of the others. forward_take may return
+ * it in parts, one for each target in turn. */
 static void receive_from(struct worker *w, unsigned from, ns_t now)
 {
-    struct forward_rings *h = w->group->forward[from][w->index];
+    struct forward_ring *ring = w->group->forward[from][w->index];
     struct frame f[FRAME_BURST];
-    struct forward_note note;
+    struct forward_target target;
 
     for (unsigned n, left = FRAME_BURST; left; left -= n) {
-        n = forward_take(h, &note, f, left);
+        n = forward_take(ring, &target, f, left);
         if (n)
-            act_on(w, &note, f, n, from, now);
-        forward_release(h);
+            deliver(w, &target, f, n, from, now);
+        forward_release(ring);
         if (!n)
             break;
     }
-    if (!forward_empty(h))
-        atomic_fetch_or(&w->handed, UINT32_C(1) << from);
+    if (!forward_empty(ring))
+        atomic_fetch_or(&w->forwarded_from, UINT32_C(1) << from);
 }
 
 bool worker_receive_forwarded(struct worker *w, ns_t now)
 {
     uint32_t from;
 
-    if (likely(!atomic_load_explicit(&w->handed, memory_order_relaxed)))
+    if (likely(!atomic_load_explicit(&w->forwarded_from, memory_order_relaxed)))
         return false;
-    for (from = atomic_exchange(&w->handed, 0); from; from &= from - 1)
+    for (from = atomic_exchange(&w->forwarded_from, 0); from; from &= from - 1)
         receive_from(w, (unsigned)__builtin_ctz(from), now);
     return true;
-}
-
-/* ---- queue pairs ---- */
-
-int dp_slots_set(struct dp_slots *s, uint32_t slot, struct dp_qp *dq)
-{
-    struct dp_qp *_Atomic *chunk = s->chunk[slot / DP_SLOT_CHUNK];
-
-    if (!chunk) {
-        chunk = calloc(DP_SLOT_CHUNK, sizeof(*chunk));
-        if (!chunk)
-            return -ENOMEM;
-        atomic_store_explicit(&s->chunk[slot / DP_SLOT_CHUNK], chunk, memory_order_release);
-    }
-    atomic_store_explicit(&chunk[slot % DP_SLOT_CHUNK], dq, memory_order_release);
-    return 0;
-}
-
-void dp_slots_fini(struct dp_slots *s)
-{
-    for (unsigned i = 0; i < ARRAY_SIZE(s->chunk); i++) {
-        free(s->chunk[i]);
-        s->chunk[i] = NULL;
-    }
-}
-
-struct dp_qp *dp_slots_get(const struct dp_slots *s, uint32_t slot)
-{
-    struct dp_qp *_Atomic *chunk;
-
-    if (slot >= DB_SLOTS)
-        return NULL;
-    chunk = atomic_load_explicit(&s->chunk[slot / DP_SLOT_CHUNK], memory_order_acquire);
-    return chunk ? atomic_load_explicit(&chunk[slot % DP_SLOT_CHUNK], memory_order_acquire) : NULL;
-}
-
-struct move_call {
-    struct dp_qp *dq;
-    struct worker_port *from, *to;
-    bool moved;
-};
-
-/* The queue pair before its bells: one that the new worker finds is heard by its engine, and one
- * that goes on meanwhile comes here, and back. */
-static void release(struct worker *w, void *arg)
-{
-    struct move_call *m = arg;
-
-    m->moved = qp_completions_are_read(m->dq->qp, w->index);
-    if (!m->moved)
-        return;
-    engine_qp_release(m->from->engine, m->dq->qp, m->to->engine);
-    atomic_store_explicit(&m->dq->port, m->to, memory_order_release);
-    atomic_store_explicit(&m->dq->ctx->shared->slot_worker[m->dq->slot],
-                          (uint8_t)m->to->worker->index, memory_order_relaxed);
-}
-
-static void adopt(struct worker *w, void *arg)
-{
-    struct move_call *m = arg;
-
-    engine_qp_adopt(m->to->engine, m->dq->qp, worker_time());
-}
-
-bool worker_move_qp(struct dp_qp *dq, struct worker_port *to)
-{
-    struct move_call m = {.dq = dq, .from = dq->port, .to = to};
-
-    if (m.from == to)
-        return true;
-    worker_call(m.from->worker, release, &m);
-    if (m.moved)
-        worker_call(to->worker, adopt, &m);
-    return m.moved;
 }

@@ -10,10 +10,11 @@
 #include "worker.h"
 
 #define ASYNC_RING    256 /* a power of two */
-#define NOTED_CQS_MAX 64
-#define BELLS_MAX     64
+#define EVENT_CQS_MAX 64
+#define DOORBELLS_MAX 64
+#define TX_LEND_MIN   4u /* frames borrowed for a burst, at least */
 
-enum worker_state { WORKER_HOT, WORKER_ASLEEP, WORKER_EAGER };
+enum worker_state { WORKER_POLLING, WORKER_ASLEEP, WORKER_CONTENDED };
 
 struct worker_command {
     worker_fn fn;
@@ -25,7 +26,7 @@ struct worker {
     unsigned index;
     struct worker_group *group;
     _Atomic uint32_t *wake_word;
-    _Atomic uint32_t armed; /* as doorbells.worker_armed, for everybody else who wakes */
+    _Atomic uint32_t armed; /* as doorbells.worker_armed, for wakers other than applications */
     _Atomic bool stop;
     _Atomic uint32_t running; /* futex word */
     _Atomic(struct worker_command *) command;
@@ -35,17 +36,17 @@ struct worker {
     struct worker_ctx **ctx;
     unsigned contexts, ctx_room;
 
-    /* Workers that left frames for us: a bit each, set after the frames. */
-    _Atomic uint32_t handed;
-    uint32_t forwarded_to; /* workers that we left frames for in this burst, to be woken after it */
-    uint32_t tight;        /* those whose ring from us is half full, see worker_holds_back */
-    ns_t tight_since;      /* 0: none was */
-    bool nap;              /* about to sleep: frames wait that nobody will wake us for */
+    /* Forwarded frames. A set of workers is a bit for each. */
+    _Atomic uint32_t forwarded_from; /* have frames for this one: set after the frames are stored */
+    uint32_t forwarded_to;           /* got frames from this one in this pass: to be woken */
+    uint32_t half_full;              /* their ring from this one is: see worker_pauses_rx */
+    ns_t half_full_since;            /* 0: no ring is */
+    bool sleep_short;                /* frames wait for which no wakeup will come */
 
-    /* Those to be told after the burst. */
-    struct worker_ctx *noted_ctx;
-    struct dp_cq *noted_cq[NOTED_CQS_MAX];
-    unsigned noted_cqs;
+    /* To be notified at the end of this pass. */
+    struct worker_ctx *wake_list;
+    struct dp_cq *event_cq[EVENT_CQS_MAX];
+    unsigned event_cqs;
 
     /* Asynchronous events to the control thread: one producer, one consumer. */
     struct dp_async async[ASYNC_RING];
@@ -53,38 +54,44 @@ struct worker {
 
     struct poll_policy policy;
     ns_t next_sample;
-    uint32_t place; /* published, see worker_place() */
-    bool boosted;   /* raised priority while eager */
-    int nice;       /* the one to go back to */
+    uint32_t cpu; /* as published: see worker_cpu_pack() */
+    bool boosted; /* priority is raised, on a contended CPU */
+    int nice;     /* the priority to go back to */
     _Atomic int state;
     pthread_t thread;
     struct worker_stats stats;
 };
 
 void futex_wake(_Atomic uint32_t *word, int count);
-/* Waits while *word == value, at most `timeout` (NS_NEVER: for good). Returns false if the time was
- * up. */
+/* Waits while *word == value, at most `timeout` (NS_NEVER: without a limit). False: the time is
+ * over. */
 bool futex_wait(_Atomic uint32_t *word, uint32_t value, ns_t timeout);
 
-/* worker_forward.c */
+/* ---- worker_call.c ---- */
+/* Runs the function that the control thread has left, if any: then true. */
+bool worker_run_command(struct worker *w);
+
+/* ---- worker_forward.c ---- */
 bool worker_receive_forwarded(struct worker *w, ns_t now);
 void worker_wake_forwarded(struct worker *w);
-/* A copy of f to the worker of note's port. False: its ring is full. */
-bool worker_forward(struct worker *w, const struct frame *f, const struct forward_note *note);
+/* Copies f to the worker of target's port. False: its ring is full. */
+bool worker_forward(struct worker *w, const struct frame *f, const struct forward_target *target);
 /*
- * Whether no more frames should be received for the moment, as some worker is behind with those it
- * was handed. Then they wait at the port, which can make its sender wait, or drop what it must. A
- * worker goes on taking what it is handed, so nobody waits for himself. Nor for long: what one that
- * is stuck leaves lying must not keep packets from the queue pairs of others.
+ * Whether to receive no frames for now, because another worker is behind with those that this one
+ * forwards. Frames then wait at the port, which can slow their sender down, or drop them. The
+ * worker still takes the frames that others forward to it, so two workers never wait for each
+ * other. The pause is limited: a worker that is stuck must not keep packets from the queue pairs of
+ * the others.
  */
-bool worker_holds_back(struct worker *w, ns_t now);
-/* worker_notify.c: after a burst, sends events and wakes pollers. */
-void worker_flush_notes(struct worker *w);
+bool worker_pauses_rx(struct worker *w, ns_t now);
+
+/* ---- worker_notify.c ---- */
+/* At the end of a pass: wakes workers and pollers, sends completion events. */
+void worker_flush_notifications(struct worker *w);
 void worker_notify_control(struct worker *w);
-/* worker_call.c */
-bool worker_run_command(struct worker *w);
-/* worker_idle.c */
-void worker_idle(struct worker *w, ns_t now);
+
+/* ---- worker_idle.c: after a pass that found work, or none ---- */
 void worker_busy(struct worker *w, ns_t now);
+void worker_idle(struct worker *w, ns_t now);
 
 #endif

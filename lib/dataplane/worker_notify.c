@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Telling applications: completion events, blocked pollers, asynchronous events. */
+/* Notifications: completion events, blocked pollers, asynchronous events; and the engine's
+ * callbacks that cause them. */
 #include "raw.h"
 #include "worker_internal.h"
 
@@ -18,8 +19,8 @@ void worker_notify_control(struct worker *w)
         ;
 }
 
-/* True if the record went out; false if the application has to read first. One that has closed its
- * end wants none. */
+/* False: the application has to read older events first. If it has closed its end, the event is
+ * dropped. */
 static bool send_event(struct dp_cq *dq)
 {
     ssize_t n;
@@ -31,15 +32,15 @@ static bool send_event(struct dp_cq *dq)
     return n >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != ENOBUFS);
 }
 
-/* Never waits: what does not go out at once is counted, and the control thread sends it. */
-static void event_out(struct worker *w, struct dp_cq *dq)
+/* Never waits: an event that cannot be sent at once is counted, and the control thread sends it. */
+static void send_or_count_event(struct worker *w, struct dp_cq *dq)
 {
     counter_inc(&w->stats.cq_events);
     if (!atomic_load(&dq->unsent) && send_event(dq))
         return;
     counter_inc(&w->stats.cq_events_late);
     atomic_fetch_add(&dq->unsent, 1);
-    if (!atomic_exchange(&dq->channel->stuck, true))
+    if (!atomic_exchange(&dq->channel->has_unsent, true))
         worker_notify_control(w);
 }
 
@@ -55,33 +56,33 @@ bool dp_cq_send_unsent(struct dp_cq *dq)
 
 static void flush_events(struct worker *w)
 {
-    for (unsigned i = 0; i < w->noted_cqs; i++)
-        event_out(w, w->noted_cq[i]);
-    w->noted_cqs = 0;
+    for (unsigned i = 0; i < w->event_cqs; i++)
+        send_or_count_event(w, w->event_cq[i]);
+    w->event_cqs = 0;
 }
 
-/* The completions were stored before; the fence and the exchange mirror the poller's arming. */
+/* The completions are stored already. The fence and the exchange pair with the poller's arming. */
 static void wake_pollers(struct worker *w)
 {
     atomic_thread_fence(memory_order_seq_cst);
-    while (w->noted_ctx) {
-        struct worker_ctx *ctx = w->noted_ctx;
+    while (w->wake_list) {
+        struct worker_ctx *ctx = w->wake_list;
 
-        w->noted_ctx = ctx->next_noted;
-        ctx->noted = false;
+        w->wake_list = ctx->wake_next;
+        ctx->wake_listed = false;
         if (atomic_load_explicit(&ctx->shared->app_armed, memory_order_relaxed) &&
             atomic_exchange(&ctx->shared->app_armed, 0))
             futex_wake(&ctx->shared->app_armed, INT_MAX);
     }
 }
 
-void worker_flush_notes(struct worker *w)
+void worker_flush_notifications(struct worker *w)
 {
     if (w->forwarded_to)
         worker_wake_forwarded(w);
-    if (w->noted_ctx)
+    if (w->wake_list)
         wake_pollers(w);
-    if (w->noted_cqs)
+    if (w->event_cqs)
         flush_events(w);
 }
 
@@ -92,9 +93,9 @@ static void on_cq_event(void *arg, struct comp_queue *cq)
 
     if (!dq->channel)
         return;
-    if (w->noted_cqs == NOTED_CQS_MAX)
+    if (w->event_cqs == EVENT_CQS_MAX)
         flush_events(w);
-    w->noted_cq[w->noted_cqs++] = dq;
+    w->event_cq[w->event_cqs++] = dq;
 }
 
 static void on_cq_posted(void *arg, struct comp_queue *cq)
@@ -102,14 +103,14 @@ static void on_cq_posted(void *arg, struct comp_queue *cq)
     struct worker *w = ((struct worker_port *)arg)->worker;
     struct worker_ctx *ctx = ((struct dp_cq *)cq->owner)->ctx[w->index];
 
-    if (ctx->noted)
+    if (ctx->wake_listed)
         return;
-    ctx->noted = true;
-    ctx->next_noted = w->noted_ctx;
-    w->noted_ctx = ctx;
+    ctx->wake_listed = true;
+    ctx->wake_next = w->wake_list;
+    w->wake_list = ctx;
 }
 
-/* False: there is no room for it beside `spare` others. */
+/* False: the ring would have less room left than `spare` events. */
 static bool put_async(struct worker *w, const struct dp_async *e, uint32_t spare)
 {
     uint32_t tail = atomic_load_explicit(&w->async_tail, memory_order_relaxed);
@@ -123,8 +124,8 @@ static bool put_async(struct worker *w, const struct dp_async *e, uint32_t spare
     return true;
 }
 
-static void note_async(struct worker *w, struct worker_ctx *ctx, uint64_t element,
-                       enum qp_event event)
+static void report_async(struct worker *w, struct worker_ctx *ctx, uint64_t element,
+                         enum qp_event event)
 {
     struct dp_async e = {.ctx = ctx, .element = element, .type = event};
 
@@ -132,13 +133,13 @@ static void note_async(struct worker *w, struct worker_ctx *ctx, uint64_t elemen
         counter_inc(&w->stats.async_lost);
 }
 
-/* Only a hint: it leaves room for what applications wait for. */
+/* A hint only: it leaves half of the ring to the events that applications wait for. */
 static void on_misplaced(void *arg, struct qp *qp, uint32_t lane)
 {
     struct worker *w = ((struct worker_port *)arg)->worker;
     struct dp_async e = {.ctx = ((struct dp_qp *)qp_owner(qp))->ctx,
                          .element = qp_number(qp),
-                         .type = DP_ASYNC_STRAY,
+                         .type = DP_ASYNC_MISPLACED,
                          .worker = lane};
 
     put_async(w, &e, ASYNC_RING / 2);
@@ -149,9 +150,9 @@ static void on_async_event(void *arg, struct qp *qp, struct comp_queue *cq, enum
     struct worker *w = ((struct worker_port *)arg)->worker;
 
     if (event == QP_EVENT_CQ_ERR)
-        note_async(w, ((struct dp_cq *)cq->owner)->ctx[w->index], cq->cookie, event);
+        report_async(w, ((struct dp_cq *)cq->owner)->ctx[w->index], cq->cookie, event);
     else
-        note_async(w, ((struct dp_qp *)qp_owner(qp))->ctx, qp_uidx(qp), event);
+        report_async(w, ((struct dp_qp *)qp_owner(qp))->ctx, qp_uidx(qp), event);
 }
 
 static void on_srq_event(void *arg, struct srq *srq, enum qp_event event)
@@ -159,7 +160,7 @@ static void on_srq_event(void *arg, struct srq *srq, enum qp_event event)
     struct worker *w = ((struct worker_port *)arg)->worker;
     const struct dp_srq *ds = srq_owner(srq);
 
-    note_async(w, ds->ctx, ds->uidx, event);
+    report_async(w, ds->ctx, ds->uidx, event);
 }
 
 static void on_wq_event(void *arg, struct wq *wq, enum qp_event event)
@@ -167,7 +168,7 @@ static void on_wq_event(void *arg, struct wq *wq, enum qp_event event)
     struct worker *w = ((struct worker_port *)arg)->worker;
     const struct dp_wq *dw = wq_owner(wq);
 
-    note_async(w, dw->ctx, (uint64_t)dw->resets << 32 | dw->uidx, event);
+    report_async(w, dw->ctx, (uint64_t)dw->resets << 32 | dw->uidx, event);
 }
 
 bool worker_take_async(struct worker *w, struct dp_async *event)
@@ -185,29 +186,29 @@ static bool on_punt(void *arg, const struct frame *f)
 {
     struct worker_port *p = arg;
     struct slow_path *slow = p->first->slow;
-    struct forward_note note = {.to = p->first, .for_host = true};
+    struct forward_target target = {.to = p->first, .for_host = true};
 
     if (!slow || !slow_path_wants(slow, f))
         return false;
     if (p->first == p)
         slow_path_up(slow, f);
-    else if (!worker_forward(p->worker, f, &note))
+    else if (!worker_forward(p->worker, f, &target))
         return false;
     return true;
 }
 
 static bool on_forward(void *arg, const struct frame *f, struct engine *to)
 {
-    struct forward_note note = {.to = engine_host_of(to)->ctx};
+    struct forward_target target = {.to = engine_host_of(to)->ctx};
 
-    return worker_forward(((struct worker_port *)arg)->worker, f, &note);
+    return worker_forward(((struct worker_port *)arg)->worker, f, &target);
 }
 
 static bool on_forward_copy(void *arg, const struct frame *f, struct engine *to)
 {
-    struct forward_note note = {.to = engine_host_of(to)->ctx, .for_sniffers = true};
+    struct forward_target target = {.to = engine_host_of(to)->ctx, .for_sniffers = true};
 
-    return worker_forward(((struct worker_port *)arg)->worker, f, &note);
+    return worker_forward(((struct worker_port *)arg)->worker, f, &target);
 }
 
 struct engine_host worker_host(struct worker_port *port)

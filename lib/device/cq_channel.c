@@ -32,7 +32,7 @@ static void channel_deliver(struct channel *ch)
         event_loop_remove(loop, &ch->writable);
     else if (event_loop_add(loop, &ch->writable, EPOLLOUT))
         /* No memory to watch it: the worker's next event tries again. */
-        atomic_store(&ch->dp.stuck, false);
+        atomic_store(&ch->dp.has_unsent, false);
 }
 
 static void on_writable(struct event_source *s, uint32_t events)
@@ -48,7 +48,7 @@ void channels_deliver(struct session *sn)
         struct channel *ch = container_of(o, struct channel, o);
 
         /* Cleared before looking: what a worker adds afterwards calls us again. */
-        if (atomic_exchange(&ch->dp.stuck, false))
+        if (atomic_exchange(&ch->dp.has_unsent, false))
             channel_deliver(ch);
     }
 }

@@ -154,7 +154,7 @@ void async_deliver(struct rnic *r)
 
     for (unsigned i = 0; i < r->workers; i++) {
         while (worker_take_async(r->worker[i], &e)) {
-            if (e.type == DP_ASYNC_STRAY)
+            if (e.type == DP_ASYNC_MISPLACED)
                 steer_stray(e.ctx->owner, (uint32_t)e.element, e.worker);
             else
                 async_send(r, &e);

@@ -224,12 +224,12 @@ static json_t *show_worker(const struct worker *w)
     STAT(sleeps);
     STAT(wakes);
     STAT(ticks);
-    STAT(eager);
+    STAT(contended);
     STAT(calls);
     STAT(cq_events);
     STAT(cq_events_late);
     STAT(async_lost);
-    STAT(bells_passed);
+    STAT(doorbells_forwarded);
     STAT(forwarded_out);
     STAT(forwarded_in);
 #undef STAT

@@ -61,7 +61,7 @@ static bool move(struct device *d, struct qp_object *q, struct worker_port *to,
 {
     struct worker_port *from = q->dp.port;
 
-    if (!worker_move_qp(&q->dp, to))
+    if (!worker_migrate_qp(&q->dp, to))
         return false;
     d->placed[from->queue]--;
     d->placed[to->queue]++;

@@ -177,7 +177,7 @@ int shim_post_recv(struct ibv_qp *base, struct ibv_recv_wr *wr, struct ibv_recv_
     before = rq->prod;
     err = post_receives(rq, wr, bad);
     if (likely(rq->prod != before))
-        client_qp_receive_bell(&qp->queue);
+        client_qp_recv_doorbell(&qp->queue);
     spin_unlock(&rq->lock);
     return err;
 }

@@ -343,9 +343,9 @@ static void empty_polls_are_counted(void **state)
     for (unsigned i = 0; i < 10; i++)
         client_poll_empty(&cq);
     assert_int_equal(atomic_load(&c->shared->polls), 10);
-    assert_int_equal(client_idle.empties, 10);
+    assert_int_equal(client_idle.empty_polls, 10);
     client_poll_found();
-    assert_int_equal(client_idle.empties, 0);
+    assert_int_equal(client_idle.empty_polls, 0);
     idle_client_free(c);
 }
 
@@ -463,9 +463,9 @@ static void blocking_arms_and_ends(void **state)
     struct client_cq cq = {.client = c};
     pthread_t thread;
 
-    client_idle.block = 1000;
+    client_idle.blocking_polls = 1000;
     pthread_create(&thread, NULL, waker, c);
-    while (client_idle.block > 900)
+    while (client_idle.blocking_polls > 900)
         client_poll_empty(&cq);
     pthread_join(thread, NULL);
     assert_int_equal(atomic_load(&c->shared->app_armed), 0);

@@ -56,7 +56,7 @@ void move_one(void)
     if (!q || !may_move(q))
         return;
     from = q->dp.port;
-    if (!worker_move_qp(&q->dp, to)) {
+    if (!worker_migrate_qp(&q->dp, to)) {
         world.refused++;
         return;
     }

@@ -12,7 +12,7 @@
 
 #define RECORD 24u /* bytes in front of each frame */
 
-static uint8_t bytes[HANDOVER_FRAME + 1];
+static uint8_t bytes[FORWARD_FRAME_MAX + 1];
 static int here, there;
 
 static uint32_t record_bytes(uint32_t len)
@@ -30,15 +30,15 @@ static struct frame frame_of(uint8_t *room, uint32_t number, uint32_t len)
 
 static bool is_frame(const struct frame *f, uint32_t number, uint32_t len)
 {
-    static uint8_t expected[HANDOVER_FRAME];
+    static uint8_t expected[FORWARD_FRAME_MAX];
 
     frame_of(expected, number, len);
     return f->len == len && !memcmp(f->data, expected, len);
 }
 
-static bool put(struct forward_rings *h, uint32_t number, uint32_t len)
+static bool put(struct forward_ring *h, uint32_t number, uint32_t len)
 {
-    struct forward_note note = {.to = &here};
+    struct forward_target note = {.to = &here};
     struct frame f = frame_of(bytes, number, len);
     bool taken = forward_put(h, &note, &f);
 
@@ -46,9 +46,9 @@ static bool put(struct forward_rings *h, uint32_t number, uint32_t len)
     return taken;
 }
 
-static void takes(struct forward_rings *h, uint32_t number, uint32_t len)
+static void takes(struct forward_ring *h, uint32_t number, uint32_t len)
 {
-    struct forward_note note;
+    struct forward_target note;
     struct frame f;
 
     assert_int_equal(forward_take(h, &note, &f, 1), 1);
@@ -58,9 +58,9 @@ static void takes(struct forward_rings *h, uint32_t number, uint32_t len)
     forward_release(h);
 }
 
-static void takes_nothing(struct forward_rings *h)
+static void takes_nothing(struct forward_ring *h)
 {
-    struct forward_note note;
+    struct forward_target note;
     struct frame f;
 
     assert_int_equal(forward_take(h, &note, &f, 1), 0);
@@ -69,7 +69,7 @@ static void takes_nothing(struct forward_rings *h)
 
 static void test_order(void **state)
 {
-    struct forward_rings *h = forward_create();
+    struct forward_ring *h = forward_create();
 
     assert_non_null(h);
     assert_true(forward_empty(h));
@@ -87,8 +87,8 @@ static void test_order(void **state)
 
 static void test_a_burst_is_at_most_so_many(void **state)
 {
-    struct forward_rings *h = forward_create();
-    struct forward_note note;
+    struct forward_ring *h = forward_create();
+    struct forward_target note;
     struct frame f[8];
 
     for (uint32_t i = 0; i < 7; i++)
@@ -109,27 +109,27 @@ static void test_a_burst_is_at_most_so_many(void **state)
 /* What is taken stays where it is until it is given back, and is taken again if it is not. */
 static void test_room_comes_back_with_release(void **state)
 {
-    struct forward_rings *h = forward_create();
-    struct forward_note note;
+    struct forward_ring *h = forward_create();
+    struct forward_target note;
     struct frame f[2];
-    uint32_t each = record_bytes(HANDOVER_FRAME), n = HANDOVER_BYTES / each;
+    uint32_t each = record_bytes(FORWARD_FRAME_MAX), n = FORWARD_RING_BYTES / each;
 
     for (uint32_t i = 0; i < n; i++)
-        assert_true(put(h, i, HANDOVER_FRAME));
-    assert_false(put(h, n, HANDOVER_FRAME));
+        assert_true(put(h, i, FORWARD_FRAME_MAX));
+    assert_false(put(h, n, FORWARD_FRAME_MAX));
     for (unsigned again = 0; again < 2; again++) {
         assert_int_equal(forward_take(h, &note, f, 2), 2);
-        assert_true(is_frame(&f[0], 0, HANDOVER_FRAME));
-        assert_true(is_frame(&f[1], 1, HANDOVER_FRAME));
-        assert_false(put(h, n, HANDOVER_FRAME));
+        assert_true(is_frame(&f[0], 0, FORWARD_FRAME_MAX));
+        assert_true(is_frame(&f[1], 1, FORWARD_FRAME_MAX));
+        assert_false(put(h, n, FORWARD_FRAME_MAX));
     }
     forward_release(h);
     forward_release(h); /* has nothing more to give */
-    assert_true(put(h, n, HANDOVER_FRAME));
-    assert_true(put(h, n + 1, HANDOVER_FRAME));
+    assert_true(put(h, n, FORWARD_FRAME_MAX));
+    assert_true(put(h, n + 1, FORWARD_FRAME_MAX));
     assert_false(put(h, n + 2, 0));
     for (uint32_t i = 2; i <= n + 1; i++)
-        takes(h, i, HANDOVER_FRAME);
+        takes(h, i, FORWARD_FRAME_MAX);
     takes_nothing(h);
     forward_destroy(h);
 }
@@ -137,10 +137,10 @@ static void test_room_comes_back_with_release(void **state)
 /* To the last byte, and not one more: short frames leave no rest. */
 static void test_full(void **state)
 {
-    struct forward_rings *h = forward_create();
-    uint32_t each = record_bytes(0), n = HANDOVER_BYTES / each;
+    struct forward_ring *h = forward_create();
+    uint32_t each = record_bytes(0), n = FORWARD_RING_BYTES / each;
 
-    assert_int_equal(HANDOVER_BYTES % each, 0);
+    assert_int_equal(FORWARD_RING_BYTES % each, 0);
     for (uint32_t round = 0; round < 2; round++) {
         for (uint32_t i = 0; i < n; i++)
             assert_true(put(h, i, i % (each - RECORD + 1)));
@@ -162,12 +162,12 @@ static void test_full(void **state)
 
 static void test_too_long(void **state)
 {
-    struct forward_rings *h = forward_create();
+    struct forward_ring *h = forward_create();
 
-    assert_false(put(h, 0, HANDOVER_FRAME + 1));
+    assert_false(put(h, 0, FORWARD_FRAME_MAX + 1));
     assert_true(forward_empty(h));
-    assert_true(put(h, 1, HANDOVER_FRAME));
-    takes(h, 1, HANDOVER_FRAME);
+    assert_true(put(h, 1, FORWARD_FRAME_MAX));
+    takes(h, 1, FORWARD_FRAME_MAX);
     forward_destroy(h);
 }
 
@@ -177,26 +177,26 @@ static void test_too_long(void **state)
  */
 static void test_wrap(void **state)
 {
-    struct forward_rings *h = forward_create();
-    uint32_t longest = record_bytes(HANDOVER_FRAME);
+    struct forward_ring *h = forward_create();
+    uint32_t longest = record_bytes(FORWARD_FRAME_MAX);
 
     for (uint32_t rest = CACHE_LINE; rest <= longest; rest += CACHE_LINE) {
         uint32_t at = 0, skipped = rest < longest ? rest : 0, filled;
 
-        while (at < HANDOVER_BYTES - rest) {
-            uint32_t len = min_of(HANDOVER_BYTES - rest - at - RECORD, HANDOVER_FRAME);
+        while (at < FORWARD_RING_BYTES - rest) {
+            uint32_t len = min_of(FORWARD_RING_BYTES - rest - at - RECORD, FORWARD_FRAME_MAX);
 
             assert_true(put(h, at, len));
             takes(h, at, len);
             at += record_bytes(len);
         }
-        assert_true(put(h, 1, HANDOVER_FRAME));
+        assert_true(put(h, 1, FORWARD_FRAME_MAX));
         filled = skipped + longest;
-        for (uint32_t i = 2; filled + longest <= HANDOVER_BYTES; i++, filled += longest)
-            assert_true(put(h, i, HANDOVER_FRAME));
-        assert_false(put(h, 0, HANDOVER_BYTES - filled < longest ? HANDOVER_FRAME : 0));
+        for (uint32_t i = 2; filled + longest <= FORWARD_RING_BYTES; i++, filled += longest)
+            assert_true(put(h, i, FORWARD_FRAME_MAX));
+        assert_false(put(h, 0, FORWARD_RING_BYTES - filled < longest ? FORWARD_FRAME_MAX : 0));
         for (uint32_t i = 1; !forward_empty(h); i++)
-            takes(h, i, HANDOVER_FRAME);
+            takes(h, i, FORWARD_FRAME_MAX);
         /* On to the start, for the next rest. */
         forward_destroy(h);
         h = forward_create();
@@ -207,32 +207,32 @@ static void test_wrap(void **state)
 /* There would be room for the frame, but it is in two parts. */
 static void test_two_parts_are_no_room(void **state)
 {
-    struct forward_rings *h = forward_create();
-    uint32_t longest = record_bytes(HANDOVER_FRAME), n = HANDOVER_BYTES / longest - 1;
-    uint32_t rest = HANDOVER_BYTES % longest, first = longest / 4;
+    struct forward_ring *h = forward_create();
+    uint32_t longest = record_bytes(FORWARD_FRAME_MAX), n = FORWARD_RING_BYTES / longest - 1;
+    uint32_t rest = FORWARD_RING_BYTES % longest, first = longest / 4;
 
     assert_true(record_bytes(first) + rest >= longest);
     assert_true(put(h, 0, first));
     for (uint32_t i = 1; i <= n; i++)
-        assert_true(put(h, i, HANDOVER_FRAME));
+        assert_true(put(h, i, FORWARD_FRAME_MAX));
     /* Now what is left is the first's missing part and the rest: leave only the rest. */
     assert_true(put(h, n + 1, longest - record_bytes(first) - CACHE_LINE));
     takes(h, 0, first);
-    assert_false(put(h, n + 2, HANDOVER_FRAME));
-    takes(h, 1, HANDOVER_FRAME);
-    assert_true(put(h, n + 2, HANDOVER_FRAME));
+    assert_false(put(h, n + 2, FORWARD_FRAME_MAX));
+    takes(h, 1, FORWARD_FRAME_MAX);
+    assert_true(put(h, n + 2, FORWARD_FRAME_MAX));
     for (uint32_t i = 2; i <= n; i++)
-        takes(h, i, HANDOVER_FRAME);
+        takes(h, i, FORWARD_FRAME_MAX);
     takes(h, n + 1, longest - record_bytes(first) - CACHE_LINE);
-    takes(h, n + 2, HANDOVER_FRAME);
+    takes(h, n + 2, FORWARD_FRAME_MAX);
     takes_nothing(h);
     forward_destroy(h);
 }
 
-static unsigned take_all(struct forward_rings *h, const struct forward_note *expected,
+static unsigned take_all(struct forward_ring *h, const struct forward_target *expected,
                          uint32_t first, unsigned n)
 {
-    struct forward_note note;
+    struct forward_target note;
     struct frame f[FRAME_BURST];
     unsigned got = forward_take(h, &note, f, FRAME_BURST);
 
@@ -249,10 +249,10 @@ static unsigned take_all(struct forward_rings *h, const struct forward_note *exp
 /* A burst is for one engine, or its sniffers, or for one host. */
 static void test_notes_that_change(void **state)
 {
-    const struct forward_note note[] = {
+    const struct forward_target note[] = {
         {&here, false}, {&here, true}, {&there, true}, {&there, false}, {&there, false, true}};
     static const unsigned each[] = {3, 1, 2, 4, 2};
-    struct forward_rings *h = forward_create();
+    struct forward_ring *h = forward_create();
     uint32_t number = 0;
 
     for (unsigned i = 0; i < ARRAY_SIZE(note); i++)
@@ -272,20 +272,20 @@ static void test_notes_that_change(void **state)
 /* The positions count bytes and begin anew after 4 GiB. */
 static void test_positions_wrap(void **state)
 {
-    struct forward_note note = {.to = &here};
-    struct frame frame = frame_of(bytes, 7, HANDOVER_FRAME), f[4];
-    struct forward_rings *h = forward_create();
+    struct forward_target note = {.to = &here};
+    struct frame frame = frame_of(bytes, 7, FORWARD_FRAME_MAX), f[4];
+    struct forward_ring *h = forward_create();
     uint64_t passed = 0;
 
     while (passed <= UINT32_MAX) {
         for (unsigned i = 0; i < ARRAY_SIZE(f); i++) {
             assert_true(forward_put(h, &note, &frame));
-            passed += record_bytes(HANDOVER_FRAME);
+            passed += record_bytes(FORWARD_FRAME_MAX);
         }
         assert_int_equal(forward_take(h, &note, f, ARRAY_SIZE(f)), ARRAY_SIZE(f));
         forward_release(h);
     }
-    assert_true(is_frame(&f[0], 7, HANDOVER_FRAME));
+    assert_true(is_frame(&f[0], 7, FORWARD_FRAME_MAX));
     forward_destroy(h);
 }
 #endif
@@ -295,7 +295,7 @@ static void test_positions_wrap(void **state)
 #define FRAMES 60000u
 
 struct lane {
-    struct forward_rings *h;
+    struct forward_ring *h;
     unsigned refused;
 };
 
@@ -303,18 +303,18 @@ struct lane {
 static uint32_t nth_len(uint32_t i)
 {
     struct random r = {.state = i};
-    uint32_t most = random_below(&r, 8) ? 200 : HANDOVER_FRAME + 1;
+    uint32_t most = random_below(&r, 8) ? 200 : FORWARD_FRAME_MAX + 1;
 
     return random_below(&r, most);
 }
 
 static void *produce(void *arg)
 {
-    static uint8_t room[HANDOVER_FRAME];
+    static uint8_t room[FORWARD_FRAME_MAX];
     struct lane *l = arg;
 
     for (uint32_t i = 0; i < FRAMES; i++) {
-        struct forward_note note = {.to = i / 7 % 2 ? &here : &there, .for_host = i / 50 % 2};
+        struct forward_target note = {.to = i / 7 % 2 ? &here : &there, .for_host = i / 50 % 2};
         struct frame f = frame_of(room, i, nth_len(i));
 
         while (!forward_put(l->h, &note, &f)) {
@@ -325,9 +325,9 @@ static void *produce(void *arg)
     return NULL;
 }
 
-static uint32_t consume(struct forward_rings *h, uint32_t next)
+static uint32_t consume(struct forward_ring *h, uint32_t next)
 {
-    struct forward_note note;
+    struct forward_target note;
     struct frame f[FRAME_BURST];
     unsigned n = forward_take(h, &note, f, FRAME_BURST);
 

@@ -68,100 +68,100 @@ static void test_shares_while_busy(void **state)
 {
     ns_t now = 1000 + POLL_SHARE_NS;
 
-    poll_worked(&p, now);
-    assert_true(poll_share(&p, now)); /* who knows? */
+    poll_found_work(&p, now);
+    assert_true(poll_should_share(&p, now)); /* who knows? */
     poll_yielded(&p, now, 300);
-    assert_false(poll_share(&p, now + POLL_SHARE_NS)); /* nobody else wanted it */
-    assert_true(poll_share(&p, now + POLL_PROBE_NS));
+    assert_false(poll_should_share(&p, now + POLL_SHARE_NS)); /* nobody else wanted it */
+    assert_true(poll_should_share(&p, now + POLL_PROBE_NS));
     poll_set_crowded(&p, true);
-    assert_false(poll_share(&p, now + POLL_SHARE_NS - 1));
-    assert_true(poll_share(&p, now + POLL_SHARE_NS));
+    assert_false(poll_should_share(&p, now + POLL_SHARE_NS - 1));
+    assert_true(poll_should_share(&p, now + POLL_SHARE_NS));
     poll_set_crowded(&p, false);
     poll_yielded(&p, now, 600); /* somebody did */
-    assert_true(poll_share(&p, now + POLL_SHARE_NS));
+    assert_true(poll_should_share(&p, now + POLL_SHARE_NS));
     poll_yielded(&p, now, YIELD_LONG_NS);
-    assert_false(poll_share(&p, now + POLL_PROBE_NS)); /* with those who do not share */
+    assert_false(poll_should_share(&p, now + POLL_PROBE_NS)); /* with those who do not share */
 }
 
-static void test_sleeps_after_hot_time(void **state)
+static void test_sleeps_when_idle(void **state)
 {
     quick_yields(10);
-    assert_int_equal(poll_empty(&p, 1000 + POLL_HOT_NS - 1), POLL_SPIN);
-    assert_int_equal(poll_empty(&p, 1000 + POLL_HOT_NS), POLL_SLEEP);
+    assert_int_equal(poll_empty(&p, 1000 + POLL_BUSY_NS - 1), POLL_SPIN);
+    assert_int_equal(poll_empty(&p, 1000 + POLL_BUSY_NS), POLL_SLEEP);
     /* A tick that found nothing changes nothing. */
     assert_int_equal(poll_empty(&p, NS_PER_SEC), POLL_SLEEP);
-    poll_worked(&p, NS_PER_SEC);
+    poll_found_work(&p, NS_PER_SEC);
     assert_int_equal(poll_empty(&p, NS_PER_SEC + 1), POLL_SPIN);
 }
 
 static void long_yield(ns_t now, ns_t took)
 {
     poll_yielded(&p, now, took);
-    assert_true(poll_is_eager(&p));
+    assert_true(poll_is_contended(&p));
 }
 
 /* Work comes meanwhile. */
 static void some_work(ns_t now, unsigned n)
 {
     while (n--)
-        poll_worked(&p, now);
+        poll_found_work(&p, now);
 }
 
-/* How long it stays eager if nothing comes, from now on, which is long after the last work. */
-static ns_t eager_time(ns_t now)
+/* How long it stays contended if nothing comes, from now on, which is long after the last work. */
+static ns_t contended_time(ns_t now)
 {
     ns_t start = now;
 
-    while (poll_empty(&p, now) == POLL_SLEEP && poll_is_eager(&p))
+    while (poll_empty(&p, now) == POLL_SLEEP && poll_is_contended(&p))
         now += NS_PER_MS;
-    assert_false(poll_is_eager(&p));
+    assert_false(poll_is_contended(&p));
     return now - start;
 }
 
-static void test_eager_and_back_off(void **state)
+static void test_contended_and_back_off(void **state)
 {
     ns_t now = 5 * NS_PER_SEC;
 
     poll_yielded(&p, now, YIELD_LONG_NS - 1);
-    assert_false(poll_is_eager(&p));
+    assert_false(poll_is_contended(&p));
     long_yield(now, YIELD_LONG_NS);
-    some_work(now, POLL_EAGER_WORK);
-    assert_int_equal(eager_time(now + NS_PER_MS), POLL_EAGER_MIN - NS_PER_MS);
-    now += POLL_EAGER_MIN;
+    some_work(now, POLL_CONTENDED_WORK);
+    assert_int_equal(contended_time(now + NS_PER_MS), POLL_CONTENDED_MIN - NS_PER_MS);
+    now += POLL_CONTENDED_MIN;
     /* Soon a whole time slice is gone again: twice the time, up to the limit. */
-    for (ns_t span = POLL_EAGER_MIN * 2; span <= POLL_EAGER_MAX; span *= 2) {
-        now += POLL_EAGER_AGAIN - NS_PER_MS;
+    for (ns_t span = POLL_CONTENDED_MIN * 2; span <= POLL_CONTENDED_MAX; span *= 2) {
+        now += POLL_CONTENDED_AGAIN - NS_PER_MS;
         long_yield(now, YIELD_LONG_NS);
-        some_work(now, POLL_EAGER_WORK);
-        assert_int_equal(eager_time(now + NS_PER_MS), span - NS_PER_MS);
+        some_work(now, POLL_CONTENDED_WORK);
+        assert_int_equal(contended_time(now + NS_PER_MS), span - NS_PER_MS);
         now += span;
     }
     long_yield(now, YIELD_LONG_NS);
-    some_work(now, POLL_EAGER_WORK);
-    assert_int_equal(eager_time(now + NS_PER_MS), POLL_EAGER_MAX - NS_PER_MS);
-    now += POLL_EAGER_MAX;
+    some_work(now, POLL_CONTENDED_WORK);
+    assert_int_equal(contended_time(now + NS_PER_MS), POLL_CONTENDED_MAX - NS_PER_MS);
+    now += POLL_CONTENDED_MAX;
     /* Not so soon. */
-    now += POLL_EAGER_AGAIN + YIELD_LONG_NS;
+    now += POLL_CONTENDED_AGAIN + YIELD_LONG_NS;
     long_yield(now, YIELD_LONG_NS);
-    some_work(now, POLL_EAGER_WORK - 1);
-    assert_int_equal(eager_time(now + NS_PER_MS), POLL_EAGER_MIN - NS_PER_MS);
-    now += POLL_EAGER_MIN;
-    /* Soon, but there was nothing to be eager for. */
+    some_work(now, POLL_CONTENDED_WORK - 1);
+    assert_int_equal(contended_time(now + NS_PER_MS), POLL_CONTENDED_MIN - NS_PER_MS);
+    now += POLL_CONTENDED_MIN;
+    /* Soon, but there was no work in the contended time. */
     long_yield(now, YIELD_LONG_NS);
-    assert_int_equal(eager_time(now + NS_PER_MS), POLL_EAGER_MIN - NS_PER_MS);
+    assert_int_equal(contended_time(now + NS_PER_MS), POLL_CONTENDED_MIN - NS_PER_MS);
 }
 
 /* When every look finds something. */
-static void test_eager_ends_while_busy(void **state)
+static void test_contention_ends_while_busy(void **state)
 {
     ns_t now = 5 * NS_PER_SEC;
 
     long_yield(now, YIELD_LONG_NS);
-    poll_worked(&p, now + POLL_EAGER_MIN - 1);
-    assert_true(poll_is_eager(&p));
-    poll_worked(&p, now + POLL_EAGER_MIN);
-    assert_false(poll_is_eager(&p));
-    assert_true(poll_share(&p, now + POLL_EAGER_MIN));
+    poll_found_work(&p, now + POLL_CONTENDED_MIN - 1);
+    assert_true(poll_is_contended(&p));
+    poll_found_work(&p, now + POLL_CONTENDED_MIN);
+    assert_false(poll_is_contended(&p));
+    assert_true(poll_should_share(&p, now + POLL_CONTENDED_MIN));
 }
 
 /* Work comes `after` the last, and a sleep if the worker does not wait so long. */
@@ -172,18 +172,18 @@ static bool work_comes(ns_t *now, ns_t after)
     for (ns_t t = 0; t < after && step == POLL_SPIN; t += 100)
         step = poll_empty(&p, *now + t);
     *now += after;
-    poll_worked(&p, *now);
+    poll_found_work(&p, *now);
     return step == POLL_SLEEP;
 }
 
-static void test_eager_lingers(void **state)
+static void test_contended_lingers(void **state)
 {
     ns_t now = 5 * NS_PER_SEC;
 
-    poll_worked(&p, now);
+    poll_found_work(&p, now);
     long_yield(now, YIELD_LONG_NS);
     /* Posts in a row find it awake, and one that is late costs nothing but its sleep. */
-    for (unsigned i = 0; i < POLL_LINGER_RUN; i++)
+    for (unsigned i = 0; i < POLL_LINGER_HITS; i++)
         assert_false(work_comes(&now, POLL_LINGER_NS));
     assert_true(work_comes(&now, POLL_LINGER_NS + 100));
     assert_false(work_comes(&now, POLL_LINGER_NS));
@@ -192,7 +192,7 @@ static void test_eager_lingers(void **state)
         assert_true(work_comes(&now, POLL_LINGER_NS + 100));
         for (unsigned i = 0; i < POLL_LINGER_SKIP; i++)
             assert_true(work_comes(&now, 100));
-        for (unsigned i = 0; i + 1 < POLL_LINGER_RUN; i++)
+        for (unsigned i = 0; i + 1 < POLL_LINGER_HITS; i++)
             assert_false(work_comes(&now, 100));
     }
 }
@@ -202,8 +202,8 @@ int main(void)
 #define T(name) cmocka_unit_test_setup(name, setup)
     const struct CMUnitTest tests[] = {T(test_cpus_enough),           T(test_oversubscribed),
                                        T(test_shares_while_busy),     T(test_always_others),
-                                       T(test_eager_ends_while_busy), T(test_sleeps_after_hot_time),
-                                       T(test_eager_and_back_off),    T(test_eager_lingers)};
+                                       T(test_contention_ends_while_busy), T(test_sleeps_when_idle),
+                                       T(test_contended_and_back_off),    T(test_contended_lingers)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

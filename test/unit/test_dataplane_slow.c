@@ -221,10 +221,10 @@ static void test_full_port(void **state)
     slow_path_down(&s, bytes, 60);
     room = false;
     assert_false(worker_poll(w, worker_time()));
-    assert_true(port->full);
+    assert_true(port->tx_full);
     room = true;
     assert_true(worker_poll(w, worker_time()));
-    assert_false(port->full);
+    assert_false(port->tx_full);
     assert_int_equal(sent, 2);
     engine_destroy(port->engine);
     worker_destroy(w);

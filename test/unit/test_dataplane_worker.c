@@ -539,7 +539,7 @@ static bool all_know(uint32_t limit)
 
     for (unsigned i = 0; i < 2; i++)
         known &= atomic_load(&told(i)->spin_limit) == limit &&
-                 atomic_load(&told(i)->worker_place[i]) >= PLACE_KNOWN;
+                 atomic_load(&told(i)->worker_cpu[i]) >= WORKER_CPU_KNOWN;
     return known;
 }
 
@@ -645,7 +645,7 @@ static void part(struct test_qp pair[2])
 
     for (unsigned i = 0; i < 2; i++)
         require(
-            worker_move_qp(&qp_object_get(pair[i].session, pair[i].layout.qpn)->dp, d->port[i]));
+            worker_migrate_qp(&qp_object_get(pair[i].session, pair[i].layout.qpn)->dp, d->port[i]));
 }
 
 static uint64_t forward_drops(void)
@@ -694,7 +694,7 @@ static void test_who_is_behind_is_waited_for(void **state)
         ring_bell(&pair[i][0]);
     }
     s = worker_stats(rnic_worker(app.dp.rnic, 0));
-    assert_true(rises_to(&s->forwarded_out, HANDOVER_BYTES / 2 / LOOP_ROOM));
+    assert_true(rises_to(&s->forwarded_out, FORWARD_RING_BYTES / 2 / LOOP_ROOM));
     before = counter_get(&s->sleeps);
     assert_true(rises_to(&s->sleeps, before + 5)); /* asleep, but for naps */
     atomic_store(&released, true);

@@ -79,7 +79,7 @@ static int teardown(void **state)
 
 static void worker_is(uint32_t index, uint32_t where, uint32_t times)
 {
-    atomic_store(&client->shared->worker_place[index], worker_place(where, times));
+    atomic_store(&client->shared->worker_cpu[index], worker_cpu_pack(where, times));
 }
 
 /* Yields of 10 us for so long; whether the thread has moved. */
@@ -88,7 +88,7 @@ static bool yields_for(ns_t time)
     unsigned before = calls;
 
     for (ns_t t = 0; t < time && calls == before; t += 10 * NS_PER_US, now += 10 * NS_PER_US)
-        client_place(client, now, NS_PER_US);
+        client_choose_cpu(client, now, NS_PER_US);
     return calls != before;
 }
 
@@ -135,7 +135,7 @@ static void not_without_reason(void **state)
     atomic_store(&client->shared->spin_limit, 64);
     stays(); /* processors are enough */
     atomic_store(&client->shared->spin_limit, 0);
-    worker_is(0, PLACE_NOWHERE, 1);
+    worker_is(0, WORKER_CPU_NONE, 1);
     stays();
     /* Somebody keeps the processor from the worker now and then. */
     for (uint32_t i = 0; i < 100; i++) {
@@ -149,9 +149,9 @@ static void not_who_seldom_yields(void **state)
 {
     worker_is(0, 0, 0);
     for (unsigned i = 0; i < 16; i++, now += NS_PER_MS)
-        client_place(client, now, NS_PER_US);
+        client_choose_cpu(client, now, NS_PER_US);
     assert_int_equal(calls, 0);
-    client_place(client, now, NS_PER_US);
+    client_choose_cpu(client, now, NS_PER_US);
     assert_int_equal(calls, 2);
     /* Nor if it has done something else in between. */
     cpu = 0;
@@ -159,7 +159,7 @@ static void not_who_seldom_yields(void **state)
     online = 2 * CPUS;
     now += 100 * NS_PER_SEC;
     for (unsigned i = 0; i < 100; i++, now += 6 * NS_PER_MS)
-        client_place(client, now, NS_PER_US);
+        client_choose_cpu(client, now, NS_PER_US);
     assert_int_equal(calls, 0);
 }
 
@@ -189,14 +189,14 @@ static void all_is_more_than_what_there_is(void **state)
 
 static void stays_if_told_to(void **state)
 {
-    setenv(CLIENT_PLACE_ENV, "stay", 1);
-    assert_int_equal(client_place_read(), 0);
+    setenv(CLIENT_CPU_ENV, "stay", 1);
+    assert_int_equal(client_cpu_policy_read(), 0);
     worker_is(0, 0, 0);
     stays();
-    setenv(CLIENT_PLACE_ENV, "away", 1);
-    assert_int_equal(client_place_read(), -EINVAL);
-    setenv(CLIENT_PLACE_ENV, "auto", 1);
-    assert_int_equal(client_place_read(), 0);
+    setenv(CLIENT_CPU_ENV, "away", 1);
+    assert_int_equal(client_cpu_policy_read(), -EINVAL);
+    setenv(CLIENT_CPU_ENV, "auto", 1);
+    assert_int_equal(client_cpu_policy_read(), 0);
     assert_true(yields_for(6 * NS_PER_MS));
 }
 
@@ -214,7 +214,7 @@ static void waits_longer_when_put_back(void **state)
         calls = 0;
     }
     now += 10 * NS_PER_SEC;
-    client_place(client, now, NS_PER_US);
+    client_choose_cpu(client, now, NS_PER_US);
     cpu = 3;
     assert_false(yields_for(NS_PER_MS));
     cpu = 0;
@@ -227,7 +227,7 @@ static void comes_back_from_who_computes(void **state)
     assert_true(yields_for(6 * NS_PER_MS));
     assert_int_equal(cpu, 1);
     now += 4 * NS_PER_MS;
-    client_place(client, now, 4 * NS_PER_MS);
+    client_choose_cpu(client, now, 4 * NS_PER_MS);
     assert_int_equal(cpu, 0);
     assert_int_equal(calls, 4);
     assert_false(yields_for(900 * NS_PER_MS));

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A worker as the control thread sees it: creation, ports, start and stop, statistics. */
+#include "worker_internal.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+struct worker *worker_create(const struct worker_config *config)
+{
+    struct worker *w = aligned_alloc(CACHE_LINE, round_up(sizeof(*w), CACHE_LINE));
+
+    if (!w)
+        return NULL;
+    *w = (struct worker){
+        .index = config->index, .group = config->group, .wake_word = config->wake_word};
+    poll_policy_init(&w->policy, worker_time());
+    w->group->worker[w->index] = w;
+    w->group->workers = max_of(w->group->workers, w->index + 1);
+    return w;
+}
+
+void worker_destroy(struct worker *w)
+{
+    free(w->ctx);
+    free(w);
+}
+
+static void kick_worker(void *arg)
+{
+    worker_kick(arg);
+}
+
+struct worker_port *worker_add_port(struct worker *w, struct pktio *io, unsigned queue,
+                                    struct worker_port *first)
+{
+    struct worker_port *p = &w->port[w->ports];
+    int fd = io->ops->wake_fd(io, queue);
+
+    if (w->ports == WORKER_PORTS_MAX)
+        return NULL;
+    *p = (struct worker_port){.worker = w,
+                              .io = io,
+                              .queue = queue,
+                              .first = first ? first : p,
+                              .lend = TX_LEND_MIN,
+                              .source = {.fd = -1, .kick = kick_worker, .arg = w},
+                              .must_poll = fd == PKTIO_WAKE_POLL};
+    if (io->ops->must_poll)
+        p->must_poll |= io->ops->must_poll(io, queue);
+    if (fd >= 0) {
+        p->source.fd = fd;
+        if (!w->group->waker || waker_add(w->group->waker, &p->source))
+            return NULL;
+    }
+    w->ports++;
+    return p;
+}
+
+void worker_wait_running(struct worker *w)
+{
+    while (!atomic_load(&w->running))
+        futex_wait(&w->running, 0, NS_NEVER);
+}
+
+void worker_stop(struct worker *w)
+{
+    atomic_store(&w->stop, true);
+    worker_kick(w);
+}
+
+unsigned worker_index(const struct worker *w)
+{
+    return w->index;
+}
+
+const struct worker_stats *worker_stats(const struct worker *w)
+{
+    return &w->stats;
+}
+
+const char *worker_mode(const struct worker *w)
+{
+    static const char *const name[] = {
+        [WORKER_POLLING] = "polling", [WORKER_ASLEEP] = "asleep", [WORKER_CONTENDED] = "contended"};
+
+    return name[atomic_load(&w->state)];
+}
+
+ns_t worker_cpu_time(const struct worker *w)
+{
+    struct timespec ts;
+    clockid_t clock;
+
+    if (!atomic_load(&w->running) || pthread_getcpuclockid(w->thread, &clock) ||
+        clock_gettime(clock, &ts))
+        return 0;
+    return (ns_t)ts.tv_sec * NS_PER_SEC + (ns_t)ts.tv_nsec;
+}
