@@ -24,7 +24,7 @@ LIMITS = {
     "adopt": 4,
     "base": 1,
     "client": 4,
-    "dataplane": 5,
+    "dataplane": 1,
     "device": 12,
     "encap": 1,
     "mem": 2,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The worker's loop. One pass, worker_poll(), does in this order:
+ * One pass of the worker's loop. worker_poll() does in this order:
  *
  *   1. a function of the control thread (worker_call.c)
  *   2. a burst of frames from each port, through its engine
@@ -9,14 +9,11 @@
  *   5. for each port: timers, frames of the IP host, a burst of packets that its engine builds
  *   6. notifications to workers and applications (worker_notify.c)
  *
- * worker_run() repeats it. Between two passes worker_idle.c decides what to do: go on at once,
- * yield the CPU, or sleep.
+ * The worker's thread repeats it (worker_run.c).
  */
 #include "worker_internal.h"
 
 #include <string.h>
-#include <sys/prctl.h>
-#include <time.h>
 
 static bool receive_burst(struct worker_port *p, ns_t now)
 {
@@ -150,38 +147,4 @@ bool worker_poll(struct worker *w, ns_t now)
     if (work)
         counter_inc(&w->stats.busy);
     return work;
-}
-
-ns_t worker_time(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (ns_t)ts.tv_sec * NS_PER_SEC + (ns_t)ts.tv_nsec;
-}
-
-void *worker_run(void *worker)
-{
-    struct worker *w = worker;
-
-    w->thread = pthread_self();
-    /* With the default slack a sleep of 50 us takes twice as long. */
-    prctl(PR_SET_TIMERSLACK, 1);
-    poll_policy_init(&w->policy, worker_time());
-    atomic_fetch_add(&w->group->polling, 1);
-    atomic_store(&w->running, 1);
-    futex_wake(&w->running, 1);
-    while (!atomic_load_explicit(&w->stop, memory_order_relaxed)) {
-        ns_t now = worker_time();
-
-        if (worker_poll(w, now))
-            worker_busy(w, now);
-        else
-            worker_idle(w, now);
-    }
-    atomic_fetch_sub(&w->group->polling, 1);
-    atomic_store(&w->running, 0);
-    /* The control thread may have seen `running` and left a command. */
-    worker_run_command(w);
-    return NULL;
 }

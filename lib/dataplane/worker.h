@@ -13,6 +13,7 @@
 
 #include <pthread.h>
 #include <sys/types.h>
+#include <time.h>
 
 #include "engine.h"
 #include "pktio.h"
@@ -227,7 +228,13 @@ bool worker_take_async(struct worker *w, struct dp_async *event);
 bool dp_cq_send_unsent(struct dp_cq *dq);
 
 /* The workers' clock: the time to pass to their functions. Any thread. */
-ns_t worker_time(void);
+static inline ns_t worker_time(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (ns_t)ts.tv_sec * NS_PER_SEC + (ns_t)ts.tv_nsec;
+}
 
 /* Wakes the worker if it sleeps. Any thread. */
 void worker_kick(struct worker *w);

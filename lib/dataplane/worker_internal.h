@@ -62,6 +62,7 @@ struct worker {
     struct worker_stats stats;
 };
 
+/* ---- worker_wake.c ---- */
 void futex_wake(_Atomic uint32_t *word, int count);
 /* Waits while *word == value, at most `timeout` (NS_NEVER: without a limit). False: the time is
  * over. */
@@ -89,9 +90,5 @@ bool worker_pauses_rx(struct worker *w, ns_t now);
 /* At the end of a pass: wakes workers and pollers, sends completion events. */
 void worker_flush_notifications(struct worker *w);
 void worker_notify_control(struct worker *w);
-
-/* ---- worker_idle.c: after a pass that found work, or none ---- */
-void worker_busy(struct worker *w, ns_t now);
-void worker_idle(struct worker *w, ns_t now);
 
 #endif

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Between two passes of the worker's loop: the system calls behind poll_policy.h, and the arming
- * protocol. Before it sleeps the worker arms every word by which it can be woken, fences, and makes
- * one more pass. A thread that posts work stores it, fences, then loads the word. So either the
- * worker sees the work, or that thread sees the word armed.
+ * The worker's thread. It repeats worker_poll(); between two passes it goes on at once, yields its
+ * CPU or sleeps, as poll_policy.h decides.
+ *
+ * Before it sleeps it arms every word by which it can be woken, fences, and makes one more pass. A
+ * thread that posts work stores it, fences, then loads the word. So either the worker sees the
+ * work, or that thread sees the word armed.
  */
 #include "worker_internal.h"
 
-#include <limits.h>
-#include <linux/futex.h>
 #include <sched.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #define SAFETY_TICK (100 * NS_PER_MS)
@@ -25,30 +25,6 @@
 /* No port reports that it has room to send again. */
 #define FULL_SLEEP     (50 * NS_PER_US)
 #define NICE_CONTENDED -20
-
-void futex_wake(_Atomic uint32_t *word, int count)
-{
-    syscall(SYS_futex, word, FUTEX_WAKE, count, NULL, NULL, 0);
-}
-
-bool futex_wait(_Atomic uint32_t *word, uint32_t value, ns_t timeout)
-{
-    struct timespec ts = {.tv_sec = (time_t)(timeout / NS_PER_SEC),
-                          .tv_nsec = (long)(timeout % NS_PER_SEC)};
-
-    return syscall(SYS_futex, word, FUTEX_WAIT, value, timeout == NS_NEVER ? NULL : &ts, NULL, 0) ==
-               0 ||
-           atomic_load(word) != value;
-}
-
-void worker_kick(struct worker *w)
-{
-    atomic_thread_fence(memory_order_seq_cst);
-    if (atomic_load_explicit(&w->armed, memory_order_relaxed) && atomic_exchange(&w->armed, 0)) {
-        atomic_fetch_add(w->wake_word, 1);
-        futex_wake(w->wake_word, 1);
-    }
-}
 
 /* Publishes this worker's CPU, so that applications poll on others. */
 static void publish_cpu(struct worker *w)
@@ -135,6 +111,16 @@ static void yield_cpu(struct worker *w)
     }
 }
 
+static void after_work(struct worker *w, ns_t now)
+{
+    poll_found_work(&w->policy, now);
+    if (!poll_is_contended(&w->policy))
+        set_boost(w, false);
+    sample_pollers(w, now);
+    if (poll_should_share(&w->policy, now))
+        yield_cpu(w);
+}
+
 static void arm_wakeups(struct worker *w)
 {
     w->sleep_short = false;
@@ -195,7 +181,7 @@ static void sleep_until_woken(struct worker *w, ns_t now)
     arm_wakeups(w);
     if (!arm_ports(w) || atomic_load(&w->stop) || worker_poll(w, now)) {
         disarm_wakeups(w);
-        worker_busy(w, now);
+        after_work(w, now);
         return;
     }
     limit = sleep_limit(w, now);
@@ -219,17 +205,7 @@ static void sleep_until_woken(struct worker *w, ns_t now)
     disarm_wakeups(w);
 }
 
-void worker_busy(struct worker *w, ns_t now)
-{
-    poll_found_work(&w->policy, now);
-    if (!poll_is_contended(&w->policy))
-        set_boost(w, false);
-    sample_pollers(w, now);
-    if (poll_should_share(&w->policy, now))
-        yield_cpu(w);
-}
-
-void worker_idle(struct worker *w, ns_t now)
+static void after_empty_pass(struct worker *w, ns_t now)
 {
     enum poll_step step = poll_empty(&w->policy, now);
 
@@ -248,4 +224,30 @@ void worker_idle(struct worker *w, ns_t now)
         sleep_until_woken(w, now);
         break;
     }
+}
+
+void *worker_run(void *worker)
+{
+    struct worker *w = worker;
+
+    w->thread = pthread_self();
+    /* With the default slack a sleep of 50 us takes twice as long. */
+    prctl(PR_SET_TIMERSLACK, 1);
+    poll_policy_init(&w->policy, worker_time());
+    atomic_fetch_add(&w->group->polling, 1);
+    atomic_store(&w->running, 1);
+    futex_wake(&w->running, 1);
+    while (!atomic_load_explicit(&w->stop, memory_order_relaxed)) {
+        ns_t now = worker_time();
+
+        if (worker_poll(w, now))
+            after_work(w, now);
+        else
+            after_empty_pass(w, now);
+    }
+    atomic_fetch_sub(&w->group->polling, 1);
+    atomic_store(&w->running, 0);
+    /* The control thread may have seen `running` and left a command. */
+    worker_run_command(w);
+    return NULL;
 }
