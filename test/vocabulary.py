@@ -41,7 +41,8 @@ TEXT = (".c", ".h", ".def", ".py", ".sh", ".md", ".txt", ".ini", ".build", ".uds
 SCRIPTS = ("scripts/test", "scripts/demo", "scripts/bench")
 
 GAP = r"\s+(?:[*#/]+\s+)?"
-PATTERN = re.compile("|".join(rf"(?P<w{i}>\b(?:{word.replace(' ', GAP)})\b)" for i, (word, _) in enumerate(WORDS)))
+PATTERN = re.compile(r"\b(?:" + "|".join(rf"(?P<w{i}>{word.replace(' ', GAP)})" for i, (word, _) in enumerate(WORDS))
+                     + r")\b")
 
 
 def checked(root):
