@@ -4,12 +4,12 @@
 #define UROCE_PERF_H
 
 #include <pthread.h>
-#include <x86intrin.h>
 
 #include "env.h"
 #include "histogram.h"
 #include "object.h"
 #include "options.h"
+#include "ticks.h"
 
 #define SIDES         2
 #define PORTS_MAX     2

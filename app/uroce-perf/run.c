@@ -19,11 +19,11 @@ double tsc_hz(void)
     if (hz != 0)
         return hz;
     began = worker_time();
-    ticks = __rdtsc();
+    ticks = ticks_now();
     do
         now = worker_time();
     while (now - began < 5 * NS_PER_MS);
-    hz = (double)(__rdtsc() - ticks) * 1e9 / (double)(now - began);
+    hz = (double)(ticks_now() - ticks) * 1e9 / (double)(now - began);
     return hz;
 }
 

@@ -188,12 +188,12 @@ static unsigned build_burst(struct stage *s)
 
 static void timed(struct stage *s, unsigned (*step)(struct stage *s))
 {
-    uint64_t began = __rdtsc();
+    uint64_t began = ticks_now();
     unsigned n = step(s);
 
     if (!n)
         return;
-    s->busy += __rdtsc() - began;
+    s->busy += ticks_now() - began;
     counter_add(&s->t->stats.messages, n);
     counter_add(&s->t->stats.bytes, n * s->t->perf->size);
 }

@@ -134,7 +134,7 @@ static uint32_t room(const struct perf *p, const struct perf_end *e)
 
 void traffic_fill(struct perf_thread *t)
 {
-    uint64_t tsc = __rdtsc();
+    uint64_t tsc = ticks_now();
 
     for (unsigned i = 0; i < t->senders; i++)
         post(t, t->sender[i], room(t->perf, t->sender[i]), tsc);
@@ -150,7 +150,7 @@ void traffic_flush(struct perf_thread *t)
         uint32_t behind = e->prod % signal;
 
         if (behind && e->prod - e->done == behind && e->quota)
-            post(t, e, min_of(signal - behind, room(t->perf, e)), __rdtsc());
+            post(t, e, min_of(signal - behind, room(t->perf, e)), ticks_now());
     }
 }
 
@@ -290,7 +290,7 @@ static unsigned poll_cq(struct perf_thread *t, unsigned side, unsigned kind, uin
 unsigned traffic_poll(struct perf_thread *t)
 {
     struct perf *p = t->perf;
-    uint64_t tsc = __rdtsc();
+    uint64_t tsc = ticks_now();
     unsigned n = 0;
 
     for (unsigned side = 0; side < p->sides; side++) {

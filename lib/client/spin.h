@@ -29,15 +29,6 @@ struct spin {
     _Atomic bool held;
 };
 
-static inline void cpu_pause(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
-
 static inline bool spin_trylock(struct spin *s)
 {
     return !atomic_exchange_explicit(&s->held, true, memory_order_acquire);

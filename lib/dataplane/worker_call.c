@@ -47,7 +47,7 @@ void worker_call(struct worker *w, worker_fn fn, void *arg)
     atomic_store(&w->command, &c);
     worker_kick(w);
     for (unsigned i = 0; i < CALL_SPINS && !atomic_load(&c.done); i++)
-        __builtin_ia32_pause();
+        cpu_pause();
     while (!atomic_load(&c.done)) {
         /* The worker may have ended in the meantime. The thread that removes the command runs it.
          */

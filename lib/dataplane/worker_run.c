@@ -214,7 +214,7 @@ static void after_empty_pass(struct worker *w, ns_t now)
     switch (step) {
     case POLL_SPIN:
         sample_pollers(w, now);
-        __builtin_ia32_pause();
+        cpu_pause();
         break;
     case POLL_YIELD:
         sample_pollers(w, now);

@@ -46,7 +46,7 @@ static void wait_while(struct mem_region *w, uint32_t bits)
 {
     for (unsigned i = 1; atomic_load_explicit(&w->gate, memory_order_acquire) & bits; i++) {
         if (i % GATE_LOOKS)
-            __builtin_ia32_pause();
+            cpu_pause();
         else
             sched_yield();
     }
