@@ -46,7 +46,7 @@ def dpdk_in_pure_layers(root, files):
 
 
 def port_headers(root, files):
-    return includes(root, files, r"rte_(mbuf|ethdev|flow)\b", ("drivers/pktio/ethdev", "test/unit/test_pktio_ethdev", "test/unit/fake_nic"))
+    return includes(root, files, r"rte_(mbuf|ethdev|flow)\b", ("drivers/pktio/ethdev", "test/unit/pktio/test_pktio_ethdev", "test/kit/nic/"))
 
 
 def clocks_and_io_in_pure_layers(root, files):

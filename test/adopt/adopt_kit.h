@@ -5,8 +5,8 @@
 
 #include <pthread.h>
 
-#include "../unit/unit.h"
 #include "adopt_state.h"
+#include "unit.h"
 
 #define KIB UINT64_C(1024)
 

@@ -8,8 +8,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "../unit/unit.h"
 #include "client.h"
+#include "unit.h"
 
 #define PAGE  4096u
 #define PAGES 16u

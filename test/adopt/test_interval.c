@@ -2,8 +2,8 @@
 /* Intervals against an array with a count for every number. */
 #include <string.h>
 
-#include "../unit/unit.h"
 #include "interval.h"
+#include "unit.h"
 
 #define LINE 200u
 

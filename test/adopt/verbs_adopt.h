@@ -6,8 +6,8 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "../shim/verbs_pair.h"
-#include "../unit/unit.h"
+#include "unit.h"
+#include "verbs_pair.h"
 
 #define PAGE 4096u
 #define ACCESS                                                                   \

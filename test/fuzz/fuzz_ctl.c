@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "../unit/device_kit.h"
+#include "device_kit.h"
 #include "doorbell.h"
 #include "object.h"
 #include "transport.h"

@@ -37,10 +37,10 @@ from table import LIBRARIES
 
 UNIT_TESTS = ("wire", "encap", "net", "steer", "mem", "abi", "queue", "transport", "dataplane")
 PURE_PARTS = {"dataplane": ("forward", "poll_policy")}  # of libraries that are not pure as a whole
-UNIT_SHARED = ("capture", "net_kit", "raw_kit", "roce_frame", "run_kit")
+UNIT_KITS = ("batch", "capture", "frame", "net", "raw")
 NEEDS_DRIVERS = ("test_mem_copy", "test_mem_freeze", "test_mem_mapped", "test_mem_pinned", "test_steer_thash")
-FOLDERS = tuple(f"lib/{name}" for name in LIBRARIES) + (
-    "test/kit", "test/sim", "test/script", "test/unit", "test/replay", "app/uroce")
+FOLDERS = (*(f"lib/{name}" for name in LIBRARIES), *(f"test/kit/{kit}" for kit in ("unit", "engine", *UNIT_KITS)),
+           "test/sim", "test/script", "test/unit", "test/replay", "app/uroce")
 SIMULATIONS = {"sim_rc": ("sim_rc", "sim_flow", "sim_plan", "sim_pool")}
 SIM_SEEDS = "150"
 FIRST_TIMEOUT = 120  # seconds, without a fault
@@ -114,8 +114,6 @@ def library_of(source):
 def is_wanted(folder, stem):
     if folder != "test/unit":
         return stem in PURE_PARTS.get(pathlib.Path(folder).name, (stem,))
-    if stem in UNIT_SHARED:
-        return True
     _, library, topic = (stem.split("_", 2) + ["", ""])[:3]
     return (stem.startswith("test_") and library in UNIT_TESTS and stem not in NEEDS_DRIVERS
             and topic in PURE_PARTS.get(library, (topic,)))
@@ -129,11 +127,12 @@ def programs(tree, sources):
         return [object_of(tree, s) for s in sources
                 if is_in(folder, s) and (not stems or s.stem in stems)]
 
-    kit = objects("test/kit")
+    kit = objects("test/kit/engine")
+    unit_kits = [o for name in UNIT_KITS for o in objects(f"test/kit/{name}")]
     result = []
     for source in sources:
-        if is_in("test/unit", source) and source.stem not in UNIT_SHARED:
-            result.append(Program(f"unit {source.stem}", objects("test/unit", source.stem, *UNIT_SHARED), [],
+        if is_in("test/unit", source):
+            result.append(Program(f"unit {source.stem}", objects("test/unit", source.stem) + unit_kits, [],
                                   ["-lcmocka", "-lpcap", "-lpthread"]))
     for script in sorted((root / "test/script").rglob("*.uds")):
         result.append(Program(f"script {script.stem}", objects("test/script") + kit, [script]))

@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "../shim/rings.h"
+#include "rings.h"
 
 #define ROUNDS 200000
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../unit/unit.h"
+#include "unit.h"
 #include "verbs_pair.h"
 
 uint8_t raw_key[RAW_KEY_LEN] = {0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67,

@@ -7,9 +7,9 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "../unit/unit.h"
 #include "raw_kit.h"
 #include "raw_tests.h"
+#include "unit.h"
 #include "verbs_pair.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))

@@ -12,10 +12,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../unit/unit.h"
 #include "client.h"
 #include "client_cq.h"
 #include "client_mr.h"
+#include "unit.h"
 
 #define LEN 65536
 

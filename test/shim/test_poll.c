@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Polling what the dataplane completes. */
-#include "../unit/unit.h"
 #include "rings.h"
+#include "unit.h"
 
 static struct rings *r;
 static struct ibv_cq *cq;

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../unit/unit.h"
 #include "client.h"
+#include "unit.h"
 
 #define CPUS 4
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Posting, as the dataplane sees it. */
-#include "../unit/unit.h"
 #include "rings.h"
+#include "unit.h"
 
 static struct rings *r;
 

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../unit/unit.h"
 #include "raw_kit.h"
+#include "unit.h"
 #include "verbs_pair.h"
 
 static struct raw raw;

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../unit/unit.h"
+#include "unit.h"
 #include "verbs_entropy.h"
 #include "verbs_pair.h"
 #include "verbs_services.h"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../unit/unit.h"
+#include "unit.h"
 #include "uroce.h"
 #include "verbs_pair.h"
 

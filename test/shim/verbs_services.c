@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "../unit/unit.h"
+#include "unit.h"
 #include "verbs_pair.h"
 
 /* ---- shared receive queues ---- */

@@ -7,7 +7,7 @@ import pathlib
 import subprocess
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "kit"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "kit"))
 from uroce_kit import Failure, Tap
 
 try:

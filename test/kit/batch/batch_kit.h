@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Engines that get the same frames, for tests that compare the short ways with the general one. */
-#ifndef UROCE_TEST_RUN_KIT_H
-#define UROCE_TEST_RUN_KIT_H
+#ifndef UROCE_TEST_BATCH_KIT_H
+#define UROCE_TEST_BATCH_KIT_H
 
 #include <stdlib.h>
 #include <string.h>

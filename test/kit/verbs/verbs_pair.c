@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "../unit/unit.h"
+#include "unit.h"
 
 #define AWAIT_SECONDS 10
 #define ACCESS                                                                   \

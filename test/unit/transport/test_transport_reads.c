@@ -7,7 +7,7 @@
  * frames they send (but for the identification, and what follows from it), nor in memory,
  * completions, events and counters.
  */
-#include "run_kit.h"
+#include "batch_kit.h"
 #include "transport.h"
 
 #define TRIALS  400

@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../../drivers/pktio/capture.h" /* there is a capture.h here, too */
+#include "capture.h"
 #include "loop.h"
 #include "sim.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "run_kit.h"
+#include "batch_kit.h"
 
 /* ---- the hosts ---- */
 

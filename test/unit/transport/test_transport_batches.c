@@ -5,7 +5,7 @@
  * the network and the application do, they must not differ: not in memory, completions, events,
  * counters, nor in what they answer.
  */
-#include "run_kit.h"
+#include "batch_kit.h"
 
 #define TRIALS 600
 #define BURSTS 60

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "kit"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "kit"))
 from uroce_kit import Failure, Tap
 
 FLOWS, PATHS = (16, 64, 256, 1024, 4096), (2, 4, 8, 16, 32, 64)
@@ -108,7 +108,7 @@ def tables(report):
 max/mean, the fullest path's load by the mean: of how many times the link each path needs. Bold: more than a quarter
 above what chance does. `fixed` is left out: all flows take one path, and max/mean is the number of paths. What the
 scenarios stand for, and what follows: [entropy.md](../entropy.md). This page is generated:
-`test/unit/entropy_report.py build/app/uroce/uroce doc --write`, and a unit test compares it.
+`test/unit/uroce/entropy_report.py build/app/uroce/uroce doc --write`, and a unit test compares it.
 """]
     for name, about, flows in SCENARIOS:
         parts.append(f"## {name}\n\n{about}.\n")

@@ -19,7 +19,7 @@ import tempfile
 import xml.etree.ElementTree as xml
 import zlib
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "kit"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "kit"))
 from uroce_kit import Failure, Tap
 
 UROCE = sys.argv[1]
