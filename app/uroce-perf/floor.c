@@ -11,12 +11,13 @@
 #include <time.h>
 
 #include "encap.h"
+#include "encap_layout.h"
 #include "loop.h"
 #include "pkt.h"
 
 #define FRAMES FRAME_BURST
 /* In front of the payload of an RC packet over IPv4, from the network header on. */
-#define HEADERS (20 + 8 + BTH_LEN)
+#define HEADERS (IPV4_LEN + UDP_LEN + BTH_LEN)
 
 bool floor_applies(const struct perf_options *o)
 {
@@ -54,7 +55,7 @@ static void receive_packets(struct perf_thread *t, struct burst *b)
         uint32_t len = b->packet[i].len;
 
         span[i] =
-            (struct icrc_span){.l3 = frame_at(t, i) + 14,
+            (struct icrc_span){.l3 = frame_at(t, i) + ETH_LEN,
                                .size.len = (uint16_t)(HEADERS + len + pkt_pad(len) + ICRC_LEN)};
     }
     if (t->perf->opt.icrc && b->n)
@@ -67,7 +68,7 @@ static void receive_packets(struct perf_thread *t, struct burst *b)
 static void send_packet(struct perf_thread *t, struct burst *b, uint8_t *to, const uint8_t *from,
                         uint32_t len)
 {
-    uint8_t *l3 = frame_at(t, b->n) + 14;
+    uint8_t *l3 = frame_at(t, b->n) + ETH_LEN;
 
     if (t->perf->opt.icrc)
         icrc_seal_copy(ICRC_IPV4, l3, HEADERS, from, len);

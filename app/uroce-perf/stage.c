@@ -6,6 +6,8 @@
  */
 #include "perf.h"
 
+#include <net/ethernet.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,13 +69,13 @@ static void make_packet(struct stage *s, const struct perf *p, const uint8_t dma
  * inside. */
 static void make_frame(struct stage *s, const struct perf *p)
 {
-    static const uint8_t nobody[6] = {2, 0, 0, 0, 0xFF, 0xFF};
-
+    static const uint8_t unused_mac[6] = {2, 0, 0, 0, 0xFF, 0xFF};
     bool to_peer = p->ports->count > 1 && s->mode != MODE_IO;
+    struct ether_header eth = {.ether_type = htons(0x88B5)}; /* for local experiments */
 
-    memcpy(s->frame, to_peer ? p->ports->info[1].mac : nobody, 6);
-    memcpy(s->frame + 6, p->ports->info[0].mac, 6);
-    memcpy(s->frame + 12, "\x88\xb5", 2); /* for local experiments */
+    memcpy(eth.ether_dhost, to_peer ? p->ports->info[1].mac : unused_mac, ETH_ALEN);
+    memcpy(eth.ether_shost, p->ports->info[0].mac, ETH_ALEN);
+    memcpy(s->frame, &eth, sizeof(eth));
     s->len = (uint32_t)p->size;
 }
 

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "bytes.h"
 #include "common.h"
 #include "encap.h"
 #include "pkt.h"
@@ -52,37 +51,13 @@ struct dissection {
     unsigned unparsable[DROP_COUNT];
 };
 
-/* Whether a frame that has some error is a RoCE frame with an error: as much as can be seen. */
-static bool is_roce(const uint8_t *frame, size_t len)
-{
-    size_t l3 = 14, l4;
-    uint16_t ethertype;
-
-    if (len < l3)
-        return false;
-    ethertype = get_be16(frame + 12);
-    if (ethertype == 0x8100 && len >= 18) {
-        ethertype = get_be16(frame + 16);
-        l3 = 18;
-    }
-    if (ethertype == ROCE_ETHERTYPE)
-        return true;
-    if (ethertype == 0x0800 && len >= l3 + 20 && frame[l3 + 9] == 17)
-        l4 = l3 + (size_t)(frame[l3] & 0x0F) * 4;
-    else if (ethertype == 0x86DD && len >= l3 + 40 && frame[l3 + 6] == 17)
-        l4 = l3 + 40;
-    else
-        return false;
-    return len >= l4 + 4 && get_be16(frame + l4 + 2) == ROCE_UDP_PORT;
-}
-
 static void examine(struct finding *f, const uint8_t *frame, size_t len)
 {
     static const struct encap_port any = {.promiscuous = true};
 
     f->reason = encap_rx(&f->view, frame, len, &any);
     if (f->reason != DROP_NONE) {
-        f->verdict = is_roce(frame, len) ? VERDICT_UNPARSABLE : VERDICT_SKIPPED;
+        f->verdict = encap_is_roce(frame, len) ? VERDICT_UNPARSABLE : VERDICT_SKIPPED;
         return;
     }
     f->has_view = true;

@@ -57,6 +57,10 @@ struct encap_view {
 enum drop encap_rx(struct encap_view *v, const uint8_t *frame, size_t len,
                    const struct encap_port *port);
 
+/* Whether a frame that encap_rx or pkt_parse refused is RoCE with an error: by its ethertype, or by
+ * its UDP destination port where the frame is long enough to have one. */
+bool encap_is_roce(const uint8_t *frame, size_t len);
+
 /* Where packets of a connection or an address handle go: values, all resolved. */
 struct address_vector {
     union gid sgid, dgid;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sizes and numbers of the outer headers, for lib/encap and lib/net. */
+/* Sizes and numbers of the outer headers, for lib/encap, lib/net and tools that build frames. */
 #ifndef UROCE_ENCAP_LAYOUT_H
 #define UROCE_ENCAP_LAYOUT_H
 

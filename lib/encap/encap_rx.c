@@ -231,6 +231,29 @@ enum drop encap_rx(struct encap_view *v, const uint8_t *frame, size_t len,
     return unlikely(drop) ? drop : rx_destination(v, port);
 }
 
+bool encap_is_roce(const uint8_t *frame, size_t len)
+{
+    const uint8_t *l3 = frame + ETH_LEN;
+    size_t header_len = IPV6_LEN;
+    uint16_t ethertype;
+
+    if (len < ETH_LEN)
+        return false;
+    ethertype = get_be16(frame + 12);
+    if (ethertype == ETHERTYPE_VLAN && len >= ETH_LEN + VLAN_LEN) {
+        ethertype = get_be16(l3 + 2);
+        l3 += VLAN_LEN;
+    }
+    len -= (size_t)(l3 - frame);
+    if (ethertype == ROCE_ETHERTYPE)
+        return true;
+    if (ethertype == ETHERTYPE_IPV4 && len >= IPV4_LEN && l3[9] == IP_PROTO_UDP)
+        header_len = (size_t)(l3[0] & 0x0F) * 4;
+    else if (ethertype != ETHERTYPE_IPV6 || len < IPV6_LEN || l3[6] != IP_PROTO_UDP)
+        return false;
+    return len >= header_len + 4 && get_be16(l3 + header_len + 2) == ROCE_UDP_PORT;
+}
+
 void encap_grh(uint8_t out[40], const struct encap_view *v)
 {
     if (v->l3_kind == ICRC_IPV4) {

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bytes.h"
 #include "judge.h"
 
 /* Our answers on a stream, and what is asked of them and of the recorded ones. */
@@ -272,8 +271,7 @@ static void shift_msns(const struct stream *stream, const struct ours *o)
         if (!(pkt_info(&s->pkt)->flags & PF_AETH))
             continue;
         s->pkt.aeth.msn = (s->pkt.aeth.msn + shift) & PSN_MASK;
-        put_be24((uint8_t *)(uintptr_t)s->view.bth + BTH_LEN + 1, s->pkt.aeth.msn);
-        icrc_seal(s->view.l3_kind, (uint8_t *)(uintptr_t)s->view.l3, s->view.l3_len - ICRC_LEN);
+        host_change_sent(s, FRAME_AETH_msn, s->pkt.aeth.msn);
     }
 }
 

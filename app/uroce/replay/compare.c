@@ -6,9 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "frame_field.h"
 #include "replay.h"
-
-#define ETH_TCI 14
 
 const char *replay_field_name(unsigned field)
 {
@@ -21,134 +20,131 @@ const char *replay_field_name(unsigned field)
     return names[field];
 }
 
-/* Two frames of the same shape, ours as a copy whose bits are made like the recorded ones' where a
- * field was compared. */
+/* Which difference a field of a frame is. A field without a row is one of other_bytes. */
+static const struct {
+    uint8_t frame, replay;
+} compared[] = {
+    {FRAME_ETH_dmac, FIELD_mac},
+    {FRAME_ETH_smac, FIELD_mac},
+    {FRAME_VLAN_pcp, FIELD_priority},
+    {FRAME_VLAN_dei, FIELD_priority},
+    {FRAME_VLAN_id, FIELD_vlan},
+    {FRAME_IPV4_dscp, FIELD_dscp},
+    {FRAME_IPV4_ecn, FIELD_ecn},
+    {FRAME_IPV4_id, FIELD_ip_id},
+    {FRAME_IPV4_ttl, FIELD_hop_limit},
+    {FRAME_IPV4_src, FIELD_address},
+    {FRAME_IPV4_dst, FIELD_address},
+    {FRAME_IPV6_dscp, FIELD_dscp},
+    {FRAME_IPV6_ecn, FIELD_ecn},
+    {FRAME_IPV6_flow_label, FIELD_flow_label},
+    {FRAME_IPV6_hop_limit, FIELD_hop_limit},
+    {FRAME_IPV6_src, FIELD_address},
+    {FRAME_IPV6_dst, FIELD_address},
+    {FRAME_UDP_sport, FIELD_udp_sport},
+    {FRAME_UDP_checksum, FIELD_udp_checksum},
+    {FRAME_BTH_opcode, FIELD_opcode},
+    {FRAME_BTH_solicited, FIELD_solicited},
+    {FRAME_BTH_mig_req, FIELD_mig_req},
+    {FRAME_BTH_pad, FIELD_length},
+    {FRAME_BTH_pkey, FIELD_pkey},
+    {FRAME_BTH_fecn, FIELD_congestion_bits},
+    {FRAME_BTH_becn, FIELD_congestion_bits},
+    {FRAME_BTH_dest_qpn, FIELD_dest_qpn},
+    {FRAME_BTH_ack_req, FIELD_ack_req},
+    {FRAME_BTH_psn, FIELD_psn},
+    {FRAME_DETH_qkey, FIELD_deth},
+    {FRAME_DETH_reserved, FIELD_deth},
+    {FRAME_DETH_src_qpn, FIELD_deth},
+    {FRAME_FETH_reserved, FIELD_feth},
+    {FRAME_FETH_selectivity, FIELD_feth},
+    {FRAME_FETH_placement, FIELD_feth},
+    {FRAME_RETH_va, FIELD_reth},
+    {FRAME_RETH_rkey, FIELD_reth},
+    {FRAME_RETH_len, FIELD_reth},
+    {FRAME_ATOMICETH_va, FIELD_atomic},
+    {FRAME_ATOMICETH_rkey, FIELD_atomic},
+    {FRAME_ATOMICETH_swap_add, FIELD_atomic},
+    {FRAME_ATOMICETH_compare, FIELD_atomic},
+    {FRAME_AETH_class, FIELD_aeth},
+    {FRAME_AETH_msn, FIELD_msn},
+    {FRAME_ATOMICACKETH_original, FIELD_atomic_ack},
+    {FRAME_IMM_data, FIELD_imm},
+    {FRAME_IETH_rkey, FIELD_ieth},
+};
+
+/* Two frames of the same shape. A field that was compared becomes the recorded one in our copy, so
+ * that what still differs in the end belongs to no field. */
 struct pair {
     uint8_t *ours;
     const uint8_t *rec;
-    size_t l3, bth; /* offsets */
+    struct frame_layout layout;
     uint64_t differs;
 };
 
-/* Takes `mask` of the byte at `at` as compared; notes whether it differs as `field`. */
-static void bits(struct pair *p, unsigned field, size_t at, uint8_t mask)
+static void compare_bits(struct pair *p, unsigned field, size_t at, uint8_t mask)
 {
     if ((p->ours[at] ^ p->rec[at]) & mask)
         p->differs |= UINT64_C(1) << field;
     p->ours[at] = (uint8_t)((p->ours[at] & ~mask) | (p->rec[at] & mask));
 }
 
-static void bytes(struct pair *p, unsigned field, size_t at, size_t len)
+static void compare_field(struct pair *p, enum frame_field frame_field, unsigned field)
 {
-    for (size_t i = 0; i < len; i++)
-        bits(p, field, at + i, 0xFF);
+    struct frame_bits at;
+
+    if (!frame_field_at(&p->layout, frame_field, &at))
+        return;
+    for (unsigned bit = at.bit; bit < at.bit + at.bits;) {
+        unsigned end = min_of((bit | 7) + 1, (unsigned)at.bit + at.bits);
+        uint8_t mask = (uint8_t)((0xFF >> bit % 8) & (0xFF << (-end & 7)));
+
+        compare_bits(p, field, at.byte + bit / 8, mask);
+        bit = end;
+    }
 }
 
-static void follows(struct pair *p, size_t at, size_t len)
+/* A checksum is right for what it covers in both frames: it is taken from the recorded one. */
+static void ignore(struct pair *p, size_t at, size_t len)
 {
     memcpy(p->ours + at, p->rec + at, len);
 }
 
-static void compare_outer(struct pair *p, const struct encap_view *v)
+static void ignore_ip_checksum(struct pair *p)
 {
-    bytes(p, FIELD_mac, 0, 12);
-    if (v->vlan_tci != VLAN_NONE) {
-        bits(p, FIELD_priority, ETH_TCI, 0xF0);
-        bits(p, FIELD_vlan, ETH_TCI, 0x0F);
-        bytes(p, FIELD_vlan, ETH_TCI + 1, 1);
-    }
-    if (v->l3_kind == ICRC_IPV4) {
-        bits(p, FIELD_dscp, p->l3 + 1, 0xFC);
-        bits(p, FIELD_ecn, p->l3 + 1, 0x03);
-        bytes(p, FIELD_ip_id, p->l3 + 4, 2);
-        bytes(p, FIELD_hop_limit, p->l3 + 8, 1);
-        follows(p, p->l3 + 10, 2); /* checksum */
-        bytes(p, FIELD_address, p->l3 + 12, 8);
-    } else {
-        bits(p, FIELD_dscp, p->l3, 0x0F);
-        bits(p, FIELD_dscp, p->l3 + 1, 0xC0);
-        bits(p, FIELD_ecn, p->l3 + 1, 0x30);
-        bits(p, FIELD_flow_label, p->l3 + 1, 0x0F);
-        bytes(p, FIELD_flow_label, p->l3 + 2, 2);
-        bytes(p, FIELD_hop_limit, p->l3 + 7, 1);
-        bytes(p, FIELD_address, p->l3 + 8, 32);
-    }
-    if (v->l3_kind != ICRC_GRH) {
-        bytes(p, FIELD_udp_sport, p->bth - 8, 2);
-        bytes(p, FIELD_udp_checksum, p->bth - 2, 2);
-    }
+    struct frame_bits at;
+
+    if (frame_field_at(&p->layout, FRAME_IPV4_checksum, &at))
+        ignore(p, at.byte, at.bits / 8);
 }
 
-static void compare_bth(struct pair *p)
+/* Credits of an ACK and the timer of an RNR NAK are the responder's choice. */
+static unsigned aeth_value_field(const struct sent *s, const struct rec *rec)
 {
-    bytes(p, FIELD_opcode, p->bth, 1);
-    bits(p, FIELD_solicited, p->bth + 1, 0x80);
-    bits(p, FIELD_mig_req, p->bth + 1, 0x40);
-    bits(p, FIELD_length, p->bth + 1, 0x30);
-    bytes(p, FIELD_pkey, p->bth + 2, 2);
-    bits(p, FIELD_congestion_bits, p->bth + 4, 0xC0);
-    bytes(p, FIELD_dest_qpn, p->bth + 5, 3);
-    bits(p, FIELD_ack_req, p->bth + 8, 0x80);
-    bytes(p, FIELD_psn, p->bth + 9, 3);
-}
+    uint8_t class = rec->pkt.aeth.syndrome & AETH_CLASS_MASK;
 
-/* An ACK's class and code are what counts; credits and the timer are the responder's choice. */
-static void compare_aeth(struct pair *p, size_t at)
-{
-    uint8_t class = p->rec[at] & AETH_CLASS_MASK;
-    bool same_class = !((p->ours[at] ^ p->rec[at]) & AETH_CLASS_MASK);
-
-    bits(p, FIELD_aeth, at, 0xE0);
-    bits(p,
-         same_class && class == AETH_ACK   ? FIELD_credit
-         : same_class && class == AETH_RNR ? FIELD_rnr_timer
-                                           : FIELD_aeth,
-         at, AETH_VALUE_MASK);
-    bytes(p, FIELD_msn, at + 1, 3);
-}
-
-static void compare_extensions(struct pair *p, uint16_t flags)
-{
-    static const struct {
-        uint16_t flag;
-        uint8_t field, len;
-    } ext[] = {{PF_DETH, FIELD_deth, 8},
-               {PF_XRCETH, FIELD_other_bytes, 4},
-               {PF_FETH, FIELD_feth, 4},
-               {PF_RETH, FIELD_reth, 16},
-               {PF_ATOMICETH, FIELD_atomic, 28},
-               {PF_AETH, FIELD_aeth, 4},
-               {PF_ATOMICACKETH, FIELD_atomic_ack, 8},
-               {PF_IMM, FIELD_imm, 4},
-               {PF_IETH, FIELD_ieth, 4}};
-    size_t at = p->bth + BTH_LEN;
-
-    for (unsigned i = 0; i < ARRAY_SIZE(ext); i++) {
-        if (!(flags & ext[i].flag))
-            continue;
-        if (ext[i].flag == PF_AETH)
-            compare_aeth(p, at);
-        else
-            bytes(p, ext[i].field, at, ext[i].len);
-        at += ext[i].len;
-    }
+    if ((s->pkt.aeth.syndrome & AETH_CLASS_MASK) != class)
+        return FIELD_aeth;
+    return class == AETH_ACK ? FIELD_credit : class == AETH_RNR ? FIELD_rnr_timer : FIELD_aeth;
 }
 
 /* Packets of the same shape: every bit belongs to a field, or to other_bytes. */
 static uint64_t compare_alike(const struct sent *s, const struct rec *rec)
 {
     uint32_t len = (uint32_t)(rec->view.l3 - rec->data) + rec->view.l3_len;
-    struct pair p = {.ours = replay_grow(NULL, len),
-                     .rec = rec->data,
-                     .l3 = (size_t)(rec->view.l3 - rec->data),
-                     .bth = (size_t)(rec->view.bth - rec->data)};
+    struct pair p = {.ours = replay_grow(NULL, len), .rec = rec->data};
+    const uint8_t *payload = p.ours + (rec->pkt.payload - rec->data);
 
     memcpy(p.ours, s->data, len);
-    compare_outer(&p, &rec->view);
-    compare_bth(&p);
-    compare_extensions(&p, pkt_info(&rec->pkt)->flags);
-    bytes(&p, FIELD_payload, (size_t)(rec->pkt.payload - rec->data), rec->pkt.payload_len);
-    follows(&p, len - ICRC_LEN, ICRC_LEN); /* both are right for what they cover */
+    frame_layout(&p.layout, rec->data, &rec->view, &rec->pkt);
+    for (unsigned i = 0; i < ARRAY_SIZE(compared); i++)
+        compare_field(&p, compared[i].frame, compared[i].replay);
+    compare_field(&p, FRAME_AETH_value, aeth_value_field(s, rec));
+    if (memcmp(payload, rec->pkt.payload, rec->pkt.payload_len))
+        p.differs |= FIELD_BIT(payload);
+    ignore(&p, (size_t)(rec->pkt.payload - rec->data), rec->pkt.payload_len);
+    ignore_ip_checksum(&p);
+    ignore(&p, len - ICRC_LEN, ICRC_LEN);
     if (memcmp(p.ours, rec->data, len))
         p.differs |= FIELD_BIT(other_bytes);
     free(p.ours);

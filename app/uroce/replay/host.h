@@ -3,6 +3,7 @@
 #ifndef UROCE_REPLAY_HOST_H
 #define UROCE_REPLAY_HOST_H
 
+#include "frame_field.h"
 #include "replay.h"
 
 #define SQ_SIZE    1024u
@@ -45,6 +46,8 @@ void host_post_recv(struct run *r, struct our_qp *q, uint32_t len);
 void host_pump(struct run *r);
 /* Takes completions, and checks what they say. */
 void host_poll(struct run *r);
+/* Changes a field of a frame that the engine sent, and its ICRC with it. */
+void host_change_sent(struct sent *s, enum frame_field field, uint64_t value);
 void host_set_access(struct run *r, struct our_qp *q, uint32_t access);
 
 /* ---- between host.c and work.c ---- */

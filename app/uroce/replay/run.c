@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bytes.h"
 #include "host.h"
 
 #define TIMERS_PER_GAP 1000 /* expiries between two frames */
@@ -28,18 +27,6 @@ struct feeding {
 
 /* ---- translation ---- */
 
-/* The place of the remote key in the packet, or NULL. */
-static uint8_t *rkey_at(uint8_t *bth, const struct pkt *p)
-{
-    const struct opcode_info *info = pkt_info(p);
-
-    if (info->flags & PF_IETH)
-        return bth + info->header_len - 4;
-    if (info->flags & (PF_RETH | PF_ATOMICETH))
-        return bth + BTH_LEN + (info->flags & PF_FETH ? 4 : 0) + 8;
-    return NULL;
-}
-
 static uint32_t rkey_of(const struct pkt *p)
 {
     uint16_t flags = pkt_info(p)->flags;
@@ -50,19 +37,21 @@ static uint32_t rkey_of(const struct pkt *p)
                                   : 0;
 }
 
-/* Our queue pair's number and key in place of the recorded; a key that is not valid becomes 0,
- * which never is. */
+/* Puts our queue pair's number and key in place of the recorded ones. A key that is not valid
+ * becomes 0, which never is. */
 static void translate(uint8_t *frame, const struct feeding *f)
 {
     const struct rec *rec = f->rec;
-    uint8_t *bth = frame + (rec->view.bth - rec->data);
     uint8_t *l3 = frame + (rec->view.l3 - rec->data);
-    uint8_t *rkey = rkey_at(bth, &rec->pkt);
+    uint32_t rkey = f->key != NULL && f->key->inserted ? f->key->region.key : 0;
+    struct frame_layout layout;
 
+    frame_layout(&layout, rec->data, &rec->view, &rec->pkt);
     if (rec->pkt.dest_qpn != QPN_MULTICAST)
-        put_be24(bth + 5, qp_number(f->q->qp));
-    if (rkey != NULL)
-        put_be32(rkey, f->key != NULL && f->key->inserted ? f->key->region.key : 0);
+        frame_field_put(frame, &layout, FRAME_BTH_dest_qpn, qp_number(f->q->qp));
+    frame_field_put(frame, &layout, FRAME_IETH_rkey, rkey);
+    frame_field_put(frame, &layout, FRAME_RETH_rkey, rkey);
+    frame_field_put(frame, &layout, FRAME_ATOMICETH_rkey, rkey);
     icrc_seal(rec->view.l3_kind, l3, rec->view.l3_len - ICRC_LEN);
 }
 

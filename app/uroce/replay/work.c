@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bytes.h"
 #include "host.h"
 
 #define PUMP_LIMIT 65536 /* packets at one instant: more is a livelock */
@@ -153,18 +152,24 @@ static void find_place(struct run *r, struct sent *s)
     }
 }
 
-/* The number that our queue pair would have had. */
+void host_change_sent(struct sent *s, enum frame_field field, uint64_t value)
+{
+    struct frame_layout layout;
+
+    frame_layout(&layout, s->data, &s->view, &s->pkt);
+    frame_field_put(s->data, &layout, field, value);
+    icrc_seal(s->view.l3_kind, s->data + (s->view.l3 - s->data), s->view.l3_len - ICRC_LEN);
+}
+
+/* Puts the recorded queue pair's number in place of ours. */
 static void restore_source(struct run *r, struct sent *s)
 {
-    uint8_t *deth = (uint8_t *)(uintptr_t)s->view.bth + BTH_LEN;
-
     if (!(pkt_info(&s->pkt)->flags & PF_DETH))
         return;
     for (unsigned i = 0; i < r->qpcount; i++)
         if (r->qp[i]->dgram != NULL && qp_number(r->qp[i]->qp) == s->pkt.deth.src_qpn) {
             s->pkt.deth.src_qpn = r->qp[i]->recorded_qpn;
-            put_be24(deth + 5, s->pkt.deth.src_qpn);
-            icrc_seal(s->view.l3_kind, (uint8_t *)(uintptr_t)s->view.l3, s->view.l3_len - ICRC_LEN);
+            host_change_sent(s, FRAME_DETH_src_qpn, s->pkt.deth.src_qpn);
             return;
         }
 }
