@@ -10,7 +10,7 @@ PACKAGES_BUILD="gcc libc6-dev meson ninja-build pkg-config python3 libdpdk-dev l
 PACKAGES_PROGRAMS="ibverbs-utils perftest"
 PACKAGES_TEST="python3-pyverbs python3-scapy tshark iproute2 iputils-ping valgrind binutils libjemalloc2
     libtcmalloc-minimal4"
-PACKAGES_FUZZ="clang libclang-rt-14-dev"
+PACKAGES_FUZZ="clang libclang-rt-dev"
 # QEMU for the guest that is the peer of the interop suites; the guest's own packages are only unpacked.
 PACKAGES_INTEROP="qemu-system-x86 binutils"
 # The programs with which scripts/bench compares. dpdk-dev has testpmd.

@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The long suites in parts of at most twenty minutes on two cores, one part for each commit.
+
+    scripts/rotating.py --list          every part, with the tests that it runs
+    scripts/rotating.py                 the part of this commit, for scripts/test
+    scripts/rotating.py PART [TURN]     this part
+
+The commit's count chooses the part, so that as many commits as there are parts run all of them; in a shallow clone,
+which has no count, the commit's hash does. How often all parts have had their turn chooses the seeds of the
+simulation, which are new each time.
+
+What scripts/test reads: a line with the part's name, its turn and what it is, and a line for each run of meson test: the build
+folder, the seconds that the run may take, and its arguments."""
+import hashlib
+import pathlib
+import shlex
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+MUTATION_PARTS = 8
+SEEDS = {"sim_all-long": 60000, "sim_rc-long": 60000}
+FUZZ = (("packet", "queue"), ("engine", "ctl"), ("replay", "config"), ("flows", "net"), ("raw", "perf_options"))
+FUZZ_SECONDS = 600
+
+
+def mutations():
+    text = (ROOT / "test/mutation/mutations.txt").read_text()
+    return [line.split()[1] for line in text.splitlines() if line.startswith("mutation ")]
+
+
+def meson(folder, seconds, tests, *arguments):
+    """A run of meson test; the arguments are added to those that the tests have."""
+    added = [f"--test-args={shlex.join(arguments)}"] if arguments else []
+    return [folder, str(seconds), "--num-processes", "1", *added, *tests]
+
+
+def mutation(part):
+    return lambda turn: [meson("build", 1200, ["mutation"],
+                               *(f"--only={name}" for name in mutations()[part::MUTATION_PARTS]))]
+
+
+def fuzz(targets):
+    def runs(turn):
+        run = meson("build-fuzz", FUZZ_SECONDS + 120, [f"fuzz_{name}-long" for name in targets],
+                    f"-max_total_time={FUZZ_SECONDS}")
+        run[run.index("--num-processes") + 1] = str(len(targets))
+        return [run]
+    return runs
+
+
+def sim(test, folder="build", share=1):
+    def runs(turn):
+        seeds = SEEDS[test] // share
+        return [meson(folder, 1200, [test], "--first", str(1000 + turn * seeds), "--seeds", str(seeds))]
+    return runs
+
+
+def fixed(*runs):
+    return lambda turn: list(runs)
+
+
+def parts():
+    """(name, what it is, runs of a turn): in the order of the commits, different kinds side by side."""
+    found = [(f"mutation-{n + 1}", "an eighth of the faults that the tests must notice", mutation(n))
+             for n in range(MUTATION_PARTS)]
+    others = [(f"fuzz-{n + 1}", f"{FUZZ_SECONDS // 60} minutes of libFuzzer for {' and '.join(targets)}", fuzz(targets))
+              for n, targets in enumerate(FUZZ)]
+    others += [
+        ("interop-vhost", "all programs with the kernel's rdma_rxe, over vhost-user",
+         fixed(meson("build", 1500, ["interop-all"], "--port", "vhost-user"))),
+        ("interop-tap", "the same over a TAP interface", fixed(meson("build", 1500, ["interop-all"], "--port", "tap"))),
+        ("interop-rss", "uroced in a guest, over a NIC with RSS", fixed(meson("build", 900, ["interop-rss"]))),
+        ("ports", "every kind of port, and jumbo frames", fixed(meson("build", 1200, ["ports-long", "net-9000"]))),
+        ("workers", "all programs over three workers", fixed(meson("build", 1200, ["shim-workers-long"]))),
+        ("rounds", "all programs twice, and rdma-core's tests with two workers",
+         fixed(meson("build", 1200, ["shim-long"], "--rounds", "2"), meson("build", 300, ["shim-rdma-core-workers"]))),
+        ("adopt", "adopted memory under load for longer; moves and disturbances of queue pairs",
+         fixed(meson("build", 1200, ["adopt-long"], "--seconds", "20"), meson("build", 400, ["dataplane_chaos-long"]))),
+        ("sim-all", "new seeds of the simulation of everything", sim("sim_all-long")),
+        ("sim-rc", "new seeds of the simulation of RC", sim("sim_rc-long")),
+        ("sim-sanitize", "new seeds of both under AddressSanitizer and UBSan",
+         lambda turn: sim("sim_all-long", "build-asan", 10)(turn) + sim("sim_rc-long", "build-asan", 10)(turn)),
+    ]
+    order = []
+    while found or others:
+        order += others[:2] + found[:1]
+        others, found = others[2:], found[1:]
+    return order
+
+
+def commit_count():
+    """The number of this commit, from the history or, without one, from its hash."""
+    def git(*arguments):
+        return subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True).stdout.strip()
+    if git("rev-parse", "--is-shallow-repository") == "false":
+        return int(git("rev-list", "--count", "HEAD"))
+    name = git("rev-parse", "HEAD") or (ROOT / "CHANGELOG.md").read_text()
+    return int(hashlib.sha256(name.encode()).hexdigest()[:8], 16)
+
+
+def chosen(all_parts):
+    if len(sys.argv) < 2:
+        turn, index = divmod(commit_count(), len(all_parts))
+        return all_parts[index], turn
+    for part in all_parts:
+        if part[0] == sys.argv[1]:
+            return part, int(sys.argv[2]) if len(sys.argv) > 2 else 0
+    sys.exit(f"rotating.py: there is no part '{sys.argv[1]}'; --list names them")
+
+
+def main():
+    all_parts = parts()
+    if sys.argv[1:] == ["--list"]:
+        for name, about, runs in all_parts:
+            tests = [word for run in runs(0) for word in run[4:] if not word.startswith("-")]
+            print(f"{name:14} {about} ({', '.join(tests)})")
+        return 0
+    (name, about, runs), turn = chosen(all_parts)
+    print(f"{name} {turn} {about}")
+    for run in runs(turn):
+        print(shlex.join(run))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
