@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Do the links of every *.md of the tree lead somewhere, and do the files that it names in backquotes exist? TAP; run
-with the source folder as argument."""
+"""Do the links of every *.md of the tree lead somewhere, and do the files that it names in backquotes or in commands
+exist? TAP; run with the source folder as argument."""
 import os
 import re
 import sys
@@ -9,11 +9,12 @@ import sys
 from layers import lines
 
 FENCE = re.compile(r"^(    |```)")
-LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+LINK = re.compile(r"\]\(([^)\s]+)\)")  # its text may begin on the line before
 QUOTED = re.compile(r"`([^`]+)`")
 FOLDERS = ("app", "config", "doc", "drivers", "examples", "lib", "scripts", "test")
 # A file of the tree: a path that starts in one of its folders, or a C or Python file by the end of its path.
 PATH = re.compile(r"(?:(?:" + "|".join(FOLDERS) + r")/[\w./{},*-]*|[\w./-]+\.(?:c|h|def|py))$")
+COMMAND = re.compile(r"(?<![\w./-])(?:config|doc|examples|scripts|test)/[\w./-]*\w")
 
 
 def tree(root):
@@ -65,16 +66,22 @@ def pattern(path):
     return re.compile(r"(.*/)?" + re.escape(path.rstrip("/")).replace(r"\*", "[^/]*") + r"(/.*|\.\w+)?$")
 
 
+def named_files(root, page):
+    """Number of the line and path of each file of the tree that a page names: in backquotes, or in a command."""
+    for number, line in enumerate(lines(root, page), 1):
+        if FENCE.match(line):
+            yield from ((number, word) for word in COMMAND.findall(line))
+        else:
+            yield from ((number, quoted) for quoted in QUOTED.findall(line) if PATH.match(quoted))
+
+
 def missing_files(root, pages, files):
     for page in pages:
-        for number, line in prose(root, page):
-            for quoted in QUOTED.findall(line):
-                if not PATH.match(quoted):
-                    continue
-                for path in alternatives(quoted):
-                    wanted = pattern(path)
-                    if not any(wanted.match(file) for file in files):
-                        yield f"{page}:{number}: there is no {path}"
+        for number, named in named_files(root, page):
+            for path in alternatives(named):
+                wanted = pattern(path)
+                if not any(wanted.match(file) for file in files):
+                    yield f"{page}:{number}: there is no {path}"
 
 
 def main():
