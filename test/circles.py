@@ -25,7 +25,7 @@ LIMITS = {
     "base": 1,
     "client": 4,
     "dataplane": 1,
-    "device": 12,
+    "device": 1,
     "encap": 1,
     "mem": 2,
     "net": 1,

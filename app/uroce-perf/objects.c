@@ -55,12 +55,10 @@ static int open_cq(struct perf *p, unsigned side, unsigned kind, uint64_t entrie
 {
     struct ctl_msg m = {.create_cq.cqe = pow2_at_least((uint32_t)max_of(entries, UINT64_C(64)))};
     int err = call(p, side, CTL_CREATE_CQ, &m);
-    struct object *o;
 
     if (err)
         return err;
-    o = object_get(p->session[side], OBJ_CQ, m.create_cq.handle);
-    p->cq[side][kind] = container_of(o, struct cq, o)->segment.base;
+    p->cq[side][kind] = session_cq_segment(p->session[side], m.create_cq.handle);
     p->cq_size[side][kind] = m.create_cq.cqe;
     p->cq_handle[side][kind] = m.create_cq.handle;
     return 0;
@@ -86,7 +84,7 @@ static int create_qp(struct perf *p, struct perf_end *e, uint32_t uidx)
 
     if (err)
         return err;
-    base = qp_object_get(p->session[e->side], m.create_qp.qpn)->segment.base;
+    base = session_qp_segment(p->session[e->side], m.create_qp.qpn);
     e->qpn = m.create_qp.qpn;
     e->slot = m.create_qp.db_slot;
     e->sq_size = m.create_qp.sq_size;
@@ -193,7 +191,7 @@ static int open_pairs(struct perf *p)
 
 static uint32_t worker_of(const struct perf *p, const struct perf_end *e)
 {
-    const struct ctx_shared *shared = p->session[e->side]->segment.base;
+    const struct ctx_shared *shared = session_shared(p->session[e->side]);
 
     return atomic_load_explicit(&shared->slot_worker[e->slot], memory_order_relaxed);
 }
@@ -233,7 +231,7 @@ static int place_ends(struct perf *p)
         return -ENOMEM;
     for (uint32_t i = 0; i < p->ends; i++) {
         struct perf_end *e = &p->end[i];
-        struct ctx_shared *shared = p->session[e->side]->segment.base;
+        struct ctx_shared *shared = session_shared(p->session[e->side]);
 
         e->number = i;
         e->worker = worker_of(p, e);

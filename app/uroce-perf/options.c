@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "object.h"
+#include "queue_abi.h"
+#include "worker.h"
 
 #define SIZE_MAX_BYTES (UINT64_C(64) << 20)
 #define PAIRS_MAX      60000

@@ -5,9 +5,9 @@
 
 #include <pthread.h>
 
+#include "device_host.h"
 #include "env.h"
 #include "histogram.h"
-#include "object.h"
 #include "options.h"
 #include "ticks.h"
 
@@ -48,7 +48,7 @@ void perf_ports_close(struct perf_ports *ports);
 /* The packet I/O of a port, once the ports are open. */
 static inline struct pktio *perf_ports_io(const struct perf_ports *ports, unsigned port)
 {
-    return ports->rnic->device[port]->io;
+    return rnic_device_io(ports->rnic, port);
 }
 /* The address of a port. */
 union gid perf_ports_address(const struct perf_ports *ports, unsigned port);

@@ -4,8 +4,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "show.h"
-
 #define QPS_SHOWN 64
 
 void show_config(const struct perf_options *o)
@@ -28,10 +26,9 @@ void show_qps(const struct perf *p)
     printf("%-10s %-10s %-6s %-6s %12s\n", "QP", "peer", "worker", "state", "messages");
     for (uint32_t i = 0; i < shown; i++) {
         const struct perf_end *e = &p->end[i];
-        const struct qp_object *q = qp_object_get(p->session[e->side], e->qpn);
 
         printf("0x%08x 0x%08x %-6u %-6s %12" PRIu64 "\n", e->qpn, e->peer->qpn, e->worker,
-               show_qp_state(qp_current_state(q->dp.qp)), e->messages);
+               qp_state_name(session_qp_state(p->session[e->side], e->qpn)), e->messages);
     }
     if (shown < p->ends)
         printf("and %u more\n", p->ends - shown);
@@ -97,11 +94,11 @@ void show_xstats(const struct perf *p)
         puts("no device");
         return;
     }
-    for (unsigned i = 0; i < r->devices; i++) {
-        for (unsigned k = 0; k < r->device[i]->parts; k++) {
+    for (unsigned i = 0; i < rnic_devices(r); i++) {
+        for (unsigned k = 0; k < rnic_device_queues(r, i); k++) {
             snprintf(group, sizeof(group), "port%u_q%u", i, k);
-            show_engine(r->device[i]->port[k]->engine, group);
-            show_port(r->device[i]->io, k, group);
+            show_engine(rnic_device_engine(r, i, k), group);
+            show_port(rnic_device_io(r, i), k, group);
         }
     }
     for (unsigned i = 0; i < rnic_workers(r); i++)

@@ -268,7 +268,7 @@ static int prepare(struct stage *s)
     bool packets = mode_has_packets(s->mode);
 
     choose_roles(s, p);
-    s->port = &ports->rnic->device[ports->count - 1]->encap;
+    s->port = rnic_device_encap(ports->rnic, ports->count - 1);
     s->payload = packets ? (uint32_t)p->size : 0;
     s->frames = calloc(FRAME_BURST, LOOP_ROOM);
     s->buffer = calloc(1, p->opt.buffer + p->size);

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The daemon's side of the control protocol: devices, the objects that applications create on
- * them, and the messages that create, change and destroy these.
+ * The daemon's devices: their ports and workers, and the addresses and routes of a port. What
+ * applications create on them is in session.h.
  *
- * Nothing an application sends is trusted: handles are looked up among the sender's own objects,
- * numbers are checked, file descriptors are closed unless kept.
- *
- * Threads: all functions belong to the control thread. Workers see an object from the moment it
- * is handed to them by worker_call until it is taken back the same way.
+ * Threads: all functions belong to the control thread.
  */
 #ifndef UROCE_DEVICE_H
 #define UROCE_DEVICE_H
@@ -25,7 +21,7 @@
 #include "qos.h"
 #include "worker.h"
 
-/* ---- how application memory is reached: filled in by the host from drivers/mem ---- */
+/* ---- access to application memory: filled in by the host from drivers/mem ---- */
 
 struct mem_provider {
     /* The memory of the process peer (from the kernel, not from a message), and in *copy how to
@@ -39,35 +35,34 @@ struct mem_provider {
     void *(*map)(struct mem_region *mr, int fd, const struct mem_piece *piece, unsigned n,
                  int *err);
     void (*unmap)(void *mapping, struct mem_region *mr);
-    /* From now on, but for at most ns, whoever copies waits. Called while no worker runs. NULL, and
-     * thaw too: nobody waits. */
+    /* From now on, but for at most ns, workers that copy wait. Called while no worker runs. NULL,
+     * and thaw too: workers never wait. */
     void (*freeze)(void *space, uint64_t ns);
-    /* Ends that, and returns the ns that workers have waited. */
+    /* Ends the freeze, and returns the ns that workers have waited. */
     uint64_t (*thaw)(void *space);
-    /* The counts of what is copied in a space. NULL: nothing is counted. */
+    /* The counts of copies in a space. NULL: nothing is counted. */
     struct mem_heat *(*heat)(void *space);
 };
 
 /* ---- the daemon's devices ---- */
 
 struct rnic;
-struct session;
 
 struct rnic_config {
     unsigned workers; /* 1 to WORKERS_MAX */
     const struct mem_provider *mem;
     struct event_loop *loop; /* NULL: late events are not delivered (fuzzing) */
     const char *version;
-    const int *uffd_device; /* /dev/userfaultfd, for programs that ask for it; NULL: for none */
-    ns_t (*clock)(void); /* NULL: worker_time; another for hosts that call worker_poll with a time
-                            of their own */
+    const int *uffd_device; /* /dev/userfaultfd, for applications that ask for it; NULL: for none */
+    ns_t (*clock)(
+        void); /* NULL: worker_time; hosts that call worker_poll with another time set it */
 };
 
 struct port_address {
     union gid gid;
     uint8_t prefix; /* bits, as configured */
     uint16_t vlan;  /* id, or VLAN_NONE */
-    bool answered;  /* by the kernel, which has it too: the port keeps silent */
+    bool answered;  /* the kernel has it too and answers for it: the port is silent */
 };
 
 struct port_neighbour {
@@ -76,7 +71,7 @@ struct port_neighbour {
 };
 
 struct port_config {
-    struct pktio *io; /* the device owns it from then on, also when rnic_add_port fails */
+    struct pktio *io; /* rnic_add_port takes ownership, also when it fails */
     const struct port_address *address;
     unsigned addresses;
     const struct port_neighbour *neighbour;
@@ -85,15 +80,16 @@ struct port_config {
     unsigned routes;
     /*
      * Bits 1 << enum gid_type; 0: RoCEv2 only. The GID table has first the RoCEv2 entries: routable
-     * IPv4 addresses, routable IPv6, link-local, each in the order of `address`; then RoCEv1's so.
+     * IPv4 addresses, routable IPv6, link-local, each in the order of `address`; then the RoCEv1
+     * entries in the same order.
      */
     unsigned gid_types;
     const struct qos_map *qos;     /* NULL: the default */
     struct entropy_policy entropy; /* of UDP source ports; zeroed: the kernel's */
     unsigned repath;         /* timeouts after which a connection changes its port; 0: never */
-    bool detect_duplicates;  /* of its addresses, before they are used */
-    const int *exception_fd; /* a kernel's tap device for what is not RoCE, which becomes the
-                                device's, also when rnic_add_port fails; NULL: none */
+    bool detect_duplicates;  /* of its addresses */
+    const int *exception_fd; /* the kernel's tap device for frames that are not RoCE; rnic_add_port
+                                takes ownership, also when it fails; NULL: none */
     char netdev[16]; /* the kernel interface with the addresses, when the port does not know it */
     uint32_t ifindex;
 };
@@ -116,15 +112,15 @@ int rnic_add_port(struct rnic *r, const struct port_config *config);
  */
 int rnic_add_address(struct rnic *r, unsigned device, const struct port_address *a);
 int rnic_remove_address(struct rnic *r, unsigned device, const union gid *gid, uint16_t vlan);
-/* Whether the kernel answers for this untagged address (port_address.answered). -ENOENT. */
+/* Sets whether the kernel answers for this untagged address (port_address.answered). -ENOENT. */
 int rnic_answered(struct rnic *r, unsigned device, const union gid *gid, bool answered);
 int rnic_add_route(struct rnic *r, unsigned device, const struct net_route *route);
 int rnic_remove_route(struct rnic *r, unsigned device, const struct net_route *route);
 
 /*
- * A request whose peer must first be found on the network is answered with -EINPROGRESS, not to be
- * passed on: dispatching it again after retry was called may answer it. Without a retry such
- * requests fail with -EHOSTUNREACH.
+ * A request whose peer must first be resolved on the network gets the status -EINPROGRESS, which is
+ * not for the application: the caller dispatches it again after retry was called. Without a retry
+ * such requests fail with -EHOSTUNREACH.
  */
 void rnic_on_retry(struct rnic *r, void (*retry)(void *ctx), void *ctx);
 
@@ -132,38 +128,5 @@ unsigned rnic_workers(const struct rnic *r);
 struct worker *rnic_worker(struct rnic *r, unsigned index);
 /* Watches the ports' wake descriptors, for the waker's thread; NULL when no port has one. */
 struct waker *rnic_waker(struct rnic *r);
-
-/* ---- applications ---- */
-
-/*
- * An application that connected. peer: from the kernel. NULL: out of memory.
- * session_close destroys all its objects: queue pairs first, then what they use.
- */
-struct session *session_create(struct rnic *r, const struct ucred *peer);
-void session_close(struct session *sn);
-/* Its process has ended, though its connection may be open in a child of it: no memory is reached
- * any more, and the connection opens no device. Returns whether it has one open, with objects that
- * should go. */
-bool session_process_ended(struct session *sn);
-
-/* A request and its answer, with the descriptors that travel with them. */
-struct ctl_call {
-    const struct ctl_msg *request;
-    const int *in_fd; /* the caller's; duplicated if kept */
-    unsigned in_fds;
-    struct ctl_msg reply;
-    int out_fd[CTL_MAX_FDS]; /* the caller's to close */
-    unsigned out_fds;
-};
-
-/* Handles one well-formed request and fills in the answer. */
-void session_dispatch(struct session *sn, struct ctl_call *call);
-
-/*
- * What is going on in JSON, as `uroce show` prints it; the caller frees it. NULL: out of memory.
- */
-char *rnic_show(struct rnic *r);
-/* What happened out of the ordinary (trace.h), the oldest of each engine first; likewise. */
-char *rnic_show_trace(struct rnic *r);
 
 #endif

@@ -19,13 +19,14 @@ struct event_source {
 struct event_loop *event_loop_create(int *err);
 void event_loop_destroy(struct event_loop *l);
 
-/* Watches s->fd for events (level-triggered). Adding again changes what it is watched for. 0 or a
+/* Watches s->fd for events (level-triggered). Adding again changes the events. 0 or a
  * negative errno. */
 int event_loop_add(struct event_loop *l, struct event_source *s, uint32_t events);
 void event_loop_remove(struct event_loop *l, struct event_source *s);
 
-/* Waits at most timeout_ms (-1: for good) and serves one descriptor, so that what a function
- * removes is never served from a list fetched before. Returns whether one was. */
+/* Waits at most timeout_ms (-1: no limit) and serves one descriptor. One only, so that a function
+ * can remove others without their being served from a list fetched before. Returns whether one was
+ * served. */
 bool event_loop_step(struct event_loop *l, int timeout_ms);
 
 #endif

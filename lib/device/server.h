@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The control thread: listens on the unix socket, serves every connection, and stops when told. */
+/* The control thread: listens on the unix socket, serves every connection, and ends on a signal. */
 #ifndef UROCE_SERVER_H
 #define UROCE_SERVER_H
 
@@ -23,7 +23,7 @@ struct server_config {
  */
 struct server *server_open(const struct server_config *config, int *err);
 
-/* Serves until stop_fd is readable or nobody came for idle_exit seconds. */
+/* Serves until stop_fd is readable, or there was no connection for idle_exit seconds. */
 void server_run(struct server *s);
 
 /* Closes all connections, destroys their objects, removes the socket. */

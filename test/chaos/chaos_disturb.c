@@ -60,8 +60,8 @@ void move_one(void)
         world.refused++;
         return;
     }
-    device()->placed[from->queue]--;
-    device()->placed[to->queue]++;
+    device()->assigned[from->queue]--;
+    device()->assigned[to->queue]++;
     world.moves += from != to;
 }
 
@@ -70,7 +70,7 @@ void report_stray(void)
     struct qp_object *q = any_qp();
 
     if (q && may_move(q))
-        steer_stray(q->o.session, q->o.handle, below(WORKERS));
+        steer_misplaced(q->o.session, q->o.handle, below(WORKERS));
 }
 
 void look(void)

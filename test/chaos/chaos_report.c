@@ -55,8 +55,8 @@ void report(void)
     print_message(
         "# %lu moves, %lu refused, %lu after strays, %lu kills, %lu messages, %lu windows, "
         "%lu flows between programs, %lu frames handed over, %lu not\n",
-        world.moves, world.refused, world.dp.rnic->device[0]->strays, world.kills, tally.messages,
-        tally.windows, tally.crossed, forwarded_over(), dropped(DROP_forward_full));
+        world.moves, world.refused, world.dp.rnic->device[0]->moved_after_misplaced, world.kills,
+        tally.messages, tally.windows, tally.crossed, forwarded_over(), dropped(DROP_forward_full));
     for (unsigned i = 0; i < FLOW_KINDS; i++)
         print_message("# %s: %lu flows, %lu cut, %lu messages overtaken, %lu lost\n", name[i],
                       tally.finished[i], tally.cut[i], tally.overtaken[i], tally.lost[i]);
@@ -66,7 +66,7 @@ void report(void)
 /* Only who was moved may have missed something, and of that RC has got it again. */
 void check_lost(void)
 {
-    uint64_t moves = world.moves + world.dp.rnic->device[0]->strays;
+    uint64_t moves = world.moves + world.dp.rnic->device[0]->moved_after_misplaced;
 
     assert_true(tally.lost[FLOW_UC] <= WINDOW * moves);
     assert_int_equal(tally.lost[FLOW_UD], 0);

@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "device_kit.h"
+#include "device_private.h"
 #include "doorbell.h"
-#include "object.h"
 #include "transport.h"
 
 #define CLIENTS 3

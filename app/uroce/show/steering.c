@@ -142,7 +142,7 @@ static void row_of_moves(json_t *rows, const json_t *port)
 {
     json_t *row = show_begin_row(port);
 
-    json_object_set(row, "moved_after_strays", json_object_get(port, "moved_after_strays"));
+    json_object_set(row, "moved_after_misplaced", json_object_get(port, "moved_after_misplaced"));
     json_array_append_new(rows, row);
 }
 

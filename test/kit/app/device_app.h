@@ -8,7 +8,7 @@
 #define UROCE_TEST_DEVICE_APP_H
 
 #include "device_kit.h"
-#include "object.h"
+#include "device_private.h"
 
 #define APP_QKEY 0x1234u
 

@@ -3,7 +3,7 @@
 #ifndef UROCE_TEST_DEVICE_KIT_H
 #define UROCE_TEST_DEVICE_KIT_H
 
-#include "device.h"
+#include "session.h"
 
 /* What stands for the memory of every application: addresses from KIT_BASE on; all else is -EFAULT.
  */

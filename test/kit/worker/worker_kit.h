@@ -12,7 +12,7 @@
 #define UROCE_TEST_WORKER_KIT_H
 
 #include "device_kit.h"
-#include "object.h"
+#include "device_private.h"
 #include "sim.h"
 
 /* cmocka's own assertions jump, which a second thread may not do. */

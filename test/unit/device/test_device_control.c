@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "device_kit.h"
+#include "device_private.h"
 #include "doorbell.h"
-#include "object.h"
 
 static struct event_loop *loop;
 static struct rnic *rnic;

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "device_kit.h"
-#include "object.h"
+#include "device_private.h"
 #include "sim.h"
 
 static struct event_loop *loop;

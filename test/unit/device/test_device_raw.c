@@ -640,9 +640,9 @@ static void test_capabilities(void **state)
 
         if (pid > 0) {
             assert_int_equal(permission_raw(&c), may[kind]);
-            c.gone = true;
+            c.process_ended = true;
             assert_false(permission_raw(&c));
-            c.gone = false;
+            c.process_ended = false;
         }
         close(end);
         assert_int_equal(waitpid(abs(pid), NULL, 0), abs(pid));

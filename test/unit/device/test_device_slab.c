@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "common.h"
+#include "objects/slab.h"
 #include "random.h"
-#include "slab.h"
 
 #define LARGE (SLAB_PIECE_MAX + 1)
 

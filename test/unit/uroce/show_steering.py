@@ -64,7 +64,7 @@ WORKER = [2, 0, 3, 1]  # of each queue
 
 def port(steering, *addresses):
     return {"port": 1, "gids": [{"index": i, "address": a, "type": "RoCE v2"} for i, a in enumerate(addresses)],
-            "steering": dict({"moved_after_strays": 3}, **steering)}
+            "steering": dict({"moved_after_misplaced": 3}, **steering)}
 
 
 STATE = {

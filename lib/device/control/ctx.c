@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* CTL_OPEN: a connection becomes a context of a device. */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "control/notify.h"
+#include "control/session_state.h"
+#include "objects/pd_mr.h"
+
+static int open_space(struct session *sn)
+{
+    int err = 0;
+
+    sn->space = sn->rnic->config.mem->space_open(&sn->peer, &sn->copy, &err);
+    return sn->space ? 0 : err;
+}
+
+/* The three descriptors of the reply: context segment, wake segment, the application's end of the
+ * event socket. */
+static int open_shared(struct session *sn, struct ctl_call *call)
+{
+    int pair[2], err;
+
+    err = segment_create(&sn->segment, "uroce-context", ctx_segment_bytes(sn->rnic->workers),
+                         &call->out_fd[0]);
+    if (err)
+        return err;
+    call->out_fds = 1;
+    call->out_fd[1] = fcntl(sn->rnic->wake_fd, F_DUPFD_CLOEXEC, 0);
+    if (call->out_fd[1] < 0)
+        return -errno;
+    call->out_fds = 2;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
+        return -errno;
+    sn->async_fd = pair[0];
+    call->out_fd[2] = pair[1];
+    call->out_fds = 3;
+    return 0;
+}
+
+static int attach(struct session *sn)
+{
+    struct ctx_shared *shared = sn->segment.base;
+    struct device *d = sn->device;
+    int err = 0;
+
+    for (unsigned i = 0; i < d->parts && !err; i++) {
+        unsigned w = worker_index(d->workers[i]);
+
+        sn->ctx[i] = (struct worker_ctx){
+            .shared = shared, .doorbells = &shared->worker[w], .owner = sn, .slots = &sn->slots};
+        err = worker_ctx_attach(d->workers[i], &sn->ctx[i]);
+        if (!err)
+            sn->by_worker[w] = &sn->ctx[i];
+    }
+    return err;
+}
+
+static void detach(struct session *sn)
+{
+    struct device *d = sn->device;
+
+    for (unsigned i = 0; i < d->parts; i++) {
+        unsigned w = worker_index(d->workers[i]);
+
+        if (sn->by_worker[w])
+            worker_ctx_detach(d->workers[i], &sn->ctx[i]);
+        sn->by_worker[w] = NULL;
+    }
+    /* Events that the workers reported of this context must not be found later. */
+    notify_async(sn->rnic);
+}
+
+int ctx_open(struct session *sn, struct ctl_call *call)
+{
+    uint32_t index = call->request->open.device;
+    int err;
+
+    if (sn->device)
+        return -EBUSY;
+    if (index >= sn->rnic->devices)
+        return -ENODEV;
+    /* Another process may have the pid by now. */
+    if (sn->process_ended)
+        return -ESRCH;
+    err = open_space(sn);
+    if (!err)
+        err = open_shared(sn, call);
+    if (!err) {
+        mrs_report_heat(sn);
+        sn->device = sn->rnic->device[index];
+        err = attach(sn);
+    }
+    if (err) {
+        ctx_close(sn);
+        sn->device = NULL;
+        return err;
+    }
+    call->reply.open.workers = sn->rnic->workers;
+    call->reply.open.pid = (uint32_t)getpid();
+    return 0;
+}
+
+static void close_space(struct session *sn)
+{
+    if (!sn->space)
+        return;
+    sn->rnic->config.mem->space_gone(sn->space);
+    sn->rnic->config.mem->space_close(sn->space);
+    sn->space = NULL;
+}
+
+void ctx_close(struct session *sn)
+{
+    if (sn->device)
+        detach(sn);
+    dp_slots_fini(&sn->slots);
+    free(sn->free_slot);
+    sn->free_slot = NULL;
+    sn->free_slots = sn->slots_made = 0;
+    slab_pool_fini(&sn->slabs);
+    segment_destroy(&sn->segment);
+    if (sn->async_fd >= 0)
+        close(sn->async_fd);
+    sn->async_fd = -1;
+    close_space(sn);
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A device, and the rnic, which is all devices and their workers. */
+#ifndef UROCE_DEVICE_DEVICE_STATE_H
+#define UROCE_DEVICE_DEVICE_STATE_H
+
+#include <sys/queue.h>
+#include <time.h>
+
+#include "control/limits.h"
+#include "device.h"
+#include "net/device_net.h"
+#include "objects/handle_table.h"
+#include "objects/object.h"
+#include "objects/segment.h"
+#include "predict.h"
+#include "raw.h"
+#include "worker.h"
+
+struct device {
+    struct rnic *rnic;
+    unsigned index;
+    char name[CTL_NAME_MAX];
+    struct pktio *io;
+    struct pktio_info info; /* as it was at the start, except that it does not follow the link */
+    struct encap_port encap;
+    struct qos_map qos;
+    struct entropy_policy entropy;
+    unsigned repath;
+    struct device_net net;
+    /* gids.c */
+    struct gid_table gids;
+    uint8_t prefix[GID_TABLE_MAX];
+    unsigned gid_types; /* bits 1 << enum gid_type: the entries that each address gets */
+    /* Tables that engines read. */
+    struct mr_table mrs;
+    struct qp_table *qps;
+    struct srq_table *srqs;
+    struct ah_table *ahs;
+    struct wq_table *wqs;
+    /* flow.c */
+    struct flow_slot flows;
+    TAILQ_HEAD(, flow_object) flow_list; /* in the order of their creation */
+    unsigned flow_count;
+    /* xrcd.c */
+    LIST_HEAD(, xrc_domain) xrc_domains;
+    uint32_t next_xrc_domain;
+    /* Its parts: a queue of the port, the engine there, and the worker that drives both. */
+    struct worker_port *port[WORKERS_MAX];
+    struct worker *workers[WORKERS_MAX];
+    unsigned parts;
+    /* steer.c */
+    uint32_t assigned[WORKERS_MAX]; /* queue pairs and work queues on each part */
+    struct rss *rss[2];             /* how the port spreads IPv4 and IPv6, or NULL */
+    uint64_t moved_after_misplaced; /* queue pairs that migrated to where their packets arrived */
+    /* object.c */
+    struct handle_table handles[OBJ_KINDS];
+    /* pd_mr.c */
+    uint64_t mrs_denied;           /* registrations refused because the kernel forbids the access */
+    uint64_t mrs_why[CTL_MR_WHYS]; /* how many times a region was mapped or copied for a reason */
+};
+
+#define RNIC_DEVICES_MAX 16
+
+struct rnic {
+    struct rnic_config config;
+    struct worker_group group;
+    struct event_source notify;
+    struct worker *worker[WORKERS_MAX];
+    unsigned workers, next_worker;
+    struct device *device[RNIC_DEVICES_MAX];
+    unsigned devices;
+    struct segment wake;
+    int wake_fd;
+    TAILQ_HEAD(, session) sessions;
+    unsigned session_count;
+    uint64_t async_dropped;
+    void (*retry)(void *ctx);
+    void *retry_ctx;
+    time_t started;
+};
+
+/* Every worker of the device passes a quiet point: no worker knows what was unpublished before. */
+void device_quiesce(struct device *d);
+/* Runs fn while all of the device's workers stand still. */
+void device_call_all(struct device *d, worker_fn fn, void *arg);
+uint64_t device_node_guid(const struct device *d);
+
+/* Counts the CPUs that workers and applications have between them, for the workers. */
+void rnic_count_cpus(struct rnic *r);
+
+/* Random bytes from the kernel. 0 or a negative errno. */
+int random_bytes(void *out, size_t n);
+
+#endif

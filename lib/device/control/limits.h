@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How much of each there may be: what a device advertises, and what one session may have of it. */
+#ifndef UROCE_DEVICE_LIMITS_H
+#define UROCE_DEVICE_LIMITS_H
+
+#include "engine.h"
+#include "mem.h"
+#include "raw.h"
+
+#define LIMIT_QP      (QP_TABLE_SLOTS - 16)
+#define LIMIT_SGE     30u /* advertised; the rings could carry QUEUE_MAX_SGE */
+#define LIMIT_RD_ATOM 16u
+#define LIMIT_MR_SIZE (UINT64_C(1) << 40)
+#define LIMIT_PD      65536u
+#define LIMIT_CQ      65536u
+#define LIMIT_MR      MR_TABLE_MAX_SLOTS
+#define LIMIT_AH      65536u
+#define LIMIT_CHANNEL 16384u
+#define LIMIT_SRQ     (SRQ_TABLE_SLOTS - 1)
+#define LIMIT_MW      LIMIT_MR
+#define LIMIT_XRCD    65536u
+#define LIMIT_MCAST   8192u
+#define LIMIT_WQ      (WQ_TABLE_SLOTS - 1)
+#define LIMIT_RWQ_IND 16384u
+#define LIMIT_FLOW    4096u /* each frame that is not RoCE may be compared with all of them */
+
+/* Per session, so that one application cannot use up everything: descriptors are the scarcest. */
+#define LIMIT_SESSION_CHANNEL 1024u
+#define LIMIT_SESSION_WQ      16384u
+#define LIMIT_SESSION_RWQ_IND 4096u
+#define LIMIT_SESSION_FLOW    1024u
+
+#define FRAME_AROUND 18u /* bytes of a frame besides its MTU: Ethernet header and tag */
+#define MTU_CODE_MAX 5u  /* IBV_MTU_4096 */
+
+#endif

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* See query.h. */
+#include "control/query.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "control/permission.h"
+#include "control/session_state.h"
+#include "device_host.h"
+
+#define PORT_DOWN   1 /* enum ibv_port_state */
+#define PORT_ACTIVE 4
+
+/* A locally administered OUI belongs to no vendor, so applications that know vendors' quirks find
+ * none; 0 would be a failed query for rdma-core's tests. */
+#define VENDOR_ID      0x020000
+#define VENDOR_PART_ID 0
+
+int query_device(struct session *sn, struct ctl_call *call)
+{
+    struct ctl_device *q = &call->reply.device;
+    uint32_t index = call->request->device.index;
+    const struct device *d;
+
+    if (index >= sn->rnic->devices)
+        return -ENODEV;
+    d = sn->rnic->device[index];
+    *q = (struct ctl_device){
+        .index = index,
+        .ports = 1,
+        .node_guid = device_node_guid(d),
+        .vendor_id = VENDOR_ID,
+        .vendor_part_id = VENDOR_PART_ID,
+        .max_qp = LIMIT_QP,
+        .max_qp_wr = QUEUE_MAX_WR,
+        .max_sge = LIMIT_SGE,
+        .max_inline = QUEUE_MAX_INLINE,
+        .max_cq = LIMIT_CQ,
+        .max_cqe = QUEUE_MAX_CQE,
+        .max_mr = LIMIT_MR,
+        .max_pd = LIMIT_PD,
+        .max_ah = LIMIT_AH,
+        .max_qp_rd_atom = LIMIT_RD_ATOM,
+        .max_qp_init_rd_atom = LIMIT_RD_ATOM,
+        .max_srq = LIMIT_SRQ,
+        .max_srq_wr = QUEUE_MAX_WR,
+        .max_srq_sge = LIMIT_SGE,
+        .max_mw = LIMIT_MW,
+        .max_xrcd = LIMIT_XRCD,
+        .max_mcast_grp = LIMIT_MCAST,
+        .max_mr_size = LIMIT_MR_SIZE,
+        .workers = sn->rnic->workers,
+    };
+    if (permission_raw(sn)) {
+        q->max_wq = LIMIT_SESSION_WQ;
+        q->max_rwq_ind = LIMIT_SESSION_RWQ_IND;
+        q->max_rwq_ind_size = RWQ_IND_MAX;
+    }
+    memcpy(q->name, d->name, sizeof(q->name));
+    snprintf(q->fw_version, sizeof(q->fw_version), "%s", sn->rnic->config.version);
+    return 0;
+}
+
+int query_port(struct session *sn, struct ctl_call *call)
+{
+    struct ctl_port *q = &call->reply.port;
+    struct device *d = sn->device;
+    struct pktio_info info;
+
+    if (call->request->port.port != 1)
+        return -EINVAL;
+    d->io->ops->info(d->io, &info);
+    *q = (struct ctl_port){
+        .port = 1,
+        .state = info.link_up ? PORT_ACTIVE : PORT_DOWN,
+        .max_mtu = MTU_CODE_MAX,
+        .active_mtu = device_mtu_code(d->info.mtu),
+        .gid_tbl_len = d->gids.len,
+        .pkey_tbl_len = 1,
+        .speed_mbps = info.speed_mbps,
+    };
+    memcpy(q->mac, d->info.mac, sizeof(q->mac));
+    snprintf(q->netdev, sizeof(q->netdev), "%s", d->info.netdev);
+    return 0;
+}
+
+int query_gid(struct session *sn, struct ctl_call *call)
+{
+    const struct ctl_gid *asked = &call->request->gid;
+    const struct gid_entry *e;
+
+    if (asked->port != 1 || asked->index >= sn->device->gids.len)
+        return -EINVAL;
+    e = &sn->device->gids.entry[asked->index];
+    if (!e->valid)
+        return -ENOENT;
+    memcpy(call->reply.gid.gid, e->gid.raw, sizeof(call->reply.gid.gid));
+    call->reply.gid.type = e->type;
+    call->reply.gid.ifindex = e->ifindex;
+    return 0;
+}

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The daemon's devices: created from its ports before the workers run, and destroyed after these
+ * ended. */
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "control/device_state.h"
+#include "control/notify.h"
+
+static void close_fd(int fd)
+{
+    if (fd >= 0)
+        close(fd);
+}
+
+static int create_workers(struct rnic *r)
+{
+    struct wake_shared *wake;
+    int err = segment_create(&r->wake, "uroce-wake", round_up(r->config.workers * CACHE_LINE, 4096),
+                             &r->wake_fd);
+
+    if (err)
+        return err;
+    wake = r->wake.base;
+    for (unsigned i = 0; i < r->config.workers; i++) {
+        struct worker_config wc = {
+            .index = i, .group = &r->group, .wake_word = &wake->worker[i].word};
+
+        r->worker[i] = worker_create(&wc);
+        if (!r->worker[i])
+            return -ENOMEM;
+        r->workers++;
+    }
+    return worker_group_connect(&r->group);
+}
+
+struct rnic *rnic_create(const struct rnic_config *config, int *err)
+{
+    struct rnic *r = calloc(1, sizeof(*r));
+
+    *err = -ENOMEM;
+    if (!r)
+        return NULL;
+    TAILQ_INIT(&r->sessions);
+    r->config = *config;
+    if (!r->config.clock)
+        r->config.clock = worker_time;
+    r->wake_fd = -1;
+    r->started = time(NULL);
+    *err = notify_open(r);
+    if (!*err)
+        r->group.waker = waker_create(err);
+    if (!*err)
+        *err = create_workers(r);
+    if (*err) {
+        rnic_destroy(r);
+        return NULL;
+    }
+    rnic_count_cpus(r);
+    return r;
+}
+
+static void device_destroy(struct device *d)
+{
+    net_close(d);
+    for (unsigned i = 0; i < d->parts; i++)
+        if (d->port[i]->engine)
+            engine_destroy(d->port[i]->engine);
+    if (d->qps)
+        qp_table_destroy(d->qps);
+    if (d->srqs)
+        srq_table_destroy(d->srqs);
+    if (d->ahs)
+        ah_table_destroy(d->ahs);
+    if (d->wqs)
+        wq_table_destroy(d->wqs);
+    mr_table_fini(&d->mrs);
+    free(d->rss[0]);
+    free(d->rss[1]);
+    for (unsigned i = 0; i < OBJ_KINDS; i++)
+        handle_table_fini(&d->handles[i]);
+    d->io->ops->close(d->io);
+    free(d);
+}
+
+void rnic_destroy(struct rnic *r)
+{
+    for (unsigned i = 0; i < r->devices; i++)
+        device_destroy(r->device[i]);
+    worker_group_fini(&r->group);
+    for (unsigned i = 0; i < r->workers; i++)
+        worker_destroy(r->worker[i]);
+    if (r->group.waker)
+        waker_destroy(r->group.waker);
+    if (r->config.loop)
+        event_loop_remove(r->config.loop, &r->notify);
+    close_fd(r->notify.fd);
+    segment_destroy(&r->wake);
+    close_fd(r->wake_fd);
+    free(r);
+}
+
+unsigned rnic_workers(const struct rnic *r)
+{
+    return r->workers;
+}
+
+struct worker *rnic_worker(struct rnic *r, unsigned index)
+{
+    return r->worker[index];
+}
+
+struct waker *rnic_waker(struct rnic *r)
+{
+    for (unsigned i = 0; i < r->devices; i++)
+        for (unsigned k = 0; k < r->device[i]->parts; k++)
+            if (r->device[i]->port[k]->source.fd >= 0)
+                return r->group.waker;
+    return NULL;
+}
+
+static int create_tables(struct device *d)
+{
+    static const uint32_t limit[OBJ_KINDS] = {
+        [OBJ_PD] = LIMIT_PD, [OBJ_MR] = LIMIT_MR,           [OBJ_CHANNEL] = LIMIT_CHANNEL,
+        [OBJ_CQ] = LIMIT_CQ, [OBJ_MW] = LIMIT_MW,           [OBJ_XRCD] = LIMIT_XRCD,
+        [OBJ_AH] = LIMIT_AH, [OBJ_RWQ_IND] = LIMIT_RWQ_IND, [OBJ_FLOW] = LIMIT_FLOW};
+    uint64_t secret[2];
+    int err = random_bytes(secret, sizeof(secret));
+
+    if (err)
+        return err;
+    for (unsigned i = 0; i < OBJ_KINDS; i++)
+        handle_table_init(&d->handles[i], limit[i]);
+    LIST_INIT(&d->xrc_domains);
+    d->qps = qp_table_create();
+    d->srqs = srq_table_create();
+    d->ahs = ah_table_create();
+    d->wqs = wq_table_create();
+    TAILQ_INIT(&d->flow_list);
+    if (!d->qps || !d->srqs || !d->ahs || !d->wqs)
+        return -ENOMEM;
+    return mr_table_init(&d->mrs, LIMIT_MR, secret);
+}
+
+/* The part of the port that a worker has: a queue and an engine. */
+static int create_part(struct device *d, struct worker *w)
+{
+    struct engine_config ec = {.port = &d->encap,
+                               .mrs = &d->mrs,
+                               .qps = d->qps,
+                               .srqs = d->srqs,
+                               .ahs = d->ahs,
+                               .flows = &d->flows};
+    struct worker_port *p = worker_add_port(w, d->io, d->parts, d->port[0]);
+
+    if (!p)
+        return -ENOSPC;
+    d->workers[d->parts] = w;
+    d->port[d->parts++] = p;
+    ec.host = worker_host(p);
+    ec.lane = worker_index(w);
+    ec.entropy = d->entropy;
+    ec.repath = d->repath;
+#ifdef UROCE_FUZZ
+    ec.any_icrc = true;
+#endif
+    p->engine = engine_create(&ec);
+    return p->engine ? 0 : -ENOMEM;
+}
+
+/* How the port spreads what it receives; ports need not know that. 0 or -ENOMEM. */
+static int read_rss(struct device *d)
+{
+    for (unsigned v = 0; v < ARRAY_SIZE(d->rss) && d->parts > 1 && d->io->ops->rss; v++) {
+        d->rss[v] = malloc(sizeof(*d->rss[v]));
+        if (!d->rss[v])
+            return -ENOMEM;
+        if (d->io->ops->rss(d->io, v == 1, d->rss[v])) {
+            free(d->rss[v]);
+            d->rss[v] = NULL;
+        }
+    }
+    return 0;
+}
+
+/* One worker for each of the port's queues. Ports with fewer queues than there are workers get the
+ * workers in turn. */
+static int create_parts(struct device *d)
+{
+    struct rnic *r = d->rnic;
+    unsigned n = max_of(min_of(d->info.queues, r->workers), 1u);
+    int err = 0;
+
+    for (unsigned i = 0; i < n && !err; i++)
+        err = create_part(d, r->worker[(r->next_worker + i) % r->workers]);
+    r->next_worker = (r->next_worker + n) % r->workers;
+    return err ? err : read_rss(d);
+}
+
+int rnic_add_port(struct rnic *r, const struct port_config *config)
+{
+    struct device *d = NULL;
+    int err = -ENOSPC;
+
+    if (r->devices < RNIC_DEVICES_MAX) {
+        d = calloc(1, sizeof(*d));
+        err = -ENOMEM;
+    }
+    if (!d) {
+        if (config->exception_fd)
+            close(*config->exception_fd);
+        config->io->ops->close(config->io);
+        return err;
+    }
+    d->net.exception.fd = config->exception_fd ? *config->exception_fd : -1;
+    d->rnic = r;
+    d->index = r->devices;
+    d->io = config->io;
+    d->io->ops->info(d->io, &d->info);
+    snprintf(d->name, sizeof(d->name), "uroce%u", d->index);
+    memcpy(d->encap.mac, d->info.mac, sizeof(d->encap.mac));
+    d->encap.gids = &d->gids;
+    /* Buffers may hold more than a port or its peer takes. */
+    d->encap.max_frame = (uint16_t)min_of(d->info.mtu + FRAME_AROUND, (uint32_t)UINT16_MAX);
+    if (config->qos)
+        d->qos = *config->qos;
+    else
+        qos_map_default(&d->qos);
+    d->entropy = config->entropy;
+    d->repath = config->repath;
+    if (config->ifindex) {
+        memcpy(d->info.netdev, config->netdev, sizeof(d->info.netdev));
+        d->info.ifindex = config->ifindex;
+    }
+    err = create_tables(d);
+    if (!err)
+        err = create_parts(d);
+    if (!err)
+        err = net_open(d, config);
+    if (err) {
+        device_destroy(d);
+        return err;
+    }
+    r->device[r->devices++] = d;
+    return 0;
+}
+
+int rnic_add_address(struct rnic *r, unsigned device, const struct port_address *a)
+{
+    return net_address_add(r->device[device], a);
+}
+
+int rnic_remove_address(struct rnic *r, unsigned device, const union gid *gid, uint16_t vlan)
+{
+    return net_address_remove(r->device[device], gid, vlan);
+}
+
+int rnic_answered(struct rnic *r, unsigned device, const union gid *gid, bool answered)
+{
+    return net_address_answered(r->device[device], gid, answered);
+}
+
+int rnic_add_route(struct rnic *r, unsigned device, const struct net_route *route)
+{
+    return net_host_add_route(r->device[device]->net.host, route);
+}
+
+int rnic_remove_route(struct rnic *r, unsigned device, const struct net_route *route)
+{
+    return net_host_remove_route(r->device[device]->net.host, route);
+}
+
+void rnic_on_retry(struct rnic *r, void (*retry)(void *ctx), void *ctx)
+{
+    r->retry = retry;
+    r->retry_ctx = ctx;
+}

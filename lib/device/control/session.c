@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Sessions, and the handler of each message. */
+#include "session.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "control/query.h"
+#include "control/session_state.h"
+#include "objects/ah.h"
+#include "objects/cq_channel.h"
+#include "objects/flow.h"
+#include "objects/mcast.h"
+#include "objects/mw.h"
+#include "objects/pd_mr.h"
+#include "objects/qp_object.h"
+#include "objects/srq_object.h"
+#include "objects/wq_object.h"
+#include "objects/xrcd.h"
+#include "show/show.h"
+
+static void read_comm(struct session *sn)
+{
+    char path[64];
+    FILE *f;
+
+    snprintf(path, sizeof(path), "/proc/%d/comm", sn->peer.pid);
+    f = fopen(path, "re");
+    if (!f)
+        return;
+    if (!fgets(sn->comm, sizeof(sn->comm), f))
+        sn->comm[0] = 0;
+    sn->comm[strcspn(sn->comm, "\n")] = 0;
+    fclose(f);
+}
+
+struct session *session_create(struct rnic *r, const struct ucred *peer)
+{
+    struct session *sn = calloc(1, sizeof(*sn));
+
+    if (!sn)
+        return NULL;
+    sn->rnic = r;
+    sn->peer = *peer;
+    sn->async_fd = -1;
+    for (unsigned i = 0; i < OBJ_KINDS; i++)
+        TAILQ_INIT(&sn->objects[i]);
+    read_comm(sn);
+    TAILQ_INSERT_TAIL(&r->sessions, sn, link);
+    r->session_count++;
+    rnic_count_cpus(r);
+    return sn;
+}
+
+bool session_process_ended(struct session *sn)
+{
+    sn->process_ended = true;
+    if (sn->space)
+        sn->rnic->config.mem->space_gone(sn->space);
+    return sn->device != NULL;
+}
+
+/* Each object before the objects that it uses. */
+void session_close(struct session *sn)
+{
+    session_process_ended(sn);
+    if (sn->device) {
+        flow_free_all(sn);
+        qp_free_all(sn);
+        rwq_ind_free_all(sn);
+        wq_free_all(sn);
+        srq_free_all(sn);
+        xrcd_free_all(sn);
+        cq_free_all(sn);
+        channel_free_all(sn);
+        ah_free_all(sn);
+        mw_free_all(sn);
+        mr_free_all(sn);
+        pd_free_all(sn);
+    }
+    ctx_close(sn);
+    TAILQ_REMOVE(&sn->rnic->sessions, sn, link);
+    sn->rnic->session_count--;
+    rnic_count_cpus(sn->rnic);
+    free(sn);
+}
+
+static const struct {
+    int (*fn)(struct session *sn, struct ctl_call *call);
+    bool anytime; /* also before CTL_OPEN */
+    unsigned fds; /* descriptors that may come with it */
+} handler[] = {
+    [CTL_QUERY_DEVICE] = {query_device, true, 0},
+    [CTL_QUERY_PORT] = {query_port, false, 0},
+    [CTL_QUERY_GID] = {query_gid, false, 0},
+    [CTL_OPEN] = {ctx_open, true, 0},
+    [CTL_ALLOC_PD] = {pd_alloc, false, 0},
+    [CTL_DEALLOC_PD] = {pd_dealloc, false, 0},
+    [CTL_REG_MR] = {mr_register, false, 1},
+    [CTL_DEREG_MR] = {mr_deregister, false, 0},
+    [CTL_CREATE_CHANNEL] = {channel_create, false, 0},
+    [CTL_DESTROY_CHANNEL] = {channel_destroy, false, 0},
+    [CTL_CREATE_CQ] = {cq_create, false, 0},
+    [CTL_DESTROY_CQ] = {cq_destroy, false, 0},
+    [CTL_CREATE_QP] = {qp_object_create, false, 0},
+    [CTL_MODIFY_QP] = {qp_object_modify, false, 0},
+    [CTL_QUERY_QP] = {qp_object_query, false, 0},
+    [CTL_DESTROY_QP] = {qp_object_destroy, false, 0},
+    [CTL_CREATE_AH] = {ah_create, false, 0},
+    [CTL_DESTROY_AH] = {ah_destroy, false, 0},
+    [CTL_CREATE_SRQ] = {srq_object_create, false, 0},
+    [CTL_MODIFY_SRQ] = {srq_object_modify, false, 0},
+    [CTL_QUERY_SRQ] = {srq_object_query, false, 0},
+    [CTL_DESTROY_SRQ] = {srq_object_destroy, false, 0},
+    [CTL_OPEN_XRCD] = {xrcd_open, false, 1},
+    [CTL_CLOSE_XRCD] = {xrcd_close, false, 0},
+    [CTL_ALLOC_MW] = {mw_alloc, false, 0},
+    [CTL_DEALLOC_MW] = {mw_dealloc, false, 0},
+    [CTL_ATTACH_MCAST] = {mcast_attach, false, 0},
+    [CTL_DETACH_MCAST] = {mcast_detach, false, 0},
+    [CTL_CREATE_WQ] = {wq_object_create, false, 0},
+    [CTL_MODIFY_WQ] = {wq_object_modify, false, 0},
+    [CTL_DESTROY_WQ] = {wq_object_destroy, false, 0},
+    [CTL_CREATE_RWQ_IND] = {rwq_ind_object_create, false, 0},
+    [CTL_MODIFY_RWQ_IND] = {rwq_ind_object_modify, false, 0},
+    [CTL_DESTROY_RWQ_IND] = {rwq_ind_object_destroy, false, 0},
+    [CTL_CREATE_FLOW] = {flow_create, false, 0},
+    [CTL_DESTROY_FLOW] = {flow_destroy, false, 0},
+    [CTL_SET_ENTROPY] = {qp_object_set_entropy, false, 0},
+    [CTL_SHOW] = {show, true, 0},
+    [CTL_FREEZE_MRS] = {mrs_freeze, false, 0},
+    [CTL_THAW_MRS] = {mrs_thaw, false, 0},
+    [CTL_REMAP_MR] = {mr_remap, false, 1},
+    [CTL_GET_UFFD] = {uffd_get, true, 0},
+    [CTL_HOT_MRS] = {mrs_hot, false, 0},
+};
+
+static int dispatch(struct session *sn, struct ctl_call *call)
+{
+    unsigned type = call->request->type;
+
+    if (type >= ARRAY_SIZE(handler) || !handler[type].fn)
+        return -EOPNOTSUPP;
+    if (!handler[type].anytime && !sn->device)
+        return -ENOTCONN;
+    if (call->in_fds > handler[type].fds)
+        return -EINVAL;
+    return handler[type].fn(sn, call);
+}
+
+void session_dispatch(struct session *sn, struct ctl_call *call)
+{
+    call->reply = *call->request;
+    call->reply.version = CTL_VERSION;
+    call->out_fds = 0;
+    call->reply.status = dispatch(sn, call);
+    /* A call that failed half-way has nothing to hand over. */
+    while (call->reply.status && call->out_fds)
+        close(call->out_fd[--call->out_fds]);
+}

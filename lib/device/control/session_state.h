@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A session: an application's context of a device, with its objects. */
+#ifndef UROCE_DEVICE_SESSION_STATE_H
+#define UROCE_DEVICE_SESSION_STATE_H
+
+#include <sys/socket.h>
+#include <sys/types.h>
+
+#include "control/device_state.h"
+#include "objects/object.h"
+#include "objects/slab.h"
+#include "session.h"
+#include "worker.h"
+
+struct session {
+    TAILQ_ENTRY(session) link;
+    struct rnic *rnic;
+    struct device *device; /* NULL until CTL_OPEN */
+    struct ucred peer;
+    bool process_ended;
+    char comm[16];
+    void *space; /* the application's memory, from CTL_OPEN on; and how to copy it: */
+    const struct mem_backend *copy;
+    int async_fd;
+    struct segment segment;
+    struct slab_pool slabs;             /* the segments of its queues */
+    struct worker_ctx ctx[WORKERS_MAX]; /* by part of the device */
+    struct worker_ctx
+        *by_worker[WORKERS_MAX]; /* the same, by worker; NULL: not one of the device's */
+    /* Doorbell slots: qp.c. */
+    struct dp_slots slots;
+    uint32_t *free_slot; /* a stack */
+    uint32_t free_slots, slots_made;
+    TAILQ_HEAD(, object) objects[OBJ_KINDS];
+    unsigned count[OBJ_KINDS];
+    unsigned mrs_mapped;
+    LIST_HEAD(, mr) hot_mrs; /* not yet reported to the application */
+    struct {
+        bool on;
+        ns_t credit, credited; /* for how long it may still stop workers; when that was computed */
+    } freeze;
+};
+
+/* The sessions of a device, one after the other; after == NULL: the first. NULL: no more. */
+static inline struct session *session_next(const struct device *d, const struct session *after)
+{
+    struct session *sn = after ? TAILQ_NEXT(after, link) : TAILQ_FIRST(&d->rnic->sessions);
+
+    while (sn && sn->device != d)
+        sn = TAILQ_NEXT(sn, link);
+    return sn;
+}
+
+/* CTL_OPEN, and its undoing. */
+int ctx_open(struct session *sn, struct ctl_call *call);
+void ctx_close(struct session *sn);
+
+#endif

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Opens and closes a port's host, and configures it while it runs. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control/async.h"
+#include "control/device_state.h"
+#include "net/gids.h"
+#include "objects/mcast.h"
+
+/* ---- the host's callbacks: they record, and net_apply_changes acts after the host's call ---- */
+
+static void on_send(void *ctx, const uint8_t *frame, uint32_t len)
+{
+    struct device *d = ctx;
+
+    if (d->net.isolated)
+        return;
+    slow_path_down(&d->net.slow, frame, len);
+    worker_kick(d->port[0]->worker);
+}
+
+static void on_resolved(void *ctx, const union gid *next_hop, uint16_t vlan)
+{
+    ((struct device *)ctx)->net.resolved = true;
+}
+
+static void on_moved(void *ctx, const union gid *next_hop, uint16_t vlan, const uint8_t mac[6])
+{
+    ((struct device *)ctx)->net.moved = true;
+}
+
+static void on_address_state(void *ctx, const struct net_address *a, enum net_address_state state)
+{
+    struct device_net *n = &((struct device *)ctx)->net;
+
+    if (n->changes == NET_ADDRESS_MAX)
+        return;
+    n->change[n->changes].a = *a;
+    n->change[n->changes++].duplicate = state == NET_DUPLICATE;
+}
+
+static const struct net_host_ops host_ops = {
+    .send = on_send,
+    .resolved = on_resolved,
+    .moved = on_moved,
+    .address_state = on_address_state,
+};
+
+/* ---- addresses ---- */
+
+static int add_to_host(struct device *d, const struct port_address *a)
+{
+    struct net_address na = {
+        .addr = a->gid, .prefix = a->prefix, .vlan = a->vlan, .quiet = a->answered};
+
+    return net_host_add_address(d->net.host, &na, !d->net.detect, net_time(d));
+}
+
+int net_address_add(struct device *d, const struct port_address *a)
+{
+    int err = add_to_host(d, a);
+
+    if (err)
+        return err;
+    err = device_gids_add(d, a);
+    if (err)
+        net_host_remove_address(d->net.host, &a->gid, a->vlan);
+    else
+        async_port_event(d, PORT_EVENT_GID_CHANGE);
+    mcast_follow_addresses(d);
+    net_apply_changes(d);
+    return err;
+}
+
+int net_address_remove(struct device *d, const union gid *gid, uint16_t vlan)
+{
+    int err = net_host_remove_address(d->net.host, gid, vlan);
+
+    /* A duplicate has no entries any more. */
+    if (!err && !device_gids_remove(d, gid, vlan))
+        async_port_event(d, PORT_EVENT_GID_CHANGE);
+    mcast_follow_addresses(d);
+    net_apply_changes(d);
+    return err;
+}
+
+int net_address_answered(struct device *d, const union gid *gid, bool answered)
+{
+    int err = net_host_set_quiet(d->net.host, gid, VLAN_NONE, answered, net_time(d));
+
+    net_apply_changes(d);
+    return err;
+}
+
+/* ---- opening ---- */
+
+static int create_host(struct device *d)
+{
+    struct net_host_config hc = {
+        .mtu = d->info.mtu, .optimistic = true, .ops = &host_ops, .ctx = d};
+    int err = random_bytes(&hc.seed, sizeof(hc.seed));
+
+    if (err)
+        return err;
+    memcpy(hc.mac, d->info.mac, sizeof(hc.mac));
+    d->net.host = net_host_create(&hc);
+    return d->net.host ? 0 : -ENOMEM;
+}
+
+static int add_configured(struct device *d, const struct port_config *config)
+{
+    int err = device_add_gids(d, config);
+
+    for (unsigned i = 0; i < config->neighbours && !err; i++)
+        err = net_host_add_neighbour(d->net.host, &config->neighbour[i].addr, VLAN_NONE,
+                                     config->neighbour[i].mac);
+    for (unsigned i = 0; i < config->addresses && !err; i++)
+        err = add_to_host(d, &config->address[i]);
+    for (unsigned i = 0; i < config->routes && !err; i++)
+        err = net_host_add_route(d->net.host, &config->route[i]);
+    return err == -EEXIST ? -EINVAL : err;
+}
+
+int net_open(struct device *d, const struct port_config *config)
+{
+    struct device_net *n = &d->net;
+    int err;
+
+    n->frames.fd = n->timer.fd = n->link.fd = n->slow.event_fd = -1;
+    n->isolated = d->io->ops->wake_fd(d->io, 0) == PKTIO_WAKE_NEVER;
+    n->detect = config->detect_duplicates && !n->isolated;
+    n->link_up = d->info.link_up;
+    err = create_host(d);
+    if (!err && !n->link_up) /* what it sends now would be lost; it starts when the link comes up */
+        net_host_link(n->host, false, net_time(d));
+    if (!err && !n->isolated)
+        err = slow_path_init(&n->slow, d->info.mac, config->exception_fd != NULL);
+    if (!err)
+        err = add_configured(d, config);
+    if (err || n->isolated)
+        return err;
+    d->port[0]->slow = &n->slow;
+    err = net_events_open(d, config);
+    if (!err)
+        net_apply_changes(d);
+    return err;
+}
+
+void net_close(struct device *d)
+{
+    struct device_net *n = &d->net;
+
+    net_events_close(d);
+    if (!n->host)
+        return;
+    slow_path_fini(&n->slow);
+    net_host_destroy(n->host);
+    n->host = NULL;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Address handles. */
+#ifndef UROCE_DEVICE_AH_H
+#define UROCE_DEVICE_AH_H
+
+#include "engine.h"
+#include "objects/object.h"
+#include "session.h"
+
+struct ah {
+    struct object o;
+    struct pd *pd;
+    struct address_handle *handle;
+};
+
+int ah_create(struct session *sn, struct ctl_call *call);
+int ah_destroy(struct session *sn, struct ctl_call *call);
+void ah_free_all(struct session *sn);
+
+#endif

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Completion channels and completion queues. */
+#include "objects/cq_channel.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "control/session_state.h"
+
+/* ---- channels ---- */
+
+/* Sends the unsent events of ch's queues. False: the application must read first. */
+static bool channel_send_unsent(struct channel *ch)
+{
+    struct object *o;
+
+    TAILQ_FOREACH (o, &ch->o.session->objects[OBJ_CQ], link) {
+        struct cq *cq = container_of(o, struct cq, o);
+
+        if (cq->channel == ch && !dp_cq_send_unsent(&cq->dp))
+            return false;
+    }
+    return true;
+}
+
+static void channel_deliver(struct channel *ch)
+{
+    struct event_loop *loop = ch->o.session->rnic->config.loop;
+
+    if (channel_send_unsent(ch))
+        event_loop_remove(loop, &ch->writable);
+    else if (event_loop_add(loop, &ch->writable, EPOLLOUT))
+        /* No memory to watch the socket: the worker's next event tries again. */
+        atomic_store(&ch->dp.has_unsent, false);
+}
+
+static void on_writable(struct event_source *s, uint32_t events)
+{
+    channel_deliver(container_of(s, struct channel, writable));
+}
+
+void channels_deliver(struct session *sn)
+{
+    struct object *o;
+
+    TAILQ_FOREACH (o, &sn->objects[OBJ_CHANNEL], link) {
+        struct channel *ch = container_of(o, struct channel, o);
+
+        /* Cleared first, so that an event that a worker adds afterwards notifies the control thread
+         * again. */
+        if (atomic_exchange(&ch->dp.has_unsent, false))
+            channel_deliver(ch);
+    }
+}
+
+int channel_create(struct session *sn, struct ctl_call *call)
+{
+    struct channel *ch;
+    int pair[2];
+
+    if (sn->count[OBJ_CHANNEL] >= LIMIT_SESSION_CHANNEL)
+        return -ENOMEM;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
+        return -errno;
+    ch = object_create(sn, OBJ_CHANNEL, sizeof(*ch));
+    if (!ch) {
+        close(pair[0]);
+        close(pair[1]);
+        return -ENOMEM;
+    }
+    ch->dp.fd = pair[0];
+    ch->writable = (struct event_source){.fd = pair[0], .ready = on_writable};
+    call->out_fd[call->out_fds++] = pair[1];
+    call->reply.handle = ch->o.handle;
+    return 0;
+}
+
+static void channel_free(struct object *o)
+{
+    struct channel *ch = container_of(o, struct channel, o);
+    struct event_loop *loop = o->session->rnic->config.loop;
+
+    if (loop)
+        event_loop_remove(loop, &ch->writable);
+    close(ch->dp.fd);
+    object_destroy(o);
+}
+
+int channel_destroy(struct session *sn, struct ctl_call *call)
+{
+    struct object *o;
+    int err = object_get_unused(sn, OBJ_CHANNEL, call->request->handle, &o);
+
+    if (!err)
+        channel_free(o);
+    return err;
+}
+
+void channel_free_all(struct session *sn)
+{
+    object_free_all(sn, OBJ_CHANNEL, channel_free);
+}
+
+/* ---- completion queues ---- */
+
+static int check_cq(struct session *sn, const struct ctl_create_cq *rq, struct channel **channel)
+{
+    struct object *o;
+
+    *channel = NULL;
+    if (!rq->cqe || rq->cqe > QUEUE_MAX_CQE || rq->vector >= sn->rnic->workers)
+        return -EINVAL;
+    if (!rq->channel)
+        return 0;
+    o = object_get(sn, OBJ_CHANNEL, rq->channel);
+    if (!o)
+        return -EINVAL;
+    *channel = container_of(o, struct channel, o);
+    return 0;
+}
+
+static void cq_init(struct session *sn, struct cq *cq, uint32_t size, uint64_t cookie)
+{
+    comp_queue_init(&cq->dp.cq, cq->segment.base, size, sn->rnic->workers);
+    cq->dp.cq.handle = cq->o.handle;
+    cq->dp.cq.cookie = cookie;
+    cq->dp.cq.owner = &cq->dp;
+    cq->dp.ctx = sn->by_worker;
+    if (cq->channel) {
+        cq->dp.channel = &cq->channel->dp;
+        cq->channel->o.refs++;
+    }
+}
+
+int cq_create(struct session *sn, struct ctl_call *call)
+{
+    const struct ctl_create_cq *rq = &call->request->create_cq;
+    struct ctl_create_cq *reply = &call->reply.create_cq;
+    uint32_t size, lanes = sn->rnic->workers;
+    struct channel *channel;
+    struct cq *cq;
+    int err = check_cq(sn, rq, &channel);
+
+    if (err)
+        return err;
+    size = pow2_at_least(rq->cqe);
+    cq = aligned_alloc(CACHE_LINE, round_up(sizeof(*cq), CACHE_LINE));
+    if (!cq)
+        return -ENOMEM;
+    *cq = (struct cq){.channel = channel, .vector = rq->vector};
+    err = object_segment(sn, call, cq_segment_bytes(size, lanes), &cq->segment, &reply->place);
+    if (!err)
+        err = object_add(sn, &cq->o, OBJ_CQ);
+    if (err) {
+        slab_cancel(&sn->slabs, &cq->segment);
+        free(cq);
+        return err;
+    }
+    cq_init(sn, cq, size, rq->cookie);
+    reply->cqe = size;
+    reply->handle = cq->o.handle;
+    reply->lanes = lanes;
+    reply->segment_bytes = cq->segment.bytes;
+    return 0;
+}
+
+/* Returns the slab that was freed with it, or 0. */
+static uint64_t cq_destroy_object(struct object *o)
+{
+    struct cq *cq = container_of(o, struct cq, o);
+    uint64_t slab_gone = slab_free(&o->session->slabs, &cq->segment);
+
+    if (cq->channel)
+        cq->channel->o.refs--;
+    object_destroy(o);
+    return slab_gone;
+}
+
+int cq_destroy(struct session *sn, struct ctl_call *call)
+{
+    struct object *o;
+    int err = object_get_unused(sn, OBJ_CQ, call->request->destroy.handle, &o);
+
+    /* No queue pair uses it, and none did at the last quiet point, for which their destruction
+     * waited. */
+    if (!err)
+        call->reply.destroy.slab_gone = cq_destroy_object(o);
+    return err;
+}
+
+static void cq_free(struct object *o)
+{
+    cq_destroy_object(o);
+}
+
+void cq_free_all(struct session *sn)
+{
+    object_free_all(sn, OBJ_CQ, cq_free);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Completion channels and completion queues. */
+#ifndef UROCE_DEVICE_CQ_CHANNEL_H
+#define UROCE_DEVICE_CQ_CHANNEL_H
+
+#include "event_loop.h"
+#include "objects/object.h"
+#include "objects/segment.h"
+#include "session.h"
+#include "worker.h"
+
+struct channel {
+    struct object o;
+    struct dp_channel dp;
+    struct event_source writable; /* watched while events wait to be sent */
+};
+
+struct cq {
+    struct object o;
+    struct dp_cq dp;
+    struct channel *channel; /* or NULL */
+    uint32_t vector;         /* the worker that the application asked for */
+    struct segment segment;
+};
+
+int channel_create(struct session *sn, struct ctl_call *call);
+int channel_destroy(struct session *sn, struct ctl_call *call);
+void channel_free_all(struct session *sn);
+/* Sends, or arranges to be sent, the completion events that workers left behind. */
+void channels_deliver(struct session *sn);
+
+int cq_create(struct session *sn, struct ctl_call *call);
+int cq_destroy(struct session *sn, struct ctl_call *call);
+void cq_free_all(struct session *sn);
+
+#endif

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Flow rules: which raw packets go to which queue pair. Each change publishes a new table of all
+ * rules of the port, in the order of their creation.
+ */
+#include "objects/flow.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control/permission.h"
+#include "control/session_state.h"
+#include "objects/qp_object.h"
+
+#define FLOW_HEADERS (FLOW_HAS_VLAN | FLOW_HAS_IPV4 | FLOW_HAS_IPV6 | FLOW_HAS_TCP | FLOW_HAS_UDP)
+
+/* ---- the table ---- */
+
+static struct flow_table *make_table(struct device *d)
+{
+    struct flow_rule *rules = calloc(d->flow_count, sizeof(*rules));
+    struct flow_table *table;
+    struct flow_object *f;
+    unsigned n = 0;
+
+    if (!rules)
+        return NULL;
+    TAILQ_FOREACH (f, &d->flow_list, in_device)
+        rules[n++] = f->rule;
+    table = flow_table_create(rules, n);
+    free(rules);
+    return table;
+}
+
+uint64_t flow_frames(const struct flow_object *f)
+{
+    const struct flow_table *table = atomic_load(&f->o.session->device->flows.table);
+
+    return f->frames + (f->published && table ? flow_table_frames(table, f->index) : 0);
+}
+
+/* Replaces the table by another, or none. The rules keep their counts. */
+static void publish(struct device *d, struct flow_table *table)
+{
+    struct flow_table *old = atomic_exchange(&d->flows.table, table);
+    struct flow_object *f;
+    unsigned n = 0;
+
+    device_quiesce(d);
+    TAILQ_FOREACH (f, &d->flow_list, in_device) {
+        if (f->published)
+            f->frames += flow_table_frames(old, f->index);
+        f->published = table != NULL;
+        f->index = n++;
+    }
+    if (old)
+        flow_table_free(old);
+}
+
+/* ---- creation ---- */
+
+static bool matches_all(const struct ctl_create_flow *rq)
+{
+    static const struct flow_fields none;
+
+    return !rq->match.headers && !memcmp(&rq->match.mask, &none, sizeof(none));
+}
+
+static int check_create(const struct ctl_create_flow *rq)
+{
+    const uint32_t versions = FLOW_HAS_IPV4 | FLOW_HAS_IPV6, services = FLOW_HAS_TCP | FLOW_HAS_UDP;
+
+    if (rq->port != 1 || rq->type > FLOW_SNIFFER || rq->priority > UINT16_MAX ||
+        rq->match.headers & ~(uint32_t)FLOW_HEADERS)
+        return -EINVAL;
+    /* No packet is both. */
+    if ((rq->match.headers & versions) == versions || (rq->match.headers & services) == services)
+        return -EINVAL;
+    /* The other types match by the type alone. */
+    if (rq->type != FLOW_NORMAL && (!matches_all(rq) || rq->drop))
+        return -EINVAL;
+    return 0;
+}
+
+static void fill_rule(struct flow_rule *rule, const struct ctl_create_flow *rq, struct qp *qp)
+{
+    *rule = (struct flow_rule){.type = rq->type,
+                               .priority = (uint16_t)rq->priority,
+                               .drop = rq->drop != 0,
+                               .tagged = rq->tagged != 0,
+                               .tag = rq->tag,
+                               .match = rq->match,
+                               .qp = qp};
+}
+
+static int add_rule(struct device *d, struct flow_object *f)
+{
+    struct flow_table *table;
+
+    TAILQ_INSERT_TAIL(&d->flow_list, f, in_device);
+    d->flow_count++;
+    table = make_table(d);
+    if (!table) {
+        TAILQ_REMOVE(&d->flow_list, f, in_device);
+        d->flow_count--;
+        return -ENOMEM;
+    }
+    publish(d, table);
+    return 0;
+}
+
+int flow_create(struct session *sn, struct ctl_call *call)
+{
+    const struct ctl_create_flow *rq = &call->request->create_flow;
+    struct qp_object *q = qp_object_get(sn, rq->qpn);
+    struct flow_object *f;
+    int err;
+
+    if (!permission_raw(sn))
+        return -EPERM;
+    if (!q || qp_type(q->dp.qp) != QPT_RAW_PACKET)
+        return -EINVAL;
+    err = check_create(rq);
+    if (!err && (sn->count[OBJ_FLOW] >= LIMIT_SESSION_FLOW || sn->device->flow_count >= LIMIT_FLOW))
+        err = -ENOMEM;
+    if (err)
+        return err;
+    f = object_create(sn, OBJ_FLOW, sizeof(*f));
+    if (!f)
+        return -ENOMEM;
+    f->q = q;
+    fill_rule(&f->rule, rq, q->dp.qp);
+    err = add_rule(sn->device, f);
+    if (err) {
+        object_destroy(&f->o);
+        return err;
+    }
+    q->o.refs++;
+    call->reply.create_flow.handle = f->o.handle;
+    return 0;
+}
+
+/* ---- destruction ---- */
+
+static void unlink_rule(struct device *d, struct flow_object *f)
+{
+    TAILQ_REMOVE(&d->flow_list, f, in_device);
+    d->flow_count--;
+}
+
+static void flow_free(struct object *o)
+{
+    container_of(o, struct flow_object, o)->q->o.refs--;
+    object_destroy(o);
+}
+
+int flow_destroy(struct session *sn, struct ctl_call *call)
+{
+    struct object *o = object_get(sn, OBJ_FLOW, call->request->handle);
+    struct device *d = sn->device;
+    struct flow_table *table = NULL;
+    struct flow_object *f, *next;
+
+    if (!o)
+        return -EINVAL;
+    f = container_of(o, struct flow_object, o);
+    next = TAILQ_NEXT(f, in_device);
+    unlink_rule(d, f);
+    if (d->flow_count) {
+        table = make_table(d);
+        if (!table) { /* the old table stays */
+            if (next)
+                TAILQ_INSERT_BEFORE(next, f, in_device);
+            else
+                TAILQ_INSERT_TAIL(&d->flow_list, f, in_device);
+            d->flow_count++;
+            return -ENOMEM;
+        }
+    }
+    publish(d, table);
+    flow_free(o);
+    return 0;
+}
+
+void flow_free_all(struct session *sn)
+{
+    struct device *d = sn->device;
+    struct object *o;
+
+    if (!sn->count[OBJ_FLOW])
+        return;
+    TAILQ_FOREACH (o, &sn->objects[OBJ_FLOW], link)
+        unlink_rule(d, container_of(o, struct flow_object, o));
+    /* The rules must not stay. Without memory for a table of the remaining rules, these are not
+     * effective until the next change. */
+    publish(d, d->flow_count ? make_table(d) : NULL);
+    object_free_all(sn, OBJ_FLOW, flow_free);
+}

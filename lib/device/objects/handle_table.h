@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Numbers for objects: a handle is a small number other than 0, which is not reused soon. */
+#ifndef UROCE_HANDLE_TABLE_H
+#define UROCE_HANDLE_TABLE_H
+
+#include <stdint.h>
+
+struct object;
+
+struct handle_table {
+    struct object **slot;
+    uint32_t *free; /* a ring of freed slots: the oldest is reused first */
+    uint32_t room, used, free_head, free_count, limit;
+};
+
+void handle_table_init(struct handle_table *t, uint32_t limit);
+void handle_table_fini(struct handle_table *t);
+
+/* A handle for o, or 0: too many, or out of memory. */
+uint32_t handle_add(struct handle_table *t, struct object *o);
+void handle_remove(struct handle_table *t, uint32_t handle);
+
+/* The object, or NULL for any other number. */
+struct object *handle_get(const struct handle_table *t, uint32_t handle);
+
+#endif

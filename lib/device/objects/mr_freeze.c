@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * An application rearranges the memory behind its regions: workers wait where they would access
+ * this memory, and continue with other mappings, or by copying.
+ *
+ * Workers serve other applications too, so a freeze is short, and each application has a credit of
+ * time for which it may stop workers. Without credit its freezes last no time, at its own risk.
+ */
+#include "objects/pd_mr.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "control/session_state.h"
+
+#define FREEZE_MAX (20 * NS_PER_MS) /* one */
+#define CREDIT_MAX                                                                 \
+    (100 * NS_PER_MS)  /* workers' time, of an application that used none recently \
+                        */
+#define CREDIT_RATE 10 /* a tenth of the time */
+
+static void update_credit(struct session *sn)
+{
+    ns_t now = sn->rnic->config.clock(), earned = (now - sn->freeze.credited) / CREDIT_RATE;
+
+    if (!sn->freeze.credited || sn->freeze.credit + earned > CREDIT_MAX)
+        sn->freeze.credit = CREDIT_MAX;
+    else
+        sn->freeze.credit += earned;
+    sn->freeze.credited = now;
+}
+
+static void thaw(struct session *sn)
+{
+    ns_t waited;
+
+    if (!sn->freeze.on)
+        return;
+    sn->freeze.on = false;
+    waited = sn->rnic->config.mem->thaw(sn->space);
+    sn->freeze.credit -= min_of(waited, sn->freeze.credit);
+}
+
+/* The application cannot rearrange memory that other processes share, or whose backing is unknown.
+ */
+static bool may_be_unmapped(const struct mr *mr)
+{
+    return mr->mapping && mr->why != CTL_MR_SHARED && mr->why != CTL_MR_UNKNOWN;
+}
+
+struct freeze_call {
+    struct session *sn;
+    ns_t time;
+    bool unmap;
+};
+
+/* Runs while no worker does. */
+static void freeze_now(struct worker *w, void *arg)
+{
+    const struct freeze_call *call = arg;
+    struct session *sn = call->sn;
+    struct object *o;
+
+    if (call->time) {
+        sn->rnic->config.mem->freeze(sn->space, call->time);
+        sn->freeze.on = true;
+    }
+    if (!call->unmap)
+        return;
+    TAILQ_FOREACH (o, &sn->objects[OBJ_MR], link) {
+        struct mr *mr = container_of(o, struct mr, o);
+
+        if (may_be_unmapped(mr))
+            mr->region.direct = NULL;
+    }
+}
+
+static void unmap_all(struct session *sn)
+{
+    struct object *o;
+
+    TAILQ_FOREACH (o, &sn->objects[OBJ_MR], link) {
+        struct mr *mr = container_of(o, struct mr, o);
+
+        if (!may_be_unmapped(mr))
+            continue;
+        sn->rnic->config.mem->unmap(mr->mapping, &mr->region);
+        mr->mapping = NULL;
+        mr_set_why(mr, CTL_MR_FORKED);
+        sn->mrs_mapped--;
+        mr_heat_start(mr);
+    }
+}
+
+int mrs_freeze(struct session *sn, struct ctl_call *call)
+{
+    uint32_t flags = call->request->freeze.flags;
+    struct freeze_call f = {.sn = sn, .unmap = flags & CTL_FREEZE_UNMAP};
+
+    if (flags & ~(uint32_t)CTL_FREEZE_UNMAP)
+        return -EINVAL;
+    thaw(sn);
+    update_credit(sn);
+    f.time = min_of(sn->freeze.credit, (ns_t)FREEZE_MAX);
+    if (f.time < NS_PER_MS || !sn->rnic->config.mem->freeze)
+        f.time = 0;
+    device_call_all(sn->device, freeze_now, &f);
+    if (f.unmap)
+        unmap_all(sn);
+    call->reply.freeze.granted_us = (uint32_t)(f.time / 1000);
+    return 0;
+}
+
+int mrs_thaw(struct session *sn, struct ctl_call *call)
+{
+    thaw(sn);
+    return 0;
+}
+
+struct remap_call {
+    struct mr *mr;
+    uint8_t *direct;
+};
+
+static void remap_now(struct worker *w, void *arg)
+{
+    const struct remap_call *call = arg;
+
+    call->mr->region.direct = call->direct;
+}
+
+/* A region that cannot be mapped remains copied. */
+int mr_remap(struct session *sn, struct ctl_call *call)
+{
+    const struct ctl_remap *rq = &call->request->remap;
+    struct object *o = object_get(sn, OBJ_MR, rq->handle);
+    struct remap_call r;
+    struct mem_region region;
+    int err;
+
+    if (!o || !call->in_fds != !rq->pieces || rq->why >= CTL_MR_WHYS)
+        return -EINVAL;
+    r.mr = container_of(o, struct mr, o);
+    if (r.mr->mapping)
+        return -EBUSY;
+    call->reply.remap.mapped = 0;
+    if (!call->in_fds) {
+        mr_set_why(r.mr, rq->why);
+        mr_heat_start(r.mr);
+        return 0;
+    }
+    /* Workers must not see a partial change. */
+    region = r.mr->region;
+    r.mr->mapping = mr_map(sn, &region, call, rq->piece, rq->pieces, &err);
+    mr_set_why(r.mr, r.mr->mapping ? rq->why : CTL_MR_REFUSED);
+    if (!r.mr->mapping) {
+        mr_heat_start(r.mr);
+        return 0;
+    }
+    r.direct = region.direct;
+    device_call_all(sn->device, remap_now, &r);
+    sn->mrs_mapped++;
+    call->reply.remap.mapped = 1;
+    return 0;
+}
+
+int uffd_get(struct session *sn, struct ctl_call *call)
+{
+    const int *device = sn->rnic->config.uffd_device;
+    int fd;
+
+    if (!device)
+        return -EPERM;
+    fd = fcntl(*device, F_DUPFD_CLOEXEC, 0);
+    if (fd < 0)
+        return -errno;
+    call->out_fd[call->out_fds++] = fd;
+    return 0;
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Regions that are copied often, and could be mapped, are reported to the application, as only the
+ * application can move its pages. Workers count copies and put hot regions on a list of the space;
+ * this file moves them to a list of the session, from which a region can be removed before it ends.
+ */
+#include "control/session_state.h"
+#include "objects/pd_mr.h"
+
+/* Moving a small region's pages takes as long as some hundred copies of one packet. */
+#define HOT_USES     128u
+#define HOT_USES_MAX (UINT32_C(1) << 31)
+
+static struct mem_heat *heat_of(const struct session *sn)
+{
+    return sn->rnic->config.mem->heat ? sn->rnic->config.mem->heat(sn->space) : NULL;
+}
+
+void mrs_report_heat(struct session *sn)
+{
+    struct ctx_shared *shared = sn->segment.base;
+    struct mem_heat *h = heat_of(sn);
+
+    if (h)
+        h->word = &shared->mr_hot;
+}
+
+/* The order does not matter. */
+static void take_reported(struct session *sn)
+{
+    struct mem_heat *h = heat_of(sn);
+    struct mem_region *r = h ? mem_heat_take(h) : NULL;
+
+    while (r) {
+        struct mr *mr = container_of(r, struct mr, region);
+
+        r = r->heat.next;
+        LIST_INSERT_HEAD(&sn->hot_mrs, mr, hot);
+        mr->is_listed = true;
+    }
+}
+
+static void unlist(struct mr *mr)
+{
+    if (mr->is_listed)
+        LIST_REMOVE(mr, hot);
+    mr->is_listed = false;
+}
+
+/* Removes the region from the lists. A worker that is just reporting it adds it later, unless no
+ * worker uses the region. */
+void mr_heat_stop(struct mr *mr)
+{
+    if (atomic_load_explicit(&mr->region.heat.told, memory_order_relaxed))
+        take_reported(mr->o.session);
+    unlist(mr);
+}
+
+void mr_heat_start(struct mr *mr)
+{
+    uint32_t limit = 0;
+
+    mr_heat_stop(mr);
+    if (!mr->mapping && ctl_mr_may_change(mr->why)) {
+        limit = mr->hot_uses ? 2 * min_of(mr->hot_uses, HOT_USES_MAX / 2) : HOT_USES;
+        mr->hot_uses = limit;
+    }
+    mem_heat_restart(&mr->region, limit);
+}
+
+int mrs_hot(struct session *sn, struct ctl_call *call)
+{
+    struct ctl_hot *hot = &call->reply.hot;
+    struct mr *mr;
+
+    *hot = (struct ctl_hot){0};
+    take_reported(sn);
+    while (hot->count < CTL_HOT_MAX && (mr = LIST_FIRST(&sn->hot_mrs))) {
+        unlist(mr);
+        if (!mr->mapping)
+            hot->uidx[hot->count++] = mr->uidx;
+    }
+    hot->more = !LIST_EMPTY(&sn->hot_mrs);
+    return 0;
+}

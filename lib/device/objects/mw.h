@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Memory windows. */
+#ifndef UROCE_DEVICE_MW_H
+#define UROCE_DEVICE_MW_H
+
+#include "session.h"
+
+int mw_alloc(struct session *sn, struct ctl_call *call);
+int mw_dealloc(struct session *sn, struct ctl_call *call);
+void mw_free_all(struct session *sn);
+
+#endif

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "objects/object.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "control/session_state.h"
+
+/* Packets name these by number, which the transport's tables assign. */
+static bool has_own_number(enum object_kind kind)
+{
+    return kind == OBJ_QP || kind == OBJ_SRQ || kind == OBJ_WQ;
+}
+
+int object_add(struct session *sn, struct object *o, enum object_kind kind)
+{
+    if (!has_own_number(kind)) {
+        o->handle = handle_add(&sn->device->handles[kind], o);
+        if (!o->handle)
+            return -ENOMEM;
+    }
+    o->kind = kind;
+    o->session = sn;
+    TAILQ_INSERT_TAIL(&sn->objects[kind], o, link);
+    sn->count[kind]++;
+    return 0;
+}
+
+void object_remove(struct object *o)
+{
+    struct session *sn = o->session;
+
+    if (!has_own_number(o->kind))
+        handle_remove(&sn->device->handles[o->kind], o->handle);
+    TAILQ_REMOVE(&sn->objects[o->kind], o, link);
+    sn->count[o->kind]--;
+}
+
+void *object_create(struct session *sn, enum object_kind kind, size_t size)
+{
+    struct object *o = calloc(1, size);
+
+    if (o && object_add(sn, o, kind)) {
+        free(o);
+        o = NULL;
+    }
+    return o;
+}
+
+void object_destroy(struct object *o)
+{
+    object_remove(o);
+    free(o);
+}
+
+struct object *object_get(struct session *sn, enum object_kind kind, uint32_t handle)
+{
+    struct object *o = handle_get(&sn->device->handles[kind], handle);
+
+    return o && o->session == sn ? o : NULL;
+}
+
+int object_get_unused(struct session *sn, enum object_kind kind, uint32_t handle, struct object **o)
+{
+    *o = object_get(sn, kind, handle);
+    if (!*o)
+        return -EINVAL;
+    return (*o)->refs ? -EBUSY : 0;
+}
+
+void object_free_all(struct session *sn, enum object_kind kind, void (*free_one)(struct object *o))
+{
+    struct object *o;
+
+    while ((o = TAILQ_FIRST(&sn->objects[kind])))
+        free_one(o);
+}
+
+int object_segment(struct session *sn, struct ctl_call *call, size_t bytes, struct segment *s,
+                   struct ctl_place *place)
+{
+    struct slab_place in;
+    int err = slab_alloc(&sn->slabs, bytes, s, &in);
+
+    if (err)
+        return err;
+    *place = (struct ctl_place){.slab = in.slab, .offset = in.offset};
+    if (in.fd >= 0)
+        call->out_fd[call->out_fds++] = in.fd;
+    return 0;
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Protection domains and memory regions. mr_freeze.c and mr_heat.c change how a region is reached.
+ */
+#ifndef UROCE_DEVICE_PD_MR_H
+#define UROCE_DEVICE_PD_MR_H
+
+#include "mem.h"
+#include "objects/object.h"
+#include "session.h"
+
+struct pd {
+    struct object o;
+};
+
+struct mr {
+    struct object o;
+    struct pd *pd;
+    struct mem_region region;
+    void *mapping; /* or NULL */
+    uint32_t why;  /* enum ctl_mr_why: why it is mapped, or copied */
+    uint32_t uidx;
+    uint32_t hot_uses;  /* copies after which it is, or was, hot; 0: not counted so far */
+    LIST_ENTRY(mr) hot; /* while is_listed: among its session's hot regions */
+    bool is_listed;
+};
+
+int pd_alloc(struct session *sn, struct ctl_call *call);
+int pd_dealloc(struct session *sn, struct ctl_call *call);
+void pd_free_all(struct session *sn);
+
+int mr_register(struct session *sn, struct ctl_call *call);
+int mr_deregister(struct session *sn, struct ctl_call *call);
+void mr_free_all(struct session *sn);
+
+/* Sets why a region is mapped or copied, and counts it. */
+void mr_set_why(struct mr *mr, uint32_t why);
+/* Maps the pieces of the call's descriptor, if they follow the protocol, and sets r->direct. The
+ * mapping, or NULL and *err. */
+void *mr_map(struct session *sn, struct mem_region *r, const struct ctl_call *call,
+             const struct ctl_mr_piece *piece, unsigned n, int *err);
+
+/* ---- mr_freeze.c: the application rearranges the memory behind its regions ---- */
+
+int mrs_freeze(struct session *sn, struct ctl_call *call);
+int mrs_thaw(struct session *sn, struct ctl_call *call);
+int mr_remap(struct session *sn, struct ctl_call *call);
+int uffd_get(struct session *sn, struct ctl_call *call);
+
+/* ---- mr_heat.c: reporting regions that are copied often to the application ---- */
+
+int mrs_hot(struct session *sn, struct ctl_call *call);
+/* Lets workers announce hot regions in the context segment; the session's segment and space exist.
+ */
+void mrs_report_heat(struct session *sn);
+/* Counts from now on, if the region is copied for a reason that may change. */
+void mr_heat_start(struct mr *mr);
+/* Before the region ends, when no worker knows it. */
+void mr_heat_stop(struct mr *mr);
+
+#endif

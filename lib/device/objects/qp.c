@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Queue pairs: the control thread creates and destroys them, a worker owns them in between. */
+#include "objects/qp_object.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control/limits.h"
+#include "control/session_state.h"
+#include "device_host.h"
+#include "net/resolve.h"
+#include "objects/cq_channel.h"
+#include "objects/mcast.h"
+#include "objects/pd_mr.h"
+#include "objects/srq_object.h"
+#include "objects/steer.h"
+#include "objects/wq_object.h"
+#include "objects/xrcd.h"
+
+/* ---- doorbell slots ---- */
+
+/* Allocates a doorbell slot, and makes more when there are none. 0 or -ENOMEM. */
+static int alloc_slot(struct session *sn, uint32_t *slot)
+{
+    uint32_t made = sn->slots_made ? sn->slots_made * 2 : 64;
+    uint32_t *stack;
+
+    if (!sn->free_slots) {
+        if (made > DB_SLOTS)
+            return -ENOMEM;
+        stack = realloc(sn->free_slot, made * sizeof(*stack));
+        if (!stack)
+            return -ENOMEM;
+        sn->free_slot = stack;
+        for (uint32_t i = made; i > sn->slots_made; i--)
+            sn->free_slot[sn->free_slots++] = i - 1;
+        sn->slots_made = made;
+    }
+    *slot = sn->free_slot[--sn->free_slots];
+    return 0;
+}
+
+/* ---- on its worker ---- */
+
+static void detach_one(struct worker *w, void *arg)
+{
+    struct qp_object *q = arg;
+
+    engine_qp_detach(qp_object_engine(q), q->dp.qp);
+}
+
+static void attach(struct worker *w, void *arg)
+{
+    struct qp_object *q = arg;
+
+    engine_qp_attach(qp_object_engine(q), q->dp.qp);
+}
+
+/* ---- creation ---- */
+
+static int check_create(struct session *sn, const struct ctl_create_qp *rq)
+{
+    const struct qp_caps *caps = &rq->caps;
+
+    if (rq->type != QPT_RC && rq->type != QPT_UC && rq->type != QPT_UD &&
+        rq->type != QPT_RAW_PACKET && rq->type != QPT_XRC_SEND && rq->type != QPT_XRC_RECV)
+        return -EINVAL;
+    if (caps->max_send_wr > QUEUE_MAX_WR || caps->max_recv_wr > QUEUE_MAX_WR ||
+        caps->max_send_sge > LIMIT_SGE || caps->max_recv_sge > LIMIT_SGE ||
+        caps->max_inline_data > QUEUE_MAX_INLINE)
+        return -EINVAL;
+    if (sn->count[OBJ_QP] >= LIMIT_QP)
+        return -ENOMEM;
+    return raw_qp_check(sn, rq);
+}
+
+/* Rings are powers of two, and the capabilities cover all that a WQE's stride has room for: at
+ * least two send SGEs, which UCX requires. */
+static void plan_segment(struct ctl_create_qp *reply, const struct ctl_create_qp *rq)
+{
+    const struct qp_caps *wanted = &rq->caps;
+    bool own_rq =
+        !rq->srq && !rq->rx_hash.ind && rq->type != QPT_XRC_SEND && rq->type != QPT_XRC_RECV;
+    struct qp_caps *given = &reply->caps;
+    uint32_t sge = max_of(wanted->max_send_sge, 2u);
+    uint32_t body;
+
+    reply->sq_size = pow2_at_least(wanted->max_send_wr);
+    reply->sq_stride = sqe_stride(sge, wanted->max_inline_data);
+    reply->rq_size = pow2_at_least(wanted->max_recv_wr);
+    reply->rq_stride = rqe_stride(max_of(wanted->max_recv_sge, 1u));
+    body = reply->sq_stride - (uint32_t)sizeof(struct sqe);
+    given->max_send_wr = reply->sq_size;
+    given->max_recv_wr = reply->rq_size;
+    given->max_send_sge = min_of(body / (uint32_t)sizeof(struct sge), LIMIT_SGE);
+    given->max_inline_data = min_of(body, (uint32_t)QUEUE_MAX_INLINE);
+    given->max_recv_sge =
+        min_of((reply->rq_stride - (uint32_t)sizeof(struct rqe)) / (uint32_t)sizeof(struct sge),
+               LIMIT_SGE);
+    if (!own_rq) { /* a ring of one WQE, not used */
+        reply->rq_size = 1;
+        given->max_recv_wr = given->max_recv_sge = 0;
+    }
+    if (rq->rx_hash.ind)
+        *given = (struct qp_caps){0};
+    reply->sq_off = round_up(sizeof(struct qp_shared), CACHE_LINE);
+    reply->rq_off = reply->sq_off + (uint64_t)reply->sq_size * reply->sq_stride;
+    reply->segment_bytes = reply->rq_off + (uint64_t)reply->rq_size * reply->rq_stride;
+}
+
+static void fill_init(struct qp_init *init, struct qp_object *q, const struct ctl_create_qp *rq,
+                      const struct ctl_create_qp *layout)
+{
+    struct qp_shared *shared = q->segment.base;
+    uint8_t *base = q->segment.base;
+
+    *init = (struct qp_init){
+        .type = rq->type,
+        .pd = rq->pd,
+        .sq_sig_all = rq->sq_sig_all != 0,
+        .uidx = rq->uidx,
+        .srq = q->srq ? q->srq->srq : NULL,
+        .xrcd = q->xrcd ? q->xrcd->domain->id : 0,
+        .send_cq = q->send_cq ? &q->send_cq->dp.cq : NULL,
+        .recv_cq = q->recv_cq ? &q->recv_cq->dp.cq : NULL,
+        .shared = shared,
+        .sq = {.ring = base + layout->sq_off,
+               .prod = &shared->sq_prod,
+               .size = layout->sq_size,
+               .stride = layout->sq_stride,
+               .max_sge = layout->caps.max_send_sge,
+               .max_inline = layout->caps.max_inline_data},
+        .rq = {.ring = base + layout->rq_off,
+               .prod = &shared->rq_prod,
+               .size = layout->rq_size,
+               .stride = layout->rq_stride,
+               .max_sge = layout->caps.max_recv_sge},
+        .caps = layout->caps,
+        .rx_hash = q->ind ? &q->rx_hash : NULL,
+        .ind = q->ind ? q->ind->ind : NULL,
+        .owner = &q->dp,
+    };
+}
+
+/* The object of this kind and handle; the handle may be 0 unless the object is needed. */
+static int find_part(struct session *sn, enum object_kind kind, uint32_t handle, bool needed,
+                     struct object **out)
+{
+    *out = handle ? object_get(sn, kind, handle) : NULL;
+    return *out || (!needed && !handle) ? 0 : -EINVAL;
+}
+
+/* The objects that each type uses: an XRC receive side has a domain and nothing else, a send side
+ * no receive queue. */
+static int find_parts(struct session *sn, const struct ctl_create_qp *rq, struct qp_object *q)
+{
+    bool xrc_recv = rq->type == QPT_XRC_RECV, xrc_send = rq->type == QPT_XRC_SEND;
+    bool rss = rq->rx_hash.ind != 0;
+    struct object *pd, *send_cq, *recv_cq, *xrcd, *ind;
+
+    if (find_part(sn, OBJ_PD, rq->pd, !xrc_recv, &pd) ||
+        find_part(sn, OBJ_CQ, rq->send_cq, !xrc_recv && !rss, &send_cq) ||
+        find_part(sn, OBJ_CQ, rq->recv_cq, !xrc_recv && !xrc_send && !rss, &recv_cq) ||
+        find_part(sn, OBJ_XRCD, rq->xrcd, xrc_recv, &xrcd) ||
+        find_part(sn, OBJ_RWQ_IND, rq->rx_hash.ind, false, &ind))
+        return -EINVAL;
+    if (rq->srq) {
+        q->srq = xrc_recv || xrc_send || rss ? NULL : srq_object_get(sn, rq->srq);
+        if (!q->srq || q->srq->xrcd)
+            return -EINVAL;
+    }
+    q->pd = pd ? container_of(pd, struct pd, o) : NULL;
+    q->send_cq = send_cq ? container_of(send_cq, struct cq, o) : NULL;
+    q->recv_cq = recv_cq ? container_of(recv_cq, struct cq, o) : q->send_cq;
+    q->xrcd = xrc_recv ? container_of(xrcd, struct xrcd, o) : NULL;
+    q->ind = ind ? container_of(ind, struct rwq_ind_object, o) : NULL;
+    if (q->ind)
+        raw_qp_hash(&q->rx_hash, &rq->rx_hash);
+    return 0;
+}
+
+static void count_parts(struct qp_object *q, int n)
+{
+    if (q->pd)
+        q->pd->o.refs += (uint32_t)n;
+    if (q->send_cq)
+        q->send_cq->o.refs += (uint32_t)n;
+    if (q->recv_cq)
+        q->recv_cq->o.refs += (uint32_t)n;
+    if (q->srq)
+        q->srq->o.refs += (uint32_t)n;
+    if (q->xrcd)
+        q->xrcd->o.refs += (uint32_t)n;
+    if (q->ind)
+        q->ind->o.refs += (uint32_t)n;
+}
+
+/* Allocates the doorbell slot, creates the engine's queue pair and attaches it to a worker. */
+static int attach_to_worker(struct session *sn, struct qp_object *q, const struct qp_init *init)
+{
+    int err = alloc_slot(sn, &q->dp.slot);
+
+    if (err)
+        return err;
+    q->dp.ctx = &sn->ctx[0];
+    steer_begin(sn, q, device_next_port(sn->device));
+    q->dp.qp = qp_create(sn->device->qps, init, &err);
+    if (q->dp.qp) {
+        qp_object_call(q, attach, q);
+        err = dp_slots_set(&sn->slots, q->dp.slot, &q->dp);
+        if (!err)
+            return 0;
+        qp_unpublish(q->dp.qp);
+        qp_object_call(q, detach_one, q);
+        device_quiesce(sn->device);
+        qp_free(q->dp.qp);
+    }
+    steer_end(sn, q);
+    sn->free_slot[sn->free_slots++] = q->dp.slot;
+    return err == -ENOSPC ? -ENOMEM : err;
+}
+
+static int build(struct session *sn, struct qp_object *q, const struct ctl_create_qp *rq,
+                 struct ctl_call *call)
+{
+    struct ctl_create_qp *layout = &call->reply.create_qp;
+    struct entropy_policy entropy;
+    struct qp_init init;
+    int own, err;
+
+    own = entropy_from_ctl(&rq->entropy, &entropy);
+    if (own < 0 || (own && rq->type == QPT_RAW_PACKET))
+        return -EINVAL;
+    plan_segment(layout, rq);
+    err = object_segment(sn, call, layout->segment_bytes, &q->segment, &layout->place);
+    if (err)
+        return err;
+    fill_init(&init, q, rq, layout);
+    init.entropy = own ? &entropy : NULL;
+    return attach_to_worker(sn, q, &init);
+}
+
+int qp_object_create(struct session *sn, struct ctl_call *call)
+{
+    const struct ctl_create_qp *rq = &call->request->create_qp;
+    struct ctl_create_qp *reply = &call->reply.create_qp;
+    struct qp_object *q;
+    int err = check_create(sn, rq);
+
+    if (err)
+        return err;
+    q = calloc(1, sizeof(*q));
+    if (!q)
+        return -ENOMEM;
+    err = find_parts(sn, rq, q);
+    if (!err)
+        err = build(sn, q, rq, call);
+    if (err) {
+        slab_cancel(&sn->slabs, &q->segment);
+        free(q);
+        return err;
+    }
+    q->sq_sig_all = rq->sq_sig_all != 0;
+    count_parts(q, 1);
+    q->o.handle = qp_number(q->dp.qp);
+    object_add(sn, &q->o, OBJ_QP);
+    reply->qpn = q->o.handle;
+    reply->db_slot = q->dp.slot;
+    return 0;
+}
+
+/* ---- use ---- */
+
+struct modify_call {
+    struct qp_object *q;
+    const struct ctl_modify_qp *rq;
+    const struct address_vector *av;
+    uint32_t max_mtu;
+    int err;
+};
+
+static void modify(struct worker *w, void *arg)
+{
+    struct modify_call *m = arg;
+    struct dp_qp *dq = &m->q->dp;
+
+    m->err = engine_qp_modify(qp_object_engine(m->q), dq->qp, &m->rq->attr, m->rq->mask, m->av,
+                              m->max_mtu, m->q->o.session->rnic->config.clock());
+}
+
+int qp_object_modify(struct session *sn, struct ctl_call *call)
+{
+    const struct ctl_modify_qp *rq = &call->request->modify_qp;
+    struct address_vector av;
+    struct modify_call m = {.rq = rq, .max_mtu = device_mtu_code(sn->device->info.mtu)};
+    uint32_t mtu;
+    int err;
+
+    m.q = qp_object_get(sn, rq->qpn);
+    if (!m.q)
+        return -EINVAL;
+    if (m.q->ind) /* it has no states, as with mlx5 */
+        return -EOPNOTSUPP;
+    if ((rq->mask & QPA_PORT) && rq->attr.port_num != 1)
+        return -EINVAL;
+    if ((rq->mask & QPA_PKEY_INDEX) && rq->attr.pkey_index)
+        return -EINVAL;
+    if (rq->mask & QPA_AV) {
+        err = device_resolve(sn->device, &rq->attr.ah, &av, &mtu);
+        if (err)
+            return err;
+        m.av = &av;
+        /* A router on the path may have reported a smaller MTU than the port's. */
+        m.max_mtu = min_of(m.max_mtu, device_mtu_code(mtu));
+        steer_connect(m.q, &av, &rq->attr, rq->mask);
+    }
+    qp_object_call(m.q, modify, &m);
+    return m.err;
+}
+
+int qp_object_query(struct session *sn, struct ctl_call *call)
+{
+    struct ctl_query_qp *reply = &call->reply.query_qp;
+    struct qp_object *q = qp_object_get(sn, call->request->handle);
+
+    if (!q)
+        return -EINVAL;
+    if (q->ind)
+        return -EOPNOTSUPP;
+    *reply = (struct ctl_query_qp){
+        .qpn = q->o.handle, .sq_sig_all = q->sq_sig_all, .caps = *qp_capabilities(q->dp.qp)};
+    qp_object_attr(q, &reply->attr);
+    return 0;
+}
+
+/* ---- destruction ---- */
+
+/* Queue pairs that are detached in one call; few, so that the worker is not delayed. */
+#define DETACH_MAX 64
+
+struct detach_call {
+    struct engine *engine;
+    struct qp_object *q[DETACH_MAX];
+    unsigned n;
+};
+
+/* Runs on each worker: each engine knows the groups, and the owner all the rest. */
+static void detach(struct worker *w, void *arg)
+{
+    struct detach_call *d = arg;
+
+    for (unsigned i = 0; i < d->n; i++)
+        engine_qp_detach(d->engine, d->q[i]->dp.qp);
+}
+
+/* Returns the slab that was freed with it, or 0. */
+static uint64_t qp_object_free(struct session *sn, struct qp_object *q)
+{
+    uint64_t slab_gone;
+
+    sn->free_slot[sn->free_slots++] = q->dp.slot;
+    mcast_leave_all(q);
+    qp_free(q->dp.qp);
+    count_parts(q, -1);
+    slab_gone = slab_free(&sn->slabs, &q->segment);
+    object_destroy(&q->o);
+    return slab_gone;
+}
+
+/* Packets and doorbells no longer find the queue pairs; then every worker detaches them, and so
+ * passes a quiet point. Returns the slab that was freed with the last one, or 0. */
+static uint64_t free_queue_pairs(struct session *sn, struct detach_call *d)
+{
+    uint64_t slab_gone = 0;
+
+    for (unsigned i = 0; i < d->n; i++) {
+        qp_unpublish(d->q[i]->dp.qp);
+        dp_slots_set(&sn->slots, d->q[i]->dp.slot, NULL);
+        steer_end(sn, d->q[i]);
+    }
+    for (unsigned i = 0; i < sn->device->parts; i++) {
+        d->engine = sn->device->port[i]->engine;
+        worker_call(sn->device->workers[i], detach, d);
+    }
+    for (unsigned i = 0; i < d->n; i++)
+        slab_gone = qp_object_free(sn, d->q[i]);
+    return slab_gone;
+}
+
+int qp_object_destroy(struct session *sn, struct ctl_call *call)
+{
+    struct detach_call d = {.n = 1};
+
+    d.q[0] = qp_object_get(sn, call->request->destroy.handle);
+    if (!d.q[0])
+        return -EINVAL;
+    if (d.q[0]->group_count || d.q[0]->o.refs) /* groups; flow rules */
+        return -EBUSY;
+    call->reply.destroy.slab_gone = free_queue_pairs(sn, &d);
+    return 0;
+}
+
+void qp_free_all(struct session *sn)
+{
+    while (!TAILQ_EMPTY(&sn->objects[OBJ_QP])) {
+        struct detach_call d = {0};
+        struct object *o;
+
+        TAILQ_FOREACH (o, &sn->objects[OBJ_QP], link) {
+            if (d.n == DETACH_MAX)
+                break;
+            d.q[d.n++] = container_of(o, struct qp_object, o);
+        }
+        free_queue_pairs(sn, &d);
+    }
+}

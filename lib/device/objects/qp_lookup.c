@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* See qp_object.h. */
+#include "control/session_state.h"
+#include "objects/qp_object.h"
+
+struct qp_object *qp_object_get(struct session *sn, uint32_t qpn)
+{
+    struct qp *qp = qp_table_lookup(sn->device->qps, qpn);
+    struct qp_object *q;
+
+    if (!qp)
+        return NULL;
+    q = container_of((struct dp_qp *)qp_owner(qp), struct qp_object, dp);
+    return q->o.session == sn ? q : NULL;
+}
+
+void qp_object_call(struct qp_object *q, worker_fn fn, void *arg)
+{
+    worker_call(q->dp.port->worker, fn, arg);
+}
+
+struct engine *qp_object_engine(struct qp_object *q)
+{
+    return q->dp.port->engine;
+}
+
+struct query_call {
+    struct qp_object *q;
+    struct qp_attr *attr;
+};
+
+static void query_attr(struct worker *w, void *arg)
+{
+    struct query_call *call = arg;
+
+    engine_qp_query(call->q->dp.qp, call->attr);
+}
+
+void qp_object_attr(struct qp_object *q, struct qp_attr *attr)
+{
+    struct query_call call = {.q = q, .attr = attr};
+
+    qp_object_call(q, query_attr, &call);
+}

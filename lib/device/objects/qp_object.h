@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Queue pairs. */
+#ifndef UROCE_DEVICE_QP_OBJECT_H
+#define UROCE_DEVICE_QP_OBJECT_H
+
+#include "entropy.h"
+#include "objects/object.h"
+#include "objects/segment.h"
+#include "raw.h"
+#include "session.h"
+#include "worker.h"
+
+/* Why a queue pair is on its worker (steer.c). */
+enum steer_reason {
+    STEER_SHARE,     /* the worker had the fewest queue pairs */
+    STEER_LOCAL,     /* the peer, on the same port, is there */
+    STEER_PREDICTED, /* the port's hash brings its packets there */
+    STEER_RULE,      /* a flow rule does */
+    STEER_MISPLACED, /* its packets kept arriving there */
+    STEER_REASONS
+};
+
+struct qp_object {
+    struct object o;
+    struct dp_qp dp;
+    struct pd *pd;
+    struct cq *send_cq, *recv_cq;
+    struct srq_object *srq;
+    struct xrcd *xrcd;
+    struct rwq_ind_object *ind; /* it has receive-side scaling */
+    struct rx_hash rx_hash;     /* with this hash */
+    struct segment segment;
+    enum steer_reason reason;
+    uint32_t dest_qpn;
+    void *flow;          /* the port's rule that brings its packets to its worker, or NULL */
+    uint16_t flow_sport; /* the source port in the rule; 0: the rule matches the QP number */
+    LIST_HEAD(, membership) groups; /* multicast groups it is in */
+    uint32_t group_count;
+    bool sq_sig_all;
+};
+
+/* ---- qp_lookup.c: what the other files know of a queue pair ---- */
+
+/* The session's queue pair with this number, or NULL. */
+struct qp_object *qp_object_get(struct session *sn, uint32_t qpn);
+/* Runs fn on its worker. */
+void qp_object_call(struct qp_object *q, worker_fn fn, void *arg);
+struct engine *qp_object_engine(struct qp_object *q);
+/* The current attributes, from its worker. */
+void qp_object_attr(struct qp_object *q, struct qp_attr *attr);
+
+/* ---- qp.c ---- */
+
+int qp_object_create(struct session *sn, struct ctl_call *call);
+int qp_object_modify(struct session *sn, struct ctl_call *call);
+int qp_object_query(struct session *sn, struct ctl_call *call);
+int qp_object_destroy(struct session *sn, struct ctl_call *call);
+void qp_free_all(struct session *sn);
+
+/* ---- qp_entropy.c ---- */
+
+int qp_object_set_entropy(struct session *sn, struct ctl_call *call);
+/* 1: *policy is the queue pair's own; 0: it has the port's; -EINVAL. */
+int entropy_from_ctl(const struct ctl_entropy *c, struct entropy_policy *policy);
+
+/* ---- raw_qp.c ---- */
+
+/* What queue pairs of type RAW_PACKET, and others, may not have. 0, -EPERM or -EINVAL. */
+int raw_qp_check(struct session *sn, const struct ctl_create_qp *rq);
+/* The transport's form of a hash that raw_qp_check has accepted. */
+void raw_qp_hash(struct rx_hash *hash, const struct ctl_rx_hash *h);
+
+#endif

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Segments for an application's objects, cut from slabs: memfds that hold many pieces of one size
+ * class each, so that many objects need few mappings. A pool belongs to one application, and so
+ * does each of its slabs: two never share memory. Control thread.
+ */
+#ifndef UROCE_SLAB_H
+#define UROCE_SLAB_H
+
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "objects/segment.h"
+
+/* A new slab is as large as all slabs of its class together, within these bounds. */
+#define SLAB_MIN (64u << 10)
+#define SLAB_MAX (2u << 20)
+/* Larger pieces have a slab of their own. */
+#define SLAB_PIECE_MAX (SLAB_MAX / 8)
+/* Slabs of one pool: the mappings of all applications together are limited (vm.max_map_count). */
+#define SLAB_LIMIT   16384u
+#define SLAB_CLASSES 44u
+
+struct slab;
+
+struct slab_class {
+    LIST_HEAD(, slab) room; /* slabs with a free piece */
+    size_t bytes;           /* of all its slabs */
+};
+
+struct slab_pool {
+    struct slab_class class[SLAB_CLASSES];
+    LIST_HEAD(, slab) slabs;
+    unsigned count;
+    uint64_t last_id;
+};
+
+/* A zeroed pool is an empty one. Frees all slabs; the pool can be used again. */
+void slab_pool_fini(struct slab_pool *p);
+
+/* The location of a piece, as replies describe it. */
+struct slab_place {
+    uint64_t slab; /* never 0, never used again in this pool */
+    uint64_t offset;
+    int fd; /* the slab's, if the application does not have it yet; the caller closes it; or -1 */
+};
+
+/*
+ * Allocates a zeroed piece of `bytes` (more than 0), on a cache line of its own. It may not stay
+ * zero: an application can write to all of its slabs at any time. 0; -ENOMEM (also: SLAB_LIMIT); or
+ * another negative errno.
+ */
+int slab_alloc(struct slab_pool *p, size_t bytes, struct segment *out, struct slab_place *place);
+
+/*
+ * Frees a piece, which then is empty. The last piece frees its slab, too, unless the class has no
+ * other room: returns the id of the slab that was freed, or 0.
+ */
+uint64_t slab_free(struct slab_pool *p, struct segment *s);
+
+/* Undoes slab_alloc when the reply is not sent: frees the slab if it was created for this piece. An
+ * empty segment is ignored. */
+void slab_cancel(struct slab_pool *p, struct segment *s);
+
+/* All of the memory that the application reaches with this piece. */
+const struct segment *slab_memory(const struct segment *s);
+
+#endif

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The daemon's side of the control protocol: a session is one application's context of a device.
+ * Its messages create, change and destroy objects.
+ *
+ * The daemon trusts nothing that an application sends: it looks handles up among the session's own
+ * objects, checks numbers, and closes file descriptors unless it keeps them.
+ *
+ * Threads: all functions belong to the control thread. Workers see an object from the moment when
+ * worker_call gives it to them until worker_call removes it again.
+ */
+#ifndef UROCE_SESSION_H
+#define UROCE_SESSION_H
+
+#include <sys/socket.h>
+#include <sys/types.h>
+
+#include "ctl_msg.h"
+#include "device.h"
+
+struct session;
+
+/*
+ * For an application that connected. peer: from the kernel. NULL: out of memory.
+ * session_close destroys all its objects: queue pairs first, then the objects that they use.
+ */
+struct session *session_create(struct rnic *r, const struct ucred *peer);
+void session_close(struct session *sn);
+/* The application's process has ended, though a child of it may hold the connection open: the
+ * daemon reaches no memory of the process any more, and the session can open no device. Returns
+ * whether it has one open, with objects that should be destroyed. */
+bool session_process_ended(struct session *sn);
+
+/* A request and its reply, with the descriptors that are sent with them. */
+struct ctl_call {
+    const struct ctl_msg *request;
+    const int *in_fd; /* the caller's; duplicated if kept */
+    unsigned in_fds;
+    struct ctl_msg reply;
+    int out_fd[CTL_MAX_FDS]; /* the caller's to close */
+    unsigned out_fds;
+};
+
+/* Handles one well-formed request and fills in the reply. */
+void session_dispatch(struct session *sn, struct ctl_call *call);
+
+/* The daemon's state in JSON, as `uroce show` prints it; the caller frees it. NULL: out of memory.
+ */
+char *rnic_show(struct rnic *r);
+/* Unusual events (trace.h), the oldest of each engine first; likewise. */
+char *rnic_show_trace(struct rnic *r);
+
+#endif

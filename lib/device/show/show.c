@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* CTL_SHOW: the daemon's state in JSON. Names are stable, as programs read them. */
+#include "show/show.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "control/session_state.h"
+#include "device_host.h"
+#include "objects/qp_object.h"
+
+/* Every function here returns a value that its caller owns. Jansson passes NULL on when memory runs
+ * out, and json_dumps of NULL is NULL, so only the end is checked. */
+
+static json_t *show_gids(const struct device *d)
+{
+    static const char *const type[] = {
+        [GID_TYPE_IB] = "IB", [GID_TYPE_ROCE_V1] = "RoCE v1", [GID_TYPE_ROCE_V2] = "RoCE v2"};
+    json_t *list = json_array();
+
+    for (unsigned i = 0; i < d->gids.len; i++) {
+        const struct gid_entry *e = &d->gids.entry[i];
+
+        json_t *o;
+
+        if (!e->valid)
+            continue;
+        o = json_pack("{s:i, s:o, s:s, s:i}", "index", i, "address", show_gid(&e->gid), "type",
+                      type[e->type], "prefix", d->prefix[i]);
+        if (e->vlan != VLAN_NONE)
+            json_object_set_new(o, "vlan", show_number(e->vlan));
+        show_address_state(o, d, &e->gid, e->vlan);
+        json_array_append_new(list, o);
+    }
+    return list;
+}
+
+/* A counter of a port's engines, which lies `offset` bytes into their counters: the sum. */
+static uint64_t engines_sum(const struct device *d, size_t offset)
+{
+    uint64_t total = 0;
+
+    for (unsigned i = 0; i < d->parts; i++) {
+        const uint8_t *ec = (const uint8_t *)engine_counters(d->port[i]->engine);
+
+        total += counter_get((const counter_t *)(ec + offset));
+    }
+    return total;
+}
+
+#define ENGINES(d, counter) engines_sum(d, offsetof(struct engine_counters, counter))
+
+static json_t *show_drops(const struct device *d)
+{
+    json_t *drops = json_object();
+
+    for (unsigned i = 1; i < DROP_COUNT; i++) {
+        uint64_t n = ENGINES(d, drop[i]);
+
+        if (n)
+            json_object_set_new(drops, drop_name((enum drop)i), show_number(n));
+    }
+    return drops;
+}
+
+/* A counter by priority: the sum over priorities. */
+static json_t *priorities_sum(const struct device *d, size_t offset)
+{
+    uint64_t total = 0;
+
+    for (unsigned i = 0; i < QOS_PRIORITIES; i++)
+        total += engines_sum(d, offset + i * sizeof(counter_t));
+    return show_number(total);
+}
+
+#define PRIORITIES(d, counter) priorities_sum(d, offsetof(struct engine_counters, counter))
+
+static json_t *show_priorities(const struct device *d)
+{
+    json_t *list = json_array();
+
+    for (unsigned i = 0; i < QOS_PRIORITIES; i++) {
+        json_t *o = json_pack("{s:i}", "priority", (int)i);
+
+        json_object_set_new(o, "rx_packets", show_number(ENGINES(d, rx_packets[i])));
+        json_object_set_new(o, "rx_bytes", show_number(ENGINES(d, rx_bytes[i])));
+        json_object_set_new(o, "tx_packets", show_number(ENGINES(d, tx_packets[i])));
+        json_object_set_new(o, "tx_bytes", show_number(ENGINES(d, tx_bytes[i])));
+        json_array_append_new(list, o);
+    }
+    return list;
+}
+
+static json_t *show_table(const uint8_t *value, unsigned n)
+{
+    json_t *list = json_array();
+
+    for (unsigned i = 0; i < n; i++)
+        json_array_append_new(list, show_number(value[i]));
+    return list;
+}
+
+static json_t *show_qos(const struct device *d)
+{
+    json_t *o = json_object();
+
+    json_object_set_new(o, "sl_to_pcp", show_table(d->qos.sl_to_pcp, ARRAY_SIZE(d->qos.sl_to_pcp)));
+    json_object_set_new(o, "dscp", show_table(d->qos.dscp, ARRAY_SIZE(d->qos.dscp)));
+    json_object_set_new(o, "priority_to_sl",
+                        show_table(d->qos.priority_to_sl, ARRAY_SIZE(d->qos.priority_to_sl)));
+    json_object_set_new(o, "priorities", show_priorities(d));
+    return o;
+}
+
+/* A counter of a port's queues: the sum. */
+static json_t *queues_sum(const struct device *d, size_t offset)
+{
+    uint64_t total = 0;
+
+    for (unsigned i = 0; i < d->parts; i++) {
+        const struct pktio_counters *c = d->io->ops->counters(d->io, i);
+
+        if (c)
+            total += counter_get((const counter_t *)((const uint8_t *)c + offset));
+    }
+    return show_number(total);
+}
+
+#define QUEUES(d, counter) queues_sum(d, offsetof(struct pktio_counters, counter))
+
+static json_t *show_counters(const struct device *d)
+{
+    json_t *o = json_object();
+
+    json_object_set_new(o, "rx_packets", PRIORITIES(d, rx_packets));
+    json_object_set_new(o, "rx_bytes", PRIORITIES(d, rx_bytes));
+    json_object_set_new(o, "rx_punted", show_number(ENGINES(d, rx_punted)));
+    json_object_set_new(o, "rx_delivered", show_number(ENGINES(d, rx_delivered)));
+    json_object_set_new(o, "tx_packets", PRIORITIES(d, tx_packets));
+    json_object_set_new(o, "tx_bytes", PRIORITIES(d, tx_bytes));
+    json_object_set_new(o, "rx_forwarded_out", show_number(ENGINES(d, rx_forwarded_out)));
+    if (d->io->ops->counters) {
+        json_object_set_new(o, "tx_refused", QUEUES(d, tx_refused));
+        json_object_set_new(o, "rx_unusable", QUEUES(d, rx_unusable));
+        json_object_set_new(o, "rx_bad_checksum", QUEUES(d, rx_bad_checksum));
+        json_object_set_new(o, "rx_overflow", QUEUES(d, rx_overflow));
+        json_object_set_new(o, "local", QUEUES(d, local));
+        json_object_set_new(o, "rss_mismatch", QUEUES(d, rss_mismatch));
+    }
+    json_object_set_new(o, "drops", show_drops(d));
+    return o;
+}
+
+static json_t *show_entropy(const struct entropy_policy *policy)
+{
+    char text[ENTROPY_TEXT_MAX];
+
+    entropy_policy_format(text, policy);
+    return json_string(text);
+}
+
+static json_t *show_device(const struct device *d)
+{
+    struct pktio_info info;
+    json_t *port, *device;
+
+    d->io->ops->info(d->io, &info);
+    port =
+        json_pack("{s:i, s:s, s:s, s:s, s:o, s:i, s:i, s:s, s:i, s:i, s:o, s:o, s:o}", "port", 1,
+                  "driver", d->io->ops->driver, "name", info.name, "state",
+                  info.link_up ? "active" : "down", "mac", show_mac(info.mac), "mtu", (int)info.mtu,
+                  "path_mtu", 128 << device_mtu_code(d->info.mtu), "netdev", d->info.netdev,
+                  "speed_mbps", (int)info.speed_mbps, "worker", (int)worker_index(d->workers[0]),
+                  "gids", show_gids(d), "counters", show_counters(d), "qos", show_qos(d));
+    json_object_set_new(port, "entropy", show_entropy(&d->entropy));
+    json_object_set_new(port, "repath", show_number(d->repath));
+    json_object_set_new(port, "icrc", json_string(info.no_icrc ? "left out" : "always"));
+    show_steering(port, d);
+    show_net(port, d);
+    device = json_pack("{s:s, s:[o]}", "name", d->name, "ports", port);
+    show_mr_counts(device, d);
+    return device;
+}
+
+static json_t *show_worker(const struct worker *w)
+{
+    const struct worker_stats *s = worker_stats(w);
+    json_t *o = json_object();
+
+    json_object_set_new(o, "index", show_number(worker_index(w)));
+    json_object_set_new(o, "mode", json_string(worker_mode(w)));
+    json_object_set_new(o, "cpu_ms", show_number(worker_cpu_time(w) / NS_PER_MS));
+#define STAT(name) json_object_set_new(o, #name, show_number(counter_get(&s->name)))
+    STAT(loops);
+    STAT(busy);
+    STAT(yields);
+    STAT(sleeps);
+    STAT(wakes);
+    STAT(ticks);
+    STAT(contended);
+    STAT(calls);
+    STAT(cq_events);
+    STAT(cq_events_late);
+    STAT(async_lost);
+    STAT(doorbells_forwarded);
+    STAT(forwarded_out);
+    STAT(forwarded_in);
+#undef STAT
+    return o;
+}
+
+static json_t *show_session(const struct session *sn)
+{
+    json_t *o = json_pack("{s:i, s:i, s:s%}", "pid", (int)sn->peer.pid, "uid", (int)sn->peer.uid,
+                          "comm", sn->comm, strlen(sn->comm));
+
+    /* A name that is not UTF-8 is left out. */
+    if (!o)
+        o = json_pack("{s:i, s:i}", "pid", (int)sn->peer.pid, "uid", (int)sn->peer.uid);
+    if (!sn->device)
+        return o;
+    json_object_set_new(o, "device", json_string(sn->device->name));
+    json_object_set_new(o, "pds", show_number(sn->count[OBJ_PD]));
+    json_object_set_new(o, "copy", json_string(sn->copy->name));
+    json_object_set_new(o, "mrs_copied", show_number(sn->count[OBJ_MR] - sn->mrs_mapped));
+    json_object_set_new(o, "mrs_mapped", show_number(sn->mrs_mapped));
+    show_mr_reasons(o, sn);
+    json_object_set_new(o, "channels", show_number(sn->count[OBJ_CHANNEL]));
+    json_object_set_new(o, "cqs", show_number(sn->count[OBJ_CQ]));
+    json_object_set_new(o, "qps", show_number(sn->count[OBJ_QP]));
+    json_object_set_new(o, "ahs", show_number(sn->count[OBJ_AH]));
+    json_object_set_new(o, "wqs", show_number(sn->count[OBJ_WQ]));
+    json_object_set_new(o, "rwq_tables", show_number(sn->count[OBJ_RWQ_IND]));
+    json_object_set_new(o, "flows", show_number(sn->count[OBJ_FLOW]));
+    return o;
+}
+
+static const char *type_name(uint32_t type)
+{
+    static const char *const name[] = {[QPT_RC] = "RC",
+                                       [QPT_UC] = "UC",
+                                       [QPT_UD] = "UD",
+                                       [QPT_RAW_PACKET] = "RAW_PACKET",
+                                       [QPT_XRC_SEND] = "XRC_SEND",
+                                       [QPT_XRC_RECV] = "XRC_RECV"};
+
+    return type < ARRAY_SIZE(name) && name[type] ? name[type] : "?";
+}
+
+/* The fields of a connection's packets besides addresses. */
+static void add_path(json_t *o, const struct address_vector *av)
+{
+    json_object_set_new(o, "sgid_index", show_number(av->sgid_index));
+    json_object_set_new(o, "sl", show_number(av->sl));
+    if (av->vlan != VLAN_NONE) {
+        json_object_set_new(o, "vlan", show_number(av->vlan));
+        json_object_set_new(o, "pcp", show_number(av->pcp));
+    }
+    json_object_set_new(o, "dscp", show_number(av->traffic_class >> 2));
+}
+
+static json_t *show_qp(struct qp_object *q)
+{
+    const struct qp_counters *qc = qp_counters(q->dp.qp);
+    const struct address_vector *av = qp_address_vector(q->dp.qp);
+    json_t *o = json_object();
+    struct qp_attr a = {0};
+
+    if (!q->ind)
+        qp_object_attr(q, &a);
+    json_object_set_new(o, "device", json_string(q->o.session->device->name));
+    json_object_set_new(o, "qpn", show_number(q->o.handle));
+    json_object_set_new(o, "pid", show_number((uint64_t)q->o.session->peer.pid));
+    json_object_set_new(o, "type", json_string(type_name(qp_type(q->dp.qp))));
+    show_qp_steering(o, q);
+    if (q->ind)
+        show_rx_hash(o, q);
+    else
+        json_object_set_new(o, "state", json_string(qp_state_name(a.state)));
+    if (a.state >= QPS_RTR && qp_type(q->dp.qp) != QPT_RAW_PACKET) {
+        json_object_set_new(o, "dest_qpn", show_number(a.dest_qpn));
+        json_object_set_new(o, "sgid", show_gid(&av->sgid));
+        json_object_set_new(o, "dgid", show_gid(&av->dgid));
+        json_object_set_new(o, "path_mtu", show_number(a.path_mtu ? 128u << a.path_mtu : 0));
+        json_object_set_new(o, "sq_psn", show_number(a.sq_psn));
+        json_object_set_new(o, "rq_psn", show_number(a.rq_psn));
+        if (qp_type(q->dp.qp) != QPT_UD)
+            add_path(o, av);
+        if (qp_udp_sport(q->dp.qp))
+            json_object_set_new(o, "udp_sport", show_number(qp_udp_sport(q->dp.qp)));
+    }
+    if (qp_entropy(q->dp.qp))
+        json_object_set_new(o, "entropy", show_entropy(qp_entropy(q->dp.qp)));
+#define X(name) json_object_set_new(o, #name, show_number(counter_get(&qc->name)));
+    QP_COUNTERS(X)
+#undef X
+    return o;
+}
+
+char *rnic_show(struct rnic *r)
+{
+    json_t *root = json_object(), *devices = json_array(), *workers = json_array();
+    json_t *clients = json_array(), *mrs = json_array(), *qps = json_array();
+    struct session *sn;
+    struct object *o;
+    char *text;
+
+    for (unsigned i = 0; i < r->devices; i++)
+        json_array_append_new(devices, show_device(r->device[i]));
+    for (unsigned i = 0; i < r->workers; i++)
+        json_array_append_new(workers, show_worker(r->worker[i]));
+    TAILQ_FOREACH (sn, &r->sessions, link) {
+        json_array_append_new(clients, show_session(sn));
+        show_mrs(mrs, sn);
+        TAILQ_FOREACH (o, &sn->objects[OBJ_QP], link)
+            json_array_append_new(qps, show_qp(container_of(o, struct qp_object, o)));
+    }
+    json_object_set_new(root, "version", json_string(r->config.version));
+    json_object_set_new(root, "pid", show_number((uint64_t)getpid()));
+    json_object_set_new(root, "uptime_s", show_number((uint64_t)(time(NULL) - r->started)));
+    json_object_set_new(root, "cpus", show_number(atomic_load(&r->group.cpus)));
+    json_object_set_new(root, "async_dropped", show_number(r->async_dropped));
+    json_object_set_new(root, "devices", devices);
+    json_object_set_new(root, "workers", workers);
+    json_object_set_new(root, "clients", clients);
+    json_object_set_new(root, "mrs", mrs);
+    json_object_set_new(root, "qps", qps);
+    show_raw(root, r);
+    text = json_dumps(root, JSON_INDENT(1) | JSON_PRESERVE_ORDER);
+    json_decref(root);
+    return text;
+}
+
+static int write_all(int fd, const char *data, size_t len)
+{
+    while (len) {
+        ssize_t n = write(fd, data, len);
+
+        if (n < 0 && errno != EINTR)
+            return -errno;
+        if (n > 0) {
+            data += n;
+            len -= (size_t)n;
+        }
+    }
+    return 0;
+}
+
+int show(struct session *sn, struct ctl_call *call)
+{
+    char *text;
+    int fd, err;
+
+    if (call->request->show.what > CTL_SHOW_TRACE)
+        return -EINVAL;
+    text = call->request->show.what == CTL_SHOW_TRACE ? rnic_show_trace(sn->rnic)
+                                                      : rnic_show(sn->rnic);
+    if (!text)
+        return -ENOMEM;
+    fd = memfd_create("uroce-show", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    err = fd < 0 ? -errno : write_all(fd, text, strlen(text));
+    call->reply.show.length = strlen(text);
+    free(text);
+    if (fd >= 0)
+        call->out_fd[call->out_fds++] = fd;
+    if (!err && lseek(fd, 0, SEEK_SET))
+        err = -errno;
+    return err;
+}

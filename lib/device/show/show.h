@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Shared by the files that write the daemon's state as JSON. Values belong to their caller. */
+#ifndef UROCE_DEVICE_SHOW_H
+#define UROCE_DEVICE_SHOW_H
+
+#include <jansson.h>
+
+#include "gid.h"
+#include "session.h"
+
+struct device;
+struct qp_object;
+
+/* CTL_SHOW */
+int show(struct session *sn, struct ctl_call *call);
+
+json_t *show_number(uint64_t v);
+json_t *show_gid(const union gid *gid);
+json_t *show_mac(const uint8_t mac[6]);
+
+/* Adds the state of the port's IP host: neighbours, routes, groups, path_mtus, network (counters).
+ */
+void show_net(json_t *port, const struct device *d);
+/* Sets "state" of an address that is one of the host's. */
+void show_address_state(json_t *o, const struct device *d, const union gid *addr, uint16_t vlan);
+
+/* Adds an application's regions to the list: show_mr.c. */
+void show_mrs(json_t *list, const struct session *sn);
+/* Adds "mrs_denied" and "mrs_why", how many times a region was mapped or copied for which reason.
+ */
+void show_mr_counts(json_t *device, const struct device *d);
+/* Adds "mrs_why", how many regions are mapped or copied for which reason. */
+void show_mr_reasons(json_t *session, const struct session *sn);
+
+/* Adds wqs, rwq_tables and flows to the daemon's object, and rx_hash to a queue pair's. */
+void show_raw(json_t *root, struct rnic *r);
+void show_rx_hash(json_t *qp, const struct qp_object *q);
+
+/* Adds "steering" to a port, and to a queue pair its worker and the reason: show_steering.c. */
+void show_steering(json_t *port, const struct device *d);
+void show_qp_steering(json_t *qp, const struct qp_object *q);
+
+#endif

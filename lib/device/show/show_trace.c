@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* CTL_SHOW_TRACE: unusual events of all engines, in JSON. */
+#include "show/show.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "control/device_state.h"
+#include "device_host.h"
+#include "drop.h"
+#include "trace.h"
+
+/* One line about a record. */
+static json_t *describe(const struct trace_record *r)
+{
+    switch (r->event) {
+    case TRACE_DROP:
+        return json_string(r->a < DROP_COUNT ? drop_name((enum drop)r->a) : "?");
+    case TRACE_STATE:
+        return json_sprintf("%s to %s", qp_state_name(r->a), qp_state_name(r->b));
+    case TRACE_FAULT:
+        return json_sprintf("%s, at PSN %u", fault_name(r->a), r->b);
+    case TRACE_NAK:
+        return json_sprintf("AETH syndrome 0x%02x, PSN %u", r->a, r->b);
+    case TRACE_TIMEOUT:
+        return json_sprintf("from PSN %u, %u retries left", r->a, r->b);
+    case TRACE_REPATH:
+        return json_sprintf("UDP source port %u to %u", r->a, r->b);
+    case TRACE_QP_MIGRATED_OUT:
+        return json_sprintf("to worker %u", r->a);
+    case TRACE_QP_MISPLACED:
+        return json_sprintf("%u in a row at worker %u", r->b, r->a);
+    case TRACE_CQ_OVERRUN:
+        return json_sprintf("completion queue %u", r->a);
+    default:
+        return json_string("");
+    }
+}
+
+static json_t *show_record(const struct device *d, unsigned part, const struct trace_record *r)
+{
+    static const char *const name[TRACE_EVENTS] = {[TRACE_DROP] = "drop",
+                                                   [TRACE_STATE] = "state",
+                                                   [TRACE_FAULT] = "fault",
+                                                   [TRACE_NAK] = "refused by peer",
+                                                   [TRACE_TIMEOUT] = "timeout",
+                                                   [TRACE_REPATH] = "new path",
+                                                   [TRACE_QP_MIGRATED_OUT] = "left worker",
+                                                   [TRACE_QP_MIGRATED_IN] = "came to worker",
+                                                   [TRACE_QP_MISPLACED] = "misplaced packets",
+                                                   [TRACE_CQ_OVERRUN] = "completion lost"};
+
+    return json_pack(
+        "{s:I, s:s, s:i, s:I, s:s, s:o}", "time_ns", (json_int_t)r->time, "device", d->name,
+        "worker", (int)worker_index(d->workers[part]), "qpn", (json_int_t)r->qpn, "event",
+        r->event && r->event < TRACE_EVENTS ? name[r->event] : "?", "what", describe(r));
+}
+
+static int add_records(json_t *list, const struct device *d, unsigned part)
+{
+    struct trace_record *r = malloc(TRACE_RECORDS * sizeof(*r));
+    unsigned n;
+
+    if (!r)
+        return -1;
+    n = trace_read(engine_trace(d->port[part]->engine), r);
+    for (unsigned i = 0; i < n; i++)
+        json_array_append_new(list, show_record(d, part, &r[i]));
+    free(r);
+    return 0;
+}
+
+char *rnic_show_trace(struct rnic *r)
+{
+    json_t *list = json_array(), *root = json_object();
+    char *text;
+    int err = 0;
+
+    for (unsigned i = 0; i < r->devices; i++)
+        for (unsigned k = 0; k < r->device[i]->parts; k++)
+            err |= add_records(list, r->device[i], k);
+    json_object_set_new(root, "now_ns", json_integer((json_int_t)r->config.clock()));
+    json_object_set_new(root, "trace", list);
+    text = err ? NULL : json_dumps(root, JSON_PRESERVE_ORDER);
+    json_decref(root);
+    return text;
+}

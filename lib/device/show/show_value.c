@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Values that several parts of the JSON have. */
+#include "show/show.h"
+
+json_t *show_number(uint64_t v)
+{
+    return json_integer((json_int_t)v);
+}
+
+json_t *show_mac(const uint8_t m[6])
+{
+    return json_sprintf("%02x:%02x:%02x:%02x:%02x:%02x", m[0], m[1], m[2], m[3], m[4], m[5]);
+}
+
+json_t *show_gid(const union gid *gid)
+{
+    char text[46];
+
+    gid_format(text, gid);
+    return json_string(text);
+}
