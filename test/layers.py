@@ -36,6 +36,32 @@ def includes(root, files, pattern, allowed):
     return found
 
 
+def component_of(path):
+    """lib/net, drivers/pktio, app/uroce; of other files the first folder."""
+    parts = path.split("/")
+    return "/".join(parts[:2]) if parts[0] in ("lib", "drivers", "app") else parts[0]
+
+
+def is_private(header):
+    """Headers of a component that others may include are in its own folder, and not called *_internal.h."""
+    return header.endswith("_internal.h") or header.startswith("lib/") and header.count("/") > 2
+
+
+def private_headers(root, files):
+    """Includes of another component's private headers, except in tests."""
+    headers = [path for path in files if path.endswith(".h") and path.startswith(("lib/", "drivers/", "app/"))]
+    found = []
+    for path in files:
+        if not path.endswith((".c", ".h")) or path.startswith("test/"):
+            continue
+        for number, line in enumerate(lines(root, path), 1):
+            include = re.match(r'\s*#\s*include\s*"([^"]+)"', line)
+            named = [header for header in headers if include and ("/" + header).endswith("/" + include[1])]
+            if named and not any(component_of(h) == component_of(path) or not is_private(h) for h in named):
+                found.append(f"{path}:{number}: {line}: {named[0]} is private")
+    return found
+
+
 def verbs_headers(root, files):
     return includes(root, files, r"infiniband/|rdma/", ("lib/verbs/", "lib/rdmacm/", "examples/", "test/"))
 
@@ -91,6 +117,7 @@ def left_over_markers(root, files):
 
 
 RULES = (
+    ("private headers are included by their own component and tests alone", private_headers),
     ("verbs headers are included by lib/verbs, lib/rdmacm, examples and tests alone", verbs_headers),
     ("no DPDK in the pure layers", dpdk_in_pure_layers),
     ("rte_mbuf, rte_ethdev and rte_flow are included by drivers/pktio/ethdev and its test alone", port_headers),
