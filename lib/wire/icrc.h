@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
+/**
+ * @file
  * The invariant CRC (Annex A17.3.3; volume 1, 7.8.1): CRC-32 over eight bytes of ones and then the
  * packet from its network header to the last pad byte, with the fields that change on the way
  * taken as ones. Stored least significant byte first, right behind the pad. Pure; any thread.
@@ -13,50 +14,97 @@
 
 #include "frame.h"
 
+/** The network header in front of the BTH, and with it which fields the ICRC takes as ones. */
 enum icrc_l3 {
-    ICRC_IPV4, /* 20 + 8 bytes before the BTH */
-    ICRC_IPV6, /* 40 + 8 */
-    ICRC_GRH,  /* RoCEv1: 40 */
+    ICRC_IPV4, /**< 20 + 8 bytes before the BTH */
+    ICRC_IPV6, /**< 40 + 8 */
+    ICRC_GRH,  /**< RoCEv1: 40 */
 };
 
-/* The ICRC of len bytes at l3 (network header to the last pad byte; at least the headers and BTH).
+/**
+ * Compute the ICRC of a packet.
+ *
+ * @param kind  The network header's kind.
+ * @param l3  The first byte of the network header.
+ * @param len  Bytes from there to the last pad byte; at least the headers and a BTH.
+ * @return  The ICRC as a number; on the wire its least significant byte comes first.
  */
 uint32_t icrc_compute(enum icrc_l3 kind, const uint8_t *l3, size_t len);
 
-/* The same by a bit-at-a-time loop over a masked copy: slow, obvious, for tests. */
+/**
+ * The same by a bit-at-a-time loop over a masked copy: slow, obvious, for tests.
+ *
+ * @param kind  The network header's kind.
+ * @param l3  The first byte of the network header.
+ * @param len  Bytes from there to the last pad byte.
+ * @return  The ICRC.
+ */
 uint32_t icrc_reference(enum icrc_l3 kind, const uint8_t *l3, size_t len);
 
-/* Computes the ICRC of len bytes at l3 and stores it at l3 + len. */
+/**
+ * Compute the ICRC of a packet and store it behind the packet.
+ *
+ * @param kind  The network header's kind.
+ * @param l3  The first byte of the network header.
+ * @param len  Bytes from there to the last pad byte; there is room for four more.
+ */
 void icrc_seal(enum icrc_l3 kind, uint8_t *l3, size_t len);
 
-/*
- * The same for a packet whose payload, len bytes, is still at `from`: copies it to l3 + head_len,
- * pads it to four bytes, and stores the ICRC behind it. Each byte is read once: what else writes
- * there meanwhile may choose what is sent, not make its ICRC wrong.
+/**
+ * Copy a payload into its packet, pad it to four bytes, and store the ICRC behind it. Each byte of
+ * the payload is read once: an application that writes there at the same time may choose what is
+ * sent, and cannot make its ICRC wrong.
+ *
+ * @param kind  The network header's kind.
+ * @param l3  The first byte of the network header; the headers are complete.
+ * @param head_len  Bytes from there to the payload.
+ * @param from  The payload, which does not overlap the packet.
+ * @param len  The payload's length in bytes.
  */
 void icrc_seal_copy(enum icrc_l3 kind, uint8_t *l3, size_t head_len, const uint8_t *from,
                     size_t len);
 
-/* The same for n whole frames, at least one, of the same length: l3_off bytes into each is its
- * network header, and the ICRC is its last four bytes. They are the same up to the BTH's PSN, and
- * from the network header to the ICRC a multiple of four bytes. */
+/**
+ * Store the ICRC of several whole frames of one length. The frames are the same up to the BTH's
+ * PSN.
+ *
+ * @param kind  The network header's kind.
+ * @param l3_off  Where in each frame the network header begins. From there to the ICRC is a
+ *     multiple of four bytes.
+ * @param f  The frames; the last four bytes of each, by its len, become the ICRC.
+ * @param n  How many, at least 1.
+ */
 void icrc_seal_batch(enum icrc_l3 kind, size_t l3_off, const struct frame *f, unsigned n);
 
-/* Whether the last four of len bytes at l3 are the ICRC of those before. False if len is too short.
+/**
+ * Check a packet's ICRC.
+ *
+ * @param kind  The network header's kind.
+ * @param l3  The first byte of the network header.
+ * @param len  Bytes from there through the ICRC.
+ * @return  True when the last four bytes are the ICRC of those before; false also when len is too
+ *     short to have one.
  */
 bool icrc_verify(enum icrc_l3 kind, const uint8_t *l3, size_t len);
 
-/* A packet from its network header through its ICRC. */
+/** A packet from its network header through its ICRC. */
 struct icrc_span {
     const uint8_t *l3;
     struct icrc_size {
-        uint16_t len; /* headers, BTH and ICRC at least, and a multiple of four */
-        uint16_t own; /* the caller's */
-        bool alike;   /* as long as the one before, and the same up to the BTH's P_Key */
+        uint16_t len; /**< headers, BTH and ICRC at least, and a multiple of four */
+        uint16_t own; /**< the caller's */
+        bool alike;   /**< as long as the one before, and the same up to the BTH's P_Key */
     } size;
 };
 
-/* How many of the n packets, from the first one on, have the right ICRC. */
+/**
+ * Check the ICRCs of several packets.
+ *
+ * @param kind  The network header's kind, of all packets.
+ * @param s  The packets.
+ * @param n  How many.
+ * @return  How many packets from the first one on have the right ICRC: n when all have.
+ */
 unsigned icrc_verify_batch(enum icrc_l3 kind, const struct icrc_span *s, unsigned n);
 
 #endif
