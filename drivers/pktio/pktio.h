@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
+/**
+ * @file
  * Packet I/O: a port as the dataplane sees it. Frames are lent in both directions: received ones
  * for reading until released, empty ones for writing until sent. One queue belongs to one worker.
  *
@@ -18,101 +19,209 @@
 #include "frame.h"
 #include "predict.h"
 
+/** A port. */
 struct pktio;
 
+/** What a port is. */
 struct pktio_info {
     uint8_t mac[6];
-    uint32_t mtu;        /* bytes of an Ethernet payload */
-    unsigned queues;     /* receive and transmit queues, each for one worker */
-    uint32_t speed_mbps; /* 0: unknown */
+    uint32_t mtu;        /**< bytes of an Ethernet payload */
+    unsigned queues;     /**< receive and transmit queues, each for one worker */
+    uint32_t speed_mbps; /**< 0: unknown */
     bool link_up;
     char name[64];
-    char netdev[16]; /* kernel interface below, or "" */
+    char netdev[16]; /**< kernel interface below, or "" */
     uint32_t ifindex;
-    /* The kernel below gets the same frames and answers ARP, ND and ICMP for its addresses itself.
-     */
+    /** The kernel below receives the same frames, and answers ARP, ND and ICMP itself. */
     bool kernel_sees;
-    bool no_icrc; /* its frames stay inside (struct frame) */
+    bool no_icrc; /**< its frames stay inside (struct frame) */
 };
 
-/* Answers of wake_fd that are not descriptors. */
-#define PKTIO_WAKE_POLL                                                       \
-    -1 /* frames come unannounced: the queue must be polled from time to time \
-        */
-#define PKTIO_WAKE_NEVER \
-    -2 /* frames come only from the queue's own worker: nobody else can wake it */
+/** Answer of wake_fd: frames arrive without a wakeup, and the queue is polled from time to time. */
+#define PKTIO_WAKE_POLL -1
+/** Answer of wake_fd: frames come from the queue's own worker only, which is awake then. */
+#define PKTIO_WAKE_NEVER -2
 
-/*
+/**
  * A flow that is to arrive on a chosen queue: RoCEv2 packets with these outer headers (UDP
- * destination port 4791), or, when sport is 0, to this destination QPN from anybody.
+ * destination port 4791), or, when sport is 0, to this destination QPN from any peer.
  */
 struct pktio_flow {
-    union gid src, dst; /* both IPv4-mapped, or both IPv6 */
-    uint16_t sport;     /* UDP source port, host order; 0: any, and then src means nothing */
-    uint32_t dest_qpn;  /* BTH; of a flow with a source port it may be left out of the match */
+    union gid src, dst; /**< both IPv4-mapped, or both IPv6 */
+    uint16_t sport;     /**< UDP source port, host order; 0: any, and then src means nothing */
+    uint32_t dest_qpn;  /**< BTH; of a flow with a source port it may be left out of the match */
 };
 
-/* What a driver counts of a queue; each has a single writer, a worker. */
+/** What a driver counts of a queue; each has a single writer, a worker. */
 struct pktio_counters {
-    counter_t tx_refused;  /* frames the port did not take, dropped */
-    counter_t rx_unusable; /* received frames that could not be handed up in one piece, dropped */
-    counter_t rx_bad_checksum; /* received frames whose IPv4 header the port found bad, dropped */
-    counter_t rx_overflow;     /* received frames that found their queue full, dropped */
-    counter_t local; /* frames sent to the port's own MAC, or copies of multicast: kept inside */
-    /* Of the first frames that were compared: where `rss` says otherwise than the port did. */
+    counter_t tx_refused;  /**< frames the port did not take, dropped */
+    counter_t rx_unusable; /**< received frames that could not be handed up in one piece, dropped */
+    counter_t rx_bad_checksum; /**< received frames whose IPv4 header the port found bad, dropped */
+    counter_t rx_overflow;     /**< received frames that found their queue full, dropped */
+    counter_t local; /**< frames sent to the port's own MAC, or copies of multicast: kept inside */
+    /** Of the first frames that were compared: where `rss` says otherwise than the port did. */
     counter_t rss_mismatch;
 };
 
+/**
+ * What a driver does. A port's queue has one worker; "the worker" below is that of the queue. What
+ * says NULL may be left out.
+ */
 struct pktio_ops {
-    const char *driver;
-    /* Any thread. */
+    const char *driver; /**< The driver's name, for people. */
+
+    /**
+     * What the port is now. Any thread.
+     *
+     * @param io  The port.
+     * @param info  Set.
+     */
     void (*info)(struct pktio *io, struct pktio_info *info);
-    /* Takes up to n received frames of `queue`; returns how many. They stay valid until rx_release.
-     * n may be 0: a port that also sends what waits when it is asked, does that. */
+
+    /**
+     * Take received frames. A port that keeps frames to send sends them in this call, also with n
+     * = 0. The worker.
+     *
+     * @param io  The port.
+     * @param queue  The queue.
+     * @param f  Set to the frames, which stay valid until rx_release.
+     * @param n  Room at f, at most FRAME_BURST.
+     * @return  How many frames.
+     */
     unsigned (*rx_burst)(struct pktio *io, unsigned queue, struct frame *f, unsigned n);
+
+    /**
+     * Return received frames. The worker.
+     *
+     * @param io  The port.
+     * @param queue  The queue that they came from.
+     * @param f  The frames.
+     * @param n  How many.
+     */
     void (*rx_release)(struct pktio *io, unsigned queue, struct frame *f, unsigned n);
-    /* Lends up to n empty frames that can all be sent now; returns how many (0: the port is full).
+
+    /**
+     * Lend empty frames that can all be sent now. The worker.
+     *
+     * @param io  The port.
+     * @param queue  The queue.
+     * @param f  Set to the frames; the next tx_burst gives all of them back.
+     * @param n  Room at f, at most FRAME_BURST.
+     * @return  How many frames; 0: the port is full.
      */
     unsigned (*tx_lend)(struct pktio *io, unsigned queue, struct frame *f, unsigned n);
-    /* Sends the first `used` of the n lent frames (len set) and takes the others back. What the
-     * port refuses is counted and dropped: RoCE recovers. */
+
+    /**
+     * Send lent frames, and take the others back. What the port refuses is counted and dropped:
+     * RoCE recovers. The worker.
+     *
+     * @param io  The port.
+     * @param queue  The queue that lent them.
+     * @param f  All frames that tx_lend lent.
+     * @param n  How many.
+     * @param used  How many of them, from the first on, are sent; their len is set.
+     */
     void (*tx_burst)(struct pktio *io, unsigned queue, struct frame *f, unsigned n, unsigned used);
-    /* A descriptor that becomes readable when frames may have arrived while the worker sleeps;
-     * armed by wake_arm. Or PKTIO_WAKE_POLL, PKTIO_WAKE_NEVER. The same answer each time. */
+
+    /**
+     * What wakes the worker. The same answer each time. Control thread.
+     *
+     * @param io  The port.
+     * @param queue  The queue.
+     * @return  A descriptor that becomes readable when frames may have arrived while the worker
+     *     sleeps, after wake_arm; it remains the port's. Or PKTIO_WAKE_POLL, PKTIO_WAKE_NEVER.
+     */
     int (*wake_fd)(struct pktio *io, unsigned queue);
-    /* Before sleeping: arms wake_fd. Returns false if frames are already waiting. True does not say
-     * that none is: the caller polls once more before it sleeps. The queue's worker. */
+
+    /**
+     * Arm the descriptor before the worker sleeps. The worker.
+     *
+     * @param io  The port.
+     * @param queue  The queue.
+     * @return  False: frames are waiting already. True does not say that none is: the caller polls
+     *     once more before it sleeps.
+     */
     bool (*wake_arm)(struct pktio *io, unsigned queue);
-    /* Whether frames come unannounced although there is a descriptor, which tells of something
-     * else. The same answer each time. NULL: no. */
+
+    /**
+     * Whether frames arrive without a wakeup although there is a descriptor, which reports other
+     * things. The same answer each time. NULL: no. Control thread.
+     *
+     * @param io  The port.
+     * @param queue  The queue.
+     * @return  True when the queue must be polled from time to time.
+     */
     bool (*must_poll)(struct pktio *io, unsigned queue);
-    /*
-     * How the port spreads received RoCEv2 packets of an IP version over its queues: *rss gets its
-     * hash, fields and table. 0; -ENOTSUP when nobody can tell (any more: packets arrived
-     * elsewhere), or there is nothing to spread.
-     * NULL: -ENOTSUP. Control thread.
+
+    /**
+     * How the port spreads received RoCEv2 packets over its queues. NULL: -ENOTSUP. Control thread.
+     *
+     * @param io  The port.
+     * @param ipv6  The IP version.
+     * @param rss  Set on success to the hash, its fields and the table.
+     * @return  0; -ENOTSUP: there is nothing to spread, or the port's spreading is not known (any
+     *     more: packets arrived elsewhere).
      */
     int (*rss)(struct pktio *io, bool ipv6, struct rss *rss);
-    /*
-     * Makes the port put a flow on a queue, before its own rule, and no longer. *rule names it.
-     * 0; -ENOTSUP when the port cannot (or cannot match on that), -ENOSPC when it has no room for
-     * more, or another negative errno. NULL, both: -ENOTSUP. Control thread.
+
+    /**
+     * Make the port put a flow on a queue, before its own spreading. NULL, like flow_remove:
+     * -ENOTSUP. Control thread.
+     *
+     * @param io  The port.
+     * @param flow  The flow, copied.
+     * @param queue  The queue.
+     * @param rule  Set on success, for flow_remove.
+     * @return  0; -ENOTSUP: the port cannot do so, or cannot match on that; -ENOSPC: the port has
+     * no room for another rule; or another negative errno.
      */
     int (*flow_add)(struct pktio *io, const struct pktio_flow *flow, unsigned queue, void **rule);
+
+    /**
+     * Remove a rule. Control thread.
+     *
+     * @param io  The port.
+     * @param rule  What flow_add set.
+     */
     void (*flow_remove)(struct pktio *io, void *rule);
-    /*
-     * A descriptor that becomes readable when the link may have gone up or down: then link_ack
-     * empties it and info tells what is. -1: it says nothing of itself, info must be asked from
-     * time to time. The same answer each time. NULL, both: the link never changes. Control thread.
+
+    /**
+     * What reports changes of the link. The same answer each time. NULL, like link_ack: the link
+     * never changes. Control thread.
+     *
+     * @param io  The port.
+     * @return  A descriptor that becomes readable when the link may have gone up or down: link_ack
+     *     empties it, and info has the state. -1: there is none, and info must be asked from time
+     *     to time.
      */
     int (*link_fd)(struct pktio *io);
+
+    /**
+     * Empty the descriptor of link_fd. Control thread.
+     *
+     * @param io  The port.
+     */
     void (*link_ack)(struct pktio *io);
-    /* Counters of a queue, or NULL. May be NULL itself. Any thread. */
+
+    /**
+     * What the driver counts of a queue. NULL: nothing. Any thread.
+     *
+     * @param io  The port.
+     * @param queue  The queue.
+     * @return  The counters, which go on counting, or NULL.
+     */
     const struct pktio_counters *(*counters)(struct pktio *io, unsigned queue);
-    /* Nobody may use the port any more; all lent frames must be back. */
+
+    /**
+     * Close and free the port: no thread uses it any more, and all lent frames are back. Control
+     * thread.
+     *
+     * @param io  The port.
+     */
     void (*close)(struct pktio *io);
 };
 
+/** A port: the first member of a driver's own structure. */
 struct pktio {
     const struct pktio_ops *ops;
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
+/**
+ * @file
  * The dataplane's worker: one thread that drives the engines of its ports from packets, doorbells
  * and timers, run to completion, and sleeps when there is no work.
  *
@@ -24,210 +25,332 @@
 #define WORKERS_MAX      CQ_MAX_LANES
 #define WORKER_PORTS_MAX 16
 
+/** A worker. */
 struct worker;
 
 /* ---- what a worker serves ---- */
 
-/* A worker's part of a port: one queue, and the engine behind it. */
+/** A worker's part of a port: one queue, and the engine behind it. */
 struct worker_port {
     struct worker *worker;
     struct pktio *io;
     unsigned queue;
-    struct worker_port *first; /* the part whose worker serves the port's IP host */
+    struct worker_port *first; /**< the part whose worker serves the port's IP host */
     struct engine *engine;
-    struct waker_source source; /* fd -1: nothing to watch */
-    bool must_poll;             /* frames arrive without a wakeup */
-    bool tx_full;               /* packets wait, and the port lends no frames */
-    uint8_t lend;               /* frames to borrow for the next burst */
-    struct slow_path *slow; /* of `first`, for frames that are not RoCE; NULL: they are dropped */
+    struct waker_source source; /**< fd -1: nothing to watch */
+    bool must_poll;             /**< frames arrive without a wakeup */
+    bool tx_full;               /**< packets wait, and the port lends no frames */
+    uint8_t lend;               /**< frames to borrow for the next burst */
+    struct slow_path *slow; /**< of `first`, for frames that are not RoCE; NULL: they are dropped */
 };
 
-/*
+#define DP_SLOT_CHUNK 4096
+
+/**
  * An application's queue pairs by doorbell slot, the same for all workers: a directory of chunks,
  * so that no entry moves when it grows. The control thread writes; it frees a removed queue pair
  * after the workers' next quiet point.
  */
-#define DP_SLOT_CHUNK 4096
 struct dp_slots {
     struct dp_qp *_Atomic *_Atomic chunk[DB_SLOTS / DP_SLOT_CHUNK];
 };
 
-/*
+/**
  * An application's context on one worker. The control thread fills it in. From worker_ctx_attach to
  * worker_ctx_detach only the worker touches the fields marked W.
  */
 struct worker_ctx {
     struct ctx_shared *shared;
-    struct doorbells *doorbells; /* this worker's, in shared */
-    void *owner;                 /* the control thread's */
+    struct doorbells *doorbells; /**< this worker's, in shared */
+    void *owner;                 /**< the control thread's */
     const struct dp_slots *slots;
-    uint32_t polls_seen;          /* W: shared->polls at the last sample */
-    bool wake_listed;             /* W: in the worker's list of contexts to wake */
-    struct worker_ctx *wake_next; /* W */
-    uint8_t pad[CACHE_LINE];      /* no line in common with the context on another worker */
+    uint32_t polls_seen;          /**< W: shared->polls at the last sample */
+    bool wake_listed;             /**< W: in the worker's list of contexts to wake */
+    struct worker_ctx *wake_next; /**< W */
+    uint8_t pad[CACHE_LINE];      /**< no line in common with the context on another worker */
 };
 
-/* A queue pair as the dataplane knows it; qp_init.owner points to it. */
+/** A queue pair as the dataplane knows it; qp_init.owner points to it. */
 struct dp_qp {
     struct qp *qp;
-    struct worker_ctx *ctx;           /* any worker's: it stands for the application */
-    struct worker_port *_Atomic port; /* the part that owns it: see worker_migrate_qp */
-    uint32_t slot;                    /* doorbell slot */
+    struct worker_ctx *ctx;           /**< any worker's: it stands for the application */
+    struct worker_port *_Atomic port; /**< the part that owns it: see worker_migrate_qp */
+    uint32_t slot;                    /**< doorbell slot */
 };
 
-/*
+/**
  * A completion channel: the dataplane's end of its socket. The worker sends events at once. When
  * the socket is full it counts them at their CQ, and the control thread sends them later.
  */
 struct dp_channel {
     int fd;
     _Atomic bool
-        has_unsent; /* a worker has left events unsent since the control thread last looked */
+        has_unsent; /**< a worker has left events unsent since the control thread last looked */
 };
 
-/* A completion queue as the dataplane knows it; comp_queue.owner points to it. */
+/** A completion queue as the dataplane knows it; comp_queue.owner points to it. */
 struct dp_cq {
     struct comp_queue cq;
-    struct worker_ctx **ctx;    /* by worker: the context to wake */
-    struct dp_channel *channel; /* or NULL */
-    _Atomic uint32_t unsent;    /* events for the control thread to send */
+    struct worker_ctx **ctx;    /**< by worker: the context to wake */
+    struct dp_channel *channel; /**< or NULL */
+    _Atomic uint32_t unsent;    /**< events for the control thread to send */
 };
 
-/* A shared receive queue as the dataplane knows it; srq_init.owner points to it. */
+/** A shared receive queue as the dataplane knows it; srq_init.owner points to it. */
 struct dp_srq {
     struct worker_ctx *ctx;
     uint32_t uidx;
 };
 
-/* A work queue for raw packets as the dataplane knows it; wq_init.owner points to it. */
+/** A work queue for raw packets as the dataplane knows it; wq_init.owner points to it. */
 struct dp_wq {
     struct worker_ctx *ctx;
     uint32_t uidx;
-    uint32_t resets; /* times it was moved to RESET */
+    uint32_t resets; /**< times it was moved to RESET */
 };
 
-/* An asynchronous event on its way to the control thread. */
+/** An asynchronous event on its way to the control thread. */
 struct dp_async {
     struct worker_ctx *ctx;
-    uint64_t element; /* the queue pair's uidx or the completion queue's cookie */
-    uint32_t type;    /* enum qp_event, or DP_ASYNC_MISPLACED */
-    uint32_t worker;  /* DP_ASYNC_MISPLACED: the one that receives the packets of QPN `element` */
+    uint64_t element; /**< the queue pair's uidx or the completion queue's cookie */
+    uint32_t type;    /**< enum qp_event, or DP_ASYNC_MISPLACED */
+    uint32_t worker;  /**< DP_ASYNC_MISPLACED: the one that receives the packets of QPN `element` */
 };
 #define DP_ASYNC_MISPLACED 0x10000u
 
 /* ---- setting up ---- */
 
-/* What all workers of a process share; written by the control thread. */
+/** What all workers of a process share; written by the control thread. */
 struct worker_group {
-    _Atomic unsigned cpus;      /* CPUs for workers and applications, see cpus.h */
-    _Atomic unsigned polling;   /* workers that are not asleep */
-    _Atomic ns_t crowded_until; /* more threads poll than there are CPUs; 0: never so far */
-    int notify_fd;              /* eventfd that wakes the control thread; -1: none */
-    struct waker *waker;        /* NULL: no port can wake a worker */
+    _Atomic unsigned cpus;      /**< CPUs for workers and applications, see cpus.h */
+    _Atomic unsigned polling;   /**< workers that are not asleep */
+    _Atomic ns_t crowded_until; /**< more threads poll than there are CPUs; 0: never so far */
+    int notify_fd;              /**< eventfd that wakes the control thread; -1: none */
+    struct waker *waker;        /**< NULL: no port can wake a worker */
     struct worker *worker[WORKERS_MAX];
     unsigned workers;
-    struct forward_ring *forward[WORKERS_MAX][WORKERS_MAX]; /* [from][to] */
+    struct forward_ring *forward[WORKERS_MAX][WORKERS_MAX]; /**< [from][to] */
 };
 
+/** What a worker is created with. */
 struct worker_config {
     unsigned index;
     struct worker_group *group;
-    _Atomic uint32_t *wake_word; /* in the wake segment */
+    _Atomic uint32_t *wake_word; /**< in the wake segment */
 };
 
+/** What a worker counts. */
 struct worker_stats {
-    counter_t loops;               /* passes of its loop, see worker_poll */
-    counter_t busy;                /* of these, passes that found work */
-    counter_t yields;              /* times it yielded the CPU while polling */
-    counter_t sleeps;              /* times it slept */
-    counter_t wakes;               /* sleeps ended by a wakeup */
-    counter_t ticks;               /* sleeps ended by time */
-    counter_t contended;           /* times it found its CPU contended (poll_policy.h) */
-    counter_t calls;               /* functions run for the control thread */
-    counter_t cq_events;           /* completion events */
-    counter_t cq_events_late;      /* of these, left to the control thread */
-    counter_t async_lost;          /* asynchronous events dropped */
-    counter_t doorbells_forwarded; /* doorbells of queue pairs that another worker owns */
-    counter_t forwarded_out;       /* frames given to other workers */
-    counter_t forwarded_in;        /* frames received from them */
+    counter_t loops;               /**< passes of its loop, see worker_poll */
+    counter_t busy;                /**< of these, passes that found work */
+    counter_t yields;              /**< times it yielded the CPU while polling */
+    counter_t sleeps;              /**< times it slept */
+    counter_t wakes;               /**< sleeps ended by a wakeup */
+    counter_t ticks;               /**< sleeps ended by time */
+    counter_t contended;           /**< times it found its CPU contended (poll_policy.h) */
+    counter_t calls;               /**< functions run for the control thread */
+    counter_t cq_events;           /**< completion events */
+    counter_t cq_events_late;      /**< of these, left to the control thread */
+    counter_t async_lost;          /**< asynchronous events dropped */
+    counter_t doorbells_forwarded; /**< doorbells of queue pairs that another worker owns */
+    counter_t forwarded_out;       /**< frames given to other workers */
+    counter_t forwarded_in;        /**< frames received from them */
 };
 
-/* NULL: out of memory. The worker joins its group, which must outlive it. Control thread. */
+/**
+ * Create a worker, which joins its group. Control thread.
+ *
+ * @param config  Copied; the group must outlive the worker.
+ * @return  The worker; NULL: out of memory.
+ */
 struct worker *worker_create(const struct worker_config *config);
-/* The worker must not run. Its engines remain their owner's to destroy. */
+/**
+ * Destroy a worker that does not run. Control thread.
+ *
+ * @param w  The worker. Its engines remain their owner's to destroy.
+ */
 void worker_destroy(struct worker *w);
-/* Makes the rings between all workers of the group: after the last worker_create, before any worker
- * runs. 0 or -ENOMEM. worker_group_fini also cleans up after a failure. */
+/**
+ * Make the rings between all workers of a group: after the last worker_create(), before any worker
+ * runs. Control thread.
+ *
+ * @param g  The group.
+ * @return  0; -ENOMEM: worker_group_fini() cleans up.
+ */
 int worker_group_connect(struct worker_group *g);
+
+/**
+ * Free what worker_group_connect() made. No worker runs. Control thread.
+ *
+ * @param g  The group.
+ */
 void worker_group_fini(struct worker_group *g);
 
-/* Adds a part of a port before the worker runs. first: the part of the port that was added before
- * all others; NULL: this one is. NULL: too many ports, or the waker cannot watch its descriptor.
- * Control thread. */
+/**
+ * Add a part of a port to a worker that does not run yet. Control thread.
+ *
+ * @param w  The worker.
+ * @param io  The port; borrowed until the worker is destroyed.
+ * @param queue  The port's queue that the worker serves.
+ * @param first  The part of the port that was added before all others; NULL: this one is.
+ * @return  The part; NULL: the worker has WORKER_PORTS_MAX ports, or the waker cannot watch the
+ *     queue's descriptor.
+ */
 struct worker_port *worker_add_port(struct worker *w, struct pktio *io, unsigned queue,
                                     struct worker_port *first);
 
-/* The callbacks that the engine of port must be created with. */
+/**
+ * The callbacks that the engine of a part must be created with.
+ *
+ * @param port  The part.
+ * @return  The callbacks, by value.
+ */
 struct engine_host worker_host(struct worker_port *port);
 
-/*
- * The worker's thread: void *fn(void *) for the env. Returns after worker_stop. The thread that
- * starts it calls worker_wait_running before anything else with this worker, and joins it after
- * worker_stop.
+/**
+ * The body of the worker's thread, for the environment. Returns after worker_stop(). The thread
+ * that starts it calls worker_wait_running() before anything else with this worker, and joins it
+ * after worker_stop().
+ *
+ * @param worker  The worker.
+ * @return  NULL.
  */
 void *worker_run(void *worker);
+
+/**
+ * Wait until the worker's thread runs. The thread that started it.
+ *
+ * @param w  The worker.
+ */
 void worker_wait_running(struct worker *w);
+
+/**
+ * Request that worker_run() returns. Control thread.
+ *
+ * @param w  The worker.
+ */
 void worker_stop(struct worker *w);
 
-/* One pass over commands, ports, doorbells and timers, at time now: true if it found work. For
- * hosts with a loop of their own; worker_run is that loop for a thread. */
+/**
+ * Make one pass over commands, ports, doorbells and timers. For hosts with a loop of their own;
+ * worker_run() is that loop for a thread.
+ *
+ * @param w  The worker.
+ * @param now  The time.
+ * @return  True when the pass found work.
+ */
 bool worker_poll(struct worker *w, ns_t now);
 
 /* ---- calls from the control thread ---- */
 
+/** A function that a worker runs for the control thread. */
 typedef void (*worker_fn)(struct worker *w, void *arg);
 
-/*
- * Runs fn(w, arg) on the worker, between two passes of its loop, and waits until fn has returned.
- * The worker has then passed a quiet point: it holds no pointer that it looked up before. If the
- * worker does not run, fn runs on the caller's thread. One control thread at a time.
+/**
+ * Run a function on the worker, between two passes of its loop, and wait until it has returned. The
+ * worker has then passed a quiet point: it holds no pointer that it looked up before. If the worker
+ * does not run, the function runs on the caller's thread. One control thread at a time.
+ *
+ * @param w  The worker.
+ * @param fn  The function.
+ * @param arg  Its second argument.
  */
 void worker_call(struct worker *w, worker_fn fn, void *arg);
 
-/* Waits until the worker has passed a quiet point. Control thread. */
+/**
+ * Wait until the worker has passed a quiet point. Control thread.
+ *
+ * @param w  The worker.
+ */
 void worker_quiesce(struct worker *w);
 
-/* Runs fn once, on the last of n workers, while the others stand still. Control thread. */
+/**
+ * Run a function once, on the last of several workers, while the others stand still. Control
+ * thread.
+ *
+ * @param w  The workers.
+ * @param n  How many, at least 1.
+ * @param fn  The function.
+ * @param arg  Its second argument.
+ */
 void worker_call_all(struct worker *const *w, unsigned n, worker_fn fn, void *arg);
 
-/*
- * Moves a queue pair, with its pending work, to another worker's part of its port. The old worker
- * forwards doorbells that arrive there later. False, and nothing has changed, if the application
- * has not read all completions of the queue pair in the old worker's lane: later ones in the new
- * lane would overtake them. Control thread.
+/**
+ * Move a queue pair, with its pending work, to another worker's part of its port. The old worker
+ * forwards doorbells that arrive there later. Control thread.
+ *
+ * @param dq  The queue pair.
+ * @param to  The part.
+ * @return  True; false, and nothing has changed: the application has not read all completions of
+ *     the queue pair in the old worker's lane, and later ones in the new lane would overtake them.
  */
 bool worker_migrate_qp(struct dp_qp *dq, struct worker_port *to);
 
-/* Puts a queue pair into a slot below DB_SLOTS; NULL empties the slot. 0 or -ENOMEM. Control
- * thread. */
+/**
+ * Put a queue pair into a slot. Control thread.
+ *
+ * @param s  The slots.
+ * @param slot  Below DB_SLOTS.
+ * @param dq  The queue pair; NULL empties the slot.
+ * @return  0; -ENOMEM.
+ */
 int dp_slots_set(struct dp_slots *s, uint32_t slot, struct dp_qp *dq);
+
+/**
+ * Free the directory; no worker may use it any more. Control thread.
+ *
+ * @param s  The slots.
+ */
 void dp_slots_fini(struct dp_slots *s);
-/* The queue pair, or NULL, also for a slot that is out of range. Workers. */
+/**
+ * The queue pair of a slot. Workers.
+ *
+ * @param s  The slots.
+ * @param slot  Any number: it comes from the application.
+ * @return  The queue pair, valid until the worker's next quiet point; NULL: the slot is empty or
+ *     out of range.
+ */
 struct dp_qp *dp_slots_get(const struct dp_slots *s, uint32_t slot);
 
-/* Makes the worker serve ctx, or stop serving it (its queue pairs must be gone). 0 or -ENOMEM.
- * Control thread. */
+/**
+ * Make a worker serve a context. Control thread.
+ *
+ * @param w  The worker.
+ * @param ctx  The context; the worker's until worker_ctx_detach().
+ * @return  0; -ENOMEM.
+ */
 int worker_ctx_attach(struct worker *w, struct worker_ctx *ctx);
+
+/**
+ * Make a worker stop serving a context, whose queue pairs must be gone. Control thread.
+ *
+ * @param w  The worker.
+ * @param ctx  The context.
+ */
 void worker_ctx_detach(struct worker *w, struct worker_ctx *ctx);
 
-/* Takes the next asynchronous event. False: there is none. Control thread. */
+/**
+ * Take the next asynchronous event. Control thread.
+ *
+ * @param w  The worker.
+ * @param event  Set when there is one.
+ * @return  False when there is none.
+ */
 bool worker_take_async(struct worker *w, struct dp_async *event);
 
-/* Sends the unsent events of a CQ until its channel is full: true if all are sent. Control
- * thread. */
+/**
+ * Send the unsent events of a CQ until its channel is full. Control thread.
+ *
+ * @param dq  The CQ.
+ * @return  True when all are sent.
+ */
 bool dp_cq_send_unsent(struct dp_cq *dq);
 
-/* The workers' clock: the time to pass to their functions. Any thread. */
+/**
+ * The workers' clock: the time to pass to their functions. Any thread.
+ *
+ * @return  Nanoseconds of CLOCK_MONOTONIC.
+ */
 static inline ns_t worker_time(void)
 {
     struct timespec ts;
@@ -236,16 +359,43 @@ static inline ns_t worker_time(void)
     return (ns_t)ts.tv_sec * NS_PER_SEC + (ns_t)ts.tv_nsec;
 }
 
-/* Wakes the worker if it sleeps. Any thread. */
+/**
+ * Wake the worker if it sleeps. Any thread.
+ *
+ * @param w  The worker.
+ */
 void worker_kick(struct worker *w);
 
 /* ---- queries (any thread) ---- */
 
+/**
+ * The number of a worker in its group. Any thread.
+ *
+ * @param w  The worker.
+ * @return  The number that its configuration had.
+ */
 unsigned worker_index(const struct worker *w);
+
+/**
+ * The counters of a worker. Any thread.
+ *
+ * @param w  The worker.
+ * @return  The counters, which go on counting; valid until worker_destroy().
+ */
 const struct worker_stats *worker_stats(const struct worker *w);
-/* "polling", "asleep" or "contended" (it polls on a contended CPU, see poll_policy.h). */
+/**
+ * What a worker does with its CPU, for people. Any thread.
+ *
+ * @param w  The worker.
+ * @return  "polling", "asleep" or "contended" (it polls on a contended CPU, see poll_policy.h).
+ */
 const char *worker_mode(const struct worker *w);
-/* CPU time its thread has used; 0 if it does not run. */
+/**
+ * The CPU time that a worker's thread has used. Any thread.
+ *
+ * @param w  The worker.
+ * @return  Nanoseconds; 0 when it does not run.
+ */
 ns_t worker_cpu_time(const struct worker *w);
 
 #endif

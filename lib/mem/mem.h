@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
+/**
+ * @file
  * Memory regions: who may touch which bytes of an application, and how the bytes are reached.
  *
  * Every access by a local or remote peer goes check first, then copy: mr_check and mr_check_remote
@@ -9,8 +10,8 @@
  * Threads: the control thread inserts and removes regions; workers look them up. A removed
  * region's memory may be freed only after every worker has passed a quiet point. The table itself
  * never moves. A published region does not change, but for `direct`, while no worker runs. A window
- * does, by work requests of any worker, but not while anybody reaches memory through it: see struct
- * mr_span.
+ * does, by work requests of any worker, but not while a worker reaches memory through it: see
+ * struct mr_span.
  */
 #ifndef UROCE_MEM_H
 #define UROCE_MEM_H
@@ -20,7 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Numeric values of enum ibv_access_flags. */
+/** Numeric values of enum ibv_access_flags. */
 enum mem_access {
     MEM_LOCAL_WRITE = 1 << 0,
     MEM_REMOTE_WRITE = 1 << 1,
@@ -31,95 +32,120 @@ enum mem_access {
     MEM_ON_DEMAND = 1 << 6,
     MEM_FLUSH_GLOBAL = 1 << 8,
     MEM_FLUSH_PERSISTENT = 1 << 9,
-    MEM_LOCAL_READ = 0, /* always granted */
+    MEM_LOCAL_READ = 0, /**< always granted */
 };
-#define MEM_ACCESS_OPTIONAL                                              \
-    UINT32_C(0x3ff00000) /* IBV_ACCESS_OPTIONAL_RANGE: accepted, ignored \
+#define MEM_ACCESS_OPTIONAL                                                \
+    UINT32_C(0x3ff00000) /**< IBV_ACCESS_OPTIONAL_RANGE: accepted, ignored \
                           */
 
+/** The atomic operations. */
 enum mem_atomic_op { MEM_CMP_SWP, MEM_FETCH_ADD };
 
 struct mem_region;
 
-/* One transfer between application memory (addr, a virtual address of the application inside
- * the region) and dataplane memory (local). */
+/**
+ * One transfer between application memory (addr, a virtual address of the application inside the
+ * region) and dataplane memory (local).
+ */
 struct mem_io {
     struct mem_region *mr;
     uint64_t addr;
     uint8_t *local;
     uint32_t len;
-    int32_t
-        status; /* set by the transfer: 0, -EFAULT (bad page), -ESRCH (application gone), -EPERM */
-    uint64_t tag;              /* the caller's own */
-    struct mem_region *window; /* held until the transfer is done, or NULL; the batch's */
+    int32_t status; /**< set by the transfer: 0, -EFAULT (bad page), -ESRCH (application gone),
+                       -EPERM */
+    uint64_t tag;   /**< the caller's own */
+    struct mem_region *window; /**< held until the transfer is done, or NULL; the batch's */
 };
 
-/*
+/**
  * How the bytes of a region are reached; one table per way (drivers/mem). The n transfers all
- * belong to regions of one `space`. Each sets every status; a failed transfer does not keep the
- * others from being done.
+ * belong to regions of one `space`. Each call sets every status; a failed transfer does not keep
+ * the others from being done. Workers.
  */
 struct mem_backend {
     const char *name;
-    void (*copy_in)(void *space, struct mem_io *io, unsigned n);  /* application -> local */
-    void (*copy_out)(void *space, struct mem_io *io, unsigned n); /* local -> application */
-    /* 8 aligned bytes at addr; the old value, host order, to *old. 0, -EFAULT or -ESRCH. */
+    void (*copy_in)(void *space, struct mem_io *io, unsigned n);  /**< application -> local */
+    void (*copy_out)(void *space, struct mem_io *io, unsigned n); /**< local -> application */
+    /** 8 aligned bytes at addr; the old value, host order, to *old. 0, -EFAULT or -ESRCH. */
     int (*atomic)(void *space, struct mem_region *mr, uint64_t addr, enum mem_atomic_op op,
                   uint64_t swap_add, uint64_t compare, uint64_t *old);
 };
 
-/* What a key stands for. */
+/** What a key stands for. */
 enum mem_kind {
     MEM_REGION,
-    MEM_WINDOW_1, /* type 1: bound to a region, for any queue pair of the protection domain */
-    MEM_WINDOW_2, /* type 2: for one queue pair, and of its protection domain (2B) */
+    MEM_WINDOW_1, /**< type 1: bound to a region, for any queue pair of the protection domain */
+    MEM_WINDOW_2, /**< type 2: for one queue pair, and of its protection domain (2B) */
 };
 
+/** A region or a window. The control thread fills it in before mr_insert(). */
 struct mem_region {
-    uint8_t kind;              /* enum mem_kind */
-    bool bound;                /* windows: has a region behind it; regions: always true */
-    uint32_t qpn;              /* MEM_WINDOW_2: the queue pair it was bound on */
-    _Atomic uint32_t windows;  /* regions: windows bound to it, see region_close */
-    _Atomic uint32_t gate;     /* windows: who uses or changes it (mem_window.c) */
-    struct mem_region *parent; /* windows: the region it is bound to */
-    uint32_t key;              /* lkey and rkey */
-    uint32_t pd;               /* protection domain it belongs to */
-    uint32_t access;           /* enum mem_access */
-    uint64_t iova;             /* address that work requests and peers use for the first byte */
-    uint64_t addr;             /* the application's virtual address of the first byte */
+    uint8_t kind;              /**< enum mem_kind */
+    bool bound;                /**< windows: has a region behind it; regions: always true */
+    uint32_t qpn;              /**< MEM_WINDOW_2: the queue pair it was bound on */
+    _Atomic uint32_t windows;  /**< regions: windows bound to it, see region_close */
+    _Atomic uint32_t gate;     /**< windows: who uses or changes it (mem_window.c) */
+    struct mem_region *parent; /**< windows: the region it is bound to */
+    uint32_t key;              /**< lkey and rkey */
+    uint32_t pd;               /**< protection domain it belongs to */
+    uint32_t access;           /**< enum mem_access */
+    uint64_t iova;             /**< address that work requests and peers use for the first byte */
+    uint64_t addr;             /**< the application's virtual address of the first byte */
     uint64_t len;
-    uint8_t *direct; /* dataplane's own mapping of addr[0..len), or NULL: use the backend */
+    uint8_t *direct; /**< dataplane's own mapping of addr[0..len), or NULL: use the backend */
     const struct mem_backend *backend;
-    void *space; /* the backend's handle on the application */
+    void *space; /**< the backend's handle on the application */
     struct {
-        /* Backend calls that copied to or from it. A worker may lose what another one counts at
+        /** Backend calls that copied to or from it. A worker may lose what another one counts at
          * the same moment. */
         _Atomic uint64_t uses;
-        _Atomic uint32_t limit;  /* at how many it is hot; 0: never */
-        _Atomic bool told;       /* it has been put on the list, or is about to be */
-        bool taken;              /* and then from it; the control thread's */
-        struct mem_region *next; /* in that */
+        _Atomic uint32_t limit;  /**< at how many it is hot; 0: never */
+        _Atomic bool told;       /**< it has been put on the list, or is about to be */
+        bool taken;              /**< and then from it; the control thread's */
+        struct mem_region *next; /**< in that */
     } heat;
 };
 
-/* A part of the file that backs a region. */
+/** A part of the file that backs a region. */
 struct mem_piece {
     uint64_t offset, len;
 };
 
-/* The application's virtual address for va, which mr_check has accepted. */
+/**
+ * The application's virtual address for an address that a check has accepted. Any thread.
+ *
+ * @param mr  The region.
+ * @param va  The address that a work request or a peer uses.
+ * @return  The virtual address.
+ */
 static inline uint64_t mr_host_addr(const struct mem_region *mr, uint64_t va)
 {
     return mr->addr + (va - mr->iova);
 }
 
-/* Where the dataplane reaches va, which was accepted, of a region that has `direct`. */
+/**
+ * Where the dataplane reaches an address that a check has accepted, of a region that has `direct`.
+ * Any thread.
+ *
+ * @param mr  The region.
+ * @param va  The address that a work request or a peer uses.
+ * @return  The address in this process.
+ */
 static inline uint8_t *mr_direct(const struct mem_region *mr, uint64_t va)
 {
     return mr->direct + (va - mr->iova);
 }
 
-/* Whether [va, va + len) is inside. No sum is formed, so nothing can wrap around. */
+/**
+ * Whether [va, va + len) is inside a region. No sum is formed, so that nothing can wrap around. Any
+ * thread.
+ *
+ * @param mr  The region.
+ * @param va  The first address, any number.
+ * @param len  Bytes, any number.
+ * @return  True when it is.
+ */
 static inline bool mr_covers(const struct mem_region *mr, uint64_t va, uint64_t len)
 {
     uint64_t off = va - mr->iova;
@@ -129,51 +155,79 @@ static inline bool mr_covers(const struct mem_region *mr, uint64_t va, uint64_t 
 
 /* ---- keys ---- */
 
-/*
+/**
  * Keys are 32 bits: the upper 24 a secret permutation of (slot, generation), the lower 8 a random
  * tag; so live keys are spread over the whole space and an old key is not soon valid again.
  * Key 0 is never issued.
  */
 struct mr_table {
-    uint32_t slots;     /* capacity, a power of two, at most 2^20 */
-    uint32_t slot_bits; /* log2 of it */
-    uint64_t secret[2]; /* from getrandom(2), or a seed in tests */
-    uint32_t next;      /* where the search for a free slot starts */
+    uint32_t slots;     /**< capacity, a power of two, at most 2^20 */
+    uint32_t slot_bits; /**< log2 of it */
+    uint64_t secret[2]; /**< from getrandom(2), or a seed in tests */
+    uint32_t next;      /**< where the search for a free slot starts */
     uint32_t used;
-    uint64_t removals;          /* ever; read by workers with acquire */
-    uint16_t *generation;       /* per slot: 24 - slot_bits bits of it, at most 16, count */
-    struct mem_region **region; /* per slot; read by workers with acquire */
+    uint64_t removals;          /**< ever; read by workers with acquire */
+    uint16_t *generation;       /**< per slot: 24 - slot_bits bits of it, at most 16, count */
+    struct mem_region **region; /**< per slot; read by workers with acquire */
 };
 
 #define MR_TABLE_MAX_SLOTS (1u << 20)
 
-/* slots: capacity, rounded up to a power of two. 0 or -ENOMEM, -EINVAL (over 2^20). */
+/**
+ * Make an empty table. Control thread.
+ *
+ * @param t  Set on success.
+ * @param slots  Capacity, rounded up to a power of two.
+ * @param secret  Random numbers that order the keys; copied.
+ * @return  0; -ENOMEM; -EINVAL: more than MR_TABLE_MAX_SLOTS.
+ */
 int mr_table_init(struct mr_table *t, uint32_t slots, const uint64_t secret[2]);
+
+/**
+ * Free a table; no worker may use it any more. Control thread.
+ *
+ * @param t  The table. Regions that are in it remain their owner's.
+ */
 void mr_table_fini(struct mr_table *t);
 
-/*
- * Issues a key for mr, stores it in mr->key and makes the region visible to workers. All other
- * fields of mr must be set. `tag` is a random byte. The table borrows mr until mr_remove.
- * Control thread. 0 or -ENOSPC.
+/**
+ * Issue a key for a region, and make the region visible to workers. Control thread.
+ *
+ * @param t  The table.
+ * @param mr  The region, complete but for its key, which is set. Borrowed until mr_remove().
+ * @param tag  A random byte.
+ * @return  0; -ENOSPC: the table is full.
  */
 int mr_insert(struct mr_table *t, struct mem_region *mr, uint8_t tag);
 
-/* Makes mr's key invalid at once. The caller frees mr after the workers' next quiet point.
- * Control thread. */
+/**
+ * Make a region's key invalid at once. Control thread.
+ *
+ * @param t  The table.
+ * @param mr  The region. The caller frees it after the workers' next quiet point.
+ */
 void mr_remove(struct mr_table *t, struct mem_region *mr);
 
-/* The region or window with this key, or NULL. Of a window it may be out of date. Any thread. */
+/**
+ * The region or window with a key. Any thread.
+ *
+ * @param t  The table.
+ * @param key  Any number.
+ * @return  The region, valid until the worker's next quiet point; of a window it may be out of
+ *     date. NULL: there is none.
+ */
 struct mem_region *mr_lookup(const struct mr_table *t, uint32_t key);
 
-/*
+#define MR_CACHE 64
+
+/**
  * The regions that one worker found of late: undoing the permutation takes longer than all the rest
  * of a check. By bits of the key; empty whenever a region was removed since. To begin, set the
  * table and zero the rest. Its worker.
  */
-#define MR_CACHE 64
 struct mr_cache {
     const struct mr_table *table;
-    uint64_t removals; /* of the table, when it was emptied last */
+    uint64_t removals; /**< of the table, when it was emptied last */
     struct {
         uint32_t key;
         struct mem_region *mr;
@@ -182,63 +236,107 @@ struct mr_cache {
 
 /* ---- checks ---- */
 
+/** What a check found. */
 enum mr_fault {
     MR_OK,
-    MR_BAD_KEY,    /* no such key */
-    MR_BAD_PD,     /* belongs to another protection domain */
-    MR_BAD_ACCESS, /* lacks a right asked for */
-    MR_BAD_RANGE,  /* not wholly inside the region (overflow-safe) */
+    MR_BAD_KEY,    /**< no such key */
+    MR_BAD_PD,     /**< belongs to another protection domain */
+    MR_BAD_ACCESS, /**< lacks a right asked for */
+    MR_BAD_RANGE,  /**< not wholly inside the region (overflow-safe) */
 };
 
-/*
- * Whether [va, va + len) may be accessed with `access` (all bits needed) under key in pd, by the
- * application itself: key is an L_Key, which a window does not have. On MR_OK *out is the region.
- * len may be 0 (the range is then checked as a point at or below the end; callers skip the check
- * where the specification exempts zero length, C9-88). The cache's worker.
+/**
+ * Check an access of the application itself. The cache's worker.
+ *
+ * @param c  The worker's cache.
+ * @param key  The L_Key, any number; a window has none.
+ * @param pd  The protection domain of the queue pair.
+ * @param va  The first address.
+ * @param len  Bytes. 0 is checked as a point at or below the region's end; callers skip the check
+ *     where the specification exempts zero length (C9-88).
+ * @param access  Rights, enum mem_access; all are needed.
+ * @param out  Set on MR_OK.
+ * @return  MR_OK, or what is wrong.
  */
 enum mr_fault mr_check(struct mr_cache *c, uint32_t key, uint32_t pd, uint64_t va, uint64_t len,
                        uint32_t access, struct mem_region **out);
 
-/*
+/**
  * The region that a queue pair's packets went to last. What depends on neither address nor length
  * (key, domain, rights) was checked when it was noted, and holds while no region is removed. Zeroed
  * it knows none. One worker at a time.
  */
 struct mr_hint {
     struct mem_region *mr;
-    uint64_t removals; /* of the table */
+    uint64_t removals; /**< of the table */
     uint32_t key;
 };
 
-/* Notes the region with this key if pd may access it so. False, with nothing noted: it may not, or
- * the key is a window's, or the region's addresses wrap around. The cache's worker. */
+/**
+ * Note a region, when the queue pair may access it so. The cache's worker.
+ *
+ * @param h  Set; it knows no region when the result is false.
+ * @param c  The worker's cache.
+ * @param key  The key.
+ * @param pd  The protection domain of the queue pair.
+ * @param access  Rights, enum mem_access.
+ * @return  False: the access is refused, or the key is a window's, or the region's addresses wrap
+ *     around.
+ */
 bool mr_hint_note(struct mr_hint *h, struct mr_cache *c, uint32_t key, uint32_t pd,
                   uint32_t access);
 
-/* Whether what was noted is still the region with this key. */
+/**
+ * Whether what was noted is still the region with a key. The hint's worker.
+ *
+ * @param h  The hint.
+ * @param t  The table.
+ * @param key  The key.
+ * @return  True when it is.
+ */
 bool mr_hint_holds(const struct mr_hint *h, const struct mr_table *t, uint32_t key);
 
-/*
- * Memory that a peer may reach. While a window is held it cannot be bound again or invalidated:
- * who does that waits. So a span ends before its holder does such a thing itself, and before it
- * waits for anybody; a worker holds none between two of its looks for work.
+/**
+ * Memory that a peer may reach. While a window is held it cannot be bound again or invalidated: the
+ * worker that does so waits. Therefore a span ends before its holder binds or invalidates a window
+ * itself, and before it waits for another thread; a worker holds none between two passes of its
+ * loop.
  */
 struct mr_span {
-    struct mem_region *mr;     /* a region, also where the key is a window's */
-    uint64_t addr;             /* the application's virtual address of the first byte */
-    struct mem_region *window; /* held until mr_span_end; NULL: none */
+    struct mem_region *mr;     /**< a region, also where the key is a window's */
+    uint64_t addr;             /**< the application's virtual address of the first byte */
+    struct mem_region *window; /**< held until mr_span_end; NULL: none */
 };
 
-/*
- * The same for a peer of queue pair qpn: key is an R_Key. A type 2 window serves only the queue
- * pair it was bound on (MR_BAD_PD). On MR_OK *out is set, and the caller ends it: by mr_span_end or
- * through a batch. The cache's worker.
+/**
+ * Check an access of a peer. The cache's worker.
+ *
+ * @param c  The worker's cache.
+ * @param key  The R_Key, any number.
+ * @param pd  The protection domain of the queue pair.
+ * @param qpn  The queue pair. A type 2 window serves only the one on which it was bound
+ *     (MR_BAD_PD).
+ * @param va  The first address.
+ * @param len  Bytes; 0 as for mr_check().
+ * @param access  Rights, enum mem_access; all are needed.
+ * @param out  Set on MR_OK; the caller ends it, by mr_span_end() or through a batch.
+ * @return  MR_OK, or what is wrong.
  */
 enum mr_fault mr_check_remote(struct mr_cache *c, uint32_t key, uint32_t pd, uint32_t qpn,
                               uint64_t va, uint64_t len, uint32_t access, struct mr_span *out);
 
-void window_release(struct mem_region *w); /* mr_span_end's */
+/**
+ * Release a window; mr_span_end() calls it. The span's worker.
+ *
+ * @param w  The window.
+ */
+void window_release(struct mem_region *w); /**< mr_span_end's */
 
+/**
+ * End a span. The span's worker.
+ *
+ * @param s  The span; ending it again does nothing.
+ */
 static inline void mr_span_end(struct mr_span *s)
 {
     if (s->window)
@@ -248,109 +346,210 @@ static inline void mr_span_end(struct mr_span *s)
 
 /* ---- memory windows (10.6.7) ---- */
 
+/** What a bind asks for. */
 struct window_bind {
-    uint32_t window_key; /* as it is now */
-    uint32_t new_key;    /* only the low byte may differ */
+    uint32_t window_key; /**< as it is now */
+    uint32_t new_key;    /**< only the low byte may differ */
     uint32_t region_key;
-    uint32_t pd, qpn; /* of the queue pair that binds */
-    uint64_t va, len; /* in the region; len 0 unbinds a type 1 window */
-    uint32_t access;  /* remote rights, and MEM_ZERO_BASED */
+    uint32_t pd, qpn; /**< of the queue pair that binds */
+    uint64_t va, len; /**< in the region; len 0 unbinds a type 1 window */
+    uint32_t access;  /**< remote rights, and MEM_ZERO_BASED */
 };
 
-/*
- * Binds a window, or refuses with the fault: no such window or region, another domain, a type 2
- * window that is bound already, a region without MEM_MW_BIND (or without local write where the
- * window lets peers write), a range not inside. When it returns nobody reaches memory by the old
- * key any more: it waits until other workers' spans have ended. Any worker, without
- * spans; 10.6.7.2.
+/**
+ * Bind a window (10.6.7.2). When it returns, no access by the old key is under way: it waits until
+ * other workers' spans have ended. Any worker that holds no span.
+ *
+ * @param t  The table.
+ * @param b  What is asked for.
+ * @return  MR_OK, or the fault: no such window or region, another domain, a type 2 window that is
+ *     bound already, a region without MEM_MW_BIND (or without local write where the window lets
+ *     peers write), a range that is not inside.
  */
 enum mr_fault window_bind(const struct mr_table *t, const struct window_bind *b);
 
-/*
- * Invalidates a type 2 window by its key: local (LOCAL INVALIDATE) or by a peer's SEND with
- * invalidate. MR_BAD_KEY when there is none, MR_BAD_PD for another domain or queue pair,
- * MR_BAD_ACCESS for what cannot be invalidated (a region, a type 1 window). Waits, as window_bind.
+/**
+ * Invalidate a type 2 window, for LOCAL INVALIDATE or a peer's SEND with invalidate. Waits as
+ * window_bind(). Any worker that holds no span.
+ *
+ * @param t  The table.
+ * @param key  The window's key.
+ * @param pd  The protection domain of the queue pair.
+ * @param qpn  The queue pair.
+ * @return  MR_OK; MR_BAD_KEY: there is none; MR_BAD_PD: it is another domain's or queue pair's;
+ *     MR_BAD_ACCESS: it cannot be invalidated (a region, a type 1 window).
  */
 enum mr_fault window_invalidate(const struct mr_table *t, uint32_t key, uint32_t pd, uint32_t qpn);
 
-/* Takes a window off its region, as before it is deallocated. Waits, as window_bind. */
+/**
+ * Take a window off its region, before it is deallocated. Waits as window_bind(). Any thread that
+ * holds no span.
+ *
+ * @param w  The window.
+ */
 void window_unbind(struct mem_region *w);
 
-/* Binds no window to the region any more, as before it is deregistered. False: some are bound to
- * it, and nothing has changed. Any thread. */
+/**
+ * Bind no window to a region any more, before it is deregistered. Any thread.
+ *
+ * @param r  The region.
+ * @return  False, and nothing has changed: windows are bound to it.
+ */
 bool region_close(struct mem_region *r);
 
 /* ---- how much a region is copied (mem_heat.c) ---- */
 
-/*
- * Regions that it would pay to map: those of one application that were copied as often as their
- * limit says, each told once. Zeroed: none, and nobody who wants to know.
+/**
+ * Regions that are worth mapping: those of one application that were copied as many times as their
+ * limit says, each listed once. Zeroed: none, and no reader.
  */
 struct mem_heat {
-    _Atomic uint32_t *word; /* set to 1 when there is a new one; NULL: nobody asks */
+    _Atomic uint32_t *word; /**< set to 1 when there is a new one; NULL: no thread waits */
     struct mem_region *_Atomic hot;
 };
 
-/* Counts a backend call. Whether *word was 0 and has become 1: who waits for that is to be woken.
- * Any worker. */
+/**
+ * Count a backend call. Any worker.
+ *
+ * @param h  The application's list.
+ * @param io  The transfers of the call.
+ * @param n  How many.
+ * @return  True when *word was 0 and has become 1: the caller wakes the thread that waits for that.
+ */
 bool mem_heat_note(struct mem_heat *h, const struct mem_io *io, unsigned n);
 
-/* The regions that became hot since the last call, linked by heat.next. Control thread. */
+/**
+ * Take the regions that became hot since the last call. Control thread.
+ *
+ * @param h  The application's list.
+ * @return  The first, linked by heat.next; NULL: none.
+ */
 struct mem_region *mem_heat_take(struct mem_heat *h);
 
-/* Begins to count anew; what was on the list has been taken. limit 0: it is never hot, but for what
- * a worker says at this moment. Control thread. */
+/**
+ * Begin to count anew. Control thread.
+ *
+ * @param mr  The region; if it was listed, it has been taken.
+ * @param limit  At how many calls it is hot. 0: never, but for what a worker lists at this moment.
+ */
 void mem_heat_restart(struct mem_region *mr, uint32_t limit);
 
 /* ---- transfers ---- */
 
 #define MEM_BATCH_MAX 64
 
-/* Transfers collected to be done with few backend calls. One direction per batch. */
+/** Transfers collected to be done with few backend calls. One direction per batch. */
 struct mem_batch {
     unsigned n;
     struct mem_io io[MEM_BATCH_MAX];
 };
 
+/**
+ * Whether a batch has no room.
+ *
+ * @param b  The batch.
+ * @return  True when it has to be flushed before the next transfer.
+ */
 static inline bool mem_batch_full(const struct mem_batch *b)
 {
     return b->n == MEM_BATCH_MAX;
 }
 
-/*
- * Copies local to the application: at once if the region is mapped (returns true: done), else the
- * transfer is queued in b (returns false), which must not be full; local must stay valid until the
- * flush. addr is an application address (mr_host_addr) already checked.
+/**
+ * Copy to the application: at once when the region is mapped, else with the next flush. The batch's
+ * worker.
+ *
+ * @param b  The batch, not full.
+ * @param mr  The region.
+ * @param addr  The application's virtual address (mr_host_addr), which a check has accepted.
+ * @param local  The bytes; when the result is false they stay valid until the flush.
+ * @param len  How many.
+ * @param tag  The caller's own; it is in the batch's mem_io.
+ * @return  True: done. False: queued.
  */
 bool mem_batch_out(struct mem_batch *b, struct mem_region *mr, uint64_t addr, const void *local,
                    uint32_t len, uint64_t tag);
 
-/* The same from the application into local. */
+/**
+ * Copy from the application: at once when the region is mapped, else with the next flush. The
+ * batch's worker.
+ *
+ * @param b  The batch, not full.
+ * @param mr  The region.
+ * @param addr  The application's virtual address (mr_host_addr), which a check has accepted.
+ * @param local  Room for the bytes; when the result is false it stays valid until the flush.
+ * @param len  How many.
+ * @param tag  The caller's own; it is in the batch's mem_io.
+ * @return  True: done. False: queued.
+ */
 bool mem_batch_in(struct mem_batch *b, struct mem_region *mr, uint64_t addr, void *local,
                   uint32_t len, uint64_t tag);
 
-/* The same with what mr_check_remote gave, which they end: at once or with the flush. */
+/**
+ * mem_batch_out() with what mr_check_remote() gave, which ends: at once or with the flush.
+ *
+ * @param b  The batch, not full.
+ * @param s  The span.
+ * @param local  The bytes.
+ * @param len  How many.
+ * @param tag  The caller's own.
+ * @return  True: done. False: queued.
+ */
 bool mem_batch_out_span(struct mem_batch *b, struct mr_span *s, const void *local, uint32_t len,
                         uint64_t tag);
+
+/**
+ * mem_batch_in() with what mr_check_remote() gave, which ends: at once or with the flush.
+ *
+ * @param b  The batch, not full.
+ * @param s  The span.
+ * @param local  Room for the bytes.
+ * @param len  How many.
+ * @param tag  The caller's own.
+ * @return  True: done. False: queued.
+ */
 bool mem_batch_in_span(struct mem_batch *b, struct mr_span *s, void *local, uint32_t len,
                        uint64_t tag);
 
-/*
- * Does the queued transfers, neighbours of one space in one backend call. Afterwards b->io[0..n)
- * hold the statuses, until the caller sets b->n = 0. Returns the number of failed transfers.
+/**
+ * Do the queued transfers to applications, neighbours of one space in one backend call. The batch's
+ * worker.
+ *
+ * @param b  The batch. b->io[0..n) hold the statuses afterwards, until the caller sets b->n = 0.
+ * @return  The number of transfers that failed.
  */
 unsigned mem_batch_flush_out(struct mem_batch *b);
+
+/**
+ * Do the queued transfers from applications; the rest as mem_batch_flush_out().
+ *
+ * @param b  The batch.
+ * @return  The number of transfers that failed.
+ */
 unsigned mem_batch_flush_in(struct mem_batch *b);
 
-/* One 64-bit atomic on the 8-aligned application address addr (already checked); *old in host
- * order. Atomic with respect to all other RDMA atomics of this device (IBV_ATOMIC_HCA), and to the
- * application's CPU when the region is mapped. Returns 0, -EFAULT or -ESRCH. */
+/**
+ * Do one 64-bit atomic operation. It is atomic with all other RDMA atomics of this device
+ * (IBV_ATOMIC_HCA), and with the application's CPU when the region is mapped. Any worker.
+ *
+ * @param mr  The region.
+ * @param addr  The application's virtual address, a multiple of 8, which a check has accepted.
+ * @param op  The operation.
+ * @param swap_add  The value to store or to add, host order.
+ * @param compare  For MEM_CMP_SWP, the value to compare with.
+ * @param old  Set to the value before, host order.
+ * @return  0; -EFAULT: bad page; -ESRCH: the application is gone.
+ */
 int mem_atomic(struct mem_region *mr, uint64_t addr, enum mem_atomic_op op, uint64_t swap_add,
                uint64_t compare, uint64_t *old);
 
-/*
- * Stores 8 bytes at the 8-aligned application address addr (already checked), at once where the
- * region is mapped, else by one copy. Returns 0, -EFAULT or -ESRCH.
+/**
+ * Store 8 bytes: at once when the region is mapped, else by one copy. Any worker.
+ *
+ * @param mr  The region.
+ * @param addr  The application's virtual address, a multiple of 8, which a check has accepted.
+ * @param bytes  The bytes, in their order.
+ * @return  0; -EFAULT: bad page; -ESRCH: the application is gone.
  */
 int mem_store8(struct mem_region *mr, uint64_t addr, const uint8_t bytes[8]);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
+/**
+ * @file
  * The dataplane's end of a completion queue. Each worker posts into its own lane. Pure.
  */
 #ifndef UROCE_COMP_QUEUE_H
@@ -11,45 +12,66 @@
 
 #define CQ_MAX_LANES 16
 
+/** The dataplane's end of a completion queue. */
 struct comp_queue {
     struct cq_shared *shared;
     uint32_t size, lanes;
     uint32_t handle;
-    uint64_t cookie;           /* the application's, in events */
-    void *owner;               /* the device's object */
-    uint8_t apart[CACHE_LINE]; /* every worker reads what is above, and writes its lane */
+    uint64_t cookie;           /**< the application's, in events */
+    void *owner;               /**< the device's object */
+    uint8_t apart[CACHE_LINE]; /**< every worker reads what is above, and writes its lane */
     struct comp_lane {
         uint32_t prod;
-        uint32_t end; /* where the ring is full, as far as is known of what was consumed */
+        uint32_t end; /**< where the ring is full, as far as is known of what was consumed */
         struct cq_lane *ring;
-        bool overrun;                   /* set by an overflow; nothing is posted any more */
-        bool touched;                   /* posted to since the last cq_take_event */
-        bool solicited;                 /* one of those was solicited or unsuccessful */
-        uint8_t apart[CACHE_LINE - 19]; /* lanes belong to different workers: no line in common */
+        bool overrun;                   /**< set by an overflow; nothing is posted any more */
+        bool touched;                   /**< posted to since the last cq_take_event */
+        bool solicited;                 /**< one of those was solicited or unsuccessful */
+        uint8_t apart[CACHE_LINE - 19]; /**< lanes belong to different workers: no line in common */
     } lane[CQ_MAX_LANES];
 };
 
-/* Sets up the private end over a zeroed segment of cq_segment_bytes(size, lanes). size: a power of
- * two. */
+/**
+ * Set up the private end of a completion queue over a zeroed segment.
+ *
+ * @param cq  Set.
+ * @param shared  The segment, of cq_segment_bytes(size, lanes); borrowed as long as the queue is
+ *     used.
+ * @param size  CQEs in each lane, a power of two.
+ * @param lanes  Lanes, one for each worker, at most CQ_MAX_LANES.
+ */
 void comp_queue_init(struct comp_queue *cq, struct cq_shared *shared, uint32_t size,
                      uint32_t lanes);
 
-/*
- * Posts *e (all fields but seq) into `lane`. solicited: the completion was asked to raise an event.
- * Returns 0, or -ENOSPC when the ring is full or the application's index makes no sense: the queue
- * is overrun from then on (C11-39: CQ error). The lane's worker.
+/**
+ * Post a CQE. The lane's worker.
+ *
+ * @param cq  The queue.
+ * @param lane  The worker's lane.
+ * @param e  The CQE, all fields but seq; copied.
+ * @param solicited  Whether it is to raise a solicited event.
+ * @return  0; -ENOSPC: the ring is full, or the application's index is out of range. The queue is
+ *     overrun from then on, and nothing is posted any more (C11-39: CQ error).
  */
 int cq_post(struct comp_queue *cq, uint32_t lane, const struct cqe *e, bool solicited);
 
-/*
- * cq_post for who has many successful completions in a row, into one lane: begin, then for each
- * next and give, then end; nothing else is posted there meanwhile.
+/**
+ * cq_post for a caller that has many successful completions in a row for one lane: begin, then for
+ * each one next (or entry) and give, then end. Nothing else is posted into the lane between begin
+ * and end.
  */
 struct cq_batch {
     struct cqe *entry;
     uint32_t mask, prod, end;
 };
 
+/**
+ * Begin a batch. The lane's worker.
+ *
+ * @param cq  The queue.
+ * @param lane_index  The worker's lane.
+ * @return  The batch.
+ */
 static inline struct cq_batch cq_batch_begin(struct comp_queue *cq, uint32_t lane_index)
 {
     const struct comp_lane *lane = &cq->lane[lane_index];
@@ -58,25 +80,49 @@ static inline struct cq_batch cq_batch_begin(struct comp_queue *cq, uint32_t lan
         .entry = lane->ring->entry, .mask = cq->size - 1, .prod = lane->prod, .end = lane->end};
 }
 
-/* Where the next one is to be written, all fields but seq, and that not even in passing: the
- * application may be looking. There is room, as cq_room said. */
+/**
+ * Where the next CQE is to be written, when cq_room() said that there is room: all fields but seq,
+ * which must not change even for a moment, because the application may be reading it. The lane's
+ * worker.
+ *
+ * @param r  The batch.
+ * @return  The CQE.
+ */
 static inline struct cqe *cq_batch_entry(const struct cq_batch *r)
 {
     return &r->entry[r->prod & r->mask];
 }
 
-/* The same for who does not know. NULL: perhaps there is no room, which cq_post finds out. */
+/**
+ * cq_batch_entry() without a promise of room. The lane's worker.
+ *
+ * @param r  The batch.
+ * @return  The CQE; NULL: there may be no room, which cq_post() finds out.
+ */
 static inline struct cqe *cq_batch_next(const struct cq_batch *r)
 {
     return likely(r->prod != r->end) ? cq_batch_entry(r) : NULL;
 }
 
+/**
+ * Give a CQE to the application. The lane's worker.
+ *
+ * @param r  The batch.
+ * @param e  What cq_batch_entry() or cq_batch_next() returned.
+ */
 static inline void cq_batch_give(struct cq_batch *r, struct cqe *e)
 {
     atomic_store_explicit(&e->seq, ++r->prod, memory_order_release);
 }
 
-/* solicited: one of them was asked to raise an event. */
+/**
+ * End a batch. The lane's worker.
+ *
+ * @param cq  The queue.
+ * @param lane_index  The worker's lane.
+ * @param r  The batch.
+ * @param solicited  Whether one of the CQEs is to raise a solicited event.
+ */
 static inline void cq_batch_end(struct comp_queue *cq, uint32_t lane_index,
                                 const struct cq_batch *r, bool solicited)
 {
@@ -87,41 +133,67 @@ static inline void cq_batch_end(struct comp_queue *cq, uint32_t lane_index,
     lane->prod = r->prod;
 }
 
-/* How many of `want` completions there is room for. Unlike posting it does not overrun the queue
- * when there is none. The lane's worker. */
+/**
+ * How many completions there is room for. Unlike cq_post() it does not overrun the queue when there
+ * is none. The lane's worker.
+ *
+ * @param cq  The queue.
+ * @param lane_index  The worker's lane.
+ * @param want  How many the caller has.
+ * @return  At most want.
+ */
 uint32_t cq_room(struct comp_queue *cq, uint32_t lane_index, uint32_t want);
 
-/*
- * After a burst of posts: whether an event is due. Clears `touched`, and disarms the queue if so.
- * The lane's worker.
+/**
+ * Whether an event is due after a burst of posts. It clears `touched`, and disarms the queue when
+ * one is due. The lane's worker.
+ *
+ * @param cq  The queue.
+ * @param lane  The worker's lane.
+ * @return  True when the caller must raise an event.
  */
 bool cq_take_event(struct comp_queue *cq, uint32_t lane);
 
-/* Whether the application has read everything that was posted into the lane. The lane's worker. */
+/**
+ * Whether the application has read everything that was posted into a lane. The lane's worker.
+ *
+ * @param cq  The queue.
+ * @param lane  The worker's lane.
+ * @return  True when it has.
+ */
 bool cq_lane_is_empty(const struct comp_queue *cq, uint32_t lane);
 
 /* ---- the application's end ---- */
 
-/* To begin, set the first three and zero the rest. */
+/** The application's end. To begin, set the first three fields and zero the rest. */
 struct cq_reader {
     struct cq_shared *shared;
     uint32_t size, lanes;
-    uint32_t next_lane, run; /* the lane being read, and how many entries in a row came from it */
+    uint32_t next_lane, run; /**< the lane being read, and how many entries in a row came from it */
     uint32_t cons[CQ_MAX_LANES];
 };
 
-/* Entries that a reader takes from one lane before it looks at the others: staying is cheaper than
+/** Entries that a reader takes from one lane before it looks at the others: staying is cheaper than
  * going round, but a lane that never runs dry must not hide the others. */
 #define LANE_RUN 32
 
+/**
+ * Go on to the next lane. One thread at a time.
+ *
+ * @param r  The reader.
+ */
 static inline void cq_reader_next_lane(struct cq_reader *r)
 {
     r->next_lane = r->next_lane + 1 < r->lanes ? r->next_lane + 1 : 0;
     r->run = 0;
 }
 
-/* The next completion, or NULL when there is none. Valid until cq_reader_advance. One thread at a
- * time. */
+/**
+ * The next completion. One thread at a time.
+ *
+ * @param r  The reader.
+ * @return  The CQE, valid until cq_reader_advance(); NULL: there is none.
+ */
 static inline const struct cqe *cq_reader_peek(struct cq_reader *r)
 {
     for (uint32_t tried = 0; tried < r->lanes; tried++) {
@@ -136,7 +208,11 @@ static inline const struct cqe *cq_reader_peek(struct cq_reader *r)
     return NULL;
 }
 
-/* Gives the entry that cq_reader_peek returned back to the dataplane. */
+/**
+ * Return the CQE of cq_reader_peek() to the dataplane. One thread at a time.
+ *
+ * @param r  The reader.
+ */
 static inline void cq_reader_advance(struct cq_reader *r)
 {
     struct cq_lane *ring = cq_lane_at(r->shared, r->size, r->next_lane);
@@ -146,8 +222,13 @@ static inline void cq_reader_advance(struct cq_reader *r)
         cq_reader_next_lane(r);
 }
 
-/* Arms the queue (enum cq_arm): one event for the next (solicited) completion. Arming for any
- * completion is not weakened by a later arming for solicited ones. Any thread. */
+/**
+ * Arm the queue: one event for the next (solicited) completion. Arming for any completion is not
+ * weakened by a later arming for solicited ones. Any thread.
+ *
+ * @param r  The reader.
+ * @param arm  For which completions.
+ */
 void cq_reader_arm(struct cq_reader *r, enum cq_arm arm);
 
 #endif

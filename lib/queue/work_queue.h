@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
+/**
+ * @file
  * The dataplane's end of a send or receive queue: takes entries out of the shared ring by
  * copying each once and checking the copy. One worker owns a queue. Pure.
  */
@@ -8,16 +9,17 @@
 
 #include "queue_abi.h"
 
+/** The consumer's end of a ring. */
 struct work_queue {
-    const uint8_t *ring;    /* 8-aligned */
-    _Atomic uint32_t *prod; /* the application's index */
-    uint32_t size, stride;  /* entries, a power of two; bytes */
+    const uint8_t *ring;    /**< 8-aligned */
+    _Atomic uint32_t *prod; /**< the application's index */
+    uint32_t size, stride;  /**< entries, a power of two; bytes */
     uint32_t max_sge,
-        max_inline; /* at most QUEUE_MAX_SGE, QUEUE_MAX_INLINE, and what stride holds */
-    uint32_t cons;  /* next entry to take: private */
+        max_inline; /**< at most QUEUE_MAX_SGE, QUEUE_MAX_INLINE, and what stride holds */
+    uint32_t cons;  /**< next entry to take: private */
 };
 
-/* A private copy of an entry; what follows the header lies in `sge` or `inline_data`. */
+/** A private copy of a WQE of a send queue; what follows the header lies in sge or inline_data. */
 struct send_wqe {
     struct sqe h;
     union {
@@ -25,35 +27,65 @@ struct send_wqe {
         uint8_t inline_data[QUEUE_MAX_INLINE];
     };
 };
+
+/** A private copy of a WQE of a receive queue. */
 struct recv_wqe {
     struct rqe h;
     struct sge sge[QUEUE_MAX_SGE];
 };
 
-/*
- * How many entries wait. -EOVERFLOW when the application's index is out of range (more than `size`
- * ahead): the queue pair is then beyond use.
+/**
+ * How many WQEs wait. The worker.
+ *
+ * @param q  The queue.
+ * @return  The number of WQEs, 0 to q->size; -EOVERFLOW: the application's index is more than
+ *     q->size ahead, and the queue pair cannot go on.
  */
 int work_queue_pending(const struct work_queue *q);
 
-/*
- * Takes the next entry, which must be pending, into *wqe; its index is q->cons before the call.
- * Only the used part of *wqe is written. Returns 0, or -EINVAL with wqe->h.wr_id valid when the
- * entry is malformed (unknown opcode or flag, too many SGEs, too much inline data, inline with an
- * opcode that cannot carry it, SGE lengths that add up to more than 2^31): the entry is taken all
- * the same. On success only what the entry's kind uses is set of num_sge and inline_len, and the
- * other is 0: inline data has no SGEs, and neither have opcodes that carry no data.
+/**
+ * Take the next WQE of a send queue, which must be pending; its index is q->cons before the call.
+ * The worker.
+ *
+ * @param q  The queue.
+ * @param wqe  Only the used part is written. On success num_sge or inline_len is set by the WQE's
+ *     kind, and the other is 0: inline data has no SGEs, and opcodes that carry no data have
+ *     neither.
+ * @return  0; -EINVAL: the WQE is malformed (unknown opcode or flag, too many SGEs, too much inline
+ *     data, inline data with an opcode that cannot carry it, SGE lengths that add up to more than
+ *     2^31). It is taken all the same, and wqe->h.wr_id is valid.
  */
 int send_queue_take(struct work_queue *q, struct send_wqe *wqe);
+
+/**
+ * Take the next WQE of a receive queue, as send_queue_take().
+ *
+ * @param q  The queue.
+ * @param wqe  Only the used part is written.
+ * @return  0; -EINVAL: the WQE is malformed. It is taken all the same, and wqe->h.wr_id is valid.
+ */
 int recv_queue_take(struct work_queue *q, struct recv_wqe *wqe);
 
-/* Only the wr_id of the next entry, which must be pending (flushing needs no more), and takes it.
+/**
+ * Take the next WQE, which must be pending, without a look at more than its id: flushing needs no
+ * more. The worker.
+ *
+ * @param q  The queue.
+ * @return  The WQE's wr_id.
  */
 uint64_t work_queue_take_id(struct work_queue *q);
 
 /* ---- the application's end, also used by tests ---- */
 
-/* Where entry `index` lies. */
+/**
+ * Where a WQE lies. The application, and tests.
+ *
+ * @param ring  The ring's first byte.
+ * @param size  WQEs in the ring, a power of two.
+ * @param stride  Bytes from one WQE to the next.
+ * @param index  The WQE's, counted from the queue's creation.
+ * @return  The WQE's first byte.
+ */
 static inline void *work_queue_slot(uint8_t *ring, uint32_t size, uint32_t stride, uint32_t index)
 {
     return ring + (size_t)(index & (size - 1)) * stride;
