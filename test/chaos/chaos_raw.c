@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 
 #include "bytes.h"
+#include "frame_layout.h"
 
 #define ETH       14
 #define IPV4      20
@@ -30,16 +31,16 @@ static void fill_headers(uint8_t *p, uint32_t flow, uint32_t len)
 
     memset(p, 0, HEADERS);
     memcpy(p, macs, sizeof(macs));
-    put_be16(p + 12, 0x0800);
+    put_be16(p + ETH_TYPE_OFF, ETHERTYPE_IPV4);
     p[ETH] = 0x45;
-    put_be16(p + ETH + 2, (uint16_t)(len - ETH));
-    p[ETH + 8] = 64;
-    p[ETH + 9] = 17;
-    put_be32(p + ETH + 12, 0x0A020000 | flow);
-    put_be32(p + ETH + 16, 0x0A030001);
+    put_be16(p + ETH + IPV4_TOTAL_OFF, (uint16_t)(len - ETH));
+    p[ETH + IPV4_TTL_OFF] = 64;
+    p[ETH + IPV4_PROTO_OFF] = IP_PROTO_UDP;
+    put_be32(p + ETH + IPV4_SRC_OFF, 0x0A020000 | flow);
+    put_be32(p + ETH + IPV4_DST_OFF, 0x0A030001);
     put_be16(p + ETH + IPV4, (uint16_t)(RAW_SOURCE + flow));
-    put_be16(p + ETH + IPV4 + 2, RAW_PORT);
-    put_be16(p + ETH + IPV4 + 4, (uint16_t)(len - ETH - IPV4));
+    put_be16(p + ETH + IPV4 + UDP_DPORT_OFF, RAW_PORT);
+    put_be16(p + ETH + IPV4 + UDP_LENGTH_OFF, (uint16_t)(len - ETH - IPV4));
 }
 
 static void fill(uint8_t *p, const struct raw_record *r)
@@ -62,8 +63,9 @@ static struct raw_record read_record(const uint8_t *p, uint32_t len)
 
 bool raw_is_frame(const uint8_t *p, uint32_t len)
 {
-    return len >= FRAME_MIN && get_be16(p + 12) == 0x0800 && p[ETH + 9] == 17 &&
-           get_be16(p + ETH + IPV4 + 2) == RAW_PORT;
+    return len >= FRAME_MIN && get_be16(p + ETH_TYPE_OFF) == ETHERTYPE_IPV4 &&
+           p[ETH + IPV4_PROTO_OFF] == IP_PROTO_UDP &&
+           get_be16(p + ETH + IPV4 + UDP_DPORT_OFF) == RAW_PORT;
 }
 
 bool raw_is_whole(const uint8_t *p, uint32_t len)

@@ -176,56 +176,59 @@ bool works(const struct side *s)
 
 uint32_t total_of(const struct frame *f)
 {
-    return get_be16(f->data + 16);
+    return get_be16(f->data + AT_IP_TOTAL);
 }
+
+/* The shortest total length of a packet: a BTH and an ICRC, nothing between them. */
+#define SHORTEST (IPV4_LEN + UDP_LEN + BTH_LEN + ICRC_LEN)
 
 static void mend(struct frame *f, bool icrc)
 {
     uint32_t total = total_of(f);
 
-    memset(f->data + 24, 0, 2);
-    put_be16(f->data + 24, (uint16_t)~ipv4_sum(f->data + ETH_LEN));
-    if (icrc && total >= 44 && total + 14 <= f->len)
-        icrc_seal(ICRC_IPV4, f->data + 14, total - 4);
+    memset(f->data + AT_IP_SUM, 0, 2);
+    put_be16(f->data + AT_IP_SUM, (uint16_t)~ipv4_sum(f->data + ETH_LEN));
+    if (icrc && total >= SHORTEST && total + ETH_LEN <= f->len)
+        icrc_seal(ICRC_IPV4, f->data + AT_IP, total - ICRC_LEN);
 }
 
 static void damage(struct frame *f, struct random *r)
 {
     uint8_t *b = f->data;
-    uint32_t bit = random_below(r, (f->len - 4) * 8), what = random_below(r, 15);
+    uint32_t bit = random_below(r, (f->len - ICRC_LEN) * 8), what = random_below(r, 15);
 
     if (what < 2) /* no mending: any byte */
         b[bit / 8] ^= (uint8_t)(1 << bit % 8);
     if (what < 2)
         return;
     if (what < 4) /* BTH and RETH */
-        b[42 + bit % 28] ^= (uint8_t)(1 << bit % 8);
+        b[AT_BTH + bit % (AT_RETH_END - AT_BTH)] ^= (uint8_t)(1 << bit % 8);
     else if (what == 4)
-        b[15] = (uint8_t)bit; /* TOS */
+        b[AT_IP_TOS] = (uint8_t)bit;
     else if (what == 5)
-        b[22] = (uint8_t)bit; /* TTL */
+        b[AT_IP_TTL] = (uint8_t)bit;
     else if (what == 6)
-        b[18 + bit % 2] ^= (uint8_t)(1 << bit % 8);
+        b[AT_IP_ID + bit % 2] ^= (uint8_t)(1 << bit % 8);
     else if (what == 7)
-        b[20] ^= (uint8_t)(1 << bit % 8); /* DF, fragments */
+        b[AT_IP_FRAGMENT] ^= (uint8_t)(1 << bit % 8);
     else if (what == 8)
-        put_be16(b + 16, (uint16_t)(total_of(f) + (bit % 3 ? 4 : bit % 9 - 4)));
+        put_be16(b + AT_IP_TOTAL, (uint16_t)(total_of(f) + (bit % 3 ? 4 : bit % 9 - 4)));
     else if (what == 9)
-        put_be16(b + 38, (uint16_t)(get_be16(b + 38) - 4));
+        put_be16(b + AT_UDP_LENGTH, (uint16_t)(get_be16(b + AT_UDP_LENGTH) - 4));
     else if (what == 10)
-        b[43] ^= (uint8_t)(1 << bit % 8); /* solicited, pad, version */
+        b[AT_BTH_FLAGS] ^= (uint8_t)(1 << bit % 8);
     else if (what == 11)
-        put_be24(b + 51, get_be24(b + 51) + (bit % 3 ? 1 : -1u)); /* PSN */
+        put_be24(b + AT_BTH_PSN, get_be24(b + AT_BTH_PSN) + (bit % 3 ? 1 : -1u));
     else if (what == 12)
-        b[42] = bit % 2   ? OP_WRITE_FIRST
-                : bit % 4 ? (uint8_t)(OP_WRITE_FIRST + bit % 6)
-                          : (uint8_t)(OP_READ_REQUEST + bit % 5);
+        b[AT_BTH_OPCODE] = bit % 2   ? OP_WRITE_FIRST
+                           : bit % 4 ? (uint8_t)(OP_WRITE_FIRST + bit % 6)
+                                     : (uint8_t)(OP_READ_REQUEST + bit % 5);
     else if (what == 13)
-        b[34 + bit % 2] ^= 1; /* source port */
+        b[AT_UDP_SPORT + bit % 2] ^= 1;
     else
-        b[50] ^= 0x80;              /* asks for an acknowledge */
+        b[AT_BTH_ACK_REQ] ^= 0x80;
     if (what == 8 && bit % 4 < 3) { /* both lengths */
-        put_be16(b + 38, (uint16_t)(total_of(f) - 20));
+        put_be16(b + AT_UDP_LENGTH, (uint16_t)(total_of(f) - IPV4_LEN));
         f->len += 4;
     }
     mend(f, random_below(r, 8) != 0);

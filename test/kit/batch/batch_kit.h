@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "encap_layout.h"
 #include "engine.h"
+#include "frame_layout.h"
 #include "pkt.h"
 #include "random.h"
 #include "unit.h"
@@ -18,6 +18,8 @@
 #define MEMORY   65536
 #define IOVA     UINT64_C(0x7000000000)
 #define PD       1
+
+#define ALL_RIGHTS (MEM_LOCAL_WRITE | MEM_REMOTE_WRITE | MEM_REMOTE_READ | MEM_REMOTE_ATOMIC)
 
 struct side {
     struct engine *e;

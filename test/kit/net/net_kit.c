@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "frame_layout.h"
 #include "unit.h"
 
 #define SPIN_MAX 200 /* rounds of timers at one instant */
@@ -257,11 +258,11 @@ struct net_frame net_arp(uint16_t vlan, const uint8_t *dmac, uint16_t op, const 
     uint8_t *arp = f.bytes + at;
 
     memcpy(arp, (const uint8_t[]){0, 1, 8, 0, 6, 4, 0, (uint8_t)op}, 8);
-    memcpy(arp + 8, sha, 6);
-    memcpy(arp + 14, from.raw + 12, 4);
+    memcpy(arp + ARP_SHA_OFF, sha, 6);
+    memcpy(arp + ARP_SPA_OFF, from.raw + 12, 4);
     if (op == ARP_ANSWER)
-        memcpy(arp + 18, dmac, 6);
-    memcpy(arp + 24, to.raw + 12, 4);
+        memcpy(arp + ARP_THA_OFF, dmac, 6);
+    memcpy(arp + ARP_TPA_OFF, to.raw + 12, 4);
     f.len = max_of(at + 28, 60u);
     return f;
 }
@@ -317,12 +318,12 @@ struct arp_view net_parse_arp(const struct net_frame *f)
     assert_int_equal(r.ethertype, ETHERTYPE_ARP);
     assert_int_equal(r.len, 28);
     assert_memory_equal(r.data, ((const uint8_t[]){0, 1, 8, 0, 6, 4}), 6);
-    a = (struct arp_view){.op = get_be16(r.data + 6),
+    a = (struct arp_view){.op = get_be16(r.data + ARP_OP_OFF),
                           .vlan = r.vlan,
-                          .spa = gid_from_ipv4(r.data + 14),
-                          .tpa = gid_from_ipv4(r.data + 24),
-                          .sha = r.data + 8,
-                          .tha = r.data + 18,
+                          .spa = gid_from_ipv4(r.data + ARP_SPA_OFF),
+                          .tpa = gid_from_ipv4(r.data + ARP_TPA_OFF),
+                          .sha = r.data + ARP_SHA_OFF,
+                          .tha = r.data + ARP_THA_OFF,
                           .dmac = r.dmac};
     assert_memory_equal(a.sha, r.smac, 6);
     return a;

@@ -2,6 +2,7 @@
 #include "unit.h"
 
 #include "fake_nic.h"
+#include "frame_layout.h"
 
 #include <errno.h>
 #include <rte_ethdev.h>
@@ -52,11 +53,11 @@ static uint32_t toeplitz(const uint8_t *key, const uint8_t *input, unsigned len)
  * them. 0: nothing. */
 static unsigned hashed(const uint8_t *frame, const uint8_t **first, unsigned *addresses)
 {
-    bool v6 = frame[12] == 0x86;
+    bool v6 = frame[ETH_TYPE_OFF] == 0x86;
     uint64_t ports = v6 ? RTE_ETH_RSS_NONFRAG_IPV6_UDP : RTE_ETH_RSS_NONFRAG_IPV4_UDP;
     uint64_t plain = v6 ? RTE_ETH_RSS_IPV6 : RTE_ETH_RSS_IPV4;
 
-    *first = frame + 14 + (v6 ? 8 : 12);
+    *first = frame + ETH_LEN + (v6 ? IPV6_SRC_OFF : IPV4_SRC_OFF);
     *addresses = v6 ? 32 : 8;
     if (fake_nic.types_on & ports)
         return *addresses + 4;

@@ -4,6 +4,7 @@
 #include "unit.h"
 
 #include "bytes.h"
+#include "frame_layout.h"
 #include "raw_kit.h"
 
 static void *zeroed(size_t bytes)
@@ -483,41 +484,41 @@ static uint8_t *put_l4(uint8_t *p, const struct raw_spec *s)
 
 static uint8_t *put_ipv4(uint8_t *ip, const struct raw_spec *s)
 {
-    unsigned header = 20 + 4 * s->options;
+    unsigned header = IPV4_LEN + 4 * s->options;
     uint32_t sum = 0;
     uint8_t address[16], *end;
 
     memset(ip, 0, header);
-    memset(ip + 20, 1, header - 20); /* no operation */
+    memset(ip + IPV4_LEN, 1, header - IPV4_LEN); /* no operation */
     end = s->fragment & 0x1FFF ? ip + header + 24 : put_l4(ip + header, s);
     if (s->fragment & 0x1FFF)
         memset(ip + header, 0x5A, 24);
     ip[0] = (uint8_t)(0x40 | header / 4);
-    ip[1] = s->traffic_class;
-    put_be16(ip + 2, (uint16_t)(end - ip));
-    put_be16(ip + 6, s->fragment);
-    ip[8] = s->hop_limit;
-    ip[9] = s->proto;
+    ip[IPV4_TOS_OFF] = s->traffic_class;
+    put_be16(ip + IPV4_TOTAL_OFF, (uint16_t)(end - ip));
+    put_be16(ip + IPV4_FRAGMENT_OFF, s->fragment);
+    ip[IPV4_TTL_OFF] = s->hop_limit;
+    ip[IPV4_PROTO_OFF] = s->proto;
     raw_address(address, s->src ? s->src : "192.0.2.1");
-    memcpy(ip + 12, address + 12, 4);
+    memcpy(ip + IPV4_SRC_OFF, address + 12, 4);
     raw_address(address, s->dst ? s->dst : "192.0.2.2");
-    memcpy(ip + 16, address + 12, 4);
+    memcpy(ip + IPV4_DST_OFF, address + 12, 4);
     for (unsigned i = 0; i < header; i += 2)
         sum += get_be16(ip + i);
     sum = (sum & 0xFFFF) + (sum >> 16);
-    put_be16(ip + 10, (uint16_t) ~(sum + (sum >> 16)));
+    put_be16(ip + IPV4_SUM_OFF, (uint16_t) ~(sum + (sum >> 16)));
     return end;
 }
 
 static uint8_t *put_ipv6(uint8_t *ip, const struct raw_spec *s)
 {
-    uint8_t *p = ip + 40, *next = ip + 6;
+    uint8_t *p = ip + IPV6_LEN, *next = ip + IPV6_NEXT_OFF;
 
-    memset(ip, 0, 40);
+    memset(ip, 0, IPV6_LEN);
     put_be32(ip, UINT32_C(6) << 28 | (uint32_t)s->traffic_class << 20 | s->flow_label);
     ip[7] = s->hop_limit;
-    raw_address(ip + 8, s->src ? s->src : "2001:db8::1");
-    raw_address(ip + 24, s->dst ? s->dst : "2001:db8::2");
+    raw_address(ip + IPV6_SRC_OFF, s->src ? s->src : "2001:db8::1");
+    raw_address(ip + IPV6_DST_OFF, s->dst ? s->dst : "2001:db8::2");
     for (unsigned i = 0; i < s->extensions; i++) {
         unsigned len = s->extension[i] == 44 ? 8 : 16;
 
@@ -531,7 +532,7 @@ static uint8_t *put_ipv6(uint8_t *ip, const struct raw_spec *s)
     }
     *next = s->proto;
     p = put_l4(p, s);
-    put_be16(ip + 4, (uint16_t)(p - ip - 40));
+    put_be16(ip + IPV6_PAYLOAD_OFF, (uint16_t)(p - ip - IPV6_LEN));
     return p;
 }
 
@@ -539,18 +540,18 @@ void raw_build(struct raw_bytes *out, const struct raw_spec *s)
 {
     static const uint8_t smac[6] = {0xbb, 1, 2, 3, 4, 5};
     static const uint8_t our_mac[6] = {2, 0, 0, 0, 0, 1};
-    uint8_t *p = out->data + 12;
+    uint8_t *p = out->data + ETH_TYPE_OFF;
 
     memset(out->data, 0, sizeof(out->data));
     memcpy(out->data, s->dmac ? s->dmac : our_mac, 6);
-    memcpy(out->data + 6, s->smac ? s->smac : smac, 6);
+    memcpy(out->data + ETH_SMAC_OFF, s->smac ? s->smac : smac, 6);
     for (unsigned i = 0; i < s->tags; i++) {
-        put_be16(p, i || !s->tag_type ? 0x8100 : s->tag_type);
+        put_be16(p, i || !s->tag_type ? ETHERTYPE_VLAN : s->tag_type);
         put_be16(p + 2, i ? s->inner_tci : s->tci);
         p += 4;
     }
-    put_be16(p, s->version == 4   ? 0x0800
-                : s->version == 6 ? 0x86DD
+    put_be16(p, s->version == 4   ? ETHERTYPE_IPV4
+                : s->version == 6 ? ETHERTYPE_IPV6
                 : s->ether_type   ? s->ether_type
                                   : 0x88B5);
     p += 2;

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "frame_layout.h"
 #include "slow_path.h"
 #include "unit.h"
 #include "worker.h"
@@ -68,13 +69,15 @@ static struct frame frame_of(uint8_t *bytes, unsigned type, unsigned at, unsigne
 {
     memset(bytes, 0, 60);
     memset(bytes, 0xFF, 6);
-    bytes[6] = 2;
-    bytes[11] = 9;
-    bytes[12] = (uint8_t)(type >> 8);
-    bytes[13] = (uint8_t)type;
+    bytes[ETH_SMAC_OFF] = 2;
+    bytes[ETH_SMAC_OFF + 5] = 9;
+    put_be16(bytes + ETH_TYPE_OFF, (uint16_t)type);
     bytes[at] = (uint8_t)protocol;
     return (struct frame){.data = bytes, .len = 60};
 }
+
+#define PROTO4 (ETH_LEN + IPV4_PROTO_OFF)
+#define PROTO6 (ETH_LEN + IPV6_NEXT_OFF)
 
 static void test_what_the_host_wants(void **state)
 {
@@ -82,9 +85,15 @@ static void test_what_the_host_wants(void **state)
         unsigned type, at, protocol;
         bool wanted;
     } row[] = {
-        {0x0806, 20, 0, true},      {0x0800, 14 + 9, 1, true},   {0x0800, 14 + 9, 2, true},
-        {0x0800, 14 + 9, 6, false}, {0x0800, 14 + 9, 17, false}, {0x86DD, 14 + 6, 58, true},
-        {0x86DD, 14 + 6, 0, true},  {0x86DD, 14 + 6, 6, false},  {0x88CC, 14, 0, false},
+        {0x0806, ETH_LEN + ARP_OP_OFF, 0, true},
+        {ETHERTYPE_IPV4, PROTO4, 1, true},
+        {ETHERTYPE_IPV4, PROTO4, 2, true},
+        {ETHERTYPE_IPV4, PROTO4, 6, false},
+        {ETHERTYPE_IPV4, PROTO4, 17, false},
+        {ETHERTYPE_IPV6, PROTO6, 58, true},
+        {ETHERTYPE_IPV6, PROTO6, 0, true},
+        {ETHERTYPE_IPV6, PROTO6, 6, false},
+        {0x88CC, ETH_LEN, 0, false},
     };
     struct slow_path s, all;
     uint8_t bytes[64];
@@ -97,8 +106,8 @@ static void test_what_the_host_wants(void **state)
         assert_int_equal(up(&s, &f), row[i].wanted);
         assert_true(up(&all, &f));
         /* The same behind a tag. */
-        memmove(bytes + 16, bytes + 12, 44);
-        memcpy(bytes + 12, (uint8_t[4]){0x81, 0, 0, 5}, 4);
+        memmove(bytes + TAG_TYPE_OFF, bytes + ETH_TYPE_OFF, 44);
+        memcpy(bytes + ETH_TYPE_OFF, (uint8_t[4]){0x81, 0, 0, 5}, 4);
         assert_int_equal(up(&s, &f), row[i].wanted);
     }
     slow_path_fini(&s);
@@ -109,7 +118,7 @@ static void test_cut_short(void **state)
 {
     struct slow_path s;
     uint8_t bytes[64];
-    struct frame f = frame_of(bytes, 0x86DD, 14 + 6, 58);
+    struct frame f = frame_of(bytes, ETHERTYPE_IPV6, PROTO6, 58);
 
     assert_int_equal(slow_path_init(&s, our_mac, false), 0);
     f.len = 20;

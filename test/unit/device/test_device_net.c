@@ -13,6 +13,7 @@
 
 #include "device_kit.h"
 #include "device_private.h"
+#include "frame_layout.h"
 #include "sim.h"
 
 static struct event_loop *loop;
@@ -279,10 +280,10 @@ static void claim(const char *spa)
     union gid gid = gid_of(spa);
 
     memset(f, 0xFF, 6);
-    memcpy(f + 6, mac, 6);
-    memcpy(f + 22, mac, 6);
-    memcpy(f + 28, gid.raw + 12, 4);
-    memcpy(f + 38, gid.raw + 12, 4);
+    memcpy(f + ETH_SMAC_OFF, mac, 6);
+    memcpy(f + ETH_LEN + ARP_SHA_OFF, mac, 6);
+    memcpy(f + ETH_LEN + ARP_SPA_OFF, gid.raw + 12, 4);
+    memcpy(f + ETH_LEN + ARP_TPA_OFF, gid.raw + 12, 4);
     assert_true(frame_ring_put(n->slow.up, f, sizeof(f)));
 }
 
@@ -444,9 +445,9 @@ static void arp_reply(const uint8_t mac[6])
     uint8_t f[60] = {2, 0, 0, 0, 0, 1, [12] = 8, 6, 0, 1, 8, 0, 6, 4, 0, 2};
     struct device_net *n = &rnic->device[0]->net;
 
-    memcpy(f + 6, mac, 6);
-    memcpy(f + 22, mac, 6);
-    memcpy(f + 28, (uint8_t[]){10, 0, 0, 2, 2, 0, 0, 0, 0, 1, 10, 0, 0, 1}, 14);
+    memcpy(f + ETH_SMAC_OFF, mac, 6);
+    memcpy(f + ETH_LEN + ARP_SHA_OFF, mac, 6);
+    memcpy(f + ETH_LEN + ARP_SPA_OFF, (uint8_t[]){10, 0, 0, 2, 2, 0, 0, 0, 0, 1, 10, 0, 0, 1}, 14);
     assert_true(frame_ring_put(n->slow.up, f, sizeof(f)));
     n->frames.ready(&n->frames, 0);
 }

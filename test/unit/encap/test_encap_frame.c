@@ -6,6 +6,7 @@
 #include "bytes.h"
 #include "common.h"
 #include "encap.h"
+#include "frame_layout.h"
 #include "pkt.h"
 #include "unit.h"
 
@@ -193,7 +194,7 @@ static void test_priority_of_any_frame(void **state)
         assert_int_equal(encap_rx(&v, s.bytes, len, &port), DROP_truncated);
         assert_int_equal(qos_frame_priority(v.vlan_tci, v.traffic_class), len < 18 ? 0 : 5);
     }
-    put_be16(s.bytes + 16, 0x0806);
+    put_be16(s.bytes + TAG_TYPE_OFF, 0x0806 /* ARP */);
     assert_int_equal(encap_rx(&v, s.bytes, s.len, &port), DROP_not_roce);
     assert_int_equal(qos_frame_priority(v.vlan_tci, v.traffic_class), 5);
     s.bytes[0] ^= 2;
@@ -302,11 +303,11 @@ static void test_truncated_by_its_own_length(void **state)
 {
     struct sample s = sample_v4();
 
-    put_be16(s.bytes + IP + 2, 20 + 7);
+    put_be16(s.bytes + IP + IPV4_TOTAL_OFF, IPV4_LEN + UDP_LEN - 1);
     resum(&s);
     assert_int_equal(rx(&s), DROP_truncated);
     s = sample_v6();
-    put_be16(s.bytes + IP + 4, 7);
+    put_be16(s.bytes + IP + IPV6_PAYLOAD_OFF, UDP_LEN - 1);
     assert_int_equal(rx(&s), DROP_truncated);
 }
 
@@ -314,8 +315,8 @@ static void test_truncated_tag(void **state)
 {
     struct sample s = sample_v4();
 
-    put_be16(s.bytes + 12, 0x8100);
-    s.len = 17;
+    put_be16(s.bytes + ETH_TYPE_OFF, ETHERTYPE_VLAN);
+    s.len = ETH_LEN + VLAN_LEN - 1;
     assert_int_equal(rx(&s), DROP_truncated);
 }
 
@@ -340,7 +341,7 @@ static void test_not_our_mac(void **state)
     assert_int_equal(rx(&s), DROP_not_our_mac);
     memset(s.bytes, 0xFF, 6); /* broadcasts are for us, but RoCE comes in none */
     assert_int_equal(rx(&s), DROP_wrong_destination);
-    put_be16(s.bytes + 12, 0x0806);
+    put_be16(s.bytes + ETH_TYPE_OFF, 0x0806 /* ARP */);
     assert_int_equal(rx(&s), DROP_not_roce);
 }
 
@@ -348,23 +349,23 @@ static void test_not_roce(void **state)
 {
     struct sample s = sample_v4();
 
-    put_be16(s.bytes + 12, 0x0806);
+    put_be16(s.bytes + ETH_TYPE_OFF, 0x0806 /* ARP */);
     assert_int_equal(rx(&s), DROP_not_roce);
     s = sample_v4();
-    s.bytes[IP + 9] = 6; /* TCP, and its checksum wrong: not ours to judge */
+    s.bytes[IP + IPV4_PROTO_OFF] = 6; /* TCP, and its checksum wrong: not ours to judge */
     assert_int_equal(rx(&s), DROP_not_roce);
     s = sample_v4();
-    put_be16(s.bytes + UDP4 + 2, 4790);
+    put_be16(s.bytes + UDP4 + UDP_DPORT_OFF, 4790);
     assert_int_equal(rx(&s), DROP_not_roce);
     s = sample_v6();
-    s.bytes[IP + 6] = 58;
+    s.bytes[IP + IPV6_NEXT_OFF] = 58; /* ICMPv6 */
     assert_int_equal(rx(&s), DROP_not_roce);
     s = sample_v6();
-    put_be16(s.bytes + UDP6 + 2, 53);
+    put_be16(s.bytes + UDP6 + UDP_DPORT_OFF, 53);
     assert_int_equal(rx(&s), DROP_not_roce);
     s = sample_v6();
-    s.bytes[IP + 6] = 44; /* a fragment of something else */
-    s.bytes[IP + 40] = 6;
+    s.bytes[IP + IPV6_NEXT_OFF] = IPV6_NEXT_FRAGMENT; /* of TCP */
+    s.bytes[IP + IPV6_LEN] = 6;
     assert_int_equal(rx(&s), DROP_not_roce);
 }
 
@@ -375,7 +376,7 @@ static void test_reserved_vlan_id(void **state)
 
     av.vlan = 100;
     s = make(&av);
-    put_be16(s.bytes + 14, 0xFFFF);
+    put_be16(s.bytes + TAG_TCI_OFF, 0xFFFF);
     assert_int_equal(rx(&s), DROP_not_roce);
 }
 

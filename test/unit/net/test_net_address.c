@@ -3,8 +3,11 @@
 #include <errno.h>
 #include <string.h>
 
+#include "frame_layout.h"
 #include "net_kit.h"
 #include "unit.h"
+
+#define ND_OPTIONS_OFF 24 /* in a solicitation or advertisement */
 
 static struct net_kit *detecting(const char *address)
 {
@@ -66,14 +69,14 @@ static void test_detection_ipv6(void **state)
             assert_in_range(f->at, start, start + SEC);
             assert_int_equal(k->node[0].states, 1);
             assert_true(gid_is_zero(&r.src) && gid_eq(&r.dst, &group));
-            assert_int_equal(r.len, 24); /* no option */
+            assert_int_equal(r.len, ND_OPTIONS_OFF);
         } else if (r.data[0] == 136) {
             advertised++;
             assert_true(gid_eq(&r.src, &us) && gid_eq(&r.dst, &all));
             assert_int_equal(r.data[4], 0x20); /* override */
             assert_int_equal(r.len, 32);
-            assert_memory_equal(r.data + 24, ((uint8_t[]){2, 1}), 2);
-            assert_memory_equal(r.data + 26, k->node[0].mac, 6);
+            assert_memory_equal(r.data + ND_OPTIONS_OFF, ((uint8_t[]){2, 1}), 2);
+            assert_memory_equal(r.data + ND_OPTIONS_OFF + 2, k->node[0].mac, 6);
         } else {
             assert_int_equal(r.data[0], 143);
             continue;
@@ -394,7 +397,7 @@ static void test_nd_answers(void **state)
             assert_int_equal(r.hop_limit, 255);
             assert_true(gid_eq(&r.src, &us) && gid_eq(&r.dst, &to));
             assert_memory_equal(r.data + 8, us.raw, 16);
-            assert_memory_equal(r.data + 24, ((uint8_t[]){2, 1, 2, 0, 0, 0, 0, 1}), 8);
+            assert_memory_equal(r.data + ND_OPTIONS_OFF, ((uint8_t[]){2, 1, 2, 0, 0, 0, 0, 1}), 8);
             if (gid_is_multicast(&to))
                 assert_memory_equal(r.dmac, ((uint8_t[]){0x33, 0x33, 0, 0, 0, 1}), 6);
             else
@@ -540,7 +543,7 @@ static bool is_probe(const struct net_frame *f)
 {
     struct inet_rx r;
 
-    if (get_be16(f->bytes + 12) == ETHERTYPE_ARP)
+    if (get_be16(f->bytes + ETH_TYPE_OFF) == ETHERTYPE_ARP)
         return inet_is_unspecified((union gid[]){net_parse_arp(f).spa});
     r = net_parse(f);
     return r.data[0] == 135 && gid_is_zero(&r.src);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "frame_layout.h"
 #include "net_kit.h"
 #include "unit.h"
 
@@ -183,23 +184,23 @@ static void test_ignored(void **state)
 
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
         struct net_kit *k = host(false);
-        struct inet_tx tx = from_peer(cases[i].ethertype == 0x0800);
+        struct inet_tx tx = from_peer(cases[i].ethertype == ETHERTYPE_IPV4);
         struct net_frame f = ping(&tx, 64);
 
-        put_be16(f.bytes + 12, cases[i].ethertype);
-        if (cases[i].ethertype == 0x0800) {
+        put_be16(f.bytes + ETH_TYPE_OFF, cases[i].ethertype);
+        if (cases[i].ethertype == ETHERTYPE_IPV4) {
             uint32_t sum = 0;
 
-            f.bytes[14 + 9] = cases[i].proto;
-            put_be16(f.bytes + 24, 0);
-            for (unsigned n = 14; n < 34; n += 2)
+            f.bytes[AT_IP + IPV4_PROTO_OFF] = cases[i].proto;
+            put_be16(f.bytes + AT_IP_SUM, 0);
+            for (unsigned n = AT_IP; n < AT_UDP; n += 2)
                 sum += get_be16(f.bytes + n);
-            put_be16(f.bytes + 24, (uint16_t)~sum_fold(sum));
+            put_be16(f.bytes + AT_IP_SUM, (uint16_t)~sum_fold(sum));
         }
-        if (cases[i].ethertype == 0x86DD)
-            f.bytes[14 + 6] = cases[i].proto;
-        if (cases[i].ethertype == 0x8100) /* two tags */
-            memcpy(f.bytes + 14, (uint8_t[]){0, 9, 0x81, 0}, 4);
+        if (cases[i].ethertype == ETHERTYPE_IPV6)
+            f.bytes[AT_IP + IPV6_NEXT_OFF] = cases[i].proto;
+        if (cases[i].ethertype == ETHERTYPE_VLAN) /* two tags */
+            memcpy(f.bytes + TAG_TCI_OFF, (uint8_t[]){0, 9, 0x81, 0}, 4);
         net_kit_rx(k, &f);
         assert_int_equal(k->sent, 0);
         assert_int_equal(net_kit_count(k)->ignored, 1);

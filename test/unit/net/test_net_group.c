@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "frame_layout.h"
 #include "net_kit.h"
 #include "unit.h"
 
@@ -652,7 +653,7 @@ static void test_link_while_leaving(void **state)
     net_host_link(k->node[0].h, true, k->now);
     net_kit_run(k, 20 * SEC);
     for (unsigned n = 0; n < k->sent; n++)
-        assert_int_equal(get_be16(k->frame[n].bytes + 12), 0x0806);
+        assert_int_equal(get_be16(k->frame[n].bytes + ETH_TYPE_OFF), ETHERTYPE_ARP);
     net_kit_free(k);
 }
 
@@ -673,7 +674,7 @@ static void test_no_address(void **state)
         net_kit_address(k, 0, f->address, VLAN_NONE);
         net_kit_run(k, 20 * SEC);
         for (unsigned n = 0; n < k->sent; n++)
-            if (get_be16(k->frame[n].bytes + 12) != 0x0806 &&
+            if (get_be16(k->frame[n].bytes + ETH_TYPE_OFF) != ETHERTYPE_ARP &&
                 net_parse(net_kit_sent(k, n)).data[0] == f->report)
                 reports += record(k, f, n, f->group) == TO_EXCLUDE;
         assert_int_equal(reports, 2);
@@ -700,7 +701,7 @@ static void test_link(void **state)
         net_host_link(k->node[0].h, true, k->now);
         net_kit_run(k, 20 * SEC);
         for (unsigned n = 0; n < k->sent; n++)
-            if (get_be16(k->frame[n].bytes + 12) != 0x0806 &&
+            if (get_be16(k->frame[n].bytes + ETH_TYPE_OFF) != ETHERTYPE_ARP &&
                 net_parse(net_kit_sent(k, n)).data[0] == f->report) {
                 assert_int_equal(record(k, f, n, f->other), 0);
                 reports += record(k, f, n, f->group) == TO_EXCLUDE;

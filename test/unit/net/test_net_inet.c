@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "frame_layout.h"
 #include "net_kit.h"
 #include "unit.h"
 
@@ -153,10 +154,10 @@ static void mend_ipv4(uint8_t *ip)
 {
     uint32_t sum = 0;
 
-    put_be16(ip + 10, 0);
+    put_be16(ip + IPV4_SUM_OFF, 0);
     for (unsigned i = 0; i < (ip[0] & 15u) * 4; i += 2)
         sum += get_be16(ip + i);
-    put_be16(ip + 10, (uint16_t)~sum_fold(sum));
+    put_be16(ip + IPV4_SUM_OFF, (uint16_t)~sum_fold(sum));
 }
 
 static void test_ipv4_headers(void **state)
@@ -166,11 +167,20 @@ static void test_ipv4_headers(void **state)
         uint16_t value;
         enum inet_verdict verdict;
     } cases[] = {
-        {0, 0x5500, INET_MALFORMED}, {0, 0x4400, INET_MALFORMED}, {2, 19, INET_MALFORMED},
-        {2, 27, INET_MALFORMED},     {2, 200, INET_MALFORMED},    {6, 0x2000, INET_IGNORED},
-        {6, 0x0001, INET_IGNORED},   {6, 0x4000, INET_OK},        {6, 0x0000, INET_OK},
-        {8, 0x4011, INET_IGNORED},   {8, 0x4006, INET_IGNORED},   {8, 0x4001, INET_OK},
-        {8, 0x4002, INET_OK},
+        /* TTL and protocol are one value */
+        {0, 0x5500, INET_MALFORMED},
+        {0, 0x4400, INET_MALFORMED},
+        {IPV4_TOTAL_OFF, 19, INET_MALFORMED},
+        {IPV4_TOTAL_OFF, 27, INET_MALFORMED},
+        {IPV4_TOTAL_OFF, 200, INET_MALFORMED},
+        {IPV4_FRAGMENT_OFF, 0x2000, INET_IGNORED},
+        {IPV4_FRAGMENT_OFF, 0x0001, INET_IGNORED},
+        {IPV4_FRAGMENT_OFF, 0x4000, INET_OK},
+        {IPV4_FRAGMENT_OFF, 0x0000, INET_OK},
+        {IPV4_TTL_OFF, 0x4011, INET_IGNORED},
+        {IPV4_TTL_OFF, 0x4006, INET_IGNORED},
+        {IPV4_TTL_OFF, 0x4001, INET_OK},
+        {IPV4_TTL_OFF, 0x4002, INET_OK},
     };
     uint8_t message[8] = {8};
     struct inet_tx tx = to_peer(true, false);
@@ -179,8 +189,8 @@ static void test_ipv4_headers(void **state)
         struct net_frame f = net_packet(net_peer, &tx, message, sizeof(message));
         struct inet_rx r;
 
-        put_be16(f.bytes + 14 + cases[i].at, cases[i].value);
-        mend_ipv4(f.bytes + 14);
+        put_be16(f.bytes + AT_IP + cases[i].at, cases[i].value);
+        mend_ipv4(f.bytes + AT_IP);
         assert_int_equal(parse(&r, f.bytes, f.len), cases[i].verdict);
     }
 }
@@ -192,22 +202,22 @@ static void test_ipv6_headers(void **state)
     struct net_frame f = net_packet(net_peer, &tx, message, sizeof(message)), g = f;
     struct inet_rx r;
 
-    g.bytes[14] = 0x50;
+    g.bytes[AT_IP] = 0x50;
     assert_int_equal(parse(&r, g.bytes, g.len), INET_MALFORMED);
     g = f;
-    put_be16(g.bytes + 18, 9);
+    put_be16(g.bytes + AT_IP + IPV6_PAYLOAD_OFF, 9);
     assert_int_equal(parse(&r, g.bytes, g.len), INET_MALFORMED);
     g = f;
-    g.bytes[20] = 17;
+    g.bytes[AT_IP + IPV6_NEXT_OFF] = IP_PROTO_UDP;
     assert_int_equal(parse(&r, g.bytes, g.len), INET_IGNORED);
-    g.bytes[20] = 44; /* a fragment */
+    g.bytes[AT_IP + IPV6_NEXT_OFF] = IPV6_NEXT_FRAGMENT;
     assert_int_equal(parse(&r, g.bytes, g.len), INET_IGNORED);
     /* IPv4 addresses, and a group as the source. */
     tx.src = gid_of("ff02::1");
     g = net_packet(net_peer, &tx, message, sizeof(message));
     assert_int_equal(parse(&r, g.bytes, g.len), INET_MALFORMED);
     g = f;
-    memcpy(g.bytes + 22, gid_of("10.0.0.1").raw, 16);
+    memcpy(g.bytes + AT_IP + IPV6_SRC_OFF, gid_of("10.0.0.1").raw, 16);
     assert_int_equal(parse(&r, g.bytes, g.len), INET_MALFORMED);
 }
 
@@ -236,7 +246,7 @@ static void test_hop_by_hop(void **state)
         struct net_frame f = net_packet(net_peer, &tx, message, sizeof(message));
         struct inet_rx r;
 
-        memcpy(f.bytes + 54, cases[i].options, 8);
+        memcpy(f.bytes + AT_IP + IPV6_LEN, cases[i].options, 8);
         assert_int_equal(parse(&r, f.bytes, f.len), cases[i].verdict);
         if (cases[i].verdict == INET_OK) {
             assert_int_equal(r.router_alert, cases[i].alert);
@@ -254,16 +264,16 @@ static void test_tags(void **state)
 
     tx.vlan = 100;
     f = net_packet(net_peer, &tx, message, sizeof(message));
-    put_be16(f.bytes + 14, 0xE064);
+    put_be16(f.bytes + TAG_TCI_OFF, 0xE064);
     assert_int_equal(parse(&r, f.bytes, f.len), INET_OK);
     assert_int_equal(r.vlan, 100);
-    put_be16(f.bytes + 14, 0xE000); /* a priority only */
+    put_be16(f.bytes + TAG_TCI_OFF, 0xE000); /* a priority only */
     assert_int_equal(parse(&r, f.bytes, f.len), INET_OK);
     assert_int_equal(r.vlan, VLAN_NONE);
-    put_be16(f.bytes + 14, 0x0FFF);
+    put_be16(f.bytes + TAG_TCI_OFF, 0x0FFF);
     assert_int_equal(parse(&r, f.bytes, f.len), INET_MALFORMED);
-    put_be16(f.bytes + 14, 100);
-    f.bytes[6] |= 1; /* from a group */
+    put_be16(f.bytes + TAG_TCI_OFF, 100);
+    f.bytes[ETH_SMAC_OFF] |= 1; /* from a group */
     assert_int_equal(parse(&r, f.bytes, f.len), INET_MALFORMED);
 }
 

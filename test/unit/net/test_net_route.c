@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "frame_layout.h"
 #include "net_kit.h"
 #include "unit.h"
 
@@ -237,19 +238,19 @@ static struct net_frame too_big(const struct quote *q)
     if (ipv4) {
         put_be16(message + 6, (uint16_t)q->mtu);
         ip[0] = 0x45;
-        put_be16(ip + 2, q->total);
-        put_be16(ip + 6, q->fragment);
-        ip[9] = q->proto ? q->proto : 17;
-        memcpy(ip + 12, src.raw + 12, 4);
-        memcpy(ip + 16, dst.raw + 12, 4);
-        put_be16(ip + 22, q->port ? q->port : 4791);
+        put_be16(ip + IPV4_TOTAL_OFF, q->total);
+        put_be16(ip + IPV4_FRAGMENT_OFF, q->fragment);
+        ip[IPV4_PROTO_OFF] = q->proto ? q->proto : IP_PROTO_UDP;
+        memcpy(ip + IPV4_SRC_OFF, src.raw + 12, 4);
+        memcpy(ip + IPV4_DST_OFF, dst.raw + 12, 4);
+        put_be16(ip + IPV4_LEN + UDP_DPORT_OFF, q->port ? q->port : 4791);
     } else {
         put_be32(message + 4, q->mtu);
         ip[0] = 0x60;
-        ip[6] = q->proto ? q->proto : 17;
-        memcpy(ip + 8, src.raw, 16);
-        memcpy(ip + 24, dst.raw, 16);
-        put_be16(ip + 42, q->port ? q->port : 4791);
+        ip[IPV6_NEXT_OFF] = q->proto ? q->proto : IP_PROTO_UDP;
+        memcpy(ip + IPV6_SRC_OFF, src.raw, 16);
+        memcpy(ip + IPV6_DST_OFF, dst.raw, 16);
+        put_be16(ip + IPV6_LEN + UDP_DPORT_OFF, q->port ? q->port : 4791);
     }
     return net_packet(net_peer, &tx, message, 8u + (q->len ? q->len : ipv4 ? 28 : 48));
 }

@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 #include "env.h"
+#include "frame_layout.h"
 
 static bool own_network;
 static char folder[64];
@@ -227,8 +228,7 @@ static struct rte_mbuf *put_mbuf(struct ethdev *d, uint64_t flags, uint16_t tci,
     data = (uint8_t *)rte_pktmbuf_append(m, (uint16_t)len);
     for (uint32_t i = 0; i < len; i++)
         data[i] = (uint8_t)i;
-    data[12] = 0x08;
-    data[13] = 0x00;
+    put_be16(data + ETH_TYPE_OFF, ETHERTYPE_IPV4);
     m->ol_flags = flags;
     m->vlan_tci = tci;
     assert_int_equal(rte_eth_tx_burst(d->port, 0, &m, 1), 1);
@@ -430,8 +430,9 @@ static void fill_tagged(uint8_t *data, uint32_t len, const uint8_t to[6], const 
         data[i] = (uint8_t)(i * 7 + i / 256);
     memcpy(data, to, 6);
     memcpy(data + 6, from, 6);
-    memcpy(data + 12, tag, sizeof(tag));
-    data[14 + 4 + 9] = IPPROTO_ICMP; /* something that a sleeper is woken for */
+    memcpy(data + ETH_TYPE_OFF, tag, sizeof(tag));
+    data[ETH_LEN + VLAN_LEN + IPV4_PROTO_OFF] =
+        IPPROTO_ICMP; /* something that a sleeper is woken for */
 }
 
 /* As a worker sleeps: armed, and looked once more. */

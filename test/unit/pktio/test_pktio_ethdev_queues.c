@@ -24,6 +24,7 @@
 #include "bytes.h"
 #include "env.h"
 #include "fake_nic.h"
+#include "frame_layout.h"
 #include "roce_frame.h"
 
 #define FLOWS 300
@@ -415,7 +416,7 @@ static void test_only_the_first_frames_are_compared(void **state)
     fake_nic.types = RTE_ETH_RSS_UDP;
     io = open_nic(2);
     len = (uint16_t)roce_frame_write(frame, &flow, 1);
-    frame[37]++; /* another port than RoCE's */
+    frame[AT_UDP_DPORT + 1]++; /* not RoCE's */
     for (unsigned i = 0; i < ETHDEV_CHECKED; i++) {
         fake_nic.wrong_key = (uint8_t)(i & 1);
         fake_nic_deliver(ethdev_of(io)->port, frame, len);

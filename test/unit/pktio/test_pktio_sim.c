@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <string.h>
 
+#include "frame_layout.h"
 #include "sim.h"
 
 static struct pktio *end[2];
@@ -32,7 +33,7 @@ static bool send_number(struct pktio *io, uint32_t number, uint8_t to)
     memset(f.data, 0, 64);
     f.data[0] = 2;
     f.data[5] = to;
-    memcpy(f.data + 14, &number, sizeof(number));
+    memcpy(f.data + ETH_LEN, &number, sizeof(number));
     f.len = 64;
     io->ops->tx_burst(io, 0, &f, 1, 1);
     return true;
@@ -47,7 +48,7 @@ static unsigned receive_all(struct pktio *io, uint32_t *out)
     while ((n = io->ops->rx_burst(io, 0, f, FRAME_BURST))) {
         for (unsigned i = 0; i < n; i++, total++) {
             if (f[i].len == 64)
-                memcpy(&out[total], f[i].data + 14, sizeof(*out));
+                memcpy(&out[total], f[i].data + ETH_LEN, sizeof(*out));
         }
         io->ops->rx_release(io, 0, f, n);
     }

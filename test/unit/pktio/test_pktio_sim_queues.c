@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <string.h>
 
+#include "frame_layout.h"
 #include "roce_frame.h"
 #include "sim.h"
 #include "unit.h"
@@ -140,7 +141,7 @@ static void test_others(void **state)
         flow.sport++;
         assert_int_equal(end[0]->ops->tx_lend(end[0], 1, &f, 1), 1);
         f.len = roce_frame_write(f.data, &flow, i);
-        f.data[12] = 0x90; /* no type that anybody knows */
+        f.data[ETH_TYPE_OFF] = 0x90; /* an unknown type */
         end[0]->ops->tx_burst(end[0], 1, &f, 1, 1);
         assert_int_equal(where(&number), 0);
 

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "frame_layout.h"
 #include "loop.h"
 #include "roce_frame.h"
 #include "sim.h"
@@ -135,7 +136,7 @@ static void test_others(void **state)
         flow.sport++;
         assert_int_equal(far->ops->tx_lend(far, 0, &f, 1), 1);
         f.len = roce_frame_write(f.data, &flow, i);
-        f.data[13] = 6; /* ARP */
+        f.data[ETH_TYPE_OFF + 1] = 6; /* ARP */
         if (i & 1)
             f.len = 6 + i % 8;
         far->ops->tx_burst(far, 0, &f, 1, 1);

@@ -4,6 +4,7 @@
 
 #include "common.h"
 #include "encap.h"
+#include "frame_layout.h"
 #include "roce_frame.h"
 #include "unit.h"
 
@@ -82,8 +83,8 @@ static void test_options(void **state)
     uint32_t len = roce_frame_write(frame, &flow, 1);
     struct rss_frame got;
 
-    memmove(frame + 14 + 24, frame + 14 + 20, len - 14 - 20);
-    frame[14] = 0x46;
+    memmove(frame + AT_UDP + 4, frame + AT_UDP, len - AT_UDP);
+    frame[AT_IP] = 0x46; /* a header of six words */
     assert_true(rss_frame_read(&got, frame, len + 4));
     assert_int_equal(got.tuple.sport, flow.sport);
     assert_int_equal(got.dest_qpn, flow.dest_qpn);
@@ -96,9 +97,9 @@ static void test_mapped(void **state)
     uint32_t len = roce_frame_write(frame, &flow, 1);
     struct rss_frame got;
 
-    memcpy(frame + 14 + 8, mapped.src.raw, 16);
+    memcpy(frame + AT_IP + IPV6_SRC_OFF, mapped.src.raw, 16);
     assert_true(rss_frame_read(&got, frame, len));
-    memcpy(frame + 14 + 24, mapped.dst.raw, 16);
+    memcpy(frame + AT_IP + IPV6_DST_OFF, mapped.dst.raw, 16);
     assert_false(rss_frame_read(&got, frame, len));
 }
 

@@ -10,6 +10,8 @@
 #define TRIALS 600
 #define BURSTS 60
 
+#define PAD_COUNT_BIT 4 /* the lower of two, in the BTH's second byte */
+
 /* ---- the applications ---- */
 
 static void post(struct side *s, const struct side *peer, struct random *r)
@@ -73,7 +75,7 @@ static void post_recv(struct side *s, struct random r)
 
 /* ---- the comparison ---- */
 
-/* An acknowledge that is no good is dropped with the reason. */
+/* An acknowledge with a wrong bit is dropped with the reason. */
 static void bad_answer(struct side *a, const struct frame *f, unsigned bit, enum drop reason,
                        ns_t now)
 {
@@ -82,12 +84,12 @@ static void bad_answer(struct side *a, const struct frame *f, unsigned bit, enum
     uint8_t bytes[128];
     struct frame bad = {.data = bytes, .len = f->len};
 
-    if (f->len != 62 || f->data[42] != OPCODE(PKT_RC, OP_ACK))
+    if (f->len != AT_AETH_END + ICRC_LEN || f->data[AT_BTH_OPCODE] != OPCODE(PKT_RC, OP_ACK))
         return;
     memcpy(bytes, f->data, f->len);
     bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
     if (reason != DROP_bad_icrc)
-        icrc_seal(ICRC_IPV4, bytes + 14, total_of(&bad) - 4);
+        icrc_seal(ICRC_IPV4, bytes + AT_IP, total_of(&bad) - ICRC_LEN);
     engine_rx(a->e, &bad, 1, now);
     assert_int_equal(counter_get(dropped), before + 1);
 }
@@ -109,9 +111,9 @@ static void answers(struct side *a, struct side *fast, struct side *slow, ns_t n
         assert_memory_equal(f[0][i].data, f[1][i].data, f[0][i].len);
     }
     if (n[0]) {
-        bad_answer(a, f[0], 43 * 8 + 4, DROP_pad_length, now);
-        bad_answer(a, f[0], 57 * 8, DROP_bad_icrc, now);
-        bad_answer(a, f[0], 25 * 8, DROP_bad_ip_header, now);
+        bad_answer(a, f[0], AT_BTH_FLAGS * 8 + PAD_COUNT_BIT, DROP_pad_length, now);
+        bad_answer(a, f[0], (AT_AETH_MSN + 2) * 8, DROP_bad_icrc, now);
+        bad_answer(a, f[0], (AT_IP_SUM + 1) * 8, DROP_bad_ip_header, now);
     }
     engine_rx(a->e, f[0], n[0], now);
 }
@@ -142,20 +144,22 @@ static uint64_t trial(uint64_t seed)
     static uint8_t bytes[FRAME_BURST][ROOM];
     struct random r = {seed};
     struct side a, fast, slow;
-    uint32_t cq_size = seed % 4 ? 128 : 16, access = seed % 16 ? 15 : 13;
-    uint32_t mr_access = seed % 16 == 8 ? 5 : 15, psn = (uint32_t)random_next(&r) & PSN_MASK;
+    uint32_t cq_size = seed % 4 ? 128 : 16;
+    uint32_t access = seed % 16 ? ALL_RIGHTS : ALL_RIGHTS & ~MEM_REMOTE_WRITE;
+    uint32_t mr_access = seed % 16 == 8 ? MEM_LOCAL_WRITE | MEM_REMOTE_READ : ALL_RIGHTS;
+    uint32_t psn = (uint32_t)random_next(&r) & PSN_MASK;
     struct frame f[FRAME_BURST];
     uint64_t frames = 0;
     ns_t now = 1;
 
     if (seed % 3 == 0)
         psn = PSN_MASK - 20; /* wraps around */
-    side_init(&a, 1, 128, 15, 0);
+    side_init(&a, 1, 128, ALL_RIGHTS, 0);
     side_init(&fast, 2, cq_size, mr_access, 0);
     side_init(&slow, 2, cq_size, mr_access, 0);
     for (unsigned i = 0; i < MEMORY; i++)
         a.memory[i] = (uint8_t)random_next(&r);
-    connect_to(&a, &fast, 15, psn);
+    connect_to(&a, &fast, ALL_RIGHTS, psn);
     connect_to(&fast, &a, access, psn);
     connect_to(&slow, &a, access, psn);
     for (unsigned burst = 0; burst < BURSTS && works(&a); burst++) {

@@ -19,6 +19,8 @@
 #define WQS    4
 #define IDS    65536
 
+#define NUMBER_OFF 40 /* of a frame's number in it, behind the headers */
+
 struct world {
     struct raw_kit *k;
     struct raw_cq *cq;
@@ -49,7 +51,7 @@ static void frames_arrive(struct world *w)
         raw_build(&b[i], &(struct raw_spec){.ether_type = (uint16_t)(0x88B5 + below(w, 3)),
                                             .tags = below(w, 2),
                                             .payload = 50 + below(w, 400)});
-        put_be32(b[i].data + 40, w->frames++);
+        put_be32(b[i].data + NUMBER_OFF, w->frames++);
         frame[i] = raw_frame(&b[i]);
     }
     raw_arrive_only(w->k, below(w, 2), frame, n);
@@ -93,9 +95,9 @@ static void read_completions(struct world *w)
         w->flushed += c.status == WC_WR_FLUSH_ERR;
         if (c.status != WC_SUCCESS)
             continue;
-        assert_true(c.byte_len >= 60 && get_be32(bytes + 40) < w->frames);
+        assert_true(c.byte_len >= 60 && get_be32(bytes + NUMBER_OFF) < w->frames);
         assert_memory_equal(bytes, w->k->port.mac, 6);
-        w->got[get_be32(bytes + 40)]++;
+        w->got[get_be32(bytes + NUMBER_OFF)]++;
         w->delivered++;
     }
 }

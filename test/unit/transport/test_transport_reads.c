@@ -14,6 +14,9 @@
 #define BURSTS  60
 #define PENDING 30
 
+#define NO_READ        (ALL_RIGHTS & ~MEM_REMOTE_READ)
+#define NO_LOCAL_WRITE (ALL_RIGHTS & ~MEM_LOCAL_WRITE)
+
 struct chain {
     struct side a, b; /* requester, responder */
     bool general;
@@ -34,9 +37,9 @@ static struct nature nature_of(uint64_t seed, struct random *r)
 {
     struct nature n = {.psn = (uint32_t)random_next(r) & PSN_MASK,
                        .calm = seed % 4 ? 400 : 60,
-                       .qp_access = seed % 16 == 1 ? 11 : 15,
-                       .local_access = seed % 16 == 2 ? 14 : 15,
-                       .remote_access = seed % 16 == 3 ? 11 : 15,
+                       .qp_access = seed % 16 == 1 ? NO_READ : ALL_RIGHTS,
+                       .local_access = seed % 16 == 2 ? NO_LOCAL_WRITE : ALL_RIGHTS,
+                       .remote_access = seed % 16 == 3 ? NO_READ : ALL_RIGHTS,
                        .inflight = seed % 2 ? 0 : 12,
                        .icrc_omitted = seed % 8 == 4};
 
@@ -60,7 +63,7 @@ static void chain_init(struct chain *c, bool general, const struct nature *n)
         c->b.memory[i] = (uint8_t)(i * 13 + i / 256);
         c->b.other_memory[i] = (uint8_t)(i * 17 + i / 256);
     }
-    connect_to(&c->a, &c->b, 15, n->psn);
+    connect_to(&c->a, &c->b, ALL_RIGHTS, n->psn);
     connect_to(&c->b, &c->a, n->qp_access, n->psn);
 }
 
@@ -191,8 +194,8 @@ static void plain(uint8_t *to, const struct frame *f)
     if (!f->icrc_omitted)
         assert_true(icrc_verify(ICRC_IPV4, f->data + ETH_LEN, total));
     memcpy(to, f->data, f->len);
-    memset(to + 18, 0, 2);
-    memset(to + 24, 0, 2);
+    memset(to + AT_IP_ID, 0, 2);
+    memset(to + AT_IP_SUM, 0, 2);
     memset(to + f->len - ICRC_LEN, 0, ICRC_LEN);
 }
 
@@ -204,7 +207,7 @@ static void answers_first(struct chain *c)
 
     for (int answers = 1; answers >= 0; answers--)
         for (unsigned i = 0; i < c->n; i++)
-            if (!(opcode_table[c->frames[i].data[42]].flags & PF_RESPONSE) == !answers)
+            if (!(opcode_table[c->frames[i].data[AT_BTH_OPCODE]].flags & PF_RESPONSE) == !answers)
                 sorted[n++] = c->frames[i];
     assert_int_equal(n, c->n);
     memcpy(c->frames, sorted, n * sizeof(*sorted));
@@ -322,8 +325,11 @@ static void test_same_as_the_general_way(void **state)
 
 /* ---- one burst each, in which something is forged ---- */
 
-static const struct nature calm = {
-    .psn = 1001, .calm = UINT32_MAX, .qp_access = 15, .local_access = 15, .remote_access = 15};
+static const struct nature calm = {.psn = 1001,
+                                   .calm = UINT32_MAX,
+                                   .qp_access = ALL_RIGHTS,
+                                   .local_access = ALL_RIGHTS,
+                                   .remote_access = ALL_RIGHTS};
 
 static void exchange(struct chain pair[2], bool answers, void (*forge)(struct chain *c))
 {
@@ -379,7 +385,7 @@ static void copy_frame(struct chain *c, unsigned to, unsigned from, uint32_t psn
 
     memmove(f->data, c->frames[from].data, c->frames[from].len);
     f->len = c->frames[from].len;
-    put_be24(f->data + 51, get_be24(f->data + 51) + psns);
+    put_be24(f->data + AT_BTH_PSN, get_be24(f->data + AT_BTH_PSN) + psns);
     icrc_seal(ICRC_IPV4, f->data + ETH_LEN, total_of(f) - ICRC_LEN);
     c->n = max_of(c->n, to + 1);
 }
@@ -423,7 +429,7 @@ static void test_read_inside_of_another(void **state)
 static void wrong_and_right(struct chain *c)
 {
     copy_frame(c, 1, 0, 0);
-    c->frames[0].data[42] = OPCODE(PKT_RC, OP_READ_RESP_FIRST);
+    c->frames[0].data[AT_BTH_OPCODE] = OPCODE(PKT_RC, OP_READ_RESP_FIRST);
     copy_frame(c, 0, 0, 0);
 }
 
@@ -485,8 +491,8 @@ static void test_read_too_long(void **state)
 /* By its RETH. */
 static void ask_for_more(struct chain *c)
 {
-    put_be32(c->frames[0].data + 62, c->b.other.key);
-    put_be32(c->frames[0].data + 66, MESSAGE_MAX + 1);
+    put_be32(c->frames[0].data + AT_RETH_RKEY, c->b.other.key);
+    put_be32(c->frames[0].data + AT_RETH_LENGTH, MESSAGE_MAX + 1);
     copy_frame(c, 0, 0, 0);
 }
 
@@ -534,7 +540,7 @@ static void sent(char *text, struct side *s, unsigned n)
     make_frames(f, bytes);
     n = engine_tx(s->e, f, n, 1);
     for (unsigned i = 0; i < n; i++)
-        text[i] = opcode_table[f[i].data[42]].flags & PF_RESPONSE ? 'R' : 'S';
+        text[i] = opcode_table[f[i].data[AT_BTH_OPCODE]].flags & PF_RESPONSE ? 'R' : 'S';
     text[n] = 0;
 }
 
