@@ -183,7 +183,7 @@ def rules_go_before_the_hash():
     claim(found["rule_of_qp"] == 17 and (found["queue"], found["worker"]) == (3, 1), f"{found}")
     claim(found["rules_by_number"] == [18], f"{found}")
     text = show("steering", "--flow", "10.0.0.2,10.0.0.1,50001").stdout
-    claim("that of queue pair 17 goes before the hash" in text and "on queue 3, worker 1" in text, text)
+    claim("that of queue pair 17 has precedence over the hash" in text and "on queue 3, worker 1" in text, text)
 
 
 def queue_pairs():
