@@ -37,7 +37,7 @@ ALLOWED = {"app": 44, "config": 0, "doc": 0, "drivers": 39, "examples": 0, "lib"
 # The list itself, or names of the past, are quoted in these. Generated pages follow the files that they are made from.
 QUOTES = ("test/vocabulary.py", "CONTRIBUTING.md", "CHANGELOG.md")
 GENERATED = "doc/generated/"
-TEXT = (".c", ".h", ".def", ".py", ".sh", ".md", ".txt", ".ini", ".build", ".uds", ".case", ".map", ".json")
+TEXT = (".c", ".h", ".def", ".py", ".sh", ".md", ".txt", ".ini", ".build", ".case", ".map", ".json")
 SCRIPTS = ("scripts/test", "scripts/demo", "scripts/bench")
 
 GAP = r"\s+(?:[*#/]+\s+)?"
