@@ -73,6 +73,7 @@ REFUSED(ibv_cmd_create_ah);
 REFUSED(ibv_cmd_create_counters);
 REFUSED(ibv_cmd_create_cq);
 REFUSED(ibv_cmd_create_cq_ex);
+REFUSED(ibv_cmd_create_cq_ex2); /* libmlx5 of rdma-core 56 */
 REFUSED(ibv_cmd_create_flow);
 REFUSED(ibv_cmd_create_flow_action_esp);
 REFUSED(ibv_cmd_create_qp);
