@@ -22,10 +22,11 @@
 
 #define WATCH_MIN    (5 * NS_PER_MS) /* time on the same worker's CPU before the thread moves */
 #define WATCH_MAX    NS_PER_SEC
-#define WATCH_YIELDS 16        /* yields in that time, at least: the thread does yield */
-#define STAY_WATCHES 20        /* a thread that is back before this many watches waits longer */
-#define SQUEEZED_NS  NS_PER_MS /* a yield that took this long went to a thread that does not yield \
-                                */
+#define WATCH_YIELDS 16 /* yields in that time, at least: the thread does yield */
+#define STAY_WATCHES 20 /* a thread that is back before this many watches waits longer */
+#define SQUEEZED_NS                                                               \
+    NS_PER_MS /* a yield that took this long went to a thread that does not yield \
+               */
 
 /* Per thread. The dataplane is that of the context through which the thread polls. */
 static CLIENT_THREAD_LOCAL struct {

@@ -112,7 +112,7 @@ int shim_post_send(struct ibv_qp *base, struct ibv_send_wr *wr, struct ibv_send_
     spin_lock(&sq->lock);
     prod = sq->prod;
     for (; wr; wr = wr->next) {
-        if (unlikely(!ring_room(sq, prod)))
+        if (unlikely(!ring_has_room(sq, prod)))
             err = ENOMEM;
         else
             err = build_send(qp, ring_slot(sq, prod), wr);
@@ -147,7 +147,7 @@ int post_receives(struct client_ring *rq, struct ibv_recv_wr *wr, struct ibv_rec
     int err = 0;
 
     for (; wr; wr = wr->next) {
-        if (unlikely(!ring_room(rq, prod)))
+        if (unlikely(!ring_has_room(rq, prod)))
             err = ENOMEM;
         else
             err = build_recv(rq, ring_slot(rq, prod), wr);

@@ -68,7 +68,7 @@ static struct sqe *begin(struct ibv_qp_ex *ex, enum sqe_op op)
         give_up(qp, EINVAL);
         return NULL;
     }
-    if (unlikely(!ring_room(&qp->queue.sq, qp->wr.prod))) {
+    if (unlikely(!ring_has_room(&qp->queue.sq, qp->wr.prod))) {
         give_up(qp, ENOMEM);
         return NULL;
     }
