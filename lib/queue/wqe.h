@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * WQEs of the most frequent shapes, decoded without being taken: send WQEs of one SGE or of inline
+ * data, receive WQEs of one SGE. work_queue.c decodes all others. Each word of a WQE is loaded once
+ * (volatile), because the application may rewrite it: a race corrupts its own request only. Pure;
+ * the worker that owns the queue.
+ */
+#ifndef UROCE_WQE_H
+#define UROCE_WQE_H
+
+#include "mem_memcpy.h"
+#include "work_queue.h"
+
+/* A position in a ring that is walked in order. */
+struct ring_cursor {
+    uint8_t *at, *begin, *end;
+    size_t stride;
+};
+
+static inline struct ring_cursor ring_cursor_at(const uint8_t *ring, uint32_t size, uint32_t stride,
+                                                uint32_t index)
+{
+    uint8_t *begin = (uint8_t *)(uintptr_t)ring;
+
+    return (struct ring_cursor){.at = begin + (size_t)(index & (size - 1)) * stride,
+                                .begin = begin,
+                                .end = begin + (size_t)size * stride,
+                                .stride = stride};
+}
+
+static inline void ring_cursor_next(struct ring_cursor *c)
+{
+    c->at += c->stride;
+    if (c->at == c->end)
+        c->at = c->begin;
+}
+
+/* ---- send WQEs ---- */
+
+/* The opcode of the next WQE, which is pending. */
+static inline uint8_t send_wqe_peek_opcode(const struct work_queue *sq)
+{
+    const volatile struct sqe *next =
+        (const struct sqe *)(sq->ring + (size_t)(sq->cons & (sq->size - 1)) * sq->stride);
+
+    return next->opcode;
+}
+
+/* Two words of a WQE. The second word of the first pair has opcode, flags and number of SGEs in its
+ * low bytes, the second word of the second pair has R_Key and inline length. */
+typedef uint64_t wqe_pair __attribute__((vector_size(16), aligned(8), may_alias));
+
+#define WQE_ONE_SGE     UINT64_C(0x010000)
+#define WQE_INLINE      UINT64_C(0x000800)
+#define WQE_FREE_FLAGS  UINT64_C(0x000600) /* signaled, solicited: any shape may have them */
+#define WQE_SGE_MASK    (UINT64_C(0xFFFFFC) & ~WQE_FREE_FLAGS)
+#define WQE_INLINE_MASK (UINT64_C(0x00FFFC) & ~WQE_FREE_FLAGS)
+#define WQE_READ_MASK   (UINT64_C(0xFFFFFF) & ~((uint64_t)SQE_SIGNALED << 8))
+
+_Static_assert(SQE_WRITE == 0 && SQE_WRITE_IMM == 1 && SQE_SEND == 2 && SQE_SEND_IMM == 3,
+               "the opcodes that WQE_SGE_MASK leaves free");
+_Static_assert((SQE_SIGNALED | SQE_SOLICITED) << 8 == WQE_FREE_FLAGS, "");
+_Static_assert(SQE_INLINE << 8 == WQE_INLINE, "");
+_Static_assert(offsetof(struct sqe, opcode) == 8 && offsetof(struct sqe, flags) == 9 &&
+                   offsetof(struct sqe, num_sge) == 10,
+               "");
+
+static inline void wqe_copy_sge(const void *entry, struct send_wqe *w)
+{
+    const volatile uint64_t *sge = entry;
+    uint64_t addr = sge[sizeof(struct sqe) / 8], len = sge[sizeof(struct sqe) / 8 + 1];
+
+    memcpy(w->sge, &addr, sizeof(addr));
+    memcpy(&w->sge->length, &len, sizeof(len)); /* and the L_Key */
+}
+
+/*
+ * A message's shape: length, opcode, and whether it is solicited or inline. Messages of one shape
+ * have the same headers but for PSN, address, R_Key and immediate data.
+ */
+#define MESSAGE_LEN(shape) ((uint32_t)((shape) >> 32))
+#define MESSAGE_MASK       (SQE_SOLICITED << 8 | SQE_INLINE << 8 | 0xFF)
+#define MESSAGE_SOLICITED  (SQE_SOLICITED << 8)
+#define MESSAGE_INLINE     (SQE_INLINE << 8)
+#define MESSAGE_OP(shape)  ((shape)&0xFF)
+#define MESSAGE_NOT_SIMPLE UINT64_MAX
+#define MESSAGE_NONE       UINT64_C(0xFF) /* an opcode that no message has */
+
+/* Copies a SEND or WRITE, perhaps with immediate data, of one SGE or inline. The words that belong
+ * to other operations are not copied. Returns its shape, or MESSAGE_NOT_SIMPLE. */
+static inline uint64_t send_wqe_copy_message(const void *entry, uint32_t max_inline,
+                                             struct send_wqe *w)
+{
+    const volatile wqe_pair *from = entry;
+    wqe_pair *to = (wqe_pair *)&w->h, a = from[0], b = from[1];
+    uint64_t word = a[1], len;
+
+    if (likely((word & WQE_SGE_MASK) == WQE_ONE_SGE)) {
+        wqe_copy_sge(entry, w);
+        len = w->sge->length;
+        b &= (wqe_pair){UINT64_MAX, UINT32_MAX}; /* no inline bytes */
+    } else if ((word & WQE_INLINE_MASK) == WQE_INLINE && b[1] >> 32 <= max_inline) {
+        len = b[1] >> 32;
+        a &= (wqe_pair){UINT64_MAX, ~UINT64_C(0xFF0000)}; /* no SGEs */
+        mem_memcpy(w->inline_data, (const uint8_t *)entry + sizeof(struct sqe), (uint32_t)len);
+    } else {
+        return MESSAGE_NOT_SIMPLE;
+    }
+    to[0] = a;
+    to[1] = b;
+    return len << 32 | (word & MESSAGE_MASK);
+}
+
+/* Copies a READ into one SGE; false: the WQE is none. */
+static inline bool send_wqe_copy_read(const void *entry, struct send_wqe *w)
+{
+    const volatile wqe_pair *from = entry;
+    wqe_pair *to = (wqe_pair *)&w->h, a = from[0], b = from[1];
+
+    if ((a[1] & WQE_READ_MASK) != (WQE_ONE_SGE | SQE_READ))
+        return false;
+    wqe_copy_sge(entry, w);
+    to[0] = a;
+    to[1] = b & (wqe_pair){UINT64_MAX, UINT32_MAX}; /* no inline bytes */
+    return w->sge->length <= MESSAGE_MAX;
+}
+
+/* ---- receive WQEs ---- */
+
+struct recv_buffer {
+    uint64_t wr_id, addr;
+    uint32_t length, lkey;
+};
+
+/* The WQE at `index`, which is pending; false: it has not exactly one SGE, or an illegal length. */
+static inline bool recv_wqe_peek(const struct work_queue *rq, uint32_t index, struct recv_buffer *r)
+{
+    const volatile uint64_t *entry =
+        (const volatile uint64_t *)(rq->ring + (size_t)(index & (rq->size - 1)) * rq->stride);
+    uint64_t num_sge, sge;
+
+    r->wr_id = entry[0];
+    num_sge = entry[1];
+    r->addr = entry[2];
+    sge = entry[3];
+    r->length = (uint32_t)sge;
+    r->lkey = (uint32_t)(sge >> 32);
+    if (unlikely((uint32_t)num_sge != 1 || r->length > UINT32_C(1) << 31))
+        return false;
+    return true;
+}
+
+#endif
