@@ -31,7 +31,7 @@ LIMITS = {
     "net": 1,
     "queue": 1,
     "steer": 1,
-    "transport": 20,
+    "transport": 1,
     "wire": 2,
 }
 

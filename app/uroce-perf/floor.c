@@ -54,9 +54,8 @@ static void receive_packets(struct perf_thread *t, struct burst *b)
     for (unsigned i = 0; i < b->n; i++) {
         uint32_t len = b->packet[i].len;
 
-        span[i] =
-            (struct icrc_span){.l3 = frame_at(t, i) + ETH_LEN,
-                               .size.len = (uint16_t)(HEADERS + len + pkt_pad(len) + ICRC_LEN)};
+        span[i] = (struct icrc_span){.l3 = frame_at(t, i) + 14,
+                                     .len = (uint16_t)(HEADERS + len + pkt_pad(len) + ICRC_LEN)};
     }
     if (t->perf->opt.icrc && b->n)
         b->wrong += icrc_verify_batch(ICRC_IPV4, span, b->n) != b->n;

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Keeps uroce's own libibverbs out of the daemon: see scrub_library_path() in uroced.h. */
 #include "uroced.h"
 
 #include <stdio.h>
@@ -9,7 +8,7 @@
 
 static const char *const libraries[] = {"libibverbs.so.1", "librdmacm.so.1"};
 
-static bool is_rdma_library(const char *file)
+static bool names_rdma(const char *file)
 {
     const char *slash = strrchr(file, '/');
     const char *base = slash ? slash + 1 : file;
@@ -21,7 +20,7 @@ static bool is_rdma_library(const char *file)
     return false;
 }
 
-static bool has_rdma_library(const char *folder)
+static bool holds_rdma(const char *folder)
 {
     char path[4096];
 
@@ -33,7 +32,7 @@ static bool has_rdma_library(const char *folder)
     return false;
 }
 
-/* Removes the entries of a list variable that `bad` matches. True if there were any. */
+/* Removes the entries of a list variable that `bad` says are; true if there were any. */
 static bool scrub(const char *variable, const char *separators, bool (*bad)(const char *))
 {
     const char *value = getenv(variable);
@@ -66,9 +65,9 @@ static bool scrub(const char *variable, const char *separators, bool (*bad)(cons
 
 void scrub_library_path(char **argv)
 {
-    bool changed = scrub("LD_LIBRARY_PATH", ":;", has_rdma_library);
+    bool changed = scrub("LD_LIBRARY_PATH", ":;", holds_rdma);
 
-    changed |= scrub("LD_PRELOAD", ": ", is_rdma_library);
+    changed |= scrub("LD_PRELOAD", ": ", names_rdma);
     if (changed)
         execv("/proc/self/exe", argv);
 }

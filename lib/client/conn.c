@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The connection to the daemon: its socket, requests and replies. */
 #include "conn.h"
 
 #include <errno.h>
@@ -17,8 +16,8 @@
 
 /*
  * A child must not keep its parent's connections open: the daemon would not notice that the parent
- * executes another program. So all sockets are on a list. Its lock is held while a socket is made
- * or closed and while the process forks, so every socket that the child inherits is on the list.
+ * executes another program. So all sockets are on a list, whose lock is held while one is made or
+ * closed and while the process forks: the child has none that is not listed.
  */
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
 static LIST_HEAD(, conn) open_conns = LIST_HEAD_INITIALIZER(open_conns);
@@ -64,7 +63,7 @@ static int sock_open(struct conn *c)
     return err;
 }
 
-/* Without cancellation: close() is a cancellation point, and the lock is held. */
+/* close() is a cancellation point, which must not be met with the lock held. */
 static void sock_close(struct conn *c)
 {
     int cancel;
@@ -145,8 +144,8 @@ static void close_all(const int *fds, unsigned n)
 }
 
 /* One request and one reply, under the lock. */
-static int send_and_receive(struct conn *c, enum ctl_type type, struct ctl_msg *m, const int *fds,
-                            unsigned nfds, int *got, unsigned *ngot)
+static int exchange(struct conn *c, enum ctl_type type, struct ctl_msg *m, const int *fds,
+                    unsigned nfds, int *got, unsigned *ngot)
 {
     uint32_t seq = ++c->seq;
     int err;
@@ -173,23 +172,23 @@ static int send_and_receive(struct conn *c, enum ctl_type type, struct ctl_msg *
     return 0;
 }
 
-/* What to do with the descriptors of a successful reply. */
-struct fd_receiver {
-    int (*accept)(void *arg, const int *fd, unsigned fds); /* 0: they are the receiver's now */
+/* What becomes of the descriptors of a reply that says yes. */
+struct taker {
+    int (*take)(void *arg, const int *fd, unsigned fds); /* 0: taken */
     void *arg;
-    bool vital; /* if it fails, later replies cannot be understood */
+    bool vital; /* without it later replies would be misunderstood */
 };
 
 /* Returns the daemon's status, or -EIO. Under the lock. */
 static int call_locked(struct conn *c, enum ctl_type type, struct ctl_msg *m, const int *fds,
-                       unsigned nfds, const struct fd_receiver *r)
+                       unsigned nfds, const struct taker *t)
 {
     int received[CTL_MAX_FDS];
     unsigned n = 0;
 
     if (c->broken)
         return -EIO;
-    if (send_and_receive(c, type, m, fds, nfds, received, &n)) {
+    if (exchange(c, type, m, fds, nfds, received, &n)) {
         c->broken = true;
         return -EIO;
     }
@@ -197,15 +196,15 @@ static int call_locked(struct conn *c, enum ctl_type type, struct ctl_msg *m, co
         close_all(received, n);
         return m->status < 0 ? m->status : -EIO;
     }
-    if (!r->accept(r->arg, received, n))
+    if (!t->take(t->arg, received, n))
         return 0;
     close_all(received, n);
-    c->broken = r->vital;
+    c->broken = t->vital;
     return -EIO;
 }
 
-static int call_daemon(struct conn *c, enum ctl_type type, struct ctl_msg *m, const int *fds,
-                       unsigned nfds, const struct fd_receiver *r)
+static int call(struct conn *c, enum ctl_type type, struct ctl_msg *m, const int *fds,
+                unsigned nfds, const struct taker *t)
 {
     int cancel, err;
 
@@ -213,7 +212,7 @@ static int call_daemon(struct conn *c, enum ctl_type type, struct ctl_msg *m, co
         return -EIO;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     pthread_mutex_lock(&c->lock);
-    err = call_locked(c, type, m, fds, nfds, r);
+    err = call_locked(c, type, m, fds, nfds, t);
     pthread_mutex_unlock(&c->lock);
     pthread_setcancelstate(cancel, NULL);
     return err;
@@ -224,7 +223,7 @@ struct wanted {
     unsigned want;
 };
 
-static int accept_wanted(void *arg, const int *fd, unsigned fds)
+static int take_wanted(void *arg, const int *fd, unsigned fds)
 {
     const struct wanted *w = arg;
 
@@ -240,15 +239,13 @@ int conn_call(struct conn *c, enum ctl_type type, struct ctl_msg *m, const int *
 {
     struct wanted w = {got, want};
 
-    return call_daemon(c, type, m, fds, nfds,
-                       &(struct fd_receiver){.accept = accept_wanted, .arg = &w});
+    return call(c, type, m, fds, nfds, &(struct taker){.take = take_wanted, .arg = &w});
 }
 
 int conn_call_then(struct conn *c, enum ctl_type type, struct ctl_msg *m,
                    int (*then)(void *arg, const int *fd, unsigned fds), void *arg)
 {
-    return call_daemon(c, type, m, NULL, 0,
-                       &(struct fd_receiver){.accept = then, .arg = arg, .vital = true});
+    return call(c, type, m, NULL, 0, &(struct taker){.take = then, .arg = arg, .vital = true});
 }
 
 int conn_call_handle(struct conn *c, enum ctl_type type, uint32_t handle)

@@ -146,6 +146,28 @@ static inline void encap_template_set_sport(struct encap_template *t, uint16_t p
 }
 
 /**
+ * Give one packet another UDP source port.
+ *
+ * @param bth  Where its BTH begins; the outer headers, with UDP, are written.
+ * @param port  The port.
+ */
+static inline void encap_packet_set_sport(uint8_t *bth, uint16_t port)
+{
+    put_be16(bth - 8, port);
+}
+
+/**
+ * Tell whether the network marked a packet "congestion experienced" (RFC 3168, 5).
+ *
+ * @param traffic_class  The network header's.
+ * @return  True when it did.
+ */
+static inline bool encap_is_ce(uint8_t traffic_class)
+{
+    return (traffic_class & 3) == 3;
+}
+
+/**
  * Write the outer headers of a packet. The ECN bits are 00 (CA17-5), and the UDP checksum is 0.
  *
  * @param frame  Where the Ethernet header begins, with room for t->len + bth_len bytes.

@@ -27,6 +27,7 @@
 #define IPV6_NEXT_FRAGMENT 44
 #define GRH_NEXT_BTH       0x1B
 #define ECN_MASK           0x03
+#define ECN_CE             0x03 /* congestion experienced */
 #define FLOW_LABEL_MASK    UINT32_C(0xFFFFF)
 
 /* Folds a sum of up to 65536 16-bit words to 16 bits with end-around carry. */

@@ -82,6 +82,9 @@ struct qp_table;
 
 struct qp_table *qp_table_create(void); /* NULL: out of memory */
 void qp_table_destroy(struct qp_table *t);
+/* The next queue pair gets this number if it is free; else nothing changes. For replaying recorded
+ * traffic. Control thread. */
+void qp_table_prefer(struct qp_table *t, uint32_t qpn);
 /* Any thread. */
 struct qp *qp_table_lookup(const struct qp_table *t, uint32_t qpn);
 
@@ -345,7 +348,12 @@ const struct qp_caps *qp_capabilities(const struct qp *qp);
     X(remote_access_err)      \
     X(remote_invalid_request) \
     X(remote_operational_err) \
-    X(local_protection_err) X(retry_exceeded) X(rnr_retry_exceeded) X(rx_discards) X(repaths)
+    X(local_protection_err)   \
+    X(retry_exceeded)         \
+    X(rnr_retry_exceeded)     \
+    X(rx_discards)            \
+    X(repaths)                \
+    X(np_ecn_marked_roce_packets)
 struct qp_counters {
 #define X(name) counter_t name;
     QP_COUNTERS(X)

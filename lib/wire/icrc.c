@@ -104,7 +104,7 @@ unsigned icrc_verify_batch(enum icrc_l3 kind, const struct icrc_span *s, unsigne
     if (likely(icrc_short_is_fast()))
         return icrc_short_verify_batch(kind, s, n);
 #endif
-    while (i < n && icrc_verify(kind, s[i].l3, s[i].size.len))
+    while (i < n && icrc_verify(kind, s[i].l3, s[i].len))
         i++;
     return i;
 }

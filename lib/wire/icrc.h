@@ -90,11 +90,10 @@ bool icrc_verify(enum icrc_l3 kind, const uint8_t *l3, size_t len);
 /** A packet from its network header through its ICRC. */
 struct icrc_span {
     const uint8_t *l3;
-    struct icrc_size {
-        uint16_t len; /**< headers, BTH and ICRC at least, and a multiple of four */
-        uint16_t own; /**< the caller's */
-        bool alike;   /**< as long as the one before, and the same up to the BTH's P_Key */
-    } size;
+    uint16_t len;     /**< headers, BTH and ICRC at least, and a multiple of four */
+    uint16_t payload; /**< bytes; for the caller */
+    bool alike; /**< as long as the one before, and the same up to the BTH's P_Key, but for the
+                   fields that change on the way */
 };
 
 /**

@@ -33,11 +33,11 @@ FAST unsigned verify_short(const uint8_t *mask, const struct icrc_span *s, unsig
     __m128i begin = _mm_setzero_si128();
     unsigned i;
 
-    for (i = 0; i < n && s[i].size.len <= ICRC_SHORT_LEN + sizeof(uint32_t); i++) {
-        size_t len = s[i].size.len - sizeof(uint32_t), lacks = -len & 15;
+    for (i = 0; i < n && s[i].len <= ICRC_SHORT_LEN + sizeof(uint32_t); i++) {
+        size_t len = s[i].len - sizeof(uint32_t), lacks = -len & 15;
         uint32_t stored;
 
-        if (!s[i].size.alike)
+        if (!s[i].alike)
             begin = fold_first_two(mask, s[i].l3, lacks);
         memcpy(&stored, s[i].l3 + len, sizeof(stored));
         if (unlikely(~reduce(fold_rest(begin, mask, s[i].l3, len, lacks)) != stored))
@@ -53,7 +53,7 @@ icrc_short_verify_batch(enum icrc_l3 kind, const struct icrc_span *s, unsigned n
 
     for (;;) {
         i += verify_short(icrc_mask[kind], s + i, n - i);
-        if (i == n || !icrc_verify(kind, s[i].l3, s[i].size.len))
+        if (i == n || !icrc_verify(kind, s[i].l3, s[i].len))
             return i;
         i++;
     }

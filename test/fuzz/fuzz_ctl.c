@@ -14,7 +14,7 @@
 #include "device_kit.h"
 #include "device_private.h"
 #include "doorbell.h"
-#include "transport.h"
+#include "engine_private.h"
 
 #define CLIENTS 3
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "raw_internal.h"
+#include "raw_private.h"
 
 #define L4 (FLOW_HAS_TCP | FLOW_HAS_UDP)
 #define IP (FLOW_HAS_IPV4 | FLOW_HAS_IPV6)

@@ -2,14 +2,10 @@
 /* What run_gdb.py prints: one value of each type that scripts/gdb_uroce.py knows. */
 #include <stdio.h>
 
-#if __has_include("qp.h")
-#include "qp.h"
-#else
-#include "transport.h"
-#endif
 #include "frame.h"
 #include "gid.h"
 #include "pkt.h"
+#include "qp.h"
 
 int stop(int n);
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "comp_queue.h"
-#include "encap_expect.h"
+#include "hdr_template.h"
 #include "mem.h"
 #include "pkt.h"
 
@@ -34,7 +34,7 @@ static struct world {
     struct gid_table gids;
     struct encap_port port;
     struct encap_template out;
-    struct encap_expect expect;
+    struct hdr_template expect;
     struct pkt pkt;
     size_t bth_len, len;
     struct mr_table mrs;
@@ -78,13 +78,13 @@ STAGE cost_encap_rx(unsigned n)
     }
 }
 
-STAGE cost_encap_expected(unsigned n)
+STAGE cost_hdr_template_parse(unsigned n)
 {
     struct encap_view v;
 
     while (n--) {
-        if (!encap_expected(&w.expect, w.frame, w.len, &v))
-            broken("encap_expected");
+        if (!hdr_template_parse(&w.expect, w.frame, w.len, &v))
+            broken("hdr_template_parse");
         USE(v.bth);
     }
 }
@@ -194,7 +194,7 @@ static void make_frame(void)
     w.bth_len = pkt_len(w.pkt.opcode, PAYLOAD);
     if (encap_template_make(&w.out, &av))
         broken("encap_template_make");
-    encap_expect_make(&w.expect, &w.port, &av);
+    hdr_template_make(&w.expect, &w.port, &av);
     pkt_build_headers(w.frame + encap_tx(w.frame, &w.out, w.bth_len, 0), &w.pkt);
     w.len = encap_seal(w.frame, &w.out, w.bth_len);
 }
@@ -232,7 +232,7 @@ void stage_costs(unsigned times)
     w.len = encap_seal(w.frame, &w.out, w.bth_len);
     cost_parse(times);
     cost_encap_rx(times);
-    cost_encap_expected(times);
+    cost_hdr_template_parse(times);
     cost_mr_check(times);
     cost_mr_check_remote(times);
     for (unsigned done = 0; done < times; done += CQ_SIZE / 2) {

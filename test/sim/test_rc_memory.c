@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a queue pair takes of memory, when, and what it does without. Linked with --wrap=calloc. */
 #include "rules.h"
-#include "transport.h"
+#include "qp_memory.h"
 
 #define FIRST 2
 #define MANY  40
@@ -75,7 +75,7 @@ static void no_more_slots_than_entries(void **state)
         struct kit_qp *qp = kit_qp_create(&k->node[0], &(struct kit_qp_config){.sq_size = size[i]});
 
         assert_int_equal(slots_of(qp), min_of(size[i], FIRST));
-        assert_int_equal(qp->qp->req.slot_max, min_of(size[i], INFLIGHT_DEFAULT));
+        assert_int_equal(qp->qp->req.slot_max, min_of(size[i], SEND_SLOTS_MAX));
     }
     kit_destroy(k);
 }

@@ -4,7 +4,8 @@
  * completion queues that a call into the engine has to raise.
  */
 #include "rules.h"
-#include "transport.h"
+#include "engine_private.h"
+#include "id_tables.h"
 
 #define MEMBERS (2 * FRAME_BURST + 2) /* more completion queues than the engine remembers */
 #define QKEY    0x1234

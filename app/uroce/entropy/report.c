@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The result as a table and as JSON. See spread.h. */
+/* What was counted, as a table and as JSON. */
 #include <errno.h>
 
 #include "spread.h"

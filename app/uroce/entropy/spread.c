@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Hashes flows onto paths, and measures the loads. See spread.h. */
+/* Hashes flows onto paths and counts. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -12,8 +12,8 @@
 #include "random.h"
 #include "spread.h"
 
-/* The mean of this many random assignments is accurate to a percent. With many flows fewer will do,
- * as random differences even out. */
+/* A mean of so many random assignments is within a percent; of many flows fewer will do, as chance
+ * evens out. */
 #define TRIALS      1000
 #define TRIALS_MIN  64
 #define TRIAL_FLOWS (1u << 26)
@@ -71,14 +71,14 @@ static unsigned path_of(const struct spread_plan *plan, const struct spread *s, 
 
 /* ---- one policy and one hash ---- */
 
-/* The spread of a policy and hash over the plan's i-th number of paths. */
+/* Its spread over the plan's number i of paths. */
 static struct spread *spread_at(const struct spread_result *r, const struct spread_plan *plan,
                                 unsigned i, unsigned policy, unsigned hash)
 {
     return &r->spread[(i * plan->policies + policy) * plan->hashes + hash];
 }
 
-/* Adds a message to its path, for each number of paths. */
+/* Puts a message on its path among each number of paths. */
 static void add_message(const struct hasher *h, struct spread *const *s, uint32_t hash, bool first)
 {
     for (unsigned i = 0; i < h->plan->path_counts; i++) {
@@ -90,8 +90,7 @@ static void add_message(const struct hasher *h, struct spread *const *s, uint32_
     }
 }
 
-/* Adds a flow: all of its messages together, or, for a policy that sprays, each message on its own
- * path. */
+/* The flow's first message goes by itself, the others of a policy that sprays by theirs. */
 static void add_flow(const struct hasher *h, struct spread *const *s, const struct flow *flow)
 {
     unsigned messages = s[0]->policy.rule == ENTROPY_SPRAY ? h->plan->messages : 1;
@@ -105,7 +104,7 @@ static void add_flow(const struct hasher *h, struct spread *const *s, const stru
 
 static void measure(struct spread *s, unsigned flows, unsigned messages)
 {
-    double mean = (double)flows / s->paths, largest = 0, squares = 0;
+    double mean = (double)flows / s->paths, most = 0, squares = 0;
 
     for (unsigned p = 0; p < s->paths; p++) {
         double off;
@@ -114,10 +113,10 @@ static void measure(struct spread *s, unsigned flows, unsigned messages)
         off = s->load[p] - mean;
         s->idle += s->load[p] == 0;
         s->shared += s->first[p] > 1 ? s->first[p] : 0;
-        largest = max_of(largest, s->load[p]);
+        most = max_of(most, s->load[p]);
         squares += off * off;
     }
-    s->imbalance = largest / mean;
+    s->imbalance = most / mean;
     s->cv = sqrt(squares / s->paths) / mean;
 }
 
@@ -141,7 +140,7 @@ static int compare_tuples(const void *a, const void *b)
     return memcmp(a, b, sizeof(struct rss_tuple));
 }
 
-/* Counts the distinct tuples of the first messages, and the flows that share one. */
+/* Counts the tuples of the first messages, and the flows that have one in common. */
 static int count_ports(const struct entropy_policy *policy, const struct flows *f, unsigned *ports,
                        unsigned *same)
 {
@@ -172,7 +171,7 @@ static int count_ports(const struct entropy_policy *policy, const struct flows *
 
 static int random_imbalance(double *out, unsigned flows, unsigned paths)
 {
-    unsigned trials = TRIAL_FLOWS / flows, largest;
+    unsigned trials = TRIAL_FLOWS / flows, most;
     unsigned *load = malloc(paths * sizeof(*load));
     struct random r = {TRIALS_SEED};
     uint64_t sum = 0;
@@ -182,13 +181,13 @@ static int random_imbalance(double *out, unsigned flows, unsigned paths)
     trials = min_of(max_of(trials, TRIALS_MIN), TRIALS);
     for (unsigned t = 0; t < trials; t++) {
         memset(load, 0, paths * sizeof(*load));
-        largest = 0;
+        most = 0;
         for (unsigned i = 0; i < flows; i++) {
             unsigned n = ++load[random_below(&r, paths)];
 
-            largest = max_of(largest, n);
+            most = max_of(most, n);
         }
-        sum += largest;
+        sum += most;
     }
     free(load);
     *out = (double)sum / trials * paths / flows;
@@ -230,7 +229,7 @@ static int prepare(struct spread *s, const struct spread_plan *plan, unsigned i,
     return s->load && s->first ? 0 : -ENOMEM;
 }
 
-/* Computes all spreads of a policy. */
+/* All that a policy does. */
 static int spread_policy(struct spread_result *r, const struct hasher *h, unsigned policy,
                          const struct flows *f)
 {

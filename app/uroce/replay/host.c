@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* An engine and its host: queue pairs as the capture shows them, and their connections. */
+/* An engine and its host: queue pairs as the capture shows them, work posted to them, completions.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "entropy.h"
 #include "host.h"
-#include "id_table.h"
 
 #define CQ_SIZE       16384u
 #define MTU_CODE_MAX  5
@@ -23,8 +23,8 @@ static void on_async_event(void *ctx, struct qp *qp, struct comp_queue *cq, enum
 
 /* ---- paths ---- */
 
-/* How a side addresses the other: from one of its own frames, or from one of the other side's,
- * reversed. Padding is zero too, so that paths can be compared as bytes. */
+/* How a side addresses the other: from a frame of its own, or of the other turned around. Bytes
+ * between the members are zero too, so that paths can be compared. */
 struct address_vector host_path(const struct rec *rec, bool own)
 {
     const struct encap_view *v = &rec->view;
@@ -45,8 +45,8 @@ struct address_vector host_path(const struct rec *rec, bool own)
 }
 
 /*
- * A flow label that leads to the recorded source port. IPv4 packets do not carry it, so any label
- * with this result will do. IPv6 packets carry it, so it is the recorded one.
+ * A flow label that leads to the recorded source port. With IPv4 it is not in the packets: any that
+ * does will do. With IPv6 it is there, and decides.
  */
 void host_choose_flow_label(struct address_vector *av, const struct rec *rec, uint32_t own,
                             uint32_t peer)
@@ -61,12 +61,12 @@ void host_choose_flow_label(struct address_vector *av, const struct rec *rec, ui
 
 /* ---- queue pairs ---- */
 
-static void *alloc_segment(size_t bytes)
+static void *segment(size_t bytes)
 {
     void *p = aligned_alloc(CACHE_LINE, round_up(bytes, CACHE_LINE));
 
     if (p == NULL)
-        replay_grow(NULL, SIZE_MAX); /* prints a message and exits */
+        replay_grow(NULL, SIZE_MAX); /* says so and ends */
     return memset(p, 0, round_up(bytes, CACHE_LINE));
 }
 
@@ -77,15 +77,6 @@ static struct work_queue ring(uint8_t *bytes, _Atomic uint32_t *prod, uint32_t s
         .ring = bytes, .prod = prod, .size = size, .stride = stride, .max_sge = MAX_SGE};
 }
 
-/* The recorded number if it is free in the table, else any number; frames are then translated. */
-static void prefer_number(struct run *r, uint32_t qpn)
-{
-    struct id_table *t = (struct id_table *)r->qps;
-
-    if (qpn >= t->first && qpn < t->end && t->slot[qpn] == NULL)
-        t->next = qpn;
-}
-
 static struct our_qp *new_qp(struct run *r, uint32_t type, uint32_t qpn)
 {
     struct our_qp *q = replay_grow(NULL, sizeof(*q));
@@ -93,9 +84,9 @@ static struct our_qp *new_qp(struct run *r, uint32_t type, uint32_t qpn)
     int err;
 
     *q = (struct our_qp){.recorded_qpn = qpn};
-    q->shared = alloc_segment(sizeof(*q->shared));
-    q->sq = alloc_segment((size_t)SQ_SIZE * sqe_stride(MAX_SGE, 0));
-    q->rq = alloc_segment((size_t)RQ_SIZE * rqe_stride(MAX_SGE));
+    q->shared = segment(sizeof(*q->shared));
+    q->sq = segment((size_t)SQ_SIZE * sqe_stride(MAX_SGE, 0));
+    q->rq = segment((size_t)RQ_SIZE * rqe_stride(MAX_SGE));
     init = (struct qp_init){
         .type = type,
         .pd = REPLAY_PD,
@@ -107,7 +98,7 @@ static struct our_qp *new_qp(struct run *r, uint32_t type, uint32_t qpn)
         .caps = {SQ_SIZE, RQ_SIZE, MAX_SGE, MAX_SGE, 0},
         .owner = q,
     };
-    prefer_number(r, qpn);
+    qp_table_prefer(r->qps, qpn); /* else another: frames are then translated */
     q->qp = qp_create(r->qps, &init, &err);
     if (q->qp != NULL)
         engine_qp_attach(r->engine, q->qp);
@@ -130,8 +121,8 @@ void host_set_access(struct run *r, struct our_qp *q, uint32_t access)
            NULL);
 }
 
-/* The retransmission timer is the requester's choice, but it must not expire before the recorded
- * requester's did. */
+/* Retransmission is the requester's own affair; it only must not give up before the recorded one.
+ */
 static uint8_t timeout_code(const struct conn *conn)
 {
     uint8_t code = TIMEOUT_LEAST;
@@ -141,7 +132,7 @@ static uint8_t timeout_code(const struct conn *conn)
     return code;
 }
 
-/* The retry count of a requester that gave up after this many refusals; else 7: never. */
+/* A requester that gave up after so many refusals; else 7: never. */
 static uint8_t rnr_retry_of(const struct stream *s)
 {
     for (unsigned i = 0; i < s->msgs; i++)
@@ -155,13 +146,13 @@ static uint32_t mtu_code(uint32_t mtu)
     return (uint32_t)__builtin_ctz(mtu) - 7;
 }
 
-/* A peer that never got a packet has no known number; frames to it are not compared. */
+/* A peer that never got a packet has no known number; what is sent to it is not compared. */
 uint32_t host_peer_number(const struct run *r, const struct conn *conn)
 {
     return conn->known[!r->side] ? conn->qpn[!r->side] : PSN_MASK - 1;
 }
 
-static int connect_qp(struct run *r, struct our_qp *q, struct conn *conn)
+static int connect(struct run *r, struct our_qp *q, struct conn *conn)
 {
     const struct rec *own = conn->sample[r->side];
     const struct rec *rec = own ? own : conn->sample[!r->side];
@@ -201,12 +192,12 @@ static int connect_qp(struct run *r, struct our_qp *q, struct conn *conn)
                      NULL);
 }
 
-uint64_t host_landing_reserve(struct run *r, uint32_t len)
+uint64_t host_landing_take(struct run *r, uint32_t len)
 {
     uint64_t off = r->landing_used;
 
     if (round_up(len, 8) > r->landing_len - off)
-        return 0; /* cannot happen; else results share the region's start */
+        return 0; /* the start is as good a place to lose bytes as any; it cannot happen */
     r->landing_used += round_up(len, 8);
     return off;
 }
@@ -226,13 +217,13 @@ static int create_connected(struct run *r, struct conn *conn)
     q->landing_off = replay_grow(NULL, (out->msgs + 1) * sizeof(uint64_t));
     for (unsigned i = 0; i < out->msgs; i++)
         q->landing_off[i] = message_has_response(&out->msg[i]) && out->msg[i].op != SQE_FLUSH
-                                ? host_landing_reserve(r, out->msg[i].len)
+                                ? host_landing_take(r, out->msg[i].len)
                                 : 0;
     for (unsigned i = 0; i < in->msgs; i++) {
         in->msg[i].rnr_seen = 0;
         in->msg[i].recv_posted = false;
     }
-    return connect_qp(r, q, conn);
+    return connect(r, q, conn);
 }
 
 static int create_datagram(struct run *r, struct datagram *d)
@@ -250,7 +241,7 @@ static int create_datagram(struct run *r, struct datagram *d)
     attr.state = QPS_RTS;
     err = err ? err : modify(r, q, attr, QPA_SQ_PSN, NULL);
     if (!err && d->group)
-        err = engine_mcast_join(r->engine, q->qp, &r->conversation->addr[r->side]);
+        err = engine_mcast_join(r->engine, q->qp, &r->talk->addr[r->side]);
     return err;
 }
 
@@ -261,10 +252,10 @@ static int create_engine(struct run *r)
     r->port.promiscuous = true;
     r->qps = qp_table_create();
     r->ahs = ah_table_create();
-    comp_queue_init(&r->cq, alloc_segment(cq_segment_bytes(CQ_SIZE, 1)), CQ_SIZE, 1);
+    comp_queue_init(&r->cq, segment(cq_segment_bytes(CQ_SIZE, 1)), CQ_SIZE, 1);
     r->reader = (struct cq_reader){.shared = r->cq.shared, .size = CQ_SIZE, .lanes = 1};
     for (unsigned i = 0; i < FRAME_BURST; i++)
-        r->tx[i] = alloc_segment(FRAME_ROOM);
+        r->tx[i] = segment(FRAME_ROOM);
     if (r->qps == NULL || r->ahs == NULL)
         return -ENOMEM;
     config = (struct engine_config){
@@ -282,11 +273,11 @@ int host_create(struct run *r)
 {
     int err = create_engine(r);
 
-    for (unsigned i = 0; i < r->conversation->conns && !err; i++)
-        err = create_connected(r, r->conversation->conn[i]);
-    for (unsigned i = 0; i < r->conversation->dgrams && !err; i++)
-        if (r->conversation->dgram[i].side == r->side)
-            err = create_datagram(r, &r->conversation->dgram[i]);
+    for (unsigned i = 0; i < r->talk->conns && !err; i++)
+        err = create_connected(r, r->talk->conn[i]);
+    for (unsigned i = 0; i < r->talk->dgrams && !err; i++)
+        if (r->talk->dgram[i].side == r->side)
+            err = create_datagram(r, &r->talk->dgram[i]);
     return err;
 }
 

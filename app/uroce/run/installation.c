@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See installation.h. */
 #include "installation.h"
 
 #include <errno.h>

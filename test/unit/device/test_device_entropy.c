@@ -5,7 +5,7 @@
 #include <errno.h>
 
 #include "device_app.h"
-#include "transport.h"
+#include "engine_private.h"
 
 static struct event_loop *loop;
 static struct rnic *rnic;

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "device_app.h"
-#include "transport.h"
+#include "engine_private.h"
 
 #define GRH 40
 

@@ -9,7 +9,7 @@
 
 #include "bytes.h"
 #include "random.h"
-#include "raw_internal.h"
+#include "raw_private.h"
 #include "raw_kit.h"
 
 /* Host order to the bytes of the network, as a constant. */

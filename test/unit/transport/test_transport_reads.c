@@ -8,7 +8,7 @@
  * completions, events and counters.
  */
 #include "batch_kit.h"
-#include "transport.h"
+#include "engine_private.h"
 
 #define TRIALS  400
 #define BURSTS  60

@@ -23,7 +23,7 @@ static void fires_once_and_not_early(void **state)
     (void)state;
     wheel = (struct timer_wheel){0};
     assert_true(timer_next(&wheel) == NS_NEVER);
-    timer_arm(&wheel, &t, START + 10 * TICK + 5, START);
+    timer_arm(&wheel, &t, TIMER_ACK, START + 10 * TICK + 5, START);
     assert_null(timer_expired(&wheel, START + 10 * TICK + 4));
     assert_true(timer_next(&wheel) > START + 10 * TICK + 5);
     assert_true(timer_next(&wheel) <= START + 11 * TICK);
@@ -38,12 +38,12 @@ static void later_arming_replaces_earlier(void **state)
 
     (void)state;
     wheel = (struct timer_wheel){0};
-    timer_arm(&wheel, &t, START + TICK, START);
-    timer_arm(&wheel, &t, START + 50 * TICK, START);
+    timer_arm(&wheel, &t, TIMER_ACK, START + TICK, START);
+    timer_arm(&wheel, &t, TIMER_ACK, START + 50 * TICK, START);
     assert_null(timer_expired(&wheel, START + 49 * TICK));
-    timer_arm(&wheel, &t, START + 49 * TICK + 1, START + 49 * TICK);
+    timer_arm(&wheel, &t, TIMER_ACK, START + 49 * TICK + 1, START + 49 * TICK);
     assert_ptr_equal(timer_expired(&wheel, START + 50 * TICK), &t);
-    timer_arm(&wheel, &t, START + 60 * TICK, START + 51 * TICK);
+    timer_arm(&wheel, &t, TIMER_ACK, START + 60 * TICK, START + 51 * TICK);
     timer_disarm(&t);
     assert_null(timer_expired(&wheel, START + 100 * TICK));
 }
@@ -56,7 +56,7 @@ static void beyond_the_horizon(void **state)
 
     (void)state;
     wheel = (struct timer_wheel){0};
-    timer_arm(&wheel, &t, deadline, now);
+    timer_arm(&wheel, &t, TIMER_ACK, deadline, now);
     for (;;) {
         struct timer *due;
 
@@ -93,7 +93,7 @@ static void random_against_model(void **state)
         switch (random_below(&r, 4)) {
         case 0:
             model[i] = now + random_below(&r, 1u << random_below(&r, 31));
-            timer_arm(&wheel, &timers[i], model[i], now);
+            timer_arm(&wheel, &timers[i], TIMER_ACK, model[i], now);
             break;
         case 1:
             model[i] = NS_NEVER;

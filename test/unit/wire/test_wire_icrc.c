@@ -191,7 +191,8 @@ static void test_run(void **state)
             icrc_seal(kind, bytes[i], len);
             if (i == wrong)
                 bytes[i][len - 1 - random_below(&r, 4)] ^= 1;
-            span[i] = (struct icrc_span){bytes[i], {.len = (uint16_t)(len + 4), .alike = alike}};
+            span[i] = (struct icrc_span){
+                .l3 = bytes[i], .len = (uint16_t)(len + 4), .alike = alike};
         }
         assert_int_equal(icrc_verify_batch(kind, span, n), min_of(n, wrong));
     }

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Acknowledged PSNs, and what they say about responses that did not come (9.7.5.1, 9.7.6). */
+#include "completer.h"
+#include "req_commit.h"
+
+void comp_progress(struct engine *e, struct qp *qp, psn_t una)
+{
+    struct requester *req = &qp->req;
+
+    if (psn_eq(una, req->una))
+        return;
+    req_commit_ack(req, una);
+    req->retry_left = qp->attr.retry_cnt;
+    req->rnr_left = qp->attr.rnr_retry;
+    req->implied_nak = false;
+    req->rnr_wait = false; /* the refused request got through after all: a duplicate was accepted */
+    if (psn_before(req->next_psn, una)) /* packets that were about to be sent again */
+        req_rewind(qp, una);
+    if (psn_eq(una, req->max_psn))
+        timer_disarm(&qp->timer);
+    else
+        req_arm_timer(e, qp);
+    engine_touch(e, qp);
+    engine_tx_ready(e, qp);
+}
+
+static void implied_nak(struct engine *e, struct qp *qp, psn_t at)
+{
+    struct requester *req = &qp->req;
+
+    if (req->implied_nak)
+        return;
+    req->implied_nak = true;
+    counter_inc(&qp->counters.implied_nak_seq_err);
+    req_rewind(qp, at);
+    engine_tx_ready(e, qp);
+}
+
+struct send_slot *comp_slot(struct qp *qp, psn_t p, uint32_t *count)
+{
+    struct requester *req = &qp->req;
+
+    for (uint32_t i = req->tail; i != req->head; i++) {
+        struct send_slot *s = slot_at(req, i);
+
+        if (!s->started)
+            return NULL;
+        if (psn_within(p, s->first, slot_last(s))) {
+            *count = i;
+            return s;
+        }
+    }
+    return NULL;
+}
+
+bool comp_ack_before(struct engine *e, struct qp *qp, psn_t p)
+{
+    struct requester *req = &qp->req;
+    psn_t una = req->una;
+
+    /* What was sent has neither READs nor atomics that wait for their response. */
+    if (likely(!req->rd_outstanding && psn_eq(req->next_psn, req->max_psn))) {
+        comp_progress(e, qp, psn_before(una, p) ? p : una);
+        return true;
+    }
+    for (uint32_t i = req->tail; i != req->head && psn_before(una, p); i++) {
+        struct send_slot *s = slot_at(req, i);
+
+        if (!s->started)
+            break;
+        if (slot_is_before(s, una))
+            continue;
+        if (op_is_read_or_atomic(s->wqe.h.opcode)) {
+            comp_progress(e, qp, una);
+            implied_nak(e, qp, una);
+            return false;
+        }
+        una = psn_before(slot_last(s), p) ? psn_add(slot_last(s), 1) : p;
+    }
+    comp_progress(e, qp, una);
+    return true;
+}

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Responses that carry data. A batch is of consecutive responses of the oldest READs that are not
+ * complete, into one mapped piece of memory each.
+ */
+#include "completer.h"
+#include "mr_grant.h"
+#include "req_commit.h"
+#include "rx_batch.h"
+#include "sg.h"
+
+/* Whether p is the next response that s waits for, and s has not failed. */
+static bool is_next_response(const struct send_slot *s, psn_t p)
+{
+    return s->status == WC_SUCCESS && psn_eq(psn_add(s->first, s->done), p);
+}
+
+/*
+ * The slot that response p belongs to, if it is the next one it waits for. All before it is thereby
+ * acknowledged; a gap means that responses were lost, and the requester goes back.
+ */
+static struct send_slot *expected_slot(struct engine *e, struct qp *qp, unsigned job)
+{
+    struct rx_job *rx = &e->rx_job[job];
+    struct send_slot *s;
+
+    if (!comp_ack_before(e, qp, rx->pkt.psn))
+        return NULL;
+    s = comp_slot(qp, rx->pkt.psn, &rx->slot);
+    return s && is_next_response(s, rx->pkt.psn) ? s : NULL;
+}
+
+static void fail_slot(struct engine *e, struct qp *qp, struct send_slot *s, uint8_t status)
+{
+    s->status = status;
+    engine_touch(e, qp);
+}
+
+static void response_taken(struct engine *e, struct qp *qp, struct send_slot *s, psn_t p)
+{
+    if (++s->done == s->packets)
+        req_commit_response(&qp->req);
+    comp_progress(e, qp, psn_add(p, 1));
+}
+
+/* Whether a response's opcode says what its position says: it is the last one, or not. */
+static bool ends_as_it_should(const struct send_slot *s, uint16_t pkt_flags)
+{
+    return (s->done + 1 == s->packets) == !!(pkt_flags & PF_END);
+}
+
+/* Bytes of the next response; FLUSH and ATOMIC WRITE are answered by an empty one (A19.4). */
+static uint32_t response_len(const struct qp *qp, const struct send_slot *s)
+{
+    switch (s->wqe.h.opcode) {
+    case SQE_READ:
+        return min_of(s->len - s->done * qp->mtu, qp->mtu);
+    case SQE_FLUSH:
+    case SQE_ATOMIC_WRITE:
+        return 0;
+    default:
+        return UINT32_MAX;
+    }
+}
+
+void comp_read(struct engine *e, struct qp *qp, unsigned job)
+{
+    const struct pkt *p = &e->rx_job[job].pkt;
+    struct send_slot *s = expected_slot(e, qp, job);
+    uint32_t off;
+
+    if (!s)
+        return;
+    off = s->done * qp->mtu;
+    if (p->payload_len != response_len(qp, s) || !ends_as_it_should(s, pkt_info(p)->flags)) {
+        fail_slot(e, qp, s, WC_BAD_RESP_ERR);
+        return;
+    }
+    if (p->payload_len && sg_scatter(e, qp->pd, s->wqe.sge, s->wqe.h.num_sge, off, p->payload,
+                                     p->payload_len, job) != MR_OK) {
+        fail_slot(e, qp, s, WC_LOC_PROT_ERR);
+        return;
+    }
+    response_taken(e, qp, s, p->psn);
+}
+
+void comp_atomic(struct engine *e, struct qp *qp, unsigned job)
+{
+    const struct pkt *p = &e->rx_job[job].pkt;
+    struct send_slot *s = expected_slot(e, qp, job);
+
+    if (!s)
+        return;
+    if (s->wqe.h.opcode != SQE_CMP_SWP && s->wqe.h.opcode != SQE_FETCH_ADD) {
+        fail_slot(e, qp, s, WC_BAD_RESP_ERR);
+        return;
+    }
+    s->atomic_value = p->atomic_ack;
+    if (sg_scatter(e, qp->pd, s->wqe.sge, s->wqe.h.num_sge, 0, (const uint8_t *)&s->atomic_value,
+                   sizeof(s->atomic_value), job) != MR_OK) {
+        fail_slot(e, qp, s, WC_LOC_PROT_ERR);
+        return;
+    }
+    response_taken(e, qp, s, p->psn);
+}
+
+/* ---- a batch ---- */
+
+bool comp_expect_response(const struct qp *qp, psn_t *first)
+{
+    *first = qp->req.una;
+    return qp_can_request(qp) && qp->req.rd_outstanding;
+}
+
+/* The count of the oldest slot that is not acknowledged as a whole. Those before `send` were
+ * sent. */
+static uint32_t oldest_slot(const struct requester *req)
+{
+    uint32_t i = req->tail;
+
+    while (i != req->send && slot_is_before(slot_at(req, i), req->una))
+        i++;
+    return i;
+}
+
+/* Where the next response of s goes, if that is one piece of mapped memory. */
+static uint8_t *response_address(const struct rx_batch *b, struct mr_grant *g,
+                                 const struct send_slot *s, uint32_t len)
+{
+    const struct sge *sge = s->wqe.sge, *end = sge + s->wqe.h.num_sge;
+    uint32_t off = s->done * b->qp->mtu;
+
+    for (; sge != end && off >= sge->length; sge++)
+        off -= sge->length;
+    if (sge == end || sge->length - off < len)
+        return NULL;
+    return mr_grant_lookup(b->e, b->qp, g, &b->qp->resp.recv_hint, sge->lkey, MEM_LOCAL_WRITE,
+                           sge->addr + off, len);
+}
+
+/* Places the next response of s. False, with nothing done: the general path must judge it. */
+static bool place_response(const struct rx_batch *b, struct mr_grant *g, struct send_slot *s,
+                           const uint8_t *bth, uint32_t len)
+{
+    uint8_t *to;
+
+    if (!s->started || s->wqe.h.opcode != SQE_READ || len != response_len(b->qp, s) ||
+        !ends_as_it_should(s, opcode_table[bth_opcode(bth)].flags))
+        return false;
+    to = response_address(b, g, s, len);
+    if (!to)
+        return false;
+    mr_grant_copy(to, bth_payload(bth), len);
+    s->done++;
+    return true;
+}
+
+unsigned comp_place_responses(struct rx_batch *b, unsigned n)
+{
+    struct requester *req = &b->qp->req;
+    struct mr_grant g = {.direct = NULL};
+    uint32_t at = oldest_slot(req);
+    unsigned i;
+
+    for (i = 0; i < n && at != req->send; i++) {
+        struct send_slot *s = slot_at(req, at);
+
+        if (!is_next_response(s, psn_add(req->una, i)) ||
+            !place_response(b, &g, s, rx_span_bth(&b->span[i]), b->span[i].payload))
+            break;
+        if (s->done != s->packets)
+            continue;
+        at++;
+        req_commit_response(req);
+    }
+    return i;
+}
+
+void comp_commit_responses(struct rx_batch *b, unsigned n)
+{
+    b->qp->req.stalls = 0; /* both directions of the path work */
+    comp_progress(b->e, b->qp, psn_add(b->qp->req.una, n));
+}

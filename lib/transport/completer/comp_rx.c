@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The completer's door: an answer is sorted by its kind. */
+#include "completer.h"
+#include "rx_batch.h"
+
+static void comp_aeth(struct engine *e, struct qp *qp, const struct pkt *p)
+{
+    uint8_t class = p->aeth.syndrome & AETH_CLASS_MASK;
+    uint8_t value = p->aeth.syndrome & AETH_VALUE_MASK;
+
+    if (class == AETH_ACK) {
+        comp_ack_before(e, qp, psn_add(p->psn, 1));
+        return;
+    }
+    /* Both kinds of NAK acknowledge what came before them. */
+    if (!comp_ack_before(e, qp, p->psn))
+        return;
+    note(e, qp, TRACE_NAK, p->aeth.syndrome, p->psn.v);
+    if (class == AETH_RNR && !qp->req.rnr_wait)
+        comp_rnr_nak(e, qp, p->psn, value);
+    else if (class == AETH_NAK)
+        comp_nak(e, qp, p->psn, value);
+}
+
+void comp_rx(struct engine *e, struct qp *qp, unsigned job)
+{
+    const struct pkt *p = &e->rx_job[job].pkt;
+    struct requester *req = &qp->req;
+
+    if (!qp_can_request(qp))
+        return;
+    /* Only what is in flight can be answered; all else is a ghost of an earlier answer (9.7.5.1.4).
+     */
+    if (psn_before(p->psn, req->una) || !psn_before(p->psn, req->max_psn))
+        return;
+    req->stalls = 0; /* whatever it says, it came: the paths are good */
+    switch (pkt_info(p)->kind) {
+    case KIND_ACK:
+        comp_aeth(e, qp, p);
+        break;
+    case KIND_READ_RESPONSE:
+        comp_read(e, qp, job);
+        break;
+    default:
+        comp_atomic(e, qp, job);
+        break;
+    }
+}
+
+/* rx_batch_one_ack has recognised it. */
+unsigned comp_place_ack(struct rx_batch *b, unsigned n)
+{
+    struct pkt *p = &b->e->rx_job[b->job].pkt;
+    const uint8_t *bth = rx_span_bth(&b->span[0]), *aeth = bth + BTH_LEN;
+
+    p->opcode = bth_opcode(bth);
+    p->psn = bth_psn(bth);
+    p->aeth.syndrome = aeth_syndrome(aeth);
+    p->aeth.msn = aeth_msn(aeth);
+    p->payload_len = 0;
+    comp_rx(b->e, b->qp, b->job);
+    return n;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The completer's room: what the peer answered. comp_ack.c moves the oldest unacknowledged PSN,
+ * comp_nak.c acts on refusals, comp_read.c takes responses that carry data, one or a batch.
+ */
+#ifndef UROCE_COMPLETER_H
+#define UROCE_COMPLETER_H
+
+#include "engine_private.h"
+
+struct rx_batch;
+
+/* An acknowledge or a response: comp_rx.c. */
+void comp_rx(struct engine *e, struct qp *qp, unsigned job);
+
+/* ---- comp_ack.c ---- */
+
+/* All before p is acknowledged. False: that implies that a READ's or atomic's response was lost;
+ * the requester has been rewound. */
+bool comp_ack_before(struct engine *e, struct qp *qp, psn_t p);
+/* All before una is acknowledged: retries, timers and the send window follow. */
+void comp_progress(struct engine *e, struct qp *qp, psn_t una);
+/* The slot whose PSNs include p, or NULL. *count: its number. */
+struct send_slot *comp_slot(struct qp *qp, psn_t p, uint32_t *count);
+
+/* ---- comp_nak.c ---- */
+
+/* The peer refuses the request at p: a NAK with this code; or it is not ready (RNR NAK). */
+void comp_nak(struct engine *e, struct qp *qp, psn_t p, uint8_t code);
+void comp_rnr_nak(struct engine *e, struct qp *qp, psn_t p, uint8_t timer_code);
+
+/* ---- comp_read.c ---- */
+
+void comp_read(struct engine *e, struct qp *qp, unsigned job);
+void comp_atomic(struct engine *e, struct qp *qp, unsigned job);
+
+/* ---- batches: the columns of rx_batch.c's table ---- */
+
+bool comp_expect_response(const struct qp *qp, psn_t *first);
+unsigned comp_place_responses(struct rx_batch *b, unsigned n);
+void comp_commit_responses(struct rx_batch *b, unsigned n);
+/* One acknowledge, of any kind and with any PSN. */
+unsigned comp_place_ack(struct rx_batch *b, unsigned n);
+
+#endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Receive CQEs that wait for their message's bytes: see completion.h. */
+#include "completion.h"
+#include "raw_private.h"
+#include "rx_flush.h"
+
+static void complete_recv(struct engine *e, struct rx_completion *c)
+{
+    struct qp *qp = c->qp;
+
+    /* Bytes of its message, or of a message before it, could not be written. */
+    if (qp->fault == FAULT_MEMORY && c->job >= qp->resp.failed_job) {
+        c->cqe.status = qp->resp.recv_failed ? WC_WR_FLUSH_ERR : WC_LOC_PROT_ERR;
+        c->solicited = qp->resp.recv_failed = true;
+    }
+    qp_post(e, qp, c->cq, &c->cqe, c->solicited);
+}
+
+void complete_recvs(struct engine *e)
+{
+    for (unsigned i = 0; i < e->completions; i++) {
+        struct rx_completion *c = &e->completion[i];
+
+        if (c->wq)
+            wq_complete_recv(e, c);
+        else
+            complete_recv(e, c);
+    }
+    e->completions = 0;
+}
+
+void rx_completion_room(struct engine *e)
+{
+    if (unlikely(e->completions == ARRAY_SIZE(e->completion))) { /* many members of a group */
+        rx_flush(e);
+        complete_recvs(e);
+    }
+}

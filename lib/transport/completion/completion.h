@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Completion: what happened to queue pairs during a call into the engine becomes CQEs, in order,
+ * and changes of state. complete.c is called once, at the end of the call.
+ */
+#ifndef UROCE_COMPLETION_H
+#define UROCE_COMPLETION_H
+
+#include "engine_private.h"
+
+/* ---- post.c: CQEs ---- */
+
+/* Posts a CQE. False: it is lost, and the host was told that the queue is in error. */
+bool engine_post(struct engine *e, struct comp_queue *cq, const struct cqe *c, bool solicited);
+/* Ends a batch of CQEs, which were written in place. (By value: the caller keeps it in registers.)
+ */
+void engine_post_batch(struct engine *e, struct comp_queue *cq, struct cq_batch batch,
+                       bool solicited);
+/* A queue pair's CQE; one that does not fit is lost, and that is a fault (C11-39). */
+void qp_post(struct engine *e, struct qp *qp, struct comp_queue *cq, const struct cqe *c,
+             bool solicited);
+/* The CQE of a send WQE; with WC_SUCCESS only if the application has asked for it. */
+void qp_post_send(struct engine *e, struct qp *qp, const struct sqe *w, uint32_t index,
+                  uint32_t len, uint8_t status);
+/* Raises the events of the completion queues that were posted to, once per call: the arming
+ * protocol needs one fence for all CQEs before it. */
+void engine_raise_cq_events(struct engine *e);
+
+/* ---- flush.c ---- */
+
+void qp_enter_error(struct engine *e, struct qp *qp, uint8_t recv_status);
+/* UC, UD: a send that failed stops the send queue only. */
+void qp_enter_sqe(struct engine *e, struct qp *qp);
+/* Completes all WQEs posted in the error state as flushed. recv_status: of a receive WQE in use. */
+void qp_flush(struct engine *e, struct qp *qp, uint8_t recv_status);
+/* The same for the send queue alone, as in the send queue error state. */
+void qp_flush_sq(struct engine *e, struct qp *qp);
+/* The same for the receive queue of a service other than raw packets: flush_recv of service.c. */
+void qp_flush_rq(struct engine *e, struct qp *qp, uint8_t status);
+
+/* ---- complete_recv.c ---- */
+
+/* Posts the receive CQEs whose bytes are written now. */
+void complete_recvs(struct engine *e);
+/* Makes room for one more receive CQE that waits for its bytes. */
+void rx_completion_room(struct engine *e);
+
+/* ---- complete.c ---- */
+
+/* Turns what was recorded for every touched queue pair into CQEs and states; raises the events. */
+void engine_complete(struct engine *e);
+
+#endif

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Queue pairs in error, and the WQEs that they flush: see completion.h. */
+#include "completion.h"
+#include "id_tables.h"
+#include "requester.h"
+#include "service.h"
+#include "srq.h"
+
+static void post_recv_error(struct engine *e, struct qp *qp, uint64_t wr_id, uint32_t index,
+                            uint8_t status)
+{
+    struct cqe c = {
+        .wr_id = wr_id,
+        .timestamp = e->now,
+        .qpn = qp->qpn,
+        .src_qpn = qp->dest_qpn,
+        .uidx = qp_completion_uidx(qp),
+        .wqe = index,
+        .status = status,
+        .opcode = WC_RECV,
+        .vlan = VLAN_NONE,
+    };
+
+    qp_post(e, qp, qp->resp.recv_cq ? qp->resp.recv_cq : qp->recv_cq, &c, true);
+}
+
+/* Takes and flushes the WQEs that are in the send queue now; no slot is in use any more. WQEs that
+ * are posted concurrently have a doorbell of their own: an application that goes on posting does
+ * not keep the worker here. */
+static void flush_sq_ring(struct engine *e, struct qp *qp)
+{
+    struct requester *req = &qp->req;
+    struct send_wqe *w = &slot_at(req, 0)->wqe;
+
+    for (int n = work_queue_pending(&req->sq); n > 0; n--) {
+        uint32_t index = req->sq.cons;
+
+        send_queue_take(&req->sq, w);
+        qp_post_send(e, qp, &w->h, index, 0, WC_WR_FLUSH_ERR);
+    }
+}
+
+void qp_flush_sq(struct engine *e, struct qp *qp)
+{
+    struct requester *req = &qp->req;
+
+    if (!req->slots) /* XRC receive side */
+        return;
+    for (uint32_t i = req->tail; i != req->head; i++) {
+        struct send_slot *s = slot_at(req, i);
+
+        qp_post_send(e, qp, &s->wqe.h, s->index, 0, WC_WR_FLUSH_ERR);
+    }
+    req_drop_all(req);
+    flush_sq_ring(e, qp);
+}
+
+/* An XRC SRQ, and its completion queue, may be destroyed while a message is half received. */
+static bool recv_cq_is_alive(const struct engine *e, const struct qp *qp)
+{
+    const struct srq *srq;
+
+    if (qp->type != QPT_XRC_RECV)
+        return true;
+    srq = srq_table_lookup(e->cfg.srqs, qp->resp.recv_srqn);
+    return srq && srq->serial == qp->resp.recv_serial;
+}
+
+/* The receive WQE in use, then the queue's own; an SRQ stays as it is. */
+void qp_flush_rq(struct engine *e, struct qp *qp, uint8_t status)
+{
+    struct work_queue *rq = &qp->resp.rq;
+
+    if (qp->resp.recv_busy) {
+        qp->resp.recv_busy = false;
+        if (recv_cq_is_alive(e, qp))
+            post_recv_error(e, qp, qp->resp.recv->h.wr_id, qp->resp.recv_index, status);
+    }
+    if (!qp->shared || qp->srq)
+        return;
+    atomic_store(&qp->shared->rq_notify, 1);
+    atomic_thread_fence(memory_order_seq_cst);
+    for (int n = work_queue_pending(rq); n > 0; n--) {
+        uint32_t index = rq->cons;
+
+        post_recv_error(e, qp, work_queue_take_id(rq), index, WC_WR_FLUSH_ERR);
+    }
+}
+
+void qp_flush(struct engine *e, struct qp *qp, uint8_t recv_status)
+{
+    qp_flush_sq(e, qp);
+    qp->ops->flush_recv(e, qp, recv_status);
+}
+
+void qp_enter_error(struct engine *e, struct qp *qp, uint8_t recv_status)
+{
+    note(e, qp, TRACE_STATE, qp->state, QPS_ERR);
+    __atomic_store_n(&qp->state, (uint8_t)QPS_ERR, __ATOMIC_RELAXED);
+    timer_disarm(&qp->timer);
+    qp->req.rnr_wait = false;
+    qp_flush(e, qp, recv_status);
+    if (qp->srq) /* 10.3.1: it takes no more entries from the shared queue */
+        e->cfg.host.async_event(e->cfg.host.ctx, qp, NULL, QP_EVENT_LAST_WQE_REACHED);
+}
+
+void qp_enter_sqe(struct engine *e, struct qp *qp)
+{
+    note(e, qp, TRACE_STATE, qp->state, QPS_SQE);
+    __atomic_store_n(&qp->state, (uint8_t)QPS_SQE, __ATOMIC_RELAXED);
+    qp_flush_sq(e, qp);
+}

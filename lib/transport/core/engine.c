@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The engine's life, its lists and timers. The packet path: engine_rx.c, engine_tx.c. */
+#include <stdlib.h>
+
+#include "completion.h"
+#include "requester.h"
+#include "rx.h"
+#include "tx_allowance.h"
+
+struct engine *engine_create(const struct engine_config *config)
+{
+    struct engine *e = aligned_alloc(CACHE_LINE, round_up(sizeof(*e), CACHE_LINE));
+
+    if (!e)
+        return NULL;
+    memset(e, 0, sizeof(*e));
+    e->cfg = *config;
+    e->mrs.table = config->mrs;
+    e->rx_from = RX_DIRECT;
+    e->max_window = config->max_inflight ? config->max_inflight : WINDOW_MAX;
+    if (!e->cfg.max_inflight)
+        e->cfg.max_inflight = WINDOW_DEFAULT;
+    LIST_INIT(&e->mcast);
+    TAILQ_INIT(&e->tx_list);
+    STAILQ_INIT(&e->touched);
+    STAILQ_INIT(&e->touched_wqs);
+    return e;
+}
+
+void engine_destroy(struct engine *e)
+{
+    free(e);
+}
+
+const struct engine_counters *engine_counters(const struct engine *e)
+{
+    return &e->counters;
+}
+
+const struct trace *engine_trace(const struct engine *e)
+{
+    return &e->trace;
+}
+
+const struct engine_host *engine_host_of(const struct engine *e)
+{
+    return &e->cfg.host;
+}
+
+bool engine_wants_tx(const struct engine *e)
+{
+    return !TAILQ_EMPTY(&e->tx_list);
+}
+
+static void set_engine(struct qp *qp, struct engine *e)
+{
+    __atomic_store_n(&qp->engine, e, __ATOMIC_RELEASE);
+}
+
+/* Re-evaluates what qp can do in its state: there may be new work. */
+static void qp_kick(struct engine *e, struct qp *qp)
+{
+    if (qp->state == QPS_ERR)
+        qp_flush(e, qp, WC_WR_FLUSH_ERR);
+    else if (qp->state == QPS_SQE)
+        qp_flush_sq(e, qp);
+    else if (qp_can_request(qp))
+        engine_tx_ready(e, qp);
+    engine_complete(e);
+}
+
+void engine_doorbell(struct engine *e, struct qp *qp, ns_t now)
+{
+    e->now = now;
+    if (qp_owner_engine(qp) != e)
+        return;
+    qp->early_doorbell |= qp->state < QPS_RTS;
+    qp_kick(e, qp);
+}
+
+ns_t engine_next_timer(struct engine *e)
+{
+    return timer_next(&e->wheel);
+}
+
+/* What follows when a timer of a kind fires. */
+static void (*const timer_fired[TIMER_KINDS])(struct engine *e, struct qp *qp) = {
+    [TIMER_ACK] = req_ack_timeout,
+    [TIMER_RNR] = req_rnr_timeout,
+};
+
+void engine_timers(struct engine *e, ns_t now)
+{
+    struct timer *t;
+
+    e->now = now;
+    while ((t = timer_expired(&e->wheel, now)))
+        timer_fired[t->kind](e, container_of(t, struct qp, timer));
+    engine_complete(e);
+}
+
+void engine_qp_attach(struct engine *e, struct qp *qp)
+{
+    set_engine(qp, e);
+}
+
+/* Takes qp out of e's lists and wheel. */
+static void take_out(struct engine *e, struct qp *qp)
+{
+    timer_remove(&e->wheel, &qp->timer);
+    if (qp->in_tx_list)
+        TAILQ_REMOVE(&e->tx_list, qp, tx_link);
+    qp->in_tx_list = false;
+}
+
+void engine_qp_detach(struct engine *e, struct qp *qp)
+{
+    rx_mcast_forget(e, qp);
+    if (qp_owner_engine(qp) != e)
+        return;
+    take_out(e, qp);
+    qp->state = QPS_RESET;
+    set_engine(qp, NULL);
+}
+
+/* The deadline waits outside of every wheel: arming or disarming before it is adopted replaces it
+ * there. */
+void engine_qp_release(struct engine *from, struct qp *qp, struct engine *to)
+{
+    ns_t deadline = qp->timer.deadline;
+
+    if (qp_owner_engine(qp) != from || from == to)
+        return;
+    take_out(from, qp);
+    qp->timer.deadline = deadline;
+    qp->misplaced_count = 0;
+    note(from, qp, TRACE_QP_MIGRATED_OUT, to->cfg.lane, 0);
+    set_engine(qp, to);
+}
+
+void engine_qp_adopt(struct engine *to, struct qp *qp, ns_t now)
+{
+    to->now = now;
+    if (qp_owner_engine(qp) != to)
+        return;
+    note(to, qp, TRACE_QP_MIGRATED_IN, 0, 0);
+    if (qp->timer.deadline != NS_NEVER)
+        timer_arm(&to->wheel, &qp->timer, qp->timer.kind, qp->timer.deadline, now);
+    if (tx_allowed_responses(qp))
+        engine_tx_ready(to, qp);
+    qp_kick(to, qp);
+}

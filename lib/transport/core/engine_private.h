@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The engine, as the rooms of the transport see it: its lists, and the jobs of the call in
+ * progress.
+ *
+ * A room never posts a completion and never changes a queue pair's state by itself: it records a
+ * fault, a slot's status or an acknowledged PSN. complete.c turns these records into CQEs in order
+ * and into changes of state: once per call into the engine, after all memory has been moved.
+ */
+#ifndef UROCE_ENGINE_PRIVATE_H
+#define UROCE_ENGINE_PRIVATE_H
+
+#include "qp.h"
+
+/* A frame being built in this call. */
+struct tx_job {
+    struct frame *frame;
+    struct qp *qp;
+    const struct encap_template *encap; /* NULL: a raw frame, of bth_len bytes */
+    uint16_t bth_len;                   /* BTH through ICRC */
+    bool is_reply;                      /* READ response: a payload that fails is the responder's */
+    bool failed;
+    uint32_t slot; /* request: count of its slot */
+    psn_t psn;
+    const uint8_t *source; /* the payload, if it is copied when the packet is sealed; or NULL */
+    uint32_t source_len;
+};
+
+/* A received packet that is processed in this call. */
+struct rx_job {
+    struct encap_view view;
+    struct pkt pkt;
+    struct qp *qp;
+    struct engine *owner; /* qp's, as it was looked up */
+    struct srq *srq;      /* XRC: the one that the packet names */
+    uint8_t grh[40];      /* UD: what is written before the payload */
+    bool is_response;
+    bool matched;     /* the headers match the template: sent by the peer, to the right address */
+    bool copy_failed; /* some of its bytes could not be written */
+    uint32_t slot;    /* response: count of the slot that its payload belongs to */
+};
+
+/* A receive completion that waits until its message's bytes are written. */
+struct rx_completion {
+    struct wq *wq; /* of a raw packet; qp, job and solicited have no meaning then */
+    bool failed;   /* some of its bytes could not be written */
+    struct qp *qp;
+    struct comp_queue *cq;
+    unsigned job;
+    bool solicited;
+    struct cqe cqe;
+};
+
+/* The tag of a queued copy is its rx_job, or, from RX_TAG_RAW on, a raw packet's rx_completion. */
+#define RX_TAG_RAW FRAME_BURST
+
+struct mcast_member;
+LIST_HEAD(mcast_list, mcast_member);
+TAILQ_HEAD(qp_tx_list, qp);
+STAILQ_HEAD(qp_touched_list, qp);
+STAILQ_HEAD(wq_touched_list, wq);
+
+#define RX_DIRECT -1
+
+struct engine {
+    struct engine_config cfg;
+    ns_t now;
+    uint32_t max_window;
+    int rx_from; /* during a receive call: the lane that forwarded the frames, or RX_DIRECT */
+    struct qp_tx_list tx_list;      /* queue pairs that may have a packet to send */
+    struct qp_touched_list touched; /* queue pairs to complete before this call returns */
+    struct wq_touched_list touched_wqs;
+    struct timer_wheel wheel;
+    struct mcast_list mcast;
+    uint16_t ip_id;
+    struct engine_counters counters;
+    struct trace trace;
+
+    struct mr_cache mrs;
+    struct mem_batch batch; /* copies that are queued */
+    bool copies_failed;     /* some rx_job has copy_failed */
+    unsigned jobs;
+    unsigned sealed; /* the first of the jobs, which are ready; tx_job describes the others */
+    struct tx_job tx_job[FRAME_BURST];
+    struct rx_job rx_job[FRAME_BURST];
+    /* Engines that got the frame which is being processed. */
+    struct engine *forwarded_to[CQ_MAX_LANES];
+    unsigned forwarded;
+    unsigned completions;
+    struct rx_completion completion[FRAME_BURST];
+    unsigned cqs;
+    struct comp_queue *cq[2 * FRAME_BURST]; /* posted to in this call */
+};
+
+/* qp may have a packet to send. */
+static inline void engine_tx_ready(struct engine *e, struct qp *qp)
+{
+    if (!qp->in_tx_list) {
+        qp->in_tx_list = true;
+        qp->tx_burst = 0;
+        TAILQ_INSERT_TAIL(&e->tx_list, qp, tx_link);
+    }
+}
+
+/* qp_complete looks at qp before this call into the engine returns. */
+static inline void engine_touch(struct engine *e, struct qp *qp)
+{
+    if (!qp->in_touched) {
+        qp->in_touched = true;
+        STAILQ_INSERT_TAIL(&e->touched, qp, touched_link);
+    }
+}
+
+/* An unusual event: trace.h. */
+static inline void note(struct engine *e, const struct qp *qp, enum trace_event event, uint32_t a,
+                        uint32_t b)
+{
+    trace_put(&e->trace, e->now, event, qp ? qp->qpn : 0, a, b);
+}
+
+/* A received frame, or a packet, is dropped. */
+static inline void engine_drop(struct engine *e, enum drop reason, uint32_t qpn)
+{
+    counter_inc(&e->counters.drop[reason]);
+    trace_put(&e->trace, e->now, TRACE_DROP, qpn, reason, 0);
+}
+
+/* Packets of qp are sent. */
+static inline void tx_count(struct engine *e, struct qp *qp, uint8_t priority, unsigned packets,
+                            uint64_t bytes)
+{
+    counter_add(&e->counters.tx_packets[priority], packets);
+    counter_add(&e->counters.tx_bytes[priority], bytes);
+    counter_add(&qp->counters.tx_packets, packets);
+    counter_add(&qp->counters.tx_bytes, bytes);
+}
+
+#endif

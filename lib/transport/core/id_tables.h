@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A device's tables of the objects that packets and WQEs name by number. */
+#ifndef UROCE_ID_TABLES_H
+#define UROCE_ID_TABLES_H
+
+#include "engine.h"
+#include "id_table.h"
+
+struct address_handle {
+    uint32_t handle, pd;
+    struct address_vector av;
+    struct encap_template encap;
+};
+const struct address_handle *ah_lookup(const struct ah_table *t, uint32_t handle);
+
+#endif

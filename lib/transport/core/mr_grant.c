@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Memory under a key, looked up: see mr_grant.h. */
+#include "mr_grant.h"
+
+struct mr_grant mr_grant_find(struct engine *e, const struct qp *qp, struct mr_hint *hint,
+                              uint32_t key, uint32_t access)
+{
+    const struct mem_region *mr;
+
+    if (!mr_hint_holds(hint, e->cfg.mrs, key) && !mr_hint_note(hint, &e->mrs, key, qp->pd, access))
+        return (struct mr_grant){.key = key};
+    mr = hint->mr;
+    if (!mr->direct)
+        return (struct mr_grant){.key = key};
+    return (struct mr_grant){key, mr->iova, mr->len, mr->direct};
+}

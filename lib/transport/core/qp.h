@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The queue pair, as the rooms of the transport see it. Who may write what: ../README.md. */
+#ifndef UROCE_QP_H
+#define UROCE_QP_H
+
+#include <sys/queue.h>
+
+#include "engine.h"
+#include "fault.h"
+#include "hdr_template.h"
+#include "pkt.h"
+#include "req_state.h"
+#include "resp_state.h"
+#include "timer.h"
+
+#define QP_MAX_RD_ATOMIC 16   /* per queue pair, each direction */
+#define SERVICE_RAW      0xFF /* beside enum pkt_service: raw Ethernet frames, without a BTH */
+
+struct rx_spread;
+struct service_ops;
+
+/* Grouped by reader: the cache lines of a part are those of one side. */
+struct qp {
+    /* what every packet needs, the responder's first */
+    uint32_t qpn;
+    uint8_t state; /* enum qp_state */
+    uint8_t type;
+    uint8_t service; /* enum pkt_service, SERVICE_RAW */
+    uint16_t access; /* enum mem_access, remote rights */
+    bool in_tx_list, in_touched;
+    /* Replies and requests alternate: packets of the replies' last turn, 0: the turn is theirs. */
+    uint8_t resp_turn;
+    bool comm_est_raised;
+    uint8_t tx_burst; /* packets sent in this turn of the queue pair */
+    /* Consecutive packets that one other engine forwarded: see rx_forward.c. */
+    uint8_t misplaced_lane;
+    uint16_t misplaced_count, misplaced_limit;
+    uint32_t pd, mtu;      /* bytes */
+    enum fault fault;      /* until qp_complete has acted on it */
+    struct engine *engine; /* the owner; other threads ask by qp_engine */
+    struct srq *srq;
+    struct comp_queue *recv_cq;
+    uint32_t dest_qpn;
+    uint32_t qkey;
+
+    struct comp_queue *send_cq;
+    const struct service_ops *ops;
+    uint32_t xrcd;
+    struct wq *raw_rq;        /* raw packets: the receive queue; or NULL */
+    struct rx_spread *spread; /* raw packets: spreads frames over work queues instead; or NULL */
+    struct timer timer;       /* TIMER_ACK, TIMER_RNR */
+    ns_t ack_timeout;         /* 0: none */
+    TAILQ_ENTRY(qp) tx_link;
+    STAILQ_ENTRY(qp) touched_link;
+
+    CACHE_ALIGNED struct requester req;
+    CACHE_ALIGNED struct responder resp;
+    /* Connected, and not on a promiscuous port: the headers that the peer's packets have. */
+    CACHE_ALIGNED struct hdr_template rx_template;
+    struct qp_counters counters;
+    CACHE_ALIGNED struct encap_template encap;
+
+    /* what packets do not need */
+    struct address_vector av;
+    struct qp_attr attr;
+    struct qp_caps caps;
+    struct qp_shared *shared;
+    struct entropy_policy entropy; /* its own, if own_entropy */
+    bool own_entropy;
+    bool early_doorbell; /* rung before the queue pair was ready to send */
+    bool sq_sig_all;
+    uint32_t uidx;
+    void *owner;
+    struct qp_table *table;
+};
+
+_Static_assert(offsetof(struct qp, dest_qpn) < CACHE_LINE, "the batch path reads one line");
+
+/* The owner, as qp_engine: for the packet path. */
+static inline struct engine *qp_owner_engine(const struct qp *qp)
+{
+    return __atomic_load_n(&qp->engine, __ATOMIC_ACQUIRE);
+}
+
+/* Services whose packets are acknowledged. */
+static inline bool qp_is_reliable(const struct qp *qp)
+{
+    return qp->service == PKT_RC || qp->service == PKT_XRC;
+}
+
+/* An XRC receive side completes into the queue of the SRQ's owner, which may not know the queue
+ * pair's index. */
+static inline uint32_t qp_completion_uidx(const struct qp *qp)
+{
+    return qp->type == QPT_XRC_RECV ? CQE_UIDX_NONE : qp->uidx;
+}
+
+static inline bool qp_can_receive(const struct qp *qp)
+{
+    return qp->state >= QPS_RTR && qp->state <= QPS_SQE;
+}
+
+/* The states in which requests are sent, and their answers taken. */
+static inline bool qp_can_request(const struct qp *qp)
+{
+    return qp->state == QPS_RTS || qp->state == QPS_SQD;
+}
+
+/* Packets of a message; an empty one has one packet, too. */
+static inline uint32_t packets_for(uint32_t len, uint32_t mtu)
+{
+    return len ? (len + mtu - 1) >> __builtin_ctz(mtu) : 1;
+}
+
+/* Requests that are answered by a response of their own, and keep a resource for it. */
+static inline bool kind_has_response(uint8_t kind)
+{
+    return kind == KIND_READ_REQUEST || kind == KIND_CMP_SWP || kind == KIND_FETCH_ADD ||
+           kind == KIND_FLUSH || kind == KIND_ATOMIC_WRITE;
+}
+
+#endif

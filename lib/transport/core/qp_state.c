@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Queue pair states (volume 1, 10.3.1; attributes per transition: table 91 of 11.2.5.2), as a
+ * table.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "completion.h"
+#include "qp_memory.h"
+#include "requester.h"
+#include "responder.h"
+#include "service.h"
+#include "sport.h"
+#include "tx_allowance.h"
+
+enum { FOR_RC = 1, FOR_UC = 2, FOR_UD = 4, FOR_XRC_SEND = 8, FOR_XRC_RECV = 16, FOR_RAW = 32 };
+#define FOR_CONNECTED (FOR_RC | FOR_UC | FOR_XRC_SEND | FOR_XRC_RECV)
+#define FOR_ALL       (FOR_CONNECTED | FOR_UD | FOR_RAW)
+
+struct transition {
+    uint8_t types, from, to;
+    uint32_t required, optional; /* enum qp_attr_mask, without QPA_STATE */
+};
+
+#define INIT_ATTRS (QPA_PKEY_INDEX | QPA_PORT | QPA_ACCESS_FLAGS)
+#define PATH       (QPA_AV | QPA_PATH_MTU | QPA_DEST_QPN | QPA_RQ_PSN)
+#define RESPONDER  (QPA_MAX_DEST_RD_ATOMIC | QPA_MIN_RNR_TIMER)
+#define REQUESTER  (QPA_TIMEOUT | QPA_RETRY_CNT | QPA_RNR_RETRY | QPA_SQ_PSN | QPA_MAX_RD_ATOMIC)
+#define ALT        (QPA_ALT_PATH | QPA_PATH_MIG_STATE)
+#define RUNNING    (QPA_CUR_STATE | QPA_ACCESS_FLAGS | ALT)
+#define RESPONDS   (FOR_RC | FOR_XRC_RECV) /* has a responder that acknowledges */
+
+/* UC has no acknowledges and so no timers; UD no path; the XRC send side no responder, its receive
+ * side no requester but an acknowledge timeout (table 91; Annex A14). */
+static const struct transition transitions[] = {
+    {FOR_CONNECTED, QPS_RESET, QPS_INIT, INIT_ATTRS, 0},
+    {FOR_UD, QPS_RESET, QPS_INIT, QPA_PKEY_INDEX | QPA_PORT | QPA_QKEY, 0},
+    {FOR_CONNECTED, QPS_INIT, QPS_INIT, 0, INIT_ATTRS},
+    {FOR_UD, QPS_INIT, QPS_INIT, 0, QPA_PKEY_INDEX | QPA_PORT | QPA_QKEY},
+    {RESPONDS, QPS_INIT, QPS_RTR, PATH | RESPONDER,
+     QPA_ALT_PATH | QPA_ACCESS_FLAGS | QPA_PKEY_INDEX},
+    {FOR_UC | FOR_XRC_SEND, QPS_INIT, QPS_RTR, PATH,
+     QPA_ALT_PATH | QPA_ACCESS_FLAGS | QPA_PKEY_INDEX},
+    {FOR_UD, QPS_INIT, QPS_RTR, 0, QPA_PKEY_INDEX | QPA_QKEY},
+    {FOR_RC | FOR_XRC_SEND, QPS_RTR, QPS_RTS, REQUESTER, RUNNING | QPA_MIN_RNR_TIMER},
+    {FOR_XRC_RECV, QPS_RTR, QPS_RTS, QPA_TIMEOUT | QPA_SQ_PSN, RUNNING | QPA_MIN_RNR_TIMER},
+    {FOR_UC, QPS_RTR, QPS_RTS, QPA_SQ_PSN, RUNNING},
+    {FOR_UD, QPS_RTR, QPS_RTS, QPA_SQ_PSN, QPA_CUR_STATE | QPA_QKEY},
+    {RESPONDS | FOR_XRC_SEND, QPS_RTS, QPS_RTS, 0, RUNNING | QPA_MIN_RNR_TIMER},
+    {FOR_UC, QPS_RTS, QPS_RTS, 0, RUNNING},
+    {FOR_UD, QPS_RTS, QPS_RTS, 0, QPA_CUR_STATE | QPA_QKEY},
+    {FOR_ALL & ~FOR_XRC_RECV, QPS_RTS, QPS_SQD, 0, QPA_EN_SQD_ASYNC_NOTIFY},
+    {FOR_RC | FOR_XRC_SEND, QPS_SQD, QPS_RTS, 0, RUNNING | QPA_MIN_RNR_TIMER},
+    {FOR_UC, QPS_SQD, QPS_RTS, 0, RUNNING},
+    {FOR_UD, QPS_SQD, QPS_RTS, 0, QPA_CUR_STATE | QPA_QKEY},
+    {FOR_RC | FOR_XRC_SEND, QPS_SQD, QPS_SQD, 0,
+     QPA_PKEY_INDEX | QPA_AV | QPA_MAX_RD_ATOMIC | QPA_MAX_DEST_RD_ATOMIC | QPA_TIMEOUT |
+         QPA_RETRY_CNT | QPA_RNR_RETRY | QPA_ACCESS_FLAGS | QPA_MIN_RNR_TIMER | ALT},
+    {FOR_UC, QPS_SQD, QPS_SQD, 0, QPA_PKEY_INDEX | QPA_AV | QPA_ACCESS_FLAGS | ALT},
+    {FOR_UD, QPS_SQD, QPS_SQD, 0, QPA_PKEY_INDEX | QPA_QKEY},
+    {FOR_UC, QPS_SQE, QPS_RTS, 0, QPA_CUR_STATE | QPA_ACCESS_FLAGS},
+    {FOR_UD, QPS_SQE, QPS_RTS, 0, QPA_CUR_STATE | QPA_QKEY},
+    {FOR_RAW, QPS_RESET, QPS_INIT, QPA_PORT, 0},
+    {FOR_RAW, QPS_INIT, QPS_INIT, 0, QPA_PORT},
+    {FOR_RAW, QPS_INIT, QPS_RTR, 0, 0},
+    {FOR_RAW, QPS_RTR, QPS_RTS, 0, QPA_CUR_STATE},
+    {FOR_RAW, QPS_RTS, QPS_RTS, 0, QPA_CUR_STATE},
+    {FOR_RAW, QPS_SQD, QPS_RTS, 0, QPA_CUR_STATE},
+    {FOR_RAW, QPS_SQE, QPS_RTS, 0, QPA_CUR_STATE},
+};
+
+static uint8_t type_bit(const struct qp *qp)
+{
+    switch (qp->type) {
+    case QPT_UC:
+        return FOR_UC;
+    case QPT_UD:
+        return FOR_UD;
+    case QPT_XRC_SEND:
+        return FOR_XRC_SEND;
+    case QPT_XRC_RECV:
+        return FOR_XRC_RECV;
+    case QPT_RAW_PACKET:
+        return FOR_RAW;
+    default:
+        return FOR_RC;
+    }
+}
+
+/* To RESET and to ERR from anywhere; else by the table. */
+static int check_transition(const struct qp *qp, uint8_t to, uint32_t mask)
+{
+    if (qp->spread) /* it has no state */
+        return -EINVAL;
+    if (to == QPS_RESET || to == QPS_ERR)
+        return mask & ~(uint32_t)QPA_CUR_STATE ? -EINVAL : 0;
+    for (unsigned i = 0; i < ARRAY_SIZE(transitions); i++) {
+        const struct transition *t = &transitions[i];
+
+        if (t->from != qp->state || t->to != to || !(t->types & type_bit(qp)))
+            continue;
+        if ((mask & t->required) != t->required || (mask & ~(t->required | t->optional)))
+            return -EINVAL;
+        return mask & QPA_ALT_PATH ? -EOPNOTSUPP : 0;
+    }
+    return -EINVAL;
+}
+
+struct limit {
+    uint32_t mask, value, low, high;
+};
+
+static int check_values(const struct qp_attr *a, uint32_t mask, uint32_t max_mtu)
+{
+    const struct limit limits[] = {
+        {QPA_PKEY_INDEX, a->pkey_index, 0, 0},
+        {QPA_PORT, a->port_num, 1, 1},
+        {QPA_PATH_MTU, a->path_mtu, 1, max_mtu},
+        {QPA_DEST_QPN, a->dest_qpn, 0, PSN_MASK},
+        {QPA_TIMEOUT, a->timeout, 0, 31},
+        {QPA_RETRY_CNT, a->retry_cnt, 0, 7},
+        {QPA_RNR_RETRY, a->rnr_retry, 0, 7},
+        {QPA_MIN_RNR_TIMER, a->min_rnr_timer, 0, 31},
+        {QPA_MAX_RD_ATOMIC, a->max_rd_atomic, 0, QP_MAX_RD_ATOMIC},
+        {QPA_MAX_DEST_RD_ATOMIC, a->max_dest_rd_atomic, 0, QP_MAX_RD_ATOMIC},
+        {QPA_PATH_MIG_STATE, a->path_mig_state, 0, 0},
+        {QPA_ACCESS_FLAGS, a->access_flags & ~MEM_ACCESS_OPTIONAL, 0, 0x3FF},
+    };
+
+    for (unsigned i = 0; i < ARRAY_SIZE(limits); i++)
+        if ((mask & limits[i].mask) &&
+            (limits[i].value < limits[i].low || limits[i].value > limits[i].high))
+            return -EINVAL;
+    return 0;
+}
+
+/* A QP attribute that is stored as it is. */
+#define TAKE(bit, field)                  \
+    do {                                  \
+        if (mask & (bit))                 \
+            qp->attr.field = attr->field; \
+    } while (0)
+
+static void take_values(struct qp *qp, const struct qp_attr *attr, uint32_t mask)
+{
+    TAKE(QPA_PKEY_INDEX, pkey_index);
+    TAKE(QPA_PORT, port_num);
+    TAKE(QPA_ACCESS_FLAGS, access_flags);
+    TAKE(QPA_PATH_MTU, path_mtu);
+    TAKE(QPA_DEST_QPN, dest_qpn);
+    TAKE(QPA_RQ_PSN, rq_psn);
+    TAKE(QPA_SQ_PSN, sq_psn);
+    TAKE(QPA_TIMEOUT, timeout);
+    TAKE(QPA_RETRY_CNT, retry_cnt);
+    TAKE(QPA_RNR_RETRY, rnr_retry);
+    TAKE(QPA_MIN_RNR_TIMER, min_rnr_timer);
+    TAKE(QPA_MAX_RD_ATOMIC, max_rd_atomic);
+    TAKE(QPA_MAX_DEST_RD_ATOMIC, max_dest_rd_atomic);
+    TAKE(QPA_EN_SQD_ASYNC_NOTIFY, en_sqd_async_notify);
+    TAKE(QPA_AV, ah);
+    TAKE(QPA_QKEY, qkey);
+    qp->access = (uint16_t)qp->attr.access_flags;
+    qp->qkey = qp->attr.qkey;
+    if (mask & QPA_PATH_MTU)
+        qp->mtu = 128u << attr->path_mtu;
+    if (mask & QPA_DEST_QPN)
+        qp->dest_qpn = attr->dest_qpn;
+    if (mask & QPA_TIMEOUT) /* C9-140: 4.096 us * 2^timeout; 0: never */
+        qp->ack_timeout = attr->timeout ? UINT64_C(4096) << attr->timeout : 0;
+    if (mask & QPA_RETRY_CNT)
+        qp->req.retry_left = attr->retry_cnt;
+    if (mask & QPA_RNR_RETRY)
+        qp->req.rnr_left = attr->rnr_retry;
+}
+
+void engine_qp_redirect(struct engine *e, struct qp *qp, const uint8_t mac[6])
+{
+    if (qp_owner_engine(qp) != e)
+        return;
+    memcpy(qp->av.dmac, mac, sizeof(qp->av.dmac));
+    encap_template_redirect(&qp->encap, mac);
+}
+
+/* RESET forgets all work and attributes; the rings start again at index 0 on both sides. */
+static void reset(struct engine *e, struct qp *qp)
+{
+    timer_remove(&e->wheel, &qp->timer);
+    memset(&qp->attr, 0, sizeof(qp->attr));
+    memset(&qp->av, 0, sizeof(qp->av));
+    qp->comm_est_raised = qp->early_doorbell = false;
+    qp->misplaced_count = qp->misplaced_limit =
+        0; /* the next peer's packets take a way of their own */
+    qp->fault = FAULT_NONE;
+    req_reset(qp, psn(0));
+    resp_reset(qp, psn(0));
+    qp_memory_reset(qp);
+    qp->req.sq.cons = qp->resp.rq.cons = 0;
+    if (qp->ops->reset)
+        qp->ops->reset(qp);
+    if (!qp->shared) /* XRC receive side */
+        return;
+    atomic_store(&qp->shared->sq_prod, 0);
+    atomic_store(&qp->shared->rq_prod, 0);
+    atomic_store(&qp->shared->rq_notify, 0);
+}
+
+/* What keeps a path busy is bytes: packets of a small path MTU may be more. */
+static uint32_t window(const struct engine *e, const struct qp *qp)
+{
+    uint32_t packets = qp->mtu ? WINDOW_BYTES / qp->mtu : 0;
+
+    return max_of(e->cfg.max_inflight, min_of(packets, e->max_window));
+}
+
+static void enter_state(struct engine *e, struct qp *qp, uint8_t to, uint32_t max_mtu)
+{
+    uint8_t from = qp->state;
+
+    if (to == QPS_ERR) {
+        qp_enter_error(e, qp, WC_WR_FLUSH_ERR);
+        return;
+    }
+    if (to != from)
+        note(e, qp, TRACE_STATE, from, to);
+    __atomic_store_n(&qp->state, to, __ATOMIC_RELAXED);
+    if (to == QPS_RESET)
+        reset(e, qp);
+    else if (to == QPS_RTR && from == QPS_INIT)
+        resp_reset(qp, psn(qp->attr.rq_psn));
+    else if (to == QPS_RTS && from == QPS_RTR)
+        req_reset(qp, psn(qp->attr.sq_psn));
+    if (to == QPS_RTR && qp->service == PKT_UD)
+        qp->mtu = 128u << max_mtu; /* the path's is the port's */
+    if (to == QPS_RTS || to == QPS_SQD) {
+        qp->req.window = window(e, qp);
+        qp->req.drained = false;
+        /* To look for work that nobody rang for would touch the segments of idle queue pairs. */
+        if (from != QPS_RTR || qp->early_doorbell)
+            engine_tx_ready(e, qp);
+        engine_touch(e, qp);
+    }
+}
+
+int engine_qp_modify(struct engine *e, struct qp *qp, const struct qp_attr *attr, uint32_t mask,
+                     const struct address_vector *av, uint32_t max_mtu, ns_t now)
+{
+    uint8_t to = mask & QPA_STATE ? (uint8_t)attr->state : qp->state;
+    struct resp_resource *res = NULL;
+    int rc;
+
+    e->now = now;
+    if ((mask & QPA_STATE) && attr->state >= QPS_COUNT)
+        return -EINVAL;
+    if ((mask & QPA_CUR_STATE) && attr->cur_state != qp->state)
+        return -EINVAL;
+    rc = check_transition(qp, to, mask & ~(uint32_t)QPA_STATE);
+    if (!rc)
+        rc = check_values(attr, mask, max_mtu);
+    if (!rc && (mask & QPA_MAX_DEST_RD_ATOMIC))
+        rc = resp_resources_alloc(&res, attr->max_dest_rd_atomic);
+    if (!rc && (mask & QPA_AV))
+        rc = av ? sport_set_path(e, qp, av, mask & QPA_DEST_QPN ? attr->dest_qpn : qp->dest_qpn)
+                : -EINVAL;
+    if (rc) {
+        free(res);
+        return rc;
+    }
+    if (mask & QPA_MAX_DEST_RD_ATOMIC)
+        resp_resources_set(&qp->resp, res, attr->max_dest_rd_atomic);
+    take_values(qp, attr, mask);
+    if (mask & QPA_STATE)
+        enter_state(e, qp, to, max_mtu);
+    engine_complete(e);
+    return 0;
+}
+
+void engine_qp_query(const struct qp *qp, struct qp_attr *attr)
+{
+    *attr = qp->attr;
+    attr->state = attr->cur_state = qp->state;
+    attr->sq_draining = qp->state == QPS_SQD && qp->req.tail != qp->req.send;
+    if (qp->state >= QPS_RTR && qp->state != QPS_ERR) {
+        attr->rq_psn = qp->resp.epsn.v;
+        attr->sq_psn = qp->req.next_psn.v;
+    }
+}
+
+void engine_qp_error(struct engine *e, struct qp *qp, ns_t now)
+{
+    e->now = now;
+    if (qp->state != QPS_RESET && qp->state != QPS_ERR)
+        qp_enter_error(e, qp, WC_WR_FLUSH_ERR);
+    engine_complete(e);
+}

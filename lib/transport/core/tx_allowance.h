@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How much a queue pair may send now: the one place that says so, for requests and for responses,
+ * on the general path and on the batch path. tx_burst.c asks once per turn and passes the numbers
+ * on. A congestion controller limits both numbers here.
+ */
+#ifndef UROCE_TX_ALLOWANCE_H
+#define UROCE_TX_ALLOWANCE_H
+
+#include "qp.h"
+
+#define WINDOW_DEFAULT 128u                           /* PSNs in flight, of packets of any size */
+#define WINDOW_BYTES   (WINDOW_DEFAULT * PKT_MTU_MAX) /* in flight, of smaller packets */
+#define WINDOW_MAX     384u /* PSNs: rings of ports and between workers hold a few more */
+
+struct tx_allowance {
+    unsigned requests;  /* PSNs of requests: a READ takes those of its responses */
+    unsigned responses; /* packets of responses, acknowledges included */
+};
+
+/* A requester is silent while the peer is not ready (9.7.5.2.8), before RTS and after a
+ * fault; the window bounds what a loss costs. */
+static inline unsigned tx_allowed_requests(const struct qp *qp)
+{
+    const struct requester *req = &qp->req;
+    uint32_t inflight = (uint32_t)psn_diff(req->next_psn, req->una);
+
+    if (!qp_can_request(qp) || req->rnr_wait || qp->fault || inflight >= req->window)
+        return 0;
+    return req->window - inflight;
+}
+
+/* On the way to the error state, and in it, responses go one by one: only those that precede the
+ * refused request are sent, and the NAK (resp_reply.c chooses them). */
+static inline unsigned tx_allowed_responses(const struct qp *qp)
+{
+    const struct responder *resp = &qp->resp;
+
+    if (qp->state == QPS_ERR)
+        return resp->ack_pending;
+    if (!qp_can_receive(qp) || !(resp->res_pending || resp->ack_pending))
+        return 0;
+    return qp->fault ? 1 : FRAME_BURST;
+}
+
+static inline struct tx_allowance qp_tx_allowance(const struct qp *qp)
+{
+    return (struct tx_allowance){.requests = tx_allowed_requests(qp),
+                                 .responses = tx_allowed_responses(qp)};
+}
+
+#endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What req_batch_message.c and req_batch_read.c share. */
+#ifndef UROCE_REQ_BATCH_H
+#define UROCE_REQ_BATCH_H
+
+#include "requester.h"
+#include "tx_header.h"
+#include "wqe.h"
+
+/* The region of the last L_Key: consecutive WQEs mostly use one, with the same access. */
+struct sge_region {
+    struct mem_region *mr;
+    uint32_t lkey;
+};
+
+static inline bool sge_region_find(struct engine *e, const struct qp *qp, const struct sge *sge,
+                                   uint32_t access, struct sge_region *r)
+{
+    if (likely(r->mr && r->lkey == sge->lkey))
+        return mr_covers(r->mr, sge->addr, sge->length);
+    r->lkey = sge->lkey;
+    r->mr = NULL;
+    return mr_check(&e->mrs, sge->lkey, qp->pd, sge->addr, sge->length, access, &r->mr) == MR_OK;
+}
+
+static inline void slot_start(struct send_slot *s, uint32_t index, uint32_t len, uint32_t packets,
+                              psn_t first)
+{
+    s->index = index;
+    s->len = len;
+    s->packets = packets;
+    s->done = 0;
+    s->first = first;
+    s->status = WC_SUCCESS;
+    s->started = true;
+}
+
+#endif

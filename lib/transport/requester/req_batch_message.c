@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * SENDs and WRITEs of one packet, which most messages are: of at most a path MTU, inline or from
+ * one SGE, as many at a time as may be sent. The steps are those of req_take.c, req_check.c and
+ * req_segment.c that such a WQE needs; what all of them have in common is done once. A send slot is
+ * left exactly as the general path leaves it, so retransmission uses that path.
+ */
+#include "mem_memcpy.h"
+#include "req_batch.h"
+
+/* WQEs that may be taken now: the last one taken was sent as a whole, and nothing is sent again. */
+static unsigned wqes_to_take(const struct qp *qp, unsigned n)
+{
+    const struct requester *req = &qp->req;
+    int pending;
+
+    if (qp->service != PKT_RC || !req_takes_new(qp) || !req->sq.max_sge || req->send != req->head ||
+        !psn_eq(req->next_psn, req->max_psn))
+        return 0;
+    pending = work_queue_pending(&req->sq);
+    if (pending <= 0)
+        return 0;
+    n = min_of(n, (unsigned)pending);
+    return min_of(n, req->slot_count - (req->head - req->tail));
+}
+
+/* The headers of messages of one shape. */
+struct message_header {
+    struct tx_header tx;
+    uint64_t shape;  /* of send_wqe_copy_message; MESSAGE_NONE: no header yet */
+    bool in_memory;  /* there is a payload, and it is not inline */
+    bool copy_short; /* a payload so short that its copy needs no call */
+    bool copy_late;  /* a payload so long that it is copied while it is summed up */
+};
+
+static void header_make(struct engine *e, const struct qp *qp, uint64_t shape,
+                        struct message_header *h)
+{
+    static const struct {
+        uint8_t opcode, len;
+    } kinds[] = {
+        [SQE_WRITE] = {OPCODE(PKT_RC, OP_WRITE_ONLY), BTH_LEN + RETH_LEN},
+        [SQE_WRITE_IMM] = {OPCODE(PKT_RC, OP_WRITE_ONLY_IMM), BTH_LEN + RETH_LEN + IMM_LEN},
+        [SQE_SEND] = {OPCODE(PKT_RC, OP_SEND_ONLY), BTH_LEN},
+        [SQE_SEND_IMM] = {OPCODE(PKT_RC, OP_SEND_ONLY_IMM), BTH_LEN + IMM_LEN},
+    };
+    uint32_t len = MESSAGE_LEN(shape), op = MESSAGE_OP(shape);
+    uint32_t bth_len = kinds[op].len + len + pkt_pad(len) + ICRC_LEN;
+
+    tx_header_make(e, qp, &h->tx,
+                   bth_first_word(kinds[op].opcode, shape & MESSAGE_SOLICITED ? BTH_SOLICITED : 0,
+                                  pkt_pad(len)),
+                   bth_len);
+    h->shape = shape;
+    h->in_memory = len && !(shape & MESSAGE_INLINE);
+    h->copy_short = h->in_memory && mem_memcpy_is_few(len);
+    h->copy_late = h->in_memory && len >= TX_COPY_LATE_MIN;
+}
+
+/* Writes all headers. Returns where the payload goes. */
+static inline uint8_t *headers_put(const struct message_header *h, const struct send_slot *s,
+                                   const struct qp *qp, struct frame *frame)
+{
+    const struct sqe *w = &s->wqe.h;
+    uint8_t *next = tx_header_put(&h->tx, qp, frame, BTH_ACK_REQ | s->first.v);
+
+    if (!(h->shape & SQE_SEND)) {
+        reth_put(next, w->remote_addr, w->rkey, MESSAGE_LEN(h->shape));
+        next += RETH_LEN;
+    }
+    if (h->shape & 1) { /* SQE_WRITE_IMM, SQE_SEND_IMM */
+        memcpy(next, &w->imm, sizeof(w->imm));
+        next += IMM_LEN;
+    }
+    return next;
+}
+
+/* The payload of the message in s, which `job` sends: copied, or queued where the region is not
+ * mapped. */
+static inline void payload_put(struct engine *e, const struct message_header *h,
+                               const struct send_slot *s, struct mem_region *mr, uint8_t *to,
+                               unsigned job)
+{
+    uint32_t len = MESSAGE_LEN(h->shape);
+    const struct sge *sge = s->wqe.sge;
+
+    memset(to + len, 0, ICRC_LEN); /* the pad, and more */
+    if (likely(h->copy_short && mr->direct))
+        mem_memcpy_few(to, mr_direct(mr, sge->addr), len);
+    else if (h->in_memory)
+        mem_batch_in(&e->batch, mr, mr_host_addr(mr, sge->addr), to, len, job);
+    else
+        mem_memcpy(to, s->wqe.inline_data, len);
+}
+
+/* The payload of this packet, or of one before it, is queued: tx_burst.c seals it later. */
+static void defer_seal(struct engine *e, struct qp *qp, unsigned job, struct frame *f,
+                       uint32_t slot, psn_t p)
+{
+    e->tx_job[job] = (struct tx_job){.frame = f,
+                                     .qp = qp,
+                                     .encap = &qp->encap,
+                                     .bth_len = (uint16_t)(f->len - qp->encap.len),
+                                     .slot = slot,
+                                     .psn = p};
+}
+
+/*
+ * Takes and builds up to n messages. A message whose memory is not mapped is queued, and all behind
+ * it wait for that: deferred says whether these are such messages. Inlined once for each.
+ */
+ALWAYS_INLINE unsigned build_messages(struct engine *e, struct qp *qp, struct frame *frames,
+                                      unsigned n, bool deferred)
+{
+    const struct requester *req = &qp->req;
+    struct ring_cursor wqe =
+        ring_cursor_at(req->sq.ring, req->sq.size, req->sq.stride, req->sq.cons);
+    struct ring_cursor slot =
+        ring_cursor_at(req->slots, req->slot_count, req->slot_stride, req->head);
+    uint32_t index = req->sq.cons, max_inline = req->sq.max_inline;
+    struct message_header header = {.shape = MESSAGE_NONE};
+    struct sge_region from = {0};
+    psn_t p = req->next_psn;
+    unsigned i;
+
+    for (i = 0; i < n; i++, ring_cursor_next(&wqe), ring_cursor_next(&slot), p = psn_add(p, 1)) {
+        struct send_slot *s = (struct send_slot *)slot.at;
+        uint64_t shape = send_wqe_copy_message(wqe.at, max_inline, &s->wqe);
+        uint8_t *payload;
+
+        if (unlikely(shape != header.shape)) {
+            if (shape == MESSAGE_NOT_SIMPLE || MESSAGE_LEN(shape) > qp->mtu)
+                break;
+            if (!deferred)
+                tx_header_seal(e, qp, &header.tx, frames, i);
+            header_make(e, qp, shape, &header);
+            header.tx.first = i;
+        }
+        if (header.in_memory &&
+            (!sge_region_find(e, qp, s->wqe.sge, MEM_LOCAL_READ, &from) ||
+             (!deferred && !from.mr->direct) || (deferred && mem_batch_full(&e->batch))))
+            break;
+        slot_start(s, index + i, MESSAGE_LEN(shape), 1, p);
+        payload = headers_put(&header, s, qp, &frames[i]);
+        if (!deferred && unlikely(header.copy_late))
+            tx_header_seal_copy(e, qp, &header.tx, &frames[i], mr_direct(from.mr, s->wqe.sge->addr),
+                                s->len);
+        else
+            payload_put(e, &header, s, from.mr, payload, e->jobs + i);
+        if (deferred)
+            defer_seal(e, qp, e->jobs + i, &frames[i], req->head + i, p);
+    }
+    if (!i)
+        return 0;
+    if (!deferred) {
+        tx_header_seal(e, qp, &header.tx, frames, i);
+        e->sealed += i;
+    }
+    req_commit_messages(e, qp, i, psn_prev(p), p, false);
+    return i;
+}
+
+static __attribute__((noinline)) unsigned build_deferred(struct engine *e, struct qp *qp,
+                                                         struct frame *frames, unsigned n)
+{
+    return build_messages(e, qp, frames, n, true);
+}
+
+unsigned req_batch_messages(struct engine *e, struct qp *qp, struct frame *frames, unsigned n,
+                            unsigned psns)
+{
+    unsigned taken = 0, messages;
+
+    n = wqes_to_take(qp, n);
+    messages = min_of(n, psns);
+    if (likely(messages && e->sealed == e->jobs))
+        taken = build_messages(e, qp, frames, messages, false);
+    if (likely(taken) || !messages)
+        return taken;
+    if (e->sealed == e->jobs)
+        taken = req_batch_reads(e, qp, frames, n, psns);
+    return taken ? taken : build_deferred(e, qp, frames, messages);
+}

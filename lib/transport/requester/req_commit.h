@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The send window: which WQEs were taken, which PSNs were sent, which are acknowledged. These
+ * functions are the only ones that change it, for both widths of the path and for the completer.
+ * The owner worker.
+ */
+#ifndef UROCE_REQ_COMMIT_H
+#define UROCE_REQ_COMMIT_H
+
+#include "engine_private.h"
+
+/* Nothing is sent, the first PSN is `first`; the retry counts are those of the attributes. */
+void req_reset(struct qp *qp, psn_t first);
+
+/* The slot of the next WQE, which the caller fills: it has room (slot_count). */
+struct send_slot *req_open_slot(struct requester *req);
+
+/* A local operation at the sending position was executed: it has no packet. */
+void req_commit_local(struct requester *req);
+
+/* The packet at the sending position was built; asked: it asks for an acknowledge. After a READ the
+ * position is past the PSNs of all its responses. Unreliable packets are complete thereby. */
+void req_commit_packet(struct engine *e, struct qp *qp, struct send_slot *s, bool asked);
+
+/* n packets, neither first nor last of their message, were built. ack_req: the last packet that
+ * asked for an acknowledge; asked: one of these did, or the timer does not run. */
+void req_commit_segments(struct engine *e, struct qp *qp, unsigned n, psn_t ack_req, bool asked);
+
+/* n WQEs were taken and sent, a packet each; the last one, `last`, asks for an acknowledge, and the
+ * next PSN is `next`. reads: they are READs. */
+void req_commit_messages(struct engine *e, struct qp *qp, unsigned n, psn_t last, psn_t next,
+                         bool reads);
+
+/* All PSNs before una are acknowledged. Nothing else changes: comp_progress decides. */
+void req_commit_ack(struct requester *req, psn_t una);
+
+/* A READ or an atomic has all its responses. */
+static inline void req_commit_response(struct requester *req)
+{
+    req->rd_outstanding -= req->rd_outstanding > 0;
+}
+
+/* Moves the sending position to PSN p, from una up to max_psn: packets from there on are sent
+ * again. */
+void req_rewind(struct qp *qp, psn_t p);
+
+/* The slots before `tail` have completed. */
+void req_retire(struct requester *req, uint32_t tail);
+
+/* All slots are flushed, sent or not. */
+void req_drop_all(struct requester *req);
+
+/* Starts the acknowledge timer anew, if the queue pair has one. */
+void req_arm_timer(struct engine *e, struct qp *qp);
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The requester's timers: what was not acknowledged is sent again (9.7.6.1.3, 9.7.5.2.8). */
+#include "requester.h"
+#include "sport.h"
+
+/* The oldest WQE fails: it is the next to complete. */
+static void fail_oldest(struct engine *e, struct qp *qp, uint8_t status)
+{
+    slot_at(&qp->req, qp->req.tail)->status = status;
+    engine_touch(e, qp);
+}
+
+void req_rnr_timeout(struct engine *e, struct qp *qp)
+{
+    struct requester *req = &qp->req;
+
+    if (!qp_can_request(qp) || !req->rnr_wait)
+        return;
+    req->rnr_wait = false;
+    if (!psn_eq(req->una, req->next_psn))
+        req_arm_timer(e, qp);
+    engine_tx_ready(e, qp);
+}
+
+void req_ack_timeout(struct engine *e, struct qp *qp)
+{
+    struct requester *req = &qp->req;
+
+    if (!qp_can_request(qp) || psn_eq(req->una, req->max_psn))
+        return;
+    counter_inc(&qp->counters.timeouts);
+    note(e, qp, TRACE_TIMEOUT, req->una.v, req->retry_left);
+    if (!req->retry_left) {
+        counter_inc(&qp->counters.retry_exceeded);
+        fail_oldest(e, qp, WC_RETRY_EXC_ERR);
+        return;
+    }
+    req->retry_left--;
+    req->implied_nak = false;
+    sport_timed_out(e, qp);
+    req_rewind(qp, req->una);
+    req_arm_timer(e, qp);
+    engine_tx_ready(e, qp);
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The requester's half of a queue pair: what it has sent, what it waits for. */
+#ifndef UROCE_REQ_STATE_H
+#define UROCE_REQ_STATE_H
+
+#include "psn.h"
+#include "work_queue.h"
+
+/* A send WQE that was taken from the send queue and has not completed yet. */
+struct send_slot {
+    uint32_t index;   /* in the send queue */
+    uint32_t len;     /* message bytes */
+    uint32_t packets; /* PSNs of the message: a READ has one per response, a local operation none */
+    uint32_t done;    /* READ, atomic: responses received */
+    psn_t first;
+    uint8_t status; /* WC_SUCCESS, or the status that it will complete with */
+    bool started;   /* it has its PSNs */
+    uint64_t atomic_value;
+    struct send_wqe wqe; /* cut to the queue's WQE size: last */
+};
+
+/* req_commit.c alone writes the counts and PSNs from tail to rd_outstanding. */
+struct requester {
+    struct work_queue sq;
+    uint8_t *slots; /* ring of slot_count slots, slot_stride bytes each */
+    uint32_t slot_count, slot_stride;
+    uint32_t slot_max; /* slot_count grows up to this */
+    /* Slots since reset: tail counts the completed ones, send the sent ones, head the taken ones.
+     * tail <= send <= head. */
+    uint32_t tail, send, head;
+    uint32_t pkt;            /* next packet of slot `send` */
+    psn_t next_psn;          /* of that packet */
+    psn_t max_psn;           /* the first PSN that was never sent */
+    psn_t una;               /* the oldest unacknowledged PSN */
+    psn_t ack_req;           /* of the last packet that asked for an acknowledge */
+    uint32_t rd_outstanding; /* READs and atomics between tail and send without their response */
+    uint32_t window;         /* PSNs that may be unacknowledged */
+    uint8_t retry_left, rnr_left;
+    uint8_t stalls;   /* timeouts since the last answer, or since the source port changed */
+    bool rnr_wait;    /* the peer was not ready: nothing is sent until the timer fires */
+    bool implied_nak; /* rewound for a lost response; not again before progress */
+    bool drained;     /* SQD: the host knows that all started work has completed */
+};
+
+static inline struct send_slot *slot_at(const struct requester *req, uint32_t count)
+{
+    return (struct send_slot *)(req->slots +
+                                (size_t)(count & (req->slot_count - 1)) * req->slot_stride);
+}
+
+/* The last PSN of a message. */
+static inline psn_t slot_last(const struct send_slot *s)
+{
+    return psn_add(s->first, s->packets - 1);
+}
+
+/* Whether all PSNs of a message are before una. */
+static inline bool slot_is_before(const struct send_slot *s, psn_t una)
+{
+    return !psn_before(una, psn_add(s->first, s->packets));
+}
+
+static inline bool op_is_read_or_atomic(uint8_t sqe_op)
+{
+    return sqe_op == SQE_READ || sqe_op == SQE_CMP_SWP || sqe_op == SQE_FETCH_ADD ||
+           sqe_op == SQE_FLUSH || sqe_op == SQE_ATOMIC_WRITE;
+}
+
+#endif

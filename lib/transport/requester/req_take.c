@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The requester's order of work: takes WQEs from the send queue into slots, and decides whether the
+ * one at the sending position may go on.
+ */
+#include "qp_memory.h"
+#include "requester.h"
+#include "wqe.h"
+
+/* A READ stays in the queue while no other may be outstanding: req_batch_reads takes it later,
+ * together with those behind it. */
+static bool read_must_wait(const struct qp *qp)
+{
+    return qp->req.rd_outstanding && !req_reads_allowed(qp) &&
+           send_wqe_peek_opcode(&qp->req.sq) == SQE_READ;
+}
+
+/* Takes the next WQE of the send queue into a slot. False when there is none or no room. */
+static bool take_slot(struct engine *e, struct qp *qp)
+{
+    struct requester *req = &qp->req;
+    struct send_slot *s;
+    int pending;
+
+    if (req->head - req->tail == req->slot_count && !req_grow_slots(qp))
+        return false;
+    pending = work_queue_pending(&req->sq);
+    if (pending < 0) { /* the application's index is out of range: no WQE can be trusted */
+        note(e, qp, TRACE_FAULT, FAULT_QUEUE_INDEX, 0);
+        qp->fault = FAULT_QUEUE_INDEX;
+        engine_touch(e, qp);
+        return false;
+    }
+    if (!pending || read_must_wait(qp))
+        return false;
+    s = req_open_slot(req);
+    s->index = req->sq.cons;
+    s->started = false;
+    s->done = 0;
+    s->status = send_queue_take(&req->sq, &s->wqe) ? WC_LOC_QP_OP_ERR : req_check(e, qp, s);
+    if (s->status != WC_SUCCESS)
+        engine_touch(e, qp);
+    return true;
+}
+
+/* 9.7.2, 9.7.7.1: fence, outstanding READs and atomics. */
+static bool may_start(const struct qp *qp, const struct send_slot *s)
+{
+    if ((s->wqe.h.flags & SQE_FENCE) && qp->req.rd_outstanding)
+        return false;
+    return !op_is_read_or_atomic(s->wqe.h.opcode) || req_reads_allowed(qp);
+}
+
+/* Whether the slot at the sending position may go on; takes a WQE into it first if need be. */
+static bool slot_ready(struct engine *e, struct qp *qp)
+{
+    struct requester *req = &qp->req;
+    struct send_slot *s;
+
+    if (req->send == req->head && (!req_takes_new(qp) || !take_slot(e, qp)))
+        return false;
+    s = slot_at(req, req->send);
+    if (s->status != WC_SUCCESS || (!req_takes_new(qp) && !s->started))
+        return false;
+    return req->pkt > 0 || may_start(qp, s);
+}
+
+bool req_ready(struct engine *e, struct qp *qp)
+{
+    struct requester *req = &qp->req;
+
+    for (;;) {
+        struct send_slot *s;
+
+        if (!slot_ready(e, qp))
+            return false;
+        s = slot_at(req, req->send);
+        if (!op_is_local(s->wqe.h.opcode))
+            return true;
+        engine_touch(e, qp);
+        if (!s->started)
+            s->status = local_op(e, qp, &s->wqe.h);
+        if (s->status != WC_SUCCESS)
+            return false;
+        req_start_slot(req, s);
+        req_commit_local(req);
+    }
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The UD requester (volume 1, 9.8.3): each work request says where its one packet goes. */
+#include "id_tables.h"
+#include "requester.h"
+#include "sport.h"
+#include "tx_header.h"
+
+/* The address handle that the work request names, if it is of the queue pair's domain. */
+static const struct address_handle *resolve(const struct engine *e, const struct qp *qp,
+                                            uint32_t handle)
+{
+    const struct address_handle *ah = e->cfg.ahs ? ah_lookup(e->cfg.ahs, handle) : NULL;
+
+    return ah && ah->pd == qp->pd ? ah : NULL;
+}
+
+/* By policy, for each datagram. Its PSN counts them, whomever they go to. */
+static uint16_t source_port(const struct engine *e, const struct qp *qp, const struct pkt *p,
+                            const struct address_handle *ah)
+{
+    struct entropy_flow flow = {.src_qpn = qp->qpn,
+                                .dest_qpn = p->dest_qpn,
+                                .flow_label = ah->av.flow_label,
+                                .index = p->psn.v - qp->attr.sq_psn};
+
+    return entropy_port(sport_policy(e, qp), &flow);
+}
+
+bool req_segment_ud(struct engine *e, struct qp *qp, struct tx_job *job)
+{
+    struct requester *req = &qp->req;
+    struct send_slot *s = slot_at(req, req->send);
+    const struct sqe *w = &s->wqe.h;
+    const struct address_handle *ah = resolve(e, qp, w->ud.ah);
+    bool imm = w->opcode == SQE_SEND_IMM;
+    struct pkt p = {.opcode = OPCODE(PKT_UD, imm ? OP_SEND_ONLY_IMM : OP_SEND_ONLY)};
+    uint8_t *bth;
+
+    if (!ah) {
+        s->status = WC_LOC_QP_OP_ERR;
+        engine_touch(e, qp);
+        return false;
+    }
+    req_start_slot(req, s);
+    p.pkey = PKEY_DEFAULT;
+    p.dest_qpn = w->ud.remote_qpn & PSN_MASK;
+    p.psn = req->next_psn;
+    p.solicited = w->flags & SQE_SOLICITED;
+    /* 10.2.5: a Q_Key with the high bit set stands for the queue pair's own. */
+    p.deth.qkey = w->ud.remote_qkey & 0x80000000 ? qp->qkey : w->ud.remote_qkey;
+    p.deth.src_qpn = qp->qpn;
+    p.imm = imm ? __builtin_bswap32(w->imm) : 0;
+    p.payload_len = s->len;
+    bth = job->frame->data + ah->encap.len;
+    if (!req_payload(e, qp, s, job, bth + pkt_build_headers(bth, &p), p.payload_len))
+        return false;
+    job->encap = &ah->encap;
+    job->slot = req->send;
+    job->psn = p.psn;
+    job->bth_len = (uint16_t)pkt_len(p.opcode, p.payload_len);
+    encap_tx(job->frame->data, &ah->encap, job->bth_len, e->ip_id++);
+    if (encap_template_has_udp(&ah->encap))
+        encap_packet_set_sport(bth, source_port(e, qp, &p, ah));
+    req_commit_packet(e, qp, s, false);
+    return true;
+}

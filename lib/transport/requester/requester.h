@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The requester's room. A WQE's way: req_take.c takes it into a slot, req_check.c judges it,
+ * req_segment.c (req_ud.c, raw_tx.c) builds its packets one by one, req_commit.c moves the send
+ * window. req_batch_*.c take the most frequent WQEs many at a time, by the same steps.
+ */
+#ifndef UROCE_REQUESTER_H
+#define UROCE_REQUESTER_H
+
+#include "req_commit.h"
+
+/* ---- req_take.c ---- */
+
+/*
+ * Whether the WQE at the sending position has a packet to send: takes the next WQE if need be, and
+ * executes local operations on the way. Only while tx_allowed_requests is not 0.
+ */
+bool req_ready(struct engine *e, struct qp *qp);
+
+/* New WQEs are taken in RTS; in SQD the started ones go on (10.3.1). */
+static inline bool req_takes_new(const struct qp *qp)
+{
+    return qp->state == QPS_RTS;
+}
+
+/* READs and atomics that may be started besides the outstanding ones (9.7.2, 9.7.7.1). */
+static inline uint32_t req_reads_allowed(const struct qp *qp)
+{
+    uint32_t max = qp->attr.max_rd_atomic, now = qp->req.rd_outstanding;
+
+    return now < max ? max - now : 0;
+}
+
+/* PSNs for the slot at the sending position. */
+static inline void req_start_slot(const struct requester *req, struct send_slot *s)
+{
+    if (!s->started) {
+        s->started = true;
+        s->first = req->next_psn;
+    }
+}
+
+/* ---- req_check.c ---- */
+
+/* What the requester knows of an opcode of send WQEs. */
+struct req_op {
+    uint8_t services, traits, wc;
+    uint8_t first, middle, last, only; /* enum pkt_op of its packets */
+};
+enum req_trait {
+    REQ_HAS_REMOTE = 1 << 0, /* names remote memory */
+    REQ_HAS_RESPONSE =
+        1 << 1, /* answered by a response, not an ACK: takes a READ/atomic resource */
+    REQ_RETURNS_DATA = 1 << 2, /* which is scattered to the SGEs */
+    REQ_EIGHT_BYTES = 1 << 3,  /* the message is 8 bytes */
+    REQ_IS_LOCAL = 1 << 4,     /* nothing is sent */
+};
+extern const struct req_op req_ops[16];
+
+/* The length and the packets of a WQE that was taken: WC_SUCCESS, or the status that the WQE fails
+ * with. */
+uint8_t req_check(struct engine *e, struct qp *qp, struct send_slot *s);
+
+/* ---- req_segment.c ---- */
+
+/* Builds the packet at the sending position into job->frame; false: the slot has failed. */
+bool req_segment(struct engine *e, struct qp *qp, struct tx_job *job);
+/* The same for UD (req_ud.c): one packet, which the WQE addresses. */
+bool req_segment_ud(struct engine *e, struct qp *qp, struct tx_job *job);
+
+/* The payload of the packet at the sending position, padded: copied to `payload`, or noted in the
+ * job as copied when the packet is sealed. False: the slot has failed. */
+bool req_payload(struct engine *e, struct qp *qp, struct send_slot *s, struct tx_job *job,
+                 uint8_t *payload, uint32_t len);
+/* The same copied now, without padding. */
+bool req_gather(struct engine *e, struct qp *qp, struct send_slot *s, uint8_t *payload,
+                uint32_t len);
+
+/* Whether the packet at PSN p asks for an acknowledge: each message's end does, and packets in
+ * between as often as the window needs to keep moving. */
+static inline bool req_asks_for_ack(const struct requester *req, psn_t p, psn_t ack_req,
+                                    uint16_t pkt_flags)
+{
+    return (pkt_flags & PF_END) || (uint32_t)psn_diff(p, ack_req) >= req->window / 4;
+}
+
+/* ---- local_op.c ---- */
+
+/* WQEs that send nothing: BIND_MW, LOCAL_INV. WC_SUCCESS, or why it failed. */
+uint8_t local_op(struct engine *e, struct qp *qp, const struct sqe *w);
+
+static inline bool op_is_local(uint8_t sqe_op)
+{
+    return req_ops[sqe_op & 15].traits & REQ_IS_LOCAL;
+}
+
+/* ---- req_batch_*.c: frames[0] is that of job e->jobs ---- */
+
+/*
+ * Takes up to n single-packet SENDs and WRITEs, or READs, from the send queue and builds their
+ * packets into frames[0..]. psns: PSNs that they may have. Returns how many; those that wait for no
+ * queued copy are sealed.
+ */
+unsigned req_batch_messages(struct engine *e, struct qp *qp, struct frame *frames, unsigned n,
+                            unsigned psns);
+/* READs alone; no packet waits for a queued copy. */
+unsigned req_batch_reads(struct engine *e, struct qp *qp, struct frame *frames, unsigned n,
+                         unsigned psns);
+/* Builds and seals up to n packets of the message being sent, neither its first nor its last. */
+unsigned req_batch_segments(struct engine *e, struct qp *qp, struct frame *frames, unsigned n);
+
+/* ---- req_retry.c ---- */
+
+/* The timer fired without an acknowledge, or the peer's time to become ready is over. */
+void req_ack_timeout(struct engine *e, struct qp *qp);
+void req_rnr_timeout(struct engine *e, struct qp *qp);
+
+#endif

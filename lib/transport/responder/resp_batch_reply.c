@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Responses to READs, as many at a time as may be sent: those that resp_reply.c would build one by
+ * one from mapped memory, in the same order. The region is looked up once for many; headers are the
+ * same for responses of one opcode and length. Any other reply ends the batch, untouched.
+ */
+#include "mem_memcpy.h"
+#include "mr_grant.h"
+#include "responder.h"
+#include "tx_header.h"
+
+#define NO_SHAPE 0 /* no response has this opcode and length */
+
+struct reply_batch {
+    struct tx_header header;
+    uint32_t shape; /* opcode and length of the responses with this header */
+    struct mr_grant grant;
+    uint32_t at, left; /* the next resource, and how many there are from there on */
+};
+
+/* The next resource whose reply is pending; none of the older ones is. */
+static struct resp_resource *next_pending(const struct responder *resp, struct reply_batch *b)
+{
+    while (b->left) {
+        struct resp_resource *r = &resp->res[b->at];
+
+        b->left--;
+        b->at = b->at + 1 < resp->res_max ? b->at + 1 : 0;
+        if (r->pending)
+            return r;
+    }
+    return NULL;
+}
+
+/* The payload of the next response; NULL: none, or not that simple. */
+static const uint8_t *reply_payload(struct engine *e, struct qp *qp, struct reply_batch *b,
+                                    const struct resp_resource *r, uint32_t off, uint32_t len)
+{
+    if (!len || r->kind != KIND_READ_REQUEST || r->pd != qp->pd)
+        return NULL;
+    return mr_grant_lookup(e, qp, &b->grant, &qp->resp.read_hint, r->rkey, MEM_REMOTE_READ,
+                           r->va + off, len);
+}
+
+static void copy_payload(uint8_t *to, const uint8_t *from, uint32_t len)
+{
+    memset(to + len, 0, ICRC_LEN); /* the pad, and more */
+    mem_memcpy(to, from, len);
+}
+
+/* Builds the next response of r into frames[i]. */
+static bool build_response(struct engine *e, struct qp *qp, struct reply_batch *b,
+                           struct resp_resource *r, struct frame *frames, unsigned i)
+{
+    uint32_t off = r->next * qp->mtu, len = min_of(r->len - off, qp->mtu);
+    uint8_t opcode = OPCODE(PKT_RC, resp_read_op(r));
+    uint32_t shape = (uint32_t)opcode << 24 | len;
+    const uint8_t *from = reply_payload(e, qp, b, r, off, len);
+    uint8_t *next;
+
+    if (!from)
+        return false;
+    if (unlikely(shape != b->shape)) {
+        tx_header_seal(e, qp, &b->header, frames, i);
+        tx_header_make(e, qp, &b->header, bth_first_word(opcode, 0, pkt_pad(len)),
+                       (uint32_t)pkt_len(opcode, len));
+        b->header.first = i;
+        b->shape = shape;
+    }
+    next = tx_header_put(&b->header, qp, &frames[i], psn_add(r->first, r->next).v);
+    if (opcode != OPCODE(PKT_RC, OP_READ_RESP_MIDDLE)) {
+        aeth_put(next, AETH_ACK_PLAIN, r->msn);
+        next += AETH_LEN;
+    }
+    if (len >= TX_COPY_LATE_MIN)
+        tx_header_seal_copy(e, qp, &b->header, &frames[i], from, len);
+    else
+        copy_payload(next, from, len);
+    if (++r->next == r->packets)
+        resp_finish_reply(&qp->resp, r);
+    return true;
+}
+
+unsigned resp_batch_replies(struct engine *e, struct qp *qp, struct frame *frames, unsigned n,
+                            bool one_of_many)
+{
+    const struct responder *resp = &qp->resp;
+    struct reply_batch b = {.shape = NO_SHAPE};
+    struct resp_resource *r = NULL;
+    unsigned i;
+
+    if (e->sealed != e->jobs || qp->service != PKT_RC || !resp->res_pending)
+        return 0;
+    b.left = min_of(resp->res_max, resp->res_head);
+    b.at = (resp->res_head - b.left) % resp->res_max;
+    for (i = 0; i < n; i++) {
+        if (!r || !r->pending)
+            r = next_pending(resp, &b);
+        if (!r || (one_of_many && i && r->packets > 1) || !build_response(e, qp, &b, r, frames, i))
+            break;
+    }
+    tx_header_seal(e, qp, &b.header, frames, i);
+    e->sealed += i;
+    return i;
+}

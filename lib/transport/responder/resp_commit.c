@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the responder expects and owes: see resp_commit.h. */
+#include "resp_commit.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+void resp_reset(struct qp *qp, psn_t first)
+{
+    struct responder *resp = &qp->resp;
+
+    resp->epsn = first;
+    resp->msn = 0;
+    resp->op = RESP_IDLE;
+    resp->nak_sent = resp->ack_pending = resp->recv_busy = resp->recv_failed = false;
+    resp->msg_len = resp->write_left = 0;
+    resp->res_head = resp->res_pending = 0;
+    resp->rounds = 0;
+    resp->round_first = resp->repeated = resp->repeated_epsn = first;
+}
+
+void resp_commit_uc(struct qp *qp, psn_t p)
+{
+    qp->resp.epsn = psn_add(p, 1);
+}
+
+void resp_commit_nak(struct engine *e, struct qp *qp, uint8_t syndrome, psn_t at)
+{
+    qp->resp.nak_sent = true;
+    resp_owe_ack(&qp->resp, syndrome, at);
+    engine_tx_ready(e, qp);
+}
+
+void resp_commit_duplicate_ack(struct qp *qp, psn_t p)
+{
+    struct responder *resp = &qp->resp;
+
+    if (!resp->ack_pending || resp->syndrome == AETH_ACK_PLAIN)
+        resp_owe_ack(resp, AETH_ACK_PLAIN, p);
+}
+
+/* ---- resources ---- */
+
+int resp_resources_alloc(struct resp_resource **res, uint32_t max)
+{
+    *res = max ? calloc(max, sizeof(**res)) : NULL;
+    return *res || !max ? 0 : -ENOMEM;
+}
+
+void resp_resources_set(struct responder *resp, struct resp_resource *res, uint32_t max)
+{
+    uint32_t kept = min_of(min_of(max, resp->res_max), resp->res_head);
+
+    resp->res_pending = 0;
+    for (uint32_t i = resp->res_head - kept; i != resp->res_head; i++) {
+        res[i % max] = resp->res[i % resp->res_max];
+        resp->res_pending += res[i % max].pending;
+    }
+    free(resp->res);
+    resp->res = res;
+    resp->res_max = max;
+}
+
+/* n more, at most all. The count stays small: where it wrapped around, the resources behind it
+ * would be lost, and a connection may execute 2^32 READs within minutes. */
+static void resources_opened(struct responder *resp, uint32_t n)
+{
+    resp->res_head += n;
+    if (resp->res_head >= 2 * resp->res_max)
+        resp->res_head -= resp->res_max;
+}
+
+struct resp_resource *resp_open_resource(struct qp *qp, uint8_t kind, psn_t first, uint32_t packets)
+{
+    struct responder *resp = &qp->resp;
+    struct resp_resource *r = &resp->res[resp_next_resource(resp)];
+
+    resources_opened(resp, 1);
+    if (!r->pending)
+        resp->res_pending++;
+    resp->msn++;
+    *r = (struct resp_resource){
+        .kind = kind, .pending = true, .first = first, .packets = packets, .msn = resp->msn};
+    resp->ack_pending = false;
+    return r;
+}
+
+void resp_commit_reads(struct engine *e, struct qp *qp, unsigned n, psn_t next)
+{
+    struct responder *resp = &qp->resp;
+
+    resources_opened(resp, n);
+    resp->res_pending += n;
+    resp->msn += n;
+    resp->epsn = next;
+    resp->nak_sent = resp->ack_pending = false; /* the responses acknowledge what came before */
+    engine_tx_ready(e, qp);
+}

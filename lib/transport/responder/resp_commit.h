@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the responder expects and owes: the expected PSN, MSN, the pending acknowledge and the
+ * resources of READs and atomics. These functions are the only ones that change them, for both
+ * widths of the path. The owner worker.
+ */
+#ifndef UROCE_RESP_COMMIT_H
+#define UROCE_RESP_COMMIT_H
+
+#include "engine_private.h"
+
+#define AETH_ACK_PLAIN (AETH_ACK | AETH_CREDIT_NONE)
+
+/* What executed requests mean for the responder. */
+struct resp_progress {
+    psn_t next;        /* of the request expected next */
+    uint32_t messages; /* SENDs and WRITEs that are complete now: MSN counts them */
+    bool wants_ack;
+    psn_t ack_psn; /* of the last request that asks for an acknowledge */
+};
+
+/* Nothing is expected but `first`; nothing is owed. */
+void resp_reset(struct qp *qp, psn_t first);
+
+/* An acknowledge has to be sent. For this file and resp_commit.c alone. */
+static inline void resp_owe_ack(struct responder *resp, uint8_t syndrome, psn_t p)
+{
+    resp->ack_pending = true;
+    resp->syndrome = syndrome;
+    resp->ack_psn = p;
+}
+
+/* The expected requests were executed. Cancels a NAK that has not been sent yet. */
+static inline void resp_commit(struct engine *e, struct qp *qp, const struct resp_progress *p)
+{
+    struct responder *resp = &qp->resp;
+
+    resp->epsn = p->next;
+    resp->msn += p->messages;
+    resp->nak_sent = false;
+    if (resp->syndrome != AETH_ACK_PLAIN && !qp->fault)
+        resp->ack_pending = false;
+    if (p->wants_ack) {
+        resp_owe_ack(resp, AETH_ACK_PLAIN, p->ack_psn);
+        engine_tx_ready(e, qp);
+    }
+}
+
+/* UC: the request after p is expected next, whatever was lost before p (9.8.2.2.1). */
+void resp_commit_uc(struct qp *qp, psn_t p);
+
+/* A NAK or RNR NAK for PSN `at` has to be sent; later PSNs are dropped silently until then. */
+void resp_commit_nak(struct engine *e, struct qp *qp, uint8_t syndrome, psn_t at);
+
+/* A duplicate asks for an acknowledge: an ACK of p has to be sent, unless a NAK is pending. */
+void resp_commit_duplicate_ack(struct qp *qp, psn_t p);
+
+/* The pending acknowledge is built: *syndrome and *p say what. False: none is pending. */
+static inline bool resp_take_ack(struct qp *qp, uint8_t *syndrome, psn_t *p)
+{
+    struct responder *resp = &qp->resp;
+
+    if (!resp->ack_pending)
+        return false;
+    resp->ack_pending = false;
+    *syndrome = resp->syndrome;
+    *p = resp->ack_psn;
+    return true;
+}
+
+/* ---- resources ---- */
+
+/* Resources for max READs and atomics at a time: allocated, 0 or -ENOMEM; and taken instead of the
+ * present ones, of which the newest go over. */
+int resp_resources_alloc(struct resp_resource **res, uint32_t max);
+void resp_resources_set(struct responder *resp, struct resp_resource *res, uint32_t max);
+
+/*
+ * Opens the resource of an executed READ or atomic: it counts as a message, and its reply, which is
+ * pending now, acknowledges what came before. The caller fills in what is to be replied.
+ */
+struct resp_resource *resp_open_resource(struct qp *qp, uint8_t kind, psn_t first,
+                                         uint32_t packets);
+
+/* n READs were executed, whose resources the caller has filled from resp_next_resource on; none of
+ * them was pending. The request with PSN `next` is expected next. */
+void resp_commit_reads(struct engine *e, struct qp *qp, unsigned n, psn_t next);
+
+/* Index of the resource that is opened next. res_max is not 0. */
+static inline uint32_t resp_next_resource(const struct responder *resp)
+{
+    return resp->res_head % resp->res_max;
+}
+
+/* The last packet of a reply was built. */
+static inline void resp_finish_reply(struct responder *resp, struct resp_resource *r)
+{
+    r->pending = false;
+    r->answered = true;
+    resp->res_pending--;
+}
+
+/* The reply has to be sent again from this packet on. */
+static inline void resp_repeat_reply(struct responder *resp, struct resp_resource *r,
+                                     uint32_t packet)
+{
+    if (!r->pending)
+        resp->res_pending++;
+    r->pending = true;
+    r->start = r->next = packet;
+}
+
+#endif

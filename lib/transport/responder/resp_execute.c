@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The responder of RC and XRC: a request is judged, executed and acknowledged. */
+#include "responder.h"
+#include "rx_batch.h"
+#include "rx_flush.h"
+
+static enum fault execute_atomic(struct engine *e, struct qp *qp, unsigned job)
+{
+    const struct pkt *p = &e->rx_job[job].pkt;
+    enum mem_atomic_op op = pkt_info(p)->kind == KIND_CMP_SWP ? MEM_CMP_SWP : MEM_FETCH_ADD;
+    struct mr_span span;
+    uint64_t original;
+    int err;
+
+    rx_flush(e); /* earlier WRITEs of this burst come first */
+    if (qp->fault)
+        return FAULT_NONE;
+    if (mr_check_remote(&e->mrs, p->atomic.rkey, resp_domain(e, qp, job), qp->qpn, p->atomic.va, 8,
+                        MEM_REMOTE_ATOMIC, &span) != MR_OK)
+        return FAULT_REMOTE_ACCESS;
+    err = mem_atomic(span.mr, span.addr, op, p->atomic.swap_add, p->atomic.compare, &original);
+    mr_span_end(&span);
+    if (err)
+        return FAULT_MEMORY;
+    resp_open_resource(qp, pkt_info(p)->kind, p->psn, 1)->original = original;
+    return FAULT_NONE;
+}
+
+/* A19.4.3: eight bytes at once, after all earlier requests and before all later ones. */
+static enum fault execute_atomic_write(struct engine *e, struct qp *qp, unsigned job)
+{
+    const struct pkt *p = &e->rx_job[job].pkt;
+    struct mr_span span;
+    int err;
+
+    rx_flush(e);
+    if (qp->fault)
+        return FAULT_NONE;
+    if (mr_check_remote(&e->mrs, p->reth.rkey, resp_domain(e, qp, job), qp->qpn, p->reth.va, 8,
+                        MEM_REMOTE_WRITE, &span) != MR_OK)
+        return FAULT_REMOTE_ACCESS;
+    err = mem_store8(span.mr, span.addr, p->payload);
+    mr_span_end(&span);
+    if (err)
+        return FAULT_MEMORY;
+    resp_open_resource(qp, pkt_info(p)->kind, p->psn, 1);
+    return FAULT_NONE;
+}
+
+enum fault resp_execute(struct engine *e, struct qp *qp, unsigned job)
+{
+    const struct pkt *p = &e->rx_job[job].pkt;
+
+    switch (pkt_info(p)->kind) {
+    case KIND_SEND:
+        return resp_send(e, qp, job);
+    case KIND_WRITE:
+        return resp_write(e, qp, job);
+    case KIND_READ_REQUEST:
+        resp_read(e, qp, job);
+        return FAULT_NONE;
+    case KIND_ATOMIC_WRITE:
+        return execute_atomic_write(e, qp, job);
+    case KIND_FLUSH: /* what was written before is visible once it left the batch (A19.4.2) */
+        rx_flush(e);
+        if (!qp->fault)
+            resp_open_resource(qp, pkt_info(p)->kind, p->psn, 1);
+        return FAULT_NONE;
+    default:
+        return execute_atomic(e, qp, job);
+    }
+}
+
+/* The expected request. */
+static void request_expected(struct engine *e, struct qp *qp, unsigned job, const struct pkt *p)
+{
+    uint8_t kind = pkt_info(p)->kind;
+    bool has_response = kind_has_response(kind);
+    bool is_message = !has_response && (pkt_info(p)->flags & PF_END);
+    uint32_t packets = kind == KIND_READ_REQUEST ? packets_for(p->reth.len, qp->mtu) : 1;
+    enum fault fault = resp_check(e, qp, job);
+
+    if (fault == FAULT_NONE)
+        fault = resp_execute(e, qp, job);
+    if (fault != FAULT_NONE) {
+        resp_fault(e, qp, fault, p->psn);
+        return;
+    }
+    resp_commit(e, qp,
+                &(struct resp_progress){.next = psn_add(p->psn, packets),
+                                        .messages = is_message,
+                                        .wants_ack = p->ack_req && !has_response,
+                                        .ack_psn = p->psn});
+    if (has_response)
+        engine_tx_ready(e, qp);
+}
+
+void resp_rx(struct engine *e, struct qp *qp, unsigned job)
+{
+    const struct pkt *p = &e->rx_job[job].pkt;
+    int32_t ahead = psn_diff(p->psn, qp->resp.epsn);
+
+    if (qp->fault) /* on its way to the error state */
+        return;
+    if (ahead == 0) {
+        request_expected(e, qp, job, p);
+    } else if (ahead < 0) {
+        resp_duplicate(e, qp, p);
+    } else {
+        counter_inc(&qp->counters.out_of_sequence);
+        if (!qp->resp.nak_sent)
+            resp_fault(e, qp, FAULT_PSN_SEQUENCE, qp->resp.epsn);
+    }
+}
+
+void resp_commit_batch(struct rx_batch *b, unsigned n)
+{
+    struct resp_progress p = {.next = psn_add(b->qp->resp.epsn, n), .messages = b->messages};
+
+    while (n-- > 0 && !p.wants_ack) {
+        const uint8_t *bth = rx_span_bth(&b->span[n]);
+
+        p.wants_ack = bth_wants_ack(bth);
+        p.ack_psn = bth_psn(bth);
+    }
+    resp_commit(b->e, b->qp, &p);
+}

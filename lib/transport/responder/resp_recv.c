@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Takes receive WQEs: from the queue pair's own receive queue, or from an SRQ. */
+#include <errno.h>
+
+#include "responder.h"
+#include "srq.h"
+
+/* From the queue pair's own receive queue. */
+static int take_own(struct qp *qp)
+{
+    struct responder *resp = &qp->resp;
+    int pending = work_queue_pending(&resp->rq);
+
+    if (pending <= 0)
+        return pending ? pending : 1;
+    resp->recv_index = resp->rq.cons;
+    resp->recv_pd = qp->pd;
+    resp->recv_cq = qp->recv_cq;
+    return recv_queue_take(&resp->rq, resp->recv);
+}
+
+static int take_shared(struct engine *e, struct qp *qp, struct srq *srq)
+{
+    struct responder *resp = &qp->resp;
+    bool limit_reached = false;
+    int rc = srq_take(srq, resp->recv, &limit_reached);
+
+    resp->recv_index = 0; /* the SRQ itself says which WQEs are free again */
+    resp->recv_pd = srq->init.pd;
+    resp->recv_cq = srq->init.xrc ? srq->init.cq : qp->recv_cq;
+    resp->recv_srqn = srq->number;
+    resp->recv_serial = srq->serial;
+    if (limit_reached && e->cfg.host.srq_event)
+        e->cfg.host.srq_event(e->cfg.host.ctx, srq, QP_EVENT_SRQ_LIMIT_REACHED);
+    return rc;
+}
+
+enum fault resp_take_recv(struct engine *e, struct qp *qp, struct srq *xrc_srq)
+{
+    struct responder *resp = &qp->resp;
+    struct srq *srq = xrc_srq ? xrc_srq : qp->srq;
+    int rc;
+
+    if (resp->recv_busy)
+        return FAULT_NONE;
+    rc = srq ? take_shared(e, qp, srq) : take_own(qp);
+    if (rc > 0)
+        return FAULT_RNR;
+    if (rc == -EOVERFLOW)
+        return FAULT_QUEUE_INDEX;
+    resp->recv_busy = true;
+    resp->recv_room = 0;
+    if (rc)
+        return FAULT_RECV_MALFORMED;
+    for (unsigned i = 0; i < resp->recv->h.num_sge; i++)
+        resp->recv_room += resp->recv->sge[i].length;
+    return FAULT_NONE;
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the responder sends: READ responses and atomic acknowledges in PSN order, then one
+ * (coalesced) ACK, RNR NAK or NAK behind them (9.7.5.1).
+ */
+#include "responder.h"
+#include "sg.h"
+
+/* In the error state, or on the way to it, only what was executed before the request that the NAK
+ * refuses is answered. */
+static bool may_answer(const struct qp *qp, const struct resp_resource *r)
+{
+    return (qp->state != QPS_ERR && !qp->fault) ||
+           (qp->resp.syndrome != AETH_ACK_PLAIN &&
+            psn_before(psn_add(r->first, r->next), qp->resp.ack_psn));
+}
+
+/* The oldest resource whose reply waits. */
+static struct resp_resource *next_resource(struct qp *qp)
+{
+    struct responder *resp = &qp->resp;
+    uint32_t max = resp->res_max;
+
+    for (uint32_t i = min_of(max, resp->res_head); i > 0; i--) {
+        struct resp_resource *r = &resp->res[(resp->res_head - i) % max];
+
+        if (r->pending)
+            return may_answer(qp, r) ? r : NULL;
+    }
+    return NULL;
+}
+
+/* Headers into the frame; returns where the payload goes. */
+static uint8_t *build(struct engine *e, struct qp *qp, struct tx_job *job, struct pkt *p)
+{
+    uint8_t *bth = job->frame->data + qp->encap.len;
+
+    p->pkey = PKEY_DEFAULT;
+    p->dest_qpn = qp->dest_qpn;
+    job->is_reply = true;
+    job->psn = p->psn;
+    job->bth_len = (uint16_t)pkt_len(p->opcode, p->payload_len);
+    encap_tx(job->frame->data, &qp->encap, job->bth_len, e->ip_id++);
+    return bth + pkt_build_headers(bth, p);
+}
+
+static bool reply_ack(struct engine *e, struct qp *qp, struct tx_job *job)
+{
+    struct pkt p = {.opcode = OPCODE(qp->service, OP_ACK)};
+
+    if (!resp_take_ack(qp, &p.aeth.syndrome, &p.psn))
+        return false;
+    p.aeth.msn = qp->resp.msn & PSN_MASK;
+    build(e, qp, job, &p);
+    return true;
+}
+
+static bool reply_atomic(struct engine *e, struct qp *qp, struct tx_job *job,
+                         struct resp_resource *r)
+{
+    struct pkt p = {.opcode = OPCODE(qp->service, OP_ATOMIC_ACK), .psn = r->first};
+
+    p.aeth.syndrome = AETH_ACK_PLAIN;
+    p.aeth.msn = r->msn & PSN_MASK;
+    p.atomic_ack = r->original;
+    build(e, qp, job, &p);
+    resp_finish_reply(&qp->resp, r);
+    return true;
+}
+
+static bool reply_read(struct engine *e, struct qp *qp, struct tx_job *job, struct resp_resource *r)
+{
+    uint32_t off = r->next * qp->mtu;
+    struct pkt p = {.opcode = OPCODE(qp->service, resp_read_op(r)),
+                    .psn = psn_add(r->first, r->next),
+                    .payload_len = min_of(r->len - off, qp->mtu)};
+    struct mr_span span = {0};
+    uint8_t *payload;
+
+    if (mem_batch_full(&e->batch))
+        sg_flush_in(e);
+    if (p.payload_len && mr_check_remote(&e->mrs, r->rkey, r->pd, qp->qpn, r->va + off,
+                                         p.payload_len, MEM_REMOTE_READ, &span) != MR_OK) {
+        resp_finish_reply(&qp->resp, r); /* the key was revoked in mid-message */
+        resp_fault(e, qp, FAULT_REMOTE_ACCESS, p.psn);
+        return reply_ack(e, qp, job);
+    }
+    p.aeth.syndrome = AETH_ACK_PLAIN;
+    p.aeth.msn = r->msn & PSN_MASK;
+    payload = build(e, qp, job, &p);
+    if (p.payload_len) {
+        mem_batch_in_span(&e->batch, &span, payload, p.payload_len, e->jobs);
+        pkt_build_pad(payload, p.payload_len);
+    }
+    if (++r->next == r->packets)
+        resp_finish_reply(&qp->resp, r);
+    return true;
+}
+
+/* FLUSH and ATOMIC WRITE are answered by an empty READ response (A19.4). */
+static bool reply_done(struct engine *e, struct qp *qp, struct tx_job *job, struct resp_resource *r)
+{
+    struct pkt p = {.opcode = OPCODE(qp->service, OP_READ_RESP_ONLY), .psn = r->first};
+
+    p.aeth.syndrome = AETH_ACK_PLAIN;
+    p.aeth.msn = r->msn & PSN_MASK;
+    build(e, qp, job, &p);
+    resp_finish_reply(&qp->resp, r);
+    return true;
+}
+
+bool resp_reply(struct engine *e, struct qp *qp, struct tx_job *job)
+{
+    struct resp_resource *r = qp->resp.res_pending ? next_resource(qp) : NULL;
+
+    if (!r)
+        return reply_ack(e, qp, job);
+    switch (r->kind) {
+    case KIND_READ_REQUEST:
+        return reply_read(e, qp, job, r);
+    case KIND_FLUSH:
+    case KIND_ATOMIC_WRITE:
+        return reply_done(e, qp, job, r);
+    default:
+        return reply_atomic(e, qp, job, r);
+    }
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The responder's half of a queue pair: what it expects, what it owes. */
+#ifndef UROCE_RESP_STATE_H
+#define UROCE_RESP_STATE_H
+
+#include "mem.h"
+#include "psn.h"
+#include "work_queue.h"
+
+/* The kind of message whose LAST packet has not arrived yet. */
+enum resp_op { RESP_IDLE, RESP_SEND, RESP_WRITE };
+
+/* A READ or atomic request that was executed: kept for its reply and for duplicates (9.7.5.1.5). */
+struct resp_resource {
+    uint8_t kind;  /* KIND_READ_REQUEST, an atomic, FLUSH or ATOMIC WRITE */
+    bool pending;  /* a reply has to be sent, for the first time or again */
+    bool answered; /* the reply was sent once: a pending one is a repetition */
+    psn_t first;
+    uint32_t packets;
+    uint32_t start, next; /* first and next packet of the reply being sent */
+    union {
+        uint64_t va;       /* READ */
+        uint64_t original; /* atomic: the result */
+    };
+    uint32_t rkey, pd, len, msn;
+};
+
+struct responder {
+    struct work_queue rq;
+    /* resp_commit.[ch] alone write these, and the ring of resources below. */
+    psn_t epsn; /* of the request expected next */
+    uint32_t msn;
+    uint8_t op;       /* enum resp_op: message in progress */
+    bool nak_sent;    /* a NAK or RNR NAK for epsn was sent: later PSNs are dropped silently */
+    bool ack_pending; /* an ACK, RNR NAK or NAK has to be sent */
+    uint8_t syndrome;
+    psn_t ack_psn;
+
+    bool recv_busy;            /* *recv is in use */
+    bool recv_failed;          /* FAULT_MEMORY has its CQE: later receive WQEs are flushed */
+    struct mr_hint write_hint; /* the region of the last WRITE */
+    struct mr_hint recv_hint;  /* the region of the last receive WQE, or response to a READ */
+    unsigned failed_job;       /* FAULT_MEMORY on receive: the job of this burst */
+    uint32_t recv_index, recv_room;
+    uint32_t recv_pd;           /* of the receive WQE: the queue pair's or the SRQ's */
+    struct comp_queue *recv_cq; /* where the receive WQE completes */
+    uint32_t recv_srqn;         /* XRC: the WQE's SRQ, which may be destroyed before it completes */
+    uint64_t recv_serial;
+    struct recv_wqe *recv; /* cut to the queue's WQE size */
+    uint32_t msg_len;      /* bytes of the message that have arrived */
+    uint64_t write_va;
+    uint32_t write_rkey, write_left;
+    struct resp_resource *res; /* ring of res_max */
+    uint32_t res_max;          /* max_dest_rd_atomic */
+    uint32_t res_head;         /* resources opened since reset, modulo a multiple of res_max */
+    uint32_t res_pending;
+    struct mr_hint read_hint; /* the region of the last READ */
+    /* Rounds of repeated requests: sport_request_repeated counts them. */
+    uint32_t rounds;
+    psn_t round_first, repeated, repeated_epsn;
+};
+
+#endif

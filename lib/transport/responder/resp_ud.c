@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The UD responder (volume 1, 9.8.3): one packet, one receive entry, whose first 40 bytes take the
+ * network header (A17.4.5.2). Without a receive entry the packet is dropped.
+ */
+#include "resp_rules.h"
+#include "responder.h"
+#include "sg.h"
+
+#define GRH_LEN 40
+
+void resp_rx_ud(struct engine *e, struct qp *qp, unsigned job)
+{
+    struct rx_job *rx = &e->rx_job[job];
+    const struct pkt *p = &rx->pkt;
+    struct responder *resp = &qp->resp;
+    struct rx_completion *c;
+    enum fault fault;
+
+    if (qp->fault)
+        return;
+    fault = resp_take_recv(e, qp, NULL);
+    if (fault == FAULT_NONE && !resp_room_ok(resp->recv_room, 0, GRH_LEN + p->payload_len))
+        fault = FAULT_RECV_TOO_SMALL;
+    if (fault == FAULT_NONE) {
+        const struct sge *sge = resp->recv->sge;
+        unsigned n = resp->recv->h.num_sge;
+
+        encap_grh(rx->grh, &rx->view);
+        if (sg_scatter(e, resp->recv_pd, sge, n, 0, rx->grh, GRH_LEN, job) != MR_OK ||
+            sg_scatter(e, resp->recv_pd, sge, n, GRH_LEN, p->payload, p->payload_len, job) != MR_OK)
+            fault = FAULT_RECV_PROTECTION;
+    }
+    if (fault != FAULT_NONE) {
+        resp_fault(e, qp, fault, p->psn);
+        return;
+    }
+    resp->msg_len = GRH_LEN + p->payload_len;
+    c = resp_complete_recv(e, qp, job);
+    c->cqe.src_qpn = p->deth.src_qpn;
+    c->cqe.wc_flags |= WC_GRH;
+    c->cqe.sl = rx->view.vlan_tci == VLAN_NONE ? 0 : (uint8_t)(rx->view.vlan_tci >> 13);
+    c->cqe.vlan = rx->view.vlan_tci == VLAN_NONE ? VLAN_NONE : rx->view.vlan_tci & 0xFFF;
+    memcpy(c->cqe.smac, rx->view.smac, sizeof(c->cqe.smac));
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Executes WRITEs that have been judged, one packet or a batch: the payload goes straight to mapped
+ * memory. Other memory is reached through the engine's queued copies, on the general path.
+ */
+#include "resp_rules.h"
+#include "responder.h"
+#include "rx_batch.h"
+#include "rx_flush.h"
+#include "srq.h"
+
+uint32_t resp_domain(const struct engine *e, const struct qp *qp, unsigned job)
+{
+    const struct srq *srq = e->rx_job[job].srq;
+
+    return srq ? srq->init.pd : qp->pd;
+}
+
+/* Where a payload goes, if the key grants mapped memory; NULL: not that simple. */
+ALWAYS_INLINE uint8_t *write_address(struct engine *e, struct qp *qp, struct mr_grant *g,
+                                     uint32_t rkey, uint64_t va, uint32_t len)
+{
+    return mr_grant_lookup(e, qp, g, &qp->resp.write_hint, rkey, MEM_REMOTE_WRITE, va, len);
+}
+
+/* The message in progress goes on by a packet of len bytes. */
+ALWAYS_INLINE void write_advance(struct responder *resp, uint16_t flags, uint32_t len)
+{
+    resp->write_va += len;
+    resp->write_left -= len;
+    resp->msg_len += len;
+    resp->op = flags & PF_END ? RESP_IDLE : RESP_WRITE;
+}
+
+ALWAYS_INLINE void write_begin(struct responder *resp, uint64_t va, uint32_t rkey, uint32_t len)
+{
+    resp->msg_len = 0;
+    resp->write_va = va;
+    resp->write_rkey = rkey;
+    resp->write_left = len;
+}
+
+/* ---- one packet ---- */
+
+/* Memory that is not mapped, or belongs to a window; or the key has been revoked since the message
+ * was checked as a whole. */
+static enum fault write_queued(struct engine *e, struct qp *qp, unsigned job, const struct pkt *p)
+{
+    const struct responder *resp = &qp->resp;
+    struct mr_span span;
+
+    if (mem_batch_full(&e->batch))
+        rx_flush(e);
+    if (mr_check_remote(&e->mrs, resp->write_rkey, resp_domain(e, qp, job), qp->qpn, resp->write_va,
+                        p->payload_len, MEM_REMOTE_WRITE, &span) != MR_OK)
+        return FAULT_REMOTE_ACCESS;
+    mem_batch_out_span(&e->batch, &span, p->payload, p->payload_len, job);
+    return FAULT_NONE;
+}
+
+enum fault resp_write(struct engine *e, struct qp *qp, unsigned job)
+{
+    const struct pkt *p = &e->rx_job[job].pkt;
+    struct responder *resp = &qp->resp;
+    uint16_t flags = pkt_info(p)->flags;
+    enum fault fault = FAULT_NONE;
+
+    if (flags & PF_START)
+        write_begin(resp, p->reth.va, p->reth.rkey, p->reth.len);
+    if (p->payload_len)
+        fault = write_queued(e, qp, job, p);
+    if (fault != FAULT_NONE)
+        return fault;
+    write_advance(resp, flags, p->payload_len);
+    if ((flags & PF_END) && (flags & PF_IMM))
+        resp_complete_recv(e, qp, job);
+    return FAULT_NONE;
+}
+
+/* ---- a batch ---- */
+
+unsigned resp_admit_writes(struct rx_batch *b, unsigned n)
+{
+    const uint8_t *bth = rx_span_bth(b->span);
+    struct responder *resp = &b->qp->resp;
+    bool start = opcode_table[bth_opcode(bth)].flags & PF_RETH;
+
+    if (!resp_right_ok(b->qp, MEM_REMOTE_WRITE))
+        return 0;
+    b->grant = mr_grant_find(b->e, b->qp, &resp->write_hint,
+                             start ? reth_rkey(bth + BTH_LEN) : resp->write_rkey, MEM_REMOTE_WRITE);
+    return b->grant.direct ? n : 0;
+}
+
+/* WRITE ONLY without immediate data. */
+unsigned resp_place_writes(struct rx_batch *b, unsigned n)
+{
+    const uint16_t flags = PF_START | PF_END;
+    struct engine *e = b->e;
+    struct qp *qp = b->qp;
+    const struct icrc_span *s = b->span;
+    struct mr_grant g = b->grant;
+    unsigned i;
+
+    if (!resp_order_ok(&qp->resp, flags, RESP_WRITE))
+        return 0;
+    for (i = 0; i < n; i++, s++) {
+        const uint8_t *reth = rx_span_bth(s) + BTH_LEN;
+        uint32_t len = s->payload;
+        uint8_t *to = write_address(e, qp, &g, reth_rkey(reth), reth_va(reth), len);
+
+        if (unlikely(!to || !resp_write_len_ok(flags, reth_len(reth), len)))
+            break;
+        mr_grant_copy(to, reth + RETH_LEN, len);
+    }
+    b->messages = i;
+    return i;
+}
+
+/* Begins a WRITE of several packets; false: its R_Key does not cover all of it (9.7.4.1.7), or its
+ * memory is not mapped. */
+static bool begin_long_write(struct rx_batch *b, struct mr_grant *g, const uint8_t *reth)
+{
+    struct qp *qp = b->qp;
+
+    if (!write_address(b->e, qp, g, reth_rkey(reth), reth_va(reth), reth_len(reth)))
+        return false;
+    write_begin(&qp->resp, reth_va(reth), reth_rkey(reth), reth_len(reth));
+    return true;
+}
+
+/* One packet of a WRITE of several, without immediate data. */
+static bool place_segment(struct rx_batch *b, struct mr_grant *g, const uint8_t *bth, uint32_t len)
+{
+    struct qp *qp = b->qp;
+    struct responder *resp = &qp->resp;
+    uint16_t flags = opcode_table[bth_opcode(bth)].flags;
+    uint32_t left = flags & PF_START ? reth_len(bth + BTH_LEN) : resp->write_left;
+    uint8_t *to;
+
+    if (!resp_order_ok(resp, flags, RESP_WRITE) || !resp_payload_ok(flags, len, qp->mtu) ||
+        !resp_write_len_ok(flags, left, len))
+        return false;
+    if ((flags & PF_START) && !begin_long_write(b, g, bth + BTH_LEN))
+        return false;
+    to = write_address(b->e, qp, g, resp->write_rkey, resp->write_va, len);
+    if (!to)
+        return false;
+    memcpy(to, bth_payload(bth), len);
+    write_advance(resp, flags, len);
+    b->messages += !!(flags & PF_END);
+    return true;
+}
+
+unsigned resp_place_segments(struct rx_batch *b, unsigned n)
+{
+    struct mr_grant g = b->grant;
+    unsigned i = 0;
+
+    while (i < n && place_segment(b, &g, rx_span_bth(&b->span[i]), b->span[i].payload))
+        i++;
+    return i;
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The responder's room. A request's way: resp_check.c judges it by the rules of resp_rules.h,
+ * resp_write.c, resp_send.c, resp_read.c or resp_execute.c (atomics, FLUSH) place its bytes,
+ * resp_commit.c moves the expected PSN, resp_reply.c builds what is owed. The same files place
+ * batches: they are the wide halves of these stages.
+ */
+#ifndef UROCE_RESPONDER_H
+#define UROCE_RESPONDER_H
+
+#include "resp_commit.h"
+
+struct rx_batch;
+
+/* ---- requests, one at a time: rx_request of service.c ---- */
+
+void resp_rx(struct engine *e, struct qp *qp, unsigned job);    /* RC, XRC: resp_execute.c */
+void resp_rx_uc(struct engine *e, struct qp *qp, unsigned job); /* resp_uc.c */
+void resp_rx_ud(struct engine *e, struct qp *qp, unsigned job); /* resp_ud.c */
+
+/* resp_check.c: the checks of 9.7.4.1 in their order. FAULT_NONE: execute the request. */
+enum fault resp_check(struct engine *e, struct qp *qp, unsigned job);
+/* resp_recv.c: takes a receive WQE into resp->recv, unless one is there that an aborted message
+ * left (UC). xrc_srq: the SRQ that an XRC packet names; else NULL. */
+enum fault resp_take_recv(struct engine *e, struct qp *qp, struct srq *xrc_srq);
+
+/* Execute a request that resp_check has passed: its bytes are copied or queued. */
+enum fault resp_execute(struct engine *e, struct qp *qp, unsigned job);
+enum fault resp_write(struct engine *e, struct qp *qp, unsigned job);
+enum fault resp_send(struct engine *e, struct qp *qp, unsigned job);
+void resp_read(struct engine *e, struct qp *qp, unsigned job);
+/* The message is complete: its receive WQE completes once the burst's bytes are written. */
+struct rx_completion *resp_complete_recv(struct engine *e, struct qp *qp, unsigned job);
+
+/* resp_duplicate.c: a request with a PSN before the expected one. */
+void resp_duplicate(struct engine *e, struct qp *qp, const struct pkt *p);
+
+/* The domain that a peer's keys are checked in: with XRC the SRQ's (A14.4.4). */
+uint32_t resp_domain(const struct engine *e, const struct qp *qp, unsigned job);
+
+/* ---- requests, a batch at a time: the columns of rx_batch.c's table ---- */
+
+/* How many of the first n packets may be placed, as far as the queue pair decides. */
+unsigned resp_admit_writes(struct rx_batch *b, unsigned n);
+unsigned resp_admit_sends(struct rx_batch *b, unsigned n);
+unsigned resp_admit_reads(struct rx_batch *b, unsigned n);
+/* Place the first n packets; how many could be placed. */
+unsigned resp_place_writes(struct rx_batch *b, unsigned n);
+unsigned resp_place_segments(struct rx_batch *b, unsigned n);
+unsigned resp_place_sends(struct rx_batch *b, unsigned n);
+unsigned resp_place_reads(struct rx_batch *b, unsigned n);
+/* n packets were placed: the acknowledge of the last one that asks for one covers all of them. */
+void resp_commit_batch(struct rx_batch *b, unsigned n);
+void resp_commit_read_batch(struct rx_batch *b, unsigned n);
+
+/* ---- resp_fault.c ---- */
+
+/* Records a fault of the responder: fault_rules says what follows from it. */
+void resp_fault(struct engine *e, struct qp *qp, enum fault fault, psn_t at);
+/* FAULT_MEMORY, which is found late: takes the place of a fault at a later job of this burst. */
+void resp_memory_fault(struct engine *e, struct qp *qp, unsigned job);
+
+/* ---- replies ---- */
+
+/* resp_reply.c: builds the next reply; false: there is none after all. */
+bool resp_reply(struct engine *e, struct qp *qp, struct tx_job *job);
+/* resp_batch_reply.c: builds and seals up to n responses to READs; frames[0] is that of job
+ * e->jobs. one_of_many: at most one packet of a READ of several. Returns how many. */
+unsigned resp_batch_replies(struct engine *e, struct qp *qp, struct frame *frames, unsigned n,
+                            bool one_of_many);
+
+/* The opcode of the next packet of a READ's reply. */
+static inline uint8_t resp_read_op(const struct resp_resource *r)
+{
+    bool first = r->next == r->start, last = r->next + 1 == r->packets;
+
+    if (first)
+        return last ? OP_READ_RESP_ONLY : OP_READ_RESP_FIRST;
+    return last ? OP_READ_RESP_LAST : OP_READ_RESP_MIDDLE;
+}
+
+#endif

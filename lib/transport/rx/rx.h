@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The receive path. rx_burst.c walks through a burst: rx_batch.c processes the frames of a batch,
+ * rx_general.c all others one by one.
+ */
+#ifndef UROCE_RX_H
+#define UROCE_RX_H
+
+#include "engine_private.h"
+
+/* ---- rx_general.c ---- */
+
+/* Processes frame i of a burst: counted, given to sniffers, and to its queue pair, another engine,
+ * or the punt path. verified: its ICRC is known to be right. */
+void rx_general(struct engine *e, unsigned i, struct frame *f, bool verified);
+
+/* ---- rx_validate.c ---- */
+
+/* 9.6.1 and A17.3.4: the checks of a packet that need its queue pair. */
+enum drop rx_validate(struct engine *e, struct rx_job *job);
+/* A packet to a group that no queue pair of the port has joined is dropped. */
+enum drop rx_validate_mcast(const struct engine *e, const struct rx_job *job);
+
+/* ---- rx_mcast.c ---- */
+
+/* A UD queue pair in a multicast group. */
+struct mcast_member {
+    union gid group;
+    struct qp *qp;
+    LIST_ENTRY(mcast_member) link;
+};
+
+/* Delivers a multicast packet to every member of its group that e owns, and forwards it to the
+ * engines that own the others. */
+void rx_mcast(struct engine *e, unsigned job, const struct frame *f);
+void rx_mcast_forget(struct engine *e, struct qp *qp);
+
+/* ---- counters ---- */
+
+/* Packets that qp received; ce: those that the network marked. */
+static inline void rx_count_qp(struct qp *qp, unsigned packets, uint32_t payload, unsigned ce)
+{
+    counter_add(&qp->counters.rx_packets, packets);
+    counter_add(&qp->counters.rx_bytes, payload);
+    if (unlikely(ce))
+        counter_add(&qp->counters.np_ecn_marked_roce_packets, ce);
+}
+
+/* qp's packets arrive at the engine that owns it. */
+static inline void rx_arrived_here(struct qp *qp)
+{
+    if (unlikely(qp->misplaced_count))
+        qp->misplaced_count = 0;
+}
+
+#endif

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A batch of received frames: consecutive frames of one queue pair and one kind, recognised by its
+ * header template. rx_batch.c recognises and verifies it, then the row of its kind says which
+ * functions admit, place and commit it. All of them read the packets' fields in place (bth.h).
+ */
+#ifndef UROCE_RX_BATCH_H
+#define UROCE_RX_BATCH_H
+
+#include "bth.h"
+#include "icrc.h"
+#include "mr_grant.h"
+
+struct rx_batch;
+
+/* The stages that depend on what the packets are. */
+struct rx_kind {
+    /* The PSN of the first packet; false: no such packet is expected. */
+    bool (*expect)(const struct qp *qp, psn_t *first);
+    /* How many of the first n packets may be placed, as far as the queue pair decides. */
+    unsigned (*admit)(struct rx_batch *b, unsigned n);
+    /* Moves their bytes; how many packets could be placed. It ends before a packet that the general
+     * path must judge, with nothing done about that packet. */
+    unsigned (*place)(struct rx_batch *b, unsigned n);
+    /* What n placed packets mean for the queue pair. */
+    void (*commit)(struct rx_batch *b, unsigned n);
+    bool reads; /* requests of READs: each has the PSNs of its responses, and no payload */
+};
+
+struct rx_batch {
+    struct engine *e;
+    struct qp *qp;
+    const struct rx_kind *kind;
+    unsigned job;            /* the first packet's: its rx_job is free to use */
+    uint32_t messages;       /* placed: SENDs and WRITEs that are complete */
+    psn_t next;              /* placed: READs: the PSN behind the last one's responses */
+    uint32_t bytes, payload; /* recognised: of frames, and of their payloads */
+    unsigned ce;             /* recognised: frames that were marked "congestion experienced" */
+    struct mr_grant grant;   /* WRITEs: of the first packet's key */
+    struct icrc_span span[FRAME_BURST];
+};
+
+/* The BTH of a packet of a batch. */
+static inline const uint8_t *rx_span_bth(const struct icrc_span *s)
+{
+    return hdr_template_bth(s->l3);
+}
+
+/*
+ * Processes the first of n frames that are a batch, from engine_rx's frame `job` on. Returns how
+ * many; 0: the first frame takes the general path. *verified: this many after these were found to
+ * have the right ICRC. *general: this many after these are not worth another try.
+ */
+unsigned rx_batch(struct engine *e, const struct frame *f, unsigned n, unsigned job,
+                  unsigned *verified, unsigned *general);
+
+/* Fetches what rx_batch reads first, where the frames are of many queue pairs. */
+void rx_batch_prefetch(struct engine *e, const struct frame *f, unsigned n);
+
+#endif

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The receive path of a burst: batches where frames are alike, the general path for all others. */
+#include "completion.h"
+#include "raw_private.h"
+#include "rx.h"
+#include "rx_batch.h"
+#include "rx_flush.h"
+
+/* Bytes first, then CQEs, then the queue pairs' states. */
+static void rx_end(struct engine *e)
+{
+    rx_flush(e);
+    complete_recvs(e);
+    engine_complete(e);
+}
+
+static void rx_burst(struct engine *e, struct frame *frames, unsigned n)
+{
+    bool batches = e->rx_from == RX_DIRECT && !raw_has_sniffers(e);
+    unsigned i = 0, verified = 0, general = 0;
+
+    if (n)
+        rx_batch_prefetch(e, frames, n);
+    while (i < n) {
+        unsigned done =
+            batches && !general ? rx_batch(e, frames + i, n - i, i, &verified, &general) : 0;
+
+        i += done;
+        if (done)
+            continue;
+        rx_general(e, i, &frames[i], verified);
+        i++;
+        general -= general > 0;
+        verified -= verified > 0;
+    }
+    rx_end(e);
+}
+
+void engine_rx(struct engine *e, struct frame *frames, unsigned n, ns_t now)
+{
+    e->now = now;
+    rx_burst(e, frames, n);
+}
+
+static void forwarded_in(struct engine *e, unsigned n, uint32_t from, ns_t now)
+{
+    e->now = now;
+    e->rx_from = (int)from;
+    counter_add(&e->counters.rx_forwarded_in, n);
+}
+
+void engine_rx_forwarded(struct engine *e, struct frame *frames, unsigned n, uint32_t from,
+                         ns_t now)
+{
+    forwarded_in(e, n, from, now);
+    rx_burst(e, frames, n);
+    e->rx_from = RX_DIRECT;
+}
+
+/* Whoever else the frame is for has it: it is not acted on. */
+void engine_rx_copies(struct engine *e, struct frame *frames, unsigned n, uint32_t from, ns_t now)
+{
+    forwarded_in(e, n, from, now);
+    for (unsigned i = 0; i < n; i++) {
+        unsigned sniffed = raw_sniff(e, &frames[i]);
+
+        if (sniffed)
+            counter_add(&e->counters.rx_copies, sniffed - 1);
+        else
+            engine_drop(e, DROP_raw_no_recv, 0);
+    }
+    rx_end(e);
+    e->rx_from = RX_DIRECT;
+}

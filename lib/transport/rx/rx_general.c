@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The general path: one frame, of any kind. It is recognised by parsing, its ICRC is verified, it
+ * is admitted by rx_validate.c, and the queue pair's service places and commits it. Registered
+ * memory is not touched before the ICRC is verified. A frame that is not RoCE leaves by raw_punt.
+ */
+#include "bth.h"
+#include "completer.h"
+#include "completion.h"
+#include "raw_private.h"
+#include "rx.h"
+#include "rx_forward.h"
+#include "service.h"
+
+/* ---- recognise ---- */
+
+/* Whether the frame matches the template of its queue pair: nearly all do. */
+static bool matches_template(struct engine *e, struct rx_job *job, const struct frame *f)
+{
+    if (f->len < HDR_BTH + BTH_LEN)
+        return false;
+    job->qp = qp_table_lookup(e->cfg.qps, bth_dest_qpn(hdr_bth(f->data)));
+    if (!job->qp || qp_owner_engine(job->qp) != e ||
+        !hdr_template_parse(&job->qp->rx_template, f->data, f->len, &job->view) ||
+        !hdr_template_is_ours(&job->qp->rx_template, e->cfg.port->gids))
+        return false;
+    hdr_template_update(&job->qp->rx_template, f->data);
+    return true;
+}
+
+/* Outer headers, packet, queue pair: what can be decided without reading the payload. */
+static enum drop parse(struct engine *e, struct rx_job *job, const struct frame *f)
+{
+    enum drop reason;
+
+    job->matched = matches_template(e, job, f);
+    if (likely(job->matched))
+        return pkt_parse(&job->pkt, job->view.bth, job->view.bth_len);
+    reason = encap_rx(&job->view, f->data, f->len, e->cfg.port);
+    if (reason == DROP_NONE)
+        reason = pkt_parse(&job->pkt, job->view.bth, job->view.bth_len);
+    if (reason != DROP_NONE)
+        return reason;
+    /* CA17.3.3: packets to no queue pair are verified, too; the lookup fetches the cache line. */
+    job->qp = qp_table_lookup(e->cfg.qps, job->pkt.dest_qpn);
+    if (job->qp)
+        __builtin_prefetch(job->qp);
+    return DROP_NONE;
+}
+
+static void count_frame(struct engine *e, const struct encap_view *v, uint32_t len)
+{
+    uint8_t priority = qos_frame_priority(v->vlan_tci, v->traffic_class);
+
+    counter_inc(&e->counters.rx_packets[priority]);
+    counter_add(&e->counters.rx_bytes[priority], len);
+}
+
+/* ---- verify, admit ---- */
+
+static bool verify(const struct engine *e, const struct rx_job *job, const struct frame *f)
+{
+    return f->icrc_omitted || e->cfg.any_icrc ||
+           icrc_verify(job->view.l3_kind, job->view.l3, job->view.l3_len);
+}
+
+static enum drop admit(struct engine *e, struct rx_job *job, const struct frame *f, bool verified)
+{
+    if (!verified && !verify(e, job, f))
+        return DROP_bad_icrc;
+    if (pkt_info(&job->pkt)->kind == KIND_CNP)
+        return DROP_cnp_unsupported;
+    if (job->pkt.dest_qpn == QPN_MULTICAST)
+        return rx_validate_mcast(e, job);
+    if (!job->qp || !job->owner)
+        return DROP_unknown_qpn;
+    return rx_validate(e, job);
+}
+
+/* ---- place and commit: the queue pair's service ---- */
+
+static void deliver(struct engine *e, unsigned i)
+{
+    struct rx_job *job = &e->rx_job[i];
+    struct qp *qp = job->qp;
+
+    counter_inc(&e->counters.rx_delivered);
+    rx_completion_room(e);
+    rx_note_misplaced(e, qp);
+    rx_count_qp(qp, 1, job->pkt.payload_len, encap_is_ce(job->view.traffic_class));
+    if (qp->state == QPS_RTR && !qp->comm_est_raised) {
+        qp->comm_est_raised = true;
+        e->cfg.host.async_event(e->cfg.host.ctx, qp, NULL, QP_EVENT_COMM_EST);
+    }
+    job->is_response = pkt_info(&job->pkt)->flags & PF_RESPONSE;
+    if (job->is_response)
+        comp_rx(e, qp, i);
+    else
+        qp->ops->rx_request(e, qp, i);
+}
+
+/* ---- a whole frame ---- */
+
+/* A packet whose headers are sound. The engine that owns its queue pair verifies the ICRC: only
+ * what it takes to find that engine is believed before. */
+static void process_packet(struct engine *e, unsigned i, const struct frame *f, bool verified)
+{
+    struct rx_job *job = &e->rx_job[i];
+    bool mcast = job->pkt.dest_qpn == QPN_MULTICAST;
+    enum drop reason;
+
+    job->owner = job->qp && !mcast ? qp_owner_engine(job->qp) : NULL;
+    if (job->owner && job->owner != e) {
+        rx_forward(e, f, job->owner);
+        return;
+    }
+    reason = admit(e, job, f, verified);
+    if (reason != DROP_NONE)
+        engine_drop(e, reason, job->pkt.dest_qpn);
+    else if (mcast)
+        rx_mcast(e, i, f);
+    else
+        deliver(e, i);
+}
+
+/* A frame that is not RoCE is punted; so is a fragment, which says of no protocol. */
+static bool is_punted(enum drop reason)
+{
+    return reason == DROP_not_roce || reason == DROP_ip_fragment;
+}
+
+void rx_general(struct engine *e, unsigned i, struct frame *f, bool verified)
+{
+    bool sniffers = raw_has_sniffers(e);
+    unsigned sniffed = 0;
+    enum drop reason = parse(e, &e->rx_job[i], f);
+
+    if (e->rx_from == RX_DIRECT)
+        count_frame(e, &e->rx_job[i].view, f->len);
+    if (unlikely(sniffers)) { /* those of this engine first: the frame may be forwarded below */
+        *f = rx_frame_with_icrc(e, f);
+        sniffed = raw_sniff(e, f);
+    }
+    e->forwarded = 0;
+    if (reason == DROP_NONE)
+        process_packet(e, i, f, verified);
+    else if (is_punted(reason))
+        raw_punt(e, f, reason);
+    else
+        engine_drop(e, reason, 0);
+    if (unlikely(sniffed))
+        counter_add(&e->counters.rx_copies, sniffed);
+    if (unlikely(sniffers) && e->rx_from == RX_DIRECT)
+        raw_sniff_elsewhere(e, f);
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Multicast (volume 1, 10.5.2; A17.5.6): UD queue pairs in groups. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "completion.h"
+#include "responder.h"
+#include "rx.h"
+#include "rx_flush.h"
+#include "rx_forward.h"
+
+#define MCAST_ENGINES CQ_MAX_LANES
+
+static struct mcast_member *find(struct engine *e, const struct qp *qp, const union gid *group)
+{
+    struct mcast_member *m;
+
+    LIST_FOREACH(m, &e->mcast, link)
+    if (m->qp == qp && gid_eq(&m->group, group))
+        return m;
+    return NULL;
+}
+
+int engine_mcast_join(struct engine *e, struct qp *qp, const union gid *group)
+{
+    struct mcast_member *m;
+
+    if (qp->service != PKT_UD || !gid_is_multicast(group))
+        return -EINVAL;
+    if (find(e, qp, group))
+        return -EEXIST;
+    m = malloc(sizeof(*m));
+    if (!m)
+        return -ENOMEM;
+    m->group = *group;
+    m->qp = qp;
+    LIST_INSERT_HEAD(&e->mcast, m, link);
+    return 0;
+}
+
+static void leave(struct mcast_member *m)
+{
+    LIST_REMOVE(m, link);
+    free(m);
+}
+
+int engine_mcast_leave(struct engine *e, struct qp *qp, const union gid *group)
+{
+    struct mcast_member *m = find(e, qp, group);
+
+    if (!m)
+        return -ENOENT;
+    leave(m);
+    return 0;
+}
+
+void rx_mcast_forget(struct engine *e, struct qp *qp)
+{
+    struct mcast_member *m, *next;
+
+    for (m = LIST_FIRST(&e->mcast); m; m = next) {
+        next = LIST_NEXT(m, link);
+        if (m->qp == qp)
+            leave(m);
+    }
+}
+
+/* An engine that gets a copy of the frame: once, however many members it owns. */
+static void add_owner(struct engine *owner[MCAST_ENGINES], unsigned *owners, struct engine *o)
+{
+    for (unsigned i = 0; i < *owners; i++)
+        if (owner[i] == o)
+            return;
+    if (*owners < MCAST_ENGINES)
+        owner[(*owners)++] = o;
+}
+
+/* Those that were handed the packet do not hand it on. */
+static void serve_others(struct engine *e, unsigned job, const struct frame *f)
+{
+    struct engine *owner[MCAST_ENGINES];
+    const struct mcast_member *m;
+    unsigned owners = 0;
+    bool own = false;
+
+    LIST_FOREACH(m, &e->mcast, link)
+    {
+        struct engine *o = qp_owner_engine(m->qp);
+
+        if (!o || !gid_eq(&m->group, &e->rx_job[job].view.dgid))
+            continue;
+        if (o == e)
+            own = true;
+        else
+            add_owner(owner, &owners, o);
+    }
+    if (e->rx_from != RX_DIRECT)
+        owners = 0;
+    for (unsigned i = 0; i < owners; i++)
+        rx_forward(e, f, owner[i]);
+    if (own || !owners) /* it counts once for us and once for each of them */
+        counter_inc(&e->counters.rx_delivered);
+    else
+        owners--;
+    counter_add(&e->counters.rx_copies, owners);
+}
+
+/* Each member gets the packet as if it alone had been sent it. */
+void rx_mcast(struct engine *e, unsigned job, const struct frame *f)
+{
+    struct rx_job *rx = &e->rx_job[job];
+    struct mcast_member *m;
+
+    serve_others(e, job, f);
+    LIST_FOREACH(m, &e->mcast, link)
+    {
+        if (!gid_eq(&m->group, &rx->view.dgid) || qp_owner_engine(m->qp) != e ||
+            !qp_can_receive(m->qp) || m->qp->qkey != rx->pkt.deth.qkey)
+            continue;
+        if (e->batch.n ||
+            e->copies_failed) /* a failure is of this job's queue pair, which changes */
+            rx_flush(e);
+        rx_completion_room(e);
+        rx->qp = m->qp;
+        rx_count_qp(m->qp, 1, rx->pkt.payload_len, encap_is_ce(rx->view.traffic_class));
+        resp_rx_ud(e, m->qp, job);
+    }
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The checks of a packet that need its queue pair: see rx.h. */
+#include "id_tables.h"
+#include "rx.h"
+#include "srq.h"
+
+/* The same addresses may be in another VLAN, or speak the other RoCE version. */
+static bool same_network(const struct gid_entry *to, const struct address_vector *av)
+{
+    return to->vlan == av->vlan && to->type == av->gid_type;
+}
+
+static bool pkey_matches(uint16_t pkey)
+{
+    /* The table holds the default partition as a full member: any membership matches it (10.9.3).
+     */
+    return (pkey & 0x7FFF) == (PKEY_DEFAULT & 0x7FFF);
+}
+
+/* Sent by the connected peer, to the address that it is connected to; a frame that matches the
+ * template is. */
+static bool comes_from_peer(const struct engine *e, const struct rx_job *job)
+{
+    const struct address_vector *av = &job->qp->av;
+    const struct encap_view *v = &job->view;
+
+    return gid_eq(&v->sgid, &av->dgid) && gid_eq(&v->dgid, &av->sgid) &&
+           (v->gid_index < 0 || same_network(&e->cfg.port->gids->entry[v->gid_index], av));
+}
+
+enum drop rx_validate(struct engine *e, struct rx_job *job)
+{
+    const struct qp *qp = job->qp;
+    const struct pkt *p = &job->pkt;
+    uint16_t flags = pkt_info(p)->flags;
+
+    job->srq = NULL;
+    if (!qp_can_receive(qp))
+        return DROP_qp_state;
+    if (pkt_info(p)->service != qp->service)
+        return DROP_service_mismatch;
+    if (!pkey_matches(p->pkey))
+        return DROP_pkey_mismatch;
+    if (flags & PF_DETH)
+        return p->deth.qkey == qp->qkey ? DROP_NONE : DROP_qkey_mismatch;
+    if (!job->matched && !comes_from_peer(e, job))
+        return DROP_source_mismatch;
+    if (flags & PF_XRCETH) { /* A14.4: the SRQ must exist in the queue pair's domain */
+        job->srq = e->cfg.srqs ? srq_table_lookup(e->cfg.srqs, p->xrc_srqn) : NULL;
+        if (qp->type != QPT_XRC_RECV || !job->srq || !job->srq->init.xrc ||
+            job->srq->init.xrcd != qp->xrcd)
+            return DROP_xrc_srq_mismatch;
+    }
+    return DROP_NONE;
+}
+
+enum drop rx_validate_mcast(const struct engine *e, const struct rx_job *job)
+{
+    const struct mcast_member *m;
+
+    if (!(pkt_info(&job->pkt)->flags & PF_DETH) || !gid_is_multicast(&job->view.dgid))
+        return DROP_unknown_qpn;
+    LIST_FOREACH(m, &e->mcast, link)
+    if (gid_eq(&m->group, &job->view.dgid))
+        return DROP_NONE;
+    return DROP_unknown_qpn;
+}

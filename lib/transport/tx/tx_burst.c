@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The transmit path of a burst, pulled by the host: queue pairs take turns; headers are built into
+ * the lent frames, and payloads that are not mapped are queued; then these are copied, and the
+ * packets whose payload arrived as a whole are sealed.
+ */
+#include "completion.h"
+#include "responder.h"
+#include "sg.h"
+#include "tx.h"
+
+#define TX_QUANTUM 16 /* packets that a queue pair sends before the next one's turn */
+
+static void next_turn(struct engine *e, struct qp *qp)
+{
+    qp->tx_burst = 0;
+    TAILQ_REMOVE(&e->tx_list, qp, tx_link);
+    TAILQ_INSERT_TAIL(&e->tx_list, qp, tx_link);
+}
+
+static void fill_jobs(struct engine *e, struct frame *frames, unsigned n)
+{
+    struct qp *qp;
+
+    e->jobs = e->sealed = 0;
+    while (e->jobs < n && (qp = TAILQ_FIRST(&e->tx_list))) {
+        bool alone = !TAILQ_NEXT(qp, tx_link);
+        unsigned turn = alone ? n : (unsigned)(TX_QUANTUM - qp->tx_burst);
+        unsigned taken = tx_take_turn(e, qp, &frames[e->jobs], min_of(n - e->jobs, turn));
+
+        if (!taken) {
+            TAILQ_REMOVE(&e->tx_list, qp, tx_link);
+            qp->in_tx_list = false;
+            continue;
+        }
+        e->jobs += taken;
+        qp->tx_burst = (uint8_t)(qp->tx_burst + taken);
+        if (qp->tx_burst >= TX_QUANTUM)
+            next_turn(e, qp);
+    }
+}
+
+/* The payload could not be read: the message ends here, and so does what was built behind it. */
+static void tx_failed(struct engine *e, struct tx_job *job)
+{
+    struct qp *qp = job->qp;
+
+    if (job->is_reply)
+        resp_fault(e, qp, FAULT_MEMORY, job->psn);
+    else
+        slot_at(&qp->req, job->slot)->status = WC_LOC_PROT_ERR;
+    engine_touch(e, qp);
+}
+
+/* A packet behind one of the same queue pair that failed. */
+static bool behind_failed(const struct engine *e, unsigned i)
+{
+    for (unsigned k = e->sealed; k < i; k++)
+        if (e->tx_job[k].failed && e->tx_job[k].qp == e->tx_job[i].qp)
+            return true;
+    return false;
+}
+
+/* Gets the payloads that the others wait for. Returns how many frames are to be sent. */
+static unsigned seal_rest(struct engine *e, struct frame *frames)
+{
+    unsigned out = e->sealed;
+    bool any_failed = false;
+
+    sg_flush_in(e);
+    for (unsigned i = e->sealed; i < e->jobs; i++) {
+        struct tx_job *job = &e->tx_job[i];
+
+        if (job->failed) {
+            any_failed = true;
+            tx_failed(e, job);
+        }
+        if (job->failed || (any_failed && behind_failed(e, i)))
+            continue;
+        tx_seal(e, job);
+        if (out != i) {
+            struct frame lent = frames[out];
+
+            frames[out] = frames[i];
+            frames[i] = lent;
+        }
+        out++;
+    }
+    return out;
+}
+
+unsigned engine_tx(struct engine *e, struct frame *frames, unsigned n, ns_t now)
+{
+    unsigned out;
+
+    e->now = now;
+    fill_jobs(e, frames, min_of(n, (unsigned)FRAME_BURST));
+    out = e->sealed == e->jobs ? e->jobs : seal_rest(e, frames);
+    engine_complete(e);
+    return out;
+}

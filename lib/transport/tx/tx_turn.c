@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One turn of a queue pair: its allowance is asked once, then responses and requests share the
+ * frames, batches where packets are alike, single packets where not.
+ */
+#include "requester.h"
+#include "responder.h"
+#include "service.h"
+#include "tx.h"
+#include "tx_allowance.h"
+
+#define TURN_SHORT 8 /* packets in which responses and requests alternate, if both are short */
+
+/* ---- batches ---- */
+
+static unsigned take_requests(struct engine *e, struct qp *qp, struct frame *frames, unsigned n,
+                              unsigned psns)
+{
+    if (!psns)
+        return 0;
+    return qp->req.pkt ? req_batch_segments(e, qp, frames, min_of(n, psns))
+                       : req_batch_messages(e, qp, frames, n, psns);
+}
+
+/* Whether there may be a request to send. */
+static bool may_have_request(const struct qp *qp)
+{
+    const struct requester *req = &qp->req;
+
+    return req->send != req->head || (req->slot_count && work_queue_pending(&req->sq));
+}
+
+/*
+ * Responses to READs are pending. Responses and requests alternate: packet by packet, or some at a
+ * time where both are of one packet each, because else the side with the long messages would hold
+ * back the other. If there is no request, or none that may be sent, responses take the whole turn.
+ */
+static unsigned alternate(struct engine *e, struct qp *qp, struct frame *frames, unsigned n,
+                          const struct tx_allowance *allow)
+{
+    unsigned few = min_of(n, TURN_SHORT), taken;
+
+    if (!qp->resp_turn) {
+        taken = may_have_request(qp)
+                    ? resp_batch_replies(e, qp, frames, qp->req.pkt ? 1 : few, true)
+                    : resp_batch_replies(e, qp, frames, n, false);
+        qp->resp_turn = (uint8_t)taken;
+        return taken;
+    }
+    taken =
+        take_requests(e, qp, frames, qp->req.pkt || qp->resp_turn == 1 ? 1 : few, allow->requests);
+    if (taken)
+        qp->resp_turn = 0;
+    else if (!allow->requests || !req_ready(e, qp)) /* else take_one sends the request */
+        taken = resp_batch_replies(e, qp, frames, n, false);
+    return taken;
+}
+
+/* ---- the general path ---- */
+
+/* The queue pair's next packet into the next job. */
+static bool take_one(struct engine *e, struct qp *qp, struct frame *frame,
+                     const struct tx_allowance *allow)
+{
+    struct tx_job *job = &e->tx_job[e->jobs];
+    bool request = allow->requests && req_ready(e, qp);
+
+    job->qp = qp;
+    job->frame = frame;
+    job->encap = &qp->encap;
+    job->failed = job->is_reply = false;
+    job->source = NULL;
+    qp->resp_turn = !qp->resp_turn;
+    if (allow->responses && (qp->resp_turn || !request) && resp_reply(e, qp, job))
+        return true;
+    return request && qp->ops->tx_request(e, qp, job);
+}
+
+unsigned tx_take_turn(struct engine *e, struct qp *qp, struct frame *frames, unsigned n)
+{
+    const struct tx_allowance allow = qp_tx_allowance(qp);
+    unsigned taken = 0;
+
+    if (likely(!allow.responses))
+        taken = take_requests(e, qp, frames, n, allow.requests);
+    else if (qp->resp.res_pending && qp->service == PKT_RC && allow.responses > 1)
+        taken = alternate(e, qp, frames, n, &allow);
+    if (likely(taken))
+        return taken;
+    if (!take_one(e, qp, frames, &allow))
+        return 0;
+    if (e->sealed == e->jobs && !e->batch.n) { /* while its bytes are in the cache */
+        tx_seal(e, &e->tx_job[e->jobs]);
+        e->sealed++;
+    }
+    return 1;
+}
