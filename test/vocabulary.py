@@ -32,7 +32,7 @@ WORDS = (
 )
 
 # Hits that are still there. The test fails when a count rises; lower it here when it falls, to 0 in the end.
-ALLOWED = {"app": 44, "config": 0, "doc": 0, "drivers": 39, "examples": 0, "lib": 197, "scripts": 0, "test": 436, "": 0}
+ALLOWED = {"app": 0, "config": 0, "doc": 0, "drivers": 39, "examples": 0, "lib": 197, "scripts": 0, "test": 436, "": 0}
 
 # The list itself, or names of the past, are quoted in these. Generated pages follow the files that they are made from.
 QUOTES = ("test/vocabulary.py", "CONTRIBUTING.md", "CHANGELOG.md")

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Lists of CPUs: see cpu_list_at() in options.h. */
 #include <sched.h>
 #include <stdlib.h>
 
 #include "options.h"
 
-/* One decimal number; *text stands behind it. -1: there is none, or no CPU can have it. */
+/* Reads a decimal number and moves *text behind it. -1: there is no number, or no CPU can have it.
+ */
 static int read_cpu(const char **text)
 {
     char *end;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What no RoCE in software gets around: a message is copied into packets and out of them, and a CRC
- * is computed over each packet at both ends. The same buffers, path MTU, order of frames and
- * functions as in the traffic; nothing else.
+ * The floor: the work that any RoCE in software must do. A message is copied into packets and out
+ * of them, and a CRC is computed over each packet at both ends. The floor uses the same buffers,
+ * path MTU, order of frames and functions as the traffic, and nothing else.
  */
 #include "perf.h"
 
@@ -16,7 +16,7 @@
 #include "pkt.h"
 
 #define FRAMES FRAME_BURST
-/* In front of the payload of an RC packet over IPv4, from the network header on. */
+/* The headers before the payload of an RC packet over IPv4, from the network header on. */
 #define HEADERS (IPV4_LEN + UDP_LEN + BTH_LEN)
 
 bool floor_applies(const struct perf_options *o)
@@ -32,7 +32,8 @@ ns_t thread_cpu_time(void)
     return (ns_t)ts.tv_sec * NS_PER_SEC + (ns_t)ts.tv_nsec;
 }
 
-/* The packets of a burst: all are built, then all are received, as frames go through a port. */
+/* The packets of a burst. All are built before the first is received, as when frames pass a port.
+ */
 struct burst {
     unsigned n;
     struct {
@@ -87,7 +88,7 @@ static void move_message(struct perf_thread *t, struct burst *b, uint8_t *to, co
         send_packet(t, b, to + at, from + at, min_of(size - at, mtu));
 }
 
-/* In turn through the places that the traffic uses. */
+/* Moves messages through the slots that the traffic uses, in the same order. */
 static uint64_t move_messages(struct perf_thread *t, struct burst *b, struct cursor *c)
 {
     const struct perf *p = t->perf;
@@ -95,7 +96,7 @@ static uint64_t move_messages(struct perf_thread *t, struct burst *b, struct cur
     uint64_t n = max_of(UINT64_C(65536) / max_of(p->size, UINT64_C(64)), UINT64_C(1));
 
     for (uint64_t i = 0; i < n; i++) {
-        uint64_t at = (uint64_t)cursor_take(c) * p->out_stride;
+        uint64_t at = (uint64_t)cursor_next(c) * p->out_stride;
         uint8_t *from = region + at, *to = region + p->half + at;
 
         if (p->opt.mode == MODE_READ)
@@ -124,7 +125,7 @@ double floor_measure(struct perf_thread *t, ns_t duration)
         messages += move_messages(t, &b, &c);
         now = thread_cpu_time();
     } while (now - began < duration && worker_time() < deadline);
-    /* A CRC that does not match would be one that was not computed. */
+    /* Detects a CRC that was not computed. */
     if (b.wrong)
         run_fail(t->perf, "the floor's CRCs do not match");
     return (double)messages * 1e9 / (double)max_of(now - began, UINT64_C(1));

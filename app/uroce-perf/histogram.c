@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* See histogram.h. */
 #include "histogram.h"
 
 #define MILLION 1000000u

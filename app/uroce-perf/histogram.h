@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A histogram of times whose buckets grow with the values: exact below 64, and above that 64
- * buckets for each power of two, so that no value is told wrong by more than 1/64. One thread adds,
- * any thread reads.
+ * buckets for each power of two, so that the relative error is at most 1/64. One thread adds, any
+ * thread reads.
  */
 #ifndef UROCE_PERF_HISTOGRAM_H
 #define UROCE_PERF_HISTOGRAM_H
@@ -27,7 +27,7 @@ static inline unsigned histogram_index(uint64_t value)
     return (shift << HISTOGRAM_BITS) + (unsigned)(value >> shift);
 }
 
-/* Its one writer. */
+/* Called by the histogram's one writer. */
 static inline void histogram_add(struct histogram *h, uint64_t value)
 {
     counter_inc(&h->bucket[histogram_index(value)]);
@@ -39,7 +39,7 @@ static inline void histogram_add(struct histogram *h, uint64_t value)
         counter_add(&h->min, ~value - counter_get(&h->min));
 }
 
-/* Adds all of `from`, which somebody may be adding to, to a histogram of the caller's. */
+/* Adds all of `from`, whose writer may be running, to a histogram that the caller owns. */
 void histogram_merge(struct histogram *to, const struct histogram *from);
 
 /*

@@ -23,7 +23,7 @@ static const char usage[] =
     "port. Of two devices, which must be each other's peer, the first sends to the second.\n"
     "\n";
 
-static int complain(const char *text)
+static int print_error(const char *text)
 {
     fprintf(stderr, "uroce-perf: %s\n", text);
     return -1;
@@ -39,16 +39,16 @@ struct eal {
 static int add_device(struct perf_ports *ports, const char *device)
 {
     if (ports->devices == PORTS_MAX)
-        return complain("more than two devices (--vdev, -a)");
+        return print_error("more than two devices (--vdev, -a)");
     if (!*device || (size_t)snprintf(ports->device[ports->devices], sizeof(ports->device[0]), "%s",
                                      device) >= sizeof(ports->device[0]))
-        return complain("a device has no name, or one that is too long (--vdev, -a)");
+        return print_error("a device has no name, or one that is too long (--vdev, -a)");
     ports->devices++;
     return 0;
 }
 
-/* The value of option `name` at argv[*i], or NULL if it is another; *i then stands at its last
- * word. */
+/* The value of option `name` at argv[*i], with *i moved to its last word; NULL if argv[*i] is
+ * another option. */
 static const char *value_of(char **argv, int argc, int *i, const char *name)
 {
     size_t n = strlen(name);
@@ -62,7 +62,8 @@ static const char *value_of(char **argv, int argc, int *i, const char *name)
     return *i + 1 < argc ? argv[++*i] : "";
 }
 
-/* Virtual devices are made by the port, which knows what they need; all else is the EAL's. */
+/* The ports create virtual devices, as they know the required arguments. All other options go to
+ * the EAL. */
 static int split_eal(struct perf_ports *ports, struct eal *e, int argc, char **argv)
 {
     for (int i = 0; i < argc; i++) {
@@ -81,7 +82,7 @@ static int split_eal(struct perf_ports *ports, struct eal *e, int argc, char **a
             return -1;
         for (; first <= i; first++) {
             if (e->argc == (int)ARRAY_SIZE(e->argv))
-                return complain("too many EAL options");
+                return print_error("too many EAL options");
             e->argv[e->argc++] = argv[first];
         }
     }
@@ -111,21 +112,21 @@ static int run_batch(const struct perf_options *o, struct perf_ports *ports, int
 
     if (perf_ports_open(ports, o, error, sizeof(error)) ||
         run_start(&p, o, ports, error, sizeof(error))) {
-        complain(error);
+        print_error(error);
         return EXIT_FAILURE;
     }
     run_wait(&p, signal_fd);
     run_stop(&p);
     report_result(&p);
     if (atomic_load(&p.failed))
-        complain(p.error);
+        print_error(p.error);
     else
         status = EXIT_SUCCESS;
     run_close(&p);
     return status;
 }
 
-/* Signals are read, and nothing else; threads started from here on inherit that. */
+/* Signals are only read from the descriptor. Threads that start later inherit the mask. */
 static int open_signals(void)
 {
     sigset_t set;
@@ -158,7 +159,7 @@ static int read_arguments(struct perf_options *o, struct perf_ports *ports, stru
     read = options_read(o, argc - split - 1, argv + split + 1, error, sizeof(error));
     if (!read)
         read = options_check(o, error, sizeof(error));
-    return read < 0 ? complain(error) : read;
+    return read < 0 ? print_error(error) : read;
 }
 
 int main(int argc, char **argv)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The memory that messages come from and go to: of each worker two halves, one for each end. */
+/* The memory of messages: two halves for each worker, one for each end. */
 #include "perf.h"
 
 #include <errno.h>
@@ -9,8 +9,8 @@
 
 #define MEMORY_MAX (UINT64_C(8) << 30)
 
-/* With verification each outstanding message has a place of its own, else they go through the
- * buffer one behind the other. */
+/* With verification each outstanding message has a slot of its own; otherwise all messages use the
+ * buffer's slots in turn. */
 static void share_slots(const struct perf *p, struct cursor *c, uint32_t *used, uint32_t depth,
                         uint32_t slots)
 {
@@ -46,19 +46,19 @@ void memory_assign(struct perf *p)
 
 static uint64_t slots_needed(const struct perf *p, uint32_t depth)
 {
-    uint32_t most = 0;
+    uint32_t largest = 0;
 
     for (unsigned w = 0; w < p->threads; w++) {
         uint32_t here = 0;
 
         for (uint32_t i = 0; i < p->ends; i++)
             here += p->end[i].worker == w;
-        most = max_of(most, here);
+        largest = max_of(largest, here);
     }
-    return (uint64_t)most * depth;
+    return (uint64_t)largest * depth;
 }
 
-/* Half of what the machine has, at most. */
+/* At largest half of the machine's memory. */
 static uint64_t memory_limit(void)
 {
     uint64_t all = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
@@ -79,7 +79,7 @@ int memory_plan(struct perf *p, char *error, size_t size)
         out = max_of(out, slots_needed(p, (uint32_t)p->opt.depth));
         in = max_of(in, slots_needed(p, p->recv_depth));
     }
-    if (p->opt.mode == MODE_ATOMIC) /* the counters */
+    if (p->opt.mode == MODE_ATOMIC) /* a counter for each queue pair */
         in = max_of(in, (uint64_t)p->ends);
     p->out_slots = (uint32_t)out;
     p->in_slots = (uint32_t)in;
@@ -87,7 +87,7 @@ int memory_plan(struct perf *p, char *error, size_t size)
     p->memory_len = 2 * p->half * p->threads;
     if (p->memory_len <= memory_limit())
         return 0;
-    snprintf(error, size, "size, depth, qps: so many messages need %lu MiB of memory, over %lu",
+    snprintf(error, size, "size, depth, qps: these messages need %lu MiB of memory, over %lu",
              p->memory_len >> 20, memory_limit() >> 20);
     return -1;
 }

@@ -50,7 +50,7 @@ static int open_session(struct perf *p, unsigned side)
     return err;
 }
 
-/* No larger than need be: entries that come round are still in the cache then. */
+/* No larger than necessary: a small ring stays in the cache. */
 static int open_cq(struct perf *p, unsigned side, unsigned kind, uint64_t entries)
 {
     struct ctl_msg m = {.create_cq.cqe = pow2_at_least((uint32_t)max_of(entries, UINT64_C(64)))};
@@ -187,7 +187,7 @@ static int open_pairs(struct perf *p)
     return err;
 }
 
-/* ---- who is where ---- */
+/* ---- workers and peers ---- */
 
 static uint32_t worker_of(const struct perf *p, const struct perf_end *e)
 {
@@ -204,8 +204,9 @@ static int by_worker(const void *a, const void *b)
                                   : (x->number > y->number) - (x->number < y->number);
 }
 
-/* Connections are pairs, on one worker if the port is its own peer. Datagrams may go to any queue
- * pair: those on one worker become pairs, as far as there are two. */
+/* The two queue pairs of a connection are peers; both are on one worker if the port is its own
+ * peer. Datagrams may go to any queue pair: queue pairs on one worker become peers where possible.
+ */
 static int pair_ends(struct perf *p)
 {
     struct perf_end **order = calloc(p->ends, sizeof(*order));
@@ -224,7 +225,7 @@ static int pair_ends(struct perf *p)
     return 0;
 }
 
-static int place_ends(struct perf *p)
+static int find_workers(struct perf *p)
 {
     p->posted = calloc(p->ends, sizeof(uint64_t) * p->end[0].sq_size);
     if (!p->posted)
@@ -235,7 +236,7 @@ static int place_ends(struct perf *p)
 
         e->number = i;
         e->worker = worker_of(p, e);
-        e->bells = &shared->worker[e->worker];
+        e->doorbells = &shared->worker[e->worker];
         e->posted = p->posted + (size_t)i * e->sq_size;
         e->quota = UINT64_MAX;
     }
@@ -283,22 +284,22 @@ static void prepare_request(struct perf *p, struct perf_end *e)
         [MODE_READ] = SQE_READ,   [MODE_ATOMIC] = SQE_FETCH_ADD,    [MODE_UD] = SQE_SEND_IMM};
     bool in_line = p->opt.inline_max && p->size <= p->opt.inline_max;
 
-    e->proto = (struct sqe){.opcode = opcode[p->opt.mode],
-                            .flags = in_line ? SQE_INLINE : 0,
-                            .num_sge = !in_line,
-                            .inline_len = in_line ? (uint32_t)p->size : 0,
-                            .rkey = p->key[e->peer->side]};
+    e->template = (struct sqe){.opcode = opcode[p->opt.mode],
+                               .flags = in_line ? SQE_INLINE : 0,
+                               .num_sge = !in_line,
+                               .inline_len = in_line ? (uint32_t)p->size : 0,
+                               .rkey = p->key[e->peer->side]};
     if (p->opt.mode == MODE_UD) {
-        e->proto.ud.ah = p->ah[e->side];
-        e->proto.ud.remote_qpn = e->peer->qpn;
-        e->proto.ud.remote_qkey = QKEY;
+        e->template.ud.ah = p->ah[e->side];
+        e->template.ud.remote_qpn = e->peer->qpn;
+        e->template.ud.remote_qkey = QKEY;
     } else if (p->opt.mode == MODE_ATOMIC) {
-        e->proto.atomic.compare_add = 1;
-        e->proto.remote_addr = e->remote + (uint64_t)e->number * p->in_stride;
+        e->template.atomic.compare_add = 1;
+        e->template.remote_addr = e->remote + (uint64_t)e->number * p->in_stride;
     }
 }
 
-/* Each sender its share, the first ones a message more. */
+/* Divides the messages among the senders; the first ones get one more. */
 static void share_messages(struct perf *p)
 {
     uint64_t senders = p->ends >> !p->opt.bidirectional, left = p->opt.messages % senders;
@@ -331,7 +332,7 @@ static int create_all(struct perf *p)
     if (!err)
         err = open_pairs(p);
     if (!err)
-        err = place_ends(p);
+        err = find_workers(p);
     return err ? err : list_senders(p);
 }
 
@@ -341,7 +342,7 @@ int objects_open(struct perf *p, char *error, size_t size)
 
     p->sides = p->ports->count;
     p->ends = 2 * (uint32_t)p->opt.qps;
-    /* A receiver on another worker may be late. */
+    /* A receiver on another worker may be behind. */
     p->recv_depth = (uint32_t)min_of(2 * p->opt.depth, (uint64_t)QUEUE_MAX_WR);
     p->end = calloc(p->ends, sizeof(*p->end));
     err = p->end ? create_all(p) : -ENOMEM;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* See options.h: one table of all options, and the conditions between them. */
 #include "options.h"
 
 #include <errno.h>
@@ -44,33 +45,32 @@ static const struct row {
      "bytes of a message (K and M may follow); of a frame's payload, or of a whole frame"},
     {"depth", NUMBER, AT(depth), 1, QUEUE_MAX_WR, NULL, "messages outstanding on each queue pair"},
     {"qps", NUMBER, AT(qps), 1, PAIRS_MAX, NULL, "connected pairs of queue pairs"},
-    {"idle", NUMBER, AT(idle), 0, PAIRS_MAX, NULL, "more pairs, that do nothing"},
+    {"idle", NUMBER, AT(idle), 0, PAIRS_MAX, NULL, "additional pairs that stay idle"},
     {"workers", NUMBER, AT(workers), 1, WORKERS_MAX, NULL, "threads, each spinning on a CPU"},
     {"mtu", NUMBER, AT(mtu), 256, 4096, NULL, "path MTU: 256, 512, 1024, 2048, 4096"},
     {"inline", NUMBER, AT(inline_max), 0, QUEUE_MAX_INLINE, NULL,
-     "messages of at most so many bytes are posted inline"},
-    {"signal", NUMBER, AT(signal), 1, QUEUE_MAX_WR, NULL,
-     "a completion for every so many messages"},
+     "messages of at most N bytes are posted inline"},
+    {"signal", NUMBER, AT(signal), 1, QUEUE_MAX_WR, NULL, "a completion for every N messages"},
     {"buffer", NUMBER, AT(buffer), 4096, UINT64_C(1) << 30, NULL,
-     "bytes of memory that a worker's messages go through, at each end"},
+     "bytes of memory for a worker's messages, at each end"},
     {"duration", SECONDS, AT(duration), NS_PER_MS, DAY, NULL,
      "seconds, such as 0.5; 0: 5 in batch mode, until stop at the prompt"},
     {"messages", NUMBER, AT(messages), 0, UINT64_C(1) << 40, NULL,
-     "end after so many messages, of all queue pairs together; 0: by time"},
-    {"seed", NUMBER, AT(seed), 0, UINT64_MAX, NULL, "of the messages' contents"},
+     "end after N messages, of all queue pairs together; 0: by time"},
+    {"seed", NUMBER, AT(seed), 0, UINT64_MAX, NULL, "seed of the messages' contents"},
     {"bidirectional", FLAG, AT(bidirectional), 0, 0, NULL, "both queue pairs of a pair send"},
     {"verify", FLAG, AT(verify), 0, 0, NULL, "compare every byte that arrives"},
     {"floor", SWITCH, AT(floor), 0, 0, NULL,
-     "on or off: measure what copies and CRCs alone would take"},
+     "on or off: measure the time of copies and CRCs alone"},
     {"icrc", SWITCH, AT(icrc), 0, 0, NULL,
-     "on or off: off, packets on the loopback port have none, as in uroced"},
+     "on or off: without it packets on the loopback port have no ICRC, as in uroced"},
     {"cpus", TEXT, AT(cpus), 0, sizeof(((struct perf_options *)0)->cpus), NULL,
      "CPUs for the workers, such as 2,3"},
     {"stats-period", SECONDS, AT(stats_period), 10 * NS_PER_MS, DAY, NULL,
-     "print rates every so many seconds; 0: only at the end"},
+     "print rates every S seconds; 0: only at the end"},
     {"format", CHOICE, AT(format), 0, 0, formats, "table, csv, json"},
     {"batch", FLAG, AT(batch), 0, 0, NULL, "run once and end, also on a terminal"},
-    {"interactive", FLAG, AT(interactive), 0, 0, NULL, "a prompt, also without a terminal"},
+    {"interactive", FLAG, AT(interactive), 0, 0, NULL, "show a prompt, also without a terminal"},
 };
 
 __attribute__((format(printf, 3, 4))) static int fail(char *error, size_t size, const char *format,
@@ -113,7 +113,7 @@ void options_default(struct perf_options *o)
                                .icrc = true};
 }
 
-static const struct row *find(const char *name)
+static const struct row *find_row(const char *name)
 {
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
         if (!strcmp(rows[i].name, name))
@@ -124,7 +124,7 @@ static const struct row *find(const char *name)
 
 static bool takes_value(const char *name)
 {
-    const struct row *r = find(name);
+    const struct row *r = find_row(name);
 
     return r && r->kind != FLAG;
 }
@@ -196,7 +196,7 @@ static int set_choice(const struct row *r, void *to, const char *value, char *er
             return 0;
         }
     }
-    return fail(error, size, "%s: there is no \"%s\", but %s", r->name, value, r->help);
+    return fail(error, size, "%s: \"%s\" is none of: %s", r->name, value, r->help);
 }
 
 static int set_text(const struct row *r, void *to, const char *value, char *error, size_t size)
@@ -211,13 +211,13 @@ static int set_text(const struct row *r, void *to, const char *value, char *erro
 int options_set(struct perf_options *o, const char *name, const char *value, char *error,
                 size_t size)
 {
-    const struct row *r = find(name);
+    const struct row *r = find_row(name);
     void *to;
 
     if (!r)
         return fail(error, size, "there is no option \"%s\"", name);
     if (!value && r->kind != FLAG)
-        return fail(error, size, "%s: wants a value", name);
+        return fail(error, size, "%s: needs a value", name);
     to = (char *)o + r->at;
     switch (r->kind) {
     case NUMBER:
@@ -248,7 +248,7 @@ int options_read(struct perf_options *o, int argc, char **argv, char *error, siz
         if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))
             return 1;
         if (strncmp(argv[i], "--", 2) || n <= 0 || n >= (int)sizeof(name))
-            return fail(error, size, "what is \"%s\"?", argv[i]);
+            return fail(error, size, "unexpected argument \"%s\"", argv[i]);
         snprintf(name, sizeof(name), "%.*s", n, argv[i] + 2);
         if (value)
             value++;
@@ -300,7 +300,7 @@ bool options_is_text(unsigned number)
     return rows[number].kind == TEXT || rows[number].kind == CHOICE;
 }
 
-/* ---- what fits what ---- */
+/* ---- conditions between options ---- */
 
 static int check_messages(const struct perf_options *o, char *error, size_t size)
 {
@@ -320,7 +320,7 @@ static int check_messages(const struct perf_options *o, char *error, size_t size
                     "signal: a completion for %" PRIu64 " messages never comes when %" PRIu64
                     " may be outstanding (depth)",
                     o->signal, o->depth);
-    /* Completion queues must hold all that may be outstanding. */
+    /* Completion queues must have room for everything that may be outstanding. */
     if (ends * o->depth > limit)
         return fail(error, size,
                     "qps, depth: %" PRIu64 " messages outstanding are more than the %" PRIu64
@@ -349,7 +349,7 @@ static int check_frames(const struct perf_options *o, char *error, size_t size)
     return 0;
 }
 
-/* All of it is looked at, and then whether it is long enough. */
+/* The list must be correct as a whole, and long enough. */
 static int check_cpus(const struct perf_options *o, char *error, size_t size)
 {
     if (!o->cpus[0])
@@ -372,7 +372,7 @@ int options_check(const struct perf_options *o, char *error, size_t size)
     if (check_cpus(o, error, size))
         return -1;
     if (!o->icrc && !mode_has_engine(o->mode))
-        return fail(error, size, "icrc: off says nothing in mode %s", modes[o->mode]);
+        return fail(error, size, "icrc: off has no effect in mode %s", modes[o->mode]);
     return mode_has_engine(o->mode) ? check_messages(o, error, size) : check_frames(o, error, size);
 }
 

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* See pattern.h. */
 #include "pattern.h"
 
 #include <string.h>
 
 #include "random.h"
 
-/* The generator's state moves on by a constant: any word of the stream can be had at once. */
+/* The generator's state advances by a constant, so any word of the stream can be computed directly.
+ */
 #define STEP UINT64_C(0x9e3779b97f4a7c15)
 
 static uint64_t word(uint64_t key, size_t index)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Contents of messages by which every wrong byte is found: a stream of words made from a key, which
- * is another for each message. Pure. */
+/* Contents of messages that reveal every wrong byte: a stream of words made from a key that differs
+ * for each message. Pure. */
 #ifndef UROCE_PERF_PATTERN_H
 #define UROCE_PERF_PATTERN_H
 
@@ -12,10 +12,10 @@ uint64_t pattern_key(uint64_t seed, uint32_t sender, uint32_t message);
 
 void pattern_fill(uint8_t *bytes, size_t n, uint64_t key);
 
-/* The offset of the first of n bytes that is not as pattern_fill made it; n: all are right. */
+/* The offset of the first of n bytes that differs from pattern_fill's; n: all are right. */
 size_t pattern_check(const uint8_t *bytes, size_t n, uint64_t key);
 
-/* The byte that belongs at this offset. */
+/* The byte at this offset of the pattern. */
 uint8_t pattern_byte(size_t offset, uint64_t key);
 
 #endif

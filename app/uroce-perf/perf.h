@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of uroce-perf share. */
+/* Shared by the files of uroce-perf. */
 #ifndef UROCE_PERF_H
 #define UROCE_PERF_H
 
@@ -14,34 +14,34 @@
 #define SIDES         2
 #define PORTS_MAX     2
 #define RATIOS_MAX    1024
-#define POLL_MAX      128 /* completions taken from a queue in a turn */
+#define POLL_MAX      128 /* completions handled per poll of a queue */
 #define ERROR_MAX     256
 #define TRAFFIC_SLICE (50 * NS_PER_MS)
 #define FLOOR_SLICE   (10 * NS_PER_MS)
-/* Traffic that makes no progress for so long has failed: longer than all retries of a
- * retransmission timer take. */
+/* Traffic without progress for this long has failed: all retries of a retransmission timer take
+ * less time. */
 #define STALL (10 * NS_PER_SEC)
 
 /* ---- ports: perf_ports.c ---- */
 
 /*
- * One or two ports, and one device on each. One port is the loopback port, unless the EAL was given
- * a device: a port is its own peer then. Of two the first sends to the second.
+ * One or two ports, with a device on each. Without a device among the EAL options there is the
+ * loopback port. A single port is its own peer; of two ports the first sends to the second.
  */
 struct perf_ports {
     const struct env_ops *env;
     unsigned count;
     char device[PORTS_MAX][256]; /* as DPDK names them; none: loopback */
     unsigned devices;
-    struct pktio *io[PORTS_MAX]; /* until the rnic has them */
+    struct pktio *io[PORTS_MAX]; /* owned until the rnic takes them over */
     struct pktio_info info[PORTS_MAX];
     struct rnic *rnic;
-    unsigned workers; /* it was opened with so many, for this path MTU, and with ICRCs */
+    unsigned workers; /* the number of workers, path MTU and use of ICRCs that it was opened for */
     uint64_t mtu;
     bool icrc;
 };
 
-/* Opens the ports, for that many workers. 0, or -1 and why not. */
+/* Opens the ports for o->workers workers. 0, or -1 with the reason in error. */
 int perf_ports_open(struct perf_ports *ports, const struct perf_options *o, char *error,
                     size_t size);
 void perf_ports_close(struct perf_ports *ports);
@@ -55,12 +55,12 @@ union gid perf_ports_address(const struct perf_ports *ports, unsigned port);
 
 /* ---- queue pairs: objects.c ---- */
 
-/* Places in memory that messages go through in turn. */
+/* The slots of memory that messages use in turn. */
 struct cursor {
     uint32_t next, first, end; /* numbers of slots */
 };
 
-static inline uint32_t cursor_take(struct cursor *c)
+static inline uint32_t cursor_next(struct cursor *c)
 {
     uint32_t slot = c->next++;
 
@@ -72,7 +72,8 @@ static inline uint32_t cursor_take(struct cursor *c)
 /* The completion queues of a side. */
 enum { SEND_CQ, RECV_CQ, CQS };
 
-/* One queue pair, as its application sees it. Its worker's thread's, but for constants. */
+/* One queue pair, as its application sees it. Only its worker's thread changes it after its
+ * creation. */
 struct perf_end {
     uint32_t number, qpn, slot, worker, side;
     struct perf_end *peer;
@@ -80,14 +81,14 @@ struct perf_end {
     uint32_t sq_size, sq_stride, rq_size, rq_stride;
     uint8_t *sq, *rq;
     struct qp_shared *shared;
-    struct doorbells *bells;
-    struct sqe proto;           /* of its work requests */
+    struct doorbells *doorbells;
+    struct sqe template;        /* for its send WQEs */
     uint64_t local, remote;     /* its worker's memory at both ends */
-    uint32_t prod, done;        /* messages posted, completed (UD: taken back) */
+    uint32_t prod, done;        /* messages posted, completed (UD: WQEs free again) */
     uint64_t quota;             /* messages left to post */
-    struct cursor out, checked; /* slots of messages; those that were compared */
+    struct cursor out, checked; /* slots of messages; slots of messages that were verified */
     uint32_t recv_prod;
-    _Atomic uint32_t recv_done; /* messages that came */
+    _Atomic uint32_t recv_done; /* messages that arrived */
     struct cursor in, in_checked;
     uint64_t *posted; /* TSC, by message modulo sq_size */
     uint64_t messages;
@@ -95,7 +96,7 @@ struct perf_end {
 
 struct perf;
 
-/* A worker's thread. */
+/* One worker's thread. */
 struct perf_thread {
     struct perf *perf;
     unsigned index;
@@ -104,7 +105,7 @@ struct perf_thread {
     uint32_t cons[SIDES][CQS]; /* of its lanes */
     struct perf_end **sender;
     unsigned senders;
-    bool closed; /* its queue pairs' peers are here too */
+    bool closed; /* the peers of all its queue pairs are here too */
     bool posting;
     uint64_t outstanding; /* messages without a completion */
     uint32_t dirty[SIDES * CQS * POLL_MAX];
@@ -112,12 +113,13 @@ struct perf_thread {
     /* Written by the thread, read by all. */
     struct {
         counter_t messages, bytes, received, lost, wrong;
-        counter_t active_ns, active_cpu_ns; /* time spent on traffic */
-        counter_t progress;                 /* of any kind, to see that there is some */
+        counter_t active_ns, active_cpu_ns; /* time in traffic */
+        counter_t progress;                 /* of any kind; shows that the run is not stuck */
     } CACHE_ALIGNED stats;
     struct histogram latency; /* TSC ticks */
-    _Atomic unsigned cleared; /* the last request to clear that it has seen */
-    /* By slice: thousandths of the floor, and its rates, messages a second of CPU time. */
+    _Atomic unsigned cleared; /* the last request to clear the statistics that it has handled */
+    /* By slice: the traffic's rate relative to the floor's, and the floor's rate in messages per
+     * second of CPU time. */
     double floor_first; /* the floor's rate before the first slice; 0: there is none */
     unsigned ratios;
     float ratio[RATIOS_MAX], floor_rate[RATIOS_MAX];
@@ -146,23 +148,25 @@ struct perf {
     _Atomic unsigned ready, finished, clear;
     _Atomic bool start, stop;
     _Atomic bool failed;
-    char error[ERROR_MAX];  /* the first; by whoever set `failed` */
+    char error[ERROR_MAX];  /* the first failure, written by the thread that set `failed` */
     _Atomic uint64_t began; /* ns; 0: not all threads are ready */
     uint64_t ended;
     double heap_per_qp, us_per_qp;
 };
 
-/* Makes everything that a run needs, down to connected queue pairs. 0, or -1 and why not. */
+/* Creates everything that a run needs, up to connected queue pairs. 0, or -1 with the reason in
+ * error. */
 int objects_open(struct perf *p, char *error, size_t size);
 void objects_close(struct perf *p);
 
-/* One request as a program makes it, with a descriptor or -1. 0 or a negative errno. */
+/* Sends one control request as a program would, with a descriptor or -1. 0 or a negative errno. */
 int objects_call(struct perf *p, unsigned side, enum ctl_type type, struct ctl_msg *m, int fd);
 
 #define PERF_ACCESS (MEM_LOCAL_WRITE | MEM_REMOTE_WRITE | MEM_REMOTE_READ | MEM_REMOTE_ATOMIC)
 
-/* memory.c: how much when it is known which queue pairs are where, and 0, or -1 and why not; then
- * the memory, registered, and 0 or a negative errno; then who uses which part. */
+/* memory.c: computes the sizes once the queue pairs have their workers: 0, or -1 with the reason in
+ * error. Then allocates and registers the memory: 0 or a negative errno. Then gives each queue pair
+ * its part. */
 int memory_plan(struct perf *p, char *error, size_t size);
 int memory_open(struct perf *p);
 void memory_assign(struct perf *p);
@@ -172,44 +176,44 @@ extern const struct mem_provider perf_memory; /* perf_ports.c */
 
 /* ---- running: run.c, thread.c, traffic.c, stage.c, floor.c ---- */
 
-/* Starts threads; they end by themselves when messages or time are used up, or by run_stop. */
+/* Starts the threads. They end when messages or time are used up, or by run_stop. */
 int run_start(struct perf *p, const struct perf_options *o, struct perf_ports *ports, char *error,
               size_t size);
-/* Waits for their end. */
+/* Stops the threads and waits for their end. */
 void run_stop(struct perf *p);
-/* Frees what run_start made, and p's results with it. */
+/* Frees what run_start created, and p's results. */
 void run_close(struct perf *p);
-/* Whether all threads have done what there was to do, or one failed. */
+/* Whether all threads have finished, or one has failed. */
 bool run_is_over(const struct perf *p);
-/* Rates and latencies count from now on. Waits until the threads know it. */
+/* Restarts the measurement of rates and latencies. Waits until the threads have done so. */
 void run_clear(struct perf *p);
 
 void *thread_run(void *thread);
-/* Waits for the others; time counts from then on. */
+/* Waits for the other threads. Time counts from then on. */
 void thread_ready(struct perf_thread *t);
-/* Its statistics begin anew if somebody asked for that: then true. */
-bool thread_look_for_clear(struct perf_thread *t);
-/* The first failure's text stays; the run ends. Any thread. */
+/* Clears the thread's statistics if that was requested, and then returns true. */
+bool thread_check_clear(struct perf_thread *t);
+/* Records the first failure's text and ends the run. Any thread. */
 __attribute__((format(printf, 2, 3))) void run_fail(struct perf *p, const char *format, ...);
 
-/* Posts the first receive entries of the queue pairs here. */
+/* Posts the first receive WQEs of this worker's queue pairs. */
 void traffic_prepare(struct perf_thread *t);
-/* Takes completions and posts as many messages anew. How many it took. */
+/* Handles completions, and posts as many new messages. Returns the number of completions. */
 unsigned traffic_poll(struct perf_thread *t);
 /* Posts messages until each queue pair has its depth outstanding. */
 void traffic_fill(struct perf_thread *t);
-/* Sees to it that what is outstanding completes though nothing follows. */
+/* Makes the outstanding messages complete although no messages follow them. */
 void traffic_flush(struct perf_thread *t);
-/* Gives up datagrams that did not come. */
+/* Gives up datagrams that did not arrive. */
 void traffic_forget_lost(struct perf_thread *t);
 
-/* Stages and bare ports: until told to stop. */
+/* Runs a stage, or the bare port, until the run is stopped. */
 void stage_run(struct perf_thread *t);
 
-/* Moves messages as the traffic does, with copies and CRCs alone, for so long. Messages a second of
- * CPU time. */
+/* Moves messages as the traffic does, but with copies and CRCs alone, for this time. Returns
+ * messages per second of CPU time. */
 double floor_measure(struct perf_thread *t, ns_t duration);
-/* Whether there is one for what is measured. */
+/* Whether the mode has a floor. */
 bool floor_applies(const struct perf_options *o);
 
 ns_t thread_cpu_time(void);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The ports, and the devices on them. */
+/* The ports, the devices on them, and the devices' memory provider. */
 #include "perf.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 
 #define LINK_WAIT (5 * NS_PER_SEC)
 
-/* ---- memory: our own, so nothing is copied ---- */
+/* ---- memory: of this process, so nothing is copied ---- */
 
 static void no_copy(void *space, struct mem_io *io, unsigned n)
 {
@@ -86,7 +86,7 @@ static int open_ports(struct perf_ports *ports, const struct perf_options *o, ch
     return 0;
 }
 
-/* Ports that are each other's peer come up when both are there. */
+/* Two ports that are peers come up once both are open. */
 static int await_link(struct perf_ports *ports, unsigned port, char *error, size_t size)
 {
     struct pktio *io = ports->io[port];
@@ -102,7 +102,7 @@ static int await_link(struct perf_ports *ports, unsigned port, char *error, size
             snprintf(error, size, "%.100s: its link is down", ports->info[port].name);
             return -1;
         }
-        /* A port without a descriptor says nothing of itself: it is asked now and then. */
+        /* A port without a descriptor is polled. */
         if (poll(&pfd, 1, pfd.fd < 0 ? 10 : 100) > 0)
             io->ops->link_ack(io);
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The prompt: commands start and stop runs, which go on by themselves meanwhile. */
+/* The prompt: commands start and stop runs, which continue while commands are read. */
 #include "result.h"
 #include "run_wait.h"
 
@@ -24,12 +24,12 @@ static struct prompt {
 
 /* ---- what commands do ---- */
 
-static void say(const char *text)
+static void print_line(const char *text)
 {
     printf("%s\n", text);
 }
 
-/* Ports are opened for a number of workers, a path MTU, and with ICRCs or without. */
+/* Reopens the ports if the workers, the path MTU or the use of ICRCs have changed. */
 static int open_ports(struct prompt *x, char *error, size_t size)
 {
     struct perf_ports *ports = x->ports;
@@ -49,11 +49,11 @@ static void start(struct prompt *x)
     char error[ERROR_MAX];
 
     if (x->perf.running) {
-        say("it runs");
+        print_line("a run is in progress");
         return;
     }
     if (options_check(x->options, error, sizeof(error))) {
-        say(error);
+        print_line(error);
         return;
     }
     if (x->has_run)
@@ -61,19 +61,19 @@ static void start(struct prompt *x)
     x->has_run = false;
     if (open_ports(x, error, sizeof(error)) ||
         run_start(&x->perf, x->options, x->ports, error, sizeof(error))) {
-        say(error);
+        print_line(error);
         return;
     }
     x->has_run = true;
     run_wait_begin(&x->wait, NS_NEVER);
-    say("started");
+    print_line("started");
 }
 
-/* A failure is told once, and remembered for the exit status. */
+/* Prints a failure once; the exit status reports it, too. */
 static void stop(struct prompt *x)
 {
     if (!x->perf.running) {
-        say("nothing runs");
+        print_line("no run is in progress");
         return;
     }
     run_stop(&x->perf);
@@ -89,7 +89,7 @@ static void show_topic(struct prompt *x, const char *what)
     if (!strcmp(what, "config"))
         show_config(x->options);
     else if (!x->has_run)
-        say("nothing has run");
+        print_line("there was no run yet");
     else if (!strcmp(what, "stats"))
         report_table(&x->perf);
     else if (!strcmp(what, "latency"))
@@ -100,30 +100,30 @@ static void show_topic(struct prompt *x, const char *what)
         show_xstats(&x->perf);
 }
 
-static void set(struct prompt *x, const char *name, const char *value)
+static void set_option(struct prompt *x, const char *name, const char *value)
 {
     char error[ERROR_MAX];
 
     if (!strcmp(name, "batch") || !strcmp(name, "interactive"))
-        say("this is settled when the program starts");
+        print_line("this option is for the command line only");
     else if (options_set(x->options, name, value, error, sizeof(error)))
-        say(error);
+        print_line(error);
     else if (x->perf.running)
-        say("for the next start");
+        print_line("takes effect at the next start");
 }
 
 static void help(void)
 {
-    puts("start                  begin a run with what is set\n"
-         "stop                   end it and print what came out\n"
+    puts("start                  begin a run with these settings\n"
+         "stop                   end it and print the results\n"
          "show stats             rates of this run, or of the last\n"
          "show latency           its latencies\n"
          "show qps               its queue pairs\n"
          "show xstats            counters of engines, ports and workers\n"
-         "show config            what is set\n"
+         "show config            the settings\n"
          "set NAME VALUE         for the next start; names as on the command line:");
     options_help();
-    puts("clear                  rates and latencies begin anew\n"
+    puts("clear                  restart the measurement of rates and latencies\n"
          "quit");
 }
 
@@ -145,7 +145,7 @@ static void on_command(void *parsed, struct cmdline *cl, void *data)
     else if (!strcmp(w->command, "show"))
         show_topic(x, w->first);
     else if (!strcmp(w->command, "set"))
-        set(x, w->first, w->second);
+        set_option(x, w->first, w->second);
     else if (!strcmp(w->command, "help"))
         help();
     else if (strcmp(w->command, "clear"))
@@ -153,7 +153,7 @@ static void on_command(void *parsed, struct cmdline *cl, void *data)
     else if (x->has_run && x->perf.running)
         run_clear(&x->perf);
     else
-        say("nothing runs");
+        print_line("no run is in progress");
     fflush(stdout);
     if (x->quit)
         cmdline_quit(cl);
@@ -190,8 +190,8 @@ static cmdline_parse_ctx_t commands[] = {&plain_command, &show_command, &set_com
 
 /* ---- waiting ---- */
 
-/* Whatever was typed; false: nothing more comes. */
-static bool take_input(struct cmdline *cl)
+/* Passes the input to the parser. False at its end. */
+static bool pass_input(struct cmdline *cl)
 {
     char text[256];
     ssize_t n = read(STDIN_FILENO, text, sizeof(text));
@@ -211,7 +211,7 @@ static void serve(struct prompt *x, struct cmdline *cl, int signal_fd)
 
         if (n > 0 && pfd[1].revents)
             return;
-        if (n > 0 && pfd[0].revents && !take_input(cl))
+        if (n > 0 && pfd[0].revents && !pass_input(cl))
             return;
         if (x->perf.running && run_wait_check(&x->wait, &x->perf))
             stop(x);

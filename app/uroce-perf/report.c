@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Prints results as JSON, CSV or tables: see result.h. */
 #include "result.h"
 
 #include <jansson.h>
@@ -137,7 +138,7 @@ static void csv_line(const struct perf *p, const struct perf_result *r, const ch
     fflush(stdout);
 }
 
-/* Since all threads were ready. */
+/* The time since all threads were ready. */
 static ns_t run_time(const struct perf *p)
 {
     ns_t began = atomic_load(&p->began), now = p->running ? worker_time() : p->ended;
@@ -176,7 +177,7 @@ static void table_latency(const struct perf *p, const struct perf_result *r, con
     printf(" %9.2f\n", r->max_ns / 1e3);
 }
 
-/* Each worker, if there are several, then all of them. */
+/* Prints a line for each worker, if there are several, and one for their total. */
 static void for_each(const struct perf *p,
                      void (*line)(const struct perf *p, const struct perf_result *r,
                                   const char *who))

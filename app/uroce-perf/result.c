@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Sums and medians over the threads' statistics: see result.h. */
 #include "result.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a run has measured so far, and how it is told. */
+/* The measurements of a run up to now, and their output. */
 #ifndef UROCE_PERF_RESULT_H
 #define UROCE_PERF_RESULT_H
 
@@ -14,8 +14,8 @@ extern const struct quantile {
 
 struct perf_result {
     uint64_t messages, bytes, received, lost, wrong;
-    double active_s; /* on traffic: without setting up, and without the floor's share */
-    double cpu_s;    /* the threads' CPU time of that */
+    double active_s; /* in traffic, without setting up and without the floor */
+    double cpu_s;    /* the threads' CPU time in traffic */
     double messages_per_s, gigabytes_per_s;
     double ns_per_message, cycles_per_message; /* of CPU time, all workers' */
     uint64_t latencies;
@@ -24,20 +24,20 @@ struct perf_result {
     double floor_messages_per_s, floor_gigabytes_per_s, floor_ns_per_message, floor_ratio;
 };
 
-/* Of all workers, or of one. May run while they do. 0 or -ENOMEM. */
+/* The result of all workers, or of one. The workers may be running. 0 or -ENOMEM. */
 int result_total(const struct perf *p, struct perf_result *r);
 int result_of_worker(const struct perf *p, unsigned worker, struct perf_result *r);
 
-/* What happened since `before`, an earlier total, in so many seconds. */
+/* Reduces r to the changes since `before`, an earlier total. */
 void result_since(struct perf_result *r, const struct perf_result *before);
 
 /* ---- report.c: by --format ---- */
 
-/* A line about a period, `at` seconds from the start. */
+/* Prints a line about a period, `at` seconds after the start. */
 void report_period(const struct perf *p, const struct perf_result *r, double at);
-/* What came out of it. */
+/* Prints the result of the run. */
 void report_result(const struct perf *p);
-/* The same in words, whatever the format: for the prompt. */
+/* Prints the result as text, whatever the format: for the prompt. */
 void report_table(const struct perf *p);
 void report_latency(const struct perf *p);
 
@@ -49,8 +49,8 @@ void show_config(const struct perf_options *o);
 
 /* ---- prompt.c ---- */
 
-/* Takes commands until quit, the end of the input, or a signal. signal_fd: readable when there is
- * one. The program's exit status. */
+/* Executes commands until quit, the end of the input, or a signal. signal_fd becomes readable with
+ * a signal. Returns the program's exit status. */
 int prompt_run(struct perf_options *o, struct perf_ports *ports, int signal_fd);
 
 #endif

@@ -41,7 +41,7 @@ void run_fail(struct perf *p, const char *format, ...)
 
 /* ---- CPUs ---- */
 
-static int pin(struct perf *p, unsigned index, char *error, size_t size)
+static int pin_thread(struct perf *p, unsigned index, char *error, size_t size)
 {
     int cpu = cpu_list_at(p->opt.cpus, index);
     cpu_set_t set;
@@ -74,7 +74,7 @@ static int start_threads(struct perf *p, char *error, size_t size)
             break;
         }
         p->started++;
-        err = pin(p, i, error, size);
+        err = pin_thread(p, i, error, size);
     }
     if (err)
         atomic_store(&p->stop, true);
@@ -98,7 +98,7 @@ static int make_threads(struct perf *p)
     return 0;
 }
 
-/* Threads that have no queue, and no part in it. */
+/* Fails if a stage has more threads than it has queues or roles. */
 static int check_stage(const struct perf *p, char *error, size_t size)
 {
     unsigned most = p->ports->count == 2 ? 2 : p->ports->info[0].queues;
@@ -175,8 +175,7 @@ void run_clear(struct perf *p)
     unsigned request = atomic_fetch_add(&p->clear, 1) + 1;
     ns_t deadline = worker_time() + NS_PER_SEC;
 
-    /* Threads look several times in a millisecond, if they have a CPU; those that are done do not.
-     */
+    /* A running thread checks several times per millisecond; a finished thread does not check. */
     while (!all_cleared(p, request) && !atomic_load(&p->finished) && worker_time() < deadline)
         sched_yield();
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* See run_wait.h. */
 #include "run_wait.h"
 
 #include <poll.h>
 
 #define DEFAULT_DURATION (5 * NS_PER_SEC)
-/* The threads say nothing when they have sent their messages: this often somebody looks. */
-#define LOOK_MS 10
+/* The threads do not signal their end, so this checks it periodically. */
+#define CHECK_MS 10
 
 void run_wait_begin(struct run_wait *w, ns_t limit)
 {
@@ -13,7 +14,7 @@ void run_wait_begin(struct run_wait *w, ns_t limit)
 }
 
 /* Time counts from when all threads were ready. */
-static void look_for_beginning(struct run_wait *w, struct perf *p)
+static void check_start(struct run_wait *w, struct perf *p)
 {
     const struct perf_options *o = &p->opt;
 
@@ -33,7 +34,7 @@ int run_wait_timeout(const struct run_wait *w)
     ns_t next = min_of(w->end, w->next), now = worker_time();
     ns_t left = next > now ? (next - now + NS_PER_MS - 1) / NS_PER_MS : 0;
 
-    return (int)min_of(left, (ns_t)LOOK_MS);
+    return (int)min_of(left, (ns_t)CHECK_MS);
 }
 
 static void report(struct run_wait *w, const struct perf *p)
@@ -53,10 +54,10 @@ bool run_wait_check(struct run_wait *w, struct perf *p)
     ns_t now = worker_time();
 
     if (!w->began)
-        look_for_beginning(w, p);
+        check_start(w, p);
     if (now >= w->next) {
         report(w, p);
-        /* A period that was missed is not made up for. */
+        /* Skips periods that were missed. */
         while (w->next <= now)
             w->next += p->opt.stats_period;
     }

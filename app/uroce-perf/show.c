@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Output for the prompt: settings, queue pairs, counters. See result.h. */
 #include "result.h"
 
 #include <inttypes.h>
@@ -84,7 +85,7 @@ static void show_worker(const struct worker *w)
     line(group, "forwarded_in", counter_get(&s->forwarded_in));
 }
 
-/* What device and workers have counted since they were opened. */
+/* Prints the counters of devices and workers, from when the ports were opened. */
 void show_xstats(const struct perf *p)
 {
     struct rnic *r = p->ports ? p->ports->rnic : NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Parts of a packet's way alone, and the bare port: frames without an engine. What a mode is about
- * is timed burst by burst; what only keeps it going, such as the frames that rx-only is to find,
- * is not.
+ * Single stages of a packet's path, and the bare port: frames without an engine. The stage that a
+ * mode measures is timed burst by burst. Its surroundings are not timed, such as the sender of the
+ * frames that rx-only receives.
  */
 #include "perf.h"
 
@@ -16,21 +16,21 @@
 #include "loop.h"
 #include "pkt.h"
 
-#define HEAD  96 /* bytes at a frame's start that are written for each: all its headers */
+#define HEAD  96 /* bytes at the start of each frame that are written: all its headers */
 #define TURNS 16 /* between two looks at the clock */
 
 struct stage {
     struct perf_thread *t;
     unsigned mode;
-    bool sends, receives; /* a thread of two has one of them */
+    bool sends, receives; /* of two threads each has one of these roles */
     struct pktio *out, *in;
     unsigned queue;
-    const struct encap_port *port; /* where frames arrive */
+    const struct encap_port *port; /* the port that frames arrive at */
     struct encap_template template;
     struct pkt pkt;
     uint32_t payload, len; /* of a frame */
     uint8_t frame[LOOP_ROOM];
-    uint8_t *frames; /* a burst of them, for ICRCs */
+    uint8_t *frames; /* a burst of frames, for ICRCs */
     uint8_t *buffer; /* payloads */
     uint64_t at;
     uint64_t busy; /* TSC */
@@ -38,7 +38,7 @@ struct stage {
 
 /* ---- the frame ---- */
 
-/* Of a WRITE of one packet, as the first port's queue pair 0x11 sends it to the other's. */
+/* Makes the frame of a one-packet WRITE from the first port to queue pair 0x11 on the last. */
 static void make_packet(struct stage *s, const struct perf *p, const uint8_t dmac[6])
 {
     unsigned last = p->ports->count - 1;
@@ -65,8 +65,8 @@ static void make_packet(struct stage *s, const struct perf *p, const uint8_t dma
     s->len = (uint32_t)encap_seal(s->frame, &s->template, bth_len);
 }
 
-/* A frame of that many bytes that is neither RoCE nor the sender's own, which a port would keep
- * inside. */
+/* Makes a frame of p->size bytes that is neither RoCE nor addressed to its sender; a port would
+ * keep the latter inside. */
 static void make_frame(struct stage *s, const struct perf *p)
 {
     static const uint8_t unused_mac[6] = {2, 0, 0, 0, 0xFF, 0xFF};
@@ -79,7 +79,7 @@ static void make_frame(struct stage *s, const struct perf *p)
     s->len = (uint32_t)p->size;
 }
 
-/* ---- the steps; each says how many frames it took ---- */
+/* ---- the steps; each returns its number of frames ---- */
 
 static unsigned send_burst(struct stage *s)
 {
@@ -119,7 +119,7 @@ static unsigned receive_burst(struct stage *s)
     return n;
 }
 
-/* What comes in goes out, as a copy: frames of one port are not another's. */
+/* Sends received frames as copies: a frame belongs to its port. */
 static unsigned forward_burst(struct stage *s)
 {
     struct frame in[FRAME_BURST], out[FRAME_BURST];
@@ -200,7 +200,7 @@ static void timed(struct stage *s, unsigned (*step)(struct stage *s))
     counter_add(&s->t->stats.bytes, n * s->t->perf->size);
 }
 
-/* Both halves are timed, and a frame counts when it arrives. */
+/* Both halves are timed. A frame counts when it arrives. */
 static unsigned round_trip(struct stage *s)
 {
     if (s->sends)
@@ -208,7 +208,7 @@ static unsigned round_trip(struct stage *s)
     return s->receives ? receive_burst(s) : 0;
 }
 
-static void turn(struct stage *s)
+static void run_step(struct stage *s)
 {
     switch (s->mode) {
     case MODE_TX_ONLY:
@@ -240,7 +240,7 @@ static void turn(struct stage *s)
 
 /* ---- running ---- */
 
-/* Of two ports the first sends to the second: on one thread, or on one each. */
+/* Of two ports the first sends to the second: both on one thread, or each on its own. */
 static void choose_roles(struct stage *s, const struct perf *p)
 {
     const struct perf_ports *ports = p->ports;
@@ -249,14 +249,14 @@ static void choose_roles(struct stage *s, const struct perf *p)
 
     s->out = perf_ports_io(ports, back);
     s->in = perf_ports_io(ports, pair && !back);
-    if (s->mode == MODE_IO && pair) { /* what comes in at one goes out at the other */
+    if (s->mode == MODE_IO && pair) { /* each port sends what the other receives */
         s->out = perf_ports_io(ports, !back);
         s->in = perf_ports_io(ports, back);
     }
     s->queue = pair ? 0 : index;
     s->sends = !split || !index || s->mode == MODE_IO;
     s->receives = !split || index || s->mode == MODE_IO;
-    /* A single port with a wire: frames come from elsewhere, or not at all. */
+    /* A single port with a peer elsewhere: the peer sends the frames. */
     if (ports->devices == 1 && s->mode == MODE_RX_ONLY)
         s->sends = false;
 }
@@ -280,7 +280,7 @@ static int prepare(struct stage *s)
         make_frame(s, p);
     for (unsigned i = 0; i < FRAME_BURST; i++)
         memcpy(s->frames + i * LOOP_ROOM, s->frame, s->len);
-    /* The frames that are on their way for ever. */
+    /* The frames that circulate. */
     for (uint64_t sent = 0; s->mode == MODE_IO && sent < p->opt.depth;) {
         unsigned n = send_burst(s);
 
@@ -309,13 +309,13 @@ static void drain(struct stage *s)
         receive_burst(s);
 }
 
-/* Whether its frames are those that count; else it keeps another thread's going. */
+/* Whether this thread's frames count; else it only serves another thread. */
 static bool is_measured(const struct stage *s)
 {
     return s->mode == MODE_TX_ONLY ? s->sends : s->receives;
 }
 
-/* The frames that this thread is to see; the first ones see one more. */
+/* The number of frames for this thread. The first threads get one more. */
 static uint64_t quota(const struct stage *s)
 {
     const struct perf *p = s->t->perf;
@@ -333,9 +333,9 @@ static void measure(struct stage *s)
     ns_t last = worker_time(), progressed = last;
 
     do {
-        thread_look_for_clear(s->t);
+        thread_check_clear(s->t);
         for (unsigned i = 0; i < TURNS; i++)
-            turn(s);
+            run_step(s);
         account(s, &last, &busy);
         if (progress != counter_get(&s->t->stats.messages)) {
             progress = counter_get(&s->t->stats.messages);

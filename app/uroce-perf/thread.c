@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A worker's thread: the dataplane's worker and the application of its queue pairs in turn, so that
- * nothing else wants a CPU. Traffic in slices; between two of them, when nothing is outstanding,
- * the floor is measured on the same core.
+ * A worker's thread: the dataplane's worker, and the application of its queue pairs, in turn, so
+ * that no other thread needs a CPU. Traffic runs in slices. Between two slices, while nothing is
+ * outstanding, the floor is measured on the same core.
  */
 #include "perf.h"
 
@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define LOST_AFTER (20 * NS_PER_MS)
-#define SETTLE     NS_PER_SEC
+#define RTS_LIMIT  NS_PER_SEC
 #define IDLE_MAX   256
 
 static void clear(struct perf_thread *t, unsigned request)
@@ -21,7 +21,7 @@ static void clear(struct perf_thread *t, unsigned request)
     atomic_store(&t->cleared, request);
 }
 
-bool thread_look_for_clear(struct perf_thread *t)
+bool thread_check_clear(struct perf_thread *t)
 {
     unsigned request = atomic_load_explicit(&t->perf->clear, memory_order_relaxed);
 
@@ -36,13 +36,13 @@ static bool is_stopped(const struct perf_thread *t)
     return atomic_load_explicit(&t->perf->stop, memory_order_relaxed);
 }
 
-/* Time that was spent on traffic, and when nothing has come for long. */
+/* The time of traffic, and the time since its last progress. */
 struct meter {
-    ns_t last, cpu;           /* accounted for until then */
-    ns_t asked;               /* when the CPU time was asked for */
-    uint64_t progress;        /* as it was */
-    unsigned idle;            /* looks in vain, one behind the other */
-    ns_t progressed, gave_up; /* when there was some */
+    ns_t last, cpu;           /* accounted for up to then */
+    ns_t cpu_read;            /* when the CPU time was read */
+    uint64_t progress;        /* the counter's last value */
+    unsigned idle;            /* consecutive polls without work */
+    ns_t progressed, gave_up; /* when there was progress; when lost datagrams were given up */
 };
 
 static void account_cpu(struct perf_thread *t, struct meter *m)
@@ -51,23 +51,23 @@ static void account_cpu(struct perf_thread *t, struct meter *m)
 
     counter_add(&t->stats.active_cpu_ns, cpu - m->cpu);
     m->cpu = cpu;
-    m->asked = m->last;
+    m->cpu_read = m->last;
 }
 
-/* The CPU time's clock is a system call. */
+/* Reading the CPU time is a system call, so it is read once per millisecond. */
 static void account(struct perf_thread *t, struct meter *m, ns_t now)
 {
-    if (unlikely(thread_look_for_clear(t))) {
-        m->last = m->asked = now;
+    if (unlikely(thread_check_clear(t))) {
+        m->last = m->cpu_read = now;
         m->cpu = thread_cpu_time();
     }
     counter_add(&t->stats.active_ns, now - m->last);
     m->last = now;
-    if (unlikely(now - m->asked > NS_PER_MS))
+    if (unlikely(now - m->cpu_read > NS_PER_MS))
         account_cpu(t, m);
 }
 
-static void look_for_progress(struct perf_thread *t, struct meter *m, ns_t now)
+static void check_progress(struct perf_thread *t, struct meter *m, ns_t now)
 {
     uint64_t progress = counter_get(&t->stats.progress);
 
@@ -94,7 +94,7 @@ static bool is_out_of_messages(const struct perf_thread *t)
     return true;
 }
 
-/* Also datagrams that were sent and did not come yet. */
+/* Whether nothing is outstanding, including datagrams that were sent and have not arrived. */
 static bool is_quiet(const struct perf_thread *t)
 {
     if (t->outstanding)
@@ -105,8 +105,8 @@ static bool is_quiet(const struct perf_thread *t)
     return true;
 }
 
-/* Who waits for another thread lets it have the CPU, should they share one. */
-static void look(struct perf_thread *t, struct meter *m, ns_t now)
+/* A thread that waits for another one yields, in case they share a CPU. */
+static void poll_once(struct perf_thread *t, struct meter *m, ns_t now)
 {
     bool work = worker_poll(t->worker, now);
 
@@ -118,31 +118,31 @@ static void look(struct perf_thread *t, struct meter *m, ns_t now)
     }
 }
 
-static void turn(struct perf_thread *t, struct meter *m)
+static void poll_and_account(struct perf_thread *t, struct meter *m)
 {
     ns_t now = worker_time();
 
     account(t, m, now);
-    look(t, m, now);
-    look_for_progress(t, m, now);
+    poll_once(t, m, now);
+    check_progress(t, m, now);
 }
 
-/* Until `until`, the stop, or the last message; then what is outstanding comes in. */
+/* Runs until `until`, the stop, or the last message; then waits for what is outstanding. */
 static void traffic_slice(struct perf_thread *t, ns_t until)
 {
     struct meter m = {.last = worker_time(), .cpu = thread_cpu_time()};
     ns_t deadline;
 
-    m.progressed = m.gave_up = m.asked = m.last;
+    m.progressed = m.gave_up = m.cpu_read = m.last;
     m.progress = counter_get(&t->stats.progress);
     t->posting = true;
     traffic_fill(t);
     while (!is_stopped(t) && m.last < until && (t->outstanding || !is_out_of_messages(t)))
-        turn(t, &m);
+        poll_and_account(t, &m);
     t->posting = false;
     deadline = m.last + STALL;
     while (!is_quiet(t) && m.last < deadline && !atomic_load(&t->perf->failed)) {
-        turn(t, &m);
+        poll_and_account(t, &m);
         traffic_flush(t);
     }
     account(t, &m, worker_time());
@@ -154,16 +154,16 @@ struct point {
     unsigned cleared;
 };
 
-static struct point here(const struct perf_thread *t)
+static struct point current_point(const struct perf_thread *t)
 {
     return (struct point){counter_get(&t->stats.messages), counter_get(&t->stats.active_cpu_ns),
                           atomic_load(&t->cleared)};
 }
 
-/* The slice's rate against the floor's before and after it. */
-static void keep_ratio(struct perf_thread *t, struct point from, double before, double after)
+/* Records the slice's rate relative to the floor's before and after it. */
+static void record_ratio(struct perf_thread *t, struct point from, double before, double after)
 {
-    struct point to = here(t);
+    struct point to = current_point(t);
     double floor = (before + after) / 2, rate;
 
     if (to.cleared != from.cleared || to.cpu <= from.cpu || floor <= 0)
@@ -173,39 +173,39 @@ static void keep_ratio(struct perf_thread *t, struct point from, double before, 
     t->floor_rate[t->ratios++ % RATIOS_MAX] = (float)floor;
 }
 
-/* A worker that somebody elsewhere waits for must not stop for the floor: then there is one slice.
+/* A worker whose peers are on other workers must not pause for the floor. It runs a single slice.
  */
 static void run_traffic(struct perf_thread *t)
 {
     double before = t->floor_first;
 
-    /* At least one slice, also when time is up before a CPU was free. */
+    /* Runs at least one slice, even if time is up before a CPU was free. */
     do {
-        struct point from = here(t);
+        struct point from = current_point(t);
         double after;
 
         traffic_slice(t, before > 0 ? worker_time() + TRAFFIC_SLICE : NS_NEVER);
         if (before <= 0)
             continue;
         after = floor_measure(t, FLOOR_SLICE);
-        keep_ratio(t, from, before, after);
+        record_ratio(t, from, before, after);
         before = after;
     } while (!is_stopped(t) && !is_out_of_messages(t));
 }
 
-/* Others may still send to queue pairs here. */
+/* Serves queue pairs here that other workers still send to. */
 static void serve_others(struct perf_thread *t)
 {
     struct meter m = {.last = worker_time(), .cpu = thread_cpu_time()};
     ns_t deadline = NS_NEVER;
 
     while (atomic_load(&t->perf->finished) < t->perf->started && m.last < deadline) {
-        look(t, &m, worker_time());
+        poll_once(t, &m, worker_time());
         if (!t->senders) {
             account(t, &m, worker_time());
         } else {
             m.last = worker_time();
-            thread_look_for_clear(t);
+            thread_check_clear(t);
         }
         if (is_stopped(t) && deadline == NS_NEVER)
             deadline = m.last + STALL;
@@ -228,16 +228,16 @@ void *thread_run(void *thread)
 {
     struct perf_thread *t = thread;
     struct perf *p = t->perf;
-    ns_t deadline = worker_time() + SETTLE;
+    ns_t deadline = worker_time() + RTS_LIMIT;
 
-    /* No thread runs ahead; those that cannot come make the others stop. */
+    /* All threads start together. If one cannot start, the others stop. */
     while (!atomic_load(&p->start))
         sched_yield();
     if (!mode_has_engine(p->opt.mode)) {
         stage_run(t);
         return NULL;
     }
-    /* Each queue pair that came to RTS is looked at once. */
+    /* The worker processes each queue pair once after its transition to RTS. */
     while (worker_poll(t->worker, worker_time()) && worker_time() < deadline)
         ;
     traffic_prepare(t);

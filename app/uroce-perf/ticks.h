@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The CPU's counter of time: a few nanoseconds a call; its rate is measured when a run begins. */
+/* The CPU's time counter: a read takes a few nanoseconds. Its rate is measured when a run begins.
+ */
 #ifndef UROCE_PERF_TICKS_H
 #define UROCE_PERF_TICKS_H
 

@@ -35,7 +35,7 @@ static void compare(struct perf_thread *t, const struct perf_end *sender, uint32
         report_wrong(t, sender, message, at, right, key);
 }
 
-/* Each addition of 1 finds how many there were before. */
+/* Each fetch-and-add of 1 returns the number of earlier ones. */
 static void compare_atomic(struct perf_thread *t, const struct perf_end *e, uint32_t message,
                            uint64_t address)
 {
@@ -48,11 +48,11 @@ static void compare_atomic(struct perf_thread *t, const struct perf_end *e, uint
     run_fail(t->perf, "atomic %u of queue pair 0x%x found %lu", message, e->qpn, old);
 }
 
-/* What a completion says has arrived, where it says so. */
+/* Verifies the message of a send completion, in the modes in which it has arrived then. */
 static void check_sent(struct perf_thread *t, struct perf_end *e, uint32_t message)
 {
     const struct perf *p = t->perf;
-    uint64_t at = (uint64_t)cursor_take(&e->checked) * p->out_stride;
+    uint64_t at = (uint64_t)cursor_next(&e->checked) * p->out_stride;
 
     switch (p->opt.mode) {
     case MODE_WRITE:
@@ -65,14 +65,14 @@ static void check_sent(struct perf_thread *t, struct perf_end *e, uint32_t messa
     case MODE_ATOMIC:
         compare_atomic(t, e, message, e->local + at);
         break;
-    default: /* the receiver's completion says it */
+    default: /* the receiver's completion reports it */
         break;
     }
 }
 
 /* ---- posting ---- */
 
-static void fill(const struct perf *p, const struct perf_end *e, uint64_t at)
+static void fill_message(const struct perf *p, const struct perf_end *e, uint64_t at)
 {
     uint64_t source = p->opt.mode == MODE_READ ? e->remote : e->local;
 
@@ -83,17 +83,17 @@ static void fill(const struct perf *p, const struct perf_end *e, uint64_t at)
 static void post_one(struct perf *p, struct perf_end *e, bool last, uint64_t tsc)
 {
     struct sqe *s = work_queue_slot(e->sq, e->sq_size, e->sq_stride, e->prod);
-    uint64_t at = (uint64_t)cursor_take(&e->out) * p->out_stride;
+    uint64_t at = (uint64_t)cursor_next(&e->out) * p->out_stride;
 
     if (unlikely(p->opt.verify))
-        fill(p, e, at);
-    *s = e->proto;
+        fill_message(p, e, at);
+    *s = e->template;
     s->imm = e->prod;
     if (p->opt.signal == 1 || last || !((e->prod + 1) % p->opt.signal))
         s->flags |= SQE_SIGNALED;
     if (p->opt.mode != MODE_ATOMIC)
         s->remote_addr = e->remote + at;
-    if (e->proto.flags & SQE_INLINE)
+    if (e->template.flags & SQE_INLINE)
         memcpy(s + 1, (const void *)(uintptr_t)(e->local + at), p->size);
     else
         *(struct sge *)(s + 1) = (struct sge){
@@ -103,8 +103,9 @@ static void post_one(struct perf *p, struct perf_end *e, bool last, uint64_t tsc
     e->quota--;
 }
 
-/* Entries that a datagram may find at its receiver: none is sent that cannot be taken. */
-static uint32_t credit(const struct perf *p, const struct perf_end *e)
+/* Receive WQEs that are free for a datagram at its receiver. A datagram without one would be
+ * dropped. */
+static uint32_t recv_credit(const struct perf *p, const struct perf_end *e)
 {
     uint32_t underway = e->prod - atomic_load_explicit(&e->peer->recv_done, memory_order_relaxed);
 
@@ -116,7 +117,7 @@ static void post(struct perf_thread *t, struct perf_end *e, uint32_t n, uint64_t
     struct perf *p = t->perf;
 
     if (p->opt.mode == MODE_UD)
-        n = min_of(n, credit(p, e));
+        n = min_of(n, recv_credit(p, e));
     n = (uint32_t)min_of((uint64_t)n, e->quota);
     if (!n)
         return;
@@ -124,10 +125,10 @@ static void post(struct perf_thread *t, struct perf_end *e, uint32_t n, uint64_t
         post_one(p, e, e->quota == 1, tsc);
     t->outstanding += n;
     atomic_store_explicit(&e->shared->sq_prod, e->prod, memory_order_release);
-    doorbell_ring(e->bells, e->slot);
+    doorbell_ring(e->doorbells, e->slot);
 }
 
-static uint32_t room(const struct perf *p, const struct perf_end *e)
+static uint32_t free_depth(const struct perf *p, const struct perf_end *e)
 {
     return (uint32_t)p->opt.depth - (e->prod - e->done);
 }
@@ -137,10 +138,11 @@ void traffic_fill(struct perf_thread *t)
     uint64_t tsc = ticks_now();
 
     for (unsigned i = 0; i < t->senders; i++)
-        post(t, t->sender[i], room(t->perf, t->sender[i]), tsc);
+        post(t, t->sender[i], free_depth(t->perf, t->sender[i]), tsc);
 }
 
-/* Messages behind the last that asked for a completion get followers that do. */
+/* If the last messages did not request a completion, posts further ones up to the next that does.
+ */
 void traffic_flush(struct perf_thread *t)
 {
     uint32_t signal = (uint32_t)t->perf->opt.signal;
@@ -150,7 +152,7 @@ void traffic_flush(struct perf_thread *t)
         uint32_t behind = e->prod % signal;
 
         if (behind && e->prod - e->done == behind && e->quota)
-            post(t, e, min_of(signal - behind, room(t->perf, e)), ticks_now());
+            post(t, e, min_of(signal - behind, free_depth(t->perf, e)), ticks_now());
     }
 }
 
@@ -162,10 +164,10 @@ static void post_receives(const struct perf *p, struct perf_end *e, uint32_t n)
 
     for (uint32_t i = 0; i < n; i++) {
         struct rqe *r = work_queue_slot(e->rq, e->rq_size, e->rq_stride, e->recv_prod++);
-        uint64_t at = e->remote + (uint64_t)cursor_take(&e->in) * p->in_stride;
+        uint64_t at = e->remote + (uint64_t)cursor_next(&e->in) * p->in_stride;
 
         *r = (struct rqe){.num_sge = p->opt.mode != MODE_WRITE_IMM};
-        /* A datagram has a GRH in front, and the payload shall be aligned. */
+        /* A datagram's payload follows the GRH and should be aligned. */
         if (r->num_sge)
             *(struct sge *)(r + 1) = (struct sge){.addr = grh ? at + grh - GRH_LEN : at,
                                                   .length = (uint32_t)p->size + (grh ? GRH_LEN : 0),
@@ -186,7 +188,7 @@ void traffic_prepare(struct perf_thread *t)
     }
 }
 
-static void mark(struct perf_thread *t, struct perf_end *e)
+static void mark_dirty(struct perf_thread *t, struct perf_end *e)
 {
     if (!e->dirty)
         t->dirty[t->dirties++] = e->number;
@@ -204,7 +206,7 @@ static void count_message(struct perf_thread *t, struct perf_end *sender, uint32
     sender->messages++;
 }
 
-/* Datagrams may get lost: their numbers, in the immediate data, tell. */
+/* Datagrams may be lost. The numbers in their immediate data show which ones. */
 static void count_datagram(struct perf_thread *t, struct perf_end *e, uint32_t number, uint64_t tsc)
 {
     uint32_t expected = atomic_load_explicit(&e->recv_done, memory_order_relaxed);
@@ -215,7 +217,7 @@ static void count_datagram(struct perf_thread *t, struct perf_end *e, uint32_t n
     }
     count_message(t, e->peer, number, tsc);
     if (e->peer->worker == t->index)
-        mark(t, e->peer); /* it has credit again */
+        mark_dirty(t, e->peer); /* it has credit again */
 }
 
 static void on_received(struct perf_thread *t, const struct cqe *c, uint64_t tsc)
@@ -230,7 +232,7 @@ static void on_received(struct perf_thread *t, const struct cqe *c, uint64_t tsc
     if (unlikely(c->byte_len != expected))
         run_fail(p, "queue pair 0x%x received %u bytes and not %u", e->qpn, c->byte_len, expected);
     if (unlikely(p->opt.verify) && p->opt.mode != MODE_WRITE_IMM) {
-        uint64_t at = e->remote + (uint64_t)cursor_take(&e->in_checked) * p->in_stride;
+        uint64_t at = e->remote + (uint64_t)cursor_next(&e->in_checked) * p->in_stride;
 
         compare(t, e->peer, number, at + p->in_stride - p->out_stride);
     }
@@ -258,7 +260,7 @@ static void on_sent(struct perf_thread *t, const struct cqe *c, uint64_t tsc)
         e->done++;
         t->outstanding--;
     }
-    mark(t, e);
+    mark_dirty(t, e);
 }
 
 /* ---- completions ---- */
@@ -298,7 +300,7 @@ unsigned traffic_poll(struct perf_thread *t)
             n += poll_cq(t, side, RECV_CQ, tsc);
         n += poll_cq(t, side, SEND_CQ, tsc);
     }
-    /* Credit comes without a completion when the receiver is elsewhere. */
+    /* A receiver on another worker returns credit without a completion here. */
     if (p->opt.mode == MODE_UD && !t->closed && t->posting)
         traffic_fill(t);
     if (!n)
@@ -309,7 +311,7 @@ unsigned traffic_poll(struct perf_thread *t)
 
         e->dirty = false;
         if (likely(t->posting) && e->worker == t->index)
-            post(t, e, room(p, e), tsc);
+            post(t, e, free_depth(p, e), tsc);
     }
     t->dirties = 0;
     return n;

@@ -221,12 +221,12 @@ def table_shape():
 # ---- arguments ----
 
 BAD = (
-    (["--mode", "sing"], 'mode: there is no "sing"'),
-    (["--mode"], "mode: wants a value"),
+    (["--mode", "sing"], 'mode: "sing" is none of: write'),
+    (["--mode"], "mode: needs a value"),
     (["--frobnicate", "1"], 'there is no option "frobnicate"'),
-    (["write"], 'what is "write"?'),
-    (["--"], 'what is "--"?'),
-    (["--" + "x" * 100], "what is"),
+    (["write"], 'unexpected argument "write"'),
+    (["--"], 'unexpected argument "--"'),
+    (["--" + "x" * 100], "unexpected argument"),
     (["--size", "65M"], "size: 65M is not between 0 and"),
     (["--size", "eight"], 'size: "eight" is no number'),
     (["--size", "-8"], 'size: "-8" is no number'),
@@ -259,7 +259,7 @@ BAD = (
     (["--messages", "5", "--qps", "6"], "messages: fewer than the 6 queue pairs that send"),
     (["--seed", "x"], 'seed: "x" is no number'),
     (["--stats-period", "0.001"], "stats-period: 0.001 s is not between"),
-    (["--format", "xml"], 'format: there is no "xml"'),
+    (["--format", "xml"], 'format: "xml" is none of: table'),
     (["--floor", "maybe"], 'floor: "maybe" is neither on nor off'),
     (["--verify=perhaps"], 'verify: "perhaps" is neither on nor off'),
     (["--batch", "--interactive"], "only one of them"),
@@ -269,7 +269,7 @@ BAD = (
     (["--mode", "loop", "--size", "59"], "60 to 4200 bytes, not 59"),
     (["--mode", "io", "--size", "5000"], "60 to 4200 bytes, not 5000"),
     (["--mode", "loop", "--verify"], "verify: mode loop has no messages"),
-    (["--mode", "loop", "--icrc", "off"], "icrc: off says nothing in mode loop"),
+    (["--mode", "loop", "--icrc", "off"], "icrc: off has no effect in mode loop"),
     (["--mode", "icrc", "--bidirectional"], "bidirectional: mode icrc has no messages"),
     (["--cpus", "1" * 100], "is too long"),
     (["--cpus", "x"], 'cpus: "x" is no list of CPUs'),
@@ -411,14 +411,14 @@ class Terminal:
 
 def session(terminal):
     terminal.expect("uroce-perf> ")
-    terminal.command("show stats", "nothing has run")
-    terminal.command("stop", "nothing runs")
-    terminal.command("clear", "nothing runs")
+    terminal.command("show stats", "there was no run yet")
+    terminal.command("stop", "no run is in progress")
+    terminal.command("clear", "no run is in progress")
     terminal.command("frobnicate", "[Cc]ommand not found")
     terminal.command("show nothing", "[Bb]ad arguments")
-    terminal.command("set mode sing", 'there is no "sing"')
+    terminal.command("set mode sing", '"sing" is none of')
     terminal.command("set nothing 1", 'there is no option "nothing"')
-    terminal.command("set batch on", "when the program starts")
+    terminal.command("set batch on", "for the command line only")
     terminal.command("help", "show latency.*--stats-period.*quit")
     terminal.command("set mode atomic", "> ")
     terminal.command("set size 16", "> ")
@@ -428,8 +428,8 @@ def session(terminal):
     terminal.command("set verify on", "> ")
     terminal.command("show config", r"mode +write.*size +64.*verify +on")
     terminal.command("start", "started")
-    terminal.command("start", "it runs")
-    terminal.command("set size 65", "for the next start")
+    terminal.command("start", "a run is in progress")
+    terminal.command("set size 65", "takes effect at the next start")
 
     def messages():
         return int(terminal.command("show stats", r"all +(\d+) ")[1])
