@@ -20,7 +20,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MUTATION_PARTS = 8
-SEEDS = {"sim_all-long": 60000, "sim_rc-long": 60000}
+SEEDS = {"sim_all-long": 300000, "sim_rc-long": 250000}
 FUZZ = (("packet", "queue"), ("engine", "ctl"), ("replay", "config"), ("flows", "net"), ("raw", "perf_options"))
 FUZZ_SECONDS = 600
 

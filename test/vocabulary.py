@@ -32,12 +32,22 @@ WORDS = (
 )
 
 # Hits that are still there. The test fails when a count rises; lower it here when it falls, to 0 in the end.
-ALLOWED = {"app": 0, "config": 0, "doc": 0, "drivers": 39, "examples": 0, "lib": 197, "scripts": 0, "test": 436, "": 0}
+ALLOWED = {
+    "app": 0,
+    "config": 0,
+    "doc": 0,
+    "drivers": 35,
+    "examples": 0,
+    "lib": 148,
+    "scripts": 0,
+    "test": 429,
+    "": 0,
+}
 
 # The list itself, or names of the past, are quoted in these. Generated pages follow the files that they are made from.
 QUOTES = ("test/vocabulary.py", "CONTRIBUTING.md", "CHANGELOG.md")
 GENERATED = "doc/generated/"
-TEXT = (".c", ".h", ".def", ".py", ".sh", ".md", ".txt", ".ini", ".build", ".uds", ".case", ".map", ".json")
+TEXT = (".c", ".h", ".def", ".py", ".sh", ".md", ".txt", ".ini", ".build", ".case", ".map", ".json")
 SCRIPTS = ("scripts/test", "scripts/demo", "scripts/bench")
 
 GAP = r"\s+(?:[*#/]+\s+)?"

@@ -12,14 +12,14 @@ enum {
 };
 
 /* uroce run [--socket PATH] [--] PROGRAM [ARG...]: replaces this process by the program on success.
- * Like env(1), the status is 127 when the program is not found and 126 when it cannot be executed.
- */
+ * As with env(1), the status is 127 when the program is not found and 126 when it cannot be
+ * executed. */
 int cmd_run(int argc, char **argv);
 
 /* uroce show [TOPIC] [--socket PATH] [--json]: the daemon's state as tables or as JSON. */
 int cmd_show(int argc, char **argv);
 
-/* uroce trace [--qpn N] [--socket PATH] [--json]: what happened out of the ordinary of late. */
+/* uroce trace [--qpn N] [--socket PATH] [--json]: recent unusual events. */
 int cmd_trace(int argc, char **argv);
 
 /* uroce entropy: how source port policies spread flows over paths. */

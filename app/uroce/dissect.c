@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* See dissect.h: classifies each frame of a capture and prints it. */
 #include "dissect.h"
 
 #include <getopt.h>
@@ -33,7 +34,7 @@ static const char *const verdict_names[] = {
     [VERDICT_SKIPPED] = "skipped",
 };
 
-/* A frame and what was found in it. */
+/* A frame and its classification. */
 struct finding {
     unsigned number;
     double time; /* seconds since the first frame */
@@ -51,7 +52,7 @@ struct dissection {
     unsigned unparsable[DROP_COUNT];
 };
 
-static void examine(struct finding *f, const uint8_t *frame, size_t len)
+static void classify(struct finding *f, const uint8_t *frame, size_t len)
 {
     static const struct encap_port any = {.promiscuous = true};
 
@@ -175,13 +176,13 @@ static void summarize_json(const struct dissection *d)
                            "reasons", reasons));
 }
 
-/* Seconds from a to b, of time stamps with nanoseconds in tv_usec. */
+/* Seconds from a to b, where tv_usec holds nanoseconds. */
 static double seconds_between(const struct timeval *a, const struct timeval *b)
 {
     return (double)(b->tv_sec - a->tv_sec) + (double)(b->tv_usec - a->tv_usec) * 1e-9;
 }
 
-/* Goes through the frames; returns STATUS_GOOD or STATUS_ERROR. */
+/* Processes all frames. Returns STATUS_GOOD or STATUS_ERROR. */
 static int dissect_frames(struct dissection *d, pcap_t *pcap, const char *file)
 {
     struct pcap_pkthdr *header;
@@ -195,7 +196,7 @@ static int dissect_frames(struct dissection *d, pcap_t *pcap, const char *file)
         if (d->frames == 1)
             start = header->ts;
         f.time = seconds_between(&start, &header->ts);
-        examine(&f, bytes, header->caplen);
+        classify(&f, bytes, header->caplen);
         d->by_verdict[f.verdict]++;
         if (f.verdict == VERDICT_UNPARSABLE)
             d->unparsable[f.reason]++;
@@ -250,7 +251,7 @@ int uroce_dissect(int argc, char **argv)
     struct dissection d = {.json = false};
     int opt, status;
 
-    optind = 0; /* scan a new argument vector */
+    optind = 0; /* getopt scans a new argument vector */
     while ((opt = getopt_long(argc, argv, "jh", options, NULL)) != -1) {
         if (opt == 'h') {
             fputs(usage, stdout);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reading captures: what RoCE packets are in a file, and whether they are right. */
+/* Reading captures: the RoCE packets of a file, and whether they are correct. */
 #ifndef UROCE_DISSECT_H
 #define UROCE_DISSECT_H
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* See endpoint.h: finds the daemon's control socket and connects to it. */
 #include "endpoint.h"
 
 #include <errno.h>
@@ -13,7 +14,7 @@
 
 #include "ctl_msg.h"
 
-/* A daemon answers at once; the limit is for one that is stopped or another program altogether. */
+/* A daemon answers immediately; the limit is for a stopped daemon or a foreign program. */
 #define ANSWER_SECONDS 5
 
 static int connect_to(const char *path)
@@ -59,7 +60,7 @@ int endpoint_probe(const char *path)
     close(sock);
     if (err == -EAGAIN)
         return -ETIMEDOUT;
-    /* It went away between accepting and answering: an idle daemon on its way out. */
+    /* The daemon closed the connection before it answered: it is idle and exiting. */
     return err == -ECONNRESET || err == -EPIPE ? -ECONNREFUSED : err;
 }
 
@@ -77,7 +78,8 @@ int endpoint_given(const char *option, char path[ENDPOINT_PATH_MAX])
     return n < ENDPOINT_PATH_MAX ? 1 : -ENAMETOOLONG;
 }
 
-/* /tmp is everybody's: the folder must be ours alone, or another user could serve our programs. */
+/* All users share /tmp: the folder must be this user's alone, or another user could serve our
+ * programs. */
 static int check_private(const char *folder)
 {
     struct stat st;
@@ -129,7 +131,7 @@ int endpoint_connect(const char *option, char path[ENDPOINT_PATH_MAX])
     return given < 0 ? given : endpoint_probe(path);
 }
 
-void endpoint_complain(const char *path, int err)
+void endpoint_print_error(const char *path, int err)
 {
     switch (err) {
     case -ENOENT:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Finding the daemon's control socket. The order is the one of ctl_msg.h: a path that was given (by
+ * Finding the daemon's control socket, in the order of ctl_msg.h: the path that was given (by
  * option or in UROCE_SOCKET) and no other; else the system's; else the user's.
  */
 #ifndef UROCE_ENDPOINT_H
@@ -8,29 +8,29 @@
 
 #define ENDPOINT_PATH_MAX 108 /* sun_path */
 
-/* Connects to the daemon at path and exchanges one message, so that what answers is known to be a
- * daemon that is alive and speaks this version. Returns a close-on-exec descriptor; -ENOENT or
- * -ECONNREFUSED: none serves there; -EPROTONOSUPPORT: of another version; -ETIMEDOUT: it does not
- * answer; or another negative errno. */
+/* Connects to the daemon at path and exchanges one message, which proves that the peer is a live
+ * daemon of this protocol version. Returns a close-on-exec descriptor; -ENOENT or -ECONNREFUSED: no
+ * daemon serves there; -EPROTONOSUPPORT: it has another version; -ETIMEDOUT: it does not answer; or
+ * another negative errno. */
 int endpoint_probe(const char *path);
 
-/* The path that was asked for by option (may be NULL) or in the environment, made absolute. 1: path
- * is filled; 0: none was asked for; -ENAMETOOLONG or another negative errno. */
+/* The path that the option (may be NULL) or the environment names, made absolute. 1: path is
+ * filled; 0: neither names one; -ENAMETOOLONG or another negative errno. */
 int endpoint_given(const char *option, char path[ENDPOINT_PATH_MAX]);
 
-/* The user's own path, in $XDG_RUNTIME_DIR or, without it, in /tmp/uroce-UID, which with create is
- * made (mode 0700). 0; -EPERM: that folder is another user's or open to others; or another negative
- * errno. */
+/* The user's own path, in $XDG_RUNTIME_DIR or, without it, in /tmp/uroce-UID, which is created
+ * (mode 0700) if `create` is set. 0; -EPERM: the folder is another user's or open to others; or
+ * another negative errno. */
 int endpoint_user(char path[ENDPOINT_PATH_MAX], int create);
 
-/* Connects to the daemon that a verbs program started now would find; path tells which. As
- * endpoint_probe(). */
+/* Connects to the daemon that a verbs program would find if it started now; path receives its
+ * socket. Returns as endpoint_probe(). */
 int endpoint_connect(const char *option, char path[ENDPOINT_PATH_MAX]);
 
-/* Whether err, from endpoint_probe(), says that nothing serves at the path. */
+/* Whether err, from endpoint_probe(), means that no daemon serves at the path. */
 int endpoint_is_absent(int err);
 
-/* Tells on stderr why path could not be used. */
-void endpoint_complain(const char *path, int err);
+/* Prints to stderr why path could not be used. */
+void endpoint_print_error(const char *path, int err);
 
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The command uroce: finds the subcommand and runs it. See command.h. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,15 +14,16 @@ static const struct command {
     int (*main)(int argc, char **argv);
 } commands[] = {
     {"run", "[--socket PATH] [--] PROGRAM [ARG...]",
-     "run an RDMA program on the software RNIC, starting a loopback one when none serves", cmd_run},
+     "run an RDMA program on the software RNIC, starting a loopback daemon when none is running",
+     cmd_run},
     {"show", "[TOPIC] [--socket PATH] [--json]",
      "devices, ports, queue pairs, counters and drops of the running uroced", cmd_show},
     {"trace", "[--qpn N] [--socket PATH] [--json]",
-     "what happened of late that is out of the ordinary: drops, faults, timeouts, changes of state",
-     cmd_trace},
+     "recent unusual events: drops, faults, timeouts, changes of state", cmd_trace},
     {"dissect", "FILE", "print the RoCEv2 packets of a capture", uroce_dissect},
     {"replay", "[--json] [--side A|B|both] FILE",
-     "play each side of a capture and compare what is sent with what was recorded", uroce_replay},
+     "play each side of a capture and compare the engine's packets with the recorded ones",
+     uroce_replay},
     {"entropy", "[FLOWS...] [OPTIONS]",
      "how source port policies spread queue pairs over the paths of a network", cmd_entropy},
 };
@@ -37,7 +39,8 @@ static void print_help(FILE *out)
           out);
 }
 
-/* With stdin closed, say, a socket would get its number. The placeholders end with an exec. */
+/* With stdin closed, for example, a socket would become descriptor 0. The placeholders are closed
+ * on exec. */
 static void occupy_standard_descriptors(void)
 {
     int fd;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* See table.h. */
 #include "table.h"
 
 #include <errno.h>
@@ -11,7 +12,7 @@
 struct column {
     char key[CELL_MAX];
     int width;
-    int number; /* all its cells are */
+    int number; /* whether all its cells are numbers */
 };
 
 struct table {
@@ -32,7 +33,7 @@ static void format_cell(const json_t *value, char text[CELL_MAX])
         snprintf(text, CELL_MAX, "%s", json_is_true(value) ? "yes" : "no");
 }
 
-/* Makes a column for the first n bytes of key, unless there is one. 0 or -ENOMEM. */
+/* Adds a column for the first n bytes of key, unless it exists. 0 or -ENOMEM. */
 static int add_column(struct table *t, const char *key, size_t n)
 {
     struct column *more;
@@ -101,7 +102,7 @@ static void measure(struct table *t, const json_t *rows)
     }
 }
 
-/* row NULL: the titles. */
+/* row NULL: prints the column titles. */
 static void print_row(FILE *out, const struct table *t, const json_t *row)
 {
     for (int i = 0; i < t->columns; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The file and its sections. */
+/* The configuration file and its sections. See config.h. */
 #include "config_reader.h"
 
 #include <errno.h>
@@ -99,8 +99,8 @@ static int read_sections(struct reader *r, struct rte_cfgfile *file)
     return 0;
 }
 
-/* rte_cfgfile passes in silence over lines that it does not understand; we do not. */
-static int check_lines(struct reader *r, FILE *f)
+/* rte_cfgfile silently skips lines that it does not understand; uroced reports them. */
+static int check_syntax(struct reader *r, FILE *f)
 {
     char line[CFG_NAME_LEN + CFG_VALUE_LEN + 4];
     bool in_section = false;
@@ -127,7 +127,7 @@ static int check_file(struct reader *r)
 
     if (!f)
         return config_fail(r, "cannot be read: %s", strerror(errno));
-    ret = check_lines(r, f);
+    ret = check_syntax(r, f);
     fclose(f);
     return ret;
 }

@@ -15,36 +15,37 @@
 struct uroced_port {
     unsigned number;  /* N of [port.N] */
     char device[256]; /* "loopback", or a device as DPDK names it */
-    uint32_t mtu;     /* 0: as the port has it */
+    uint32_t mtu;     /* 0: the port's own */
     unsigned queues;  /* at most; 0: as many as there are workers */
     bool spread;      /* by software, over the queues that the port lacks */
-    bool icrc_always; /* also of packets that never leave this process */
-    /* fe80::, with nothing behind it, is the link-local address to be made from the MAC. */
+    bool icrc_always; /* also for packets that never leave this process */
+    /* fe80:: without an interface identifier stands for the link-local address made from the MAC.
+     */
     struct port_address address[CONFIG_ADDRESSES_MAX];
     unsigned addresses;
-    bool follow_kernel; /* the addresses of the kernel interface below, too */
+    bool follow_kernel; /* also the addresses of the kernel interface below the port */
     struct port_neighbour neighbour[CONFIG_NEIGHBOURS_MAX];
     unsigned neighbours;
     struct net_route route[NET_ROUTE_MAX];
     unsigned routes;
     bool detect_duplicates;
     unsigned gid_types; /* bits 1 << enum gid_type */
-    bool tap;           /* what is not RoCE goes to a TAP interface */
+    bool tap;           /* frames other than RoCE go to a TAP interface */
     char tap_name[16];  /* "": the kernel chooses */
     struct qos_map qos;
     struct entropy_policy entropy;
     unsigned repath;         /* 0: never */
-    uint64_t dscp_set;       /* code points that were given */
+    uint64_t dscp_set;       /* code points that have a key */
     char capture[256];       /* file to write its frames to, or "" */
-    unsigned capture_frames; /* at most so many */
+    unsigned capture_frames; /* the most frames in it */
 };
 
 struct uroced_config {
-    char socket[108];                          /* "": the default path */
-    unsigned mode;                             /* of the socket; 0: by who runs the daemon */
-    unsigned workers;                          /* 0: one */
-    unsigned idle_exit;                        /* seconds; 0: never */
-    bool pass_userfaultfd;                     /* to programs that ask for it */
+    char socket[108];      /* "": the default path */
+    unsigned mode;         /* of the socket; 0: depends on the user who runs the daemon */
+    unsigned workers;      /* 0: one */
+    unsigned idle_exit;    /* seconds; 0: never */
+    bool pass_userfaultfd; /* to programs that ask for it */
     struct uroced_port port[CONFIG_PORTS_MAX]; /* in the order of their numbers */
     unsigned ports;
 };
@@ -52,12 +53,12 @@ struct uroced_config {
 /* A single loopback port with 127.0.0.1 and ::1. */
 void config_loopback(struct uroced_config *c);
 
-/* Makes the addresses that depend on the port's MAC. */
+/* Fills in the addresses that depend on the port's MAC. */
 void config_complete_addresses(struct uroced_port *p, const uint8_t mac[6]);
 
 /*
- * Reads file into *c (zeroed before). Returns 0, or -1 with one line in error that names the file,
- * and the section and key where there is one.
+ * Reads file into *c, which is cleared first. Returns 0, or -1 with one line in error that names
+ * the file, and the section and key where there is one.
  */
 int config_load(struct uroced_config *c, const char *file, char *error, size_t size);
 

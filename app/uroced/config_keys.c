@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The keys of [uroced], and those of [port.N] that say what the port is. */
+/* The keys of [uroced], and the keys of [port.N] about the port itself. See config_reader.h. */
 #include "config_reader.h"
 
 #include <stdio.h>
@@ -168,7 +168,7 @@ static int read_entropy(struct reader *r, const char *value)
                        ENTROPY_PORT_MIN, UINT16_MAX, value);
 }
 
-/* More than there can be retries would be never. */
+/* The limit is the largest retry count: a higher number would mean never. */
 static int read_repath(struct reader *r, const char *value)
 {
     return config_number(r, value, 0, CONFIG_REPATH_MAX, 10, &r->port->repath);

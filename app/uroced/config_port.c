@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The keys of [port.N] that make it a host of networks, and what must hold between them. */
+/* The keys of [port.N] about addresses, routes and neighbours, and the conditions between them. See
+ * config_reader.h. */
 #include "config_reader.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* fe80:: with nothing behind it: the port's own, once its MAC is known. */
+/* fe80:: without an interface identifier: replaced once the port's MAC is known. */
 static const union gid link_local = {.raw = {0xFE, 0x80}};
 
 void config_port_defaults(struct uroced_port *p)
@@ -35,7 +36,7 @@ void config_complete_addresses(struct uroced_port *p, const uint8_t mac[6])
     }
 }
 
-/* The part before the prefix must be a host's. */
+/* The part before the prefix must be the address of a host. */
 static int read_host_prefix(struct reader *r, const char *text, struct port_address *a)
 {
     union gid host;
@@ -103,12 +104,12 @@ static int read_destination(struct reader *r, const char *text, struct net_route
     if (gid_is_ipv4(&route->dst) != gid_is_ipv4(&route->via))
         return config_fail(r, "has a destination and a gateway of different IP versions");
     if (gid_is_multicast(&route->dst))
-        return config_fail(r, "leads to a group: \"%s\"", text);
+        return config_fail(r, "has a group as its destination: \"%s\"", text);
     for (unsigned bit = route->prefix; bit < (gid_is_ipv4(&route->dst) ? 32u : 128u); bit++) {
         unsigned at = bit + (gid_is_ipv4(&route->dst) ? 96 : 0);
 
         if (route->dst.raw[at / 8] & 0x80 >> at % 8)
-            return config_fail(r, "has a destination with bits behind its prefix: \"%s\"", text);
+            return config_fail(r, "has a destination with bits set after its prefix: \"%s\"", text);
     }
     return 0;
 }
@@ -161,7 +162,8 @@ int config_neighbour(struct reader *r, const char *value)
 
 /* ---- a whole section ---- */
 
-/* A gateway is reached without a gateway. What the kernel adds later is not known here. */
+/* A gateway must be on a network of the port's addresses. Addresses that the kernel adds later are
+ * not known here. */
 static bool gateway_connected(const struct uroced_port *p, const struct net_route *route)
 {
     if (p->follow_kernel)
@@ -184,13 +186,14 @@ static int check_routes(struct reader *r)
         if (gateway_connected(r->port, &r->port->route[i]))
             continue;
         gid_format(via, &r->port->route[i].via);
-        return config_fail(r, "leads by %s, which is on no network of the port's addresses%s", via,
-                           r->port->route[i].vlan == VLAN_NONE ? "" : " in that VLAN");
+        return config_fail(r,
+                           "has the gateway %s, which is on no network of the port's addresses%s",
+                           via, r->port->route[i].vlan == VLAN_NONE ? "" : " in that VLAN");
     }
     return 0;
 }
 
-/* A device on top of a kernel interface says so in its arguments. */
+/* A device on top of a kernel interface names it in its arguments. */
 static bool on_kernel_interface(const struct uroced_port *p)
 {
     return strstr(p->device, ",iface=") != NULL;
@@ -207,7 +210,7 @@ static int choose_addresses(struct reader *r)
     }
     if (loopback && p->tap) {
         r->key = "exception";
-        return config_fail(r, "the loopback device has nobody to be reached by");
+        return config_fail(r, "no host can reach the loopback device");
     }
     if (p->addresses || p->follow_kernel)
         return 0;

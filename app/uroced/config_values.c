@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The values of the configuration: numbers, words, addresses, tables. See config_reader.h. */
 #include "config_reader.h"
 
 #include <errno.h>
@@ -51,7 +52,7 @@ int config_yes_no(struct reader *r, const char *value, bool *out)
                                         : config_fail(r, "must be yes or no, not \"%s\"", value);
 }
 
-/* 0.0.0.0/8, groups, and what is behind them. */
+/* 0.0.0.0/8, groups, and the addresses above them. */
 static bool no_ipv4_host(const union gid *g)
 {
     return gid_is_ipv4(g) && (!g->raw[12] || g->raw[12] >= 224);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* See kernel_addresses.h. */
 #include "kernel_addresses.h"
 
 #include <errno.h>
@@ -12,7 +13,7 @@ struct kernel_follow {
     struct kernel_follow_config config;
     struct netdev_watch *watch;
     struct event_source source;
-    struct netdev_state now; /* as far as the device has it */
+    struct netdev_state now; /* what the device has of it */
 };
 
 static bool same_route(const struct net_route *a, const struct net_route *b)
@@ -56,7 +57,7 @@ static bool is_own(const struct kernel_follow *f, const union gid *addr)
     return false;
 }
 
-static void drop_old(struct kernel_follow *f, const struct netdev_state *next)
+static void remove_old(struct kernel_follow *f, const struct netdev_state *next)
 {
     const struct kernel_follow_config *c = &f->config;
 
@@ -72,8 +73,9 @@ static void drop_old(struct kernel_follow *f, const struct netdev_state *next)
     }
 }
 
-/* An address that the device has no room for is not taken, and not tried again before it was away.
- * Routes are offered each time: a gateway may have become one on the link. */
+/* An address that does not fit into the device's table is skipped, and tried again only after it
+ * was removed from the interface. Routes are offered each time, as a gateway may have become
+ * reachable. */
 static void add_new(struct kernel_follow *f, const struct netdev_state *next)
 {
     const struct kernel_follow_config *c = &f->config;
@@ -90,8 +92,8 @@ static void add_new(struct kernel_follow *f, const struct netdev_state *next)
         rnic_add_route(c->rnic, c->device, &next->route[i]);
 }
 
-/* The kernel answers for those of our addresses that it has, too. */
-static void tell_answered(struct kernel_follow *f, const struct netdev_state *next)
+/* Reports which of the device's own addresses the kernel has, too: for these the kernel answers. */
+static void report_answered(struct kernel_follow *f, const struct netdev_state *next)
 {
     const struct kernel_follow_config *c = &f->config;
 
@@ -111,9 +113,9 @@ static int update(struct kernel_follow *f)
     err = netdev_read(f->config.ifindex, &next);
     if (err)
         return err;
-    tell_answered(f, &next);
-    if (f->config.take) {
-        drop_old(f, &next);
+    report_answered(f, &next);
+    if (f->config.use) {
+        remove_old(f, &next);
         add_new(f, &next);
         f->now = next;
     }

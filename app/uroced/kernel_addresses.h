@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Follows a kernel interface: its addresses and routes become the device's, as they come and go. */
+/* Follows a kernel interface: the device gets and loses addresses and routes as the interface does.
+ */
 #ifndef UROCED_KERNEL_ADDRESSES_H
 #define UROCED_KERNEL_ADDRESSES_H
 
@@ -12,16 +13,18 @@ struct kernel_follow_config {
     struct rnic *rnic;
     unsigned device;  /* index in rnic */
     uint32_t ifindex; /* of the interface */
-    bool take;    /* its addresses and routes; else only which of the device's own it has, too */
-    bool answers; /* the interface gets the port's frames: its kernel answers for its addresses */
-    const struct port_address *own; /* those of the configuration; outlive this */
+    bool use; /* use its addresses and routes; else only report which of the device's own it has,
+                 too */
+    bool answers; /* the interface gets the port's frames, and its kernel answers for its addresses
+                   */
+    const struct port_address *own; /* those of the configuration; must outlive the follower */
     unsigned owns;
 };
 
-/* Takes what the interface has now, and watches it from then on. Control thread. NULL and *err, a
- * negative errno. */
+/* Applies the interface's present state, and watches it from then on. Control thread. NULL and
+ * *err, a negative errno. */
 struct kernel_follow *kernel_follow_start(const struct kernel_follow_config *config, int *err);
-/* While the rnic is there. */
+/* Before the rnic is destroyed. */
 void kernel_follow_stop(struct kernel_follow *f);
 
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Keeps uroce's own libibverbs out of the daemon: see scrub_library_path() in uroced.h. */
 #include "uroced.h"
 
 #include <stdio.h>
@@ -8,7 +9,7 @@
 
 static const char *const libraries[] = {"libibverbs.so.1", "librdmacm.so.1"};
 
-static bool names_rdma(const char *file)
+static bool is_rdma_library(const char *file)
 {
     const char *slash = strrchr(file, '/');
     const char *base = slash ? slash + 1 : file;
@@ -20,7 +21,7 @@ static bool names_rdma(const char *file)
     return false;
 }
 
-static bool holds_rdma(const char *folder)
+static bool has_rdma_library(const char *folder)
 {
     char path[4096];
 
@@ -32,7 +33,7 @@ static bool holds_rdma(const char *folder)
     return false;
 }
 
-/* Removes the entries of a list variable that `bad` says are; true if there were any. */
+/* Removes the entries of a list variable that `bad` matches. True if there were any. */
 static bool scrub(const char *variable, const char *separators, bool (*bad)(const char *))
 {
     const char *value = getenv(variable);
@@ -65,9 +66,9 @@ static bool scrub(const char *variable, const char *separators, bool (*bad)(cons
 
 void scrub_library_path(char **argv)
 {
-    bool changed = scrub("LD_LIBRARY_PATH", ":;", holds_rdma);
+    bool changed = scrub("LD_LIBRARY_PATH", ":;", has_rdma_library);
 
-    changed |= scrub("LD_PRELOAD", ": ", names_rdma);
+    changed |= scrub("LD_PRELOAD", ": ", is_rdma_library);
     if (changed)
         execv("/proc/self/exe", argv);
 }

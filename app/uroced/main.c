@@ -62,7 +62,7 @@ static int bad_usage(const char *option, const char *value)
     return -1;
 }
 
-static int take_number(const char *option, const char *value, unsigned long max, unsigned *out)
+static int parse_number(const char *option, const char *value, unsigned long max, unsigned *out)
 {
     char *end;
     unsigned long v = strtoul(value, &end, 10);
@@ -87,7 +87,7 @@ static const struct option long_options[] = {
     {0},
 };
 
-static int take_option(struct options *o, int option)
+static int apply_option(struct options *o, int option)
 {
     unsigned number;
 
@@ -105,15 +105,15 @@ static int take_option(struct options *o, int option)
         o->loopback = true;
         return 0;
     case OPT_IDLE:
-        if (take_number("--idle-exit", optarg, 1000000, &o->idle_exit))
+        if (parse_number("--idle-exit", optarg, 1000000, &o->idle_exit))
             return -1;
         return o->idle_exit ? 0 : bad_usage("--idle-exit", optarg);
     case OPT_WORKERS:
-        if (take_number("--workers", optarg, WORKERS_MAX, &o->workers))
+        if (parse_number("--workers", optarg, WORKERS_MAX, &o->workers))
             return -1;
         return o->workers ? 0 : bad_usage("--workers", optarg);
     case OPT_READY:
-        if (take_number("--ready-fd", optarg, 1 << 20, &number))
+        if (parse_number("--ready-fd", optarg, 1 << 20, &number))
             return -1;
         o->ready_fd = (int)number;
         return 0;
@@ -131,11 +131,12 @@ static int read_options(struct options *o, int argc, char **argv)
 
     *o = (struct options){.ready_fd = -1};
     while ((option = getopt_long(argc, argv, "+c:h", long_options, NULL)) != -1) {
-        if (take_option(o, option))
+        if (apply_option(o, option))
             return -1;
     }
     if (optind < argc && strcmp(argv[optind - 1], "--")) {
-        fprintf(stderr, "uroced: what is \"%s\"? (EAL options come after --)\n", argv[optind]);
+        fprintf(stderr, "uroced: unexpected argument \"%s\" (EAL options follow --)\n",
+                argv[optind]);
         return -1;
     }
     if (o->config && o->loopback) {
@@ -147,7 +148,7 @@ static int read_options(struct options *o, int argc, char **argv)
     return 0;
 }
 
-/* ---- configuration: the file, then what the command line says otherwise ---- */
+/* ---- configuration: the file, then the command line, which overrides it ---- */
 
 static int default_socket(char *out, size_t size)
 {
@@ -161,7 +162,7 @@ static int default_socket(char *out, size_t size)
     else
         n = -1;
     if (n < 0 || (size_t)n >= size) {
-        fprintf(stderr, "uroced: no default place for the socket: say --socket PATH\n");
+        fprintf(stderr, "uroced: no default path for the socket: use --socket PATH\n");
         return -1;
     }
     return 0;
@@ -207,7 +208,7 @@ static bool needs_dpdk(const struct uroced_config *c)
     return false;
 }
 
-/* "0000:03:00.0" and the like; a virtual device's name has no colon before its first comma. */
+/* "0000:03:00.0" and the like. The name of a virtual device has no colon before its first comma. */
 static bool is_pci(const char *device)
 {
     return strcspn(device, ":") < strcspn(device, ",");
@@ -234,8 +235,7 @@ static int start_env(struct daemon *d, const struct options *o, char **argv)
     return err;
 }
 
-/* Signals end the event loop and nothing else; threads started from here on, the EAL's too, inherit
- * the mask. */
+/* Signals only end the event loop. Threads that start later, also the EAL's, inherit the mask. */
 static int open_signals(struct daemon *d)
 {
     sigset_t set;
@@ -311,7 +311,8 @@ static int start_threads(struct daemon *d)
     return err;
 }
 
-/* Up to four descriptors per program and one per channel: what the system lets us have. */
+/* The daemon needs up to four descriptors per program and one per channel: uses all that the system
+ * allows. */
 static void raise_limits(void)
 {
     struct rlimit limit;
@@ -341,7 +342,7 @@ static int open_server(struct daemon *d)
     return err;
 }
 
-static void say_ready(int fd)
+static void report_ready(int fd)
 {
     ssize_t n;
 
@@ -374,7 +375,7 @@ static int start(struct daemon *d, const struct options *o, char **argv)
     return err ? err : open_server(d);
 }
 
-/* In the opposite order, as far as it came. */
+/* In reverse order of starting; also after a start that failed halfway. */
 static void stop(struct daemon *d)
 {
     if (d->server)
@@ -417,7 +418,7 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     err = start(&d, &o, argv);
     if (!err) {
-        say_ready(o.ready_fd);
+        report_ready(o.ready_fd);
         server_run(d.server);
     }
     stop(&d);

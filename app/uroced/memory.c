@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The ways to reach application memory that this daemon offers its devices. */
+/* The memory provider of the daemon's devices: opens spaces, maps and copies application memory. */
 #include "uroced.h"
 
 #include <errno.h>
@@ -14,14 +14,14 @@
 #include "mapped.h"
 #include "pinned.h"
 
-/* What workers get as a space is the union; which of them it is, only this file asks. */
+/* Workers get the union as their space. Only this file asks which member it is. */
 struct space {
     union {
         struct mem_copy_space copy;
         struct mem_pinned_space pinned;
     };
     bool is_pinned;
-    unsigned pieces; /* mappings made for it */
+    unsigned pieces; /* mappings of this space */
 };
 
 struct mapping {
@@ -30,10 +30,10 @@ struct mapping {
     unsigned pieces;
 };
 
-/* All programs' mappings, of those that this process may have: the rest is for queues. */
+/* All programs' mappings. The daemon limits them, as it needs the rest for queues. */
 static unsigned pieces_mapped;
 
-/* Whether the kernel lets us at any process's memory. */
+/* Whether the kernel lets this process access the memory of any process. */
 static bool may_trace_all(void)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -45,9 +45,9 @@ static bool may_trace_all(void)
 }
 
 /*
- * Without privilege the kernel checks each copy against the program that the process runs then.
- * With it nothing is checked, so the memory is pinned that the application had when it opened the
- * device; not for root, to whom the daemon can give nothing.
+ * Without the privilege the kernel checks each copy against the program that the process runs then.
+ * With it nothing is checked, so the daemon pins the memory that the application had when it opened
+ * the device. Processes of root need no such protection: the daemon cannot raise their privileges.
  */
 static int open_either(struct space *s, const struct ucred *peer, const struct mem_backend **copy)
 {
@@ -107,8 +107,9 @@ static unsigned map_limit(void)
 }
 
 /*
- * A page of the file that does not exist yet would be ours when we touch it, charged to our memory
- * and not to the program's. By a descriptor of our own: the position is shared with the program.
+ * A page that does not exist in the file yet would be allocated when the daemon touches it, and
+ * charged to the daemon instead of the program. The file is opened again because its position is
+ * shared with the program.
  */
 static bool is_complete(int fd, const struct mem_piece *piece, unsigned n)
 {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* See numa_node.h. */
 #include "numa_node.h"
 
 #include <limits.h>
@@ -19,8 +20,8 @@ static int read_node(const char *path)
     return node;
 }
 
-/* The text up to a comma, as one name of a path; false: it is none. */
-static bool take_name(const char *from, char *name, size_t room)
+/* Copies the text up to a comma if it is a name without path components; else false. */
+static bool copy_name(const char *from, char *name, size_t room)
 {
     size_t n = strcspn(from, ",");
 
@@ -37,7 +38,7 @@ static int node_of_device(const char *device, const char *sysfs)
     const char *iface = strstr(device, option);
     char name[64], path[PATH_MAX];
 
-    if (!take_name(iface ? iface + sizeof(option) - 1 : device, name, sizeof(name)))
+    if (!copy_name(iface ? iface + sizeof(option) - 1 : device, name, sizeof(name)))
         return -1;
     snprintf(path, sizeof(path),
              iface ? "%s/class/net/%s/device/numa_node" : "%s/bus/pci/devices/%s/numa_node", sysfs,

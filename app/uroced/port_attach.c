@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Makes a configured port a device: see port_attach() in uroced.h. */
 #include <errno.h>
 #include <net/if.h>
 #include <stdio.h>
@@ -8,28 +9,28 @@
 #include "netdev.h"
 #include "uroced.h"
 
-/* The kernel interface that stands for the port. */
+/* The kernel interface behind or below the port. */
 struct kernel_side {
     char name[NETDEV_NAME_MAX];
     uint32_t ifindex; /* 0: there is none */
-    bool answers;     /* it gets the port's frames: for its addresses the kernel speaks */
+    bool answers;     /* it gets the port's frames, and its kernel answers for its addresses */
     int tap_fd;       /* or -1 */
 };
 
-static int complain(const struct uroced_port *p, const char *what, int err)
+static int print_error(const struct uroced_port *p, const char *what, int err)
 {
     fprintf(stderr, "uroced: port.%u: %s: %s\n", p->number, what, strerror(-err));
     return err;
 }
 
-/* The tap gets the addresses that the port has, as far as a kernel without VLANs can. */
+/* The tap interface gets the port's addresses, except those in VLANs. */
 static int open_tap(const struct uroced_port *p, const struct pktio_info *info,
                     struct kernel_side *k)
 {
     snprintf(k->name, sizeof(k->name), "%s", p->tap_name);
     k->tap_fd = netdev_tap_open(k->name, info->mac, info->mtu);
     if (k->tap_fd < 0)
-        return complain(p, "cannot make the tap device of the exception path", k->tap_fd);
+        return print_error(p, "cannot create the tap device of the exception path", k->tap_fd);
     k->ifindex = if_nametoindex(k->name);
     k->answers = true;
     for (unsigned i = 0; i < p->addresses; i++) {
@@ -37,7 +38,7 @@ static int open_tap(const struct uroced_port *p, const struct pktio_info *info,
         int err = a->vlan == VLAN_NONE ? netdev_add_address(k->ifindex, &a->gid, a->prefix) : 0;
 
         if (err && err != -EEXIST)
-            return complain(p, "cannot give the tap device its addresses", err);
+            return print_error(p, "cannot set the addresses of the tap device", err);
     }
     return 0;
 }
@@ -53,18 +54,18 @@ static int find_kernel_side(const struct uroced_port *p, const struct pktio_info
     k->ifindex = info->ifindex;
     k->answers = info->kernel_sees;
     if (p->follow_kernel && !k->ifindex)
-        return complain(p, "no kernel interface to take addresses from", -ENODEV);
+        return print_error(p, "no kernel interface to take addresses from", -ENODEV);
     return 0;
 }
 
-/* The kernel may have addresses of ours already: then they are no duplicates. */
+/* Addresses that the kernel interface has already are no duplicates. */
 static int mark_answered(struct uroced_port *p, const struct kernel_side *k)
 {
     static struct netdev_state state;
     int err = k->answers ? netdev_read(k->ifindex, &state) : 0;
 
     if (err)
-        return complain(p, "cannot read the addresses of the kernel interface", err);
+        return print_error(p, "cannot read the addresses of the kernel interface", err);
     for (unsigned i = 0; k->answers && i < p->addresses; i++) {
         struct port_address *a = &p->address[i];
 
@@ -98,7 +99,7 @@ static int add_port(const struct port_attach_config *c, struct pktio *io,
         memcpy(pc.netdev, k->name, sizeof(pc.netdev));
     }
     err = rnic_add_port(c->rnic, &pc);
-    return err ? complain(p, "cannot be a device", err) : 0;
+    return err ? print_error(p, "cannot be a device", err) : 0;
 }
 
 static int follow_kernel(const struct port_attach_config *c, const struct kernel_side *k,
@@ -108,16 +109,16 @@ static int follow_kernel(const struct port_attach_config *c, const struct kernel
                                       .rnic = c->rnic,
                                       .device = c->device,
                                       .ifindex = k->ifindex,
-                                      .take = c->port->follow_kernel,
+                                      .use = c->port->follow_kernel,
                                       .answers = k->answers,
                                       .own = c->port->address,
                                       .owns = c->port->addresses};
     int err;
 
-    if (!k->ifindex || !(fc.take || fc.answers))
+    if (!k->ifindex || !(fc.use || fc.answers))
         return 0;
     *follow = kernel_follow_start(&fc, &err);
-    return *follow ? 0 : complain(c->port, "cannot follow the kernel interface", err);
+    return *follow ? 0 : print_error(c->port, "cannot follow the kernel interface", err);
 }
 
 int port_attach(const struct port_attach_config *c, struct kernel_follow **follow)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Opens a configured port: see port_open() in uroced.h. */
 #include "uroced.h"
 
 #include <net/if.h>
@@ -9,8 +10,8 @@
 #include "loop.h"
 #include "spread.h"
 
-/* Whether nobody but the engines sees the port's frames. */
-static bool stays_inside(const struct uroced_port *p)
+/* Whether only the engines see the port's frames. */
+static bool is_private(const struct uroced_port *p)
 {
     return !p->spread && !p->capture[0];
 }
@@ -21,7 +22,7 @@ static struct pktio *open_loopback(const struct uroced_port *p, unsigned queues,
     struct pktio_loop_config lc = {.name = CONFIG_DEVICE_LOOPBACK,
                                    .mac = {2, 0, 0, 0, 0, (uint8_t)(1 + index)},
                                    .queues = queues,
-                                   .leave_icrc = !p->icrc_always && stays_inside(p),
+                                   .leave_icrc = !p->icrc_always && is_private(p),
                                    .netdev = "lo",
                                    .ifindex = if_nametoindex("lo")};
     struct pktio *io = pktio_loop_create(&lc);
@@ -31,7 +32,7 @@ static struct pktio *open_loopback(const struct uroced_port *p, unsigned queues,
     return io;
 }
 
-/* Nobody but us sees the frames of such a port, so it writes them down itself. */
+/* Wraps a port whose frames no other tool can capture. */
 static struct pktio *capture(struct pktio *io, const struct uroced_port *p, char *error,
                              size_t size)
 {
@@ -43,7 +44,7 @@ static struct pktio *capture(struct pktio *io, const struct uroced_port *p, char
     return outer;
 }
 
-/* Queues that the port does not have. */
+/* Wraps a port that has fewer queues than there are workers. */
 static struct pktio *spread(struct pktio *io, unsigned queues, char *error, size_t size)
 {
     struct pktio_spread_config sc = {.queues = queues};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The parts of uroced. */
+/* Shared by the parts of uroced. */
 #ifndef UROCED_H
 #define UROCED_H
 
@@ -11,8 +11,8 @@
 extern const struct mem_provider uroced_memory;
 
 /*
- * Opens the port that p describes, with as many queues as it has, up to what p says or, if that is
- * nothing, `queues`. loopback: how many loopback ports came before. NULL: error says why.
+ * Opens the port that p describes, with up to p->queues queues or, if that is 0, up to `queues`.
+ * loopback: the number of loopback ports before it. NULL with the reason in error.
  */
 struct pktio *port_open(const struct uroced_port *p, unsigned queues, unsigned loopback,
                         char *error, size_t size);
@@ -22,15 +22,15 @@ struct port_attach_config {
     struct rnic *rnic;
     struct uroced_port *port;
     unsigned device;    /* its index in rnic */
-    unsigned queues;    /* workers */
+    unsigned queues;    /* the number of workers */
     unsigned loopbacks; /* loopback ports before it */
 };
 
 /*
- * Makes a configured port a device of the rnic: opens it, puts a kernel behind it if that is
- * wanted, and follows the kernel interface that has its addresses. *follow, or NULL, is to be
- * stopped before the rnic is destroyed. 0; or a negative errno, with a line on stderr that says
- * why.
+ * Makes a configured port a device of the rnic: opens it, creates the tap interface of its
+ * exception path if configured, and follows the kernel interface that has its addresses. *follow,
+ * or NULL, must be stopped before the rnic is destroyed. 0; or a negative errno with the reason on
+ * stderr.
  */
 int port_attach(const struct port_attach_config *c, struct kernel_follow **follow);
 
@@ -40,9 +40,9 @@ static inline bool port_is_loopback(const struct uroced_port *p)
 }
 
 /*
- * DPDK's drivers in Debian load libmlx5, and that loads libibverbs.so.1: in a shell that is set up
- * for uroce's programs it would be uroce's own. Takes folders and files with an RDMA library out of
- * LD_LIBRARY_PATH and LD_PRELOAD and starts the program again; returns if there are none.
+ * DPDK's drivers in Debian load libmlx5, which loads libibverbs.so.1. In a shell that is set up for
+ * uroce's programs that would be uroce's own. Removes files and folders with an RDMA library from
+ * LD_LIBRARY_PATH and LD_PRELOAD, and executes the program again; returns if there are none.
  */
 void scrub_library_path(char **argv);
 

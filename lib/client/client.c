@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Opening and closing a device context, and questions about devices. */
 #include "client.h"
 
 #include <errno.h>

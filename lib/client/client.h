@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The application's side of uroced: devices, an opened context, and the discipline of polling.
- * Queue pairs, completion queues and memory regions have headers of their own. No verbs types here:
- * lib/verbs puts the verbs API on top. libc only.
+ * The application's side of uroced: devices, an opened context, and what a thread does after an
+ * empty poll. Queue pairs, completion queues and memory regions have headers of their own. No verbs
+ * types: lib/verbs puts the verbs API on top. libc only.
  *
- * After fork() a child's context is stale: control calls fail with -EIO, and the rings still belong
- * to the parent. The child opens the device again.
+ * After fork() the child's copy of a context is stale: control calls fail with -EIO, and the rings
+ * belong to the parent. The child opens the device again.
  */
 #ifndef UROCE_CLIENT_H
 #define UROCE_CLIENT_H
@@ -28,16 +28,16 @@ struct client {
     int async_fd; /* struct ctl_async_event records; the caller may make it non-blocking */
     _Atomic bool tracer_set;
     struct client_slabs slabs;
-    struct slot_table qps;  /* id = uidx; objects are struct client_qp, also those in work queues */
+    struct slot_table qps;  /* id = uidx; objects are struct client_qp, also a work queue's */
     struct slot_table cqs;  /* id <-> cookie; objects are struct client_cq */
     struct slot_table srqs; /* id = uidx; objects are struct client_srq */
     struct slot_table mrs;  /* id = uidx; objects are struct client_mr */
     struct {                /* mr_hot.c */
         pthread_t thread;
         bool runs;
-        _Atomic bool stop; /* it is not to run any more */
+        _Atomic bool stop; /* it ends, and never starts again */
     } hot;
-    struct spin blocking; /* held by the one thread that waits on app_armed */
+    struct spin blocking; /* held by the thread that sleeps on app_armed */
 };
 
 /*
@@ -49,8 +49,8 @@ int client_query_device(struct conn *c, uint32_t index, struct ctl_device *d);
 /* Opens device `index`. Returns 0 or a negative errno. */
 int client_open(struct client *c, uint32_t index);
 
-/* Closes, with the memory that is still registered; the daemon destroys what is left. Objects must
- * not be used any more. */
+/* Closes the context and deregisters its memory; the daemon destroys the objects that are left. No
+ * thread uses them any more. */
 void client_close(struct client *c);
 
 /* Maps `bytes` of the segment fd, read-write, and closes fd. NULL (errno) on failure. */

@@ -1,14 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Creating, destroying and cleaning completion queues; polling is in client_cq.h. */
 #include "client_cq.h"
 
 #include <errno.h>
 #include <string.h>
 
-static bool reply_sane(const struct ctl_create_cq *r, const struct client_piece *piece)
+static bool reply_fits(const struct ctl_msg *reply, const struct client_piece *piece)
 {
+    const struct ctl_create_cq *r = &reply->create_cq;
+
     return is_pow2(r->cqe) && r->cqe <= QUEUE_MAX_CQE && r->lanes && r->lanes <= CQ_MAX_LANES &&
            cq_segment_bytes(r->cqe, r->lanes) <= piece->bytes;
 }
+
+static const struct client_queue_kind kind = {
+    CTL_CREATE_CQ, CTL_DESTROY_CQ, offsetof(struct ctl_msg, create_cq.place),
+    offsetof(struct ctl_msg, create_cq.handle), reply_fits};
 
 int client_cq_create(struct client *c, struct client_cq *cq, uint32_t cqe, uint32_t channel,
                      uint32_t vector)
@@ -24,22 +31,15 @@ int client_cq_create(struct client *c, struct client_cq *cq, uint32_t cqe, uint3
     if (err)
         return err;
     m.create_cq.cookie = slot_id_to_cookie(cq->id);
-    err = client_slab_create(&c->conn, &c->slabs, CTL_CREATE_CQ, &m, &m.create_cq.place, &piece);
-    if (err)
-        goto release;
+    err = client_queue_create(&c->conn, &c->slabs, &kind, &m, &piece);
+    if (err) {
+        slot_table_remove(&c->cqs, cq->id);
+        return err;
+    }
     cq->handle = r->handle;
-    err = reply_sane(r, &piece) ? 0 : -EIO;
-    if (err)
-        goto destroy;
     cq->reader = (struct cq_reader){.shared = piece.base, .size = r->cqe, .lanes = r->lanes};
     slot_table_publish(&c->cqs, cq->id, cq);
     return 0;
-
-destroy:
-    client_slab_destroy(&c->conn, &c->slabs, CTL_DESTROY_CQ, cq->handle);
-release:
-    slot_table_remove(&c->cqs, cq->id);
-    return err;
 }
 
 int client_cq_destroy(struct client_cq *cq)
@@ -53,8 +53,8 @@ int client_cq_destroy(struct client_cq *cq)
     return err;
 }
 
-/* The first entry after the consumed ones whose sequence number does not match ends the outstanding
- * ones. */
+/* Outstanding are the CQEs from the consumer index on, up to the first one whose sequence number is
+ * not its own. */
 static void clean_lane(struct cq_reader *r, uint32_t lane, uint32_t uidx)
 {
     struct cq_lane *l = cq_lane_at(r->shared, r->size, lane);
@@ -77,7 +77,7 @@ void client_cq_clean(struct client_cq *cq, uint32_t uidx)
     client_cq_unlock(cq);
 }
 
-/* Looks at the shared consumer indices, as the private ones belong to the holder of the lock. */
+/* Uses the shared consumer indices: the private ones belong to the thread that has the lock. */
 bool client_cq_pending(struct client_cq *cq)
 {
     struct cq_reader *r = &cq->reader;

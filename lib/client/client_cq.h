@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A completion queue: its segment, its reader and its place in the context. */
+/* A completion queue as its pollers see it. */
 #ifndef UROCE_CLIENT_CQ_H
 #define UROCE_CLIENT_CQ_H
 
@@ -13,24 +13,24 @@
 struct client_cq {
     struct cq_reader reader; /* under lock */
     struct spin lock;
-    bool single_threaded; /* the application promised: no locking */
+    bool single_threaded; /* the application has promised this: no locking */
     struct client *client;
     uint32_t id, handle;
 };
 
 /*
- * Creates a queue of at least `cqe` entries; channel: a channel's handle or 0. Returns 0 or a
- * negative errno. Events name it by slot_id_to_cookie(cq->id).
+ * Creates a queue of at least `cqe` CQEs; channel: a channel's handle or 0. Returns 0 or a negative
+ * errno. Events name the queue by slot_id_to_cookie(cq->id).
  */
 int client_cq_create(struct client *c, struct client_cq *cq, uint32_t cqe, uint32_t channel,
                      uint32_t vector);
 
-/* Destroys it. Returns 0; -EBUSY while queue pairs use it; or -EIO when the daemon is gone, and
- * then it is destroyed all the same. Nobody may poll it any more. */
+/* Destroys the queue, which no thread may poll any more. Returns 0; -EBUSY while queue pairs use
+ * it; or -EIO: the daemon is gone, and the queue is destroyed too. */
 int client_cq_destroy(struct client_cq *cq);
 
-/* Makes the outstanding completions of queue pair `uidx` invisible. The daemon must have stopped
- * posting for it. Takes the lock. */
+/* Hides the outstanding completions of queue pair `uidx`, for which the daemon must have stopped
+ * posting. Takes the lock. */
 void client_cq_clean(struct client_cq *cq, uint32_t uidx);
 
 /* Whether a completion waits. Without the lock: a hint. */
@@ -49,11 +49,11 @@ static inline void client_cq_unlock(struct client_cq *cq)
 }
 
 /*
- * The next completion, or NULL; its queue's entries up to it are free again. Under the lock; valid
+ * The next completion, or NULL. The WQEs that it completes are free again. Under the lock; valid
  * until client_cq_advance.
  *
- * The lock also keeps the queue pair alive here: destroying one cleans both of its completion
- * queues, which takes their locks, before its memory is freed.
+ * The lock also keeps the queue pair alive here: before its memory is freed, client_cq_clean takes
+ * the locks of its completion queues.
  */
 static inline const struct cqe *client_cq_next(struct client_cq *cq)
 {
@@ -62,7 +62,7 @@ static inline const struct cqe *client_cq_next(struct client_cq *cq)
     while ((e = cq_reader_peek(&cq->reader))) {
         struct client_qp *qp = slot_table_get(&cq->client->qps, e->uidx);
 
-        if (unlikely(e->uidx == CQE_UIDX_NONE)) /* from an XRC SRQ: it frees its entries itself */
+        if (unlikely(e->uidx == CQE_UIDX_NONE)) /* of an XRC SRQ, whose WQEs the daemon frees */
             return e;
         if (likely(qp != NULL)) {
             client_qp_retire(qp, e);

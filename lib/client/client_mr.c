@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Registering and deregistering memory: what the application offers the daemon for a region. */
 #include "client_mr.h"
 
 #include <errno.h>
@@ -9,16 +10,16 @@
 
 #include "mr.h"
 
-/* As much of a program's own memfd as is made whole when it is registered. */
-#define COMPLETE_MAX  (UINT64_C(1) << 30)
+/* Regions of a program's own memfd up to this size are populated when they are registered. */
+#define POPULATE_MAX  (UINT64_C(1) << 30)
 #define POPULATE_READ 22 /* MADV_, 5.14 */
 
 pthread_mutex_t mr_mutex = PTHREAD_MUTEX_INITIALIZER;
 struct mr_list mr_all = LIST_HEAD_INITIALIZER(mr_all);
 struct client_list mr_clients = LIST_HEAD_INITIALIZER(mr_clients);
 
-/* Descriptors are opened and files read on the way: not to be cancelled there. */
-static int lock(void)
+/* Without cancellation: registration opens descriptors and reads files. Returns the old state. */
+static int lock_regions(void)
 {
     int cancel;
 
@@ -27,7 +28,7 @@ static int lock(void)
     return cancel;
 }
 
-static void unlock(int cancel)
+static void unlock_regions(int cancel)
 {
     pthread_mutex_unlock(&mr_mutex);
     pthread_setcancelstate(cancel, NULL);
@@ -35,20 +36,20 @@ static void unlock(int cancel)
 
 void mr_client_opened(struct client *c)
 {
-    int cancel = lock();
+    int cancel = lock_regions();
 
     mr_watch_forks();
     LIST_INSERT_HEAD(&mr_clients, c, link);
-    unlock(cancel);
+    unlock_regions(cancel);
 }
 
-/* The connection first: then the daemon stops using the memory. */
+/* Closes the connection first: the daemon then stops using the memory. */
 void mr_client_closes(struct client *c)
 {
     struct client_mr *mr, *next;
-    int cancel = lock();
+    int cancel = lock_regions();
 
-    if (c->link.le_prev) /* not one that the parent process had */
+    if (c->link.le_prev) /* not the parent process's */
         LIST_REMOVE(c, link);
     c->link.le_prev = NULL;
     mr_check_lost();
@@ -61,11 +62,11 @@ void mr_client_closes(struct client *c)
         LIST_REMOVE(mr, link);
         mr->client = NULL;
     }
-    unlock(cancel);
+    unlock_regions(cancel);
 }
 
-/* Where Yama restricts ptrace, process_vm_readv needs our consent. Not all kernels have Yama, so a
- * failure means nothing; a missing right shows as a failing registration. */
+/* Where Yama restricts ptrace, the daemon's process_vm_readv needs this process's consent. Not all
+ * kernels have Yama, so a failure is ignored; without the right, the registration fails. */
 static void allow_daemon(struct client *c)
 {
     if (!atomic_exchange_explicit(&c->tracer_set, true, memory_order_relaxed))
@@ -87,8 +88,8 @@ unsigned mr_pieces(const struct client_mr *mr, const struct adopt_lease *l,
     return l->pieces;
 }
 
-/* The program's own memfd, or -1. Registered memory is all there, so that no page of it comes into
- * being when the daemon touches it; the daemon refuses to map what is not. */
+/* The program's own memfd, or -1. The region is populated, so that no page is allocated when the
+ * daemon touches it; the daemon refuses to map a region with holes. */
 static int offer_shared(struct ctl_reg_mr *r)
 {
     int fd = mr_backing_find(r->addr, r->length, &r->fd_offset);
@@ -97,7 +98,7 @@ static int offer_shared(struct ctl_reg_mr *r)
         return -1;
     r->flags |= CTL_MR_FD;
     r->why = CTL_MR_SHARED;
-    if (r->length <= COMPLETE_MAX) {
+    if (r->length <= POPULATE_MAX) {
         uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), start = r->addr / page * page;
 
         madvise((void *)(uintptr_t)start, r->addr + r->length - start, POPULATE_READ);
@@ -105,8 +106,8 @@ static int offer_shared(struct ctl_reg_mr *r)
     return fd;
 }
 
-/* Not even when it is used much. */
-static bool never(enum ctl_mr_why why)
+/* The policy never adopts such a region, even when it is hot. */
+static bool is_never_adopted(enum ctl_mr_why why)
 {
     return why == CTL_MR_SMALL || why == CTL_MR_ON_DEMAND;
 }
@@ -119,7 +120,7 @@ static int offer_adopted(struct client_mr *mr, struct ctl_reg_mr *r, unsigned fl
         adopt_release(&mr->lease);
         r->why = adopt_acquire(&mr->lease, r->addr, r->length, flags | ADOPT_MOVE | ADOPT_AGAIN);
     }
-    if (r->why == CTL_MR_SMALL || (r->why == CTL_MR_OVERLAPS && never(otherwise)))
+    if (r->why == CTL_MR_SMALL || (r->why == CTL_MR_OVERLAPS && is_never_adopted(otherwise)))
         r->why = otherwise;
     if (r->why != CTL_MR_ADOPTED)
         return -1;
@@ -128,20 +129,20 @@ static int offer_adopted(struct client_mr *mr, struct ctl_reg_mr *r, unsigned fl
     return fcntl(adopt_memfd(), F_DUPFD_CLOEXEC, 0);
 }
 
-/* Fills in how the region is to be reached. The descriptor to send, or -1. */
-static int offer(struct client_mr *mr, struct ctl_reg_mr *r)
+/* Fills in how the daemon reaches the region. Returns the descriptor to send, or -1. */
+static int offer_memory(struct client_mr *mr, struct ctl_reg_mr *r)
 {
     enum ctl_mr_why otherwise = CTL_MR_UNKNOWN;
     unsigned flags = 0;
-    bool may = r->length && r->addr + r->length > r->addr && mr_policy(r, &flags, &otherwise);
+    bool adoptable = r->length && r->addr + r->length > r->addr && mr_policy(r, &flags, &otherwise);
     int fd = -1;
 
     r->why = otherwise;
-    if (may)
+    if (adoptable)
         adopt_init(&mr_adopt_config);
-    if (!may || adopt_is_shared(r->addr))
+    if (!adoptable || adopt_is_shared(r->addr))
         fd = offer_shared(r);
-    if (fd < 0 && may)
+    if (fd < 0 && adoptable)
         fd = offer_adopted(mr, r, flags, otherwise);
     return fd;
 }
@@ -158,7 +159,7 @@ static int reg_mr(struct client *c, struct client_mr *mr, struct ctl_reg_mr *r)
         return err == -ENOSPC ? -ENOMEM : err;
     m.reg_mr.uidx = mr->uidx;
     mr_check_lost();
-    fd = offer(mr, &m.reg_mr);
+    fd = offer_memory(mr, &m.reg_mr);
     why = m.reg_mr.why;
     err = (m.reg_mr.flags & CTL_MR_FD) && fd < 0 ? -EMFILE : 0;
     if (!err)
@@ -187,23 +188,23 @@ int client_reg_mr(struct client *c, struct client_mr *mr, struct ctl_reg_mr *r)
     int cancel, err;
 
     allow_daemon(c);
-    cancel = lock();
+    cancel = lock_regions();
     err = reg_mr(c, mr, r);
-    unlock(cancel);
+    unlock_regions(cancel);
     return err;
 }
 
 int client_dereg_mr(struct client *c, struct client_mr *mr)
 {
-    int cancel = lock(), err = conn_call_handle(&c->conn, CTL_DEREG_MR, mr->handle);
+    int cancel = lock_regions(), err = conn_call_handle(&c->conn, CTL_DEREG_MR, mr->handle);
 
     if ((!err || err == -EIO) && mr->client) {
-        mr_check_lost(); /* before adoption opens a file anew */
+        mr_check_lost(); /* before adoption opens another file */
         adopt_release(&mr->lease);
         LIST_REMOVE(mr, link);
         slot_table_remove(&c->mrs, mr->uidx);
         mr->client = NULL;
     }
-    unlock(cancel);
+    unlock_regions(cancel);
     return err;
 }

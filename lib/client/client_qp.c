@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Creating, destroying and resetting queue pairs; posting is in client_qp.h. */
 #include "client_qp.h"
 
 #include <errno.h>
@@ -9,41 +10,40 @@
 
 #include "client_cq.h"
 
-static bool ring_fits(uint64_t off, uint32_t size, uint32_t stride, uint64_t segment)
+static struct client_ring_layout sq_layout(const struct ctl_create_qp *r)
 {
-    return is_pow2(size) && size <= QUEUE_MAX_WR && off <= segment &&
-           (uint64_t)size * stride <= segment - off;
+    return (struct client_ring_layout){r->sq_off, r->sq_size, r->sq_stride, r->caps.max_send_sge};
 }
 
-static bool reply_sane(const struct ctl_create_qp *r, const struct client_piece *piece)
+static struct client_ring_layout rq_layout(const struct ctl_create_qp *r)
 {
-    return r->db_slot < DB_SLOTS && r->segment_bytes >= sizeof(struct qp_shared) &&
-           r->segment_bytes <= piece->bytes &&
-           ring_fits(r->sq_off, r->sq_size, r->sq_stride, r->segment_bytes) &&
-           ring_fits(r->rq_off, r->rq_size, r->rq_stride, r->segment_bytes) &&
-           r->caps.max_send_sge <= QUEUE_MAX_SGE && r->caps.max_recv_sge <= QUEUE_MAX_SGE &&
-           r->sq_stride >= sqe_stride(r->caps.max_send_sge, r->caps.max_inline_data) &&
-           r->rq_stride >= rqe_stride(r->caps.max_recv_sge);
+    return (struct client_ring_layout){r->rq_off, r->rq_size, r->rq_stride, r->caps.max_recv_sge};
 }
 
-static void ring_init(struct client_ring *ring, void *entries, _Atomic uint32_t *prod,
-                      uint32_t size, uint32_t stride, uint32_t max_sge)
+static bool reply_fits(const struct ctl_msg *reply, const struct client_piece *piece)
 {
-    ring->entries = entries;
-    ring->shared_prod = prod;
-    ring->size = size;
-    ring->stride = stride;
-    ring->max_sge = max_sge;
+    const struct ctl_create_qp *r = &reply->create_qp;
+    struct client_ring_layout sq = sq_layout(r), rq = rq_layout(r);
+
+    return r->db_slot < DB_SLOTS && r->segment_bytes <= piece->bytes &&
+           client_ring_fits(&sq, sqe_stride(sq.max_sge, r->caps.max_inline_data),
+                            sizeof(struct qp_shared), r->segment_bytes) &&
+           client_ring_fits(&rq, rqe_stride(rq.max_sge), sizeof(struct qp_shared),
+                            r->segment_bytes);
 }
+
+static const struct client_queue_kind kind = {CTL_CREATE_QP, CTL_DESTROY_QP,
+                                              offsetof(struct ctl_msg, create_qp.place),
+                                              offsetof(struct ctl_msg, create_qp.qpn), reply_fits};
 
 static void use_segment(struct client_qp *qp, const struct ctl_create_qp *r,
                         struct qp_shared *shared)
 {
+    struct client_ring_layout sq = sq_layout(r), rq = rq_layout(r);
+
     qp->rq_notify = &shared->rq_notify;
-    ring_init(&qp->sq, (uint8_t *)shared + r->sq_off, &shared->sq_prod, r->sq_size, r->sq_stride,
-              r->caps.max_send_sge);
-    ring_init(&qp->rq, (uint8_t *)shared + r->rq_off, &shared->rq_prod, r->rq_size, r->rq_stride,
-              r->caps.max_recv_sge);
+    client_ring_use(&qp->sq, &sq, shared, &shared->sq_prod);
+    client_ring_use(&qp->rq, &rq, shared, &shared->rq_prod);
 }
 
 int client_qp_create(struct client *c, struct client_qp *qp, struct ctl_create_qp *r)
@@ -58,13 +58,12 @@ int client_qp_create(struct client *c, struct client_qp *qp, struct ctl_create_q
     if (err)
         return err;
     m.create_qp.uidx = qp->uidx;
-    err = client_slab_create(&c->conn, &c->slabs, CTL_CREATE_QP, &m, &m.create_qp.place, &piece);
-    if (err)
-        goto release;
+    err = client_queue_create(&c->conn, &c->slabs, &kind, &m, &piece);
+    if (err) {
+        slot_table_remove(&c->qps, qp->uidx);
+        return err;
+    }
     *r = m.create_qp;
-    err = reply_sane(r, &piece) ? 0 : -EIO;
-    if (err)
-        goto destroy;
     use_segment(qp, r, piece.base);
     qp->qpn = r->qpn;
     qp->max_inline = r->caps.max_inline_data;
@@ -74,15 +73,9 @@ int client_qp_create(struct client *c, struct client_qp *qp, struct ctl_create_q
     qp->wake = c->wake;
     slot_table_publish(&c->qps, qp->uidx, qp);
     return 0;
-
-destroy:
-    client_slab_destroy(&c->conn, &c->slabs, CTL_DESTROY_QP, r->qpn);
-release:
-    slot_table_remove(&c->qps, qp->uidx);
-    return err;
 }
 
-static void clean(struct client_qp *qp, struct client_cq *send_cq, struct client_cq *recv_cq)
+static void clean_cqs(struct client_qp *qp, struct client_cq *send_cq, struct client_cq *recv_cq)
 {
     if (send_cq)
         client_cq_clean(send_cq, qp->uidx);
@@ -97,25 +90,17 @@ int client_qp_destroy(struct client_qp *qp, struct client_cq *send_cq, struct cl
 
     if (err && err != -EIO)
         return err;
-    /* Clean before the slot is free: the next queue pair may get it. */
-    clean(qp, send_cq, recv_cq);
+    /* Before the slot of the table is free, as the next queue pair may get it. */
+    clean_cqs(qp, send_cq, recv_cq);
     slot_table_remove(&c->qps, qp->uidx);
     return err;
 }
 
-static void ring_reset(struct client_ring *r)
-{
-    spin_lock(&r->lock);
-    ring_publish(r, 0);
-    atomic_store_explicit(&r->cons, 0, memory_order_relaxed);
-    spin_unlock(&r->lock);
-}
-
 void client_qp_reset(struct client_qp *qp, struct client_cq *send_cq, struct client_cq *recv_cq)
 {
-    clean(qp, send_cq, recv_cq);
-    ring_reset(&qp->sq);
-    ring_reset(&qp->rq);
+    clean_cqs(qp, send_cq, recv_cq);
+    client_ring_reset(&qp->sq);
+    client_ring_reset(&qp->rq);
 }
 
 int client_qp_set_entropy(struct client_qp *qp, struct ctl_entropy entropy)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The table of slabs, and the replies that change it. */
 #include "client_slab.h"
 
 #include <errno.h>
@@ -13,7 +14,7 @@
 /* ---- the table ---- */
 
 /* The index of the first slab whose id is not below this one. */
-static size_t find(const struct client_slabs *t, uint64_t id)
+static size_t find_slab(const struct client_slabs *t, uint64_t id)
 {
     size_t low = 0, high = t->count;
 
@@ -28,9 +29,9 @@ static size_t find(const struct client_slabs *t, uint64_t id)
     return low;
 }
 
-static int insert(struct client_slabs *t, uint64_t id, int fd)
+static int insert_slab(struct client_slabs *t, uint64_t id, int fd)
 {
-    size_t at = find(t, id);
+    size_t at = find_slab(t, id);
 
     if (at < t->count && t->slab[at].id == id)
         return -EPROTO;
@@ -49,7 +50,7 @@ static int insert(struct client_slabs *t, uint64_t id, int fd)
     return 0;
 }
 
-static void unmap(struct client_slab *s)
+static void unmap_slab(struct client_slab *s)
 {
     if (s->base)
         munmap(s->base, s->bytes);
@@ -57,13 +58,13 @@ static void unmap(struct client_slab *s)
         close(s->fd);
 }
 
-static void drop(struct client_slabs *t, uint64_t id)
+static void remove_slab(struct client_slabs *t, uint64_t id)
 {
-    size_t at = find(t, id);
+    size_t at = find_slab(t, id);
 
     if (at == t->count || t->slab[at].id != id)
         return;
-    unmap(&t->slab[at]);
+    unmap_slab(&t->slab[at]);
     t->count--;
     memmove(&t->slab[at], &t->slab[at + 1], (t->count - at) * sizeof(*t->slab));
 }
@@ -71,14 +72,13 @@ static void drop(struct client_slabs *t, uint64_t id)
 void client_slabs_fini(struct client_slabs *t)
 {
     for (size_t i = 0; i < t->count; i++)
-        unmap(&t->slab[i]);
+        unmap_slab(&t->slab[i]);
     free(t->slab);
     *t = (struct client_slabs){0};
 }
 
-/* The daemon sends the descriptor once, so a mapping that fails is tried again with the next piece.
- */
-static void map(struct client_slab *s)
+/* The daemon sends the descriptor once: a mapping that fails is tried again with the next piece. */
+static void map_slab(struct client_slab *s)
 {
     struct stat st;
     void *p;
@@ -110,19 +110,19 @@ static int on_created(void *arg, const int *fd, unsigned fds)
 
     if (fds > 1)
         return -EPROTO;
-    if (fds && insert(r->slabs, place->slab, fd[0]))
+    if (fds && insert_slab(r->slabs, place->slab, fd[0]))
         return -EPROTO;
-    at = find(r->slabs, place->slab);
+    at = find_slab(r->slabs, place->slab);
     if (at == r->slabs->count || r->slabs->slab[at].id != place->slab)
         return -EPROTO;
     s = &r->slabs->slab[at];
-    map(s);
+    map_slab(s);
     if (!s->base || place->offset >= s->bytes || place->offset % CACHE_LINE)
         return 0;
     *r->piece = (struct client_piece){(uint8_t *)s->base + place->offset, s->bytes - place->offset};
-    /* Not when the queue has to stay where it was. */
+    /* Only now: the queue has left its old slab. */
     if (place->gone)
-        drop(r->slabs, place->gone);
+        remove_slab(r->slabs, place->gone);
     return 0;
 }
 
@@ -147,7 +147,7 @@ static int on_destroyed(void *arg, const int *fd, unsigned fds)
     if (fds)
         return -EPROTO;
     if (r->reply->slab_gone)
-        drop(r->slabs, r->reply->slab_gone);
+        remove_slab(r->slabs, r->reply->slab_gone);
     return 0;
 }
 
@@ -158,4 +158,18 @@ int client_slab_destroy(struct conn *c, struct client_slabs *slabs, enum ctl_typ
     struct destroyed r = {slabs, &m.destroy};
 
     return conn_call_then(c, type, &m, on_destroyed, &r);
+}
+
+int client_queue_create(struct conn *c, struct client_slabs *slabs,
+                        const struct client_queue_kind *kind, struct ctl_msg *m,
+                        struct client_piece *piece)
+{
+    const struct ctl_place *place = (const void *)((const char *)m + kind->place);
+    const uint32_t *handle = (const void *)((const char *)m + kind->handle);
+    int err = client_slab_create(c, slabs, kind->create, m, place, piece);
+
+    if (err || kind->reply_fits(m, piece))
+        return err;
+    client_slab_destroy(c, slabs, kind->destroy, *handle);
+    return -EIO;
 }

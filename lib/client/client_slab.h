@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The memory of queues: pieces of slabs (struct ctl_place), which are mapped once and stay so until
- * the daemon says that nothing is left in them, or the client is closed.
+ * The memory of queues: pieces of slabs (struct ctl_place). A slab is mapped once, and unmapped
+ * when the daemon reports that it is empty, or the client is closed.
  */
 #ifndef UROCE_CLIENT_SLAB_H
 #define UROCE_CLIENT_SLAB_H
@@ -10,7 +10,7 @@
 
 struct client_slab {
     uint64_t id;
-    void *base; /* NULL: could not be mapped yet, and fd is still open */
+    void *base; /* NULL: not mapped so far, and fd is still open */
     size_t bytes;
     int fd;
 };
@@ -21,26 +21,39 @@ struct client_slabs {
     size_t count, room;
 };
 
-/* A place in a mapped slab, and how much of the slab there is from it on; NULL and 0: none. */
+/* A position in a mapped slab, and the bytes of the slab from there on; NULL and 0: none. */
 struct client_piece {
     void *base;
     size_t bytes;
 };
 
 /*
- * conn_call for the requests that create or resize a queue; place: that of the reply, in *m.
- * Returns as conn_call. With 0, *piece is where the queue is, or {NULL, 0} when the daemon made it
- * and it cannot be mapped.
+ * conn_call for a request that creates or resizes a queue; place: the reply's, in *m. Returns as
+ * conn_call. With 0, *piece is the queue's memory, or {NULL, 0}: the daemon has made the queue, and
+ * it cannot be mapped.
  */
 int client_slab_create(struct conn *c, struct client_slabs *slabs, enum ctl_type type,
                        struct ctl_msg *m, const struct ctl_place *place,
                        struct client_piece *piece);
 
-/* The requests that destroy a queue. Returns as conn_call. */
+/* conn_call for a request that destroys a queue. */
 int client_slab_destroy(struct conn *c, struct client_slabs *slabs, enum ctl_type type,
                         uint32_t handle);
 
-/* Unmaps all of them, once nobody uses the connection any more. */
+/* A kind of queue: its requests, and where the reply to `create` has its place and handle. */
+struct client_queue_kind {
+    enum ctl_type create, destroy;
+    size_t place, handle; /* offsets in struct ctl_msg */
+    bool (*reply_fits)(const struct ctl_msg *reply, const struct client_piece *piece);
+};
+
+/* Creates a queue: client_slab_create; -EIO if the reply does not fit the piece, and then the queue
+ * is destroyed again. */
+int client_queue_create(struct conn *c, struct client_slabs *slabs,
+                        const struct client_queue_kind *kind, struct ctl_msg *m,
+                        struct client_piece *piece);
+
+/* Unmaps all slabs. No thread uses the connection any more. */
 void client_slabs_fini(struct client_slabs *slabs);
 
 #endif

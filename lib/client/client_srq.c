@@ -1,28 +1,38 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Creating, destroying and resizing shared receive queues. */
 #include "client_srq.h"
 
 #include <errno.h>
 #include <string.h>
 
-static bool reply_sane(const struct ctl_create_srq *r, const struct client_piece *piece)
+static struct client_ring_layout ring_layout(const struct ctl_create_srq *r)
 {
-    return is_pow2(r->size) && r->size <= QUEUE_MAX_WR && r->max_sge <= QUEUE_MAX_SGE &&
-           r->stride >= rqe_stride(r->max_sge) && r->ring_off >= sizeof(struct srq_shared) &&
-           r->segment_bytes <= piece->bytes && r->ring_off <= r->segment_bytes &&
-           (uint64_t)r->size * r->stride <= r->segment_bytes - r->ring_off;
+    return (struct client_ring_layout){r->ring_off, r->size, r->stride, r->max_sge};
 }
 
-/* Goes over to the segment that the reply describes. */
+static bool reply_fits(const struct ctl_msg *reply, const struct client_piece *piece)
+{
+    const struct ctl_create_srq *r = &reply->create_srq;
+    struct client_ring_layout ring = ring_layout(r);
+
+    return r->segment_bytes <= piece->bytes &&
+           client_ring_fits(&ring, rqe_stride(ring.max_sge), sizeof(struct srq_shared),
+                            r->segment_bytes);
+}
+
+static const struct client_queue_kind kind = {
+    CTL_CREATE_SRQ, CTL_DESTROY_SRQ, offsetof(struct ctl_msg, create_srq.place),
+    offsetof(struct ctl_msg, create_srq.handle), reply_fits};
+
+/* From now on the ring is in the segment that the reply describes. */
 static void use_segment(struct client_srq *srq, const struct ctl_create_srq *r,
                         struct srq_shared *shared)
 {
+    struct client_ring_layout ring = ring_layout(r);
+
     srq->taken = &shared->taken;
     srq->max_wr = r->max_wr;
-    srq->ring.entries = (uint8_t *)shared + r->ring_off;
-    srq->ring.shared_prod = &shared->prod;
-    srq->ring.size = r->size;
-    srq->ring.stride = r->stride;
-    srq->ring.max_sge = r->max_sge;
+    client_ring_use(&srq->ring, &ring, shared, &shared->prod);
 }
 
 int client_srq_create(struct client *c, struct client_srq *srq, struct ctl_create_srq *r)
@@ -37,23 +47,16 @@ int client_srq_create(struct client *c, struct client_srq *srq, struct ctl_creat
     if (err)
         return err;
     m.create_srq.uidx = srq->uidx;
-    err = client_slab_create(&c->conn, &c->slabs, CTL_CREATE_SRQ, &m, &m.create_srq.place, &piece);
-    if (err)
-        goto release;
+    err = client_queue_create(&c->conn, &c->slabs, &kind, &m, &piece);
+    if (err) {
+        slot_table_remove(&c->srqs, srq->uidx);
+        return err;
+    }
     *r = m.create_srq;
     srq->handle = r->handle;
-    err = reply_sane(r, &piece) ? 0 : -EIO;
-    if (err)
-        goto destroy;
     use_segment(srq, r, piece.base);
     slot_table_publish(&c->srqs, srq->uidx, srq);
     return 0;
-
-destroy:
-    client_slab_destroy(&c->conn, &c->slabs, CTL_DESTROY_SRQ, srq->handle);
-release:
-    slot_table_remove(&c->srqs, srq->uidx);
-    return err;
 }
 
 int client_srq_destroy(struct client_srq *srq)
@@ -75,9 +78,9 @@ int client_srq_modify(struct client_srq *srq, const struct ctl_modify_srq *rq)
     int err;
 
     m.modify_srq.handle = srq->handle;
-    spin_lock(&srq->ring.lock); /* no posting while the entries move */
+    spin_lock(&srq->ring.lock); /* no posting while the WQEs move */
     err = client_slab_create(&c->conn, &c->slabs, CTL_MODIFY_SRQ, &m, &m.create_srq.place, &piece);
-    if (!err && reply_sane(&m.create_srq, &piece))
+    if (!err && reply_fits(&m, &piece))
         use_segment(srq, &m.create_srq, piece.base);
     else if (!err)
         err = -EIO;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Creating, destroying and modifying work queues for raw packets. */
 #include "client_wq.h"
 
 #include <errno.h>
@@ -9,41 +10,41 @@
 #define STATE_RESET 0
 #define STATE_ERR   2
 
-static bool reply_sane(const struct ctl_create_wq *r, const struct client_piece *piece)
+static struct client_ring_layout rq_layout(const struct ctl_create_wq *r)
 {
-    return is_pow2(r->size) && r->size <= QUEUE_MAX_WR && r->max_sge <= QUEUE_MAX_SGE &&
-           r->stride >= rqe_stride(r->max_sge) && r->rq_off >= sizeof(struct qp_shared) &&
-           r->segment_bytes <= piece->bytes && r->rq_off <= r->segment_bytes &&
-           (uint64_t)r->size * r->stride <= r->segment_bytes - r->rq_off;
+    return (struct client_ring_layout){r->rq_off, r->size, r->stride, r->max_sge};
 }
 
-static void use_segment(struct client_ring *rq, const struct ctl_create_wq *r,
-                        struct qp_shared *shared)
+static bool reply_fits(const struct ctl_msg *reply, const struct client_piece *piece)
 {
-    rq->entries = (uint8_t *)shared + r->rq_off;
-    rq->shared_prod = &shared->rq_prod;
-    rq->size = r->size;
-    rq->stride = r->stride;
-    rq->max_sge = r->max_sge;
+    const struct ctl_create_wq *r = &reply->create_wq;
+    struct client_ring_layout rq = rq_layout(r);
+
+    return r->segment_bytes <= piece->bytes &&
+           client_ring_fits(&rq, rqe_stride(rq.max_sge), sizeof(struct qp_shared),
+                            r->segment_bytes);
 }
 
-/* One that takes its entries from a shared receive queue has no memory of its own. */
-static int create(struct client *c, struct client_wq *wq, struct ctl_msg *m)
+static const struct client_queue_kind kind = {
+    CTL_CREATE_WQ, CTL_DESTROY_WQ, offsetof(struct ctl_msg, create_wq.place),
+    offsetof(struct ctl_msg, create_wq.handle), reply_fits};
+
+/* A work queue that takes its WQEs from a shared receive queue has no memory of its own. */
+static int request_wq(struct client *c, struct client_wq *wq, struct ctl_msg *m)
 {
-    const struct ctl_create_wq *r = &m->create_wq;
+    struct client_ring_layout rq;
     struct client_piece piece;
+    struct qp_shared *shared;
     int err;
 
-    if (r->type == CTL_WQ_SRQ)
+    if (m->create_wq.type == CTL_WQ_SRQ)
         return conn_call(&c->conn, CTL_CREATE_WQ, m, NULL, 0, NULL, 0);
-    err = client_slab_create(&c->conn, &c->slabs, CTL_CREATE_WQ, m, &r->place, &piece);
+    err = client_queue_create(&c->conn, &c->slabs, &kind, m, &piece);
     if (err)
         return err;
-    if (!reply_sane(r, &piece)) {
-        client_slab_destroy(&c->conn, &c->slabs, CTL_DESTROY_WQ, r->handle);
-        return -EIO;
-    }
-    use_segment(&wq->half.rq, r, piece.base);
+    rq = rq_layout(&m->create_wq);
+    shared = piece.base;
+    client_ring_use(&wq->half.rq, &rq, shared, &shared->rq_prod);
     return 0;
 }
 
@@ -58,7 +59,7 @@ int client_wq_create(struct client *c, struct client_wq *wq, struct ctl_create_w
     if (err)
         return err;
     m.create_wq.uidx = wq->half.uidx;
-    err = create(c, wq, &m);
+    err = request_wq(c, wq, &m);
     if (err) {
         slot_table_remove(&c->qps, wq->half.uidx);
         return err;
@@ -76,24 +77,20 @@ int client_wq_destroy(struct client_wq *wq, struct client_cq *cq)
 
     if (err && err != -EIO)
         return err;
-    /* Clean before the slot is free, as for queue pairs. */
+    /* Before the slot of the table is free, as for queue pairs. */
     client_cq_clean(cq, wq->half.uidx);
     slot_table_remove(&c->qps, wq->half.uidx);
     return err;
 }
 
-static void reset(struct client_wq *wq, struct client_cq *cq)
+static void reset_wq(struct client_wq *wq, struct client_cq *cq)
 {
     struct client_ring *rq = &wq->half.rq;
 
     atomic_fetch_add_explicit(&wq->resets, 1, memory_order_relaxed);
     client_cq_clean(cq, wq->half.uidx);
-    if (!rq->entries)
-        return;
-    spin_lock(&rq->lock);
-    ring_publish(rq, 0);
-    atomic_store_explicit(&rq->cons, 0, memory_order_relaxed);
-    spin_unlock(&rq->lock);
+    if (rq->entries)
+        client_ring_reset(rq);
 }
 
 int client_wq_modify(struct client_wq *wq, struct client_cq *cq, uint32_t *state)
@@ -102,7 +99,7 @@ int client_wq_modify(struct client_wq *wq, struct client_cq *cq, uint32_t *state
     int err = conn_call(&wq->half.client->conn, CTL_MODIFY_WQ, &m, NULL, 0, NULL, 0);
 
     if (!err && *state == STATE_RESET)
-        reset(wq, cq);
+        reset_wq(wq, cq);
     if (err != -EIO && m.modify_wq.state <= STATE_ERR)
         *state = m.modify_wq.state;
     return err;

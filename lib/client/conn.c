@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The connection to the daemon: its socket, requests and replies. */
 #include "conn.h"
 
 #include <errno.h>
@@ -16,8 +17,8 @@
 
 /*
  * A child must not keep its parent's connections open: the daemon would not notice that the parent
- * executes another program. So all sockets are on a list, whose lock is held while one is made or
- * closed and while the process forks: the child has none that is not listed.
+ * executes another program. So all sockets are on a list. Its lock is held while a socket is made
+ * or closed and while the process forks, so every socket that the child inherits is on the list.
  */
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
 static LIST_HEAD(, conn) open_conns = LIST_HEAD_INITIALIZER(open_conns);
@@ -63,7 +64,7 @@ static int sock_open(struct conn *c)
     return err;
 }
 
-/* close() is a cancellation point, which must not be met with the lock held. */
+/* Without cancellation: close() is a cancellation point, and the lock is held. */
 static void sock_close(struct conn *c)
 {
     int cancel;
@@ -144,8 +145,8 @@ static void close_all(const int *fds, unsigned n)
 }
 
 /* One request and one reply, under the lock. */
-static int exchange(struct conn *c, enum ctl_type type, struct ctl_msg *m, const int *fds,
-                    unsigned nfds, int *got, unsigned *ngot)
+static int send_and_receive(struct conn *c, enum ctl_type type, struct ctl_msg *m, const int *fds,
+                            unsigned nfds, int *got, unsigned *ngot)
 {
     uint32_t seq = ++c->seq;
     int err;
@@ -172,23 +173,23 @@ static int exchange(struct conn *c, enum ctl_type type, struct ctl_msg *m, const
     return 0;
 }
 
-/* What becomes of the descriptors of a reply that says yes. */
-struct taker {
-    int (*take)(void *arg, const int *fd, unsigned fds); /* 0: taken */
+/* What to do with the descriptors of a successful reply. */
+struct fd_receiver {
+    int (*accept)(void *arg, const int *fd, unsigned fds); /* 0: they are the receiver's now */
     void *arg;
-    bool vital; /* without it later replies would be misunderstood */
+    bool vital; /* if it fails, later replies cannot be understood */
 };
 
 /* Returns the daemon's status, or -EIO. Under the lock. */
 static int call_locked(struct conn *c, enum ctl_type type, struct ctl_msg *m, const int *fds,
-                       unsigned nfds, const struct taker *t)
+                       unsigned nfds, const struct fd_receiver *r)
 {
     int received[CTL_MAX_FDS];
     unsigned n = 0;
 
     if (c->broken)
         return -EIO;
-    if (exchange(c, type, m, fds, nfds, received, &n)) {
+    if (send_and_receive(c, type, m, fds, nfds, received, &n)) {
         c->broken = true;
         return -EIO;
     }
@@ -196,15 +197,15 @@ static int call_locked(struct conn *c, enum ctl_type type, struct ctl_msg *m, co
         close_all(received, n);
         return m->status < 0 ? m->status : -EIO;
     }
-    if (!t->take(t->arg, received, n))
+    if (!r->accept(r->arg, received, n))
         return 0;
     close_all(received, n);
-    c->broken = t->vital;
+    c->broken = r->vital;
     return -EIO;
 }
 
-static int call(struct conn *c, enum ctl_type type, struct ctl_msg *m, const int *fds,
-                unsigned nfds, const struct taker *t)
+static int call_daemon(struct conn *c, enum ctl_type type, struct ctl_msg *m, const int *fds,
+                       unsigned nfds, const struct fd_receiver *r)
 {
     int cancel, err;
 
@@ -212,7 +213,7 @@ static int call(struct conn *c, enum ctl_type type, struct ctl_msg *m, const int
         return -EIO;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     pthread_mutex_lock(&c->lock);
-    err = call_locked(c, type, m, fds, nfds, t);
+    err = call_locked(c, type, m, fds, nfds, r);
     pthread_mutex_unlock(&c->lock);
     pthread_setcancelstate(cancel, NULL);
     return err;
@@ -223,7 +224,7 @@ struct wanted {
     unsigned want;
 };
 
-static int take_wanted(void *arg, const int *fd, unsigned fds)
+static int accept_wanted(void *arg, const int *fd, unsigned fds)
 {
     const struct wanted *w = arg;
 
@@ -239,13 +240,15 @@ int conn_call(struct conn *c, enum ctl_type type, struct ctl_msg *m, const int *
 {
     struct wanted w = {got, want};
 
-    return call(c, type, m, fds, nfds, &(struct taker){.take = take_wanted, .arg = &w});
+    return call_daemon(c, type, m, fds, nfds,
+                       &(struct fd_receiver){.accept = accept_wanted, .arg = &w});
 }
 
 int conn_call_then(struct conn *c, enum ctl_type type, struct ctl_msg *m,
                    int (*then)(void *arg, const int *fd, unsigned fds), void *arg)
 {
-    return call(c, type, m, NULL, 0, &(struct taker){.take = then, .arg = arg, .vital = true});
+    return call_daemon(c, type, m, NULL, 0,
+                       &(struct fd_receiver){.accept = then, .arg = arg, .vital = true});
 }
 
 int conn_call_handle(struct conn *c, enum ctl_type type, uint32_t handle)

@@ -2,13 +2,13 @@
 /*
  * One connection to uroced: requests and their replies (ctl_msg.h), one at a time.
  *
- * The socket is $UROCE_SOCKET if set, and then no other; else /run/uroce.sock, else
+ * The socket is $UROCE_SOCKET if that is set; else /run/uroce.sock, or, if no daemon listens there,
  * $XDG_RUNTIME_DIR/uroce.sock.
  *
- * A connection belongs to the process that made it. In a forked child every call fails with
- * -EIO, so that a child cannot get the parent's replies; it opens a connection of its own. Its copy
- * of the parent's socket is closed at the fork: the connection ends when the parent ends or
- * executes another program, whatever children it has.
+ * A connection belongs to the process that made it. In a forked child every call fails with -EIO,
+ * so that the child cannot receive the parent's replies; it opens a connection of its own. The fork
+ * closes the child's copy of the socket: the connection ends when the parent ends or executes
+ * another program, whether or not it has children.
  */
 #ifndef UROCE_CONN_H
 #define UROCE_CONN_H
@@ -20,7 +20,7 @@
 
 #include "ctl_msg.h"
 
-/* What a call waits for its reply. */
+/* How long a call waits for its reply. */
 #define CONN_REPLY_SECONDS 30
 
 struct conn {
@@ -29,35 +29,35 @@ struct conn {
     LIST_ENTRY(conn) link; /* while it is open: conn.c */
     uint32_t seq;
     pid_t pid;
-    bool broken; /* a reply was lost: nothing can be trusted to match any more */
+    bool broken; /* a reply was lost: later ones cannot be matched any more */
 };
 
 /* Connects; *c must stay in place until conn_close. Returns 0; -ENOENT or -ECONNREFUSED when no
  * daemon listens; -EACCES; or another negative errno. On failure *c needs no conn_close. */
 int conn_open(struct conn *c);
 
-/* Closes: the daemon destroys all objects of the connection. */
+/* Closes the connection: the daemon destroys all of its objects. */
 void conn_close(struct conn *c);
 
 /*
  * Sends *m as a request of `type` with nfds descriptors, and receives the reply into *m and exactly
- * `want` descriptors into got[] (the caller's to close). Blocks until the reply is there, at most
- * half a minute. Any thread; not a cancellation point. Returns the daemon's status (0 or a negative
- * errno), or -EIO when the daemon is gone, has not answered in time, or answered something else.
+ * `want` descriptors into got[] (the caller's to close). Blocks until the reply arrives, at most
+ * CONN_REPLY_SECONDS. Any thread; not a cancellation point. Returns the daemon's status (0 or a
+ * negative errno), or -EIO: the daemon is gone, did not answer in time, or sent another reply.
  */
 int conn_call(struct conn *c, enum ctl_type type, struct ctl_msg *m, const int *fds, unsigned nfds,
               int *got, unsigned want);
 
 /*
- * conn_call without descriptors in the request, for replies that change what later ones mean: after
- * status 0, `then` is called with the reply's descriptors under the connection's lock, so in the
- * replies' order. Returning 0 it has taken the descriptors; otherwise they are closed, and the
- * connection can be used no more.
+ * conn_call without descriptors in the request, for replies that change what later ones mean. After
+ * status 0 it calls `then` with the reply's descriptors under the connection's lock, so in the
+ * order of the replies. When `then` returns 0 the descriptors are its own; otherwise they are
+ * closed, and the connection is broken.
  */
 int conn_call_then(struct conn *c, enum ctl_type type, struct ctl_msg *m,
                    int (*then)(void *arg, const int *fd, unsigned fds), void *arg);
 
-/* conn_call for a request whose argument is a handle and whose reply is only a status. */
+/* conn_call for a request that is a handle, and a reply that is a status. */
 int conn_call_handle(struct conn *c, enum ctl_type type, uint32_t handle);
 
 #endif

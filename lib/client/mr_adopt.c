@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Adopting regions that the daemon copies so far. Under the regions' lock. */
+/* Adopting regions that the daemon has copied so far. Under the regions' lock. */
 #include "mr.h"
 
-/* Whoever may do better one day has somebody to hear of that. */
-static void tell(struct client_mr *mr, enum ctl_mr_why why)
+/* If a later attempt may succeed, the thread that waits for hot regions makes it. */
+static void report_copied(struct client_mr *mr, enum ctl_mr_why why)
 {
     struct ctl_msg m = {.remap = {.handle = mr->handle, .why = why}};
 
@@ -21,7 +21,8 @@ static bool remap(struct client_mr *mr, const struct adopt_lease *l)
     return !conn_call(&mr->client->conn, CTL_REMAP_MR, &m, &fd, 1, NULL, 0) && m.remap.mapped;
 }
 
-/* The old lease is kept until the new one has taken its place: its pages are copied till then. */
+/* The old lease is kept until the new one has replaced it: the daemon copies its pages until then.
+ */
 static void adopt_one(struct client_mr *mr, unsigned how)
 {
     unsigned flags = mr_writes(mr->access) | ADOPT_MOVE | ADOPT_AGAIN | how;
@@ -35,16 +36,18 @@ static void adopt_one(struct client_mr *mr, unsigned how)
         mr->lease = new;
         return;
     }
-    /* It stays as it is, copied; what has become a private view meanwhile is one until it ends. */
+    /* The region stays copied. What the attempt has made a private view is one until the lease
+     * ends.
+     */
     mr->lease.views |= new.views;
     new.views = false;
     adopt_release(&new);
     mr->lease.thawed = false;
-    tell(mr, why);
+    report_copied(mr, why);
 }
 
-/* Whether there is another region for atomics over some of the same bytes, reached in that way. */
-static bool is_atomic_beside(const struct client_mr *mr, enum adopt_lease_kind kind)
+/* Whether another region for atomics, with a lease of that kind, has some of the same bytes. */
+static bool shares_atomics_with(const struct client_mr *mr, enum adopt_lease_kind kind)
 {
     const struct client_mr *other;
 
@@ -58,18 +61,18 @@ static bool is_atomic_beside(const struct client_mr *mr, enum adopt_lease_kind k
 }
 
 /*
- * Atomics through two regions over the same bytes are atomic if both are mapped, or both copied;
- * and they cannot both become mapped in one moment.
+ * Operations through two regions over the same bytes are atomic only if both are mapped or both are
+ * copied. Two regions cannot become mapped in the same moment.
  */
 void mr_adopt(struct client_mr *mr, unsigned how)
 {
-    if (is_atomic_beside(mr, LEASE_COPIED))
-        tell(mr, CTL_MR_OVERLAPS);
+    if (shares_atomics_with(mr, LEASE_COPIED))
+        report_copied(mr, CTL_MR_OVERLAPS);
     else
         adopt_one(mr, how);
 }
 
 bool mr_joins_mapped(const struct client_mr *mr)
 {
-    return is_atomic_beside(mr, LEASE_HELD);
+    return shares_atomics_with(mr, LEASE_HELD);
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The memfd behind a program's own shared mapping, from /proc/self/maps and /proc/self/fd. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +19,7 @@ struct mapping {
     char perms[5];
 };
 
-/* The mapping that holds addr. /proc/self/maps is sorted, so the first that ends above it decides.
+/* The mapping that contains addr: the first one that ends above it, as /proc/self/maps is sorted.
  */
 static bool mapping_at(uint64_t addr, struct mapping *m)
 {
@@ -44,7 +45,7 @@ static bool mapping_at(uint64_t addr, struct mapping *m)
 }
 
 /* Whether fd is the mapped file, writable, and sealed so that it cannot shrink under the daemon. */
-static bool backs(int fd, const struct mapping *m)
+static bool is_backing(int fd, const struct mapping *m)
 {
     struct stat st;
     int seals;
@@ -69,11 +70,11 @@ static int find_fd(const struct mapping *m)
     while (found < 0 && (entry = readdir(dir))) {
         int fd = atoi(entry->d_name);
 
-        if (entry->d_name[0] == '.' || !backs(fd, m))
+        if (entry->d_name[0] == '.' || !is_backing(fd, m))
             continue;
-        /* Our own descriptor, looked at again: another thread may have closed fd meanwhile. */
+        /* The duplicate is checked again: another thread may have closed fd before. */
         found = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-        if (found >= 0 && !backs(found, m)) {
+        if (found >= 0 && !is_backing(found, m)) {
             close(found);
             found = -ENOENT;
         }

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What becomes of adopted memory when the process forks. Before: the daemon is told to unmap it and
- * to stand still, all of it becomes private views, the daemon goes on by copying; then the fork
- * happens, of memory that is as private as any. After: the child has no regions; the parent adopts
- * again at once when that is quick, else only what is no private view of a memfd any more
- * (mr_hot.c).
+ * Adopted memory when the process forks. Before the fork the daemon unmaps it and pauses, all of it
+ * becomes private views, and the daemon resumes by copying: the memory that is forked is private.
+ * After the fork the child has no regions. The parent adopts its regions again: at once if that is
+ * quick, else when they are hot, without the pages that are still private views (mr_hot.c).
  */
 #include <errno.h>
 #include <sys/socket.h>
@@ -13,13 +12,13 @@
 #include "mr.h"
 
 #define AT_ONCE      (UINT64_C(1) << 20) /* bytes: about a millisecond */
-#define FORK_SECONDS 10                  /* what a fork waits for a daemon that is not there */
+#define FORK_SECONDS 10                  /* how long a fork waits for the daemon's answer */
 
 static uint64_t frozen_bytes; /* waiting to be adopted again */
 
-/* ---- the daemon stands still ---- */
+/* ---- the daemon pauses ---- */
 
-/* For how many ns, or a negative errno. */
+/* Returns for how many ns the daemon pauses, or a negative errno. */
 static int64_t freeze(struct client *c, uint32_t flags)
 {
     struct ctl_msg m = {.freeze = {.flags = flags}};
@@ -37,7 +36,7 @@ static void thaw_all(void)
     }
 }
 
-/* A context whose daemon has gone copies nothing any more. */
+/* The shortest pause of all daemons. A daemon that is gone copies no more. */
 static int64_t stop_all(void)
 {
     int64_t shortest = INT64_MAX;
@@ -54,8 +53,8 @@ static int64_t stop_all(void)
     return -EAGAIN;
 }
 
-/* Asked of the context that registers; any daemon's will do. */
-static int get_device(void)
+/* A userfaultfd device, from any daemon. */
+static int get_uffd_device(void)
 {
     for (struct client *c = LIST_FIRST(&mr_clients); c; c = LIST_NEXT(c, link)) {
         struct ctl_msg m = {0};
@@ -68,34 +67,34 @@ static int get_device(void)
 }
 
 const struct adopt_config mr_adopt_config = {
-    .device = get_device, .stop = stop_all, .go = thaw_all};
+    .device = get_uffd_device, .stop = stop_all, .go = thaw_all};
 
 /* ---- fork ---- */
 
-/* Of a call's answer; threads that wait already are not concerned. */
-static void limit_waiting(struct client *c, time_t seconds)
+/* Limits how long later calls wait for a reply, and no call that waits already. */
+static void limit_reply_wait(struct client *c, time_t seconds)
 {
     struct timeval limit = {.tv_sec = seconds};
 
     setsockopt(c->conn.sock, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
 }
 
-static void let_go(struct client *c)
+static void unmap_at_daemon(struct client *c)
 {
-    limit_waiting(c, FORK_SECONDS);
+    limit_reply_wait(c, FORK_SECONDS);
     if (freeze(c, CTL_FREEZE_UNMAP) < 0)
         shutdown(c->conn.sock, SHUT_RDWR);
-    limit_waiting(c, CONN_REPLY_SECONDS);
+    limit_reply_wait(c, CONN_REPLY_SECONDS);
 }
 
-/* A daemon that does not answer may go on writing to memory that is nobody's any more: better that
- * the connection ends, and the program sees it. */
+/* A daemon that does not answer might keep writing to pages that no process uses any more. So its
+ * connection is shut down, and the program sees that. */
 static void freeze_all(void)
 {
     if (!adopt_must_freeze())
         return;
     for (struct client *c = LIST_FIRST(&mr_clients); c; c = LIST_NEXT(c, link))
-        let_go(c);
+        unmap_at_daemon(c);
     frozen_bytes += adopt_held_bytes();
     adopt_freeze();
     for (struct client_mr *mr = LIST_FIRST(&mr_all); mr; mr = LIST_NEXT(mr, link))
@@ -103,8 +102,8 @@ static void freeze_all(void)
     thaw_all();
 }
 
-/* At once what is quick; the rest when it turns out to be used, or now if nobody would hear of it.
- */
+/* At once if that is quick. Else regions are adopted when they are hot again, or at once if no
+ * thread can wait for that. */
 static void adopt_again(void)
 {
     struct client_mr *mr;

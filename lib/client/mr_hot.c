@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A thread for each context that has copied regions which could be mapped: it sleeps until the
- * daemon says that some of them are used much, and has these adopted. Not the program's own
- * threads: those of a program whose peers do all the work never call us, nor do those that poll
- * memory.
+ * A thread for each context that has copied regions which could be mapped. It sleeps until the
+ * daemon reports that some of them are hot, and adopts these. The program's own threads cannot do
+ * that: when the peers do all the work, or a thread polls memory, they never call this library.
  *
- * To the program the thread is invisible: it takes no signals, runs none of the program's code, and
- * holds nothing while it sleeps but its stack. It does nothing without the regions' lock, which is
- * held while regions come and go and while the process forks; the child has no such thread. Names
- * of regions carry a generation, so one that went before its turn is not found.
+ * The program does not see the thread: it takes no signals, runs none of the program's code, and
+ * holds only its stack while it sleeps. It works under the regions' lock, which is also held while
+ * regions are registered and deregistered and while the process forks; the child has no such
+ * thread. Ids of regions have a generation, so the id of a region that was deregistered in the
+ * meantime finds none.
  */
 #include <errno.h>
 #include <limits.h>
@@ -22,7 +22,7 @@
 
 #define STACK_BYTES (256u << 10) /* thread-local memory comes out of it */
 
-static void adopt_hot(struct client *c, uint32_t uidx)
+static void adopt_region(struct client *c, uint32_t uidx)
 {
     struct client_mr *mr;
 
@@ -43,11 +43,11 @@ static void adopt_all_hot(struct client *c)
         if (conn_call(&c->conn, CTL_HOT_MRS, &m, NULL, 0, NULL, 0))
             return;
         for (uint32_t i = 0; i < m.hot.count && i < CTL_HOT_MAX; i++)
-            adopt_hot(c, m.hot.uidx[i]);
+            adopt_region(c, m.hot.uidx[i]);
     } while (m.hot.more && !atomic_load(&c->hot.stop));
 }
 
-static void *watch(void *arg)
+static void *wait_for_hot_regions(void *arg)
 {
     struct client *c = arg;
 
@@ -58,22 +58,22 @@ static void *watch(void *arg)
             adopt_all_hot(c);
         else if (syscall(SYS_futex, &c->shared->mr_hot, FUTEX_WAIT, 0, NULL, NULL, 0) &&
                  errno != EAGAIN && errno != EINTR)
-            break; /* forbidden: regions stay as they are */
+            break; /* futex calls are forbidden: regions stay copied */
     }
     return NULL;
 }
 
-/* A program's thread-local memory may not fit the small stack. */
-static int create(struct client *c)
+/* With a small stack; with the default one if the program's thread-local storage does not fit. */
+static int create_thread(struct client *c)
 {
     pthread_attr_t attr;
     int err;
 
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, STACK_BYTES);
-    err = pthread_create(&c->hot.thread, &attr, watch, c);
+    err = pthread_create(&c->hot.thread, &attr, wait_for_hot_regions, c);
     pthread_attr_destroy(&attr);
-    return err ? pthread_create(&c->hot.thread, NULL, watch, c) : 0;
+    return err ? pthread_create(&c->hot.thread, NULL, wait_for_hot_regions, c) : 0;
 }
 
 bool mr_hot_watch(struct client *c)
@@ -84,7 +84,7 @@ bool mr_hot_watch(struct client *c)
         return c->hot.runs;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    c->hot.runs = !create(c);
+    c->hot.runs = !create_thread(c);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     return c->hot.runs;
 }
@@ -100,7 +100,7 @@ void mr_hot_end(struct client *c)
     runs = c->hot.runs && c->conn.pid == getpid(); /* not the parent's */
     pthread_mutex_unlock(&mr_mutex);
     if (runs) {
-        shutdown(c->conn.sock, SHUT_RDWR); /* it may wait for a daemon that does not answer */
+        shutdown(c->conn.sock, SHUT_RDWR); /* it may be waiting for the daemon's reply */
         atomic_store(&c->shared->mr_hot, 1);
         syscall(SYS_futex, &c->shared->mr_hot, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
         pthread_join(c->hot.thread, NULL);

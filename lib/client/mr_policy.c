@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which memory is worth adopting. That costs some 50 us and up to two mappings more for a region,
- * and saves a microsecond for each time that the daemon copies. So large regions are adopted when
- * they are registered, and small ones when they have been copied often enough (mr_hot.c).
+ * Which memory to adopt. Adopting a region costs some 50 us and up to two more mappings, and saves
+ * a microsecond for each copy that the daemon would make. So large regions are adopted when they
+ * are registered, and small ones when they are hot (mr_hot.c).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 
 #define LARGE 65536u
 
-static enum { POLICY_AUTO, POLICY_BIG, POLICY_COPY } policy; /* before anything is registered */
+static enum { POLICY_AUTO, POLICY_BIG, POLICY_COPY } policy; /* set before memory is registered */
 
 int mr_policy_read(void)
 {

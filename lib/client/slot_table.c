@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Allocating, publishing and freeing slots; lookups are in slot_table.h. */
 #include "slot_table.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-/* The last index is never given out: id UINT32_MAX belongs to no object. */
+/* The last index is never used: no object has the id UINT32_MAX. */
 #define SLOT_LIMIT (SLOT_CHUNKS * SLOT_CHUNK - 1)
 #define SLOT_NONE  UINT32_MAX
 #define INDEX_MASK ((1u << SLOT_INDEX_BITS) - 1)
@@ -23,7 +24,7 @@ void slot_table_destroy(struct slot_table *t)
     pthread_mutex_destroy(&t->lock);
 }
 
-static int grow(struct slot_table *t, uint32_t *index)
+static int add_slot(struct slot_table *t, uint32_t *index)
 {
     uint32_t chunk = t->used / SLOT_CHUNK;
     struct slot *slots;
@@ -53,7 +54,7 @@ int slot_table_reserve(struct slot_table *t, uint32_t *id)
         if (t->free_head == SLOT_NONE)
             t->free_tail = SLOT_NONE;
     } else {
-        err = grow(t, &index);
+        err = add_slot(t, &index);
     }
     if (!err) {
         s = slot_at(t, index);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Numbers for objects that the daemon names back to us (in completions and events): a slot index
- * and the slot's generation, so that a name that outlives its object finds nothing.
+ * Ids for objects that the daemon names in completions and events: a slot index and the slot's
+ * generation, so that an id that outlives its object finds none.
  *
- * Lookups are lock-free. They are safe only while the caller knows the object cannot be freed
- * meanwhile; client_qp.h and the verbs layer say why at each use.
+ * Lookups are lock-free. They are safe only while the caller knows that the object cannot be freed
+ * concurrently; client_cq.h and the verbs layer say why at each use.
  */
 #ifndef UROCE_SLOT_TABLE_H
 #define UROCE_SLOT_TABLE_H
@@ -26,10 +26,10 @@ struct slot {
 };
 
 struct slot_table {
-    pthread_mutex_t lock; /* for insertion, removal, and whoever must hold off both */
+    pthread_mutex_t lock; /* for insertion and removal, and to keep other threads from both */
     struct slot *_Atomic chunk[SLOT_CHUNKS];
     uint32_t used;                 /* slots ever used */
-    uint32_t free_head, free_tail; /* a FIFO: a slot rests long before its next use */
+    uint32_t free_head, free_tail; /* a FIFO, so that a slot is not soon used again */
 };
 
 void slot_table_init(struct slot_table *t);
@@ -41,7 +41,7 @@ int slot_table_reserve(struct slot_table *t, uint32_t *id);
 /* Makes the object visible under its reserved id. */
 void slot_table_publish(struct slot_table *t, uint32_t id, void *object);
 
-/* Takes the object out, if it was visible, and frees the slot. */
+/* Hides the object, if it was visible, and frees the slot. */
 void slot_table_remove(struct slot_table *t, uint32_t id);
 
 static inline struct slot *slot_at(struct slot_table *t, uint32_t index)
@@ -69,7 +69,7 @@ static inline uint64_t slot_id_to_cookie(uint32_t id)
     return (uint64_t)(id >> SLOT_INDEX_BITS) << 32 | (id & ((1u << SLOT_INDEX_BITS) - 1));
 }
 
-/* Returns an id that no object has when the cookie is not one of ours. */
+/* For a cookie that no object has: an id that no object has. */
 static inline uint32_t slot_id_from_cookie(uint64_t cookie)
 {
     if (cookie >> 32 >> SLOT_GEN_BITS || (uint32_t)cookie >> SLOT_INDEX_BITS)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A small lock for the posting and polling paths: one atomic exchange when nobody contends, and in
- * a process that has one thread only a plain store (nobody can hold it then). A waiter yields soon,
- * because the holder may have lost its processor. Not recursive, not fair.
+ * A small lock for the posting and polling paths: one atomic exchange without contention, and a
+ * plain store in a process with one thread, where no other can hold it. A waiter yields soon,
+ * because the holder may have lost its CPU. Not recursive, not fair.
  */
 #ifndef UROCE_SPIN_H
 #define UROCE_SPIN_H
@@ -16,11 +16,11 @@
 #if defined(__has_include)
 #if __has_include(<sys/single_threaded.h>)
 #include <sys/single_threaded.h>
-#define SPIN_ALONE __libc_single_threaded
+#define SPIN_SINGLE_THREADED __libc_single_threaded
 #endif
 #endif
-#ifndef SPIN_ALONE
-#define SPIN_ALONE false
+#ifndef SPIN_SINGLE_THREADED
+#define SPIN_SINGLE_THREADED false
 #endif
 
 #define SPIN_PAUSES 32
@@ -38,7 +38,7 @@ static inline void spin_lock(struct spin *s)
 {
     unsigned tries = 0;
 
-    if (likely(SPIN_ALONE)) {
+    if (likely(SPIN_SINGLE_THREADED)) {
         atomic_store_explicit(&s->held, true, memory_order_relaxed);
         return;
     }

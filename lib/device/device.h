@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
+/**
+ * @file
  * The daemon's devices: their ports and workers, and the addresses and routes of a port. What
  * applications create on them is in session.h.
  *
@@ -23,110 +24,196 @@
 
 /* ---- access to application memory: filled in by the host from drivers/mem ---- */
 
+/** Access to application memory, which the host fills in from drivers/mem. */
 struct mem_provider {
-    /* The memory of the process peer (from the kernel, not from a message), and in *copy how to
+    /** The memory of the process peer (from the kernel, not from a message), and in *copy how to
      * copy to and from it. NULL and *err, a negative errno. */
     void *(*space_open)(const struct ucred *peer, const struct mem_backend **copy, int *err);
-    /* The process has ended: every transfer fails from now on. */
+    /** The process has ended: every transfer fails from now on. */
     void (*space_gone)(void *space);
     void (*space_close)(void *space);
-    /* Maps the n pieces of the memfd that back mr and sets mr->direct; mr->space is as above.
+    /** Maps the n pieces of the memfd that back mr and sets mr->direct; mr->space is as above.
      * Returns what unmap wants, or NULL and *err. */
     void *(*map)(struct mem_region *mr, int fd, const struct mem_piece *piece, unsigned n,
                  int *err);
     void (*unmap)(void *mapping, struct mem_region *mr);
-    /* From now on, but for at most ns, workers that copy wait. Called while no worker runs. NULL,
+    /** From now on, but for at most ns, workers that copy wait. Called while no worker runs. NULL,
      * and thaw too: workers never wait. */
     void (*freeze)(void *space, uint64_t ns);
-    /* Ends the freeze, and returns the ns that workers have waited. */
+    /** Ends the freeze, and returns the ns that workers have waited. */
     uint64_t (*thaw)(void *space);
-    /* The counts of copies in a space. NULL: nothing is counted. */
+    /** The counts of copies in a space. NULL: nothing is counted. */
     struct mem_heat *(*heat)(void *space);
 };
 
 /* ---- the daemon's devices ---- */
 
+/** The daemon's devices and workers. */
 struct rnic;
 
+/** What it is created with. */
 struct rnic_config {
-    unsigned workers; /* 1 to WORKERS_MAX */
+    unsigned workers; /**< 1 to WORKERS_MAX */
     const struct mem_provider *mem;
-    struct event_loop *loop; /* NULL: late events are not delivered (fuzzing) */
+    struct event_loop *loop; /**< NULL: late events are not delivered (fuzzing) */
     const char *version;
-    const int *uffd_device; /* /dev/userfaultfd, for applications that ask for it; NULL: for none */
+    const int
+        *uffd_device; /**< /dev/userfaultfd, for applications that ask for it; NULL: for none */
     ns_t (*clock)(
-        void); /* NULL: worker_time; hosts that call worker_poll with another time set it */
+        void); /**< NULL: worker_time; hosts that call worker_poll with another time set it */
 };
 
+/** An address of a port. */
 struct port_address {
     union gid gid;
-    uint8_t prefix; /* bits, as configured */
-    uint16_t vlan;  /* id, or VLAN_NONE */
-    bool answered;  /* the kernel has it too and answers for it: the port is silent */
+    uint8_t prefix; /**< bits, as configured */
+    uint16_t vlan;  /**< id, or VLAN_NONE */
+    bool answered;  /**< the kernel has it too and answers for it: the port is silent */
 };
 
+/** A neighbour that is not asked for. */
 struct port_neighbour {
     union gid addr;
     uint8_t mac[6];
 };
 
+/** What a port is added with. */
 struct port_config {
-    struct pktio *io; /* rnic_add_port takes ownership, also when it fails */
+    struct pktio *io; /**< rnic_add_port takes ownership, also when it fails */
     const struct port_address *address;
     unsigned addresses;
     const struct port_neighbour *neighbour;
     unsigned neighbours;
     const struct net_route *route;
     unsigned routes;
-    /*
+    /**
      * Bits 1 << enum gid_type; 0: RoCEv2 only. The GID table has first the RoCEv2 entries: routable
      * IPv4 addresses, routable IPv6, link-local, each in the order of `address`; then the RoCEv1
      * entries in the same order.
      */
     unsigned gid_types;
-    const struct qos_map *qos;     /* NULL: the default */
-    struct entropy_policy entropy; /* of UDP source ports; zeroed: the kernel's */
-    unsigned repath;         /* timeouts after which a connection changes its port; 0: never */
-    bool detect_duplicates;  /* of its addresses */
-    const int *exception_fd; /* the kernel's tap device for frames that are not RoCE; rnic_add_port
-                                takes ownership, also when it fails; NULL: none */
-    char netdev[16]; /* the kernel interface with the addresses, when the port does not know it */
+    const struct qos_map *qos;     /**< NULL: the default */
+    struct entropy_policy entropy; /**< of UDP source ports; zeroed: the kernel's */
+    unsigned repath;         /**< timeouts after which a connection changes its port; 0: never */
+    bool detect_duplicates;  /**< of its addresses */
+    const int *exception_fd; /**< the kernel's tap device for frames that are not RoCE;
+                                rnic_add_port takes ownership, also when it fails; NULL: none */
+    char netdev[16]; /**< the kernel interface with the addresses, when the port does not know it */
     uint32_t ifindex;
 };
 
-/* NULL and *err: -ENOMEM or another negative errno. */
+/**
+ * Create workers, without devices and threads.
+ *
+ * @param config  Copied; what it points to must outlive the result.
+ * @param err  Set when the result is NULL.
+ * @return  The devices; NULL and -ENOMEM or another negative errno.
+ */
 struct rnic *rnic_create(const struct rnic_config *config, int *err);
-/* All sessions must be closed and the workers ended. */
+/**
+ * Destroy all devices and workers; all sessions are closed and the workers ended.
+ *
+ * @param r  The devices.
+ */
 void rnic_destroy(struct rnic *r);
 
-/*
- * Adds a device named uroceN with one port, on the next worker in turn. Before the workers run.
- * 0, -EINVAL (an address twice, no VLAN id), -ENOSPC (addresses, neighbours, ports of a worker),
- * -ENOMEM.
+/**
+ * Add a device named uroceN with one port, whose queues the workers serve from the next worker in
+ * turn on. Before the workers run.
+ *
+ * @param r  The devices.
+ * @param config  Copied. The port and the exception path's descriptor are taken over, also on
+ *     failure.
+ * @return  0; -EINVAL: an address occurs twice, or has no valid VLAN id; -ENOSPC: too many
+ *     addresses, neighbours, or ports of a worker; -ENOMEM.
  */
 int rnic_add_port(struct rnic *r, const struct port_config *config);
 
-/*
- * Addresses and routes that come and go while the workers run; device: index in the order of
- * rnic_add_port. Applications get IBV_EVENT_GID_CHANGE. 0, -EEXIST, -ENOENT, -ENOSPC, -EINVAL.
+/**
+ * Add an address while the workers run. Applications get IBV_EVENT_GID_CHANGE.
+ *
+ * @param r  The devices.
+ * @param device  Index in the order of rnic_add_port().
+ * @param a  The address, copied.
+ * @return  0; -EEXIST: the port has it; -ENOSPC; -EINVAL.
  */
 int rnic_add_address(struct rnic *r, unsigned device, const struct port_address *a);
+
+/**
+ * Remove an address while the workers run. Applications get IBV_EVENT_GID_CHANGE.
+ *
+ * @param r  The devices.
+ * @param device  Index in the order of rnic_add_port().
+ * @param gid  The address.
+ * @param vlan  Its VLAN id, or VLAN_NONE.
+ * @return  0; -ENOENT: the port does not have it.
+ */
 int rnic_remove_address(struct rnic *r, unsigned device, const union gid *gid, uint16_t vlan);
-/* Sets whether the kernel answers for this untagged address (port_address.answered). -ENOENT. */
+/**
+ * Set whether the kernel answers for an untagged address (port_address.answered).
+ *
+ * @param r  The devices.
+ * @param device  Index in the order of rnic_add_port().
+ * @param gid  The address.
+ * @param answered  Whether it does.
+ * @return  0; -ENOENT: the port does not have the address.
+ */
 int rnic_answered(struct rnic *r, unsigned device, const union gid *gid, bool answered);
+
+/**
+ * Add a route while the workers run.
+ *
+ * @param r  The devices.
+ * @param device  Index in the order of rnic_add_port().
+ * @param route  The route, copied.
+ * @return  0; -EEXIST; -ENOSPC; -EINVAL.
+ */
 int rnic_add_route(struct rnic *r, unsigned device, const struct net_route *route);
+
+/**
+ * Remove a route while the workers run.
+ *
+ * @param r  The devices.
+ * @param device  Index in the order of rnic_add_port().
+ * @param route  The route.
+ * @return  0; -ENOENT: the port does not have it.
+ */
 int rnic_remove_route(struct rnic *r, unsigned device, const struct net_route *route);
 
-/*
- * A request whose peer must first be resolved on the network gets the status -EINPROGRESS, which is
- * not for the application: the caller dispatches it again after retry was called. Without a retry
- * such requests fail with -EHOSTUNREACH.
+/**
+ * Set what is called when requests may be dispatched again. A request whose peer must first be
+ * resolved on the network gets the status -EINPROGRESS, which is not for the application: the
+ * caller dispatches it again after retry was called. Without a retry such requests fail with
+ * -EHOSTUNREACH.
+ *
+ * @param r  The devices.
+ * @param retry  The function, or NULL.
+ * @param ctx  Its argument.
  */
 void rnic_on_retry(struct rnic *r, void (*retry)(void *ctx), void *ctx);
 
+/**
+ * How many workers there are.
+ *
+ * @param r  The devices.
+ * @return  1 to WORKERS_MAX.
+ */
 unsigned rnic_workers(const struct rnic *r);
+
+/**
+ * A worker, whose thread the host starts (worker_run).
+ *
+ * @param r  The devices.
+ * @param index  Less than rnic_workers().
+ * @return  The worker.
+ */
 struct worker *rnic_worker(struct rnic *r, unsigned index);
-/* Watches the ports' wake descriptors, for the waker's thread; NULL when no port has one. */
+/**
+ * What watches the ports' wake descriptors, for the waker's thread.
+ *
+ * @param r  The devices.
+ * @return  The waker; NULL: no port has such a descriptor.
+ */
 struct waker *rnic_waker(struct rnic *r);
 
 #endif

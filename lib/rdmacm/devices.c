@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What works without connection management: the list of its devices, which is empty, and names. */
+/* What works without connection management: an empty list of devices, and event names. */
 #include <rdma/rdma_cma.h>
 #include <stdlib.h>
 

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connection management over uroce is not there: its calls fail with EOPNOTSUPP. The library exists
- * so that programs which are linked with librdmacm start, and work where they exchange addresses
- * themselves.
+ * uroce has no connection management: its calls fail with EOPNOTSUPP. The library exists so that
+ * programs that are linked with librdmacm start, and work when they exchange addresses themselves.
  *
- * The headers are left out on purpose: one body serves functions of many types.
+ * The headers are not included on purpose: one body serves functions of many types.
  */
 #include <errno.h>
 #include <stddef.h>

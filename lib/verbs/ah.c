@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Address handles, and addresses taken from received datagrams. */
+/* Address handles, also from the headers of received datagrams. */
 #include <arpa/inet.h>
 
 #include "shim.h"
 
 #define GRH_BYTES       40
 #define IPV4_BYTES      20
-#define IPV4_AT         (GRH_BYTES - IPV4_BYTES) /* an IPv4 header lies at the end of the GRH's place */
+#define IPV4_AT         (GRH_BYTES - IPV4_BYTES) /* an IPv4 header is the end of the GRH's bytes */
 #define GRH_VERSION_IB  6
 #define GRH_NEXT_HDR_IB 0x1B /* a GRH on the wire (RoCE v1); UDP otherwise */
 
@@ -77,7 +77,8 @@ EXPORT int ibv_destroy_ah(struct ibv_ah *base)
     return err;
 }
 
-/* The daemon resolves addresses when it makes an address handle; so one is made and dropped. */
+/* The daemon resolves addresses when it makes an address handle, so this makes one and destroys it.
+ */
 EXPORT int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr *attr,
                                        uint8_t eth_mac[ETHERNET_LL_SIZE], uint16_t *vid)
 {
@@ -98,8 +99,8 @@ EXPORT int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_a
     return err;
 }
 
-/* What a reply needs of the headers that the packet came with. */
-struct came_from {
+/* The fields of a received packet's headers that an answer needs. */
+struct source {
     union ibv_gid sgid, dgid;
     uint32_t gid_type, flow_label;
     uint8_t traffic_class;
@@ -123,9 +124,9 @@ static void map_ipv4(union ibv_gid *gid, const uint8_t *addr)
     memcpy(gid->raw + 12, addr, 4);
 }
 
-/* A valid IPv4 header in the last 20 bytes is one; anything else is a GRH or an IPv6 header, which
- * have the same form (A17.4.2). Returns 0 or -EINVAL. */
-static int parse_grh(struct came_from *f, const struct ibv_grh *grh)
+/* The last 20 bytes are an IPv4 header if they form a valid one. Else the 40 bytes are a GRH or an
+ * IPv6 header, which have the same form (A17.4.2). Returns 0 or -EINVAL. */
+static int parse_grh(struct source *f, const struct ibv_grh *grh)
 {
     const uint8_t *v4 = (const uint8_t *)grh + IPV4_AT;
     uint32_t word = ntohl(grh->version_tclass_flow);
@@ -148,7 +149,7 @@ static int parse_grh(struct came_from *f, const struct ibv_grh *grh)
     return 0;
 }
 
-/* Our GID that the packet was sent to, or -EINVAL. */
+/* The index of the port's GID that the packet was sent to, or -EINVAL. */
 static int find_gid(struct ibv_context *context, uint8_t port, const union ibv_gid *gid,
                     uint32_t type)
 {
@@ -167,7 +168,7 @@ static int find_gid(struct ibv_context *context, uint8_t port, const union ibv_g
 EXPORT int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ibv_wc *wc,
                                struct ibv_grh *grh, struct ibv_ah_attr *attr)
 {
-    struct came_from from;
+    struct source from;
     int index;
 
     memset(attr, 0, sizeof(*attr));

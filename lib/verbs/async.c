@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Asynchronous events. The end of the daemon is reported once as IBV_EVENT_DEVICE_FATAL. */
+/* Asynchronous events. The end of the daemon is one IBV_EVENT_DEVICE_FATAL. */
 #include <unistd.h>
 
 #include "shim.h"
 
-/* Counts an event for the object; NULL if it is gone. */
+/* Counts an event for the object, which the lock keeps alive; NULL: the object is gone. */
 static struct ibv_cq *deliver_cq(struct client *c, uint64_t cookie)
 {
     struct client_cq *queue;
@@ -35,8 +35,8 @@ static struct ibv_qp *deliver_qp(struct client *c, uint64_t uidx)
     return qp ? &qp->ex.qp_base : NULL;
 }
 
-/* The event is that the work queue has gone to its error state by itself: it takes no more entries
- * from now on, unless it was reset since. */
+/* The work queue has gone to its error state by itself, and takes no more WQEs, unless it was reset
+ * after the event. */
 static struct ibv_wq *deliver_wq(struct client *c, uint64_t element)
 {
     uint32_t uidx = (uint32_t)element, resets = (uint32_t)(element >> 32);
@@ -70,7 +70,7 @@ static struct ibv_srq *deliver_srq(struct client *c, uint64_t uidx)
     return srq ? &srq->base : NULL;
 }
 
-/* Translates a record; false: its object is gone. */
+/* Translates a record. False: its object is gone. */
 static bool translate(struct client *c, const struct ctl_async_event *record,
                       struct ibv_async_event *event)
 {
@@ -123,50 +123,23 @@ EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_async_eve
     return 0;
 }
 
-static void ack_qp(struct ibv_qp *qp)
-{
-    pthread_mutex_lock(&qp->mutex);
-    qp->events_completed++;
-    pthread_cond_signal(&qp->cond);
-    pthread_mutex_unlock(&qp->mutex);
-}
-
-static void ack_srq(struct ibv_srq *srq)
-{
-    pthread_mutex_lock(&srq->mutex);
-    srq->events_completed++;
-    pthread_cond_signal(&srq->cond);
-    pthread_mutex_unlock(&srq->mutex);
-}
-
-static void ack_wq(struct ibv_wq *wq)
-{
-    pthread_mutex_lock(&wq->mutex);
-    wq->events_completed++;
-    pthread_cond_signal(&wq->cond);
-    pthread_mutex_unlock(&wq->mutex);
-}
-
-static void ack_cq(struct ibv_cq *cq)
-{
-    pthread_mutex_lock(&cq->mutex);
-    cq->async_events_completed++;
-    pthread_cond_signal(&cq->cond);
-    pthread_mutex_unlock(&cq->mutex);
-}
-
 EXPORT void ibv_ack_async_event(struct ibv_async_event *event)
 {
+    struct ibv_cq *cq = event->element.cq;
+    struct ibv_qp *qp = event->element.qp;
+    struct ibv_srq *srq = event->element.srq;
+    struct ibv_wq *wq = event->element.wq;
+
     switch (event->event_type) {
     case IBV_EVENT_CQ_ERR:
-        ack_cq(event->element.cq);
+        shim_ack_events(&cq->mutex, &cq->cond, &cq->async_events_completed, 1);
         break;
     case IBV_EVENT_WQ_FATAL:
-        ack_wq(event->element.wq);
+        shim_ack_events(&wq->mutex, &wq->cond, &wq->events_completed, 1);
         break;
     case IBV_EVENT_SRQ_ERR:
     case IBV_EVENT_SRQ_LIMIT_REACHED:
-        ack_srq(event->element.srq);
+        shim_ack_events(&srq->mutex, &srq->cond, &srq->events_completed, 1);
         break;
     case IBV_EVENT_QP_FATAL:
     case IBV_EVENT_QP_REQ_ERR:
@@ -176,7 +149,7 @@ EXPORT void ibv_ack_async_event(struct ibv_async_event *event)
     case IBV_EVENT_PATH_MIG:
     case IBV_EVENT_PATH_MIG_ERR:
     case IBV_EVENT_QP_LAST_WQE_REACHED:
-        ack_qp(event->element.qp);
+        shim_ack_events(&qp->mutex, &qp->cond, &qp->events_completed, 1);
         break;
     default:
         break;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Completion channels: the descriptor is a socket on which the daemon sends an 8-byte cookie for
- * each event. Events of a queue that is destroyed meanwhile stay in the socket; they are recognised
- * by their cookie, whose generation no living queue has, and skipped.
+ * each event. Events of a queue that has been destroyed stay in the socket. No queue has their
+ * cookie's generation, so they are skipped.
  */
 #include <unistd.h>
 
@@ -47,8 +47,8 @@ EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
     return err;
 }
 
-/* Counts an event for the queue that the cookie names; NULL if it is gone. */
-static struct ibv_cq *deliver(struct shim_context *ctx, uint64_t cookie)
+/* Counts an event for the queue that the cookie names; NULL: the queue is gone. */
+static struct ibv_cq *deliver_event(struct shim_context *ctx, uint64_t cookie)
 {
     struct slot_table *table = &ctx->client.cqs;
     struct client_cq *queue;
@@ -64,7 +64,7 @@ static struct ibv_cq *deliver(struct shim_context *ctx, uint64_t cookie)
     return cq ? ibv_cq_ex_to_cq(&cq->ex) : NULL;
 }
 
-/* read() is the cancellation point, and nothing is held there. */
+/* read() is the cancellation point: no lock is held there. */
 EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
 {
     struct ibv_cq *found = NULL;
@@ -78,7 +78,7 @@ EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq
                 errno = EIO; /* the daemon is gone */
             return -1;
         }
-        found = deliver(to_context(channel->context), cookie);
+        found = deliver_event(to_context(channel->context), cookie);
     }
     *cq = found;
     *cq_context = found->cq_context;
@@ -87,10 +87,15 @@ EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq
 
 EXPORT void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
 {
-    pthread_mutex_lock(&cq->mutex);
-    cq->comp_events_completed += nevents;
-    pthread_cond_signal(&cq->cond);
-    pthread_mutex_unlock(&cq->mutex);
+    shim_ack_events(&cq->mutex, &cq->cond, &cq->comp_events_completed, nevents);
+}
+
+void shim_ack_events(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *completed, uint32_t n)
+{
+    pthread_mutex_lock(mutex);
+    *completed += n;
+    pthread_cond_signal(cond);
+    pthread_mutex_unlock(mutex);
 }
 
 void shim_wait_acks(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed,

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The entry points of the first ABI, IBVERBS_1.0, whose structures were different ones. Its
- * programs find no device: the device list fails, so nothing else has an argument to be called
- * with.
+ * The entry points of the first ABI, IBVERBS_1.0, which had other structures. Its programs find no
+ * device: the device list fails, so they have no arguments for the other functions.
  */
 #include "shim.h"
 
-/* The arguments and types differ from the header's, so these have names of their own. */
+/* The arguments and types differ from the header's, so the functions have other names. */
 #define REFUSED(name)                                   \
     EXPORT void *old_##name(void);                      \
     __attribute__((used)) EXPORT void *old_##name(void) \
@@ -59,7 +58,7 @@ REFUSED_CODE(ibv_query_srq);
 REFUSED(ibv_reg_mr);
 REFUSED_CODE(ibv_resize_cq);
 
-/* Provider libraries of that time registered themselves here: they drive nothing of ours. */
+/* Provider libraries of that time registered themselves here. None of them drives our device. */
 EXPORT void old_ibv_register_driver(void);
 __attribute__((used)) EXPORT void old_ibv_register_driver(void)
 {

@@ -37,7 +37,7 @@ static void fill_ops(struct verbs_context *v)
     v->destroy_rwq_ind_table = shim_destroy_rwq_ind_table;
     v->ibv_create_flow = shim_create_flow;
     v->ibv_destroy_flow = shim_destroy_flow;
-    /* Where programs of another age find them. */
+    /* Where older programs find them. */
     v->ABI_placeholder1 = (void (*)(void))shim_create_flow;
     v->ABI_placeholder2 = (void (*)(void))shim_destroy_flow;
     v->sz = sizeof(*v);
@@ -85,8 +85,8 @@ EXPORT int ibv_close_device(struct ibv_context *context)
     return 0;
 }
 
-/* Nothing that we map breaks at fork: the rings are shared mappings, no page is pinned, and adopted
- * memory becomes private before (lib/client/mr_fork.c). */
+/* Programs may fork at any time: the rings are shared mappings, no page is pinned, and adopted
+ * memory becomes private before a fork (lib/client/mr_fork.c). */
 EXPORT int ibv_fork_init(void)
 {
     return 0;

@@ -2,7 +2,7 @@
 /* Completion queues: creation, destruction, ibv_poll_cq and arming. */
 #include "shim.h"
 
-static void channel_ref(struct ibv_comp_channel *channel, int by)
+static void change_channel_refs(struct ibv_comp_channel *channel, int by)
 {
     if (!channel)
         return;
@@ -30,7 +30,7 @@ static struct shim_cq *create_cq(struct ibv_context *context, uint32_t cqe, void
     }
     base->handle = cq->queue.handle;
     base->cqe = (int)cq->queue.reader.size;
-    channel_ref(channel, 1);
+    change_channel_refs(channel, 1);
     return cq;
 }
 
@@ -46,7 +46,7 @@ EXPORT void verbs_init_cq(struct ibv_cq *cq, struct ibv_context *context,
     pthread_cond_init(&cq->cond, NULL);
 }
 
-static bool bad_request(struct ibv_context *context, int64_t cqe, int64_t vector)
+static bool is_out_of_range(struct ibv_context *context, int64_t cqe, int64_t vector)
 {
     return cqe < 1 || cqe > to_context(context)->info.max_cqe || vector < 0 ||
            vector >= context->num_comp_vectors;
@@ -57,7 +57,7 @@ EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *
 {
     struct shim_cq *cq;
 
-    if (bad_request(context, cqe, comp_vector))
+    if (is_out_of_range(context, cqe, comp_vector))
         return refuse(-EINVAL);
     cq = create_cq(context, (uint32_t)cqe, cq_context, channel, (uint32_t)comp_vector);
     return cq ? ibv_cq_ex_to_cq(&cq->ex) : NULL;
@@ -74,7 +74,7 @@ struct ibv_cq_ex *shim_create_cq_ex(struct ibv_context *context, struct ibv_cq_i
     if (attr->comp_mask & ~(uint32_t)IBV_CQ_INIT_ATTR_MASK_FLAGS ||
         flags & ~(uint32_t)IBV_CREATE_CQ_ATTR_SINGLE_THREADED || attr->wc_flags & ~readable)
         return refuse(-EOPNOTSUPP);
-    if (bad_request(context, attr->cqe, attr->comp_vector))
+    if (is_out_of_range(context, attr->cqe, attr->comp_vector))
         return refuse(-EINVAL);
     cq = create_cq(context, attr->cqe, attr->cq_context, attr->channel, attr->comp_vector);
     if (!cq)
@@ -93,7 +93,7 @@ EXPORT int ibv_destroy_cq(struct ibv_cq *base)
         return -err;
     shim_wait_acks(&base->mutex, &base->cond, &base->comp_events_completed, cq->comp_delivered);
     shim_wait_acks(&base->mutex, &base->cond, &base->async_events_completed, cq->async_delivered);
-    channel_ref(base->channel, -1);
+    change_channel_refs(base->channel, -1);
     pthread_mutex_destroy(&base->mutex);
     pthread_cond_destroy(&base->cond);
     free(cq);

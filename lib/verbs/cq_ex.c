@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The extended polling calls: the queue's lock is held from a start_poll that found something to
- * end_poll, and the current completion is read where it lies.
+ * The extended polling calls. The queue's lock is held from a start_poll that found a completion to
+ * end_poll, and the calls read the current CQE in the queue.
  */
 #include <time.h>
 
@@ -123,15 +123,15 @@ static int64_t clock_ns(clockid_t clock)
     return (int64_t)ts.tv_sec * (int64_t)NS_PER_SEC + ts.tv_nsec;
 }
 
-/* Timestamps are CLOCK_MONOTONIC; the wall clock may have been set since, so its present distance
- * counts. */
+/* Timestamps are CLOCK_MONOTONIC. The present distance of the wall clock is added, as that may have
+ * been set since. */
 static uint64_t read_wallclock(struct ibv_cq_ex *ex)
 {
     return cq_of(ex)->current->timestamp +
            (uint64_t)(clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_MONOTONIC));
 }
 
-/* As NICs: the id of no tag is that of a tag without a VLAN. */
+/* As NICs do: 0, as of a tag without a VLAN, when there is no tag. */
 static uint16_t read_cvlan(struct ibv_cq_ex *ex)
 {
     uint16_t vlan = cq_of(ex)->current->vlan;
@@ -139,7 +139,7 @@ static uint16_t read_cvlan(struct ibv_cq_ex *ex)
     return vlan == CQE_VLAN_NONE ? 0 : vlan;
 }
 
-/* Of raw packets; they have no immediate data. */
+/* Raw packets have a flow tag in place of immediate data. */
 static uint32_t read_flow_tag(struct ibv_cq_ex *ex)
 {
     return cq_of(ex)->current->imm;

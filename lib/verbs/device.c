@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The device list. Devices live as long as the process: applications use them after
- * ibv_free_device_list, and names keep their meaning when the daemon is restarted.
+ * The device list. A device lives until the process ends: applications use it after
+ * ibv_free_device_list, and after a restart of the daemon.
  */
 #include <stdio.h>
 
@@ -13,7 +13,7 @@ static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct shim_device *devices[MAX_DEVICES];
 static const int our_driver;
 
-static void describe(struct shim_device *d, const struct ctl_device *info)
+static void set_names(struct shim_device *d, const struct ctl_device *info)
 {
     const char *sys = ibv_get_sysfs_path();
 
@@ -41,13 +41,13 @@ static struct shim_device *device_get(uint32_t index, const struct ctl_device *i
         devices[index] = d;
     }
     if (strcmp(d->base.name, info->name))
-        describe(d, info);
+        set_names(d, info);
     d->guid = info->node_guid;
     return d;
 }
 
 /* Fills list[0..MAX_DEVICES) and returns how many. Without a daemon there are none. */
-static int enumerate(struct ibv_device **list)
+static int list_devices(struct ibv_device **list)
 {
     struct ctl_device info;
     struct conn conn;
@@ -70,7 +70,7 @@ static int enumerate(struct ibv_device **list)
 EXPORT struct ibv_device **ibv_get_device_list(int *num_devices)
 {
     struct ibv_device **list = calloc(MAX_DEVICES + 1, sizeof(*list));
-    int n = list ? enumerate(list) : 0;
+    int n = list ? list_devices(list) : 0;
 
     if (num_devices)
         *num_devices = n;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Codes cross the rings and the control socket as numbers: our names for them must mean the same as
- * the API's. Nothing but checks at compile time. */
+/* Codes cross the rings and the control socket as numbers, so our names must have the API's values.
+ * Checks at compile time only. */
 #include "gid.h"
 #include "mem.h"
 #include "shim.h"
@@ -114,7 +114,7 @@ _Static_assert(sizeof(struct sge) == sizeof(struct ibv_sge) &&
                    offsetof(struct sge, lkey) == offsetof(struct ibv_sge, lkey),
                "SGEs are copied as they are");
 
-/* The layouts that libmlx5 and programs rely on beyond the public structures. */
+/* Layouts beyond the public structures on which libmlx5 and programs rely. */
 _Static_assert(offsetof(struct shim_device, driver) == 664, "the word behind ibv_device");
 _Static_assert(offsetof(struct shim_qp, ex) == 0 && offsetof(struct shim_cq, ex) == 0,
                "the public structure comes first");

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Flow rules: what the API says in a list of specifications of any length is one record for the
- * daemon. */
+/* Flow rules: a list of specifications in the API, one record in the control protocol. */
 #include "shim.h"
 
 /* Each kind of specification may occur once. */
@@ -20,7 +19,7 @@ static void set_eth(struct flow_fields *to, const struct ibv_flow_eth_filter *fr
     to->vlan_tci = from->vlan_tag;
 }
 
-/* IPv4 addresses are the end of IPv4-mapped ones, and so are masks. */
+/* IPv4 addresses and masks are the end of IPv4-mapped IPv6 ones. */
 static void set_ipv4(struct flow_fields *to, uint32_t src, uint32_t dst, uint8_t prefix)
 {
     to->src[10] = to->src[11] = to->dst[10] = to->dst[11] = prefix;
@@ -56,7 +55,7 @@ static void set_ports(struct flow_fields *to, const struct ibv_flow_tcp_udp_filt
 
 static const struct spec_kind {
     uint32_t type;
-    uint32_t seen; /* 0: the device does not have it */
+    uint32_t seen; /* 0: the device does not support it */
     uint32_t headers;
     size_t size;
 } kinds[] = {
@@ -76,7 +75,7 @@ static const struct spec_kind {
     {IBV_FLOW_SPEC_ACTION_COUNT, 0, 0, sizeof(struct ibv_flow_spec_counter_action)},
 };
 
-/* The kind of a specification, also of one about inner headers; NULL: there is no such. */
+/* The kind of a specification, also of one for inner headers; NULL: unknown. */
 static const struct spec_kind *find_kind(uint32_t type)
 {
     for (unsigned i = 0; i < ARRAY_SIZE(kinds); i++) {
@@ -121,10 +120,10 @@ static void set_fields(struct ctl_create_flow *r, const struct ibv_flow_spec *s)
 }
 
 /*
- * The specifications follow the attributes, each with its own size; they need not be aligned. No
- * byte behind attr->size is looked at, unless that is only the size of the attributes themselves:
- * rdma-core goes by the number of specifications alone, and some programs (pyverbs) say no more.
- * What is left over behind the last one means nothing, as there.
+ * The specifications follow the attributes, each with its own size; they need not be aligned. Bytes
+ * behind attr->size are not read, except when that is the size of the attributes alone: rdma-core
+ * uses only the number of specifications, and some programs (pyverbs) set no more. Bytes behind the
+ * last specification are ignored, as rdma-core does.
  */
 static int parse_specs(struct ctl_create_flow *r, const struct ibv_flow_attr *attr)
 {
@@ -153,7 +152,7 @@ static int parse_specs(struct ctl_create_flow *r, const struct ibv_flow_attr *at
         at += kind->size;
         left -= kind->size;
     }
-    /* Nobody sees the tag of a packet that was dropped. */
+    /* No completion reports the tag of a packet that is dropped. */
     return (seen & SEEN_TAG) && (seen & SEEN_DROP) ? EINVAL : 0;
 }
 

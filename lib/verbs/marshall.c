@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Between the kernel's structures and the API's, for connection managers built elsewhere. */
+/* Copies between the kernel's structures and the API's, for librdmacm and the like. */
 #include <infiniband/sa.h>
 #include <rdma/ib_user_sa.h>
 #include <rdma/ib_user_verbs.h>
@@ -32,11 +32,6 @@ EXPORT void ibv_copy_qp_attr_from_kern(struct ibv_qp_attr *to, struct ib_uverbs_
     *to = (struct ibv_qp_attr){
         .qp_state = from->qp_state,
         .cur_qp_state = from->cur_qp_state,
-        .path_mtu = from->path_mtu,
-        .path_mig_state = from->path_mig_state,
-        .qkey = from->qkey,
-        .rq_psn = from->rq_psn,
-        .sq_psn = from->sq_psn,
         .dest_qp_num = from->dest_qp_num,
         .qp_access_flags = from->qp_access_flags,
         .cap = {.max_send_wr = from->max_send_wr,
@@ -44,20 +39,12 @@ EXPORT void ibv_copy_qp_attr_from_kern(struct ibv_qp_attr *to, struct ib_uverbs_
                 .max_send_sge = from->max_send_sge,
                 .max_recv_sge = from->max_recv_sge,
                 .max_inline_data = from->max_inline_data},
-        .pkey_index = from->pkey_index,
         .alt_pkey_index = from->alt_pkey_index,
-        .en_sqd_async_notify = from->en_sqd_async_notify,
         .sq_draining = from->sq_draining,
-        .max_rd_atomic = from->max_rd_atomic,
-        .max_dest_rd_atomic = from->max_dest_rd_atomic,
-        .min_rnr_timer = from->min_rnr_timer,
-        .port_num = from->port_num,
-        .timeout = from->timeout,
-        .retry_cnt = from->retry_cnt,
-        .rnr_retry = from->rnr_retry,
         .alt_port_num = from->alt_port_num,
         .alt_timeout = from->alt_timeout,
     };
+    COPY_QP_ATTR(to, from);
     ibv_copy_ah_attr_from_kern(&to->ah_attr, &from->ah_attr);
     ibv_copy_ah_attr_from_kern(&to->alt_ah_attr, &from->alt_ah_attr);
 }

@@ -44,7 +44,7 @@ void build_bind(struct sqe *s, uint32_t window_key, uint32_t new_key,
     s->bind.access = info->mw_access_flags;
 }
 
-/* Type 1: a send request of our own making; the window gets its next key at once. */
+/* Type 1: the library posts the bind request, and the window has its next key at once. */
 int shim_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 {
     struct ibv_send_wr *bad,

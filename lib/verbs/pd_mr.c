@@ -41,7 +41,7 @@ struct shim_mr {
     struct client_mr region;
 };
 
-/* 0, or -EINVAL: peers may change only what the owner may change (C10-49). */
+/* 0, or -EINVAL: remote write access needs local write access (C10-49). */
 static int check_access(unsigned access)
 {
     if (access & ~((unsigned)ACCESS_KNOWN | (unsigned)IBV_ACCESS_OPTIONAL_RANGE))
@@ -55,7 +55,7 @@ static int check_access(unsigned access)
 static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
                              unsigned access)
 {
-    /* The optional flags and HUGETLB are hints about the platform: nothing here depends on them. */
+    /* The optional flags and HUGETLB are hints for other platforms: this one ignores them. */
     struct ctl_reg_mr r = {.pd = pd->handle,
                            .access = access & ACCESS_KNOWN & ~(unsigned)IBV_ACCESS_HUGETLB,
                            .addr = (uintptr_t)addr,

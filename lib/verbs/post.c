@@ -28,7 +28,7 @@ static const uint8_t op_traits[] = {
 
 #define SEND_FLAGS (SQE_FENCE | SQE_SIGNALED | SQE_SOLICITED | SQE_INLINE)
 
-/* Copies the payload behind the entry's header. */
+/* Copies the payload behind the WQE's header. */
 static int build_inline(const struct shim_qp *qp, struct sqe *s, const struct ibv_send_wr *wr)
 {
     uint8_t *to = (uint8_t *)(s + 1);
@@ -63,7 +63,7 @@ static void build_remote(struct sqe *s, const struct ibv_send_wr *wr, unsigned t
     }
 }
 
-/* Where it goes, for services whose queue pairs are not connected to one place. */
+/* The destination, for services whose queue pairs are not connected to one. */
 static void build_address(const struct shim_qp *qp, struct sqe *s, const struct ibv_send_wr *wr)
 {
     if (qp->ex.qp_base.qp_type == IBV_QPT_UD) {
@@ -75,7 +75,7 @@ static void build_address(const struct shim_qp *qp, struct sqe *s, const struct 
     }
 }
 
-/* Writes one entry. 0 or EINVAL. */
+/* Writes one WQE. 0 or EINVAL. */
 static int build_send(const struct shim_qp *qp, struct sqe *s, const struct ibv_send_wr *wr)
 {
     unsigned traits = (unsigned)wr->opcode < ARRAY_SIZE(op_traits) ? op_traits[wr->opcode] : 0;
@@ -112,7 +112,7 @@ int shim_post_send(struct ibv_qp *base, struct ibv_send_wr *wr, struct ibv_send_
     spin_lock(&sq->lock);
     prod = sq->prod;
     for (; wr; wr = wr->next) {
-        if (unlikely(!ring_room(sq, prod)))
+        if (unlikely(!ring_has_room(sq, prod)))
             err = ENOMEM;
         else
             err = build_send(qp, ring_slot(sq, prod), wr);
@@ -147,7 +147,7 @@ int post_receives(struct client_ring *rq, struct ibv_recv_wr *wr, struct ibv_rec
     int err = 0;
 
     for (; wr; wr = wr->next) {
-        if (unlikely(!ring_room(rq, prod)))
+        if (unlikely(!ring_has_room(rq, prod)))
             err = ENOMEM;
         else
             err = build_recv(rq, ring_slot(rq, prod), wr);
@@ -166,7 +166,7 @@ int shim_post_recv(struct ibv_qp *base, struct ibv_recv_wr *wr, struct ibv_recv_
 {
     struct shim_qp *qp = to_qp(base);
     struct client_ring *rq = &qp->queue.rq;
-    uint32_t before;
+    uint32_t prod_before;
     int err;
 
     if (unlikely(base->state == IBV_QPS_RESET)) {
@@ -174,9 +174,9 @@ int shim_post_recv(struct ibv_qp *base, struct ibv_recv_wr *wr, struct ibv_recv_
         return EINVAL;
     }
     spin_lock(&rq->lock);
-    before = rq->prod;
+    prod_before = rq->prod;
     err = post_receives(rq, wr, bad);
-    if (likely(rq->prod != before))
+    if (likely(rq->prod != prod_before))
         client_qp_recv_doorbell(&qp->queue);
     spin_unlock(&rq->lock);
     return err;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The names that libibverbs has for its provider libraries. Programs such as perftest load libmlx5
- * and libefa beside us, and those must find all of these when they are loaded; but they have no
- * device here to use them with, so nearly all of them refuse. verbs_init_cq and ibv_query_gid_type
- * are elsewhere: programs use them.
+ * The functions that libibverbs has for its provider libraries. Programs such as perftest load
+ * libmlx5 and libefa beside this library, and the loader must find all of these functions. The
+ * providers have no device here to call them for, so nearly all of them fail. verbs_init_cq and
+ * ibv_query_gid_type are elsewhere: programs use them.
  *
  * No public header declares these functions, and their arguments do not matter.
  */
@@ -40,7 +40,7 @@ EXPORT bool verbs_allow_disassociate_destroy;
 EXPORT int ibv_read_ibdev_sysfs_file(char *buf, size_t size, void *sysfs_dev, const char *format,
                                      ...);
 
-/* Providers look for their hardware with it; ours has no sysfs entry. */
+/* Providers search for their hardware with it; this device has no sysfs entry. */
 EXPORT int ibv_read_ibdev_sysfs_file(char *buf, size_t size, void *sysfs_dev, const char *format,
                                      ...)
 {
@@ -73,6 +73,7 @@ REFUSED(ibv_cmd_create_ah);
 REFUSED(ibv_cmd_create_counters);
 REFUSED(ibv_cmd_create_cq);
 REFUSED(ibv_cmd_create_cq_ex);
+REFUSED(ibv_cmd_create_cq_ex2); /* libmlx5 of rdma-core 56 */
 REFUSED(ibv_cmd_create_flow);
 REFUSED(ibv_cmd_create_flow_action_esp);
 REFUSED(ibv_cmd_create_qp);

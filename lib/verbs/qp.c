@@ -57,8 +57,8 @@ static uint32_t cq_handle(const struct ibv_cq *cq)
     return cq ? cq->handle : 0;
 }
 
-/* The queues of a queue pair with receive-side scaling are those that its table leads to; it has no
- * completion queues, though programs may name one to receive by. */
+/* A queue pair with receive-side scaling receives by the work queues of its indirection table. It
+ * has no receive completion queue, though programs may name one. */
 static int fill_rx_hash(struct ctl_create_qp *r, const struct ibv_qp_init_attr_ex *attr)
 {
     const struct ibv_rx_hash_conf *conf = &attr->rx_hash_conf;
@@ -82,7 +82,8 @@ static int fill_rx_hash(struct ctl_create_qp *r, const struct ibv_qp_init_attr_e
     return 0;
 }
 
-static int create(struct shim_qp *qp, struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
+static int request_qp(struct shim_qp *qp, struct ibv_context *context,
+                      struct ibv_qp_init_attr_ex *attr)
 {
     struct ctl_create_qp r = {.pd = attr->pd ? attr->pd->handle : 0,
                               .send_cq = cq_handle(attr->send_cq),
@@ -108,7 +109,7 @@ static int create(struct shim_qp *qp, struct ibv_context *context, struct ibv_qp
     return 0;
 }
 
-static bool supported(const struct ibv_qp_init_attr_ex *attr)
+static bool is_supported(const struct ibv_qp_init_attr_ex *attr)
 {
     const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
                            IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS |
@@ -119,10 +120,10 @@ static bool supported(const struct ibv_qp_init_attr_ex *attr)
 }
 
 /*
- * What a type does not use is as if it had not been given: an XRC receive side has only its domain,
- * a send side no receive queue.
+ * Clears the attributes that a type does not use: an XRC receive side has only its domain, a send
+ * side no receive queue. -EINVAL: an attribute that it needs is missing.
  */
-static int normalise(struct ibv_qp_init_attr_ex *attr)
+static int normalise_attr(struct ibv_qp_init_attr_ex *attr)
 {
     if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD))
         attr->pd = NULL;
@@ -150,9 +151,9 @@ struct ibv_qp *shim_create_qp_ex(struct ibv_context *context, struct ibv_qp_init
     struct shim_qp *qp;
     int err;
 
-    if (!supported(attr))
+    if (!is_supported(attr))
         return refuse(-EOPNOTSUPP);
-    err = normalise(attr);
+    err = normalise_attr(attr);
     if (err)
         return refuse(err);
     qp = aligned_alloc(CACHE_LINE, round_up(sizeof(*qp), CACHE_LINE));
@@ -163,7 +164,7 @@ struct ibv_qp *shim_create_qp_ex(struct ibv_context *context, struct ibv_qp_init
               ? -qp_ex_init(qp, attr->qp_type, attr->send_ops_flags)
               : 0;
     if (!err)
-        err = create(qp, context, attr);
+        err = request_qp(qp, context, attr);
     if (err) {
         free(qp);
         return refuse(err);
@@ -192,24 +193,11 @@ EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *
 
 static void attr_to_ctl(struct qp_attr *to, const struct ibv_qp_attr *from, int mask)
 {
+    COPY_QP_ATTR(to, from);
     to->state = from->qp_state;
     to->cur_state = from->cur_qp_state;
-    to->path_mtu = from->path_mtu;
-    to->qkey = from->qkey;
-    to->rq_psn = from->rq_psn;
-    to->sq_psn = from->sq_psn;
     to->dest_qpn = from->dest_qp_num;
     to->access_flags = from->qp_access_flags & ~(unsigned)IBV_ACCESS_OPTIONAL_RANGE;
-    to->pkey_index = from->pkey_index;
-    to->en_sqd_async_notify = from->en_sqd_async_notify;
-    to->max_rd_atomic = from->max_rd_atomic;
-    to->max_dest_rd_atomic = from->max_dest_rd_atomic;
-    to->min_rnr_timer = from->min_rnr_timer;
-    to->port_num = from->port_num;
-    to->timeout = from->timeout;
-    to->retry_cnt = from->retry_cnt;
-    to->rnr_retry = from->rnr_retry;
-    to->path_mig_state = (uint8_t)from->path_mig_state;
     if (mask & IBV_QP_AV)
         ah_attr_to_ctl(&to->ah, &from->ah_attr);
 }
@@ -218,23 +206,10 @@ static void attr_from_ctl(struct ibv_qp_attr *to, const struct qp_attr *from)
 {
     *to = (struct ibv_qp_attr){.qp_state = from->state,
                                .cur_qp_state = from->cur_state,
-                               .path_mtu = from->path_mtu,
-                               .path_mig_state = from->path_mig_state,
-                               .qkey = from->qkey,
-                               .rq_psn = from->rq_psn,
-                               .sq_psn = from->sq_psn,
                                .dest_qp_num = from->dest_qpn,
                                .qp_access_flags = from->access_flags,
-                               .pkey_index = from->pkey_index,
-                               .en_sqd_async_notify = from->en_sqd_async_notify,
-                               .sq_draining = from->sq_draining,
-                               .max_rd_atomic = from->max_rd_atomic,
-                               .max_dest_rd_atomic = from->max_dest_rd_atomic,
-                               .min_rnr_timer = from->min_rnr_timer,
-                               .port_num = from->port_num,
-                               .timeout = from->timeout,
-                               .retry_cnt = from->retry_cnt,
-                               .rnr_retry = from->rnr_retry};
+                               .sq_draining = from->sq_draining};
+    COPY_QP_ATTR(to, from);
     ah_attr_from_ctl(&to->ah_attr, &from->ah);
 }
 
@@ -243,9 +218,9 @@ static struct client_cq *queue_of(struct ibv_cq *cq)
     return cq ? &to_cq(cq)->queue : NULL;
 }
 
-/* Programs give both halves of an XRC pair the attributes of a whole one; as with the kernel, those
- * of the half that a queue pair does not have count for nothing. */
-static uint32_t relevant(enum ibv_qp_type type, int mask)
+/* Programs set all attributes on both halves of an XRC pair. Those of the half that a queue pair
+ * does not have are ignored, as the kernel does. */
+static uint32_t relevant_mask(enum ibv_qp_type type, int mask)
 {
     switch (type) {
     case IBV_QPT_XRC_SEND:
@@ -259,7 +234,8 @@ static uint32_t relevant(enum ibv_qp_type type, int mask)
 
 EXPORT int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask)
 {
-    struct ctl_msg m = {.modify_qp = {.qpn = base->qp_num, .mask = relevant(base->qp_type, mask)}};
+    struct ctl_msg m = {
+        .modify_qp = {.qpn = base->qp_num, .mask = relevant_mask(base->qp_type, mask)}};
     struct shim_qp *qp = to_qp(base);
     int err;
 
@@ -277,7 +253,7 @@ EXPORT int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask
     return 0;
 }
 
-/* The daemon tells all attributes; the mask only says which ones the caller needs. */
+/* The daemon returns all attributes; the mask only says which ones the caller needs. */
 EXPORT int ibv_query_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask,
                         struct ibv_qp_init_attr *init)
 {
@@ -314,7 +290,7 @@ EXPORT int ibv_destroy_qp(struct ibv_qp *base)
     return -err;
 }
 
-/* Data are placed in order today, but nothing promises that it stays so. */
+/* Data are placed in order today, which is no promise. */
 EXPORT int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
 {
     return 0;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The ibv_wr_* calls: start takes the send queue's lock, each operation writes the header of the
- * next free entry, each setter what follows it, and complete publishes all, or none if any failed.
- * The first error is kept in wr.err and turns the rest into no-ops.
+ * The ibv_wr_* calls. wr_start locks the send queue, each operation writes the header of the next
+ * free WQE, and each setter writes what follows the header. wr_complete publishes all WQEs, or none
+ * if a call failed. The first error is kept in wr.err and turns the following calls into no-ops.
  */
 #include "shim.h"
 
-/* What each service offers (volume 1, table 38). */
+/* The operations of each service (volume 1, table 38). */
 #define RAW_OPS ((uint64_t)IBV_QP_EX_WITH_SEND)
 #define UD_OPS  (RAW_OPS | IBV_QP_EX_WITH_SEND_WITH_IMM)
 #define UC_OPS                                                                 \
@@ -17,14 +17,14 @@
      IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV |    \
      IBV_QP_EX_WITH_ATOMIC_WRITE)
 
-/* Programs set IBV_SEND_INLINE too; but it is the setter that says where the payload is. */
+/* Programs set IBV_SEND_INLINE too, which is ignored: the setter decides where the payload is. */
 #define WR_FLAGS (SQE_FENCE | SQE_SIGNALED | SQE_SOLICITED)
 
-static void give_up(struct shim_qp *qp, int err)
+static void fail_batch(struct shim_qp *qp, int err)
 {
     if (!qp->wr.err)
         qp->wr.err = err;
-    qp->wr.entry = NULL;
+    qp->wr.wqe = NULL;
 }
 
 static void wr_start(struct ibv_qp_ex *ex)
@@ -55,9 +55,8 @@ static void wr_abort(struct ibv_qp_ex *ex)
     spin_unlock(&qp_of_ex(ex)->queue.sq.lock);
 }
 
-/* Begins the next entry; NULL if the batch has failed. Its payload is empty until a setter says
- * more. */
-static struct sqe *begin(struct ibv_qp_ex *ex, enum sqe_op op)
+/* Writes the next WQE's header, with an empty payload; NULL: the batch has failed. */
+static struct sqe *begin_wqe(struct ibv_qp_ex *ex, enum sqe_op op)
 {
     struct shim_qp *qp = qp_of_ex(ex);
     struct sqe *s;
@@ -65,11 +64,11 @@ static struct sqe *begin(struct ibv_qp_ex *ex, enum sqe_op op)
     if (unlikely(qp->wr.err))
         return NULL;
     if (unlikely(ex->wr_flags & ~(unsigned)(WR_FLAGS | SQE_INLINE))) {
-        give_up(qp, EINVAL);
+        fail_batch(qp, EINVAL);
         return NULL;
     }
-    if (unlikely(!ring_room(&qp->queue.sq, qp->wr.prod))) {
-        give_up(qp, ENOMEM);
+    if (unlikely(!ring_has_room(&qp->queue.sq, qp->wr.prod))) {
+        fail_batch(qp, ENOMEM);
         return NULL;
     }
     s = ring_slot(&qp->queue.sq, qp->wr.prod++);
@@ -80,13 +79,14 @@ static struct sqe *begin(struct ibv_qp_ex *ex, enum sqe_op op)
     s->reserved = 0;
     s->imm = 0;
     s->inline_len = 0;
-    qp->wr.entry = s;
+    qp->wr.wqe = s;
     return s;
 }
 
-static struct sqe *begin_remote(struct ibv_qp_ex *ex, enum sqe_op op, uint32_t rkey, uint64_t addr)
+static struct sqe *begin_remote_wqe(struct ibv_qp_ex *ex, enum sqe_op op, uint32_t rkey,
+                                    uint64_t addr)
 {
-    struct sqe *s = begin(ex, op);
+    struct sqe *s = begin_wqe(ex, op);
 
     if (likely(s != NULL)) {
         s->remote_addr = addr;
@@ -97,12 +97,12 @@ static struct sqe *begin_remote(struct ibv_qp_ex *ex, enum sqe_op op, uint32_t r
 
 static void wr_send(struct ibv_qp_ex *ex)
 {
-    begin(ex, SQE_SEND);
+    begin_wqe(ex, SQE_SEND);
 }
 
 static void wr_send_imm(struct ibv_qp_ex *ex, __be32 imm)
 {
-    struct sqe *s = begin(ex, SQE_SEND_IMM);
+    struct sqe *s = begin_wqe(ex, SQE_SEND_IMM);
 
     if (likely(s != NULL))
         s->imm = imm;
@@ -110,12 +110,12 @@ static void wr_send_imm(struct ibv_qp_ex *ex, __be32 imm)
 
 static void wr_rdma_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr)
 {
-    begin_remote(ex, SQE_WRITE, rkey, addr);
+    begin_remote_wqe(ex, SQE_WRITE, rkey, addr);
 }
 
 static void wr_rdma_write_imm(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, __be32 imm)
 {
-    struct sqe *s = begin_remote(ex, SQE_WRITE_IMM, rkey, addr);
+    struct sqe *s = begin_remote_wqe(ex, SQE_WRITE_IMM, rkey, addr);
 
     if (likely(s != NULL))
         s->imm = imm;
@@ -123,13 +123,13 @@ static void wr_rdma_write_imm(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr
 
 static void wr_rdma_read(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr)
 {
-    begin_remote(ex, SQE_READ, rkey, addr);
+    begin_remote_wqe(ex, SQE_READ, rkey, addr);
 }
 
 static void wr_atomic_cmp_swp(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, uint64_t compare,
                               uint64_t swap)
 {
-    struct sqe *s = begin_remote(ex, SQE_CMP_SWP, rkey, addr);
+    struct sqe *s = begin_remote_wqe(ex, SQE_CMP_SWP, rkey, addr);
 
     if (likely(s != NULL)) {
         s->atomic.compare_add = compare;
@@ -139,7 +139,7 @@ static void wr_atomic_cmp_swp(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr
 
 static void wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, uint64_t add)
 {
-    struct sqe *s = begin_remote(ex, SQE_FETCH_ADD, rkey, addr);
+    struct sqe *s = begin_remote_wqe(ex, SQE_FETCH_ADD, rkey, addr);
 
     if (likely(s != NULL)) {
         s->atomic.compare_add = add;
@@ -150,12 +150,12 @@ static void wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t ad
 static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint32_t length)
 {
     struct shim_qp *qp = qp_of_ex(ex);
-    struct sqe *s = qp->wr.entry;
+    struct sqe *s = qp->wr.wqe;
 
     if (unlikely(!s))
         return;
     if (unlikely(!qp->queue.sq.max_sge)) {
-        give_up(qp, EINVAL);
+        fail_batch(qp, EINVAL);
         return;
     }
     *(struct sge *)(s + 1) = (struct sge){.addr = addr, .length = length, .lkey = lkey};
@@ -165,12 +165,12 @@ static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint3
 static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge *list)
 {
     struct shim_qp *qp = qp_of_ex(ex);
-    struct sqe *s = qp->wr.entry;
+    struct sqe *s = qp->wr.wqe;
 
     if (unlikely(!s))
         return;
     if (unlikely(n > qp->queue.sq.max_sge)) {
-        give_up(qp, EINVAL);
+        fail_batch(qp, EINVAL);
         return;
     }
     copy_sges(s + 1, list, (unsigned)n);
@@ -185,12 +185,12 @@ static bool inline_allowed(const struct sqe *s)
 
 static void append_inline(struct shim_qp *qp, const void *data, size_t length)
 {
-    struct sqe *s = qp->wr.entry;
+    struct sqe *s = qp->wr.wqe;
 
     if (unlikely(!s))
         return;
     if (unlikely(!inline_allowed(s) || length > qp->queue.max_inline - s->inline_len)) {
-        give_up(qp, EINVAL);
+        fail_batch(qp, EINVAL);
         return;
     }
     copy_inline((uint8_t *)(s + 1) + s->inline_len, data, (uint32_t)length);
@@ -212,7 +212,7 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t n, const struct
 static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
                        const struct ibv_mw_bind_info *info)
 {
-    struct sqe *s = begin(ex, SQE_BIND_MW);
+    struct sqe *s = begin_wqe(ex, SQE_BIND_MW);
 
     if (likely(s != NULL))
         build_bind(s, mw->rkey, rkey, info);
@@ -220,7 +220,7 @@ static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
 
 static void wr_local_inv(struct ibv_qp_ex *ex, uint32_t rkey)
 {
-    struct sqe *s = begin(ex, SQE_LOCAL_INV);
+    struct sqe *s = begin_wqe(ex, SQE_LOCAL_INV);
 
     if (likely(s != NULL))
         s->imm = rkey;
@@ -228,7 +228,7 @@ static void wr_local_inv(struct ibv_qp_ex *ex, uint32_t rkey)
 
 static void wr_send_inv(struct ibv_qp_ex *ex, uint32_t rkey)
 {
-    struct sqe *s = begin(ex, SQE_SEND_INV);
+    struct sqe *s = begin_wqe(ex, SQE_SEND_INV);
 
     if (likely(s != NULL))
         s->imm = rkey;
@@ -238,19 +238,19 @@ static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, 
 {
     struct shim_qp *qp = qp_of_ex(ex);
 
-    if (begin_remote(ex, SQE_ATOMIC_WRITE, rkey, addr))
+    if (begin_remote_wqe(ex, SQE_ATOMIC_WRITE, rkey, addr))
         append_inline(qp, value, sizeof(uint64_t));
 }
 
 static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
 {
     struct shim_qp *qp = qp_of_ex(ex);
-    struct sqe *s = qp->wr.entry;
+    struct sqe *s = qp->wr.wqe;
 
     if (unlikely(!s))
         return;
     if (unlikely(ex->qp_base.qp_type != IBV_QPT_UD)) {
-        give_up(qp, EINVAL);
+        fail_batch(qp, EINVAL);
         return;
     }
     s->ud.ah = to_ah(ah)->number;
@@ -263,15 +263,15 @@ static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t srqn)
     struct shim_qp *qp = qp_of_ex(ex);
 
     if (unlikely(ex->qp_base.qp_type != IBV_QPT_XRC_SEND))
-        give_up(qp, EINVAL);
-    else if (likely(qp->wr.entry != NULL))
-        qp->wr.entry->remote_srqn = srqn;
+        fail_batch(qp, EINVAL);
+    else if (likely(qp->wr.wqe != NULL))
+        qp->wr.wqe->remote_srqn = srqn;
 }
 
-/* What the device cannot do: the batch fails at wr_complete. */
+/* Not supported: the batch fails at wr_complete. */
 static void wr_send_tso(struct ibv_qp_ex *ex, void *hdr, uint16_t hdr_sz, uint16_t mss)
 {
-    give_up(qp_of_ex(ex), EOPNOTSUPP);
+    fail_batch(qp_of_ex(ex), EOPNOTSUPP);
 }
 
 static uint64_t ops_of(enum ibv_qp_type type)

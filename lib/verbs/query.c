@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Questions about devices, ports, GIDs and P_Keys. */
+/* Queries: devices, ports, GIDs and P_Keys. */
 #include <arpa/inet.h>
 #include <limits.h>
 #include <time.h>
@@ -9,10 +9,10 @@
 #define DEFAULT_PKEY 0xFFFF
 #define PAGE_SIZES   0xFFFFF000u
 
-/* perftest chooses its ibv_wr_* path by the part ids it knows; this lets a user show it one. */
+/* perftest uses ibv_wr_* only for part ids that it knows; a user can set one of these here. */
 #define PART_ID_ENV "UROCE_VENDOR_PART_ID"
 
-static uint32_t part_id(uint32_t real)
+static uint32_t vendor_part_id(uint32_t real)
 {
     const char *text = getenv(PART_ID_ENV);
     char *end;
@@ -24,7 +24,7 @@ static uint32_t part_id(uint32_t real)
     return *end || id > UINT32_MAX ? real : (uint32_t)id;
 }
 
-static int as_int(uint64_t v)
+static int clamp_to_int(uint64_t v)
 {
     return (int)min_of(v, (uint64_t)INT_MAX);
 }
@@ -39,33 +39,33 @@ EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr 
         .max_mr_size = d->max_mr_size,
         .page_size_cap = PAGE_SIZES,
         .vendor_id = d->vendor_id,
-        .vendor_part_id = part_id(d->vendor_part_id),
+        .vendor_part_id = vendor_part_id(d->vendor_part_id),
         .hw_ver = d->hw_version,
-        .max_qp = as_int(d->max_qp),
-        .max_qp_wr = as_int(d->max_qp_wr),
+        .max_qp = clamp_to_int(d->max_qp),
+        .max_qp_wr = clamp_to_int(d->max_qp_wr),
         .device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
                             IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
                             IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_N_NOTIFY_CQ |
                             IBV_DEVICE_UD_AV_PORT_ENFORCE | IBV_DEVICE_XRC | IBV_DEVICE_MEM_WINDOW |
                             IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS,
-        .max_sge = as_int(d->max_sge),
-        .max_sge_rd = as_int(d->max_sge),
-        .max_cq = as_int(d->max_cq),
-        .max_cqe = as_int(d->max_cqe),
-        .max_mr = as_int(d->max_mr),
-        .max_pd = as_int(d->max_pd),
-        .max_qp_rd_atom = as_int(d->max_qp_rd_atom),
-        .max_res_rd_atom = as_int((uint64_t)d->max_qp_rd_atom * d->max_qp),
-        .max_qp_init_rd_atom = as_int(d->max_qp_init_rd_atom),
+        .max_sge = clamp_to_int(d->max_sge),
+        .max_sge_rd = clamp_to_int(d->max_sge),
+        .max_cq = clamp_to_int(d->max_cq),
+        .max_cqe = clamp_to_int(d->max_cqe),
+        .max_mr = clamp_to_int(d->max_mr),
+        .max_pd = clamp_to_int(d->max_pd),
+        .max_qp_rd_atom = clamp_to_int(d->max_qp_rd_atom),
+        .max_res_rd_atom = clamp_to_int((uint64_t)d->max_qp_rd_atom * d->max_qp),
+        .max_qp_init_rd_atom = clamp_to_int(d->max_qp_init_rd_atom),
         .atomic_cap = IBV_ATOMIC_HCA,
-        .max_ah = as_int(d->max_ah),
-        .max_mw = as_int(d->max_mw),
-        .max_srq = as_int(d->max_srq),
-        .max_srq_wr = as_int(d->max_srq_wr),
-        .max_srq_sge = as_int(d->max_srq_sge),
-        .max_mcast_grp = as_int(d->max_mcast_grp),
-        .max_mcast_qp_attach = as_int(d->max_qp),
-        .max_total_mcast_qp_attach = as_int(d->max_qp),
+        .max_ah = clamp_to_int(d->max_ah),
+        .max_mw = clamp_to_int(d->max_mw),
+        .max_srq = clamp_to_int(d->max_srq),
+        .max_srq_wr = clamp_to_int(d->max_srq_wr),
+        .max_srq_sge = clamp_to_int(d->max_srq_sge),
+        .max_mcast_grp = clamp_to_int(d->max_mcast_grp),
+        .max_mcast_qp_attach = clamp_to_int(d->max_qp),
+        .max_total_mcast_qp_attach = clamp_to_int(d->max_qp),
         .max_pkeys = 1,
         .phys_port_cnt = (uint8_t)d->ports,
     };
@@ -75,7 +75,7 @@ EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr 
     return 0;
 }
 
-/* Of raw packets, for those who may have them. */
+/* For raw packets. max_wq is 0 if the program may not use them. */
 static void set_rss_caps(struct ibv_device_attr_ex *all, const struct ctl_device *d)
 {
     if (!d->max_wq)
@@ -112,7 +112,7 @@ int shim_query_device_ex(struct ibv_context *context, const struct ibv_query_dev
     return 0;
 }
 
-/* Completions are stamped by the same clock. */
+/* The clock of completion timestamps. */
 int shim_query_rt_values(struct ibv_context *context, struct ibv_values_ex *values)
 {
     uint32_t wanted = values->comp_mask;
@@ -129,9 +129,8 @@ int shim_query_rt_values(struct ibv_context *context, struct ibv_values_ex *valu
     return wanted & ~(uint32_t)IBV_VALUES_MASK_RAW_CLOCK ? EOPNOTSUPP : 0;
 }
 
-/* What a port has whose driver does not know. Programs choose their protocols by it (UCX sends 64
- * KiB by copies over a slow port), so the lowest speed there is would not be the cautious answer.
- */
+/* The speed of a port whose driver does not know it. Programs choose their protocols by the speed
+ * (UCX sends 64 KiB by copies over a slow port), so the lowest one would be no cautious answer. */
 #define SPEED_UNKNOWN_MBPS 10000
 
 /* A port's speed as lanes and speed per lane, as InfiniBand counts them. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The objects behind the verbs API. Each begins with the structure that the application sees; the
- * rest is ours. Functions return what the verbs manual pages say: a positive errno, or NULL with
+ * rest is private. Functions return what the verbs manual pages say: a positive errno, or NULL with
  * errno set.
  */
 #ifndef UROCE_SHIM_H
@@ -19,7 +19,7 @@
 #include "client_wq.h"
 #include "uroce.h"
 
-/* The header wraps these functions in macros; here are the functions. */
+/* The header wraps these functions in macros; this library defines the functions. */
 #undef ibv_query_port
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
@@ -27,8 +27,8 @@
 #define EXPORT __attribute__((visibility("default")))
 
 /*
- * libmlx5 and libefa, which perftest and libfabric load beside us, look at the word behind an
- * ibv_device to tell their own devices from others: it must be a pointer that is not theirs.
+ * libmlx5 and libefa, which perftest and libfabric load beside this library, recognise their own
+ * devices by the word behind an ibv_device: here it must be a pointer that is not theirs.
  */
 struct shim_device {
     struct ibv_device base;
@@ -41,8 +41,8 @@ struct shim_context {
     struct verbs_context vctx;
     struct client client;
     struct ctl_device info;
-    struct ctl_entropy entropy;  /* of each queue pair that it creates */
-    _Atomic bool fatal_reported; /* the one event that tells of the daemon's end */
+    struct ctl_entropy entropy;  /* for each queue pair that it creates */
+    _Atomic bool fatal_reported; /* the one event for the daemon's end */
 };
 
 struct shim_channel {
@@ -54,13 +54,13 @@ struct shim_cq {
     struct ibv_cq_ex ex;
     struct client_cq queue;
     const struct cqe *current; /* between start_poll and end_poll */
-    uint32_t comp_delivered;   /* events handed to the application: under the table's lock */
+    uint32_t comp_delivered;   /* events that the application got: under the table's lock */
     uint32_t async_delivered;
 };
 
 /* The work request under construction by the ibv_wr_* calls, between start and complete. */
 struct wr_builder {
-    struct sqe *entry; /* NULL: none, or the batch has failed */
+    struct sqe *wqe; /* NULL: none, or the batch has failed */
     uint32_t prod;
     int err;
 };
@@ -78,7 +78,7 @@ struct shim_qp {
 struct shim_ah {
     struct ibv_ah base;
     struct ibv_ah_attr attr;
-    uint32_t number; /* what work requests name it by */
+    uint32_t number; /* its name in work requests */
 };
 
 struct shim_srq {
@@ -138,8 +138,8 @@ static inline struct shim_qp *qp_of_ex(struct ibv_qp_ex *qp)
     return (struct shim_qp *)qp;
 }
 
-/* Whether a failed request to destroy something has ended the object all the same: the daemon is
- * gone, and everything with it. */
+/* Whether a request to destroy an object has ended it: also when the daemon, and with it the
+ * object, is gone. */
 static inline bool destroyed(int err)
 {
     return !err || err == EIO || err == -EIO;
@@ -174,17 +174,39 @@ int shim_query_rt_values(struct ibv_context *c, struct ibv_values_ex *values);
 int shim_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
 int shim_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 struct ibv_cq_ex *shim_create_cq_ex(struct ibv_context *c, struct ibv_cq_init_attr_ex *attr);
-/* wc_flags: what the application wants to read; it decides which calls the queue has. */
+/* wc_flags: the fields that the application reads, for which the queue has calls. */
 void cq_ex_init(struct shim_cq *cq, uint64_t wc_flags);
 
-/* ---- comp_channel.c, async.c ---- */
-/* Wait until the application has acknowledged all events it was given for a destroyed object. */
+/* ---- comp_channel.c ---- */
+/* The application acknowledges n events. */
+void shim_ack_events(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *completed, uint32_t n);
+/* Waits until the application has acknowledged all events that it got for a destroyed object. */
 void shim_wait_acks(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed,
                     uint32_t delivered);
 
-/* ---- qp.c, qp_ex.c ---- */
+/* ---- qp.c, qp_ex.c, marshall.c ---- */
+/* The fields that have the same name in struct ibv_qp_attr, in the kernel's structure and in the
+ * protocol's. */
+#define COPY_QP_ATTR(to, from)                                   \
+    do {                                                         \
+        (to)->path_mtu = (from)->path_mtu;                       \
+        (to)->path_mig_state = (from)->path_mig_state;           \
+        (to)->qkey = (from)->qkey;                               \
+        (to)->rq_psn = (from)->rq_psn;                           \
+        (to)->sq_psn = (from)->sq_psn;                           \
+        (to)->pkey_index = (from)->pkey_index;                   \
+        (to)->en_sqd_async_notify = (from)->en_sqd_async_notify; \
+        (to)->max_rd_atomic = (from)->max_rd_atomic;             \
+        (to)->max_dest_rd_atomic = (from)->max_dest_rd_atomic;   \
+        (to)->min_rnr_timer = (from)->min_rnr_timer;             \
+        (to)->port_num = (from)->port_num;                       \
+        (to)->timeout = (from)->timeout;                         \
+        (to)->retry_cnt = (from)->retry_cnt;                     \
+        (to)->rnr_retry = (from)->rnr_retry;                     \
+    } while (0)
+
 struct ibv_qp *shim_create_qp_ex(struct ibv_context *c, struct ibv_qp_init_attr_ex *attr);
-/* Fills the ibv_wr_* calls. Returns 0, or EOPNOTSUPP if the QP cannot do all of send_ops. */
+/* Fills in the ibv_wr_* calls. 0, or EOPNOTSUPP: the service does not have all of send_ops. */
 int qp_ex_init(struct shim_qp *qp, enum ibv_qp_type type, uint64_t send_ops);
 
 /* ---- srq.c, xrcd.c, mw.c ---- */
@@ -196,7 +218,7 @@ int shim_close_xrcd(struct ibv_xrcd *xrcd);
 struct ibv_mw *shim_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
 int shim_dealloc_mw(struct ibv_mw *mw);
 int shim_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
-/* Fills the binding part of an entry. */
+/* Fills in the bind part of a WQE. */
 void build_bind(struct sqe *s, uint32_t window_key, uint32_t new_key,
                 const struct ibv_mw_bind_info *info);
 
@@ -211,9 +233,9 @@ struct ibv_flow *shim_create_flow(struct ibv_qp *qp, struct ibv_flow_attr *attr)
 int shim_destroy_flow(struct ibv_flow *flow);
 
 /* ---- post.c ---- */
-/* Writes a receive entry. 0 or EINVAL. */
+/* Writes a receive WQE. 0 or EINVAL. */
 int build_recv(const struct client_ring *rq, struct rqe *r, const struct ibv_recv_wr *wr);
-/* Writes entries and publishes them, under the ring's lock. 0, EINVAL or ENOMEM. */
+/* Writes receive WQEs and publishes them, under the ring's lock. 0, EINVAL or ENOMEM. */
 int post_receives(struct client_ring *rq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 int shim_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int shim_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
@@ -227,7 +249,7 @@ static inline void copy_sges(void *to, const struct ibv_sge *from, unsigned n)
         sge[i] = from[i];
 }
 
-/* n bytes, at least `size` and at most twice that, which is known when this is compiled. */
+/* Copies n bytes, from `size`, a constant, to twice that. */
 ALWAYS_INLINE void copy_ends(uint8_t *to, const uint8_t *from, uint32_t n, uint32_t size)
 {
     uint8_t first[16], last[16];
@@ -262,8 +284,8 @@ static inline bool send_allowed(enum ibv_qp_state s)
 }
 
 /* ---- uroce.c ---- */
-/* $UROCE_ENTROPY, or the port's policy when it is not set. 0; -EINVAL when it makes no sense, and
- * the user has been told. */
+/* $UROCE_ENTROPY, or the port's policy when it is not set. 0; -EINVAL, with a line on standard
+ * error: its value is unknown. */
 int shim_entropy_default(struct ctl_entropy *entropy);
 
 /* ---- ah.c ---- */

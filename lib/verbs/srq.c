@@ -120,8 +120,9 @@ int shim_post_srq_recv(struct ibv_srq *base, struct ibv_recv_wr *wr, struct ibv_
     prod = atomic_load_explicit(srq->ring.shared_prod, memory_order_relaxed);
     srq->ring.prod = prod;
     for (; wr; wr = wr->next) {
-        err = client_srq_room(srq, prod) ? build_recv(&srq->ring, ring_slot(&srq->ring, prod), wr)
-                                         : ENOMEM;
+        err = client_srq_has_room(srq, prod)
+                  ? build_recv(&srq->ring, ring_slot(&srq->ring, prod), wr)
+                  : ENOMEM;
         if (unlikely(err)) {
             *bad = wr;
             break;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The small file helpers of the API. Our devices have no sysfs directory of their own; a launcher
- * may lay one over /sys/class, or $SYSFS_PATH may name a root. */
+/* The API's helpers for sysfs files. This library's devices have no sysfs directory; a launcher may
+ * mount one over /sys/class, or $SYSFS_PATH may name a root. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -14,7 +14,7 @@ EXPORT const char *ibv_get_sysfs_path(void)
     return path && *path ? path : "/sys";
 }
 
-/* Reads dir/file, cuts one newline off. Returns the length, or -1 (errno). */
+/* Reads dir/file without its last newline. Returns the length, or -1 (errno). */
 EXPORT int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size)
 {
     char *path;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the device does not have. Every call says EOPNOTSUPP, which test suites skip on and
- * libraries fall back on. Operations that the header looks up before calling stay NULL.
+ * What the device does not support. Every call fails with EOPNOTSUPP: test suites then skip, and
+ * libraries fall back. Operations that the header checks before it calls them stay NULL.
  */
 #include "shim.h"
 
 /* ---- memory ---- */
 
-/* Its failures have codes of their own; this one says that the old region is as it was. */
+/* The function has its own error codes. This one says that the old region is unchanged. */
 EXPORT int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
                         int access)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Beyond the verbs API: uroce.h. */
+/* Extensions of the verbs API: uroce.h. */
 #include "uroce.h"
 
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include "entropy.h"
 #include "shim.h"
 
-/* For programs that know nothing of uroce.h. */
+/* For programs that do not use uroce.h. */
 #define ENTROPY_ENV "UROCE_ENTROPY"
 
 static int entropy_to_ctl(struct ctl_entropy *to, const char *text)
@@ -20,7 +20,7 @@ static int entropy_to_ctl(struct ctl_entropy *to, const char *text)
     return err;
 }
 
-/* To go on by another policy than the user asked for would be noticed only on the wire. */
+/* An unknown value is an error: the user would notice another policy only on the wire. */
 int shim_entropy_default(struct ctl_entropy *entropy)
 {
     const char *text = getenv(ENTROPY_ENV);

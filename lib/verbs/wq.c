@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Work queues for raw packets, and the indirection tables that lead to them. */
+/* Work queues for raw packets, and the indirection tables that name them. */
 #include "shim.h"
 
 #define ATTR_KNOWN (IBV_WQ_ATTR_STATE | IBV_WQ_ATTR_CURR_STATE | IBV_WQ_ATTR_FLAGS)
@@ -24,8 +24,8 @@ static int post_wq_recv(struct ibv_wq *base, struct ibv_recv_wr *wr, struct ibv_
     return err;
 }
 
-/* Its entries are posted to the shared receive queue. */
-static int post_nothing(struct ibv_wq *base, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+/* Its WQEs are posted to the shared receive queue. */
+static int refuse_wq_recv(struct ibv_wq *base, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
     *bad = wr;
     return EINVAL;
@@ -33,7 +33,7 @@ static int post_nothing(struct ibv_wq *base, struct ibv_recv_wr *wr, struct ibv_
 
 /* ---- work queues ---- */
 
-static struct shim_wq *create(struct ibv_context *context, struct ctl_create_wq *r)
+static struct shim_wq *create_wq(struct ibv_context *context, struct ctl_create_wq *r)
 {
     struct shim_wq *wq = aligned_alloc(CACHE_LINE, round_up(sizeof(*wq), CACHE_LINE));
     int err;
@@ -51,11 +51,11 @@ static struct shim_wq *create(struct ibv_context *context, struct ctl_create_wq 
                                .handle = r->handle,
                                .state = IBV_WQS_RESET,
                                .wq_type = r->type,
-                               .post_recv = r->type == CTL_WQ_SRQ ? post_nothing : post_wq_recv};
+                               .post_recv = r->type == CTL_WQ_SRQ ? refuse_wq_recv : post_wq_recv};
     return wq;
 }
 
-/* The header's inline function makes the mutex and the rest. */
+/* The header's inline function initialises the mutex and the other fields. */
 struct ibv_wq *shim_create_wq(struct ibv_context *context, struct ibv_wq_init_attr *attr)
 {
     struct ctl_create_wq r = {.type = CTL_WQ_RQ, .max_wr = attr->max_wr, .max_sge = attr->max_sge};
@@ -68,7 +68,7 @@ struct ibv_wq *shim_create_wq(struct ibv_context *context, struct ibv_wq_init_at
         return refuse(-EOPNOTSUPP);
     r.pd = attr->pd->handle;
     r.cq = attr->cq->handle;
-    wq = create(context, &r);
+    wq = create_wq(context, &r);
     if (!wq)
         return NULL;
     wq->base.pd = attr->pd;
@@ -89,7 +89,7 @@ EXPORT struct ibv_wq *uroce_create_wq_srq(struct ibv_context *context,
     r.pd = attr->pd->handle;
     r.cq = attr->cq->handle;
     r.srq = attr->srq->handle;
-    wq = create(context, &r);
+    wq = create_wq(context, &r);
     if (!wq)
         return NULL;
     wq->base.wq_context = attr->wq_context;

@@ -134,7 +134,7 @@ def programs(tree, sources):
         if is_in("test/unit", source):
             result.append(Program(f"unit {source.stem}", objects("test/unit", source.stem) + unit_kits, [],
                                   ["-lcmocka", "-lpcap", "-lpthread"]))
-    for script in sorted((root / "test/script").rglob("*.uds")):
+    for script in sorted((root / "test/script").rglob("*.case")):
         result.append(Program(f"script {script.stem}", objects("test/script") + kit, [script]))
     for source in sources:
         if is_in("test/sim", source) and source.stem.startswith("test_"):

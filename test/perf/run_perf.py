@@ -192,7 +192,7 @@ def json_shape():
         values = [part["latency_ns"][key] for key in LATENCY]
         expect(values == sorted(values) and values[0] > 0, values)
     expect(r["config"]["size"] == 64 and r["config"]["mode"] == "write" and r["config"]["floor"] is True, r["config"])
-    expect({"forwarded_over", "heap_per_qp", "us_per_qp"} == set(r["device"]), r["device"])
+    expect({"forwarded", "heap_per_qp", "us_per_qp"} == set(r["device"]), r["device"])
     # Counted once: what periods say is at most what was sent.
     expect(sum(x["messages"] for x in lines[:-1]) <= r["messages"], done.stdout)
 

@@ -15,6 +15,7 @@ SAMPLES = (
     ("a good message", "wire: PSNs have a type" + BODY, ()),
     ("several components", "wire, encap: headers are templates" + BODY, ()),
     ("a folder as component", "doc/decisions: shorter" + BODY, ()),
+    ("a command as component", "uroce replay: names say more" + BODY, ()),
     ("72 characters", "wire: " + "x" * 66 + BODY, ()),
     ("a comment of the editor", "wire: PSNs have a type" + BODY + "# Please enter the commit message\n", ()),
     ("a long command", "test: one suite more" + BODY + "\n    " + "scripts/test " * 10 + "\n", ()),

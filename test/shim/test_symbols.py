@@ -15,8 +15,8 @@ PROGRAMS = ("ibv_devices", "ibv_devinfo", "ibv_asyncwatch", "ibv_rc_pingpong", "
             "ib_read_bw", "ib_read_lat", "ib_atomic_bw", "ib_atomic_lat", "raw_ethernet_bw", "rping", "ucmatose",
             "udaddy", "mckey", "rstream", "qperf", "fio")
 
-# What uroce.h adds.
-OURS = {"libibverbs": {"uroce_create_wq_srq@@UROCE_1.0", "uroce_modify_rwq_ind_table@@UROCE_1.0",
+# What uroce.h adds, and what libmlx5 asks for since rdma-core 56.
+OURS = {"libibverbs": {"ibv_cmd_create_cq_ex2@@IBVERBS_PRIVATE_34", "uroce_create_wq_srq@@UROCE_1.0", "uroce_modify_rwq_ind_table@@UROCE_1.0",
                        "uroce_set_qp_entropy@@UROCE_1.0"}, "librdmacm": set()}
 
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* `uroce entropy`: collects the flows, and shows what becomes of them. */
+/* `uroce entropy`: collects the flows, computes how they spread, and prints the result. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Pairs of QPNs, from wherever they come. */
+/* The flows: pairs of QPNs from ranges, random numbers, files or the running daemon. See spread.h.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +10,7 @@
 
 #define QPN_MAX        0xFFFFFFu
 #define QPN_RANDOM_MIN 0x10u
-#define QPN_RANDOM_MAX 0xFFFFFEu /* the last is the groups' */
+#define QPN_RANDOM_MAX 0xFFFFFEu /* 0xFFFFFF is the multicast QPN */
 #define LINE_WORDS     4
 #define LINE_MAX_LEN   256
 
@@ -40,8 +41,8 @@ void flows_free(struct flows *f)
     *f = (struct flows){0};
 }
 
-/* A number up to max at *text, decimal or 0x; *text is moved behind it. */
-static bool take_number(const char **text, uint32_t max, uint32_t *out)
+/* Reads a number up to max at *text, decimal or 0x, and moves *text behind it. */
+static bool read_number(const char **text, uint32_t max, uint32_t *out)
 {
     const char *start = *text;
     unsigned long v;
@@ -65,20 +66,20 @@ struct range {
 };
 
 /* Reads "A", "A-B" or "A-B/STEP". */
-static bool take_range(const char **text, struct range *r)
+static bool read_range(const char **text, struct range *r)
 {
-    if (!take_number(text, QPN_MAX, &r->first))
+    if (!read_number(text, QPN_MAX, &r->first))
         return false;
     r->last = r->first;
     r->step = 1;
     if (**text == '-') {
         ++*text;
-        if (!take_number(text, QPN_MAX, &r->last))
+        if (!read_number(text, QPN_MAX, &r->last))
             return false;
     }
     if (**text == '/') {
         ++*text;
-        if (!take_number(text, QPN_MAX, &r->step))
+        if (!read_number(text, QPN_MAX, &r->step))
             return false;
     }
     return r->last >= r->first && r->step;
@@ -98,7 +99,7 @@ int flows_add_range(struct flows *f, const char *text, const union gid *src, con
     uint32_t n;
     int err = 0;
 
-    if (!take_range(&at, &s) || *at++ != ':' || !take_range(&at, &d) || *at) {
+    if (!read_range(&at, &s) || *at++ != ':' || !read_range(&at, &d) || *at) {
         snprintf(error, SPREAD_ERROR_MAX,
                  "\"%.64s\" is not A[-B[/STEP]]:C[-D[/STEP]] with QPNs up to 0xFFFFFF", text);
         return -EINVAL;
@@ -138,10 +139,10 @@ int flows_add_random(struct flows *f, unsigned n, uint64_t seed, const union gid
 
 static bool parse_qpn(const char *word, uint32_t *qpn)
 {
-    return take_number(&word, QPN_MAX, qpn) && !*word;
+    return read_number(&word, QPN_MAX, qpn) && !*word;
 }
 
-/* Splits at blanks; at most LINE_WORDS + 1 words are looked for. */
+/* Splits a line at blanks, into at most LINE_WORDS + 1 words. */
 static unsigned split(char *line, char *word[LINE_WORDS + 1])
 {
     unsigned n = 0;
@@ -153,7 +154,7 @@ static unsigned split(char *line, char *word[LINE_WORDS + 1])
     return n;
 }
 
-/* What is wrong with a line's words, or NULL. */
+/* The error in a line's words, or NULL. */
 static const char *parse_words(struct flow *flow, char *const *word, unsigned n)
 {
     if (n != 2 && n != LINE_WORDS)
@@ -185,7 +186,7 @@ static int add_line(struct flows *f, char *line, const struct flow *flow,
     return add(f, &copy, error);
 }
 
-/* The next line without its end. 1; 0: no more; -EINVAL, as no text has such a line; -EIO. */
+/* Reads a line without its end. 1; 0: end of the file; -EINVAL: no line of text; -EIO. */
 static int read_line(FILE *in, char line[LINE_MAX_LEN], char error[SPREAD_ERROR_MAX])
 {
     unsigned len = 0;
@@ -231,7 +232,7 @@ int flows_add_lines(struct flows *f, FILE *in, const union gid *src, const union
 
 /* ---- the daemon's ---- */
 
-/* A queue pair whose peer is known, and reached by an address that has ports. */
+/* The flow of a queue pair with a known peer at an IP address. */
 static bool shown_flow(struct flow *flow, const json_t *qp)
 {
     const char *src = json_string_value(json_object_get(qp, "sgid"));

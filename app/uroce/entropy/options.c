@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* See options.h. */
 #include "options.h"
 
 #include <ctype.h>
@@ -15,7 +16,7 @@ const char spread_help[] =
     "Shows how the UDP source ports that queue pairs get by each policy spread them over the\n"
     "paths of a network, or over the receive queues of a NIC.\n"
     "\n"
-    "flows: pairs of a source's and a destination's queue pair number; of several, all\n"
+    "flows: pairs of a source's and a destination's queue pair number; options add up\n"
     "  -q, --qps A-B/STEP:C-D/STEP  pairs from two ranges of the same length; a range may be a\n"
     "                               single number, and its step left out (1)\n"
     "  -f, --file FILE              lines of SRC_QPN DEST_QPN [SRC_ADDRESS DEST_ADDRESS], where #\n"
@@ -37,23 +38,23 @@ const char spread_help[] =
     "      --key KEY                of toeplitz: microsoft, symmetric, or 40 bytes and more in "
     "hex,\n"
     "                               as `ethtool -x` prints them (microsoft)\n"
-    "      --messages N             messages of each flow, which `spray` sends by paths of their\n"
-    "                               own (64)\n"
+    "      --messages N             messages of each flow; `spray` sends each on a path of its "
+    "own\n"
+    "                               (64)\n"
     "\n"
     "output\n"
     "  -j, --json                   one JSON object, with the load of every path\n"
     "      --svg FILE               also a picture of the loads\n"
     "  -h, --help                   this text\n"
     "\n"
-    "columns: max/mean is the fullest path's load by the mean, cv the loads' standard deviation\n"
-    "by the mean, idle the paths without load; `random` and `random_cv` are what to expect if "
-    "each\n"
-    "flow chose its path at random, `ideal` and `ideal_cv` what whole flows allow at best. Of the\n"
-    "flows' first messages: shared counts flows that another shares the path with, ports the\n"
-    "different addresses and source ports, same_port the flows that another is the same in: no\n"
-    "hash parts them.\n"
+    "columns: max/mean is the fullest path's load divided by the mean, cv the standard deviation\n"
+    "of the loads divided by their mean, idle the number of paths without load. `random` and\n"
+    "`random_cv` are expected if each flow chose a random path; `ideal` and `ideal_cv` are the\n"
+    "best that whole flows allow. For the flows' first messages: shared counts the flows that\n"
+    "share their path with another flow, ports the distinct addresses and source ports,\n"
+    "same_port the flows that share these with another flow, so that no hash separates them.\n"
     "\n"
-    "Exit status: 0, 1 when something cannot be read or written, 2 for wrong usage.\n";
+    "Exit status: 0; 1: an input or output failed; 2: wrong usage.\n";
 
 enum {
     OPT_RANDOM_SEED = 256,
@@ -90,7 +91,7 @@ static const struct option options[] = {
     {0},
 };
 
-static int complain(const char *option, const char *text, const char *wanted)
+static int print_bad_value(const char *option, const char *text, const char *wanted)
 {
     fprintf(stderr, "uroce entropy: --%s: \"%s\" is not %s\n", option, text, wanted);
     return -EINVAL;
@@ -144,7 +145,7 @@ static int add_paths(struct spread_plan *plan, const char *word)
     return 0;
 }
 
-/* Every word between commas; the message names the first that add refuses. */
+/* Adds every word between commas. The message names the first word that `add` refuses. */
 static int parse_list(struct spread_plan *plan, const char *option, const char *text,
                       int add(struct spread_plan *, const char *), const char *wanted)
 {
@@ -159,7 +160,7 @@ static int parse_list(struct spread_plan *plan, const char *option, const char *
         if (err == -E2BIG)
             fprintf(stderr, "uroce entropy: --%s: more than can be compared at once\n", option);
         else if (err)
-            complain(option, word, wanted);
+            print_bad_value(option, word, wanted);
         if (err || !text[len])
             return err;
         text += len + 1;
@@ -168,7 +169,7 @@ static int parse_list(struct spread_plan *plan, const char *option, const char *
 
 /* ---- options ---- */
 
-/* Hex digits with or without colons; of more than 40 bytes the first. */
+/* Hex digits with or without colons. Of more than 40 bytes only the first 40 are used. */
 static bool parse_hex(uint8_t key[TOEPLITZ_KEY_LEN], const char *text)
 {
     unsigned digits = 0;
@@ -196,7 +197,7 @@ static int parse_key(struct spread_plan *plan, const char *text)
     else if (strcmp(text, "symmetric") == 0)
         memcpy(plan->key, toeplitz_key_symmetric, sizeof(plan->key));
     else if (!parse_hex(plan->key, text))
-        return complain("key", text, "microsoft, symmetric, or at least 40 bytes in hex");
+        return print_bad_value("key", text, "microsoft, symmetric, or at least 40 bytes in hex");
     return 0;
 }
 
@@ -205,13 +206,13 @@ static int parse_select(struct spread_plan *plan, const char *text)
     plan->high = strcmp(text, "high") == 0;
     if (plan->high || strcmp(text, "modulo") == 0)
         return 0;
-    return complain("select", text, "modulo or high");
+    return print_bad_value("select", text, "modulo or high");
 }
 
 static int parse_address(union gid *g, const char *option, const char *text)
 {
     if (gid_parse(g, text))
-        return complain(option, text, "an IPv4 or IPv6 address");
+        return print_bad_value(option, text, "an IPv4 or IPv6 address");
     return 0;
 }
 
@@ -220,7 +221,7 @@ static int parse_seed(uint32_t *seed, const char *text)
     uint64_t v = 0;
 
     if (spread_parse_number(text, 0, UINT32_MAX, &v))
-        return complain("seed", text, "a number of 32 bits");
+        return print_bad_value("seed", text, "a number of 32 bits");
     *seed = (uint32_t)v;
     return 0;
 }
@@ -230,7 +231,7 @@ static int parse_messages(unsigned *messages, const char *text)
     uint64_t v = 0;
 
     if (spread_parse_number(text, 1, 65536, &v))
-        return complain("messages", text, "a number from 1 to 65536");
+        return print_bad_value("messages", text, "a number from 1 to 65536");
     *messages = (unsigned)v;
     return 0;
 }
@@ -258,7 +259,7 @@ static int apply(struct spread_arguments *a, int option, const char *text)
         return add_source(a, SOURCE_RUNNING, NULL);
     case OPT_RANDOM_SEED:
         return spread_parse_number(text, 0, UINT64_MAX, &a->random_seed)
-                   ? complain("random-seed", text, "a number of 64 bits")
+                   ? print_bad_value("random-seed", text, "a number of 64 bits")
                    : 0;
     case OPT_SOCKET:
         a->socket = text;
@@ -288,13 +289,13 @@ static int apply(struct spread_arguments *a, int option, const char *text)
     case 'j':
         a->json = true;
         return 0;
-    default: /* getopt_long has said why */
+    default: /* getopt_long has printed the reason */
         return -EINVAL;
     }
 }
 
-/* What no option chose. */
-static void complete(struct spread_plan *plan)
+/* Sets the defaults of what no option set. */
+static void set_defaults(struct spread_plan *plan)
 {
     bool chosen = plan->hashes;
 
@@ -318,7 +319,7 @@ int spread_parse_arguments(struct spread_arguments *a, int argc, char **argv)
     gid_parse(&a->dst, "192.0.2.2");
     a->plan.messages = 64;
     memcpy(a->plan.key, toeplitz_key_microsoft, sizeof(a->plan.key));
-    optind = 0; /* scan a new argument vector */
+    optind = 0; /* getopt scans a new argument vector */
     while ((option = getopt_long(argc, argv, "q:f:r:p:H:n:jh", options, NULL)) != -1) {
         if (option == 'h')
             return 1;
@@ -327,13 +328,13 @@ int spread_parse_arguments(struct spread_arguments *a, int argc, char **argv)
             return err;
     }
     if (optind < argc) {
-        fprintf(stderr, "uroce entropy: what is \"%s\"?\n", argv[optind]);
+        fprintf(stderr, "uroce entropy: unexpected argument \"%s\"\n", argv[optind]);
         return -EINVAL;
     }
     if (!a->sources) {
         fputs("uroce entropy: no flows: give --qps, --file, --random or --running\n", stderr);
         return -EINVAL;
     }
-    complete(&a->plan);
+    set_defaults(&a->plan);
     return 0;
 }

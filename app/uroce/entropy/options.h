@@ -12,7 +12,7 @@ enum source_kind {
     SOURCE_RUNNING,
 };
 
-/* Where flows come from, in the order of the options. */
+/* A source of flows, in the order of the options. */
 struct flow_source {
     enum source_kind kind;
     const char *text;
@@ -32,10 +32,10 @@ struct spread_arguments {
 
 extern const char spread_help[];
 
-/* A number, decimal or 0x, within min and max. 0 or -EINVAL. */
+/* Reads a number, decimal or 0x, from min to max. 0 or -EINVAL. */
 int spread_parse_number(const char *text, uint64_t min, uint64_t max, uint64_t *out);
 
-/* 0; 1: help was asked for; -EINVAL with the reason on stderr. Strings point into argv. */
+/* 0; 1: the options ask for help; -EINVAL with the reason on stderr. Strings point into argv. */
 int spread_parse_arguments(struct spread_arguments *a, int argc, char **argv);
 
 #endif

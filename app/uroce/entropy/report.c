@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What was counted, as a table and as JSON. */
+/* The result as a table and as JSON. See spread.h. */
 #include <errno.h>
 
 #include "spread.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Hashes flows onto paths and counts. */
+/* Hashes flows onto paths, and measures the loads. See spread.h. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -12,8 +12,8 @@
 #include "random.h"
 #include "spread.h"
 
-/* A mean of so many random assignments is within a percent; of many flows fewer will do, as chance
- * evens out. */
+/* The mean of this many random assignments is accurate to a percent. With many flows fewer will do,
+ * as random differences even out. */
 #define TRIALS      1000
 #define TRIALS_MIN  64
 #define TRIAL_FLOWS (1u << 26)
@@ -71,14 +71,14 @@ static unsigned path_of(const struct spread_plan *plan, const struct spread *s, 
 
 /* ---- one policy and one hash ---- */
 
-/* Its spread over the plan's number i of paths. */
+/* The spread of a policy and hash over the plan's i-th number of paths. */
 static struct spread *spread_at(const struct spread_result *r, const struct spread_plan *plan,
                                 unsigned i, unsigned policy, unsigned hash)
 {
     return &r->spread[(i * plan->policies + policy) * plan->hashes + hash];
 }
 
-/* Puts a message on its path among each number of paths. */
+/* Adds a message to its path, for each number of paths. */
 static void add_message(const struct hasher *h, struct spread *const *s, uint32_t hash, bool first)
 {
     for (unsigned i = 0; i < h->plan->path_counts; i++) {
@@ -90,7 +90,8 @@ static void add_message(const struct hasher *h, struct spread *const *s, uint32_
     }
 }
 
-/* The flow's first message goes by itself, the others of a policy that sprays by theirs. */
+/* Adds a flow: all of its messages together, or, for a policy that sprays, each message on its own
+ * path. */
 static void add_flow(const struct hasher *h, struct spread *const *s, const struct flow *flow)
 {
     unsigned messages = s[0]->policy.rule == ENTROPY_SPRAY ? h->plan->messages : 1;
@@ -104,7 +105,7 @@ static void add_flow(const struct hasher *h, struct spread *const *s, const stru
 
 static void measure(struct spread *s, unsigned flows, unsigned messages)
 {
-    double mean = (double)flows / s->paths, most = 0, squares = 0;
+    double mean = (double)flows / s->paths, largest = 0, squares = 0;
 
     for (unsigned p = 0; p < s->paths; p++) {
         double off;
@@ -113,10 +114,10 @@ static void measure(struct spread *s, unsigned flows, unsigned messages)
         off = s->load[p] - mean;
         s->idle += s->load[p] == 0;
         s->shared += s->first[p] > 1 ? s->first[p] : 0;
-        most = max_of(most, s->load[p]);
+        largest = max_of(largest, s->load[p]);
         squares += off * off;
     }
-    s->imbalance = most / mean;
+    s->imbalance = largest / mean;
     s->cv = sqrt(squares / s->paths) / mean;
 }
 
@@ -140,7 +141,7 @@ static int compare_tuples(const void *a, const void *b)
     return memcmp(a, b, sizeof(struct rss_tuple));
 }
 
-/* Counts the tuples of the first messages, and the flows that have one in common. */
+/* Counts the distinct tuples of the first messages, and the flows that share one. */
 static int count_ports(const struct entropy_policy *policy, const struct flows *f, unsigned *ports,
                        unsigned *same)
 {
@@ -171,7 +172,7 @@ static int count_ports(const struct entropy_policy *policy, const struct flows *
 
 static int random_imbalance(double *out, unsigned flows, unsigned paths)
 {
-    unsigned trials = TRIAL_FLOWS / flows, most;
+    unsigned trials = TRIAL_FLOWS / flows, largest;
     unsigned *load = malloc(paths * sizeof(*load));
     struct random r = {TRIALS_SEED};
     uint64_t sum = 0;
@@ -181,13 +182,13 @@ static int random_imbalance(double *out, unsigned flows, unsigned paths)
     trials = min_of(max_of(trials, TRIALS_MIN), TRIALS);
     for (unsigned t = 0; t < trials; t++) {
         memset(load, 0, paths * sizeof(*load));
-        most = 0;
+        largest = 0;
         for (unsigned i = 0; i < flows; i++) {
             unsigned n = ++load[random_below(&r, paths)];
 
-            most = max_of(most, n);
+            largest = max_of(largest, n);
         }
-        sum += most;
+        sum += largest;
     }
     free(load);
     *out = (double)sum / trials * paths / flows;
@@ -229,7 +230,7 @@ static int prepare(struct spread *s, const struct spread_plan *plan, unsigned i,
     return s->load && s->first ? 0 : -ENOMEM;
 }
 
-/* All that a policy does. */
+/* Computes all spreads of a policy. */
 static int spread_policy(struct spread_result *r, const struct hasher *h, unsigned policy,
                          const struct flows *f)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * `uroce entropy`: how source ports spread flows over the paths of a network, or over the queues of
- * a NIC. Flows are collected (flows.c), hashed and counted (spread.c), and shown
- * (report.c, svg.c).
+ * a NIC. flows.c collects the flows, spread.c hashes and counts them, report.c and svg.c print the
+ * result.
  */
 #ifndef UROCE_ENTROPY_SPREAD_H
 #define UROCE_ENTROPY_SPREAD_H
@@ -36,15 +36,15 @@ struct flows {
 };
 
 /*
- * These add flows; src and dst are the addresses of those that name none themselves. 0, or -EINVAL
- * or -ENOMEM with the reason, one line, in error.
+ * Adding flows. src and dst are the addresses of flows that do not name theirs. 0, or -EINVAL or
+ * -ENOMEM with the reason, one line, in error.
  */
 
 /* "A[-B[/STEP]]:C[-D[/STEP]]": pairs of source and destination QPNs, one from each range. */
 int flows_add_range(struct flows *f, const char *text, const union gid *src, const union gid *dst,
                     char error[SPREAD_ERROR_MAX]);
 
-/* n pairs of QPNs from 0x10 to 0xFFFFFE, the source's drawn first. */
+/* n random pairs of QPNs from 0x10 to 0xFFFFFE; the source's is drawn first. */
 int flows_add_random(struct flows *f, unsigned n, uint64_t seed, const union gid *src,
                      const union gid *dst, char error[SPREAD_ERROR_MAX]);
 
@@ -52,7 +52,8 @@ int flows_add_random(struct flows *f, unsigned n, uint64_t seed, const union gid
 int flows_add_lines(struct flows *f, FILE *in, const union gid *src, const union gid *dst,
                     char error[SPREAD_ERROR_MAX]);
 
-/* The connected ones of `uroce show qps --json`. Returns how many are not, or an error. */
+/* The connected queue pairs of `uroce show qps --json`. Returns the number of all others, or an
+ * error. */
 int flows_add_shown(struct flows *f, const json_t *qps, char error[SPREAD_ERROR_MAX]);
 
 void flows_free(struct flows *f);
@@ -69,16 +70,16 @@ enum spread_hash {
 
 extern const char *const spread_hash_name[SPREAD_HASHES];
 
-/* What is compared: every policy with every hash over every number of paths. */
+/* The comparison: every policy with every hash over every number of paths. */
 struct spread_plan {
     struct entropy_policy policy[SPREAD_LIST_MAX];
     enum spread_hash hash[SPREAD_HASHES];
     unsigned paths[SPREAD_LIST_MAX];
     unsigned policies, hashes, path_counts;
-    unsigned messages; /* of each flow; they differ in `spray` alone */
-    uint32_t seed;     /* the switch's: CRCs and XOR */
+    unsigned messages; /* of each flow; only `spray` treats them differently */
+    uint32_t seed;     /* of the switches: CRCs and XOR */
     uint8_t key[TOEPLITZ_KEY_LEN];
-    bool high; /* the path by the hash's high bits, else hash mod paths */
+    bool high; /* the path is given by the hash's high bits, else by the hash mod paths */
 };
 
 /* One policy with one hash over one number of paths. */
@@ -88,20 +89,21 @@ struct spread {
     unsigned paths;
     double *load;       /* of each path, in flows */
     unsigned *first;    /* of each path: the flows whose first message takes it */
-    unsigned ports;     /* of these: addresses and source ports of the flows' first messages */
-    unsigned same_port; /* flows of which another has the same */
+    unsigned ports;     /* distinct addresses and source ports of the flows' first messages */
+    unsigned same_port; /* flows that share these with another flow */
     unsigned idle;      /* paths without load */
-    unsigned shared;    /* flows whose first message's path is another flow's too */
-    double imbalance;   /* the largest load by the mean */
-    double cv;          /* coefficient of variation: the loads' standard deviation by the mean */
+    unsigned shared;    /* flows that share the path of their first message with another flow */
+    double imbalance;   /* the largest load divided by the mean */
+    double cv; /* coefficient of variation: the standard deviation of the loads divided by their
+                  mean */
 };
 
-/* What to hold it against: flows divided as evenly as whole flows can be, and flows that each
- * choose a path at random. */
+/* References: flows divided as evenly as whole flows can be, and flows on random paths. */
 struct spread_baseline {
     unsigned paths;
     double ideal_imbalance, ideal_cv;
-    /* Expectations; of cv the root of the expected square, of the imbalance from seeded trials. */
+    /* Expected values: cv is the root of the expected square, the imbalance comes from seeded
+     * trials. */
     double random_imbalance, random_cv, random_idle, random_shared;
 };
 
@@ -111,12 +113,12 @@ struct spread_result {
     struct spread_baseline baseline[SPREAD_LIST_MAX];
 };
 
-/* 0 or -ENOMEM. There is at least one flow, and what the plan says is within the limits. */
+/* 0 or -ENOMEM. The caller ensures that there is a flow and that the plan is within the limits. */
 int spread_compute(struct spread_result *r, const struct spread_plan *plan, const struct flows *f);
 
 void spread_free(struct spread_result *r);
 
-/* The baseline of a result's number of paths. */
+/* The baseline for this number of paths of a result. */
 const struct spread_baseline *spread_baseline(const struct spread_result *r, unsigned paths);
 
 /* ---- showing: 0 or a negative errno ---- */

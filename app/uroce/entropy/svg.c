@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The loads of paths as bars: a small plot for each policy (row) and hash (column), one scale for
- * all of the same number of paths. It is read on light and on dark ground.
+ * The loads of paths as bars: a small plot for each policy (row) and hash (column), with one scale
+ * for all plots of the same number of paths. Legible on light and dark backgrounds. See spread.h.
  */
 #include <math.h>
 
@@ -39,19 +39,19 @@ static const char style[] =
     "}\n"
     "</style>\n";
 
-/* The load at the upper edge: of the fullest path, but what is beyond three times the mean would
- * flatten all others, and is cut. */
+/* The load at the plot's upper edge: the fullest path's, but at largest three times the mean.
+ * Higher bars are cut; they would flatten all others. */
 static double scale(const struct spread_result *r, unsigned paths)
 {
-    double mean = (double)r->flows / paths, most = 0;
+    double mean = (double)r->flows / paths, largest = 0;
 
     for (unsigned i = 0; i < r->spreads; i++)
         if (r->spread[i].paths == paths)
-            most = max_of(most, r->spread[i].imbalance * mean);
-    return min_of(max_of(1.05 * most, 1.5 * mean), 3 * mean);
+            largest = max_of(largest, r->spread[i].imbalance * mean);
+    return min_of(max_of(1.05 * largest, 1.5 * mean), 3 * mean);
 }
 
-/* All bars that are cut, or all that are not, as one shape. */
+/* All cut bars, or all others, as one shape. */
 static void bars(FILE *out, const struct spread *s, double x, double bottom, double top, bool over)
 {
     double step = (double)PLOT_WIDTH / s->paths, gap = step > 3 ? 1 : step / 4;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The engine's answers against the recorded ones. Those with data are found by their PSN;
- * acknowledges are compared by what they say: which PSN was reached when, and what was refused.
+ * The engine's answers against the recorded ones. Answers with data are paired by their PSN;
+ * acknowledges are compared by what they acknowledge when, and by what they refuse.
  */
 #include <limits.h>
 #include <stdlib.h>
@@ -9,13 +9,14 @@
 
 #include "judge.h"
 
-/* Our answers on a stream, and what is asked of them and of the recorded ones. */
-struct ours {
+/* The engine's answers on a stream, and what the comparison asks of them and of the recorded ones.
+ */
+struct engine_answers {
     const struct stream *stream;
     struct sent **sent; /* in order */
     struct sent **by_psn;
-    int64_t *acked;   /* per answer in order: how far we had acknowledged */
-    int64_t *to_come; /* per recorded answer: the highest PSN of it and those behind it */
+    int64_t *acked; /* per answer in order: the highest PSN that the engine had acknowledged */
+    int64_t *max_psn_from; /* per recorded answer: the highest PSN from it on */
     unsigned count;
     int64_t recorded_acked;
 };
@@ -34,15 +35,15 @@ static int by_psn_and_time(const void *a, const void *b)
     return x->order < y->order ? -1 : x->order > y->order;
 }
 
-static struct ours our_answers(struct our_qp *q, const struct stream *stream)
+static struct engine_answers collect_answers(struct our_qp *q, const struct stream *stream)
 {
-    struct ours o = {.stream = stream, .recorded_acked = INT64_MIN};
+    struct engine_answers o = {.stream = stream, .recorded_acked = INT64_MIN};
     int64_t acked = INT64_MIN;
 
     o.sent = replay_grow(NULL, (q->sents + 1) * sizeof(*o.sent));
     o.by_psn = replay_grow(NULL, (q->sents + 1) * sizeof(*o.sent));
     o.acked = replay_grow(NULL, (q->sents + 1) * sizeof(*o.acked));
-    o.to_come = replay_grow(NULL, (stream->answers + 1) * sizeof(*o.to_come));
+    o.max_psn_from = replay_grow(NULL, (stream->answers + 1) * sizeof(*o.max_psn_from));
     for (unsigned i = 0; i < q->sents; i++) {
         struct sent *s = q->sent[i];
 
@@ -55,26 +56,26 @@ static struct ours our_answers(struct our_qp *q, const struct stream *stream)
     }
     if (o.count)
         qsort(o.by_psn, o.count, sizeof(*o.by_psn), by_psn_and_time);
-    o.to_come[stream->answers] = INT64_MIN;
+    o.max_psn_from[stream->answers] = INT64_MIN;
     for (unsigned i = stream->answers; i-- > 0;) {
         const struct rec *ans = stream->ans[i];
 
-        o.to_come[i] = max_of(o.to_come[i + 1], ans->psn);
+        o.max_psn_from[i] = max_of(o.max_psn_from[i + 1], ans->psn);
         o.recorded_acked = max_of(o.recorded_acked, ans->psn - !is_positive(&ans->pkt));
     }
     return o;
 }
 
-static void free_answers(struct ours *o)
+static void free_answers(struct engine_answers *o)
 {
     free(o->sent);
     free(o->by_psn);
     free(o->acked);
-    free(o->to_come);
+    free(o->max_psn_from);
 }
 
-/* Our first answer with this PSN or a later one, by PSN. */
-static unsigned first_of_ours(const struct ours *o, int64_t psn)
+/* The engine's first answer with this PSN or a later one, by PSN. */
+static unsigned first_engine_answer(const struct engine_answers *o, int64_t psn)
 {
     unsigned low = 0, high = o->count;
 
@@ -89,8 +90,8 @@ static unsigned first_of_ours(const struct ours *o, int64_t psn)
     return low;
 }
 
-/* The first recorded answer behind the frame of this number. */
-static unsigned first_behind(const struct stream *s, unsigned number)
+/* The first recorded answer after the frame of this number. */
+static unsigned first_answer_after(const struct stream *s, unsigned number)
 {
     unsigned low = 0, high = s->answers;
 
@@ -105,9 +106,9 @@ static unsigned first_behind(const struct stream *s, unsigned number)
     return low;
 }
 
-/* Whether what was recorded afterwards shows that our answer's like was lost: it was asked for
- * again, or nothing more was captured of the connection that would tell. */
-static bool seems_lost(const struct run *r, const struct ours *o, const struct sent *s)
+/* Whether the later frames of the capture show that the counterpart of the engine's answer was
+ * lost: the peer repeated the request, or the capture ends before any frame could show it. */
+static bool seems_lost(const struct run *r, const struct engine_answers *o, const struct sent *s)
 {
     const struct message *m = stream_message(o->stream, s->psn);
     unsigned number = r->capture->rec[s->after].number, n;
@@ -116,10 +117,11 @@ static bool seems_lost(const struct run *r, const struct ours *o, const struct s
          i < o->stream->reqs && o->stream->req[i]->msg == m; i++)
         if (o->stream->req[i]->number > number)
             return true;
-    return o->to_come[first_behind(o->stream, number)] < s->psn;
+    return o->max_psn_from[first_answer_after(o->stream, number)] < s->psn;
 }
 
-static void judge_data_answer(struct run *r, const struct ours *o, struct sent *s, uint8_t *covered)
+static void judge_data_answer(struct run *r, const struct engine_answers *o, struct sent *s,
+                              uint8_t *covered)
 {
     const struct stream *stream = o->stream;
     unsigned n, at = judge_find_psn(stream->ans_by_psn, stream->answers, s->psn, &n), data = 0;
@@ -146,7 +148,7 @@ static void judge_data_answer(struct run *r, const struct ours *o, struct sent *
 
 /* ---- acknowledges ---- */
 
-static bool says_the_same(const struct pkt *a, const struct pkt *b)
+static bool acknowledges_the_same(const struct pkt *a, const struct pkt *b)
 {
     uint8_t class = a->aeth.syndrome & AETH_CLASS_MASK;
 
@@ -155,17 +157,17 @@ static bool says_the_same(const struct pkt *a, const struct pkt *b)
     return class == AETH_ACK || class == AETH_RNR || a->aeth.syndrome == b->aeth.syndrome;
 }
 
-/* The first acknowledge of ours with this PSN that says the same and is not matched yet; else the
- * last that is. */
-static struct sent *find_ack(const struct ours *o, const struct rec *rec)
+/* The engine's first unmatched acknowledge with this PSN that says the same; if all are matched,
+ * the last one. */
+static struct sent *find_ack(const struct engine_answers *o, const struct rec *rec)
 {
     struct sent *used = NULL;
 
-    for (unsigned i = first_of_ours(o, rec->psn); i < o->count && o->by_psn[i]->psn == rec->psn;
-         i++) {
+    for (unsigned i = first_engine_answer(o, rec->psn);
+         i < o->count && o->by_psn[i]->psn == rec->psn; i++) {
         struct sent *s = o->by_psn[i];
 
-        if (!is_ack(&s->pkt) || !says_the_same(&s->pkt, &rec->pkt))
+        if (!is_ack(&s->pkt) || !acknowledges_the_same(&s->pkt, &rec->pkt))
             continue;
         if (!s->matched)
             return s;
@@ -174,8 +176,8 @@ static struct sent *find_ack(const struct ours *o, const struct rec *rec)
     return used;
 }
 
-/* How far we had acknowledged when a frame was captured. */
-static int64_t acked_by(const struct ours *o, const struct run *r, const struct rec *rec)
+/* The highest PSN that the engine had acknowledged when a frame was captured. */
+static int64_t acked_by(const struct engine_answers *o, const struct run *r, const struct rec *rec)
 {
     unsigned low = 0, high = o->count;
 
@@ -190,8 +192,9 @@ static int64_t acked_by(const struct ours *o, const struct run *r, const struct 
     return low ? o->acked[low - 1] : INT64_MIN;
 }
 
-/* Whether any request that asked for an acknowledge, and got none of ours, was recorded before. */
-static bool was_asked(const struct stream *stream, int64_t acked, const struct rec *rec)
+/* Whether the capture has, before this frame, a request that asked for an acknowledge and got none
+ * from the engine. */
+static bool ack_was_requested(const struct stream *stream, int64_t acked, const struct rec *rec)
 {
     unsigned n,
         i = acked == INT64_MIN ? 0 : judge_find_psn(stream->req, stream->reqs, acked + 1, &n);
@@ -202,9 +205,9 @@ static bool was_asked(const struct stream *stream, int64_t acked, const struct r
     return false;
 }
 
-/* Nothing of ours says the same as a recorded acknowledge. */
-static int rule_for_missing(const struct run *r, const struct stream *stream, const struct ours *o,
-                            const struct rec *rec)
+/* The rule for a recorded acknowledge without a counterpart from the engine, or -1. */
+static int rule_for_missing(const struct run *r, const struct stream *stream,
+                            const struct engine_answers *o, const struct rec *rec)
 {
     int64_t acked = acked_by(o, r, rec);
 
@@ -212,11 +215,11 @@ static int rule_for_missing(const struct run *r, const struct stream *stream, co
         return -1;
     if (acked >= rec->psn)
         return RULE_ack_coalescing;
-    return was_asked(stream, acked, rec) ? -1 : RULE_ack_unasked;
+    return ack_was_requested(stream, acked, rec) ? -1 : RULE_ack_unasked;
 }
 
-static void judge_recorded_ack(struct run *r, const struct stream *stream, const struct ours *o,
-                               const struct rec *rec)
+static void judge_recorded_ack(struct run *r, const struct stream *stream,
+                               const struct engine_answers *o, const struct rec *rec)
 {
     struct sent *s = find_ack(o, rec);
     uint64_t fields;
@@ -232,7 +235,7 @@ static void judge_recorded_ack(struct run *r, const struct stream *stream, const
     }
 }
 
-static void judge_extra_ack(struct run *r, const struct ours *o, const struct sent *s)
+static void judge_extra_ack(struct run *r, const struct engine_answers *o, const struct sent *s)
 {
     int rule = -1;
 
@@ -244,11 +247,11 @@ static void judge_extra_ack(struct run *r, const struct ours *o, const struct se
 }
 
 /*
- * A capture that begins in the middle of a connection does not tell how many messages went before:
- * then the recorded MSNs are more than messages were recorded, and ours are shifted to them. The
- * first answer decides.
+ * A capture that begins in the middle of a connection does not show how many messages were sent
+ * before. The recorded MSNs are then higher than the number of recorded messages, and the engine's
+ * MSNs are shifted to them. The first answer decides.
  */
-static void shift_msns(const struct stream *stream, const struct ours *o)
+static void shift_msns(const struct stream *stream, const struct engine_answers *o)
 {
     uint32_t shift = 0;
     bool found = false;
@@ -256,7 +259,7 @@ static void shift_msns(const struct stream *stream, const struct ours *o)
     for (unsigned i = 0; i < stream->answers && !found; i++) {
         const struct rec *ans = stream->ans[i];
         const struct message *m = stream_message(stream, ans->psn);
-        unsigned k = first_of_ours(o, ans->psn);
+        unsigned k = first_engine_answer(o, ans->psn);
 
         if (m == NULL || k == o->count || o->by_psn[k]->psn != ans->psn ||
             o->by_psn[k]->pkt.opcode != ans->pkt.opcode || !(pkt_info(&ans->pkt)->flags & PF_AETH))
@@ -275,9 +278,9 @@ static void shift_msns(const struct stream *stream, const struct ours *o)
     }
 }
 
-/* A recorded answer; one with data is here because we sent none with its PSN. */
-static void judge_recorded(struct run *r, const struct stream *stream, const struct ours *o,
-                           const struct rec *rec)
+/* A recorded answer. One with data has no counterpart: the engine sent none with its PSN. */
+static void judge_recorded(struct run *r, const struct stream *stream,
+                           const struct engine_answers *o, const struct rec *rec)
 {
     if (rec->psn < stream->start)
         r->unused[USE_before_start]++;
@@ -292,7 +295,7 @@ static void judge_recorded(struct run *r, const struct stream *stream, const str
 void replay_judge_answers(struct run *r, struct our_qp *q)
 {
     const struct stream *stream = &q->conn->stream[!r->side];
-    struct ours o = our_answers(q, stream);
+    struct engine_answers o = collect_answers(q, stream);
     uint8_t *covered = flags_for(stream->answers);
 
     if (q->conn->sample[r->side] == NULL || (stream->answers == 0 && stream->reqs == 0)) {

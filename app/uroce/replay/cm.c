@@ -66,7 +66,7 @@ static void note_reply(struct cm_conns *out, const struct open_requests *open,
     conn->mtu = q->mtu;
 }
 
-void replay_cm_collect(struct cm_conns *out, const struct capture *c, const struct talk *t)
+void replay_cm_collect(struct cm_conns *out, const struct capture *c, const struct conversation *t)
 {
     struct open_requests open = {0};
 
@@ -74,7 +74,7 @@ void replay_cm_collect(struct cm_conns *out, const struct capture *c, const stru
         const struct rec *rec = &c->rec[i];
         struct cm_msg m;
 
-        if (rec->talk != t || rec->use != USE_connection_management ||
+        if (rec->conversation != t || rec->use != USE_connection_management ||
             !cm_msg_parse(&m, rec->pkt.payload, rec->pkt.payload_len))
             continue;
         if (m.message == CM_REQ)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Frame against frame: which parts differ. And the rules: in which parts the specification leaves a
- * choice, so that a difference is none.
+ * Frame against frame: which fields differ. And the rules: where the specification leaves a choice,
+ * so that a difference is allowed.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -151,7 +151,7 @@ static uint64_t compare_alike(const struct sent *s, const struct rec *rec)
     return p.differs;
 }
 
-/* Of different shape: what can be said without going through the bytes. */
+/* Packets of different shape: only properties of whole headers are compared. */
 static uint64_t compare_unlike(const struct sent *s, const struct rec *rec)
 {
     uint64_t differs = 0;
@@ -205,24 +205,24 @@ const struct replay_rule replay_rules[] = {
     [RULE_ack_repeated] = {"ack_repeated", "9.7.5.1",
                            "duplicates may be acknowledged by one acknowledge"},
     [RULE_ack_unasked] = {"ack_unasked", "9.7.5.1",
-                          "an acknowledge that nobody asked for is the responder's choice"},
-    [RULE_lost] = {"lost", "9.7",
-                   "lost on its way to where it was captured, as the peer's frames show"},
-    [RULE_retransmission] = {"retransmission", "9.7.6.1",
-                             "when to send again, and from where, is the requester's choice"},
+                          "an acknowledge that no request asked for is the responder's choice"},
+    [RULE_lost] = {"lost", "9.7", "lost before it was captured, as the peer's frames show"},
+    [RULE_retransmission] =
+        {"retransmission", "9.7.6.1",
+         "when to retransmit, and from which packet, is the requester's choice"},
     [RULE_refused] = {"refused", "9.9.2",
-                      "packets on their way when the NAK came; the queue pair has stopped"},
+                      "sent before the NAK arrived; the queue pair has stopped"},
     [RULE_numbering] = {"numbering", "A17.3.1", "any IPv4 identification"},
     [RULE_entropy] = {"entropy", "A17.3.2", "any UDP source port"},
     [RULE_flow_label] = {"flow_label", "A17.3.1", "any IPv6 flow label"},
     [RULE_checksum] = {"checksum", "A17.3.2", "a UDP checksum may be left out"},
-    [RULE_ecn] = {"ecn", "A17.9", "marked while the frame was on its way, or ECN not in use"},
+    [RULE_ecn] = {"ecn", "A17.9", "marked in the network, or ECN not in use"},
     [RULE_migration] = {"migration", "17.2.8", "MigReq, without automatic path migration"},
     [RULE_ack_request] = {"ack_request", "9.7.5.1",
                           "which packets ask for an acknowledge is the requester's choice"},
     [RULE_credits] = {"credits", "9.7.7.2", "end-to-end credits are optional"},
     [RULE_rnr_timer] = {"rnr_timer", "9.7.5.2.8", "how long to wait is the responder's choice"},
-    [RULE_datagram_psn] = {"datagram_psn", "9.8.3", "nobody looks at a datagram's PSN"},
+    [RULE_datagram_psn] = {"datagram_psn", "9.8.3", "receivers ignore a datagram's PSN"},
 };
 const unsigned replay_rule_count = ARRAY_SIZE(replay_rules);
 

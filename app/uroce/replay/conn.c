@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Frames to conversations; a connection's frames to streams of requests and their answers. */
+/* Frames to conversations, and the frames of a connection to streams of requests and answers. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,9 +7,9 @@
 
 #include "replay.h"
 
-#define MAX_TALKS   256
-#define ARENA_LIMIT (UINT64_C(1) << 42)
-#define PSN_BASE    (INT64_C(1) << 32)
+#define MAX_CONVERSATIONS 256
+#define ARENA_LIMIT       (UINT64_C(1) << 42)
+#define PSN_BASE          (INT64_C(1) << 32)
 
 int64_t psn_unwrap(int64_t near, psn_t p)
 {
@@ -23,10 +23,10 @@ static uint16_t vlan_of(const struct rec *rec)
     return rec->view.vlan_tci == VLAN_NONE ? VLAN_NONE : rec->view.vlan_tci & 0x0FFF;
 }
 
-static struct talk *find_talk(struct capture *c, const struct rec *rec)
+static struct conversation *find_conversation(struct capture *c, const struct rec *rec)
 {
-    for (unsigned i = 0; i < c->talks; i++) {
-        struct talk *t = c->talk[i];
+    for (unsigned i = 0; i < c->conversations; i++) {
+        struct conversation *t = c->conversation[i];
 
         if (t->vlan != vlan_of(rec) || t->l3_kind != rec->view.l3_kind)
             continue;
@@ -37,22 +37,23 @@ static struct talk *find_talk(struct capture *c, const struct rec *rec)
     return NULL;
 }
 
-static struct talk *new_talk(struct capture *c, const struct rec *rec)
+static struct conversation *new_conversation(struct capture *c, const struct rec *rec)
 {
-    struct talk *t;
+    struct conversation *t;
 
-    if (c->talks == MAX_TALKS)
+    if (c->conversations == MAX_CONVERSATIONS)
         return NULL;
     t = replay_grow(NULL, sizeof(*t));
-    *t = (struct talk){.addr = {rec->view.sgid, rec->view.dgid},
-                       .vlan = vlan_of(rec),
-                       .l3_kind = (uint8_t)rec->view.l3_kind};
-    c->talk = replay_grow(c->talk, (c->talks + 1) * sizeof(*c->talk));
-    c->talk[c->talks++] = t;
+    *t = (struct conversation){.addr = {rec->view.sgid, rec->view.dgid},
+                               .vlan = vlan_of(rec),
+                               .l3_kind = (uint8_t)rec->view.l3_kind};
+    c->conversation =
+        replay_grow(c->conversation, (c->conversations + 1) * sizeof(*c->conversation));
+    c->conversation[c->conversations++] = t;
     return t;
 }
 
-static void sort_into_talks(struct capture *c)
+static void sort_into_conversations(struct capture *c)
 {
     for (unsigned i = 0; i < c->count; i++) {
         struct rec *rec = &c->rec[i];
@@ -60,18 +61,18 @@ static void sort_into_talks(struct capture *c)
         if (rec->use != USE_replay && rec->use != USE_connection_management &&
             rec->use != USE_bad_icrc && rec->use != USE_cut_conversation)
             continue;
-        rec->talk = find_talk(c, rec);
-        if (rec->talk == NULL)
-            rec->talk = new_talk(c, rec);
-        if (rec->talk == NULL) {
+        rec->conversation = find_conversation(c, rec);
+        if (rec->conversation == NULL)
+            rec->conversation = new_conversation(c, rec);
+        if (rec->conversation == NULL) {
             rec->use = USE_too_many;
             continue;
         }
-        rec->side = !gid_eq(&rec->talk->addr[0], &rec->view.sgid);
-        rec->talk->cut |= rec->use == USE_cut_conversation;
+        rec->side = !gid_eq(&rec->conversation->addr[0], &rec->view.sgid);
+        rec->conversation->cut |= rec->use == USE_cut_conversation;
     }
     for (unsigned i = 0; i < c->count; i++)
-        if (c->rec[i].use == USE_replay && c->rec[i].talk->cut)
+        if (c->rec[i].use == USE_replay && c->rec[i].conversation->cut)
             c->rec[i].use = USE_cut_conversation;
 }
 
@@ -93,7 +94,8 @@ static int64_t stream_unwrap(struct stream *s, psn_t p, bool request)
     return u;
 }
 
-/* Also the PSN that a NAK waits for was to be sent, though it may be nowhere in the capture. */
+/* The PSN in a sequence NAK is one that the requester sent, even if the capture does not have it.
+ */
 static bool names_start(const struct pkt *p)
 {
     return pkt_info(p)->kind == KIND_ACK && p->aeth.syndrome == (AETH_NAK | NAK_PSN_SEQUENCE);
@@ -124,7 +126,8 @@ static void add_to_stream(struct rec *rec)
     }
 }
 
-/* The path MTU: what packets that must be full carry; else the smallest that all fit. */
+/* The path MTU: the payload of packets that must be full; without such packets, the smallest MTU
+ * that all packets fit. */
 static void find_mtu(struct conn *conn, const struct rec *rec)
 {
     const struct opcode_info *info = pkt_info(&rec->pkt);
@@ -146,7 +149,7 @@ static int by_psn(const void *a, const void *b)
     return x->number < y->number ? -1 : x->number > y->number;
 }
 
-/* A capture that begins in the middle of a message: the next is the first of which all is known. */
+/* In a capture that begins in the middle of a message, the stream starts with the next message. */
 static void skip_to_start(struct stream *s)
 {
     if (s->reqs == 0 || s->req[0]->psn > s->start)
@@ -166,7 +169,8 @@ static void build_conn(struct capture *c, struct conn *conn)
         struct stream *s = &conn->stream[side];
         int64_t start;
 
-        /* A little before what was recorded: lost packets, or a duplicate seen first. */
+        /* The start may lie a little before the first recorded PSN: packets were lost, or a
+         * duplicate was recorded first. */
         start = s->unwrapped && conn->cm ? psn_unwrap(s->start, psn(conn->cm_psn[side])) : s->start;
         if (start < s->start && s->start - start < 4096)
             s->start = start;
@@ -184,7 +188,7 @@ static void build_conn(struct capture *c, struct conn *conn)
     }
 }
 
-/* Full packets decide the MTU; of the others the longest. */
+/* Full packets decide the MTU; without them the longest packet does. */
 static void find_mtus(struct capture *c)
 {
     for (unsigned full = 2; full-- > 0;)
@@ -197,29 +201,29 @@ static void find_mtus(struct capture *c)
         }
 }
 
-static uint64_t layout(struct message *m, uint64_t off)
+static uint64_t assign_offset(struct message *m, uint64_t off)
 {
     m->arena_off = off;
     return m->op == SQE_READ || m->op == SQE_FLUSH ? off : off + round_up(m->len, 8);
 }
 
-/* Gives every message its place among the payloads; all together are a mapping that is only as
- * real as what was recorded. */
-static uint64_t lay_out(struct capture *c)
+/* Gives every message its offset in the arena. The arena is one mapping; only the recorded payloads
+ * in it are touched. */
+static uint64_t assign_offsets(struct capture *c)
 {
     uint64_t off = 0;
 
-    for (unsigned i = 0; i < c->talks && off < ARENA_LIMIT; i++) {
-        struct talk *t = c->talk[i];
+    for (unsigned i = 0; i < c->conversations && off < ARENA_LIMIT; i++) {
+        struct conversation *t = c->conversation[i];
 
         for (unsigned k = 0; k < t->dgram_msgs; k++)
-            off = layout(t->dgram_msg[k], off);
+            off = assign_offset(t->dgram_msg[k], off);
         for (unsigned k = 0; k < t->conns; k++)
             for (unsigned side = 0; side < 2; side++) {
                 struct stream *s = &t->conn[k]->stream[side];
 
                 for (unsigned m = 0; m < s->msgs && off < ARENA_LIMIT; m++)
-                    off = layout(&s->msg[m], off);
+                    off = assign_offset(&s->msg[m], off);
             }
     }
     return off;
@@ -227,10 +231,11 @@ static uint64_t lay_out(struct capture *c)
 
 static void fill_arena(struct capture *c)
 {
-    for (unsigned i = 0; i < c->talks; i++)
-        for (unsigned k = 0; k < c->talk[i]->conns; k++)
+    for (unsigned i = 0; i < c->conversations; i++)
+        for (unsigned k = 0; k < c->conversation[i]->conns; k++)
             for (unsigned side = 0; side < 2; side++)
-                stream_fill(c, &c->talk[i]->conn[k]->stream[side], c->talk[i]->conn[k]->mtu);
+                stream_fill(c, &c->conversation[i]->conn[k]->stream[side],
+                            c->conversation[i]->conn[k]->mtu);
     for (unsigned i = 0; i < c->count; i++) {
         struct rec *rec = &c->rec[i];
 
@@ -241,17 +246,17 @@ static void fill_arena(struct capture *c)
 
 int replay_reconstruct(struct capture *c)
 {
-    sort_into_talks(c);
-    for (unsigned i = 0; i < c->talks; i++)
-        replay_connect(c, c->talk[i]);
+    sort_into_conversations(c);
+    for (unsigned i = 0; i < c->conversations; i++)
+        replay_connect(c, c->conversation[i]);
     for (unsigned i = 0; i < c->count; i++)
         if (c->rec[i].conn != NULL)
             add_to_stream(&c->rec[i]);
     find_mtus(c);
-    for (unsigned i = 0; i < c->talks; i++)
-        for (unsigned k = 0; k < c->talk[i]->conns; k++)
-            build_conn(c, c->talk[i]->conn[k]);
-    c->arena_len = round_up(lay_out(c) + 4096, 4096);
+    for (unsigned i = 0; i < c->conversations; i++)
+        for (unsigned k = 0; k < c->conversation[i]->conns; k++)
+            build_conn(c, c->conversation[i]->conn[k]);
+    c->arena_len = round_up(assign_offsets(c) + 4096, 4096);
     if (c->arena_len > ARENA_LIMIT)
         return -ENOMEM;
     c->arena = mmap(NULL, c->arena_len, PROT_READ | PROT_WRITE,

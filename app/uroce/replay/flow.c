@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which queue pairs a conversation's frames are of. A packet of a connected service names the queue
- * pair it goes to, not the one it comes from; which two belong together is told by a CM exchange,
- * by answers that carry the PSNs of requests, or by the source port, which the kernel makes of both
- * numbers.
+ * The queue pairs of a conversation's frames, and the connections between them. A packet of a
+ * connected service names its destination queue pair and not its source. The pairs are found by a
+ * CM exchange, by answers that carry the PSNs of requests, and by the source port, which the Linux
+ * kernel derives from both numbers.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "replay.h"
 
 #define MAX_FLOWS  4096 /* per conversation */
-#define PORT_FLOWS 256  /* compared by source port only when there are no more */
+#define PORT_FLOWS 256  /* with more flows, source ports are not compared */
 #define RECENT     65536
 #define VOTES      4
 #define VOTE_CM    1000000
@@ -30,7 +30,7 @@ struct flow {
     } vote[VOTES];
 };
 
-/* Which flow a PSN was last requested in. */
+/* The flow whose request last had this PSN. */
 struct recent {
     struct flow *flow;
     uint32_t psn;
@@ -39,7 +39,7 @@ struct recent {
 struct sorting {
     struct flow **flow;
     unsigned flows, room;
-    struct flow **of; /* by index of frame */
+    struct flow **of; /* by index of the frame */
     struct recent *recent[2];
 };
 
@@ -94,7 +94,7 @@ static void vote(struct flow *f, struct flow *peer, unsigned weight)
     }
 }
 
-/* An answer speaks for the flow whose request it names by PSN. */
+/* An answer votes for the flow whose request has its PSN. */
 static void vote_by_psn(struct sorting *s, struct flow *f, const struct rec *rec)
 {
     struct recent *recent = &s->recent[rec->side][rec->pkt.psn.v % RECENT];
@@ -152,13 +152,13 @@ static int by_count(const void *a, const void *b)
     return x->count < y->count ? 1 : x->count > y->count ? -1 : 0;
 }
 
-static struct conn *new_conn(struct talk *t, struct flow *a, struct flow *b)
+static struct conn *new_conn(struct conversation *t, struct flow *a, struct flow *b)
 {
     struct conn *conn = replay_grow(NULL, sizeof(*conn));
     struct flow *pair[2] = {a, b};
 
     memset(conn, 0, sizeof(*conn));
-    conn->talk = t;
+    conn->conversation = t;
     conn->service = (a ? a : b)->service;
     for (unsigned i = 0; i < 2; i++) {
         struct flow *f = pair[i];
@@ -173,7 +173,7 @@ static struct conn *new_conn(struct talk *t, struct flow *a, struct flow *b)
     return t->conn[t->conns++] = conn;
 }
 
-static void pair_by_votes(struct talk *t, struct sorting *s)
+static void pair_by_votes(struct conversation *t, struct sorting *s)
 {
     struct candidate *cand =
         replay_grow(NULL, ((size_t)s->flows * VOTES + 1) * sizeof(struct candidate));
@@ -191,8 +191,8 @@ static void pair_by_votes(struct talk *t, struct sorting *s)
     free(cand);
 }
 
-/* The only flow of a service and side that is still alone. */
-static struct flow *only_single(const struct sorting *s, uint8_t side, uint8_t service)
+/* The only flow of a service and side without a connection, or NULL. */
+static struct flow *only_unpaired(const struct sorting *s, uint8_t side, uint8_t service)
 {
     struct flow *found = NULL;
 
@@ -208,11 +208,11 @@ static struct flow *only_single(const struct sorting *s, uint8_t side, uint8_t s
     return found;
 }
 
-static void pair_rest(struct talk *t, struct sorting *s)
+static void pair_remaining(struct conversation *t, struct sorting *s)
 {
     for (unsigned i = 0; i < 2; i++) {
         uint8_t service = i ? PKT_UC : PKT_RC;
-        struct flow *a = only_single(s, 0, service), *b = only_single(s, 1, service);
+        struct flow *a = only_unpaired(s, 0, service), *b = only_unpaired(s, 1, service);
 
         if (a != NULL && b != NULL)
             new_conn(t, a, b);
@@ -222,7 +222,7 @@ static void pair_rest(struct talk *t, struct sorting *s)
             new_conn(t, s->flow[i], NULL);
 }
 
-static void take_cm(struct talk *t, const struct cm_conns *cm)
+static void apply_cm(struct conversation *t, const struct cm_conns *cm)
 {
     for (unsigned i = 0; i < cm->count; i++)
         for (unsigned k = 0; k < t->conns; k++) {
@@ -243,7 +243,7 @@ static void take_cm(struct talk *t, const struct cm_conns *cm)
 
 /* ---- datagrams ---- */
 
-static struct datagram *find_datagram(struct talk *t, uint8_t side, uint32_t qpn)
+static struct datagram *find_datagram(struct conversation *t, uint8_t side, uint32_t qpn)
 {
     for (unsigned i = 0; i < t->dgrams; i++)
         if (t->dgram[i].side == side && t->dgram[i].qpn == qpn)
@@ -255,7 +255,7 @@ static struct datagram *find_datagram(struct talk *t, uint8_t side, uint32_t qpn
     return &t->dgram[t->dgrams++];
 }
 
-static void note_datagram(struct talk *t, struct rec *rec)
+static void note_datagram(struct conversation *t, struct rec *rec)
 {
     const struct pkt *p = &rec->pkt;
     struct datagram *d = find_datagram(t, !rec->side, p->dest_qpn);
@@ -288,12 +288,12 @@ static void note_datagram(struct talk *t, struct rec *rec)
 
 /* ---- one conversation ---- */
 
-static void find_flows(struct capture *c, struct talk *t, struct sorting *s)
+static void find_flows(struct capture *c, struct conversation *t, struct sorting *s)
 {
     for (unsigned i = 0; i < c->count; i++) {
         struct rec *rec = &c->rec[i];
 
-        if (rec->talk != t || rec->use != USE_replay)
+        if (rec->conversation != t || rec->use != USE_replay)
             continue;
         if (!is_connected(rec)) {
             note_datagram(t, rec);
@@ -307,7 +307,7 @@ static void find_flows(struct capture *c, struct talk *t, struct sorting *s)
     }
 }
 
-void replay_connect(struct capture *c, struct talk *t)
+void replay_connect(struct capture *c, struct conversation *t)
 {
     struct sorting s = {0};
     struct cm_conns cm = {0};
@@ -316,14 +316,14 @@ void replay_connect(struct capture *c, struct talk *t)
     s.recent[0] = calloc(RECENT, sizeof(struct recent));
     s.recent[1] = calloc(RECENT, sizeof(struct recent));
     if (s.of == NULL || s.recent[0] == NULL || s.recent[1] == NULL)
-        replay_grow(NULL, SIZE_MAX); /* says so and ends */
+        replay_grow(NULL, SIZE_MAX); /* prints a message and exits */
     find_flows(c, t, &s);
     replay_cm_collect(&cm, c, t);
     vote_by_cm(&s, &cm);
     vote_by_port(&s);
     pair_by_votes(t, &s);
-    pair_rest(t, &s);
-    take_cm(t, &cm);
+    pair_remaining(t, &s);
+    apply_cm(t, &cm);
     for (unsigned i = 0; i < c->count; i++)
         if (s.of[i] != NULL)
             c->rec[i].conn = s.of[i]->conn;

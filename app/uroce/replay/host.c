@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* An engine and its host: queue pairs as the capture shows them, work posted to them, completions.
- */
+/* An engine and its host: queue pairs as the capture shows them, and their connections. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,8 +22,8 @@ static void on_async_event(void *ctx, struct qp *qp, struct comp_queue *cq, enum
 
 /* ---- paths ---- */
 
-/* How a side addresses the other: from a frame of its own, or of the other turned around. Bytes
- * between the members are zero too, so that paths can be compared. */
+/* How a side addresses the other: from one of its own frames, or from one of the other side's,
+ * reversed. Padding is zero too, so that paths can be compared as bytes. */
 struct address_vector host_path(const struct rec *rec, bool own)
 {
     const struct encap_view *v = &rec->view;
@@ -45,8 +44,8 @@ struct address_vector host_path(const struct rec *rec, bool own)
 }
 
 /*
- * A flow label that leads to the recorded source port. With IPv4 it is not in the packets: any that
- * does will do. With IPv6 it is there, and decides.
+ * A flow label that leads to the recorded source port. IPv4 packets do not carry it, so any label
+ * with this result will do. IPv6 packets carry it, so it is the recorded one.
  */
 void host_choose_flow_label(struct address_vector *av, const struct rec *rec, uint32_t own,
                             uint32_t peer)
@@ -61,12 +60,12 @@ void host_choose_flow_label(struct address_vector *av, const struct rec *rec, ui
 
 /* ---- queue pairs ---- */
 
-static void *segment(size_t bytes)
+static void *alloc_segment(size_t bytes)
 {
     void *p = aligned_alloc(CACHE_LINE, round_up(bytes, CACHE_LINE));
 
     if (p == NULL)
-        replay_grow(NULL, SIZE_MAX); /* says so and ends */
+        replay_grow(NULL, SIZE_MAX); /* prints a message and exits */
     return memset(p, 0, round_up(bytes, CACHE_LINE));
 }
 
@@ -84,9 +83,9 @@ static struct our_qp *new_qp(struct run *r, uint32_t type, uint32_t qpn)
     int err;
 
     *q = (struct our_qp){.recorded_qpn = qpn};
-    q->shared = segment(sizeof(*q->shared));
-    q->sq = segment((size_t)SQ_SIZE * sqe_stride(MAX_SGE, 0));
-    q->rq = segment((size_t)RQ_SIZE * rqe_stride(MAX_SGE));
+    q->shared = alloc_segment(sizeof(*q->shared));
+    q->sq = alloc_segment((size_t)SQ_SIZE * sqe_stride(MAX_SGE, 0));
+    q->rq = alloc_segment((size_t)RQ_SIZE * rqe_stride(MAX_SGE));
     init = (struct qp_init){
         .type = type,
         .pd = REPLAY_PD,
@@ -121,8 +120,8 @@ void host_set_access(struct run *r, struct our_qp *q, uint32_t access)
            NULL);
 }
 
-/* Retransmission is the requester's own affair; it only must not give up before the recorded one.
- */
+/* The retransmission timer is the requester's choice, but it must not expire before the recorded
+ * requester's did. */
 static uint8_t timeout_code(const struct conn *conn)
 {
     uint8_t code = TIMEOUT_LEAST;
@@ -132,7 +131,7 @@ static uint8_t timeout_code(const struct conn *conn)
     return code;
 }
 
-/* A requester that gave up after so many refusals; else 7: never. */
+/* The retry count of a requester that gave up after this many refusals; else 7: never. */
 static uint8_t rnr_retry_of(const struct stream *s)
 {
     for (unsigned i = 0; i < s->msgs; i++)
@@ -146,13 +145,13 @@ static uint32_t mtu_code(uint32_t mtu)
     return (uint32_t)__builtin_ctz(mtu) - 7;
 }
 
-/* A peer that never got a packet has no known number; what is sent to it is not compared. */
+/* A peer that never got a packet has no known number; frames to it are not compared. */
 uint32_t host_peer_number(const struct run *r, const struct conn *conn)
 {
     return conn->known[!r->side] ? conn->qpn[!r->side] : PSN_MASK - 1;
 }
 
-static int connect(struct run *r, struct our_qp *q, struct conn *conn)
+static int connect_qp(struct run *r, struct our_qp *q, struct conn *conn)
 {
     const struct rec *own = conn->sample[r->side];
     const struct rec *rec = own ? own : conn->sample[!r->side];
@@ -192,12 +191,12 @@ static int connect(struct run *r, struct our_qp *q, struct conn *conn)
                      NULL);
 }
 
-uint64_t host_landing_take(struct run *r, uint32_t len)
+uint64_t host_landing_reserve(struct run *r, uint32_t len)
 {
     uint64_t off = r->landing_used;
 
     if (round_up(len, 8) > r->landing_len - off)
-        return 0; /* the start is as good a place to lose bytes as any; it cannot happen */
+        return 0; /* cannot happen; else results share the region's start */
     r->landing_used += round_up(len, 8);
     return off;
 }
@@ -217,13 +216,13 @@ static int create_connected(struct run *r, struct conn *conn)
     q->landing_off = replay_grow(NULL, (out->msgs + 1) * sizeof(uint64_t));
     for (unsigned i = 0; i < out->msgs; i++)
         q->landing_off[i] = message_has_response(&out->msg[i]) && out->msg[i].op != SQE_FLUSH
-                                ? host_landing_take(r, out->msg[i].len)
+                                ? host_landing_reserve(r, out->msg[i].len)
                                 : 0;
     for (unsigned i = 0; i < in->msgs; i++) {
         in->msg[i].rnr_seen = 0;
         in->msg[i].recv_posted = false;
     }
-    return connect(r, q, conn);
+    return connect_qp(r, q, conn);
 }
 
 static int create_datagram(struct run *r, struct datagram *d)
@@ -241,7 +240,7 @@ static int create_datagram(struct run *r, struct datagram *d)
     attr.state = QPS_RTS;
     err = err ? err : modify(r, q, attr, QPA_SQ_PSN, NULL);
     if (!err && d->group)
-        err = engine_mcast_join(r->engine, q->qp, &r->talk->addr[r->side]);
+        err = engine_mcast_join(r->engine, q->qp, &r->conversation->addr[r->side]);
     return err;
 }
 
@@ -252,10 +251,10 @@ static int create_engine(struct run *r)
     r->port.promiscuous = true;
     r->qps = qp_table_create();
     r->ahs = ah_table_create();
-    comp_queue_init(&r->cq, segment(cq_segment_bytes(CQ_SIZE, 1)), CQ_SIZE, 1);
+    comp_queue_init(&r->cq, alloc_segment(cq_segment_bytes(CQ_SIZE, 1)), CQ_SIZE, 1);
     r->reader = (struct cq_reader){.shared = r->cq.shared, .size = CQ_SIZE, .lanes = 1};
     for (unsigned i = 0; i < FRAME_BURST; i++)
-        r->tx[i] = segment(FRAME_ROOM);
+        r->tx[i] = alloc_segment(FRAME_ROOM);
     if (r->qps == NULL || r->ahs == NULL)
         return -ENOMEM;
     config = (struct engine_config){
@@ -273,11 +272,11 @@ int host_create(struct run *r)
 {
     int err = create_engine(r);
 
-    for (unsigned i = 0; i < r->talk->conns && !err; i++)
-        err = create_connected(r, r->talk->conn[i]);
-    for (unsigned i = 0; i < r->talk->dgrams && !err; i++)
-        if (r->talk->dgram[i].side == r->side)
-            err = create_datagram(r, &r->talk->dgram[i]);
+    for (unsigned i = 0; i < r->conversation->conns && !err; i++)
+        err = create_connected(r, r->conversation->conn[i]);
+    for (unsigned i = 0; i < r->conversation->dgrams && !err; i++)
+        if (r->conversation->dgram[i].side == r->side)
+            err = create_datagram(r, &r->conversation->dgram[i]);
     return err;
 }
 

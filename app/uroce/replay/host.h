@@ -19,10 +19,10 @@ struct our_qp {
     struct qp_shared *shared;
     uint8_t *sq, *rq;
     uint32_t sq_prod, sq_free, rq_prod, rq_free;
-    unsigned next_msg;       /* next message of our stream to be posted */
-    unsigned next_entry;     /* next message of the peer's stream to get a receive entry */
-    unsigned next_recv;      /* next message of the peer's stream to arrive in one */
-    int64_t out_psn, in_psn; /* of the last request sent, and fed */
+    unsigned next_msg;       /* our stream's next message to post */
+    unsigned next_entry;     /* the peer's next message that needs a receive WQE */
+    unsigned next_recv;      /* the peer's next message to arrive in a receive WQE */
+    int64_t out_psn, in_psn; /* of the last request sent, and of the last request fed */
     struct sent **sent;      /* connected: what it sent */
     unsigned sents, sent_room;
     uint8_t *status;       /* per message of our stream: enum wc_status, or NOT_COMPLETED */
@@ -36,15 +36,16 @@ struct our_qp {
 int host_create(struct run *r);
 void host_destroy(struct run *r);
 struct our_qp *host_qp_for(const struct run *r, const struct rec *rec);
-/* Whether what is received of a message can be foretold: also unreliable services deliver it. */
+/* Whether the result of receiving a message can be predicted. On unreliable services it must be
+ * delivered, too. */
 bool host_is_delivered(const struct conn *conn, const struct stream *s, const struct message *m);
-/* Posts what is due of our stream. */
+/* Posts our stream's messages whose time has come. */
 void host_post_due(struct run *r, struct our_qp *q);
 void host_post_datagram(struct run *r, struct our_qp *q, const struct rec *rec);
 void host_post_recv(struct run *r, struct our_qp *q, uint32_t len);
-/* Takes everything the engine wants to send. */
+/* Collects all packets that the engine has to send. */
 void host_pump(struct run *r);
-/* Takes completions, and checks what they say. */
+/* Handles all completions and checks what they report. */
 void host_poll(struct run *r);
 /* Changes a field of a frame that the engine sent, and its ICRC with it. */
 void host_change_sent(struct sent *s, enum frame_field field, uint64_t value);
@@ -57,17 +58,18 @@ struct replay_path {
     struct address_handle *ah;
 };
 
-/* How a side addresses the other: from a frame of its own, or of the other turned around. */
+/* How a side addresses the other: from one of its own frames, or from one of the other side's,
+ * reversed. */
 struct address_vector host_path(const struct rec *rec, bool own);
 
-/* Sets a flow label that leads to the recorded source port, where there is a choice. */
+/* Chooses a flow label that leads to the recorded source port, where there is a choice. */
 void host_choose_flow_label(struct address_vector *av, const struct rec *rec, uint32_t own,
                             uint32_t peer);
 
-/* The number of a connection's other queue pair, or one that stands for an unknown. */
+/* The number of the connection's other queue pair, or one that stands for an unknown number. */
 uint32_t host_peer_number(const struct run *r, const struct conn *conn);
 
-/* The offset of len bytes of the landing region that nobody else has. */
-uint64_t host_landing_take(struct run *r, uint32_t len);
+/* Reserves len bytes of the landing region. Returns their offset. */
+uint64_t host_landing_reserve(struct run *r, uint32_t len);
 
 #endif

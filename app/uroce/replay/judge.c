@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the engine sent against what was recorded. Requests and answers with data are found by their
- * PSN: whenever and however often they were sent, their content is one. Acknowledges are compared
- * by what they say: which PSN was reached when, and what was refused.
+ * What the engine sent against what was recorded. Requests and answers with data are paired by
+ * their PSN: every transmission of a PSN has the same content. Acknowledges are compared by what
+ * they acknowledge when, and by what they refuse.
  */
 #include <stdarg.h>
 #include <stdlib.h>
@@ -39,7 +39,6 @@ static unsigned forbidden(uint64_t fields, const struct sent *s, const struct re
     return n;
 }
 
-/* Notes what differs between two frames that belong together. */
 void judge_note_fields(struct run *r, struct sent *s, const struct rec *rec, uint64_t fields)
 {
     uint64_t bad = 0;
@@ -63,7 +62,6 @@ void judge_note_fields(struct run *r, struct sent *s, const struct rec *rec, uin
         finding_add(r, DIFF_field, -1, bad, rec, s, NULL);
 }
 
-/* The most similar of n recorded copies. */
 unsigned judge_most_similar(struct rec *const *copy, unsigned n, const struct sent *s,
                             uint64_t *fields)
 {
@@ -83,7 +81,6 @@ unsigned judge_most_similar(struct rec *const *copy, unsigned n, const struct se
     return best;
 }
 
-/* The frames that have this PSN, of n that are sorted by it: the first's index, and how many. */
 unsigned judge_find_psn(struct rec *const *sorted, unsigned n, int64_t psn, unsigned *count)
 {
     unsigned low = 0, high = n;
@@ -103,7 +100,7 @@ unsigned judge_find_psn(struct rec *const *sorted, unsigned n, int64_t psn, unsi
 
 /* ---- requests ---- */
 
-/* A READ that asks for the rest of one that was sent before. */
+/* A READ that requests the rest of an earlier one. */
 static bool is_rest_of_read(const struct conn *conn, const struct message *m, const struct sent *s)
 {
     uint64_t off = (uint64_t)(s->psn - m->first) * conn->mtu;
@@ -120,7 +117,8 @@ static void judge_request(struct run *r, struct our_qp *q, struct sent *s, uint8
     unsigned n, at = judge_find_psn(stream->req, stream->reqs, s->psn, &n);
     uint64_t fields = 0;
 
-    if (n && covered[at]) { /* sent before, and all copies compared with that */
+    if (n &&
+        covered[at]) { /* the engine sent it before, and that packet was compared with all copies */
         unsigned best = judge_most_similar(stream->req + at, n, s, &fields);
 
         judge_note_fields(r, s, stream->req[at + best], fields);
@@ -168,7 +166,7 @@ static void judge_requests(struct run *r, struct our_qp *q)
 
 /* ---- completions and results of requests ---- */
 
-static const struct rec *any_request_of(const struct stream *s, const struct message *m)
+static const struct rec *first_request_of(const struct stream *s, const struct message *m)
 {
     unsigned n, at = judge_find_psn(s->req, s->reqs, m->first, &n);
 
@@ -209,11 +207,11 @@ static void judge_completions(struct run *r, struct our_qp *q)
         if (q->status[i] == wanted)
             continue;
         if (q->status[i] == NOT_COMPLETED)
-            finding_add(r, DIFF_completion, -1, 0, any_request_of(s, m), NULL,
-                        "did not complete, should with status %d", wanted);
+            finding_add(r, DIFF_completion, -1, 0, first_request_of(s, m), NULL,
+                        "did not complete, expected status %d", wanted);
         else
-            finding_add(r, DIFF_completion, -1, 0, any_request_of(s, m), NULL,
-                        "completed with status %u, not %d", q->status[i], wanted);
+            finding_add(r, DIFF_completion, -1, 0, first_request_of(s, m), NULL,
+                        "completed with status %u, expected %d", q->status[i], wanted);
         if (m->outcome == OUTCOME_NAK)
             return; /* the rest is flushed */
     }
@@ -228,18 +226,18 @@ static bool was_delivered(const struct conn *conn, const struct stream *s, const
     return m->outcome == OUTCOME_ACKED && m->first + m->packets <= s->hole;
 }
 
-/* Messages that the recorded responder took came out of a receive entry. */
+/* Messages that the recorded responder accepted must have completed a receive WQE. */
 static void judge_received(struct run *r, struct our_qp *q)
 {
     const struct stream *s = &q->conn->stream[!r->side];
 
     for (unsigned i = q->next_recv; i < s->msgs; i++)
         if (was_delivered(q->conn, s, &s->msg[i]))
-            finding_add(r, DIFF_effect, -1, 0, any_request_of(s, &s->msg[i]), NULL,
+            finding_add(r, DIFF_effect, -1, 0, first_request_of(s, &s->msg[i]), NULL,
                         "the message was not received");
 }
 
-/* What READs and atomics brought is what the recorded responses carried. */
+/* The results of READs and atomics must be the payloads of the recorded responses. */
 static void judge_results(struct run *r, struct our_qp *q)
 {
     const struct stream *s = &q->conn->stream[r->side];
@@ -279,7 +277,7 @@ static void judge_datagrams(struct run *r, struct our_qp *q)
         const struct rec *rec = &r->capture->rec[i];
         struct sent *s = NULL;
 
-        if (rec->talk != r->talk || rec->use != USE_replay || rec->conn != NULL ||
+        if (rec->conversation != r->conversation || rec->use != USE_replay || rec->conn != NULL ||
             rec->side != r->side || rec->pkt.deth.src_qpn != q->recorded_qpn)
             continue;
         for (; next < r->sents && s == NULL; next++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Between the files that judge: frames that belong together, found by their PSN. */
+/* Shared by the files that judge: pairs of sent and recorded frames, found by their PSN. */
 #ifndef UROCE_REPLAY_JUDGE_H
 #define UROCE_REPLAY_JUDGE_H
 
@@ -7,17 +7,18 @@
 
 #include "host.h"
 
-/* Notes what differs between two frames that belong together; s is then matched. */
+/* Records the differences between two frames of a pair; s is then matched. */
 void judge_note_fields(struct run *r, struct sent *s, const struct rec *rec, uint64_t fields);
 
-/* The most similar of n recorded copies (at least one); *fields: what differs all the same. */
+/* The most similar of n recorded copies (at least one); *fields: the remaining differences. */
 unsigned judge_most_similar(struct rec *const *copy, unsigned n, const struct sent *s,
                             uint64_t *fields);
 
-/* The frames that have this PSN, of n that are sorted by it: the first's index, and how many. */
+/* The frames with this PSN, among n frames sorted by PSN: the index of the first, and their number.
+ */
 unsigned judge_find_psn(struct rec *const *sorted, unsigned n, int64_t psn, unsigned *count);
 
-/* answers.c: what the queue pair answered to the peer's requests. */
+/* answers.c: compares the queue pair's answers to the peer's requests. */
 void replay_judge_answers(struct run *r, struct our_qp *q);
 
 static inline bool is_request(const struct pkt *p)
@@ -30,7 +31,7 @@ static inline bool is_ack(const struct pkt *p)
     return pkt_info(p)->kind == KIND_ACK;
 }
 
-/* n cleared flags, to be freed. */
+/* n cleared flags; the caller frees them. */
 static inline uint8_t *flags_for(unsigned n)
 {
     uint8_t *flags = replay_grow(NULL, n + 1);

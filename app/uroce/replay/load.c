@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A capture file as frames. */
+/* Loading: a capture file to frames. */
 #include <errno.h>
 #include <pcap/pcap.h>
 #include <stdlib.h>
@@ -44,7 +44,7 @@ void *replay_grow(void *p, size_t bytes)
     return p;
 }
 
-/* What can be done with a packet, by itself. */
+/* What can be done with a packet on its own. */
 static enum replay_use classify(const struct rec *rec)
 {
     const struct pkt *p = &rec->pkt;
@@ -68,7 +68,7 @@ static enum replay_use classify(const struct rec *rec)
     return USE_replay;
 }
 
-static void take_apart(struct rec *rec, bool whole)
+static void parse_frame(struct rec *rec, bool whole)
 {
     static const struct encap_port any = {.promiscuous = true};
     enum drop reason = encap_rx(&rec->view, rec->data, rec->len, &any);
@@ -90,11 +90,11 @@ static void take_apart(struct rec *rec, bool whole)
 
 static uint64_t stamp_of(const struct pcap_pkthdr *header)
 {
-    /* Nanoseconds, though the field is called microseconds. */
+    /* pcap's microseconds field holds nanoseconds here. */
     return (uint64_t)header->ts.tv_sec * NS_PER_SEC + (uint64_t)header->ts.tv_usec;
 }
 
-/* What is missing of a frame is taken as zeros: its headers tell which conversation it is of. */
+/* Missing bytes of a frame are zeros: its headers tell its conversation. */
 static void copy_frame(struct rec *rec, const struct pcap_pkthdr *header, const uint8_t *bytes)
 {
     rec->len = header->len <= FRAME_MAX ? max_of(header->len, header->caplen) : header->caplen;
@@ -116,7 +116,7 @@ static int read_frames(struct capture *c, pcap_t *pcap)
         uint64_t stamp = stamp_of(header);
         struct rec *rec;
 
-        /* Clocks of captures may go back, and a long pause has nothing to tell. */
+        /* The clock of a capture may step back, and long pauses are cut. */
         if (c->count && (int64_t)(stamp - last) > 0)
             at += min_of(stamp - last, PAUSE_MAX);
         if (c->count == 0 || (int64_t)(stamp - last) > 0)
@@ -125,7 +125,7 @@ static int read_frames(struct capture *c, pcap_t *pcap)
         rec = &c->rec[c->count++];
         *rec = (struct rec){.number = c->count, .at = at};
         copy_frame(rec, header, bytes);
-        take_apart(rec, header->caplen >= header->len);
+        parse_frame(rec, header->caplen >= header->len);
     }
     return rc == PCAP_ERROR_BREAK ? 0 : -EIO;
 }
@@ -164,7 +164,7 @@ static void free_conn(struct conn *conn)
     free(conn);
 }
 
-static void free_talk(struct talk *t)
+static void free_conversation(struct conversation *t)
 {
     for (unsigned i = 0; i < t->conns; i++)
         free_conn(t->conn[i]);
@@ -178,13 +178,13 @@ static void free_talk(struct talk *t)
 
 void replay_free(struct capture *c)
 {
-    for (unsigned i = 0; i < c->talks; i++)
-        free_talk(c->talk[i]);
+    for (unsigned i = 0; i < c->conversations; i++)
+        free_conversation(c->conversation[i]);
     for (unsigned i = 0; i < c->count; i++)
         free(c->rec[i].data);
     if (c->arena != NULL)
         munmap(c->arena, c->arena_len);
-    free(c->talk);
+    free(c->conversation);
     free(c->rec);
     *c = (struct capture){0};
 }

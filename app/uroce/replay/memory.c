@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The memory of the side that is played. What the peer reaches is sparse, at the recorded
- * addresses, in regions made of the recorded requests; payloads to send and receive buffers are
- * plain memory.
+ * The memory of the side that is played. The peer accesses sparse memory at the recorded addresses,
+ * in regions derived from the recorded requests. Payloads to send and receive buffers are plain
+ * memory.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ static unsigned slot_of(const struct run *r, uint64_t number)
     return slot;
 }
 
-static void more_slots(struct run *r)
+static void grow_page_table(struct run *r)
 {
     struct page **old = r->page;
     unsigned slots = r->page_slots;
@@ -51,7 +51,7 @@ static uint8_t *page_at(struct run *r, uint64_t number)
     unsigned slot;
 
     if (2 * r->pages >= r->page_slots)
-        more_slots(r);
+        grow_page_table(r);
     slot = slot_of(r, number);
     if (r->page[slot] == NULL) {
         r->page[slot] = replay_grow(NULL, sizeof(struct page));
@@ -112,8 +112,8 @@ static void copy_out(void *space, struct mem_io *io, unsigned n)
     }
 }
 
-static int do_atomic(void *space, struct mem_region *mr, uint64_t addr, enum mem_atomic_op op,
-                     uint64_t swap_add, uint64_t compare, uint64_t *old)
+static int execute_atomic(void *space, struct mem_region *mr, uint64_t addr, enum mem_atomic_op op,
+                          uint64_t swap_add, uint64_t compare, uint64_t *old)
 {
     struct run *r = space;
     uint64_t value;
@@ -134,7 +134,7 @@ static const struct mem_backend sparse = {
     .name = "replay",
     .copy_in = copy_in,
     .copy_out = copy_out,
-    .atomic = do_atomic,
+    .atomic = execute_atomic,
 };
 
 /* ---- keys ---- */
@@ -187,7 +187,7 @@ static uint32_t rights_for(uint8_t op)
     }
 }
 
-/* A request that was not refused shows a key, a range, and a right. */
+/* An accepted request shows a key, a range and an access right. */
 static void learn_keys(struct run *r, const struct stream *s)
 {
     for (unsigned i = 0; i < s->msgs; i++) {
@@ -204,7 +204,7 @@ static void learn_keys(struct run *r, const struct stream *s)
     }
 }
 
-static void merge(struct mem_region *into, const struct mem_region *from)
+static void merge_region(struct mem_region *into, const struct mem_region *from)
 {
     uint64_t end = into->iova + into->len, other = from->iova + from->len;
 
@@ -230,7 +230,7 @@ static void merge_keys(struct run *r)
         qsort(r->key, r->keys, sizeof(*r->key), by_key);
     for (unsigned i = 0; i < r->keys; i++) {
         if (n && r->key[n - 1].recorded == r->key[i].recorded)
-            merge(&r->key[n - 1].region, &r->key[i].region);
+            merge_region(&r->key[n - 1].region, &r->key[i].region);
         else
             r->key[n++] = r->key[i];
     }
@@ -263,24 +263,25 @@ void memory_remove(struct run *r, struct key *k)
 
 /* ---- a run's memory ---- */
 
-/* Bytes that arrive: in receive entries, a datagram's network header among them, and as results. */
+/* Bytes that arrive: in receive buffers (with the GRH of datagrams), and as results of READs and
+ * atomics. */
 static uint64_t landing_needed(const struct run *r)
 {
     uint64_t sum = PAGE_BYTES;
 
-    for (unsigned i = 0; i < r->talk->dgram_msgs; i++)
-        sum += round_up(r->talk->dgram_msg[i]->len + 40, 8);
-    for (unsigned i = 0; i < r->talk->conns; i++) {
-        const struct stream *ours = &r->talk->conn[i]->stream[r->side];
-        const struct stream *theirs = &r->talk->conn[i]->stream[!r->side];
+    for (unsigned i = 0; i < r->conversation->dgram_msgs; i++)
+        sum += round_up(r->conversation->dgram_msg[i]->len + 40, 8);
+    for (unsigned i = 0; i < r->conversation->conns; i++) {
+        const struct stream *ours = &r->conversation->conn[i]->stream[r->side];
+        const struct stream *theirs = &r->conversation->conn[i]->stream[!r->side];
 
         for (unsigned k = 0; k < ours->msgs && sum < LANDING_LIMIT; k++)
             if (message_has_response(&ours->msg[k]) && ours->msg[k].op != SQE_FLUSH)
                 sum += round_up(ours->msg[k].len, 8);
         for (unsigned k = 0; k < theirs->msgs && sum < LANDING_LIMIT; k++)
             if (message_takes_recv(&theirs->msg[k]))
-                sum += round_up(r->talk->conn[i]->service == PKT_UC ? theirs->longest_recv
-                                                                    : theirs->msg[k].len,
+                sum += round_up(r->conversation->conn[i]->service == PKT_UC ? theirs->longest_recv
+                                                                            : theirs->msg[k].len,
                                 8);
     }
     return sum;
@@ -304,8 +305,8 @@ int memory_create(struct run *r)
     static const uint64_t secret[2] = {UINT64_C(0x5eed), UINT64_C(0x5eed5eed)};
     void *bytes;
 
-    for (unsigned i = 0; i < r->talk->conns; i++)
-        learn_keys(r, &r->talk->conn[i]->stream[!r->side]);
+    for (unsigned i = 0; i < r->conversation->conns; i++)
+        learn_keys(r, &r->conversation->conn[i]->stream[!r->side]);
     merge_keys(r);
     if (r->keys + 8 > MR_TABLE_MAX_SLOTS || mr_table_init(&r->mrs, r->keys + 8, secret))
         return -ENOMEM;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Requests to messages: packets in the order of their PSNs, whatever order and however often they
- * were recorded in. What the capture lost is filled in, so that the rest keeps its PSNs.
+ * Requests to messages: packets in the order of their PSNs, independent of the order and the number
+ * of times of their recording. Fillers replace what the capture lost, so that later messages keep
+ * their PSNs.
  */
 #include <limits.h>
 #include <stdlib.h>
@@ -9,15 +10,16 @@
 
 #include "replay.h"
 
-/* PSNs that nothing was recorded of, in a row; a capture with more is not of one connection. */
+/* The most consecutive PSNs without a recorded packet; a capture with more is not of one
+ * connection. */
 #define MAX_GAP 4096
 
-/* A stream being cut into messages. */
+/* A stream that is being cut into messages. */
 struct builder {
     struct stream *s;
     uint32_t mtu;
-    int64_t next;      /* the PSN that comes now */
-    struct message *m; /* begun, its end not seen; in s->msg */
+    int64_t next;      /* the next PSN */
+    struct message *m; /* the current message, whose end was not seen yet; in s->msg */
 };
 
 static uint8_t op_of(const struct pkt *p)
@@ -56,8 +58,8 @@ static uint32_t packets_of(uint32_t len, uint32_t mtu)
     return len ? (uint32_t)(((uint64_t)len + mtu - 1) / mtu) : 1;
 }
 
-/* What a first packet says about its message. */
-static void take_start(struct message *m, const struct pkt *p, uint32_t mtu)
+/* Reads a message's properties from its first packet. */
+static void read_first_packet(struct message *m, const struct pkt *p, uint32_t mtu)
 {
     uint16_t flags = pkt_info(p)->flags;
 
@@ -83,8 +85,8 @@ static void take_start(struct message *m, const struct pkt *p, uint32_t mtu)
     }
 }
 
-/* What a last packet says. */
-static void take_end(struct message *m, const struct pkt *p)
+/* Reads a message's properties from its last packet. */
+static void read_last_packet(struct message *m, const struct pkt *p)
 {
     uint16_t flags = pkt_info(p)->flags;
 
@@ -96,8 +98,8 @@ static void take_end(struct message *m, const struct pkt *p)
     m->inv_rkey = p->ieth_rkey;
 }
 
-/* The message in progress ends before PSN `end` without its last packet having been seen. */
-static void cut_off(struct builder *b, int64_t end)
+/* The current message ends before PSN `end`, and its last packet was not recorded. */
+static void cut_message(struct builder *b, int64_t end)
 {
     struct message *m = b->m;
     uint32_t packets = (uint32_t)(end - m->first);
@@ -113,7 +115,7 @@ static void cut_off(struct builder *b, int64_t end)
     b->next = m->first + m->packets;
 }
 
-/* PSNs that nothing is known of. */
+/* Covers PSNs without recorded packets by a filler. */
 static void fill_gap(struct builder *b, int64_t end)
 {
     struct message *m;
@@ -127,33 +129,33 @@ static void fill_gap(struct builder *b, int64_t end)
     b->next = end;
 }
 
-static bool goes_on(const struct message *m, const struct pkt *p)
+static bool continues_message(const struct message *m, const struct pkt *p)
 {
     bool write = m->op == SQE_WRITE;
 
     return !(pkt_info(p)->flags & PF_START) && write == (pkt_info(p)->kind == KIND_WRITE);
 }
 
-/* The first packet of its PSN. */
-static void take_packet(struct builder *b, const struct rec *rec)
+/* Adds the first packet of a PSN. */
+static void add_packet(struct builder *b, const struct rec *rec)
 {
     const struct pkt *p = &rec->pkt;
     uint16_t flags = pkt_info(p)->flags;
 
-    if (b->m != NULL && !goes_on(b->m, p))
-        cut_off(b, rec->psn);
+    if (b->m != NULL && !continues_message(b->m, p))
+        cut_message(b, rec->psn);
     if (b->m == NULL && (flags & PF_START)) {
         fill_gap(b, rec->psn);
         b->m = new_message(b, rec->psn);
-        take_start(b->m, p, b->mtu);
-    } else if (b->m == NULL) { /* its start was lost; it was where the gap begins */
+        read_first_packet(b->m, p, b->mtu);
+    } else if (b->m == NULL) { /* the start was lost: it was where the gap begins */
         b->m = new_message(b, min_of(b->next, rec->psn));
         b->m->op = pkt_info(p)->kind == KIND_WRITE ? SQE_WRITE : SQE_SEND;
     }
     b->next = rec->psn + 1;
     if (!(flags & PF_END))
         return;
-    take_end(b->m, p);
+    read_last_packet(b->m, p);
     if (!(flags & PF_START)) {
         b->m->packets = (uint32_t)(b->next - b->m->first);
         b->m->len = (b->m->packets - 1) * b->mtu + p->payload_len;
@@ -162,8 +164,8 @@ static void take_packet(struct builder *b, const struct rec *rec)
     b->m = NULL;
 }
 
-/* The end of the capture, in the middle of a message: what follows is not known. */
-static void finish(struct builder *b)
+/* The capture ends in the middle of a message. */
+static void finish_stream(struct builder *b)
 {
     struct message *m = b->m;
 
@@ -196,7 +198,8 @@ struct message *stream_message(const struct stream *s, int64_t psn)
     return NULL;
 }
 
-/* A message is posted when the first of it was recorded, or what names it, and in order. */
+/* A message is posted when its first packet, or the first answer to it, was recorded; messages are
+ * posted in order. */
 static void find_post_times(struct capture *c, struct stream *s)
 {
     unsigned next = UINT_MAX;
@@ -231,12 +234,12 @@ void stream_build(struct capture *c, struct conn *conn, unsigned side)
         const struct rec *rec = s->req[i];
 
         if (rec->psn < b.next || (i && rec->psn == s->req[i - 1]->psn))
-            continue; /* a copy, or a READ repeated from its middle */
+            continue; /* a copy, or a READ that was repeated from its middle */
         if (rec->psn - b.next > MAX_GAP)
             break;
-        take_packet(&b, rec);
+        add_packet(&b, rec);
     }
-    finish(&b);
+    finish_stream(&b);
     find_post_times(c, s);
 }
 
@@ -255,7 +258,7 @@ void stream_fill(struct capture *c, struct stream *s, uint32_t mtu)
     }
 }
 
-/* The first PSN of the requests that the capture has no packet of, or the stream's end. */
+/* The first PSN without a recorded request, or the stream's end. */
 static int64_t first_hole(const struct stream *s)
 {
     int64_t next = s->start;
@@ -293,7 +296,7 @@ static void note_outcome(struct conn *conn, unsigned side, const struct rec *ans
     }
 }
 
-/* Whether all the data that a message brings back was recorded. */
+/* Whether the capture has all the data of a message's response. */
 static bool is_answered(const struct stream *s, const struct message *m, unsigned *at)
 {
     uint32_t found = 0;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* See replay.h: the command, its options and exit status. */
 #include "replay.h"
 
 #include <errno.h>
@@ -29,7 +30,8 @@ static void usage(FILE *out)
         out);
 }
 
-static int replay_talk(struct report *p, struct capture *c, struct talk *t, int only_side)
+static int replay_conversation(struct report *p, struct capture *c, struct conversation *t,
+                               int only_side)
 {
     int status = STATUS_MATCH;
 
@@ -69,8 +71,8 @@ static int replay_file(struct report *p, int only_side)
         return STATUS_ERROR;
     }
     report_begin(p, &c);
-    for (unsigned i = 0; i < c.talks; i++)
-        status |= replay_talk(p, &c, c.talk[i], only_side);
+    for (unsigned i = 0; i < c.conversations; i++)
+        status |= replay_conversation(p, &c, c.conversation[i], only_side);
     report_end(p, &c);
     replay_free(&c);
     if (fflush(stdout) || ferror(stdout)) {

@@ -28,13 +28,13 @@
 #include "engine.h"
 #include "pkt.h"
 
-/* The command `uroce replay`; argv[0] is its name. Exit status 0: all answers match or differ as
- * the specification allows; 1: they differ; 2: wrong usage, or the file cannot be read. */
+/* The command `uroce replay`; argv[0] is its name. Exit status 0: every answer matches or differs
+ * as the specification allows; 1: an answer differs; 2: wrong usage, or the file cannot be read. */
 int uroce_replay(int argc, char **argv);
 
 /* ---- frames ---- */
 
-/* What can be done with a captured frame: USE(name, help). */
+/* What can be done with a captured frame: X(name, help). */
 #define REPLAY_USES(X)                                                                \
     X(replay, "replayed")                                                             \
     X(not_roce, "not RoCE")                                                           \
@@ -44,14 +44,14 @@ int uroce_replay(int argc, char **argv);
     X(connection_management, "queue pair 1: connection management, parsed only")      \
     X(subnet_management, "queue pair 0")                                              \
     X(congestion_notification, "congestion notification")                             \
-    X(xrc, "XRC: which queue pair sent what is not in the packets")                   \
+    X(xrc, "XRC: the packets do not tell which queue pair sent them")                 \
     X(partition, "a partition other than the default one")                            \
-    X(same_address, "both sides have one address, so that they cannot be told apart") \
-    X(too_many, "more conversations or connections than are looked at")               \
+    X(same_address, "both sides have one address and cannot be told apart")           \
+    X(too_many, "more conversations or connections than can be replayed")             \
     X(bad_icrc, "a wrong ICRC: fed, and to be dropped")                               \
     X(before_start, "of messages that began before the capture")                      \
-    X(after_gap, "behind packets that the capture misses, though they were sent")     \
-    X(one_way, "answers of ours to requests whose recorded answers were not captured")
+    X(after_gap, "after packets that were sent but are missing in the capture")       \
+    X(one_way, "our answers to requests whose recorded answers were not captured")
 enum replay_use {
 #define X(name, help) USE_##name,
     REPLAY_USES(X)
@@ -63,42 +63,41 @@ const char *replay_use_help(enum replay_use use);
 
 struct message;
 struct conn;
-struct talk;
+struct conversation;
 
 /* A captured frame. */
 struct rec {
     unsigned number; /* from 1, as capture tools count */
-    ns_t at;         /* since the first frame; never less than before, pauses cut to a minute */
+    ns_t at;         /* since the first frame; never decreases; pauses are cut to a minute */
     uint8_t *data;
     uint32_t len;
     uint8_t use;            /* enum replay_use */
-    uint8_t side;           /* index of the sender's address in its conversation */
+    uint8_t side;           /* index of the sender's address in the conversation */
     struct encap_view view; /* valid unless not_roce, malformed, cut_short */
     struct pkt pkt;         /* likewise */
-    struct talk *talk;
+    struct conversation *conversation;
     struct conn *conn;   /* connected services */
-    int64_t psn;         /* unwrapped, on the scale of the requests it is or answers */
-    struct message *msg; /* a request's */
+    int64_t psn;         /* unwrapped, on the PSN scale of the request stream */
+    struct message *msg; /* the request's message */
 };
 
 struct capture {
     struct rec *rec;
     unsigned count;
-    struct talk **talk; /* conversations */
-    unsigned talks;
+    struct conversation **conversation; /* conversations */
+    unsigned conversations;
     uint8_t *arena; /* payloads of all messages, as their senders have them */
     uint64_t arena_len;
-    uint64_t sent_least; /* bytes that a run may send, besides a multiple of the capture */
+    uint64_t sent_least; /* bytes that a run may send in addition to a multiple of the capture's */
 };
 
-/* Reads a whole pcap or pcapng file; f is taken over. 0, or -EIO with *error (static or the
- * library's, copied into error) filled. */
+/* Reads a whole pcap or pcapng file and closes f. 0, or -EIO with the reason in error. */
 int replay_load(struct capture *c, FILE *f, char error[256]);
 void replay_free(struct capture *c);
 
 /* ---- what was reconstructed ---- */
 
-/* How the recorded responder took a message. */
+/* The recorded responder's answer to a message. */
 enum outcome { OUTCOME_NONE, OUTCOME_ACKED, OUTCOME_NAK };
 
 /* A work request of a recorded requester. */
@@ -106,26 +105,26 @@ struct message {
     int64_t first;
     uint32_t packets, len;
     uint8_t op;        /* enum sqe_op */
-    bool filler;       /* nothing of it was recorded: it only takes its PSNs */
-    bool cut;          /* its end was not recorded: its length is a guess */
-    uint32_t recorded; /* packets of it */
+    bool filler;       /* no packet of it was recorded: it only occupies PSNs */
+    bool cut;          /* its end was not recorded, so its length is a guess */
+    uint32_t recorded; /* its recorded packets */
     bool solicited, has_imm, has_inv;
     uint32_t imm, rkey, inv_rkey;
     uint64_t va, swap_add, compare;
     uint8_t placement, selectivity;
     uint64_t arena_off;  /* SEND, WRITE, ATOMIC WRITE: its payload */
-    unsigned post_index; /* it is posted before capture.rec[post_index] is looked at */
-    /* The recorded responder's doing. */
+    unsigned post_index; /* posted before capture.rec[post_index] is processed */
+    /* The recorded responder's behaviour. */
     uint8_t outcome;   /* enum outcome */
     uint8_t nak;       /* OUTCOME_NAK: code */
     int64_t nak_psn;   /* OUTCOME_NAK */
-    unsigned rnr_naks; /* refusals before it was taken */
-    /* A run's state. */
-    unsigned rnr_seen; /* times its receive entry was asked for */
+    unsigned rnr_naks; /* RNR NAKs before it was accepted */
+    /* The state of a run. */
+    unsigned rnr_seen; /* times that it needed a receive WQE */
     bool recv_posted;
 };
 
-/* The requests that one side sends on a connection, and what the other answers. */
+/* The requests of one side on a connection, and the other side's answers. */
 struct stream {
     struct rec **req; /* by PSN, copies in the order of the capture */
     unsigned reqs;
@@ -134,27 +133,27 @@ struct stream {
     unsigned answers;
     struct message *msg; /* by PSN, without gaps */
     unsigned msgs;
-    int64_t start;         /* the first message's PSN */
-    int64_t answer_hole;   /* first message whose data was not all captured; INT64_MAX: none */
-    uint32_t longest_recv; /* of the messages that take receive entries */
-    int64_t hole; /* a PSN that was acknowledged, but is not in the capture; INT64_MAX: none */
-    bool unwrapped, started; /* last is valid; start is */
-    bool tidy;               /* no request was recorded twice or out of order */
+    int64_t start;       /* the first message's PSN */
+    int64_t answer_hole; /* first message whose response was not captured whole; INT64_MAX: none */
+    uint32_t longest_recv;   /* of the messages that need receive WQEs */
+    int64_t hole;            /* an acknowledged PSN that is not in the capture; INT64_MAX: none */
+    bool unwrapped, started; /* last is valid; start is valid */
+    bool tidy;               /* the capture has every request once and in order */
     int64_t last;
     unsigned req_room, ans_room, msg_room;
 };
 
 /* Two connected queue pairs; index: side. */
 struct conn {
-    struct talk *talk;
+    struct conversation *conversation;
     uint8_t service; /* PKT_RC, PKT_UC */
     uint32_t qpn[2];
-    bool known[2]; /* qpn is */
+    bool known[2]; /* whether qpn is known */
     uint32_t mtu;
     struct stream stream[2]; /* requests of side i */
     struct rec *sample[2];   /* a frame that side i sent, or NULL */
-    uint32_t rnr_timer[2];   /* of side i as responder */
-    bool cm;                 /* the exchange that made it is in the capture: */
+    uint32_t rnr_timer[2];   /* as a responder, by side */
+    bool cm;                 /* the capture has the CM exchange of this connection: */
     uint32_t cm_psn[2], cm_mtu;
     bool seen;
     ns_t last_at, longest_wait; /* between two frames */
@@ -170,8 +169,8 @@ struct datagram {
     bool sends;
 };
 
-/* Frames between two addresses. Side 0 is the one that sent the first of them. */
-struct talk {
+/* Frames between two addresses. Side 0 sent the first of them. */
+struct conversation {
     union gid addr[2];
     uint16_t vlan; /* id */
     uint8_t l3_kind;
@@ -181,16 +180,16 @@ struct talk {
     unsigned dgrams, dgram_room;
     struct message **dgram_msg; /* of datagrams, to be freed */
     unsigned dgram_msgs, dgram_msg_room;
-    bool cut; /* has frames that were not captured whole: not replayed */
+    bool cut; /* has truncated frames: not replayed */
 };
 
-/* Sorts frames into conversations and connections, and reassembles messages. 0 or -ENOMEM (more
- * payload than can be mapped). */
+/* Sorts frames into conversations and connections, and reassembles messages. 0, or -ENOMEM if the
+ * payload cannot be mapped. */
 int replay_reconstruct(struct capture *c);
 
-/* cm.c: what a CM exchange says about connections; see the structure. */
+/* cm.c: what the CM exchanges of a conversation say about its connections. */
 struct cm_conn {
-    uint32_t qpn[2], psn[2]; /* by side: of the REQ's sender, of the REP's */
+    uint32_t qpn[2], psn[2]; /* by side, from the REQ and the REP */
     uint8_t req_side;
     uint32_t mtu;
 };
@@ -198,20 +197,20 @@ struct cm_conns {
     struct cm_conn *conn;
     unsigned count, room;
 };
-void replay_cm_collect(struct cm_conns *out, const struct capture *c, const struct talk *t);
+void replay_cm_collect(struct cm_conns *out, const struct capture *c, const struct conversation *t);
 
-/* flow.c: finds the conversation's queue pairs, and which are connected. */
-void replay_connect(struct capture *c, struct talk *t);
+/* flow.c: finds the conversation's queue pairs and the connections between them. */
+void replay_connect(struct capture *c, struct conversation *t);
 
-/* message.c: requests of side `side`, sorted by PSN, to messages; */
+/* message.c: turns the requests of a side, sorted by PSN, into messages; */
 void stream_build(struct capture *c, struct conn *conn, unsigned side);
-/* their payloads, to where they were given a place in the arena; */
+/* copies their payloads to the arena; */
 void stream_fill(struct capture *c, struct stream *s, uint32_t mtu);
-/* and what the recorded answers did with them. */
+/* and derives their outcome from the recorded answers. */
 void stream_outcomes(struct capture *c, struct conn *conn, unsigned side);
 /* The message that has this PSN, or NULL. */
 struct message *stream_message(const struct stream *s, int64_t psn);
-/* The PSN nearest to `near` with these 24 bits. */
+/* The PSN nearest to `near` with the 24 bits of p. */
 int64_t psn_unwrap(int64_t near, psn_t p);
 
 static inline bool message_takes_recv(const struct message *m)
@@ -231,10 +230,10 @@ static inline bool message_has_response(const struct message *m)
 /* A frame that the engine sent. */
 struct sent {
     ns_t at;
-    unsigned after; /* index of the captured frame in whose course it was sent */
+    unsigned after; /* index of the captured frame that was processed when it was sent */
     uint8_t *data;
     uint32_t len;
-    bool sound; /* parses, and its ICRC is right */
+    bool sound; /* it parses, and its ICRC is right */
     struct encap_view view;
     struct pkt pkt;
     struct conn *conn;
@@ -243,17 +242,17 @@ struct sent {
     bool matched;
 };
 
-/* What a difference is; the names are part of the JSON output and of tables of explanations. */
+/* What a difference is. The names are part of the JSON output and of tables of explanations. */
 #define REPLAY_DIFFS(X)                                              \
     X(field, "a field differs")                                      \
-    X(missing_answer, "the recorded answer was not given")           \
+    X(missing_answer, "the recorded answer was not sent")            \
     X(extra_answer, "an answer that was not recorded")               \
     X(missing_request, "the recorded request was not sent")          \
     X(extra_request, "a request that was not recorded")              \
     X(unsound, "a frame that does not parse, or with a wrong ICRC")  \
     X(unknown_flow, "a frame to a queue pair that was not recorded") \
-    X(effect, "the request's effect is not what it should be")       \
-    X(completion, "a work request completed otherwise than the recorded answers say")
+    X(effect, "the request's effect is wrong")                       \
+    X(completion, "a work request completed with another status than the recorded answers imply")
 enum replay_diff {
 #define X(name, help) DIFF_##name,
     REPLAY_DIFFS(X)
@@ -264,10 +263,11 @@ const char *replay_diff_name(enum replay_diff diff);
 const char *replay_diff_help(enum replay_diff diff);
 
 struct finding {
-    uint8_t diff;          /* enum replay_diff */
-    int rule;              /* index of the rule that allows it, or -1: a real difference */
-    uint64_t fields;       /* DIFF_field: bit per enum field */
-    const struct rec *rec; /* the recorded frame, or the one that led to it; may be NULL */
+    uint8_t diff;    /* enum replay_diff */
+    int rule;        /* index of the rule that allows it, or -1: a real difference */
+    uint64_t fields; /* DIFF_field: bit per enum field */
+    const struct rec
+        *rec; /* the recorded frame, or the frame that caused the finding; may be NULL */
     const struct sent *sent;
     char text[160];
 };
@@ -285,11 +285,11 @@ struct replay_path;
 
 struct run {
     struct capture *capture;
-    struct talk *talk;
+    struct conversation *conversation;
     unsigned side; /* ours */
     ns_t now;
-    unsigned index;     /* of the captured frame being looked at */
-    const char *failed; /* why there was no run, or NULL */
+    unsigned index;     /* of the captured frame that is being processed */
+    const char *failed; /* why the run failed, or NULL */
 
     /* host */
     struct engine *engine;
@@ -314,7 +314,7 @@ struct run {
     uint64_t landing_len, landing_used;
     struct page **page;
     unsigned page_slots, pages;
-    bool broken_memory; /* accesses fail */
+    bool broken_memory; /* every access fails */
 
     /* results */
     struct sent **sent;
@@ -323,43 +323,47 @@ struct run {
     struct finding *finding;
     unsigned findings, finding_room;
     unsigned fed, posted, identical, compared, effects;
-    unsigned lost; /* sent, but the capture does not have it */
+    unsigned lost; /* sent by the engine, but lost in the capture */
     unsigned unused[USE_COUNT];
 };
 
-/* Plays `side` of the conversation. Findings are in the run, which replay_run_free frees. */
-void replay_run(struct run *r, struct capture *c, struct talk *t, unsigned side);
+/* Plays one side of the conversation. replay_run_free frees the findings. */
+void replay_run(struct run *r, struct capture *c, struct conversation *t, unsigned side);
 void replay_run_free(struct run *r);
 
-/* judge.c: compares all that was sent. */
+/* judge.c: compares everything that the engine sent. */
 void replay_judge(struct run *r);
-/* Notes a difference; text as printf, may be NULL. */
+/* Adds a difference. text: as for printf, or NULL. */
 void finding_add(struct run *r, enum replay_diff diff, int rule, uint64_t fields,
                  const struct rec *rec, const struct sent *sent, const char *text, ...)
     __attribute__((format(printf, 7, 8)));
 
 /* ---- compare.c ---- */
 
-/* Parts of a frame. FIELD(name). */
-#define REPLAY_FIELDS(X)                                                                      \
-    X(mac)                                                                                    \
-    X(vlan)                                                                                   \
-    X(priority)                                                                               \
-    X(l3)                                                                                     \
-    X(address)                                                                                \
-    X(dscp)                                                                                   \
-    X(ecn)                                                                                    \
-    X(hop_limit)                                                                              \
-    X(ip_id)                                                                                  \
-    X(flow_label)                                                                             \
-    X(udp_sport)                                                                              \
-    X(opcode)                                                                                 \
-    X(solicited)                                                                              \
-    X(mig_req)                                                                                \
-    X(pkey)                                                                                   \
-    X(congestion_bits) X(dest_qpn) X(ack_req) X(psn) X(reth) X(atomic) X(aeth) X(credit)      \
-        X(rnr_timer) X(msn) X(atomic_ack) X(imm) X(ieth) X(deth) X(feth) X(length) X(payload) \
-            X(udp_checksum) X(other_bytes)
+/* Parts of a frame: X(name). */
+#define REPLAY_FIELDS(X)                                                                         \
+    X(mac)                                                                                       \
+    X(vlan)                                                                                      \
+    X(priority)                                                                                  \
+    X(l3)                                                                                        \
+    X(address)                                                                                   \
+    X(dscp)                                                                                      \
+    X(ecn)                                                                                       \
+    X(hop_limit)                                                                                 \
+    X(ip_id)                                                                                     \
+    X(flow_label)                                                                                \
+    X(udp_sport)                                                                                 \
+    X(opcode)                                                                                    \
+    X(solicited)                                                                                 \
+    X(mig_req)                                                                                   \
+    X(pkey)                                                                                      \
+    X(congestion_bits)                                                                           \
+    X(dest_qpn)                                                                                  \
+    X(ack_req)                                                                                   \
+    X(psn)                                                                                       \
+    X(reth)                                                                                      \
+    X(atomic) X(aeth) X(credit) X(rnr_timer) X(msn) X(atomic_ack) X(imm) X(ieth) X(deth) X(feth) \
+        X(length) X(payload) X(udp_checksum) X(other_bytes)
 enum field {
 #define X(name) FIELD_##name,
     REPLAY_FIELDS(X)
@@ -368,12 +372,12 @@ enum field {
 };
 const char *replay_field_name(unsigned field);
 #define FIELD_BIT(name) (UINT64_C(1) << FIELD_##name)
-/* Where the engine has no choice but the replay does not care: numbering of IPv4 packets. */
+/* Fields without a meaning, which the engine may choose: the identification of IPv4 packets. */
 #define FIELDS_NUMBERING FIELD_BIT(ip_id)
 
 uint64_t replay_compare(const struct sent *s, const struct rec *rec);
 
-/* Rules that allow a difference. */
+/* Rules that allow differences. */
 enum {
     RULE_ack_coalescing = 0,
     RULE_ack_repeated,
@@ -388,7 +392,7 @@ struct replay_rule {
 };
 extern const struct replay_rule replay_rules[];
 extern const unsigned replay_rule_count;
-/* The rule for a field of packets of this kind, or -1: it must not differ. */
+/* The rule that allows a difference in this field, or -1. */
 int replay_field_rule(unsigned field, const struct sent *s, const struct rec *rec);
 
 /* ---- memory ---- */
@@ -414,16 +418,16 @@ struct report {
     unsigned differences;
 };
 
-/* To stdout: text as it comes, JSON at the end. */
+/* Writes to stdout: text immediately, JSON at the end. */
 void report_begin(struct report *p, const struct capture *c);
 void report_run(struct report *p, const struct run *r);
 void report_end(struct report *p, const struct capture *c);
 
 /* ---- small helpers ---- */
 
-/* As realloc; the process ends with a message when there is no memory. */
+/* As realloc; without memory the process prints a message and exits. */
 void *replay_grow(void *p, size_t bytes);
-/* Room for one more element in an array of n that has *room. */
+/* Makes room for one more element in an array of n elements with *room. */
 #define ENSURE_ROOM(array, n, room)                                              \
     do {                                                                         \
         if ((n) == (room)) {                                                     \

@@ -79,7 +79,8 @@ static void print_frames(const struct finding *f)
     }
 }
 
-/* The frame by which a finding is known: the recorded one, or the last one before ours. */
+/* The number of the frame that identifies a finding: the recorded frame's, or that of the last
+ * recorded frame before the engine's. */
 static unsigned frame_of(const struct run *r, const struct finding *f)
 {
     if (f->rec != NULL)
@@ -158,8 +159,8 @@ static void print_run(const struct report *p, const struct run *r)
 {
     char us[46], peer[46];
 
-    gid_format(us, &r->talk->addr[r->side]);
-    gid_format(peer, &r->talk->addr[!r->side]);
+    gid_format(us, &r->conversation->addr[r->side]);
+    gid_format(peer, &r->conversation->addr[!r->side]);
     printf("side %c, %s (with %s): ", 'A' + (char)r->side, us, peer);
     if (r->failed) {
         printf("not replayed: %s\n", r->failed);
@@ -251,8 +252,8 @@ static void add_run(struct report *p, const struct run *r)
     char us[46], peer[46], side[2] = {(char)('A' + r->side), '\0'};
     json_t *differences = json_array();
 
-    gid_format(us, &r->talk->addr[r->side]);
-    gid_format(peer, &r->talk->addr[!r->side]);
+    gid_format(us, &r->conversation->addr[r->side]);
+    gid_format(peer, &r->conversation->addr[!r->side]);
     for (unsigned i = 0; i < r->findings; i++)
         if (r->finding[i].rule < 0)
             json_array_append_new(differences, finding_json(r, &r->finding[i]));
@@ -284,7 +285,7 @@ void report_begin(struct report *p, const struct capture *c)
         return;
     }
     printf("%s: %u frames, %u replayed, %u conversations\n", p->file, c->count, unused[USE_replay],
-           c->talks);
+           c->conversations);
     print_unused(unused);
 }
 
@@ -307,7 +308,7 @@ void report_end(struct report *p, const struct capture *c)
     count_unused(c, unused);
     object = json_pack("{s:s, s:i, s:i, s:i, s:i, s:o, s:o}", "file", p->file, "frames",
                        (int)c->count, "replayed", (int)unused[USE_replay], "conversations",
-                       (int)c->talks, "differences", (int)p->differences, "not_replayed",
+                       (int)c->conversations, "differences", (int)p->differences, "not_replayed",
                        unused_json(unused), "runs", p->runs);
     if (object != NULL) {
         json_dumpf(object, stdout, JSON_INDENT(1));

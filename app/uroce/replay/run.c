@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One side of a conversation played by an engine. Captured frames are looked at in order: what the
- * other side sent is fed, and what our side began is posted; in between the virtual clock runs, and
- * with it the engine's timers. Just before a request is fed, its receive entry, its memory's
- * content and its rights are made what the recorded answer says they were.
+ * One side of a conversation played by an engine. The captured frames are processed in order: the
+ * other side's frames are fed to the engine, and our side's messages are posted. Between two frames
+ * the virtual clock runs, and the engine's timers with it. Just before a request is fed, its
+ * receive WQE, the content of its memory and its access rights are set to what the recorded answer
+ * shows.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,15 +14,15 @@
 #define TIMERS_PER_GAP 1000 /* expiries between two frames */
 #define TIMERS_PER_RUN 200000
 #define UD_HEADER      40
-/* A requester whose answers the capture misses sends again and again: up to so many times the
- * capture. */
+/* A requester whose answers are missing in the capture retransmits: up to this many times the
+ * capture's size. */
 #define SENT_RATIO 8
 
 struct feeding {
     struct our_qp *q;
     struct rec *rec;
-    struct key *key; /* that the request names, or NULL */
-    bool refused;    /* this very packet got a NAK that ends the connection */
+    struct key *key; /* the key that the request names, or NULL */
+    bool refused;    /* this packet got a NAK that ends the connection */
     uint32_t epsn;
 };
 
@@ -55,7 +56,7 @@ static void translate(uint8_t *frame, const struct feeding *f)
     icrc_seal(rec->view.l3_kind, l3, rec->view.l3_len - ICRC_LEN);
 }
 
-static void give(struct run *r, uint8_t *frame, uint32_t len)
+static void feed_frame(struct run *r, uint8_t *frame, uint32_t len)
 {
     struct frame f = {.data = frame, .len = len};
 
@@ -65,19 +66,19 @@ static void give(struct run *r, uint8_t *frame, uint32_t len)
     host_poll(r);
 }
 
-static void give_translated(struct run *r, const struct feeding *f)
+static void feed_translated(struct run *r, const struct feeding *f)
 {
     uint8_t *frame = replay_grow(NULL, f->rec->len);
 
     memcpy(frame, f->rec->data, f->rec->len);
     translate(frame, f);
-    give(r, frame, f->rec->len);
+    feed_frame(r, frame, f->rec->len);
     free(frame);
 }
 
 /* ---- before a request ---- */
 
-/* The first of the answers that are sorted by PSN that has this PSN or a later one. */
+/* The first answer with this PSN or a later one, in the order of PSNs. */
 static unsigned first_answer(const struct stream *s, int64_t psn)
 {
     unsigned low = 0, high = s->answers;
@@ -93,7 +94,7 @@ static unsigned first_answer(const struct stream *s, int64_t psn)
     return low;
 }
 
-/* Of several copies of an answer the first behind the request is its own. */
+/* Of several copies of an answer, the first one after the request belongs to it. */
 static bool is_answer_to(const struct stream *s, unsigned i, const struct rec *request)
 {
     const struct rec *ans = s->ans_by_psn[i];
@@ -105,8 +106,8 @@ static bool is_answer_to(const struct stream *s, unsigned i, const struct rec *r
     return before == NULL || before->psn != ans->psn || before->number < request->number;
 }
 
-/* Memory holds what the recorded answer found there. */
-static void set_memory(struct run *r, const struct feeding *f)
+/* Sets memory to what the recorded answer found there. */
+static void set_memory_from_answer(struct run *r, const struct feeding *f)
 {
     const struct conn *conn = f->q->conn;
     const struct stream *s = &conn->stream[!r->side];
@@ -127,18 +128,20 @@ static void set_memory(struct run *r, const struct feeding *f)
     }
 }
 
-/* A message that is refused for the length of its receive entry finds room for what came before. */
-static uint32_t entry_len(const struct conn *conn, const struct stream *s, const struct message *m)
+/* The receive buffer's length. A message that is refused for its length finds room for the packets
+ * before the refusal. */
+static uint32_t recv_wqe_len(const struct conn *conn, const struct stream *s,
+                             const struct message *m)
 {
-    if (conn->service == PKT_UC) /* a lost message leaves its entry to the next */
+    if (conn->service == PKT_UC) /* a lost message leaves its WQE to the next one */
         return s->longest_recv;
     if (m->outcome == OUTCOME_NAK && m->nak == NAK_INVALID_REQUEST && m->op != SQE_WRITE_IMM)
         return (uint32_t)(m->nak_psn - m->first) * conn->mtu;
     return m->len;
 }
 
-/* The packet of a message that needs a receive entry. */
-static bool needs_entry(const struct message *m, const struct rec *rec)
+/* Whether this packet of a message needs the receive WQE. */
+static bool needs_recv_wqe(const struct message *m, const struct rec *rec)
 {
     uint16_t flags = pkt_info(&rec->pkt)->flags;
 
@@ -147,14 +150,14 @@ static bool needs_entry(const struct message *m, const struct rec *rec)
     return m->op == SQE_WRITE_IMM ? flags & PF_IMM : flags & PF_START;
 }
 
-/* Receive entries, in the order of the messages, up to this one's; as often as the recorded
- * responder refused a message there is none for it yet. */
-static void post_entries(struct run *r, struct feeding *f)
+/* Posts receive WQEs in the order of the messages, up to this one's. A message that the recorded
+ * responder refused with RNR NAKs gets its WQE after as many attempts. */
+static void post_recv_wqes(struct run *r, struct feeding *f)
 {
     struct stream *s = &f->q->conn->stream[!r->side];
     struct message *m = f->rec->msg;
 
-    if (!needs_entry(m, f->rec) || m->recv_posted || m->rnr_seen++ < m->rnr_naks)
+    if (!needs_recv_wqe(m, f->rec) || m->recv_posted || m->rnr_seen++ < m->rnr_naks)
         return;
     for (; f->q->next_entry < s->msgs && &s->msg[f->q->next_entry] <= m; f->q->next_entry++) {
         struct message *next = &s->msg[f->q->next_entry];
@@ -163,13 +166,12 @@ static void post_entries(struct run *r, struct feeding *f)
             continue;
         if (next != m && next->rnr_seen <= next->rnr_naks && next->rnr_naks)
             return;
-        host_post_recv(r, f->q, entry_len(f->q->conn, s, next));
+        host_post_recv(r, f->q, recv_wqe_len(f->q->conn, s, next));
         next->recv_posted = true;
     }
 }
 
-/* What makes the engine refuse what the recorded responder refused, for as long as the packet is
- * fed. */
+/* Makes the engine refuse what the recorded responder refused, while the packet is fed. */
 static void set_refusal(struct run *r, struct feeding *f, bool on)
 {
     const struct message *m = f->rec->msg;
@@ -202,7 +204,7 @@ static uint32_t expected_psn(const struct feeding *f)
     return attr.rq_psn;
 }
 
-static void prepare(struct run *r, struct feeding *f)
+static void prepare_request(struct run *r, struct feeding *f)
 {
     const struct message *m = f->rec->msg;
     uint16_t flags = pkt_info(&f->rec->pkt)->flags;
@@ -217,13 +219,13 @@ static void prepare(struct run *r, struct feeding *f)
         fresh && !(f->key->inserted && f->key->region.bound))
         memory_insert(r, f->key, qp_number(f->q->qp));
     if (m->op == SQE_READ || (fresh && (m->op == SQE_CMP_SWP || m->op == SQE_FETCH_ADD)))
-        set_memory(r, f);
-    post_entries(r, f);
+        set_memory_from_answer(r, f);
+    post_recv_wqes(r, f);
 }
 
 /* ---- after a request ---- */
 
-/* An accepted WRITE is in memory. */
+/* Checks that an accepted WRITE is in memory. */
 static void check_written(struct run *r, const struct feeding *f)
 {
     const struct rec *rec = f->rec;
@@ -253,10 +255,10 @@ static void feed_request(struct run *r, struct feeding *f)
         r->unused[f->rec->psn < s->start ? USE_before_start : USE_after_gap]++;
         return;
     }
-    prepare(r, f);
+    prepare_request(r, f);
     f->q->in_psn = f->rec->psn;
     set_refusal(r, f, true);
-    give_translated(r, f);
+    feed_translated(r, f);
     set_refusal(r, f, false);
     check_written(r, f);
 }
@@ -266,12 +268,12 @@ static void feed_datagram(struct run *r, struct feeding *f)
     unsigned before = f->q->received;
 
     host_post_recv(r, f->q, f->rec->msg->len + UD_HEADER);
-    give_translated(r, f);
+    feed_translated(r, f);
     if (f->q->received == before && f->rec->pkt.deth.qkey == f->q->dgram->qkey)
         finding_add(r, DIFF_effect, -1, 0, f->rec, NULL, "the datagram was not received");
 }
 
-static void feed(struct run *r, struct rec *rec)
+static void feed_record(struct run *r, struct rec *rec)
 {
     struct feeding f = {.q = host_qp_for(r, rec), .rec = rec};
 
@@ -282,11 +284,11 @@ static void feed(struct run *r, struct rec *rec)
     else if (pkt_info(&rec->pkt)->flags & PF_REQUEST)
         feed_request(r, &f);
     else
-        give_translated(r, &f);
+        feed_translated(r, &f);
 }
 
-/* The clock runs to `until`. */
-static void advance(struct run *r, ns_t until, unsigned *budget)
+/* Runs the clock up to `until`. */
+static void run_clock(struct run *r, ns_t until, unsigned *budget)
 {
     for (unsigned n = 0; n < TIMERS_PER_GAP && *budget; n++, --*budget) {
         ns_t next = engine_next_timer(r->engine);
@@ -301,7 +303,7 @@ static void advance(struct run *r, ns_t until, unsigned *budget)
     r->now = until;
 }
 
-static void look_at(struct run *r, struct rec *rec)
+static void process_frame(struct run *r, struct rec *rec)
 {
     struct our_qp *q;
 
@@ -309,7 +311,7 @@ static void look_at(struct run *r, struct rec *rec)
         uint8_t *frame = replay_grow(NULL, rec->len);
 
         memcpy(frame, rec->data, rec->len);
-        give(r, frame, rec->len);
+        feed_frame(r, frame, rec->len);
         free(frame);
     }
     if (rec->use != USE_replay)
@@ -320,7 +322,7 @@ static void look_at(struct run *r, struct rec *rec)
         host_poll(r);
     }
     if (rec->side != r->side) {
-        feed(r, rec);
+        feed_record(r, rec);
     } else if (rec->conn == NULL && (q = host_qp_for(r, rec)) != NULL) {
         host_post_datagram(r, q, rec);
         host_pump(r);
@@ -328,12 +330,12 @@ static void look_at(struct run *r, struct rec *rec)
     }
 }
 
-void replay_run(struct run *r, struct capture *c, struct talk *t, unsigned side)
+void replay_run(struct run *r, struct capture *c, struct conversation *t, unsigned side)
 {
     unsigned budget = TIMERS_PER_RUN;
     int err;
 
-    *r = (struct run){.capture = c, .talk = t, .side = side, .now = NS_PER_SEC};
+    *r = (struct run){.capture = c, .conversation = t, .side = side, .now = NS_PER_SEC};
     err = memory_create(r);
     if (!err)
         err = host_create(r);
@@ -345,11 +347,11 @@ void replay_run(struct run *r, struct capture *c, struct talk *t, unsigned side)
     for (unsigned i = 0; i < c->count; i++)
         r->sent_limit += SENT_RATIO * (uint64_t)c->rec[i].len;
     for (unsigned i = 0; i < c->count && r->failed == NULL; i++) {
-        if (c->rec[i].talk != t)
+        if (c->rec[i].conversation != t)
             continue;
         r->index = i;
-        advance(r, NS_PER_SEC + c->rec[i].at, &budget);
-        look_at(r, &c->rec[i]);
+        run_clock(r, NS_PER_SEC + c->rec[i].at, &budget);
+        process_frame(r, &c->rec[i]);
     }
     if (r->failed == NULL)
         replay_judge(r);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What goes into the engine besides frames, and what comes out: work, frames, completions. */
+/* What the engine gets besides frames, and what it produces: work requests in; packets and
+ * completions out. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "host.h"
 
-#define PUMP_LIMIT 65536 /* packets at one instant: more is a livelock */
+#define PUMP_LIMIT 65536 /* packets at one instant; more is a livelock */
 #define MAX_AHS    4096
 
 static bool sq_full(const struct our_qp *q)
@@ -21,7 +22,7 @@ static struct sqe *next_sqe(struct our_qp *q)
     return e;
 }
 
-static void publish(struct run *r, struct our_qp *q)
+static void ring_doorbell(struct run *r, struct our_qp *q)
 {
     atomic_store_explicit(&q->shared->sq_prod, ++q->sq_prod, memory_order_release);
     r->posted++;
@@ -61,7 +62,7 @@ static void post_message(struct run *r, struct our_qp *q, unsigned i)
         set_sge(e, &r->landing, q->landing_off[i], m->len);
     else if (m->op != SQE_FLUSH)
         set_sge(e, &r->payload, m->arena_off, m->len);
-    publish(r, q);
+    ring_doorbell(r, q);
 }
 
 void host_post_due(struct run *r, struct our_qp *q)
@@ -73,7 +74,7 @@ void host_post_due(struct run *r, struct our_qp *q)
 }
 
 /* One handle per address vector; captures have few. */
-static uint32_t handle_for(struct run *r, const struct address_vector *av)
+static uint32_t ah_number(struct run *r, const struct address_vector *av)
 {
     struct address_handle *ah;
     int err;
@@ -104,11 +105,11 @@ void host_post_datagram(struct run *r, struct our_qp *q, const struct rec *rec)
     e->opcode = m->op;
     e->flags = SQE_SIGNALED | (m->solicited ? SQE_SOLICITED : 0);
     e->imm = __builtin_bswap32(m->imm);
-    e->ud.ah = handle_for(r, &av);
+    e->ud.ah = ah_number(r, &av);
     e->ud.remote_qpn = rec->pkt.dest_qpn;
     e->ud.remote_qkey = rec->pkt.deth.qkey;
     set_sge(e, &r->payload, m->arena_off, m->len);
-    publish(r, q);
+    ring_doorbell(r, q);
 }
 
 void host_post_recv(struct run *r, struct our_qp *q, uint32_t len)
@@ -119,7 +120,7 @@ void host_post_recv(struct run *r, struct our_qp *q, uint32_t len)
 
     if (q->rq_prod - q->rq_free >= RQ_SIZE)
         return;
-    off = host_landing_take(r, len);
+    off = host_landing_reserve(r, len);
     sge.addr = r->landing.iova + off;
     *e = (struct rqe){.wr_id = off, .num_sge = len != 0};
     memcpy(e + 1, &sge, sizeof(sge));
@@ -130,8 +131,8 @@ void host_post_recv(struct run *r, struct our_qp *q, uint32_t len)
 
 /* ---- what comes out ---- */
 
-/* Which connection a frame of ours belongs to, and where on its scale of PSNs it is. */
-static void find_place(struct run *r, struct sent *s)
+/* Finds the connection of a frame that the engine sent, and unwraps its PSN. */
+static void find_connection(struct run *r, struct sent *s)
 {
     uint8_t service = pkt_info(&s->pkt)->service;
     bool request = pkt_info(&s->pkt)->flags & PF_REQUEST;
@@ -189,7 +190,7 @@ static void note_sent(struct run *r, const struct frame *f)
                icrc_verify(s->view.l3_kind, s->view.l3, s->view.l3_len);
     if (s->sound) {
         restore_source(r, s);
-        find_place(r, s);
+        find_connection(r, s);
     }
     ENSURE_ROOM(r->sent, r->sents, r->sent_room);
     r->sent[r->sents++] = s;
@@ -212,8 +213,8 @@ void host_pump(struct run *r)
 
 /* ---- completions ---- */
 
-/* Without acknowledges a message is delivered when all of it came, once and in order; of the others
- * nothing is said. */
+/* On unreliable services a message is delivered if all of its packets arrived once and in order.
+ * All other messages are unpredictable. */
 bool host_is_delivered(const struct conn *conn, const struct stream *s, const struct message *m)
 {
     if (conn->service == PKT_RC)
@@ -259,7 +260,7 @@ static void check_datagram(struct run *r, struct our_qp *q, const struct cqe *e)
                     e->byte_len);
 }
 
-static void take_completion(struct run *r, const struct cqe *e)
+static void handle_completion(struct run *r, const struct cqe *e)
 {
     struct qp *qp = qp_table_lookup(r->qps, e->qpn);
     struct our_qp *q = qp != NULL ? qp_owner(qp) : NULL;
@@ -288,7 +289,7 @@ void host_poll(struct run *r)
     const struct cqe *e;
 
     while ((e = cq_reader_peek(&r->reader)) != NULL) {
-        take_completion(r, e);
+        handle_completion(r, e);
         cq_reader_advance(&r->reader);
     }
 }

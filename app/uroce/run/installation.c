@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* See installation.h. */
 #include "installation.h"
 
 #include <errno.h>

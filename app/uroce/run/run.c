@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* `uroce run`: finds or starts a daemon, then executes the program with uroce's libraries. */
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -13,23 +14,24 @@
 #include "installation.h"
 #include "start_daemon.h"
 
-/* Out of the way of programs that expect particular low descriptors. */
+/* High, because some programs expect particular low descriptors. */
 #define KEPT_DESCRIPTOR 200
 
 static void usage(FILE *out)
 {
-    fputs("usage: uroce run [--socket PATH] [--] PROGRAM [ARG...]\n\n"
-          "Runs PROGRAM with uroce's libibverbs.so.1 and librdmacm.so.1 against the uroced that\n"
-          "serves at PATH, at $" CTL_SOCKET_ENV ", at " CTL_SOCKET_SYSTEM
-          " or at the user's own path\n"
-          "($XDG_RUNTIME_DIR/" CTL_SOCKET_USER ", else /tmp/uroce-UID/" CTL_SOCKET_USER ").\n"
-          "When none does, one is started with a loopback device and no network. It serves all of\n"
-          "the user's programs and ends some seconds after the last of them.\n",
-          out);
+    fputs(
+        "usage: uroce run [--socket PATH] [--] PROGRAM [ARG...]\n\n"
+        "Runs PROGRAM with uroce's libibverbs.so.1 and librdmacm.so.1 against the uroced that\n"
+        "serves at PATH, at $" CTL_SOCKET_ENV ", at " CTL_SOCKET_SYSTEM
+        " or at the user's own path\n"
+        "($XDG_RUNTIME_DIR/" CTL_SOCKET_USER ", else /tmp/uroce-UID/" CTL_SOCKET_USER ").\n"
+        "When no daemon does, one is started with a loopback device and no network. It serves all\n"
+        "of the user's programs and ends some seconds after the last of them.\n",
+        out);
 }
 
-/* Sets path to where a daemon serves, or where one is to be started. A descriptor, 0 or a negative
- * errno. */
+/* Sets path to the socket of a running daemon, or to the one where a daemon is to be started.
+ * Returns a connected descriptor, 0 or a negative errno. */
 static int find_daemon(const char *option, char path[ENDPOINT_PATH_MAX])
 {
     int result = endpoint_given(option, path);
@@ -60,7 +62,7 @@ static int prepend_libraries(const char *folders)
     return err;
 }
 
-/* Does not return when the program starts. */
+/* Returns only if the program does not start. */
 static int execute(char **argv)
 {
     int err;
@@ -88,11 +90,11 @@ static int run(const char *socket_option, char **program)
         sock = start_or_connect(loc.daemon, path);
     if (sock < 0) {
         if (sock != -ECANCELED)
-            endpoint_complain(path, sock);
+            endpoint_print_error(path, sock);
         return 1;
     }
-    /* The program inherits this connection and never uses it: it tells the daemon that somebody is
-     * there for as long as the program runs, however late it opens a device. */
+    /* The program inherits this connection and never uses it. While it is open, the daemon knows
+     * that the program is running, even before the program opens a device. */
     if (fcntl(sock, F_DUPFD, KEPT_DESCRIPTOR) < 0 || setenv(CTL_SOCKET_ENV, path, 1) != 0 ||
         prepend_libraries(loc.libraries) != 0) {
         perror("uroce");
@@ -111,7 +113,7 @@ int cmd_run(int argc, char **argv)
     const char *socket_option = NULL;
     int option;
 
-    /* "+": the options after the program's name are the program's. */
+    /* "+": options after the program's name belong to the program. */
     while ((option = getopt_long(argc, argv, "+h", options, NULL)) != -1) {
         switch (option) {
         case 's':

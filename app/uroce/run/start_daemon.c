@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* See start_daemon.h. */
 #include "start_daemon.h"
 
 #include <errno.h>
@@ -14,14 +15,16 @@
 
 #include "endpoint.h"
 
-#define IDLE_SECONDS  "10"
-#define READY_TIMEOUT 30000 /* ms; a start takes a fraction of a second on an idle machine */
+#define IDLE_SECONDS "10"
+#define READY_TIMEOUT                                                           \
+    30000 /* ms; on an idle machine the daemon starts in a fraction of a second \
+           */
 #define NAME_MAX_PATH (ENDPOINT_PATH_MAX + 16)
 
 extern char **environ;
 
-/* Debian's DPDK drivers load libmlx5, which loads libibverbs: with our LD_LIBRARY_PATH that would
- * be our own. */
+/* Debian's DPDK drivers load libmlx5, which loads libibverbs. With the LD_LIBRARY_PATH of `uroce
+ * run` that would be uroce's own. */
 static void drop_loader_variables(void)
 {
     for (char **variable = environ; *variable != NULL;) {
@@ -44,7 +47,7 @@ static void default_signals(void)
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* In the daemon's process: leaves the caller's terminal, descriptors and signals behind. Never
+/* In the daemon's process: gives up the caller's terminal, descriptors and signal handlers. Never
  * returns. */
 static void become_daemon(const char *daemon, const char *path, int log, int ready)
 {
@@ -69,7 +72,7 @@ static void become_daemon(const char *daemon, const char *path, int log, int rea
     _exit(127);
 }
 
-/* Forks twice, so that the program that takes our place has no child it does not know of. */
+/* Forks twice, so that the program that replaces this process does not get an unexpected child. */
 static int spawn_daemon(const char *daemon, const char *path, int log, int ready)
 {
     pid_t pid = fork();
@@ -102,7 +105,7 @@ static void print_file(const char *name)
     fclose(file);
 }
 
-/* One byte says that the daemon serves; end of file that it gave up. */
+/* The daemon writes one byte when it serves; the end of the file means that it failed. */
 static int await_ready(int ready)
 {
     struct pollfd fd = {.fd = ready, .events = POLLIN};
@@ -149,8 +152,8 @@ static int start_daemon(const char *daemon, const char *path)
     return 0;
 }
 
-/* The lock file stays: removing it would let two starters hold "the" lock at once. */
-static int take_lock(const char *path)
+/* The lock file is never removed: with two files two processes could hold the lock at once. */
+static int acquire_lock(const char *path)
 {
     char name[NAME_MAX_PATH];
     int lock;
@@ -176,7 +179,7 @@ int start_or_connect(const char *daemon, const char *path)
 
     if (!endpoint_is_absent(sock))
         return sock;
-    lock = take_lock(path);
+    lock = acquire_lock(path);
     if (lock < 0)
         return lock;
     sock = endpoint_probe(path);

@@ -4,11 +4,11 @@
 #define UROCE_START_DAEMON_H
 
 /*
- * Connects to the daemon at path, starting `daemon --loopback` there when none serves. Callers that
- * do this at the same time, in whatever process, end up with one daemon. The daemon is nobody's
- * child, has a session of its own, writes to PATH.log, and ends when it has been idle for a while.
- * Returns a connection as endpoint_probe() does; on a failure that was already reported on stderr,
- * -ECANCELED.
+ * Connects to the daemon at path, or starts `daemon --loopback` there when no daemon serves.
+ * Concurrent callers, in any process, share one daemon. The daemon is a child of no process, has a
+ * session of its own, writes to PATH.log, and exits after it has been idle for a while. Returns a
+ * connection as endpoint_probe() does; -ECANCELED after a failure that was already reported on
+ * stderr.
  */
 int start_or_connect(const char *daemon, const char *path);
 

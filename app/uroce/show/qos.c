@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* `uroce show qos`: a port's maps, its counters by priority, and what the maps make of something.
- */
+/* `uroce show qos`: a port's maps, its counters by priority, and what the maps do with a value. */
 #include "show.h"
 
 #include <errno.h>
@@ -14,12 +13,12 @@
 #define QUESTIONS_MAX 64
 
 static struct {
-    enum qos_ask what;
+    enum qos_question what;
     uint8_t number;
 } question[QUESTIONS_MAX];
 static unsigned questions;
 
-int show_qos_ask(enum qos_ask what, const char *number)
+int show_qos_ask(enum qos_question what, const char *number)
 {
     unsigned long v, max = what == QOS_ASK_SL ? 15 : 255;
     char *end;
@@ -56,9 +55,9 @@ static bool read_map(const json_t *qos, struct qos_map *m)
            read_table(qos, "priority_to_sl", m->priority_to_sl, ARRAY_SIZE(m->priority_to_sl), 15);
 }
 
-/* From what was asked for to the frame: a service level to the tag's priority, a traffic class to
- * the header's code point, rdma_cm's type of service to both. */
-static json_t *answer(const struct qos_map *m, enum qos_ask what, uint8_t number)
+/* From a question to the fields of a frame: a service level gives the tag's priority, a traffic
+ * class the header's code point, rdma_cm's type of service both. */
+static json_t *answer(const struct qos_map *m, enum qos_question what, uint8_t number)
 {
     static const char *const name[] = {"sl", "tos", "tclass"};
     json_t *o = json_pack("{s:s, s:i}", "asked", name[what - QOS_ASK_SL], "number", (int)number);
@@ -73,7 +72,8 @@ static json_t *answer(const struct qos_map *m, enum qos_ask what, uint8_t number
     if (what != QOS_ASK_SL) {
         json_object_set_new(o, "traffic_class", json_integer(number));
         json_object_set_new(o, "dscp", json_integer(qos_traffic_class(m, number) >> 2));
-        json_object_set_new(o, "ecn", json_integer(0)); /* ours, whatever the program says */
+        json_object_set_new(o, "ecn",
+                            json_integer(0)); /* uroce clears it, whatever the program requested */
     }
     return o;
 }
@@ -101,7 +101,7 @@ json_t *show_qos_select(const json_t *root)
 
 /* ---- in tables ---- */
 
-/* One row, a column for each index. */
+/* One row, with a column for each index. */
 static void row_of_map(json_t *rows, const json_t *port, const char *name)
 {
     json_t *row = show_begin_row(port), *value;
@@ -118,7 +118,7 @@ static void row_of_map(json_t *rows, const json_t *port, const char *name)
     json_array_append_new(rows, row);
 }
 
-/* The code points that are not sent as asked for. */
+/* The code points that are sent as another one. */
 static void rows_of_dscp(json_t *rows, const json_t *port)
 {
     json_t *value;
@@ -137,7 +137,7 @@ static void rows_of_dscp(json_t *rows, const json_t *port)
     }
 }
 
-/* Takes rows over. */
+/* Prints rows and frees them. */
 static int print_rows(json_t *rows, const char *title)
 {
     int err = 0;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* `uroce show`: its options; gets the daemon's state and prints the topics. */
 #include <errno.h>
 #include <getopt.h>
 #include <jansson.h>
@@ -25,10 +26,10 @@ static void usage(FILE *out)
           out);
     for (const struct topic *t = show_topics; t->name; t++)
         fprintf(out, "  %-12s%s\n", t->name, t->help);
-    fputs("\nWith --sl (service level), --tos (of rdma_cm) or --tclass (of an address handle):\n"
-          "what packets with it become. With --flow (addresses and UDP source port of packets as "
-          "they\n"
-          "arrive) or --qp: on which queue they arrive, and why.\n",
+    fputs("\nWith --sl (service level), --tos (rdma_cm) or --tclass (traffic class of an address\n"
+          "handle): the fields of packets that are sent with it. With --flow (addresses and UDP\n"
+          "source port of packets as they arrive) or --qp: the queue on which packets arrive, and\n"
+          "why.\n",
           out);
 }
 
@@ -40,8 +41,8 @@ static const struct topic *find_topic(const char *name)
     return NULL;
 }
 
-/* The JSON in a memfd of the daemon's. NULL with the reason on stderr. */
-static json_t *load(int memfd, size_t length)
+/* Parses the JSON in a memfd from the daemon. NULL with the reason on stderr. */
+static json_t *parse_memfd(int memfd, size_t length)
 {
     json_error_t error;
     json_t *root = NULL;
@@ -60,7 +61,7 @@ static json_t *load(int memfd, size_t length)
 }
 
 /* NULL with the reason on stderr. */
-static json_t *fetch(int sock, enum ctl_show_what what)
+static json_t *request_state(int sock, enum ctl_show_what what)
 {
     struct ctl_msg m = {.magic = CTL_MAGIC, .version = CTL_VERSION, .type = CTL_SHOW, .seq = 1};
     int fds[CTL_MAX_FDS];
@@ -77,7 +78,7 @@ static json_t *fetch(int sock, enum ctl_show_what what)
     if (err == 0 && (nfds != 1 || m.show.length == 0))
         err = -EPROTO;
     if (err == 0)
-        root = load(fds[0], m.show.length);
+        root = parse_memfd(fds[0], m.show.length);
     else
         fprintf(stderr, "uroce: show: %s\n", strerror(-err));
     for (unsigned i = 0; i < nfds; i++)
@@ -133,10 +134,10 @@ json_t *show_state(const char *socket_option, enum ctl_show_what what)
     json_t *root;
 
     if (sock < 0) {
-        endpoint_complain(path, sock);
+        endpoint_print_error(path, sock);
         return NULL;
     }
-    root = fetch(sock, what);
+    root = request_state(sock, what);
     close(sock);
     return root;
 }
@@ -157,13 +158,13 @@ struct arguments {
     const char *socket;
     const struct topic *only;
     int as_json;
-    int asks;       /* what becomes of something */
-    int asks_where; /* something arrives */
+    int asks_qos;      /* a qos question */
+    int asks_steering; /* a steering question */
 };
 
 static int read_steering(struct arguments *a, int option)
 {
-    a->asks_where = 1;
+    a->asks_steering = 1;
     if (option == STEERING_ASK_FLOW)
         return show_steering_flow(optarg);
     if (option == STEERING_ASK_QP)
@@ -202,8 +203,8 @@ static int read_options(struct arguments *a, int argc, char **argv)
         case QOS_ASK_SL:
         case QOS_ASK_TOS:
         case QOS_ASK_TCLASS:
-            a->asks = 1;
-            if (show_qos_ask((enum qos_ask)option, optarg) == 0)
+            a->asks_qos = 1;
+            if (show_qos_ask((enum qos_question)option, optarg) == 0)
                 break;
             fprintf(stderr,
                     "uroce: show: \"%s\" is no service level (0 to 15), TOS or traffic class "
@@ -223,8 +224,8 @@ static int read_options(struct arguments *a, int argc, char **argv)
     return 0;
 }
 
-/* A topic, and of steering a device. */
-static int read_words(struct arguments *a, int argc, char **argv)
+/* A topic; after `steering` also a device. */
+static int read_topic(struct arguments *a, int argc, char **argv)
 {
     if (optind < argc) {
         a->only = find_topic(argv[optind++]);
@@ -234,9 +235,9 @@ static int read_words(struct arguments *a, int argc, char **argv)
     if (optind < argc && a->only->print == show_steering_print &&
         show_steering_device(argv[optind++]))
         return -1;
-    if (a->asks && (!a->only || a->only->print != show_qos_print))
+    if (a->asks_qos && (!a->only || a->only->print != show_qos_print))
         return -1;
-    if (a->asks_where && (!a->only || a->only->print != show_steering_print))
+    if (a->asks_steering && (!a->only || a->only->print != show_steering_print))
         return -1;
     return optind < argc ? -1 : 0;
 }
@@ -247,7 +248,7 @@ int cmd_show(int argc, char **argv)
     int err = read_options(&a, argc, argv);
 
     if (!err)
-        err = read_words(&a, argc, argv);
+        err = read_topic(&a, argc, argv);
     if (err) {
         usage(stderr);
         return EXIT_USAGE;

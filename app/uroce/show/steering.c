@@ -37,7 +37,7 @@ int show_steering_device(const char *name)
 
 /* ---- from the daemon's state ---- */
 
-static bool is_wanted(const char *device)
+static bool is_selected(const char *device)
 {
     return !question.device || (device && !strcmp(device, question.device));
 }
@@ -57,8 +57,7 @@ static json_t *qps_of(const json_t *root, const char *device)
     return rows;
 }
 
-/* A row for each port: what the daemon says of its steering, its queue pairs, and the answers to
- * what was asked. */
+/* A row for each port: its steering as the daemon reports it, its queue pairs, and the answers. */
 static void add_port(json_t *rows, const json_t *root, const char *device, json_t *port)
 {
     json_t *row =
@@ -85,14 +84,14 @@ json_t *show_steering_select(const json_t *root)
 
         json_array_foreach(json_object_get(device, "ports"), p, port)
         {
-            if (is_wanted(name))
+            if (is_selected(name))
                 add_port(rows, root, name, port);
         }
     }
     return rows;
 }
 
-/* What was asked for is there to be answered for. */
+/* Whether the state has what the options ask about. */
 int show_steering_check(const json_t *root)
 {
     json_t *rows = show_steering_select(root), *row;
@@ -107,7 +106,7 @@ int show_steering_check(const json_t *root)
                 question.device ? " on " : "", question.device ? question.device : "");
     else if (question.by == STEERING_BY_FLOW && !answers)
         fprintf(stderr, "uroce: show: no port has the flow's destination address; name a device to "
-                        "see what it would do\n");
+                        "see how it would place the flow\n");
     else
         return 0;
     return -ENOENT;
@@ -146,7 +145,7 @@ static void row_of_moves(json_t *rows, const json_t *port)
     json_array_append_new(rows, row);
 }
 
-/* Takes rows over. */
+/* Prints rows and frees them. */
 static int print_rows(json_t *rows, const char *title, const char *columns)
 {
     int err = 0;
@@ -179,8 +178,8 @@ static int print_tables(const json_t *ports)
         workers, "workers",
         "device port worker queue qps rx_packets tx_packets rx_delivered rx_forwarded_in "
         "rx_forwarded_out rx_copies");
-    err |= print_rows(hashes, "where ports put packets", "device port ip hash fields table key");
-    err |= print_rows(moves, "queue pairs that followed their packets", NULL);
+    err |= print_rows(hashes, "how ports spread packets", "device port ip hash fields table key");
+    err |= print_rows(moves, "queue pairs that were moved to their packets", NULL);
     err |= print_rows(qps, "queue pairs",
                       "device qpn type state worker queue steering flow_rule sgid dgid peer_sport");
     return err;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* See steering_answer.h. */
 #include "steering_answer.h"
 
 #include <stdarg.h>
@@ -9,7 +10,7 @@
 
 #define ROCE_PORT 4791
 
-/* Also what the daemon calls them. */
+/* The daemon uses the same names. */
 static const char *const field_name[] = {"source address", "destination address", "source port",
                                          "destination port"};
 
@@ -31,7 +32,7 @@ static int parse_number(const char *text, unsigned long max, unsigned long *out)
                                                                                           : 0;
 }
 
-/* The next of the words between commas, or NULL. */
+/* The next word between commas, or NULL. */
 static char *next_word(char **rest)
 {
     return strsep(rest, ",");
@@ -135,7 +136,7 @@ static bool read_table(const json_t *rss, struct indirection *t)
     return true;
 }
 
-/* False: nobody can tell how the port spreads packets of that IP version. */
+/* False if the daemon does not know how the port spreads packets of that IP version. */
 static bool read_rss(const json_t *steering, bool ipv6, struct rss *rss)
 {
     const json_t *o = json_object_get(steering, ipv6 ? "rss_ipv6" : "rss_ipv4");
@@ -199,7 +200,7 @@ __attribute__((format(printf, 3, 4))) static void set_text(json_t *o, const char
     json_object_set_new(o, name, json_string(text));
 }
 
-static void set_place(json_t *answer, const json_t *steering, json_int_t queue)
+static void set_queue(json_t *answer, const json_t *steering, json_int_t queue)
 {
     set(answer, "queue", queue);
     set(answer, "worker", worker_of(steering, queue));
@@ -233,11 +234,11 @@ static void add_hash(json_t *answer, const json_t *steering, const struct rss_tu
     set_text(answer, "hash", "0x%08x", hash);
     set(answer, "index", index);
     set(answer, "table_size", rss->table.size);
-    set_place(answer, steering, rss->table.queue[index]);
+    set_queue(answer, steering, rss->table.queue[index]);
 }
 
-/* A flow rule for it goes before the hash. Those by number are for one queue pair's packets only,
- * of which a flow may carry many. */
+/* A flow rule has precedence over the hash. A rule by number matches the packets of one queue pair
+ * only; a flow may carry packets of many queue pairs. */
 static void add_rules(json_t *answer, const json_t *steering, const struct rss_tuple *t,
                       const json_t *qps)
 {
@@ -257,7 +258,7 @@ static void add_rules(json_t *answer, const json_t *steering, const struct rss_t
             json_array_append(numbers, json_object_get(qp, "qpn"));
         } else if (json_integer_value(json_object_get(qp, "flow_rule_sport")) == t->sport) {
             json_object_set(answer, "rule_of_qp", json_object_get(qp, "qpn"));
-            set_place(answer, steering, json_integer_value(json_object_get(qp, "queue")));
+            set_queue(answer, steering, json_integer_value(json_object_get(qp, "queue")));
         }
     }
     if (json_array_size(numbers))
@@ -265,12 +266,12 @@ static void add_rules(json_t *answer, const json_t *steering, const struct rss_t
     json_decref(numbers);
 }
 
-static void add_place(json_t *answer, const json_t *steering, const struct rss_tuple *t)
+static void add_queue(json_t *answer, const json_t *steering, const struct rss_tuple *t)
 {
     struct rss *rss = malloc(sizeof(*rss));
 
     if (json_array_size(json_object_get(steering, "workers")) < 2)
-        set_place(answer, steering, 0);
+        set_queue(answer, steering, 0);
     else if (rss && read_rss(steering, !rss_is_ipv4(t), rss))
         add_hash(answer, steering, t, rss);
     free(rss);
@@ -281,40 +282,40 @@ static json_t *answer_flow(const struct rss_tuple *t, const json_t *steering, co
     json_t *answer = json_object();
 
     add_flow(answer, t);
-    add_place(answer, steering, t);
+    add_queue(answer, steering, t);
     add_rules(answer, steering, t, qps);
     return answer;
 }
 
-/* Why no flow of the queue pair's can be named. */
+/* Why the queue pair has no predictable flow. */
 static const char *without_flow(const json_t *qp, const json_t *port)
 {
     union gid peer;
 
     if (!strcmp(text_of(qp, "type"), "UD") || !strcmp(text_of(qp, "type"), "RAW_PACKET"))
-        return "it has no peer: its packets come from anybody";
+        return "it has no peer: any host may send to it";
     if (!json_object_get(qp, "dgid"))
         return "it is not connected";
     if (!gid_parse(&peer, text_of(qp, "dgid")) && has_address(port, &peer))
-        return "its peer is on the same port: packets come in on the queue of the worker that "
+        return "its peer is on the same port: packets arrive on the queue of the worker that "
                "sends them";
-    return "what it is sent is not RoCEv2";
+    return "its packets are not RoCEv2";
 }
 
-static void add_qp_place(json_t *answer, const json_t *qp, const json_t *steering,
+static void add_qp_queue(json_t *answer, const json_t *qp, const json_t *steering,
                          const json_t *port)
 {
     json_int_t sport = json_integer_value(json_object_get(qp, "peer_sport"));
     struct rss_tuple t = {.dport = ROCE_PORT, .sport = (uint16_t)sport};
 
     if (json_array_size(json_object_get(steering, "workers")) < 2) {
-        set_place(answer, steering, 0);
+        set_queue(answer, steering, 0);
     } else if (!sport || gid_parse(&t.src, text_of(qp, "dgid")) ||
                gid_parse(&t.dst, text_of(qp, "sgid"))) {
         json_object_set_new(answer, "without_flow", json_string(without_flow(qp, port)));
     } else {
         add_flow(answer, &t);
-        add_place(answer, steering, &t);
+        add_queue(answer, steering, &t);
     }
     if (json_object_get(qp, "flow_rule")) {
         json_object_set(answer, "rule_of_qp", json_object_get(qp, "qpn"));
@@ -332,7 +333,7 @@ static json_t *answer_qp(const json_t *qp, const json_t *steering, const json_t 
     json_object_set(answer, "lives_on_worker", json_object_get(qp, "worker"));
     json_object_set(answer, "lives_on_queue", json_object_get(qp, "queue"));
     json_object_set(answer, "steering", json_object_get(qp, "steering"));
-    add_qp_place(answer, qp, steering, port);
+    add_qp_queue(answer, qp, steering, port);
     queue = json_object_get(answer, "queue");
     if (queue)
         json_object_set_new(answer, "lives_there",

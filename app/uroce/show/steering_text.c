@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Answers of steering_answer.c, for people. */
+/* The answers of steering_answer.c as text. */
 #include "steering_answer.h"
 
 static const char *text_of(const json_t *o, const char *name)
@@ -19,7 +19,7 @@ static void print_hash(const json_t *answer)
     char fields[256];
 
     if (!json_object_get(answer, "hash")) {
-        puts("  hash      unknown, or there is nothing to spread");
+        puts("  hash      unknown, or the port has one queue");
         return;
     }
     steering_describe_fields(answer, fields, sizeof(fields));
@@ -35,32 +35,32 @@ static void print_rule(const json_t *answer)
     size_t i;
 
     if (json_object_get(answer, "rule_of_qp"))
-        printf("  rule      that of queue pair %u goes before the hash\n",
+        printf("  rule      that of queue pair %u has precedence over the hash\n",
                (unsigned)number_of(answer, "rule_of_qp"));
     else
         puts("  rule      none");
     json_array_foreach(json_object_get(answer, "rules_by_number"), i, qpn)
-        printf("            packets to queue pair %u go by their number\n",
+        printf("            packets to queue pair %u are placed by their number\n",
                (unsigned)json_integer_value(qpn));
 }
 
-static void print_where(const json_t *answer)
+static void print_arrival(const json_t *answer)
 {
     if (json_object_get(answer, "queue"))
         printf("  arrives   on queue %d, worker %d\n", (int)number_of(answer, "queue"),
                (int)number_of(answer, "worker"));
     else
-        puts("  arrives   nobody can tell where");
+        puts("  arrives   on an unknown queue");
 }
 
-static void print_life(const json_t *answer)
+static void print_owner(const json_t *answer)
 {
     printf("  queue pair %u (%s) lives on queue %d, worker %d: %s\n",
            (unsigned)number_of(answer, "qpn"), text_of(answer, "type"),
            (int)number_of(answer, "lives_on_queue"), (int)number_of(answer, "lives_on_worker"),
            text_of(answer, "steering"));
     if (json_is_false(json_object_get(answer, "lives_there")))
-        puts("  its packets are handed over to it");
+        puts("  its packets are forwarded to it");
     else if (json_is_true(json_object_get(answer, "lives_there")))
         puts("  its packets arrive there");
 }
@@ -68,15 +68,15 @@ static void print_life(const json_t *answer)
 void steering_print(const json_t *answer)
 {
     if (json_object_get(answer, "without_flow")) {
-        printf("  flow      none can be named: %s\n", text_of(answer, "without_flow"));
+        printf("  flow      unknown: %s\n", text_of(answer, "without_flow"));
     } else {
         if (json_object_get(answer, "src"))
             printf("  flow      %s to %s, UDP source port %d\n", text_of(answer, "src"),
                    text_of(answer, "dst"), (int)number_of(answer, "sport"));
         print_hash(answer);
         print_rule(answer);
-        print_where(answer);
+        print_arrival(answer);
     }
     if (json_object_get(answer, "qpn"))
-        print_life(answer);
+        print_owner(answer);
 }

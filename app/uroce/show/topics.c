@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The topics of `uroce show`: what each one selects from the daemon's state. */
 #include "show.h"
 
 #include <string.h>
@@ -38,7 +39,7 @@ void show_rows_of_list(json_t *rows, const json_t *port, const char *name)
     }
 }
 
-/* Adds the members of `from` that are neither lists nor objects. */
+/* Adds those members of `from` that are neither lists nor objects. */
 static void add_scalars(json_t *row, const json_t *from)
 {
     const char *key;
@@ -62,7 +63,7 @@ static json_t *port_row(const char *device, const json_t *port)
     return json_pack("{s:s?, s:O?}", "device", device, "port", json_object_get(port, "port"));
 }
 
-/* A row for each object of a list of the port's, or for each number among its members. */
+/* A row for each object of a port's list, or for each number of a port's object. */
 static void add_member(json_t *rows, const char *device, json_t *port, const char *member)
 {
     json_t *value, *item, *row;
@@ -178,7 +179,7 @@ const struct topic show_topics[] = {
      .member = "gids",
      .columns = "device port index address prefix vlan type state"},
     {.name = "neighbours",
-     .help = "who was found on the network, with which MAC",
+     .help = "hosts found on the network, and their MACs",
      .member = "neighbours",
      .columns = "device port address vlan mac state"},
     {.name = "routes",
@@ -186,14 +187,12 @@ const struct topic show_topics[] = {
      .member = "routes",
      .columns = "device port to via vlan"},
     {.name = "groups",
-     .help = "multicast groups, and for how many queue pairs",
+     .help = "multicast groups, and their numbers of queue pairs",
      .member = "groups",
      .columns = "device port group vlan members"},
-    {.name = "path_mtus",
-     .help = "what routers said of packets that were too big",
-     .member = "path_mtus"},
+    {.name = "path_mtus", .help = "path MTUs that routers reported", .member = "path_mtus"},
     {.name = "network",
-     .help = "what ARP, ND, ICMP and group membership counted",
+     .help = "counters of ARP, ND, ICMP and group membership",
      .member = "network"},
     {.name = "workers", .help = "the dataplane's threads", .select = select_workers},
     {.name = "clients", .help = "connected programs", .select = select_clients},
@@ -211,7 +210,7 @@ const struct topic show_topics[] = {
      .select = select_mrs,
      .columns = "device pid address length backend why uses"},
     {.name = "mr_reasons",
-     .help = "how often a region came to be mapped or copied, by reason",
+     .help = "how many regions were mapped or copied, by reason",
      .select = select_mr_reasons},
     {.name = "wqs", .help = "work queues of raw packets", .select = select_wqs},
     {.name = "rwq_tables",
@@ -219,13 +218,13 @@ const struct topic show_topics[] = {
      .select = select_rwq_tables,
      .columns = "device table pid size qps"},
     {.name = "flows",
-     .help = "flow rules, and what they took (what they match: with --json)",
+     .help = "flow rules, and their frames (what they match: with --json)",
      .select = select_flows,
      .columns = "device flow pid qpn type priority action tag frames"},
-    {.name = "counters", .help = "what the ports counted", .member = "counters"},
+    {.name = "counters", .help = "the ports' counters", .member = "counters"},
     {.name = "drops", .help = "dropped packets by reason", .member = "drops"},
     {.name = "qos",
-     .help = "priorities: the ports' tables and what was counted",
+     .help = "priorities: the ports' tables and counters",
      .select = show_qos_select,
      .print = show_qos_print},
     {0},

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* `uroce trace`: recent unusual events of all workers, in one order. */
 #include <errno.h>
 #include <getopt.h>
 #include <stdlib.h>
@@ -19,8 +20,9 @@ struct arguments {
 static void usage(FILE *out)
 {
     fputs("usage: uroce trace [--qpn N] [--socket PATH] [--json]\n\n"
-          "The last 1024 events of each worker on each port, in their order; ms_ago counts from\n"
-          "the answer. With --qpn those of one queue pair.\n",
+          "The last 1024 events of each worker on each port, in their order. ms_ago is an event's "
+          "age\n"
+          "when the daemon answered. With --qpn: the events of one queue pair.\n",
           out);
 }
 
@@ -33,7 +35,7 @@ static int by_time(const void *a, const void *b)
     return (s > t) - (s < t);
 }
 
-/* The wanted records of all workers in one order: an array of *n borrowed objects. */
+/* The selected records of all workers, ordered by time: an array of *n borrowed objects. */
 static json_t **collect(const json_t *root, long qpn, size_t *n)
 {
     const json_t *list = json_object_get(root, "trace");

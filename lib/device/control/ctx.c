@@ -42,7 +42,7 @@ static int open_shared(struct session *sn, struct ctl_call *call)
     return 0;
 }
 
-static int attach(struct session *sn)
+static int attach_to_workers(struct session *sn)
 {
     struct ctx_shared *shared = sn->segment.base;
     struct device *d = sn->device;
@@ -60,7 +60,7 @@ static int attach(struct session *sn)
     return err;
 }
 
-static void detach(struct session *sn)
+static void detach_from_workers(struct session *sn)
 {
     struct device *d = sn->device;
 
@@ -93,7 +93,7 @@ int ctx_open(struct session *sn, struct ctl_call *call)
     if (!err) {
         mrs_report_heat(sn);
         sn->device = sn->rnic->device[index];
-        err = attach(sn);
+        err = attach_to_workers(sn);
     }
     if (err) {
         ctx_close(sn);
@@ -117,7 +117,7 @@ static void close_space(struct session *sn)
 void ctx_close(struct session *sn)
 {
     if (sn->device)
-        detach(sn);
+        detach_from_workers(sn);
     dp_slots_fini(&sn->slots);
     free(sn->free_slot);
     sn->free_slot = NULL;

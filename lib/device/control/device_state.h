@@ -21,7 +21,7 @@ struct device {
     unsigned index;
     char name[CTL_NAME_MAX];
     struct pktio *io;
-    struct pktio_info info; /* as it was at the start, except that it does not follow the link */
+    struct pktio_info info; /* read at the start; link_up is not updated */
     struct encap_port encap;
     struct qos_map qos;
     struct entropy_policy entropy;

@@ -45,7 +45,7 @@ struct server {
     time_t idle_since;
 };
 
-static time_t seconds(void)
+static time_t monotonic_seconds(void)
 {
     struct timespec ts;
 
@@ -75,12 +75,12 @@ static void connection_close(struct connection *cn)
         close(cn->process.fd);
     TAILQ_REMOVE(&s->connections, cn, link);
     if (!--s->connection_count)
-        s->idle_since = seconds();
+        s->idle_since = monotonic_seconds();
     free(cn);
 }
 
 /* The last reply to a client that breaks the protocol. */
-static void refuse(struct connection *cn, const struct ctl_msg *request, int status)
+static void send_refusal(struct connection *cn, const struct ctl_msg *request, int status)
 {
     struct ctl_msg reply = {.magic = CTL_MAGIC, .version = CTL_VERSION, .status = status};
 
@@ -93,7 +93,7 @@ static void refuse(struct connection *cn, const struct ctl_msg *request, int sta
 
 /* Answers the request in cn, or parks it. Returns 0, or the error for which the connection must
  * end. */
-static int answer(struct connection *cn)
+static int answer_request(struct connection *cn)
 {
     struct ctl_call call = {.request = &cn->request, .in_fd = cn->fd, .in_fds = cn->fds};
     struct event_loop *loop = cn->server->config.loop;
@@ -113,7 +113,7 @@ static int answer(struct connection *cn)
 }
 
 /* Returns 0, or the error for which the connection must end. */
-static int serve(struct connection *cn)
+static int receive_request(struct connection *cn)
 {
     int err;
 
@@ -125,15 +125,15 @@ static int serve(struct connection *cn)
     if (err == -EAGAIN || err == -EINTR)
         return 0;
     if (err == -EPROTO || err == -EPROTONOSUPPORT)
-        refuse(cn, &cn->request, err);
-    return err ? err : answer(cn);
+        send_refusal(cn, &cn->request, err);
+    return err ? err : answer_request(cn);
 }
 
 static void on_socket(struct event_source *source, uint32_t events)
 {
     struct connection *cn = container_of(source, struct connection, socket);
 
-    if (serve(cn))
+    if (receive_request(cn))
         connection_close(cn);
 }
 
@@ -145,7 +145,7 @@ static void retry_parked(void *ctx)
 
     for (cn = TAILQ_FIRST(&s->connections); cn; cn = next) {
         next = TAILQ_NEXT(cn, link);
-        if (cn->parked && answer(cn))
+        if (cn->parked && answer_request(cn))
             connection_close(cn);
     }
 }
@@ -313,7 +313,7 @@ struct server *server_open(const struct server_config *config, int *err)
     s->listener = (struct event_source){.fd = -1, .ready = on_listener};
     s->stop = (struct event_source){.fd = config->stop_fd, .ready = on_stop};
     s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    s->idle_since = seconds();
+    s->idle_since = monotonic_seconds();
     TAILQ_INIT(&s->connections);
     rnic_on_retry(config->rnic, retry_parked, s);
     *err = open_listener(s);
@@ -333,7 +333,7 @@ static int idle_timeout(const struct server *s)
 
     if (!s->config.idle_exit || s->connection_count)
         return -1;
-    left = s->idle_since + (time_t)s->config.idle_exit - seconds();
+    left = s->idle_since + (time_t)s->config.idle_exit - monotonic_seconds();
     return left > 0 ? (int)left * 1000 : 0;
 }
 

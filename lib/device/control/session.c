@@ -157,7 +157,7 @@ void session_dispatch(struct session *sn, struct ctl_call *call)
     call->reply.version = CTL_VERSION;
     call->out_fds = 0;
     call->reply.status = dispatch(sn, call);
-    /* A call that failed half-way has nothing to hand over. */
+    /* A call that failed passes no descriptors on. */
     while (call->reply.status && call->out_fds)
         close(call->out_fd[--call->out_fds]);
 }

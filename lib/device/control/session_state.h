@@ -27,7 +27,7 @@ struct session {
     struct worker_ctx ctx[WORKERS_MAX]; /* by part of the device */
     struct worker_ctx
         *by_worker[WORKERS_MAX]; /* the same, by worker; NULL: not one of the device's */
-    /* Doorbell slots: qp.c. */
+    /* Doorbell slots: db_slot.c. */
     struct dp_slots slots;
     uint32_t *free_slot; /* a stack */
     uint32_t free_slots, slots_made;

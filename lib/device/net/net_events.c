@@ -12,7 +12,7 @@
 #define EXCEPTION_BURST 64
 #define LINK_INTERVAL   NS_PER_SEC /* between polls of a link that reports no changes */
 
-static void drain(int fd)
+static void drain_counter(int fd)
 {
     uint64_t count;
 
@@ -30,7 +30,7 @@ static void on_frames(struct event_source *s, uint32_t events)
     uint64_t one = 1;
     uint32_t len;
 
-    drain(s->fd);
+    drain_counter(s->fd);
     for (unsigned i = 0; i < FRAME_RING_SLOTS && (frame = frame_ring_peek(n->slow.up, &len)); i++) {
         net_host_rx(n->host, frame, len, net_time(d));
         if (n->slow.everything && (n->exception.fd < 0 || write(n->exception.fd, frame, len) < 0))
@@ -46,7 +46,7 @@ static void on_timer(struct event_source *s, uint32_t events)
 {
     struct device *d = container_of(container_of(s, struct device_net, timer), struct device, net);
 
-    drain(s->fd);
+    drain_counter(s->fd);
     net_host_timers(d->net.host, net_time(d));
     net_apply_changes(d);
 }
@@ -93,7 +93,7 @@ static void on_link(struct event_source *s, uint32_t events)
     struct pktio_info info;
 
     if (d->net.link_polled)
-        drain(s->fd);
+        drain_counter(s->fd);
     else
         d->io->ops->link_ack(d->io);
     d->io->ops->info(d->io, &info);
@@ -107,7 +107,7 @@ static void on_link(struct event_source *s, uint32_t events)
 
 /* ---- opening ---- */
 
-static int watch(struct device *d, struct event_source *s)
+static int watch_source(struct device *d, struct event_source *s)
 {
     return s->fd < 0 || !d->rnic->config.loop ? 0
                                               : event_loop_add(d->rnic->config.loop, s, EPOLLIN);
@@ -144,12 +144,12 @@ int net_events_open(struct device *d, const struct port_config *config)
     n->timer.fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     if (n->timer.fd < 0)
         return -errno;
-    err = watch(d, &n->frames);
+    err = watch_source(d, &n->frames);
     if (!err)
-        err = watch(d, &n->timer);
+        err = watch_source(d, &n->timer);
     if (!err)
-        err = watch(d, &n->link);
-    return err ? err : watch(d, &n->exception);
+        err = watch_source(d, &n->link);
+    return err ? err : watch_source(d, &n->exception);
 }
 
 void net_events_close(struct device *d)

@@ -41,7 +41,7 @@ uint64_t flow_frames(const struct flow_object *f)
 }
 
 /* Replaces the table by another, or none. The rules keep their counts. */
-static void publish(struct device *d, struct flow_table *table)
+static void publish_table(struct device *d, struct flow_table *table)
 {
     struct flow_table *old = atomic_exchange(&d->flows.table, table);
     struct flow_object *f;
@@ -106,7 +106,7 @@ static int add_rule(struct device *d, struct flow_object *f)
         d->flow_count--;
         return -ENOMEM;
     }
-    publish(d, table);
+    publish_table(d, table);
     return 0;
 }
 
@@ -178,7 +178,7 @@ int flow_destroy(struct session *sn, struct ctl_call *call)
             return -ENOMEM;
         }
     }
-    publish(d, table);
+    publish_table(d, table);
     flow_free(o);
     return 0;
 }
@@ -194,6 +194,6 @@ void flow_free_all(struct session *sn)
         unlink_rule(d, container_of(o, struct flow_object, o));
     /* The rules must not stay. Without memory for a table of the remaining rules, these are not
      * effective until the next change. */
-    publish(d, d->flow_count ? make_table(d) : NULL);
+    publish_table(d, d->flow_count ? make_table(d) : NULL);
     object_free_all(sn, OBJ_FLOW, flow_free);
 }

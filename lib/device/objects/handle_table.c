@@ -19,7 +19,7 @@ void handle_table_fini(struct handle_table *t)
 }
 
 /* Called when every slot is in use, so the ring of free slots is empty and needs no copy. */
-static int grow(struct handle_table *t)
+static int grow_table(struct handle_table *t)
 {
     uint32_t room = t->room ? min_of(t->room * 2, t->limit) : min_of(64u, t->limit);
     struct object **slot;
@@ -44,7 +44,7 @@ uint32_t handle_add(struct handle_table *t, struct object *o)
 {
     uint32_t slot;
 
-    if (t->used == t->room && !t->free_count && grow(t))
+    if (t->used == t->room && !t->free_count && grow_table(t))
         return 0;
     /* Fresh slots first: an old handle stays invalid as long as possible. */
     if (t->used < t->room) {

@@ -117,7 +117,7 @@ static int join_group(struct device *d, struct mcast_call *m)
     return 0;
 }
 
-static int prepare(struct session *sn, const struct ctl_mcast *rq, struct mcast_call *m)
+static int read_request(struct session *sn, const struct ctl_mcast *rq, struct mcast_call *m)
 {
     *m = (struct mcast_call){.q = qp_object_get(sn, rq->qpn)};
     memcpy(m->group.raw, rq->gid, sizeof(rq->gid));
@@ -127,7 +127,7 @@ static int prepare(struct session *sn, const struct ctl_mcast *rq, struct mcast_
 int mcast_attach(struct session *sn, struct ctl_call *call)
 {
     struct mcast_call m;
-    int err = prepare(sn, &call->request->mcast, &m);
+    int err = read_request(sn, &call->request->mcast, &m);
 
     if (err)
         return err;
@@ -141,7 +141,7 @@ int mcast_detach(struct session *sn, struct ctl_call *call)
 {
     struct membership *ms;
     struct mcast_call m;
-    int err = prepare(sn, &call->request->mcast, &m);
+    int err = read_request(sn, &call->request->mcast, &m);
 
     if (err)
         return err;

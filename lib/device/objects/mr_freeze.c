@@ -31,7 +31,7 @@ static void update_credit(struct session *sn)
     sn->freeze.credited = now;
 }
 
-static void thaw(struct session *sn)
+static void thaw_session(struct session *sn)
 {
     ns_t waited;
 
@@ -100,7 +100,7 @@ int mrs_freeze(struct session *sn, struct ctl_call *call)
 
     if (flags & ~(uint32_t)CTL_FREEZE_UNMAP)
         return -EINVAL;
-    thaw(sn);
+    thaw_session(sn);
     update_credit(sn);
     f.time = min_of(sn->freeze.credit, (ns_t)FREEZE_MAX);
     if (f.time < NS_PER_MS || !sn->rnic->config.mem->freeze)
@@ -114,7 +114,7 @@ int mrs_freeze(struct session *sn, struct ctl_call *call)
 
 int mrs_thaw(struct session *sn, struct ctl_call *call)
 {
-    thaw(sn);
+    thaw_session(sn);
     return 0;
 }
 

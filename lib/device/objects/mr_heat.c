@@ -40,7 +40,7 @@ static void take_reported(struct session *sn)
     }
 }
 
-static void unlist(struct mr *mr)
+static void unlist_hot(struct mr *mr)
 {
     if (mr->is_listed)
         LIST_REMOVE(mr, hot);
@@ -53,7 +53,7 @@ void mr_heat_stop(struct mr *mr)
 {
     if (atomic_load_explicit(&mr->region.heat.told, memory_order_relaxed))
         take_reported(mr->o.session);
-    unlist(mr);
+    unlist_hot(mr);
 }
 
 void mr_heat_start(struct mr *mr)
@@ -76,7 +76,7 @@ int mrs_hot(struct session *sn, struct ctl_call *call)
     *hot = (struct ctl_hot){0};
     take_reported(sn);
     while (hot->count < CTL_HOT_MAX && (mr = LIST_FIRST(&sn->hot_mrs))) {
-        unlist(mr);
+        unlist_hot(mr);
         if (!mr->mapping)
             hot->uidx[hot->count++] = mr->uidx;
     }

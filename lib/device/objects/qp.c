@@ -11,37 +11,13 @@
 #include "device_host.h"
 #include "net/resolve.h"
 #include "objects/cq_channel.h"
+#include "objects/db_slot.h"
 #include "objects/mcast.h"
 #include "objects/pd_mr.h"
 #include "objects/srq_object.h"
 #include "objects/steer.h"
 #include "objects/wq_object.h"
 #include "objects/xrcd.h"
-
-/* ---- doorbell slots ---- */
-
-/* Allocates a doorbell slot, and makes more when there are none. 0 or -ENOMEM. */
-static int alloc_slot(struct session *sn, uint32_t *slot)
-{
-    uint32_t made = sn->slots_made ? sn->slots_made * 2 : 64;
-    uint32_t *stack;
-
-    if (!sn->free_slots) {
-        if (made > DB_SLOTS)
-            return -ENOMEM;
-        stack = realloc(sn->free_slot, made * sizeof(*stack));
-        if (!stack)
-            return -ENOMEM;
-        sn->free_slot = stack;
-        for (uint32_t i = made; i > sn->slots_made; i--)
-            sn->free_slot[sn->free_slots++] = i - 1;
-        sn->slots_made = made;
-    }
-    *slot = sn->free_slot[--sn->free_slots];
-    return 0;
-}
-
-/* ---- on its worker ---- */
 
 static void detach_one(struct worker *w, void *arg)
 {
@@ -50,7 +26,7 @@ static void detach_one(struct worker *w, void *arg)
     engine_qp_detach(qp_object_engine(q), q->dp.qp);
 }
 
-static void attach(struct worker *w, void *arg)
+static void attach_qp(struct worker *w, void *arg)
 {
     struct qp_object *q = arg;
 
@@ -199,7 +175,7 @@ static void count_parts(struct qp_object *q, int n)
 /* Allocates the doorbell slot, creates the engine's queue pair and attaches it to a worker. */
 static int attach_to_worker(struct session *sn, struct qp_object *q, const struct qp_init *init)
 {
-    int err = alloc_slot(sn, &q->dp.slot);
+    int err = db_slot_alloc(sn, &q->dp.slot);
 
     if (err)
         return err;
@@ -207,7 +183,7 @@ static int attach_to_worker(struct session *sn, struct qp_object *q, const struc
     steer_begin(sn, q, device_next_port(sn->device));
     q->dp.qp = qp_create(sn->device->qps, init, &err);
     if (q->dp.qp) {
-        qp_object_call(q, attach, q);
+        qp_object_call(q, attach_qp, q);
         err = dp_slots_set(&sn->slots, q->dp.slot, &q->dp);
         if (!err)
             return 0;
@@ -217,12 +193,12 @@ static int attach_to_worker(struct session *sn, struct qp_object *q, const struc
         qp_free(q->dp.qp);
     }
     steer_end(sn, q);
-    sn->free_slot[sn->free_slots++] = q->dp.slot;
+    db_slot_free(sn, q->dp.slot);
     return err == -ENOSPC ? -ENOMEM : err;
 }
 
-static int build(struct session *sn, struct qp_object *q, const struct ctl_create_qp *rq,
-                 struct ctl_call *call)
+static int build_qp(struct session *sn, struct qp_object *q, const struct ctl_create_qp *rq,
+                    struct ctl_call *call)
 {
     struct ctl_create_qp *layout = &call->reply.create_qp;
     struct entropy_policy entropy;
@@ -255,7 +231,7 @@ int qp_object_create(struct session *sn, struct ctl_call *call)
         return -ENOMEM;
     err = find_parts(sn, rq, q);
     if (!err)
-        err = build(sn, q, rq, call);
+        err = build_qp(sn, q, rq, call);
     if (err) {
         slab_cancel(&sn->slabs, &q->segment);
         free(q);
@@ -280,7 +256,7 @@ struct modify_call {
     int err;
 };
 
-static void modify(struct worker *w, void *arg)
+static void modify_qp(struct worker *w, void *arg)
 {
     struct modify_call *m = arg;
     struct dp_qp *dq = &m->q->dp;
@@ -315,7 +291,7 @@ int qp_object_modify(struct session *sn, struct ctl_call *call)
         m.max_mtu = min_of(m.max_mtu, device_mtu_code(mtu));
         steer_connect(m.q, &av, &rq->attr, rq->mask);
     }
-    qp_object_call(m.q, modify, &m);
+    qp_object_call(m.q, modify_qp, &m);
     return m.err;
 }
 
@@ -346,7 +322,7 @@ struct detach_call {
 };
 
 /* Runs on each worker: each engine knows the groups, and the owner all the rest. */
-static void detach(struct worker *w, void *arg)
+static void detach_batch(struct worker *w, void *arg)
 {
     struct detach_call *d = arg;
 
@@ -359,7 +335,7 @@ static uint64_t qp_object_free(struct session *sn, struct qp_object *q)
 {
     uint64_t slab_gone;
 
-    sn->free_slot[sn->free_slots++] = q->dp.slot;
+    db_slot_free(sn, q->dp.slot);
     mcast_leave_all(q);
     qp_free(q->dp.qp);
     count_parts(q, -1);
@@ -381,7 +357,7 @@ static uint64_t free_queue_pairs(struct session *sn, struct detach_call *d)
     }
     for (unsigned i = 0; i < sn->device->parts; i++) {
         d->engine = sn->device->port[i]->engine;
-        worker_call(sn->device->workers[i], detach, d);
+        worker_call(sn->device->workers[i], detach_batch, d);
     }
     for (unsigned i = 0; i < d->n; i++)
         slab_gone = qp_object_free(sn, d->q[i]);

@@ -11,7 +11,7 @@ struct slab;
 struct segment {
     void *base;
     size_t bytes;
-    struct slab *slab; /* of which it is a piece (slab.h); NULL: it has a memfd of its own */
+    struct slab *slab; /* the slab that it is a piece of; NULL: it has a memfd of its own */
 };
 
 /*

@@ -68,8 +68,8 @@ static int find_parts(struct session *sn, const struct ctl_create_srq *rq, struc
     return 0;
 }
 
-static int build(struct session *sn, struct srq_object *s, const struct ctl_create_srq *rq,
-                 struct ctl_call *call)
+static int build_srq(struct session *sn, struct srq_object *s, const struct ctl_create_srq *rq,
+                     struct ctl_call *call)
 {
     struct srq_init init;
     int err = plan_ring(&s->layout, rq->max_wr, rq->max_sge);
@@ -104,7 +104,7 @@ int srq_object_create(struct session *sn, struct ctl_call *call)
     s->layout = *rq;
     err = find_parts(sn, rq, s);
     if (!err)
-        err = build(sn, s, rq, call);
+        err = build_srq(sn, s, rq, call);
     if (err) {
         slab_cancel(&sn->slabs, &s->segment);
         free(s);
@@ -146,7 +146,8 @@ static void move_wqes(void *arg, uint32_t first, uint32_t end)
 }
 
 /* *slab_gone: the slab that was freed with the old segment, or 0. */
-static int resize(struct srq_object *s, uint32_t max_wr, struct ctl_call *call, uint64_t *slab_gone)
+static int resize_srq(struct srq_object *s, uint32_t max_wr, struct ctl_call *call,
+                      uint64_t *slab_gone)
 {
     struct session *sn = s->o.session;
     struct ctl_create_srq layout = s->layout;
@@ -183,7 +184,7 @@ int srq_object_modify(struct session *sn, struct ctl_call *call)
         rq->limit > (rq->mask & CTL_SRQ_MAX_WR ? rq->max_wr : s->layout.max_wr))
         return -EINVAL;
     if (rq->mask & CTL_SRQ_MAX_WR)
-        err = resize(s, rq->max_wr, call, &slab_gone);
+        err = resize_srq(s, rq->max_wr, call, &slab_gone);
     if (err)
         return err;
     if ((rq->mask & CTL_SRQ_LIMIT) && srq_set_limit(s->srq, rq->limit))

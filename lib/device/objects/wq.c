@@ -93,7 +93,7 @@ static int make_ring(struct session *sn, struct wq_object *w, const struct ctl_c
     return 0;
 }
 
-static void attach(struct worker *worker, void *arg)
+static void attach_wq(struct worker *worker, void *arg)
 {
     struct wq_object *w = arg;
 
@@ -110,8 +110,8 @@ static struct worker_port *choose_port(struct device *d, uint32_t vector)
     return device_next_port(d);
 }
 
-static int build(struct session *sn, struct wq_object *w, const struct ctl_create_wq *rq,
-                 struct ctl_call *call)
+static int build_wq(struct session *sn, struct wq_object *w, const struct ctl_create_wq *rq,
+                    struct ctl_call *call)
 {
     struct wq_init init = {.pd = rq->pd, .uidx = rq->uidx, .cq = &w->cq->dp.cq, .owner = &w->dp};
     struct ctl_create_wq *layout = &call->reply.create_wq;
@@ -132,7 +132,7 @@ static int build(struct session *sn, struct wq_object *w, const struct ctl_creat
     w->dp = (struct dp_wq){.ctx = &sn->ctx[0], .uidx = rq->uidx};
     w->port = choose_port(sn->device, w->cq->vector);
     sn->device->assigned[w->port->queue]++;
-    worker_call(w->port->worker, attach, w);
+    worker_call(w->port->worker, attach_wq, w);
     return 0;
 }
 
@@ -150,7 +150,7 @@ int wq_object_create(struct session *sn, struct ctl_call *call)
     w->o.session = sn; /* before others can find it */
     err = find_parts(sn, rq, w);
     if (!err)
-        err = build(sn, w, rq, call);
+        err = build_wq(sn, w, rq, call);
     if (err) {
         slab_cancel(&sn->slabs, &w->segment);
         free(w);
@@ -171,7 +171,7 @@ struct modify_call {
     int err;
 };
 
-static void modify(struct worker *worker, void *arg)
+static void modify_wq(struct worker *worker, void *arg)
 {
     struct modify_call *m = arg;
 
@@ -188,14 +188,14 @@ int wq_object_modify(struct session *sn, struct ctl_call *call)
 
     if (!m.w || rq->state > WQS_ERR)
         return -EINVAL;
-    worker_call(m.w->port->worker, modify, &m);
+    worker_call(m.w->port->worker, modify_wq, &m);
     call->reply.modify_wq.state = wq_current_state(m.w->wq);
     return m.err;
 }
 
 /* ---- destruction ---- */
 
-static void detach(struct worker *worker, void *arg)
+static void detach_wq(struct worker *worker, void *arg)
 {
     struct wq_object *w = arg;
 
@@ -209,7 +209,7 @@ static uint64_t wq_object_free(struct wq_object *w)
     struct session *sn = w->o.session;
     uint64_t slab_gone = 0;
 
-    worker_call(w->port->worker, detach, w);
+    worker_call(w->port->worker, detach_wq, w);
     sn->device->assigned[w->port->queue]--;
     wq_free(w->wq);
     count_parts(w, -1);

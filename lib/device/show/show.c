@@ -241,7 +241,7 @@ static json_t *show_session(const struct session *sn)
     return o;
 }
 
-static const char *type_name(uint32_t type)
+static const char *qp_type_name(uint32_t type)
 {
     static const char *const name[] = {[QPT_RC] = "RC",
                                        [QPT_UC] = "UC",
@@ -277,7 +277,7 @@ static json_t *show_qp(struct qp_object *q)
     json_object_set_new(o, "device", json_string(q->o.session->device->name));
     json_object_set_new(o, "qpn", show_number(q->o.handle));
     json_object_set_new(o, "pid", show_number((uint64_t)q->o.session->peer.pid));
-    json_object_set_new(o, "type", json_string(type_name(qp_type(q->dp.qp))));
+    json_object_set_new(o, "type", json_string(qp_type_name(qp_type(q->dp.qp))));
     show_qp_steering(o, q);
     if (q->ind)
         show_rx_hash(o, q);

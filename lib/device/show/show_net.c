@@ -71,7 +71,7 @@ void show_address_state(json_t *o, const struct device *d, const union gid *addr
         json_object_set_new(o, "state", json_string(name[state]));
 }
 
-static json_t *counters(const struct device *d)
+static json_t *show_net_counters(const struct device *d)
 {
     const struct net_counters *c = net_host_counters(d->net.host);
     const struct slow_path *s = &d->net.slow;
@@ -103,5 +103,5 @@ void show_net(json_t *port, const struct device *d)
     json_object_set_new(port, "routes", routes);
     json_object_set_new(port, "groups", groups);
     json_object_set_new(port, "path_mtus", pmtus);
-    json_object_set_new(port, "network", counters(d));
+    json_object_set_new(port, "network", show_net_counters(d));
 }

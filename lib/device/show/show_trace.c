@@ -11,7 +11,7 @@
 #include "trace.h"
 
 /* One line about a record. */
-static json_t *describe(const struct trace_record *r)
+static json_t *event_text(const struct trace_record *r)
 {
     switch (r->event) {
     case TRACE_DROP:
@@ -53,7 +53,7 @@ static json_t *show_record(const struct device *d, unsigned part, const struct t
     return json_pack(
         "{s:I, s:s, s:i, s:I, s:s, s:o}", "time_ns", (json_int_t)r->time, "device", d->name,
         "worker", (int)worker_index(d->workers[part]), "qpn", (json_int_t)r->qpn, "event",
-        r->event && r->event < TRACE_EVENTS ? name[r->event] : "?", "what", describe(r));
+        r->event && r->event < TRACE_EVENTS ? name[r->event] : "?", "what", event_text(r));
 }
 
 static int add_records(json_t *list, const struct device *d, unsigned part)

@@ -38,7 +38,7 @@ static const struct detection *detection_rules(const struct own_address *o)
 
 /* ---- detection and announcements ---- */
 
-static void probe(struct net_host *h, const struct own_address *o)
+static void send_probe(struct net_host *h, const struct own_address *o)
 {
     if (gid_is_ipv4(&o->a.addr))
         arp_probe(&h->port, &o->a);
@@ -46,7 +46,7 @@ static void probe(struct net_host *h, const struct own_address *o)
         nd_probe(&h->port, &o->a);
 }
 
-static void announce(struct net_host *h, const struct own_address *o)
+static void send_announcement(struct net_host *h, const struct own_address *o)
 {
     if (gid_is_ipv4(&o->a.addr))
         arp_announce(&h->port, &o->a);
@@ -96,7 +96,7 @@ static void run_timer(struct net_host *h, struct own_address *o, ns_t now)
     bool was_tentative = o->state == NET_TENTATIVE;
 
     if (o->phase == ADDRESS_ANNOUNCING) {
-        announce(h, o);
+        send_announcement(h, o);
         o->next = now + d->announcement_gap;
         if (!--o->packets_left) {
             o->phase = ADDRESS_IDLE;
@@ -105,7 +105,7 @@ static void run_timer(struct net_host *h, struct own_address *o, ns_t now)
         return;
     }
     if (o->packets_left) {
-        probe(h, o);
+        send_probe(h, o);
         o->packets_left--;
         o->next =
             now + (o->packets_left ? d->gap + net_port_random(&h->port, d->gap_spread) : d->wait);
@@ -131,7 +131,7 @@ void address_conflict(struct net_host *h, struct own_address *o, ns_t now)
         /* RFC 5227 2.4 (c): connections use the address, so the host keeps it, but limits its
          * defence. */
         o->defend_after = now + DEFEND_INTERVAL;
-        announce(h, o);
+        send_announcement(h, o);
     }
 }
 

@@ -122,8 +122,8 @@ static void start_requests(struct neighbour_cache *c, struct cached_neighbour *e
 }
 
 /* Reports the change of an entry that was as *was. The callbacks may change the table. */
-static void notify(struct neighbour_cache *c, const struct cached_neighbour *was,
-                   const uint8_t *mac)
+static void report_change(struct neighbour_cache *c, const struct cached_neighbour *was,
+                          const uint8_t *mac)
 {
     const struct net_host_ops *ops = c->port->cfg.ops;
 
@@ -144,7 +144,7 @@ static void set_mac(struct neighbour_cache *c, struct cached_neighbour *e, const
     e->tries = 0;
     e->state = state;
     e->next = state == NET_REACHABLE ? now + REACHABLE_TIME : NS_NEVER;
-    notify(c, &was, mac);
+    report_change(c, &was, mac);
 }
 
 /* Ends the time in which a failure is reported at once. A MAC is kept: queue pairs still send to
@@ -169,7 +169,7 @@ static void enter_failed(struct neighbour_cache *c, struct cached_neighbour *e, 
     e->state = NET_FAILED;
     e->waited = false;
     e->next = now + FAILED_TIME;
-    notify(c, &was, NULL);
+    report_change(c, &was, NULL);
 }
 
 static void run_timer(struct neighbour_cache *c, struct cached_neighbour *e, ns_t now)
@@ -285,7 +285,7 @@ int ncache_resolve(struct neighbour_cache *c, const union gid *src, const union 
         e->waited = true;
         if (!e->tries)
             send_request(c, e, now);
-        notify(c, &gone, NULL);
+        report_change(c, &gone, NULL);
         return -EINPROGRESS;
     }
     memcpy(mac, e->mac, 6);
@@ -374,13 +374,13 @@ int ncache_add_static(struct neighbour_cache *c, const union gid *addr, uint16_t
     e->waited = false;
     e->state = NET_STATIC;
     e->next = NS_NEVER;
-    notify(c, &was, mac);
+    report_change(c, &was, mac);
     for (unsigned i = 0; vlan == VLAN_NONE && i < c->len; i++) {
         was = c->slot[i];
         if (!was.used_slot || was.state == NET_STATIC || !gid_eq(&was.addr, addr))
             continue;
         c->slot[i].used_slot = false;
-        notify(c, &was, mac);
+        report_change(c, &was, mac);
     }
     return 0;
 }

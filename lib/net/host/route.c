@@ -28,7 +28,7 @@ int route_lookup(const struct route_table *t, const union gid *dst, uint16_t vla
 }
 
 /* r with the bits after the prefix cleared. */
-static struct net_route normalized(const struct net_route *r)
+static struct net_route without_host_bits(const struct net_route *r)
 {
     struct net_route n = *r;
     unsigned from = gid_is_ipv4(&r->dst) ? 12 : 0;
@@ -66,7 +66,7 @@ int route_add(struct route_table *t, const struct net_route *r)
 
     if (!is_valid(t, r))
         return -EINVAL;
-    n = normalized(r);
+    n = without_host_bits(r);
     if (find_route(t, &n) >= 0)
         return -EEXIST;
     if (t->len == NET_ROUTE_MAX)
@@ -82,7 +82,7 @@ int route_remove(struct route_table *t, const struct net_route *r)
 
     if (r->prefix > (gid_is_ipv4(&r->dst) ? 32 : 128))
         return -ENOENT;
-    n = normalized(r);
+    n = without_host_bits(r);
     i = find_route(t, &n);
     if (i < 0 || !gid_eq(&t->route[i].via, &r->via))
         return -ENOENT;
@@ -115,7 +115,7 @@ void route_each(const struct route_table *t, void *ctx,
         if (!address_is_connected(&t->addresses->slot[i], a->vlan) || is_repeated(t, i))
             continue;
         r.via = inet_unspecified(gid_is_ipv4(&a->addr));
-        r = normalized(&r);
+        r = without_host_bits(&r);
         visit(ctx, &r, true);
     }
     for (unsigned i = 0; i < t->len; i++)

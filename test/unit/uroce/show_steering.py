@@ -174,8 +174,8 @@ def other_hashes():
     claim((found["queue"], found["worker"]) == (0, 1) and "hash" not in found, f"one queue: {found}")
     for flow in ("fd02::9,fd02::1,1", "10.3.0.9,10.3.0.1,1"):
         found = [a for rows in answers("--flow", flow).values() for a in rows]
-        claim(len(found) == 1 and "queue" not in found[0], f"nobody can tell: {found}")
-        claim("nobody can tell" in show("steering", "--flow", flow).stdout, flow)
+        claim(len(found) == 1 and "queue" not in found[0], f"an unknown queue: {found}")
+        claim("on an unknown queue" in show("steering", "--flow", flow).stdout, flow)
 
 
 def rules_go_before_the_hash():
@@ -183,7 +183,7 @@ def rules_go_before_the_hash():
     claim(found["rule_of_qp"] == 17 and (found["queue"], found["worker"]) == (3, 1), f"{found}")
     claim(found["rules_by_number"] == [18], f"{found}")
     text = show("steering", "--flow", "10.0.0.2,10.0.0.1,50001").stdout
-    claim("that of queue pair 17 goes before the hash" in text and "on queue 3, worker 1" in text, text)
+    claim("that of queue pair 17 has precedence over the hash" in text and "on queue 3, worker 1" in text, text)
 
 
 def queue_pairs():
