@@ -19,7 +19,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-MUTATION_PARTS = 8
+MUTATION_PARTS = 4
 SEEDS = {"sim_all-long": 300000, "sim_rc-long": 250000}
 FUZZ = (("packet", "queue"), ("engine", "ctl"), ("replay", "config"), ("flows", "net"), ("raw", "perf_options"))
 FUZZ_SECONDS = 600
@@ -63,7 +63,7 @@ def fixed(*runs):
 
 def parts():
     """(name, what it is, runs of a turn): in the order of the commits, different kinds side by side."""
-    found = [(f"mutation-{n + 1}", "an eighth of the faults that the tests must notice", mutation(n))
+    found = [(f"mutation-{n + 1}", "a quarter of the faults that the tests must notice", mutation(n))
              for n in range(MUTATION_PARTS)]
     others = [(f"fuzz-{n + 1}", f"{FUZZ_SECONDS // 60} minutes of libFuzzer for {' and '.join(targets)}", fuzz(targets))
               for n, targets in enumerate(FUZZ)]
