@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Applications whose queue pairs live on many workers, on one loopback port, and what is between
- * them and the control thread, which changes everything under them (test_dataplane_chaos.c).
+ * Applications whose queue pairs are on several workers, on one loopback port, and their interface
+ * to the control thread, which changes everything under them (test_dataplane_chaos.c).
  *
- * Threads: each application has one, which posts, polls, and checks. Objects are made and unmade on
- * the control thread, which it asks (control_ask).
+ * Threads: each application has one, which posts, polls, and checks. The control thread creates and
+ * destroys objects at its request (control_ask).
  */
 #ifndef UROCE_TEST_CHAOS_H
 #define UROCE_TEST_CHAOS_H
@@ -30,7 +30,7 @@
 
 /* ---- programs: opened contexts (chaos_program.c) ---- */
 
-/* What a program sees of its memory. A flow's part. */
+/* A flow's part of a program's memory. */
 struct flow_memory {
     uint8_t local[WINDOW][UNIT], target[WINDOW][UNIT], inbox[WINDOW][UNIT + GRH];
     uint8_t source[SOURCE]; /* READs read it; does not change */
@@ -45,7 +45,7 @@ struct memory {
 struct program {
     struct dataplane *dp;
     struct session *session; /* NULL: it has ended */
-    struct space *space;     /* its memory as the dataplane has it */
+    struct space *space;     /* its memory as the dataplane maps it */
     struct memory *memory;
     uint64_t base; /* its address */
     uint32_t pd;
@@ -54,7 +54,7 @@ struct program {
     struct ctl_create_srq srq;
     uint8_t *srq_segment;
     uint32_t srq_posted;
-    unsigned spare[POOL], spares; /* units that are in no entry */
+    unsigned spare[POOL], spares; /* units that are in no receive WQE */
 };
 
 extern const struct mem_provider chaos_memory;
@@ -65,7 +65,7 @@ void program_open(struct program *p);
 void program_close(struct program *p);
 /* One control message; it must succeed. */
 struct ctl_msg program_call(struct program *p, enum ctl_type type, struct ctl_msg m);
-/* Puts units that are spare into the shared queue, as far as it has room. */
+/* Posts spare units to the shared queue, as far as it has room. */
 void program_fill_srq(struct program *p);
 
 /* ---- flows: messages of one kind from one queue pair to another (chaos_flow.c) ---- */
@@ -82,26 +82,26 @@ struct message {
 
 struct flow {
     struct app *app;
-    unsigned number; /* no two have the same; contents depend on it */
-    unsigned slot;   /* whose memory it has */
+    unsigned number; /* unique; contents depend on it */
+    unsigned slot;   /* the owner of its memory */
     enum flow_kind kind;
-    struct program *end[2]; /* who sends, who receives */
+    struct program *end[2]; /* sender, receiver */
     struct flow_memory *memory[2];
     struct test_qp qp[2];
     struct test_mr target;       /* the receiver's memory, for this flow alone */
     uint32_t window, window_key; /* handle and key of a memory window over it, or 0 */
     bool bound;
-    unsigned late; /* looks after which there are receive entries */
+    unsigned late; /* polls after which there are receive WQEs */
     struct ctl_create_ah ah;
     uint32_t path_mtu;
     union gid group;
     struct message message[MESSAGES];
     unsigned posted, done; /* requests */
     unsigned taken;        /* receive completions, flushed ones too */
-    unsigned next;         /* the message after the last one received */
+    unsigned next;         /* the message after the last received one */
     unsigned settled;      /* UC and UD: those that arrived or were given up */
     uint64_t word;         /* what atomics that were posted leave behind */
-    unsigned cut_at;       /* when so many are posted it is taken away */
+    unsigned cut_at;       /* it is taken away when this many are posted */
     ns_t waits_since;
     bool ending;       /* its objects are being taken away */
     bool failed, gone; /* a request failed; it exists no more */
@@ -113,22 +113,22 @@ void flow_fill(const struct flow *f, unsigned n, uint8_t *p, uint32_t len);
 bool flow_holds(const struct flow *f, unsigned n, const uint8_t *unit);
 bool untouched(const uint8_t *p, size_t from, size_t to);
 
-/* Control thread: makes its objects, and unmakes those that are left. */
+/* Control thread: creates its objects, and destroys the remaining ones. */
 void flow_open(struct flow *f);
 void flow_close(struct flow *f);
 /* Takes the receiver's memory away. */
 void flow_close_target(struct flow *f);
-/* Puts what is left of it into the error state. */
+/* Moves its remaining queue pairs to the error state. */
 void flow_error(struct flow *f);
 
 /* The application's thread. */
 void flow_plan(struct flow *f, struct random *r);
 void flow_begin(struct flow *f); /* its receives */
-bool flow_post(struct flow *f);  /* what there is room for; whether there was any */
+bool flow_post(struct flow *f);  /* as many as there is room for; whether there was any */
 bool flow_is_done(const struct flow *f);
 /* A completion of its end 0 or 1. */
 void flow_completion(struct flow *f, unsigned end, const struct cqe *e);
-/* All completions were read: nothing that should have one is left. end: of those that are left. */
+/* All completions were read: no request lacks one. end: of the remaining end. */
 void flow_check_end(const struct flow *f, unsigned end);
 
 /* ---- applications (chaos_app.c) ---- */
@@ -138,24 +138,24 @@ struct app {
     struct random random;
     struct program program[PROGRAMS];
     struct flow flow[FLOWS];
-    unsigned lazy;                 /* looks without polling */
-    int wake;                      /* eventfd, of which the thread should look up */
+    unsigned lazy;                 /* iterations without polling */
+    int wake;                      /* eventfd that wakes the thread */
     _Atomic unsigned begun[FLOWS]; /* flows, by slot */
     _Atomic bool killed, ended;
     pthread_t thread;
 };
 
-/* What all of them did. */
+/* Totals over all of them. */
 struct tally {
     _Atomic uint64_t flows;                /* made */
-    _Atomic uint64_t finished[FLOW_KINDS]; /* flows whose messages all were sent and checked */
+    _Atomic uint64_t finished[FLOW_KINDS]; /* flows whose messages were all sent and checked */
     _Atomic uint64_t cut[FLOW_KINDS];      /* taken away amid their traffic */
-    _Atomic uint64_t lost[FLOW_KINDS];     /* messages of UC and UD that were given up */
+    _Atomic uint64_t lost[FLOW_KINDS];     /* lost messages of UC and UD */
     _Atomic uint64_t overtaken[FLOW_KINDS];
     _Atomic uint64_t messages, windows, crossed; /* crossed: flows between two programs */
 };
 extern struct tally tally;
-extern _Atomic bool closing_time; /* applications begin nothing new */
+extern _Atomic bool closing_time; /* applications start no new flows */
 
 void *app_run(void *app);
 
@@ -163,7 +163,7 @@ void *app_run(void *app);
 
 /* Runs fn(arg) on it and waits for its end. */
 void control_ask(void (*fn)(void *arg), void *arg);
-/* Control thread: begins and ends to serve them in its loop. */
+/* Control thread: starts and stops serving them in its loop. */
 void control_open(struct event_loop *loop);
 void control_close(struct event_loop *loop);
 /* Writes into an eventfd. */

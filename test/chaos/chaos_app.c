@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* An application: flows come and go, some of them amid their traffic, some with their program. */
+/* An application: flows start and end, some of them in the middle of their traffic, some with their
+ * program. */
 #include "chaos.h"
 
 #include <poll.h>
@@ -11,7 +12,7 @@
 struct tally tally;
 _Atomic bool closing_time;
 
-/* How flows end that do not come to their end. */
+/* Ways in which flows end before their last message. */
 enum cut { CUT_DESTROY, CUT_TARGET, CUT_ERROR, CUT_PROGRAM, CUTS };
 
 static void create(void *arg)
@@ -82,7 +83,7 @@ static bool poll_all(struct app *a)
     return any;
 }
 
-/* Whether it may be that nothing comes any more, as datagrams were lost. */
+/* Whether no completion may come any more, because datagrams were lost. */
 static bool may_be_lost(const struct app *a)
 {
     for (unsigned i = 0; i < FLOWS; i++)
@@ -91,7 +92,7 @@ static bool may_be_lost(const struct app *a)
     return false;
 }
 
-/* Sleeps until there are completions or somebody ends us: an event that got lost ends the test. */
+/* Sleeps until there are completions or the application is ended; a lost event fails the test. */
 static void wait_for_something(struct app *a)
 {
     struct pollfd p[PROGRAMS + 1] = {{.fd = a->wake, .events = POLLIN}};
@@ -134,7 +135,7 @@ static void begin(struct app *a, unsigned slot)
     atomic_fetch_add(&a->begun[slot], 1);
 }
 
-/* Whatever it left behind is read, and its memory is nobody else's any more. */
+/* Its remaining completions are read, and no other part uses its memory any more. */
 static void bury(struct app *a, struct flow *f)
 {
     control_ask(destroy, f);
@@ -153,7 +154,8 @@ static void finish(struct app *a, struct flow *f)
     bury(a, f);
 }
 
-/* All that is left of it is flushed, and a shared queue's entry that it had comes back. */
+/* Its remaining requests are flushed, and the shared queue gets back the receive WQE that
+ * it held. */
 static void fail(struct app *a, struct flow *f)
 {
     f->ending = true;
@@ -164,7 +166,7 @@ static void fail(struct app *a, struct flow *f)
             flow_check_end(f, i);
 }
 
-/* Nobody reaches the target from the moment the answer is there. */
+/* No peer can access the target once the reply has arrived. */
 static void take_target(struct app *a, struct flow *f)
 {
     struct flow_memory *there = f->memory[1];
@@ -180,7 +182,7 @@ static void take_target(struct app *a, struct flow *f)
     require(!there->word);
 }
 
-/* A program ends, and with it one end, or both, of some flows. */
+/* A program ends, and with it one or both ends of some flows. */
 static void end_program(struct app *a)
 {
     struct program *p = &a->program[1];
@@ -216,7 +218,7 @@ static void cut(struct app *a, struct flow *f)
     bury(a, f);
 }
 
-/* Whether there was anything to do. */
+/* Whether there was any work. */
 static bool attend(struct app *a, unsigned slot)
 {
     struct flow *f = &a->flow[slot];
@@ -243,7 +245,7 @@ static bool is_idle(const struct app *a)
     return true;
 }
 
-/* The entries of a shared queue that nobody has any more were all given back. */
+/* All WQEs of a shared queue without users were given back. */
 static void check_pool(struct program *p)
 {
     struct srq_shared *shared = (struct srq_shared *)p->srq_segment;

@@ -23,7 +23,7 @@ bool untouched(const uint8_t *p, size_t from, size_t to)
     return true;
 }
 
-/* What is wrong with it: the first byte that is. */
+/* Reports the first wrong byte. */
 static bool differs(const struct flow *f, unsigned n, const uint8_t *unit, uint32_t at)
 {
     fprintf(stderr, "flow %u of kind %u: message %u of %u bytes (operation %u), at %u: ", f->number,
@@ -37,8 +37,8 @@ static bool differs(const struct flow *f, unsigned n, const uint8_t *unit, uint3
     return false;
 }
 
-/* Of UC a message that lost a packet may have left some of its bytes in the entry, which then takes
- * another one: the next, or one before it when the queue pair has moved and it was overtaken. */
+/* A UC message that lost a packet may have left bytes in its receive WQE, which another message
+ * then uses: the next one, or an earlier one that it overtook when the queue pair migrated. */
 static bool is_remains(const struct flow *f, unsigned n, uint32_t at, uint8_t byte)
 {
     unsigned first = n > 4 * WINDOW ? n - 4 * WINDOW : 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What applications ask of the control thread. */
+/* Requests of applications to the control thread. */
 #include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -49,7 +49,7 @@ static void serve(struct event_source *s, uint32_t events)
     w = control.wishes;
     control.wishes = NULL;
     while (w) {
-        struct wish *next = w->next; /* gone with its caller's stack when it is done */
+        struct wish *next = w->next; /* on its caller's stack: invalid when it is done */
 
         pthread_mutex_unlock(&control.lock);
         w->fn(w->arg);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the control thread does to applications. */
+/* Disturbances of applications by the control thread. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,8 +36,8 @@ static struct qp_object *any_qp(void)
     return found;
 }
 
-/* Nothing in the daemon moves those: a datagram that is on its way to their group would miss them,
- * or come twice. */
+/* The daemon does not migrate group members: a datagram in flight to their group would miss them,
+ * or arrive twice. */
 static bool is_member(const struct qp_object *q)
 {
     return q->group_count;
@@ -113,7 +113,7 @@ static void call_group(unsigned i)
     world.member[i] = !world.member[i];
 }
 
-/* A queue pair comes, joins a group, leaves it, goes: one step of that. */
+/* A queue pair is created, joins a group, leaves it, is destroyed: one step of that. */
 void change_bystander(void)
 {
     struct program *p = &world.bystander;

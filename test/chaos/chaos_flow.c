@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages from one queue pair to another, and what must be true of each. */
+/* Messages from one queue pair to another, and the checks of each. */
 #include "chaos.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* UC and UD: messages that do not come for so long are given up. */
+/* UC and UD: messages that have not arrived after this time count as lost. */
 #define GIVE_UP (1 * NS_PER_SEC)
 
 static bool is_rc(const struct flow *f)
@@ -89,7 +89,7 @@ static void give_inboxes(struct flow *f)
         give_inbox(f);
 }
 
-/* Of RC the sender may be told to wait: there are receive entries later on. */
+/* An RC sender may get RNR NAKs: receive WQEs are posted later. */
 void flow_begin(struct flow *f)
 {
     f->bound = !f->window;
@@ -115,7 +115,7 @@ static void aim(struct flow *f, struct sqe *wr, struct message *m)
     if (m->op == SQE_FETCH_ADD) {
         wr->atomic.compare_add = m->offset + 1;
         f->word += m->offset + 1;
-    } else if (m->op == SQE_CMP_SWP) { /* every other one finds something else */
+    } else if (m->op == SQE_CMP_SWP) { /* every other one finds another value */
         wr->atomic.compare_add = f->word + m->offset % 2;
         wr->atomic.swap = m->offset;
         if (m->offset % 2 == 0)
@@ -148,7 +148,7 @@ static void post_next(struct flow *f)
     f->posted++;
 }
 
-/* The memory of the message a window before was looked at. */
+/* The memory of the message one window earlier has been checked. */
 static bool is_free(const struct flow *f)
 {
     const struct message *m;
@@ -177,7 +177,7 @@ static void give_up(struct flow *f)
     }
 }
 
-/* Now and then where the queue pair was, or will be. */
+/* Sometimes at the worker that had the queue pair, or will have it. */
 static void ring(struct flow *f)
 {
     if (random_below(&f->app->random, 8))
@@ -206,7 +206,7 @@ bool flow_post(struct flow *f)
 
 /* ---- completions of requests ---- */
 
-/* Message n is said to be done; what was sent is looked at when it is received. */
+/* Message n has completed; the receiver checks the content of SENDs. */
 static void check_done(const struct flow *f, unsigned n)
 {
     const struct message *m = &f->message[n];
@@ -247,7 +247,7 @@ static bool may_fail_so(const struct flow *f, unsigned status)
         return true;
     if (is_ud(f)) /* its address handle is gone */
         return status == WC_LOC_QP_OP_ERR;
-    /* Of a program that is ending first the memory cannot be reached any more. */
+    /* The memory of an ending program becomes inaccessible first. */
     return status == WC_RETRY_EXC_ERR || status == WC_REM_ACCESS_ERR || status == WC_REM_OP_ERR;
 }
 
@@ -258,7 +258,7 @@ static void tell(const struct flow *f, const struct cqe *e)
             f->ending ? ", ending" : "");
 }
 
-/* One fails, and all behind it are flushed; only when something was taken away. */
+/* One fails, and all behind it are flushed; only when an object was taken away. */
 static void on_failure(struct flow *f, const struct cqe *e)
 {
     if (!f->ending || !may_fail_so(f, e->status))
@@ -309,8 +309,8 @@ static void on_arrival_rc(struct flow *f, const struct cqe *e, const uint8_t *un
     f->next = n + 1;
 }
 
-/* Each at most once. Of UC out of order only when a queue pair moved: what was on its way to its
- * worker is overtaken by what comes to the next one. */
+/* Each at most once. UC messages are out of order only when a queue pair migrated: frames forwarded
+ * by its old worker are overtaken by those that arrive at the new one. */
 static void on_arrival(struct flow *f, const struct cqe *e, const uint8_t *unit)
 {
     struct message *m = &f->message[e->imm];

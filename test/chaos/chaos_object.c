@@ -59,7 +59,7 @@ static struct ah_attr own_address(const struct flow *f)
     return f->number % 2 ? address("::1", 1) : address("127.0.0.1", 0);
 }
 
-/* Patient: the machine may be busy with other things for a second. */
+/* A long timeout: the machine may be busy with other work for a second. */
 static void connect_qp(struct flow *f, unsigned end)
 {
     bool rc = type_of(f) == QPT_RC, ud = type_of(f) == QPT_UD;

@@ -14,7 +14,7 @@
 
 /* ---- memory ---- */
 
-/* Freed when its program has ended: an address sanitizer sees who touches it later. */
+/* Freed when its program has ended: AddressSanitizer reports a later access. */
 struct space {
     _Atomic bool gone;
     struct memory memory;

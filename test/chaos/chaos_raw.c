@@ -17,7 +17,7 @@
 #define HEADERS   (ETH + IPV4 + UDP)
 #define FRAME_MIN (HEADERS + 16) /* number, flow, seq */
 
-/* What does not come is given up: at once where something may be lost. */
+/* A frame that does not arrive counts as lost: soon in phases in which frames may be lost. */
 #define GIVE_UP       (1 * NS_PER_SEC)
 #define GIVE_UP_ROUGH (20 * NS_PER_MS)
 
@@ -107,7 +107,7 @@ static void settle(struct raw_app *a)
     atomic_fetch_add(&raw_tally.settled, 1);
 }
 
-/* Whether frames may be lost: by what is done to it all, or for want of room. */
+/* Whether frames may be lost: by disturbances, or because a ring was full. */
 static bool may_lose(const struct raw_app *a)
 {
     return phase(a) == RAW_ROUGH || raw_forward_full(a->program.dp) != a->full;
@@ -126,7 +126,7 @@ static void send_next(struct raw_app *a)
     uint8_t *unit = a->memory->sent[a->sent % RAW_WINDOW];
     uint32_t flow = random_below(&a->random, RAW_FLOWS);
 
-    /* Lost, while so many others came that nobody lost patience. */
+    /* Lost, while enough others arrived to keep the timeout from expiring. */
     if (a->sent >= RAW_RECORDS && r->state == RAW_SENT) {
         require(may_lose(a));
         give_up_one(a, r);
@@ -147,7 +147,7 @@ static bool has_room(const struct raw_app *a)
     return a->sent < a->settled + RAW_WINDOW && a->sent < a->sends_done + RAW_WINDOW;
 }
 
-/* Now and then where the queue pair was, or will be. */
+/* Sometimes at the worker that had the queue pair, or will have it. */
 static void ring(struct raw_app *a)
 {
     if (random_below(&a->random, 8))
@@ -172,7 +172,7 @@ static bool send_some(struct raw_app *a)
 
 /* ---- receiving ---- */
 
-/* Behind the frame nothing was written. */
+/* No byte was written behind the frame. */
 static void check_unit(const uint8_t *unit, uint32_t len)
 {
     require(len <= RAW_UNIT && raw_is_frame(unit, len) && raw_is_whole(unit, len));
@@ -180,7 +180,7 @@ static void check_unit(const uint8_t *unit, uint32_t len)
         require(unit[i] == NOT_WRITTEN);
 }
 
-/* Nothing moves: the flow's frames come in order, and by the queue that the table says. */
+/* Nothing migrates: the flow's frames arrive in order, on the queue that the table selects. */
 static void check_still(struct raw_app *a, const struct raw_record *r, unsigned wq)
 {
     struct rss_tuple t = raw_tuple(r->flow);
@@ -287,7 +287,7 @@ static void tell(struct raw_app *a)
                 a->wq[i].uses, a->wq[i].ring.recvs, a->wq[i].taken);
 }
 
-/* Where nothing may be lost, nothing is; but for want of room. */
+/* In phases without loss no frame is lost, except when a ring was full. */
 static void lose_patience(struct raw_app *a)
 {
     ns_t waits = worker_time() - a->waits_since;
@@ -304,7 +304,7 @@ static void lose_patience(struct raw_app *a)
 
 /* ---- phases ---- */
 
-/* Whether frames may be sent: it is not about to become another one. */
+/* Whether frames may be sent: not while the phase is changing. */
 static bool follow_phase(struct raw_app *a)
 {
     int wanted = atomic_load(&a->wanted);
@@ -320,7 +320,7 @@ static bool follow_phase(struct raw_app *a)
     return true;
 }
 
-/* A work queue stops, with or without its entries being flushed, and starts anew. */
+/* A work queue stops, with or without flushing its WQEs, and starts again. */
 static void restart_wq(struct raw_app *a)
 {
     struct raw_stop s = {

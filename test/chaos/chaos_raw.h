@@ -2,10 +2,10 @@
 /*
  * Raw packets amid the rest (test_dataplane_chaos.c): an application that sends frames of many
  * flows to the port's own MAC and receives them by a queue pair with receive-side scaling, whose
- * work queues are on all workers; and a watcher, who has sniffers and rules of his own.
+ * work queues are on all workers; and a watcher with sniffers and rules of its own.
  *
- * What may happen to the frames depends on the phase. The control thread asks for the next one; the
- * application goes over to it when nothing is on its way. So what is lost is lost in a phase.
+ * The allowed effects on frames depend on the phase. The control thread requests the next phase;
+ * the application enters it when no frame is in flight, so that each loss belongs to one phase.
  */
 #ifndef UROCE_TEST_CHAOS_RAW_H
 #define UROCE_TEST_CHAOS_RAW_H
@@ -14,8 +14,8 @@
 
 #define RAW_WQS     8
 #define RAW_FLOWS   24
-#define RAW_WINDOW  16 /* frames on their way */
-#define RAW_ENTRIES 32 /* of each work queue: all frames may come to one */
+#define RAW_WINDOW  16 /* frames in flight */
+#define RAW_ENTRIES 32 /* of each work queue: all frames may go to one */
 #define RAW_UNIT    1024
 #define RAW_RECORDS (1u << 14)
 #define RAW_PORT    5000 /* UDP destination port of the frames */
@@ -23,7 +23,7 @@
 
 enum raw_phase {
     RAW_STILL, /* the table, and where the sender is, do not change: order within a flow */
-    RAW_TABLE, /* they do: each frame comes once */
+    RAW_TABLE, /* they do: each frame arrives once */
     RAW_ROUGH, /* work queues in the table stop, the rule goes, another takes a flow: at most once
                 */
     RAW_PHASES,
@@ -65,13 +65,13 @@ struct raw_app {
     /* The application's thread. */
     uint64_t sent, sends_done, settled, phase_began; /* numbers of frames */
     struct raw_record record[RAW_RECORDS];
-    uint32_t next_seq[RAW_FLOWS], came[RAW_FLOWS]; /* came: the last that did, plus 1 */
+    uint32_t next_seq[RAW_FLOWS], came[RAW_FLOWS]; /* arrived: the last one, plus 1 */
     ns_t waits_since;
-    uint64_t full; /* frames that found no room between workers, when the phase began */
+    uint64_t full; /* frames dropped because a ring was full, when the phase began */
 
     bool open;       /* control thread */
     unsigned steps;  /* of the phase */
-    uint64_t steady; /* nothing more is done until so many frames have settled */
+    uint64_t steady; /* no further disturbance until this many frames have arrived or are lost */
     int wake;
     _Atomic int wanted, phase; /* enum raw_phase */
     _Atomic bool killed, ended;
@@ -81,15 +81,16 @@ struct raw_app {
 struct raw_tally {
     _Atomic uint64_t phases[RAW_PHASES], sent[RAW_PHASES], lost[RAW_PHASES], kills;
     _Atomic uint64_t settled, late;
-    _Atomic uint64_t flushed, resets, remade;            /* work queues */
-    _Atomic uint64_t tables, rules, thefts;              /* changes */
-    _Atomic uint64_t watched, watch_changes, watch_ends; /* frames of ours that the watcher saw */
+    _Atomic uint64_t flushed, resets, remade; /* work queues */
+    _Atomic uint64_t tables, rules, thefts;   /* changes */
+    _Atomic uint64_t watched, watch_changes,
+        watch_ends; /* frames of this application that the watcher saw */
 };
 extern struct raw_tally raw_tally;
 
 /* ---- frames (chaos_raw.c) ---- */
 
-/* Whether these bytes are a frame of ours, and whether such a one is as it was sent. */
+/* Whether these bytes are a frame of this application, and whether it is unchanged. */
 bool raw_is_frame(const uint8_t *frame, uint32_t len);
 bool raw_is_whole(const uint8_t *frame, uint32_t len);
 /* The addresses and ports of a flow. */
@@ -100,22 +101,22 @@ struct rss_tuple raw_tuple(uint32_t flow);
 
 void *raw_run(void *app);
 
-/* What the application asks of the control thread; arg: struct raw_app, or struct raw_stop. */
+/* Requests of the application to the control thread; arg: struct raw_app, or struct raw_stop. */
 void raw_open(void *app);
 void raw_close(void *app);
 struct raw_stop {
     struct raw_app *app;
-    int wq;        /* the one that was stopped, or -1: there is none that may be */
+    int wq;        /* the stopped one, or -1: none may be stopped */
     bool to_error; /* else to RESET */
-    bool remake;   /* it is made anew; not if a table has it */
+    bool remake;   /* it is created again; not while a table has it */
 };
 void raw_stop_wq(void *stop);
 void raw_reset_wq(void *stop);
 void raw_ready_wq(void *stop);
-/* Frames that found no room between workers. */
+/* Frames dropped because a ring between workers was full. */
 uint64_t raw_forward_full(struct dataplane *dp);
 
-/* Control thread: one step of what is done to it. */
+/* Control thread: one disturbance. */
 void raw_disturb(struct raw_app *a, struct random *r);
 /* Whether a queue pair may be moved. */
 bool raw_may_move(const struct raw_app *a, const struct qp_object *q);
@@ -125,9 +126,9 @@ bool raw_may_move(const struct raw_app *a, const struct qp_object *q);
 void watch_open(struct dataplane *dp);
 void watch_close(void);
 void watch_disturb(struct random *r);
-/* Looks at what came. */
+/* Checks the frames that arrived. */
 void watch_poll(void);
-/* Takes a flow's frames from whom they are for, or no longer. */
+/* Diverts a flow's frames from their receiver, or stops that. */
 void watch_steal(int flow);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The raw application's objects, and what is done to them. Control thread. */
+/* The raw application's objects, and the disturbances of them. Control thread. */
 #include <string.h>
 
 #include "chaos_raw.h"

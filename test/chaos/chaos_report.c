@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What became of it all. */
+/* The final report. */
 #include "chaos_world.h"
 
 #include "unit.h"
@@ -13,7 +13,7 @@ static uint64_t dropped(enum drop reason)
     return n;
 }
 
-/* Frames are lost for want of room alone, or on the way to what was taken away. */
+/* Frames are lost only because a ring was full, or on the way to a destroyed object. */
 void check_drops(void)
 {
 #define DROP(name, help)                                                       \
@@ -63,7 +63,7 @@ void report(void)
     report_raw();
 }
 
-/* Only who was moved may have missed something, and of that RC has got it again. */
+/* Only a queue pair that migrated may have missed frames, and an RC one has received them again. */
 void check_lost(void)
 {
     uint64_t moves = world.moves + world.dp.rnic->device[0]->moved_after_misplaced;

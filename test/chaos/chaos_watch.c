@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who watches the port: sniffers and flow rules come and go, and he himself. Control thread. */
+/* The watcher of the port: its sniffers and flow rules, and the watcher itself, are created and
+ * destroyed. Control thread. */
 #include <string.h>
 
 #include "chaos_raw.h"
@@ -96,8 +97,7 @@ static void remove_rule(uint32_t *rule)
     *rule = 0;
 }
 
-/* Two sniffers, and rules for ports to which nobody sends, before and behind the one that counts.
- */
+/* Two sniffers, and rules for unused ports before and behind the one that matters. */
 static void change_rule(unsigned i)
 {
     static const struct ctl_create_flow flow[RULES] = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* All there is in the chaos (test_dataplane_chaos.c). The control thread's. */
+/* The state of the chaos test (test_dataplane_chaos.c). The control thread's. */
 #ifndef UROCE_TEST_CHAOS_WORLD_H
 #define UROCE_TEST_CHAOS_WORLD_H
 
@@ -13,7 +13,7 @@ struct world {
     struct random random;
     struct app app[APPS];
     struct raw_app raw;
-    struct program bystander; /* the control thread's own: queue pairs nobody sends with */
+    struct program bystander; /* the control thread's own: queue pairs that do not send */
     uint32_t qp[BYSTANDERS];  /* numbers, or 0 */
     bool member[BYSTANDERS];
     bool address[ADDRESSES];
@@ -28,7 +28,7 @@ unsigned below(unsigned n);
 
 void move_one(void);
 void report_stray(void);
-/* Looks at everything. */
+/* Queries all objects. */
 void look(void);
 void change_address(void);
 void change_bystander(void);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Everything at once, on a port with several workers: applications send all kinds of messages and
- * check every byte, while the control thread moves their queue pairs from worker to worker, serves
- * what they ask for, ends some of them amid their traffic, changes the port's addresses and group
- * memberships, and looks at it all. What is not taken away must arrive, once, in order.
+ * check every byte, while the control thread migrates their queue pairs from worker to worker,
+ * serves their requests, ends some of them in the middle of their traffic, changes the port's
+ * addresses and group memberships, and queries all objects. Messages between objects that stay must
+ * arrive once and in order.
  *
  * usage: test_dataplane_chaos [SECONDS [SEED]]
  */
@@ -18,8 +19,8 @@
 
 #include "unit.h"
 
-#define ROUNDS       40 /* of disturbances, until they must all get on without */
-#define DISTURBANCES 12 /* between two looks at what is asked for */
+#define ROUNDS       40 /* of disturbances; then all flows must finish without any */
+#define DISTURBANCES 12 /* between two checks for requests */
 
 static unsigned seconds = 2;
 static uint64_t seed;
@@ -36,7 +37,7 @@ static void start_app(struct app *a)
     require(!pthread_create(&a->thread, NULL, app_run, a));
 }
 
-/* Its thread stops where it is; the contexts close while its requests are on their way. */
+/* Its thread stops at once; the contexts close while its requests are in flight. */
 static void kill_app(struct app *a)
 {
     if (atomic_exchange(&a->killed, true))
@@ -119,7 +120,7 @@ static bool raw_is_enough(void)
            raw_tally.remade && raw_tally.watched && raw_tally.watch_ends;
 }
 
-/* However slow the machine is: everything has happened. */
+/* On a machine of any speed, each kind of event has occurred. */
 static bool enough(ns_t end)
 {
     for (unsigned i = 0; i < FLOW_KINDS; i++)
@@ -129,7 +130,7 @@ static bool enough(ns_t end)
            world.shows && world.changes;
 }
 
-/* Serves applications, and starts them anew. */
+/* Serves applications, and restarts them. */
 static void attend_to_apps(void)
 {
     event_loop_step(world.dp.loop, 1);
@@ -147,8 +148,8 @@ static void attend_to_apps(void)
     watch_poll();
 }
 
-/* A queue pair that somebody forgot gets on when it is moved once more. So nothing is done to them
- * until every flow has come to its end. */
+/* A queue pair that a worker forgot would continue if it migrated once more. So there are no
+ * disturbances until every flow has ended. */
 static void leave_in_peace(ns_t deadline)
 {
     uint64_t settled = raw_tally.settled;

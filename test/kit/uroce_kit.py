@@ -25,7 +25,7 @@ def control_version():
 
 
 class Failure(Exception):
-    """A test's claim that does not hold; the text goes into the report."""
+    """A failed check of a test; the text goes into the report."""
 
 
 class Build:
@@ -157,7 +157,7 @@ def await_listening(program, port, seconds):
         if program.process.poll() is not None or time.monotonic() > deadline:
             program.kill()
             raise Failure(f"{' '.join(program.command)}: the server does not listen:\n{program.text()}")
-        time.sleep(0.01)  # the kernel tells nobody when somebody begins to listen
+        time.sleep(0.01)  # the kernel has no event for a socket that begins to listen
 
 
 def run_pair(server_daemon, command, client_daemon=None, address="127.0.0.1", client_arguments=(),
@@ -259,6 +259,6 @@ def scratch_folder():
 
 
 def die_on_signals():
-    """So that the cleaning up in finally clauses and at exit happens."""
+    """So that finally clauses and exit handlers run."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: sys.exit(1))

@@ -13,7 +13,7 @@ import uroce_kit as kit
 
 
 class Unavailable(Exception):
-    """What is needed is not there; the text says what."""
+    """A requirement is missing; the text names it."""
 
 
 def ip(*arguments):

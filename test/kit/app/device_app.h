@@ -38,7 +38,7 @@ struct app_srq {
 };
 
 void app_open(struct app *a, struct rnic *r);
-/* As if the process had ended. */
+/* As if the process had exited. */
 void app_close(struct app *a);
 
 /* One control message; *m is then the reply. */
@@ -48,9 +48,9 @@ int app_call_fd(struct app *a, enum ctl_type type, struct ctl_msg *m, int fd);
 int app_call_handle(struct app *a, enum ctl_type type, uint32_t handle);
 
 void app_cq(struct app *a, struct app_cq *cq, uint32_t size);
-/* The next completion within some looks of the worker; false: there is none. */
+/* The next completion within several polls of the worker; false: there is none. */
 bool app_poll(struct app_cq *cq, struct cqe *out);
-/* Lets the worker do what there is to do, without taking completions. */
+/* Lets the worker finish its work, without reading completions. */
 void app_run(struct app *a);
 
 /* srq and xrcd: handles or 0; cq NULL: none (XRC receive side). */
@@ -61,13 +61,13 @@ void app_ready(struct app_qp *qp, uint32_t dest, uint32_t mtu_code);
 void app_ready_by(struct app_qp *qp, uint32_t dest, uint32_t mtu_code, struct ah_attr ah);
 int app_modify(struct app_qp *qp, uint32_t mask, struct qp_attr attr);
 
-/* A work request with one SGE at KIT_BASE + off (none when len is 0); the bell rings. */
+/* A work request with one SGE at KIT_BASE + off (none when len is 0); the doorbell rings. */
 void app_send(struct app_qp *qp, struct sqe wr, uint64_t off, uint32_t len);
-/* One whose number of SGEs is left as it is: local operations. */
+/* One whose number of SGEs is kept: local operations. */
 void app_post(struct app_qp *qp, struct sqe wr);
 void app_recv(struct app_qp *qp, uint64_t wr_id, uint64_t off, uint32_t len);
 
-/* Type, cq, xrcd as the message has them. max_wr and what it became: in srq->layout. */
+/* Type, cq, xrcd as in the message. The granted max_wr is in srq->layout. */
 int app_srq(struct app *a, struct app_srq *srq, uint32_t max_wr, uint32_t xrcd,
             const struct app_cq *cq);
 void app_srq_recv(struct app_srq *srq, uint64_t wr_id, uint64_t off, uint32_t len);

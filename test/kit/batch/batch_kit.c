@@ -197,7 +197,7 @@ static void damage(struct frame *f, struct random *r)
     uint8_t *b = f->data;
     uint32_t bit = random_below(r, (f->len - ICRC_LEN) * 8), what = random_below(r, 15);
 
-    if (what < 2) /* no mending: any byte */
+    if (what < 2) /* any byte, without a new checksum or ICRC */
         b[bit / 8] ^= (uint8_t)(1 << bit % 8);
     if (what < 2)
         return;
@@ -234,7 +234,7 @@ static void damage(struct frame *f, struct random *r)
     mend(f, random_below(r, 8) != 0);
 }
 
-/* Loses, doubles, moves and damages frames; returns how many are left. */
+/* Loses, duplicates, reorders and damages frames; returns how many are left. */
 unsigned disturb(struct frame *f, unsigned n, uint32_t calm, struct random *r)
 {
     static uint8_t spare[FRAME_BURST][ROOM];
@@ -279,7 +279,7 @@ unsigned disturb(struct frame *f, unsigned n, uint32_t calm, struct random *r)
 
 /* ---- the comparison ---- */
 
-/* What is not RoCE is nobody's, if it was handed over. */
+/* A forwarded frame that is not RoCE is not punted. */
 static bool may_be_raw(enum drop reason)
 {
     return reason == DROP_not_roce || reason == DROP_ip_fragment || reason == DROP_raw_no_recv;

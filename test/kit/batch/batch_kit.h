@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Engines that get the same frames, for tests that compare the short ways with the general one. */
+/* Engines that get the same frames, for tests that compare the batch path with the general path. */
 #ifndef UROCE_TEST_BATCH_KIT_H
 #define UROCE_TEST_BATCH_KIT_H
 
@@ -43,17 +43,17 @@ void side_init(struct side *s, uint8_t number, uint32_t cq_size, uint32_t access
                uint32_t inflight);
 void side_fini(struct side *s);
 void connect_to(struct side *s, const struct side *peer, uint32_t access, uint32_t psn);
-/* Takes all completions. */
+/* Reads all completions. */
 void drain(struct side *s);
 bool works(const struct side *s);
 
 uint32_t total_of(const struct frame *f);
 void make_frames(struct frame f[FRAME_BURST], uint8_t bytes[FRAME_BURST][ROOM]);
-/* Those that are inside of a process nothing damages. Loses, doubles, moves and damages frames,
- * about one of calm / 8; returns how many are left. */
+/* Loses, duplicates, reorders and damages frames, about one of calm / 8; returns how many are left.
+ * Frames without an ICRC are not damaged. */
 unsigned disturb(struct frame *f, unsigned n, uint32_t calm, struct random *r);
 
-/* Of two that got the same frames, so many: slow as if another engine had handed them over. */
+/* For two sides that got the same `frames` frames, slow as forwarded frames. */
 void check_counters(const struct side *fast, const struct side *slow, uint64_t frames);
 void check_same(const struct side *fast, const struct side *slow);
 

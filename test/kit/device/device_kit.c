@@ -19,7 +19,7 @@ static uint8_t *at(uint64_t addr, uint32_t len)
     return kit_memory + (addr - KIT_BASE);
 }
 
-/* What an application has, beside the memory that all have together. */
+/* An application's own state, beside the memory that all share. */
 struct kit_space {
     struct mem_heat heat;
 };
@@ -89,7 +89,7 @@ static void space_nothing(void *space)
 {
 }
 
-/* Maps what is long enough, which is all that the tests offer. */
+/* Maps every region that is long enough. */
 static void *map(struct mem_region *mr, int fd, const struct mem_piece *piece, unsigned n, int *err)
 {
     uint64_t offset = piece->offset;

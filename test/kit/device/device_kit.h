@@ -5,15 +5,15 @@
 
 #include "session.h"
 
-/* What stands for the memory of every application: addresses from KIT_BASE on; all else is -EFAULT.
- */
+/* Stands for the memory of every application: addresses from KIT_BASE on; all others give
+ * -EFAULT. */
 #define KIT_BASE  UINT64_C(0x10000)
 #define KIT_BYTES 65536u
-#define KIT_HEAT  64u /* what each copy counts for, so that fuzzing gets to see hot regions */
+#define KIT_HEAT  64u /* the weight of each copy, so that fuzzing reaches hot regions */
 
 extern uint8_t kit_memory[KIT_BYTES];
 extern const struct mem_provider kit_provider;
-/* What the provider says to every transfer, when it is not 0. */
+/* The provider's error for every transfer, unless 0. */
 extern int kit_status;
 
 /* One worker that does not run, one loopback port with 127.0.0.1 and ::1, and a neighbour 10.0.0.2.

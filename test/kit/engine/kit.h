@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The test kit: two or more nodes, each with an engine or several, a link from each (to the other
- * one, or to a switch that goes by the destination MAC) and one virtual clock. Fake applications
- * post work and poll completions in ordinary memory; a seed decides everything that is random, so a
- * run is repeated by repeating its seed.
+ * one, or to a switch that forwards by the destination MAC) and one virtual clock. Fake
+ * applications post work and poll completions in ordinary memory; a seed decides everything that is
+ * random, so a run is repeated by repeating its seed.
  *
  *     struct kit *k = kit_create(&(struct kit_config){.seed = 1});
  *     struct kit_qp *a, *b;
@@ -39,7 +39,7 @@ struct kit_link;
 
 /* ---- the link ---- */
 
-/* What becomes of a frame. */
+/* The fate of a frame. */
 enum kit_verdict {
     KIT_PASS,
     KIT_DROP,
@@ -60,7 +60,7 @@ struct kit_seen {
 
 /* ---- fates ---- */
 
-/* What a link did to its index-th frame, other than to pass it on. */
+/* A fate of the link's index-th frame, other than to be delivered. */
 struct kit_fate {
     uint32_t index;
     uint8_t link, verdict;
@@ -68,7 +68,7 @@ struct kit_fate {
 
 struct kit_fates {
     struct kit_fate *fate; /* in the order of happening */
-    unsigned n, room;      /* what does not fit is not recorded */
+    unsigned n, room;      /* further ones are not recorded */
 };
 
 /* Bad weather for a while; times count from the kit's creation. from and to may be KIT_ANY. */
@@ -206,7 +206,7 @@ struct kit_cq {
 /* size: a power of two. */
 struct kit_cq *kit_cq_create(struct kit_node *n, uint32_t size);
 
-/* Takes up to max completions. Entries of queues they free can be posted again. */
+/* Reads up to max completions. The WQEs that they free can be posted again. */
 unsigned kit_poll(struct kit_cq *cq, struct cqe *out, unsigned max);
 
 void kit_arm(struct kit_cq *cq, enum cq_arm arm);
@@ -224,7 +224,7 @@ struct kit_qp_config {
     uint32_t max_sge, max_inline;     /* 0: 4, 128 */
     bool sq_sig_all;
     uint32_t pd;     /* 0: KIT_PD */
-    unsigned engine; /* of the node: whose it is at first */
+    unsigned engine; /* of the node: its first owner */
 };
 
 struct kit_qp {
@@ -239,9 +239,9 @@ struct kit_qp {
     uint32_t sq_prod, rq_prod; /* posted */
     uint32_t sq_free, rq_free; /* entries before these are free again */
     bool sig_all;
-    /* Its packets keep coming in at this engine, the engines said so often. */
+    /* The engines reported this many times that its packets arrive at this engine. */
     unsigned stray_at, strays;
-    /* Private: on its way to another engine. */
+    /* Private: migrating to another engine. */
     struct kit_engine *left;
     ns_t adopt_at;
     struct kit_qp *next;
@@ -249,7 +249,7 @@ struct kit_qp {
 
 /* Creates a queue pair in RESET and attaches it to an engine of the node. config may be NULL. */
 struct kit_qp *kit_qp_create(struct kit_node *n, const struct kit_qp_config *config);
-/* Those that are left are destroyed with the kit. */
+/* The remaining ones are destroyed with the kit. */
 void kit_qp_destroy(struct kit_qp *qp);
 
 /* How two queue pairs are connected; [i] belongs to the i-th. */
@@ -259,7 +259,7 @@ struct kit_rc {
     uint32_t access;       /* 0: remote write, read and atomic */
     uint8_t timeout;       /* code; 0: 8 (1.05 ms). KIT_NO_TIMEOUT: none */
     uint8_t retry_cnt;     /* KIT_ZERO: 0; 0: 7 */
-    uint8_t rnr_retry;     /* KIT_ZERO: 0; 0: 7 (for ever) */
+    uint8_t rnr_retry;     /* KIT_ZERO: 0; 0: 7 (unlimited) */
     uint8_t min_rnr_timer; /* code; 0: 1 (10 us) */
     uint8_t max_rd_atomic; /* KIT_ZERO: 0; 0: 4 */
     uint8_t gid_index;     /* enum kit_gid */
@@ -321,12 +321,12 @@ struct kit_send {
     uint32_t inline_len;
 };
 
-/* Writes an entry and publishes it, without ringing. Returns 0, or -ENOMEM when the queue is full.
- */
+/* Writes a WQE and publishes it, without a doorbell. Returns 0, or -ENOMEM when the queue
+ * is full. */
 int kit_post_send(struct kit_qp *qp, const struct kit_send *wr);
 int kit_post_recv(struct kit_qp *qp, uint64_t wr_id, const struct sge *sge, unsigned num_sge);
 
-/* The next send queue entry's memory, to write rubbish into; kit_publish_send publishes it. */
+/* The next send WQE's memory, for arbitrary bytes; kit_publish_send publishes it. */
 void *kit_sq_slot(struct kit_qp *qp);
 void kit_publish_send(struct kit_qp *qp);
 
@@ -383,19 +383,19 @@ struct kit_mw *kit_mw_create(struct kit_node *n, enum mem_kind kind);
 
 /* ---- several engines of a node ---- */
 
-/* Which engine gets a frame that comes off a link. */
+/* The engine that gets a frame from a link. */
 enum kit_arrival {
     KIT_AT_HASH, /* of the addresses and the UDP source port, as a port with several queues does */
     KIT_AT_OWNER,
     KIT_AT_RANDOM,
 };
 
-/* From one engine of a node to another: frames in order, later by up to `delay`. */
+/* From one engine of a node to another: frames in order, delayed by up to `delay`. */
 struct kit_forward_config {
     ns_t delay;      /* 0: 1 us */
     unsigned room;   /* frames; 0: 256 */
     unsigned refuse; /* chance in 1/1000 that there is no room */
-    /* Up to so long nobody has adopted a queue pair that was released; 0: no time. */
+    /* The longest time between release and adoption of a queue pair; 0: none. */
     ns_t adopt;
 };
 
@@ -405,20 +405,20 @@ struct kit_engine {
     unsigned index;
     uint32_t lane;
     unsigned received; /* frames off links, and those that came back */
-    /* Private: what each of the others handed over, and what came back of its own. */
+    /* Private: frames forwarded by each of the others, and its own that came back. */
     struct kit_handed_list {
         struct kit_forwarded *first, *last;
         unsigned n;
     } handed[KIT_ENGINES];
 };
 
-/* Whose the queue pair is. */
+/* The queue pair's owner. */
 struct kit_engine *kit_engine_of(const struct kit_qp *qp);
 
 /*
  * Gives the queue pair to the node's engine `to`, which adopts it now or, by chance, a little later
- * (config.forward.adopt). False, and nothing is done: the application has not read all completions
- * that lie in the old engine's lane.
+ * (config.forward.adopt). False, without any effect: the application has not read all completions
+ * in the old engine's lane.
  */
 bool kit_move(struct kit_qp *qp, unsigned to);
 
@@ -426,8 +426,8 @@ bool kit_move(struct kit_qp *qp, unsigned to);
 int kit_join(struct kit_qp *qp, const union gid *group);
 int kit_leave(struct kit_qp *qp, const union gid *group);
 
-/* Whether the counters of every engine of the node add up, and what they handed over arrived. Says
- * on stderr what does not. */
+/* Whether the counters of every engine of the node add up, and all forwarded frames arrived.
+ * Reports errors on stderr. */
 bool kit_counts_add_up(const struct kit_node *n);
 
 /* ---- nodes ---- */
@@ -488,7 +488,7 @@ struct kit_config {
     /* Frames to the node's own MAC, and copies of those to a group, come back at the engine that
      * sent them, as from a port; else the other nodes get all. */
     bool local;
-    bool shared_qp_table; /* one table for all nodes, as in one device with several ports */
+    bool shared_qp_table; /* one table for all nodes, as in a device with several ports */
     bool any_icrc, log;
     uint32_t max_inflight;
     struct entropy_policy entropy; /* as of struct engine_config, of all nodes */
@@ -497,15 +497,15 @@ struct kit_config {
     const struct kit_spell *spell;
     unsigned spells;
     struct kit_fates *record;       /* notes every fate here */
-    const struct kit_fates *replay; /* fates are these, and neither chance nor spells */
+    const struct kit_fates *replay; /* these are the fates, instead of chance and spells */
 };
 
 struct kit {
     struct kit_config config;
     ns_t now, start;
     unsigned nodes;
-    bool posted; /* completions, since the application was last asked */
-    ns_t wake;   /* the application wants to run again; see kit_wake_at */
+    bool posted; /* completions since the application's last turn */
+    ns_t wake;   /* the time of the application's next turn; see kit_wake_at */
     struct kit_node node[KIT_NODES];
     struct kit_link link[KIT_NODES];
     struct random random, engines_random; /* the second if nodes have several engines */
@@ -516,15 +516,16 @@ struct kit *kit_create(const struct kit_config *config);
 void kit_destroy(struct kit *k);
 
 enum kit_end {
-    KIT_DONE,     /* the condition became true */
-    KIT_IDLE,     /* nothing is on its way, no timer runs, nobody wants to send or wake */
-    KIT_BUDGET,   /* the time is over */
+    KIT_DONE,   /* the condition became true */
+    KIT_IDLE,   /* no frame is in flight, no timer runs, no engine has packets, no application waits
+                 */
+    KIT_BUDGET, /* the time is over */
     KIT_LIVELOCK, /* an engine stays busy without the clock moving */
 };
 
 /*
- * Runs all engines until done(arg) is true (it is asked, and may post and poll, whenever something
- * happened), the system is idle, or `budget` of virtual time has passed. done may be NULL.
+ * Runs all engines until done(arg) is true (called after every event; it may post and poll), the
+ * system is idle, or `budget` of virtual time has passed. done may be NULL.
  */
 enum kit_end kit_run(struct kit *k, bool (*done)(void *arg), void *arg, ns_t budget);
 

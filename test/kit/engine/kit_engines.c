@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Nodes with several engines: where frames come in, what is handed over, and who moves. */
+/* Nodes with several engines: where frames arrive, which are forwarded, and which queue pairs
+ * migrate. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,7 +41,7 @@ static unsigned hash(const struct encap_view *v)
     return sum ^ sum >> 16;
 }
 
-/* What nobody owns comes in anywhere. */
+/* Frames without an owner arrive at any engine. */
 static struct kit_engine *at_owner(struct kit *k, struct kit_node *n, const struct encap_view *v)
 {
     struct kit_engine *owner = NULL;

@@ -5,32 +5,32 @@
 
 #include "kit.h"
 
-/* Takes a frame that node i's engine filled; copies it. */
+/* Accepts a frame that node i's engine filled; copies it. */
 void kit_link_send(struct kit *k, struct kit_link *l, uint8_t *data, uint32_t len);
-/* Whether the link takes a frame now (it always does without a rate). */
+/* Whether the link accepts a frame now (always, without a rate). */
 bool kit_link_ready(const struct kit_link *l, ns_t now);
 /* When the next frame arrives; NS_NEVER. */
 ns_t kit_link_next(const struct kit_link *l);
-/* Hands the due frames to the receiving engine in bursts; returns how many. */
+/* Passes the due frames to the receiving engine in bursts; returns how many. */
 unsigned kit_link_deliver(struct kit *k, struct kit_link *l);
 void kit_link_init(struct kit *k, unsigned from);
 void kit_link_fini(struct kit_link *l);
 
-/* Outer headers of any frame, to whomever it goes. */
+/* Outer headers of a frame to any destination. */
 enum drop kit_frame_view(struct encap_view *v, const uint8_t *data, uint32_t len);
 
-/* Gives frames that came off a link to the node's engines. */
+/* Passes frames from a link to the node's engines. */
 void kit_arrive(struct kit *k, struct kit_node *n, struct frame *frame, unsigned count);
 /* struct engine_host's, with several engines. */
 bool kit_forward(void *ctx, const struct frame *f, struct engine *to);
 void kit_misplaced(void *ctx, struct qp *qp, uint32_t lane);
-/* A frame that the engine sent: whether it comes back, and goes nowhere else. */
+/* A frame that the engine sent: whether it is looped back, and goes nowhere else. */
 bool kit_comes_back(struct kit_engine *p, const uint8_t *data, uint32_t len);
-/* Frames that were handed over to an engine, and are due; returns how many. */
+/* Delivers the due frames that were forwarded to an engine; returns how many. */
 unsigned kit_handed_deliver(struct kit *k, struct kit_engine *p);
 /* Adopts the queue pairs whose time has come; returns how many. */
 unsigned kit_adopt_due(struct kit *k, struct kit_node *n);
-/* A queue pair that is on its way arrives now. */
+/* A migrating queue pair arrives now. */
 void kit_adopt(struct kit_qp *qp);
 /* When the next of that happens at a node; NS_NEVER. */
 ns_t kit_engines_next(const struct kit_node *n);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What one node sends: frames in flight, ordered by arrival, and what chance does to them. */
+/* What one node sends: frames in flight, ordered by arrival, and their random fates. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,7 +75,7 @@ void kit_link_fini(struct kit_link *l)
     free(l->losses);
 }
 
-/* The node whose MAC a frame names. With two it is always the other, whatever the frame says. */
+/* The node with the frame's destination MAC. With two nodes always the other one. */
 static unsigned destination(const struct kit *k, const struct kit_link *l, const uint8_t *data)
 {
     if (k->nodes == 2)
@@ -91,7 +91,7 @@ static unsigned destination(const struct kit *k, const struct kit_link *l, const
 static struct kit_flight *put_in_flight(struct kit_link *l, unsigned to, const uint8_t *data,
                                         uint32_t len, ns_t at)
 {
-    /* Exactly as large as the frame, so that a sanitizer sees a parser go one byte too far. */
+    /* Exactly as large as the frame, so that a sanitizer reports a read beyond it. */
     struct kit_flight *f = kit_alloc(sizeof(*f) + len);
 
     f->at = at;
@@ -235,7 +235,7 @@ static void corrupt(struct random *r, struct kit_flight *f)
 static void carry_out(struct kit_link *l, const struct kit_seen *seen, const uint8_t *data,
                       uint32_t len, ns_t at)
 {
-    /* Of the frame alone, so that its fate is the same whatever became of others. */
+    /* A function of the frame alone, so that its fate does not depend on others. */
     struct random r = {.state = l->detail_seed + l->frames};
     ns_t late = 1 + random_below(&r, (uint32_t)l->config.jitter);
 
@@ -334,7 +334,7 @@ unsigned kit_link_deliver(struct kit *k, struct kit_link *l)
             kit_arrive(k, &k->node[i], frame, n);
     l->delivered += n;
     for (unsigned i = 0; i < n; i++) {
-        memset(flight[i]->data, 0xA5, flight[i]->len); /* the frames are given back */
+        memset(flight[i]->data, 0xA5, flight[i]->len); /* the frames are released */
         free(flight[i]);
     }
     return n;

@@ -160,7 +160,7 @@ struct kit_mr *kit_mr_create(struct kit_node *n, uint32_t len, uint32_t access,
     mr->region = (struct mem_region){
         .pd = KIT_PD,
         .access = access,
-        /* Far from any pointer, so that a forgotten mr_host_addr shows. */
+        /* Far from any pointer, so that a missing mr_host_addr crashes. */
         .iova = ((uint64_t)++n->mr_count << 32) + (addr & 4095),
         .addr = addr,
         .len = len,

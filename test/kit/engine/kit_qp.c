@@ -150,7 +150,7 @@ void kit_qp_destroy(struct kit_qp *qp)
     free(qp);
 }
 
-/* The engine that a call goes to: the control thread finishes what it began. */
+/* The engine that a call goes to: a migration that has begun is finished first. */
 static struct engine *engine_for(struct kit_qp *qp)
 {
     struct engine *e = qp_engine(qp->qp);
@@ -356,8 +356,8 @@ int kit_post_recv(struct kit_qp *qp, uint64_t wr_id, const struct sge *sge, unsi
     return 0;
 }
 
-/* While it moves the application may look too early where it is: whoever adopts it looks for work.
- */
+/* While it migrates the application may ring at the old engine: the engine that adopts it looks for
+ * work. */
 void kit_ring(struct kit_qp *qp)
 {
     struct kit *k = qp->node->kit;

@@ -5,7 +5,7 @@
 
 #include "kit_internal.h"
 
-/* So many turns of the loop at one instant are no work any more but a livelock. */
+/* More turns than this at one instant are a livelock. */
 #define MAX_TURNS 100000
 #define MR_SLOTS  1024
 
@@ -206,7 +206,7 @@ void kit_destroy(struct kit *k)
 
 /* ---- the loop ---- */
 
-/* Asks the engine for packets while the link takes them; returns how many it got. */
+/* Fetches packets from the engine while the link accepts them; returns how many. */
 static unsigned pump(struct kit *k, struct kit_engine *p)
 {
     struct kit_node *n = p->node;
@@ -217,7 +217,7 @@ static unsigned pump(struct kit *k, struct kit_engine *p)
 
     if (!kit_link_ready(l, k->now))
         return 0;
-    /* The hint is believed nearly always, else a hint that is wrongly false would not show. */
+    /* The hint is trusted nearly always, else a wrong hint would go unnoticed. */
     if (!wanted && random_below(&k->random, 16))
         return 0;
     for (unsigned i = 0; i < want; i++)

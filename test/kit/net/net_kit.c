@@ -101,7 +101,7 @@ void net_kit_free(struct net_kit *k)
     free(k);
 }
 
-/* From a buffer of the frame's own size, so that reading beyond it is seen. */
+/* From a buffer of the frame's size, so that the sanitizer reports a read beyond it. */
 static void rx(struct net_kit *k, unsigned node, const uint8_t *bytes, uint32_t len)
 {
     uint8_t *copy = malloc(len ? len : 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Hosts on a wire that takes no time, one virtual clock, and frames written by hand. What a host
- * sends is kept to be looked at, and delivered to the others unless it is lost.
+ * Hosts on a wire that takes no time, one virtual clock, and frames written by hand. Frames that a
+ * host sends are kept for the test, and delivered to the others unless they are lost.
  */
 #ifndef UROCE_TEST_NET_KIT_H
 #define UROCE_TEST_NET_KIT_H
@@ -28,7 +28,7 @@ struct net_node {
     struct net_host *h;
     unsigned index;
     uint8_t mac[6];
-    /* What its callbacks were told. */
+    /* Counts and arguments of its callbacks. */
     unsigned resolved, moved, states;
     union gid resolved_hop, moved_hop;
     uint16_t resolved_vlan, moved_vlan;
@@ -43,7 +43,7 @@ struct net_kit {
     unsigned nodes;
     uint64_t lose; /* bit i: frame i of those sent from here on is lost; shifted out */
     bool cut;      /* nothing is delivered */
-    bool echo;     /* what a node sends comes back to it too */
+    bool echo;     /* frames of a node are looped back to it too */
     unsigned sent, delivered;
     struct net_frame frame[NET_KIT_FRAMES]; /* those sent */
     struct net_node node[NET_KIT_NODES];
@@ -51,11 +51,11 @@ struct net_kit {
 
 /* MACs 02:00:00:00:00:01 and so on. */
 struct net_kit *net_kit_new(unsigned nodes, bool quiet);
-/* The same with a configuration, of which MAC, seed and callbacks are filled in. */
+/* The same with a configuration; MAC, seed and callbacks are filled in. */
 struct net_kit *net_kit_make(unsigned nodes, const struct net_host_config *like);
 void net_kit_free(struct net_kit *k);
 
-/* Delivers what is on the wire, and runs timers, for so long. Fails the test if a timer spins. */
+/* Delivers what is on the wire, and runs timers, for this long. Fails the test if a timer spins. */
 void net_kit_run(struct net_kit *k, ns_t duration);
 /* Delivers what is on the wire, and runs what is due now. */
 void net_kit_settle(struct net_kit *k);
@@ -105,7 +105,7 @@ struct net_frame net_nd(const struct net_nd *nd);
 
 /* ---- frames that were sent, taken apart ---- */
 
-/* Fails the test unless the frame is sound. */
+/* Fails the test unless the frame is well-formed. */
 struct inet_rx net_parse(const struct net_frame *f);
 struct arp_view {
     uint16_t op, vlan;

@@ -49,8 +49,8 @@ static uint32_t toeplitz(const uint8_t *key, const uint8_t *input, unsigned len)
     return hash;
 }
 
-/* What the types that are on take of a UDP packet: the addresses follow each other, and the ports
- * them. 0: nothing. */
+/* The bytes of a UDP packet that the enabled types hash: both addresses, and the ports behind them.
+ * 0: none. */
 static unsigned hashed(const uint8_t *frame, const uint8_t **first, unsigned *addresses)
 {
     bool v6 = frame[ETH_TYPE_OFF] == 0x86;
@@ -159,7 +159,7 @@ static void take_rss(const struct rte_eth_rss_conf *rc)
         assert_int_equal(rc->rss_key_len, fake_nic.key_size);
         memcpy(fake_nic.key, rc->rss_key, rc->rss_key_len);
     }
-    /* Not what it is to be in the end. */
+    /* Not its final value. */
     for (unsigned i = 0; i < fake_nic.reta_size; i++)
         fake_nic.reta[i] = (uint16_t)((fake_nic.reta_size - i) / 3 % fake_nic.queues);
 }
@@ -234,7 +234,7 @@ static void want_byte(struct rte_flow *r, unsigned at, uint8_t value)
     want(r, at, &value, "\xFF", 1);
 }
 
-/* Each header lies behind the last, and says what the last must have said. False: unknown. */
+/* Each header lies behind the one before, whose type field must name it. False: unknown. */
 static bool read_item(struct rte_flow *r, const struct rte_flow_item *item, unsigned *at)
 {
     unsigned len;
@@ -266,7 +266,7 @@ static bool read_item(struct rte_flow *r, const struct rte_flow_item *item, unsi
     if (item->spec) {
         uint8_t value[HEADERS], mask[HEADERS];
 
-        /* Bytes that an earlier item asked for stay so. */
+        /* Bytes that an earlier item matches are kept. */
         memcpy(value, item->spec, len);
         memcpy(mask, item->mask, len);
         for (unsigned i = 0; i < len; i++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One or two engines of a device, which hand frames to one another as copies; raw queue pairs, work
- * queues and what applications do with them; and frames built byte by byte. A receive's wr_id is
- * the slot of the arena that it writes into, unless a test posts otherwise.
+ * One or two engines of a device, which forward frames to one another as copies; raw queue pairs,
+ * work queues and what applications do with them; and frames built byte by byte. A receive's wr_id
+ * is the slot of the arena that it writes into, unless a test posts otherwise.
  */
 #ifndef UROCE_RAW_KIT_H
 #define UROCE_RAW_KIT_H
@@ -26,7 +26,7 @@ struct raw_node {
     uint32_t handed_from[RAW_HANDED];
     bool forwarded_copy[RAW_HANDED];
     unsigned waiting, others;
-    bool refuse; /* takes nothing more */
+    bool refuse; /* accepts no more frames */
 };
 
 struct raw_kit {
@@ -41,7 +41,7 @@ struct raw_kit {
     struct mem_region region, foreign; /* the arena, in RAW_PD and in another domain */
     uint8_t *arena;
     uint32_t fail_from, fail_to; /* slots that cannot be written or read */
-    bool host_takes;             /* what is not RoCE */
+    bool host_takes;             /* frames that are not RoCE */
     unsigned cq_errors, fatal, wq_fatal, srq_limit, last_wqe;
     unsigned forwards; /* asked for */
     ns_t now;
@@ -62,18 +62,18 @@ struct raw_queue {
     struct qp_shared *shared;
     struct srq_shared *srq_shared;
     uint8_t *rq, *sq;
-    unsigned at; /* whose it is */
+    unsigned at; /* its owner */
 };
 
 /* mapped: the arena is reached directly, else by copies that may fail. */
 struct raw_kit *raw_kit_create(bool mapped);
 void raw_kit_destroy(struct raw_kit *k);
-/* Takes the rules instead of those before. */
+/* Replaces all rules. */
 void raw_rules(struct raw_kit *k, const struct flow_rule *rule, unsigned rules);
 
 struct raw_cq *raw_cq_create(uint32_t size);
 void raw_cq_destroy(struct raw_cq *cq);
-/* Takes the oldest completion; false: there is none. */
+/* Reads the oldest completion; false: there is none. */
 bool raw_poll(struct raw_cq *cq, struct cqe *out);
 
 /* A shared receive queue: only post may be used with it. */
@@ -89,15 +89,15 @@ struct raw_queue *raw_rss_create(struct raw_kit *k, const struct rx_hash *hash,
                                  struct rwq_ind *ind);
 void raw_queue_destroy(struct raw_queue *q);
 
-/* A receive entry of slot `slot`, whole or as given. */
+/* A receive WQE for slot `slot`, whole or as given. */
 void raw_post(struct raw_queue *q, unsigned slot);
 /* sge: RAW_SGE of them, if num_sge is as many or more. */
 void raw_post_sges(struct raw_queue *q, uint64_t wr_id, const struct sge *sge, uint32_t num_sge);
 struct sge raw_sge(const struct raw_kit *k, unsigned slot, uint32_t off, uint32_t len);
-/* How many receive entries were posted. */
+/* How many receive WQEs were posted. */
 uint32_t raw_posted(const struct raw_queue *q);
 
-/* Frames arrive at an engine in one burst; what is handed over is acted on, until nothing is. */
+/* Frames arrive at an engine in one burst; forwarded frames are delivered until none is left. */
 void raw_arrive(struct raw_kit *k, unsigned at, const struct frame *frames, unsigned n);
 /* Only the first half: it waits at the other engine. */
 void raw_arrive_only(struct raw_kit *k, unsigned at, const struct frame *frames, unsigned n);
@@ -114,7 +114,7 @@ uint64_t raw_delivered(const struct raw_kit *k);
 #define RAW_FRAME_MAX  2048
 #define RAW_EXTENSIONS 12
 
-/* What a frame is to be; zeroed: 60 bytes of a private type to the port. */
+/* The parts of a frame; zeroed: 60 bytes of a private type to the port. */
 struct raw_spec {
     const uint8_t *dmac, *smac; /* NULL: something */
     unsigned tags;

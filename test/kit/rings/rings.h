@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A queue pair and a completion queue of lib/verbs over private memory, with the dataplane's ends
- * beside them: what the daemon would see, without a daemon. */
+/* A queue pair and a completion queue of lib/verbs over private memory, with the dataplane's ends:
+ * the daemon's view, without a daemon. */
 #ifndef UROCE_TEST_RINGS_H
 #define UROCE_TEST_RINGS_H
 
@@ -27,7 +27,7 @@ struct rings {
 struct rings *rings_new(void);
 void rings_free(struct rings *r);
 
-/* The dataplane completes entry `wqe`. opcode tells the queue. */
+/* The dataplane completes WQE `wqe`. The opcode selects the queue. */
 void rings_complete(struct rings *r, enum wc_opcode opcode, uint32_t wqe, enum wc_status status,
                     uint64_t wr_id);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cmocka with the headers that it wants included before it. */
+/* cmocka, after the headers that it needs. */
 #ifndef UROCE_TEST_UNIT_H
 #define UROCE_TEST_UNIT_H
 

@@ -151,8 +151,8 @@ void dataplane_stop(struct dataplane *d)
 
 /* ---- objects ---- */
 
-/* The segments are used where the dataplane has mapped them, not through a mapping of their own:
- * the thread sanitizer knows memory by its address. */
+/* The application uses the dataplane's mapping of the segments, not one of its own: ThreadSanitizer
+ * identifies memory by its address. */
 
 void cq_open_for(struct session *c, struct test_cq *cq)
 {
@@ -230,7 +230,7 @@ static void qp_modify(struct test_qp *qp, uint32_t mask, struct qp_attr attr)
     call(qp->session, CTL_MODIFY_QP, m, NULL);
 }
 
-/* Patient: the machine may be busy with other things for tenths of a second. */
+/* A long timeout: the machine may be busy with other work for tenths of a second. */
 static void qp_connect(struct test_qp *qp, const struct test_qp *peer, union gid gid,
                        uint32_t mtu_code)
 {

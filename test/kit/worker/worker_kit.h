@@ -2,11 +2,11 @@
 /*
  * The real dataplane in one process, without sockets: two devices whose ports are the ends of a
  * simulated cable, their worker threads, and an application's context on each; or one device over a
- * loopback port with a queue for each of its workers, and contexts of the test's own. What happens
- * here happens in real time and on several threads; nothing in it can be repeated exactly.
+ * loopback port with a queue for each of its workers, and contexts of the test's own. All of it
+ * runs in real time and on several threads; no run can be repeated exactly.
  *
  * Threads: everything but post_send, post_recv and the readers of completion queues belongs to the
- * control thread. Whatever fails that should not ends the program.
+ * control thread. An unexpected failure ends the program.
  */
 #ifndef UROCE_TEST_WORKER_KIT_H
 #define UROCE_TEST_WORKER_KIT_H
@@ -23,10 +23,10 @@ struct dataplane {
     struct event_loop *loop;
     struct rnic *rnic;
     struct pktio *end[2];
-    /* Makes of an end the port that a device gets. Set before the start; NULL: the end itself. */
+    /* Makes a device's port of a cable end. Set before the start; NULL: the end itself. */
     struct pktio *(*wrap)(struct pktio *end);
     pthread_t worker[WORKERS_MAX], waker;
-    bool waits;                 /* somebody watches the ports */
+    bool waits;                 /* a watcher of the ports exists */
     struct session *session[2]; /* [i]: on device i; NULL: of a loopback port */
     uint32_t pd[2];
 };
@@ -39,9 +39,9 @@ void dataplane_start(struct dataplane *d, unsigned workers, const struct pktio_s
 void dataplane_start_loop(struct dataplane *d, unsigned workers, const struct mem_provider *mem);
 /* Opens session[device] there. */
 void dataplane_open_context(struct dataplane *d, unsigned device);
-/* The contexts that are still open are closed while the workers run, then these end. */
+/* Open contexts are closed while the workers run; then the workers end. */
 void dataplane_stop(struct dataplane *d);
-/* Delivers what workers left to the control thread. */
+/* Delivers the workers' messages to the control thread. */
 void dataplane_control(struct dataplane *d);
 
 /* A completion queue of 256 entries with a channel. */
@@ -63,7 +63,7 @@ struct test_mr {
 struct test_mr mr_open(struct dataplane *d, unsigned side, uint64_t addr, uint32_t len);
 void mr_close(struct dataplane *d, unsigned side, struct test_mr mr);
 
-/* One end of a connection, as its application has it. */
+/* The application's side of one end of a connection. */
 struct test_qp {
     struct dataplane *d;
     struct qp_shared *shared;
@@ -97,9 +97,9 @@ struct test_bind {
 };
 void post_bind(struct test_qp *qp, const struct test_bind *b);
 void post_recv(struct test_qp *qp, uint64_t addr, uint32_t len, uint32_t lkey);
-/* Rings for what was posted. */
+/* Rings the doorbell for posted requests. */
 void ring_bell(struct test_qp *qp);
-/* On this worker, be it there or not, as if it had just moved. */
+/* Rings at this worker, the owner or not, as if the queue pair had just migrated. */
 void ring_bell_on(struct test_qp *qp, uint32_t worker);
 
 #endif

@@ -42,7 +42,7 @@ static unsigned open_fds(void)
     return n;
 }
 
-/* What any peer can send: any bytes with any number of descriptors. */
+/* A peer can send any bytes with any number of descriptors. */
 static void send_raw(const void *bytes, size_t len, unsigned nfds)
 {
     union {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* invariant(): what it does where it is checked, and that it is free where it is not. */
+/* invariant(): it ends the program where it is checked, and costs nothing where it is not. */
 #include <signal.h>
 #include <stdbool.h>
 #include <string.h>

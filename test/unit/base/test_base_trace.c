@@ -34,7 +34,7 @@ static void test_order(void **state)
         assert_true(is(&got[n], n));
 }
 
-/* A ring that has gone round may have its oldest record under the writer's pen. */
+/* In a ring that has wrapped, the writer may be overwriting the oldest record. */
 static void test_forgets_the_oldest(void **state)
 {
     trace = (struct trace){0};
@@ -54,7 +54,7 @@ static void *write_many(void *arg)
     return NULL;
 }
 
-/* What a reader gets beside a writer is whole and without gaps. */
+/* A reader beside a writer gets whole records without gaps. */
 static void test_reader_beside_writer(void **state)
 {
     uint64_t last = 0;

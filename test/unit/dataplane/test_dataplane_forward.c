@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The ring of bytes that takes frames from one worker to another. */
+/* The ring that forwards frames from one worker to another. */
 #include "unit.h"
 
 #include <pthread.h>
@@ -20,7 +20,7 @@ static uint32_t record_bytes(uint32_t len)
     return (uint32_t)round_up(RECORD + len, CACHE_LINE);
 }
 
-/* A frame that names itself. */
+/* A frame whose content identifies it. */
 static struct frame frame_of(uint8_t *room, uint32_t number, uint32_t len)
 {
     memset(room, (uint8_t)(number * 31), len);
@@ -42,7 +42,7 @@ static bool put(struct forward_ring *h, uint32_t number, uint32_t len)
     struct frame f = frame_of(bytes, number, len);
     bool taken = forward_put(h, &note, &f);
 
-    memset(bytes, 0xEE, sizeof(bytes)); /* it is the producer's own again */
+    memset(bytes, 0xEE, sizeof(bytes)); /* it is the producer's again */
     return taken;
 }
 
@@ -106,7 +106,7 @@ static void test_a_burst_is_at_most_so_many(void **state)
     forward_destroy(h);
 }
 
-/* What is taken stays where it is until it is given back, and is taken again if it is not. */
+/* Frames that are read stay in the ring until they are released, and are read again until then. */
 static void test_room_comes_back_with_release(void **state)
 {
     struct forward_ring *h = forward_create();
@@ -124,7 +124,7 @@ static void test_room_comes_back_with_release(void **state)
         assert_false(put(h, n, FORWARD_FRAME_MAX));
     }
     forward_release(h);
-    forward_release(h); /* has nothing more to give */
+    forward_release(h); /* has no more frames */
     assert_true(put(h, n, FORWARD_FRAME_MAX));
     assert_true(put(h, n + 1, FORWARD_FRAME_MAX));
     assert_false(put(h, n + 2, 0));
@@ -134,7 +134,7 @@ static void test_room_comes_back_with_release(void **state)
     forward_destroy(h);
 }
 
-/* To the last byte, and not one more: short frames leave no rest. */
+/* Full to the last byte, and no further: short frames leave no rest. */
 static void test_full(void **state)
 {
     struct forward_ring *h = forward_create();
@@ -146,7 +146,7 @@ static void test_full(void **state)
             assert_true(put(h, i, i % (each - RECORD + 1)));
         assert_false(put(h, n, 0));
         takes(h, 0, 0);
-        assert_false(put(h, n, each)); /* which is more than the one that went */
+        assert_false(put(h, n, each)); /* which is longer than the one that was released */
         assert_true(put(h, n, 1));
         assert_false(put(h, n, 0));
         takes(h, 1, 1);
@@ -172,8 +172,8 @@ static void test_too_long(void **state)
 }
 
 /*
- * A record that does not fit before the end begins at the start, and what is skipped is room that
- * is taken, too. Every rest there can be.
+ * A record that does not fit before the end begins at the start, and the skipped rest counts as
+ * used. All possible rests.
  */
 static void test_wrap(void **state)
 {
@@ -204,7 +204,7 @@ static void test_wrap(void **state)
     forward_destroy(h);
 }
 
-/* There would be room for the frame, but it is in two parts. */
+/* There is enough room for the frame, but in two parts. */
 static void test_two_parts_are_no_room(void **state)
 {
     struct forward_ring *h = forward_create();
@@ -215,7 +215,7 @@ static void test_two_parts_are_no_room(void **state)
     assert_true(put(h, 0, first));
     for (uint32_t i = 1; i <= n; i++)
         assert_true(put(h, i, FORWARD_FRAME_MAX));
-    /* Now what is left is the first's missing part and the rest: leave only the rest. */
+    /* The free room is now the first part's and the rest: leave only the rest. */
     assert_true(put(h, n + 1, longest - record_bytes(first) - CACHE_LINE));
     takes(h, 0, first);
     assert_false(put(h, n + 2, FORWARD_FRAME_MAX));
@@ -246,7 +246,7 @@ static unsigned take_all(struct forward_ring *h, const struct forward_target *ex
     return got;
 }
 
-/* A burst is for one engine, or its sniffers, or for one host. */
+/* A burst is for one engine, or for its sniffers, or for one host. */
 static void test_notes_that_change(void **state)
 {
     const struct forward_target note[] = {
@@ -268,7 +268,7 @@ static void test_notes_that_change(void **state)
     forward_destroy(h);
 }
 
-#ifndef __SANITIZE_THREAD__ /* who has nothing to say here, slowly */
+#ifndef __SANITIZE_THREAD__ /* which is unused here */
 /* The positions count bytes and begin anew after 4 GiB. */
 static void test_positions_wrap(void **state)
 {

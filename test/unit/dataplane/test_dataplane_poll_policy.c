@@ -12,7 +12,7 @@ static int setup(void **state)
     return 0;
 }
 
-/* Looks in vain up to the yield. */
+/* Polls without success up to the yield. */
 static unsigned looks(void)
 {
     unsigned n = 0;
@@ -22,7 +22,7 @@ static unsigned looks(void)
     return n;
 }
 
-/* Yields that come back at once: ever more looks between them. */
+/* Yields that return at once: more and more polls between them. */
 static unsigned quick_yields(unsigned n)
 {
     while (n--)
@@ -38,7 +38,7 @@ static void test_cpus_enough(void **state)
     assert_int_equal(quick_yields(1), 3);
     assert_int_equal(quick_yields(4), POLL_SPINS);
     assert_int_equal(quick_yields(4), POLL_SPINS);
-    /* Somebody took one. */
+    /* Another thread ran during one. */
     poll_yielded(&p, 1001, 400);
     assert_int_equal(looks(), 0);
     assert_int_equal(looks(), 0);
@@ -69,18 +69,18 @@ static void test_shares_while_busy(void **state)
     ns_t now = 1000 + POLL_SHARE_NS;
 
     poll_found_work(&p, now);
-    assert_true(poll_should_share(&p, now)); /* who knows? */
+    assert_true(poll_should_share(&p, now)); /* unknown */
     poll_yielded(&p, now, 300);
-    assert_false(poll_should_share(&p, now + POLL_SHARE_NS)); /* nobody else wanted it */
+    assert_false(poll_should_share(&p, now + POLL_SHARE_NS)); /* no other thread wanted the CPU */
     assert_true(poll_should_share(&p, now + POLL_PROBE_NS));
     poll_set_crowded(&p, true);
     assert_false(poll_should_share(&p, now + POLL_SHARE_NS - 1));
     assert_true(poll_should_share(&p, now + POLL_SHARE_NS));
     poll_set_crowded(&p, false);
-    poll_yielded(&p, now, 600); /* somebody did */
+    poll_yielded(&p, now, 600); /* another thread did */
     assert_true(poll_should_share(&p, now + POLL_SHARE_NS));
     poll_yielded(&p, now, YIELD_LONG_NS);
-    assert_false(poll_should_share(&p, now + POLL_PROBE_NS)); /* with those who do not share */
+    assert_false(poll_should_share(&p, now + POLL_PROBE_NS)); /* with programs that do not yield */
 }
 
 static void test_sleeps_when_idle(void **state)
@@ -100,7 +100,7 @@ static void long_yield(ns_t now, ns_t took)
     assert_true(poll_is_contended(&p));
 }
 
-/* Work comes meanwhile. */
+/* Work comes before that. */
 static void some_work(ns_t now, unsigned n)
 {
     while (n--)
@@ -128,7 +128,7 @@ static void test_contended_and_back_off(void **state)
     some_work(now, POLL_CONTENDED_WORK);
     assert_int_equal(contended_time(now + NS_PER_MS), POLL_CONTENDED_MIN - NS_PER_MS);
     now += POLL_CONTENDED_MIN;
-    /* Soon a whole time slice is gone again: twice the time, up to the limit. */
+    /* Soon a whole time slice is lost again: twice the time, up to the limit. */
     for (ns_t span = POLL_CONTENDED_MIN * 2; span <= POLL_CONTENDED_MAX; span *= 2) {
         now += POLL_CONTENDED_AGAIN - NS_PER_MS;
         long_yield(now, YIELD_LONG_NS);
@@ -151,7 +151,7 @@ static void test_contended_and_back_off(void **state)
     assert_int_equal(contended_time(now + NS_PER_MS), POLL_CONTENDED_MIN - NS_PER_MS);
 }
 
-/* When every look finds something. */
+/* When every poll finds work. */
 static void test_contention_ends_while_busy(void **state)
 {
     ns_t now = 5 * NS_PER_SEC;
@@ -164,7 +164,7 @@ static void test_contention_ends_while_busy(void **state)
     assert_true(poll_should_share(&p, now + POLL_CONTENDED_MIN));
 }
 
-/* Work comes `after` the last, and a sleep if the worker does not wait so long. */
+/* Work comes `after` the last work, and a sleep before it if the worker does not poll that long. */
 static bool work_comes(ns_t *now, ns_t after)
 {
     enum poll_step step = POLL_SPIN;
@@ -182,12 +182,12 @@ static void test_contended_lingers(void **state)
 
     poll_found_work(&p, now);
     long_yield(now, YIELD_LONG_NS);
-    /* Posts in a row find it awake, and one that is late costs nothing but its sleep. */
+    /* Posts in a row find the worker awake, and a late one costs only its wake-up. */
     for (unsigned i = 0; i < POLL_LINGER_HITS; i++)
         assert_false(work_comes(&now, POLL_LINGER_NS));
     assert_true(work_comes(&now, POLL_LINGER_NS + 100));
     assert_false(work_comes(&now, POLL_LINGER_NS));
-    /* When it is mostly in vain it sleeps at once, for a while. */
+    /* When most waits find nothing the worker sleeps at once, for a while. */
     for (unsigned round = 0; round < 3; round++) {
         assert_true(work_comes(&now, POLL_LINGER_NS + 100));
         for (unsigned i = 0; i < POLL_LINGER_SKIP; i++)
@@ -200,10 +200,14 @@ static void test_contended_lingers(void **state)
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup(name, setup)
-    const struct CMUnitTest tests[] = {T(test_cpus_enough),           T(test_oversubscribed),
-                                       T(test_shares_while_busy),     T(test_always_others),
-                                       T(test_contention_ends_while_busy), T(test_sleeps_when_idle),
-                                       T(test_contended_and_back_off),    T(test_contended_lingers)};
+    const struct CMUnitTest tests[] = {T(test_cpus_enough),
+                                       T(test_oversubscribed),
+                                       T(test_shares_while_busy),
+                                       T(test_always_others),
+                                       T(test_contention_ends_while_busy),
+                                       T(test_sleeps_when_idle),
+                                       T(test_contended_and_back_off),
+                                       T(test_contended_lingers)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

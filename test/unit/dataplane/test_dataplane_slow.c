@@ -8,7 +8,7 @@
 #include "unit.h"
 #include "worker.h"
 
-/* What a worker does with a frame: whether it was taken. */
+/* Passes a frame up as a worker does; returns whether it was accepted. */
 static bool up(struct slow_path *s, const struct frame *f)
 {
     if (!slow_path_wants(s, f))
@@ -208,7 +208,7 @@ static void count_sent(struct pktio *io, unsigned queue, struct frame *f, unsign
     sent += used;
 }
 
-/* Waiting for room is no work: the worker may sleep meanwhile. */
+/* Waiting for room is no work: the worker may sleep until there is some. */
 static void test_full_port(void **state)
 {
     static const struct pktio_ops ops = {
@@ -242,7 +242,7 @@ static void test_full_port(void **state)
 
 /* ---- a worker that another one waits for ---- */
 
-static unsigned asked[2]; /* bursts of how many: none, and some */
+static unsigned asked[2]; /* lengths of bursts: none, and some */
 
 static unsigned receive_arp(struct pktio *io, unsigned queue, struct frame *f, unsigned n)
 {
@@ -260,8 +260,8 @@ static void keep(struct pktio *io, unsigned queue, struct frame *f, unsigned n)
 {
 }
 
-/* Frames wait at a port whose worker would hand them to one that is behind; the port is asked all
- * the same, as it may have something to send. */
+/* Frames wait at a port because the worker to forward them to is behind; the port is polled
+ * nevertheless, as it may have something to send. */
 static void test_behind(void **state)
 {
     static const struct pktio_ops ops = {.wake_fd = no_wake,

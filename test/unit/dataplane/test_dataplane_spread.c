@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two devices with several workers each, over ports with several queues: connections are where
- * their packets arrive, or their packets are handed over until they are, and every byte is right
- * meanwhile. The application is the control thread here: it can see objects without asking.
+ * Two devices with several workers each, over ports with several queues: queue pairs are owned by
+ * the worker at which their packets arrive, or their packets are forwarded until they are; every
+ * byte is right at all times. The application runs on the control thread and reads its objects
+ * directly.
  */
 #include <sched.h>
 #include <string.h>
@@ -222,8 +223,8 @@ static uint64_t forwarded_over(void)
     return sum;
 }
 
-/* Each device has so many parts, and those with queue pairs have worked. By the queue pairs'
- * numbers, which nobody knows beforehand, nearly always all have some. */
+/* Each device has this many parts, and the parts with queue pairs have worked. Queue pair numbers
+ * are random, so nearly always all parts have some. */
 static void require_busy(unsigned parts)
 {
     for (unsigned side = 0; side < 2; side++) {
@@ -241,8 +242,8 @@ static void require_busy(unsigned parts)
 
 /* ---- tests ---- */
 
-/* Two workers for each device. Both know by which rule packets are spread: none arrives elsewhere.
- */
+/* Two workers for each device. Both ports report the rule by which they spread packets: no packet
+ * arrives at another worker. */
 static void test_predicted(void **state)
 {
     const struct pktio_sim_config config = {.queues = {2, 2}};
@@ -254,7 +255,7 @@ static void test_predicted(void **state)
     stop();
 }
 
-/* The same with three, and one that is not told of the rule but may say where flows go. */
+/* The same with three workers, and a port that does not report its rule but accepts flow rules. */
 static void test_rules(void **state)
 {
     const struct pktio_sim_config config = {.queues = {3, 3}, .rss_secret = true, .flows = FLOWS};
@@ -268,8 +269,8 @@ static void test_rules(void **state)
     stop();
 }
 
-/* Nobody tells: packets are handed over, until every connection has gone to where its packets
- * arrive. */
+/* Neither port reports a rule: packets are forwarded until every queue pair has migrated to where
+ * its packets arrive. */
 static void test_secret(void **state)
 {
     const struct pktio_sim_config config = {.queues = {2, 2}, .rss_secret = true};
@@ -341,8 +342,8 @@ static void test_software_bad_network(void **state)
 
 /* ---- sleep ---- */
 
-/* Message after message from a dead sleep: each worker on the way is woken, those of queue 0 by
- * frames for others too. */
+/* One message after another while all workers sleep: each worker on the path is woken, those of
+ * queue 0 also by frames for others. */
 static void test_software_wakes(void **state)
 {
     const struct pktio_sim_config config = {0};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A type 1 window that one worker binds while a queue pair of another is writing through it. When
+ * One worker binds a type 1 window while a queue pair of another worker is writing through it. When
  * the bind has completed the memory is the application's again (10.6.7): no byte of it changes,
- * whatever is on its way.
+ * whatever is in flight.
  */
 #include <errno.h>
 #include <sched.h>
@@ -16,7 +16,7 @@
 #define UNIT     1024
 #define DEADLINE (20 * NS_PER_SEC)
 
-/* What the program of side 1 has: two places that the window is bound to in turn. */
+/* The program of side 1: two buffers that the window is bound to in turn. */
 struct memory {
     uint8_t source[UNIT], place[2][UNIT];
 };
@@ -104,7 +104,7 @@ static void write_all(uint32_t rkey)
     ring_bell(&user[0]);
 }
 
-/* Writes that came too late are refused, and nothing after the first of them is done. */
+/* Late WRITEs are refused, and no WRITE after the first of them is executed. */
 static unsigned count_done(void)
 {
     unsigned done = 0;
@@ -145,7 +145,7 @@ static void round_of(unsigned n)
     memset(memory()->place[place], 0xEE, UNIT);
     done = count_done();
     require(all_are(memory()->place[place], 0xEE));
-    if (done == WRITES) /* all came before; the old key is dead all the same */
+    if (done == WRITES) /* all came before; the old key is invalid nevertheless */
         write_all(key);
     qp_close(&user[0]);
     qp_close(&user[1]);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The worker loop for real: threads, clock, sleeping and waking, a bad network, and a control
- * thread that makes and unmakes objects meanwhile. What the engines do about loss is tested under
- * one virtual clock in test/sim; here it is what happens between the threads.
+ * thread that creates and destroys objects concurrently. test/sim tests recovery from loss under
+ * one virtual clock; this tests the interaction of the threads.
  */
 #include "worker_kit.h"
 
@@ -24,8 +24,8 @@
 #define SOURCE   (2 * UNIT)
 #define DEADLINE (20 * NS_PER_SEC)
 
-/* What the application sees of its memory. A flow's part, then that of the objects that come and
- * go. */
+/* The application's view of its memory: the part of the flows, then that of the short-lived
+ * objects. */
 struct flow_memory {
     uint8_t local[WINDOW][UNIT], target[WINDOW][UNIT], inbox[WINDOW][UNIT];
     uint8_t source[SOURCE]; /* READs read it; never changes */
@@ -99,7 +99,7 @@ static bool untouched(const uint8_t *unit, uint32_t from)
     return true;
 }
 
-/* The unit holds message n of the flow, and nothing was written behind it. */
+/* Whether the unit holds message n of the flow, and no byte was written behind it. */
 static bool holds(const struct flow *f, unsigned n, const uint8_t *unit)
 {
     uint32_t len = f->message[n].len;
@@ -171,7 +171,7 @@ static void post_all(void)
     }
 }
 
-/* Message n is said to be done; a SEND's content is looked at when it is received. */
+/* Message n has completed; the content of a SEND is checked when it is received. */
 static void check_done(const struct flow *f, unsigned n)
 {
     const struct message *m = &f->message[n];
@@ -185,8 +185,7 @@ static void check_done(const struct flow *f, unsigned n)
     }
 }
 
-/* Completions come in order: this one is the next that was asked for, and stands for those before
- * it. */
+/* Completions come in order: this one is the next signaled one, and completes those before it. */
 static void on_sent(struct flow *f, const struct cqe *e)
 {
     static const uint8_t opcode[] = {
@@ -243,7 +242,7 @@ static bool poll_both(void)
     return poll_side(1) || any;
 }
 
-/* Sleeps until a completion channel says something: an event that got lost ends the test. */
+/* Sleeps until a completion channel has an event; a lost event fails the test. */
 static void wait_for_completions(void)
 {
     struct pollfd p[2];
@@ -336,7 +335,7 @@ static void stop(void)
 static const struct pktio_sim_config bad_network = {
     .seed = 7, .drop = 20, .duplicate = 10, .reorder = 20, .corrupt = 10};
 
-/* Both ends on one worker, and a cable that is full with the frames that it holds back. */
+/* Both ends on one worker, and a cable that is full of delayed frames. */
 static void test_full_port(void **state)
 {
     const struct pktio_sim_config config = {.seed = 3, .slots = 2, .reorder = 300};
@@ -370,7 +369,7 @@ static void churn_post(struct test_qp *qp, uint32_t lkey, uint32_t rkey)
     ring_bell(qp);
 }
 
-/* In order, as far as they were done, then one refused, then flushed ones. */
+/* In order: successful ones, then one refused, then flushed ones. */
 static void churn_check(struct cq_reader *reader)
 {
     const struct cqe *e;
@@ -385,8 +384,11 @@ static void churn_check(struct cq_reader *reader)
     }
 }
 
-/* Takes the target away under a connection's WRITEs, then the connection under its retransmissions.
- * Once the answer is there, the memory is ours again: nothing of the dataplane touches it. */
+/*
+ * Deregisters the target of a connection's WRITEs, then destroys the queue pair during its
+ * retransmissions. After the reply the memory is the application's again: the dataplane does not
+ * access it.
+ */
 static void churn(struct test_cq cq[2], unsigned round)
 {
     unsigned first = round % 2;
@@ -454,7 +456,7 @@ static void test_bad_network(void **state)
     cq_close(&cq[1]);
 }
 
-/* The contexts close while their requests are on the way, some of them for the second time. */
+/* The contexts close while requests are in flight, some of them retransmitted. */
 static void test_close_amid_traffic(void **state)
 {
     for (unsigned i = 0; i < 5; i++) {
@@ -473,8 +475,8 @@ static void test_close_amid_traffic(void **state)
 
 #define NAPS 20
 
-/* Both workers sleep; a doorbell wakes one, a frame the other. A worker that nobody wakes would
- * come by in time (its safety tick), but that is no wake. */
+/* Both workers sleep; a doorbell wakes one, a frame the other. A worker without a wake-up would run
+ * at its next safety tick; the test must not count that. */
 static void test_sleep_and_wake(void **state)
 {
     const struct pktio_sim_config config = {0};
@@ -532,7 +534,7 @@ static void message_while_polling(void)
     }
 }
 
-/* Each is told of the worker that serves it. */
+/* Each learns which worker serves it. */
 static bool all_know(uint32_t limit)
 {
     bool known = true;
@@ -552,21 +554,21 @@ static void test_tells_applications(void **state)
     start(2, &config, 0);
     s = worker_stats(rnic_worker(app.dp.rnic, 0));
     assert_false(all_know(0));
-    /* Also what another worker said before, or an application wrote. */
+    /* Also over an earlier worker's value, or one that an application wrote. */
     atomic_store(&app.dp.rnic->group.cpus, 1);
     while (!all_know(0))
         message_while_polling();
     atomic_store(&told(1)->spin_limit, 7);
     while (!all_know(0))
         message_while_polling();
-    /* A worker that has always something to do shares its processor all the same. */
+    /* A worker that is always busy shares its CPU nevertheless. */
     yields = counter_get(&s->yields);
     while (counter_get(&s->yields) - yields < 10)
         message_while_polling();
     atomic_store(&app.dp.rnic->group.cpus, 64);
     while (!all_know(POLL_SPINS))
         message_while_polling();
-    /* Who comes now is told at once. */
+    /* A program that comes now is notified at once. */
     session_close(app.dp.session[1]);
     dataplane_open_context(&app.dp, 1);
     assert_true(all_know(POLL_SPINS));
@@ -601,8 +603,8 @@ static bool rises_to(const counter_t *counter, uint64_t value)
     return counter_get(counter) >= value;
 }
 
-/* The far end takes nothing for a while: the worker waits for room asleep, as whoever makes that
- * room may need its CPU, and goes on by itself. */
+/* The far end receives nothing for a while: the worker sleeps until there is room, as the peer that
+ * makes the room may need its CPU, and continues by itself. */
 static void test_full_port_is_waited_for_asleep(void **state)
 {
     const struct pktio_sim_config config = {.slots = 4};
@@ -638,7 +640,7 @@ static void test_full_port_is_waited_for_asleep(void **state)
 #define PAIRS      8
 #define BEHIND_LEN 32768 /* bytes of a message */
 
-/* Where a pair's second queue pair lives: not with the first. */
+/* The worker of a pair's second queue pair: not that of the first. */
 static void part(struct test_qp pair[2])
 {
     struct device *d = app.dp.rnic->device[0];
@@ -655,8 +657,8 @@ static uint64_t forward_drops(void)
     return counter_get(&engine_counters(e)->drop[DROP_forward_full]);
 }
 
-/* More than its ring takes comes for the second worker, which looks at nothing for a while: what
- * cannot be handed over waits at the port, and nothing is lost. */
+/* More frames arrive for the second worker than its ring holds, while that worker is stopped:
+ * frames that cannot be forwarded wait at the port, and none is lost. */
 static void test_who_is_behind_is_waited_for(void **state)
 {
     static struct test_qp pair[PAIRS][2];
@@ -696,7 +698,7 @@ static void test_who_is_behind_is_waited_for(void **state)
     s = worker_stats(rnic_worker(app.dp.rnic, 0));
     assert_true(rises_to(&s->forwarded_out, FORWARD_RING_BYTES / 2 / LOOP_ROOM));
     before = counter_get(&s->sleeps);
-    assert_true(rises_to(&s->sleeps, before + 5)); /* asleep, but for naps */
+    assert_true(rises_to(&s->sleeps, before + 5)); /* asleep, except for short wake-ups */
     atomic_store(&released, true);
     pthread_join(thread, NULL);
     for (unsigned n = 0; n < PAIRS * 4;) {

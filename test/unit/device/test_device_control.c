@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The control protocol's handlers: what they give, what they refuse, and in what order things may
- * go. */
+/* The control protocol's handlers: results, refusals, and the order in which objects may be
+ * destroyed. */
 #include "unit.h"
 
 #include <errno.h>
@@ -149,7 +149,7 @@ static void test_order_of_messages(void **state)
     session_close(c);
 }
 
-/* Whatever is used by something else stays. */
+/* An object in use by another stays. */
 static void test_references(void **state)
 {
     uint32_t pd = alloc_pd(session), cq;
@@ -175,7 +175,7 @@ static void test_references(void **state)
     assert_int_equal(kit_call_handle(session, CTL_DESTROY_CHANNEL, channel.handle), -EINVAL);
 }
 
-/* A handle of one application is nothing to another. */
+/* A handle of one application is invalid for another. */
 static void test_foreign_handles(void **state)
 {
     struct session *other = open_session();
@@ -192,7 +192,7 @@ static void test_foreign_handles(void **state)
     assert_int_equal(kit_call_handle(other, CTL_DEREG_MR, mr.reg_mr.handle), -EINVAL);
     assert_int_equal(kit_call_handle(other, CTL_DESTROY_CQ, cq), -EINVAL);
     assert_int_equal(kit_call_handle(other, CTL_DEALLOC_PD, pd), -EINVAL);
-    /* Closing the first takes everything of it, whatever uses what. */
+    /* Closing the first destroys all of its objects, whatever uses them. */
     session_close(session);
     session = other;
     assert_int_equal(kit_call_handle(other, CTL_DESTROY_QP, qp.create_qp.qpn), -EINVAL);
@@ -265,7 +265,7 @@ static void test_memory_mapped(void **state)
     assert_int_equal(session->mrs_mapped, 1);
     assert_int_equal(kit_call_handle(session, CTL_DEREG_MR, k.reply.reg_mr.handle), 0);
     assert_int_equal(session->mrs_mapped, 0);
-    /* What cannot be mapped is copied. */
+    /* Memory that cannot be mapped is copied. */
     beyond.reg_mr.fd_offset = 8192;
     assert_int_equal(kit_call(session, CTL_REG_MR, &beyond, &k, false), 0);
     assert_int_equal(k.reply.reg_mr.mapped, 0);
@@ -287,7 +287,7 @@ static int remap(uint32_t handle, int fd, uint32_t pieces, uint64_t length)
     return err ? err : (int)k.reply.remap.mapped;
 }
 
-/* What an application does before and after a fork. */
+/* The messages of an application before and after a fork. */
 static void test_memory_frozen(void **state)
 {
     int fd = memfd_create("kit", MFD_CLOEXEC);
@@ -307,7 +307,8 @@ static void test_memory_frozen(void **state)
     handle = k.reply.reg_mr.handle;
     assert_int_equal(session->mrs_mapped, 2);
     assert_int_equal(remap(handle, fd, 1, 4096), -EBUSY);
-    /* To stand still, and to let go of what is the application's to rearrange. */
+    /* The daemon pauses copies and releases the memory that the application is about to
+     * rearrange. */
     m = (struct ctl_msg){0};
     assert_int_equal(call(session, CTL_FREEZE_MRS, &m), 0);
     assert_in_range(m.freeze.granted_us, 1000, 20000);
@@ -321,7 +322,7 @@ static void test_memory_frozen(void **state)
     assert_int_equal(call(session, CTL_THAW_MRS, &m), 0);
     m = (struct ctl_msg){.freeze.flags = 2};
     assert_int_equal(call(session, CTL_FREEZE_MRS, &m), -EINVAL);
-    /* And back, if it makes sense. */
+    /* And mapped again, if the range is valid. */
     assert_int_equal(remap(handle + 100, fd, 1, 4096), -EINVAL);
     assert_int_equal(remap(handle, fd, 0, 4096), -EINVAL);
     assert_int_equal(remap(handle, -1, 1, 4096), -EINVAL);
@@ -332,14 +333,14 @@ static void test_memory_frozen(void **state)
     assert_int_equal(remap(handle, fd, 1, 4096), 1);
     assert_non_null(adopted->direct);
     assert_int_equal(session->mrs_mapped, 2);
-    /* /dev/userfaultfd, only from who has it. */
+    /* /dev/userfaultfd, only from a client that can open it. */
     assert_int_equal(call(session, CTL_GET_UFFD, &m), -EPERM);
     close(fd);
 }
 
 /* ---- regions that are used much ---- */
 
-#define HOT_COPIES (128 / KIT_HEAT) /* of the kit's, until a region is hot */
+#define HOT_COPIES (128 / KIT_HEAT) /* copies of the kit's until a region is hot */
 
 struct hot_mr {
     uint32_t handle;
@@ -404,7 +405,7 @@ static void test_memory_hot(void **state)
     copy_times(cold, 1);
     assert_int_equal(*word, 1);
     expect_hot(70);
-    /* Once, until something is said of it; then after twice as much. */
+    /* Once, until the application answers; then after twice as many copies. */
     copy_times(cold, 100);
     assert_int_equal(ask_hot().count, 0);
     assert_int_equal(tell_copied(cold, CTL_MR_BUSY), 0);
@@ -412,13 +413,14 @@ static void test_memory_hot(void **state)
     assert_int_equal(ask_hot().count, 0);
     copy_times(cold, 1);
     expect_hot(70);
-    /* Told while it waits to be asked for: not found any more. */
+    /* Deregistered while it waits to be collected: not reported any more. */
     assert_int_equal(tell_copied(cold, CTL_MR_PINNED), 0);
     copy_times(cold, 4 * HOT_COPIES);
     assert_int_equal(tell_copied(cold, CTL_MR_STACK), 0);
     copy_times(cold, 100);
     assert_int_equal(ask_hot().count, 0);
-    /* One that has been mapped meanwhile is not named; when it is copied again it is counted. */
+    /* A region that has been mapped since is not reported; when it is copied again it
+     * counts again. */
     assert_int_equal(tell_copied(cold, CTL_MR_COLD), 0);
     copy_times(cold, 8 * HOT_COPIES);
     assert_int_equal(remap(cold.handle, fd, 1, 4096), 1);
@@ -443,7 +445,7 @@ static void test_memory_many_hot(void **state)
         mr[i] = reg_copied(pd, CTL_MR_COLD, i);
         copy_times(mr[i], HOT_COPIES);
     }
-    /* Gone while they wait: on the workers' list, and on the application's. */
+    /* Deregistered while they wait: on the workers' list, and on the application's. */
     for (; next < 5; next++)
         assert_int_equal(kit_call_handle(session, CTL_DEREG_MR, mr[next].handle), 0);
     hot = ask_hot();
@@ -460,7 +462,7 @@ static void test_memory_many_hot(void **state)
             if (seen[i])
                 continue;
             assert_int_equal(kit_call_handle(session, CTL_DEREG_MR, mr[i].handle), 0);
-            seen[i] = true; /* as good as named */
+            seen[i] = true; /* counts as reported */
             break;
         }
         hot = ask_hot();
@@ -493,8 +495,8 @@ static void test_completion_queue_limits(void **state)
     }
 }
 
-/* The daemon's last queue, of a size that no other has: when it is refused, nobody hears of memory
- * for it, and when there is room for it again it comes with its descriptor. */
+/* The daemon's last queue, of a size that no other has: when it is refused, the application gets no
+ * memory for it; when there is room again it comes with its descriptor. */
 static void test_completion_queue_too_many(void **state)
 {
     struct ctl_msg small = cq_request(1, 0), large = cq_request(64, 0);
@@ -515,8 +517,8 @@ static void test_completion_queue_too_many(void **state)
     close(k.out_fd[0]);
 }
 
-/* Two queue pairs of one size lie in one slab, of which the application hears once and again when
- * it is empty; another application has another. */
+/* Two queue pairs of one size lie in one slab. The application learns of it once, and again when it
+ * is empty; another application has another slab. */
 static void test_queue_pairs_share_memory(void **state)
 {
     struct session *other = open_session();
@@ -697,7 +699,7 @@ static void test_modify_and_query(void **state)
     assert_int_equal(modify(qpn, QPA_STATE, attr), -EINVAL);
 }
 
-/* A message through the engine and both of the application's rings. */
+/* A message through the engine and both rings of the application. */
 static void test_doorbell_to_completion(void **state)
 {
     uint32_t pd = alloc_pd(session), cq = create_cq(session, 0);
@@ -713,7 +715,7 @@ static void test_doorbell_to_completion(void **state)
     assert_int_equal(q->o.handle, qpn);
     *sqe = (struct sqe){.wr_id = 5, .opcode = SQE_WRITE, .flags = SQE_SIGNALED};
     atomic_store(&shared->sq_prod, 1);
-    /* A bell without a queue pair behind it is passed over. */
+    /* A doorbell without a queue pair is ignored. */
     doorbell_ring(session->ctx[0].doorbells, q->dp.slot + 1);
     doorbell_ring(session->ctx[0].doorbells, DB_SLOTS - 1);
     assert_false(doorbell_ring(session->ctx[0].doorbells, q->dp.slot));
@@ -732,7 +734,8 @@ static void test_doorbell_to_completion(void **state)
     assert_false(worker_poll(w, worker_time()));
 }
 
-/* Nobody reads the channel: no event is lost, the worker does not wait, all come out later. */
+/* The program does not read the channel: no event is lost, the worker does not wait, all events
+ * come later. */
 static void test_late_completion_events(void **state)
 {
     struct ctl_msg m = {0};
@@ -768,7 +771,7 @@ static void test_late_completion_events(void **state)
     close(k.out_fd[0]);
 }
 
-/* An application that never reads its asynchronous events loses them, and only it. */
+/* An application that never reads its asynchronous events loses them; others do not. */
 static void test_async_events_are_bounded(void **state)
 {
     uint32_t pd = alloc_pd(session), cq = create_cq(session, 0);
@@ -812,7 +815,7 @@ static void test_show(void **state)
     free(text);
 }
 
-/* What happened to a queue pair, by message. */
+/* A queue pair's trace, by message. */
 static void test_show_trace(void **state)
 {
     struct ctl_msg m = {.show.what = CTL_SHOW_TRACE};

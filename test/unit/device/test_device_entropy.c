@@ -63,7 +63,7 @@ static int set(struct app *app, uint32_t qpn, struct ctl_entropy entropy)
     return app_call(app, CTL_SET_ENTROPY, &m);
 }
 
-/* What the queue pair has is what was asked for. */
+/* The queue pair has the requested policy. */
 static void check(uint32_t qpn, struct ctl_entropy wanted)
 {
     const struct entropy_policy *own = qp_entropy(qp_object_get(a.session, qpn)->dp.qp);
@@ -121,7 +121,8 @@ static void test_types(void **state)
     assert_int_equal(set(&a, qp.qpn, (struct ctl_entropy){RULE(RFC), 0}), 0);
 }
 
-/* The port at once when it is connected; of datagrams there is none to tell. */
+/* The source port is known as soon as the queue pair is connected; a datagram queue pair
+ * has none. */
 static void test_port(void **state)
 {
     struct app_qp rc, ud;

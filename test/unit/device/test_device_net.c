@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Devices on a network: two of them on one cable, whose IP hosts find each other. The workers do
- * not run; their looks for work and the time are ours. */
+/* Devices on a network: two of them on one cable, whose IP hosts resolve each other. The workers do
+ * not run by themselves: the test calls their polls and sets the time. */
 #include "unit.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@ static uint32_t pd;
 static ns_t now;
 static unsigned retries;
 static int exception_fd = -1;             /* of the first port; -1: none */
-static void (*prepare)(struct pktio *io); /* what a test does to the second port */
+static void (*prepare)(struct pktio *io); /* replaces the second port in a test */
 
 static ns_t clock_now(void)
 {
@@ -56,7 +56,7 @@ static void add_port(struct pktio *io, const char *ipv4, const char *ipv6, bool 
     assert_int_equal(rnic_add_port(rnic, &pc), 0);
 }
 
-/* Lets frames run until nothing moves any more. */
+/* Delivers frames until all queues are empty. */
 static void settle(void)
 {
     bool moved = true;
@@ -67,7 +67,7 @@ static void settle(void)
     }
 }
 
-/* The hosts' timers go by their own clock here, so they are called by hand. */
+/* The hosts' timers use a clock of their own here, so the test calls them. */
 static void pass(ns_t time)
 {
     for (ns_t end = now + time; now < end; now += 100 * NS_PER_MS) {
@@ -87,7 +87,7 @@ static void start(const char *ipv4, const char *ipv6, bool detect)
     struct pktio *end[2];
     int err;
 
-    now = UINT64_C(1000000000) * NS_PER_SEC; /* the kernel's timers do not get there */
+    now = UINT64_C(1000000000) * NS_PER_SEC; /* beyond the kernel's timers */
     retries = 0;
     loop = rc.loop = event_loop_create(&err);
     rnic = rnic_create(&rc, &err);
@@ -125,7 +125,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* An address handle from GID entry 0 or 1. Returns the status; the answer in *call. */
+/* An address handle from GID entry 0 or 1. Returns the status, with the reply in *call. */
 static int create_ah(const char *dgid, struct ctl_call *call)
 {
     union gid gid = gid_of(dgid);
@@ -167,7 +167,7 @@ static void test_nobody_answers(void **state)
     assert_int_equal(retries, 0);
     pass(5 * NS_PER_SEC);
     assert_true(retries > 0);
-    /* The failure is remembered for a second; a later attempt asks anew. */
+    /* The failure is remembered for a second; a later attempt sends requests again. */
     assert_int_equal(create_ah("10.0.0.77", &call), -EINPROGRESS);
     pass(3 * NS_PER_SEC + 200 * NS_PER_MS);
     assert_int_equal(create_ah("10.0.0.77", &call), -EHOSTUNREACH);
@@ -220,12 +220,12 @@ static void test_addresses_come_and_go(void **state)
     gid_change_told();
     assert_int_equal(query_gid_entry(2), -ENOENT);
     assert_int_equal(rnic_remove_address(rnic, 0, &a.gid, VLAN_NONE), -ENOENT);
-    /* The others kept their places. */
+    /* The others kept their indices. */
     assert_int_equal(query_gid_entry(0), 0);
     assert_int_equal(query_gid_entry(1), 0);
 }
 
-/* Device 0's timer is set, or ran out. */
+/* Device 0's timer is set, or has expired. */
 static bool timer_is_armed(void)
 {
     struct pollfd timer = {.fd = rnic->device[0]->net.timer.fd, .events = POLLIN};
@@ -235,7 +235,7 @@ static bool timer_is_armed(void)
     return left.it_value.tv_sec || left.it_value.tv_nsec || poll(&timer, 1, 2000) == 1;
 }
 
-/* The solicited-node group is left, joined, and left: each time there is something to report. */
+/* The solicited-node group is left, joined, and left: each time a report is due. */
 static void test_reports_are_not_late(void **state)
 {
     union gid gid = gid_of("fd00::1");
@@ -271,7 +271,7 @@ static bool has_gid(unsigned device, const char *address)
     return gid_table_find(&rnic->device[device]->gids, &gid, GID_TYPE_ROCE_V2, VLAN_NONE) >= 0;
 }
 
-/* "spa is at 02:00:00:00:00:33", as if it had come in on device 1. */
+/* "spa is at 02:00:00:00:00:33", as if received on device 1. */
 static void claim(const char *spa)
 {
     uint8_t f[60] = {[12] = 8, 6, 0, 1, 8, 0, 6, 4, 0, 1};
@@ -346,7 +346,7 @@ static void with_link(struct pktio *io)
     io->ops = &link_ops;
 }
 
-/* As that of most NICs does: nobody hears what is sent before. */
+/* As with most NICs: frames sent before that are lost. */
 static void test_link_comes_up_after_the_start(void **state)
 {
     const struct net_counters *count;
@@ -365,7 +365,7 @@ static void test_link_comes_up_after_the_start(void **state)
     assert_true(has_gid(1, "10.0.0.2"));
 }
 
-/* Its owner left while the link was down. */
+/* Its owner disconnected while the link was down. */
 static void test_duplicate_comes_back(void **state)
 {
     struct device_net *n;
@@ -439,7 +439,7 @@ static void to_init(struct qp_object *q)
                      0);
 }
 
-/* "10.0.0.2 is at mac", as if it had come in on device 0. */
+/* "10.0.0.2 is at mac", as if received on device 0. */
 static void arp_reply(const uint8_t mac[6])
 {
     uint8_t f[60] = {2, 0, 0, 0, 0, 1, [12] = 8, 6, 0, 1, 8, 0, 6, 4, 0, 2};
@@ -502,7 +502,7 @@ static void test_deleted_tap(void **state)
     assert_int_equal(n->exception_lost, 1);
 }
 
-/* Somebody gave the tap device a larger MTU than the port has. */
+/* The tap device was set to a larger MTU than the port's. */
 static void test_tap_with_another_mtu(void **state)
 {
     static const uint8_t frame[9000];
@@ -525,7 +525,7 @@ static void test_tap_with_another_mtu(void **state)
     close(fd[1]);
 }
 
-/* Programs may not send longer frames either. */
+/* Programs cannot send longer frames either. */
 static void test_longest_raw_frame(void **state)
 {
     struct device *d = rnic->device[0];
@@ -592,7 +592,7 @@ static void test_port_is_member_while_queue_pairs_are(void **state)
     assert_int_equal(mcast(CTL_DETACH_MCAST, q), 0);
     assert_int_equal(mcast(CTL_DETACH_MCAST, q), -EINVAL);
     assert_int_equal(members(), 1);
-    /* The program ends without a word. */
+    /* The program exits without leaving its groups. */
     session_close(session);
     assert_int_equal(members(), 0);
     session = other;
@@ -608,7 +608,8 @@ static void address_in_vlan(bool add, uint16_t vlan)
         assert_int_equal(rnic_remove_address(rnic, 0, &a.gid, vlan), 0);
 }
 
-/* One queue pair attaches before there is a VLAN, one after: each leaves what it joined. */
+/* One queue pair attaches before a VLAN exists, one after: each leaves the groups that it
+ * joined. */
 static void test_groups_follow_vlans(void **state)
 {
     struct qp_object *q = create_qp(QPT_UD), *r = create_qp(QPT_UD);
@@ -628,7 +629,7 @@ static void test_groups_follow_vlans(void **state)
     assert_int_equal(members(), 0);
 }
 
-/* There is room in one VLAN, but not in the other: then it is a member in neither. */
+/* There is room in one VLAN but not in the other: it becomes a member in neither. */
 static void test_group_without_room(void **state)
 {
     struct qp_object *q = create_qp(QPT_UD);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The GID table that a port's addresses become, and what its VLANs, RoCE versions and priorities do
- * to packets. */
+/* The GID table of a port's addresses, and the effects of its VLANs, RoCE versions and priorities
+ * on packets. */
 #include "unit.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 
 #define GRH       40
 #define BOTH      (1u << GID_TYPE_ROCE_V1 | 1u << GID_TYPE_ROCE_V2)
-#define FAR_TO    8192 /* offset of what is received */
+#define FAR_TO    8192 /* offset of received data */
 #define RC_MTU    3
 #define ALL_SLS   16
 #define MULTICAST 0xFFFFFF
@@ -185,7 +185,7 @@ static uint64_t by_priority(const json_t *port, unsigned priority, const char *n
 }
 
 /* Every service level in every kind of frame: the tag has the map's priority, the header the map's
- * code point, the counters file it there. */
+ * code point, the counters count it there. */
 static void test_service_levels(void **state)
 {
     const struct port_address a[] = {address("10.0.0.1", 5), address("fd00::1", 6)};
@@ -306,7 +306,7 @@ static uint64_t dropped(const char *reason)
     return n;
 }
 
-/* What `uroce show qps` has of the first queue pair. */
+/* The first queue pair as `uroce show qps` reports it. */
 static void check_shown(const char *type, int sl, int vlan, int pcp, int dscp)
 {
     char *text = rnic_show(rnic);
@@ -381,8 +381,8 @@ static void test_source_port_is_shown(void **state)
     }
 }
 
-/* Connections in both VLANs and versions; and between them none, though the addresses are the same.
- */
+/* Connections within each VLAN and version; between them none, although the addresses are
+ * the same. */
 static void test_connections_stay_in_their_network(void **state)
 {
     const struct port_address a[] = {address("10.0.0.1", 5), address("10.0.0.1", 6),

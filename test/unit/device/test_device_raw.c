@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Raw packets' control messages: what they make, what they refuse, whatever is sent; and what
- * becomes of rules and work queues when applications end. */
+/* Raw packets' control messages: the objects they create, the requests they refuse, arbitrary
+ * bytes; and rules and work queues of applications that exit. */
 #include "unit.h"
 
 #include <errno.h>
@@ -167,7 +167,7 @@ static void test_work_queues(void **state)
         {1, 1, CTL_WQ_RQ, 0, 1, 0, 0},
         {1, 1, CTL_WQ_RQ, 0, QUEUE_MAX_WR, LIMIT_SGE, 0},
         {1, 1, CTL_WQ_SRQ, 1, 0, 0, 0},
-        {1, 1, CTL_WQ_SRQ, 1, UINT32_MAX, UINT32_MAX, 0}, /* means nothing then */
+        {1, 1, CTL_WQ_SRQ, 1, UINT32_MAX, UINT32_MAX, 0}, /* has no meaning then */
         {0, 1, CTL_WQ_RQ, 0, 8, 1, -EINVAL},
         {2, 1, CTL_WQ_RQ, 0, 8, 1, -EINVAL},
         {1, 0, CTL_WQ_RQ, 0, 8, 1, -EINVAL},
@@ -232,7 +232,7 @@ static void test_work_queue_states(void **state)
     assert_int_equal(modify_wq(&app, 0, WQS_RDY), -EINVAL);
     assert_int_equal(modify_wq(&app, wq + 1, WQS_RDY), -EINVAL);
     assert_int_equal(modify_wq(&app, UINT32_MAX, WQS_RDY), -EINVAL);
-    /* A refusal says the state that it is in. */
+    /* A refusal reports the current state. */
     assert_int_equal(app_call(&app, CTL_MODIFY_WQ, &m), -EINVAL);
     assert_int_equal(m.modify_wq.state, WQS_RESET);
     assert_int_equal(modify_wq(&app, wq, WQS_RDY), 0);
@@ -266,7 +266,7 @@ static void test_tables(void **state)
     m.rwq_ind.handle = 12345;
     assert_int_equal(app_call(&app, CTL_MODIFY_RWQ_IND, &m), -EINVAL);
     assert_int_equal(app_call_handle(&other, CTL_DESTROY_RWQ_IND, table), -EINVAL);
-    /* What was refused has left no references. */
+    /* Refused requests have left no references. */
     assert_int_equal(wq_object_get(app.session, wq)->o.refs, CTL_RWQ_IND_MAX);
     assert_int_equal(app_call_handle(&app, CTL_DESTROY_RWQ_IND, table), 0);
     assert_int_equal(app_call_handle(&app, CTL_DESTROY_RWQ_IND, table), -EINVAL);
@@ -334,7 +334,7 @@ static void test_no_state(void **state)
     assert_int_equal(app_call_handle(&app, CTL_QUERY_QP, qpn), -EOPNOTSUPP);
     m = (struct ctl_msg){.mcast = {.qpn = qpn, .gid = {[10] = 0xFF, 0xFF, 224, 0, 0, 9}}};
     assert_int_equal(app_call(&app, CTL_ATTACH_MCAST, &m), -EINVAL);
-    /* Its rings are nobody's, whatever is written there and rung. */
+    /* Its rings are not read, whatever is written there and rung. */
     atomic_store(&shared->sq_prod, 1);
     atomic_store(&shared->rq_prod, 77);
     app_post(&(struct app_qp){.app = &app,
@@ -413,7 +413,7 @@ static void test_limits(void **state)
         make_table(wq, 1);
     m = (struct ctl_msg){.rwq_ind = {.size = 1, .wq = {(uint16_t)wq}}};
     assert_int_equal(app_call(&app, CTL_CREATE_RWQ_IND, &m), -ENOMEM);
-    /* Others are none the worse for it. */
+    /* Others are not affected. */
     app_close(&app);
     app_open(&app, rnic);
     app_cq(&app, &cq, 64);
@@ -462,7 +462,8 @@ static unsigned count_shown(const char *topic)
     return (unsigned)n;
 }
 
-/* Rules of others go on, and their counts stay, when an application ends with frames under way. */
+/* Rules of others keep working, and their counters stay, when an application exits with frames in
+ * flight. */
 static void test_closing(void **state)
 {
     struct app_cq other_cq;
@@ -484,7 +485,7 @@ static void test_closing(void **state)
     assert_int_equal(e.wr_id, 1);
     assert_int_equal(e.byte_len, FRAME_LEN);
 
-    /* A copy to the other, who has a table of queues that are ready. */
+    /* A copy to the other application, which has a table of queues that are ready. */
     assert_int_equal(modify_wq(&app, wq, WQS_RDY), 0);
     post_wq(wq, &layout, sge);
     make_flow(&app, make_rss_qp(make_table(wq, 8)));
@@ -540,7 +541,7 @@ static void test_hostile_ring(void **state)
 
 static void test_denied(void **state)
 {
-    /* Nobody whom we know. */
+    /* An unknown client. */
     struct session *c = session_create(rnic, &(struct ucred){.uid = geteuid() + 1});
     struct app a = {.session = c, .pd = 1};
     struct ctl_msg m = {0};
@@ -591,7 +592,7 @@ static int keep_net_raw(void)
     return (int)syscall(SYS_capset, &header, data);
 }
 
-/* A process of another user; it says when it is so, and lives until `end` is closed. */
+/* A process of another user; it reports when it is, and lives until `end` is closed. */
 static pid_t start_child(enum child_kind kind, int *end)
 {
     int ready[2], stop[2], bad = 0;
@@ -621,7 +622,7 @@ static pid_t start_child(enum child_kind kind, int *end)
     assert_int_equal(read(ready[0], &byte, 1), 1);
     close(ready[0]);
     *end = stop[1];
-    return byte ? -pid : pid; /* it could not become so */
+    return byte ? -pid : pid; /* it could not change its user */
 }
 
 static void test_capabilities(void **state)

@@ -176,7 +176,7 @@ static void test_srq_limit_event(void **state)
     assert_int_equal(m.create_srq.limit, 0);
     assert_int_equal(m.create_srq.max_wr, 16);
 
-    /* Armed below what waits already: at once. */
+    /* Armed above the number of waiting WQEs: the event comes at once. */
     assert_int_equal(app_srq_modify(&srq, CTL_SRQ_LIMIT, 0, 4), 0);
     assert_true(event_of(&a, QP_EVENT_SRQ_LIMIT_REACHED, 815));
     assert_int_equal(app_srq_modify(&srq, CTL_SRQ_LIMIT, 0, 3), 0);
@@ -204,7 +204,7 @@ static void test_srq_empty_drops_datagrams(void **state)
     one_datagram(&qp, ah, 7);
 }
 
-/* Entries that wait keep their order through resizes, up and down, whatever index they are at. */
+/* Waiting WQEs keep their order through resizes, up and down, at every index. */
 static void test_srq_resize(void **state)
 {
     static const uint32_t sizes[] = {16, 64, 8, 4, 1024, 4};
@@ -231,15 +231,15 @@ static void test_srq_resize(void **state)
         one_datagram(&qp, ah, taken++);
     assert_int_equal(app_srq_modify(&srq, CTL_SRQ_MAX_WR, 0, 0), -EINVAL);
     assert_int_equal(app_srq_modify(&srq, CTL_SRQ_MAX_WR, QUEUE_MAX_WR + 1, 0), -EINVAL);
-    /* Both at once: the limit is held against the new size. */
+    /* Both at once: the limit is checked against the new size. */
     assert_int_equal(app_srq_modify(&srq, CTL_SRQ_MAX_WR | CTL_SRQ_LIMIT, 2, 3), -EINVAL);
     assert_int_equal(srq.layout.max_wr, 4);
     assert_int_equal(app_srq_modify(&srq, CTL_SRQ_MAX_WR | CTL_SRQ_LIMIT, 32, 20), 0);
     assert_true(event_of(&a, QP_EVENT_SRQ_LIMIT_REACHED, 815));
 }
 
-/* An index that makes no sense is the application's own loss: its queue pair ends, the ring stays
- * unread, also in a resize. */
+/* An invalid index harms only its own application: its queue pair fails, and the ring is not read,
+ * not even by a resize. */
 static void test_srq_index_out_of_range(void **state)
 {
     struct app_srq srq;
@@ -270,7 +270,7 @@ static void test_last_wqe_reached(void **state)
     app_srq_recv(&srq, 1, 4096, 256);
     assert_int_equal(app_modify(&qp, QPA_STATE, (struct qp_attr){.state = QPS_ERR}), 0);
     assert_true(event_of(&a, QP_EVENT_LAST_WQE_REACHED, 4711));
-    completes_nothing(&cq_a); /* the entry is for the others */
+    completes_nothing(&cq_a); /* the WQE is for the others */
     assert_int_equal(srq_waiting(srq_object_get(a.session, srq.layout.handle)->srq), 1);
 }
 
@@ -376,7 +376,7 @@ static void test_xrc_domains(void **state)
     assert_int_equal(open_domain(&a, file, 0, &x), 0); /* b keeps it */
     assert_int_equal(app_call_handle(&a, CTL_CLOSE_XRCD, x), 0);
     assert_int_equal(app_call_handle(&b, CTL_CLOSE_XRCD, y), 0);
-    assert_int_equal(open_domain(&a, file, 0, &x), -ENOENT); /* with the last one it went */
+    assert_int_equal(open_domain(&a, file, 0, &x), -ENOENT); /* it was freed with the last one */
     assert_int_equal(open_domain(&a, -1, 0, &x), 0);
     assert_int_equal(open_domain(&b, -1, 0, &y), 0);
     close(file);
@@ -426,7 +426,7 @@ static void test_xrc_between_processes(void **state)
     assert_memory_equal(kit_memory, kit_memory + 8192, 4000);
 }
 
-/* An SRQ of another domain, a basic one, and none: as if it were not there. */
+/* An SRQ of another domain, a basic one, and none: as if it did not exist. */
 static void test_xrc_wrong_srq(void **state)
 {
     struct xrc x = xrc_start(5);
@@ -454,7 +454,7 @@ static struct xrc half_received(void)
     struct xrc x = xrc_start(1);
     struct qp_object *q = qp_object_get(b.session, x.receiver.qpn);
 
-    /* So that not all of them can be on their way. */
+    /* So that they cannot all be in flight. */
     qp_object_get(b.session, x.sender.qpn)->dp.qp->req.window = 128;
     app_srq_recv(&x.srq, 5, 0, KIT_BYTES);
     app_send(&x.sender, to_srq(1, x.srq.layout.handle), 0, KIT_BYTES);
@@ -473,8 +473,8 @@ static void destroy_srq_and_cq(struct xrc *x)
     app_cq(&a, &cq_a, 64);
 }
 
-/* The SRQ goes, its completion queue with it, and the queue pair after that: nothing is left to
- * tell, and nobody to tell it. */
+/* The SRQ is destroyed, then its completion queue, then the queue pair: no event is due any
+ * more. */
 static void test_xrc_srq_destroyed_in_mid_message(void **state)
 {
     struct xrc x = half_received();
@@ -489,7 +489,7 @@ static void test_xrc_srq_destroyed_in_mid_message(void **state)
     completes(&cq_b, 1, WC_WR_FLUSH_ERR);
 }
 
-/* The same, and the peer goes on with another SRQ, as no honest one does. */
+/* The same, and the peer continues with another SRQ, as no correct peer does. */
 static void test_xrc_srq_changed_in_mid_message(void **state)
 {
     struct xrc x = half_received();
@@ -632,7 +632,7 @@ static void test_window_refused(void **state)
     assert_int_equal(app_call_handle(&a, CTL_DEREG_MR, a.mr), 0);
 }
 
-/* By the peer, which says so with a message. */
+/* By the peer, with a message. */
 static void test_send_with_invalidate(void **state)
 {
     uint32_t rkey;
@@ -715,7 +715,7 @@ static void test_multicast(void **state)
     }
     completes_nothing(&cq[3]);
 
-    /* One leaves, one dies: the others still get theirs. */
+    /* One leaves, one is destroyed: the others still get their copies. */
     assert_int_equal(mcast(&member[0], CTL_DETACH_MCAST, "224.0.0.7"), 0);
     assert_int_equal(app_modify(&member[1], QPA_STATE, (struct qp_attr){.state = QPS_ERR}), 0);
     app_send(&sender, datagram(2, ah, 0xFFFFFF), 100, 500);
@@ -741,7 +741,7 @@ static void test_multicast(void **state)
     completes(&cq[2], 22, WC_SUCCESS);
 }
 
-/* Of a flow label 20 bits count; UCX sets all 32. */
+/* A flow label has 20 bits; UCX sets all 32. */
 static void test_long_flow_label(void **state)
 {
     struct ah_attr attr = app_address("127.0.0.1");
@@ -781,7 +781,8 @@ static void test_multicast_membership(void **state)
 
 /* ---- address handles ---- */
 
-/* One of another domain, one that is gone, one that never was: the request fails, and no other. */
+/* A handle of another domain, a destroyed one, one that never existed: the request fails, and no
+ * other. */
 static void test_wrong_address_handles(void **state)
 {
     struct ctl_msg m = {0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Pieces of shared memory: where they lie, what is in them, and when their slabs come and go. */
+/* Pieces of shared memory: their places and contents, and when slabs are created and removed. */
 #include "unit.h"
 
 #include <errno.h>
@@ -51,7 +51,7 @@ static ino_t inode(int fd)
     return st.st_ino;
 }
 
-/* Each is filled with a byte of its own as long as it lives, and still full of it in the end. */
+/* Each piece is filled with a byte of its own, which must still fill it when it is freed. */
 static void test_pieces_are_apart(void **state)
 {
     enum { N = 400, ROUNDS = 6000 };
@@ -83,7 +83,7 @@ static void test_pieces_are_apart(void **state)
     }
 }
 
-/* All sizes: at least what was asked for, at most a quarter more and no less than a cache line. */
+/* All sizes: at least the requested size, at most a quarter more, and at least a cache line. */
 static void test_classes(void **state)
 {
     for (size_t bytes = 1; bytes <= SLAB_PIECE_MAX; bytes += bytes < 4096 ? 1 : CACHE_LINE - 1) {
@@ -132,7 +132,7 @@ static void test_reuse_is_zeroed(void **state)
     }
 }
 
-/* The descriptor is of the memory that the daemon sees, cannot be resized, and comes once. */
+/* The descriptor refers to the daemon's memory, cannot be resized, and comes once. */
 static void test_descriptor_comes_once(void **state)
 {
     struct segment a, b;
@@ -154,7 +154,7 @@ static void test_descriptor_comes_once(void **state)
     close(first.fd);
 }
 
-/* As large as those before together, up to the largest; what is large has one of its own. */
+/* As large as all before together, up to the largest; a large piece has a slab of its own. */
 static void test_growth(void **state)
 {
     size_t before = 0, expected = SLAB_MIN;
@@ -179,7 +179,7 @@ static void test_growth(void **state)
     assert_int_equal(slab_alloc(&pool, SIZE_MAX / 2, &s, &place), -ENOMEM);
 }
 
-/* All but the one that the next piece will come from. */
+/* All except the slab that the next piece will come from. */
 static void test_empty_slabs_go(void **state)
 {
     enum { N = 200 };
@@ -199,7 +199,7 @@ static void test_empty_slabs_go(void **state)
     }
     assert_int_equal(pool.count, 1);
     assert_int_equal(gone, slabs - 1);
-    /* The one that stays is told already, and stays however often it is emptied. */
+    /* The remaining slab is known already, and stays however many times it is emptied. */
     for (unsigned i = 0; i < 3; i++) {
         s[0] = cut(4096, &next);
         assert_int_equal(next.fd, -1);
@@ -217,7 +217,8 @@ static void test_cancelled(void **state)
     assert_null(s.base);
     assert_int_equal(pool.count, 0);
     slab_cancel(&pool, &none);
-    /* Nobody heard of that one: the next comes with a descriptor and another name. */
+    /* The application has not learned of that slab: the next one comes with a descriptor and
+     * another name. */
     s = cut(100, &second);
     assert_true(second.fd >= 0 && second.slab != first.slab);
     t = cut(100, &first);
@@ -250,7 +251,7 @@ static void test_exhaustion(void **state)
     cut(4096, &place);
 }
 
-/* Without descriptors no slab is made, and none is left half made. */
+/* Without descriptors no slab is created, and no half-created one is left. */
 static void test_no_descriptors(void **state)
 {
     struct rlimit limit, none;

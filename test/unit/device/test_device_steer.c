@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* To which worker a queue pair goes: as long as a port tells where packets arrive, and after. */
+/* The worker of a new queue pair: while the port predicts where packets arrive, and after. */
 #include "unit.h"
 
 #include "worker_kit.h"
@@ -7,7 +7,7 @@
 static struct dataplane dp;
 static struct test_cq cq[2];
 
-/* Why the queue pairs of a new connection are where they are. */
+/* The reason for the workers of a new connection's queue pairs. */
 static void connect_pair(struct test_qp pair[2], enum steer_reason reason[2])
 {
     pair_open(&dp, pair, 0, cq);
@@ -30,7 +30,7 @@ static void test_port_that_ceases_to_tell(void **state)
     assert_int_equal(reason[1], STEER_PREDICTED);
     d = dp.session[0]->device;
     assert_non_null(d->rss[0]);
-    /* As a port does whose packets arrived elsewhere. */
+    /* As a port whose packets arrived elsewhere. */
     pktio_sim_keep_rss_secret(dp.end[0]);
     for (unsigned n = 1; n < 3; n++) {
         connect_pair(pair[n], reason);

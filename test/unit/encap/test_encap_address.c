@@ -116,7 +116,7 @@ static void test_gid_table(void **state)
     assert_int_equal(t.len, 3);
 }
 
-/* Addresses that go and come back in another order. */
+/* Addresses are removed and added again in another order. */
 static void test_gid_table_keeps_places(void **state)
 {
     struct gid_table t = {.len = 0};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Outer headers: out through a template, in through encap_rx, and every way not to come in. */
+/* Outer headers: built from a template, accepted by encap_rx, and every reason for which it drops a
+ * frame. */
 #include <errno.h>
 #include <string.h>
 
@@ -180,7 +181,7 @@ static void test_every_vlan_and_version(void **state)
             }
 }
 
-/* A frame that is dropped has the priority of as much of it as there is. */
+/* A dropped frame has a priority as soon as it is long enough to hold its tag. */
 static void test_priority_of_any_frame(void **state)
 {
     struct address_vector av = to_us("10.0.0.2", "10.0.0.1", GID_TYPE_ROCE_V2);
@@ -339,7 +340,7 @@ static void test_not_our_mac(void **state)
 
     s.bytes[5] = 9;
     assert_int_equal(rx(&s), DROP_not_our_mac);
-    memset(s.bytes, 0xFF, 6); /* broadcasts are for us, but RoCE comes in none */
+    memset(s.bytes, 0xFF, 6); /* a broadcast is for this host, but never RoCE */
     assert_int_equal(rx(&s), DROP_wrong_destination);
     put_be16(s.bytes + ETH_TYPE_OFF, 0x0806 /* ARP */);
     assert_int_equal(rx(&s), DROP_not_roce);
@@ -352,7 +353,7 @@ static void test_not_roce(void **state)
     put_be16(s.bytes + ETH_TYPE_OFF, 0x0806 /* ARP */);
     assert_int_equal(rx(&s), DROP_not_roce);
     s = sample_v4();
-    s.bytes[IP + IPV4_PROTO_OFF] = 6; /* TCP, and its checksum wrong: not ours to judge */
+    s.bytes[IP + IPV4_PROTO_OFF] = 6; /* TCP with a wrong checksum: not the engine's concern */
     assert_int_equal(rx(&s), DROP_not_roce);
     s = sample_v4();
     put_be16(s.bytes + UDP4 + UDP_DPORT_OFF, 4790);
@@ -489,7 +490,7 @@ static void test_wrong_destination(void **state)
     s = make(&av);
     assert_int_equal(rx(&s), DROP_wrong_destination);
     av = to_us("10.0.0.2", "10.0.0.1", GID_TYPE_ROCE_V2);
-    av.vlan = 101; /* ours, but not on this VLAN */
+    av.vlan = 101; /* this host's address, but in another VLAN */
     s = make(&av);
     assert_int_equal(rx(&s), DROP_wrong_destination);
     av.vlan = 0; /* a priority without a VLAN */
@@ -522,7 +523,7 @@ static void check_group(const char *from, const char *group, uint8_t type)
     assert_int_equal(gids.entry[v.gid_index].type, type);
     s.bytes[5] ^= 1; /* another group's MAC */
     assert_int_equal(rx(&s), DROP_wrong_destination);
-    av.vlan = 200; /* a VLAN where we are not */
+    av.vlan = 200; /* a VLAN without a member */
     s = make(&av);
     assert_int_equal(rx(&s), DROP_wrong_destination);
 }
@@ -541,7 +542,7 @@ static void test_multicast(void **state)
     assert_int_equal(rx(&s), DROP_wrong_destination); /* our address in a group's frame */
 }
 
-/* A port with one address hears the groups of its IP version; in RoCEv1 there are no versions. */
+/* A port with one address receives groups of its IP version. RoCEv1 groups have no version. */
 static void test_groups_of_one_address(void **state)
 {
     static const struct {

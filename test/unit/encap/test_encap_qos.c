@@ -19,7 +19,7 @@ static void test_defaults(void **state)
         assert_int_equal(qos_traffic_class(&m, (uint8_t)i), i);
 }
 
-/* What the Linux kernel's rt_tos2priority says. */
+/* The Linux kernel's rt_tos2priority. */
 static void test_tos(void **state)
 {
     static const struct {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the Linux kernel put on the wire: every captured frame parses, verifies, and comes out the
- * same byte for byte when it is built again from the values that were parsed.
+ * Frames that the Linux kernel sent: each captured frame parses and verifies, and is the same byte
+ * for byte when it is built again from the parsed values.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@ struct walk {
     struct random random;
 };
 
-/* Names the frame in the message of whichever assertion fails. */
+/* Names the frame in the message of a failing assertion. */
 #define CHECK(file, number, condition)                             \
     do {                                                           \
         if (!(condition))                                          \
@@ -114,7 +114,7 @@ static void check_rebuilds(const char *file, unsigned number, uint8_t *bytes, si
     CHECK(file, number, pkt_parse(&p, v.bth, v.bth_len) == DROP_NONE);
     av = address_of(&v);
     CHECK(file, number, encap_template_make(&t, &av) == 0);
-    out = test_malloc(len); /* exactly the room that is needed: cmocka watches its ends */
+    out = test_malloc(len); /* exactly as large as the frame: cmocka checks its ends */
     at = out + encap_tx(out, &t, v.bth_len, v.ip_id);
     at += pkt_build_headers(at, &p);
     memcpy(at, p.payload, p.payload_len);
@@ -175,7 +175,7 @@ static void test_every_flip_is_caught(void **state)
     assert_true(w.flips > 200000);
 }
 
-/* The one value known before any code was: the ICRC of rc-write-only-v4's first frame. */
+/* A value from another source: the ICRC of rc-write-only-v4's first frame. */
 static void check_first_vector(const char *file, unsigned number, uint8_t *bytes, size_t len,
                                void *ctx)
 {
@@ -199,7 +199,7 @@ static void test_first_vector(void **state)
     assert_int_equal(seen, 1);
 }
 
-/* Any prefix of a real frame is dropped for a reason, and nothing behind it is read. */
+/* A prefix of a real frame is dropped with a reason, and no byte behind it is read. */
 static void check_prefixes(const char *file, unsigned number, uint8_t *bytes, size_t len, void *ctx)
 {
     if (number > 2)

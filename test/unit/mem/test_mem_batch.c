@@ -129,7 +129,7 @@ static void test_atomic(void **state)
     assert_int_equal(mem_atomic(&direct, 0x7010, MEM_CMP_SWP, 70, 2, &old), 0);
     assert_int_equal(old, 2);
     assert_int_equal(words[2], 70);
-    /* An address that is aligned for the application but not here. */
+    /* An address that is aligned in the application but not in this process. */
     direct.direct++;
     assert_int_equal(mem_atomic(&direct, 0x7010, MEM_FETCH_ADD, 1, 0, &old), -EFAULT);
     direct.direct--;
@@ -164,7 +164,8 @@ static void test_atomic_between_workers(void **state)
     assert_int_equal(words[1], 2 * ADDS);
 }
 
-/* Every length, from any address to any: what is to arrive, and nothing beside it. */
+/* Every length, from any address to any address: the bytes arrive, and no byte beside them
+ * changes. */
 static void test_copy(void **state)
 {
     static uint8_t from[1400], to[1400], wanted[1400];

@@ -88,7 +88,7 @@ static void test_ranges(void **state)
             fail_msg("case %u", i);
 }
 
-/* Every set of rights of a region against every set asked for. */
+/* Every set of rights of a region against every requested set. */
 static void test_rights(void **state)
 {
     const uint32_t rights = MEM_LOCAL_WRITE | ALL_REMOTE | MEM_MW_BIND;
@@ -104,7 +104,7 @@ static void test_rights(void **state)
     plain.access = saved;
 }
 
-/* What is wrong first is said first: key, domain, rights, range. */
+/* The first failing check decides the verdict: key, domain, rights, range. */
 static void test_order(void **state)
 {
     uint32_t lacks = MEM_MW_BIND;
@@ -119,8 +119,8 @@ static void test_order(void **state)
     assert_int_equal(mr_check(&cache, plain.key, PD, BASE, 1, 0, &mr), MR_OK);
 }
 
-/* A region that is gone is gone, however often somebody asks; another with its place has its own
- * key. */
+/* A removed region stays removed, for every later check; the next region in its slot has a key of
+ * its own. */
 static void test_removed(void **state)
 {
     struct mem_region one = {.pd = PD, .len = 8}, *mr;
@@ -144,7 +144,7 @@ static void test_host_address(void **state)
     assert_int_equal(mr_host_addr(&plain, BASE + 5), BASE + 5);
 }
 
-/* What was noted of a region is what a check of it would find, until a region is removed. */
+/* A hint holds what a check of its region would find, until any region is removed. */
 static void test_hints(void **state)
 {
     struct mem_region other = {.pd = PD, .access = MEM_LOCAL_WRITE, .len = 5};

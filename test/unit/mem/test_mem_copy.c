@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The memory of another process: a child that fork() leaves with the same addresses. */
+/* The memory of another process: a forked child with the same addresses. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -17,7 +17,7 @@
 #include "unit.h"
 
 #define PAGES       8u
-#define RDONLY_PAGE 3u /* what the child did to its pages */
+#define RDONLY_PAGE 3u /* what the child did with its pages */
 #define GONE_PAGE   5u
 
 static size_t page;
@@ -28,7 +28,7 @@ static pid_t child;
 
 static unsigned calls, remotes; /* of the kernel; ranges of the child's in them */
 
-/* In the C library's place. */
+/* In place of the C library's. */
 ssize_t process_vm_readv(pid_t pid, const struct iovec *local, unsigned long n,
                          const struct iovec *remote, unsigned long m, unsigned long flags)
 {
@@ -127,7 +127,7 @@ static void test_both_ways(void **state)
     assert_int_equal(mem_batch_flush_in(&batch), 0);
     for (unsigned i = 0; i < 100; i++)
         assert_int_equal(in[i], i < 18 ? 'a' : i < 82 ? 'Z' : 'b');
-    assert_int_equal(area[page - 1], 'a'); /* ours is another */
+    assert_int_equal(area[page - 1], 'a'); /* the parent's copy differs */
     assert_int_equal(atomic_load(&space.faults), 0);
 }
 
@@ -139,7 +139,7 @@ static void test_read_only_page(void **state)
     memset(x, 'x', sizeof(x));
     mem_batch_out(&batch, &mr, at(1, 0), x, 8, 0);
     mem_batch_out(&batch, &mr, at(RDONLY_PAGE, 8), x, 8, 1);
-    mem_batch_out(&batch, &mr, at(2, 0), x, 0, 2); /* no bytes: always done */
+    mem_batch_out(&batch, &mr, at(2, 0), x, 0, 2); /* no bytes: always succeeds */
     mem_batch_out(&batch, &mr, at(2, 0), x, 8, 3);
     mem_batch_out(&batch, &mr, at(RDONLY_PAGE, 0) - 4, x, 8, 4); /* half of it */
     mem_batch_out(&batch, &mr, at(4, 0), x, 8, 5);
@@ -210,7 +210,7 @@ static void test_side_by_side(void **state)
     free(other);
 }
 
-/* Only those that touch the hole are not done. */
+/* Only the transfers that touch the hole fail. */
 static void test_side_by_side_over_a_hole(void **state)
 {
     const uint32_t part = (uint32_t)page * 3 / 8;
@@ -235,7 +235,7 @@ static void test_side_by_side_over_a_hole(void **state)
     free(local);
 }
 
-/* More bytes than the kernel moves in one call (2 GiB less a page): that is no fault. */
+/* More bytes than the kernel moves in one call (2 GiB less a page): that is no failure. */
 static void test_more_than_one_call(void **state)
 {
     const uint32_t len = 33u << 20;
@@ -304,7 +304,7 @@ static void test_atomic_between_workers(void **state)
     assert_int_equal(sum, 2 * ADDS);
 }
 
-/* In a child without privileges: our memory is none of its business. */
+/* A child without privileges has no access to its parent's memory. */
 static int try_without_rights(void)
 {
     uint8_t got[8];

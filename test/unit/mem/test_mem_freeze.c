@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who copies waits while the application rearranges its memory, but not for ever. */
+/* A copy waits while the application rearranges its memory, for a limited time. */
 #include <pthread.h>
 #include <sched.h>
 #include <unistd.h>

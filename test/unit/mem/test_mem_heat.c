@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which regions are copied much: each is told once, whoever counts. */
+/* Regions that are copied a lot: each is reported once, by whichever worker counts it. */
 #include <pthread.h>
 
 #include "mem.h"
@@ -41,7 +41,7 @@ static void once_at_the_limit(void **state)
     mem_heat_restart(&mr, 2);
     assert_int_equal(mr.heat.uses, 0);
     assert_false(use(&h, &mr));
-    assert_false(use(&h, &mr)); /* on the list, but who is to be woken has been */
+    assert_false(use(&h, &mr)); /* on the list, but the control thread is already woken */
     assert_ptr_equal(mem_heat_take(&h), &mr);
     mem_heat_restart(&mr, 0);
     for (unsigned i = 0; i < LIMIT; i++)
@@ -59,7 +59,7 @@ static void calls_count(void **state)
     assert_false(mem_heat_note(&h, io, 5));
     assert_int_equal(a.heat.uses, 1);
     assert_int_equal(b.heat.uses, 1);
-    assert_false(mem_heat_note(&h, io, 5)); /* hot, and nobody asks */
+    assert_false(mem_heat_note(&h, io, 5)); /* hot, but not collected */
     assert_ptr_equal(mem_heat_take(&h), &b);
     assert_ptr_equal(b.heat.next, &a);
     assert_null(a.heat.next);
@@ -104,7 +104,7 @@ static void many_workers(void **state)
     assert_in_range(wakes, 1, REGIONS);
 }
 
-/* A worker has said that a region is hot, and has not put it on the list yet. */
+/* A worker has marked a region as hot and has not put it on the list yet. */
 static void not_listed_twice(void **state)
 {
     struct mem_heat h = {0};
@@ -124,7 +124,8 @@ static void *user(void *arg)
     return NULL;
 }
 
-/* Restarted while workers count: it is on the list once at most, and on it if it is told. */
+/* Restarted while workers count: the region is on the list at most once, and is on it if it was
+ * reported. */
 static void restarted_meanwhile(void **state)
 {
     pthread_t thread[THREADS];

@@ -11,11 +11,11 @@
 #include "mapped.h"
 #include "unit.h"
 
-#define APP_BASE UINT64_C(0x7f1234560000) /* where the application has the file's start */
+#define APP_BASE UINT64_C(0x7f1234560000) /* the application's address of the file's start */
 
 static size_t page;
 
-/* A file of `pages` pages, as an application makes it. */
+/* A file of `pages` pages, as an application would create it. */
 static int make_file(unsigned pages, int seals)
 {
     int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -66,7 +66,7 @@ static void test_seals(void **state)
     assert_int_equal(try(fd, 0, page, MEM_LOCAL_WRITE), -EPERM);
     assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
     assert_int_equal(try(fd, 0, page, MEM_LOCAL_WRITE), 0);
-    assert_int_equal(ftruncate(fd, 0), -1); /* that is what the seal is for */
+    assert_int_equal(ftruncate(fd, 0), -1); /* the seal prevents it */
     assert_int_equal(errno, EPERM);
     close(fd);
 }
@@ -90,7 +90,7 @@ static void test_same_bytes(void **state)
     assert_int_equal(mem_atomic(&mr, mr.addr + 8, MEM_FETCH_ADD, 7, 0, &old), 0);
     assert_int_equal(mem_atomic(&mr, mr.addr + 8, MEM_FETCH_ADD, 0, 0, &old), 0);
     assert_int_equal(old, 7);
-    /* The owner can empty the file, and close it, but not take the pages away. */
+    /* The owner can clear the file and close it, but cannot remove the pages. */
     assert_int_equal(ftruncate(fd, (off_t)page), -1);
     assert_int_equal(
         fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, (off_t)(4 * page)), 0);

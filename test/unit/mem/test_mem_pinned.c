@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The memory of another user's process, which may execute other programs meanwhile: a child that
- * fork() leaves with the same addresses, as nobody. Needs root.
+ * The memory of another user's process, which may execute another program at any time: a forked
+ * child with the same addresses, as user `nobody`. Needs root.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -32,7 +32,7 @@ static char folder[] = "/tmp/uroce-pinned.XXXXXX", plain[64], set_uid[64];
 static struct mem_pinned_space space;
 static struct mem_region mr = {.backend = &mem_pinned_backend, .space = &space};
 static struct ucred peer = {.uid = NOBODY, .gid = NOBODY};
-static int command; /* to the child: a byte, and it executes; then it echoes */
+static int command; /* to the child: on a byte it executes a program, which echoes */
 
 enum { DUMPABLE = 1, CAPABLE = 2 };
 
@@ -50,7 +50,7 @@ static void child_main(unsigned flags, const char *program, int go, int answer)
     _exit(1);
 }
 
-/* Returns where the child answers. */
+/* Returns the descriptor on which the child answers. */
 static int start(unsigned flags, const char *program)
 {
     int go[2], answers[2];
@@ -108,7 +108,7 @@ static void test_both_ways(void **state)
     assert_int_equal(mem_batch_flush_in(&batch), 0);
     for (unsigned i = 0; i < 100; i++)
         assert_int_equal(in[i], i < 18 ? 'a' : i < 82 ? 'Z' : 'b');
-    assert_int_equal(area[page - 1], 'a'); /* ours is another */
+    assert_int_equal(area[page - 1], 'a'); /* the parent's copy differs */
     mem_pinned_space_close(&space);
     end(answers);
 }
@@ -120,7 +120,7 @@ static void test_unmapped(void **state)
     struct mem_batch batch = {0};
 
     assert_int_equal(mem_pinned_space_open(&space, &peer), 0);
-    mem_batch_in(&batch, &mr, at(GONE_PAGE, 0), got[0], 0, 0); /* no bytes: always done */
+    mem_batch_in(&batch, &mr, at(GONE_PAGE, 0), got[0], 0, 0); /* no bytes: always succeeds */
     mem_batch_in(&batch, &mr, at(GONE_PAGE, 0), got[0], 8, 1);
     mem_batch_in(&batch, &mr, at(1, 0), got[0], 8, 2);
     mem_batch_in(&batch, &mr, UINT64_MAX - 3, large, 8, 3);
@@ -137,7 +137,7 @@ static void test_unmapped(void **state)
     end(answers);
 }
 
-/* Packets of a message go in one call; only those that touch the hole are not done. */
+/* The packets of a message are one call; only the transfers that touch the hole fail. */
 static void test_side_by_side(void **state)
 {
     int answers = start(DUMPABLE, plain);
@@ -194,7 +194,7 @@ static void test_atomic(void **state)
     end(answers);
 }
 
-/* Whatever is tried at addr, in both directions. */
+/* Transfers at addr, in both directions. */
 static void expect_gone(uint64_t addr)
 {
     uint64_t word = 0;
@@ -209,7 +209,7 @@ static void expect_gone(uint64_t addr)
     assert_int_equal(mem_atomic(&mr, addr, MEM_FETCH_ADD, 1, 0, &word), -ESRCH);
 }
 
-/* Where the child's program begins. */
+/* The address of the child's program. */
 static uint64_t program_start(void)
 {
     unsigned long start = 0;
@@ -238,7 +238,7 @@ static void exec_after_opening(const char *program)
     assert_int_equal(process_vm_readv(peer.pid, &(struct iovec){magic, 4}, 1,
                                       &(struct iovec){(void *)(uintptr_t) new, 4}, 1, 0),
                      4);
-    assert_memory_equal(magic, "\177ELF", 4); /* as it was, and as root reaches it by the pid */
+    assert_memory_equal(magic, "\177ELF", 4); /* unchanged, as root reads it by the pid */
     mem_pinned_space_close(&space);
     end(answers);
 }
@@ -273,7 +273,7 @@ static void test_set_uid_before_opening(void **state)
     end(answers);
 }
 
-/* Another program of the same user: as good as the first. */
+/* Another program of the same user has the same rights. */
 static void test_exec_before_opening(void **state)
 {
     int answers = start(DUMPABLE, plain);

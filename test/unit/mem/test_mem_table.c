@@ -39,7 +39,7 @@ static void test_init(void **state)
 
 #define REGIONS 1000u
 
-/* Regions come and go; every live key finds its region, every dead key finds nothing. */
+/* Regions are inserted and removed: every live key finds its region, every dead key finds none. */
 static void test_random_life(void **state)
 {
     static struct mem_region region[REGIONS];
@@ -103,7 +103,8 @@ static void test_all_keys(void **state)
     free(seen);
 }
 
-/* A guess hits with the chance of live keys among all 2^32; keys near a known one are no better. */
+/* A guessed key is valid with the probability of live keys among 2^32; keys near a known one are no
+ * likelier. */
 static void test_guesses(void **state)
 {
     static struct mem_region region[4096];

@@ -10,8 +10,8 @@
 #define PD       7u
 #define OTHER_PD 8u
 #define QPN      0x11u
-#define BASE     UINT64_C(0x10000) /* the region as work requests name it ... */
-#define HOST     UINT64_C(0x70000) /* ... and where the application has it */
+#define BASE     UINT64_C(0x10000) /* the region's address in work requests ... */
+#define HOST     UINT64_C(0x70000) /* ... and in the application */
 #define LEN      UINT64_C(0x1000)
 
 #define ALL_REMOTE (MEM_REMOTE_READ | MEM_REMOTE_WRITE | MEM_REMOTE_ATOMIC)
@@ -87,7 +87,7 @@ static enum mr_fault check(uint32_t key, uint64_t va, uint64_t len, uint32_t acc
     return f;
 }
 
-/* Where a byte under the key is. */
+/* The address of a byte under the key. */
 static struct mr_span reach(uint32_t key, uint64_t va)
 {
     struct mr_span span = {0};
@@ -127,7 +127,8 @@ static void test_bind(void **state)
     }
 }
 
-/* A window gives peers what the region itself withholds, and no more than it was bound with. */
+/* A window grants peers rights that the region itself does not, and no more than it was
+ * bound with. */
 static void test_rights(void **state)
 {
     static const struct {
@@ -142,7 +143,7 @@ static void test_rights(void **state)
         {MEM_REMOTE_ATOMIC, MEM_REMOTE_ATOMIC, MR_OK},
         {0, 0, MR_OK},
         {0, MEM_REMOTE_READ, MR_BAD_ACCESS},
-        /* A window is no L_Key, whatever the program says. */
+        /* A window's key is never an L_Key. */
         {MEM_REMOTE_WRITE | MEM_LOCAL_WRITE, MEM_LOCAL_WRITE, MR_BAD_ACCESS},
         {MEM_REMOTE_READ | MEM_ACCESS_OPTIONAL, MEM_REMOTE_READ, MR_OK},
     };
@@ -157,7 +158,7 @@ static void test_rights(void **state)
     assert_int_equal(check(region.key, BASE, 8, MEM_REMOTE_READ), MR_BAD_ACCESS);
 }
 
-/* Refused: nothing changes, the old binding and key stay good. */
+/* A refused bind changes nothing: the old binding and key stay valid. */
 static void refused(struct mem_region *w, struct window_bind b, enum mr_fault fault)
 {
     struct mem_region before = *w;
@@ -332,7 +333,7 @@ static void test_no_local_key(void **state)
     assert_int_equal(mr_check(&cache, two.key, PD, BASE, 1, MEM_LOCAL_READ, &found), MR_BAD_KEY);
 }
 
-/* A transfer that waits in a batch is done before the flush lets the window go. */
+/* A transfer that waits in a batch completes before the flush releases the window. */
 static void test_batch_holds(void **state)
 {
     struct mem_batch batch = {0};
@@ -355,18 +356,19 @@ static void test_batch_holds(void **state)
     assert_int_equal(one.gate, 0);
 }
 
-/* None can be bound to a region that is about to go, and it does not go while one is. */
+/* No window can be bound to a region that is being removed, and a region is not removed while one
+ * is bound. */
 static void test_close_region(void **state)
 {
     assert_int_equal(bind(&one), MR_OK);
     assert_false(region_close(&region));
-    assert_int_equal(bind(&two), MR_OK); /* that was no promise */
+    assert_int_equal(bind(&two), MR_OK); /* the check reserves nothing */
     assert_int_equal(window_invalidate(&table, two.key, PD, QPN), MR_OK);
     window_unbind(&one);
     assert_true(region_close(&region));
     assert_int_equal(bind(&one), MR_BAD_KEY);
     assert_int_equal(bind(&two), MR_BAD_KEY);
-    assert_int_equal(check(region.key, BASE, 1, 0), MR_OK); /* it is not gone yet */
+    assert_int_equal(check(region.key, BASE, 1, 0), MR_OK); /* it is still there */
 }
 
 static void test_zero_based(void **state)
@@ -387,7 +389,7 @@ static void test_same_key_again(void **state)
 {
     struct window_bind b = whole(&one);
 
-    b.new_key = b.window_key; /* the choice is the program's */
+    b.new_key = b.window_key; /* the program chooses it */
     assert_int_equal(window_bind(&table, &b), MR_OK);
     assert_int_equal(check(one.key, BASE, LEN, ALL_REMOTE), MR_OK);
 }

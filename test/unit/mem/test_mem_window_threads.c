@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A window that several workers use while others bind it, invalidate it and deregister what is
- * behind it. Each binding is to a part of the ground that no other has had, and says so by a word
- * in memory; whoever gets in must find the words of the binding whose key it used, and no binding
- * ends before those who are in have left.
+ * Several workers use a window while others bind it, invalidate it and deregister the region behind
+ * it. Each binding is to a part of the region that no other binding has had, and marks the part
+ * with a word in memory. A worker that gets access must find the word of the binding whose key it
+ * used, and no binding ends while a worker still uses it.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -30,9 +30,9 @@ static struct mem_region region = {.pd = PD,
                                    .addr = BASE,
                                    .len = (uint64_t)PART * PARTS};
 static struct mem_region window;
-static _Atomic uint32_t key_now; /* as the application would tell its peers */
+static _Atomic uint32_t key_now; /* as the application would send it to its peers */
 static _Atomic bool over;
-/* By part: whether a binding leads there. Written by binders while no user may be inside. */
+/* By part: whether a binding leads there. Binders write it while no user can have access. */
 static bool led[PARTS];
 static _Atomic uint32_t entered;
 
@@ -51,7 +51,7 @@ static void make_table(uint8_t kind)
     entered = 0;
 }
 
-/* Windows are zero-based, so that a user knows its part only by what the check says. */
+/* Windows are zero-based, so that a user learns its part from the check alone. */
 static void *user(void *arg)
 {
     while (!atomic_load(&over)) {
@@ -64,7 +64,7 @@ static void *user(void *arg)
         }
         assert_ptr_equal(span.mr, &region);
         assert_int_equal((span.addr - BASE) % PART, 8);
-        /* ThreadSanitizer sees if a binder writes it meanwhile. */
+        /* ThreadSanitizer reports a binder that writes it concurrently. */
         assert_true(led[(span.addr - BASE) / PART]);
         atomic_fetch_add(&entered, 1);
         mr_span_end(&span);
@@ -103,7 +103,7 @@ static void join(pthread_t *thread, unsigned n)
         assert_int_equal(pthread_join(thread[i], NULL), 0);
 }
 
-/* Waits until a user has been in with the current key, so that no round is an idle one. */
+/* Waits until a user has had access with the current key, so that every round tests something. */
 static void let_in(void)
 {
     uint32_t before = atomic_load(&entered);
@@ -112,7 +112,7 @@ static void let_in(void)
         sched_yield();
 }
 
-/* Type 1, bound again and again: when that returns the part before is nobody's any more. */
+/* Type 1, bound again and again: when a bind returns, no user has access to the part before. */
 static void test_rebind(void **state)
 {
     pthread_t thread[USERS];
@@ -164,8 +164,8 @@ static void test_invalidate(void **state)
     mr_table_fini(&table);
 }
 
-/* Binders of several queue pairs of the domain, each with the key that it believes in: one of them
- * wins each time, and the others are told. */
+/* Binders of several queue pairs of the domain, each with the key that it last saw: one of them
+ * succeeds each time, the others fail. */
 static _Atomic uint32_t bound;
 
 static void *binder(void *arg)
@@ -203,7 +203,7 @@ static void test_binders(void **state)
     mr_table_fini(&table);
 }
 
-/* A region goes, or a window is bound to it: never both. */
+/* A region is deregistered, or a window is bound to it: never both. */
 static void *closer(void *arg)
 {
     return region_close(&region) ? &region : NULL;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A host that takes its world as lines and says what it sends, for net_scapy.py. Commands:
+ * A host for net_scapy.py: reads commands, a line each, and prints the frames that it sends.
+ * Commands:
  *
  *   address ADDR PREFIX VLAN    past detection; VLAN 0: none
  *   detect ADDR PREFIX VLAN
@@ -8,7 +9,7 @@
  *   route DST PREFIX VIA VLAN
  *   resolve SRC DST VLAN        "path MAC MTU", or "error NUMBER"
  *   rx HEX                      a frame arrives
- *   run MS                      so much time passes
+ *   run MS                      this much time passes
  *
  * Each ends with a line "ok". A frame that is sent is a line "tx HEX".
  */
@@ -72,7 +73,8 @@ static void check(int err)
 static void receive(struct net_host *h, const char *hex)
 {
     size_t len = strlen(hex) / 2;
-    uint8_t *frame = malloc(len ? len : 1); /* of its size, so that reading beyond it is seen */
+    uint8_t *frame = malloc(
+        len ? len : 1); /* of the frame's size, so that the sanitizer sees a read beyond it */
 
     if (!frame)
         exit(2);

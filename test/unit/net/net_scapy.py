@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The IP host against scapy, which builds what it is asked and takes its answers apart: net_scapy.py NET_ANSWERS
+"""The IP host against scapy, which builds the host's requests and parses its answers: net_scapy.py NET_ANSWERS
 
-Each answer is also built again by scapy with all lengths and checksums left out, and has to come out the same."""
+Each answer is also built again by scapy with all lengths and checksums left out, and must be the same."""
 import pathlib
 import subprocess
 import sys
@@ -38,7 +38,7 @@ def require(condition, what):
 
 
 def checked(data):
-    """The frame, if it is what scapy makes of the same values."""
+    """The frame, if scapy builds the same from the same values."""
     frame = Ether(data)
     again = frame.copy()
     layer = again
@@ -70,7 +70,7 @@ class Host:
         require(status == 0, f"net_answers ended with {status}")
 
     def do(self, command):
-        """Frames that are sent meanwhile; other lines are in said."""
+        """The frames that the command sends; other lines are in said."""
         self.process.stdin.write(command + "\n")
         self.process.stdin.flush()
         sent, self.said = [], []
@@ -217,7 +217,7 @@ def echo():
 
 
 def no_refusals():
-    """What is not served is not refused either: no port unreachable, no reset."""
+    """Packets for ports that are not served get no answer: no port unreachable, no reset."""
     with settled() as host:
         for transport in (UDP(sport=9, dport=4791), UDP(sport=9, dport=53), TCP(dport=22, flags="S")):
             host.silent(Ether(src=PEER, dst=US) / IP(src=PEER4, dst=V4) / transport / b"anything")

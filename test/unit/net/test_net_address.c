@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Addresses: detection of duplicates, announcements, defence, and answers to those who ask. */
+/* Addresses: duplicate address detection, announcements, defence, answers to requests. */
 #include <errno.h>
 #include <string.h>
 
@@ -90,7 +90,8 @@ static void test_detection_ipv6(void **state)
     net_kit_free(k);
 }
 
-/* Who is alone has it after seven, or two, seconds; not before the answers could have come. */
+/* Without a conflict the address is usable after seven (IPv4) or two (IPv6) seconds, not before an
+ * answer could have come. */
 static void test_when_preferred(void **state)
 {
     static const struct {
@@ -109,11 +110,11 @@ static void test_when_preferred(void **state)
     }
 }
 
-/* What tells a host, before its address is its own, that it is not. */
+/* Frames that tell a host during detection that its address is a duplicate. */
 static void test_conflicts_while_detecting(void **state)
 {
     const struct net_frame frames[] = {
-        /* the owner's answer to the probe, another's probe, and what the owner says otherwise */
+        /* the owner's answer, another host's probe, an announcement of the owner */
         net_arp(VLAN_NONE, (uint8_t[]){2, 0, 0, 0, 0, 1}, ARP_ANSWER, net_peer, "10.0.0.1",
                 "0.0.0.0"),
         net_arp(VLAN_NONE, net_broadcast, ARP_ASK, net_peer, "0.0.0.0", "10.0.0.1"),
@@ -140,7 +141,7 @@ static void test_conflicts_while_detecting(void **state)
         assert_int_equal(k->node[0].states, 1);
         assert_int_equal(k->node[0].state, NET_DUPLICATE);
         assert_int_equal(k->sent, 0);
-        /* It is not used: not announced, not answered for, not defended, no way to its network. */
+        /* A duplicate is not announced, not answered for, not defended, and gives no route. */
         net_kit_rx(k, &frames[i]);
         net_kit_rx(k, &frames[1]);
         net_kit_rx(k, &frames[5]);
@@ -158,7 +159,7 @@ static void test_conflicts_while_detecting(void **state)
 static void test_no_conflict(void **state)
 {
     const struct net_frame frames[] = {
-        /* of another address, of another VLAN, from an address, our own come back */
+        /* of another address, of another VLAN, from an address, this host's own looped back */
         net_arp(VLAN_NONE, net_broadcast, ARP_ASK, net_peer, "10.0.0.2", "10.0.0.1"),
         net_arp(VLAN_NONE, net_broadcast, ARP_ASK, net_peer, "0.0.0.0", "10.0.0.2"),
         net_arp(9, net_broadcast, ARP_ASK, net_peer, "10.0.0.1", "10.0.0.1"),
@@ -180,7 +181,7 @@ static void test_no_conflict(void **state)
 
         net_kit_run(k, SEC);
         net_kit_rx(k, &f);
-        memcpy(f.bytes + 6, k->node[0].mac, 6); /* a frame of our own, whatever it says */
+        memcpy(f.bytes + 6, k->node[0].mac, 6); /* a frame of this host, whatever its contents */
         net_kit_rx(k, &f);
         assert_int_equal(net_kit_count(k)->conflicts, 0);
         assert_int_equal(net_kit_count(k)->malformed, 0);
@@ -193,7 +194,7 @@ static void test_no_conflict(void **state)
     }
 }
 
-/* An ARP packet whose Ethernet source differs, but whose sender is us: it was brought back. */
+/* An ARP packet with this host as the sender but another Ethernet source: it was looped back. */
 static void test_own_sender(void **state)
 {
     struct net_kit *k = detecting("10.0.0.1/24");
@@ -207,7 +208,7 @@ static void test_own_sender(void **state)
     net_kit_free(k);
 }
 
-/* A port that brings back what is sent: no conflict, no answers to ourselves. */
+/* A port that loops frames back: no conflict, no answers to this host itself. */
 static void test_echoing_port(void **state)
 {
     struct net_kit *k = net_kit_new(1, false);
@@ -228,8 +229,8 @@ static void test_echoing_port(void **state)
     net_kit_free(k);
 }
 
-/* Two hosts with one address: one that has it keeps it; of two that want it at once none gets it.
- */
+/* Two hosts with one address: a host that uses it keeps it; of two that probe at once neither gets
+ * it. */
 static void test_two_hosts(void **state)
 {
     static const char *const addresses[] = {"10.0.0.1/24", "fe80::1/64"};
@@ -251,7 +252,7 @@ static void test_two_hosts(void **state)
     }
 }
 
-/* Announced at once, and answered for. */
+/* The address is announced at once, and requests for it are answered. */
 static void test_skip_detection(void **state)
 {
     struct net_kit *k = net_kit_new(1, false);
@@ -407,7 +408,8 @@ static void test_nd_answers(void **state)
     }
 }
 
-/* A solicitation that does not say where its sender is: he is known, or else where it came from. */
+/* A solicitation without the sender's MAC: the answer goes to the known MAC, or to the frame's
+ * source. */
 static void test_nd_answer_by_cache(void **state)
 {
     struct net_kit *k = net_kit_new(1, false);
@@ -465,7 +467,7 @@ static void test_nd_options(void **state)
     }
 }
 
-/* Somebody else has the addresses too, and speaks for them. */
+/* Another host has the same addresses and answers for them. */
 static void test_quiet(void **state)
 {
     struct net_kit *k = net_kit_new(1, true);
@@ -521,7 +523,7 @@ static void test_optimistic(void **state)
         assert_int_equal(net_kit_resolve(k, 0, ipv4 ? "10.0.0.1" : "fe80::1",
                                          ipv4 ? "10.0.0.3" : "fe80::3", VLAN_NONE),
                          -EINPROGRESS);
-        assert_int_equal(k->sent, 2); /* asked for at once */
+        assert_int_equal(k->sent, 2); /* resolved at once */
         if (conflict) {
             net_kit_rx(k, &claim[!ipv4]);
             assert_int_equal(k->node[0].state, NET_DUPLICATE);
@@ -538,7 +540,7 @@ static void test_optimistic(void **state)
     }
 }
 
-/* From nobody: a part of detection. */
+/* From the unspecified address: a part of detection. */
 static bool is_probe(const struct net_frame *f)
 {
     struct inet_rx r;
@@ -549,7 +551,7 @@ static bool is_probe(const struct net_frame *f)
     return r.data[0] == 135 && gid_is_zero(&r.src);
 }
 
-/* RFC 4429 3.2: nobody learns a MAC for the address that is not certain, if it can be helped. */
+/* RFC 4429 3.2: an optimistic address avoids that a neighbour learns its MAC. */
 static void test_optimistic_asks_from_another(void **state)
 {
     static const struct net_host_config config = {.mtu = 1500, .optimistic = true};
@@ -579,7 +581,7 @@ static void test_optimistic_asks_from_another(void **state)
     }
 }
 
-/* Somebody else comes to speak for an address of a host that is not quiet otherwise, and goes. */
+/* Another host begins to answer for an address of this host, and later stops. */
 static void test_quiet_address(void **state)
 {
     static const char *const addresses[] = {"10.0.0.1/24", "fe80::1/64"}, *const names[] = {
@@ -630,7 +632,8 @@ static void test_quiet_address(void **state)
     }
 }
 
-/* Who spoke for it found that another host has it, and left it to us: we find the same. */
+/* The host that answered for the address stops: it found a duplicate, and this host finds
+ * it too. */
 static void test_quiet_address_becomes_ours(void **state)
 {
     struct net_kit *k = net_kit_new(2, false);
@@ -652,7 +655,7 @@ static void test_quiet_address_becomes_ours(void **state)
     net_kit_free(k);
 }
 
-/* An address in use stays so while detection is repeated; one that was lost may be had again. */
+/* An address stays in use while detection is repeated; a duplicate may become usable. */
 static void test_link(void **state)
 {
     struct net_kit *k = net_kit_new(1, false);
@@ -692,7 +695,7 @@ static void test_link(void **state)
     net_kit_free(k);
 }
 
-/* While the link is down nothing is found out about an address. */
+/* Detection makes no progress while the link is down. */
 static void test_added_while_down(void **state)
 {
     struct net_kit *k = net_kit_new(1, false);
@@ -704,7 +707,7 @@ static void test_added_while_down(void **state)
     assert_int_equal(k->sent, 0);
     assert_int_equal(net_kit_resolve(k, 0, "10.0.0.1", "10.0.0.2", VLAN_NONE), -EINPROGRESS);
     net_kit_run(k, 3 * SEC);
-    assert_int_equal(k->node[0].resolved, 1); /* in vain, but told */
+    assert_int_equal(k->node[0].resolved, 1); /* without success, but reported */
     net_host_link(k->node[0].h, true, k->now);
     net_kit_run(k, 20 * SEC);
     assert_int_equal(k->node[0].states, 1);
@@ -712,7 +715,7 @@ static void test_added_while_down(void **state)
     net_kit_free(k);
 }
 
-/* A question is not asked from an address that may be another's: it waits, or takes another one. */
+/* A request is not sent from an address still in detection: it waits, or uses another address. */
 static void test_questions_of_a_tentative_address(void **state)
 {
     static const struct {
@@ -760,7 +763,7 @@ static void test_questions_of_a_tentative_address(void **state)
         assert_int_equal(questions, 3);
         if (another)
             assert_int_equal(first, 100 * SEC);
-        else /* at once when it could */
+        else /* at once when possible */
             assert_in_range(first, preferred - 100 * MS, preferred);
         net_kit_free(k);
     }
@@ -814,7 +817,7 @@ static void test_refused(void **state)
     net_kit_free(k);
 }
 
-/* Nothing is heard of an address that was taken away. */
+/* No event follows for an address that was removed. */
 static void test_removed(void **state)
 {
     struct net_kit *k = detecting("10.0.0.1/24");

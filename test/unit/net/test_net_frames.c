@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Echo, and what is done with frames that are bad or nobody's business here. */
+/* Echo; malformed frames and frames of no concern to the host. */
 #include <errno.h>
 #include <string.h>
 
@@ -73,7 +73,7 @@ static void test_echo(void **state)
     }
 }
 
-/* As much as a packet of the port holds, and no more. */
+/* Echo up to the port's MTU, and no longer. */
 static void test_large_echo(void **state)
 {
     static const struct net_host_config config = {.mtu = 9000};
@@ -120,7 +120,7 @@ static void test_echo_rate(void **state)
     }
     assert_int_equal(k->sent, 1000);
     net_kit_clear(k);
-    k->now += 100 * SEC; /* no more are saved up */
+    k->now += 100 * SEC; /* the bucket does not grow beyond that */
     for (unsigned i = 0; i < 500; i++)
         net_kit_rx(k, &f);
     assert_int_equal(k->sent, 100);
@@ -173,7 +173,7 @@ static void test_no_echo(void **state)
     }
 }
 
-/* Frames that say nothing to this host: counted once, answered never. UDP least of all. */
+/* Frames of no concern to this host are counted once and not answered, UDP included. */
 static void test_ignored(void **state)
 {
     static const struct {
@@ -233,7 +233,7 @@ static void test_ignored_messages(void **state)
     }
 }
 
-/* Whatever else is unreachable is only counted. */
+/* Other unreachable messages are only counted. */
 static void test_unreachable(void **state)
 {
     for (unsigned ipv4 = 0; ipv4 < 2; ipv4++) {

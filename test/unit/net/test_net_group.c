@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Membership: joins and leaves, answers to queriers of every version, what is never reported. */
+/* Membership: joins and leaves, answers to queriers of every version, groups that are never
+ * reported. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -45,7 +46,7 @@ static int leave(struct net_kit *k, const char *group, uint16_t vlan)
     return net_host_leave(k->node[0].h, &g, vlan, k->now);
 }
 
-/* What a query says; len 0: of the present version. */
+/* The fields of a query; len 0: of the current version. */
 struct query {
     uint32_t code; /* maximum response */
     const char *group;
@@ -88,7 +89,7 @@ static void ask(struct net_kit *k, const struct family *f, const struct query *q
     net_kit_rx(k, &frame);
 }
 
-/* A report of the present version; the type of the record of group, or 0. */
+/* A report of the current version: the type of the group's record, or 0. */
 static unsigned record(const struct net_kit *k, const struct family *f, unsigned index,
                        const char *group)
 {
@@ -160,7 +161,7 @@ static void test_join_and_leave(void **state)
     }
 }
 
-/* What changed before it was reported is reported as it is now. */
+/* A change that follows before the report is sent replaces the first one in it. */
 static void test_second_thoughts(void **state)
 {
     for (size_t i = 0; i < ARRAY_SIZE(families); i++) {
@@ -219,12 +220,12 @@ static void test_refused(void **state)
     assert_int_equal(join(k, "239.0.0.1", VLAN_NONE), -ENOSPC);
     assert_int_equal(join(k, "239.0.1.0", VLAN_NONE), 0); /* a second time */
     assert_int_equal(join(k, "239.0.1.0", 7), -ENOSPC);
-    /* The host's own groups have room of their own. */
+    /* The host's own groups have slots of their own. */
     for (unsigned i = 1; i < NET_ADDRESS_MAX; i++) {
         snprintf(text, sizeof(text), "fe80::%u/64", i);
         net_kit_address(k, 0, text, VLAN_NONE);
     }
-    /* One that was left makes room at once, reported or not. */
+    /* A group that was left frees its slot at once, reported or not. */
     assert_int_equal(leave(k, "239.0.1.7", VLAN_NONE), 0);
     assert_int_equal(join(k, "239.0.0.1", VLAN_NONE), 0);
     assert_int_equal(join(k, "239.0.1.7", VLAN_NONE), -ENOSPC);
@@ -232,7 +233,7 @@ static void test_refused(void **state)
     net_kit_free(k);
 }
 
-/* Many groups take few packets, each at most of the port's MTU. */
+/* Many groups are reported in few packets, none longer than the port's MTU. */
 static void test_many(void **state)
 {
     static const unsigned per_packet[] = {(1500 - 24 - 8) / 8, (1500 - 48 - 8) / 20};
@@ -258,7 +259,8 @@ static void test_many(void **state)
     }
 }
 
-/* A general query is answered for all groups at one random moment within what it allows. */
+/* A general query is answered for all groups at one random time within its maximum response time.
+ */
 static void test_general_query(void **state)
 {
     static const struct {
@@ -328,13 +330,13 @@ static void test_group_query(void **state)
         assert_int_equal(k->sent, 1);
         assert_int_equal(record(k, f, 0, f->group), IS_EXCLUDE);
         assert_int_equal(record(k, f, 0, f->other), 0);
-        /* And one about sources, all of which are wanted. */
+        /* So is a query for sources: the host accepts all sources. */
         ask(k, f,
             &(struct query){.code = 10, .group = f->other, .len = f->ipv4 ? 16 : 44, .sources = 1});
         net_kit_run(k, 20 * SEC);
         assert_int_equal(k->sent, 2);
         assert_int_equal(record(k, f, 1, f->other), IS_EXCLUDE);
-        /* About a group that nobody here is in. */
+        /* A query for a group without a local member. */
         ask(k, f, &(struct query){.code = 10, .group = f->ipv4 ? "239.9.9.9" : "ff0e::9"});
         net_kit_run(k, 20 * SEC);
         assert_int_equal(k->sent, 2);
@@ -342,7 +344,7 @@ static void test_group_query(void **state)
     }
 }
 
-/* Of two queries the answer that comes first serves both. */
+/* Of two pending answers the earlier one serves both queries. */
 static void test_queries_merge(void **state)
 {
     for (size_t i = 0; i < ARRAY_SIZE(families); i++) {
@@ -364,7 +366,7 @@ static void test_queries_merge(void **state)
     }
 }
 
-/* What a flood of queries that want an answer at once sets off. */
+/* A flood of queries that ask for an immediate answer causes few reports. */
 static void test_query_flood(void **state)
 {
     struct net_kit *k = member(&families[0]);
@@ -380,7 +382,7 @@ static void test_query_flood(void **state)
     net_kit_free(k);
 }
 
-/* RFC 3376 7, RFC 3810 8: one report a group, and a leave, while the old querier is about. */
+/* RFC 3376 7, RFC 3810 8: one report per group, and a leave, while the old querier is present. */
 static void test_old_querier(void **state)
 {
     for (size_t i = 0; i < ARRAY_SIZE(families); i++) {
@@ -411,7 +413,7 @@ static void test_old_querier(void **state)
         assert_int_equal(k->sent, 1);
         check_old(k, f, 0, f->old_leave, f->routers, f->other);
         net_kit_clear(k);
-        /* A query of the present version does not end it; 260 seconds do. */
+        /* A query of the current version does not end this; 260 seconds without an old query do. */
         ask(k, f, &(struct query){.code = 10});
         net_kit_run(k, start + 260 * SEC - 1 - k->now);
         assert_int_equal(k->sent, f->ipv4 ? 1 : 2);
@@ -496,7 +498,7 @@ static void test_vlans(void **state)
     }
 }
 
-/* The querier's robustness: so often is a change reported. */
+/* The querier's robustness: a change is reported this many times. */
 static void test_robustness(void **state)
 {
     static const struct {
@@ -550,7 +552,7 @@ static void test_bad_queries(void **state)
         join(k, f->group, VLAN_NONE);
         net_kit_run(k, 20 * SEC);
         net_kit_clear(k);
-        if (!inet_mac_is_group(frame.bytes)) /* for the group that is none */
+        if (!inet_mac_is_group(frame.bytes)) /* for an address that is no group */
             memcpy(frame.bytes, net_broadcast, 6);
         net_kit_rx(k, &frame);
         net_kit_run(k, 100 * SEC);
@@ -561,7 +563,7 @@ static void test_bad_queries(void **state)
     }
 }
 
-/* IPv6 addresses are in their solicited-node group as long as one of them needs it. */
+/* The host is in a solicited-node group as long as one of its addresses needs it. */
 static void test_solicited_nodes(void **state)
 {
     struct net_kit *k = net_kit_new(1, false);
@@ -582,7 +584,7 @@ static void test_solicited_nodes(void **state)
     net_host_remove_address(k->node[0].h, &second, VLAN_NONE);
     net_kit_run(k, 20 * SEC);
     assert_int_equal(k->sent, 0);
-    join(k, node, VLAN_NONE); /* a program wants it too */
+    join(k, node, VLAN_NONE); /* a program has joined it too */
     net_host_remove_address(k->node[0].h, &first, VLAN_NONE);
     net_kit_run(k, 20 * SEC);
     assert_int_equal(k->sent, 0);
@@ -593,7 +595,7 @@ static void test_solicited_nodes(void **state)
     net_kit_free(k);
 }
 
-/* Without an address, and without a program that wants it, the group is left. */
+/* Without an address or a program that needs it the host leaves the group. */
 static void test_solicited_node_left(void **state)
 {
     struct net_kit *k = net_kit_new(1, false);
@@ -620,11 +622,11 @@ static void test_many_vlans(void **state)
         join(k, f->group, vlan);
     net_kit_run(k, 20 * SEC);
     net_kit_clear(k);
-    for (uint16_t vlan = 1; vlan <= 101; vlan++) /* the last is none of its */
+    for (uint16_t vlan = 1; vlan <= 101; vlan++) /* the last VLAN is none of the host's */
         ask(k, f, &(struct query){.code = 10, .len = 8, .vlan = vlan});
     net_kit_run(k, 20 * SEC);
     assert_int_equal(k->sent, 100);
-    /* A VLAN that was left makes room for another. */
+    /* A VLAN that was left frees its slot for another. */
     for (uint16_t vlan = 1; vlan <= 100; vlan++)
         leave(k, f->group, vlan);
     net_kit_run(k, 20 * SEC);
@@ -638,7 +640,7 @@ static void test_many_vlans(void **state)
     net_kit_free(k);
 }
 
-/* A link that fails while a group is being left: there is nobody to tell any more. */
+/* The link fails while a group is being left: no report is due any more. */
 static void test_link_while_leaving(void **state)
 {
     const struct family *f = &families[0];
@@ -711,7 +713,8 @@ static void test_link(void **state)
     }
 }
 
-/* Who is quiet about addresses still reports what programs joined, and only that. */
+/* A host that is quiet about addresses still reports the groups that programs joined, and no
+ * others. */
 static void test_quiet(void **state)
 {
     for (size_t i = 0; i < ARRAY_SIZE(families); i++) {

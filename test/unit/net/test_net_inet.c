@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Headers of control traffic: built, taken apart, and every way to be refused. */
+/* Headers of control traffic: built, parsed, and every way to be malformed. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -115,7 +115,7 @@ static void test_longer_than_it_says(void **state)
         assert_int_equal(r.len, 64);
         assert_int_equal(parse(&r, f.bytes, f.len + 5), INET_MALFORMED);
     }
-    /* Padding of the least frame. */
+    /* Padding to the shortest frame. */
     {
         struct inet_tx tx = to_peer(true, false);
         struct net_frame f = net_packet(net_peer, &tx, message, 8);
@@ -129,7 +129,7 @@ static void test_longer_than_it_says(void **state)
     }
 }
 
-/* Every bit of the header and of the message is covered by some check or is of no consequence. */
+/* Every bit of the header and the message is covered by a check or has no effect. */
 static void test_checksums(void **state)
 {
     uint8_t message[20] = {8, 0, 0, 0, 1, 2, 3, 4, 5};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Resolution: two hosts that find each other over ARP and neighbour discovery, and each state. */
+/* Resolution: two hosts resolve each other by ARP and neighbour discovery; every state of an entry.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,7 +27,7 @@ static struct net_kit *pair(void)
     return k;
 }
 
-/* One host, whose peers are frames written by hand. */
+/* One host; the frames of its peers are written by hand. */
 static struct net_kit *alone(void)
 {
     struct net_kit *k = net_kit_new(1, false);
@@ -38,7 +39,7 @@ static struct net_kit *alone(void)
     return k;
 }
 
-/* The peer answers a question (unsolicited: says so unasked). */
+/* The peer answers a request, or announces its MAC (unsolicited). */
 static void answer(struct net_kit *k, const struct family *f, const uint8_t *mac, bool solicited)
 {
     struct net_frame frame;
@@ -77,7 +78,7 @@ static void test_two_hosts(void **state)
         assert_int_equal(resolve_peer(k, f), -EINPROGRESS);
         assert_int_equal(peer_state(k, f), NET_INCOMPLETE);
         net_kit_settle(k);
-        assert_int_equal(k->sent, 2); /* the question and the answer */
+        assert_int_equal(k->sent, 2); /* the request and the answer */
         assert_int_equal(k->node[0].resolved, 1);
         peer = gid_of(f->peer);
         assert_true(gid_eq(&k->node[0].resolved_hop, &peer));
@@ -86,7 +87,7 @@ static void test_two_hosts(void **state)
         assert_int_equal(resolve_peer(k, f), 0);
         assert_memory_equal(net_kit_path.mac, k->node[1].mac, 6);
         assert_int_equal(net_kit_path.mtu, 1500);
-        /* The peer learned from the question, and does not rely on it without asking. */
+        /* The peer learned the MAC from the request, and confirms it before it relies on it. */
         assert_int_equal(net_kit_state(k, 1, f->us, VLAN_NONE), NET_STALE);
         assert_int_equal(net_kit_resolve(k, 1, f->peer, f->us, VLAN_NONE), 0);
         assert_memory_equal(net_kit_path.mac, k->node[0].mac, 6);
@@ -99,7 +100,7 @@ static void test_two_hosts(void **state)
     }
 }
 
-/* Whatever two of the three questions, or answers, are lost. */
+/* Any two of the three requests, or of the answers, are lost. */
 static void test_loss(void **state)
 {
     static const uint64_t losses[] = {1, 2, 3, 5, 10};
@@ -146,7 +147,7 @@ static void test_nobody_answers(void **state)
     }
 }
 
-/* A second that has passed is over, whether or not the timers were run since. */
+/* A second ends by the clock, whether or not the timers have run. */
 static void test_failure_without_timers(void **state)
 {
     struct net_kit *k = alone();
@@ -159,7 +160,7 @@ static void test_failure_without_timers(void **state)
     net_kit_free(k);
 }
 
-/* As thirty seconds are. */
+/* So do thirty seconds. */
 static void test_staleness_without_timers(void **state)
 {
     struct net_kit *k = alone();
@@ -191,7 +192,7 @@ static void test_stale_and_probe(void **state)
         net_kit_run(k, 1);
         assert_int_equal(peer_state(k, f), NET_STALE);
         net_kit_clear(k);
-        /* Nothing happens until somebody wants it. */
+        /* Nothing happens until the entry is used. */
         net_kit_run(k, 1000 * SEC);
         assert_int_equal(k->sent, 0);
         assert_int_equal(resolve_peer(k, f), 0);
@@ -200,7 +201,7 @@ static void test_stale_and_probe(void **state)
         start = k->now;
         net_kit_run(k, SEC);
         assert_int_equal(k->sent, 2);
-        assert_memory_equal(net_kit_sent(k, 0)->bytes, net_peer, 6); /* to him alone */
+        assert_memory_equal(net_kit_sent(k, 0)->bytes, net_peer, 6); /* unicast */
         assert_int_equal(net_kit_sent(k, 1)->at, start + SEC);
         answer(k, f, net_peer, true);
         assert_int_equal(peer_state(k, f), NET_REACHABLE);
@@ -212,7 +213,7 @@ static void test_stale_and_probe(void **state)
     }
 }
 
-/* After three questions to the one that had it, three to everybody, among whom is its heir. */
+/* After three unicast requests to the old MAC, three broadcasts: another machine answers. */
 static void test_probe_in_vain(void **state)
 {
     for (size_t i = 0; i < ARRAY_SIZE(families) * 2; i++) {
@@ -251,8 +252,7 @@ static void test_probe_in_vain(void **state)
     }
 }
 
-/* Who asks for somebody whom the host has all but given up, after the link came back, still finds
- * him. */
+/* A resolution that begins just before a probe fails, after the link came back, still succeeds. */
 static void test_late_to_a_question(void **state)
 {
     for (size_t i = 0; i < ARRAY_SIZE(families); i++) {
@@ -263,7 +263,7 @@ static void test_late_to_a_question(void **state)
         answer(k, f, net_peer, true);
         net_host_link(k->node[0].h, false, k->now);
         net_host_link(k->node[0].h, true, k->now);
-        net_kit_run(k, 2 * SEC + 999 * MS); /* three times, from a moment in the first second on */
+        net_kit_run(k, 2 * SEC + 999 * MS); /* three times, beginning within the first second */
         assert_int_equal(peer_state(k, f), NET_INCOMPLETE);
         net_kit_clear(k);
         assert_int_equal(resolve_peer(k, f), -EINPROGRESS);
@@ -284,7 +284,7 @@ static void test_moved(void **state)
         struct net_kit *k = alone();
         union gid peer = gid_of(f->peer);
 
-        answer(k, f, net_peer, false); /* of no interest to anybody */
+        answer(k, f, net_peer, false); /* ignored: there is no entry */
         assert_int_equal(peer_state(k, f), -1);
         resolve_peer(k, f);
         answer(k, f, net_peer, true);
@@ -393,8 +393,8 @@ static void test_learning_from_requests(void **state)
         int state;
     } cases[] = {
         {"10.0.0.2", "10.0.0.1", NET_STALE},
-        {"10.0.0.2", "10.0.0.3", -1}, /* not for us */
-        {"10.1.0.2", "10.0.0.1", -1}, /* not of this link */
+        {"10.0.0.2", "10.0.0.3", -1}, /* not for this host */
+        {"10.1.0.2", "10.0.0.1", -1}, /* not on this link */
     };
     struct net_kit *k;
     struct net_frame f;
@@ -406,7 +406,7 @@ static void test_learning_from_requests(void **state)
         assert_int_equal(net_kit_state(k, 0, cases[i].spa, VLAN_NONE), cases[i].state);
         net_kit_free(k);
     }
-    /* A request from whom we are asking for. */
+    /* A request from the host that is being resolved. */
     k = alone();
     resolve_peer(k, families);
     f = net_arp(VLAN_NONE, net_broadcast, ARP_ASK, net_peer, "10.0.0.2", "10.0.0.7");
@@ -463,7 +463,7 @@ static void test_static(void **state)
     net_kit_free(k);
 }
 
-/* A static neighbour of every VLAN replaces those that were found out in any of them. */
+/* A static neighbour for every VLAN replaces the learned entries of each VLAN. */
 static void test_static_everywhere(void **state)
 {
     struct net_kit *k = alone();
@@ -505,7 +505,7 @@ static const char *numbered(char text[32], unsigned i)
     return text;
 }
 
-/* What others say of themselves never takes the room of what is used. */
+/* Unsolicited announcements never evict an entry in use. */
 static void test_table_full(void **state)
 {
     struct net_kit *k = net_kit_new(1, false);
@@ -520,7 +520,7 @@ static void test_table_full(void **state)
         net_kit_rx(k, &f);
         net_kit_clear(k);
     }
-    for (unsigned i = 0; i < NET_NEIGHBOUR_MAX; i++) { /* all of them pushed out by use */
+    for (unsigned i = 0; i < NET_NEIGHBOUR_MAX; i++) { /* all of them evicted by entries in use */
         union gid addr = gid_of(numbered(text, 5000 + i));
 
         assert_int_equal(net_kit_resolve(k, 0, "10.0.0.1", text, VLAN_NONE), -EINPROGRESS);
@@ -533,7 +533,7 @@ static void test_table_full(void **state)
     assert_int_equal(net_kit_resolve(k, 0, "10.0.0.1", "10.0.0.77", VLAN_NONE), -EHOSTUNREACH);
     f = net_arp(VLAN_NONE, net_broadcast, ARP_ASK, net_peer, "10.0.0.78", "10.0.0.1");
     net_kit_rx(k, &f);
-    assert_int_equal(k->sent, 1); /* answered, and not kept */
+    assert_int_equal(k->sent, 1); /* answered, but not learned */
     assert_int_equal(net_kit_state(k, 0, "10.0.0.78", VLAN_NONE), -1);
     net_kit_run(k, 50 * SEC);
     assert_int_equal(net_kit_resolve(k, 0, "10.0.0.1", numbered(text, 5000), VLAN_NONE), 0);
@@ -542,13 +542,13 @@ static void test_table_full(void **state)
     assert_int_equal(net_kit_resolve(k, 0, "10.0.0.1", "10.0.0.77", VLAN_NONE), -EHOSTUNREACH);
     net_kit_run(k, 10 * SEC);
     assert_int_equal(net_kit_resolve(k, 0, "10.0.0.1", "10.0.0.77", VLAN_NONE), -EINPROGRESS);
-    /* Not the one that was used ten seconds ago. */
+    /* The entry used ten seconds ago is not evicted. */
     assert_int_not_equal(net_kit_state(k, 0, numbered(text, 5000), VLAN_NONE), -1);
     assert_int_equal(net_kit_state(k, 0, numbered(text, 5001), VLAN_NONE), -1);
     net_kit_free(k);
 }
 
-/* He was away, asked for in vain, and is another machine now: what goes to the old one follows. */
+/* The peer did not answer probes and has another MAC now: traffic to the old MAC follows. */
 static void test_moved_while_away(void **state)
 {
     for (size_t i = 0; i < ARRAY_SIZE(families) * 2; i++) {
@@ -557,7 +557,7 @@ static void test_moved_while_away(void **state)
 
         resolve_peer(k, f);
         answer(k, f, net_peer, true);
-        if (i & 1) { /* nobody asks for him until the link is back */
+        if (i & 1) { /* no requests until the link is back */
             net_host_link(k->node[0].h, false, k->now);
             net_host_link(k->node[0].h, true, k->now);
         } else {
@@ -576,7 +576,7 @@ static void test_moved_while_away(void **state)
     }
 }
 
-/* Questions that nobody answers do not keep others from asking. */
+/* Unanswered requests do not block other resolutions. */
 static void test_table_full_of_questions(void **state)
 {
     struct net_kit *k = net_kit_new(1, false);
@@ -594,20 +594,20 @@ static void test_table_full_of_questions(void **state)
     assert_int_equal(k->node[0].resolved, 0);
     assert_int_equal(net_kit_resolve(k, 0, "10.0.0.1", "10.0.0.77", VLAN_NONE), -EINPROGRESS);
     assert_int_equal(k->sent, 1);
-    /* Who waited for the oldest is told. */
+    /* The oldest resolution fails, and its caller is notified. */
     assert_int_equal(k->node[0].resolved, 1);
     assert_true(gid_eq(&k->node[0].resolved_hop, (union gid[]){gid_of(numbered(text, 5000))}));
     f = net_arp(VLAN_NONE, k->node[0].mac, ARP_ANSWER, net_peer, "10.0.0.77", "10.0.0.1");
     net_kit_rx(k, &f);
     assert_int_equal(net_kit_resolve(k, 0, "10.0.0.1", "10.0.0.77", VLAN_NONE), 0);
-    /* Others cannot do this: what they say of themselves is not kept. */
+    /* Peers cannot cause this: their announcements are not learned. */
     f = net_arp(VLAN_NONE, net_broadcast, ARP_ASK, net_peer, "10.0.0.78", "10.0.0.1");
     net_kit_rx(k, &f);
     assert_int_equal(net_kit_state(k, 0, "10.0.0.78", VLAN_NONE), -1);
     net_kit_free(k);
 }
 
-/* After the link was down everybody is asked again, and who moved meanwhile is told of. */
+/* After the link was down every neighbour is probed again, and a changed MAC is reported. */
 static void test_link(void **state)
 {
     for (size_t i = 0; i < ARRAY_SIZE(families) * 2; i++) {
@@ -629,7 +629,7 @@ static void test_link(void **state)
         assert_memory_equal(net_kit_path.mac, mac, 6);
         assert_int_equal(k->node[0].moved, i & 1);
         assert_int_equal(k->node[0].resolved, 2);
-        /* And if nobody wants him just then. */
+        /* Also when the entry is not in use at that moment. */
         net_host_link(k->node[0].h, false, k->now);
         net_host_link(k->node[0].h, true, k->now);
         net_kit_run(k, SEC);
@@ -641,7 +641,7 @@ static void test_link(void **state)
     }
 }
 
-/* Nothing leaves while the link is down, and those who wait are told. */
+/* No frame is sent while the link is down, and pending resolutions fail. */
 static void test_link_down(void **state)
 {
     struct net_kit *k = alone();
@@ -675,7 +675,7 @@ static void test_callback_calls(void **state)
     net_kit_free(k);
 }
 
-/* Neighbours of one VLAN are none in another. */
+/* A neighbour in one VLAN is unknown in another. */
 static void test_vlans(void **state)
 {
     struct net_kit *k = net_kit_new(2, false);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where packets go: routes, gateways, own addresses, groups; and path MTUs that routers tell. */
+/* Where packets go: routes, gateways, own addresses, groups; path MTUs that routers report. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -28,7 +28,7 @@ static int route(struct net_kit *k, const char *dst, uint8_t prefix, const char 
     return net_host_add_route(k->node[0].h, &r);
 }
 
-/* The next hop that is asked for on the way to dst, or "" and why there is none. */
+/* The next hop that is resolved on the route to dst, or "" and the error. */
 static void check_hop(struct net_kit *k, const char *src, const char *dst, uint16_t vlan,
                       const char *hop)
 {
@@ -73,7 +73,7 @@ static void test_longest_prefix(void **state)
     net_kit_free(k);
 }
 
-/* A static neighbour is sent to without a route. */
+/* A static neighbour needs no route. */
 static void test_static_neighbour(void **state)
 {
     struct net_kit *k = router_kit();
@@ -164,7 +164,7 @@ static void test_refused(void **state)
     net_kit_free(k);
 }
 
-/* A route whose gateway is not to be reached any more is passed over. */
+/* A route is skipped when its gateway is unreachable. */
 static void test_gateway_gone(void **state)
 {
     struct net_kit *k = router_kit();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reading the kernel's addresses while they change, in a network namespace of our own. Needs root,
- * and is skipped without. */
+/* Reading the kernel's addresses while they change, in a network namespace of the test's own. Needs
+ * root, else it is skipped. */
 #include "unit.h"
 
 #include <arpa/inet.h>
@@ -56,8 +56,7 @@ static void test_read_while_addresses_change(void **state)
         assert_int_equal(err ? NET_ADDRESS_MAX : now.addresses, NET_ADDRESS_MAX);
     }
     assert_int_equal(status, 0);
-    /* Many of the dumps are interrupted; to be unlucky for so long is what a slow machine may be.
-     */
+    /* Many dumps are interrupted; on a slow machine all of them may be. */
     assert_in_range(interrupted, 0, reads / 50 + 2);
     assert_int_equal(netdev_read(LOOPBACK, &now), 0);
     assert_int_equal(now.addresses, NET_ADDRESS_MAX);

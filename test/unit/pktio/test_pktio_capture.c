@@ -45,7 +45,7 @@ static unsigned receive_all(struct pktio *io)
     return n;
 }
 
-/* The lengths of the frames in the file, as far as it can be read. */
+/* The lengths of the frames in the readable part of the file. */
 static unsigned read_file(uint32_t *len, unsigned room)
 {
     char error[PCAP_ERRBUF_SIZE];
@@ -85,7 +85,7 @@ static void test_both_directions(void **state)
     send_bytes(end[1], mac[0], mac[1], 4200);
     assert_int_equal(receive_all(io), 2);
     assert_int_equal(receive_all(end[1]), 1);
-    /* Whoever has nothing to do leaves a complete file. */
+    /* An idle port leaves a complete file. */
     assert_true(io->ops->wake_arm(io, 0));
     assert_int_equal(read_file(len, 8), 3);
     assert_int_equal(len[0], 60);
@@ -123,7 +123,7 @@ static void test_limit(void **state)
 
     for (uint32_t i = 0; i < 20; i++)
         send_bytes(io, mac[0], mac[0], 100 + i);
-    /* The file is done, the port goes on. */
+    /* The file is full; the port continues. */
     assert_int_equal(read_file(len, 8), 5);
     assert_int_equal(len[4], 104);
     assert_int_equal(receive_all(io), 20);
@@ -159,7 +159,7 @@ static void test_no_place_for_the_file(void **state)
     io->ops->close(io);
 }
 
-/* The capture ends, the port does not. */
+/* The capture ends; the port continues. */
 static void test_full_disk(void **state)
 {
     struct pktio_capture_config config = {.file = "/dev/full"};

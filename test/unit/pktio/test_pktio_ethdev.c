@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ports of DPDK that need no hardware. net_ring gives back the very mbufs that are put in, which
- * lets a test receive what a NIC would; the kernel's interfaces are in a namespace of the test's
- * own, if it may make one.
+ * Ports of DPDK that need no hardware. net_ring returns the same mbufs that are put in, so that a
+ * test can receive what a NIC would deliver. The kernel's interfaces are in a namespace of the
+ * test's own, if it may create one.
  */
 #include "unit.h"
 
@@ -33,7 +33,7 @@
 static bool own_network;
 static char folder[64];
 
-/* The EAL's memory is not freed to the last byte, and its drivers are loaded for good. */
+/* The EAL does not free all of its memory, and never unloads its drivers. */
 const char *__asan_default_options(void);
 __attribute__((visibility("default"))) const char *__asan_default_options(void)
 {
@@ -60,7 +60,7 @@ static void assert_refused(const char *device, uint32_t mtu, const char *why)
     assert_non_null(strstr(error, why));
 }
 
-/* Sends n frames to `to`: how many the port lent room for. */
+/* Sends n frames to `to`; returns how many the port lent. */
 static unsigned send_frames(struct pktio *io, const uint8_t to[6], unsigned n, uint32_t len)
 {
     struct frame f;
@@ -127,7 +127,7 @@ static void test_sizes_follow_the_device(void **state)
     }
 }
 
-/* What a driver's own rings hold, whatever rings it is asked for, comes on top. */
+/* The driver's own rings, whatever size is requested, are added. */
 static void test_pool_covers_the_drivers_own_rings(void **state)
 {
     struct rte_eth_dev_info info = {.default_rxportconf.ring_size = 2048,
@@ -183,7 +183,7 @@ static void test_what_cannot_be_opened(void **state)
     assert_refused("net_af_xdp9", 0, "there is no interface \"\"");
     assert_refused("net_memif9,role=server,socket-abstract=no,socket=/nosuch/dir/s", 0,
                    "cannot listen on /nosuch/dir/s: No such file or directory");
-    /* What is there stays, if it is not a socket that somebody left. */
+    /* An existing file stays, unless it is a stale socket. */
     snprintf(path, sizeof(path), "%s/file", folder);
     close(open(path, O_CREAT | O_WRONLY, 0600));
     snprintf(device, sizeof(device), "net_memif9,role=server,socket-abstract=no,socket=%s", path);
@@ -193,7 +193,7 @@ static void test_what_cannot_be_opened(void **state)
 
 /* ---- the burst functions, over net_ring ---- */
 
-/* Everything out at once: the ring full, frames refused and waiting, the queue of our own full. */
+/* All frames out at once: the ring full, frames refused and waiting, the port's own queue full. */
 static void test_full_rings_leave_buffers(void **state)
 {
     struct pktio *io = open_device("net_ring0", 0);
@@ -208,9 +208,9 @@ static void test_full_rings_leave_buffers(void **state)
         sent++;
     assert_true(sent > 1000);
     assert_true(d->queue[0].unsent_count > 0);
-    /* A receive ring can still be filled from what is left, and bursts be held. */
+    /* The remaining mbufs still fill a receive ring and the frames of bursts. */
     assert_true(rte_mempool_avail_count(d->queue[0].pool) >= d->sizes.rx_desc + 2u * FRAME_BURST);
-    /* Nothing is lost: what was refused goes as soon as there is room. */
+    /* No frame is lost: refused frames are sent as soon as there is room. */
     assert_int_equal(receive_all(io), ETHDEV_LOCAL - 1 + sent);
     assert_int_equal(io->ops->tx_lend(io, 0, f, FRAME_BURST), FRAME_BURST);
     io->ops->tx_burst(io, 0, f, FRAME_BURST, 0);
@@ -250,12 +250,12 @@ static void test_stripped_tags_are_put_back(void **state)
     assert_memory_equal(f[0].data, tagged, sizeof(tagged));
     assert_int_equal(f[0].data[18], 14);
     io->ops->rx_release(io, 0, f, 1);
-    /* One that only says what is in the frame's bytes stays as it is. */
+    /* A tag that is still in the frame's bytes is not added again. */
     put_mbuf(d, RTE_MBUF_F_RX_VLAN, 0xA02A, 60);
     assert_int_equal(io->ops->rx_burst(io, 0, f, 4), 1);
     assert_int_equal(f[0].len, 60);
     io->ops->rx_release(io, 0, f, 1);
-    /* No headroom left: there is no place for the tag. */
+    /* No headroom: no room for the tag. */
     m = put_mbuf(d, RTE_MBUF_F_RX_VLAN | RTE_MBUF_F_RX_VLAN_STRIPPED, 1, 60);
     m->data_off = 2;
     assert_int_equal(io->ops->rx_burst(io, 0, f, 4), 0);
@@ -334,7 +334,7 @@ static bool link_is(struct pktio *io, bool up)
     return info.link_up == up;
 }
 
-/* Follows link_fd, as the control thread does, until the link is what it shall be. */
+/* Follows link_fd, as the control thread does, until the link has the expected state. */
 static void await_link(struct pktio *io, bool up)
 {
     int fd = io->ops->link_fd(io);
@@ -432,10 +432,10 @@ static void fill_tagged(uint8_t *data, uint32_t len, const uint8_t to[6], const 
     memcpy(data + 6, from, 6);
     memcpy(data + ETH_TYPE_OFF, tag, sizeof(tag));
     data[ETH_LEN + VLAN_LEN + IPV4_PROTO_OFF] =
-        IPPROTO_ICMP; /* something that a sleeper is woken for */
+        IPPROTO_ICMP; /* a protocol that wakes a sleeping worker */
 }
 
-/* As a worker sleeps: armed, and looked once more. */
+/* As a worker before it sleeps: armed, then polled once more. */
 static void await_frames(struct pktio *io)
 {
     int fd = io->ops->wake_fd(io, 0);
@@ -446,7 +446,7 @@ static void await_frames(struct pktio *io)
         assert_true(readable(fd, 5000));
 }
 
-/* Waits for a frame, passing over those of others, such as the kernel's to its groups. */
+/* Waits for a frame, skipping those of others, such as the kernel's to its groups. */
 static void assert_received(struct pktio *io, const uint8_t *data, uint32_t len)
 {
     uint64_t end = rte_get_timer_cycles() + 5 * rte_get_timer_hz();
@@ -487,7 +487,7 @@ static void send_tagged(struct pktio *from, struct pktio *to, uint32_t len)
     assert_received(to, sent, len);
 }
 
-/* Small ones and those of a full MTU with its tag. */
+/* Small frames, and frames of a full MTU with a tag. */
 static void exchange_tagged(struct pktio *a, struct pktio *b)
 {
     struct pktio_info info;
@@ -539,7 +539,7 @@ static void test_tags_over_xdp_sockets(void **state)
 
 /* ---- ports whose other end comes and goes ---- */
 
-/* Nobody is there: frames are dropped and not waited with. */
+/* No peer: frames are dropped and do not wait. */
 static void assert_drops(struct pktio *io)
 {
     const struct pktio_counters *c = io->ops->counters(io, 0);
@@ -552,7 +552,7 @@ static void assert_drops(struct pktio *io)
     assert_true(io->ops->wake_arm(io, 0));
 }
 
-/* As a process does that is killed. */
+/* As when a process is killed. */
 static void leave_socket(const char *path, int type)
 {
     struct sockaddr_un un = {.sun_family = AF_UNIX};
@@ -563,7 +563,7 @@ static void leave_socket(const char *path, int type)
     close(fd);
 }
 
-/* A virtio-user port in the place of a guest, in a process of its own: its driver does not always
+/* A virtio-user port instead of a guest, in a process of its own, as its driver does not always
  * survive being closed. Ends with its input. */
 static int be_guest(const char *socket)
 {
@@ -637,11 +637,11 @@ static void test_memif_without_peer(void **state)
     assert_non_null(io);
     assert_drops(io);
     io->ops->close(io);
-    /* It cleans up behind itself. */
+    /* It removes its files. */
     assert_int_equal(access(strchr(strstr(device, "socket=/"), '/'), F_OK), -1);
 }
 
-/* Connects to the socket of memif_device and says what no memif client says. */
+/* Connects to the socket of memif_device and sends messages that no memif client sends. */
 static void be_a_stranger(const uint8_t *message, size_t len)
 {
     struct sockaddr_un un = {.sun_family = AF_UNIX};
@@ -652,7 +652,7 @@ static void be_a_stranger(const uint8_t *message, size_t len)
     assert_int_equal(connect(fd, (struct sockaddr *)&un, sizeof(un)), 0);
     if (len) {
         assert_int_equal(send(fd, message, len, MSG_NOSIGNAL), (int)len);
-        /* It is greeted, perhaps told why, and shown the door. */
+        /* The port sends a hello, perhaps a reason, and disconnects. */
         while (recv(fd, answer, sizeof(answer), 0) > 0)
             ;
     }
@@ -672,7 +672,7 @@ static void test_strangers_at_a_memif(void **state)
         be_a_stranger(NULL, 0);
         be_a_stranger(message, 1 + i * 8);
         be_a_stranger(message, sizeof(message));
-        message[0] = (uint8_t)i; /* each type of message, and some that there are not */
+        message[0] = (uint8_t)i; /* each type of message, and some unknown ones */
         be_a_stranger(message, 128);
     }
     assert_true(link_is(server, false));
@@ -714,7 +714,8 @@ static void *hammer(void *arg)
     return NULL;
 }
 
-/* The port's own thread works without a pause while its peer comes and goes as fast as it can. */
+/* The port's thread works without a pause while its peer connects and disconnects as fast as it
+ * can. */
 static void hammer_while_leaving(struct pktio *io, struct pktio *peer, unsigned rounds)
 {
     struct hammer h = {.io = io};
@@ -752,7 +753,7 @@ static void test_memif_peer_leaves(void **state)
     assert_non_null(server);
     await_link(server, true);
     await_link(client, true);
-    (void)receive_all(client); /* hands its buffers to the server */
+    (void)receive_all(client); /* gives its buffers to the server */
     exchange_tagged(server, client);
     hammer_while_leaving(server, client, 300);
     server->ops->close(server);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ports with several queues: how many are opened, where frames are said to arrive and where they
- * do, and rules for flows. On a NIC that the test plays (fake_nic.h), and packet sockets of the
- * kernel's.
+ * Ports with several queues: how many are opened, where frames arrive and where the port predicts
+ * them, and flow rules. On a simulated NIC (fake_nic.h) and the kernel's packet sockets.
  */
 #include "unit.h"
 
@@ -30,9 +29,9 @@
 #define FLOWS 300
 
 static bool own_network;
-static unsigned ports; /* opened so far: each has a name of its own */
+static unsigned ports; /* number opened so far, for unique names */
 
-/* The EAL's memory is not freed to the last byte, and its drivers are loaded for good. */
+/* The EAL does not free all of its memory, and never unloads its drivers. */
 const char *__asan_default_options(void);
 __attribute__((visibility("default"))) const char *__asan_default_options(void)
 {
@@ -68,7 +67,7 @@ static unsigned queues_of(struct pktio *io)
 
 /* ---- flows ---- */
 
-/* The n-th of many, between different hosts. */
+/* Flow n of many, between different hosts. */
 static struct roce_flow make_flow(unsigned n, bool v6)
 {
     struct roce_flow flow = roce_flow_number(n, v6);
@@ -78,7 +77,7 @@ static struct roce_flow make_flow(unsigned n, bool v6)
     return flow;
 }
 
-/* The queue on which one frame waits, and none on any other. */
+/* The queue on which one frame waits; no other queue has one. */
 static unsigned take_one(struct pktio *io)
 {
     unsigned found = UINT32_MAX;
@@ -115,7 +114,7 @@ static unsigned foreseen(const struct rss *rss, const struct roce_flow *flow)
     return rss_queue(rss, &r.tuple);
 }
 
-/* Every flow comes where RSS says, and each queue gets its share. */
+/* Every flow arrives at the queue that RSS selects, and each queue gets its share. */
 static void assert_foreseen(struct pktio *io, bool v6)
 {
     unsigned share[16] = {0}, queues = queues_of(io);
@@ -208,7 +207,8 @@ static void test_queues_of_drivers(void **state)
     assert_int_equal(ethdev_choose_queues(ethdev_kind_of(device), device, 28, 4), 0);
 }
 
-/* Each queue is a worker's: what it sends, to others and to the port itself, passes no other. */
+/* Each queue is a worker's: frames that it sends, to others and to the port itself, use no other
+ * queue. */
 static void test_queues_keep_to_themselves(void **state)
 {
     struct pktio *io;
@@ -259,7 +259,7 @@ static void test_flows_arrive_as_foreseen(void **state)
     }
 }
 
-/* The ports take no part: all flows of two hosts go together. */
+/* Ports are not hashed: all flows of two hosts arrive together. */
 static void test_hash_of_addresses_only(void **state)
 {
     struct pktio *io;
@@ -276,7 +276,7 @@ static void test_hash_of_addresses_only(void **state)
     assert_int_equal(io->ops->rss(io, true, &rss), 0);
     assert_int_equal(rss.fields, RSS_ALL);
     io->ops->close(io);
-    /* One version is spread, of the other nothing is known. */
+    /* One IP version is spread; for the other nothing is known. */
     fake_nic_reset(4);
     fake_nic.types = RTE_ETH_RSS_NONFRAG_IPV4_UDP;
     io = open_nic(4);
@@ -285,7 +285,7 @@ static void test_hash_of_addresses_only(void **state)
     io->ops->close(io);
 }
 
-/* What counts is what the port says, not what it was asked for. */
+/* The port's reported configuration counts, not the requested one. */
 static void test_port_that_has_its_own_way(void **state)
 {
     struct pktio *io;
@@ -302,7 +302,7 @@ static void test_port_that_has_its_own_way(void **state)
         assert_int_equal(mismatches(io), 0);
         io->ops->close(io);
     }
-    /* It does not even say how long its key is. */
+    /* It does not even report the length of its key. */
     fake_nic_reset(4);
     fake_nic.types = RTE_ETH_RSS_UDP;
     fake_nic.key_size = 0;
@@ -324,7 +324,7 @@ static void test_port_that_does_not_tell(void **state)
         fake_nic.query_error = i == 2 ? -ENOTSUP : 0;
         fake_nic.answers_empty = i == 3;
         fake_nic.reta_size = i == 4 ? 0 : i == 5 ? 100 : i == 6 ? 2048 : 128;
-        fake_nic.keeps_reta = i == 6; /* in a pattern too long for our table */
+        fake_nic.keeps_reta = i == 6; /* in a pattern too long for the table */
         fake_nic.refuses_rss = i == 7;
         fake_nic.key_size = i == 8 ? 16 : 40;
         io = open_nic(i == 9 ? 1 : 4);
@@ -337,7 +337,7 @@ static void test_port_that_does_not_tell(void **state)
     }
 }
 
-/* It tells one key and hashes with another, or reports another hash than that of its key. */
+/* It reports one key and hashes with another, or reports a hash that is not its key's. */
 static void test_port_that_lies(void **state)
 {
     for (unsigned i = 0; i < 3; i++) {
@@ -377,7 +377,7 @@ static unsigned unchecked(struct pktio *io)
     return sum;
 }
 
-/* It is only the hash of one IP version that is wrong, and the other's packets come first. */
+/* Only the hash of one IP version is wrong, and packets of the other come first. */
 static void test_port_that_lies_about_one_version(void **state)
 {
     struct pktio *io;
@@ -404,7 +404,7 @@ static void test_port_that_lies_about_one_version(void **state)
     io->ops->close(io);
 }
 
-/* Only RoCEv2 packets are compared, and not for ever. */
+/* Only RoCEv2 packets are compared, and only a limited number. */
 static void test_only_the_first_frames_are_compared(void **state)
 {
     struct roce_flow flow = make_flow(1, false);
@@ -475,7 +475,7 @@ static void test_rules_steer_one_flow(void **state)
             assert_int_equal(fake_nic.rules, 0);
         }
     }
-    /* Frames that rules moved are no lie of the port's. */
+    /* Frames that a rule redirects do not count as a wrong prediction. */
     assert_int_equal(mismatches(io), 0);
     io->ops->close(io);
 }
@@ -498,7 +498,7 @@ static void test_rules_by_queue_pair(void **state)
 
         assert_int_equal(io->ops->flow_add(io, &match, to, &rule), 0);
         assert_int_equal(arrives_at(io, &flow), to);
-        /* From anybody, but to nobody else. */
+        /* From any source, but to this destination only. */
         flow.src.raw[15] ^= 1;
         assert_int_equal(arrives_at(io, &flow), to);
         flow.src.raw[15] ^= 1;
@@ -536,7 +536,7 @@ static void test_rules_refused(void **state)
     assert_int_equal(fake_nic.flushes, 0);
 }
 
-/* There is room for so many; the port forgets them when it is closed. */
+/* The port holds this many rules, and removes them when it is closed. */
 static void test_rules_fill_the_port(void **state)
 {
     struct pktio *io;
@@ -582,7 +582,7 @@ static bool readable(int fd)
     return poll(&p, 1, 0) == 1;
 }
 
-/* Of frames that are not ours, such as the kernel's own, nothing is left anywhere. */
+/* Frames of others, such as the kernel's own, leave no buffer behind. */
 static void quieten(struct pktio *io)
 {
     for (unsigned q = 0; q < queues_of(io); q++) {

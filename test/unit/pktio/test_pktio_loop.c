@@ -65,8 +65,7 @@ static void test_frames_come_back_in_order(void **state)
     assert_int_equal(counter_get(&io->ops->counters(io, 0)->local), 2);
 }
 
-/* Every slot can be lent, no more; what is not used comes back; nothing is lost over many rounds.
- */
+/* Every slot can be lent, and no more; unused ones return; none is lost over many rounds. */
 static void test_slots(void **state)
 {
     struct frame f[LOOP_SLOTS + 1];
@@ -95,8 +94,7 @@ static void test_slots(void **state)
     }
 }
 
-/* What it says of its frames when it lends them, it tells whoever receives them; unless the sender
- * says otherwise. */
+/* The flags of a lent frame reach its receiver, unless the sender changes them. */
 static void test_inside(void **state)
 {
     struct pktio_loop_config config = {.name = "inside", .queues = 1, .leave_icrc = true};

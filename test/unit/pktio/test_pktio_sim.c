@@ -39,7 +39,7 @@ static bool send_number(struct pktio *io, uint32_t number, uint8_t to)
     return true;
 }
 
-/* Takes everything that waits; returns how many, their numbers in out. */
+/* Receives all waiting frames; returns their count, their numbers in out. */
 static unsigned receive_all(struct pktio *io, uint32_t *out)
 {
     struct frame f[FRAME_BURST];
@@ -125,7 +125,7 @@ static void run_lossy(uint64_t seed, struct outcome *o)
     }
 }
 
-/* Everything sent is accounted for, no slot is lost, and the seed decides. */
+/* Every frame sent is accounted for, no slot is lost, and the seed decides the outcome. */
 static void test_chances(void **state)
 {
     static struct outcome a, b, c;
@@ -151,7 +151,7 @@ static void test_chances(void **state)
     assert_memory_not_equal(&a, &c, sizeof(a));
 }
 
-/* Held frames do not keep a full port full. */
+/* Delayed frames do not block a full port. */
 static void test_all_held(void **state)
 {
     uint32_t got[4];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A simulated port with several queues: who gets a frame, what it tells, and threads on all of
- * them. */
+/* A simulated port with several queues: where a frame goes, the rule that the port reports, and
+ * threads on all queues. */
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -40,7 +40,7 @@ static bool send(struct pktio *io, unsigned queue, const struct roce_flow *flow,
     return true;
 }
 
-/* The queue of end 1 on which the one frame under way arrives, with its number. */
+/* The queue of end 1 on which the only frame in flight arrives, with its number. */
 static unsigned where(uint32_t *number)
 {
     struct pktio_info info;
@@ -62,7 +62,7 @@ static unsigned where(uint32_t *number)
     return at;
 }
 
-/* Every flow arrives where the rule that the port tells says, and all queues get some. */
+/* Every flow arrives at the queue that the reported rule selects, and all queues get some. */
 static void test_rss(void **state)
 {
     unsigned got[4] = {0};
@@ -129,7 +129,8 @@ static void test_secret(void **state)
     close_pair();
 }
 
-/* Frames that are not RoCEv2 go to queue 0; those to the own MAC stay where they were sent. */
+/* Frames that are not RoCEv2 go to queue 0; those to the port's own MAC return to the sending
+ * queue. */
 static void test_others(void **state)
 {
     struct roce_flow flow = roce_flow_number(0, false);
@@ -186,7 +187,7 @@ static void test_flows(void **state)
     assert_true(send(end[0], 0, &flow, 2));
     assert_int_equal(where(&number), home);
     assert_int_equal(end[1]->ops->flow_add(end[1], &want, 0, &rule[0]), 0);
-    /* An end with one queue, or without room for rules, cannot. */
+    /* An end with one queue, or without room for rules, refuses rules. */
     assert_int_equal(end[0]->ops->flow_add(end[0], &want, 0, &none), -ENOTSUP);
     close_pair();
     open_pair((struct pktio_sim_config){.queues = {1, 4}});
@@ -246,7 +247,7 @@ static void test_bad_configurations(void **state)
 
 static _Atomic unsigned arrived;
 
-/* Sends FRAMES numbered frames over its queue, over all flows, as room comes back. */
+/* Sends FRAMES numbered frames over its queue, in all flows, whenever there is room. */
 static void *sender(void *arg)
 {
     unsigned queue = (unsigned)(uintptr_t)arg;
@@ -262,9 +263,9 @@ static void *sender(void *arg)
     return NULL;
 }
 
-static uint8_t seen[THREADS * FRAMES]; /* each written by the one queue that its flow leads to */
+static uint8_t seen[THREADS * FRAMES]; /* each written by its flow's queue alone */
 
-/* Sleeps by the descriptor when it finds nothing. */
+/* Sleeps on the descriptor when idle. */
 static void *receiver(void *arg)
 {
     unsigned queue = (unsigned)(uintptr_t)arg, n;
@@ -278,7 +279,7 @@ static void *receiver(void *arg)
         end[1]->ops->rx_release(end[1], queue, f, n);
         arrived += n;
         if (!n && end[1]->ops->wake_arm(end[1], queue))
-            poll(&p, 1, 50); /* or the others have had the last */
+            poll(&p, 1, 50); /* or the others received the last one */
     }
     return NULL;
 }

@@ -60,8 +60,8 @@ static bool send(struct pktio *from, unsigned queue, const struct roce_flow *flo
     return true;
 }
 
-/* Takes what waits at a queue and gives it back the other way round; returns how many, and their
- * numbers. */
+/* Receives the frames that wait at a queue and releases them in reverse order; returns their count
+ * and numbers. */
 static unsigned take(struct pktio *at, unsigned queue, uint32_t *number, unsigned max)
 {
     struct frame f[FRAME_BURST];
@@ -74,8 +74,8 @@ static unsigned take(struct pktio *at, unsigned queue, uint32_t *number, unsigne
     return n;
 }
 
-/* The queue on which the one frame under way arrives. Queue 0 looks first: its worker does the
- * rest's work. */
+/* The queue on which the only frame in flight arrives. Queue 0 polls first: its worker serves the
+ * others. */
 static unsigned where(uint32_t *number)
 {
     unsigned found = 0, at = 0;
@@ -125,7 +125,7 @@ static void test_rss(void **state)
     close_sim();
 }
 
-/* What is not RoCEv2 is queue 0's, too short frames among it. */
+/* Frames that are not RoCEv2, too short ones included, go to queue 0. */
 static void test_others(void **state)
 {
     struct roce_flow flow = roce_flow_number(0, false);
@@ -148,7 +148,7 @@ static void test_others(void **state)
     close_sim();
 }
 
-/* Every queue's frames leave by the port, each queue's in their order, when queue 0 looks. */
+/* Frames of every queue leave by the port, each queue's in order, when queue 0 polls. */
 static void test_sending(void **state)
 {
     struct roce_flow flow = roce_flow_number(0, false);
@@ -176,7 +176,7 @@ static void test_sending(void **state)
     close_sim();
 }
 
-/* A port that is full: the rings fill, then nothing is lent; when it drains all of it goes out. */
+/* A full port: the rings fill, then no frame is lent; when the port drains, all frames go out. */
 static void test_full_sending(void **state)
 {
     struct roce_flow flow = roce_flow_number(0, false);
@@ -204,7 +204,7 @@ static void test_full_sending(void **state)
     close_sim();
 }
 
-/* Lent and not used: as if nothing had been. */
+/* Lent and not used: no effect. */
 static void test_unused(void **state)
 {
     struct frame f[FRAME_BURST];
@@ -241,7 +241,7 @@ static void test_full_receiving(void **state)
     close_sim();
 }
 
-/* To the own MAC: back on the queue that sent it, whatever its hash says, and nowhere else. */
+/* To the port's own MAC: back on the sending queue, whatever its hash, and on no other. */
 static void test_own_mac(void **state)
 {
     uint32_t number;
@@ -263,8 +263,8 @@ static void test_own_mac(void **state)
     close_sim();
 }
 
-/* To a group: the port below gives a copy back (the loopback one nothing else), on the queue that
- * sent the frame. */
+/* To a group: the port below returns a copy (the loopback port does nothing else) on the sending
+ * queue. */
 static void test_groups(void **state)
 {
     struct pktio_loop_config config = {.name = "loop", .mac = {2, 0, 0, 0, 0, 2}, .queues = 1};
@@ -321,7 +321,7 @@ static void test_flows(void **state)
     close_sim();
 }
 
-/* As many rules as there is room for, over and over: each is found, and none when all are gone. */
+/* As many rules as there is room for, repeatedly: each is found, and none after all are removed. */
 static void test_many_flows(void **state)
 {
     static void *rule[SPREAD_FLOWS_MAX];
@@ -351,8 +351,8 @@ static void test_many_flows(void **state)
     close_sim();
 }
 
-/* A port below that spreads by itself, by another rule: its queues are all queue 0's to look at,
- * and frames go back to where they came from. */
+/* The port below spreads by another rule: queue 0 polls all of its queues, and looped-back frames
+ * return to their queue. */
 static void test_several_below(void **state)
 {
     struct frame f[FRAME_BURST];
@@ -400,7 +400,7 @@ static void sleep_all(void)
     }
 }
 
-/* A frame wakes queue 0, and when that has looked the queue it is for; frames to be sent wake queue
+/* A frame wakes queue 0, which wakes the frame's queue after a poll; frames to be sent wake queue
  * 0. */
 static void test_waking(void **state)
 {
@@ -422,7 +422,7 @@ static void test_waking(void **state)
             assert_int_equal(take(io, 0, &number, 1), 0);
             for (unsigned q = 1; q < QUEUES; q++)
                 assert_int_equal(readable(io->ops->wake_fd(io, q)), q == at);
-            assert_false(io->ops->wake_arm(io, 0)); /* it has had something to do */
+            assert_false(io->ops->wake_arm(io, 0)); /* it had work */
             assert_false(io->ops->wake_arm(io, at));
         }
         assert_int_equal(take(io, at, &number, 1), 1);
@@ -465,7 +465,7 @@ static void test_ports_that_do_not_wake(void **state)
         io = spread_over(end[1], QUEUES, 8);
         assert_int_equal(io->ops->must_poll(io, 0), answer[i] == PKTIO_WAKE_POLL);
         assert_false(io->ops->must_poll(io, 1));
-        /* The other queues can wake it all the same. */
+        /* The other queues can wake it nevertheless. */
         sleep_all();
         flow.dmac[5] = 1;
         assert_true(send(io, 1, &flow, 7));
@@ -502,9 +502,9 @@ static void test_refused(void **state)
 #define FRAMES 4000u /* each way */
 
 static _Atomic unsigned received, sent_back;
-static uint8_t seen[FRAMES]; /* each written by the one queue that its flow leads to */
+static uint8_t seen[FRAMES]; /* each written by its flow's queue alone */
 
-/* The other end: sends over all flows, and takes what comes, in each queue's order. */
+/* The other end: sends over all flows, and receives frames in each queue's order. */
 static void *peer(void *arg)
 {
     uint32_t number[FRAME_BURST], next[QUEUES] = {0};
@@ -513,7 +513,7 @@ static void *peer(void *arg)
     while (i < FRAMES || back < FRAMES) {
         struct roce_flow flow = roce_flow_number(i % FLOWS, false);
 
-        /* As many under way as the smallest ring holds: none is dropped. */
+        /* As many in flight as the smallest ring holds: none is dropped. */
         if (i < FRAMES && i - received < 32 && send(far, 0, &flow, i))
             i++;
         n = take(far, 0, number, FRAME_BURST);
@@ -527,8 +527,8 @@ static void *peer(void *arg)
     return NULL;
 }
 
-/* A worker: takes what comes and sends as much of its own; sleeps by the descriptor when there is
- * nothing to do. Queue 0's goes on until all is over. */
+/* A worker: receives frames and sends as many; sleeps on the descriptor when idle. Queue 0's runs
+ * until all have finished. */
 static void *worker(void *arg)
 {
     unsigned queue = (unsigned)(uintptr_t)arg;
@@ -551,7 +551,7 @@ static void *worker(void *arg)
         if (owed)
             sched_yield();
         else if (!n && io->ops->wake_arm(io, queue))
-            poll(&p, 1, 20); /* or all is over */
+            poll(&p, 1, 20); /* or all have finished */
     }
     return NULL;
 }

@@ -85,11 +85,11 @@ static void test_overflow(void **state)
     assert_int_equal(post(&p, 0, SIZE + 1), -ENOSPC);
     assert_true(p.cq.lane[0].overrun);
     for (unsigned i = 1; i <= SIZE; i++)
-        expect(&p, i); /* what was posted stays */
+        expect(&p, i); /* posted completions stay */
     assert_null(cq_reader_peek(&p.reader));
-    assert_int_equal(post(&p, 0, 99), -ENOSPC); /* for good, although there is room */
+    assert_int_equal(post(&p, 0, 99), -ENOSPC); /* permanently, although there is room */
     assert_null(cq_reader_peek(&p.reader));
-    assert_int_equal(post(&p, 1, 7), 0); /* another lane's worker is not concerned */
+    assert_int_equal(post(&p, 1, 7), 0); /* another lane's worker is not affected */
     expect(&p, 7);
     free(p.shared);
 }
@@ -104,7 +104,7 @@ static void test_hostile_consumer(void **state)
         pair_init(&p, SIZE, 1);
         for (unsigned n = 0; n < SIZE; n++)
             assert_int_equal(post(&p, 0, n), 0);
-        /* Ahead of what was produced, or far behind. */
+        /* Ahead of the producer, or far behind it. */
         atomic_store(&cq_lane_at(p.shared, SIZE, 0)->cons, SIZE + offsets[i]);
         assert_int_equal(post(&p, 0, 8), -ENOSPC);
         assert_true(p.cq.lane[0].overrun);
@@ -124,12 +124,12 @@ static void test_lanes(void **state)
     while ((e = cq_reader_peek(&p.reader))) {
         unsigned lane = (unsigned)(e->wr_id % 3);
 
-        assert_ptr_equal(e, cq_reader_peek(&p.reader)); /* looking changes nothing */
+        assert_ptr_equal(e, cq_reader_peek(&p.reader)); /* a peek changes nothing */
         assert_int_equal(e->wr_id / 3, next[lane]);     /* a lane keeps its order */
         next[lane]++;
         got++;
         cq_reader_advance(&p.reader);
-        if (got == 120) /* no lane waits for another to run dry */
+        if (got == 120) /* no lane waits until another is empty */
             assert_true(next[0] >= 16 && next[1] >= 16 && next[2] >= 16);
     }
     assert_int_equal(got, 600);
@@ -173,7 +173,7 @@ static void test_events(void **state)
     cq_reader_arm(&p.reader, CQ_ARM_NEXT); /* strengthens */
     assert_true(event_after(&p, WC_SUCCESS, false));
 
-    /* One solicited among several of a burst; and a burst's mark does not outlive it. */
+    /* One solicited completion among several of a batch; its mark ends with the batch. */
     cq_reader_arm(&p.reader, CQ_ARM_SOLICITED);
     assert_int_equal(cq_post(&p.cq, 1, &good, false), 0);
     assert_int_equal(cq_post(&p.cq, 1, &bad, false), 0);
@@ -228,7 +228,7 @@ static void test_stream(void **state)
     free(p.shared);
 }
 
-/* Completions written in place, as far as there is room, which to ask for does no harm. */
+/* Completions are written in place as far as there is room; asking for the room changes nothing. */
 static void test_runs(void **state)
 {
     struct pair p;
@@ -256,7 +256,7 @@ static void test_runs(void **state)
     for (uint64_t id = 0; id < 3; id++)
         expect(&p, id);
     assert_int_equal(cq_room(&p.cq, 0, 8), 3);
-    atomic_store(&cq_lane_at(p.shared, SIZE, 0)->cons, 99); /* ahead of what there is */
+    atomic_store(&cq_lane_at(p.shared, SIZE, 0)->cons, 99); /* ahead of the producer */
     assert_int_equal(cq_room(&p.cq, 0, 8), 3);
     for (unsigned i = 0; i < 3; i++)
         assert_int_equal(post(&p, 0, i), 0);

@@ -61,7 +61,7 @@ static void test_wake(void **state)
     assert_int_equal(atomic_load(&db.worker_armed), 0);
 }
 
-/* Rings and takes at random, against a plain set. */
+/* Doorbells rung and taken at random, compared with a plain set. */
 static void test_model(void **state)
 {
     struct random r = {7};
@@ -89,7 +89,7 @@ static void test_model(void **state)
     }
 }
 
-/* Low slots that ring all the time do not keep a high one waiting for more than a round. */
+/* Low slots that ring all the time do not delay a high one by more than a round. */
 static void check_fairness(uint32_t busy, uint32_t lonely, unsigned max)
 {
     unsigned calls = 0;
@@ -118,7 +118,7 @@ static void test_fairness(void **state)
     check_fairness(10000, 10001, 63);
 }
 
-/* Upper bits with nothing below cost the worker a bounded number of looks, and go away. */
+/* Upper bits without a lower one cost the worker a bounded number of scans, and are cleared. */
 static void test_bits_without_bells(void **state)
 {
     unsigned calls = 0;
@@ -195,7 +195,7 @@ static void *stress_worker(void *arg)
     return NULL;
 }
 
-/* Whether the worker finds everything that was posted, with no more bells. */
+/* Whether the worker finds everything that was posted without further doorbells. */
 static bool all_taken(uint64_t posted)
 {
     uint64_t limit = now_ns() + 5 * NS_PER_SEC;
@@ -219,7 +219,8 @@ static void test_nothing_is_lost(void **state)
     while (ok && now_ns() < end) {
         uint32_t spread = 1u << random_below(&r, 9); /* few slots: both sides at the same words */
 
-        /* After each burst the last bells must be found without any help of later ones. */
+        /* After each batch the worker must find the last doorbells without the help of
+         * later ones. */
         for (unsigned i = 1 + random_below(&r, 50); i > 0; i--, posted++) {
             uint32_t s = random_below(&r, spread);
             uint32_t prod = atomic_load_explicit(&stress.prod[s], memory_order_relaxed);
@@ -258,7 +259,7 @@ static unsigned nap_look(void)
     return n;
 }
 
-/* As a worker does: arm, fence, look once more, and sleep till somebody wakes it. */
+/* As a worker does: arm, fence, check once more, and sleep until a poster wakes it. */
 static void *nap_worker(void *arg)
 {
     while (!atomic_load(&nap.stop)) {
@@ -275,7 +276,8 @@ static void *nap_worker(void *arg)
     return NULL;
 }
 
-/* False: what it posted last was not taken in time, so the worker sleeps on a bell. */
+/* False: its last post was not taken in time, so the worker sleeps although a doorbell is
+ * pending. */
 static bool nap_posts(uint32_t slot)
 {
     uint32_t posted = 0;

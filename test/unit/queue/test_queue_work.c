@@ -120,7 +120,7 @@ static void test_inline(void **state)
     free(r.bytes);
 }
 
-/* What may be said of each of the 256 opcodes. */
+/* The verdict on each of the 256 opcodes. */
 static void test_opcodes(void **state)
 {
     static const struct {
@@ -143,7 +143,7 @@ static void test_opcodes(void **state)
         in.h.inline_len = 8;
         in.h.wr_id = op + 1000;
         accepted += take_send(&r, &in, &out) == 0;
-        assert_int_equal(out.h.wr_id, op + 1000); /* valid in any case */
+        assert_int_equal(out.h.wr_id, op + 1000); /* valid also on failure */
     }
     assert_int_equal(accepted, ARRAY_SIZE(known));
     for (unsigned i = 0; i < ARRAY_SIZE(known); i++) {
@@ -185,7 +185,7 @@ static void test_malformed_send(void **state)
     in.h.opcode = 200;
     assert_int_equal(take_send(&r, &in, &out), -EINVAL);
     assert_int_equal(out.h.wr_id, 6);
-    assert_int_equal(work_queue_pending(&r.q), 0); /* taken all the same */
+    assert_int_equal(work_queue_pending(&r.q), 0); /* taken nevertheless */
     free(r.bytes);
 }
 

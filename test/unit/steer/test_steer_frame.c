@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is read of a frame to choose its queue, and what is not taken for RoCEv2. */
+/* The fields that are read from a frame to choose its queue, and frames that are not RoCEv2. */
 #include <string.h>
 
 #include "common.h"
@@ -22,7 +22,7 @@ static void expect(const struct roce_flow *flow)
     assert_int_equal(got.tuple.sport, want.tuple.sport);
     assert_int_equal(got.tuple.dport, ROCE_UDP_PORT);
     assert_int_equal(got.dest_qpn, want.dest_qpn);
-    /* The BTH is the last that is needed, and all of it. */
+    /* The frame must hold the whole BTH; nothing behind it is read. */
     assert_true(rss_frame_read(&got, frame, len - 8));
     for (uint32_t i = 0; i < len - 8; i++)
         assert_false(rss_frame_read(&got, frame, i));

@@ -172,7 +172,7 @@ static void test_ecmp_vectors(void **state)
     assert_int_equal(ecmp_hash(ECMP_CRC32, 0, &v6), 0xF1839FA0);
 }
 
-/* A seed moves flows to other paths, all of a path together: it parts none that collide. */
+/* A seed moves all flows of a path to another path together: flows that collide still do. */
 static void test_ecmp_seed_is_an_offset(void **state)
 {
     struct random r = {3};

@@ -71,7 +71,7 @@ static void test_lookup(void **state)
 
 /* ---- prediction ---- */
 
-/* By the published definitions, step by step and with nothing prepared. */
+/* By the published definitions, step by step, without tables. */
 static uint16_t slow_queue(const struct rss *rss, const uint8_t *key, const struct rss_tuple *t)
 {
     uint8_t input[RSS_INPUT_MAX];
@@ -105,7 +105,7 @@ static void test_predicted_queue(void **state)
     assert_true(differ > 100); /* the policy matters */
 }
 
-/* The whole way once by hand: Microsoft's first vector, whose hash with ports is 0x51ccc178. */
+/* All steps once by hand: Microsoft's first vector, whose hash with ports is 0x51ccc178. */
 static void test_published_queue(void **state)
 {
     struct rss_tuple t = {gid("66.9.149.187"), gid("161.142.100.80"), 2794, 1766};
@@ -169,8 +169,8 @@ static void test_port_for_queue(void **state)
     check_port(&rss, &src, &dst, 17, 0xFFF0);
 }
 
-/* With this key bit 13 of the port is all that the hash's last bit has, so half of the candidates
- * may have to be tried. */
+/* With this key the hash's last bit depends on bit 13 of the port alone, so half of the candidates
+ * may be tried. */
 static void test_port_far_away(void **state)
 {
     static const uint8_t key[TOEPLITZ_KEY_LEN] = {[12] = 0x40}; /* bit 64 + 2 + 31 */

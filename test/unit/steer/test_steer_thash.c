@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Toeplitz as DPDK computes it, over random keys and packets, must be ours. */
+/* Toeplitz hashes of random keys and packets equal DPDK's. */
 #include <rte_thash.h>
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two responders that are the same get the same frames, the one directly and so by the short way
- * where that takes them, the other as if handed over, by the general way. Whatever the requester,
- * the network and the application do, they must not differ: not in memory, completions, events,
- * counters, nor in what they answer.
+ * Two equal responders get the same frames: one directly, so that the batch path handles them where
+ * it can, the other as forwarded frames, by the general path. Whatever the requester, the network
+ * and the application do, both must have the same memory, completions, events and counters, and
+ * send the same answers.
  */
 #include "batch_kit.h"
 
@@ -24,7 +24,7 @@ static void post(struct side *s, const struct side *peer, struct random *r)
     static uint32_t len = 8;
     struct sqe *e = work_queue_slot(s->sq, SLOTS, sqe_stride(2, 0), s->prod++);
 
-    /* Mostly the same again, as there would be no runs otherwise. */
+    /* Mostly the same request again: otherwise there would be no batches. */
     if (random_below(r, 32) == 0)
         op = ops[random_below(r, ARRAY_SIZE(ops))];
     if (random_below(r, 24) == 0)
@@ -37,7 +37,7 @@ static void post(struct side *s, const struct side *peer, struct random *r)
                       .rkey = peer->mr.key};
     if (random_below(r, 16) == 0)
         e->flags |= SQE_SOLICITED;
-    if (random_below(r, 600) == 0) /* beyond the end, or before the begin */
+    if (random_below(r, 600) == 0) /* beyond the end, or before the start */
         e->remote_addr = IOVA + (random_below(r, 2) ? MEMORY - len + 1 : -1ull);
     *(struct sge *)(e + 1) = (struct sge){
         .addr = IOVA + random_below(r, MEMORY - len), .length = len, .lkey = s->mr.key};
@@ -94,7 +94,7 @@ static void bad_answer(struct side *a, const struct frame *f, unsigned bit, enum
     assert_int_equal(counter_get(dropped), before + 1);
 }
 
-/* What both answer is the same; it goes to the requester. */
+/* Both send the same answers, which go to the requester. */
 static void answers(struct side *a, struct side *fast, struct side *slow, ns_t now)
 {
     static uint8_t bytes[2][FRAME_BURST][ROOM];
@@ -118,10 +118,10 @@ static void answers(struct side *a, struct side *fast, struct side *slow, ns_t n
     engine_rx(a->e, f[0], n[0], now);
 }
 
-/* The application's side of both, between two bursts. */
+/* The application's part on both sides, between two bursts. */
 static void disturb_host(struct side *s, struct random r)
 {
-    if (random_below(&r, 100) == 0) { /* the key is another from now on */
+    if (random_below(&r, 100) == 0) { /* the region gets another key */
         mr_remove(&s->mrs, &s->mr);
         assert_int_equal(mr_insert(&s->mrs, &s->mr, 1), 0);
     }
@@ -196,7 +196,7 @@ static void test_same_as_the_general_way(void **state)
 
     for (uint64_t seed = 1; seed <= TRIALS; seed++)
         packets += trial(seed);
-    assert_true(packets > TRIALS * BURSTS); /* most of them get somewhere */
+    assert_true(packets > TRIALS * BURSTS); /* most trials transfer data */
 }
 
 int main(void)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Raw packets at one engine: delivery, states, entries that are bad or fail. */
+/* Raw packets at one engine: delivery, states, receive WQEs that are malformed or fail. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -16,7 +16,7 @@ struct fixture {
     struct raw_queue *wq, *qp;
 };
 
-/* One queue takes everything. */
+/* A rule that matches all frames, for one queue. */
 static void all_to(struct fixture *f, struct qp *qp)
 {
     const struct flow_rule rule = {.type = FLOW_NORMAL, .qp = qp};
@@ -86,7 +86,7 @@ static void expect_none(struct fixture *f)
     assert_false(raw_poll(f->cq, &c));
 }
 
-/* A receive side that one queue pair with an indirection of one entry leads to. */
+/* A receive side behind a queue pair whose indirection table has one entry. */
 struct one_wq {
     struct rwq_ind *ind;
     struct raw_queue *rss;
@@ -192,7 +192,7 @@ static void tag_is_in_the_completion(void **state)
     assert_int_equal(c.imm, 0xABCDEF);
 }
 
-/* More frames than a burst of completions and a batch of copies hold, each in two pieces. */
+/* More frames than a batch of completions and a batch of copies hold, each in two pieces. */
 static void many_in_one_burst(void **state)
 {
     struct fixture *f = *state;
@@ -233,7 +233,7 @@ static void no_entry_no_frame(void **state)
     assert_int_equal(raw_drops(f->k, DROP_raw_no_recv), 1);
 }
 
-/* The entry is for the next frame that fits. */
+/* The WQE stays for the next frame that fits. */
 static void short_entry_is_kept(void **state)
 {
     struct fixture *f = *state;
@@ -261,7 +261,8 @@ static const uint32_t qp_masks[] = {
     QPA_QKEY, QPA_PKEY_INDEX,  QPA_EN_SQD_ASYNC_NOTIFY, QPA_SQ_PSN,
     QPA_AV,   QPA_ACCESS_FLAGS};
 
-/* What Linux allows raw queue pairs; to RESET and ERR from anywhere with nothing. */
+/* The transitions that Linux allows raw queue pairs; to RESET and ERR from any state, without
+ * attributes. */
 static bool qp_may(enum qp_state from, enum qp_state to, uint32_t mask)
 {
     static const struct {
@@ -296,7 +297,7 @@ static void post_bad_send(struct fixture *f)
     atomic_fetch_add(&f->qp->shared->sq_prod, 1);
 }
 
-/* From any state to one, by the shortest way. */
+/* From any state to `state`, by the shortest path. */
 static void bring_qp_to(struct fixture *f, enum qp_state to)
 {
     static const enum qp_state way[] = {QPS_INIT, QPS_RTR, QPS_RTS};
@@ -342,7 +343,7 @@ static void every_qp_transition(void **state)
             }
 }
 
-/* From RTR on, and not in the error state, where entries are flushed, also those posted there. */
+/* From RTR on; in the error state WQEs are flushed, also those that are posted there. */
 static void qp_receives_by_state(void **state)
 {
     struct fixture *f = *state;
@@ -378,7 +379,7 @@ static void qp_reset_forgets(void **state)
     small = raw_sge(f->k, 1, 0, 20);
     raw_post_sges(f->qp, 1, &small, 1);
     raw_post(f->qp, 2);
-    arrive(f, 100); /* the first entry is kept */
+    arrive(f, 100); /* the first WQE is kept */
     bring_qp_to(f, QPS_RTS);
     assert_int_equal(raw_posted(f->qp), 0);
     arrive(f, 100);
@@ -490,7 +491,7 @@ static void shared_entries(void **state)
     assert_int_equal(f->k->srq_limit, 1);
     assert_int_equal(srq_waiting(srq->srq), 3);
     assert_int_equal(set_wq(f, WQS_ERR), 0);
-    expect(f, 1, WC_WR_FLUSH_ERR); /* what it held; the others are not its own */
+    expect(f, 1, WC_WR_FLUSH_ERR); /* its own WQE; the others are the SRQ's */
     expect_none(f);
     assert_int_equal(srq_waiting(srq->srq), 3);
     engine_qp_error(f->k->node[0].engine, f->qp->qp, ++f->k->now);
@@ -527,7 +528,7 @@ static void post_hostile(struct raw_queue *q, enum hostile what)
         sge[0].lkey = q->kit->foreign.key;
     if (what == BEHIND_THE_END)
         sge[0].addr = q->kit->region.iova + q->kit->region.len - 999;
-    if (what == SECOND_BAD) /* of which the frame would need nothing */
+    if (what == SECOND_BAD) /* which the frame would not reach */
         sge[1].lkey ^= 0x5555;
     raw_post_sges(q, 8, sge, what == TOO_MANY_SGES ? 1000 : 2);
     raw_post(q, 10);
@@ -535,7 +536,7 @@ static void post_hostile(struct raw_queue *q, enum hostile what)
         atomic_fetch_add(&q->shared->rq_prod, 1000000);
 }
 
-/* The queue fails alone, says why, and touches no memory. */
+/* The queue fails alone, reports why, and no memory changes. */
 static void hostile_entries(struct fixture *f, struct raw_queue *q, bool is_wq)
 {
     static const uint8_t zeros[3 * RAW_SLOT];
@@ -594,7 +595,7 @@ static void hostile_entries_of_a_qp(void **state)
 
 /* ---- memory that cannot be written ---- */
 
-/* Five entries, of which the second to be used fails: what comes behind it is flushed. */
+/* Five WQEs; the second one used fails, and those behind it are flushed. */
 static void memory_fails(struct fixture *f, struct raw_queue *q)
 {
     struct raw_bytes b;
@@ -649,7 +650,7 @@ static void memory_of_a_qp_fails(void **state)
     assert_int_equal(f->k->fatal, 1);
 }
 
-/* An entry that was kept has not failed. */
+/* A WQE that was kept has not failed. */
 static void kept_entry_is_flushed(void **state)
 {
     struct fixture *f = *state;
@@ -675,9 +676,9 @@ static void kept_entry_is_flushed(void **state)
 }
 
 /*
- * Who posts as fast as entries are flushed does not keep the worker: only those that waited are.
- * The producer's index is the number of completions, so that each makes another entry; the queue
- * begins 8 ahead.
+ * A program that posts as fast as WQEs are flushed does not block the worker: one call flushes only
+ * the WQEs that were waiting. The producer's index is the number of completions, so that each
+ * completion makes another WQE; the queue begins 8 ahead.
  */
 struct eager {
     struct raw_cq *cq;
@@ -806,7 +807,7 @@ static void default_rules_leave_the_host_its_frames(void **state)
         assert_int_equal(f->k->node[0].others, 2 * takes);
         assert_int_equal(raw_drops(f->k, DROP_not_roce), 1);
     }
-    rule.type = FLOW_NORMAL; /* takes it for itself, entry or none */
+    rule.type = FLOW_NORMAL; /* counts it as its own, with a WQE or without */
     raw_rules(f->k, &rule, 1);
     arrive(f, 100);
     assert_int_equal(f->k->node[0].others, 2);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Raw packets of a device with two engines: queues that belong to the other one, indirection tables
- * over both, sniffers, and frames on their way while queues and rules change.
+ * Raw packets of a device with two engines: queues of the other engine, indirection tables over
+ * both, sniffers, and frames in flight while queues and rules change.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -135,7 +135,7 @@ static void host_gets_one(void **state)
     assert_int_equal(completions(f, qp_number(f->qp[1]->qp)), 1);
 }
 
-/* On its way a frame loses its rule, or its queue pair moves once more. */
+/* While a frame is in flight its rule is removed, or its queue pair migrates again. */
 static void changes_on_the_way(void **state)
 {
     struct fixture *f = *state;
@@ -159,7 +159,7 @@ static void changes_on_the_way(void **state)
     assert_int_equal(f->k->forwards, 3);
 }
 
-/* A queue pair or WQ that nobody owns takes nothing. */
+/* A queue pair or WQ without an owner receives nothing. */
 static void detached_takes_nothing(void **state)
 {
     struct fixture *f = *state;
@@ -186,7 +186,7 @@ static struct raw_spec flow(unsigned i)
 static const struct rx_hash by_ports = {.function = RSS_XOR,
                                         .fields = RX_HASH_SRC_PORT_TCP | RX_HASH_DST_PORT_TCP};
 
-/* The entry is the hash's low bits, whoever owns what is in it. */
+/* The low bits of the hash select the table's element, whichever engine owns the WQ in it. */
 static void indirection_over_both_engines(void **state)
 {
     struct fixture *f = *state;
@@ -213,8 +213,8 @@ static void indirection_over_both_engines(void **state)
     rwq_ind_free(ind);
 }
 
-/* Entries of other sizes and owners are put in while frames arrive and are on their way: each frame
- * goes to a WQ of the old entries or of the new. */
+/* The table is replaced by others of other sizes and owners while frames arrive and are in flight:
+ * each frame goes to a WQ of the old table or of the new one. */
 static void replaced_under_traffic(void **state)
 {
     struct fixture *f = *state;
@@ -325,8 +325,8 @@ static struct raw_queue *ud_create(struct fixture *f, unsigned at)
     return model;
 }
 
-/* Whoever owns what, and wherever it arrives, also without its ICRC: each sniffer and the queue
- * pair get one copy, with it, and the frame goes to the other engine at most once. */
+/* For every owner and every engine of arrival, also for frames without their ICRC: each sniffer and
+ * the queue pair get one copy, with the ICRC, and the frame is forwarded at most once. */
 static void sniffers_of_roce(void **state)
 {
     struct fixture *f = *state;
@@ -430,7 +430,7 @@ static void sniffers_of_raw_frames(void **state)
     }
 }
 
-/* What is dropped is seen, and counted as dropped once. */
+/* Sniffers get dropped frames too; each is counted as dropped once. */
 static void sniffers_see_what_is_dropped(void **state)
 {
     static const uint8_t foreign[6] = {4, 4, 4, 4, 4, 4};
@@ -439,7 +439,7 @@ static void sniffers_see_what_is_dropped(void **state)
         {.dmac = foreign, .payload = 100},                              /* not our MAC */
         {.version = 4, .proto = 17, .dport = 4791},                     /* not our address */
         {.version = 4, .proto = 17, .fragment = 0x2000, .dport = 4791}, /* a fragment */
-        {.payload = 100},                                               /* nobody's */
+        {.payload = 100},                                               /* without a queue pair */
     };
     const enum drop reason[] = {DROP_not_our_mac, DROP_wrong_destination, DROP_ip_fragment,
                                 DROP_not_roce};
@@ -456,13 +456,13 @@ static void sniffers_see_what_is_dropped(void **state)
             assert_int_equal(raw_drops(f->k, reason[i]), before + 1);
             assert_int_equal(raw_drops(f->k, DROP_raw_no_recv), 0);
         }
-    f->k->node[1].refuse = true; /* the copy is lost, and no more */
+    f->k->node[1].refuse = true; /* only the copy is lost */
     arrive_at(f, 0, &plain);
     assert_int_equal(raw_drops(f->k, DROP_forward_full), 1);
 }
 
-/* A copy for a sniffer is that sniffer's alone, also when it has gone before the copy comes:
- * whoever the frame was for has had it. */
+/* A copy for a sniffer is for that sniffer alone, also when the sniffer is gone before the copy
+ * arrives: the frame's receiver already has it. */
 static void copies_outlive_their_sniffer(void **state)
 {
     struct fixture *f = *state;
@@ -498,7 +498,7 @@ static void copies_outlive_their_sniffer(void **state)
     raw_queue_destroy(ud);
 }
 
-/* A frame for a queue pair that has moved on is not taken for a sniffer's copy. */
+/* A frame for a queue pair that has migrated is not mistaken for a sniffer's copy. */
 static void moved_behind_a_sniffer(void **state)
 {
     struct fixture *f = *state;

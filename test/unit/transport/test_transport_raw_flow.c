@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What flow rules and hashes see of a frame. Expectations come from what the frame was built of,
- * and from the definition of the hash, bit by bit.
+ * Fields of a frame for flow rules and hashes. The expected values come from the parts that the
+ * frame was built of, and from the definition of the hash, bit by bit.
  */
 #include <stdlib.h>
 
@@ -12,7 +12,7 @@
 #include "raw_private.h"
 #include "raw_kit.h"
 
-/* Host order to the bytes of the network, as a constant. */
+/* Host order to network order, as a constant. */
 #define BE16(x) ((uint16_t)((x) << 8 | (x) >> 8))
 
 static const uint8_t group_mac[6] = {1, 0, 0x5e, 1, 2, 3};
@@ -93,7 +93,7 @@ static uint32_t headers_expected(const struct raw_spec *s)
            (has_ports(s) ? s->proto == 6 ? FLOW_HAS_TCP : FLOW_HAS_UDP : 0);
 }
 
-/* The fields in struct flow_match, and the headers of which one must be there. */
+/* The fields of struct flow_match, and the headers, one of which must be present. */
 static const struct {
     size_t offset, len;
     uint32_t any_of;
@@ -149,7 +149,7 @@ static bool matches(const struct flow_match *m, const struct raw_bytes *b)
 {
     const struct flow_rule rule = {.type = FLOW_NORMAL, .match = *m};
     struct flow_table *t = flow_table_create(&rule, 1);
-    uint8_t *copy = malloc(b->len); /* reading further is noticed */
+    uint8_t *copy = malloc(b->len); /* a read beyond it is reported */
     union flow_key key;
     bool yes;
 
@@ -161,7 +161,7 @@ static bool matches(const struct flow_match *m, const struct raw_bytes *b)
     return yes;
 }
 
-/* Each bit of each field is looked at, and only where its header is. */
+/* Each bit of each field is compared, and only when its header is present. */
 static void every_bit_of_every_field(void **state)
 {
     (void)state;
@@ -195,7 +195,7 @@ static void every_header(void **state)
         }
 }
 
-/* An IPv6 packet with a mapped address is none of an IPv4 rule's, but of an IPv6 rule's. */
+/* An IPv6 packet with a mapped address matches IPv6 rules and no IPv4 rule. */
 static void mapped_address_in_ipv6(void **state)
 {
     static const char *const mapped = "::ffff:192.0.2.1", *const four = "192.0.2.1";
@@ -237,7 +237,7 @@ static uint32_t headers_of(const uint8_t *data, uint32_t len)
     return key.headers & 0xFF;
 }
 
-/* Cut short anywhere: a header is there when all of it is. */
+/* Truncated at every length: a header is present when all of it is. */
 static void truncated(void **state)
 {
     (void)state;
@@ -294,7 +294,7 @@ static void contradictions(void **state)
 
         raw_build(&b, &specs[cases[i].spec]);
         b.data[cases[i].at] = cases[i].byte;
-        if (i == 1) /* options that end where the frame does leave nothing for UDP */
+        if (i == 1) /* options up to the end of the frame leave no room for UDP */
             put_be16(b.data + 16, 60);
         if (i == 1)
             b.len = 14 + 60;
@@ -302,7 +302,7 @@ static void contradictions(void **state)
     }
 }
 
-/* A third tag, and more extensions than anybody needs, are not looked behind. */
+/* Headers behind a third tag or behind too many extension headers are not parsed. */
 static void bounded(void **state)
 {
     struct raw_spec s = {.version = 6, .proto = 17, .tags = 3};
@@ -323,7 +323,7 @@ static void bounded(void **state)
 
 static const uint16_t types[] = {0x88B5, 0x88B6, 0x0806};
 
-/* Which of the rules takes a frame, sought the long way; rules if none. */
+/* The index of the rule that matches a frame, by a linear search; `rules` if none does. */
 static unsigned winner(const struct flow_rule *rule, unsigned rules, uint16_t type, bool group)
 {
     unsigned best = rules;
@@ -414,7 +414,7 @@ static uint32_t xor_words(const uint8_t *input, unsigned len)
     return sum;
 }
 
-/* The chosen fields of a frame in their order. False: it has not got their headers. */
+/* The chosen fields of a frame in their order. False: their headers are missing. */
 static bool hash_input(uint8_t *out, unsigned *len, uint32_t chosen, const struct raw_spec *s,
                        const struct raw_bytes *b)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Raw packets in random order: frames, entries good and bad, states, rules, indirection tables and
- * owners change under one another. Whatever happens: counters add up, an entry completes at most
- * once and for its own queue, what it holds is the frame that it says, and without sniffers no
- * frame comes twice.
+ * Raw packets in random order: frames arrive, WQEs good and malformed are posted, and states,
+ * rules, indirection tables and owners change. Invariants: counters add up, a WQE completes at most
+ * once and for its own queue, it holds the frame that its completion names, and without sniffers no
+ * frame arrives twice.
  */
 #include <stdlib.h>
 
@@ -15,7 +15,7 @@
 
 #define SEEDS  40
 #define STEPS  1500
-#define QUEUES 6 /* of them the first WQS are WQs */
+#define QUEUES 6 /* the first WQS of them are WQs */
 #define WQS    4
 #define IDS    65536
 
@@ -248,7 +248,7 @@ static void anything_may_happen(void **state)
         world_fini(w);
     }
     free(w);
-    /* It did happen. */
+    /* Each of these has occurred. */
     assert_true(delivered > 100 * SEEDS && failed > SEEDS && flushed > 10 * SEEDS && moved > SEEDS);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Raw queue pairs' frames on their way out: as they are, or not at all. */
+/* Frames sent by raw queue pairs: unchanged, or not at all. */
 #include <stdlib.h>
 
 #include "unit.h"
@@ -92,7 +92,7 @@ static unsigned send_len(struct fixture *f, uint32_t first, uint32_t second, uin
     return n;
 }
 
-/* As it is: no byte more. */
+/* Unchanged: no byte is added. */
 static void frames_are_sent_as_they_are(void **state)
 {
     static const uint32_t lens[] = {14, 15, 59, 60, 61, 1514, 2000};
@@ -122,7 +122,7 @@ static void frames_are_sent_as_they_are(void **state)
     lent.icrc_omitted = true;
     assert_int_equal(engine_tx(f->k->node[0].engine, &lent, 1, ++f->k->now), 1);
     assert_false(
-        lent.icrc_omitted); /* the bytes are the program's: whether it is RoCE, and good, is seen */
+        lent.icrc_omitted); /* the bytes are the program's: the receiver parses and verifies them */
     assert_int_equal(lent.len, 40);
     assert_memory_equal(room, f->k->arena + 50 * RAW_SLOT, 40);
     expect(f, 6, WC_SUCCESS);
@@ -184,7 +184,7 @@ static void bad_sends(void **state)
     }
 }
 
-/* Counted by what the frame itself says. */
+/* Counted by the priority in the frame itself. */
 static void sent_priority(void **state)
 {
     static const struct {

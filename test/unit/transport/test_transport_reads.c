@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two pairs of engines that do the same: of the first both ends go by the short ways for READs
- * where these take them; of the second the requester has work requests of two SGEs, the responder
- * memory that is not mapped, and both get their frames as if handed over, so all of it goes the
- * general way. Whatever the applications and the network do, the pairs must not differ: not in the
- * frames they send (but for the identification, and what follows from it), nor in memory,
+ * Two pairs of engines with the same work. In the first pair both ends use the batch path for READs
+ * where it applies. In the second pair the requester has work requests of two SGEs, the responder's
+ * memory is not mapped, and both get their frames as forwarded frames, so that all work uses the
+ * general path. Whatever the applications and the network do, both pairs must send the same frames
+ * (except for the IP identification and the checksums over it) and have the same memory,
  * completions, events and counters.
  */
 #include "batch_kit.h"
@@ -26,7 +26,7 @@ struct chain {
     uint64_t arrived[2]; /* frames at a, at b */
 };
 
-/* What a trial is like. */
+/* The parameters of a trial. */
 struct nature {
     uint32_t psn, calm, inflight;
     uint32_t qp_access, local_access, remote_access;
@@ -78,7 +78,7 @@ static void chain_fini(struct chain *c)
 struct wish {
     uint8_t op, flags;
     uint32_t len, from, to;
-    int wrong;                 /* what is wrong with it; mostly nothing */
+    int wrong;                 /* which error it has; mostly none */
     bool other_from, other_to; /* regions */
 };
 
@@ -110,7 +110,7 @@ static struct wish wish(struct random *r)
     return w;
 }
 
-/* The same for both pairs, but that one has a second SGE, which is empty. */
+/* The same for both pairs, except that one has a second, empty SGE. */
 static void post(struct chain *c, const struct wish *w)
 {
     struct side *s = &c->a;
@@ -184,7 +184,8 @@ static void disturb_hosts(struct chain *c, struct random r)
 
 /* ---- the network ---- */
 
-/* Without what differs: the identification, and both checksums. These must be right. */
+/* A copy without the fields that may differ: the identification and both checksums, which must be
+ * right. */
 static void plain(uint8_t *to, const struct frame *f)
 {
     uint32_t total = total_of(f);
@@ -199,7 +200,7 @@ static void plain(uint8_t *to, const struct frame *f)
     memset(to + f->len - ICRC_LEN, 0, ICRC_LEN);
 }
 
-/* Answers first: in which order these and requests take turns, nobody minds. */
+/* Sorts responses before requests: their order among each other does not matter. */
 static void answers_first(struct chain *c)
 {
     struct frame sorted[FRAME_BURST];
@@ -226,7 +227,7 @@ static void check_frames(const struct chain *fast, const struct chain *slow)
     }
 }
 
-/* What `from` sends; and then what is left of that, both the same in both pairs, arrives. */
+/* Fetches the frames that `from` sends; receive() then delivers those that the network leaves. */
 static void send_from(struct chain *c, struct side *from, const struct nature *n, ns_t now)
 {
     make_frames(c->frames, c->bytes);
@@ -320,7 +321,7 @@ static void test_same_as_the_general_way(void **state)
 
     for (uint64_t seed = 1; seed <= TRIALS; seed++)
         packets += trial(seed);
-    assert_true(packets > TRIALS * BURSTS); /* most of them get somewhere */
+    assert_true(packets > TRIALS * BURSTS); /* most trials transfer data */
 }
 
 /* ---- one burst each, in which something is forged ---- */
@@ -344,7 +345,7 @@ static void exchange(struct chain pair[2], bool answers, void (*forge)(struct ch
     check_pairs(&pair[0], &pair[1]);
 }
 
-/* Each to another place. */
+/* Each to another address. */
 static void post_both(struct chain pair[2], enum sqe_op op, uint32_t len)
 {
     struct wish w = {.op = (uint8_t)op,
@@ -360,7 +361,7 @@ static void post_both(struct chain pair[2], enum sqe_op op, uint32_t len)
     }
 }
 
-/* With a READ each way behind it, so that both know what the other's frames look like. */
+/* After one READ, so that both engines have learned their templates. */
 static void begin(struct chain pair[2])
 {
     for (unsigned i = 0; i < 2; i++)
@@ -378,7 +379,7 @@ static void end(struct chain pair[2])
         chain_fini(&pair[i]);
 }
 
-/* Frame `to` becomes frame `from` with so much added to its PSN. */
+/* Frame `to` becomes a copy of frame `from`, its PSN increased by psns. */
 static void copy_frame(struct chain *c, unsigned to, unsigned from, uint32_t psns)
 {
     struct frame *f = &c->frames[to];
@@ -465,7 +466,7 @@ static void test_response_to_a_write(void **state)
     end(pair);
 }
 
-/* Regions in which there is room for more than a message. */
+/* Regions longer than the longest message. */
 static void begin_large(struct chain pair[2])
 {
     begin(pair);
@@ -488,7 +489,7 @@ static void test_read_too_long(void **state)
     end(pair);
 }
 
-/* By its RETH. */
+/* In its RETH. */
 static void ask_for_more(struct chain *c)
 {
     put_be32(c->frames[0].data + AT_RETH_RKEY, c->b.other.key);
@@ -507,7 +508,7 @@ static void test_request_too_long(void **state)
     end(pair);
 }
 
-/* It counts in 32 bits, and lives for more READs. */
+/* The count has 32 bits and outlives more READs than that. */
 static void test_count_of_resources_stays_small(void **state)
 {
     static struct chain pair[2];
@@ -563,7 +564,7 @@ static void test_short_ones_take_turns(void **state)
     char text[FRAME_BURST + 1];
 
     begin(pair);
-    post_sends(b, 40); /* so that there are slots enough */
+    post_sends(b, 40); /* so that there are enough slots */
     sent(text, b, FRAME_BURST);
     sent(text, b, FRAME_BURST);
     assert_string_equal(text, "SSSSSSSS");
@@ -580,7 +581,7 @@ static void test_short_ones_take_turns(void **state)
         chain_fini(&pair[i]);
 }
 
-/* Of a READ's responses each is a turn, and so are as many requests, of whatever size. */
+/* Each response of a READ takes a turn, and so does each request, whatever its length. */
 static void test_long_ones_take_turns(void **state)
 {
     static struct chain pair[2];

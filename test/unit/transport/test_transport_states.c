@@ -164,7 +164,7 @@ static uint32_t mask_of(const char *letters)
     return mask;
 }
 
-/* Brings the queue pair from RESET to a state on the shortest way. */
+/* Brings the queue pair from RESET to a state by the shortest path. */
 static void bring_to(struct fixture *f, uint8_t state)
 {
     static const uint8_t path[] = {QPS_INIT, QPS_RTR, QPS_RTS, QPS_SQD};
@@ -250,7 +250,7 @@ static void values_out_of_range(void **state)
     bring_to(f, QPS_RTR);
     a = good;
     a.state = QPS_RTS;
-    a.cur_state = QPS_INIT; /* not where it is */
+    a.cur_state = QPS_INIT; /* not its own state */
     assert_int_equal(engine_qp_modify(f->e, f->qp, &a, mask_of("tcwsou") | QPA_STATE, NULL, 5, 1),
                      -EINVAL);
     assert_int_equal(modify(f, QPS_RTS, mask_of("tcwso") | QPA_ALT_PATH, good), -EOPNOTSUPP);
@@ -280,7 +280,7 @@ static void query_returns_what_was_set(void **state)
     assert_int_equal(b.max_dest_rd_atomic, a.max_dest_rd_atomic);
 }
 
-/* Every fault says what follows from it: something is sent, or the queue pair fails. */
+/* Every fault has a consequence: a NAK or RNR NAK is sent, or the queue pair fails. */
 static void fault_table_is_complete(void **state)
 {
     (void)state;

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`uroce entropy` against the same computed here from the published definitions: entropy_spread.py UROCE
 
-Nothing is shared with it: CRCs are the standard library's, Toeplitz is a product with the key as a number, what to
-expect of chance is computed exactly."""
+No code is shared with it: CRCs are the standard library's, Toeplitz is a product with the key as a number, and
+expectations for random choice are computed exactly."""
 import binascii
 import collections
 import functools

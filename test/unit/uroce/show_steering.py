@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""`uroce show steering` over states that no machine here has: a daemon of this program's own serves them, and where
-flows arrive is computed again by definition. TAP.
+"""`uroce show steering` for states that this machine does not have: this program plays a daemon that serves them, and
+computes from the definitions where flows arrive. TAP.
 
 usage: show_steering.py UROCE"""
 import array
@@ -98,11 +98,11 @@ def claim(condition, words):
         raise Failure(words)
 
 
-QUERY_DEVICE = 1  # which asks whether somebody is there
+QUERY_DEVICE = 1  # which only checks for a daemon
 
 
 def serve(connection):
-    """Whatever else is asked, the reply has the state in a descriptor."""
+    """For every other request, the reply has the state in a descriptor."""
     while request := connection.recv(512):
         if struct.unpack_from("<H", request, 6)[0] == QUERY_DEVICE:
             connection.send(request)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What `uroce entropy` takes of a daemon's answer. The rest of it: entropy_spread.py. */
+/* The flows that `uroce entropy` reads from a daemon's answer. For the rest see
+ * entropy_spread.py. */
 #include <errno.h>
 #include <string.h>
 
@@ -44,7 +45,7 @@ static void test_connected(void **state)
     flows_free(&f);
 }
 
-/* Nothing that another daemon might say does harm: such queue pairs are counted. */
+/* Unexpected values of another daemon do no harm: such queue pairs are counted. */
 static void test_unfit(void **state)
 {
     static const char *const unfit[] = {

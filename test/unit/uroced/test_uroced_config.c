@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The configuration file: what it may say, and that whoever errs is told where. */
+/* The configuration file: valid contents, and error messages with the place of the error. */
 #include "unit.h"
 
 #include <stdio.h>
@@ -77,7 +77,7 @@ static void test_everything(void **state)
 #define PORT "[port.0]\ndevice = loopback\n"
 #define OK   PORT "address = 127.0.0.1\n"
 
-/* The text, and what the message must say besides the file's name. */
+/* The text, and what the message must contain beside the file's name. */
 static const char *const bad[][3] = {
     {"", "no [port.N] section", ""},
     {"[uroced]\n", "no [port.N] section", ""},

@@ -10,7 +10,7 @@
 #include "unit.h"
 
 static char sysfs[] = "/tmp/uroce-node.XXXXXX";
-static char made[16][200]; /* in the order of their making */
+static char made[16][200]; /* in the order of their creation */
 static unsigned count;
 
 static void make(const char *name, const char *text)
@@ -90,7 +90,7 @@ static void node_of_all(void **state)
                      row[i].device[c.ports]);
         assert_int_equal(numa_node_of_ports(&c, sysfs), row[i].node);
     }
-    /* Whatever this machine is: nothing is known of a loopback device. */
+    /* On every machine the node of a loopback device is unknown. */
     snprintf(c.port[0].device, sizeof(c.port[0].device), "loopback");
     c.ports = 1;
     numa_node_bind(&c);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The invariant CRC: the fast one, the slow one, known values, and which bits count. */
+/* The invariant CRC: fast and slow implementation, known values, and the bits that it covers. */
 #include <string.h>
 
 #include "common.h"
@@ -59,7 +59,7 @@ static void test_seal_and_verify(void **state)
         }
 }
 
-/* Frames of one flow: what is alike up to the PSN, each with the ICRC it has alone. */
+/* Frames of one flow, equal up to the PSN: each gets the ICRC that it has alone. */
 static void test_alike(void **state)
 {
     static const size_t bth[] = {[ICRC_IPV4] = 28, [ICRC_IPV6] = 48, [ICRC_GRH] = 40};
@@ -88,7 +88,7 @@ static void test_alike(void **state)
 typedef void copy_fn(enum icrc_l3 kind, uint8_t *l3, size_t head_len, const uint8_t *from,
                      size_t len);
 
-/* The payload arrives as it is, padded and summed up, and nothing else changes. */
+/* The payload is copied unchanged, padded and summed up; no byte beside it changes. */
 static void check_copy(copy_fn *copy, enum icrc_l3 kind, size_t head_len, size_t len,
                        struct random *r)
 {
@@ -166,8 +166,8 @@ static void test_every_bit(void **state)
     }
 }
 
-/* Packets in a row, some of which begin as the one before: all that come before the first wrong one
- * are right. */
+/* A batch of packets, some with the header of the one before: all packets before the first wrong
+ * one verify. */
 static void test_run(void **state)
 {
     static uint8_t bytes[32][1100];

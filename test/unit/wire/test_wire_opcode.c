@@ -64,7 +64,7 @@ static void test_rows(void **state)
     }
 }
 
-/* The name says what a row is; the flags have to say the same. */
+/* The flags of a row must agree with its name. */
 static void check_flags_against_name(const struct opcode_info *info)
 {
     bool response = strstr(info->name, "_RESP_") || strstr(info->name, "ACK");

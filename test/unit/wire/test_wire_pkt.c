@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Transport packets: bytes and values, there and back, and every way not to be a packet. */
+/* Transport packets: built, parsed, built again; and every way to be malformed. */
 #include <string.h>
 
 #include "bytes.h"
@@ -200,7 +200,7 @@ static void test_unknown_opcode(void **state)
             assert_int_equal(parse_bare((uint8_t)op, 0, 0, 60), DROP_unknown_opcode);
 }
 
-/* What crashed a kernel: 48 bytes of UDP, opcode 0xFF, to QPN 0xFFFFFF. */
+/* A packet that crashed a kernel: 48 bytes of UDP, opcode 0xFF, to QPN 0xFFFFFF. */
 static void test_undefined_opcode_to_all_ones(void **state)
 {
     uint8_t bytes[48 - 8];
