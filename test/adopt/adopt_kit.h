@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the tests of lib/adopt share. */
+/* Shared by the tests of lib/adopt. */
 #ifndef UROCE_ADOPT_KIT_H
 #define UROCE_ADOPT_KIT_H
 
@@ -10,7 +10,7 @@
 
 #define KIB UINT64_C(1024)
 
-/* For main: whether this process may adopt; if not, it has been said that all is skipped. With an
+/* For main: whether this process may adopt; if not, a skip of all tests has been printed. With an
  * argument mappings are read as text, as on kernels before 6.11. */
 bool kit_can_adopt(int argc);
 
@@ -27,10 +27,10 @@ bool is_view(const void *p);
 bool is_plain(const void *p);
 /* The byte of p in the memfd. */
 int in_memfd(const struct adopt_lease *l, const void *p);
-/* Bytes that the memfd takes. */
+/* Bytes that the memfd occupies. */
 uint64_t memfd_bytes(void);
 
-/* What freezing for a fork does with one lease. */
+/* Freezes one lease as for a fork. */
 void freeze(struct adopt_lease *l);
 
 /* A read that the disk does, without the page cache, while something else happens. */
@@ -44,9 +44,9 @@ struct direct_read {
 
 /* Makes a file of len bytes. Skips the test where there is no direct I/O. The caller closes fd. */
 void direct_open(struct direct_read *r, size_t len);
-/* Begins to read all of it, and lets so many turns of a loop pass. */
+/* Begins to read all of it, and waits this many turns of a loop. */
 void direct_begin(struct direct_read *r, unsigned turns);
-/* Waits for the end. Nothing of what was read is missing. */
+/* Waits for the end. Checks that all of the data arrived. */
 void direct_end(struct direct_read *r);
 
 #endif

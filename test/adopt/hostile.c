@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a program that lies can offer a running uroced to map: it is copied, or refused, and nobody
- * else notices. */
+/* Memory that a lying program can offer a running uroced to map: it is copied, or refused, and
+ * other programs are not affected. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 
 static struct client client;
 static uint32_t pd;
-static uint8_t *memory; /* what the kernel says is there when the daemon copies instead */
+static uint8_t *memory; /* the memory from which the daemon copies instead */
 
 static int setup(void **state)
 {
@@ -155,7 +155,7 @@ static void as_many_as_possible(void **state)
     close(fd);
 }
 
-/* And never says that it is done. */
+/* And never reports that it is done. */
 static void frozen_for_ever(void **state)
 {
     struct client second;

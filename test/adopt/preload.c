@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * LD_PRELOAD into programs that know nothing of it: memory that they allocate, read into and write
- * from is adopted for a while, large pieces always and small ones now and then. They must do what
- * they do without. What was done is written to $ADOPT_REPORT at the end of each process.
+ * LD_PRELOAD into unmodified programs: memory that they allocate, read into and write from is
+ * adopted for a while, large pieces always and small ones sometimes. The programs must behave as
+ * they do without it. Counts are written to $ADOPT_REPORT at the end of each process.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -15,12 +15,12 @@
 #include "adopt_state.h"
 
 #define LEASES   64
-#define SMALL_IN 16 /* one of so many */
+#define SMALL_IN 16 /* one of this many */
 #define LARGE    65536u
 
 void *__libc_malloc(size_t n);
 void __libc_free(void *p);
-/* A library's symbols are hidden in this project, and these are there to be found. */
+/* Symbols of a library are hidden in this project by default, but these must be visible. */
 #pragma GCC visibility push(default)
 void *malloc(size_t n);
 void free(void *p);
@@ -62,7 +62,7 @@ static void end(int err)
     errno = err;
 }
 
-/* The lease that is the oldest ends for this one. */
+/* The oldest lease ends to make room for this one. */
 static void adopt_some(uintptr_t p, size_t n, const void *of)
 {
     unsigned i = next++ % LEASES;

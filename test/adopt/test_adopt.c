@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which memory is adopted, and when it is given back. */
+/* Which memory is adopted, and when it becomes private again. */
 #include <pthread.h>
 #include <semaphore.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static void adopted_and_given_back(void **state)
     assert_int_equal(p[0], 'x');
     assert_int_equal(p[5], 7);
     assert_int_equal(memfd_bytes(), 0);
-    /* As plain as ever: what is given up is zero. */
+    /* As with plain memory: released pages are zero. */
     assert_int_equal(madvise(p, 64 * KIB, MADV_DONTNEED), 0);
     assert_int_equal(p[5], 0);
     unmap(p, 64 * KIB);
@@ -39,7 +39,7 @@ static void leases_share_pages(void **state)
     struct adopt_lease first, second, third;
 
     assert_int_equal(acquire(&first, p, 128 * KIB), CTL_MR_ADOPTED);
-    /* Without leave to move, and with it. */
+    /* Without the right to move pages, and with it. */
     assert_int_equal(adopt_acquire(&second, (uintptr_t)p + 64 * KIB, 64 * KIB, ADOPT_WRITES),
                      CTL_MR_ADOPTED);
     assert_int_equal(acquire(&third, p + 64 * KIB, 128 * KIB), CTL_MR_ADOPTED);
@@ -86,8 +86,8 @@ static void *sleeper(void *arg)
     return NULL;
 }
 
-/* The page behind a thread's stack is in the same mapping, and anybody's; the stack's last is not.
- */
+/* The page behind a thread's stack is in the same mapping and may be adopted; the stack's last page
+ * may not. */
 static void what_lies_above_a_stack(void **state)
 {
     const size_t stack = 64 * KIB;
@@ -145,7 +145,7 @@ static void other_memory_stays(void **state)
     check(private, 65536, ADOPT_MOVE, CTL_MR_NOT_PRIVATE);
     check(data + 8192, 8192, ADOPT_MOVE, CTL_MR_NOT_PRIVATE);
     check(p, 64 * KIB, ADOPT_WRITES, CTL_MR_SMALL);
-    /* A part that cannot be there keeps all of it. */
+    /* A part that cannot be adopted prevents all of it. */
     assert_int_equal(mprotect(p + 64 * KIB, 64 * KIB, PROT_READ), 0);
     assert_int_equal(mprotect(p + 3 * 64 * KIB, 64 * KIB, PROT_NONE), 0);
     check(p, 3 * 64 * KIB, ADOPT_MOVE, CTL_MR_ADOPTED);
@@ -188,7 +188,7 @@ static void sparse_memory(void **state)
     assert_true(p != MAP_FAILED);
     p[len / 2] = 1;
     check(p, len, ADOPT_MOVE, CTL_MR_SPARSE);
-    /* A little of it is made whole. */
+    /* A partial page is extended to a whole one. */
     assert_int_equal(acquire(&l, p + len / 2, 1024 * KIB), CTL_MR_ADOPTED);
     assert_int_equal(memfd_bytes(), 1024 * KIB);
     assert_int_equal(p[len / 2], 1);
@@ -249,8 +249,8 @@ static uint64_t shared_bytes(void)
     return bytes;
 }
 
-/* As on a machine with several nodes, and with large pages of shared memory: on others it does
- * nothing wrong. */
+/* As on a machine with several nodes, and with large pages of shared memory: on others it has no
+ * effect. */
 static void placed_memory(void **state)
 {
     const size_t len = 9 * 1024 * KIB;
@@ -292,7 +292,7 @@ static void scattered_memory(void **state)
 
     for (unsigned i = 0; i < 32; i++)
         assert_int_equal(acquire(&every[i], p + 2 * i * adopt.page, 100), CTL_MR_ADOPTED);
-    /* Small pieces lie in the file as in memory, so that neighbours become one. */
+    /* Small pieces have the same order in the file as in memory, so that neighbours merge. */
     assert_int_equal(acquire(&all, p, 64 * adopt.page), CTL_MR_ADOPTED);
     assert_int_equal(all.pieces, 1);
     for (unsigned i = 0; i < 32; i++)
@@ -312,7 +312,7 @@ static void too_many_pieces(void **state)
     for (unsigned i = 0; i < 20; i++)
         assert_int_equal(acquire(&every[i], p + i * (step + gap), step), CTL_MR_ADOPTED);
     assert_int_equal(acquire(&all, p, len), CTL_MR_SPLIT);
-    /* What it had taken is private again. */
+    /* Pages that it had adopted are private again. */
     adopt_release(&all);
     assert_true(is_plain(p + step));
     assert_true(is_shared(p));
@@ -342,7 +342,7 @@ static void freed_while_registered(void **state)
     unmap(p, 1024 * KIB);
 }
 
-/* As realloc does it: the new part is zero, and nobody else's. */
+/* As realloc does it: the new part is zero, and not shared. */
 static void grown_while_registered(void **state)
 {
     uint8_t *p = mmap(NULL, 4096 * KIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -380,7 +380,7 @@ static void half_of_the_mappings_are_left(void **state)
     before = adopt.vmas_max;
     adopt.vmas_max = vma_count();
     check(p, 64 * KIB, ADOPT_MOVE, CTL_MR_NO_ROOM);
-    /* When there are fewer it notices, but it does not count each time. */
+    /* It notices when there are fewer, but does not count every time. */
     for (unsigned i = 0; i < ARRAY_SIZE(more); i++)
         unmap(more[i], 4 * KIB);
     adopt.full_until = INT64_MAX;
@@ -406,7 +406,7 @@ static void go(void)
     goes++;
 }
 
-/* What the daemon copies does not move while it does. */
+/* Memory does not move while the daemon copies it. */
 static void the_daemon_stands_still(void **state)
 {
     uint8_t *p = anonymous(64 * KIB);

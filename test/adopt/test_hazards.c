@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What could go wrong while pages move: signals, futexes, direct I/O, forks, closed descriptors. */
+/* Hazards while pages move: signals, futexes, direct I/O, forks, closed descriptors. */
 #include <linux/futex.h>
 #include <linux/userfaultfd.h>
 #include <pthread.h>
@@ -133,7 +133,7 @@ static void another_userfaultfd(void **state)
     unmap(p, 64 * KIB);
 }
 
-/* The disk writes to pages that are to move: they stay, or the data comes along. */
+/* The disk writes to pages that are about to move: they stay, or the data moves with them. */
 static void direct_reads_are_not_lost(void **state)
 {
     struct direct_read r;
@@ -156,8 +156,8 @@ static void direct_reads_are_not_lost(void **state)
     close(r.fd);
 }
 
-/* When pages are to be adopted again at a moment of which the program knows nothing they stay: they
- * are private views, of which nobody sees whether the disk writes to them. */
+/* Pages that would be adopted again in the background stay private views: whether a disk writes to
+ * a private view cannot be detected. */
 static void direct_reads_after_a_fork(void **state)
 {
     struct direct_read r;
@@ -234,7 +234,7 @@ static void fork_separates(void **state)
     unmap(p, 256 * KIB);
 }
 
-/* What is not adopted again becomes plain memory when its lease ends. */
+/* Pages that are not adopted again become plain memory when their lease ends. */
 static void views_do_not_last(void **state)
 {
     uint8_t *p = anonymous(256 * KIB);
@@ -281,7 +281,7 @@ static void children_adopt_too(void **state)
     unmap(p, 64 * KIB);
 }
 
-/* Pages that a living child has too. */
+/* Pages shared with a living child. */
 static void pages_of_a_child(void **state)
 {
     uint8_t *p = anonymous(64 * KIB), byte = 0;
@@ -319,11 +319,11 @@ static void descriptors_are_closed(void **state)
     assert_false(adopt_lost());
     for (fd = 3; fd < 100; fd++)
         close(fd);
-    /* Their numbers are others' now. */
+    /* Their descriptor numbers now belong to other files. */
     for (unsigned i = 0; i < 20; i++)
         assert_true(open("/dev/zero", O_RDWR | O_CLOEXEC) >= 0);
     assert_true(adopt_lost());
-    assert_false(adopt_is_shared((uintptr_t)q)); /* before they are opened anew */
+    assert_false(adopt_is_shared((uintptr_t)q)); /* before they are opened again */
     p[3] = 5;
     freeze(&l);
     assert_true(is_plain(p));
@@ -334,7 +334,7 @@ static void descriptors_are_closed(void **state)
     assert_int_equal(in_memfd(&other, q), 8);
     adopt_release(&other);
     adopt_release(&l);
-    assert_int_equal(adopt.text_maps, text_maps); /* as quick as ever */
+    assert_int_equal(adopt.text_maps, text_maps); /* as fast as before */
     for (fd = 3; fd < 23; fd++)
         assert_int_equal(fcntl(fd, F_GETFD) >= 0, 1);
     unmap(p, 64 * KIB);
@@ -355,7 +355,7 @@ static void as_nobody(void *arg)
     const struct adopt_config config = {.device = arg ? pass_device : NULL};
     enum ctl_mr_why why;
 
-    /* As a program that was started so. */
+    /* As in a program that was started like that. */
     if (setgid(65534) || setuid(65534) || prctl(PR_SET_DUMPABLE, 1))
         _exit(1);
     why = adopt_init(&config);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Those who reach memory other than by its address: system calls, disks, debuggers, odd forks. */
+/* Accesses to memory other than by its address: system calls, disks, debuggers, unusual forks. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -62,7 +62,7 @@ static void system_calls_are_not_cut_short(void **state)
     unmap(p, 256 * KIB);
 }
 
-/* What a debugger does, and a core dump. */
+/* The accesses of a debugger and of a core dump. */
 static void seen_from_outside(void **state)
 {
     uint8_t *p = anonymous(64 * KIB), byte = 0;
@@ -84,8 +84,8 @@ static void seen_from_outside(void **state)
 
 /* ---- forks ---- */
 
-/* One that passes the library by: a large piece is missing in the child, and the parent's stays as
- * it is. */
+/* A fork that bypasses the library: a large piece is missing in the child, and the parent's stays
+ * unchanged. */
 static void raw_fork(void **state)
 {
     uint8_t *p = anonymous(256 * KIB);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Pages move into the memfd and out again while other threads write to them, allocate and free
- * around them, and the process forks. Every byte that anybody wrote must be there afterwards.
+ * around them, and the process forks. Every byte that a thread wrote must be there afterwards.
  *
  * usage: torture SECONDS [text] [nomove] [place] [late], see options(); 0 seconds: only whether
  * this process can adopt
@@ -78,7 +78,7 @@ static size_t some_size(uint64_t *s)
 /* ---- memory that is written all the time ---- */
 
 static struct shared {
-    uint64_t *counter; /* each incremented as often as all others */
+    uint64_t *counter; /* each incremented as many times as all others */
     uint8_t *block;    /* the last writes, a block each */
 } shared[WRITERS];
 
@@ -220,7 +220,7 @@ static void begin(struct registration *r, uint64_t *s)
     refused[why]++;
 }
 
-/* Memory may be freed before its region: then nobody minds what becomes of its bytes. */
+/* Memory may be freed before its region: its bytes are then undefined. */
 static void end(struct registration *r, uint64_t *s)
 {
     bool early = r->own.p && !late && next(s) % 8 == 0;
@@ -255,7 +255,7 @@ static int in_child(const struct registration *mine)
     return 0;
 }
 
-/* As the verbs library does it; the regions of all are private until the next ones. */
+/* As the verbs library does it; all regions are private until the next adoption. */
 static void fork_now(struct registration *mine)
 {
     int status = -1;
@@ -323,11 +323,11 @@ static void options(int argc, char **argv)
 {
     if (has_option(argc, argv, "text")) /* as on kernels before 6.11 */
         adopt.text_maps = true;
-    if (has_option(argc, argv, "nomove")) /* nor are pins looked for: before 6.8 */
+    if (has_option(argc, argv, "nomove")) /* nor are pins detected: before 6.8 */
         adopt.features &= ~ADOPT_FEATURE_MOVE;
     if (has_option(argc, argv, "place")) /* as on machines that have nodes and large pages */
         adopt.has_nodes = adopt.has_huge = true;
-    /* No memory is freed while it is registered, which jemalloc does not forgive. */
+    /* No memory is freed while it is registered, which jemalloc does not tolerate. */
     late = has_option(argc, argv, "late");
 }
 
@@ -339,7 +339,7 @@ static double now(void)
     return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
 }
 
-/* Whether everything has happened at all. */
+/* Checks that each kind of event has occurred. */
 static bool busy(void)
 {
     return moves && views && forks;

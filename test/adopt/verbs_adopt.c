@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Registered memory over a running uroced, while the program does with it, and with what lies
- * around it, what programs do: writes, allocates, frees, registers more, forks.
+ * Registered memory over a running uroced, while the program uses it and the memory around it as
+ * programs do: writes, allocates, frees, registers more, forks.
  *
- * usage: verbs_adopt adopted|copied SECONDS [PID]: how the daemon reaches it here; PID: the
- * daemon's, for a test in which it stands still
+ * usage: verbs_adopt adopted|copied SECONDS [PID]: how the daemon reaches the memory; PID: the
+ * daemon's, for a test that stops it
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -192,8 +192,8 @@ static void *neighbour(void *arg)
     return NULL;
 }
 
-/* The child's memory is what it was when it was made, whatever arrives later; what it writes is its
- * own. */
+/* The child's memory stays as it was at the fork, whatever arrives later; its writes are
+ * its own. */
 static void child(const int *go)
 {
     uint8_t before[PAIR_BYTES], byte;
@@ -229,7 +229,7 @@ static void fork_once(uint8_t key)
     pid_t pid;
 
     assert_int_equal(pipe(go), 0);
-    write_pages(key); /* on their way while the process forks */
+    write_pages(key); /* in flight while the process forks */
     pid = fork();
     assert_true(pid >= 0);
     if (!pid) {
@@ -250,7 +250,7 @@ static void fork_once(uint8_t key)
     close(go[1]);
 }
 
-/* The neighbour's writes make no byte of the child's snapshot differ: it is not in the child. */
+/* The neighbouring thread does not exist in the child: no byte of the child's snapshot changes. */
 static void everything_at_once(void **state)
 {
     pthread_t thread[ALLOCATORS + 1];
@@ -297,7 +297,7 @@ static void *adder(void *arg)
     return NULL;
 }
 
-/* Those of peers and those of the program's own processors, where both use the same memory. */
+/* Atomics of peers and of the program's own CPUs, where both use the same memory. */
 static void atomics_with_the_processor(void **state)
 {
     struct ibv_sge sge = {.addr = (uintptr_t)p.a.buffer, .length = 8, .lkey = p.a.mr->lkey};
@@ -353,7 +353,7 @@ static void memory_is_free_again(void **state)
     munmap(b, len);
 }
 
-/* The program's own sealed memfd, of which it takes everything away that it can. */
+/* The program's own sealed memfd, from which it removes all that it can. */
 static void holes_do_no_harm(void **state)
 {
     int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -379,7 +379,7 @@ static void holes_do_no_harm(void **state)
     close(fd);
 }
 
-/* A program that ends its context and leaves its regions. */
+/* A program that closes its context and leaves its regions. */
 static void closed_with_regions(void **state)
 {
     uint8_t *b = memset(malloc(1 << 20), 5, 1 << 20);
@@ -423,7 +423,7 @@ static void children_register(void **state)
     assert_int_equal(faults, 0);
 }
 
-/* Its daemon stands still: the fork happens, and the program learns that its device has failed. */
+/* Its daemon is stopped: the fork succeeds, and the program learns that its device has failed. */
 static void fork_without_a_daemon(const char *pid)
 {
     pid_t daemon = (pid_t)atoi(pid), child_pid;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of the program verbs_adopt share. */
+/* Shared by the files of the program verbs_adopt. */
 #ifndef UROCE_VERBS_ADOPT_H
 #define UROCE_VERBS_ADOPT_H
 
@@ -15,21 +15,21 @@
      IBV_ACCESS_REMOTE_ATOMIC)
 
 extern struct pair p;
-extern bool adopted;        /* that is how the daemon is to reach memory here */
+extern bool adopted;        /* the daemon is expected to map memory */
 extern double seconds;      /* that a test should take */
-extern atomic_bool stop;    /* told to threads */
+extern atomic_bool stop;    /* the threads' signal to stop */
 extern atomic_ulong faults; /* wrong bytes and failed calls that threads saw */
 
 double now(void);
 /* How many mappings there lie in the library's memfd, shared or not. (How many the process has
  * changes by itself: regions that are used become adopted.) */
 unsigned mappings_in(const void *where, size_t len, const char *perms);
-/* Whether that is so of what is mapped there. */
+/* Whether b is in such a mapping. */
 bool is_shared(const void *where);
-/* Takes n completions, which must be good. */
+/* Reads n completions, which must be successful. */
 void complete(int n);
 void fill(uint8_t *b, size_t n, uint8_t key);
-/* Counts a fault unless b was filled so. */
+/* Counts a fault unless b has this content. */
 void look(const uint8_t *b, size_t n, uint8_t key);
 
 /* verbs_hot.c */

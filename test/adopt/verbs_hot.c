@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Regions that are adopted when they turn out to be used. */
+/* Regions that are adopted when they are used. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ bool small_ones(void)
     return adopted && (!mode || !*mode || !strcmp(mode, "auto"));
 }
 
-/* RDMA WRITEs of len bytes from p.a, and looks at them. */
+/* RDMA WRITEs of len bytes from p.a, and checks them. */
 static void write_to(struct ibv_mr *mr, uint8_t *at, uint32_t len, unsigned times)
 {
     struct side to = {.mr = mr, .buffer = at};
@@ -84,7 +84,7 @@ void hot_regions(void **state)
         assert_int_equal(mappings_in(b, len, "rw-s"), 0);
     }
     assert_false(is_shared(b + 40 * PAGE));
-    /* Copied still, on a page that is mapped for the other. */
+    /* Still copied, on a page that is mapped for the other region. */
     write_to(beside, b + 2 * PAGE - 64, 8, 10);
     stop = true;
     pthread_join(thread, NULL);
@@ -98,7 +98,7 @@ void hot_regions(void **state)
     free(heap);
 }
 
-/* Deregistered at the moment when they become hot; the process forks now and then. */
+/* Deregistered at the moment when they become hot; the process forks sometimes. */
 void hot_regions_go(void **state)
 {
     uint8_t *b = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What programs may do to registered memory, and should not; and very many regions. */
+/* Misuse of registered memory by programs; and very many regions. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 
 #define LENGTH (1u << 20)
 
-/* The library's memfd, as any program can find it. */
+/* The library's memfd, as any program could find it. */
 static int find_memfd(void)
 {
     DIR *dir = opendir("/proc/self/fd");
@@ -33,7 +33,7 @@ static int find_memfd(void)
     return found;
 }
 
-/* Where in it b is. */
+/* The offset of b in it. */
 static off_t offset_of(const void *b)
 {
     FILE *f = fopen("/proc/self/maps", "re");
@@ -50,9 +50,9 @@ static off_t offset_of(const void *b)
     return found;
 }
 
-static struct side messy; /* its buffer is what the mess is made of */
+static struct side messy; /* its buffer is the target of the misuse */
 
-/* Whatever a request meets there, it completes. */
+/* Every request completes, whatever memory it meets. */
 static void *requests(void *arg)
 {
     unsigned rounds = 0;
@@ -92,7 +92,7 @@ static void make_a_mess(uint8_t *b, int fd)
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED);
 }
 
-/* Under requests that go on. The daemon does not mind. */
+/* While requests continue. The daemon is not affected. */
 void memory_pulled_away(void **state)
 {
     uint8_t *b = mmap(NULL, LENGTH, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -119,7 +119,7 @@ void memory_pulled_away(void **state)
     munmap(b, LENGTH);
 }
 
-/* Of which few are used. */
+/* Few of them are used. */
 void thousands_of_regions(void **state)
 {
     enum { MANY = 10000, STEP = 3 * PAGE };

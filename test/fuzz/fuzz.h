@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What fuzz targets begin with. */
+/* Shared by the fuzz targets. */
 #ifndef UROCE_FUZZ_H
 #define UROCE_FUZZ_H
 
@@ -9,7 +9,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* What must hold whatever the input is: the fuzzer keeps the input that breaks it. */
+/* An invariant for every input: the fuzzer keeps an input that breaks it. */
 #define REQUIRE(condition)                                                          \
     do {                                                                            \
         if (!(condition)) {                                                         \

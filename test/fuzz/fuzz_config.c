@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Any bytes as uroced's configuration file: it is taken or refused in one line, and what is taken
- * keeps the promises that the daemon relies on. */
+/* Any bytes as uroced's configuration file: it is accepted, or refused with one line, and an
+ * accepted one satisfies the invariants that the daemon relies on. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Sequences of control messages from several applications, with writes into their shared memory and
- * the worker's looks for work in between: everything an application can do to the daemon, without
+ * polls of the worker in between: everything that an application can do to the daemon, without
  * sockets and threads.
  *
- * Input: actions, each a byte that says what, and its operands. See make_corpus.py.
+ * Input: actions, each an opcode byte and its operands. See make_corpus.py.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -69,7 +69,7 @@ static void send_message(struct input *in)
 
     call.in_fds = take(in) & 1;
     take_bytes(in, m.bytes, take(in));
-    /* Rings of thousands of entries teach nothing and take their time. */
+    /* Rings of thousands of entries are slow and find nothing new. */
     if (type == CTL_CREATE_QP) {
         m.create_qp.caps.max_send_wr &= 0xc03f;
         m.create_qp.caps.max_recv_wr &= 0xc03f;
@@ -123,7 +123,7 @@ static struct segment *pick_segment(struct session *c, uint8_t which)
     return &c->segment;
 }
 
-/* As the application does it, whom the address sanitizer does not see. */
+/* As the application does it, without AddressSanitizer's checks. */
 __attribute__((no_sanitize("address"))) static void write_unseen(volatile char *to,
                                                                  const uint8_t *bytes, size_t n)
 {
@@ -131,8 +131,8 @@ __attribute__((no_sanitize("address"))) static void write_unseen(volatile char *
         *to++ = (char)*bytes++;
 }
 
-/* Whose memory, which segment, the offset in words, the length and bytes. What lies behind it in
- * its slab is the application's too. */
+/* Application, segment, offset in words, length and bytes. The bytes behind it in its slab are the
+ * application's too. */
 static void write_shared(struct input *in)
 {
     struct session *c = pick(take(in));
@@ -150,7 +150,7 @@ static void write_shared(struct input *in)
         write_unseen((char *)s->base + offset, bytes, n);
 }
 
-/* How long to wait, how often to look. */
+/* Waiting time, number of polls. */
 static void poll_worker(struct input *in)
 {
     now += (ns_t)take(in) * take(in) * NS_PER_US;
@@ -181,7 +181,7 @@ static void post_srq_recv(struct srq_object *s, const struct sge *sge)
              sge);
 }
 
-/* The queue pair's rings are where CTL_CREATE_QP said. */
+/* The queue pair's rings are at the offsets of CTL_CREATE_QP's reply. */
 static void post_recv(struct qp_object *q, const struct sge *sge)
 {
     struct qp_shared *shared = q->segment.base;
@@ -198,7 +198,7 @@ static void post_recv(struct qp_object *q, const struct sge *sge)
                  sge);
 }
 
-/* Its ring is where all of that kind have it; the rest follows from the entries' size. */
+/* Its ring is at the common offset of that kind; the rest follows from the WQEs' size. */
 static void post_wq_recv(struct wq_object *w, const struct sge *sge)
 {
     struct qp_shared *shared = w->segment.base;
@@ -216,7 +216,7 @@ static void post_wq_recv(struct wq_object *w, const struct sge *sge)
              sge);
 }
 
-/* Where a queue pair of each kind may send: what the application has of that kind. */
+/* The objects to which a queue pair of each kind may send. */
 static void address(struct session *c, struct qp_object *q, struct sqe *entry, uint8_t which)
 {
     struct object *ah = pick_object(c, OBJ_AH, which), *srq = pick_object(c, OBJ_SRQ, which);
@@ -256,7 +256,7 @@ static void post_send(struct session *c, struct qp_object *q, struct sqe *entry,
     const struct qp_caps *caps = qp_capabilities(q->dp.qp);
     uint8_t *slot;
 
-    if (!caps->max_send_wr) /* it receives by a hash, and has no queues */
+    if (!caps->max_send_wr) /* it receives by RSS, and has no queues of its own */
         return;
     slot = work_queue_slot((uint8_t *)(shared + 1), caps->max_send_wr,
                            sqe_stride(caps->max_send_sge, caps->max_inline_data),
@@ -267,9 +267,9 @@ static void post_send(struct session *c, struct qp_object *q, struct sqe *entry,
 }
 
 /*
- * A well-formed work request, which random bytes hardly ever are: the keys are secret. Whose, which
- * queue pair, operation (128 and more: a receive; 254: into a work queue), flags, memory region,
- * length, offset, and which window, address handle or shared queue.
+ * A well-formed work request; random bytes rarely are one, as keys are secret. Application, queue
+ * pair, operation (128 and more: a receive; 254: into a work queue), flags, memory region, length,
+ * offset, and window, address handle or shared queue.
  */
 static void post(struct input *in)
 {
@@ -293,7 +293,7 @@ static void post(struct input *in)
 
         if (wo)
             post_wq_recv(container_of(wo, struct wq_object, o), &sge);
-    } else if (op == UINT8_MAX && so) { /* XRC ones have no queue pair that would lead to them */
+    } else if (op == UINT8_MAX && so) { /* XRC ones are reached by no queue pair here */
         post_srq_recv(container_of(so, struct srq_object, o), &sge);
     } else if (qo && op & 128) {
         post_recv(container_of(qo, struct qp_object, o), &sge);
@@ -323,8 +323,8 @@ static const uint8_t frame[60] = {
     0x45, 0, 0, 32, 0, 0,  0x40, 0, 64, 17, 0x66, 0xc8, 10, 0, 0, 1, 10, 0, 0, 2, /* IPv4 */
     4,    0, 5, 0,  0, 12, 0,    0, 1,  2,  3,    4};
 
-/* Everything anew each time: handles, numbers and the clock are then the same for the same input.
- */
+/* All state is created anew for each input: handles, numbers and the clock are then the same for
+ * the same input. */
 static void begin(void)
 {
     now = NS_PER_SEC;
@@ -369,7 +369,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     free(text);
     for (unsigned i = 0; i < CLIENTS; i++)
         close_client(i);
-    /* Packets on their way find nobody any more. */
+    /* Packets in flight no longer find a receiver. */
     while (worker_poll(rnic_worker(rnic, 0), now += 100))
         ;
     rnic_destroy(rnic);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The transport engine, driven by a program in the input's bytes: two engines with connected
- * queue pairs of every type, shared receive queues and windows, whose applications post anything
- * and whose wire delivers, changes, repeats and loses frames, adds packets of any kind, and lets
- * time pass. Outer headers and ICRC are no obstacle, so that the bytes reach the state machines.
- * Whatever happens, no byte outside the regions that allow it may change, every received frame is
- * counted once, and nothing hangs.
+ * The transport engine, driven by the input's bytes: two engines with connected queue pairs of
+ * every type, shared receive queues and windows, whose applications post anything and whose wire
+ * delivers, changes, duplicates and loses frames, adds packets of any kind, and lets time pass.
+ * Outer headers and ICRC are no obstacle, so that the bytes reach the state machines. Whatever
+ * happens, no byte outside the regions that allow it may change, every received frame is counted
+ * once, and nothing hangs.
  *
  * A program is a list of steps: one byte that selects the step, the queue pair and the node, then
  * the step's own bytes (missing ones are 0). make_corpus.py writes such programs.
@@ -53,7 +53,7 @@ uint32_t take_bytes(struct fuzz *f, uint8_t *out, uint32_t len)
     return n;
 }
 
-/* A place in a node's memory: usually inside a region, sometimes anywhere. */
+/* An address in a node's memory: usually inside a region, sometimes anywhere. */
 struct kit_mr *pick_mr(struct fuzz *f, unsigned node)
 {
     return f->mr[node][u8(f) % MRS];
@@ -116,8 +116,7 @@ static void post_send(struct fuzz *f, unsigned node, unsigned q)
         wr.imm = f->window[node ^ (wr.op == SQE_SEND_INV)][u8(f) % WINDOWS]->region.key;
     }
     wr.remote_srqn = f->xrc_srq[!node]->number;
-    /* The slot has room for what the kit lays down; a longer inline length is what it lies about.
-     */
+    /* The slot has room for the kit's data; only the inline length field may be longer. */
     if (wr.inline_len > qp->max_inline)
         wr.inline_len = qp->max_inline;
     kit_post_send(qp, &wr);
@@ -147,7 +146,7 @@ static void bind_window(struct fuzz *f, unsigned node, unsigned q)
     kit_ring(f->qp[node][q]);
 }
 
-/* A request to what a window of the other node covers, or nearly. */
+/* A request to the range of a window of the other node, or near it. */
 static void post_through_window(struct fuzz *f, unsigned node, unsigned q)
 {
     static const uint8_t ops[] = {SQE_WRITE, SQE_READ,         SQE_FETCH_ADD, SQE_WRITE_IMM,
@@ -434,7 +433,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     connect(f, 1, Q_XRC_SEND, 3, 7, 8);
     for (unsigned steps = 0; f->left && steps < MAX_STEPS; steps++)
         step(f);
-    /* Left alone they go on in peace (a receiver may never become ready, though). */
+    /* Without further input they finish (a receiver may never become ready, though). */
     end = kit_run(f->k, NULL, NULL, 20 * NS_PER_MS);
     REQUIRE(end == KIT_IDLE || end == KIT_BUDGET);
     check(f);

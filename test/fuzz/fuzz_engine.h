@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Between the files of fuzz_engine. */
+/* Shared by the files of fuzz_engine. */
 #ifndef UROCE_FUZZ_ENGINE_H
 #define UROCE_FUZZ_ENGINE_H
 
@@ -21,7 +21,7 @@
 enum { MR_MAPPED, MR_COPIED, MR_FAULTY, MR_READ_ONLY, MR_FOREIGN, MRS };
 
 /* Queue pairs of each node. [XRC_SEND] of one is connected to [XRC_RECV] of the other, the others
- * to their like. */
+ * to their own kind. */
 enum { Q_RC, Q_UC, Q_UD, Q_RC_SRQ, Q_XRC_SEND, Q_XRC_RECV, Q_UD_SRQ, QPS };
 
 #define WINDOWS 3
@@ -39,7 +39,7 @@ struct fuzz {
     struct kit_qp *qp[2][QPS];
     struct kit_mr *mr[2][MRS];
     struct kit_mr *ground[2];            /* for windows alone: peers reach only what was bound */
-    uint32_t bound_from[2], bound_to[2]; /* around all that a window was ever asked to cover */
+    uint32_t bound_from[2], bound_to[2]; /* around every range that a window was ever bound to */
     struct kit_mw *window[2][WINDOWS];
     struct kit_srq *srq[2], *xrc_srq[2];
     struct kit_cq *cq[2];
@@ -56,7 +56,7 @@ uint16_t u16(struct fuzz *f);
 uint32_t u32(struct fuzz *f);
 uint32_t take_bytes(struct fuzz *f, uint8_t *out, uint32_t len);
 
-/* A place in a node's memory: usually inside a region, sometimes anywhere. */
+/* An address in a node's memory: usually inside a region, sometimes anywhere. */
 struct kit_mr *pick_mr(struct fuzz *f, unsigned node);
 uint64_t pick_va(struct fuzz *f, const struct kit_mr *mr);
 uint32_t pick_len(struct fuzz *f);
@@ -64,7 +64,7 @@ uint32_t pick_len(struct fuzz *f);
 /* ---- fuzz_wire.c ---- */
 
 void transmit(struct fuzz *f, unsigned node);
-/* The oldest frames: delivered in one burst, lost, or kept to come again. */
+/* The oldest frames: delivered in one burst, lost, or kept for a second delivery. */
 void deliver(struct fuzz *f);
 /* Changes bytes of the oldest frame, from the BTH on or anywhere. */
 void change(struct fuzz *f);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Any bytes as what `uroce entropy` is told: the first says as what (a file of flows, a range, a
- * policy, the daemon's answer). It is taken or refused with a reason, and what is taken is in range
- * and can be spread. */
+/*
+ * Any bytes as input of `uroce entropy`: the first byte selects which (a file of flows, a range, a
+ * policy, the daemon's answer). It is accepted, or refused with a reason, and accepted flows are in
+ * range and can be spread.
+ */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>

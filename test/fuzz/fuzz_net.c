@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The IP host of a port in a hostile network: frames, time, and what a daemon asks of it in
- * between.
+ * The IP host of a port in a hostile network: frames, time, and requests of the daemon in between.
  *
- * Input: steps, each a byte that says what, and its operands; see make_net_corpus.py. Whatever
- * comes in, what goes out must be sound and little, its tables keep their bounds, and timers do not
- * spin.
+ * Input: steps, each an opcode byte and its operands; see make_net_corpus.py. For every input, sent
+ * frames are well-formed and few, tables keep their bounds, and timers do not spin.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +21,7 @@
 #define TIMERS_MAX   3000 /* instants within one step of time */
 #define ANSWERS_MAX  2    /* frames sent because of one received */
 #define BURST_MAX    2000 /* frames sent by the timers of one instant */
-#define CALLBACK_MAX 3    /* questions that a callback asks */
+#define CALLBACK_MAX 3    /* resolutions that a callback starts */
 
 enum step {
     STEP_FRAME,
@@ -39,7 +37,7 @@ enum step {
 
 static const uint8_t our_mac[6] = {2, 0, 0, 0, 0, 1};
 static const uint16_t vlans[] = {VLAN_NONE, 7, VLAN_NONE, 4094};
-/* What steps name: addresses, and groups. */
+/* Operands of steps: addresses and groups. */
 static const char *const names[] = {"10.0.0.1",  "10.0.0.2",  "10.0.0.3", "fe80::1",
                                     "fe80::2",   "fd00::1",   "fd00::2",  "10.0.9.1",
                                     "fd09::1",   "0.0.0.0",   "::",       "ff02::1",
@@ -207,7 +205,7 @@ static void check_tables(const struct fuzz *f)
 
 /* ---- steps ---- */
 
-/* Makes the checksums of an untagged packet right, which mutations break all the time. */
+/* Makes the checksums of an untagged packet right, which nearly every mutation breaks. */
 static void mend(uint8_t *frame, uint32_t len)
 {
     uint8_t *ip = frame + 14, *l4;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Frames from the wire: outer headers, transport packet, text. What is accepted has to lie within
- * the bytes, and has to survive being built again from the values.
+ * Frames from the wire: outer headers, transport packet, text. Accepted fields lie within the
+ * bytes, and the frame can be built again from its values.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -127,7 +127,7 @@ static void check_same(const struct taken *a, const struct taken *b)
     REQUIRE(!memcmp(a->pkt.payload, b->pkt.payload, a->pkt.payload_len));
 }
 
-/* What chooses a queue sees the same headers. */
+/* The parser that selects a queue sees the same headers. */
 static void check_spread(const struct taken *t, bool taken, const uint8_t *data, size_t size)
 {
     struct rss_frame r;
@@ -160,14 +160,14 @@ static void try_frame(const uint8_t *data, size_t size)
     REQUIRE(take(&third, frame, len, &any));
     REQUIRE(icrc_verify(third.view.l3_kind, third.view.l3, third.view.l3_len));
     check_same(&first, &third);
-    /* What we send has one form only. */
+    /* Frames that uroce sends have one form only. */
     again = rebuild(&third, &len2);
     REQUIRE(again && len == len2 && !memcmp(frame, again, len));
     free(again);
     free(frame);
 }
 
-/* Mends the header checksum of an untagged IPv4 frame, which mutations break all the time. */
+/* Mends the header checksum of an untagged IPv4 frame, which nearly every mutation breaks. */
 static void mend_checksum(uint8_t *frame, size_t size)
 {
     uint32_t sum = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Any lines as the arguments of uroce-perf: they are taken or refused with a reason, and what is
- * taken is told in words that mean the same. */
+/* Any lines as the arguments of uroce-perf: they are accepted, or refused with a reason, and
+ * accepted ones are printed as text with the same meaning. */
 #include <string.h>
 
 #include "fuzz.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The memory that an application shares: rings, indices, doorbells, all of arbitrary content.
- * Blocks are exactly as large as they must be, so the sanitizer sees a step beyond; lengths that
- * come out are within their limits. The first byte says which part is tried.
+ * Blocks are exactly as large as they must be, so that the sanitizer reports an access beyond;
+ * resulting lengths are within their limits. The first byte selects the part.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -201,7 +201,7 @@ static void try_doorbells(struct input *in)
         while (n > 0)
             REQUIRE(slot[--n] < DB_SLOTS);
     }
-    /* With nobody ringing, all that is left is found, a bounded piece at a time. */
+    /* Without new doorbells, the worker finds all pending ones, in bounded steps. */
     for (unsigned calls = 0; doorbell_pending(db); calls++) {
         doorbell_take(db, slot, max);
         REQUIRE(calls <= DB_SLOTS);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Any bytes as a received frame: taken apart for flow rules and hashes. Four bytes before it choose
- * a byte of the fields that a rule looks at, how, and the fields of a hash.
+ * Any bytes as a received frame: parsed for flow rules and hashes. Four bytes before it select a
+ * byte of the fields that a rule compares, how, and the fields of a hash.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +43,7 @@ static void check_key(const union flow_key *k, size_t size)
     REQUIRE(size >= 14 || all_zero(k, sizeof(*k)));
 }
 
-/* A rule made of what the frame has is the frame's; with a bit changed it is not. */
+/* A rule of the frame's own fields matches it; with one bit changed it does not. */
 static void check_rule(const union flow_key *k, uint8_t place, uint8_t mask, uint8_t type)
 {
     struct flow_rule rule = {.type = (enum flow_type)(type % 4)};

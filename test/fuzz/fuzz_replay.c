@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The replayer with a capture file out of nowhere: nothing that a file says may crash or hang it,
- * and both sides of every conversation are played to the end.
+ * The replayer with an arbitrary capture file: no file may crash or hang it, and both sides of
+ * every conversation are played to the end.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fuzz_engine's wire: frames on their way, and packets out of nothing. */
+/* fuzz_engine's wire: frames in flight, and made-up packets. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ static void wire_put(struct fuzz *f, unsigned from, const uint8_t *data, uint32_
 
     if (f->wire_tail - f->wire_head == WIRE_FRAMES)
         return; /* lost */
-    /* Exactly the frame's size: a read beyond it is seen. */
+    /* Exactly the frame's size: a read beyond it is reported. */
     *w = (struct wire_frame){.data = kit_alloc(len), .len = len, .from = from};
     memcpy(w->data, data, len);
     f->wire_tail++;
@@ -42,7 +42,7 @@ void transmit(struct fuzz *f, unsigned node)
 
 enum { KEEP = 1, LOSE = 2, BURST = 4 };
 
-/* The oldest frames: delivered in one burst, lost, or kept to come again. */
+/* The oldest frames: delivered in one burst, lost, or kept for a second delivery. */
 void deliver(struct fuzz *f)
 {
     uint8_t how = u8(f);

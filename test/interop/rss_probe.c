@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Opens a port with several queues and looks, packet by packet, whether RoCEv2 packets arrive on
- * the queue that the port's own hash, key and table say. Ends after so many packets, or seconds.
+ * Opens a port with several queues and checks, packet by packet, whether RoCEv2 packets arrive on
+ * the queue that the port's hash, key and table predict. Ends after PACKETS packets or SECONDS
+ * seconds.
  *
- * usage: rss_probe DEVICE QUEUES PACKETS SECONDS [EAL option...]
- * Prints what the port is ("queues 2 ipv4 told ipv6 told"), "ready", and in the end one line:
- * "ipv4 N right N wrong ipv6 N right N wrong untold N queues N N".
+ * usage: rss_probe DEVICE QUEUES PACKETS SECONDS [EAL option...] Prints the port's properties
+ * ("queues 2 ipv4 told ipv6 told"), "ready", and in the end one line: "ipv4 N right N wrong ipv6 N
+ * right N wrong untold N queues N N".
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,7 +83,7 @@ static void watch(struct probe *p, unsigned long packets, time_t seconds)
         for (unsigned q = 0; q < p->queues; q++)
             more += poll_queue(p, q);
         seen += more;
-        /* Such a port wakes nobody. */
+        /* Such a port has no wake-up. */
         if (!more)
             nanosleep(&pause, NULL);
     }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a packet costs in the engine: two engines back to back in one process, frames handed over in
+ * The cost of a packet in the engine: two engines back to back in one process, frames passed in
  * bursts, ICRC computed and verified. Prints nanoseconds; budgets.py runs it under callgrind and
- * tells instructions, all or those of one stage:
+ * prints instructions, in total or of one stage:
  *
  *   build/test/perf/engine_cost write 8 1000000
  *   test/perf/budgets.py --build build --only write-8
  *
- * "stages" in place of the message's opcode does each stage of the packet's path by itself.
+ * "stages" in place of the message's opcode runs each stage of the packet's path by itself.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -173,8 +173,8 @@ static unsigned poll(struct side *s)
 }
 
 /*
- * A message's four halves of a way: request out and in, answer out and in. Functions of their own,
- * which callgrind tells apart.
+ * The four steps of a message: request out and in, answer out and in. Separate functions, which
+ * callgrind tells apart.
  */
 #define HALF __attribute__((noinline)) static unsigned
 

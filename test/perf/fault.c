@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Linked into a uroce-perf for tests: one byte in the middle of its FAULT_AT-th message is another
- * than verification expects. */
+/* Linked into a uroce-perf for tests: one byte in the middle of its FAULT_AT-th message differs
+ * from what verification expects. */
 #include "pattern.h"
 
 #define FAULT_AT 100

@@ -5,7 +5,8 @@
  * usage: many_qps QUEUE_PAIRS ENTRIES [connected]
  *
  * Prints the microseconds that one took to create, then those that each of the next 1000
- * destructions and creations took. Connected: they are made ready to send, each to itself, too.
+ * destructions and creations took. Connected: they are also brought to RTS, each connected to
+ * itself.
  */
 #include <infiniband/verbs.h>
 #include <stdbool.h>

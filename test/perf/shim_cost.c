@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a program's own calls cost: posting and polling over private memory, with the dataplane's
- * part done in between by hand. No daemon.
+ * The cost of a program's own calls: posting and polling over private memory, with the dataplane's
+ * part played in between. No daemon.
  *
  *   build/test/shim/shim_cost CASE|all [ROUNDS [threaded]]
  *   valgrind --tool=callgrind --toggle-collect=shim_post_send build/test/shim/shim_cost send 1000
@@ -88,7 +88,7 @@ static void sends(void)
     post(0, 8, 1, true);
 }
 
-/* The worker is behind: the bell rings already. */
+/* The worker is behind: the doorbell is already rung. */
 static void sends_unheard(void)
 {
     post(0, 8, 1, false);
@@ -187,7 +187,7 @@ static void *rest(void *arg)
     return arg;
 }
 
-/* A process that has had another thread is one with locks that are locks. */
+/* In a process that has had another thread, locks are taken. */
 static void become_threaded(void)
 {
     static pthread_t thread;

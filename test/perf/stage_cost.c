@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Each function does its stage so many times on the same bytes. What callgrind counts in it and
- * below, divided by the number, is what the stage costs (and a loop's two or three instructions).
+ * Each function runs its stage this many times on the same bytes. Callgrind's inclusive count,
+ * divided by the number, is the cost of the stage (and a loop's two or three instructions).
  */
 #include "stage_cost.h"
 
@@ -20,7 +20,7 @@
 #define QPN     0x11
 #define CQ_SIZE 256
 
-/* What is used is not left out, and not moved out of the loop. */
+/* Keeps the compiler from removing a value, or from moving it out of the loop. */
 #define USE(value) __asm__ volatile("" : : "r"(value) : "memory")
 
 _Noreturn static void broken(const char *stage)

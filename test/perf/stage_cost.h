@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-/* Each stage so many times, in a function of its own, cost_STAGE. */
+/* Each stage this many times, in a function of its own, cost_STAGE. */
 void stage_costs(unsigned times);
 
 /* Whole pages. Ends the program when there is no memory. */

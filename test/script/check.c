@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Statements that look: memory, counters, drops, states, events; and what must hold at the end. */
+/* Statements that check: memory, counters, drops, states, events; and the checks at the end. */
 #include <inttypes.h>
 #include <string.h>
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The statement `in`: a frame from the peer, right in everything that the line does not make wrong.
- */
+/* The statement `in`: a frame from the peer, valid except where the line makes it malformed. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,7 +27,7 @@ struct incoming {
     uint8_t *data;
 };
 
-/* From the peer to the queue pair, along the way that it would answer. */
+/* From the peer to the queue pair, the reverse of the path of an answer. */
 static void address(struct script *s, struct incoming *in, const struct script_qp *qp)
 {
     in->av = qp->av;

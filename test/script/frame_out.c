@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The statement `out`: the next frame that the engine sent, and what must be in it. */
+/* The statement `out`: the next frame that the engine sent, and its expected fields. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -154,7 +154,7 @@ static void check_fields(struct script *s, const struct sent *f)
     }
 }
 
-/* Waits, where the line says so: within T [but not before T], both from now. */
+/* Waits, if the line says so: within T [and not before T], both from now. */
 static const struct sent *take(struct script *s, const char *what)
 {
     ns_t from = s->now, early = 0;

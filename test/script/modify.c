@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Queue pair states: the attributes that a transition takes, from the queue pair's configuration.
- */
+/* Queue pair states: the attributes of a transition, from the queue pair's configuration. */
 #include <string.h>
 
 #include "script.h"
@@ -86,7 +85,7 @@ static struct qp_attr configured(const struct script_qp *qp)
     };
 }
 
-/* The port's MTU: code 5, but for UD, which has no MTU of its own, what was configured. */
+/* The port's MTU: code 5, except for UD, which has no MTU of its own: the configured one. */
 static int modify(struct script *s, struct script_qp *qp, const struct qp_attr *attr, uint32_t mask)
 {
     uint32_t max_mtu = qp->type == QPT_UD ? (uint32_t)__builtin_ctz(qp->conf.mtu) - 7 : 5;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Statements that make objects: qp mr mw cq srq ah. */
+/* Statements that create objects: qp mr mw cq srq ah. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ static void *segment(size_t bytes)
     return memset(p, 0, bytes);
 }
 
-/* From our entry `net` of the GID table to the peer's. */
+/* From the engine's entry `net` of the GID table to the peer's. */
 static struct address_vector route(const struct script *s, const struct qp_conf *c)
 {
     const struct gid_entry *source = &s->node->gids.entry[c->net];

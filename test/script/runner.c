@@ -28,7 +28,7 @@ struct test_case {
     unsigned vars, rows;
     char var[MAX_VARS][16];
     char *values[512];
-    char *each;         /* what the values lie in */
+    char *each;         /* the memory of the values */
     const char *memory; /* NULL: both */
 };
 
@@ -126,7 +126,7 @@ static void run_lines(struct script *s, const struct test_case *c, unsigned row)
     check_end(s);
 }
 
-/* Whether it passed; else says why. */
+/* Whether it passed; reports a failure. */
 static bool run_once(const struct test_case *c, unsigned row, enum kit_mr_kind memory)
 {
     struct script *s = kit_alloc(sizeof(*s));

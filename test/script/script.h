@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The script runner: one engine, one virtual clock, and a peer that is a text file. A case is a
- * list of lines, each a statement: what the peer sends, what the application posts, what must come
- * of it. README.md has the language.
+ * list of lines, each a statement: the peer sends, the application posts, results are checked.
+ * README.md has the language.
  *
- * What comes out of the engine (frames, completions, events) is kept until a line takes it. A frame
- * that no line took fails the case at the next line that acts; a completion or an event at its end.
+ * Output of the engine (frames, completions, events) is kept until a line expects it. An unexpected
+ * frame fails the case at the next line that acts, an unexpected completion or event at its end.
  */
 #ifndef UROCE_SCRIPT_H
 #define UROCE_SCRIPT_H
@@ -28,7 +28,7 @@ struct object {
     void *p;
 };
 
-/* What a `qp` line can set; all uint32_t so that one table of names serves. */
+/* The fields of a `qp` line; all uint32_t, so that one table of names suffices. */
 struct qp_conf {
     uint32_t mtu, sq_psn, rq_psn, retry, rnr_retry, timeout, min_rnr, max_rd, max_dest_rd;
     uint32_t access, qkey, peer, pd, sq, rq, max_sge, max_inline, sig_all, xrcd;
@@ -44,7 +44,7 @@ struct script_qp {
     struct qp_shared *shared;
     uint8_t *sq, *rq;
     uint32_t sq_stride, rq_stride, sq_prod, rq_prod;
-    uint32_t in_psn; /* of the peer's next request, unless the line says else */
+    uint32_t in_psn; /* of the peer's next request, by default */
 };
 
 struct script_srq {
@@ -92,7 +92,7 @@ struct script {
     ns_t start, now;
     uint64_t next_wr, next_recv;
 
-    bool held;       /* the host asks for no packets */
+    bool held;       /* the host does not call engine_tx */
     bool collecting; /* between `burst` and `end` */
     struct frame burst[FRAME_BURST];
     unsigned bursts;
@@ -112,10 +112,10 @@ _Noreturn void fail(struct script *s, const char *format, ...)
 /* Splits text into s->word; quotes nothing, `#` ends it. */
 void split(struct script *s, const char *text);
 
-/* The next word: NULL at the end; or the case fails for want of `what`. */
+/* The next word: NULL at the end; or the case fails because `what` is missing. */
 const char *next(struct script *s);
 const char *need(struct script *s, const char *what);
-/* Takes the next word if it is this. */
+/* Consumes the next word if it is this one. */
 bool accept(struct script *s, const char *word);
 
 /* A number, a sum, or an object's: va:buf+8 key:buf qpn:qp srqn:s ah:a, ip addresses aside. */
@@ -168,11 +168,11 @@ const char *object_name(struct script *s, const void *p);
 void object_add(struct script *s, enum object_kind kind, const char *name, void *p);
 /* Destroys it. */
 void object_close(struct script *s, void *p);
-/* Fails the case if a frame came out that no line took. */
+/* Fails the case if a frame was sent that no line expects. */
 void expect_no_frame(struct script *s);
-/* Takes all packets that the engine has to send, unless held. */
+/* Fetches all packets from the engine, unless held. */
 void pump(struct script *s, unsigned max);
-/* Moves the clock, running timers on the way; stops early at the first frame sent if asked to. */
+/* Advances the clock and runs timers; on request stops at the first frame sent. */
 void advance(struct script *s, ns_t to, bool to_frame);
 
 /* ---- statements; each takes the rest of the line ---- */
@@ -204,7 +204,7 @@ void statement(struct script *s);
 
 /* fields of a packet that `in` sets and `out` checks (packet.c) */
 extern const struct field packet_fields[], packet_flags[];
-/* va and rkey, whichever header they are in; NULL: not these. */
+/* va and rkey, in the header that has them; NULL: another name. */
 const struct field *packet_remote(const struct pkt *p, const char *name);
 uint8_t need_opcode(struct script *s);
 /* credit, rnr, nak or syndrome; false: none of these */

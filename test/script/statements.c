@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a line may begin with. */
+/* The statements: a line's first word. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "script.h"
 
-/* engine [entropy POLICY] [repath N]: how it was configured; before all queue pairs. */
+/* engine [entropy POLICY] [repath N]: its configuration; before all queue pairs. */
 static void st_engine(struct script *s)
 {
     struct entropy_policy entropy = {ENTROPY_KERNEL, 0};
@@ -35,13 +35,13 @@ static void st_entropy(struct script *s)
         fail(s, "the policy was refused");
 }
 
-/* wait T: timers run; frames they send are for the lines that follow. */
+/* wait T: timers run; the following lines expect the frames that they send. */
 static void st_wait(struct script *s)
 {
     advance(s, s->now + need_time(s), false);
 }
 
-/* hold: the host asks for no packets until `release`. pull N: it asks for N, once. */
+/* hold: the host fetches no packets until `release`. pull N: it fetches N, once. */
 static void st_hold(struct script *s)
 {
     s->held = true;
@@ -85,7 +85,7 @@ static void st_ring(struct script *s)
         pump(s, MAX_FRAMES);
 }
 
-/* wild sq|rq: a producer index that makes no sense. */
+/* wild sq|rq: an invalid producer index. */
 static void st_wild(struct script *s)
 {
     struct script_qp *qp = object(s, OBJ_QP, NULL);
@@ -99,7 +99,7 @@ static void st_dereg(struct script *s)
     kit_mr_deregister(object(s, OBJ_MR, need(s, "a memory region")));
 }
 
-/* fault RANGE ERROR: the pages are gone; of copied memory only. */
+/* fault RANGE ERROR: transfers to the pages fail; only with copied memory. */
 static void st_fault(struct script *s)
 {
     uint32_t off, len;
@@ -188,7 +188,7 @@ static void st_destroy(struct script *s)
 static const struct verb {
     const char *name;
     void (*run)(struct script *s);
-    bool acts; /* frames must have been taken before */
+    bool acts; /* all frames sent before must have been expected */
 } verbs[] = {
     {"engine", st_engine, true},
     {"qp", st_qp, true},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The words of a line, and what they stand for. */
+/* The words of a line and their values. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The application: posting work and taking completions. */
+/* The application: posting work and reading completions. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -226,7 +226,7 @@ static void check_smac(struct script *s, const struct cqe *c)
         fail(s, "smac: expected %s, got %s", want, got);
 }
 
-/* completion [cq C] [wr N] [status S] [opcode O] [len N] [imm N]...: SUCCESS unless it says else */
+/* completion [cq C] [wr N] [status S] [opcode O] [len N] [imm N]...: by default SUCCESS */
 void st_completion(struct script *s)
 {
     struct kit_cq *cq = object(s, OBJ_CQ, accept(s, "cq") ? need(s, "a queue") : NULL);

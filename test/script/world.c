@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The engine under test, the clock, and what the engine gave out. */
+/* The engine under test, the clock, and the engine's output. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -158,7 +158,7 @@ void object_close(struct script *s, void *p)
 
 void world_close(struct script *s)
 {
-    /* The youngest first: a queue pair goes before the shared queue it uses. */
+    /* The youngest first: a queue pair is destroyed before the shared queue that it uses. */
     while (s->objects)
         close_object(s, &s->object[--s->objects]);
     for (unsigned i = 0; i < s->sents; i++)
@@ -191,7 +191,7 @@ void expect_no_frame(struct script *s)
          (double)(f->at - s->start) / 1000);
 }
 
-/* What must be so of every frame, whatever the case is about. */
+/* Checks of every frame, in all cases. */
 static void judge(struct script *s, struct sent *f)
 {
     static const struct gid_table none;
@@ -238,7 +238,8 @@ static unsigned pull(struct script *s, unsigned max)
     unsigned n;
 
     for (unsigned i = 0; i < max; i++) {
-        memset(s->node->tx[i], 0xEE, KIT_FRAME_ROOM); /* what nobody writes shows */
+        memset(s->node->tx[i], 0xEE,
+               KIT_FRAME_ROOM); /* bytes that the engine leaves unwritten show */
         frame[i] = (struct frame){.data = s->node->tx[i], .room = KIT_FRAME_ROOM};
     }
     n = engine_tx(s->engine, frame, max, s->now);

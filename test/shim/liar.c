@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Preloaded into a program, makes its RDMA device lie: from the tenth receive on, what $LIE names
- * is wrong. A test that looks at everything notices each of the lies.
+ * Preloaded into a program, makes its RDMA device report wrong results: from the tenth receive on,
+ * the property that $LIE names is wrong. A complete test notices each of them.
  */
 #include <dlfcn.h>
 #include <stdbool.h>

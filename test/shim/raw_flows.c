@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Flow rules: what is refused, and which frames each kind of specification takes. */
+/* Flow rules: refusals, and the frames that each kind of specification matches. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
@@ -104,7 +104,7 @@ void rules_refused(void **state)
     assert_int_equal(ibv_destroy_qp(rc), 0);
 }
 
-/* Lists that end before what they promise, at the end of what may be read. */
+/* Lists that are shorter than their headers say, at the end of readable memory. */
 void rules_end_where_they_say(void **state)
 {
     struct raw *r = *state;
@@ -168,7 +168,7 @@ static struct raw_frame tagged_flow(void)
     return f;
 }
 
-/* Frames of the kind must all come; those with one field changed must not. */
+/* All frames of the kind must arrive; frames with one field changed must not. */
 static void take_only(struct raw *r, const void *a, const void *b, struct raw_frame good,
                       void (*change)(struct raw_frame *f))
 {
@@ -289,7 +289,8 @@ static struct ibv_flow *rule_of(struct ibv_qp *qp, uint16_t priority, const void
     return flow;
 }
 
-/* The smaller number first; of equals the earlier rule; and the next one when it goes. */
+/* The smaller priority number first; of equal ones the earlier rule; the next one when a rule is
+ * removed. */
 void rules_by_priority(void **state)
 {
     struct raw *r = *state;
@@ -361,7 +362,7 @@ void rules_drop_and_tag(void **state)
     assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
 }
 
-/* Which of the queue pairs got a frame: a bit each. */
+/* The queue pairs that got a frame, as a bit mask. */
 static unsigned who_gets(struct raw *r, struct ibv_qp *const *qp, unsigned qps, unsigned copies,
                          const struct raw_frame *f)
 {
@@ -410,7 +411,7 @@ void default_rules_and_sniffers(void **state)
         assert_int_equal(ibv_destroy_qp(qp[i]), 0);
 }
 
-/* Of the calls that ibv_wr_* has, a queue pair that sends frames has one. */
+/* A raw queue pair supports one of the ibv_wr_* calls. */
 void new_post_calls(void **state)
 {
     struct raw *r = *state;

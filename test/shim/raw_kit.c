@@ -18,7 +18,7 @@ uint8_t raw_key[RAW_KEY_LEN] = {0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 
 
 static uint8_t own_mac[6];
 
-/* As NICs do, the node GUID is the MAC with two bytes put in, and a bit changed. */
+/* As with NICs, the node GUID is the MAC with two bytes inserted and one bit changed. */
 static void learn_mac(struct ibv_context *ctx)
 {
     uint64_t guid = ibv_get_device_guid(ctx->device);
@@ -116,7 +116,7 @@ unsigned raw_build(uint8_t out[RAW_ROOM], const struct raw_frame *f)
     p = put(p, &f->id, 4);
     while (p < out + 60)
         *p++ = 0;
-    /* The id is where raw_id looks for it, too. */
+    /* The id is at the offset where raw_id reads it. */
     put(p, &f->id, 4);
     return (unsigned)(p + 4 - out);
 }

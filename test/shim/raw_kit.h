@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Raw packets through the public API alone: a queue pair that sends frames on the first device, and
- * what it takes to receive them by work queues.
+ * the objects to receive them by work queues.
  */
 #ifndef UROCE_TEST_RAW_KIT_H
 #define UROCE_TEST_RAW_KIT_H
@@ -19,10 +19,10 @@
 #define RAW_TCP     6
 #define RAW_UDP     17
 
-/* What a frame has in its headers; ports in host order, IPv4 addresses at the end. */
+/* The headers of a frame; ports in host order, IPv4 addresses at the end. */
 struct raw_frame {
     uint8_t dmac[6], smac[6];
-    uint16_t ether_type; /* RAW_IPV4, RAW_IPV6, or another: then nothing follows but the id */
+    uint16_t ether_type; /* RAW_IPV4, RAW_IPV6, or another: then only the id follows */
     uint16_t vlan;       /* 0: no tag */
     uint8_t src[16], dst[16];
     uint8_t protocol, tos, ttl;
@@ -35,7 +35,8 @@ struct raw {
     struct ibv_pd *pd;
     struct ibv_cq *send_cq, *cq; /* cq: of all receive queues */
     struct ibv_qp *sender;
-    uint8_t *memory; /* RAW_WR slots of RAW_ROOM bytes to send from, then as many to receive into */
+    uint8_t *memory; /* RAW_WR slots of RAW_ROOM bytes to send from, then the same number to receive
+                        into */
     struct ibv_mr *mr;
     unsigned next_send, next_recv;
 };
@@ -43,8 +44,7 @@ struct raw {
 void raw_open(struct raw *r);
 void raw_close(struct raw *r);
 
-/* An IPv4 UDP frame to the port, between addresses and ports that no other number gives. After
- * raw_open. */
+/* An IPv4 UDP frame to the port, with addresses and ports unique to its number. After raw_open. */
 struct raw_frame raw_flow(uint32_t number);
 /* Writes the frame; returns its length. */
 unsigned raw_build(uint8_t out[RAW_ROOM], const struct raw_frame *f);
@@ -59,18 +59,18 @@ struct ibv_rwq_ind_table *raw_table(struct raw *r, struct ibv_wq **wq, unsigned 
 /* A queue pair with receive-side scaling by this table; NULL with errno. */
 struct ibv_qp *raw_rss_qp(struct raw *r, struct ibv_rwq_ind_table *table, uint8_t function,
                           uint64_t fields);
-extern uint8_t raw_key[RAW_KEY_LEN]; /* Microsoft's, by which it hashes */
+extern uint8_t raw_key[RAW_KEY_LEN]; /* Microsoft's key, with which it hashes */
 
-/* Posts one entry; its wr_id leads raw_id to the bytes. */
+/* Posts one entry; raw_id finds the bytes by its wr_id. */
 int raw_post_wq(struct raw *r, struct ibv_wq *wq);
 int raw_post_qp(struct raw *r, struct ibv_qp *qp);
 int raw_post_srq(struct raw *r, struct ibv_srq *srq);
 /* The id of the frame that a completion is of. */
 uint32_t raw_id(const struct raw *r, const struct ibv_wc *wc);
 
-/* The next completion of cq; it must come, and be a success. */
+/* The next completion of cq, which must come and be successful. */
 struct ibv_wc raw_await(struct ibv_cq *cq);
-/* Sends a frame that must arrive as the next, so that none before it did. */
+/* Sends a frame that must arrive next, which proves that no earlier one arrived. */
 void raw_expect_only(struct raw *r, const struct raw_frame *f);
 
 /* A rule with n specifications (struct ibv_flow_spec_..., in order); NULL with errno. */

@@ -26,11 +26,11 @@ void capabilities(void **state)
                      IBV_RX_HASH_FUNC_TOEPLITZ | UROCE_RX_HASH_FUNC_XOR);
     assert_true(attr.rss_caps.max_rwq_indirection_tables > 0);
     assert_true(attr.max_wq_type_rq > 0);
-    /* No tag is taken off, no checksum told. */
+    /* No tag is stripped, no checksum reported. */
     assert_int_equal(attr.raw_packet_caps, 0);
 }
 
-/* All pairs of states: which may follow which. And in which of them entries may be posted. */
+/* All pairs of states: permitted transitions, and the states in which WQEs may be posted. */
 void work_queue_states(void **state)
 {
     static const bool may[3][3] = {
@@ -190,7 +190,7 @@ void spreading_queue_pairs_refused(void **state)
     } while (0)
     TRIED(0, (void)0);
     TRIED(0, a.comp_mask |= IBV_QP_INIT_ATTR_CREATE_FLAGS);
-    TRIED(0, a.recv_cq = r->cq); /* the work queues have theirs */
+    TRIED(0, a.recv_cq = r->cq); /* the work queues have CQs of their own */
     TRIED(0, a.rx_hash_conf.rx_hash_function = UROCE_RX_HASH_FUNC_XOR);
     TRIED(0, a.rx_hash_conf.rx_hash_function = UROCE_RX_HASH_FUNC_XOR,
           a.rx_hash_conf.rx_hash_key_len = 0);
@@ -276,7 +276,8 @@ void what_is_used_stays(void **state)
     assert_int_equal(ibv_destroy_srq(srq), EBUSY);
     assert_int_equal(ibv_destroy_cq(cq), EBUSY);
     assert_int_equal(ibv_dealloc_pd(pd), EBUSY);
-    /* A table that goes over to others lets the first ones go, though rules lead to it. */
+    /* A table that changes to other work queues releases the first ones, although rules refer to
+     * it. */
     assert_int_equal(uroce_modify_rwq_ind_table(table, &only), 0);
     assert_int_equal(ibv_destroy_wq(wq[0]), 0);
     assert_int_equal(ibv_destroy_wq(wq[1]), EBUSY);

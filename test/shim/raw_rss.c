@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Receive-side scaling at work: which work queue a frame goes to, and what becomes of queues and
- * tables meanwhile. */
+/* Receive-side scaling: the work queue of each frame, while queues and tables change. */
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -154,7 +153,7 @@ void spread_by_xor(void **state)
 
 /* ---- work queues ---- */
 
-/* Completions make room: more frames than entries, by turns. */
+/* Completions make room: more frames than WQEs, in turns. */
 void work_queues_wrap_around(void **state)
 {
     struct raw *r = *state;
@@ -194,10 +193,10 @@ void flushed_and_forgotten(void **state)
         assert_int_equal(wc[i].status, IBV_WC_WR_FLUSH_ERR);
         assert_int_equal(wc[i].qp_num, wq->wq_num);
     }
-    raw_send(r, &f); /* to nobody */
+    raw_send(r, &f); /* to no receiver */
     assert_int_equal(raw_wq_state(wq, IBV_WQS_RESET), 0);
     assert_int_equal(raw_wq_state(wq, IBV_WQS_RDY), 0);
-    /* Frames that it took, and entries that it did not, before it is reset. */
+    /* Received frames, and unused WQEs, before it is reset. */
     for (unsigned i = 0; i < RAW_WR; i++)
         assert_int_equal(raw_post_wq(r, wq), 0);
     for (unsigned i = 0; i < 4; i++)
@@ -214,7 +213,7 @@ void flushed_and_forgotten(void **state)
     assert_int_equal(ibv_destroy_wq(wq), 0);
 }
 
-/* Nor does one that gets the place of another. */
+/* Nor does one that replaces another. */
 void destroyed_work_queues_leave_nothing(void **state)
 {
     struct raw *r = *state;
@@ -245,7 +244,7 @@ static void next_event(struct raw *r, struct ibv_async_event *event)
     assert_int_equal(ibv_get_async_event(r->ctx, event), 0);
 }
 
-/* An entry that cannot be written to fails the work queue, which has one more. */
+/* A WQE that cannot be written to fails the work queue, which has another WQE. */
 static void break_wq(struct spread *s, struct ibv_wq *wq, const struct raw_frame *f)
 {
     struct ibv_sge nowhere = {.addr = 64, .length = RAW_ROOM, .lkey = s->r->mr->lkey};
@@ -292,7 +291,7 @@ void work_queues_fail_with_an_event(void **state)
     assert_int_equal(ibv_destroy_wq(wq), 0);
 }
 
-/* Who goes by the completions may be done with the failure before the event is read. */
+/* A program that follows the completions may have handled the failure before it reads the event. */
 void events_of_the_past(void **state)
 {
     struct raw *r = *state;
@@ -428,7 +427,7 @@ void shared_receive_queues(void **state)
         used |= 1u << which;
     }
     assert_int_equal(used, (1 << WQS) - 1);
-    /* The queue's limit is everybody's. */
+    /* The queue's limit is shared by all users. */
     for (unsigned i = 0; i < 3; i++)
         assert_int_equal(raw_post_srq(r, srq), 0);
     assert_int_equal(ibv_modify_srq(srq, &limit, IBV_SRQ_LIMIT), 0);
@@ -446,7 +445,7 @@ void shared_receive_queues(void **state)
     assert_int_equal(event.event_type, IBV_EVENT_SRQ_LIMIT_REACHED);
     assert_ptr_equal(event.element.srq, srq);
     ibv_ack_async_event(&event);
-    /* In error it takes none, and gives none back. */
+    /* In the error state it takes no WQEs, and returns none. */
     assert_int_equal(raw_wq_state(wq[0], IBV_WQS_ERR), 0);
     assert_int_equal(raw_wq_state(wq[0], IBV_WQS_RESET), 0);
     close_table(&s);

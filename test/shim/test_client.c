@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* lib/client without a daemon: names of objects, memory that can be mapped, the polling discipline.
- */
+/* lib/client without a daemon: names of objects, memory that can be mapped, when a poller
+ * yields. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -88,7 +88,7 @@ static void sealed_shared_memory_is_found(void **state)
     assert_int_equal(pread(found, &byte, 1, (off_t)offset), 1);
     assert_int_equal(byte, 0x5A);
     close(found);
-    /* One byte more than there is. */
+    /* One byte more than the file has. */
     assert_int_equal(mr_backing_find((uintptr_t)p, LEN / 2 + 1, &offset), -ENOENT);
     assert_int_equal(mr_backing_find((uintptr_t)p, UINT64_MAX, &offset), -ENOENT);
     assert_int_equal(mr_backing_find((uintptr_t)p, 0, &offset), -ENOENT);
@@ -112,7 +112,7 @@ static void other_memory_is_not_offered(void **state)
     assert_int_equal(mr_backing_find((uintptr_t) private, LEN, &offset), -ENOENT);
     assert_int_equal(mr_backing_find((uintptr_t)heap, LEN, &offset), -ENOENT);
     assert_int_equal(mr_backing_find(1, 16, &offset), -ENOENT);
-    /* Without its descriptor the memory cannot be handed on. */
+    /* Without its descriptor the memory cannot be passed on. */
     close(fd);
     assert_int_equal(mr_backing_find((uintptr_t)shared, LEN, &offset), -ENOENT);
     munmap(shared, LEN);
@@ -193,7 +193,7 @@ static void slabs_are_mapped_once(void **state)
     *(uint8_t *)second.base = 0x5A;
     assert_int_equal(pread(fd, &byte, 1, 4160), 1);
     assert_int_equal(byte, 0x5A);
-    /* Names need not come in order. */
+    /* Names may come in any order. */
     assert_int_equal(create(&s, (struct ctl_place){.slab = 3}, fd2, &other), 0);
     assert_int_equal(create(&s, (struct ctl_place){.slab = 5, .offset = 128}, -1, &second), 0);
     assert_ptr_equal(second.base, first.base);
@@ -217,7 +217,7 @@ static int nobody_else_calls(void *arg, const int *fd, unsigned fds)
     return pthread_mutex_trylock(&c->lock) == EBUSY ? 0 : -EPROTO;
 }
 
-/* What names a slab that another reply brought must not overtake that reply. */
+/* A reply that names a slab must not overtake the reply that brought the slab. */
 static void replies_are_acted_on_in_order(void **state)
 {
     struct ctl_msg m = {.magic = CTL_MAGIC, .version = CTL_VERSION, .type = CTL_ALLOC_PD, .seq = 1};
@@ -231,7 +231,7 @@ static void replies_are_acted_on_in_order(void **state)
     said_close(&s);
 }
 
-/* When a queue moves, its old slab goes once the new place is known. */
+/* When a queue moves to another slab, its old slab is unmapped after the new place is known. */
 static void slabs_go_when_queues_move(void **state)
 {
     struct said s;
@@ -252,7 +252,7 @@ static void slabs_go_when_queues_move(void **state)
     close(fd2);
 }
 
-/* Replies that cannot be are the connection's end: what later ones mean is not known any more. */
+/* Impossible replies end the connection: later ones have no known meaning. */
 static void strange_slabs_are_refused(void **state)
 {
     struct said s;
@@ -350,10 +350,10 @@ static void empty_polls_are_counted(void **state)
 }
 
 static _Thread_local unsigned yields;
-static bool others; /* somebody uses the processor meanwhile */
+static bool others; /* another thread uses the CPU */
 static _Thread_local int64_t fake_ns;
 
-/* Two in the place of the C library's. */
+/* Two functions in place of the C library's. */
 int clock_gettime(clockid_t clock, struct timespec *ts)
 {
     *ts = (struct timespec){.tv_sec = fake_ns / 1000000000, .tv_nsec = fake_ns % 1000000000};
@@ -367,7 +367,7 @@ int sched_yield(void)
     return 0;
 }
 
-/* An empty poll each of so many queues, in turns; how many yields that made. */
+/* Empty polls of this many queues, in turns; returns the number of yields. */
 static unsigned polls(struct client_cq *cq, unsigned queues, unsigned times)
 {
     yields = 0;
@@ -387,10 +387,10 @@ static void yields_once_a_round(void **state)
     others = true;
     polls(cq, 1, 100);
     assert_int_equal(polls(cq, 1, 10), 10);
-    /* Two to four in turn: when the first of them comes again. */
+    /* Two to four in turn: when the first of them is polled again. */
     for (unsigned n = 2; n <= 4; n++)
         assert_int_equal(polls(cq, n, 10 * n), 10);
-    /* The first one is not polled any more: soon another counts. */
+    /* The first one is no longer polled: another one counts soon. */
     polls(cq, 1, 1);
     assert_int_equal(polls(&cq[5], 1, 13), 10);
     idle_client_free(c);
@@ -447,7 +447,7 @@ static void threads_yield_each(void **state)
     idle_client_free(c);
 }
 
-/* The dataplane's part: waits for the armed word, takes it, wakes. */
+/* The dataplane's part: waits for the armed word, clears it, wakes. */
 static void *waker(void *arg)
 {
     struct client *c = arg;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A thread that polls where the worker does goes elsewhere; on a machine of our own making. */
+/* A thread that polls on the worker's CPU moves to another CPU; on a simulated machine. */
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -66,7 +66,7 @@ static int setup(void **state)
     cpu = 0;
     calls = 0;
     online = 2 * CPUS;
-    now += 100 * NS_PER_SEC; /* what went before is long ago */
+    now += 100 * NS_PER_SEC; /* all earlier events are long ago */
     return 0;
 }
 
@@ -82,7 +82,7 @@ static void worker_is(uint32_t index, uint32_t where, uint32_t times)
     atomic_store(&client->shared->worker_cpu[index], worker_cpu_pack(where, times));
 }
 
-/* Yields of 10 us for so long; whether the thread has moved. */
+/* Yields of 10 us for this long; returns whether the thread has moved. */
 static bool yields_for(ns_t time)
 {
     unsigned before = calls;
@@ -127,24 +127,24 @@ static void only_where_it_may_go(void **state)
 
 static void not_without_reason(void **state)
 {
-    stays(); /* nobody knows where the workers are */
+    stays(); /* the workers' CPUs are unknown */
     worker_is(0, 1, 0);
     worker_is(1, 2, 0);
     stays();
     worker_is(0, 0, 0);
     atomic_store(&client->shared->spin_limit, 64);
-    stays(); /* processors are enough */
+    stays(); /* there are enough CPUs */
     atomic_store(&client->shared->spin_limit, 0);
     worker_is(0, WORKER_CPU_NONE, 1);
     stays();
-    /* Somebody keeps the processor from the worker now and then. */
+    /* Another thread sometimes keeps the worker from its CPU. */
     for (uint32_t i = 0; i < 100; i++) {
         worker_is(0, 0, i);
         assert_false(yields_for(4 * NS_PER_MS));
     }
 }
 
-/* It comes here for each of its messages only, as one does that polls memory. */
+/* It yields only once per message, as a program that polls memory does. */
 static void not_who_seldom_yields(void **state)
 {
     worker_is(0, 0, 0);
@@ -177,7 +177,7 @@ static void leaves_others_orders_alone(void **state)
     assert_true(CPU_EQUAL(&allowed, &pin));
 }
 
-/* A machine of which all is allowed: also what it gets later. */
+/* All CPUs of the machine are allowed, also those added later. */
 static void all_is_more_than_what_there_is(void **state)
 {
     online = CPUS;

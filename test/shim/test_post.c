@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Posting, as the dataplane sees it. */
+/* Posting, from the dataplane's side. */
 #include "rings.h"
 #include "unit.h"
 
@@ -111,7 +111,7 @@ static void inline_data(void **state)
     assert_int_equal(post_send(&wr, &bad), EINVAL);
 }
 
-/* Every length, none of which reaches beyond its own bytes. */
+/* Every length; no byte beyond it changes. */
 static void inline_lengths(void **state)
 {
     uint8_t data[RINGS_INLINE];
@@ -145,7 +145,7 @@ static void bad_requests(void **state)
     struct ibv_send_wr first = {.next = &second, .opcode = IBV_WR_SEND};
     struct ibv_send_wr *bad = NULL;
 
-    /* What comes before the bad one is posted. */
+    /* Requests before the bad one are posted. */
     assert_int_equal(post_send(&first, &bad), EINVAL);
     assert_ptr_equal(bad, &third);
     assert_int_equal(work_queue_pending(&r->dataplane_sq), 2);
@@ -195,7 +195,7 @@ static void full_until_polled(void **state)
         assert_int_equal(post_send(&wr, &bad), 0);
     assert_int_equal(post_send(&wr, &bad), ENOMEM);
     assert_ptr_equal(bad, &wr);
-    /* One completion frees what was posted before it, too. */
+    /* One completion also frees the requests posted before it. */
     rings_complete(r, WC_SEND, 2, WC_SUCCESS, 0);
     assert_int_equal(post_send(&wr, &bad), ENOMEM);
     assert_int_equal(shim_poll_cq(ibv_cq_ex_to_cq(&r->cq->ex), 1, &wc), 1);
@@ -217,7 +217,7 @@ static void receives(void **state)
     assert_int_equal(recv_queue_take(&r->dataplane_rq, &wqe), 0);
     assert_int_equal(wqe.h.wr_id, 1);
     assert_memory_equal(wqe.sge, &sge, sizeof(sge));
-    /* Receives ring only while the dataplane asks for it. */
+    /* Receives ring the doorbell only while the dataplane requests it. */
     assert_int_equal(doorbell_take(r->qp->queue.doorbells, slots, 2), 0);
     atomic_store(&r->shared->rq_notify, 1);
     atomic_store(&r->qp->queue.rq.cons, 1);
@@ -257,7 +257,7 @@ static void wr_batch(void **state)
     ibv_wr_rdma_write(qp, 0x77, 0x88);
     ibv_wr_set_sge(qp, 9, 10, 11);
     qp->wr_id = 2;
-    qp->wr_flags = IBV_SEND_INLINE; /* says nothing here */
+    qp->wr_flags = IBV_SEND_INLINE; /* has no meaning here */
     ibv_wr_send_imm(qp, 0x99);
     ibv_wr_set_inline_data_list(qp, 2, bufs);
     qp->wr_id = 3; /* reads have no inline data, whatever wr_flags says */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Raw packets, flow rules and receive-side scaling over a running uroced: what rdma-core's tests do
- * not try. */
+/* Raw packets, flow rules and receive-side scaling over a running uroced: cases that rdma-core's
+ * tests do not have. */
 #include "raw_tests.h"
 
 #include <errno.h>
@@ -35,7 +35,7 @@ static int expect_errno(const void *made, int err, const char *what)
     return 1;
 }
 
-/* For a process that must not have raw packets: nothing says that there are any. */
+/* For a process without the right to raw packets: the device reports no support. */
 static int denied(void)
 {
     struct ibv_context *ctx = open_first();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The verbs API over a running uroced: what other people's programs do not try. */
+/* The verbs API over a running uroced: cases that other programs do not have. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -105,7 +105,7 @@ static void errors_flush_what_is_posted_later(void **state)
         assert_int_equal(wc[i].status, IBV_WC_WR_FLUSH_ERR);
 }
 
-/* The peer's error comes without any call of ours. */
+/* The peer's error arrives without a call of this program. */
 static void refused_writes(void **state)
 {
     struct ibv_qp_attr attr;
@@ -218,7 +218,7 @@ static struct ibv_qp *checked_qp(struct ibv_cq *cq)
     return qp;
 }
 
-/* Creates and destroys queues of all sizes, so that memory comes, goes and is used again. */
+/* Creates and destroys queues of all sizes, so that memory is mapped, unmapped and reused. */
 static void *renewer(void *arg)
 {
     struct ibv_cq *cq[KEPT] = {0};
@@ -304,7 +304,7 @@ static void events_of_destroyed_queues_are_skipped(void **state)
     assert_int_equal(ibv_destroy_cq(victim), 0);
     p.a.qp = old;
     fcntl(p.channel->fd, F_SETFL, O_NONBLOCK);
-    victim = ibv_create_cq(p.ctx, 4, NULL, p.channel, 0); /* perhaps in the same place */
+    victim = ibv_create_cq(p.ctx, 4, NULL, p.channel, 0); /* perhaps at the same address */
     assert_int_equal(ibv_get_cq_event(p.channel, &cq, &context), -1);
     assert_int_equal(errno, EAGAIN);
     assert_int_equal(ibv_poll_cq(p.cq, 1, &wc), 0);
@@ -313,7 +313,7 @@ static void events_of_destroyed_queues_are_skipped(void **state)
 
 static void *acker(void *arg)
 {
-    /* Nothing tells when the destruction waits; most likely by then. */
+    /* There is no event when the destruction waits; most likely it does by then. */
     for (unsigned i = 0; i < 10000; i++)
         sched_yield();
     *(bool *)arg = true;

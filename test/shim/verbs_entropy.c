@@ -56,7 +56,7 @@ static void raw_packets_have_none(struct pair *p)
                                     .qp_type = IBV_QPT_RAW_PACKET};
     struct ibv_qp *qp = ibv_create_qp(p->pd, &init);
 
-    if (!qp) { /* nor has this user raw packets */
+    if (!qp) { /* nor may this user send raw packets */
         assert_true(errno == EPERM || errno == EOPNOTSUPP);
         return;
     }
@@ -97,7 +97,7 @@ void policy_of_the_environment(void **state)
     setenv(ENV, "fixed:50000", 1);
     pair_open(&p);
     message_arrives(&p, &p.a, &p.b);
-    /* It is the program's default, and no more. */
+    /* It is only the program's default. */
     assert_int_equal(uroce_set_qp_entropy(p.a.qp, "rfc"), 0);
     message_arrives(&p, &p.a, &p.b);
     pair_close(&p);
@@ -106,7 +106,7 @@ void policy_of_the_environment(void **state)
 
 /* ---- for the capture ---- */
 
-/* A message there and one back, of which each begins with the number of what is being tried. */
+/* A message in each direction, each beginning with the number of the case. */
 static void exchange(struct pair *p, uint8_t number)
 {
     p->a.buffer[0] = p->b.buffer[0] = number;
@@ -143,7 +143,7 @@ static struct ibv_ah *make_ah(struct pair *p)
     return ah;
 }
 
-/* A datagram that begins with the number; nobody takes it. */
+/* A datagram that begins with the number; it has no receiver. */
 static void datagram(struct pair *p, struct ibv_qp *ud, struct ibv_ah *ah, uint8_t number)
 {
     struct ibv_sge sge = {.addr = (uintptr_t)p->a.buffer, .length = 16, .lkey = p->a.mr->lkey};

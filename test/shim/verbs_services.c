@@ -23,7 +23,7 @@ static struct ibv_srq *make_srq(struct pair *p, uint32_t max_wr)
     return srq;
 }
 
-/* b's queue pair anew, receiving from srq. */
+/* b's queue pair, created again, receiving from srq. */
 static void use_srq(struct pair *p, struct ibv_srq *srq)
 {
     struct ibv_qp_init_attr attr = {.send_cq = p->cq,
@@ -49,7 +49,7 @@ static int post_shared(struct pair *p, struct ibv_srq *srq, uint64_t wr_id)
     return ibv_post_srq_recv(srq, &wr, &bad);
 }
 
-/* One message, which must take the entry wr_id. */
+/* One message, which must consume the WQE wr_id. */
 static void one_message(struct pair *p, uint64_t wr_id)
 {
     struct ibv_wc wc[2];

@@ -2,11 +2,11 @@
 /*
  * Goodput against loss, in virtual time: one RC queue pair writes over a link of a fixed rate that
  * loses frames in both directions. The numbers follow from the code alone, so the table in
- * doc/goodput.md changes when the transport's behaviour does, and the change shows as a diff.
+ * doc/goodput.md changes with the transport's behaviour, and the change is a diff.
  *
  *     goodput                        prints the table
- *     goodput --check FILE           fails when the file's table is another one
- *     goodput --write FILE           puts it there
+ *     goodput --check FILE           fails when the file's table differs
+ *     goodput --write FILE           writes it to the file
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 #define RATE     UINT64_C(10000000000) /* bits per second */
 #define DURATION (200 * NS_PER_MS)
 #define DEPTH    256
-#define FLIGHT   (1u << 20) /* bytes of requests that are posted ahead */
+#define FLIGHT   (1u << 20) /* bytes of requests posted ahead */
 #define BEGIN    "<!-- the table: goodput --write doc/goodput.md -->\n"
 #define END      "<!-- the end of the table -->\n"
 

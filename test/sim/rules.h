@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the directed tests of the RC rules share: a connected pair with memory on both sides. */
+/* Shared by the directed tests of the RC rules: a connected pair with memory on both sides. */
 #ifndef UROCE_RULES_H
 #define UROCE_RULES_H
 
@@ -33,7 +33,7 @@ struct rules rules_start(const struct kit_rc *rc);
 /* The same on a kit of the test's own, which should have a log. */
 struct rules rules_start_on(struct kit *k, const struct kit_rc *rc);
 
-/* Checks what holds after every test (counts add up, canaries) and frees all. */
+/* Checks the invariants (counters add up, canaries) and frees all. */
 void rules_finish(struct rules *t);
 
 /* The next completion, which must have this wr_id and status. */
@@ -43,7 +43,7 @@ void completes_nothing(struct kit_cq *cq);
 /* Runs for this long, or until idle. */
 void run_for(struct rules *t, ns_t duration);
 
-/* Loses every frame of the link until it gets KIT_PASS again. */
+/* Loses every frame of the link until set to KIT_PASS again. */
 void link_does(struct kit_link *l, enum kit_verdict verdict);
 
 /* The n-th logged frame with this opcode; fails the test when there is none. */

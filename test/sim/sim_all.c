@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Randomized runs of everything the transport does: per seed, two to six engines behind one switch,
- * with bad weather on the way, and actors of all kinds (sim_all.h) between them. With every third
- * seed each of the nodes has several engines, among which queue pairs move while they work.
+ * with faulty links, and actors of all kinds (sim_all.h) between them. With every third seed each
+ * node has several engines, between which queue pairs migrate while they work.
  *
  *     sim_all                      1000 seeds
  *     sim_all --seed 42            one; KIT_TRACE=1 prints its frames
@@ -17,7 +17,7 @@
 #include "sim_all.h"
 #include "sim_driver.h"
 
-/* Virtual time in which something must have been achieved. */
+/* Virtual time in which some progress is required. */
 #define PROGRESS_BOUND (2 * NS_PER_SEC)
 #define MAX_SPELLS     3
 
@@ -174,7 +174,7 @@ static void make_kit(struct sim *s, struct kit_spell *spell, const struct sim_or
         spell[i] = pick_spell(s, config.nodes);
     for (unsigned i = 0; i < config.nodes; i++)
         config.link[i] = pick_link(s);
-    if (!orders->bug) /* which a loss between engines would show, too: that is no fate of a link */
+    if (!orders->bug) /* a loss between engines would raise it too, and is no fate of a link */
         pick_engines(s, &config);
     s->kit = kit_create(&config);
     if (orders->bug)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Seeds run in a child process, which leaves its seed and the fates in memory that both share; so
- * the parent can say what failed even after a crash, and run it again with fewer fates.
+ * that the parent can report the failure even after a crash, and run the seed again with fewer
+ * fates.
  */
 #include "sim_driver.h"
 
@@ -77,7 +78,7 @@ static enum kit_verdict nak_is_ack(void *ctx, unsigned index, uint8_t *data, uin
     return KIT_PASS;
 }
 
-/* A repeated SEND gets a PSN that was not yet used, as if the sender had counted it again. */
+/* A repeated SEND gets an unused PSN, as if the sender had counted it twice. */
 static enum kit_verdict retry_is_new(void *ctx, unsigned index, uint8_t *data, uint32_t *len,
                                      const struct kit_seen *seen)
 {
@@ -178,7 +179,7 @@ static struct kit_fates without(const struct kit_fates *f, unsigned from, unsign
     return (struct kit_fates){.fate = room, .n = f->n - (to - from)};
 }
 
-/* Leaves out one part after the other of ever more parts, until none can be spared. */
+/* Leaves out one part after the other, of more and more parts, until all are needed. */
 static unsigned minimise(uint64_t seed, struct kit_fates *f)
 {
     struct kit_fate *room = kit_alloc((f->n + 1) * sizeof(*room));

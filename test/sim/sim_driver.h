@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Runs seeds, and when one fails, finds the fewest lost, corrupted, repeated or delayed frames with
- * which it still does (delta debugging over the fates that the link recorded).
+ * Runs seeds, and when one fails, finds a minimal set of lost, corrupted, repeated or delayed
+ * frames with which it still fails (delta debugging over the fates that the link recorded).
  */
 #ifndef UROCE_SIM_DRIVER_H
 #define UROCE_SIM_DRIVER_H

@@ -48,7 +48,7 @@ static unsigned make_sges(struct sge *sge, struct kit_mr *const *bank, const str
     return n;
 }
 
-/* After its completion a source belongs to the application again, which at once writes into it. */
+/* After its completion a source belongs to the application, which writes into it at once. */
 static void scribble(struct flow *f, const struct plan_op *op)
 {
     for (unsigned i = 0; i < op->pieces; i++) {
@@ -123,7 +123,7 @@ static void post_recvs(struct flow *f, struct random *r)
         if (kit_post_recv(f->peer, (uint64_t)f->id << 32 | f->recvs_posted, sge, n))
             return;
     }
-    /* Slower than the sender at times, which then meets a receiver that is not ready. */
+    /* Sometimes slower than the sender, which then gets RNR NAKs. */
     if (random_below(r, 2))
         f->recv_at = f->qp->node->kit->now + random_below(r, 60 * NS_PER_US);
 }
@@ -172,7 +172,7 @@ static void check_count(struct flow *f, const struct plan_op *op)
     sim_counted(f->sim, f, value);
 }
 
-/* Everything a request's completion promises; also of the unsignaled ones before a signaled one. */
+/* Checks all effects of a completed request; also of the unsignaled ones before a signaled one. */
 static void request_completed(struct flow *f, unsigned index)
 {
     const struct plan_op *op = &f->plan.op[index];
@@ -200,7 +200,7 @@ static uint8_t wc_opcode(uint8_t op)
     return table[op];
 }
 
-/* A request that failed, or one behind it; those before it succeeded without saying so. */
+/* A request that failed, or one behind it; the unsignaled ones before it succeeded. */
 static void request_failed(struct flow *f, const struct cqe *e)
 {
     unsigned index = (unsigned)e->wr_id;
@@ -275,7 +275,7 @@ static void check_receive(struct flow *f, const struct cqe *e, const struct plan
                        recv->pieces, op->len);
 }
 
-/* What the plan puts into a receive's pieces is in one piece here. */
+/* The plan has a receive's data in pieces, this buffer in one. */
 static void check_pooled(struct flow *f, const struct cqe *e)
 {
     const uint8_t *bytes = pool_take(f->pool, e);
@@ -293,7 +293,7 @@ static void check_pooled(struct flow *f, const struct cqe *e)
 static void pooled_received(struct flow *f, const struct cqe *e)
 {
     if ((f->stopped || f->may_break) &&
-        e->status == WC_WR_FLUSH_ERR) { /* the one that was half full */
+        e->status == WC_WR_FLUSH_ERR) { /* the partially filled one */
         expect(f, !f->recvs_flushed, "two entries of a shared queue flushed");
         f->recvs_flushed = true;
         pool_take(f->pool, e);
@@ -333,7 +333,7 @@ bool flow_done(const struct flow *f)
     return f->completed == f->plan.ops && f->recvs_done >= f->plan.recvs;
 }
 
-/* Says whose byte of a local region this is. */
+/* Reports the owner of a byte of a local region. */
 static void tell_user(const struct flow *f, const struct image *m, uint32_t at)
 {
     for (unsigned i = 0; i < f->plan.ops; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A flow at run time: one plan, the queue pair that carries it out and the one it is done to. Posts
- * work a little at a time and checks every completion against the plan.
+ * A flow at run time: one plan, the queue pair that executes it and its peer. Posts some work at a
+ * time and checks every completion against the plan.
  */
 #ifndef UROCE_SIM_FLOW_H
 #define UROCE_SIM_FLOW_H
@@ -20,21 +20,21 @@ struct flow {
     struct kit_mr *local[PLAN_BANKS], *inbox[PLAN_BANKS], *target, *counter;
     bool sig_all;
     struct pool *pool;    /* the peer's shared receive queue; it posts its own entries */
-    unsigned extra_recvs; /* posted behind those that are consumed; flushed at the end */
+    unsigned extra_recvs; /* posted behind the consumed ones; flushed at the end */
     unsigned posted, completed, failures, recvs_posted, recvs_done;
     ns_t send_at, recv_at; /* the application's next turn */
     uint64_t last_count;   /* value the last FETCH_ADD of the shared counter returned, plus 1 */
     bool flushing;
-    /* The link may be bad enough to use up all retries: the flow is then broken, and done. */
+    /* The losses may use up all retries: the flow then fails, and is done. */
     bool may_break, broken;
-    /* Both ends are in the error state: what is unfinished is flushed. */
+    /* Both ends are in the error state: unfinished requests are flushed. */
     bool stopped, recvs_flushed;
 };
 
 /* Registers the flow's memory with the plan's first contents. */
 void flow_register(struct flow *f);
 
-/* Lets the application post what its turn allows. */
+/* Lets the application post as much as its turn allows. */
 void flow_post(struct flow *f, struct random *r);
 
 /* A completion of the flow's queue pair: of a request, or of a receive at its peer. */
@@ -43,10 +43,10 @@ void flow_received(struct flow *f, const struct cqe *e);
 
 bool flow_done(const struct flow *f);
 
-/* Checks that all that was posted has completed, of a flow that was stopped. */
+/* Checks that all requests of a stopped flow have completed. */
 void flow_check_flushed(const struct flow *f);
 
-/* The flow's keys are no longer good. */
+/* The flow's keys are invalid from now on. */
 void flow_deregister(struct flow *f);
 
 /* Compares all bytes of the flow's memory with the model, when all is done. */

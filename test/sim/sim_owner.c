@@ -3,7 +3,8 @@
  * An owner of memory and a user of it, connected by RC. In every round the owner grants a range (by
  * a window, or by a region of its own), the user works in it, and the grant ends: by the user's
  * SEND with invalidate, by the owner's LOCAL INVALIDATE or deregistration in the middle of a WRITE.
- * From the end of the grant on no byte may change, and the owner's other bytes never.
+ * After the end of the grant none of its bytes may change; the owner's other bytes may never
+ * change.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +34,7 @@ struct owner {
     uint32_t key;
     unsigned posted, completed; /* of the user, in this step */
     bool failed;                /* a request of the user */
-    bool broken;                /* by weather, or as it must be */
+    bool broken;                /* by losses, or as expected */
     bool revoked, revoking;
     ns_t at;
 };
@@ -143,7 +144,7 @@ static void use_grant(struct owner *o)
         o->step = REVOKE;
 }
 
-/* The bytes that the user wrote are there. */
+/* Checks the bytes that the user wrote. */
 static void check_used(struct owner *o)
 {
     for (unsigned i = 0; i < BURST; i++)
@@ -170,7 +171,7 @@ static void begin_end(struct owner *o)
     o->posted = o->completed = 0;
     for (uint32_t j = 0; j < all.len; j++)
         o->source->bytes[all.off + j] = (uint8_t)random_next(&s->random);
-    if (o->ending == SEND_INV) { /* and what comes behind it must fail */
+    if (o->ending == SEND_INV) { /* and requests behind it must fail */
         post(o->qp[1], &wr);
         o->posted++;
         use(o, SQE_WRITE, all, 21);
@@ -262,7 +263,7 @@ static bool turn(struct actor *a)
         return next_round(o);
     if ((o->step == DRAIN || o->step == BREAK) && o->at > k->now)
         kit_wake_at(k, o->at);
-    if (o->step == USE && !o->posted) /* just come here */
+    if (o->step == USE && !o->posted) /* continue here */
         kit_wake_at(k, k->now + 1);
     return false;
 }
@@ -273,7 +274,7 @@ static void owner_completed(struct owner *o, const struct cqe *e)
 {
     if (e->status == WC_WR_FLUSH_ERR) {
         must(o, o->step >= BREAK || o->actor.sim->rough, "work of the owner was flushed", e);
-        /* The receive goes when the user oversteps; the user's own failure is still to come. */
+        /* The receive is flushed when the user oversteps; the user's own failure follows. */
         o->broken |= o->step != BREAK || e->opcode != WC_RECV;
         return;
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Connected queue pairs that carry planned flows, one session after the other: a session ends when
- * all is done, when the application tires of it, or when the link was too bad for too long; then
- * both ends go to ERR, everything unfinished must be flushed, and they are connected anew.
+ * all is done, when the application stops it, or when losses use up the retries. Then both ends go
+ * to ERR, all unfinished requests must be flushed, and the queue pairs are connected again.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -119,7 +119,7 @@ static void stop_session(struct pair *p)
     p->resume_at = p->actor.sim->kit->now + DRAIN_TIME;
 }
 
-/* What was done must still be so, after stragglers of the session have arrived. */
+/* Memory must be unchanged after late frames of the session have arrived. */
 static void end_session(struct pair *p)
 {
     verify(p);

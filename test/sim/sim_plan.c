@@ -136,7 +136,7 @@ static uint32_t pick_len(struct planner *w)
     return w->params->max_len ? min_of(len, w->params->max_len) : len;
 }
 
-/* A place in the target; often near its start, where the atomics are. */
+/* An offset in the target; often near its start, where the atomics are. */
 static uint32_t pick_target(struct planner *w, uint32_t len)
 {
     return below(w, below(w, 3) ? w->plan->target.len - len + 1 : 48);
@@ -169,7 +169,8 @@ static void note_read(struct planner *w, uint32_t off, uint32_t len)
     w->unfenced[w->reads++] = (struct range){off, len};
 }
 
-/* A READ answered again after a loss would show a later change, so that must wait for it. */
+/* A READ that is answered again after a loss would see a later change, so the change must wait for
+ * it. */
 static void fence_if_changes(struct planner *w, struct plan_op *op, uint32_t off, uint32_t len)
 {
     for (unsigned i = 0; i < w->reads; i++)
@@ -179,7 +180,7 @@ static void fence_if_changes(struct planner *w, struct plan_op *op, uint32_t off
 
 /* ---- one request of each kind ---- */
 
-/* The source is what an earlier READ brought: right only if the fence holds it back. */
+/* The source is the result of an earlier READ: right only if the fence delays the request. */
 static bool reuse_read_result(struct planner *w, struct plan_op *op, unsigned index)
 {
     const struct plan_op *earlier = index ? &w->plan->op[below(w, index)] : NULL;
@@ -271,7 +272,7 @@ static void plan_atomic(struct planner *w, struct plan_op *op)
         p->counter_adds++;
         return;
     }
-    op->target_off = below(w, 4) * 8; /* few places, so that they meet */
+    op->target_off = below(w, 4) * 8; /* few offsets, so that they collide */
     fence_if_changes(w, op, op->target_off, 8);
     at = p->target.after + op->target_off;
     memcpy(&op->old, at, 8);
@@ -288,7 +289,7 @@ static void plan_atomic(struct planner *w, struct plan_op *op)
     scatter(p->local, op->piece, op->pieces, (uint8_t *)&op->old, 8);
 }
 
-/* Eight bytes at once; like an atomic it is not repeated when it comes again. */
+/* Eight bytes at once; like an atomic, a duplicate is not executed again. */
 static void plan_atomic_write(struct planner *w, struct plan_op *op)
 {
     struct plan *p = w->plan;

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What one side of a queue pair will ask of the other, decided before anything runs, and what must
- * come of it: a model of all memories, advanced one work request at a time in program order. No
- * engine is involved.
+ * The requests of one side of a queue pair, decided before the run, and their results: a model of
+ * all memories, advanced one work request at a time in program order. No engine is involved.
  *
  * A flow's requests touch three kinds of memory: `local` regions of the requester (sources, READ
  * and atomic results), `inbox` regions of the responder (receive buffers) and one `target` region
  * of the responder (for WRITE, READ and atomics). Slices of local and inbox are used once; target
- * offsets are random, so requests overlap there, and a fence stands wherever the order of
- * requests would otherwise not decide the result (volume 1, table 79).
+ * offsets are random, so requests overlap there, and a fence stands where the order of requests
+ * would otherwise not decide the result (volume 1, table 79).
  */
 #ifndef UROCE_SIM_PLAN_H
 #define UROCE_SIM_PLAN_H
@@ -35,7 +34,7 @@ struct piece {
 struct plan_op {
     uint8_t op, flags; /* enum sqe_op, sqe_flag */
     bool on_counter;   /* FETCH_ADD of the counter that all queue pairs share */
-    bool fresh_source; /* its source slices are nobody else's */
+    bool fresh_source; /* no other request uses its source slices */
     uint32_t imm, len;
     uint32_t target_off;
     uint64_t compare_add, swap;
@@ -48,7 +47,7 @@ struct plan_op {
 struct plan_recv {
     unsigned pieces;
     struct piece piece[PLAN_MAX_SGE]; /* of inbox */
-    unsigned op;                      /* what consumes it */
+    unsigned op;                      /* its consumer */
 };
 
 struct plan {
@@ -63,12 +62,12 @@ struct plan_params {
     uint32_t mtu;
     uint32_t max_len;        /* of a message; 0: PLAN_MAX_LEN */
     bool extended;           /* FLUSH and ATOMIC WRITE too */
-    bool no_counter;         /* nothing on the counter that all share */
-    unsigned max_unsignaled; /* at least every so many-th request is signaled */
+    bool no_counter;         /* no request for the shared counter */
+    unsigned max_unsignaled; /* at least every n-th request is signaled */
 };
 
 void plan_make(struct plan *p, const struct plan_params *params, struct random *r);
-/* The first len bytes of the pieces as they are planned to become. */
+/* The first len bytes of the pieces as planned. */
 void plan_gather(const struct image *bank, const struct piece *piece, unsigned n, uint8_t *out,
                  uint32_t len);
 void plan_free(struct plan *p);

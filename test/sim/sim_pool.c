@@ -13,7 +13,7 @@ void pool_init(struct pool *p, struct kit_srq *srq, struct kit_qp *qp, uint32_t 
                           direct ? KIT_MR_DIRECT : KIT_MR_COPY);
 }
 
-/* A slot in two pieces, at times. */
+/* Sometimes a slot in two pieces. */
 static bool post_slot(struct pool *p, unsigned slot, struct random *r)
 {
     uint32_t off = slot * p->slot_len, first = random_below(r, p->slot_len);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Receive buffers of one size behind a shared receive queue, or behind one queue pair: posted again
- * and again, in any order, and each completed exactly once per posting.
+ * Receive buffers of one size behind a shared receive queue, or behind one queue pair: posted
+ * repeatedly, in any order, and each completed exactly once per posting.
  */
 #ifndef UROCE_SIM_POOL_H
 #define UROCE_SIM_POOL_H
@@ -26,13 +26,13 @@ struct pool {
 /* srq or qp; the pool's memory is at its node. */
 void pool_init(struct pool *p, struct kit_srq *srq, struct kit_qp *qp, uint32_t slot_len);
 
-/* Lets the application post what its turn allows. */
+/* Lets the application post as much as its turn allows. */
 void pool_post(struct pool *p, struct random *r);
 
 /* The buffer of a receive completion, which leaves the pool until it is posted again. */
 const uint8_t *pool_take(struct pool *p, const struct cqe *e);
 
-/* Entries of a shared queue are in it, or have completed. */
+/* Checks that the WQEs of a shared queue are in it or have completed. */
 void pool_check(const struct pool *p);
 
 /* A rule of the simulation is broken: prints it and ends the program. */

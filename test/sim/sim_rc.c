@@ -25,7 +25,7 @@
 
 struct options {
     uint64_t first, seeds;
-    int loss, duplicate, reorder, corrupt; /* percent, or -1: as the seed says */
+    int loss, duplicate, reorder, corrupt; /* percent, or -1: from the seed */
 };
 
 struct sim {
@@ -37,7 +37,7 @@ struct sim {
     unsigned gbps; /* rate of both links; 0: any */
     unsigned flows;
     struct flow flow[MAX_FLOWS];
-    struct kit_mr *counter[2]; /* [i] lies at node i */
+    struct kit_mr *counter[2]; /* [i] is at node i */
     uint8_t *counted[2];       /* per value: whether a FETCH_ADD returned it */
     unsigned counter_adds[2];
 };
@@ -111,7 +111,7 @@ static unsigned per_mille(const struct sim *s, int percent)
     return percent >= 0 ? 10 * (unsigned)percent : s->lossless ? 0 : 50;
 }
 
-/* So many losses of one packet that a retry counter of 7 is not used up by them. */
+/* The most losses of one packet that do not use up a retry counter of 7. */
 static unsigned losses_per_psn(const struct sim *s)
 {
     return per_mille(s, s->options->loss) + per_mille(s, s->options->corrupt) > 100 ? 1 : 2;
@@ -169,7 +169,7 @@ static uint32_t pick_psn(struct sim *s)
 
 static struct kit_rc pick_attributes(struct sim *s)
 {
-    /* 0.26 to 2.1 ms; longer where sending what others have to send takes as long. */
+    /* 0.26 to 2.1 ms; longer where the other queue pairs' packets take that long. */
     unsigned timeout = s->gbps && s->gbps < 40 ? 11 : 6;
 
     return (struct kit_rc){
@@ -327,7 +327,7 @@ static void run(struct sim *s)
                "no progress: %s; %u of %u requests completed, %u posted, %u of %u receives",
                name[end], f->completed, f->plan.ops, f->posted, f->recvs_done, f->plan.recvs);
     } while (end != KIT_DONE);
-    /* Late duplicates and delayed packets arrive; they must change nothing and timers must end. */
+    /* Late duplicates and delayed packets arrive; they must have no effect, and timers must end. */
     end = kit_run(s->kit, NULL, NULL, 10 * NS_PER_SEC);
     expect(&s->flow[0], end == KIT_IDLE, "not idle after all work is done: %s", name[end]);
     expect(&s->flow[0], !poll_all(s), "completions after the last");
@@ -359,8 +359,8 @@ static void check_node(struct sim *s, struct kit_node *n)
     expect(f, !n->events, "asynchronous event %u", n->event[0].event);
 }
 
-/* Without losses nothing may be sent twice, except after a receiver was not ready. A slow link may
- * hold an answer for longer than the timeout. */
+/* Without losses no packet is sent twice, except after an RNR NAK. On a slow link an answer may
+ * take longer than the timeout. */
 static void check_quiet(struct sim *s, const struct flow *f)
 {
     const struct qp_counters *c = qp_counters(f->qp->qp);

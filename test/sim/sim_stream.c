@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A stream of UC or UD messages one way. They may be lost, but what arrives is one message that was
- * sent, whole and unaltered; with links that neither repeat nor reorder, none comes twice and none
- * before its turn. A UC WRITE leaves every byte as it was or as it was sent.
+ * A stream of UC or UD messages one way. They may be lost, but each that arrives is one that was
+ * sent, whole and unchanged; with links that neither duplicate nor reorder, none arrives twice or
+ * out of order. After a UC WRITE every byte has its old or its new value.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 #define NAMED    8 /* messages of fewer bytes carry their number as immediate data alone */
 #define GRH_LEN  40
 #define QKEY     0x11223344
-#define GAP      3 /* bytes between the places of WRITEs */
+#define GAP      3 /* bytes between the targets of WRITEs */
 
 struct message {
     uint8_t op;
@@ -60,7 +60,7 @@ static void plan(struct stream *st, uint32_t max_len)
         m->op = ops[sim_below(s, st->type == QPT_UD ? 2 : 4)];
         m->len = has_imm(m) && !sim_below(s, 4) ? sim_below(s, NAMED)
                                                 : NAMED + sim_below(s, max_len - NAMED + 1);
-        /* Else the entries of a full queue would never be free again. */
+        /* Otherwise the WQEs of a full queue would never become free. */
         m->signaled = sim_below(s, 2) || !((i + 1) % st->from->sq_size) || i == MESSAGES - 1;
         m->wrong_key = st->type == QPT_UD && !sim_below(s, 8);
         m->off = off;
@@ -71,7 +71,8 @@ static void plan(struct stream *st, uint32_t max_len)
     st->target = kit_mr_create(st->to->node, off, MEM_LOCAL_WRITE | MEM_REMOTE_WRITE,
                                sim_below(s, 2) ? KIT_MR_DIRECT : KIT_MR_COPY);
     for (uint32_t i = 0; i < off; i++)
-        st->source->bytes[i] = (uint8_t)(random_next(&s->random) | 1); /* never as the target is */
+        st->source->bytes[i] =
+            (uint8_t)(random_next(&s->random) | 1); /* never the target's contents */
     for (uint32_t i = 0; i < MESSAGES; i++) {
         const struct message *m = &st->message[i];
 
@@ -145,7 +146,7 @@ static bool turn(struct actor *a)
         kit_wake_at(k, max_of(st->at, k->now + 1));
     if (st->completed < MESSAGES)
         return false;
-    if (!st->end_at) /* the last of them may still be on its way */
+    if (!st->end_at) /* the last of them may still be in flight */
         st->end_at = k->now + DRAIN_TIME;
     if (st->end_at > k->now) {
         kit_wake_at(k, st->end_at);
@@ -169,7 +170,7 @@ static void sent(struct stream *st, const struct cqe *e)
     st->completed = next + 1;
 }
 
-/* The message that this claims to be. */
+/* The message that it identifies itself as. */
 static unsigned number_of(const struct stream *st, const struct cqe *e, const uint8_t *bytes,
                           uint32_t len)
 {
@@ -185,7 +186,7 @@ static unsigned number_of(const struct stream *st, const struct cqe *e, const ui
     return name[1];
 }
 
-/* Between engines frames may overtake one another, but none is made. */
+/* Between engines frames may overtake each other, but none is duplicated. */
 static void check_turn(struct stream *st, unsigned i)
 {
     const struct sim *s = st->actor.sim;
@@ -288,7 +289,7 @@ struct actor *stream_create(struct sim *s)
     config.engine = sim_pick_engine(s);
     st->from = kit_qp_create(n[0], &config);
     config.engine = sim_pick_engine(s);
-    if (st->type == QPT_UD && sim_below(s, 2)) /* rdma-core's UC takes no shared queue */
+    if (st->type == QPT_UD && sim_below(s, 2)) /* rdma-core's UC has no shared queues */
         config.srq = srq = kit_srq_create(n[1], POOL_SLOTS, NULL, 0);
     st->to = kit_qp_create(n[1], &config);
     pool_init(&st->pool, srq, srq ? NULL : st->to, GRH_LEN + MAX_LEN);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Several engines of one device: frames that arrive at the wrong one, and queue pairs that move to
- * another with whatever they are about to do.
+ * Several engines of one device: frames that arrive at the wrong one, and queue pairs that migrate
+ * with their pending work.
  */
 #include "rules.h"
 
@@ -9,7 +9,7 @@
 #define SUM(part_, field)   counter_sum(engine_counters((part_)->engine)->field, QOS_PRIORITIES)
 #define LATER               (20 * NS_PER_US)
 
-/* Both at engine 0 of their nodes; frames come in where the configuration says. */
+/* Both at engine 0 of their nodes; frames arrive as configured. */
 static struct rules start(const struct kit_config *config, const struct kit_rc *rc)
 {
     struct kit_config c = *config;
@@ -74,7 +74,7 @@ static enum kit_verdict damage(void *ctx, unsigned index, uint8_t *data, uint32_
     return KIT_PASS;
 }
 
-/* Only the owner looks at the ICRC, and counts what is wrong. */
+/* Only the owner checks the ICRC, and counts errors. */
 static void damaged_frames_are_the_owners(void **state)
 {
     struct rules t = start_pair(2, NULL);
@@ -113,7 +113,7 @@ static void refused_frames_are_dropped(void **state)
     rules_finish(&t);
 }
 
-/* The queue in between is short: what fits gets through, and the rest is sent again. */
+/* The ring between the engines is short: frames that fit arrive, the others are sent again. */
 static void full_queue(void **state)
 {
     struct kit_config config = {.engines = 2, .arrival = KIT_AT_OWNER, .forward = {.room = 5}};
@@ -131,7 +131,7 @@ static void full_queue(void **state)
     rules_finish(&t);
 }
 
-/* What was handed to the engine that it has left meanwhile goes on to where it is. */
+/* A frame that was forwarded to the former owner is forwarded again to the new one. */
 static void frames_follow(void **state)
 {
     struct kit_config config = {
@@ -174,7 +174,7 @@ static void frame_of_a_destroyed_queue_pair(void **state)
     rules_finish(&t);
 }
 
-/* Its engine, and no other, forgets what it was about to do. */
+/* Its engine alone removes its timer and its packets. */
 static void destroyed_with_work(void **state)
 {
     struct rules t = start_pair(3, NULL);
@@ -195,7 +195,8 @@ static void destroyed_with_work(void **state)
     rules_finish(&t);
 }
 
-/* Two queue pairs of one port, on two engines: what one sends comes back where it is. */
+/* Two queue pairs of one port, on two engines: a frame from one to the other is looped back and
+ * forwarded. */
 static void local_pair(void **state)
 {
     struct rules t =
@@ -219,7 +220,7 @@ static void local_pair(void **state)
 
 /* ---- moving with something pending ---- */
 
-/* When the a that lost its request sends it again, and what it has sent until then. */
+/* The time at which a sends its lost request again, and the number of frames sent until then. */
 static ns_t time_of_repetition(ns_t move_at, ns_t back_at)
 {
     struct rules t = start_pair(2, NULL);
@@ -254,7 +255,7 @@ static void armed_timer_moves(void **state)
     assert_in_range(time_of_repetition(500 * NS_PER_US, 300 * NS_PER_US), at - tick, at + tick);
 }
 
-/* Nobody has it when the timer is due: then whoever adopts it is late, but does it. */
+/* No engine owns it when the timer is due: the adopting engine handles the timer late. */
 static void timer_is_due_on_the_way(void **state)
 {
     struct kit_config config = {
@@ -331,7 +332,7 @@ static bool four_frames(void *link)
     return ((struct kit_link *)link)->frames == 4;
 }
 
-/* Half of the answer was sent by one engine, the rest is by the other, and none twice. */
+/* One engine sent half of the response, the other sends the rest, and no part is sent twice. */
 static void read_half_answered(ns_t adopt)
 {
     struct kit_config config = {.engines = 2,
@@ -400,7 +401,7 @@ static void flush_goes_on(void **state)
     kit_recv(t.a, 20, t.ma, 0, 8);
     post_write(&t, 1);
     assert_int_equal(kit_modify(t.a, QPS_ERR), 0);
-    /* The application must have read what the old engine flushed, of both queues. */
+    /* The application must have read the old engine's flush completions, of both queues. */
     assert_false(kit_move(t.a, 1));
     completes(t.a->send_cq, 1, WC_WR_FLUSH_ERR);
     assert_false(kit_move(t.a, 1));
@@ -421,7 +422,7 @@ static void flush_goes_on(void **state)
     rules_finish(&t);
 }
 
-/* The NAK that tells why has not been sent yet. */
+/* The NAK with the reason has not been sent yet. */
 static void nak_moves(void **state)
 {
     struct rules t = start_pair(2, NULL);
@@ -453,7 +454,7 @@ static void bell_at_the_old_engine(void **state)
     struct rules t = start_pair(2, NULL);
 
     moves(t.a, 1);
-    kit_settle(t.k); /* who adopted it has looked for work */
+    kit_settle(t.k); /* the adopting engine has looked for work */
     post_write(&t, 1);
     engine_doorbell(part(&t, 0, 0)->engine, t.a->qp, t.k->now);
     assert_false(engine_wants_tx(part(&t, 0, 0)->engine));
@@ -466,7 +467,7 @@ static void bell_at_the_old_engine(void **state)
     rules_finish(&t);
 }
 
-/* Who adopts it looks for work: no bell that rang at the old engine is missed. */
+/* The adopting engine looks for work: no doorbell of the old engine is lost. */
 static void bell_on_the_way(void **state)
 {
     struct kit_config config = {.engines = 2, .arrival = KIT_AT_OWNER, .forward = {.adopt = LATER}};
@@ -509,7 +510,7 @@ static void completions_must_be_read(void **state)
     rules_finish(&t);
 }
 
-/* Its completions are in queues of others, which it does not know. */
+/* Its completions are in completion queues of others, which it has no reference to. */
 static void xrc_receivers_stay(void **state)
 {
     struct rules t = start_pair(2, NULL);
@@ -527,7 +528,7 @@ static void xrc_receivers_stay(void **state)
 
 /* ---- strays ---- */
 
-/* Single packets from a to b; returns how often b was said to be in the wrong place. */
+/* Single packets from a to b; returns how many times b was reported as misplaced. */
 static unsigned send_packets(struct rules *t, unsigned n)
 {
     while (n) {
@@ -575,7 +576,7 @@ static void packets_that_come_directly_are_no_strays(void **state)
         assert_int_equal(send_packets(&t, 1), 0);
         arrive_at(&t, 1, 0);
     }
-    /* Nor those that come by different ways. */
+    /* Nor those that arrive at different engines. */
     for (unsigned i = 0; i < 3; i++) {
         arrive_at(&t, 1, 2);
         assert_int_equal(send_packets(&t, 63), 0);
@@ -583,7 +584,7 @@ static void packets_that_come_directly_are_no_strays(void **state)
         assert_int_equal(send_packets(&t, 63), 0);
     }
     assert_int_equal(send_packets(&t, 1), 1);
-    /* Where it is now they come directly; and there its run begins anew. */
+    /* At its new owner they arrive directly, and the count starts again. */
     send_packets(&t, 100);
     moves(t.b, 0);
     assert_int_equal(send_packets(&t, 200), 1);
@@ -606,7 +607,7 @@ static void a_move_begins_a_new_run(void **state)
     rules_finish(&t);
 }
 
-/* What an earlier connection's packets did says nothing of the next one's. */
+/* Packets of an earlier connection do not count for the next one. */
 static void a_new_connection_strays_anew(void **state)
 {
     struct rules t = start_pair(2, NULL);
@@ -636,7 +637,7 @@ static void answers_stray(void **state)
     rules_finish(&t);
 }
 
-/* Datagrams come from anywhere: no place is right for all of them. */
+/* Datagrams arrive at every engine: no owner is right for all of them. */
 static void datagrams_are_no_strays(void **state)
 {
     struct rules t = start_pair(2, NULL);
@@ -664,7 +665,7 @@ static void datagrams_are_no_strays(void **state)
     }
     assert_int_equal(to->strays, 0);
     assert_int_equal(COUNT(part(&t, 1, 1), rx_forwarded_in), 200);
-    /* It moves all the same. */
+    /* It migrates nevertheless. */
     moves(to, 0);
     rules_finish(&t);
 }

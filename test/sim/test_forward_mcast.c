@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Multicast groups whose members are at several engines of a device: whoever gets a packet serves
- * its own members and hands a copy to each engine that has others. Three engines at node 0; members
- * 0 at engine 0, 1 and 2 at engine 1.
+ * Multicast groups whose members are at several engines of a device: the engine that gets a packet
+ * serves its own members and forwards a copy to each engine that has others. Three engines at node
+ * 0; members 0 at engine 0, 1 and 2 at engine 1.
  */
 #include "rules.h"
 
@@ -51,7 +51,7 @@ static void start(struct group *g)
         assert_int_equal(kit_join(g->member[i], &g->gid), 0);
     }
     g->sender = make_ud(g->outside, 0);
-    /* Whom nobody disturbs. */
+    /* The undisturbed members. */
     assert_int_equal(kit_join(make_ud(g->n, 2), &other_gid), 0);
 }
 
@@ -104,7 +104,7 @@ static void got_it(struct group *g, const struct kit_qp *from, unsigned i)
         assert_int_equal(bytes[j], (uint8_t)g->sent);
 }
 
-/* Sends one, of which each member gets exactly one copy. */
+/* Sends one; each member must get exactly one copy. */
 static void all_get_it(struct group *g, struct kit_qp *from)
 {
     bool own = false;
@@ -125,7 +125,7 @@ static void all_get_it(struct group *g, struct kit_qp *from)
             completes_nothing(g->member[i]->recv_cq);
 }
 
-/* What an engine of node 0 has counted since this was last asked. */
+/* What an engine of node 0 has counted since the last call. */
 static void counted(struct group *g, unsigned i, uint64_t delivered, uint64_t out, uint64_t in,
                     uint64_t copies)
 {
@@ -170,7 +170,7 @@ static void one_copy_each(void **state)
     finish(&g);
 }
 
-/* The port brings a copy back to the engine that sent it. */
+/* The port loops a copy back to the sending engine. */
 static void sender_on_the_same_port(void **state)
 {
     struct group g;
@@ -250,9 +250,9 @@ static void members_leave(void **state)
 }
 
 /*
- * What lies between the engines while a member moves: it misses that packet if it goes before the
- * copy comes, and sees it again if it follows the copy. Datagrams may do so; the counters still add
- * up.
+ * Copies in flight between the engines while a member migrates: the member misses that packet if it
+ * leaves before the copy arrives, and gets it twice if it follows the copy. Datagrams permit both;
+ * the counters still add up.
  */
 static void copies_under_way_while_a_member_moves(void **state)
 {
@@ -277,7 +277,7 @@ static void copies_under_way_while_a_member_moves(void **state)
     finish(&g);
 }
 
-/* All have gone elsewhere: the copy counts as delivered, to nobody. */
+/* All members have left: the copy counts as delivered, without a receiver. */
 static void copy_for_nobody(void **state)
 {
     struct group g;
@@ -325,7 +325,7 @@ static enum kit_verdict damage(void *ctx, unsigned index, uint8_t *data, uint32_
     return KIT_PASS;
 }
 
-/* Nobody is bothered with it. */
+/* No other engine gets a copy. */
 static void damaged_packets_go_nowhere(void **state)
 {
     struct group g;

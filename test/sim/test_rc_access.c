@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * RC: keys, ranges, rights and memory that cannot be reached, on both sides
- * (9.7.4.1, 9.7.5.2, 10.6.3). What a refused request does to both queue pairs is the same for most:
- * one row each.
+ * RC: keys, ranges, rights and inaccessible memory, on both sides (9.7.4.1, 9.7.5.2, 10.6.3). Most
+ * refused requests have the same effect on both queue pairs: one row each.
  */
 #include "rules.h"
 
@@ -104,7 +103,7 @@ static void refused_requests(void **state)
         refuse(&refusals[i]);
 }
 
-/* What came before the refused request was executed and is answered before the refusal. */
+/* Requests before the refused one are executed, and answered before the NAK. */
 static void earlier_requests_are_answered_first(void **state)
 {
     struct rules t = rules_start(NULL);
@@ -123,7 +122,7 @@ static void earlier_requests_are_answered_first(void **state)
     rules_finish(&t);
 }
 
-/* va + len wraps around the address space: a kernel once added first and compared then. */
+/* va + len wraps around the address space: a kernel once added before it compared. */
 static void address_overflow(void **state)
 {
     static const struct {
@@ -304,8 +303,8 @@ static void bad_local_lists_send_nothing(void **state)
     send_with(&t, SQE_FETCH_ADD, list, 1, WC_LOC_PROT_ERR);
 }
 
-/* Of a list whose second part is bad nothing is left behind: what was to be fetched of the first
- * part would meet the next packet in the same frame, or be written where it was to be read. */
+/* A list whose second part is bad leaves no transfer in the batch: the first part's data would end
+ * up in the next packet's frame, or be written instead of read. */
 static void bad_second_part_is_forgotten(void **state)
 {
     for (unsigned i = 0; i < 2; i++) {
@@ -357,7 +356,7 @@ static void source_unreachable(void **state)
         completes(t.a->send_cq, 3, WC_WR_FLUSH_ERR);
         assert_memory_equal(t.mb->bytes + 20000, t.ma->bytes, 10);
         assert_int_equal(t.mb->bytes[30000], 0);
-        assert_int_equal(t.ab->frames, i < 2 ? 1 : 1 + 4); /* nothing behind the bad one */
+        assert_int_equal(t.ab->frames, i < 2 ? 1 : 1 + 4); /* no byte behind the bad one */
         assert_int_equal(state_of(t.b), QPS_RTS);
         rules_finish(&t);
     }

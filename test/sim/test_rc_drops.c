@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Packets that a peer should not have sent: what is dropped and under which name (9.6.1, A17.3.4),
- * and what is refused with a NAK (9.7.4.1). Frames are made by hand; everything else about them is
- * right.
+ * Packets that no correct peer sends: those that are dropped, with the drop reason (9.6.1,
+ * A17.3.4), and those that are refused with a NAK (9.7.4.1). Frames are built by hand; all other
+ * fields are right.
  */
 #include "encap_layout.h"
 #include "rules.h"
 
-/* A whole SEND ONLY of ten bytes from a to b, which has a receive posted and would take it. */
+/* A whole SEND ONLY of ten bytes from a to b, which has a receive posted and would accept it. */
 static struct pkt good_send(const struct rules *t)
 {
     return (struct pkt){.opcode = RC(OP_SEND_ONLY),
@@ -34,7 +34,7 @@ static struct rules start_with_receive(const struct kit_rc *rc)
     return t;
 }
 
-/* Exactly one frame came, it was dropped for this reason and caused nothing. */
+/* Exactly one frame arrived; it was dropped for this reason and had no effect. */
 static void assert_dropped(struct rules *t, enum drop why)
 {
     const struct engine_counters *c = engine_counters(t->k->node[1].engine);
@@ -155,7 +155,7 @@ static void fix_ip_checksum(uint8_t *frame)
     frame[AT_IP + 11] = (uint8_t)~sum;
 }
 
-/* One byte of the good packet's frame changed, headers and ICRC right again if asked for. */
+/* One byte of the good packet's frame changed, with checksums and ICRC recomputed if requested. */
 static void frame_dropped(unsigned at, uint8_t xor, bool reseal, enum drop why)
 {
     struct rules t = start_with_receive(NULL);
@@ -336,7 +336,7 @@ static void more_reads_than_agreed(void **state)
     struct rules t = rules_start(&(struct kit_rc){.max_rd_atomic = 2});
     uint8_t frame[KIT_FRAME_ROOM];
 
-    t.ba->config.bps = 1000000; /* so slow that nothing is answered in the meantime */
+    t.ba->config.bps = 1000000; /* so slow that no answer arrives before the end */
     for (unsigned i = 0; i < 4; i++) {
         struct pkt p = good_send(&t);
 
@@ -354,7 +354,7 @@ static void more_reads_than_agreed(void **state)
     rules_finish(&t);
 }
 
-/* A repeated READ is answered only if it asks for (the rest of) what it asked for before. */
+/* A repeated READ is answered only if it requests (the rest of) the same range. */
 static void repeated_read_must_be_the_same(void **state)
 {
     static const struct {
@@ -418,7 +418,7 @@ static void wrong_answers(void **state)
     }
 }
 
-/* What a makes of a SEND, and what b makes of that. Returns a's frame as b got it. */
+/* a sends a SEND, b receives it. Returns a's frame as b got it. */
 static struct frame send_by_hand(struct rules *t, uint8_t *bytes, bool lent_inside, bool inside)
 {
     struct frame f = {.data = bytes, .room = KIT_FRAME_ROOM, .icrc_omitted = lent_inside};
@@ -429,12 +429,13 @@ static struct frame send_by_hand(struct rules *t, uint8_t *bytes, bool lent_insi
     assert_int_equal(f.icrc_omitted, lent_inside);
     f.icrc_omitted = inside;
     t->k->node[1].part[0].received++;
-    engine_rx(t->k->node[1].engine, &(struct frame){.data = f.data, .len = f.len, .icrc_omitted = inside},
-              1, t->k->now);
+    engine_rx(t->k->node[1].engine,
+              &(struct frame){.data = f.data, .len = f.len, .icrc_omitted = inside}, 1, t->k->now);
     return f;
 }
 
-/* A frame that stays inside has no ICRC, and none is looked for; it says so itself. */
+/* A frame that stays in the process has no ICRC, and none is checked: its flag tells the
+ * receiver. */
 static void icrc_left_out(void **state)
 {
     uint8_t bytes[KIT_FRAME_ROOM];

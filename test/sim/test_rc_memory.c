@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a queue pair takes of memory, when, and what it does without. Linked with --wrap=calloc. */
+/* When a queue pair allocates memory, and its behaviour when an allocation fails. Linked with
+ * --wrap=calloc. */
 #include "rules.h"
 #include "qp_memory.h"
 
@@ -57,7 +58,7 @@ static void slots_come_with_work(void **state)
         write_many(&t, 1);
     write_many(&t, FIRST);
     assert_int_equal(slots_of(t.a), FIRST);
-    kit_link_lose(t.ab, 0x2a5); /* what is sent again is in slots that have moved */
+    kit_link_lose(t.ab, 0x2a5); /* retransmitted requests are in slots that have moved */
     write_many(&t, MANY);
     assert_int_equal(slots_of(t.a), 64);
     assert_int_equal(slots_of(t.b), FIRST);
@@ -80,7 +81,7 @@ static void no_more_slots_than_entries(void **state)
     kit_destroy(k);
 }
 
-/* Work goes on in the slots that there are. */
+/* Work continues in the existing slots. */
 static void slots_without_memory(void **state)
 {
     struct rules t = rules_start(NULL);

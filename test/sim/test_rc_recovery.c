@@ -91,7 +91,7 @@ static void lost_request_is_nakked_once(void **state)
     assert_written(&t, 8 * MTU);
     assert_int_equal(kit_link_acks(t.ba, AETH_NAK, NAK_PSN_SEQUENCE), 1);
     assert_int_equal(nth(t.ba, RC(OP_ACK), 0)->psn.v, PSN_A + 2);
-    assert_int_equal(t.ab->frames, 8 + 6); /* goes back to the lost one, not further */
+    assert_int_equal(t.ab->frames, 8 + 6); /* goes back to the lost packet, no further */
     assert_int_equal(count_of(t.a, timeouts), 0);
     assert_int_equal(count_of(t.b, seq_nak_sent), 1);
     rules_finish(&t);
@@ -199,7 +199,7 @@ static void progress_renews_the_retries(void **state)
 {
     struct rules t = rules_start(&(struct kit_rc){.retry_cnt = 1});
 
-    /* Each message loses one transmission: never twice the same. */
+    /* Each message loses one transmission, none twice. */
     for (unsigned i = 0; i < 6; i++) {
         kit_link_lose(t.ab, 1);
         kit_do(t.a, SQE_WRITE, i, t.ma, 0, 10, t.mb, 0);
@@ -237,7 +237,7 @@ static void read_with_loss(unsigned lost)
     completes(t.a->send_cq, 2, WC_SUCCESS);
     assert_memory_equal(t.ma->bytes, t.mb->bytes, 8 * MTU);
     assert_memory_equal(t.ma->bytes + 8 * MTU, t.mb->bytes + 5 * MTU, 8);
-    /* The repeated request asks for what is missing only. */
+    /* The repeated request is for the missing part only. */
     assert_int_equal(nth(t.ab, RC(OP_READ_REQUEST), 2)->psn.v, PSN_A + lost);
     assert_int_equal(nth(t.ab, RC(OP_READ_REQUEST), 2)->reth.va, kit_va(t.mb, lost * MTU));
     assert_int_equal(nth(t.ab, RC(OP_READ_REQUEST), 2)->reth.len, (8 - lost) * MTU);
@@ -417,7 +417,8 @@ static void lost_rnr_nak(void **state)
     rules_finish(&t);
 }
 
-/* Seed 144 of sim_rc: a duplicate of the refused request came when a receive had been posted. */
+/* Seed 144 of sim_rc: a duplicate of the refused request arrived after a receive had been
+ * posted. */
 static void refused_request_gets_through_as_a_duplicate(void **state)
 {
     struct rules t = rules_start(&(struct kit_rc){.min_rnr_timer = 20}); /* 10 ms */
@@ -506,7 +507,7 @@ static void zero_length(void **state)
     }
 }
 
-/* Answers to nothing, or to what was answered long ago. */
+/* Answers without a request, or to requests that completed long ago. */
 static void ghost_answers_change_nothing(void **state)
 {
     struct rules t = rules_start(NULL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A network with four equal paths, chosen by a hash of the UDP source port, one of which loses
- * everything from some moment on: connections that go there die, unless they take another port. For
- * one seed alone: test_rc_repath SEED.
+ * A network with four equal paths, chosen by a hash of the UDP source port, one of which loses all
+ * packets from some time on: connections on that path fail, unless they change their source port.
+ * For one seed alone: test_rc_repath SEED.
  */
 #include <stdlib.h>
 
@@ -16,7 +16,7 @@
 #define SEEDS  24
 #define BUDGET (60 * NS_PER_SEC)
 
-/* The direction of the broken path; of both, each has its own. */
+/* The direction of the broken path; with both, each direction has its own. */
 enum broken { REQUESTS, ANSWERS, BOTH };
 static const char *const broken_name[] = {"requests", "answers", "both"};
 
@@ -41,7 +41,7 @@ struct world {
     struct random random;
     struct kit *k;
     struct fabric fabric[2];
-    struct kit_mr *from, *to[2]; /* what is sent from; where messages, and READs' data, go */
+    struct kit_mr *from, *to[2]; /* buffers of sent messages; of received messages and READ data */
     struct kit_mr *counters;
     struct flow flow[FLOWS];
 };
@@ -249,7 +249,7 @@ static void finish(struct world *w)
 
 /* ---- without and with re-pathing ---- */
 
-/* Returns how many died: who is on the broken path, and nobody else. */
+/* Returns how many failed: exactly those on the broken path. */
 static unsigned run_off(uint64_t seed, enum broken broken, bool mixed)
 {
     struct world *w = start(seed, broken, mixed, 0);
@@ -283,7 +283,7 @@ static void check_flow(struct world *w, unsigned i, enum broken broken, bool was
     verify(w, i);
 }
 
-/* Returns how many re-paths there were of requesters and responders. */
+/* Returns the number of path changes of requesters and responders. */
 static uint64_t run_on(uint64_t seed, enum broken broken, bool mixed, uint32_t repath)
 {
     struct world *w = start(seed, broken, mixed, repath);
@@ -313,7 +313,7 @@ static void all_seeds(enum broken broken)
         died += run_off(seed, broken, seed & 4);
         for (uint32_t repath = 1; repath <= 3; repath++)
             repaths += run_on(seed, broken, false, repath);
-        /* Where chance decides seven tries are enough nearly always, and for these seeds. */
+        /* With random ports seven tries nearly always suffice, and do for these seeds. */
         if (broken != BOTH)
             repaths += run_on(seed, broken, true, 1);
     }

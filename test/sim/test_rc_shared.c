@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What queue pairs share: places of a shared receive queue, address handles, and the list of
- * completion queues that a call into the engine has to raise.
+ * Objects shared by queue pairs: WQEs of a shared receive queue, address handles, and the list of
+ * completion queues to notify after a call into the engine.
  */
 #include "rules.h"
 #include "engine_private.h"
@@ -67,7 +67,7 @@ static void fix_ip_checksum(uint8_t *ip)
     ip[11] = (uint8_t)~sum;
 }
 
-/* A datagram for 224.1.2.3, on the way from a to b. */
+/* A datagram for 224.1.2.3, sent from a to b. */
 static void inject_to_group(struct rules *t)
 {
     static const uint8_t mac[] = {0x01, 0x00, 0x5E, 1, 2, 3}, group[] = {224, 1, 2, 3};

@@ -170,7 +170,7 @@ static void error_flushes_in_order(void **state)
     link_does(t.ab, KIT_DROP);
     for (unsigned i = 0; i < 20; i++)
         kit_do(t.a, i % 3 ? SQE_WRITE : SQE_READ, i, t.ma, 0, 100, t.mb, 0);
-    run_for(&t, 10 * NS_PER_US); /* some are on their way */
+    run_for(&t, 10 * NS_PER_US); /* some are in flight */
     for (unsigned i = 20; i < 30; i++)
         kit_do(t.a, SQE_WRITE, i, t.ma, 0, 100, t.mb, 0);
     for (unsigned i = 0; i < 10; i++)
@@ -183,7 +183,7 @@ static void error_flushes_in_order(void **state)
     kit_settle(t.k);
     completes_nothing(t.a->send_cq);
 
-    /* What is posted now is flushed too. */
+    /* Requests posted now are flushed too. */
     kit_do(t.a, SQE_WRITE, 40, t.ma, 0, 100, t.mb, 0);
     kit_recv(t.a, 140, t.ma, 0, 100);
     completes(t.a->send_cq, 40, WC_WR_FLUSH_ERR);
@@ -286,7 +286,7 @@ static void no_work_before_rts(void **state)
     kit_do(a, SQE_SEND, 1, ma, 0, 100, NULL, 0);
     kit_settle(k);
     assert_int_equal(k->link[0].frames, 0);
-    kit_to_rts(a, NULL, 0); /* what was posted early is found */
+    kit_to_rts(a, NULL, 0); /* early posted requests are found */
     kit_settle(k);
     completes(a->send_cq, 1, WC_SUCCESS);
     completes(b->recv_cq, 100, WC_SUCCESS);
@@ -384,7 +384,7 @@ static void solicited_events(void **state)
     kit_settle(t.k);
     assert_int_equal(t.b->recv_cq->events, 2);
     kit_arm(t.b->recv_cq, CQ_ARM_SOLICITED);
-    assert_int_equal(kit_modify(t.b, QPS_ERR), 0); /* errors are always worth an event */
+    assert_int_equal(kit_modify(t.b, QPS_ERR), 0); /* errors always raise an event */
     assert_int_equal(t.b->recv_cq->events, 3);
     rules_finish(&t);
 }
@@ -421,7 +421,7 @@ static void completion_queue_overflow(void **state)
     assert_ptr_equal(k->node[0].event[0].cq, small);
     assert_int_equal(state_of(a), QPS_ERR);
     assert_int_equal(state_of(b), QPS_RTS);
-    assert_int_equal(kit_poll(small, e, 8), 4); /* those that fitted are sound */
+    assert_int_equal(kit_poll(small, e, 8), 4); /* those that fitted are intact */
     for (unsigned i = 0; i < 4; i++)
         assert_int_equal(e[i].wr_id, i);
     kit_destroy(k);
