@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
+/**
+ * @file
  * The transport engine: the queue pairs that one worker owns on one port. It takes received frames,
  * doorbells and the time, and fills frames when asked; it does no I/O, asks for no clock, and
  * allocates nothing per packet. uroced, the tests' simulator and the replayer are its hosts.
@@ -30,7 +31,7 @@ struct rwq_ind;
 struct rx_hash;
 struct flow_slot;
 
-/* Events of the verbs API that a queue pair can raise: numeric values of enum ibv_event_type. */
+/** Events of the verbs API that a queue pair can raise: numeric values of enum ibv_event_type. */
 enum qp_event {
     QP_EVENT_CQ_ERR = 0,
     QP_EVENT_QP_FATAL = 1,
@@ -44,30 +45,30 @@ enum qp_event {
     QP_EVENT_WQ_FATAL = 19,
 };
 
-/* What the engine tells its host, during calls into it; the host only notes it and returns. */
+/** What the engine notifies its host of, during calls into it; the host notes it and returns. */
 struct engine_host {
     void *ctx;
-    /* A completion event is due on cq (it was armed). */
+    /** A completion event is due on cq (it was armed). */
     void (*cq_event)(void *ctx, struct comp_queue *cq);
-    /* cq got completions in this burst: wake a poller that blocks. May be NULL. */
+    /** cq got completions in this burst: wake a poller that blocks. May be NULL. */
     void (*cq_posted)(void *ctx, struct comp_queue *cq);
-    /* An affiliated asynchronous event. cq is set for QP_EVENT_CQ_ERR, else qp. */
+    /** An affiliated asynchronous event. cq is set for QP_EVENT_CQ_ERR, else qp. */
     void (*async_event)(void *ctx, struct qp *qp, struct comp_queue *cq, enum qp_event event);
-    /* QP_EVENT_SRQ_LIMIT_REACHED or QP_EVENT_SRQ_ERR. May be NULL when there are no SRQs. */
+    /** QP_EVENT_SRQ_LIMIT_REACHED or QP_EVENT_SRQ_ERR. May be NULL when there are no SRQs. */
     void (*srq_event)(void *ctx, struct srq *srq, enum qp_event event);
-    /* A frame for this port, or a group, that is not RoCE: true if the host takes a copy of it. May
-     * be NULL. */
+    /** A frame for this port, or a group, that is not RoCE: true if the host takes a copy of it.
+     * May be NULL. */
     bool (*punt)(void *ctx, const struct frame *f);
-    /*
-     * A frame that another engine of the device is to act on, which gets it by engine_rx_forwarded,
-     * as a copy. False: it could not be taken, and is dropped. NULL: there is only one engine.
+    /**
+     * Forward a copy of a frame to another engine of the device, by its engine_rx_forwarded. False:
+     * there is no room, and the frame is dropped. NULL: there is only one engine.
      */
     bool (*forward)(void *ctx, const struct frame *f, struct engine *to);
-    /* The same for a copy that is for sniffers (raw.h) of `to` alone: engine_rx_copies. */
+    /** Forward a copy that is for sniffers (raw.h) of `to` alone, by its engine_rx_copies. */
     bool (*forward_copy)(void *ctx, const struct frame *f, struct engine *to);
-    /* A connection's packets keep arriving at the engine with this lane: it had better be there. */
+    /** A connection's packets keep arriving at the engine with this lane: migrate it there. */
     void (*misplaced)(void *ctx, struct qp *qp, uint32_t lane);
-    /* QP_EVENT_WQ_FATAL: a work queue (raw.h) went to its error state by itself. May be NULL. */
+    /** QP_EVENT_WQ_FATAL: a work queue (raw.h) went to its error state by itself. May be NULL. */
     void (*wq_event)(void *ctx, struct wq *wq, enum qp_event event);
 };
 
@@ -76,137 +77,354 @@ struct engine_host {
 #define QPN_FIRST      0x10u
 #define QP_TABLE_SLOTS (1u << 17)
 
-/* Control thread writes, workers read. A removed queue pair is freed after the workers' next quiet
- * point. */
+/**
+ * Queue pairs by number. The control thread writes, workers read. A removed queue pair is freed
+ * after the workers' next quiet point.
+ */
 struct qp_table;
 
-struct qp_table *qp_table_create(void); /* NULL: out of memory */
+/**
+ * Create an empty table. Control thread.
+ *
+ * @return  The table; NULL: out of memory.
+ */
+struct qp_table *qp_table_create(void);
+
+/**
+ * Free a table that is empty. Control thread.
+ *
+ * @param t  The table.
+ */
 void qp_table_destroy(struct qp_table *t);
-/* The next queue pair gets this number if it is free; else nothing changes. For replaying recorded
- * traffic. Control thread. */
+/**
+ * Give the next queue pair this number, if it is free; else nothing changes. For replaying recorded
+ * traffic. Control thread.
+ *
+ * @param t  The table.
+ * @param qpn  The number.
+ */
 void qp_table_prefer(struct qp_table *t, uint32_t qpn);
-/* Any thread. */
+/**
+ * The queue pair of a number. Any thread.
+ *
+ * @param t  The table.
+ * @param qpn  Any number.
+ * @return  The queue pair, valid until the worker's next quiet point; NULL: there is none.
+ */
 struct qp *qp_table_lookup(const struct qp_table *t, uint32_t qpn);
 
-/* Shared receive queues by number (XRC packets name them). */
+/** Shared receive queues by number (XRC packets name them). */
 #define SRQ_TABLE_SLOTS (1u << 16)
+
+/** Shared receive queues by number (XRC packets name them). */
 struct srq_table;
+
+/**
+ * Create an empty table. Control thread.
+ *
+ * @return  The table; NULL: out of memory.
+ */
 struct srq_table *srq_table_create(void);
+
+/**
+ * Free a table that is empty. Control thread.
+ *
+ * @param t  The table.
+ */
 void srq_table_destroy(struct srq_table *t);
+
+/**
+ * The shared receive queue of a number. Any thread.
+ *
+ * @param t  The table.
+ * @param srqn  Any number.
+ * @return  The queue, valid until the worker's next quiet point; NULL: there is none.
+ */
 struct srq *srq_table_lookup(const struct srq_table *t, uint32_t srqn);
 
-/* Address handles by number (UD work requests name them). */
+/** Address handles by number (UD work requests name them). */
 #define AH_TABLE_SLOTS (1u << 16)
+
+/** Address handles by number (UD work requests name them). */
 struct ah_table;
+
+/**
+ * Create an empty table. Control thread.
+ *
+ * @return  The table; NULL: out of memory.
+ */
 struct ah_table *ah_table_create(void);
+
+/**
+ * Free a table that is empty. Control thread.
+ *
+ * @param t  The table.
+ */
 void ah_table_destroy(struct ah_table *t);
 
-/* Control thread. NULL and *err: -ENOMEM, -ENOSPC, -EINVAL (as encap_template_make). */
+/**
+ * Create an address handle. Control thread.
+ *
+ * @param t  The table that gets it.
+ * @param pd  Its protection domain.
+ * @param av  Where its packets go; copied.
+ * @param err  Set when the result is NULL.
+ * @return  The handle; NULL and -ENOMEM, -ENOSPC (no number is free) or -EINVAL (as
+ *     encap_template_make).
+ */
 struct address_handle *address_handle_create(struct ah_table *t, uint32_t pd,
                                              const struct address_vector *av, int *err);
-/* Work requests no longer find it; freed after the workers' quiet point. */
+/**
+ * Take a handle out of its table: work requests no longer find it. Control thread.
+ *
+ * @param t  The table.
+ * @param ah  The handle, freed after the workers' next quiet point.
+ */
 void address_handle_unpublish(struct ah_table *t, struct address_handle *ah);
+
+/**
+ * Free a handle that was unpublished. Control thread, after the workers' quiet point.
+ *
+ * @param ah  The handle.
+ */
 void address_handle_free(struct address_handle *ah);
+
+/**
+ * The number by which work requests name a handle. Any thread.
+ *
+ * @param ah  The handle.
+ * @return  Its number.
+ */
 uint32_t address_handle_number(const struct address_handle *ah);
+
+/**
+ * Where a handle's packets go. Any thread.
+ *
+ * @param ah  The handle.
+ * @return  Its address vector, as long as the handle.
+ */
 const struct address_vector *address_handle_vector(const struct address_handle *ah);
-/* Its packets go to another MAC from now on. The worker that sends by it. */
+/**
+ * Send later packets of a handle to another MAC. The worker that sends by it.
+ *
+ * @param ah  The handle.
+ * @param mac  The new destination.
+ */
 void address_handle_redirect(struct address_handle *ah, const uint8_t mac[6]);
 
 /* ---- shared receive queues ---- */
 
+/** What a shared receive queue is created with. */
 struct srq_init {
-    struct work_queue wq;    /* private end over the application's segment */
-    _Atomic uint32_t *taken; /* there: entries taken, so that the application knows what is free */
+    struct work_queue wq; /**< private end over the application's segment */
+    _Atomic uint32_t
+        *taken; /**< there: entries taken, so that the application knows what is free */
     uint32_t pd;
-    bool xrc; /* XRC: its own CQ and domain */
+    bool xrc; /**< XRC: its own CQ and domain */
     uint32_t xrcd;
     struct comp_queue *cq;
     void *owner;
 };
 
-/* Control thread, as for queue pairs. NULL and *err: -ENOMEM, -ENOSPC. */
+/**
+ * Create a shared receive queue. Control thread.
+ *
+ * @param t  The table that gets it.
+ * @param init  Copied; what it points to must outlive the queue.
+ * @param err  Set when the result is NULL.
+ * @return  The queue; NULL and -ENOMEM or -ENOSPC (no number is free).
+ */
 struct srq *srq_create(struct srq_table *t, const struct srq_init *init, int *err);
+
+/**
+ * Take a queue out of its table. Control thread.
+ *
+ * @param srq  The queue.
+ */
 void srq_unpublish(struct srq *srq);
-/* After the workers' quiet point, and when no queue pair uses it. */
+/**
+ * Free a queue that was unpublished and that no queue pair uses. Control thread, after the workers'
+ * quiet point.
+ *
+ * @param srq  The queue.
+ */
 void srq_free(struct srq *srq);
+
+/**
+ * The number of a queue. Any thread.
+ *
+ * @param srq  The queue.
+ * @return  Its number.
+ */
 uint32_t srq_number(const struct srq *srq);
+
+/**
+ * The owner that a queue was created with. Any thread.
+ *
+ * @param srq  The queue.
+ * @return  srq_init.owner.
+ */
 void *srq_owner(const struct srq *srq);
-/* Entries that wait. Any thread. */
+/**
+ * How many WQEs wait. Any thread.
+ *
+ * @param srq  The queue.
+ * @return  WQEs that the application posted and no queue pair took.
+ */
 uint32_t srq_waiting(struct srq *srq);
-/* Arms the limit (0: disarms): one event when fewer entries wait (10.2.9.3). Returns
- * true when that is so already: the caller raises the event, and the limit is disarmed. Any thread.
+/**
+ * Arm the limit: one event when fewer WQEs wait (10.2.9.3). Any thread.
+ *
+ * @param srq  The queue.
+ * @param limit  WQEs; 0 disarms.
+ * @return  True when fewer wait already: the caller raises the event, and the limit is disarmed.
  */
 bool srq_set_limit(struct srq *srq, uint32_t limit);
+
+/**
+ * The limit that is armed. Any thread.
+ *
+ * @param srq  The queue.
+ * @return  WQEs; 0: none is armed.
+ */
 uint32_t srq_limit(struct srq *srq);
-/* Goes over to another ring, which holds the waiting entries at the same indices. Any thread; the
- * application does not post meanwhile. copy moves them, called under the queue's lock. */
+/**
+ * Go over to another ring, which holds the waiting WQEs at the same indices. Any thread; the
+ * application posts nothing until it returns.
+ *
+ * @param srq  The queue.
+ * @param wq  The private end over the new ring; copied.
+ * @param taken  The new segment's count of WQEs that were taken.
+ * @param copy  Moves the WQEs first to end - 1; called under the queue's lock.
+ * @param ctx  copy's first argument.
+ */
 void srq_move(struct srq *srq, const struct work_queue *wq, _Atomic uint32_t *taken,
               void (*copy)(void *ctx, uint32_t first, uint32_t end), void *ctx);
 
 /* ---- engine ---- */
 
+/** What an engine is created with. */
 struct engine_config {
     const struct encap_port *port;
     const struct mr_table *mrs;
     struct qp_table *qps;
-    const struct srq_table *srqs;  /* may be NULL: no XRC */
-    const struct ah_table *ahs;    /* may be NULL: no UD */
-    const struct flow_slot *flows; /* raw packets' (raw.h); may be NULL */
+    const struct srq_table *srqs;  /**< may be NULL: no XRC */
+    const struct ah_table *ahs;    /**< may be NULL: no UD */
+    const struct flow_slot *flows; /**< raw packets' (raw.h); may be NULL */
     struct engine_host host;
-    uint32_t lane;         /* the CQ lane this worker posts into */
-    uint32_t max_inflight; /* packets a requester may have unacknowledged; 0: 128, or 512 KiB */
-    struct entropy_policy entropy; /* of UDP source ports; zeroed: the kernel's */
-    /*
-     * After so many timeouts in a row that bring no answer a requester takes another source port,
-     * and so does a responder after so many repetitions in a row; 0: never. See path.c.
+    uint32_t lane;         /**< the CQ lane this worker posts into */
+    uint32_t max_inflight; /**< packets a requester may have unacknowledged; 0: 128, or 512 KiB */
+    struct entropy_policy entropy; /**< of UDP source ports; zeroed: the kernel's */
+    /**
+     * A requester changes to another source port after this many timeouts in a row without an
+     * answer, and a responder after this many repetitions in a row; 0: never. See core/sport.c.
      */
     uint32_t repath;
-    bool any_icrc; /* fuzzing: accept any ICRC */
+    bool any_icrc; /**< fuzzing: accept any ICRC */
 };
 
-/* NULL: out of memory. The configuration is copied; what it points to must outlive the engine. */
+/**
+ * Create an engine. Control thread.
+ *
+ * @param config  Copied; what it points to must outlive the engine.
+ * @return  The engine; NULL: out of memory.
+ */
 struct engine *engine_create(const struct engine_config *config);
-/* All its queue pairs must be destroyed. */
+/**
+ * Destroy an engine whose queue pairs are destroyed. Control thread.
+ *
+ * @param e  The engine.
+ */
 void engine_destroy(struct engine *e);
 
-/*
- * Receives n frames (at most FRAME_BURST). They may be given back when it returns. Completions are
- * posted and host callbacks made before it returns. now must not go back.
+/**
+ * Receive frames. Completions are posted and host callbacks made before it returns. The worker.
+ *
+ * @param e  The engine.
+ * @param frames  The frames; the caller may return them to the port afterwards.
+ * @param n  How many, at most FRAME_BURST.
+ * @param now  The time; it does not go back.
  */
 void engine_rx(struct engine *e, struct frame *frames, unsigned n, ns_t now);
 
-/*
- * The same for frames that the engine with lane `from` of the same device handed over: n copies of
- * what it received. Frames that it would have to hand on once more are dropped only if forward
- * refuses them.
+/**
+ * Receive frames that another engine of the device forwarded: copies of what it received. A frame
+ * that would have to be forwarded once more is forwarded; it is dropped only if the host refuses
+ * it. The worker.
+ *
+ * @param e  The engine.
+ * @param frames  The frames.
+ * @param n  How many, at most FRAME_BURST.
+ * @param from  The other engine's lane.
+ * @param now  The time.
  */
 void engine_rx_forwarded(struct engine *e, struct frame *frames, unsigned n, uint32_t from,
                          ns_t now);
-/* The same for copies that hand_copy took. Only sniffers see them, or nobody if these have gone. */
+/**
+ * Receive copies that the host's forward_copy took. Only sniffers (raw.h) see them, and no queue
+ * pair when these have gone. The worker.
+ *
+ * @param e  The engine.
+ * @param frames  The frames.
+ * @param n  How many, at most FRAME_BURST.
+ * @param from  The other engine's lane.
+ * @param now  The time.
+ */
 void engine_rx_copies(struct engine *e, struct frame *frames, unsigned n, uint32_t from, ns_t now);
 
-/*
- * Fills up to n lent frames (room at least ENCAP_MAX_LEN + PKT_MAX_HEADER + path MTU + 8) with
- * packets to be sent in this order, sets their len, and returns how many it filled.
+/**
+ * Fill lent frames with packets to be sent in this order. The worker.
+ *
+ * @param e  The engine.
+ * @param frames  Empty frames with room for ENCAP_MAX_LEN + PKT_MAX_HEADER + path MTU + 8 bytes;
+ *     len is set of those that are filled.
+ * @param n  How many, at most FRAME_BURST.
+ * @param now  The time.
+ * @return  How many frames, from the first on, are filled.
  */
 unsigned engine_tx(struct engine *e, struct frame *frames, unsigned n, ns_t now);
 
-/* Whether engine_tx would be asked in vain (no packet is ready). A hint that may be wrongly true.
+/**
+ * Whether a packet is ready to be sent: a hint, which may be wrongly true. The worker.
+ *
+ * @param e  The engine.
+ * @return  False: engine_tx() would fill nothing.
  */
 bool engine_wants_tx(const struct engine *e);
 
-/* The application rang qp's doorbell. */
+/**
+ * Note that the application rang a queue pair's doorbell. The owner worker.
+ *
+ * @param e  The engine.
+ * @param qp  The queue pair, which the engine owns.
+ * @param now  The time.
+ */
 void engine_doorbell(struct engine *e, struct qp *qp, ns_t now);
 
-/* The time of the next timer, or NS_NEVER; engine_timers runs those due. */
+/**
+ * The time of the next timer. The worker.
+ *
+ * @param e  The engine.
+ * @return  The time, or NS_NEVER.
+ */
 ns_t engine_next_timer(struct engine *e);
+
+/**
+ * Run the timers that are due. The worker.
+ *
+ * @param e  The engine.
+ * @param now  The time.
+ */
 void engine_timers(struct engine *e, ns_t now);
 
-/* Counters of an engine; single writer. rx_packets + rx_forwarded_in + rx_copies = rx_delivered +
- * rx_punted + rx_forwarded_out + all drops; rx_copies: what a frame is more than one (multicast to
- * several engines, raw packets to several takers). Frames handed in are counted where they arrived.
- * Arrays by qos_frame_priority; their sums are the totals. A frame too short for a tag and a
- * traffic class, or not of IP, has priority 0. */
+/**
+ * Counters of an engine; single writer. rx_packets + rx_forwarded_in + rx_copies = rx_delivered +
+ * rx_punted + rx_forwarded_out + all drops. rx_copies are the frames that one received frame counts
+ * as beyond the first (multicast to several engines, raw packets to several queues). A forwarded
+ * frame is in rx_packets of the engine that received it. Arrays are by qos_frame_priority; their
+ * sums are the totals. A frame that is too short for a tag and a traffic class, or is not IP, has
+ * priority 0.
+ */
 struct engine_counters {
     counter_t rx_packets[QOS_PRIORITIES], rx_bytes[QOS_PRIORITIES];
     counter_t tx_packets[QOS_PRIORITIES], tx_bytes[QOS_PRIORITIES];
@@ -214,123 +432,293 @@ struct engine_counters {
     counter_t rx_forwarded_in, rx_forwarded_out, rx_copies;
     counter_t drop[DROP_COUNT];
 };
+
+/**
+ * The counters of an engine. Any thread.
+ *
+ * @param e  The engine.
+ * @return  The counters, which go on counting.
+ */
 const struct engine_counters *engine_counters(const struct engine *e);
 
-/* What happened in it out of the ordinary, for trace_read. */
+/**
+ * What happened in an engine out of the ordinary, for trace_read(). Any thread.
+ *
+ * @param e  The engine.
+ * @return  Its ring.
+ */
 const struct trace *engine_trace(const struct engine *e);
-/* The name of a fault in it. */
+/**
+ * The name of a fault in the trace. Any thread.
+ *
+ * @param fault  enum fault.
+ * @return  The name; "?" for another number.
+ */
 const char *fault_name(uint32_t fault);
 
-/* The callbacks that it was created with. Any thread. */
+/**
+ * The callbacks that an engine was created with. Any thread.
+ *
+ * @param e  The engine.
+ * @return  The callbacks.
+ */
 const struct engine_host *engine_host_of(const struct engine *e);
 
 /* ---- queue pairs ---- */
 
+/** What a queue pair is created with. */
 struct qp_init {
-    uint32_t type; /* enum qp_type */
+    uint32_t type; /**< enum qp_type */
     uint32_t pd;
-    struct srq *srq; /* receives from it instead of rq; or NULL */
-    uint32_t xrcd;   /* XRC receive side */
+    struct srq *srq; /**< receives from it instead of rq; or NULL */
+    uint32_t xrcd;   /**< XRC receive side */
     bool sq_sig_all;
     uint32_t uidx;
     struct comp_queue *send_cq, *recv_cq;
-    struct qp_shared *shared; /* the application's segment */
-    struct work_queue sq, rq; /* private ends over it */
+    struct qp_shared *shared; /**< the application's segment */
+    struct work_queue sq, rq; /**< private ends over it */
     struct qp_caps caps;
     const struct rx_hash
         *rx_hash;        /* RAW_PACKET with receive-side scaling (raw.h), copied; or NULL */
-    struct rwq_ind *ind; /* and where it leads */
-    const struct entropy_policy *entropy; /* its own, copied; NULL: the port's */
-    void *owner;                          /* the device's object */
+    struct rwq_ind *ind; /**< and where it leads */
+    const struct entropy_policy *entropy; /**< its own, copied; NULL: the port's */
+    void *owner;                          /**< the device's object */
 };
 
-/*
- * Creates a queue pair in RESET, gives it a QPN and enters it into the table. Control thread; the
- * worker must be told of it (engine_qp_attach) before anything else. NULL and *err: -ENOMEM,
- * -ENOSPC (no QPN), -EOPNOTSUPP (type).
+/**
+ * Create a queue pair in RESET, with a QPN, in the table. Control thread; engine_qp_attach() comes
+ * before anything else.
+ *
+ * @param t  The table that gets it.
+ * @param init  Copied; what it points to must outlive the queue pair, but where it says copied.
+ * @param err  Set when the result is NULL.
+ * @return  The queue pair; NULL and -ENOMEM, -ENOSPC (no QPN is free) or -EOPNOTSUPP (type).
  */
 struct qp *qp_create(struct qp_table *t, const struct qp_init *init, int *err);
-/* Unpublishes (if that was not done) and frees a queue pair that was detached. Control thread,
- * after the workers' quiet point. */
+/**
+ * Free a queue pair that was detached, and unpublish it if that was not done. Control thread, after
+ * the workers' quiet point.
+ *
+ * @param qp  The queue pair.
+ */
 void qp_free(struct qp *qp);
 
-/* Takes qp out of the table: packets no longer find it. Control thread, before detaching. */
+/**
+ * Take a queue pair out of its table: packets no longer find it. Control thread, before
+ * engine_qp_detach().
+ *
+ * @param qp  The queue pair.
+ */
 void qp_unpublish(struct qp *qp);
 
-/* The worker takes, or gives up, ownership. Detaching stops all timers and transmission and posts
- * nothing. The owner worker. */
+/**
+ * Make an engine the owner of a queue pair. The engine's worker.
+ *
+ * @param e  The engine.
+ * @param qp  The queue pair, which no engine owns.
+ */
 void engine_qp_attach(struct engine *e, struct qp *qp);
+
+/**
+ * Give a queue pair up: all its timers and transmission stop, and nothing is posted. The owner
+ * worker.
+ *
+ * @param e  The engine.
+ * @param qp  The queue pair.
+ */
 void engine_qp_detach(struct engine *e, struct qp *qp);
 
-/*
- * Gives qp, and what it is about to do, to another engine of the device: in two steps, so that it
- * never belongs to none and its packets always find somebody. The first on the worker of `from`: it
- * does not touch qp afterwards, and hands its packets over. The second on the worker of `to`, which
- * may have worked on qp before: timers and transmission go on there. Completions that were posted
- * before lie in the other lane of their queue: the caller sees to it that they were read, see
- * cq_lane_is_empty. Members of multicast groups stay members, but a datagram that is on its way to
- * a group may miss a member that moves, or come to it twice. Packets that were handed over before
- * may be overtaken by later ones.
+/**
+ * Migrate a queue pair, with what it is about to do, to another engine of the device, first step:
+ * on the worker of `from`. Between the steps packets already find the new owner.
+ *
+ * Completions that were posted before lie in the other lane of their queue: the caller makes sure
+ * that they were read (cq_lane_is_empty). Members of multicast groups remain members, but a
+ * datagram that is on its way to a group may miss a member that migrates, or reach it twice. Later
+ * packets may overtake those that were forwarded before.
+ *
+ * @param from  The engine, whose worker does not touch qp afterwards, and forwards its packets.
+ * @param qp  The queue pair.
+ * @param to  The new owner.
  */
 void engine_qp_release(struct engine *from, struct qp *qp, struct engine *to);
+
+/**
+ * The second step, on the worker of `to`, which may have worked on qp before: timers and
+ * transmission go on there.
+ *
+ * @param to  The new owner.
+ * @param qp  The queue pair.
+ * @param now  The time.
+ */
 void engine_qp_adopt(struct engine *to, struct qp *qp, ns_t now);
 
-/* Whether the application has read all completions in `lane` of qp's queues. The worker of that
- * lane. */
+/**
+ * Whether the application has read all completions in a lane of a queue pair's completion queues.
+ * The worker of that lane.
+ *
+ * @param qp  The queue pair.
+ * @param lane  The lane.
+ * @return  True when it has.
+ */
 bool qp_completions_are_read(const struct qp *qp, uint32_t lane);
 
-/* The engine that owns qp. Any thread: may be out of date, but for the control thread, which alone
- * changes it. */
+/**
+ * The engine that owns a queue pair. Any thread: it may be out of date, but not for the control
+ * thread, which alone changes it.
+ *
+ * @param qp  The queue pair.
+ * @return  The engine; NULL: none.
+ */
 struct engine *qp_engine(const struct qp *qp);
 
-/*
- * Gives the queue pair a source port policy of its own; NULL: the port's again. A connection, from
- * RTR on, takes the new policy's first port at once, for requests and answers; datagrams have
- * theirs from the next work request on. RoCEv1 has no ports. -EINVAL: raw packets. The owner
- * worker.
+/**
+ * Give a queue pair a source port policy of its own. A connection, from RTR on, takes the new
+ * policy's first port at once, for requests and answers; datagrams have theirs from the next work
+ * request on. RoCEv1 has no ports. The owner worker.
+ *
+ * @param e  The engine.
+ * @param qp  The queue pair.
+ * @param policy  Copied; NULL: the port's again.
+ * @return  0; -EINVAL: raw packets.
  */
 int engine_qp_set_entropy(struct engine *e, struct qp *qp, const struct entropy_policy *policy);
 
-/*
- * Changes attributes and state (volume 1, 10.3.1 and table 91). av is the resolved address vector
- * when mask has QPA_AV (its udp_sport is set here, by the engine's policy), else NULL. max_mtu: the
- * port's active MTU code. Returns 0, -EINVAL (transition, missing or excess attributes, values out
- * of range), -EOPNOTSUPP (alternate path), -ENOMEM. The owner worker.
+/**
+ * Change attributes and state (volume 1, 10.3.1 and table 91). The owner worker.
+ *
+ * @param e  The engine.
+ * @param qp  The queue pair.
+ * @param attr  The attributes.
+ * @param mask  Which of them are set, QPA_*.
+ * @param av  The resolved address vector when mask has QPA_AV, else NULL; copied. The engine sets
+ *     udp_sport by its policy.
+ * @param max_mtu  The port's active MTU, 1 to 5: 256 to 4096 bytes.
+ * @param now  The time.
+ * @return  0; -EINVAL: the transition, missing or excess attributes, or values out of range;
+ *     -EOPNOTSUPP: an alternate path; -ENOMEM.
  */
 int engine_qp_modify(struct engine *e, struct qp *qp, const struct qp_attr *attr, uint32_t mask,
                      const struct address_vector *av, uint32_t max_mtu, ns_t now);
 
-/* The peer's packets go to another MAC from now on: it, or the router to it, moved. The owner
- * worker. */
+/**
+ * Send later packets of a connection to another MAC: the peer, or the router to it, has another.
+ * The owner worker.
+ *
+ * @param e  The engine.
+ * @param qp  The queue pair.
+ * @param mac  The new destination.
+ */
 void engine_qp_redirect(struct engine *e, struct qp *qp, const uint8_t mac[6]);
 
-/*
- * Joins a UD queue pair to a multicast group, or takes it out. 0, -EINVAL (not UD, not a multicast
- * GID), -ENOMEM; -EEXIST when it is in already, -ENOENT when it was not in. The owner worker.
+/**
+ * Join a UD queue pair to a multicast group. The owner worker.
+ *
+ * @param e  The engine.
+ * @param qp  The queue pair.
+ * @param group  The group's GID.
+ * @return  0; -EINVAL: not UD, or not a multicast GID; -ENOMEM; -EEXIST: it is a member already.
  */
 int engine_mcast_join(struct engine *e, struct qp *qp, const union gid *group);
+
+/**
+ * Take a UD queue pair out of a multicast group. The owner worker.
+ *
+ * @param e  The engine.
+ * @param qp  The queue pair.
+ * @param group  The group's GID.
+ * @return  0; -EINVAL: not UD, or not a multicast GID; -ENOENT: it is no member.
+ */
 int engine_mcast_leave(struct engine *e, struct qp *qp, const union gid *group);
 
-/* Current attributes. The owner worker. */
+/**
+ * The current attributes. The owner worker.
+ *
+ * @param qp  The queue pair.
+ * @param attr  Set.
+ */
 void engine_qp_query(const struct qp *qp, struct qp_attr *attr);
 
-/* Puts the queue pair into the error state: work is flushed. The owner worker. */
+/**
+ * Put a queue pair into the error state: its work is flushed. The owner worker.
+ *
+ * @param e  The engine.
+ * @param qp  The queue pair.
+ * @param now  The time.
+ */
 void engine_qp_error(struct engine *e, struct qp *qp, ns_t now);
 
+/**
+ * The QPN. Any thread.
+ *
+ * @param qp  The queue pair.
+ * @return  24 bits.
+ */
 uint32_t qp_number(const struct qp *qp);
+
+/**
+ * The owner that a queue pair was created with. Any thread.
+ *
+ * @param qp  The queue pair.
+ * @return  qp_init.owner.
+ */
 void *qp_owner(const struct qp *qp);
+
+/**
+ * The application's index of a queue pair. Any thread.
+ *
+ * @param qp  The queue pair.
+ * @return  qp_init.uidx.
+ */
 uint32_t qp_uidx(const struct qp *qp);
-uint32_t qp_type(const struct qp *qp);               /* enum qp_type */
-enum qp_state qp_current_state(const struct qp *qp); /* any thread: may be out of date */
+
+/**
+ * The type. Any thread.
+ *
+ * @param qp  The queue pair.
+ * @return  enum qp_type.
+ */
+uint32_t qp_type(const struct qp *qp);
+
+/**
+ * The state. Any thread: it may be out of date.
+ *
+ * @param qp  The queue pair.
+ * @return  The state.
+ */
+enum qp_state qp_current_state(const struct qp *qp);
+
+/**
+ * Where a connection's packets go. The owner worker, or a thread for which it waits.
+ *
+ * @param qp  The queue pair.
+ * @return  The address vector.
+ */
 const struct address_vector *qp_address_vector(const struct qp *qp);
-/* Its own policy, or NULL: the port's. The owner worker, or who waits for it. */
+/**
+ * The source port policy of a queue pair's own. The owner worker, or a thread for which it waits.
+ *
+ * @param qp  The queue pair.
+ * @return  The policy; NULL: it has the port's.
+ */
 const struct entropy_policy *qp_entropy(const struct qp *qp);
-/* The UDP source port of its packets now; 0: it has none (UD, where each work request has its own;
- * RoCEv1; before RTR). Any thread. */
+/**
+ * The UDP source port of a queue pair's packets now. Any thread.
+ *
+ * @param qp  The queue pair.
+ * @return  The port; 0: it has none (UD, where each work request has its own; RoCEv1; before RTR).
+ */
 uint16_t qp_udp_sport(const struct qp *qp);
+
+/**
+ * The capabilities that a queue pair was created with. Any thread.
+ *
+ * @param qp  The queue pair.
+ * @return  The capabilities.
+ */
 const struct qp_caps *qp_capabilities(const struct qp *qp);
 
-/* Per queue pair counters (names as the Linux rxe and mlx5 hw_counters where they exist). */
+/** The counters of a queue pair; names as the Linux rxe and mlx5 hw_counters where they exist. */
 #define QP_COUNTERS(X)        \
     X(tx_packets)             \
     X(tx_bytes)               \
@@ -354,11 +742,20 @@ const struct qp_caps *qp_capabilities(const struct qp *qp);
     X(rx_discards)            \
     X(repaths)                \
     X(np_ecn_marked_roce_packets)
+
+/** The counters of a queue pair; single writer. */
 struct qp_counters {
 #define X(name) counter_t name;
     QP_COUNTERS(X)
 #undef X
 };
+
+/**
+ * The counters of a queue pair. Any thread.
+ *
+ * @param qp  The queue pair.
+ * @return  The counters, which go on counting.
+ */
 const struct qp_counters *qp_counters(const struct qp *qp);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
+/**
+ * @file
  * Raw packets: whole Ethernet frames between applications and the port, beside RoCE. Queue pairs of
  * type RAW_PACKET send frames as they are; received frames reach them by flow rules. A queue pair
  * with receive-side scaling has no queues of its own: it hashes each frame, and an indirection
@@ -7,7 +8,7 @@
  *
  * What engines share here (flow rules, indirection tables) is published by one pointer and freed
  * after the workers' next quiet point. A WQ, like a queue pair, belongs to one engine at a time; a
- * frame that arrives at another one is handed on (engine_host.forward).
+ * frame that arrives at another one is forwarded (engine_host.forward).
  */
 #ifndef UROCE_RAW_H
 #define UROCE_RAW_H
@@ -20,74 +21,171 @@
 
 #define WQ_TABLE_SLOTS (1u << 16)
 
-/* Numeric values of enum ibv_wq_state. */
+/** Numeric values of enum ibv_wq_state. */
 enum wq_state {
     WQS_RESET,
     WQS_RDY,
     WQS_ERR,
 };
 
+/** A work queue. */
 struct wq;
+
+/** Work queues by number. */
 struct wq_table;
 
-struct wq_table *wq_table_create(void); /* NULL: out of memory */
-void wq_table_destroy(struct wq_table *t);
-struct wq *wq_table_lookup(const struct wq_table *t, uint32_t number); /* NULL: none */
+/**
+ * Create an empty table. Control thread.
+ *
+ * @return  The table; NULL: out of memory.
+ */
+struct wq_table *wq_table_create(void);
 
+/**
+ * Free a table that is empty. Control thread.
+ *
+ * @param t  The table.
+ */
+void wq_table_destroy(struct wq_table *t);
+
+/**
+ * The WQ of a number. Any thread.
+ *
+ * @param t  The table.
+ * @param number  Any number.
+ * @return  The WQ, valid until the worker's next quiet point; NULL: there is none.
+ */
+struct wq *wq_table_lookup(const struct wq_table *t, uint32_t number);
+
+/** What a WQ is created with. */
 struct wq_init {
     uint32_t pd;
-    uint32_t uidx; /* the application's number of it, in completions */
+    uint32_t uidx; /**< the application's number of it, in completions */
     struct comp_queue *cq;
-    struct work_queue rq;      /* private end over the application's segment; unused with srq */
-    _Atomic uint32_t *rq_prod; /* there; reset to 0 with the WQ. NULL with srq */
-    struct srq *srq;           /* entries come from it instead; or NULL */
-    void *owner;               /* the device's object */
+    struct work_queue rq;      /**< private end over the application's segment; unused with srq */
+    _Atomic uint32_t *rq_prod; /**< there; reset to 0 with the WQ. NULL with srq */
+    struct srq *srq;           /**< entries come from it instead; or NULL */
+    void *owner;               /**< the device's object */
 };
 
-/* In RESET, with a number. Control thread. NULL and *err: -ENOMEM, -ENOSPC. */
+/**
+ * Create a WQ in RESET, with a number. Control thread.
+ *
+ * @param t  The table that gets it.
+ * @param init  Copied; what it points to must outlive the WQ.
+ * @param err  Set when the result is NULL.
+ * @return  The WQ; NULL and -ENOMEM or -ENOSPC (no number is free).
+ */
 struct wq *wq_create(struct wq_table *t, const struct wq_init *init, int *err);
-/* After it was detached, no indirection table has it, and a quiet point. Control thread. */
+/**
+ * Free a WQ that was detached and is in no indirection table. Control thread, after the workers'
+ * quiet point.
+ *
+ * @param wq  The WQ.
+ */
 void wq_free(struct wq *wq);
 
-/* Its engine: before any indirection table has it. Detaching posts nothing. The engine's worker. */
+/**
+ * Make an engine the owner of a WQ, before any indirection table has it. The engine's worker.
+ *
+ * @param e  The engine.
+ * @param wq  The WQ.
+ */
 void engine_wq_attach(struct engine *e, struct wq *wq);
+
+/**
+ * Give a WQ up; nothing is posted. The engine's worker.
+ *
+ * @param e  The engine.
+ * @param wq  The WQ.
+ */
 void engine_wq_detach(struct engine *e, struct wq *wq);
-/*
- * RESET to RDY, RDY to RESET, RDY to ERR (waiting entries complete as flushed), ERR to RESET (all
- * entries are forgotten and its index is 0 again); a state to itself but for ERR. -EINVAL: another
- * transition. The engine's worker.
+/**
+ * Change the state: RESET to RDY, RDY to RESET, RDY to ERR (waiting WQEs complete as flushed), ERR
+ * to RESET (all WQEs are forgotten, and its index is 0 again); a state to itself but for ERR. The
+ * engine's worker.
+ *
+ * @param e  The engine.
+ * @param wq  The WQ.
+ * @param to  The new state.
+ * @param now  The time.
+ * @return  0; -EINVAL: another transition.
  */
 int engine_wq_modify(struct engine *e, struct wq *wq, enum wq_state to, ns_t now);
 
+/**
+ * The number of a WQ. Any thread.
+ *
+ * @param wq  The WQ.
+ * @return  Its number.
+ */
 uint32_t wq_number(const struct wq *wq);
+
+/**
+ * The owner that a WQ was created with. Any thread.
+ *
+ * @param wq  The WQ.
+ * @return  wq_init.owner.
+ */
 void *wq_owner(const struct wq *wq);
-enum wq_state wq_current_state(const struct wq *wq); /* any thread: may be out of date */
+
+/**
+ * The state of a WQ. Any thread: it may be out of date.
+ *
+ * @param wq  The WQ.
+ * @return  The state.
+ */
+enum wq_state wq_current_state(const struct wq *wq);
 
 /* ---- receive-side scaling ---- */
 
-#define RWQ_IND_MAX 128 /* entries of an indirection table */
+#define RWQ_IND_MAX 128 /**< entries of an indirection table */
 
-/* An indirection table of WQs: several queue pairs may use one. */
+/** An indirection table of WQs: several queue pairs may use one. */
 struct rwq_ind;
-/* What it holds at a time; never changed. */
+/** What it holds at a time; never changed. */
 struct rwq_entries;
 
-/* size: a power of two, at most RWQ_IND_MAX; WQs may repeat. Control thread. NULL: out of memory.
+/**
+ * Make the entries of an indirection table. Control thread.
+ *
+ * @param wq  The WQs; a WQ may be in several entries.
+ * @param size  How many, a power of two, at most RWQ_IND_MAX.
+ * @return  The entries; NULL: out of memory.
  */
 struct rwq_entries *rwq_entries_create(struct wq *const *wq, uint32_t size);
+
+/**
+ * Free entries that no table has. Control thread, after the workers' quiet point.
+ *
+ * @param entries  The entries.
+ */
 void rwq_entries_free(struct rwq_entries *entries);
-/* The table takes the first entries over. NULL: out of memory. */
+/**
+ * Make an indirection table. Control thread.
+ *
+ * @param entries  Its first entries, the table's from then on.
+ * @return  The table; NULL: out of memory.
+ */
 struct rwq_ind *rwq_ind_create(struct rwq_entries *entries);
-/*
- * Goes over to other entries (of any size), and returns the earlier ones, to be freed after the
- * workers' next quiet point. No frame is lost over it: each goes by the one or the other. Control
- * thread.
+/**
+ * Give a table other entries, of any size. No frame is lost: each goes by the one or the other.
+ * Control thread.
+ *
+ * @param ind  The table.
+ * @param entries  The new entries, the table's from then on.
+ * @return  The earlier entries, to be freed after the workers' next quiet point.
  */
 struct rwq_entries *rwq_ind_replace(struct rwq_ind *ind, struct rwq_entries *entries);
-/* With its entries; no queue pair may use it any more, and a quiet point has passed. */
+/**
+ * Free a table with its entries; no queue pair uses it any more. Control thread, after the workers'
+ * quiet point.
+ *
+ * @param ind  The table.
+ */
 void rwq_ind_free(struct rwq_ind *ind);
 
-/* Numeric values of enum ibv_rx_hash_fields. */
+/** Numeric values of enum ibv_rx_hash_fields. */
 enum rx_hash_field {
     RX_HASH_SRC_IPV4 = 1 << 0,
     RX_HASH_DST_IPV4 = 1 << 1,
@@ -100,15 +198,20 @@ enum rx_hash_field {
 };
 #define RX_HASH_FIELDS 0xFFu
 
-/* How a queue pair spreads frames. Frames without the chosen headers have hash 0. */
+/** How a queue pair spreads frames. Frames without the chosen headers have hash 0. */
 struct rx_hash {
     enum rss_function function;
     uint32_t
-        fields; /* enum rx_hash_field; of IPv4 and IPv6, and of TCP and UDP, only one may occur */
+        fields; /**< enum rx_hash_field; of IPv4 and IPv6, and of TCP and UDP, only one may occur */
     uint8_t key[TOEPLITZ_KEY_LEN];
 };
 
-/* Whether the fields go together: false for both IP versions, or TCP and UDP, or unknown bits. */
+/**
+ * Whether fields go together.
+ *
+ * @param fields  Any number.
+ * @return  False for both IP versions, for TCP and UDP, and for unknown bits.
+ */
 bool rx_hash_fields_valid(uint32_t fields);
 
 /*
@@ -119,46 +222,64 @@ bool rx_hash_fields_valid(uint32_t fields);
 
 /* ---- flow rules ---- */
 
-/* Numeric values of enum ibv_flow_attr_type. */
+/** Numeric values of enum ibv_flow_attr_type. */
 enum flow_type {
     FLOW_NORMAL = 0,
-    FLOW_ALL_DEFAULT = 1, /* what no other rule takes */
-    FLOW_MC_DEFAULT = 2,  /* and of that only multicast */
-    FLOW_SNIFFER = 3,     /* a copy of every frame received, RoCE's too; takes nothing away */
+    FLOW_ALL_DEFAULT = 1, /**< what no other rule takes */
+    FLOW_MC_DEFAULT = 2,  /**< the multicast among that */
+    FLOW_SNIFFER = 3,     /**< a copy of every frame received, RoCE's too; takes nothing away */
 };
 
+/** A rule. */
 struct flow_rule {
     enum flow_type type;
-    uint16_t priority; /* smaller ones first; among equals the earlier rule */
-    bool drop;         /* frames end here */
+    uint16_t priority; /**< smaller ones first; among equals the earlier rule */
+    bool drop;         /**< frames end here */
     bool tagged;
-    uint32_t tag; /* of its frames' completions: their imm, else 0 */
+    uint32_t tag; /**< of its frames' completions: their imm, else 0 */
     struct flow_match match;
-    struct qp *qp; /* RAW_PACKET; unused with drop */
+    struct qp *qp; /**< RAW_PACKET; unused with drop */
 };
 
-/*
+/**
  * The rules of a port in their order. A frame goes to the queue pair of the first rule that it
  * matches, and to no other; copies to the sniffers. Frames that belong to RoCE (drop reasons other
  * than "not RoCE" and "fragment" included) are for sniffers only. A default rule does not keep a
  * frame from the port's IP host.
  *
- * The engine that a frame arrives at counts it for the rule; engines that it is handed over to
- * serve their own queues. While a queue pair is given to another engine, or an indirection table
- * replaced, a sniffer may miss a frame that is on its way between engines, or get it twice; whom a
- * rule gives it to gets it once.
+ * The engine that receives a frame counts it for the rule; engines that it is forwarded to serve
+ * their own queues. While a queue pair migrates, or an indirection table is replaced, a sniffer may
+ * miss a frame that is on its way between engines, or receive it twice; the queue pair of the rule
+ * receives it once.
  */
 struct flow_table;
+
+/** Where the engines of a port find its table. */
 struct flow_slot {
-    struct flow_table *_Atomic table; /* NULL: no rules */
+    struct flow_table *_Atomic table; /**< NULL: no rules */
 };
 
-/* A table with these rules, which it copies. Control thread. NULL: out of memory. */
+/**
+ * Make a table of rules. Control thread.
+ *
+ * @param rule  The rules, copied.
+ * @param rules  How many.
+ * @return  The table; NULL: out of memory.
+ */
 struct flow_table *flow_table_create(const struct flow_rule *rule, unsigned rules);
-/* After it was replaced in its slot, and a quiet point. */
+/**
+ * Free a table that was replaced in its slot. Control thread, after the workers' quiet point.
+ *
+ * @param t  The table.
+ */
 void flow_table_free(struct flow_table *t);
-/* Frames that each rule has taken since this table was published, by the index of rule given above;
- * any thread. Counters are kept per engine lane: summed here. */
+/**
+ * Frames that a rule has taken since its table was published, on all engines. Any thread.
+ *
+ * @param t  The table.
+ * @param rule  The index that the rule had in flow_table_create().
+ * @return  Frames.
+ */
 uint64_t flow_table_frames(const struct flow_table *t, unsigned rule);
 
 #endif
