@@ -38,7 +38,7 @@ void mr_client_opened(struct client *c)
 {
     int cancel = lock_regions();
 
-    mr_watch_forks();
+    mr_register_fork_handlers();
     LIST_INSERT_HEAD(&mr_clients, c, link);
     unlock_regions(cancel);
 }

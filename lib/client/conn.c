@@ -28,12 +28,12 @@ static void before_fork(void)
     pthread_mutex_lock(&open_lock);
 }
 
-static void after_fork(void)
+static void after_fork_in_parent(void)
 {
     pthread_mutex_unlock(&open_lock);
 }
 
-static void in_child(void)
+static void after_fork_in_child(void)
 {
     for (struct conn *c = LIST_FIRST(&open_conns); c; c = LIST_NEXT(c, link)) {
         close(c->sock);
@@ -43,9 +43,9 @@ static void in_child(void)
     pthread_mutex_unlock(&open_lock);
 }
 
-static void watch_forks(void)
+static void register_fork_handlers(void)
 {
-    pthread_atfork(before_fork, after_fork, in_child);
+    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
 static int sock_open(struct conn *c)
@@ -53,7 +53,7 @@ static int sock_open(struct conn *c)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     int err = 0;
 
-    pthread_once(&once, watch_forks);
+    pthread_once(&once, register_fork_handlers);
     pthread_mutex_lock(&open_lock);
     c->sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (c->sock >= 0)

@@ -42,7 +42,7 @@ unsigned mr_writes(uint32_t access);
 /* ---- mr_fork.c ---- */
 
 /* Once. */
-void mr_watch_forks(void);
+void mr_register_fork_handlers(void);
 /* For adopt_init. */
 extern const struct adopt_config mr_adopt_config;
 /* Under the lock: if the memfd was lost, does what a fork does. */

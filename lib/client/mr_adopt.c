@@ -12,7 +12,7 @@ static void report_copied(struct client_mr *mr, enum ctl_mr_why why)
     conn_call(&mr->client->conn, CTL_REMAP_MR, &m, NULL, 0, NULL, 0);
 }
 
-static bool remap(struct client_mr *mr, const struct adopt_lease *l)
+static bool remap_at_daemon(struct client_mr *mr, const struct adopt_lease *l)
 {
     struct ctl_msg m = {.remap = {.handle = mr->handle, .why = CTL_MR_ADOPTED}};
     int fd = adopt_memfd();
@@ -23,14 +23,14 @@ static bool remap(struct client_mr *mr, const struct adopt_lease *l)
 
 /* The old lease is kept until the new one has replaced it: the daemon copies its pages until then.
  */
-static void adopt_one(struct client_mr *mr, unsigned how)
+static void adopt_copied(struct client_mr *mr, unsigned how)
 {
     unsigned flags = mr_writes(mr->access) | ADOPT_MOVE | ADOPT_AGAIN | how;
     struct adopt_lease old = mr->lease, new;
     enum ctl_mr_why why = adopt_acquire(&new, mr->addr, mr->length, flags);
 
     if (why == CTL_MR_ADOPTED) {
-        if (!remap(mr, &new))
+        if (!remap_at_daemon(mr, &new))
             adopt_refused(&new);
         adopt_release(&old);
         mr->lease = new;
@@ -69,7 +69,7 @@ void mr_adopt(struct client_mr *mr, unsigned how)
     if (shares_atomics_with(mr, LEASE_COPIED))
         report_copied(mr, CTL_MR_OVERLAPS);
     else
-        adopt_one(mr, how);
+        adopt_copied(mr, how);
 }
 
 bool mr_joins_mapped(const struct client_mr *mr)

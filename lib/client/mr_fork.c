@@ -19,7 +19,7 @@ static uint64_t frozen_bytes; /* waiting to be adopted again */
 /* ---- the daemon pauses ---- */
 
 /* Returns for how many ns the daemon pauses, or a negative errno. */
-static int64_t freeze(struct client *c, uint32_t flags)
+static int64_t pause_daemon(struct client *c, uint32_t flags)
 {
     struct ctl_msg m = {.freeze = {.flags = flags}};
     int err = conn_call(&c->conn, CTL_FREEZE_MRS, &m, NULL, 0, NULL, 0);
@@ -42,7 +42,7 @@ static int64_t stop_all(void)
     int64_t shortest = INT64_MAX;
 
     for (struct client *c = LIST_FIRST(&mr_clients); c; c = LIST_NEXT(c, link)) {
-        int64_t ns = freeze(c, 0);
+        int64_t ns = pause_daemon(c, 0);
 
         if (ns >= 0)
             shortest = min_of(shortest, ns);
@@ -82,7 +82,7 @@ static void limit_reply_wait(struct client *c, time_t seconds)
 static void unmap_at_daemon(struct client *c)
 {
     limit_reply_wait(c, FORK_SECONDS);
-    if (freeze(c, CTL_FREEZE_UNMAP) < 0)
+    if (pause_daemon(c, CTL_FREEZE_UNMAP) < 0)
         shutdown(c->conn.sock, SHUT_RDWR);
     limit_reply_wait(c, CONN_REPLY_SECONDS);
 }
@@ -104,7 +104,7 @@ static void freeze_all(void)
 
 /* At once if that is quick. Else regions are adopted when they are hot again, or at once if no
  * thread can wait for that. */
-static void adopt_again(void)
+static void readopt_regions(void)
 {
     struct client_mr *mr;
     bool later = frozen_bytes > AT_ONCE;
@@ -125,7 +125,7 @@ void mr_check_lost(void)
     if (!adopt_lost())
         return;
     freeze_all();
-    adopt_again();
+    readopt_regions();
 }
 
 static void before_fork(void)
@@ -134,13 +134,13 @@ static void before_fork(void)
     freeze_all();
 }
 
-static void after_fork(void)
+static void after_fork_in_parent(void)
 {
-    adopt_again();
+    readopt_regions();
     pthread_mutex_unlock(&mr_mutex);
 }
 
-static void in_child(void)
+static void after_fork_in_child(void)
 {
     struct client_mr *mr;
     struct client *c;
@@ -160,10 +160,10 @@ static void in_child(void)
     pthread_mutex_unlock(&mr_mutex);
 }
 
-void mr_watch_forks(void)
+void mr_register_fork_handlers(void)
 {
     static bool watched;
 
     if (!watched)
-        watched = !pthread_atfork(before_fork, after_fork, in_child);
+        watched = !pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }

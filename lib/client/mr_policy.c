@@ -37,7 +37,7 @@ unsigned mr_writes(uint32_t access)
     return access & ACCESS_WRITES ? ADOPT_WRITES : 0;
 }
 
-static enum ctl_mr_why why_not_at_once(const struct ctl_reg_mr *r)
+static enum ctl_mr_why reason_to_wait(const struct ctl_reg_mr *r)
 {
     if (r->access & ACCESS_ON_DEMAND)
         return CTL_MR_ON_DEMAND;
@@ -52,7 +52,7 @@ bool mr_policy(const struct ctl_reg_mr *r, unsigned *flags, enum ctl_mr_why *why
     *why = CTL_MR_OFF;
     if (policy == POLICY_COPY)
         return false;
-    *why = why_not_at_once(r);
+    *why = reason_to_wait(r);
     if (*why == CTL_MR_ADOPTED)
         *flags |= ADOPT_MOVE;
     return true;

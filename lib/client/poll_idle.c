@@ -26,7 +26,7 @@ static ns_t now_ns(void)
 }
 
 /* Whether a completion waits in any queue of the context. */
-static bool any_completion(struct client *c)
+static bool any_completion_waits(struct client *c)
 {
     bool found = false;
 
@@ -57,7 +57,7 @@ static void sleep_for_completion(struct client *c)
     }
     atomic_store_explicit(&c->shared->app_armed, 1, memory_order_relaxed);
     atomic_thread_fence(memory_order_seq_cst);
-    if (!any_completion(c))
+    if (!any_completion_waits(c))
         syscall(SYS_futex, &c->shared->app_armed, FUTEX_WAIT, 1, &limit, NULL, 0);
     atomic_store_explicit(&c->shared->app_armed, 0, memory_order_relaxed);
     spin_unlock(&c->blocking);
@@ -68,7 +68,7 @@ static void sleep_for_completion(struct client *c)
  * polled all of them when it comes back to the one after which it yielded last. One yield for each
  * queue would give the CPU away several times before the thread has used it.
  */
-static bool within_round(const struct client_cq *cq)
+static bool yield_may_wait(const struct client_cq *cq)
 {
     if (cq != client_idle.round && client_idle.round_others < ROUND_OTHERS) {
         client_idle.round_others++;
@@ -105,7 +105,7 @@ void client_poll_empty(const struct client_cq *cq)
         client_choose_cpu(c, now_ns(), 0);
     } else if (++client_idle.empty_polls <= yield_after(&client_idle.yields, spin_limit)) {
         cpu_pause();
-    } else if (within_round(cq)) {
+    } else if (yield_may_wait(cq)) {
         cpu_pause();
     } else {
         client_idle.empty_polls = 0;

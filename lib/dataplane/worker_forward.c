@@ -86,8 +86,8 @@ static void deliver_to_host(struct worker_port *p, const struct frame *f, unsign
     slow_path_notify(p->slow);
 }
 
-static void deliver(struct worker *w, const struct forward_target *target, struct frame *f,
-                    unsigned n, unsigned from, ns_t now)
+static void deliver_frames(struct worker *w, const struct forward_target *target, struct frame *f,
+                           unsigned n, unsigned from, ns_t now)
 {
     struct worker_port *p = target->to;
 
@@ -111,7 +111,7 @@ static void receive_from(struct worker *w, unsigned from, ns_t now)
     for (unsigned n, left = FRAME_BURST; left; left -= n) {
         n = forward_take(ring, &target, f, left);
         if (n)
-            deliver(w, &target, f, n, from, now);
+            deliver_frames(w, &target, f, n, from, now);
         forward_release(ring);
         if (!n)
             break;

@@ -72,7 +72,7 @@ EXPORT int ibv_destroy_ah(struct ibv_ah *base)
     struct ctl_msg m = {.handle = base->handle};
     int err = shim_call(base->context, CTL_DESTROY_AH, &m);
 
-    if (destroyed(err))
+    if (is_destroyed(err))
         free(base);
     return err;
 }
@@ -117,7 +117,7 @@ static bool ipv4_checksum_ok(const uint8_t *h)
     return sum == 0xFFFF;
 }
 
-static void map_ipv4(union ibv_gid *gid, const uint8_t *addr)
+static void set_ipv4_mapped(union ibv_gid *gid, const uint8_t *addr)
 {
     memset(gid->raw, 0, 10);
     memset(gid->raw + 10, 0xFF, 2);
@@ -132,8 +132,8 @@ static int parse_grh(struct source *f, const struct ibv_grh *grh)
     uint32_t word = ntohl(grh->version_tclass_flow);
 
     if (v4[0] == 0x45 && ipv4_checksum_ok(v4)) {
-        map_ipv4(&f->sgid, v4 + 12);
-        map_ipv4(&f->dgid, v4 + 16);
+        set_ipv4_mapped(&f->sgid, v4 + 12);
+        set_ipv4_mapped(&f->dgid, v4 + 16);
         f->gid_type = IBV_GID_TYPE_ROCE_V2;
         f->traffic_class = v4[1];
         f->flow_label = 0;

@@ -71,8 +71,8 @@ static struct ibv_srq *deliver_srq(struct client *c, uint64_t uidx)
 }
 
 /* Translates a record. False: its object is gone. */
-static bool translate(struct client *c, const struct ctl_async_event *record,
-                      struct ibv_async_event *event)
+static bool translate_event(struct client *c, const struct ctl_async_event *record,
+                            struct ibv_async_event *event)
 {
     event->event_type = record->type;
     switch (event->event_type) {
@@ -119,7 +119,7 @@ EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_async_eve
             return -1;
         }
         record = (struct ctl_async_event){.type = IBV_EVENT_DEVICE_FATAL};
-    } while (!translate(&ctx->client, &record, event));
+    } while (!translate_event(&ctx->client, &record, event));
     return 0;
 }
 

@@ -40,7 +40,7 @@ EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
     if (busy)
         return EBUSY;
     err = shim_call(context, CTL_DESTROY_CHANNEL, &m);
-    if (!destroyed(err))
+    if (!is_destroyed(err))
         return err;
     close(channel->fd);
     free(channel);

@@ -89,7 +89,7 @@ EXPORT int ibv_destroy_cq(struct ibv_cq *base)
     struct shim_cq *cq = to_cq(base);
     int err = client_cq_destroy(&cq->queue);
 
-    if (!destroyed(err))
+    if (!is_destroyed(err))
         return -err;
     shim_wait_acks(&base->mutex, &base->cond, &base->comp_events_completed, cq->comp_delivered);
     shim_wait_acks(&base->mutex, &base->cond, &base->async_events_completed, cq->async_delivered);

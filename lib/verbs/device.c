@@ -26,7 +26,7 @@ static void set_names(struct shim_device *d, const struct ctl_device *info)
 }
 
 /* The process's one object for device `index`. */
-static struct shim_device *device_get(uint32_t index, const struct ctl_device *info)
+static struct shim_device *get_or_create_device(uint32_t index, const struct ctl_device *info)
 {
     struct shim_device *d = devices[index];
 
@@ -57,7 +57,7 @@ static int list_devices(struct ibv_device **list)
         return 0;
     pthread_mutex_lock(&devices_lock);
     for (uint32_t i = 0; i < MAX_DEVICES && !client_query_device(&conn, i, &info); i++) {
-        struct shim_device *d = device_get(i, &info);
+        struct shim_device *d = get_or_create_device(i, &info);
 
         if (d)
             list[n++] = &d->base;

@@ -196,7 +196,7 @@ int shim_destroy_flow(struct ibv_flow *flow)
     struct ctl_msg m = {.handle = flow->handle};
     int err = shim_call(flow->context, CTL_DESTROY_FLOW, &m);
 
-    if (destroyed(err))
+    if (is_destroyed(err))
         free(flow);
     return err;
 }

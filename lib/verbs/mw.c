@@ -28,7 +28,7 @@ int shim_dealloc_mw(struct ibv_mw *mw)
     struct ctl_msg m = {.handle = mw->handle};
     int err = shim_call(mw->context, CTL_DEALLOC_MW, &m);
 
-    if (destroyed(err))
+    if (is_destroyed(err))
         free(mw);
     return err;
 }

@@ -31,7 +31,7 @@ EXPORT int ibv_dealloc_pd(struct ibv_pd *pd)
     struct ctl_msg m = {.handle = pd->handle};
     int err = shim_call(pd->context, CTL_DEALLOC_PD, &m);
 
-    if (destroyed(err))
+    if (is_destroyed(err))
         free(pd);
     return err;
 }
@@ -106,7 +106,7 @@ EXPORT int ibv_dereg_mr(struct ibv_mr *ibv_mr)
     struct shim_mr *mr = (struct shim_mr *)ibv_mr;
     int err = -client_dereg_mr(&to_context(ibv_mr->context)->client, &mr->region);
 
-    if (destroyed(err))
+    if (is_destroyed(err))
         free(mr);
     return err;
 }

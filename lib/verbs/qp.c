@@ -281,7 +281,7 @@ EXPORT int ibv_destroy_qp(struct ibv_qp *base)
     struct shim_qp *qp = to_qp(base);
     int err = client_qp_destroy(&qp->queue, queue_of(base->send_cq), queue_of(base->recv_cq));
 
-    if (!destroyed(err))
+    if (!is_destroyed(err))
         return -err;
     shim_wait_acks(&base->mutex, &base->cond, &base->events_completed, qp->async_delivered);
     pthread_mutex_destroy(&base->mutex);

@@ -134,7 +134,7 @@ int shim_query_rt_values(struct ibv_context *context, struct ibv_values_ex *valu
 #define SPEED_UNKNOWN_MBPS 10000
 
 /* A port's speed as lanes and speed per lane, as InfiniBand counts them. */
-static void set_rate(struct ibv_port_attr *attr, uint32_t mbps)
+static void set_speed(struct ibv_port_attr *attr, uint32_t mbps)
 {
     static const struct {
         uint32_t mbps;
@@ -172,7 +172,7 @@ int shim_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_a
 
     if (err)
         return err;
-    set_rate(&all, m.port.speed_mbps ? m.port.speed_mbps : SPEED_UNKNOWN_MBPS);
+    set_speed(&all, m.port.speed_mbps ? m.port.speed_mbps : SPEED_UNKNOWN_MBPS);
     memset(attr, 0, size);
     memcpy(attr, &all, min_of(size, sizeof(all)));
     return 0;

@@ -140,7 +140,7 @@ static inline struct shim_qp *qp_of_ex(struct ibv_qp_ex *qp)
 
 /* Whether a request to destroy an object has ended it: also when the daemon, and with it the
  * object, is gone. */
-static inline bool destroyed(int err)
+static inline bool is_destroyed(int err)
 {
     return !err || err == EIO || err == -EIO;
 }

@@ -95,7 +95,7 @@ EXPORT int ibv_destroy_srq(struct ibv_srq *base)
     struct shim_srq *srq = to_srq(base);
     int err = client_srq_destroy(&srq->queue);
 
-    if (!destroyed(err))
+    if (!is_destroyed(err))
         return -err;
     shim_wait_acks(&base->mutex, &base->cond, &base->events_completed, srq->async_delivered);
     pthread_mutex_destroy(&base->mutex);

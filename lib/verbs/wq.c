@@ -123,7 +123,7 @@ int shim_destroy_wq(struct ibv_wq *base)
     struct shim_wq *wq = to_wq(base);
     int err = client_wq_destroy(&wq->queue, &to_cq(base->cq)->queue);
 
-    if (!destroyed(err))
+    if (!is_destroyed(err))
         return -err;
     shim_wait_acks(&base->mutex, &base->cond, &base->events_completed, wq->async_delivered);
     pthread_mutex_destroy(&base->mutex);
@@ -183,7 +183,7 @@ int shim_destroy_rwq_ind_table(struct ibv_rwq_ind_table *table)
     struct ctl_msg m = {.handle = (uint32_t)table->ind_tbl_handle};
     int err = shim_call(table->context, CTL_DESTROY_RWQ_IND, &m);
 
-    if (destroyed(err))
+    if (is_destroyed(err))
         free(table);
     return err;
 }

@@ -31,7 +31,7 @@ int shim_close_xrcd(struct ibv_xrcd *xrcd)
     struct ctl_msg m = {.handle = x->handle};
     int err = shim_call(xrcd->context, CTL_CLOSE_XRCD, &m);
 
-    if (destroyed(err))
+    if (is_destroyed(err))
         free(x);
     return err;
 }
