@@ -29,7 +29,7 @@ def every_file(table, known):
 
 
 def most_first(table, known):
-    _, out, _ = tests_of("rx_validate")
+    _, out, _ = tests_of("pkt_parse.c")
     counts = [int(n) for n in re.findall(r"^ *(\d+)  \S", out, re.M)]
     return counts == sorted(counts, reverse=True) and counts
 
@@ -52,7 +52,11 @@ def without_faults(table, known):
 
 
 def unknown(table, known):
-    return all(tests_of(name)[0] == 1 and name in tests_of(name)[2] for name in ("no_such.c", "no_such_function"))
+    for name in ("no_such.c", "no_such_function"):
+        status, _, error = tests_of(name)
+        if status != 1 or name not in error:
+            return False
+    return True
 
 
 CASES = (every_file, most_first, end_of_a_path, function, without_faults, unknown)
@@ -61,6 +65,7 @@ CASES = (every_file, most_first, end_of_a_path, function, without_faults, unknow
 def main():
     table, known = faults.read(ROOT / "test/mutation/mutations.txt"), results.read(ROOT)
     faults.find_all(table, faults.Tree(ROOT))
+    table = [m for m in table if m.path and m.name in known]  # mutation_table reports the others
     failed = 0
     print(f"1..{len(CASES)}")
     for number, case in enumerate(CASES, 1):
