@@ -38,7 +38,7 @@ ALLOWED = {
     "doc": 0,
     "drivers": 35,
     "examples": 0,
-    "lib": 148,
+    "lib": 79,
     "scripts": 0,
     "test": 429,
     "": 0,
