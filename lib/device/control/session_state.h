@@ -25,8 +25,8 @@ struct session {
     struct segment segment;
     struct slab_pool slabs;             /* the segments of its queues */
     struct worker_ctx ctx[WORKERS_MAX]; /* by part of the device */
-    struct worker_ctx
-        *by_worker[WORKERS_MAX]; /* the same, by worker; NULL: not one of the device's */
+    /* The same, by worker; NULL: not one of the device's. */
+    struct worker_ctx *by_worker[WORKERS_MAX];
     /* Doorbell slots: db_slot.c. */
     struct dp_slots slots;
     uint32_t *free_slot; /* a stack */
@@ -51,7 +51,7 @@ static inline struct session *session_next(const struct device *d, const struct 
     return sn;
 }
 
-/* CTL_OPEN, and its undoing. */
+/* CTL_OPEN: opens the device. ctx_close undoes that. */
 int ctx_open(struct session *sn, struct ctl_call *call);
 void ctx_close(struct session *sn);
 

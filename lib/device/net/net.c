@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Its time, its timer and its paths: what the device's other files use of a port's host. */
+/* What the other files use of a port's host: its time, its timer and its paths. */
 #include <errno.h>
 #include <string.h>
 #include <sys/timerfd.h>

@@ -7,12 +7,6 @@
 #include "control/session_state.h"
 #include "objects/pd_mr.h"
 
-struct mw {
-    struct object o;
-    struct pd *pd;
-    struct mem_region window;
-};
-
 int mw_alloc(struct session *sn, struct ctl_call *call)
 {
     const struct ctl_alloc_mw *rq = &call->request->alloc_mw;

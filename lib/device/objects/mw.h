@@ -3,7 +3,15 @@
 #ifndef UROCE_DEVICE_MW_H
 #define UROCE_DEVICE_MW_H
 
+#include "mem.h"
+#include "objects/object.h"
 #include "session.h"
+
+struct mw {
+    struct object o;
+    struct pd *pd;
+    struct mem_region window;
+};
 
 int mw_alloc(struct session *sn, struct ctl_call *call);
 int mw_dealloc(struct session *sn, struct ctl_call *call);

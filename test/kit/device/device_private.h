@@ -14,6 +14,7 @@
 #include "objects/cq_channel.h"
 #include "objects/flow.h"
 #include "objects/mcast.h"
+#include "objects/mw.h"
 #include "objects/pd_mr.h"
 #include "objects/qp_object.h"
 #include "objects/srq_object.h"
