@@ -15,7 +15,7 @@ static void ask_for_less(struct ethdev *d, struct rte_eth_conf *conf)
     } else {
         conf->rxmode.mq_mode = RTE_ETH_MQ_RX_NONE;
         conf->rxmode.offloads &= ~RTE_ETH_RX_OFFLOAD_RSS_HASH;
-        conf->rx_adv_conf.rss_conf.rss_hf = 0;
+        conf->rx_adv_conf.rss_conf = (struct rte_eth_rss_conf){0};
         d->rss.on = false;
     }
 }

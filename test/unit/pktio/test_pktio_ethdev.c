@@ -409,7 +409,7 @@ static void test_tap_and_its_other_end(void **state)
     set_up("utest0", true);
     await_link(io, true);
     io->ops->close(io);
-    assert_refused("net_tap1,iface=utest1", 9000, "an MTU of 9000 is too much for this device");
+    assert_refused("net_tap1,iface=utest1", 70000, "an MTU of 70000 is too much for this device");
 }
 
 /* ---- tagged frames, from end to end ---- */
