@@ -29,9 +29,10 @@
 
 typedef uint64_t hdr_vec __attribute__((vector_size(16)));
 
-/* The first HDR_MIN bytes of a frame. */
+/* The first HDR_MIN bytes of a frame, and its bytes from HDR_TAIL on: up to the BTH's P_Key. */
+#define HDR_TAIL 30
 struct hdr_head {
-    hdr_vec vec[3];
+    hdr_vec vec[3], tail;
 };
 
 struct hdr_template {
@@ -39,7 +40,7 @@ struct hdr_template {
      * of the BTH it has version and P_Key. */
     union {
         uint64_t word[6];
-        struct hdr_head head;
+        hdr_vec vec[3];
     };
     uint64_t own;    /* the second half of our address */
     uint32_t ip_sum; /* of the IP header's constant words, without ECN */
@@ -163,11 +164,6 @@ static inline bool hdr_template_parse(const struct hdr_template *t, const uint8_
 #define MARK_MASK_3 UINT64_C(0xFFFFFFFFFFFF0000)
 #define MARK_MASK_5 UINT64_C(0x0000FFFFFFFFFFFF)
 
-static inline void hdr_head_take(struct hdr_head *h, const uint8_t *frame)
-{
-    memcpy(h->vec, frame, sizeof(h->vec));
-}
-
 ALWAYS_INLINE hdr_vec hdr_vec_at(const uint8_t *p)
 {
     hdr_vec v;
@@ -176,14 +172,36 @@ ALWAYS_INLINE hdr_vec hdr_vec_at(const uint8_t *p)
     return v;
 }
 
-ALWAYS_INLINE bool hdr_head_matches(const struct hdr_head *h, const uint8_t *frame, hdr_vec m0,
-                                    hdr_vec m1, hdr_vec m2)
+static inline void hdr_head_take(struct hdr_head *h, const uint8_t *frame)
 {
-    hdr_vec differ = ((hdr_vec_at(frame) ^ h->vec[0]) & m0) |
-                     ((hdr_vec_at(frame + 16) ^ h->vec[1]) & m1) |
-                     ((hdr_vec_at(frame + 32) ^ h->vec[2]) & m2);
+    memcpy(h->vec, frame, sizeof(h->vec));
+    h->tail = hdr_vec_at(frame + HDR_TAIL);
+}
 
-    return !(differ[0] | differ[1]);
+/* A head that no frame has: no frame is sent to MAC address 0. */
+static inline void hdr_head_clear(struct hdr_head *h)
+{
+    h->vec[0] = (hdr_vec){0};
+}
+
+ALWAYS_INLINE bool hdr_vec_is_zero(hdr_vec v)
+{
+#ifdef __SSE2__
+    typedef char bytes __attribute__((vector_size(16)));
+
+    return __builtin_ia32_pmovmskb128((bytes)((bytes)v == (bytes){0})) == 0xFFFF;
+#else
+    return !(v[0] | v[1]);
+#endif
+}
+
+/* Whether the first bytes of a frame are those of vec, but for those that the masks leave out. */
+ALWAYS_INLINE bool hdr_vecs_match(const hdr_vec vec[3], const uint8_t *frame, hdr_vec m0,
+                                  hdr_vec m1, hdr_vec m2)
+{
+    return hdr_vec_is_zero(((hdr_vec_at(frame) ^ vec[0]) & m0) |
+                           ((hdr_vec_at(frame + 16) ^ vec[1]) & m1) |
+                           ((hdr_vec_at(frame + 32) ^ vec[2]) & m2));
 }
 
 /*
@@ -194,35 +212,31 @@ ALWAYS_INLINE bool hdr_head_matches(const struct hdr_head *h, const uint8_t *fra
  */
 static inline bool hdr_template_matches(const struct hdr_template *t, const uint8_t *frame)
 {
-    return hdr_head_matches(&t->head, frame, (hdr_vec){SAME_MASK_0, SAME_MASK_1},
-                            (hdr_vec){SAME_MASK_2, SAME_MASK_3},
-                            (hdr_vec){SAME_MASK_4, SAME_MASK_5});
+    return hdr_vecs_match(t->vec, frame, (hdr_vec){SAME_MASK_0, SAME_MASK_1},
+                          (hdr_vec){SAME_MASK_2, SAME_MASK_3}, (hdr_vec){SAME_MASK_4, SAME_MASK_5});
 }
 
 /* Whether a frame is also of the size and opcode of the one with this head. */
 static inline bool hdr_same_layout(const struct hdr_head *h, const uint8_t *frame)
 {
-    return hdr_head_matches(h, frame, (hdr_vec){SAME_MASK_0, SAME_MASK_1},
-                            (hdr_vec){LAYOUT_MASK_2, SAME_MASK_3},
-                            (hdr_vec){LAYOUT_MASK_4, LAYOUT_MASK_5});
+    return hdr_vecs_match(h->vec, frame, (hdr_vec){SAME_MASK_0, SAME_MASK_1},
+                          (hdr_vec){LAYOUT_MASK_2, SAME_MASK_3},
+                          (hdr_vec){LAYOUT_MASK_4, LAYOUT_MASK_5});
 }
 
 /* Whether a frame begins as the one with this head, in every byte up to the BTH's P_Key but the ECN
  * mark and the checksum. */
 static inline bool hdr_same_but_mark(const struct hdr_head *h, const uint8_t *frame)
 {
-    return hdr_head_matches(h, frame, (hdr_vec){UINT64_MAX, MARK_MASK_1},
-                            (hdr_vec){UINT64_MAX, MARK_MASK_3}, (hdr_vec){UINT64_MAX, MARK_MASK_5});
+    return hdr_vecs_match(h->vec, frame, (hdr_vec){UINT64_MAX, MARK_MASK_1},
+                          (hdr_vec){UINT64_MAX, MARK_MASK_3}, (hdr_vec){UINT64_MAX, MARK_MASK_5});
 }
 
 /* Whether a frame begins as the one with this head, in every byte up to the BTH's P_Key. */
 static inline bool hdr_same(const struct hdr_head *h, const uint8_t *frame)
 {
-    const uint8_t *b = (const uint8_t *)h->vec;
-    hdr_vec differ = (hdr_vec_at(frame) ^ h->vec[0]) | (hdr_vec_at(frame + 16) ^ h->vec[1]) |
-                     (hdr_vec_at(frame + 30) ^ hdr_vec_at(b + 30));
-
-    return !(differ[0] | differ[1]);
+    return hdr_vec_is_zero((hdr_vec_at(frame) ^ h->vec[0]) | (hdr_vec_at(frame + 16) ^ h->vec[1]) |
+                           (hdr_vec_at(frame + HDR_TAIL) ^ h->tail));
 }
 
 /* Whether a frame that matches has the right header checksum. */

@@ -71,7 +71,8 @@ static inline psn_t bth_psn(const uint8_t *bth)
     return psn(get_be24(bth + BTH_PSN_OFF));
 }
 
-/* Destination QPN and PSN as one number, to compare with and to count up. */
+/* Destination QPN and PSN as one number: the next packet's is one more, until the PSN wraps around.
+ */
 #define BTH_POSITION_MASK UINT64_C(0x00FFFFFF00FFFFFF)
 static inline uint64_t bth_position(const uint8_t *bth)
 {
@@ -81,11 +82,6 @@ static inline uint64_t bth_position(const uint8_t *bth)
 static inline uint64_t bth_position_of(uint32_t dest_qpn, psn_t p)
 {
     return (uint64_t)dest_qpn << 32 | p.v;
-}
-
-static inline uint64_t bth_position_add(uint64_t position, uint32_t packets)
-{
-    return (position + packets) & BTH_POSITION_MASK;
 }
 
 /* The payload of a packet, or the ICRC of one without. */

@@ -26,7 +26,8 @@ TOLERANCE = 3  # per cent
 TIMES = 4096
 # By size: so many messages that what is done once, as the queues grow to their size, counts for little.
 MESSAGE_TIMES = {8: 16384, 4096: TIMES}
-MESSAGES = [(op, size) for op in ("write", "send", "read") for size in MESSAGE_TIMES]
+# "marked": WRITEs of which the network marks half "congestion experienced".
+MESSAGES = [(op, size) for op in ("write", "send", "read") for size in MESSAGE_TIMES] + [("marked", 8)]
 # The functions of engine_cost, and what happens in them.
 HALVES = {"requester_tx": "request", "responder_rx": "execute", "responder_tx": "answer", "requester_rx": "complete"}
 SECONDS = 120

@@ -7,12 +7,14 @@
  *   build/test/perf/engine_cost write 8 1000000
  *   test/perf/budgets.py --build build --only write-8
  *
- * "stages" in place of the message's opcode runs each stage of the packet's path by itself.
+ * "marked" stands for WRITEs of which the network marks half by ECN. "stages" in place of the
+ * message's opcode runs each stage of the packet's path by itself.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
+#include "encap_layout.h"
 #include "engine.h"
 #include "pkt.h"
 #include "stage_cost.h"
@@ -200,11 +202,31 @@ HALF requester_rx(struct side *s, struct frame *frames, unsigned n, ns_t now)
     return n;
 }
 
+/* The network marks half of the frames "congestion experienced", in no pattern. */
+static void mark_half(struct frame *frames, unsigned n)
+{
+    static uint32_t state = 1;
+
+    for (unsigned i = 0; i < n; i++) {
+        uint8_t *ip = frames[i].data + ETH_LEN;
+
+        state = state * 1664525 + 1013904223;
+        if (!(state >> 31))
+            continue;
+        ip[1] |= ECN_CE;
+        put_be16(ip + 10, 0);
+        put_be16(ip + 10, (uint16_t)~ipv4_sum(ip));
+    }
+}
+
 /* Returns the number of packets. */
-static unsigned exchange(struct side *a, struct side *b, struct frame *frames, ns_t now)
+static unsigned exchange(struct side *a, struct side *b, struct frame *frames, ns_t now,
+                         bool marked)
 {
     unsigned requests = requester_tx(a, frames, now), answers;
 
+    if (marked)
+        mark_half(frames, requests);
     if (requests)
         responder_rx(b, frames, requests, now);
     answers = responder_tx(b, frames, now);
@@ -223,6 +245,7 @@ int main(int argc, char **argv)
     enum sqe_op op = argc > 1 && !strcmp(argv[1], "send")   ? SQE_SEND
                      : argc > 1 && !strcmp(argv[1], "read") ? SQE_READ
                                                             : SQE_WRITE;
+    bool marked = argc > 1 && !strcmp(argv[1], "marked"); /* WRITEs, half of them marked by ECN */
     uint32_t total = left, pending = 0, received = 0;
     uint64_t packets = 0;
     struct timespec t0, t1;
@@ -245,7 +268,7 @@ int main(int argc, char **argv)
         for (; left && pending < 64; left--, pending++)
             post(&a, &b, op, len);
         engine_doorbell(a.e, a.qp, ++now);
-        packets += exchange(&a, &b, frames, now);
+        packets += exchange(&a, &b, frames, now, marked);
         pending -= poll(&a);
         for (received = poll(&b); received; received--)
             post_recv(&b);

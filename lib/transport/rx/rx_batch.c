@@ -83,18 +83,22 @@ static bool may_batch(const struct engine *e, const struct qp *qp)
 
 /*
  * The headers and sizes that the last frame had. Frames that differ in nothing but their ECN mark
- * have one layout, of two heads: those of the last two marks.
+ * have one layout: a congested network marks some frames of a batch, in no pattern that a branch
+ * could follow, so the mark selects the head to compare with.
  */
 struct rx_layout {
-    struct hdr_head head[2];
-    unsigned mark, marks;      /* which head the last frame had; how many heads there are */
+    struct hdr_head head[2];   /* by the low bit of ECN: CE has it, ECT(0) and "not ECT" do not */
     uint32_t frame_len;        /* bytes of a frame; 0: no frame yet */
     uint16_t len, payload_len; /* of the IP packet, of its payload */
-    bool alike;                /* the frame differs in its mark alone */
+    bool alike;                /* the last change was one of the mark alone */
     unsigned limit;            /* frames of this size in a batch */
     unsigned since;            /* the first frame that has it */
-    unsigned ce_since;         /* the first of the last frames with one mark */
 };
+
+static inline struct hdr_head *head_of(struct rx_layout *l, const uint8_t *frame)
+{
+    return &l->head[hdr_traffic_class(frame) & 1];
+}
 
 /* Takes the sizes of a frame that matches the template, but for the header checksum. */
 static bool layout_make(struct rx_layout *l, const struct rx_batch *b, const struct frame *f)
@@ -126,57 +130,49 @@ static void layout_account(struct rx_layout *l, struct rx_batch *b, unsigned end
     l->since = end;
 }
 
-/* The frames up to `end` had this mark. */
-static void mark_account(struct rx_layout *l, struct rx_batch *b, unsigned end)
+/* Whether a frame has this layout but for its mark. */
+static bool mark_change(struct rx_layout *l, const struct rx_batch *b, const struct frame *f)
 {
-    if (hdr_is_ce((const uint8_t *)l->head[l->mark].vec))
-        b->ce += end - l->ce_since;
-    l->ce_since = end;
+    if (f->len != l->frame_len ||
+        (!hdr_same_but_mark(&l->head[0], f->data) && !hdr_same_but_mark(&l->head[1], f->data)))
+        return false;
+    return hdr_template_sum_ok(&b->qp->rx_template, f->data);
 }
 
-/* Whether frame i, of the same size as the one before, differs from it in the mark alone. */
-static bool mark_change(struct rx_layout *l, struct rx_batch *b, const struct frame *f, unsigned i)
+/* Whether a frame has this layout but for its mark, and fields that vary from packet to packet. */
+static bool same_layout(const struct rx_layout *l, const struct frame *f)
 {
-    unsigned other = l->mark ^ 1;
-
-    if (l->marks == 1 || !hdr_same(&l->head[other], f->data)) {
-        if (!hdr_same_but_mark(&l->head[l->mark], f->data) ||
-            !hdr_template_sum_ok(&b->qp->rx_template, f->data))
-            return false;
-        hdr_head_take(&l->head[other], f->data);
-        l->marks = 2;
-    }
-    mark_account(l, b, i);
-    l->mark = other;
-    l->alike = true;
-    return true;
+    return f->len == l->frame_len &&
+           (hdr_same_layout(&l->head[0], f->data) || hdr_same_layout(&l->head[1], f->data));
 }
 
 /*
- * Frame i has other headers than the one before: whether it belongs to the batch all the same. The
+ * Frame i has other headers than those before: whether it belongs to the batch all the same. The
  * headers may differ in the mark alone; or in fields that vary, as the identification; or the frame
  * has another size.
  */
 static __attribute__((noinline)) bool layout_change(struct rx_layout *l, struct rx_batch *b,
                                                     const struct frame *f, unsigned i)
 {
-    bool same_size = f->len == l->frame_len;
+    struct hdr_head *head;
 
-    if (same_size && mark_change(l, b, f, i))
-        return true;
-    if (l->frame_len) {
-        layout_account(l, b, i);
-        mark_account(l, b, i);
+    l->alike = mark_change(l, b, f);
+    if (!l->alike) {
+        if (l->frame_len)
+            layout_account(l, b, i);
+        if (f->len < ETH_LEN + HDR_L3_LEN)
+            return false;
+        if (!same_layout(l, f) && !layout_make(l, b, f))
+            return false;
+        if (!hdr_template_sum_ok(&b->qp->rx_template, f->data))
+            return false;
     }
-    if (f->len < ETH_LEN + HDR_L3_LEN)
-        return false;
-    if ((!same_size || !hdr_same_layout(&l->head[l->mark], f->data)) && !layout_make(l, b, f))
-        return false;
-    l->alike = false;
-    l->mark = 0;
-    l->marks = 1;
-    hdr_head_take(&l->head[0], f->data);
-    return hdr_template_sum_ok(&b->qp->rx_template, f->data);
+    head = head_of(l, f->data);
+    hdr_head_take(head, f->data);
+    if (!l->alike)
+        hdr_head_clear(&l->head[head == l->head]);
+    b->marks |= head == &l->head[1];
+    return true;
 }
 
 /* PSNs of a packet; a READ request has those of its responses. */
@@ -192,35 +188,33 @@ ALWAYS_INLINE unsigned recognise_kind(struct rx_batch *b, const struct frame *f,
 {
     uint64_t position = bth_position_of(b->qp->qpn, first);
     struct rx_layout l;
-    const struct hdr_head *head = l.head;
     uint32_t frame_len = 0;
     uint16_t len = 0, payload_len = 0;
     unsigned i;
 
-    l.frame_len = l.mark = l.since = l.ce_since = 0;
+    l.frame_len = l.since = 0;
+    hdr_head_clear(&l.head[0]);
+    hdr_head_clear(&l.head[1]);
     for (i = 0; i < n; i++) {
         const uint8_t *frame = f[i].data, *bth = hdr_bth(frame);
         bool alike = true;
 
-        if (unlikely(f[i].len != frame_len || !hdr_same(head, frame))) {
+        if (unlikely(f[i].len != frame_len || !hdr_same(head_of(&l, frame), frame))) {
             if (!layout_change(&l, b, &f[i], i))
                 break;
-            head = &l.head[l.mark];
             frame_len = l.frame_len;
             len = l.len;
             payload_len = l.payload_len;
             alike = l.alike;
             n = min_of(n, l.since + l.limit);
         }
-        if (bth_position(bth) != position)
+        if (bth_position(bth) != position) /* also where PSNs wrap around: a batch ends there */
             break;
         b->span[i] = (struct icrc_span){hdr_l3(frame), len, payload_len, alike};
-        position = bth_position_add(position, psns_of(b, bth, reads));
+        position += psns_of(b, bth, reads);
     }
-    if (i) {
+    if (i)
         layout_account(&l, b, i);
-        mark_account(&l, b, i);
-    }
     return i;
 }
 
@@ -240,7 +234,7 @@ static unsigned recognise_ack(struct rx_batch *b, const struct frame *f)
         !hdr_lengths_ok(f->data, f->len, ACK_LEN))
         return 0;
     b->bytes = f->len;
-    b->ce = hdr_is_ce(f->data);
+    b->marks = hdr_is_ce(f->data);
     b->span[0] = (struct icrc_span){.l3 = hdr_l3(f->data), .len = ACK_LEN};
     return 1;
 }
@@ -249,7 +243,8 @@ static unsigned recognise(struct rx_batch *b, const struct frame *f, unsigned n)
 {
     psn_t first;
 
-    b->bytes = b->payload = b->ce = 0;
+    b->bytes = b->payload = 0;
+    b->marks = false;
     if (b->kind == &rx_acks)
         return recognise_ack(b, f);
     if (!b->kind->expect(b->qp, &first))
@@ -279,12 +274,21 @@ static void leave_out(struct rx_batch *b, const struct frame *f, unsigned done, 
     for (unsigned i = done; i < found; i++) {
         b->bytes -= f[i].len;
         b->payload -= b->span[i].payload;
-        b->ce -= hdr_is_ce(f[i].data);
     }
 }
 
+/* Frames that the network marked "congestion experienced". */
+static unsigned count_ce(const struct frame *f, unsigned n)
+{
+    unsigned ce = 0;
+
+    while (n-- > 0)
+        ce += hdr_is_ce(f[n].data);
+    return ce;
+}
+
 /* The n frames have one traffic class, but for ECN. */
-static void count(const struct rx_batch *b, const struct frame *f, unsigned n)
+static void count(struct rx_batch *b, const struct frame *f, unsigned n)
 {
     struct engine_counters *c = &b->e->counters;
     uint8_t priority = qos_frame_priority(VLAN_NONE, hdr_traffic_class(f->data));
@@ -292,6 +296,7 @@ static void count(const struct rx_batch *b, const struct frame *f, unsigned n)
     counter_add(&c->rx_packets[priority], n);
     counter_add(&c->rx_bytes[priority], b->bytes);
     counter_add(&c->rx_delivered, n);
+    b->ce = b->marks ? count_ce(f, n) : 0;
     rx_count_qp(b->qp, n, b->payload, b->ce);
     rx_arrived_here(b->qp);
 }

@@ -35,7 +35,8 @@ struct rx_batch {
     uint32_t messages;       /* placed: SENDs and WRITEs that are complete */
     psn_t next;              /* placed: READs: the PSN behind the last one's responses */
     uint32_t bytes, payload; /* recognised: of frames, and of their payloads */
-    unsigned ce;             /* recognised: frames that were marked "congestion experienced" */
+    bool marks;              /* recognised: some frame may be marked "congestion experienced" */
+    unsigned ce;             /* placed: frames that were marked so */
     struct mr_grant grant;   /* WRITEs: of the first packet's key */
     struct icrc_span span[FRAME_BURST];
 };

@@ -277,6 +277,23 @@ unsigned disturb(struct frame *f, unsigned n, uint32_t calm, struct random *r)
     return n;
 }
 
+unsigned mark_some(struct frame *f, unsigned n, uint32_t percent, struct random *r)
+{
+    unsigned ce = 0;
+
+    for (unsigned i = 0; i < n; i++) {
+        uint8_t *ip = f[i].data + AT_IP;
+
+        if (random_below(r, 100) >= percent)
+            continue;
+        ip[IPV4_TOS_OFF] |= random_below(r, 4) ? ECN_CE : (uint8_t)(1 + random_below(r, 2));
+        put_be16(ip + IPV4_SUM_OFF, 0);
+        put_be16(ip + IPV4_SUM_OFF, (uint16_t)~ipv4_sum(ip));
+        ce += (ip[IPV4_TOS_OFF] & ECN_MASK) == ECN_CE;
+    }
+    return ce;
+}
+
 /* ---- the comparison ---- */
 
 /* A forwarded frame that is not RoCE is not punted. */

@@ -53,6 +53,10 @@ void make_frames(struct frame f[FRAME_BURST], uint8_t bytes[FRAME_BURST][ROOM]);
  * Frames without an ICRC are not damaged. */
 unsigned disturb(struct frame *f, unsigned n, uint32_t calm, struct random *r);
 
+/* The network marks about percent of the frames by ECN, most of them "congestion experienced".
+ * Returns how many of the frames say that. */
+unsigned mark_some(struct frame *f, unsigned n, uint32_t percent, struct random *r);
+
 /* For two sides that got the same `frames` frames, slow as forwarded frames. */
 void check_counters(const struct side *fast, const struct side *slow, uint64_t frames);
 void check_same(const struct side *fast, const struct side *slow);

@@ -142,7 +142,7 @@ static void disturb_host(struct side *s, struct random r)
 static uint64_t trial(uint64_t seed)
 {
     static uint8_t bytes[FRAME_BURST][ROOM];
-    struct random r = {seed};
+    struct random r = {seed}, marks = {seed};
     struct side a, fast, slow;
     uint32_t cq_size = seed % 4 ? 128 : 16;
     uint32_t access = seed % 16 ? ALL_RIGHTS : ALL_RIGHTS & ~MEM_REMOTE_WRITE;
@@ -174,7 +174,9 @@ static uint64_t trial(uint64_t seed)
         engine_timers(a.e, now);
         engine_doorbell(a.e, a.qp, now);
         make_frames(f, bytes);
-        n = disturb(f, engine_tx(a.e, f, FRAME_BURST, now), seed % 4 ? 300 : 40, &r);
+        n = engine_tx(a.e, f, FRAME_BURST, now);
+        mark_some(f, n, seed % 5 * 25, &marks);
+        n = disturb(f, n, seed % 4 ? 300 : 40, &r);
         engine_rx(fast.e, f, n, now);
         engine_rx_forwarded(slow.e, f, n, 0, now);
         frames += n;
@@ -199,9 +201,52 @@ static void test_same_as_the_general_way(void **state)
     assert_true(packets > TRIALS * BURSTS); /* most trials transfer data */
 }
 
+/* Marks of whole bursts, of none, of some, and of the requester's acknowledges are added up. */
+static void test_marks_are_counted(void **state)
+{
+    static uint8_t bytes[FRAME_BURST][ROOM];
+    struct random r = {1}, marks = {2};
+    struct side a, b;
+    struct frame f[FRAME_BURST];
+    unsigned ce = 0, ce_back = 0, packets = 0;
+
+    side_init(&a, 1, 128, ALL_RIGHTS, 0);
+    side_init(&b, 2, 128, ALL_RIGHTS, 0);
+    connect_to(&a, &b, ALL_RIGHTS, 7);
+    connect_to(&b, &a, ALL_RIGHTS, 7);
+    for (ns_t now = 1; now < 200; now++) {
+        unsigned n;
+
+        while (b.recv_prod - b.read < SLOTS / 2)
+            post_recv(&b, (struct random){now});
+        while (a.prod - a.read < 30)
+            post(&a, &b, &r);
+        engine_doorbell(a.e, a.qp, now);
+        make_frames(f, bytes);
+        n = engine_tx(a.e, f, FRAME_BURST, now);
+        ce += mark_some(f, n, now % 4 * 33, &marks);
+        packets += n;
+        engine_rx(b.e, f, n, now);
+        make_frames(f, bytes);
+        n = engine_tx(b.e, f, FRAME_BURST, now);
+        ce_back += mark_some(f, n, 50, &marks);
+        engine_rx(a.e, f, n, now);
+        drain(&a);
+        drain(&b);
+        if (!works(&a) || !works(&b))
+            break;
+    }
+    assert_true(ce > packets / 4 && ce_back > 10);
+    assert_int_equal(counter_get(&qp_counters(b.qp)->np_ecn_marked_roce_packets), ce);
+    assert_int_equal(counter_get(&qp_counters(a.qp)->np_ecn_marked_roce_packets), ce_back);
+    side_fini(&a);
+    side_fini(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_marks_are_counted),
         cmocka_unit_test(test_same_as_the_general_way),
     };
 

@@ -9,8 +9,8 @@
 
 #include "bytes.h"
 #include "random.h"
-#include "raw_private.h"
 #include "raw_kit.h"
+#include "raw_private.h"
 
 /* Host order to network order, as a constant. */
 #define BE16(x) ((uint16_t)((x) << 8 | (x) >> 8))

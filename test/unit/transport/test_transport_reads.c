@@ -29,6 +29,7 @@ struct chain {
 /* The parameters of a trial. */
 struct nature {
     uint32_t psn, calm, inflight;
+    uint32_t marked; /* per cent of the frames */
     uint32_t qp_access, local_access, remote_access;
     bool icrc_omitted;
 };
@@ -41,6 +42,7 @@ static struct nature nature_of(uint64_t seed, struct random *r)
                        .local_access = seed % 16 == 2 ? NO_LOCAL_WRITE : ALL_RIGHTS,
                        .remote_access = seed % 16 == 3 ? NO_READ : ALL_RIGHTS,
                        .inflight = seed % 2 ? 0 : 12,
+                       .marked = seed % 3 * 40,
                        .icrc_omitted = seed % 8 == 4};
 
     if (seed % 3 == 0)
@@ -240,7 +242,10 @@ static void send_from(struct chain *c, struct side *from, const struct nature *n
 static void receive(struct chain *c, struct side *to, const struct nature *n, struct random r,
                     ns_t now)
 {
-    unsigned left = disturb(c->frames, c->n, n->calm, &r);
+    unsigned left;
+
+    mark_some(c->frames, c->n, n->marked, &r);
+    left = disturb(c->frames, c->n, n->calm, &r);
 
     if (c->general)
         engine_rx_forwarded(to->e, c->frames, left, 0, now);
