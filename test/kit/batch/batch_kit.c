@@ -229,6 +229,8 @@ static void damage(struct frame *f, struct random *r)
         b[AT_BTH_ACK_REQ] ^= 0x80;
     if (what == 8 && bit % 4 < 3) { /* both lengths */
         put_be16(b + AT_UDP_LENGTH, (uint16_t)(total_of(f) - IPV4_LEN));
+        /* The ICRC may be payload now, and it is another one in another pair of engines. */
+        memset(b + f->len - ICRC_LEN, 0, ICRC_LEN);
         f->len += 4;
     }
     mend(f, random_below(r, 8) != 0);
