@@ -235,7 +235,8 @@ static void enter_state(struct engine *e, struct qp *qp, uint8_t to, uint32_t ma
     if (to == QPS_RTS || to == QPS_SQD) {
         qp->req.window = window(e, qp);
         qp->req.drained = false;
-        /* To look for work that nobody rang for would touch the segments of idle queue pairs. */
+        /* Without a doorbell there is no work: looking would touch the memory of idle queue pairs.
+         */
         if (from != QPS_RTR || qp->early_doorbell)
             engine_tx_ready(e, qp);
         engine_touch(e, qp);

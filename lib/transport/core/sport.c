@@ -7,7 +7,8 @@
  * A requester cannot tell whether its requests or their answers are lost. It changes its own port,
  * which mends the first; for the second the peer must change its port, and the sign it has is that
  * the same requests come again and again. A queue pair has one port for requests and answers: both
- * go the same way to the same peer. In UC and UD nobody would notice.
+ * go the same way to the same peer. UC and UD have no answers, so no sign of
+ * a broken path.
  */
 #include "sport.h"
 

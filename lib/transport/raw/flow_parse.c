@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Takes a frame's headers apart for flow rules and for hashing. The bytes are anybody's: each
- * header is looked at only when all of it is there, and the IP length decides where a packet ends,
- * not the frame with its padding.
+ * Takes a frame's headers apart for flow rules and for hashing. The bytes may be
+ * any: a header is read only when all of it is there, and the IP length decides where a packet
+ * ends, not the frame's length, which includes padding.
  */
 #include "encap_layout.h"
 #include "raw_private.h"
@@ -11,7 +11,7 @@
 #define TAGS_MAX               2
 #define IP_PROTO_TCP           6
 #define TCP_LEN                20
-#define IPV6_EXTENSIONS_MAX    8 /* more are for nobody's good */
+#define IPV6_EXTENSIONS_MAX    8 /* a chain of more is not followed */
 #define IPV6_FRAGMENT_LEN      8
 
 /* The unread rest. */

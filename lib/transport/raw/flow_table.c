@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Flow rules in the order in which they are tried, one after the other: each costs a masked compare
- * of one cache line, of which most end in the first word. That is quick for the dozens of rules
- * that programs have; a port with thousands would want a hash by mask.
+ * Flow rules in the order in which they are tried, one after the other: a rule costs a masked
+ * compare of one cache line, and most compares end in the first word. That is quick for the dozens
+ * of rules that programs have; a port with thousands would want a hash by mask.
  */
 #include <stdlib.h>
 

@@ -85,9 +85,9 @@ struct wq {
     uint32_t number;
     uint8_t state; /* enum wq_state; without meaning when qp is set */
     bool in_touched;
-    bool busy;             /* *entry is taken, and not used up */
-    bool failed;           /* an entry has completed as the one that failed: others are flushed */
-    enum fault fault;      /* until settled; without meaning when qp is set */
+    bool busy;             /* *entry was taken and waits for a frame that fits */
+    bool failed;           /* a WQE has completed with the failure: later ones are flushed */
+    enum fault fault;      /* until wq_complete has acted on it; without meaning when qp is set */
     uint32_t index, room;  /* of *entry */
     struct engine *engine; /* the owner; see wq_engine */
     struct qp *qp;         /* it is this raw queue pair's receive queue; or NULL */
@@ -106,7 +106,7 @@ static inline void wq_set_state(struct wq *wq, enum wq_state to)
 }
 /* All entries are forgotten, and the index is 0 again. */
 void wq_forget(struct wq *wq);
-/* Whoever may touch it; NULL: nobody. Any thread. */
+/* The engine that owns it, or NULL. Any thread. */
 struct engine *wq_engine(const struct wq *wq);
 /* A frame into the next entry, which completes with the tag: DROP_NONE, or why not. */
 enum drop wq_deliver(struct engine *e, struct wq *wq, const struct frame *f, uint32_t tag);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Received frames on their way to raw queue pairs. The engine at which a frame arrives decides who
- * takes it. Engines that own such a queue get the frame once, for whatever number of reasons, and
- * there it goes to all those takers that are that engine's own, and to nobody else's.
+ * Received frames on their way to raw queue pairs. The engine at which a frame arrives decides
+ * which queues take it. An engine that owns such queues gets the frame once, however many these
+ * are, and delivers it to its own queues alone.
  */
 #include "completion.h"
 #include "raw_private.h"
@@ -44,7 +44,7 @@ static void apply_rule(struct engine *e, const struct frame *f, const struct flo
         deliver(e, wq, f, r->tag);
 }
 
-/* The host of the port takes it, or not; `taken`: somebody else did, too. */
+/* Offers the frame to the port's host; `taken`: a rule's queue got it, too. */
 static void offer_host(struct engine *e, const struct frame *f, enum drop reason, bool taken)
 {
     const struct engine_host *host = &e->cfg.host;
@@ -76,7 +76,7 @@ void raw_punt(struct engine *e, const struct frame *f, enum drop reason)
     }
     if (arrived && (!r || r->is_default))
         offer_host(e, f, reason, r);
-    else if (!r) /* the rule that it was handed over for is gone */
+    else if (!r) /* the rule that it was forwarded for is gone */
         engine_drop(e, DROP_raw_no_recv, 0);
 }
 

@@ -207,7 +207,7 @@ void wq_flush(struct engine *e, struct wq *wq, uint8_t status)
         atomic_store(wq->notify, 1);
         atomic_thread_fence(memory_order_seq_cst);
     }
-    for (int n = work_queue_pending(rq); n > 0; n--) { /* not what is posted meanwhile */
+    for (int n = work_queue_pending(rq); n > 0; n--) { /* not WQEs that are posted concurrently */
         uint32_t index = rq->cons;
 
         post_error(e, wq, work_queue_take_id(rq), index, WC_WR_FLUSH_ERR);
@@ -273,7 +273,7 @@ static enum fault take_entry(struct engine *e, struct wq *wq)
     return FAULT_NONE;
 }
 
-/* Keys are looked up in the domain of whoever posted the entry. */
+/* L_Keys are looked up in the domain of the queue that the WQE was posted to. */
 static uint32_t entry_pd(const struct wq *wq)
 {
     return wq->init.srq ? wq->init.srq->init.pd : wq->init.pd;

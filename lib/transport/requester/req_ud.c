@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The UD requester (volume 1, 9.8.3): each work request says where its one packet goes. */
+/* The UD requester (volume 1, 9.8.3): each WQE says where its one packet goes. */
 #include "id_tables.h"
 #include "requester.h"
 #include "sport.h"
 #include "tx_header.h"
 
-/* The address handle that the work request names, if it is of the queue pair's domain. */
+/* The address handle that the WQE names, if it belongs to the queue pair's domain. */
 static const struct address_handle *resolve(const struct engine *e, const struct qp *qp,
                                             uint32_t handle)
 {
@@ -14,7 +14,8 @@ static const struct address_handle *resolve(const struct engine *e, const struct
     return ah && ah->pd == qp->pd ? ah : NULL;
 }
 
-/* By policy, for each datagram. Its PSN counts them, whomever they go to. */
+/* The policy's port for this datagram; PSNs count the queue pair's datagrams to all destinations.
+ */
 static uint16_t source_port(const struct engine *e, const struct qp *qp, const struct pkt *p,
                             const struct address_handle *ah)
 {

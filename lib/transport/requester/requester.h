@@ -76,8 +76,8 @@ bool req_payload(struct engine *e, struct qp *qp, struct send_slot *s, struct tx
 bool req_gather(struct engine *e, struct qp *qp, struct send_slot *s, uint8_t *payload,
                 uint32_t len);
 
-/* Whether the packet at PSN p asks for an acknowledge: each message's end does, and packets in
- * between as often as the window needs to keep moving. */
+/* Whether the packet at PSN p asks for an acknowledge: the last packet of a message
+ * does, and one in each quarter of a window. */
 static inline bool req_asks_for_ack(const struct requester *req, psn_t p, psn_t ack_req,
                                     uint16_t pkt_flags)
 {

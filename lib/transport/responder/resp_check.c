@@ -28,7 +28,7 @@ static enum fault check_srq(const struct responder *resp, const struct rx_job *j
     return job->srq->serial == resp->recv_serial ? FAULT_NONE : FAULT_OPCODE_SEQUENCE;
 }
 
-/* What the queue pair must allow for an operation; 0: anybody may. */
+/* 9.7.4.1.3: what the queue pair must allow for an operation. */
 static enum fault check_rights(const struct qp *qp, const struct pkt *p,
                                const struct opcode_info *info)
 {

@@ -70,8 +70,8 @@ static inline bool resp_take_ack(struct qp *qp, uint8_t *syndrome, psn_t *p)
 
 /* ---- resources ---- */
 
-/* Resources for max READs and atomics at a time: allocated, 0 or -ENOMEM; and taken instead of the
- * present ones, of which the newest go over. */
+/* Allocates resources for max READs and atomics at a time, 0 or -ENOMEM; and replaces the present
+ * ones by them: the newest resources are copied. */
 int resp_resources_alloc(struct resp_resource **res, uint32_t max);
 void resp_resources_set(struct responder *resp, struct resp_resource *res, uint32_t max);
 

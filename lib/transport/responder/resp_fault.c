@@ -9,7 +9,7 @@ void resp_fault(struct engine *e, struct qp *qp, enum fault fault, psn_t at)
     if (qp->fault) /* the first one decides */
         return;
     note(e, qp, TRACE_FAULT, fault, at.v);
-    if (!qp_is_reliable(qp) && !rule->own) { /* the message is lost, and nobody is told */
+    if (!qp_is_reliable(qp) && !rule->own) { /* the message is dropped silently (9.8.2, 9.8.3) */
         counter_inc(&qp->counters.rx_discards);
         return;
     }

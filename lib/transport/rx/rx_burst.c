@@ -57,7 +57,7 @@ void engine_rx_forwarded(struct engine *e, struct frame *frames, unsigned n, uin
     e->rx_from = RX_DIRECT;
 }
 
-/* Whoever else the frame is for has it: it is not acted on. */
+/* These frames are for sniffers of this engine alone: their other takers have them. */
 void engine_rx_copies(struct engine *e, struct frame *frames, unsigned n, uint32_t from, ns_t now)
 {
     forwarded_in(e, n, from, now);
