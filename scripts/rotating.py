@@ -69,8 +69,8 @@ def parts():
               for n, targets in enumerate(FUZZ)]
     others += [
         ("interop-vhost", "all programs with the kernel's rdma_rxe, over vhost-user",
-         fixed(meson("build", 1500, ["interop-all"], "--port", "vhost-user"))),
-        ("interop-tap", "the same over a TAP interface", fixed(meson("build", 1500, ["interop-all"], "--port", "tap"))),
+         fixed(meson("build", 1200, ["interop-all"], "--port", "vhost-user"))),
+        ("interop-tap", "the same over a TAP interface", fixed(meson("build", 1200, ["interop-all"], "--port", "tap"))),
         ("interop-rss", "uroced in a guest, over a NIC with RSS", fixed(meson("build", 900, ["interop-rss"]))),
         ("ports", "every kind of port, and jumbo frames", fixed(meson("build", 1200, ["ports-long", "net-9000"]))),
         ("workers", "all programs over three workers", fixed(meson("build", 1200, ["shim-workers-long"]))),

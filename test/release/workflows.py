@@ -58,12 +58,16 @@ def rotating(root, build):
     """Every part's tests exist, in the build folders that have them."""
     def run(*words):
         return subprocess.run(words, capture_output=True, text=True, check=True, timeout=60).stdout
-    known = {test["name"] for test in json.loads(run("meson", "introspect", "--tests", str(build)))}
+    tests = json.loads(run("meson", "introspect", "--tests", str(build)))
+    known = {test["name"] for test in tests}
+    long = {test["name"] for test in tests if {"uroce:nightly", "uroce:interop"} & set(test["suite"])}
+    fuzzed = re.findall(r"^  '(\w+)': \[", (root / "test/fuzz/meson.build").read_text(), flags=re.M)
     listed = run(str(root / "scripts/rotating.py"), "--list")
-    for name, tests in re.findall(r"^(\S+) .*\(([^)]*)\)$", listed, flags=re.M):
-        missing = [test for test in tests.split(", ") if test not in known and not test.startswith("fuzz_")]
-        if missing:
-            raise Failure(f"{name}: there is no test {missing}")
+    named = [name for names in re.findall(r"\(([^()]*)\)$", listed, flags=re.M) for name in names.split(", ")]
+    faults = [f"there is no test {name}" for name in set(named) - known if not name.startswith("fuzz_")]
+    faults += [f"no part has {name}" for name in long | {f"fuzz_{name}-long" for name in fuzzed} if name not in named]
+    if faults:
+        raise Failure("\n".join(faults))
     chosen = run(str(root / "scripts/rotating.py")).split()[0]
     if f"\n{chosen} " not in "\n" + listed:
         raise Failure(f"{chosen} was chosen, which is not listed")
