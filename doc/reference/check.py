@@ -21,7 +21,8 @@ def make(root, output):
     done = subprocess.run(["doxygen", "-"], cwd=root, input=doxyfile + f"\nOUTPUT_DIRECTORY = \"{output}\"\n",
                           capture_output=True, text=True)
     faults = [line for line in done.stderr.splitlines() if line.strip() and not re.search(MAY_BE_SILENT, line)]
-    print("\n".join(faults))
+    if faults:
+        print("\n".join(faults))
     return 1 if done.returncode or faults else 0
 
 

@@ -330,7 +330,7 @@ enum mr_fault mr_check_remote(struct mr_cache *c, uint32_t key, uint32_t pd, uin
  *
  * @param w  The window.
  */
-void window_release(struct mem_region *w); /**< mr_span_end's */
+void window_release(struct mem_region *w);
 
 /**
  * End a span. The span's worker.
