@@ -16,7 +16,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import uroce_kit as kit
 
 SKIP = 77
-NOBODY = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--"]
+OTHER_USER = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--"]
 
 
 class Skip(Exception):
@@ -194,7 +194,7 @@ def becomes(daemon, command, first, wanted, user=()):
 
 
 def hot(command, first=("copy", "cold")):
-    """Small regions, that become hot in programs of which one never calls the library meanwhile."""
+    """Small regions, that become hot in programs, one of which does not call the library in between."""
     def point():
         if not may_adopt():
             raise Skip("nothing is adopted")
@@ -268,8 +268,8 @@ def unprivileged(passes):
                 raise Skip("vm.unprivileged_userfaultfd is set")
         if passes and not os.path.exists("/dev/userfaultfd"):
             raise Skip("no /dev/userfaultfd")
-        if run([*NOBODY, "test", "-r", build.libraries.split(":")[0]], os.environ, 20)[0]:
-            raise Skip("the build is not for everybody to read")
+        if run([*OTHER_USER, "test", "-r", build.libraries.split(":")[0]], os.environ, 20)[0]:
+            raise Skip("other users cannot read the build")
         folder = kit.scratch_folder()
         os.chmod(folder, 0o755)
         name = os.path.join(folder, "uroced.ini")
@@ -278,10 +278,10 @@ def unprivileged(passes):
                          "[port.0]\ndevice = loopback\naddress.0 = 127.0.0.1/8\n")
         daemon = kit.Daemon(build, folder, arguments=("-c", name))
         try:
-            rows, _ = rows_of(daemon, LARGE, {}, NOBODY)
+            rows, _ = rows_of(daemon, LARGE, {}, OTHER_USER)
             expect(rows, *(("mapped", "adopted") if passes else ("pinned", "no_userfaultfd")))
             if passes:
-                becomes(daemon, SMALL, ("pinned", "cold"), ("mapped", "adopted"), NOBODY)
+                becomes(daemon, SMALL, ("pinned", "cold"), ("mapped", "adopted"), OTHER_USER)
         finally:
             daemon.stop()
     return point

@@ -378,7 +378,7 @@ int main(int argc, char **argv)
     for (unsigned i = 0; i < n; i++)
         pthread_join(thread[i], NULL);
     if (adopt.held.used || adopt.copied.used)
-        wrong("pages are still held by nobody");
+        wrong("unused pages are still held");
     printf("%lu adoptions, %lu looks, %lu blocks, %lu forks, %lu errors; refused, by reason:",
            moves, views, blocks, forks, errors);
     for (unsigned i = 0; i < CTL_MR_WHYS; i++)

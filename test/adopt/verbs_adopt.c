@@ -100,7 +100,7 @@ static void reached_as_expected(void **state)
     assert_int_equal(mappings("rw-s") > 0, adopted);
 }
 
-/* ---- others, meanwhile ---- */
+/* ---- concurrent work ---- */
 
 static atomic_ulong registrations;
 

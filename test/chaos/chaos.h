@@ -24,7 +24,7 @@
 #define GRH      40
 #define POOL     (2 * WINDOW) /* receive entries of a program's shared queue */
 #define QKEY     0x5EEDu
-#define PATIENCE (60 * NS_PER_SEC)
+#define TIMEOUT  (60 * NS_PER_SEC)
 
 #define NOT_WRITTEN 0xEE
 
@@ -99,7 +99,7 @@ struct flow {
     unsigned posted, done; /* requests */
     unsigned taken;        /* receive completions, flushed ones too */
     unsigned next;         /* the message after the last received one */
-    unsigned settled;      /* UC and UD: those that arrived or were given up */
+    unsigned finished;     /* UC and UD: those that arrived or were given up */
     uint64_t word;         /* what atomics that were posted leave behind */
     unsigned cut_at;       /* it is taken away when this many are posted */
     ns_t waits_since;

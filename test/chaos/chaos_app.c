@@ -105,7 +105,7 @@ static void wait_for_something(struct app *a)
     }
     if (poll_all(a))
         return;
-    n = poll(p, PROGRAMS + 1, may_be_lost(a) ? 100 : (int)(PATIENCE / NS_PER_MS));
+    n = poll(p, PROGRAMS + 1, may_be_lost(a) ? 100 : (int)(TIMEOUT / NS_PER_MS));
     require(n > 0 || may_be_lost(a));
     for (unsigned i = 1; i <= PROGRAMS; i++)
         while (recv(p[i].fd, &cookie, sizeof(cookie), MSG_DONTWAIT) > 0)

@@ -163,7 +163,7 @@ static bool has_room(const struct flow *f)
 {
     if (!f->bound || f->posted == MESSAGES || f->posted == f->done + WINDOW)
         return false;
-    return is_rc(f) ? is_free(f) : f->posted < f->settled + WINDOW;
+    return is_rc(f) ? is_free(f) : f->posted < f->finished + WINDOW;
 }
 
 static void give_up(struct flow *f)
@@ -171,7 +171,7 @@ static void give_up(struct flow *f)
     for (unsigned n = 0; n < f->posted; n++) {
         if (f->message[n].state == SENT) {
             f->message[n].state = GIVEN_UP;
-            f->settled++;
+            f->finished++;
             atomic_fetch_add(&tally.lost[f->kind], 1);
         }
     }
@@ -193,7 +193,7 @@ bool flow_post(struct flow *f)
 
     if (f->late && !--f->late)
         give_inboxes(f);
-    if (!is_rc(f) && f->settled < f->posted && worker_time() - f->waits_since > GIVE_UP)
+    if (!is_rc(f) && f->finished < f->posted && worker_time() - f->waits_since > GIVE_UP)
         give_up(f);
     while (has_room(f))
         post_next(f);
@@ -321,7 +321,7 @@ static void on_arrival(struct flow *f, const struct cqe *e, const uint8_t *unit)
         atomic_fetch_add(&tally.overtaken[f->kind], 1);
     f->next = max_of(f->next, e->imm + 1);
     if (m->state == SENT)
-        f->settled++;
+        f->finished++;
     else
         atomic_fetch_sub(&tally.lost[f->kind], 1);
     m->state = ARRIVED;
@@ -375,7 +375,7 @@ bool flow_is_done(const struct flow *f)
     if (f->done < MESSAGES)
         return false;
     if (!is_rc(f))
-        return f->settled == MESSAGES;
+        return f->finished == MESSAGES;
     while (n < MESSAGES && !takes_receive(f->message[n].op))
         n++;
     return n == MESSAGES;

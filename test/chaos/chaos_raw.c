@@ -101,10 +101,10 @@ static struct raw_record *record_of(struct raw_app *a, uint64_t number)
     return &a->record[number % RAW_RECORDS];
 }
 
-static void settle(struct raw_app *a)
+static void finish_one(struct raw_app *a)
 {
-    a->settled++;
-    atomic_fetch_add(&raw_tally.settled, 1);
+    a->finished++;
+    atomic_fetch_add(&raw_tally.finished, 1);
 }
 
 /* Whether frames may be lost: by disturbances, or because a ring was full. */
@@ -116,7 +116,7 @@ static bool may_lose(const struct raw_app *a)
 static void give_up_one(struct raw_app *a, struct raw_record *r)
 {
     r->state = RAW_GIVEN_UP;
-    settle(a);
+    finish_one(a);
     atomic_fetch_add(&raw_tally.lost[phase(a)], 1);
 }
 
@@ -144,7 +144,7 @@ static void send_next(struct raw_app *a)
 
 static bool has_room(const struct raw_app *a)
 {
-    return a->sent < a->settled + RAW_WINDOW && a->sent < a->sends_done + RAW_WINDOW;
+    return a->sent < a->finished + RAW_WINDOW && a->sent < a->sends_done + RAW_WINDOW;
 }
 
 /* Sometimes at the worker that had the queue pair, or will have it. */
@@ -203,7 +203,7 @@ static void on_arrival(struct raw_app *a, unsigned wq, const uint8_t *unit, uint
         check_still(a, r, wq);
     a->came[r->flow] = max_of(a->came[r->flow], r->seq + 1);
     if (r->state == RAW_SENT)
-        settle(a);
+        finish_one(a);
     else
         atomic_fetch_add(&raw_tally.late, 1);
     r->state = RAW_ARRIVED;
@@ -277,8 +277,8 @@ static void give_up(struct raw_app *a)
 
 static void tell(struct raw_app *a)
 {
-    fprintf(stderr, "raw packets, phase %d: %lu sent, %lu of them done, %lu settled\n", phase(a),
-            a->sent, a->sends_done, a->settled);
+    fprintf(stderr, "raw packets, phase %d: %lu sent, %lu of them done, %lu finished\n", phase(a),
+            a->sent, a->sends_done, a->finished);
     for (uint64_t n = a->sent - min_of(a->sent, 2 * (uint64_t)RAW_WINDOW); n < a->sent; n++)
         fprintf(stderr, "frame %lu of flow %u: state %d\n", n, record_of(a, n)->flow,
                 record_of(a, n)->state);
@@ -292,11 +292,11 @@ static void lose_patience(struct raw_app *a)
 {
     ns_t waits = worker_time() - a->waits_since;
 
-    if (a->settled == a->sent || waits < (phase(a) == RAW_ROUGH ? GIVE_UP_ROUGH : GIVE_UP))
+    if (a->finished == a->sent || waits < (phase(a) == RAW_ROUGH ? GIVE_UP_ROUGH : GIVE_UP))
         return;
     if (may_lose(a))
         give_up(a);
-    else if (waits > PATIENCE / 2) {
+    else if (waits > TIMEOUT / 2) {
         tell(a);
         require(!"a frame that comes");
     }
@@ -311,7 +311,7 @@ static bool follow_phase(struct raw_app *a)
 
     if (wanted == (int)phase(a))
         return true;
-    if (a->settled != a->sent)
+    if (a->finished != a->sent)
         return false;
     a->phase_began = a->sent;
     a->full = raw_forward_full(a->program.dp);
@@ -364,7 +364,7 @@ static void live(struct raw_app *a)
     while (!atomic_load(&a->killed)) {
         bool closing = atomic_load(&closing_time), any;
 
-        if (closing && a->settled == a->sent)
+        if (closing && a->finished == a->sent)
             return;
         any = follow_phase(a) && !closing && send_some(a);
         any |= poll_all(a);

@@ -63,7 +63,7 @@ struct raw_app {
     struct rss rss;
 
     /* The application's thread. */
-    uint64_t sent, sends_done, settled, phase_began; /* numbers of frames */
+    uint64_t sent, sends_done, finished, phase_began; /* numbers of frames */
     struct raw_record record[RAW_RECORDS];
     uint32_t next_seq[RAW_FLOWS], came[RAW_FLOWS]; /* arrived: the last one, plus 1 */
     ns_t waits_since;
@@ -80,7 +80,7 @@ struct raw_app {
 
 struct raw_tally {
     _Atomic uint64_t phases[RAW_PHASES], sent[RAW_PHASES], lost[RAW_PHASES], kills;
-    _Atomic uint64_t settled, late;
+    _Atomic uint64_t finished, late;
     _Atomic uint64_t flushed, resets, remade; /* work queues */
     _Atomic uint64_t tables, rules, thefts;   /* changes */
     _Atomic uint64_t watched, watch_changes,

@@ -241,9 +241,9 @@ void raw_disturb(struct raw_app *a, struct random *r)
 {
     int phase = atomic_load(&a->phase);
 
-    if (!a->open || phase != atomic_load(&a->wanted) || raw_tally.settled < a->steady)
+    if (!a->open || phase != atomic_load(&a->wanted) || raw_tally.finished < a->steady)
         return;
-    a->steady = raw_tally.settled + random_below(r, RAW_WINDOW);
+    a->steady = raw_tally.finished + random_below(r, RAW_WINDOW);
     if (++a->steps == STEPS)
         next_phase(a, r);
     else if (phase == RAW_TABLE)

@@ -52,11 +52,12 @@ void report(void)
 {
     static const char *const name[FLOW_KINDS] = {"RC", "RC with SRQ", "UC", "UD", "multicast"};
 
-    print_message(
-        "# %lu moves, %lu refused, %lu after strays, %lu kills, %lu messages, %lu windows, "
-        "%lu flows between programs, %lu frames handed over, %lu not\n",
-        world.moves, world.refused, world.dp.rnic->device[0]->moved_after_misplaced, world.kills,
-        tally.messages, tally.windows, tally.crossed, forwarded_over(), dropped(DROP_forward_full));
+    print_message("# %lu migrations, %lu refused, %lu of misplaced ones, %lu kills, %lu messages, "
+                  "%lu windows, "
+                  "%lu flows between programs, %lu frames forwarded, %lu not\n",
+                  world.moves, world.refused, world.dp.rnic->device[0]->moved_after_misplaced,
+                  world.kills, tally.messages, tally.windows, tally.crossed, forwarded_over(),
+                  dropped(DROP_forward_full));
     for (unsigned i = 0; i < FLOW_KINDS; i++)
         print_message("# %s: %lu flows, %lu cut, %lu messages overtaken, %lu lost\n", name[i],
                       tally.finished[i], tally.cut[i], tally.overtaken[i], tally.lost[i]);

@@ -152,7 +152,7 @@ static void attend_to_apps(void)
  * disturbances until every flow has ended. */
 static void leave_in_peace(ns_t deadline)
 {
-    uint64_t settled = raw_tally.settled;
+    uint64_t finished = raw_tally.finished;
 
     for (unsigned i = 0; i < APPS; i++) {
         struct app *a = &world.app[i];
@@ -166,7 +166,7 @@ static void leave_in_peace(ns_t deadline)
             }
         }
     }
-    while (raw_tally.settled < settled + 2 * RAW_WINDOW) {
+    while (raw_tally.finished < finished + 2 * RAW_WINDOW) {
         require(worker_time() < deadline);
         attend_to_apps();
     }
@@ -174,7 +174,7 @@ static void leave_in_peace(ns_t deadline)
 
 static void run(ns_t end)
 {
-    ns_t deadline = end + PATIENCE;
+    ns_t deadline = end + TIMEOUT;
 
     while (!enough(end)) {
         for (unsigned n = 0; n < ROUNDS; n++) {

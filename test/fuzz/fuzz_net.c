@@ -382,7 +382,7 @@ static void step(struct fuzz *f)
 }
 
 /* Addresses of a host that came up long ago. */
-static void settle(struct fuzz *f)
+static void finish(struct fuzz *f)
 {
     static const char *const addresses[] = {"10.0.0.1", "fe80::1", "fd00::1"};
 
@@ -408,7 +408,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     f.h = net_host_create(&config);
     REQUIRE(f.h);
     if (!(how & 2))
-        settle(&f);
+        finish(&f);
     for (unsigned i = 0; i < MAX_STEPS && f.left; i++)
         step(&f);
     pass_time(&f);

@@ -147,7 +147,7 @@ def raw_ready(qpn):
 
 
 def raw_packets():
-    """Two raw queue pairs, 18 and 19, work queues 1 to 4, of which 3 shares its entries, a table of them, and the
+    """Two raw queue pairs, 18 and 19, work queues 1 to 4, 3 with a shared receive queue, a table of them, and the
     queue pair 20 that spreads over it."""
     frame = dict(op=2, length=60)
     pair = objects() + create_qp(RAW) * 2 + raw_ready(18) + raw_ready(19)

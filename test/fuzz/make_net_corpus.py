@@ -13,7 +13,7 @@ FRAME, TIME, RESOLVE, ADDRESS, GROUP, ROUTE, NEIGHBOUR, LINK = range(8)
 TEXT = ("10.0.0.1", "10.0.0.2", "10.0.0.3", "fe80::1", "fe80::2", "fd00::1", "fd00::2", "10.0.9.1", "fd09::1",
         "0.0.0.0", "::", "ff02::1", "224.0.0.1", "239.1.1.1", "ff0e::1", "ff02::1:ff00:1")
 NO_VLAN, VLAN_7 = 0, 1
-US, PEER, EVERYBODY = b"\2\0\0\0\0\1", b"\2\0\0\0\0\x10", b"\xff" * 6
+US, PEER, BROADCAST = b"\2\0\0\0\0\1", b"\2\0\0\0\0\x10", b"\xff" * 6
 SECOND, MINUTE, HOURS = 10, 16, 25
 
 
@@ -49,7 +49,7 @@ def leave(name, vlan=NO_VLAN):
     return bytes([GROUP, 1, name, vlan])
 
 
-def arp(op, sender, target, mac=PEER, dst=EVERYBODY):
+def arp(op, sender, target, mac=PEER, dst=BROADCAST):
     body = struct.pack(">HHBBH", 1, 0x800, 6, 4, op) + mac + raw(sender) + bytes(6) + raw(target)
     return (dst + mac + b"\x08\x06" + body).ljust(60, b"\0")
 

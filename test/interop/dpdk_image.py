@@ -38,7 +38,7 @@ def with_dpdk(image, programs, path):
     images.with_libraries({**programs, **driver_files(folder)},
                           images.library_folders(os.path.join(image.folder, "root")) + HERE_LIBRARIES, files)
     cpio = images.Cpio(path + ".more")
-    # The EAL keeps its files where nobody else can write, up to the root.
+    # The EAL keeps its files where no other user can write, up to the root.
     cpio.folder(".")
     cpio.link("/var/run", "/run")
     for name, file in sorted(files.items()):

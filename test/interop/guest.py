@@ -61,7 +61,7 @@ class Job:
         self.guest.free.append(self.channel)
 
     def await_listening(self, port, seconds):
-        """Until somebody in the guest listens on the TCP port."""
+        """Waits until a program in the guest listens on the TCP port."""
         deadline = time.monotonic() + seconds
         pattern = f":{port:04X} [0-9A-F]*:0000 0A"
         while self.guest.control(f"cat /proc/net/tcp /proc/net/tcp6 | grep -q '{pattern}'")[0] != 0:

@@ -80,7 +80,7 @@ class Tap:
 
 
 def plain(text):
-    """An address as everybody writes it, also one of IPv4 that is mapped into IPv6."""
+    """An address in its usual notation, also an IPv4 address that is mapped into IPv6."""
     address = ipaddress.ip_address(text)
     return str(getattr(address, "ipv4_mapped", None) or address)
 

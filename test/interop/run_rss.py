@@ -56,7 +56,7 @@ class IommuTap(RssTap):
 
 
 class PlainTap(RssTap):
-    """As many queues, and nobody knows how frames are spread over them."""
+    """As many queues, and an unknown rule that spreads frames over them."""
     rss = "off"
 
 
@@ -243,7 +243,7 @@ class Session:
                 for ours in ("client", "server"):
                     yield (f"IPv{version}, the client is {'here' if ours == 'client' else 'in the guest'}: {command}",
                            lambda command=command, ours=ours, version=version: self.pair(command, ours, version))
-        yield "no packet had to be handed over, and both workers had packets", self.placed
+        yield "no packet had to be forwarded, and both workers had packets", self.placed
         yield "each queue has woken its worker", self.woken
         yield "both uroced end well", self.end
 

@@ -72,7 +72,7 @@ class Lab:
             self.ip(host, "address", "add", f"10.79.0.{number}/24", "dev", "tcp")
         self.cable("peer", "eth", "lan", mac="02:00:00:00:78:09")
         self.cable("router", "lan", "lan")
-        # The far network takes less: what is too big for it must be told so.
+        # The far network takes less: packets too big for it must be reported.
         self.cable("router", "far", "far", mtu=1500)
         for host, device, addresses in (("peer", "eth", ("10.78.0.9/24", "fd78::9/64")),
                                         ("router", "lan", ("10.78.0.254/24", "fd78::fe/64")),
@@ -129,8 +129,8 @@ class Tests:
         self.start("three", "address.0 = 10.80.0.3/24\naddress.1 = fd80::3/64\n"
                             "route.0 = default via 10.80.0.254\nroute.1 = default via fd80::fe\n")
 
-    def settled(self, host):
-        """Its addresses are its own: those that are given up meanwhile are not among its GIDs."""
+    def preferred(self, host):
+        """Waits until its addresses are preferred; duplicates are not among its GIDs."""
         kit.wait_until(lambda: {row.get("state") for row in self.daemons[host].show("gids")} == {"preferred"}, 15,
                        f"{host}'s addresses are preferred")
 
@@ -175,8 +175,8 @@ class Tests:
         claim(self.daemons.pop("four").stop() == 0, "it does not end well")
 
     def kernel_gives_up_duplicate(self):
-        """a kernel that takes an address of ours finds out"""
-        self.settled("one")  # before that both would give way
+        """a kernel that takes an address of uroced detects it"""
+        self.preferred("one")  # before that both would give up the address
         self.lab.ip("peer", "address", "add", "fd78::1/64", "dev", "eth")
         try:
             def failed():
@@ -196,7 +196,7 @@ class Tests:
               str(self.daemons["two"].show("neighbours")))
 
     def nobody_there(self):
-        """a peer that is not there is an error within seconds, and others are served meanwhile"""
+        """a peer that is not there is an error within seconds, and others are served at the same time"""
         environment = dict(self.daemons["one"].environment())
         script = ("import sys; from pyverbs.device import Context; from pyverbs.pd import PD; "
                   "from pyverbs.addr import AHAttr, GlobalRoute, AH, GID; from pyverbs.pyverbs_error import PyverbsRDMAError\n"
@@ -220,7 +220,7 @@ class Tests:
             kit.check_pingpong(self.pair("one", "three", f"ibv_rc_pingpong -g {gid} -c -m 1024 -n 100"))
 
     def too_big(self):
-        """a router's word that a packet was too big counts for the next connection"""
+        """a router's report of a packet too big applies to the next connection"""
         def attempt():
             try:
                 self.pair("three", "one", "ibv_rc_pingpong -g 0 -m 4096 -s 8192 -n 2", 3)
@@ -282,7 +282,7 @@ class Tests:
         kit.check_pingpong(self.pair("one", "two", "ibv_rc_pingpong -g 0 -n 10"))
 
     def follows_the_kernel(self):
-        """addresses of the kernel interface below come and go"""
+        """addresses of the kernel interface below are added and removed"""
         lab = self.lab
         self.daemons.pop("two").stop()
         lab.ip("two", "address", "add", "10.78.0.21/24", "dev", "roce")
@@ -299,7 +299,7 @@ class Tests:
         kit.check_pingpong(self.pair("one", "two", "ibv_rc_pingpong -g 0 -c -n 100"))
 
     def follows_what_the_kernel_prefers(self):
-        """of several routes and prefixes of the kernel interface the one that counts is taken, and the next when it goes"""
+        """of several routes and prefixes of the kernel interface the best is used, and the next when it is removed"""
         lab, two = self.lab, self.daemons["two"]
 
         def networks(to):
@@ -361,7 +361,7 @@ class Tests:
             try:
                 return any(os.readlink(os.path.join(files, fd)) == "/dev/net/tun" for fd in os.listdir(files))
             except FileNotFoundError:
-                return True  # one was closed meanwhile: look again
+                return True  # one was closed: try again
         self.lab.ip("two", "link", "del", "roce-tap")
         kit.wait_until(lambda: not has_tap(), 10, "the tap device is let go of")
         self.ping("10.78.0.2")

@@ -16,7 +16,7 @@ import uroce_net as net
 
 MTUS = (1500, 9000)
 IPV4, IPV6 = 0, 1
-# The kernel's own frames in both directions, and what comes late to a queue pair that was destroyed.
+# The kernel's own frames in both directions, and late packets for a destroyed queue pair.
 EXPECTED_DROPS = ("not_roce", "not_our_mac", "unknown_qpn", "qp_state")
 
 
@@ -45,7 +45,7 @@ def rows(mtu):
 
 
 class Capture:
-    """What passes one end of the wire: everything for the RoCE port, or by another filter."""
+    """The frames at one end of the wire: everything for the RoCE port, or by another filter."""
 
     def __init__(self, end, path, pattern="udp dst port 4791"):
         self.path = path
@@ -74,10 +74,10 @@ class Capture:
         return count
 
     def stop(self, at_least=20):
-        """What passed last may still wait in the kernel, which is lost when dumpcap ends: some must be in the file."""
+        """The last frames may still wait in the kernel and are lost when dumpcap ends: some must be in the file."""
         deadline = time.monotonic() + 5
         while self.seen() < at_least and time.monotonic() < deadline:
-            time.sleep(0.05)  # dumpcap tells nobody when it writes
+            time.sleep(0.05)  # dumpcap has no event for its writes
         self.process.send_signal(signal.SIGINT)
         self.process.communicate(timeout=30)
         os.chmod(self.path, 0o644)
@@ -129,7 +129,7 @@ def kernel_is_quiet(wire):
 
 
 def no_bad_frame(daemons):
-    """No frame was dropped for what was in it."""
+    """No frame was dropped because of its contents."""
     for daemon in daemons:
         reasons = {drop["reason"]: drop["value"] for drop in daemon.show("drops")}
         unexpected = {r: n for r, n in reasons.items() if r not in EXPECTED_DROPS}

@@ -75,7 +75,7 @@ def drops_of(daemon):
 
 
 def roce_received(daemon):
-    """Without what is for the IP host, and what nobody wants."""
+    """Without frames for the IP host, and unwanted ones."""
     count = counters(daemon)
     return count["rx_packets"] - count["rx_punted"] - drops_of(daemon).get("not_roce", 0)
 
@@ -271,14 +271,14 @@ class Spread:
         self.more = SPREAD
 
     def check(self):
-        """Workers have shared it, and nearly nothing was handed over: RC packets are where they belong."""
+        """Workers have shared it, and nearly no packet was forwarded: RC packets arrive at their owners."""
         for daemon in self.daemons:
             parts = daemon.show()["devices"][0]["ports"][0]["steering"]["workers"]
             received = [part["rx_packets"] for part in parts]
             if len(parts) != SPREAD_WORKERS or sum(map(bool, received)) < 2:
                 raise kit.Failure(f"packets received by queue: {received}")
             if sum(part["rx_forwarded_out"] for part in parts) > sum(received) // 10:
-                raise kit.Failure(f"handed over: {parts}")
+                raise kit.Failure(f"forwarded: {parts}")
 
 
 class SpreadAfPacket(Spread, AfPacket):
@@ -476,7 +476,7 @@ def replayed(build, path):
     try:
         kit.wait_until(lambda: roce_received(daemon) == len(frames), 10, "every frame is received")
         drops = {reason: count for reason, count in drops_of(daemon).items() if reason != "not_roce"}
-        # Nobody is there whom they are for.
+        # They have no receiver.
         if drops != {"unknown_qpn": to_us, "wrong_destination": len(frames) - to_us}:
             raise kit.Failure(f"{to_us} of {len(frames)} frames are for us: {drops}")
         asleep(daemon)
@@ -495,14 +495,14 @@ def asleep(daemon):
 
 
 def alone(build, device, expected):
-    """A port with nobody at its other end."""
+    """A port without a peer."""
     folder = kit.scratch_folder()
-    side, nobody = Side(1, device.format(folder=folder), ""), Side(2, "", "02:00:00:00:88:77")
-    daemon = start(build, folder, side, nobody, 1500)
+    side, absent = Side(1, device.format(folder=folder), ""), Side(2, "", "02:00:00:00:88:77")
+    daemon = start(build, folder, side, absent, 1500)
     try:
         if state(daemon) != expected:
             raise kit.Failure(f"the port is {state(daemon)}, not {expected}")
-        # Inside the daemon there is always somebody.
+        # Inside the daemon there is always a peer.
         run_programs([daemon], [("ibv_rc_pingpong -g 0 -c -n 20", None)])
         asleep(daemon)
         stop_all([daemon])

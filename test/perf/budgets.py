@@ -24,7 +24,7 @@ import uroce_kit as kit
 FILE = os.path.join(HERE, "budgets.json")
 TOLERANCE = 3  # per cent
 TIMES = 4096
-# By size: so many messages that what is done once, as the queues grow to their size, counts for little.
+# By size: enough messages that one-time work, such as growing the queues, has little weight.
 MESSAGE_TIMES = {8: 16384, 4096: TIMES}
 # "marked": WRITEs of which the network marks half "congestion experienced".
 MESSAGES = [(op, size) for op in ("write", "send", "read") for size in MESSAGE_TIMES] + [("marked", 8)]

@@ -54,7 +54,7 @@ def expect(condition, what):
 # ---- modes ----
 
 def exact(mode, size, *options):
-    """So many messages were asked for, and so many went, every byte of them compared."""
+    """This many messages were requested, and this many were sent, every byte of them compared."""
     wanted = 1003
     r = result_of("--mode", mode, "--messages", str(wanted), "--verify", "--size", str(size), *options)
     expect(r["error"] is None and r["wrong"] == 0, r)
@@ -336,7 +336,7 @@ def wrong_byte():
         expect(done.returncode == 1 and found, f"{mode}: status {done.returncode}: {done.stderr}")
         expect(int(found[1], 16) ^ int(found[2], 16) == 0x10, done.stderr)
         expect("WRONG" in done.stdout, done.stdout)
-    # Nobody looks unless asked to.
+    # Contents are checked only on request.
     done = run("--size", "1001", "--messages", "400", path=faulty)
     expect(done.returncode == 0, done.stderr)
 

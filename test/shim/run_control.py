@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a hostile, broken or dying program can do to uroced through its control socket: nothing to others. TAP.
+"""Hostile, broken and dying programs on the control socket of uroced: they cannot harm others. TAP.
 
 usage: run_control.py --build DIR"""
 import argparse
@@ -229,7 +229,7 @@ def garbage(daemon):
 
 
 def services(daemon):
-    """Handles that are wrong, of the wrong kind, somebody else's or gone, and huge values: each refused, none harms."""
+    """Handles that are wrong, of the wrong kind, another client's or destroyed, and huge values: each is refused, without harm."""
     client, other = Client(daemon), Client(daemon)
     memory = mmap.mmap(-1, 4096)
     with open("/dev/null") as file:
@@ -344,7 +344,7 @@ def raw_packets(daemon):
     for size in (0, 3, 129, HUGE):
         refused(client, CREATE_RWQ_IND, struct.pack("<II", 0, size) + struct.pack("<H", wqs[0]) * 128)
     for kind, handle in ((DESTROY_WQ, wqs[0]), (DESTROY_RWQ_IND, table), (DESTROY_QP, spread), (DESTROY_SRQ, srq)):
-        refused(client, kind, struct.pack("<I", handle))  # somebody uses it
+        refused(client, kind, struct.pack("<I", handle))  # in use
     serves(daemon)
     client.close()
     other.close()
@@ -458,7 +458,7 @@ def killed_with_child(daemon):
 
 
 def shared_memory(daemon):
-    """Segments cannot be resized, and whatever is written there harms nobody else."""
+    """Segments cannot be resized, and arbitrary bytes written there harm no other client."""
     client = Client(daemon)
     segments = [os.dup(fd) for fd in client.fds[:2]]
     pd = client.handle(ALLOC_PD)
@@ -552,7 +552,7 @@ def many(daemon):
 
 
 def used_again(daemon):
-    """What a queue pair and whoever wrote to its slab left behind is not found by the next one in its place."""
+    """Remains of a queue pair, and of writes to its slab, are not visible to the next one in its place."""
     client, other = Client(daemon), Client(daemon)
     pd, cq = client.handle(ALLOC_PD), client.create_cq()
     qpn, slab, offset, bytes_ = client.create_qp_at(pd, cq)
@@ -621,7 +621,7 @@ def second_daemon(daemon):
 
 def command_line(daemon):
     for arguments in (["--workers", "0"], ["--workers", "17"], ["--idle-exit", "x"],
-                      ["--idle-exit", "0"], ["--no-such"], ["stray"], ["-c", "/no/such.ini"], ["--socket", "/" * 200],
+                      ["--idle-exit", "0"], ["--no-such"], ["extra"], ["-c", "/no/such.ini"], ["--socket", "/" * 200],
                       ["--loopback", "-c", "x"], ["--ready-fd", "-1"]):
         result = subprocess.run([build.uroced, *arguments], capture_output=True, text=True, timeout=20)
         if result.returncode != 2 or not result.stderr or result.stdout:

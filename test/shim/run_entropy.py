@@ -126,7 +126,7 @@ class Wire:
             text = kit.Program(self.daemon, [program, "policies-on-the-wire"]).finish(30)
         finally:
             self.daemon.stop()
-        self.a, self.b, self.ud, self.nobody = map(int, text.split())
+        self.a, self.b, self.ud, self.silent = map(int, text.split())
         self.ports = {}  # by policy and what was sent: the frames' source ports
         self.read()
 
@@ -135,7 +135,7 @@ class Wire:
         for sport, dest, opcode, payload in frames(self.capture):
             if opcode in (RC_SEND, UD_SEND):
                 number = payload[0]
-            source = {self.b: "a", self.a: "b", self.nobody: "ud"}[dest]
+            source = {self.b: "a", self.a: "b", self.silent: "ud"}[dest]
             kind = {RC_SEND: " send", RC_ACK: " ack", UD_SEND: ""}[opcode]
             self.ports.setdefault((number, source + kind), []).append(sport)
 
@@ -161,7 +161,7 @@ class Wire:
                 expect(f"{policy}, {what}", set(self.of(policy, what)), {port_kernel(self.a, self.b)})
 
     def datagrams(self):
-        kernel, rfc = port_kernel(self.ud, self.nobody), port_rfc(self.ud, self.nobody)
+        kernel, rfc = port_kernel(self.ud, self.silent), port_rfc(self.ud, self.silent)
         for policy, wanted in (("kernel", kernel), ("rfc", rfc), ("fixed", 50505), ("port's", kernel)):
             expect(policy, self.of(policy, "ud"), [wanted] * 8)
         expect("ports of `spray`", len(set(self.of("spray", "ud"))), 8)

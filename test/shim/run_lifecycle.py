@@ -68,7 +68,7 @@ def run_serves_a_device():
 
 
 def run_leaves_no_child():
-    """The program has no child it did not make, and the daemon no part of our terminal and pipes."""
+    """The program has no child it did not make, and the daemon does not hold the terminal or pipes."""
     folder = kit.scratch_folder()
     result = uroce(clean_environment(folder), "run", "sh", "-c", "cat /proc/self/task/*/children /proc/$$/task/$$/children; wait")
     started = daemons(folder)
@@ -198,7 +198,7 @@ def killed_program():
 
 
 def idle_processor_time():
-    """Nobody does anything: without programs, and with one that waits."""
+    """An idle daemon: without programs, and with one that waits."""
     daemon = kit.Daemon(build, kit.scratch_folder())
     server = None
     try:

@@ -104,7 +104,7 @@ for verb in ("write", "read", "send"):
     perftest("bandwidth", f"ib_{verb}_bw", "-a -n 64", rows=SIZES_TO_8M, gids=(IPV4,), seconds=120)
     perftest("bandwidth", f"ib_{verb}_bw", "-b -n 1000")
     perftest("bandwidth", f"ib_{verb}_bw", "-q 16 -n 200")
-    if verb != "write":  # of which perftest has no event mode
+    if verb != "write":  # perftest has no event mode for it
         perftest("bandwidth", f"ib_{verb}_bw", "-e -n 1000", gids=(IPV4,))
     perftest("bandwidth", f"ib_{verb}_bw", "-m 256 -s 4097 -n 500", gids=(IPV4,))
     perftest("bandwidth", f"ib_{verb}_bw", "-m 4096 -s 1048577 -n 100", gids=(IPV6,))

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""test_raw over loopback daemons with one worker and with several, and by one who may not have raw packets. TAP.
+"""test_raw over loopback daemons with one worker and with several, and by a user without the right to raw packets. TAP.
 
 usage: run_raw.py --build DIR TEST_RAW"""
 import argparse
@@ -40,12 +40,12 @@ def left_over(daemon):
 
 
 def check_permission(daemon, program):
-    """As another user, who has no capability. (With one he could not open the device.)"""
+    """As another user, without capabilities. (With one, the process could not open the device.)"""
     what = "another user may not have raw packets"
     if os.geteuid() or not shutil.which("setpriv"):
         return [(True, what + " # SKIP needs root and setpriv", [])]
-    nobody = pwd.getpwnam("nobody")
-    user = ["setpriv", "--reuid", str(nobody.pw_uid), "--regid", str(nobody.pw_gid), "--clear-groups"]
+    user_entry = pwd.getpwnam("nobody")
+    user = ["setpriv", "--reuid", str(user_entry.pw_uid), "--regid", str(user_entry.pw_gid), "--clear-groups"]
     if run(daemon, user + ["test", "-x", program]).returncode:
         return [(True, what + " # SKIP other users cannot reach the build", [])]
     out = run(daemon, user + [program, "denied"])
@@ -77,14 +77,14 @@ os.kill(OPENER, signal.SIGKILL)
 
 
 def check_borrowed(daemon, folder):
-    """What a set-uid program may does not count for one who executes it after opening the device."""
+    """The rights of a set-uid program do not extend to a process that executes it after opening the device."""
     what = "the rights of a program that is executed later do not count"
     if os.geteuid() or not shutil.which("setpriv") or os.statvfs(folder).f_flag & os.ST_NOSUID:
         return [(True, what + " # SKIP needs root, setpriv and set-uid programs", [])]
     sleep = shutil.copy(shutil.which("sleep"), os.path.join(folder, "sleep"))
     os.chmod(sleep, 0o4755)
-    nobody = pwd.getpwnam("nobody")
-    out = run(daemon, ["setpriv", "--reuid", str(nobody.pw_uid), "--regid", str(nobody.pw_gid), "--clear-groups",
+    user_entry = pwd.getpwnam("nobody")
+    out = run(daemon, ["setpriv", "--reuid", str(user_entry.pw_uid), "--regid", str(user_entry.pw_gid), "--clear-groups",
                        sys.executable, "-c", BORROW, sleep, "20"])
     return [(out.stdout == f"{-errno.EPERM}\n", what, out.stdout.splitlines())]
 

@@ -199,7 +199,7 @@ static void dispatch(struct sim *s, const struct kit_node *n, const struct cqe *
     for (unsigned i = 0; i < s->actors; i++)
         if (s->actor[i]->completed(s->actor[i], n, e))
             return;
-    sim_fail("a completion of nobody's queue pair %u at node %u: opcode %u, status %u", e->qpn,
+    sim_fail("a completion of an unknown queue pair %u at node %u: opcode %u, status %u", e->qpn,
              n->index, e->opcode, e->status);
 }
 
@@ -245,9 +245,9 @@ static void move_any(struct sim *s, struct kit_node *n)
 static void follow(struct sim *s, struct kit_node *n)
 {
     for (struct kit_qp *qp = n->qp; qp; qp = qp->next)
-        if (qp->strays) {
-            move(s, qp, qp->stray_at);
-            qp->strays = 0;
+        if (qp->misplaced) {
+            move(s, qp, qp->misplaced_at);
+            qp->misplaced = 0;
         }
 }
 

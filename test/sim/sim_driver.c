@@ -336,7 +336,7 @@ int sim_main(const char *program, int argc, char **argv, sim_run run)
         return explain();
     }
     printf("%llu seeds passed: %llu frames, %llu of them lost, corrupted, repeated or delayed, "
-           "%llu handed over; %llu moves of queue pairs\n",
+           "%llu forwarded; %llu migrations of queue pairs\n",
            s->seeds, s->frames, s->disturbed, s->handed, s->moved);
     return 0;
 }

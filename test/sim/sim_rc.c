@@ -263,7 +263,7 @@ static void dispatch(struct sim *s, const struct kit_node *n, const struct cqe *
             return flow_sent(f, e);
         }
     }
-    expect(&s->flow[0], false, "a completion of nobody's queue pair %u", e->qpn);
+    expect(&s->flow[0], false, "a completion of an unknown queue pair %u", e->qpn);
 }
 
 static unsigned poll_all(struct sim *s)

@@ -526,7 +526,7 @@ static void xrc_receivers_stay(void **state)
     rules_finish(&t);
 }
 
-/* ---- strays ---- */
+/* ---- misplaced queue pairs ---- */
 
 /* Single packets from a to b; returns how many times b was reported as misplaced. */
 static unsigned send_packets(struct rules *t, unsigned n)
@@ -542,7 +542,7 @@ static unsigned send_packets(struct rules *t, unsigned n)
         kit_settle(t->k);
         assert_int_equal(kit_poll(t->a->send_cq, e, 64), burst);
     }
-    return t->b->strays;
+    return t->b->misplaced;
 }
 
 static void strays_are_told(void **state)
@@ -553,7 +553,7 @@ static void strays_are_told(void **state)
     arrive_at(&t, 1, 0);
     assert_int_equal(send_packets(&t, 63), 0);
     assert_int_equal(send_packets(&t, 1), 1);
-    assert_int_equal(t.b->stray_at, 0);
+    assert_int_equal(t.b->misplaced_at, 0);
     for (unsigned distance = 128, told = 2; distance <= 32768; distance *= 2, told++) {
         assert_int_equal(send_packets(&t, distance - 1), told - 1);
         assert_int_equal(send_packets(&t, 1), told);
@@ -633,7 +633,7 @@ static void answers_stray(void **state)
     kit_do(t.a, SQE_READ, 1, t.ma, 0, 64 * MTU, t.mb, 0);
     kit_settle(t.k);
     completes(t.a->send_cq, 1, WC_SUCCESS);
-    assert_int_equal(t.a->strays, 1);
+    assert_int_equal(t.a->misplaced, 1);
     rules_finish(&t);
 }
 
@@ -663,7 +663,7 @@ static void datagrams_are_no_strays(void **state)
         completes(from->send_cq, i, WC_SUCCESS);
         completes(to->recv_cq, i, WC_SUCCESS);
     }
-    assert_int_equal(to->strays, 0);
+    assert_int_equal(to->misplaced, 0);
     assert_int_equal(COUNT(part(&t, 1, 1), rx_forwarded_in), 200);
     /* It migrates nevertheless. */
     moves(to, 0);

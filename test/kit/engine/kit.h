@@ -240,7 +240,7 @@ struct kit_qp {
     uint32_t sq_free, rq_free; /* entries before these are free again */
     bool sig_all;
     /* The engines reported this many times that its packets arrive at this engine. */
-    unsigned stray_at, strays;
+    unsigned misplaced_at, misplaced;
     /* Private: migrating to another engine. */
     struct kit_engine *left;
     ns_t adopt_at;

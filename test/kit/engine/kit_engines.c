@@ -121,7 +121,7 @@ bool kit_forward(void *ctx, const struct frame *f, struct engine *to)
     if (!p) /* of another node, in whose table the queue pair is, too */
         return false;
     if (p == from)
-        kit_fail("engine %u of node %u hands over to itself", p->index, p->node->index);
+        kit_fail("engine %u of node %u forwards to itself", p->index, p->node->index);
     if (refused(k, &p->handed[from->index]))
         return false;
     append(k, &p->handed[from->index], f->data, f->len);
@@ -203,9 +203,9 @@ void kit_misplaced(void *ctx, struct qp *qp, uint32_t lane)
     struct kit_qp *q = qp_owner(qp);
 
     if (lane == p->lane || lane >= p->node->engines || qp_engine(qp) != p->engine)
-        kit_fail("queue pair 0x%06x strays from lane %u to %u", q->qpn, p->lane, lane);
-    q->stray_at = lane;
-    q->strays++;
+        kit_fail("queue pair 0x%06x is misplaced from lane %u to %u", q->qpn, p->lane, lane);
+    q->misplaced_at = lane;
+    q->misplaced++;
 }
 
 void kit_adopt(struct kit_qp *qp)

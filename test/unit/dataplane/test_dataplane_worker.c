@@ -473,7 +473,7 @@ static void test_close_amid_traffic(void **state)
 
 /* ---- sleep ---- */
 
-#define NAPS 20
+#define SLEEPS 20
 
 /* Both workers sleep; a doorbell wakes one, a frame the other. A worker without a wake-up would run
  * at its next safety tick; the test must not count that. */
@@ -489,7 +489,7 @@ static void test_sleep_and_wake(void **state)
         s[i] = worker_stats(rnic_worker(app.dp.rnic, i));
         before[i] = counter_get(&s[i]->wakes);
     }
-    for (unsigned n = 0; n < NAPS; n++) {
+    for (unsigned n = 0; n < SLEEPS; n++) {
         for (unsigned i = 0; i < 2; i++) {
             while (strcmp(worker_mode(rnic_worker(app.dp.rnic, i)), "asleep"))
                 sched_yield();
@@ -503,7 +503,7 @@ static void test_sleep_and_wake(void **state)
         }
     }
     for (unsigned i = 0; i < 2; i++)
-        assert_true(counter_get(&s[i]->wakes) - before[i] >= NAPS / 2);
+        assert_true(counter_get(&s[i]->wakes) - before[i] >= SLEEPS / 2);
     stop();
 }
 
@@ -577,7 +577,7 @@ static void test_tells_applications(void **state)
 
 /* ---- a full port ---- */
 
-#define PATIENCE (5 * NS_PER_SEC)
+#define TIMEOUT (5 * NS_PER_SEC)
 
 static atomic_bool held, released;
 
@@ -596,7 +596,7 @@ static void *holder(void *arg)
 
 static bool rises_to(const counter_t *counter, uint64_t value)
 {
-    ns_t end = worker_time() + PATIENCE;
+    ns_t end = worker_time() + TIMEOUT;
 
     while (counter_get(counter) < value && worker_time() < end)
         sched_yield();

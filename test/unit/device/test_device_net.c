@@ -57,7 +57,7 @@ static void add_port(struct pktio *io, const char *ipv4, const char *ipv6, bool 
 }
 
 /* Delivers frames until all queues are empty. */
-static void settle(void)
+static void run_until_idle(void)
 {
     bool moved = true;
 
@@ -73,7 +73,7 @@ static void pass(ns_t time)
     for (ns_t end = now + time; now < end; now += 100 * NS_PER_MS) {
         for (unsigned i = 0; i < 2; i++)
             rnic->device[i]->net.timer.ready(&rnic->device[i]->net.timer, 0);
-        settle();
+        run_until_idle();
     }
 }
 
@@ -106,7 +106,7 @@ static void start(const char *ipv4, const char *ipv6, bool detect)
     call = (struct ctl_call){0};
     assert_int_equal(kit_call(session, CTL_ALLOC_PD, &none, &call, false), 0);
     pd = call.reply.handle;
-    settle();
+    run_until_idle();
 }
 
 static int setup(void **state)
@@ -142,7 +142,7 @@ static void finds_neighbour(const char *dgid)
     struct ctl_call call = {0};
 
     assert_int_equal(create_ah(dgid, &call), -EINPROGRESS);
-    settle();
+    run_until_idle();
     assert_int_equal(retries, 1);
     assert_int_equal(create_ah(dgid, &call), 0);
     assert_memory_equal(call.reply.create_ah.dmac, mac, 6);
@@ -163,7 +163,7 @@ static void test_nobody_answers(void **state)
     struct ctl_call call = {0};
 
     assert_int_equal(create_ah("10.0.0.77", &call), -EINPROGRESS);
-    settle();
+    run_until_idle();
     assert_int_equal(retries, 0);
     pass(5 * NS_PER_SEC);
     assert_true(retries > 0);
@@ -186,7 +186,7 @@ static void test_nobody_waits(void **state)
 
     rnic_on_retry(rnic, NULL, NULL);
     assert_int_equal(create_ah("10.0.0.2", &call), -EHOSTUNREACH);
-    settle();
+    run_until_idle();
     assert_int_equal(create_ah("10.0.0.2", &call), 0);
 }
 
@@ -334,7 +334,7 @@ static void link_set(bool up)
 
     link_is_up = up;
     n->link.ready(&n->link, 0);
-    settle();
+    run_until_idle();
 }
 
 static void with_link(struct pktio *io)
@@ -460,7 +460,7 @@ static void test_queue_pairs_follow(void **state)
 
     to_init(q);
     assert_int_equal(to_rtr(q, "10.0.0.2", 1), -EINPROGRESS);
-    settle();
+    run_until_idle();
     assert_int_equal(to_rtr(q, "10.0.0.2", 1), 0);
     assert_int_equal(create_ah("10.0.0.2", &call), 0);
     assert_int_equal(qp_address_vector(q->dp.qp)->dmac[5], 2);
@@ -490,7 +490,7 @@ static void test_deleted_tap(void **state)
     exception_fd = -1;
     n = &rnic->device[0]->net;
     assert_int_equal(send(fd[1], "a frame of the kernel's", 24, 0), 24);
-    settle();
+    run_until_idle();
     assert_int_equal(counter_get(&n->slow.down_frames), 1);
     assert_int_equal(n->exception_lost, 0);
     close(fd[1]);
@@ -519,7 +519,7 @@ static void test_tap_with_another_mtu(void **state)
     assert_true(most < sizeof(frame));
     assert_int_equal(send(fd[1], frame, most, 0), most);
     assert_int_equal(send(fd[1], frame, most + 1, 0), most + 1);
-    settle();
+    run_until_idle();
     assert_int_equal(counter_get(&d->net.slow.down_frames), 1);
     assert_int_equal(d->net.slow.down_lost, 1);
     close(fd[1]);

@@ -579,7 +579,7 @@ static void test_capability_in_status(void **state)
     assert_false(permission_of_status(""));
 }
 
-#define NOBODY 65534
+#define OTHER_USER 65534
 
 enum child_kind { CHILD_PLAIN, CHILD_NET_RAW, CHILD_UNTRACEABLE, CHILD_USER_NAMESPACE };
 
@@ -606,7 +606,8 @@ static pid_t start_child(enum child_kind kind, int *end)
         close(stop[1]);
         if (kind == CHILD_NET_RAW || kind == CHILD_UNTRACEABLE)
             bad = prctl(PR_SET_KEEPCAPS, 1);
-        bad |= setresgid(NOBODY, NOBODY, NOBODY) | setresuid(NOBODY, NOBODY, NOBODY);
+        bad |= setresgid(OTHER_USER, OTHER_USER, OTHER_USER) |
+               setresuid(OTHER_USER, OTHER_USER, OTHER_USER);
         if (kind == CHILD_NET_RAW || kind == CHILD_UNTRACEABLE)
             bad |= keep_net_raw();
         bad |= prctl(PR_SET_DUMPABLE, kind != CHILD_UNTRACEABLE);
@@ -637,7 +638,7 @@ static void test_capabilities(void **state)
     for (unsigned kind = CHILD_PLAIN; kind <= CHILD_USER_NAMESPACE; kind++) {
         int end;
         pid_t pid = start_child(kind, &end);
-        struct session c = {.peer = {.pid = abs(pid), .uid = NOBODY, .gid = NOBODY}};
+        struct session c = {.peer = {.pid = abs(pid), .uid = OTHER_USER, .gid = OTHER_USER}};
 
         if (pid > 0) {
             assert_int_equal(permission_raw(&c), may[kind]);

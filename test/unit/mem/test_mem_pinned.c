@@ -22,16 +22,16 @@
 #include "pinned.h"
 #include "unit.h"
 
-#define PAGES     4u
-#define GONE_PAGE 2u
-#define NOBODY    65534u
+#define PAGES      4u
+#define GONE_PAGE  2u
+#define OTHER_USER 65534u
 
 static size_t page;
 static uint8_t *area; /* ours; the child's copy of it has the same address */
 static char folder[] = "/tmp/uroce-pinned.XXXXXX", plain[64], set_uid[64];
 static struct mem_pinned_space space;
 static struct mem_region mr = {.backend = &mem_pinned_backend, .space = &space};
-static struct ucred peer = {.uid = NOBODY, .gid = NOBODY};
+static struct ucred peer = {.uid = OTHER_USER, .gid = OTHER_USER};
 static int command; /* to the child: on a byte it executes a program, which echoes */
 
 enum { DUMPABLE = 1, CAPABLE = 2 };
@@ -40,10 +40,11 @@ static void child_main(unsigned flags, const char *program, int go, int answer)
 {
     char c;
 
-    if (prctl(PR_SET_KEEPCAPS, flags & CAPABLE ? 1 : 0) || setresgid(NOBODY, NOBODY, NOBODY) ||
-        setresuid(NOBODY, NOBODY, NOBODY) || prctl(PR_SET_DUMPABLE, flags & DUMPABLE ? 1 : 0) ||
-        munmap(area + GONE_PAGE * page, page) || write(answer, "x", 1) != 1 || dup2(go, 0) != 0 ||
-        dup2(answer, 1) != 1)
+    if (prctl(PR_SET_KEEPCAPS, flags & CAPABLE ? 1 : 0) ||
+        setresgid(OTHER_USER, OTHER_USER, OTHER_USER) ||
+        setresuid(OTHER_USER, OTHER_USER, OTHER_USER) ||
+        prctl(PR_SET_DUMPABLE, flags & DUMPABLE ? 1 : 0) || munmap(area + GONE_PAGE * page, page) ||
+        write(answer, "x", 1) != 1 || dup2(go, 0) != 0 || dup2(answer, 1) != 1)
         _exit(1);
     if (read(0, &c, 1) == 1)
         execl(program, "cat", NULL);
@@ -301,10 +302,10 @@ static void test_somebody_else(void **state)
 {
     int answers = start(DUMPABLE, plain);
 
-    expect_refused(&(struct ucred){peer.pid, NOBODY - 1, NOBODY}, -EPERM);
-    expect_refused(&(struct ucred){peer.pid, NOBODY, NOBODY - 1}, -EPERM);
-    expect_refused(&(struct ucred){0, NOBODY, NOBODY}, -EINVAL);
-    expect_refused(&(struct ucred){-1, NOBODY, NOBODY}, -EINVAL);
+    expect_refused(&(struct ucred){peer.pid, OTHER_USER - 1, OTHER_USER}, -EPERM);
+    expect_refused(&(struct ucred){peer.pid, OTHER_USER, OTHER_USER - 1}, -EPERM);
+    expect_refused(&(struct ucred){0, OTHER_USER, OTHER_USER}, -EINVAL);
+    expect_refused(&(struct ucred){-1, OTHER_USER, OTHER_USER}, -EINVAL);
     end(answers);
     expect_refused(&peer, -ESRCH);
 }

@@ -25,7 +25,7 @@ except ImportError as error:
     print(f"1..0 # SKIP no scapy ({error})")
     sys.exit(0)
 
-US, PEER, EVERYBODY = "02:00:00:00:00:01", "02:00:00:00:00:10", "ff:ff:ff:ff:ff:ff"
+US, PEER, BROADCAST = "02:00:00:00:00:01", "02:00:00:00:00:10", "ff:ff:ff:ff:ff:ff"
 V4, PEER4, QUERIER4 = "10.0.0.1", "10.0.0.2", "10.0.0.254"
 V6, PEER6, QUERIER6 = "fe80::1", "fe80::2", "fe80::ff"
 NODE6, NODE_MAC = "ff02::1:ff00:1", "33:33:ff:00:00:01"
@@ -97,7 +97,7 @@ class Host:
         require(not sent, f"an answer to {frame.summary()}: {sent and sent[0].summary()}")
 
 
-def settled(*more):
+def announced(*more):
     """A host whose announcements are over."""
     host = Host(f"address {V4} 24 0", f"address {V6} 64 0", *more)
     host.do("run 20000")
@@ -112,28 +112,28 @@ def same(packet, **fields):
 
 def arp():
     ask = ARP(op="who-has", hwsrc=PEER, psrc=PEER4, pdst=V4)
-    with settled("address 10.9.0.1 24 7") as host:
-        reply = host.answer(Ether(src=PEER, dst=EVERYBODY) / ask)
+    with announced("address 10.9.0.1 24 7") as host:
+        reply = host.answer(Ether(src=PEER, dst=BROADCAST) / ask)
         same(reply, dst=PEER, src=US)
         same(reply[ARP], op=2, hwtype=1, ptype=0x800, hwlen=6, plen=4, hwsrc=US, psrc=V4, hwdst=PEER, pdst=PEER4)
-        reply = host.answer(Ether(src=PEER, dst=EVERYBODY) / ARP(op="who-has", hwsrc=PEER, psrc="0.0.0.0", pdst=V4))
+        reply = host.answer(Ether(src=PEER, dst=BROADCAST) / ARP(op="who-has", hwsrc=PEER, psrc="0.0.0.0", pdst=V4))
         same(reply[ARP], op=2, hwsrc=US, psrc=V4, hwdst=PEER, pdst="0.0.0.0")
-        reply = host.answer(Ether(src=PEER, dst=EVERYBODY) / Dot1Q(vlan=7, prio=5) /
+        reply = host.answer(Ether(src=PEER, dst=BROADCAST) / Dot1Q(vlan=7, prio=5) /
                             ARP(op="who-has", hwsrc=PEER, psrc="10.9.0.2", pdst="10.9.0.1"))
         same(reply[Dot1Q], vlan=7)
         same(reply[ARP], op=2, psrc="10.9.0.1", pdst="10.9.0.2")
-        reply = host.answer(Ether(src=PEER, dst=EVERYBODY) / Dot1Q(vlan=0, prio=5) / ask)
+        reply = host.answer(Ether(src=PEER, dst=BROADCAST) / Dot1Q(vlan=0, prio=5) / ask)
         require(not reply.haslayer(Dot1Q), "a tag in answer to a priority")
-        host.silent(Ether(src=PEER, dst=EVERYBODY) / Dot1Q(vlan=8) / ask)
-        host.silent(Ether(src=PEER, dst=EVERYBODY) / ARP(op="who-has", hwsrc=PEER, psrc=PEER4, pdst=PEER4))
-        host.silent(Ether(src=US, dst=EVERYBODY) / ARP(op="who-has", hwsrc=US, psrc=PEER4, pdst=V4))
+        host.silent(Ether(src=PEER, dst=BROADCAST) / Dot1Q(vlan=8) / ask)
+        host.silent(Ether(src=PEER, dst=BROADCAST) / ARP(op="who-has", hwsrc=PEER, psrc=PEER4, pdst=PEER4))
+        host.silent(Ether(src=US, dst=BROADCAST) / ARP(op="who-has", hwsrc=US, psrc=PEER4, pdst=V4))
 
 
 def arp_resolution():
-    with settled() as host:
+    with announced() as host:
         sent = host.do(f"resolve {V4} {PEER4} 0")
         require(len(sent) == 1 and host.said == ["error 115"], "no question")
-        same(sent[0], dst=EVERYBODY, src=US)
+        same(sent[0], dst=BROADCAST, src=US)
         same(sent[0][ARP], op=1, hwsrc=US, psrc=V4, hwdst="00:00:00:00:00:00", pdst=PEER4)
         host.silent(Ether(src=PEER, dst=US) / ARP(op="is-at", hwsrc=PEER, psrc=PEER4, hwdst=US, pdst=V4))
         require(host.said == ["resolved"], host.said)
@@ -147,7 +147,7 @@ def detection():
         require(sorted(host.said) == ["state 1", "state 1"], host.said)
         arps = [f[ARP] for f in sent if f.haslayer(ARP)]
         require([(a.op, a.psrc, a.pdst) for a in arps] == [(1, "0.0.0.0", V4)] * 3 + [(1, V4, V4)] * 2, "ARP")
-        require(all(f.dst == EVERYBODY for f in sent if f.haslayer(ARP)), "not to everybody")
+        require(all(f.dst == BROADCAST for f in sent if f.haslayer(ARP)), "not broadcast")
         solicitations = [f for f in sent if f.haslayer(ICMPv6ND_NS)]
         require(len(solicitations) == 1, "NS")
         same(solicitations[0], dst=NODE_MAC)
@@ -167,7 +167,7 @@ def detection():
 
 def neighbour_discovery():
     ns = ICMPv6ND_NS(tgt=V6) / ICMPv6NDOptSrcLLAddr(lladdr=PEER)
-    with settled() as host:
+    with announced() as host:
         for dst, mac in ((NODE6, NODE_MAC), (V6, US)):
             na = host.answer(Ether(src=PEER, dst=mac) / IPv6(src=PEER6, dst=dst, hlim=255) / ns)
             same(na, dst=PEER, src=US)
@@ -192,7 +192,7 @@ def neighbour_discovery():
 
 
 def echo():
-    with settled() as host:
+    with announced() as host:
         for size in (0, 1, 56, 1471, 1472):
             data = bytes(i & 255 for i in range(size))
             reply = host.answer(Ether(src=PEER, dst=US) / IP(src="10.7.0.2", dst=V4, tos=0x28) /
@@ -218,7 +218,7 @@ def echo():
 
 def no_refusals():
     """Packets for ports that are not served get no answer: no port unreachable, no reset."""
-    with settled() as host:
+    with announced() as host:
         for transport in (UDP(sport=9, dport=4791), UDP(sport=9, dport=53), TCP(dport=22, flags="S")):
             host.silent(Ether(src=PEER, dst=US) / IP(src=PEER4, dst=V4) / transport / b"anything")
             host.silent(Ether(src=PEER, dst=US) / IPv6(src=PEER6, dst=V6) / transport / b"anything")
@@ -243,7 +243,7 @@ def groups_v3(sent):
 def igmp():
     ether, ip = Ether(src=PEER, dst="01:00:5e:00:00:01"), IP(src=QUERIER4, dst="224.0.0.1", ttl=1,
                                                             options=[IPOption_Router_Alert()])
-    with settled() as host:
+    with announced() as host:
         host.do("join 239.1.1.1 0")
         host.do("join 239.1.1.2 0")
         both = ["239.1.1.1", "239.1.1.2"]
@@ -289,7 +289,7 @@ def groups_mld(sent):
 def mld():
     base = (Ether(src=PEER, dst="33:33:00:00:00:01") / IPv6(src=QUERIER6, dst="ff02::1", hlim=1) /
             IPv6ExtHdrHopByHop(options=[RouterAlert()]))
-    with settled() as host:
+    with announced() as host:
         host.do("join ff0e::1 0")
         require(groups_mld(host.do("run 0")) == [(4, "ff0e::1")], "join")
         require(groups_mld(host.do("run 5000")) == [(4, "ff0e::1")], "join, again")
@@ -313,7 +313,7 @@ def mld():
 
 
 def path_mtu():
-    with settled(f"route 0.0.0.0 0 {PEER4} 0", f"route :: 0 {PEER6} 0") as host:
+    with announced(f"route 0.0.0.0 0 {PEER4} 0", f"route :: 0 {PEER6} 0") as host:
         for src, dst, peer in ((V4, "10.7.0.2", PEER4), (V6, "fd07::2", PEER6)):
             host.do(f"resolve {src} {dst} 0")
         host.silent(Ether(src=PEER, dst=US) / ARP(op="is-at", hwsrc=PEER, psrc=PEER4, hwdst=US, pdst=V4))

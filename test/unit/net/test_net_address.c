@@ -21,7 +21,7 @@ static struct net_kit *detecting(const char *address)
 static void test_detection_ipv4(void **state)
 {
     struct net_kit *k = detecting("10.0.0.1/24");
-    union gid us = gid_of("10.0.0.1"), nobody = gid_of("0.0.0.0");
+    union gid us = gid_of("10.0.0.1"), unspecified = gid_of("0.0.0.0");
     ns_t last;
 
     last = k->now;
@@ -41,7 +41,7 @@ static void test_detection_ipv4(void **state)
         assert_memory_equal(a.dmac, net_broadcast, 6);
         assert_memory_equal(a.tha, ((uint8_t[6]){0}), 6);
         assert_true(gid_eq(&a.tpa, &us));
-        assert_true(gid_eq(&a.spa, i < 3 ? &nobody : &us));
+        assert_true(gid_eq(&a.spa, i < 3 ? &unspecified : &us));
     }
     assert_int_equal(k->node[0].states, 1);
     assert_int_equal(k->node[0].state, NET_PREFERRED);

@@ -665,13 +665,13 @@ static void test_no_address(void **state)
     for (size_t i = 0; i < ARRAY_SIZE(families); i++) {
         const struct family *f = &families[i];
         struct net_kit *k = net_kit_new(1, false);
-        union gid nobody = inet_unspecified(f->ipv4);
+        union gid unspecified = inet_unspecified(f->ipv4);
         unsigned reports = 0;
 
         join(k, f->group, VLAN_NONE);
         net_kit_run(k, 20 * SEC);
         assert_int_equal(k->sent, 2);
-        assert_true(gid_eq((union gid[]){net_parse(net_kit_sent(k, 0)).src}, &nobody));
+        assert_true(gid_eq((union gid[]){net_parse(net_kit_sent(k, 0)).src}, &unspecified));
         net_kit_clear(k);
         net_kit_address(k, 0, f->address, VLAN_NONE);
         net_kit_run(k, 20 * SEC);

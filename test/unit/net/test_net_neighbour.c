@@ -10,7 +10,7 @@
 
 /* The same for both IP versions. */
 static const struct family {
-    const char *net, *us, *peer, *nobody;
+    const char *net, *us, *peer, *absent;
 } families[] = {{"10.0.0.1/24", "10.0.0.1", "10.0.0.2", "10.0.0.99"},
                 {"fd00::1/64", "fd00::1", "fd00::2", "fd00::99"}};
 
@@ -125,7 +125,7 @@ static void test_nobody_answers(void **state)
         struct net_kit *k = pair();
         ns_t start = k->now;
 
-        assert_int_equal(net_kit_resolve(k, 0, f->us, f->nobody, VLAN_NONE), -EINPROGRESS);
+        assert_int_equal(net_kit_resolve(k, 0, f->us, f->absent, VLAN_NONE), -EINPROGRESS);
         net_kit_run(k, 3 * SEC - 1);
         assert_int_equal(k->sent, 3);
         for (unsigned n = 0; n < 3; n++)
@@ -133,14 +133,14 @@ static void test_nobody_answers(void **state)
         assert_int_equal(k->node[0].resolved, 0);
         net_kit_run(k, 1);
         assert_int_equal(k->node[0].resolved, 1);
-        assert_int_equal(net_kit_state(k, 0, f->nobody, VLAN_NONE), NET_FAILED);
-        assert_int_equal(net_kit_resolve(k, 0, f->us, f->nobody, VLAN_NONE), -EHOSTUNREACH);
+        assert_int_equal(net_kit_state(k, 0, f->absent, VLAN_NONE), NET_FAILED);
+        assert_int_equal(net_kit_resolve(k, 0, f->us, f->absent, VLAN_NONE), -EHOSTUNREACH);
         net_kit_run(k, SEC - 1);
-        assert_int_equal(net_kit_resolve(k, 0, f->us, f->nobody, VLAN_NONE), -EHOSTUNREACH);
+        assert_int_equal(net_kit_resolve(k, 0, f->us, f->absent, VLAN_NONE), -EHOSTUNREACH);
         assert_int_equal(k->sent, 3);
         net_kit_run(k, 1);
-        assert_int_equal(net_kit_state(k, 0, f->nobody, VLAN_NONE), -1);
-        assert_int_equal(net_kit_resolve(k, 0, f->us, f->nobody, VLAN_NONE), -EINPROGRESS);
+        assert_int_equal(net_kit_state(k, 0, f->absent, VLAN_NONE), -1);
+        assert_int_equal(net_kit_resolve(k, 0, f->us, f->absent, VLAN_NONE), -EINPROGRESS);
         assert_int_equal(k->sent, 4);
         assert_int_equal(k->node[0].resolved, 1);
         net_kit_free(k);

@@ -49,7 +49,7 @@ static void check_all(const struct histogram *of, unsigned n)
         check_quantile(of, n, parts[i]);
 }
 
-/* Values of all magnitudes: up to so many bits, as many of each. */
+/* Values of all magnitudes: up to this many bits, as many of each. */
 static void fill(uint64_t seed, unsigned n, unsigned bits)
 {
     struct random r = {seed};

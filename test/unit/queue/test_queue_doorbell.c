@@ -246,7 +246,7 @@ static struct {
     _Atomic bool stop;
     _Atomic unsigned sleeps;
     sem_t wake;
-} nap;
+} sleeper;
 
 static unsigned nap_look(void)
 {
@@ -254,22 +254,22 @@ static unsigned nap_look(void)
     unsigned n = doorbell_take(&db, slot, ARRAY_SIZE(slot));
 
     for (unsigned i = 0; i < n; i++)
-        atomic_store(&nap.taken[slot[i]],
-                     atomic_load_explicit(&nap.prod[slot[i]], memory_order_acquire));
+        atomic_store(&sleeper.taken[slot[i]],
+                     atomic_load_explicit(&sleeper.prod[slot[i]], memory_order_acquire));
     return n;
 }
 
 /* As a worker does: arm, fence, check once more, and sleep until a poster wakes it. */
 static void *nap_worker(void *arg)
 {
-    while (!atomic_load(&nap.stop)) {
+    while (!atomic_load(&sleeper.stop)) {
         if (nap_look())
             continue;
         atomic_store_explicit(&db.worker_armed, 1, memory_order_relaxed);
         atomic_thread_fence(memory_order_seq_cst);
-        if (!doorbell_pending(&db) && !atomic_load(&nap.stop)) {
-            atomic_fetch_add(&nap.sleeps, 1);
-            sem_wait(&nap.wake);
+        if (!doorbell_pending(&db) && !atomic_load(&sleeper.stop)) {
+            atomic_fetch_add(&sleeper.sleeps, 1);
+            sem_wait(&sleeper.wake);
         }
         atomic_store_explicit(&db.worker_armed, 0, memory_order_relaxed);
     }
@@ -286,11 +286,11 @@ static bool nap_posts(uint32_t slot)
         uint64_t limit = now_ns() + 10 * NS_PER_SEC;
 
         for (unsigned i = 0; i <= burst % 3; i++) {
-            atomic_store_explicit(&nap.prod[slot], ++posted, memory_order_release);
+            atomic_store_explicit(&sleeper.prod[slot], ++posted, memory_order_release);
             if (doorbell_ring(&db, slot))
-                sem_post(&nap.wake);
+                sem_post(&sleeper.wake);
         }
-        while (atomic_load(&nap.taken[slot]) != posted) {
+        while (atomic_load(&sleeper.taken[slot]) != posted) {
             if (now_ns() > limit)
                 return false;
             sched_yield();
@@ -311,7 +311,7 @@ static void test_nobody_sleeps_on_a_bell(void **state)
     pthread_t worker, poster[SLEEP_POSTERS];
     bool ok = true;
 
-    sem_init(&nap.wake, 0, 0);
+    sem_init(&sleeper.wake, 0, 0);
     assert_int_equal(pthread_create(&worker, NULL, nap_worker, NULL), 0);
     for (unsigned i = 0; i < SLEEP_POSTERS; i++)
         assert_int_equal(pthread_create(&poster[i], NULL, nap_poster, (void *)&slot[i]), 0);
@@ -321,12 +321,12 @@ static void test_nobody_sleeps_on_a_bell(void **state)
         pthread_join(poster[i], &done);
         ok &= done != NULL;
     }
-    atomic_store(&nap.stop, true);
-    sem_post(&nap.wake);
+    atomic_store(&sleeper.stop, true);
+    sem_post(&sleeper.wake);
     pthread_join(worker, NULL);
-    sem_destroy(&nap.wake);
+    sem_destroy(&sleeper.wake);
     assert_true(ok);
-    assert_true(atomic_load(&nap.sleeps) > 0);
+    assert_true(atomic_load(&sleeper.sleeps) > 0);
 }
 
 int main(void)

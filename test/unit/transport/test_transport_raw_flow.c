@@ -276,7 +276,7 @@ static void contradictions(void **state)
         uint32_t headers;
     } cases[] = {
         {2, 14, 0x44, 0},                          /* a header of 16 bytes */
-        {2, 14, 0x4F, FLOW_HAS_IPV4},              /* of 60, of which the packet has 58 */
+        {2, 14, 0x4F, FLOW_HAS_IPV4},              /* of 60 bytes; the packet has 58 */
         {2, 14, 0x65, 0},                          /* version 6 behind IPv4's type */
         {2, 17, 19, 0},                            /* a packet shorter than its header */
         {2, 17, 20, FLOW_HAS_IPV4},                /* UDP behind the end of the packet */

@@ -337,7 +337,7 @@ WRONG = (
 BAD_LINES = (
     ("1\n", "line 1: not SRC"), ("1 2\n1 2 3\n", "line 2: not SRC"), ("1 2 10.0.0.1 10.0.0.2 5\n", "line 1: not SRC"),
     ("# fine\n\n1 0x1000000\n", "line 3: a QPN"), ("1 -2\n", "line 1: a QPN"), ("1 2x\n", "line 1: a QPN"),
-    ("1 2 10.0.0.1 nobody\n", "line 1: not an IPv4"), ("1 2\n" + "1" * 300, "line 2: longer"),
+    ("1 2 10.0.0.1 unknown\n", "line 1: not an IPv4"), ("1 2\n" + "1" * 300, "line 2: longer"),
     ("1 2\0\n", "line 1: a zero byte"), ("", "no flows"), ("# nothing\n", "no flows"),
 )
 

@@ -58,7 +58,7 @@ static void test_unfit(void **state)
         "{\"qpn\": -1, \"dest_qpn\": 5, \"sgid\": \"10.0.0.1\", \"dgid\": \"10.0.0.2\"}",
         "{\"qpn\": \"16\", \"dest_qpn\": 5, \"sgid\": \"10.0.0.1\", \"dgid\": \"10.0.0.2\"}",
         "{\"qpn\": 16, \"dest_qpn\": 5, \"sgid\": 10, \"dgid\": \"10.0.0.2\"}",
-        "{\"qpn\": 16, \"dest_qpn\": 5, \"sgid\": \"10.0.0.1\", \"dgid\": \"nobody\"}",
+        "{\"qpn\": 16, \"dest_qpn\": 5, \"sgid\": \"10.0.0.1\", \"dgid\": \"unknown\"}",
         "{\"qpn\": 16, \"dest_qpn\": 5, \"sgid\": \"10.0.0.1\", \"dgid\": \"::\"}",
     };
     struct flows f = {0};
