@@ -26,7 +26,7 @@ TOLERANCE = 3  # per cent
 TIMES = 4096
 # By size: enough messages that one-time work, such as growing the queues, has little weight.
 MESSAGE_TIMES = {8: 16384, 4096: TIMES}
-# "marked": WRITEs of which the network marks half "congestion experienced".
+# "marked": WRITEs, half of them with the mark "congestion experienced".
 MESSAGES = [(op, size) for op in ("write", "send", "read") for size in MESSAGE_TIMES] + [("marked", 8)]
 # The functions of engine_cost, and what happens in them.
 HALVES = {"requester_tx": "request", "responder_rx": "execute", "responder_tx": "answer", "requester_rx": "complete"}

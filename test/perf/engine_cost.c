@@ -7,8 +7,8 @@
  *   build/test/perf/engine_cost write 8 1000000
  *   test/perf/budgets.py --build build --only write-8
  *
- * "marked" stands for WRITEs of which the network marks half by ECN. "stages" in place of the
- * message's opcode runs each stage of the packet's path by itself.
+ * "marked" stands for WRITEs, half of them with an ECN mark. "stages" in place of the message's
+ * opcode runs each stage of the packet's path by itself.
  */
 #include <stdio.h>
 #include <stdlib.h>
