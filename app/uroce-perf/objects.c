@@ -27,7 +27,7 @@ int objects_call(struct perf *p, unsigned side, enum ctl_type type, struct ctl_m
     return k.reply.status;
 }
 
-static int call(struct perf *p, unsigned side, enum ctl_type type, struct ctl_msg *m)
+static int call_without_fd(struct perf *p, unsigned side, enum ctl_type type, struct ctl_msg *m)
 {
     return objects_call(p, side, type, m, -1);
 }
@@ -42,10 +42,10 @@ static int open_session(struct perf *p, unsigned side)
     p->session[side] = session_create(p->ports->rnic, &(struct ucred){.pid = getpid()});
     if (!p->session[side])
         return -ENOMEM;
-    err = call(p, side, CTL_OPEN, &m);
+    err = call_without_fd(p, side, CTL_OPEN, &m);
     m = (struct ctl_msg){0};
     if (!err)
-        err = call(p, side, CTL_ALLOC_PD, &m);
+        err = call_without_fd(p, side, CTL_ALLOC_PD, &m);
     p->pd[side] = m.handle;
     return err;
 }
@@ -54,7 +54,7 @@ static int open_session(struct perf *p, unsigned side)
 static int open_cq(struct perf *p, unsigned side, unsigned kind, uint64_t entries)
 {
     struct ctl_msg m = {.create_cq.cqe = pow2_at_least((uint32_t)max_of(entries, UINT64_C(64)))};
-    int err = call(p, side, CTL_CREATE_CQ, &m);
+    int err = call_without_fd(p, side, CTL_CREATE_CQ, &m);
 
     if (err)
         return err;
@@ -79,7 +79,7 @@ static int create_qp(struct perf *p, struct perf_end *e, uint32_t uidx)
                                .max_send_sge = 1,
                                .max_recv_sge = 1,
                                .max_inline_data = (uint32_t)p->opt.inline_max}}};
-    int err = call(p, e->side, CTL_CREATE_QP, &m);
+    int err = call_without_fd(p, e->side, CTL_CREATE_QP, &m);
     uint8_t *base;
 
     if (err)
@@ -106,8 +106,8 @@ static struct ah_attr address_of(const struct perf *p, unsigned side)
     return ah;
 }
 
-static int modify(struct perf *p, const struct perf_end *e, enum qp_state state, uint32_t mask,
-                  const struct perf_end *peer)
+static int modify_qp(struct perf *p, const struct perf_end *e, enum qp_state state, uint32_t mask,
+                     const struct perf_end *peer)
 {
     uint32_t mtu = device_mtu_code((uint32_t)p->opt.mtu + MTU_AROUND);
     struct ctl_msg m = {.modify_qp = {.qpn = e->qpn,
@@ -126,26 +126,26 @@ static int modify(struct perf *p, const struct perf_end *e, enum qp_state state,
                                                .access_flags = PERF_ACCESS,
                                                .ah = address_of(p, peer->side)}}};
 
-    return call(p, e->side, CTL_MODIFY_QP, &m);
+    return call_without_fd(p, e->side, CTL_MODIFY_QP, &m);
 }
 
 static int connect_to(struct perf *p, const struct perf_end *e, const struct perf_end *peer)
 {
     bool ud = p->opt.mode == MODE_UD;
-    int err = modify(p, e, QPS_INIT, QPA_PKEY_INDEX | QPA_PORT | (ud ? QPA_QKEY : QPA_ACCESS_FLAGS),
-                     peer);
+    int err = modify_qp(p, e, QPS_INIT,
+                        QPA_PKEY_INDEX | QPA_PORT | (ud ? QPA_QKEY : QPA_ACCESS_FLAGS), peer);
 
     if (!err)
-        err = modify(p, e, QPS_RTR,
-                     ud ? 0
-                        : QPA_AV | QPA_PATH_MTU | QPA_DEST_QPN | QPA_RQ_PSN |
-                              QPA_MAX_DEST_RD_ATOMIC | QPA_MIN_RNR_TIMER,
-                     peer);
+        err = modify_qp(p, e, QPS_RTR,
+                        ud ? 0
+                           : QPA_AV | QPA_PATH_MTU | QPA_DEST_QPN | QPA_RQ_PSN |
+                                 QPA_MAX_DEST_RD_ATOMIC | QPA_MIN_RNR_TIMER,
+                        peer);
     if (!err)
-        err = modify(p, e, QPS_RTS,
-                     QPA_SQ_PSN |
-                         (ud ? 0 : QPA_TIMEOUT | QPA_RETRY_CNT | QPA_RNR_RETRY | QPA_MAX_RD_ATOMIC),
-                     peer);
+        err = modify_qp(
+            p, e, QPS_RTS,
+            QPA_SQ_PSN | (ud ? 0 : QPA_TIMEOUT | QPA_RETRY_CNT | QPA_RNR_RETRY | QPA_MAX_RD_ATOMIC),
+            peer);
     return err;
 }
 
@@ -163,7 +163,7 @@ static int open_pair(struct perf *p, struct perf_end pair[2], const uint32_t uid
     return err ? err : connect_to(p, &pair[1], &pair[0]);
 }
 
-static size_t heap(void)
+static size_t heap_bytes(void)
 {
     struct mallinfo2 info = mallinfo2();
 
@@ -174,7 +174,7 @@ static int open_pairs(struct perf *p)
 {
     struct perf_end idle[2] = {{0}, {0}};
     ns_t began = worker_time();
-    size_t before = heap();
+    size_t before = heap_bytes();
     double made = 2.0 * (double)(p->opt.qps + p->opt.idle);
     int err = 0;
 
@@ -183,7 +183,7 @@ static int open_pairs(struct perf *p)
     for (uint64_t i = 0; i < p->opt.idle && !err; i++)
         err = open_pair(p, idle, (uint32_t[]){IDLE_UIDX, IDLE_UIDX});
     p->us_per_qp = (double)(worker_time() - began) / 1e3 / made;
-    p->heap_per_qp = (double)(heap() - before) / made;
+    p->heap_per_qp = (double)(heap_bytes() - before) / made;
     return err;
 }
 
@@ -271,7 +271,7 @@ static int open_ah(struct perf *p, unsigned side)
 {
     struct ctl_msg m = {
         .create_ah = {.pd = p->pd[side], .attr = address_of(p, p->sides - 1 - side)}};
-    int err = call(p, side, CTL_CREATE_AH, &m);
+    int err = call_without_fd(p, side, CTL_CREATE_AH, &m);
 
     p->ah[side] = m.create_ah.number;
     return err;

@@ -10,7 +10,7 @@
  */
 #define STEP UINT64_C(0x9e3779b97f4a7c15)
 
-static uint64_t word(uint64_t key, size_t index)
+static uint64_t stream_word(uint64_t key, size_t index)
 {
     struct random r = {key + STEP * index};
 
@@ -28,7 +28,7 @@ uint64_t pattern_key(uint64_t seed, uint32_t sender, uint32_t message)
 void pattern_fill(uint8_t *bytes, size_t n, uint64_t key)
 {
     for (size_t at = 0; at < n; at += sizeof(uint64_t)) {
-        uint64_t w = word(key, at / sizeof(w));
+        uint64_t w = stream_word(key, at / sizeof(w));
 
         memcpy(bytes + at, &w, n - at < sizeof(w) ? n - at : sizeof(w));
     }
@@ -36,7 +36,7 @@ void pattern_fill(uint8_t *bytes, size_t n, uint64_t key)
 
 uint8_t pattern_byte(size_t offset, uint64_t key)
 {
-    return (uint8_t)(word(key, offset / sizeof(uint64_t)) >> offset % sizeof(uint64_t) * 8);
+    return (uint8_t)(stream_word(key, offset / sizeof(uint64_t)) >> offset % sizeof(uint64_t) * 8);
 }
 
 size_t pattern_check(const uint8_t *bytes, size_t n, uint64_t key)
@@ -47,7 +47,7 @@ size_t pattern_check(const uint8_t *bytes, size_t n, uint64_t key)
         uint64_t w;
 
         memcpy(&w, bytes + at, sizeof(w));
-        if (w != word(key, at / sizeof(w)))
+        if (w != stream_word(key, at / sizeof(w)))
             break;
     }
     while (at < n && bytes[at] == pattern_byte(at, key))

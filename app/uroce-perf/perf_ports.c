@@ -39,21 +39,22 @@ static void space_nothing(void *space)
 {
 }
 
-static void *map(struct mem_region *mr, int fd, const struct mem_piece *piece, unsigned n, int *err)
+static void *map_region(struct mem_region *mr, int fd, const struct mem_piece *piece, unsigned n,
+                        int *err)
 {
     mr->direct = (uint8_t *)(uintptr_t)mr->addr;
     return &registered;
 }
 
-static void unmap(void *mapping, struct mem_region *mr)
+static void unmap_region(void *mapping, struct mem_region *mr)
 {
 }
 
 const struct mem_provider perf_memory = {.space_open = space_open,
                                          .space_gone = space_nothing,
                                          .space_close = space_nothing,
-                                         .map = map,
-                                         .unmap = unmap};
+                                         .map = map_region,
+                                         .unmap = unmap_region};
 
 /* ---- ports ---- */
 

@@ -44,7 +44,7 @@ static int open_ports(struct prompt *x, char *error, size_t size)
     return -1;
 }
 
-static void start(struct prompt *x)
+static void start_run(struct prompt *x)
 {
     char error[ERROR_MAX];
 
@@ -70,7 +70,7 @@ static void start(struct prompt *x)
 }
 
 /* Prints a failure once; the exit status reports it, too. */
-static void stop(struct prompt *x)
+static void stop_run(struct prompt *x)
 {
     if (!x->perf.running) {
         print_line("no run is in progress");
@@ -112,7 +112,7 @@ static void set_option(struct prompt *x, const char *name, const char *value)
         print_line("takes effect at the next start");
 }
 
-static void help(void)
+static void print_help(void)
 {
     puts("start                  begin a run with these settings\n"
          "stop                   end it and print the results\n"
@@ -139,15 +139,15 @@ static void on_command(void *parsed, struct cmdline *cl, void *data)
     struct prompt *x = &prompt;
 
     if (!strcmp(w->command, "start"))
-        start(x);
+        start_run(x);
     else if (!strcmp(w->command, "stop"))
-        stop(x);
+        stop_run(x);
     else if (!strcmp(w->command, "show"))
         show_topic(x, w->first);
     else if (!strcmp(w->command, "set"))
         set_option(x, w->first, w->second);
     else if (!strcmp(w->command, "help"))
-        help();
+        print_help();
     else if (strcmp(w->command, "clear"))
         x->quit = true;
     else if (x->has_run && x->perf.running)
@@ -202,7 +202,7 @@ static bool pass_input(struct cmdline *cl)
     return n > 0;
 }
 
-static void serve(struct prompt *x, struct cmdline *cl, int signal_fd)
+static void serve_prompt(struct prompt *x, struct cmdline *cl, int signal_fd)
 {
     while (!x->quit) {
         struct pollfd pfd[] = {{.fd = STDIN_FILENO, .events = POLLIN},
@@ -214,7 +214,7 @@ static void serve(struct prompt *x, struct cmdline *cl, int signal_fd)
         if (n > 0 && pfd[0].revents && !pass_input(cl))
             return;
         if (x->perf.running && run_wait_check(&x->wait, &x->perf))
-            stop(x);
+            stop_run(x);
         fflush(stdout);
     }
 }
@@ -231,9 +231,9 @@ int prompt_run(struct perf_options *o, struct perf_ports *ports, int signal_fd)
         fprintf(stderr, "uroce-perf: no prompt: out of memory\n");
         return EXIT_FAILURE;
     }
-    serve(x, cl, signal_fd);
+    serve_prompt(x, cl, signal_fd);
     if (x->perf.running)
-        stop(x);
+        stop_run(x);
     if (x->has_run)
         run_close(&x->perf);
     fflush(stdout);

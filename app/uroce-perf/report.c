@@ -85,8 +85,8 @@ static json_t *counters_json(const struct perf *p)
 
     for (unsigned i = 0; i < p->threads; i++)
         out += counter_get(&worker_stats(rnic_worker(p->ports->rnic, i))->forwarded_out);
-    return json_pack("{s:I, s:f, s:f}", "forwarded", (json_int_t)out, "heap_per_qp",
-                     p->heap_per_qp, "us_per_qp", p->us_per_qp);
+    return json_pack("{s:I, s:f, s:f}", "forwarded", (json_int_t)out, "heap_per_qp", p->heap_per_qp,
+                     "us_per_qp", p->us_per_qp);
 }
 
 static void result_json(const struct perf *p, const struct perf_result *total)

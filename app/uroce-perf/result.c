@@ -11,7 +11,7 @@ const struct quantile quantiles[QUANTILES] = {{500000, "50", "p50"},
                                               {999000, "99.9", "p99_9"},
                                               {999900, "99.99", "p99_99"}};
 
-static double ratio(double a, double b)
+static double quotient(double a, double b)
 {
     return b > 0 ? a / b : 0;
 }
@@ -26,15 +26,15 @@ static void add_counts(struct perf_result *r, const struct perf_thread *t)
     r->cpu_s += (double)counter_get(&t->stats.active_cpu_ns) / 1e9;
 }
 
-static double active(const struct perf_thread *t)
+static double active_seconds(const struct perf_thread *t)
 {
     return (double)counter_get(&t->stats.active_ns) / 1e9;
 }
 
-static void derive(struct perf_result *r)
+static void derive_rates(struct perf_result *r)
 {
-    r->gigabytes_per_s = ratio(r->messages_per_s * (double)r->bytes, (double)r->messages) / 1e9;
-    r->ns_per_message = ratio(r->cpu_s * 1e9, (double)r->messages);
+    r->gigabytes_per_s = quotient(r->messages_per_s * (double)r->bytes, (double)r->messages) / 1e9;
+    r->ns_per_message = quotient(r->cpu_s * 1e9, (double)r->messages);
     r->cycles_per_message = r->ns_per_message * tsc_hz() / 1e9;
 }
 
@@ -52,7 +52,7 @@ static void tell_latency(struct perf_result *r, const struct histogram *h)
 
 /* ---- the floor ---- */
 
-static int compare(const void *a, const void *b)
+static int compare_floats(const void *a, const void *b)
 {
     float x = *(const float *)a, y = *(const float *)b;
 
@@ -67,7 +67,7 @@ static double median(const float *values, unsigned n)
     if (sorted) {
         for (unsigned i = 0; i < n; i++)
             sorted[i] = values[i];
-        qsort(sorted, n, sizeof(*sorted), compare);
+        qsort(sorted, n, sizeof(*sorted), compare_floats);
         m = n % 2 ? sorted[n / 2] : ((double)sorted[n / 2 - 1] + sorted[n / 2]) / 2;
     }
     free(sorted);
@@ -96,14 +96,14 @@ int result_of_worker(const struct perf *p, unsigned worker, struct perf_result *
 
     if (!h)
         return -ENOMEM;
-    *r = (struct perf_result){.active_s = active(t)};
+    *r = (struct perf_result){.active_s = active_seconds(t)};
     add_counts(r, t);
-    r->messages_per_s = ratio((double)r->messages, r->active_s);
-    derive(r);
+    r->messages_per_s = quotient((double)r->messages, r->active_s);
+    derive_rates(r);
     histogram_merge(h, &t->latency);
     tell_latency(r, h);
     add_floor(r, p, t);
-    r->floor_ns_per_message = ratio(1e9, r->floor_messages_per_s);
+    r->floor_ns_per_message = quotient(1e9, r->floor_messages_per_s);
     free(h);
     return 0;
 }
@@ -122,19 +122,19 @@ int result_total(const struct perf *p, struct perf_result *r)
         const struct perf_thread *t = &p->thread[i];
 
         add_counts(r, t);
-        rates += ratio((double)counter_get(&t->stats.messages), active(t));
-        r->active_s = max_of(r->active_s, active(t));
+        rates += quotient((double)counter_get(&t->stats.messages), active_seconds(t));
+        r->active_s = max_of(r->active_s, active_seconds(t));
         closed &= t->closed;
         histogram_merge(h, &t->latency);
         add_floor(r, p, t);
         floors += t->ratios > 0;
     }
     /* Workers that share no message pause, for the floor, at different times. */
-    r->messages_per_s = closed ? rates : ratio((double)r->messages, r->active_s);
-    derive(r);
+    r->messages_per_s = closed ? rates : quotient((double)r->messages, r->active_s);
+    derive_rates(r);
     tell_latency(r, h);
-    r->floor_ratio = ratio(r->floor_ratio, floors);
-    r->floor_ns_per_message = ratio(1e9 * floors, r->floor_messages_per_s);
+    r->floor_ratio = quotient(r->floor_ratio, floors);
+    r->floor_ns_per_message = quotient(1e9 * floors, r->floor_messages_per_s);
     free(h);
     return 0;
 }
@@ -150,6 +150,6 @@ void result_since(struct perf_result *r, const struct perf_result *before)
     r->wrong -= before->wrong;
     r->active_s -= before->active_s;
     r->cpu_s -= before->cpu_s;
-    r->messages_per_s = ratio((double)r->messages, r->active_s);
-    derive(r);
+    r->messages_per_s = quotient((double)r->messages, r->active_s);
+    derive_rates(r);
 }

@@ -37,7 +37,7 @@ int run_wait_timeout(const struct run_wait *w)
     return (int)min_of(left, (ns_t)CHECK_MS);
 }
 
-static void report(struct run_wait *w, const struct perf *p)
+static void report_last_period(struct run_wait *w, const struct perf *p)
 {
     struct perf_result total, period;
 
@@ -56,7 +56,7 @@ bool run_wait_check(struct run_wait *w, struct perf *p)
     if (!w->began)
         check_start(w, p);
     if (now >= w->next) {
-        report(w, p);
+        report_last_period(w, p);
         /* Skips periods that were missed. */
         while (w->next <= now)
             w->next += p->opt.stats_period;

@@ -35,7 +35,7 @@ void show_qps(const struct perf *p)
         printf("and %u more\n", p->ends - shown);
 }
 
-static void line(const char *group, const char *name, uint64_t value)
+static void print_counter(const char *group, const char *name, uint64_t value)
 {
     printf("%s_%s: %" PRIu64 "\n", group, name, value);
 }
@@ -44,14 +44,14 @@ static void show_engine(const struct engine *e, const char *group)
 {
     const struct engine_counters *c = engine_counters(e);
 
-    line(group, "rx_packets", counter_sum(c->rx_packets, QOS_PRIORITIES));
-    line(group, "rx_bytes", counter_sum(c->rx_bytes, QOS_PRIORITIES));
-    line(group, "tx_packets", counter_sum(c->tx_packets, QOS_PRIORITIES));
-    line(group, "tx_bytes", counter_sum(c->tx_bytes, QOS_PRIORITIES));
-    line(group, "rx_delivered", counter_get(&c->rx_delivered));
-    line(group, "rx_punted", counter_get(&c->rx_punted));
-    line(group, "rx_forwarded_in", counter_get(&c->rx_forwarded_in));
-    line(group, "rx_forwarded_out", counter_get(&c->rx_forwarded_out));
+    print_counter(group, "rx_packets", counter_sum(c->rx_packets, QOS_PRIORITIES));
+    print_counter(group, "rx_bytes", counter_sum(c->rx_bytes, QOS_PRIORITIES));
+    print_counter(group, "tx_packets", counter_sum(c->tx_packets, QOS_PRIORITIES));
+    print_counter(group, "tx_bytes", counter_sum(c->tx_bytes, QOS_PRIORITIES));
+    print_counter(group, "rx_delivered", counter_get(&c->rx_delivered));
+    print_counter(group, "rx_punted", counter_get(&c->rx_punted));
+    print_counter(group, "rx_forwarded_in", counter_get(&c->rx_forwarded_in));
+    print_counter(group, "rx_forwarded_out", counter_get(&c->rx_forwarded_out));
     for (unsigned i = 0; i < DROP_COUNT; i++) {
         if (counter_get(&c->drop[i]))
             printf("%s_drop_%s: %" PRIu64 "\n", group, drop_name((enum drop)i),
@@ -65,11 +65,11 @@ static void show_port(struct pktio *io, unsigned queue, const char *group)
 
     if (!c)
         return;
-    line(group, "tx_refused", counter_get(&c->tx_refused));
-    line(group, "rx_unusable", counter_get(&c->rx_unusable));
-    line(group, "rx_bad_checksum", counter_get(&c->rx_bad_checksum));
-    line(group, "rx_overflow", counter_get(&c->rx_overflow));
-    line(group, "local", counter_get(&c->local));
+    print_counter(group, "tx_refused", counter_get(&c->tx_refused));
+    print_counter(group, "rx_unusable", counter_get(&c->rx_unusable));
+    print_counter(group, "rx_bad_checksum", counter_get(&c->rx_bad_checksum));
+    print_counter(group, "rx_overflow", counter_get(&c->rx_overflow));
+    print_counter(group, "local", counter_get(&c->local));
 }
 
 static void show_worker(const struct worker *w)
@@ -78,11 +78,11 @@ static void show_worker(const struct worker *w)
     char group[32];
 
     snprintf(group, sizeof(group), "worker%u", worker_index(w));
-    line(group, "loops", counter_get(&s->loops));
-    line(group, "busy", counter_get(&s->busy));
-    line(group, "doorbells_forwarded", counter_get(&s->doorbells_forwarded));
-    line(group, "forwarded_out", counter_get(&s->forwarded_out));
-    line(group, "forwarded_in", counter_get(&s->forwarded_in));
+    print_counter(group, "loops", counter_get(&s->loops));
+    print_counter(group, "busy", counter_get(&s->busy));
+    print_counter(group, "doorbells_forwarded", counter_get(&s->doorbells_forwarded));
+    print_counter(group, "forwarded_out", counter_get(&s->forwarded_out));
+    print_counter(group, "forwarded_in", counter_get(&s->forwarded_in));
 }
 
 /* Prints the counters of devices and workers, from when the ports were opened. */

@@ -95,7 +95,7 @@ static unsigned send_burst(struct stage *s)
     return n;
 }
 
-static void parse(struct stage *s, const struct frame *f)
+static void parse_frame(struct stage *s, const struct frame *f)
 {
     struct encap_view v;
     struct pkt p;
@@ -111,7 +111,7 @@ static unsigned receive_burst(struct stage *s)
     unsigned n = s->in->ops->rx_burst(s->in, s->queue, f, FRAME_BURST);
 
     for (unsigned i = 0; i < n && s->mode == MODE_PARSE; i++)
-        parse(s, &f[i]);
+        parse_frame(s, &f[i]);
     if (n)
         s->in->ops->rx_release(s->in, s->queue, f, n);
     if (s->mode != MODE_PARSE)
@@ -159,7 +159,7 @@ static unsigned icrc_burst(struct stage *s)
     return FRAME_BURST;
 }
 
-static void build(struct stage *s, struct frame *f)
+static void build_packet(struct stage *s, struct frame *f)
 {
     size_t bth_len = pkt_len(s->pkt.opcode, s->payload);
     size_t off = encap_tx(f->data, &s->template, bth_len, (uint16_t)s->pkt.psn.v);
@@ -180,7 +180,7 @@ static unsigned build_burst(struct stage *s)
     unsigned n = s->out->ops->tx_lend(s->out, s->queue, f, FRAME_BURST);
 
     for (unsigned i = 0; i < n; i++)
-        build(s, &f[i]);
+        build_packet(s, &f[i]);
     if (n)
         s->out->ops->tx_burst(s->out, s->queue, f, n, 0);
     return n;
@@ -261,7 +261,7 @@ static void choose_roles(struct stage *s, const struct perf *p)
         s->sends = false;
 }
 
-static int prepare(struct stage *s)
+static int prepare_stage(struct stage *s)
 {
     const struct perf *p = s->t->perf;
     const struct perf_ports *ports = p->ports;
@@ -291,7 +291,7 @@ static int prepare(struct stage *s)
     return 0;
 }
 
-static void account(struct stage *s, ns_t *last, uint64_t *busy)
+static void account_time(struct stage *s, ns_t *last, uint64_t *busy)
 {
     ns_t now = worker_time();
     uint64_t ns = (uint64_t)((double)(s->busy - *busy) * 1e9 / tsc_hz());
@@ -303,7 +303,7 @@ static void account(struct stage *s, ns_t *last, uint64_t *busy)
     *last = now;
 }
 
-static void drain(struct stage *s)
+static void receive_rest(struct stage *s)
 {
     for (unsigned i = 0; i < 64 && s->receives; i++)
         receive_burst(s);
@@ -316,7 +316,7 @@ static bool is_measured(const struct stage *s)
 }
 
 /* The number of frames for this thread. The first threads get one more. */
-static uint64_t quota(const struct stage *s)
+static uint64_t frame_quota(const struct stage *s)
 {
     const struct perf *p = s->t->perf;
     uint64_t threads = s->sends && s->receives ? p->threads : 1;
@@ -326,17 +326,17 @@ static uint64_t quota(const struct stage *s)
     return p->opt.messages / threads + (s->t->index < p->opt.messages % threads);
 }
 
-static void measure(struct stage *s)
+static void run_measurement(struct stage *s)
 {
     const struct perf *p = s->t->perf;
-    uint64_t left = quota(s), busy = 0, progress = 0;
+    uint64_t left = frame_quota(s), busy = 0, progress = 0;
     ns_t last = worker_time(), progressed = last;
 
     do {
         thread_check_clear(s->t);
         for (unsigned i = 0; i < TURNS; i++)
             run_step(s);
-        account(s, &last, &busy);
+        account_time(s, &last, &busy);
         if (progress != counter_get(&s->t->stats.messages)) {
             progress = counter_get(&s->t->stats.messages);
             progressed = last;
@@ -358,14 +358,14 @@ void stage_run(struct perf_thread *t)
         s->t = t;
         s->mode = t->perf->opt.mode;
     }
-    if (!s || prepare(s)) {
+    if (!s || prepare_stage(s)) {
         run_fail(t->perf, "out of memory");
     } else {
         if (!is_measured(s))
             atomic_fetch_add(&t->perf->finished, 1);
         thread_ready(t);
-        measure(s);
-        drain(s);
+        run_measurement(s);
+        receive_rest(s);
         if (is_measured(s))
             atomic_fetch_add(&t->perf->finished, 1);
     }

@@ -13,7 +13,7 @@
 #define RTS_LIMIT  NS_PER_SEC
 #define IDLE_MAX   256
 
-static void clear(struct perf_thread *t, unsigned request)
+static void clear_statistics(struct perf_thread *t, unsigned request)
 {
     memset(&t->stats, 0, sizeof(t->stats));
     memset(&t->latency, 0, sizeof(t->latency));
@@ -27,7 +27,7 @@ bool thread_check_clear(struct perf_thread *t)
 
     if (likely(request == atomic_load_explicit(&t->cleared, memory_order_relaxed)))
         return false;
-    clear(t, request);
+    clear_statistics(t, request);
     return true;
 }
 
@@ -55,7 +55,7 @@ static void account_cpu(struct perf_thread *t, struct meter *m)
 }
 
 /* Reading the CPU time is a system call, so it is read once per millisecond. */
-static void account(struct perf_thread *t, struct meter *m, ns_t now)
+static void account_time(struct perf_thread *t, struct meter *m, ns_t now)
 {
     if (unlikely(thread_check_clear(t))) {
         m->last = m->cpu_read = now;
@@ -122,7 +122,7 @@ static void poll_and_account(struct perf_thread *t, struct meter *m)
 {
     ns_t now = worker_time();
 
-    account(t, m, now);
+    account_time(t, m, now);
     poll_once(t, m, now);
     check_progress(t, m, now);
 }
@@ -145,7 +145,7 @@ static void traffic_slice(struct perf_thread *t, ns_t until)
         poll_and_account(t, &m);
         traffic_flush(t);
     }
-    account(t, &m, worker_time());
+    account_time(t, &m, worker_time());
     account_cpu(t, &m);
 }
 
@@ -202,7 +202,7 @@ static void serve_others(struct perf_thread *t)
     while (atomic_load(&t->perf->finished) < t->perf->started && m.last < deadline) {
         poll_once(t, &m, worker_time());
         if (!t->senders) {
-            account(t, &m, worker_time());
+            account_time(t, &m, worker_time());
         } else {
             m.last = worker_time();
             thread_check_clear(t);

@@ -24,8 +24,8 @@ static void report_wrong(struct perf_thread *t, const struct perf_end *sender, u
              sender->qpn, offset, at[offset], pattern_byte(offset, key));
 }
 
-static void compare(struct perf_thread *t, const struct perf_end *sender, uint32_t message,
-                    uint64_t address)
+static void verify_message(struct perf_thread *t, const struct perf_end *sender, uint32_t message,
+                           uint64_t address)
 {
     const uint8_t *at = (const uint8_t *)(uintptr_t)address;
     uint64_t key = key_of(t->perf, sender, message);
@@ -36,8 +36,8 @@ static void compare(struct perf_thread *t, const struct perf_end *sender, uint32
 }
 
 /* Each fetch-and-add of 1 returns the number of earlier ones. */
-static void compare_atomic(struct perf_thread *t, const struct perf_end *e, uint32_t message,
-                           uint64_t address)
+static void verify_atomic(struct perf_thread *t, const struct perf_end *e, uint32_t message,
+                          uint64_t address)
 {
     uint64_t old;
 
@@ -57,13 +57,13 @@ static void check_sent(struct perf_thread *t, struct perf_end *e, uint32_t messa
     switch (p->opt.mode) {
     case MODE_WRITE:
     case MODE_WRITE_IMM:
-        compare(t, e, message, e->remote + at);
+        verify_message(t, e, message, e->remote + at);
         break;
     case MODE_READ:
-        compare(t, e, message, e->local + at);
+        verify_message(t, e, message, e->local + at);
         break;
     case MODE_ATOMIC:
-        compare_atomic(t, e, message, e->local + at);
+        verify_atomic(t, e, message, e->local + at);
         break;
     default: /* the receiver's completion reports it */
         break;
@@ -112,7 +112,7 @@ static uint32_t recv_credit(const struct perf *p, const struct perf_end *e)
     return underway < p->recv_depth ? p->recv_depth - underway : 0;
 }
 
-static void post(struct perf_thread *t, struct perf_end *e, uint32_t n, uint64_t tsc)
+static void post_messages(struct perf_thread *t, struct perf_end *e, uint32_t n, uint64_t tsc)
 {
     struct perf *p = t->perf;
 
@@ -138,7 +138,7 @@ void traffic_fill(struct perf_thread *t)
     uint64_t tsc = ticks_now();
 
     for (unsigned i = 0; i < t->senders; i++)
-        post(t, t->sender[i], free_depth(t->perf, t->sender[i]), tsc);
+        post_messages(t, t->sender[i], free_depth(t->perf, t->sender[i]), tsc);
 }
 
 /* If the last messages did not request a completion, posts further ones up to the next that does.
@@ -152,7 +152,7 @@ void traffic_flush(struct perf_thread *t)
         uint32_t behind = e->prod % signal;
 
         if (behind && e->prod - e->done == behind && e->quota)
-            post(t, e, min_of(signal - behind, free_depth(t->perf, e)), ticks_now());
+            post_messages(t, e, min_of(signal - behind, free_depth(t->perf, e)), ticks_now());
     }
 }
 
@@ -234,7 +234,7 @@ static void on_received(struct perf_thread *t, const struct cqe *c, uint64_t tsc
     if (unlikely(p->opt.verify) && p->opt.mode != MODE_WRITE_IMM) {
         uint64_t at = e->remote + (uint64_t)cursor_next(&e->in_checked) * p->in_stride;
 
-        compare(t, e->peer, number, at + p->in_stride - p->out_stride);
+        verify_message(t, e->peer, number, at + p->in_stride - p->out_stride);
     }
     counter_inc(&t->stats.received);
     if (ud)
@@ -311,7 +311,7 @@ unsigned traffic_poll(struct perf_thread *t)
 
         e->dirty = false;
         if (likely(t->posting) && e->worker == t->index)
-            post(t, e, free_depth(p, e), tsc);
+            post_messages(t, e, free_depth(p, e), tsc);
     }
     t->dirties = 0;
     return n;

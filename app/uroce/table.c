@@ -80,7 +80,7 @@ static int add_all_columns(struct table *t, const json_t *rows)
     return 0;
 }
 
-static void measure(struct table *t, const json_t *rows)
+static void measure_columns(struct table *t, const json_t *rows)
 {
     json_t *row;
     size_t i;
@@ -131,7 +131,7 @@ int table_print(FILE *out, const json_t *rows, const char *columns)
     int err = columns != NULL ? add_named_columns(&t, columns) : add_all_columns(&t, rows);
 
     if (err == 0) {
-        measure(&t, rows);
+        measure_columns(&t, rows);
         print_row(out, &t, NULL);
         json_array_foreach(rows, i, row) print_row(out, &t, row);
     }

@@ -104,7 +104,7 @@ static void report_answered(struct kernel_follow *f, const struct netdev_state *
     }
 }
 
-static int update(struct kernel_follow *f)
+static int apply_changes(struct kernel_follow *f)
 {
     static struct netdev_state next;
     int err;
@@ -124,7 +124,7 @@ static int update(struct kernel_follow *f)
 
 static void on_change(struct event_source *s, uint32_t events)
 {
-    update(container_of(s, struct kernel_follow, source));
+    apply_changes(container_of(s, struct kernel_follow, source));
 }
 
 struct kernel_follow *kernel_follow_start(const struct kernel_follow_config *config, int *err)
@@ -138,7 +138,7 @@ struct kernel_follow *kernel_follow_start(const struct kernel_follow_config *con
     f->watch = netdev_watch_open(err);
     if (f->watch) {
         f->source = (struct event_source){.fd = netdev_watch_fd(f->watch), .ready = on_change};
-        *err = update(f);
+        *err = apply_changes(f);
         if (!*err || *err == -EINTR)
             *err = event_loop_add(config->loop, &f->source, EPOLLIN);
     }

@@ -34,7 +34,7 @@ static bool has_rdma_library(const char *folder)
 }
 
 /* Removes the entries of a list variable that `bad` matches. True if there were any. */
-static bool scrub(const char *variable, const char *separators, bool (*bad)(const char *))
+static bool remove_entries(const char *variable, const char *separators, bool (*bad)(const char *))
 {
     const char *value = getenv(variable);
     char *copy, *kept, *entry, *next;
@@ -66,9 +66,9 @@ static bool scrub(const char *variable, const char *separators, bool (*bad)(cons
 
 void scrub_library_path(char **argv)
 {
-    bool changed = scrub("LD_LIBRARY_PATH", ":;", has_rdma_library);
+    bool changed = remove_entries("LD_LIBRARY_PATH", ":;", has_rdma_library);
 
-    changed |= scrub("LD_PRELOAD", ": ", is_rdma_library);
+    changed |= remove_entries("LD_PRELOAD", ": ", is_rdma_library);
     if (changed)
         execv("/proc/self/exe", argv);
 }

@@ -354,7 +354,7 @@ static void report_ready(int fd)
     close(fd);
 }
 
-static int start(struct daemon *d, const struct options *o, char **argv)
+static int start_daemon(struct daemon *d, const struct options *o, char **argv)
 {
     int err = open_signals(d);
 
@@ -376,7 +376,7 @@ static int start(struct daemon *d, const struct options *o, char **argv)
 }
 
 /* In reverse order of starting; also after a start that failed halfway. */
-static void stop(struct daemon *d)
+static void stop_daemon(struct daemon *d)
 {
     if (d->server)
         server_close(d->server);
@@ -416,11 +416,11 @@ int main(int argc, char **argv)
     }
     if (configure(&d.config, &o))
         return EXIT_USAGE;
-    err = start(&d, &o, argv);
+    err = start_daemon(&d, &o, argv);
     if (!err) {
         report_ready(o.ready_fd);
         server_run(d.server);
     }
-    stop(&d);
+    stop_daemon(&d);
     return err ? EXIT_FAILURE : EXIT_SUCCESS;
 }

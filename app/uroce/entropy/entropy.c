@@ -105,7 +105,7 @@ static int write_svg(const char *name, const struct spread_plan *plan,
     return err ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-static int print(const struct spread_arguments *a, const struct spread_result *r)
+static int print_result(const struct spread_arguments *a, const struct spread_result *r)
 {
     int err =
         a->json ? spread_print_json(stdout, &a->plan, r) : spread_print_table(stdout, &a->plan, r);
@@ -135,7 +135,7 @@ static int spread_and_print(const struct spread_arguments *a, const struct flows
         fprintf(stderr, "uroce entropy: %s\n", strerror(ENOMEM));
         return EXIT_FAILURE;
     }
-    status = print(a, &r);
+    status = print_result(a, &r);
     spread_free(&r);
     return status;
 }

@@ -14,7 +14,7 @@
 #define LINE_WORDS     4
 #define LINE_MAX_LEN   256
 
-static int add(struct flows *f, const struct flow *flow, char error[SPREAD_ERROR_MAX])
+static int add_flow(struct flows *f, const struct flow *flow, char error[SPREAD_ERROR_MAX])
 {
     if (f->count == SPREAD_FLOWS_MAX) {
         snprintf(error, SPREAD_ERROR_MAX, "more than %u flows", SPREAD_FLOWS_MAX);
@@ -113,7 +113,7 @@ int flows_add_range(struct flows *f, const char *text, const union gid *src, con
     for (uint32_t i = 0; i < n && !err; i++) {
         flow.src_qpn = range_count(&s) > 1 ? s.first + i * s.step : s.first;
         flow.dest_qpn = range_count(&d) > 1 ? d.first + i * d.step : d.first;
-        err = add(f, &flow, error);
+        err = add_flow(f, &flow, error);
     }
     return err;
 }
@@ -130,7 +130,7 @@ int flows_add_random(struct flows *f, unsigned n, uint64_t seed, const union gid
     for (unsigned i = 0; i < n && !err; i++) {
         flow.src_qpn = QPN_RANDOM_MIN + random_below(&r, QPN_RANDOM_MAX - QPN_RANDOM_MIN + 1);
         flow.dest_qpn = QPN_RANDOM_MIN + random_below(&r, QPN_RANDOM_MAX - QPN_RANDOM_MIN + 1);
-        err = add(f, &flow, error);
+        err = add_flow(f, &flow, error);
     }
     return err;
 }
@@ -143,7 +143,7 @@ static bool parse_qpn(const char *word, uint32_t *qpn)
 }
 
 /* Splits a line at blanks, into at most LINE_WORDS + 1 words. */
-static unsigned split(char *line, char *word[LINE_WORDS + 1])
+static unsigned split_line(char *line, char *word[LINE_WORDS + 1])
 {
     unsigned n = 0;
     char *rest, *next;
@@ -175,7 +175,7 @@ static int add_line(struct flows *f, char *line, const struct flow *flow,
     unsigned n;
 
     line[strcspn(line, "#")] = '\0';
-    n = split(line, word);
+    n = split_line(line, word);
     if (!n)
         return 0;
     wrong = parse_words(&copy, word, n);
@@ -183,7 +183,7 @@ static int add_line(struct flows *f, char *line, const struct flow *flow,
         snprintf(error, SPREAD_ERROR_MAX, "%s", wrong);
         return -EINVAL;
     }
-    return add(f, &copy, error);
+    return add_flow(f, &copy, error);
 }
 
 /* Reads a line without its end. 1; 0: end of the file; -EINVAL: no line of text; -EIO. */
@@ -260,7 +260,7 @@ int flows_add_shown(struct flows *f, const json_t *qps, char error[SPREAD_ERROR_
 
         if (!shown_flow(&flow, qp))
             others++;
-        else if ((err = add(f, &flow, error)))
+        else if ((err = add_flow(f, &flow, error)))
             return err;
     }
     return others;

@@ -246,7 +246,7 @@ static int add_source(struct spread_arguments *a, enum source_kind kind, const c
     return 0;
 }
 
-static int apply(struct spread_arguments *a, int option, const char *text)
+static int apply_option(struct spread_arguments *a, int option, const char *text)
 {
     switch (option) {
     case 'q':
@@ -323,7 +323,7 @@ int spread_parse_arguments(struct spread_arguments *a, int argc, char **argv)
     while ((option = getopt_long(argc, argv, "q:f:r:p:H:n:jh", options, NULL)) != -1) {
         if (option == 'h')
             return 1;
-        err = apply(a, option, optarg);
+        err = apply_option(a, option, optarg);
         if (err)
             return err;
     }

@@ -103,7 +103,7 @@ static void add_flow(const struct hasher *h, struct spread *const *s, const stru
     }
 }
 
-static void measure(struct spread *s, unsigned flows, unsigned messages)
+static void measure_spread(struct spread *s, unsigned flows, unsigned messages)
 {
     double mean = (double)flows / s->paths, largest = 0, squares = 0;
 
@@ -131,7 +131,7 @@ static void spread_flows(struct spread_result *r, const struct hasher *h, unsign
     for (unsigned i = 0; i < f->count; i++)
         add_flow(h, s, &f->flow[i]);
     for (unsigned i = 0; i < h->plan->path_counts; i++)
-        measure(s[i], f->count, s[i]->policy.rule == ENTROPY_SPRAY ? h->plan->messages : 1);
+        measure_spread(s[i], f->count, s[i]->policy.rule == ENTROPY_SPRAY ? h->plan->messages : 1);
 }
 
 /* ---- what switches cannot tell apart ---- */
@@ -195,7 +195,7 @@ static int random_imbalance(double *out, unsigned flows, unsigned paths)
     return 0;
 }
 
-static int baseline(struct spread_baseline *b, unsigned flows, unsigned paths)
+static int compute_baseline(struct spread_baseline *b, unsigned flows, unsigned paths)
 {
     double n = flows, k = paths, mean = n / k, fuller = flows % paths / k;
 
@@ -219,8 +219,8 @@ const struct spread_baseline *spread_baseline(const struct spread_result *r, uns
 
 /* ---- all of it ---- */
 
-static int prepare(struct spread *s, const struct spread_plan *plan, unsigned i, unsigned policy,
-                   unsigned hash)
+static int prepare_spread(struct spread *s, const struct spread_plan *plan, unsigned i,
+                          unsigned policy, unsigned hash)
 {
     s->policy = plan->policy[policy];
     s->hash = plan->hash[hash];
@@ -242,7 +242,7 @@ static int spread_policy(struct spread_result *r, const struct hasher *h, unsign
         for (unsigned i = 0; i < plan->path_counts && !err; i++) {
             struct spread *s = spread_at(r, plan, i, policy, hash);
 
-            err = prepare(s, plan, i, policy, hash);
+            err = prepare_spread(s, plan, i, policy, hash);
             s->ports = ports;
             s->same_port = same;
         }
@@ -264,7 +264,7 @@ int spread_compute(struct spread_result *r, const struct spread_plan *plan, cons
     if (!r->spread)
         return -ENOMEM;
     for (unsigned i = 0; i < plan->path_counts && !err; i++)
-        err = baseline(&r->baseline[r->baselines++], f->count, plan->paths[i]);
+        err = compute_baseline(&r->baseline[r->baselines++], f->count, plan->paths[i]);
     for (unsigned policy = 0; policy < plan->policies && !err; policy++)
         err = spread_policy(r, &h, policy, f);
     if (err)

@@ -41,7 +41,7 @@ static const char style[] =
 
 /* The load at the plot's upper edge: the fullest path's, but at largest three times the mean.
  * Higher bars are cut; they would flatten all others. */
-static double scale(const struct spread_result *r, unsigned paths)
+static double top_load(const struct spread_result *r, unsigned paths)
 {
     double mean = (double)r->flows / paths, largest = 0;
 
@@ -52,7 +52,8 @@ static double scale(const struct spread_result *r, unsigned paths)
 }
 
 /* All cut bars, or all others, as one shape. */
-static void bars(FILE *out, const struct spread *s, double x, double bottom, double top, bool over)
+static void print_bars(FILE *out, const struct spread *s, double x, double bottom, double top,
+                       bool over)
 {
     double step = (double)PLOT_WIDTH / s->paths, gap = step > 3 ? 1 : step / 4;
 
@@ -67,7 +68,7 @@ static void bars(FILE *out, const struct spread *s, double x, double bottom, dou
     fputs("\"/>\n", out);
 }
 
-static void plot(FILE *out, const struct spread *s, unsigned flows, double top, int x, int y)
+static void print_plot(FILE *out, const struct spread *s, unsigned flows, double top, int x, int y)
 {
     double mean = (double)flows / s->paths, bottom = y + PLOT_HEIGHT;
     double deviation = sqrt(mean * (1 - 1.0 / s->paths));
@@ -76,8 +77,8 @@ static void plot(FILE *out, const struct spread *s, unsigned flows, double top, 
 
     fprintf(out, "<rect class=\"plot\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"/>\n", x, y,
             PLOT_WIDTH, PLOT_HEIGHT);
-    bars(out, s, x, bottom, top, false);
-    bars(out, s, x, bottom, top, true);
+    print_bars(out, s, x, bottom, top, false);
+    print_bars(out, s, x, bottom, top, true);
     fprintf(out, "<rect class=\"chance\" x=\"%d\" y=\"%.2f\" width=\"%d\" height=\"%.2f\"/>\n", x,
             bottom - high, PLOT_WIDTH, high - low);
     fprintf(out, "<path class=\"mean\" d=\"M%d %.2fh%d\"/>\n", x, bottom - mean / top * PLOT_HEIGHT,
@@ -86,8 +87,8 @@ static void plot(FILE *out, const struct spread *s, unsigned flows, double top, 
             x, y + PLOT_HEIGHT + 14, s->imbalance, s->cv, s->idle);
 }
 
-static void heading(FILE *out, const struct spread_plan *plan, const struct spread_baseline *b,
-                    int y)
+static void print_heading(FILE *out, const struct spread_plan *plan,
+                          const struct spread_baseline *b, int y)
 {
     fprintf(out,
             "<text class=\"head\" x=\"%d\" y=\"%d\">%u path%s</text>\n"
@@ -101,13 +102,13 @@ static void heading(FILE *out, const struct spread_plan *plan, const struct spre
                 spread_hash_name[plan->hash[i]]);
 }
 
-static void block(FILE *out, const struct spread_plan *plan, const struct spread_result *r,
-                  unsigned number, int y)
+static void print_block(FILE *out, const struct spread_plan *plan, const struct spread_result *r,
+                        unsigned number, int y)
 {
     unsigned per_block = plan->policies * plan->hashes;
-    double top = scale(r, plan->paths[number]);
+    double top = top_load(r, plan->paths[number]);
 
-    heading(out, plan, &r->baseline[number], y);
+    print_heading(out, plan, &r->baseline[number], y);
     for (unsigned i = 0; i < per_block; i++) {
         const struct spread *s = &r->spread[number * per_block + i];
         int column = (int)(i % plan->hashes), row = (int)(i / plan->hashes);
@@ -118,7 +119,7 @@ static void block(FILE *out, const struct spread_plan *plan, const struct spread
         if (!column)
             fprintf(out, "<text class=\"head\" x=\"%d\" y=\"%d\">%s</text>\n", MARGIN,
                     plot_y + PLOT_HEIGHT / 2, policy);
-        plot(out, s, r->flows, top, MARGIN + LABELS + column * (PLOT_WIDTH + GAP_X), plot_y);
+        print_plot(out, s, r->flows, top, MARGIN + LABELS + column * (PLOT_WIDTH + GAP_X), plot_y);
     }
 }
 
@@ -141,7 +142,7 @@ int spread_print_svg(FILE *out, const struct spread_plan *plan, const struct spr
             "Grey: one standard deviation of chance. Red: cut off.</text>\n",
             MARGIN, r->flows, r->flows == 1 ? "" : "s", MARGIN);
     for (unsigned i = 0; i < plan->path_counts; i++)
-        block(out, plan, r, i, TITLE + (int)i * block_height);
+        print_block(out, plan, r, i, TITLE + (int)i * block_height);
     fputs("</svg>\n", out);
     return 0;
 }

@@ -71,7 +71,7 @@ static struct flow *find_flow(struct sorting *s, const struct rec *rec)
     return s->flow[s->flows++] = f;
 }
 
-static void vote(struct flow *f, struct flow *peer, unsigned weight)
+static void add_vote(struct flow *f, struct flow *peer, unsigned weight)
 {
     unsigned least = 0;
 
@@ -105,7 +105,7 @@ static void vote_by_psn(struct sorting *s, struct flow *f, const struct rec *rec
     }
     recent = &s->recent[!rec->side][rec->pkt.psn.v % RECENT];
     if (recent->flow != NULL && recent->psn == rec->pkt.psn.v)
-        vote(f, recent->flow, 1);
+        add_vote(f, recent->flow, 1);
 }
 
 static void vote_by_port(struct sorting *s)
@@ -117,7 +117,7 @@ static void vote_by_port(struct sorting *s)
             struct flow *a = s->flow[i], *b = s->flow[k];
 
             if (a->sport == b->sport && a->sport == entropy_port_kernel(0, a->qpn, b->qpn))
-                vote(a, b, VOTE_PORT);
+                add_vote(a, b, VOTE_PORT);
         }
 }
 
@@ -136,7 +136,7 @@ static void vote_by_cm(struct sorting *s, const struct cm_conns *cm)
         struct flow *a = flow_to(s, 0, m->qpn[1]), *b = flow_to(s, 1, m->qpn[0]);
 
         if (a != NULL && b != NULL)
-            vote(a, b, VOTE_CM);
+            add_vote(a, b, VOTE_CM);
     }
 }
 

@@ -69,8 +69,8 @@ static void *alloc_segment(size_t bytes)
     return memset(p, 0, round_up(bytes, CACHE_LINE));
 }
 
-static struct work_queue ring(uint8_t *bytes, _Atomic uint32_t *prod, uint32_t size,
-                              uint32_t stride)
+static struct work_queue make_ring(uint8_t *bytes, _Atomic uint32_t *prod, uint32_t size,
+                                   uint32_t stride)
 {
     return (struct work_queue){
         .ring = bytes, .prod = prod, .size = size, .stride = stride, .max_sge = MAX_SGE};
@@ -92,8 +92,8 @@ static struct our_qp *new_qp(struct run *r, uint32_t type, uint32_t qpn)
         .send_cq = &r->cq,
         .recv_cq = &r->cq,
         .shared = q->shared,
-        .sq = ring(q->sq, &q->shared->sq_prod, SQ_SIZE, sqe_stride(MAX_SGE, 0)),
-        .rq = ring(q->rq, &q->shared->rq_prod, RQ_SIZE, rqe_stride(MAX_SGE)),
+        .sq = make_ring(q->sq, &q->shared->sq_prod, SQ_SIZE, sqe_stride(MAX_SGE, 0)),
+        .rq = make_ring(q->rq, &q->shared->rq_prod, RQ_SIZE, rqe_stride(MAX_SGE)),
         .caps = {SQ_SIZE, RQ_SIZE, MAX_SGE, MAX_SGE, 0},
         .owner = q,
     };
@@ -106,8 +106,8 @@ static struct our_qp *new_qp(struct run *r, uint32_t type, uint32_t qpn)
     return q;
 }
 
-static int modify(struct run *r, struct our_qp *q, struct qp_attr attr, uint32_t mask,
-                  const struct address_vector *av)
+static int modify_qp(struct run *r, struct our_qp *q, struct qp_attr attr, uint32_t mask,
+                     const struct address_vector *av)
 {
     return q->qp == NULL ? -ENOMEM
                          : engine_qp_modify(r->engine, q->qp, &attr, mask | QPA_STATE, av,
@@ -116,8 +116,8 @@ static int modify(struct run *r, struct our_qp *q, struct qp_attr attr, uint32_t
 
 void host_set_access(struct run *r, struct our_qp *q, uint32_t access)
 {
-    modify(r, q, (struct qp_attr){.state = QPS_RTS, .access_flags = access}, QPA_ACCESS_FLAGS,
-           NULL);
+    modify_qp(r, q, (struct qp_attr){.state = QPS_RTS, .access_flags = access}, QPA_ACCESS_FLAGS,
+              NULL);
 }
 
 /* The retransmission timer is the requester's choice, but it must not expire before the recorded
@@ -177,14 +177,14 @@ static int connect_qp(struct run *r, struct our_qp *q, struct conn *conn)
 
     host_choose_flow_label(&av, rec, q->recorded_qpn, attr.dest_qpn);
     attr.state = QPS_INIT;
-    err = modify(r, q, attr, QPA_PKEY_INDEX | QPA_PORT | QPA_ACCESS_FLAGS, NULL);
+    err = modify_qp(r, q, attr, QPA_PKEY_INDEX | QPA_PORT | QPA_ACCESS_FLAGS, NULL);
     attr.state = QPS_RTR;
-    err =
-        err ? err
-            : modify(r, q, attr, path | (rc ? QPA_MAX_DEST_RD_ATOMIC | QPA_MIN_RNR_TIMER : 0), &av);
+    err = err ? err
+              : modify_qp(r, q, attr, path | (rc ? QPA_MAX_DEST_RD_ATOMIC | QPA_MIN_RNR_TIMER : 0),
+                          &av);
     attr.state = QPS_RTS;
     return err ? err
-               : modify(
+               : modify_qp(
                      r, q, attr,
                      QPA_SQ_PSN |
                          (rc ? QPA_TIMEOUT | QPA_RETRY_CNT | QPA_RNR_RETRY | QPA_MAX_RD_ATOMIC : 0),
@@ -234,11 +234,11 @@ static int create_datagram(struct run *r, struct datagram *d)
     q->dgram = d;
     q->recorded_qpn = d->qpn;
     attr.state = QPS_INIT;
-    err = modify(r, q, attr, QPA_PKEY_INDEX | QPA_PORT | QPA_QKEY, NULL);
+    err = modify_qp(r, q, attr, QPA_PKEY_INDEX | QPA_PORT | QPA_QKEY, NULL);
     attr.state = QPS_RTR;
-    err = err ? err : modify(r, q, attr, 0, NULL);
+    err = err ? err : modify_qp(r, q, attr, 0, NULL);
     attr.state = QPS_RTS;
-    err = err ? err : modify(r, q, attr, QPA_SQ_PSN, NULL);
+    err = err ? err : modify_qp(r, q, attr, QPA_SQ_PSN, NULL);
     if (!err && d->group)
         err = engine_mcast_join(r->engine, q->qp, &r->conversation->addr[r->side]);
     return err;

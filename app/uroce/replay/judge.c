@@ -29,7 +29,7 @@ void finding_add(struct run *r, enum replay_diff diff, int rule, uint64_t fields
 
 /* ---- fields ---- */
 
-static unsigned forbidden(uint64_t fields, const struct sent *s, const struct rec *rec)
+static unsigned count_forbidden(uint64_t fields, const struct sent *s, const struct rec *rec)
 {
     unsigned n = 0;
 
@@ -69,7 +69,7 @@ unsigned judge_most_similar(struct rec *const *copy, unsigned n, const struct se
 
     for (unsigned i = 0; i < n; i++) {
         uint64_t differs = replay_compare(s, copy[i]);
-        unsigned bad = forbidden(differs, s, copy[i]);
+        unsigned bad = count_forbidden(differs, s, copy[i]);
 
         if (i && (bad > best_bad || (bad == best_bad && __builtin_popcountll(differs) >=
                                                             __builtin_popcountll(*fields))))

@@ -362,8 +362,9 @@ void finding_add(struct run *r, enum replay_diff diff, int rule, uint64_t fields
     X(ack_req)                                                                                   \
     X(psn)                                                                                       \
     X(reth)                                                                                      \
-    X(atomic) X(aeth) X(credit) X(rnr_timer) X(msn) X(atomic_ack) X(imm) X(ieth) X(deth) X(feth) \
-        X(length) X(payload) X(udp_checksum) X(other_bytes)
+    X(atomic)                                                                                    \
+    X(aeth) X(credit) X(rnr_timer) X(msn) X(atomic_ack) X(imm) X(ieth) X(deth) X(feth) X(length) \
+        X(payload) X(udp_checksum) X(other_bytes)
 enum field {
 #define X(name) FIELD_##name,
     REPLAY_FIELDS(X)

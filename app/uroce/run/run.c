@@ -73,7 +73,7 @@ static int execute(char **argv)
     return err == ENOENT ? 127 : 126;
 }
 
-static int run(const char *socket_option, char **program)
+static int run_program(const char *socket_option, char **program)
 {
     static struct locations loc;
     char path[ENDPOINT_PATH_MAX] = "";
@@ -132,5 +132,5 @@ int cmd_run(int argc, char **argv)
         usage(stderr);
         return EXIT_USAGE;
     }
-    return run(socket_option, argv + optind);
+    return run_program(socket_option, argv + optind);
 }

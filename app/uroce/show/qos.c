@@ -57,7 +57,7 @@ static bool read_map(const json_t *qos, struct qos_map *m)
 
 /* From a question to the fields of a frame: a service level gives the tag's priority, a traffic
  * class the header's code point, rdma_cm's type of service both. */
-static json_t *answer(const struct qos_map *m, enum qos_question what, uint8_t number)
+static json_t *answer_question(const struct qos_map *m, enum qos_question what, uint8_t number)
 {
     static const char *const name[] = {"sl", "tos", "tclass"};
     json_t *o = json_pack("{s:s, s:i}", "asked", name[what - QOS_ASK_SL], "number", (int)number);
@@ -87,7 +87,7 @@ static void add_qos(json_t *rows, const char *device, json_t *port, const char *
 
     json_object_update(row, qos);
     for (unsigned i = 0; i < questions && read_map(qos, &m); i++)
-        json_array_append_new(answers, answer(&m, question[i].what, question[i].number));
+        json_array_append_new(answers, answer_question(&m, question[i].what, question[i].number));
     if (questions)
         json_object_set(row, "answers", answers);
     json_decref(answers);

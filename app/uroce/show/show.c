@@ -115,7 +115,7 @@ static int print_json(const json_t *root, const struct topic *only)
     return err;
 }
 
-static int print(const json_t *root, const struct topic *only, int as_json)
+static int print_state(const json_t *root, const struct topic *only, int as_json)
 {
     int err = 0;
 
@@ -142,14 +142,14 @@ json_t *show_state(const char *socket_option, enum ctl_show_what what)
     return root;
 }
 
-static int show(const char *socket_option, const struct topic *only, int as_json)
+static int show_daemon_state(const char *socket_option, const struct topic *only, int as_json)
 {
     json_t *root = show_state(socket_option, CTL_SHOW_ALL);
     int status;
 
     if (root == NULL)
         return 1;
-    status = only && only->check && only->check(root) ? 1 : print(root, only, as_json);
+    status = only && only->check && only->check(root) ? 1 : print_state(root, only, as_json);
     json_decref(root);
     return status;
 }
@@ -253,5 +253,5 @@ int cmd_show(int argc, char **argv)
         usage(stderr);
         return EXIT_USAGE;
     }
-    return show(a.socket, a.only, a.as_json);
+    return show_daemon_state(a.socket, a.only, a.as_json);
 }

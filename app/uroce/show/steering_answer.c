@@ -16,7 +16,7 @@ static const char *const field_name[] = {"source address", "destination address"
 
 /* ---- questions ---- */
 
-static int refuse(const char *text, const char *why)
+static int print_refusal(const char *text, const char *why)
 {
     fprintf(stderr, "uroce: show: \"%s\" %s\n", text, why);
     return -EINVAL;
@@ -45,21 +45,21 @@ int steering_parse_flow(struct steering_question *q, const char *text)
     unsigned long number;
 
     if (steering_is_asked(q))
-        return refuse(text, "is a second question: one --flow or --qp at a time");
+        return print_refusal(text, "is a second question: one --flow or --qp at a time");
     if (strlen(text) >= sizeof(copy))
-        return refuse(text, "is no flow: SRC,DST,SPORT");
+        return print_refusal(text, "is no flow: SRC,DST,SPORT");
     strcpy(copy, text);
     src = next_word(&rest);
     dst = next_word(&rest);
     sport = next_word(&rest);
     if (!sport || rest)
-        return refuse(text, "is no flow: SRC,DST,SPORT");
+        return print_refusal(text, "is no flow: SRC,DST,SPORT");
     if (gid_parse(&t.src, src) || gid_parse(&t.dst, dst))
-        return refuse(gid_parse(&t.src, src) ? src : dst, "is no IP address");
+        return print_refusal(gid_parse(&t.src, src) ? src : dst, "is no IP address");
     if (gid_is_ipv4(&t.src) != gid_is_ipv4(&t.dst))
-        return refuse(text, "has addresses of two IP versions");
+        return print_refusal(text, "has addresses of two IP versions");
     if (parse_number(sport, 65535, &number))
-        return refuse(sport, "is no UDP source port (0 to 65535)");
+        return print_refusal(sport, "is no UDP source port (0 to 65535)");
     t.sport = (uint16_t)number;
     q->flow = t;
     q->by = STEERING_BY_FLOW;
@@ -71,9 +71,9 @@ int steering_parse_qp(struct steering_question *q, const char *text)
     unsigned long number;
 
     if (steering_is_asked(q))
-        return refuse(text, "is a second question: one --flow or --qp at a time");
+        return print_refusal(text, "is a second question: one --flow or --qp at a time");
     if (parse_number(text, 0xFFFFFF, &number))
-        return refuse(text, "is no queue pair number (0 to 0xffffff)");
+        return print_refusal(text, "is no queue pair number (0 to 0xffffff)");
     q->qpn = (uint32_t)number;
     q->by = STEERING_BY_QP;
     return 0;
@@ -183,7 +183,7 @@ static bool has_address(const json_t *port, const union gid *gid)
 
 /* ---- answers ---- */
 
-static void set(json_t *o, const char *name, json_int_t v)
+static void set_integer(json_t *o, const char *name, json_int_t v)
 {
     json_object_set_new(o, name, json_integer(v));
 }
@@ -202,8 +202,8 @@ __attribute__((format(printf, 3, 4))) static void set_text(json_t *o, const char
 
 static void set_queue(json_t *answer, const json_t *steering, json_int_t queue)
 {
-    set(answer, "queue", queue);
-    set(answer, "worker", worker_of(steering, queue));
+    set_integer(answer, "queue", queue);
+    set_integer(answer, "worker", worker_of(steering, queue));
 }
 
 static void add_flow(json_t *answer, const struct rss_tuple *t)
@@ -214,7 +214,7 @@ static void add_flow(json_t *answer, const struct rss_tuple *t)
     gid_format(dst, &t->dst);
     json_object_set_new(answer, "src", json_string(src));
     json_object_set_new(answer, "dst", json_string(dst));
-    set(answer, "sport", t->sport);
+    set_integer(answer, "sport", t->sport);
 }
 
 static void add_hash(json_t *answer, const json_t *steering, const struct rss_tuple *t,
@@ -232,8 +232,8 @@ static void add_hash(json_t *answer, const json_t *steering, const struct rss_tu
     json_object_set(answer, "fields", json_object_get(o, "fields"));
     json_object_set(answer, "function", json_object_get(o, "hash"));
     set_text(answer, "hash", "0x%08x", hash);
-    set(answer, "index", index);
-    set(answer, "table_size", rss->table.size);
+    set_integer(answer, "index", index);
+    set_integer(answer, "table_size", rss->table.size);
     set_queue(answer, steering, rss->table.queue[index]);
 }
 
@@ -359,7 +359,7 @@ json_t *steering_answer(const struct steering_question *q, const json_t *port, c
 
 /* ---- as text ---- */
 
-static void append(char *out, size_t size, const char *separator, const char *text)
+static void append_text(char *out, size_t size, const char *separator, const char *text)
 {
     size_t used = strlen(out);
 
@@ -373,7 +373,7 @@ void steering_describe_fields(const json_t *rss, char *out, size_t size)
 
     *out = '\0';
     json_array_foreach(json_object_get(rss, "fields"), i, name)
-        append(out, size, ", ", json_string_value(name) ? json_string_value(name) : "?");
+        append_text(out, size, ", ", json_string_value(name) ? json_string_value(name) : "?");
 }
 
 void steering_describe_table(const json_t *rss, char *out, size_t size)
@@ -390,6 +390,6 @@ void steering_describe_table(const json_t *rss, char *out, size_t size)
     snprintf(out, size, "%u entries:", t.size);
     for (uint32_t i = 0; i < min_of(queues, 16u); i++) {
         snprintf(word, sizeof(word), "%u", indirection_share(&t, (uint16_t)i));
-        append(out, size, " ", word);
+        append_text(out, size, " ", word);
     }
 }

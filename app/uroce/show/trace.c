@@ -36,7 +36,7 @@ static int by_time(const void *a, const void *b)
 }
 
 /* The selected records of all workers, ordered by time: an array of *n borrowed objects. */
-static json_t **collect(const json_t *root, long qpn, size_t *n)
+static json_t **collect_records(const json_t *root, long qpn, size_t *n)
 {
     const json_t *list = json_object_get(root, "trace");
     json_t **row = malloc((json_array_size(list) + 1) * sizeof(*row));
@@ -61,7 +61,7 @@ static json_t *select_rows(const json_t *root, long qpn)
     char ago[32];
     size_t n;
 
-    record = collect(root, qpn, &n);
+    record = collect_records(root, qpn, &n);
     for (size_t i = 0; i < n; i++) {
         json_int_t time = json_integer_value(json_object_get(record[i], "time_ns"));
 
@@ -73,7 +73,7 @@ static json_t *select_rows(const json_t *root, long qpn)
     return record ? rows : NULL;
 }
 
-static int print(const json_t *rows, int as_json)
+static int print_events(const json_t *rows, int as_json)
 {
     int err = 0;
 
@@ -136,7 +136,7 @@ int cmd_trace(int argc, char **argv)
     if (!root)
         return 1;
     rows = select_rows(root, a.qpn);
-    status = rows ? print(rows, a.as_json) : 1;
+    status = rows ? print_events(rows, a.as_json) : 1;
     json_decref(rows);
     json_decref(root);
     return status;
