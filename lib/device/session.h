@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
+/**
+ * @file
  * The daemon's side of the control protocol: a session is one application's context of a device.
  * Its messages create, change and destroy objects.
  *
@@ -20,34 +21,60 @@
 
 struct session;
 
-/*
- * For an application that connected. peer: from the kernel. NULL: out of memory.
- * session_close destroys all its objects: queue pairs first, then the objects that they use.
+/**
+ * Create a session for an application that connected.
+ *
+ * @param r  The devices.
+ * @param peer  The application's process, from the kernel.
+ * @return  The session; NULL: out of memory.
  */
 struct session *session_create(struct rnic *r, const struct ucred *peer);
+/**
+ * Destroy a session and all its objects: queue pairs first, then the objects that they use.
+ *
+ * @param sn  The session.
+ */
 void session_close(struct session *sn);
-/* The application's process has ended, though a child of it may hold the connection open: the
- * daemon reaches no memory of the process any more, and the session can open no device. Returns
- * whether it has one open, with objects that should be destroyed. */
+/**
+ * Report that the application's process has ended, though a child of it may hold the connection
+ * open: the daemon reaches no memory of the process any more, and the session can open no device.
+ *
+ * @param sn  The session.
+ * @return  Whether the session has a device open, with objects that should be destroyed.
+ */
 bool session_process_ended(struct session *sn);
 
-/* A request and its reply, with the descriptors that are sent with them. */
+/** A request and its reply, with the descriptors that are sent with them. */
 struct ctl_call {
     const struct ctl_msg *request;
-    const int *in_fd; /* the caller's; duplicated if kept */
+    const int *in_fd; /**< the caller's; duplicated if kept */
     unsigned in_fds;
     struct ctl_msg reply;
-    int out_fd[CTL_MAX_FDS]; /* the caller's to close */
+    int out_fd[CTL_MAX_FDS]; /**< the caller's to close */
     unsigned out_fds;
 };
 
-/* Handles one well-formed request and fills in the reply. */
+/**
+ * Handle one well-formed request and fill in the reply.
+ *
+ * @param sn  The session.
+ * @param call  The request, and the reply.
+ */
 void session_dispatch(struct session *sn, struct ctl_call *call);
 
-/* The daemon's state in JSON, as `uroce show` prints it; the caller frees it. NULL: out of memory.
+/**
+ * Write the state of all devices as JSON, as `uroce show` prints it.
+ *
+ * @param r  The devices.
+ * @return  The text, for the caller to free; NULL: out of memory.
  */
 char *rnic_show(struct rnic *r);
-/* Unusual events (trace.h), the oldest of each engine first; likewise. */
+/**
+ * Write unusual events (trace.h) as JSON, the oldest of each engine first.
+ *
+ * @param r  The devices.
+ * @return  The text, for the caller to free; NULL: out of memory.
+ */
 char *rnic_show_trace(struct rnic *r);
 
 #endif
