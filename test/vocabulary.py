@@ -40,7 +40,7 @@ ALLOWED = {
     "examples": 0,
     "lib": 51,
     "scripts": 0,
-    "test": 18,
+    "test": 0,
     "": 0,
 }
 
