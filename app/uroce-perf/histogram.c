@@ -17,8 +17,8 @@ static void keep_larger(counter_t *to, const counter_t *from)
 {
     uint64_t value = counter_get(from);
 
-    if (value > to->value)
-        to->value = value;
+    if (value > counter_get(to))
+        counter_set(to, value);
 }
 
 void histogram_merge(struct histogram *to, const struct histogram *from)
@@ -29,18 +29,18 @@ void histogram_merge(struct histogram *to, const struct histogram *from)
     for (unsigned i = 0; i < HISTOGRAM_BUCKETS; i++) {
         uint64_t n = counter_get(&from->bucket[i]);
 
-        to->bucket[i].value += n;
+        counter_add(&to->bucket[i], n);
         count += n;
     }
-    to->count.value += count;
-    to->sum.value += counter_get(&from->sum);
+    counter_add(&to->count, count);
+    counter_add(&to->sum, counter_get(&from->sum));
     keep_larger(&to->max, &from->max);
     keep_larger(&to->min, &from->min);
 }
 
 uint64_t histogram_quantile(const struct histogram *h, uint32_t parts)
 {
-    uint64_t count = h->count.value, seen = 0, rank;
+    uint64_t count = counter_get(&h->count), max = counter_get(&h->max), seen = 0, rank;
 
     if (!count)
         return 0;
@@ -48,24 +48,26 @@ uint64_t histogram_quantile(const struct histogram *h, uint32_t parts)
     rank = count / MILLION * parts + (count % MILLION * parts + MILLION - 1) / MILLION;
     rank = max_of(rank, UINT64_C(1));
     for (unsigned i = 0; i < HISTOGRAM_BUCKETS; i++) {
-        seen += h->bucket[i].value;
+        seen += counter_get(&h->bucket[i]);
         if (seen >= rank)
-            return min_of(bucket_end(i), h->max.value);
+            return min_of(bucket_end(i), max);
     }
-    return h->max.value;
+    return max;
 }
 
 uint64_t histogram_min(const struct histogram *h)
 {
-    return h->count.value ? ~h->min.value : 0;
+    return counter_get(&h->count) ? ~counter_get(&h->min) : 0;
 }
 
 uint64_t histogram_max(const struct histogram *h)
 {
-    return h->max.value;
+    return counter_get(&h->max);
 }
 
 double histogram_mean(const struct histogram *h)
 {
-    return h->count.value ? (double)h->sum.value / (double)h->count.value : 0;
+    uint64_t count = counter_get(&h->count);
+
+    return count ? (double)counter_get(&h->sum) / (double)count : 0;
 }

@@ -42,7 +42,7 @@ static void tell_latency(struct perf_result *r, const struct histogram *h)
 {
     double ns = 1e9 / tsc_hz();
 
-    r->latencies = h->count.value;
+    r->latencies = counter_get(&h->count);
     r->min_ns = (double)histogram_min(h) * ns;
     r->max_ns = (double)histogram_max(h) * ns;
     r->mean_ns = histogram_mean(h) * ns;

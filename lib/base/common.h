@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Small things every component uses: time, sizes, container lookup. */
+/* Small things that every component uses: time, sizes, container lookup. */
 #ifndef UROCE_COMMON_H
 #define UROCE_COMMON_H
 
@@ -16,13 +16,13 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "little-endian hosts o
 #define likely(x)     __builtin_expect(!!(x), 1)
 #define unlikely(x)   __builtin_expect(!!(x), 0)
 
-/* A function whose constant arguments must reach its body: the compiler may not call it. */
+/* For a function that is specialised by its constant arguments, and therefore never called. */
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
 #define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
-/* Points in time and durations are nanoseconds of a monotonic clock that the caller of a pure
- * component passes in; a component never asks for the time itself. */
+/* Points in time and durations are nanoseconds of a monotonic clock. The caller passes them to a
+ * pure component, which never reads a clock. */
 typedef uint64_t ns_t;
 #define NS_PER_US  UINT64_C(1000)
 #define NS_PER_MS  UINT64_C(1000000)

@@ -1,21 +1,33 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Single-writer counters: one thread adds, any thread reads. A plain increment that the
- * compiler may neither tear nor keep in a register; no locked instruction.
+ * Single-writer counters: one thread adds, any thread reads. An increment is a load and a store
+ * that the compiler may neither tear nor keep in a register; there is no locked instruction.
  */
 #ifndef UROCE_COUNTER_H
 #define UROCE_COUNTER_H
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 typedef struct {
-    uint64_t value;
+    _Atomic uint64_t value;
 } counter_t;
 
-/* Adds n. Only the counter's owner thread may call it. */
+/* Any thread. */
+static inline uint64_t counter_get(const counter_t *c)
+{
+    return atomic_load_explicit(&c->value, memory_order_relaxed);
+}
+
+/* Only the counter's writer may call it, as the next two. */
+static inline void counter_set(counter_t *c, uint64_t value)
+{
+    atomic_store_explicit(&c->value, value, memory_order_relaxed);
+}
+
 static inline void counter_add(counter_t *c, uint64_t n)
 {
-    __atomic_store_n(&c->value, __atomic_load_n(&c->value, __ATOMIC_RELAXED) + n, __ATOMIC_RELAXED);
+    counter_set(c, counter_get(c) + n);
 }
 
 static inline void counter_inc(counter_t *c)
@@ -23,13 +35,8 @@ static inline void counter_inc(counter_t *c)
     counter_add(c, 1);
 }
 
-/* Any thread. */
-static inline uint64_t counter_get(const counter_t *c)
-{
-    return __atomic_load_n(&c->value, __ATOMIC_RELAXED);
-}
-
-/* The sum of n counters that share a writer; not one moment's, while that adds. */
+/* The sum of n counters that share a writer. While the writer adds, the sum is not that of a single
+ * moment. */
 static inline uint64_t counter_sum(const counter_t *c, unsigned n)
 {
     uint64_t sum = 0;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Names and help texts of the drop reasons: see drop.h. */
 #include "drop.h"
 
 static const struct {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A frame: bytes of one Ethernet frame that somebody else owns. Packet I/O lends frames for
- * reading (receive) and for writing (transmit); nothing above it knows how they are stored.
+ * A frame: the bytes of one Ethernet frame, in memory of the port. Packet I/O lends frames for
+ * reading (receive) and for writing (transmit); the layers above do not know how it stores them.
  */
 #ifndef UROCE_FRAME_H
 #define UROCE_FRAME_H
@@ -11,17 +11,16 @@
 
 struct frame {
     uint8_t *data; /* first byte of the Ethernet header */
-    uint32_t len;  /* receive: bytes present; transmit: set by whoever fills the frame */
+    uint32_t len;  /* receive: bytes present; transmit: set by the code that fills the frame */
     uint32_t room; /* bytes that may be written at data; 0 on receive */
-    void *cookie;  /* the owner's own handle (an mbuf, a slot) */
-    /* It never leaves this process, and nobody else looks at it: its ICRC may be left out. Set by
-     * the port that lends it; what fills it clears it unless it left the ICRC out. A received frame
-     * with it has none. */
+    void *cookie;  /* the port's handle (an mbuf, a slot) */
+    /* Transmit: the port sets it if the frame never leaves this process, so that the ICRC may be
+     * omitted; the code that fills the frame clears it if it stores an ICRC. Receive: the frame has
+     * no ICRC. */
     bool icrc_omitted;
 };
 
-/* Frames taken or given in one call; arrays passed to packet I/O and the engine are at most this.
- */
+/* The largest burst: the longest array of frames that is passed to packet I/O or the engine. */
 #define FRAME_BURST 32
 
 #endif

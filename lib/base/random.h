@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A small seeded generator (SplitMix64) for places where randomness is an argument: the
- * simulator, the first PSN in tests, jitter. Not for keys: those take their secret from
- * getrandom(2), outside the pure components.
+ * A small seeded generator (SplitMix64) where randomness is an argument: the simulator, the first
+ * PSN in tests, jitter. Not for keys: their secret comes from getrandom(2), outside the pure
+ * components.
  */
 #ifndef UROCE_RANDOM_H
 #define UROCE_RANDOM_H

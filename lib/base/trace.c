@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Reading a trace beside its writer: see trace.h. */
 #include "trace.h"
 
-static struct trace_record read_one(const struct trace *t, uint64_t n)
+static struct trace_record read_record(const struct trace *t, uint64_t n)
 {
     const _Atomic uint64_t *w = t->word[n & (TRACE_RECORDS - 1)];
     uint64_t what = atomic_load_explicit(&w[1], memory_order_relaxed);
@@ -14,8 +15,8 @@ static struct trace_record read_one(const struct trace *t, uint64_t n)
                                  .b = (uint32_t)(args >> 32)};
 }
 
-/* What was overwritten while it was copied is left out: all records that the writer has reached
- * since, and the one that it may be writing now. */
+/* Leaves out the records that were overwritten while they were copied: those that the writer has
+ * written since, and the one that it may be writing now. */
 unsigned trace_read(const struct trace *t, struct trace_record out[TRACE_RECORDS])
 {
     uint64_t end = atomic_load_explicit(&t->count, memory_order_acquire);
@@ -24,7 +25,7 @@ unsigned trace_read(const struct trace *t, struct trace_record out[TRACE_RECORDS
     unsigned n = 0;
 
     for (uint64_t i = first; i < end; i++)
-        out[i - first] = read_one(t, i);
+        out[i - first] = read_record(t, i);
     atomic_thread_fence(memory_order_acquire);
     now = atomic_load_explicit(&t->count, memory_order_relaxed);
     whole = now >= TRACE_RECORDS ? now - TRACE_RECORDS + 1 : 0;

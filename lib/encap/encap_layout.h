@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sizes and numbers of the outer headers, for lib/encap, lib/net and tools that build frames. */
+/* Sizes and numbers of the outer headers, for lib/encap, lib/net, lib/steer and tools that build
+ * frames. */
 #ifndef UROCE_ENCAP_LAYOUT_H
 #define UROCE_ENCAP_LAYOUT_H
 
@@ -37,7 +38,7 @@ static inline uint16_t sum_fold(uint32_t sum)
     return (uint16_t)(sum + (sum >> 16));
 }
 
-/* The folded sum of a 20-byte IPv4 header's words: 0xFFFF when its checksum is right. */
+/* The folded sum of the words of a 20-byte IPv4 header: 0xFFFF if its checksum is right. */
 static inline uint16_t ipv4_sum(const uint8_t *ip)
 {
     uint32_t sum = 0;

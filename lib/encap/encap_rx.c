@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The outer headers of received frames: see encap.h. */
 #include "common.h"
 #include "encap.h"
 #include "encap_layout.h"
 
-/* The unread rest of a frame. */
-struct rest {
+/* The rest of a frame that is not parsed yet. */
+struct unparsed {
     const uint8_t *p;
     size_t len;
 };
 
-/* Ethernet and 802.1Q. */
-static enum drop rx_ethernet(struct encap_view *v, struct rest *r, uint16_t *ethertype,
+/* Parses Ethernet and 802.1Q. */
+static enum drop rx_ethernet(struct encap_view *v, struct unparsed *r, uint16_t *ethertype,
                              const struct encap_port *port)
 {
     v->vlan_tci = VLAN_NONE;
@@ -29,7 +30,7 @@ static enum drop rx_ethernet(struct encap_view *v, struct rest *r, uint16_t *eth
     if (r->len < VLAN_LEN)
         return DROP_truncated;
     v->vlan_tci = get_be16(r->p);
-    /* Reserved, never on the wire; all ones would read as "no tag". */
+    /* Id 0xFFF is reserved and never on the wire. A tag of all ones would read as VLAN_NONE. */
     if ((v->vlan_tci & VLAN_ID_MASK) == VLAN_ID_RESERVED)
         return DROP_not_roce;
     *ethertype = get_be16(r->p + 2);
@@ -38,7 +39,7 @@ static enum drop rx_ethernet(struct encap_view *v, struct rest *r, uint16_t *eth
     return DROP_NONE;
 }
 
-/* What a UDP header at l4 says about the frame being ours; present bytes may be too few. */
+/* Whether the UDP header at l4 is RoCE's. `present` bytes are there, perhaps less than a header. */
 static enum drop rx_udp_port(const uint8_t *l4, size_t present)
 {
     if (present < UDP_LEN)
@@ -46,7 +47,7 @@ static enum drop rx_udp_port(const uint8_t *l4, size_t present)
     return get_be16(l4 + 2) == ROCE_UDP_PORT ? DROP_NONE : DROP_not_roce;
 }
 
-/* The UDP header, once it is known to be there; ip_payload is the length the IP header gives. */
+/* Parses a UDP header that is whole; ip_payload: its length according to the IP header. */
 static enum drop rx_udp(struct encap_view *v, const uint8_t *udp, size_t ip_payload)
 {
     if (get_be16(udp + 4) != ip_payload)
@@ -58,10 +59,10 @@ static enum drop rx_udp(struct encap_view *v, const uint8_t *udp, size_t ip_payl
 }
 
 /*
- * Which of the checks below fails first is defined by encap_rx: another protocol's packet is
- * not RoCE however broken it is, so the ports are looked at before the header is judged.
+ * encap.h defines the order of the checks: a packet of another protocol is not_roce however broken
+ * it is, so the ports are read before the header is checked.
  */
-static enum drop rx_ipv4(struct encap_view *v, const struct rest *r)
+static enum drop rx_ipv4(struct encap_view *v, const struct unparsed *r)
 {
     const uint8_t *ip = r->p;
     size_t header_len, total;
@@ -115,7 +116,7 @@ static void view_ipv6(struct encap_view *v, const uint8_t *ip, size_t payload)
     memcpy(v->dgid.raw, ip + 24, 16);
 }
 
-static enum drop rx_ipv6(struct encap_view *v, const struct rest *r)
+static enum drop rx_ipv6(struct encap_view *v, const struct unparsed *r)
 {
     const uint8_t *ip = r->p;
     size_t payload;
@@ -137,13 +138,13 @@ static enum drop rx_ipv6(struct encap_view *v, const struct rest *r)
         return DROP_truncated;
     v->l3_kind = ICRC_IPV6;
     view_ipv6(v, ip, payload);
-    /* Never on the wire; it would pass for the IPv4 GID that is written the same. */
+    /* IPv4-mapped addresses are never on the wire; they would match the IPv4 GID of that form. */
     if (gid_is_ipv4(&v->sgid) || gid_is_ipv4(&v->dgid))
         return DROP_bad_ip_header;
     return rx_udp(v, ip + IPV6_LEN, payload);
 }
 
-static enum drop rx_grh(struct encap_view *v, const struct rest *r)
+static enum drop rx_grh(struct encap_view *v, const struct unparsed *r)
 {
     const uint8_t *grh = r->p;
     size_t payload;
@@ -163,8 +164,8 @@ static enum drop rx_grh(struct encap_view *v, const struct rest *r)
     return DROP_NONE;
 }
 
-/* An entry that a packet to a group may have been meant for: any of its type, VLAN and family.
- * RoCEv1 has no families. */
+/* The first entry that can receive a packet to a group: one of its type, VLAN and IP version.
+ * RoCEv1 does not distinguish IP versions. */
 static int find_for_group(const struct gid_table *t, bool ipv4, enum gid_type type, uint16_t vlan)
 {
     for (unsigned i = 0; i < t->len; i++) {
@@ -197,7 +198,7 @@ static enum drop rx_destination(struct encap_view *v, const struct encap_port *p
         index = find_for_group(port->gids, gid_is_ipv4(&v->dgid), type, vlan);
     } else {
         if (v->dmac[0] & 1)
-            return DROP_wrong_destination; /* a group's frame with one host's address */
+            return DROP_wrong_destination; /* a group MAC with a unicast address */
         index = gid_table_find(port->gids, &v->dgid, type, vlan);
     }
     if (index < 0)
@@ -209,7 +210,7 @@ static enum drop rx_destination(struct encap_view *v, const struct encap_port *p
 enum drop encap_rx(struct encap_view *v, const uint8_t *frame, size_t len,
                    const struct encap_port *port)
 {
-    struct rest r = {frame, len};
+    struct unparsed r = {frame, len};
     uint16_t ethertype;
     enum drop drop = rx_ethernet(v, &r, &ethertype, port);
 

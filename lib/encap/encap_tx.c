@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The outer headers of sent frames: see encap.h. */
 #include <errno.h>
 
 #include "bytes.h"
@@ -6,7 +7,7 @@
 #include "encap.h"
 #include "encap_layout.h"
 
-/* Ethernet and 802.1Q; returns their length. */
+/* Writes Ethernet and 802.1Q headers; returns their length. */
 static size_t make_ethernet(uint8_t *b, const struct address_vector *av, uint16_t ethertype)
 {
     size_t len = ETH_LEN;
@@ -22,7 +23,7 @@ static size_t make_ethernet(uint8_t *b, const struct address_vector *av, uint16_
     return len;
 }
 
-/* Everything but total length, identification and checksum, which are zero. */
+/* All fields but total length, identification and checksum, which stay zero. */
 static void make_ipv4(uint8_t *ip, const struct address_vector *av)
 {
     ip[0] = IPV4_VERSION_IHL;
@@ -34,7 +35,7 @@ static void make_ipv4(uint8_t *ip, const struct address_vector *av)
     memcpy(ip + 16, av->dgid.raw + 12, 4);
 }
 
-/* An IPv6 header or, with next_header GRH_NEXT_BTH, a GRH; all but the payload length. */
+/* An IPv6 header or, with next_header GRH_NEXT_BTH, a GRH. The payload length stays zero. */
 static void make_ipv6(uint8_t *ip, const struct address_vector *av, uint8_t next_header)
 {
     uint32_t tclass = av->traffic_class & (uint8_t)~ECN_MASK;
@@ -91,7 +92,7 @@ int encap_template_make(struct encap_template *t, const struct address_vector *a
     return 0;
 }
 
-/* Both copy in pieces of fixed size, the last of which overlaps: no call, no loop. */
+/* put_ipv4 and put_ipv6 copy two pieces of fixed size that overlap: no call, no loop. */
 
 static void put_ipv4(uint8_t *frame, const struct encap_template *t, size_t bth_len, uint16_t ip_id)
 {

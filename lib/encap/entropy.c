@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The rules that choose UDP source ports: see entropy.h. */
 #include "entropy.h"
 
 #include <errno.h>
@@ -31,25 +32,25 @@ uint32_t entropy_flow_label_cm(uint16_t src_port, uint16_t dest_port)
     return ((uint32_t)src_port * 31 + dest_port) & FLOW_LABEL_MASK;
 }
 
-/* A QPN's low 16 bits with its third byte folded into the first. */
-static uint16_t folded(uint32_t qpn)
+/* A QPN's low 16 bits, with its third byte folded into the first. */
+static uint16_t fold_qpn(uint32_t qpn)
 {
     return (uint16_t)(qpn ^ (qpn >> 16 & 0xFF));
 }
 
 uint16_t entropy_port_rfc_rc(uint32_t src_qpn, uint32_t dest_qpn)
 {
-    uint16_t port = folded(src_qpn);
+    uint16_t port = fold_qpn(src_qpn);
 
     if (src_qpn != dest_qpn)
-        port ^= folded(dest_qpn);
+        port ^= fold_qpn(dest_qpn);
     return port | ENTROPY_PORT_MIN;
 }
 
 uint16_t entropy_port_rfc_ud(uint32_t src_qpn, uint32_t dest_qpn)
 {
     if (dest_qpn == QPN_MULTICAST)
-        return folded(src_qpn) | ENTROPY_PORT_MIN;
+        return fold_qpn(src_qpn) | ENTROPY_PORT_MIN;
     return entropy_port_rfc_rc(src_qpn, dest_qpn);
 }
 
@@ -58,31 +59,31 @@ uint16_t entropy_port_rfc_cm(uint16_t src_port, uint16_t dest_port)
     return (src_port ^ dest_port) | ENTROPY_PORT_MIN;
 }
 
-/* A pair's sequence of ports. An odd stride reaches all of them: their number is a power of two. */
-struct sequence {
+/* The sequence of ports of a pair of QPNs. There are 2^n ports, so an odd stride reaches all. */
+struct port_sequence {
     uint32_t start, stride;
 };
 
-static struct sequence sequence_of(uint32_t src_qpn, uint32_t dest_qpn)
+static struct port_sequence port_sequence_of(uint32_t src_qpn, uint32_t dest_qpn)
 {
     uint64_t low = src_qpn < dest_qpn ? src_qpn : dest_qpn;
     uint64_t high = src_qpn < dest_qpn ? dest_qpn : src_qpn;
     struct random mix = {low << 32 | high};
     uint64_t r = random_next(&mix);
 
-    return (struct sequence){(uint32_t)r, (uint32_t)(r >> 32) | 1};
+    return (struct port_sequence){(uint32_t)r, (uint32_t)(r >> 32) | 1};
 }
 
 uint16_t entropy_port_spray(uint32_t src_qpn, uint32_t dest_qpn, uint32_t index)
 {
-    struct sequence s = sequence_of(src_qpn, dest_qpn);
+    struct port_sequence s = port_sequence_of(src_qpn, dest_qpn);
 
     return (uint16_t)((s.start + s.stride * index) & PORT_MASK) | ENTROPY_PORT_MIN;
 }
 
 uint16_t entropy_port_after(uint16_t port, uint32_t src_qpn, uint32_t dest_qpn)
 {
-    return (uint16_t)((port + sequence_of(src_qpn, dest_qpn).stride) & PORT_MASK) |
+    return (uint16_t)((port + port_sequence_of(src_qpn, dest_qpn).stride) & PORT_MASK) |
            ENTROPY_PORT_MIN;
 }
 
@@ -99,7 +100,7 @@ static uint16_t port_rfc(const struct entropy_flow *f)
 {
     if (f->cm_src_port || f->cm_dest_port)
         return entropy_port_rfc_cm(f->cm_src_port, f->cm_dest_port);
-    /* Connected and datagram differ for the group's QPN alone, which nobody connects to. */
+    /* The rules for RC and UD differ only for the group's QPN, and no QP is connected to that. */
     return entropy_port_rfc_ud(f->src_qpn, f->dest_qpn);
 }
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* GIDs as text, and the GID table: see gid.h. */
 #include <arpa/inet.h>
 #include <errno.h>
 
@@ -36,7 +37,7 @@ unsigned gid_rank(const union gid *g)
     return gid_is_link_local(g) ? 2 : !gid_is_ipv4(g);
 }
 
-static bool is_same(const struct gid_entry *a, const struct gid_entry *b)
+static bool gid_entry_matches(const struct gid_entry *a, const struct gid_entry *b)
 {
     return gid_eq(&a->gid, &b->gid) && a->type == b->type && a->vlan == b->vlan;
 }
@@ -48,7 +49,7 @@ int gid_table_add(struct gid_table *t, const struct gid_entry *entry)
     if (gid_table_find(t, &entry->gid, (enum gid_type)entry->type, entry->vlan) >= 0)
         return -EEXIST;
     for (unsigned i = t->len; i-- > 0;)
-        if (!t->entry[i].valid && (slot == t->len || !is_same(&t->entry[slot], entry)))
+        if (!t->entry[i].valid && (slot == t->len || !gid_entry_matches(&t->entry[slot], entry)))
             slot = i;
     if (slot == GID_TABLE_MAX)
         return -ENOSPC;

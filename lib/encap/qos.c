@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Maps of service levels and code points: see qos.h. */
 #include "qos.h"
 
 #include "encap_layout.h"
@@ -13,8 +14,8 @@ void qos_map_default(struct qos_map *m)
 
 uint8_t qos_tos_to_priority(uint8_t tos)
 {
-    /* Best effort, bulk, interactive, interactive bulk: what the four TOS bits of RFC 1349 ask
-     * for; a code point's lower bits fall on them. */
+    /* Best effort, bulk, interactive, interactive bulk, by the four TOS bits of RFC 1349. The lower
+     * bits of a code point have the same positions. */
     static const uint8_t priority[16] = {0, 0, 0, 0, 2, 2, 2, 2, 6, 6, 6, 6, 4, 4, 4, 4};
 
     return priority[(tos & 0x1E) >> 1];

@@ -87,7 +87,7 @@ struct mem_region {
     _Atomic uint32_t windows;  /**< regions: windows bound to it, see region_close */
     _Atomic uint32_t gate;     /**< windows: who uses or changes it (mem_window.c) */
     struct mem_region *parent; /**< windows: the region it is bound to */
-    uint32_t key;              /**< lkey and rkey */
+    _Atomic uint32_t key;      /**< lkey and rkey */
     uint32_t pd;               /**< protection domain it belongs to */
     uint32_t access;           /**< enum mem_access */
     uint64_t iova;             /**< address that work requests and peers use for the first byte */
@@ -101,7 +101,7 @@ struct mem_region {
          * the same moment. */
         _Atomic uint64_t uses;
         _Atomic uint32_t limit;  /**< at how many it is hot; 0: never */
-        _Atomic bool told;       /**< it has been put on the list, or is about to be */
+        _Atomic bool listed;     /**< it has been put on the list, or is about to be */
         bool taken;              /**< and then from it; the control thread's */
         struct mem_region *next; /**< in that */
     } heat;
@@ -166,9 +166,9 @@ struct mr_table {
     uint64_t secret[2]; /**< from getrandom(2), or a seed in tests */
     uint32_t next;      /**< where the search for a free slot starts */
     uint32_t used;
-    uint64_t removals;          /**< ever; read by workers with acquire */
-    uint16_t *generation;       /**< per slot: 24 - slot_bits bits of it, at most 16, count */
-    struct mem_region **region; /**< per slot; read by workers with acquire */
+    _Atomic uint64_t removals; /**< ever; read by workers with acquire */
+    uint16_t *generation;      /**< per slot: 24 - slot_bits bits of it, at most 16, count */
+    struct mem_region *_Atomic *region; /**< per slot; read by workers with acquire */
 };
 
 #define MR_TABLE_MAX_SLOTS (1u << 20)

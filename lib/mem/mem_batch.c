@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Transfers, collected into few backend calls, and atomics: see mem.h. */
 #include <errno.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "mem.h"
@@ -10,8 +12,8 @@ static uint8_t *direct_at(const struct mem_region *mr, uint64_t addr)
     return mr->direct + (addr - mr->addr);
 }
 
-static void queue(struct mem_batch *b, struct mem_region *mr, uint64_t addr, void *local,
-                  uint32_t len, uint64_t tag)
+static void queue_transfer(struct mem_batch *b, struct mem_region *mr, uint64_t addr, void *local,
+                           uint32_t len, uint64_t tag)
 {
     b->io[b->n++] = (struct mem_io){.mr = mr, .addr = addr, .local = local, .len = len, .tag = tag};
 }
@@ -22,7 +24,7 @@ bool mem_batch_out(struct mem_batch *b, struct mem_region *mr, uint64_t addr, co
     if (mr->direct)
         mem_memcpy(direct_at(mr, addr), local, len);
     else
-        queue(b, mr, addr, (void *)(uintptr_t)local, len, tag);
+        queue_transfer(b, mr, addr, (void *)(uintptr_t)local, len, tag);
     return mr->direct;
 }
 
@@ -32,12 +34,12 @@ bool mem_batch_in(struct mem_batch *b, struct mem_region *mr, uint64_t addr, voi
     if (mr->direct)
         mem_memcpy(local, direct_at(mr, addr), len);
     else
-        queue(b, mr, addr, local, len, tag);
+        queue_transfer(b, mr, addr, local, len, tag);
     return mr->direct;
 }
 
-/* A queued transfer holds the window on. */
-static bool span_done(struct mem_batch *b, struct mr_span *s, bool done)
+/* Ends the span if the transfer is done; else the queued transfer holds its window. */
+static bool end_or_hold_span(struct mem_batch *b, struct mr_span *s, bool done)
 {
     if (done) {
         mr_span_end(s);
@@ -51,17 +53,17 @@ static bool span_done(struct mem_batch *b, struct mr_span *s, bool done)
 bool mem_batch_out_span(struct mem_batch *b, struct mr_span *s, const void *local, uint32_t len,
                         uint64_t tag)
 {
-    return span_done(b, s, mem_batch_out(b, s->mr, s->addr, local, len, tag));
+    return end_or_hold_span(b, s, mem_batch_out(b, s->mr, s->addr, local, len, tag));
 }
 
 bool mem_batch_in_span(struct mem_batch *b, struct mr_span *s, void *local, uint32_t len,
                        uint64_t tag)
 {
-    return span_done(b, s, mem_batch_in(b, s->mr, s->addr, local, len, tag));
+    return end_or_hold_span(b, s, mem_batch_in(b, s->mr, s->addr, local, len, tag));
 }
 
 /* How many of the n transfers, from the first on, one backend call can do. */
-static unsigned same_space(const struct mem_io *io, unsigned n)
+static unsigned count_same_space(const struct mem_io *io, unsigned n)
 {
     unsigned same = 1;
 
@@ -71,14 +73,14 @@ static unsigned same_space(const struct mem_io *io, unsigned n)
     return same;
 }
 
-static unsigned flush(struct mem_batch *b, bool out)
+static unsigned flush_batch(struct mem_batch *b, bool out)
 {
     unsigned failed = 0;
 
     for (unsigned i = 0, n; i < b->n; i += n) {
         const struct mem_region *mr = b->io[i].mr;
 
-        n = same_space(b->io + i, b->n - i);
+        n = count_same_space(b->io + i, b->n - i);
         (out ? mr->backend->copy_out : mr->backend->copy_in)(mr->space, b->io + i, n);
     }
     for (unsigned i = 0; i < b->n; i++) {
@@ -91,26 +93,26 @@ static unsigned flush(struct mem_batch *b, bool out)
 
 unsigned mem_batch_flush_out(struct mem_batch *b)
 {
-    return flush(b, true);
+    return flush_batch(b, true);
 }
 
 unsigned mem_batch_flush_in(struct mem_batch *b)
 {
-    return flush(b, false);
+    return flush_batch(b, false);
 }
 
-static int direct_atomic(uint64_t *p, enum mem_atomic_op op, uint64_t swap_add, uint64_t compare,
-                         uint64_t *old)
+static int direct_atomic(_Atomic uint64_t *p, enum mem_atomic_op op, uint64_t swap_add,
+                         uint64_t compare, uint64_t *old)
 {
-    /* A mapping that is not aligned as the application's own would make this a split lock. */
+    /* A mapping with another alignment than the application's would make this a split lock. */
     if ((uintptr_t)p % sizeof(*p))
         return -EFAULT;
     if (op == MEM_FETCH_ADD) {
-        *old = __atomic_fetch_add(p, swap_add, __ATOMIC_SEQ_CST);
+        *old = atomic_fetch_add(p, swap_add);
         return 0;
     }
     *old = compare;
-    __atomic_compare_exchange_n(p, old, swap_add, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+    atomic_compare_exchange_strong(p, old, swap_add);
     return 0;
 }
 
@@ -118,7 +120,7 @@ int mem_atomic(struct mem_region *mr, uint64_t addr, enum mem_atomic_op op, uint
                uint64_t compare, uint64_t *old)
 {
     if (mr->direct)
-        return direct_atomic((uint64_t *)direct_at(mr, addr), op, swap_add, compare, old);
+        return direct_atomic((_Atomic uint64_t *)direct_at(mr, addr), op, swap_add, compare, old);
     return mr->backend->atomic(mr->space, mr, addr, op, swap_add, compare, old);
 }
 
@@ -130,7 +132,7 @@ int mem_store8(struct mem_region *mr, uint64_t addr, const uint8_t bytes[8])
         uint64_t value;
 
         memcpy(&value, bytes, sizeof(value));
-        __atomic_store_n((uint64_t *)direct_at(mr, addr), value, __ATOMIC_SEQ_CST);
+        atomic_store((_Atomic uint64_t *)direct_at(mr, addr), value);
         return 0;
     }
     mr->backend->copy_out(mr->space, &io, 1);

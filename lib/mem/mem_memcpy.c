@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Long copies without string instructions: see mem_memcpy.h. */
 #include "mem_memcpy.h"
 
 #include "common.h"
 
 typedef uint64_t v16 __attribute__((vector_size(16), aligned(1), may_alias));
 
-static inline v16 at16(const uint8_t *p)
+static inline v16 load16(const uint8_t *p)
 {
     return *(const v16 *)p;
 }
 
-/* In steps of 64 bytes, loaded before they are stored: a later step may not wait for an earlier
- * store. What is left is copied by a last step that overlaps. */
+/* Copies in steps of 64 bytes. A step loads all its bytes before it stores them, so that no step
+ * waits for an earlier store. The last step overlaps the one before. */
 void mem_memcpy_narrow(uint8_t *to, const uint8_t *from, size_t len)
 {
     size_t at = 0, last = len - 64;
 
     for (;;) {
-        v16 a = at16(from + at), b = at16(from + at + 16);
-        v16 c = at16(from + at + 32), d = at16(from + at + 48);
+        v16 a = load16(from + at), b = load16(from + at + 16);
+        v16 c = load16(from + at + 32), d = load16(from + at + 48);
 
         *(v16 *)(to + at) = a;
         *(v16 *)(to + at + 16) = b;
@@ -33,22 +34,22 @@ void mem_memcpy_narrow(uint8_t *to, const uint8_t *from, size_t len)
 #ifdef __x86_64__
 typedef uint64_t v64 __attribute__((vector_size(64), aligned(1), may_alias));
 
-#define WIDE __attribute__((target("avx512f")))
+#define AVX512 __attribute__((target("avx512f")))
 
-ALWAYS_INLINE WIDE void copy_64(uint8_t *to, const uint8_t *from)
+ALWAYS_INLINE AVX512 void copy64(uint8_t *to, const uint8_t *from)
 {
     *(v64 *)to = *(const v64 *)from;
 }
 
-static WIDE void copy_wide(uint8_t *to, const uint8_t *from, size_t len)
+static AVX512 void copy_avx512(uint8_t *to, const uint8_t *from, size_t len)
 {
     size_t at = 0, last = len - 256;
 
     for (;;) {
-        copy_64(to + at, from + at);
-        copy_64(to + at + 64, from + at + 64);
-        copy_64(to + at + 128, from + at + 128);
-        copy_64(to + at + 192, from + at + 192);
+        copy64(to + at, from + at);
+        copy64(to + at + 64, from + at + 64);
+        copy64(to + at + 128, from + at + 128);
+        copy64(to + at + 192, from + at + 192);
         if (at == last)
             return;
         at = at + 256 < last ? at + 256 : last;
@@ -58,7 +59,7 @@ static WIDE void copy_wide(uint8_t *to, const uint8_t *from, size_t len)
 void mem_memcpy_long(uint8_t *to, const uint8_t *from, size_t len)
 {
     if (__builtin_cpu_supports("avx512f"))
-        copy_wide(to, from, len);
+        copy_avx512(to, from, len);
     else
         mem_memcpy_narrow(to, from, len);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * memcpy for what packets hold. A C library's own may use the string instructions for a packet's
- * bytes, which take twice the time of a loop where source and destination are not aligned alike,
- * and a packet's payload never is. The last bytes are written last: who polls them finds the
- * others. Pure; any thread.
+ * memcpy for payloads. A C library's memcpy may use the string instructions, which take twice the
+ * time of a loop where source and destination differ in alignment, and a packet's payload always
+ * does. The last bytes are written last: an application that polls them finds the others. Pure; any
+ * thread.
  */
 #ifndef UROCE_MEM_MEMCPY_H
 #define UROCE_MEM_MEMCPY_H
@@ -17,11 +17,11 @@
 
 /* mem_memcpy of MEM_MEMCPY_LONG bytes or more. */
 void mem_memcpy_long(uint8_t *to, const uint8_t *from, size_t len);
-/* The same as on a CPU without AVX-512. */
+/* mem_memcpy_long as a CPU without AVX-512 executes it; for tests. */
 void mem_memcpy_narrow(uint8_t *to, const uint8_t *from, size_t len);
 
-/* From eight to sixteen bytes. Eight are stored once: who waits for them may have cleared them
- * already when they are stored again. */
+/* Eight to sixteen bytes. Eight are stored once: a second store could come after the application
+ * that polls them has seen and cleared them. */
 static inline void mem_memcpy_few(uint8_t *to, const uint8_t *from, size_t len)
 {
     uint64_t first, last;

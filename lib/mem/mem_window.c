@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory windows: a key of its own for a part of a region, given and taken by work requests.
+ * Memory windows: separate keys for parts of a region, bound and invalidated by work requests.
  *
- * The gate of a window counts its users, and has two bits for who changes it: GATE_LOCKED keeps
- * other changers away while a change is being judged, and GATE_CHANGING users, once it is sure to
- * come. So a change that is refused disturbs nobody, and one that is made begins when the last user
- * has gone. Users are there for one burst, and none of them waits.
+ * The gate of a window counts the workers that use it, and has two bits for a worker that changes
+ * it: GATE_LOCKED excludes other changes while this one is checked, and GATE_CHANGING excludes
+ * users once the change is certain. A change that is refused therefore disturbs no user, and an
+ * accepted change starts when the last user has left. A use lasts at most one burst, and a worker
+ * never waits while it uses a window.
  */
 #include <sched.h>
 #include <stdatomic.h>
@@ -15,17 +16,18 @@
 
 #define REMOTE_CHANGES (MEM_REMOTE_WRITE | MEM_REMOTE_ATOMIC)
 #define REMOTE_RIGHTS  (MEM_REMOTE_WRITE | MEM_REMOTE_READ | MEM_REMOTE_ATOMIC)
-/* Rights that say nothing about a window, whose users are peers; programs set them all the same. */
+/* Rights that mean nothing for a window, whose users are peers. Applications set them anyway. */
 #define RIGHTS_IGNORED (MEM_LOCAL_WRITE | MEM_ACCESS_OPTIONAL)
-#define KEY_OWN_BITS   0xFFu /* the part of a key that its user may choose */
+#define KEY_USER_BITS  0xFFu /* the part of a key that the application may choose */
 
-#define GATE_LOCKED   (UINT32_C(1) << 31)
-#define GATE_CHANGING (UINT32_C(1) << 30)
-#define GATE_USERS    (GATE_CHANGING - 1)
-#define WINDOWS_NEVER (UINT32_C(1) << 31) /* of a region's count: it takes no window any more */
+#define GATE_LOCKED     (UINT32_C(1) << 31)
+#define GATE_CHANGING   (UINT32_C(1) << 30)
+#define GATE_USERS      (GATE_CHANGING - 1)
+#define WINDOWS_REFUSED (UINT32_C(1) << 31) /* of a region's count: no window can be bound to it \
+                                             */
 
-/* Looks between which the processor is not given away: whom we wait for is about to finish. */
-#define GATE_LOOKS 100
+/* How many times a wait polls before it yields the CPU: the other worker is about to finish. */
+#define GATE_SPINS 100
 
 /* ---- the gate ---- */
 
@@ -42,35 +44,35 @@ void window_release(struct mem_region *w)
     atomic_fetch_sub_explicit(&w->gate, 1, memory_order_release);
 }
 
-static void wait_while(struct mem_region *w, uint32_t bits)
+static void gate_wait_while(struct mem_region *w, uint32_t bits)
 {
     for (unsigned i = 1; atomic_load_explicit(&w->gate, memory_order_acquire) & bits; i++) {
-        if (i % GATE_LOOKS)
+        if (i % GATE_SPINS)
             cpu_pause();
         else
             sched_yield();
     }
 }
 
-static void lock(struct mem_region *w)
+static void gate_lock(struct mem_region *w)
 {
     while (atomic_fetch_or_explicit(&w->gate, GATE_LOCKED, memory_order_acquire) & GATE_LOCKED)
-        wait_while(w, GATE_LOCKED);
+        gate_wait_while(w, GATE_LOCKED);
 }
 
-static void unlock(struct mem_region *w)
+static void gate_unlock(struct mem_region *w)
 {
     atomic_fetch_and_explicit(&w->gate, ~GATE_LOCKED, memory_order_release);
 }
 
-/* The window is locked; until unlock_changed its keys are dead. */
-static void change(struct mem_region *w)
+/* Waits until no worker uses the locked window. Its keys are invalid until gate_reopen. */
+static void gate_close(struct mem_region *w)
 {
     atomic_fetch_or_explicit(&w->gate, GATE_CHANGING, memory_order_acquire);
-    wait_while(w, GATE_USERS);
+    gate_wait_while(w, GATE_USERS);
 }
 
-static void unlock_changed(struct mem_region *w)
+static void gate_reopen(struct mem_region *w)
 {
     atomic_fetch_and_explicit(&w->gate, ~(GATE_LOCKED | GATE_CHANGING), memory_order_release);
 }
@@ -81,15 +83,15 @@ bool region_close(struct mem_region *r)
 {
     uint32_t none = 0;
 
-    return atomic_compare_exchange_strong(&r->windows, &none, WINDOWS_NEVER);
+    return atomic_compare_exchange_strong(&r->windows, &none, WINDOWS_REFUSED);
 }
 
-static bool region_join(struct mem_region *r)
+static bool region_count_window(struct mem_region *r)
 {
     uint32_t windows = atomic_load(&r->windows);
 
     do {
-        if (windows & WINDOWS_NEVER)
+        if (windows & WINDOWS_REFUSED)
             return false;
     } while (!atomic_compare_exchange_weak(&r->windows, &windows, windows + 1));
     return true;
@@ -97,7 +99,7 @@ static bool region_join(struct mem_region *r)
 
 /* ---- changes ---- */
 
-static void take_off(struct mem_region *w)
+static void detach_window(struct mem_region *w)
 {
     if (!w->bound)
         return;
@@ -108,19 +110,19 @@ static void take_off(struct mem_region *w)
 
 void window_unbind(struct mem_region *w)
 {
-    lock(w);
-    change(w);
-    take_off(w);
-    unlock_changed(w);
+    gate_lock(w);
+    gate_close(w);
+    detach_window(w);
+    gate_reopen(w);
 }
 
-/* The window is locked. On MR_OK the region, if there is to be one, counts it already. */
-static enum mr_fault may_bind(const struct mr_table *t, const struct window_bind *b,
-                              const struct mem_region *w, struct mem_region **region)
+/* The window is locked. On MR_OK the region, if the window is to have one, already counts it. */
+static enum mr_fault check_bind(const struct mr_table *t, const struct window_bind *b,
+                                const struct mem_region *w, struct mem_region **region)
 {
     enum mr_fault f;
 
-    if (w->key != b->window_key || ((b->window_key ^ b->new_key) & ~KEY_OWN_BITS))
+    if (w->key != b->window_key || ((b->window_key ^ b->new_key) & ~KEY_USER_BITS))
         return MR_BAD_KEY;
     if (w->pd != b->pd)
         return MR_BAD_PD;
@@ -136,10 +138,10 @@ static enum mr_fault may_bind(const struct mr_table *t, const struct window_bind
         return f;
     if ((b->access & REMOTE_CHANGES) && !((*region)->access & MEM_LOCAL_WRITE))
         return MR_BAD_ACCESS;
-    return region_join(*region) ? MR_OK : MR_BAD_KEY;
+    return region_count_window(*region) ? MR_OK : MR_BAD_KEY;
 }
 
-static void put_on(struct mem_region *w, struct mem_region *r, const struct window_bind *b)
+static void attach_window(struct mem_region *w, struct mem_region *r, const struct window_bind *b)
 {
     w->iova = b->access & MEM_ZERO_BASED ? 0 : b->va;
     w->addr = mr_host_addr(r, b->va);
@@ -157,23 +159,23 @@ enum mr_fault window_bind(const struct mr_table *t, const struct window_bind *b)
 
     if (!w || w->kind == MEM_REGION)
         return MR_BAD_KEY;
-    lock(w);
-    f = may_bind(t, b, w, &r);
+    gate_lock(w);
+    f = check_bind(t, b, w, &r);
     if (f != MR_OK) {
-        unlock(w);
+        gate_unlock(w);
         return f;
     }
-    change(w);
-    take_off(w);
+    gate_close(w);
+    detach_window(w);
     if (r)
-        put_on(w, r, b);
-    __atomic_store_n(&w->key, b->new_key, __ATOMIC_RELAXED); /* look-ups compare it */
-    unlock_changed(w);
+        attach_window(w, r, b);
+    atomic_store_explicit(&w->key, b->new_key, memory_order_relaxed); /* look-ups compare it */
+    gate_reopen(w);
     return MR_OK;
 }
 
-static enum mr_fault may_invalidate(const struct mem_region *w, uint32_t key, uint32_t pd,
-                                    uint32_t qpn)
+static enum mr_fault check_invalidate(const struct mem_region *w, uint32_t key, uint32_t pd,
+                                      uint32_t qpn)
 {
     if (w->key != key || !w->bound)
         return MR_BAD_KEY;
@@ -189,14 +191,14 @@ enum mr_fault window_invalidate(const struct mr_table *t, uint32_t key, uint32_t
         return MR_BAD_KEY;
     if (w->kind != MEM_WINDOW_2)
         return MR_BAD_ACCESS;
-    lock(w);
-    f = may_invalidate(w, key, pd, qpn);
+    gate_lock(w);
+    f = check_invalidate(w, key, pd, qpn);
     if (f != MR_OK) {
-        unlock(w);
+        gate_unlock(w);
         return f;
     }
-    change(w);
-    take_off(w);
-    unlock_changed(w);
+    gate_close(w);
+    detach_window(w);
+    gate_reopen(w);
     return MR_OK;
 }

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Checks of keys, ranges and rights: see mem.h. */
 #include <string.h>
 
 #include "mem_internal.h"
 
-/* Not found in the cache: from the table, and then in the cache. Windows come and go by themselves:
- * they are looked up each time. */
-static __attribute__((noinline)) struct mem_region *find_slowly(struct mr_cache *c, uint32_t key)
+/* Looks a key up in the table, and adds a region to the cache. Windows are not cached: work
+ * requests change them at any time. */
+static __attribute__((noinline)) struct mem_region *find_region_in_table(struct mr_cache *c,
+                                                                         uint32_t key)
 {
-    uint64_t removals = __atomic_load_n(&c->table->removals, __ATOMIC_ACQUIRE);
+    uint64_t removals = atomic_load_explicit(&c->table->removals, memory_order_acquire);
     struct mem_region *mr;
 
     if (removals != c->removals)
@@ -21,18 +23,18 @@ static __attribute__((noinline)) struct mem_region *find_slowly(struct mr_cache 
     return mr;
 }
 
-static inline struct mem_region *find(struct mr_cache *c, uint32_t key)
+static inline struct mem_region *find_region(struct mr_cache *c, uint32_t key)
 {
     unsigned at = key / 256 % MR_CACHE; /* the low bits are a tag */
 
     if (likely(c->entry[at].key == key && c->entry[at].mr &&
-               __atomic_load_n(&c->table->removals, __ATOMIC_ACQUIRE) == c->removals))
+               atomic_load_explicit(&c->table->removals, memory_order_acquire) == c->removals))
         return c->entry[at].mr;
-    return find_slowly(c, key);
+    return find_region_in_table(c, key);
 }
 
-static inline enum mr_fault check(const struct mem_region *mr, uint32_t pd, uint64_t va,
-                                  uint64_t len, uint32_t access)
+static inline enum mr_fault check_access(const struct mem_region *mr, uint32_t pd, uint64_t va,
+                                         uint64_t len, uint32_t access)
 {
     if (mr->pd != pd)
         return MR_BAD_PD;
@@ -46,13 +48,13 @@ enum mr_fault region_check(const struct mem_region *mr, uint32_t pd, uint64_t va
 {
     if (!mr || mr->kind != MEM_REGION)
         return MR_BAD_KEY;
-    return check(mr, pd, va, len, access);
+    return check_access(mr, pd, va, len, access);
 }
 
 enum mr_fault mr_check(struct mr_cache *c, uint32_t key, uint32_t pd, uint64_t va, uint64_t len,
                        uint32_t access, struct mem_region **out)
 {
-    struct mem_region *mr = find(c, key);
+    struct mem_region *mr = find_region(c, key);
     enum mr_fault f = region_check(mr, pd, va, len, access);
 
     if (f == MR_OK)
@@ -62,11 +64,11 @@ enum mr_fault mr_check(struct mr_cache *c, uint32_t key, uint32_t pd, uint64_t v
 
 bool mr_hint_note(struct mr_hint *h, struct mr_cache *c, uint32_t key, uint32_t pd, uint32_t access)
 {
-    uint64_t removals = __atomic_load_n(&c->table->removals, __ATOMIC_ACQUIRE);
-    struct mem_region *mr = find(c, key);
+    uint64_t removals = atomic_load_explicit(&c->table->removals, memory_order_acquire);
+    struct mem_region *mr = find_region(c, key);
 
     if (!mr || mr->kind != MEM_REGION || mr->iova + mr->len < mr->iova ||
-        check(mr, pd, mr->iova, 0, access) != MR_OK)
+        check_access(mr, pd, mr->iova, 0, access) != MR_OK)
         return false;
     *h = (struct mr_hint){.mr = mr, .removals = removals, .key = key};
     return true;
@@ -74,7 +76,8 @@ bool mr_hint_note(struct mr_hint *h, struct mr_cache *c, uint32_t key, uint32_t 
 
 bool mr_hint_holds(const struct mr_hint *h, const struct mr_table *t, uint32_t key)
 {
-    return h->mr && h->key == key && __atomic_load_n(&t->removals, __ATOMIC_ACQUIRE) == h->removals;
+    return h->mr && h->key == key &&
+           atomic_load_explicit(&t->removals, memory_order_acquire) == h->removals;
 }
 
 static enum mr_fault check_window(struct mem_region *w, uint32_t key, uint32_t pd, uint32_t qpn,
@@ -84,13 +87,13 @@ static enum mr_fault check_window(struct mem_region *w, uint32_t key, uint32_t p
 
     if (!window_hold(w))
         return MR_BAD_KEY;
-    /* Held it does not change any more; before that it may have. */
+    /* The window may have changed before it was held; from now on it does not. */
     if (w->key != key || !w->bound)
         f = MR_BAD_KEY;
     else if (w->kind == MEM_WINDOW_2 && w->qpn != qpn)
         f = MR_BAD_PD;
     else
-        f = check(w, pd, va, len, access);
+        f = check_access(w, pd, va, len, access);
     if (f == MR_OK)
         *out = (struct mr_span){.mr = w->parent, .addr = mr_host_addr(w, va), .window = w};
     else
@@ -101,14 +104,14 @@ static enum mr_fault check_window(struct mem_region *w, uint32_t key, uint32_t p
 enum mr_fault mr_check_remote(struct mr_cache *c, uint32_t key, uint32_t pd, uint32_t qpn,
                               uint64_t va, uint64_t len, uint32_t access, struct mr_span *out)
 {
-    struct mem_region *mr = find(c, key);
+    struct mem_region *mr = find_region(c, key);
     enum mr_fault f;
 
     if (!mr)
         return MR_BAD_KEY;
     if (unlikely(mr->kind != MEM_REGION))
         return check_window(mr, key, pd, qpn, va, len, access, out);
-    f = check(mr, pd, va, len, access);
+    f = check_access(mr, pd, va, len, access);
     if (f == MR_OK)
         *out = (struct mr_span){.mr = mr, .addr = mr_host_addr(mr, va)};
     return f;

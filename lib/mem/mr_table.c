@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The table of regions by key: see mem.h. */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "common.h"
 #include "mem.h"
 
-#define ID_BITS   24 /* of (generation, slot), and of what the key shows of them */
+#define ID_BITS   24 /* of (generation, slot), and of its permutation in the key */
 #define HALF_BITS (ID_BITS / 2)
 #define HALF_MASK ((1u << HALF_BITS) - 1)
 #define TAG_BITS  8
@@ -22,7 +23,7 @@ static uint32_t scramble(const struct mr_table *t, unsigned round, uint32_t half
     return (uint32_t)(x >> (64 - HALF_BITS));
 }
 
-/* The secret permutation: a Feistel network, which is invertible whatever scramble() is. */
+/* The secret permutation: a Feistel network, which is invertible for every function scramble(). */
 static uint32_t permute(const struct mr_table *t, uint32_t id)
 {
     uint32_t left = id >> HALF_BITS, right = id & HALF_MASK;
@@ -81,7 +82,7 @@ static uint32_t make_key(const struct mr_table *t, uint32_t slot, uint8_t tag)
     uint32_t id = ((uint32_t)t->generation[slot] << t->slot_bits | slot) & ((1u << ID_BITS) - 1);
     uint32_t key = permute(t, id) << TAG_BITS | tag;
 
-    return key ? key : 1; /* the same id with another tag: still no other slot's */
+    return key ? key : 1; /* the same id with another tag: no other slot has it */
 }
 
 int mr_insert(struct mr_table *t, struct mem_region *mr, uint8_t tag)
@@ -90,27 +91,27 @@ int mr_insert(struct mr_table *t, struct mem_region *mr, uint8_t tag)
 
     if (t->used == t->slots)
         return -ENOSPC;
-    while (t->region[slot])
+    while (atomic_load_explicit(&t->region[slot], memory_order_relaxed))
         slot = (slot + 1) & (t->slots - 1);
-    /* Going on from here, not from the start, leaves a freed slot, and its keys, unused for long.
-     */
+    /* The search continues here and not at the start: a freed slot, and its keys, stay unused for
+     * long. */
     t->next = (slot + 1) & (t->slots - 1);
     t->used++;
-    mr->key = make_key(t, slot, tag);
+    atomic_store_explicit(&mr->key, make_key(t, slot, tag), memory_order_relaxed);
     mr->bound = mr->kind == MEM_REGION;
-    __atomic_store_n(&t->region[slot], mr, __ATOMIC_RELEASE);
+    atomic_store_explicit(&t->region[slot], mr, memory_order_release);
     return 0;
 }
 
 void mr_remove(struct mr_table *t, struct mem_region *mr)
 {
-    uint32_t key = __atomic_load_n(&mr->key, __ATOMIC_RELAXED);
+    uint32_t key = atomic_load_explicit(&mr->key, memory_order_relaxed);
     uint32_t slot = unpermute(t, key >> TAG_BITS) & (t->slots - 1);
 
-    if (t->region[slot] != mr)
+    if (atomic_load_explicit(&t->region[slot], memory_order_relaxed) != mr)
         return;
-    __atomic_store_n(&t->region[slot], NULL, __ATOMIC_RELEASE);
-    __atomic_store_n(&t->removals, t->removals + 1, __ATOMIC_RELEASE);
+    atomic_store_explicit(&t->region[slot], NULL, memory_order_release);
+    atomic_fetch_add_explicit(&t->removals, 1, memory_order_release);
     t->generation[slot]++;
     t->used--;
 }
@@ -118,8 +119,8 @@ void mr_remove(struct mr_table *t, struct mem_region *mr)
 struct mem_region *mr_lookup(const struct mr_table *t, uint32_t key)
 {
     uint32_t slot = unpermute(t, key >> TAG_BITS) & (t->slots - 1);
-    struct mem_region *mr = __atomic_load_n(&t->region[slot], __ATOMIC_ACQUIRE);
+    struct mem_region *mr = atomic_load_explicit(&t->region[slot], memory_order_acquire);
 
-    /* The whole key must match: its generation and tag too. */
-    return mr && __atomic_load_n(&mr->key, __ATOMIC_RELAXED) == key ? mr : NULL;
+    /* The whole key must match, with its generation and tag. */
+    return mr && atomic_load_explicit(&mr->key, memory_order_relaxed) == key ? mr : NULL;
 }

@@ -169,13 +169,14 @@ bool cq_lane_is_empty(const struct comp_queue *cq, uint32_t lane);
 struct cq_reader {
     struct cq_shared *shared;
     uint32_t size, lanes;
-    uint32_t next_lane, run; /**< the lane being read, and how many entries in a row came from it */
+    uint32_t next_lane,
+        lane_count; /**< the lane being read, and how many entries in a row came from it */
     uint32_t cons[CQ_MAX_LANES];
 };
 
 /** Entries that a reader takes from one lane before it looks at the others: staying is cheaper than
  * going round, but a lane that never runs dry must not hide the others. */
-#define LANE_RUN 32
+#define CQ_READER_LANE_MAX 32
 
 /**
  * Go on to the next lane. One thread at a time.
@@ -185,7 +186,7 @@ struct cq_reader {
 static inline void cq_reader_next_lane(struct cq_reader *r)
 {
     r->next_lane = r->next_lane + 1 < r->lanes ? r->next_lane + 1 : 0;
-    r->run = 0;
+    r->lane_count = 0;
 }
 
 /**
@@ -218,7 +219,7 @@ static inline void cq_reader_advance(struct cq_reader *r)
     struct cq_lane *ring = cq_lane_at(r->shared, r->size, r->next_lane);
 
     atomic_store_explicit(&ring->cons, ++r->cons[r->next_lane], memory_order_release);
-    if (++r->run == LANE_RUN)
+    if (++r->lane_count == CQ_READER_LANE_MAX)
         cq_reader_next_lane(r);
 }
 

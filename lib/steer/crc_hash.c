@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The hashes of switches: see crc_hash.h. */
 #include "crc_hash.h"
 
 #include "bytes.h"
+#include "encap_layout.h"
 
-#define IPPROTO_UDP_NUMBER 17
-#define ECMP_INPUT_MAX     (RSS_INPUT_MAX + 2)
+#define ECMP_INPUT_MAX (RSS_INPUT_MAX + 2)
 
 uint16_t crc16_ccitt(uint16_t crc, const uint8_t *data, unsigned len)
 {
@@ -27,12 +28,12 @@ uint32_t crc32_ieee(uint32_t crc, const uint8_t *data, unsigned len)
     return ~crc;
 }
 
-/* The 5-tuple. The protocol is a word, so that a sum of words can take it. */
+/* The 5-tuple. The protocol is a 16-bit word, so that ECMP_XOR includes it. */
 static unsigned ecmp_input(uint8_t out[ECMP_INPUT_MAX], const struct rss_tuple *t)
 {
     unsigned len = rss_input(out, t, RSS_ALL);
 
-    put_be16(out + len, IPPROTO_UDP_NUMBER);
+    put_be16(out + len, IP_PROTO_UDP);
     return len + 2;
 }
 

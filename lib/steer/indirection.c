@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The indirection table of receive-side scaling: see indirection.h. */
 #include "indirection.h"
 
 #include <errno.h>
@@ -19,7 +20,7 @@ int indirection_set(struct indirection *t, uint32_t index, uint16_t queue)
 {
     if (index >= t->size)
         return -EINVAL;
-    __atomic_store_n(&t->queue[index], queue, __ATOMIC_RELAXED);
+    atomic_store_explicit(&t->queue[index], queue, memory_order_relaxed);
     return 0;
 }
 

@@ -8,6 +8,7 @@
 #ifndef UROCE_INDIRECTION_H
 #define UROCE_INDIRECTION_H
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 #define INDIRECTION_MAX 512 /**< entries */
@@ -15,7 +16,7 @@
 /** An indirection table. */
 struct indirection {
     uint32_t size; /**< entries, a power of two */
-    uint16_t queue[INDIRECTION_MAX];
+    _Atomic uint16_t queue[INDIRECTION_MAX];
 };
 
 /**
@@ -58,7 +59,7 @@ uint32_t indirection_share(const struct indirection *t, uint16_t queue);
  */
 static inline uint16_t indirection_lookup(const struct indirection *t, uint32_t hash)
 {
-    return __atomic_load_n(&t->queue[hash & (t->size - 1)], __ATOMIC_RELAXED);
+    return atomic_load_explicit(&t->queue[hash & (t->size - 1)], memory_order_relaxed);
 }
 
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The receive queue of a flow, before its packets arrive: see predict.h. */
 #include "predict.h"
 
 #include <errno.h>

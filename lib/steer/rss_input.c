@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The bytes that receive-side scaling hashes: see rss_input.h. */
 #include "rss_input.h"
 
 #include <string.h>

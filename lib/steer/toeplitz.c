@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The Toeplitz hash, by tables and by its definition: see toeplitz.h. */
 #include "toeplitz.h"
 
 #include "bytes.h"
@@ -15,7 +16,7 @@ const uint8_t toeplitz_key_symmetric[TOEPLITZ_KEY_LEN] = {
     0x6d, 0x5a, 0x6d, 0x5a, 0x6d, 0x5a, 0x6d, 0x5a, 0x6d, 0x5a, 0x6d, 0x5a,
 };
 
-/* The 32 bits of the key that begin at a bit; bit 0 is the highest of the first byte. */
+/* The 32 bits of the key from `bit` on; bit 0 is the highest of the first byte. */
 static uint32_t key_window(const uint8_t *key, unsigned bit)
 {
     uint64_t bits = (uint64_t)get_be32(key + bit / 8) << 8 | key[bit / 8 + 4];

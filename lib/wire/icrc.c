@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The ICRC: see icrc.h. Short packets by icrc_short.c, the rest of long ones by ISA-L. */
 #include <isa-l/crc.h>
 #include <string.h>
 
 #include "common.h"
 #include "icrc_short.h"
 
-/* The CRC-32 of the eight bytes of ones that stand for the LRH, from which everything continues. */
+/* The CRC-32 of the eight bytes of ones that stand for the LRH. */
 #define ICRC_SEED UINT32_C(0x2144df1c)
 
 #define BTH_SIZE 12
 
-/* Network headers and BTH that hold every masked field, by enum icrc_l3. */
+/* Length of the network headers and BTH, which include every masked field; by enum icrc_l3. */
 static const uint8_t masked_len[] = {
     [ICRC_IPV4] = 20 + 8 + BTH_SIZE,
     [ICRC_IPV6] = 40 + 8 + BTH_SIZE,
@@ -28,8 +29,8 @@ static uint32_t head_crc(enum icrc_l3 kind, const uint8_t *l3, size_t len)
 }
 
 /*
- * ISA-L's AVX-512 code returns with the upper parts of the vector registers in use, and until they
- * are cleared every SSE instruction of ours waits for them: 140 ns a packet here.
+ * ISA-L's AVX-512 code returns with the upper parts of the vector registers in use. Until they are
+ * cleared, each of our SSE instructions waits for them: 140 ns a packet.
  */
 static void release_vectors(void)
 {
@@ -90,7 +91,7 @@ bool icrc_verify(enum icrc_l3 kind, const uint8_t *l3, size_t len)
     len -= sizeof(stored);
     memcpy(&stored, l3 + len, sizeof(stored));
 #ifdef UROCE_FUZZ
-    /* A fuzzer cannot guess a CRC, and what lies behind it wants fuzzing too. */
+    /* A fuzzer cannot guess a CRC: without this it would not reach the code behind the check. */
     stored = icrc_compute(kind, l3, len);
 #endif
     return stored == compute(kind, l3, len);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Copying a payload into its packet and summing it up in one pass: each byte is loaded once and
- * stored from the register that is multiplied. Copying it and reading it again takes about twice as
- * long, whether it comes from the cache or from memory.
+ * icrc_seal_copy: copies a payload into its packet and computes the ICRC in one pass. Each byte is
+ * loaded once, and stored from the register that is multiplied. A copy and a second pass take about
+ * twice as long, from the cache as well as from memory.
  */
 #include <string.h>
 
 #include "common.h"
 #include "icrc_short.h"
 
-/* Copies, pads, and sums up what was copied. */
+/* Copies and pads the payload, then computes the ICRC of the copy. */
 static void copy_then_seal(enum icrc_l3 kind, uint8_t *l3, size_t head_len, const uint8_t *from,
                            size_t len)
 {
@@ -29,41 +29,42 @@ static void copy_then_seal(enum icrc_l3 kind, uint8_t *l3, size_t head_len, cons
 #define STEP_256_HIGH 0x1322d1430
 #define STEP_256_LOW  0x11542778a
 
-FAST __m128i fold_by(__m128i x, __m128i next, __m128i by)
+CLMUL_INLINE __m128i fold_with(__m128i x, __m128i next, __m128i by)
 {
     return _mm_xor_si128(
         next, _mm_xor_si128(_mm_clmulepi64_si128(x, by, 0x00), _mm_clmulepi64_si128(x, by, 0x11)));
 }
 
-/* One piece moved: its copy is stored. */
-FAST __m128i move16(uint8_t *to, const uint8_t *from)
+/* Copies 16 bytes and returns them. */
+CLMUL_INLINE __m128i copy16(uint8_t *to, const uint8_t *from)
 {
-    __m128i x = load(from);
+    __m128i x = load16(from);
 
     _mm_storeu_si128((__m128i *)(void *)to, x);
     return x;
 }
 
-/* x: the sum of what comes before. len: a multiple of 64. Four sums, 16 bytes apart. */
-__attribute__((target("pclmul,avx"))) static __m128i move_128(__m128i x, uint8_t *to,
-                                                              const uint8_t *from, size_t len)
+/* Copies and folds len bytes, a multiple of 64, as four interleaved streams of 16-byte pieces.
+ * x: the fold of the bytes before. */
+__attribute__((target("pclmul,avx"))) static __m128i copy_fold_128(__m128i x, uint8_t *to,
+                                                                   const uint8_t *from, size_t len)
 {
     const __m128i by = _mm_set_epi64x(STEP_64_HIGH, STEP_64_LOW);
-    __m128i a = fold(x, move16(to, from)), b = move16(to + 16, from + 16);
-    __m128i c = move16(to + 32, from + 32), d = move16(to + 48, from + 48);
+    __m128i a = fold(x, copy16(to, from)), b = copy16(to + 16, from + 16);
+    __m128i c = copy16(to + 32, from + 32), d = copy16(to + 48, from + 48);
 
     for (size_t at = 64; at < len; at += 64) {
-        a = fold_by(a, move16(to + at, from + at), by);
-        b = fold_by(b, move16(to + at + 16, from + at + 16), by);
-        c = fold_by(c, move16(to + at + 32, from + at + 32), by);
-        d = fold_by(d, move16(to + at + 48, from + at + 48), by);
+        a = fold_with(a, copy16(to + at, from + at), by);
+        b = fold_with(b, copy16(to + at + 16, from + at + 16), by);
+        c = fold_with(c, copy16(to + at + 32, from + at + 32), by);
+        d = fold_with(d, copy16(to + at + 48, from + at + 48), by);
     }
     return fold(fold(fold(a, b), c), d);
 }
 
-#define WIDE __attribute__((target("avx512f,vpclmulqdq,pclmul,avx")))
+#define AVX512 __attribute__((target("avx512f,vpclmulqdq,pclmul,avx")))
 
-ALWAYS_INLINE WIDE __m512i move64(uint8_t *to, const uint8_t *from)
+ALWAYS_INLINE AVX512 __m512i copy64(uint8_t *to, const uint8_t *from)
 {
     __m512i x = _mm512_loadu_si512(from);
 
@@ -71,26 +72,26 @@ ALWAYS_INLINE WIDE __m512i move64(uint8_t *to, const uint8_t *from)
     return x;
 }
 
-ALWAYS_INLINE WIDE __m512i fold64(__m512i x, __m512i next, __m512i by)
+ALWAYS_INLINE AVX512 __m512i fold64(__m512i x, __m512i next, __m512i by)
 {
     return _mm512_ternarylogic_epi64(next, _mm512_clmulepi64_epi128(x, by, 0x00),
                                      _mm512_clmulepi64_epi128(x, by, 0x11), 0x96); /* xor */
 }
 
 /* The same, for a multiple of 256, with registers four times as wide. */
-static WIDE __m128i move_512(__m128i x, uint8_t *to, const uint8_t *from, size_t len)
+static AVX512 __m128i copy_fold_512(__m128i x, uint8_t *to, const uint8_t *from, size_t len)
 {
     __m512i by = _mm512_broadcast_i32x4(_mm_set_epi64x(STEP_256_HIGH, STEP_256_LOW));
-    __m512i a = move64(to, from), b = move64(to + 64, from + 64);
-    __m512i c = move64(to + 128, from + 128), d = move64(to + 192, from + 192);
+    __m512i a = copy64(to, from), b = copy64(to + 64, from + 64);
+    __m512i c = copy64(to + 128, from + 128), d = copy64(to + 192, from + 192);
 
-    /* Moving the sum on by 16 bytes is folding it into nothing. */
+    /* To fold x with zeros advances it by 16 bytes. */
     a = _mm512_xor_si512(a, _mm512_zextsi128_si512(fold(x, _mm_setzero_si128())));
     for (size_t at = 256; at < len; at += 256) {
-        a = fold64(a, move64(to + at, from + at), by);
-        b = fold64(b, move64(to + at + 64, from + at + 64), by);
-        c = fold64(c, move64(to + at + 128, from + at + 128), by);
-        d = fold64(d, move64(to + at + 192, from + at + 192), by);
+        a = fold64(a, copy64(to + at, from + at), by);
+        b = fold64(b, copy64(to + at + 64, from + at + 64), by);
+        c = fold64(c, copy64(to + at + 128, from + at + 128), by);
+        d = fold64(d, copy64(to + at + 192, from + at + 192), by);
     }
     by = _mm512_broadcast_i32x4(_mm_set_epi64x(STEP_64_HIGH, STEP_64_LOW));
     d = fold64(fold64(fold64(a, b, by), c, by), d, by);
@@ -98,21 +99,22 @@ static WIDE __m128i move_512(__m128i x, uint8_t *to, const uint8_t *from, size_t
     return fold(fold(x, _mm512_extracti32x4_epi32(d, 2)), _mm512_extracti32x4_epi32(d, 3));
 }
 
-typedef __m128i move_fn(__m128i x, uint8_t *to, const uint8_t *from, size_t len);
+typedef __m128i copy_fold_fn(__m128i x, uint8_t *to, const uint8_t *from, size_t len);
 
-/* The headers and as much of the payload as is left of 256 bytes first, as of a short packet; then
- * the rest. */
-__attribute__((target("pclmul,avx"))) static void seal_moving(enum icrc_l3 kind, uint8_t *l3,
-                                                              size_t head_len, const uint8_t *from,
-                                                              size_t len, move_fn *move)
+/* First the headers and the payload's length modulo 256, like a short packet; then the rest of the
+ * payload, a multiple of 256. */
+__attribute__((target("pclmul,avx"))) static void copy_and_seal(enum icrc_l3 kind, uint8_t *l3,
+                                                                size_t head_len,
+                                                                const uint8_t *from, size_t len,
+                                                                copy_fold_fn *copy_fold)
 {
-    size_t some = len & 255, begin = head_len + some;
+    size_t head_payload = len & 255, folded_len = head_len + head_payload;
     uint32_t crc;
     __m128i x;
 
-    memcpy(l3 + head_len, from, some);
-    x = fold_all(icrc_mask[kind], l3, begin);
-    x = move(x, l3 + begin, from + some, len - some);
+    memcpy(l3 + head_len, from, head_payload);
+    x = fold_all(icrc_mask[kind], l3, folded_len);
+    x = copy_fold(x, l3 + folded_len, from + head_payload, len - head_payload);
     crc = ~reduce(x);
     memcpy(l3 + head_len + len, &crc, sizeof(crc));
 }
@@ -122,19 +124,19 @@ void icrc_seal_copy(enum icrc_l3 kind, uint8_t *l3, size_t head_len, const uint8
 {
     bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("vpclmulqdq");
 
-    if (len < ICRC_MOVE_LEN || (len & 3) || !icrc_short_is_fast())
+    if (len < ICRC_COPY_LEN || (len & 3) || !icrc_short_is_fast())
         copy_then_seal(kind, l3, head_len, from, len);
     else
-        seal_moving(kind, l3, head_len, from, len, wide ? move_512 : move_128);
+        copy_and_seal(kind, l3, head_len, from, len, wide ? copy_fold_512 : copy_fold_128);
 }
 
 void icrc_seal_copy_narrow(enum icrc_l3 kind, uint8_t *l3, size_t head_len, const uint8_t *from,
                            size_t len)
 {
-    if (len < ICRC_MOVE_LEN || (len & 3) || !icrc_short_is_fast())
+    if (len < ICRC_COPY_LEN || (len & 3) || !icrc_short_is_fast())
         copy_then_seal(kind, l3, head_len, from, len);
     else
-        seal_moving(kind, l3, head_len, from, len, move_128);
+        copy_and_seal(kind, l3, head_len, from, len, copy_fold_128);
 }
 
 #else

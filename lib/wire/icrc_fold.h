@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Inside the ICRC, x86: a CRC is the remainder of a polynomial. Multiplying a 128-bit piece of it
- * by x^128 modulo the CRC's polynomial, and adding the next piece, shortens it by 16 bytes in two
- * multiplications; what is left at last is reduced as Barrett's method has it. Bits are in the
- * reflected order of CRC-32 all along. V. Gopal and others: "Fast CRC Computation for Generic
- * Polynomials Using PCLMULQDQ".
+ * The ICRC by carry-less multiplication, private to lib/wire, x86: a CRC is the remainder of a
+ * polynomial. Multiplying a 128-bit piece of the polynomial by x^128 modulo the CRC's polynomial,
+ * and adding the next piece, shortens it by 16 bytes with two multiplications. Barrett's method
+ * reduces the last piece. Bits are in the reflected order of CRC-32 throughout. V. Gopal and
+ * others: "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ".
  */
 #ifndef UROCE_ICRC_FOLD_H
 #define UROCE_ICRC_FOLD_H
@@ -14,7 +14,7 @@
 #include "common.h"
 #include "icrc_short.h"
 
-/* What the CRC is after the eight bytes of ones that stand for the LRH, before it is inverted. */
+/* The CRC after the eight bytes of ones that stand for the LRH, not inverted. */
 #define STATE_AFTER_LRH 0xdebb20e3u
 
 #define FOLD_HIGH  0x0ccaa009e /* x^(128-32) and x^(128+32) modulo the polynomial, reflected */
@@ -23,25 +23,26 @@
 #define POLYNOMIAL 0x1db710641
 #define QUOTIENT   0x1f7011641 /* x^64 divided by it */
 
-/* Shifts a register's bytes up by n, zeros coming in: the 16 bytes at position 16 - n. */
+/* The 16 bytes at position 16 - n are a shuffle that shifts a register's bytes up by n and fills
+ * with zeros. */
 static const uint8_t shift_up[32] = {
     0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80,
     0,    1,    2,    3,    4,    5,    6,    7,    8,    9,    10,   11,   12,   13,   14,   15};
 
-#define FAST ALWAYS_INLINE __attribute__((target("pclmul,avx")))
+#define CLMUL_INLINE ALWAYS_INLINE __attribute__((target("pclmul,avx")))
 
-FAST __m128i load(const uint8_t *p)
+CLMUL_INLINE __m128i load16(const uint8_t *p)
 {
     return _mm_loadu_si128((const __m128i *)(const void *)p);
 }
 
-/* 16 bytes of the packet, masked. */
-FAST __m128i piece(const uint8_t *l3, const uint8_t *mask, size_t at)
+/* 16 bytes of the packet, with the masked bits as ones. */
+CLMUL_INLINE __m128i load_masked(const uint8_t *l3, const uint8_t *mask, size_t at)
 {
-    return _mm_or_si128(load(l3 + at), load(mask + at));
+    return _mm_or_si128(load16(l3 + at), load16(mask + at));
 }
 
-FAST __m128i fold(__m128i x, __m128i next)
+CLMUL_INLINE __m128i fold(__m128i x, __m128i next)
 {
     const __m128i by = _mm_set_epi64x(FOLD_HIGH, FOLD_LOW);
 
@@ -49,7 +50,7 @@ FAST __m128i fold(__m128i x, __m128i next)
         next, _mm_xor_si128(_mm_clmulepi64_si128(x, by, 0x00), _mm_clmulepi64_si128(x, by, 0x11)));
 }
 
-FAST uint32_t reduce(__m128i x)
+CLMUL_INLINE uint32_t reduce(__m128i x)
 {
     const __m128i by = _mm_set_epi64x(FOLD_HIGH, FOLD_LOW), low = _mm_set_epi32(0, -1, 0, -1);
     const __m128i barrett = _mm_set_epi64x(QUOTIENT, POLYNOMIAL);
@@ -64,37 +65,40 @@ FAST uint32_t reduce(__m128i x)
 }
 
 /*
- * In pieces of 16 bytes, aligned at the end. The first has zeros in front for what it lacks, which
- * add nothing: the CRC's state, which belongs to the first bytes, is added before they are shifted.
- * This is the sum of the first two, which cover 20 to 32 bytes.
+ * A packet is folded in pieces of 16 bytes that are aligned to its end. The first piece is
+ * `missing` bytes short and starts with as many zeros, which do not change the result; the CRC's
+ * initial state belongs to the packet's first bytes and is added before they are shifted. Returns
+ * the fold of the first two pieces, which cover 20 to 32 bytes.
  */
-FAST __m128i fold_first_two(const uint8_t *mask, const uint8_t *l3, size_t lacks)
+CLMUL_INLINE __m128i fold_first_two(const uint8_t *mask, const uint8_t *l3, size_t missing)
 {
-    __m128i x = _mm_xor_si128(piece(l3, mask, 0), _mm_cvtsi32_si128((int)STATE_AFTER_LRH));
+    __m128i x = _mm_xor_si128(load_masked(l3, mask, 0), _mm_cvtsi32_si128((int)STATE_AFTER_LRH));
 
-    return fold(_mm_shuffle_epi8(x, load(shift_up + 16 - lacks)), piece(l3, mask, 16 - lacks));
+    return fold(_mm_shuffle_epi8(x, load16(shift_up + 16 - missing)),
+                load_masked(l3, mask, 16 - missing));
 }
 
-/* And of all, which are three or more. */
-FAST __m128i fold_rest(__m128i x, const uint8_t *mask, const uint8_t *l3, size_t len, size_t lacks)
+/* Folds the remaining pieces, at least one, into x. */
+CLMUL_INLINE __m128i fold_rest(__m128i x, const uint8_t *mask, const uint8_t *l3, size_t len,
+                               size_t missing)
 {
-    size_t at = 32 - lacks;
+    size_t at = 32 - missing;
 
-    x = fold(x, piece(l3, mask, at));
+    x = fold(x, load_masked(l3, mask, at));
     if ((at += 16) < len)
-        x = fold(x, piece(l3, mask, at));
+        x = fold(x, load_masked(l3, mask, at));
     if ((at += 16) < len)
-        x = fold(x, piece(l3, mask, at));
+        x = fold(x, load_masked(l3, mask, at));
     for (at += 16; at < len; at += 16)
-        x = fold(x, load(l3 + at));
+        x = fold(x, load16(l3 + at));
     return x;
 }
 
-FAST __m128i fold_all(const uint8_t *mask, const uint8_t *l3, size_t len)
+CLMUL_INLINE __m128i fold_all(const uint8_t *mask, const uint8_t *l3, size_t len)
 {
-    size_t lacks = -len & 15;
+    size_t missing = -len & 15;
 
-    return fold_rest(fold_first_two(mask, l3, lacks), mask, l3, len, lacks);
+    return fold_rest(fold_first_two(mask, l3, missing), mask, l3, len, missing);
 }
 
 #endif

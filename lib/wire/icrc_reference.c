@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The ICRC as the specification words it, one bit at a time and with a byte's mask found by its
- * offset: it shares nothing with icrc.c, so that the two can check each other.
+ * icrc_reference: the ICRC as the specification words it, one bit at a time. It finds a byte's mask
+ * by its offset, and shares no code with icrc.c, so that each can check the other.
  */
 #include "icrc.h"
 
@@ -18,7 +18,7 @@ static uint32_t crc_byte(uint32_t crc, uint8_t byte)
     return crc;
 }
 
-/* The bits of the byte at this offset from the network header that are taken as ones. */
+/* The bits of the byte at this offset from the network header that count as ones. */
 static uint8_t mask_at(enum icrc_l3 kind, size_t at)
 {
     size_t bth = kind == ICRC_IPV4 ? 28 : kind == ICRC_IPV6 ? 48 : 40;

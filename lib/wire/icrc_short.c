@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which bits are masked, and the sums of short packets. */
+/* The masked bits, and the ICRC of short packets: see icrc_short.h. */
 #include <string.h>
 
 #include "common.h"
@@ -27,20 +27,20 @@ __attribute__((target("pclmul,avx"))) uint32_t icrc_short(enum icrc_l3 kind, con
     return ~reduce(fold_all(icrc_mask[kind], l3, len));
 }
 
-/* So many of them, from the first on, that are short and right. */
-FAST unsigned verify_short(const uint8_t *mask, const struct icrc_span *s, unsigned n)
+/* How many packets, from the first one on, are short and have the right ICRC. */
+CLMUL_INLINE unsigned verify_short_batch(const uint8_t *mask, const struct icrc_span *s, unsigned n)
 {
     __m128i begin = _mm_setzero_si128();
     unsigned i;
 
     for (i = 0; i < n && s[i].len <= ICRC_SHORT_LEN + sizeof(uint32_t); i++) {
-        size_t len = s[i].len - sizeof(uint32_t), lacks = -len & 15;
+        size_t len = s[i].len - sizeof(uint32_t), missing = -len & 15;
         uint32_t stored;
 
         if (!s[i].alike)
-            begin = fold_first_two(mask, s[i].l3, lacks);
+            begin = fold_first_two(mask, s[i].l3, missing);
         memcpy(&stored, s[i].l3 + len, sizeof(stored));
-        if (unlikely(~reduce(fold_rest(begin, mask, s[i].l3, len, lacks)) != stored))
+        if (unlikely(~reduce(fold_rest(begin, mask, s[i].l3, len, missing)) != stored))
             break;
     }
     return i;
@@ -52,7 +52,7 @@ icrc_short_verify_batch(enum icrc_l3 kind, const struct icrc_span *s, unsigned n
     unsigned i = 0;
 
     for (;;) {
-        i += verify_short(icrc_mask[kind], s + i, n - i);
+        i += verify_short_batch(icrc_mask[kind], s + i, n - i);
         if (i == n || !icrc_verify(kind, s[i].l3, s[i].len))
             return i;
         i++;
@@ -63,12 +63,12 @@ __attribute__((target("pclmul,avx"))) void icrc_short_seal_batch(enum icrc_l3 ki
                                                                  const struct frame *f, unsigned n)
 {
     const uint8_t *mask = icrc_mask[kind];
-    size_t len = f->len - l3_off - sizeof(uint32_t), lacks = -len & 15;
-    __m128i begin = fold_first_two(mask, f->data + l3_off, lacks);
+    size_t len = f->len - l3_off - sizeof(uint32_t), missing = -len & 15;
+    __m128i begin = fold_first_two(mask, f->data + l3_off, missing);
 
     for (const struct frame *end = f + n; f < end; f++) {
         uint8_t *l3 = f->data + l3_off;
-        uint32_t crc = ~reduce(fold_rest(begin, mask, l3, len, lacks));
+        uint32_t crc = ~reduce(fold_rest(begin, mask, l3, len, missing));
 
         memcpy(l3 + len, &crc, sizeof(crc));
     }

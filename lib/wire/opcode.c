@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The table of BTH opcodes: see opcode.h. */
 #include "opcode.h"
 
-/* Bytes on the wire: the BTH and each extension header that the flags name. */
+/* Bytes on the wire of the BTH and of each extension header that the flags name. */
 #define HAS(flags, flag, bytes) ((flags) & (flag) ? (bytes) : 0)
 #define HEADER_LEN(f)                                                                            \
     (12 + HAS(f, PF_DETH, 8) + HAS(f, PF_XRCETH, 4) + HAS(f, PF_FETH, 4) + HAS(f, PF_RETH, 16) + \
@@ -23,7 +24,8 @@
 #define REPLY      PF_RESPONSE
 #define REPLY_DATA (PF_RESPONSE | PF_PAYLOAD)
 
-/* What RC, UC and XRC share; eth is what the service puts in front of every request. */
+/* The opcodes that RC, UC and XRC share; eth: the extension header that the service adds to every
+ * request. */
 #define SEND_AND_WRITE(svc, eth)                                             \
     ROW(svc, SEND_FIRST, SEND, REQ_DATA | PF_START | (eth)),                 \
         ROW(svc, SEND_MIDDLE, SEND, REQ_DATA | (eth)),                       \
@@ -38,7 +40,7 @@
         ROW(svc, WRITE_ONLY, WRITE, REQ_DATA | ONLY | PF_RETH | (eth)),      \
         ROW(svc, WRITE_ONLY_IMM, WRITE, REQ_DATA | ONLY | PF_RETH | PF_IMM | (eth))
 
-/* What RC and XRC have beyond that. Responses carry no eth: they go to the initiator's QP. */
+/* The further opcodes of RC and XRC. Responses carry no eth: they go to the requester's QP. */
 #define RELIABLE(svc, eth)                                                          \
     ROW(svc, READ_REQUEST, READ_REQUEST, REQ | ONLY | PF_RETH | (eth)),             \
         ROW(svc, READ_RESP_FIRST, READ_RESPONSE, REPLY_DATA | PF_START | PF_AETH),  \
@@ -62,7 +64,8 @@ const struct opcode_info opcode_table[256] = {
     ROW(UD, SEND_ONLY_IMM, SEND, REQ_DATA | ONLY | PF_DETH | PF_IMM),
     SEND_AND_WRITE(XRC, PF_XRCETH),
     RELIABLE(XRC, PF_XRCETH),
-    /* Neither request nor response: it belongs to no message. Its 16 bytes are reserved. */
+    /* A CNP belongs to no message: it is neither request nor response. Its 16 bytes are reserved.
+     */
     [OPCODE_CNP] = {.name = "CNP",
                     .flags = ONLY | PF_PAYLOAD,
                     .kind = KIND_CNP,

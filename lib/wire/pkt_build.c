@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Building transport headers: see pkt.h. */
 #include "bytes.h"
 #include "pkt.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Parsing transport headers: see pkt.h. */
 #include "bytes.h"
 #include "common.h"
 #include "pkt.h"
@@ -32,13 +33,13 @@ static void parse_aeth(struct pkt *p, const uint8_t *b)
     p->aeth.msn = get_be24(b + 1);
 }
 
-/* The extension headers, which the caller has checked to be there, in their order on the wire. */
+/* Parses the extension headers in their order on the wire. The caller has checked the length. */
 static void parse_extensions(struct pkt *p, unsigned flags, const uint8_t *b)
 {
     flags &= PF_EXTENSIONS;
     if (!flags)
         return;
-    if (flags == PF_RETH) { /* these two are the most frequent, and alone */
+    if (flags == PF_RETH) { /* the two most frequent sets, each a single header */
         parse_reth(p, b);
         return;
     }
@@ -87,7 +88,8 @@ static void parse_extensions(struct pkt *p, unsigned flags, const uint8_t *b)
         p->ieth_rkey = get_be32(b);
 }
 
-/* Whether rest bytes between the headers and the ICRC, pad of them padding, suit the opcode. */
+/* Whether the opcode allows `rest` bytes between the headers and the ICRC, `pad` of them padding.
+ */
 static bool length_suits(const struct opcode_info *info, size_t rest, unsigned pad)
 {
     /* A sender pads to a multiple of four, so anything else contradicts the pad count. */
@@ -97,7 +99,7 @@ static bool length_suits(const struct opcode_info *info, size_t rest, unsigned p
         return !rest;
     if (info->payload_fix)
         return rest - pad == info->payload_fix;
-    /* All but the last packet of a message are full MTUs. */
+    /* Every packet of a message but the last carries a full MTU. */
     return (info->flags & PF_END) || !pad;
 }
 

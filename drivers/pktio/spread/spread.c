@@ -106,7 +106,7 @@ static void spread_link_ack(struct pktio *io)
     inner->ops->link_ack(inner);
 }
 
-/* Of queue 0: those of the port below. Whoever asks adds them up; two at a time find the same. */
+/* Queue 0 has the counters of the port below. A caller adds them up; two at a time get the same. */
 static const struct pktio_counters *spread_counters(struct pktio *io, unsigned queue)
 {
     struct spread *s = spread_of(io);
@@ -122,7 +122,7 @@ static const struct pktio_counters *spread_counters(struct pktio *io, unsigned q
 
             value += c ? counter_get(&c[i]) : 0;
         }
-        __atomic_store_n(&sum[i].value, value, __ATOMIC_RELAXED);
+        counter_set(&sum[i], value);
     }
     return &s->sum;
 }

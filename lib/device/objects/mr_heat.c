@@ -51,7 +51,7 @@ static void unlist_hot(struct mr *mr)
  * worker uses the region. */
 void mr_heat_stop(struct mr *mr)
 {
-    if (atomic_load_explicit(&mr->region.heat.told, memory_order_relaxed))
+    if (atomic_load_explicit(&mr->region.heat.listed, memory_order_relaxed))
         take_reported(mr->o.session);
     unlist_hot(mr);
 }

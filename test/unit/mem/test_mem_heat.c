@@ -108,7 +108,7 @@ static void many_workers(void **state)
 static void not_listed_twice(void **state)
 {
     struct mem_heat h = {0};
-    struct mem_region mr = {.heat = {.limit = 1, .told = true}};
+    struct mem_region mr = {.heat = {.limit = 1, .listed = true}};
 
     mem_heat_restart(&mr, 1);
     assert_false(use(&h, &mr));
@@ -136,7 +136,7 @@ static void restarted_meanwhile(void **state)
     for (unsigned i = 0; i < THREADS; i++)
         pthread_create(&thread[i], NULL, user, NULL);
     for (unsigned round = 0; round < 300000; round++) {
-        if (atomic_load(&region[0].heat.told)) {
+        if (atomic_load(&region[0].heat.listed)) {
             struct mem_region *mr = mem_heat_take(&shared);
 
             assert_true(!mr || !mr->heat.next);
@@ -146,7 +146,7 @@ static void restarted_meanwhile(void **state)
     stop = true;
     for (unsigned i = 0; i < THREADS; i++)
         pthread_join(thread[i], NULL);
-    if (!region[0].heat.told)
+    if (!region[0].heat.listed)
         assert_null(mem_heat_take(&shared));
 }
 
