@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which pages are adopted, and to where in the memfd. */
+/* Leases: which pages are adopted, and where they are in the memfd. See adopt.h. */
 #include <string.h>
 #include <sys/sysinfo.h>
 
 #include "adopt_state.h"
 
-#define RECOUNT_NS 100000000 /* so long it is believed that there are too many mappings */
+#define RECOUNT_NS 100000000 /* how long a finding of too many mappings is reused */
 
-/* What registering may make of memory that was never touched: registered memory is all there, as
- * with a NIC that pins it. Beyond that it stays as it is, and is copied. */
+/* Registration allocates all pages of the range, like a NIC that pins them. This is how many bytes
+ * without a page yet a range may have at least; a range with more is copied. */
 #define UNTOUCHED_MIN (UINT64_C(64) << 20)
 
 static uint64_t untouched_max(void)
@@ -25,7 +25,7 @@ static bool is_anonymous(const struct vma *v)
     return !v->ino && (!v->name[0] || vma_is_heap(v) || !strncmp(v->name, "[anon:", 6));
 }
 
-/* CTL_MR_ADOPTED: it can be tried. */
+/* CTL_MR_ADOPTED: adoption can be tried. */
 static enum ctl_mr_why classify(const struct vma *v)
 {
     if (!strcmp(v->name, "[stack]"))
@@ -35,7 +35,7 @@ static enum ctl_mr_why classify(const struct vma *v)
     return is_anonymous(v) || vma_is_adopted(v) ? CTL_MR_ADOPTED : CTL_MR_NOT_PRIVATE;
 }
 
-static enum ctl_mr_why why_of(int err)
+static enum ctl_mr_why why_of_errno(int err)
 {
     switch (err) {
     case -EBUSY:
@@ -50,9 +50,10 @@ static enum ctl_mr_why why_of(int err)
     }
 }
 
-/* Each piece may split a mapping in three. The program keeps half of what it may have. Counting
- * takes the longer the more there are: not each time that there are too many. */
-static bool has_room(void)
+/* Whether one more piece, which may split a mapping in three, leaves the program half of the
+ * mappings that a process may have. Counting many mappings takes long, so a process with too many
+ * is not counted each time. */
+static bool has_mappings_left(void)
 {
     if (adopt.vmas + 2 > adopt.vmas_max && raw_now() < adopt.full_until)
         return false;
@@ -64,8 +65,8 @@ static bool has_room(void)
     return adopt.vmas + 2 <= adopt.vmas_max;
 }
 
-/* Whether nobody has these offsets, nor has left anything there. */
-static bool is_free(uint64_t offset, uint64_t len)
+/* Whether no lease holds these offsets, and the memfd has no data there. */
+static bool is_offset_free(uint64_t offset, uint64_t len)
 {
     long data = raw_lseek(adopt.memfd, offset, SEEK_DATA);
 
@@ -74,9 +75,9 @@ static bool is_free(uint64_t offset, uint64_t len)
 }
 
 /*
- * Small pieces, and those of the heap, have their address as their offset, so that neighbours
- * become one mapping. Others have a slot of their own with room behind: an allocator that makes a
- * mapping of its own longer (mremap) would otherwise get its neighbour's pages. False: no offset is
+ * Small pieces, and pieces of the heap, get their address as their offset, so that neighbours
+ * become one mapping. Each other piece gets a part of the memfd with room behind it: an allocator
+ * that extends its mapping (mremap) would otherwise get a neighbour's pages. False: no offset is
  * left.
  */
 static bool pick_offset(uint64_t start, uint64_t end, const struct vma *v, uint64_t *offset)
@@ -85,7 +86,7 @@ static bool pick_offset(uint64_t start, uint64_t end, const struct vma *v, uint6
 
     *offset = start;
     if ((vma_is_heap(v) || end - start < DEDICATED) && start < SLOTS_BEGIN &&
-        is_free(start, end - start))
+        is_offset_free(start, end - start))
         return true;
     while (bytes < 2 * (end - start))
         bytes *= 2;
@@ -96,7 +97,8 @@ static bool pick_offset(uint64_t start, uint64_t end, const struct vma *v, uint6
     return true;
 }
 
-/* Locks by mlock do not survive the replacement, and locked pages do not move. */
+/* Undoes mlock: it does not survive the replacement, and locked pages do not move. Whether any page
+ * was locked. */
 static bool unlock_pages(uint64_t start, uint64_t len)
 {
     uint64_t before = adopt_locked_kb();
@@ -107,20 +109,21 @@ static bool unlock_pages(uint64_t start, uint64_t len)
     return adopt_locked_kb() < before;
 }
 
-static enum ctl_mr_why move_in(uint64_t start, uint64_t end, const struct vma *v, uint64_t *offset)
+static enum ctl_mr_why move_into_memfd(uint64_t start, uint64_t end, const struct vma *v,
+                                       uint64_t *offset)
 {
     uint64_t limit = untouched_max();
     bool locked;
     int err;
 
-    if (!has_room() || !pick_offset(start, end, v, offset))
+    if (!has_mappings_left() || !pick_offset(start, end, v, offset))
         return CTL_MR_NO_ROOM;
     if (!v->ino && adopt_untouched(start, end, limit) > limit)
         return CTL_MR_SPARSE;
     locked = unlock_pages(start, end - start);
     err = adopt_move_in(start, end, v, *offset);
     if (!err) {
-        /* All of it, so that the pages are charged to us and not to the daemon. */
+        /* Allocates all pages here, so that they are charged to this process and not the daemon. */
         err = (int)raw_madvise(start, end - start, POPULATE_READ);
         if (err)
             adopt_give_back(start, *offset, end - start, GIVE_VIEW);
@@ -128,15 +131,15 @@ static enum ctl_mr_why move_in(uint64_t start, uint64_t end, const struct vma *v
     if (locked)
         RAW(mlock, start, end - start, 0, 0, 0, 0);
     if (err)
-        return why_of(err);
+        return why_of_errno(err);
     adopt.vmas_added += 2;
-    /* A fork that passes us by must not share it. */
+    /* A fork that does not go through the C library must not share it. */
     if (end - start >= DEDICATED && !vma_is_heap(v))
         raw_madvise(start, end - start, MADV_DONTFORK);
     return CTL_MR_ADOPTED;
 }
 
-static bool follows(const struct adopt_piece *p, uint64_t addr, uint64_t offset)
+static bool piece_follows(const struct adopt_piece *p, uint64_t addr, uint64_t offset)
 {
     return p->addr + p->length == addr && p->offset + p->length == offset;
 }
@@ -145,7 +148,7 @@ static enum ctl_mr_why add_piece(struct adopt_lease *l, uint64_t addr, uint64_t 
                                  uint64_t length)
 {
     struct adopt_piece *last = l->pieces ? &l->piece[l->pieces - 1] : NULL;
-    bool joins = last && follows(last, addr, offset);
+    bool joins = last && piece_follows(last, addr, offset);
 
     if (!joins && l->pieces == ADOPT_PIECES_MAX)
         return CTL_MR_SPLIT;
@@ -176,7 +179,7 @@ static enum ctl_mr_why acquire_private(struct adopt_lease *l, uint64_t start, ui
         return CTL_MR_STACK;
     if (adopt_forbidden(start, end))
         return CTL_MR_STACK;
-    why = move_in(start, end, v, &offset);
+    why = move_into_memfd(start, end, v, &offset);
     if (why != CTL_MR_ADOPTED)
         return why;
     why = add_piece(l, start, offset, end - start);
@@ -185,7 +188,7 @@ static enum ctl_mr_why acquire_private(struct adopt_lease *l, uint64_t start, ui
     return why;
 }
 
-static bool any_is_ours(uint64_t at, uint64_t end)
+static bool any_in_memfd(uint64_t at, uint64_t end)
 {
     struct vma v;
 
@@ -195,7 +198,7 @@ static bool any_is_ours(uint64_t at, uint64_t end)
     return false;
 }
 
-static enum ctl_mr_why acquire(struct adopt_lease *l, unsigned flags)
+static enum ctl_mr_why acquire_range(struct adopt_lease *l, unsigned flags)
 {
     enum ctl_mr_why why = adopt_reopen();
     uint64_t at = l->start, end = l->start;
@@ -211,7 +214,7 @@ static enum ctl_mr_why acquire(struct adopt_lease *l, unsigned flags)
         else
             why = acquire_private(l, at, end, &v, flags);
     }
-    return why == CTL_MR_SMALL && (l->pieces || any_is_ours(end, l->end)) ? CTL_MR_OVERLAPS : why;
+    return why == CTL_MR_SMALL && (l->pieces || any_in_memfd(end, l->end)) ? CTL_MR_OVERLAPS : why;
 }
 
 enum ctl_mr_why adopt_acquire(struct adopt_lease *l, uint64_t addr, uint64_t len, unsigned flags)
@@ -224,13 +227,13 @@ enum ctl_mr_why adopt_acquire(struct adopt_lease *l, uint64_t addr, uint64_t len
     l->kind = LEASE_HELD;
     l->start = page_down(addr);
     l->end = page_up(addr + len);
-    adopt.flipped = false;
-    why = acquire(l, flags);
+    adopt.made_views = false;
+    why = acquire_range(l, flags);
     if (why != CTL_MR_ADOPTED) {
-        bool flipped = adopt.flipped;
+        bool made_views = adopt.made_views;
 
         adopt_refused(l);
-        l->views |= flipped;
+        l->views |= made_views;
     }
     return why;
 }

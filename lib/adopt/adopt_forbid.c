@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Pages that nobody may be held up on. Our own stack and thread-local memory: we would wait for
- * ourselves. Those of others: the kernel reads and writes there when it may not wait (rseq, the
- * robust list, the word that tells pthread_join), and a futex shared between processes is found by
- * what backs it, which changes.
+ * Pages on which no thread may be blocked. The calling thread's stack and thread-local memory: the
+ * thread would wait for itself. Those of other threads: the kernel reads and writes there where it
+ * cannot wait (rseq, the robust list, the word that wakes pthread_join), and it finds a futex that
+ * processes share by the memory that backs it, which changes.
  */
 #include <pthread.h>
 #include <string.h>
@@ -11,9 +11,9 @@
 
 #include "adopt_state.h"
 
-#define DESCRIPTOR_BYTES 2304  /* of glibc's struct pthread, in which the robust list's head is */
+#define DESCRIPTOR_BYTES 2304  /* of glibc's struct pthread, which has the robust list's head */
 #define MAIN_TLS_BYTES   65536 /* the main thread's thread-local memory, below its descriptor */
-#define OWN_FRAMES       65536 /* above our frame: what our callers have */
+#define OWN_FRAMES       65536 /* the frames of our callers, above ours */
 
 struct dirent64 {
     uint64_t d_ino;
@@ -23,7 +23,7 @@ struct dirent64 {
     char d_name[];
 };
 
-static bool forbid(uint64_t start, uint64_t end)
+static bool forbid_range(uint64_t start, uint64_t end)
 {
     if (adopt.forbiddens == FORBIDDEN_MAX)
         return false;
@@ -40,9 +40,9 @@ static uint64_t robust_head(int tid)
 }
 
 /*
- * Where a descriptor with this head ends. That is the end of a thread's stack, and what comes next
- * may be anybody's, in the same mapping: so no byte more. Where in it the head is is seen from our
- * own.
+ * The end of the descriptor that has this head, which is also the end of the thread's stack. The
+ * bytes behind it, in the same mapping, may belong to any part of the program: the result must be
+ * exact. The calling thread's descriptor shows where in a descriptor the head is.
  */
 static uint64_t descriptor_end(uint64_t head)
 {
@@ -61,13 +61,13 @@ static bool forbid_own_stack(void)
     end = min_of(sp + OWN_FRAMES, v.end);
     if (head > sp && head < end)
         end = min_of(end, descriptor_end(head));
-    return forbid(v.start, end);
+    return forbid_range(v.start, end);
 }
 
 /*
- * The head of a thread's robust list is in its descriptor. glibc puts the stack of a thread that it
- * made below that, from the start of the mapping on; the main thread's descriptor, and one that
- * lies in the heap, have only thread-local memory below.
+ * The head of a thread's robust list is in its descriptor. Below the descriptor, from the start of
+ * the mapping on, glibc puts the stack of a thread that it creates. Below the main thread's
+ * descriptor, and below one in the heap, there is only thread-local memory.
  */
 static bool forbid_thread(int tid)
 {
@@ -81,7 +81,7 @@ static bool forbid_thread(int tid)
         start = max_of(head - MAIN_TLS_BYTES, v.start);
     else if (vma_is_heap(&v))
         start = max_of(head - DESCRIPTOR_BYTES, v.start);
-    return forbid(start, descriptor_end(head));
+    return forbid_range(start, descriptor_end(head));
 }
 
 static int to_tid(const char *name)
@@ -116,7 +116,7 @@ static bool forbid_threads(void)
 bool adopt_find_forbidden(void)
 {
     adopt.forbiddens = 0;
-    return forbid((uintptr_t)&adopt, (uintptr_t)(&adopt + 1)) && forbid_own_stack() &&
+    return forbid_range((uintptr_t)&adopt, (uintptr_t)(&adopt + 1)) && forbid_own_stack() &&
            forbid_threads();
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A shared mapping would stay shared between parent and child, so before a fork there must be none.
- * Only now: in the child it is too late, as the C library's fork itself writes to the heap there.
+ * fork(). A shared mapping would stay shared between parent and child, so there must be none when
+ * the fork happens. The child cannot undo it: the C library's fork already writes to the heap
+ * there.
  */
 #include <unistd.h>
 
@@ -14,10 +15,10 @@ static int freeze_mapping(const struct vma *v, void *arg)
     if (!v->shared || !vma_is_adopted(v))
         return 0;
     if (adopt_is_ours(v))
-        err = adopt_flip(v->start, v->end, v);
+        err = adopt_make_view(v->start, v->end, v);
     else
-        err = adopt_move_out(v->start, v->end, v); /* of a memfd that was lost */
-    /* Better that the child has nothing there than the parent's own. */
+        err = adopt_move_out(v->start, v->end, v); /* a memfd whose descriptor was closed */
+    /* The child then has no mapping there, instead of one that it shares with the parent. */
     if (err)
         raw_madvise(v->start, v->end - v->start, MADV_DONTFORK);
     return 0;
@@ -28,8 +29,8 @@ bool adopt_must_freeze(void)
     return adopt.usable == CTL_MR_ADOPTED && (adopt.held.used || adopt.has_views);
 }
 
-/* The child's views see the old memfd's pages until it writes to them: nobody may change these any
- * more, so the parent goes on with another memfd. */
+/* The child's views show the old memfd's pages until the child writes to them. These pages must not
+ * change any more, so the parent continues with a new memfd. */
 void adopt_freeze(void)
 {
     if (!adopt_must_freeze())

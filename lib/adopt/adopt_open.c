@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What adoption needs of the system: a userfaultfd, a sealed memfd, two files of /proc. */
+/* The descriptors that adoption needs: a userfaultfd, a sealed memfd, two files of /proc. */
 #include <linux/memfd.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,15 +16,15 @@
 
 struct adopt_state adopt = {.memfd = -1, .uffd = -1, .maps = -1, .pagemap = -1};
 
-/* ---- who watches ---- */
+/* ---- tools that watch the program's memory ---- */
 
 extern void __asan_init(void) __attribute__((weak));
 extern void __tsan_init(void) __attribute__((weak));
 extern void __msan_init(void) __attribute__((weak));
 extern void __hwasan_init(void) __attribute__((weak));
 
-/* valgrind runs one thread at a time, and would never come back to the one that moves the pages. */
-static bool is_watched(void)
+/* valgrind runs one thread at a time, and would never return to the one that moves the pages. */
+static bool is_memory_watched(void)
 {
     const char *preload = getenv("LD_PRELOAD");
 
@@ -34,7 +34,7 @@ static bool is_watched(void)
 
 /* ---- descriptors ---- */
 
-static int *descriptor(unsigned i)
+static int *descriptor_at(unsigned i)
 {
     int *const all[] = {&adopt.memfd, &adopt.uffd, &adopt.maps, &adopt.pagemap};
 
@@ -46,21 +46,22 @@ static void remember_identities(void)
     struct stat st;
 
     for (unsigned i = 0; i < ARRAY_SIZE(adopt.identity); i++) {
-        if (*descriptor(i) >= 0 && !fstat(*descriptor(i), &st)) {
+        if (*descriptor_at(i) >= 0 && !fstat(*descriptor_at(i), &st)) {
             adopt.identity[i].dev = st.st_dev;
             adopt.identity[i].ino = st.st_ino;
         }
     }
 }
 
-/* A number that now names something else is not ours to close. Whether one was lost. */
-static bool lost_some(void)
+/* Forgets descriptors that the program has closed: their numbers may now name other files, which
+ * are not ours to close. Whether there was one. */
+static bool forget_lost_descriptors(void)
 {
     bool lost = false;
     struct stat st;
 
     for (unsigned i = 0; i < ARRAY_SIZE(adopt.identity); i++) {
-        int *fd = descriptor(i);
+        int *fd = descriptor_at(i);
 
         if (*fd < 0 || (!fstat(*fd, &st) && st.st_dev == adopt.identity[i].dev &&
                         st.st_ino == adopt.identity[i].ino))
@@ -118,23 +119,23 @@ static enum ctl_mr_why open_all(void)
 
 bool adopt_lost(void)
 {
-    if (adopt.usable != CTL_MR_ADOPTED || !lost_some() || adopt.memfd >= 0)
+    if (adopt.usable != CTL_MR_ADOPTED || !forget_lost_descriptors() || adopt.memfd >= 0)
         return false;
     return adopt.held.used;
 }
 
 enum ctl_mr_why adopt_reopen(void)
 {
-    lost_some();
+    forget_lost_descriptors();
     return open_all();
 }
 
 void adopt_close(void)
 {
-    lost_some();
+    forget_lost_descriptors();
     for (unsigned i = 0; i < ARRAY_SIZE(adopt.identity); i++) {
-        raw_close(*descriptor(i));
-        *descriptor(i) = -1;
+        raw_close(*descriptor_at(i));
+        *descriptor_at(i) = -1;
     }
 }
 
@@ -148,11 +149,11 @@ static unsigned map_limit(void)
     return (unsigned)(n > 0 ? n : 65530) / 2;
 }
 
-static enum ctl_mr_why init(void)
+static enum ctl_mr_why try_init(void)
 {
     enum ctl_mr_why why;
 
-    if (is_watched())
+    if (is_memory_watched())
         return CTL_MR_TOOL;
     if (!ADOPT_KNOWN_CPU || adopt.page < 4096 || adopt.page > GUARDED_WINDOW)
         return CTL_MR_KERNEL;
@@ -161,7 +162,7 @@ static enum ctl_mr_why init(void)
         return why;
     if (interval_init(&adopt.held, HELD_MAX) || interval_init(&adopt.copied, HELD_MAX))
         return CTL_MR_NO_MEMORY;
-    place_init();
+    adopt_alloc_init();
     adopt.vmas_max = map_limit();
     adopt.vmas = vma_count();
     return CTL_MR_ADOPTED;
@@ -174,7 +175,7 @@ enum ctl_mr_why adopt_init(const struct adopt_config *config)
     adopt.config = *config;
     adopt.pid = getpid();
     adopt.page = (uint64_t)sysconf(_SC_PAGESIZE);
-    adopt.usable = init();
+    adopt.usable = try_init();
     return adopt.usable;
 }
 

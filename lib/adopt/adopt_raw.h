@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * System calls without the C library: no errno, which is thread-local memory that may be on a page
- * being moved; and unseen by whoever interposes mmap and munmap to watch an application's memory
- * (registration caches), for whom nothing changes.
+ * System calls without the C library. They do not set errno, which is thread-local memory and may
+ * be on a page that is being moved. Libraries that interpose mmap and munmap to watch an
+ * application's memory (registration caches) do not see them; for those libraries nothing changes.
  */
 #ifndef UROCE_ADOPT_RAW_H
 #define UROCE_ADOPT_RAW_H
@@ -120,12 +120,12 @@ static inline long raw_fallocate(int fd, int mode, uint64_t off, uint64_t len)
     return RAW(fallocate, fd, mode, off, len, 0, 0);
 }
 
-/* madvise's MADV_POPULATE_READ and WRITE, 5.14: pages of files that are not there come into being,
- * too. */
+/* madvise's MADV_POPULATE_READ and MADV_POPULATE_WRITE (Linux 5.14). They also allocate missing
+ * pages of a file. */
 #define POPULATE_READ  22
 #define POPULATE_WRITE 23
 
-/* mmap and mremap return addresses: an error is one of the last page's numbers. */
+/* mmap and mremap return addresses; an error is a value within the last page. */
 static inline int raw_is_error(long ret)
 {
     return (unsigned long)ret >= (unsigned long)-4095L;

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Giving pages back: they become anonymous memory again as soon as the last lease ends. To leave
- * them in the memfd, or as private views of it, would be cheaper, but a program may free them now:
- * allocators trust that MADV_DONTNEED leaves zeros, which it does in anonymous memory alone, and
- * pages that only the memfd has would never be free.
+ * Pages become anonymous memory again as soon as the last lease on them ends. To leave them in the
+ * memfd, or as private views of it, would be cheaper. But the program may free them from then on:
+ * allocators rely on MADV_DONTNEED to leave zeros, which holds for anonymous memory only, and pages
+ * that only the memfd has would never be freed.
  */
 #include "adopt_state.h"
 
-struct giving {
+struct give_back {
     uint64_t start, end; /* offsets */
-    uint64_t low, high;  /* as far as mappings were found without users */
-    uint64_t found;      /* bytes of them */
-    enum adopt_giving how;
-    bool kept; /* something still needs the memfd's pages */
+    uint64_t low, high;  /* the widest range without users in the mappings found */
+    uint64_t found;      /* bytes of these mappings */
+    enum adopt_give how;
+    bool kept; /* a private view still needs the memfd's pages */
 };
 
-static int give_mapping(const struct vma *v, void *arg)
+static int give_back_mapping(const struct vma *v, void *arg)
 {
-    struct giving *g = arg;
+    struct give_back *g = arg;
     uint64_t bytes = v->end - v->start, start, end;
 
     if (!adopt_is_ours(v))
@@ -27,36 +27,36 @@ static int give_mapping(const struct vma *v, void *arg)
     if (start >= end)
         return 0;
     g->found += end - start;
-    /* A mapping may have grown (mremap): the new part is nobody's. */
+    /* A mapping may have grown (mremap): no lease holds the new part. */
     interval_widen(&adopt.held, v->offset, v->offset + bytes, &start, &end);
     g->low = min_of(g->low, start);
     g->high = max_of(g->high, end);
     start = v->start + (start - v->offset);
     end = v->start + (end - v->offset);
     if (g->how == GIVE_VIEW || adopt_move_out(start, end, v)) {
-        g->kept = adopt.flipped = adopt.has_views = true;
-        adopt_flip(start, end, v);
+        g->kept = adopt.made_views = adopt.has_views = true;
+        adopt_make_view(start, end, v);
     }
     return 0;
 }
 
-void adopt_give_back(uint64_t addr, uint64_t offset, uint64_t length, enum adopt_giving how)
+void adopt_give_back(uint64_t addr, uint64_t offset, uint64_t length, enum adopt_give how)
 {
-    struct giving g = {.start = offset,
-                       .end = offset + length,
-                       .low = offset,
-                       .high = offset + length,
-                       .how = how};
+    struct give_back g = {.start = offset,
+                          .end = offset + length,
+                          .low = offset,
+                          .high = offset + length,
+                          .how = how};
     struct vma v;
 
     if (adopt.memfd < 0)
         return;
-    /* Nearly always it is where it was; else it may have been moved, or unmapped. */
+    /* Nearly always the mapping is still there; else the program has moved or unmapped it. */
     if (!vma_find(addr, &v) && v.start <= addr && v.offset + (addr - v.start) == offset)
-        give_mapping(&v, &g);
+        give_back_mapping(&v, &g);
     if (g.found < length) {
         g.found = 0;
-        vma_each_file(give_mapping, &g);
+        vma_each_file(give_back_mapping, &g);
     }
     if (!g.kept)
         raw_fallocate(adopt.memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, g.low,
@@ -65,29 +65,30 @@ void adopt_give_back(uint64_t addr, uint64_t offset, uint64_t length, enum adopt
 
 struct release {
     const struct adopt_piece *piece;
-    enum adopt_giving how;
+    enum adopt_give how;
 };
 
-static void give_unused(void *arg, uint64_t start, uint64_t end)
+static void give_back_unused(void *arg, uint64_t start, uint64_t end)
 {
     const struct release *r = arg;
 
     adopt_give_back(r->piece->addr + (start - r->piece->offset), start, end - start, r->how);
 }
 
-static void release_held(struct adopt_lease *l, enum adopt_giving how)
+static void release_held(struct adopt_lease *l, enum adopt_give how)
 {
     for (unsigned i = 0; i < l->pieces; i++) {
         const struct adopt_piece *p = &l->piece[i];
         struct release r = {p, how};
 
-        interval_remove(&adopt.held, p->offset, p->offset + p->length, give_unused, &r);
+        interval_remove(&adopt.held, p->offset, p->offset + p->length, give_back_unused, &r);
     }
     l->pieces = 0;
 }
 
-/* What was held until a fork, and nobody adopted again, is a view of a memfd that only it needs; so
- * is what was moved for a registration that failed half-way. */
+/* Makes a private view anonymous memory again. Pages that were held until a fork and not adopted
+ * since are views of a memfd that nothing else needs; so are pages that were moved for a
+ * registration that failed half-way. */
 static void restore_view(const struct vma *v, uint64_t start, uint64_t end)
 {
     uint64_t offset = v->offset + (start - v->start);
@@ -134,8 +135,8 @@ void adopt_refused(struct adopt_lease *l)
     if (l->kind != LEASE_HELD)
         return;
     adopt_reopen();
-    adopt.flipped = false;
+    adopt.made_views = false;
     release_held(l, GIVE_VIEW);
     adopt_note_copied(l, l->start, l->end - l->start);
-    l->views = adopt.flipped;
+    l->views = adopt.made_views;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The userfaultfd, which holds up whoever writes to pages that move, and moves those that are
- * looked at for pins. */
+/* The userfaultfd: it blocks threads that write to pages that are being moved, and it moves pages
+ * to find out whether they are pinned. */
 #include <linux/userfaultfd.h>
 #include <sys/ioctl.h>
 
@@ -18,8 +18,8 @@ struct uffdio_move {
 #define UFFDIO_MOVE_MODE_ALLOW_SRC_HOLES (UINT64_C(1) << 1)
 #endif
 
-/* A userfaultfd must hold up the kernel's accesses too, or a read(2) into memory that is being
- * moved would be cut short. */
+/* The userfaultfd must block the kernel's accesses too, or a read(2) into memory that is being
+ * moved would return early. */
 static int open_uffd(void)
 {
     int fd = (int)RAW(userfaultfd, O_CLOEXEC, 0, 0, 0, 0, 0), device;
@@ -34,8 +34,8 @@ static int open_uffd(void)
     return fd;
 }
 
-/* Without write protection of shared memory pages could not leave again. Pins are found where the
- * kernel can move pages. */
+/* Write protection of shared memory is required: without it pages could not be moved back.
+ * ADOPT_FEATURE_MOVE, with which pinned pages are found, is optional. */
 enum ctl_mr_why uffd_open(void)
 {
     static const uint64_t wanted[] = {
@@ -88,7 +88,7 @@ void uffd_wake(uint64_t start, uint64_t len)
     raw_ioctl(adopt.uffd, UFFDIO_WAKE, &r);
 }
 
-void uffd_let_go(uint64_t start, uint64_t len)
+void uffd_release(uint64_t start, uint64_t len)
 {
     struct uffdio_range r = {start, len};
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* /proc/self/maps: by queries where the kernel answers them (6.11), else by reading it. */
+/* /proc/self/maps: by PROCMAP_QUERY where the kernel has it (6.11), else as text. */
 #include "adopt_vma.h"
 
 #include <linux/ioctl.h>
@@ -23,8 +23,8 @@ struct procmap_query {
 #define VMA_SHARED             8
 #define ADDRESSES_END          (UINT64_C(1) << 56)
 
-/* A name that does not fit is that of no mapping that we know. */
-static long ask(struct procmap_query *q)
+/* Repeats the query while a signal interrupts it. */
+static long query_maps(struct procmap_query *q)
 {
     long ret;
 
@@ -34,7 +34,7 @@ static long ask(struct procmap_query *q)
     return ret;
 }
 
-static long query(uint64_t addr, unsigned flags, struct vma *v)
+static long query_vma(uint64_t addr, unsigned flags, struct vma *v)
 {
     struct procmap_query q = {.size = sizeof(q),
                               .query_flags = QUERY_COVERING_OR_NEXT | flags,
@@ -44,11 +44,11 @@ static long query(uint64_t addr, unsigned flags, struct vma *v)
     long ret;
 
     memset(v, 0, sizeof(*v));
-    ret = ask(&q);
-    if (ret == -ENAMETOOLONG) {
+    ret = query_maps(&q);
+    if (ret == -ENAMETOOLONG) { /* no mapping that lib/adopt looks for has such a name */
         q.vma_name_size = 0;
         q.vma_name_addr = 0;
-        ret = ask(&q);
+        ret = query_maps(&q);
         v->name[0] = '/';
     }
     if (ret)
@@ -74,10 +74,10 @@ struct reader {
     size_t used, at;
 };
 
-/* One at a time: calls are serialised. */
+/* One buffer for all readers: calls are serialised. */
 static char text[16384];
 
-static uint64_t number(const char **p, unsigned base)
+static uint64_t parse_number(const char **p, unsigned base)
 {
     uint64_t value = 0;
 
@@ -92,27 +92,27 @@ static uint64_t number(const char **p, unsigned base)
 }
 
 /* "7f1c-7f2d rw-p 0000 00:01 1234   /name" */
-static void parse(const char *p, struct vma *v)
+static void parse_line(const char *p, struct vma *v)
 {
     size_t n;
 
     memset(v, 0, sizeof(*v));
-    v->start = number(&p, 16);
+    v->start = parse_number(&p, 16);
     p++;
-    v->end = number(&p, 16);
+    v->end = parse_number(&p, 16);
     p++;
     v->r = p[0] == 'r';
     v->w = p[1] == 'w';
     v->x = p[2] == 'x';
     v->shared = p[3] == 's';
     p += 5;
-    v->offset = number(&p, 16);
+    v->offset = parse_number(&p, 16);
     p++;
-    v->major_dev = (uint32_t)number(&p, 16);
+    v->major_dev = (uint32_t)parse_number(&p, 16);
     p++;
-    v->minor_dev = (uint32_t)number(&p, 16);
+    v->minor_dev = (uint32_t)parse_number(&p, 16);
     p++;
-    v->ino = number(&p, 10);
+    v->ino = parse_number(&p, 10);
     p += strspn(p, " ");
     n = strlen(p);
     if (n >= sizeof(v->name))
@@ -129,7 +129,7 @@ static bool next_line(struct reader *r, struct vma *v)
         if (end) {
             *end = '\0';
             r->at = (size_t)(end - text) + 1;
-            parse(line, v);
+            parse_line(line, v);
             return true;
         }
         memmove(text, line, r->used - r->at);
@@ -144,7 +144,7 @@ static bool next_line(struct reader *r, struct vma *v)
     }
 }
 
-static int read_find(uint64_t addr, struct vma *v)
+static int find_in_text(uint64_t addr, struct vma *v)
 {
     struct reader r = {.fd = (int)raw_open("/proc/self/maps", O_RDONLY)};
     bool found = false;
@@ -157,7 +157,7 @@ static int read_find(uint64_t addr, struct vma *v)
     return found ? 0 : -ENOENT;
 }
 
-static int read_each_file(int (*visit)(const struct vma *v, void *arg), void *arg)
+static int each_file_in_text(int (*visit)(const struct vma *v, void *arg), void *arg)
 {
     struct reader r = {.fd = (int)raw_open("/proc/self/maps", O_RDONLY)};
     struct vma v;
@@ -174,8 +174,9 @@ static int read_each_file(int (*visit)(const struct vma *v, void *arg), void *ar
 
 /* ---- either ---- */
 
-/* Without the descriptor, which the program may have closed, nothing is known of the kernel. */
-static bool asked(long ret)
+/* Whether ret is the kernel's answer to a query. Notes if the kernel has no such query; -EBADF says
+ * nothing about the kernel, only that the program has closed the descriptor. */
+static bool kernel_answered(long ret)
 {
     if (ret == -ENOTTY || ret == -EINVAL)
         adopt.text_maps = true;
@@ -185,12 +186,12 @@ static bool asked(long ret)
 int vma_find(uint64_t addr, struct vma *v)
 {
     if (!adopt.text_maps) {
-        long ret = query(addr, 0, v);
+        long ret = query_vma(addr, 0, v);
 
-        if (asked(ret))
+        if (kernel_answered(ret))
             return (int)ret;
     }
-    return read_find(addr, v);
+    return find_in_text(addr, v);
 }
 
 int vma_each_file(int (*visit)(const struct vma *v, void *arg), void *arg)
@@ -198,9 +199,9 @@ int vma_each_file(int (*visit)(const struct vma *v, void *arg), void *arg)
     struct vma v = {0};
 
     while (!adopt.text_maps) {
-        long ret = query(v.end, QUERY_FILE_BACKED, &v);
+        long ret = query_vma(v.end, QUERY_FILE_BACKED, &v);
 
-        if (!asked(ret))
+        if (!kernel_answered(ret))
             break;
         if (ret || v.start >= ADDRESSES_END)
             return ret == -ENOENT ? 0 : (int)ret;
@@ -208,7 +209,7 @@ int vma_each_file(int (*visit)(const struct vma *v, void *arg), void *arg)
         if (ret)
             return (int)ret;
     }
-    return read_each_file(visit, arg);
+    return each_file_in_text(visit, arg);
 }
 
 unsigned vma_count(void)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the kernel says is mapped where; never what we remember. */
+/* The mappings of this process as the kernel reports them; nothing is cached. */
 #ifndef UROCE_ADOPT_VMA_H
 #define UROCE_ADOPT_VMA_H
 
@@ -9,23 +9,23 @@
 struct vma {
     uint64_t start, end, offset, ino;
     uint32_t major_dev, minor_dev;
-    uint64_t page; /* bytes; 0: not said */
+    uint64_t page; /* size in bytes; 0: unknown */
     bool r, w, x, shared;
     char name[96];
 };
 
-/* The mapping that has addr, or else the next one: 0, -ENOENT, or another negative errno. */
+/* The mapping that contains addr, or else the next one: 0, -ENOENT, or another negative errno. */
 int vma_find(uint64_t addr, struct vma *v);
 
-/* Calls visit for every mapping of files until it returns not 0. visit may change what is mapped.
- */
+/* Calls visit for every mapping of a file until it returns a value other than 0. visit may change
+ * mappings. */
 int vma_each_file(int (*visit)(const struct vma *v, void *arg), void *arg);
 
 /* How many mappings this process has, or 0. */
 unsigned vma_count(void);
 
 bool vma_is_heap(const struct vma *v);
-/* Of a memfd of adopt's, this process's or one that it was forked from. */
+/* Whether v maps a memfd of lib/adopt, of this process or of one that it was forked from. */
 bool vma_is_adopted(const struct vma *v);
 int vma_prot(const struct vma *v);
 

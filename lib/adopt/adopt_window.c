@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Moving pages under the threads that use them. From write protection to wake-up all signals of the
- * calling thread are blocked (its handler would wait for itself), nothing is allocated, and nothing
- * but system calls is made.
+ * Moving pages while threads use them. From write protection to wake-up the calling thread blocks
+ * all its signals (a handler could wait for its own thread), allocates nothing, and makes system
+ * calls only.
  */
 #include <linux/userfaultfd.h>
 #include <string.h>
@@ -10,15 +10,15 @@
 
 #include "adopt_state.h"
 
-#define PAGEMAP_HERE (UINT64_C(3) << 62) /* present or swapped out */
+#define PAGEMAP_PRESENT (UINT64_C(3) << 62) /* present or swapped out */
 
 struct window {
     uint64_t start, len, offset;
     int prot;
-    bool anonymous; /* else a private view of a memfd, of which every page counts */
+    bool anonymous; /* else a private view of a memfd, and every page has content */
     bool check_pins;
-    bool huge;     /* it can become one large page */
-    int64_t until; /* when the daemon goes on to copy; 0: it need not stop */
+    bool huge;     /* it can become one huge page */
+    int64_t until; /* when the daemon resumes copying; 0: it does not copy these pages */
 };
 
 static uint64_t block_signals(void)
@@ -45,24 +45,24 @@ static long read_pagemap(const struct window *w)
     return n == (long)bytes ? 0 : n < 0 ? n : -EIO;
 }
 
-static bool page_here(const struct window *w, uint64_t i)
+static bool page_present(const struct window *w, uint64_t i)
 {
-    return !w->anonymous || (adopt.pages[i] & PAGEMAP_HERE);
+    return !w->anonymous || (adopt.pages[i] & PAGEMAP_PRESENT);
 }
 
-/* The next pages, from *i on, that have content; false: none is left. */
-static bool next_run(const struct window *w, uint64_t *i, uint64_t *end)
+/* Sets [*i, *end) to the next pages with content, from *i on; false: none is left. */
+static bool next_present_pages(const struct window *w, uint64_t *i, uint64_t *end)
 {
     uint64_t pages = w->len / adopt.page;
 
-    while (*i < pages && !page_here(w, *i))
+    while (*i < pages && !page_present(w, *i))
         ++*i;
-    for (*end = *i; *end < pages && page_here(w, *end);)
+    for (*end = *i; *end < pages && page_present(w, *end);)
         ++*end;
     return *i < pages;
 }
 
-static long put(uint64_t from, uint64_t len, uint64_t offset)
+static long write_to_memfd(uint64_t from, uint64_t len, uint64_t offset)
 {
     while (len) {
         long n = raw_pwrite(adopt.memfd, (const void *)(uintptr_t)from, len, offset);
@@ -83,20 +83,21 @@ static long copy_to_memfd(const struct window *w, uint64_t from)
     long err = 0;
 
     if (w->huge)
-        place_make_huge(w->offset);
+        huge_page_make(w->offset);
 
-    for (uint64_t i = 0, end; !err && next_run(w, &i, &end); i = end)
-        err = put(from + i * adopt.page, (end - i) * adopt.page, w->offset + i * adopt.page);
+    for (uint64_t i = 0, end; !err && next_present_pages(w, &i, &end); i = end)
+        err = write_to_memfd(from + i * adopt.page, (end - i) * adopt.page,
+                             w->offset + i * adopt.page);
     return err;
 }
 
-static void write_to_all(const struct window *w)
+static void unshare_pages(const struct window *w)
 {
-    for (uint64_t i = 0, end; next_run(w, &i, &end); i = end)
+    for (uint64_t i = 0, end; next_present_pages(w, &i, &end); i = end)
         raw_madvise(w->start + i * adopt.page, (end - i) * adopt.page, POPULATE_WRITE);
 }
 
-/* A place to move pages to: those that are pinned do not move. */
+/* Room to move pages to: pinned pages refuse to move. */
 static long open_scratch(void)
 {
     long p;
@@ -111,8 +112,9 @@ static long open_scratch(void)
     return uffd_watch(adopt.scratch, ADOPT_WINDOW, UFFDIO_REGISTER_MODE_MISSING);
 }
 
-/* With the writers held up: copies, and replaces the mapping. *moved: what is to be put back. */
-static long replace(const struct window *w, uint64_t *moved)
+/* Copies the window, whose writers are blocked, and replaces its mapping. *moved: how many bytes
+ * are in the scratch room and must be moved back after an error. */
+static long copy_and_replace(const struct window *w, uint64_t *moved)
 {
     uint64_t from = w->start;
     long err = read_pagemap(w);
@@ -133,7 +135,7 @@ static long replace(const struct window *w, uint64_t *moved)
     return err;
 }
 
-static long window_in(const struct window *w)
+static long move_window_in(const struct window *w)
 {
     uint64_t mode = UFFDIO_REGISTER_MODE_WP | (w->anonymous ? UFFDIO_REGISTER_MODE_MISSING : 0);
     uint64_t moved = 0, back;
@@ -145,15 +147,15 @@ static long window_in(const struct window *w)
         return err;
     err = uffd_protect(w->start, w->len, true);
     if (!err)
-        err = replace(w, &moved);
+        err = copy_and_replace(w, &moved);
     if (!err) {
         uffd_wake(w->start, w->len);
         if (w->huge)
-            place_allow_huge(w->start, w->len);
+            huge_page_allow(w->start, w->len);
     } else {
         if (moved)
             uffd_move(w->start, adopt.scratch, moved, &back);
-        uffd_let_go(w->start, w->len);
+        uffd_release(w->start, w->len);
         raw_fallocate(adopt.memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, w->offset, w->len);
     }
     if (w->check_pins)
@@ -162,24 +164,24 @@ static long window_in(const struct window *w)
 }
 
 /*
- * Pages that are shared with a forked child do not move either. Writing to them makes them ours;
- * the kernel does that without changing a byte. After that they are pinned, or they move.
+ * Pages that are shared with a forked child also refuse to move. A write makes them private, and
+ * the kernel can do that without changing a byte. Pages that still refuse to move are pinned.
  */
-static long window_in_twice(const struct window *w)
+static long move_window_in_retried(const struct window *w)
 {
     uint64_t signals = block_signals();
-    long err = window_in(w);
+    long err = move_window_in(w);
 
     if (err == -EBUSY && w->check_pins) {
-        write_to_all(w);
-        err = window_in(w);
+        unshare_pages(w);
+        err = move_window_in(w);
     }
     restore_signals(signals);
     return err;
 }
 
-/* Stops the daemon if it copies some of these pages. *until as in struct window; false: it does not
- * stop. Whoever is told true calls go_on. */
+/* Stops the daemon's copying if it copies some of these pages. False: the daemon refuses. True:
+ * sets *until as in struct window, and the caller calls resume_copying afterwards. */
 static bool stop_copying(uint64_t start, uint64_t len, int64_t *until)
 {
     int64_t granted;
@@ -194,13 +196,13 @@ static bool stop_copying(uint64_t start, uint64_t len, int64_t *until)
     return true;
 }
 
-static void go_on(int64_t until)
+static void resume_copying(int64_t until)
 {
     if (until)
         adopt.config.go();
 }
 
-/* The next window, at `at`: a smaller one where the daemon may have to stop for it. */
+/* The next window, at `at`; a smaller one if the daemon has to stop copying for it. */
 static void set_window(struct window *w, uint64_t at, uint64_t end, uint64_t offset, bool guarded)
 {
     uint64_t step = guarded ? GUARDED_WINDOW : ADOPT_WINDOW;
@@ -214,21 +216,21 @@ int adopt_move_in(uint64_t start, uint64_t end, const struct vma *v, uint64_t of
 {
     bool guarded = adopt_is_copied(start, end);
     struct window w = {.prot = vma_prot(v), .anonymous = !v->ino};
-    struct place place;
+    struct numa_policy policy;
     long err = 0;
 
     w.check_pins = v->w && adopt_sees_pins(v);
     for (uint64_t at = start; at < end && !err; at += w.len) {
         set_window(&w, at, end, offset + (at - start), guarded);
-        w.huge = place_is_huge(w.start, w.len, w.offset);
-        place_begin(&place, at);
+        w.huge = huge_page_fits(w.start, w.len, w.offset);
+        numa_policy_begin(&policy, at);
         if (!stop_copying(w.start, w.len, &w.until))
             err = -EAGAIN;
         else {
-            err = window_in_twice(&w);
-            go_on(w.until);
+            err = move_window_in_retried(&w);
+            resume_copying(w.until);
         }
-        place_end(&place);
+        numa_policy_end(&policy);
     }
     if (err && w.start > start)
         adopt_give_back(start, offset, w.start - start, GIVE_VIEW);
@@ -237,9 +239,10 @@ int adopt_move_in(uint64_t start, uint64_t end, const struct vma *v, uint64_t of
 
 /* ---- out ---- */
 
-/* By the kernel, which says so where memory cannot be read: the program may forbid that any
- * time. */
-static long get(uint64_t to, const struct window *w, uint64_t at, uint64_t len, bool in_memfd)
+/* Reads by system calls: the program may make memory unreadable at any time, and the kernel then
+ * returns an error. */
+static long read_bytes(uint64_t to, const struct window *w, uint64_t at, uint64_t len,
+                       bool in_memfd)
 {
     while (len) {
         struct iovec own = {(void *)(uintptr_t)to, len};
@@ -249,7 +252,7 @@ static long get(uint64_t to, const struct window *w, uint64_t at, uint64_t len, 
 
         if (n == -EINTR)
             continue;
-        if ((n == -EPERM || n == -ENOSYS) && (w->prot & PROT_READ)) { /* a sandbox */
+        if ((n == -EPERM || n == -ENOSYS) && (w->prot & PROT_READ)) { /* forbidden by a sandbox */
             memcpy(own.iov_base, there.iov_base, len);
             return 0;
         }
@@ -262,8 +265,8 @@ static long get(uint64_t to, const struct window *w, uint64_t at, uint64_t len, 
     return 0;
 }
 
-/* The bytes of the window. Where they are in the memfd, holes of it stay zeros. */
-static long copy_from(uint64_t to, const struct window *w, bool in_memfd)
+/* Copies the window to `to`, which is zeroed. Holes of the memfd are skipped. */
+static long copy_window(uint64_t to, const struct window *w, bool in_memfd)
 {
     uint64_t at = 0;
     long err = 0;
@@ -280,13 +283,13 @@ static long copy_from(uint64_t to, const struct window *w, bool in_memfd)
             at = (uint64_t)start - w->offset;
             end = hole < 0 ? w->len : min_of((uint64_t)hole - w->offset, w->len);
         }
-        err = get(to + at, w, at, end - at, in_memfd);
+        err = read_bytes(to + at, w, at, end - at, in_memfd);
         at = end;
     }
     return err;
 }
 
-static long window_out(const struct window *w, bool in_memfd)
+static long move_window_out(const struct window *w, bool in_memfd)
 {
     long copy = raw_mmap(0, w->len, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -300,7 +303,7 @@ static long window_out(const struct window *w, bool in_memfd)
         if (!err && w->until && raw_now() >= w->until)
             err = -EAGAIN;
         if (!err)
-            err = copy_from((uint64_t)copy, w, in_memfd);
+            err = copy_window((uint64_t)copy, w, in_memfd);
         if (!err) {
             if (w->prot != (PROT_READ | PROT_WRITE))
                 RAW(mprotect, copy, w->len, w->prot, 0, 0, 0);
@@ -310,7 +313,7 @@ static long window_out(const struct window *w, bool in_memfd)
         if (!err)
             uffd_wake(w->start, w->len);
         else
-            uffd_let_go(w->start, w->len);
+            uffd_release(w->start, w->len);
     }
     if (err)
         raw_munmap((uint64_t)copy, w->len);
@@ -321,7 +324,7 @@ int adopt_move_out(uint64_t start, uint64_t end, const struct vma *v)
 {
     bool guarded = adopt_is_copied(start, end);
     struct window w = {.prot = vma_prot(v)};
-    struct place place;
+    struct numa_policy policy;
     long err = 0;
 
     for (uint64_t at = start; at < end && !err; at += w.len) {
@@ -330,17 +333,17 @@ int adopt_move_out(uint64_t start, uint64_t end, const struct vma *v)
         set_window(&w, at, end, v->offset + (at - v->start), guarded);
         if (!stop_copying(w.start, w.len, &w.until))
             return -EAGAIN;
-        place_begin(&place, at);
+        numa_policy_begin(&policy, at);
         signals = block_signals();
-        err = window_out(&w, adopt_is_ours(v));
+        err = move_window_out(&w, adopt_is_ours(v));
         restore_signals(signals);
-        place_end(&place);
-        go_on(w.until);
+        numa_policy_end(&policy);
+        resume_copying(w.until);
     }
     return (int)err;
 }
 
-int adopt_flip(uint64_t start, uint64_t end, const struct vma *v)
+int adopt_make_view(uint64_t start, uint64_t end, const struct vma *v)
 {
     long ret = raw_mmap(start, end - start, vma_prot(v), MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE,
                         adopt.memfd, v->offset + (start - v->start));
@@ -358,7 +361,7 @@ uint64_t adopt_untouched(uint64_t start, uint64_t end, uint64_t enough)
         if (read_pagemap(&w))
             return UINT64_MAX;
         for (uint64_t i = 0; i < w.len / adopt.page; i++)
-            bytes += page_here(&w, i) ? 0 : adopt.page;
+            bytes += page_present(&w, i) ? 0 : adopt.page;
         at += w.len;
     }
     return bytes;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* A sorted array of intervals with users: see interval.h. */
 #include "interval.h"
 
 #include <errno.h>
@@ -31,7 +32,7 @@ void interval_clear(struct interval_set *s)
 }
 
 /* The first interval that ends after x. */
-static size_t find(const struct interval_set *s, uint64_t x)
+static size_t first_ending_after(const struct interval_set *s, uint64_t x)
 {
     size_t low = 0, high = s->used;
 
@@ -46,32 +47,34 @@ static size_t find(const struct interval_set *s, uint64_t x)
     return low;
 }
 
-static void insert(struct interval_set *s, size_t i, uint64_t start, uint64_t end, uint32_t users)
+static void insert_at(struct interval_set *s, size_t i, uint64_t start, uint64_t end,
+                      uint32_t users)
 {
     memmove(&s->entry[i + 1], &s->entry[i], (s->used - i) * sizeof(s->entry[0]));
     s->entry[i] = (struct interval){start, end, users};
     s->used++;
 }
 
-static void drop(struct interval_set *s, size_t i)
+static void remove_at(struct interval_set *s, size_t i)
 {
     s->used--;
     memmove(&s->entry[i], &s->entry[i + 1], (s->used - i) * sizeof(s->entry[0]));
 }
 
-/* Makes x a boundary if it is inside an interval. */
-static void split(struct interval_set *s, uint64_t x)
+/* Splits the interval that x is inside of, if there is one, at x. */
+static void split_at(struct interval_set *s, uint64_t x)
 {
-    size_t i = find(s, x);
+    size_t i = first_ending_after(s, x);
 
     if (i == s->used || s->entry[i].start >= x)
         return;
-    insert(s, i, s->entry[i].start, x, s->entry[i].users);
+    insert_at(s, i, s->entry[i].start, x, s->entry[i].users);
     s->entry[i + 1].start = x;
 }
 
-/* Joins neighbours alike, from the one before `from` to the one that begins at `end`. */
-static void join(struct interval_set *s, size_t from, uint64_t end)
+/* Merges neighbours with the same users, from the one before `from` to the one that starts at
+ * `end`. */
+static void merge_neighbours(struct interval_set *s, size_t from, uint64_t end)
 {
     size_t i = from ? from - 1 : 0;
 
@@ -80,17 +83,18 @@ static void join(struct interval_set *s, size_t from, uint64_t end)
 
         if (a->end == b->start && a->users == b->users) {
             a->end = b->end;
-            drop(s, i + 1);
+            remove_at(s, i + 1);
         } else {
             i++;
         }
     }
 }
 
-/* How many more entries an addition takes at most: two splits, and a gap after each entry. */
-static size_t worst(const struct interval_set *s, uint64_t start, uint64_t end)
+/* How many entries an addition creates at most: two splits, and one for the gap after each entry.
+ */
+static size_t max_new_entries(const struct interval_set *s, uint64_t start, uint64_t end)
 {
-    return find(s, end) - find(s, start) + 4;
+    return first_ending_after(s, end) - first_ending_after(s, start) + 4;
 }
 
 int interval_add(struct interval_set *s, uint64_t start, uint64_t end)
@@ -99,22 +103,22 @@ int interval_add(struct interval_set *s, uint64_t start, uint64_t end)
 
     if (start >= end)
         return 0;
-    if (s->used + worst(s, start, end) > s->room)
+    if (s->used + max_new_entries(s, start, end) > s->room)
         return -ENOSPC;
-    split(s, start);
-    split(s, end);
-    first = find(s, start);
+    split_at(s, start);
+    split_at(s, end);
+    first = first_ending_after(s, start);
     for (i = first; start < end; i++) {
         if (i == s->used || s->entry[i].start > start) {
             uint64_t stop = i == s->used || s->entry[i].start > end ? end : s->entry[i].start;
 
-            insert(s, i, start, stop, 1);
+            insert_at(s, i, start, stop, 1);
         } else {
             s->entry[i].users++;
         }
         start = s->entry[i].end;
     }
-    join(s, first, end);
+    merge_neighbours(s, first, end);
     return 0;
 }
 
@@ -125,12 +129,12 @@ void interval_remove(struct interval_set *s, uint64_t start, uint64_t end,
 
     if (start >= end)
         return;
-    /* Whoever removes has added, so there is room for the splits; if not, the ends stay used. */
+    /* An addition came before, so there is room for the splits; else the ends stay used. */
     if (s->used + 2 <= s->room) {
-        split(s, start);
-        split(s, end);
+        split_at(s, start);
+        split_at(s, end);
     }
-    first = i = find(s, start);
+    first = i = first_ending_after(s, start);
     while (i < s->used && s->entry[i].start < end) {
         struct interval gone = s->entry[i];
 
@@ -138,16 +142,16 @@ void interval_remove(struct interval_set *s, uint64_t start, uint64_t end,
             i++;
             continue;
         }
-        drop(s, i);
+        remove_at(s, i);
         if (unused)
             unused(arg, gone.start, gone.end);
     }
-    join(s, first, end);
+    merge_neighbours(s, first, end);
 }
 
 bool interval_any(const struct interval_set *s, uint64_t start, uint64_t end)
 {
-    size_t i = find(s, start);
+    size_t i = first_ending_after(s, start);
 
     return start < end && i < s->used && s->entry[i].start < end;
 }
@@ -155,7 +159,7 @@ bool interval_any(const struct interval_set *s, uint64_t start, uint64_t end)
 void interval_widen(const struct interval_set *s, uint64_t low, uint64_t high, uint64_t *start,
                     uint64_t *end)
 {
-    size_t i = find(s, *start);
+    size_t i = first_ending_after(s, *start);
 
     *start = i && s->entry[i - 1].end > low ? s->entry[i - 1].end : low;
     *end = i < s->used && s->entry[i].start < high ? s->entry[i].start : high;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How many users each part of a line of numbers has: the references to pages, by offset or address.
- */
+/* A set of intervals with a count of users each: references to pages, by offset or address. */
 #ifndef UROCE_INTERVAL_H
 #define UROCE_INTERVAL_H
 
@@ -20,20 +19,20 @@ struct interval_set {
 };
 
 /*
- * Room for so many intervals; the memory comes from mmap, never from malloc: a program's own
- * allocator must not own pages that are needed while its pages are moved. 0 or -ENOMEM.
+ * room: how many intervals it can hold. The memory comes from mmap and not from malloc: the
+ * program's allocator must not own pages that are needed while its pages are moved. 0 or -ENOMEM.
  */
 int interval_init(struct interval_set *s, size_t room);
 void interval_fini(struct interval_set *s);
 /* Forgets all users. */
 void interval_clear(struct interval_set *s);
 
-/* One user more of [start, end). 0, or -ENOSPC and nothing has changed. */
+/* Adds a user to [start, end). 0, or -ENOSPC and nothing has changed. */
 int interval_add(struct interval_set *s, uint64_t start, uint64_t end);
 
 /*
- * One user less of [start, end); what has none there is passed over. Calls unused for each part
- * that nobody uses any more, when the set no longer has it. unused may look at the set, not change
+ * Removes a user from [start, end); parts without users are skipped. Calls unused for each part
+ * that has lost its last user, after the set has dropped it. unused may read the set but not change
  * it.
  */
 void interval_remove(struct interval_set *s, uint64_t start, uint64_t end,
@@ -42,7 +41,7 @@ void interval_remove(struct interval_set *s, uint64_t start, uint64_t end,
 /* Whether any of [start, end) has a user. */
 bool interval_any(const struct interval_set *s, uint64_t start, uint64_t end);
 
-/* Widens [*start, *end), which has no users, as far as nobody has any within [low, high). */
+/* Widens [*start, *end), which has no users, within [low, high) to the nearest parts with users. */
 void interval_widen(const struct interval_set *s, uint64_t low, uint64_t high, uint64_t *start,
                     uint64_t *end);
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Where the pages that memory moves to come from: the node of the machine that the old ones are on,
- * as somebody has put them there, and large pages where the administrator allows them for shared
- * memory.
+ * How the pages that memory moves to are allocated: on the NUMA node of the old pages, which the
+ * program may have chosen, and as huge pages where the administrator allows them for shared memory.
  */
 #include <linux/mempolicy.h>
 #include <string.h>
@@ -11,7 +10,7 @@
 
 #define SHMEM_ENABLED "/sys/kernel/mm/transparent_hugepage/shmem_enabled"
 
-/* ---- nodes ---- */
+/* ---- NUMA nodes ---- */
 
 static bool has_nodes(void)
 {
@@ -25,7 +24,7 @@ static bool has_nodes(void)
     return nodes > 1;
 }
 
-void place_begin(struct place *p, uint64_t like)
+void numa_policy_begin(struct numa_policy *p, uint64_t like)
 {
     uint64_t mask[ADOPT_NODES / 64] = {0};
     int node = -1;
@@ -39,15 +38,16 @@ void place_begin(struct place *p, uint64_t like)
     p->changed = !RAW(set_mempolicy, MPOL_PREFERRED, mask, ADOPT_NODES, 0, 0, 0);
 }
 
-void place_end(const struct place *p)
+void numa_policy_end(const struct numa_policy *p)
 {
     if (p->changed)
         RAW(set_mempolicy, p->mode, p->mode == MPOL_DEFAULT ? NULL : p->mask, ADOPT_NODES, 0, 0, 0);
 }
 
-/* ---- large pages ---- */
+/* ---- huge pages ---- */
 
-/* "always within_size [advise] never deny force": by madvise or without. */
+/* Whether shared memory gets huge pages, with or without madvise. The file reads
+ * "always within_size [advise] never deny force". */
 static bool has_huge(void)
 {
     char text[128];
@@ -56,20 +56,20 @@ static bool has_huge(void)
     return !strstr(text, "[never]") && !strstr(text, "[deny]") && strchr(text, '[');
 }
 
-bool place_is_huge(uint64_t start, uint64_t len, uint64_t offset)
+bool huge_page_fits(uint64_t start, uint64_t len, uint64_t offset)
 {
     return adopt.has_huge && len == ADOPT_WINDOW && !(start % ADOPT_WINDOW) &&
            !(offset % ADOPT_WINDOW);
 }
 
-void place_allow_huge(uint64_t start, uint64_t len)
+void huge_page_allow(uint64_t start, uint64_t len)
 {
     raw_madvise(start, len, MADV_HUGEPAGE);
 }
 
-/* By touching it through a mapping that asks for large pages, at an address that they may have. An
- * error is none: small pages will do. */
-void place_make_huge(uint64_t offset)
+/* Touches the window through a mapping that asks for huge pages, at an address with their
+ * alignment. Errors are ignored: small pages work too. */
+void huge_page_make(uint64_t offset)
 {
     uint64_t at;
     long p;
@@ -86,13 +86,13 @@ void place_make_huge(uint64_t offset)
                  adopt.memfd, offset);
     if (p != (long)at)
         return;
-    place_allow_huge(at, ADOPT_WINDOW);
+    huge_page_allow(at, ADOPT_WINDOW);
     raw_madvise(at, ADOPT_WINDOW, POPULATE_WRITE);
     raw_mmap(at, ADOPT_WINDOW, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE,
              -1, 0);
 }
 
-void place_init(void)
+void adopt_alloc_init(void)
 {
     adopt.has_nodes = has_nodes();
     adopt.has_huge = has_huge();
