@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Sending and receiving control messages: see ctl_msg.h. */
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -6,8 +7,8 @@
 
 #include "ctl_msg.h"
 
-/* Room for credentials as well, which the kernel adds when the socket asks for them; without them
- * more than CTL_MAX_FDS descriptors fit. */
+/* Room for descriptors, and for the credentials that the kernel adds if the socket asks for them.
+ * Without credentials more than CTL_MAX_FDS descriptors fit. */
 #define CONTROL_BYTES (CMSG_SPACE(CTL_MAX_FDS * sizeof(int)) + CMSG_SPACE(sizeof(struct ucred)))
 #define CONTROL_FDS   (CONTROL_BYTES / sizeof(int))
 
@@ -47,8 +48,7 @@ static void close_all(const int *fds, unsigned n)
         close(fds[--n]);
 }
 
-/* All descriptors that came with a message; fds has room for as many as the control buffer can
- * hold. */
+/* Copies all descriptors of a message to fds, which has room for as many as the control buffer. */
 static unsigned collect_fds(struct msghdr *msg, int fds[CONTROL_FDS])
 {
     unsigned n = 0;
@@ -64,7 +64,7 @@ static unsigned collect_fds(struct msghdr *msg, int fds[CONTROL_FDS])
     return n;
 }
 
-static int judge(const struct ctl_msg *m, ssize_t bytes, int msg_flags, unsigned nfds)
+static int check_message(const struct ctl_msg *m, ssize_t bytes, int msg_flags, unsigned nfds)
 {
     if (bytes == 0)
         return -ECONNRESET;
@@ -86,7 +86,7 @@ int ctl_recv(int sock, struct ctl_msg *m, int fds[CTL_MAX_FDS], unsigned *nfds, 
                          .msg_iovlen = 1,
                          .msg_control = control.bytes,
                          .msg_controllen = sizeof(control.bytes)};
-    int came[CONTROL_FDS];
+    int received[CONTROL_FDS];
     unsigned n;
     ssize_t bytes;
     int err;
@@ -97,13 +97,13 @@ int ctl_recv(int sock, struct ctl_msg *m, int fds[CTL_MAX_FDS], unsigned *nfds, 
     while (bytes < 0 && errno == EINTR);
     if (bytes < 0)
         return -errno;
-    n = collect_fds(&msg, came);
-    err = judge(m, bytes, msg.msg_flags, n);
+    n = collect_fds(&msg, received);
+    err = check_message(m, bytes, msg.msg_flags, n);
     if (err) {
-        close_all(came, n);
+        close_all(received, n);
         return err;
     }
-    memcpy(fds, came, n * sizeof(int));
+    memcpy(fds, received, n * sizeof(int));
     *nfds = n;
     return 0;
 }

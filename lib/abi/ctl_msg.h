@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The control protocol between an application and uroced: SOCK_SEQPACKET on a unix socket, one
- * request, one reply, each a struct ctl_msg of fixed size; file descriptors by SCM_RIGHTS. One
- * connection per opened device context; when it closes, for whatever reason, all its objects are
- * destroyed.
+ * request, one reply, each a struct ctl_msg of fixed size; file descriptors by SCM_RIGHTS. There is
+ * one connection per opened device context. When it closes, for any reason, the daemon destroys all
+ * its objects.
  *
  * The daemon answers every well-formed message with the same type and seq and a status: 0 or a
- * negative errno. A message of the wrong size, magic or version is answered with -EPROTO (magic,
- * size) or -EPROTONOSUPPORT (version; the reply carries the daemon's), and the connection closed.
- * An unknown type gets -EOPNOTSUPP. A client that does not take its replies is disconnected.
+ * negative errno. It answers a wrong size or magic with -EPROTO and a wrong version with
+ * -EPROTONOSUPPORT (the reply carries the daemon's version), and closes the connection. It answers
+ * an unknown type with -EOPNOTSUPP. It disconnects a client that does not read its replies.
  *
- * All numbers little-endian; reserved bytes zero. Handles are the daemon's, valid on their
- * connection only.
+ * All numbers are little-endian, reserved bytes zero. The daemon chooses handles; they are valid on
+ * their connection only.
  */
 #ifndef UROCE_CTL_MSG_H
 #define UROCE_CTL_MSG_H
@@ -52,7 +52,7 @@ enum ctl_type {
     CTL_CREATE_AH,       /* create_ah -> create_ah */
     CTL_DESTROY_AH,      /* handle */
     CTL_CREATE_SRQ,      /* create_srq -> create_srq (+ fd: see ctl_place) */
-    CTL_MODIFY_SRQ,      /* modify_srq -> create_srq (when resized: a new place, + fd) */
+    CTL_MODIFY_SRQ,      /* modify_srq -> create_srq (when resized: a new segment, + fd) */
     CTL_QUERY_SRQ,       /* handle -> create_srq */
     CTL_DESTROY_SRQ,     /* destroy -> destroy; -EBUSY while QPs use it */
     CTL_OPEN_XRCD,       /* open_xrcd (+ fd: the file whose inode names the domain) -> handle */
@@ -61,17 +61,18 @@ enum ctl_type {
     CTL_DEALLOC_MW,      /* handle */
     CTL_ATTACH_MCAST,    /* mcast */
     CTL_DETACH_MCAST,    /* mcast; -EINVAL when not attached */
-    CTL_CREATE_WQ,  /* create_wq -> create_wq (+ fd: see ctl_place); for who may send raw packets */
-    CTL_MODIFY_WQ,  /* modify_wq -> modify_wq */
-    CTL_DESTROY_WQ, /* destroy -> destroy; -EBUSY while an indirection table has it */
-    CTL_CREATE_RWQ_IND,  /* rwq_ind -> rwq_ind */
-    CTL_MODIFY_RWQ_IND,  /* rwq_ind */
+    CTL_CREATE_WQ,      /* create_wq -> create_wq (+ fd: see ctl_place); needs the right to send raw
+                           packets */
+    CTL_MODIFY_WQ,      /* modify_wq -> modify_wq */
+    CTL_DESTROY_WQ,     /* destroy -> destroy; -EBUSY while an indirection table has it */
+    CTL_CREATE_RWQ_IND, /* rwq_ind -> rwq_ind */
+    CTL_MODIFY_RWQ_IND, /* rwq_ind */
     CTL_DESTROY_RWQ_IND, /* handle; -EBUSY while QPs use it */
     CTL_CREATE_FLOW,     /* create_flow -> create_flow */
     CTL_DESTROY_FLOW,    /* handle */
     CTL_SET_ENTROPY,     /* set_entropy */
     CTL_SHOW,            /* show -> show + fd: a memfd of `length` bytes of JSON */
-    CTL_FREEZE_MRS,      /* freeze -> freeze: no byte of memory is touched until CTL_THAW_MRS */
+    CTL_FREEZE_MRS,      /* freeze -> freeze: the daemon touches no memory until CTL_THAW_MRS */
     CTL_THAW_MRS,        /* */
     CTL_REMAP_MR,        /* remap (+ fd) -> remap */
     CTL_GET_UFFD,        /* -> fd: /dev/userfaultfd; -EPERM unless the daemon's configuration allows
@@ -91,7 +92,7 @@ struct ctl_device {
     uint32_t max_srq, max_srq_wr, max_srq_sge, max_mw, max_xrcd, max_mcast_grp;
     uint64_t max_mr_size;
     uint32_t workers;                               /* = completion vectors */
-    uint32_t max_wq, max_rwq_ind, max_rwq_ind_size; /* 0: not for this application */
+    uint32_t max_wq, max_rwq_ind, max_rwq_ind_size; /* 0: this application may not use them */
 };
 
 struct ctl_port {
@@ -124,37 +125,38 @@ enum ctl_mr_flag {
 };
 
 /*
- * Why memory is offered to be mapped, or to be copied. The daemon only shows it; see doc/memory.md.
+ * Why the application offers memory to be mapped, or to be copied. The daemon only shows it; see
+ * doc/memory.md.
  */
 enum ctl_mr_why {
     CTL_MR_UNKNOWN,
     CTL_MR_SHARED,      /* mapped: the application's own sealed memfd */
     CTL_MR_ADOPTED,     /* mapped: private memory that was moved into a memfd */
     CTL_MR_OFF,         /* adoption is turned off */
-    CTL_MR_SMALL,       /* too small for what adoption costs, and only large ones are wanted */
-    CTL_MR_COLD,        /* small, and not used much so far */
+    CTL_MR_SMALL,       /* too small for the cost of adoption, and only large ones are adopted */
+    CTL_MR_COLD,        /* small, and seldom used so far */
     CTL_MR_ON_DEMAND,   /* need not exist yet */
     CTL_MR_TOOL,        /* valgrind, or a sanitizer, watches the program's memory */
-    CTL_MR_KERNEL,      /* the kernel, or the processor, lacks what adoption needs */
-    CTL_MR_NO_UFFD,     /* no permission for a userfaultfd that holds up system calls too */
+    CTL_MR_KERNEL,      /* the kernel or the CPU lacks a feature that adoption needs */
+    CTL_MR_NO_UFFD,     /* no permission for a userfaultfd that blocks system calls too */
     CTL_MR_NOT_PRIVATE, /* shared memory that is no sealed memfd, or a file */
     CTL_MR_NO_ACCESS,   /* not mapped, or not with the protection that the access rights need */
     CTL_MR_STACK,       /* stacks and thread-local memory */
-    CTL_MR_SPARSE,      /* mostly never touched */
+    CTL_MR_SPARSE,      /* most pages were never touched */
     CTL_MR_SPLIT,       /* too many pieces */
-    CTL_MR_OVERLAPS,    /* has pages with a region that is copied */
+    CTL_MR_OVERLAPS,    /* shares pages with a region that is copied */
     CTL_MR_PINNED,      /* in use by direct I/O, or watched by another userfaultfd */
     CTL_MR_NO_ROOM,     /* half of the mappings that a process may have are in use */
     CTL_MR_NO_MEMORY,
     CTL_MR_FORKED,  /* it was mapped until the program forked */
-    CTL_MR_BUSY,    /* the daemon would not stop copying for so long */
+    CTL_MR_BUSY,    /* the daemon refused to stop copying for the time needed */
     CTL_MR_FAILED,  /* a system call failed in another way */
     CTL_MR_REFUSED, /* the daemon could not map it, or has mapped too much for this program */
     CTL_MR_WHYS
 };
 
-/* Whether a region that is copied for this reason could be mapped later: it is worth telling the
- * application when it is used much. */
+/* Whether a region that is copied for this reason could be mapped later: the daemon then notifies
+ * the application when the region becomes hot. */
 static inline bool ctl_mr_may_change(uint32_t why)
 {
     return why == CTL_MR_COLD || why == CTL_MR_OVERLAPS || why == CTL_MR_PINNED ||
@@ -177,21 +179,21 @@ struct ctl_reg_mr {
     /* reply */
     uint32_t handle, lkey, rkey;
     uint32_t mapped; /* 1: reached by mapping, 0: by copying */
-    /* request, CTL_MR_FD: 0 for one at fd_offset; else the range consists of these, in order, all
-       but the last ending with a page */
+    /* request, CTL_MR_FD: 0 for one piece at fd_offset; else the range consists of these pieces, in
+       order, and all but the last end at the end of a page */
     uint32_t pieces;
     uint32_t uidx; /* request: the application's own number of it, in CTL_HOT_MRS */
     struct ctl_mr_piece piece[CTL_MR_PIECES];
 };
 
 enum ctl_freeze_flag {
-    CTL_FREEZE_UNMAP = 1 << 0, /* and what was mapped is copied from then on, but CTL_MR_SHARED */
+    CTL_FREEZE_UNMAP = 1 << 0, /* and mapped regions, except CTL_MR_SHARED, become copied ones */
 };
 
 struct ctl_freeze {
     uint32_t flags;
-    uint32_t granted_us; /* reply: without CTL_THAW_MRS it ends by itself after so long; 0: the
-                            connection has used up its time for a while */
+    uint32_t granted_us; /* reply: the freeze ends after this time without CTL_THAW_MRS; 0: the
+                            connection has used up its time, and can ask again later */
 };
 
 /* Another backing for a region: as in struct ctl_reg_mr; without a descriptor it is copied. */
@@ -205,9 +207,9 @@ struct ctl_remap {
 #define CTL_HOT_MAX 64
 
 /*
- * Regions that are copied so much that it would pay to map them, each named once: the application
- * may move its pages and say so by CTL_REMAP_MR. When it says there that they are copied, the
- * daemon counts anew, to twice as many.
+ * Hot regions: copied so often that mapping them would pay. Each is reported once. The application
+ * may move its pages and tell the daemon by CTL_REMAP_MR. If that says that the region stays
+ * copied, the daemon starts to count again, with twice the limit.
  */
 struct ctl_hot {
     uint32_t count, more; /* more: there are others */
@@ -215,21 +217,21 @@ struct ctl_hot {
 };
 
 /*
- * Where the segment of a queue is: in a slab, which is a memfd of this connection that holds many.
- * Its descriptor comes with the first reply that names it; the application maps all of it, and
- * keeps the mapping until a reply says that the slab has gone. Replies must be acted on in their
+ * Where the segment of a queue is: in a slab, a memfd of this connection that holds many segments.
+ * The first reply that names a slab carries its descriptor. The application maps the whole slab,
+ * and keeps the mapping until a reply says that the slab is gone. It must handle replies in their
  * order.
  */
 struct ctl_place {
     uint64_t slab; /* not 0; never used again on this connection */
     uint64_t offset;
-    uint64_t gone; /* CTL_MODIFY_SRQ: a slab that holds nothing any more, or 0 */
+    uint64_t gone; /* CTL_MODIFY_SRQ: a slab that has become empty and is gone, or 0 */
 };
 
 struct ctl_destroy {
     uint32_t handle;
     uint32_t reserved;
-    uint64_t slab_gone; /* reply: a slab that holds nothing any more, or 0 */
+    uint64_t slab_gone; /* reply: a slab that has become empty and is gone, or 0 */
 };
 
 struct ctl_create_cq {
@@ -238,7 +240,7 @@ struct ctl_create_cq {
     uint32_t vector;
     uint32_t handle, lanes; /* reply */
     uint32_t reserved;
-    uint64_t cookie; /* what events carry */
+    uint64_t cookie; /* the value that events carry */
     uint64_t segment_bytes;
     struct ctl_place place;
 };
@@ -251,7 +253,7 @@ struct ctl_rx_hash {
     uint8_t key[40];
 };
 
-/* A source port policy of a queue pair's own. */
+/* A queue pair's own source port policy. */
 struct ctl_entropy {
     uint16_t rule; /* enum entropy_rule + 1; 0: the port's */
     uint16_t port; /* of `fixed`, else 0 */
@@ -291,7 +293,7 @@ struct ctl_create_ah {
     uint32_t handle; /* reply */
     uint8_t dmac[6];
     uint16_t vlan;
-    uint32_t number; /* what work requests name it by (struct sqe, ud.ah) */
+    uint32_t number; /* its name in work requests (struct sqe, ud.ah) */
 };
 
 enum ctl_srq_type { CTL_SRQ_BASIC = 0, CTL_SRQ_XRC = 1 };              /* enum ibv_srq_type */
@@ -332,7 +334,7 @@ struct ctl_mcast {
 
 enum ctl_wq_type { CTL_WQ_RQ = 0, CTL_WQ_SRQ = 1 }; /* enum ibv_wq_type, and the proposal's */
 
-/* A work queue for raw packets; -EPERM for who has not CAP_NET_RAW. */
+/* A work queue for raw packets; -EPERM without CAP_NET_RAW. */
 struct ctl_create_wq {
     uint32_t pd, cq, type;    /* enum ctl_wq_type */
     uint32_t srq;             /* CTL_WQ_SRQ: handle, and then no segment */
@@ -422,8 +424,8 @@ _Static_assert(sizeof(struct ctl_msg) == CTL_MSG_SIZE, "ctl_msg is ABI");
 
 /* A record on the async events socket; the layout of the kernel's. */
 struct ctl_async_event {
-    /* QP, SRQ: its uidx; WQ: that, and above its lower half how many times it was reset before; CQ:
-     * its cookie; port: its number */
+    /* QP, SRQ: its uidx; WQ: its uidx in the lower half, and above how many times it was reset
+     * before; CQ: its cookie; port: its number */
     uint64_t element;
     uint32_t type; /* enum ibv_event_type */
     uint32_t reserved;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a flow rule asks of a frame, as a value: the control protocol carries it and the engine
- * matches by it.
+ * The condition of a flow rule, as a value: the control protocol carries it, and the engine matches
+ * frames with it.
  */
 #ifndef UROCE_FLOW_MATCH_H
 #define UROCE_FLOW_MATCH_H
 
 #include <stdint.h>
 
-/* Headers of a frame, whatever is in them. */
+/* Headers of a frame, whatever their fields are. */
 enum flow_header {
     FLOW_HAS_VLAN = 1 << 0,
     FLOW_HAS_IPV4 = 1 << 1,
@@ -17,11 +17,11 @@ enum flow_header {
     FLOW_HAS_UDP = 1 << 4,
 };
 
-/* Network order where they are more than a byte. */
+/* Fields of more than a byte are in network order. */
 struct flow_fields {
     uint8_t dmac[6], smac[6];
     uint16_t ether_type;      /* behind the tag, if there is one */
-    uint16_t vlan_tci;        /* asks for a tag */
+    uint16_t vlan_tci;        /* requires a tag */
     uint8_t src[16], dst[16]; /* IPv6, or IPv4-mapped */
     uint32_t flow_label;      /* IPv6 */
     uint8_t traffic_class;    /* IPv6, or IPv4 TOS */
@@ -32,12 +32,11 @@ struct flow_fields {
 };
 
 /*
- * Of fields with a mask, (field ^ value) & mask must be 0; a mask of 0 asks nothing. A field with a
- * mask that is not 0 asks for its header to be there: IPv4, IPv6, TCP, UDP. Fragments but the first
- * have no ports.
+ * (field ^ value) & mask must be 0 for each field. A mask other than 0 also requires the field's
+ * header: IPv4, IPv6, TCP, UDP. Only the first fragment of a packet has ports.
  */
 struct flow_match {
-    uint32_t headers; /* enum flow_header: these must be there */
+    uint32_t headers; /* enum flow_header: the headers that the frame must have */
     struct flow_fields value, mask;
 };
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What an application and the dataplane share in memory: work queue entries, completions and
- * doorbells. This is an ABI between processes: fixed sizes, no pointers, little-endian.
+ * The memory that an application and the dataplane share: work queue entries (WQEs), completion
+ * queue entries (CQEs) and doorbells. This is an ABI between processes: fixed sizes, no pointers,
+ * little-endian.
  *
- * Trust: the dataplane copies each entry once into private memory and checks the copy; it
- * never reads a shared word twice to decide one thing. The application trusts the dataplane.
+ * Trust: the dataplane copies each WQE once into private memory and checks the copy; it never reads
+ * a shared word twice for one decision. The application trusts the dataplane.
  *
- * Memory order is stated beside each index. "release/acquire" is enough for the rings; the doorbell
- * and arming words need sequential consistency (store, fence, load on both sides), as said there.
+ * Memory order is stated beside each index. The rings need release and acquire only; the doorbell
+ * and arming words need sequential consistency (store, fence, load on both sides).
  */
 #ifndef UROCE_QUEUE_ABI_H
 #define UROCE_QUEUE_ABI_H
@@ -50,8 +51,7 @@ struct sge {
     uint32_t lkey;
 };
 
-/* A send queue entry: this header, then num_sge SGEs, or inline_len bytes when SQE_INLINE is set.
- */
+/* A send WQE: this header, then num_sge SGEs, or inline_len bytes if SQE_INLINE is set. */
 struct sqe {
     uint64_t wr_id;
     uint8_t opcode; /* enum sqe_op */
@@ -85,7 +85,7 @@ struct sqe {
 };
 _Static_assert(sizeof(struct sqe) == 64, "sqe is ABI");
 
-/* A receive queue entry: this header, then num_sge SGEs. */
+/* A receive WQE: this header, then num_sge SGEs. */
 struct rqe {
     uint64_t wr_id;
     uint32_t num_sge;
@@ -93,8 +93,7 @@ struct rqe {
 };
 _Static_assert(sizeof(struct rqe) == 16, "rqe is ABI");
 
-/* The longest message: 2^30 bytes, so that its packets at path MTU 256 stay inside half of the PSN
- * space. */
+/* The longest message: 2^30 bytes. At path MTU 256 its packets fit in half of the PSN space. */
 #define MESSAGE_MAX (UINT32_C(1) << 30)
 
 #define QUEUE_MAX_SGE    32
@@ -102,7 +101,7 @@ _Static_assert(sizeof(struct rqe) == 16, "rqe is ABI");
 #define QUEUE_MAX_WR     16384
 #define QUEUE_MAX_CQE    65536
 
-/* Bytes between send queue entries for these capabilities: a multiple of 64. */
+/* Bytes between send WQEs for these capabilities: a multiple of 64. */
 static inline uint32_t sqe_stride(uint32_t max_sge, uint32_t max_inline)
 {
     uint32_t body = max_of(max_sge * (uint32_t)sizeof(struct sge), max_inline);
@@ -110,7 +109,7 @@ static inline uint32_t sqe_stride(uint32_t max_sge, uint32_t max_inline)
     return (uint32_t)round_up(sizeof(struct sqe) + body, 64);
 }
 
-/* Bytes between receive queue entries: a multiple of 32. */
+/* Bytes between receive WQEs: a multiple of 32. */
 static inline uint32_t rqe_stride(uint32_t max_sge)
 {
     return (uint32_t)round_up(sizeof(struct rqe) + max_sge * sizeof(struct sge), 32);
@@ -118,33 +117,31 @@ static inline uint32_t rqe_stride(uint32_t max_sge)
 
 /*
  * The start of a queue pair's segment; the rings follow at the offsets that CTL_CREATE_QP returned.
- * Ring sizes are powers of two. An index counts entries since creation, modulo 2^32; entry i lies
- * at ring + (i & (size - 1)) * stride. The application never has more than `size` entries
- * outstanding; it learns from completions (struct cqe, wqe) that entries are free again. Moving a
- * QP to RESET sets both indices to 0 on both sides.
+ * Ring sizes are powers of two. An index counts WQEs since creation, modulo 2^32; WQE i is at
+ * ring + (i & (size - 1)) * stride. The application never has more than `size` WQEs outstanding;
+ * completions tell it that WQEs are free again (struct cqe, wqe). The transition of a QP to RESET
+ * sets both indices to 0 on both sides.
  */
 struct qp_shared {
-    /* Application -> dataplane. The application writes entries, then stores with release; the
-     * dataplane loads with acquire, then reads entries. */
+    /* Application -> dataplane. The application writes WQEs, then stores with release; the
+     * dataplane loads with acquire, then reads WQEs. */
     CACHE_ALIGNED _Atomic uint32_t sq_prod;
     CACHE_ALIGNED _Atomic uint32_t rq_prod;
     /*
-     * Dataplane -> application: 1 while receive entries must be announced too (the queue pair is in
-     * the error state and flushes them). After storing rq_prod the application makes a seq_cst
-     * fence, loads this, and rings the doorbell if set; the dataplane stores it, fences, then loads
-     * rq_prod.
+     * Dataplane -> application: 1 while receive WQEs need a doorbell too (the queue pair is in the
+     * error state and flushes them). The application stores rq_prod, executes a seq_cst fence,
+     * loads this word, and rings the doorbell if it is set. The dataplane stores this word, fences,
+     * then loads rq_prod.
      */
     CACHE_ALIGNED _Atomic uint32_t rq_notify;
 };
 
-/*
- * The start of a shared receive queue's segment; its ring follows. Entries are freed in the order
- * of posting.
- */
+/* The start of a shared receive queue's segment; its ring follows. WQEs become free in the order of
+ * posting. */
 struct srq_shared {
     CACHE_ALIGNED _Atomic uint32_t prod; /* application -> dataplane, as rq_prod */
     CACHE_ALIGNED _Atomic uint32_t
-        taken; /* dataplane -> application: entries before this are free again */
+        taken; /* dataplane -> application: WQEs before this index are free again */
 };
 
 /* ---- completions ---- */
@@ -194,29 +191,29 @@ enum wc_flag {
 
 struct cqe {
     uint64_t wr_id;
-    uint64_t timestamp; /* dataplane clock, ns */
+    uint64_t timestamp; /* the dataplane's clock, ns */
     uint32_t qpn;
     uint32_t src_qpn;
     uint32_t byte_len;
-    uint32_t imm;  /* immediate data, big-endian word as it came, or the invalidated R_Key, or a raw
+    uint32_t imm;  /* immediate data, as a big-endian word, or the invalidated R_Key, or a raw
                       packet's flow tag */
     uint32_t uidx; /* the application's own number of the queue pair, or CQE_UIDX_NONE (XRC) */
     uint32_t vendor_err;
     uint32_t pkey_index;
-    uint32_t wqe;   /* index of the completed entry: entries up to it are free again */
+    uint32_t wqe;   /* index of the completed WQE: WQEs up to it are free again */
     uint8_t status; /* enum wc_status */
     uint8_t opcode; /* enum wc_opcode */
     uint8_t wc_flags;
     uint8_t sl;
     uint16_t vlan; /* id, or CQE_VLAN_NONE */
     uint8_t smac[6];
-    /* Dataplane -> application: index + 1 of this entry, stored last with release; the application
-     * loads it with acquire and takes the entry when it equals its consumer index + 1. */
+    /* Dataplane -> application: index + 1 of this CQE, stored last with release. The application
+     * loads it with acquire, and takes the CQE if the value is its consumer index + 1. */
     _Atomic uint32_t seq;
 };
 _Static_assert(sizeof(struct cqe) == 64, "cqe is ABI");
 
-#define CQE_UIDX_NONE (UINT32_MAX - 1) /* UINT32_MAX is the application's own mark */
+#define CQE_UIDX_NONE (UINT32_MAX - 1) /* the application itself uses UINT32_MAX */
 #define CQE_VLAN_NONE 0xFFFF
 
 enum cq_arm {
@@ -228,18 +225,18 @@ enum cq_arm {
 /* The start of a completion queue's segment; then `lanes` lanes, one per worker. */
 struct cq_shared {
     /*
-     * Application arms: store arm, then a seq_cst fence, then (verbs rule) polls once more.
-     * Dataplane: stores entries, then a seq_cst fence, then loads arm; whoever exchanges it to
-     * CQ_ARM_NONE sends the one event.
+     * The application arms: it stores arm, executes a seq_cst fence, then polls once more (a rule
+     * of verbs). The dataplane stores CQEs, executes a seq_cst fence, then loads arm; the worker
+     * that exchanges it to CQ_ARM_NONE sends the one event.
      */
     CACHE_ALIGNED _Atomic uint32_t arm;
 };
 
 struct cq_lane {
-    /* Application -> dataplane: entries consumed; store with release after reading them. The
-     * dataplane loads it with acquire, only when the ring seems full. */
+    /* Application -> dataplane: CQEs consumed, stored with release after they were read. The
+     * dataplane loads it with acquire, and only if the ring seems full. */
     CACHE_ALIGNED _Atomic uint32_t cons;
-    CACHE_ALIGNED struct cqe entry[]; /* size entries, a power of two */
+    CACHE_ALIGNED struct cqe entry[]; /* `size` CQEs, a power of two */
 };
 
 static inline size_t cq_lane_bytes(uint32_t size)
@@ -263,17 +260,19 @@ static inline struct cq_lane *cq_lane_at(struct cq_shared *cq, uint32_t size, ui
 #define DB_SLOTS  (64u * 64u * 64u) /* queue pairs of one application */
 
 /*
- * Which of an application's queue pairs have new send work, for one worker: a bit per queue pair
- * in three levels, so that an idle application costs the worker one load. All accesses
- * are seq_cst; see doorbell.h for the order of setting and taking. Bells go to and fro between two
- * processors; what the first 64 queue pairs need, which is all that most applications have, goes in
- * one cache line.
+ * The queue pairs of an application that have new send work, for one worker: a bit per queue pair,
+ * in three levels, so that an idle application costs the worker one load. All accesses are seq_cst;
+ * doorbell.h has the order of setting and taking. The cache lines of doorbells alternate between
+ * two CPUs. Most applications have at most 64 queue pairs, and the words of the first 64 share one
+ * cache line.
  */
 struct doorbells {
-    /* The worker sets it to 1 before it sleeps; the poster that exchanges it to 0 wakes. */
+    /* The worker sets it to 1 before it sleeps; the application thread that exchanges it to 0 wakes
+     * the worker. */
     CACHE_ALIGNED _Atomic uint32_t worker_armed;
-    /* The worker's alone: where its next take starts, after one that was cut short. Whatever an
-     * application writes here only changes the order in which its own bells are taken. */
+    /* Private to the worker: where its next take starts, if the last one was cut short. A value
+     * that an application writes here only changes the order in which the worker takes this
+     * application's doorbells. */
     _Atomic uint32_t resume;
     _Atomic uint64_t top;
     _Atomic uint64_t first_mid, first_leaf; /* mid[0] and leaf[0], which are not used */
@@ -281,56 +280,57 @@ struct doorbells {
     CACHE_ALIGNED _Atomic uint64_t leaf[64 * 64];
 };
 
-/* A worker's processor, and above it how many times somebody kept that from it: the same value
- * twice means that it was there, and got it when it wanted it, all the time in between. 0: not
- * known. */
-#define WORKER_CPU_BITS 13
-#define WORKER_CPU_NONE \
-    ((1u << WORKER_CPU_BITS) - 1) /* it does not get one, or not when it wants */
+/* A worker's CPU, and in the high bits how many times the worker was preempted: the same value
+ * twice means that the worker stayed on that CPU, and got it whenever it was runnable, for the
+ * whole time between. 0: unknown. */
+#define WORKER_CPU_BITS  13
+#define WORKER_CPU_NONE  ((1u << WORKER_CPU_BITS) - 1) /* unknown or contended */
 #define WORKER_CPU_KNOWN (1u << WORKER_CPU_BITS)
 #define CTX_WORKERS_MAX  16
 
-static inline uint32_t worker_cpu_pack(uint32_t cpu, uint32_t times)
+static inline uint32_t worker_cpu_pack(uint32_t cpu, uint32_t preemptions)
 {
-    return times << (WORKER_CPU_BITS + 1) | WORKER_CPU_KNOWN | min_of(cpu, WORKER_CPU_NONE);
+    return preemptions << (WORKER_CPU_BITS + 1) | WORKER_CPU_KNOWN | min_of(cpu, WORKER_CPU_NONE);
 }
 
-static inline uint32_t worker_cpu_number(uint32_t place)
+static inline uint32_t worker_cpu_number(uint32_t packed)
 {
-    return place & WORKER_CPU_NONE;
+    return packed & WORKER_CPU_NONE;
 }
 
 /* One application's context segment (CTL_OPEN). */
 struct ctx_shared {
-    /* Dataplane -> application: at most so many polls between two yields; 0: more threads poll than
-     * there are processors. Relaxed. */
+    /* Dataplane -> application: how many times at most a thread polls between two yields; 0: more
+     * threads poll than there are CPUs. Relaxed. */
     CACHE_ALIGNED _Atomic uint32_t spin_limit;
     /* Dataplane -> application, by worker: see worker_cpu_pack(). Relaxed. */
     CACHE_ALIGNED _Atomic uint32_t worker_cpu[CTX_WORKERS_MAX];
-    /* Application -> dataplane: counts its empty polls, so that pollers can be counted. Relaxed. */
+    /* Application -> dataplane: counts its empty polls, so that the dataplane can count the threads
+     * that poll. Relaxed. */
     CACHE_ALIGNED _Atomic uint32_t polls;
     /* Application -> dataplane: 1 while a thread is blocked in a poll; a futex word. The dataplane
-     * exchanges it to 0 after posting completions and wakes. seq_cst, as worker_armed. */
+     * exchanges it to 0 after it has posted completions, and wakes the thread. seq_cst, like
+     * worker_armed. */
     CACHE_ALIGNED _Atomic uint32_t app_armed;
-    /* Dataplane -> application: 1 when a region has become hot (CTL_HOT_MRS); a futex word, which
-     * the application exchanges to 0 before it asks. */
+    /* Dataplane -> application: 1 when a region has become hot; a futex word, which the application
+     * exchanges to 0 before it sends CTL_HOT_MRS. */
     _Atomic uint32_t mr_hot;
-    /* Dataplane -> application, by doorbell slot: the worker whose bell to ring. Relaxed: a bell
-     * that was rung where the queue pair has left is passed on. Here and not in the queue pair's
-     * segment, of which an idle one touches nothing. */
+    /* Dataplane -> application, by doorbell slot: the worker that takes this queue pair's doorbell.
+     * Relaxed: a worker that the queue pair has left forwards the doorbell. It is here and not in
+     * the queue pair's segment, because an idle queue pair touches nothing of its segment. */
     CACHE_ALIGNED _Atomic uint8_t slot_worker[DB_SLOTS];
     CACHE_ALIGNED struct doorbells worker[]; /* one per worker */
 };
 
-/* Old programs are told by CTL_VERSION that all this has moved. */
+/* A change of this layout needs a new CTL_VERSION, so that old libraries are refused. */
 _Static_assert(offsetof(struct ctx_shared, polls) == 128 &&
                    offsetof(struct ctx_shared, slot_worker) == 256 &&
                    sizeof(struct ctx_shared) == 256 + DB_SLOTS,
                "CTL_VERSION counts layouts");
 
-/* The wake segment, the same for all applications: one futex word per worker, on which it sleeps. A
- * waker adds 1 and calls futex wake. It decides nothing else: a hostile value costs at most the
- * worker's safety tick. */
+/* The wake segment, the same for all applications: a futex word per worker, on which the worker
+ * sleeps. To wake a worker, a thread adds 1 and calls futex wake. The value has no other effect: a
+ * hostile one costs at most the worker's safety tick. */
 struct wake_shared {
     struct {
         CACHE_ALIGNED _Atomic uint32_t word;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Posting completions and raising their events: see comp_queue.h. */
 #include <errno.h>
 #include <string.h>
 
@@ -13,16 +14,16 @@ void comp_queue_init(struct comp_queue *cq, struct cq_shared *shared, uint32_t s
     }
 }
 
-/* Whether a lane that seems full has room for one more, after asking the application what it
- * consumed. */
-static bool find_room(struct comp_queue *cq, uint32_t lane_index)
+/* Whether a lane that seems full has room for one more CQE, after a look at what the application
+ * has consumed. */
+static bool find_room_for_one(struct comp_queue *cq, uint32_t lane_index)
 {
     struct comp_lane *lane = &cq->lane[lane_index];
     uint32_t cons = atomic_load_explicit(&lane->ring->cons, memory_order_acquire);
 
     if (lane->overrun)
         return false;
-    /* An index that lies ahead of prod, or behind by more than there is, shows as used > size. */
+    /* An index ahead of prod, or more than `size` behind it, shows as used > size. */
     if (lane->prod - cons >= cq->size) {
         lane->overrun = true;
         return false;
@@ -49,7 +50,7 @@ int cq_post(struct comp_queue *cq, uint32_t lane_index, const struct cqe *e, boo
     struct comp_lane *lane = &cq->lane[lane_index];
     struct cqe *next = &lane->ring->entry[lane->prod & (cq->size - 1)];
 
-    if (unlikely(lane->prod == lane->end) && !find_room(cq, lane_index))
+    if (unlikely(lane->prod == lane->end) && !find_room_for_one(cq, lane_index))
         return -ENOSPC;
     memcpy(next, e, offsetof(struct cqe, seq));
     atomic_store_explicit(&next->seq, ++lane->prod, memory_order_release);

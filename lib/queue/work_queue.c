@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The application may rewrite an entry while it is being taken. So every word of it is loaded
- * exactly once (volatile: the compiler may not load it again), and only the private copy is judged.
+ * Taking WQEs: see work_queue.h. The application may rewrite a WQE while the worker takes it. Each
+ * of its words is therefore loaded exactly once (volatile: the compiler may not load it again), and
+ * only the private copy is checked.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -9,13 +10,13 @@
 
 #include "work_queue.h"
 
-#define MAX_MESSAGE (UINT64_C(1) << 31)
-#define KNOWN_FLAGS (SQE_FENCE | SQE_SIGNALED | SQE_SOLICITED | SQE_INLINE)
+#define MAX_MESSAGE      (UINT64_C(1) << 31)
+#define SEND_FLAGS_KNOWN (SQE_FENCE | SQE_SIGNALED | SQE_SOLICITED | SQE_INLINE)
 
 enum op_kind {
     OP_UNKNOWN,
-    OP_NO_DATA, /* SGEs mean nothing */
-    OP_SGES,    /* local memory by SGEs only: it is written, or may be large */
+    OP_NO_DATA, /* SGEs are ignored */
+    OP_SGES,    /* local memory by SGEs only: the operation writes it, or it may be large */
     OP_SGE_OR_INLINE,
 };
 
@@ -35,7 +36,7 @@ int work_queue_pending(const struct work_queue *q)
     return likely(n <= q->size) ? (int)n : -EOVERFLOW;
 }
 
-static const void *take_slot(struct work_queue *q)
+static const void *take_wqe(struct work_queue *q)
 {
     return q->ring + (size_t)(q->cons++ & (q->size - 1)) * q->stride;
 }
@@ -60,7 +61,7 @@ static int copy_sges(struct sge *to, const void *from, unsigned n)
     return likely(total <= MAX_MESSAGE) ? 0 : -EINVAL;
 }
 
-static int take_inline(const struct work_queue *q, struct send_wqe *wqe, const void *data)
+static int copy_inline(const struct work_queue *q, struct send_wqe *wqe, const void *data)
 {
     if (wqe->h.inline_len > q->max_inline)
         return -EINVAL;
@@ -71,15 +72,15 @@ static int take_inline(const struct work_queue *q, struct send_wqe *wqe, const v
 
 int send_queue_take(struct work_queue *q, struct send_wqe *wqe)
 {
-    const struct sqe *entry = take_slot(q);
+    const struct sqe *entry = take_wqe(q);
     enum op_kind kind;
 
     copy_words(&wqe->h, entry, sizeof(*entry) / sizeof(uint64_t));
     kind = wqe->h.opcode < ARRAY_SIZE(op_kinds) ? op_kinds[wqe->h.opcode] : OP_UNKNOWN;
-    if (unlikely(kind == OP_UNKNOWN || (wqe->h.flags & ~KNOWN_FLAGS)))
+    if (unlikely(kind == OP_UNKNOWN || (wqe->h.flags & ~SEND_FLAGS_KNOWN)))
         return -EINVAL;
     if (wqe->h.flags & SQE_INLINE)
-        return kind == OP_SGE_OR_INLINE ? take_inline(q, wqe, entry + 1) : -EINVAL;
+        return kind == OP_SGE_OR_INLINE ? copy_inline(q, wqe, entry + 1) : -EINVAL;
     wqe->h.inline_len = 0;
     if (unlikely(kind == OP_NO_DATA))
         wqe->h.num_sge = 0;
@@ -90,7 +91,7 @@ int send_queue_take(struct work_queue *q, struct send_wqe *wqe)
 
 int recv_queue_take(struct work_queue *q, struct recv_wqe *wqe)
 {
-    const struct rqe *entry = take_slot(q);
+    const struct rqe *entry = take_wqe(q);
 
     copy_words(&wqe->h, entry, sizeof(*entry) / sizeof(uint64_t));
     if (unlikely(wqe->h.num_sge > q->max_sge))
@@ -103,6 +104,6 @@ uint64_t work_queue_take_id(struct work_queue *q)
     uint64_t id;
 
     _Static_assert(offsetof(struct sqe, wr_id) == 0 && offsetof(struct rqe, wr_id) == 0, "");
-    copy_words(&id, take_slot(q), 1);
+    copy_words(&id, take_wqe(q), 1);
     return id;
 }
