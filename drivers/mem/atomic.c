@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Atomics by copying, under a lock: see atomic.h. */
 #include "atomic.h"
 
 #include <pthread.h>
 
 #include "common.h"
 
-/* 64 locks, by which of a page's 512 words is meant. */
+/* 64 locks for the 512 words of a page. */
 static struct {
     CACHE_ALIGNED pthread_mutex_t mutex;
 } atomic_locks[64] = {[0 ... 63] = {PTHREAD_MUTEX_INITIALIZER}};

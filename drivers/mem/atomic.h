@@ -2,11 +2,11 @@
 /*
  * Atomics by copying, for every backend that copies.
  *
- * An atomic is read-modify-write under one of a few locks of this process, chosen by the offset in
- * the page. The same bytes have the same offset whatever address, process and backend they are
- * reached through, so atomics by copying are atomic among all workers, regions and applications.
- * They are not with respect to the application's own CPUs (IBV_ATOMIC_HCA), nor to a region that
- * maps the same bytes.
+ * An atomic is a read-modify-write under one of a few locks of this process, chosen by the offset
+ * in the page. The same bytes have the same offset through every address, process and backend, so
+ * atomics by copying are atomic among all workers, regions and applications. They are not atomic
+ * with respect to the application's own CPUs (IBV_ATOMIC_HCA), nor to a region that maps the same
+ * bytes.
  */
 #ifndef UROCE_MEM_ATOMIC_H
 #define UROCE_MEM_ATOMIC_H

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Transfers by process_vm_readv and process_vm_writev: see copy.h. */
 #include "copy.h"
 
 #include <errno.h>
@@ -7,20 +8,17 @@
 #include "common.h"
 #include "ranges.h"
 
-typedef ssize_t (*transfer_fn)(pid_t, const struct iovec *, unsigned long, const struct iovec *,
-                               unsigned long, unsigned long);
-
 struct call {
     struct iovec local[RANGES_MAX], remote[RANGES_MAX];
     unsigned ranges, remotes;
 };
 
 /*
- * One kernel call; `skip` bytes of the first range were done by an earlier one. The application's
- * ranges are taken together where they can be: looking up its pages is most of the work, and
- * packets of a kilobyte would have each page looked up four times.
+ * The vectors of one kernel call, without the first `skip` bytes of io[0]. Ranges that are adjacent
+ * in the application become one: most of the kernel's work is to look up pages, and with packets of
+ * a kilobyte it would look up each page four times.
  */
-static void describe(struct call *c, const struct mem_io *io, unsigned n, uint64_t skip)
+static void make_vectors(struct call *c, const struct mem_io *io, unsigned n, uint64_t skip)
 {
     c->ranges = n < RANGES_MAX ? n : RANGES_MAX;
     c->remotes = 0;
@@ -36,63 +34,53 @@ static void describe(struct call *c, const struct mem_io *io, unsigned n, uint64
     }
 }
 
-/* What a kernel call that moved nothing means for io[0..n): how many of them it decides. */
-static unsigned give_up(struct mem_copy_space *space, struct mem_io *io, unsigned n, int error)
+/* The status of the transfers when a kernel call has moved nothing; *n: how many it decides. */
+static int call_status(struct mem_copy_space *space, int error, unsigned *n)
 {
-    if (error == ESRCH) {
-        ranges_fail(io, n, -ESRCH);
-        return n;
-    }
+    if (error == ESRCH)
+        return -ESRCH;
     if (error == EPERM) {
-        atomic_fetch_add_explicit(&space->denied, n, memory_order_relaxed);
-        ranges_fail(io, n, -EPERM);
-        return n;
+        atomic_fetch_add_explicit(&space->denied, *n, memory_order_relaxed);
+        return -EPERM;
     }
-    /* A call stops at the first bad page: that range is the first one, the others may be good. */
+    /* The kernel stops at the first bad page, which is in the first range. The others may be good.
+     */
     atomic_fetch_add_explicit(&space->faults, 1, memory_order_relaxed);
-    io[0].status = -EFAULT;
-    return 1;
+    *n = 1;
+    return -EFAULT;
 }
 
-/*
- * A call may stop short at a bad page, in the middle of a range, or at the kernel's limit of bytes.
- * It is repeated from where it stopped: at a bad page the repetition moves nothing and says so.
- */
-static void transfer_all(struct mem_copy_space *space, struct mem_io *io, unsigned n,
-                         transfer_fn transfer)
+static ssize_t call_kernel(void *arg, const struct mem_io *io, unsigned *n, uint64_t skip, bool out)
 {
+    struct mem_copy_space *space = arg;
     struct call c;
-    uint64_t skip = 0;
+    ssize_t bytes = 0;
 
-    mem_freeze_wait(&space->freeze);
-    mem_heat_count(&space->heat, io, n);
-    while (n) {
-        bool gone = atomic_load_explicit(&space->gone, memory_order_relaxed);
-        ssize_t bytes = 0;
-        unsigned over;
-
-        describe(&c, io, n, skip);
-        if (io->len)
-            bytes = gone ? -1 : transfer(space->pid, c.local, c.ranges, c.remote, c.remotes, 0);
-        if (bytes > 0 || !io->len) {
-            over = ranges_complete(io, c.ranges, (uint64_t)bytes, &skip);
-        } else {
-            over = give_up(space, io, n, gone ? ESRCH : bytes ? errno : EFAULT);
-            skip = 0;
-        }
-        io += over;
-        n -= over;
+    if (atomic_load_explicit(&space->gone, memory_order_relaxed) && io->len)
+        return -ESRCH;
+    make_vectors(&c, io, *n, skip);
+    if (io->len) {
+        bytes = (out ? process_vm_writev : process_vm_readv)(space->pid, c.local, c.ranges,
+                                                             c.remote, c.remotes, 0);
+        if (bytes <= 0)
+            return call_status(space, bytes ? errno : EFAULT, n);
     }
+    *n = c.ranges;
+    return bytes;
 }
 
-static void copy_in(void *space, struct mem_io *io, unsigned n)
+static void copy_in(void *arg, struct mem_io *io, unsigned n)
 {
-    transfer_all(space, io, n, process_vm_readv);
+    struct mem_copy_space *space = arg;
+
+    ranges_transfer(space, &space->freeze, &space->heat, io, n, call_kernel, false);
 }
 
-static void copy_out(void *space, struct mem_io *io, unsigned n)
+static void copy_out(void *arg, struct mem_io *io, unsigned n)
 {
-    transfer_all(space, io, n, process_vm_writev);
+    struct mem_copy_space *space = arg;
+
+    ranges_transfer(space, &space->freeze, &space->heat, io, n, call_kernel, true);
 }
 
 static int copy_atomic(void *space, struct mem_region *mr, uint64_t addr, enum mem_atomic_op op,

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reaching application memory by copying: process_vm_readv(2) and process_vm_writev(2). Right for
- * every kind of memory: it follows the application's current mapping, honours page protection, and
- * reports a bad address.
+ * Reaching application memory by copying: process_vm_readv(2) and process_vm_writev(2). They work
+ * for every kind of memory: they follow the application's current mappings, honour page protection,
+ * and report a bad address.
  *
- * It reaches whatever program the process runs at that moment: for daemons that the kernel lets at
- * no more than the application's user may reach, and for applications of root. Others: pinned.h.
+ * They reach the program that the process runs at that moment. That suits daemons that the kernel
+ * gives no more access than the application's user has, and applications of root. For others see
+ * pinned.h.
  *
  * Atomics: atomic.h.
  */
@@ -19,7 +20,7 @@
 #include "heat.h"
 #include "mem.h"
 
-/* One application; the `space` of its regions. Shared by all workers. */
+/* One application: the `space` of its regions. Shared by all workers. */
 struct mem_copy_space {
     pid_t pid;
     _Atomic bool gone;
@@ -34,15 +35,15 @@ struct mem_copy_space {
 extern const struct mem_backend mem_copy_backend;
 
 /*
- * pid: the application's, from the kernel (SO_PEERCRED), never from a message. 0, or -EINVAL when
- * it is none (0: a process that this PID namespace does not see).
+ * pid: the application's, from the kernel (SO_PEERCRED), never from a message. Returns 0, or
+ * -EINVAL if it is not a pid (0 is a process that this PID namespace does not see).
  */
 int mem_copy_space_init(struct mem_copy_space *space, pid_t pid);
 
 /*
- * Says that the application ended: from now on every transfer fails with -ESRCH. Must be called as
- * soon as its connection closes or its pidfd says so, because the kernel may give the pid to
- * another process some time after. Any thread.
+ * Notes that the application has ended: from now on every transfer fails with -ESRCH. The caller
+ * must call it as soon as the connection closes or the pidfd becomes readable, because the kernel
+ * may give the pid to another process later. Any thread.
  */
 void mem_copy_space_mark_gone(struct mem_copy_space *space);
 

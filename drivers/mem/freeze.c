@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Suspending copies: see freeze.h. */
 #include "freeze.h"
 
 #include <sched.h>
@@ -24,7 +25,7 @@ uint64_t mem_freeze_end(struct mem_freeze *f)
     return atomic_load_explicit(&f->waited, memory_order_relaxed);
 }
 
-/* The application may need this very processor to be done. */
+/* Yields the CPU, because the application may need this one to finish. */
 void mem_freeze_sleep(struct mem_freeze *f)
 {
     uint64_t start = now_ns(), now = start, until;

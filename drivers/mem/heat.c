@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Waking an application's thread: see heat.h. */
 #include "heat.h"
 
 #include <linux/futex.h>

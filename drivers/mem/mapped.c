@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Mapping an application's memfd, and the checks before: see mapped.h. */
 #include "mapped.h"
 
 #include <errno.h>
@@ -11,7 +12,7 @@
 
 #include "common.h"
 
-#define LARGE_PAGE   (UINT64_C(2) << 20) /* what the kernel maps as one if it can */
+#define LARGE_PAGE   (UINT64_C(2) << 20) /* the kernel maps it as one page if it can */
 #define WRITE_ACCESS (MEM_LOCAL_WRITE | MEM_REMOTE_WRITE | MEM_REMOTE_ATOMIC)
 
 static uint64_t page_bytes(void)
@@ -19,7 +20,8 @@ static uint64_t page_bytes(void)
     return (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* *unit: what the mapping's ends are rounded to: the huge page, on huge page files. */
+/* *unit: the page size that the mapping's ends are rounded to: the huge page for huge page files.
+ */
 static int check_kind(int fd, unsigned flags, uint64_t *unit)
 {
     struct statfs fs;
@@ -56,14 +58,14 @@ static int check_range(int fd, uint64_t offset, uint64_t len)
     return end > (uint64_t)st.st_size ? -ERANGE : 0;
 }
 
-/* Where in the dataplane each piece must begin: that the pieces are whole, and as long as mr. */
+/* Whether the pieces consist of whole pages, except at the ends of mr, and are as long as mr. */
 static int check_pieces(const struct mem_region *mr, const struct mem_piece *piece, unsigned n)
 {
     uint64_t page = page_bytes(), addr = mr->addr, left = mr->len;
 
     for (unsigned i = 0; i < n; i++) {
-        /* With other offsets in the page, atomics would not be aligned here although they are
-         * there. */
+        /* With another offset in the page, an address that is aligned in the application would not
+         * be aligned in the dataplane: atomics need that. */
         if (!piece[i].len || piece[i].len > left || (addr - piece[i].offset) % page)
             return -EINVAL;
         if (i && addr % page)
@@ -89,9 +91,9 @@ static int map_error(void)
     return errno == EPERM ? -EACCES : -errno;
 }
 
-/* One after the other into a place that was kept free for all. */
-static int fill(uint8_t *base, int prot, int fd, const struct mem_piece *piece, unsigned n,
-                uint64_t first)
+/* Maps the pieces one after the other into the reserved range at base. */
+static int map_pieces(uint8_t *base, int prot, int fd, const struct mem_piece *piece, unsigned n,
+                      uint64_t first)
 {
     uint64_t page = page_bytes();
 
@@ -107,10 +109,10 @@ static int fill(uint8_t *base, int prot, int fd, const struct mem_piece *piece, 
 }
 
 /*
- * A place for len bytes of the file from start on, at an address that has the same offset in a
- * large page: where the file has such pages they are then mapped as such.
+ * Reserves addresses for len bytes of the file from start on, with the same offset in a large page
+ * as in the file, so that the kernel can map the file's large pages as large pages.
  */
-static uint8_t *reserve(uint64_t len, uint64_t start)
+static uint8_t *reserve_addresses(uint64_t len, uint64_t start)
 {
     uint64_t room = len < LARGE_PAGE ? len : len + LARGE_PAGE, skip;
     uint8_t *base = mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -127,8 +129,7 @@ static uint8_t *reserve(uint64_t len, uint64_t start)
 int mem_map(struct mem_mapping *map, struct mem_region *mr, int fd, const struct mem_piece *piece,
             unsigned n, unsigned flags)
 {
-    /* Seals before the size: a file that is sealed cannot have become shorter when it is measured.
-     */
+    /* The seals are read before the size: a sealed file cannot shrink before it is measured. */
     int seals = fcntl(fd, F_GET_SEALS);
     uint64_t unit = 0, first;
     int prot, err;
@@ -155,10 +156,10 @@ int mem_map(struct mem_mapping *map, struct mem_region *mr, int fd, const struct
     if (!reserved)
         base = mmap(NULL, len, prot, MAP_SHARED, fd, (off_t)(piece[0].offset - first));
     else
-        base = reserve(len, piece[0].offset - first);
+        base = reserve_addresses(len, piece[0].offset - first);
     if (base == MAP_FAILED)
         return map_error();
-    err = reserved ? fill(base, prot, fd, piece, n, first) : 0;
+    err = reserved ? map_pieces(base, prot, fd, piece, n, first) : 0;
     if (err) {
         munmap(base, len);
         return err;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Reaching application memory by mapping it: the range is (part of) a memfd that the application
- * hands over. Whatever the application does with the file afterwards, an access by the dataplane
- * must not raise a signal; hence the checks.
+ * passes to the daemon. Nothing that the application does with the file afterwards may make an
+ * access by the dataplane raise a signal; hence the checks.
  */
 #ifndef UROCE_MEM_MAPPED_H
 #define UROCE_MEM_MAPPED_H
@@ -26,22 +26,22 @@ enum mem_map_flag {
 };
 
 /*
- * Maps the n pieces of fd that, in this order, back the mr->len bytes at mr->addr: side by side in
- * the dataplane as they are in the application. Sets mr->direct; mr's addr, len and access must be
- * set. Read-only if fd is not writable and mr->access grants no kind of writing. fd stays the
- * caller's and may be closed. Control thread, before mr_insert.
+ * Maps the n pieces of fd that, in this order, back the mr->len bytes at mr->addr; they are
+ * adjacent in the dataplane as they are in the application. Sets mr->direct; mr's addr, len and
+ * access must be set. The mapping is read-only if fd is not writable and mr->access grants no kind
+ * of writing. The caller keeps fd, and may close it. Control thread, before mr_insert.
  *
- * Returns 0, or what keeps the range from being mapped (*map and mr are then unchanged):
+ * Returns 0, or why the range cannot be mapped (*map and mr are then unchanged):
  *
  *  -EBADF       fd is no open file
  *
- *  -EINVAL      not a file in memory; the pieces are not mr->len bytes together, one is empty, or
- *               one but the last does not end with a page; or an address and its offset in the
- *               file differ in the offset in a page
+ *  -EINVAL      not a file in memory; the lengths of the pieces do not add up to mr->len, a piece
+ *               is empty, or a piece other than the last does not end at the end of a page; or an
+ *               address and its offset in the file differ in the offset in a page
  *
  *  -EPERM       the file is not sealed against shrinking (F_SEAL_SHRINK)
  *
- *  -EOVERFLOW   a piece's end is no file offset
+ *  -EOVERFLOW   a piece's end is beyond the largest file offset
  *
  *  -ERANGE      the file is shorter than a piece's end
  *
@@ -50,15 +50,14 @@ enum mem_map_flag {
  *
  *  -EOPNOTSUPP  a huge page file, without MEM_MAP_HUGE or in several pieces
  *
- *  -ENOMEM      address space, or huge pages
+ *  -ENOMEM      no address space, or no huge pages
  */
 int mem_map(struct mem_mapping *map, struct mem_region *mr, int fd, const struct mem_piece *piece,
             unsigned n, unsigned flags);
 
 /*
- * Undoes mem_map; no worker may use the region any more (mr_remove and the workers' quiet point
- * came before). mr may be NULL if it is gone already. Does nothing when nothing is mapped. Control
- * thread.
+ * Undoes mem_map, after mr_remove and the workers' quiet point. mr may be NULL if it is gone
+ * already. Does nothing if nothing is mapped. Control thread.
  */
 void mem_unmap(struct mem_mapping *map, struct mem_region *mr);
 

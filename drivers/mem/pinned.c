@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Transfers through /proc/PID/mem, and the checks of its owner: see pinned.h. */
 #include "pinned.h"
 
 #include <errno.h>
@@ -15,67 +16,53 @@
 
 /* ---- transfers ---- */
 
-typedef ssize_t (*transfer_fn)(int fd, const struct iovec *iov, int n, off_t offset);
-
-/* How many of the n transfers, from the first on, are side by side: one call does these. */
-static unsigned run_of(const struct mem_io *io, unsigned n)
+/* How many of the n transfers, from the first on, are adjacent in the application. */
+static unsigned count_adjacent(const struct mem_io *io, unsigned n)
 {
-    unsigned run = 1;
+    unsigned adjacent = 1;
 
-    while (run < n && run < RANGES_MAX && ranges_follow(&io[run - 1], &io[run]))
-        run++;
-    return run;
+    while (adjacent < n && adjacent < RANGES_MAX && ranges_follow(&io[adjacent - 1], &io[adjacent]))
+        adjacent++;
+    return adjacent;
 }
 
-/* Bytes moved, 0 when the memory has no process left, or -1: the first byte is bad. */
-static ssize_t transfer_run(struct mem_pinned_space *space, const struct mem_io *io, unsigned n,
-                            uint64_t skip, transfer_fn transfer)
+/* One call for adjacent transfers. It moves nothing if no process has the memory any more. All
+ * errors mean that the first byte is bad: EINVAL is an address beyond the largest file offset. */
+static ssize_t call_kernel(void *arg, const struct mem_io *io, unsigned *n, uint64_t skip, bool out)
 {
+    struct mem_pinned_space *space = arg;
     struct iovec local[RANGES_MAX];
-    ssize_t moved;
+    ssize_t moved = 0;
 
-    for (unsigned i = 0; i < n; i++)
+    *n = count_adjacent(io, *n);
+    if (!io->len)
+        return 0;
+    for (unsigned i = 0; i < *n; i++)
         local[i] = ranges_local(&io[i], i ? 0 : skip);
     do {
         if (atomic_load_explicit(&space->gone, memory_order_relaxed))
-            return 0;
-        moved = transfer(space->fd, local, (int)n, (off_t)(io->addr + skip));
+            moved = 0;
+        else
+            moved = (out ? pwritev : preadv)(space->fd, local, (int)*n, (off_t)(io->addr + skip));
     } while (moved < 0 && errno == EINTR);
-    return moved;
+    if (moved > 0)
+        return moved;
+    *n = 1;
+    return moved ? -EFAULT : -ESRCH;
 }
 
-/* The kernel stops short at a bad page; only the next call, which moves nothing, says so. Addresses
- * beyond the offsets that there are (EINVAL) are bad as well. */
-static void transfer_all(struct mem_pinned_space *space, struct mem_io *io, unsigned n,
-                         transfer_fn transfer)
+static void copy_in(void *arg, struct mem_io *io, unsigned n)
 {
-    uint64_t skip = 0;
+    struct mem_pinned_space *space = arg;
 
-    mem_freeze_wait(&space->freeze);
-    mem_heat_count(&space->heat, io, n);
-    while (n) {
-        unsigned run = run_of(io, n), over = 1;
-        ssize_t moved = io->len ? transfer_run(space, io, run, skip, transfer) : 0;
-
-        if (moved > 0 || !io->len) {
-            over = ranges_complete(io, run, (uint64_t)moved, &skip);
-        } else {
-            io->status = moved ? -EFAULT : -ESRCH;
-            skip = 0;
-        }
-        io += over;
-        n -= over;
-    }
+    ranges_transfer(space, &space->freeze, &space->heat, io, n, call_kernel, false);
 }
 
-static void copy_in(void *space, struct mem_io *io, unsigned n)
+static void copy_out(void *arg, struct mem_io *io, unsigned n)
 {
-    transfer_all(space, io, n, preadv);
-}
+    struct mem_pinned_space *space = arg;
 
-static void copy_out(void *space, struct mem_io *io, unsigned n)
-{
-    transfer_all(space, io, n, pwritev);
+    ranges_transfer(space, &space->freeze, &space->heat, io, n, call_kernel, true);
 }
 
 static int copy_atomic(void *space, struct mem_region *mr, uint64_t addr, enum mem_atomic_op op,
@@ -93,7 +80,7 @@ const struct mem_backend mem_pinned_backend = {
 
 /* ---- opening ---- */
 
-/* What went wrong with a file of a /proc/PID: without the process there are no files. */
+/* The error of an access to a file of /proc/PID. Without the process its files do not exist. */
 static int proc_error(void)
 {
     return errno == ENOENT ? -ESRCH : errno == EACCES ? -EPERM : -errno;
@@ -109,8 +96,8 @@ static bool ids_are(const char *values, unsigned id)
 }
 
 /*
- * Capabilities are refused like a foreign id: the kernel lets nobody trace a process that has more
- * of them, and a program that has them by its file may have made itself dumpable.
+ * Capabilities are refused like a foreign id: the kernel forbids a process to trace one that has
+ * more of them, and a program that gets capabilities from its file may have made itself dumpable.
  */
 static int check_status(FILE *status, const struct ucred *peer)
 {
@@ -129,10 +116,10 @@ static int check_status(FILE *status, const struct ucred *peer)
 }
 
 /*
- * Whether the process is peer's and nobody else's. The ids before the owner of the files: a process
- * that takes up other ids stops being dumpable first, so that whoever sees the new ids sees that
- * too. The directory itself belongs to the user in any case; "mem" belongs to root when the process
- * is not dumpable, and is looked up anew because an open descriptor's owner may be outdated.
+ * Whether the process is peer's alone. The ids are read before the owner of the files: a process
+ * that changes its ids first stops being dumpable, so a reader that sees the new ids also sees
+ * that. The directory always belongs to the user, but "mem" belongs to root if the process is not
+ * dumpable. "mem" is looked up again because the owner of an open descriptor may be outdated.
  */
 static int check_process(int dir, const struct ucred *peer)
 {
@@ -157,10 +144,11 @@ static int check_process(int dir, const struct ucred *peer)
 }
 
 /*
- * First the memory, then whose it is. If the process executes another program after the open, the
- * descriptor is of memory that nobody uses any more, so whatever the check then sees does no harm;
- * if it did so before, the check sees the process with the program whose memory was opened. The
- * other way round it could turn into a set-uid program between a check that it passes and the open.
+ * Opens the memory first and checks its owner then. If the process executes another program after
+ * the open, the descriptor refers to memory that no process uses any more, and every result of the
+ * check is harmless. If it did so before the open, the check sees the program whose memory was
+ * opened. In the other order the process could execute a set-uid program between the check and the
+ * open.
  */
 static int open_checked(int dir, const struct ucred *peer)
 {
@@ -184,7 +172,8 @@ int mem_pinned_space_open(struct mem_pinned_space *space, const struct ucred *pe
     if (peer->pid <= 0)
         return -EINVAL;
     snprintf(path, sizeof(path), "/proc/%d", (int)peer->pid);
-    /* All through one directory, which stays with this process though its pid be given anew. */
+    /* All accesses go through one directory, which stays with this process even if the kernel
+     * reuses its pid. */
     dir = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (dir < 0)
         return proc_error();

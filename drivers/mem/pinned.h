@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Reaching application memory by copying through a descriptor of /proc/PID/mem, for a daemon that
- * the kernel would let read and write any process.
+ * the kernel allows to read and write any process.
  *
- * process_vm_readv (copy.h) names a process, not a memory: whatever program the process executes
- * next is what it reaches. An application that lets a child keep its connection and executes a
- * set-uid program would have a privileged daemon write into that program. The descriptor stays with
- * the memory it was opened for: when the process executes another program or ends, transfers fail
- * with -ESRCH. It costs a system call for each range; so this backend is for where it is needed.
+ * process_vm_readv (copy.h) names a process and not its memory: it reaches the program that the
+ * process executes next. An application that leaves its connection to a child and then executes a
+ * set-uid program would make a privileged daemon write into that program. The descriptor stays with
+ * the memory that it was opened for: once the process executes another program or ends, transfers
+ * fail with -ESRCH. It costs a system call for each range, so this backend is used only where it is
+ * needed.
  *
  * Unlike process_vm_writev, a write here succeeds in private pages that the application has made
- * read-only or inaccessible to itself (unless the kernel is configured against that). It gets a
- * copy of the page, as a debugger's write would give it: no file and no other process sees it, and
- * the region's access rights were checked before. So all that happens is that a work request on
- * such a page is done where it would have failed. Shared read-only pages are refused.
+ * read-only or inaccessible to itself (unless the kernel is configured otherwise). The application
+ * gets a copy of the page, as from a debugger's write: the write reaches no file and no other
+ * process, and the region's access rights were checked before. The only effect is that a work
+ * request on such a page succeeds instead of failing. Shared read-only pages are refused.
  *
  * Atomics: atomic.h.
  */
@@ -27,7 +28,7 @@
 #include "heat.h"
 #include "mem.h"
 
-/* The memory of one application; the `space` of its regions. Shared by all workers. */
+/* The memory of one application: the `space` of its regions. Shared by all workers. */
 struct mem_pinned_space {
     int fd; /* /proc/PID/mem */
     _Atomic bool gone;
@@ -39,8 +40,8 @@ struct mem_pinned_space {
 extern const struct mem_backend mem_pinned_backend;
 
 /*
- * Opens the memory that process peer->pid has at the moment. peer: from SO_PEERCRED, never from a
- * message. Control thread. Returns 0, or with *space unchanged:
+ * Opens the memory that process peer->pid has now. peer: from SO_PEERCRED, never from a message.
+ * Control thread. Returns 0, or with *space unchanged:
  *  -EINVAL  peer->pid is no process that this PID namespace sees
  *  -ESRCH   it has ended
  *  -EPERM   the process is no longer, or not only, peer's: a real, effective, saved or file system
@@ -50,11 +51,11 @@ extern const struct mem_backend mem_pinned_backend;
  */
 int mem_pinned_space_open(struct mem_pinned_space *space, const struct ucred *peer);
 
-/* No worker may use the space any more. Control thread. */
+/* The workers must have stopped using the space. Control thread. */
 void mem_pinned_space_close(struct mem_pinned_space *space);
 
-/* Says that the application ended: from now on every transfer fails with -ESRCH, even where a child
- * has the same memory (vfork). Any thread. */
+/* Notes that the application has ended: from now on every transfer fails with -ESRCH, even if a
+ * child has the same memory (vfork). Any thread. */
 void mem_pinned_space_mark_gone(struct mem_pinned_space *space);
 
 #endif

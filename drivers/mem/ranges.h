@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Transfers as the vectors of a kernel call, and what became of them. */
+/* Transfers as the vectors of kernel calls, for the backends that copy. */
 #ifndef UROCE_MEM_RANGES_H
 #define UROCE_MEM_RANGES_H
 
 #include <stdbool.h>
 #include <sys/uio.h>
 
+#include "freeze.h"
+#include "heat.h"
 #include "mem.h"
 
 #define RANGES_MAX MEM_BATCH_MAX /* of one call; the kernel's limit is 1024 */
 
-/* Whether b's bytes follow a's in the application: packets of one message do. */
+/* Whether b's bytes follow a's in the application: those of one message's packets do. */
 static inline bool ranges_follow(const struct mem_io *a, const struct mem_io *b)
 {
     return a->addr + a->len == b->addr;
@@ -21,8 +23,8 @@ static inline struct iovec ranges_local(const struct mem_io *io, uint64_t skip)
     return (struct iovec){io->local + skip, io->len - skip};
 }
 
-/* Accounts for `bytes` done, in order, after *skip of io[0]: how many ranges are complete now, and
- * in *skip how much of the next one. */
+/* Accounts for `bytes` moved, in order, after the first *skip of io[0]. Returns how many transfers
+ * are complete; *skip: how many bytes of the next one are done. */
 static inline unsigned ranges_complete(struct mem_io *io, unsigned n, uint64_t bytes,
                                        uint64_t *skip)
 {
@@ -41,6 +43,41 @@ static inline void ranges_fail(struct mem_io *io, unsigned n, int status)
 {
     for (unsigned i = 0; i < n; i++)
         io[i].status = status;
+}
+
+/*
+ * A backend's kernel call for the *n transfers at io; `skip` bytes of the first are done. Sets *n
+ * to how many transfers the result is about, and returns the bytes moved (0 only if the first
+ * transfer is empty), or the negative errno with which they fail.
+ */
+typedef ssize_t (*ranges_call_fn)(void *space, const struct mem_io *io, unsigned *n, uint64_t skip,
+                                  bool out);
+
+/*
+ * Does n transfers. A kernel call may stop early: at a bad page, in the middle of a range, or at
+ * the kernel's limit of bytes. It is repeated from there; at a bad page the second call moves
+ * nothing and returns the error.
+ */
+static inline void ranges_transfer(void *space, struct mem_freeze *freeze, struct mem_heat *heat,
+                                   struct mem_io *io, unsigned n, ranges_call_fn call, bool out)
+{
+    uint64_t skip = 0;
+
+    mem_freeze_wait(freeze);
+    mem_heat_count(heat, io, n);
+    while (n) {
+        unsigned done = n;
+        ssize_t moved = call(space, io, &done, skip, out);
+
+        if (moved >= 0) {
+            done = ranges_complete(io, done, (uint64_t)moved, &skip);
+        } else {
+            ranges_fail(io, done, (int)moved);
+            skip = 0;
+        }
+        io += done;
+        n -= done;
+    }
 }
 
 #endif
