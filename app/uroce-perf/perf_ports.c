@@ -61,7 +61,7 @@ const struct mem_provider perf_memory = {.space_open = space_open,
 static struct pktio *open_loop(unsigned workers, bool icrc)
 {
     struct pktio_loop_config lc = {
-        .name = "loopback", .mac = {2, 0, 0, 0, 0, 1}, .queues = workers, .leave_icrc = !icrc};
+        .name = "loopback", .mac = {2, 0, 0, 0, 0, 1}, .queues = workers, .omit_icrc = !icrc};
 
     return pktio_loop_create(&lc);
 }

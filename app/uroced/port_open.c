@@ -22,7 +22,7 @@ static struct pktio *open_loopback(const struct uroced_port *p, unsigned queues,
     struct pktio_loop_config lc = {.name = CONFIG_DEVICE_LOOPBACK,
                                    .mac = {2, 0, 0, 0, 0, (uint8_t)(1 + index)},
                                    .queues = queues,
-                                   .leave_icrc = !p->icrc_always && is_private(p),
+                                   .omit_icrc = !p->icrc_always && is_private(p),
                                    .netdev = "lo",
                                    .ifindex = if_nametoindex("lo")};
     struct pktio *io = pktio_loop_create(&lc);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* A port that captures the frames of another one: see capture.h. */
 #include "capture.h"
 
 #include <pcap/pcap.h>
@@ -12,7 +13,7 @@
 
 struct capture {
     struct pktio io;
-    struct pktio_ops ops; /* those of `inner`, but for our own */
+    struct pktio_ops ops; /* only those that `inner` has */
     struct pktio *inner;
     uint8_t mac[6];
     pthread_mutex_t lock; /* workers of several queues share the file */
@@ -27,14 +28,14 @@ static struct capture *capture_of(struct pktio *io)
     return container_of(io, struct capture, io);
 }
 
-static void end(struct capture *c)
+static void end_capture(struct capture *c)
 {
     if (c->dumper)
         pcap_dump_close(c->dumper);
     c->dumper = NULL;
 }
 
-/* libpcap's name for the second part of a time is that of its other resolution. */
+/* tv_usec holds nanoseconds, because the file was opened with that precision. */
 static void write_frame(struct capture *c, const struct frame *f)
 {
     struct pcap_pkthdr header = {.caplen = min_of(f->len, SNAPLEN), .len = f->len};
@@ -46,7 +47,7 @@ static void write_frame(struct capture *c, const struct frame *f)
     pcap_dump((u_char *)c->dumper, &header, f->data);
     c->unflushed = true;
     if (ferror(pcap_dump_file(c->dumper)) || !--c->left)
-        end(c);
+        end_capture(c);
 }
 
 static void write_frames(struct capture *c, const struct frame *f, unsigned n, bool received)
@@ -61,11 +62,11 @@ static void write_frames(struct capture *c, const struct frame *f, unsigned n, b
     pthread_mutex_unlock(&c->lock);
 }
 
-static void flush(struct capture *c)
+static void flush_file(struct capture *c)
 {
     pthread_mutex_lock(&c->lock);
     if (c->dumper && c->unflushed && pcap_dump_flush(c->dumper))
-        end(c);
+        end_capture(c);
     c->unflushed = false;
     pthread_mutex_unlock(&c->lock);
 }
@@ -120,7 +121,7 @@ static bool capture_wake_arm(struct pktio *io, unsigned queue)
 {
     struct capture *c = capture_of(io);
 
-    flush(c);
+    flush_file(c);
     return c->inner->ops->wake_arm(c->inner, queue);
 }
 
@@ -176,7 +177,7 @@ static const struct pktio_counters *capture_counters(struct pktio *io, unsigned 
 
 static void free_capture(struct capture *c)
 {
-    end(c);
+    end_capture(c);
     if (c->pcap)
         pcap_close(c->pcap);
     pthread_mutex_destroy(&c->lock);
@@ -191,7 +192,7 @@ static void capture_close(struct pktio *io)
     free_capture(c);
 }
 
-/* What the inner port does not have, the outer one does not have either. */
+/* The outer port has the optional functions that the inner port has. */
 static void set_ops(struct capture *c)
 {
     const struct pktio_ops *inner = c->inner->ops;
@@ -240,7 +241,7 @@ struct pktio *pktio_capture_open(struct pktio *io, const struct pktio_capture_co
         free_capture(c);
         return NULL;
     }
-    /* So that a reader who comes early finds a file of pcap's. */
+    /* Writes the file header now, so that a reader always finds a valid pcap file. */
     pcap_dump_flush(c->dumper);
     return &c->io;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A port that writes what passes through another one to a pcap file, as tcpdump cannot see a DPDK
- * port. Received frames and sent ones, each once: a frame to the port itself is written when it is
- * sent. The file is complete whenever the port has nothing to do, and when it is closed.
+ * A port that writes the frames of another one to a pcap file, because tcpdump cannot see a DPDK
+ * port. It writes received and sent frames, each once: a frame to the port itself is written when
+ * it is sent. The file is complete whenever the worker goes to sleep, and when the port is closed.
  */
 #ifndef UROCE_PKTIO_CAPTURE_H
 #define UROCE_PKTIO_CAPTURE_H
@@ -11,13 +11,13 @@
 
 struct pktio_capture_config {
     const char *file;
-    uint64_t frames; /* at most so many are written; 0: as many as come */
+    uint64_t frames; /* the capture ends after this many frames; 0: no limit */
 };
 
 /*
- * Takes io over: from then on it is used, and closed, through what is returned. NULL: the file
- * cannot be written, error (size bytes) says why, and io is still the caller's. Control thread.
- * A disk that is full ends the capture, and nothing else.
+ * Takes over io: the caller then uses and closes it through the returned port. NULL: the file
+ * cannot be written, error (size bytes) says why, and the caller keeps io. Control thread. A full
+ * disk ends the capture and has no other effect.
  */
 struct pktio *pktio_capture_open(struct pktio *io, const struct pktio_capture_config *config,
                                  char *error, size_t size);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The loopback port: see loop.h. */
 #include "loop.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The slots of one queue are either free (a stack, so that the warm ones are used first), lent to
- * the worker, or on their way (a ring). Only the queue's worker touches any of it. */
+/* A slot of a queue is free (on a stack, so that slots in the cache are used first), lent to the
+ * worker, or in flight (in the ring). Only the queue's worker accesses a queue. */
 struct loop_queue {
     uint8_t *memory;
     unsigned free_count, head, tail;
@@ -16,9 +17,9 @@ struct loop_queue {
         bool icrc_omitted;
         uint32_t len;
     } ring[LOOP_SLOTS];
-    bool leave_icrc;
+    bool omit_icrc;
     struct pktio_counters counters;
-    uint8_t apart[CACHE_LINE]; /* from the next, which is another worker's */
+    uint8_t pad[CACHE_LINE]; /* the next queue belongs to another worker: no line in common */
 };
 
 struct loop {
@@ -45,7 +46,7 @@ static void loop_info(struct pktio *io, struct pktio_info *info)
     info->speed_mbps = LOOP_SPEED;
     info->queues = l->config.queues;
     info->link_up = true;
-    info->no_icrc = l->config.leave_icrc;
+    info->no_icrc = l->config.omit_icrc;
     snprintf(info->name, sizeof(info->name), "%s", l->name);
     if (l->config.netdev)
         snprintf(info->netdev, sizeof(info->netdev), "%s", l->config.netdev);
@@ -98,7 +99,7 @@ static unsigned loop_tx_lend(struct pktio *io, unsigned queue, struct frame *f, 
     unsigned count = min_of(n, q->free_count);
 
     for (unsigned i = 0; i < count; i++)
-        f[i] = slot_frame(q, q->free[--q->free_count], 0, LOOP_ROOM, q->leave_icrc);
+        f[i] = slot_frame(q, q->free[--q->free_count], 0, LOOP_ROOM, q->omit_icrc);
     return count;
 }
 
@@ -182,7 +183,7 @@ struct pktio *pktio_loop_create(const struct pktio_loop_config *config)
     l->config = *config;
     snprintf(l->name, sizeof(l->name), "%s", config->name);
     for (unsigned i = 0; i < config->queues; i++) {
-        l->queue[i].leave_icrc = config->leave_icrc;
+        l->queue[i].omit_icrc = config->omit_icrc;
         if (queue_init(&l->queue[i])) {
             loop_close(&l->io);
             return NULL;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A port that is its own peer: what is sent on a queue is received on it, without a copy. */
+/* A port that is its own peer: a frame that is sent on a queue is received on it, without a copy.
+ */
 #ifndef UROCE_PKTIO_LOOP_H
 #define UROCE_PKTIO_LOOP_H
 
@@ -8,14 +9,14 @@
 #define LOOP_SLOTS 1024 /* frames that a queue holds */
 #define LOOP_ROOM  4352 /* bytes of a frame: path MTU 4096 and every header */
 #define LOOP_MTU   (LOOP_ROOM - 14 - 4)
-#define LOOP_SPEED 100000 /* Mb/s: what it does, by order of magnitude; programs choose by it */
+#define LOOP_SPEED 100000 /* Mb/s: its order of magnitude, by which programs choose devices */
 
-/* The same queue serves one worker; frames never cross from queue to queue. */
+/* Each queue serves one worker; frames never cross to another queue. */
 struct pktio_loop_config {
     const char *name; /* at most 63 characters */
     uint8_t mac[6];
     unsigned queues;
-    bool leave_icrc;    /* frames stay inside (struct frame) */
+    bool omit_icrc;     /* lent frames may omit the ICRC (struct frame) */
     const char *netdev; /* kernel interface whose addresses the port has, or NULL */
     uint32_t ifindex;
 };

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The simulated port: its configuration, flow rules and counters. See sim.h. */
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -13,7 +14,7 @@
 
 static void sim_info(struct pktio *io, struct pktio_info *info)
 {
-    struct end *e = end_of(io);
+    struct sim_end *e = sim_end_of(io);
 
     memset(info, 0, sizeof(*info));
     memcpy(info->mac, e->link->config.mac[e->index], sizeof(info->mac));
@@ -25,7 +26,7 @@ static void sim_info(struct pktio *io, struct pktio_info *info)
 
 static int sim_rss(struct pktio *io, bool ipv6, struct rss *rss)
 {
-    struct end *e = end_of(io);
+    struct sim_end *e = sim_end_of(io);
 
     if (e->queues == 1 || e->link->config.rss_secret)
         return -ENOTSUP;
@@ -36,7 +37,7 @@ static int sim_rss(struct pktio *io, bool ipv6, struct rss *rss)
 static int sim_flow_add(struct pktio *io, const struct pktio_flow *flow, unsigned queue,
                         void **rule)
 {
-    struct end *e = end_of(io);
+    struct sim_end *e = sim_end_of(io);
     unsigned max = e->link->config.flows;
     int err = -ENOSPC;
 
@@ -48,7 +49,7 @@ static int sim_flow_add(struct pktio *io, const struct pktio_flow *flow, unsigne
     for (unsigned i = 0; i < max && err; i++) {
         if (e->rule[i].used)
             continue;
-        e->rule[i] = (struct rule){.used = true, .flow = *flow, .queue = queue};
+        e->rule[i] = (struct sim_rule){.used = true, .flow = *flow, .queue = queue};
         e->rules++;
         *rule = &e->rule[i];
         err = 0;
@@ -59,22 +60,22 @@ static int sim_flow_add(struct pktio *io, const struct pktio_flow *flow, unsigne
 
 static void sim_flow_remove(struct pktio *io, void *rule)
 {
-    struct end *e = end_of(io);
+    struct sim_end *e = sim_end_of(io);
 
     pthread_mutex_lock(&e->lock);
-    ((struct rule *)rule)->used = false;
+    ((struct sim_rule *)rule)->used = false;
     e->rules--;
     pthread_mutex_unlock(&e->lock);
 }
 
 static const struct pktio_counters *sim_counters(struct pktio *io, unsigned queue)
 {
-    return &end_of(io)->queue[queue].counters;
+    return &sim_end_of(io)->queue[queue].counters;
 }
 
 const struct pktio_sim_stats *pktio_sim_queue_stats(struct pktio *end, unsigned queue)
 {
-    return &end_of(end)->queue[queue].stats;
+    return &sim_end_of(end)->queue[queue].stats;
 }
 
 const struct pktio_sim_stats *pktio_sim_stats(struct pktio *end)
@@ -84,7 +85,7 @@ const struct pktio_sim_stats *pktio_sim_stats(struct pktio *end)
 
 uint64_t pktio_sim_arrived(struct pktio *end, unsigned queue)
 {
-    struct queue *q = &end_of(end)->queue[queue];
+    struct sim_queue *q = &sim_end_of(end)->queue[queue];
     uint64_t arrived;
 
     pthread_mutex_lock(&q->lock);
@@ -95,12 +96,12 @@ uint64_t pktio_sim_arrived(struct pktio *end, unsigned queue)
 
 void pktio_sim_keep_rss_secret(struct pktio *end)
 {
-    end_of(end)->link->config.rss_secret = true;
+    sim_end_of(end)->link->config.rss_secret = true;
 }
 
 unsigned pktio_sim_flows(struct pktio *end)
 {
-    struct end *e = end_of(end);
+    struct sim_end *e = sim_end_of(end);
     unsigned rules;
 
     pthread_mutex_lock(&e->lock);
@@ -109,9 +110,9 @@ unsigned pktio_sim_flows(struct pktio *end)
     return rules;
 }
 
-/* ---- making it ---- */
+/* ---- creation ---- */
 
-static void queue_fini(struct queue *q)
+static void queue_fini(struct sim_queue *q)
 {
     free(q->memory);
     free(q->free);
@@ -123,10 +124,10 @@ static void queue_fini(struct queue *q)
     pthread_mutex_destroy(&q->lock);
 }
 
-static void link_destroy(struct link *l)
+static void link_destroy(struct sim_link *l)
 {
     for (unsigned i = 0; i < 2; i++) {
-        struct end *e = &l->end[i];
+        struct sim_end *e = &l->end[i];
 
         for (unsigned k = 0; e->queue && k < e->queues; k++)
             queue_fini(&e->queue[k]);
@@ -139,7 +140,7 @@ static void link_destroy(struct link *l)
 
 static void sim_close(struct pktio *io)
 {
-    struct link *l = end_of(io)->link;
+    struct sim_link *l = sim_end_of(io)->link;
 
     if (atomic_fetch_sub(&l->open, 1) == 1)
         link_destroy(l);
@@ -161,7 +162,7 @@ static const struct pktio_ops sim_ops = {
     .close = sim_close,
 };
 
-static int fifo_init(struct fifo *f, unsigned slots)
+static int fifo_init(struct sim_fifo *f, unsigned slots)
 {
     uint32_t size = pow2_at_least(slots);
 
@@ -170,7 +171,7 @@ static int fifo_init(struct fifo *f, unsigned slots)
     return f->entry ? 0 : -ENOMEM;
 }
 
-static int queue_init(struct queue *q, unsigned slots, unsigned senders, uint64_t seed)
+static int queue_init(struct sim_queue *q, unsigned slots, unsigned senders, uint64_t seed)
 {
     void *memory;
 
@@ -190,10 +191,10 @@ static int queue_init(struct queue *q, unsigned slots, unsigned senders, uint64_
     return 0;
 }
 
-static int end_init(struct link *l, unsigned index, struct random *seeds)
+static int end_init(struct sim_link *l, unsigned index, struct random *seeds)
 {
     struct pktio_sim_config *c = &l->config;
-    struct end *e = &l->end[index];
+    struct sim_end *e = &l->end[index];
     size_t size = e->queues * sizeof(*e->queue);
     int err = 0;
 
@@ -204,7 +205,7 @@ static int end_init(struct link *l, unsigned index, struct random *seeds)
         return -ENOMEM;
     memset(e->queue, 0, size);
     for (unsigned i = 0; i < e->queues; i++) {
-        e->queue[i] = (struct queue){.end = e, .index = i, .wake_fd = -1};
+        e->queue[i] = (struct sim_queue){.end = e, .index = i, .wake_fd = -1};
         pthread_mutex_init(&e->queue[i].lock, NULL);
     }
     for (unsigned i = 0; i < e->queues && !err; i++)
@@ -216,7 +217,7 @@ static int end_init(struct link *l, unsigned index, struct random *seeds)
     return err;
 }
 
-static bool valid(const struct pktio_sim_config *c)
+static bool is_valid(const struct pktio_sim_config *c)
 {
     return c->drop <= 1000 && c->duplicate <= 1000 && c->reorder <= 1000 && c->corrupt <= 1000 &&
            c->drop + c->duplicate + c->reorder + c->corrupt <= 1000 && c->slots <= SIM_SLOTS_MAX &&
@@ -227,10 +228,10 @@ static bool valid(const struct pktio_sim_config *c)
 int pktio_sim_pair(struct pktio *end[2], const struct pktio_sim_config *config)
 {
     struct random seeds = {config->seed};
-    struct link *l;
+    struct sim_link *l;
     int err = 0;
 
-    if (!valid(config))
+    if (!is_valid(config))
         return -EINVAL;
     l = calloc(1, sizeof(*l));
     if (!l)

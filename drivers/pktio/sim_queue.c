@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A queue of the simulated port, and the cable. */
+/* A queue of the simulated port, and the bad cable. See sim.h. */
 #include <errno.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -13,17 +13,17 @@
 
 /* ---- fifos ---- */
 
-static void fifo_put(struct fifo *f, struct entry e)
+static void fifo_put(struct sim_fifo *f, struct sim_entry e)
 {
     f->entry[f->tail++ & f->mask] = e;
 }
 
-static bool fifo_empty(const struct fifo *f)
+static bool fifo_empty(const struct sim_fifo *f)
 {
     return f->head == f->tail;
 }
 
-static bool fifo_take(struct fifo *f, struct entry *e)
+static bool fifo_take(struct sim_fifo *f, struct sim_entry *e)
 {
     if (fifo_empty(f))
         return false;
@@ -33,12 +33,12 @@ static bool fifo_take(struct fifo *f, struct entry *e)
 
 /* ---- frames and slots ---- */
 
-static uint8_t *slot_data(const struct queue *owner, unsigned slot)
+static uint8_t *slot_data(const struct sim_queue *owner, unsigned slot)
 {
     return owner->memory + (size_t)slot * SIM_ROOM;
 }
 
-static struct frame slot_frame(struct queue *owner, struct entry e, uint32_t room)
+static struct frame slot_frame(struct sim_queue *owner, struct sim_entry e, uint32_t room)
 {
     struct frame f = {
         .data = slot_data(owner, e.slot),
@@ -56,16 +56,16 @@ static uint16_t frame_slot(const struct frame *f)
     return (uint16_t)(uintptr_t)f->cookie;
 }
 
-static struct queue *frame_owner(struct link *l, const struct frame *f)
+static struct sim_queue *frame_owner(struct sim_link *l, const struct frame *f)
 {
     uintptr_t cookie = (uintptr_t)f->cookie;
 
     return &l->end[cookie >> END_SHIFT].queue[cookie >> QUEUE_SHIFT & 0xFF];
 }
 
-static void collect(struct queue *q)
+static void collect_returned_slots(struct sim_queue *q)
 {
-    struct entry back;
+    struct sim_entry back;
 
     pthread_mutex_lock(&q->lock);
     while (fifo_take(&q->back, &back))
@@ -77,9 +77,9 @@ static void collect(struct queue *q)
 
 unsigned sim_rx_burst(struct pktio *io, unsigned queue, struct frame *f, unsigned n)
 {
-    struct queue *q = &end_of(io)->queue[queue];
-    struct end *peer = peer_of(q->end);
-    struct entry entry;
+    struct sim_queue *q = &sim_end_of(io)->queue[queue];
+    struct sim_end *peer = sim_peer_of(q->end);
+    struct sim_entry entry;
     unsigned count = 0;
 
     while (count < n && fifo_take(&q->local, &entry))
@@ -93,22 +93,22 @@ unsigned sim_rx_burst(struct pktio *io, unsigned queue, struct frame *f, unsigne
 
 void sim_rx_release(struct pktio *io, unsigned queue, struct frame *f, unsigned n)
 {
-    struct queue *q = &end_of(io)->queue[queue];
+    struct sim_queue *q = &sim_end_of(io)->queue[queue];
 
     for (unsigned i = 0; i < n; i++) {
-        struct queue *owner = frame_owner(q->end->link, &f[i]);
+        struct sim_queue *owner = frame_owner(q->end->link, &f[i]);
 
         if (owner == q) {
             sim_slot_free(q, frame_slot(&f[i]));
             continue;
         }
         pthread_mutex_lock(&owner->lock);
-        fifo_put(&owner->back, (struct entry){.slot = frame_slot(&f[i])});
+        fifo_put(&owner->back, (struct sim_entry){.slot = frame_slot(&f[i])});
         pthread_mutex_unlock(&owner->lock);
     }
 }
 
-/* ---- which queue ---- */
+/* ---- the choice of a queue ---- */
 
 static bool rule_matches(const struct pktio_flow *flow, const struct rss_frame *r)
 {
@@ -118,7 +118,7 @@ static bool rule_matches(const struct pktio_flow *flow, const struct rss_frame *
                        : flow->dest_qpn == r->dest_qpn;
 }
 
-static bool by_rule(struct end *e, const struct rss_frame *r, unsigned *queue)
+static bool find_rule(struct sim_end *e, const struct rss_frame *r, unsigned *queue)
 {
     bool found = false;
 
@@ -132,17 +132,17 @@ static bool by_rule(struct end *e, const struct rss_frame *r, unsigned *queue)
     return found;
 }
 
-static unsigned choose_queue(struct end *e, const uint8_t *frame, uint32_t len)
+static unsigned choose_queue(struct sim_end *e, const uint8_t *frame, uint32_t len)
 {
     struct rss_frame r;
     unsigned queue;
 
     if (e->queues == 1 || !rss_frame_read(&r, frame, len))
         return 0;
-    return by_rule(e, &r, &queue) ? queue : rss_queue(&e->rss, &r.tuple);
+    return find_rule(e, &r, &queue) ? queue : rss_queue(&e->rss, &r.tuple);
 }
 
-static void wake(struct queue *q)
+static void wake_queue(struct sim_queue *q)
 {
     uint64_t one = 1;
 
@@ -150,11 +150,11 @@ static void wake(struct queue *q)
         ;
 }
 
-/* The end of the cable. */
-static void arrive(struct queue *from, struct entry entry)
+/* Puts a frame into the queue of the peer that it belongs to. */
+static void deliver(struct sim_queue *from, struct sim_entry entry)
 {
-    struct end *peer = peer_of(from->end);
-    struct queue *to = &peer->queue[choose_queue(peer, slot_data(from, entry.slot), entry.len)];
+    struct sim_end *peer = sim_peer_of(from->end);
+    struct sim_queue *to = &peer->queue[choose_queue(peer, slot_data(from, entry.slot), entry.len)];
     bool armed;
 
     entry.queue = (uint16_t)from->index;
@@ -165,13 +165,14 @@ static void arrive(struct queue *from, struct entry entry)
     to->armed = false;
     pthread_mutex_unlock(&to->lock);
     if (armed)
-        wake(to);
+        wake_queue(to);
 }
 
 /* ---- the bad cable ---- */
 
-/* Lets one more frame pass those held back, and goes on with those that enough have passed. */
-static void overtake(struct queue *q)
+/* Notes that one more frame has overtaken the held ones, and delivers those that enough frames have
+ * overtaken. */
+static void overtake_held(struct sim_queue *q)
 {
     unsigned kept = 0;
 
@@ -179,41 +180,41 @@ static void overtake(struct queue *q)
         if (--q->held[i].overtaken)
             q->held[kept++] = q->held[i];
         else
-            arrive(q, q->held[i].e);
+            deliver(q, q->held[i].e);
     }
     q->held_count = kept;
 }
 
-/* When many are held back already the frame just goes. */
-static void hold(struct queue *q, struct entry entry)
+/* Holds a frame back, or delivers it if HELD_MAX are held already. */
+static void hold_back(struct sim_queue *q, struct sim_entry entry)
 {
     if (q->held_count == HELD_MAX) {
-        arrive(q, entry);
+        deliver(q, entry);
         return;
     }
     counter_inc(&q->stats.reordered);
     q->held[q->held_count++] =
-        (struct held){.e = entry, .overtaken = 1 + random_below(&q->random, OVERTAKEN_MAX)};
+        (struct sim_held){.e = entry, .overtaken = 1 + random_below(&q->random, OVERTAKEN_MAX)};
 }
 
-/* The copy takes a slot of its own; without one the frame stays single. */
-static void duplicate(struct queue *q, struct entry entry)
+/* The copy needs a slot of its own; without a free one the frame is delivered once. */
+static void deliver_twice(struct sim_queue *q, struct sim_entry entry)
 {
-    struct entry copy = entry;
+    struct sim_entry copy = entry;
 
     if (!q->free_count) {
-        arrive(q, entry);
+        deliver(q, entry);
         return;
     }
     counter_inc(&q->stats.duplicated);
     copy.slot = q->free[--q->free_count];
     memcpy(slot_data(q, copy.slot), slot_data(q, entry.slot), entry.len);
-    arrive(q, entry);
-    arrive(q, copy);
+    deliver(q, entry);
+    deliver(q, copy);
 }
 
-/* Cut short, or one to three bits changed: CRC-32 finds up to three for sure. */
-static void corrupt(struct queue *q, struct entry *entry)
+/* Truncates the frame, or inverts one to three bits, an error that CRC-32 always detects. */
+static void corrupt_frame(struct sim_queue *q, struct sim_entry *entry)
 {
     uint8_t *data = slot_data(q, entry->slot);
     uint32_t at, bits = random_below(&q->random, 4);
@@ -228,7 +229,7 @@ static void corrupt(struct queue *q, struct entry *entry)
         data[at] ^= (uint8_t)(1u << ((at + i) & 7));
 }
 
-static void send_over(struct queue *q, struct entry entry)
+static void send_over_cable(struct sim_queue *q, struct sim_entry entry)
 {
     const struct pktio_sim_config *c = &q->end->link->config;
     uint32_t chance = random_below(&q->random, 1000);
@@ -238,23 +239,23 @@ static void send_over(struct queue *q, struct entry entry)
         counter_inc(&q->stats.dropped);
         sim_slot_free(q, entry.slot);
     } else if ((chance -= c->drop) < c->duplicate) {
-        duplicate(q, entry);
+        deliver_twice(q, entry);
     } else if ((chance -= c->duplicate) < c->reorder) {
-        hold(q, entry);
-        return; /* it does not overtake itself */
+        hold_back(q, entry);
+        return; /* a frame does not overtake itself */
     } else if (chance - c->reorder < c->corrupt) {
-        corrupt(q, &entry);
-        arrive(q, entry);
+        corrupt_frame(q, &entry);
+        deliver(q, entry);
     } else {
-        arrive(q, entry);
+        deliver(q, entry);
     }
-    overtake(q);
+    overtake_held(q);
 }
 
-static void let_go(struct queue *q)
+static void deliver_held(struct sim_queue *q)
 {
     for (unsigned i = 0; i < q->held_count; i++)
-        arrive(q, q->held[i].e);
+        deliver(q, q->held[i].e);
     q->held_count = 0;
 }
 
@@ -262,34 +263,34 @@ static void let_go(struct queue *q)
 
 unsigned sim_tx_lend(struct pktio *io, unsigned queue, struct frame *f, unsigned n)
 {
-    struct queue *q = &end_of(io)->queue[queue];
+    struct sim_queue *q = &sim_end_of(io)->queue[queue];
     unsigned count;
 
-    collect(q);
+    collect_returned_slots(q);
     count = min_of(n, q->free_count);
     for (unsigned i = 0; i < count; i++)
-        f[i] = slot_frame(q, (struct entry){.slot = q->free[--q->free_count]}, SIM_ROOM);
+        f[i] = slot_frame(q, (struct sim_entry){.slot = q->free[--q->free_count]}, SIM_ROOM);
     if (!count) {
         counter_inc(&q->stats.full);
-        let_go(q); /* nothing will overtake now */
+        deliver_held(q); /* no frame can overtake them now */
     }
     return count;
 }
 
 void sim_tx_burst(struct pktio *io, unsigned queue, struct frame *f, unsigned n, unsigned used)
 {
-    struct end *e = end_of(io);
-    struct queue *q = &e->queue[queue];
+    struct sim_end *e = sim_end_of(io);
+    struct sim_queue *q = &e->queue[queue];
     const uint8_t *own = e->link->config.mac[e->index];
 
     for (unsigned i = 0; i < used; i++) {
-        struct entry entry = {.slot = frame_slot(&f[i]), .len = f[i].len};
+        struct sim_entry entry = {.slot = frame_slot(&f[i]), .len = f[i].len};
 
         if (entry.len >= 6 && !memcmp(f[i].data, own, 6)) {
             counter_inc(&q->counters.local);
             fifo_put(&q->local, entry);
         } else {
-            send_over(q, entry);
+            send_over_cable(q, entry);
         }
     }
     for (unsigned i = used; i < n; i++)
@@ -300,16 +301,16 @@ void sim_tx_burst(struct pktio *io, unsigned queue, struct frame *f, unsigned n,
 
 int sim_wake_fd(struct pktio *io, unsigned queue)
 {
-    return end_of(io)->queue[queue].wake_fd;
+    return sim_end_of(io)->queue[queue].wake_fd;
 }
 
 bool sim_wake_arm(struct pktio *io, unsigned queue)
 {
-    struct queue *q = &end_of(io)->queue[queue];
+    struct sim_queue *q = &sim_end_of(io)->queue[queue];
     uint64_t count;
     bool empty;
 
-    let_go(q);
+    deliver_held(q);
     while (read(q->wake_fd, &count, sizeof(count)) < 0 && errno == EINTR)
         ;
     pthread_mutex_lock(&q->lock);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The memory of a slot ring: see slot_ring.h. */
 #include "slot_ring.h"
 
 #include <errno.h>

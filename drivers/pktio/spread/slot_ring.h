@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Frames from one thread to another without a copy at the receiving end: slots of memory, of which
- * numbers go there and come back. Each is free (the producer's), on its way, or in the consumer's
- * hands; they may come back in any order.
+ * Frames from one thread to another without a copy at the receiving end. The frames are in slots of
+ * memory, and slot numbers travel to the consumer and back. A slot is free (the producer has it),
+ * in flight, or held by the consumer. Slots may come back in any order.
  */
 #ifndef UROCE_SLOT_RING_H
 #define UROCE_SLOT_RING_H
@@ -17,8 +17,8 @@ struct slot_entry {
     uint32_t len;
 };
 
-/* One producer, one consumer. An entry is a slot, and there are no more slots than entries, so it
- * is never full and the producer need not know the consumer's index. */
+/* One producer, one consumer. An entry is a slot, and there are at least as many entries as slots.
+ * The fifo is therefore never full, and the producer does not need the consumer's index. */
 struct slot_fifo {
     struct slot_entry *entry;
     uint32_t mask;
@@ -56,14 +56,14 @@ struct slot_ring {
     uint8_t *memory;
     size_t bytes;
     uint32_t room; /* bytes of a slot */
-    /* The producer's: the warm ones are used first. */
+    /* The producer's: a stack, so that slots in the cache are used first. */
     uint16_t *free;
     uint32_t free_count;
     struct slot_fifo out, back;
 };
 
-/* 0 or -ENOMEM; slot_ring_fini cleans up in either case. Slots that were never used take no memory.
- */
+/* 0 or -ENOMEM; the caller calls slot_ring_fini in both cases. A slot takes no memory until it is
+ * used. */
 int slot_ring_init(struct slot_ring *r, uint32_t slots, uint32_t room);
 void slot_ring_fini(struct slot_ring *r);
 
@@ -77,7 +77,7 @@ static inline void slot_ring_free(struct slot_ring *r, uint16_t slot)
     r->free[r->free_count++] = slot;
 }
 
-/* Takes back what the consumer has done with. The producer. */
+/* Takes back the slots that the consumer has released. The producer. */
 static inline void slot_ring_collect(struct slot_ring *r)
 {
     struct slot_entry e;

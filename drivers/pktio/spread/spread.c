@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* A port with more queues than the port below: its functions, waking and creation. See spread.h. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,10 +12,10 @@
 #include "encap.h"
 #include "spread_internal.h"
 
-/* A frame's bytes beside its MTU: Ethernet, a tag, and what whoever fills one may ask for. */
+/* Room of a frame beyond the MTU: Ethernet, a tag, and what the engine requires (engine_tx). */
 #define FRAME_EXTRA 256
 
-/* ---- the packet's path ---- */
+/* ---- the path of a packet ---- */
 
 static unsigned spread_rx_burst(struct pktio *io, unsigned queue, struct frame *f, unsigned n)
 {
@@ -106,7 +107,8 @@ static void spread_link_ack(struct pktio *io)
     inner->ops->link_ack(inner);
 }
 
-/* Queue 0 has the counters of the port below. A caller adds them up; two at a time get the same. */
+/* Queue 0 shows the counters of the port below, which this call adds up. Concurrent calls store the
+ * same sums. */
 static const struct pktio_counters *spread_counters(struct pktio *io, unsigned queue)
 {
     struct spread *s = spread_of(io);
@@ -127,7 +129,7 @@ static const struct pktio_counters *spread_counters(struct pktio *io, unsigned q
     return &s->sum;
 }
 
-/* ---- making it ---- */
+/* ---- creation ---- */
 
 static void queue_fini(struct spread_queue *q)
 {
@@ -174,14 +176,14 @@ static int queue_init(struct spread_queue *q, uint32_t slots, uint32_t room)
     return q->wake_fd < 0 ? -errno : 0;
 }
 
-static int watch(struct spread *s, int fd)
+static int add_wake_fd(struct spread *s, int fd)
 {
     struct epoll_event ev = {.events = EPOLLIN};
 
     return epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
 }
 
-/* Queue 0 is woken by the port below and by the other queues. */
+/* The port below and the other queues wake queue 0. */
 static int open_wake(struct spread *s)
 {
     int err;
@@ -190,13 +192,13 @@ static int open_wake(struct spread *s)
     s->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (s->epoll_fd < 0 || s->kick_fd < 0)
         return -errno;
-    err = watch(s, s->kick_fd);
+    err = add_wake_fd(s, s->kick_fd);
     for (unsigned i = 0; i < s->inner_queues && !err; i++) {
         int fd = s->inner->ops->wake_fd(s->inner, i);
 
         s->must_poll |= fd == PKTIO_WAKE_POLL;
         if (fd >= 0)
-            err = watch(s, fd);
+            err = add_wake_fd(s, fd);
     }
     if (s->inner->ops->must_poll)
         for (unsigned i = 0; i < s->inner_queues; i++)
@@ -241,9 +243,9 @@ static int spread_init(struct spread *s, const struct pktio_spread_config *confi
                          (uint32_t)round_up(info.mtu + FRAME_EXTRA, CACHE_LINE));
     if (err)
         return err;
-    while (s->kept_free_count < KEPT_MAX) {
-        s->kept_free[s->kept_free_count] = (uint16_t)s->kept_free_count;
-        s->kept_free_count++;
+    while (s->held_free_count < HELD_MAX) {
+        s->held_free[s->held_free_count] = (uint16_t)s->held_free_count;
+        s->held_free_count++;
     }
     rss_init_toeplitz(&s->rss, toeplitz_key_microsoft, RSS_ALL);
     if (getrandom(&s->flows.secret, sizeof(s->flows.secret), 0) != sizeof(s->flows.secret))

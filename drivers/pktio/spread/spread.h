@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * More queues than a port has: receive-side scaling in software. The worker of queue 0 owns the
- * port below. What it receives there it spreads as a NIC would (Toeplitz over addresses and UDP
- * ports, Microsoft's key, a table in which the queues take turns): its own frames it keeps, the
- * others it copies into rings, out of which the other queues lend them. What those send goes over
- * rings the other way, and on by the port below when the worker of queue 0 looks at it next. So
- * this is for ports whose own part of the work is small beside that of the queue pairs.
+ * port below. It spreads the frames that it receives there like a NIC (Toeplitz over addresses and
+ * UDP ports, Microsoft's key, a table in which the queues alternate): it keeps the frames of queue
+ * 0, and copies the others into rings, from which the other queues lend them. Frames that the other
+ * queues send go through rings in the other direction, and the worker of queue 0 sends them by the
+ * port below when it polls next. This suits ports whose share of the work is small compared with
+ * that of the queue pairs.
  *
- * RoCEv2 only is spread; everything else is queue 0's. A full ring is as a full port: receiving,
- * the frame is dropped and counted (rx_overflow); sending, nothing is lent.
+ * Only RoCEv2 frames are spread; all others go to queue 0. A full ring behaves like a full port: a
+ * received frame is dropped and counted (rx_overflow), and no frame is lent for sending.
  */
 #ifndef UROCE_PKTIO_SPREAD_H
 #define UROCE_PKTIO_SPREAD_H
@@ -27,8 +28,8 @@ struct pktio_spread_config {
 };
 
 /*
- * Takes io over, with all its queues: from then on it is used, and closed, through what is
- * returned. NULL: error (size bytes) says why, and io is still the caller's. Control thread.
+ * Takes over io with all its queues: the caller then uses and closes it through the returned port.
+ * NULL: error (size bytes) says why, and the caller keeps io. Control thread.
  */
 struct pktio *pktio_spread_open(struct pktio *io, const struct pktio_spread_config *config,
                                 char *error, size_t size);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Flows that are put on a chosen queue. */
+/* Rules that put a flow on a chosen queue: a hash table of words. */
 #include <errno.h>
 
 #include "spread_internal.h"
 
-#define EMPTY      UINT64_C(0) /* the search ends */
-#define REMOVED    UINT64_C(1) /* it goes on */
+#define EMPTY      UINT64_C(0) /* a search ends here */
+#define REMOVED    UINT64_C(1) /* a search continues */
 #define QUEUE_BITS 7
 #define PROBES     32
 #define BY_PORT    (UINT64_C(1) << 63)
@@ -43,14 +43,14 @@ static uint64_t word_by_qpn(const struct spread_flows *f, const union gid *dst, 
     return ((h & ~BY_PORT) | 1u << QUEUE_BITS) >> QUEUE_BITS << QUEUE_BITS;
 }
 
-static uint32_t home(uint64_t word)
+static uint32_t first_slot(uint64_t word)
 {
     return (uint32_t)(word >> 32) & (FLOW_SLOTS - 1);
 }
 
-static bool find(struct spread_flows *f, uint64_t word, unsigned *queue)
+static bool find_rule(struct spread_flows *f, uint64_t word, unsigned *queue)
 {
-    for (uint32_t i = 0, at = home(word); i < PROBES; i++, at = (at + 1) & (FLOW_SLOTS - 1)) {
+    for (uint32_t i = 0, at = first_slot(word); i < PROBES; i++, at = (at + 1) & (FLOW_SLOTS - 1)) {
         uint64_t found = atomic_load_explicit(&f->slot[at], memory_order_relaxed);
 
         if (found == EMPTY)
@@ -66,10 +66,10 @@ static bool find(struct spread_flows *f, uint64_t word, unsigned *queue)
 bool spread_flow_find(struct spread_flows *f, const struct rss_frame *r, unsigned *queue)
 {
     if (atomic_load_explicit(&f->by_port, memory_order_relaxed) &&
-        find(f, word_by_port(f, &r->tuple.src, &r->tuple.dst, r->tuple.sport), queue))
+        find_rule(f, word_by_port(f, &r->tuple.src, &r->tuple.dst, r->tuple.sport), queue))
         return true;
     return atomic_load_explicit(&f->by_qpn, memory_order_relaxed) &&
-           find(f, word_by_qpn(f, &r->tuple.dst, r->dest_qpn), queue);
+           find_rule(f, word_by_qpn(f, &r->tuple.dst, r->dest_qpn), queue);
 }
 
 int spread_flow_add(struct pktio *io, const struct pktio_flow *flow, unsigned queue, void **rule)
@@ -83,7 +83,7 @@ int spread_flow_add(struct pktio *io, const struct pktio_flow *flow, unsigned qu
         return -EINVAL;
     if (f->by_port + f->by_qpn >= SPREAD_FLOWS_MAX)
         return -ENOSPC;
-    for (uint32_t i = 0, at = home(word); i < PROBES; i++, at = (at + 1) & (FLOW_SLOTS - 1)) {
+    for (uint32_t i = 0, at = first_slot(word); i < PROBES; i++, at = (at + 1) & (FLOW_SLOTS - 1)) {
         uint64_t there = f->slot[at];
 
         if (there != EMPTY && there != REMOVED)
@@ -105,7 +105,7 @@ void spread_flow_remove(struct pktio *io, void *rule)
     atomic_store_explicit(slot, REMOVED, memory_order_relaxed);
     if (f->by_port || f->by_qpn)
         return;
-    /* The last one: searches need not go past those that were. */
+    /* No rule is left: searches no longer need to continue past removed ones. */
     for (uint32_t i = 0; i < FLOW_SLOTS; i++)
         atomic_store_explicit(&f->slot[i], EMPTY, memory_order_relaxed);
 }

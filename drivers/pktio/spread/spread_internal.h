@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shared by the files of this folder only. */
+/* Private to drivers/pktio/spread. */
 #ifndef UROCE_PKTIO_SPREAD_INTERNAL_H
 #define UROCE_PKTIO_SPREAD_INTERNAL_H
 
@@ -7,14 +7,14 @@
 #include "slot_ring.h"
 #include "spread.h"
 
-#define KEPT_MAX   (8 * FRAME_BURST)
-#define GROUPS_MAX 64 /* frames to groups that are waited for */
+#define HELD_MAX         (8 * FRAME_BURST)
+#define GROUP_COPIES_MAX 64 /* sent multicast frames whose copies have not come back yet */
 
-/* A queue but the first. */
+/* A queue other than queue 0. */
 struct spread_queue {
     struct slot_ring in; /* received frames: from the worker of queue 0 */
     struct slot_ring tx; /* frames to be sent: to the worker of queue 0 */
-    /* Frames of `tx` to the port's own MAC, the worker's alone. */
+    /* Frames of `tx` to the port's own MAC; this queue's worker alone. */
     struct slot_fifo local;
     int wake_fd;
     CACHE_ALIGNED _Atomic bool armed; /* the worker of queue 0 writes wake_fd with the next frame */
@@ -22,9 +22,9 @@ struct spread_queue {
 };
 
 /*
- * Rules of flows: a set of words, each a hash of what is to match and the queue. A flow whose hash
- * is that of another one would arrive at its queue, as any flow without a rule may. The control
- * thread writes, the worker of queue 0 reads.
+ * Flow rules: a set of words, each a hash of the fields to match and the queue. A flow with the
+ * same hash as another one arrives at the other's queue, which is harmless: a flow without a rule
+ * may arrive at any queue. The control thread writes, the worker of queue 0 reads.
  */
 #define FLOW_SLOTS (2 * SPREAD_FLOWS_MAX)
 struct spread_flows {
@@ -33,8 +33,8 @@ struct spread_flows {
     _Atomic uint64_t slot[FLOW_SLOTS];
 };
 
-/* A received frame that the worker of queue 0 has in its hands. */
-struct kept {
+/* A received frame that is lent to the worker of queue 0. */
+struct spread_held {
     void *cookie;
     unsigned queue; /* of the port below */
 };
@@ -51,19 +51,19 @@ struct spread {
     int epoll_fd, kick_fd;
     struct pktio_counters sum; /* queue 0's */
 
-    /* Of the worker of queue 0. */
-    bool moved; /* frames went through since wake_arm looked */
+    /* The worker of queue 0 alone. */
+    bool moved; /* frames have passed to or from other queues since the last wake_arm */
     unsigned turn, inner_turn;
-    struct kept kept[KEPT_MAX];
-    uint16_t kept_free[KEPT_MAX];
-    unsigned kept_free_count;
+    struct spread_held held[HELD_MAX];
+    uint16_t held_free[HELD_MAX];
+    unsigned held_free_count;
     struct {
         uint64_t digest; /* 0: none */
         unsigned queue;
-    } group[GROUPS_MAX];
+    } group[GROUP_COPIES_MAX];
     unsigned group_next;
 
-    CACHE_ALIGNED _Atomic bool armed; /* whoever sends writes kick_fd */
+    CACHE_ALIGNED _Atomic bool armed; /* a worker that sends writes kick_fd */
     struct spread_queue queue[];      /* by number; [0] is not used */
 };
 
@@ -76,7 +76,7 @@ static inline struct spread *spread_of(struct pktio *io)
 
 int spread_flow_add(struct pktio *io, const struct pktio_flow *flow, unsigned queue, void **rule);
 void spread_flow_remove(struct pktio *io, void *rule);
-/* Whether there is a rule for the frame. The worker of queue 0. */
+/* Whether there is a rule for the frame, and its queue. The worker of queue 0. */
 bool spread_flow_find(struct spread_flows *f, const struct rss_frame *r, unsigned *queue);
 
 /* ---- spread_owner.c: queue 0 ---- */

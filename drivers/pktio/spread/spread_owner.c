@@ -1,40 +1,40 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Queue 0, whose worker drives the port below for all: it spreads what comes in, and sends what the
- * other queues left for it. */
+/* Queue 0, whose worker drives the port below for all queues: it spreads received frames, and sends
+ * those that the other queues put into their rings. */
 #include <string.h>
 
 #include "crc_hash.h"
 #include "spread_internal.h"
 
-/* ---- groups ---- */
+/* ---- multicast ---- */
 
 /*
- * The port below gives a copy of each frame to a group back, on the queue that sent it: here always
- * its first. The copy of one that another queue of ours sent is that queue's.
+ * The port below returns a copy of each multicast frame on the queue that sent it, which is always
+ * its first queue here. A copy of a frame that another queue has sent belongs to that queue.
  */
-static bool to_group(const struct frame *f)
+static bool is_multicast(const struct frame *f)
 {
     return f->data[0] & 1;
 }
 
-static uint64_t digest(const struct frame *f)
+static uint64_t frame_digest(const struct frame *f)
 {
     return (uint64_t)crc32_ieee(0, f->data, f->len) << 32 | f->len;
 }
 
-static void expect_copy(struct spread *s, const struct frame *f, unsigned queue)
+static void expect_group_copy(struct spread *s, const struct frame *f, unsigned queue)
 {
-    unsigned at = s->group_next++ % GROUPS_MAX;
+    unsigned at = s->group_next++ % GROUP_COPIES_MAX;
 
-    s->group[at].digest = digest(f);
+    s->group[at].digest = frame_digest(f);
     s->group[at].queue = queue;
 }
 
-static bool is_copy(struct spread *s, const struct frame *f, unsigned *queue)
+static bool is_group_copy(struct spread *s, const struct frame *f, unsigned *queue)
 {
-    uint64_t d = digest(f);
+    uint64_t d = frame_digest(f);
 
-    for (unsigned i = 0; i < GROUPS_MAX; i++) {
+    for (unsigned i = 0; i < GROUP_COPIES_MAX; i++) {
         if (s->group[i].digest == d) {
             s->group[i].digest = 0;
             *queue = s->group[i].queue;
@@ -46,8 +46,8 @@ static bool is_copy(struct spread *s, const struct frame *f, unsigned *queue)
 
 /* ---- sending for the others ---- */
 
-/* What queue `from` has left, one burst of it at most. */
-static void send_for(struct spread *s, unsigned from)
+/* Sends at most one burst of the frames that queue `from` has put into its ring. */
+static void send_for_queue(struct spread *s, unsigned from)
 {
     const struct pktio_ops *ops = s->inner->ops;
     struct spread_queue *q = &s->queue[from];
@@ -66,8 +66,8 @@ static void send_for(struct spread *s, unsigned from)
         if (e.len <= f[used].room) {
             f[used].len = e.len;
             memcpy(f[used].data, slot_ring_data(&q->tx, e.slot), e.len);
-            if (to_group(&f[used]))
-                expect_copy(s, &f[used], from);
+            if (is_multicast(&f[used]))
+                expect_group_copy(s, &f[used], from);
             used++;
         } else {
             counter_inc(&q->counters.tx_refused);
@@ -78,20 +78,20 @@ static void send_for(struct spread *s, unsigned from)
     s->moved = true;
 }
 
-/* The others take turns at being first, for a port that has room for few. */
-static void send_for_all(struct spread *s)
+/* The other queues alternate at being first, for a port that has little room. */
+static void send_for_all_queues(struct spread *s)
 {
     unsigned others = s->queues - 1;
 
     for (unsigned i = 0; i < others; i++)
-        send_for(s, 1 + (s->turn + i) % others);
+        send_for_queue(s, 1 + (s->turn + i) % others);
     s->turn++;
 }
 
 unsigned spread_owner_lend(struct spread *s, struct frame *f, unsigned n)
 {
     if (s->queues > 1)
-        send_for_all(s);
+        send_for_all_queues(s);
     return s->inner->ops->tx_lend(s->inner, 0, f, n);
 }
 
@@ -102,16 +102,16 @@ void spread_owner_tx(struct spread *s, struct frame *f, unsigned n, unsigned use
 
 /* ---- spreading ---- */
 
-static unsigned queue_of(struct spread *s, const struct frame *f)
+static unsigned choose_queue(struct spread *s, const struct frame *f)
 {
     struct rss_frame r;
     unsigned queue;
 
     if (f->len < 14)
         return 0;
-    if (to_group(f) && is_copy(s, f, &queue))
+    if (is_multicast(f) && is_group_copy(s, f, &queue))
         return queue;
-    /* What the worker of queue 0 sent, to the port itself or to a group. */
+    /* A frame that the worker of queue 0 has sent, to the port itself or to a group. */
     if (!memcmp(f->data + 6, s->mac, sizeof(s->mac)))
         return 0;
     if (!rss_frame_read(&r, f->data, f->len))
@@ -119,7 +119,7 @@ static unsigned queue_of(struct spread *s, const struct frame *f)
     return spread_flow_find(&s->flows, &r, &queue) ? queue : rss_queue(&s->rss, &r.tuple);
 }
 
-static void give(struct spread_queue *q, const struct frame *f)
+static void copy_to_queue(struct spread_queue *q, const struct frame *f)
 {
     uint16_t slot;
 
@@ -138,36 +138,36 @@ static void give(struct spread_queue *q, const struct frame *f)
     slot_fifo_put(&q->in.out, (struct slot_entry){.slot = slot, .len = f->len});
 }
 
-static struct frame keep(struct spread *s, const struct frame *f, unsigned inner_queue)
+static struct frame hold_frame(struct spread *s, const struct frame *f, unsigned inner_queue)
 {
-    uint16_t at = s->kept_free[--s->kept_free_count];
-    struct frame kept = *f;
+    uint16_t at = s->held_free[--s->held_free_count];
+    struct frame held = *f;
 
-    s->kept[at] = (struct kept){.cookie = f->cookie, .queue = inner_queue};
-    kept.cookie = (void *)(uintptr_t)at;
-    return kept;
+    s->held[at] = (struct spread_held){.cookie = f->cookie, .queue = inner_queue};
+    held.cookie = (void *)(uintptr_t)at;
+    return held;
 }
 
-/* A burst of one queue of the port below; returns how many of it are queue 0's. */
-static unsigned receive(struct spread *s, unsigned inner_queue, struct frame *out, unsigned n)
+/* Receives a burst of one queue of the port below; returns how many of its frames queue 0 gets. */
+static unsigned receive_from(struct spread *s, unsigned inner_queue, struct frame *out, unsigned n)
 {
     const struct pktio_ops *ops = s->inner->ops;
     struct frame in[FRAME_BURST];
-    unsigned got, done = 0, own = 0;
+    unsigned received, done = 0, own = 0;
     uint64_t woken = 0;
 
-    n = min_of(min_of(n, (unsigned)FRAME_BURST), s->kept_free_count);
+    n = min_of(min_of(n, (unsigned)FRAME_BURST), s->held_free_count);
     if (!n)
         return 0;
-    got = ops->rx_burst(s->inner, inner_queue, in, n);
-    for (unsigned i = 0; i < got; i++) {
-        unsigned to = queue_of(s, &in[i]);
+    received = ops->rx_burst(s->inner, inner_queue, in, n);
+    for (unsigned i = 0; i < received; i++) {
+        unsigned to = choose_queue(s, &in[i]);
 
         if (!to) {
-            out[own++] = keep(s, &in[i], inner_queue);
+            out[own++] = hold_frame(s, &in[i], inner_queue);
             continue;
         }
-        give(&s->queue[to], &in[i]);
+        copy_to_queue(&s->queue[to], &in[i]);
         in[done++] = in[i];
         woken |= UINT64_C(1) << to;
     }
@@ -187,23 +187,23 @@ unsigned spread_owner_rx(struct spread *s, struct frame *f, unsigned n)
     unsigned count = 0;
 
     if (s->queues > 1)
-        send_for_all(s);
+        send_for_all_queues(s);
     for (unsigned i = 0; i < s->inner_queues && count < n; i++)
-        count += receive(s, (s->inner_turn + i) % s->inner_queues, f + count, n - count);
+        count += receive_from(s, (s->inner_turn + i) % s->inner_queues, f + count, n - count);
     s->inner_turn++;
     return count;
 }
 
-/* Those of one queue in a row go back together. */
+/* Consecutive frames of one queue of the port below are released together. */
 void spread_owner_release(struct spread *s, struct frame *f, unsigned n)
 {
     for (unsigned i = 0, first = 0; i < n; i++) {
         uint16_t at = (uint16_t)(uintptr_t)f[i].cookie;
-        struct kept k = s->kept[at];
+        struct spread_held k = s->held[at];
 
-        s->kept_free[s->kept_free_count++] = at;
+        s->held_free[s->held_free_count++] = at;
         f[i].cookie = k.cookie;
-        if (i + 1 == n || s->kept[(uintptr_t)f[i + 1].cookie].queue != k.queue) {
+        if (i + 1 == n || s->held[(uintptr_t)f[i + 1].cookie].queue != k.queue) {
             s->inner->ops->rx_release(s->inner, k.queue, f + first, i + 1 - first);
             first = i + 1;
         }
@@ -221,8 +221,8 @@ static bool nothing_to_send(struct spread *s)
 }
 
 /*
- * A worker that passes frames to others all the time finds none for itself. It would go to sleep
- * between any two, so it is told to look once more as long as there were some.
+ * A worker that passes all its frames to other queues finds none for itself, and would go to sleep
+ * between any two bursts. False makes it poll once more, as long as frames pass.
  */
 bool spread_owner_arm(struct spread *s)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A queue that is not the port's own: rings to and from the worker of queue 0. */
+/* A queue other than queue 0: rings from and to the worker of queue 0. */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,8 +10,8 @@
 
 /* ---- waking ---- */
 
-/* Whoever puts a frame in looks at `armed` then; who goes to sleep does it the other way round. All
- * four are seq_cst: one of both sees the other. */
+/* The sender puts a frame in and then loads `armed`; the worker that goes to sleep stores `armed`
+ * and then looks for frames. All four accesses are seq_cst, so one side sees the other. */
 void spread_wake(int fd, _Atomic bool *armed)
 {
     uint64_t one = 1;
@@ -39,8 +39,8 @@ bool spread_queue_arm(struct spread_queue *q)
 
 /* ---- receiving ---- */
 
-static unsigned take(struct slot_fifo *from, const struct slot_ring *ring, uint32_t kind,
-                     struct frame *f, unsigned n)
+static unsigned take_frames(struct slot_fifo *from, const struct slot_ring *ring, uint32_t kind,
+                            struct frame *f, unsigned n)
 {
     struct slot_entry e;
     unsigned count = 0;
@@ -52,13 +52,14 @@ static unsigned take(struct slot_fifo *from, const struct slot_ring *ring, uint3
     return count;
 }
 
-/* Both sources get their share, as with ports that keep such frames themselves. */
+/* Local and received frames each get half of the burst if both wait, as with ports that keep local
+ * frames themselves. */
 unsigned spread_queue_rx(struct spread_queue *q, struct frame *f, unsigned n)
 {
-    unsigned count = take(&q->local, &q->tx, COOKIE_LOCAL, f, n / 2);
+    unsigned count = take_frames(&q->local, &q->tx, COOKIE_LOCAL, f, n / 2);
 
-    count += take(&q->in.out, &q->in, 0, f + count, n - count);
-    return count + take(&q->local, &q->tx, COOKIE_LOCAL, f + count, n - count);
+    count += take_frames(&q->in.out, &q->in, 0, f + count, n - count);
+    return count + take_frames(&q->local, &q->tx, COOKIE_LOCAL, f + count, n - count);
 }
 
 void spread_queue_release(struct spread_queue *q, struct frame *f, unsigned n)

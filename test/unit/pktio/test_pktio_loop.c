@@ -97,7 +97,7 @@ static void test_slots(void **state)
 /* The flags of a lent frame reach its receiver, unless the sender changes them. */
 static void test_inside(void **state)
 {
-    struct pktio_loop_config config = {.name = "inside", .queues = 1, .leave_icrc = true};
+    struct pktio_loop_config config = {.name = "inside", .queues = 1, .omit_icrc = true};
     struct pktio *inside = pktio_loop_create(&config);
     struct pktio_info info;
     struct frame f[2];
