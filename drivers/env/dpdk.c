@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The EAL, configured so that an ordinary machine can run it: no hugepages, no PCI scan unless a
- * port needs it, one lcore that floats over the CPUs the process may use, no telemetry socket. */
+/* The EAL, configured for an ordinary machine: no hugepages, no PCI scan unless a port needs it,
+ * one lcore that may run on all CPUs of the process, no telemetry socket. */
 #include "env.h"
 
 #include <errno.h>
@@ -58,8 +58,8 @@ static const char *program_name(const struct env_config *config)
     return config->program ? config->program : "uroced";
 }
 
-/* Whether the user gave one of these options, which end with NULL: alone, or with =value; "-l" also
- * with its value behind it. */
+/* Whether the user gave one of these options (the list ends with NULL): alone or with =value, and a
+ * short option such as "-l" also with its value attached. */
 static bool has_option(const struct env_config *config, const char *const *names)
 {
     for (; *names; names++) {
@@ -78,7 +78,7 @@ static bool has_option(const struct env_config *config, const char *const *names
 static const struct {
     const char *text[2];
     const char *const *unless; /* the user gave one of these */
-} fixed[] = {
+} default_options[] = {
     {{"--no-huge"},
      (const char *const[]){"--no-huge", "--in-memory", "--huge-dir", "--socket-mem",
                            "--huge-unlink", "--single-file-segments", NULL}},
@@ -98,9 +98,11 @@ static int default_args(struct args *a, const struct env_config *config)
     char text[4096];
     int ret = 0;
 
-    for (unsigned i = 0; i < sizeof(fixed) / sizeof(fixed[0]) && !ret; i++) {
-        for (unsigned k = 0; k < 2 && fixed[i].text[k] && !ret; k++)
-            ret = has_option(config, fixed[i].unless) ? 0 : args_add(a, fixed[i].text[k]);
+    for (unsigned i = 0; i < sizeof(default_options) / sizeof(default_options[0]) && !ret; i++) {
+        for (unsigned k = 0; k < 2 && default_options[i].text[k] && !ret; k++)
+            ret = has_option(config, default_options[i].unless)
+                      ? 0
+                      : args_add(a, default_options[i].text[k]);
     }
     snprintf(text, sizeof(text), "--file-prefix=%s-%d", program_name(config), getpid());
     if (!ret && !has_option(config, prefix_options))
@@ -119,7 +121,7 @@ static int default_args(struct args *a, const struct env_config *config)
     return ret;
 }
 
-static bool own_folder;
+static bool remove_folder;
 
 static int dpdk_init(const struct env_config *config)
 {
@@ -134,37 +136,38 @@ static int dpdk_init(const struct env_config *config)
     for (int i = 0; i < config->argc && !ret; i++)
         ret = args_add(&a, config->argv[i]);
     if (!ret) {
-        /* rte_eal_init permutes the array that it gets. */
+        /* rte_eal_init reorders the array. */
         memcpy(scratch, a.argv, sizeof(scratch));
         ret = rte_eal_init(a.argc, scratch) < 0 ? -rte_errno : 0;
     }
     if (ret)
         fprintf(stderr, "%s: DPDK's environment does not start: %s\n", program, strerror(-ret));
-    own_folder = defaults && !has_option(config, prefix_options);
+    remove_folder = defaults && !has_option(config, prefix_options);
     args_free(&a);
     return ret;
 }
 
-/* The EAL leaves the folder that it makes for its files; ours is empty and named after us. */
+/* The EAL does not remove the folder that it creates for its files. Ours is empty, and has our pid
+ * in its name. */
 static void dpdk_fini(void)
 {
     char folder[PATH_MAX];
 
     snprintf(folder, sizeof(folder), "%s", rte_eal_get_runtime_dir());
     rte_eal_cleanup();
-    if (own_folder)
+    if (remove_folder)
         rmdir(folder);
 }
 
-struct start {
+struct thread_start_args {
     void *(*fn)(void *);
     void *arg;
 };
 
-/* A registered thread has an lcore id, and with it the mempools' caches. */
+/* A registered thread has an lcore id, which gives it caches in the mempools. */
 static void *registered_thread(void *arg)
 {
-    struct start s = *(struct start *)arg;
+    struct thread_start_args s = *(struct thread_start_args *)arg;
     void *result;
 
     free(arg);
@@ -176,7 +179,7 @@ static void *registered_thread(void *arg)
 
 static int dpdk_thread_start(pthread_t *thread, const char *name, void *(*fn)(void *), void *arg)
 {
-    struct start *s = malloc(sizeof(*s));
+    struct thread_start_args *s = malloc(sizeof(*s));
     int err;
 
     if (!s)

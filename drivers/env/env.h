@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the process runs on: plain POSIX (loopback only: starts at once, needs no privileges and no
- * hugepages) or DPDK's EAL (any port that DPDK drives).
+ * The environment of the process: plain POSIX (loopback only: starts at once, needs no privileges
+ * and no hugepages) or DPDK's EAL (any port that DPDK drives).
  */
 #ifndef UROCE_ENV_H
 #define UROCE_ENV_H
@@ -10,11 +10,11 @@
 #include <stdbool.h>
 
 struct env_config {
-    /* EAL arguments as the user gave them; when there are none the defaults of env_dpdk apply. */
+    /* The user's EAL arguments; without any the defaults of env_dpdk apply. */
     int argc;
     char **argv;
-    bool defaults;       /* also those that the user's do not contradict */
-    const char *program; /* whose name messages begin with; NULL: uroced */
+    bool defaults;       /* add the defaults that the user's arguments do not contradict */
+    const char *program; /* the name at the start of messages; NULL: uroced */
     /* PCI addresses of configured ports: only these devices are probed. */
     const char *const *pci;
     unsigned pci_count;

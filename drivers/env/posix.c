@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The environment without DPDK: see env.h. */
 #include "env.h"
 
 #include <stdio.h>

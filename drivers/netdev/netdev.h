@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The kernel's network interfaces: what addresses and routes one has, when that changes, and tap
- * devices of our own. Linux, by rtnetlink. One thread at a time.
+ * The kernel's network interfaces: their addresses and routes, notification of changes, and tap
+ * devices. Linux, by rtnetlink. One thread at a time.
  */
 #ifndef UROCE_NETDEV_H
 #define UROCE_NETDEV_H
@@ -11,7 +11,7 @@
 
 #define NETDEV_NAME_MAX 16 /* IFNAMSIZ */
 
-/* What an interface has, as far as a host on its network needs it. */
+/* The configuration of an interface, as far as a host on its network needs it. */
 struct netdev_state {
     struct net_address address[NET_ADDRESS_MAX]; /* vlan VLAN_NONE; without those that the kernel
                                                     itself found to be duplicates */
@@ -22,27 +22,27 @@ struct netdev_state {
 
 struct netdev_watch;
 
-/* Watches the interfaces. NULL and *err, a negative errno. */
+/* Watches all interfaces. NULL: *err is a negative errno. */
 struct netdev_watch *netdev_watch_open(int *err);
 void netdev_watch_close(struct netdev_watch *w);
-/* Readable when something changed. */
+/* Readable after a change. */
 int netdev_watch_fd(const struct netdev_watch *w);
-/* Forgets the changes so far: call it before netdev_read. Never blocks. */
+/* Discards the notifications so far: call it before netdev_read. Never blocks. */
 void netdev_watch_drain(struct netdev_watch *w);
 
-/* What an interface has now; what does not fit is left out. 0 or a negative errno; -EINTR: it kept
- * changing, so that a watch has something to tell. */
+/* Reads the addresses and routes of an interface; those that do not fit are left out. 0 or a
+ * negative errno; -EINTR: it changed all the time, and the watch will report that. */
 int netdev_read(uint32_t ifindex, struct netdev_state *s);
 
 /*
- * Makes a tap device named `name` ("": named by the kernel, roce0 and so on) with this MAC and MTU,
- * and sets it up. Its descriptor, non-blocking, carries one Ethernet frame per read and write; when
- * it is closed the device is gone. Fills name. A negative errno: -EPERM without CAP_NET_ADMIN,
- * -EBUSY when the name is taken.
+ * Creates a tap device named `name` ("": the kernel chooses roce0 and so on) with this MAC and MTU,
+ * and sets it up. Returns its non-blocking descriptor, which carries one Ethernet frame per read
+ * and write; the device ends when it is closed. Fills name. Or a negative errno: -EPERM without
+ * CAP_NET_ADMIN, -EBUSY if the name is in use.
  */
 int netdev_tap_open(char name[NETDEV_NAME_MAX], const uint8_t mac[6], uint32_t mtu);
 
-/* Gives an interface an address; -EEXIST when it has it, or another negative errno. */
+/* Adds an address to an interface: 0, -EEXIST if it has the address, or another negative errno. */
 int netdev_add_address(uint32_t ifindex, const union gid *addr, uint8_t prefix);
 
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Tap devices: see netdev.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/if_tun.h>
@@ -14,8 +15,10 @@
 
 _Static_assert(NETDEV_NAME_MAX == IFNAMSIZ, "names of interfaces");
 
-/* MAC before it is up: then the kernel makes its link-local address of it. */
-static int set_up(const struct ifreq *tap, const uint8_t mac[6], uint32_t mtu)
+/* The MAC is set before the device is up, so that the kernel derives its link-local address from
+ * it.
+ */
+static int configure_tap(const struct ifreq *tap, const uint8_t mac[6], uint32_t mtu)
 {
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     struct ifreq r = *tap;
@@ -53,7 +56,7 @@ int netdev_tap_open(char name[NETDEV_NAME_MAX], const uint8_t mac[6], uint32_t m
     if (ioctl(fd, TUNSETIFF, &r))
         err = -errno;
     if (!err)
-        err = set_up(&r, mac, mtu);
+        err = configure_tap(&r, mac, mtu);
     if (err) {
         close(fd);
         return err;

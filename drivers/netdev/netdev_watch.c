@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rtnetlink by libmnl: changes are only noticed, what counts is read anew each time. So a lost
- * notification costs nothing but the time until the next one. */
+/* rtnetlink by libmnl. The content of a notification is not used: the whole configuration is read
+ * after it. A lost notification therefore costs only the time until the next one. */
 #include <errno.h>
 #include <libmnl/libmnl.h>
 #include <linux/if_addr.h>
@@ -13,8 +13,8 @@
 #include "common.h"
 #include "netdev.h"
 
-#define DUMP_BYTES    32768 /* what the kernel fills at most in one go */
-#define DUMP_PATIENCE 100   /* ms */
+#define DUMP_BYTES   32768 /* the most that the kernel fills at a time */
+#define DUMP_TIMEOUT 100   /* ms */
 
 struct netdev_watch {
     struct mnl_socket *events;
@@ -60,7 +60,7 @@ void netdev_watch_drain(struct netdev_watch *w)
 {
     char buffer[4096];
 
-    /* ENOBUFS says that more was to come than fits: that is a change, too, and we know of it. */
+    /* ENOBUFS reports that notifications were lost, which is a change too. */
     while (mnl_socket_recvfrom(w->events, buffer, sizeof(buffer)) >= 0 || errno == ENOSPC ||
            errno == EINTR || errno == ENOBUFS)
         ;
@@ -68,13 +68,13 @@ void netdev_watch_drain(struct netdev_watch *w)
 
 /* ---- reading ---- */
 
-struct reading {
+struct config_reader {
     uint32_t ifindex;
     struct netdev_state *state;
     uint32_t metric[NET_ROUTE_MAX];
 };
 
-static bool gid_of(union gid *gid, uint8_t family, const struct nlattr *attr)
+static bool read_gid(union gid *gid, uint8_t family, const struct nlattr *attr)
 {
     const uint8_t *bytes = mnl_attr_get_payload(attr);
 
@@ -87,8 +87,8 @@ static bool gid_of(union gid *gid, uint8_t family, const struct nlattr *attr)
     return true;
 }
 
-/* An interface may have an address with several prefixes: the first is taken. */
-static bool is_known(const struct netdev_state *s, const union gid *addr)
+/* An interface may have an address with several prefixes: the first counts. */
+static bool has_address(const struct netdev_state *s, const union gid *addr)
 {
     for (unsigned i = 0; i < s->addresses; i++)
         if (gid_eq(&s->address[i].addr, addr))
@@ -100,7 +100,7 @@ static int on_address(const struct nlmsghdr *h, void *arg)
 {
     const struct ifaddrmsg *ifa = mnl_nlmsg_get_payload(h);
     const struct nlattr *attr, *local = NULL, *address = NULL;
-    struct reading *r = arg;
+    struct config_reader *r = arg;
     struct net_address *a = &r->state->address[r->state->addresses];
 
     if (h->nlmsg_type != RTM_NEWADDR || ifa->ifa_index != r->ifindex ||
@@ -118,13 +118,13 @@ static int on_address(const struct nlmsghdr *h, void *arg)
     if (!local)
         local = address;
     *a = (struct net_address){.prefix = ifa->ifa_prefixlen, .vlan = VLAN_NONE};
-    if (local && gid_of(&a->addr, ifa->ifa_family, local) && !is_known(r->state, &a->addr))
+    if (local && read_gid(&a->addr, ifa->ifa_family, local) && !has_address(r->state, &a->addr))
         r->state->addresses++;
     return MNL_CB_OK;
 }
 
-/* The kernel uses the one with the lowest metric of those to the same destination. */
-static void take_route(struct reading *r, const struct net_route *route, uint32_t metric)
+/* Adds a route. Of several to one destination the kernel uses the one with the lowest metric. */
+static void add_route(struct config_reader *r, const struct net_route *route, uint32_t metric)
 {
     struct netdev_state *s = r->state;
     unsigned i = 0;
@@ -142,7 +142,7 @@ static void take_route(struct reading *r, const struct net_route *route, uint32_
 static int on_route(const struct nlmsghdr *h, void *arg)
 {
     const struct rtmsg *rtm = mnl_nlmsg_get_payload(h);
-    struct reading *r = arg;
+    struct config_reader *r = arg;
     struct net_route route = {.prefix = rtm->rtm_dst_len, .vlan = VLAN_NONE};
     const struct nlattr *attr;
     uint32_t oif = 0, table = rtm->rtm_table, metric = 0;
@@ -156,11 +156,11 @@ static int on_route(const struct nlmsghdr *h, void *arg)
     {
         switch (mnl_attr_get_type(attr)) {
         case RTA_DST:
-            if (!gid_of(&route.dst, rtm->rtm_family, attr))
+            if (!read_gid(&route.dst, rtm->rtm_family, attr))
                 return MNL_CB_OK;
             break;
         case RTA_GATEWAY:
-            gateway = gid_of(&route.via, rtm->rtm_family, attr);
+            gateway = read_gid(&route.via, rtm->rtm_family, attr);
             break;
         case RTA_OIF:
             oif = mnl_attr_get_u32(attr);
@@ -174,12 +174,12 @@ static int on_route(const struct nlmsghdr *h, void *arg)
         }
     }
     if (gateway && oif == r->ifindex && table == RT_TABLE_MAIN)
-        take_route(r, &route, metric);
+        add_route(r, &route, metric);
     return MNL_CB_OK;
 }
 
-/* One dump: the body of the request is the family's header, all zero. */
-static int dump(struct mnl_socket *s, uint16_t type, size_t header, mnl_cb_t cb, void *arg)
+/* Requests one dump. The body of the request is the family's header, all zero. */
+static int request_dump(struct mnl_socket *s, uint16_t type, size_t header, mnl_cb_t cb, void *arg)
 {
     char *buffer = malloc(DUMP_BYTES);
     struct nlmsghdr *h;
@@ -205,9 +205,9 @@ static int dump(struct mnl_socket *s, uint16_t type, size_t header, mnl_cb_t cb,
     return ret;
 }
 
-static int read_once(uint32_t ifindex, struct netdev_state *state)
+static int read_config(uint32_t ifindex, struct netdev_state *state)
 {
-    struct reading r = {.ifindex = ifindex, .state = state};
+    struct config_reader r = {.ifindex = ifindex, .state = state};
     struct mnl_socket *s = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);
     int err;
 
@@ -217,14 +217,14 @@ static int read_once(uint32_t ifindex, struct netdev_state *state)
     if (mnl_socket_bind(s, 0, MNL_SOCKET_AUTOPID) < 0)
         err = -errno;
     else
-        err = dump(s, RTM_GETADDR, sizeof(struct ifaddrmsg), on_address, &r);
+        err = request_dump(s, RTM_GETADDR, sizeof(struct ifaddrmsg), on_address, &r);
     if (!err)
-        err = dump(s, RTM_GETROUTE, sizeof(struct rtmsg), on_route, &r);
+        err = request_dump(s, RTM_GETROUTE, sizeof(struct rtmsg), on_route, &r);
     mnl_socket_close(s);
     return err;
 }
 
-static int64_t milliseconds(void)
+static int64_t now_ms(void)
 {
     struct timespec ts;
 
@@ -232,21 +232,22 @@ static int64_t milliseconds(void)
     return ts.tv_sec * INT64_C(1000) + ts.tv_nsec / 1000000;
 }
 
-/* A dump in whose middle something changed (NLM_F_DUMP_INTR) may lack what did not change. */
+/* If the configuration changes during a dump (NLM_F_DUMP_INTR), unchanged entries may be missing.
+ */
 int netdev_read(uint32_t ifindex, struct netdev_state *state)
 {
-    int64_t until = milliseconds() + DUMP_PATIENCE;
+    int64_t until = now_ms() + DUMP_TIMEOUT;
     int err;
 
     do {
-        err = read_once(ifindex, state);
-    } while (err == -EINTR && milliseconds() < until);
+        err = read_config(ifindex, state);
+    } while (err == -EINTR && now_ms() < until);
     return err;
 }
 
 /* ---- writing ---- */
 
-static int on_nothing(const struct nlmsghdr *h, void *arg)
+static int ignore_message(const struct nlmsghdr *h, void *arg)
 {
     return MNL_CB_OK;
 }
@@ -275,7 +276,8 @@ int netdev_add_address(uint32_t ifindex, const union gid *addr, uint8_t prefix)
     if (mnl_socket_bind(s, 0, MNL_SOCKET_AUTOPID) >= 0 &&
         mnl_socket_sendto(s, h, h->nlmsg_len) >= 0)
         n = mnl_socket_recvfrom(s, buffer, sizeof(buffer));
-    if (n < 0 || mnl_cb_run(buffer, (size_t)n, 1, mnl_socket_get_portid(s), on_nothing, NULL) < 0)
+    if (n < 0 ||
+        mnl_cb_run(buffer, (size_t)n, 1, mnl_socket_get_portid(s), ignore_message, NULL) < 0)
         err = -errno;
     mnl_socket_close(s);
     return err;

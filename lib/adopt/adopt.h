@@ -70,9 +70,9 @@ enum adopt_flag {
     ADOPT_MOVE = 1 << 1,    /* move pages that are not adopted yet; without it CTL_MR_SMALL, or
                                CTL_MR_OVERLAPS if other pages of the range are adopted */
     ADOPT_AGAIN = 1 << 2,   /* also move pages that the daemon copies for another lease */
-    ADOPT_ANYTIME = 1 << 3, /* the move happens at a time that the program does not know: move only
-                               pages of which the kernel tells whether direct I/O uses them; for
-                               others CTL_MR_PINNED */
+    ADOPT_ANYTIME = 1 << 3, /* the program does not know when pages move: move only pages for
+                               which the kernel detects use by direct I/O; for others
+                               CTL_MR_PINNED */
 };
 
 /*

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Opening and closing a DPDK port: see ethdev.h. */
 #include "ethdev_internal.h"
 
 #include <errno.h>
@@ -13,16 +14,16 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Bytes of net_af_packet's ring, of which there are two in memory that cannot be swapped, and of a
- * block of it, if slots are not larger. */
+/* Bytes of each of net_af_packet's two rings, which are in memory that cannot be swapped, and of a
+ * block of a ring unless a slot is larger. */
 #define PACKET_RING  (8u << 20)
 #define PACKET_BLOCK 65536u
-/* Longer frames than path MTU 4096 makes are not ours: better twice as many slots. */
+/* No frame of ours is longer than path MTU 4096 makes it, so smaller and more slots are better. */
 #define PACKET_MTU_MAX ethdev_packet_slot_mtu(8192)
 
 struct opening {
     const struct pktio_ethdev_config *config;
-    char device[640]; /* with arguments of ours */
+    char device[640]; /* with the arguments that are added here */
     char iface[256];
     uint32_t slot; /* bytes in net_af_packet's ring, 0: another driver */
     struct rte_eth_dev_info info;
@@ -42,8 +43,8 @@ __attribute__((format(printf, 2, 3))) static int fail(struct opening *o, const c
 
 /* ---- the device's name, arguments and kernel interface ---- */
 
-/* Sets what the configuration asks for and takes what there is. */
-static int read_kernel_mtu(struct ethdev *d, struct opening *o)
+/* Sets the configured MTU, and reads the MTU that the interface has then. */
+static int set_and_read_mtu(struct ethdev *d, struct opening *o)
 {
     struct ifreq ifr = {.ifr_mtu = (int)o->config->mtu};
     uint32_t limit = d->kind->max_mtu;
@@ -85,13 +86,13 @@ static int read_kernel_interface(struct ethdev *d, struct opening *o)
     if (!d->ifindex || strlen(o->iface) >= sizeof(d->netdev))
         return fail(o, "%s: there is no interface \"%s\"", d->name, o->iface);
     snprintf(d->netdev, sizeof(d->netdev), "%.15s", o->iface);
-    if (read_kernel_mtu(d, o))
+    if (set_and_read_mtu(d, o))
         return -1;
     return d->kind->kernel_sees ? choose_packet_slot(d, o) : 0;
 }
 
-/* Whole frames in one buffer of a net_memif that we own: its driver forgets to unlink buffers of
- * long frames that it uses again for short ones. */
+/* Buffers that hold whole frames, for a net_memif whose memory is ours: its driver does not unlink
+ * the buffers of a long frame before it reuses them for short ones. */
 static int choose_memif_buffers(const struct ethdev *d, struct opening *o)
 {
     uint32_t mtu = o->config->mtu ? o->config->mtu : RTE_ETHER_MTU;
@@ -134,12 +135,12 @@ static int read_device(struct ethdev *d, struct opening *o)
 
 /* ---- the port ---- */
 
-static void bound_queues(struct ethdev *d, const struct rte_eth_dev_info *info)
+static void limit_queues(struct ethdev *d, const struct rte_eth_dev_info *info)
 {
     d->queues = min_of(d->queues, min_of(info->max_rx_queues, info->max_tx_queues));
 }
 
-static int probe(struct ethdev *d, struct opening *o)
+static int probe_device(struct ethdev *d, struct opening *o)
 {
     int ret;
 
@@ -154,7 +155,7 @@ static int probe(struct ethdev *d, struct opening *o)
     if (ret)
         return fail(o, "%s: %s", d->name, strerror(-ret));
     d->device = o->info.device;
-    bound_queues(d, &o->info);
+    limit_queues(d, &o->info);
     return d->queues ? 0 : fail(o, "%s: has no queues", d->name);
 }
 
@@ -162,7 +163,7 @@ static int choose_mtu(struct ethdev *d, struct opening *o)
 {
     uint32_t limit = ethdev_mtu_limit(d->kind, &o->info, o->slot);
 
-    /* A kernel interface has its MTU by now, and it may be longer than what is of use. */
+    /* A kernel interface has its MTU already, which may be longer than the limit. */
     if (!d->mtu && o->config->mtu > limit)
         return fail(o, "%s: an MTU of %u is too much for this device, which takes %u", d->name,
                     o->config->mtu, limit);
@@ -172,7 +173,7 @@ static int choose_mtu(struct ethdev *d, struct opening *o)
     return 0;
 }
 
-static int setup_queue(struct ethdev *d, struct opening *o, unsigned i)
+static int set_up_queue(struct ethdev *d, struct opening *o, unsigned i)
 {
     const struct ethdev_sizes *s = &d->sizes;
     int socket = rte_eth_dev_socket_id(d->port);
@@ -194,7 +195,7 @@ static int setup_queue(struct ethdev *d, struct opening *o, unsigned i)
     return 0;
 }
 
-static int start(struct ethdev *d, struct opening *o)
+static int start_port(struct ethdev *d, struct opening *o)
 {
     uint16_t rx_desc = ETHDEV_DESC, tx_desc = ETHDEV_DESC;
     struct rte_ether_addr mac;
@@ -207,10 +208,10 @@ static int start(struct ethdev *d, struct opening *o)
     rte_eth_dev_adjust_nb_rx_tx_desc(d->port, &rx_desc, &tx_desc);
     d->sizes = ethdev_choose_sizes(d->kind, &o->info, d->mtu, o->slot, rx_desc, tx_desc);
     for (unsigned i = 0; i < d->queues; i++) {
-        if (setup_queue(d, o, i))
+        if (set_up_queue(d, o, i))
             return -1;
     }
-    /* Before the first change can come. */
+    /* Before the link can change for the first time. */
     ethdev_link_open(d);
     ret = rte_eth_dev_start(d->port);
     if (ret)
@@ -218,16 +219,17 @@ static int start(struct ethdev *d, struct opening *o)
     d->started = true;
     ethdev_rss_start(d);
     rte_eth_macaddr_get(d->port, &mac);
-    /* net_ring has none; zeros would pass for nobody's. */
+    /* net_ring has no MAC, and a zero MAC is not valid. */
     if (rte_is_zero_ether_addr(&mac))
         mac = (struct rte_ether_addr){{2, 0, 0, 0, (uint8_t)(d->port >> 8), (uint8_t)d->port}};
     memcpy(d->mac, mac.addr_bytes, sizeof(d->mac));
     return 0;
 }
 
-/* What surrounds a running port. Groups are told apart by their addresses, in software; drivers
- * without such a filter refuse. */
-static int settle(struct ethdev *d, struct opening *o)
+/* Opens the descriptors that a running port needs. All multicast frames are accepted, because the
+ * engine distinguishes groups by their addresses; a driver without a multicast filter refuses the
+ * call, which has no effect. */
+static int finish_open(struct ethdev *d, struct opening *o)
 {
     char remote[IFNAMSIZ];
 
@@ -258,15 +260,15 @@ static int open_port(struct ethdev *d, struct opening *o)
 {
     uint16_t port;
 
-    /* One that the EAL was told to make knows nothing of our arguments. */
+    /* A device that an EAL argument has created does not have our arguments. */
     if (!rte_eth_dev_get_port_by_name(d->name, &port) && !rte_eth_dev_info_get(port, &o->info))
-        bound_queues(d, &o->info);
-    /* Before the port's own, see there. */
+        limit_queues(d, &o->info);
+    /* Before the port opens its own sockets: see open_watch. */
     if (d->kind->kernel_sees)
         ethdev_watch_open(d);
-    if (probe(d, o) || choose_mtu(d, o) || start(d, o))
+    if (probe_device(d, o) || choose_mtu(d, o) || start_port(d, o))
         return -1;
-    return settle(d, o);
+    return finish_open(d, o);
 }
 
 static void ethdev_info(struct pktio *io, struct pktio_info *info)

@@ -13,18 +13,18 @@ struct pktio_ethdev_config {
      */
     const char *device;
     /*
-     * Wanted at most, 1 or more; pktio_info.queues tells how many there are. The driver's own
-     * arguments bound them too (queue_count= of net_af_xdp, queues= of net_vhost and virtio_user);
-     * net_af_packet gets qpairs when the arguments name none, net_memif has one queue always.
-     * With several, received frames are spread by RSS as far as the device can.
+     * The largest number of queues, 1 or more; pktio_info.queues is how many there are. The
+     * driver's arguments limit them too (queue_count= of net_af_xdp, queues= of net_vhost and
+     * virtio_user); net_af_packet gets qpairs if the arguments do not name it, and net_memif always
+     * has one queue. RSS spreads received frames over several queues as far as the device can.
      */
     unsigned queues;
-    uint32_t mtu; /* to be set; 0: as it is */
+    uint32_t mtu; /* 0: leave it unchanged */
 };
 
 /*
  * Opens, configures and starts a port. ops->close stops and frees it. Control thread.
- * NULL: it cannot; error (size bytes) then says why in one line.
+ * NULL: that failed; error (size bytes) says why in one line.
  */
 struct pktio *pktio_ethdev_open(const struct pktio_ethdev_config *config, char *error, size_t size);
 

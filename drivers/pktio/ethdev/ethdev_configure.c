@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a port is asked for before it starts. */
+/* The configuration of a port: RSS, interrupts and offloads. */
 #include "ethdev_internal.h"
 
 #include <rte_log.h>
 
-/* What a port refuses may be one of these: each is asked for until it does. */
-static void ask_for_less(struct ethdev *d, struct rte_eth_conf *conf)
+/* Removes one optional request from a configuration that the port has refused. */
+static void drop_one_request(struct ethdev *d, struct rte_eth_conf *conf)
 {
     if (conf->intr_conf.rxq) {
         conf->intr_conf.rxq = 0;
@@ -20,7 +20,7 @@ static void ask_for_less(struct ethdev *d, struct rte_eth_conf *conf)
     }
 }
 
-/* Not to have everything is no error that anybody should read of. */
+/* quiet: a refusal is expected, and DPDK must not log it as an error. */
 static int try_configure(struct ethdev *d, const struct rte_eth_conf *conf, bool quiet)
 {
     uint32_t log_level = rte_log_get_global_level();
@@ -35,8 +35,8 @@ static int try_configure(struct ethdev *d, const struct rte_eth_conf *conf, bool
 }
 
 /*
- * RSS, interrupts for receiving and for the link where the port has them. A driver that takes every
- * length may yet report a short one, and is told nothing then.
+ * Requests RSS, receive interrupts and link interrupts, as far as the port has them. A driver that
+ * accepts every frame length may still report a short maximum; it then gets no MTU.
  */
 int ethdev_configure(struct ethdev *d, const struct rte_eth_dev_info *info)
 {
@@ -48,11 +48,11 @@ int ethdev_configure(struct ethdev *d, const struct rte_eth_dev_info *info)
     d->link_events =
         !ethdev_kernel_tells(d) && !d->kind->late_events && *info->dev_flags & RTE_ETH_DEV_INTR_LSC;
     conf.intr_conf.lsc = d->link_events;
-    /* The stages above check every IPv4 header; a bad one found by the port never gets there. One
-     * found in software would only be looked at twice, and its payload with it. */
+    /* The engine checks every IPv4 header, so a port that finds bad ones saves work. A driver that
+     * checks in software would only read the header, and its payload, a second time. */
     if (!d->kind->soft_checksum)
         conf.rxmode.offloads = info->rx_offload_capa & RTE_ETH_RX_OFFLOAD_IPV4_CKSUM;
-    /* Said to net_vhost this means that a guest's partial checksums stay as they are. */
+    /* With this offload net_vhost does not complete a guest's partial checksums. */
     if (d->kind->partial_checksum)
         conf.rxmode.offloads |= info->rx_offload_capa & RTE_ETH_RX_OFFLOAD_UDP_CKSUM;
     ethdev_rss_configure(d, info, &conf);
@@ -62,6 +62,6 @@ int ethdev_configure(struct ethdev *d, const struct rte_eth_dev_info *info)
         ret = try_configure(d, &conf, less);
         if (!ret || !less)
             return ret;
-        ask_for_less(d, &conf);
+        drop_one_request(d, &conf);
     }
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rules by which a port puts one flow's packets on a queue, before RSS. Control thread. */
+/* Rules that put the packets of one flow on a queue, before RSS. Control thread. */
 #include "ethdev_internal.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 
 #define HAVE_BTH (RTE_VERSION >= RTE_VERSION_NUM(23, 7, 0, 0))
 
-/* What a rule looks at, header by header. */
+/* The pattern of a rule, header by header. */
 struct match {
     struct rte_flow_item_ipv4 ipv4, ipv4_mask;
     struct rte_flow_item_ipv6 ipv6, ipv6_mask;
@@ -75,7 +75,7 @@ static int match_qpn(struct match *m, uint32_t qpn)
 #endif
 }
 
-/* With a source port the addresses and ports are the flow's alone; without, its QPN is. */
+/* With a source port, addresses and ports identify the flow; without one, its QPN does. */
 static int fill_match(struct match *m, const struct pktio_flow *flow)
 {
     bool ipv4 = gid_is_ipv4(&flow->dst), from = flow->sport;
@@ -96,7 +96,7 @@ static int fill_match(struct match *m, const struct pktio_flow *flow)
     return ret;
 }
 
-/* Of the ways to say no: whether it is never, or that there is no room (rte_flow.h). */
+/* Maps the errors of rte_flow.h to -ENOSPC (no room), -ENOTSUP (never possible), and others. */
 static int flow_error(int ret)
 {
     switch (ret) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Kernel interfaces, those below a port and those at the other end of a tap, and sockets' files. */
+/* Kernel interfaces, below a port or at the other end of a tap, and files of unix sockets. */
 #include "ethdev_internal.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define UDP_ROCE 4791
+#include "encap.h"
 
 int ethdev_kernel_ask(const struct ethdev *d, const char *netdev, unsigned long request,
                       struct ifreq *ifr)
@@ -23,7 +23,7 @@ int ethdev_kernel_ask(const struct ethdev *d, const char *netdev, unsigned long 
     return ioctl(d->kernel_fd, request, ifr);
 }
 
-/* Unlike the interface's flag this ends with the socket, however we end. */
+/* Unlike the interface's flag, this mode ends with the socket, even if the process is killed. */
 int ethdev_multi_open(uint32_t ifindex)
 {
     struct packet_mreq mreq = {.mr_ifindex = (int)ifindex, .mr_type = PACKET_MR_ALLMULTI};
@@ -39,15 +39,15 @@ int ethdev_multi_open(uint32_t ifindex)
 }
 
 /*
- * The kernel owns the interface's addresses too and sees the same frames. With nobody bound to UDP
- * port 4791 it would answer each with ICMP port unreachable, which real peers may take as an error.
- * A socket that nobody reads, with the smallest buffer, makes it drop them in silence. If somebody
- * else has the port already (the kernel's rdma_rxe), that serves as well.
+ * The kernel has the interface's addresses too, and gets the same frames. Without a socket on UDP
+ * port 4791 it would answer each frame with ICMP port unreachable, which real peers may treat as an
+ * error. A socket that is never read, with the smallest buffer, makes the kernel drop the frames
+ * silently. A socket of another owner on that port (the kernel's rdma_rxe) has the same effect.
  */
 void ethdev_guard_open(int fd[2], const char *netdev)
 {
-    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(UDP_ROCE)};
-    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(UDP_ROCE)};
+    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(ROCE_UDP_PORT)};
+    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(ROCE_UDP_PORT)};
     const struct sockaddr *addr[2] = {(struct sockaddr *)&v4, (struct sockaddr *)&v6};
     socklen_t len[2] = {sizeof(v4), sizeof(v6)};
     int one = 1, small = 1;
@@ -67,14 +67,15 @@ void ethdev_guard_open(int fd[2], const char *netdev)
     }
 }
 
-/* Somebody else's socket, or a file that is none, stays and is complained of. */
+/* The socket of a running process, or another kind of file, stays, and the listener's bind fails.
+ */
 void ethdev_remove_stale(const char *path, int type)
 {
     struct sockaddr_un un = {.sun_family = AF_UNIX};
     struct stat st;
     int fd;
 
-    /* Other files refuse connections, too. */
+    /* A connection to another kind of file is refused too. */
     if (lstat(path, &st) || !S_ISSOCK(st.st_mode))
         return;
     if ((size_t)snprintf(un.sun_path, sizeof(un.sun_path), "%s", path) >= sizeof(un.sun_path))
@@ -88,8 +89,8 @@ void ethdev_remove_stale(const char *path, int type)
 }
 
 /*
- * DPDK gives a tap's two ends one MAC. Each end then takes the other's frames for its own, and
- * neither can talk to the other. Ours stays, the kernel's end gets a neighbouring one.
+ * DPDK gives both ends of a tap the same MAC. Each end then treats the other's frames as its own,
+ * and the two cannot communicate. Our end keeps the MAC, the kernel's end gets an adjacent one.
  */
 int ethdev_peer_mac(const struct ethdev *d, uint32_t ifindex)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What has to be known of DPDK's drivers by name, and their devices' arguments. */
+/* Properties of DPDK's drivers, by name, and the arguments of their devices. */
 #include "ethdev_internal.h"
 
 #include <stdarg.h>
@@ -8,10 +8,10 @@
 #include <string.h>
 
 /*
- * net_af_xdp hands its buffers to the kernel in chunks of at most a page. An mbuf's own headers
- * take 320 bytes of one, and the kernel keeps 256 in front of a frame. A mempool pads its objects
- * until their number of cache lines has no factor in common with the number of memory channels: 61
- * lines have none with any.
+ * net_af_xdp gives its buffers to the kernel in chunks of at most a page. The headers of an mbuf
+ * take 320 bytes of a chunk, and the kernel reserves 256 in front of a frame. A mempool pads its
+ * objects until their number of cache lines is coprime to the number of memory channels; 61 is
+ * coprime to all of them.
  */
 #define XDP_CHUNK    (61 * 64)
 #define XDP_ROOM     (XDP_CHUNK - 64 - 128 - RTE_PKTMBUF_HEADROOM)
@@ -49,16 +49,16 @@ static const struct ethdev_kind kinds[] = {
 };
 static const struct ethdev_kind memif_zero_copy = {
     .name = "memif", .relayed = true, .any_mtu = true, .peer_frames = true, .one_queue = true};
-static const struct ethdev_kind plain;
+static const struct ethdev_kind no_quirks;
 
 const struct ethdev_kind *ethdev_kind_of(const char *device)
 {
-    const struct ethdev_kind *k = &plain;
+    const struct ethdev_kind *k = &no_quirks;
     char value[8];
 
     if (strncmp(device, "net_", 4) && strncmp(device, "eth_", 4))
-        return &plain;
-    for (size_t i = 0; i < ARRAY_SIZE(kinds) && k == &plain; i++) {
+        return &no_quirks;
+    for (size_t i = 0; i < ARRAY_SIZE(kinds) && k == &no_quirks; i++) {
         if (!strncmp(device + 4, kinds[i].name, strlen(kinds[i].name)))
             k = &kinds[i];
     }
@@ -116,9 +116,10 @@ int ethdev_devarg_add(char *device, size_t size, const char *format, ...)
 }
 
 /*
- * net_memif settles the number of its rings with its peer, anew with each, and lets a queue without
- * one use the first queue's: it has one. What other drivers need said, only net_af_packet can be
- * told without asking the other end, or taking more from the kernel than the user meant to give.
+ * net_memif negotiates the number of its rings with each peer, and a queue without a ring uses the
+ * first queue's: it therefore gets one queue. Of the drivers with an argument for the number of
+ * queues, only net_af_packet can get it from us: for others the other end must agree, or the kernel
+ * would give up more queues than the user intended.
  */
 unsigned ethdev_choose_queues(const struct ethdev_kind *k, char *device, size_t size,
                               unsigned wanted)

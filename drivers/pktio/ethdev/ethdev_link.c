@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Whether a port's link is up, and how the control thread learns that this has changed: from the
- * kernel for ports with one of its interfaces (net_tap says that it has link interrupts, but calls
- * nobody back), from DPDK's callback for drivers with link interrupts, from the relay for
- * net_memif. Other drivers have to be asked.
+ * Whether a port's link is up, and how the control thread learns of changes: from the kernel for
+ * ports with a kernel interface (net_tap reports link interrupts, but never calls back), from
+ * DPDK's callback for drivers with link interrupts, and from the relay for net_memif. Other drivers
+ * must be polled.
  */
 #include "ethdev_internal.h"
 
@@ -32,7 +32,7 @@ bool ethdev_link_up(struct ethdev *d, uint32_t *speed_mbps)
     return known && link.link_status == RTE_ETH_LINK_UP;
 }
 
-/* Tells of every interface; the reader asks about ours, and finds most often nothing new. */
+/* The socket reports changes of every interface; the reader then checks ours. */
 static int open_netlink(void)
 {
     struct sockaddr_nl nl = {.nl_family = AF_NETLINK, .nl_groups = RTMGRP_LINK};
@@ -50,7 +50,7 @@ void ethdev_link_changed(struct ethdev *d)
     eventfd_write(d->link_fd, 1);
 }
 
-static int on_change(uint16_t port, enum rte_eth_event_type type, void *arg, void *ret)
+static int on_link_event(uint16_t port, enum rte_eth_event_type type, void *arg, void *ret)
 {
     ethdev_link_changed(arg);
     return 0;
@@ -66,16 +66,16 @@ void ethdev_link_open(struct ethdev *d)
         return;
     d->link_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (d->link_fd >= 0 && d->link_events)
-        rte_eth_dev_callback_register(d->port, RTE_ETH_EVENT_INTR_LSC, on_change, d);
+        rte_eth_dev_callback_register(d->port, RTE_ETH_EVENT_INTR_LSC, on_link_event, d);
 }
 
 void ethdev_link_close(struct ethdev *d)
 {
     if (d->link_fd < 0)
         return;
-    /* -EAGAIN: it is being called. */
+    /* -EAGAIN: the callback is running. */
     while (d->link_events && rte_eth_dev_callback_unregister(d->port, RTE_ETH_EVENT_INTR_LSC,
-                                                             on_change, d) == -EAGAIN)
+                                                             on_link_event, d) == -EAGAIN)
         sched_yield();
     close(d->link_fd);
     d->link_fd = -1;
@@ -86,7 +86,7 @@ int ethdev_link_fd(struct pktio *io)
     return ethdev_of(io)->link_fd;
 }
 
-/* ENOBUFS says that messages were lost, and has been read with that. */
+/* ENOBUFS reports lost messages once, and the next call returns the messages that are left. */
 void ethdev_link_ack(struct pktio *io)
 {
     struct ethdev *d = ethdev_of(io);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * net_memif's driver unmaps the memory that it shares with its peer, and closes the descriptors it
- * signals with, as soon as the peer is gone: in DPDK's interrupt thread, while a worker may be in
- * the middle of a burst. The worker then dies of SIGSEGV, or writes to whatever got the
- * descriptor's number. Nothing announces that moment, so we make it ourselves: the driver's control
- * socket is a private one, and a thread here relays its messages. It is the first to hear that the
- * peer leaves; it shuts the worker out, lets the driver know and waits until it has cleaned up.
+ * A relay between net_memif and its peer. The driver unmaps the memory that it shares with its
+ * peer, and closes its eventfds, as soon as the peer disconnects: in DPDK's interrupt thread, while
+ * a worker may be in the middle of a burst. The worker would then get SIGSEGV, or write to another
+ * file that has got the descriptor's number. The driver does not announce that moment. Therefore
+ * its control socket is a private one, and a thread here relays its messages to the peer's socket.
+ * The relay thread learns first that the peer has left: it excludes the worker, passes the hangup
+ * on to the driver, and waits until the driver has cleaned up.
  *
- * A client port starts over after that, as the driver does not: it connects again whenever its
- * server is there, which it need not be when the port is opened.
+ * The relay then restarts a client port, which the driver does not: the port connects again when
+ * its server is available. The server may also start after the port is opened.
  */
 #include "ethdev_internal.h"
 
@@ -30,14 +31,14 @@
 #define DEFAULT_SOCKET "/run/memif.sock"
 #define MESSAGE_BYTES  128
 #define MESSAGE_FDS    1
-#define RETRY_MS       200  /* nothing tells of a server that begins to listen */
-#define SETTLE_MS      2    /* nor of the client's driver being done with a connection */
-#define HANDSHAKE_MS   5000 /* for a peer that connects, and then says nothing */
+#define RETRY_MS       200  /* no event reports that a server has started to listen */
+#define POLL_DRIVER_MS 2    /* nor that the client's driver has finished to connect */
+#define HANDSHAKE_MS   5000 /* for a peer that connects and then sends nothing */
 
-/* Message types after which the two share memory, by who sends them to whom. */
+/* Message types after which the two share memory: of a client, of a server. */
 enum { MEMIF_CONNECT = 6, MEMIF_CONNECTED = 7 };
 
-struct address {
+struct memif_address {
     struct sockaddr_un un;
     socklen_t len;
     bool file;
@@ -46,16 +47,16 @@ struct address {
 struct ethdev_memif {
     struct ethdev *ethdev;
     bool server;
-    struct address public, private;
+    struct memif_address public, private;
     int listener; /* the public address of a server, the private one of a client */
     int driver;   /* connection with the driver, or -1 */
     int peer;     /* connection with the peer, or -1 */
     int stop_fd;
-    bool shared;       /* the driver was told to share memory with the peer */
+    bool shared; /* a message was relayed after which the driver shares memory with the peer */
     uint64_t deadline; /* of the next try, or of the handshake; ms */
     pthread_t thread;
     bool running;
-    _Atomic bool open;    /* the worker may come in: there is shared memory */
+    _Atomic bool open;    /* there is shared memory, and the worker may use it */
     pthread_mutex_t gate; /* held by the worker during a burst */
 };
 
@@ -63,7 +64,7 @@ bool ethdev_memif_enter(struct ethdev_memif *m)
 {
     if (!atomic_load_explicit(&m->open, memory_order_relaxed) || pthread_mutex_trylock(&m->gate))
         return false;
-    /* Only what is seen with the mutex held counts. */
+    /* Again, now that the mutex is held. */
     if (atomic_load_explicit(&m->open, memory_order_relaxed))
         return true;
     pthread_mutex_unlock(&m->gate);
@@ -80,8 +81,8 @@ void ethdev_memif_leave(struct ethdev_memif *m)
     pthread_mutex_unlock(&m->gate);
 }
 
-/* When it returns the worker has left its last burst. */
-static void shut_gate(struct ethdev_memif *m)
+/* Excludes the worker. On return it has left its last burst. */
+static void close_gate(struct ethdev_memif *m)
 {
     atomic_store(&m->open, false);
     pthread_mutex_lock(&m->gate);
@@ -96,12 +97,12 @@ static void open_gate(struct ethdev_memif *m)
 
 /* ---- sockets ---- */
 
-/* As the driver forms it. Returns -1 if the name is too long. */
-static int make_address(struct address *a, const char *name, bool file)
+/* Forms the address as the driver does. Returns -1 if the name is too long. */
+static int make_address(struct memif_address *a, const char *name, bool file)
 {
     size_t len = strlen(name);
 
-    *a = (struct address){.un.sun_family = AF_UNIX, .file = file};
+    *a = (struct memif_address){.un.sun_family = AF_UNIX, .file = file};
     if (!len || len + 1 >= sizeof(a->un.sun_path))
         return -1;
     memcpy(a->un.sun_path + !file, name, len);
@@ -109,7 +110,7 @@ static int make_address(struct address *a, const char *name, bool file)
     return 0;
 }
 
-static int connect_to(const struct address *a)
+static int connect_to(const struct memif_address *a)
 {
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
@@ -123,7 +124,7 @@ static int connect_to(const struct address *a)
     return fd;
 }
 
-static int listen_on(const struct address *a)
+static int listen_on(const struct memif_address *a)
 {
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
@@ -151,9 +152,9 @@ static void close_both(struct ethdev_memif *m)
 
 /* ---- relaying ---- */
 
-/* Passes one message on, with its descriptor. Returns its type, or -1: the sender is gone, or the
- * receiver takes nothing. */
-static int relay(int from, int to)
+/* Relays one message with its descriptor. Returns its type, or -1: the sender has hung up, or the
+ * receiver does not accept the message. */
+static int relay_message(int from, int to)
 {
     uint8_t bytes[MESSAGE_BYTES + 1];
     union {
@@ -188,7 +189,8 @@ static int relay(int from, int to)
     return sent == n ? type : -1;
 }
 
-/* The driver hangs up when it has cleaned up. What it still says goes nowhere. */
+/* Waits until the driver hangs up, which it does when it has cleaned up. Its messages are dropped.
+ */
 static void await_hangup(struct ethdev_memif *m)
 {
     uint8_t byte;
@@ -198,24 +200,24 @@ static void await_hangup(struct ethdev_memif *m)
         ;
 }
 
-/* The driver's client connects when the port starts, and only then. */
-static void start_over(struct ethdev_memif *m)
+/* The driver of a client connects only when its port starts. */
+static void restart_port(struct ethdev_memif *m)
 {
     rte_eth_dev_stop(m->ethdev->port);
     rte_eth_dev_start(m->ethdev->port);
 }
 
-/* The peer is gone, or must go. again: the port is to live on. */
-static void part(struct ethdev_memif *m, bool again)
+/* Ends the connection: the peer has hung up, or has failed. again: the port stays in use. */
+static void disconnect(struct ethdev_memif *m, bool again)
 {
     bool restart = again && !m->server && m->driver >= 0;
 
-    shut_gate(m);
+    close_gate(m);
     if (m->driver >= 0)
         await_hangup(m);
     close_both(m);
     if (restart)
-        start_over(m);
+        restart_port(m);
     ethdev_link_changed(m->ethdev);
 }
 
@@ -227,29 +229,29 @@ static uint64_t now_ms(void)
     return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 }
 
-/* Once memory is shared a peer has nothing to say but that it leaves. */
-static void from_peer(struct ethdev_memif *m)
+/* Once memory is shared, a peer sends only its disconnect message. */
+static void relay_from_peer(struct ethdev_memif *m)
 {
-    int type = m->shared ? -1 : relay(m->peer, m->driver);
+    int type = m->shared ? -1 : relay_message(m->peer, m->driver);
 
     if (type < 0)
-        part(m, true);
+        disconnect(m, true);
     else if (type == MEMIF_CONNECT || type == MEMIF_CONNECTED)
         m->shared = true;
 }
 
-static void from_driver(struct ethdev_memif *m)
+static void relay_from_driver(struct ethdev_memif *m)
 {
-    int type = relay(m->driver, m->peer);
+    int type = relay_message(m->driver, m->peer);
 
     if (type < 0)
-        part(m, true);
+        disconnect(m, true);
     else if (type == MEMIF_CONNECTED)
         open_gate(m);
 }
 
-/* A peer for the server, or the driver's client, has come. */
-static void take_connection(struct ethdev_memif *m)
+/* Accepts a connection: of a peer if this is a server, else of the driver. */
+static void accept_connection(struct ethdev_memif *m)
 {
     int fd = accept4(m->listener, NULL, NULL, SOCK_CLOEXEC);
 
@@ -267,15 +269,15 @@ static void take_connection(struct ethdev_memif *m)
     m->deadline = now_ms() + HANDSHAKE_MS;
 }
 
-/* How long to wait for what poll waits for. */
-static int patience(const struct ethdev_memif *m)
+/* The timeout of the next poll, in ms. */
+static int poll_timeout(const struct ethdev_memif *m)
 {
     uint64_t now = now_ms();
 
     if (m->driver < 0 || m->open)
         return -1;
     if (m->shared && !m->server)
-        return SETTLE_MS;
+        return POLL_DRIVER_MS;
     return m->deadline > now ? (int)(m->deadline - now) : 0;
 }
 
@@ -294,13 +296,13 @@ static void on_timeout(struct ethdev_memif *m)
     } else if (m->shared && driver_is_up(m)) {
         open_gate(m);
     } else if (now_ms() >= m->deadline) {
-        part(m, true);
+        disconnect(m, true);
     }
 }
 
-/* One connection at a time: further ones wait in the backlog. A closed descriptor's -1 makes poll
- * pass over its entry. The driver is not read before there is somebody to pass it to. */
-static void *run(void *arg)
+/* One connection at a time: further ones wait in the backlog. poll ignores an entry whose
+ * descriptor is -1. The driver's messages are not read before there is a peer. */
+static void *relay_thread(void *arg)
 {
     struct ethdev_memif *m = arg;
 
@@ -311,18 +313,18 @@ static void *run(void *arg)
             {.fd = m->peer < 0 ? -1 : m->driver, .events = POLLIN},
             {.fd = m->peer, .events = POLLIN},
         };
-        int n = poll(p, ARRAY_SIZE(p), patience(m));
+        int n = poll(p, ARRAY_SIZE(p), poll_timeout(m));
 
         if (p[0].revents)
             return NULL;
         if (!n)
             on_timeout(m);
         else if (p[3].revents)
-            from_peer(m);
+            relay_from_peer(m);
         else if (p[2].revents)
-            from_driver(m);
+            relay_from_driver(m);
         else if (p[1].revents)
-            take_connection(m);
+            accept_connection(m);
     }
 }
 
@@ -344,7 +346,7 @@ static int read_public(struct ethdev_memif *m, char *device)
     return make_address(&m->public, name, !abstract);
 }
 
-/* In the EAL's own folder, where nobody else can connect. */
+/* In the EAL's own folder, to which other users have no access. */
 static int make_private(struct ethdev_memif *m)
 {
     char path[256];
@@ -388,7 +390,7 @@ int ethdev_memif_start(struct ethdev_memif *m)
 
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    err = pthread_create(&m->thread, NULL, run, m);
+    err = pthread_create(&m->thread, NULL, relay_thread, m);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (err)
         return -err;
@@ -407,7 +409,7 @@ void ethdev_memif_stop(struct ethdev_memif *m)
     pthread_join(m->thread, NULL);
     eventfd_read(m->stop_fd, &count);
     m->running = false;
-    part(m, false);
+    disconnect(m, false);
 }
 
 void ethdev_memif_close(struct ethdev_memif *m)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Bursts: frames are mbufs by another name. Only the queue's worker comes here. */
+/* Bursts. A frame is an mbuf. Only the queue's worker calls these functions. */
 #include "ethdev_internal.h"
 
 #include <rte_ether.h>
 #include <string.h>
 
-/* The first refusal in a row and then every so many: asking for the link's state may take a system
- * call. */
-#define REFUSALS_ASK 64
-#define FLAGS_TO_SEE (RTE_MBUF_F_RX_VLAN_STRIPPED | RTE_MBUF_F_RX_IP_CKSUM_BAD)
+/* After the first refusal in a row, and then after each 64, the link's state is checked, which may
+ * take a system call. */
+#define REFUSALS_PER_CHECK 64
+#define FLAGS_NOT_PLAIN    (RTE_MBUF_F_RX_VLAN_STRIPPED | RTE_MBUF_F_RX_IP_CKSUM_BAD)
 
 static struct frame mbuf_frame(struct rte_mbuf *m, uint32_t room)
 {
@@ -23,10 +23,10 @@ static struct frame mbuf_frame(struct rte_mbuf *m, uint32_t room)
 }
 
 /*
- * How many of its queues a guest uses is for the guest to say, and it may change its mind. What a
- * worker sends on one that is not used goes by the first queue, which always is.
+ * A guest chooses how many of its queues it uses, and may change that at any time. Frames that a
+ * worker sends on an unused queue go through the first queue, which the guest always uses.
  */
-static unsigned guest_tx(struct ethdev *d, unsigned queue, struct rte_mbuf **m, unsigned n)
+static unsigned tx_by_used_queue(struct ethdev *d, unsigned queue, struct rte_mbuf **m, unsigned n)
 {
     struct ethdev_queue *q = &d->queue[queue];
     unsigned count;
@@ -43,8 +43,8 @@ static unsigned guest_tx(struct ethdev *d, unsigned queue, struct rte_mbuf **m, 
     return count;
 }
 
-/* The bursts themselves. net_memif's wait while its peer comes or goes. */
-static unsigned port_rx(struct ethdev *d, unsigned queue, struct rte_mbuf **m, unsigned n)
+/* The driver's bursts. Those of net_memif do nothing while its peer connects or disconnects. */
+static unsigned rx_from_port(struct ethdev *d, unsigned queue, struct rte_mbuf **m, unsigned n)
 {
     unsigned count;
 
@@ -57,12 +57,12 @@ static unsigned port_rx(struct ethdev *d, unsigned queue, struct rte_mbuf **m, u
     return count;
 }
 
-static unsigned port_tx(struct ethdev *d, unsigned queue, struct rte_mbuf **m, unsigned n)
+static unsigned tx_to_port(struct ethdev *d, unsigned queue, struct rte_mbuf **m, unsigned n)
 {
     unsigned count;
 
     if (unlikely(d->kind->few_queues))
-        return guest_tx(d, queue, m, n);
+        return tx_by_used_queue(d, queue, m, n);
     if (likely(!d->memif))
         return rte_eth_tx_burst(d->port, (uint16_t)queue, m, (uint16_t)n);
     if (!ethdev_memif_enter(d->memif))
@@ -72,7 +72,7 @@ static unsigned port_tx(struct ethdev *d, unsigned queue, struct rte_mbuf **m, u
     return count;
 }
 
-static void drop_unsent(struct ethdev_queue *q)
+static void drop_refused(struct ethdev_queue *q)
 {
     counter_add(&q->counters.tx_refused, q->unsent_count);
     while (q->unsent_count)
@@ -80,17 +80,17 @@ static void drop_unsent(struct ethdev_queue *q)
     q->refusals = 0;
 }
 
-static void on_refusals(struct ethdev *d, struct ethdev_queue *q)
+static void handle_refusals(struct ethdev *d, struct ethdev_queue *q)
 {
     if (!ethdev_link_up(d, NULL))
-        drop_unsent(q);
+        drop_refused(q);
     else
         q->absent = q->refusals > 1;
 }
 
 /*
- * What the port refused before goes first, so that packets of a queue pair keep their order. A full
- * port is worth waiting for, as long as its link is up; waiting keeps the worker awake.
+ * Frames that the port has refused are sent first, so that packets of a queue pair keep their
+ * order. They wait for a full port while its link is up, and keep the worker awake.
  */
 static void flush_unsent(struct ethdev *d, struct ethdev_queue *q, unsigned queue)
 {
@@ -98,13 +98,13 @@ static void flush_unsent(struct ethdev *d, struct ethdev_queue *q, unsigned queu
 
     if (!q->unsent_count)
         return;
-    sent = port_tx(d, queue, q->unsent, q->unsent_count);
+    sent = tx_to_port(d, queue, q->unsent, q->unsent_count);
     q->unsent_count -= sent;
     memmove(q->unsent, q->unsent + sent, q->unsent_count * sizeof(q->unsent[0]));
     if (sent)
         q->refusals = 0;
-    else if (q->refusals++ % REFUSALS_ASK == 0)
-        on_refusals(d, q);
+    else if (q->refusals++ % REFUSALS_PER_CHECK == 0)
+        handle_refusals(d, q);
 }
 
 static unsigned take_local(struct ethdev_queue *q, struct frame *f, unsigned n)
@@ -117,9 +117,9 @@ static unsigned take_local(struct ethdev_queue *q, struct frame *f, unsigned n)
 }
 
 /*
- * The stages above see plain bytes: a tag that was taken off is put back, and several segments are
- * made one. A bad IPv4 header is not worth their time. What the port says of the UDP checksum
- * (good, bad, none, or partial from a guest) does not matter: the ICRC covers more.
+ * The engine gets whole frames: a tag that the port has stripped is put back, and several segments
+ * become one. Frames with a bad IPv4 header are dropped here. The port's result for the UDP
+ * checksum (good, bad, none, or partial from a guest) is ignored: the ICRC covers more.
  */
 static bool make_plain(struct ethdev_queue *q, struct rte_mbuf **m)
 {
@@ -135,25 +135,25 @@ static bool make_plain(struct ethdev_queue *q, struct rte_mbuf **m)
     return true;
 }
 
-/* A packet socket gets what the kernel sends as well. */
-static bool kernel_sent(const struct ethdev *d, struct rte_mbuf *m)
+/* A packet socket also gets the frames that the kernel sends. */
+static bool is_sent_by_kernel(const struct ethdev *d, struct rte_mbuf *m)
 {
     return d->kind->kernel_sees && rte_pktmbuf_data_len(m) >= RTE_ETHER_HDR_LEN &&
            !memcmp(rte_pktmbuf_mtod(m, uint8_t *) + 6, d->mac, sizeof(d->mac));
 }
 
-static unsigned take_received(struct ethdev *d, unsigned queue, struct rte_mbuf **m, unsigned n,
-                              struct frame *f)
+static unsigned accept_received(struct ethdev *d, unsigned queue, struct rte_mbuf **m, unsigned n,
+                                struct frame *f)
 {
     struct ethdev_queue *q = &d->queue[queue];
     unsigned count = 0;
 
     for (unsigned i = 0; i < n; i++) {
-        bool plain = !(m[i]->ol_flags & FLAGS_TO_SEE) && m[i]->nb_segs == 1;
+        bool plain = !(m[i]->ol_flags & FLAGS_NOT_PLAIN) && m[i]->nb_segs == 1;
 
         if (ethdev_rss_unchecked(q))
             ethdev_rss_check(d, queue, m[i]);
-        if ((unlikely(!plain) && !make_plain(q, &m[i])) || kernel_sent(d, m[i]))
+        if ((unlikely(!plain) && !make_plain(q, &m[i])) || is_sent_by_kernel(d, m[i]))
             rte_pktmbuf_free(m[i]);
         else
             f[count++] = mbuf_frame(m[i], 0);
@@ -166,16 +166,15 @@ unsigned ethdev_rx_burst(struct pktio *io, unsigned queue, struct frame *f, unsi
     struct ethdev *d = ethdev_of(io);
     struct ethdev_queue *q = &d->queue[queue];
     struct rte_mbuf *m[FRAME_BURST];
-    unsigned count, got;
+    unsigned count, received;
 
     flush_unsent(d, q, queue);
     if (!n)
         return 0;
-    /* Both sources get their share: half the burst at most goes to local frames while others wait.
-     */
+    /* Local frames get at most half of the burst while received frames wait. */
     count = take_local(q, f, n / 2);
-    got = port_rx(d, queue, m, min_of(n - count, FRAME_BURST));
-    count += take_received(d, queue, m, got, f + count);
+    received = rx_from_port(d, queue, m, min_of(n - count, FRAME_BURST));
+    count += accept_received(d, queue, m, received, f + count);
     return count + take_local(q, f + count, n - count);
 }
 
@@ -204,20 +203,20 @@ unsigned ethdev_tx_lend(struct pktio *io, unsigned queue, struct frame *f, unsig
     return n;
 }
 
-/* There is room: each frame that was lent has its place in the ring. */
-static void keep_local(struct ethdev_queue *q, struct rte_mbuf *m)
+/* There is room: tx_lend lends no more frames than the ring has free. */
+static void queue_local(struct ethdev_queue *q, struct rte_mbuf *m)
 {
     counter_inc(&q->counters.local);
     q->local[q->local_tail++ & (ETHDEV_LOCAL - 1)] = m;
 }
 
-/* Members of a group on this port get their copy as those elsewhere do. */
-static void keep_copy(struct ethdev_queue *q, struct rte_mbuf *m)
+/* Members of a group on this port get a copy, like members elsewhere. */
+static void queue_local_copy(struct ethdev_queue *q, struct rte_mbuf *m)
 {
     struct rte_mbuf *copy = rte_pktmbuf_copy(m, q->pool, 0, UINT32_MAX);
 
     if (copy)
-        keep_local(q, copy);
+        queue_local(q, copy);
     else
         counter_inc(&q->counters.tx_refused);
 }
@@ -234,11 +233,11 @@ void ethdev_tx_burst(struct pktio *io, unsigned queue, struct frame *f, unsigned
         m->data_len = (uint16_t)f[i].len;
         m->pkt_len = f[i].len;
         if (!memcmp(f[i].data, d->mac, sizeof(d->mac))) {
-            keep_local(q, m);
+            queue_local(q, m);
             continue;
         }
         if (f[i].data[0] & 1)
-            keep_copy(q, m);
+            queue_local_copy(q, m);
         q->unsent[away++] = m;
     }
     q->unsent_count = away;
@@ -250,5 +249,5 @@ void ethdev_queue_drain(struct ethdev_queue *q)
 {
     while (q->local_head != q->local_tail)
         rte_pktmbuf_free(q->local[q->local_head++ & (ETHDEV_LOCAL - 1)]);
-    drop_unsent(q);
+    drop_refused(q);
 }

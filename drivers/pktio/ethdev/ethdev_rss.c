@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Receive-side scaling: a port with several queues is given our key and a table in which the queues
- * take turns. What it is asked afterwards counts, not what it was told: drivers round, replace and
- * ignore. And what arrives is compared with that, for some frames.
+ * Receive-side scaling: a port with several queues gets our key, and a table in which the queues
+ * alternate. The hash and the table that the port reports afterwards count, because drivers round,
+ * replace and ignore what they get. The first frames that arrive are compared with the report.
  */
 #include "ethdev_internal.h"
 
@@ -14,21 +14,21 @@
 #include "bytes.h"
 #include "rss_frame.h"
 
-#define RETA_MAX 4096 /* entries of a table that we read */
-/* Frames of a queue that may arrive unforeseen before nothing is foreseen any more: the port may
- * hash a frame of a rare kind otherwise. */
+#define RETA_MAX 4096 /* the largest table that is read, in entries */
+/* How many frames of a queue may contradict the report before it is no longer used: the port may
+ * hash a rare kind of frame differently. */
 #define MISMATCHES_MAX 4
 #define IPV6_UDP       (RTE_ETH_RSS_NONFRAG_IPV6_UDP | RTE_ETH_RSS_IPV6_UDP_EX)
 #define IPV6_PLAIN     (RTE_ETH_RSS_IPV6 | RTE_ETH_RSS_IPV6_EX)
-/* Narrow the fields of a hash, to something that we never ask for. */
-#define NARROWED                                                                   \
+/* Restrict the fields of a hash, which is never requested here. */
+#define NARROWING_TYPES                                                            \
     (RTE_ETH_RSS_L3_SRC_ONLY | RTE_ETH_RSS_L3_DST_ONLY | RTE_ETH_RSS_L4_SRC_ONLY | \
      RTE_ETH_RSS_L4_DST_ONLY | RTE_ETH_RSS_L3_PRE32 | RTE_ETH_RSS_L3_PRE40 |       \
      RTE_ETH_RSS_L3_PRE48 | RTE_ETH_RSS_L3_PRE56 | RTE_ETH_RSS_L3_PRE64 | RTE_ETH_RSS_L3_PRE96)
 
-/* ---- asking for it ---- */
+/* ---- the request ---- */
 
-/* Hashes of UDP's ports; of addresses alone where the port has no more. */
+/* Hashes of addresses and UDP ports, or of addresses if the port has no others. */
 static uint64_t choose_types(uint64_t offered)
 {
     uint64_t v4 = offered & RTE_ETH_RSS_NONFRAG_IPV4_UDP, v6 = offered & IPV6_UDP;
@@ -36,8 +36,8 @@ static uint64_t choose_types(uint64_t offered)
     return (v4 ? v4 : offered & RTE_ETH_RSS_IPV4) | (v6 ? v6 : offered & IPV6_PLAIN);
 }
 
-/* Keys longer than Microsoft's are for longer inputs; what is behind its 40 bytes does not matter.
- */
+/* A driver may need a longer key than Microsoft's. The bytes behind its 40 are not used for our
+ * inputs. */
 static void choose_key(struct ethdev_rss *r)
 {
     for (size_t i = 0; i < sizeof(r->asked); i++)
@@ -82,7 +82,8 @@ static bool is_toeplitz(const struct rte_eth_rss_conf *rc)
 #endif
 }
 
-/* Some drivers answer without filling anything in: a key of zeros would hash all alike. */
+/* Some drivers return success without filling in a key. A key of zeros cannot be theirs: it would
+ * give all frames the same hash. */
 static bool read_hash(struct ethdev *d)
 {
     static const uint8_t none[TOEPLITZ_KEY_LEN];
@@ -91,7 +92,7 @@ static bool read_hash(struct ethdev *d)
     struct rss *rss = d->rss.rss;
 
     if (rte_eth_dev_rss_hash_conf_get(d->port, &rc) || rc.rss_key_len < TOEPLITZ_KEY_LEN ||
-        !memcmp(key, none, sizeof(none)) || rc.rss_hf & NARROWED || !is_toeplitz(&rc))
+        !memcmp(key, none, sizeof(none)) || rc.rss_hf & NARROWING_TYPES || !is_toeplitz(&rc))
         return false;
     rss_init_toeplitz(&rss[0], key,
                       fields_of(rc.rss_hf, RTE_ETH_RSS_NONFRAG_IPV4_UDP, RTE_ETH_RSS_IPV4));
@@ -108,14 +109,14 @@ static struct rte_eth_rss_reta_entry64 *make_reta(uint16_t size, unsigned queues
         struct rte_eth_rss_reta_entry64 *group = &reta[i / RTE_ETH_RETA_GROUP_SIZE];
 
         group->mask |= UINT64_C(1) << i % RTE_ETH_RETA_GROUP_SIZE;
-        /* A table longer than ours is the same as ours. */
+        /* A table longer than ours repeats ours. */
         group->reta[i % RTE_ETH_RETA_GROUP_SIZE] = (uint16_t)(i % INDIRECTION_MAX % queues);
     }
     return reta;
 }
 
-/* False: our table cannot say what the port's does. */
-static bool take_reta(struct ethdev *d, const struct rte_eth_rss_reta_entry64 *reta, uint16_t size)
+/* False: our table cannot represent the port's. */
+static bool read_reta(struct ethdev *d, const struct rte_eth_rss_reta_entry64 *reta, uint16_t size)
 {
     struct indirection *t = &d->rss.rss[0].table;
 
@@ -131,13 +132,13 @@ static bool take_reta(struct ethdev *d, const struct rte_eth_rss_reta_entry64 *r
     return true;
 }
 
-static bool set_table(struct ethdev *d)
+static bool write_and_read_table(struct ethdev *d)
 {
     struct rte_eth_rss_reta_entry64 *reta;
     struct rte_eth_dev_info info;
-    bool told;
+    bool known;
 
-    /* Its size may depend on how many queues there are. */
+    /* Its size may depend on the number of queues. */
     if (rte_eth_dev_info_get(d->port, &info) || !is_pow2(info.reta_size) ||
         info.reta_size > RETA_MAX)
         return false;
@@ -145,14 +146,14 @@ static bool set_table(struct ethdev *d)
     if (!reta)
         return false;
     (void)rte_eth_dev_rss_reta_update(d->port, reta, info.reta_size);
-    told = !rte_eth_dev_rss_reta_query(d->port, reta, info.reta_size) &&
-           take_reta(d, reta, info.reta_size);
+    known = !rte_eth_dev_rss_reta_query(d->port, reta, info.reta_size) &&
+            read_reta(d, reta, info.reta_size);
     free(reta);
-    return told;
+    return known;
 }
 
-/* Frames that came before the table did are where the old one put them. */
-static void forget_received(struct ethdev *d, uint16_t queue)
+/* Discards frames that arrived by the old table. */
+static void discard_received(struct ethdev *d, uint16_t queue)
 {
     struct rte_mbuf *m[FRAME_BURST];
     uint16_t n;
@@ -169,14 +170,14 @@ void ethdev_rss_start(struct ethdev *d)
 {
     struct ethdev_rss *r = &d->rss;
 
-    if (!r->on || !read_hash(d) || !set_table(d))
+    if (!r->on || !read_hash(d) || !write_and_read_table(d))
         return;
-    for (unsigned v6 = 0; v6 < ARRAY_SIZE(r->told); v6++)
-        r->told[v6] = r->rss[v6].fields;
+    for (unsigned v6 = 0; v6 < ARRAY_SIZE(r->known); v6++)
+        r->known[v6] = r->rss[v6].fields;
     for (unsigned i = 0; i < d->queues; i++) {
-        forget_received(d, (uint16_t)i);
-        for (unsigned v6 = 0; v6 < ARRAY_SIZE(r->told); v6++)
-            d->queue[i].unchecked[v6] = r->told[v6] ? ETHDEV_CHECKED : 0;
+        discard_received(d, (uint16_t)i);
+        for (unsigned v6 = 0; v6 < ARRAY_SIZE(r->known); v6++)
+            d->queue[i].unchecked[v6] = r->known[v6] ? ETHDEV_RSS_CHECKS : 0;
     }
 }
 
@@ -184,16 +185,16 @@ int ethdev_rss(struct pktio *io, bool ipv6, struct rss *rss)
 {
     const struct ethdev_rss *r = &ethdev_of(io)->rss;
 
-    if (!r->told[ipv6] || atomic_load(&r->wrong))
+    if (!r->known[ipv6] || atomic_load(&r->wrong))
         return -ENOTSUP;
     *rss = r->rss[ipv6];
     return 0;
 }
 
-/* ---- what is true ---- */
+/* ---- the comparison with received frames ---- */
 
-/* By its Ethernet type: 0: IPv4, 1: IPv6, -1: others, and those with a tag, behind which not every
- * port looks. */
+/* By the Ethernet type: 0 for IPv4, 1 for IPv6, -1 for others and for tagged frames, which not
+ * every port hashes by their addresses. */
 static int ip_version(const struct rte_mbuf *m)
 {
     uint16_t type;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How long frames may be, and how many buffers of what size a queue takes. */
+/* The longest frame of a port, and the number and size of a queue's buffers. */
 #include "ethdev_internal.h"
 
-/* Frames of a peer that knows nothing of our MTU: path MTU 4096 and every header. */
+/* Frames of a peer that does not know our MTU: path MTU 4096 and every header. */
 #define PEER_ROOM 4352
-/* NICs fill buffers in units of this. */
+/* NICs fill buffers in units of this size. */
 #define ROOM_UNIT 1024
-/* In front of a frame in net_af_packet's ring: the kernel's own header, an address, alignment. */
+/* In front of a frame in net_af_packet's ring: the kernel's header, an address, alignment. */
 #define SLOT_OVERHEAD 80
 #define SLOT_MIN      2048
 
 uint32_t ethdev_packet_slot(uint32_t mtu)
 {
-    /* The driver takes slots to follow each other without a gap over the blocks of the ring. */
+    /* The driver assumes that slots are adjacent across the blocks of the ring. */
     return max_of(pow2_at_least(mtu + ETHDEV_OVERHEAD + SLOT_OVERHEAD), SLOT_MIN);
 }
 
@@ -49,7 +49,7 @@ static uint32_t choose_room(const struct ethdev_kind *k, const struct rte_eth_de
         return k->room;
     if (k->peer_frames)
         room = max_of(room, PEER_ROOM);
-    /* The packet socket's driver wants mbufs that hold its whole slot. */
+    /* net_af_packet requires mbufs that hold a whole slot. */
     room = max_of(room, slot);
     if (info->min_rx_bufsize <= UINT16_MAX - RTE_PKTMBUF_HEADROOM - ROOM_UNIT)
         room = max_of(room, info->min_rx_bufsize);
@@ -57,10 +57,10 @@ static uint32_t choose_room(const struct ethdev_kind *k, const struct rte_eth_de
 }
 
 /*
- * As many mbufs as may be out at once, so that no ring, however full, starves another: a receive
- * that finds none loses frames, and a lend that finds none would wait for mbufs that only it could
- * free. Some drivers hold what their own default rings take whatever they are asked for
- * (net_af_xdp's fill and completion rings), so those count as well; others hold copies only.
+ * As many mbufs as can be in use at once, so that a full ring never starves another: a receive
+ * without an mbuf loses frames, and a lend without one would wait for mbufs that only it could
+ * free. Some drivers fill rings of their default size, whatever size they get (net_af_xdp's fill
+ * and completion rings), so these count too; others hold copies only.
  */
 static unsigned choose_mbufs(const struct ethdev_kind *k, const struct rte_eth_dev_info *info,
                              uint16_t rx_desc, uint16_t tx_desc)
@@ -68,9 +68,10 @@ static unsigned choose_mbufs(const struct ethdev_kind *k, const struct rte_eth_d
     unsigned rx = max_of(rx_desc, info->default_rxportconf.ring_size);
     unsigned tx = tx_desc + info->default_txportconf.ring_size;
     unsigned rings = k->copies ? 0 : rx + tx;
-    /* Received ones with the worker, lent ones, and those that the port refused. */
+    /* Received, lent and refused ones. */
     unsigned bursts = 3 * FRAME_BURST;
-    /* The worker's cache and the control thread's keep up to half as much again as their size. */
+    /* The caches of the worker and the control thread hold up to one and a half times their size.
+     */
     unsigned caches = 2 * (ETHDEV_CACHE + ETHDEV_CACHE / 2);
 
     return rings + ETHDEV_LOCAL + bursts + caches;

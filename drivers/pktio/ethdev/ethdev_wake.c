@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How an idle worker learns that frames arrived. A port with receive interrupts has a descriptor
- * for them. net_af_packet has none, but the kernel interface below it can be watched with a second
- * packet socket. Everything else must be polled from time to time.
+ * How a sleeping worker learns that frames have arrived. A port with receive interrupts has a
+ * descriptor for them. net_af_packet has none, but a second packet socket can watch the kernel
+ * interface below it. All other ports must be polled from time to time.
  */
 #include "ethdev_internal.h"
 
@@ -20,53 +20,54 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define UDP_ROCE       4791
-#define ETHERTYPE_ROCE 0x8915
-/* In the headers of newer kernels than 6.1; older ones ignore it. */
+#include "encap.h"
+
+/* Defined by the headers of kernels after 6.1; older kernels ignore it. */
 #define FANOUT_IGNORE_OUTGOING 0x4000
-/* From instruction `at` of the filter to its ends. */
-#define TAKE(at)  (18 - 1 - (at))
-#define LEAVE(at) (19 - 1 - (at))
+/* Jumps from instruction `at` of the filter to its last two. */
+#define ACCEPT(at) (18 - 1 - (at))
+#define REJECT(at) (19 - 1 - (at))
 
 /*
- * What somebody here waits for: UDP to port 4791 over IPv4 (any options) or IPv6 (no extension
- * headers), RoCEv1, and what finds neighbours, groups and routes: ARP, ICMP, IGMP, ICMPv6 (MLD
- * behind a hop-by-hop header). One byte of each is kept: only its arrival matters.
+ * The frames for which a worker wakes: UDP to port 4791 over IPv4 (any options) or IPv6 (no
+ * extension headers), RoCEv1, and the protocols that find neighbours, groups and routes: ARP, ICMP,
+ * IGMP, ICMPv6 (MLD behind a hop-by-hop header). One byte of each is kept: only its arrival
+ * matters.
  */
-static const struct sock_filter wanted[] = {
+static const struct sock_filter wake_filter[] = {
     BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 12),
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ETHERTYPE_ROCE, TAKE(1), 0),
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ETH_P_ARP, TAKE(2), 0),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ROCE_ETHERTYPE, ACCEPT(1), 0),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ETH_P_ARP, ACCEPT(2), 0),
     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ETH_P_IPV6, 0, 6),
     BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 14 + 6),
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_ICMPV6, TAKE(5), 0),
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_HOPOPTS, TAKE(6), 0),
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_UDP, 0, LEAVE(7)),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_ICMPV6, ACCEPT(5), 0),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_HOPOPTS, ACCEPT(6), 0),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_UDP, 0, REJECT(7)),
     BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 14 + 40 + 2),
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, UDP_ROCE, TAKE(9), LEAVE(9)),
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ETH_P_IP, 0, LEAVE(10)),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ROCE_UDP_PORT, ACCEPT(9), REJECT(9)),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ETH_P_IP, 0, REJECT(10)),
     BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 14 + 9),
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_ICMP, TAKE(12), 0),
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_IGMP, TAKE(13), 0),
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_UDP, 0, LEAVE(14)),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_ICMP, ACCEPT(12), 0),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_IGMP, ACCEPT(13), 0),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_UDP, 0, REJECT(14)),
     BPF_STMT(BPF_LDX | BPF_B | BPF_MSH, 14),
     BPF_STMT(BPF_LD | BPF_H | BPF_IND, 14 + 2),
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, UDP_ROCE, TAKE(17), LEAVE(17)),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ROCE_UDP_PORT, ACCEPT(17), REJECT(17)),
     BPF_STMT(BPF_RET | BPF_K, 1),
     BPF_STMT(BPF_RET | BPF_K, 0),
 };
 
-_Static_assert(ARRAY_SIZE(wanted) == 18 + 2, "TAKE and LEAVE jump to the last two");
+_Static_assert(ARRAY_SIZE(wake_filter) == 18 + 2, "ACCEPT and REJECT jump to the last two");
 
 /*
- * The socket must be made before the port's own: the kernel gives a frame to the younger sockets
- * first, so a frame that this one announces is in the port's ring already. While the worker runs
- * nobody reads it: its small buffer stays full and costs the kernel next to nothing.
+ * The socket must be opened before the port's own: the kernel gives a frame to younger sockets
+ * first, so a frame that this socket announces is already in the port's ring. A worker that is
+ * awake does not read the socket: its small buffer stays full and costs the kernel almost nothing.
  */
 static int open_watch(const char *netdev)
 {
-    struct sock_fprog prog = {.len = ARRAY_SIZE(wanted),
-                              .filter = (struct sock_filter *)(uintptr_t)wanted};
+    struct sock_fprog prog = {.len = ARRAY_SIZE(wake_filter),
+                              .filter = (struct sock_filter *)(uintptr_t)wake_filter};
     struct sockaddr_ll ll = {.sll_family = AF_PACKET,
                              .sll_protocol = htons(ETH_P_ALL),
                              .sll_ifindex = (int)if_nametoindex(netdev)};
@@ -79,7 +80,7 @@ static int open_watch(const char *netdev)
     if (fd < 0)
         return -1;
     setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
-    /* Kernels before 4.20 have no such option: there our own frames wake us once too often. */
+    /* Kernels before 4.20 lack this option: our own frames then cause needless wake-ups. */
     setsockopt(fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &one, sizeof(one));
     if (setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &prog, sizeof(prog)) ||
         bind(fd, (struct sockaddr *)&ll, sizeof(ll))) {
@@ -89,9 +90,9 @@ static int open_watch(const char *netdev)
     return fd;
 }
 
-/* A new group of sockets of which each gets some flows, chosen by the kernel's hash; then with
- * PACKET_FANOUT_FLAG_UNIQUEID, or one that there is already. */
-static int join(int fd, unsigned id, unsigned flags)
+/* Joins a fanout group, whose sockets each get the flows that the kernel's hash gives them. A new
+ * group with PACKET_FANOUT_FLAG_UNIQUEID, else the existing group `id`. */
+static int join_fanout(int fd, unsigned id, unsigned flags)
 {
     unsigned arg = id | (PACKET_FANOUT_HASH | FANOUT_IGNORE_OUTGOING | flags) << 16;
 
@@ -99,20 +100,20 @@ static int join(int fd, unsigned id, unsigned flags)
 }
 
 /*
- * net_af_packet's sockets, one for each queue, form such a group. Ours form a second of as many
- * members in the same order, to which the same flows go, so that a frame wakes the worker that has
- * it. Where that cannot be, each wakes for every frame.
+ * net_af_packet's sockets, one per queue, form such a group. Ours form a second group with as many
+ * members in the same order, which get the same flows: a frame wakes the worker of its queue. If
+ * that fails, every frame wakes all workers.
  */
-static void join_all(struct ethdev *d)
+static void join_all_fanouts(struct ethdev *d)
 {
     unsigned id;
     socklen_t len = sizeof(id);
 
-    if (join(d->queue[0].watch_fd, 0, PACKET_FANOUT_FLAG_UNIQUEID) ||
+    if (join_fanout(d->queue[0].watch_fd, 0, PACKET_FANOUT_FLAG_UNIQUEID) ||
         getsockopt(d->queue[0].watch_fd, SOL_PACKET, PACKET_FANOUT, &id, &len))
         return;
     for (unsigned i = 1; i < d->queues; i++)
-        join(d->queue[i].watch_fd, id & UINT16_MAX, 0);
+        join_fanout(d->queue[i].watch_fd, id & UINT16_MAX, 0);
 }
 
 void ethdev_watch_open(struct ethdev *d)
@@ -120,13 +121,13 @@ void ethdev_watch_open(struct ethdev *d)
     for (unsigned i = 0; i < d->queues; i++)
         d->queue[i].watch_fd = open_watch(d->netdev);
     if (d->queues > 1)
-        join_all(d);
+        join_all_fanouts(d);
 }
 
 /*
- * net_tap's interrupt is the readiness of the kernel's queue itself, while its driver looks there
- * only after a signal that may come a little later. An event that is taken away in between would be
- * lost, so this descriptor is left as it is: readable as long as there are frames.
+ * net_tap's interrupt is the readiness of the kernel's queue itself, but its driver reads the queue
+ * only after a signal, which may come a little later. An event that is cleared in between would be
+ * lost, so this descriptor is never cleared: it is readable while there are frames.
  */
 int ethdev_level_open(uint16_t port, uint16_t queue)
 {
@@ -135,8 +136,8 @@ int ethdev_level_open(uint16_t port, uint16_t queue)
     return fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
 }
 
-/* An epoll instance of its own: it can itself be waited for, and rte_epoll_wait on it reads
- * whatever the kind of interrupt wants read. */
+/* A separate epoll instance: the worker can wait for it, and rte_epoll_wait on it reads what this
+ * kind of interrupt requires. */
 int ethdev_intr_open(uint16_t port, uint16_t queue)
 {
     uint32_t log_level = rte_log_get_global_level();
@@ -145,7 +146,7 @@ int ethdev_intr_open(uint16_t port, uint16_t queue)
 
     if (fd < 0)
         return -1;
-    /* Not to have such interrupts is no error that anybody should read of. */
+    /* A port without such interrupts is expected, and DPDK must not log it as an error. */
     rte_log_set_global_level(RTE_LOG_CRIT);
     err = rte_eth_dev_rx_intr_ctl_q(port, queue, fd, RTE_INTR_EVENT_ADD, NULL);
     rte_log_set_global_level(log_level);

@@ -360,7 +360,7 @@ static void test_port_that_lies(void **state)
             assert_int_equal(n, FLOWS);
             assert_int_equal(mismatches(io), 0);
         } else {
-            assert_true(n >= 5 && n < 4 * ETHDEV_CHECKED);
+            assert_true(n >= 5 && n < 4 * ETHDEV_RSS_CHECKS);
             assert_true(mismatches(io) >= 5);
             assert_untold(io);
         }
@@ -399,7 +399,7 @@ static void test_port_that_lies_about_one_version(void **state)
 
         arrives_at(io, &flow);
     }
-    assert_true(n >= 5 && n < 2 * ETHDEV_CHECKED);
+    assert_true(n >= 5 && n < 2 * ETHDEV_RSS_CHECKS);
     assert_untold(io);
     io->ops->close(io);
 }
@@ -417,13 +417,13 @@ static void test_only_the_first_frames_are_compared(void **state)
     io = open_nic(2);
     len = (uint16_t)roce_frame_write(frame, &flow, 1);
     frame[AT_UDP_DPORT + 1]++; /* not RoCE's */
-    for (unsigned i = 0; i < ETHDEV_CHECKED; i++) {
+    for (unsigned i = 0; i < ETHDEV_RSS_CHECKS; i++) {
         fake_nic.wrong_key = (uint8_t)(i & 1);
         fake_nic_deliver(ethdev_of(io)->port, frame, len);
         take_one(io);
     }
     assert_int_equal(mismatches(io), 0);
-    assert_int_equal(unchecked(io), 4 * ETHDEV_CHECKED);
+    assert_int_equal(unchecked(io), 4 * ETHDEV_RSS_CHECKS);
     fake_nic.wrong_key = 0;
     for (unsigned n = 0; n < 2 * FLOWS; n++) {
         flow = make_flow(n, n % 2);
