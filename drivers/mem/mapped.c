@@ -36,7 +36,7 @@ static int check_kind(int fd, unsigned flags, uint64_t *unit)
 }
 
 /* PROT_ bits for mapping fd with this access, or -EACCES. */
-static int protection(int fd, int seals, uint32_t access)
+static int mapping_protection(int fd, int seals, uint32_t access)
 {
     int mode = fcntl(fd, F_GETFL) & O_ACCMODE;
     bool writable = mode == O_RDWR && !(seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE));
@@ -147,7 +147,7 @@ int mem_map(struct mem_mapping *map, struct mem_region *mr, int fd, const struct
     err = check_file(mr, fd, piece, n, flags, &unit);
     if (err)
         return err;
-    prot = protection(fd, seals, mr->access);
+    prot = mapping_protection(fd, seals, mr->access);
     if (prot < 0)
         return prot;
     first = piece[0].offset % unit;

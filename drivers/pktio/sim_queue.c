@@ -151,7 +151,7 @@ static void wake_queue(struct sim_queue *q)
 }
 
 /* Puts a frame into the queue of the peer that it belongs to. */
-static void deliver(struct sim_queue *from, struct sim_entry entry)
+static void deliver_frame(struct sim_queue *from, struct sim_entry entry)
 {
     struct sim_end *peer = sim_peer_of(from->end);
     struct sim_queue *to = &peer->queue[choose_queue(peer, slot_data(from, entry.slot), entry.len)];
@@ -180,7 +180,7 @@ static void overtake_held(struct sim_queue *q)
         if (--q->held[i].overtaken)
             q->held[kept++] = q->held[i];
         else
-            deliver(q, q->held[i].e);
+            deliver_frame(q, q->held[i].e);
     }
     q->held_count = kept;
 }
@@ -189,7 +189,7 @@ static void overtake_held(struct sim_queue *q)
 static void hold_back(struct sim_queue *q, struct sim_entry entry)
 {
     if (q->held_count == HELD_MAX) {
-        deliver(q, entry);
+        deliver_frame(q, entry);
         return;
     }
     counter_inc(&q->stats.reordered);
@@ -203,14 +203,14 @@ static void deliver_twice(struct sim_queue *q, struct sim_entry entry)
     struct sim_entry copy = entry;
 
     if (!q->free_count) {
-        deliver(q, entry);
+        deliver_frame(q, entry);
         return;
     }
     counter_inc(&q->stats.duplicated);
     copy.slot = q->free[--q->free_count];
     memcpy(slot_data(q, copy.slot), slot_data(q, entry.slot), entry.len);
-    deliver(q, entry);
-    deliver(q, copy);
+    deliver_frame(q, entry);
+    deliver_frame(q, copy);
 }
 
 /* Truncates the frame, or inverts one to three bits, an error that CRC-32 always detects. */
@@ -245,9 +245,9 @@ static void send_over_cable(struct sim_queue *q, struct sim_entry entry)
         return; /* a frame does not overtake itself */
     } else if (chance - c->reorder < c->corrupt) {
         corrupt_frame(q, &entry);
-        deliver(q, entry);
+        deliver_frame(q, entry);
     } else {
-        deliver(q, entry);
+        deliver_frame(q, entry);
     }
     overtake_held(q);
 }
@@ -255,7 +255,7 @@ static void send_over_cable(struct sim_queue *q, struct sim_entry entry)
 static void deliver_held(struct sim_queue *q)
 {
     for (unsigned i = 0; i < q->held_count; i++)
-        deliver(q, q->held[i].e);
+        deliver_frame(q, q->held[i].e);
     q->held_count = 0;
 }
 

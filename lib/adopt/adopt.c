@@ -26,7 +26,7 @@ static bool is_anonymous(const struct vma *v)
 }
 
 /* CTL_MR_ADOPTED: adoption can be tried. */
-static enum ctl_mr_why classify(const struct vma *v)
+static enum ctl_mr_why classify_mapping(const struct vma *v)
 {
     if (!strcmp(v->name, "[stack]"))
         return CTL_MR_STACK;
@@ -164,7 +164,7 @@ static enum ctl_mr_why add_piece(struct adopt_lease *l, uint64_t addr, uint64_t 
 static enum ctl_mr_why acquire_private(struct adopt_lease *l, uint64_t start, uint64_t end,
                                        const struct vma *v, unsigned flags)
 {
-    enum ctl_mr_why why = classify(v);
+    enum ctl_mr_why why = classify_mapping(v);
     uint64_t offset = 0;
 
     if (why != CTL_MR_ADOPTED)

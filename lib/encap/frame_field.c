@@ -34,7 +34,7 @@ static const struct {
     {PF_IETH, FRAME_HEADER_IETH},
 };
 
-static void place(struct frame_layout *l, enum frame_header header, size_t at)
+static void note_header(struct frame_layout *l, enum frame_header header, size_t at)
 {
     l->has[header] = true;
     l->at[header] = (uint16_t)at;
@@ -46,18 +46,18 @@ void frame_layout(struct frame_layout *l, const uint8_t *frame, const struct enc
     size_t bth = (size_t)(v->bth - frame), at = bth + BTH_LEN;
 
     *l = (struct frame_layout){0};
-    place(l, FRAME_HEADER_ETH, 0);
+    note_header(l, FRAME_HEADER_ETH, 0);
     if (v->vlan_tci != VLAN_NONE)
-        place(l, FRAME_HEADER_VLAN, header_bytes[FRAME_HEADER_ETH]);
-    place(l, v->l3_kind == ICRC_IPV4 ? FRAME_HEADER_IPV4 : FRAME_HEADER_IPV6,
-          (size_t)(v->l3 - frame));
+        note_header(l, FRAME_HEADER_VLAN, header_bytes[FRAME_HEADER_ETH]);
+    note_header(l, v->l3_kind == ICRC_IPV4 ? FRAME_HEADER_IPV4 : FRAME_HEADER_IPV6,
+                (size_t)(v->l3 - frame));
     if (v->l3_kind != ICRC_GRH)
-        place(l, FRAME_HEADER_UDP, bth - header_bytes[FRAME_HEADER_UDP]);
-    place(l, FRAME_HEADER_BTH, bth);
+        note_header(l, FRAME_HEADER_UDP, bth - header_bytes[FRAME_HEADER_UDP]);
+    note_header(l, FRAME_HEADER_BTH, bth);
     for (unsigned i = 0; i < ARRAY_SIZE(extensions); i++) {
         if (!(pkt_info(p)->flags & extensions[i].flag))
             continue;
-        place(l, extensions[i].header, at);
+        note_header(l, extensions[i].header, at);
         at += header_bytes[extensions[i].header];
     }
 }

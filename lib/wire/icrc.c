@@ -43,7 +43,7 @@ static void release_vectors(void)
 #endif
 }
 
-static inline uint32_t compute(enum icrc_l3 kind, const uint8_t *l3, size_t len)
+static inline uint32_t compute_icrc(enum icrc_l3 kind, const uint8_t *l3, size_t len)
 {
     bool fast = icrc_short_is_fast();
     uint32_t crc;
@@ -60,12 +60,12 @@ static inline uint32_t compute(enum icrc_l3 kind, const uint8_t *l3, size_t len)
 
 uint32_t icrc_compute(enum icrc_l3 kind, const uint8_t *l3, size_t len)
 {
-    return compute(kind, l3, len);
+    return compute_icrc(kind, l3, len);
 }
 
 void icrc_seal(enum icrc_l3 kind, uint8_t *l3, size_t len)
 {
-    uint32_t crc = compute(kind, l3, len);
+    uint32_t crc = compute_icrc(kind, l3, len);
 
     memcpy(l3 + len, &crc, sizeof(crc)); /* the host is little-endian, and so is the ICRC */
 }
@@ -94,7 +94,7 @@ bool icrc_verify(enum icrc_l3 kind, const uint8_t *l3, size_t len)
     /* A fuzzer cannot guess a CRC: without this it would not reach the code behind the check. */
     stored = icrc_compute(kind, l3, len);
 #endif
-    return stored == compute(kind, l3, len);
+    return stored == compute_icrc(kind, l3, len);
 }
 
 unsigned icrc_verify_batch(enum icrc_l3 kind, const struct icrc_span *s, unsigned n)

@@ -253,7 +253,7 @@ static int spread_init(struct spread *s, const struct pktio_spread_config *confi
     return indirection_init(&s->rss.table, SPREAD_TABLE, s->queues);
 }
 
-static struct spread *allocate(struct pktio *io, unsigned queues)
+static struct spread *allocate_spread(struct pktio *io, unsigned queues)
 {
     size_t size =
         round_up(sizeof(struct spread) + queues * sizeof(struct spread_queue), CACHE_LINE);
@@ -282,7 +282,7 @@ struct pktio *pktio_spread_open(struct pktio *io, const struct pktio_spread_conf
 
     if (config->queues && config->queues <= SPREAD_QUEUES_MAX &&
         config->slots <= SPREAD_SLOTS_MAX) {
-        s = allocate(io, config->queues);
+        s = allocate_spread(io, config->queues);
         err = s ? spread_init(s, config) : -ENOMEM;
     }
     if (!err)
