@@ -169,8 +169,8 @@ bool cq_lane_is_empty(const struct comp_queue *cq, uint32_t lane);
 struct cq_reader {
     struct cq_shared *shared;
     uint32_t size, lanes;
-    uint32_t next_lane,
-        lane_count; /**< the lane being read, and how many entries in a row came from it */
+    uint32_t next_lane;  /**< the lane being read */
+    uint32_t lane_count; /**< how many entries in a row came from it */
     uint32_t cons[CQ_MAX_LANES];
 };
 
