@@ -7,8 +7,8 @@
 
 #define RECOUNT_NS 100000000 /* how long a finding of too many mappings is reused */
 
-/* Registration allocates all pages of the range, like a NIC that pins them. This is how many bytes
- * without a page yet a range may have at least; a range with more is copied. */
+/* Registration allocates all pages of a range, like a NIC that pins them. A range that lacks pages
+ * for more bytes than a limit is copied instead. This is the smallest limit. */
 #define UNTOUCHED_MIN (UINT64_C(64) << 20)
 
 static uint64_t untouched_max(void)

@@ -32,7 +32,7 @@
 #define MESSAGE_BYTES  128
 #define MESSAGE_FDS    1
 #define RETRY_MS       200  /* no event reports that a server has started to listen */
-#define POLL_DRIVER_MS 2    /* nor that the client's driver has finished to connect */
+#define POLL_DRIVER_MS 2    /* nor that the client's driver has finished connecting */
 #define HANDSHAKE_MS   5000 /* for a peer that connects and then sends nothing */
 
 /* Message types after which the two share memory: of a client, of a server. */
