@@ -31,7 +31,7 @@ WORDS = (
     (r"patience", "timeout, limit"),
 )
 
-# Hits that are still there. The test fails when a count rises; lower it here when it falls, to 0 in the end.
+# Hits that a folder may have. The test fails when there are more, and says so when there are fewer.
 ALLOWED = {
     "app": 0,
     "config": 0,

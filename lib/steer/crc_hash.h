@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * How switches spread flows over equal paths (ECMP, link aggregation): a hash of addresses,
- * protocol and ports, of which some bits choose the path. Switches differ in the polynomial, the
+ * How switches spread flows over equal paths (ECMP, link aggregation): some bits of a hash of
+ * addresses, protocol and ports choose the path. Switches differ in the polynomial, the
  * order of fields and the bits they take; these are plain representatives of each kind. Pure; any
  * thread.
  */
