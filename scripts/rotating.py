@@ -93,11 +93,14 @@ def parts():
 def commit_count():
     """The number of this commit, from the history or, without one, from its hash."""
     def git(*arguments):
-        return subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True).stdout.strip()
+        try:
+            return subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True).stdout.strip()
+        except FileNotFoundError:
+            return ""
     if git("rev-parse", "--is-shallow-repository") == "false":
         return int(git("rev-list", "--count", "HEAD"))
     name = git("rev-parse", "HEAD") or (ROOT / "CHANGELOG.md").read_text()
-    return int(hashlib.sha256(name.encode()).hexdigest()[:8], 16)
+    return int(hashlib.sha256(name.encode()).hexdigest()[:8], 16) % 10000  # seeds have 32 bits
 
 
 def chosen(all_parts):

@@ -239,7 +239,7 @@ int main(int argc, char **argv)
         seconds = (unsigned)atoi(argv[1]);
     if (argc > 2)
         seed = strtoull(argv[2], NULL, 0);
-    printf("# seed %llu\n", (unsigned long long)seed);
+    fprintf(stderr, "# seed %llu\n", (unsigned long long)seed);
     fflush(stdout);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
