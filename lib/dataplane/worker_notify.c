@@ -13,7 +13,7 @@ void worker_notify_control(struct worker *w)
 {
     uint64_t one = 1;
 
-    /* A full eventfd is readable all the same. */
+    /* A full eventfd is readable too. */
     while (w->group->notify_fd >= 0 && write(w->group->notify_fd, &one, sizeof(one)) < 0 &&
            errno == EINTR)
         ;

@@ -22,8 +22,8 @@
  * us after a short pause (a quarter of a CPU), 4 ms in the long run (about one percent). */
 #define POLLED_SLEEP_MIN (50 * NS_PER_US)
 #define POLLED_SLEEP_MAX (4 * NS_PER_MS)
-/* No port reports that it has room to send again. */
-#define FULL_SLEEP     (50 * NS_PER_US)
+/* No port reports that it has room to send again, and no worker that its ring has. */
+#define SHORT_SLEEP    (50 * NS_PER_US)
 #define NICE_CONTENDED -20
 
 /* Publishes this worker's CPU, so that applications poll on others. */
@@ -159,7 +159,7 @@ static bool arm_ports(struct worker *w)
 static ns_t sleep_limit(struct worker *w, ns_t now)
 {
     ns_t idle = now - w->policy.last_work;
-    ns_t limit = w->sleep_short ? FULL_SLEEP : SAFETY_TICK;
+    ns_t limit = w->sleep_short ? SHORT_SLEEP : SAFETY_TICK;
 
     for (unsigned i = 0; i < w->ports; i++) {
         ns_t timer = engine_next_timer(w->port[i].engine);
@@ -168,7 +168,7 @@ static ns_t sleep_limit(struct worker *w, ns_t now)
         if (w->port[i].must_poll)
             limit = min_of(limit, max_of(POLLED_SLEEP_MIN, min_of(idle / 10, POLLED_SLEEP_MAX)));
         if (w->port[i].tx_full)
-            limit = min_of(limit, FULL_SLEEP);
+            limit = min_of(limit, SHORT_SLEEP);
     }
     return limit;
 }

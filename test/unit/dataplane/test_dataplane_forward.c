@@ -36,139 +36,139 @@ static bool is_frame(const struct frame *f, uint32_t number, uint32_t len)
     return f->len == len && !memcmp(f->data, expected, len);
 }
 
-static bool put(struct forward_ring *h, uint32_t number, uint32_t len)
+static bool put(struct forward_ring *ring, uint32_t number, uint32_t len)
 {
-    struct forward_target note = {.to = &here};
+    struct forward_target target = {.to = &here};
     struct frame f = frame_of(bytes, number, len);
-    bool taken = forward_put(h, &note, &f);
+    bool taken = forward_put(ring, &target, &f);
 
     memset(bytes, 0xEE, sizeof(bytes)); /* it is the producer's again */
     return taken;
 }
 
-static void takes(struct forward_ring *h, uint32_t number, uint32_t len)
+static void takes(struct forward_ring *ring, uint32_t number, uint32_t len)
 {
-    struct forward_target note;
+    struct forward_target target;
     struct frame f;
 
-    assert_int_equal(forward_take(h, &note, &f, 1), 1);
+    assert_int_equal(forward_take(ring, &target, &f, 1), 1);
     assert_true(is_frame(&f, number, len));
-    assert_ptr_equal(note.to, &here);
-    assert_false(note.for_host);
-    forward_release(h);
+    assert_ptr_equal(target.to, &here);
+    assert_false(target.for_host);
+    forward_release(ring);
 }
 
-static void takes_nothing(struct forward_ring *h)
+static void takes_nothing(struct forward_ring *ring)
 {
-    struct forward_target note;
+    struct forward_target target;
     struct frame f;
 
-    assert_int_equal(forward_take(h, &note, &f, 1), 0);
-    forward_release(h);
+    assert_int_equal(forward_take(ring, &target, &f, 1), 0);
+    forward_release(ring);
 }
 
 static void test_order(void **state)
 {
-    struct forward_ring *h = forward_create();
+    struct forward_ring *ring = forward_create();
 
-    assert_non_null(h);
-    assert_true(forward_empty(h));
-    takes_nothing(h);
+    assert_non_null(ring);
+    assert_true(forward_empty(ring));
+    takes_nothing(ring);
     for (uint32_t i = 0; i < 50; i++)
-        assert_true(put(h, i, i * 31));
-    assert_false(forward_empty(h));
+        assert_true(put(ring, i, i * 31));
+    assert_false(forward_empty(ring));
     for (uint32_t i = 0; i < 50; i++)
-        takes(h, i, i * 31);
-    assert_true(forward_empty(h));
-    takes_nothing(h);
-    forward_destroy(h);
+        takes(ring, i, i * 31);
+    assert_true(forward_empty(ring));
+    takes_nothing(ring);
+    forward_destroy(ring);
     forward_destroy(NULL);
 }
 
 static void test_a_burst_is_at_most_so_many(void **state)
 {
-    struct forward_ring *h = forward_create();
-    struct forward_target note;
+    struct forward_ring *ring = forward_create();
+    struct forward_target target;
     struct frame f[8];
 
     for (uint32_t i = 0; i < 7; i++)
-        put(h, i, 100 + i);
-    assert_int_equal(forward_take(h, &note, f, 5), 5);
+        put(ring, i, 100 + i);
+    assert_int_equal(forward_take(ring, &target, f, 5), 5);
     for (uint32_t i = 0; i < 5; i++)
         assert_true(is_frame(&f[i], i, 100 + i));
-    forward_release(h);
-    assert_false(forward_empty(h));
-    assert_int_equal(forward_take(h, &note, f, 8), 2);
+    forward_release(ring);
+    assert_false(forward_empty(ring));
+    assert_int_equal(forward_take(ring, &target, f, 8), 2);
     assert_true(is_frame(&f[0], 5, 105));
     assert_true(is_frame(&f[1], 6, 106));
-    forward_release(h);
-    assert_true(forward_empty(h));
-    forward_destroy(h);
+    forward_release(ring);
+    assert_true(forward_empty(ring));
+    forward_destroy(ring);
 }
 
 /* Frames that are read stay in the ring until they are released, and are read again until then. */
 static void test_room_comes_back_with_release(void **state)
 {
-    struct forward_ring *h = forward_create();
-    struct forward_target note;
+    struct forward_ring *ring = forward_create();
+    struct forward_target target;
     struct frame f[2];
     uint32_t each = record_bytes(FORWARD_FRAME_MAX), n = FORWARD_RING_BYTES / each;
 
     for (uint32_t i = 0; i < n; i++)
-        assert_true(put(h, i, FORWARD_FRAME_MAX));
-    assert_false(put(h, n, FORWARD_FRAME_MAX));
+        assert_true(put(ring, i, FORWARD_FRAME_MAX));
+    assert_false(put(ring, n, FORWARD_FRAME_MAX));
     for (unsigned again = 0; again < 2; again++) {
-        assert_int_equal(forward_take(h, &note, f, 2), 2);
+        assert_int_equal(forward_take(ring, &target, f, 2), 2);
         assert_true(is_frame(&f[0], 0, FORWARD_FRAME_MAX));
         assert_true(is_frame(&f[1], 1, FORWARD_FRAME_MAX));
-        assert_false(put(h, n, FORWARD_FRAME_MAX));
+        assert_false(put(ring, n, FORWARD_FRAME_MAX));
     }
-    forward_release(h);
-    forward_release(h); /* has no more frames */
-    assert_true(put(h, n, FORWARD_FRAME_MAX));
-    assert_true(put(h, n + 1, FORWARD_FRAME_MAX));
-    assert_false(put(h, n + 2, 0));
+    forward_release(ring);
+    forward_release(ring); /* has no more frames */
+    assert_true(put(ring, n, FORWARD_FRAME_MAX));
+    assert_true(put(ring, n + 1, FORWARD_FRAME_MAX));
+    assert_false(put(ring, n + 2, 0));
     for (uint32_t i = 2; i <= n + 1; i++)
-        takes(h, i, FORWARD_FRAME_MAX);
-    takes_nothing(h);
-    forward_destroy(h);
+        takes(ring, i, FORWARD_FRAME_MAX);
+    takes_nothing(ring);
+    forward_destroy(ring);
 }
 
 /* Full to the last byte, and no further: short frames leave no rest. */
 static void test_full(void **state)
 {
-    struct forward_ring *h = forward_create();
+    struct forward_ring *ring = forward_create();
     uint32_t each = record_bytes(0), n = FORWARD_RING_BYTES / each;
 
     assert_int_equal(FORWARD_RING_BYTES % each, 0);
     for (uint32_t round = 0; round < 2; round++) {
         for (uint32_t i = 0; i < n; i++)
-            assert_true(put(h, i, i % (each - RECORD + 1)));
-        assert_false(put(h, n, 0));
-        takes(h, 0, 0);
-        assert_false(put(h, n, each)); /* which is longer than the one that was released */
-        assert_true(put(h, n, 1));
-        assert_false(put(h, n, 0));
-        takes(h, 1, 1);
-        assert_true(put(h, n + 1, 2)); /* without a refusal in between */
+            assert_true(put(ring, i, i % (each - RECORD + 1)));
+        assert_false(put(ring, n, 0));
+        takes(ring, 0, 0);
+        assert_false(put(ring, n, each)); /* which is longer than the one that was released */
+        assert_true(put(ring, n, 1));
+        assert_false(put(ring, n, 0));
+        takes(ring, 1, 1);
+        assert_true(put(ring, n + 1, 2)); /* without a refusal in between */
         for (uint32_t i = 2; i < n; i++)
-            takes(h, i, i % (each - RECORD + 1));
-        takes(h, n, 1);
-        takes(h, n + 1, 2);
-        assert_true(forward_empty(h));
+            takes(ring, i, i % (each - RECORD + 1));
+        takes(ring, n, 1);
+        takes(ring, n + 1, 2);
+        assert_true(forward_empty(ring));
     }
-    forward_destroy(h);
+    forward_destroy(ring);
 }
 
 static void test_too_long(void **state)
 {
-    struct forward_ring *h = forward_create();
+    struct forward_ring *ring = forward_create();
 
-    assert_false(put(h, 0, FORWARD_FRAME_MAX + 1));
-    assert_true(forward_empty(h));
-    assert_true(put(h, 1, FORWARD_FRAME_MAX));
-    takes(h, 1, FORWARD_FRAME_MAX);
-    forward_destroy(h);
+    assert_false(put(ring, 0, FORWARD_FRAME_MAX + 1));
+    assert_true(forward_empty(ring));
+    assert_true(put(ring, 1, FORWARD_FRAME_MAX));
+    takes(ring, 1, FORWARD_FRAME_MAX);
+    forward_destroy(ring);
 }
 
 /*
@@ -177,7 +177,7 @@ static void test_too_long(void **state)
  */
 static void test_wrap(void **state)
 {
-    struct forward_ring *h = forward_create();
+    struct forward_ring *ring = forward_create();
     uint32_t longest = record_bytes(FORWARD_FRAME_MAX);
 
     for (uint32_t rest = CACHE_LINE; rest <= longest; rest += CACHE_LINE) {
@@ -186,107 +186,107 @@ static void test_wrap(void **state)
         while (at < FORWARD_RING_BYTES - rest) {
             uint32_t len = min_of(FORWARD_RING_BYTES - rest - at - RECORD, FORWARD_FRAME_MAX);
 
-            assert_true(put(h, at, len));
-            takes(h, at, len);
+            assert_true(put(ring, at, len));
+            takes(ring, at, len);
             at += record_bytes(len);
         }
-        assert_true(put(h, 1, FORWARD_FRAME_MAX));
+        assert_true(put(ring, 1, FORWARD_FRAME_MAX));
         filled = skipped + longest;
         for (uint32_t i = 2; filled + longest <= FORWARD_RING_BYTES; i++, filled += longest)
-            assert_true(put(h, i, FORWARD_FRAME_MAX));
-        assert_false(put(h, 0, FORWARD_RING_BYTES - filled < longest ? FORWARD_FRAME_MAX : 0));
-        for (uint32_t i = 1; !forward_empty(h); i++)
-            takes(h, i, FORWARD_FRAME_MAX);
+            assert_true(put(ring, i, FORWARD_FRAME_MAX));
+        assert_false(put(ring, 0, FORWARD_RING_BYTES - filled < longest ? FORWARD_FRAME_MAX : 0));
+        for (uint32_t i = 1; !forward_empty(ring); i++)
+            takes(ring, i, FORWARD_FRAME_MAX);
         /* On to the start, for the next rest. */
-        forward_destroy(h);
-        h = forward_create();
+        forward_destroy(ring);
+        ring = forward_create();
     }
-    forward_destroy(h);
+    forward_destroy(ring);
 }
 
 /* There is enough room for the frame, but in two parts. */
 static void test_two_parts_are_no_room(void **state)
 {
-    struct forward_ring *h = forward_create();
+    struct forward_ring *ring = forward_create();
     uint32_t longest = record_bytes(FORWARD_FRAME_MAX), n = FORWARD_RING_BYTES / longest - 1;
     uint32_t rest = FORWARD_RING_BYTES % longest, first = longest / 4;
 
     assert_true(record_bytes(first) + rest >= longest);
-    assert_true(put(h, 0, first));
+    assert_true(put(ring, 0, first));
     for (uint32_t i = 1; i <= n; i++)
-        assert_true(put(h, i, FORWARD_FRAME_MAX));
+        assert_true(put(ring, i, FORWARD_FRAME_MAX));
     /* The free room is now the first part's and the rest: leave only the rest. */
-    assert_true(put(h, n + 1, longest - record_bytes(first) - CACHE_LINE));
-    takes(h, 0, first);
-    assert_false(put(h, n + 2, FORWARD_FRAME_MAX));
-    takes(h, 1, FORWARD_FRAME_MAX);
-    assert_true(put(h, n + 2, FORWARD_FRAME_MAX));
+    assert_true(put(ring, n + 1, longest - record_bytes(first) - CACHE_LINE));
+    takes(ring, 0, first);
+    assert_false(put(ring, n + 2, FORWARD_FRAME_MAX));
+    takes(ring, 1, FORWARD_FRAME_MAX);
+    assert_true(put(ring, n + 2, FORWARD_FRAME_MAX));
     for (uint32_t i = 2; i <= n; i++)
-        takes(h, i, FORWARD_FRAME_MAX);
-    takes(h, n + 1, longest - record_bytes(first) - CACHE_LINE);
-    takes(h, n + 2, FORWARD_FRAME_MAX);
-    takes_nothing(h);
-    forward_destroy(h);
+        takes(ring, i, FORWARD_FRAME_MAX);
+    takes(ring, n + 1, longest - record_bytes(first) - CACHE_LINE);
+    takes(ring, n + 2, FORWARD_FRAME_MAX);
+    takes_nothing(ring);
+    forward_destroy(ring);
 }
 
-static unsigned take_all(struct forward_ring *h, const struct forward_target *expected,
+static unsigned take_all(struct forward_ring *ring, const struct forward_target *expected,
                          uint32_t first, unsigned n)
 {
-    struct forward_target note;
+    struct forward_target target;
     struct frame f[FRAME_BURST];
-    unsigned got = forward_take(h, &note, f, FRAME_BURST);
+    unsigned got = forward_take(ring, &target, f, FRAME_BURST);
 
     assert_int_equal(got, n);
-    assert_ptr_equal(note.to, expected->to);
-    assert_int_equal(note.for_host, expected->for_host);
-    assert_int_equal(note.for_sniffers, expected->for_sniffers);
+    assert_ptr_equal(target.to, expected->to);
+    assert_int_equal(target.for_host, expected->for_host);
+    assert_int_equal(target.for_sniffers, expected->for_sniffers);
     for (unsigned i = 0; i < n; i++)
         assert_true(is_frame(&f[i], first + i, 60));
-    forward_release(h);
+    forward_release(ring);
     return got;
 }
 
 /* A burst is for one engine, or for its sniffers, or for one host. */
 static void test_notes_that_change(void **state)
 {
-    const struct forward_target note[] = {
+    const struct forward_target target[] = {
         {&here, false}, {&here, true}, {&there, true}, {&there, false}, {&there, false, true}};
     static const unsigned each[] = {3, 1, 2, 4, 2};
-    struct forward_ring *h = forward_create();
+    struct forward_ring *ring = forward_create();
     uint32_t number = 0;
 
-    for (unsigned i = 0; i < ARRAY_SIZE(note); i++)
+    for (unsigned i = 0; i < ARRAY_SIZE(target); i++)
         for (unsigned j = 0; j < each[i]; j++) {
             struct frame f = frame_of(bytes, number++, 60);
 
-            assert_true(forward_put(h, &note[i], &f));
+            assert_true(forward_put(ring, &target[i], &f));
         }
     number = 0;
-    for (unsigned i = 0; i < ARRAY_SIZE(note); i++)
-        number += take_all(h, &note[i], number, each[i]);
-    assert_true(forward_empty(h));
-    forward_destroy(h);
+    for (unsigned i = 0; i < ARRAY_SIZE(target); i++)
+        number += take_all(ring, &target[i], number, each[i]);
+    assert_true(forward_empty(ring));
+    forward_destroy(ring);
 }
 
 #ifndef __SANITIZE_THREAD__ /* which is unused here */
 /* The positions count bytes and begin anew after 4 GiB. */
 static void test_positions_wrap(void **state)
 {
-    struct forward_target note = {.to = &here};
+    struct forward_target target = {.to = &here};
     struct frame frame = frame_of(bytes, 7, FORWARD_FRAME_MAX), f[4];
-    struct forward_ring *h = forward_create();
+    struct forward_ring *ring = forward_create();
     uint64_t passed = 0;
 
     while (passed <= UINT32_MAX) {
         for (unsigned i = 0; i < ARRAY_SIZE(f); i++) {
-            assert_true(forward_put(h, &note, &frame));
+            assert_true(forward_put(ring, &target, &frame));
             passed += record_bytes(FORWARD_FRAME_MAX);
         }
-        assert_int_equal(forward_take(h, &note, f, ARRAY_SIZE(f)), ARRAY_SIZE(f));
-        forward_release(h);
+        assert_int_equal(forward_take(ring, &target, f, ARRAY_SIZE(f)), ARRAY_SIZE(f));
+        forward_release(ring);
     }
     assert_true(is_frame(&f[0], 7, FORWARD_FRAME_MAX));
-    forward_destroy(h);
+    forward_destroy(ring);
 }
 #endif
 
@@ -295,7 +295,7 @@ static void test_positions_wrap(void **state)
 #define FRAMES 60000u
 
 struct lane {
-    struct forward_ring *h;
+    struct forward_ring *ring;
     unsigned refused;
 };
 
@@ -314,10 +314,10 @@ static void *produce(void *arg)
     struct lane *l = arg;
 
     for (uint32_t i = 0; i < FRAMES; i++) {
-        struct forward_target note = {.to = i / 7 % 2 ? &here : &there, .for_host = i / 50 % 2};
+        struct forward_target target = {.to = i / 7 % 2 ? &here : &there, .for_host = i / 50 % 2};
         struct frame f = frame_of(room, i, nth_len(i));
 
-        while (!forward_put(l->h, &note, &f)) {
+        while (!forward_put(l->ring, &target, &f)) {
             l->refused++;
             sched_yield();
         }
@@ -325,24 +325,24 @@ static void *produce(void *arg)
     return NULL;
 }
 
-static uint32_t consume(struct forward_ring *h, uint32_t next)
+static uint32_t consume(struct forward_ring *ring, uint32_t next)
 {
-    struct forward_target note;
+    struct forward_target target;
     struct frame f[FRAME_BURST];
-    unsigned n = forward_take(h, &note, f, FRAME_BURST);
+    unsigned n = forward_take(ring, &target, f, FRAME_BURST);
 
     for (unsigned i = 0; i < n; i++, next++) {
-        assert_ptr_equal(note.to, next / 7 % 2 ? &here : &there);
-        assert_int_equal(note.for_host, next / 50 % 2);
+        assert_ptr_equal(target.to, next / 7 % 2 ? &here : &there);
+        assert_int_equal(target.for_host, next / 50 % 2);
         assert_true(is_frame(&f[i], next, nth_len(next)));
     }
-    forward_release(h);
+    forward_release(ring);
     return next;
 }
 
 static void test_two_threads(void **state)
 {
-    struct lane l = {.h = forward_create()};
+    struct lane l = {.ring = forward_create()};
     pthread_t producer;
     uint32_t next = 0;
 
@@ -350,14 +350,14 @@ static void test_two_threads(void **state)
     while (next < FRAMES) {
         uint32_t before = next;
 
-        next = consume(l.h, next);
+        next = consume(l.ring, next);
         if (next == before)
             sched_yield();
     }
     pthread_join(producer, NULL);
     assert_int_equal(next, FRAMES);
-    assert_true(forward_empty(l.h));
-    forward_destroy(l.h);
+    assert_true(forward_empty(l.ring));
+    forward_destroy(l.ring);
 }
 
 int main(void)
