@@ -221,8 +221,8 @@ struct mem_region *mr_lookup(const struct mr_table *t, uint32_t key);
 #define MR_CACHE 64
 
 /**
- * The regions that one worker found recently: undoing the permutation takes longer than all the rest
- * of a check. By bits of the key; empty whenever a region was removed since. To begin, set the
+ * The regions that one worker found recently: undoing the permutation takes longer than all the
+ * rest of a check. By bits of the key; empty whenever a region was removed since. To begin, set the
  * table and zero the rest. Its worker.
  */
 struct mr_cache {
