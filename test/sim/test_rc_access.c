@@ -457,6 +457,46 @@ static void atomic_unreachable(void **state)
     rules_finish(&t);
 }
 
+/* The atomic has the WRITE's bytes written first, and they fail: the NAK goes out. */
+static void atomic_behind_an_unreachable_target(void **state)
+{
+    struct rules t = rules_start(NULL);
+    struct kit_mr *mr = kit_mr_create(&t.k->node[1], 64, MEM_ALL, KIT_MR_COPY);
+
+    kit_mr_fault(mr, 0, 8, -EFAULT);
+    kit_do(t.a, SQE_WRITE, 1, t.ma, 0, 8, mr, 0);
+    kit_do(t.a, SQE_FETCH_ADD, 2, t.ma, 0, 8, mr, 8);
+    kit_settle(t.k);
+    completes(t.a->send_cq, 1, WC_REM_OP_ERR);
+    completes(t.a->send_cq, 2, WC_WR_FLUSH_ERR);
+    assert_int_equal(kit_link_acks(t.ba, AETH_NAK, NAK_REMOTE_OPERATIONAL), 1);
+    rules_finish(&t);
+}
+
+/* Each WRITE that cannot be written fails its own queue pair, and no other in its burst. */
+static void unreachable_twice(void **state)
+{
+    struct rules t = rules_start(NULL);
+    struct kit_mr *bad = kit_mr_create(&t.k->node[1], 64, MEM_ALL, KIT_MR_COPY);
+    struct kit_mr *good = kit_mr_create(&t.k->node[1], 64, MEM_ALL, KIT_MR_COPY);
+    struct kit_qp *c, *d, *e, *f;
+
+    kit_pair_rc(t.k, &c, &d, NULL);
+    kit_pair_rc(t.k, &e, &f, NULL);
+    kit_mr_fault(bad, 0, 8, -EFAULT);
+    kit_do(t.a, SQE_WRITE, 1, t.ma, 0, 8, bad, 0);
+    kit_settle(t.k);
+    completes(t.a->send_cq, 1, WC_REM_OP_ERR);
+    kit_do(e, SQE_WRITE, 2, t.ma, 0, 8, good, 0);
+    kit_do(c, SQE_WRITE, 3, t.ma, 0, 8, bad, 0);
+    kit_settle(t.k);
+    completes(e->send_cq, 2, WC_SUCCESS);
+    completes(c->send_cq, 3, WC_REM_OP_ERR);
+    assert_int_equal(state_of(f), QPS_RTS);
+    assert_int_equal(state_of(d), QPS_ERR);
+    rules_finish(&t);
+}
+
 /* A mapped and a copied region side by side, and few backend calls for many packets. */
 static void copying_is_batched(void **state)
 {
@@ -496,6 +536,8 @@ int main(void)
         cmocka_unit_test(read_source_unreachable),
         cmocka_unit_test(result_unreachable),
         cmocka_unit_test(atomic_unreachable),
+        cmocka_unit_test(atomic_behind_an_unreachable_target),
+        cmocka_unit_test(unreachable_twice),
         cmocka_unit_test(copying_is_batched),
     };
 

@@ -57,6 +57,7 @@ void side_init(struct side *s, uint8_t number, uint32_t cq_size, uint32_t access
         .max_inflight = inflight,
         .port = &s->port,
         .mrs = &s->mrs,
+        .flows = &s->flows,
         .host = {.ctx = s, .cq_event = on_cq, .cq_posted = on_posted, .async_event = on_async}};
     struct qp_init init = {.type = QPT_RC, .pd = PD, .send_cq = &s->cq, .recv_cq = &s->cq};
     int err;

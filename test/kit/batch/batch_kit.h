@@ -10,6 +10,7 @@
 #include "frame_layout.h"
 #include "pkt.h"
 #include "random.h"
+#include "raw.h"
 #include "unit.h"
 
 #define MTU_CODE 3 /* 1024 bytes */
@@ -29,6 +30,7 @@ struct side {
     struct mem_region mr, other; /* the same addresses, and other bytes */
     struct encap_port port;
     struct gid_table gids;
+    struct flow_slot flows; /* empty */
     struct qp_shared *shared;
     uint8_t *sq, *rq, *memory, *other_memory;
     struct comp_queue cq;

@@ -114,6 +114,8 @@ static void answers(struct side *a, struct side *fast, struct side *slow, ns_t n
         bad_answer(a, f[0], AT_BTH_FLAGS * 8 + PAD_COUNT_BIT, DROP_pad_length, now);
         bad_answer(a, f[0], (AT_AETH_MSN + 2) * 8, DROP_bad_icrc, now);
         bad_answer(a, f[0], (AT_IP_SUM + 1) * 8, DROP_bad_ip_header, now);
+        bad_answer(a, f[0], (AT_IP + IPV4_SRC_OFF) * 8, DROP_bad_ip_header, now);
+        bad_answer(a, f[0], (AT_UDP_LENGTH + 1) * 8, DROP_udp_length, now);
     }
     engine_rx(a->e, f[0], n[0], now);
 }

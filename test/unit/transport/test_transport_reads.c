@@ -415,6 +415,33 @@ static void test_one_read_too_many(void **state)
     end(pair);
 }
 
+/* The first READ again, and behind it the request that came. */
+static void first_again(struct chain *c)
+{
+    copy_frame(c, 1, 0, 0);
+    copy_frame(c, 0, 0, -4u);
+}
+
+/* The fifth READ has the resource of the first one, whose reply was to be repeated. */
+static void test_repeated_read_is_replaced(void **state)
+{
+    static struct chain pair[2];
+
+    begin(pair);
+    for (unsigned k = 0; k < 3; k++)
+        post_both(pair, SQE_READ, 8);
+    exchange(pair, false, NULL);
+    exchange(pair, true, NULL);
+    post_both(pair, SQE_READ, 8);
+    exchange(pair, false, first_again);
+    exchange(pair, true, NULL);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(counter_get(&qp_counters(pair[i].b.qp)->duplicate_request), 1);
+        assert_int_equal(pair[i].b.qp->resp.res_pending, 0);
+    }
+    end(pair);
+}
+
 static void into_the_first(struct chain *c)
 {
     copy_frame(c, 1, 1, -2u);
@@ -535,6 +562,58 @@ static void test_count_of_resources_stays_small(void **state)
     end(pair);
 }
 
+/* ---- the requester's window and timer ---- */
+
+/* A READ takes as many PSNs as it has responses, here more than may be in flight. */
+static void test_read_beyond_the_window(void **state)
+{
+    static struct chain pair[2];
+    struct nature narrow = calm;
+
+    narrow.inflight = 12;
+    for (unsigned i = 0; i < 2; i++)
+        chain_init(&pair[i], i, &narrow);
+    post_both(pair, SQE_READ, 20000);
+    post_both(pair, SQE_WRITE, 8);
+    for (unsigned i = 0; i < 2; i++) {
+        send_from(&pair[i], &pair[i].a, &narrow, 1);
+        assert_int_equal(pair[i].n, 1);
+        chain_fini(&pair[i]);
+    }
+}
+
+static void ask_for_acknowledge(struct chain *c)
+{
+    struct frame *f = &c->frames[c->n - 1];
+
+    f->data[AT_BTH_ACK_REQ] |= 0x80;
+    icrc_seal(ICRC_IPV4, f->data + AT_IP, total_of(f) - ICRC_LEN);
+}
+
+/* All that was sent is acknowledged, and the timer stops: it starts again with the packets that
+ * follow, though they ask for nothing. */
+static void test_timer_in_the_middle_of_a_message(void **state)
+{
+    static struct chain pair[2];
+    struct chain *c = &pair[0];
+
+    begin(pair);
+    post_both(pair, SQE_WRITE, 20000);
+    make_frames(c->frames, c->bytes);
+    c->n = engine_tx(c->a.e, c->frames, 2, 1);
+    ask_for_acknowledge(c);
+    receive(c, &c->b, &calm, (struct random){1}, 1);
+    assert_true(c->a.qp->timer.deadline != NS_NEVER);
+    send_from(c, &c->b, &calm, 1);
+    receive(c, &c->a, &calm, (struct random){1}, 1);
+    assert_true(c->a.qp->timer.deadline == NS_NEVER);
+    c->n = engine_tx(c->a.e, c->frames, 3, 1);
+    assert_int_equal(c->n, 3);
+    assert_true(c->a.qp->timer.deadline != NS_NEVER);
+    for (unsigned i = 0; i < 2; i++)
+        chain_fini(&pair[i]);
+}
+
 /* ---- requests and responses of one queue pair ---- */
 
 /* The opcodes of up to n frames that s sends, in a string: R a response, S a SEND. */
@@ -612,12 +691,15 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_same_as_the_general_way),
         cmocka_unit_test(test_one_read_too_many),
+        cmocka_unit_test(test_repeated_read_is_replaced),
         cmocka_unit_test(test_read_inside_of_another),
         cmocka_unit_test(test_failed_read_stays_failed),
         cmocka_unit_test(test_response_to_a_write),
         cmocka_unit_test(test_read_too_long),
         cmocka_unit_test(test_request_too_long),
         cmocka_unit_test(test_count_of_resources_stays_small),
+        cmocka_unit_test(test_read_beyond_the_window),
+        cmocka_unit_test(test_timer_in_the_middle_of_a_message),
         cmocka_unit_test(test_short_ones_take_turns),
         cmocka_unit_test(test_long_ones_take_turns),
     };
