@@ -7,21 +7,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "bytes.h"
-#include "common.h"
-
-enum {
-    ETH_LEN = 14,
-    TAG_LEN = 4,
-    TYPE_IPV4 = 0x0800,
-    TYPE_ARP = 0x0806,
-    TYPE_VLAN = 0x8100,
-    TYPE_IPV6 = 0x86DD,
-    PROTO_ICMP = 1,
-    PROTO_IGMP = 2,
-    NEXT_HOP_BY_HOP = 0, /* in front of every MLD message */
-    NEXT_ICMPV6 = 58,
-};
+#include "encap_layout.h"
+#include "frame_peek.h"
 
 int slow_path_init(struct slow_path *s, const uint8_t mac[6], bool everything)
 {
@@ -45,28 +32,10 @@ void slow_path_fini(struct slow_path *s)
     s->event_fd = -1;
 }
 
-/* The frames that the IP host processes. */
-static bool is_for_host(const struct frame *f)
-{
-    uint32_t at = ETH_LEN;
-    uint16_t type = get_be16(f->data + 12);
-
-    if (type == TYPE_VLAN && f->len >= ETH_LEN + TAG_LEN) {
-        type = get_be16(f->data + 16);
-        at += TAG_LEN;
-    }
-    if (type == TYPE_ARP)
-        return true;
-    if (type == TYPE_IPV4 && f->len > at + 9)
-        return f->data[at + 9] == PROTO_ICMP || f->data[at + 9] == PROTO_IGMP;
-    if (type == TYPE_IPV6 && f->len > at + 6)
-        return f->data[at + 6] == NEXT_ICMPV6 || f->data[at + 6] == NEXT_HOP_BY_HOP;
-    return false;
-}
-
 bool slow_path_wants(const struct slow_path *s, const struct frame *f)
 {
-    return f->len >= ETH_LEN && memcmp(f->data + 6, s->mac, 6) && (s->everything || is_for_host(f));
+    return f->len >= ETH_LEN && memcmp(f->data + MAC_LEN, s->mac, MAC_LEN) &&
+           (s->everything || frame_is_for_ip_host(f->data, f->len));
 }
 
 void slow_path_up(struct slow_path *s, const struct frame *f)

@@ -8,6 +8,7 @@
 
 #include "bytes.h"
 
+#define MAC_LEN  6
 #define ETH_LEN  14
 #define VLAN_LEN 4
 #define IPV4_LEN 20

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "fuzz.h"
+#include "frame_peek.h"
 #include "raw_private.h"
 
 #define L4 (FLOW_HAS_TCP | FLOW_HAS_UDP)
@@ -100,7 +101,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check_key(&key, size - 4);
     check_rule(&key, data[0], data[1], data[2]);
     check_hash(&key, data[3]);
-    REQUIRE(raw_priority(frame, (uint32_t)(size - 4)) < QOS_PRIORITIES);
+    REQUIRE(frame_priority(frame, (uint32_t)(size - 4)) < QOS_PRIORITIES);
     free(frame);
     return 0;
 }

@@ -364,8 +364,8 @@ def main():
             suites.baseline(("unit", "script") if options.sample else ())
             with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
                 new, bad = report(chosen, pool.map(suites.catch, chosen))
-    if options.write and not options.only and not options.sample:
-        results.write(root, table, known | new, SIM_SEEDS)
+    if options.write and not options.sample:  # with --only the page keeps what it says of the others
+        results.write(root, table, (results.read(root) if options.only else known) | new, SIM_SEEDS)
     return bool(bad)
 
 

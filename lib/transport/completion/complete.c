@@ -119,7 +119,7 @@ static void qp_complete(struct engine *e, struct qp *qp)
         complete_fault(e, qp);
 }
 
-void engine_complete(struct engine *e)
+void engine_complete_touched(struct engine *e)
 {
     struct qp *qp;
     struct wq *wq;

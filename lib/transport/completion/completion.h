@@ -48,6 +48,11 @@ void rx_completion_room(struct engine *e);
 /* ---- complete.c ---- */
 
 /* Turns what was recorded for every touched queue pair into CQEs and states; raises the events. */
-void engine_complete(struct engine *e);
+void engine_complete_touched(struct engine *e);
+static inline void engine_complete(struct engine *e)
+{
+    if (!STAILQ_EMPTY(&e->touched) || !STAILQ_EMPTY(&e->touched_wqs) || e->cqs)
+        engine_complete_touched(e);
+}
 
 #endif

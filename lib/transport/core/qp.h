@@ -115,8 +115,10 @@ static inline uint32_t packets_for(uint32_t len, uint32_t mtu)
 /* Requests that are answered by a response of their own, and keep a resource for it. */
 static inline bool kind_has_response(uint8_t kind)
 {
-    return kind == KIND_READ_REQUEST || kind == KIND_CMP_SWP || kind == KIND_FETCH_ADD ||
-           kind == KIND_FLUSH || kind == KIND_ATOMIC_WRITE;
+    const uint32_t kinds = 1u << KIND_READ_REQUEST | 1u << KIND_CMP_SWP | 1u << KIND_FETCH_ADD |
+                           1u << KIND_FLUSH | 1u << KIND_ATOMIC_WRITE;
+
+    return kinds >> kind & 1;
 }
 
 #endif

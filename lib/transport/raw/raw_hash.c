@@ -2,7 +2,6 @@
 /* Receive-side scaling of a queue pair: its hash over the fields that it chose. */
 #include <stdlib.h>
 
-#include "bytes.h"
 #include "raw_private.h"
 
 static const struct {
@@ -59,8 +58,8 @@ uint32_t rx_spread_hash(const struct rx_spread *s, const union flow_key *key)
         return 0;
     memcpy(t.src.raw, key->src, sizeof(t.src.raw));
     memcpy(t.dst.raw, key->dst, sizeof(t.dst.raw));
-    t.sport = get_be16((const uint8_t *)&key->sport);
-    t.dport = get_be16((const uint8_t *)&key->dport);
+    t.sport = __builtin_bswap16(key->sport);
+    t.dport = __builtin_bswap16(key->dport);
     return rss_hash(&s->rss, &t);
 }
 

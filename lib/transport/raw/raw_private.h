@@ -176,7 +176,5 @@ void raw_sniff_elsewhere(struct engine *e, const struct frame *f);
 
 /* As req_segment. */
 bool raw_segment(struct engine *e, struct qp *qp, struct tx_job *job);
-/* The priority of a frame that is sent, as qos_frame_priority. */
-uint8_t raw_priority(const uint8_t *frame, uint32_t len);
 
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Raw queue pairs' frames: the bytes of a work request, as they are. */
-#include "encap_layout.h"
 #include "raw_private.h"
 #include "requester.h"
 
@@ -26,22 +25,4 @@ bool raw_segment(struct engine *e, struct qp *qp, struct tx_job *job)
     job->bth_len = (uint16_t)s->len;
     req_commit_packet(e, qp, s, false);
     return true;
-}
-
-uint8_t raw_priority(const uint8_t *frame, uint32_t len)
-{
-    uint16_t tci = VLAN_NONE;
-    uint8_t traffic_class = 0;
-
-    if (len >= ETH_LEN + 2) {
-        uint16_t type = get_be16(frame + 12);
-
-        if (type == ETHERTYPE_VLAN)
-            tci = get_be16(frame + ETH_LEN);
-        else if (type == ETHERTYPE_IPV4)
-            traffic_class = frame[ETH_LEN + 1];
-        else if (type == ETHERTYPE_IPV6)
-            traffic_class = (uint8_t)(get_be16(frame + ETH_LEN) >> 4);
-    }
-    return qos_frame_priority(tci, traffic_class);
 }

@@ -1,164 +1,162 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The responder's checks of a request with the expected PSN, in the order of figure 88 of 9.7.4.1:
- * sequence of opcodes, rights of the queue pair, length, resources, R_Key. Checks only: the one
- * side effect is that a receive entry is taken, when all that comes before it is in order.
+ * The responder's checks of a request with the expected PSN, a function per operation, each in the
+ * order of figure 88 of 9.7.4.1: sequence of opcodes, rights of the queue pair, length, resources,
+ * R_Key, receive WQE. The rules themselves are in resp_rules.h. The one side effect is that a
+ * receive WQE is taken, when all checks before it have passed.
  */
 #include "resp_rules.h"
 #include "responder.h"
 #include "srq.h"
 
-static enum resp_op op_of(const struct opcode_info *info)
+/* A14.4: all packets of a SEND name one SRQ. It must still be the one whose WQE is in use: the
+ * WQE's completion queue may have been destroyed with another. */
+static bool srq_ok(const struct responder *resp, const struct rx_job *job, uint16_t flags)
 {
-    return info->kind == KIND_SEND ? RESP_SEND : info->kind == KIND_WRITE ? RESP_WRITE : RESP_IDLE;
+    return !job->srq || (flags & PF_START) || job->srq->serial == resp->recv_serial;
 }
 
-static enum fault check_sequence(const struct responder *resp, const struct opcode_info *info)
+static enum fault rkey_check(struct engine *e, const struct qp *qp, const struct rx_job *job,
+                             uint32_t key, uint64_t va, uint64_t len, uint32_t need)
 {
-    return resp_order_ok(resp, info->flags, op_of(info)) ? FAULT_NONE : FAULT_OPCODE_SEQUENCE;
-}
-
-/* A14.4: all packets of a SEND name one SRQ. It must still be the one whose entry is in use: that
- * entry's completion queue may have gone with it. */
-static enum fault check_srq(const struct responder *resp, const struct rx_job *job,
-                            const struct opcode_info *info)
-{
-    if (!job->srq || info->kind != KIND_SEND || (info->flags & PF_START))
-        return FAULT_NONE;
-    return job->srq->serial == resp->recv_serial ? FAULT_NONE : FAULT_OPCODE_SEQUENCE;
-}
-
-/* 9.7.4.1.3: what the queue pair must allow for an operation. */
-static enum fault check_rights(const struct qp *qp, const struct pkt *p,
-                               const struct opcode_info *info)
-{
-    uint32_t need;
-
-    switch (info->kind) {
-    case KIND_SEND:
-        return FAULT_NONE;
-    case KIND_WRITE:
-    case KIND_ATOMIC_WRITE:
-        need = MEM_REMOTE_WRITE;
-        break;
-    case KIND_READ_REQUEST:
-        need = MEM_REMOTE_READ;
-        break;
-    case KIND_CMP_SWP:
-    case KIND_FETCH_ADD:
-        need = MEM_REMOTE_ATOMIC;
-        break;
-    case KIND_FLUSH:
-        if (p->feth.placement != FETH_GLOBAL || p->feth.selectivity > FETH_REGION)
-            return FAULT_UNSUPPORTED; /* memory here is not persistent */
-        need = MEM_FLUSH_GLOBAL;
-        break;
-    default:
-        return FAULT_UNSUPPORTED;
-    }
-    return resp_right_ok(qp, need) ? FAULT_NONE : FAULT_QP_ACCESS;
-}
-
-static enum fault check_length(const struct qp *qp, const struct pkt *p,
-                               const struct opcode_info *info)
-{
-    uint16_t flags = info->flags;
-    bool ok = true;
-
-    switch (info->kind) {
-    case KIND_SEND:
-        ok = resp_payload_ok(flags, p->payload_len, qp->mtu) &&
-             ((flags & PF_START) || qp->resp.msg_len < MESSAGE_MAX);
-        break;
-    case KIND_WRITE:
-        ok = resp_payload_ok(flags, p->payload_len, qp->mtu) &&
-             resp_write_len_ok(flags, flags & PF_START ? p->reth.len : qp->resp.write_left,
-                               p->payload_len);
-        break;
-    case KIND_READ_REQUEST:
-        ok = resp_read_len_ok(p->reth.len);
-        break;
-    }
-    return ok ? FAULT_NONE : FAULT_LENGTH;
-}
-
-static enum fault check_recv(struct engine *e, struct qp *qp, const struct rx_job *job,
-                             const struct opcode_info *info)
-{
-    const struct pkt *p = &job->pkt;
-    struct responder *resp = &qp->resp;
-    bool needs = info->kind == KIND_SEND ? info->flags & PF_START : info->flags & PF_IMM;
-
-    if (needs) {
-        enum fault f = resp_take_recv(e, qp, job->srq);
-
-        if (f != FAULT_NONE)
-            return f;
-    }
-    if (info->kind == KIND_SEND) {
-        uint32_t have = info->flags & PF_START ? 0 : resp->msg_len;
-
-        if (!resp_room_ok(resp->recv_room, have, p->payload_len))
-            return FAULT_RECV_TOO_SMALL;
-    }
-    return FAULT_NONE;
-}
-
-static enum fault rkey_check(struct engine *e, const struct qp *qp, uint32_t pd, uint32_t key,
-                             uint64_t va, uint64_t len, uint32_t need)
-{
+    uint32_t pd = job->srq ? job->srq->init.pd : qp->pd;
     struct mr_span span;
 
     if (mr_check_remote(&e->mrs, key, pd, qp->qpn, va, len, need, &span) != MR_OK)
         return FAULT_REMOTE_ACCESS;
-    mr_span_end(&span); /* what is done with it checks it again */
+    mr_span_end(&span); /* executing the request checks it again */
     return FAULT_NONE;
 }
 
-/* 9.7.4.1.7: R_Key, for the whole of what the message asks for. Zero length is exempt (C9-88). */
-static enum fault check_remote(struct engine *e, const struct qp *qp, const struct rx_job *job,
-                               const struct opcode_info *info)
+static enum fault check_send(struct engine *e, struct qp *qp, const struct rx_job *job,
+                             uint16_t flags)
+{
+    struct responder *resp = &qp->resp;
+    uint32_t have = flags & PF_START ? 0 : resp->msg_len, len = job->pkt.payload_len;
+
+    if (!resp_order_ok(resp, flags, RESP_SEND) || !srq_ok(resp, job, flags))
+        return FAULT_OPCODE_SEQUENCE;
+    if (!resp_payload_ok(flags, len, qp->mtu) || have >= MESSAGE_MAX)
+        return FAULT_LENGTH;
+    if (flags & PF_START) {
+        enum fault fault = resp_take_recv(e, qp, job->srq);
+
+        if (fault != FAULT_NONE)
+            return fault;
+    }
+    return resp_room_ok(resp->recv_room, have, len) ? FAULT_NONE : FAULT_RECV_TOO_SMALL;
+}
+
+static enum fault check_write(struct engine *e, struct qp *qp, const struct rx_job *job,
+                              uint16_t flags)
 {
     const struct pkt *p = &job->pkt;
-    uint32_t pd = job->srq ? job->srq->init.pd : qp->pd;
-    uint32_t need;
+    const struct responder *resp = &qp->resp;
+    uint32_t left = flags & PF_START ? p->reth.len : resp->write_left;
+    enum fault fault = FAULT_NONE;
 
-    if (info->flags & PF_ATOMICETH)
-        return p->atomic.va & 7
-                   ? FAULT_MISALIGNED
-                   : rkey_check(e, qp, pd, p->atomic.rkey, p->atomic.va, 8, MEM_REMOTE_ATOMIC);
-    if (info->kind == KIND_ATOMIC_WRITE && (p->reth.len != 8 || (p->reth.va & 7)))
-        return p->reth.len != 8 ? FAULT_LENGTH : FAULT_MISALIGNED;
-    if (!(info->flags & PF_RETH) || !p->reth.len)
-        return FAULT_NONE;
-    need = info->kind == KIND_READ_REQUEST ? MEM_REMOTE_READ
-           : info->kind == KIND_FLUSH      ? MEM_FLUSH_GLOBAL
-                                           : MEM_REMOTE_WRITE;
-    return rkey_check(
-        e, qp, pd, p->reth.rkey, p->reth.va,
-        info->kind == KIND_FLUSH && p->feth.selectivity == FETH_REGION ? 0 : p->reth.len, need);
+    if (!resp_order_ok(resp, flags, RESP_WRITE))
+        return FAULT_OPCODE_SEQUENCE;
+    if (!resp_right_ok(qp, MEM_REMOTE_WRITE))
+        return FAULT_QP_ACCESS;
+    if (!resp_payload_ok(flags, p->payload_len, qp->mtu) ||
+        !resp_write_len_ok(flags, left, p->payload_len))
+        return FAULT_LENGTH;
+    if ((flags & PF_START) && left && !resp_rkey_is_judged_late(flags))
+        fault = rkey_check(e, qp, job, p->reth.rkey, p->reth.va, left, MEM_REMOTE_WRITE);
+    if (fault == FAULT_NONE && (flags & PF_IMM))
+        fault = resp_take_recv(e, qp, job->srq);
+    return fault;
 }
 
-static enum fault check_resources(const struct qp *qp, const struct opcode_info *info)
+/* 9.7.4.1.5, C9-151: see resp_resource_ok. */
+static bool resource_ok(const struct responder *resp)
 {
-    const struct responder *resp = &qp->resp;
+    return resp->res_max && resp_resource_ok(&resp->res[resp_next_resource(resp)]);
+}
 
-    if (!kind_has_response(info->kind))
-        return FAULT_NONE;
-    if (!resp->res_max || !resp_resource_ok(&resp->res[resp_next_resource(resp)]))
+static enum fault check_read(struct engine *e, struct qp *qp, const struct rx_job *job)
+{
+    const struct pkt *p = &job->pkt;
+
+    if (!resp_right_ok(qp, MEM_REMOTE_READ))
+        return FAULT_QP_ACCESS;
+    if (!resp_read_len_ok(p->reth.len))
+        return FAULT_LENGTH;
+    if (!resource_ok(&qp->resp))
         return FAULT_TOO_MANY_READS;
-    return FAULT_NONE;
+    if (!p->reth.len) /* exempt from the R_Key check (C9-88) */
+        return FAULT_NONE;
+    return rkey_check(e, qp, job, p->reth.rkey, p->reth.va, p->reth.len, MEM_REMOTE_READ);
+}
+
+static enum fault check_atomic(struct engine *e, struct qp *qp, const struct rx_job *job)
+{
+    const struct pkt *p = &job->pkt;
+
+    if (!resp_right_ok(qp, MEM_REMOTE_ATOMIC))
+        return FAULT_QP_ACCESS;
+    if (!resource_ok(&qp->resp))
+        return FAULT_TOO_MANY_READS;
+    if (p->atomic.va & 7)
+        return FAULT_MISALIGNED;
+    return rkey_check(e, qp, job, p->atomic.rkey, p->atomic.va, 8, MEM_REMOTE_ATOMIC);
+}
+
+static enum fault check_atomic_write(struct engine *e, struct qp *qp, const struct rx_job *job)
+{
+    const struct pkt *p = &job->pkt;
+
+    if (!resp_right_ok(qp, MEM_REMOTE_WRITE))
+        return FAULT_QP_ACCESS;
+    if (!resource_ok(&qp->resp))
+        return FAULT_TOO_MANY_READS;
+    if (p->reth.len != 8)
+        return FAULT_LENGTH;
+    if (p->reth.va & 7)
+        return FAULT_MISALIGNED;
+    return rkey_check(e, qp, job, p->reth.rkey, p->reth.va, 8, MEM_REMOTE_WRITE);
+}
+
+static enum fault check_flush(struct engine *e, struct qp *qp, const struct rx_job *job)
+{
+    const struct pkt *p = &job->pkt;
+    bool region = p->feth.selectivity == FETH_REGION;
+
+    if (p->feth.placement != FETH_GLOBAL || p->feth.selectivity > FETH_REGION)
+        return FAULT_UNSUPPORTED; /* memory here is not persistent */
+    if (!resp_right_ok(qp, MEM_FLUSH_GLOBAL))
+        return FAULT_QP_ACCESS;
+    if (!resource_ok(&qp->resp))
+        return FAULT_TOO_MANY_READS;
+    if (!p->reth.len)
+        return FAULT_NONE;
+    return rkey_check(e, qp, job, p->reth.rkey, p->reth.va, region ? 0 : p->reth.len,
+                      MEM_FLUSH_GLOBAL);
 }
 
 enum fault resp_check(struct engine *e, struct qp *qp, unsigned job)
 {
     const struct rx_job *rx = &e->rx_job[job];
     const struct opcode_info *info = pkt_info(&rx->pkt);
-    enum fault f;
 
-    if ((f = check_sequence(&qp->resp, info)) || (f = check_srq(&qp->resp, rx, info)) ||
-        (f = check_rights(qp, &rx->pkt, info)) || (f = check_length(qp, &rx->pkt, info)) ||
-        (f = check_resources(qp, info)) || (f = check_remote(e, qp, rx, info)))
-        return f;
-    return check_recv(e, qp, rx, info);
+    if (info->kind == KIND_SEND)
+        return check_send(e, qp, rx, info->flags);
+    if (info->kind == KIND_WRITE)
+        return check_write(e, qp, rx, info->flags);
+    if (!resp_order_ok(&qp->resp, PF_START, RESP_IDLE)) /* all others are a message each */
+        return FAULT_OPCODE_SEQUENCE;
+    switch (info->kind) {
+    case KIND_READ_REQUEST:
+        return check_read(e, qp, rx);
+    case KIND_CMP_SWP:
+    case KIND_FETCH_ADD:
+        return check_atomic(e, qp, rx);
+    case KIND_ATOMIC_WRITE:
+        return check_atomic_write(e, qp, rx);
+    case KIND_FLUSH:
+        return check_flush(e, qp, rx);
+    default:
+        return FAULT_UNSUPPORTED;
+    }
 }

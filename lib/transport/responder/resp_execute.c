@@ -47,50 +47,65 @@ static enum fault execute_atomic_write(struct engine *e, struct qp *qp, unsigned
     return FAULT_NONE;
 }
 
-enum fault resp_execute(struct engine *e, struct qp *qp, unsigned job)
+/* FLUSH: earlier WRITEs are visible when the queued copies are done (A19.4.2). */
+static enum fault execute_flush(struct engine *e, struct qp *qp, unsigned job)
 {
-    const struct pkt *p = &e->rx_job[job].pkt;
+    rx_flush(e);
+    if (!qp->fault)
+        resp_open_resource(qp, KIND_FLUSH, e->rx_job[job].pkt.psn, 1);
+    return FAULT_NONE;
+}
 
-    switch (pkt_info(p)->kind) {
-    case KIND_SEND:
-        return resp_send(e, qp, job);
-    case KIND_WRITE:
-        return resp_write(e, qp, job);
+static __attribute__((noinline)) enum fault execute_other(struct engine *e, struct qp *qp,
+                                                          unsigned job, uint8_t kind)
+{
+    switch (kind) {
     case KIND_READ_REQUEST:
         resp_read(e, qp, job);
         return FAULT_NONE;
     case KIND_ATOMIC_WRITE:
         return execute_atomic_write(e, qp, job);
-    case KIND_FLUSH: /* what was written before is visible once it left the batch (A19.4.2) */
-        rx_flush(e);
-        if (!qp->fault)
-            resp_open_resource(qp, pkt_info(p)->kind, p->psn, 1);
-        return FAULT_NONE;
+    case KIND_FLUSH:
+        return execute_flush(e, qp, job);
     default:
         return execute_atomic(e, qp, job);
     }
 }
 
+enum fault resp_execute(struct engine *e, struct qp *qp, unsigned job)
+{
+    uint8_t kind = pkt_info(&e->rx_job[job].pkt)->kind;
+
+    if (kind == KIND_SEND)
+        return resp_send(e, qp, job);
+    return kind == KIND_WRITE ? resp_write(e, qp, job) : execute_other(e, qp, job, kind);
+}
+
+/* PSNs of a request: a READ has those of its responses. */
+static uint32_t psns_of(const struct qp *qp, const struct pkt *p, uint8_t kind)
+{
+    return kind == KIND_READ_REQUEST ? packets_for(p->reth.len, qp->mtu) : 1;
+}
+
 /* The expected request. */
 static void request_expected(struct engine *e, struct qp *qp, unsigned job, const struct pkt *p)
 {
-    uint8_t kind = pkt_info(p)->kind;
-    bool has_response = kind_has_response(kind);
-    bool is_message = !has_response && (pkt_info(p)->flags & PF_END);
-    uint32_t packets = kind == KIND_READ_REQUEST ? packets_for(p->reth.len, qp->mtu) : 1;
+    const struct opcode_info *info = pkt_info(p);
+    bool has_response = kind_has_response(info->kind);
     enum fault fault = resp_check(e, qp, job);
+    struct resp_progress progress;
 
     if (fault == FAULT_NONE)
         fault = resp_execute(e, qp, job);
-    if (fault != FAULT_NONE) {
+    if (unlikely(fault != FAULT_NONE)) {
         resp_fault(e, qp, fault, p->psn);
         return;
     }
-    resp_commit(e, qp,
-                &(struct resp_progress){.next = psn_add(p->psn, packets),
-                                        .messages = is_message,
-                                        .wants_ack = p->ack_req && !has_response,
-                                        .ack_psn = p->psn});
+    progress.next = psn_add(p->psn, psns_of(qp, p, info->kind));
+    progress.messages = !has_response && (info->flags & PF_END);
+    progress.wants_ack = p->ack_req && !has_response;
+    progress.ack_psn = p->psn;
+    resp_commit(e, qp, &progress);
     if (has_response)
         engine_tx_ready(e, qp);
 }

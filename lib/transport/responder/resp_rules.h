@@ -35,6 +35,15 @@ static inline bool resp_write_len_ok(uint16_t flags, uint32_t left, uint32_t len
     return flags & PF_END ? left == len : left > len && left <= MESSAGE_MAX;
 }
 
+/* 9.7.4.1.7: a WRITE ONLY that takes no receive WQE names no memory but what it writes to at once:
+ * its R_Key is judged when its bytes are placed. */
+static inline bool resp_rkey_is_judged_late(uint16_t flags)
+{
+    const uint16_t only = PF_START | PF_END;
+
+    return (flags & (only | PF_IMM)) == only;
+}
+
 /* 9.7.4.1.6: what a READ asks for is no longer than a message may be. */
 static inline bool resp_read_len_ok(uint32_t len)
 {

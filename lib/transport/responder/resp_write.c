@@ -42,11 +42,11 @@ ALWAYS_INLINE void write_begin(struct responder *resp, uint64_t va, uint32_t rke
 
 /* ---- one packet ---- */
 
-/* Memory that is not mapped, or belongs to a window; or the key has been revoked since the message
- * was checked as a whole. */
+/* Writes to memory that is not mapped, or belongs to a window. The key may have been revoked since
+ * the message was checked as a whole. */
 static enum fault write_queued(struct engine *e, struct qp *qp, unsigned job, const struct pkt *p)
 {
-    const struct responder *resp = &qp->resp;
+    struct responder *resp = &qp->resp;
     struct mr_span span;
 
     if (mem_batch_full(&e->batch))
@@ -54,8 +54,25 @@ static enum fault write_queued(struct engine *e, struct qp *qp, unsigned job, co
     if (mr_check_remote(&e->mrs, resp->write_rkey, resp_domain(e, qp, job), qp->qpn, resp->write_va,
                         p->payload_len, MEM_REMOTE_WRITE, &span) != MR_OK)
         return FAULT_REMOTE_ACCESS;
+    if (!span.window && span.mr->direct && !e->rx_job[job].srq) /* the next WRITE is direct */
+        mr_hint_note(&resp->write_hint, &e->mrs, resp->write_rkey, qp->pd, MEM_REMOTE_WRITE);
     mem_batch_out_span(&e->batch, &span, p->payload, p->payload_len, job);
     return FAULT_NONE;
+}
+
+/* Writes to mapped memory under the key of the last WRITE: XRC, whose keys belong to the SRQ's
+ * domain, notes none. False: not that simple. */
+static bool write_direct(const struct engine *e, const struct qp *qp, const struct pkt *p)
+{
+    const struct responder *resp = &qp->resp;
+    const struct mr_hint *hint = &resp->write_hint;
+    const struct mem_region *mr = hint->mr;
+
+    if (!mr_hint_holds(hint, e->cfg.mrs, resp->write_rkey) || !mr->direct ||
+        !mr_covers(mr, resp->write_va, p->payload_len))
+        return false;
+    mr_grant_copy(mr_direct(mr, resp->write_va), p->payload, p->payload_len);
+    return true;
 }
 
 enum fault resp_write(struct engine *e, struct qp *qp, unsigned job)
@@ -67,7 +84,7 @@ enum fault resp_write(struct engine *e, struct qp *qp, unsigned job)
 
     if (flags & PF_START)
         write_begin(resp, p->reth.va, p->reth.rkey, p->reth.len);
-    if (p->payload_len)
+    if (p->payload_len && !write_direct(e, qp, p))
         fault = write_queued(e, qp, job, p);
     if (fault != FAULT_NONE)
         return fault;

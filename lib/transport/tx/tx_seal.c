@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The end of a packet that was built by itself: see tx.h. */
-#include "raw_private.h"
+#include "frame_peek.h"
 #include "tx.h"
 #include "tx_header.h"
 
@@ -25,7 +25,7 @@ void tx_seal(struct engine *e, struct tx_job *job)
         priority = job->encap->priority;
     } else {
         f->len = job->bth_len;
-        priority = raw_priority(f->data, f->len);
+        priority = frame_priority(f->data, f->len);
     }
     tx_count(e, job->qp, priority, 1, f->len);
 }
