@@ -116,6 +116,74 @@ def left_over_markers(root, files):
             for n, line in enumerate(lines(root, path), 1) if re.search(r"\b(TODO|FIXME|XXX)\b", line)]
 
 
+# State that has one writer: how it is named in code, the fields, and the files that may assign them.
+WRITERS = (
+    ("resp", "epsn|msn|nak_sent|ack_pending|syndrome|ack_psn|res_head|res_pending", "responder/resp_commit"),
+    ("req", "tail|send|head|pkt|next_psn|max_psn|una|ack_req|rd_outstanding", "requester/req_commit"),
+)
+TRANSPORT = "lib/transport/"
+
+
+def code_of(root, path):
+    """The lines of a C file without comments."""
+    text = re.sub(r"/\*.*?\*/", lambda m: "\n" * m.group().count("\n"), "\n".join(lines(root, path)), flags=re.S)
+    return text.split("\n")
+
+
+def second_writers(root, files):
+    found = []
+    for path in files:
+        if not path.startswith(TRANSPORT) or not path.endswith((".c", ".h")):
+            continue
+        for name, fields, writer in WRITERS:
+            field = rf"\b{name}(?:->|\.)(?:{fields})\b"
+            assigns = re.compile(rf"{field}\s*(?:[-+|&]?=(?!=)|\+\+|--)|(?:\+\+|--)[\w>.-]*{field}|&[\w>.-]*{field}")
+            if path.startswith(TRANSPORT + writer):
+                continue
+            found += [f"{path}:{n}: {line.strip()}" for n, line in enumerate(code_of(root, path), 1)
+                      if assigns.search(line)]
+    return found
+
+
+# How much may be sent: who reads the window and the RNR wait to decide that.
+ADMITS = TRANSPORT + "core/tx_allowance.h"
+SENDS = tuple(TRANSPORT + part for part in ("tx/", "requester/req_take", "requester/req_batch", "responder/resp_batch"))
+
+
+def second_admissions(root, files):
+    found = []
+    for path in files:
+        if not path.startswith(TRANSPORT) or not path.endswith((".c", ".h")) or path == ADMITS:
+            continue
+        for n, line in enumerate(code_of(root, path), 1):
+            # qp_state.c sets the window; a quarter of it is how often an acknowledge is asked for.
+            compares = re.search(r"(?:(?<!-)[<>]=?|[-+]) +\w+(?:->|\.)(?:req\.)?window\b", line)
+            if compares or path.startswith(SENDS) and re.search(r"\brnr_wait\b|\bqp_can_request\b|\binflight\b", line):
+                found.append(f"{path}:{n}: {line.strip()}")
+    return [f for f in found if "window / 4" not in f]
+
+
+# Folders that get packets as values or through accessors; flow_parse.c takes any frame apart.
+NO_OFFSETS = ("lib/transport/", "lib/dataplane/", "lib/device/", "lib/queue/", "lib/mem/", "app/uroce/replay/")
+TAKES_FRAMES_APART = ("lib/transport/raw/flow_parse.c",)
+
+
+def header_offsets(root, files):
+    """Bytes of headers by number, outside lib/wire and lib/encap."""
+    pattern = re.compile(r"\b(?:get|put)_be(?:16|24|32|64)\(|\b(?:bth|reth|aeth|l3|ip|frame|f->data)\s*"
+                         r"(?:\[\s*\d+\s*\]|\+\s*\d+\b)")
+    return [f"{path}:{n}: {line.strip()}" for path in files
+            if path.startswith(NO_OFFSETS) and path.endswith((".c", ".h")) and path not in TAKES_FRAMES_APART
+            for n, line in enumerate(code_of(root, path), 1) if pattern.search(line)]
+
+
+def wqe_decoders(root, files):
+    """The words of a WQE in the shared ring are read by lib/queue alone."""
+    return [f"{path}:{n}: {line.strip()}" for path in files
+            if path.startswith(("lib/transport/", "lib/dataplane/")) and path.endswith((".c", ".h"))
+            for n, line in enumerate(code_of(root, path), 1) if re.search(r"\bvolatile\b|(?:rq|sq)(?:->|\.)ring\b.*\[", line)]
+
+
 RULES = (
     ("private headers are included by their own component and tests alone", private_headers),
     ("verbs headers are included by lib/verbs, lib/rdmacm, examples and tests alone", verbs_headers),
@@ -126,6 +194,10 @@ RULES = (
     ("every C file begins with its licence", licences),
     ("no two headers have one guard", shared_guards),
     ("no marker of unfinished work", left_over_markers),
+    ("the transport's state has one writer", second_writers),
+    ("what may be sent is decided in tx_allowance.h alone", second_admissions),
+    ("header offsets are in lib/wire and lib/encap alone", header_offsets),
+    ("WQEs are decoded by lib/queue alone", wqe_decoders),
 )
 
 
