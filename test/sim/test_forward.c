@@ -570,10 +570,15 @@ static void packets_that_come_directly_are_no_strays(void **state)
 
     moves(t.b, 1);
     arrive_at(&t, 1, 0);
-    for (unsigned i = 0; i < 3; i++) {
+    for (unsigned i = 0; i < 4; i++) {
         assert_int_equal(send_packets(&t, 63), 0);
         arrive_at(&t, 1, 1);
-        assert_int_equal(send_packets(&t, 1), 0);
+        if (i % 2) { /* by the general path */
+            kit_do(t.a, SQE_FETCH_ADD, 7, t.ma, 0, 8, t.mb, 0);
+            kit_settle(t.k);
+            completes(t.a->send_cq, 7, WC_SUCCESS);
+        }
+        assert_int_equal(send_packets(&t, i % 2 ? 0 : 1), 0);
         arrive_at(&t, 1, 0);
     }
     /* Nor those that arrive at different engines. */
