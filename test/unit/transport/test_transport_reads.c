@@ -475,6 +475,8 @@ static void test_failed_read_stays_failed(void **state)
     exchange(pair, false, NULL);
     exchange(pair, true, wrong_and_right);
     assert_int_equal(qp_current_state(pair[0].a.qp), QPS_ERR);
+    for (unsigned i = 264; i < 264 + 8; i++) /* its bytes are not written */
+        assert_int_equal(pair[0].a.memory[i], (uint8_t)(i * 7));
     end(pair);
 }
 
