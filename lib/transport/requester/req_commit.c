@@ -1,6 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The send window: see req_commit.h. */
 #include "req_commit.h"
+#include "invariant.h"
+
+/* tail <= send <= head, and una <= next_psn <= max_psn where packets are acknowledged. */
+static void check_window(const struct qp *qp)
+{
+    const struct requester *req = &qp->req;
+
+    invariant(req->send - req->tail <= req->head - req->tail);
+    invariant(req->head - req->tail <= req->slot_count);
+    invariant(!psn_before(req->next_psn, req->una));
+    invariant(!psn_before(req->max_psn, req->next_psn));
+}
 
 void req_reset(struct qp *qp, psn_t first)
 {
@@ -54,6 +66,7 @@ void req_commit_packet(struct engine *e, struct qp *qp, struct send_slot *s, boo
     } else if (asked || qp->timer.deadline == NS_NEVER) { /* the wait starts with the question */
         req_arm_timer(e, qp);
     }
+    check_window(qp);
 }
 
 void req_commit_segments(struct engine *e, struct qp *qp, unsigned n, psn_t ack_req, bool asked)
@@ -65,6 +78,7 @@ void req_commit_segments(struct engine *e, struct qp *qp, unsigned n, psn_t ack_
     req->next_psn = req->max_psn = psn_add(req->next_psn, n);
     if (asked)
         req_arm_timer(e, qp);
+    check_window(qp);
 }
 
 void req_commit_messages(struct engine *e, struct qp *qp, unsigned n, psn_t last, psn_t next,
@@ -80,6 +94,7 @@ void req_commit_messages(struct engine *e, struct qp *qp, unsigned n, psn_t last
     req->ack_req = last;
     req->next_psn = req->max_psn = next;
     req_arm_timer(e, qp);
+    check_window(qp);
 }
 
 void req_commit_ack(struct requester *req, psn_t una)
@@ -109,6 +124,7 @@ void req_rewind(struct qp *qp, psn_t p)
     req->send = i;
     req->next_psn = p;
     req->ack_req = psn_prev(req->una);
+    check_window(qp);
 }
 
 void req_retire(struct requester *req, uint32_t tail)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the responder expects and owes: see resp_commit.h. */
 #include "resp_commit.h"
+#include "invariant.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -68,6 +69,7 @@ static void resources_opened(struct responder *resp, uint32_t n)
     resp->res_head += n;
     if (resp->res_head >= 2 * resp->res_max)
         resp->res_head -= resp->res_max;
+    invariant(n <= resp->res_max && resp->res_head < 2 * resp->res_max);
 }
 
 struct resp_resource *resp_open_resource(struct qp *qp, uint8_t kind, psn_t first, uint32_t packets)
@@ -93,6 +95,7 @@ void resp_commit_reads(struct engine *e, struct qp *qp, unsigned n, psn_t next)
     resp->res_pending += n;
     resp->msn += n;
     resp->epsn = next;
+    invariant(resp->res_pending <= resp->res_max);
     resp->nak_sent = resp->ack_pending = false; /* the responses acknowledge what came before */
     engine_tx_ready(e, qp);
 }

@@ -8,6 +8,7 @@
  */
 #include "rx_batch.h"
 #include "completer.h"
+#include "invariant.h"
 #include "responder.h"
 #include "rx.h"
 
@@ -326,6 +327,7 @@ unsigned rx_batch(struct engine *e, const struct frame *f, unsigned n, unsigned 
     done = good ? b.kind->admit(&b, good) : 0;
     if (done)
         done = b.kind->place(&b, done);
+    invariant(done <= good && good <= found && found <= n);
     leave_out(&b, f, done, found);
     if (done) {
         count(&b, f, done);

@@ -5,6 +5,7 @@
  * packets whose payload arrived as a whole are sealed.
  */
 #include "completion.h"
+#include "invariant.h"
 #include "responder.h"
 #include "sg.h"
 #include "tx.h"
@@ -95,6 +96,7 @@ unsigned engine_tx(struct engine *e, struct frame *frames, unsigned n, ns_t now)
 
     e->now = now;
     fill_jobs(e, frames, min_of(n, (unsigned)FRAME_BURST));
+    invariant(e->sealed <= e->jobs && e->jobs <= min_of(n, (unsigned)FRAME_BURST));
     out = e->sealed == e->jobs ? e->jobs : seal_rest(e, frames);
     engine_complete(e);
     return out;
