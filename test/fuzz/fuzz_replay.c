@@ -17,11 +17,11 @@ static void play(struct capture *c)
 {
     if (replay_reconstruct(c))
         return;
-    for (unsigned i = 0; i < c->talks; i++)
+    for (unsigned i = 0; i < c->conversations; i++)
         for (unsigned side = 0; side < 2; side++) {
             struct run r;
 
-            replay_run(&r, c, c->talk[i], side);
+            replay_run(&r, c, c->conversation[i], side);
             replay_run_free(&r);
         }
 }
