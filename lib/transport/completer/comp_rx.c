@@ -29,7 +29,7 @@ void comp_rx(struct engine *e, struct qp *qp, unsigned job)
 
     if (!qp_can_request(qp))
         return;
-    /* Only what is in flight can be answered; all else is a ghost of an earlier answer (9.7.5.1.4).
+    /* Only what is in flight can be answered; anything else is a stale duplicate (9.7.5.1.4).
      */
     if (psn_before(p->psn, req->una) || !psn_before(p->psn, req->max_psn))
         return;
@@ -47,7 +47,7 @@ void comp_rx(struct engine *e, struct qp *qp, unsigned job)
     }
 }
 
-/* rx_batch_one_ack has recognised it. */
+/* recognise_ack of rx_batch.c has recognised it. It is judged and committed here, too. */
 unsigned comp_place_ack(struct rx_batch *b, unsigned n)
 {
     struct pkt *p = &b->e->rx_job[b->job].pkt;

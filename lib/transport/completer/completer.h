@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The completer's room: what the peer answered. comp_ack.c moves the oldest unacknowledged PSN,
+ * The completer: what the peer answered. comp_ack.c moves the oldest unacknowledged PSN,
  * comp_nak.c acts on refusals, comp_read.c takes responses that carry data, one or a batch.
  */
 #ifndef UROCE_COMPLETER_H
@@ -25,7 +25,8 @@ struct send_slot *comp_slot(struct qp *qp, psn_t p, uint32_t *count);
 
 /* ---- comp_nak.c ---- */
 
-/* The peer refuses the request at p: a NAK with this code; or it is not ready (RNR NAK). */
+/* The peer refuses the request at p: a NAK with this code; or it is not ready (RNR NAK),
+ * and the requester waits. */
 void comp_nak(struct engine *e, struct qp *qp, psn_t p, uint8_t code);
 void comp_rnr_nak(struct engine *e, struct qp *qp, psn_t p, uint8_t timer_code);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The engine's life, its lists and timers. The packet path: engine_rx.c, engine_tx.c. */
+/* The engine's life, its lists and timers. The packet path: rx/rx_burst.c, tx/tx_burst.c. */
 #include <stdlib.h>
 
 #include "completion.h"

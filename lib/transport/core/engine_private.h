@@ -102,7 +102,7 @@ static inline void engine_tx_ready(struct engine *e, struct qp *qp)
     }
 }
 
-/* qp_complete looks at qp before this call into the engine returns. */
+/* engine_complete looks at qp before this call into the engine returns. */
 static inline void engine_touch(struct engine *e, struct qp *qp)
 {
     if (!qp->in_touched) {

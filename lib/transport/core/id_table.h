@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Numbers that name objects: one load to look up. Handed out in turn, so that what still carries an
- * old number does not meet a new object soon. The control thread writes, workers read; an object
+ * Numbers that name objects: one load to look up. A number is reused as late as possible, so that a
+ * stale one rarely reaches a new object. The control thread writes, workers read; an object
  * is freed only after the workers' next quiet point.
  */
 #ifndef UROCE_ID_TABLE_H

@@ -39,8 +39,8 @@ ALWAYS_INLINE uint8_t *mr_grant_lookup(struct engine *e, const struct qp *qp, st
     return mr_grant_address(g, va, len);
 }
 
-/* Copies a payload out of a frame that was just summed up: the C library's memcpy is faster for
- * that than mem_memcpy_long. */
+/* Copies a payload out of a frame whose ICRC was just computed: the C library's memcpy is faster
+ * for that than mem_memcpy_long. */
 ALWAYS_INLINE void mr_grant_copy(uint8_t *to, const uint8_t *payload, uint32_t len)
 {
     if (mem_memcpy_is_few(len))

@@ -21,7 +21,7 @@ enum mr_fault sg_gather(struct engine *e, uint32_t pd, const struct sge *sge, un
 const uint8_t *sg_source(struct engine *e, uint32_t pd, const struct sge *sge, unsigned n,
                          uint32_t off, uint32_t len);
 
-/* Do the queued copies now. Failures are marked in the jobs: rx_copies_resolve and tx_burst.c act
+/* Do the queued copies now. Failures are marked in the jobs: rx_flush and tx_burst.c act
  * on them. */
 void sg_flush_out(struct engine *e);
 void sg_flush_in(struct engine *e);

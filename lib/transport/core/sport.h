@@ -9,7 +9,7 @@
 int sport_set_path(struct engine *e, struct qp *qp, const struct address_vector *av,
                    uint32_t dest_qpn);
 
-/* The rule of the queue pair's source ports: its own, or the port's. */
+/* The source port policy of the queue pair: its own, or the port's. */
 static inline const struct entropy_policy *sport_policy(const struct engine *e, const struct qp *qp)
 {
     return qp->own_entropy ? &qp->entropy : &e->cfg.entropy;

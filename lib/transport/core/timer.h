@@ -16,7 +16,7 @@
 /* What it means that a timer fires: engine.c has a function for each. */
 enum timer_kind {
     TIMER_ACK, /* an acknowledge did not come */
-    TIMER_RNR, /* the peer's time to become ready is over */
+    TIMER_RNR, /* the RNR delay has expired */
     TIMER_KINDS,
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * How much a queue pair may send now: the one place that says so, for requests and for responses,
- * on the general path and on the batch path. tx_burst.c asks once per turn and passes the numbers
- * on. A congestion controller limits both numbers here.
+ * on the general path and on the batch path. tx_turn.c asks once per turn and sends no
+ * more than that. A congestion controller limits both numbers here.
  */
 #ifndef UROCE_TX_ALLOWANCE_H
 #define UROCE_TX_ALLOWANCE_H
@@ -11,7 +11,8 @@
 
 #define WINDOW_DEFAULT 128u                           /* PSNs in flight, of packets of any size */
 #define WINDOW_BYTES   (WINDOW_DEFAULT * PKT_MTU_MAX) /* in flight, of smaller packets */
-#define WINDOW_MAX     384u /* PSNs: rings of ports and between workers hold a few more */
+#define WINDOW_MAX \
+    384u /* PSNs: the rings of ports, and those between workers, hold slightly more */
 
 struct tx_allowance {
     unsigned requests;  /* PSNs of requests: a READ takes those of its responses */

@@ -63,7 +63,8 @@ void req_commit_packet(struct engine *e, struct qp *qp, struct send_slot *s, boo
     if (!qp_is_reliable(qp)) { /* complete when it is sent (9.8.2, 9.8.3) */
         req->una = req->max_psn = req->next_psn;
         engine_touch(e, qp);
-    } else if (asked || qp->timer.deadline == NS_NEVER) { /* the wait starts with the question */
+    } else if (asked ||
+               qp->timer.deadline == NS_NEVER) { /* the timer starts when an ACK is requested */
         req_arm_timer(e, qp);
     }
     check_window(qp);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The send window: which WQEs were taken, which PSNs were sent, which are acknowledged. These
- * functions are the only ones that change it, for both widths of the path and for the completer.
- * The owner worker.
+ * functions are the only ones that change it, for the batch path, the general path and the
+ * completer. The owner worker.
  */
 #ifndef UROCE_REQ_COMMIT_H
 #define UROCE_REQ_COMMIT_H

@@ -25,7 +25,7 @@ struct requester {
     uint8_t *slots; /* ring of slot_count slots, slot_stride bytes each */
     uint32_t slot_count, slot_stride;
     uint32_t slot_max; /* slot_count grows up to this */
-    /* Slots since reset: tail counts the completed ones, send the sent ones, head the taken ones.
+    /* Counts since reset: tail of completed slots, send of sent ones, head of taken ones.
      * tail <= send <= head. */
     uint32_t tail, send, head;
     uint32_t pkt;            /* next packet of slot `send` */

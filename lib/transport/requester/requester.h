@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The requester's room. A WQE's way: req_take.c takes it into a slot, req_check.c judges it,
+ * The requester. The path of a WQE: req_take.c takes it into a slot, req_check.c judges it,
  * req_segment.c (req_ud.c, raw_tx.c) builds its packets one by one, req_commit.c moves the send
  * window. req_batch_*.c take the most frequent WQEs many at a time, by the same steps.
  */
@@ -97,9 +97,9 @@ static inline bool op_is_local(uint8_t sqe_op)
 /* ---- req_batch_*.c: frames[0] is that of job e->jobs ---- */
 
 /*
- * Takes up to n single-packet SENDs and WRITEs, or READs, from the send queue and builds their
- * packets into frames[0..]. psns: PSNs that they may have. Returns how many; those that wait for no
- * queued copy are sealed.
+ * Takes up to n single-packet SENDs and WRITEs, or READs by req_batch_reads, from the send queue
+ * and builds their packets into frames[0..]. psns: PSNs that they may have. Returns how many; those
+ * that wait for no queued copy are sealed.
  */
 unsigned req_batch_messages(struct engine *e, struct qp *qp, struct frame *frames, unsigned n,
                             unsigned psns);
@@ -111,7 +111,7 @@ unsigned req_batch_segments(struct engine *e, struct qp *qp, struct frame *frame
 
 /* ---- req_retry.c ---- */
 
-/* The timer fired without an acknowledge, or the peer's time to become ready is over. */
+/* The timer fired without an acknowledge; or the RNR delay, which comp_nak.c set, has expired. */
 void req_ack_timeout(struct engine *e, struct qp *qp);
 void req_rnr_timeout(struct engine *e, struct qp *qp);
 

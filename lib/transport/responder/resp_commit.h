@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the responder expects and owes: the expected PSN, MSN, the pending acknowledge and the
- * resources of READs and atomics. These functions are the only ones that change them, for both
- * widths of the path. The owner worker.
+ * resources of READs and atomics. These functions are the only ones that change them, for the
+ * batch path and the general path. The owner worker.
  */
 #ifndef UROCE_RESP_COMMIT_H
 #define UROCE_RESP_COMMIT_H
@@ -19,7 +19,7 @@ struct resp_progress {
     psn_t ack_psn; /* of the last request that asks for an acknowledge */
 };
 
-/* Nothing is expected but `first`; nothing is owed. */
+/* The next expected PSN is `first`; nothing is owed. */
 void resp_reset(struct qp *qp, psn_t first);
 
 /* An acknowledge has to be sent. For this file and resp_commit.c alone. */

@@ -35,7 +35,7 @@ static inline bool resp_write_len_ok(uint16_t flags, uint32_t left, uint32_t len
     return flags & PF_END ? left == len : left > len && left <= MESSAGE_MAX;
 }
 
-/* 9.7.4.1.7: a WRITE ONLY that takes no receive WQE names no memory but what it writes to at once:
+/* 9.7.4.1.7: a WRITE ONLY that takes no receive WQE refers only to memory that it writes at once:
  * its R_Key is judged when its bytes are placed. */
 static inline bool resp_rkey_is_judged_late(uint16_t flags)
 {

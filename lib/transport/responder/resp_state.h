@@ -27,10 +27,10 @@ struct resp_resource {
 
 struct responder {
     struct work_queue rq;
-    /* resp_commit.[ch] alone write these, and the ring of resources below. */
+    uint8_t op; /* enum resp_op: message in progress; resp_write.c, resp_send.c, resp_uc.c */
+    /* resp_commit.[ch] alone write these, and res_head and res_pending below. */
     psn_t epsn; /* of the request expected next */
     uint32_t msn;
-    uint8_t op;       /* enum resp_op: message in progress */
     bool nak_sent;    /* a NAK or RNR NAK for epsn was sent: later PSNs are dropped silently */
     bool ack_pending; /* an ACK, RNR NAK or NAK has to be sent */
     uint8_t syndrome;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The responder's room. A request's way: resp_check.c judges it by the rules of resp_rules.h,
+ * The responder. The path of a request: resp_check.c judges it by the rules of resp_rules.h,
  * resp_write.c, resp_send.c, resp_read.c or resp_execute.c (atomics, FLUSH) place its bytes,
  * resp_commit.c moves the expected PSN, resp_reply.c builds what is owed. The same files place
  * batches: they are the wide halves of these stages.
@@ -29,18 +29,20 @@ enum fault resp_execute(struct engine *e, struct qp *qp, unsigned job);
 enum fault resp_write(struct engine *e, struct qp *qp, unsigned job);
 enum fault resp_send(struct engine *e, struct qp *qp, unsigned job);
 void resp_read(struct engine *e, struct qp *qp, unsigned job);
-/* The message is complete: its receive WQE completes once the burst's bytes are written. */
+/* resp_send.c: the message is complete: its receive WQE completes once the burst's bytes are
+ * written. */
 struct rx_completion *resp_complete_recv(struct engine *e, struct qp *qp, unsigned job);
 
 /* resp_duplicate.c: a request with a PSN before the expected one. */
 void resp_duplicate(struct engine *e, struct qp *qp, const struct pkt *p);
 
-/* The domain that a peer's keys are checked in: with XRC the SRQ's (A14.4.4). */
+/* resp_write.c: the domain that a peer's keys are checked in: with XRC the SRQ's (A14.4.4). */
 uint32_t resp_domain(const struct engine *e, const struct qp *qp, unsigned job);
 
 /* ---- requests, a batch at a time: the columns of rx_batch.c's table ---- */
 
-/* How many of the first n packets may be placed, as far as the queue pair decides. */
+/* How many of the first n packets may be placed, as far as the queue pair and the first
+ * packet tell. */
 unsigned resp_admit_writes(struct rx_batch *b, unsigned n);
 unsigned resp_admit_sends(struct rx_batch *b, unsigned n);
 unsigned resp_admit_reads(struct rx_batch *b, unsigned n);
@@ -49,7 +51,8 @@ unsigned resp_place_writes(struct rx_batch *b, unsigned n);
 unsigned resp_place_segments(struct rx_batch *b, unsigned n);
 unsigned resp_place_sends(struct rx_batch *b, unsigned n);
 unsigned resp_place_reads(struct rx_batch *b, unsigned n);
-/* n packets were placed: the acknowledge of the last one that asks for one covers all of them. */
+/* resp_execute.c, resp_read.c: n packets were placed; the acknowledge of the last one that asks for
+ * one covers all of them. */
 void resp_commit_batch(struct rx_batch *b, unsigned n);
 void resp_commit_read_batch(struct rx_batch *b, unsigned n);
 

@@ -17,7 +17,8 @@ struct rx_batch;
 struct rx_kind {
     /* The PSN of the first packet; false: no such packet is expected. */
     bool (*expect)(const struct qp *qp, psn_t *first);
-    /* How many of the first n packets may be placed, as far as the queue pair decides. */
+    /* How many of the first n packets may be placed, as far as the queue pair and the first
+     * packet tell. */
     unsigned (*admit)(struct rx_batch *b, unsigned n);
     /* Moves their bytes; how many packets could be placed. It ends before a packet that the general
      * path must judge, with nothing done about that packet. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The general path: one frame, of any kind. It is recognised by parsing, its ICRC is verified, it
- * is admitted by rx_validate.c, and the queue pair's service places and commits it. Registered
- * memory is not touched before the ICRC is verified. A frame that is not RoCE leaves by raw_punt.
+ * is admitted by admit() and rx_validate.c, and the queue pair's service places and commits it.
+ * Registered memory is not touched before the ICRC is verified. A frame that is not RoCE leaves by
+ * raw_punt.
  */
 #include "bth.h"
 #include "completer.h"
@@ -123,7 +124,7 @@ static void process_packet(struct engine *e, unsigned i, const struct frame *f, 
         deliver(e, i);
 }
 
-/* A frame that is not RoCE is punted; so is a fragment, which says of no protocol. */
+/* A frame that is not RoCE is punted; so is a fragment, whose protocol is unknown. */
 static bool is_punted(enum drop reason)
 {
     return reason == DROP_not_roce || reason == DROP_ip_fragment;

@@ -11,8 +11,8 @@
 #include "bth.h"
 #include "engine_private.h"
 
-/* From this payload length on a mapped payload is copied and summed up in one pass, when its packet
- * is sealed. */
+/* From this payload length on a mapped payload is copied and added to the ICRC in one pass, when
+ * its packet is sealed. */
 #define TX_COPY_LATE_MIN 512
 
 struct tx_header {

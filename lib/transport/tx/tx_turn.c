@@ -32,18 +32,19 @@ static bool may_have_request(const struct qp *qp)
 
 /*
  * Responses to READs are pending. Responses and requests alternate: packet by packet, or some at a
- * time where both are of one packet each, because else the side with the long messages would hold
- * back the other. If there is no request, or none that may be sent, responses take the whole turn.
+ * time where both are of one packet each, because otherwise the side with the long messages would
+ * hold back the other. If there is no request, or none that may be sent, responses take the whole
+ * turn.
  */
 static unsigned alternate(struct engine *e, struct qp *qp, struct frame *frames, unsigned n,
                           const struct tx_allowance *allow)
 {
-    unsigned few = min_of(n, TURN_SHORT), taken;
+    unsigned most = min_of(n, allow->responses), few = min_of(most, TURN_SHORT), taken;
 
     if (!qp->resp_turn) {
         taken = may_have_request(qp)
                     ? resp_batch_replies(e, qp, frames, qp->req.pkt ? 1 : few, true)
-                    : resp_batch_replies(e, qp, frames, n, false);
+                    : resp_batch_replies(e, qp, frames, most, false);
         qp->resp_turn = (uint8_t)taken;
         return taken;
     }
@@ -52,7 +53,7 @@ static unsigned alternate(struct engine *e, struct qp *qp, struct frame *frames,
     if (taken)
         qp->resp_turn = 0;
     else if (!allow->requests || !req_ready(e, qp)) /* else take_one sends the request */
-        taken = resp_batch_replies(e, qp, frames, n, false);
+        taken = resp_batch_replies(e, qp, frames, most, false);
     return taken;
 }
 
