@@ -56,8 +56,9 @@ static void test_read_while_addresses_change(void **state)
         assert_int_equal(err ? NET_ADDRESS_MAX : now.addresses, NET_ADDRESS_MAX);
     }
     assert_int_equal(status, 0);
-    /* Many dumps are interrupted; on a slow machine all of them may be. */
-    assert_in_range(interrupted, 0, reads / 50 + 2);
+    /* Most dumps are interrupted once; netdev_read repeats them, so few reads end so. Beside other
+     * programs a child adds its addresses within few reads, and each of them counts for more. */
+    assert_in_range(interrupted, 0, reads / 4 + 4);
     assert_int_equal(netdev_read(LOOPBACK, &now), 0);
     assert_int_equal(now.addresses, NET_ADDRESS_MAX);
 }
