@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The EAL, configured for an ordinary machine: no hugepages, no PCI scan unless a port needs it,
  * one lcore that may run on all CPUs of the process, no telemetry socket. */
+#define ALLOW_EXPERIMENTAL_API /* interrupt handles of our own */
 #include "env.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
+#include <rte_interrupts.h>
 #include <rte_lcore.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #define MAX_ARGS 128
@@ -147,6 +151,41 @@ static int dpdk_init(const struct env_config *config)
     return ret;
 }
 
+struct parking {
+    sem_t parked;
+    int fd;
+};
+
+static void park(void *arg)
+{
+    struct parking *p = arg;
+
+    sem_post(&p->parked);
+    for (;;)
+        pause();
+}
+
+/*
+ * rte_eal_cleanup unmaps the memory of the EAL while its interrupt thread runs and visits what
+ * drivers left registered there: net_memif the socket that a server listens on. The thread is
+ * therefore kept in a callback of ours from here to the end of the process.
+ */
+static void park_interrupt_thread(void)
+{
+    struct rte_intr_handle *handle = rte_intr_instance_alloc(RTE_INTR_INSTANCE_F_PRIVATE);
+    static struct parking p;
+
+    p.fd = eventfd(1, EFD_CLOEXEC);
+    sem_init(&p.parked, 0, 0);
+    if (handle && p.fd >= 0 && !rte_intr_fd_set(handle, p.fd) &&
+        !rte_intr_type_set(handle, RTE_INTR_HANDLE_EXT) &&
+        !rte_intr_callback_register(handle, park, &p)) {
+        while (sem_wait(&p.parked))
+            ;
+    }
+    rte_intr_instance_free(handle); /* the EAL has made a copy */
+}
+
 /* The EAL does not remove the folder that it creates for its files. Ours is empty, and has our pid
  * in its name. */
 static void dpdk_fini(void)
@@ -154,6 +193,7 @@ static void dpdk_fini(void)
     char folder[PATH_MAX];
 
     snprintf(folder, sizeof(folder), "%s", rte_eal_get_runtime_dir());
+    park_interrupt_thread();
     rte_eal_cleanup();
     if (remove_folder)
         rmdir(folder);

@@ -8,6 +8,7 @@
 
 #include "ethdev_internal.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -596,11 +597,36 @@ static pid_t start_guest(const char *socket, int *input)
     return pid;
 }
 
+static unsigned open_descriptors(void)
+{
+    DIR *d = opendir("/proc/self/fd");
+    unsigned n = 0;
+
+    assert_non_null(d);
+    while (readdir(d))
+        n++;
+    closedir(d);
+    return n;
+}
+
+/* While a guest connects and leaves, the driver reports a link that goes down and comes back. It
+ * has seen the end of the guest once it has closed what the guest had given it. */
+static void await_end_of_guest(struct pktio *io, unsigned descriptors)
+{
+    for (unsigned i = 0; open_descriptors() != descriptors; i++) {
+        assert_true(i < 5000);
+        (void)readable(io->ops->link_fd(io), 1);
+        io->ops->link_ack(io);
+    }
+    await_link(io, false);
+}
+
 /* The driver calls back. */
 static void test_link_of_a_guest(void **state)
 {
     char device[256], socket[128];
     struct pktio *io;
+    unsigned descriptors;
     int input, status;
     pid_t pid;
 
@@ -611,12 +637,14 @@ static void test_link_of_a_guest(void **state)
     assert_non_null(io);
     for (unsigned i = 0; i < 2; i++) {
         assert_drops(io);
+        descriptors = open_descriptors();
         pid = start_guest(socket, &input);
         await_link(io, true);
         close(input);
         await_link(io, false);
         assert_int_equal(waitpid(pid, &status, 0), pid);
         assert_int_equal(status, 0);
+        await_end_of_guest(io, descriptors);
     }
     io->ops->close(io);
 }
