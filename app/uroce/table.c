@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "printable.h"
+
 #define CELL_MAX   128
 #define COLUMN_GAP 2
 
@@ -24,7 +26,7 @@ static void format_cell(const json_t *value, char text[CELL_MAX])
 {
     text[0] = '\0';
     if (json_is_string(value))
-        snprintf(text, CELL_MAX, "%s", json_string_value(value));
+        printable(text, CELL_MAX, json_string_value(value));
     else if (json_is_integer(value))
         snprintf(text, CELL_MAX, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
     else if (json_is_real(value))

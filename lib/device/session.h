@@ -63,18 +63,24 @@ struct ctl_call {
 void session_dispatch(struct session *sn, struct ctl_call *call);
 
 /**
- * Write the state of all devices as JSON, as `uroce show` prints it.
+ * Write the state of all devices as JSON, as `uroce show` prints it. Root and the daemon's own user
+ * see everything. Another user sees the clients of that user and their objects, without PSNs and
+ * addresses of memory; "others" has the numbers of all other clients and objects.
  *
  * @param r  The devices.
+ * @param viewer  The user who gets the text.
  * @return  The text, for the caller to free; NULL: out of memory.
  */
-char *rnic_show(struct rnic *r);
+char *rnic_show(struct rnic *r, uid_t viewer);
 /**
- * Write unusual events (trace.h) as JSON, the oldest of each engine first.
+ * Write unusual events (trace.h) as JSON, the oldest of each engine first. A user other than root
+ * and the daemon's own sees the events of queue pairs that a client of that user has now, without
+ * PSNs; "hidden" has the number of all other events.
  *
  * @param r  The devices.
+ * @param viewer  The user who gets the text.
  * @return  The text, for the caller to free; NULL: out of memory.
  */
-char *rnic_show_trace(struct rnic *r);
+char *rnic_show_trace(struct rnic *r, uid_t viewer);
 
 #endif

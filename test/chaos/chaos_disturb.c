@@ -76,7 +76,7 @@ void report_stray(void)
 void look(void)
 {
     struct qp_object *q = any_qp();
-    char *text = rnic_show(world.dp.rnic);
+    char *text = rnic_show(world.dp.rnic, 0);
 
     require(text);
     free(text);

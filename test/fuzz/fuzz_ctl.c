@@ -363,7 +363,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             break;
         }
     }
-    text = rnic_show(rnic);
+    text = rnic_show(rnic, 0);
     if (!text)
         abort();
     free(text);

@@ -29,7 +29,10 @@ static void usage(FILE *out)
     fputs("\nWith --sl (service level), --tos (rdma_cm) or --tclass (traffic class of an address\n"
           "handle): the fields of packets that are sent with it. With --flow (addresses and UDP\n"
           "source port of packets as they arrive) or --qp: the queue on which packets arrive, and\n"
-          "why.\n",
+          "why.\n"
+          "\nA user other than root and the daemon's sees the programs of this user and their "
+          "objects,\n"
+          "without PSNs and addresses of memory, and the numbers of all others.\n",
           out);
 }
 
@@ -86,6 +89,16 @@ static json_t *request_state(int sock, enum ctl_show_what what)
     return root;
 }
 
+/* The daemon shows each user what is that user's, and root everything. */
+static void print_others(const json_t *root, const struct topic *topic)
+{
+    const json_t *others = json_object_get(root, "others");
+    json_int_t n = topic->others ? json_integer_value(json_object_get(others, topic->others)) : 0;
+
+    if (n)
+        printf("(%" JSON_INTEGER_FORMAT " of other users)\n", n);
+}
+
 static int print_topic(const json_t *root, const struct topic *topic, int titled)
 {
     json_t *rows = show_select(topic, root);
@@ -99,6 +112,7 @@ static int print_topic(const json_t *root, const struct topic *topic, int titled
         err = topic->print(rows);
     else
         err = table_print(stdout, rows, topic->columns);
+    print_others(root, topic);
     if (titled)
         putchar('\n');
     json_decref(rows);

@@ -13,7 +13,10 @@ struct topic {
      * list or counters named `member`. */
     json_t *(*select)(const json_t *root);
     const char *member;
-    const char *columns;              /* of the table; NULL: every key */
+    const char *columns; /* of the table; NULL: every key */
+    /* The name in "others", where the daemon counts what other users have and does not show it;
+     * NULL: it shows the topic to all users. */
+    const char *others;
     int (*print)(const json_t *rows); /* NULL: as a table. 0 or -ENOMEM */
     /* Whether the state has what the options ask about; a negative errno with the reason on stderr.
      * Or NULL. */

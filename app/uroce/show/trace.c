@@ -22,7 +22,9 @@ static void usage(FILE *out)
     fputs("usage: uroce trace [--qpn N] [--socket PATH] [--json]\n\n"
           "The last 1024 events of each worker on each port, in their order. ms_ago is an event's "
           "age\n"
-          "when the daemon answered. With --qpn: the events of one queue pair.\n",
+          "when the daemon answered. With --qpn: the events of one queue pair. A user other than\n"
+          "root and the daemon's sees the events of queue pairs that programs of this user have "
+          "now.\n",
           out);
 }
 
@@ -73,8 +75,9 @@ static json_t *select_rows(const json_t *root, long qpn)
     return record ? rows : NULL;
 }
 
-static int print_events(const json_t *rows, int as_json)
+static int print_events(const json_t *root, const json_t *rows, int as_json)
 {
+    json_int_t hidden = json_integer_value(json_object_get(root, "hidden"));
     int err = 0;
 
     if (as_json)
@@ -83,6 +86,8 @@ static int print_events(const json_t *rows, int as_json)
         puts("none");
     else
         err = table_print(stdout, rows, "ms_ago device worker qpn event what");
+    if (hidden && !as_json)
+        printf("(%" JSON_INTEGER_FORMAT " of other users and of former queue pairs)\n", hidden);
     return err || fflush(stdout) ? 1 : 0;
 }
 
@@ -136,7 +141,7 @@ int cmd_trace(int argc, char **argv)
     if (!root)
         return 1;
     rows = select_rows(root, a.qpn);
-    status = rows ? print_events(rows, a.as_json) : 1;
+    status = rows ? print_events(root, rows, a.as_json) : 1;
     json_decref(rows);
     json_decref(root);
     return status;

@@ -74,13 +74,18 @@ bool permission_of_status(const char *status)
     return at && strtoull(at + sizeof(field) - 1, NULL, 16) >> CAP_NET_RAW & 1;
 }
 
+bool permission_user(uid_t uid)
+{
+    return !uid || uid == geteuid();
+}
+
 bool permission_raw(const struct session *sn)
 {
     char path[32], status[4096];
     bool allowed;
     int process;
 
-    if (!sn->peer.uid || sn->peer.uid == geteuid())
+    if (permission_user(sn->peer.uid))
         return true;
     if (sn->peer.pid <= 0)
         return false;

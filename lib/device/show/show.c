@@ -11,9 +11,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "control/permission.h"
 #include "control/session_state.h"
 #include "device_host.h"
 #include "objects/qp_object.h"
+#include "printable.h"
 
 /* Every function here returns a value that its caller owns. Jansson passes NULL on when memory runs
  * out, and json_dumps of NULL is NULL, so only the end is checked. */
@@ -157,14 +159,6 @@ static json_t *show_counters(const struct device *d)
     return o;
 }
 
-static json_t *show_entropy(const struct entropy_policy *policy)
-{
-    char text[ENTROPY_TEXT_MAX];
-
-    entropy_policy_format(text, policy);
-    return json_string(text);
-}
-
 static json_t *show_device(const struct device *d)
 {
     struct pktio_info info;
@@ -217,12 +211,12 @@ static json_t *show_worker(const struct worker *w)
 
 static json_t *show_session(const struct session *sn)
 {
-    json_t *o = json_pack("{s:i, s:i, s:s%}", "pid", (int)sn->peer.pid, "uid", (int)sn->peer.uid,
-                          "comm", sn->comm, strlen(sn->comm));
+    char comm[PRINTABLE_GROWTH * sizeof(sn->comm)];
+    json_t *o;
 
-    /* A name that is not UTF-8 is left out. */
-    if (!o)
-        o = json_pack("{s:i, s:i}", "pid", (int)sn->peer.pid, "uid", (int)sn->peer.uid);
+    printable(comm, sizeof(comm), sn->comm);
+    o = json_pack("{s:i, s:i, s:s}", "pid", (int)sn->peer.pid, "uid", (int)sn->peer.uid, "comm",
+                  comm);
     if (!sn->device)
         return o;
     json_object_set_new(o, "device", json_string(sn->device->name));
@@ -241,70 +235,37 @@ static json_t *show_session(const struct session *sn)
     return o;
 }
 
-static const char *qp_type_name(uint32_t type)
+/* What the viewer does not see: numbers alone. */
+static json_t *show_others(const struct viewer *v, const struct rnic *r)
 {
-    static const char *const name[] = {[QPT_RC] = "RC",
-                                       [QPT_UC] = "UC",
-                                       [QPT_UD] = "UD",
-                                       [QPT_RAW_PACKET] = "RAW_PACKET",
-                                       [QPT_XRC_SEND] = "XRC_SEND",
-                                       [QPT_XRC_RECV] = "XRC_RECV"};
-
-    return type < ARRAY_SIZE(name) && name[type] ? name[type] : "?";
-}
-
-/* The fields of a connection's packets besides addresses. */
-static void add_path(json_t *o, const struct address_vector *av)
-{
-    json_object_set_new(o, "sgid_index", show_number(av->sgid_index));
-    json_object_set_new(o, "sl", show_number(av->sl));
-    if (av->vlan != VLAN_NONE) {
-        json_object_set_new(o, "vlan", show_number(av->vlan));
-        json_object_set_new(o, "pcp", show_number(av->pcp));
-    }
-    json_object_set_new(o, "dscp", show_number(av->traffic_class >> 2));
-}
-
-static json_t *show_qp(struct qp_object *q)
-{
-    const struct qp_counters *qc = qp_counters(q->dp.qp);
-    const struct address_vector *av = qp_address_vector(q->dp.qp);
+    static const struct {
+        const char *name;
+        enum object_kind kind;
+    } list[] = {{"mrs", OBJ_MR},
+                {"qps", OBJ_QP},
+                {"wqs", OBJ_WQ},
+                {"rwq_tables", OBJ_RWQ_IND},
+                {"flows", OBJ_FLOW}};
+    uint64_t clients = 0, count[ARRAY_SIZE(list)] = {0};
     json_t *o = json_object();
-    struct qp_attr a = {0};
+    const struct session *sn;
 
-    if (!q->ind)
-        qp_object_attr(q, &a);
-    json_object_set_new(o, "device", json_string(q->o.session->device->name));
-    json_object_set_new(o, "qpn", show_number(q->o.handle));
-    json_object_set_new(o, "pid", show_number((uint64_t)q->o.session->peer.pid));
-    json_object_set_new(o, "type", json_string(qp_type_name(qp_type(q->dp.qp))));
-    show_qp_steering(o, q);
-    if (q->ind)
-        show_rx_hash(o, q);
-    else
-        json_object_set_new(o, "state", json_string(qp_state_name(a.state)));
-    if (a.state >= QPS_RTR && qp_type(q->dp.qp) != QPT_RAW_PACKET) {
-        json_object_set_new(o, "dest_qpn", show_number(a.dest_qpn));
-        json_object_set_new(o, "sgid", show_gid(&av->sgid));
-        json_object_set_new(o, "dgid", show_gid(&av->dgid));
-        json_object_set_new(o, "path_mtu", show_number(a.path_mtu ? 128u << a.path_mtu : 0));
-        json_object_set_new(o, "sq_psn", show_number(a.sq_psn));
-        json_object_set_new(o, "rq_psn", show_number(a.rq_psn));
-        if (qp_type(q->dp.qp) != QPT_UD)
-            add_path(o, av);
-        if (qp_udp_sport(q->dp.qp))
-            json_object_set_new(o, "udp_sport", show_number(qp_udp_sport(q->dp.qp)));
+    TAILQ_FOREACH (sn, &r->sessions, link) {
+        if (viewer_sees(v, sn))
+            continue;
+        clients++;
+        for (unsigned i = 0; i < ARRAY_SIZE(list); i++)
+            count[i] += sn->count[list[i].kind];
     }
-    if (qp_entropy(q->dp.qp))
-        json_object_set_new(o, "entropy", show_entropy(qp_entropy(q->dp.qp)));
-#define X(name) json_object_set_new(o, #name, show_number(counter_get(&qc->name)));
-    QP_COUNTERS(X)
-#undef X
+    json_object_set_new(o, "clients", show_number(clients));
+    for (unsigned i = 0; i < ARRAY_SIZE(list); i++)
+        json_object_set_new(o, list[i].name, show_number(count[i]));
     return o;
 }
 
-char *rnic_show(struct rnic *r)
+char *rnic_show(struct rnic *r, uid_t viewer)
 {
+    const struct viewer v = {.uid = viewer, .all = permission_user(viewer)};
     json_t *root = json_object(), *devices = json_array(), *workers = json_array();
     json_t *clients = json_array(), *mrs = json_array(), *qps = json_array();
     struct session *sn;
@@ -316,10 +277,12 @@ char *rnic_show(struct rnic *r)
     for (unsigned i = 0; i < r->workers; i++)
         json_array_append_new(workers, show_worker(r->worker[i]));
     TAILQ_FOREACH (sn, &r->sessions, link) {
+        if (!viewer_sees(&v, sn))
+            continue;
         json_array_append_new(clients, show_session(sn));
-        show_mrs(mrs, sn);
+        show_mrs(mrs, &v, sn);
         TAILQ_FOREACH (o, &sn->objects[OBJ_QP], link)
-            json_array_append_new(qps, show_qp(container_of(o, struct qp_object, o)));
+            json_array_append_new(qps, show_qp(&v, container_of(o, struct qp_object, o)));
     }
     json_object_set_new(root, "version", json_string(r->config.version));
     json_object_set_new(root, "pid", show_number((uint64_t)getpid()));
@@ -331,7 +294,9 @@ char *rnic_show(struct rnic *r)
     json_object_set_new(root, "clients", clients);
     json_object_set_new(root, "mrs", mrs);
     json_object_set_new(root, "qps", qps);
-    show_raw(root, r);
+    show_raw(root, &v, r);
+    if (!v.all)
+        json_object_set_new(root, "others", show_others(&v, r));
     text = json_dumps(root, JSON_INDENT(1) | JSON_PRESERVE_ORDER);
     json_decref(root);
     return text;
@@ -359,8 +324,8 @@ int show(struct session *sn, struct ctl_call *call)
 
     if (call->request->show.what > CTL_SHOW_TRACE)
         return -EINVAL;
-    text = call->request->show.what == CTL_SHOW_TRACE ? rnic_show_trace(sn->rnic)
-                                                      : rnic_show(sn->rnic);
+    text = call->request->show.what == CTL_SHOW_TRACE ? rnic_show_trace(sn->rnic, sn->peer.uid)
+                                                      : rnic_show(sn->rnic, sn->peer.uid);
     if (!text)
         return -ENOMEM;
     fd = memfd_create("uroce-show", MFD_CLOEXEC | MFD_ALLOW_SEALING);

@@ -5,11 +5,21 @@
 
 #include <jansson.h>
 
+#include "entropy.h"
 #include "gid.h"
 #include "session.h"
 
 struct device;
 struct qp_object;
+
+/* For whom the JSON is. */
+struct viewer {
+    uid_t uid;
+    bool all; /* root or the daemon's user */
+};
+
+/* Whether the viewer may see a session and its objects. */
+bool viewer_sees(const struct viewer *v, const struct session *sn);
 
 /* CTL_SHOW */
 int show(struct session *sn, struct ctl_call *call);
@@ -17,6 +27,7 @@ int show(struct session *sn, struct ctl_call *call);
 json_t *show_number(uint64_t v);
 json_t *show_gid(const union gid *gid);
 json_t *show_mac(const uint8_t mac[6]);
+json_t *show_entropy(const struct entropy_policy *policy);
 
 /* Adds the state of the port's IP host: neighbours, routes, groups, path_mtus, network (counters).
  */
@@ -24,8 +35,11 @@ void show_net(json_t *port, const struct device *d);
 /* Sets "state" of an address that is one of the host's. */
 void show_address_state(json_t *o, const struct device *d, const union gid *addr, uint16_t vlan);
 
+/* A queue pair: show_qp.c. */
+json_t *show_qp(const struct viewer *v, struct qp_object *q);
+
 /* Adds an application's regions to the list: show_mr.c. */
-void show_mrs(json_t *list, const struct session *sn);
+void show_mrs(json_t *list, const struct viewer *v, const struct session *sn);
 /* Adds "mrs_denied" and "mrs_why", how many times a region was mapped or copied for which reason.
  */
 void show_mr_counts(json_t *device, const struct device *d);
@@ -33,7 +47,7 @@ void show_mr_counts(json_t *device, const struct device *d);
 void show_mr_reasons(json_t *session, const struct session *sn);
 
 /* Adds wqs, rwq_tables and flows to the daemon's object, and rx_hash to a queue pair's. */
-void show_raw(json_t *root, struct rnic *r);
+void show_raw(json_t *root, const struct viewer *v, struct rnic *r);
 void show_rx_hash(json_t *qp, const struct qp_object *q);
 
 /* Adds "steering" to a port, and to a queue pair its worker and the reason: show_steering.c. */

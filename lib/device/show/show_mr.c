@@ -36,7 +36,7 @@ static const char *const why_name[CTL_MR_WHYS] = {
     [CTL_MR_REFUSED] = "refused",
 };
 
-static json_t *show_mr(const struct session *sn, const struct mr *mr)
+static json_t *show_mr(const struct viewer *v, const struct session *sn, const struct mr *mr)
 {
     const struct mem_region *r = &mr->region;
     json_t *o = json_object();
@@ -47,7 +47,8 @@ static json_t *show_mr(const struct session *sn, const struct mr *mr)
     json_object_set_new(o, "pid", show_number((uint64_t)sn->peer.pid));
     json_object_set_new(o, "handle", show_number(mr->o.handle));
     json_object_set_new(o, "pd", show_number(r->pd));
-    json_object_set_new(o, "address", json_string(addr));
+    if (v->all)
+        json_object_set_new(o, "address", json_string(addr));
     json_object_set_new(o, "length", show_number(r->len));
     json_object_set_new(o, "access", show_number(r->access));
     json_object_set_new(o, "backend", json_string(mr->mapping ? "mapped" : r->backend->name));
@@ -57,7 +58,7 @@ static json_t *show_mr(const struct session *sn, const struct mr *mr)
     return o;
 }
 
-void show_mrs(json_t *list, const struct session *sn)
+void show_mrs(json_t *list, const struct viewer *v, const struct session *sn)
 {
     unsigned listed = 0;
     struct object *o;
@@ -65,7 +66,7 @@ void show_mrs(json_t *list, const struct session *sn)
     TAILQ_FOREACH (o, &sn->objects[OBJ_MR], link) {
         if (listed++ == LISTED_MAX)
             break;
-        json_array_append_new(list, show_mr(sn, container_of(o, struct mr, o)));
+        json_array_append_new(list, show_mr(v, sn, container_of(o, struct mr, o)));
     }
 }
 

@@ -169,13 +169,15 @@ void show_rx_hash(json_t *qp, const struct qp_object *q)
                                   fields, "table", (json_int_t)q->ind->o.handle));
 }
 
-void show_raw(json_t *root, struct rnic *r)
+void show_raw(json_t *root, const struct viewer *v, struct rnic *r)
 {
     json_t *wqs = json_array(), *tables = json_array(), *flows = json_array();
     struct session *sn;
     struct object *o;
 
     TAILQ_FOREACH (sn, &r->sessions, link) {
+        if (!viewer_sees(v, sn))
+            continue;
         TAILQ_FOREACH (o, &sn->objects[OBJ_WQ], link)
             json_array_append_new(wqs, show_wq(container_of(o, struct wq_object, o)));
         TAILQ_FOREACH (o, &sn->objects[OBJ_RWQ_IND], link)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Values that several parts of the JSON have. */
+/* What several parts of the JSON have in common. */
 #include "show/show.h"
+
+#include "control/session_state.h"
 
 json_t *show_number(uint64_t v)
 {
@@ -18,4 +20,17 @@ json_t *show_gid(const union gid *gid)
 
     gid_format(text, gid);
     return json_string(text);
+}
+
+json_t *show_entropy(const struct entropy_policy *policy)
+{
+    char text[ENTROPY_TEXT_MAX];
+
+    entropy_policy_format(text, policy);
+    return json_string(text);
+}
+
+bool viewer_sees(const struct viewer *v, const struct session *sn)
+{
+    return v->all || v->uid == sn->peer.uid;
 }

@@ -27,12 +27,12 @@ int app_call_handle(struct app *a, enum ctl_type type, uint32_t handle)
     return kit_call_handle(a->session, type, handle);
 }
 
-void app_open(struct app *a, struct rnic *r)
+void app_open_as(struct app *a, struct rnic *r, uid_t uid)
 {
     struct ctl_msg m = {0};
     struct ctl_call k = {0};
 
-    a->session = session_create(r, &(struct ucred){.pid = getpid()});
+    a->session = session_create(r, &(struct ucred){.pid = getpid(), .uid = uid});
     assert_non_null(a->session);
     assert_int_equal(kit_call(a->session, CTL_OPEN, &m, &k, true), 0);
     a->async_fd = k.out_fd[2];
@@ -50,6 +50,11 @@ void app_open(struct app *a, struct rnic *r)
     assert_int_equal(app_call(a, CTL_REG_MR, &m), 0);
     a->mr = m.reg_mr.handle;
     a->key = m.reg_mr.lkey;
+}
+
+void app_open(struct app *a, struct rnic *r)
+{
+    app_open_as(a, r, 0);
 }
 
 void app_close(struct app *a)

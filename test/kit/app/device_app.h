@@ -37,7 +37,8 @@ struct app_srq {
     struct ctl_create_srq layout;
 };
 
-void app_open(struct app *a, struct rnic *r);
+void app_open(struct app *a, struct rnic *r); /* root's */
+void app_open_as(struct app *a, struct rnic *r, uid_t uid);
 /* As if the process had exited. */
 void app_close(struct app *a);
 

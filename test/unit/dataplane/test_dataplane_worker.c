@@ -418,7 +418,7 @@ static void look_around(unsigned round)
     struct test_qp *qp = &app.flow[round % FLOWS].pair[round % 2];
     struct ctl_msg m = {.handle = qp->layout.qpn};
     struct ctl_call k = {0};
-    char *text = rnic_show(app.dp.rnic);
+    char *text = rnic_show(app.dp.rnic, 0);
 
     require(text);
     free(text);

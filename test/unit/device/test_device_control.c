@@ -799,7 +799,7 @@ static void test_show(void **state)
 
     ready_qp(pd, cq);
     snprintf(session->comm, sizeof(session->comm), "bad \xff name\"");
-    text = rnic_show(rnic);
+    text = rnic_show(rnic, 0);
     assert_non_null(text);
     root = json_loads(text, 0, &error);
     assert_non_null(root);

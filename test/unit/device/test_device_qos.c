@@ -166,7 +166,7 @@ static struct cqe datagram(struct app_qp *from, struct app_qp *to, struct ah_att
 
 static json_t *shown_port(void)
 {
-    char *text = rnic_show(rnic);
+    char *text = rnic_show(rnic, 0);
     json_t *root, *port = NULL;
 
     assert_non_null(text);
@@ -309,7 +309,7 @@ static uint64_t dropped(const char *reason)
 /* The first queue pair as `uroce show qps` reports it. */
 static void check_shown(const char *type, int sl, int vlan, int pcp, int dscp)
 {
-    char *text = rnic_show(rnic);
+    char *text = rnic_show(rnic, 0);
     json_t *root = json_loads(text, 0, NULL), *qp = json_array_get(json_object_get(root, "qps"), 0);
 
     free(text);
@@ -368,7 +368,7 @@ static void test_source_port_is_shown(void **state)
             rc_pair(&x, &y, path("10.0.0.1", i, 0, 0), path("10.0.0.1", i, 0, 0));
         else
             ud_pair(&x, &y);
-        text = rnic_show(rnic);
+        text = rnic_show(rnic, 0);
         root = json_loads(text, 0, NULL);
         qp = json_array_get(json_object_get(root, "qps"), 0);
         assert_int_equal(json_integer_value(json_object_get(qp, "udp_sport")), udp_sport[i]);

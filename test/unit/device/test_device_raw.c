@@ -444,7 +444,7 @@ static void test_references(void **state)
 
 static json_t *shown(const char *topic)
 {
-    char *text = rnic_show(rnic);
+    char *text = rnic_show(rnic, 0);
     json_t *root = json_loads(text, 0, NULL), *rows = json_incref(json_object_get(root, topic));
 
     json_decref(root);

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Queue pairs in JSON. */
+#include "show/show.h"
+
+#include "control/session_state.h"
+#include "device_host.h"
+#include "objects/qp_object.h"
+
+static const char *qp_type_name(uint32_t type)
+{
+    static const char *const name[] = {[QPT_RC] = "RC",
+                                       [QPT_UC] = "UC",
+                                       [QPT_UD] = "UD",
+                                       [QPT_RAW_PACKET] = "RAW_PACKET",
+                                       [QPT_XRC_SEND] = "XRC_SEND",
+                                       [QPT_XRC_RECV] = "XRC_RECV"};
+
+    return type < ARRAY_SIZE(name) && name[type] ? name[type] : "?";
+}
+
+/* The fields of a connection's packets besides addresses. */
+static void add_path(json_t *o, const struct address_vector *av)
+{
+    json_object_set_new(o, "sgid_index", show_number(av->sgid_index));
+    json_object_set_new(o, "sl", show_number(av->sl));
+    if (av->vlan != VLAN_NONE) {
+        json_object_set_new(o, "vlan", show_number(av->vlan));
+        json_object_set_new(o, "pcp", show_number(av->pcp));
+    }
+    json_object_set_new(o, "dscp", show_number(av->traffic_class >> 2));
+}
+
+json_t *show_qp(const struct viewer *v, struct qp_object *q)
+{
+    const struct qp_counters *qc = qp_counters(q->dp.qp);
+    const struct address_vector *av = qp_address_vector(q->dp.qp);
+    json_t *o = json_object();
+    struct qp_attr a = {0};
+
+    if (!q->ind)
+        qp_object_attr(q, &a);
+    json_object_set_new(o, "device", json_string(q->o.session->device->name));
+    json_object_set_new(o, "qpn", show_number(q->o.handle));
+    json_object_set_new(o, "pid", show_number((uint64_t)q->o.session->peer.pid));
+    json_object_set_new(o, "type", json_string(qp_type_name(qp_type(q->dp.qp))));
+    show_qp_steering(o, q);
+    if (q->ind)
+        show_rx_hash(o, q);
+    else
+        json_object_set_new(o, "state", json_string(qp_state_name(a.state)));
+    if (a.state >= QPS_RTR && qp_type(q->dp.qp) != QPT_RAW_PACKET) {
+        json_object_set_new(o, "dest_qpn", show_number(a.dest_qpn));
+        json_object_set_new(o, "sgid", show_gid(&av->sgid));
+        json_object_set_new(o, "dgid", show_gid(&av->dgid));
+        json_object_set_new(o, "path_mtu", show_number(a.path_mtu ? 128u << a.path_mtu : 0));
+        if (v->all) { /* enough to send in the peer's name */
+            json_object_set_new(o, "sq_psn", show_number(a.sq_psn));
+            json_object_set_new(o, "rq_psn", show_number(a.rq_psn));
+        }
+        if (qp_type(q->dp.qp) != QPT_UD)
+            add_path(o, av);
+        if (qp_udp_sport(q->dp.qp))
+            json_object_set_new(o, "udp_sport", show_number(qp_udp_sport(q->dp.qp)));
+    }
+    if (qp_entropy(q->dp.qp))
+        json_object_set_new(o, "entropy", show_entropy(qp_entropy(q->dp.qp)));
+#define X(name) json_object_set_new(o, #name, show_number(counter_get(&qc->name)));
+    QP_COUNTERS(X)
+#undef X
+    return o;
+}

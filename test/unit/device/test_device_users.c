@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What applications of different users learn of each other, and can do to each other: nothing. */
+#include "unit.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "device_app.h"
+
+#define UID 4242u
+
+static struct event_loop *loop;
+static struct rnic *rnic;
+static struct app root, user, other;
+static struct app_cq root_cq, user_cq;
+static struct app_qp root_qp, user_qp;
+
+static int setup(void **state)
+{
+    int err;
+
+    loop = event_loop_create(&err);
+    rnic = kit_rnic(loop, NULL);
+    app_open(&root, rnic);
+    app_open_as(&user, rnic, UID);
+    app_open_as(&other, rnic, UID + 1);
+    app_cq(&root, &root_cq, 64);
+    app_cq(&user, &user_cq, 64);
+    assert_int_equal(app_qp(&root, &root_qp, QPT_RC, &root_cq, 0, 0), 0);
+    assert_int_equal(app_qp(&user, &user_qp, QPT_RC, &user_cq, 0, 0), 0);
+    kit_status = 0;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    app_close(&root);
+    app_close(&user);
+    app_close(&other);
+    rnic_destroy(rnic);
+    event_loop_destroy(loop);
+    return 0;
+}
+
+/* ---- what CTL_SHOW tells ---- */
+
+static json_t *shown_to(struct app *a, uint32_t what)
+{
+    struct ctl_msg m = {.show.what = what};
+    struct ctl_call k = {0};
+    char text[65536];
+    json_t *value;
+
+    assert_int_equal(kit_call(a->session, CTL_SHOW, &m, &k, true), 0);
+    assert_true(k.reply.show.length < sizeof(text));
+    assert_int_equal(read(k.out_fd[0], text, sizeof(text)), (ssize_t)k.reply.show.length);
+    close(k.out_fd[0]);
+    value = json_loadb(text, k.reply.show.length, 0, NULL);
+    assert_non_null(value);
+    return value;
+}
+
+static size_t rows(const json_t *shown, const char *list)
+{
+    return json_array_size(json_object_get(shown, list));
+}
+
+static json_t *member(const json_t *shown, const char *list, size_t row, const char *name)
+{
+    return json_object_get(json_array_get(json_object_get(shown, list), row), name);
+}
+
+static json_int_t number(const json_t *shown, const char *list, size_t row, const char *name)
+{
+    return json_integer_value(member(shown, list, row, name));
+}
+
+static json_int_t others(const json_t *shown, const char *name)
+{
+    return json_integer_value(json_object_get(json_object_get(shown, "others"), name));
+}
+
+/* The PSNs of a user's own connections are not shown to the user: two programs of one user need not
+ * trust each other. */
+static void test_own_objects(void **state)
+{
+    json_t *shown;
+
+    app_ready(&user_qp, user_qp.qpn, 5);
+    shown = shown_to(&user, CTL_SHOW_ALL);
+    assert_int_equal(rows(shown, "clients"), 1);
+    assert_int_equal(number(shown, "clients", 0, "uid"), UID);
+    assert_int_equal(rows(shown, "qps"), 1);
+    assert_int_equal(number(shown, "qps", 0, "qpn"), user_qp.qpn);
+    assert_int_equal(number(shown, "qps", 0, "dest_qpn"), user_qp.qpn);
+    assert_null(member(shown, "qps", 0, "sq_psn"));
+    assert_null(member(shown, "qps", 0, "rq_psn"));
+    assert_int_equal(rows(shown, "mrs"), 1);
+    assert_int_equal(number(shown, "mrs", 0, "length"), KIT_BYTES);
+    assert_null(member(shown, "mrs", 0, "address"));
+    json_decref(shown);
+}
+
+static void test_objects_of_others(void **state)
+{
+    json_t *shown = shown_to(&other, CTL_SHOW_ALL);
+
+    assert_int_equal(rows(shown, "clients"), 1);
+    assert_int_equal(rows(shown, "qps"), 0);
+    assert_int_equal(rows(shown, "mrs"), 1);
+    assert_int_equal(others(shown, "clients"), 2);
+    assert_int_equal(others(shown, "qps"), 2);
+    assert_int_equal(others(shown, "mrs"), 2);
+    assert_int_equal(others(shown, "flows"), 0);
+    json_decref(shown);
+}
+
+static void test_root_sees_all(void **state)
+{
+    json_t *shown;
+
+    app_ready(&root_qp, root_qp.qpn, 5);
+    shown = shown_to(&root, CTL_SHOW_ALL);
+    assert_int_equal(rows(shown, "clients"), 3);
+    assert_int_equal(rows(shown, "qps"), 2);
+    assert_int_equal(rows(shown, "mrs"), 3);
+    assert_non_null(member(shown, "qps", 0, "sq_psn"));
+    assert_non_null(member(shown, "qps", 0, "rq_psn"));
+    assert_non_null(member(shown, "mrs", 1, "address"));
+    assert_null(json_object_get(shown, "others"));
+    json_decref(shown);
+}
+
+/* As root, though its uid is not 0. */
+static void test_own_user_sees_all(void **state)
+{
+    char *text = rnic_show(rnic, geteuid());
+    json_t *shown = json_loads(text, 0, NULL);
+
+    assert_int_equal(rows(shown, "clients"), 3);
+    json_decref(shown);
+    free(text);
+}
+
+/* A program names itself. */
+static void test_name_with_controls(void **state)
+{
+    json_t *shown;
+
+    strcpy(user.session->comm, "a\x1b[2J\x9b \xff");
+    shown = shown_to(&user, CTL_SHOW_ALL);
+    assert_string_equal(json_string_value(member(shown, "clients", 0, "comm")),
+                        "a\\x1b[2J\\x9b \\xff");
+    json_decref(shown);
+}
+
+static void test_trace(void **state)
+{
+    struct trace *trace;
+    json_t *shown;
+
+    app_ready(&user_qp, user_qp.qpn, 5); /* INIT, RTR, RTS */
+    trace = (struct trace *)engine_trace(user.session->device->port[0]->engine);
+    trace_put(trace, 0, TRACE_TIMEOUT, user_qp.qpn, 4711, 6);
+    trace_put(trace, 0, TRACE_NAK, user_qp.qpn, 0x60, 4711);
+    trace_put(trace, 0, TRACE_DROP, 0xABCDEF, DROP_unknown_qpn, 0);
+    shown = shown_to(&other, CTL_SHOW_TRACE);
+    assert_int_equal(rows(shown, "trace"), 0);
+    assert_int_equal(json_integer_value(json_object_get(shown, "hidden")), 6);
+    json_decref(shown);
+    shown = shown_to(&user, CTL_SHOW_TRACE);
+    assert_int_equal(rows(shown, "trace"), 5);
+    assert_int_equal(json_integer_value(json_object_get(shown, "hidden")), 1);
+    assert_string_equal(json_string_value(member(shown, "trace", 3, "what")), "6 retries left");
+    assert_string_equal(json_string_value(member(shown, "trace", 4, "what")), "AETH syndrome 0x60");
+    json_decref(shown);
+    shown = shown_to(&root, CTL_SHOW_TRACE);
+    assert_int_equal(rows(shown, "trace"), 6);
+    assert_null(json_object_get(shown, "hidden"));
+    assert_string_equal(json_string_value(member(shown, "trace", 3, "what")),
+                        "from PSN 4711, 6 retries left");
+    json_decref(shown);
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        T(test_own_objects),       T(test_objects_of_others),  T(test_root_sees_all),
+        T(test_own_user_sees_all), T(test_name_with_controls), T(test_trace),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
