@@ -119,7 +119,7 @@ def left_over_markers(root, files):
 # State that has one writer: how it is named in code, the fields, and the files that may assign them.
 WRITERS = (
     ("resp", "epsn|msn|nak_sent|ack_pending|syndrome|ack_psn|res_head|res_pending", "responder/resp_commit"),
-    ("req", "tail|send|head|pkt|next_psn|max_psn|una|ack_req|rd_outstanding", "requester/req_commit"),
+    ("req", "tail|send|head|pkt|next_psn|max_psn|una|ack_asked_psn|rd_outstanding", "requester/req_commit"),
 )
 TRANSPORT = "lib/transport/"
 

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The engine, as the rooms of the transport see it: its lists, and the jobs of the call in
+ * The engine, as the folders of the transport see it: its lists, and the jobs of the call in
  * progress.
  *
- * A room never posts a completion and never changes a queue pair's state by itself: it records a
- * fault, a slot's status or an acknowledged PSN. complete.c turns these records into CQEs in order
- * and into changes of state: once per call into the engine, after all memory has been moved.
+ * The folders of the packet path post no CQE and change no queue pair's state themselves: they
+ * record a fault, a slot's status or an acknowledged PSN. complete.c turns these records into CQEs
+ * in order and into changes of state: once per call into the engine, after all memory has been
+ * moved. Receive CQEs are posted before that, in one of two ways. resp_send.c posts those of a
+ * batch of SENDs, whose bytes it has just copied. complete_recvs posts all others once queued
+ * copies are done: at the end of a received burst, or earlier when engine.completion is full.
  */
 #ifndef UROCE_ENGINE_PRIVATE_H
 #define UROCE_ENGINE_PRIVATE_H
@@ -79,8 +82,8 @@ struct engine {
     struct mr_cache mrs;
     struct mem_batch batch; /* copies that are queued */
     bool copies_failed;     /* some rx_job has copy_failed */
-    unsigned jobs;
-    unsigned sealed; /* the first of the jobs, which are ready; tx_job describes the others */
+    unsigned jobs;          /* packets built in this call */
+    unsigned sealed;        /* this many, from the first on, are ready: tx_job has the others */
     struct tx_job tx_job[FRAME_BURST];
     struct rx_job rx_job[FRAME_BURST];
     /* Engines that got the frame which is being processed. */
@@ -97,7 +100,7 @@ static inline void engine_tx_ready(struct engine *e, struct qp *qp)
 {
     if (!qp->in_tx_list) {
         qp->in_tx_list = true;
-        qp->tx_burst = 0;
+        qp->quantum_used = 0;
         TAILQ_INSERT_TAIL(&e->tx_list, qp, tx_link);
     }
 }

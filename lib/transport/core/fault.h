@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the peer or the application did wrong, as the responder sees it, and what follows from it:
- * one table (volume 1, tables 52 to 54 of 9.9).
+ * one table (volume 1, tables 52 to 54 of 9.9). resp_fault applies a row. Two faults are found
+ * outside of the responder and recorded without it, so their syndromes and counters do not apply:
+ * FAULT_QUEUE_INDEX of a send queue (req_take.c), and FAULT_CQ_OVERRUN (post.c, always). A work
+ * queue for raw packets uses recv_status alone (raw_wq.c).
  */
 #ifndef UROCE_FAULT_H
 #define UROCE_FAULT_H
@@ -27,7 +30,7 @@ enum fault {
     FAULT_RECV_MALFORMED,  /* the receive entry makes no sense */
     FAULT_QUEUE_INDEX,     /* the application's producer index makes no sense */
     FAULT_MEMORY,          /* the application's memory could not be reached */
-    FAULT_CQ_OVERRUN,
+    FAULT_CQ_OVERRUN,      /* a CQE did not fit its completion queue */
     FAULT_COUNT,
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The queue pair, as the rooms of the transport see it. Who may write what: ../README.md. */
+/* The queue pair, as the folders of the transport see it. Who may write what: ../README.md. */
 #ifndef UROCE_QP_H
 #define UROCE_QP_H
 
@@ -28,10 +28,11 @@ struct qp {
     uint8_t service; /* enum pkt_service, SERVICE_RAW */
     uint16_t access; /* enum mem_access, remote rights */
     bool in_tx_list, in_touched;
-    /* Replies and requests alternate: packets of the replies' last turn, 0: the turn is theirs. */
-    uint8_t resp_turn;
+    /* Responses and requests alternate (tx_turn.c): packets of the responses that were sent last;
+     * 0: responses are next. */
+    uint8_t resp_last;
     bool comm_est_raised;
-    uint8_t tx_burst; /* packets sent in this turn of the queue pair */
+    uint8_t quantum_used; /* packets sent of the quantum (tx_burst.c) */
     /* Consecutive packets that one other engine forwarded: see rx_forward.c. */
     uint8_t misplaced_lane;
     uint16_t misplaced_count, misplaced_limit;

@@ -171,7 +171,7 @@ static void take_values(struct qp *qp, const struct qp_attr *attr, uint32_t mask
     if (mask & QPA_RETRY_CNT)
         qp->req.retry_left = attr->retry_cnt;
     if (mask & QPA_RNR_RETRY)
-        qp->req.rnr_left = attr->rnr_retry;
+        qp->req.rnr_retry_left = attr->rnr_retry;
 }
 
 void engine_qp_redirect(struct engine *e, struct qp *qp, const uint8_t mac[6])

@@ -25,7 +25,7 @@ unsigned req_batch_segments(struct engine *e, struct qp *qp, struct frame *frame
     uint32_t word = bth_first_word(OPCODE(PKT_RC, req_ops[s->wqe.h.opcode & 15].middle), 0, 0);
     uint32_t bth_len = BTH_LEN + qp->mtu + ICRC_LEN;
     bool asked = qp->timer.deadline == NS_NEVER;
-    psn_t p = req->next_psn, ack_req = req->ack_req;
+    psn_t p = req->next_psn, ack_asked_psn = req->ack_asked_psn;
     unsigned i;
 
     n = e->sealed == e->jobs ? min_of(n, segments_left(qp, s)) : 0;
@@ -33,7 +33,7 @@ unsigned req_batch_segments(struct engine *e, struct qp *qp, struct frame *frame
         const uint8_t *source =
             sg_source(e, qp->pd, s->wqe.sge, s->wqe.h.num_sge, (req->pkt + i) * qp->mtu, qp->mtu);
         uint8_t *frame = frames[i].data, *bth = frame + qp->encap.len;
-        bool ack = req_asks_for_ack(req, p, ack_req, 0);
+        bool ack = req_asks_for_ack(req, p, ack_asked_psn, 0);
 
         if (!source)
             break;
@@ -42,13 +42,13 @@ unsigned req_batch_segments(struct engine *e, struct qp *qp, struct frame *frame
         bth_put_last_word(bth, (ack ? BTH_ACK_REQ : 0) | p.v);
         frames[i].len = tx_seal_copy(&frames[i], &qp->encap, bth_len, source, qp->mtu);
         if (ack)
-            ack_req = p;
+            ack_asked_psn = p;
         asked |= ack;
     }
     if (!i)
         return 0;
     e->sealed += i;
     tx_count(e, qp, qp->encap.priority, i, (uint64_t)i * frames->len);
-    req_commit_segments(e, qp, i, ack_req, asked);
+    req_commit_segments(e, qp, i, ack_asked_psn, asked);
     return i;
 }

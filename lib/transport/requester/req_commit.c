@@ -21,10 +21,10 @@ void req_reset(struct qp *qp, psn_t first)
     req->tail = req->send = req->head = 0;
     req->pkt = 0;
     req->next_psn = req->max_psn = req->una = first;
-    req->ack_req = psn_prev(first);
+    req->ack_asked_psn = psn_prev(first);
     req->rd_outstanding = 0;
     req->retry_left = qp->attr.retry_cnt;
-    req->rnr_left = qp->attr.rnr_retry;
+    req->rnr_retry_left = qp->attr.rnr_retry;
     req->stalls = 0;
     req->rnr_wait = req->implied_nak = req->drained = false;
 }
@@ -44,7 +44,7 @@ void req_commit_packet(struct engine *e, struct qp *qp, struct send_slot *s, boo
     struct requester *req = &qp->req;
 
     if (asked)
-        req->ack_req = req->next_psn;
+        req->ack_asked_psn = req->next_psn;
     if (!psn_eq(req->next_psn, req->max_psn))
         counter_inc(&qp->counters.retransmits);
     if (op_is_read_or_atomic(s->wqe.h.opcode)) {
@@ -70,12 +70,13 @@ void req_commit_packet(struct engine *e, struct qp *qp, struct send_slot *s, boo
     check_window(qp);
 }
 
-void req_commit_segments(struct engine *e, struct qp *qp, unsigned n, psn_t ack_req, bool asked)
+void req_commit_segments(struct engine *e, struct qp *qp, unsigned n, psn_t ack_asked_psn,
+                         bool asked)
 {
     struct requester *req = &qp->req;
 
     req->pkt += n;
-    req->ack_req = ack_req;
+    req->ack_asked_psn = ack_asked_psn;
     req->next_psn = req->max_psn = psn_add(req->next_psn, n);
     if (asked)
         req_arm_timer(e, qp);
@@ -92,7 +93,7 @@ void req_commit_messages(struct engine *e, struct qp *qp, unsigned n, psn_t last
     req->send += n;
     if (reads)
         req->rd_outstanding += n;
-    req->ack_req = last;
+    req->ack_asked_psn = last;
     req->next_psn = req->max_psn = next;
     req_arm_timer(e, qp);
     check_window(qp);
@@ -124,7 +125,7 @@ void req_rewind(struct qp *qp, psn_t p)
     }
     req->send = i;
     req->next_psn = p;
-    req->ack_req = psn_prev(req->una);
+    req->ack_asked_psn = psn_prev(req->una);
     check_window(qp);
 }
 

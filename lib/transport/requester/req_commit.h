@@ -22,9 +22,10 @@ void req_commit_local(struct requester *req);
  * position is past the PSNs of all its responses. Unreliable packets are complete thereby. */
 void req_commit_packet(struct engine *e, struct qp *qp, struct send_slot *s, bool asked);
 
-/* n packets, neither first nor last of their message, were built. ack_req: the last packet that
- * asked for an acknowledge; asked: one of these did, or the timer does not run. */
-void req_commit_segments(struct engine *e, struct qp *qp, unsigned n, psn_t ack_req, bool asked);
+/* n packets, neither first nor last of their message, were built. ack_asked_psn: of the last packet
+ * that asked for an ACK; asked: one of these did, or the timer does not run. */
+void req_commit_segments(struct engine *e, struct qp *qp, unsigned n, psn_t ack_asked_psn,
+                         bool asked);
 
 /* n WQEs were taken and sent, a packet each; the last one, `last`, asks for an acknowledge, and the
  * next PSN is `next`. reads: they are READs. */

@@ -23,8 +23,8 @@ static void fill_packet(const struct qp *qp, const struct send_slot *s, struct p
     p->pkey = PKEY_DEFAULT;
     p->dest_qpn = qp->dest_qpn;
     p->psn = qp->req.next_psn;
-    p->ack_req =
-        qp_is_reliable(qp) && req_asks_for_ack(&qp->req, qp->req.next_psn, qp->req.ack_req, flags);
+    p->ack_req = qp_is_reliable(qp) &&
+                 req_asks_for_ack(&qp->req, qp->req.next_psn, qp->req.ack_asked_psn, flags);
     p->solicited = (flags & PF_END) && (w->flags & SQE_SOLICITED);
     p->payload_len = flags & PF_PAYLOAD ? min_of(s->len - off, qp->mtu) : 0;
     if (flags & PF_IMM)

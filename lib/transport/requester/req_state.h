@@ -32,10 +32,10 @@ struct requester {
     psn_t next_psn;          /* of that packet */
     psn_t max_psn;           /* the first PSN that was never sent */
     psn_t una;               /* the oldest unacknowledged PSN */
-    psn_t ack_req;           /* of the last packet that asked for an acknowledge */
+    psn_t ack_asked_psn;     /* of the last packet that asked for an ACK */
     uint32_t rd_outstanding; /* READs and atomics between tail and send without their response */
     uint32_t window;         /* PSNs that may be unacknowledged */
-    uint8_t retry_left, rnr_left;
+    uint8_t retry_left, rnr_retry_left;
     uint8_t stalls;   /* timeouts since the last answer, or since the source port changed */
     bool rnr_wait;    /* the peer was not ready: nothing is sent until the timer fires */
     bool implied_nak; /* rewound for a lost response; not again before progress */

@@ -78,10 +78,10 @@ bool req_gather(struct engine *e, struct qp *qp, struct send_slot *s, uint8_t *p
 
 /* Whether the packet at PSN p asks for an acknowledge: the last packet of a message
  * does, and one in each quarter of a window. */
-static inline bool req_asks_for_ack(const struct requester *req, psn_t p, psn_t ack_req,
+static inline bool req_asks_for_ack(const struct requester *req, psn_t p, psn_t ack_asked_psn,
                                     uint16_t pkt_flags)
 {
-    return (pkt_flags & PF_END) || (uint32_t)psn_diff(p, ack_req) >= req->window / 4;
+    return (pkt_flags & PF_END) || (uint32_t)psn_diff(p, ack_asked_psn) >= req->window / 4;
 }
 
 /* ---- local_op.c ---- */

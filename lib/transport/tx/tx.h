@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The transmit path: tx_burst.c lets queue pairs take turns, tx_turn.c fills one turn. */
+/*
+ * The transmit path. tx_burst.c decides which queue pair sends, and how many packets in a row;
+ * tx_turn.c builds the next packets of one queue pair.
+ */
 #ifndef UROCE_TX_H
 #define UROCE_TX_H
 
 #include "engine_private.h"
 
-/* Builds up to n packets of qp, the first one into frames[0], which is that of job e->jobs. Returns
- * how many; the first e->sealed jobs are ready to be sent. */
+/* Builds the next packets of qp, a batch or a single one: up to n, the first one into frames[0],
+ * which is that of job e->jobs. Returns how many; the first e->sealed jobs are ready to be sent. To
+ * be called again until qp has had its quantum, or 0 is returned. */
 unsigned tx_take_turn(struct engine *e, struct qp *qp, struct frame *frames, unsigned n);
 
 /* Ends a packet whose payload is there, or is copied now: ICRC, length, counters. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The transmit path of a burst, pulled by the host: queue pairs take turns; headers are built into
- * the lent frames, and payloads that are not mapped are queued; then these are copied, and the
- * packets whose payload arrived as a whole are sealed.
+ * The transmit path of a burst, pulled by the host: queue pairs send a quantum each, round-robin; a
+ * queue pair that is alone has no quantum. Headers are built into the lent frames, and payloads
+ * that are not mapped are queued; then these are copied, and the packets whose payload arrived as a
+ * whole are sealed.
  */
 #include "completion.h"
 #include "invariant.h"
@@ -10,11 +11,12 @@
 #include "sg.h"
 #include "tx.h"
 
-#define TX_QUANTUM 16 /* packets that a queue pair sends before the next one's turn */
+/* The quantum: packets that a queue pair sends, in one call or several, before the next one may. */
+#define TX_QUANTUM 16
 
 static void next_turn(struct engine *e, struct qp *qp)
 {
-    qp->tx_burst = 0;
+    qp->quantum_used = 0;
     TAILQ_REMOVE(&e->tx_list, qp, tx_link);
     TAILQ_INSERT_TAIL(&e->tx_list, qp, tx_link);
 }
@@ -26,7 +28,7 @@ static void fill_jobs(struct engine *e, struct frame *frames, unsigned n)
     e->jobs = e->sealed = 0;
     while (e->jobs < n && (qp = TAILQ_FIRST(&e->tx_list))) {
         bool alone = !TAILQ_NEXT(qp, tx_link);
-        unsigned turn = alone ? n : (unsigned)(TX_QUANTUM - qp->tx_burst);
+        unsigned turn = alone ? n : (unsigned)(TX_QUANTUM - qp->quantum_used);
         unsigned taken = tx_take_turn(e, qp, &frames[e->jobs], min_of(n - e->jobs, turn));
 
         if (!taken) {
@@ -35,8 +37,8 @@ static void fill_jobs(struct engine *e, struct frame *frames, unsigned n)
             continue;
         }
         e->jobs += taken;
-        qp->tx_burst = (uint8_t)(qp->tx_burst + taken);
-        if (qp->tx_burst >= TX_QUANTUM)
+        qp->quantum_used = (uint8_t)(qp->quantum_used + taken);
+        if (qp->quantum_used >= TX_QUANTUM)
             next_turn(e, qp);
     }
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One turn of a queue pair: its allowance is asked once, then responses and requests share the
- * frames, batches where packets are alike, single packets where not.
+ * The next packets of a queue pair: a batch where packets are alike, else a single one. Each call
+ * asks the queue pair's allowance once. Responses and requests alternate from call to call.
  */
 #include "requester.h"
 #include "responder.h"
@@ -9,7 +9,8 @@
 #include "tx.h"
 #include "tx_allowance.h"
 
-#define TURN_SHORT 8 /* packets in which responses and requests alternate, if both are short */
+/* Packets of responses before those of requests, and the reverse, if both are short messages. */
+#define ALTERNATE_SHORT 8
 
 /* ---- batches ---- */
 
@@ -33,25 +34,25 @@ static bool may_have_request(const struct qp *qp)
 /*
  * Responses to READs are pending. Responses and requests alternate: packet by packet, or some at a
  * time where both are of one packet each, because otherwise the side with the long messages would
- * hold back the other. If there is no request, or none that may be sent, responses take the whole
- * turn.
+ * hold back the other. If there is no request, or none that may be sent, responses take all
+ * frames.
  */
 static unsigned alternate(struct engine *e, struct qp *qp, struct frame *frames, unsigned n,
                           const struct tx_allowance *allow)
 {
-    unsigned most = min_of(n, allow->responses), few = min_of(most, TURN_SHORT), taken;
+    unsigned most = min_of(n, allow->responses), few = min_of(most, ALTERNATE_SHORT), taken;
 
-    if (!qp->resp_turn) {
+    if (!qp->resp_last) {
         taken = may_have_request(qp)
                     ? resp_batch_replies(e, qp, frames, qp->req.pkt ? 1 : few, true)
                     : resp_batch_replies(e, qp, frames, most, false);
-        qp->resp_turn = (uint8_t)taken;
+        qp->resp_last = (uint8_t)taken;
         return taken;
     }
     taken =
-        take_requests(e, qp, frames, qp->req.pkt || qp->resp_turn == 1 ? 1 : few, allow->requests);
+        take_requests(e, qp, frames, qp->req.pkt || qp->resp_last == 1 ? 1 : few, allow->requests);
     if (taken)
-        qp->resp_turn = 0;
+        qp->resp_last = 0;
     else if (!allow->requests || !req_ready(e, qp)) /* else take_one sends the request */
         taken = resp_batch_replies(e, qp, frames, most, false);
     return taken;
@@ -71,8 +72,8 @@ static bool take_one(struct engine *e, struct qp *qp, struct frame *frame,
     job->encap = &qp->encap;
     job->failed = job->is_reply = false;
     job->source = NULL;
-    qp->resp_turn = !qp->resp_turn;
-    if (allow->responses && (qp->resp_turn || !request) && resp_reply(e, qp, job))
+    qp->resp_last = !qp->resp_last;
+    if (allow->responses && (qp->resp_last || !request) && resp_reply(e, qp, job))
         return true;
     return request && qp->ops->tx_request(e, qp, job);
 }
