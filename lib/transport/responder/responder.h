@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The responder. The path of a request: resp_check.c judges it by the rules of resp_rules.h,
- * resp_write.c, resp_send.c, resp_read.c or resp_execute.c (atomics, FLUSH) place its bytes,
- * resp_commit.c moves the expected PSN, resp_reply.c builds what is owed. The same files place
- * batches: they are the wide halves of these stages.
+ * The responder. The path of a request: resp_rx.c compares its PSN with the expected one,
+ * resp_check.c judges it by the rules of resp_rules.h, resp_write.c, resp_send.c, resp_read.c or
+ * resp_atomic.c (atomics, ATOMIC WRITE, FLUSH) place its bytes, resp_commit.c moves the expected
+ * PSN, resp_reply.c builds what is owed. Of a batch, resp_write.c, resp_send.c and resp_read.c
+ * admit and place the packets, and resp_rx.c and resp_read.c commit them.
  */
 #ifndef UROCE_RESPONDER_H
 #define UROCE_RESPONDER_H
@@ -14,7 +15,7 @@ struct rx_batch;
 
 /* ---- requests, one at a time: rx_request of service.c ---- */
 
-void resp_rx(struct engine *e, struct qp *qp, unsigned job);    /* RC, XRC: resp_execute.c */
+void resp_rx(struct engine *e, struct qp *qp, unsigned job);    /* RC, XRC: resp_rx.c */
 void resp_rx_uc(struct engine *e, struct qp *qp, unsigned job); /* resp_uc.c */
 void resp_rx_ud(struct engine *e, struct qp *qp, unsigned job); /* resp_ud.c */
 
@@ -24,11 +25,15 @@ enum fault resp_check(struct engine *e, struct qp *qp, unsigned job);
  * left (UC). xrc_srq: the SRQ that an XRC packet names; else NULL. */
 enum fault resp_take_recv(struct engine *e, struct qp *qp, struct srq *xrc_srq);
 
-/* Execute a request that resp_check has passed: its bytes are copied or queued. */
+/* Execute a request that resp_check has passed: its bytes are copied or queued. resp_execute (in
+ * resp_rx.c) is for a request of any kind; the others are for one kind each. */
 enum fault resp_execute(struct engine *e, struct qp *qp, unsigned job);
 enum fault resp_write(struct engine *e, struct qp *qp, unsigned job);
 enum fault resp_send(struct engine *e, struct qp *qp, unsigned job);
 void resp_read(struct engine *e, struct qp *qp, unsigned job);
+enum fault resp_atomic(struct engine *e, struct qp *qp, unsigned job);
+enum fault resp_atomic_write(struct engine *e, struct qp *qp, unsigned job);
+enum fault resp_flush(struct engine *e, struct qp *qp, unsigned job);
 /* resp_send.c: the message is complete: its receive WQE completes once the burst's bytes are
  * written. */
 struct rx_completion *resp_complete_recv(struct engine *e, struct qp *qp, unsigned job);
@@ -51,8 +56,8 @@ unsigned resp_place_writes(struct rx_batch *b, unsigned n);
 unsigned resp_place_segments(struct rx_batch *b, unsigned n);
 unsigned resp_place_sends(struct rx_batch *b, unsigned n);
 unsigned resp_place_reads(struct rx_batch *b, unsigned n);
-/* resp_execute.c, resp_read.c: n packets were placed; the acknowledge of the last one that asks for
- * one covers all of them. */
+/* resp_rx.c, resp_read.c: n packets were placed. One ACK, of the last one that asks for one, covers
+ * all of them. */
 void resp_commit_batch(struct rx_batch *b, unsigned n);
 void resp_commit_read_batch(struct rx_batch *b, unsigned n);
 
@@ -68,7 +73,8 @@ void resp_memory_fault(struct engine *e, struct qp *qp, unsigned job);
 /* resp_reply.c: builds the next reply; false: there is none after all. */
 bool resp_reply(struct engine *e, struct qp *qp, struct tx_job *job);
 /* resp_batch_reply.c: builds and seals up to n responses to READs; frames[0] is that of job
- * e->jobs. one_of_many: at most one packet of a READ of several. Returns how many. */
+ * e->jobs. one_of_many: a response to a READ of several packets is built only as the first of them,
+ * so that long READs do not take all frames. Returns how many. */
 unsigned resp_batch_replies(struct engine *e, struct qp *qp, struct frame *frames, unsigned n,
                             bool one_of_many);
 

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Executes atomics, ATOMIC WRITEs and FLUSHes that have been judged: after all bytes that earlier
+ * requests of the burst have left to be copied. Each gets its resource, and is answered later
+ * (resp_reply.c).
+ */
+#include "responder.h"
+#include "rx_flush.h"
+
+enum fault resp_atomic(struct engine *e, struct qp *qp, unsigned job)
+{
+    const struct pkt *p = &e->rx_job[job].pkt;
+    enum mem_atomic_op op = pkt_info(p)->kind == KIND_CMP_SWP ? MEM_CMP_SWP : MEM_FETCH_ADD;
+    struct mr_span span;
+    uint64_t original;
+    int err;
+
+    rx_flush(e); /* earlier WRITEs of this burst come first */
+    if (qp->fault)
+        return FAULT_NONE;
+    if (mr_check_remote(&e->mrs, p->atomic.rkey, resp_domain(e, qp, job), qp->qpn, p->atomic.va, 8,
+                        MEM_REMOTE_ATOMIC, &span) != MR_OK)
+        return FAULT_REMOTE_ACCESS;
+    err = mem_atomic(span.mr, span.addr, op, p->atomic.swap_add, p->atomic.compare, &original);
+    mr_span_end(&span);
+    if (err)
+        return FAULT_MEMORY;
+    resp_open_resource(qp, pkt_info(p)->kind, p->psn, 1)->original = original;
+    return FAULT_NONE;
+}
+
+/* A19.4.3: eight bytes at once, after all earlier requests and before all later ones. */
+enum fault resp_atomic_write(struct engine *e, struct qp *qp, unsigned job)
+{
+    const struct pkt *p = &e->rx_job[job].pkt;
+    struct mr_span span;
+    int err;
+
+    rx_flush(e);
+    if (qp->fault)
+        return FAULT_NONE;
+    if (mr_check_remote(&e->mrs, p->reth.rkey, resp_domain(e, qp, job), qp->qpn, p->reth.va, 8,
+                        MEM_REMOTE_WRITE, &span) != MR_OK)
+        return FAULT_REMOTE_ACCESS;
+    err = mem_store8(span.mr, span.addr, p->payload);
+    mr_span_end(&span);
+    if (err)
+        return FAULT_MEMORY;
+    resp_open_resource(qp, pkt_info(p)->kind, p->psn, 1);
+    return FAULT_NONE;
+}
+
+/* FLUSH: earlier WRITEs are visible when the queued copies are done (A19.4.2). */
+enum fault resp_flush(struct engine *e, struct qp *qp, unsigned job)
+{
+    rx_flush(e);
+    if (!qp->fault)
+        resp_open_resource(qp, KIND_FLUSH, e->rx_job[job].pkt.psn, 1);
+    return FAULT_NONE;
+}
