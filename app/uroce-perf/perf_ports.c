@@ -136,8 +136,11 @@ static int add_port(struct perf_ports *ports, unsigned port)
 int perf_ports_open(struct perf_ports *ports, const struct perf_options *o, char *error,
                     size_t size)
 {
-    struct rnic_config rc = {
-        .workers = (unsigned)o->workers, .mem = &perf_memory, .version = UROCE_VERSION};
+    static const uint64_t secret[2] = {1, 1}; /* every run has the same numbers */
+    struct rnic_config rc = {.workers = (unsigned)o->workers,
+                             .mem = &perf_memory,
+                             .version = UROCE_VERSION,
+                             .secret = secret};
     int err;
 
     ports->count = max_of(ports->devices, 1u);

@@ -59,6 +59,10 @@ struct rnic_config {
     const char *version;
     const int
         *uffd_device; /**< /dev/userfaultfd, for applications that ask for it; NULL: for none */
+    /** Two random numbers that order the numbers of queue pairs, other objects and keys, for tests
+     * and measurements that must repeat; zeros: numbers count up. NULL: the kernel's, which are
+     * secret. */
+    const uint64_t *secret;
     ns_t (*clock)(
         void); /**< NULL: worker_time; hosts that call worker_poll with another time set it */
 };

@@ -3,52 +3,12 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "common.h"
 #include "mem.h"
+#include "permute.h"
 
 #define ID_BITS   24 /* of (generation, slot), and of its permutation in the key */
 #define HALF_BITS (ID_BITS / 2)
-#define HALF_MASK ((1u << HALF_BITS) - 1)
 #define TAG_BITS  8
-#define ROUNDS    4
-
-/* One round's pseudo-random function of half an id. */
-static uint32_t scramble(const struct mr_table *t, unsigned round, uint32_t half)
-{
-    uint64_t x = (round + 1) << HALF_BITS | half;
-
-    x = (x ^ t->secret[round & 1]) * UINT64_C(0xd1342543de82ef95);
-    x ^= x >> 32;
-    x = (x ^ t->secret[~round & 1]) * UINT64_C(0xaf251af3b0f025b5);
-    return (uint32_t)(x >> (64 - HALF_BITS));
-}
-
-/* The secret permutation: a Feistel network, which is invertible for every function scramble(). */
-static uint32_t permute(const struct mr_table *t, uint32_t id)
-{
-    uint32_t left = id >> HALF_BITS, right = id & HALF_MASK;
-
-    for (unsigned round = 0; round < ROUNDS; round++) {
-        uint32_t swap = right;
-
-        right = left ^ scramble(t, round, right);
-        left = swap;
-    }
-    return left << HALF_BITS | right;
-}
-
-static uint32_t unpermute(const struct mr_table *t, uint32_t id)
-{
-    uint32_t left = id >> HALF_BITS, right = id & HALF_MASK;
-
-    for (unsigned round = ROUNDS; round-- > 0;) {
-        uint32_t swap = left;
-
-        left = right ^ scramble(t, round, left);
-        right = swap;
-    }
-    return left << HALF_BITS | right;
-}
 
 int mr_table_init(struct mr_table *t, uint32_t slots, const uint64_t secret[2])
 {
@@ -80,9 +40,14 @@ void mr_table_fini(struct mr_table *t)
 static uint32_t make_key(const struct mr_table *t, uint32_t slot, uint8_t tag)
 {
     uint32_t id = ((uint32_t)t->generation[slot] << t->slot_bits | slot) & ((1u << ID_BITS) - 1);
-    uint32_t key = permute(t, id) << TAG_BITS | tag;
+    uint32_t key = permute_bits(t->secret, HALF_BITS, id) << TAG_BITS | tag;
 
     return key ? key : 1; /* the same id with another tag: no other slot has it */
+}
+
+static uint32_t slot_of(const struct mr_table *t, uint32_t key)
+{
+    return unpermute_bits(t->secret, HALF_BITS, key >> TAG_BITS) & (t->slots - 1);
 }
 
 int mr_insert(struct mr_table *t, struct mem_region *mr, uint8_t tag)
@@ -106,7 +71,7 @@ int mr_insert(struct mr_table *t, struct mem_region *mr, uint8_t tag)
 void mr_remove(struct mr_table *t, struct mem_region *mr)
 {
     uint32_t key = atomic_load_explicit(&mr->key, memory_order_relaxed);
-    uint32_t slot = unpermute(t, key >> TAG_BITS) & (t->slots - 1);
+    uint32_t slot = slot_of(t, key);
 
     if (atomic_load_explicit(&t->region[slot], memory_order_relaxed) != mr)
         return;
@@ -118,7 +83,7 @@ void mr_remove(struct mr_table *t, struct mem_region *mr)
 
 struct mem_region *mr_lookup(const struct mr_table *t, uint32_t key)
 {
-    uint32_t slot = unpermute(t, key >> TAG_BITS) & (t->slots - 1);
+    uint32_t slot = slot_of(t, key);
     struct mem_region *mr = atomic_load_explicit(&t->region[slot], memory_order_acquire);
 
     /* The whole key must match, with its generation and tag. */

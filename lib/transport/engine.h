@@ -86,9 +86,10 @@ struct qp_table;
 /**
  * Create an empty table. Control thread.
  *
+ * @param secret  Random numbers that order the numbers given; copied. NULL or zeros: they count up.
  * @return  The table; NULL: out of memory.
  */
-struct qp_table *qp_table_create(void);
+struct qp_table *qp_table_create(const uint64_t secret[2]);
 
 /**
  * Free a table that is empty. Control thread.
@@ -122,9 +123,10 @@ struct srq_table;
 /**
  * Create an empty table. Control thread.
  *
+ * @param secret  Random numbers that order the numbers given; copied. NULL or zeros: they count up.
  * @return  The table; NULL: out of memory.
  */
-struct srq_table *srq_table_create(void);
+struct srq_table *srq_table_create(const uint64_t secret[2]);
 
 /**
  * Free a table that is empty. Control thread.
@@ -151,9 +153,10 @@ struct ah_table;
 /**
  * Create an empty table. Control thread.
  *
+ * @param secret  Random numbers that order the numbers given; copied. NULL or zeros: they count up.
  * @return  The table; NULL: out of memory.
  */
-struct ah_table *ah_table_create(void);
+struct ah_table *ah_table_create(const uint64_t secret[2]);
 
 /**
  * Free a table that is empty. Control thread.

@@ -37,9 +37,10 @@ struct wq_table;
 /**
  * Create an empty table. Control thread.
  *
+ * @param secret  Random numbers that order the numbers given; copied. NULL or zeros: they count up.
  * @return  The table; NULL: out of memory.
  */
-struct wq_table *wq_table_create(void);
+struct wq_table *wq_table_create(const uint64_t secret[2]);
 
 /**
  * Free a table that is empty. Control thread.

@@ -62,7 +62,7 @@ static void side_init(struct side *s, uint8_t number)
     s->port.mac[5] = gid.mac[5] = number;
     gid_table_add(&s->gids, &gid);
     s->port.gids = &s->gids;
-    s->qps = qp_table_create();
+    s->qps = qp_table_create(NULL);
     mr_table_init(&s->mrs, 16, secret);
     s->memory = zeroed(1 << 20);
     s->mr = (struct mem_region){.pd = PD,

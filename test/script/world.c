@@ -91,9 +91,9 @@ void world_open(struct script *s)
     s->kit = kit_create(&(struct kit_config){.seed = 1});
     s->node = &s->kit->node[0];
     s->peer = &s->kit->node[1];
-    s->qps = qp_table_create();
-    s->srqs = srq_table_create();
-    s->ahs = ah_table_create();
+    s->qps = qp_table_create(NULL);
+    s->srqs = srq_table_create(NULL);
+    s->ahs = ah_table_create(NULL);
     s->start = s->now = NS_PER_SEC + 321;
     s->next_wr = 1;
     s->next_recv = 101;

@@ -3,9 +3,9 @@
  * Objects shared by queue pairs: WQEs of a shared receive queue, address handles, and the list of
  * completion queues to notify after a call into the engine.
  */
-#include "rules.h"
 #include "engine_private.h"
 #include "id_tables.h"
+#include "rules.h"
 
 #define MEMBERS (2 * FRAME_BURST + 2) /* more completion queues than the engine remembers */
 #define QKEY    0x1234
@@ -38,7 +38,7 @@ static void shared_places_come_back(void **state)
 
 static void destroyed_handle_is_not_found(void **state)
 {
-    struct ah_table *t = ah_table_create();
+    struct ah_table *t = ah_table_create(NULL);
     struct address_vector av = {.gid_type = GID_TYPE_ROCE_V2, .vlan = VLAN_NONE};
     struct address_handle *ah;
     uint32_t number;

@@ -249,8 +249,8 @@ static int create_engine(struct run *r)
     struct engine_config config;
 
     r->port.promiscuous = true;
-    r->qps = qp_table_create();
-    r->ahs = ah_table_create();
+    r->qps = qp_table_create(NULL);
+    r->ahs = ah_table_create(NULL);
     comp_queue_init(&r->cq, alloc_segment(cq_segment_bytes(CQ_SIZE, 1)), CQ_SIZE, 1);
     r->reader = (struct cq_reader){.shared = r->cq.shared, .size = CQ_SIZE, .lanes = 1};
     for (unsigned i = 0; i < FRAME_BURST; i++)

@@ -124,28 +124,40 @@ struct waker *rnic_waker(struct rnic *r)
     return NULL;
 }
 
+/* One for each kind's numbers or handles; and of address handles, which have both, and keys. */
+enum { SECRET_AH = OBJ_KINDS, SECRET_KEYS, SECRETS };
+
+static int make_secrets(const struct rnic *r, uint64_t secret[SECRETS][2])
+{
+    if (!r->config.secret)
+        return random_bytes(secret, SECRETS * sizeof(secret[0]));
+    for (unsigned i = 0; i < SECRETS; i++)
+        memcpy(secret[i], r->config.secret, sizeof(secret[i]));
+    return 0;
+}
+
 static int create_tables(struct device *d)
 {
     static const uint32_t limit[OBJ_KINDS] = {
         [OBJ_PD] = LIMIT_PD, [OBJ_MR] = LIMIT_MR,           [OBJ_CHANNEL] = LIMIT_CHANNEL,
         [OBJ_CQ] = LIMIT_CQ, [OBJ_MW] = LIMIT_MW,           [OBJ_XRCD] = LIMIT_XRCD,
         [OBJ_AH] = LIMIT_AH, [OBJ_RWQ_IND] = LIMIT_RWQ_IND, [OBJ_FLOW] = LIMIT_FLOW};
-    uint64_t secret[2];
-    int err = random_bytes(secret, sizeof(secret));
+    uint64_t secret[SECRETS][2];
+    int err = make_secrets(d->rnic, secret);
 
     if (err)
         return err;
     for (unsigned i = 0; i < OBJ_KINDS; i++)
-        handle_table_init(&d->handles[i], limit[i]);
+        handle_table_init(&d->handles[i], limit[i], secret[i]);
     LIST_INIT(&d->xrc_domains);
-    d->qps = qp_table_create();
-    d->srqs = srq_table_create();
-    d->ahs = ah_table_create();
-    d->wqs = wq_table_create();
+    d->qps = qp_table_create(secret[OBJ_QP]);
+    d->srqs = srq_table_create(secret[OBJ_SRQ]);
+    d->ahs = ah_table_create(secret[SECRET_AH]);
+    d->wqs = wq_table_create(secret[OBJ_WQ]);
     TAILQ_INIT(&d->flow_list);
     if (!d->qps || !d->srqs || !d->ahs || !d->wqs)
         return -ENOMEM;
-    return mr_table_init(&d->mrs, LIMIT_MR, secret);
+    return mr_table_init(&d->mrs, LIMIT_MR, secret[SECRET_KEYS]);
 }
 
 /* The part of the port that a worker has: a queue and an engine. */

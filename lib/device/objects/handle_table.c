@@ -7,9 +7,10 @@
 
 #include "common.h"
 
-void handle_table_init(struct handle_table *t, uint32_t limit)
+void handle_table_init(struct handle_table *t, uint32_t limit, const uint64_t secret[2])
 {
     *t = (struct handle_table){.limit = limit};
+    permutation_init(&t->order, limit, secret);
 }
 
 void handle_table_fini(struct handle_table *t)
@@ -55,19 +56,24 @@ uint32_t handle_add(struct handle_table *t, struct object *o)
         t->free_count--;
     }
     t->slot[slot] = o;
-    return slot + 1;
+    return permute(&t->order, slot) + 1;
 }
 
 void handle_remove(struct handle_table *t, uint32_t handle)
 {
-    t->slot[handle - 1] = NULL;
-    t->free[(t->free_head + t->free_count) % t->room] = handle - 1;
+    uint32_t slot = unpermute(&t->order, handle - 1);
+
+    t->slot[slot] = NULL;
+    t->free[(t->free_head + t->free_count) % t->room] = slot;
     t->free_count++;
 }
 
 struct object *handle_get(const struct handle_table *t, uint32_t handle)
 {
-    if (!handle || handle > t->used)
+    uint32_t slot;
+
+    if (!handle || handle > t->limit)
         return NULL;
-    return t->slot[handle - 1];
+    slot = unpermute(&t->order, handle - 1);
+    return slot < t->used ? t->slot[slot] : NULL;
 }

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Numbers for objects: a handle is a small number other than 0, which is not reused soon. */
+/* Numbers for objects: a handle is a number from 1 to the table's limit, in a secret order, so that
+ * it does not tell how many objects other applications have. It is not reused soon. */
 #ifndef UROCE_HANDLE_TABLE_H
 #define UROCE_HANDLE_TABLE_H
 
 #include <stdint.h>
+
+#include "permute.h"
 
 struct object;
 
@@ -11,9 +14,11 @@ struct handle_table {
     struct object **slot;
     uint32_t *free; /* a ring of freed slots: the oldest is reused first */
     uint32_t room, used, free_head, free_count, limit;
+    struct permutation order;
 };
 
-void handle_table_init(struct handle_table *t, uint32_t limit);
+/* secret: as in permute.h. */
+void handle_table_init(struct handle_table *t, uint32_t limit, const uint64_t secret[2]);
 void handle_table_fini(struct handle_table *t);
 
 /* A handle for o, or 0: too many, or out of memory. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Numbers that name objects: one load to look up. A number is reused as late as possible, so that a
+ * Numbers that name objects: one load to look up. Their order is secret: other applications and
+ * hosts learn nothing from the numbers they see. A number is reused as late as possible, so that a
  * stale one rarely reaches a new object. The control thread writes, workers read; an object
  * is freed only after the workers' next quiet point.
  */
@@ -11,20 +12,27 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "permute.h"
+
 struct id_table {
-    uint32_t first, end, next, used;
-    uint64_t inserted; /* ever: numbers come round again, this does not */
-    void *slot[];      /* index = number */
+    uint32_t first, end, used;
+    uint32_t next;      /* in the order of the permutation: where the search for a number starts */
+    uint32_t preferred; /* the next object's number, or 0 */
+    uint64_t inserted;  /* ever: numbers come round again, this does not */
+    struct permutation order;
+    void *slot[]; /* index = number */
 };
 
-/* Numbers from `first` to end - 1. NULL: out of memory. */
-static inline struct id_table *id_table_create(uint32_t first, uint32_t end)
+/* Numbers from `first`, which is not 0, to end - 1; secret as in permute.h. NULL: out of memory. */
+static inline struct id_table *id_table_create(uint32_t first, uint32_t end,
+                                               const uint64_t secret[2])
 {
     struct id_table *t = calloc(1, sizeof(*t) + end * sizeof(t->slot[0]));
 
     if (t) {
-        t->first = t->next = first;
+        t->first = first;
         t->end = end;
+        permutation_init(&t->order, end - first, secret);
     }
     return t;
 }
@@ -34,17 +42,25 @@ static inline void *id_table_lookup(const struct id_table *t, uint32_t id)
     return id < t->end ? __atomic_load_n(&t->slot[id], __ATOMIC_ACQUIRE) : NULL;
 }
 
+static inline uint32_t id_table_next(struct id_table *t)
+{
+    uint32_t id = t->first + permute(&t->order, t->next);
+
+    t->next = t->next + 1 < t->end - t->first ? t->next + 1 : 0;
+    return id;
+}
+
 /* Gives the object the next free number. 0 or -ENOSPC. */
 static inline int id_table_insert(struct id_table *t, void *object, uint32_t *id)
 {
     if (t->used == t->end - t->first)
         return -ENOSPC;
-    while (t->slot[t->next])
-        t->next = t->next + 1 < t->end ? t->next + 1 : t->first;
-    *id = t->next;
+    *id = t->preferred;
+    t->preferred = 0;
+    while (!*id || t->slot[*id])
+        *id = id_table_next(t);
     t->used++;
     t->inserted++;
-    t->next = t->next + 1 < t->end ? t->next + 1 : t->first;
     __atomic_store_n(&t->slot[*id], object, __ATOMIC_RELEASE);
     return 0;
 }
@@ -53,7 +69,7 @@ static inline int id_table_insert(struct id_table *t, void *object, uint32_t *id
 static inline void id_table_prefer(struct id_table *t, uint32_t id)
 {
     if (id >= t->first && id < t->end && !t->slot[id])
-        t->next = id;
+        t->preferred = id;
 }
 
 static inline void id_table_remove(struct id_table *t, uint32_t id, const void *object)

@@ -4,9 +4,9 @@
 
 #include <stdlib.h>
 
-struct qp_table *qp_table_create(void)
+struct qp_table *qp_table_create(const uint64_t secret[2])
 {
-    return (struct qp_table *)id_table_create(QPN_FIRST, QP_TABLE_SLOTS);
+    return (struct qp_table *)id_table_create(QPN_FIRST, QP_TABLE_SLOTS, secret);
 }
 
 void qp_table_destroy(struct qp_table *t)
@@ -24,9 +24,9 @@ struct qp *qp_table_lookup(const struct qp_table *t, uint32_t qpn)
     return id_table_lookup((const struct id_table *)t, qpn);
 }
 
-struct srq_table *srq_table_create(void)
+struct srq_table *srq_table_create(const uint64_t secret[2])
 {
-    return (struct srq_table *)id_table_create(1, SRQ_TABLE_SLOTS);
+    return (struct srq_table *)id_table_create(1, SRQ_TABLE_SLOTS, secret);
 }
 
 void srq_table_destroy(struct srq_table *t)
@@ -39,9 +39,9 @@ struct srq *srq_table_lookup(const struct srq_table *t, uint32_t srqn)
     return id_table_lookup((const struct id_table *)t, srqn);
 }
 
-struct ah_table *ah_table_create(void)
+struct ah_table *ah_table_create(const uint64_t secret[2])
 {
-    return (struct ah_table *)id_table_create(1, AH_TABLE_SLOTS);
+    return (struct ah_table *)id_table_create(1, AH_TABLE_SLOTS, secret);
 }
 
 void ah_table_destroy(struct ah_table *t)

@@ -13,9 +13,9 @@
 #include "sg.h"
 #include "srq.h"
 
-struct wq_table *wq_table_create(void)
+struct wq_table *wq_table_create(const uint64_t secret[2])
 {
-    return (struct wq_table *)id_table_create(1, WQ_TABLE_SLOTS);
+    return (struct wq_table *)id_table_create(1, WQ_TABLE_SLOTS, secret);
 }
 
 void wq_table_destroy(struct wq_table *t)

@@ -81,7 +81,7 @@ void side_init(struct side *s, uint8_t number, uint32_t cq_size, uint32_t access
     s->other = s->mr;
     s->other.direct = s->other.space = s->other_memory;
     assert_int_equal(mr_insert(&s->mrs, &s->other, 2), 0);
-    c.qps = s->qps = qp_table_create();
+    c.qps = s->qps = qp_table_create(NULL);
     s->e = engine_create(&c);
     s->ring = zeroed(cq_segment_bytes(cq_size, 1));
     comp_queue_init(&s->cq, s->ring, cq_size, 1);

@@ -10,6 +10,7 @@
 #include "loop.h"
 
 uint8_t kit_memory[KIT_BYTES];
+const uint64_t *kit_secret = (const uint64_t[2]){0, 0};
 int kit_status;
 
 static uint8_t *at(uint64_t addr, uint32_t len)
@@ -132,8 +133,12 @@ const struct mem_provider kit_provider = {.space_open = space_open,
 
 struct rnic *kit_rnic_with(struct event_loop *loop, ns_t (*clock)(void), struct port_config pc)
 {
-    struct rnic_config rc = {
-        .workers = 1, .mem = &kit_provider, .loop = loop, .version = "kit", .clock = clock};
+    struct rnic_config rc = {.workers = 1,
+                             .mem = &kit_provider,
+                             .loop = loop,
+                             .version = "kit",
+                             .clock = clock,
+                             .secret = kit_secret};
     struct pktio_loop_config lc = {.name = "kit", .mac = {2, 0, 0, 0, 0, 1}, .queues = 1};
     struct rnic *r;
     int err;

@@ -12,6 +12,8 @@
 #define KIT_HEAT  64u /* the weight of each copy, so that fuzzing reaches hot regions */
 
 extern uint8_t kit_memory[KIT_BYTES];
+/* Orders the numbers of the next rnic, as in rnic_config; at first they count up. */
+extern const uint64_t *kit_secret;
 extern const struct mem_provider kit_provider;
 /* The provider's error for every transfer, unless 0. */
 extern int kit_status;

@@ -107,8 +107,8 @@ void kit_node_init(struct kit *k, unsigned index, struct qp_table *qps)
         kit_fail("out of memory");
     for (unsigned i = 0; i < FRAME_BURST; i++)
         n->tx[i] = kit_alloc(KIT_FRAME_ROOM);
-    n->srqs = srq_table_create();
-    n->ahs = ah_table_create();
+    n->srqs = srq_table_create(NULL);
+    n->ahs = ah_table_create(NULL);
     if (!n->srqs || !n->ahs)
         kit_fail("out of memory");
     for (unsigned i = 0; i < n->engines; i++)
@@ -178,7 +178,7 @@ struct kit *kit_create(const struct kit_config *config)
     k->wake = NS_NEVER;
     for (unsigned i = 0; i < k->nodes; i++) {
         if (!qps || !config->shared_qp_table)
-            qps = qp_table_create();
+            qps = qp_table_create(NULL);
         if (!qps)
             kit_fail("out of memory");
         kit_node_init(k, i, qps);

@@ -120,9 +120,9 @@ struct raw_kit *raw_kit_create(bool mapped)
                                   .valid = true,
                                   .vlan = VLAN_NONE};
 
-    k->qps = qp_table_create();
-    k->wqs = wq_table_create();
-    k->srqs = srq_table_create();
+    k->qps = qp_table_create(NULL);
+    k->wqs = wq_table_create(NULL);
+    k->srqs = srq_table_create(NULL);
     assert_int_equal(mr_table_init(&k->mrs, 16, secret), 0);
     assert_true(gid_table_add(&k->gids, &gid) >= 0);
     k->port.gids = &k->gids;

@@ -85,7 +85,8 @@ void dataplane_open_context(struct dataplane *d, unsigned side)
 
 static void create_rnic(struct dataplane *d, unsigned workers, const struct mem_provider *mem)
 {
-    struct rnic_config rc = {.workers = workers, .mem = mem, .version = "kit"};
+    static const uint64_t in_order[2];
+    struct rnic_config rc = {.workers = workers, .mem = mem, .version = "kit", .secret = in_order};
     int err;
 
     d->loop = rc.loop = event_loop_create(&err);

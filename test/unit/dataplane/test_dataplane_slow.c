@@ -275,7 +275,7 @@ static void test_behind(void **state)
     struct encap_port net = {.gids = &gids};
     _Atomic uint32_t word[2] = {0};
     struct worker_port *port[2] = {NULL};
-    struct qp_table *qps = qp_table_create();
+    struct qp_table *qps = qp_table_create(NULL);
     struct worker *w[2];
     struct slow_path s;
 

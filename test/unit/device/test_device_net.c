@@ -80,8 +80,11 @@ static void pass(ns_t time)
 static void start(const char *ipv4, const char *ipv6, bool detect)
 {
     struct pktio_sim_config sc = {.seed = 1, .mac = {{2, 0, 0, 0, 0, 1}, {2, 0, 0, 0, 0, 2}}};
-    struct rnic_config rc = {
-        .workers = 1, .mem = &kit_provider, .version = "kit", .clock = clock_now};
+    struct rnic_config rc = {.workers = 1,
+                             .mem = &kit_provider,
+                             .version = "kit",
+                             .clock = clock_now,
+                             .secret = kit_secret};
     struct ctl_msg open = {0}, none = {0};
     struct ctl_call call = {0};
     struct pktio *end[2];

@@ -185,12 +185,106 @@ static void test_trace(void **state)
     json_decref(shown);
 }
 
+/* ---- numbers ---- */
+
+/* How many of the numbers follow on the one before, or have the distance that the two before have.
+ */
+static unsigned foreseen(const uint32_t *number, unsigned n)
+{
+    unsigned times = 0;
+
+    for (unsigned i = 2; i < n; i++)
+        times += number[i] == number[i - 1] + 1 ||
+                 number[i] - number[i - 1] == number[i - 1] - number[i - 2];
+    return times;
+}
+
+#define NUMBERS 32u
+
+struct numbers {
+    uint32_t qp[NUMBERS], srq[NUMBERS], ah[NUMBERS], pd[NUMBERS], wq[NUMBERS], cq[NUMBERS];
+};
+
+static void take_numbers(struct app *a, const struct app_cq *cq, struct numbers *n)
+{
+    for (unsigned i = 0; i < NUMBERS; i++) {
+        struct ctl_msg m = {0};
+        struct app_srq srq;
+        struct app_qp qp;
+        struct app_cq more;
+
+        assert_int_equal(app_qp(a, &qp, QPT_RC, cq, 0, 0), 0);
+        n->qp[i] = qp.qpn;
+        assert_int_equal(app_srq(a, &srq, 8, 0, NULL), 0);
+        n->srq[i] = srq.layout.handle;
+        app_ah(a, a->pd, "127.0.0.1", &n->ah[i]);
+        assert_int_equal(app_call(a, CTL_ALLOC_PD, &m), 0);
+        n->pd[i] = m.handle;
+        m = (struct ctl_msg){
+            .create_wq = {
+                .pd = a->pd, .cq = cq->handle, .type = CTL_WQ_RQ, .max_wr = 8, .max_sge = 1}};
+        assert_int_equal(app_call(a, CTL_CREATE_WQ, &m), 0);
+        n->wq[i] = m.create_wq.handle;
+        app_cq(a, &more, 8);
+        n->cq[i] = more.handle;
+    }
+}
+
+static void restart(const uint64_t *secret)
+{
+    const uint64_t *in_order = kit_secret;
+
+    teardown(NULL);
+    kit_secret = secret;
+    setup(NULL);
+    kit_secret = in_order;
+}
+
+/* An application that creates objects does not learn from their numbers which ones others have. */
+static void test_numbers_cannot_be_foreseen(void **state)
+{
+    static const uint64_t secret[2] = {UINT64_C(0x243f6a8885a308d3), UINT64_C(0x13198a2e03707344)};
+    struct numbers n, again;
+
+    restart(secret);
+    take_numbers(&root, &root_cq, &n);
+    assert_true(foreseen(n.qp, NUMBERS) < 2);
+    assert_true(foreseen(n.srq, NUMBERS) < 2);
+    assert_true(foreseen(n.ah, NUMBERS) < 2);
+    assert_true(foreseen(n.pd, NUMBERS) < 2);
+    assert_true(foreseen(n.wq, NUMBERS) < 2);
+    assert_true(foreseen(n.cq, NUMBERS) < 2);
+    restart(secret);
+    take_numbers(&root, &root_cq, &again);
+    assert_memory_equal(&n, &again, sizeof(n));
+}
+
+/* The daemon gives no secret: each start has another one. */
+static void test_numbers_differ(void **state)
+{
+    struct numbers n, again;
+
+    restart(NULL);
+    take_numbers(&root, &root_cq, &n);
+    restart(NULL);
+    take_numbers(&root, &root_cq, &again);
+    assert_memory_not_equal(n.qp, again.qp, sizeof(n.qp));
+    assert_memory_not_equal(n.ah, again.ah, sizeof(n.ah));
+    assert_memory_not_equal(n.pd, again.pd, sizeof(n.pd));
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        T(test_own_objects),       T(test_objects_of_others),  T(test_root_sees_all),
-        T(test_own_user_sees_all), T(test_name_with_controls), T(test_trace),
+        T(test_own_objects),
+        T(test_objects_of_others),
+        T(test_root_sees_all),
+        T(test_own_user_sees_all),
+        T(test_name_with_controls),
+        T(test_trace),
+        T(test_numbers_cannot_be_foreseen),
+        T(test_numbers_differ),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -87,7 +87,7 @@ static int setup(void **state)
     int err;
 
     memset(f, 0, sizeof(*f));
-    f->qps = qp_table_create();
+    f->qps = qp_table_create(NULL);
     mr_table_init(&f->mrs, 16, secret);
     f->port.gids = &f->gids;
     c = (struct engine_config){.port = &f->port,
