@@ -116,12 +116,20 @@ def left_over_markers(root, files):
             for n, line in enumerate(lines(root, path), 1) if re.search(r"\b(TODO|FIXME|XXX)\b", line)]
 
 
-# State that has one writer: how it is named in code, the fields, and the files that may assign them.
+# State that has few writers: how it is named in code, the fields, and the files that may assign them. Each is a row of
+# the page's table.
 WRITERS = (
-    ("resp", "epsn|msn|nak_sent|ack_pending|syndrome|ack_psn|res_head|res_pending", "responder/resp_commit"),
-    ("req", "tail|send|head|pkt|next_psn|max_psn|una|ack_asked_psn|rd_outstanding", "requester/req_commit"),
+    ("resp", "epsn|msn|nak_sent|ack_pending|syndrome|ack_psn", ("responder/resp_commit",)),
+    ("resp", "res_head|res_pending", ("responder/resp_commit",)),
+    ("req", "tail|send|head|pkt|next_psn|max_psn|una|ack_asked_psn|rd_outstanding", ("requester/req_commit",)),
+    ("req", "retry_left|rnr_retry_left|rnr_wait|stalls|implied_nak",
+     ("requester/req_retry", "completer/comp_nak", "completer/comp_ack", "completer/comp_rx", "completer/comp_read",
+      "core/sport", "completion/flush", "core/qp_state", "requester/req_commit")),
+    ("resp", "op|msg_len|write_va|write_rkey|write_left",
+     ("responder/resp_write", "responder/resp_send", "responder/resp_uc", "responder/resp_ud", "responder/resp_commit")),
 )
 TRANSPORT = "lib/transport/"
+WRITERS_PAGE = TRANSPORT + "README.md"
 
 
 def code_of(root, path):
@@ -130,19 +138,36 @@ def code_of(root, path):
     return text.split("\n")
 
 
-def second_writers(root, files):
+def assignments(root, files, name, fields):
+    """file and line of each assignment to one of the fields, or use of its address."""
+    field = rf"\b{name}(?:->|\.)(?:{fields})\b"
+    assigns = re.compile(rf"{field}\s*(?:[-+|&]?=(?!=)|\+\+|--)|(?:\+\+|--)[\w>.-]*{field}|&[\w>.-]*{field}")
+    return [(path, f"{n}: {line.strip()}") for path in files
+            if path.startswith(TRANSPORT) and path.endswith((".c", ".h"))
+            for n, line in enumerate(code_of(root, path), 1) if assigns.search(line)]
+
+
+def other_writers(root, files):
+    """Assignments by other files than the writers, and writers that assign nothing."""
     found = []
-    for path in files:
-        if not path.startswith(TRANSPORT) or not path.endswith((".c", ".h")):
-            continue
-        for name, fields, writer in WRITERS:
-            field = rf"\b{name}(?:->|\.)(?:{fields})\b"
-            assigns = re.compile(rf"{field}\s*(?:[-+|&]?=(?!=)|\+\+|--)|(?:\+\+|--)[\w>.-]*{field}|&[\w>.-]*{field}")
-            if path.startswith(TRANSPORT + writer):
-                continue
-            found += [f"{path}:{n}: {line.strip()}" for n, line in enumerate(code_of(root, path), 1)
-                      if assigns.search(line)]
+    for name, fields, writers in WRITERS:
+        assigned = assignments(root, files, name, fields)
+        allowed = tuple(TRANSPORT + writer for writer in writers)
+        found += [f"{path}:{line}" for path, line in assigned if not path.startswith(allowed)]
+        found += [f"{writer} assigns none of {fields}" for writer in allowed
+                  if not any(path.startswith(writer) for path, _ in assigned)]
     return found
+
+
+def writers_page(root, files):
+    """Rows of the page that name other writers than WRITERS, and rows that the page lacks."""
+    rows = {}
+    for line in lines(root, WRITERS_PAGE):
+        column = line.split("|")
+        if len(column) == 5:
+            rows["|".join(re.findall(r"`(\w+)`", column[1]))] = set(re.findall(r"\b(\w+)(?:\.c\b|\]\()", column[2]))
+    return [f"{WRITERS_PAGE}: {fields}: {sorted(rows.get(fields, []))}" for _, fields, writers in WRITERS
+            if rows.get(fields) != {os.path.basename(writer) for writer in writers}]
 
 
 # How much may be sent: who reads the window and the RNR wait to decide that.
@@ -194,7 +219,8 @@ RULES = (
     ("every C file begins with its licence", licences),
     ("no two headers have one guard", shared_guards),
     ("no marker of unfinished work", left_over_markers),
-    ("the transport's state has one writer", second_writers),
+    ("the transport's state has the writers that layers.py names", other_writers),
+    ("the transport's page names the same writers", writers_page),
     ("what may be sent is decided in tx_allowance.h alone", second_admissions),
     ("header offsets are in lib/wire and lib/encap alone", header_offsets),
     ("WQEs are decoded by lib/queue alone", wqe_decoders),
