@@ -499,6 +499,14 @@ struct qp_init {
  */
 struct qp *qp_create(struct qp_table *t, const struct qp_init *init, int *err);
 /**
+ * Get how much memory a queue pair may come to use: it starts with little, and gets more with the
+ * work that is in flight. Any thread.
+ *
+ * @param init  What it is created with.
+ * @return  Bytes, without its segment.
+ */
+size_t qp_memory_max(const struct qp_init *init);
+/**
  * Free a queue pair that was detached, and unpublish it if that was not done. Control thread, after
  * the workers' quiet point.
  *
