@@ -5,6 +5,7 @@
 
 #include "engine.h"
 #include "mem.h"
+#include "net_host.h"
 #include "raw.h"
 
 #define LIMIT_QP      (QP_TABLE_SLOTS - 16)
@@ -19,16 +20,22 @@
 #define LIMIT_SRQ     (SRQ_TABLE_SLOTS - 1)
 #define LIMIT_MW      LIMIT_MR
 #define LIMIT_XRCD    65536u
-#define LIMIT_MCAST   8192u
+#define LIMIT_GROUP   NET_GROUP_MAX
 #define LIMIT_WQ      (WQ_TABLE_SLOTS - 1)
 #define LIMIT_RWQ_IND 16384u
+#define LIMIT_JOIN    65536u
 #define LIMIT_FLOW    4096u /* each frame that is not RoCE may be compared with all of them */
 
-/* Per session, so that one application cannot use up everything: descriptors are the scarcest. */
+/* What one session, and one user, may have unless the configuration says otherwise: account.c. */
 #define LIMIT_SESSION_CHANNEL 1024u
 #define LIMIT_SESSION_WQ      16384u
 #define LIMIT_SESSION_RWQ_IND 4096u
 #define LIMIT_SESSION_FLOW    1024u
+#define LIMIT_USER_CONNECTION 256u
+
+/* What the kernel holds for one of the daemon's sockets whose other end is not read: its send
+ * buffer (net.core.wmem_default), rounded up. */
+#define SOCKET_MEMORY (256u << 10)
 
 #define FRAME_AROUND 18u /* bytes of a frame besides its MTU: Ethernet header and tag */
 #define MTU_CODE_MAX 5u  /* IBV_MTU_4096 */
