@@ -20,6 +20,7 @@
 #include "net_host.h"
 #include "pktio.h"
 #include "qos.h"
+#include "quota.h"
 #include "worker.h"
 
 /* ---- access to application memory: filled in by the host from drivers/mem ---- */
@@ -65,6 +66,7 @@ struct rnic_config {
     const uint64_t *secret;
     ns_t (*clock)(
         void); /**< NULL: worker_time; hosts that call worker_poll with another time set it */
+    struct quota_limits quota; /**< zeroed: the tables' defaults, and no limit of the daemon's */
 };
 
 /** An address of a port. */

@@ -26,7 +26,7 @@ struct session;
  *
  * @param r  The devices.
  * @param peer  The application's process, from the kernel.
- * @return  The session; NULL: out of memory.
+ * @return  The session; NULL: out of memory, or a limit (quota.h) is reached.
  */
 struct session *session_create(struct rnic *r, const struct ucred *peer);
 /**

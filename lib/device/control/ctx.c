@@ -19,16 +19,28 @@ static int open_space(struct session *sn)
     return sn->space ? 0 : err;
 }
 
+static struct quota_cost context_cost(const struct session *sn)
+{
+    return (struct quota_cost){
+        {[QUOTA_MAPPING] = 1, [QUOTA_MEMORY] = ctx_segment_bytes(sn->rnic->workers)}};
+}
+
 /* The three descriptors of the reply: context segment, wake segment, the application's end of the
  * event socket. */
 static int open_shared(struct session *sn, struct ctl_call *call)
 {
+    struct quota_cost cost = context_cost(sn);
     int pair[2], err;
 
-    err = segment_create(&sn->segment, "uroce-context", ctx_segment_bytes(sn->rnic->workers),
-                         &call->out_fd[0]);
+    err = quota_charge(&sn->account, &cost);
     if (err)
         return err;
+    err = segment_create(&sn->segment, "uroce-context", ctx_segment_bytes(sn->rnic->workers),
+                         &call->out_fd[0]);
+    if (err) {
+        quota_uncharge(&sn->account, &cost);
+        return err;
+    }
     call->out_fds = 1;
     call->out_fd[1] = fcntl(sn->rnic->wake_fd, F_DUPFD_CLOEXEC, 0);
     if (call->out_fd[1] < 0)
@@ -93,6 +105,7 @@ int ctx_open(struct session *sn, struct ctl_call *call)
     if (!err) {
         mrs_report_heat(sn);
         sn->device = sn->rnic->device[index];
+        sn->account.device = index;
         err = attach_to_workers(sn);
     }
     if (err) {
@@ -114,6 +127,16 @@ static void close_space(struct session *sn)
     sn->space = NULL;
 }
 
+static void close_segment(struct session *sn)
+{
+    struct quota_cost cost = context_cost(sn);
+
+    if (!sn->segment.base)
+        return;
+    segment_destroy(&sn->segment);
+    quota_uncharge(&sn->account, &cost);
+}
+
 void ctx_close(struct session *sn)
 {
     if (sn->device)
@@ -123,7 +146,7 @@ void ctx_close(struct session *sn)
     sn->free_slot = NULL;
     sn->free_slots = sn->slots_made = 0;
     slab_pool_fini(&sn->slabs);
-    segment_destroy(&sn->segment);
+    close_segment(sn);
     if (sn->async_fd >= 0)
         close(sn->async_fd);
     sn->async_fd = -1;

@@ -6,6 +6,7 @@
 #include <sys/queue.h>
 #include <time.h>
 
+#include "control/account.h"
 #include "control/limits.h"
 #include "device.h"
 #include "net/device_net.h"
@@ -73,6 +74,7 @@ struct rnic {
     int wake_fd;
     TAILQ_HEAD(, session) sessions;
     unsigned session_count;
+    struct quota quota;
     uint64_t async_dropped;
     void (*retry)(void *ctx);
     void *retry_ctx;

@@ -18,6 +18,13 @@
 #define VENDOR_ID      0x020000
 #define VENDOR_PART_ID 0
 
+/* What the application can have of a kind: of the device, or less. */
+static uint32_t most(const struct session *sn, enum quota_kind kind)
+{
+    return (uint32_t)min_of(quota_limit(&sn->rnic->quota, sn->peer.uid, kind),
+                            quota_kind_max(kind));
+}
+
 int query_device(struct session *sn, struct ctl_call *call)
 {
     struct ctl_device *q = &call->reply.device;
@@ -33,29 +40,29 @@ int query_device(struct session *sn, struct ctl_call *call)
         .node_guid = device_node_guid(d),
         .vendor_id = VENDOR_ID,
         .vendor_part_id = VENDOR_PART_ID,
-        .max_qp = LIMIT_QP,
+        .max_qp = most(sn, QUOTA_QP),
         .max_qp_wr = QUEUE_MAX_WR,
         .max_sge = LIMIT_SGE,
         .max_inline = QUEUE_MAX_INLINE,
-        .max_cq = LIMIT_CQ,
+        .max_cq = most(sn, QUOTA_CQ),
         .max_cqe = QUEUE_MAX_CQE,
-        .max_mr = LIMIT_MR,
-        .max_pd = LIMIT_PD,
-        .max_ah = LIMIT_AH,
+        .max_mr = most(sn, QUOTA_MR),
+        .max_pd = most(sn, QUOTA_PD),
+        .max_ah = most(sn, QUOTA_AH),
         .max_qp_rd_atom = LIMIT_RD_ATOM,
         .max_qp_init_rd_atom = LIMIT_RD_ATOM,
-        .max_srq = LIMIT_SRQ,
+        .max_srq = most(sn, QUOTA_SRQ),
         .max_srq_wr = QUEUE_MAX_WR,
         .max_srq_sge = LIMIT_SGE,
-        .max_mw = LIMIT_MW,
-        .max_xrcd = LIMIT_XRCD,
-        .max_mcast_grp = LIMIT_MCAST,
+        .max_mw = most(sn, QUOTA_MR),
+        .max_xrcd = most(sn, QUOTA_XRCD),
+        .max_mcast_grp = most(sn, QUOTA_GROUP),
         .max_mr_size = LIMIT_MR_SIZE,
         .workers = sn->rnic->workers,
     };
     if (permission_raw(sn)) {
-        q->max_wq = LIMIT_SESSION_WQ;
-        q->max_rwq_ind = LIMIT_SESSION_RWQ_IND;
+        q->max_wq = most(sn, QUOTA_WQ);
+        q->max_rwq_ind = most(sn, QUOTA_RWQ_IND);
         q->max_rwq_ind_size = RWQ_IND_MAX;
     }
     memcpy(q->name, d->name, sizeof(q->name));

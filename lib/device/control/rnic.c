@@ -12,6 +12,8 @@
 #include "control/device_state.h"
 #include "control/notify.h"
 
+_Static_assert(QUOTA_DEVICES == RNIC_DEVICES_MAX, "each device has its counts");
+
 static void close_fd(int fd)
 {
     if (fd >= 0)
@@ -50,6 +52,7 @@ struct rnic *rnic_create(const struct rnic_config *config, int *err)
     r->config = *config;
     if (!r->config.clock)
         r->config.clock = worker_time;
+    quota_init(&r->quota, &config->quota, geteuid());
     r->wake_fd = -1;
     r->started = time(NULL);
     *err = notify_open(r);

@@ -37,6 +37,20 @@ static void read_comm(struct session *sn)
     fclose(f);
 }
 
+/* A connection costs the daemon four descriptors (its socket, its process, the event socket, the
+ * process's memory) and one while a request waits; and the messages in two sockets that the
+ * application does not read. */
+static int open_account(struct session *sn, uid_t uid)
+{
+    static const struct quota_cost cost = {
+        {[QUOTA_CONNECTION] = 1,
+         [QUOTA_DESCRIPTOR] = 5,
+         [QUOTA_MEMORY] = sizeof(struct session) + 2 * SOCKET_MEMORY}};
+    int err = quota_account_open(&sn->rnic->quota, uid, &sn->account);
+
+    return err ? err : quota_charge(&sn->account, &cost);
+}
+
 struct session *session_create(struct rnic *r, const struct ucred *peer)
 {
     struct session *sn = calloc(1, sizeof(*sn));
@@ -44,6 +58,12 @@ struct session *session_create(struct rnic *r, const struct ucred *peer)
     if (!sn)
         return NULL;
     sn->rnic = r;
+    if (open_account(sn, peer->uid)) {
+        quota_account_close(&sn->account);
+        free(sn);
+        return NULL;
+    }
+    sn->slabs.account = &sn->account;
     sn->peer = *peer;
     sn->async_fd = -1;
     for (unsigned i = 0; i < OBJ_KINDS; i++)
@@ -85,6 +105,7 @@ void session_close(struct session *sn)
     TAILQ_REMOVE(&sn->rnic->sessions, sn, link);
     sn->rnic->session_count--;
     rnic_count_cpus(sn->rnic);
+    quota_account_close(&sn->account);
     free(sn);
 }
 

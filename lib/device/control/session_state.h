@@ -22,6 +22,7 @@ struct session {
     void *space; /* the application's memory, from CTL_OPEN on; and how to copy it: */
     const struct mem_backend *copy;
     int async_fd;
+    struct quota_account account; /* of what the connection takes */
     struct segment segment;
     struct slab_pool slabs;             /* the segments of its queues */
     struct worker_ctx ctx[WORKERS_MAX]; /* by part of the device */
@@ -33,6 +34,7 @@ struct session {
     uint32_t free_slots, slots_made;
     TAILQ_HEAD(, object) objects[OBJ_KINDS];
     unsigned count[OBJ_KINDS];
+    LIST_HEAD(, session_group) groups; /* multicast: mcast.c */
     unsigned mrs_mapped;
     LIST_HEAD(, mr) hot_mrs; /* not yet reported to the application */
     struct {

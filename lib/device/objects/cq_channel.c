@@ -61,8 +61,6 @@ int channel_create(struct session *sn, struct ctl_call *call)
     struct channel *ch;
     int pair[2];
 
-    if (sn->count[OBJ_CHANNEL] >= LIMIT_SESSION_CHANNEL)
-        return -ENOMEM;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
         return -errno;
     ch = object_create(sn, OBJ_CHANNEL, sizeof(*ch));

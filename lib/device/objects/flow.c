@@ -122,8 +122,6 @@ int flow_create(struct session *sn, struct ctl_call *call)
     if (!q || qp_type(q->dp.qp) != QPT_RAW_PACKET)
         return -EINVAL;
     err = check_create(rq);
-    if (!err && (sn->count[OBJ_FLOW] >= LIMIT_SESSION_FLOW || sn->device->flow_count >= LIMIT_FLOW))
-        err = -ENOMEM;
     if (err)
         return err;
     f = object_create(sn, OBJ_FLOW, sizeof(*f));

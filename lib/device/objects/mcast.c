@@ -14,6 +14,13 @@ struct membership {
     struct net_membership net;
 };
 
+/* A group that queue pairs of a session are in. */
+struct session_group {
+    LIST_ENTRY(session_group) link;
+    union gid group;
+    unsigned members;
+};
+
 struct mcast_call {
     struct qp_object *q;
     union gid group;
@@ -61,11 +68,70 @@ static struct membership *find_membership(struct qp_object *q, const union gid *
     return NULL;
 }
 
+/* ---- what the session is charged ---- */
+
+static struct session_group *find_group(struct session *sn, const union gid *group)
+{
+    struct session_group *g;
+
+    LIST_FOREACH(g, &sn->groups, link)
+    {
+        if (gid_eq(&g->group, group))
+            return g;
+    }
+    return NULL;
+}
+
+/* Each engine has a record of the membership. */
+static struct quota_cost cost_of(const struct session *sn, bool first)
+{
+    uint64_t bytes = sizeof(struct membership) + (sn->device->parts + 1) * 64;
+
+    return (struct quota_cost){{[QUOTA_JOIN] = 1,
+                                [QUOTA_GROUP] = first,
+                                [QUOTA_MEMORY] = bytes + first * sizeof(struct session_group)}};
+}
+
+static int charge_membership(struct session *sn, const union gid *group)
+{
+    struct session_group *g = find_group(sn, group);
+    struct quota_cost cost = cost_of(sn, !g);
+    int err = quota_charge(&sn->account, &cost);
+
+    if (!err && !g) {
+        g = calloc(1, sizeof(*g));
+        if (!g) {
+            quota_uncharge(&sn->account, &cost);
+            return -ENOMEM;
+        }
+        g->group = *group;
+        LIST_INSERT_HEAD(&sn->groups, g, link);
+    }
+    if (!err)
+        g->members++;
+    return err;
+}
+
+static void uncharge_membership(struct session *sn, const union gid *group)
+{
+    struct session_group *g = find_group(sn, group);
+    struct quota_cost cost = cost_of(sn, !--g->members);
+
+    quota_uncharge(&sn->account, &cost);
+    if (g->members)
+        return;
+    LIST_REMOVE(g, link);
+    free(g);
+}
+
+/* ---- joining and leaving ---- */
+
 static void leave_group(struct qp_object *q, struct membership *ms)
 {
     net_leave(q->o.session->device, &ms->net);
     LIST_REMOVE(ms, link);
     q->group_count--;
+    uncharge_membership(q->o.session, &ms->net.group);
     free(ms);
 }
 
@@ -92,12 +158,16 @@ void mcast_follow_addresses(struct device *d)
 
 static int join_group(struct device *d, struct mcast_call *m)
 {
-    struct membership *ms = NULL;
+    struct membership *ms;
+    int err = charge_membership(m->q->o.session, &m->group);
 
-    if (m->q->group_count < LIMIT_MCAST)
-        ms = malloc(sizeof(*ms));
-    if (!ms)
+    if (err)
+        return err;
+    ms = malloc(sizeof(*ms));
+    if (!ms) {
+        uncharge_membership(m->q->o.session, &m->group);
         return -ENOMEM;
+    }
     ms->net = (struct net_membership){.group = m->group};
     if (!change_all(d, m)) {
         m->err = net_join(d, &ms->net);
@@ -110,6 +180,7 @@ static int join_group(struct device *d, struct mcast_call *m)
     }
     if (m->err) {
         free(ms);
+        uncharge_membership(m->q->o.session, &m->group);
         return m->err == -ENOSPC ? -ENOMEM : m->err;
     }
     LIST_INSERT_HEAD(&m->q->groups, ms, link);

@@ -12,12 +12,48 @@ static bool has_own_number(enum object_kind kind)
     return kind == OBJ_QP || kind == OBJ_SRQ || kind == OBJ_WQ;
 }
 
+/* What an object takes; bytes are those of the daemon's heap and tables, and the kernel's. What
+ * depends on the object's size is charged where it is allocated. */
+static const struct {
+    enum quota_kind kind;
+    uint32_t descriptors, bytes;
+} costs[OBJ_KINDS] = {
+    [OBJ_PD] = {QUOTA_PD, 0, 128},
+    [OBJ_MR] = {QUOTA_MR, 0, 512},
+    [OBJ_MW] = {QUOTA_MR, 0, 384},
+    [OBJ_CHANNEL] = {QUOTA_CHANNEL, 1, SOCKET_MEMORY},
+    [OBJ_CQ] = {QUOTA_CQ, 0, 1536},
+    [OBJ_SRQ] = {QUOTA_SRQ, 0, 1024},
+    [OBJ_XRCD] = {QUOTA_XRCD, 1, 512},
+    [OBJ_QP] = {QUOTA_QP, 0, 512},
+    [OBJ_AH] = {QUOTA_AH, 0, 512},
+    [OBJ_WQ] = {QUOTA_WQ, 0, 1536},
+    [OBJ_RWQ_IND] = {QUOTA_RWQ_IND, 0, 3072},
+    [OBJ_FLOW] = {QUOTA_FLOW, 0, 3072},
+};
+
+static struct quota_cost cost_of(enum object_kind kind)
+{
+    struct quota_cost cost = {
+        {[QUOTA_MEMORY] = costs[kind].bytes, [QUOTA_DESCRIPTOR] = costs[kind].descriptors}};
+
+    cost.n[costs[kind].kind] = 1;
+    return cost;
+}
+
 int object_add(struct session *sn, struct object *o, enum object_kind kind)
 {
+    struct quota_cost cost = cost_of(kind);
+    int err = quota_charge(&sn->account, &cost);
+
+    if (err)
+        return err;
     if (!has_own_number(kind)) {
         o->handle = handle_add(&sn->device->handles[kind], o);
-        if (!o->handle)
+        if (!o->handle) {
+            quota_uncharge(&sn->account, &cost);
             return -ENOMEM;
+        }
     }
     o->kind = kind;
     o->session = sn;
@@ -28,8 +64,10 @@ int object_add(struct session *sn, struct object *o, enum object_kind kind)
 
 void object_remove(struct object *o)
 {
+    struct quota_cost cost = cost_of(o->kind);
     struct session *sn = o->session;
 
+    quota_uncharge(&sn->account, &cost);
     if (!has_own_number(o->kind))
         handle_remove(&sn->device->handles[o->kind], o->handle);
     TAILQ_REMOVE(&sn->objects[o->kind], o, link);

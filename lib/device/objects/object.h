@@ -40,8 +40,8 @@ struct object {
     enum object_kind kind;
 };
 
-/* Makes o one of the session's objects and gives it a handle (except queue pairs, SRQs and WQs,
- * which have theirs already). 0 or -ENOMEM. */
+/* Makes o one of the session's objects, charges the session for it, and gives it a handle (except
+ * queue pairs, SRQs and WQs, which have numbers). 0; -ENOMEM: also when a quota is used up. */
 int object_add(struct session *sn, struct object *o, enum object_kind kind);
 void object_remove(struct object *o);
 

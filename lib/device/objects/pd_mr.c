@@ -36,6 +36,9 @@ void pd_free_all(struct session *sn)
 
 /* ---- memory regions ---- */
 
+#define PAGE          4096u
+#define MAPPING_BYTES 256u /* the kernel's for a mapping */
+
 #define ACCESS_HUGETLB (1u << 7) /* IBV_ACCESS_HUGETLB: a hint about the pages, not used here */
 #define ACCESS_KNOWN                                                                          \
     (MEM_LOCAL_WRITE | MEM_REMOTE_WRITE | MEM_REMOTE_READ | MEM_REMOTE_ATOMIC | MEM_MW_BIND | \
@@ -87,17 +90,53 @@ static int probe_range(struct mr *mr)
     return err == -EFAULT && (r->access & MEM_ON_DEMAND) ? 0 : err;
 }
 
-void *mr_map(struct session *sn, struct mem_region *r, const struct ctl_call *call,
-             const struct ctl_mr_piece *piece, unsigned n, int *err)
+/*
+ * The kernel charges the pages to the application that made them. If it punches them out of its
+ * file, the daemon's next access makes new ones, for which the daemon is charged: so many may they
+ * be. The daemon always pays for the tables of its mappings: 8 bytes for a page.
+ */
+static struct quota_cost mapping_cost(const struct mem_region *r, uint32_t pieces)
 {
-    struct mem_piece pieces[CTL_MR_PIECES];
+    uint64_t bytes = round_up(r->addr % PAGE + r->len, (uint64_t)PAGE);
 
-    *err = -EINVAL;
+    return (struct quota_cost){{[QUOTA_MAPPING] = pieces,
+                                [QUOTA_MAPPED] = bytes,
+                                [QUOTA_MEMORY] = bytes / PAGE * 8 + pieces * MAPPING_BYTES}};
+}
+
+int mr_map(struct mr *mr, struct mem_region *r, const struct ctl_call *call,
+           const struct ctl_mr_piece *piece, unsigned n)
+{
+    struct session *sn = mr->o.session;
+    struct quota_cost cost = mapping_cost(r, n);
+    struct mem_piece pieces[CTL_MR_PIECES];
+    int err;
+
     if (!n || n > CTL_MR_PIECES || call->in_fds != 1)
-        return NULL;
+        return -EINVAL;
     for (unsigned i = 0; i < n; i++)
         pieces[i] = (struct mem_piece){piece[i].offset, piece[i].length};
-    return sn->rnic->config.mem->map(r, call->in_fd[0], pieces, n, err);
+    err = quota_charge(&sn->account, &cost);
+    if (err)
+        return err;
+    mr->mapping = sn->rnic->config.mem->map(r, call->in_fd[0], pieces, n, &err);
+    mr->pieces = n;
+    if (mr->mapping)
+        return 0;
+    quota_uncharge(&sn->account, &cost);
+    return err;
+}
+
+void mr_unmap(struct mr *mr)
+{
+    struct session *sn = mr->o.session;
+    struct quota_cost cost = mapping_cost(&mr->region, mr->pieces);
+
+    if (!mr->mapping)
+        return;
+    sn->rnic->config.mem->unmap(mr->mapping, &mr->region);
+    mr->mapping = NULL;
+    quota_uncharge(&sn->account, &cost);
 }
 
 void mr_set_why(struct mr *mr, uint32_t why)
@@ -115,8 +154,7 @@ static int map_or_copy(struct session *sn, struct mr *mr, const struct ctl_call 
     int err;
 
     if (rq->flags & CTL_MR_FD)
-        mr->mapping = mr_map(sn, &mr->region, call, rq->pieces ? rq->piece : &whole,
-                             rq->pieces ? rq->pieces : 1, &err);
+        mr_map(mr, &mr->region, call, rq->pieces ? rq->piece : &whole, rq->pieces ? rq->pieces : 1);
     mr_set_why(mr, mr->mapping || !(rq->flags & CTL_MR_FD) ? rq->why : CTL_MR_REFUSED);
     if (mr->mapping)
         return 0;
@@ -124,14 +162,6 @@ static int map_or_copy(struct session *sn, struct mr *mr, const struct ctl_call 
     if (err == -EPERM)
         sn->device->mrs_denied++;
     return err;
-}
-
-static void mr_unmap(struct mr *mr)
-{
-    struct session *sn = mr->o.session;
-
-    if (mr->mapping)
-        sn->rnic->config.mem->unmap(mr->mapping, &mr->region);
 }
 
 static int mr_publish(struct session *sn, struct mr *mr)

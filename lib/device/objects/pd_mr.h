@@ -16,8 +16,9 @@ struct mr {
     struct object o;
     struct pd *pd;
     struct mem_region region;
-    void *mapping; /* or NULL */
-    uint32_t why;  /* enum ctl_mr_why: why it is mapped, or copied */
+    void *mapping;   /* or NULL */
+    uint32_t pieces; /* of the mapping */
+    uint32_t why;    /* enum ctl_mr_why: why it is mapped, or copied */
     uint32_t uidx;
     uint32_t hot_uses;  /* copies after which it is, or was, hot; 0: not counted so far */
     LIST_ENTRY(mr) hot; /* while is_listed: among its session's hot regions */
@@ -34,10 +35,15 @@ void mr_free_all(struct session *sn);
 
 /* Sets why a region is mapped or copied, and counts it. */
 void mr_set_why(struct mr *mr, uint32_t why);
-/* Maps the pieces of the call's descriptor, if they follow the protocol, and sets r->direct. The
- * mapping, or NULL and *err. */
-void *mr_map(struct session *sn, struct mem_region *r, const struct ctl_call *call,
-             const struct ctl_mr_piece *piece, unsigned n, int *err);
+/*
+ * Maps the pieces of the call's descriptor, if they follow the protocol and the session's quota has
+ * room: sets mr->mapping and r->direct. r is mr's region, or a copy that no worker reads. 0 or a
+ * negative errno.
+ */
+int mr_map(struct mr *mr, struct mem_region *r, const struct ctl_call *call,
+           const struct ctl_mr_piece *piece, unsigned n);
+/* Undoes that, if the region is mapped; no worker uses the mapping any more. */
+void mr_unmap(struct mr *mr);
 
 /* ---- mr_freeze.c: the application rearranges the memory behind its regions ---- */
 

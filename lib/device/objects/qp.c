@@ -46,8 +46,6 @@ static int check_create(struct session *sn, const struct ctl_create_qp *rq)
         caps->max_send_sge > LIMIT_SGE || caps->max_recv_sge > LIMIT_SGE ||
         caps->max_inline_data > QUEUE_MAX_INLINE)
         return -EINVAL;
-    if (sn->count[OBJ_QP] >= LIMIT_QP)
-        return -ENOMEM;
     return raw_qp_check(sn, rq);
 }
 
@@ -172,6 +170,18 @@ static void count_parts(struct qp_object *q, int n)
         q->ind->o.refs += (uint32_t)n;
 }
 
+/* What the transport may come to allocate for the queue pair. */
+static int charge_memory(struct session *sn, struct qp_object *q, size_t bytes)
+{
+    q->memory = bytes;
+    return quota_charge(&sn->account, &(struct quota_cost){{[QUOTA_MEMORY] = bytes}});
+}
+
+static void uncharge_memory(struct session *sn, struct qp_object *q)
+{
+    quota_uncharge(&sn->account, &(struct quota_cost){{[QUOTA_MEMORY] = q->memory}});
+}
+
 /* Allocates the doorbell slot, creates the engine's queue pair and attaches it to a worker. */
 static int attach_to_worker(struct session *sn, struct qp_object *q, const struct qp_init *init)
 {
@@ -214,7 +224,13 @@ static int build_qp(struct session *sn, struct qp_object *q, const struct ctl_cr
         return err;
     fill_init(&init, q, rq, layout);
     init.entropy = own ? &entropy : NULL;
-    return attach_to_worker(sn, q, &init);
+    err = charge_memory(sn, q, qp_memory_max(&init));
+    if (err)
+        return err;
+    err = attach_to_worker(sn, q, &init);
+    if (err)
+        uncharge_memory(sn, q);
+    return err;
 }
 
 int qp_object_create(struct session *sn, struct ctl_call *call)
@@ -231,16 +247,20 @@ int qp_object_create(struct session *sn, struct ctl_call *call)
         return -ENOMEM;
     err = find_parts(sn, rq, q);
     if (!err)
-        err = build_qp(sn, q, rq, call);
+        err = object_add(sn, &q->o, OBJ_QP);
+    if (err) {
+        free(q);
+        return err;
+    }
+    err = build_qp(sn, q, rq, call);
     if (err) {
         slab_cancel(&sn->slabs, &q->segment);
-        free(q);
+        object_destroy(&q->o);
         return err;
     }
     q->sq_sig_all = rq->sq_sig_all != 0;
     count_parts(q, 1);
     q->o.handle = qp_number(q->dp.qp);
-    object_add(sn, &q->o, OBJ_QP);
     reply->qpn = q->o.handle;
     reply->db_slot = q->dp.slot;
     return 0;
@@ -338,6 +358,7 @@ static uint64_t qp_object_free(struct session *sn, struct qp_object *q)
     db_slot_free(sn, q->dp.slot);
     mcast_leave_all(q);
     qp_free(q->dp.qp);
+    uncharge_memory(sn, q);
     count_parts(q, -1);
     slab_gone = slab_free(&sn->slabs, &q->segment);
     object_destroy(&q->o);

@@ -30,6 +30,7 @@ struct qp_object {
     struct rwq_ind_object *ind; /* it has receive-side scaling */
     struct rx_hash rx_hash;     /* with this hash */
     struct segment segment;
+    uint64_t memory; /* what the transport allocates for it at most */
     enum steer_reason reason;
     uint32_t dest_qpn;
     void *flow;          /* the port's rule that brings its packets to its worker, or NULL */

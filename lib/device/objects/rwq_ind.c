@@ -53,8 +53,6 @@ int rwq_ind_object_create(struct session *sn, struct ctl_call *call)
 
     if (!permission_raw(sn))
         return -EPERM;
-    if (sn->count[OBJ_RWQ_IND] >= LIMIT_SESSION_RWQ_IND)
-        return -ENOMEM;
     t = object_create(sn, OBJ_RWQ_IND, sizeof(*t));
     if (!t)
         return -ENOMEM;

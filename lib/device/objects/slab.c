@@ -9,8 +9,11 @@
 #include <unistd.h>
 
 #include "common.h"
+#include "control/account.h"
 
 #define PAGE 4096u
+/* The kernel's: a file, a mapping. */
+#define KERNEL_BYTES 2048u
 /* So that even the largest pieces share. */
 #define PIECES_MIN (SLAB_MAX / SLAB_PIECE_MAX)
 
@@ -64,24 +67,37 @@ static unsigned class_of(size_t bytes, uint32_t *piece)
 
 /* ---- slabs ---- */
 
+static size_t header_bytes(uint32_t pieces)
+{
+    return sizeof(struct slab) + pieces * sizeof(((struct slab *)NULL)->free[0]);
+}
+
+/* All of it, whatever is in use: an application can write to all of its slabs. */
+static struct quota_cost slab_cost(uint32_t pieces, size_t bytes)
+{
+    return (struct quota_cost){
+        {[QUOTA_MAPPING] = 1, [QUOTA_MEMORY] = bytes + header_bytes(pieces) + KERNEL_BYTES}};
+}
+
 static struct slab *slab_create(struct slab_pool *p, struct slab_class *class, uint32_t piece,
                                 size_t bytes, int *fd, int *err)
 {
     uint32_t pieces = (uint32_t)(bytes / piece);
+    struct quota_cost cost = slab_cost(pieces, bytes);
     struct slab *s;
 
-    *err = -ENOMEM;
-    if (p->count == SLAB_LIMIT)
+    *err = quota_charge(p->account, &cost);
+    if (*err)
         return NULL;
-    s = malloc(sizeof(*s) + pieces * sizeof(s->free[0]));
-    if (!s)
-        return NULL;
-    *s = (struct slab){.class = class, .piece = piece, .pieces = pieces, .id = ++p->last_id};
-    *err = segment_create(&s->memory, "uroce-slab", bytes, fd);
+    s = malloc(header_bytes(pieces));
+    *err = s ? segment_create(&s->memory, "uroce-slab", bytes, fd) : -ENOMEM;
     if (*err) {
+        quota_uncharge(p->account, &cost);
         free(s);
         return NULL;
     }
+    *s = (struct slab){
+        .class = class, .memory = s->memory, .piece = piece, .pieces = pieces, .id = ++p->last_id};
     forbid(s->memory.base, bytes);
     LIST_INSERT_HEAD(&p->slabs, s, link);
     p->count++;
@@ -94,6 +110,8 @@ static struct slab *slab_create(struct slab_pool *p, struct slab_class *class, u
 
 static void slab_destroy(struct slab_pool *p, struct slab *s)
 {
+    struct quota_cost cost = slab_cost(s->pieces, s->memory.bytes);
+
     if (s->class) {
         s->class->bytes -= s->memory.bytes;
         if (s->used < s->pieces)
@@ -103,6 +121,7 @@ static void slab_destroy(struct slab_pool *p, struct slab *s)
     p->count--;
     allow(s->memory.base, s->memory.bytes);
     segment_destroy(&s->memory);
+    quota_uncharge(p->account, &cost);
     free(s);
 }
 

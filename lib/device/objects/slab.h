@@ -17,10 +17,9 @@
 #define SLAB_MAX (2u << 20)
 /* Larger pieces have a slab of their own. */
 #define SLAB_PIECE_MAX (SLAB_MAX / 8)
-/* Slabs of one pool: the mappings of all applications together are limited (vm.max_map_count). */
-#define SLAB_LIMIT   16384u
-#define SLAB_CLASSES 44u
+#define SLAB_CLASSES   44u
 
+struct quota_account;
 struct slab;
 
 struct slab_class {
@@ -30,6 +29,7 @@ struct slab_class {
 
 struct slab_pool {
     struct slab_class class[SLAB_CLASSES];
+    struct quota_account *account; /* is charged for the slabs; NULL: nobody is */
     LIST_HEAD(, slab) slabs;
     unsigned count;
     uint64_t last_id;
@@ -47,8 +47,8 @@ struct slab_place {
 
 /*
  * Allocates a zeroed piece of `bytes` (more than 0), on a cache line of its own. It may not stay
- * zero: an application can write to all of its slabs at any time. 0; -ENOMEM (also: SLAB_LIMIT); or
- * another negative errno.
+ * zero: an application can write to all of its slabs at any time. 0; -ENOMEM (also: the account is
+ * refused a slab); or another negative errno.
  */
 int slab_alloc(struct slab_pool *p, size_t bytes, struct segment *out, struct slab_place *place);
 

@@ -88,7 +88,6 @@ static int build_srq(struct session *sn, struct srq_object *s, const struct ctl_
         .owner = &s->dp,
     };
     s->dp = (struct dp_srq){.ctx = &sn->ctx[0], .uidx = rq->uidx};
-    s->o.session = sn; /* before others can find it */
     s->srq = srq_create(sn->device->srqs, &init, &err);
     return s->srq ? 0 : err == -ENOSPC ? -ENOMEM : err;
 }
@@ -104,10 +103,15 @@ int srq_object_create(struct session *sn, struct ctl_call *call)
     s->layout = *rq;
     err = find_parts(sn, rq, s);
     if (!err)
-        err = build_srq(sn, s, rq, call);
+        err = object_add(sn, &s->o, OBJ_SRQ); /* before others can find it */
+    if (err) {
+        free(s);
+        return err;
+    }
+    err = build_srq(sn, s, rq, call);
     if (err) {
         slab_cancel(&sn->slabs, &s->segment);
-        free(s);
+        object_destroy(&s->o);
         return err;
     }
     s->pd->o.refs++;
@@ -116,7 +120,6 @@ int srq_object_create(struct session *sn, struct ctl_call *call)
         s->cq->o.refs++;
     }
     s->o.handle = srq_number(s->srq);
-    object_add(sn, &s->o, OBJ_SRQ);
     s->layout.handle = s->o.handle;
     s->layout.limit = 0;
     call->reply.create_srq = s->layout;

@@ -35,7 +35,7 @@ static int check_create(struct session *sn, const struct ctl_create_wq *rq)
     if (rq->type == CTL_WQ_RQ &&
         (rq->srq || !rq->max_wr || rq->max_wr > QUEUE_MAX_WR || rq->max_sge > LIMIT_SGE))
         return -EINVAL;
-    return sn->count[OBJ_WQ] < LIMIT_SESSION_WQ ? 0 : -ENOMEM;
+    return 0;
 }
 
 static int find_parts(struct session *sn, const struct ctl_create_wq *rq, struct wq_object *w)
@@ -147,18 +147,21 @@ int wq_object_create(struct session *sn, struct ctl_call *call)
     w = calloc(1, sizeof(*w));
     if (!w)
         return -ENOMEM;
-    w->o.session = sn; /* before others can find it */
     err = find_parts(sn, rq, w);
     if (!err)
-        err = build_wq(sn, w, rq, call);
+        err = object_add(sn, &w->o, OBJ_WQ); /* before others can find it */
+    if (err) {
+        free(w);
+        return err;
+    }
+    err = build_wq(sn, w, rq, call);
     if (err) {
         slab_cancel(&sn->slabs, &w->segment);
-        free(w);
+        object_destroy(&w->o);
         return err;
     }
     count_parts(w, 1);
     w->o.handle = wq_number(w->wq);
-    object_add(sn, &w->o, OBJ_WQ);
     call->reply.create_wq.handle = w->o.handle;
     return 0;
 }

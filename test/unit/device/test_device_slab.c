@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "common.h"
+#include "control/account.h"
 #include "objects/slab.h"
 #include "random.h"
 
@@ -235,20 +236,42 @@ static void test_cancelled(void **state)
     assert_int_equal(pool.count, 1);
 }
 
-static void test_exhaustion(void **state)
+/* A pool takes no more slabs than its account may have, of mappings or bytes; and gives back what
+ * it took. */
+static void check_exhaustion(const struct quota_limits *limits, unsigned slabs)
 {
-    struct segment s, small = cut(64, &(struct slab_place){0}), last = {0};
+    static struct quota quota;
+    struct quota_account account;
+    struct segment s, small, last = {0};
     struct slab_place place;
 
-    while (pool.count < SLAB_LIMIT)
+    quota_init(&quota, limits, 1000);
+    assert_int_equal(quota_account_open(&quota, 1000, &account), 0);
+    pool.account = &account;
+    small = cut(64, &place);
+    while (pool.count < slabs)
         last = cut(LARGE, &place);
     assert_int_equal(slab_alloc(&pool, LARGE, &s, &place), -ENOMEM);
-    assert_int_equal(slab_alloc(&pool, 4096, &s, &place), -ENOMEM);
-    assert_int_equal(pool.count, SLAB_LIMIT);
+    assert_int_equal(slab_alloc(&pool, SLAB_PIECE_MAX, &s, &place), -ENOMEM);
+    assert_int_equal(pool.count, slabs);
     s = cut(64, &place); /* there is room */
     assert_ptr_equal(s.slab, small.slab);
     assert_true(slab_free(&pool, &last) != 0);
-    cut(4096, &place);
+    last = cut(LARGE, &place);
+    slab_cancel(&pool, &last);
+    last = cut(LARGE, &place);
+    assert_true(account.used[QUOTA_MEMORY] > slab_memory(&last)->bytes * (slabs - 1));
+    slab_pool_fini(&pool);
+    assert_int_equal(account.used[QUOTA_MAPPING], 0);
+    assert_int_equal(account.used[QUOTA_MEMORY], 0);
+    quota_account_close(&account);
+    pool.account = NULL;
+}
+
+static void test_exhaustion(void **state)
+{
+    check_exhaustion(&(struct quota_limits){.total[QUOTA_MAPPING] = 50}, 50);
+    check_exhaustion(&(struct quota_limits){.total[QUOTA_MEMORY] = 20 * LARGE}, 20);
 }
 
 /* Without descriptors no slab is created, and no half-created one is left. */
