@@ -22,6 +22,8 @@ struct client {
     LIST_ENTRY(client) link; /* of this process: client_mr.c */
     struct ctx_shared *shared;
     struct wake_shared *wake;
+    _Atomic bool daemon_gone; /* client_end.h */
+    _Atomic ns_t next_look;   /* when to look again whether it is */
     size_t shared_bytes, wake_bytes;
     uint32_t workers;
     pid_t daemon;
@@ -76,10 +78,11 @@ extern CLIENT_THREAD_LOCAL struct client_idle client_idle;
  * To be called after a poll of cq that found no completion, without locks: counts it, then pauses.
  * After the number of empty polls that the thread has learnt, at most the dataplane's spin_limit,
  * it yields; with several completion queues polled in turn, once a round. When a yield has shown
- * that another thread keeps the CPU, it sleeps up to 1 ms or until a completion arrives. Any
+ * that another thread keeps the CPU, it sleeps up to 1 ms or until a completion arrives. Every 100
+ * ms it looks whether the daemon is gone; true: it is, and client_cq_flush is to be called. Any
  * thread.
  */
-void client_poll_empty(const struct client_cq *cq);
+bool client_poll_empty(const struct client_cq *cq);
 
 /* To be called after a poll that found a completion. */
 static inline void client_poll_found(void)

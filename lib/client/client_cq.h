@@ -25,8 +25,9 @@ struct client_cq {
 int client_cq_create(struct client *c, struct client_cq *cq, uint32_t cqe, uint32_t channel,
                      uint32_t vector);
 
-/* Destroys the queue, which no thread may poll any more. Returns 0; -EBUSY while queue pairs use
- * it; or -EIO: the daemon is gone, and the queue is destroyed too. */
+/* Destroys the queue, which no thread may poll any more. Returns 0, also when the daemon is gone;
+ * -EBUSY while queue pairs use it; or -EIO: the daemon does not answer, and the queue is destroyed
+ * too. */
 int client_cq_destroy(struct client_cq *cq);
 
 /* Hides the outstanding completions of queue pair `uidx`, for which the daemon must have stopped

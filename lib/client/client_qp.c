@@ -46,7 +46,8 @@ static void use_segment(struct client_qp *qp, const struct ctl_create_qp *r,
     client_ring_use(&qp->rq, &rq, shared, &shared->rq_prod);
 }
 
-int client_qp_create(struct client *c, struct client_qp *qp, struct ctl_create_qp *r)
+int client_qp_create(struct client *c, struct client_qp *qp, const struct client_qp_uses *uses,
+                     struct ctl_create_qp *r)
 {
     struct ctl_msg m = {.create_qp = *r};
     struct client_piece piece;
@@ -54,6 +55,7 @@ int client_qp_create(struct client *c, struct client_qp *qp, struct ctl_create_q
 
     memset(qp, 0, sizeof(*qp));
     qp->client = c;
+    qp->uses = *uses;
     err = slot_table_reserve(&c->qps, &qp->uidx);
     if (err)
         return err;
@@ -75,30 +77,42 @@ int client_qp_create(struct client *c, struct client_qp *qp, struct ctl_create_q
     return 0;
 }
 
-static void clean_cqs(struct client_qp *qp, struct client_cq *send_cq, struct client_cq *recv_cq)
+static void clean_cqs(const struct client_qp_uses *uses, uint32_t uidx)
 {
-    if (send_cq)
-        client_cq_clean(send_cq, qp->uidx);
-    if (recv_cq && recv_cq != send_cq)
-        client_cq_clean(recv_cq, qp->uidx);
+    if (uses->send_cq)
+        client_cq_clean(uses->send_cq, uidx);
+    if (uses->recv_cq && uses->recv_cq != uses->send_cq)
+        client_cq_clean(uses->recv_cq, uidx);
 }
 
-int client_qp_destroy(struct client_qp *qp, struct client_cq *send_cq, struct client_cq *recv_cq)
+/* First it leaves its completion queues, so that none of its WQEs is flushed after the cleaning. */
+void client_qp_drop_completions(struct client_qp *qp)
+{
+    struct slot_table *table = &qp->client->qps;
+    struct client_qp_uses uses;
+
+    pthread_mutex_lock(&table->lock);
+    uses = qp->uses;
+    qp->uses = (struct client_qp_uses){0};
+    pthread_mutex_unlock(&table->lock);
+    clean_cqs(&uses, qp->uidx);
+}
+
+int client_qp_destroy(struct client_qp *qp)
 {
     struct client *c = qp->client;
     int err = client_slab_destroy(&c->conn, &c->slabs, CTL_DESTROY_QP, qp->qpn);
 
     if (err && err != -EIO)
         return err;
-    /* Before the slot of the table is free, as the next queue pair may get it. */
-    clean_cqs(qp, send_cq, recv_cq);
+    client_qp_drop_completions(qp);
     slot_table_remove(&c->qps, qp->uidx);
     return err;
 }
 
-void client_qp_reset(struct client_qp *qp, struct client_cq *send_cq, struct client_cq *recv_cq)
+void client_qp_reset(struct client_qp *qp)
 {
-    clean_cqs(qp, send_cq, recv_cq);
+    clean_cqs(&qp->uses, qp->uidx);
     client_ring_reset(&qp->sq);
     client_ring_reset(&qp->rq);
 }

@@ -12,6 +12,13 @@
 
 struct client_cq;
 
+/* Where a queue pair's work completes, and what it receives from. */
+struct client_qp_uses {
+    struct client_cq *send_cq, *recv_cq; /* may be the same; NULL: it has none */
+    bool has_srq;
+    uint32_t srq; /* client_srq.uidx */
+};
+
 struct client_qp {
     struct client_ring sq, rq;
     struct doorbells *doorbells; /* by worker */
@@ -22,23 +29,29 @@ struct client_qp {
     _Atomic uint32_t *rq_notify; /* 1 while receives need a doorbell */
     uint32_t qpn, uidx;
     struct client *client;
+    struct client_qp_uses uses; /* under the lock of the table of queue pairs */
 };
 
 /*
- * Creates a queue pair. r: pd, send_cq, recv_cq, type, sq_sig_all, caps as in the protocol; the
- * reply replaces it. Returns 0 or a negative errno.
+ * Creates a queue pair, which uses these queues. r: pd, send_cq, recv_cq, type, sq_sig_all, caps as
+ * in the protocol; the reply replaces it. Returns 0 or a negative errno.
  */
-int client_qp_create(struct client *c, struct client_qp *qp, struct ctl_create_qp *r);
+int client_qp_create(struct client *c, struct client_qp *qp, const struct client_qp_uses *uses,
+                     struct ctl_create_qp *r);
 
 /*
- * Destroys it and its outstanding completions in the two queues, which may be the same; NULL: it
- * has none. Returns 0; a negative errno of the daemon, and then it still exists; or -EIO: the
- * daemon is gone, and it is destroyed too.
+ * Destroys it and its outstanding completions. Returns 0, also when the daemon is gone; a negative
+ * errno of the daemon, and then it still exists; or -EIO: the daemon does not answer, and it is
+ * destroyed too.
  */
-int client_qp_destroy(struct client_qp *qp, struct client_cq *send_cq, struct client_cq *recv_cq);
+int client_qp_destroy(struct client_qp *qp);
 
 /* After the daemon has moved it to RESET: empties its rings, drops its outstanding completions. */
-void client_qp_reset(struct client_qp *qp, struct client_cq *send_cq, struct client_cq *recv_cq);
+void client_qp_reset(struct client_qp *qp);
+
+/* For a queue pair or work queue that the daemon has destroyed, before its slot of the table is
+ * free, as the next one may get it: drops its outstanding completions. */
+void client_qp_drop_completions(struct client_qp *qp);
 
 /* Sets its own source port policy; rule 0: the port's. 0 or a negative errno: -EINVAL (no such
  * policy; raw packets). */

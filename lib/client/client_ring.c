@@ -27,3 +27,18 @@ void client_ring_reset(struct client_ring *r)
     atomic_store_explicit(&r->cons, 0, memory_order_relaxed);
     spin_unlock(&r->lock);
 }
+
+void client_ring_end(struct client_ring *r)
+{
+    if (r->size)
+        r->old_size = r->size;
+    r->size = 0;
+}
+
+void client_ring_begin_flush(struct client_ring *r, uint32_t first)
+{
+    uint32_t prod = atomic_load_explicit(r->shared_prod, memory_order_relaxed);
+
+    r->flushing = true;
+    r->next_flush = prod - first <= r->old_size ? first : prod - r->old_size;
+}

@@ -6,18 +6,24 @@
 #ifndef UROCE_CLIENT_RING_H
 #define UROCE_CLIENT_RING_H
 
+#include <errno.h>
+
 #include "common.h"
 #include "queue_abi.h"
 #include "spin.h"
 
 struct client_ring {
     struct spin lock;
-    uint32_t prod; /* under lock */
-    uint32_t size, stride, max_sge;
+    uint32_t prod;                  /* under lock */
+    uint32_t size, stride, max_sge; /* size 0: the daemon is gone */
     uint8_t *entries;
     _Atomic uint32_t *shared_prod;
     /* WQEs before it are free again. Stored when a completion is polled. */
     CACHE_ALIGNED _Atomic uint32_t cons;
+    /* When the daemon is gone, under lock: the size that the ring had, and, once the ring is being
+     * flushed, the next WQE to flush. */
+    uint32_t old_size, next_flush;
+    bool flushing;
 };
 
 /* A ring in a segment, as a reply of the daemon describes it. */
@@ -38,9 +44,22 @@ void client_ring_use(struct client_ring *r, const struct client_ring_layout *l, 
 /* Empties the ring. Takes its lock. */
 void client_ring_reset(struct client_ring *r);
 
+/* The daemon is gone: from now on the ring has no room. Under the ring's lock. */
+void client_ring_end(struct client_ring *r);
+
+/* Begins to flush an ended ring: WQEs from `first` on, or as many as fit. Under the ring's lock. */
+void client_ring_begin_flush(struct client_ring *r, uint32_t first);
+
 static inline bool ring_has_room(const struct client_ring *r, uint32_t prod)
 {
     return prod - atomic_load_explicit(&r->cons, memory_order_acquire) < r->size;
+}
+
+/* Why a ring without room takes no WQE: -ENOMEM: it is full; -EIO: the daemon is gone. Under the
+ * ring's lock. */
+static inline int ring_full_error(const struct client_ring *r)
+{
+    return r->size ? -ENOMEM : -EIO;
 }
 
 static inline void *ring_slot(const struct client_ring *r, uint32_t index)

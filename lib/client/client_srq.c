@@ -35,7 +35,8 @@ static void use_segment(struct client_srq *srq, const struct ctl_create_srq *r,
     client_ring_use(&srq->ring, &ring, shared, &shared->prod);
 }
 
-int client_srq_create(struct client *c, struct client_srq *srq, struct ctl_create_srq *r)
+int client_srq_create(struct client *c, struct client_srq *srq, const struct client_cq *cq,
+                      struct ctl_create_srq *r)
 {
     struct ctl_msg m = {.create_srq = *r};
     struct client_piece piece;
@@ -43,6 +44,7 @@ int client_srq_create(struct client *c, struct client_srq *srq, struct ctl_creat
 
     memset(srq, 0, sizeof(*srq));
     srq->client = c;
+    srq->cq = cq;
     err = slot_table_reserve(&c->srqs, &srq->uidx);
     if (err)
         return err;

@@ -48,13 +48,15 @@ static int request_wq(struct client *c, struct client_wq *wq, struct ctl_msg *m)
     return 0;
 }
 
-int client_wq_create(struct client *c, struct client_wq *wq, struct ctl_create_wq *r)
+int client_wq_create(struct client *c, struct client_wq *wq, const struct client_qp_uses *uses,
+                     struct ctl_create_wq *r)
 {
     struct ctl_msg m = {.create_wq = *r};
     int err;
 
     memset(wq, 0, sizeof(*wq));
     wq->half.client = c;
+    wq->half.uses = *uses;
     err = slot_table_reserve(&c->qps, &wq->half.uidx);
     if (err)
         return err;
@@ -65,41 +67,41 @@ int client_wq_create(struct client *c, struct client_wq *wq, struct ctl_create_w
         return err;
     }
     *r = m.create_wq;
+    wq->half.qpn = r->handle;
     wq->handle = r->handle;
     slot_table_publish(&c->qps, wq->half.uidx, &wq->half);
     return 0;
 }
 
-int client_wq_destroy(struct client_wq *wq, struct client_cq *cq)
+int client_wq_destroy(struct client_wq *wq)
 {
     struct client *c = wq->half.client;
     int err = client_slab_destroy(&c->conn, &c->slabs, CTL_DESTROY_WQ, wq->handle);
 
     if (err && err != -EIO)
         return err;
-    /* Before the slot of the table is free, as for queue pairs. */
-    client_cq_clean(cq, wq->half.uidx);
+    client_qp_drop_completions(&wq->half);
     slot_table_remove(&c->qps, wq->half.uidx);
     return err;
 }
 
-static void reset_wq(struct client_wq *wq, struct client_cq *cq)
+static void reset_wq(struct client_wq *wq)
 {
     struct client_ring *rq = &wq->half.rq;
 
     atomic_fetch_add_explicit(&wq->resets, 1, memory_order_relaxed);
-    client_cq_clean(cq, wq->half.uidx);
+    client_cq_clean(wq->half.uses.recv_cq, wq->half.uidx);
     if (rq->entries)
         client_ring_reset(rq);
 }
 
-int client_wq_modify(struct client_wq *wq, struct client_cq *cq, uint32_t *state)
+int client_wq_modify(struct client_wq *wq, uint32_t *state)
 {
     struct ctl_msg m = {.modify_wq = {.handle = wq->handle, .state = *state}};
     int err = conn_call(&wq->half.client->conn, CTL_MODIFY_WQ, &m, NULL, 0, NULL, 0);
 
     if (!err && *state == STATE_RESET)
-        reset_wq(wq, cq);
+        reset_wq(wq);
     if (err != -EIO && m.modify_wq.state <= STATE_ERR)
         *state = m.modify_wq.state;
     return err;

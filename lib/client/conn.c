@@ -3,12 +3,15 @@
 #include "conn.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common.h"
@@ -136,6 +139,16 @@ void conn_close(struct conn *c)
     pthread_mutex_destroy(&c->lock);
 }
 
+/* poll() itself is a cancellation point. */
+bool conn_hung_up(const struct conn *c)
+{
+    struct pollfd p = {.fd = c->sock};
+    struct timespec now = {0};
+
+    return c->pid == getpid() && syscall(SYS_ppoll, &p, 1, &now, NULL, 0) == 1 &&
+           p.revents & (POLLHUP | POLLERR | POLLNVAL);
+}
+
 /* ---- requests ---- */
 
 static void close_all(const int *fds, unsigned n)
@@ -204,6 +217,28 @@ static int call_locked(struct conn *c, enum ctl_type type, struct ctl_msg *m, co
     return -EIO;
 }
 
+static bool destroys(enum ctl_type type)
+{
+    switch (type) {
+    case CTL_DEALLOC_PD:
+    case CTL_DEREG_MR:
+    case CTL_DESTROY_CHANNEL:
+    case CTL_DESTROY_CQ:
+    case CTL_DESTROY_QP:
+    case CTL_DESTROY_AH:
+    case CTL_DESTROY_SRQ:
+    case CTL_CLOSE_XRCD:
+    case CTL_DEALLOC_MW:
+    case CTL_DETACH_MCAST:
+    case CTL_DESTROY_WQ:
+    case CTL_DESTROY_RWQ_IND:
+    case CTL_DESTROY_FLOW:
+        return true;
+    default:
+        return false;
+    }
+}
+
 static int call_daemon(struct conn *c, enum ctl_type type, struct ctl_msg *m, const int *fds,
                        unsigned nfds, const struct fd_receiver *r)
 {
@@ -214,6 +249,10 @@ static int call_daemon(struct conn *c, enum ctl_type type, struct ctl_msg *m, co
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     pthread_mutex_lock(&c->lock);
     err = call_locked(c, type, m, fds, nfds, r);
+    if (err == -EIO && destroys(type) && conn_hung_up(c)) {
+        *m = (struct ctl_msg){0};
+        err = 0;
+    }
     pthread_mutex_unlock(&c->lock);
     pthread_setcancelstate(cancel, NULL);
     return err;

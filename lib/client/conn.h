@@ -44,6 +44,9 @@ void conn_close(struct conn *c);
  * `want` descriptors into got[] (the caller's to close). Blocks until the reply arrives, at most
  * CONN_REPLY_SECONDS. Any thread; not a cancellation point. Returns the daemon's status (0 or a
  * negative errno), or -EIO: the daemon is gone, did not answer in time, or sent another reply.
+ *
+ * When the daemon has ended the connection, it has destroyed all objects. A request to destroy one
+ * then succeeds, with a reply of zeros.
  */
 int conn_call(struct conn *c, enum ctl_type type, struct ctl_msg *m, const int *fds, unsigned nfds,
               int *got, unsigned want);
@@ -56,6 +59,13 @@ int conn_call(struct conn *c, enum ctl_type type, struct ctl_msg *m, const int *
  */
 int conn_call_then(struct conn *c, enum ctl_type type, struct ctl_msg *m,
                    int (*then)(void *arg, const int *fd, unsigned fds), void *arg);
+
+/*
+ * Whether the connection has ended: the daemon ended it, or is gone, or the process has closed the
+ * descriptor. A daemon that is only slow or stopped keeps it. False in a forked child, to which the
+ * connection does not belong. One system call; any thread; not a cancellation point.
+ */
+bool conn_hung_up(const struct conn *c);
 
 /* conn_call for a request that is a handle, and a reply that is a status. */
 int conn_call_handle(struct conn *c, enum ctl_type type, uint32_t handle);

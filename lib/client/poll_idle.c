@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a thread does after an empty poll: pause, yield or sleep. */
+/* What a thread does after an empty poll: pause, yield or sleep; and notice that the daemon is
+ * gone. */
 #include <linux/futex.h>
 #include <sched.h>
 #include <sys/syscall.h>
@@ -8,6 +9,7 @@
 
 #include "client.h"
 #include "client_cq.h"
+#include "client_end.h"
 
 #define BLOCKING_POLLS 64 /* after a yield to a thread that did not yield in turn */
 #define BLOCK_LIMIT_NS NS_PER_MS
@@ -15,14 +17,33 @@
  * for sends and one for receives, seldom more than four. */
 #define ROUND_OTHERS 3
 
+/* The interval of looks at the connection. While the thread only pauses, it reads a clock at every
+ * eighth empty poll: a program may sleep between its polls. */
+#define LOOK_NS    (100 * NS_PER_MS)
+#define LOOK_POLLS 8
+
 CLIENT_THREAD_LOCAL struct client_idle client_idle;
 
-static ns_t now_ns(void)
+static ns_t clock_ns(clockid_t clock)
 {
     struct timespec ts;
 
-    clock_gettime(CLOCK_MONOTONIC, &ts);
+    clock_gettime(clock, &ts);
     return (ns_t)ts.tv_sec * NS_PER_SEC + (ns_t)ts.tv_nsec;
+}
+
+static ns_t now_ns(void)
+{
+    return clock_ns(CLOCK_MONOTONIC);
+}
+
+/* Whether the daemon is gone, as far as the last look shows. */
+static bool look_for_daemon(struct client *c, ns_t now)
+{
+    if (likely(now < atomic_load_explicit(&c->next_look, memory_order_relaxed)))
+        return false;
+    atomic_store_explicit(&c->next_look, now + LOOK_NS, memory_order_relaxed);
+    return client_daemon_gone(c);
 }
 
 /* Whether a completion waits in any queue of the context. */
@@ -79,7 +100,8 @@ static bool yield_may_wait(const struct client_cq *cq)
     return false;
 }
 
-static void yield_cpu(struct client *c, uint32_t spin_limit)
+/* Returns the time. */
+static ns_t yield_cpu(struct client *c, uint32_t spin_limit)
 {
     ns_t start = now_ns(), end;
 
@@ -89,26 +111,36 @@ static void yield_cpu(struct client *c, uint32_t spin_limit)
     if (end - start > YIELD_LONG_NS)
         client_idle.blocking_polls = BLOCKING_POLLS;
     client_choose_cpu(c, end, end - start);
+    return end;
 }
 
-void client_poll_empty(const struct client_cq *cq)
+bool client_poll_empty(const struct client_cq *cq)
 {
     struct client *c = cq->client;
     uint32_t polls = atomic_load_explicit(&c->shared->polls, memory_order_relaxed);
     uint32_t spin_limit = atomic_load_explicit(&c->shared->spin_limit, memory_order_relaxed);
+    ns_t now;
 
+    if (unlikely(atomic_load_explicit(&c->daemon_gone, memory_order_acquire)))
+        return true;
     /* A hint: an increment that two threads lose does no harm, and an atomic add costs too much. */
     atomic_store_explicit(&c->shared->polls, polls + 1, memory_order_relaxed);
     if (client_idle.blocking_polls) {
         client_idle.blocking_polls--;
         sleep_for_completion(c);
-        client_choose_cpu(c, now_ns(), 0);
-    } else if (++client_idle.empty_polls <= yield_after(&client_idle.yields, spin_limit)) {
-        cpu_pause();
-    } else if (yield_may_wait(cq)) {
-        cpu_pause();
-    } else {
-        client_idle.empty_polls = 0;
-        yield_cpu(c, spin_limit);
+        now = now_ns();
+        client_choose_cpu(c, now, 0);
+        return look_for_daemon(c, now);
     }
+    if (++client_idle.empty_polls <= yield_after(&client_idle.yields, spin_limit)) {
+        cpu_pause();
+        return !(client_idle.empty_polls % LOOK_POLLS) &&
+               look_for_daemon(c, clock_ns(CLOCK_MONOTONIC_COARSE));
+    }
+    if (yield_may_wait(cq)) {
+        cpu_pause();
+        return false;
+    }
+    client_idle.empty_polls = 0;
+    return look_for_daemon(c, yield_cpu(c, spin_limit));
 }

@@ -114,6 +114,7 @@ EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_async_eve
             continue;
         if (n < 0)
             return -1;
+        client_daemon_gone(&ctx->client);
         if (atomic_exchange(&ctx->fatal_reported, true)) {
             errno = EIO;
             return -1;

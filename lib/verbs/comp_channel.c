@@ -74,8 +74,10 @@ EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq
         ssize_t n = read(channel->fd, &cookie, sizeof(cookie));
 
         if (n != sizeof(cookie)) {
-            if (n >= 0)
-                errno = EIO; /* the daemon is gone */
+            if (n >= 0) {
+                client_daemon_gone(&to_context(channel->context)->client);
+                errno = EIO;
+            }
             return -1;
         }
         found = deliver_event(to_context(channel->context), cookie);

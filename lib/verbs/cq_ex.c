@@ -43,7 +43,8 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
         return 0;
     }
     client_cq_unlock(&cq->queue);
-    client_poll_empty(&cq->queue);
+    if (unlikely(client_poll_empty(&cq->queue) && client_cq_flush(&cq->queue) < 0))
+        return EIO; /* the daemon is gone, and all work requests are flushed */
     return ENOENT;
 }
 

@@ -113,7 +113,7 @@ int shim_post_send(struct ibv_qp *base, struct ibv_send_wr *wr, struct ibv_send_
     prod = sq->prod;
     for (; wr; wr = wr->next) {
         if (unlikely(!ring_has_room(sq, prod)))
-            err = ENOMEM;
+            err = -ring_full_error(sq);
         else
             err = build_send(qp, ring_slot(sq, prod), wr);
         if (unlikely(err)) {
@@ -148,7 +148,7 @@ int post_receives(struct client_ring *rq, struct ibv_recv_wr *wr, struct ibv_rec
 
     for (; wr; wr = wr->next) {
         if (unlikely(!ring_has_room(rq, prod)))
-            err = ENOMEM;
+            err = -ring_full_error(rq);
         else
             err = build_recv(rq, ring_slot(rq, prod), wr);
         if (unlikely(err)) {

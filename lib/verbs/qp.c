@@ -82,6 +82,11 @@ static int fill_rx_hash(struct ctl_create_qp *r, const struct ibv_qp_init_attr_e
     return 0;
 }
 
+static struct client_cq *queue_of(struct ibv_cq *cq)
+{
+    return cq ? &to_cq(cq)->queue : NULL;
+}
+
 static int request_qp(struct shim_qp *qp, struct ibv_context *context,
                       struct ibv_qp_init_attr_ex *attr)
 {
@@ -91,6 +96,10 @@ static int request_qp(struct shim_qp *qp, struct ibv_context *context,
                               .type = attr->qp_type,
                               .sq_sig_all = !!attr->sq_sig_all,
                               .srq = attr->srq ? attr->srq->handle : 0};
+    struct client_qp_uses uses = {.send_cq = queue_of(attr->send_cq),
+                                  .recv_cq = queue_of(attr->recv_cq),
+                                  .has_srq = attr->srq != NULL,
+                                  .srq = attr->srq ? to_srq(attr->srq)->queue.uidx : 0};
     int err = fill_rx_hash(&r, attr);
 
     if (err)
@@ -100,7 +109,7 @@ static int request_qp(struct shim_qp *qp, struct ibv_context *context,
     if (attr->qp_type != IBV_QPT_RAW_PACKET)
         r.entropy = to_context(context)->entropy;
     caps_to_ctl(&r.caps, &attr->cap);
-    err = client_qp_create(&to_context(context)->client, &qp->queue, &r);
+    err = client_qp_create(&to_context(context)->client, &qp->queue, &uses, &r);
     if (err)
         return err;
     caps_from_ctl(&attr->cap, &r.caps);
@@ -213,11 +222,6 @@ static void attr_from_ctl(struct ibv_qp_attr *to, const struct qp_attr *from)
     ah_attr_from_ctl(&to->ah_attr, &from->ah);
 }
 
-static struct client_cq *queue_of(struct ibv_cq *cq)
-{
-    return cq ? &to_cq(cq)->queue : NULL;
-}
-
 /* Programs set all attributes on both halves of an XRC pair. Those of the half that a queue pair
  * does not have are ignored, as the kernel does. */
 static uint32_t relevant_mask(enum ibv_qp_type type, int mask)
@@ -248,7 +252,7 @@ EXPORT int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask
     if (err || !(mask & IBV_QP_STATE))
         return err;
     if (attr->qp_state == IBV_QPS_RESET)
-        client_qp_reset(&qp->queue, queue_of(base->send_cq), queue_of(base->recv_cq));
+        client_qp_reset(&qp->queue);
     base->state = attr->qp_state;
     return 0;
 }
@@ -279,7 +283,7 @@ EXPORT int ibv_query_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask,
 EXPORT int ibv_destroy_qp(struct ibv_qp *base)
 {
     struct shim_qp *qp = to_qp(base);
-    int err = client_qp_destroy(&qp->queue, queue_of(base->send_cq), queue_of(base->recv_cq));
+    int err = client_qp_destroy(&qp->queue);
 
     if (!is_destroyed(err))
         return -err;

@@ -68,7 +68,7 @@ static struct sqe *begin_wqe(struct ibv_qp_ex *ex, enum sqe_op op)
         return NULL;
     }
     if (unlikely(!ring_has_room(&qp->queue.sq, qp->wr.prod))) {
-        fail_batch(qp, ENOMEM);
+        fail_batch(qp, -ring_full_error(&qp->queue.sq));
         return NULL;
     }
     s = ring_slot(&qp->queue.sq, qp->wr.prod++);

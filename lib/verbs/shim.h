@@ -14,6 +14,7 @@
 
 #include "client.h"
 #include "client_cq.h"
+#include "client_end.h"
 #include "client_qp.h"
 #include "client_srq.h"
 #include "client_wq.h"
@@ -138,8 +139,7 @@ static inline struct shim_qp *qp_of_ex(struct ibv_qp_ex *qp)
     return (struct shim_qp *)qp;
 }
 
-/* Whether a request to destroy an object has ended it: also when the daemon, and with it the
- * object, is gone. */
+/* Whether a request to destroy an object has ended it: also when the daemon does not answer. */
 static inline bool is_destroyed(int err)
 {
     return !err || err == EIO || err == -EIO;
@@ -235,7 +235,8 @@ int shim_destroy_flow(struct ibv_flow *flow);
 /* ---- post.c ---- */
 /* Writes a receive WQE. 0 or EINVAL. */
 int build_recv(const struct client_ring *rq, struct rqe *r, const struct ibv_recv_wr *wr);
-/* Writes receive WQEs and publishes them, under the ring's lock. 0, EINVAL or ENOMEM. */
+/* Writes receive WQEs and publishes them, under the ring's lock. 0, EINVAL, ENOMEM, or EIO: the
+ * daemon is gone. */
 int post_receives(struct client_ring *rq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 int shim_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int shim_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);

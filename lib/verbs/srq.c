@@ -39,7 +39,8 @@ struct ibv_srq *shim_create_srq_ex(struct ibv_context *context, struct ibv_srq_i
     if (!srq)
         return NULL;
     memset(srq, 0, sizeof(*srq));
-    err = client_srq_create(&to_context(context)->client, &srq->queue, &r);
+    err = client_srq_create(&to_context(context)->client, &srq->queue,
+                            r.cq ? &to_cq(attr->cq)->queue : NULL, &r);
     if (err) {
         free(srq);
         return refuse(err);
@@ -122,7 +123,7 @@ int shim_post_srq_recv(struct ibv_srq *base, struct ibv_recv_wr *wr, struct ibv_
     for (; wr; wr = wr->next) {
         err = client_srq_has_room(srq, prod)
                   ? build_recv(&srq->ring, ring_slot(&srq->ring, prod), wr)
-                  : ENOMEM;
+                  : -ring_full_error(&srq->ring);
         if (unlikely(err)) {
             *bad = wr;
             break;

@@ -33,7 +33,8 @@ static int refuse_wq_recv(struct ibv_wq *base, struct ibv_recv_wr *wr, struct ib
 
 /* ---- work queues ---- */
 
-static struct shim_wq *create_wq(struct ibv_context *context, struct ctl_create_wq *r)
+static struct shim_wq *create_wq(struct ibv_context *context, const struct client_qp_uses *uses,
+                                 struct ctl_create_wq *r)
 {
     struct shim_wq *wq = aligned_alloc(CACHE_LINE, round_up(sizeof(*wq), CACHE_LINE));
     int err;
@@ -41,7 +42,7 @@ static struct shim_wq *create_wq(struct ibv_context *context, struct ctl_create_
     if (!wq)
         return NULL;
     memset(wq, 0, sizeof(*wq));
-    err = client_wq_create(&to_context(context)->client, &wq->queue, r);
+    err = client_wq_create(&to_context(context)->client, &wq->queue, uses, r);
     if (err) {
         free(wq);
         return refuse(err);
@@ -59,6 +60,7 @@ static struct shim_wq *create_wq(struct ibv_context *context, struct ctl_create_
 struct ibv_wq *shim_create_wq(struct ibv_context *context, struct ibv_wq_init_attr *attr)
 {
     struct ctl_create_wq r = {.type = CTL_WQ_RQ, .max_wr = attr->max_wr, .max_sge = attr->max_sge};
+    struct client_qp_uses uses = {0};
     struct shim_wq *wq;
 
     if (attr->comp_mask & ~(uint32_t)IBV_WQ_INIT_ATTR_FLAGS || attr->wq_type != IBV_WQT_RQ ||
@@ -68,7 +70,8 @@ struct ibv_wq *shim_create_wq(struct ibv_context *context, struct ibv_wq_init_at
         return refuse(-EOPNOTSUPP);
     r.pd = attr->pd->handle;
     r.cq = attr->cq->handle;
-    wq = create_wq(context, &r);
+    uses.recv_cq = &to_cq(attr->cq)->queue;
+    wq = create_wq(context, &uses, &r);
     if (!wq)
         return NULL;
     wq->base.pd = attr->pd;
@@ -82,6 +85,7 @@ EXPORT struct ibv_wq *uroce_create_wq_srq(struct ibv_context *context,
                                           const struct uroce_wq_srq_init_attr *attr)
 {
     struct ctl_create_wq r = {.type = CTL_WQ_SRQ};
+    struct client_qp_uses uses = {.has_srq = true};
     struct shim_wq *wq;
 
     if (attr->comp_mask || !attr->pd || !attr->cq || !attr->srq)
@@ -89,7 +93,9 @@ EXPORT struct ibv_wq *uroce_create_wq_srq(struct ibv_context *context,
     r.pd = attr->pd->handle;
     r.cq = attr->cq->handle;
     r.srq = attr->srq->handle;
-    wq = create_wq(context, &r);
+    uses.recv_cq = &to_cq(attr->cq)->queue;
+    uses.srq = to_srq(attr->srq)->queue.uidx;
+    wq = create_wq(context, &uses, &r);
     if (!wq)
         return NULL;
     wq->base.wq_context = attr->wq_context;
@@ -112,7 +118,7 @@ int shim_modify_wq(struct ibv_wq *base, struct ibv_wq_attr *attr)
         return EOPNOTSUPP;
     if (attr->attr_mask & IBV_WQ_ATTR_CURR_STATE && attr->curr_wq_state != base->state)
         return EINVAL;
-    err = client_wq_modify(&to_wq(base)->queue, &to_cq(base->cq)->queue, &state);
+    err = client_wq_modify(&to_wq(base)->queue, &state);
     if (err != -EIO)
         base->state = state;
     return -err;
@@ -121,7 +127,7 @@ int shim_modify_wq(struct ibv_wq *base, struct ibv_wq_attr *attr)
 int shim_destroy_wq(struct ibv_wq *base)
 {
     struct shim_wq *wq = to_wq(base);
-    int err = client_wq_destroy(&wq->queue, &to_cq(base->cq)->queue);
+    int err = client_wq_destroy(&wq->queue);
 
     if (!is_destroyed(err))
         return -err;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Polling what the dataplane completes. */
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include "rings.h"
 #include "unit.h"
 
@@ -82,7 +85,7 @@ static void reset_empties_everything(void **state)
     for (unsigned i = 0; i < RINGS_WR; i++)
         assert_int_equal(shim_post_send(&r->qp->ex.qp_base, &wr, &bad), 0);
     rings_complete(r, WC_SEND, 5, WC_SUCCESS, 1);
-    client_qp_reset(&r->qp->queue, &r->cq->queue, &r->cq->queue);
+    client_qp_reset(&r->qp->queue);
     assert_int_equal(shim_poll_cq(cq, 1, &wc), 0);
     assert_int_equal(atomic_load(&r->shared->sq_prod), 0);
     for (unsigned i = 0; i < RINGS_WR; i++)
@@ -143,12 +146,162 @@ static void arming(void **state)
     assert_false(cq_take_event(&r->dataplane_cq, 0));
 }
 
+/* ---- a daemon that is gone ---- */
+
+/* Its connection has this other end. */
+static int connect_daemon(void)
+{
+    int pair[2];
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+    r->client.conn = (struct conn){.sock = pair[0], .pid = getpid()};
+    return pair[1];
+}
+
+static void post_all(void)
+{
+    struct ibv_send_wr send = {.opcode = IBV_WR_SEND}, *bad_send;
+    struct ibv_recv_wr recv = {0}, *bad_recv;
+
+    for (unsigned i = 0; i < RINGS_WR; i++) {
+        send.wr_id = i;
+        recv.wr_id = 100 + i;
+        assert_int_equal(shim_post_send(&r->qp->ex.qp_base, &send, &bad_send), 0);
+        assert_int_equal(shim_post_recv(&r->qp->ex.qp_base, &recv, &bad_recv), 0);
+    }
+}
+
+/* CQEs without their last word, which the daemon had not stored yet. */
+static void leave_half_written(void)
+{
+    for (uint32_t lane = 0; lane < RINGS_LANES; lane++) {
+        struct cq_lane *l = cq_lane_at(r->cq->queue.reader.shared, RINGS_CQE, lane);
+        struct cqe *e = &l->entry[r->cq->queue.reader.cons[lane] & (RINGS_CQE - 1)];
+
+        memset(e, 0xEE, offsetof(struct cqe, seq));
+    }
+}
+
+static void check_flushed(const struct ibv_wc *wc, unsigned n, uint64_t first)
+{
+    for (unsigned i = 0; i < n; i++) {
+        assert_int_equal(wc[i].wr_id, first + i);
+        assert_int_equal(wc[i].status, IBV_WC_WR_FLUSH_ERR);
+        assert_int_equal(wc[i].qp_num, RINGS_QPN);
+    }
+}
+
+static void no_more_work(void)
+{
+    struct ibv_send_wr send = {.opcode = IBV_WR_SEND}, *bad_send = NULL;
+    struct ibv_recv_wr recv = {0}, *bad_recv = NULL;
+
+    assert_int_equal(shim_post_send(&r->qp->ex.qp_base, &send, &bad_send), EIO);
+    assert_ptr_equal(bad_send, &send);
+    assert_int_equal(shim_post_recv(&r->qp->ex.qp_base, &recv, &bad_recv), EIO);
+    assert_ptr_equal(bad_recv, &recv);
+}
+
+static void flushed_when_the_daemon_is_gone(void **state)
+{
+    struct ibv_wc wc[2 * RINGS_CQE];
+    int daemon = connect_daemon();
+
+    post_all();
+    rings_complete(r, WC_SEND, 0, WC_SUCCESS, 0);
+    rings_complete(r, WC_SEND, 1, WC_SUCCESS, 1);
+    assert_int_equal(shim_poll_cq(cq, RINGS_CQE, wc), 2);
+    leave_half_written();
+    rings_complete(r, WC_SEND, 2, WC_SUCCESS, 2);
+    close(daemon);
+    assert_true(client_daemon_gone(&r->client));
+    no_more_work();
+    /* A completion that was there is no flush error. */
+    assert_int_equal(shim_poll_cq(cq, RINGS_CQE, wc), 1);
+    assert_int_equal(wc[0].status, IBV_WC_SUCCESS);
+    assert_int_equal(shim_poll_cq(cq, RINGS_CQE, wc), 0);
+    assert_int_equal(shim_poll_cq(cq, RINGS_CQE, wc), RINGS_WR - 3 + RINGS_WR);
+    check_flushed(wc, RINGS_WR - 3, 3);
+    check_flushed(wc + RINGS_WR - 3, RINGS_WR, 100);
+    assert_int_equal(shim_poll_cq(cq, RINGS_CQE, wc), -1);
+    assert_int_equal(errno, EIO);
+    assert_int_equal(ibv_start_poll(&r->cq->ex, NULL), EIO);
+    no_more_work();
+    close(r->client.conn.sock);
+}
+
+/* A thread is between ibv_wr_start and ibv_wr_complete. */
+static void flushing_waits_for_a_poster(void **state)
+{
+    struct ibv_wc wc[2 * RINGS_CQE];
+    int daemon = connect_daemon();
+
+    ibv_wr_start(&r->qp->ex);
+    close(daemon);
+    assert_true(client_daemon_gone(&r->client));
+    assert_int_equal(shim_poll_cq(cq, RINGS_CQE, wc), 0);
+    assert_int_equal(shim_poll_cq(cq, RINGS_CQE, wc), 0);
+    r->qp->ex.wr_id = 5;
+    ibv_wr_send(&r->qp->ex);
+    assert_int_equal(ibv_wr_complete(&r->qp->ex), 0);
+    assert_int_equal(shim_poll_cq(cq, RINGS_CQE, wc), 0);
+    assert_int_equal(shim_poll_cq(cq, RINGS_CQE, wc), 1);
+    check_flushed(wc, 1, 5);
+    assert_int_equal(shim_poll_cq(cq, RINGS_CQE, wc), -1);
+    no_more_work();
+    close(r->client.conn.sock);
+}
+
+/* A daemon that does nothing, or a connection of another process. */
+static void not_gone(void **state)
+{
+    struct ibv_wc wc;
+    int daemon = connect_daemon();
+
+    post_all();
+    assert_false(client_daemon_gone(&r->client));
+    atomic_store(&r->client.next_look, 0);
+    for (unsigned i = 0; i < 100; i++)
+        assert_int_equal(shim_poll_cq(cq, 1, &wc), 0);
+    close(daemon);
+    r->client.conn.pid = getpid() + 1;
+    assert_false(client_daemon_gone(&r->client));
+    r->client.conn.pid = getpid();
+    assert_true(client_daemon_gone(&r->client));
+    close(r->client.conn.sock);
+}
+
+/* What polls do by themselves, in their own time. */
+static void polls_notice(void **state)
+{
+    struct ibv_wc wc[2 * RINGS_CQE];
+    uint64_t polls = 0;
+    int daemon = connect_daemon(), n;
+
+    post_all();
+    assert_int_equal(shim_poll_cq(cq, 1, wc), 0);
+    close(daemon);
+    do
+        n = shim_poll_cq(cq, RINGS_CQE, wc);
+    while (!n && ++polls < UINT64_C(1) << 32);
+    assert_int_equal(n, 2 * RINGS_WR);
+    close(r->client.conn.sock);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
-        T(fields),           T(both_lanes), T(dead_queue_pairs_are_skipped),
-        T(extended_polling), T(arming),     T(reset_empties_everything),
+        T(fields),
+        T(both_lanes),
+        T(dead_queue_pairs_are_skipped),
+        T(extended_polling),
+        T(arming),
+        T(reset_empties_everything),
+        T(flushed_when_the_daemon_is_gone),
+        T(flushing_waits_for_a_poster),
+        T(not_gone),
+        T(polls_notice),
     };
 
     return cmocka_run_group_tests_name("poll", tests, NULL, NULL);

@@ -415,7 +415,7 @@ static int end_of_the_daemon(void)
     ibv_ack_async_event(&event);
     if (event.event_type != IBV_EVENT_DEVICE_FATAL || ibv_get_async_event(ctx, &event) != -1)
         return 2;
-    if (ibv_alloc_pd(ctx) || errno != EIO || ibv_dealloc_pd(pd) != EIO || ibv_close_device(ctx))
+    if (ibv_alloc_pd(ctx) || errno != EIO || ibv_dealloc_pd(pd) || ibv_close_device(ctx))
         return 3;
     return 0;
 }

@@ -39,6 +39,7 @@ static void make_qp(struct rings *r)
     q->db_slot = 5;
     q->qpn = RINGS_QPN;
     q->rq_notify = &r->shared->rq_notify;
+    q->uses = (struct client_qp_uses){.send_cq = &r->cq->queue, .recv_cq = &r->cq->queue};
     q->worker = &r->client.shared->slot_worker[0];
     make_ring(&q->sq, &r->dataplane_sq, &r->shared->sq_prod, sqe_stride(RINGS_SGE, RINGS_INLINE));
     make_ring(&q->rq, &r->dataplane_rq, &r->shared->rq_prod, rqe_stride(RINGS_SGE));
