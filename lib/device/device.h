@@ -38,7 +38,7 @@ struct mem_provider {
     void *(*map)(struct mem_region *mr, int fd, const struct mem_piece *piece, unsigned n,
                  int *err);
     void (*unmap)(void *mapping, struct mem_region *mr);
-    /** From now on, but for at most ns, workers that copy wait. Called while no worker runs. NULL,
+    /** From now on, for at most ns, workers that copy wait. Called while no worker runs. NULL,
      * and thaw too: workers never wait. */
     void (*freeze)(void *space, uint64_t ns);
     /** Ends the freeze, and returns the ns that workers have waited. */

@@ -179,7 +179,7 @@ static inline bool encap_is_ce(uint8_t traffic_class)
 size_t encap_tx(uint8_t *frame, const struct encap_template *t, size_t bth_len, uint16_t ip_id);
 
 /**
- * Compute and store the ICRC of a frame that is complete but for it.
+ * Compute and store the ICRC of a frame that is complete otherwise.
  *
  * @param frame  The first byte of the Ethernet header.
  * @param t  The flow's headers, which encap_tx() wrote.

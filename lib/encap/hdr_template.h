@@ -1,10 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The headers that the packets of one connection arrive with, as words to compare with: a frame
- * that matches them is one that encap_rx would pass, but for the fields that differ from packet to
- * packet. RoCEv2 over IPv4 without a VLAN tag; other connections have no template and go by
- * encap_rx. ECN marks do not matter: congestion must not make receiving slower. Pure; any thread
- * reads, one writes.
+ * that matches them is one that encap_rx would pass, if the fields that differ from packet to
+ * packet are right, too. RoCEv2 over IPv4 without a VLAN tag; other connections have no template
+ * and go by encap_rx. ECN marks do not matter: congestion must not make receiving slower. Pure; any
+ * thread reads, one writes.
+ *
+ * What each comparison leaves out, of the bytes up to the BTH's P_Key. parse and matches compare a
+ * frame with the template, the others with the head of an earlier frame, which matches it.
+ *
+ *                                hdr_template_     hdr_
+ *                                parse    matches  same_layout  same_but_mark  same
+ *   source MAC                   out      out      out          .              .
+ *   ECN                          out      out      out          out            .
+ *   the rest of traffic class    out      .        .            .              .
+ *   DF, TTL                      out      .        .            .              .
+ *   lengths of IP and UDP        checks   out      .            .              .
+ *   identification               out      out      out          .              .
+ *   checksum of the IP header    checks   out      out          out            .
+ *   UDP source port, checksum    out      out      out          .              .
+ *   BTH opcode, pad count        out      out      .            .              .
+ *   solicited, MigReq, membership of the P_Key
+ *                                out      out      out          .              .
+ *   BTH version, P_Key           out      .        .            .              .
+ *
+ * hdr_template_sum_ok and hdr_lengths_ok are the two checks for the other comparisons.
+ * hdr_template_update makes the traffic class (without ECN), DF and TTL of a frame those of the
+ * template, if the frame does not match; hdr_template_take does so always.
  */
 #ifndef UROCE_HDR_TEMPLATE_H
 #define UROCE_HDR_TEMPLATE_H
@@ -17,7 +39,6 @@
 /* Where the fields lie in such frames: Ethernet, IPv4, UDP, BTH. */
 #define HDR_TRAFFIC_CLASS (ETH_LEN + 1)
 #define HDR_IP_LEN        (ETH_LEN + 2)
-#define HDR_IP_ID         (ETH_LEN + 4)
 #define HDR_IP_FLAGS      (ETH_LEN + 6)
 #define HDR_IP_TTL        (ETH_LEN + 8)
 #define HDR_IP_CHECK      (ETH_LEN + 10)
@@ -92,7 +113,7 @@ static inline uint8_t hdr_traffic_class(const uint8_t *frame)
 /* Whether the network marked the frame "congestion experienced" (RFC 3168, 5). */
 static inline bool hdr_is_ce(const uint8_t *frame)
 {
-    return (frame[HDR_TRAFFIC_CLASS] & ECN_MASK) == ECN_CE;
+    return encap_is_ce(hdr_traffic_class(frame));
 }
 
 /* ---- any frame ---- */
@@ -144,11 +165,7 @@ static inline bool hdr_template_parse(const struct hdr_template *t, const uint8_
 
 /* ---- frames like the last one ---- */
 
-/*
- * What differs from packet to packet of one connection, as 0: source MAC; ECN; length,
- * identification and checksum of the IP header; source port, length and checksum of UDP; of the BTH
- * opcode, all flags but the version, membership of the P_Key, and what follows.
- */
+/* What differs from packet to packet of one connection, as 0: see the table above. */
 #define SAME_MASK_0 UINT64_C(0x0000FFFFFFFFFFFF)
 #define SAME_MASK_1 UINT64_C(0xFCFFFFFF00000000)
 #define SAME_MASK_2 UINT64_C(0xFFFFFFFF00000000)
@@ -159,7 +176,7 @@ static inline bool hdr_template_parse(const struct hdr_template *t, const uint8_
 #define LAYOUT_MASK_2 UINT64_C(0xFFFFFFFF0000FFFF)
 #define LAYOUT_MASK_4 UINT64_C(0xFFFFFFFF0000FFFF)
 #define LAYOUT_MASK_5 UINT64_C(0x0000FF7F3FFF0000)
-/* Everything up to the BTH's P_Key but ECN and the IP header's checksum, which covers ECN. */
+/* Everything except ECN and the IP header's checksum, which covers ECN. */
 #define MARK_MASK_1 UINT64_C(0xFCFFFFFFFFFFFFFF)
 #define MARK_MASK_3 UINT64_C(0xFFFFFFFFFFFF0000)
 #define MARK_MASK_5 UINT64_C(0x0000FFFFFFFFFFFF)
@@ -195,7 +212,7 @@ ALWAYS_INLINE bool hdr_vec_is_zero(hdr_vec v)
 #endif
 }
 
-/* Whether the first bytes of a frame are those of vec, but for those that the masks leave out. */
+/* Whether the first bytes of a frame are those of vec, where the masks have a 1. */
 ALWAYS_INLINE bool hdr_vecs_match(const hdr_vec vec[3], const uint8_t *frame, hdr_vec m0,
                                   hdr_vec m1, hdr_vec m2)
 {
@@ -205,10 +222,9 @@ ALWAYS_INLINE bool hdr_vecs_match(const hdr_vec vec[3], const uint8_t *frame, hd
 }
 
 /*
- * For a valid template: whether a frame has the same headers as the one that updated it last, but
- * for lengths and the fields above. Together with a sound length and the right header checksum
- * hdr_template_parse is true then, and the BTH's version and P_Key are right. Here and below a
- * frame has at least HDR_MIN bytes.
+ * For a valid template: whether a frame has its headers, as the table above says. Together with a
+ * sound length and the right header checksum hdr_template_parse is true then, and the BTH's version
+ * and P_Key are right. Here and below a frame has at least HDR_MIN bytes.
  */
 static inline bool hdr_template_matches(const struct hdr_template *t, const uint8_t *frame)
 {

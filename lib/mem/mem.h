@@ -9,9 +9,9 @@
  *
  * Threads: the control thread inserts and removes regions; workers look them up. A removed
  * region's memory may be freed only after every worker has passed a quiet point. The table itself
- * never moves. A published region does not change, but for `direct`, while no worker runs. A window
- * does, by work requests of any worker, but not while a worker reaches memory through it: see
- * struct mr_span.
+ * never moves. A published region does not change; only its `direct` may, and only while no worker
+ * runs. A window does change, by work requests of any worker, but not while a worker reaches memory
+ * through it: see struct mr_span.
  */
 #ifndef UROCE_MEM_H
 #define UROCE_MEM_H
@@ -194,7 +194,7 @@ void mr_table_fini(struct mr_table *t);
  * Issue a key for a region, and make the region visible to workers. Control thread.
  *
  * @param t  The table.
- * @param mr  The region, complete but for its key, which is set. Borrowed until mr_remove().
+ * @param mr  The region, complete except for its key, which is set. Borrowed until mr_remove().
  * @param tag  A random byte.
  * @return  0; -ENOSPC: the table is full.
  */
@@ -430,7 +430,7 @@ struct mem_region *mem_heat_take(struct mem_heat *h);
  * Begin to count anew. Control thread.
  *
  * @param mr  The region; if it was listed, it has been taken.
- * @param limit  At how many calls it is hot. 0: never, but for what a worker lists at this moment.
+ * @param limit  At how many calls it is hot. 0: never, except what a worker lists at this moment.
  */
 void mem_heat_restart(struct mem_region *mr, uint32_t limit);
 

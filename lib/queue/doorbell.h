@@ -62,7 +62,8 @@ static inline void doorbell_set_bit(_Atomic uint64_t *word, unsigned bit)
  *
  * @param db  The context's doorbells.
  * @param slot  The queue pair's, below DB_SLOTS.
- * @return  True when the worker sleeps, and the caller must wake it (wake_worker's futex).
+ * @return  True when the worker sleeps, and the caller must wake it (client_qp_wake() of
+ * lib/client).
  */
 static inline bool doorbell_ring(struct doorbells *db, uint32_t slot)
 {

@@ -76,7 +76,7 @@ static inline void wqe_copy_sge(const void *entry, struct send_wqe *w)
 
 /*
  * A message's shape: length, opcode, and whether it is solicited or inline. Messages of one shape
- * have the same headers but for PSN, address, R_Key and immediate data.
+ * have the same headers, apart from PSN, address, R_Key and immediate data.
  */
 #define MESSAGE_LEN(shape) ((uint32_t)((shape) >> 32))
 #define MESSAGE_MASK       (SQE_SOLICITED << 8 | SQE_INLINE << 8 | 0xFF)

@@ -33,7 +33,7 @@ struct rss {
 /**
  * Set the Toeplitz hash; the caller fills the table (indirection_init).
  *
- * @param rss  Set but for its table.
+ * @param rss  Set except for its table.
  * @param key  The key, copied.
  * @param fields  What is hashed: RSS_SRC_ADDRESS and others.
  */
@@ -42,7 +42,7 @@ void rss_init_toeplitz(struct rss *rss, const uint8_t key[TOEPLITZ_KEY_LEN], uns
 /**
  * Set the XOR hash; the caller fills the table (indirection_init).
  *
- * @param rss  Set but for its table.
+ * @param rss  Set except for its table.
  * @param fields  What is hashed: RSS_SRC_ADDRESS and others.
  */
 void rss_init_xor(struct rss *rss, unsigned fields);

@@ -315,8 +315,10 @@ struct engine_config {
     const struct ah_table *ahs;    /**< may be NULL: no UD */
     const struct flow_slot *flows; /**< raw packets' (raw.h); may be NULL */
     struct engine_host host;
-    uint32_t lane;         /**< the CQ lane this worker posts into */
-    uint32_t max_inflight; /**< packets a requester may have unacknowledged; 0: 128, or 512 KiB */
+    uint32_t lane; /**< the CQ lane this worker posts into */
+    /** PSNs that a requester may have unacknowledged; 0: 128, or as many as 512 KiB are at the path
+     * MTU, but at most 384. */
+    uint32_t max_inflight;
     struct entropy_policy entropy; /**< of UDP source ports; zeroed: the kernel's */
     /**
      * A requester changes to another source port after this many timeouts in a row without an

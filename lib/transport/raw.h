@@ -103,7 +103,7 @@ void engine_wq_attach(struct engine *e, struct wq *wq);
 void engine_wq_detach(struct engine *e, struct wq *wq);
 /**
  * Change the state: RESET to RDY, RDY to RESET, RDY to ERR (waiting WQEs complete as flushed), ERR
- * to RESET (all WQEs are forgotten, and its index is 0 again); a state to itself but for ERR. The
+ * to RESET (all WQEs are forgotten, and its index is 0 again); a state to itself, except ERR. The
  * engine's worker.
  *
  * @param e  The engine.

@@ -92,8 +92,8 @@ struct icrc_span {
     const uint8_t *l3;
     uint16_t len;     /**< headers, BTH and ICRC at least, and a multiple of four */
     uint16_t payload; /**< bytes; for the caller */
-    bool alike; /**< as long as the one before, and the same up to the BTH's P_Key, but for the
-                   fields that change on the way */
+    bool alike;       /**< as long as the one before, and the same up to the BTH's P_Key, except the
+                         fields that change on the way */
 };
 
 /**

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """uroce-perf: every mode moves and verifies what it says, output has its shape, the prompt does its commands, bad
-arguments are told, a wrong byte is found. No figure is looked at but for being there. TAP.
+arguments are told, a wrong byte is found. Of a figure only its presence is checked. TAP.
 
 usage: run_perf.py UROCE_PERF --faulty PROGRAM"""
 import argparse

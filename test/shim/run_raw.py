@@ -90,7 +90,7 @@ def check_borrowed(daemon, folder):
 
 
 def check_vectors(daemon, program):
-    """Work queues live on the worker that their completion vector names, but for the first."""
+    """Work queues live on the worker that their completion vector names, except the first."""
     process = subprocess.Popen([program, "vectors"], env=daemon.environment(), stdin=subprocess.PIPE,
                                stdout=subprocess.PIPE, text=True)
     try:

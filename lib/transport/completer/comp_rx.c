@@ -47,7 +47,7 @@ void comp_rx(struct engine *e, struct qp *qp, unsigned job)
     }
 }
 
-/* recognise_ack of rx_batch.c has recognised it. It is judged and committed here, too. */
+/* recognise_ack of rx_batch.c has recognised it. */
 unsigned comp_place_ack(struct rx_batch *b, unsigned n)
 {
     struct pkt *p = &b->e->rx_job[b->job].pkt;

@@ -10,7 +10,7 @@
 
 struct rx_batch;
 
-/* An acknowledge or a response: comp_rx.c. */
+/* An ACK, a NAK or a response: comp_rx.c. */
 void comp_rx(struct engine *e, struct qp *qp, unsigned job);
 
 /* ---- comp_ack.c ---- */
@@ -37,10 +37,11 @@ void comp_atomic(struct engine *e, struct qp *qp, unsigned job);
 
 /* ---- batches: the columns of rx_batch.c's table ---- */
 
+/* comp_read.c */
 bool comp_expect_response(const struct qp *qp, psn_t *first);
 unsigned comp_place_responses(struct rx_batch *b, unsigned n);
 void comp_commit_responses(struct rx_batch *b, unsigned n);
-/* One acknowledge, of any kind and with any PSN. */
+/* comp_rx.c: one ACK or NAK, with any PSN. Judges and commits it, too. */
 unsigned comp_place_ack(struct rx_batch *b, unsigned n);
 
 #endif

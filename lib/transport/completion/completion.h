@@ -19,7 +19,9 @@ void engine_post_batch(struct engine *e, struct comp_queue *cq, struct cq_batch 
 /* A queue pair's CQE; one that does not fit is lost, and that is a fault (C11-39). */
 void qp_post(struct engine *e, struct qp *qp, struct comp_queue *cq, const struct cqe *c,
              bool solicited);
-/* The CQE of a send WQE; with WC_SUCCESS only if the application has asked for it. */
+/* The CQE of one send WQE; with WC_SUCCESS only if the application has asked for it. For WQEs that
+ * fail or are flushed, and where the completion queue seems full: complete.c writes the CQEs of all
+ * others in place. */
 void qp_post_send(struct engine *e, struct qp *qp, const struct sqe *w, uint32_t index,
                   uint32_t len, uint8_t status);
 /* Raises the events of the completion queues that were posted to, once per call: the arming

@@ -31,8 +31,8 @@ struct transition {
 #define RUNNING    (QPA_CUR_STATE | QPA_ACCESS_FLAGS | ALT)
 #define RESPONDS   (FOR_RC | FOR_XRC_RECV) /* has a responder that acknowledges */
 
-/* UC has no acknowledges and so no timers; UD no path; the XRC send side no responder, its receive
- * side no requester but an acknowledge timeout (table 91; Annex A14). */
+/* UC has no ACKs and so no timers; UD no path; the XRC send side no responder, its receive
+ * side no requester but an ACK timeout (table 91; Annex A14). */
 static const struct transition transitions[] = {
     {FOR_CONNECTED, QPS_RESET, QPS_INIT, INIT_ATTRS, 0},
     {FOR_UD, QPS_RESET, QPS_INIT, QPA_PKEY_INDEX | QPA_PORT | QPA_QKEY, 0},

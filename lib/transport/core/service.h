@@ -6,7 +6,7 @@
 #include "engine_private.h"
 
 struct service_ops {
-    /* Places and commits a request that has passed rx_validate. job: its rx_job. */
+    /* Admits, places and commits a request that has passed rx_validate. job: its rx_job. */
     void (*rx_request)(struct engine *e, struct qp *qp, unsigned job);
     /* Builds the packet at the sending position; false: its slot has failed. */
     bool (*tx_request)(struct engine *e, struct qp *qp, struct tx_job *job);

@@ -15,7 +15,7 @@
 
 /* What it means that a timer fires: engine.c has a function for each. */
 enum timer_kind {
-    TIMER_ACK, /* an acknowledge did not come */
+    TIMER_ACK, /* an ACK did not come */
     TIMER_RNR, /* the RNR delay has expired */
     TIMER_KINDS,
 };

@@ -18,7 +18,7 @@
 
 struct tx_allowance {
     unsigned requests;  /* PSNs of requests: a READ takes those of its responses */
-    unsigned responses; /* packets of responses, acknowledges included */
+    unsigned responses; /* packets of responses, ACKs and NAKs included */
 };
 
 /* A requester is silent while the peer is not ready (9.7.5.2.8), before RTS and after a

@@ -167,7 +167,7 @@ static inline bool raw_has_sniffers(const struct engine *e)
 /* The door of frames that are not RoCE, and of IP fragments (reason): delivers them by flow rules,
  * then to the port's IP host (engine_host.punt); without a taker they are dropped. */
 void raw_punt(struct engine *e, const struct frame *f, enum drop reason);
-/* Copies to the sniffers that e owns; how many of them. They are counted, but for rx_copies. */
+/* Copies to the sniffers that e owns; how many of them. They are counted, except in rx_copies. */
 unsigned raw_sniff(struct engine *e, const struct frame *f);
 /* Hands the frame over for sniffers of other engines that do not have it yet. Counted. */
 void raw_sniff_elsewhere(struct engine *e, const struct frame *f);

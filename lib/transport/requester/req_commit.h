@@ -18,7 +18,7 @@ struct send_slot *req_open_slot(struct requester *req);
 /* A local operation at the sending position was executed: it has no packet. */
 void req_commit_local(struct requester *req);
 
-/* The packet at the sending position was built; asked: it asks for an acknowledge. After a READ the
+/* The packet at the sending position was built; asked: it asks for an ACK. After a READ the
  * position is past the PSNs of all its responses. Unreliable packets are complete thereby. */
 void req_commit_packet(struct engine *e, struct qp *qp, struct send_slot *s, bool asked);
 
@@ -27,8 +27,8 @@ void req_commit_packet(struct engine *e, struct qp *qp, struct send_slot *s, boo
 void req_commit_segments(struct engine *e, struct qp *qp, unsigned n, psn_t ack_asked_psn,
                          bool asked);
 
-/* n WQEs were taken and sent, a packet each; the last one, `last`, asks for an acknowledge, and the
- * next PSN is `next`. reads: they are READs. */
+/* n WQEs were taken and sent, a packet each; the last one, `last`, asks for an ACK, and the next
+ * PSN is `next`. reads: they are READs. */
 void req_commit_messages(struct engine *e, struct qp *qp, unsigned n, psn_t last, psn_t next,
                          bool reads);
 
@@ -51,7 +51,7 @@ void req_retire(struct requester *req, uint32_t tail);
 /* All slots are flushed, sent or not. */
 void req_drop_all(struct requester *req);
 
-/* Starts the acknowledge timer anew, if the queue pair has one. */
+/* Starts the ACK timer anew, if the queue pair has one. */
 void req_arm_timer(struct engine *e, struct qp *qp);
 
 #endif

@@ -76,8 +76,8 @@ bool req_payload(struct engine *e, struct qp *qp, struct send_slot *s, struct tx
 bool req_gather(struct engine *e, struct qp *qp, struct send_slot *s, uint8_t *payload,
                 uint32_t len);
 
-/* Whether the packet at PSN p asks for an acknowledge: the last packet of a message
- * does, and one in each quarter of a window. */
+/* Whether the packet at PSN p asks for an ACK: the last packet of a message does, and one in each
+ * quarter of a window. */
 static inline bool req_asks_for_ack(const struct requester *req, psn_t p, psn_t ack_asked_psn,
                                     uint16_t pkt_flags)
 {
@@ -111,7 +111,7 @@ unsigned req_batch_segments(struct engine *e, struct qp *qp, struct frame *frame
 
 /* ---- req_retry.c ---- */
 
-/* The timer fired without an acknowledge; or the RNR delay, which comp_nak.c set, has expired. */
+/* The timer fired without an ACK; or the RNR delay, which comp_nak.c set, has expired. */
 void req_ack_timeout(struct engine *e, struct qp *qp);
 void req_rnr_timeout(struct engine *e, struct qp *qp);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the responder expects and owes: the expected PSN, MSN, the pending acknowledge and the
+ * What the responder expects and owes: the expected PSN, MSN, the pending ACK or NAK and the
  * resources of READs and atomics. These functions are the only ones that change them, for the
  * batch path and the general path. The owner worker.
  */
@@ -16,13 +16,15 @@ struct resp_progress {
     psn_t next;        /* of the request expected next */
     uint32_t messages; /* SENDs and WRITEs that are complete now: MSN counts them */
     bool wants_ack;
-    psn_t ack_psn; /* of the last request that asks for an acknowledge */
+    psn_t ack_psn; /* of the last request that asks for an ACK */
 };
 
 /* The next expected PSN is `first`; nothing is owed. */
 void resp_reset(struct qp *qp, psn_t first);
 
-/* An acknowledge has to be sent. For this file and resp_commit.c alone. */
+/* An ACK, RNR NAK or NAK has to be sent. An ACK is owed before its request's queued copies are
+ * done: a later engine_tx sends it, and by then rx_flush has done them, or has replaced it by a
+ * NAK. For this file and resp_commit.c alone. */
 static inline void resp_owe_ack(struct responder *resp, uint8_t syndrome, psn_t p)
 {
     resp->ack_pending = true;
@@ -52,10 +54,10 @@ void resp_commit_uc(struct qp *qp, psn_t p);
 /* A NAK or RNR NAK for PSN `at` has to be sent; later PSNs are dropped silently until then. */
 void resp_commit_nak(struct engine *e, struct qp *qp, uint8_t syndrome, psn_t at);
 
-/* A duplicate asks for an acknowledge: an ACK of p has to be sent, unless a NAK is pending. */
+/* A duplicate asks for an ACK: one of p has to be sent, unless a NAK is pending. */
 void resp_commit_duplicate_ack(struct qp *qp, psn_t p);
 
-/* The pending acknowledge is built: *syndrome and *p say what. False: none is pending. */
+/* The pending ACK or NAK is built: *syndrome and *p say what. False: none is pending. */
 static inline bool resp_take_ack(struct qp *qp, uint8_t *syndrome, psn_t *p)
 {
     struct responder *resp = &qp->resp;

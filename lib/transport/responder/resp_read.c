@@ -51,6 +51,8 @@ unsigned resp_place_reads(struct rx_batch *b, unsigned n)
         const uint8_t *bth = rx_span_bth(&b->span[i]), *reth = bth + BTH_LEN;
         struct resp_resource *r = &resp->res[at];
 
+        /* Stricter than resp_resource_ok: resp_commit_reads counts each resource as newly pending,
+         * so the general path replaces one whose reply is being repeated. */
         if (r->pending || !may_read(b, &g, reth))
             break;
         *r = (struct resp_resource){

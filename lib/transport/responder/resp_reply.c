@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the responder sends: READ responses and atomic acknowledges in PSN order, then one
+ * What the responder sends: READ responses and ATOMIC ACKs in PSN order, then one
  * (coalesced) ACK, RNR NAK or NAK behind them (9.7.5.1).
  */
 #include "responder.h"

@@ -2,7 +2,7 @@
 /*
  * The rules of 9.7.4.1 that a request must obey, a function each. resp_check.c turns a broken rule
  * into its fault; a batch ends before the packet that breaks one, which then takes the general
- * path.
+ * path. A batch may end before other packets, too: where its own code is simpler than the rule.
  */
 #ifndef UROCE_RESP_RULES_H
 #define UROCE_RESP_RULES_H

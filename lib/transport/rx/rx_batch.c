@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Batches of received frames: see rx_batch.h. Most frames are in one: WRITE ONLY, SEND ONLY, parts
- * of longer WRITEs, READ requests or responses to READs, each kind for itself, and acknowledges one
- * by one. A frame is recognised by comparing its headers with the template of its queue pair, as a
+ * of longer WRITEs, READ requests or responses to READs, each kind for itself, and ACKs one by
+ * one. A frame is recognised by comparing its headers with the template of its queue pair, as a
  * whole; what remains to be checked is checked packet by packet. Any unusual frame ends the batch
  * untouched and takes the general path (rx_general.c).
  */
@@ -101,7 +101,7 @@ static inline struct hdr_head *head_of(struct rx_layout *l, const uint8_t *frame
     return &l->head[hdr_traffic_class(frame) & 1];
 }
 
-/* Takes the sizes of a frame that matches the template, but for the header checksum. */
+/* Takes the sizes of a frame that matches the template, its header checksum apart. */
 static bool layout_make(struct rx_layout *l, const struct rx_batch *b, const struct frame *f)
 {
     const uint8_t *frame = f->data, *bth = hdr_bth(frame);
@@ -131,7 +131,7 @@ static void layout_account(struct rx_layout *l, struct rx_batch *b, unsigned end
     l->since = end;
 }
 
-/* Whether a frame has this layout but for its mark. */
+/* Whether a frame has this layout, its mark apart. */
 static bool mark_change(struct rx_layout *l, const struct rx_batch *b, const struct frame *f)
 {
     if (f->len != l->frame_len ||
@@ -140,7 +140,8 @@ static bool mark_change(struct rx_layout *l, const struct rx_batch *b, const str
     return hdr_template_sum_ok(&b->qp->rx_template, f->data);
 }
 
-/* Whether a frame has this layout but for its mark, and fields that vary from packet to packet. */
+/* Whether a frame has this layout, apart from its mark and fields that vary from packet to packet.
+ */
 static bool same_layout(const struct rx_layout *l, const struct frame *f)
 {
     return f->len == l->frame_len &&
@@ -225,7 +226,7 @@ static __attribute__((noinline)) unsigned recognise_reads(struct rx_batch *b, co
     return recognise_kind(b, f, n, first, true);
 }
 
-/* An acknowledge, of any kind and with any PSN. */
+/* An ACK or NAK, with any PSN. */
 static unsigned recognise_ack(struct rx_batch *b, const struct frame *f)
 {
     const struct hdr_template *t = &b->qp->rx_template;
@@ -288,7 +289,7 @@ static unsigned count_ce(const struct frame *f, unsigned n)
     return ce;
 }
 
-/* The n frames have one traffic class, but for ECN. */
+/* The n frames have one traffic class, apart from ECN. */
 static void count(struct rx_batch *b, const struct frame *f, unsigned n)
 {
     struct engine_counters *c = &b->e->counters;

@@ -21,7 +21,8 @@ struct rx_kind {
      * packet tell. */
     unsigned (*admit)(struct rx_batch *b, unsigned n);
     /* Moves their bytes; how many packets could be placed. It ends before a packet that the general
-     * path must judge, with nothing done about that packet. */
+     * path must judge, with nothing done about that packet. An ACK or NAK has no bytes: place
+     * judges and commits it. */
     unsigned (*place)(struct rx_batch *b, unsigned n);
     /* What n placed packets mean for the queue pair. */
     void (*commit)(struct rx_batch *b, unsigned n);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The general path: one frame, of any kind. It is recognised by parsing, its ICRC is verified, it
- * is admitted by admit() and rx_validate.c, and the queue pair's service places and commits it.
+ * is admitted by admit() and rx_validate.c, and the queue pair's service judges the request (which
+ * completes its admission), places and commits it; comp_rx does so for an answer.
  * Registered memory is not touched before the ICRC is verified. A frame that is not RoCE leaves by
  * raw_punt.
  */
@@ -78,7 +79,7 @@ static enum drop admit(struct engine *e, struct rx_job *job, const struct frame 
     return rx_validate(e, job);
 }
 
-/* ---- place and commit: the queue pair's service ---- */
+/* ---- the rest of admit, place and commit: the queue pair's service, or the completer ---- */
 
 static void deliver(struct engine *e, unsigned i)
 {
