@@ -92,8 +92,8 @@ static int probe_range(struct mr *mr)
 
 /*
  * The kernel charges the pages to the application that made them. If it punches them out of its
- * file, the daemon's next access makes new ones, for which the daemon is charged: so many may they
- * be. The daemon always pays for the tables of its mappings: 8 bytes for a page.
+ * file, the daemon's next access makes new ones, for which the daemon is charged: QUOTA_MAPPED
+ * limits them. The daemon always pays for the tables of its mappings: 8 bytes for a page.
  */
 static struct quota_cost mapping_cost(const struct mem_region *r, uint32_t pieces)
 {

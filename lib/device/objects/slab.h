@@ -29,7 +29,7 @@ struct slab_class {
 
 struct slab_pool {
     struct slab_class class[SLAB_CLASSES];
-    struct quota_account *account; /* is charged for the slabs; NULL: nobody is */
+    struct quota_account *account; /* is charged for the slabs; NULL: no account is */
     LIST_HEAD(, slab) slabs;
     unsigned count;
     uint64_t last_id;
