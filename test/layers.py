@@ -181,7 +181,7 @@ def second_admissions(root, files):
         if not path.startswith(TRANSPORT) or not path.endswith((".c", ".h")) or path == ADMITS:
             continue
         for n, line in enumerate(code_of(root, path), 1):
-            # qp_state.c sets the window; a quarter of it is how often an acknowledge is asked for.
+            # qp_state.c sets the window; a quarter of it is how often an ACK is asked for.
             compares = re.search(r"(?:(?<!-)[<>]=?|[-+]) +\w+(?:->|\.)(?:req\.)?window\b", line)
             if compares or path.startswith(SENDS) and re.search(r"\brnr_wait\b|\bqp_can_request\b|\binflight\b", line):
                 found.append(f"{path}:{n}: {line.strip()}")

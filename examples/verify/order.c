@@ -23,7 +23,7 @@ static enum outcome open_two_halves(struct session *s, const struct test *t, str
     return endpoint_open(s, ep, &opt);
 }
 
-/* A queue pair is destroyed only when the peer has its acknowledges: both sides finish first. */
+/* A queue pair is destroyed only when the peer has its ACKs: both sides finish first. */
 static enum outcome close_both(struct session *s, struct endpoint *ep, enum outcome result)
 {
     if (result == PASSED)

@@ -8,6 +8,11 @@
  * workers share nothing on the packet's path. A worker that receives a frame of another worker's
  * queue pair forwards it (forward.h). The control thread changes what a worker uses by running a
  * function on it (worker_call).
+ *
+ * The files: worker_run.c has worker_run(), the thread; worker.c has worker_poll(), one pass;
+ * worker_notify.c notifications and worker_host(); worker_forward.c forwarding and the group's
+ * rings; worker_wake.c worker_kick(); worker_call.c functions that a worker runs, and contexts;
+ * worker_qp.c slots and migration; worker_admin.c all others.
  */
 #ifndef UROCE_WORKER_H
 #define UROCE_WORKER_H

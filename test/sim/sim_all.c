@@ -139,7 +139,7 @@ static void pick_engines(struct sim *s, struct kit_config *config)
     config->arrival = (enum kit_arrival)engines_below(s, 3);
     config->forward = (struct kit_forward_config){
         .delay = 1 + engines_below(s, 3 * NS_PER_US),
-        /* A whole window, or else always the same packet, which asks for an acknowledge, is lost.
+        /* A whole window, or else always the same packet, which asks for an ACK, is lost.
          */
         .room = 128u << engines_below(s, 4),
         .refuse = engines_below(s, 2) ? engines_below(s, 20) : 0,

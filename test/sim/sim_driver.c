@@ -63,7 +63,7 @@ void sim_total_moved(unsigned long long queue_pairs)
 
 /* ---- bugs, to prove that they are found ---- */
 
-/* The NAK for a lost request becomes an acknowledge of it. */
+/* The NAK for a lost request becomes an ACK of it. */
 static enum kit_verdict nak_is_ack(void *ctx, unsigned index, uint8_t *data, uint32_t *len,
                                    const struct kit_seen *seen)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The engine's answers against the recorded ones. Answers with data are paired by their PSN;
- * acknowledges are compared by what they acknowledge when, and by what they refuse.
+ * The engine's answers against the recorded ones. Answers with data are paired by their PSN; ACKs
+ * and NAKs are compared by what they acknowledge when, and by what they refuse.
  */
 #include <limits.h>
 #include <stdlib.h>
@@ -146,7 +146,7 @@ static void judge_data_answer(struct run *r, const struct engine_answers *o, str
     free(copy);
 }
 
-/* ---- acknowledges ---- */
+/* ---- ACKs and NAKs ---- */
 
 static bool acknowledges_the_same(const struct pkt *a, const struct pkt *b)
 {
@@ -192,7 +192,7 @@ static int64_t acked_by(const struct engine_answers *o, const struct run *r, con
     return low ? o->acked[low - 1] : INT64_MIN;
 }
 
-/* Whether the capture has, before this frame, a request that asked for an acknowledge and got none
+/* Whether the capture has, before this frame, a request that asked for an ACK and got none
  * from the engine. */
 static bool ack_was_requested(const struct stream *stream, int64_t acked, const struct rec *rec)
 {

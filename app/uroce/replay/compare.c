@@ -201,11 +201,10 @@ enum {
 
 const struct replay_rule replay_rules[] = {
     [RULE_ack_coalescing] = {"ack_coalescing", "9.7.5.1",
-                             "one acknowledge may stand for several; it was given sooner or later"},
-    [RULE_ack_repeated] = {"ack_repeated", "9.7.5.1",
-                           "duplicates may be acknowledged by one acknowledge"},
+                             "one ACK may stand for several; it was given sooner or later"},
+    [RULE_ack_repeated] = {"ack_repeated", "9.7.5.1", "duplicates may be acknowledged by one ACK"},
     [RULE_ack_unasked] = {"ack_unasked", "9.7.5.1",
-                          "an acknowledge that no request asked for is the responder's choice"},
+                          "an ACK that no request asked for is the responder's choice"},
     [RULE_lost] = {"lost", "9.7", "lost before it was captured, as the peer's frames show"},
     [RULE_retransmission] =
         {"retransmission", "9.7.6.1",
@@ -219,7 +218,7 @@ const struct replay_rule replay_rules[] = {
     [RULE_ecn] = {"ecn", "A17.9", "marked in the network, or ECN not in use"},
     [RULE_migration] = {"migration", "17.2.8", "MigReq, without automatic path migration"},
     [RULE_ack_request] = {"ack_request", "9.7.5.1",
-                          "which packets ask for an acknowledge is the requester's choice"},
+                          "which packets ask for an ACK is the requester's choice"},
     [RULE_credits] = {"credits", "9.7.7.2", "end-to-end credits are optional"},
     [RULE_rnr_timer] = {"rnr_timer", "9.7.5.2.8", "how long to wait is the responder's choice"},
     [RULE_datagram_psn] = {"datagram_psn", "9.8.3", "receivers ignore a datagram's PSN"},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the engine sent against what was recorded. Requests and answers with data are paired by
- * their PSN: every transmission of a PSN has the same content. Acknowledges are compared by what
+ * their PSN: every transmission of a PSN has the same content. ACKs and NAKs are compared by what
  * they acknowledge when, and by what they refuse.
  */
 #include <stdarg.h>

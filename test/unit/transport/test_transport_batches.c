@@ -203,7 +203,7 @@ static void test_same_as_the_general_way(void **state)
     assert_true(packets > TRIALS * BURSTS); /* most trials transfer data */
 }
 
-/* Marks of whole bursts, of none, of some, and of the requester's acknowledges are added up. */
+/* Marks of whole bursts, of none, of some, and of the requester's ACKs are added up. */
 static void test_marks_are_counted(void **state)
 {
     static uint8_t bytes[FRAME_BURST][ROOM];
