@@ -122,6 +122,11 @@ static json_t *select_clients(const json_t *root)
     return json_incref(json_object_get(root, "clients"));
 }
 
+static json_t *select_quotas(const json_t *root)
+{
+    return json_incref(json_object_get(root, "quotas"));
+}
+
 static json_t *select_qps(const json_t *root)
 {
     return json_incref(json_object_get(root, "qps"));
@@ -199,6 +204,10 @@ const struct topic show_topics[] = {
      .help = "connected programs",
      .select = select_clients,
      .others = "clients"},
+    {.name = "quotas",
+     .help = "what users have of what all share, and may have",
+     .select = select_quotas,
+     .columns = "uid device kind used limit refused"},
     {.name = "qps",
      .help = "queue pairs (their counters: with --json)",
      .select = select_qps,

@@ -141,11 +141,10 @@ void quota_account_close(struct quota_account *a)
 
 /* ---- charges ---- */
 
-/* The place of a kind's count in quota.used and quota_user.used. */
-static unsigned count_of(const struct quota_account *a, unsigned kind)
+unsigned quota_count(unsigned device, enum quota_kind kind)
 {
     if (kind < QUOTA_DEVICE_KINDS)
-        return a->device * QUOTA_DEVICE_KINDS + kind;
+        return device * QUOTA_DEVICE_KINDS + kind;
     return QUOTA_DEVICES * QUOTA_DEVICE_KINDS + kind - QUOTA_DEVICE_KINDS;
 }
 
@@ -160,11 +159,20 @@ static bool may_take(const struct quota_account *a, unsigned kind, uint64_t n)
 {
     const struct quota_limit *l = &a->quota->limit[kind];
     const struct quota_user *u = a->user;
-    unsigned i = count_of(a, kind);
+    unsigned i = quota_count(a->device, (enum quota_kind)kind);
 
     return has_room(l->client, a->used[kind], n) &&
            has_room(u->owner ? l->total : l->user, u->used[i], n) &&
            has_room(u->owner ? l->total : l->others, a->quota->used[i], n);
+}
+
+static void count_refusal(struct quota_account *a, unsigned kind)
+{
+    unsigned i = quota_count(a->device, (enum quota_kind)kind);
+
+    a->refused[kind]++;
+    a->user->refused[i]++;
+    a->quota->refused[i]++;
 }
 
 int quota_charge(struct quota_account *a, const struct quota_cost *cost)
@@ -173,14 +181,12 @@ int quota_charge(struct quota_account *a, const struct quota_cost *cost)
         return 0;
     for (unsigned k = 0; k < QUOTA_KINDS; k++) {
         if (cost->n[k] && !may_take(a, k, cost->n[k])) {
-            a->refused[k]++;
-            a->user->refused[k]++;
-            a->quota->refused[k]++;
+            count_refusal(a, k);
             return -ENOMEM;
         }
     }
     for (unsigned k = 0; k < QUOTA_KINDS; k++) {
-        unsigned i = count_of(a, k);
+        unsigned i = quota_count(a->device, (enum quota_kind)k);
 
         a->used[k] += cost->n[k];
         a->user->used[i] += cost->n[k];
@@ -194,16 +200,11 @@ void quota_uncharge(struct quota_account *a, const struct quota_cost *cost)
     if (!a || !a->user)
         return;
     for (unsigned k = 0; k < QUOTA_KINDS; k++) {
-        unsigned i = count_of(a, k);
+        unsigned i = quota_count(a->device, (enum quota_kind)k);
 
         invariant(cost->n[k] <= a->used[k]);
         a->used[k] -= cost->n[k];
         a->user->used[i] -= cost->n[k];
         a->quota->used[i] -= cost->n[k];
     }
-}
-
-uint64_t quota_user_used(const struct quota_account *a, enum quota_kind kind)
-{
-    return a->user->used[count_of(a, kind)];
 }

@@ -30,14 +30,14 @@ struct quota_user {
     uid_t uid;
     bool owner;
     unsigned accounts;
-    uint64_t used[QUOTA_COUNTS], refused[QUOTA_KINDS];
+    uint64_t used[QUOTA_COUNTS], refused[QUOTA_COUNTS];
 };
 
 struct quota {
     uid_t owner; /* besides root */
     struct quota_limit limit[QUOTA_KINDS];
     LIST_HEAD(, quota_user) users; /* those with an account */
-    uint64_t used[QUOTA_COUNTS], refused[QUOTA_KINDS];
+    uint64_t used[QUOTA_COUNTS], refused[QUOTA_COUNTS];
 };
 
 struct quota_account {
@@ -69,11 +69,12 @@ void quota_account_close(struct quota_account *a);
 int quota_charge(struct quota_account *a, const struct quota_cost *cost);
 void quota_uncharge(struct quota_account *a, const struct quota_cost *cost);
 
+/* The index of a kind in the counts of a user and of all; device: of that device, for its kinds. */
+unsigned quota_count(unsigned device, enum quota_kind kind);
+
 /* What a connection of that user may have of a kind at most. */
 uint64_t quota_limit(const struct quota *q, uid_t uid, enum quota_kind kind);
 /* What all connections of that user together may have. */
 uint64_t quota_user_limit(const struct quota *q, uid_t uid, enum quota_kind kind);
-/* What the account's user has of a kind: of a device's kind, on the account's device. */
-uint64_t quota_user_used(const struct quota_account *a, enum quota_kind kind);
 
 #endif

@@ -217,6 +217,7 @@ static json_t *show_session(const struct session *sn)
     printable(comm, sizeof(comm), sn->comm);
     o = json_pack("{s:i, s:i, s:s}", "pid", (int)sn->peer.pid, "uid", (int)sn->peer.uid, "comm",
                   comm);
+    show_account(o, sn);
     if (!sn->device)
         return o;
     json_object_set_new(o, "device", json_string(sn->device->name));
@@ -295,6 +296,7 @@ char *rnic_show(struct rnic *r, uid_t viewer)
     json_object_set_new(root, "mrs", mrs);
     json_object_set_new(root, "qps", qps);
     show_raw(root, &v, r);
+    show_quotas(root, &v, r);
     if (!v.all)
         json_object_set_new(root, "others", show_others(&v, r));
     text = json_dumps(root, JSON_INDENT(1) | JSON_PRESERVE_ORDER);

@@ -50,6 +50,12 @@ void show_mr_reasons(json_t *session, const struct session *sn);
 void show_raw(json_t *root, const struct viewer *v, struct rnic *r);
 void show_rx_hash(json_t *qp, const struct qp_object *q);
 
+/* Adds what a connection has of the daemon, and how many times it was refused more: show_quota.c.
+ */
+void show_account(json_t *client, const struct session *sn);
+/* Adds "quotas": what users have and may have; to those who see all, also the totals. */
+void show_quotas(json_t *root, const struct viewer *v, const struct rnic *r);
+
 /* Adds "steering" to a port, and to a queue pair its worker and the reason: show_steering.c. */
 void show_steering(json_t *port, const struct device *d);
 void show_qp_steering(json_t *qp, const struct qp_object *q);

@@ -131,7 +131,7 @@ static void test_user_has_one_quota(void **state)
     assert_int_equal(take(&a, QUOTA_PD, 60), 0);
     take_all(&b, QUOTA_PD, 40);
     assert_int_equal(take(&a, QUOTA_PD, 1), -ENOMEM);
-    assert_int_equal(quota_user_used(&a, QUOTA_PD), 100);
+    assert_int_equal(a.user->used[QUOTA_PD], 100);
     take_all(&bob, QUOTA_PD, 100);
     give(&a, QUOTA_PD, 5);
     take_all(&b, QUOTA_PD, 5);
@@ -227,8 +227,8 @@ static void test_devices(void **state)
     assert_int_equal(take(&a[3], QUOTA_MEMORY, 6), 0);
     take_all(&a[15], QUOTA_MEMORY, 4);
     give(&a[7], QUOTA_AH, 2);
-    assert_int_equal(quota_user_used(&a[7], QUOTA_AH), 8);
-    assert_int_equal(quota_user_used(&a[8], QUOTA_AH), 10);
+    assert_int_equal(a[7].user->used[quota_count(7, QUOTA_AH)], 8);
+    assert_int_equal(a[8].user->used[quota_count(8, QUOTA_AH)], 10);
     for (unsigned i = 0; i < QUOTA_DEVICES; i++)
         quota_account_close(&a[i]);
     for (unsigned i = 0; i < QUOTA_COUNTS; i++)

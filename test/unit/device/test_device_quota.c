@@ -5,7 +5,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <malloc.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -354,7 +356,7 @@ static void check_user(const struct maker *maker)
     client_open(&own, geteuid());
     while (!maker->create(&a, &handle)) {
     }
-    assert_int_equal(quota_user_used(&a.session->account, maker->kind), 2 * ROOM);
+    assert_int_equal(a.session->account.user->used[maker->kind], 2 * ROOM);
     assert_int_equal(maker->create(&b, &handle), -ENOMEM);
     assert_int_equal(b.session->account.user->refused[maker->kind], 2);
     assert_int_equal(maker->create(&other, &handle), 0);
@@ -458,7 +460,7 @@ static void test_connections(void **state)
         assert_non_null(sn[i]);
     }
     assert_null(connect_as(alice()));
-    assert_int_equal(sn[0]->account.user->refused[QUOTA_CONNECTION], 1);
+    assert_int_equal(sn[0]->account.user->refused[quota_count(0, QUOTA_CONNECTION)], 1);
     assert_int_equal(rnic->session_count, ROOM);
     own = connect_as(geteuid());
     assert_non_null(own);
@@ -700,9 +702,93 @@ static void test_memory_is_bounded(void **state)
     }
     assert_true(n >= 2);
     assert_true(resident_bytes() - before < quota + (2 << 20));
-    /* Others, and small objects of this one, have room. */
     session_close(c.session);
     assert_all_returned();
+}
+
+/* ---- what is shown ---- */
+
+static json_t *shown_to(uid_t uid)
+{
+    char *text = rnic_show(rnic, uid);
+    json_t *value = json_loads(text, 0, NULL);
+
+    assert_non_null(value);
+    free(text);
+    return value;
+}
+
+/* The row of "quotas" for a kind of a user, or of all. */
+static json_t *quota_row(const json_t *shown, const char *uid, const char *kind)
+{
+    json_t *row, *found = NULL;
+    char text[32];
+    size_t i;
+
+    json_array_foreach(json_object_get(shown, "quotas"), i, row)
+    {
+        json_t *of = json_object_get(row, "uid");
+
+        snprintf(text, sizeof(text), "%lld", (long long)json_integer_value(of));
+        if (!strcmp(json_is_string(of) ? json_string_value(of) : text, uid) &&
+            !strcmp(json_string_value(json_object_get(row, "kind")), kind)) {
+            assert_null(found);
+            found = row;
+        }
+    }
+    return found;
+}
+
+static json_int_t number(const json_t *row, const char *name)
+{
+    assert_non_null(row);
+    return json_integer_value(json_object_get(row, name));
+}
+
+static void test_show(void **state)
+{
+    struct client a, b, own;
+    char uid[32], other[32];
+    json_t *shown, *row;
+    uint32_t handle;
+
+    set_limits(&(struct quota_limits){.user[QUOTA_PD] = 3, .user[QUOTA_MEMORY] = 64 << 20});
+    client_open(&a, alice());
+    client_open(&b, alice());
+    client_open(&own, geteuid());
+    assert_int_equal(create_pd(&a, &handle), 0);
+    assert_int_equal(create_pd(&a, &handle), -ENOMEM);
+    snprintf(uid, sizeof(uid), "%u", (unsigned)alice());
+    snprintf(other, sizeof(other), "%u", (unsigned)geteuid());
+    shown = shown_to(alice());
+    row = quota_row(shown, uid, "pds");
+    assert_int_equal(number(row, "used"), 3);
+    assert_int_equal(number(row, "limit"), 3);
+    assert_int_equal(number(row, "refused"), 1);
+    assert_string_equal(json_string_value(json_object_get(row, "device")), "uroce0");
+    assert_int_equal(number(quota_row(shown, uid, "connections"), "used"), 2);
+    assert_int_equal(number(quota_row(shown, uid, "memory"), "limit"), 64 << 20);
+    assert_null(json_object_get(quota_row(shown, uid, "mappings"), "limit"));
+    assert_null(quota_row(shown, uid, "flows"));
+    assert_null(quota_row(shown, "all", "pds"));
+    assert_null(quota_row(shown, other, "pds"));
+    row = json_array_get(json_object_get(shown, "clients"), 0);
+    assert_int_equal(number(row, "refused"), 1);
+    assert_int_equal(number(row, "memory"), a.session->account.used[QUOTA_MEMORY]);
+    assert_int_equal(number(row, "descriptors"), 5);
+    assert_int_equal(number(row, "mappings"), a.session->account.used[QUOTA_MAPPING]);
+    json_decref(shown);
+    shown = shown_to(geteuid());
+    row = quota_row(shown, "all", "pds");
+    assert_int_equal(number(row, "used"), 4);
+    assert_int_equal(number(row, "limit"), LIMIT_PD);
+    assert_int_equal(number(row, "refused"), 1);
+    assert_non_null(quota_row(shown, uid, "pds"));
+    assert_int_equal(number(quota_row(shown, other, "pds"), "limit"), LIMIT_PD);
+    json_decref(shown);
+    session_close(a.session);
+    session_close(b.session);
+    session_close(own.session);
 }
 
 int main(void)
@@ -721,6 +807,7 @@ int main(void)
         T(test_heap_is_charged),
         T(test_busy_queue_pair_is_charged),
         T(test_memory_is_bounded),
+        T(test_show),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
