@@ -46,16 +46,28 @@ static int begin_port(struct reader *r)
     return 0;
 }
 
+static int read_key(struct reader *r, const char *value)
+{
+    switch (r->section[0]) {
+    case 'p':
+        return config_port_key(r, value);
+    case 'q':
+        return config_quota_key(r, value);
+    default:
+        return config_daemon_key(r, value);
+    }
+}
+
 static int read_section(struct reader *r, struct rte_cfgfile *file, int index)
 {
     static struct rte_cfgfile_entry entry[ENTRIES_MAX];
     char name[CFG_NAME_LEN];
-    bool port = !strncmp(r->section, "port.", 5);
+    bool port = !strncmp(r->section, "port.", 5), quota = !strcmp(r->section, "quota");
     int n = rte_cfgfile_section_num_entries_by_index(file, name, index);
 
     r->key = NULL;
-    if (!port && strcmp(r->section, "uroced"))
-        return config_fail(r, "is not a section of uroced's ([uroced], [port.N])");
+    if (!port && !quota && strcmp(r->section, "uroced"))
+        return config_fail(r, "is not a section of uroced's ([uroced], [quota], [port.N])");
     if (n > ENTRIES_MAX)
         return config_fail(r, "has more than %d keys", ENTRIES_MAX);
     if (port && begin_port(r))
@@ -67,9 +79,11 @@ static int read_section(struct reader *r, struct rte_cfgfile *file, int index)
             if (!strcmp(entry[k].name, entry[i].name))
                 return config_fail(r, "comes twice");
         }
-        if (port ? config_port_key(r, entry[i].value) : config_daemon_key(r, entry[i].value))
+        if (read_key(r, entry[i].value))
             return -1;
     }
+    if (quota)
+        return config_check_quota(r);
     return port ? config_check_port(r) : 0;
 }
 

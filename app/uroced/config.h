@@ -9,6 +9,7 @@
 #define CONFIG_CAPTURE_FRAMES  1000000 /* unless the file says otherwise */
 #define CONFIG_REPATH_MAX      7       /* as retry_cnt */
 #define CONFIG_NEIGHBOURS_MAX  256
+#define CONFIG_QUOTA_MAX       (UINT64_C(1) << 50)
 #define CONFIG_DEVICE_LOOPBACK "loopback"
 #define CONFIG_ADDRESSES_MAX   (GID_TABLE_MAX / 2) /* each with both RoCE versions */
 
@@ -46,6 +47,7 @@ struct uroced_config {
     unsigned workers;      /* 0: one */
     unsigned idle_exit;    /* seconds; 0: never */
     bool pass_userfaultfd; /* to programs that ask for it */
+    struct quota_limits quota;
     struct uroced_port port[CONFIG_PORTS_MAX]; /* in the order of their numbers */
     unsigned ports;
 };

@@ -11,6 +11,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "machine.h"
 #include "numa_node.h"
 #include "server.h"
 #include "uroced.h"
@@ -250,12 +251,23 @@ static int open_signals(struct daemon *d)
     return d->signal_fd < 0 ? -errno : 0;
 }
 
+/* The kernel grants descriptors; raise_limits has asked for all. */
+static uint64_t descriptor_limit(void)
+{
+    struct rlimit limit;
+
+    return getrlimit(RLIMIT_NOFILE, &limit) ? 1024 : limit.rlim_cur;
+}
+
 static int create_rnic(struct daemon *d)
 {
-    struct rnic_config rc = {
-        .workers = d->config.workers, .mem = &uroced_memory, .version = UROCE_VERSION};
+    struct rnic_config rc = {.workers = d->config.workers,
+                             .mem = &uroced_memory,
+                             .version = UROCE_VERSION,
+                             .quota = d->config.quota};
     int err = 0;
 
+    machine_limit(&rc.quota, machine_mappings(), descriptor_limit(), machine_memory());
     d->loop = event_loop_create(&err);
     if (!d->loop)
         return err;

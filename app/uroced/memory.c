@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "copy.h"
+#include "machine.h"
 #include "mapped.h"
 #include "pinned.h"
 
@@ -91,21 +92,6 @@ static void space_close(void *space)
     free(s);
 }
 
-static unsigned map_limit(void)
-{
-    static unsigned limit;
-    FILE *f;
-
-    if (limit)
-        return limit;
-    f = fopen("/proc/sys/vm/max_map_count", "re");
-    if (!f || fscanf(f, "%u", &limit) != 1)
-        limit = 65530;
-    if (f)
-        fclose(f);
-    return limit;
-}
-
 /*
  * A page that does not exist in the file yet would be allocated when the daemon touches it, and
  * charged to the daemon instead of the program. The file is opened again because its position is
@@ -136,7 +122,7 @@ static int map_into(struct mapping *m, struct mem_region *mr, int fd, const stru
     struct space *s = mr->space;
     int err;
 
-    if (pieces_mapped + n > map_limit() / 2 || s->pieces + n > map_limit() / 8)
+    if (pieces_mapped + n > machine_mappings() / 2 || s->pieces + n > machine_mappings() / 8)
         return -ENOSPC;
     err = mem_map(&m->map, mr, fd, piece, n, 0);
     if (!err && !is_complete(fd, piece, n)) {

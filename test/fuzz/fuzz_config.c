@@ -42,6 +42,16 @@ static void check_port(const struct uroced_port *p)
         REQUIRE(gid_is_ipv4(&p->route[i].dst) == gid_is_ipv4(&p->route[i].via));
 }
 
+static void check_quota(const struct quota_limits *l)
+{
+    for (unsigned k = 0; k < QUOTA_KINDS; k++) {
+        REQUIRE(l->total[k] <= quota_kind_max(k) && l->user[k] <= quota_kind_max(k) &&
+                l->client[k] <= quota_kind_max(k));
+        REQUIRE(!l->total[k] || (l->user[k] <= l->total[k] && l->client[k] <= l->total[k]));
+        REQUIRE(!l->user[k] || l->client[k] <= l->user[k]);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct uroced_config config;
@@ -59,6 +69,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     REQUIRE(config.ports >= 1 && config.ports <= CONFIG_PORTS_MAX);
     REQUIRE(config.mode <= 0777 && config.workers <= WORKERS_MAX);
+    check_quota(&config.quota);
     for (unsigned i = 0; i < config.ports; i++) {
         REQUIRE(!i || config.port[i - 1].number < config.port[i].number);
         check_port(&config.port[i]);

@@ -209,6 +209,9 @@ def config_corpus(vectors):
     for key, texts in values.items():
         for text in texts:
             yield f"[uroced]\nworkers = 1\nmode = 0600\n{port}{key} = {text}\n".encode()
+    for quota in ("user.qps = 100", "total.memory = 64M\nuser.memory = 2G", "client.mapped_memory = 512K",
+                  "client.cqs = 6\nuser.cqs = 5", "total.qp = 1"):
+        yield f"[quota]\n{quota}\n{port}".encode()
     yield b"[uroced]\nsocket = /run/x\nidle_exit = 9\nuserfaultfd = pass\n[port.7]\ndevice = loopback\n[port.3]\ndevice=loopback\n"
 
 

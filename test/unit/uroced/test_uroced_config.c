@@ -193,6 +193,27 @@ static const char *const bad[][3] = {
     {OK "neighbour.0 = 10.0.0.2 02:00:00:00:00:02:03\n", "[port.0] neighbour.0", "and a MAC"},
     {OK "neighbour.0 = 10.0.0.2 01:00:00:00:00:02\n", "[port.0] neighbour.0", "and a MAC"},
     {OK "neighbour.0 = ten 02:00:00:00:00:02\n", "[port.0] neighbour.0", "ten"},
+    {"[quota]\nqps = 5\n" OK, "[quota] qps", "total, user or client"},
+    {"[quota]\nuser.qp = 5\n" OK, "[quota] user.qp", "pds, mrs, channels"},
+    {"[quota]\nuser. = 5\n" OK, "[quota] user.", "mapped_memory"},
+    {"[quota]\nuse.qps = 5\n" OK, "[quota] use.qps", "total, user or client"},
+    {"[quota]\nusers.qps = 5\n" OK, "[quota] users.qps", "total, user or client"},
+    {"[quota]\nuser.qps = 0\n" OK, "[quota] user.qps", "from 1 to 131056"},
+    {"[quota]\nuser.qps = 131057\n" OK, "[quota] user.qps", "\"131057\""},
+    {"[quota]\nuser.qps = -1\n" OK, "[quota] user.qps", "from 1"},
+    {"[quota]\nuser.qps = 4K\n" OK, "[quota] user.qps", "\"4K\""},
+    {"[quota]\nuser.qps =\n" OK, "[quota] user.qps", "from 1"},
+    {"[quota]\nuser.qps = 5\nuser.qps = 6\n" OK, "[quota] user.qps", "twice"},
+    {"[quota]\nclient.groups = 257\n" OK, "[quota] client.groups", "from 1 to 256"},
+    {"[quota]\ntotal.memory = 0\n" OK, "[quota] total.memory", "64M"},
+    {"[quota]\ntotal.memory = M\n" OK, "[quota] total.memory", "\"M\""},
+    {"[quota]\ntotal.memory = 64MB\n" OK, "[quota] total.memory", "\"64MB\""},
+    {"[quota]\ntotal.memory = 64m\n" OK, "[quota] total.memory", "\"64m\""},
+    {"[quota]\ntotal.memory = 18014398509481984K\n" OK, "[quota] total.memory", "must be bytes"},
+    {"[quota]\ntotal.memory = 99999999999999999999\n" OK, "[quota] total.memory", "must be bytes"},
+    {"[quota]\nuser.qps = 6\ntotal.qps = 5\n" OK, "[quota] user.qps", "more than total.qps"},
+    {"[quota]\nclient.qps = 6\ntotal.qps = 5\n" OK, "[quota] client.qps", "more than total.qps"},
+    {"[quota]\nclient.cqs = 6\nuser.cqs = 5\n" OK, "[quota] client.cqs", "more than user.cqs"},
     {"loopback\n" OK, "line 1", "neither"},
     {"device = loopback\n" OK, "line 1", "neither"},
     {OK "garbage\n", "line 4", "neither"},
@@ -351,6 +372,45 @@ static void test_entropy_keys(void **state)
     assert_true(p[4].entropy.rule == ENTROPY_KERNEL && p[4].repath == 0);
 }
 
+static void test_quota_keys(void **state)
+{
+    const struct quota_limits *l = &config.quota;
+    char text[256];
+
+    assert_int_equal(load(OK), 0);
+    for (unsigned k = 0; k < QUOTA_KINDS; k++) {
+        unsigned long long max = quota_kind_max(k);
+
+        assert_true(!l->total[k] && !l->user[k] && !l->client[k]);
+        /* All kinds have a name, and the largest value is one that there can be. */
+        max = max > CONFIG_QUOTA_MAX ? CONFIG_QUOTA_MAX : max;
+        snprintf(text, sizeof(text), OK "[quota]\nuser.%s = %llu\n", quota_kind_name(k), max);
+        assert_int_equal(load(text), 0);
+        assert_int_equal(l->user[k], max);
+    }
+    assert_int_equal(load("[quota]\n"
+                          "total.qps = 300\n"
+                          "user.qps = 200\n"
+                          "client.qps = 100\n"
+                          "user.mrs = 300\n"
+                          "client.rwq_tables = 7\n"
+                          "total.memory = 2G\n"
+                          "user.memory = 64M\n"
+                          "client.memory = 512K\n"
+                          "user.mapped_memory = 4096\n" OK),
+                     0);
+    assert_int_equal(l->total[QUOTA_QP], 300);
+    assert_int_equal(l->user[QUOTA_QP], 200);
+    assert_int_equal(l->client[QUOTA_QP], 100);
+    assert_int_equal(l->user[QUOTA_MR], 300);
+    assert_int_equal(l->client[QUOTA_RWQ_IND], 7);
+    assert_int_equal(l->total[QUOTA_MEMORY], UINT64_C(2) << 30);
+    assert_int_equal(l->user[QUOTA_MEMORY], 64 << 20);
+    assert_int_equal(l->client[QUOTA_MEMORY], 512 << 10);
+    assert_int_equal(l->user[QUOTA_MAPPED], 4096);
+    assert_int_equal(l->user[QUOTA_CQ], 0);
+}
+
 static void test_too_many_routes(void **state)
 {
     static char text[40000];
@@ -430,6 +490,7 @@ int main(void)
         cmocka_unit_test(test_addresses_of_others),
         cmocka_unit_test(test_qos_keys),
         cmocka_unit_test(test_entropy_keys),
+        cmocka_unit_test(test_quota_keys),
         cmocka_unit_test(test_too_many_routes),
         cmocka_unit_test(test_everything),
         cmocka_unit_test(test_errors_name_the_place),
