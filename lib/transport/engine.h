@@ -74,6 +74,7 @@ struct engine_host {
 
 /* ---- tables, shared by the engines of a device ---- */
 
+#define QPN_NONE       0u /**< no queue pair's */
 #define QPN_FIRST      0x10u
 #define QP_TABLE_SLOTS (1u << 17)
 
@@ -613,6 +614,18 @@ int engine_qp_set_entropy(struct engine *e, struct qp *qp, const struct entropy_
  */
 int engine_qp_modify(struct engine *e, struct qp *qp, const struct qp_attr *attr, uint32_t mask,
                      const struct address_vector *av, uint32_t max_mtu, ns_t now);
+
+/**
+ * Let the packets of a connection reach no queue pair, or its destination again. While it is held
+ * they have QPN_NONE as destination, and the port that gets them drops them (sender_mismatch): the
+ * receiver of a packet cannot know which queue pair sent it, but the host knows it of those on one
+ * port. engine_qp_modify() with a new destination ends it. The owner worker.
+ *
+ * @param e  The engine.
+ * @param qp  The queue pair: of a connected service, RTR or later.
+ * @param held  Whether it is held.
+ */
+void engine_qp_hold(struct engine *e, struct qp *qp, bool held);
 
 /**
  * Send later packets of a connection to another MAC: the peer, or the router to it, has another.

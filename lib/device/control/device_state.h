@@ -49,6 +49,8 @@ struct device {
     struct worker_port *port[WORKERS_MAX];
     struct worker *workers[WORKERS_MAX];
     unsigned parts;
+    /* local_peer.c: by queue pair number, the one that may send to it; 0: none */
+    uint32_t *local_sender;
     /* steer.c */
     uint32_t assigned[WORKERS_MAX]; /* queue pairs and work queues on each part */
     struct rss *rss[2];             /* how the port spreads IPv4 and IPv6, or NULL */

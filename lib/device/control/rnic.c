@@ -83,6 +83,7 @@ static void device_destroy(struct device *d)
     if (d->wqs)
         wq_table_destroy(d->wqs);
     mr_table_fini(&d->mrs);
+    free(d->local_sender);
     free(d->rss[0]);
     free(d->rss[1]);
     for (unsigned i = 0; i < OBJ_KINDS; i++)
@@ -158,7 +159,8 @@ static int create_tables(struct device *d)
     d->ahs = ah_table_create(secret[SECRET_AH]);
     d->wqs = wq_table_create(secret[OBJ_WQ]);
     TAILQ_INIT(&d->flow_list);
-    if (!d->qps || !d->srqs || !d->ahs || !d->wqs)
+    d->local_sender = calloc(QP_TABLE_SLOTS, sizeof(*d->local_sender));
+    if (!d->qps || !d->srqs || !d->ahs || !d->wqs || !d->local_sender)
         return -ENOMEM;
     return mr_table_init(&d->mrs, LIMIT_MR, secret[SECRET_KEYS]);
 }

@@ -12,6 +12,7 @@
 #include "net/resolve.h"
 #include "objects/cq_channel.h"
 #include "objects/db_slot.h"
+#include "objects/local_peer.h"
 #include "objects/mcast.h"
 #include "objects/pd_mr.h"
 #include "objects/srq_object.h"
@@ -273,6 +274,7 @@ struct modify_call {
     const struct ctl_modify_qp *rq;
     const struct address_vector *av;
     uint32_t max_mtu;
+    bool held;
     int err;
 };
 
@@ -283,6 +285,8 @@ static void modify_qp(struct worker *w, void *arg)
 
     m->err = engine_qp_modify(qp_object_engine(m->q), dq->qp, &m->rq->attr, m->rq->mask, m->av,
                               m->max_mtu, m->q->o.session->rnic->config.clock());
+    if (!m->err && m->av)
+        engine_qp_hold(qp_object_engine(m->q), dq->qp, m->held);
 }
 
 int qp_object_modify(struct session *sn, struct ctl_call *call)
@@ -290,7 +294,7 @@ int qp_object_modify(struct session *sn, struct ctl_call *call)
     const struct ctl_modify_qp *rq = &call->request->modify_qp;
     struct address_vector av;
     struct modify_call m = {.rq = rq, .max_mtu = device_mtu_code(sn->device->info.mtu)};
-    uint32_t mtu;
+    uint32_t mtu, dest_qpn;
     int err;
 
     m.q = qp_object_get(sn, rq->qpn);
@@ -302,6 +306,7 @@ int qp_object_modify(struct session *sn, struct ctl_call *call)
         return -EINVAL;
     if ((rq->mask & QPA_PKEY_INDEX) && rq->attr.pkey_index)
         return -EINVAL;
+    dest_qpn = rq->mask & QPA_DEST_QPN ? rq->attr.dest_qpn : m.q->peer_qpn;
     if (rq->mask & QPA_AV) {
         err = device_resolve(sn->device, &rq->attr.ah, &av, &mtu);
         if (err)
@@ -310,9 +315,16 @@ int qp_object_modify(struct session *sn, struct ctl_call *call)
         /* A router on the path may have reported a smaller MTU than the port's. */
         m.max_mtu = min_of(m.max_mtu, device_mtu_code(mtu));
         steer_connect(m.q, &av, &rq->attr, rq->mask);
+        m.held = local_peer_prepare(m.q, &av, dest_qpn);
     }
     qp_object_call(m.q, modify_qp, &m);
-    return m.err;
+    if (m.err)
+        return m.err;
+    if (m.av)
+        local_peer_connected(m.q, &av, dest_qpn);
+    else if ((rq->mask & QPA_STATE) && rq->attr.state == QPS_RESET)
+        local_peer_reset(m.q);
+    return 0;
 }
 
 int qp_object_query(struct session *sn, struct ctl_call *call)

@@ -33,6 +33,8 @@ struct qp_object {
     uint64_t memory; /* what the transport allocates for it at most */
     enum steer_reason reason;
     uint32_t dest_qpn;
+    uint32_t peer_qpn;   /* local_peer.c: connected to this queue pair of its own port, */
+    bool peer_is_local;  /* if so */
     void *flow;          /* the port's rule that brings its packets to its worker, or NULL */
     uint16_t flow_sport; /* the source port in the rule; 0: the rule matches the QP number */
     LIST_HEAD(, membership) groups; /* multicast groups it is in */

@@ -67,8 +67,7 @@ static bool migrate(struct device *d, struct qp_object *q, struct worker_port *t
 
 /* ---- where packets will arrive ---- */
 
-/* The peer is on this port. */
-static bool peer_is_local(const struct device *d, const struct address_vector *av)
+bool device_has_address(const struct device *d, const struct address_vector *av)
 {
     return gid_table_find(&d->gids, &av->dgid, av->gid_type, av->vlan) >= 0;
 }
@@ -106,7 +105,7 @@ bool steer_predict(const struct qp_object *q, struct rss_tuple *t)
     const struct device *d = q->o.session->device;
 
     if (qp_type(q->dp.qp) == QPT_UD || qp_current_state(q->dp.qp) < QPS_RTR ||
-        av->gid_type != GID_TYPE_ROCE_V2 || peer_is_local(d, av))
+        av->gid_type != GID_TYPE_ROCE_V2 || device_has_address(d, av))
         return false;
     predict_tuple(d, q, av, t);
     return true;
@@ -177,7 +176,7 @@ void steer_connect(struct qp_object *q, const struct address_vector *av, const s
         return;
     q->dest_qpn = dest_qpn;
     remove_rule(d, q);
-    if (peer_is_local(d, av)) {
+    if (device_has_address(d, av)) {
         migrate(d, q, local_part(d, q, dest_qpn), STEER_LOCAL);
         return;
     }
@@ -205,7 +204,7 @@ void steer_misplaced(struct session *sn, uint32_t qpn, uint32_t worker)
     for (unsigned i = 0; i < d->parts; i++)
         if (worker_index(d->workers[i]) == worker)
             part = d->port[i];
-    if (peer_is_local(d, qp_address_vector(q->dp.qp)))
+    if (device_has_address(d, qp_address_vector(q->dp.qp)))
         part = local_part(d, q, q->dest_qpn);
     if (part && part != q->dp.port && migrate(d, q, part, STEER_MISPLACED)) {
         remove_rule(d, q);

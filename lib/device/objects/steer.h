@@ -28,6 +28,8 @@ void steer_connect(struct qp_object *q, const struct address_vector *av, const s
 /* Packets of a queue pair keep arriving at another worker. */
 void steer_misplaced(struct session *sn, uint32_t qpn, uint32_t worker);
 
+/* The address is one of the port's, so that the peer is on this port. */
+bool device_has_address(const struct device *d, const struct address_vector *av);
 const char *steer_reason_name(enum steer_reason reason);
 /* The addresses and ports of the peer's packets: RoCEv2, from another port, if the peer follows
  * this port's rule. False: not predictable. */

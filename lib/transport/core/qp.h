@@ -41,7 +41,7 @@ struct qp {
     struct engine *engine; /* the owner; other threads ask by qp_engine */
     struct srq *srq;
     struct comp_queue *recv_cq;
-    uint32_t dest_qpn;
+    uint32_t dest_qpn; /* of its packets: QPN_NONE while it is held */
     uint32_t qkey;
 
     struct comp_queue *send_cq;

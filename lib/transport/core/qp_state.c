@@ -174,6 +174,12 @@ static void take_values(struct qp *qp, const struct qp_attr *attr, uint32_t mask
         qp->req.rnr_retry_left = attr->rnr_retry;
 }
 
+void engine_qp_hold(struct engine *e, struct qp *qp, bool held)
+{
+    if (qp_owner_engine(qp) == e)
+        qp->dest_qpn = held ? QPN_NONE : qp->attr.dest_qpn;
+}
+
 void engine_qp_redirect(struct engine *e, struct qp *qp, const uint8_t mac[6])
 {
     if (qp_owner_engine(qp) != e)
@@ -261,8 +267,9 @@ int engine_qp_modify(struct engine *e, struct qp *qp, const struct qp_attr *attr
     if (!rc && (mask & QPA_MAX_DEST_RD_ATOMIC))
         rc = resp_resources_alloc(&res, attr->max_dest_rd_atomic);
     if (!rc && (mask & QPA_AV))
-        rc = av ? sport_set_path(e, qp, av, mask & QPA_DEST_QPN ? attr->dest_qpn : qp->dest_qpn)
-                : -EINVAL;
+        rc =
+            av ? sport_set_path(e, qp, av, mask & QPA_DEST_QPN ? attr->dest_qpn : qp->attr.dest_qpn)
+               : -EINVAL;
     if (rc) {
         free(res);
         return rc;

@@ -47,7 +47,7 @@ static void port_set(struct qp *qp, uint16_t port)
 
 static void port_change(struct engine *e, struct qp *qp)
 {
-    uint16_t next = entropy_port_after(qp->av.udp_sport, qp->qpn, qp->dest_qpn);
+    uint16_t next = entropy_port_after(qp->av.udp_sport, qp->qpn, qp->attr.dest_qpn);
 
     if (!encap_template_has_udp(&qp->encap))
         return;
@@ -73,7 +73,7 @@ int engine_qp_set_entropy(struct engine *e, struct qp *qp, const struct entropy_
         qp->entropy = *policy;
     if (!has_path(qp))
         return 0;
-    port_set(qp, first_port(e, qp, qp->dest_qpn, qp->av.flow_label));
+    port_set(qp, first_port(e, qp, qp->attr.dest_qpn, qp->av.flow_label));
     qp->req.stalls = 0;
     qp->resp.rounds = 0;
     return 0;

@@ -66,6 +66,20 @@ static bool verify(const struct engine *e, const struct rx_job *job, const struc
            icrc_verify(job->view.l3_kind, job->view.l3, job->view.l3_len);
 }
 
+/* Packets to no queue pair's number come from queue pairs that are held (engine_qp_hold), if an
+ * address of the port sent them. */
+static enum drop drop_unknown(const struct engine *e, const struct rx_job *job)
+{
+    const struct gid_table *gids = e->cfg.port->gids;
+    const struct encap_view *v = &job->view;
+    const struct gid_entry *to = v->gid_index < 0 ? NULL : &gids->entry[v->gid_index];
+
+    if (job->pkt.dest_qpn == QPN_NONE && to &&
+        gid_table_find(gids, &v->sgid, to->type, to->vlan) >= 0)
+        return DROP_sender_mismatch;
+    return DROP_unknown_qpn;
+}
+
 static enum drop admit(struct engine *e, struct rx_job *job, const struct frame *f, bool verified)
 {
     if (!verified && !verify(e, job, f))
@@ -75,7 +89,7 @@ static enum drop admit(struct engine *e, struct rx_job *job, const struct frame 
     if (job->pkt.dest_qpn == QPN_MULTICAST)
         return rx_validate_mcast(e, job);
     if (!job->qp || !job->owner)
-        return DROP_unknown_qpn;
+        return drop_unknown(e, job);
     return rx_validate(e, job);
 }
 

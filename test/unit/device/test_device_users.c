@@ -185,6 +185,133 @@ static void test_trace(void **state)
     json_decref(shown);
 }
 
+/* ---- who may send to a queue pair of the same port ---- */
+
+static uint64_t dropped(enum drop reason)
+{
+    return counter_get(&engine_counters(root.session->device->port[0]->engine)->drop[reason]);
+}
+
+static void send_message(struct app_qp *from, uint64_t wr_id)
+{
+    app_send(from, (struct sqe){.wr_id = wr_id, .opcode = SQE_SEND, .flags = SQE_SIGNALED}, 0, 8);
+    app_run(from->app);
+}
+
+/* The next completion is of this work request; 0: there is none. */
+static void expect(struct app_cq *cq, uint64_t wr_id)
+{
+    struct cqe cqe = {0};
+
+    assert_int_equal(app_poll(cq, &cqe), wr_id != 0);
+    assert_int_equal(cqe.wr_id, wr_id);
+    assert_int_equal(cqe.status, WC_SUCCESS);
+}
+
+/* An application knows all that there is to know of a connection, PSNs too, and names one end as
+ * the peer of a queue pair of its own. */
+static void forge(uint32_t type)
+{
+    uint64_t before = dropped(DROP_sender_mismatch);
+    struct app_qp end, peer, thief;
+
+    assert_int_equal(app_qp(&root, &end, type, &root_cq, 0, 0), 0);
+    assert_int_equal(app_qp(&root, &peer, type, &root_cq, 0, 0), 0);
+    assert_int_equal(app_qp(&user, &thief, type, &user_cq, 0, 0), 0);
+    app_ready(&thief, end.qpn, 5); /* first */
+    app_ready(&end, peer.qpn, 5);
+    app_ready(&peer, end.qpn, 5);
+    app_recv(&end, 1, 64, 64);
+    send_message(&thief, 7);
+    if (type == QPT_UC)
+        expect(&user_cq, 7); /* its sender learns nothing */
+    expect(&root_cq, 0);
+    assert_true(dropped(DROP_sender_mismatch) > before); /* RC sends again */
+    send_message(&peer, 2);
+    expect(&root_cq, type == QPT_UC ? 2 : 1);
+    expect(&root_cq, type == QPT_UC ? 1 : 2);
+}
+
+static void test_send_in_the_name_of_a_peer(void **state)
+{
+    forge(QPT_RC);
+    forge(QPT_UC);
+}
+
+/* The thief connects when the others are connected already. */
+static void test_late_thief(void **state)
+{
+    struct app_qp peer;
+
+    assert_int_equal(app_qp(&root, &peer, QPT_RC, &root_cq, 0, 0), 0);
+    app_ready(&root_qp, peer.qpn, 5);
+    app_ready(&peer, root_qp.qpn, 5);
+    app_ready(&user_qp, root_qp.qpn, 5);
+    app_recv(&root_qp, 1, 64, 64);
+    send_message(&user_qp, 7);
+    expect(&root_cq, 0);
+    assert_true(dropped(DROP_sender_mismatch) > 0);
+    /* A request that fails changes nothing. */
+    assert_int_not_equal(app_modify(&root_qp, QPA_STATE | QPA_AV | QPA_DEST_QPN,
+                                    (struct qp_attr){.state = QPS_RTR,
+                                                     .dest_qpn = user_qp.qpn,
+                                                     .ah = app_address("127.0.0.1")}),
+                         0);
+    send_message(&peer, 2);
+    expect(&root_cq, 1);
+    expect(&root_cq, 2);
+}
+
+/* A former peer may not send to the next connection of the number, whatever became of the first. */
+static void test_former_peer(void **state)
+{
+    struct app_qp peer;
+
+    assert_int_equal(app_qp(&root, &peer, QPT_RC, &root_cq, 0, 0), 0);
+    app_ready(&root_qp, user_qp.qpn, 5);
+    app_ready(&user_qp, root_qp.qpn, 5);
+    app_recv(&root_qp, 1, 64, 64);
+    send_message(&user_qp, 7);
+    expect(&root_cq, 1);
+    expect(&user_cq, 7);
+    assert_int_equal(app_modify(&root_qp, QPA_STATE, (struct qp_attr){.state = QPS_RESET}), 0);
+    app_ready(&root_qp, peer.qpn, 5);
+    app_ready(&peer, root_qp.qpn, 5);
+    app_recv(&root_qp, 1, 64, 64);
+    send_message(&peer, 3);
+    expect(&root_cq, 1);
+    expect(&root_cq, 3);
+    app_recv(&root_qp, 2, 64, 64);
+    send_message(&user_qp, 8); /* with the PSN that is expected */
+    expect(&root_cq, 0);
+    assert_true(dropped(DROP_sender_mismatch) > 0);
+}
+
+/* One that was connected to a queue pair which is gone waits for the next one of the number. */
+static void test_number_is_used_again(void **state)
+{
+    struct app_qp peer, next;
+    struct ctl_msg m;
+
+    app_ready(&root_qp, user_qp.qpn, 5);
+    app_ready(&user_qp, root_qp.qpn, 5);
+    m = (struct ctl_msg){.destroy.handle = root_qp.qpn};
+    assert_int_equal(app_call(&root, CTL_DESTROY_QP, &m), 0);
+    qp_table_prefer(root.session->device->qps, root_qp.qpn);
+    assert_int_equal(app_qp(&root, &next, QPT_RC, &root_cq, 0, 0), 0);
+    assert_int_equal(next.qpn, root_qp.qpn);
+    assert_int_equal(app_qp(&root, &peer, QPT_RC, &root_cq, 0, 0), 0);
+    app_ready(&next, peer.qpn, 5);
+    app_ready(&peer, next.qpn, 5);
+    app_recv(&next, 1, 64, 64);
+    send_message(&user_qp, 7);
+    expect(&root_cq, 0);
+    assert_true(dropped(DROP_sender_mismatch) > 0);
+    send_message(&peer, 2);
+    expect(&root_cq, 1);
+    expect(&root_cq, 2);
+}
+
 /* ---- numbers ---- */
 
 /* How many of the numbers follow on the one before, or have the distance that the two before have.
@@ -283,6 +410,10 @@ int main(void)
         T(test_own_user_sees_all),
         T(test_name_with_controls),
         T(test_trace),
+        T(test_send_in_the_name_of_a_peer),
+        T(test_late_thief),
+        T(test_former_peer),
+        T(test_number_is_used_again),
         T(test_numbers_cannot_be_foreseen),
         T(test_numbers_differ),
     };
