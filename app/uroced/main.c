@@ -264,7 +264,8 @@ static int create_rnic(struct daemon *d)
     struct rnic_config rc = {.workers = d->config.workers,
                              .mem = &uroced_memory,
                              .version = UROCE_VERSION,
-                             .quota = d->config.quota};
+                             .quota = d->config.quota,
+                             .errands = true};
     int err = 0;
 
     machine_limit(&rc.quota, machine_mappings(), descriptor_limit(), machine_memory());

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
@@ -22,7 +23,7 @@ struct space {
         struct mem_pinned_space pinned;
     };
     bool is_pinned;
-    unsigned pieces; /* mappings of this space */
+    _Atomic unsigned pieces; /* mappings of this space */
 };
 
 struct mapping {
@@ -32,7 +33,7 @@ struct mapping {
 };
 
 /* All programs' mappings. The daemon limits them, as it needs the rest for queues. */
-static unsigned pieces_mapped;
+static _Atomic unsigned pieces_mapped;
 
 /* Whether the kernel lets this process access the memory of any process. */
 static bool may_trace_all(void)
@@ -73,6 +74,14 @@ static void *space_open(const struct ucred *peer, const struct mem_backend **cop
     return s;
 }
 
+/* A pinned space was checked when it was opened. */
+static int space_reach(void *space)
+{
+    struct space *s = space;
+
+    return s->is_pinned ? 0 : mem_copy_space_reach(&s->copy);
+}
+
 static void space_gone(void *space)
 {
     struct space *s = space;
@@ -92,10 +101,22 @@ static void space_close(void *space)
     free(s);
 }
 
+static int count_pieces(struct space *s, unsigned n)
+{
+    if (atomic_fetch_add(&pieces_mapped, n) + n <= machine_mappings() / 2) {
+        if (atomic_fetch_add(&s->pieces, n) + n <= machine_mappings() / 8)
+            return 0;
+        atomic_fetch_sub(&s->pieces, n);
+    }
+    atomic_fetch_sub(&pieces_mapped, n);
+    return -ENOSPC;
+}
+
 /*
  * A page that does not exist in the file yet would be allocated when the daemon touches it, and
  * charged to the daemon instead of the program. The file is opened again because its position is
- * shared with the program.
+ * shared with the program. The program may hold a lease on it (the open does not wait), or its lock
+ * (SEEK_HOLE waits).
  */
 static bool is_complete(int fd, const struct mem_piece *piece, unsigned n)
 {
@@ -104,7 +125,7 @@ static bool is_complete(int fd, const struct mem_piece *piece, unsigned n)
     int own;
 
     snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-    own = open(path, O_RDONLY | O_CLOEXEC);
+    own = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (own < 0)
         return false;
     for (unsigned i = 0; i < n && complete; i++) {
@@ -122,19 +143,21 @@ static int map_into(struct mapping *m, struct mem_region *mr, int fd, const stru
     struct space *s = mr->space;
     int err;
 
-    if (pieces_mapped + n > machine_mappings() / 2 || s->pieces + n > machine_mappings() / 8)
-        return -ENOSPC;
+    err = count_pieces(s, n);
+    if (err)
+        return err;
     err = mem_map(&m->map, mr, fd, piece, n, 0);
     if (!err && !is_complete(fd, piece, n)) {
         mem_unmap(&m->map, mr);
         err = -ENODATA;
     }
-    if (err)
+    if (err) {
+        atomic_fetch_sub(&s->pieces, n);
+        atomic_fetch_sub(&pieces_mapped, n);
         return err;
+    }
     m->space = s;
     m->pieces = n;
-    s->pieces += n;
-    pieces_mapped += n;
     return 0;
 }
 
@@ -154,9 +177,17 @@ static void unmap(void *mapping, struct mem_region *mr)
 {
     struct mapping *m = mapping;
 
-    m->space->pieces -= m->pieces;
-    pieces_mapped -= m->pieces;
-    mem_unmap(&m->map, mr);
+    mr->direct = NULL;
+    atomic_fetch_sub(&m->space->pieces, m->pieces);
+    m->space = NULL; /* it may end before the mapping */
+}
+
+static void dispose(void *mapping)
+{
+    struct mapping *m = mapping;
+
+    mem_unmap(&m->map, NULL);
+    atomic_fetch_sub(&pieces_mapped, m->pieces);
     free(m);
 }
 
@@ -184,10 +215,12 @@ static struct mem_heat *heat(void *space)
 
 const struct mem_provider uroced_memory = {
     .space_open = space_open,
+    .space_reach = space_reach,
     .space_gone = space_gone,
     .space_close = space_close,
     .map = map,
     .unmap = unmap,
+    .dispose = dispose,
     .freeze = freeze,
     .thaw = thaw,
     .heat = heat,

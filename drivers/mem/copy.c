@@ -109,6 +109,21 @@ int mem_copy_space_init(struct mem_copy_space *space, pid_t pid)
     return 0;
 }
 
+int mem_copy_space_reach(struct mem_copy_space *space)
+{
+    uint8_t byte;
+    struct iovec local = {&byte, 1};
+    struct iovec nowhere = {(void *)-(uintptr_t)4096, 1}; /* the kernel's addresses */
+
+    if (atomic_load_explicit(&space->gone, memory_order_relaxed))
+        return -ESRCH;
+    if (process_vm_readv(space->pid, &local, 1, &nowhere, 1, 0) >= 0 || errno == EFAULT)
+        return 0;
+    if (errno == EPERM)
+        atomic_fetch_add_explicit(&space->denied, 1, memory_order_relaxed);
+    return errno == EPERM ? -EPERM : -ESRCH;
+}
+
 void mem_copy_space_mark_gone(struct mem_copy_space *space)
 {
     atomic_store_explicit(&space->gone, true, memory_order_relaxed);

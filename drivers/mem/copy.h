@@ -41,6 +41,12 @@ extern const struct mem_backend mem_copy_backend;
 int mem_copy_space_init(struct mem_copy_space *space, pid_t pid);
 
 /*
+ * Asks the kernel whether it allows transfers, without one. It may wait for the application. 0,
+ * -EPERM or -ESRCH. Any thread.
+ */
+int mem_copy_space_reach(struct mem_copy_space *space);
+
+/*
  * Notes that the application has ended: from now on every transfer fails with -ESRCH. The caller
  * must call it as soon as the connection closes or the pidfd becomes readable, because the kernel
  * may give the pid to another process later. Any thread.

@@ -13,6 +13,7 @@
 #include "common.h"
 
 #define LARGE_PAGE   (UINT64_C(2) << 20) /* the kernel maps it as one page if it can */
+#define UNMAP_PART   ((size_t)32 << 20)
 #define WRITE_ACCESS (MEM_LOCAL_WRITE | MEM_REMOTE_WRITE | MEM_REMOTE_ATOMIC)
 
 static uint64_t page_bytes(void)
@@ -169,11 +170,21 @@ int mem_map(struct mem_mapping *map, struct mem_region *mr, int fd, const struct
     return 0;
 }
 
+/* The other threads' mmap and munmap wait for each call of this one's. */
+static void unmap_in_parts(uint8_t *base, size_t len)
+{
+    while (len > UNMAP_PART && !munmap(base, UNMAP_PART)) {
+        base += UNMAP_PART;
+        len -= UNMAP_PART;
+    }
+    munmap(base, len);
+}
+
 void mem_unmap(struct mem_mapping *map, struct mem_region *mr)
 {
     if (mr)
         mr->direct = NULL;
     if (map->base)
-        munmap(map->base, map->len);
+        unmap_in_parts(map->base, map->len);
     *map = (struct mem_mapping){0};
 }

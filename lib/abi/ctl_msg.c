@@ -7,10 +7,9 @@
 
 #include "ctl_msg.h"
 
-/* Room for descriptors, and for the credentials that the kernel adds if the socket asks for them.
- * Without credentials more than CTL_MAX_FDS descriptors fit. */
-#define CONTROL_BYTES (CMSG_SPACE(CTL_MAX_FDS * sizeof(int)) + CMSG_SPACE(sizeof(struct ucred)))
-#define CONTROL_FDS   (CONTROL_BYTES / sizeof(int))
+/* Room for all descriptors of a message, so that the kernel never closes those that have none, and
+ * for the credentials that it adds if the socket asks for them. */
+#define CONTROL_BYTES (CMSG_SPACE(CTL_ANY_FDS * sizeof(int)) + CMSG_SPACE(sizeof(struct ucred)))
 
 int ctl_send(int sock, const struct ctl_msg *m, const int *fds, unsigned nfds, int flags)
 {
@@ -48,18 +47,18 @@ static void close_all(const int *fds, unsigned n)
         close(fds[--n]);
 }
 
-/* Copies all descriptors of a message to fds, which has room for as many as the control buffer. */
-static unsigned collect_fds(struct msghdr *msg, int fds[CONTROL_FDS])
+/* Copies all descriptors of a message to fds. */
+static unsigned collect_fds(struct msghdr *msg, int fds[CTL_ANY_FDS])
 {
     unsigned n = 0;
 
     for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
-        size_t bytes = c->cmsg_len - CMSG_LEN(0);
+        unsigned more = (unsigned)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
 
-        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS || n + more > CTL_ANY_FDS)
             continue;
-        memcpy(fds + n, CMSG_DATA(c), bytes);
-        n += (unsigned)(bytes / sizeof(int));
+        memcpy(fds + n, CMSG_DATA(c), more * sizeof(int));
+        n += more;
     }
     return n;
 }
@@ -75,7 +74,27 @@ static int check_message(const struct ctl_msg *m, ssize_t bytes, int msg_flags, 
     return m->version == CTL_VERSION ? 0 : -EPROTONOSUPPORT;
 }
 
-int ctl_recv(int sock, struct ctl_msg *m, int fds[CTL_MAX_FDS], unsigned *nfds, int flags)
+static ssize_t receive(int sock, struct msghdr *msg, int flags)
+{
+    ssize_t bytes;
+
+    do
+        bytes = recvmsg(sock, msg, flags | MSG_CMSG_CLOEXEC);
+    while (bytes < 0 && errno == EINTR);
+    return bytes < 0 ? -errno : bytes;
+}
+
+int ctl_peek(int sock, struct ctl_msg *m, bool *has_fds, int flags)
+{
+    struct iovec iov = {m, sizeof(*m)};
+    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+    ssize_t bytes = receive(sock, &msg, flags | MSG_PEEK);
+
+    *has_fds = bytes >= 0 && (msg.msg_flags & MSG_CTRUNC);
+    return bytes < 0 ? (int)bytes : check_message(m, bytes, msg.msg_flags & ~MSG_CTRUNC, 0);
+}
+
+int ctl_recv_any(int sock, struct ctl_msg *m, int fds[CTL_ANY_FDS], unsigned *nfds, int flags)
 {
     union {
         char bytes[CONTROL_BYTES];
@@ -86,24 +105,25 @@ int ctl_recv(int sock, struct ctl_msg *m, int fds[CTL_MAX_FDS], unsigned *nfds, 
                          .msg_iovlen = 1,
                          .msg_control = control.bytes,
                          .msg_controllen = sizeof(control.bytes)};
-    int received[CONTROL_FDS];
-    unsigned n;
-    ssize_t bytes;
-    int err;
+    ssize_t bytes = receive(sock, &msg, flags);
 
     *nfds = 0;
-    do
-        bytes = recvmsg(sock, &msg, flags | MSG_CMSG_CLOEXEC);
-    while (bytes < 0 && errno == EINTR);
     if (bytes < 0)
-        return -errno;
-    n = collect_fds(&msg, received);
-    err = check_message(m, bytes, msg.msg_flags, n);
+        return (int)bytes;
+    *nfds = collect_fds(&msg, fds);
+    return check_message(m, bytes, msg.msg_flags, *nfds);
+}
+
+int ctl_recv(int sock, struct ctl_msg *m, int fds[CTL_MAX_FDS], unsigned *nfds, int flags)
+{
+    int received[CTL_ANY_FDS];
+    int err = ctl_recv_any(sock, m, received, nfds, flags);
+
     if (err) {
-        close_all(received, n);
+        close_all(received, *nfds);
+        *nfds = 0;
         return err;
     }
-    memcpy(fds, received, n * sizeof(int));
-    *nfds = n;
+    memcpy(fds, received, *nfds * sizeof(int));
     return 0;
 }

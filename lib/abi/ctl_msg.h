@@ -8,7 +8,8 @@
  * The daemon answers every well-formed message with the same type and seq and a status: 0 or a
  * negative errno. It answers a wrong size or magic with -EPROTO and a wrong version with
  * -EPROTONOSUPPORT (the reply carries the daemon's version), and closes the connection. It answers
- * an unknown type with -EOPNOTSUPP. It disconnects a client that does not read its replies.
+ * an unknown type with -EOPNOTSUPP, and descriptors with a type that takes none with -EINVAL. It
+ * disconnects a client that does not read its replies.
  *
  * All numbers are little-endian, reserved bytes zero. The daemon chooses handles; they are valid on
  * their connection only.
@@ -435,6 +436,18 @@ struct ctl_async_event {
  * or 0. 0 or a negative errno (-EAGAIN: the peer does not read). Any thread; the caller serialises.
  */
 int ctl_send(int sock, const struct ctl_msg *m, const int *fds, unsigned nfds, int flags);
+
+/* How many descriptors a message may bring (SCM_MAX_FD), whatever its sender is allowed. */
+#define CTL_ANY_FDS 253
+
+/*
+ * Reads the next message into *m and leaves it, with its descriptors, in the socket; *has_fds: it
+ * has some. Returns as ctl_recv; descriptors are not looked at.
+ */
+int ctl_peek(int sock, struct ctl_msg *m, bool *has_fds, int flags);
+
+/* As ctl_recv, but the caller closes all descriptors, also after an error. */
+int ctl_recv_any(int sock, struct ctl_msg *m, int fds[CTL_ANY_FDS], unsigned *nfds, int flags);
 
 /*
  * Receives one message into *m and up to CTL_MAX_FDS descriptors (close-on-exec) into fds, their

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "mr.h"
@@ -147,6 +148,25 @@ static int offer_memory(struct client_mr *mr, struct ctl_reg_mr *r)
     return fd;
 }
 
+/*
+ * Whether the first and the last byte of the region can be read, asked without a signal. The daemon
+ * does not touch memory that it copies before a work request does: memory may belong to a file
+ * system that does not answer.
+ */
+static int check_exists(const struct ctl_reg_mr *r)
+{
+    uint8_t byte[2];
+    struct iovec local = {byte, sizeof(byte)};
+    struct iovec ends[2] = {{(void *)(uintptr_t)r->addr, 1},
+                            {(void *)(uintptr_t)(r->addr + r->length - 1), 1}};
+    ssize_t n;
+
+    if (!r->length || r->addr + r->length < r->addr || (r->access & ACCESS_ON_DEMAND))
+        return 0; /* which the daemon judges */
+    n = process_vm_readv(getpid(), &local, 1, ends, 2, 0);
+    return n == sizeof(byte) || (n < 0 && errno != EFAULT) ? 0 : -EFAULT;
+}
+
 static int reg_mr(struct client *c, struct client_mr *mr, struct ctl_reg_mr *r)
 {
     struct ctl_msg m = {.reg_mr = *r};
@@ -161,7 +181,10 @@ static int reg_mr(struct client *c, struct client_mr *mr, struct ctl_reg_mr *r)
     mr_check_lost();
     fd = offer_memory(mr, &m.reg_mr);
     why = m.reg_mr.why;
-    err = (m.reg_mr.flags & CTL_MR_FD) && fd < 0 ? -EMFILE : 0;
+    if (m.reg_mr.flags & CTL_MR_FD)
+        err = fd < 0 ? -EMFILE : 0;
+    else
+        err = check_exists(&m.reg_mr);
     if (!err)
         err = conn_call(&c->conn, CTL_REG_MR, &m, &fd, fd >= 0, NULL, 0);
     if (fd >= 0)

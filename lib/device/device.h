@@ -25,11 +25,17 @@
 
 /* ---- access to application memory: filled in by the host from drivers/mem ---- */
 
-/** Access to application memory, which the host fills in from drivers/mem. */
+/**
+ * Access to application memory, which the host fills in from drivers/mem. Applications can hold up
+ * space_open, space_reach, map and dispose, so these are called from any thread, though for one
+ * space not by two at a time; the others from the control thread.
+ */
 struct mem_provider {
     /** The memory of the process peer (from the kernel, not from a message), and in *copy how to
      * copy to and from it. NULL and *err, a negative errno. */
     void *(*space_open)(const struct ucred *peer, const struct mem_backend **copy, int *err);
+    /** Whether the kernel allows copies at all: 0, -EPERM or -ESRCH. NULL: always 0. */
+    int (*space_reach)(void *space);
     /** The process has ended: every transfer fails from now on. */
     void (*space_gone)(void *space);
     void (*space_close)(void *space);
@@ -38,6 +44,8 @@ struct mem_provider {
     void *(*map)(struct mem_region *mr, int fd, const struct mem_piece *piece, unsigned n,
                  int *err);
     void (*unmap)(void *mapping, struct mem_region *mr);
+    /** Frees the mapping, which takes long when it is large. NULL: unmap does that. */
+    void (*dispose)(void *mapping);
     /** From now on, for at most ns, workers that copy wait. Called while no worker runs. NULL,
      * and thaw too: workers never wait. */
     void (*freeze)(void *space, uint64_t ns);
@@ -64,6 +72,7 @@ struct rnic_config {
      * and measurements that must repeat; zeros: numbers count up. NULL: the kernel's, which are
      * secret. */
     const uint64_t *secret;
+    bool errands;     /**< what an application can hold up runs on other threads; needs loop */
     ns_t (*clock)(
         void); /**< NULL: worker_time; hosts that call worker_poll with another time set it */
     struct quota_limits quota; /**< zeroed: the tables' defaults, and no limit of the daemon's */

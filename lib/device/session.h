@@ -30,6 +30,21 @@ struct session;
  */
 struct session *session_create(struct rnic *r, const struct ucred *peer);
 /**
+ * Tell whether a request of the session runs on another thread: the session, and the descriptors of
+ * the request, must stay until the function that rnic_on_retry() set is called.
+ *
+ * @param sn  The session.
+ * @return  Whether it may not be closed yet.
+ */
+bool session_busy(const struct session *sn);
+/**
+ * Tell how many descriptors may come with a request.
+ *
+ * @param type  Of the request.
+ * @return  0 to CTL_MAX_FDS.
+ */
+unsigned session_takes_fds(unsigned type);
+/**
  * Destroy a session and all its objects: queue pairs first, then the objects that they use.
  *
  * @param sn  The session.

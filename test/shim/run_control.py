@@ -21,6 +21,7 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
+import silent_fuse
 import uroce_kit as kit
 
 SIZE, MAGIC, VERSION = 512, 0x434F5255, kit.control_version()
@@ -202,11 +203,15 @@ def framing(daemon):
     expect_last_word(daemon, message(QUERY_DEVICE, magic=1), -errno.EPROTO)
     expect_last_word(daemon, message(QUERY_DEVICE, version=VERSION - 1), -errno.EPROTONOSUPPORT)
     expect_last_word(daemon, message(QUERY_DEVICE, version=VERSION + 1), -errno.EPROTONOSUPPORT)
-    expect_last_word(daemon, message(QUERY_DEVICE), -errno.EPROTO, fds=[0] * 5)
+    for fds in (5, 250):
+        expect_last_word(daemon, message(REG_MR), -errno.EPROTO, fds=[0] * fds)
+        expect_last_word(daemon, message(QUERY_DEVICE, magic=1), -errno.EPROTO, fds=[0] * fds)
     client = Client(daemon, opened=False)
     for kind in (0, LAST + 1, 1000, 65535):
         if client.call(kind)[0] != -errno.EOPNOTSUPP:
             raise kit.Failure(f"message {kind} is not refused")
+        if client.call(kind, fds=[0] * 250)[0] != -errno.EINVAL:
+            raise kit.Failure(f"message {kind} with descriptors is not refused")
     client.must(QUERY_DEVICE)
     client.close()
     await_clean(daemon)
@@ -606,6 +611,70 @@ def out_of_descriptors(daemon):
     serves(daemon)
 
 
+def serves_soon(daemon, what):
+    start = time.monotonic()
+    serves(daemon)
+    took = time.monotonic() - start
+    if took > 0.5:
+        raise kit.Failure(f"{what}: another program waits for {took:.1f} s")
+
+
+def passing(daemon, system, kind, body, count):
+    """A program that passes descriptors of the silent file; it cannot end before the file system does."""
+    ready, told = os.pipe()
+    pid = os.fork()
+    if not pid:
+        client, fd = Client(daemon), system.open()
+        client.send(message(kind, body), [fd] * count)
+        os.write(told, b"y")
+        signal.pause()
+    os.close(told)
+    os.read(ready, 1)
+    os.close(ready)
+    return pid
+
+
+def registering(daemon, system):
+    """A program that registers the memory of a silent file, which nothing has touched."""
+    ready, told = os.pipe()
+    pid = os.fork()
+    if not pid:
+        client = Client(daemon)
+        client.reg_mr(client.handle(ALLOC_PD), silent_fuse.map_file(system.open(), 4096), 4096)
+        os.write(told, b"y")
+        signal.pause()
+    os.close(told)
+    answered = os.read(ready, 1)
+    os.close(ready)
+    return pid, answered
+
+
+def silent_files(daemon):
+    """Memory and descriptors of a FUSE file system that does not answer: only the program that passes them waits."""
+    if not silent_fuse.available():
+        return
+    region = struct.pack("<IIQQQIIQ", 1, 0, 4096, 4096, 4096, 1, 0, 0)
+    system = silent_fuse.SilentSystem()
+    programs = []
+    try:
+        pid, answered = registering(daemon, system)
+        programs.append(pid)
+        serves_soon(daemon, "memory")
+        if not answered:
+            raise kit.Failure("the memory of a file that does not answer is not registered")
+        for kind, body, count in ((REG_MR, region, 1), (ALLOC_PD, b"", 1), (OPEN_XRCD, struct.pack("<I", os.O_CREAT), 1),
+                                  (REG_MR, region, 5), (QUERY_DEVICE, b"", 250), (1000, b"", 1)):
+            programs.append(passing(daemon, system, kind, body, count))
+            serves_soon(daemon, f"{count} descriptors with message {kind}")
+    finally:
+        for pid in programs:
+            os.kill(pid, signal.SIGKILL)
+        system.end()
+        for pid in programs:
+            os.waitpid(pid, 0)
+    await_clean(daemon, 3)
+
+
 def second_daemon(daemon):
     result = subprocess.run([build.uroced, "--socket", daemon.socket], capture_output=True, text=True, timeout=20)
     if result.returncode != 1 or "another uroced" not in result.stderr:
@@ -676,7 +745,7 @@ def main():
     kit.die_on_signals()
     build = kit.Build(parser.parse_args().build)
     tests = (framing, garbage, services, raw_packets, racing, deaf, killed, killed_with_child, shared_memory, holes, many,
-             used_again, out_of_descriptors, second_daemon, command_line, another_user, asleep)
+             used_again, out_of_descriptors, silent_files, second_daemon, command_line, another_user, asleep)
     daemon = kit.Daemon(build, kit.scratch_folder(), arguments=("--loopback", "--workers", "2"))
     daemon.unused = unused(daemon)
     report = kit.Tap(len(tests) + 1)

@@ -11,12 +11,24 @@
 #include "control/session_state.h"
 #include "objects/pd_mr.h"
 
+/* An errand: the kernel keeps those that look at a process waiting while the process executes a
+ * program, which closes descriptors first. */
+static void run_open_space(struct session *sn)
+{
+    sn->open_err = 0;
+    sn->space = sn->rnic->config.mem->space_open(&sn->peer, &sn->copy, &sn->open_err);
+}
+
 static int open_space(struct session *sn)
 {
-    int err = 0;
+    int err = session_errand(sn, run_open_space);
 
-    sn->space = sn->rnic->config.mem->space_open(&sn->peer, &sn->copy, &err);
-    return sn->space ? 0 : err;
+    if (err)
+        return err;
+    /* Another process may have the pid by now. */
+    if (sn->space && sn->process_ended)
+        return -ESRCH;
+    return sn->space ? 0 : sn->open_err;
 }
 
 static struct quota_cost context_cost(const struct session *sn)
@@ -26,7 +38,8 @@ static struct quota_cost context_cost(const struct session *sn)
 }
 
 /* The three descriptors of the reply: context segment, wake segment, the application's end of the
- * event socket. */
+ * event socket. The daemon's end accepts nothing: what it does not read could carry descriptors,
+ * which its close would close. */
 static int open_shared(struct session *sn, struct ctl_call *call)
 {
     struct quota_cost cost = context_cost(sn);
@@ -48,6 +61,7 @@ static int open_shared(struct session *sn, struct ctl_call *call)
     call->out_fds = 2;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
         return -errno;
+    shutdown(pair[0], SHUT_RD);
     sn->async_fd = pair[0];
     call->out_fd[2] = pair[1];
     call->out_fds = 3;
@@ -100,6 +114,8 @@ int ctx_open(struct session *sn, struct ctl_call *call)
     if (sn->process_ended)
         return -ESRCH;
     err = open_space(sn);
+    if (err == -EINPROGRESS)
+        return err;
     if (!err)
         err = open_shared(sn, call);
     if (!err) {

@@ -77,6 +77,7 @@ struct rnic {
     TAILQ_HEAD(, session) sessions;
     unsigned session_count;
     struct quota quota;
+    struct errands *errands; /* NULL: nothing runs on other threads */
     uint64_t async_dropped;
     void (*retry)(void *ctx);
     void *retry_ctx;

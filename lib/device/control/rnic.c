@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "control/device_state.h"
+#include "control/errand.h"
 #include "control/notify.h"
 
 _Static_assert(QUOTA_DEVICES == RNIC_DEVICES_MAX, "each device has its counts");
@@ -56,6 +57,8 @@ struct rnic *rnic_create(const struct rnic_config *config, int *err)
     r->wake_fd = -1;
     r->started = time(NULL);
     *err = notify_open(r);
+    if (!*err && config->errands)
+        r->errands = errands_create(config->loop, err);
     if (!*err)
         r->group.waker = waker_create(err);
     if (!*err)
@@ -94,6 +97,8 @@ static void device_destroy(struct device *d)
 
 void rnic_destroy(struct rnic *r)
 {
+    if (r->errands)
+        errands_destroy(r->errands);
     for (unsigned i = 0; i < r->devices; i++)
         device_destroy(r->device[i]);
     worker_group_fini(&r->group);

@@ -159,6 +159,11 @@ static const struct {
     [CTL_HOT_MRS] = {mrs_hot, false, 0},
 };
 
+unsigned session_takes_fds(unsigned type)
+{
+    return type < ARRAY_SIZE(handler) ? handler[type].fds : 0;
+}
+
 static int dispatch(struct session *sn, struct ctl_call *call)
 {
     unsigned type = call->request->type;

@@ -7,10 +7,22 @@
 #include <sys/types.h>
 
 #include "control/device_state.h"
+#include "control/errand.h"
 #include "objects/object.h"
 #include "objects/slab.h"
 #include "session.h"
 #include "worker.h"
+
+/* How the daemon reaches the memory of a region that is being registered: pd_mr.c. */
+struct mr_reach {
+    struct mem_region region; /* in; and out: direct */
+    struct mem_piece piece[CTL_MR_PIECES];
+    unsigned pieces; /* of fd; 0: the region is not to be mapped */
+    int fd;
+    struct quota_cost cost; /* charged while it is mapped */
+    void *mapping;          /* out, or NULL */
+    int err;                /* out, without a mapping: why the region cannot be copied either */
+};
 
 struct session {
     TAILQ_ENTRY(session) link;
@@ -36,6 +48,16 @@ struct session {
     unsigned count[OBJ_KINDS];
     LIST_HEAD(, session_group) groups; /* multicast: mcast.c */
     unsigned mrs_mapped;
+    /* session_errand.c: what the present request waits for. */
+    struct {
+        struct errand errand;
+        enum { AWAY_NOT, AWAY_RUNS, AWAY_DONE } state;
+        bool posting;
+        void (*run)(struct session *sn);
+    } away;
+    int open_err;            /* of the errand that opens the space */
+    bool reachable;          /* the kernel lets the daemon copy to and from the space */
+    struct mr_reach reach;   /* of the errand for a region */
     LIST_HEAD(, mr) hot_mrs; /* not yet reported to the application */
     struct {
         bool on;
@@ -52,6 +74,14 @@ static inline struct session *session_next(const struct device *d, const struct 
         sn = TAILQ_NEXT(sn, link);
     return sn;
 }
+
+/*
+ * Runs a part of the present request as an errand (errand.h): the session's memory stays valid, and
+ * no other request is dispatched, until it has ended. The handler calls this with the same
+ * arguments each time it is dispatched, and returns -EINPROGRESS when this does: the request is
+ * dispatched again later. 0: the errand has ended.
+ */
+int session_errand(struct session *sn, void (*run)(struct session *sn));
 
 /* CTL_OPEN: opens the device. ctx_close undoes that. */
 int ctx_open(struct session *sn, struct ctl_call *call);

@@ -69,6 +69,7 @@ int channel_create(struct session *sn, struct ctl_call *call)
         close(pair[1]);
         return -ENOMEM;
     }
+    shutdown(pair[0], SHUT_RD); /* as the socket for asynchronous events: ctx.c */
     ch->dp.fd = pair[0];
     ch->writable = (struct event_source){.fd = pair[0], .ready = on_writable};
     call->out_fd[call->out_fds++] = pair[1];

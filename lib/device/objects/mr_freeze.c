@@ -85,7 +85,8 @@ static void unmap_all(struct session *sn)
 
         if (!may_be_unmapped(mr))
             continue;
-        mr_unmap(mr);
+        mr_unmap(sn, mr->mapping, &mr->region, mr->pieces);
+        mr->mapping = NULL;
         mr_set_why(mr, CTL_MR_FORKED);
         sn->mrs_mapped--;
         mr_heat_start(mr);
@@ -136,6 +137,7 @@ int mr_remap(struct session *sn, struct ctl_call *call)
     struct object *o = object_get(sn, OBJ_MR, rq->handle);
     struct remap_call r;
     struct mem_region region;
+    int err;
 
     if (!o || !call->in_fds != !rq->pieces || rq->why >= CTL_MR_WHYS)
         return -EINVAL;
@@ -150,7 +152,10 @@ int mr_remap(struct session *sn, struct ctl_call *call)
     }
     /* Workers must not see a partial change. */
     region = r.mr->region;
-    mr_map(r.mr, &region, call, rq->piece, rq->pieces);
+    err = mr_reach(sn, &region, call, rq->piece, rq->pieces, &r.mr->mapping);
+    r.mr->pieces = rq->pieces;
+    if (err == -EINPROGRESS)
+        return err;
     mr_set_why(r.mr, r.mr->mapping ? rq->why : CTL_MR_REFUSED);
     if (!r.mr->mapping) {
         mr_heat_start(r.mr);

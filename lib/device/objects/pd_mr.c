@@ -66,28 +66,25 @@ static int check_range(const struct ctl_reg_mr *rq)
     return 0;
 }
 
-static int probe_byte(struct mr *mr, uint64_t addr)
-{
-    uint8_t byte;
-    struct mem_io io = {.mr = &mr->region, .addr = addr, .local = &byte, .len = 1};
-
-    mr->region.backend->copy_in(mr->region.space, &io, 1);
-    return io.status;
-}
+/* ---- how the daemon reaches a region ---- */
 
 /*
- * Whether the daemon can access the range at all, so that registration fails and not a work
- * request. The kernel refuses processes of another user, and those that the daemon may not trace.
- * On-demand ranges need not exist yet.
+ * An errand. It looks at the application's memfd, whose lock the application may hold, and asks the
+ * kernel whether the daemon may access the application's memory. It touches none of this memory:
+ * the library checks that it exists, and without the library the first work request fails.
  */
-static int probe_range(struct mr *mr)
+static void run_reach(struct session *sn)
 {
-    struct mem_region *r = &mr->region;
-    int err = probe_byte(mr, r->addr);
+    const struct mem_provider *mem = sn->rnic->config.mem;
+    struct mr_reach *r = &sn->reach;
 
-    if (!err && r->len > 1)
-        err = probe_byte(mr, r->addr + r->len - 1);
-    return err == -EFAULT && (r->access & MEM_ON_DEMAND) ? 0 : err;
+    r->mapping = NULL;
+    r->err = 0;
+    if (r->pieces)
+        r->mapping = mem->map(&r->region, r->fd, r->piece, r->pieces, &r->err);
+    r->err = 0;
+    if (!r->mapping && !sn->reachable && mem->space_reach)
+        r->err = mem->space_reach(sn->space);
 }
 
 /*
@@ -104,39 +101,70 @@ static struct quota_cost mapping_cost(const struct mem_region *r, uint32_t piece
                                 [QUOTA_MEMORY] = bytes / PAGE * 8 + pieces * MAPPING_BYTES}};
 }
 
-int mr_map(struct mr *mr, struct mem_region *r, const struct ctl_call *call,
-           const struct ctl_mr_piece *piece, unsigned n)
+int mr_reach(struct session *sn, struct mem_region *region, const struct ctl_call *call,
+             const struct ctl_mr_piece *piece, unsigned n, void **mapping)
 {
-    struct session *sn = mr->o.session;
-    struct quota_cost cost = mapping_cost(r, n);
-    struct mem_piece pieces[CTL_MR_PIECES];
+    struct mr_reach *r = &sn->reach;
     int err;
 
-    if (!n || n > CTL_MR_PIECES || call->in_fds != 1)
-        return -EINVAL;
-    for (unsigned i = 0; i < n; i++)
-        pieces[i] = (struct mem_piece){piece[i].offset, piece[i].length};
-    err = quota_charge(&sn->account, &cost);
+    *mapping = NULL;
+    if (sn->away.state == AWAY_NOT) {
+        r->region = *region;
+        r->err = 0;
+        r->pieces = call->in_fds == 1 && n <= CTL_MR_PIECES ? n : 0;
+        r->fd = call->in_fds == 1 ? call->in_fd[0] : -1;
+        for (unsigned i = 0; i < r->pieces; i++)
+            r->piece[i] = (struct mem_piece){piece[i].offset, piece[i].length};
+        r->cost = mapping_cost(region, r->pieces);
+        if (r->pieces && quota_charge(&sn->account, &r->cost))
+            r->pieces = 0;
+    }
+    /* A region that is copied, as those before it, needs no call. */
+    err = r->pieces || !sn->reachable ? session_errand(sn, run_reach) : 0;
     if (err)
         return err;
-    mr->mapping = sn->rnic->config.mem->map(r, call->in_fd[0], pieces, n, &err);
-    mr->pieces = n;
-    if (mr->mapping)
+    *mapping = r->mapping;
+    region->direct = r->mapping ? r->region.direct : NULL;
+    r->mapping = NULL;
+    if (*mapping)
         return 0;
-    quota_uncharge(&sn->account, &cost);
-    return err;
+    if (r->pieces)
+        quota_uncharge(&sn->account, &r->cost);
+    sn->reachable = !r->err;
+    return r->err;
 }
 
-void mr_unmap(struct mr *mr)
-{
-    struct session *sn = mr->o.session;
-    struct quota_cost cost = mapping_cost(&mr->region, mr->pieces);
+struct dispose_errand {
+    struct errand e;
+    void (*dispose)(void *mapping);
+    void *mapping;
+};
 
-    if (!mr->mapping)
-        return;
-    sn->rnic->config.mem->unmap(mr->mapping, &mr->region);
-    mr->mapping = NULL;
+static void run_dispose(struct errand *e)
+{
+    struct dispose_errand *d = container_of(e, struct dispose_errand, e);
+
+    d->dispose(d->mapping);
+    free(d);
+}
+
+void mr_unmap(struct session *sn, void *mapping, struct mem_region *region, uint32_t pieces)
+{
+    const struct mem_provider *mem = sn->rnic->config.mem;
+    struct quota_cost cost = mapping_cost(region, pieces);
+    struct dispose_errand *d;
+
+    mem->unmap(mapping, region);
     quota_uncharge(&sn->account, &cost);
+    if (!mem->dispose)
+        return;
+    d = malloc(sizeof(*d));
+    if (!d) {
+        mem->dispose(mapping);
+        return;
+    }
+    *d = (struct dispose_errand){.e.run = run_dispose, .dispose = mem->dispose, .mapping = mapping};
+    errands_post(sn->rnic->errands, &sn->peer, &d->e);
 }
 
 void mr_set_why(struct mr *mr, uint32_t why)
@@ -145,20 +173,20 @@ void mr_set_why(struct mr *mr, uint32_t why)
     mr->o.session->device->mrs_why[mr->why]++;
 }
 
+static uint32_t map_pieces(const struct ctl_reg_mr *rq)
+{
+    return max_of(rq->pieces, 1u);
+}
+
 /* Maps the region if the application offers a descriptor that can be mapped; otherwise it is
  * copied. */
-static int map_or_copy(struct session *sn, struct mr *mr, const struct ctl_call *call)
+static int map_or_copy(struct session *sn, struct mem_region *region, const struct ctl_call *call,
+                       void **mapping)
 {
     const struct ctl_reg_mr *rq = &call->request->reg_mr;
     const struct ctl_mr_piece whole = {rq->fd_offset, rq->length};
-    int err;
+    int err = mr_reach(sn, region, call, rq->pieces ? rq->piece : &whole, map_pieces(rq), mapping);
 
-    if (rq->flags & CTL_MR_FD)
-        mr_map(mr, &mr->region, call, rq->pieces ? rq->piece : &whole, rq->pieces ? rq->pieces : 1);
-    mr_set_why(mr, mr->mapping || !(rq->flags & CTL_MR_FD) ? rq->why : CTL_MR_REFUSED);
-    if (mr->mapping)
-        return 0;
-    err = probe_range(mr);
     if (err == -EPERM)
         sn->device->mrs_denied++;
     return err;
@@ -183,26 +211,33 @@ static int mr_publish(struct session *sn, struct mr *mr)
     return 0;
 }
 
-int mr_register(struct session *sn, struct ctl_call *call)
+static int mr_create(struct session *sn, const struct ctl_reg_mr *rq,
+                     const struct mem_region *region, void *mapping, struct mr **out)
 {
-    const struct ctl_reg_mr *rq = &call->request->reg_mr;
-    struct object *pd = object_get(sn, OBJ_PD, rq->pd);
-    int err = check_access(rq->access);
-    struct mr *mr;
+    struct mr *mr = calloc(1, sizeof(*mr));
+    int err;
 
-    if (!err)
-        err = check_range(rq);
-    if (!pd || (rq->flags & ~(uint32_t)CTL_MR_FD) || !(rq->flags & CTL_MR_FD) != !call->in_fds)
-        err = -EINVAL;
-    if (err)
-        return err;
-    mr = calloc(1, sizeof(*mr));
     if (!mr)
         return -ENOMEM;
     mr->o.session = sn;
-    mr->pd = container_of(pd, struct pd, o);
+    mr->pd = container_of(object_get(sn, OBJ_PD, rq->pd), struct pd, o);
     mr->uidx = rq->uidx;
-    mr->region = (struct mem_region){
+    mr->region = *region;
+    mr->mapping = mapping;
+    mr->pieces = map_pieces(rq);
+    mr_set_why(mr, mapping || !(rq->flags & CTL_MR_FD) ? rq->why : CTL_MR_REFUSED);
+    mr_heat_start(mr);
+    err = mr_publish(sn, mr);
+    if (err)
+        free(mr);
+    *out = mr;
+    return err;
+}
+
+int mr_register(struct session *sn, struct ctl_call *call)
+{
+    const struct ctl_reg_mr *rq = &call->request->reg_mr;
+    struct mem_region region = {
         .pd = rq->pd,
         .access = rq->access & ~(MEM_ACCESS_OPTIONAL | ACCESS_HUGETLB),
         .iova = rq->access & MEM_ZERO_BASED ? 0 : rq->iova,
@@ -211,17 +246,26 @@ int mr_register(struct session *sn, struct ctl_call *call)
         .backend = sn->copy,
         .space = sn->space,
     };
-    err = map_or_copy(sn, mr, call);
-    if (!err) {
-        mr_heat_start(mr);
-        err = mr_publish(sn, mr);
-    }
+    int err = check_access(rq->access);
+    void *mapping;
+    struct mr *mr;
+
+    if (!err)
+        err = check_range(rq);
+    if (!object_get(sn, OBJ_PD, rq->pd) || (rq->flags & ~(uint32_t)CTL_MR_FD) ||
+        !(rq->flags & CTL_MR_FD) != !call->in_fds)
+        err = -EINVAL;
+    if (!err)
+        err = map_or_copy(sn, &region, call, &mapping);
+    if (err)
+        return err;
+    err = mr_create(sn, rq, &region, mapping, &mr);
     if (err) {
-        mr_unmap(mr);
-        free(mr);
+        if (mapping)
+            mr_unmap(sn, mapping, &region, map_pieces(rq));
         return err;
     }
-    pd->refs++;
+    mr->pd->o.refs++;
     sn->mrs_mapped += mr->mapping != NULL;
     call->reply.reg_mr.handle = mr->o.handle;
     call->reply.reg_mr.lkey = call->reply.reg_mr.rkey = mr->region.key;
@@ -237,7 +281,8 @@ static void mr_free(struct object *o)
 
     sn->mrs_mapped -= mr->mapping != NULL;
     mr_heat_stop(mr);
-    mr_unmap(mr);
+    if (mr->mapping)
+        mr_unmap(sn, mr->mapping, &mr->region, mr->pieces);
     mr->pd->o.refs--;
     object_destroy(o);
 }
@@ -262,6 +307,9 @@ void mr_free_all(struct session *sn)
 {
     struct object *o;
 
+    if (sn->reach.mapping) /* of a request that was not answered */
+        mr_unmap(sn, sn->reach.mapping, &sn->reach.region, sn->reach.pieces);
+    sn->reach.mapping = NULL;
     if (TAILQ_EMPTY(&sn->objects[OBJ_MR]))
         return;
     TAILQ_FOREACH (o, &sn->objects[OBJ_MR], link)

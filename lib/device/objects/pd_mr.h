@@ -36,14 +36,14 @@ void mr_free_all(struct session *sn);
 /* Sets why a region is mapped or copied, and counts it. */
 void mr_set_why(struct mr *mr, uint32_t why);
 /*
- * Maps the pieces of the call's descriptor, if they follow the protocol and the session's quota has
- * room: sets mr->mapping and r->direct. r is mr's region, or a copy that no worker reads. 0 or a
- * negative errno.
+ * Finds out how the daemon reaches a region: by a mapping of the n pieces of the call's descriptor,
+ * if there is one that can be mapped and the session's quota has room, in *mapping and r->direct; otherwise by copying. 0;
+ * -EINPROGRESS: as session_errand, whose rules hold; -EPERM or -ESRCH: not at all.
  */
-int mr_map(struct mr *mr, struct mem_region *r, const struct ctl_call *call,
-           const struct ctl_mr_piece *piece, unsigned n);
-/* Undoes that, if the region is mapped; no worker uses the mapping any more. */
-void mr_unmap(struct mr *mr);
+int mr_reach(struct session *sn, struct mem_region *r, const struct ctl_call *call,
+             const struct ctl_mr_piece *piece, unsigned n, void **mapping);
+/* Frees a mapping that no worker uses any more, and clears r->direct. */
+void mr_unmap(struct session *sn, void *mapping, struct mem_region *r, uint32_t pieces);
 
 /* ---- mr_freeze.c: the application rearranges the memory behind its regions ---- */
 

@@ -7,8 +7,21 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 #include "control/session_state.h"
+
+/* Without a question to the file system, which may not answer. */
+static int identify_file(int fd, struct stat *st)
+{
+    struct statx x;
+
+    if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO, &x))
+        return -errno;
+    st->st_dev = makedev(x.stx_dev_major, x.stx_dev_minor);
+    st->st_ino = x.stx_ino;
+    return 0;
+}
 
 static struct xrc_domain *find_domain(struct device *d, const struct stat *st)
 {
@@ -48,7 +61,8 @@ static void release_domain(struct xrc_domain *x)
 static int open_domain(struct session *sn, const struct ctl_call *call, struct xrc_domain **out)
 {
     uint32_t oflags = call->request->open_xrcd.oflags;
-    struct stat st;
+    struct stat st = {0};
+    int err;
 
     if (oflags & ~(uint32_t)(O_CREAT | O_EXCL))
         return -EINVAL;
@@ -56,8 +70,9 @@ static int open_domain(struct session *sn, const struct ctl_call *call, struct x
         *out = create_domain(sn->device, NULL);
         return *out ? 0 : -ENOMEM;
     }
-    if (fstat(call->in_fd[0], &st))
-        return -errno;
+    err = identify_file(call->in_fd[0], &st);
+    if (err)
+        return err;
     *out = find_domain(sn->device, &st);
     if (*out)
         return oflags & O_EXCL ? -EEXIST : 0;

@@ -86,6 +86,11 @@ static void *space_open(const struct ucred *peer, const struct mem_backend **cop
     return s;
 }
 
+static int space_reach(void *space)
+{
+    return kit_status == -EPERM ? kit_status : 0;
+}
+
 static void space_nothing(void *space)
 {
 }
@@ -123,6 +128,7 @@ static uint64_t kit_thaw(void *space)
 }
 
 const struct mem_provider kit_provider = {.space_open = space_open,
+                                          .space_reach = space_reach,
                                           .space_gone = space_nothing,
                                           .space_close = free,
                                           .map = map,

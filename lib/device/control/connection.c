@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* See connection.h. */
+#include "control/connection.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "control/session_state.h"
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
+#endif
+
+/* Errands of a user that have not ended, after which no more descriptors are taken from that user.
+ */
+#define PENDING_MAX 4096
+
+struct connection {
+    TAILQ_ENTRY(connection) link;
+    struct connections *all;
+    struct session *session;
+    struct ucred peer;
+    struct event_source socket;
+    struct event_source process; /* pidfd, or fd -1 */
+    bool parked;  /* the request below waits for the network; until then no other is read */
+    bool closing; /* as soon as the session lets it */
+    struct ctl_msg request;
+    int fd[CTL_MAX_FDS];
+    unsigned fds;
+    TAILQ_ENTRY(connection) waiting; /* while is_waiting: parked or closing */
+    bool is_waiting;
+    struct errand drop; /* while is_dropping: of a message that is refused, with its descriptors */
+    bool is_dropping;
+    int drop_status;
+};
+
+time_t monotonic_seconds(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return ts.tv_sec;
+}
+
+/* ---- connections ---- */
+
+/* Those of the daemon's own files. */
+static void close_fds(int *fd, unsigned *n)
+{
+    while (*n)
+        close(fd[--*n]);
+}
+
+/* Those that the application passed. */
+static void close_passed(struct connection *cn, int *fd, unsigned *n)
+{
+    while (*n)
+        errands_close(cn->all->rnic->errands, &cn->peer, fd[--*n]);
+}
+
+static void set_waiting(struct connection *cn, bool waiting)
+{
+    if (waiting == cn->is_waiting)
+        return;
+    cn->is_waiting = waiting;
+    if (waiting)
+        TAILQ_INSERT_TAIL(&cn->all->waiting, cn, waiting);
+    else
+        TAILQ_REMOVE(&cn->all->waiting, cn, waiting);
+}
+
+static void connection_free(struct connection *cn)
+{
+    struct connections *cs = cn->all;
+
+    set_waiting(cn, false);
+    close_passed(cn, cn->fd, &cn->fds);
+    if (cn->session)
+        session_close(cn->session);
+    /* Messages that were not read may carry descriptors. */
+    errands_close(cs->rnic->errands, &cn->peer, cn->socket.fd);
+    if (cn->process.fd >= 0)
+        close(cn->process.fd);
+    TAILQ_REMOVE(&cs->list, cn, link);
+    if (!--cs->count)
+        cs->idle_since = monotonic_seconds();
+    free(cn);
+}
+
+static bool is_busy(const struct connection *cn)
+{
+    return cn->is_dropping || (cn->session && session_busy(cn->session));
+}
+
+/* At once, unless a request runs on another thread. */
+static void connection_close(struct connection *cn)
+{
+    struct connections *cs = cn->all;
+
+    event_loop_remove(cs->loop, &cn->socket);
+    event_loop_remove(cs->loop, &cn->process);
+    cn->closing = true;
+    if (is_busy(cn))
+        set_waiting(cn, true);
+    else
+        connection_free(cn);
+}
+
+/* The last reply to a client that breaks the protocol. */
+static void send_refusal(struct connection *cn, const struct ctl_msg *request, int status)
+{
+    struct ctl_msg reply = {.magic = CTL_MAGIC, .version = CTL_VERSION, .status = status};
+
+    if (status == -EPROTONOSUPPORT) {
+        reply.type = request->type;
+        reply.seq = request->seq;
+    }
+    ctl_send(cn->socket.fd, &reply, NULL, 0, MSG_DONTWAIT);
+}
+
+/* Answers the request in cn, or parks it. Returns 0, or the error for which the connection must
+ * end. */
+static int answer_request(struct connection *cn)
+{
+    struct ctl_call call = {.request = &cn->request, .in_fd = cn->fd, .in_fds = cn->fds};
+    struct event_loop *loop = cn->all->loop;
+    bool was_parked = cn->parked;
+    int err;
+
+    session_dispatch(cn->session, &call);
+    cn->parked = call.reply.status == -EINPROGRESS;
+    set_waiting(cn, cn->parked);
+    if (cn->parked) /* until it is answered, only the end of the connection matters */
+        return was_parked ? 0 : event_loop_add(loop, &cn->socket, EPOLLRDHUP);
+    err = ctl_send(cn->socket.fd, &call.reply, call.out_fd, call.out_fds, MSG_DONTWAIT);
+    close_fds(call.out_fd, &call.out_fds);
+    close_passed(cn, cn->fd, &cn->fds);
+    if (!err && was_parked)
+        err = event_loop_add(loop, &cn->socket, EPOLLIN);
+    return err;
+}
+
+/*
+ * A descriptor that an application passed may block the thread that closes it, so the control
+ * thread lets the kernel close none. There is room for all descriptors that a message can have, and
+ * free numbers for them: apart from this call the limit is lower by as many.
+ */
+static void reserve_fds(struct connections *cs)
+{
+    rlim_t reserve = CTL_ANY_FDS + ERRAND_USER_THREADS;
+    struct rlimit lower;
+
+    if (getrlimit(RLIMIT_NOFILE, &cs->fd_limit))
+        cs->fd_limit.rlim_cur = 0;
+    lower = cs->fd_limit;
+    if (lower.rlim_cur > 4 * reserve)
+        lower.rlim_cur -= reserve;
+    cs->fd_limit_usual = lower.rlim_cur;
+    if (lower.rlim_cur != cs->fd_limit.rlim_cur)
+        setrlimit(RLIMIT_NOFILE, &lower);
+}
+
+static void set_fd_limit(struct connections *cs, rlim_t limit)
+{
+    struct rlimit l = {.rlim_cur = limit, .rlim_max = cs->fd_limit.rlim_max};
+
+    if (cs->fd_limit_usual != cs->fd_limit.rlim_cur)
+        setrlimit(RLIMIT_NOFILE, &l);
+}
+
+/* Receives a message that has descriptors, of a type that may have some. */
+static int receive_fds(struct connection *cn)
+{
+    struct connections *cs = cn->all;
+    int fd[CTL_ANY_FDS], err;
+    unsigned n;
+
+    if (errands_pending(cs->rnic->errands, cn->peer.uid) >= PENDING_MAX)
+        return -EBUSY;
+    set_fd_limit(cs, cs->fd_limit.rlim_cur);
+    err = ctl_recv_any(cn->socket.fd, &cn->request, fd, &n, MSG_DONTWAIT);
+    set_fd_limit(cs, cs->fd_limit_usual);
+    if (err) {
+        close_passed(cn, fd, &n);
+        return err;
+    }
+    memcpy(cn->fd, fd, n * sizeof(*fd));
+    cn->fds = n;
+    return 0;
+}
+
+/* ---- messages with descriptors that nothing takes ---- */
+
+/* Without room for descriptors the kernel releases them, and asks no file system for its consent.
+ */
+static void run_drop(struct errand *e)
+{
+    struct connection *cn = container_of(e, struct connection, drop);
+
+    recv(cn->socket.fd, NULL, 0, MSG_DONTWAIT);
+}
+
+static void drop_done(struct errand *e)
+{
+    struct connection *cn = container_of(e, struct connection, drop);
+    struct ctl_msg reply = cn->request;
+
+    cn->is_dropping = false;
+    reply.version = CTL_VERSION;
+    reply.status = cn->drop_status;
+    if (cn->closing) {
+        connection_free(cn);
+        return;
+    }
+    if (cn->drop_status != -EINVAL)
+        send_refusal(cn, &cn->request, cn->drop_status);
+    else if (!ctl_send(cn->socket.fd, &reply, NULL, 0, MSG_DONTWAIT) &&
+             !event_loop_add(cn->all->loop, &cn->socket, EPOLLIN))
+        return;
+    connection_close(cn);
+}
+
+/* Then answers with the status, and closes the connection unless that is -EINVAL. */
+static void drop_message(struct connection *cn, int status)
+{
+    event_loop_remove(cn->all->loop, &cn->socket);
+    cn->is_dropping = true;
+    cn->drop_status = status;
+    cn->drop = (struct errand){.run = run_drop, .done = drop_done};
+    errands_post(cn->all->rnic->errands, &cn->peer, &cn->drop);
+}
+
+/* -EAGAIN: there is none (yet). */
+static int receive_message(struct connection *cn)
+{
+    bool has_fds;
+    int err = ctl_peek(cn->socket.fd, &cn->request, &has_fds, MSG_DONTWAIT);
+
+    if (err == -EAGAIN || err == -ECONNRESET)
+        return err;
+    if (!has_fds)
+        return ctl_recv(cn->socket.fd, &cn->request, cn->fd, &cn->fds, MSG_DONTWAIT);
+    if (!err && session_takes_fds(cn->request.type))
+        return receive_fds(cn);
+    drop_message(cn, err ? err : -EINVAL);
+    return -EAGAIN;
+}
+
+/* Returns 0, or the error for which the connection must end. */
+static int receive_request(struct connection *cn)
+{
+    int err;
+
+    if (cn->parked)
+        return -ECONNRESET;
+    err = receive_message(cn);
+    if (err == -EAGAIN || err == -EINTR)
+        return 0;
+    if (err == -EPROTO || err == -EPROTONOSUPPORT || err == -EBUSY)
+        send_refusal(cn, &cn->request, err);
+    return err ? err : answer_request(cn);
+}
+
+static void on_socket(struct event_source *source, uint32_t events)
+{
+    struct connection *cn = container_of(source, struct connection, socket);
+
+    if (receive_request(cn))
+        connection_close(cn);
+}
+
+/* The network answered, or an errand ended, so parked requests can be answered. */
+static void retry_waiting(void *ctx)
+{
+    struct connections *cs = ctx;
+    struct connection *cn, *next;
+
+    for (cn = TAILQ_FIRST(&cs->waiting); cn; cn = next) {
+        next = TAILQ_NEXT(cn, waiting);
+        if (is_busy(cn))
+            continue;
+        if (cn->closing)
+            connection_free(cn);
+        else if (answer_request(cn))
+            connection_close(cn);
+    }
+}
+
+/* The process ended: its objects are destroyed, even if a child of it still holds the connection. A
+ * connection without objects stays open: such a child may hold it to keep the daemon running
+ * (`uroce run`). */
+static void on_process(struct event_source *source, uint32_t events)
+{
+    struct connection *cn = container_of(source, struct connection, process);
+
+    if (session_process_ended(cn->session)) {
+        connection_close(cn);
+        return;
+    }
+    event_loop_remove(cn->all->loop, source);
+    close(source->fd);
+    source->fd = -1;
+}
+
+static int pidfd_of(int sock, pid_t pid)
+{
+    int fd = -1;
+    socklen_t len = sizeof(fd);
+
+    if (!getsockopt(sock, SOL_SOCKET, SO_PEERPIDFD, &fd, &len))
+        return fd;
+    return (int)syscall(SYS_pidfd_open, pid, 0);
+}
+
+int connection_open(struct connections *cs, int fd)
+{
+    struct connection *cn = calloc(1, sizeof(*cn));
+    struct ucred peer = {0};
+    socklen_t len = sizeof(peer);
+    int err;
+
+    if (!cn || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len)) {
+        free(cn);
+        errands_close(cs->rnic->errands, &peer, fd);
+        return -ENOMEM;
+    }
+    cn->all = cs;
+    cn->peer = peer;
+    cn->socket = (struct event_source){.fd = fd, .ready = on_socket};
+    cn->process = (struct event_source){.fd = pidfd_of(fd, peer.pid), .ready = on_process};
+    TAILQ_INSERT_TAIL(&cs->list, cn, link);
+    cs->count++;
+    cn->session = session_create(cs->rnic, &peer);
+    err = cn->session ? event_loop_add(cs->loop, &cn->socket, EPOLLIN) : -ENOMEM;
+    if (!err && cn->process.fd >= 0)
+        err = event_loop_add(cs->loop, &cn->process, EPOLLIN);
+    if (err)
+        connection_close(cn);
+    return err;
+}
+
+void connections_init(struct connections *cs, struct rnic *rnic, struct event_loop *loop)
+{
+    *cs = (struct connections){.rnic = rnic, .loop = loop, .idle_since = monotonic_seconds()};
+    TAILQ_INIT(&cs->list);
+    TAILQ_INIT(&cs->waiting);
+    reserve_fds(cs);
+    rnic_on_retry(rnic, retry_waiting, cs);
+}
+
+bool connections_close(struct connections *cs, unsigned seconds)
+{
+    struct connection *cn, *next;
+    time_t until = monotonic_seconds() + (time_t)seconds;
+
+    for (cn = TAILQ_FIRST(&cs->list); cn; cn = next) {
+        next = TAILQ_NEXT(cn, link);
+        connection_close(cn);
+    }
+    while (!TAILQ_EMPTY(&cs->list) && monotonic_seconds() <= until)
+        event_loop_step(cs->loop, 100);
+    rnic_on_retry(cs->rnic, NULL, NULL);
+    return TAILQ_EMPTY(&cs->list);
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Errands: one that waits keeps waiting those of its own user, and few of these. */
+#include "unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "control/errand.h"
+#include "event_loop.h"
+
+static const struct ucred alice = {.pid = 10, .uid = 1000}, bob = {.pid = 11, .uid = 1001};
+
+static struct event_loop *loop;
+static struct errands *errands;
+static int gate[2]; /* errands of `wait` end as bytes are written */
+static unsigned done;
+static _Atomic unsigned begun;
+static pthread_t control;
+
+static int setup(void **state)
+{
+    int err;
+
+    control = pthread_self();
+    loop = event_loop_create(&err);
+    errands = errands_create(loop, &err);
+    assert_non_null(errands);
+    done = 0;
+    atomic_store(&begun, 0);
+    return pipe(gate);
+}
+
+static int teardown(void **state)
+{
+    if (errands)
+        errands_destroy(errands);
+    event_loop_destroy(loop);
+    close(gate[0]);
+    close(gate[1]);
+    return 0;
+}
+
+static void run_at_once(struct errand *e)
+{
+    atomic_fetch_add(&begun, 1);
+}
+
+static void run_wait(struct errand *e)
+{
+    char byte;
+
+    atomic_fetch_add(&begun, 1);
+    assert_int_equal(read(gate[0], &byte, 1), 1);
+}
+
+static void count_done(struct errand *e)
+{
+    assert_true(pthread_equal(pthread_self(), control));
+    done++;
+    free(e);
+}
+
+static void post(const struct ucred *peer, void (*run)(struct errand *e))
+{
+    struct errand *e = calloc(1, sizeof(*e));
+
+    *e = (struct errand){.run = run, .done = count_done};
+    errands_post(errands, peer, e);
+}
+
+static void let_go(unsigned n)
+{
+    while (n--)
+        assert_int_equal(write(gate[1], "x", 1), 1);
+}
+
+static void await_done(unsigned n)
+{
+    while (done < n)
+        assert_true(event_loop_step(loop, 5000));
+    assert_int_equal(done, n);
+}
+
+static void test_in_place(void **state)
+{
+    struct errands *none = errands;
+
+    errands = NULL;
+    post(&alice, run_at_once);
+    assert_int_equal(done, 1);
+    assert_int_equal(errands_pending(NULL, alice.uid), 0);
+    errands = none;
+}
+
+static void test_others_go_on(void **state)
+{
+    for (unsigned i = 0; i < 3 * ERRAND_CLIENT_THREADS; i++)
+        post(&alice, run_wait);
+    for (unsigned i = 0; i < 100; i++)
+        post(&bob, run_at_once);
+    await_done(100);
+    assert_int_equal(errands_pending(errands, alice.uid), 3 * ERRAND_CLIENT_THREADS);
+    assert_int_equal(errands_pending(errands, bob.uid), 0);
+    while (atomic_load(&begun) < 100 + ERRAND_CLIENT_THREADS)
+        sched_yield();
+    assert_int_equal(atomic_load(&begun), 100 + ERRAND_CLIENT_THREADS);
+    /* Each that ends makes room for one. */
+    let_go(3 * ERRAND_CLIENT_THREADS);
+    await_done(100 + 3 * ERRAND_CLIENT_THREADS);
+    assert_int_equal(errands_pending(errands, alice.uid), 0);
+}
+
+/* A user's processes have threads each, but not without end. */
+static void test_processes(void **state)
+{
+    struct ucred peer = alice;
+    unsigned n = ERRAND_USER_THREADS + 10;
+
+    for (unsigned i = 0; i < n; i++, peer.pid++)
+        post(&peer, run_wait);
+    post(&bob, run_at_once);
+    await_done(1);
+    while (atomic_load(&begun) < 1 + ERRAND_USER_THREADS)
+        sched_yield();
+    assert_int_equal(atomic_load(&begun), 1 + ERRAND_USER_THREADS);
+    assert_int_equal(errands_pending(errands, alice.uid), n);
+    let_go(n);
+    await_done(1 + n);
+}
+
+static void test_close(void **state)
+{
+    int pair[2];
+    char byte;
+
+    assert_int_equal(pipe(pair), 0);
+    errands_close(errands, &alice, pair[1]);
+    assert_int_equal(read(pair[0], &byte, 1), 0); /* waits for the close */
+    assert_int_equal(pipe(pair + 0), 0);
+    errands_close(NULL, &alice, pair[1]);
+    assert_int_equal(fcntl(pair[1], F_GETFD), -1);
+    close(pair[0]);
+}
+
+/* What waits for an application does not keep the daemon from its end. */
+static void test_end(void **state)
+{
+    post(&alice, run_wait);
+    while (!atomic_load(&begun))
+        sched_yield();
+    errands_destroy(errands);
+    errands = NULL;
+    let_go(1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_in_place, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_others_go_on, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_processes, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_close, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_end, setup, teardown),
+    };
+
+    return cmocka_run_group_tests_name("device_errand", tests, NULL, NULL);
+}
