@@ -19,6 +19,17 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "little-endian hosts o
 /* For a function that is specialised by its constant arguments, and therefore never called. */
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
+/* For a function of the packet path that runs once per batch or packet, and whose local arrays are
+ * indexed by constants alone: the compiler's check of its stack costs more than it finds. */
+#ifdef __has_attribute
+#if __has_attribute(no_stack_protector)
+#define NO_STACK_PROTECTOR __attribute__((no_stack_protector))
+#endif
+#endif
+#ifndef NO_STACK_PROTECTOR
+#define NO_STACK_PROTECTOR
+#endif
+
 #define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 /* Points in time and durations are nanoseconds of a monotonic clock. The caller passes them to a

@@ -166,8 +166,8 @@ static __attribute__((noinline)) unsigned build_deferred(struct engine *e, struc
     return build_messages(e, qp, frames, n, true);
 }
 
-unsigned req_batch_messages(struct engine *e, struct qp *qp, struct frame *frames, unsigned n,
-                            unsigned psns)
+NO_STACK_PROTECTOR unsigned req_batch_messages(struct engine *e, struct qp *qp,
+                                               struct frame *frames, unsigned n, unsigned psns)
 {
     unsigned taken = 0, messages;
 

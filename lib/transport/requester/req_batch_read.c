@@ -5,8 +5,8 @@
  */
 #include "req_batch.h"
 
-unsigned req_batch_reads(struct engine *e, struct qp *qp, struct frame *frames, unsigned n,
-                         unsigned psns)
+NO_STACK_PROTECTOR unsigned req_batch_reads(struct engine *e, struct qp *qp, struct frame *frames,
+                                            unsigned n, unsigned psns)
 {
     const struct requester *req = &qp->req;
     struct ring_cursor wqe =

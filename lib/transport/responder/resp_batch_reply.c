@@ -81,8 +81,8 @@ static bool build_response(struct engine *e, struct qp *qp, struct reply_batch *
     return true;
 }
 
-unsigned resp_batch_replies(struct engine *e, struct qp *qp, struct frame *frames, unsigned n,
-                            bool one_of_many)
+NO_STACK_PROTECTOR unsigned resp_batch_replies(struct engine *e, struct qp *qp,
+                                               struct frame *frames, unsigned n, bool one_of_many)
 {
     const struct responder *resp = &qp->resp;
     struct reply_batch b = {.shape = NO_SHAPE};
