@@ -9,51 +9,75 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
+#include "control/errand.h"
 #include "control/session_state.h"
 
-/* Without a question to the file system, which may not answer. */
-static int identify_file(int fd, struct stat *st)
-{
-    struct statx x;
+/* What names a domain. */
+struct file_name {
+    dev_t dev;
+    ino_t ino;
+};
 
-    if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO, &x))
+/* The file of a descriptor that an application has opened. O_PATH opens no file: it asks for no
+ * permission to read or write, and so must not do here (the kernel refuses it in the same way). The
+ * file server, if there is one, is not asked: the application may have its own. 0 or a negative
+ * errno. */
+static int name_of(int fd, struct file_name *name)
+{
+    int flags = fcntl(fd, F_GETFL);
+    struct statx st;
+
+    if (flags < 0 || (flags & O_PATH))
+        return -EBADF;
+    if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO, &st))
         return -errno;
-    st->st_dev = makedev(x.stx_dev_major, x.stx_dev_minor);
-    st->st_ino = x.stx_ino;
+    if (!(st.stx_mask & STATX_INO))
+        return -EOPNOTSUPP;
+    *name =
+        (struct file_name){.dev = makedev(st.stx_dev_major, st.stx_dev_minor), .ino = st.stx_ino};
     return 0;
 }
 
-static struct xrc_domain *find_domain(struct device *d, const struct stat *st)
+static struct xrc_domain *find_domain(struct device *d, const struct file_name *name)
 {
     struct xrc_domain *x;
 
     LIST_FOREACH(x, &d->xrc_domains, link)
-    if (x->named && x->dev == st->st_dev && x->ino == st->st_ino)
+    if (x->fd >= 0 && x->dev == name->dev && x->ino == name->ino)
         return x;
     return NULL;
 }
 
-static struct xrc_domain *create_domain(struct device *d, const struct stat *st)
+/* A file that is open keeps its inode number, also when it has no name any more. */
+static struct xrc_domain *create_domain(struct device *d, int fd, const struct file_name *name)
 {
     struct xrc_domain *x = calloc(1, sizeof(*x));
 
     if (!x)
         return NULL;
-    x->id = ++d->next_xrc_domain;
-    if (st) {
-        x->named = true;
-        x->dev = st->st_dev;
-        x->ino = st->st_ino;
+    x->fd = -1;
+    if (name) {
+        x->dev = name->dev;
+        x->ino = name->ino;
+        x->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+        if (x->fd < 0) {
+            free(x);
+            return NULL;
+        }
     }
+    x->id = ++d->next_xrc_domain;
     LIST_INSERT_HEAD(&d->xrc_domains, x, link);
     return x;
 }
 
-static void release_domain(struct xrc_domain *x)
+/* sn: the last that had it. */
+static void release_domain(struct session *sn, struct xrc_domain *x)
 {
     if (x->opens)
         return;
     LIST_REMOVE(x, link);
+    if (x->fd >= 0)
+        errands_close(sn->rnic->errands, &sn->peer, x->fd);
     free(x);
 }
 
@@ -61,24 +85,24 @@ static void release_domain(struct xrc_domain *x)
 static int open_domain(struct session *sn, const struct ctl_call *call, struct xrc_domain **out)
 {
     uint32_t oflags = call->request->open_xrcd.oflags;
-    struct stat st = {0};
+    struct file_name name;
     int err;
 
     if (oflags & ~(uint32_t)(O_CREAT | O_EXCL))
         return -EINVAL;
     if (!call->in_fds) {
-        *out = create_domain(sn->device, NULL);
+        *out = create_domain(sn->device, -1, NULL);
         return *out ? 0 : -ENOMEM;
     }
-    err = identify_file(call->in_fd[0], &st);
+    err = name_of(call->in_fd[0], &name);
     if (err)
         return err;
-    *out = find_domain(sn->device, &st);
+    *out = find_domain(sn->device, &name);
     if (*out)
         return oflags & O_EXCL ? -EEXIST : 0;
     if (!(oflags & O_CREAT))
         return -ENOENT;
-    *out = create_domain(sn->device, &st);
+    *out = create_domain(sn->device, call->in_fd[0], &name);
     return *out ? 0 : -ENOMEM;
 }
 
@@ -92,7 +116,7 @@ int xrcd_open(struct session *sn, struct ctl_call *call)
         return err;
     x = object_create(sn, OBJ_XRCD, sizeof(*x));
     if (!x) {
-        release_domain(domain);
+        release_domain(sn, domain);
         return -ENOMEM;
     }
     x->domain = domain;
@@ -106,7 +130,7 @@ static void xrcd_free(struct object *o)
     struct xrcd *x = container_of(o, struct xrcd, o);
 
     x->domain->opens--;
-    release_domain(x->domain);
+    release_domain(o->session, x->domain);
     object_destroy(o);
 }
 

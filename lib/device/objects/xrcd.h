@@ -12,7 +12,7 @@
 struct xrc_domain {
     LIST_ENTRY(xrc_domain) link;
     uint32_t id, opens;
-    bool named;
+    int fd; /* of the file that names it, open as long as the domain exists; or -1 */
     dev_t dev;
     ino_t ino;
 };

@@ -5,8 +5,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "device_app.h"
@@ -381,6 +384,60 @@ static void test_xrc_domains(void **state)
     assert_int_equal(open_domain(&b, -1, 0, &y), 0);
     close(file);
     close(other);
+}
+
+/* O_PATH needs no permission for the file; it must not open the domain of one that may not be read.
+ */
+static void test_xrc_domain_of_a_path(void **state)
+{
+    int file = memfd_create("domain", MFD_CLOEXEC), path;
+    char name[32];
+    uint32_t x, y;
+
+    snprintf(name, sizeof(name), "/proc/self/fd/%d", file);
+    path = open(name, O_PATH | O_CLOEXEC);
+    assert_true(file >= 0 && path >= 0);
+    assert_int_equal(open_domain(&a, path, O_CREAT, &x), -EBADF);
+    assert_int_equal(open_domain(&a, file, O_CREAT, &x), 0);
+    assert_int_equal(open_domain(&b, path, 0, &y), -EBADF);
+    assert_int_equal(open_domain(&b, file, 0, &y), 0);
+    close(path);
+    close(file);
+}
+
+/* How many descriptors of this process lead to the inode. */
+static unsigned descriptors_of(ino_t ino)
+{
+    unsigned n = 0;
+
+    for (int fd = 0; fd < 1024; fd++) {
+        struct stat st;
+
+        n += !fstat(fd, &st) && st.st_ino == ino;
+    }
+    return n;
+}
+
+/* The number of an inode that no descriptor holds would be another file's next. */
+static void test_xrc_domain_keeps_its_file(void **state)
+{
+    char name[] = "/tmp/test_device_services.XXXXXX";
+    int file = mkstemp(name);
+    struct stat st;
+    uint32_t x, y;
+
+    assert_true(file >= 0);
+    unlink(name);
+    assert_int_equal(fstat(file, &st), 0);
+    assert_int_equal(open_domain(&a, file, O_CREAT, &x), 0);
+    assert_int_equal(open_domain(&b, file, 0, &y), 0);
+    close(file);
+    assert_int_equal(descriptors_of(st.st_ino), 1);
+    assert_int_equal(app_call_handle(&a, CTL_CLOSE_XRCD, x), 0);
+    assert_int_equal(descriptors_of(st.st_ino), 1);
+    assert_int_equal(app_call_handle(&b, CTL_CLOSE_XRCD, y), 0);
+    while (descriptors_of(st.st_ino)) /* another thread closes it */
+        event_loop_step(loop, 10);
 }
 
 /* A sender of b's, a receive side of b's, and an SRQ of a's, in one domain. */
@@ -818,6 +875,8 @@ int main(void)
         T(test_references),
         T(test_foreign_handles),
         T(test_xrc_domains),
+        T(test_xrc_domain_of_a_path),
+        T(test_xrc_domain_keeps_its_file),
         T(test_xrc_between_processes),
         T(test_xrc_wrong_srq),
         T(test_xrc_srq_destroyed_in_mid_message),
