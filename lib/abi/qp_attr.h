@@ -65,6 +65,9 @@ struct qp_caps {
     uint32_t max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, max_inline_data;
 };
 
+/* The bit of controlled Q_Keys (volume 1, 3.5.3). */
+#define QKEY_CONTROLLED 0x80000000u
+
 struct qp_attr {
     uint32_t state, cur_state; /* enum qp_state */
     uint32_t path_mtu;         /* 1 to 5: 256 to 4096 bytes */

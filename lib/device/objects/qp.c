@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "control/limits.h"
+#include "control/permission.h"
 #include "control/session_state.h"
 #include "device_host.h"
 #include "net/resolve.h"
@@ -289,6 +290,14 @@ static void modify_qp(struct worker *w, void *arg)
         engine_qp_hold(qp_object_engine(m->q), dq->qp, m->held);
 }
 
+/* Volume 1, 3.5.3: Q_Keys with the most significant bit set are controlled, and applications may
+ * not choose them. The kernel has the same rule. A work request that names one sends the queue
+ * pair's own (req_ud.c). */
+static bool qkey_is_allowed(const struct session *sn, const struct ctl_modify_qp *rq)
+{
+    return !(rq->mask & QPA_QKEY) || !(rq->attr.qkey & QKEY_CONTROLLED) || permission_raw(sn);
+}
+
 int qp_object_modify(struct session *sn, struct ctl_call *call)
 {
     const struct ctl_modify_qp *rq = &call->request->modify_qp;
@@ -302,6 +311,8 @@ int qp_object_modify(struct session *sn, struct ctl_call *call)
         return -EINVAL;
     if (m.q->ind) /* it has no states, as with mlx5 */
         return -EOPNOTSUPP;
+    if (!qkey_is_allowed(sn, rq))
+        return -EPERM;
     if ((rq->mask & QPA_PORT) && rq->attr.port_num != 1)
         return -EINVAL;
     if ((rq->mask & QPA_PKEY_INDEX) && rq->attr.pkey_index)

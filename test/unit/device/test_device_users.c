@@ -2,6 +2,7 @@
 /* What applications of different users learn of each other, and can do to each other: nothing. */
 #include "unit.h"
 
+#include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -312,6 +313,25 @@ static void test_number_is_used_again(void **state)
     expect(&root_cq, 2);
 }
 
+/* ---- Q_Keys ---- */
+
+static int set_qkey(struct app *a, const struct app_cq *cq, uint32_t qkey)
+{
+    struct qp_attr attr = {.state = QPS_INIT, .port_num = 1, .qkey = qkey};
+    struct app_qp qp;
+
+    assert_int_equal(app_qp(a, &qp, QPT_UD, cq, 0, 0), 0);
+    return app_modify(&qp, QPA_STATE | QPA_PKEY_INDEX | QPA_PORT | QPA_QKEY, attr);
+}
+
+static void test_controlled_qkey(void **state)
+{
+    assert_int_equal(set_qkey(&user, &user_cq, 0x7FFFFFFF), 0);
+    assert_int_equal(set_qkey(&user, &user_cq, 0x80000000), -EPERM);
+    assert_int_equal(set_qkey(&user, &user_cq, 0x80010000), -EPERM);
+    assert_int_equal(set_qkey(&root, &root_cq, 0x80010000), 0);
+}
+
 /* ---- numbers ---- */
 
 /* How many of the numbers follow on the one before, or have the distance that the two before have.
@@ -414,6 +434,7 @@ int main(void)
         T(test_late_thief),
         T(test_former_peer),
         T(test_number_is_used_again),
+        T(test_controlled_qkey),
         T(test_numbers_cannot_be_foreseen),
         T(test_numbers_differ),
     };
