@@ -208,6 +208,14 @@ int rnic_remove_route(struct rnic *r, unsigned device, const struct net_route *r
 void rnic_on_retry(struct rnic *r, void (*retry)(void *ctx), void *ctx);
 
 /**
+ * Report that the daemon ends: sessions that are closed from now on leave the contents of their
+ * queues to the applications, which flush their work requests.
+ *
+ * @param r  The devices.
+ */
+void rnic_end(struct rnic *r);
+
+/**
  * How many workers there are.
  *
  * @param r  The devices.

@@ -149,7 +149,7 @@ static void close_segment(struct session *sn)
 
     if (!sn->segment.base)
         return;
-    segment_destroy(&sn->segment);
+    segment_destroy(&sn->segment, sn->rnic->ending);
     quota_uncharge(&sn->account, &cost);
 }
 
@@ -161,6 +161,7 @@ void ctx_close(struct session *sn)
     free(sn->free_slot);
     sn->free_slot = NULL;
     sn->free_slots = sn->slots_made = 0;
+    sn->slabs.keep = sn->rnic->ending;
     slab_pool_fini(&sn->slabs);
     close_segment(sn);
     if (sn->async_fd >= 0)

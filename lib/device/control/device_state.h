@@ -82,6 +82,7 @@ struct rnic {
     void (*retry)(void *ctx);
     void *retry_ctx;
     time_t started;
+    bool ending;
 };
 
 /* Every worker of the device passes a quiet point: no worker knows what was unpublished before. */

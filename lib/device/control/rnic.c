@@ -109,7 +109,7 @@ void rnic_destroy(struct rnic *r)
     if (r->config.loop)
         event_loop_remove(r->config.loop, &r->notify);
     close_fd(r->notify.fd);
-    segment_destroy(&r->wake);
+    segment_destroy(&r->wake, true);
     close_fd(r->wake_fd);
     free(r);
 }
@@ -296,6 +296,11 @@ int rnic_add_route(struct rnic *r, unsigned device, const struct net_route *rout
 int rnic_remove_route(struct rnic *r, unsigned device, const struct net_route *route)
 {
     return net_host_remove_route(r->device[device]->net.host, route);
+}
+
+void rnic_end(struct rnic *r)
+{
+    r->ending = true;
 }
 
 void rnic_on_retry(struct rnic *r, void (*retry)(void *ctx), void *ctx)

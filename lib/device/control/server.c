@@ -198,6 +198,7 @@ void server_close(struct server *s)
     bool ended;
 
     s->stopping = true;
+    rnic_end(s->config.rnic);
     event_loop_remove(s->config.loop, &s->listener);
     event_loop_remove(s->config.loop, &s->stop);
     ended = connections_close(&s->connections, END_SECONDS) && !s->is_refusing;

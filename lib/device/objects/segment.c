@@ -32,8 +32,10 @@ fail:;
     return err;
 }
 
-void segment_destroy(struct segment *s)
+void segment_destroy(struct segment *s, bool keep)
 {
+    if (s->base && !keep)
+        madvise(s->base, s->bytes, MADV_REMOVE);
     if (s->base)
         munmap(s->base, s->bytes);
     *s = (struct segment){0};

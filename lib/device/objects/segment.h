@@ -4,6 +4,7 @@
 #ifndef UROCE_SEGMENT_H
 #define UROCE_SEGMENT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct slab;
@@ -19,7 +20,11 @@ struct segment {
  * 0 or a negative errno.
  */
 int segment_create(struct segment *s, const char *name, size_t bytes, int *fd);
-/* Not for pieces of slabs. */
-void segment_destroy(struct segment *s);
+/*
+ * Unmaps it; not for pieces of slabs. An application may keep the file. Its pages are freed even
+ * then, as the daemon is charged for those that it touched first, unless keep: an application whose
+ * daemon ends reads there what it posted.
+ */
+void segment_destroy(struct segment *s, bool keep);
 
 #endif

@@ -120,7 +120,7 @@ static void slab_destroy(struct slab_pool *p, struct slab *s)
     LIST_REMOVE(s, link);
     p->count--;
     allow(s->memory.base, s->memory.bytes);
-    segment_destroy(&s->memory);
+    segment_destroy(&s->memory, p->keep);
     quota_uncharge(p->account, &cost);
     free(s);
 }

@@ -274,6 +274,39 @@ static void test_exhaustion(void **state)
     check_exhaustion(&(struct quota_limits){.total[QUOTA_MEMORY] = 20 * LARGE}, 20);
 }
 
+/* Bytes of memory behind a file. */
+static uint64_t pages_of(int fd)
+{
+    struct stat st;
+
+    assert_int_equal(fstat(fd, &st), 0);
+    return (uint64_t)st.st_blocks * 512;
+}
+
+/* An application that keeps a file keeps no memory that the daemon has touched; except at the
+ * daemon's end. */
+static void test_memory_is_freed(void **state)
+{
+    struct slab_place place;
+    struct segment s;
+    int fd[3];
+
+    for (unsigned i = 0; i < ARRAY_SIZE(fd); i++) {
+        assert_int_equal(slab_alloc(&pool, LARGE, &s, &place), 0);
+        fd[i] = place.fd;
+        memset(s.base, 1, s.bytes);
+        assert_true(pages_of(fd[i]) >= LARGE);
+        pool.keep = i == 2;
+        if (i == 0)
+            assert_int_equal(slab_free(&pool, &s), place.slab);
+        else
+            slab_pool_fini(&pool);
+        assert_int_equal(pages_of(fd[i]) != 0, i == 2);
+        close(fd[i]);
+    }
+    pool.keep = false;
+}
+
 /* Without descriptors no slab is created, and no half-created one is left. */
 static void test_no_descriptors(void **state)
 {
@@ -311,11 +344,17 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_teardown(name, teardown)
     const struct CMUnitTest tests[] = {
-        T(test_pieces_are_apart), T(test_classes),
-        T(test_reuse_is_zeroed),  T(test_descriptor_comes_once),
-        T(test_growth),           T(test_empty_slabs_go),
-        T(test_cancelled),        T(test_exhaustion),
-        T(test_no_descriptors),   T(test_pools_share_nothing),
+        T(test_pieces_are_apart),
+        T(test_classes),
+        T(test_reuse_is_zeroed),
+        T(test_descriptor_comes_once),
+        T(test_growth),
+        T(test_empty_slabs_go),
+        T(test_cancelled),
+        T(test_exhaustion),
+        T(test_no_descriptors),
+        T(test_memory_is_freed),
+        T(test_pools_share_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
