@@ -72,7 +72,7 @@ struct rnic_config {
      * and measurements that must repeat; zeros: numbers count up. NULL: the kernel's, which are
      * secret. */
     const uint64_t *secret;
-    bool errands;     /**< what an application can hold up runs on other threads; needs loop */
+    bool errands; /**< what an application can hold up runs on other threads; needs loop */
     ns_t (*clock)(
         void); /**< NULL: worker_time; hosts that call worker_poll with another time set it */
     struct quota_limits quota; /**< zeroed: the tables' defaults, and no limit of the daemon's */

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 struct event_loop;
 
@@ -24,9 +25,20 @@ void event_loop_destroy(struct event_loop *l);
 int event_loop_add(struct event_loop *l, struct event_source *s, uint32_t events);
 void event_loop_remove(struct event_loop *l, struct event_source *s);
 
-/* Waits at most timeout_ms (-1: no limit) and serves one descriptor. One only, so that a function
+/* Work that is done in slices while no descriptor waits long, in its owner's memory. */
+struct event_job {
+    TAILQ_ENTRY(event_job) link;
+    bool (*run)(struct event_job *j); /* a slice; true: there is more. It may free the job. */
+};
+
+/* Runs a slice of the job in each turn of the loop; several jobs take turns. Until run returns
+ * false. */
+void event_loop_start(struct event_loop *l, struct event_job *j);
+
+/* Waits at most timeout_ms (-1: no limit) and serves one descriptor; then runs a slice of a job,
+ * for which nothing waits. One descriptor only, so that a function
  * can remove others without their being served from a list fetched before. Returns whether one was
- * served. */
+ * served, or a slice was run. */
 bool event_loop_step(struct event_loop *l, int timeout_ms);
 
 #endif

@@ -45,6 +45,13 @@ bool session_busy(const struct session *sn);
  */
 unsigned session_takes_fds(unsigned type);
 /**
+ * Destroy a part of a session's objects, in about half a millisecond, or what is left of it.
+ *
+ * @param sn  The session, for which no request is dispatched any more.
+ * @return  Whether there is more: call again. False: the session is gone.
+ */
+bool session_close_some(struct session *sn);
+/**
  * Destroy a session and all its objects: queue pairs first, then the objects that they use.
  *
  * @param sn  The session.

@@ -34,6 +34,7 @@ struct connection {
     unsigned fds;
     TAILQ_ENTRY(connection) waiting; /* while is_waiting: parked or closing */
     bool is_waiting;
+    struct event_job end; /* of a connection that is closed */
     struct errand drop; /* while is_dropping: of a message that is refused, with its descriptors */
     bool is_dropping;
     int drop_status;
@@ -78,10 +79,6 @@ static void connection_free(struct connection *cn)
 {
     struct connections *cs = cn->all;
 
-    set_waiting(cn, false);
-    close_passed(cn, cn->fd, &cn->fds);
-    if (cn->session)
-        session_close(cn->session);
     /* Messages that were not read may carry descriptors. */
     errands_close(cs->rnic->errands, &cn->peer, cn->socket.fd);
     if (cn->process.fd >= 0)
@@ -90,6 +87,26 @@ static void connection_free(struct connection *cn)
     if (!--cs->count)
         cs->idle_since = monotonic_seconds();
     free(cn);
+}
+
+static bool end_some(struct event_job *j)
+{
+    struct connection *cn = container_of(j, struct connection, end);
+
+    if (cn->session && session_close_some(cn->session))
+        return true;
+    connection_free(cn);
+    return false;
+}
+
+/* What the application has may be much: after the first slice others are served in between. */
+static void connection_end(struct connection *cn)
+{
+    set_waiting(cn, false);
+    close_passed(cn, cn->fd, &cn->fds);
+    cn->end.run = end_some;
+    if (end_some(&cn->end))
+        event_loop_start(cn->all->loop, &cn->end);
 }
 
 static bool is_busy(const struct connection *cn)
@@ -108,7 +125,7 @@ static void connection_close(struct connection *cn)
     if (is_busy(cn))
         set_waiting(cn, true);
     else
-        connection_free(cn);
+        connection_end(cn);
 }
 
 /* The last reply to a client that breaks the protocol. */
@@ -214,7 +231,7 @@ static void drop_done(struct errand *e)
     reply.version = CTL_VERSION;
     reply.status = cn->drop_status;
     if (cn->closing) {
-        connection_free(cn);
+        connection_end(cn);
         return;
     }
     if (cn->drop_status != -EINVAL)
@@ -285,7 +302,7 @@ static void retry_waiting(void *ctx)
         if (is_busy(cn))
             continue;
         if (cn->closing)
-            connection_free(cn);
+            connection_end(cn);
         else if (answer_request(cn))
             connection_close(cn);
     }
@@ -360,9 +377,10 @@ bool connections_close(struct connections *cs, unsigned seconds)
 
     for (cn = TAILQ_FIRST(&cs->list); cn; cn = next) {
         next = TAILQ_NEXT(cn, link);
-        connection_close(cn);
+        if (!cn->closing)
+            connection_close(cn);
     }
-    while (!TAILQ_EMPTY(&cs->list) && monotonic_seconds() <= until)
+    while (!TAILQ_EMPTY(&cs->list) && (TAILQ_EMPTY(&cs->waiting) || monotonic_seconds() <= until))
         event_loop_step(cs->loop, 100);
     rnic_on_retry(cs->rnic, NULL, NULL);
     return TAILQ_EMPTY(&cs->list);

@@ -9,6 +9,7 @@
 
 struct event_loop {
     int fd;
+    TAILQ_HEAD(, event_job) jobs;
 };
 
 struct event_loop *event_loop_create(int *err)
@@ -19,6 +20,7 @@ struct event_loop *event_loop_create(int *err)
         *err = -ENOMEM;
         return NULL;
     }
+    TAILQ_INIT(&l->jobs);
     l->fd = epoll_create1(EPOLL_CLOEXEC);
     if (l->fd < 0) {
         *err = -errno;
@@ -51,12 +53,30 @@ void event_loop_remove(struct event_loop *l, struct event_source *s)
     s->added = false;
 }
 
+void event_loop_start(struct event_loop *l, struct event_job *j)
+{
+    TAILQ_INSERT_TAIL(&l->jobs, j, link);
+}
+
+static bool run_slice(struct event_loop *l)
+{
+    struct event_job *j = TAILQ_FIRST(&l->jobs);
+
+    if (!j)
+        return false;
+    TAILQ_REMOVE(&l->jobs, j, link);
+    if (j->run(j))
+        TAILQ_INSERT_TAIL(&l->jobs, j, link);
+    return true;
+}
+
 bool event_loop_step(struct event_loop *l, int timeout_ms)
 {
+    int timeout = TAILQ_EMPTY(&l->jobs) ? timeout_ms : 0;
     struct epoll_event ev;
+    bool served = epoll_wait(l->fd, &ev, 1, timeout) == 1;
 
-    if (epoll_wait(l->fd, &ev, 1, timeout_ms) != 1)
-        return false;
-    ((struct event_source *)ev.data.ptr)->ready(ev.data.ptr, ev.events);
-    return true;
+    if (served)
+        ((struct event_source *)ev.data.ptr)->ready(ev.data.ptr, ev.events);
+    return run_slice(l) || served;
 }

@@ -84,29 +84,42 @@ bool session_process_ended(struct session *sn)
 }
 
 /* Each object before the objects that it uses. */
-void session_close(struct session *sn)
+static bool free_some_objects(struct session *sn, const struct slice *s)
 {
+    static bool (*const free_some[])(struct session * sn, const struct slice *s) = {
+        qp_free_some,   rwq_ind_free_some, wq_free_some,      srq_free_some,
+        xrcd_free_some, cq_free_some,      channel_free_some, ah_free_some,
+        mw_free_some,   mr_free_some,      pd_free_some};
+
+    if (!sn->device)
+        return false;
+    flow_free_all(sn); /* few */
+    for (unsigned i = 0; i < ARRAY_SIZE(free_some); i++)
+        if (free_some[i](sn, s))
+            return true;
+    return false;
+}
+
+bool session_close_some(struct session *sn)
+{
+    struct slice s = slice_begin();
+
     session_process_ended(sn);
-    if (sn->device) {
-        flow_free_all(sn);
-        qp_free_all(sn);
-        rwq_ind_free_all(sn);
-        wq_free_all(sn);
-        srq_free_all(sn);
-        xrcd_free_all(sn);
-        cq_free_all(sn);
-        channel_free_all(sn);
-        ah_free_all(sn);
-        mw_free_all(sn);
-        mr_free_all(sn);
-        pd_free_all(sn);
-    }
+    if (free_some_objects(sn, &s))
+        return true;
     ctx_close(sn);
     TAILQ_REMOVE(&sn->rnic->sessions, sn, link);
     sn->rnic->session_count--;
     rnic_count_cpus(sn->rnic);
     quota_account_close(&sn->account);
     free(sn);
+    return false;
+}
+
+void session_close(struct session *sn)
+{
+    while (session_close_some(sn)) {
+    }
 }
 
 static const struct {

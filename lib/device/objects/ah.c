@@ -41,6 +41,11 @@ int ah_create(struct session *sn, struct ctl_call *call)
     return 0;
 }
 
+static void ah_unpublish(struct object *o)
+{
+    address_handle_unpublish(o->session->device->ahs, container_of(o, struct ah, o)->handle);
+}
+
 /* After the quiet point. */
 static void ah_free(struct object *o)
 {
@@ -54,25 +59,16 @@ static void ah_free(struct object *o)
 int ah_destroy(struct session *sn, struct ctl_call *call)
 {
     struct object *o = object_get(sn, OBJ_AH, call->request->handle);
-    struct ah *ah;
 
     if (!o)
         return -EINVAL;
-    ah = container_of(o, struct ah, o);
-    address_handle_unpublish(sn->device->ahs, ah->handle);
+    ah_unpublish(o);
     device_quiesce(sn->device);
     ah_free(o);
     return 0;
 }
 
-void ah_free_all(struct session *sn)
+bool ah_free_some(struct session *sn, const struct slice *s)
 {
-    struct object *o;
-
-    if (TAILQ_EMPTY(&sn->objects[OBJ_AH]))
-        return;
-    TAILQ_FOREACH (o, &sn->objects[OBJ_AH], link)
-        address_handle_unpublish(sn->device->ahs, container_of(o, struct ah, o)->handle);
-    device_quiesce(sn->device);
-    object_free_all(sn, OBJ_AH, ah_free);
+    return object_free_batches(sn, OBJ_AH, s, ah_unpublish, ah_free);
 }

@@ -15,6 +15,6 @@ struct ah {
 
 int ah_create(struct session *sn, struct ctl_call *call);
 int ah_destroy(struct session *sn, struct ctl_call *call);
-void ah_free_all(struct session *sn);
+bool ah_free_some(struct session *sn, const struct slice *s);
 
 #endif

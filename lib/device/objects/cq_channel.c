@@ -98,9 +98,9 @@ int channel_destroy(struct session *sn, struct ctl_call *call)
     return err;
 }
 
-void channel_free_all(struct session *sn)
+bool channel_free_some(struct session *sn, const struct slice *s)
 {
-    object_free_all(sn, OBJ_CHANNEL, channel_free);
+    return object_free_some(sn, OBJ_CHANNEL, s, channel_free);
 }
 
 /* ---- completion queues ---- */
@@ -195,7 +195,7 @@ static void cq_free(struct object *o)
     cq_destroy_object(o);
 }
 
-void cq_free_all(struct session *sn)
+bool cq_free_some(struct session *sn, const struct slice *s)
 {
-    object_free_all(sn, OBJ_CQ, cq_free);
+    return object_free_some(sn, OBJ_CQ, s, cq_free);
 }

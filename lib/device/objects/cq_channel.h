@@ -25,12 +25,12 @@ struct cq {
 
 int channel_create(struct session *sn, struct ctl_call *call);
 int channel_destroy(struct session *sn, struct ctl_call *call);
-void channel_free_all(struct session *sn);
+bool channel_free_some(struct session *sn, const struct slice *s);
 /* Sends, or arranges to be sent, the completion events that workers left behind. */
 void channels_deliver(struct session *sn);
 
 int cq_create(struct session *sn, struct ctl_call *call);
 int cq_destroy(struct session *sn, struct ctl_call *call);
-void cq_free_all(struct session *sn);
+bool cq_free_some(struct session *sn, const struct slice *s);
 
 #endif

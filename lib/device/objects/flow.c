@@ -193,5 +193,6 @@ void flow_free_all(struct session *sn)
     /* The rules must not stay. Without memory for a table of the remaining rules, these are not
      * effective until the next change. */
     publish_table(d, d->flow_count ? make_table(d) : NULL);
-    object_free_all(sn, OBJ_FLOW, flow_free);
+    while (!TAILQ_EMPTY(&sn->objects[OBJ_FLOW]))
+        flow_free(TAILQ_FIRST(&sn->objects[OBJ_FLOW]));
 }

@@ -36,13 +36,16 @@ int mw_alloc(struct session *sn, struct ctl_call *call)
     return 0;
 }
 
+static void mw_unpublish(struct object *o)
+{
+    mr_remove(&o->session->device->mrs, &container_of(o, struct mw, o)->window);
+}
+
+/* After the quiet point: a worker may have been binding it. */
 static void mw_free(struct object *o)
 {
     struct mw *mw = container_of(o, struct mw, o);
-    struct device *d = o->session->device;
 
-    mr_remove(&d->mrs, &mw->window);
-    device_quiesce(d); /* a worker may be binding it */
     window_unbind(&mw->window);
     mw->pd->o.refs--;
     object_destroy(o);
@@ -54,11 +57,13 @@ int mw_dealloc(struct session *sn, struct ctl_call *call)
 
     if (!o)
         return -EINVAL;
+    mw_unpublish(o);
+    device_quiesce(sn->device);
     mw_free(o);
     return 0;
 }
 
-void mw_free_all(struct session *sn)
+bool mw_free_some(struct session *sn, const struct slice *s)
 {
-    object_free_all(sn, OBJ_MW, mw_free);
+    return object_free_batches(sn, OBJ_MW, s, mw_unpublish, mw_free);
 }

@@ -15,6 +15,6 @@ struct mw {
 
 int mw_alloc(struct session *sn, struct ctl_call *call);
 int mw_dealloc(struct session *sn, struct ctl_call *call);
-void mw_free_all(struct session *sn);
+bool mw_free_some(struct session *sn, const struct slice *s);
 
 #endif

@@ -6,6 +6,9 @@
 
 #include "control/session_state.h"
 
+/* Objects that are freed after one quiet point. */
+#define FREE_BATCH 128
+
 /* Packets name these by number, which the transport's tables assign. */
 static bool has_own_number(enum object_kind kind)
 {
@@ -106,12 +109,40 @@ int object_get_unused(struct session *sn, enum object_kind kind, uint32_t handle
     return (*o)->refs ? -EBUSY : 0;
 }
 
-void object_free_all(struct session *sn, enum object_kind kind, void (*free_one)(struct object *o))
+bool object_free_some(struct session *sn, enum object_kind kind, const struct slice *s,
+                      void (*free_one)(struct object *o))
 {
     struct object *o;
 
-    while ((o = TAILQ_FIRST(&sn->objects[kind])))
+    while ((o = TAILQ_FIRST(&sn->objects[kind]))) {
         free_one(o);
+        if (slice_over(s))
+            break;
+    }
+    return !TAILQ_EMPTY(&sn->objects[kind]);
+}
+
+bool object_free_batches(struct session *sn, enum object_kind kind, const struct slice *s,
+                         void (*unpublish)(struct object *o), void (*free_one)(struct object *o))
+{
+    struct object *o;
+
+    while (!TAILQ_EMPTY(&sn->objects[kind])) {
+        unsigned n = 0;
+
+        TAILQ_FOREACH (o, &sn->objects[kind], link) {
+            if (n == FREE_BATCH)
+                break;
+            unpublish(o);
+            n++;
+        }
+        device_quiesce(sn->device);
+        while (n--)
+            free_one(TAILQ_FIRST(&sn->objects[kind]));
+        if (slice_over(s))
+            break;
+    }
+    return !TAILQ_EMPTY(&sn->objects[kind]);
 }
 
 int object_segment(struct session *sn, struct ctl_call *call, size_t bytes, struct segment *s,

@@ -9,6 +9,7 @@
 #include <sys/queue.h>
 
 #include "common.h"
+#include "control/slice.h"
 
 struct ctl_call;
 struct ctl_place;
@@ -56,8 +57,16 @@ struct object *object_get(struct session *sn, enum object_kind kind, uint32_t ha
 /* The same, for its destruction. 0 and *o; -EINVAL: there is none; -EBUSY: others use it. */
 int object_get_unused(struct session *sn, enum object_kind kind, uint32_t handle,
                       struct object **o);
-/* Calls free_one for each of the session's objects of that kind; free_one must remove it. */
-void object_free_all(struct session *sn, enum object_kind kind, void (*free_one)(struct object *o));
+/*
+ * Calls free_one for the session's objects of that kind until the slice is over; free_one must
+ * remove the object. Returns whether there are more.
+ */
+bool object_free_some(struct session *sn, enum object_kind kind, const struct slice *s,
+                      void (*free_one)(struct object *o));
+/* The same for objects that workers find: unpublish is called for several, then all workers pass a
+ * quiet point, then free_one is called for them. */
+bool object_free_batches(struct session *sn, enum object_kind kind, const struct slice *s,
+                         void (*unpublish)(struct object *o), void (*free_one)(struct object *o));
 
 /* Shared memory for one of the session's queues, which the reply describes. 0 or a negative errno.
  */

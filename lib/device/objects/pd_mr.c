@@ -29,9 +29,9 @@ int pd_dealloc(struct session *sn, struct ctl_call *call)
     return err;
 }
 
-void pd_free_all(struct session *sn)
+bool pd_free_some(struct session *sn, const struct slice *s)
 {
-    object_free_all(sn, OBJ_PD, object_destroy);
+    return object_free_some(sn, OBJ_PD, s, object_destroy);
 }
 
 /* ---- memory regions ---- */
@@ -273,7 +273,12 @@ int mr_register(struct session *sn, struct ctl_call *call)
     return 0;
 }
 
-/* After mr_remove and the quiet point. */
+static void mr_unpublish(struct object *o)
+{
+    mr_remove(&o->session->device->mrs, &container_of(o, struct mr, o)->region);
+}
+
+/* After the quiet point. */
 static void mr_free(struct object *o)
 {
     struct mr *mr = container_of(o, struct mr, o);
@@ -303,17 +308,10 @@ int mr_deregister(struct session *sn, struct ctl_call *call)
     return 0;
 }
 
-void mr_free_all(struct session *sn)
+bool mr_free_some(struct session *sn, const struct slice *s)
 {
-    struct object *o;
-
     if (sn->reach.mapping) /* of a request that was not answered */
         mr_unmap(sn, sn->reach.mapping, &sn->reach.region, sn->reach.pieces);
     sn->reach.mapping = NULL;
-    if (TAILQ_EMPTY(&sn->objects[OBJ_MR]))
-        return;
-    TAILQ_FOREACH (o, &sn->objects[OBJ_MR], link)
-        mr_remove(&sn->device->mrs, &container_of(o, struct mr, o)->region);
-    device_quiesce(sn->device);
-    object_free_all(sn, OBJ_MR, mr_free);
+    return object_free_batches(sn, OBJ_MR, s, mr_unpublish, mr_free);
 }

@@ -27,18 +27,19 @@ struct mr {
 
 int pd_alloc(struct session *sn, struct ctl_call *call);
 int pd_dealloc(struct session *sn, struct ctl_call *call);
-void pd_free_all(struct session *sn);
+bool pd_free_some(struct session *sn, const struct slice *s);
 
 int mr_register(struct session *sn, struct ctl_call *call);
 int mr_deregister(struct session *sn, struct ctl_call *call);
-void mr_free_all(struct session *sn);
+bool mr_free_some(struct session *sn, const struct slice *s);
 
 /* Sets why a region is mapped or copied, and counts it. */
 void mr_set_why(struct mr *mr, uint32_t why);
 /*
  * Finds out how the daemon reaches a region: by a mapping of the n pieces of the call's descriptor,
- * if there is one that can be mapped and the session's quota has room, in *mapping and r->direct; otherwise by copying. 0;
- * -EINPROGRESS: as session_errand, whose rules hold; -EPERM or -ESRCH: not at all.
+ * if there is one that can be mapped and the session's quota has room, in *mapping and r->direct;
+ * otherwise by copying. 0; -EINPROGRESS: as session_errand, whose rules hold; -EPERM or -ESRCH: not
+ * at all.
  */
 int mr_reach(struct session *sn, struct mem_region *r, const struct ctl_call *call,
              const struct ctl_mr_piece *piece, unsigned n, void **mapping);

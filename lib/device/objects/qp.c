@@ -421,7 +421,7 @@ int qp_object_destroy(struct session *sn, struct ctl_call *call)
     return 0;
 }
 
-void qp_free_all(struct session *sn)
+bool qp_free_some(struct session *sn, const struct slice *s)
 {
     while (!TAILQ_EMPTY(&sn->objects[OBJ_QP])) {
         struct detach_call d = {0};
@@ -433,5 +433,8 @@ void qp_free_all(struct session *sn)
             d.q[d.n++] = container_of(o, struct qp_object, o);
         }
         free_queue_pairs(sn, &d);
+        if (slice_over(s))
+            break;
     }
+    return !TAILQ_EMPTY(&sn->objects[OBJ_QP]);
 }

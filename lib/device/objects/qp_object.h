@@ -58,7 +58,7 @@ int qp_object_create(struct session *sn, struct ctl_call *call);
 int qp_object_modify(struct session *sn, struct ctl_call *call);
 int qp_object_query(struct session *sn, struct ctl_call *call);
 int qp_object_destroy(struct session *sn, struct ctl_call *call);
-void qp_free_all(struct session *sn);
+bool qp_free_some(struct session *sn, const struct slice *s);
 
 /* ---- qp_entropy.c ---- */
 

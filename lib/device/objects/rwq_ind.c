@@ -118,7 +118,7 @@ int rwq_ind_object_destroy(struct session *sn, struct ctl_call *call)
     return err;
 }
 
-void rwq_ind_free_all(struct session *sn)
+bool rwq_ind_free_some(struct session *sn, const struct slice *s)
 {
-    object_free_all(sn, OBJ_RWQ_IND, rwq_ind_object_free);
+    return object_free_some(sn, OBJ_RWQ_IND, s, rwq_ind_object_free);
 }

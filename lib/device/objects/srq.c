@@ -246,7 +246,7 @@ static void srq_free_one(struct object *o)
     srq_object_free(container_of(o, struct srq_object, o));
 }
 
-void srq_free_all(struct session *sn)
+bool srq_free_some(struct session *sn, const struct slice *s)
 {
-    object_free_all(sn, OBJ_SRQ, srq_free_one);
+    return object_free_some(sn, OBJ_SRQ, s, srq_free_one);
 }

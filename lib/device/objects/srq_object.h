@@ -26,6 +26,6 @@ int srq_object_create(struct session *sn, struct ctl_call *call);
 int srq_object_modify(struct session *sn, struct ctl_call *call);
 int srq_object_query(struct session *sn, struct ctl_call *call);
 int srq_object_destroy(struct session *sn, struct ctl_call *call);
-void srq_free_all(struct session *sn);
+bool srq_free_some(struct session *sn, const struct slice *s);
 
 #endif

@@ -239,7 +239,7 @@ static void wq_free_one(struct object *o)
     wq_object_free(container_of(o, struct wq_object, o));
 }
 
-void wq_free_all(struct session *sn)
+bool wq_free_some(struct session *sn, const struct slice *s)
 {
-    object_free_all(sn, OBJ_WQ, wq_free_one);
+    return object_free_some(sn, OBJ_WQ, s, wq_free_one);
 }

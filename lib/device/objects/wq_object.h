@@ -34,11 +34,11 @@ struct rwq_ind_object *rwq_ind_get(struct session *sn, uint32_t handle);
 int wq_object_create(struct session *sn, struct ctl_call *call);
 int wq_object_modify(struct session *sn, struct ctl_call *call);
 int wq_object_destroy(struct session *sn, struct ctl_call *call);
-void wq_free_all(struct session *sn);
+bool wq_free_some(struct session *sn, const struct slice *s);
 
 int rwq_ind_object_create(struct session *sn, struct ctl_call *call);
 int rwq_ind_object_modify(struct session *sn, struct ctl_call *call);
 int rwq_ind_object_destroy(struct session *sn, struct ctl_call *call);
-void rwq_ind_free_all(struct session *sn);
+bool rwq_ind_free_some(struct session *sn, const struct slice *s);
 
 #endif

@@ -144,7 +144,7 @@ int xrcd_close(struct session *sn, struct ctl_call *call)
     return err;
 }
 
-void xrcd_free_all(struct session *sn)
+bool xrcd_free_some(struct session *sn, const struct slice *s)
 {
-    object_free_all(sn, OBJ_XRCD, xrcd_free);
+    return object_free_some(sn, OBJ_XRCD, s, xrcd_free);
 }

@@ -24,6 +24,6 @@ struct xrcd {
 
 int xrcd_open(struct session *sn, struct ctl_call *call);
 int xrcd_close(struct session *sn, struct ctl_call *call);
-void xrcd_free_all(struct session *sn);
+bool xrcd_free_some(struct session *sn, const struct slice *s);
 
 #endif
