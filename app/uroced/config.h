@@ -44,6 +44,8 @@ struct uroced_port {
 struct uroced_config {
     char socket[108];      /* "": the default path */
     unsigned mode;         /* of the socket; 0: depends on the user who runs the daemon */
+    char group[64];        /* of the socket: a name or number; "": that depends, too */
+    int64_t group_id;      /* set by socket_permissions(); -1: the daemon's */
     unsigned workers;      /* 0: one */
     unsigned idle_exit;    /* seconds; 0: never */
     bool pass_userfaultfd; /* to programs that ask for it */

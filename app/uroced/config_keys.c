@@ -33,13 +33,15 @@ int config_daemon_key(struct reader *r, const char *value)
         return config_text(r, value, c->socket, sizeof(c->socket));
     if (!strcmp(r->key, "mode"))
         return config_number(r, value, 0, 0777, 8, &c->mode);
+    if (!strcmp(r->key, "group"))
+        return config_text(r, value, c->group, sizeof(c->group));
     if (!strcmp(r->key, "workers"))
         return config_number(r, value, 1, WORKERS_MAX, 10, &c->workers);
     if (!strcmp(r->key, "idle_exit"))
         return config_number(r, value, 1, 1000000, 10, &c->idle_exit);
     if (!strcmp(r->key, "userfaultfd"))
         return read_userfaultfd(r, value);
-    return config_fail(r, "is not a key of this section (socket, mode, workers, idle_exit, "
+    return config_fail(r, "is not a key of this section (socket, mode, group, workers, idle_exit, "
                           "userfaultfd)");
 }
 

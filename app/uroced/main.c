@@ -25,6 +25,8 @@ static const char usage[] =
     "      --loopback       one device that talks to itself (the default without -c)\n"
     "      --socket PATH    where programs connect (default: /run/uroce.sock for root,\n"
     "                       $XDG_RUNTIME_DIR/uroce.sock for others)\n"
+    "      --group NAME     the socket's group (default for root: uroce, if it exists)\n"
+    "      --mode MODE      the socket's permissions (default: 0660 for root, 0600 for others)\n"
     "      --workers N      dataplane threads (default 1), each with a queue of every port\n"
     "      --idle-exit S    end when no program has been connected for S seconds\n"
     "      --ready-fd FD    write a byte to FD when programs can connect, then close it\n"
@@ -34,9 +36,9 @@ static const char usage[] =
     "A loopback-only daemon does not use DPDK's environment at all.\n";
 
 struct options {
-    const char *config, *socket;
+    const char *config, *socket, *group;
     bool loopback;
-    unsigned workers, idle_exit;
+    unsigned workers, idle_exit, mode;
     int ready_fd;
     int eal_argc;
     char **eal_argv;
@@ -63,10 +65,11 @@ static int bad_usage(const char *option, const char *value)
     return -1;
 }
 
-static int parse_number(const char *option, const char *value, unsigned long max, unsigned *out)
+static int parse_number(const char *option, const char *value, int base, unsigned long max,
+                        unsigned *out)
 {
     char *end;
-    unsigned long v = strtoul(value, &end, 10);
+    unsigned long v = strtoul(value, &end, base);
 
     if (end == value || *end || value[0] == '-' || v > max)
         return bad_usage(option, value);
@@ -74,11 +77,22 @@ static int parse_number(const char *option, const char *value, unsigned long max
     return 0;
 }
 
-enum { OPT_SOCKET = 256, OPT_LOOPBACK, OPT_IDLE, OPT_WORKERS, OPT_READY, OPT_VERSION };
+enum {
+    OPT_SOCKET = 256,
+    OPT_GROUP,
+    OPT_MODE,
+    OPT_LOOPBACK,
+    OPT_IDLE,
+    OPT_WORKERS,
+    OPT_READY,
+    OPT_VERSION,
+};
 
 static const struct option long_options[] = {
     {"config", required_argument, NULL, 'c'},
     {"socket", required_argument, NULL, OPT_SOCKET},
+    {"group", required_argument, NULL, OPT_GROUP},
+    {"mode", required_argument, NULL, OPT_MODE},
     {"loopback", no_argument, NULL, OPT_LOOPBACK},
     {"idle-exit", required_argument, NULL, OPT_IDLE},
     {"workers", required_argument, NULL, OPT_WORKERS},
@@ -102,19 +116,26 @@ static int apply_option(struct options *o, int option)
     case OPT_SOCKET:
         o->socket = optarg;
         return *optarg ? 0 : bad_usage("--socket", optarg);
+    case OPT_GROUP:
+        o->group = optarg;
+        return *optarg ? 0 : bad_usage("--group", optarg);
+    case OPT_MODE:
+        if (parse_number("--mode", optarg, 8, 0777, &o->mode))
+            return -1;
+        return o->mode ? 0 : bad_usage("--mode", optarg);
     case OPT_LOOPBACK:
         o->loopback = true;
         return 0;
     case OPT_IDLE:
-        if (parse_number("--idle-exit", optarg, 1000000, &o->idle_exit))
+        if (parse_number("--idle-exit", optarg, 10, 1000000, &o->idle_exit))
             return -1;
         return o->idle_exit ? 0 : bad_usage("--idle-exit", optarg);
     case OPT_WORKERS:
-        if (parse_number("--workers", optarg, WORKERS_MAX, &o->workers))
+        if (parse_number("--workers", optarg, 10, WORKERS_MAX, &o->workers))
             return -1;
         return o->workers ? 0 : bad_usage("--workers", optarg);
     case OPT_READY:
-        if (parse_number("--ready-fd", optarg, 1 << 20, &number))
+        if (parse_number("--ready-fd", optarg, 10, 1 << 20, &number))
             return -1;
         o->ready_fd = (int)number;
         return 0;
@@ -187,8 +208,12 @@ static int configure(struct uroced_config *c, const struct options *o)
     }
     if (!c->socket[0] && default_socket(c->socket, sizeof(c->socket)))
         return -1;
-    if (!c->mode)
-        c->mode = geteuid() ? 0600 : 0666;
+    if (o->mode)
+        c->mode = o->mode;
+    if (o->group)
+        snprintf(c->group, sizeof(c->group), "%s", o->group);
+    if (socket_permissions(c))
+        return -1;
     if (o->workers)
         c->workers = o->workers;
     if (!c->workers)
@@ -342,6 +367,7 @@ static int open_server(struct daemon *d)
                                .rnic = d->rnic,
                                .path = d->config.socket,
                                .mode = d->config.mode,
+                               .group = d->config.group_id,
                                .idle_exit = d->config.idle_exit,
                                .stop_fd = d->signal_fd};
     int err = 0;

@@ -58,21 +58,41 @@ static int find_kernel_side(const struct uroced_port *p, const struct pktio_info
     return 0;
 }
 
-/* Addresses that the kernel interface has already are no duplicates. */
-static int mark_answered(struct uroced_port *p, const struct kernel_side *k)
+static bool has_address(const struct netdev_state *state, const struct port_address *a)
+{
+    for (unsigned i = 0; i < state->addresses; i++)
+        if (a->vlan == VLAN_NONE && gid_eq(&state->address[i].addr, &a->gid))
+            return true;
+    return false;
+}
+
+/* Addresses that the kernel interface has already are no duplicates. *shared: it has some. */
+static int mark_answered(struct uroced_port *p, const struct kernel_side *k, bool *shared)
 {
     static struct netdev_state state;
-    int err = k->answers ? netdev_read(k->ifindex, &state) : 0;
+    int err = k->ifindex ? netdev_read(k->ifindex, &state) : 0;
 
-    if (err)
+    *shared = k->ifindex && p->follow_kernel;
+    if (err && k->answers)
         return print_error(p, "cannot read the addresses of the kernel interface", err);
-    for (unsigned i = 0; k->answers && i < p->addresses; i++) {
-        struct port_address *a = &p->address[i];
+    for (unsigned i = 0; k->ifindex && !err && i < p->addresses; i++) {
+        bool has = has_address(&state, &p->address[i]);
 
-        for (unsigned s = 0; s < state.addresses; s++)
-            a->answered |= a->vlan == VLAN_NONE && gid_eq(&state.address[s].addr, &a->gid);
+        p->address[i].answered |= k->answers && has;
+        *shared |= has;
     }
     return 0;
+}
+
+/* Packets of the kernel's sockets leave with the port's addresses, so that any local user can send
+ * what looks like the port's. RoCE has nothing against that. */
+static void warn_of_senders(const struct uroced_port *p)
+{
+    fprintf(stderr,
+            "uroced: port.%u: the kernel has addresses of the port, too: unless a firewall rule "
+            "forbids it, every user of this host can forge packets of the port's connections "
+            "(doc/uroced.md, \"Other senders on the host\")\n",
+            p->number);
 }
 
 static int add_port(const struct port_attach_config *c, struct pktio *io,
@@ -128,6 +148,7 @@ int port_attach(const struct port_attach_config *c, struct kernel_follow **follo
     struct pktio_info info;
     char error[512];
     struct pktio *io = port_open(p, c->queues, c->loopbacks, error, sizeof(error));
+    bool shared = false;
     int err;
 
     *follow = NULL;
@@ -139,13 +160,15 @@ int port_attach(const struct port_attach_config *c, struct kernel_follow **follo
     config_complete_addresses(p, info.mac);
     err = find_kernel_side(p, &info, &kernel);
     if (!err)
-        err = mark_answered(p, &kernel);
+        err = mark_answered(p, &kernel, &shared);
     if (err) {
         if (kernel.tap_fd >= 0)
             close(kernel.tap_fd);
         io->ops->close(io);
         return err;
     }
+    if (shared)
+        warn_of_senders(p);
     err = add_port(c, io, &kernel);
     return err ? err : follow_kernel(c, &kernel, follow);
 }

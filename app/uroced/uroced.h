@@ -11,6 +11,12 @@
 extern const struct mem_provider uroced_memory;
 
 /*
+ * Fills in the socket's permissions, as far as the configuration does not name them, and its group.
+ * 0; or -1 with the reason on stderr: there is no such group.
+ */
+int socket_permissions(struct uroced_config *c);
+
+/*
  * Opens the port that p describes, with up to p->queues queues or, if that is 0, up to `queues`.
  * loopback: the number of loopback ports before it. NULL with the reason in error.
  */

@@ -12,14 +12,15 @@ struct server_config {
     struct rnic *rnic;
     const char *path;   /* of the socket */
     unsigned mode;      /* its permissions */
+    int64_t group;      /* its group; -1: the process's own */
     unsigned idle_exit; /* seconds without an application after which the server ends; 0: never */
     int stop_fd;        /* readable when the server is to end (a signalfd) */
 };
 
 /*
  * Binds the socket; a file that a dead daemon left there is removed. NULL and *err: -EADDRINUSE (a
- * daemon answers there), -EEXIST (something that is not a socket is there), -ENAMETOOLONG, or
- * another negative errno.
+ * daemon answers there), -EEXIST (something that is not a socket is there), -ENAMETOOLONG, -EPERM
+ * (the process may not give files to that group), or another negative errno.
  */
 struct server *server_open(const struct server_config *config, int *err);
 

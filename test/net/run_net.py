@@ -128,6 +128,13 @@ def kernel_is_quiet(wire):
             raise kit.Failure(f"end {end.number} sent {end.unreachables()} ICMP unreachables")
 
 
+def warned_of_senders(daemons):
+    """The kernel's sockets have the same addresses: uroced says that local users can forge packets."""
+    for daemon in daemons:
+        if daemon.log().count("every user of this host can forge packets") != 1:
+            raise kit.Failure("no warning: " + daemon.log())
+
+
 def no_bad_frame(daemons):
     """No frame was dropped because of its contents."""
     for daemon in daemons:
@@ -187,6 +194,7 @@ def test_wire(tap, build, mtu, chosen):
             tap.point(f"MTU {mtu}: zlib computes the same ICRCs", lambda: checker_agrees(path))
             tap.point(f"MTU {mtu}: uroce dissect finds no fault", lambda: dissect_agrees(build, path))
             tap.point(f"MTU {mtu}: the kernel does not answer RoCE frames", lambda: kernel_is_quiet(wire))
+            tap.point(f"MTU {mtu}: uroced warns of local senders", lambda: warned_of_senders(daemons))
             tap.point(f"MTU {mtu}: no frame was dropped for its contents", lambda: no_bad_frame(daemons))
         finally:
             statuses = [daemon.stop() for daemon in daemons]
@@ -203,7 +211,7 @@ def main():
     build = kit.Build(arguments.build)
     mtus = arguments.mtu or MTUS
     chosen = {mtu: [row for row in rows(mtu) if arguments.match in row[0]] for mtu in mtus}
-    tap = kit.Tap(sum(len(chosen[mtu]) + 8 for mtu in mtus))
+    tap = kit.Tap(sum(len(chosen[mtu]) + 9 for mtu in mtus))
     for mtu in mtus:
         test_wire(tap, build, mtu, chosen[mtu])
     return 1 if tap.failed else 0

@@ -7,6 +7,7 @@ import argparse
 import array
 import errno
 import fcntl
+import grp
 import json
 import mmap
 import os
@@ -14,6 +15,7 @@ import random
 import resource
 import signal
 import socket
+import stat
 import struct
 import subprocess
 import sys
@@ -691,7 +693,8 @@ def second_daemon(daemon):
 def command_line(daemon):
     for arguments in (["--workers", "0"], ["--workers", "17"], ["--idle-exit", "x"],
                       ["--idle-exit", "0"], ["--no-such"], ["extra"], ["-c", "/no/such.ini"], ["--socket", "/" * 200],
-                      ["--loopback", "-c", "x"], ["--ready-fd", "-1"]):
+                      ["--loopback", "-c", "x"], ["--ready-fd", "-1"], ["--mode", "999"], ["--mode", "0"],
+                      ["--group", "no such group"]):
         result = subprocess.run([build.uroced, *arguments], capture_output=True, text=True, timeout=20)
         if result.returncode != 2 or not result.stderr or result.stdout:
             raise kit.Failure(f"{arguments}: status {result.returncode}: {result.stderr}{result.stdout}")
@@ -699,6 +702,42 @@ def command_line(daemon):
         result = subprocess.run([build.uroced, option], capture_output=True, text=True, timeout=20)
         if result.returncode or word not in result.stdout:
             raise kit.Failure(f"{option}: {result.stdout}{result.stderr}")
+
+
+def may_connect(path, group):
+    """Whether another user in this group may open the socket."""
+    program = "import socket, sys; socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET).connect(sys.argv[1])"
+    result = subprocess.run(["setpriv", "--reuid", "65534", "--regid", str(group), "--clear-groups", "/usr/bin/python3", "-c",
+                             program, path], capture_output=True, text=True, timeout=20)
+    if result.returncode and "PermissionError" not in result.stderr:
+        raise kit.Failure(result.stderr)
+    return result.returncode == 0
+
+
+def permissions(daemon):
+    """The socket of root is for root and a group."""
+    if os.geteuid():
+        return
+    try:
+        default = grp.getgrnam("uroce").gr_gid
+    except KeyError:
+        default = 0
+    for arguments, mode, group in (((), 0o660, default), (("--group", "65534"), 0o660, 65534),
+                                   (("--group", grp.getgrgid(65534).gr_name), 0o660, 65534), (("--mode", "600"), 0o600, default),
+                                   (("--mode", "0666"), 0o666, default)):
+        folder = kit.scratch_folder()
+        os.chmod(folder, 0o755)
+        own = kit.Daemon(build, folder, arguments=("--loopback", *arguments))
+        try:
+            found = os.stat(own.socket)
+            if (stat.S_IMODE(found.st_mode), found.st_gid, found.st_uid) != (mode, group, 0):
+                raise kit.Failure(f"{arguments}: {stat.S_IMODE(found.st_mode):o}, group {found.st_gid}")
+            for member in (65533, 65534):
+                allowed = mode & 0o006 == 0o006 or member == group
+                if may_connect(own.socket, member) != allowed:
+                    raise kit.Failure(f"{arguments}: a user in group {member} may {'not ' * allowed}connect")
+        finally:
+            own.stop()
 
 
 def another_user(daemon):
@@ -745,8 +784,8 @@ def main():
     kit.die_on_signals()
     build = kit.Build(parser.parse_args().build)
     tests = (framing, garbage, services, raw_packets, racing, deaf, killed, killed_with_child, shared_memory, holes, many,
-             used_again, out_of_descriptors, silent_files, second_daemon, command_line, another_user, asleep)
-    daemon = kit.Daemon(build, kit.scratch_folder(), arguments=("--loopback", "--workers", "2"))
+             used_again, out_of_descriptors, silent_files, second_daemon, command_line, permissions, another_user, asleep)
+    daemon = kit.Daemon(build, kit.scratch_folder(), arguments=("--loopback", "--workers", "2", "--mode", "0666"))
     daemon.unused = unused(daemon)
     report = kit.Tap(len(tests) + 1)
     for test in tests:

@@ -129,7 +129,7 @@ def main():
         folder = kit.scratch_folder()
         os.chmod(folder, 0o755)  # other users look for the socket there
         daemon = kit.Daemon(kit.Build(arguments.build), folder,
-                            arguments=("--loopback", "--workers", str(workers)))
+                            arguments=("--loopback", "--workers", str(workers), "--mode", "0666"))
         try:
             results += points(daemon, arguments.program, workers)
             if workers == 1:

@@ -115,7 +115,8 @@ static int bind_socket(struct server *s)
     unlink(temporary.sun_path);
     if (bind(fd, (struct sockaddr *)&temporary, sizeof(temporary)))
         return -errno;
-    if (chmod(temporary.sun_path, s->config.mode) || listen(fd, 128) ||
+    if ((s->config.group >= 0 && chown(temporary.sun_path, (uid_t)-1, (gid_t)s->config.group)) ||
+        chmod(temporary.sun_path, s->config.mode) || listen(fd, 128) ||
         rename(temporary.sun_path, s->addr.sun_path)) {
         int err = -errno;
 

@@ -30,6 +30,7 @@ static void test_everything(void **state)
                           "[uroced]\n"
                           "socket = /tmp/x.sock\n"
                           "mode=0640\n"
+                          "group = rdma\n"
                           "workers = 2\n"
                           "idle_exit = 30\n"
                           "userfaultfd = pass\n"
@@ -51,6 +52,7 @@ static void test_everything(void **state)
                      0);
     assert_string_equal(config.socket, "/tmp/x.sock");
     assert_int_equal(config.mode, 0640);
+    assert_string_equal(config.group, "rdma");
     assert_int_equal(config.workers, 2);
     assert_int_equal(config.idle_exit, 30);
     assert_true(config.pass_userfaultfd);
