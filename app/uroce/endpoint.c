@@ -3,6 +3,8 @@
 #include "endpoint.h"
 
 #include <errno.h>
+#include <pwd.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,35 +80,121 @@ int endpoint_given(const char *option, char path[ENDPOINT_PATH_MAX])
     return n < ENDPOINT_PATH_MAX ? 1 : -ENAMETOOLONG;
 }
 
-/* All users share /tmp: the folder must be this user's alone, or another user could serve our
+/* ---- the user's own folder ---- */
+
+/* A folder must be this user's, and no other user may write there, or another user could serve our
  * programs. */
+static int check_mode(const struct stat *st, mode_t forbidden)
+{
+    return S_ISDIR(st->st_mode) && st->st_uid == geteuid() && !(st->st_mode & forbidden) ? 0
+                                                                                         : -EPERM;
+}
+
+/* One that the user has named. */
+static int check_named(const char *folder)
+{
+    struct stat st;
+
+    return stat(folder, &st) != 0 ? -errno : check_mode(&st, 022);
+}
+
+/* One of a name that others can know. */
 static int check_private(const char *folder)
 {
     struct stat st;
 
-    if (lstat(folder, &st) != 0)
-        return -errno;
-    if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 077) != 0)
-        return -EPERM;
+    return lstat(folder, &st) != 0 ? -errno : check_mode(&st, 077);
+}
+
+/* The first `kept` bytes of folder exist; creates what follows, level by level. */
+static int create_folders(char *folder, size_t kept)
+{
+    for (char *end = folder + kept; *end != '\0';) {
+        char rest;
+
+        end += 1 + strcspn(end + 1, "/");
+        rest = *end;
+        *end = '\0';
+        if (mkdir(folder, 0700) != 0 && errno != EEXIST)
+            return -errno;
+        *end = rest;
+    }
     return 0;
+}
+
+typedef int place_function(char folder[ENDPOINT_PATH_MAX], bool create);
+
+static int in_runtime(char folder[ENDPOINT_PATH_MAX], bool create)
+{
+    const char *runtime = getenv("XDG_RUNTIME_DIR");
+
+    if (runtime == NULL || runtime[0] != '/')
+        return -ENOENT;
+    if (snprintf(folder, ENDPOINT_PATH_MAX, "%s", runtime) >= ENDPOINT_PATH_MAX)
+        return -ENAMETOOLONG;
+    return check_named(folder);
+}
+
+/* Where XDG_RUNTIME_DIR would lead to. */
+static int in_run_user(char folder[ENDPOINT_PATH_MAX], bool create)
+{
+    snprintf(folder, ENDPOINT_PATH_MAX, "/run/user/%u", (unsigned)geteuid());
+    return check_private(folder);
+}
+
+/* Hosts may share a home. */
+static int in_home(char folder[ENDPOINT_PATH_MAX], bool create)
+{
+    const char *home = getenv("HOME");
+    char host[65];
+    int err;
+
+    if (home == NULL || home[0] != '/' || home[1] == '\0' || gethostname(host, sizeof(host)) != 0)
+        return -ENOENT;
+    host[sizeof(host) - 1] = '\0';
+    if (snprintf(folder, ENDPOINT_PATH_MAX, "%s/.cache/uroce/%s", home, host) >= ENDPOINT_PATH_MAX)
+        return -ENAMETOOLONG;
+    err = check_named(home);
+    if (err == 0 && create)
+        err = create_folders(folder, strlen(home));
+    return err ? err : check_private(folder);
+}
+
+static int in_tmp(char folder[ENDPOINT_PATH_MAX], bool create)
+{
+    snprintf(folder, ENDPOINT_PATH_MAX, "/tmp/uroce-%u", (unsigned)geteuid());
+    if (create && mkdir(folder, 0700) != 0 && errno != EEXIST)
+        return -errno;
+    return check_private(folder);
+}
+
+/* The socket of the first folder that serves; `exists`: and has a socket. */
+static int choose_place(char path[ENDPOINT_PATH_MAX], bool exists, bool create)
+{
+    static place_function *const places[] = {in_runtime, in_run_user, in_home, in_tmp};
+    int err = -ENOENT;
+
+    for (unsigned i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        char folder[ENDPOINT_PATH_MAX];
+        struct stat st;
+
+        err = places[i](folder, create);
+        if (err == -ENAMETOOLONG)
+            continue;
+        if (snprintf(path, ENDPOINT_PATH_MAX, "%s/%s", folder, CTL_SOCKET_USER) >=
+            ENDPOINT_PATH_MAX)
+            err = -ENAMETOOLONG;
+        else if (err == 0 && (!exists || (lstat(path, &st) == 0 && S_ISSOCK(st.st_mode))))
+            return 0;
+    }
+    return err;
 }
 
 int endpoint_user(char path[ENDPOINT_PATH_MAX], int create)
 {
-    const char *runtime = getenv("XDG_RUNTIME_DIR");
-    char folder[64];
-    int n, err;
-
-    if (runtime != NULL && runtime[0] == '/') {
-        n = snprintf(path, ENDPOINT_PATH_MAX, "%s/%s", runtime, CTL_SOCKET_USER);
-        return n < ENDPOINT_PATH_MAX ? 0 : -ENAMETOOLONG;
-    }
-    snprintf(folder, sizeof(folder), "/tmp/uroce-%u", (unsigned)geteuid());
-    snprintf(path, ENDPOINT_PATH_MAX, "%s/%s", folder, CTL_SOCKET_USER);
-    if (create && mkdir(folder, 0700) != 0 && errno != EEXIST)
-        return -errno;
-    err = check_private(folder);
-    return err;
+    if (choose_place(path, true, false) == 0)
+        return 0;
+    return choose_place(path, false, create != 0);
 }
 
 int endpoint_is_absent(int err)
@@ -131,6 +219,27 @@ int endpoint_connect(const char *option, char path[ENDPOINT_PATH_MAX])
     return given < 0 ? given : endpoint_probe(path);
 }
 
+/* The last folder that was looked at is another user's, or open to others. */
+static void print_foreign(const char *path)
+{
+    char folder[ENDPOINT_PATH_MAX];
+    const struct passwd *owner;
+    struct stat st;
+
+    snprintf(folder, sizeof(folder), "%s", path);
+    *strrchr(folder, '/') = '\0';
+    if (lstat(folder, &st) != 0 || st.st_uid == geteuid()) {
+        fprintf(stderr, "uroce: other users can write or read %s, where a daemon's socket would be",
+                folder);
+    } else {
+        owner = getpwuid(st.st_uid);
+        fprintf(stderr,
+                "uroce: %s belongs to %s (user %u), so a daemon of yours cannot serve there",
+                folder, owner != NULL ? owner->pw_name : "another user", (unsigned)st.st_uid);
+    }
+    fputs("; set XDG_RUNTIME_DIR or HOME to a folder of your own, or use --socket PATH\n", stderr);
+}
+
 void endpoint_print_error(const char *path, int err)
 {
     switch (err) {
@@ -151,7 +260,7 @@ void endpoint_print_error(const char *path, int err)
                 ENDPOINT_PATH_MAX - 1);
         break;
     case -EPERM:
-        fprintf(stderr, "uroce: the folder of %s is not this user's alone\n", path);
+        print_foreign(path);
         break;
     default:
         fprintf(stderr, "uroce: %s: %s\n", path, strerror(-err));

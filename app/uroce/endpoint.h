@@ -18,9 +18,10 @@ int endpoint_probe(const char *path);
  * filled; 0: neither names one; -ENAMETOOLONG or another negative errno. */
 int endpoint_given(const char *option, char path[ENDPOINT_PATH_MAX]);
 
-/* The user's own path, in $XDG_RUNTIME_DIR or, without it, in /tmp/uroce-UID, which is created
- * (mode 0700) if `create` is set. 0; -EPERM: the folder is another user's or open to others; or
- * another negative errno. */
+/* The user's own path, in the first of these folders that is this user's alone: $XDG_RUNTIME_DIR,
+ * /run/user/UID, $HOME/.cache/uroce/HOST and /tmp/uroce-UID; one with a socket is preferred. The
+ * last two are created (mode 0700) if `create` is set. 0; -EPERM: the last folder is another user's
+ * or open to others, and none before serves; or another negative errno. */
 int endpoint_user(char path[ENDPOINT_PATH_MAX], int create);
 
 /* Connects to the daemon that a verbs program would find if it started now; path receives its

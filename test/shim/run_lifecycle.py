@@ -7,6 +7,7 @@ import argparse
 import concurrent.futures
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -135,6 +136,74 @@ def failures_are_explained():
             raise kit.Failure(f"{path}: status {result.returncode}, {result.stderr!r}")
 
 
+def without_runtime_folder(**more):
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("LD_", "UROCE_", "XDG_"))}
+    return {**environment, **more}
+
+
+def places_of_the_daemon():
+    """Without XDG_RUNTIME_DIR, or with another user's, the daemon is in /run/user/UID or in the home."""
+    if os.path.exists(f"/run/user/{os.geteuid()}"):
+        return
+    home, foreign = kit.scratch_folder(), kit.scratch_folder()
+    os.chmod(foreign, 0o777)
+    for more in ({}, {"XDG_RUNTIME_DIR": foreign}, {"XDG_RUNTIME_DIR": "/no/such"}):
+        environment = without_runtime_folder(HOME=home, **more)
+        result = uroce(environment, "run", "sh", "-c", "echo $UROCE_SOCKET")
+        path = os.path.join(home, ".cache/uroce", socket.gethostname(), "uroce.sock")
+        if result.stdout != path + "\n":
+            raise kit.Failure(f"{more}: {result.stdout}{result.stderr}")
+        if "uroce0" not in uroce(environment, "show", "devices").stdout:
+            raise kit.Failure(f"{more}: uroce show does not find the daemon")
+    for name in ("", ".cache/uroce", ".cache"):
+        if os.stat(os.path.join(home, name)).st_mode & 0o077:
+            raise kit.Failure(f"{name} is open to others")
+    for pid in daemons(home):
+        os.kill(pid, signal.SIGTERM)
+
+
+def foreign_folder():
+    """The folder in /tmp is another user's: the next place serves, or a line says whose it is and what helps."""
+    user = 61234
+    taken, home = f"/tmp/uroce-{user}", kit.scratch_folder()
+    command = ["setpriv", "--reuid", str(user), "--regid", str(user), "--clear-groups", build.uroce]
+    if os.geteuid() or not shutil.which("setpriv") or os.path.exists(taken) or \
+            subprocess.run([*command[:-1], "test", "-x", build.uroced], check=False).returncode:
+        return
+    os.chown(home, user, user)
+    os.mkdir(taken, 0o700)
+    try:
+        result = subprocess.run([*command, "run", "true"], env=without_runtime_folder(HOME="/"), capture_output=True, text=True,
+                                timeout=60)
+        if result.returncode != 1 or "belongs to root" not in result.stderr or "XDG_RUNTIME_DIR" not in result.stderr:
+            raise kit.Failure(f"status {result.returncode}: {result.stderr}")
+        result = subprocess.run([*command, "run", "ibv_devices"], env=without_runtime_folder(HOME=home), capture_output=True,
+                                text=True, timeout=60)
+        if result.returncode != 0 or "uroce0" not in result.stdout:
+            raise kit.Failure(f"status {result.returncode}: {result.stdout}{result.stderr}")
+    finally:
+        os.rmdir(taken)
+        for pid in daemons(home):
+            os.kill(pid, signal.SIGTERM)
+
+
+def log_is_kept():
+    """What a daemon wrote that crashed is there when the next one has started."""
+    folder = kit.scratch_folder()
+    environment = clean_environment(folder)
+    log = environment["UROCE_SOCKET"] + ".log"
+    with open(log, "w") as file:
+        file.write("it crashed\n")
+    for _ in range(2):  # an empty log replaces none
+        uroce(environment, "run", "true")
+        for pid in daemons(folder):
+            os.kill(pid, signal.SIGKILL)
+        kit.wait_until(lambda: not daemons(folder), 10, "the daemon's end")
+    with open(log + ".1") as file:
+        if file.read() != "it crashed\n" or os.path.getsize(log):
+            raise kit.Failure("the log is lost")
+
+
 def show_topics():
     folder = kit.scratch_folder()
     daemon = kit.Daemon(build, folder)
@@ -227,6 +296,9 @@ POINTS = (
     ("a running program keeps its daemon", program_keeps_daemon),
     ("a stale socket is replaced", stale_socket),
     ("uroce run says why it cannot start a daemon", failures_are_explained),
+    ("places of the private daemon", places_of_the_daemon),
+    ("a folder of another user", foreign_folder),
+    ("the log of a crashed daemon", log_is_kept),
     ("uroce show, every topic, as tables and JSON", show_topics),
     ("kill -9 of one program", killed_program),
     ("an idle uroced takes less than 2 % of a core", idle_processor_time),

@@ -24,7 +24,8 @@ static void usage(FILE *out)
         "Runs PROGRAM with uroce's libibverbs.so.1 and librdmacm.so.1 against the uroced that\n"
         "serves at PATH, at $" CTL_SOCKET_ENV ", at " CTL_SOCKET_SYSTEM
         " or at the user's own path\n"
-        "($XDG_RUNTIME_DIR/" CTL_SOCKET_USER ", else /tmp/uroce-UID/" CTL_SOCKET_USER ").\n"
+        "(" CTL_SOCKET_USER
+        " in $XDG_RUNTIME_DIR, /run/user/UID, ~/.cache/uroce/HOST or /tmp/uroce-UID).\n"
         "When no daemon does, one is started with a loopback device and no network. It serves all\n"
         "of the user's programs and ends some seconds after the last of them.\n",
         out);

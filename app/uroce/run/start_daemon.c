@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -120,6 +121,18 @@ static int await_ready(int ready)
     return n > 0 && read(ready, &byte, 1) == 1 ? 0 : -ECHILD;
 }
 
+/* What the last daemon wrote, if anything: it may say why it ended. */
+static void keep_old_log(const char *name)
+{
+    char kept[NAME_MAX_PATH + 2];
+    struct stat st;
+
+    if (lstat(name, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size == 0)
+        return;
+    snprintf(kept, sizeof(kept), "%s.1", name);
+    rename(name, kept); /* if not, it is lost, as the next daemon must start */
+}
+
 static int start_daemon(const char *daemon, const char *path)
 {
     char log_name[NAME_MAX_PATH];
@@ -127,6 +140,7 @@ static int start_daemon(const char *daemon, const char *path)
     int log, err;
 
     snprintf(log_name, sizeof(log_name), "%s.log", path);
+    keep_old_log(log_name);
     log = open(log_name, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (log < 0) {
         fprintf(stderr, "uroce: %s: %s\n", log_name, strerror(errno));
