@@ -89,8 +89,6 @@ struct dp_qp {
  */
 struct dp_channel {
     int fd;
-    _Atomic bool
-        has_unsent; /**< a worker has left events unsent since the control thread last looked */
 };
 
 /** A completion queue as the dataplane knows it; comp_queue.owner points to it. */
@@ -99,6 +97,8 @@ struct dp_cq {
     struct worker_ctx **ctx;    /**< by worker: the context to wake */
     struct dp_channel *channel; /**< or NULL */
     _Atomic uint32_t unsent;    /**< events for the control thread to send */
+    _Atomic bool is_late; /**< it is, or is about to be, on the list of those that have some */
+    struct dp_cq *next_late;
 };
 
 /** A shared receive queue as the dataplane knows it; srq_init.owner points to it. */
@@ -130,6 +130,7 @@ struct worker_group {
     _Atomic unsigned cpus;      /**< CPUs for workers and applications, see cpus.h */
     _Atomic unsigned polling;   /**< workers that are not asleep */
     _Atomic ns_t crowded_until; /**< more threads poll than there are CPUs; 0: never so far */
+    struct dp_cq *_Atomic late; /**< completion queues with unsent events: dp_cq_take_late */
     int notify_fd;              /**< eventfd that wakes the control thread; -1: none */
     struct waker *waker;        /**< NULL: no port can wake a worker */
     struct worker *worker[WORKERS_MAX];
@@ -344,10 +345,20 @@ void worker_ctx_detach(struct worker *w, struct worker_ctx *ctx);
 bool worker_take_async(struct worker *w, struct dp_async *event);
 
 /**
+ * Take the list of CQs that have unsent events. Control thread.
+ *
+ * @param g  The workers.
+ * @return  The first, whose next_late is the next; NULL: there is none. Their is_late remains true,
+ *     and thus keeps workers from listing them again, until dp_cq_send_unsent().
+ */
+struct dp_cq *dp_cq_take_late(struct worker_group *g);
+
+/**
  * Send the unsent events of a CQ until its channel is full. Control thread.
  *
  * @param dq  The CQ.
- * @return  True when all are sent.
+ * @return  True when all are sent: workers list the CQ when it has others. False: call again when
+ *     the channel has room.
  */
 bool dp_cq_send_unsent(struct dp_cq *dq);
 

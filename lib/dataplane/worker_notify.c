@@ -40,15 +40,28 @@ static void send_or_count_event(struct worker *w, struct dp_cq *dq)
         return;
     counter_inc(&w->stats.cq_events_late);
     atomic_fetch_add(&dq->unsent, 1);
-    if (!atomic_exchange(&dq->channel->has_unsent, true))
-        worker_notify_control(w);
+    if (atomic_exchange(&dq->is_late, true))
+        return;
+    dq->next_late = atomic_load(&w->group->late);
+    while (!atomic_compare_exchange_weak(&w->group->late, &dq->next_late, dq)) {
+    }
+    worker_notify_control(w);
+}
+
+struct dp_cq *dp_cq_take_late(struct worker_group *g)
+{
+    return atomic_exchange(&g->late, NULL);
 }
 
 bool dp_cq_send_unsent(struct dp_cq *dq)
 {
+    /* First, so that an event that a worker adds afterwards lists the CQ again. */
+    atomic_store(&dq->is_late, false);
     while (atomic_load(&dq->unsent)) {
-        if (!send_event(dq))
+        if (!send_event(dq)) {
+            atomic_store(&dq->is_late, true);
             return false;
+        }
         atomic_fetch_sub(&dq->unsent, 1);
     }
     return true;

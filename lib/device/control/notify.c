@@ -29,14 +29,12 @@ void notify_async(struct rnic *r)
 static void on_notify(struct event_source *s, uint32_t events)
 {
     struct rnic *r = container_of(s, struct rnic, notify);
-    struct session *sn;
     uint64_t count;
 
     if (read(s->fd, &count, sizeof(count)) < 0)
         return;
     notify_async(r);
-    TAILQ_FOREACH (sn, &r->sessions, link)
-        channels_deliver(sn);
+    channels_deliver(r);
 }
 
 int notify_open(struct rnic *r)

@@ -15,13 +15,13 @@
 /* Sends the unsent events of ch's queues. False: the application must read first. */
 static bool channel_send_unsent(struct channel *ch)
 {
-    struct object *o;
+    struct cq *cq;
 
-    TAILQ_FOREACH (o, &ch->o.session->objects[OBJ_CQ], link) {
-        struct cq *cq = container_of(o, struct cq, o);
-
-        if (cq->channel == ch && !dp_cq_send_unsent(&cq->dp))
+    while ((cq = TAILQ_FIRST(&ch->unsent))) {
+        if (!dp_cq_send_unsent(&cq->dp))
             return false;
+        TAILQ_REMOVE(&ch->unsent, cq, unsent);
+        cq->is_unsent = false;
     }
     return true;
 }
@@ -34,7 +34,7 @@ static void channel_deliver(struct channel *ch)
         event_loop_remove(loop, &ch->writable);
     else if (event_loop_add(loop, &ch->writable, EPOLLOUT))
         /* No memory to watch the socket: the worker's next event tries again. */
-        atomic_store(&ch->dp.has_unsent, false);
+        atomic_store(&TAILQ_FIRST(&ch->unsent)->dp.is_late, false);
 }
 
 static void on_writable(struct event_source *s, uint32_t events)
@@ -42,17 +42,19 @@ static void on_writable(struct event_source *s, uint32_t events)
     channel_deliver(container_of(s, struct channel, writable));
 }
 
-void channels_deliver(struct session *sn)
+void channels_deliver(struct rnic *r)
 {
-    struct object *o;
+    struct dp_cq *dq = dp_cq_take_late(&r->group), *next;
 
-    TAILQ_FOREACH (o, &sn->objects[OBJ_CHANNEL], link) {
-        struct channel *ch = container_of(o, struct channel, o);
+    for (; dq; dq = next) {
+        struct cq *cq = container_of(dq, struct cq, dp);
 
-        /* Cleared first, so that an event that a worker adds afterwards notifies the control thread
-         * again. */
-        if (atomic_exchange(&ch->dp.has_unsent, false))
-            channel_deliver(ch);
+        next = dq->next_late;
+        if (!cq->is_unsent)
+            TAILQ_INSERT_TAIL(&cq->channel->unsent, cq, unsent);
+        cq->is_unsent = true;
+        if (r->config.loop)
+            channel_deliver(cq->channel);
     }
 }
 
@@ -70,6 +72,7 @@ int channel_create(struct session *sn, struct ctl_call *call)
         return -ENOMEM;
     }
     shutdown(pair[0], SHUT_RD); /* as the socket for asynchronous events: ctx.c */
+    TAILQ_INIT(&ch->unsent);
     ch->dp.fd = pair[0];
     ch->writable = (struct event_source){.fd = pair[0], .ready = on_writable};
     call->out_fd[call->out_fds++] = pair[1];
@@ -166,6 +169,15 @@ int cq_create(struct session *sn, struct ctl_call *call)
     return 0;
 }
 
+static void forget_events(struct cq *cq)
+{
+    if (atomic_load(&cq->dp.is_late)) /* it may be on the workers' list */
+        channels_deliver(cq->o.session->rnic);
+    if (cq->is_unsent)
+        TAILQ_REMOVE(&cq->channel->unsent, cq, unsent);
+    cq->channel->o.refs--;
+}
+
 /* Returns the slab that was freed with it, or 0. */
 static uint64_t cq_destroy_object(struct object *o)
 {
@@ -173,7 +185,7 @@ static uint64_t cq_destroy_object(struct object *o)
     uint64_t slab_gone = slab_free(&o->session->slabs, &cq->segment);
 
     if (cq->channel)
-        cq->channel->o.refs--;
+        forget_events(cq);
     object_destroy(o);
     return slab_gone;
 }

@@ -12,7 +12,8 @@
 struct channel {
     struct object o;
     struct dp_channel dp;
-    struct event_source writable; /* watched while events wait to be sent */
+    TAILQ_HEAD(, cq) unsent;      /* those of its CQs that have events to be sent */
+    struct event_source writable; /* watched while there are some */
 };
 
 struct cq {
@@ -21,13 +22,15 @@ struct cq {
     struct channel *channel; /* or NULL */
     uint32_t vector;         /* the worker that the application asked for */
     struct segment segment;
+    TAILQ_ENTRY(cq) unsent; /* while is_unsent: in its channel's list */
+    bool is_unsent;
 };
 
 int channel_create(struct session *sn, struct ctl_call *call);
 int channel_destroy(struct session *sn, struct ctl_call *call);
 bool channel_free_some(struct session *sn, const struct slice *s);
 /* Sends, or arranges to be sent, the completion events that workers left behind. */
-void channels_deliver(struct session *sn);
+void channels_deliver(struct rnic *r);
 
 int cq_create(struct session *sn, struct ctl_call *call);
 int cq_destroy(struct session *sn, struct ctl_call *call);
