@@ -5,7 +5,6 @@
 #include <sys/random.h>
 
 #include "control/session_state.h"
-#include "cpus.h"
 #include "device_host.h"
 
 void device_quiesce(struct device *d)
@@ -37,17 +36,6 @@ uint64_t device_node_guid(const struct device *d)
 
     memcpy(&guid, eui, sizeof(guid));
     return guid;
-}
-
-void rnic_count_cpus(struct rnic *r)
-{
-    struct session *sn;
-    cpu_set_t set;
-
-    cpus_begin(&set);
-    TAILQ_FOREACH (sn, &r->sessions, link)
-        cpus_add(&set, sn->peer.pid);
-    atomic_store(&r->group.cpus, cpus_count(&set));
 }
 
 int random_bytes(void *out, size_t n)

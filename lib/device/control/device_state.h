@@ -3,6 +3,7 @@
 #ifndef UROCE_DEVICE_DEVICE_STATE_H
 #define UROCE_DEVICE_DEVICE_STATE_H
 
+#include <sched.h>
 #include <sys/queue.h>
 #include <time.h>
 
@@ -77,7 +78,9 @@ struct rnic {
     TAILQ_HEAD(, session) sessions;
     unsigned session_count;
     struct quota quota;
-    struct errands *errands; /* NULL: nothing runs on other threads */
+    cpu_set_t cpus;                /* of workers and applications: control/cpu_count.c */
+    struct event_source cpu_timer; /* armed: applications have left since they were counted */
+    struct errands *errands;       /* NULL: nothing runs on other threads */
     uint64_t async_dropped;
     void (*retry)(void *ctx);
     void *retry_ctx;
@@ -91,8 +94,16 @@ void device_quiesce(struct device *d);
 void device_call_all(struct device *d, worker_fn fn, void *arg);
 uint64_t device_node_guid(const struct device *d);
 
-/* Counts the CPUs that workers and applications have between them, for the workers. */
-void rnic_count_cpus(struct rnic *r);
+/* ---- cpu_count.c: the CPUs that workers and applications have between them, for the workers ----
+ */
+
+/* Counts them. 0 or a negative errno. */
+int cpu_count_open(struct rnic *r);
+void cpu_count_close(struct rnic *r);
+/* An application has connected. */
+void cpu_count_add(struct rnic *r, pid_t pid);
+/* One has left: all are counted again, within a second. */
+void cpu_count_leave(struct rnic *r);
 
 /* Random bytes from the kernel. 0 or a negative errno. */
 int random_bytes(void *out, size_t n);

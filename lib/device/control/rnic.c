@@ -63,11 +63,12 @@ struct rnic *rnic_create(const struct rnic_config *config, int *err)
         r->group.waker = waker_create(err);
     if (!*err)
         *err = create_workers(r);
+    if (!*err)
+        *err = cpu_count_open(r);
     if (*err) {
         rnic_destroy(r);
         return NULL;
     }
-    rnic_count_cpus(r);
     return r;
 }
 
@@ -97,6 +98,7 @@ static void device_destroy(struct device *d)
 
 void rnic_destroy(struct rnic *r)
 {
+    cpu_count_close(r);
     if (r->errands)
         errands_destroy(r->errands);
     for (unsigned i = 0; i < r->devices; i++)

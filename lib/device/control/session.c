@@ -71,7 +71,7 @@ struct session *session_create(struct rnic *r, const struct ucred *peer)
     read_comm(sn);
     TAILQ_INSERT_TAIL(&r->sessions, sn, link);
     r->session_count++;
-    rnic_count_cpus(r);
+    cpu_count_add(r, peer->pid);
     return sn;
 }
 
@@ -110,7 +110,7 @@ bool session_close_some(struct session *sn)
     ctx_close(sn);
     TAILQ_REMOVE(&sn->rnic->sessions, sn, link);
     sn->rnic->session_count--;
-    rnic_count_cpus(sn->rnic);
+    cpu_count_leave(sn->rnic);
     quota_account_close(&sn->account);
     free(sn);
     return false;
