@@ -10,6 +10,7 @@
 #include "control/notify.h"
 #include "control/session_state.h"
 #include "objects/pd_mr.h"
+#include "objects/segment_end.h"
 
 /* An errand: the kernel keeps those that look at a process waiting while the process executes a
  * program, which closes descriptors first. */
@@ -149,8 +150,7 @@ static void close_segment(struct session *sn)
 
     if (!sn->segment.base)
         return;
-    segment_destroy(&sn->segment, sn->rnic->ending);
-    quota_uncharge(&sn->account, &cost);
+    segment_end(sn, &sn->segment, &cost);
 }
 
 void ctx_close(struct session *sn)
@@ -161,7 +161,6 @@ void ctx_close(struct session *sn)
     free(sn->free_slot);
     sn->free_slot = NULL;
     sn->free_slots = sn->slots_made = 0;
-    sn->slabs.keep = sn->rnic->ending;
     slab_pool_fini(&sn->slabs);
     close_segment(sn);
     if (sn->async_fd >= 0)

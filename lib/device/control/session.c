@@ -64,6 +64,7 @@ struct session *session_create(struct rnic *r, const struct ucred *peer)
         return NULL;
     }
     sn->slabs.account = &sn->account;
+    sn->slabs.owner = sn;
     sn->peer = *peer;
     sn->async_fd = -1;
     for (unsigned i = 0; i < OBJ_KINDS; i++)

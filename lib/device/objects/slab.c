@@ -10,6 +10,7 @@
 
 #include "common.h"
 #include "control/account.h"
+#include "objects/segment_end.h"
 
 #define PAGE 4096u
 /* The kernel's: a file, a mapping. */
@@ -120,8 +121,12 @@ static void slab_destroy(struct slab_pool *p, struct slab *s)
     LIST_REMOVE(s, link);
     p->count--;
     allow(s->memory.base, s->memory.bytes);
-    segment_destroy(&s->memory, p->keep);
-    quota_uncharge(p->account, &cost);
+    if (p->owner) {
+        segment_end(p->owner, &s->memory, &cost);
+    } else {
+        segment_destroy(&s->memory, p->keep);
+        quota_uncharge(p->account, &cost);
+    }
     free(s);
 }
 

@@ -30,7 +30,8 @@ struct slab_class {
 struct slab_pool {
     struct slab_class class[SLAB_CLASSES];
     struct quota_account *account; /* is charged for the slabs; NULL: no account is */
-    bool keep;                     /* freed slabs keep their contents: segment_destroy */
+    struct session *owner;         /* whose slabs end by segment_end; NULL: at once */
+    bool keep; /* without an owner: freed slabs keep their contents (segment_destroy) */
     LIST_HEAD(, slab) slabs;
     unsigned count;
     uint64_t last_id;
