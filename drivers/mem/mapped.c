@@ -165,6 +165,7 @@ int mem_map(struct mem_mapping *map, struct mem_region *mr, int fd, const struct
         munmap(base, len);
         return err;
     }
+    madvise(base, len, MADV_DONTDUMP); /* a core file of this process is no place for it */
     *map = (struct mem_mapping){base, len};
     mr->direct = (uint8_t *)base + first;
     return 0;

@@ -71,6 +71,43 @@ static void test_seals(void **state)
     close(fd);
 }
 
+/* Whether the mapping that begins at p has the flag "dd" in smaps. */
+static bool is_not_dumped(const void *p)
+{
+    FILE *f = fopen("/proc/self/smaps", "r");
+    char line[512], start[32];
+    bool here = false, found = false;
+
+    assert_non_null(f);
+    snprintf(start, sizeof(start), "%lx-", (unsigned long)(uintptr_t)p);
+    while (!found && fgets(line, sizeof(line), f)) {
+        if (strchr("0123456789abcdef", line[0]))
+            here = !strncmp(line, start, strlen(start));
+        found = here && !strncmp(line, "VmFlags:", 8) && strstr(line, " dd");
+    }
+    fclose(f);
+    return found;
+}
+
+/* A core file of the daemon does not have the pages of its programs, in one piece or in several. */
+static void test_not_in_core_files(void **state)
+{
+    int fd = make_file(8, F_SEAL_SHRINK);
+    const struct mem_piece pieces[] = {{4 * page, page}, {0, page}};
+
+    for (unsigned n = 1; n <= 2; n++) {
+        struct mem_region mr = region(0, n * page, MEM_LOCAL_WRITE);
+        struct mem_mapping map = {0};
+
+        assert_int_equal(mem_map(&map, &mr, fd, pieces, n, 0), 0);
+        assert_true(is_not_dumped(map.base));
+        if (n == 2)
+            assert_true(is_not_dumped((uint8_t *)map.base + page));
+        mem_unmap(&map, &mr);
+    }
+    close(fd);
+}
+
 static void test_same_bytes(void **state)
 {
     int fd = make_file(4, F_SEAL_SHRINK);
@@ -273,6 +310,7 @@ int main(void)
         cmocka_unit_test(test_ranges),  cmocka_unit_test(test_not_a_memory_file),
         cmocka_unit_test(test_writing), cmocka_unit_test(test_huge_pages),
         cmocka_unit_test(test_pieces),  cmocka_unit_test(test_alignment),
+        cmocka_unit_test(test_not_in_core_files),
     };
 
     return cmocka_run_group_tests_name("mem_mapped", tests, NULL, NULL);
