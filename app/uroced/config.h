@@ -49,6 +49,8 @@ struct uroced_config {
     unsigned workers;      /* 0: one */
     unsigned idle_exit;    /* seconds; 0: never */
     bool pass_userfaultfd; /* to programs that ask for it */
+    char user[32];         /* to run as when the ports are open; "": no change */
+    bool no_seccomp, keep_capabilities;
     struct quota_limits quota;
     struct uroced_port port[CONFIG_PORTS_MAX]; /* in the order of their numbers */
     unsigned ports;

@@ -25,6 +25,24 @@ static int read_userfaultfd(struct reader *r, const char *value)
     return config_fail(r, "must be pass or no, not \"%s\"", value);
 }
 
+static int read_seccomp(struct reader *r, const char *value)
+{
+    bool yes = false;
+    int err = config_yes_no(r, value, &yes);
+
+    r->config->no_seccomp = !yes;
+    return err;
+}
+
+/* "drop", "keep" */
+static int read_capabilities(struct reader *r, const char *value)
+{
+    r->config->keep_capabilities = !strcmp(value, "keep");
+    if (r->config->keep_capabilities || !strcmp(value, "drop"))
+        return 0;
+    return config_fail(r, "must be drop or keep, not \"%s\"", value);
+}
+
 int config_daemon_key(struct reader *r, const char *value)
 {
     struct uroced_config *c = r->config;
@@ -41,8 +59,14 @@ int config_daemon_key(struct reader *r, const char *value)
         return config_number(r, value, 1, 1000000, 10, &c->idle_exit);
     if (!strcmp(r->key, "userfaultfd"))
         return read_userfaultfd(r, value);
+    if (!strcmp(r->key, "user"))
+        return config_text(r, value, c->user, sizeof(c->user));
+    if (!strcmp(r->key, "seccomp"))
+        return read_seccomp(r, value);
+    if (!strcmp(r->key, "capabilities"))
+        return read_capabilities(r, value);
     return config_fail(r, "is not a key of this section (socket, mode, group, workers, idle_exit, "
-                          "userfaultfd)");
+                          "userfaultfd, user, seccomp, capabilities)");
 }
 
 static int read_device(struct reader *r, const char *value)

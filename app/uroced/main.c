@@ -14,9 +14,13 @@
 #include "machine.h"
 #include "numa_node.h"
 #include "server.h"
+#include "service.h"
 #include "uroced.h"
 
 #define EXIT_USAGE 2
+#ifndef IS_SANITIZED
+#define IS_SANITIZED false
+#endif
 
 static const char usage[] =
     "usage: uroced [-c FILE | --loopback] [options] [-- EAL options]\n"
@@ -29,6 +33,7 @@ static const char usage[] =
     "      --mode MODE      the socket's permissions (default: 0660 for root, 0600 for others)\n"
     "      --workers N      dataplane threads (default 1), each with a queue of every port\n"
     "      --idle-exit S    end when no program has been connected for S seconds\n"
+    "      --seccomp yes|no refuse system calls that the daemon does not need (default: yes)\n"
     "      --ready-fd FD    write a byte to FD when programs can connect, then close it\n"
     "      --version, --help\n"
     "\n"
@@ -39,6 +44,7 @@ struct options {
     const char *config, *socket, *group;
     bool loopback;
     unsigned workers, idle_exit, mode;
+    bool seccomp, no_seccomp; /* neither: as the configuration says */
     int ready_fd;
     int eal_argc;
     char **eal_argv;
@@ -50,6 +56,7 @@ struct daemon {
     struct event_loop *loop;
     struct rnic *rnic;
     struct server *server;
+    struct service service;
     struct kernel_follow *follow[CONFIG_PORTS_MAX];
     int signal_fd, uffd_device;
     pthread_t worker[WORKERS_MAX], waker;
@@ -85,6 +92,7 @@ enum {
     OPT_IDLE,
     OPT_WORKERS,
     OPT_READY,
+    OPT_SECCOMP,
     OPT_VERSION,
 };
 
@@ -97,6 +105,7 @@ static const struct option long_options[] = {
     {"idle-exit", required_argument, NULL, OPT_IDLE},
     {"workers", required_argument, NULL, OPT_WORKERS},
     {"ready-fd", required_argument, NULL, OPT_READY},
+    {"seccomp", required_argument, NULL, OPT_SECCOMP},
     {"version", no_argument, NULL, OPT_VERSION},
     {"help", no_argument, NULL, 'h'},
     {0},
@@ -139,6 +148,10 @@ static int apply_option(struct options *o, int option)
             return -1;
         o->ready_fd = (int)number;
         return 0;
+    case OPT_SECCOMP:
+        o->seccomp = !strcmp(optarg, "yes");
+        o->no_seccomp = !strcmp(optarg, "no");
+        return o->seccomp || o->no_seccomp ? 0 : bad_usage("--seccomp", optarg);
     case OPT_VERSION:
         printf("uroced %s\n", UROCE_VERSION);
         exit(EXIT_SUCCESS);
@@ -220,6 +233,10 @@ static int configure(struct uroced_config *c, const struct options *o)
         c->workers = 1;
     if (o->idle_exit)
         c->idle_exit = o->idle_exit;
+    if (o->seccomp || o->no_seccomp)
+        c->no_seccomp = o->no_seccomp;
+    else if (IS_SANITIZED) /* its reports need a process for the names of functions */
+        c->no_seccomp = true;
     return 0;
 }
 
@@ -234,12 +251,6 @@ static bool needs_dpdk(const struct uroced_config *c)
     return false;
 }
 
-/* "0000:03:00.0" and the like. The name of a virtual device has no colon before its first comma. */
-static bool is_pci(const char *device)
-{
-    return strcspn(device, ":") < strcspn(device, ",");
-}
-
 static int start_env(struct daemon *d, const struct options *o, char **argv)
 {
     const char *pci[CONFIG_PORTS_MAX];
@@ -247,7 +258,7 @@ static int start_env(struct daemon *d, const struct options *o, char **argv)
     int err;
 
     for (unsigned i = 0; i < d->config.ports; i++) {
-        if (is_pci(d->config.port[i].device))
+        if (port_is_pci(&d->config.port[i]))
             pci[ec.pci_count++] = d->config.port[i].device;
     }
     d->env = &env_posix;
@@ -411,12 +422,18 @@ static int start_daemon(struct daemon *d, const struct options *o, char **argv)
     err = open_ports(d);
     if (!err)
         err = start_threads(d);
-    return err ? err : open_server(d);
+    if (!err)
+        err = open_server(d);
+    if (err)
+        return err;
+    service_open(&d->service, d->loop);
+    return privileges_drop(&d->config);
 }
 
 /* In reverse order of starting; also after a start that failed halfway. */
 static void stop_daemon(struct daemon *d)
 {
+    service_report_end(&d->service);
     if (d->server)
         server_close(d->server);
     if (d->waker_running) {
@@ -433,6 +450,7 @@ static void stop_daemon(struct daemon *d)
     }
     if (d->rnic)
         rnic_destroy(d->rnic);
+    service_close(&d->service);
     if (d->loop)
         event_loop_destroy(d->loop);
     if (d->signal_fd >= 0)
@@ -445,7 +463,8 @@ static void stop_daemon(struct daemon *d)
 
 int main(int argc, char **argv)
 {
-    static struct daemon d = {.signal_fd = -1, .uffd_device = -1};
+    static struct daemon d = {
+        .signal_fd = -1, .uffd_device = -1, .service = {.socket = -1, .watchdog.fd = -1}};
     struct options o;
     int err;
 
@@ -458,6 +477,7 @@ int main(int argc, char **argv)
     err = start_daemon(&d, &o, argv);
     if (!err) {
         report_ready(o.ready_fd);
+        service_report_ready(&d.service);
         server_run(d.server);
     }
     stop_daemon(&d);

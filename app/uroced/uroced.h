@@ -45,6 +45,19 @@ static inline bool port_is_loopback(const struct uroced_port *p)
     return !strcmp(p->device, CONFIG_DEVICE_LOOPBACK);
 }
 
+/* "0000:03:00.0" and the like. The name of a virtual device has no colon before its first comma. */
+static inline bool port_is_pci(const struct uroced_port *p)
+{
+    return strcspn(p->device, ":") < strcspn(p->device, ",");
+}
+
+/* Capabilities, 1 << CAP_, that a daemon with these ports open may need later. */
+uint64_t privileges_needed(const struct uroced_config *c);
+
+/* Gives up what the open ports do not need, as the configuration says: see restrict.h. 0; or a
+ * negative errno with the reason on stderr. */
+int privileges_drop(const struct uroced_config *c);
+
 /*
  * DPDK's drivers in Debian load libmlx5, which loads libibverbs.so.1. In a shell that is set up for
  * uroce's programs that would be uroce's own. Removes files and folders with an RDMA library from

@@ -389,6 +389,7 @@ int ethdev_memif_start(struct ethdev_memif *m)
     int err;
 
     sigfillset(&all);
+    sigdelset(&all, SIGRTMAX); /* the daemon restricts all of its threads by it */
     pthread_sigmask(SIG_SETMASK, &all, &old);
     err = pthread_create(&m->thread, NULL, relay_thread, m);
     pthread_sigmask(SIG_SETMASK, &old, NULL);

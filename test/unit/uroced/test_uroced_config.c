@@ -34,6 +34,9 @@ static void test_everything(void **state)
                           "workers = 2\n"
                           "idle_exit = 30\n"
                           "userfaultfd = pass\n"
+                          "user = uroce\n"
+                          "seccomp = no\n"
+                          "capabilities = keep\n"
                           "\n"
                           "[port.7]\n"
                           "device = net_af_packet0,iface=eth1,framesz=8192\n"
@@ -56,6 +59,9 @@ static void test_everything(void **state)
     assert_int_equal(config.workers, 2);
     assert_int_equal(config.idle_exit, 30);
     assert_true(config.pass_userfaultfd);
+    assert_string_equal(config.user, "uroce");
+    assert_true(config.no_seccomp);
+    assert_true(config.keep_capabilities);
     assert_int_equal(config.ports, 2);
     assert_int_equal(config.port[0].number, 3);
     assert_string_equal(config.port[0].device, "loopback");
@@ -94,6 +100,9 @@ static const char *const bad[][3] = {
     {"[uroced]\nmode = 1777\n" OK, "[uroced] mode", "octal"},
     {"[uroced]\nsocket =\n" OK, "[uroced] socket", "no value"},
     {"[uroced]\nuserfaultfd = yes\n" OK, "[uroced] userfaultfd", "pass or no"},
+    {"[uroced]\nseccomp = maybe\n" OK, "[uroced] seccomp", "yes or no"},
+    {"[uroced]\ncapabilities = no\n" OK, "[uroced] capabilities", "drop or keep"},
+    {"[uroced]\nuser =\n" OK, "[uroced] user", "no value"},
     {"[uroced]\nidle_exit = 99999999999999999999\n" OK, "[uroced] idle_exit", "number"},
     {"[port]\ndevice = loopback\n", "[port]", "not a section"},
     {"[port.x]\ndevice = loopback\n", "[port.x]", "number N"},

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which privileges the daemon keeps when its ports are open, by their kinds. */
+#include <errno.h>
+#include <linux/capability.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "restrict.h"
+#include "uroced.h"
+
+#define CAP(name) (UINT64_C(1) << CAP_##name)
+
+/*
+ * SYS_PTRACE and DAC_OVERRIDE: other users' memory, /proc/PID/mem. SYS_NICE: a worker that shares
+ * its CPU. NET_RAW and NET_ADMIN: groups, MACs and addresses of ports change while they are open.
+ * IPC_LOCK: memory for DMA or XDP. BPF: XDP's table of sockets.
+ */
+uint64_t privileges_needed(const struct uroced_config *c)
+{
+    uint64_t keep = CAP(SYS_PTRACE) | CAP(DAC_OVERRIDE) | CAP(SYS_NICE);
+
+    for (unsigned i = 0; i < c->ports; i++) {
+        const struct uroced_port *p = &c->port[i];
+        bool xdp = !strncmp(p->device, "net_af_xdp", strlen("net_af_xdp"));
+
+        if (!port_is_loopback(p))
+            keep |= CAP(NET_RAW) | CAP(NET_ADMIN);
+        if (port_is_pci(p) || xdp)
+            keep |= CAP(IPC_LOCK);
+        if (xdp)
+            keep |= UINT64_C(1) << 39; /* CAP_BPF, 5.8 */
+    }
+    return keep;
+}
+
+static int find_user(struct restrict_config *r, const char *name)
+{
+    const struct passwd *user = getpwnam(name);
+
+    if (!user) {
+        fprintf(stderr, "uroced: there is no user %s\n", name);
+        return -ENOENT;
+    }
+    r->change_user = true;
+    r->user = name;
+    r->uid = user->pw_uid;
+    r->gid = user->pw_gid;
+    return 0;
+}
+
+int privileges_drop(const struct uroced_config *c)
+{
+    struct restrict_config r = {.capabilities = !c->keep_capabilities,
+                                .keep = privileges_needed(c),
+                                .seccomp = !c->no_seccomp};
+    int err = c->user[0] ? find_user(&r, c->user) : 0;
+
+    return err ? err : restrict_process(&r);
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The protocol is sd_notify(3)'s: see service.h. */
+#include "service.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "common.h"
+
+/* A manager that does not read loses the datagram. */
+static void tell(const struct service *s, const char *what)
+{
+    if (s->socket >= 0)
+        (void)!send(s->socket, what, strlen(what), MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+static void on_watchdog(struct event_source *source, uint32_t events)
+{
+    struct service *s = container_of(source, struct service, watchdog);
+    uint64_t times;
+
+    if (read(source->fd, &times, sizeof(times)) == sizeof(times))
+        tell(s, "WATCHDOG=1");
+}
+
+/* A path, or, after an @, an abstract name. 0 or a negative errno. */
+static int connect_manager(struct service *s, const char *name)
+{
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    size_t len = strlen(name);
+
+    if ((name[0] != '/' && name[0] != '@') || len < 2 || len >= sizeof(addr.sun_path))
+        return -EINVAL;
+    memcpy(addr.sun_path, name, len);
+    if (name[0] == '@')
+        addr.sun_path[0] = '\0';
+    s->socket = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (s->socket < 0)
+        return -errno;
+    return connect(s->socket, (struct sockaddr *)&addr,
+                   (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len))
+               ? -errno
+               : 0;
+}
+
+/* Microseconds; 0: no watchdog, or that of another process. */
+static uint64_t watchdog_interval(void)
+{
+    const char *usec = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");
+
+    if (!usec || (pid && *pid && strtoul(pid, NULL, 10) != (unsigned long)getpid()))
+        return 0;
+    return strtoull(usec, NULL, 10);
+}
+
+static int start_watchdog(struct service *s, uint64_t usec)
+{
+    ns_t half = max_of(usec, UINT64_C(2)) * NS_PER_US / 2;
+    struct timespec interval = {.tv_sec = (time_t)(half / NS_PER_SEC),
+                                .tv_nsec = (long)(half % NS_PER_SEC)};
+    struct itimerspec timer = {.it_interval = interval, .it_value = interval};
+
+    s->watchdog = (struct event_source){.ready = on_watchdog};
+    s->watchdog.fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (s->watchdog.fd < 0 || timerfd_settime(s->watchdog.fd, 0, &timer, NULL))
+        return -errno;
+    return event_loop_add(s->loop, &s->watchdog, EPOLLIN);
+}
+
+void service_open(struct service *s, struct event_loop *loop)
+{
+    const char *name = getenv("NOTIFY_SOCKET");
+    uint64_t usec = watchdog_interval();
+    int err;
+
+    *s = (struct service){.socket = -1, .watchdog.fd = -1, .loop = loop};
+    if (!name || !*name)
+        return;
+    err = connect_manager(s, name);
+    if (!err && usec)
+        err = start_watchdog(s, usec);
+    if (err)
+        fprintf(stderr, "uroced: NOTIFY_SOCKET=%s: %s\n", name, strerror(-err));
+}
+
+void service_report_ready(struct service *s)
+{
+    tell(s, "READY=1");
+}
+
+void service_report_end(struct service *s)
+{
+    tell(s, "STOPPING=1");
+}
+
+void service_close(struct service *s)
+{
+    if (s->watchdog.fd >= 0) {
+        event_loop_remove(s->loop, &s->watchdog);
+        close(s->watchdog.fd);
+    }
+    if (s->socket >= 0)
+        close(s->socket);
+}

@@ -1,0 +1,245 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The daemon as a process: the privileges that it keeps, its user, and what it tells a service manager. TAP.
+
+usage: run_process.py --build DIR"""
+import argparse
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
+import uroce_kit as kit
+
+DAC_OVERRIDE, SYS_PTRACE, SYS_NICE = 1, 19, 23
+KEPT = 1 << DAC_OVERRIDE | 1 << SYS_PTRACE | 1 << SYS_NICE
+OTHER_USER = 65532
+build = None
+
+
+def threads(daemon):
+    """/proc/PID/task/TID/status of each thread, as a dictionary."""
+    folder = f"/proc/{daemon.process.pid}/task"
+    for name in os.listdir(folder):
+        with open(os.path.join(folder, name, "status")) as lines:
+            yield dict(line.rstrip("\n").split(":\t", 1) for line in lines if ":\t" in line)
+
+
+def own_capabilities():
+    with open("/proc/self/status") as lines:
+        return next(int(line.split()[1], 16) for line in lines if line.startswith("CapEff"))
+
+
+def expect(daemon, **wanted):
+    """Each thread has these fields; of those with two numbers or more, the first."""
+    found = list(threads(daemon))
+    if len(found) < 3:
+        raise kit.Failure(f"{len(found)} threads")
+    for status in found:
+        for field, value in wanted.items():
+            if status[field].split()[0] != value:
+                raise kit.Failure(f"thread {status['Name']}: {field} is {status[field]}, not {value}")
+
+
+def configured(text, **more):
+    folder = kit.scratch_folder()
+    path = os.path.join(folder, "uroced.conf")
+    with open(path, "w") as file:
+        file.write("[uroced]\nworkers = 2\n" + text + "\n[port.0]\ndevice = loopback\naddress = 127.0.0.1/8\n")
+    return kit.Daemon(build, folder, arguments=("-c", path, *more.get("arguments", ())))
+
+
+def capability_mask(mask):
+    return f"{mask:016x}"
+
+
+def pingpong(daemon, user=None):
+    """ibv_rc_pingpong over the daemon; user: as another one."""
+    command = ["ibv_rc_pingpong", "-g", "0", "-n", "200", "-c"]
+    if user is not None:
+        command = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", *command]
+    for text in kit.run_pair(daemon, command):
+        kit.check_pingpong(text)
+
+
+def usual():
+    # A build with sanitizers has no filter unless it is asked for.
+    daemon = configured("mode = 0666", arguments=("--seccomp=yes",))
+    try:
+        os.chmod(os.path.dirname(daemon.socket), 0o755)
+        capabilities = capability_mask(own_capabilities() & KEPT)
+        expect(daemon, CapPrm=capabilities, CapEff=capabilities, CapInh=capability_mask(0), NoNewPrivs="1", Seccomp="2")
+        pingpong(daemon)
+        if os.geteuid() == 0:
+            pingpong(daemon, OTHER_USER)
+    finally:
+        status = daemon.stop()
+    if status != 0:
+        raise kit.Failure(f"exit status {status}: {daemon.log()}")
+
+
+def turned_off():
+    daemon = configured("capabilities = keep\nseccomp = no")
+    try:
+        capabilities = capability_mask(own_capabilities())
+        expect(daemon, CapPrm=capabilities, CapEff=capabilities, NoNewPrivs="1", Seccomp="0")
+        pingpong(daemon)
+    finally:
+        daemon.stop()
+    daemon = configured("seccomp = yes", arguments=("--seccomp=no",))
+    try:
+        expect(daemon, Seccomp="0")
+    finally:
+        daemon.stop()
+
+
+def own_user():
+    """The daemon changes its user, serves root and others as before, and ends in order."""
+    daemon = configured("user = daemon\nmode = 0666")
+    try:
+        os.chmod(os.path.dirname(daemon.socket), 0o755)
+        capabilities = capability_mask(own_capabilities() & KEPT)
+        expect(daemon, Uid="1", Gid="1", CapPrm=capabilities, CapEff=capabilities, NoNewPrivs="1")
+        pingpong(daemon)
+        pingpong(daemon, OTHER_USER)
+    finally:
+        status = daemon.stop()
+    if status != 0:
+        raise kit.Failure(f"exit status {status}: {daemon.log()}")
+
+
+def unknown_user():
+    try:
+        configured("user = no-such-user").stop()
+    except kit.Failure as failure:
+        if "there is no user no-such-user" in str(failure):
+            return
+        raise
+    raise kit.Failure("the daemon started")
+
+
+class Manager:
+    """A service manager's socket. With `abstract` it has no file."""
+
+    def __init__(self, folder, abstract):
+        name = os.path.join(folder, "notify")
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind("\0" + name if abstract else name)
+        self.name = "@" + name if abstract else name
+
+    def hear(self, seconds):
+        """The next datagram, or None."""
+        readable, _, _ = select.select([self.socket], [], [], seconds)
+        return self.socket.recv(256).decode() if readable else None
+
+
+def under_manager(abstract, watchdog):
+    """watchdog: WATCHDOG_USEC or None."""
+    folder = kit.scratch_folder()
+    manager = Manager(folder, abstract)
+    os.environ["NOTIFY_SOCKET"] = manager.name
+    if watchdog:
+        os.environ["WATCHDOG_USEC"] = str(watchdog)
+    try:
+        return manager, kit.Daemon(build, folder)
+    finally:
+        os.environ.pop("NOTIFY_SOCKET")
+        os.environ.pop("WATCHDOG_USEC", None)
+
+
+def drain(manager):
+    while manager.hear(0):
+        pass
+
+
+def watched():
+    """WATCHDOG=1 comes for as long as the control thread runs, and not while it does not."""
+    manager, daemon = under_manager(False, 200000)
+    try:
+        heard = [manager.hear(5) for _ in range(5)]
+        if "READY=1" not in heard[:2] or heard.count("WATCHDOG=1") < 4:
+            raise kit.Failure(f"heard {heard}")
+        daemon.process.send_signal(signal.SIGSTOP)
+        time.sleep(0.1)
+        drain(manager)
+        silence = manager.hear(0.5)
+        daemon.process.send_signal(signal.SIGCONT)
+        if silence or manager.hear(5) != "WATCHDOG=1":
+            raise kit.Failure(f"a stopped daemon says {silence}")
+    finally:
+        daemon.process.send_signal(signal.SIGCONT)
+        daemon.stop()
+    heard = []
+    while word := manager.hear(0):
+        heard.append(word)
+    if heard[-1:] != ["STOPPING=1"]:
+        raise kit.Failure(f"at the end: {heard}")
+
+
+def not_watched():
+    """No watchdog was asked for, and the name is abstract."""
+    manager, daemon = under_manager(True, None)
+    try:
+        if manager.hear(5) != "READY=1":
+            raise kit.Failure("not READY=1")
+        silence = manager.hear(0.5)
+        if silence:
+            raise kit.Failure(f"says {silence}")
+    finally:
+        daemon.stop()
+    if manager.hear(5) != "STOPPING=1":
+        raise kit.Failure("not STOPPING=1")
+
+
+def unit_file():
+    """systemd understands each line."""
+    unit = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "config", "uroced.service")
+    with open(unit) as file:
+        text = file.read()
+    for wanted in ("Type=notify", "WatchdogSec=", "NoNewPrivileges=yes", "CapabilityBoundingSet=", "LimitCORE=0"):
+        if wanted not in text:
+            raise kit.Failure(f"no {wanted}")
+    if not shutil.which("systemd-analyze"):
+        return
+    copy = os.path.join(kit.scratch_folder(), "uroced.service")
+    with open(copy, "w") as file:  # the program is not installed
+        file.write(text.replace("/usr/bin/uroced", "/bin/true"))
+    result = subprocess.run(["systemd-analyze", "verify", "--man=no", copy], capture_output=True, text=True, timeout=60)
+    complaints = [line for line in result.stderr.splitlines() if "uroced.service" in line]
+    if complaints:
+        raise kit.Failure("\n".join(complaints))
+
+
+def points():
+    yield "capabilities, no_new_privs and seccomp of all threads", usual
+    yield "each can be turned off", turned_off
+    if os.geteuid() == 0:
+        yield "a user of its own", own_user
+    yield "an unknown user", unknown_user
+    yield "a service manager with a watchdog", watched
+    yield "a service manager without one", not_watched
+    yield "the unit file", unit_file
+
+
+def main():
+    global build
+    options = argparse.ArgumentParser()
+    options.add_argument("--build", required=True)
+    options.add_argument("--match", default="", help="only points whose name contains this")
+    arguments = options.parse_args()
+    kit.die_on_signals()
+    build = kit.Build(arguments.build)
+    chosen = [point for point in points() if arguments.match in point[0]]
+    tap = kit.Tap(len(chosen))
+    for name, function in chosen:
+        tap.point(name, function)
+    return 1 if tap.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
