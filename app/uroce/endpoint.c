@@ -44,7 +44,8 @@ static int connect_to(const char *path)
 
 int endpoint_probe(const char *path)
 {
-    struct ctl_msg m = {.magic = CTL_MAGIC, .version = CTL_VERSION, .type = CTL_QUERY_DEVICE};
+    struct ctl_msg m = {
+        .magic = CTL_MAGIC, .version = CTL_VERSION, .type = CTL_QUERY_DEVICE, .seq = 1};
     int fds[CTL_MAX_FDS];
     unsigned nfds = 0;
     int sock = connect_to(path);
@@ -52,9 +53,7 @@ int endpoint_probe(const char *path)
 
     if (sock < 0)
         return sock == -EAGAIN ? -ETIMEDOUT : sock;
-    err = ctl_send(sock, &m, NULL, 0, 0);
-    if (err == 0)
-        err = ctl_recv(sock, &m, fds, &nfds, 0);
+    err = ctl_request(sock, &m, NULL, 0, fds, &nfds);
     for (unsigned i = 0; err == 0 && i < nfds; i++)
         close(fds[i]);
     if (err == 0)
@@ -261,6 +260,10 @@ void endpoint_print_error(const char *path, int err)
         break;
     case -EPERM:
         print_foreign(path);
+        break;
+    case -ENOMEM:
+        fprintf(stderr, "uroce: uroced at %s has no room for another connection of this user\n",
+                path);
         break;
     default:
         fprintf(stderr, "uroce: %s: %s\n", path, strerror(-err));

@@ -127,3 +127,43 @@ int ctl_recv(int sock, struct ctl_msg *m, int fds[CTL_MAX_FDS], unsigned *nfds, 
     memcpy(fds, received, *nfds * sizeof(int));
     return 0;
 }
+
+/* If the daemon has closed the connection with the request unread, the kernel reports that first,
+ * and once; then come the messages that the daemon has sent. */
+static int recv_reply(int sock, struct ctl_msg *m, int got[CTL_MAX_FDS], unsigned *ngot)
+{
+    bool was_reset = false;
+    int err;
+
+    for (;;) {
+        err = ctl_recv(sock, m, got, ngot, 0);
+        if (err != -EINTR && (err != -ECONNRESET || was_reset))
+            return err;
+        was_reset |= err == -ECONNRESET;
+    }
+}
+
+/* The daemon refuses a connection before it reads a request, and closes it. */
+static bool is_refusal(const struct ctl_msg *m)
+{
+    return !m->seq && !m->type && m->status == -ENOMEM;
+}
+
+int ctl_request(int sock, struct ctl_msg *m, const int *fds, unsigned nfds, int got[CTL_MAX_FDS],
+                unsigned *ngot)
+{
+    const struct ctl_msg request = *m;
+    int err = ctl_send(sock, m, fds, nfds, 0);
+
+    *ngot = 0;
+    if (err && err != -EPIPE && err != -ECONNRESET)
+        return err;
+    err = recv_reply(sock, m, got, ngot);
+    if (err)
+        return err;
+    if (m->seq == request.seq && m->type == request.type)
+        return 0;
+    close_all(got, *ngot);
+    *ngot = 0;
+    return is_refusal(m) ? -ENOMEM : -EPROTO;
+}

@@ -457,4 +457,13 @@ int ctl_recv_any(int sock, struct ctl_msg *m, int fds[CTL_ANY_FDS], unsigned *nf
  */
 int ctl_recv(int sock, struct ctl_msg *m, int fds[CTL_MAX_FDS], unsigned *nfds, int flags);
 
+/*
+ * An application's request, whose type and seq (not 0) are set, and its reply, which replaces it in
+ * *m. 0; -ENOMEM: the daemon refuses the connection, as its user has too many or too much; -EPROTO:
+ * what came is no reply to the request; or as ctl_send and ctl_recv. After an error the connection
+ * is of no use.
+ */
+int ctl_request(int sock, struct ctl_msg *m, const int *fds, unsigned nfds, int got[CTL_MAX_FDS],
+                unsigned *ngot);
+
 #endif

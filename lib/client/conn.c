@@ -157,35 +157,6 @@ static void close_all(const int *fds, unsigned n)
         close(fds[n]);
 }
 
-/* One request and one reply, under the lock. */
-static int send_and_receive(struct conn *c, enum ctl_type type, struct ctl_msg *m, const int *fds,
-                            unsigned nfds, int *got, unsigned *ngot)
-{
-    uint32_t seq = ++c->seq;
-    int err;
-
-    m->magic = CTL_MAGIC;
-    m->version = CTL_VERSION;
-    m->type = (uint16_t)type;
-    m->seq = seq;
-    m->status = 0;
-    do {
-        err = ctl_send(c->sock, m, fds, nfds, 0);
-    } while (err == -EINTR);
-    if (err)
-        return err;
-    do {
-        err = ctl_recv(c->sock, m, got, ngot, 0);
-    } while (err == -EINTR);
-    if (err)
-        return err;
-    if (m->seq != seq || m->type != type) {
-        close_all(got, *ngot);
-        return -EPROTO;
-    }
-    return 0;
-}
-
 /* What to do with the descriptors of a successful reply. */
 struct fd_receiver {
     int (*accept)(void *arg, const int *fd, unsigned fds); /* 0: they are the receiver's now */
@@ -193,18 +164,25 @@ struct fd_receiver {
     bool vital; /* if it fails, later replies cannot be understood */
 };
 
-/* Returns the daemon's status, or -EIO. Under the lock. */
+/* Returns the daemon's status; -ENOMEM, if it refuses the connection; or -EIO. Under the lock. */
 static int call_locked(struct conn *c, enum ctl_type type, struct ctl_msg *m, const int *fds,
                        unsigned nfds, const struct fd_receiver *r)
 {
     int received[CTL_MAX_FDS];
     unsigned n = 0;
+    int err;
 
     if (c->broken)
         return -EIO;
-    if (send_and_receive(c, type, m, fds, nfds, received, &n)) {
+    m->magic = CTL_MAGIC;
+    m->version = CTL_VERSION;
+    m->type = (uint16_t)type;
+    m->seq = c->seq = max_of(c->seq + 1, 1u);
+    m->status = 0;
+    err = ctl_request(c->sock, m, fds, nfds, received, &n);
+    if (err) {
         c->broken = true;
-        return -EIO;
+        return err == -ENOMEM ? err : -EIO;
     }
     if (m->status) {
         close_all(received, n);

@@ -73,9 +73,7 @@ static json_t *request_state(int sock, enum ctl_show_what what)
     int err;
 
     m.show.what = what;
-    err = ctl_send(sock, &m, NULL, 0, 0);
-    if (err == 0)
-        err = ctl_recv(sock, &m, fds, &nfds, 0);
+    err = ctl_request(sock, &m, NULL, 0, fds, &nfds);
     if (err == 0)
         err = m.status;
     if (err == 0 && (nfds != 1 || m.show.length == 0))

@@ -18,7 +18,7 @@
 
 /* Errands of a user that have not ended, after which no more descriptors are taken from that user.
  */
-#define PENDING_MAX 4096
+#define PENDING_MAX UINT64_C(4096)
 
 struct connection {
     TAILQ_ENTRY(connection) link;
@@ -128,7 +128,7 @@ static void connection_close(struct connection *cn)
         connection_end(cn);
 }
 
-/* The last reply to a client that breaks the protocol. */
+/* The last reply to a client that breaks the protocol, or may not have another connection. */
 static void send_refusal(struct connection *cn, const struct ctl_msg *request, int status)
 {
     struct ctl_msg reply = {.magic = CTL_MAGIC, .version = CTL_VERSION, .status = status};
@@ -190,6 +190,15 @@ static void set_fd_limit(struct connections *cs, rlim_t limit)
         setrlimit(RLIMIT_NOFILE, &l);
 }
 
+/* Each may be the close of a descriptor that waits: at most half as many as the user may have
+ * otherwise. */
+static uint64_t pending_limit(const struct connection *cn)
+{
+    uint64_t descriptors = quota_user_limit(&cn->all->rnic->quota, cn->peer.uid, QUOTA_DESCRIPTOR);
+
+    return min_of(PENDING_MAX, descriptors / 2);
+}
+
 /* Receives a message that has descriptors, of a type that may have some. */
 static int receive_fds(struct connection *cn)
 {
@@ -197,7 +206,7 @@ static int receive_fds(struct connection *cn)
     int fd[CTL_ANY_FDS], err;
     unsigned n;
 
-    if (errands_pending(cs->rnic->errands, cn->peer.uid) >= PENDING_MAX)
+    if (errands_pending(cs->rnic->errands, cn->peer.uid) >= pending_limit(cn))
         return -EBUSY;
     set_fd_limit(cs, cs->fd_limit.rlim_cur);
     err = ctl_recv_any(cn->socket.fd, &cn->request, fd, &n, MSG_DONTWAIT);
@@ -356,6 +365,8 @@ int connection_open(struct connections *cs, int fd)
     err = cn->session ? event_loop_add(cs->loop, &cn->socket, EPOLLIN) : -ENOMEM;
     if (!err && cn->process.fd >= 0)
         err = event_loop_add(cs->loop, &cn->process, EPOLLIN);
+    if (!cn->session)
+        send_refusal(cn, &cn->request, err);
     if (err)
         connection_close(cn);
     return err;
