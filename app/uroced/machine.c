@@ -12,7 +12,8 @@
 
 #define UNLIMITED        UINT64_MAX
 #define MAPPINGS_DEFAULT 65530u /* the kernel's */
-#define DESCRIPTORS_OWN  64u    /* at least: ports, loops, signals */
+/* Ports, loops and signals; and those that a single message may carry. */
+#define DESCRIPTORS_OWN 384u
 
 /* The number at the start of a file; otherwise: there is none, as in "max". */
 static uint64_t read_number(const char *path, uint64_t otherwise)
@@ -154,10 +155,10 @@ static void limit_total(uint64_t *total, uint64_t granted)
 void machine_limit(struct quota_limits *limits, uint64_t mappings, uint64_t descriptors,
                    uint64_t memory)
 {
-    uint64_t own = max_of(descriptors / 16, (uint64_t)DESCRIPTORS_OWN);
+    uint64_t own = min_of(descriptors / 16 + DESCRIPTORS_OWN, descriptors / 2);
 
     limit_total(&limits->total[QUOTA_MAPPING], max_of(mappings - mappings / 16, (uint64_t)1));
-    limit_total(&limits->total[QUOTA_DESCRIPTOR], descriptors > own ? descriptors - own : 1);
+    limit_total(&limits->total[QUOTA_DESCRIPTOR], max_of(descriptors - own, (uint64_t)1));
     if (memory == UNLIMITED)
         return;
     if (!limits->total[QUOTA_MEMORY])

@@ -22,8 +22,9 @@ uint64_t machine_cgroup_memory(const char *root, const char *groups);
 
 /*
  * Fills in totals that the configuration leaves open, and lowers those of mappings and descriptors
- * that the kernel does not grant. The daemon keeps a sixteenth of both for itself; the default for
- * objects' memory is half of the memory, and that for mapped regions all.
+ * that the kernel does not grant. The daemon keeps a sixteenth of both for itself, and some more
+ * descriptors; the default for objects' memory is half of the memory, and that for mapped regions
+ * all.
  */
 void machine_limit(struct quota_limits *limits, uint64_t mappings, uint64_t descriptors,
                    uint64_t memory);

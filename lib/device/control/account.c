@@ -195,6 +195,19 @@ int quota_charge(struct quota_account *a, const struct quota_cost *cost)
     return 0;
 }
 
+void quota_move(struct quota_account *from, const struct quota_cost *cost, struct quota_account *to)
+{
+    *to = (struct quota_account){.quota = from->quota, .user = from->user, .device = from->device};
+    if (!to->user)
+        return;
+    to->user->accounts++;
+    for (unsigned k = 0; k < QUOTA_KINDS; k++) {
+        invariant(cost->n[k] <= from->used[k]);
+        from->used[k] -= cost->n[k];
+        to->used[k] = cost->n[k];
+    }
+}
+
 void quota_uncharge(struct quota_account *a, const struct quota_cost *cost)
 {
     if (!a || !a->user)

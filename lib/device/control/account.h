@@ -69,6 +69,11 @@ void quota_account_close(struct quota_account *a);
 int quota_charge(struct quota_account *a, const struct quota_cost *cost);
 void quota_uncharge(struct quota_account *a, const struct quota_cost *cost);
 
+/* Moves a cost that `from` was charged to `to`, another account of its user: to one that stays open
+ * until what was charged for is really free. `to` is opened here, and the caller closes it. */
+void quota_move(struct quota_account *from, const struct quota_cost *cost,
+                struct quota_account *to);
+
 /* The index of a kind in the counts of a user and of all; device: of that device, for its kinds. */
 unsigned quota_count(unsigned device, enum quota_kind kind);
 

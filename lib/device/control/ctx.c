@@ -32,10 +32,13 @@ static int open_space(struct session *sn)
     return sn->space ? 0 : sn->open_err;
 }
 
+/* The segment; the event socket, and what is in it unread; the process's memory. */
 static struct quota_cost context_cost(const struct session *sn)
 {
     return (struct quota_cost){
-        {[QUOTA_MAPPING] = 1, [QUOTA_MEMORY] = ctx_segment_bytes(sn->rnic->workers)}};
+        {[QUOTA_MAPPING] = 1,
+         [QUOTA_DESCRIPTOR] = 2,
+         [QUOTA_MEMORY] = ctx_segment_bytes(sn->rnic->workers) + SOCKET_MEMORY}};
 }
 
 /* The three descriptors of the reply: context segment, wake segment, the application's end of the

@@ -37,18 +37,21 @@ static void read_comm(struct session *sn)
     fclose(f);
 }
 
-/* A connection costs the daemon four descriptors (its socket, its process, the event socket, the
- * process's memory) and one while a request waits; and the messages in two sockets that the
- * application does not read. */
+/*
+ * A connection costs the daemon two descriptors (its socket, its process) and one while a request
+ * waits; and the messages in a socket that the application does not read. Owners that have taken
+ * everything can still look at it, with a connection that opens no device.
+ */
 static int open_account(struct session *sn, uid_t uid)
 {
-    static const struct quota_cost cost = {
-        {[QUOTA_CONNECTION] = 1,
-         [QUOTA_DESCRIPTOR] = 5,
-         [QUOTA_MEMORY] = sizeof(struct session) + 2 * SOCKET_MEMORY}};
+    struct quota_cost cost = {{[QUOTA_CONNECTION] = 1, [QUOTA_DESCRIPTOR] = 3}};
     int err = quota_account_open(&sn->rnic->quota, uid, &sn->account);
 
-    return err ? err : quota_charge(&sn->account, &cost);
+    if (err)
+        return err;
+    if (!sn->account.user->owner)
+        cost.n[QUOTA_MEMORY] = sizeof(struct session) + SOCKET_MEMORY;
+    return quota_charge(&sn->account, &cost);
 }
 
 struct session *session_create(struct rnic *r, const struct ucred *peer)

@@ -138,6 +138,7 @@ struct dispose_errand {
     struct errand e;
     void (*dispose)(void *mapping);
     void *mapping;
+    struct quota_account account; /* of what the mapping costs until it is gone */
 };
 
 static void run_dispose(struct errand *e)
@@ -145,6 +146,13 @@ static void run_dispose(struct errand *e)
     struct dispose_errand *d = container_of(e, struct dispose_errand, e);
 
     d->dispose(d->mapping);
+}
+
+static void dispose_done(struct errand *e)
+{
+    struct dispose_errand *d = container_of(e, struct dispose_errand, e);
+
+    quota_account_close(&d->account);
     free(d);
 }
 
@@ -155,15 +163,17 @@ void mr_unmap(struct session *sn, void *mapping, struct mem_region *region, uint
     struct dispose_errand *d;
 
     mem->unmap(mapping, region);
-    quota_uncharge(&sn->account, &cost);
-    if (!mem->dispose)
-        return;
-    d = malloc(sizeof(*d));
+    d = mem->dispose ? malloc(sizeof(*d)) : NULL;
     if (!d) {
-        mem->dispose(mapping);
+        if (mem->dispose)
+            mem->dispose(mapping);
+        quota_uncharge(&sn->account, &cost);
         return;
     }
-    *d = (struct dispose_errand){.e.run = run_dispose, .dispose = mem->dispose, .mapping = mapping};
+    *d = (struct dispose_errand){.e = {.run = run_dispose, .done = dispose_done},
+                                 .dispose = mem->dispose,
+                                 .mapping = mapping};
+    quota_move(&sn->account, &cost, &d->account);
     errands_post(sn->rnic->errands, &sn->peer, &d->e);
 }
 

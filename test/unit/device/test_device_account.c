@@ -212,6 +212,34 @@ static void test_all_or_nothing(void **state)
     quota_account_close(&a);
 }
 
+/* What is given back later counts until then, also when the connection has ended. */
+static void test_moved(void **state)
+{
+    const struct quota_cost cost = {{[QUOTA_MAPPING] = 4, [QUOTA_MEMORY] = 10}};
+    struct quota_account a, late, never = {0};
+
+    quota_init(&quota, &(struct quota_limits){.user[QUOTA_MAPPING] = 10}, OWNER);
+    open_account(&a, ALICE);
+    a.device = 3;
+    assert_int_equal(take(&a, QUOTA_MAPPING, 6), 0);
+    assert_int_equal(take(&a, QUOTA_MEMORY, 10), 0);
+    quota_move(&a, &cost, &late);
+    assert_int_equal(a.used[QUOTA_MAPPING], 2);
+    assert_int_equal(a.used[QUOTA_MEMORY], 0);
+    take_all(&a, QUOTA_MAPPING, 4);
+    quota_account_close(&a);
+    open_account(&a, ALICE);
+    take_all(&a, QUOTA_MAPPING, 6);
+    quota_account_close(&late);
+    take_all(&a, QUOTA_MAPPING, 4);
+    quota_account_close(&a);
+    assert_true(LIST_EMPTY(&quota.users));
+    for (unsigned i = 0; i < QUOTA_COUNTS; i++)
+        assert_int_equal(quota.used[i], 0);
+    quota_move(&never, &cost, &late);
+    quota_account_close(&late);
+}
+
 /* Each device has tables of its own; the daemon has one memory. */
 static void test_devices(void **state)
 {
@@ -281,8 +309,8 @@ int main(void)
         cmocka_unit_test(test_defaults),         cmocka_unit_test(test_totals),
         cmocka_unit_test(test_configured),       cmocka_unit_test(test_user_has_one_quota),
         cmocka_unit_test(test_connection_limit), cmocka_unit_test(test_owners_have_a_share),
-        cmocka_unit_test(test_all_or_nothing),   cmocka_unit_test(test_devices),
-        cmocka_unit_test(test_random_charges),
+        cmocka_unit_test(test_all_or_nothing),   cmocka_unit_test(test_moved),
+        cmocka_unit_test(test_devices),          cmocka_unit_test(test_random_charges),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -448,6 +448,16 @@ static void test_queries(void **state)
     session_close(c.session);
 }
 
+static json_t *shown_to(uid_t uid)
+{
+    char *text = rnic_show(rnic, uid);
+    json_t *value = json_loads(text, 0, NULL);
+
+    assert_non_null(value);
+    free(text);
+    return value;
+}
+
 /* ---- connections ---- */
 
 static void test_connections(void **state)
@@ -482,12 +492,40 @@ static void test_descriptors(void **state)
     set_limits(&(struct quota_limits){.total[QUOTA_DESCRIPTOR] = 400});
     while ((sn[n] = connect_as(alice())))
         n++;
-    assert_int_equal(n, 400 / 8 / 5);
+    assert_int_equal(n, 400 / 8 / 3);
     own = connect_as(0);
     assert_non_null(own);
+    assert_int_equal(open_device(sn[0]), 0);
+    assert_int_equal(open_device(sn[1]), -ENOMEM);
+    assert_int_equal(open_device(own), 0);
     session_close(own);
     while (n)
         session_close(sn[--n]);
+    assert_all_returned();
+}
+
+/* Owners that have taken all memory can still look at it. */
+static void test_owners_can_look(void **state)
+{
+    uint64_t total = 4 << 20;
+    struct session *look;
+    struct client c;
+    json_t *shown;
+    uint32_t handle;
+
+    set_limits(&(struct quota_limits){.total[QUOTA_MEMORY] = total});
+    client_open(&c, geteuid());
+    while (!create_pd(&c, &handle)) {
+    }
+    assert_true(total - rnic->quota.used[quota_count(0, QUOTA_MEMORY)] < 1024);
+    look = connect_as(geteuid());
+    assert_non_null(look);
+    assert_int_equal(open_device(look), -ENOMEM);
+    shown = shown_to(geteuid());
+    json_decref(shown);
+    session_close(look);
+    assert_null(connect_as(alice()));
+    session_close(c.session);
     assert_all_returned();
 }
 
@@ -708,16 +746,6 @@ static void test_memory_is_bounded(void **state)
 
 /* ---- what is shown ---- */
 
-static json_t *shown_to(uid_t uid)
-{
-    char *text = rnic_show(rnic, uid);
-    json_t *value = json_loads(text, 0, NULL);
-
-    assert_non_null(value);
-    free(text);
-    return value;
-}
-
 /* The row of "quotas" for a kind of a user, or of all. */
 static json_t *quota_row(const json_t *shown, const char *uid, const char *kind)
 {
@@ -801,6 +829,7 @@ int main(void)
         T(test_queries),
         T(test_connections),
         T(test_descriptors),
+        T(test_owners_can_look),
         T(test_open_refused),
         T(test_mapped_regions),
         T(test_remapped_regions),
