@@ -104,7 +104,7 @@ static void test_totals(void **state)
 
     machine_limit(&l, 64000, 16000, 64 * MIB);
     assert_int_equal(l.total[QUOTA_MAPPING], 60000);
-    assert_int_equal(l.total[QUOTA_DESCRIPTOR], 15000);
+    assert_int_equal(l.total[QUOTA_DESCRIPTOR], 16000 - 1000 - 384);
     assert_int_equal(l.total[QUOTA_MEMORY], 32 * MIB);
     assert_int_equal(l.total[QUOTA_MAPPED], 64 * MIB);
     assert_int_equal(l.total[QUOTA_QP], 0);
@@ -117,12 +117,15 @@ static void test_totals(void **state)
                               .user[QUOTA_MEMORY] = 5};
     machine_limit(&l, 64000, 1024, 64 * MIB);
     assert_int_equal(l.total[QUOTA_MAPPING], 100);
-    assert_int_equal(l.total[QUOTA_DESCRIPTOR], 960);
+    assert_int_equal(l.total[QUOTA_DESCRIPTOR], 1024 - 64 - 384);
     assert_int_equal(l.total[QUOTA_MEMORY], 60 * MIB);
     assert_int_equal(l.total[QUOTA_MAPPED], 1);
     assert_int_equal(l.user[QUOTA_MEMORY], 5);
     l = (struct quota_limits){0};
-    machine_limit(&l, 0, 10, UINT64_MAX);
+    machine_limit(&l, 0, 600, UINT64_MAX);
+    assert_int_equal(l.total[QUOTA_DESCRIPTOR], 300);
+    l = (struct quota_limits){0};
+    machine_limit(&l, 0, 1, UINT64_MAX);
     assert_int_equal(l.total[QUOTA_MAPPING], 1);
     assert_int_equal(l.total[QUOTA_DESCRIPTOR], 1);
     assert_int_equal(l.total[QUOTA_MEMORY], 0); /* no limit */

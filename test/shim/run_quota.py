@@ -1,0 +1,225 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Programs that take all they get: what a user is refused, what others still get, and that the daemon lives on. TAP.
+
+greedy is the program. Points about several users need root, and one needs a control group.
+
+usage: run_quota.py --build DIR GREEDY"""
+import argparse
+import os
+import resource
+import select
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
+import uroce_kit as kit
+
+SECONDS = 100
+USER, OTHER = 65534, 4242
+MIB = 1 << 20
+GROUPS = "/sys/fs/cgroup"
+build = None
+greedy = None
+
+
+class Start:
+    """A build whose daemon is started by a shell command before it."""
+
+    def __init__(self, folder, before):
+        self.__dict__.update(vars(build))
+        self.uroced = os.path.join(folder, "uroced.sh")
+        with open(self.uroced, "w") as script:
+            script.write(f'#!/bin/sh\n{before}\nexec {build.uroced} "$@"\n')
+        os.chmod(self.uroced, 0o755)
+
+
+def start(quota="", before=None):
+    folder = kit.scratch_folder()
+    os.chmod(folder, 0o755)
+    name = os.path.join(folder, "uroced.ini")
+    with open(name, "w") as file:
+        file.write(f"[uroced]\nmode = 0666\n[quota]\n{quota}\n[port.0]\ndevice = loopback\n")
+    return kit.Daemon(Start(folder, before) if before else build, folder, arguments=("--config", name))
+
+
+class Greedy:
+    """A greedy program, which keeps its objects until it is released. count: how many it got; error: then."""
+
+    def __init__(self, daemon, kind, uid=0, count=None):
+        command = [greedy, str(uid), kind] + ([str(count)] if count else [])
+        self.process = subprocess.Popen(command, env=daemon.environment(), stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        readable, _, _ = select.select([self.process.stdout], [], [], SECONDS)
+        said = self.process.stdout.readline().decode(errors="replace").strip() if readable else "nothing"
+        try:
+            self.count, self.error = int(said.split(" ", 1)[0]), said.split(" ", 1)[1]
+        except (ValueError, IndexError):
+            self.release()
+            raise kit.Failure(f"{kind} of {uid}: {said}")
+
+    def release(self):
+        self.process.stdin.close()
+        kit.end(self.process)
+        self.process.stdout.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.release()
+
+
+def expect(what, got, wanted):
+    if got != wanted:
+        raise kit.Failure(f"{what}: {got}, not {wanted}")
+
+
+def refused(program, count):
+    expect("objects", program.count, count)
+    expect("error", program.error, os.strerror(12))
+
+
+def row(daemon, uid, kind):
+    return next((one for one in daemon.show("quotas") if one["uid"] == uid and one["kind"] == kind), None)
+
+
+def ended(daemon):
+    if not daemon.alive():
+        raise kit.Failure("the daemon has ended:\n" + daemon.log())
+    expect("exit status", daemon.stop(), 0)
+
+
+def limits_of_a_connection():
+    """Each greedy program has one protection domain and completion queue before it begins."""
+    daemon = start("client.pds = 6\nclient.cqs = 7\nclient.qps = 8\nclient.mrs = 9\nclient.channels = 10\n"
+                   "client.srqs = 11\nclient.mapped_memory = 4K")
+    for kind, count in (("pds", 5), ("cqs", 6), ("qps", 8), ("mrs", 9), ("mws", 9), ("channels", 10), ("srqs", 11)):
+        with Greedy(daemon, kind) as first, Greedy(daemon, kind) as second:
+            refused(first, count)
+            refused(second, count)
+            mine = [one for one in daemon.show("clients") if one.get("device")]
+            expect("clients", [one["refused"] for one in mine], [1, 1])
+    with Greedy(daemon, "pds", count=3) as modest:
+        expect("objects", (modest.count, modest.error), (3, "-"))
+    ended(daemon)
+
+
+def limits_of_a_user():
+    daemon = start("user.pds = 20\nuser.connections = 10")
+    with Greedy(daemon, "pds", USER, 10), Greedy(daemon, "pds", USER) as second, Greedy(daemon, "pds", OTHER) as other, \
+            Greedy(daemon, "pds", 0, 100) as root:
+        refused(second, 8)
+        refused(other, 19)
+        expect("root's", (root.count, root.error), (100, "-"))
+        mine = row(daemon, USER, "pds")
+        expect("shown", (mine["used"], mine["limit"], mine["refused"]), (20, 20, 1))
+    with Greedy(daemon, "connections", USER) as first, Greedy(daemon, "connections", 0, 30) as root:
+        refused(first, 9)
+        expect("root's", (root.count, root.error), (30, "-"))
+        shown = subprocess.run([build.uroce, "show", "--socket", daemon.socket], user=USER, capture_output=True, text=True)
+        expect("uroce show", shown.stderr.split(" at ")[0], "uroce: uroced")
+        with Greedy(daemon, "connections", OTHER, 5) as other:
+            expect("another user's", (other.count, other.error), (5, "-"))
+    ended(daemon)
+
+
+def mappings():
+    """Without quotas, four such programs took all mappings that the daemon can have."""
+    daemon = start("total.memory = 1000G")
+    with Greedy(daemon, "large_cqs", USER) as first, Greedy(daemon, "large_cqs", OTHER, 2000) as other, \
+            Greedy(daemon, "large_cqs", 0, 2000) as root:
+        limit = row(daemon, USER, "mappings")["limit"]
+        with open("/proc/sys/vm/max_map_count") as number:
+            if limit > int(number.read()) / 8:
+                raise kit.Failure(f"a user may have {limit} mappings")
+        expect("error", first.error, os.strerror(12))
+        if not limit / 2 < first.count < limit:
+            raise kit.Failure(f"{first.count} of {limit} mappings")
+        try:
+            with Greedy(daemon, "large_cqs", USER):
+                raise kit.Failure("another program of the user gets more")
+        except kit.Failure as failure:
+            if os.strerror(12) not in str(failure):
+                raise
+        expect("others", (other.count, root.count), (2000, 2000))
+    ended(daemon)
+
+
+def small_memory():
+    """The limit of the daemon's data becomes its quota."""
+    daemon = start(before="ulimit -d 131072")
+    with Greedy(daemon, "qps") as program:
+        expect("error", program.error, os.strerror(12))
+        uid = os.geteuid()
+        expect("limit", row(daemon, uid, "memory")["limit"], 64 * MIB)
+        used = row(daemon, uid, "memory")["used"]
+        if used > 64 * MIB or used < 60 * MIB or program.count < 1000:
+            raise kit.Failure(f"{program.count} queue pairs, {used} bytes")
+    ended(daemon)
+
+
+def group_of(limit):
+    """A control group with this limit, and how a process enters it; None: it cannot be made."""
+    for folder, file in ((GROUPS + "/memory", "memory.limit_in_bytes"), (GROUPS, "memory.max")):
+        group = os.path.join(folder, f"uroce-test-{os.getpid()}")
+        try:
+            os.mkdir(group)
+        except OSError:
+            continue
+        try:
+            with open(os.path.join(group, file), "w") as number:
+                number.write(str(limit))
+            return group
+        except OSError:
+            os.rmdir(group)
+    return None
+
+
+def small_group():
+    group = group_of(64 * MIB)
+    if not group:
+        print("# skipped: no control group can be made here")
+        return
+    try:
+        for uid in (0, USER):
+            for kind in ("qps", "mws", "cqs", "channels"):
+                daemon = start(before=f"echo $$ > {group}/cgroup.procs")
+                with Greedy(daemon, kind, uid) as program:
+                    expect("error", program.error, os.strerror(12))
+                    print(f"# {program.count} {kind} of user {uid}")
+                ended(daemon)
+    finally:
+        os.rmdir(group)
+
+
+def points():
+    yield "limits of a connection", limits_of_a_connection
+    yield "a daemon with little memory", small_memory
+    if os.geteuid():
+        return
+    yield "limits of a user", limits_of_a_user
+    yield "one user takes all mappings", mappings
+    yield "one user in a control group of 64 MiB", small_group
+
+
+def main():
+    global build, greedy
+    options = argparse.ArgumentParser()
+    options.add_argument("--build", required=True)
+    options.add_argument("--match", default="", help="only points whose name contains this")
+    options.add_argument("greedy")
+    arguments = options.parse_args()
+    kit.die_on_signals()
+    build, greedy = kit.Build(arguments.build), arguments.greedy
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    chosen = [point for point in points() if arguments.match in point[0]]
+    tap = kit.Tap(len(chosen))
+    for name, function in chosen:
+        tap.point(name, function)
+    return 1 if tap.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
