@@ -26,35 +26,19 @@ static void end_done(struct errand *e)
     free(end);
 }
 
-/* NULL: out of memory. */
-static struct end_errand *make_errand(struct session *sn, const struct quota_cost *cost)
-{
-    struct end_errand *end = malloc(sizeof(*end));
-
-    if (end && quota_account_open(&sn->rnic->quota, sn->peer.uid, &end->account)) {
-        free(end);
-        return NULL;
-    }
-    if (end) {
-        end->e = (struct errand){.run = run_end, .done = end_done};
-        end->account.device = sn->account.device;
-        quota_charge(&end->account, cost);
-    }
-    return end;
-}
-
 void segment_end(struct session *sn, struct segment *s, const struct quota_cost *cost)
 {
     struct end_errand *end = NULL;
 
-    quota_uncharge(&sn->account, cost);
     if (!sn->rnic->ending && sn->rnic->errands)
-        end = make_errand(sn, cost);
+        end = malloc(sizeof(*end));
     if (!end) {
         segment_destroy(s, sn->rnic->ending);
+        quota_uncharge(&sn->account, cost);
         return;
     }
-    end->segment = *s;
+    *end = (struct end_errand){.e = {.run = run_end, .done = end_done}, .segment = *s};
+    quota_move(&sn->account, cost, &end->account);
     *s = (struct segment){0};
     errands_post(sn->rnic->errands, &sn->peer, &end->e);
 }
