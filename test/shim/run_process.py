@@ -123,6 +123,12 @@ def unknown_user():
     raise kit.Failure("the daemon started")
 
 
+def bad_option():
+    result = subprocess.run([build.uroced, "--seccomp=maybe"], capture_output=True, text=True, timeout=20)
+    if result.returncode != 2 or 'bad value "maybe"' not in result.stderr:
+        raise kit.Failure(f"{result.returncode}: {result.stderr}")
+
+
 class Manager:
     """A service manager's socket. With `abstract` it has no file."""
 
@@ -221,6 +227,7 @@ def points():
     if os.geteuid() == 0:
         yield "a user of its own", own_user
     yield "an unknown user", unknown_user
+    yield "a bad option", bad_option
     yield "a service manager with a watchdog", watched
     yield "a service manager without one", not_watched
     yield "the unit file", unit_file

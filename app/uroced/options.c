@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The command line of uroced, and what it overrides: see options.h. */
+#include "options.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "uroced.h"
+
+#ifndef IS_SANITIZED
+#define IS_SANITIZED false
+#endif
+
+static const char usage[] =
+    "usage: uroced [-c FILE | --loopback] [options] [-- EAL options]\n"
+    "\n"
+    "  -c, --config FILE    ports and addresses (see config/*.ini)\n"
+    "      --loopback       one device that talks to itself (the default without -c)\n"
+    "      --socket PATH    where programs connect (default: /run/uroce.sock for root,\n"
+    "                       $XDG_RUNTIME_DIR/uroce.sock for others)\n"
+    "      --group NAME     the socket's group (default for root: uroce, if it exists)\n"
+    "      --mode MODE      the socket's permissions (default: 0660 for root, 0600 for others)\n"
+    "      --workers N      dataplane threads (default 1), each with a queue of every port\n"
+    "      --idle-exit S    end when no program has been connected for S seconds\n"
+    "      --seccomp yes|no refuse system calls that the daemon does not need (default: yes)\n"
+    "      --ready-fd FD    write a byte to FD when programs can connect, then close it\n"
+    "      --version, --help\n"
+    "\n"
+    "Without EAL options DPDK runs without hugepages, telemetry and files.\n"
+    "A loopback-only daemon does not use DPDK's environment at all.\n";
+
+/* ---- the command line ---- */
+
+static int bad_usage(const char *option, const char *value)
+{
+    fprintf(stderr, "uroced: %s: bad value \"%s\"\n", option, value);
+    return -1;
+}
+
+static int parse_number(const char *option, const char *value, int base, unsigned long max,
+                        unsigned *out)
+{
+    char *end;
+    unsigned long v = strtoul(value, &end, base);
+
+    if (end == value || *end || value[0] == '-' || v > max)
+        return bad_usage(option, value);
+    *out = (unsigned)v;
+    return 0;
+}
+
+enum {
+    OPT_SOCKET = 256,
+    OPT_GROUP,
+    OPT_MODE,
+    OPT_LOOPBACK,
+    OPT_IDLE,
+    OPT_WORKERS,
+    OPT_READY,
+    OPT_SECCOMP,
+    OPT_VERSION,
+};
+
+static const struct option long_options[] = {
+    {"config", required_argument, NULL, 'c'},
+    {"socket", required_argument, NULL, OPT_SOCKET},
+    {"group", required_argument, NULL, OPT_GROUP},
+    {"mode", required_argument, NULL, OPT_MODE},
+    {"loopback", no_argument, NULL, OPT_LOOPBACK},
+    {"idle-exit", required_argument, NULL, OPT_IDLE},
+    {"workers", required_argument, NULL, OPT_WORKERS},
+    {"ready-fd", required_argument, NULL, OPT_READY},
+    {"seccomp", required_argument, NULL, OPT_SECCOMP},
+    {"version", no_argument, NULL, OPT_VERSION},
+    {"help", no_argument, NULL, 'h'},
+    {0},
+};
+
+static int apply_option(struct options *o, int option)
+{
+    unsigned number;
+
+    switch (option) {
+    case 'c':
+        o->config = optarg;
+        return 0;
+    case 'h':
+        fputs(usage, stdout);
+        exit(EXIT_SUCCESS);
+    case OPT_SOCKET:
+        o->socket = optarg;
+        return *optarg ? 0 : bad_usage("--socket", optarg);
+    case OPT_GROUP:
+        o->group = optarg;
+        return *optarg ? 0 : bad_usage("--group", optarg);
+    case OPT_MODE:
+        if (parse_number("--mode", optarg, 8, 0777, &o->mode))
+            return -1;
+        return o->mode ? 0 : bad_usage("--mode", optarg);
+    case OPT_LOOPBACK:
+        o->loopback = true;
+        return 0;
+    case OPT_IDLE:
+        if (parse_number("--idle-exit", optarg, 10, 1000000, &o->idle_exit))
+            return -1;
+        return o->idle_exit ? 0 : bad_usage("--idle-exit", optarg);
+    case OPT_WORKERS:
+        if (parse_number("--workers", optarg, 10, WORKERS_MAX, &o->workers))
+            return -1;
+        return o->workers ? 0 : bad_usage("--workers", optarg);
+    case OPT_READY:
+        if (parse_number("--ready-fd", optarg, 10, 1 << 20, &number))
+            return -1;
+        o->ready_fd = (int)number;
+        return 0;
+    case OPT_SECCOMP:
+        o->seccomp = !strcmp(optarg, "yes");
+        o->no_seccomp = !strcmp(optarg, "no");
+        return o->seccomp || o->no_seccomp ? 0 : bad_usage("--seccomp", optarg);
+    case OPT_VERSION:
+        printf("uroced %s\n", UROCE_VERSION);
+        exit(EXIT_SUCCESS);
+    default:
+        return -1;
+    }
+}
+
+int options_read(struct options *o, int argc, char **argv)
+{
+    int option;
+
+    *o = (struct options){.ready_fd = -1};
+    while ((option = getopt_long(argc, argv, "+c:h", long_options, NULL)) != -1) {
+        if (apply_option(o, option))
+            return -1;
+    }
+    if (optind < argc && strcmp(argv[optind - 1], "--")) {
+        fprintf(stderr, "uroced: unexpected argument \"%s\" (EAL options follow --)\n",
+                argv[optind]);
+        return -1;
+    }
+    if (o->config && o->loopback) {
+        fprintf(stderr, "uroced: --loopback and --config exclude each other\n");
+        return -1;
+    }
+    o->eal_argc = argc - optind;
+    o->eal_argv = argv + optind;
+    return 0;
+}
+
+/* ---- configuration: the file, then the command line, which overrides it ---- */
+
+static int default_socket(char *out, size_t size)
+{
+    const char *dir = getenv("XDG_RUNTIME_DIR");
+    int n;
+
+    if (!geteuid())
+        n = snprintf(out, size, "%s", CTL_SOCKET_SYSTEM);
+    else if (dir && *dir)
+        n = snprintf(out, size, "%s/%s", dir, CTL_SOCKET_USER);
+    else
+        n = -1;
+    if (n < 0 || (size_t)n >= size) {
+        fprintf(stderr, "uroced: no default path for the socket: use --socket PATH\n");
+        return -1;
+    }
+    return 0;
+}
+
+int options_configure(struct uroced_config *c, const struct options *o)
+{
+    char error[512];
+
+    memset(c, 0, sizeof(*c));
+    if (!o->config) {
+        config_loopback(c);
+    } else if (config_load(c, o->config, error, sizeof(error))) {
+        fprintf(stderr, "uroced: %s\n", error);
+        return -1;
+    }
+    if (o->socket &&
+        (size_t)snprintf(c->socket, sizeof(c->socket), "%s", o->socket) >= sizeof(c->socket)) {
+        fprintf(stderr, "uroced: --socket: the path is too long\n");
+        return -1;
+    }
+    if (!c->socket[0] && default_socket(c->socket, sizeof(c->socket)))
+        return -1;
+    if (o->mode)
+        c->mode = o->mode;
+    if (o->group)
+        snprintf(c->group, sizeof(c->group), "%s", o->group);
+    if (socket_permissions(c))
+        return -1;
+    if (o->workers)
+        c->workers = o->workers;
+    if (!c->workers)
+        c->workers = 1;
+    if (o->idle_exit)
+        c->idle_exit = o->idle_exit;
+    if (o->seccomp || o->no_seccomp)
+        c->no_seccomp = o->no_seccomp;
+    else if (IS_SANITIZED) /* its reports need a process for the names of functions */
+        c->no_seccomp = true;
+    return 0;
+}
