@@ -35,6 +35,9 @@ struct event_job {
  * false. */
 void event_loop_start(struct event_loop *l, struct event_job *j);
 
+/* Ends a job that has more to do. Not from its run. */
+void event_loop_stop(struct event_loop *l, struct event_job *j);
+
 /* Waits at most timeout_ms (-1: no limit) and serves one descriptor; then runs a slice of a job,
  * for which nothing waits. One descriptor only, so that a function
  * can remove others without their being served from a list fetched before. Returns whether one was

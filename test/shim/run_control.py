@@ -538,7 +538,7 @@ def many(daemon):
     for _ in range(20000):
         create()
     full = resources(daemon)
-    if full[0] != before[0] or full[1] - before[1] > 60:
+    if full[0] > before[0] or full[1] - before[1] > 60:
         raise kit.Failure(f"descriptors and mappings: {before} before, {full} with {len(qps)} queue pairs")
     source.shuffle(qps)
     for _ in range(15000):
@@ -549,6 +549,9 @@ def many(daemon):
         raise kit.Failure(f"{resources(daemon)[1]} mappings when half is made anew, after {full[1]}")
     while qps:
         destroy()
+    deadline = time.monotonic() + 2  # slabs are unmapped a moment later
+    while resources(daemon)[1] > before[1] + 1 and time.monotonic() < deadline:
+        time.sleep(0.01)
     if resources(daemon)[1] > before[1] + 1 or len(gone - {0}) != len(known) - 1 or len(inodes) > len(known):
         raise kit.Failure(f"{len(gone - {0})} of {len(known)} slabs are gone, {resources(daemon)[1]} mappings are left")
     for _ in range(5000):

@@ -14,6 +14,7 @@
 #include "objects/handle_table.h"
 #include "objects/object.h"
 #include "objects/segment.h"
+#include "objects/walk.h"
 #include "predict.h"
 #include "raw.h"
 #include "worker.h"
@@ -77,6 +78,8 @@ struct rnic {
     int wake_fd;
     TAILQ_HEAD(, session) sessions;
     unsigned session_count;
+    LIST_HEAD(, walk) walks;
+    LIST_HEAD(, show_job) shows;
     struct quota quota;
     cpu_set_t cpus;                /* of workers and applications: control/cpu_count.c */
     struct event_source cpu_timer; /* armed: applications have left since they were counted */

@@ -58,6 +58,11 @@ void event_loop_start(struct event_loop *l, struct event_job *j)
     TAILQ_INSERT_TAIL(&l->jobs, j, link);
 }
 
+void event_loop_stop(struct event_loop *l, struct event_job *j)
+{
+    TAILQ_REMOVE(&l->jobs, j, link);
+}
+
 static bool run_slice(struct event_loop *l)
 {
     struct event_job *j = TAILQ_FIRST(&l->jobs);

@@ -18,6 +18,7 @@
 #include "objects/pd_mr.h"
 #include "objects/qp_object.h"
 #include "objects/srq_object.h"
+#include "objects/walk.h"
 #include "objects/wq_object.h"
 #include "objects/xrcd.h"
 #include "show/show.h"
@@ -111,7 +112,9 @@ bool session_close_some(struct session *sn)
     session_process_ended(sn);
     if (free_some_objects(sn, &s))
         return true;
+    show_cancel(sn);
     ctx_close(sn);
+    walks_pass_session(sn->rnic, sn);
     TAILQ_REMOVE(&sn->rnic->sessions, sn, link);
     sn->rnic->session_count--;
     cpu_count_leave(sn->rnic);

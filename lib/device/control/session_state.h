@@ -48,6 +48,8 @@ struct session {
     unsigned count[OBJ_KINDS];
     LIST_HEAD(, session_group) groups; /* multicast: mcast.c */
     unsigned mrs_mapped;
+    uint32_t mrs_why[CTL_MR_WHYS]; /* how many are mapped or copied for a reason */
+    struct show_job *show;         /* of the present request */
     /* session_errand.c: what the present request waits for. */
     struct {
         struct errand errand;

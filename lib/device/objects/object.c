@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "control/session_state.h"
+#include "objects/walk.h"
 
 /* Objects that are freed after one quiet point. */
 #define FREE_BATCH 128
@@ -73,6 +74,7 @@ void object_remove(struct object *o)
     quota_uncharge(&sn->account, &cost);
     if (!has_own_number(o->kind))
         handle_remove(&sn->device->handles[o->kind], o->handle);
+    walks_pass_object(sn->rnic, o);
     TAILQ_REMOVE(&sn->objects[o->kind], o, link);
     sn->count[o->kind]--;
 }

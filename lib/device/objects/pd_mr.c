@@ -179,8 +179,14 @@ void mr_unmap(struct session *sn, void *mapping, struct mem_region *region, uint
 
 void mr_set_why(struct mr *mr, uint32_t why)
 {
+    struct session *sn = mr->o.session;
+
+    if (mr->has_why)
+        sn->mrs_why[mr->why]--;
+    mr->has_why = true;
     mr->why = why < CTL_MR_WHYS ? why : CTL_MR_UNKNOWN;
-    mr->o.session->device->mrs_why[mr->why]++;
+    sn->mrs_why[mr->why]++;
+    sn->device->mrs_why[mr->why]++;
 }
 
 static uint32_t map_pieces(const struct ctl_reg_mr *rq)
@@ -238,8 +244,10 @@ static int mr_create(struct session *sn, const struct ctl_reg_mr *rq,
     mr_set_why(mr, mapping || !(rq->flags & CTL_MR_FD) ? rq->why : CTL_MR_REFUSED);
     mr_heat_start(mr);
     err = mr_publish(sn, mr);
-    if (err)
+    if (err) {
+        sn->mrs_why[mr->why]--;
         free(mr);
+    }
     *out = mr;
     return err;
 }
@@ -295,6 +303,7 @@ static void mr_free(struct object *o)
     struct session *sn = o->session;
 
     sn->mrs_mapped -= mr->mapping != NULL;
+    sn->mrs_why[mr->why]--;
     mr_heat_stop(mr);
     if (mr->mapping)
         mr_unmap(sn, mr->mapping, &mr->region, mr->pieces);

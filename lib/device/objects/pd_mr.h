@@ -19,6 +19,7 @@ struct mr {
     void *mapping;   /* or NULL */
     uint32_t pieces; /* of the mapping */
     uint32_t why;    /* enum ctl_mr_why: why it is mapped, or copied */
+    bool has_why;
     uint32_t uidx;
     uint32_t hot_uses;  /* copies after which it is, or was, hot; 0: not counted so far */
     LIST_ENTRY(mr) hot; /* while is_listed: among its session's hot regions */

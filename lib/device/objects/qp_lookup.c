@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See qp_object.h. */
+#include <string.h>
+
 #include "control/session_state.h"
 #include "objects/qp_object.h"
 
@@ -41,4 +43,29 @@ void qp_object_attr(struct qp_object *q, struct qp_attr *attr)
     struct query_call call = {.q = q, .attr = attr};
 
     qp_object_call(q, query_attr, &call);
+}
+
+struct query_many {
+    struct qp_object *const *q;
+    unsigned n;
+    struct qp_attr *attr;
+};
+
+/* Those that live on the worker. */
+static void query_attrs(struct worker *w, void *arg)
+{
+    struct query_many *call = arg;
+
+    for (unsigned i = 0; i < call->n; i++)
+        if (!call->q[i]->ind && call->q[i]->dp.port->worker == w)
+            engine_qp_query(call->q[i]->dp.qp, &call->attr[i]);
+}
+
+void qp_objects_attr(struct device *d, struct qp_object *const *q, unsigned n, struct qp_attr *attr)
+{
+    struct query_many call = {.q = q, .n = n, .attr = attr};
+
+    memset(attr, 0, n * sizeof(*attr));
+    for (unsigned i = 0; i < d->parts; i++)
+        worker_call(d->workers[i], query_attrs, &call);
 }

@@ -10,6 +10,8 @@
 #include "session.h"
 #include "worker.h"
 
+struct device;
+
 /* Why a queue pair is on its worker (steer.c). */
 enum steer_reason {
     STEER_SHARE,     /* the worker had the fewest queue pairs */
@@ -51,6 +53,10 @@ void qp_object_call(struct qp_object *q, worker_fn fn, void *arg);
 struct engine *qp_object_engine(struct qp_object *q);
 /* The current attributes, from its worker. */
 void qp_object_attr(struct qp_object *q, struct qp_attr *attr);
+/* Those of n queue pairs of a device, with one interruption of each worker; all zero for those with
+ * receive-side scaling. */
+void qp_objects_attr(struct device *d, struct qp_object *const *q, unsigned n,
+                     struct qp_attr *attr);
 
 /* ---- qp.c ---- */
 

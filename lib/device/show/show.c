@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* CTL_SHOW: the daemon's state in JSON. Names are stable, as programs read them. */
+/* The daemon's state in JSON. Names are stable, as programs read them. */
 #include "show/show.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "control/permission.h"
 #include "control/session_state.h"
 #include "device_host.h"
 #include "objects/qp_object.h"
@@ -209,7 +204,7 @@ static json_t *show_worker(const struct worker *w)
     return o;
 }
 
-static json_t *show_session(const struct session *sn)
+json_t *show_session(const struct session *sn)
 {
     char comm[PRINTABLE_GROWTH * sizeof(sn->comm)];
     json_t *o;
@@ -264,27 +259,14 @@ static json_t *show_others(const struct viewer *v, const struct rnic *r)
     return o;
 }
 
-char *rnic_show(struct rnic *r, uid_t viewer)
+json_t *show_daemon(const struct viewer *v, struct rnic *r)
 {
-    const struct viewer v = {.uid = viewer, .all = permission_user(viewer)};
     json_t *root = json_object(), *devices = json_array(), *workers = json_array();
-    json_t *clients = json_array(), *mrs = json_array(), *qps = json_array();
-    struct session *sn;
-    struct object *o;
-    char *text;
 
     for (unsigned i = 0; i < r->devices; i++)
         json_array_append_new(devices, show_device(r->device[i]));
     for (unsigned i = 0; i < r->workers; i++)
         json_array_append_new(workers, show_worker(r->worker[i]));
-    TAILQ_FOREACH (sn, &r->sessions, link) {
-        if (!viewer_sees(&v, sn))
-            continue;
-        json_array_append_new(clients, show_session(sn));
-        show_mrs(mrs, &v, sn);
-        TAILQ_FOREACH (o, &sn->objects[OBJ_QP], link)
-            json_array_append_new(qps, show_qp(&v, container_of(o, struct qp_object, o)));
-    }
     json_object_set_new(root, "version", json_string(r->config.version));
     json_object_set_new(root, "pid", show_number((uint64_t)getpid()));
     json_object_set_new(root, "uptime_s", show_number((uint64_t)(time(NULL) - r->started)));
@@ -292,51 +274,8 @@ char *rnic_show(struct rnic *r, uid_t viewer)
     json_object_set_new(root, "async_dropped", show_number(r->async_dropped));
     json_object_set_new(root, "devices", devices);
     json_object_set_new(root, "workers", workers);
-    json_object_set_new(root, "clients", clients);
-    json_object_set_new(root, "mrs", mrs);
-    json_object_set_new(root, "qps", qps);
-    show_raw(root, &v, r);
-    show_quotas(root, &v, r);
-    if (!v.all)
-        json_object_set_new(root, "others", show_others(&v, r));
-    text = json_dumps(root, JSON_INDENT(1) | JSON_PRESERVE_ORDER);
-    json_decref(root);
-    return text;
-}
-
-static int write_all(int fd, const char *data, size_t len)
-{
-    while (len) {
-        ssize_t n = write(fd, data, len);
-
-        if (n < 0 && errno != EINTR)
-            return -errno;
-        if (n > 0) {
-            data += n;
-            len -= (size_t)n;
-        }
-    }
-    return 0;
-}
-
-int show(struct session *sn, struct ctl_call *call)
-{
-    char *text;
-    int fd, err;
-
-    if (call->request->show.what > CTL_SHOW_TRACE)
-        return -EINVAL;
-    text = call->request->show.what == CTL_SHOW_TRACE ? rnic_show_trace(sn->rnic, sn->peer.uid)
-                                                      : rnic_show(sn->rnic, sn->peer.uid);
-    if (!text)
-        return -ENOMEM;
-    fd = memfd_create("uroce-show", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    err = fd < 0 ? -errno : write_all(fd, text, strlen(text));
-    call->reply.show.length = strlen(text);
-    free(text);
-    if (fd >= 0)
-        call->out_fd[call->out_fds++] = fd;
-    if (!err && lseek(fd, 0, SEEK_SET))
-        err = -errno;
-    return err;
+    show_quotas(root, v, r);
+    if (!v->all)
+        json_object_set_new(root, "others", show_others(v, r));
+    return root;
 }

@@ -10,6 +10,7 @@
 #include "session.h"
 
 struct device;
+struct object;
 struct qp_object;
 
 /* For whom the JSON is. */
@@ -21,8 +22,10 @@ struct viewer {
 /* Whether the viewer may see a session and its objects. */
 bool viewer_sees(const struct viewer *v, const struct session *sn);
 
-/* CTL_SHOW */
+/* CTL_SHOW: show_job.c. */
 int show(struct session *sn, struct ctl_call *call);
+/* The session ends: nothing waits for its answer any more. */
+void show_cancel(struct session *sn);
 
 json_t *show_number(uint64_t v);
 json_t *show_gid(const union gid *gid);
@@ -35,19 +38,25 @@ void show_net(json_t *port, const struct device *d);
 /* Sets "state" of an address that is one of the host's. */
 void show_address_state(json_t *o, const struct device *d, const union gid *addr, uint16_t vlan);
 
-/* A queue pair: show_qp.c. */
-json_t *show_qp(const struct viewer *v, struct qp_object *q);
+/* The values of n objects of one session and kind, at most SHOW_BATCH. */
+#define SHOW_BATCH 32
+void show_mrs(const struct viewer *v, struct object *const *o, unsigned n, json_t **out);
+void show_qps(const struct viewer *v, struct object *const *o, unsigned n, json_t **out);
+void show_wqs(const struct viewer *v, struct object *const *o, unsigned n, json_t **out);
+void show_tables(const struct viewer *v, struct object *const *o, unsigned n, json_t **out);
+void show_flows(const struct viewer *v, struct object *const *o, unsigned n, json_t **out);
 
-/* Adds an application's regions to the list: show_mr.c. */
-void show_mrs(json_t *list, const struct viewer *v, const struct session *sn);
+/* The daemon's object without clients and their objects; and a client. */
+json_t *show_daemon(const struct viewer *v, struct rnic *r);
+json_t *show_session(const struct session *sn);
+
 /* Adds "mrs_denied" and "mrs_why", how many times a region was mapped or copied for which reason.
  */
 void show_mr_counts(json_t *device, const struct device *d);
 /* Adds "mrs_why", how many regions are mapped or copied for which reason. */
 void show_mr_reasons(json_t *session, const struct session *sn);
 
-/* Adds wqs, rwq_tables and flows to the daemon's object, and rx_hash to a queue pair's. */
-void show_raw(json_t *root, const struct viewer *v, struct rnic *r);
+/* Adds rx_hash to a queue pair. */
 void show_rx_hash(json_t *qp, const struct qp_object *q);
 
 /* Adds what a connection has of the daemon, and how many times it was refused more: show_quota.c.

@@ -7,9 +7,6 @@
 #include "control/session_state.h"
 #include "objects/pd_mr.h"
 
-/* Per session; more are only counted. */
-#define LISTED_MAX 4096
-
 static const char *const why_name[CTL_MR_WHYS] = {
     [CTL_MR_UNKNOWN] = "unknown",
     [CTL_MR_SHARED] = "shared",
@@ -58,16 +55,10 @@ static json_t *show_mr(const struct viewer *v, const struct session *sn, const s
     return o;
 }
 
-void show_mrs(json_t *list, const struct viewer *v, const struct session *sn)
+void show_mrs(const struct viewer *v, struct object *const *o, unsigned n, json_t **out)
 {
-    unsigned listed = 0;
-    struct object *o;
-
-    TAILQ_FOREACH (o, &sn->objects[OBJ_MR], link) {
-        if (listed++ == LISTED_MAX)
-            break;
-        json_array_append_new(list, show_mr(v, sn, container_of(o, struct mr, o)));
-    }
+    for (unsigned i = 0; i < n; i++)
+        out[i] = show_mr(v, o[i]->session, container_of(o[i], struct mr, o));
 }
 
 static json_t *show_reasons(const uint64_t count[CTL_MR_WHYS])
@@ -82,11 +73,10 @@ static json_t *show_reasons(const uint64_t count[CTL_MR_WHYS])
 
 void show_mr_reasons(json_t *session, const struct session *sn)
 {
-    uint64_t count[CTL_MR_WHYS] = {0};
-    struct object *o;
+    uint64_t count[CTL_MR_WHYS];
 
-    TAILQ_FOREACH (o, &sn->objects[OBJ_MR], link)
-        count[container_of(o, struct mr, o)->why]++;
+    for (unsigned i = 0; i < CTL_MR_WHYS; i++)
+        count[i] = sn->mrs_why[i];
     json_object_set_new(session, "mrs_why", show_reasons(count));
 }
 

@@ -30,15 +30,12 @@ static void add_path(json_t *o, const struct address_vector *av)
     json_object_set_new(o, "dscp", show_number(av->traffic_class >> 2));
 }
 
-json_t *show_qp(const struct viewer *v, struct qp_object *q)
+static json_t *show_qp(const struct viewer *v, struct qp_object *q, const struct qp_attr *a)
 {
     const struct qp_counters *qc = qp_counters(q->dp.qp);
     const struct address_vector *av = qp_address_vector(q->dp.qp);
     json_t *o = json_object();
-    struct qp_attr a = {0};
 
-    if (!q->ind)
-        qp_object_attr(q, &a);
     json_object_set_new(o, "device", json_string(q->o.session->device->name));
     json_object_set_new(o, "qpn", show_number(q->o.handle));
     json_object_set_new(o, "pid", show_number((uint64_t)q->o.session->peer.pid));
@@ -47,15 +44,15 @@ json_t *show_qp(const struct viewer *v, struct qp_object *q)
     if (q->ind)
         show_rx_hash(o, q);
     else
-        json_object_set_new(o, "state", json_string(qp_state_name(a.state)));
-    if (a.state >= QPS_RTR && qp_type(q->dp.qp) != QPT_RAW_PACKET) {
-        json_object_set_new(o, "dest_qpn", show_number(a.dest_qpn));
+        json_object_set_new(o, "state", json_string(qp_state_name(a->state)));
+    if (a->state >= QPS_RTR && qp_type(q->dp.qp) != QPT_RAW_PACKET) {
+        json_object_set_new(o, "dest_qpn", show_number(a->dest_qpn));
         json_object_set_new(o, "sgid", show_gid(&av->sgid));
         json_object_set_new(o, "dgid", show_gid(&av->dgid));
-        json_object_set_new(o, "path_mtu", show_number(a.path_mtu ? 128u << a.path_mtu : 0));
+        json_object_set_new(o, "path_mtu", show_number(a->path_mtu ? 128u << a->path_mtu : 0));
         if (v->all) { /* enough to send in the peer's name */
-            json_object_set_new(o, "sq_psn", show_number(a.sq_psn));
-            json_object_set_new(o, "rq_psn", show_number(a.rq_psn));
+            json_object_set_new(o, "sq_psn", show_number(a->sq_psn));
+            json_object_set_new(o, "rq_psn", show_number(a->rq_psn));
         }
         if (qp_type(q->dp.qp) != QPT_UD)
             add_path(o, av);
@@ -68,4 +65,16 @@ json_t *show_qp(const struct viewer *v, struct qp_object *q)
     QP_COUNTERS(X)
 #undef X
     return o;
+}
+
+void show_qps(const struct viewer *v, struct object *const *o, unsigned n, json_t **out)
+{
+    struct qp_object *q[SHOW_BATCH] = {NULL};
+    struct qp_attr attr[SHOW_BATCH];
+
+    for (unsigned i = 0; i < n; i++)
+        q[i] = container_of(o[i], struct qp_object, o);
+    qp_objects_attr(o[0]->session->device, q, n, attr);
+    for (unsigned i = 0; i < n; i++)
+        out[i] = show_qp(v, q[i], &attr[i]);
 }

@@ -169,23 +169,20 @@ void show_rx_hash(json_t *qp, const struct qp_object *q)
                                   fields, "table", (json_int_t)q->ind->o.handle));
 }
 
-void show_raw(json_t *root, const struct viewer *v, struct rnic *r)
+void show_wqs(const struct viewer *v, struct object *const *o, unsigned n, json_t **out)
 {
-    json_t *wqs = json_array(), *tables = json_array(), *flows = json_array();
-    struct session *sn;
-    struct object *o;
+    for (unsigned i = 0; i < n; i++)
+        out[i] = show_wq(container_of(o[i], struct wq_object, o));
+}
 
-    TAILQ_FOREACH (sn, &r->sessions, link) {
-        if (!viewer_sees(v, sn))
-            continue;
-        TAILQ_FOREACH (o, &sn->objects[OBJ_WQ], link)
-            json_array_append_new(wqs, show_wq(container_of(o, struct wq_object, o)));
-        TAILQ_FOREACH (o, &sn->objects[OBJ_RWQ_IND], link)
-            json_array_append_new(tables, show_table(container_of(o, struct rwq_ind_object, o)));
-        TAILQ_FOREACH (o, &sn->objects[OBJ_FLOW], link)
-            json_array_append_new(flows, show_flow(container_of(o, struct flow_object, o)));
-    }
-    json_object_set_new(root, "wqs", wqs);
-    json_object_set_new(root, "rwq_tables", tables);
-    json_object_set_new(root, "flows", flows);
+void show_tables(const struct viewer *v, struct object *const *o, unsigned n, json_t **out)
+{
+    for (unsigned i = 0; i < n; i++)
+        out[i] = show_table(container_of(o[i], struct rwq_ind_object, o));
+}
+
+void show_flows(const struct viewer *v, struct object *const *o, unsigned n, json_t **out)
+{
+    for (unsigned i = 0; i < n; i++)
+        out[i] = show_flow(container_of(o[i], struct flow_object, o));
 }

@@ -4,10 +4,12 @@
 #include "unit.h"
 
 #include <errno.h>
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -240,11 +242,80 @@ static void test_unread_events(void **state)
     rnic_destroy(r);
 }
 
+/* ---- show ---- */
+
+static void note_retry(void *ctx)
+{
+    *(bool *)ctx = true;
+}
+
+static json_t *read_answer(struct ctl_call *k)
+{
+    char *text = mmap(NULL, k->reply.show.length, PROT_READ, MAP_PRIVATE, k->out_fd[0], 0);
+    json_t *json;
+
+    assert_true(text != MAP_FAILED);
+    json = json_loadb(text, k->reply.show.length, 0, NULL);
+    assert_non_null(json);
+    munmap(text, k->reply.show.length);
+    close(k->out_fd[0]);
+    return json;
+}
+
+/* Clients come and go, and so do their objects, while a long answer is written. */
+static void test_show(void **state)
+{
+    enum { MANY = 3000 };
+    struct rnic *r = kit_rnic(loop, NULL);
+    struct session *sn = session_create(r, &(struct ucred){.pid = getpid()}), *other;
+    struct ctl_msg m = {.show.what = CTL_SHOW_ALL};
+    struct ctl_call k = {0};
+    uint32_t pd, mr[MANY];
+    unsigned turns = 0;
+    bool retry = false;
+    json_t *json;
+
+    rnic_on_retry(r, note_retry, &retry);
+    handle_of(sn, CTL_OPEN, (struct ctl_msg){0});
+    pd = handle_of(sn, CTL_ALLOC_PD, (struct ctl_msg){0});
+    for (unsigned i = 0; i < MANY; i++) {
+        struct ctl_msg reg = {.reg_mr = {.pd = pd, .addr = KIT_BASE, .length = 64}};
+
+        assert_int_equal(kit_call(sn, CTL_REG_MR, &reg, &k, false), 0);
+        mr[i] = k.reply.reg_mr.handle;
+    }
+    other = session_create(r, &(struct ucred){.pid = getpid()});
+    assert_int_equal(kit_call(sn, CTL_SHOW, &m, &k, true), -EINPROGRESS);
+    /* Those of one process take turns. */
+    assert_int_equal(kit_call(other, CTL_SHOW, &m, &k, true), -EINPROGRESS);
+    assert_null(other->show);
+    session_close(other);
+    other = session_create(r, &(struct ucred){.pid = 1});
+    assert_int_equal(kit_call(other, CTL_SHOW, &m, &k, true), -EINPROGRESS);
+    session_close(other); /* in the middle */
+    while (!retry) {
+        assert_true(event_loop_step(loop, 0));
+        assert_int_equal(kit_call_handle(sn, CTL_DEREG_MR, mr[turns]), 0);
+        if (++turns % 2)
+            assert_int_equal(kit_call_handle(sn, CTL_DEREG_MR, mr[MANY - turns]), 0);
+    }
+    assert_true(turns > 2);
+    assert_int_equal(kit_call(sn, CTL_SHOW, &m, &k, true), 0);
+    json = read_answer(&k);
+    assert_int_equal(json_array_size(json_object_get(json, "clients")), 1);
+    assert_in_range(json_array_size(json_object_get(json, "mrs")), MANY - 2 * turns, MANY);
+    json_decref(json);
+    rnic_on_retry(r, NULL, NULL);
+    session_close(sn);
+    rnic_destroy(r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_jobs, setup, teardown),
         cmocka_unit_test_setup_teardown(test_unread_events, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_show, setup, teardown),
         cmocka_unit_test_setup_teardown(test_end, setup, teardown),
     };
 
