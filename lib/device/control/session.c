@@ -46,8 +46,10 @@ static void read_comm(struct session *sn)
 static int open_account(struct session *sn, uid_t uid)
 {
     struct quota_cost cost = {{[QUOTA_CONNECTION] = 1, [QUOTA_DESCRIPTOR] = 3}};
-    int err = quota_account_open(&sn->rnic->quota, uid, &sn->account);
+    int err;
 
+    sn->rnic->quota.owner = geteuid(); /* the daemon may have changed its user */
+    err = quota_account_open(&sn->rnic->quota, uid, &sn->account);
     if (err)
         return err;
     if (!sn->account.user->owner)

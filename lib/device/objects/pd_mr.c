@@ -247,9 +247,10 @@ static int mr_create(struct session *sn, const struct ctl_reg_mr *rq,
     if (err) {
         sn->mrs_why[mr->why]--;
         free(mr);
+        return err;
     }
     *out = mr;
-    return err;
+    return 0;
 }
 
 int mr_register(struct session *sn, struct ctl_call *call)
@@ -266,7 +267,7 @@ int mr_register(struct session *sn, struct ctl_call *call)
     };
     int err = check_access(rq->access);
     void *mapping;
-    struct mr *mr;
+    struct mr *mr = NULL;
 
     if (!err)
         err = check_range(rq);

@@ -529,6 +529,26 @@ static void test_owners_can_look(void **state)
     assert_all_returned();
 }
 
+/* A daemon of root may continue as another user, who is the owner then. */
+static void test_owner_follows_the_user(void **state)
+{
+    struct session *own;
+    uid_t uid = alice();
+
+    if (geteuid())
+        skip();
+    set_limits(&(struct quota_limits){.user[QUOTA_MAPPING] = 1});
+    assert_int_equal(seteuid(uid), 0);
+    own = connect_as(uid);
+    assert_non_null(own);
+    assert_true(own->account.user->owner);
+    session_close(own);
+    assert_int_equal(seteuid(0), 0);
+    own = connect_as(uid);
+    assert_false(own->account.user->owner);
+    session_close(own);
+}
+
 /* A refused open leaves the connection as it was: it may open later. */
 static void test_open_refused(void **state)
 {
@@ -830,6 +850,7 @@ int main(void)
         T(test_connections),
         T(test_descriptors),
         T(test_owners_can_look),
+        T(test_owner_follows_the_user),
         T(test_open_refused),
         T(test_mapped_regions),
         T(test_remapped_regions),
