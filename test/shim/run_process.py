@@ -4,7 +4,9 @@
 
 usage: run_process.py --build DIR"""
 import argparse
+import copy
 import os
+import re
 import select
 import shutil
 import signal
@@ -202,23 +204,51 @@ def not_watched():
         raise kit.Failure("not STOPPING=1")
 
 
-def unit_file():
-    """systemd understands each line."""
+def unit_text():
     unit = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "config", "uroced.service")
     with open(unit) as file:
-        text = file.read()
+        return file.read()
+
+
+def unit_file():
+    """systemd understands each line."""
+    text = unit_text()
+    if "seccomp" not in re.search(r"^SystemCallFilter=(.*)$", text, re.MULTILINE)[1].split():
+        raise kit.Failure("the unit's filter refuses the daemon's own")
     for wanted in ("Type=notify", "WatchdogSec=", "NoNewPrivileges=yes", "CapabilityBoundingSet=", "LimitCORE=0"):
         if wanted not in text:
             raise kit.Failure(f"no {wanted}")
     if not shutil.which("systemd-analyze"):
         return
-    copy = os.path.join(kit.scratch_folder(), "uroced.service")
-    with open(copy, "w") as file:  # the program is not installed
+    path = os.path.join(kit.scratch_folder(), "uroced.service")
+    with open(path, "w") as file:  # the program is not installed
         file.write(text.replace("/usr/bin/uroced", "/bin/true"))
-    result = subprocess.run(["systemd-analyze", "verify", "--man=no", copy], capture_output=True, text=True, timeout=60)
+    result = subprocess.run(["systemd-analyze", "verify", "--man=no", path], capture_output=True, text=True, timeout=60)
     complaints = [line for line in result.stderr.splitlines() if "uroced.service" in line]
     if complaints:
         raise kit.Failure("\n".join(complaints))
+
+
+def unit_capabilities():
+    """With those of the unit the daemon starts, changes the group of its socket and its user, and serves."""
+    names = re.search(r"^CapabilityBoundingSet=(.*)$", unit_text(), re.MULTILINE)[1].lower().split()
+    folder = kit.scratch_folder()
+    wrapper = os.path.join(folder, "uroced")
+    with open(wrapper, "w") as file:
+        bounds = ",".join(["-all", *("+" + name.removeprefix("cap_") for name in names)])
+        file.write(f'#!/bin/sh\nexec setpriv --bounding-set={bounds} --inh-caps=-all "{build.uroced}" "$@"\n')
+    os.chmod(wrapper, 0o755)
+    bounded = copy.copy(build)
+    bounded.uroced = wrapper
+    path = os.path.join(folder, "uroced.conf")
+    with open(path, "w") as file:
+        file.write("[uroced]\nuser = daemon\ngroup = daemon\nworkers = 2\n[port.0]\ndevice = loopback\naddress = 127.0.0.1/8\n")
+    daemon = kit.Daemon(bounded, folder, arguments=("-c", path))
+    try:
+        expect(daemon, Uid="1", CapPrm=capability_mask(own_capabilities() & KEPT))
+        pingpong(daemon)
+    finally:
+        daemon.stop()
 
 
 def points():
@@ -226,6 +256,7 @@ def points():
     yield "each can be turned off", turned_off
     if os.geteuid() == 0:
         yield "a user of its own", own_user
+        yield "the capabilities of the unit file", unit_capabilities
     yield "an unknown user", unknown_user
     yield "a bad option", bad_option
     yield "a service manager with a watchdog", watched
