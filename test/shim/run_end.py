@@ -138,6 +138,7 @@ def points():
     yield "the extended calls, and a small completion queue", lambda: killed("extended_calls")
     yield "threads that poll and post", lambda: killed("threads")
     yield "a program with a child", lambda: killed("children")
+    yield "a program with two contexts", lambda: killed("contexts")
     yield "a daemon that ends in order", lambda: killed("polls", lambda daemon: daemon.stop())
     yield "a daemon that is stopped and goes on", stopped
     for command in ("ibv_rc_pingpong -g 0 -n 1000000000", "ibv_rc_pingpong -g 0 -n 1000000000 -e",

@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -360,6 +361,32 @@ static void threads(void **state)
     reopen();
 }
 
+/* One thread polls the queues of two contexts in turn. */
+static void contexts(void **state)
+{
+    struct pair both[2];
+    bool ended[2] = {false};
+    struct ibv_wc wc[4];
+    int n;
+
+    for (unsigned i = 0; i < 2; i++) {
+        pair_open(&both[i]);
+        assert_int_equal(post_recv(&both[i].a, 0, 8, i), 0);
+    }
+    say("ready\n");
+    for (uint64_t end = now_ms() + 1000 * SECONDS, turn = 0; !ended[0] || !ended[1]; turn++) {
+        assert_true(now_ms() < end);
+        n = ibv_poll_cq(both[turn % 2].cq, 4, wc);
+        for (int i = 0; i < n; i++)
+            assert_int_equal(wc[i].wr_id, turn % 2);
+        ended[turn % 2] |= n > 0;
+    }
+    say("flushed\n");
+    for (unsigned i = 0; i < 2; i++)
+        pair_close(&both[i]);
+    reopen();
+}
+
 /* A child does not keep the connection, and its parent's end is not its own. */
 static void children(void **state)
 {
@@ -409,7 +436,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(polls),       cmocka_unit_test(slow_polls),
         cmocka_unit_test(event_first), cmocka_unit_test(extended_calls),
         cmocka_unit_test(threads),     cmocka_unit_test(children),
-        cmocka_unit_test(stopped),
+        cmocka_unit_test(contexts),    cmocka_unit_test(stopped),
     };
 
     for (unsigned i = 0; argc > 1 && i < sizeof(tests) / sizeof(tests[0]); i++)
