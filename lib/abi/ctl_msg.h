@@ -194,7 +194,7 @@ enum ctl_freeze_flag {
 struct ctl_freeze {
     uint32_t flags;
     uint32_t granted_us; /* reply: the freeze ends after this time without CTL_THAW_MRS; 0: the
-                            connection has used up its time, and can ask again later */
+                            user's programs have used up their time, and can ask again later */
 };
 
 /* Another backing for a region: as in struct ctl_reg_mr; without a descriptor it is copied. */

@@ -78,6 +78,7 @@ struct rnic {
     int wake_fd;
     TAILQ_HEAD(, session) sessions;
     unsigned session_count;
+    LIST_HEAD(, freeze_user) freeze_users;
     LIST_HEAD(, walk) walks;
     LIST_HEAD(, show_job) shows;
     struct quota quota;

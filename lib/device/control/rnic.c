@@ -12,6 +12,7 @@
 #include "control/device_state.h"
 #include "control/errand.h"
 #include "control/notify.h"
+#include "objects/freeze_credit.h"
 
 _Static_assert(QUOTA_DEVICES == RNIC_DEVICES_MAX, "each device has its counts");
 
@@ -99,6 +100,7 @@ static void device_destroy(struct device *d)
 void rnic_destroy(struct rnic *r)
 {
     cpu_count_close(r);
+    freeze_credit_fini(r);
     if (r->errands)
         errands_destroy(r->errands);
     for (unsigned i = 0; i < r->devices; i++)

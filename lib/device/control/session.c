@@ -114,6 +114,7 @@ bool session_close_some(struct session *sn)
     session_process_ended(sn);
     if (free_some_objects(sn, &s))
         return true;
+    mrs_end_freeze(sn);
     show_cancel(sn);
     ctx_close(sn);
     walks_pass_session(sn->rnic, sn);

@@ -48,6 +48,7 @@ struct session {
     unsigned count[OBJ_KINDS];
     LIST_HEAD(, session_group) groups; /* multicast: mcast.c */
     unsigned mrs_mapped;
+    LIST_HEAD(, mr) mapped_mrs;
     uint32_t mrs_why[CTL_MR_WHYS]; /* how many are mapped or copied for a reason */
     struct show_job *show;         /* of the present request */
     /* session_errand.c: what the present request waits for. */
@@ -63,7 +64,7 @@ struct session {
     LIST_HEAD(, mr) hot_mrs; /* not yet reported to the application */
     struct {
         bool on;
-        ns_t credit, credited; /* for how long it may still stop workers; when that was computed */
+        ns_t granted;
     } freeze;
 };
 

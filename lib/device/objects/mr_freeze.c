@@ -3,8 +3,9 @@
  * An application rearranges the memory behind its regions: workers wait where they would access
  * this memory, and continue with other mappings, or by copying.
  *
- * Workers serve other applications too, so a freeze is short, and each application has a credit of
- * time for which it may stop workers. Without credit its freezes last no time, at its own risk.
+ * Workers serve other applications too, so a freeze is short, and each user has a credit of time
+ * for which that user's applications may stop workers. Without credit freezes last no time, at the
+ * application's own risk.
  */
 #include "objects/pd_mr.h"
 
@@ -13,25 +14,9 @@
 #include <unistd.h>
 
 #include "control/session_state.h"
+#include "objects/freeze_credit.h"
 
-#define FREEZE_MAX (20 * NS_PER_MS) /* one */
-#define CREDIT_MAX                                                                 \
-    (100 * NS_PER_MS)  /* workers' time, of an application that used none recently \
-                        */
-#define CREDIT_RATE 10 /* a tenth of the time */
-
-static void update_credit(struct session *sn)
-{
-    ns_t now = sn->rnic->config.clock(), earned = (now - sn->freeze.credited) / CREDIT_RATE;
-
-    if (!sn->freeze.credited || sn->freeze.credit + earned > CREDIT_MAX)
-        sn->freeze.credit = CREDIT_MAX;
-    else
-        sn->freeze.credit += earned;
-    sn->freeze.credited = now;
-}
-
-static void thaw_session(struct session *sn)
+void mrs_end_freeze(struct session *sn)
 {
     ns_t waited;
 
@@ -39,7 +24,8 @@ static void thaw_session(struct session *sn)
         return;
     sn->freeze.on = false;
     waited = sn->rnic->config.mem->thaw(sn->space);
-    sn->freeze.credit -= min_of(waited, sn->freeze.credit);
+    freeze_credit_return(sn->rnic, sn->peer.uid,
+                         sn->freeze.granted - min_of(waited, sn->freeze.granted));
 }
 
 /* The application cannot rearrange memory that other processes share, or whose backing is unknown.
@@ -60,52 +46,50 @@ static void freeze_now(struct worker *w, void *arg)
 {
     const struct freeze_call *call = arg;
     struct session *sn = call->sn;
-    struct object *o;
+    struct mr *mr;
 
-    if (call->time) {
+    if (call->time)
         sn->rnic->config.mem->freeze(sn->space, call->time);
-        sn->freeze.on = true;
-    }
     if (!call->unmap)
         return;
-    TAILQ_FOREACH (o, &sn->objects[OBJ_MR], link) {
-        struct mr *mr = container_of(o, struct mr, o);
-
-        if (may_be_unmapped(mr))
-            mr->region.direct = NULL;
-    }
+    LIST_FOREACH(mr, &sn->mapped_mrs, mapped)
+    if (may_be_unmapped(mr))
+        mr->region.direct = NULL;
 }
 
 static void unmap_all(struct session *sn)
 {
-    struct object *o;
+    struct mr *mr, *next;
 
-    TAILQ_FOREACH (o, &sn->objects[OBJ_MR], link) {
-        struct mr *mr = container_of(o, struct mr, o);
-
+    for (mr = LIST_FIRST(&sn->mapped_mrs); mr; mr = next) {
+        next = LIST_NEXT(mr, mapped);
         if (!may_be_unmapped(mr))
             continue;
         mr_unmap(sn, mr->mapping, &mr->region, mr->pieces);
-        mr->mapping = NULL;
+        mr_set_mapping(mr, NULL);
         mr_set_why(mr, CTL_MR_FORKED);
-        sn->mrs_mapped--;
         mr_heat_start(mr);
     }
 }
 
 int mrs_freeze(struct session *sn, struct ctl_call *call)
 {
+    struct rnic *r = sn->rnic;
     uint32_t flags = call->request->freeze.flags;
     struct freeze_call f = {.sn = sn, .unmap = flags & CTL_FREEZE_UNMAP};
+    bool may_stop;
 
     if (flags & ~(uint32_t)CTL_FREEZE_UNMAP)
         return -EINVAL;
-    thaw_session(sn);
-    update_credit(sn);
-    f.time = min_of(sn->freeze.credit, (ns_t)FREEZE_MAX);
-    if (f.time < NS_PER_MS || !sn->rnic->config.mem->freeze)
-        f.time = 0;
-    device_call_all(sn->device, freeze_now, &f);
+    mrs_end_freeze(sn);
+    f.unmap = f.unmap && !LIST_EMPTY(&sn->mapped_mrs);
+    may_stop = freeze_credit_stop(r, sn->peer.uid);
+    if (may_stop && r->config.mem->freeze)
+        f.time = freeze_credit_take(r, sn->peer.uid);
+    sn->freeze.on = f.time;
+    sn->freeze.granted = f.time;
+    if (may_stop || f.unmap)
+        device_call_all(sn->device, freeze_now, &f);
     if (f.unmap)
         unmap_all(sn);
     call->reply.freeze.granted_us = (uint32_t)(f.time / 1000);
@@ -114,7 +98,7 @@ int mrs_freeze(struct session *sn, struct ctl_call *call)
 
 int mrs_thaw(struct session *sn, struct ctl_call *call)
 {
-    thaw_session(sn);
+    mrs_end_freeze(sn);
     return 0;
 }
 
@@ -137,6 +121,7 @@ int mr_remap(struct session *sn, struct ctl_call *call)
     struct object *o = object_get(sn, OBJ_MR, rq->handle);
     struct remap_call r;
     struct mem_region region;
+    void *mapping;
     int err;
 
     if (!o || !call->in_fds != !rq->pieces || rq->why >= CTL_MR_WHYS)
@@ -152,18 +137,19 @@ int mr_remap(struct session *sn, struct ctl_call *call)
     }
     /* Workers must not see a partial change. */
     region = r.mr->region;
-    err = mr_reach(sn, &region, call, rq->piece, rq->pieces, &r.mr->mapping);
-    r.mr->pieces = rq->pieces;
+    err = mr_reach(sn, &region, call, rq->piece, rq->pieces, &mapping);
     if (err == -EINPROGRESS)
         return err;
-    mr_set_why(r.mr, r.mr->mapping ? rq->why : CTL_MR_REFUSED);
-    if (!r.mr->mapping) {
+    mr_set_why(r.mr, mapping ? rq->why : CTL_MR_REFUSED);
+    if (!mapping) {
         mr_heat_start(r.mr);
         return 0;
     }
     r.direct = region.direct;
     device_call_all(sn->device, remap_now, &r);
-    sn->mrs_mapped++;
+    freeze_credit_stop(sn->rnic, sn->peer.uid);
+    r.mr->pieces = rq->pieces;
+    mr_set_mapping(r.mr, mapping);
     call->reply.remap.mapped = 1;
     return 0;
 }

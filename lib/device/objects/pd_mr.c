@@ -177,6 +177,20 @@ void mr_unmap(struct session *sn, void *mapping, struct mem_region *region, uint
     errands_post(sn->rnic->errands, &sn->peer, &d->e);
 }
 
+void mr_set_mapping(struct mr *mr, void *mapping)
+{
+    struct session *sn = mr->o.session;
+
+    if (mapping && !mr->mapping) {
+        LIST_INSERT_HEAD(&sn->mapped_mrs, mr, mapped);
+        sn->mrs_mapped++;
+    } else if (!mapping && mr->mapping) {
+        LIST_REMOVE(mr, mapped);
+        sn->mrs_mapped--;
+    }
+    mr->mapping = mapping;
+}
+
 void mr_set_why(struct mr *mr, uint32_t why)
 {
     struct session *sn = mr->o.session;
@@ -239,13 +253,14 @@ static int mr_create(struct session *sn, const struct ctl_reg_mr *rq,
     mr->pd = container_of(object_get(sn, OBJ_PD, rq->pd), struct pd, o);
     mr->uidx = rq->uidx;
     mr->region = *region;
-    mr->mapping = mapping;
     mr->pieces = map_pieces(rq);
+    mr_set_mapping(mr, mapping);
     mr_set_why(mr, mapping || !(rq->flags & CTL_MR_FD) ? rq->why : CTL_MR_REFUSED);
     mr_heat_start(mr);
     err = mr_publish(sn, mr);
     if (err) {
         sn->mrs_why[mr->why]--;
+        mr_set_mapping(mr, NULL);
         free(mr);
         return err;
     }
@@ -285,7 +300,6 @@ int mr_register(struct session *sn, struct ctl_call *call)
         return err;
     }
     mr->pd->o.refs++;
-    sn->mrs_mapped += mr->mapping != NULL;
     call->reply.reg_mr.handle = mr->o.handle;
     call->reply.reg_mr.lkey = call->reply.reg_mr.rkey = mr->region.key;
     call->reply.reg_mr.mapped = mr->mapping != NULL;
@@ -303,11 +317,11 @@ static void mr_free(struct object *o)
     struct mr *mr = container_of(o, struct mr, o);
     struct session *sn = o->session;
 
-    sn->mrs_mapped -= mr->mapping != NULL;
     sn->mrs_why[mr->why]--;
     mr_heat_stop(mr);
     if (mr->mapping)
         mr_unmap(sn, mr->mapping, &mr->region, mr->pieces);
+    mr_set_mapping(mr, NULL);
     mr->pd->o.refs--;
     object_destroy(o);
 }

@@ -21,8 +21,9 @@ struct mr {
     uint32_t why;    /* enum ctl_mr_why: why it is mapped, or copied */
     bool has_why;
     uint32_t uidx;
-    uint32_t hot_uses;  /* copies after which it is, or was, hot; 0: not counted so far */
-    LIST_ENTRY(mr) hot; /* while is_listed: among its session's hot regions */
+    uint32_t hot_uses;     /* copies after which it is, or was, hot; 0: not counted so far */
+    LIST_ENTRY(mr) mapped; /* while it has a mapping: among its session's mapped regions */
+    LIST_ENTRY(mr) hot;    /* while is_listed: among its session's hot regions */
     bool is_listed;
 };
 
@@ -44,12 +45,16 @@ void mr_set_why(struct mr *mr, uint32_t why);
  */
 int mr_reach(struct session *sn, struct mem_region *r, const struct ctl_call *call,
              const struct ctl_mr_piece *piece, unsigned n, void **mapping);
+/* Notes that the region is mapped, or with NULL that it is copied. */
+void mr_set_mapping(struct mr *mr, void *mapping);
 /* Frees a mapping that no worker uses any more, and clears r->direct. */
 void mr_unmap(struct session *sn, void *mapping, struct mem_region *r, uint32_t pieces);
 
 /* ---- mr_freeze.c: the application rearranges the memory behind its regions ---- */
 
 int mrs_freeze(struct session *sn, struct ctl_call *call);
+/* Ends a freeze, if there is one. */
+void mrs_end_freeze(struct session *sn);
 int mrs_thaw(struct session *sn, struct ctl_call *call);
 int mr_remap(struct session *sn, struct ctl_call *call);
 int uffd_get(struct session *sn, struct ctl_call *call);
