@@ -4,7 +4,9 @@
  * one by the batch path, the other by the general path, and must not differ.
  */
 #include "batch_kit.h"
+#include "bth.h"
 #include "encap_layout.h"
+#include "hdr_template.h"
 
 #define PSN      1001
 #define ID       1000 /* of frames */
@@ -444,6 +446,41 @@ static void test_address_is_removed(void **state)
     assert_int_equal(dropped(DROP_wrong_destination), 4);
 }
 
+static void add_sender(struct side *s)
+{
+    struct gid_entry sender = t.a.gids.entry[0];
+
+    gid_table_add(&s->gids, &sender);
+}
+
+/* A queue pair that is held sends to none. The reason for the drop names it only if an address of
+ * the receiving port sent the packet: another host may send to that number, too. */
+static void test_held(void **state)
+{
+    uint32_t number = qp_number(t.fast.qp);
+
+    engine_qp_hold(t.a.e, t.a.qp, true);
+    post(SQE_WRITE, 8, 3);
+    send_burst();
+    assert_int_equal(t.n, 3);
+    for (unsigned i = 0; i < t.n; i++)
+        assert_int_equal(bth_dest_qpn(hdr_bth(t.f[i].data)), QPN_NONE);
+    receive_burst();
+    assert_int_equal(dropped(DROP_unknown_qpn), 3);
+    assert_int_equal(dropped(DROP_sender_mismatch), 0);
+    add_sender(&t.fast);
+    add_sender(&t.slow);
+    receive_burst();
+    assert_int_equal(dropped(DROP_unknown_qpn), 3);
+    assert_int_equal(dropped(DROP_sender_mismatch), 3);
+    engine_qp_hold(t.a.e, t.a.qp, false);
+    post(SQE_WRITE, 8, 2);
+    send_burst();
+    assert_int_equal(t.n, 2);
+    for (unsigned i = 0; i < t.n; i++)
+        assert_int_equal(bth_dest_qpn(hdr_bth(t.f[i].data)), number);
+}
+
 static void test_error_state(void **state)
 {
     engine_qp_error(t.fast.e, t.fast.qp, 1);
@@ -473,6 +510,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_write_too_long, begin, end),
         cmocka_unit_test_setup_teardown(test_sniffer, begin, end),
         cmocka_unit_test_setup_teardown(test_address_is_removed, begin, end),
+        cmocka_unit_test_setup_teardown(test_held, begin, end),
         cmocka_unit_test_setup_teardown(test_error_state, begin, end),
     };
 
