@@ -22,6 +22,7 @@
 #include "objects/wq_object.h"
 #include "objects/xrcd.h"
 #include "show/show.h"
+#include "show/shown.h"
 
 static void read_comm(struct session *sn)
 {
@@ -73,6 +74,7 @@ struct session *session_create(struct rnic *r, const struct ucred *peer)
     sn->slabs.owner = sn;
     sn->peer = *peer;
     sn->async_fd = -1;
+    sn->shown.fd = -1;
     for (unsigned i = 0; i < OBJ_KINDS; i++)
         TAILQ_INIT(&sn->objects[i]);
     read_comm(sn);
@@ -116,6 +118,7 @@ bool session_close_some(struct session *sn)
         return true;
     mrs_end_freeze(sn);
     show_cancel(sn);
+    shown_end(sn);
     ctx_close(sn);
     walks_pass_session(sn->rnic, sn);
     TAILQ_REMOVE(&sn->rnic->sessions, sn, link);

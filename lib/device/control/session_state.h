@@ -58,7 +58,11 @@ struct session {
         bool posting;
         void (*run)(struct session *sn);
     } away;
-    int open_err;            /* of the errand that opens the space */
+    int open_err; /* of the errand that opens the space */
+    struct {
+        int fd; /* of the last answer to CTL_SHOW, or -1 */
+        uint64_t bytes;
+    } shown;
     bool reachable;          /* the kernel lets the daemon copy to and from the space */
     struct mr_reach reach;   /* of the errand for a region */
     LIST_HEAD(, mr) hot_mrs; /* not yet reported to the application */

@@ -15,6 +15,7 @@
 #include "control/session_state.h"
 #include "objects/walk.h"
 #include "show/show.h"
+#include "show/shown.h"
 
 /* Regions of a client that are listed; more are only counted. */
 #define MRS_LISTED 4096
@@ -198,7 +199,7 @@ char *rnic_show(struct rnic *r, uid_t viewer)
 static int job_create(struct session *sn, struct show_job **out)
 {
     struct show_job *j = calloc(1, sizeof(*j));
-    int fd = j ? memfd_create("uroce-show", MFD_CLOEXEC | MFD_ALLOW_SEALING) : -1;
+    int fd = j ? memfd_create("uroce-show", MFD_CLOEXEC) : -1;
     int err = !j ? -ENOMEM : fd < 0 ? -errno : 0;
 
     if (!err) {
@@ -240,19 +241,6 @@ void show_cancel(struct session *sn)
     job_free(j);
 }
 
-/* The answer is the file, from its beginning. */
-static int answer_file(FILE *f, struct ctl_call *call)
-{
-    long length = ftell(f);
-    int fd = fcntl(fileno(f), F_DUPFD_CLOEXEC, 0);
-
-    if (fd < 0)
-        return -errno;
-    call->out_fd[call->out_fds++] = fd;
-    call->reply.show.length = (uint64_t)length;
-    return lseek(fd, 0, SEEK_SET) ? -errno : 0;
-}
-
 /* In slices, or at once for a caller that cannot be asked again. */
 static int begin_request(struct session *sn)
 {
@@ -286,7 +274,7 @@ static int show_state(struct session *sn, struct ctl_call *call)
     j = sn->show;
     if (!j->done)
         return -EINPROGRESS;
-    err = j->err ? j->err : answer_file(j->out, call);
+    err = j->err ? j->err : shown_answer(sn, j->out, call);
     sn->show = NULL;
     job_free(j);
     return err;
@@ -295,12 +283,12 @@ static int show_state(struct session *sn, struct ctl_call *call)
 static int show_trace(struct session *sn, struct ctl_call *call)
 {
     char *text = rnic_show_trace(sn->rnic, sn->peer.uid);
-    int fd = text ? memfd_create("uroce-show", MFD_CLOEXEC | MFD_ALLOW_SEALING) : -1;
+    int fd = text ? memfd_create("uroce-show", MFD_CLOEXEC) : -1;
     FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
     int err = -ENOMEM;
 
     if (f && fputs(text, f) >= 0 && !fflush(f))
-        err = answer_file(f, call);
+        err = shown_answer(sn, f, call);
     if (f)
         fclose(f);
     else if (fd >= 0)

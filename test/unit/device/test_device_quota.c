@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "device_kit.h"
@@ -839,6 +840,63 @@ static void test_show(void **state)
     session_close(own.session);
 }
 
+/* The file of an answer, from a client that keeps it. */
+static int keep_answer(struct session *sn)
+{
+    struct ctl_call k = {0};
+
+    assert_int_equal(kit_call(sn, CTL_SHOW, &(struct ctl_msg){0}, &k, true), 0);
+    assert_int_equal(k.out_fds, 1);
+    return k.out_fd[0];
+}
+
+static uint64_t bytes_of(int fd)
+{
+    struct stat st;
+
+    assert_int_equal(fstat(fd, &st), 0);
+    return (uint64_t)st.st_blocks * 512;
+}
+
+/* A client that keeps all answers keeps the memory of one. */
+static void test_answers_are_charged(void **state)
+{
+    struct quota_limits limits = {0};
+    struct ctl_call k = {0};
+    struct session *sn;
+    uint64_t had;
+    int fd[2];
+
+    set_limits(&limits);
+    sn = connect_as(alice());
+    had = sn->account.used[QUOTA_MEMORY];
+    for (unsigned i = 0; i < 3; i++) {
+        fd[0] = keep_answer(sn);
+        assert_true(bytes_of(fd[0]) > 0);
+        assert_int_equal(sn->account.used[QUOTA_MEMORY], had + bytes_of(fd[0]));
+        fd[1] = keep_answer(sn);
+        assert_int_equal(bytes_of(fd[0]), 0);
+        assert_int_equal(sn->account.used[QUOTA_MEMORY], had + bytes_of(fd[1]));
+        close(fd[0]);
+        close(fd[1]);
+    }
+    fd[0] = keep_answer(sn);
+    session_close(sn);
+    assert_int_equal(bytes_of(fd[0]), 0);
+    close(fd[0]);
+    assert_all_returned();
+    limits.client[QUOTA_MEMORY] = had;
+    set_limits(&limits);
+    sn = connect_as(alice());
+    assert_int_equal(kit_call(sn, CTL_SHOW, &(struct ctl_msg){0}, &k, true), -ENOMEM);
+    assert_int_equal(k.out_fds, 0);
+    session_close(sn);
+    sn = connect_as(geteuid());
+    close(keep_answer(sn)); /* owners can look */
+    session_close(sn);
+    assert_all_returned();
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -858,6 +916,7 @@ int main(void)
         T(test_busy_queue_pair_is_charged),
         T(test_memory_is_bounded),
         T(test_show),
+        T(test_answers_are_charged),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
