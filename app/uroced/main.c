@@ -177,10 +177,18 @@ static int open_server(struct daemon *d)
     int err = 0;
 
     d->server = server_open(&sc, &err);
+    /* Root without CAP_CHOWN, as in a sandbox: the default group is dispensable. */
+    if (err == -EPERM && sc.group >= 0 && !d->config.group[0]) {
+        fprintf(stderr, "uroced: the socket is root's alone: without CAP_CHOWN it cannot have the "
+                        "group uroce\n");
+        sc.group = -1;
+        d->server = server_open(&sc, &err);
+    }
     if (err)
         fprintf(stderr, "uroced: %s: %s\n", d->config.socket,
                 err == -EADDRINUSE ? "another uroced serves there"
                 : err == -EEXIST   ? "exists and is not a socket"
+                : err == -EPERM    ? "the socket cannot have this group (CAP_CHOWN)"
                                    : strerror(-err));
     return err;
 }

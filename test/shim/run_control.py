@@ -13,6 +13,7 @@ import mmap
 import os
 import random
 import resource
+import shutil
 import signal
 import socket
 import stat
@@ -743,6 +744,17 @@ def permissions(daemon):
             own.stop()
 
 
+def group_without_rights(daemon):
+    """Root that may not give files away: a group that was asked for is an error."""
+    if os.geteuid() or not shutil.which("setpriv"):
+        return
+    path = os.path.join(kit.scratch_folder(), "uroce.sock")
+    result = subprocess.run(["setpriv", "--inh-caps=-chown", "--bounding-set=-chown", "--clear-groups", build.uroced, "--socket",
+                             path, "--group", "65534"], capture_output=True, text=True, timeout=20)
+    if result.returncode != 1 or "CAP_CHOWN" not in result.stderr or os.path.exists(path):
+        raise kit.Failure(f"status {result.returncode}: {result.stderr}")
+
+
 def another_user(daemon):
     """Programs of an unprivileged user over a daemon of root: their memory is reached by a descriptor of it."""
     if os.geteuid():
@@ -787,7 +799,8 @@ def main():
     kit.die_on_signals()
     build = kit.Build(parser.parse_args().build)
     tests = (framing, garbage, services, raw_packets, racing, deaf, killed, killed_with_child, shared_memory, holes, many,
-             used_again, out_of_descriptors, silent_files, second_daemon, command_line, permissions, another_user, asleep)
+             used_again, out_of_descriptors, silent_files, second_daemon, command_line, permissions, group_without_rights,
+             another_user, asleep)
     daemon = kit.Daemon(build, kit.scratch_folder(), arguments=("--loopback", "--workers", "2", "--mode", "0666"))
     daemon.unused = unused(daemon)
     report = kit.Tap(len(tests) + 1)
