@@ -8,11 +8,13 @@
  * the user that it is.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
 #include <infiniband/verbs.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -70,6 +72,22 @@ static void *take_qp(void)
     return ibv_create_qp(pd, &attr);
 }
 
+/* A MiB of a sealed memfd, which the daemon maps as long as it may. */
+static void *take_mapped(void)
+{
+    const size_t bytes = 1 << 20;
+    int fd = memfd_create("greedy", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    void *at;
+
+    if (fd < 0 || ftruncate(fd, (off_t)bytes) || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK))
+        return NULL;
+    at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (at == MAP_FAILED)
+        return NULL;
+    memset(at, 1, bytes);
+    return ibv_reg_mr(pd, at, bytes, IBV_ACCESS_LOCAL_WRITE);
+}
+
 static void *take_connection(void)
 {
     return ibv_open_device(device);
@@ -79,9 +97,16 @@ static const struct {
     const char *kind;
     void *(*take)(void);
 } kinds[] = {
-    {"pds", take_pd},           {"mrs", take_mr}, {"mws", take_mw},
-    {"channels", take_channel}, {"cqs", take_cq}, {"large_cqs", take_large_cq},
-    {"srqs", take_srq},         {"qps", take_qp}, {"connections", take_connection},
+    {"pds", take_pd},
+    {"mrs", take_mr},
+    {"mws", take_mw},
+    {"mapped", take_mapped},
+    {"channels", take_channel},
+    {"cqs", take_cq},
+    {"large_cqs", take_large_cq},
+    {"srqs", take_srq},
+    {"qps", take_qp},
+    {"connections", take_connection},
 };
 
 /* The daemon serves no program that may not be traced, as one is that changes its user. */

@@ -124,6 +124,19 @@ def limits_of_a_user():
     ended(daemon)
 
 
+def mapped_memory():
+    """Regions beyond the quota are copied."""
+    daemon = start("user.mapped_memory = 8M")
+    with Greedy(daemon, "mapped", USER, 5) as first, Greedy(daemon, "mapped", USER, 20) as second:
+        expect("regions", (first.count, second.count), (5, 20))
+        shown = row(daemon, USER, "mapped_memory")
+        expect("shown", (shown["used"], shown["limit"], shown["refused"]), (8 * MIB, 8 * MIB, 17))
+        mine = [(one["mrs_mapped"], one["mrs_copied"]) for one in daemon.show("clients") if one.get("device")]
+        expect("mapped and copied", sorted(mine), [(3, 17), (5, 0)])
+    kit.wait_until(lambda: not row(daemon, USER, "mapped_memory"), 10, "the end of all mappings")
+    ended(daemon)
+
+
 def mappings():
     """Without quotas, four such programs took all mappings that the daemon can have."""
     daemon = start("total.memory = 1000G")
@@ -199,6 +212,7 @@ def points():
     if os.geteuid():
         return
     yield "limits of a user", limits_of_a_user
+    yield "mapped memory of a user", mapped_memory
     yield "one user takes all mappings", mappings
     yield "one user in a control group of 64 MiB", small_group
 

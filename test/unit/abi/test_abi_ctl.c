@@ -2,6 +2,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -181,6 +182,78 @@ static void test_peer_gone(void **state)
     assert_int_equal(ctl_recv(-1, &m, NULL, &nfds, 0), -EBADF);
 }
 
+/* Sends a request and returns ctl_request's result; the reply is in *m. */
+static int ask(struct ctl_msg *m)
+{
+    int fds[CTL_MAX_FDS], err;
+    unsigned nfds = 99;
+
+    *m = good;
+    m->type = CTL_ALLOC_PD;
+    err = ctl_request(sock[1], m, NULL, 0, fds, &nfds);
+    assert_int_equal(nfds, 0);
+    return err;
+}
+
+/* A reply has the request's type and seq; all else ends the connection. */
+static void test_request(void **state)
+{
+    struct ctl_msg reply = good, m;
+    unsigned before = open_fds();
+
+    reply.type = CTL_ALLOC_PD;
+    reply.status = -EINVAL;
+    assert_int_equal(ctl_send(sock[0], &reply, NULL, 0, 0), 0);
+    assert_int_equal(ask(&m), 0);
+    assert_int_equal(m.status, -EINVAL);
+    reply.seq++;
+    assert_int_equal(ctl_send(sock[0], &reply, some_fds, 2, 0), 0);
+    assert_int_equal(ask(&m), -EPROTO);
+    reply = good;
+    assert_int_equal(ctl_send(sock[0], &reply, NULL, 0, 0), 0);
+    assert_int_equal(ask(&m), -EPROTO);
+    reply.seq = 0;
+    reply.status = -EINVAL;
+    assert_int_equal(ctl_send(sock[0], &reply, NULL, 0, 0), 0);
+    assert_int_equal(ask(&m), -EPROTO);
+    assert_int_equal(open_fds(), before);
+}
+
+static const struct ctl_msg refusal = {
+    .magic = CTL_MAGIC, .version = CTL_VERSION, .status = -ENOMEM};
+
+/* The daemon refuses a connection: it closes it when a request is there, and leaves that unread. */
+static void *refuse(void *arg)
+{
+    char byte;
+
+    recv(sock[0], &byte, 1, MSG_PEEK);
+    ctl_send(sock[0], &refusal, NULL, 0, 0);
+    close(sock[0]);
+    return NULL;
+}
+
+/* The kernel reports the reset before the message, unless the client reads in between. */
+static void test_request_refused(void **state)
+{
+    struct ctl_msg m;
+
+    for (unsigned i = 0; i < 100; i++) {
+        pthread_t thread;
+
+        assert_int_equal(pthread_create(&thread, NULL, refuse, NULL), 0);
+        assert_int_equal(ask(&m), -ENOMEM);
+        pthread_join(thread, NULL);
+        close(sock[1]);
+        assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sock), 0);
+    }
+    /* It is closed before the request. */
+    assert_int_equal(ctl_send(sock[0], &refusal, NULL, 0, 0), 0);
+    close(sock[0]);
+    assert_int_equal(ask(&m), -ENOMEM);
+    assert_int_equal(ask(&m), -ECONNRESET);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -190,6 +263,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_credentials_leave_room, setup, teardown),
         cmocka_unit_test_setup_teardown(test_nothing_there, setup, teardown),
         cmocka_unit_test_setup_teardown(test_peer_gone, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_request, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_request_refused, setup, teardown),
     };
 
     return cmocka_run_group_tests_name("abi_ctl", tests, NULL, NULL);
