@@ -19,6 +19,8 @@ struct event_source {
 /* NULL and *err, a negative errno. */
 struct event_loop *event_loop_create(int *err);
 void event_loop_destroy(struct event_loop *l);
+/* Readable while a descriptor of the loop is ready: another loop may watch it. */
+int event_loop_fd(const struct event_loop *l);
 
 /* Watches s->fd for events (level-triggered). Adding again changes the events. 0 or a
  * negative errno. */

@@ -25,6 +25,7 @@ struct connection {
     struct connections *all;
     struct session *session;
     struct ucred peer;
+    struct turn *turn; /* NULL: the server's loop, when descriptors are scarce */
     struct event_source socket;
     struct event_source process; /* pidfd, or fd -1 */
     bool parked;  /* the request below waits for the network; until then no other is read */
@@ -49,6 +50,11 @@ time_t monotonic_seconds(void)
 }
 
 /* ---- connections ---- */
+
+static struct event_loop *loop_of(const struct connection *cn)
+{
+    return cn->turn ? cn->turn->loop : cn->all->loop;
+}
 
 /* Those of the daemon's own files. */
 static void close_fds(int *fd, unsigned *n)
@@ -83,6 +89,8 @@ static void connection_free(struct connection *cn)
     errands_close(cs->rnic->errands, &cn->peer, cn->socket.fd);
     if (cn->process.fd >= 0)
         close(cn->process.fd);
+    if (cn->turn)
+        turn_put(cn->turn);
     TAILQ_REMOVE(&cs->list, cn, link);
     if (!--cs->count)
         cs->idle_since = monotonic_seconds();
@@ -117,10 +125,8 @@ static bool is_busy(const struct connection *cn)
 /* At once, unless a request runs on another thread. */
 static void connection_close(struct connection *cn)
 {
-    struct connections *cs = cn->all;
-
-    event_loop_remove(cs->loop, &cn->socket);
-    event_loop_remove(cs->loop, &cn->process);
+    event_loop_remove(loop_of(cn), &cn->socket);
+    event_loop_remove(loop_of(cn), &cn->process);
     cn->closing = true;
     if (is_busy(cn))
         set_waiting(cn, true);
@@ -145,7 +151,7 @@ static void send_refusal(struct connection *cn, const struct ctl_msg *request, i
 static int answer_request(struct connection *cn)
 {
     struct ctl_call call = {.request = &cn->request, .in_fd = cn->fd, .in_fds = cn->fds};
-    struct event_loop *loop = cn->all->loop;
+    struct event_loop *loop = loop_of(cn);
     bool was_parked = cn->parked;
     int err;
 
@@ -246,7 +252,7 @@ static void drop_done(struct errand *e)
     if (cn->drop_status != -EINVAL)
         send_refusal(cn, &cn->request, cn->drop_status);
     else if (!ctl_send(cn->socket.fd, &reply, NULL, 0, MSG_DONTWAIT) &&
-             !event_loop_add(cn->all->loop, &cn->socket, EPOLLIN))
+             !event_loop_add(loop_of(cn), &cn->socket, EPOLLIN))
         return;
     connection_close(cn);
 }
@@ -254,7 +260,7 @@ static void drop_done(struct errand *e)
 /* Then answers with the status, and closes the connection unless that is -EINVAL. */
 static void drop_message(struct connection *cn, int status)
 {
-    event_loop_remove(cn->all->loop, &cn->socket);
+    event_loop_remove(loop_of(cn), &cn->socket);
     cn->is_dropping = true;
     cn->drop_status = status;
     cn->drop = (struct errand){.run = run_drop, .done = drop_done};
@@ -328,7 +334,7 @@ static void on_process(struct event_source *source, uint32_t events)
         connection_close(cn);
         return;
     }
-    event_loop_remove(cn->all->loop, source);
+    event_loop_remove(loop_of(cn), source);
     close(source->fd);
     source->fd = -1;
 }
@@ -362,9 +368,11 @@ int connection_open(struct connections *cs, int fd)
     TAILQ_INSERT_TAIL(&cs->list, cn, link);
     cs->count++;
     cn->session = session_create(cs->rnic, &peer);
-    err = cn->session ? event_loop_add(cs->loop, &cn->socket, EPOLLIN) : -ENOMEM;
+    if (cn->session)
+        cn->turn = turn_get(&cs->turns, cs->loop, &peer);
+    err = cn->session ? event_loop_add(loop_of(cn), &cn->socket, EPOLLIN) : -ENOMEM;
     if (!err && cn->process.fd >= 0)
-        err = event_loop_add(cs->loop, &cn->process, EPOLLIN);
+        err = event_loop_add(loop_of(cn), &cn->process, EPOLLIN);
     if (!cn->session)
         send_refusal(cn, &cn->request, err);
     if (err)
@@ -375,6 +383,7 @@ int connection_open(struct connections *cs, int fd)
 void connections_init(struct connections *cs, struct rnic *rnic, struct event_loop *loop)
 {
     *cs = (struct connections){.rnic = rnic, .loop = loop, .idle_since = monotonic_seconds()};
+    LIST_INIT(&cs->turns);
     TAILQ_INIT(&cs->list);
     TAILQ_INIT(&cs->waiting);
     reserve_fds(cs);

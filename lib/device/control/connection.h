@@ -9,6 +9,8 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include "control/turn.h"
+
 struct connection;
 struct event_loop;
 struct rnic;
@@ -17,6 +19,7 @@ struct connections {
     struct rnic *rnic;
     struct event_loop *loop;
     TAILQ_HEAD(, connection) list, waiting; /* all; those that are parked, or closing */
+    struct turn_list turns;
     unsigned count;
     time_t idle_since;      /* when the last one ended */
     struct rlimit fd_limit; /* that a message's descriptors may use; see reserve_fds */

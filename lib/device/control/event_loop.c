@@ -36,6 +36,11 @@ void event_loop_destroy(struct event_loop *l)
     free(l);
 }
 
+int event_loop_fd(const struct event_loop *l)
+{
+    return l->fd;
+}
+
 int event_loop_add(struct event_loop *l, struct event_source *s, uint32_t events)
 {
     struct epoll_event ev = {.events = events, .data.ptr = s};
