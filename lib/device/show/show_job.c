@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "control/errand.h"
 #include "control/permission.h"
 #include "control/session_state.h"
 #include "objects/walk.h"
@@ -220,9 +221,15 @@ static int job_create(struct session *sn, struct show_job **out)
     return 0;
 }
 
+/* The file may be large, and the application may not have it: it is freed with its last descriptor.
+ */
 static void job_free(struct show_job *j)
 {
+    int fd = fcntl(fileno(j->out), F_DUPFD_CLOEXEC, 0);
+
     fclose(j->out);
+    if (fd >= 0)
+        errands_close(j->rnic->errands, &j->sn->peer, fd);
     free(j);
 }
 
