@@ -1,0 +1,262 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""How long a program waits for the daemon while another one does its worst. TAP.
+
+usage: run_isolation.py --build DIR [--full] [--only NAME]...
+
+Beside each attack a victim connects, opens the device and allocates a protection domain, again and again. The point fails when
+the victim waits longer than LIMIT_MS at the 99th percentile. The daemon and the victim have priority over other processes, so that
+their waiting for a processor is not counted. --full takes the numbers of doc/isolation.md."""
+import argparse
+import fcntl
+import gc
+import mmap
+import os
+import signal
+import struct
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
+import run_control as control
+import silent_fuse
+import uroce_kit as kit
+from run_control import Client
+
+LIMIT_MS = 10
+SETTLE_SECONDS = 0.3
+WINDOW = 32  # requests that an attacker sends before it reads the replies
+
+full = False
+
+
+def number(short, long):
+    return long if full else short
+
+
+# ---- the victim ----
+
+
+def visit(daemon):
+    """Milliseconds for the connection and the device, and for the protection domain."""
+    start = time.perf_counter()
+    client = Client(daemon)
+    opened = time.perf_counter()
+    client.handle(control.ALLOC_PD)
+    done = time.perf_counter()
+    client.close()
+    return (opened - start) * 1000, (done - opened) * 1000
+
+
+def at(values, share):
+    values = sorted(values)
+    return values[min(len(values) - 1, int(len(values) * share))]
+
+
+def measure(daemon, attack_ends, seconds):
+    """Waits while the attack lasts, and for SETTLE_SECONDS after, but at most for these seconds."""
+    opens, calls, ended = [], [], None
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        opened, called = visit(daemon)
+        opens.append(opened)
+        calls.append(called)
+        if ended is None and attack_ends():
+            ended = time.monotonic()
+        if ended is not None and time.monotonic() > ended + SETTLE_SECONDS:
+            break
+        time.sleep(0.002)
+    return opens, calls
+
+
+# ---- attackers: each runs in a process of its own, until it returns or is killed ----
+
+
+def pipelined(client, messages):
+    waiting = 0
+    for data in messages:
+        client.send(data)
+        waiting += 1
+        if waiting == WINDOW:
+            client.receive()
+            waiting -= 1
+    while waiting:
+        client.receive()
+        waiting -= 1
+
+
+def windows(daemon):
+    """ends with very many memory windows"""
+    client = Client(daemon)
+    pd = client.handle(control.ALLOC_PD)
+    one = control.message(control.ALLOC_MW, struct.pack("<II", pd, 2))
+    pipelined(client, (one for _ in range(number(10000, 300000))))
+
+
+def connections(daemon):
+    """makes very many connections, and ends"""
+    clients = [Client(daemon) for _ in range(number(300, 2000))]
+    return clients
+
+
+def show(daemon):
+    """asks for the state of very many queue pairs, again and again"""
+    client = Client(daemon)
+    pd, cq = client.handle(control.ALLOC_PD), client.create_cq()
+    one = control.message(control.CREATE_QP, control.qp_request(pd, cq, cq, control.RC, caps=(1, 1, 1, 1, 0)))
+    pipelined(client, (one for _ in range(number(3000, 100000))))
+    for _ in range(number(3, 5)):
+        client.must(control.SHOW)
+
+
+def regions(daemon):
+    """registers and deregisters a large memfd again and again"""
+    length = number(64 << 20, 1 << 30)
+    fd = os.memfd_create("large", os.MFD_ALLOW_SEALING)
+    os.truncate(fd, length)
+    memory = mmap.mmap(fd, length)
+    for offset in range(0, length, 4096):
+        memory[offset] = 1
+    fcntl.fcntl(fd, 1033, 2)  # F_ADD_SEALS: F_SEAL_SHRINK
+    client = Client(daemon)
+    pd = client.handle(control.ALLOC_PD)
+    body = struct.pack("<IIQQQIIQ", pd, 1, 1 << 30, length, 1 << 30, 1, 1, 0)
+    end = time.monotonic() + number(1, 5)
+    while time.monotonic() < end:
+        reply = client.must(control.REG_MR, body, [fd])
+        handle, mapped = struct.unpack_from("<I8xI", reply, 48)
+        if not mapped:
+            raise kit.Failure("it is not mapped")
+        client.must(control.DEREG_MR, struct.pack("<I", handle))
+
+
+def freezes(daemon):
+    """freezes its memory by ten connections, again and again"""
+    clients = [Client(daemon) for _ in range(10)]
+    end = time.monotonic() + number(1, 5)
+    while time.monotonic() < end:
+        for client in clients:
+            client.send(control.message(control.FREEZE_MRS, struct.pack("<I", 0)))
+        for client in clients:
+            client.receive()
+
+
+system = None
+
+
+def silent_memory(daemon):
+    """registers memory of a file system that does not answer"""
+    client = Client(daemon)
+    client.reg_mr(client.handle(control.ALLOC_PD), silent_fuse.map_file(system.open(), 4096), 4096)
+    time.sleep(number(0.5, 3))
+
+
+def silent_descriptors(daemon):
+    """passes descriptors of a file system that does not answer"""
+    fd = system.open()
+    region = struct.pack("<IIQQQIIQ", 1, 0, 4096, 4096, 4096, 1, 0, 0)
+    for kind, body, count in ((control.REG_MR, region, 1), (control.OPEN_XRCD, struct.pack("<I", os.O_CREAT), 1),
+                              (control.REG_MR, region, 5), (control.QUERY_DEVICE, b"", 200)) * 4:
+        Client(daemon, opened=False).send(control.message(kind, body), [fd] * count)
+    time.sleep(number(0.5, 3))
+
+
+def held_queues(daemon):
+    """holds the lock of a queue's memory while it destroys the queue"""
+    client = Client(daemon)
+    reply = client.must(control.CREATE_CQ, struct.pack("<III", 65536, 0, 0))
+    slab = os.dup(client.fds[0])
+    silent = silent_fuse.map_file(system.open(), 4096)
+    write = silent_fuse.libc.write
+    write.argtypes = (silent_fuse.ctypes.c_int, silent_fuse.ctypes.c_void_p, silent_fuse.ctypes.c_size_t)
+    threading.Thread(target=lambda: write(slab, silent, 4096), daemon=True).start()
+    time.sleep(0.1)
+    client.must(control.DESTROY_CQ, struct.pack("<IIQ", struct.unpack_from("<I", reply, 12)[0], 0, 0))
+    time.sleep(number(0.5, 3))
+
+
+SILENT = (silent_memory, silent_descriptors, held_queues)
+ATTACKS = (windows, connections, show, regions, freezes) + SILENT
+
+
+def start(daemon, attack):
+    """The attacker's process; it is killed where it stands when it is done, as the end is a part of some attacks."""
+    pid = os.fork()
+    if not pid:
+        status = 1
+        try:
+            os.setpriority(os.PRIO_PROCESS, 0, 0)
+            kept = attack(daemon)
+            status = 0
+            del kept
+        except BaseException as failure:
+            print(f"# {attack.__name__}: {failure!r}", flush=True)
+        finally:
+            if not status:
+                os.kill(os.getpid(), signal.SIGKILL)
+            os._exit(status)
+    return pid
+
+
+def run(daemon, attack):
+    global system
+    if attack in SILENT:
+        if not silent_fuse.available():
+            return
+        system = silent_fuse.SilentSystem()
+    pid = start(daemon, attack) if attack else None
+    end, status = time.monotonic() + 1, []
+
+    def ended():
+        if not pid:
+            return time.monotonic() > end
+        # A process that closes a silent file cannot end, but it has been killed.
+        if not status and os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            status.append(os.waitpid(pid, 0)[1])
+        with open(f"/proc/{pid}/status") if not status else open(os.devnull) as file:
+            state = file.read()
+        return bool(status) or "ShdPnd:\t0000000000000100" in state or "State:\tZ" in state
+
+    try:
+        opens, calls = measure(daemon, ended, 120)
+    finally:
+        if attack in SILENT:
+            system.end()
+        if pid and not status:
+            os.kill(pid, signal.SIGKILL)
+            status.append(os.waitpid(pid, 0)[1])
+    print(f"# {attack.__name__ if attack else 'nothing'}: {len(opens)} visits; open: median {at(opens, 0.5):.2f}, "
+          f"p99 {at(opens, 0.99):.2f}, most {max(opens):.2f} ms; call: median {at(calls, 0.5):.3f}, "
+          f"p99 {at(calls, 0.99):.2f}, most {max(calls):.2f} ms", flush=True)
+    if pid and status[0] != signal.SIGKILL:
+        raise kit.Failure(f"the attack failed: status {status[0]}")
+    if at(opens, 0.99) > LIMIT_MS or at(calls, 0.99) > LIMIT_MS:
+        raise kit.Failure(f"the victim waits for more than {LIMIT_MS} ms")
+
+
+def main():
+    global full
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", required=True)
+    parser.add_argument("--full", action="store_true")
+    parser.add_argument("--only", action="append")
+    options = parser.parse_args()
+    full = options.full
+    kit.die_on_signals()
+    gc.disable()
+    daemon = kit.Daemon(kit.Build(options.build), kit.scratch_folder(), arguments=("--loopback",))
+    if os.geteuid() == 0:
+        for thread in os.listdir(f"/proc/{daemon.process.pid}/task"):
+            os.setpriority(os.PRIO_PROCESS, int(thread), -20)
+        os.setpriority(os.PRIO_PROCESS, 0, -20)
+    attacks = [a for a in (None, *ATTACKS) if not options.only or (a and a.__name__ in options.only)]
+    report = kit.Tap(len(attacks))
+    for attack in attacks:
+        report.point(attack.__name__.replace("_", "-") if attack else "nothing", lambda a=attack: run(daemon, a))
+    daemon.stop()
+    return 1 if report.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
