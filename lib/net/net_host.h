@@ -45,6 +45,14 @@ struct net_path {
 
 /* The host calls all of them from within a call of its own, in a state in which it may be called.
  */
+/* A RoCE packet of the host that a router quotes in its report that the packet was too big. */
+struct net_quote {
+    union gid src, dst;
+    uint32_t mtu;        /* that the router reports, in the range that the host accepts */
+    const uint8_t *roce; /* what follows the UDP header, as far as it is quoted */
+    uint32_t len;        /* of that */
+};
+
 struct net_host_ops {
     /* Sends a whole Ethernet frame (tag and all); it is copied before this returns. */
     void (*send)(void *ctx, const uint8_t *frame, uint32_t len);
@@ -58,6 +66,9 @@ struct net_host_ops {
      * The host answers later claims by other hosts (RFC 5227 2.4 (c), every 10 s at most), counts
      * them as conflicts, and keeps the address. */
     void (*address_state)(void *ctx, const struct net_address *a, enum net_address_state state);
+    /* A report of a packet too big; the quote is valid during the call. Whether it is believed
+     * decides net_host_learn_pmtu. NULL: all are believed. */
+    void (*too_big)(void *ctx, const struct net_quote *quote);
 };
 
 struct net_host_config {
@@ -162,6 +173,10 @@ enum net_neighbour_state {
     NET_FAILED,
     NET_STATIC,
 };
+
+/* A report of a packet to dst that was too big is believed: the path MTU is at most mtu for ten
+ * minutes. */
+void net_host_learn_pmtu(struct net_host *h, const union gid *dst, uint32_t mtu, ns_t now);
 
 /* Calls visit for each neighbour (route, group, learned path MTU); visit must not change anything.
  * mac of a neighbour that never answered: zero. via of a connected route: 0.0.0.0 or ::. */

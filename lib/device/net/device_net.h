@@ -8,11 +8,22 @@
 
 #include "event_loop.h"
 #include "net_host.h"
+#include "objects/walk.h"
 #include "slow_path.h"
 
 struct device;
 struct port_address;
 struct port_config;
+
+/* A router's report of a packet that was too big, while it is judged: too_big.c. */
+struct net_report {
+    struct event_job job;
+    bool active;
+    ns_t judged; /* when the last one came */
+    union gid src, dst;
+    uint32_t mtu, dest_qpn, psn; /* of the quoted packet */
+    struct walk walk;
+};
 
 struct device_net {
     struct net_host *host;
@@ -20,6 +31,7 @@ struct device_net {
     bool isolated; /* frames reach no other port, so there are no neighbours */
     bool detect;   /* duplicates of its addresses are detected */
     struct event_source frames, timer, link, exception; /* fd -1: none */
+    struct net_report report;
     bool link_up;
     bool link_polled;        /* link is a timer */
     uint64_t exception_lost; /* frames that the kernel did not accept */
@@ -70,6 +82,12 @@ void net_arm_timer(struct device *d);
  */
 int net_resolve(struct device *d, const struct gid_entry *source, const union gid *dgid,
                 struct net_path *path);
+
+/* ---- too_big.c ---- */
+
+/* The host's callback: ctx is the device. */
+void net_too_big(void *ctx, const struct net_quote *quote);
+void net_too_big_cancel(struct device *d);
 
 /* ---- net_group.c ---- */
 

@@ -46,6 +46,7 @@ static const struct net_host_ops host_ops = {
     .resolved = on_resolved,
     .moved = on_moved,
     .address_state = on_address_state,
+    .too_big = net_too_big,
 };
 
 /* ---- addresses ---- */
@@ -152,6 +153,7 @@ void net_close(struct device *d)
 {
     struct device_net *n = &d->net;
 
+    net_too_big_cancel(d);
     net_events_close(d);
     if (!n->host)
         return;

@@ -298,6 +298,11 @@ void net_host_each_group(const struct net_host *h, void *ctx,
     }
 }
 
+void net_host_learn_pmtu(struct net_host *h, const union gid *dst, uint32_t mtu, ns_t now)
+{
+    pmtu_learn(&h->pmtus, dst, mtu, now);
+}
+
 void net_host_each_pmtu(const struct net_host *h, void *ctx,
                         void (*visit)(void *ctx, const union gid *dst, uint32_t mtu))
 {

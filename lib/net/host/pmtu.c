@@ -45,8 +45,7 @@ static struct learned_pmtu *add_pmtu(struct pmtu_table *t, const union gid *dst)
 }
 
 /* A message never raises a path MTU; only expiry does. */
-static enum inet_verdict learn_pmtu(struct pmtu_table *t, const union gid *dst, uint32_t mtu,
-                                    ns_t now)
+enum inet_verdict pmtu_learn(struct pmtu_table *t, const union gid *dst, uint32_t mtu, ns_t now)
 {
     struct learned_pmtu *p;
 
@@ -124,6 +123,25 @@ static bool quotes_ours_ipv6(const struct inet_rx *rx, union gid *dst)
     return !memcmp(ip + 8, rx->dst.raw, 16) && inet_is_unicast(dst) && !gid_is_ipv4(dst);
 }
 
+/* The owner of the host judges the report, if it wants to. */
+static enum inet_verdict report(struct pmtu_table *t, const struct inet_rx *rx, uint32_t header,
+                                const union gid *dst, uint32_t mtu, ns_t now)
+{
+    const struct net_host_config *cfg = &t->port->cfg;
+    uint32_t before = ICMP_LEN + header + UDP_LEN;
+    struct net_quote quote = {.src = rx->dst,
+                              .dst = *dst,
+                              .mtu = mtu,
+                              .roce = rx->data + before,
+                              .len = rx->len - before};
+
+    if (!cfg->ops->too_big)
+        return pmtu_learn(t, dst, mtu, now);
+    if (mtu < cfg->mtu)
+        cfg->ops->too_big(cfg->ctx, &quote);
+    return INET_OK;
+}
+
 enum inet_verdict pmtu_unreachable_rx(struct pmtu_table *t, const struct inet_rx *rx, ns_t now)
 {
     uint32_t mtu = get_be16(rx->data + 6);
@@ -139,7 +157,7 @@ enum inet_verdict pmtu_unreachable_rx(struct pmtu_table *t, const struct inet_rx
     if (!mtu)
         mtu = plateau_below(min_of(get_be16(rx->data + ICMP_LEN + 2), t->port->cfg.mtu));
     /* An attacker would report a lower one to slow the host down. */
-    return learn_pmtu(t, &dst, max_of(mtu, (uint32_t)PMTU_MIN_IPV4), now);
+    return report(t, rx, IPV4_LEN, &dst, max_of(mtu, (uint32_t)PMTU_MIN_IPV4), now);
 }
 
 enum inet_verdict pmtu_too_big_rx(struct pmtu_table *t, const struct inet_rx *rx, ns_t now)
@@ -151,5 +169,5 @@ enum inet_verdict pmtu_too_big_rx(struct pmtu_table *t, const struct inet_rx *rx
     if (!address_is_usable(t->addresses, &rx->dst, rx->vlan) || !quotes_ours_ipv6(rx, &dst) ||
         mtu < PMTU_MIN_IPV6) /* RFC 8201 4: such a message is discarded */
         return INET_IGNORED;
-    return learn_pmtu(t, &dst, mtu, now);
+    return report(t, rx, IPV6_LEN, &dst, mtu, now);
 }

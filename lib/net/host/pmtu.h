@@ -26,6 +26,9 @@ struct pmtu_table {
 enum inet_verdict pmtu_unreachable_rx(struct pmtu_table *t, const struct inet_rx *rx, ns_t now);
 enum inet_verdict pmtu_too_big_rx(struct pmtu_table *t, const struct inet_rx *rx, ns_t now);
 
+/* Lowers the MTU to dst for a while. */
+enum inet_verdict pmtu_learn(struct pmtu_table *t, const union gid *dst, uint32_t mtu, ns_t now);
+
 /* The MTU to dst: the port's, or less. */
 uint32_t pmtu_of(const struct pmtu_table *t, const union gid *dst, ns_t now);
 

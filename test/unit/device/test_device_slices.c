@@ -310,12 +310,74 @@ static void test_show(void **state)
     rnic_destroy(r);
 }
 
+/* ---- reports of packets too big: believed when they quote what a queue pair has sent ---- */
+
+static void count_pmtu(void *ctx, const union gid *dst, uint32_t mtu)
+{
+    assert_int_equal(mtu, 1500);
+    ++*(unsigned *)ctx;
+}
+
+static ns_t fake_time = NS_PER_SEC;
+
+static ns_t fake_clock(void)
+{
+    return fake_time;
+}
+
+static unsigned learned(struct device *d, uint32_t dest_qpn, uint32_t psn, uint32_t len,
+                        const union gid *dst)
+{
+    uint8_t bth[12] = {
+        [5] = (uint8_t)(dest_qpn >> 16), [6] = (uint8_t)(dest_qpn >> 8), [7] = (uint8_t)dest_qpn,
+        [9] = (uint8_t)(psn >> 16),      [10] = (uint8_t)(psn >> 8),     [11] = (uint8_t)psn};
+    struct net_quote quote = {
+        .src = d->gids.entry[0].gid, .dst = *dst, .mtu = 1500, .roce = bth, .len = len};
+    unsigned n = 0;
+
+    fake_time += NS_PER_SEC;
+    net_too_big(d, &quote);
+    while (event_loop_step(loop, 0)) {
+    }
+    net_host_each_pmtu(d->net.host, &n, count_pmtu);
+    return n;
+}
+
+static void test_too_big(void **state)
+{
+    struct rnic *r = kit_rnic(loop, fake_clock);
+    struct qp_attr attr;
+    struct app_qp qa, qb;
+    struct app_cq cq;
+    struct device *d;
+    union gid gid;
+    uint32_t psn;
+
+    app_open(&app, r);
+    d = app.session->device;
+    gid = d->gids.entry[0].gid;
+    app_cq(&app, &cq, 16);
+    app_qp(&app, &qa, QPT_RC, &cq, 0, 0);
+    app_qp(&app, &qb, QPT_RC, &cq, 0, 0);
+    app_ready(&qa, qb.qpn, 3);
+    qp_object_attr(qp_object_get(app.session, qa.qpn), &attr);
+    psn = attr.sq_psn - 1;
+    assert_int_equal(learned(d, qb.qpn, psn, 11, &gid), 0);            /* too little is quoted */
+    assert_int_equal(learned(d, qb.qpn ^ 1, psn, 12, &gid), 0);        /* another queue pair */
+    assert_int_equal(learned(d, qb.qpn, psn ^ 1u << 23, 12, &gid), 0); /* an old packet */
+    assert_int_equal(learned(d, qb.qpn, psn, 12, &d->gids.entry[1].gid), 0);
+    assert_int_equal(learned(d, qb.qpn, psn, 12, &gid), 1);
+    app_close(&app);
+    rnic_destroy(r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_jobs, setup, teardown),
         cmocka_unit_test_setup_teardown(test_unread_events, setup, teardown),
         cmocka_unit_test_setup_teardown(test_show, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_too_big, setup, teardown),
         cmocka_unit_test_setup_teardown(test_end, setup, teardown),
     };
 
