@@ -64,6 +64,22 @@ static int open_either(struct space *s, const struct ucred *peer, const struct m
     return mem_copy_space_init(&s->copy, peer->pid);
 }
 
+static struct mem_life *life_of(struct space *s)
+{
+    return s->is_pinned ? &s->pinned.life : &s->copy.life;
+}
+
+/* A call to an application's memory that has waited for longer than the application lived is over,
+ * or there was none. */
+static void space_end(struct mem_life *life)
+{
+    struct space *s = life->space;
+
+    if (s->is_pinned)
+        mem_pinned_space_close(&s->pinned);
+    free(s);
+}
+
 static void *space_open(const struct ucred *peer, const struct mem_backend **copy, int *err)
 {
     struct space *s = calloc(1, sizeof(*s));
@@ -73,6 +89,9 @@ static void *space_open(const struct ucred *peer, const struct mem_backend **cop
         free(s);
         return NULL;
     }
+    life_of(s)->end = space_end;
+    life_of(s)->space = s;
+    life_of(s)->user = (int)peer->uid;
     return s;
 }
 
@@ -96,11 +115,7 @@ static void space_gone(void *space)
 
 static void space_close(void *space)
 {
-    struct space *s = space;
-
-    if (s->is_pinned)
-        mem_pinned_space_close(&s->pinned);
-    free(s);
+    mem_life_release(life_of(space));
 }
 
 static int count_pieces(struct space *s, unsigned n)

@@ -83,10 +83,48 @@ static void copy_out(void *arg, struct mem_io *io, unsigned n)
     ranges_transfer(space, &space->freeze, &space->heat, io, n, call_kernel, true);
 }
 
-static int copy_atomic(void *space, struct mem_region *mr, uint64_t addr, enum mem_atomic_op op,
+static int copy_atomic(void *arg, struct mem_region *mr, uint64_t addr, enum mem_atomic_op op,
                        uint64_t swap_add, uint64_t compare, uint64_t *old)
 {
-    return mem_copied_atomic(&mem_copy_backend, space, mr, addr, op, swap_add, compare, old);
+    struct mem_copy_space *space = arg;
+
+    return mem_copied_atomic(&mem_copy_backend, space, &space->life.atomics, mr, addr, op, swap_add,
+                             compare, old);
+}
+
+static void hold_space(void *arg)
+{
+    struct mem_copy_space *space = arg;
+
+    mem_life_hold(&space->life);
+}
+
+static void release_space(void *arg)
+{
+    struct mem_copy_space *space = arg;
+
+    mem_life_release(&space->life);
+}
+
+static bool space_waits(const void *arg)
+{
+    const struct mem_copy_space *space = arg;
+
+    return mem_life_waits(&space->life);
+}
+
+static int pid_of(const void *arg)
+{
+    const struct mem_copy_space *space = arg;
+
+    return space->pid;
+}
+
+static int user_of(const void *arg)
+{
+    const struct mem_copy_space *space = arg;
+
+    return space->life.user;
 }
 
 const struct mem_backend mem_copy_backend = {
@@ -94,6 +132,11 @@ const struct mem_backend mem_copy_backend = {
     .copy_in = copy_in,
     .copy_out = copy_out,
     .atomic = copy_atomic,
+    .hold = hold_space,
+    .release = release_space,
+    .waits = space_waits,
+    .pid = pid_of,
+    .user = user_of,
 };
 
 int mem_copy_space_init(struct mem_copy_space *space, pid_t pid)
@@ -104,6 +147,7 @@ int mem_copy_space_init(struct mem_copy_space *space, pid_t pid)
     atomic_init(&space->gone, false);
     space->freeze = (struct mem_freeze){0};
     space->heat = (struct mem_heat){0};
+    mem_life_begin(&space->life);
     atomic_init(&space->faults, 0);
     atomic_init(&space->denied, 0);
     return 0;

@@ -18,6 +18,7 @@
 
 #include "freeze.h"
 #include "heat.h"
+#include "life.h"
 #include "mem.h"
 
 /* One application: the `space` of its regions. Shared by all workers. */
@@ -26,6 +27,7 @@ struct mem_copy_space {
     _Atomic bool gone;
     struct mem_freeze freeze;
     struct mem_heat heat;
+    struct mem_life life;
     /* Counters of rare events; any thread reads them. */
     _Atomic uint64_t faults; /* transfers that met a bad address */
     _Atomic uint64_t denied; /* transfers that the kernel's access rules forbade (EPERM) */

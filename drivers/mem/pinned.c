@@ -65,10 +65,48 @@ static void copy_out(void *arg, struct mem_io *io, unsigned n)
     ranges_transfer(space, &space->freeze, &space->heat, io, n, call_kernel, true);
 }
 
-static int copy_atomic(void *space, struct mem_region *mr, uint64_t addr, enum mem_atomic_op op,
+static int copy_atomic(void *arg, struct mem_region *mr, uint64_t addr, enum mem_atomic_op op,
                        uint64_t swap_add, uint64_t compare, uint64_t *old)
 {
-    return mem_copied_atomic(&mem_pinned_backend, space, mr, addr, op, swap_add, compare, old);
+    struct mem_pinned_space *space = arg;
+
+    return mem_copied_atomic(&mem_pinned_backend, space, &space->life.atomics, mr, addr, op,
+                             swap_add, compare, old);
+}
+
+static void hold_space(void *arg)
+{
+    struct mem_pinned_space *space = arg;
+
+    mem_life_hold(&space->life);
+}
+
+static void release_space(void *arg)
+{
+    struct mem_pinned_space *space = arg;
+
+    mem_life_release(&space->life);
+}
+
+static bool space_waits(const void *arg)
+{
+    const struct mem_pinned_space *space = arg;
+
+    return mem_life_waits(&space->life);
+}
+
+static int pid_of(const void *arg)
+{
+    const struct mem_pinned_space *space = arg;
+
+    return space->pid;
+}
+
+static int user_of(const void *arg)
+{
+    const struct mem_pinned_space *space = arg;
+
+    return space->life.user;
 }
 
 const struct mem_backend mem_pinned_backend = {
@@ -76,6 +114,11 @@ const struct mem_backend mem_pinned_backend = {
     .copy_in = copy_in,
     .copy_out = copy_out,
     .atomic = copy_atomic,
+    .hold = hold_space,
+    .release = release_space,
+    .waits = space_waits,
+    .pid = pid_of,
+    .user = user_of,
 };
 
 /* ---- opening ---- */
@@ -182,9 +225,11 @@ int mem_pinned_space_open(struct mem_pinned_space *space, const struct ucred *pe
     if (fd < 0)
         return fd;
     space->fd = fd;
+    space->pid = peer->pid;
     atomic_init(&space->gone, false);
     space->freeze = (struct mem_freeze){0};
     space->heat = (struct mem_heat){0};
+    mem_life_begin(&space->life);
     return 0;
 }
 

@@ -26,14 +26,17 @@
 
 #include "freeze.h"
 #include "heat.h"
+#include "life.h"
 #include "mem.h"
 
 /* The memory of one application: the `space` of its regions. Shared by all workers. */
 struct mem_pinned_space {
     int fd; /* /proc/PID/mem */
+    pid_t pid;
     _Atomic bool gone;
     struct mem_freeze freeze;
     struct mem_heat heat;
+    struct mem_life life;
 };
 
 /* The backend's table; every `space` passed to it is a struct mem_pinned_space. Any worker. */

@@ -53,7 +53,7 @@ struct mem_io {
     uint8_t *local;
     uint32_t len;
     int32_t status; /**< set by the transfer: 0, -EFAULT (bad page), -ESRCH (application gone),
-                       -EPERM */
+                       -EPERM, -EINPROGRESS (struct mem_caller) */
     uint64_t tag;   /**< the caller's own */
     struct mem_region *window; /**< held until the transfer is done, or NULL; the batch's */
 };
@@ -70,6 +70,15 @@ struct mem_backend {
     /** 8 aligned bytes at addr; the old value, host order, to *old. 0, -EFAULT or -ESRCH. */
     int (*atomic)(void *space, struct mem_region *mr, uint64_t addr, enum mem_atomic_op op,
                   uint64_t swap_add, uint64_t compare, uint64_t *old);
+    /** Keep a space although its application leaves; and give it back, on any thread. May be NULL
+     * when spaces outlive the workers. */
+    void (*hold)(void *space);
+    void (*release)(void *space);
+    /** Whether a call is under way for which its caller did not wait; it may still move bytes of
+     * any region of the space. May be NULL: never. */
+    bool (*waits)(const void *space);
+    int (*pid)(const void *space);  /**< the application's process; may be NULL */
+    int (*user)(const void *space); /**< and its user; may be NULL */
 };
 
 /** What a key stands for. */
@@ -106,6 +115,18 @@ struct mem_region {
         struct mem_region *next; /**< in that */
     } heat;
 };
+
+/**
+ * Whether bytes of a region may still be moved by a call that its caller did not wait for. It may
+ * not be deregistered, nor a window of it be bound anew or invalidated. Any thread.
+ *
+ * @param mr  The region.
+ * @return  True when it is.
+ */
+static inline bool mr_waits(const struct mem_region *mr)
+{
+    return mr->space && mr->backend && mr->backend->waits && mr->backend->waits(mr->space);
+}
 
 /** A part of the file that backs a region. */
 struct mem_piece {
@@ -364,7 +385,8 @@ struct window_bind {
  * @param b  What is asked for.
  * @return  MR_OK, or the fault: no such window or region, another domain, a type 2 window that is
  *     bound already, a region without MEM_MW_BIND (or without local write where the window lets
- *     peers write), a range that is not inside.
+ *     peers write), a range that is not inside. MR_BAD_ACCESS also while mr_waits() for the region
+ *     that it is bound to.
  */
 enum mr_fault window_bind(const struct mr_table *t, const struct window_bind *b);
 
@@ -377,7 +399,8 @@ enum mr_fault window_bind(const struct mr_table *t, const struct window_bind *b)
  * @param pd  The protection domain of the queue pair.
  * @param qpn  The queue pair.
  * @return  MR_OK; MR_BAD_KEY: there is none; MR_BAD_PD: it is another domain's or queue pair's;
- *     MR_BAD_ACCESS: it cannot be invalidated (a region, a type 1 window).
+ *     MR_BAD_ACCESS: it cannot be invalidated (a region, a type 1 window; or mr_waits() for its
+ *     region).
  */
 enum mr_fault window_invalidate(const struct mr_table *t, uint32_t key, uint32_t pd, uint32_t qpn);
 
@@ -388,6 +411,15 @@ enum mr_fault window_invalidate(const struct mr_table *t, uint32_t key, uint32_t
  * @param w  The window.
  */
 void window_unbind(struct mem_region *w);
+
+/**
+ * mr_waits() for the region that a window is bound to. Any thread that keeps the window from being
+ * bound.
+ *
+ * @param w  The window.
+ * @return  True when it is bound, and the region waits.
+ */
+bool window_waits(const struct mem_region *w);
 
 /**
  * Bind no window to a region any more, before it is deregistered. Any thread.
@@ -412,7 +444,7 @@ struct mem_heat {
  * Count a backend call. Any worker.
  *
  * @param h  The application's list.
- * @param io  The transfers of the call.
+ * @param io  The transfers of the call. Without a region (mem_call_own) they are not counted.
  * @param n  How many.
  * @return  True when *word was 0 and has become 1: the caller wakes the thread that waits for that.
  */
@@ -437,11 +469,70 @@ void mem_heat_restart(struct mem_region *mr, uint32_t limit);
 /* ---- transfers ---- */
 
 #define MEM_BATCH_MAX 64
+#define MEM_SMALL     64u /* bytes of a transfer that a call keeps itself */
+
+/** What a call does. */
+enum mem_call_kind { MEM_CALL_IN, MEM_CALL_OUT, MEM_CALL_ATOMIC };
+
+/**
+ * One call of a backend, with all that it needs except the bytes of longer transfers: the thread
+ * that makes it may still be busy with it when its caller goes on.
+ */
+struct mem_call {
+    enum mem_call_kind kind;
+    const struct mem_backend *backend;
+    void *space;
+    void *owner; /**< of the batch */
+    unsigned n;
+    struct mem_io io[MEM_BATCH_MAX]; /**< an atomic has one */
+    enum mem_atomic_op op;
+    uint64_t swap_add, compare, old;
+    uint8_t small[MEM_BATCH_MAX][MEM_SMALL]; /**< bytes of transfers up to that length */
+    uint8_t *own;          /**< the bytes of all others: mem_call_own(); or NULL */
+    struct mem_call *next; /**< the caller's */
+    uint64_t deadline;     /**< the caller's */
+};
+
+/**
+ * Make a call. Any thread.
+ *
+ * @param c  The call; the statuses, and old, are set.
+ */
+void mem_call_run(struct mem_call *c);
+
+/**
+ * Make a call depend on nothing but its space: give it its own copy of the bytes that it copies to
+ * an application, or its own room for those that it copies from there, and take its regions away,
+ * which may be deregistered before it is made. Any thread.
+ *
+ * @param c  The call. c->own is the caller's to free when the call is over.
+ * @return  True; false: out of memory.
+ */
+bool mem_call_own(struct mem_call *c);
+
+/**
+ * Who makes the calls of backends, which wait when the application's memory does: for a file
+ * server, for a handler of page faults. NULL in a batch: the thread that flushes it.
+ */
+struct mem_caller {
+    /** Where the next call is prepared; the caller's. */
+    struct mem_call *call;
+    /**
+     * Make the prepared call. False: it goes on without this thread, or is put off. Its transfers
+     * then have the status -EINPROGRESS, and `call` is another one. Bytes that the batch lent it
+     * (longer than MEM_SMALL) must stay where they are until it is over, as only run knows.
+     */
+    bool (*run)(struct mem_caller *caller);
+};
 
 /** Transfers collected to be done with few backend calls. One direction per batch. */
 struct mem_batch {
     unsigned n;
     struct mem_io io[MEM_BATCH_MAX];
+    struct mem_caller *caller; /**< or NULL */
+    void *owner;               /**< with a caller: of the batch */
+    /** With a caller: a call goes on, or is put off. Its transfers have their tags. */
+    void (*late)(void *owner, struct mem_call *call);
 };
 
 /**
@@ -530,27 +621,33 @@ unsigned mem_batch_flush_in(struct mem_batch *b);
 
 /**
  * Do one 64-bit atomic operation. It is atomic with all other RDMA atomics of this device
- * (IBV_ATOMIC_HCA), and with the application's CPU when the region is mapped. Any worker.
+ * (IBV_ATOMIC_HCA), and with the application's CPU when the region is mapped. The batch's worker.
  *
+ * @param b  The batch, which has nothing queued; NULL: the calling thread makes the call.
  * @param mr  The region.
  * @param addr  The application's virtual address, a multiple of 8, which a check has accepted.
  * @param op  The operation.
  * @param swap_add  The value to store or to add, host order.
  * @param compare  For MEM_CMP_SWP, the value to compare with.
  * @param old  Set to the value before, host order.
- * @return  0; -EFAULT: bad page; -ESRCH: the application is gone.
+ * @param tag  The caller's own.
+ * @return  0; -EFAULT: bad page; -ESRCH: the application is gone; -EINPROGRESS: it is under way,
+ *     and the call that `late` got will have the old value.
  */
-int mem_atomic(struct mem_region *mr, uint64_t addr, enum mem_atomic_op op, uint64_t swap_add,
-               uint64_t compare, uint64_t *old);
+int mem_atomic(struct mem_batch *b, struct mem_region *mr, uint64_t addr, enum mem_atomic_op op,
+               uint64_t swap_add, uint64_t compare, uint64_t *old, uint64_t tag);
 
 /**
- * Store 8 bytes: at once when the region is mapped, else by one copy. Any worker.
+ * Store 8 bytes: at once when the region is mapped, else by one copy. The batch's worker.
  *
+ * @param b  The batch, which has nothing queued; NULL: the calling thread makes the call.
  * @param mr  The region.
  * @param addr  The application's virtual address, a multiple of 8, which a check has accepted.
  * @param bytes  The bytes, in their order.
- * @return  0; -EFAULT: bad page; -ESRCH: the application is gone.
+ * @param tag  The caller's own.
+ * @return  0; -EFAULT: bad page; -ESRCH: the application is gone; -EINPROGRESS: it is under way.
  */
-int mem_store8(struct mem_region *mr, uint64_t addr, const uint8_t bytes[8]);
+int mem_store8(struct mem_batch *b, struct mem_region *mr, uint64_t addr, const uint8_t bytes[8],
+               uint64_t tag);
 
 #endif

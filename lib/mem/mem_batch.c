@@ -4,7 +4,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "mem.h"
+#include "mem_internal.h"
 #include "mem_memcpy.h"
 
 static uint8_t *direct_at(const struct mem_region *mr, uint64_t addr)
@@ -73,6 +73,12 @@ static unsigned count_same_space(const struct mem_io *io, unsigned n)
     return same;
 }
 
+static void call_backend(const struct mem_backend *backend, void *space, struct mem_io *io,
+                         unsigned n, bool out)
+{
+    (out ? backend->copy_out : backend->copy_in)(space, io, n);
+}
+
 static unsigned flush_batch(struct mem_batch *b, bool out)
 {
     unsigned failed = 0;
@@ -81,7 +87,10 @@ static unsigned flush_batch(struct mem_batch *b, bool out)
         const struct mem_region *mr = b->io[i].mr;
 
         n = count_same_space(b->io + i, b->n - i);
-        (out ? mr->backend->copy_out : mr->backend->copy_in)(mr->space, b->io + i, n);
+        if (b->caller)
+            mem_call_through(b, mr, b->io + i, n, out);
+        else
+            call_backend(mr->backend, mr->space, b->io + i, n, out);
     }
     for (unsigned i = 0; i < b->n; i++) {
         if (b->io[i].window)
@@ -116,17 +125,21 @@ static int direct_atomic(_Atomic uint64_t *p, enum mem_atomic_op op, uint64_t sw
     return 0;
 }
 
-int mem_atomic(struct mem_region *mr, uint64_t addr, enum mem_atomic_op op, uint64_t swap_add,
-               uint64_t compare, uint64_t *old)
+int mem_atomic(struct mem_batch *b, struct mem_region *mr, uint64_t addr, enum mem_atomic_op op,
+               uint64_t swap_add, uint64_t compare, uint64_t *old, uint64_t tag)
 {
     if (mr->direct)
         return direct_atomic((_Atomic uint64_t *)direct_at(mr, addr), op, swap_add, compare, old);
+    if (b && b->caller)
+        return mem_atomic_through(b, mr, addr, op, swap_add, compare, old, tag);
     return mr->backend->atomic(mr->space, mr, addr, op, swap_add, compare, old);
 }
 
-int mem_store8(struct mem_region *mr, uint64_t addr, const uint8_t bytes[8])
+int mem_store8(struct mem_batch *b, struct mem_region *mr, uint64_t addr, const uint8_t bytes[8],
+               uint64_t tag)
 {
-    struct mem_io io = {.mr = mr, .addr = addr, .local = (uint8_t *)(uintptr_t)bytes, .len = 8};
+    struct mem_io io = {
+        .mr = mr, .addr = addr, .local = (uint8_t *)(uintptr_t)bytes, .len = 8, .tag = tag};
 
     if (mr->direct) {
         uint64_t value;
@@ -135,6 +148,9 @@ int mem_store8(struct mem_region *mr, uint64_t addr, const uint8_t bytes[8])
         atomic_store((_Atomic uint64_t *)direct_at(mr, addr), value);
         return 0;
     }
-    mr->backend->copy_out(mr->space, &io, 1);
+    if (b && b->caller)
+        mem_call_through(b, mr, &io, 1, true);
+    else
+        mr->backend->copy_out(mr->space, &io, 1);
     return io.status;
 }

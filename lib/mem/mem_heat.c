@@ -32,7 +32,7 @@ bool mem_heat_note(struct mem_heat *h, const struct mem_io *io, unsigned n)
     bool any = false;
 
     for (unsigned i = 0; i < n; i++)
-        if (!i || io[i].mr != io[i - 1].mr)
+        if (io[i].mr && (!i || io[i].mr != io[i - 1].mr))
             any |= count_use(h, io[i].mr);
     return unlikely(any) && h->word && !atomic_exchange(h->word, 1);
 }

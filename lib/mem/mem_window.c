@@ -20,11 +20,12 @@
 #define RIGHTS_IGNORED (MEM_LOCAL_WRITE | MEM_ACCESS_OPTIONAL)
 #define KEY_USER_BITS  0xFFu /* the part of a key that the application may choose */
 
-#define GATE_LOCKED     (UINT32_C(1) << 31)
-#define GATE_CHANGING   (UINT32_C(1) << 30)
-#define GATE_USERS      (GATE_CHANGING - 1)
-#define WINDOWS_REFUSED (UINT32_C(1) << 31) /* of a region's count: no window can be bound to it \
-                                             */
+#define GATE_LOCKED   (UINT32_C(1) << 31)
+#define GATE_CHANGING (UINT32_C(1) << 30)
+#define GATE_USERS    (GATE_CHANGING - 1)
+#define WINDOWS_REFUSED                                                      \
+    (UINT32_C(1) << 31) /* of a region's count: no window can be bound to it \
+                         */
 
 /* How many times a wait polls before it yields the CPU: the other worker is about to finish. */
 #define GATE_SPINS 100
@@ -108,6 +109,11 @@ static void detach_window(struct mem_region *w)
     w->parent = NULL;
 }
 
+bool window_waits(const struct mem_region *w)
+{
+    return w->bound && mr_waits(w->parent);
+}
+
 void window_unbind(struct mem_region *w)
 {
     gate_lock(w);
@@ -160,7 +166,7 @@ enum mr_fault window_bind(const struct mr_table *t, const struct window_bind *b)
     if (!w || w->kind == MEM_REGION)
         return MR_BAD_KEY;
     gate_lock(w);
-    f = check_bind(t, b, w, &r);
+    f = window_waits(w) ? MR_BAD_ACCESS : check_bind(t, b, w, &r);
     if (f != MR_OK) {
         gate_unlock(w);
         return f;
@@ -193,6 +199,8 @@ enum mr_fault window_invalidate(const struct mr_table *t, uint32_t key, uint32_t
         return MR_BAD_ACCESS;
     gate_lock(w);
     f = check_invalidate(w, key, pd, qpn);
+    if (f == MR_OK && window_waits(w))
+        f = MR_BAD_ACCESS;
     if (f != MR_OK) {
         gate_unlock(w);
         return f;

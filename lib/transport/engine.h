@@ -68,6 +68,9 @@ struct engine_host {
     bool (*forward_copy)(void *ctx, const struct frame *f, struct engine *to);
     /** A connection's packets keep arriving at the engine with this lane: migrate it there. */
     void (*misplaced)(void *ctx, struct qp *qp, uint32_t lane);
+    /** Who makes the calls that copy to and from programs; NULL: the engine waits for them. What is
+     * put off the host ends by engine_call_ended(). */
+    struct mem_caller *mem_caller;
     /** QP_EVENT_WQ_FATAL: a work queue (raw.h) went to its error state by itself. May be NULL. */
     void (*wq_event)(void *ctx, struct wq *wq, enum qp_event event);
 };
@@ -424,6 +427,18 @@ ns_t engine_next_timer(struct engine *e);
 void engine_timers(struct engine *e, ns_t now);
 
 /**
+ * A call that engine_host.mem_caller did not make at once has ended: the queue pairs whose bytes it
+ * moved are suspended no more. The worker, between two calls into the engine.
+ *
+ * @param e  The owner of the call (mem_call.owner).
+ * @param call  The call. The engine refers to it no more.
+ * @param in_time  False: it has not ended, but the host waits no longer. Its queue pairs fail as if
+ *     their memory did not exist.
+ * @param now  The time.
+ */
+void engine_call_ended(struct engine *e, const struct mem_call *call, bool in_time, ns_t now);
+
+/**
  * Counters of an engine; single writer. rx_packets + rx_forwarded_in + rx_copies = rx_delivered +
  * rx_punted + rx_forwarded_out + all drops. rx_copies are the frames that one received frame counts
  * as beyond the first (multicast to several engines, raw packets to several queues). A forwarded
@@ -436,6 +451,7 @@ struct engine_counters {
     counter_t tx_packets[QOS_PRIORITIES], tx_bytes[QOS_PRIORITIES];
     counter_t rx_delivered, rx_punted;
     counter_t rx_forwarded_in, rx_forwarded_out, rx_copies;
+    counter_t late_copies; /* calls of backends that did not end in time: engine_call_ended() */
     counter_t drop[DROP_COUNT];
 };
 

@@ -158,6 +158,7 @@ static void make_kit(struct sim *s, struct kit_spell *spell, const struct sim_or
         .seed = random_next(&s->random),
         .nodes = 2 + sim_below(s, 5),
         .shared_qp_table = sim_below(s, 2),
+        .late = s->seed % 4 ? 0 : 1 + (unsigned)(s->seed / 4 % 50),
         .max_inflight = sim_below(s, 2) ? 0 : 2u << sim_below(s, 7),
         .entropy = {(enum entropy_rule)(s->seed % (ENTROPY_SPRAY + 1)), 0xC0DE},
         .repath = (uint32_t)(s->seed / 4 % 4),

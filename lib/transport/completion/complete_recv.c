@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Receive CQEs that wait for their message's bytes: see completion.h. */
 #include "completion.h"
+#include "late.h"
 #include "raw_private.h"
 #include "rx_flush.h"
 
-static void complete_recv(struct engine *e, struct rx_completion *c)
+void complete_recv(struct engine *e, struct rx_completion *c)
 {
     struct qp *qp = c->qp;
 
+    if (unlikely(qp->fault == FAULT_SUSPENDED)) {
+        late_complete_recv(e, c);
+        return;
+    }
     /* Bytes of its message, or of a message before it, could not be written. */
     if (qp->fault == FAULT_MEMORY && c->job >= qp->resp.failed_job) {
         c->cqe.status = qp->resp.recv_failed ? WC_WR_FLUSH_ERR : WC_LOC_PROT_ERR;

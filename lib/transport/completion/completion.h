@@ -44,6 +44,8 @@ void qp_flush_rq(struct engine *e, struct qp *qp, uint8_t status);
 
 /* Posts the receive CQEs whose bytes are written now. */
 void complete_recvs(struct engine *e);
+/* Posts one of them. */
+void complete_recv(struct engine *e, struct rx_completion *c);
 /* Makes room for one more receive CQE that waits for its bytes. */
 void rx_completion_room(struct engine *e);
 

@@ -2,6 +2,7 @@
 /* Queue pairs in error, and the WQEs that they flush: see completion.h. */
 #include "completion.h"
 #include "id_tables.h"
+#include "late.h"
 #include "requester.h"
 #include "service.h"
 #include "srq.h"
@@ -95,6 +96,8 @@ void qp_flush(struct engine *e, struct qp *qp, uint8_t recv_status)
 
 void qp_enter_error(struct engine *e, struct qp *qp, uint8_t recv_status)
 {
+    if (unlikely(qp->fault == FAULT_SUSPENDED))
+        late_abandon(e, qp);
     note(e, qp, TRACE_STATE, qp->state, QPS_ERR);
     __atomic_store_n(&qp->state, (uint8_t)QPS_ERR, __ATOMIC_RELAXED);
     timer_disarm(&qp->timer);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "completion.h"
+#include "late.h"
 #include "requester.h"
 #include "rx.h"
 #include "tx_allowance.h"
@@ -24,11 +25,16 @@ struct engine *engine_create(const struct engine_config *config)
     TAILQ_INIT(&e->tx_list);
     STAILQ_INIT(&e->touched);
     STAILQ_INIT(&e->touched_wqs);
+    LIST_INIT(&e->late);
+    e->batch.caller = config->host.mem_caller;
+    e->batch.owner = e;
+    e->batch.late = late_begin;
     return e;
 }
 
 void engine_destroy(struct engine *e)
 {
+    late_free_all(e);
     free(e);
 }
 
@@ -118,6 +124,7 @@ void engine_qp_detach(struct engine *e, struct qp *qp)
     rx_mcast_forget(e, qp);
     if (qp_owner_engine(qp) != e)
         return;
+    late_forget(e, qp);
     take_out(e, qp);
     qp->state = QPS_RESET;
     set_engine(qp, NULL);

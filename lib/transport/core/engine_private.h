@@ -15,6 +15,9 @@
 
 #include "qp.h"
 
+/* Whether the payload of a frame could be read. */
+enum job_failed { JOB_GOOD, JOB_FAILED, JOB_LATE /* not in time: late.h */ };
+
 /* A frame being built in this call. */
 struct tx_job {
     struct frame *frame;
@@ -22,8 +25,8 @@ struct tx_job {
     const struct encap_template *encap; /* NULL: a raw frame, of bth_len bytes */
     uint16_t bth_len;                   /* BTH through ICRC */
     bool is_reply;                      /* READ response: a payload that fails is the responder's */
-    bool failed;
-    uint32_t slot; /* request: count of its slot */
+    uint8_t failed;                     /* enum job_failed */
+    uint32_t slot;                      /* request: count of its slot */
     psn_t psn;
     const uint8_t *source; /* the payload, if it is copied when the packet is sealed; or NULL */
     uint32_t source_len;
@@ -58,7 +61,9 @@ struct rx_completion {
 #define RX_TAG_RAW FRAME_BURST
 
 struct mcast_member;
+struct late_call;
 LIST_HEAD(mcast_list, mcast_member);
+LIST_HEAD(late_list, late_call);
 TAILQ_HEAD(qp_tx_list, qp);
 STAILQ_HEAD(qp_touched_list, qp);
 STAILQ_HEAD(wq_touched_list, wq);
@@ -81,6 +86,7 @@ struct engine {
 
     struct mr_cache mrs;
     struct mem_batch batch; /* copies that are queued */
+    struct late_list late;  /* those that have not ended in time */
     bool copies_failed;     /* some rx_job has copy_failed */
     unsigned jobs;          /* packets built in this call */
     unsigned sealed;        /* this many, from the first on, are ready: tx_job has the others */

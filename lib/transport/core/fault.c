@@ -48,6 +48,7 @@ const char *fault_name(uint32_t fault)
         [FAULT_QUEUE_INDEX] = "queue index",
         [FAULT_MEMORY] = "memory",
         [FAULT_CQ_OVERRUN] = "completion queue overrun",
+        [FAULT_SUSPENDED] = "suspended",
     };
 
     return fault < FAULT_COUNT ? name[fault] : "?";

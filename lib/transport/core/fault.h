@@ -31,6 +31,7 @@ enum fault {
     FAULT_QUEUE_INDEX,     /* the application's producer index makes no sense */
     FAULT_MEMORY,          /* the application's memory could not be reached */
     FAULT_CQ_OVERRUN,      /* a CQE did not fit its completion queue */
+    FAULT_SUSPENDED,       /* no fault: a copy for the queue pair has not ended yet (late.h) */
     FAULT_COUNT,
 };
 

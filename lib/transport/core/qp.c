@@ -68,6 +68,8 @@ void qp_free(struct qp *qp)
 
 bool qp_completions_are_read(const struct qp *qp, uint32_t lane)
 {
+    if (qp->fault == FAULT_SUSPENDED) /* there will be more in this lane */
+        return false;
     if (qp->type == QPT_XRC_RECV) /* they are in queues of others */
         return qp->state < QPS_RTR;
     return (!qp->send_cq || cq_lane_is_empty(qp->send_cq, lane)) &&

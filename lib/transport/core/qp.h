@@ -16,6 +16,7 @@
 #define QP_MAX_RD_ATOMIC 16   /* per queue pair, each direction */
 #define SERVICE_RAW      0xFF /* beside enum pkt_service: raw Ethernet frames, without a BTH */
 
+struct late_qp;
 struct rx_spread;
 struct service_ops;
 
@@ -67,6 +68,7 @@ struct qp {
     struct qp_caps caps;
     struct qp_shared *shared;
     struct entropy_policy entropy; /* its own, if own_entropy */
+    struct late_qp *late;          /* while fault is FAULT_SUSPENDED */
     bool own_entropy;
     bool early_doorbell; /* rung before the queue pair was ready to send */
     bool sq_sig_all;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "completion.h"
+#include "late.h"
 #include "qp_memory.h"
 #include "requester.h"
 #include "responder.h"
@@ -192,6 +193,7 @@ void engine_qp_redirect(struct engine *e, struct qp *qp, const uint8_t mac[6])
 static void reset(struct engine *e, struct qp *qp)
 {
     timer_remove(&e->wheel, &qp->timer);
+    late_forget(e, qp);
     memset(&qp->attr, 0, sizeof(qp->attr));
     memset(&qp->av, 0, sizeof(qp->av));
     qp->comm_est_raised = qp->early_doorbell = false;

@@ -5,6 +5,8 @@
  * system call are queued in the engine's batch and done together, before the call into the engine
  * returns.
  */
+#include <errno.h>
+
 #include "sg.h"
 
 static enum mr_fault lkey_check(struct engine *e, uint32_t pd, const struct sge *s, uint64_t addr,
@@ -105,10 +107,12 @@ void sg_flush_in(struct engine *e)
     if (mem_batch_flush_in(&e->batch))
         for (unsigned i = 0; i < e->batch.n; i++)
             if (e->batch.io[i].status)
-                e->tx_job[e->batch.io[i].tag].failed = true;
+                e->tx_job[e->batch.io[i].tag].failed =
+                    e->batch.io[i].status == -EINPROGRESS ? JOB_LATE : JOB_FAILED;
     e->batch.n = 0;
 }
 
+/* Transfers under way are late.c's: it has suspended their queue pairs. */
 static void mark_failed(struct engine *e, uint64_t tag)
 {
     if (tag >= RX_TAG_RAW) {
@@ -123,7 +127,7 @@ void sg_flush_out(struct engine *e)
 {
     if (mem_batch_flush_out(&e->batch))
         for (unsigned i = 0; i < e->batch.n; i++)
-            if (e->batch.io[i].status)
+            if (e->batch.io[i].status && e->batch.io[i].status != -EINPROGRESS)
                 mark_failed(e, e->batch.io[i].tag);
     e->batch.n = 0;
 }

@@ -43,7 +43,9 @@ static inline unsigned tx_allowed_responses(const struct qp *qp)
         return resp->ack_pending;
     if (!qp_can_receive(qp) || !(resp->res_pending || resp->ack_pending))
         return 0;
-    return qp->fault ? 1 : FRAME_BURST;
+    if (unlikely(qp->fault))
+        return qp->fault != FAULT_SUSPENDED;
+    return FRAME_BURST;
 }
 
 static inline struct tx_allowance qp_tx_allowance(const struct qp *qp)

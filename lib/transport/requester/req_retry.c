@@ -28,6 +28,10 @@ void req_ack_timeout(struct engine *e, struct qp *qp)
 
     if (!qp_can_request(qp) || psn_eq(req->una, req->max_psn))
         return;
+    if (qp->fault == FAULT_SUSPENDED) { /* the peer had no chance to answer */
+        req_arm_timer(e, qp);
+        return;
+    }
     counter_inc(&qp->counters.timeouts);
     note(e, qp, TRACE_TIMEOUT, req->una.v, req->retry_left);
     if (!req->retry_left) {

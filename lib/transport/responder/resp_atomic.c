@@ -4,6 +4,8 @@
  * requests of the burst have left to be copied. Each gets its resource, and is answered later
  * (resp_reply.c).
  */
+#include <errno.h>
+
 #include "responder.h"
 #include "rx_flush.h"
 
@@ -12,18 +14,19 @@ enum fault resp_atomic(struct engine *e, struct qp *qp, unsigned job)
     const struct pkt *p = &e->rx_job[job].pkt;
     enum mem_atomic_op op = pkt_info(p)->kind == KIND_CMP_SWP ? MEM_CMP_SWP : MEM_FETCH_ADD;
     struct mr_span span;
-    uint64_t original;
+    uint64_t original = 0;
     int err;
 
     rx_flush(e); /* earlier WRITEs of this burst come first */
     if (qp->fault)
-        return FAULT_NONE;
+        return qp->fault;
     if (mr_check_remote(&e->mrs, p->atomic.rkey, resp_domain(e, qp, job), qp->qpn, p->atomic.va, 8,
                         MEM_REMOTE_ATOMIC, &span) != MR_OK)
         return FAULT_REMOTE_ACCESS;
-    err = mem_atomic(span.mr, span.addr, op, p->atomic.swap_add, p->atomic.compare, &original);
+    err = mem_atomic(&e->batch, span.mr, span.addr, op, p->atomic.swap_add, p->atomic.compare,
+                     &original, job);
     mr_span_end(&span);
-    if (err)
+    if (err && err != -EINPROGRESS) /* else engine_call_ended stores the original value */
         return FAULT_MEMORY;
     resp_open_resource(qp, pkt_info(p)->kind, p->psn, 1)->original = original;
     return FAULT_NONE;
@@ -38,13 +41,13 @@ enum fault resp_atomic_write(struct engine *e, struct qp *qp, unsigned job)
 
     rx_flush(e);
     if (qp->fault)
-        return FAULT_NONE;
+        return qp->fault;
     if (mr_check_remote(&e->mrs, p->reth.rkey, resp_domain(e, qp, job), qp->qpn, p->reth.va, 8,
                         MEM_REMOTE_WRITE, &span) != MR_OK)
         return FAULT_REMOTE_ACCESS;
-    err = mem_store8(span.mr, span.addr, p->payload);
+    err = mem_store8(&e->batch, span.mr, span.addr, p->payload, job);
     mr_span_end(&span);
-    if (err)
+    if (err && err != -EINPROGRESS)
         return FAULT_MEMORY;
     resp_open_resource(qp, pkt_info(p)->kind, p->psn, 1);
     return FAULT_NONE;
@@ -56,5 +59,5 @@ enum fault resp_flush(struct engine *e, struct qp *qp, unsigned job)
     rx_flush(e);
     if (!qp->fault)
         resp_open_resource(qp, KIND_FLUSH, e->rx_job[job].pkt.psn, 1);
-    return FAULT_NONE;
+    return qp->fault;
 }

@@ -87,6 +87,13 @@ struct resp_resource *resp_open_resource(struct qp *qp, uint8_t kind, psn_t firs
     return r;
 }
 
+void resp_store_original(struct responder *resp, psn_t p, uint64_t original)
+{
+    for (uint32_t i = 0; i < resp->res_max; i++)
+        if (psn_eq(resp->res[i].first, p) && resp->res[i].kind != KIND_READ_REQUEST)
+            resp->res[i].original = original;
+}
+
 void resp_commit_reads(struct engine *e, struct qp *qp, unsigned n, psn_t next)
 {
     struct responder *resp = &qp->resp;

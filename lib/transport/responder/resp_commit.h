@@ -84,6 +84,9 @@ void resp_resources_set(struct responder *resp, struct resp_resource *res, uint3
 struct resp_resource *resp_open_resource(struct qp *qp, uint8_t kind, psn_t first,
                                          uint32_t packets);
 
+/* The result of the atomic with this PSN, whose memory answered late. */
+void resp_store_original(struct responder *resp, psn_t p, uint64_t original);
+
 /* n READs were executed, whose resources the caller has filled from resp_next_resource on; none of
  * them was pending. The request with PSN `next` is expected next. */
 void resp_commit_reads(struct engine *e, struct qp *qp, unsigned n, psn_t next);

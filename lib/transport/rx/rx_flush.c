@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Queued copies of received bytes, and what their failure means: see rx_flush.h. */
 #include "rx_flush.h"
+#include "late.h"
 #include "responder.h"
 #include "sg.h"
 
@@ -12,6 +13,8 @@ static void copy_failed(struct engine *e, unsigned job)
     rx->copy_failed = false;
     if (rx->is_response)
         slot_at(&rx->qp->req, rx->slot)->status = WC_LOC_PROT_ERR;
+    else if (rx->qp->fault == FAULT_SUSPENDED)
+        late_note_failed(rx->qp, job, rx->pkt.psn);
     else
         resp_memory_fault(e, rx->qp, job);
     engine_touch(e, rx->qp);

@@ -90,6 +90,8 @@ static enum drop admit(struct engine *e, struct rx_job *job, const struct frame 
         return rx_validate_mcast(e, job);
     if (!job->qp || !job->owner)
         return drop_unknown(e, job);
+    if (unlikely(job->qp->fault == FAULT_SUSPENDED))
+        return DROP_qp_suspended;
     return rx_validate(e, job);
 }
 

@@ -48,6 +48,9 @@ static void tx_failed(struct engine *e, struct tx_job *job)
 {
     struct qp *qp = job->qp;
 
+    if (job->failed == JOB_LATE &&
+        qp->fault == FAULT_SUSPENDED) /* and what was behind it: they are sent again later */
+        return;
     if (job->is_reply)
         resp_fault(e, qp, FAULT_MEMORY, job->psn);
     else

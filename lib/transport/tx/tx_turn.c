@@ -70,7 +70,8 @@ static bool take_one(struct engine *e, struct qp *qp, struct frame *frame,
     job->qp = qp;
     job->frame = frame;
     job->encap = &qp->encap;
-    job->failed = job->is_reply = false;
+    job->failed = JOB_GOOD;
+    job->is_reply = false;
     job->source = NULL;
     qp->resp_last = !qp->resp_last;
     if (allow->responses && (qp->resp_last || !request) && resp_reply(e, qp, job))

@@ -32,6 +32,7 @@
 struct kit;
 struct kit_node;
 struct kit_link;
+struct kit_late_call;
 
 #define KIT_NODES   6    /* at most */
 #define KIT_ENGINES 4    /* of a node, at most */
@@ -400,6 +401,10 @@ struct kit_forward_config {
 };
 
 struct kit_engine {
+    struct mem_caller caller; /* with kit_config.late */
+    struct kit_late_call *late, *late_last;
+    ns_t late_until;
+    unsigned late_calls; /* ever */
     struct kit_node *node;
     struct engine *engine;
     unsigned index;
@@ -490,6 +495,7 @@ struct kit_config {
     bool local;
     bool shared_qp_table; /* one table for all nodes, as in a device with several ports */
     bool any_icrc, log;
+    unsigned late; /* of 1000 calls for copied regions end later */
     uint32_t max_inflight;
     struct entropy_policy entropy; /* as of struct engine_config, of all nodes */
     uint32_t repath;
@@ -509,6 +515,7 @@ struct kit {
     struct kit_node node[KIT_NODES];
     struct kit_link link[KIT_NODES];
     struct random random, engines_random; /* the second if nodes have several engines */
+    struct random late_random;
     bool trace;
 };
 

@@ -36,6 +36,17 @@ void kit_adopt(struct kit_qp *qp);
 ns_t kit_engines_next(const struct kit_node *n);
 void kit_handed_fini(struct kit_engine *p);
 
+/* kit_config.late: some of an engine's calls end later. */
+void kit_late_init(struct kit_engine *p, struct engine_config *config);
+void kit_late_fini(struct kit_engine *p);
+/* When the next one ends; NS_NEVER. */
+ns_t kit_late_next(const struct kit_engine *p);
+/* Ends it if it is due; returns whether it was. */
+bool kit_late_end(struct kit *k, struct kit_engine *p);
+
+/* Ends all of a node's. */
+void kit_late_end_all(struct kit_node *n);
+
 void kit_node_init(struct kit *k, unsigned index, struct qp_table *qps);
 void kit_node_fini(struct kit_node *n);
 /* Shared queues, address handles and windows, after the engine; the tables with them. */

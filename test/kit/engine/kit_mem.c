@@ -78,7 +78,7 @@ static void count_call(struct kit_node *n, const struct mem_io *io, unsigned cou
     n->copy_calls++;
     n->copies += count;
     for (unsigned i = 0; i < count; i++)
-        if (io[i].mr->space != n)
+        if (io[i].mr->space != n && io[i].mr->space) /* NULL: deregistered since */
             kit_fail("one backend call mixes spaces");
 }
 
@@ -177,6 +177,7 @@ struct kit_mr *kit_mr_create(struct kit_node *n, uint32_t len, uint32_t access,
 
 void kit_mr_deregister(struct kit_mr *mr)
 {
+    kit_late_end_all(mr->node);
     mr_remove(&mr->node->mrs, &mr->region);
     mr->region.space = NULL;
 }

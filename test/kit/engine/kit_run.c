@@ -87,8 +87,10 @@ static void start_engine(struct kit_node *n, unsigned index)
         config.host.forward = kit_forward;
         config.host.misplaced = kit_misplaced;
     }
-    *p = (struct kit_engine){
-        .node = n, .engine = engine_create(&config), .index = index, .lane = config.lane};
+    *p = (struct kit_engine){.node = n, .index = index, .lane = config.lane};
+    if (c->late)
+        kit_late_init(p, &config);
+    p->engine = engine_create(&config);
     if (!p->engine)
         kit_fail("engine_create");
 }
@@ -122,6 +124,7 @@ void kit_node_fini(struct kit_node *n)
         kit_qp_destroy(n->qp);
     for (unsigned i = 0; i < n->engines; i++) {
         kit_handed_fini(&n->part[i]);
+        kit_late_fini(&n->part[i]);
         engine_destroy(n->part[i].engine);
     }
     kit_srq_fini(n);
@@ -175,6 +178,7 @@ struct kit *kit_create(const struct kit_config *config)
     if (config->engines > KIT_ENGINES)
         kit_fail("nodes of %u engines", config->engines);
     k->engines_random.state = ~config->seed;
+    k->late_random.state = config->seed * 31;
     k->wake = NS_NEVER;
     for (unsigned i = 0; i < k->nodes; i++) {
         if (!qps || !config->shared_qp_table)
@@ -246,6 +250,7 @@ static bool run_engine(struct kit *k, struct kit_engine *p)
     bool busy = kit_handed_deliver(k, p) != 0;
 
     busy |= run_timers(k, p);
+    busy |= kit_late_end(k, p);
     return (pump(k, p) != 0) | busy;
 }
 
@@ -280,8 +285,10 @@ static ns_t next_of_node(const struct kit *k, const struct kit_node *n)
 
     for (unsigned i = 0; i < n->engines; i++) {
         ns_t timer = engine_next_timer(n->part[i].engine);
+        ns_t late = kit_late_next(&n->part[i]);
 
         next = min_of(next, timer);
+        next = min_of(next, late);
         if (l->busy_until > k->now && engine_wants_tx(n->part[i].engine))
             next = min_of(next, l->busy_until);
     }

@@ -120,26 +120,26 @@ static void test_atomic(void **state)
     uint64_t old = 0;
 
     words[2] = UINT64_MAX;
-    assert_int_equal(mem_atomic(&direct, 0x7010, MEM_FETCH_ADD, 3, 99, &old), 0);
+    assert_int_equal(mem_atomic(NULL, &direct, 0x7010, MEM_FETCH_ADD, 3, 99, &old, 0), 0);
     assert_true(old == UINT64_MAX);
     assert_int_equal(words[2], 2);
-    assert_int_equal(mem_atomic(&direct, 0x7010, MEM_CMP_SWP, 70, 1, &old), 0);
+    assert_int_equal(mem_atomic(NULL, &direct, 0x7010, MEM_CMP_SWP, 70, 1, &old, 0), 0);
     assert_int_equal(old, 2);
     assert_int_equal(words[2], 2); /* differed */
-    assert_int_equal(mem_atomic(&direct, 0x7010, MEM_CMP_SWP, 70, 2, &old), 0);
+    assert_int_equal(mem_atomic(NULL, &direct, 0x7010, MEM_CMP_SWP, 70, 2, &old, 0), 0);
     assert_int_equal(old, 2);
     assert_int_equal(words[2], 70);
     /* An address that is aligned in the application but not in this process. */
     direct.direct++;
-    assert_int_equal(mem_atomic(&direct, 0x7010, MEM_FETCH_ADD, 1, 0, &old), -EFAULT);
+    assert_int_equal(mem_atomic(NULL, &direct, 0x7010, MEM_FETCH_ADD, 1, 0, &old, 0), -EFAULT);
     direct.direct--;
     assert_int_equal(words[2], 70);
 
     fake.word = 5;
-    assert_int_equal(mem_atomic(&a, 0x10, MEM_FETCH_ADD, 4, 0, &old), 0);
+    assert_int_equal(mem_atomic(NULL, &a, 0x10, MEM_FETCH_ADD, 4, 0, &old, 0), 0);
     assert_int_equal(old, 5);
     assert_int_equal(fake.word, 9);
-    assert_int_equal(mem_atomic(&a, 0xBAD, MEM_FETCH_ADD, 4, 0, &old), -EFAULT);
+    assert_int_equal(mem_atomic(NULL, &a, 0xBAD, MEM_FETCH_ADD, 4, 0, &old, 0), -EFAULT);
 }
 
 #define ADDS 200000
@@ -149,7 +149,7 @@ static void *add_many(void *arg)
     uint64_t old;
 
     for (int i = 0; i < ADDS; i++)
-        mem_atomic(&direct, 0x7008, MEM_FETCH_ADD, 1, 0, &old);
+        mem_atomic(NULL, &direct, 0x7008, MEM_FETCH_ADD, 1, 0, &old, 0);
     return NULL;
 }
 

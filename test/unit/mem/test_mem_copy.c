@@ -265,17 +265,19 @@ static void test_atomic(void **state)
     struct mem_batch batch = {0};
 
     memset(&word, 'h', sizeof(word));
-    assert_int_equal(mem_atomic(&mr, at(7, 8), MEM_FETCH_ADD, 5, 0, &old), 0);
+    assert_int_equal(mem_atomic(NULL, &mr, at(7, 8), MEM_FETCH_ADD, 5, 0, &old, 0), 0);
     assert_true(old == word);
-    assert_int_equal(mem_atomic(&mr, at(7, 8), MEM_CMP_SWP, 1, word, &old), 0);
+    assert_int_equal(mem_atomic(NULL, &mr, at(7, 8), MEM_CMP_SWP, 1, word, &old, 0), 0);
     assert_true(old == word + 5); /* differs: not swapped */
-    assert_int_equal(mem_atomic(&mr, at(7, 8), MEM_CMP_SWP, 1, word + 5, &old), 0);
+    assert_int_equal(mem_atomic(NULL, &mr, at(7, 8), MEM_CMP_SWP, 1, word + 5, &old, 0), 0);
     assert_true(old == word + 5);
     mem_batch_in(&batch, &mr, at(7, 8), &word, 8, 0);
     assert_int_equal(mem_batch_flush_in(&batch), 0);
     assert_int_equal(word, 1);
-    assert_int_equal(mem_atomic(&mr, at(RDONLY_PAGE, 0), MEM_FETCH_ADD, 1, 0, &old), -EFAULT);
-    assert_int_equal(mem_atomic(&mr, at(GONE_PAGE, 0), MEM_FETCH_ADD, 1, 0, &old), -EFAULT);
+    assert_int_equal(mem_atomic(NULL, &mr, at(RDONLY_PAGE, 0), MEM_FETCH_ADD, 1, 0, &old, 0),
+                     -EFAULT);
+    assert_int_equal(mem_atomic(NULL, &mr, at(GONE_PAGE, 0), MEM_FETCH_ADD, 1, 0, &old, 0),
+                     -EFAULT);
 }
 
 #define ADDS 5000
@@ -285,7 +287,7 @@ static void *add_many(void *arg)
     uint64_t old;
 
     for (int i = 0; i < ADDS; i++)
-        mem_atomic(&mr, at(7, 64), MEM_FETCH_ADD, 1, 0, &old);
+        mem_atomic(NULL, &mr, at(7, 64), MEM_FETCH_ADD, 1, 0, &old, 0);
     return NULL;
 }
 
@@ -300,7 +302,7 @@ static void test_atomic_between_workers(void **state)
     assert_int_equal(pthread_create(&thread, NULL, add_many, NULL), 0);
     add_many(NULL);
     pthread_join(thread, NULL);
-    assert_int_equal(mem_atomic(&mr, at(7, 64), MEM_FETCH_ADD, 0, 0, &sum), 0);
+    assert_int_equal(mem_atomic(NULL, &mr, at(7, 64), MEM_FETCH_ADD, 0, 0, &sum, 0), 0);
     assert_int_equal(sum, 2 * ADDS);
 }
 
@@ -348,7 +350,7 @@ static void expect_gone(void)
     assert_int_equal(mem_batch_flush_in(&batch), MEM_BATCH_MAX);
     for (unsigned i = 0; i < MEM_BATCH_MAX; i++)
         assert_int_equal(batch.io[i].status, -ESRCH);
-    assert_int_equal(mem_atomic(&mr, at(0, 0), MEM_FETCH_ADD, 1, 0, &old), -ESRCH);
+    assert_int_equal(mem_atomic(NULL, &mr, at(0, 0), MEM_FETCH_ADD, 1, 0, &old, 0), -ESRCH);
 }
 
 static void test_marked_gone(void **state)

@@ -124,8 +124,8 @@ static void test_same_bytes(void **state)
     assert_string_equal(bytes, "first");
     assert_int_equal(pread(fd, bytes, 4, (off_t)(3 * page) + 20), 4);
     assert_memory_equal(bytes, "last", 4);
-    assert_int_equal(mem_atomic(&mr, mr.addr + 8, MEM_FETCH_ADD, 7, 0, &old), 0);
-    assert_int_equal(mem_atomic(&mr, mr.addr + 8, MEM_FETCH_ADD, 0, 0, &old), 0);
+    assert_int_equal(mem_atomic(NULL, &mr, mr.addr + 8, MEM_FETCH_ADD, 7, 0, &old, 0), 0);
+    assert_int_equal(mem_atomic(NULL, &mr, mr.addr + 8, MEM_FETCH_ADD, 0, 0, &old, 0), 0);
     assert_int_equal(old, 7);
     /* The owner can clear the file and close it, but cannot remove the pages. */
     assert_int_equal(ftruncate(fd, (off_t)page), -1);

@@ -183,14 +183,15 @@ static void test_atomic(void **state)
 
     memset(&word, 'b', sizeof(word));
     assert_int_equal(mem_pinned_space_open(&space, &peer), 0);
-    assert_int_equal(mem_atomic(&mr, at(1, 8), MEM_FETCH_ADD, 5, 0, &old), 0);
+    assert_int_equal(mem_atomic(NULL, &mr, at(1, 8), MEM_FETCH_ADD, 5, 0, &old, 0), 0);
     assert_true(old == word);
-    assert_int_equal(mem_atomic(&mr, at(1, 8), MEM_CMP_SWP, 1, word, &old), 0);
+    assert_int_equal(mem_atomic(NULL, &mr, at(1, 8), MEM_CMP_SWP, 1, word, &old, 0), 0);
     assert_true(old == word + 5); /* differs: not swapped */
-    assert_int_equal(mem_atomic(&mr, at(1, 8), MEM_CMP_SWP, 1, word + 5, &old), 0);
-    assert_int_equal(mem_atomic(&mr, at(1, 8), MEM_FETCH_ADD, 0, 0, &old), 0);
+    assert_int_equal(mem_atomic(NULL, &mr, at(1, 8), MEM_CMP_SWP, 1, word + 5, &old, 0), 0);
+    assert_int_equal(mem_atomic(NULL, &mr, at(1, 8), MEM_FETCH_ADD, 0, 0, &old, 0), 0);
     assert_int_equal(old, 1);
-    assert_int_equal(mem_atomic(&mr, at(GONE_PAGE, 0), MEM_FETCH_ADD, 1, 0, &old), -EFAULT);
+    assert_int_equal(mem_atomic(NULL, &mr, at(GONE_PAGE, 0), MEM_FETCH_ADD, 1, 0, &old, 0),
+                     -EFAULT);
     mem_pinned_space_close(&space);
     end(answers);
 }
@@ -207,7 +208,7 @@ static void expect_gone(uint64_t addr)
     assert_true(io[0].status == -ESRCH && io[1].status == -ESRCH);
     mem_pinned_backend.copy_out(&space, io, 2);
     assert_true(io[0].status == -ESRCH && io[1].status == -ESRCH);
-    assert_int_equal(mem_atomic(&mr, addr, MEM_FETCH_ADD, 1, 0, &word), -ESRCH);
+    assert_int_equal(mem_atomic(NULL, &mr, addr, MEM_FETCH_ADD, 1, 0, &word, 0), -ESRCH);
 }
 
 /* The address of the child's program. */
