@@ -16,6 +16,7 @@
 #include "server.h"
 #include "service.h"
 #include "uroced.h"
+#include "watch.h"
 
 #define EXIT_USAGE 2
 
@@ -28,9 +29,12 @@ struct daemon {
     struct service service;
     struct kernel_follow *follow[CONFIG_PORTS_MAX];
     int signal_fd, uffd_device;
-    pthread_t worker[WORKERS_MAX], waker;
+    pthread_t worker[WORKERS_MAX], waker, watch_thread;
     unsigned workers_running;
-    bool waker_running;
+    bool waker_running, watch_running;
+    struct watch *watch;
+    int late_pid; /* of report_late */
+    ns_t late_reported;
 };
 
 /* ---- starting ---- */
@@ -132,11 +136,42 @@ static int open_ports(struct daemon *d)
     return 0;
 }
 
+/* One line for each process, and not more than one in a second: programs cannot fill the log. */
+static void report_late(void *ctx, unsigned worker, int pid)
+{
+    struct daemon *d = ctx;
+    ns_t now = worker_time();
+
+    if (pid == d->late_pid || now < d->late_reported + NS_PER_SEC)
+        return;
+    d->late_pid = pid;
+    d->late_reported = now;
+    fprintf(stderr,
+            "uroced: the memory of process %d does not answer worker %u: its queue pairs wait\n",
+            pid, worker);
+}
+
+static int start_watch(struct daemon *d)
+{
+    struct watch_config wc = {.group = rnic_group(d->rnic),
+                              .thread_start = d->env->thread_start,
+                              .on_late = report_late,
+                              .ctx = d};
+    int err;
+
+    d->watch = watch_create(&wc);
+    if (!d->watch)
+        return -ENOMEM;
+    err = d->env->thread_start(&d->watch_thread, "uroce-watch", watch_run, d->watch);
+    d->watch_running = !err;
+    return err;
+}
+
 static int start_threads(struct daemon *d)
 {
     struct waker *waker = rnic_waker(d->rnic);
     char name[32];
-    int err = 0;
+    int err = start_watch(d);
 
     for (unsigned i = 0; i < rnic_workers(d->rnic) && !err; i++) {
         snprintf(name, sizeof(name), "uroce-w%u", i);
@@ -243,8 +278,13 @@ static void stop_daemon(struct daemon *d)
     }
     for (unsigned i = 0; i < d->workers_running; i++) {
         worker_stop(rnic_worker(d->rnic, i));
-        pthread_join(d->worker[i], NULL);
+        worker_join(rnic_worker(d->rnic, i), d->worker[i]);
     }
+    if (d->watch_running) {
+        watch_stop(d->watch);
+        pthread_join(d->watch_thread, NULL);
+    }
+    watch_destroy(d->watch);
     for (unsigned i = 0; i < d->config.ports; i++) {
         if (d->follow[i])
             kernel_follow_stop(d->follow[i]);

@@ -236,6 +236,24 @@ static int call_daemon(struct conn *c, enum ctl_type type, struct ctl_msg *m, co
     return err;
 }
 
+/* A region or a window stays, and copies are not suspended, while the daemon still waits for memory
+ * of this program, whose bytes may be the region's. It does not say when that is over. */
+static int call_until_idle(struct conn *c, enum ctl_type type, struct ctl_msg *m, const int *fds,
+                           unsigned nfds, const struct fd_receiver *r)
+{
+    struct timespec pause = {.tv_nsec = 1000000};
+    const struct ctl_msg request = *m;
+    int err;
+
+    while ((err = call_daemon(c, type, m, fds, nfds, r)) == -EAGAIN &&
+           (destroys(type) || type == CTL_FREEZE_MRS)) {
+        nanosleep(&pause, NULL);
+        pause.tv_nsec = min_of(2 * pause.tv_nsec, 20000000L);
+        *m = request;
+    }
+    return err;
+}
+
 struct wanted {
     int *got;
     unsigned want;
@@ -257,15 +275,15 @@ int conn_call(struct conn *c, enum ctl_type type, struct ctl_msg *m, const int *
 {
     struct wanted w = {got, want};
 
-    return call_daemon(c, type, m, fds, nfds,
-                       &(struct fd_receiver){.accept = accept_wanted, .arg = &w});
+    return call_until_idle(c, type, m, fds, nfds,
+                           &(struct fd_receiver){.accept = accept_wanted, .arg = &w});
 }
 
 int conn_call_then(struct conn *c, enum ctl_type type, struct ctl_msg *m,
                    int (*then)(void *arg, const int *fd, unsigned fds), void *arg)
 {
-    return call_daemon(c, type, m, NULL, 0,
-                       &(struct fd_receiver){.accept = then, .arg = arg, .vital = true});
+    return call_until_idle(c, type, m, NULL, 0,
+                           &(struct fd_receiver){.accept = then, .arg = arg, .vital = true});
 }
 
 int conn_call_handle(struct conn *c, enum ctl_type type, uint32_t handle)

@@ -25,7 +25,10 @@ static bool receive_burst(struct worker_port *p, ns_t now)
     if (!n)
         return false;
     engine_rx(p->engine, f, n, now);
-    ops->rx_release(p->io, p->queue, f, n);
+    if (unlikely(p->worker->late_in_burst))
+        copier_keep_frames(p->worker, p, f, n, false);
+    else
+        ops->rx_release(p->io, p->queue, f, n);
     if (p->slow)
         slow_path_notify(p->slow);
     return true;
@@ -121,7 +124,12 @@ static bool transmit_burst(struct worker_port *p, ns_t now)
         return false;
     }
     used = engine_tx(p->engine, f, n, now);
-    ops->tx_burst(p->io, p->queue, f, n, used);
+    if (unlikely(p->worker->late_in_burst)) {
+        ops->tx_burst(p->io, p->queue, f, used, used);
+        copier_keep_frames(p->worker, p, f + used, n - used, true);
+    } else {
+        ops->tx_burst(p->io, p->queue, f, n, used);
+    }
     p->lend = (uint8_t)min_of(max_of(2 * used, TX_LEND_MIN), (unsigned)FRAME_BURST);
     /* A packet whose payload cannot be read uses no frame, and others may wait behind it. */
     return used || engine_wants_tx(p->engine);
@@ -131,6 +139,9 @@ bool worker_poll(struct worker *w, ns_t now)
 {
     bool work = worker_run_command(w);
 
+    w->pass_began = now;
+    if (unlikely(w->copiers))
+        work |= copier_end_calls(w, now);
     for (unsigned i = 0; i < w->ports; i++)
         work |= receive_burst(&w->port[i], now);
     work |= worker_receive_forwarded(w, now);

@@ -127,12 +127,13 @@ struct dp_async {
 
 /** What all workers of a process share; written by the control thread. */
 struct worker_group {
-    _Atomic unsigned cpus;      /**< CPUs for workers and applications, see cpus.h */
-    _Atomic unsigned polling;   /**< workers that are not asleep */
-    _Atomic ns_t crowded_until; /**< more threads poll than there are CPUs; 0: never so far */
-    struct dp_cq *_Atomic late; /**< completion queues with unsent events: dp_cq_take_late */
-    int notify_fd;              /**< eventfd that wakes the control thread; -1: none */
-    struct waker *waker;        /**< NULL: no port can wake a worker */
+    _Atomic unsigned cpus;         /**< CPUs for workers and applications, see cpus.h */
+    _Atomic unsigned polling;      /**< workers that are not asleep */
+    _Atomic ns_t crowded_until;    /**< more threads poll than there are CPUs; 0: never so far */
+    struct dp_cq *_Atomic late;    /**< completion queues with unsent events: dp_cq_take_late */
+    int notify_fd;                 /**< eventfd that wakes the control thread; -1: none */
+    struct waker *waker;           /**< NULL: no port can wake a worker */
+    _Atomic uint32_t watch_asleep; /**< futex word of the watch (watch.h) */
     struct worker *worker[WORKERS_MAX];
     unsigned workers;
     struct forward_ring *forward[WORKERS_MAX][WORKERS_MAX]; /**< [from][to] */
@@ -161,6 +162,8 @@ struct worker_stats {
     counter_t doorbells_forwarded; /**< doorbells of queue pairs that another worker owns */
     counter_t forwarded_out;       /**< frames given to other workers */
     counter_t forwarded_in;        /**< frames received from them */
+    counter_t taken_away;          /**< times its loop left a thread that waited for memory */
+    counter_t given_up;            /**< calls that waited for too long: their queue pairs failed */
 };
 
 /**
@@ -215,8 +218,8 @@ struct engine_host worker_host(struct worker_port *port);
 
 /**
  * The body of the worker's thread, for the environment. Returns after worker_stop(). The thread
- * that starts it calls worker_wait_running() before anything else with this worker, and joins it
- * after worker_stop().
+ * that starts it calls worker_wait_running() before anything else with this worker, and
+ * worker_join() after worker_stop().
  *
  * @param worker  The worker.
  * @return  NULL.
@@ -236,6 +239,15 @@ void worker_wait_running(struct worker *w);
  * @param w  The worker.
  */
 void worker_stop(struct worker *w);
+
+/**
+ * Wait until the worker's loop has ended, after worker_stop(), and join its thread, unless that one
+ * has lost the loop to another (watch.h) and may never end. Control thread.
+ *
+ * @param w  The worker.
+ * @param thread  The thread that was started with worker_run().
+ */
+void worker_join(struct worker *w, pthread_t thread);
 
 /**
  * Make one pass over commands, ports, doorbells and timers. For hosts with a loop of their own;

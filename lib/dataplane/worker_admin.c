@@ -11,8 +11,17 @@ struct worker *worker_create(const struct worker_config *config)
 
     if (!w)
         return NULL;
-    *w = (struct worker){
-        .index = config->index, .group = config->group, .wake_word = config->wake_word};
+    *w = (struct worker){.index = config->index,
+                         .group = config->group,
+                         .wake_word = config->wake_word,
+                         .own_call = worker_mem_call_create(),
+                         .caller = {.run = carrier_call}};
+    if (!w->own_call) {
+        free(w);
+        return NULL;
+    }
+    w->caller.call = &w->own_call->call;
+    LIST_INIT(&w->late_calls);
     poll_policy_init(&w->policy, worker_time());
     w->group->worker[w->index] = w;
     w->group->workers = max_of(w->group->workers, w->index + 1);
@@ -21,6 +30,8 @@ struct worker *worker_create(const struct worker_config *config)
 
 void worker_destroy(struct worker *w)
 {
+    carrier_free_loop(w);
+    worker_mem_call_free(w->own_call);
     free(w->ctx);
     free(w);
 }
@@ -66,6 +77,14 @@ void worker_stop(struct worker *w)
 {
     atomic_store(&w->stop, true);
     worker_kick(w);
+}
+
+void worker_join(struct worker *w, pthread_t thread)
+{
+    while (!atomic_load(&w->ended))
+        futex_wait(&w->ended, 0, NS_NEVER);
+    if (w->joins)
+        pthread_join(thread, NULL);
 }
 
 unsigned worker_index(const struct worker *w)

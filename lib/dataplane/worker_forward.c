@@ -100,6 +100,16 @@ static void deliver_frames(struct worker *w, const struct forward_target *target
         engine_rx_forwarded(p->engine, f, n, from, now);
 }
 
+/* The frames are in the ring of the other worker, which needs its room again. */
+static void deliver(struct worker *w, const struct forward_target *target, struct frame *f,
+                    unsigned n, unsigned from, ns_t now)
+{
+    w->frames_leave = true;
+    deliver_frames(w, target, f, n, from, now);
+    w->frames_leave = false;
+    w->late_in_burst = NULL;
+}
+
 /* One burst, so that one worker's frames do not delay those of the others. forward_take may return
  * it in parts, one for each target in turn. */
 static void receive_from(struct worker *w, unsigned from, ns_t now)
@@ -111,7 +121,7 @@ static void receive_from(struct worker *w, unsigned from, ns_t now)
     for (unsigned n, left = FRAME_BURST; left; left -= n) {
         n = forward_take(ring, &target, f, left);
         if (n)
-            deliver_frames(w, &target, f, n, from, now);
+            deliver(w, &target, f, n, from, now);
         forward_release(ring);
         if (!n)
             break;

@@ -5,6 +5,7 @@
 
 #include <stdatomic.h>
 
+#include "carrier.h"
 #include "doorbell.h"
 #include "forward.h"
 #include "worker.h"
@@ -20,6 +21,13 @@ struct worker_command {
     worker_fn fn;
     void *arg;
     _Atomic uint32_t done; /* futex word */
+};
+
+/* How long the loop has waited for the memory of a user's programs, see copier.c. */
+struct wait_account {
+    int user;
+    ns_t since;        /* the last wait */
+    ns_t credit, debt; /* for waiting; one of them is 0, or nearly */
 };
 
 struct worker {
@@ -52,13 +60,32 @@ struct worker {
     struct dp_async async[ASYNC_RING];
     _Atomic uint32_t async_head, async_tail;
 
+    /* Who carries the loop, and who was left with calls: carrier.h. */
+    struct carrier *_Atomic carrier; /* NULL: no thread does */
+    void (*loop)(struct worker *w);
+    void (*loop_ended)(struct worker *w);
+    void *loop_stack, *loop_memory, *loop_fiber;
+    bool joins; /* the loop has ended on the worker's first thread */
+    struct mem_caller caller;
+    struct worker_mem_call *own_call; /* without a carrier */
+    struct carrier *last_carrier;     /* when the loop has ended */
+    bool frames_leave; /* the frames of this burst do not stay until late calls have ended */
+    struct carrier *copiers;
+    struct late_call_list late_calls;
+    struct worker_mem_call *late_in_burst;
+    struct worker_mem_call *_Atomic ended_calls;
+    struct carrier *_Atomic closed_copiers;
+    struct wait_account waits[64]; /* by user */
+    ns_t pass_began;
+
     struct poll_policy policy;
     ns_t next_sample;
     uint32_t cpu; /* as published: see worker_cpu_pack() */
     bool boosted; /* priority is raised, on a contended CPU */
     int nice;     /* the priority to go back to */
     _Atomic int state;
-    pthread_t thread;
+    _Atomic pthread_t thread;
+    _Atomic uint32_t ended; /* futex word: no thread has anything to do with the worker any more */
     struct worker_stats stats;
 };
 
@@ -67,6 +94,9 @@ void futex_wake(_Atomic uint32_t *word, int count);
 /* Waits while *word == value, at most `timeout` (NS_NEVER: without a limit). False: the time is
  * over. */
 bool futex_wait(_Atomic uint32_t *word, uint32_t value, ns_t timeout);
+
+/* A worker begins a call to a program's memory: wakes the watch if it sleeps. */
+void watch_wake(struct worker_group *g);
 
 /* ---- worker_call.c ---- */
 /* Runs the function that the control thread has left, if any: then true. */

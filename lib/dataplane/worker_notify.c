@@ -235,7 +235,8 @@ struct engine_host worker_host(struct worker_port *port)
                                .punt = on_punt,
                                .forward = on_forward,
                                .forward_copy = on_forward_copy,
-                               .misplaced = on_misplaced};
+                               .misplaced = on_misplaced,
+                               .mem_caller = &port->worker->caller};
 
     return host;
 }

@@ -10,7 +10,6 @@
 #include "worker_internal.h"
 
 #include <sched.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -226,13 +225,8 @@ static void after_empty_pass(struct worker *w, ns_t now)
     }
 }
 
-void *worker_run(void *worker)
+static void worker_loop(struct worker *w)
 {
-    struct worker *w = worker;
-
-    w->thread = pthread_self();
-    /* With the default slack a sleep of 50 us takes twice as long. */
-    prctl(PR_SET_TIMERSLACK, 1);
     poll_policy_init(&w->policy, worker_time());
     atomic_fetch_add(&w->group->polling, 1);
     atomic_store(&w->running, 1);
@@ -246,8 +240,20 @@ void *worker_run(void *worker)
             after_empty_pass(w, now);
     }
     atomic_fetch_sub(&w->group->polling, 1);
+}
+
+/* After it, on the thread that carried it. */
+static void worker_ended(struct worker *w)
+{
     atomic_store(&w->running, 0);
     /* The control thread may have seen `running` and left a command. */
     worker_run_command(w);
+    atomic_store(&w->ended, 1);
+    futex_wake(&w->ended, 1);
+}
+
+void *worker_run(void *worker)
+{
+    carrier_run(worker, worker_loop, worker_ended);
     return NULL;
 }

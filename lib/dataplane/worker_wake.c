@@ -30,3 +30,11 @@ void worker_kick(struct worker *w)
         futex_wake(w->wake_word, 1);
     }
 }
+
+void watch_wake(struct worker_group *g)
+{
+    if (likely(!atomic_load_explicit(&g->watch_asleep, memory_order_relaxed)))
+        return;
+    atomic_store(&g->watch_asleep, 0);
+    futex_wake(&g->watch_asleep, 1);
+}

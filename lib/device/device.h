@@ -238,5 +238,12 @@ struct worker *rnic_worker(struct rnic *r, unsigned index);
  * @return  The waker; NULL: no port has such a descriptor.
  */
 struct waker *rnic_waker(struct rnic *r);
+/**
+ * The group of all workers, for the watch. Control thread.
+ *
+ * @param r  The devices.
+ * @return  The group, which lives as long as the devices.
+ */
+struct worker_group *rnic_group(struct rnic *r);
 
 #endif

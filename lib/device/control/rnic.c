@@ -128,6 +128,11 @@ struct worker *rnic_worker(struct rnic *r, unsigned index)
     return r->worker[index];
 }
 
+struct worker_group *rnic_group(struct rnic *r)
+{
+    return &r->group;
+}
+
 struct waker *rnic_waker(struct rnic *r)
 {
     for (unsigned i = 0; i < r->devices; i++)

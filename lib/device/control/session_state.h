@@ -69,6 +69,7 @@ struct session {
     struct {
         bool on;
         ns_t granted;
+        ns_t late_since; /* copies are late since then; 0: not so */
     } freeze;
 };
 

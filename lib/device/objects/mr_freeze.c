@@ -16,6 +16,8 @@
 #include "control/session_state.h"
 #include "objects/freeze_credit.h"
 
+#define LATE_MAX (200 * NS_PER_MS)
+
 void mrs_end_freeze(struct session *sn)
 {
     ns_t waited;
@@ -72,6 +74,26 @@ static void unmap_all(struct session *sn)
     }
 }
 
+static bool copies_are_late(const struct session *sn)
+{
+    return sn->copy->waits && sn->copy->waits(sn->space);
+}
+
+/* A copy that another thread has been left with is not suspended. Mostly it ends soon: the
+ * application asks again until then, but not for longer than LATE_MAX. */
+static bool wait_for_late_copies(struct session *sn)
+{
+    ns_t now = sn->rnic->config.clock();
+
+    if (!copies_are_late(sn)) {
+        sn->freeze.late_since = 0;
+        return false;
+    }
+    if (!sn->freeze.late_since)
+        sn->freeze.late_since = now;
+    return now - sn->freeze.late_since < LATE_MAX;
+}
+
 int mrs_freeze(struct session *sn, struct ctl_call *call)
 {
     struct rnic *r = sn->rnic;
@@ -82,6 +104,8 @@ int mrs_freeze(struct session *sn, struct ctl_call *call)
     if (flags & ~(uint32_t)CTL_FREEZE_UNMAP)
         return -EINVAL;
     mrs_end_freeze(sn);
+    if (wait_for_late_copies(sn))
+        return -EAGAIN;
     f.unmap = f.unmap && !LIST_EMPTY(&sn->mapped_mrs);
     may_stop = freeze_credit_stop(r, sn->peer.uid);
     if (may_stop && r->config.mem->freeze)
@@ -92,6 +116,14 @@ int mrs_freeze(struct session *sn, struct ctl_call *call)
         device_call_all(sn->device, freeze_now, &f);
     if (f.unmap)
         unmap_all(sn);
+    if (f.time && wait_for_late_copies(sn)) { /* it became late while the workers were called */
+        mrs_end_freeze(sn);
+        return -EAGAIN;
+    }
+    if (copies_are_late(sn)) { /* it cannot be suspended */
+        mrs_end_freeze(sn);
+        f.time = 0;
+    }
     call->reply.freeze.granted_us = (uint32_t)(f.time / 1000);
     return 0;
 }

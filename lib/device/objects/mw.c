@@ -57,6 +57,8 @@ int mw_dealloc(struct session *sn, struct ctl_call *call)
 
     if (!o)
         return -EINVAL;
+    if (window_waits(&container_of(o, struct mw, o)->window))
+        return -EAGAIN;
     mw_unpublish(o);
     device_quiesce(sn->device);
     mw_free(o);

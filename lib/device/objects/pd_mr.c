@@ -308,7 +308,11 @@ int mr_register(struct session *sn, struct ctl_call *call)
 
 static void mr_unpublish(struct object *o)
 {
-    mr_remove(&o->session->device->mrs, &container_of(o, struct mr, o)->region);
+    struct mr *mr = container_of(o, struct mr, o);
+
+    if (!mr->closed)
+        mr_remove(&o->session->device->mrs, &mr->region);
+    mr->closed = true;
 }
 
 /* After the quiet point. */
@@ -334,10 +338,12 @@ int mr_deregister(struct session *sn, struct ctl_call *call)
     if (!o)
         return -EINVAL;
     mr = container_of(o, struct mr, o);
-    if (!region_close(&mr->region))
+    if (!mr->closed && !region_close(&mr->region))
         return -EBUSY;
-    mr_remove(&sn->device->mrs, &mr->region);
+    mr_unpublish(o);
     device_quiesce(sn->device);
+    if (mr_waits(&mr->region)) /* no access begins any more, but one may not have ended */
+        return -EAGAIN;
     mr_free(o);
     return 0;
 }

@@ -25,6 +25,7 @@ struct mr {
     LIST_ENTRY(mr) mapped; /* while it has a mapping: among its session's mapped regions */
     LIST_ENTRY(mr) hot;    /* while is_listed: among its session's hot regions */
     bool is_listed;
+    bool closed; /* its key is not valid any more */
 };
 
 int pd_alloc(struct session *sn, struct ctl_call *call);

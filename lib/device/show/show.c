@@ -198,6 +198,8 @@ static json_t *show_worker(const struct worker *w)
     STAT(cq_events_late);
     STAT(async_lost);
     STAT(doorbells_forwarded);
+    STAT(taken_away);
+    STAT(given_up);
     STAT(forwarded_out);
     STAT(forwarded_in);
 #undef STAT
