@@ -25,6 +25,13 @@ struct net_report {
     struct walk walk;
 };
 
+/* Redirecting packets after neighbours have moved: net_changes.c. */
+struct net_follow {
+    struct event_job job;
+    bool active, again; /* again: others have moved since it began */
+    struct walk walk;
+};
+
 struct device_net {
     struct net_host *host;
     struct slow_path slow;
@@ -32,6 +39,7 @@ struct device_net {
     bool detect;   /* duplicates of its addresses are detected */
     struct event_source frames, timer, link, exception; /* fd -1: none */
     struct net_report report;
+    struct net_follow follow;
     bool link_up;
     bool link_polled;        /* link is a timer */
     uint64_t exception_lost; /* frames that the kernel did not accept */
@@ -69,6 +77,8 @@ void net_events_close(struct device *d);
 
 /* After each call of the host that may change something: acts on what the host reported. */
 void net_apply_changes(struct device *d);
+/* The device ends. */
+void net_follow_cancel(struct device *d);
 
 /* ---- net.c ---- */
 

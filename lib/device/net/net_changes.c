@@ -10,56 +10,153 @@
 #include "objects/mcast.h"
 #include "objects/qp_object.h"
 
-struct redirect_call {
-    struct qp_object *q;
-    struct ah *ah;
+/* ---- packets follow neighbours: a job, as there may be many queue pairs ---- */
+
+#define BATCH  32  /* redirected with one interruption of the workers */
+#define LOOKED 256 /* before the slice may be over */
+
+struct redirect {
+    struct object *o;
     uint8_t mac[6];
 };
 
-static void redirect(struct worker *w, void *arg)
+struct redirect_call {
+    struct redirect r[BATCH];
+    unsigned n;
+};
+
+/* Queue pairs that live on the worker. */
+static void redirect_qps(struct worker *w, void *arg)
 {
     struct redirect_call *call = arg;
 
-    if (call->q)
-        engine_qp_redirect(qp_object_engine(call->q), call->q->dp.qp, call->mac);
-    else
-        address_handle_redirect(call->ah->handle, call->mac);
+    for (unsigned i = 0; i < call->n; i++) {
+        struct qp_object *q = container_of(call->r[i].o, struct qp_object, o);
+
+        if (q->dp.port->worker == w)
+            engine_qp_redirect(qp_object_engine(q), q->dp.qp, call->r[i].mac);
+    }
 }
 
-/* Redirects the packets of the call's object if their next hop has another MAC than av says. */
-static void follow_neighbour(struct device *d, const struct address_vector *av,
-                             struct redirect_call *call)
+/* While no worker runs: queue pairs of any of them may use the address handles. */
+static void redirect_ahs(struct worker *w, void *arg)
 {
+    struct redirect_call *call = arg;
+
+    for (unsigned i = 0; i < call->n; i++)
+        address_handle_redirect(container_of(call->r[i].o, struct ah, o)->handle, call->r[i].mac);
+}
+
+static const struct address_vector *vector_of(const struct object *o)
+{
+    return o->kind == OBJ_QP ? qp_address_vector(container_of(o, struct qp_object, o)->dp.qp)
+                             : address_handle_vector(container_of(o, struct ah, o)->handle);
+}
+
+/* Whether the object's packets must go to another MAC than they do. */
+static bool has_moved(struct device *d, struct object *o, uint8_t mac[6])
+{
+    const struct address_vector *av = vector_of(o);
     struct gid_entry source = {.gid = av->sgid, .vlan = av->vlan, .type = av->gid_type};
     struct net_path path;
 
     if (gid_is_zero(&av->dgid) || net_resolve(d, &source, &av->dgid, &path) ||
         !memcmp(path.mac, av->dmac, sizeof(path.mac)))
-        return;
-    memcpy(call->mac, path.mac, sizeof(path.mac));
-    if (call->q)
-        qp_object_call(call->q, redirect, call);
-    else /* queue pairs of any worker may use it */
-        device_call_all(d, redirect, call);
+        return false;
+    memcpy(mac, path.mac, sizeof(path.mac));
+    return true;
+}
+
+/* The next objects that must be redirected. False: there are no more at all. */
+static bool take_moved(struct device *d, struct walk *w, struct redirect_call *call)
+{
+    call->n = 0;
+    for (unsigned looked = 0; looked < LOOKED && call->n < BATCH; looked++) {
+        struct object *o = walk_next(w);
+
+        if (!o)
+            return false;
+        call->r[call->n].o = o;
+        if (o->session->device != d)
+            walk_skip_session(w);
+        else if (has_moved(d, o, call->r[call->n].mac))
+            call->n++;
+    }
+    return true;
+}
+
+static void redirect_batch(struct device *d, enum object_kind kind, struct redirect_call *call)
+{
+    if (call->n && kind == OBJ_AH)
+        device_call_all(d, redirect_ahs, call);
+    for (unsigned i = 0; call->n && kind == OBJ_QP && i < d->parts; i++)
+        worker_call(d->workers[i], redirect_qps, call);
+}
+
+static void begin_kind(struct device *d, struct net_follow *f, enum object_kind kind)
+{
+    f->again = f->again && kind != OBJ_QP;
+    walk_begin(&f->walk, d->rnic, kind);
+}
+
+/* False: all packets go where they should. */
+static bool follow_some(struct device *d, struct net_follow *f)
+{
+    struct slice s = slice_begin();
+
+    do {
+        struct redirect_call call;
+        enum object_kind kind = f->walk.kind;
+        bool more = take_moved(d, &f->walk, &call);
+
+        redirect_batch(d, kind, &call);
+        if (more)
+            continue;
+        walk_end(&f->walk);
+        if (kind == OBJ_QP) {
+            begin_kind(d, f, OBJ_AH);
+        } else if (f->again) {
+            begin_kind(d, f, OBJ_QP);
+        } else {
+            f->active = false;
+            return false;
+        }
+    } while (!slice_over(&s) || !d->rnic->config.loop);
+    return true;
+}
+
+static bool run_follow(struct event_job *job)
+{
+    struct net_follow *f = container_of(job, struct net_follow, job);
+
+    return follow_some(container_of(container_of(f, struct device_net, follow), struct device, net),
+                       f);
 }
 
 static void follow_neighbours(struct device *d)
 {
-    struct object *o;
+    struct net_follow *f = &d->net.follow;
 
-    for (struct session *sn = session_next(d, NULL); sn; sn = session_next(d, sn)) {
-        TAILQ_FOREACH (o, &sn->objects[OBJ_QP], link) {
-            struct redirect_call call = {.q = container_of(o, struct qp_object, o)};
-
-            follow_neighbour(d, qp_address_vector(call.q->dp.qp), &call);
-        }
-        TAILQ_FOREACH (o, &sn->objects[OBJ_AH], link) {
-            struct redirect_call call = {.ah = container_of(o, struct ah, o)};
-
-            follow_neighbour(d, address_handle_vector(call.ah->handle), &call);
-        }
-    }
+    f->again = f->active;
+    if (f->active)
+        return;
+    f->active = true;
+    f->job.run = run_follow;
+    begin_kind(d, f, OBJ_QP);
+    if (follow_some(d, f))
+        event_loop_start(d->rnic->config.loop, &f->job);
 }
+
+void net_follow_cancel(struct device *d)
+{
+    if (!d->net.follow.active)
+        return;
+    event_loop_stop(d->rnic->config.loop, &d->net.follow.job);
+    walk_end(&d->net.follow.walk);
+    d->net.follow.active = false;
+}
+
+/* ---- addresses ---- */
 
 /* Addresses that are duplicates leave the GID table. They return when the other host has gone while
  * the link was down. */

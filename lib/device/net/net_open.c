@@ -154,6 +154,7 @@ void net_close(struct device *d)
     struct device_net *n = &d->net;
 
     net_too_big_cancel(d);
+    net_follow_cancel(d);
     net_events_close(d);
     if (!n->host)
         return;

@@ -460,15 +460,30 @@ static void test_queue_pairs_follow(void **state)
     const uint8_t other[6] = {2, 0, 0, 0, 0, 0x22};
     struct qp_object *q = create_qp(QPT_RC), *unconnected = create_qp(QPT_RC);
     struct ctl_call call = {0};
+    enum { MANY = 100 };
+    struct ah *ah[MANY];
+    uint64_t calls;
 
     to_init(q);
     assert_int_equal(to_rtr(q, "10.0.0.2", 1), -EINPROGRESS);
     run_until_idle();
     assert_int_equal(to_rtr(q, "10.0.0.2", 1), 0);
-    assert_int_equal(create_ah("10.0.0.2", &call), 0);
+    for (unsigned i = 0; i < MANY; i++) {
+        assert_int_equal(create_ah("10.0.0.2", &call), 0);
+        ah[i] =
+            container_of(handle_get(&rnic->device[0]->handles[OBJ_AH], call.reply.create_ah.handle),
+                         struct ah, o);
+    }
+    calls = counter_get(&worker_stats(rnic_worker(rnic, 0))->calls);
     assert_int_equal(qp_address_vector(q->dp.qp)->dmac[5], 2);
     arp_reply(other);
     assert_memory_equal(qp_address_vector(q->dp.qp)->dmac, other, 6);
+    run_until_idle();
+    for (unsigned i = 0; i < MANY; i++)
+        assert_memory_equal(address_handle_vector(ah[i]->handle)->dmac, other, 6);
+    /* Few interruptions of the workers. */
+    calls = counter_get(&worker_stats(rnic_worker(rnic, 0))->calls) - calls;
+    assert_in_range(calls, 2, 10);
     assert_int_equal(qp_address_vector(unconnected->dp.qp)->dmac[5], 0);
     assert_int_equal(create_ah("10.0.0.2", &call), 0);
     assert_memory_equal(call.reply.create_ah.dmac, other, 6);
