@@ -183,7 +183,9 @@ static int choose_place(char path[ENDPOINT_PATH_MAX], bool exists, bool create)
         if (snprintf(path, ENDPOINT_PATH_MAX, "%s/%s", folder, CTL_SOCKET_USER) >=
             ENDPOINT_PATH_MAX)
             err = -ENAMETOOLONG;
-        else if (err == 0 && (!exists || (lstat(path, &st) == 0 && S_ISSOCK(st.st_mode))))
+        else if (err == 0 && exists && (lstat(path, &st) != 0 || !S_ISSOCK(st.st_mode)))
+            err = -ENOENT;
+        if (err == 0)
             return 0;
     }
     return err;

@@ -147,6 +147,7 @@ def places_of_the_daemon():
         return
     home, foreign = kit.scratch_folder(), kit.scratch_folder()
     os.chmod(foreign, 0o777)
+    os.makedirs(f"/tmp/uroce-{os.geteuid()}", 0o700, exist_ok=True)  # the last place, of an earlier daemon, is not chosen
     for more in ({}, {"XDG_RUNTIME_DIR": foreign}, {"XDG_RUNTIME_DIR": "/no/such"}):
         environment = without_runtime_folder(HOME=home, **more)
         result = uroce(environment, "run", "sh", "-c", "echo $UROCE_SOCKET")
