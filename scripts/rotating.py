@@ -77,7 +77,7 @@ def parts():
         ("rounds", "all programs twice, and rdma-core's tests with two workers",
          fixed(meson("build", 1200, ["shim-long"], "--rounds", "2"), meson("build", 300, ["shim-rdma-core-workers"]))),
         ("adopt", "adopted memory under load for longer; moves and disturbances of queue pairs",
-         fixed(meson("build", 1200, ["adopt-long"], "--seconds", "20"), meson("build", 400, ["dataplane_chaos-long"]))),
+         fixed(meson("build", 1200, ["adopt-long"], "--seconds", "20"), meson("build", 400, ["dataplane_chaos-long", "shim-isolation"]))),
         ("sim-all", "new seeds of the simulation of everything", sim("sim_all-long")),
         ("sim-rc", "new seeds of the simulation of RC", sim("sim_rc-long")),
         ("sim-sanitize", "new seeds of both under AddressSanitizer and UBSan",

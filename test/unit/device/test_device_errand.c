@@ -18,7 +18,7 @@ static struct event_loop *loop;
 static struct errands *errands;
 static int gate[2]; /* errands of `wait` end as bytes are written */
 static unsigned done;
-static _Atomic unsigned begun;
+static _Atomic unsigned begun, ended;
 static pthread_t control;
 
 static int setup(void **state)
@@ -31,6 +31,7 @@ static int setup(void **state)
     assert_non_null(errands);
     done = 0;
     atomic_store(&begun, 0);
+    atomic_store(&ended, 0);
     return pipe(gate);
 }
 
@@ -55,6 +56,7 @@ static void run_wait(struct errand *e)
 
     atomic_fetch_add(&begun, 1);
     assert_int_equal(read(gate[0], &byte, 1), 1);
+    atomic_fetch_add(&ended, 1);
 }
 
 static void count_done(struct errand *e)
@@ -149,12 +151,17 @@ static void test_close(void **state)
 /* What waits for an application does not keep the daemon from its end. */
 static void test_end(void **state)
 {
+    static struct errands *volatile abandoned; /* they stay, with the thread that waits */
+
     post(&alice, run_wait);
     while (!atomic_load(&begun))
         sched_yield();
-    errands_destroy(errands);
+    abandoned = errands;
+    errands_destroy(abandoned);
     errands = NULL;
     let_go(1);
+    while (!atomic_load(&ended))
+        sched_yield();
 }
 
 int main(void)
