@@ -451,7 +451,7 @@ struct engine_counters {
     counter_t tx_packets[QOS_PRIORITIES], tx_bytes[QOS_PRIORITIES];
     counter_t rx_delivered, rx_punted;
     counter_t rx_forwarded_in, rx_forwarded_out, rx_copies;
-    counter_t late_copies; /* calls of backends that did not end in time: engine_call_ended() */
+    counter_t late_copies; /* calls of backends that the host put off (mem_caller) */
     counter_t drop[DROP_COUNT];
 };
 

@@ -142,6 +142,7 @@ static json_t *show_counters(const struct device *d)
     json_object_set_new(o, "tx_packets", PRIORITIES(d, tx_packets));
     json_object_set_new(o, "tx_bytes", PRIORITIES(d, tx_bytes));
     json_object_set_new(o, "rx_forwarded_out", show_number(ENGINES(d, rx_forwarded_out)));
+    json_object_set_new(o, "late_copies", show_number(ENGINES(d, late_copies)));
     if (d->io->ops->counters) {
         json_object_set_new(o, "tx_refused", QUEUES(d, tx_refused));
         json_object_set_new(o, "rx_unusable", QUEUES(d, rx_unusable));
