@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Copiers: threads that wait for programs' memory in a worker's place. One serves a program whose
- * memory did not answer, until it has answered. A user may let the loop wait for a twentieth of the
- * time, and saves up for a few such waits. Beyond that the user's copiers stay for twenty times as
- * long as the loop has waited. Calls that copy to the program are made
- * in their order. Those that copy from it are made too, so that the memory is there afterwards, but
- * their bytes are dropped: the loop asks again when the copier has closed.
+ * memory did not answer, until it has answered. A user (by uid) may let the loop wait for a
+ * twentieth of the time; what is not used adds up to 30 ms. Beyond that the user's copiers stay for
+ * twenty times as long as the loop has waited. Calls that copy to the program are made in their
+ * order. Those that copy from it are made too, so that the memory is there afterwards, but their
+ * bytes are dropped: when the copier has closed, the queue pair builds the packets again, and the
+ * loop makes the call itself.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -59,7 +59,7 @@ json_t *show_qos_select(const json_t *root);
 /* Prints the answers, or the tables if there was no question. */
 int show_qos_print(const json_t *rows);
 
-/* ---- show_steering_answer.c ---- */
+/* ---- steering_answer.c ---- */
 
 enum steering_option {
     STEERING_ASK_FLOW = QOS_ASK_TCLASS + 1,

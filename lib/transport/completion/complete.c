@@ -111,7 +111,7 @@ static void complete_fault(struct engine *e, struct qp *qp)
 
 static void qp_complete(struct engine *e, struct qp *qp)
 {
-    if (unlikely(qp->fault == FAULT_SUSPENDED)) /* late_ended touches it again */
+    if (unlikely(qp->fault == FAULT_SUSPENDED)) /* engine_call_ended touches it again */
         return;
     if (qp_can_request(qp)) {
         retire(e, qp);

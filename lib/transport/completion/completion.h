@@ -8,7 +8,7 @@
 
 #include "engine_private.h"
 
-/* ---- post.c: CQEs ---- */
+/* ---- post.c: posting CQEs; who fills them in: "a field of the CQE" in ../README.md ---- */
 
 /* Posts a CQE. False: it is lost, and the host was told that the queue is in error. */
 bool engine_post(struct engine *e, struct comp_queue *cq, const struct cqe *c, bool solicited);

@@ -16,7 +16,7 @@ static bool suspend(struct qp *qp)
     qp->late = calloc(1, sizeof(*qp->late));
     if (!qp->late)
         return false;
-    qp->late->then = qp->fault;
+    qp->late->before = qp->fault;
     qp->fault = FAULT_SUSPENDED;
     return true;
 }

@@ -12,7 +12,7 @@ static void resume(struct engine *e, struct qp *qp)
 {
     struct late_qp late = *qp->late;
 
-    qp->fault = late.then;
+    qp->fault = late.before;
     if (late.failed) {
         qp->fault = FAULT_NONE;
         qp->resp.failed_job = late.failed_job;

@@ -34,7 +34,7 @@ struct late_recv {
 /* Part of a suspended queue pair. */
 struct late_qp {
     unsigned parts;      /* that have not ended */
-    enum fault then;     /* the fault that it had before */
+    enum fault before;   /* its fault, then */
     bool send_again;     /* requests were not sent */
     bool failed;         /* a copy for a request or a reply has failed: FAULT_MEMORY follows, */
     psn_t failed_psn;    /* at this PSN; */

@@ -4,7 +4,8 @@
  * one table (volume 1, tables 52 to 54 of 9.9). resp_fault applies a row. Two faults are found
  * outside of the responder and recorded without it, so their syndromes and counters do not apply:
  * FAULT_QUEUE_INDEX of a send queue (req_take.c), and FAULT_CQ_OVERRUN (post.c, always). A work
- * queue for raw packets uses recv_status alone (raw_wq.c).
+ * queue for raw packets uses recv_status alone (raw_wq.c). FAULT_SUSPENDED stands in for a fault,
+ * and has no row.
  */
 #ifndef UROCE_FAULT_H
 #define UROCE_FAULT_H
@@ -36,7 +37,8 @@ enum fault {
 };
 
 struct fault_rule {
-    uint8_t syndrome; /* reliable services: AETH to send, or FAULT_SILENT */
+    uint8_t syndrome; /* reliable services: AETH to send, or FAULT_SILENT; resp_fault adds the queue
+                         pair's min_rnr_timer to that of FAULT_RNR */
     bool fatal;       /* reliable services: the queue pair goes to ERR */
     bool own; /* our application's fault: UC and UD go to ERR too, else they drop the message */
     uint8_t recv_status; /* fatal: completes the receive entry in use with this (enum wc_status) */

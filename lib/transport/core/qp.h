@@ -38,7 +38,7 @@ struct qp {
     uint8_t misplaced_lane;
     uint16_t misplaced_count, misplaced_limit;
     uint32_t pd, mtu;      /* bytes */
-    enum fault fault;      /* until qp_complete has acted on it */
+    enum fault fault;      /* until qp_complete has acted on it; or FAULT_SUSPENDED (late.h) */
     struct engine *engine; /* the owner; other threads ask by qp_engine */
     struct srq *srq;
     struct comp_queue *recv_cq;

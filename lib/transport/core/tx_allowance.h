@@ -34,7 +34,7 @@ static inline unsigned tx_allowed_requests(const struct qp *qp)
 }
 
 /* On the way to the error state, and in it, responses go one by one: only those that precede the
- * refused request are sent, and the NAK (resp_reply.c chooses them). */
+ * refused request are sent, and the NAK (resp_reply.c chooses them). None while it is suspended. */
 static inline unsigned tx_allowed_responses(const struct qp *qp)
 {
     const struct responder *resp = &qp->resp;

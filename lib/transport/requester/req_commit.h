@@ -35,7 +35,8 @@ void req_commit_messages(struct engine *e, struct qp *qp, unsigned n, psn_t last
 /* All PSNs before una are acknowledged. Nothing else changes: comp_progress decides. */
 void req_commit_ack(struct requester *req, psn_t una);
 
-/* A READ or an atomic has all its responses. */
+/* A READ or an atomic has all its responses: called while the last one is placed, before
+ * comp_progress. */
 static inline void req_commit_response(struct requester *req)
 {
     req->rd_outstanding -= req->rd_outstanding > 0;

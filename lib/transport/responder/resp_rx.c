@@ -65,7 +65,7 @@ void resp_rx(struct engine *e, struct qp *qp, unsigned job)
     const struct pkt *p = &e->rx_job[job].pkt;
     int32_t ahead = psn_diff(p->psn, qp->resp.epsn);
 
-    if (qp->fault) /* on its way to the error state */
+    if (qp->fault) /* on its way to the error state, or suspended */
         return;
     if (ahead == 0) {
         request_expected(e, qp, job, p);

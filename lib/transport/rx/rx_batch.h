@@ -15,14 +15,15 @@ struct rx_batch;
 
 /* The stages that depend on what the packets are. */
 struct rx_kind {
-    /* The PSN of the first packet; false: no such packet is expected. */
+    /* The PSN of the first packet; false: no such packet is expected. NULL: an ACK or NAK, which
+     * has no place in the order. */
     bool (*expect)(const struct qp *qp, psn_t *first);
     /* How many of the first n packets may be placed, as far as the queue pair and the first
-     * packet tell. */
+     * packet tell. Answers: all. */
     unsigned (*admit)(struct rx_batch *b, unsigned n);
     /* Moves their bytes; how many packets could be placed. It ends before a packet that the general
      * path must judge, with nothing done about that packet. An ACK or NAK has no bytes: place
-     * judges and commits it. */
+     * judges and commits it. A response that completes its READ is counted here, too. */
     unsigned (*place)(struct rx_batch *b, unsigned n);
     /* What n placed packets mean for the queue pair. */
     void (*commit)(struct rx_batch *b, unsigned n);
