@@ -10,6 +10,7 @@
 #include "cm_msg.h"
 #include "common.h"
 #include "encap.h"
+#include "ip_cm.h"
 #include "pkt.h"
 #include "unit.h"
 
@@ -93,12 +94,13 @@ static const struct {
 /* A MAD with this message, whose bytes all have this value. */
 static const uint8_t *make_mad(enum cm_message message, uint8_t byte)
 {
-    static uint8_t mad[CM_MAD_LEN];
+    static uint8_t mad[MAD_LEN];
 
     memset(mad, byte, sizeof(mad));
     mad[0] = 1;
     mad[1] = 0x07;
     mad[2] = 2;
+    mad[3] = 3;
     mad[16] = (uint8_t)(messages[message].attribute >> 8);
     mad[17] = (uint8_t)messages[message].attribute;
     return mad;
@@ -179,9 +181,9 @@ static void test_private_data_ends_the_message(void **state)
     for (unsigned i = 0; i < CM_MESSAGE_COUNT; i++) {
         const uint8_t *mad = make_mad((enum cm_message)i, 0);
 
-        assert_true(cm_msg_parse(&m, mad, CM_MAD_LEN));
+        assert_true(cm_msg_parse(&m, mad, MAD_LEN));
         assert_int_equal(m.message, i);
-        assert_ptr_equal(cm_msg_private_data(&m, &n) + n, mad + CM_MAD_LEN);
+        assert_ptr_equal(cm_msg_private_data(&m, &n) + n, mad + MAD_LEN);
         assert_int_equal(n, CM_MSG_LEN - messages[i].private_data);
     }
 }
@@ -191,9 +193,14 @@ static void test_fields_are_apart(void **state)
 {
     for (unsigned i = 0; i < CM_FIELD_COUNT; i++) {
         unsigned start = rows[i].byte * 8 + rows[i].bit, end = start + rows[i].bits;
+        const struct cm_field_info *info = cm_field_info((enum cm_field)i);
 
-        assert_in_range(rows[i].bits, 1, 64);
-        assert_true(rows[i].bit < 8 && rows[i].bit + rows[i].bits <= 64);
+        assert_true(rows[i].bits > 0 && rows[i].bit < 8);
+        if (bit_field_is_number(&info->field))
+            assert_true(rows[i].bit + rows[i].bits <= 64);
+        else
+            assert_true(rows[i].bit == 0 && rows[i].bits % 8 == 0);
+        assert_int_equal(info->message, rows[i].message);
         assert_true(end <= messages[rows[i].message].private_data * 8);
         if (i + 1 < CM_FIELD_COUNT && rows[i + 1].message == rows[i].message)
             assert_true(end <= rows[i + 1].byte * 8 + rows[i + 1].bit);
@@ -205,32 +212,121 @@ static void fill_field(uint8_t *mad, unsigned row, bool ones)
 {
     unsigned start = rows[row].byte * 8 + rows[row].bit;
 
-    memcpy(mad, make_mad(rows[row].message, ones ? 0 : 0xFF), CM_MAD_LEN);
+    memcpy(mad, make_mad(rows[row].message, ones ? 0 : 0xFF), MAD_LEN);
     for (unsigned bit = start; bit < start + rows[row].bits; bit++)
-        mad[CM_MAD_HEADER + bit / 8] ^= 0x80 >> bit % 8;
+        mad[MAD_HEADER + bit / 8] ^= 0x80 >> bit % 8;
 }
 
 static void test_bits_of_a_field(void **state)
 {
-    uint8_t mad[CM_MAD_LEN];
+    uint8_t mad[MAD_LEN];
     struct cm_msg m;
 
     for (unsigned i = 0; i < CM_FIELD_COUNT; i++) {
+        if (!bit_field_is_number(&cm_field_info((enum cm_field)i)->field))
+            continue;
         fill_field(mad, i, true);
-        assert_true(cm_msg_parse(&m, mad, CM_MAD_LEN));
+        assert_true(cm_msg_parse(&m, mad, MAD_LEN));
         assert_true(cm_msg_get(&m, (enum cm_field)i) == UINT64_MAX >> (64 - rows[i].bits));
         fill_field(mad, i, false);
-        assert_true(cm_msg_parse(&m, mad, CM_MAD_LEN));
+        assert_true(cm_msg_parse(&m, mad, MAD_LEN));
         assert_true(cm_msg_get(&m, (enum cm_field)i) == 0);
     }
+}
+
+/* A number that is written changes no bit beside its own, whatever these are. */
+static void test_writing_a_field(void **state)
+{
+    uint8_t mad[MAD_LEN], expected[MAD_LEN];
+
+    for (unsigned i = 0; i < CM_FIELD_COUNT * 2; i++) {
+        bool ones = i & 1;
+
+        if (!bit_field_is_number(&cm_field_info((enum cm_field)(i / 2))->field))
+            continue;
+        fill_field(expected, i / 2, ones);
+        memcpy(mad, make_mad(rows[i / 2].message, ones ? 0 : 0xFF), MAD_LEN);
+        cm_msg_set(mad, (enum cm_field)(i / 2), ones ? UINT64_MAX : 0);
+        assert_memory_equal(mad, expected, MAD_LEN);
+    }
+}
+
+/* Fields that are no numbers are bytes in place. */
+static void test_bytes_of_a_field(void **state)
+{
+    uint8_t mad[MAD_LEN], expected[MAD_LEN], bytes[MAD_LEN];
+    unsigned found = 0;
+    struct cm_msg m;
+
+    for (unsigned i = 0; i < sizeof(bytes); i++)
+        bytes[i] = (uint8_t)(i + 1);
+    for (unsigned i = 0; i < CM_FIELD_COUNT; i++) {
+        const struct bit_field *f = &cm_field_info((enum cm_field)i)->field;
+
+        memcpy(mad, make_mad(rows[i].message, 0), MAD_LEN);
+        assert_true(cm_msg_parse(&m, mad, MAD_LEN));
+        if (bit_field_is_number(f)) {
+            assert_null(cm_msg_bytes(&m, (enum cm_field)i));
+            continue;
+        }
+        memcpy(expected, mad, MAD_LEN);
+        memcpy(expected + MAD_HEADER + f->byte, bytes, f->bits / 8);
+        cm_msg_set_bytes(mad, (enum cm_field)i, bytes, sizeof(bytes));
+        assert_memory_equal(mad, expected, MAD_LEN);
+        assert_ptr_equal(cm_msg_bytes(&m, (enum cm_field)i), mad + MAD_HEADER + f->byte);
+        assert_int_equal(cm_msg_get(&m, (enum cm_field)i), 0);
+        found++;
+    }
+    assert_int_equal(found, 9); /* four GIDs of REQ, two of LAP, three of additional information */
+}
+
+static void test_beginning_a_message(void **state)
+{
+    uint8_t mad[MAD_LEN];
+    struct cm_msg m;
+    size_t n;
+
+    for (unsigned i = 0; i < CM_MESSAGE_COUNT; i++) {
+        memset(mad, 0xFF, sizeof(mad));
+        cm_msg_init(mad, (enum cm_message)i, UINT64_C(0x123456789abcdef0));
+        assert_memory_equal(mad, "\x01\x07\x02\x03\0\0\0\0\x12\x34\x56\x78\x9a\xbc\xde\xf0\0", 17);
+        assert_int_equal(mad[17], messages[i].attribute);
+        for (unsigned k = 18; k < sizeof(mad); k++)
+            assert_int_equal(mad[k], 0);
+        assert_true(cm_msg_parse(&m, mad, sizeof(mad)));
+        assert_int_equal(m.message, i);
+        assert_ptr_equal(cm_msg_private_room(mad, m.message), cm_msg_private_data(&m, &n));
+    }
+}
+
+/* The sizes that the manual pages of rdma_cm say, without the header of RDMA IP CM. */
+static void test_private_data_sizes(void **state)
+{
+    static const uint8_t sizes[CM_MESSAGE_COUNT] = {
+        [CM_REQ] = 56 + IP_CM_HEADER,
+        [CM_MRA] = 222,
+        [CM_REJ] = 148,
+        [CM_REP] = 196,
+        [CM_RTU] = 224,
+        [CM_DREQ] = 220,
+        [CM_DREP] = 224,
+        [CM_SIDR_REQ] = 180 + IP_CM_HEADER,
+        [CM_SIDR_REP] = 136,
+        [CM_LAP] = 168,
+        [CM_APR] = 148,
+    };
+
+    for (unsigned i = 0; i < CM_MESSAGE_COUNT; i++)
+        assert_int_equal(cm_msg_private_data_max((enum cm_message)i), sizes[i]);
 }
 
 static void test_other_message(void **state)
 {
     struct cm_msg m;
 
-    assert_true(cm_msg_parse(&m, make_mad(CM_RTU, 0xFF), CM_MAD_LEN));
+    assert_true(cm_msg_parse(&m, make_mad(CM_RTU, 0xFF), MAD_LEN));
     assert_int_equal(cm_msg_get(&m, CM_REP_local_qpn), 0);
+    assert_null(cm_msg_bytes(&m, CM_REJ_info));
 }
 
 static void test_not_a_message(void **state)
@@ -238,8 +334,8 @@ static void test_not_a_message(void **state)
     static const struct {
         unsigned at;
         uint8_t value;
-    } wrong[] = {{0, 2}, {1, 0x03}, {2, 1}, {16, 0x01}, {17, 0x0F}, {17, 0x1B}};
-    uint8_t mad[CM_MAD_LEN];
+    } wrong[] = {{0, 2}, {1, 0x03}, {2, 1}, {3, 1}, {3, 0x83}, {16, 0x01}, {17, 0x0F}, {17, 0x1B}};
+    uint8_t mad[MAD_LEN];
     struct cm_msg m;
 
     memcpy(mad, make_mad(CM_REQ, 0), sizeof(mad));
@@ -260,6 +356,10 @@ int main(void)
         cmocka_unit_test(test_private_data_ends_the_message),
         cmocka_unit_test(test_fields_are_apart),
         cmocka_unit_test(test_bits_of_a_field),
+        cmocka_unit_test(test_writing_a_field),
+        cmocka_unit_test(test_bytes_of_a_field),
+        cmocka_unit_test(test_beginning_a_message),
+        cmocka_unit_test(test_private_data_sizes),
         cmocka_unit_test(test_other_message),
         cmocka_unit_test(test_not_a_message),
     };
