@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Port numbers of the port spaces, and service IDs: which id has which, by the rules of the
+ * kernel's rdma_cm, and which listener a request is for.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "cm_state.h"
+
+#define FIRST_UNPRIVILEGED 1024
+
+/* Requests are compared with the ids that listen: one for each address. A program may have
+ * thousands of others, which connect, or are bound. */
+enum { LISTENERS, OTHERS, LISTS };
+
+/* The ids of one service ID. */
+struct cm_ports_row {
+    struct cm_hash_node node;
+    uint64_t service_id;
+    LIST_HEAD(, cm_id) ids[LISTS];
+};
+
+int cm_ports_init(struct cm *cm)
+{
+    return cm_hash_init(&cm->ports);
+}
+
+void cm_ports_destroy(struct cm *cm)
+{
+    cm_hash_destroy(&cm->ports);
+}
+
+/* ---- rows ---- */
+
+static uint64_t hash_of(const struct cm *cm, uint64_t service_id)
+{
+    return cm_hash_of(cm->config.secret, &service_id, 1);
+}
+
+static struct cm_ports_row *find_row(const struct cm *cm, uint64_t service_id)
+{
+    uint64_t hash = hash_of(cm, service_id);
+
+    for (struct cm_hash_node *n = cm_hash_first(&cm->ports, hash); n; n = cm_hash_next(n)) {
+        struct cm_ports_row *row = container_of(n, struct cm_ports_row, node);
+
+        if (row->service_id == service_id)
+            return row;
+    }
+    return NULL;
+}
+
+static int add_to_row(struct cm_id *id, uint64_t service_id)
+{
+    struct cm_ports_row *row = find_row(id->cm, service_id);
+
+    if (!row) {
+        row = calloc(1, sizeof(*row));
+        if (!row)
+            return -ENOMEM;
+        row->service_id = service_id;
+        cm_hash_add(&id->cm->ports, &row->node, hash_of(id->cm, service_id));
+    }
+    LIST_INSERT_HEAD(&row->ids[OTHERS], id, in_row);
+    id->row = row;
+    id->service_id = service_id;
+    return 0;
+}
+
+void cm_ports_unbind(struct cm_id *id)
+{
+    struct cm_ports_row *row = id->row;
+
+    if (!row)
+        return;
+    LIST_REMOVE(id, in_row);
+    id->row = NULL;
+    if (!LIST_EMPTY(&row->ids[LISTENERS]) || !LIST_EMPTY(&row->ids[OTHERS]))
+        return;
+    cm_hash_remove(&id->cm->ports, &row->node);
+    free(row);
+}
+
+/* ---- addresses ---- */
+
+static bool is_wildcard(const union gid *gid)
+{
+    union gid any_v4 = gid_from_ipv4((const uint8_t[4]){0});
+
+    return gid_is_zero(gid) || gid_eq(gid, &any_v4);
+}
+
+static bool same_family(const union gid *a, const union gid *b)
+{
+    return gid_is_ipv4(a) == gid_is_ipv4(b);
+}
+
+/* Whether both can mean the same network. */
+static bool places_meet(const struct cm_addr *a, const struct cm_addr *b)
+{
+    return (a->vlan == b->vlan || a->vlan == CM_VLAN_ANY || b->vlan == CM_VLAN_ANY) &&
+           (a->port == b->port || a->port == CM_PORT_ANY || b->port == CM_PORT_ANY);
+}
+
+/* Whether an id may have a number that another one has: 0, -EADDRINUSE, -EADDRNOTAVAIL. */
+static int clash(const struct cm_id *id, const struct cm_id *other, bool reuse)
+{
+    if (reuse && (other->bind_flags & CM_BIND_REUSE)) /* which no listener has */
+        return 0;
+    if (!places_meet(&id->src, &other->src))
+        return 0;
+    if ((id->bind_flags & other->bind_flags & CM_BIND_AFONLY) &&
+        !same_family(&id->src.gid, &other->src.gid))
+        return 0;
+    if (is_wildcard(&id->src.gid) || is_wildcard(&other->src.gid))
+        return -EADDRNOTAVAIL;
+    return gid_eq(&id->src.gid, &other->src.gid) ? -EADDRINUSE : 0;
+}
+
+static int check_row(const struct cm_id *id, const struct cm_ports_row *row, bool reuse)
+{
+    const struct cm_id *other;
+    int err = 0;
+
+    for (unsigned i = 0; i < LISTS; i++)
+        LIST_FOREACH(other, &row->ids[i], in_row)
+        {
+            if (other != id)
+                err = clash(id, other, reuse);
+            if (err)
+                return err;
+        }
+    return 0;
+}
+
+int cm_ports_listen(struct cm_id *id)
+{
+    int err = check_row(id, id->row, false);
+
+    if (err)
+        return err;
+    LIST_REMOVE(id, in_row);
+    LIST_INSERT_HEAD(&id->row->ids[LISTENERS], id, in_row);
+    return 0;
+}
+
+/* ---- binding ---- */
+
+/* Whether no other id of a number goes from the same address to the same one. */
+static bool is_unique(const struct cm_id *id, const struct cm_ports_row *row)
+{
+    const struct cm_id *other;
+
+    for (unsigned i = 0; i < LISTS; i++)
+        LIST_FOREACH(other, &row->ids[i], in_row)
+        {
+            if (id->dst.number == other->dst.number && gid_eq(&id->src.gid, &other->src.gid) &&
+                gid_eq(&id->dst.gid, &other->dst.gid) && places_meet(&id->src, &other->src))
+                return false;
+        }
+    return true;
+}
+
+/* An id that does not say where it is going to connect to may listen, for which it needs the number
+ * to itself. */
+static bool number_is_free(const struct cm_id *id, uint16_t number)
+{
+    const struct cm_ports_row *row = find_row(id->cm, ip_cm_service_id(id->ps, number));
+
+    if (!row)
+        return true;
+    return id->dst.number ? is_unique(id, row) : !check_row(id, row, false);
+}
+
+/* A free number of the range, from a random one on; the one given last only if there is no other.
+ */
+static int bind_any(struct cm_id *id)
+{
+    struct cm *cm = id->cm;
+    uint32_t first = cm->config.first_port, range = cm->config.last_port - first + 1u;
+    uint32_t start = cm_random(cm) % range;
+
+    for (uint32_t i = 0; i <= range; i++) {
+        uint16_t number = (uint16_t)(i < range ? first + (start + i) % range : cm->last_port);
+
+        if ((i < range && number == cm->last_port) || number < first ||
+            number > cm->config.last_port || !number_is_free(id, number))
+            continue;
+        cm->last_port = id->src.number = number;
+        return add_to_row(id, ip_cm_service_id(id->ps, number));
+    }
+    return -EADDRNOTAVAIL;
+}
+
+static int bind_number(struct cm_id *id)
+{
+    uint64_t service_id = ip_cm_service_id(id->ps, id->src.number);
+    const struct cm_ports_row *row = find_row(id->cm, service_id);
+    int err;
+
+    if (id->src.number < FIRST_UNPRIVILEGED && !(id->bind_flags & CM_BIND_PRIVILEGED))
+        return -EACCES;
+    err = row ? check_row(id, row, id->bind_flags & CM_BIND_REUSE) : 0;
+    return err ? err : add_to_row(id, service_id);
+}
+
+int cm_bind(struct cm_id *id, const struct cm_addr *addr, const struct cm_addr *dst, unsigned flags)
+{
+    int err;
+
+    if (id->row || id->ps == IP_CM_PS_NONE || id->state != CM_IDLE)
+        return -EINVAL;
+    id->src = *addr;
+    id->dst = dst ? *dst : (struct cm_addr){.vlan = VLAN_NONE};
+    id->bind_flags = (uint8_t)(flags | (gid_is_ipv4(&addr->gid) ? CM_BIND_AFONLY : 0u));
+    err = addr->number ? bind_number(id) : bind_any(id);
+    if (err) {
+        id->src = id->dst = (struct cm_addr){.vlan = VLAN_NONE};
+        id->bind_flags = 0;
+    }
+    return err;
+}
+
+int cm_bind_service(struct cm_id *id, uint64_t service_id)
+{
+    if (id->row || id->ps != IP_CM_PS_NONE || id->state != CM_IDLE ||
+        ip_cm_port_space_of(service_id) != IP_CM_PS_NONE)
+        return -EINVAL;
+    if (find_row(id->cm, service_id))
+        return -EADDRINUSE;
+    return add_to_row(id, service_id);
+}
+
+/* ---- finding ---- */
+
+/* How well a listener fits: 0 not at all, more for an exact address, VLAN or port. */
+static unsigned fit(const struct cm_id *id, const union gid *dst, const struct cm_path *way)
+{
+    bool wildcard = is_wildcard(&id->src.gid);
+
+    if ((id->src.vlan != CM_VLAN_ANY && id->src.vlan != way->vlan) ||
+        (id->src.port != CM_PORT_ANY && id->src.port != way->port))
+        return 0;
+    if (wildcard ? (id->bind_flags & CM_BIND_AFONLY) && !same_family(&id->src.gid, dst)
+                 : !gid_eq(&id->src.gid, dst))
+        return 0;
+    return 1u + 8u * !wildcard + 4u * (id->src.vlan != CM_VLAN_ANY) +
+           2u * (id->src.port != CM_PORT_ANY);
+}
+
+struct cm_id *cm_ports_find(const struct cm *cm, uint64_t service_id, const union gid *dst,
+                            const struct cm_path *way)
+{
+    const struct cm_ports_row *row = find_row(cm, service_id);
+    struct cm_id *id, *best = NULL;
+    unsigned best_fit = 0;
+
+    if (!row)
+        return NULL;
+    if (ip_cm_port_space_of(service_id) == IP_CM_PS_NONE)
+        return LIST_FIRST(&row->ids[LISTENERS]);
+    LIST_FOREACH(id, &row->ids[LISTENERS], in_row)
+    {
+        unsigned this_fit = fit(id, dst, way);
+
+        if (this_fit > best_fit) {
+            best = id;
+            best_fit = this_fit;
+        }
+    }
+    return best;
+}

@@ -1,0 +1,742 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Requests that a manager refuses or drops, datagram service IDs, floods; the general services
+ * interface's answers; the attributes of queue pairs.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bytes.h"
+#include "cm_internal.h"
+#include "cm_kit.h"
+#include "entropy.h"
+#include "gsi.h"
+#include "unit.h"
+
+#define PORT        7471
+#define PASSIVE_QPN 0x222
+
+static const struct cm_private none;
+
+/* A REQ of node 0 to node 1, as the manager makes it; nothing is sent. */
+static void make_req(struct cm_kit *k, uint8_t *mad)
+{
+    cm_kit_connect(k, 0, 1, PORT);
+    memcpy(mad, k->node[0].sent[(k->node[0].sends - 1) % CM_KIT_LOG].mad, MAD_LEN);
+    k->flying = 0;
+    cm_kit_clear(k);
+}
+
+/* ---- requests with faults ---- */
+
+struct fault {
+    const char *name;
+    void (*make)(uint8_t *mad);
+    uint16_t reason; /* 0: taken */
+};
+
+static void transport_rd(uint8_t *mad)
+{
+    cm_msg_set(mad, CM_REQ_transport_service_type, 2);
+}
+
+static void transport_uc(uint8_t *mad)
+{
+    cm_msg_set(mad, CM_REQ_transport_service_type, 1);
+}
+
+static void transport_xrc(uint8_t *mad)
+{
+    cm_msg_set(mad, CM_REQ_transport_service_type, 3);
+    cm_msg_set(mad, CM_REQ_extended_transport_type, 1);
+}
+
+static void transport_extended(uint8_t *mad)
+{
+    cm_msg_set(mad, CM_REQ_transport_service_type, 3);
+    cm_msg_set(mad, CM_REQ_extended_transport_type, 2);
+}
+
+static void mtu_none(uint8_t *mad)
+{
+    cm_msg_set(mad, CM_REQ_path_mtu, 0);
+}
+
+static void mtu_larger(uint8_t *mad)
+{
+    cm_msg_set(mad, CM_REQ_path_mtu, 6);
+}
+
+static void mtu_smaller(uint8_t *mad)
+{
+    cm_msg_set(mad, CM_REQ_path_mtu, 1);
+}
+
+static void gid_of_another(uint8_t *mad)
+{
+    mad[MAD_HEADER + 56 + 15] ^= 1;
+}
+
+static void gid_to_another(uint8_t *mad)
+{
+    mad[MAD_HEADER + 72 + 15] ^= 4;
+}
+
+static void ip_version(uint8_t *mad)
+{
+    cm_msg_private_room(mad, CM_REQ)[1] = 0x50;
+}
+
+static void ip_major(uint8_t *mad)
+{
+    cm_msg_private_room(mad, CM_REQ)[0] = 0x10;
+}
+
+static void ip_source(uint8_t *mad)
+{
+    cm_msg_private_room(mad, CM_REQ)[19] ^= 1;
+}
+
+static void ip_destination(uint8_t *mad)
+{
+    cm_msg_private_room(mad, CM_REQ)[35] ^= 4;
+}
+
+static void another_port(uint8_t *mad)
+{
+    cm_msg_set(mad, CM_REQ_service_id, ip_cm_service_id(IP_CM_PS_TCP, PORT + 1));
+}
+
+static void datagram_port(uint8_t *mad)
+{
+    cm_msg_set(mad, CM_REQ_service_id, ip_cm_service_id(IP_CM_PS_UDP, PORT));
+}
+
+static const struct fault faults[] = {
+    {"unreliable connection", transport_uc, 0},
+    {"XRC", transport_xrc, 0},
+    {"smaller MTU", mtu_smaller, 0},
+    {"reliable datagrams", transport_rd, CM_REJ_INVALID_TRANSPORT},
+    {"unknown extended transport", transport_extended, CM_REJ_INVALID_TRANSPORT},
+    {"no MTU", mtu_none, CM_REJ_INVALID_MTU},
+    {"larger MTU", mtu_larger, CM_REJ_INVALID_MTU},
+    {"GID of another", gid_of_another, CM_REJ_INVALID_GID},
+    {"GID to another", gid_to_another, CM_REJ_INVALID_GID},
+    {"IP version", ip_version, CM_REJ_CONSUMER},
+    {"version of IP CM", ip_major, CM_REJ_CONSUMER},
+    {"IP source of another", ip_source, CM_REJ_CONSUMER},
+    {"IP destination of another", ip_destination, CM_REJ_CONSUMER},
+    {"no listener", another_port, CM_REJ_INVALID_SERVICE_ID},
+    {"a datagram's listener", datagram_port, CM_REJ_INVALID_TRANSPORT},
+};
+
+static void test_faults(void **state)
+{
+    for (unsigned i = 0; i < ARRAY_SIZE(faults); i++) {
+        struct cm_kit *k = cm_kit_new(NULL);
+        uint8_t mad[MAD_LEN];
+        struct cm_msg msg;
+
+        cm_kit_listen(k, 1, IP_CM_PS_TCP, PORT, 0);
+        cm_kit_listen(k, 1, IP_CM_PS_UDP, PORT, 0);
+        make_req(k, mad);
+        faults[i].make(mad);
+        cm_kit_rx(k, 0, 1, mad);
+        if (k->node[1].events != (faults[i].reason ? 0 : 1))
+            fail_msg("%s: %u events", faults[i].name, k->node[1].events);
+        if (faults[i].reason) {
+            msg = cm_kit_last_sent(k, 1);
+            assert_int_equal(msg.message, CM_REJ);
+            assert_int_equal(cm_msg_get(&msg, CM_REJ_reason), faults[i].reason);
+            assert_int_equal(cm_msg_get(&msg, CM_REJ_message_rejected), 0);
+            assert_int_equal(cm_msg_get(&msg, CM_REJ_local_comm_id), 0);
+            assert_true(cm_msg_get(&msg, CM_REJ_remote_comm_id) == get_be32(mad + MAD_HEADER));
+            assert_int_equal(k->node[1].sends, 1);
+            assert_int_equal(k->node[1].cm->ids, 2);
+        } else {
+            assert_int_equal(k->node[1].sends, 0);
+        }
+        cm_kit_free(k);
+    }
+}
+
+/* XRC: the receiving end has no requests of its own, and its QPN is where an EE context's was. */
+static void test_xrc(void **state)
+{
+    struct cm_kit *k = cm_kit_new(NULL);
+    struct cm_id *active = cm_kit_bound(k, 0, IP_CM_PS_TCP), *passive;
+    struct cm_connect_param param = cm_kit_param(k, 1, PORT);
+    struct cm_path path = cm_kit_path(k, 0, 1);
+    struct qp_attr attr;
+    uint32_t mask;
+
+    cm_kit_listen(k, 1, IP_CM_PS_TCP, PORT, 0);
+    param.conn.qp_type = CM_QP_XRC_SEND;
+    assert_int_equal(cm_connect(active, &path, &param, k->now), 0);
+    cm_kit_deliver(k);
+    passive = cm_kit_last(k, 1, CM_EVENT_CONNECT_REQUEST)->id;
+    assert_int_equal(cm_kit_last(k, 1, CM_EVENT_CONNECT_REQUEST)->conn.qp_type, CM_QP_XRC_RECV);
+    assert_int_equal(cm_kit_accept(k, passive, PASSIVE_QPN), 0);
+    cm_kit_deliver(k);
+    assert_int_equal(cm_kit_last(k, 0, CM_EVENT_CONNECT_RESPONSE)->conn.qpn, PASSIVE_QPN);
+    assert_int_equal(cm_qp_attr(active, QPS_RTR, &attr, &mask), 0);
+    assert_int_equal(mask & QPA_MAX_DEST_RD_ATOMIC, 0);
+    assert_int_equal(attr.dest_qpn, PASSIVE_QPN);
+    assert_int_equal(cm_qp_attr(passive, QPS_RTS, &attr, &mask), 0);
+    assert_int_equal(mask, QPA_STATE | QPA_SQ_PSN | QPA_TIMEOUT);
+    cm_kit_free(k);
+}
+
+/* ---- limits ---- */
+
+/* Makes a REQ another one: of another connection, queue pair and port of its sender. */
+static void vary(uint8_t *mad, uint32_t n)
+{
+    cm_msg_set(mad, CM_REQ_local_comm_id, 0x1000 + n);
+    cm_msg_set(mad, CM_REQ_local_qpn, 0x1000 + n);
+    put_be16(cm_msg_private_room(mad, CM_REQ) + 2, (uint16_t)n);
+}
+
+/* From another address, which is its own in every part. */
+static struct cm_path spoof(struct cm_kit *k, uint8_t *mad, uint32_t n)
+{
+    struct cm_path way = cm_kit_path(k, 1, 0);
+
+    put_be32(way.dgid.raw + 12, 0x0B000000 + n);
+    cm_msg_set_bytes(mad, CM_REQ_primary_local_gid, way.dgid.raw, 16);
+    put_be32(cm_msg_private_room(mad, CM_REQ) + 16, 0x0B000000 + n);
+    vary(mad, n);
+    return way;
+}
+
+/* A flood of requests leaves as many ids as the program said, and no answer to the others. */
+static void test_flood_fills_the_backlog(void **state)
+{
+    struct cm_kit *k = cm_kit_new(NULL);
+    const struct cm_counters *c = cm_counters(k->node[1].cm);
+    struct cm_id *listener = cm_kit_listen(k, 1, IP_CM_PS_TCP, PORT, 3);
+    uint8_t mad[MAD_LEN];
+
+    make_req(k, mad);
+    for (uint32_t n = 0; n < 20000; n++) {
+        struct cm_path way = spoof(k, mad, n);
+
+        cm_rx(k->node[1].cm, &way, mad, MAD_LEN, k->now);
+    }
+    assert_int_equal(k->node[1].events, 3);
+    assert_int_equal(k->node[1].cm->ids, 1 + 3);
+    assert_int_equal(c->backlog_full, 20000 - 3);
+    assert_int_equal(k->node[1].sends, 0);
+    assert_int_equal(listener->waiting, 3);
+    /* Each one that the program answers makes room for another. */
+    assert_int_equal(cm_kit_accept(k, k->node[1].event[0].e.id, PASSIVE_QPN), 0);
+    assert_int_equal(cm_reject(k->node[1].event[1].e.id, 28, none, none, k->now), 0);
+    cm_id_destroy(k->node[1].event[2].e.id, k->now);
+    assert_int_equal(listener->waiting, 0);
+    assert_int_equal(listener->half_open, 1);
+    for (uint32_t n = 0; n < 10; n++) {
+        struct cm_path way = spoof(k, mad, 30000 + n);
+
+        cm_rx(k->node[1].cm, &way, mad, MAD_LEN, k->now);
+    }
+    assert_int_equal(k->node[1].events, 6);
+    cm_kit_free(k);
+}
+
+static void accept_at_once(struct cm_kit_node *n, const struct cm_event *e)
+{
+    if (e->type == CM_EVENT_CONNECT_REQUEST)
+        assert_int_equal(cm_kit_accept(n->kit, e->id, PASSIVE_QPN), 0);
+}
+
+/* A program that accepts everything is protected by the limit of half-open connections; when their
+ * peers never answer, they make room again. */
+static void test_flood_of_a_willing_program(void **state)
+{
+    struct cm_kit *k = cm_kit_new(&(struct cm_config){.half_open = 50});
+    const struct cm_counters *c = cm_counters(k->node[1].cm);
+    struct cm_id *listener = cm_kit_listen(k, 1, IP_CM_PS_TCP, PORT, 1);
+    uint8_t mad[MAD_LEN];
+
+    make_req(k, mad);
+    k->node[1].on_event = accept_at_once;
+    for (uint32_t n = 0; n < 1000; n++) {
+        vary(mad, n);
+        cm_kit_rx(k, 0, 1, mad);
+    }
+    assert_int_equal(listener->half_open, 50);
+    assert_int_equal(c->half_open_full, 950);
+    assert_int_equal(c->tx[CM_REP], 50);
+    k->loss = 256;
+    cm_kit_run(k, 200 * SEC);
+    assert_int_equal(listener->half_open, 0);
+    assert_int_equal(k->node[1].events, 50 + 50 + 50); /* request, unreachable, timewait exit */
+    k->flying = 0;
+    cm_kit_free(k);
+}
+
+/* A REQ with the longest times keeps its connection half open for minutes, not hours; its queue
+ * pair gets the timeout that the peer named. */
+static void test_longest_times(void **state)
+{
+    struct cm_kit *k = cm_kit_new(NULL);
+    ns_t start = k->now;
+    struct cm_id *passive;
+    struct qp_attr attr;
+    uint8_t mad[MAD_LEN];
+    uint32_t mask;
+
+    cm_kit_listen(k, 1, IP_CM_PS_TCP, PORT, 0);
+    make_req(k, mad);
+    cm_msg_set(mad, CM_REQ_local_cm_response_timeout, 31);
+    cm_msg_set(mad, CM_REQ_primary_local_ack_timeout, 31);
+    cm_msg_set(mad, CM_REQ_primary_hop_limit, 0);
+    cm_kit_rx(k, 0, 1, mad);
+    passive = cm_kit_last(k, 1, CM_EVENT_CONNECT_REQUEST)->id;
+    assert_int_equal(cm_kit_accept(k, passive, PASSIVE_QPN), 0);
+    assert_int_equal(cm_qp_attr(passive, QPS_RTS, &attr, &mask), 0);
+    assert_int_equal(attr.timeout, 31);
+    assert_int_equal(cm_qp_attr(passive, QPS_RTR, &attr, &mask), 0);
+    assert_int_equal(attr.ah.hop_limit, 64); /* the port's, for none */
+    k->loss = 256;
+    while (!cm_kit_count(k, 1, CM_EVENT_UNREACHABLE))
+        cm_kit_run(k, SEC);
+    assert_int_equal(cm_counters(k->node[1].cm)->retries, 15);
+    assert_true(k->now - start < 300 * SEC);
+    cm_kit_free(k);
+}
+
+/* A call runs a number of timers at most. */
+static void test_many_timers(void **state)
+{
+    struct cm_kit *k = cm_kit_new(NULL);
+    struct cm *cm = k->node[0].cm;
+
+    for (unsigned i = 0; i < CM_TIMERS_MAX + 10; i++) {
+        cm_kit_connect(k, 0, 1, PORT);
+        k->flying = 0;
+    }
+    k->now = cm_next_timer(cm);
+    cm_timers(cm, k->now);
+    k->flying = 0;
+    assert_int_equal(cm_counters(cm)->retries, CM_TIMERS_MAX);
+    assert_true(cm_next_timer(cm) <= k->now);
+    cm_timers(cm, k->now);
+    k->flying = 0;
+    assert_int_equal(cm_counters(cm)->retries, CM_TIMERS_MAX + 10);
+    assert_true(cm_next_timer(cm) > k->now);
+    cm_kit_free(k);
+}
+
+/* No id is free: a request is dropped, and taken when one is. */
+static void test_flood_fills_the_ids(void **state)
+{
+    struct cm_kit *k = cm_kit_new(&(struct cm_config){.max_ids = 8});
+    uint8_t mad[MAD_LEN];
+
+    cm_kit_listen(k, 1, IP_CM_PS_TCP, PORT, 0);
+    make_req(k, mad);
+    for (uint32_t n = 0; n < 20; n++) {
+        vary(mad, n);
+        cm_kit_rx(k, 0, 1, mad);
+    }
+    assert_int_equal(k->node[1].events, 7);
+    assert_int_equal(cm_counters(k->node[1].cm)->ids_full, 13);
+    cm_id_destroy(k->node[1].event[0].e.id, k->now);
+    vary(mad, 20);
+    cm_kit_rx(k, 0, 1, mad);
+    assert_int_equal(k->node[1].events, 8);
+    cm_kit_free(k);
+}
+
+/* A listener that ends leaves its requests to the program. */
+static void test_listener_ends(void **state)
+{
+    struct cm_kit *k = cm_kit_new(NULL);
+    struct cm_id *listener = cm_kit_listen(k, 1, IP_CM_PS_TCP, PORT, 0), *request;
+
+    cm_kit_connect(k, 0, 1, PORT);
+    cm_kit_deliver(k);
+    request = cm_kit_last(k, 1, CM_EVENT_CONNECT_REQUEST)->id;
+    assert_ptr_equal(request->listener, listener);
+    cm_id_destroy(listener, k->now);
+    assert_null(request->listener);
+    assert_int_equal(cm_kit_accept(k, request, PASSIVE_QPN), 0);
+    cm_kit_deliver(k);
+    cm_kit_last(k, 0, CM_EVENT_CONNECT_RESPONSE);
+    cm_id_destroy(request, k->now);
+    cm_kit_free(k);
+}
+
+/* ---- a hundred thousand ---- */
+
+static void test_many_connections(void **state)
+{
+    struct cm_kit *k = cm_kit_new(&(struct cm_config){.half_open = 1u << 17, .backlog = 1});
+    uint8_t mad[MAD_LEN], rtu[MAD_LEN];
+    struct cm_msg msg;
+
+    cm_kit_listen(k, 1, IP_CM_PS_TCP, PORT, 0);
+    make_req(k, mad);
+    k->node[1].on_event = accept_at_once;
+    for (uint32_t n = 0; n < 100000; n++) {
+        vary(mad, n);
+        cm_kit_rx(k, 0, 1, mad);
+        k->flying = 0;
+        if (n % 2)
+            continue;
+        msg = cm_kit_last_sent(k, 1);
+        cm_msg_init(rtu, CM_RTU, 1);
+        cm_msg_set(rtu, CM_RTU_local_comm_id, 0x1000 + n);
+        cm_msg_set(rtu, CM_RTU_remote_comm_id, cm_msg_get(&msg, CM_REP_local_comm_id));
+        cm_kit_rx(k, 0, 1, rtu);
+    }
+    assert_int_equal(k->node[1].cm->ids, 100001);
+    assert_int_equal(k->node[1].events, 150000);
+    k->loss = 256;
+    cm_kit_run(k, 20 * SEC); /* three repetitions of those without an RTU */
+    assert_int_equal(cm_counters(k->node[1].cm)->retries, 3 * 50000);
+    cm_kit_free(k);
+}
+
+/* ---- datagrams ---- */
+
+static void test_sidr(void **state)
+{
+    struct cm_kit *k = cm_kit_new(NULL);
+    struct cm_id *listener = cm_kit_listen(k, 1, IP_CM_PS_UDP, PORT, 5);
+    struct cm_id *active = cm_kit_bound(k, 0, IP_CM_PS_UDP), *request;
+    struct cm_path path = cm_kit_path(k, 0, 1);
+    struct cm_connect_param param = cm_kit_param(k, 1, PORT);
+    struct cm_sidr_answer answer = {
+        .qpn = 0x345, .qkey = 0x01234567, .ece = {0xabcdef, 7}, .private = {"answer", 6}};
+    const struct cm_event *e;
+    uint8_t bytes[256] = "request";
+
+    param.private = (struct cm_private){bytes, 181};
+    assert_int_equal(cm_sidr_request(active, &path, &param, k->now), -EINVAL);
+    param.private.len = 180;
+    assert_int_equal(cm_sidr_request(active, &path, &param, k->now), 0);
+    k->flying = 0; /* it is lost once */
+    cm_kit_run(k, 4096 * MS + CM_KIT_LATENCY);
+    e = cm_kit_last(k, 1, CM_EVENT_SIDR_REQUEST);
+    request = e->id;
+    assert_ptr_equal(e->listener, listener);
+    assert_int_equal(e->private.len, 180);
+    assert_memory_equal(e->private.data, bytes, 180);
+    assert_int_equal(cm_id_dst(request)->number, cm_id_src(active)->number);
+    /* Its repetition is not another one. */
+    cm_kit_rx(k, 0, 1, k->node[0].sent[0].mad);
+    assert_int_equal(k->node[1].events, 1);
+    answer.private.len = 137;
+    assert_int_equal(cm_sidr_reply(request, &answer, k->now), -EINVAL);
+    answer.private.len = 6;
+    assert_int_equal(cm_sidr_reply(request, &answer, k->now), 0);
+    assert_int_equal(cm_id_state(request), CM_IDLE);
+    assert_int_equal(listener->waiting, 0);
+    cm_kit_deliver(k);
+    e = cm_kit_last(k, 0, CM_EVENT_SIDR_REPLY);
+    assert_int_equal(e->status, CM_SIDR_OK);
+    assert_int_equal(e->conn.qpn, 0x345);
+    assert_int_equal(e->conn.qp_type, CM_QP_UD);
+    assert_int_equal(e->qkey, 0x01234567);
+    assert_int_equal(e->ece.vendor_id, 0xabcdef);
+    assert_int_equal(e->ece.options, 7);
+    assert_int_equal(e->private.len, 136);
+    assert_memory_equal(e->private.data, "answer", 6);
+    assert_int_equal(cm_id_state(active), CM_IDLE);
+    cm_id_destroy(request, k->now);
+    cm_kit_free(k);
+}
+
+/* No listener, a program that does not want to, and nothing at all. */
+static void test_sidr_refused(void **state)
+{
+    for (unsigned i = 0; i < 3; i++) {
+        struct cm_kit *k = cm_kit_new(NULL);
+        struct cm_id *active = cm_kit_bound(k, 0, IP_CM_PS_UDP);
+        struct cm_path path = cm_kit_path(k, 0, i == 2 ? 2 : 1);
+        struct cm_connect_param param = cm_kit_param(k, i == 2 ? 2 : 1, PORT);
+
+        if (i == 1)
+            cm_kit_listen(k, 1, IP_CM_PS_UDP, PORT, 1);
+        assert_int_equal(cm_sidr_request(active, &path, &param, k->now), 0);
+        cm_kit_deliver(k);
+        if (i == 1) {
+            cm_id_destroy(cm_kit_last(k, 1, CM_EVENT_SIDR_REQUEST)->id, k->now);
+            cm_kit_deliver(k);
+        }
+        if (i < 2) {
+            assert_int_equal(cm_kit_last(k, 0, CM_EVENT_SIDR_REPLY)->status,
+                             i ? CM_SIDR_REJECTED : CM_SIDR_UNSUPPORTED);
+        } else {
+            cm_kit_run(k, 16 * 4096 * MS);
+            cm_kit_last(k, 0, CM_EVENT_UNREACHABLE);
+            assert_int_equal(k->node[0].sends, 16);
+        }
+        cm_kit_free(k);
+    }
+}
+
+/* ---- service IDs that are no port numbers ---- */
+
+static void test_native_service_id(void **state)
+{
+    struct cm_kit *k = cm_kit_new(NULL);
+    struct cm_id *active = cm_kit_bound(k, 0, IP_CM_PS_NONE);
+    struct cm_path path = cm_kit_path(k, 0, 1);
+    struct cm_connect_param param = cm_kit_param(k, 1, 0x55);
+    uint8_t bytes[93];
+
+    memset(bytes, 0xA5, sizeof(bytes));
+    cm_kit_listen(k, 1, IP_CM_PS_NONE, 0x55, 1);
+    param.private = (struct cm_private){bytes, 93};
+    assert_int_equal(cm_connect(active, &path, &param, k->now), -EINVAL);
+    param.private.len = 92;
+    assert_int_equal(cm_connect(active, &path, &param, k->now), 0);
+    cm_kit_deliver(k);
+    assert_int_equal(cm_kit_last(k, 1, CM_EVENT_CONNECT_REQUEST)->private.len, 92);
+    assert_memory_equal(cm_kit_last(k, 1, CM_EVENT_CONNECT_REQUEST)->private.data, bytes, 92);
+    cm_kit_free(k);
+}
+
+/* ---- alternate paths ---- */
+
+static void test_alternate_paths_are_declined(void **state)
+{
+    struct cm_kit *k = cm_kit_new(NULL);
+    struct cm_id *active, *passive;
+    uint8_t mad[MAD_LEN];
+    struct cm_msg msg;
+
+    cm_kit_establish(k, &active, &passive);
+    cm_msg_init(mad, CM_LAP, 5);
+    cm_msg_set(mad, CM_LAP_local_comm_id, active->local_comm_id);
+    cm_msg_set(mad, CM_LAP_remote_comm_id, passive->local_comm_id);
+    for (unsigned i = 0; i < 2; i++) {
+        cm_kit_rx(k, 0, 1, mad);
+        msg = cm_kit_last_sent(k, 1);
+        assert_int_equal(msg.message, CM_APR);
+        assert_int_equal(cm_msg_get(&msg, CM_APR_status), i ? 1 : 2);
+        assert_true(cm_msg_get(&msg, CM_APR_remote_comm_id) == active->local_comm_id);
+        cm_msg_set(mad, CM_LAP_remote_comm_id, passive->local_comm_id + 1);
+    }
+    assert_int_equal(cm_id_state(passive), CM_ESTABLISHED);
+    cm_kit_free(k);
+
+    /* In a REQ: the REP says that there is none. */
+    k = cm_kit_new(NULL);
+    cm_kit_listen(k, 1, IP_CM_PS_TCP, PORT, 0);
+    make_req(k, mad);
+    cm_msg_set(mad, CM_REQ_alternate_local_lid, 1);
+    cm_kit_rx(k, 0, 1, mad);
+    assert_int_equal(cm_kit_accept(k, cm_kit_last(k, 1, CM_EVENT_CONNECT_REQUEST)->id, 5), 0);
+    msg = cm_kit_last_sent(k, 1);
+    assert_int_equal(cm_msg_get(&msg, CM_REP_failover_accepted), 1);
+    cm_kit_free(k);
+}
+
+/* ---- the general services interface ---- */
+
+static void test_gsi(void **state)
+{
+    static const struct {
+        uint8_t base, class, version, method;
+        uint16_t attribute;
+        int status; /* -1: no answer */
+        uint8_t answer_method;
+    } cases[] = {
+        {1, 7, 2, MAD_GET, MAD_CLASS_PORT_INFO, 0, 0x81},
+        {1, 7, 2, MAD_GET, 0x0010, MAD_STATUS_BAD_METHOD_ATTRIBUTE, 0x81},
+        {1, 7, 2, MAD_SET, MAD_CLASS_PORT_INFO, MAD_STATUS_BAD_METHOD, 0x81},
+        {1, 7, 2, MAD_REPORT, 1, MAD_STATUS_BAD_METHOD, 0x86},
+        {1, 7, 1, MAD_GET, MAD_CLASS_PORT_INFO, MAD_STATUS_BAD_VERSION, 0x81},
+        {2, 7, 2, MAD_GET, MAD_CLASS_PORT_INFO, MAD_STATUS_BAD_VERSION, 0x81},
+        {1, 4, 1, MAD_GET, 0x0012, MAD_STATUS_BAD_METHOD_ATTRIBUTE, 0x81},
+        {1, 3, 2, MAD_SET, 0x0031, MAD_STATUS_BAD_METHOD_ATTRIBUTE, 0x81},
+        {1, 7, 2, MAD_SEND, 0x00FF, -1, 0},
+        {1, 4, 1, MAD_TRAP, 2, -1, 0},
+        {1, 4, 1, MAD_TRAP_REPRESS, 2, -1, 0},
+        {1, 7, 2, 0x81, MAD_CLASS_PORT_INFO, -1, 0}, /* a response is never answered */
+        {1, 9, 1, 0x86, 2, -1, 0},
+    };
+
+    for (unsigned i = 0; i < ARRAY_SIZE(cases); i++) {
+        uint8_t mad[MAD_LEN] = {cases[i].base, cases[i].class, cases[i].version, cases[i].method};
+        struct cm_kit *k = cm_kit_new(NULL);
+        uint8_t answer[MAD_LEN];
+
+        put_be64(mad + 8, 0x1122334455667788);
+        put_be16(mad + 16, cases[i].attribute);
+        mad[200] = 0xEE;
+        cm_kit_rx(k, 0, 1, mad);
+        assert_int_equal(k->node[1].sends, cases[i].status >= 0);
+        assert_false(gsi_answer(answer, mad, MAD_LEN - 1));
+        if (cases[i].status >= 0) {
+            const uint8_t *sent = k->node[1].sent[0].mad;
+
+            assert_int_equal(sent[3], cases[i].answer_method);
+            assert_int_equal(get_be16(sent + 4), cases[i].status);
+            assert_int_equal(sent[0], 1);
+            assert_memory_equal(sent + 6, mad + 6, 18);
+            assert_int_equal(sent[200], cases[i].status ? 0xEE : 0);
+            assert_int_equal(cm_counters(k->node[1].cm)->gsi_answered, 1);
+        }
+        if (!cases[i].status) {
+            const uint8_t *sent = k->node[1].sent[0].mad;
+
+            assert_int_equal(class_port_info_get(sent, CPI_base_version), 1);
+            assert_int_equal(class_port_info_get(sent, CPI_class_version), 2);
+            assert_int_equal(class_port_info_get(sent, CPI_capability_mask), 0x3200);
+            assert_int_equal(class_port_info_get(sent, CPI_resp_time_value), 18);
+            assert_int_equal(class_port_info_get(sent, CPI_redirect_qpn), 0);
+        }
+        cm_kit_free(k);
+    }
+}
+
+static void test_req_of_another_version(void **state)
+{
+    struct cm_kit *k = cm_kit_new(NULL);
+    uint8_t mad[MAD_LEN];
+    struct cm_msg msg;
+
+    cm_kit_listen(k, 1, IP_CM_PS_TCP, PORT, 0);
+    make_req(k, mad);
+    mad_set(mad, MAD_class_version, 3);
+    cm_kit_rx(k, 0, 1, mad);
+    msg = cm_kit_last_sent(k, 1);
+    assert_int_equal(cm_msg_get(&msg, CM_REJ_reason), CM_REJ_INVALID_CLASS_VERSION);
+    assert_true(cm_msg_get(&msg, CM_REJ_remote_comm_id) == get_be32(mad + MAD_HEADER));
+    mad_set(mad, MAD_attribute_id, 0x0014); /* an RTU has no answer */
+    cm_kit_rx(k, 0, 1, mad);
+    assert_int_equal(k->node[1].sends, 1);
+    assert_int_equal(cm_counters(k->node[1].cm)->malformed, 2);
+    cm_kit_free(k);
+}
+
+/* ---- queue pairs ---- */
+
+static void test_attributes_at_each_state(void **state)
+{
+    struct cm_kit *k = cm_kit_new(NULL);
+    struct cm_id *active, *passive;
+    struct qp_attr attr;
+    uint32_t mask;
+
+    active = cm_kit_bound(k, 0, IP_CM_PS_TCP);
+    assert_int_equal(cm_qp_attr(active, QPS_INIT, &attr, &mask), -EINVAL);
+    cm_kit_listen(k, 1, IP_CM_PS_TCP, PORT, 0);
+    active = cm_kit_connect(k, 0, 1, PORT);
+    assert_int_equal(cm_qp_attr(active, QPS_INIT, &attr, &mask), 0);
+    assert_int_equal(cm_qp_attr(active, QPS_RTR, &attr, &mask), -EINVAL);
+    assert_int_equal(cm_qp_attr(active, QPS_ERR, &attr, &mask), -EINVAL);
+    cm_kit_deliver(k);
+    passive = cm_kit_last(k, 1, CM_EVENT_CONNECT_REQUEST)->id;
+    assert_int_equal(cm_qp_attr(passive, QPS_RTS, &attr, &mask), 0); /* before the REP */
+    assert_int_equal(cm_reject(passive, 28, none, none, k->now), 0);
+    assert_int_equal(cm_qp_attr(passive, QPS_INIT, &attr, &mask), -EINVAL);
+    cm_kit_free(k);
+}
+
+/* The passive queue pair is at RTR before the REP, which says from which PSN the peer sends. */
+static void test_psn_before_accept(void **state)
+{
+    struct cm_conn_param param = {.qpn = PASSIVE_QPN};
+    struct cm_kit *k = cm_kit_new(NULL);
+    struct qp_attr before, rts;
+    struct cm_id *active, *passive;
+    uint32_t mask;
+
+    cm_kit_listen(k, 1, IP_CM_PS_TCP, PORT, 0);
+    active = cm_kit_connect(k, 0, 1, PORT);
+    cm_kit_deliver(k);
+    passive = cm_kit_last(k, 1, CM_EVENT_CONNECT_REQUEST)->id;
+    assert_int_equal(cm_qp_attr(passive, QPS_RTR, &before, &mask), 0);
+    assert_int_equal(cm_accept(passive, &param, NULL, none, k->now), 0);
+    cm_kit_deliver(k);
+    assert_int_equal(cm_qp_attr(active, QPS_RTS, &rts, &mask), 0);
+    assert_int_equal(rts.sq_psn, before.rq_psn);
+    cm_kit_free(k);
+}
+
+static void test_attributes(void **state)
+{
+    struct cm_kit *k = cm_kit_new(NULL);
+    struct cm_id *id[2];
+    struct qp_attr init[2], rtr[2], rts[2];
+    uint32_t mask;
+
+    cm_kit_establish(k, &id[0], &id[1]);
+    for (unsigned i = 0; i < 2; i++) {
+        union gid peer = cm_kit_gid(k, 1 - i);
+
+        assert_int_equal(cm_qp_attr(id[i], QPS_INIT, &init[i], &mask), 0);
+        assert_int_equal(mask, QPA_STATE | QPA_ACCESS_FLAGS | QPA_PKEY_INDEX | QPA_PORT);
+        assert_int_equal(init[i].state, QPS_INIT);
+        assert_int_equal(init[i].access_flags, 2 | 4 | 8);
+        assert_int_equal(init[i].port_num, 1);
+        assert_int_equal(cm_qp_attr(id[i], QPS_RTR, &rtr[i], &mask), 0);
+        assert_int_equal(mask, QPA_STATE | QPA_AV | QPA_PATH_MTU | QPA_DEST_QPN | QPA_RQ_PSN |
+                                   QPA_MAX_DEST_RD_ATOMIC | QPA_MIN_RNR_TIMER);
+        assert_memory_equal(rtr[i].ah.dgid, peer.raw, 16);
+        assert_int_equal(rtr[i].ah.sgid_index, i + 1);
+        assert_int_equal(rtr[i].ah.is_global, 1);
+        assert_int_equal(rtr[i].ah.hop_limit, 64);
+        assert_int_equal(rtr[i].ah.traffic_class, 0x68);
+        assert_int_equal(rtr[i].ah.sl, 3);
+        assert_int_equal(rtr[i].path_mtu, 5);
+        assert_int_equal(cm_qp_attr(id[i], QPS_RTS, &rts[i], &mask), 0);
+        assert_int_equal(mask, QPA_STATE | QPA_SQ_PSN | QPA_RETRY_CNT | QPA_RNR_RETRY |
+                                   QPA_MAX_RD_ATOMIC | QPA_TIMEOUT);
+        assert_int_equal(rts[i].retry_cnt, 5);
+        assert_int_equal(rts[i].timeout, 19);
+    }
+    assert_int_equal(rtr[0].dest_qpn, PASSIVE_QPN);
+    assert_int_equal(rtr[1].dest_qpn, 0x111);
+    /* Each side's packets have the PSNs that the other one expects. */
+    assert_int_equal(rtr[0].rq_psn, rts[1].sq_psn);
+    assert_int_equal(rtr[1].rq_psn, rts[0].sq_psn);
+    assert_int_not_equal(rtr[0].rq_psn, rtr[1].rq_psn);
+    assert_int_equal(rtr[0].rq_psn >> 24 | rtr[1].rq_psn >> 24, 0);
+    /* And as many READs as it answers: the REP's word counts. */
+    assert_int_equal(rtr[0].max_dest_rd_atomic, 1);
+    assert_int_equal(rts[1].max_rd_atomic, 1);
+    assert_int_equal(rts[0].max_rd_atomic, 2);
+    assert_int_equal(rtr[1].max_dest_rd_atomic, 2);
+    assert_int_equal(rts[0].rnr_retry, 7); /* of the REP */
+    assert_int_equal(rts[1].rnr_retry, 6); /* of the REQ */
+    /* Both ends' packets have one source port. */
+    assert_int_equal(rtr[0].ah.flow_label, entropy_flow_label_cm(0x1234, PORT));
+    assert_int_equal(rtr[1].ah.flow_label, rtr[0].ah.flow_label);
+    assert_int_equal(entropy_port_kernel(rtr[0].ah.flow_label, 0x111, PASSIVE_QPN),
+                     entropy_port_kernel(rtr[1].ah.flow_label, PASSIVE_QPN, 0x111));
+    cm_kit_free(k);
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_xrc),
+        cmocka_unit_test(test_flood_fills_the_backlog),
+        cmocka_unit_test(test_flood_of_a_willing_program),
+        cmocka_unit_test(test_longest_times),
+        cmocka_unit_test(test_many_timers),
+        cmocka_unit_test(test_flood_fills_the_ids),
+        cmocka_unit_test(test_listener_ends),
+        cmocka_unit_test(test_many_connections),
+        cmocka_unit_test(test_sidr),
+        cmocka_unit_test(test_sidr_refused),
+        cmocka_unit_test(test_native_service_id),
+        cmocka_unit_test(test_alternate_paths_are_declined),
+        cmocka_unit_test(test_gsi),
+        cmocka_unit_test(test_req_of_another_version),
+        cmocka_unit_test(test_attributes_at_each_state),
+        cmocka_unit_test(test_psn_before_accept),
+        cmocka_unit_test(test_attributes),
+    };
+
+    return cmocka_run_group_tests_name("cm_request", tests, NULL, NULL);
+}
