@@ -24,6 +24,7 @@ LIMITS = {
     "adopt": 4,
     "base": 1,
     "client": 4,
+    "cm": 1,
     "dataplane": 1,
     "device": 1,
     "encap": 1,

@@ -122,7 +122,7 @@ WRITERS = (
     ("resp", "epsn|msn|nak_sent|ack_pending|syndrome|ack_psn", ("responder/resp_commit",)),
     ("resp", "res_head|res_pending", ("responder/resp_commit",)),
     ("req", "tail|send|head|pkt|next_psn|max_psn|una|ack_asked_psn|rd_outstanding", ("requester/req_commit",)),
-    ("req", "retry_left|rnr_retry_left|rnr_wait|stalls|implied_nak",
+    ("req", "retry_left|rnr_retry_left|rnr_wait|stalls|implied_nak|nak_taken",
      ("requester/req_retry", "completer/comp_nak", "completer/comp_ack", "completer/comp_rx", "completer/comp_read",
       "core/sport", "completion/flush", "core/qp_state", "requester/req_commit")),
     ("resp", "op|msg_len|write_va|write_rkey|write_left",

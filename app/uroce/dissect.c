@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "common.h"
+#include "dissect_mad.h"
 #include "encap.h"
 #include "pkt.h"
 
@@ -91,6 +92,8 @@ static void print_text(const struct finding *f)
     if (f->has_pkt) {
         pkt_format(text, sizeof(text), &f->pkt);
         printf(" %s icrc %s\n", text, f->verdict == VERDICT_OK ? "ok" : "bad");
+        if (dissect_is_mad(&f->pkt))
+            dissect_mad_text(&f->pkt);
     } else {
         printf(" %s %s\n", verdict_names[f->verdict], drop_name(f->reason));
     }
@@ -132,6 +135,8 @@ static void add_pkt(json_t *object, const struct pkt *p)
     json_object_set_new(object, "psn", json_integer(p->psn.v));
     json_object_set_new(object, "payload", json_integer(p->payload_len));
     json_object_set_new(object, "packet", json_string(text));
+    if (dissect_is_mad(p))
+        json_object_set_new(object, "mad", dissect_mad_json(p));
 }
 
 static void print_json(const struct finding *f)

@@ -5,7 +5,8 @@
 
 /*
  * uroce dissect [--json] FILE: prints one line per frame of a pcap or pcapng file with Ethernet
- * frames ("-" is the standard input), and a summary. RoCE is what has UDP destination port 4791 or
+ * frames ("-" is the standard input), and a summary. The fields of a management datagram follow on
+ * indented lines. RoCE is what has UDP destination port 4791 or
  * ethertype 0x8915; other frames are noted as skipped. argv[0] is the subcommand's name.
  *
  * Returns the exit status: 0, or 1 when a RoCE frame does not parse or its ICRC is wrong, or 2 for

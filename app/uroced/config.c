@@ -53,6 +53,8 @@ static int read_key(struct reader *r, const char *value)
         return config_port_key(r, value);
     case 'q':
         return config_quota_key(r, value);
+    case 'w':
+        return config_weight_key(r, value);
     default:
         return config_daemon_key(r, value);
     }
@@ -66,8 +68,9 @@ static int read_section(struct reader *r, struct rte_cfgfile *file, int index)
     int n = rte_cfgfile_section_num_entries_by_index(file, name, index);
 
     r->key = NULL;
-    if (!port && !quota && strcmp(r->section, "uroced"))
-        return config_fail(r, "is not a section of uroced's ([uroced], [quota], [port.N])");
+    if (!port && !quota && strcmp(r->section, "weight") && strcmp(r->section, "uroced"))
+        return config_fail(r,
+                           "is not a section of uroced's ([uroced], [quota], [weight], [port.N])");
     if (n > ENTRIES_MAX)
         return config_fail(r, "has more than %d keys", ENTRIES_MAX);
     if (port && begin_port(r))
@@ -164,12 +167,20 @@ int config_load(struct uroced_config *c, const char *path, char *error, size_t s
     return ret;
 }
 
-void config_loopback(struct uroced_config *c)
+int config_loopback(struct uroced_config *c, const char *addresses, char *error, size_t size)
 {
     struct uroced_port *p = &c->port[0];
+    struct reader r = {.config = c, .port = p, .file = "--loopback", .error = error, .size = size};
+    char text[512], *rest = text, *word;
 
+    c->ports = 1;
     config_port_defaults(p);
     snprintf(p->device, sizeof(p->device), "%s", CONFIG_DEVICE_LOOPBACK);
-    config_loopback_addresses(p);
-    c->ports = 1;
+    if (addresses && config_text(&r, addresses, text, sizeof(text)))
+        return -1;
+    while (addresses && (word = strsep(&rest, ","))) {
+        if (config_address(&r, word))
+            return -1;
+    }
+    return config_check_port(&r);
 }

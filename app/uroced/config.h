@@ -9,6 +9,7 @@
 #define CONFIG_CAPTURE_FRAMES  1000000 /* unless the file says otherwise */
 #define CONFIG_REPATH_MAX      7       /* as retry_cnt */
 #define CONFIG_NEIGHBOURS_MAX  256
+#define CONFIG_WEIGHTS_MAX     64
 #define CONFIG_QUOTA_MAX       (UINT64_C(1) << 50)
 #define CONFIG_DEVICE_LOOPBACK "loopback"
 #define CONFIG_ADDRESSES_MAX   (GID_TABLE_MAX / 2) /* each with both RoCE versions */
@@ -25,6 +26,7 @@ struct uroced_port {
     struct port_address address[CONFIG_ADDRESSES_MAX];
     unsigned addresses;
     bool follow_kernel; /* also the addresses of the kernel interface below the port */
+    bool follow_host;   /* also those of all interfaces of the host */
     struct port_neighbour neighbour[CONFIG_NEIGHBOURS_MAX];
     unsigned neighbours;
     struct net_route route[NET_ROUTE_MAX];
@@ -52,12 +54,17 @@ struct uroced_config {
     char user[32];         /* to run as when the ports are open; "": no change */
     bool no_seccomp, keep_capabilities;
     struct quota_limits quota;
+    struct user_weight weight[CONFIG_WEIGHTS_MAX];
+    unsigned weights;
     struct uroced_port port[CONFIG_PORTS_MAX]; /* in the order of their numbers */
     unsigned ports;
 };
 
-/* A single loopback port with 127.0.0.1 and ::1. */
-void config_loopback(struct uroced_config *c);
+/*
+ * A single loopback port; addresses: those that it has, separated by commas; NULL: all of the host.
+ * Returns 0, or -1 with one line in error.
+ */
+int config_loopback(struct uroced_config *c, const char *addresses, char *error, size_t size);
 
 /* Fills in the addresses that depend on the port's MAC. */
 void config_complete_addresses(struct uroced_port *p, const uint8_t mac[6]);

@@ -18,7 +18,8 @@ void config_port_defaults(struct uroced_port *p)
     qos_map_default(&p->qos);
 }
 
-void config_loopback_addresses(struct uroced_port *p)
+/* The host has more; these are the first, whether it has them or not. */
+static void use_loopback_addresses(struct uroced_port *p)
 {
     gid_parse(&p->address[0].gid, "127.0.0.1");
     p->address[0].prefix = 8;
@@ -26,6 +27,7 @@ void config_loopback_addresses(struct uroced_port *p)
     p->address[1].prefix = 128;
     p->address[0].vlan = p->address[1].vlan = VLAN_NONE;
     p->addresses = 2;
+    p->follow_host = true;
 }
 
 void config_complete_addresses(struct uroced_port *p, const uint8_t mac[6])
@@ -82,10 +84,11 @@ int config_address(struct reader *r, const char *value)
 
 int config_addresses(struct reader *r, const char *value)
 {
-    if (strcmp(value, "kernel"))
-        return config_fail(r, "must be kernel, not \"%s\"", value);
-    r->port->follow_kernel = true;
-    return 0;
+    r->port->follow_kernel = !strcmp(value, "kernel");
+    r->port->follow_host = !strcmp(value, "host");
+    if (r->port->follow_kernel || r->port->follow_host)
+        return 0;
+    return config_fail(r, "must be kernel or host, not \"%s\"", value);
 }
 
 /* The gateway's version decides what "default" means. */
@@ -208,6 +211,10 @@ static int choose_addresses(struct reader *r)
         r->key = "addresses";
         return config_fail(r, "the loopback device has no kernel interface below it");
     }
+    if (!loopback && p->follow_host) {
+        r->key = "addresses";
+        return config_fail(r, "the addresses of the whole host are for the loopback device alone");
+    }
     if (loopback && p->tap) {
         r->key = "exception";
         return config_fail(r, "no host can reach the loopback device");
@@ -215,7 +222,7 @@ static int choose_addresses(struct reader *r)
     if (p->addresses || p->follow_kernel)
         return 0;
     if (loopback)
-        config_loopback_addresses(p);
+        use_loopback_addresses(p);
     else if (on_kernel_interface(p) || p->tap)
         p->follow_kernel = true;
     else

@@ -48,7 +48,7 @@ int config_table(struct reader *r, const char *value, uint8_t out[16], unsigned 
 /* Whether two addresses have the first `bits` bits in common. */
 bool config_same_network(const union gid *a, const union gid *b, unsigned bits);
 
-/* ---- config_keys.c, config_port.c, config_quota.c: the keys of a section ---- */
+/* ---- config_keys.c, config_port.c, config_quota.c, config_weight.c: the keys of a section ---- */
 
 /* Both "address" and "address.7" are the key "address". */
 bool config_key_is(const char *key, const char *name);
@@ -56,6 +56,7 @@ bool config_key_is(const char *key, const char *name);
 int config_daemon_key(struct reader *r, const char *value);
 int config_port_key(struct reader *r, const char *value);
 int config_quota_key(struct reader *r, const char *value);
+int config_weight_key(struct reader *r, const char *value);
 int config_address(struct reader *r, const char *value);
 int config_addresses(struct reader *r, const char *value);
 int config_route(struct reader *r, const char *value);
@@ -65,6 +66,5 @@ void config_port_defaults(struct uroced_port *p);
 int config_check_port(struct reader *r);
 /* After all sections: no part of a quota is larger than the whole. */
 int config_check_quota(struct reader *r);
-void config_loopback_addresses(struct uroced_port *p);
 
 #endif

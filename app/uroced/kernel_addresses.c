@@ -3,18 +3,24 @@
 #include "kernel_addresses.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 
+#include "host_addresses.h"
 #include "netdev.h"
 
 struct kernel_follow {
     struct kernel_follow_config config;
     struct netdev_watch *watch;
     struct event_source source;
-    struct netdev_state now; /* what the device has of it */
+    struct netdev_state now;   /* what the device has of it */
+    struct host_addresses has; /* and of the whole host */
+    bool told;                 /* that the host has more addresses than fit */
 };
+
+/* ---- one interface ---- */
 
 static bool same_route(const struct net_route *a, const struct net_route *b)
 {
@@ -104,13 +110,11 @@ static void report_answered(struct kernel_follow *f, const struct netdev_state *
     }
 }
 
-static int apply_changes(struct kernel_follow *f)
+static int apply_interface(struct kernel_follow *f)
 {
     static struct netdev_state next;
-    int err;
+    int err = netdev_read(f->config.ifindex, &next);
 
-    netdev_watch_drain(f->watch);
-    err = netdev_read(f->config.ifindex, &next);
     if (err)
         return err;
     report_answered(f, &next);
@@ -120,6 +124,74 @@ static int apply_changes(struct kernel_follow *f)
         f->now = next;
     }
     return 0;
+}
+
+/* ---- all interfaces ---- */
+
+static void remove_from_device(struct kernel_follow *f, const struct host_addresses *next)
+{
+    const struct kernel_follow_config *c = &f->config;
+
+    for (unsigned i = 0; i < f->has.count; i++) {
+        if (!host_addresses_interface(next, &f->has.address[i].addr))
+            rnic_remove_address(c->rnic, c->device, &f->has.address[i].addr, VLAN_NONE);
+    }
+}
+
+static void add_to_device(struct kernel_follow *f, const struct host_addresses *next)
+{
+    const struct kernel_follow_config *c = &f->config;
+
+    for (unsigned i = 0; i < next->count; i++) {
+        const struct netdev_address *a = &next->address[i];
+        uint32_t before = host_addresses_interface(&f->has, &a->addr);
+        struct port_address pa = {
+            .gid = a->addr, .prefix = a->prefix, .vlan = VLAN_NONE, .ifindex = a->ifindex};
+
+        if (!before)
+            rnic_add_address(c->rnic, c->device, &pa);
+        else if (before != a->ifindex)
+            rnic_address_interface(c->rnic, c->device, &a->addr, a->ifindex);
+    }
+}
+
+static void tell_of_more(struct kernel_follow *f, const struct host_addresses *next)
+{
+    if (!next->more || f->told)
+        return;
+    f->told = true;
+    fprintf(stderr,
+            "uroced: the host has more addresses than the GID table has room for: uroce%u has %u "
+            "of them (doc/network.md, \"The loopback device\")\n",
+            f->config.device, f->config.owns + next->count);
+}
+
+static int apply_host(struct kernel_follow *f)
+{
+    static struct host_addresses next;
+    struct host_addresses_limit limit = {
+        .own = f->config.own, .owns = f->config.owns, .room = f->config.room};
+    struct netdev_address *all;
+    unsigned count;
+    int err = netdev_read_host(&all, &count);
+
+    if (err)
+        return err;
+    host_addresses_choose(&next, &f->has, all, count, &limit);
+    free(all);
+    remove_from_device(f, &next);
+    add_to_device(f, &next);
+    tell_of_more(f, &next);
+    f->has = next;
+    return 0;
+}
+
+/* ---- both ---- */
+
+static int apply_changes(struct kernel_follow *f)
+{
+    netdev_watch_drain(f->watch);
+    return f->config.host ? apply_host(f) : apply_interface(f);
 }
 
 static void on_change(struct event_source *s, uint32_t events)
@@ -135,7 +207,7 @@ struct kernel_follow *kernel_follow_start(const struct kernel_follow_config *con
     if (!f)
         return NULL;
     f->config = *config;
-    f->watch = netdev_watch_open(err);
+    f->watch = netdev_watch_open(!config->host, err);
     if (f->watch) {
         f->source = (struct event_source){.fd = netdev_watch_fd(f->watch), .ready = on_change};
         *err = apply_changes(f);

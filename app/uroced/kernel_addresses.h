@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Follows a kernel interface: the device gets and loses addresses and routes as the interface does.
- */
+/* Follows a kernel interface, or all of them: the device gets and loses addresses and routes as the
+ * interface does. */
 #ifndef UROCED_KERNEL_ADDRESSES_H
 #define UROCED_KERNEL_ADDRESSES_H
 
@@ -12,6 +12,9 @@ struct kernel_follow_config {
     struct event_loop *loop;
     struct rnic *rnic;
     unsigned device;  /* index in rnic */
+    bool host;        /* the addresses of all interfaces, and no routes: ifindex, use and answers
+                         mean nothing */
+    unsigned room;    /* host: for addresses besides own */
     uint32_t ifindex; /* of the interface */
     bool use; /* use its addresses and routes; else only report which of the device's own it has,
                  too */

@@ -98,6 +98,8 @@ static int create_rnic(struct daemon *d)
                              .mem = &uroced_memory,
                              .version = UROCE_VERSION,
                              .quota = d->config.quota,
+                             .weight = d->config.weight,
+                             .weights = d->config.weights,
                              .errands = true};
     int err = 0;
 
@@ -173,6 +175,8 @@ static int start_threads(struct daemon *d)
     char name[32];
     int err = start_watch(d);
 
+    if (!err)
+        err = worker_guard_memory(rnic_group(d->rnic));
     for (unsigned i = 0; i < rnic_workers(d->rnic) && !err; i++) {
         snprintf(name, sizeof(name), "uroce-w%u", i);
         err = d->env->thread_start(&d->worker[i], name, worker_run, rnic_worker(d->rnic, i));
@@ -188,7 +192,7 @@ static int start_threads(struct daemon *d)
     return err;
 }
 
-/* The daemon needs up to four descriptors per program and one per channel: uses all that the system
+/* The daemon needs a few descriptors per program and one per channel: uses all that the system
  * allows. */
 static void raise_limits(void)
 {

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -14,7 +13,6 @@
 
 #include "common.h"
 #include "copy.h"
-#include "machine.h"
 #include "mapped.h"
 #include "pinned.h"
 
@@ -25,17 +23,7 @@ struct space {
         struct mem_pinned_space pinned;
     };
     bool is_pinned;
-    _Atomic unsigned pieces; /* mappings of this space */
 };
-
-struct mapping {
-    struct mem_mapping map;
-    struct space *space;
-    unsigned pieces;
-};
-
-/* All programs' mappings. The daemon limits them, as it needs the rest for queues. */
-static _Atomic unsigned pieces_mapped;
 
 /* Whether the kernel lets this process access the memory of any process. */
 static bool may_trace_all(void)
@@ -118,17 +106,6 @@ static void space_close(void *space)
     mem_life_release(life_of(space));
 }
 
-static int count_pieces(struct space *s, unsigned n)
-{
-    if (atomic_fetch_add(&pieces_mapped, n) + n <= machine_mappings() / 2) {
-        if (atomic_fetch_add(&s->pieces, n) + n <= machine_mappings() / 8)
-            return 0;
-        atomic_fetch_sub(&s->pieces, n);
-    }
-    atomic_fetch_sub(&pieces_mapped, n);
-    return -ENOSPC;
-}
-
 /*
  * A page that does not exist in the file yet would be allocated when the daemon touches it, and
  * charged to the daemon instead of the program. The file is opened again because its position is
@@ -177,33 +154,21 @@ static bool is_resident(const struct mem_mapping *map)
     return true;
 }
 
-static int map_into(struct mapping *m, struct mem_region *mr, int fd, const struct mem_piece *piece,
+static int map_into(struct mem_mapping *m, struct mem_region *mr, int fd, const struct mem_piece *piece,
                     unsigned n)
 {
-    struct space *s = mr->space;
-    int err;
+    int err = mem_map(m, mr, fd, piece, n, 0);
 
-    err = count_pieces(s, n);
-    if (err)
-        return err;
-    err = mem_map(&m->map, mr, fd, piece, n, 0);
-    if (!err && !is_resident(&m->map) && !is_complete(fd, piece, n)) {
-        mem_unmap(&m->map, mr);
+    if (!err && !is_resident(m) && !is_complete(fd, piece, n)) {
+        mem_unmap(m, mr);
         err = -ENODATA;
     }
-    if (err) {
-        atomic_fetch_sub(&s->pieces, n);
-        atomic_fetch_sub(&pieces_mapped, n);
-        return err;
-    }
-    m->space = s;
-    m->pieces = n;
-    return 0;
+    return err;
 }
 
 static void *map(struct mem_region *mr, int fd, const struct mem_piece *piece, unsigned n, int *err)
 {
-    struct mapping *m = calloc(1, sizeof(*m));
+    struct mem_mapping *m = calloc(1, sizeof(*m));
 
     *err = m ? map_into(m, mr, fd, piece, n) : -ENOMEM;
     if (*err) {
@@ -215,20 +180,13 @@ static void *map(struct mem_region *mr, int fd, const struct mem_piece *piece, u
 
 static void unmap(void *mapping, struct mem_region *mr)
 {
-    struct mapping *m = mapping;
-
     mr->direct = NULL;
-    atomic_fetch_sub(&m->space->pieces, m->pieces);
-    m->space = NULL; /* it may end before the mapping */
 }
 
 static void dispose(void *mapping)
 {
-    struct mapping *m = mapping;
-
-    mem_unmap(&m->map, NULL);
-    atomic_fetch_sub(&pieces_mapped, m->pieces);
-    free(m);
+    mem_unmap(mapping, NULL);
+    free(mapping);
 }
 
 static struct mem_freeze *freeze_of(struct space *s)

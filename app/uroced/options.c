@@ -15,10 +15,12 @@
 #endif
 
 static const char usage[] =
-    "usage: uroced [-c FILE | --loopback] [options] [-- EAL options]\n"
+    "usage: uroced [-c FILE | --loopback[=ADDRESS,...]] [options] [-- EAL options]\n"
     "\n"
     "  -c, --config FILE    ports and addresses (see config/*.ini)\n"
-    "      --loopback       one device that talks to itself (the default without -c)\n"
+    "      --loopback[=ADDRESS,...]\n"
+    "                       one device that talks to itself, with all addresses of the host, or\n"
+    "                       only with these (the default without -c)\n"
     "      --socket PATH    where programs connect (default: /run/uroce.sock for root,\n"
     "                       $XDG_RUNTIME_DIR/uroce.sock for others)\n"
     "      --group NAME     the socket's group (default for root: uroce, if it exists)\n"
@@ -69,7 +71,7 @@ static const struct option long_options[] = {
     {"socket", required_argument, NULL, OPT_SOCKET},
     {"group", required_argument, NULL, OPT_GROUP},
     {"mode", required_argument, NULL, OPT_MODE},
-    {"loopback", no_argument, NULL, OPT_LOOPBACK},
+    {"loopback", optional_argument, NULL, OPT_LOOPBACK},
     {"idle-exit", required_argument, NULL, OPT_IDLE},
     {"workers", required_argument, NULL, OPT_WORKERS},
     {"ready-fd", required_argument, NULL, OPT_READY},
@@ -102,6 +104,7 @@ static int apply_option(struct options *o, int option)
         return o->mode ? 0 : bad_usage("--mode", optarg);
     case OPT_LOOPBACK:
         o->loopback = true;
+        o->addresses = optarg;
         return 0;
     case OPT_IDLE:
         if (parse_number("--idle-exit", optarg, 10, 1000000, &o->idle_exit))
@@ -176,9 +179,8 @@ int options_configure(struct uroced_config *c, const struct options *o)
     char error[512];
 
     memset(c, 0, sizeof(*c));
-    if (!o->config) {
-        config_loopback(c);
-    } else if (config_load(c, o->config, error, sizeof(error))) {
+    if (o->config ? config_load(c, o->config, error, sizeof(error))
+                  : config_loopback(c, o->addresses, error, sizeof(error))) {
         fprintf(stderr, "uroced: %s\n", error);
         return -1;
     }

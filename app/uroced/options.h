@@ -8,6 +8,7 @@
 struct options {
     const char *config, *socket, *group;
     bool loopback;
+    const char *addresses; /* of --loopback, or NULL */
     unsigned workers, idle_exit, mode;
     bool seccomp, no_seccomp; /* neither: as the configuration says */
     int ready_fd;

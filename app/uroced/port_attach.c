@@ -122,6 +122,28 @@ static int add_port(const struct port_attach_config *c, struct pktio *io,
     return err ? print_error(p, "cannot be a device", err) : 0;
 }
 
+/* The loopback device has its own addresses also where the kernel does not name the host's. */
+static void follow_host(const struct port_attach_config *c, struct kernel_follow **follow)
+{
+    const struct uroced_port *p = c->port;
+    unsigned room = GID_TABLE_MAX / (unsigned)__builtin_popcount(p->gid_types);
+    struct kernel_follow_config fc = {.loop = c->loop,
+                                      .rnic = c->rnic,
+                                      .device = c->device,
+                                      .host = true,
+                                      .room = room - p->addresses,
+                                      .own = p->address,
+                                      .owns = p->addresses};
+    int err;
+
+    *follow = kernel_follow_start(&fc, &err);
+    if (!*follow)
+        fprintf(stderr,
+                "uroced: port.%u: cannot follow the addresses of the host, so the device has its "
+                "own alone: %s\n",
+                p->number, strerror(-err));
+}
+
 static int follow_kernel(const struct port_attach_config *c, const struct kernel_side *k,
                          struct kernel_follow **follow)
 {
@@ -170,5 +192,10 @@ int port_attach(const struct port_attach_config *c, struct kernel_follow **follo
     if (shared)
         warn_of_senders(p);
     err = add_port(c, io, &kernel);
-    return err ? err : follow_kernel(c, &kernel, follow);
+    if (err)
+        return err;
+    if (!p->follow_host)
+        return follow_kernel(c, &kernel, follow);
+    follow_host(c, follow);
+    return 0;
 }

@@ -34,7 +34,7 @@ struct port_attach_config {
 
 /*
  * Makes a configured port a device of the rnic: opens it, creates the tap interface of its
- * exception path if configured, and follows the kernel interface that has its addresses. *follow,
+ * exception path if configured, and follows the kernel interfaces that have its addresses. *follow,
  * or NULL, must be stopped before the rnic is destroyed. 0; or a negative errno with the reason on
  * stderr.
  */

@@ -13,6 +13,7 @@ int mem_copied_atomic(const struct mem_backend *backend, void *space, pthread_mu
     backend->copy_in(space, &io, 1);
     if (!io.status && (op == MEM_FETCH_ADD || *old == compare)) {
         value = op == MEM_FETCH_ADD ? *old + swap_add : swap_add;
+        io.mr = NULL; /* which may have gone while its memory did not answer */
         io.local = (uint8_t *)&value;
         backend->copy_out(space, &io, 1);
     }

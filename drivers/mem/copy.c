@@ -106,11 +106,11 @@ static void release_space(void *arg)
     mem_life_release(&space->life);
 }
 
-static bool space_waits(const void *arg)
+static _Atomic unsigned *late_calls(void *arg)
 {
-    const struct mem_copy_space *space = arg;
+    struct mem_copy_space *space = arg;
 
-    return mem_life_waits(&space->life);
+    return &space->life.late;
 }
 
 static int pid_of(const void *arg)
@@ -134,7 +134,7 @@ const struct mem_backend mem_copy_backend = {
     .atomic = copy_atomic,
     .hold = hold_space,
     .release = release_space,
-    .waits = space_waits,
+    .late = late_calls,
     .pid = pid_of,
     .user = user_of,
 };

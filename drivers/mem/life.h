@@ -10,7 +10,8 @@
 
 /* Part of a space. */
 struct mem_life {
-    _Atomic unsigned holders;           /* the application's connection, and calls */
+    _Atomic unsigned holders;           /* the application's connection, late calls, copiers */
+    _Atomic unsigned late;              /* calls */
     int user;                           /* for people, and for fairness; -1: not known */
     void (*end)(struct mem_life *life); /* after the last of them; NULL: nothing is to be done */
     void *space;                        /* what `end` ends */
@@ -21,6 +22,7 @@ struct mem_life {
 static inline void mem_life_begin(struct mem_life *life)
 {
     atomic_init(&life->holders, 1);
+    atomic_init(&life->late, 0);
     life->user = -1;
     life->end = NULL;
     pthread_mutex_init(&life->atomics, NULL);
@@ -30,12 +32,6 @@ static inline void mem_life_begin(struct mem_life *life)
 static inline void mem_life_hold(struct mem_life *life)
 {
     atomic_fetch_add(&life->holders, 1);
-}
-
-/* Whether calls hold the space. Any thread. */
-static inline bool mem_life_waits(const struct mem_life *life)
-{
-    return atomic_load(&life->holders) > 1;
 }
 
 /* Any thread. */

@@ -20,10 +20,18 @@ struct netdev_state {
     unsigned routes;
 };
 
+/* An address of an interface. */
+struct netdev_address {
+    union gid addr;
+    uint8_t prefix;
+    uint32_t ifindex;
+};
+
 struct netdev_watch;
 
-/* Watches all interfaces. NULL: *err is a negative errno. */
-struct netdev_watch *netdev_watch_open(int *err);
+/* Watches the addresses of all interfaces; with `network` also their links and routes. NULL: *err
+ * is a negative errno. */
+struct netdev_watch *netdev_watch_open(bool network, int *err);
 void netdev_watch_close(struct netdev_watch *w);
 /* Readable after a change. */
 int netdev_watch_fd(const struct netdev_watch *w);
@@ -33,6 +41,12 @@ void netdev_watch_drain(struct netdev_watch *w);
 /* Reads the addresses and routes of an interface; those that do not fit are left out. 0 or a
  * negative errno; -EINTR: it changed all the time, and the watch will report that. */
 int netdev_read(uint32_t ifindex, struct netdev_state *s);
+
+/* Reads the addresses of all interfaces of the network namespace, also those that mean nothing
+ * outside the host (127.0.0.1), in the kernel's order: IPv4 first, of each version by interface. An
+ * address occurs once for each interface and prefix. 0 and *list, which the caller frees (NULL:
+ * there are none); or a negative errno as above. */
+int netdev_read_host(struct netdev_address **list, unsigned *count);
 
 /*
  * Creates a tap device named `name` ("": the kernel chooses roce0 and so on) with this MAC and MTU,

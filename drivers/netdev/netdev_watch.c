@@ -26,12 +26,13 @@ static void close_socket(struct mnl_socket *s)
         mnl_socket_close(s);
 }
 
-struct netdev_watch *netdev_watch_open(int *err)
+struct netdev_watch *netdev_watch_open(bool network, int *err)
 {
     struct netdev_watch *w = calloc(1, sizeof(*w));
-    unsigned groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR | RTMGRP_IPV4_ROUTE |
-                      RTMGRP_IPV6_ROUTE;
+    unsigned groups = RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR;
 
+    if (network)
+        groups |= RTMGRP_LINK | RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_ROUTE;
     *err = -ENOMEM;
     if (!w)
         return NULL;
@@ -96,17 +97,14 @@ static bool has_address(const struct netdev_state *s, const union gid *addr)
     return false;
 }
 
-static int on_address(const struct nlmsghdr *h, void *arg)
+/* False: the message has no address that can be used. *scope: enum rt_scope_t. */
+static bool read_address(const struct nlmsghdr *h, struct netdev_address *a, uint8_t *scope)
 {
     const struct ifaddrmsg *ifa = mnl_nlmsg_get_payload(h);
     const struct nlattr *attr, *local = NULL, *address = NULL;
-    struct config_reader *r = arg;
-    struct net_address *a = &r->state->address[r->state->addresses];
 
-    if (h->nlmsg_type != RTM_NEWADDR || ifa->ifa_index != r->ifindex ||
-        (ifa->ifa_flags & IFA_F_DADFAILED) || ifa->ifa_scope >= RT_SCOPE_HOST ||
-        r->state->addresses == NET_ADDRESS_MAX)
-        return MNL_CB_OK;
+    if (h->nlmsg_type != RTM_NEWADDR || (ifa->ifa_flags & IFA_F_DADFAILED))
+        return false;
     mnl_attr_for_each(attr, h, sizeof(*ifa))
     {
         if (mnl_attr_get_type(attr) == IFA_LOCAL)
@@ -117,9 +115,48 @@ static int on_address(const struct nlmsghdr *h, void *arg)
     /* On point-to-point links IFA_ADDRESS is the peer's. */
     if (!local)
         local = address;
-    *a = (struct net_address){.prefix = ifa->ifa_prefixlen, .vlan = VLAN_NONE};
-    if (local && read_gid(&a->addr, ifa->ifa_family, local) && !has_address(r->state, &a->addr))
-        r->state->addresses++;
+    a->prefix = ifa->ifa_prefixlen;
+    a->ifindex = ifa->ifa_index;
+    *scope = ifa->ifa_scope;
+    return local && read_gid(&a->addr, ifa->ifa_family, local);
+}
+
+static int on_address(const struct nlmsghdr *h, void *arg)
+{
+    struct config_reader *r = arg;
+    struct netdev_state *s = r->state;
+    struct netdev_address a;
+    uint8_t scope;
+
+    if (s->addresses < NET_ADDRESS_MAX && read_address(h, &a, &scope) && a.ifindex == r->ifindex &&
+        scope < RT_SCOPE_HOST && !has_address(s, &a.addr))
+        s->address[s->addresses++] =
+            (struct net_address){.addr = a.addr, .prefix = a.prefix, .vlan = VLAN_NONE};
+    return MNL_CB_OK;
+}
+
+struct address_list {
+    struct netdev_address *address;
+    unsigned count, room;
+};
+
+static int on_host_address(const struct nlmsghdr *h, void *arg)
+{
+    struct address_list *l = arg;
+    uint8_t scope;
+
+    if (l->count == l->room) {
+        unsigned room = l->room ? 2 * l->room : 64;
+        void *more = realloc(l->address, room * sizeof(*l->address));
+
+        if (!more) {
+            errno = ENOMEM;
+            return MNL_CB_ERROR;
+        }
+        l->address = more;
+        l->room = room;
+    }
+    l->count += read_address(h, &l->address[l->count], &scope);
     return MNL_CB_OK;
 }
 
@@ -178,8 +215,14 @@ static int on_route(const struct nlmsghdr *h, void *arg)
     return MNL_CB_OK;
 }
 
-/* Requests one dump. The body of the request is the family's header, all zero. */
-static int request_dump(struct mnl_socket *s, uint16_t type, size_t header, mnl_cb_t cb, void *arg)
+/* A dump to request, and what takes its messages. */
+struct dump {
+    uint16_t type;
+    size_t header; /* the body of the request is the family's header, all zero */
+    mnl_cb_t cb;
+};
+
+static int request_dump(struct mnl_socket *s, const struct dump *d, void *arg)
 {
     char *buffer = malloc(DUMP_BYTES);
     struct nlmsghdr *h;
@@ -190,14 +233,14 @@ static int request_dump(struct mnl_socket *s, uint16_t type, size_t header, mnl_
     if (!buffer)
         return -ENOMEM;
     h = mnl_nlmsg_put_header(buffer);
-    h->nlmsg_type = type;
+    h->nlmsg_type = d->type;
     h->nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
-    h->nlmsg_seq = type;
-    mnl_nlmsg_put_extra_header(h, header);
+    h->nlmsg_seq = d->type;
+    mnl_nlmsg_put_extra_header(h, d->header);
     if (mnl_socket_sendto(s, h, h->nlmsg_len) >= 0) {
         do {
             n = mnl_socket_recvfrom(s, buffer, DUMP_BYTES);
-            ret = n < 0 ? -1 : mnl_cb_run(buffer, (size_t)n, type, port, cb, arg);
+            ret = n < 0 ? -1 : mnl_cb_run(buffer, (size_t)n, d->type, port, d->cb, arg);
         } while (ret > 0);
     }
     ret = ret < 0 ? -errno : 0;
@@ -205,21 +248,17 @@ static int request_dump(struct mnl_socket *s, uint16_t type, size_t header, mnl_
     return ret;
 }
 
-static int read_config(uint32_t ifindex, struct netdev_state *state)
+static int request_dumps(const struct dump *d, unsigned n, void *arg)
 {
-    struct config_reader r = {.ifindex = ifindex, .state = state};
     struct mnl_socket *s = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);
-    int err;
+    int err = 0;
 
     if (!s)
         return -errno;
-    state->addresses = state->routes = 0;
     if (mnl_socket_bind(s, 0, MNL_SOCKET_AUTOPID) < 0)
         err = -errno;
-    else
-        err = request_dump(s, RTM_GETADDR, sizeof(struct ifaddrmsg), on_address, &r);
-    if (!err)
-        err = request_dump(s, RTM_GETROUTE, sizeof(struct rtmsg), on_route, &r);
+    for (unsigned i = 0; i < n && !err; i++)
+        err = request_dump(s, &d[i], arg);
     mnl_socket_close(s);
     return err;
 }
@@ -236,12 +275,36 @@ static int64_t now_ms(void)
  */
 int netdev_read(uint32_t ifindex, struct netdev_state *state)
 {
+    static const struct dump dumps[] = {{RTM_GETADDR, sizeof(struct ifaddrmsg), on_address},
+                                        {RTM_GETROUTE, sizeof(struct rtmsg), on_route}};
+    struct config_reader r = {.ifindex = ifindex, .state = state};
     int64_t until = now_ms() + DUMP_TIMEOUT;
     int err;
 
     do {
-        err = read_config(ifindex, state);
+        state->addresses = state->routes = 0;
+        err = request_dumps(dumps, ARRAY_SIZE(dumps), &r);
     } while (err == -EINTR && now_ms() < until);
+    return err;
+}
+
+int netdev_read_host(struct netdev_address **list, unsigned *count)
+{
+    static const struct dump dump = {RTM_GETADDR, sizeof(struct ifaddrmsg), on_host_address};
+    struct address_list l = {0};
+    int64_t until = now_ms() + DUMP_TIMEOUT;
+    int err;
+
+    do {
+        l.count = 0;
+        err = request_dumps(&dump, 1, &l);
+    } while (err == -EINTR && now_ms() < until);
+    if (err) {
+        free(l.address);
+        l = (struct address_list){0};
+    }
+    *list = l.address;
+    *count = l.count;
     return err;
 }
 

@@ -19,13 +19,14 @@
 
 #include <stdbool.h>
 
+#include "ctl_cm.h"
 #include "flow_match.h"
 #include "qp_attr.h"
 
 #define CTL_MAGIC      UINT32_C(0x434f5255) /* "UROC" */
-#define CTL_VERSION    5
+#define CTL_VERSION    7
 #define CTL_MSG_SIZE   512
-#define CTL_MAX_FDS    4
+#define CTL_MAX_FDS    18 /* CTL_OPEN's reply */
 #define CTL_NAME_MAX   64
 #define CTL_SOCKET_ENV "UROCE_SOCKET"
 /* Default socket paths, in this order: root's, then the user's ($XDG_RUNTIME_DIR/uroce.sock). */
@@ -36,13 +37,13 @@ enum ctl_type {
     CTL_QUERY_DEVICE = 1, /* device -> device; -ENODEV past the last */
     CTL_QUERY_PORT,       /* port -> port */
     CTL_QUERY_GID,        /* gid -> gid; -EINVAL past the table, -ENOENT for an empty slot */
-    CTL_OPEN,           /* open -> open + fds: context segment, wake segment, async events socket */
-    CTL_ALLOC_PD,       /* -> handle */
-    CTL_DEALLOC_PD,     /* handle; -EBUSY while in use */
-    CTL_REG_MR,         /* reg_mr (+ fd) -> reg_mr */
-    CTL_DEREG_MR,       /* handle; -EBUSY while windows are bound to it */
-    CTL_CREATE_CHANNEL, /* -> handle + fd: SEQPACKET socket with 8-byte records, the cookie of a CQ
-                         */
+    CTL_OPEN,       /* open -> open + fds: context segment, async events socket, wake eventfds */
+    CTL_ALLOC_PD,   /* -> handle */
+    CTL_DEALLOC_PD, /* handle; -EBUSY while in use */
+    CTL_REG_MR,     /* reg_mr (+ fd) -> reg_mr */
+    CTL_DEREG_MR,   /* handle; -EBUSY while windows are bound to it */
+    CTL_CREATE_CHANNEL,  /* -> handle + fd: SEQPACKET socket with 8-byte records, the cookie of a CQ
+                          */
     CTL_DESTROY_CHANNEL, /* handle; -EBUSY while CQs use it */
     CTL_CREATE_CQ,       /* create_cq -> create_cq (+ fd: see ctl_place) */
     CTL_DESTROY_CQ,      /* destroy -> destroy; -EBUSY while QPs use it */
@@ -73,12 +74,35 @@ enum ctl_type {
     CTL_DESTROY_FLOW,    /* handle */
     CTL_SET_ENTROPY,     /* set_entropy */
     CTL_SHOW,            /* show -> show + fd: a memfd of `length` bytes of JSON */
-    CTL_FREEZE_MRS,      /* freeze -> freeze: the daemon touches no memory until CTL_THAW_MRS */
-    CTL_THAW_MRS,        /* */
-    CTL_REMAP_MR,        /* remap (+ fd) -> remap */
-    CTL_GET_UFFD,        /* -> fd: /dev/userfaultfd; -EPERM unless the daemon's configuration allows
-                            it */
-    CTL_HOT_MRS,         /* -> hot */
+    /* freeze -> freeze: the daemon touches no memory until CTL_THAW_MRS. -EAGAIN: ask again. */
+    CTL_FREEZE_MRS,
+    CTL_THAW_MRS, /* */
+    CTL_REMAP_MR, /* remap (+ fd) -> remap. -EAGAIN: ask again. */
+    CTL_GET_UFFD, /* -> fd: /dev/userfaultfd; -EPERM unless the daemon's configuration allows
+                     it */
+    CTL_HOT_MRS,  /* -> hot */
+    /* ctl_cm.h; all but those that say so have no reply but a status */
+    CTL_CM_CREATE_CHANNEL,  /* -> handle + fd */
+    CTL_CM_DESTROY_CHANNEL, /* handle; -EBUSY while ids use it */
+    CTL_CM_CREATE_ID,       /* cm_id -> cm_id */
+    CTL_CM_DESTROY_ID,      /* cm_id -> cm_id */
+    CTL_CM_BIND,            /* cm_resolve -> cm_info */
+    CTL_CM_RESOLVE_ADDR,    /* cm_resolve -> cm_info; ADDR_RESOLVED or ADDR_ERROR follows */
+    CTL_CM_RESOLVE_ROUTE,   /* cm_resolve; ROUTE_RESOLVED or ROUTE_ERROR follows */
+    CTL_CM_QUERY,           /* cm_id -> cm_info */
+    CTL_CM_LISTEN,          /* cm_id -> cm_info */
+    CTL_CM_CONNECT,         /* cm_call */
+    CTL_CM_ACCEPT,          /* cm_call */
+    CTL_CM_REJECT,          /* cm_call */
+    CTL_CM_ESTABLISH,       /* cm_call */
+    CTL_CM_DISCONNECT,      /* cm_call */
+    CTL_CM_NOTIFY,          /* cm_id */
+    CTL_CM_QP_ATTR,         /* cm_qp_attr -> cm_qp_attr */
+    CTL_CM_SET_OPTION,      /* cm_option */
+    CTL_CM_MIGRATE,         /* cm_id -> cm_id */
+    CTL_CM_JOIN,            /* cm_mcast -> cm_mcast */
+    CTL_CM_LEAVE,           /* cm_mcast -> cm_mcast */
+    CTL_CM_GET_EVENT,       /* cm_event -> cm_event; -EAGAIN: there is none */
 };
 
 struct ctl_device {
@@ -117,7 +141,8 @@ struct ctl_open {
     uint32_t device; /* request: index */
     uint32_t workers;
     uint32_t pid; /* the daemon's, for PR_SET_PTRACER */
-    uint32_t reserved;
+    uint32_t
+        wakes; /* bit w: an eventfd of this connection wakes worker w; in the order of workers */
 };
 
 enum ctl_mr_flag {
@@ -418,6 +443,14 @@ struct ctl_msg {
         struct ctl_create_flow create_flow;
         struct ctl_set_entropy set_entropy;
         struct ctl_show show;
+        struct ctl_cm_id cm_id;
+        struct ctl_cm_resolve cm_resolve;
+        struct ctl_cm_info cm_info;
+        struct ctl_cm_call cm_call;
+        struct ctl_cm_qp_attr cm_qp_attr;
+        struct ctl_cm_option cm_option;
+        struct ctl_cm_mcast cm_mcast;
+        struct ctl_cm_event cm_event;
         uint8_t bytes[CTL_MSG_SIZE - 16];
     };
 };

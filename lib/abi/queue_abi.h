@@ -99,7 +99,7 @@ _Static_assert(sizeof(struct rqe) == 16, "rqe is ABI");
 #define QUEUE_MAX_SGE    32
 #define QUEUE_MAX_INLINE 512
 #define QUEUE_MAX_WR     16384
-#define QUEUE_MAX_CQE    65536
+#define QUEUE_MAX_CQE    (1u << 22) /* libfabric asks for 100,000 and more */
 
 /* Bytes between send WQEs for these capabilities: a multiple of 64. */
 static inline uint32_t sqe_stride(uint32_t max_sge, uint32_t max_inline)
@@ -268,7 +268,7 @@ static inline struct cq_lane *cq_lane_at(struct cq_shared *cq, uint32_t size, ui
  */
 struct doorbells {
     /* The worker sets it to 1 before it sleeps; the application thread that exchanges it to 0 wakes
-     * the worker. */
+     * the worker, by a write to the eventfd for this worker that came with CTL_OPEN. */
     CACHE_ALIGNED _Atomic uint32_t worker_armed;
     /* Private to the worker: where its next take starts, if the last one was cut short. A value
      * that an application writes here only changes the order in which the worker takes this
@@ -327,15 +327,6 @@ _Static_assert(offsetof(struct ctx_shared, polls) == 128 &&
                    offsetof(struct ctx_shared, slot_worker) == 256 &&
                    sizeof(struct ctx_shared) == 256 + DB_SLOTS,
                "CTL_VERSION counts layouts");
-
-/* The wake segment, the same for all applications: a futex word per worker, on which the worker
- * sleeps. To wake a worker, a thread adds 1 and calls futex wake. The value has no other effect: a
- * hostile one costs at most the worker's safety tick. */
-struct wake_shared {
-    struct {
-        CACHE_ALIGNED _Atomic uint32_t word;
-    } worker[1];
-};
 
 static inline size_t ctx_segment_bytes(uint32_t workers)
 {

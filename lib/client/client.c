@@ -39,33 +39,52 @@ void *client_map(int fd, size_t bytes)
     return p == MAP_FAILED ? NULL : p;
 }
 
-static int map_context(struct client *c, const int fds[3])
+struct opening {
+    struct client *client;
+    const struct ctl_open *reply;
+};
+
+/* The reply's descriptors: context segment, async events socket, and an eventfd for each of the
+ * device's workers. They are taken all or none. */
+static int take_context(void *arg, const int *fd, unsigned fds)
 {
+    const struct opening *o = arg;
+    struct client *c = o->client;
+    uint32_t wakes = o->reply->wakes;
+
+    if (wakes >> CTX_WORKERS_MAX || fds != 2 + (unsigned)__builtin_popcount(wakes))
+        return -EPROTO;
+    c->workers = min_of(max_of(o->reply->workers, 1u), (uint32_t)CTX_WORKERS_MAX);
+    c->daemon = (pid_t)o->reply->pid;
     c->shared_bytes = ctx_segment_bytes(c->workers);
-    c->wake_bytes = c->workers * sizeof(c->wake->worker[0]);
-    c->shared = client_map(fds[0], c->shared_bytes);
-    c->wake = client_map(fds[1], c->wake_bytes);
-    c->async_fd = fds[2];
-    return c->shared && c->wake ? 0 : -EIO;
+    c->shared = client_map(*fd++, c->shared_bytes);
+    c->async_fd = *fd++;
+    for (unsigned i = 0; i < CTX_WORKERS_MAX; i++)
+        if (wakes >> i & 1)
+            c->wake_fd[i] = *fd++;
+    return 0;
 }
 
-static void unmap_context(struct client *c)
+static void leave_context(struct client *c)
 {
     if (c->shared)
         munmap(c->shared, c->shared_bytes);
-    if (c->wake)
-        munmap(c->wake, c->wake_bytes);
     if (c->async_fd >= 0)
         close(c->async_fd);
+    for (unsigned i = 0; i < CTX_WORKERS_MAX; i++)
+        if (c->wake_fd[i] >= 0)
+            close(c->wake_fd[i]);
 }
 
 int client_open(struct client *c, uint32_t index)
 {
     struct ctl_msg m = {.open = {.device = index}};
-    int fds[3], err;
+    struct opening opening = {c, &m.open};
+    int err;
 
     memset(c, 0, sizeof(*c));
     c->async_fd = -1;
+    memset(c->wake_fd, -1, sizeof(c->wake_fd));
     err = mr_policy_read();
     if (!err)
         err = client_cpu_policy_read();
@@ -74,14 +93,11 @@ int client_open(struct client *c, uint32_t index)
     err = conn_open(&c->conn);
     if (err)
         return err;
-    err = conn_call(&c->conn, CTL_OPEN, &m, NULL, 0, fds, ARRAY_SIZE(fds));
-    if (!err) {
-        c->workers = min_of(max_of(m.open.workers, 1u), (uint32_t)CTX_WORKERS_MAX);
-        c->daemon = (pid_t)m.open.pid;
-        err = map_context(c, fds);
-    }
+    err = conn_call_then(&c->conn, CTL_OPEN, &m, take_context, &opening);
+    if (!err && !c->shared)
+        err = -EIO;
     if (err) {
-        unmap_context(c);
+        leave_context(c);
         conn_close(&c->conn);
         return err;
     }
@@ -97,7 +113,7 @@ void client_close(struct client *c)
 {
     mr_hot_end(c);
     mr_client_closes(c);
-    unmap_context(c);
+    leave_context(c);
     client_slabs_fini(&c->slabs);
     slot_table_destroy(&c->qps);
     slot_table_destroy(&c->cqs);

@@ -21,12 +21,12 @@ struct client {
     struct conn conn;
     LIST_ENTRY(client) link; /* of this process: client_mr.c */
     struct ctx_shared *shared;
-    struct wake_shared *wake;
     _Atomic bool daemon_gone; /* client_end.h */
     _Atomic ns_t next_look;   /* when to look again whether it is */
-    size_t shared_bytes, wake_bytes;
+    size_t shared_bytes;
     uint32_t workers;
     pid_t daemon;
+    int wake_fd[CTX_WORKERS_MAX]; /* eventfds, by worker; -1: not one of the device's */
     int async_fd; /* struct ctl_async_event records; the caller may make it non-blocking */
     _Atomic bool tracer_set;
     struct client_slabs slabs;

@@ -217,9 +217,9 @@ int client_reg_mr(struct client *c, struct client_mr *mr, struct ctl_reg_mr *r)
     return err;
 }
 
-int client_dereg_mr(struct client *c, struct client_mr *mr)
+static int dereg_mr(struct client *c, struct client_mr *mr)
 {
-    int cancel = lock_regions(), err = conn_call_handle(&c->conn, CTL_DEREG_MR, mr->handle);
+    int err = conn_try_handle(&c->conn, CTL_DEREG_MR, mr->handle);
 
     if ((!err || err == -EIO) && mr->client) {
         mr_check_lost(); /* before adoption opens another file */
@@ -228,6 +228,20 @@ int client_dereg_mr(struct client *c, struct client_mr *mr)
         slot_table_remove(&c->mrs, mr->uidx);
         mr->client = NULL;
     }
-    unlock_regions(cancel);
+    return err;
+}
+
+/* The daemon may wait for memory of this program: other regions, and fork(), do not wait for it. */
+int client_dereg_mr(struct client *c, struct client_mr *mr)
+{
+    struct conn_retry retry = {0};
+    int err;
+
+    do {
+        int cancel = lock_regions();
+
+        err = dereg_mr(c, mr);
+        unlock_regions(cancel);
+    } while (err == -EAGAIN && conn_wait(&retry));
     return err;
 }

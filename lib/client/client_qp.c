@@ -3,7 +3,6 @@
 #include "client_qp.h"
 
 #include <errno.h>
-#include <linux/futex.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -72,7 +71,7 @@ int client_qp_create(struct client *c, struct client_qp *qp, const struct client
     qp->db_slot = r->db_slot;
     qp->doorbells = c->shared->worker;
     qp->worker = &c->shared->slot_worker[r->db_slot];
-    qp->wake = c->wake;
+    qp->wake_fd = c->wake_fd;
     slot_table_publish(&c->qps, qp->uidx, qp);
     return 0;
 }
@@ -126,8 +125,8 @@ int client_qp_set_entropy(struct client_qp *qp, struct ctl_entropy entropy)
 
 void client_qp_wake(struct client_qp *qp, uint32_t worker)
 {
-    _Atomic uint32_t *word = &qp->wake->worker[worker].word;
+    uint64_t one = 1;
 
-    atomic_fetch_add(word, 1);
-    syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
+    /* write() would be a cancellation point. */
+    syscall(SYS_write, qp->wake_fd[worker], &one, sizeof(one));
 }

@@ -22,8 +22,8 @@ struct client_qp_uses {
 struct client_qp {
     struct client_ring sq, rq;
     struct doorbells *doorbells; /* by worker */
-    struct wake_shared *wake;
-    _Atomic uint8_t *worker; /* that owns it: the dataplane stores it */
+    const int *wake_fd;          /* by worker */
+    _Atomic uint8_t *worker;     /* that owns it: the dataplane stores it */
     uint32_t db_slot;
     uint32_t max_inline;
     _Atomic uint32_t *rq_notify; /* 1 while receives need a doorbell */

@@ -236,21 +236,51 @@ static int call_daemon(struct conn *c, enum ctl_type type, struct ctl_msg *m, co
     return err;
 }
 
-/* A region or a window stays, and copies are not suspended, while the daemon still waits for memory
- * of this program, whose bytes may be the region's. It does not say when that is over. */
+static time_t seconds_now(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return ts.tv_sec;
+}
+
+/* nanosleep() itself is a cancellation point. */
+bool conn_wait(struct conn_retry *p)
+{
+    struct timespec pause;
+    int cancel;
+
+    if (!p->until)
+        p->until = seconds_now() + CONN_REPLY_SECONDS;
+    else if (seconds_now() >= p->until)
+        return false;
+    p->pause = min_of(max_of(2 * p->pause, 1000000L), 20000000L);
+    pause = (struct timespec){.tv_nsec = p->pause};
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    nanosleep(&pause, NULL);
+    pthread_setcancelstate(cancel, NULL);
+    return true;
+}
+
+/* A region, a window or a queue stays, a queue is not reset, and copies are not suspended, while
+ * the daemon still waits for memory of this program, whose bytes may be theirs. It does not say
+ * when that is over. */
+static bool may_ask_again(enum ctl_type type)
+{
+    return destroys(type) || type == CTL_FREEZE_MRS || type == CTL_REMAP_MR ||
+           type == CTL_MODIFY_QP || type == CTL_MODIFY_WQ;
+}
+
 static int call_until_idle(struct conn *c, enum ctl_type type, struct ctl_msg *m, const int *fds,
                            unsigned nfds, const struct fd_receiver *r)
 {
-    struct timespec pause = {.tv_nsec = 1000000};
     const struct ctl_msg request = *m;
+    struct conn_retry retry = {0};
     int err;
 
-    while ((err = call_daemon(c, type, m, fds, nfds, r)) == -EAGAIN &&
-           (destroys(type) || type == CTL_FREEZE_MRS)) {
-        nanosleep(&pause, NULL);
-        pause.tv_nsec = min_of(2 * pause.tv_nsec, 20000000L);
+    while ((err = call_daemon(c, type, m, fds, nfds, r)) == -EAGAIN && may_ask_again(type) &&
+           conn_wait(&retry))
         *m = request;
-    }
     return err;
 }
 
@@ -291,4 +321,13 @@ int conn_call_handle(struct conn *c, enum ctl_type type, uint32_t handle)
     struct ctl_msg m = {.handle = handle};
 
     return conn_call(c, type, &m, NULL, 0, NULL, 0);
+}
+
+int conn_try_handle(struct conn *c, enum ctl_type type, uint32_t handle)
+{
+    struct ctl_msg m = {.handle = handle};
+    struct wanted none = {0};
+
+    return call_daemon(c, type, &m, NULL, 0,
+                       &(struct fd_receiver){.accept = accept_wanted, .arg = &none});
 }

@@ -20,7 +20,7 @@
 
 #include "ctl_msg.h"
 
-/* How long a call waits for its reply. */
+/* How long a call waits for its reply, and how long it asks again. */
 #define CONN_REPLY_SECONDS 30
 
 struct conn {
@@ -45,11 +45,27 @@ void conn_close(struct conn *c);
  * CONN_REPLY_SECONDS. Any thread; not a cancellation point. Returns the daemon's status (0 or a
  * negative errno), or -EIO: the daemon is gone, did not answer in time, or sent another reply.
  *
+ * A request to destroy something, to freeze or to remap memory is sent again, for at most
+ * CONN_REPLY_SECONDS more, while the daemon answers -EAGAIN: it still waits for memory of this
+ * program, or the program has no credit to stop workers. In that time other calls get through.
+ *
  * When the daemon has ended the connection, it has destroyed all objects. A request to destroy one
  * then succeeds, with a reply of zeros.
  */
 int conn_call(struct conn *c, enum ctl_type type, struct ctl_msg *m, const int *fds, unsigned nfds,
               int *got, unsigned want);
+
+/* When to send a request again that was answered with -EAGAIN. At first all zeros. */
+struct conn_retry {
+    time_t until;
+    long pause; /* ns */
+};
+
+/* Waits for 1 to 20 ms. Not a cancellation point. False: the time is over. */
+bool conn_wait(struct conn_retry *p);
+
+/* conn_call_handle that is not sent again: for callers that release locks before conn_wait. */
+int conn_try_handle(struct conn *c, enum ctl_type type, uint32_t handle);
 
 /*
  * conn_call without descriptors in the request, for replies that change what later ones mean. After

@@ -36,13 +36,13 @@ static void begin_thread(struct carrier *c, struct worker *w)
 /* Makes the loop's call. False: the loop has been taken away. */
 static bool make_call(struct carrier *c)
 {
-    uint32_t state = CARRIER_IN_CALL;
+    uint32_t number = ++c->calls << CARRIER_STATE_BITS, state = number | CARRIER_IN_CALL;
+    struct worker_group *group = c->worker->group;
 
-    atomic_fetch_add_explicit(&c->calls, 1, memory_order_relaxed);
-    atomic_exchange(&c->state, CARRIER_IN_CALL);
-    watch_wake(c->worker->group);
+    atomic_exchange(&c->state, state); /* from here on c->worker may end */
+    watch_wake(group);
     mem_call_run(&c->call->call);
-    return atomic_compare_exchange_strong(&c->state, &state, CARRIER_IN_LOOP);
+    return atomic_compare_exchange_strong(&c->state, &state, number | CARRIER_IN_LOOP);
 }
 
 /* Carries the loop until it ends (true), or another thread has taken it away (false). */
@@ -158,31 +158,27 @@ static bool fail_call(struct mem_call *call, int status)
 bool carrier_call(struct mem_caller *caller)
 {
     struct worker *w = container_of(caller, struct worker, caller);
-    struct carrier *c = w->carrier, *copier;
+    struct carrier *c = w->carrier;
     struct mem_call *call = caller->call;
-    int status = 0;
+    int status;
 
     if (unlikely(!c)) {
         mem_call_run(call);
         return true;
     }
     if (unlikely(w->copiers)) {
-        copier = copier_of(w, call);
-        if (copier && copier_queue(w, copier, &status))
-            return false;
-        if (status)
+        enum copier_choice choice = copier_choose(w, &status);
+
+        if (choice == CHOICE_REFUSED)
             return fail_call(call, status);
+        if (choice == CHOICE_COPIER)
+            return false;
     }
-    if (unlikely(w->frames_leave) && !mem_call_own(call))
+    if (unlikely(w->frames_leave || w->kept > KEPT_MAX - FRAME_BURST) && !mem_call_own(call))
         return fail_call(call, -ENOMEM);
     stack_enter_fiber(c->fiber);
-    if (likely(stack_switch(&w->loop_stack, c->stack, MAKE_CALL) == CALL_MADE)) {
-        if (unlikely(call->own)) {
-            free(call->own);
-            call->own = NULL;
-        }
+    if (likely(stack_switch(&w->loop_stack, c->stack, MAKE_CALL) == CALL_MADE))
         return true;
-    }
     copier_begin(w, c);
     return false;
 }

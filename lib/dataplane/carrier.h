@@ -30,6 +30,7 @@ enum carrier_state {
     CARRIER_IN_CALL, /* makes a call for it: the watch may take the loop away */
     CARRIER_COPIER,  /* the loop is elsewhere */
 };
+#define CARRIER_STATE_BITS 2 /* of struct carrier.state; the others count calls */
 
 /* Frames whose bytes calls still move: given back to their port when the last of them has ended. */
 struct kept_frames {
@@ -40,24 +41,41 @@ struct kept_frames {
     struct frame f[FRAME_BURST];
 };
 
+/* What becomes of a late call, under its copier's lock. */
+enum call_progress { CALL_BEGUN, CALL_QUEUED, CALL_ENDED };
+
 /* A call, of a worker's loop or of a copier. */
 struct worker_mem_call {
     struct mem_call call;
-    struct carrier *copier;            /* NULL: the loop makes it */
-    struct kept_frames *kept;          /* or NULL */
-    size_t bytes;                      /* of call.own, while it is queued */
-    bool given_up;                     /* its deadline is over: the engine knows it no more */
-    struct worker_mem_call *kept_next; /* became late in the same burst */
-    struct worker_mem_call *next;      /* in the list in which it is */
-    LIST_ENTRY(worker_mem_call) late;  /* of the worker */
+    /* when it is late: */
+    struct carrier *copier; /* makes it */
+    enum call_progress progress;
+    ns_t deadline;
+    bool given_up;                      /* the deadline is over: the engine knows it no more */
+    size_t bytes;                       /* of call.own */
+    struct kept_frames *kept;           /* or NULL */
+    struct worker_mem_call *burst_next; /* became late in the same burst */
+    struct worker_mem_call *ended_next; /* of the worker's ended ones */
+    TAILQ_ENTRY(worker_mem_call) queue; /* of the copier's queue, or of those that it holds back */
+    TAILQ_ENTRY(worker_mem_call) late;  /* of the worker's, by deadline; until it is given up */
 };
-LIST_HEAD(late_call_list, worker_mem_call);
+TAILQ_HEAD(call_queue, worker_mem_call);
+
+/* How long the loop has waited for the memory of a user's programs, and what is late for them.
+ * Users may share one. */
+struct user_account {
+    ns_t since;        /* the last wait */
+    ns_t credit, debt; /* for waiting; one of them is 0, or nearly */
+    unsigned calls;    /* late */
+    size_t bytes;      /* that they keep */
+};
+#define USER_ACCOUNTS 256
 
 struct carrier {
     struct worker *worker;  /* NULL, for a copier: it has ended */
     _Atomic uint32_t go;    /* a thread in reserve waits for it: enum carrier_go */
-    _Atomic uint32_t state; /* enum carrier_state */
-    _Atomic uint32_t calls; /* begun: whether one lasts */
+    _Atomic uint32_t state; /* enum carrier_state, and the number of the call */
+    uint32_t calls;         /* begun; its own */
     pid_t tid;
     pthread_t thread;
     bool detach;                  /* the thread is joined if the loop ends there, else not */
@@ -65,18 +83,21 @@ struct carrier {
     void *fiber;                  /* ThreadSanitizer's name for that */
     struct worker_mem_call *call; /* the one that is made, or prepared */
 
-    /* a copier: */
+    /* a copier, for the loop alone: */
     void *space; /* whose memory it copies; held */
     const struct mem_backend *backend;
-    int user;
-    ns_t until;                  /* then it closes, unless a call lasts */
-    struct carrier *next;        /* of the worker's copiers; the loop's */
-    struct carrier *closed_next; /* of its closed ones */
-    pthread_mutex_t lock;        /* of `worker` and of what follows */
+    struct user_account *account;
+    struct worker_mem_call *serving; /* the call that cost it the loop, until that has ended */
+    struct worker_mem_call *stuck;   /* a call of its that was given up, until that has ended */
+    struct call_queue held_back;     /* calls that have ended, and are to be told later */
+    struct carrier *next;            /* of the worker's copiers */
+
+    struct carrier *closed_next; /* of those whose thread has left them */
+    pthread_mutex_t lock;        /* of `worker`, of progress, and of what follows */
     pthread_cond_t wake;         /* there are more calls, or the worker has ended */
-    struct worker_mem_call *first, **last;
-    size_t bytes; /* of queued calls */
-    bool closed;  /* it takes no more calls */
+    ns_t until;                  /* then the thread leaves, unless a call is queued; 0: not known */
+    struct call_queue queue;
+    bool left; /* the thread makes no more calls */
 };
 
 enum carrier_go { GO_WAIT, GO_CARRY, GO_AWAY };
@@ -111,20 +132,34 @@ bool carrier_call(struct mem_caller *caller);
 /* The carrier's thread: the call that cost it the loop has ended. Makes those that follow. */
 void copier_serve(struct carrier *c);
 
-/* The rest is the loop's. */
+/* ---- copier_loop.c: for the loop ---- */
 
-/* The copier for the memory of the prepared call, or NULL: there is none. */
-struct carrier *copier_of(struct worker *w, const struct mem_call *call);
-/* Gives it the prepared call. False: it has closed, or too much is queued (*status: -ENOMEM). */
-bool copier_queue(struct worker *w, struct carrier *copier, int *status);
+enum copier_choice {
+    CHOICE_LOOP,    /* no copier is to make the call */
+    CHOICE_COPIER,  /* it is late now */
+    CHOICE_REFUSED, /* it is not made: *status */
+};
+/* Who makes the prepared call, which a copier gets at once. */
+enum copier_choice copier_choose(struct worker *w, int *status);
 /* This thread carries the loop on: the call that `old` makes is late. */
 void copier_begin(struct worker *w, struct carrier *old);
 /* Calls that have ended, and those that have lasted too long. */
 bool copier_end_calls(struct worker *w, ns_t now);
 /* The worker ends. */
 void copier_leave_all(struct worker *w);
-/* Frames of a burst during which calls became late stay until these have ended. */
+/* mem_caller.refuses: the user's late calls are as many as may be. */
+bool copier_refuses(struct mem_caller *caller, const struct mem_region *mr);
+
+/* ---- copier_frames.c ---- */
+
+/* No more frames of a worker are kept: calls get their own bytes before. */
+#define KEPT_MAX (2 * FRAME_BURST)
+
+/* A burst during which calls became late: its frames go back to the port, those that the calls name
+ * when these have ended. lent: for sending, and not used. */
 void copier_keep_frames(struct worker *w, struct worker_port *p, const struct frame *f, unsigned n,
                         bool lent);
+/* A call has ended that may have kept frames. */
+void copier_release_frames(struct worker *w, struct worker_mem_call *call);
 
 #endif

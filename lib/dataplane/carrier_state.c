@@ -27,7 +27,8 @@ struct carrier *carrier_create(void)
         free(c);
         return NULL;
     }
-    c->last = &c->first;
+    TAILQ_INIT(&c->queue);
+    TAILQ_INIT(&c->held_back);
     pthread_mutex_init(&c->lock, NULL);
     pthread_cond_init(&c->wake, NULL);
     return c;

@@ -9,7 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define FRAME_RING_SLOTS 256   /* a power of two */
+/* A power of two: a storm of connections has three messages of each on the way. */
+#define FRAME_RING_SLOTS 1024
 #define FRAME_RING_ROOM  10000 /* bytes of the longest frame */
 
 struct frame_ring;

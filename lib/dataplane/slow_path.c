@@ -10,9 +10,9 @@
 #include "encap_layout.h"
 #include "frame_peek.h"
 
-int slow_path_init(struct slow_path *s, const uint8_t mac[6], bool everything)
+int slow_path_init(struct slow_path *s, const uint8_t mac[6], enum slow_path_frames frames)
 {
-    *s = (struct slow_path){.everything = everything};
+    *s = (struct slow_path){.frames = frames};
     memcpy(s->mac, mac, sizeof(s->mac));
     s->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (s->event_fd < 0)
@@ -34,8 +34,10 @@ void slow_path_fini(struct slow_path *s)
 
 bool slow_path_wants(const struct slow_path *s, const struct frame *f)
 {
-    return f->len >= ETH_LEN && memcmp(f->data + MAC_LEN, s->mac, MAC_LEN) &&
-           (s->everything || frame_is_for_ip_host(f->data, f->len));
+    if (s->frames == SLOW_PATH_NONE || f->len < ETH_LEN ||
+        !memcmp(f->data + MAC_LEN, s->mac, MAC_LEN))
+        return false;
+    return s->frames == SLOW_PATH_ALL || frame_is_for_ip_host(f->data, f->len);
 }
 
 void slow_path_up(struct slow_path *s, const struct frame *f)
@@ -59,8 +61,13 @@ void slow_path_notify(struct slow_path *s)
         ;
 }
 
+bool slow_path_try_down(struct slow_path *s, const uint8_t *frame, uint32_t len)
+{
+    return frame_ring_put(s->down, frame, len);
+}
+
 void slow_path_down(struct slow_path *s, const uint8_t *frame, uint32_t len)
 {
-    if (!frame_ring_put(s->down, frame, len))
+    if (!slow_path_try_down(s, frame, len))
         s->down_lost++;
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Wakes workers when a port's descriptor becomes readable. A worker sleeps on a futex word (the
- * cheapest way, see doc/decisions/0006-adaptive-polling.md), which a descriptor cannot wake. So one
- * thread waits in epoll_wait for the descriptors of all workers and kicks the worker concerned.
+ * Wakes workers when a port's descriptor becomes readable: one thread waits in epoll_wait for the
+ * descriptors of all workers and kicks the worker concerned.
  */
 #ifndef UROCE_WAKER_H
 #define UROCE_WAKER_H

@@ -18,7 +18,11 @@ struct watch {
     struct watch_config config;
     _Atomic uint32_t stop;   /* futex word */
     struct carrier *reserve; /* its thread waits */
-    uint32_t calls[WORKERS_MAX];
+    struct {
+        uint32_t state; /* of its carrier, when the watch looked last */
+        ns_t since;     /* the call that lasts had not begun then */
+    } seen[WORKERS_MAX];
+    ns_t looked;    /* at all of them */
     unsigned quiet; /* ticks */
 };
 
@@ -64,30 +68,11 @@ static bool is_asleep(pid_t tid)
     return state && (state[2] == 'S' || state[2] == 'D');
 }
 
-/* The call that the carrier makes is held before the loop is taken: once it has been, its thread
- * may end the call, and close, at any time. */
-static bool take_loop(struct carrier *c)
+/* Out of that call: its number is part of the state. From then on the call is the copier's, and
+ * stays until the loop has gone on, as does its space: no worker has passed a quiet point. */
+static bool take_loop(struct carrier *c, uint32_t state)
 {
-    const struct mem_call *call = &c->call->call;
-    const struct mem_backend *backend = call->backend;
-    void *space = call->space;
-    uint32_t state = CARRIER_IN_CALL;
-
-    if (!backend->hold)
-        return false;
-    backend->hold(space);
-    pthread_mutex_lock(&c->lock); /* copier_serve waits for it */
-    if (!atomic_compare_exchange_strong(&c->state, &state, CARRIER_COPIER)) {
-        pthread_mutex_unlock(&c->lock);
-        backend->release(space);
-        return false;
-    }
-    if (call->space != space || call->backend != backend) { /* it had begun another one */
-        call->backend->hold(call->space);
-        backend->release(space);
-    }
-    pthread_mutex_unlock(&c->lock);
-    return true;
+    return atomic_compare_exchange_strong(&c->state, &state, CARRIER_COPIER);
 }
 
 static void carry_on_elsewhere(struct watch *watch, struct worker *w, struct carrier *old)
@@ -98,6 +83,8 @@ static void carry_on_elsewhere(struct watch *watch, struct worker *w, struct car
 
     c->worker = w;
     w->carrier = c;
+    w->call_since = watch->seen[w->index].since;
+    atomic_fetch_add(&w->cpu_before, worker_thread_cpu(old->thread));
     if (old->detach)
         pthread_detach(old->thread);
     order(c, GO_CARRY);
@@ -108,25 +95,32 @@ static void carry_on_elsewhere(struct watch *watch, struct worker *w, struct car
 
 /* ---- looking ---- */
 
+static bool is_in_call(uint32_t state)
+{
+    return (state & ((1u << CARRIER_STATE_BITS) - 1)) == CARRIER_IN_CALL;
+}
+
 static void look(struct watch *watch, struct worker *w)
 {
     struct carrier *c = w->carrier;
-    uint32_t calls;
+    uint32_t state;
 
     if (!c)
         return;
-    calls = atomic_load_explicit(&c->calls, memory_order_relaxed);
-    if (watch->calls[w->index] != calls)
+    state = atomic_load(&c->state);
+    if (watch->seen[w->index].state != state) {
         watch->quiet = 0;
-    watch->calls[w->index] = calls;
-    if (atomic_load(&c->state) != CARRIER_IN_CALL)
+        watch->seen[w->index].state = state;
+        watch->seen[w->index].since = watch->looked;
+    }
+    if (!is_in_call(state))
         return;
     watch->quiet = 0;
-    if (!is_asleep(c->tid) || atomic_load(&c->calls) != calls)
+    if (!is_asleep(c->tid))
         return;
     if (!watch->reserve)
         call_up_reserve(watch);
-    if (watch->reserve && take_loop(c))
+    if (watch->reserve && take_loop(c, state))
         carry_on_elsewhere(watch, w, c);
 }
 
@@ -137,8 +131,9 @@ static bool calls_are_made(const struct watch *watch)
     for (unsigned i = 0; i < g->workers; i++) {
         const struct carrier *c = g->worker[i]->carrier;
 
-        if (c && (atomic_load(&c->calls) != watch->calls[i] ||
-                  atomic_load(&c->state) == CARRIER_IN_CALL))
+        uint32_t state = c ? atomic_load(&c->state) : 0;
+
+        if (c && (state != watch->seen[i].state || is_in_call(state)))
             return true;
     }
     return false;
@@ -155,6 +150,7 @@ static void sleep_until_calls(struct watch *watch)
         futex_wait(asleep, 1, NS_NEVER);
     atomic_store(asleep, 0);
     watch->quiet = 0;
+    watch->looked = worker_time(); /* the call that woke it has begun just now */
 }
 
 void *watch_run(void *arg)
@@ -164,8 +160,11 @@ void *watch_run(void *arg)
 
     while (!atomic_load(&watch->stop)) {
         watch->quiet++;
+        ns_t now = worker_time();
+
         for (unsigned i = 0; i < g->workers; i++)
             look(watch, g->worker[i]);
+        watch->looked = now;
         if (watch->quiet >= QUIET_TICKS)
             sleep_until_calls(watch);
         else

@@ -84,7 +84,11 @@ static bool serve_doorbells(struct worker *w, struct worker_ctx *ctx, ns_t now)
 
     if (!doorbell_pending(ctx->doorbells))
         return false;
+    if (ctx->share && share_must_wait(ctx->share))
+        return true; /* others have work: the worker does not sleep */
     n = doorbell_take(ctx->doorbells, slot, DOORBELLS_MAX);
+    /* Without a doorbell it has looked at as many words. */
+    worker_charge(ctx, (n ? n : DOORBELLS_MAX) * COST_TURN);
     for (unsigned i = 0; i < n; i++) {
         struct dp_qp *dq = dp_slots_get(ctx->slots, slot[i]);
         struct worker_port *p;
@@ -114,7 +118,7 @@ static bool transmit_burst(struct worker_port *p, ns_t now)
 {
     const struct pktio_ops *ops = p->io->ops;
     struct frame f[FRAME_BURST];
-    unsigned n, used;
+    unsigned n, used, sent;
 
     if (!engine_wants_tx(p->engine))
         return false;
@@ -123,12 +127,16 @@ static bool transmit_burst(struct worker_port *p, ns_t now)
         p->tx_full = true;
         return false;
     }
-    used = engine_tx(p->engine, f, n, now);
+    used = sent = engine_tx(p->engine, f, n, now);
+    if (worker_memory_failed(p->worker)) {
+        worker_fail_programs(p->worker, now);
+        sent = 0; /* they are lost */
+    }
     if (unlikely(p->worker->late_in_burst)) {
-        ops->tx_burst(p->io, p->queue, f, used, used);
+        ops->tx_burst(p->io, p->queue, f, used, sent);
         copier_keep_frames(p->worker, p, f + used, n - used, true);
     } else {
-        ops->tx_burst(p->io, p->queue, f, n, used);
+        ops->tx_burst(p->io, p->queue, f, n, sent);
     }
     p->lend = (uint8_t)min_of(max_of(2 * used, TX_LEND_MIN), (unsigned)FRAME_BURST);
     /* A packet whose payload cannot be read uses no frame, and others may wait behind it. */
@@ -147,6 +155,8 @@ bool worker_poll(struct worker *w, ns_t now)
     work |= worker_receive_forwarded(w, now);
     for (unsigned i = 0; i < w->contexts; i++)
         work |= serve_doorbells(w, w->ctx[i], now);
+    if (worker_memory_failed(w))
+        worker_fail_programs(w, now);
     for (unsigned i = 0; i < w->ports; i++) {
         work |= expire_timers(&w->port[i], now);
         w->port[i].tx_full = false;

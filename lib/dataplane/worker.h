@@ -12,7 +12,8 @@
  * The files: worker_run.c has worker_run(), the thread; worker.c has worker_poll(), one pass;
  * worker_notify.c notifications and worker_host(); worker_forward.c forwarding and the group's
  * rings; worker_wake.c worker_kick(); worker_call.c functions that a worker runs, and contexts;
- * worker_qp.c slots and migration; worker_admin.c all others.
+ * worker_qp.c slots and migration; worker_fault.c mapped memory that fails; worker_admin.c all
+ * others.
  */
 #ifndef UROCE_WORKER_H
 #define UROCE_WORKER_H
@@ -42,6 +43,7 @@ struct worker_port {
     unsigned queue;
     struct worker_port *first; /**< the part whose worker serves the port's IP host */
     struct engine *engine;
+    struct mr_table *mrs;       /**< the port's regions, for worker_guard_memory(); or NULL */
     struct waker_source source; /**< fd -1: nothing to watch */
     bool must_poll;             /**< frames arrive without a wakeup */
     bool tx_full;               /**< packets wait, and the port lends no frames */
@@ -58,6 +60,7 @@ struct worker_port {
  */
 struct dp_slots {
     struct dp_qp *_Atomic *_Atomic chunk[DB_SLOTS / DP_SLOT_CHUNK];
+    _Atomic uint32_t faults; /**< times the application's mapped memory has failed */
 };
 
 /**
@@ -67,8 +70,12 @@ struct dp_slots {
 struct worker_ctx {
     struct ctx_shared *shared;
     struct doorbells *doorbells; /**< this worker's, in shared */
+    struct share *share;         /**< the program's, at this worker's engine; NULL: no limit */
     void *owner;                 /**< the control thread's */
-    const struct dp_slots *slots;
+    struct dp_slots *slots;
+    void *space;                  /**< mem_region.space of its regions */
+    uint32_t faults_seen;         /**< W: slots->faults, when its queue pairs were last failed */
+    int wake_fd;                  /**< eventfd: the application writes it to wake the worker */
     uint32_t polls_seen;          /**< W: shared->polls at the last sample */
     bool wake_listed;             /**< W: in the worker's list of contexts to wake */
     struct worker_ctx *wake_next; /**< W */
@@ -91,14 +98,21 @@ struct dp_channel {
     int fd;
 };
 
+/** Who has a completion queue's unsent events. */
+enum dp_cq_late {
+    CQ_IN_TIME, /**< there are none, or they wait for the next one: a worker lists the CQ then */
+    CQ_LISTED,  /**< the workers' list: dp_cq_take_late() */
+    CQ_TAKEN,   /**< the control thread: dp_cq_send_unsent() */
+};
+
 /** A completion queue as the dataplane knows it; comp_queue.owner points to it. */
 struct dp_cq {
     struct comp_queue cq;
     struct worker_ctx **ctx;    /**< by worker: the context to wake */
     struct dp_channel *channel; /**< or NULL */
     _Atomic uint32_t unsent;    /**< events for the control thread to send */
-    _Atomic bool is_late; /**< it is, or is about to be, on the list of those that have some */
-    struct dp_cq *next_late;
+    _Atomic uint32_t late;      /**< enum dp_cq_late */
+    struct dp_cq *next_late;    /**< on the list, and of those that were taken together */
 };
 
 /** A shared receive queue as the dataplane knows it; srq_init.owner points to it. */
@@ -134,6 +148,7 @@ struct worker_group {
     int notify_fd;                 /**< eventfd that wakes the control thread; -1: none */
     struct waker *waker;           /**< NULL: no port can wake a worker */
     _Atomic uint32_t watch_asleep; /**< futex word of the watch (watch.h) */
+    _Atomic uint32_t faults;       /**< times that mapped memory has failed */
     struct worker *worker[WORKERS_MAX];
     unsigned workers;
     struct forward_ring *forward[WORKERS_MAX][WORKERS_MAX]; /**< [from][to] */
@@ -143,7 +158,6 @@ struct worker_group {
 struct worker_config {
     unsigned index;
     struct worker_group *group;
-    _Atomic uint32_t *wake_word; /**< in the wake segment */
 };
 
 /** What a worker counts. */
@@ -164,13 +178,14 @@ struct worker_stats {
     counter_t forwarded_in;        /**< frames received from them */
     counter_t taken_away;          /**< times its loop left a thread that waited for memory */
     counter_t given_up;            /**< calls that waited for too long: their queue pairs failed */
+    counter_t memory_faults; /**< SIGBUS at mapped memory: the queue pairs of its program failed */
 };
 
 /**
  * Create a worker, which joins its group. Control thread.
  *
  * @param config  Copied; the group must outlive the worker.
- * @return  The worker; NULL: out of memory.
+ * @return  The worker; NULL: out of memory or descriptors.
  */
 struct worker *worker_create(const struct worker_config *config);
 /**
@@ -259,6 +274,23 @@ void worker_join(struct worker *w, pthread_t thread);
  */
 bool worker_poll(struct worker *w, ns_t now);
 
+/* ---- mapped memory that fails ---- */
+
+/**
+ * From now on a SIGBUS that a worker gets at mapped memory of an application ends that
+ * application's queue pairs, and any other one ends the process, with a line on standard error. One
+ * group of a process. Control thread, before the workers run.
+ *
+ * @param g  The group.
+ * @return  0 or a negative errno.
+ */
+int worker_guard_memory(struct worker_group *g);
+
+/**
+ * Undo worker_guard_memory(), after the workers have ended. Control thread.
+ */
+void worker_unguard_memory(void);
+
 /* ---- calls from the control thread ---- */
 
 /** A function that a worker runs for the control thread. */
@@ -334,13 +366,14 @@ struct dp_qp *dp_slots_get(const struct dp_slots *s, uint32_t slot);
  * Make a worker serve a context. Control thread.
  *
  * @param w  The worker.
- * @param ctx  The context; the worker's until worker_ctx_detach().
- * @return  0; -ENOMEM.
+ * @param ctx  The context; the worker's until worker_ctx_detach(). Its wake_fd is made here.
+ * @return  0; -ENOMEM, or another negative errno: no descriptor is left.
  */
 int worker_ctx_attach(struct worker *w, struct worker_ctx *ctx);
 
 /**
- * Make a worker stop serving a context, whose queue pairs must be gone. Control thread.
+ * Make a worker stop serving a context, whose queue pairs must be gone. Closes its wake_fd. Control
+ * thread.
  *
  * @param w  The worker.
  * @param ctx  The context.
@@ -360,8 +393,9 @@ bool worker_take_async(struct worker *w, struct dp_async *event);
  * Take the list of CQs that have unsent events. Control thread.
  *
  * @param g  The workers.
- * @return  The first, whose next_late is the next; NULL: there is none. Their is_late remains true,
- *     and thus keeps workers from listing them again, until dp_cq_send_unsent().
+ * @return  The first, whose next_late is the next; NULL: there is none. They are CQ_TAKEN: workers
+ *     list none of them again before dp_cq_send_unsent() has sent all of its events, or
+ *     dp_cq_allow_listing().
  */
 struct dp_cq *dp_cq_take_late(struct worker_group *g);
 
@@ -373,6 +407,14 @@ struct dp_cq *dp_cq_take_late(struct worker_group *g);
  *     the channel has room.
  */
 bool dp_cq_send_unsent(struct dp_cq *dq);
+
+/**
+ * Let workers list a CQ although it has unsent events: its next event brings it back, when the
+ * control thread cannot wait for room in its channel. Control thread.
+ *
+ * @param dq  The CQ.
+ */
+void dp_cq_allow_listing(struct dp_cq *dq);
 
 /**
  * The workers' clock: the time to pass to their functions. Any thread.

@@ -13,15 +13,15 @@ struct worker *worker_create(const struct worker_config *config)
         return NULL;
     *w = (struct worker){.index = config->index,
                          .group = config->group,
-                         .wake_word = config->wake_word,
                          .own_call = worker_mem_call_create(),
-                         .caller = {.run = carrier_call}};
-    if (!w->own_call) {
+                         .caller = {.run = carrier_call, .refuses = copier_refuses}};
+    if (!w->own_call || worker_wake_open(w)) {
+        worker_mem_call_free(w->own_call);
         free(w);
         return NULL;
     }
     w->caller.call = &w->own_call->call;
-    LIST_INIT(&w->late_calls);
+    TAILQ_INIT(&w->late_calls);
     poll_policy_init(&w->policy, worker_time());
     w->group->worker[w->index] = w;
     w->group->workers = max_of(w->group->workers, w->index + 1);
@@ -31,6 +31,7 @@ struct worker *worker_create(const struct worker_config *config)
 void worker_destroy(struct worker *w)
 {
     carrier_free_loop(w);
+    worker_wake_close(w);
     worker_mem_call_free(w->own_call);
     free(w->ctx);
     free(w);
@@ -105,13 +106,19 @@ const char *worker_mode(const struct worker *w)
     return name[atomic_load(&w->state)];
 }
 
-ns_t worker_cpu_time(const struct worker *w)
+ns_t worker_thread_cpu(pthread_t thread)
 {
     struct timespec ts;
     clockid_t clock;
 
-    if (!atomic_load(&w->running) || pthread_getcpuclockid(w->thread, &clock) ||
-        clock_gettime(clock, &ts))
+    if (pthread_getcpuclockid(thread, &clock) || clock_gettime(clock, &ts))
         return 0;
     return (ns_t)ts.tv_sec * NS_PER_SEC + (ns_t)ts.tv_nsec;
+}
+
+ns_t worker_cpu_time(const struct worker *w)
+{
+    if (!atomic_load(&w->running))
+        return 0;
+    return atomic_load(&w->cpu_before) + worker_thread_cpu(w->thread);
 }

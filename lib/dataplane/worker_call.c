@@ -115,6 +115,8 @@ static void attach_ctx(struct worker *w, void *arg)
         c->array = old;
     }
     w->ctx[w->contexts++] = c->ctx;
+    if (c->ctx->share)
+        share_join(c->ctx->share);
     c->ctx->polls_seen = atomic_load(&c->ctx->shared->polls);
     atomic_store(&c->ctx->shared->spin_limit, w->policy.spin_limit);
     atomic_store(&c->ctx->shared->worker_cpu[w->index], w->cpu);
@@ -123,13 +125,18 @@ static void attach_ctx(struct worker *w, void *arg)
 int worker_ctx_attach(struct worker *w, struct worker_ctx *ctx)
 {
     struct ctx_change c = {.ctx = ctx};
+    int err = worker_wake_add(w, &ctx->wake_fd);
 
+    if (err)
+        return err;
     /* The control thread may read these two: only its calls change them. */
     if (w->contexts == w->ctx_room) {
         c.room = w->ctx_room ? w->ctx_room * 2 : 16;
         c.array = malloc(c.room * sizeof(*c.array));
-        if (!c.array)
+        if (!c.array) {
+            worker_wake_remove(w, ctx->wake_fd);
             return -ENOMEM;
+        }
     }
     worker_call(w, attach_ctx, &c);
     free(c.array);
@@ -138,15 +145,20 @@ int worker_ctx_attach(struct worker *w, struct worker_ctx *ctx)
 
 static void detach_ctx(struct worker *w, void *arg)
 {
-    for (unsigned i = 0; i < w->contexts; i++) {
-        if (w->ctx[i] == arg) {
-            w->ctx[i] = w->ctx[--w->contexts];
-            return;
-        }
-    }
+    struct worker_ctx *ctx = arg;
+    unsigned i = 0;
+
+    while (i < w->contexts && w->ctx[i] != ctx)
+        i++;
+    if (i == w->contexts)
+        return;
+    w->ctx[i] = w->ctx[--w->contexts];
+    if (ctx->share)
+        share_leave(ctx->share);
 }
 
 void worker_ctx_detach(struct worker *w, struct worker_ctx *ctx)
 {
     worker_call(w, detach_ctx, ctx);
+    worker_wake_remove(w, ctx->wake_fd);
 }

@@ -23,17 +23,12 @@ struct worker_command {
     _Atomic uint32_t done; /* futex word */
 };
 
-/* How long the loop has waited for the memory of a user's programs, see copier.c. */
-struct wait_account {
-    int user;
-    ns_t since;        /* the last wait */
-    ns_t credit, debt; /* for waiting; one of them is 0, or nearly */
-};
-
 struct worker {
     unsigned index;
     struct worker_group *group;
-    _Atomic uint32_t *wake_word;
+    int sleep_fd;           /* epoll set of all eventfds that wake it */
+    int kick_fd;            /* one of them, for wakers other than applications */
+    bool no_pwait2;         /* the kernel has no epoll_pwait2 */
     _Atomic uint32_t armed; /* as doorbells.worker_armed, for wakers other than applications */
     _Atomic bool stop;
     _Atomic uint32_t running; /* futex word */
@@ -71,23 +66,34 @@ struct worker {
     struct carrier *last_carrier;     /* when the loop has ended */
     bool frames_leave; /* the frames of this burst do not stay until late calls have ended */
     struct carrier *copiers;
-    struct late_call_list late_calls;
+    struct call_queue late_calls; /* by deadline; without those that were given up */
     struct worker_mem_call *late_in_burst;
     struct worker_mem_call *_Atomic ended_calls;
     struct carrier *_Atomic closed_copiers;
-    struct wait_account waits[64]; /* by user */
+    struct user_account accounts[USER_ACCOUNTS];
+    unsigned kept;           /* frames, by calls */
+    ns_t call_since;         /* the call that is late now began then, or later: the watch's */
+    _Atomic ns_t cpu_before; /* of the threads that carried the loop before */
     ns_t pass_began;
 
     struct poll_policy policy;
     ns_t next_sample;
-    uint32_t cpu; /* as published: see worker_cpu_pack() */
-    bool boosted; /* priority is raised, on a contended CPU */
-    int nice;     /* the priority to go back to */
+    uint32_t cpu;         /* as published: see worker_cpu_pack() */
+    uint32_t faults_seen; /* worker_fault.c */
+    bool boosted;         /* priority is raised, on a contended CPU */
+    int nice;             /* the priority to go back to */
     _Atomic int state;
     _Atomic pthread_t thread;
     _Atomic uint32_t ended; /* futex word: no thread has anything to do with the worker any more */
     struct worker_stats stats;
 };
+
+/* Charges work to the program of a context. */
+static inline void worker_charge(struct worker_ctx *ctx, uint64_t cost)
+{
+    if (ctx->share)
+        share_charge(ctx->share, cost);
+}
 
 /* ---- worker_wake.c ---- */
 void futex_wake(_Atomic uint32_t *word, int count);
@@ -95,8 +101,23 @@ void futex_wake(_Atomic uint32_t *word, int count);
  * over. */
 bool futex_wait(_Atomic uint32_t *word, uint32_t value, ns_t timeout);
 
+/* What the worker sleeps on. 0 or a negative errno, and then nothing is open. */
+int worker_wake_open(struct worker *w);
+void worker_wake_close(struct worker *w);
+/* Makes an eventfd in *fd that wakes the worker when it is written; and removes and closes it. 0 or
+ * a negative errno. Control thread. */
+int worker_wake_add(struct worker *w, int *fd);
+void worker_wake_remove(struct worker *w, int fd);
+/* Sleeps until an eventfd is written that was not since the last sleep, at most `limit`. False: the
+ * time is over. */
+bool worker_sleep(struct worker *w, ns_t limit);
+
 /* A worker begins a call to a program's memory: wakes the watch if it sleeps. */
 void watch_wake(struct worker_group *g);
+
+/* ---- worker_admin.c ---- */
+/* The CPU time of a thread; 0: not known. */
+ns_t worker_thread_cpu(pthread_t thread);
 
 /* ---- worker_call.c ---- */
 /* Runs the function that the control thread has left, if any: then true. */
@@ -116,7 +137,20 @@ bool worker_forward(struct worker *w, const struct frame *f, const struct forwar
  */
 bool worker_pauses_rx(struct worker *w, ns_t now);
 
+/* ---- worker_fault.c ---- */
+/* Whether mapped memory has failed since this worker last called worker_fail_programs. What it
+ * built or took in since then may not be what the application's memory holds. */
+static inline bool worker_memory_failed(const struct worker *w)
+{
+    return unlikely(atomic_load_explicit(&w->group->faults, memory_order_acquire) !=
+                    w->faults_seen);
+}
+/* Ends the queue pairs, on this worker, of programs whose memory has failed. */
+void worker_fail_programs(struct worker *w, ns_t now);
+
 /* ---- worker_notify.c ---- */
+/* Puts a queue pair of this worker into the error state, and reports that. */
+void worker_fail_qp(struct worker_port *p, struct dp_qp *dq, ns_t now);
 /* At the end of a pass: wakes workers and pollers, sends completion events. */
 void worker_flush_notifications(struct worker *w);
 void worker_notify_control(struct worker *w);

@@ -32,15 +32,24 @@ static bool send_event(struct dp_cq *dq)
     return n >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != ENOBUFS);
 }
 
+/* True if it was `from`. Only a worker makes an in-time CQ listed; only the control thread makes it
+ * taken, and in time again. So it is on the list once, and not at all while the control thread has
+ * it. */
+static bool change_late(struct dp_cq *dq, uint32_t from, enum dp_cq_late to)
+{
+    return atomic_compare_exchange_strong(&dq->late, &from, to);
+}
+
 /* Never waits: an event that cannot be sent at once is counted, and the control thread sends it. */
 static void send_or_count_event(struct worker *w, struct dp_cq *dq)
 {
     counter_inc(&w->stats.cq_events);
+    worker_charge(dq->ctx[w->index], COST_SYSCALL);
     if (!atomic_load(&dq->unsent) && send_event(dq))
         return;
     counter_inc(&w->stats.cq_events_late);
     atomic_fetch_add(&dq->unsent, 1);
-    if (atomic_exchange(&dq->is_late, true))
+    if (!change_late(dq, CQ_IN_TIME, CQ_LISTED))
         return;
     dq->next_late = atomic_load(&w->group->late);
     while (!atomic_compare_exchange_weak(&w->group->late, &dq->next_late, dq)) {
@@ -50,21 +59,31 @@ static void send_or_count_event(struct worker *w, struct dp_cq *dq)
 
 struct dp_cq *dp_cq_take_late(struct worker_group *g)
 {
-    return atomic_exchange(&g->late, NULL);
+    struct dp_cq *first = atomic_exchange(&g->late, NULL);
+
+    for (struct dp_cq *dq = first; dq; dq = dq->next_late)
+        atomic_store(&dq->late, CQ_TAKEN);
+    return first;
 }
 
+/* A worker counts its event before it looks whether the CQ is taken, and this thread looks for
+ * events after the CQ is no longer taken: one of them sees the other's. */
 bool dp_cq_send_unsent(struct dp_cq *dq)
 {
-    /* First, so that an event that a worker adds afterwards lists the CQ again. */
-    atomic_store(&dq->is_late, false);
-    while (atomic_load(&dq->unsent)) {
-        if (!send_event(dq)) {
-            atomic_store(&dq->is_late, true);
-            return false;
+    do {
+        while (atomic_load(&dq->unsent)) {
+            if (!send_event(dq))
+                return false;
+            atomic_fetch_sub(&dq->unsent, 1);
         }
-        atomic_fetch_sub(&dq->unsent, 1);
-    }
+    } while (change_late(dq, CQ_TAKEN, CQ_IN_TIME) && atomic_load(&dq->unsent) &&
+             change_late(dq, CQ_IN_TIME, CQ_TAKEN));
     return true;
+}
+
+void dp_cq_allow_listing(struct dp_cq *dq)
+{
+    change_late(dq, CQ_TAKEN, CQ_IN_TIME);
 }
 
 static void flush_events(struct worker *w)
@@ -84,8 +103,10 @@ static void wake_pollers(struct worker *w)
         w->wake_list = ctx->wake_next;
         ctx->wake_listed = false;
         if (atomic_load_explicit(&ctx->shared->app_armed, memory_order_relaxed) &&
-            atomic_exchange(&ctx->shared->app_armed, 0))
+            atomic_exchange(&ctx->shared->app_armed, 0)) {
+            worker_charge(ctx, COST_SYSCALL);
             futex_wake(&ctx->shared->app_armed, INT_MAX);
+        }
     }
 }
 
@@ -184,6 +205,17 @@ static void on_wq_event(void *arg, struct wq *wq, enum qp_event event)
     report_async(w, dw->ctx, (uint64_t)dw->resets << 32 | dw->uidx, event);
 }
 
+void worker_fail_qp(struct worker_port *p, struct dp_qp *dq, ns_t now)
+{
+    struct qp_attr attr;
+
+    engine_qp_query(dq->qp, &attr);
+    if (attr.state == QPS_RESET || attr.state == QPS_ERR)
+        return;
+    engine_qp_error(p->engine, dq->qp, now);
+    report_async(p->worker, dq->ctx, qp_uidx(dq->qp), QP_EVENT_QP_FATAL);
+}
+
 bool worker_take_async(struct worker *w, struct dp_async *event)
 {
     uint32_t head = atomic_load_explicit(&w->async_head, memory_order_relaxed);
@@ -195,19 +227,29 @@ bool worker_take_async(struct worker *w, struct dp_async *event)
     return true;
 }
 
+/* False: the other worker has no room. */
+static bool give_host(struct worker_port *p, const struct frame *f)
+{
+    struct forward_target target = {.to = p->first, .for_host = true};
+
+    if (p->first != p)
+        return worker_forward(p->worker, f, &target);
+    slow_path_up(p->slow, f);
+    return true;
+}
+
 static bool on_punt(void *arg, const struct frame *f)
 {
     struct worker_port *p = arg;
-    struct slow_path *slow = p->first->slow;
-    struct forward_target target = {.to = p->first, .for_host = true};
 
-    if (!slow || !slow_path_wants(slow, f))
-        return false;
-    if (p->first == p)
-        slow_path_up(slow, f);
-    else if (!worker_forward(p->worker, f, &target))
-        return false;
-    return true;
+    return p->first->slow && slow_path_wants(p->first->slow, f) && give_host(p, f);
+}
+
+static bool on_gsi(void *arg, const struct frame *f)
+{
+    struct worker_port *p = arg;
+
+    return p->first->slow && give_host(p, f);
 }
 
 static bool on_forward(void *arg, const struct frame *f, struct engine *to)
@@ -233,6 +275,7 @@ struct engine_host worker_host(struct worker_port *port)
                                .srq_event = on_srq_event,
                                .wq_event = on_wq_event,
                                .punt = on_punt,
+                               .gsi = on_gsi,
                                .forward = on_forward,
                                .forward_copy = on_forward_copy,
                                .misplaced = on_misplaced,

@@ -5,7 +5,7 @@
  *
  * Before it sleeps it arms every word by which it can be woken, fences, and makes one more pass. A
  * thread that posts work stores it, fences, then loads the word. So either the worker sees the
- * work, or that thread sees the word armed.
+ * work, or that thread sees the word armed, and writes its eventfd (worker_wake.c).
  */
 #include "worker_internal.h"
 
@@ -174,7 +174,6 @@ static ns_t sleep_limit(struct worker *w, ns_t now)
 
 static void sleep_until_woken(struct worker *w, ns_t now)
 {
-    uint32_t value = atomic_load(w->wake_word);
     ns_t limit;
 
     arm_wakeups(w);
@@ -191,7 +190,7 @@ static void sleep_until_woken(struct worker *w, ns_t now)
     set_state(w, WORKER_ASLEEP);
     atomic_fetch_sub(&w->group->polling, 1);
     counter_inc(&w->stats.sleeps);
-    if (futex_wait(w->wake_word, value, limit)) {
+    if (worker_sleep(w, limit)) {
         counter_inc(&w->stats.wakes);
         /* Work is near: poll for a while. After a tick the worker goes back to sleep, unless it
          * finds work. */

@@ -60,6 +60,12 @@ struct mem_provider {
 /** The daemon's devices and workers. */
 struct rnic;
 
+/** What a user's programs together get of a worker's time, compared with another user's. */
+struct user_weight {
+    uint32_t uid;
+    uint32_t weight; /**< 1 to SHARE_WEIGHT_MAX */
+};
+
 /** What it is created with. */
 struct rnic_config {
     unsigned workers; /**< 1 to WORKERS_MAX */
@@ -75,15 +81,21 @@ struct rnic_config {
     bool errands; /**< what an application can hold up runs on other threads; needs loop */
     ns_t (*clock)(
         void); /**< NULL: worker_time; hosts that call worker_poll with another time set it */
+    /** Users whose programs get more of the workers' time than others (share.h); any other has
+     * weight
+     * 1. Kept until the end. */
+    const struct user_weight *weight;
+    unsigned weights;
     struct quota_limits quota; /**< zeroed: the tables' defaults, and no limit of the daemon's */
 };
 
 /** An address of a port. */
 struct port_address {
     union gid gid;
-    uint8_t prefix; /**< bits, as configured */
-    uint16_t vlan;  /**< id, or VLAN_NONE */
-    bool answered;  /**< the kernel has it too and answers for it: the port is silent */
+    uint8_t prefix;   /**< bits, as configured */
+    uint16_t vlan;    /**< id, or VLAN_NONE */
+    bool answered;    /**< the kernel has it too and answers for it: the port is silent */
+    uint32_t ifindex; /**< of the kernel interface that has it; 0: the port's */
 };
 
 /** A neighbour that is not asked for. */
@@ -174,6 +186,17 @@ int rnic_remove_address(struct rnic *r, unsigned device, const union gid *gid, u
  * @return  0; -ENOENT: the port does not have the address.
  */
 int rnic_answered(struct rnic *r, unsigned device, const union gid *gid, bool answered);
+
+/**
+ * Set the kernel interface that has an untagged address (port_address.ifindex); the control thread.
+ *
+ * @param r  The devices.
+ * @param device  Index in the order of rnic_add_port().
+ * @param gid  The address.
+ * @param ifindex  The interface, or 0: the port's.
+ * @return  0; -ENOENT: the port does not have the address.
+ */
+int rnic_address_interface(struct rnic *r, unsigned device, const union gid *gid, uint32_t ifindex);
 
 /**
  * Add a route while the workers run.

@@ -33,6 +33,7 @@ enum quota_kind {
     QUOTA_DEVICE_KINDS,
     /* Of the daemon. */
     QUOTA_CONNECTION = QUOTA_DEVICE_KINDS,
+    QUOTA_CM_ID,      /**< connections that are made or accepted by rdma_cm, and listeners */
     QUOTA_MAPPING,    /**< slabs, contexts, and the pieces of mapped regions */
     QUOTA_DESCRIPTOR, /**< open file descriptors */
     QUOTA_MEMORY,     /**< bytes: slabs, contexts, the daemon's and the kernel's objects */

@@ -94,15 +94,5 @@ void session_dispatch(struct session *sn, struct ctl_call *call);
  * @return  The text, for the caller to free; NULL: out of memory.
  */
 char *rnic_show(struct rnic *r, uid_t viewer);
-/**
- * Write unusual events (trace.h) as JSON, the oldest of each engine first. A user other than root
- * and the daemon's own sees the events of queue pairs that a client of that user has now, without
- * PSNs; "hidden" has the number of all other events.
- *
- * @param r  The devices.
- * @param viewer  The user who gets the text.
- * @return  The text, for the caller to free; NULL: out of memory.
- */
-char *rnic_show_trace(struct rnic *r, uid_t viewer);
 
 #endif

@@ -100,6 +100,12 @@ static inline const uint8_t *hdr_template_bth(const uint8_t *l3)
     return l3 + IPV4_LEN + UDP_LEN;
 }
 
+/* The UDP source port of such a packet, by its BTH. */
+static inline uint16_t hdr_template_sport(const uint8_t *bth)
+{
+    return get_be16(bth - UDP_LEN);
+}
+
 static inline uint32_t hdr_ip_len(const uint8_t *frame)
 {
     return get_be16(frame + HDR_IP_LEN);

@@ -53,7 +53,7 @@ struct mem_io {
     uint8_t *local;
     uint32_t len;
     int32_t status; /**< set by the transfer: 0, -EFAULT (bad page), -ESRCH (application gone),
-                       -EPERM, -EINPROGRESS (struct mem_caller) */
+                       -EPERM, -EINPROGRESS or -EBUSY (struct mem_caller) */
     uint64_t tag;   /**< the caller's own */
     struct mem_region *window; /**< held until the transfer is done, or NULL; the batch's */
 };
@@ -74,9 +74,8 @@ struct mem_backend {
      * when spaces outlive the workers. */
     void (*hold)(void *space);
     void (*release)(void *space);
-    /** Whether a call is under way for which its caller did not wait; it may still move bytes of
-     * any region of the space. May be NULL: never. */
-    bool (*waits)(const void *space);
+    /** Where to count the space's late calls (mem_call_begin_late). May be NULL. */
+    _Atomic unsigned *(*late)(void *space);
     int (*pid)(const void *space);  /**< the application's process; may be NULL */
     int (*user)(const void *space); /**< and its user; may be NULL */
 };
@@ -88,6 +87,12 @@ enum mem_kind {
     MEM_WINDOW_2, /**< type 2: for one queue pair, and of its protection domain (2B) */
 };
 
+/** No protection domain has this number. */
+#define MEM_PD_NONE UINT32_MAX
+
+/** Late calls that move bytes of a region. It lasts until the region and these have ended. */
+struct mem_late;
+
 /** A region or a window. The control thread fills it in before mr_insert(). */
 struct mem_region {
     uint8_t kind;              /**< enum mem_kind */
@@ -97,14 +102,15 @@ struct mem_region {
     _Atomic uint32_t gate;     /**< windows: who uses or changes it (mem_window.c) */
     struct mem_region *parent; /**< windows: the region it is bound to */
     _Atomic uint32_t key;      /**< lkey and rkey */
-    uint32_t pd;               /**< protection domain it belongs to */
+    _Atomic uint32_t pd;       /**< protection domain it belongs to; MEM_PD_NONE: mr_fail() */
     uint32_t access;           /**< enum mem_access */
     uint64_t iova;             /**< address that work requests and peers use for the first byte */
     uint64_t addr;             /**< the application's virtual address of the first byte */
     uint64_t len;
     uint8_t *direct; /**< dataplane's own mapping of addr[0..len), or NULL: use the backend */
     const struct mem_backend *backend;
-    void *space; /**< the backend's handle on the application */
+    void *space;                   /**< the backend's handle on the application */
+    struct mem_late *_Atomic late; /**< NULL: there was none yet */
     struct {
         /** Backend calls that copied to or from it. A worker may lose what another one counts at
          * the same moment. */
@@ -117,16 +123,23 @@ struct mem_region {
 };
 
 /**
- * Whether bytes of a region may still be moved by a call that its caller did not wait for. It may
- * not be deregistered, nor a window of it be bound anew or invalidated. Any thread.
+ * Whether bytes of a region may still be moved by a late call. It may not be deregistered, nor a
+ * window of it be bound anew or invalidated. Any thread. No call becomes late after all workers'
+ * next quiet point if no check finds the region any more; nor after a window is closed, for its
+ * users.
  *
  * @param mr  The region.
  * @return  True when it is.
  */
-static inline bool mr_waits(const struct mem_region *mr)
-{
-    return mr->space && mr->backend && mr->backend->waits && mr->backend->waits(mr->space);
-}
+bool mr_waits(const struct mem_region *mr);
+
+/**
+ * A region's memory is about to be freed. Control thread, after the workers' quiet point. Late
+ * calls may still be under way.
+ *
+ * @param mr  The region.
+ */
+void mr_end(struct mem_region *mr);
 
 /** A part of the file that backs a region. */
 struct mem_piece {
@@ -230,6 +243,25 @@ int mr_insert(struct mr_table *t, struct mem_region *mr, uint8_t tag);
 void mr_remove(struct mr_table *t, struct mem_region *mr);
 
 /**
+ * The region that is mapped at an address. Workers, also in a signal handler.
+ *
+ * @param t  The table.
+ * @param at  Any address of this process.
+ * @return  The region, valid until the worker's next quiet point; NULL: none is mapped there.
+ */
+struct mem_region *mr_find_direct(const struct mr_table *t, const void *at);
+
+/**
+ * Make all accesses to a region, and to the windows that are bound to it, fail from now on as with
+ * another protection domain; accesses that were checked before may still be under way. It remains
+ * in the table. Workers, also in a signal handler.
+ *
+ * @param t  The table.
+ * @param mr  The region.
+ */
+void mr_fail(struct mr_table *t, struct mem_region *mr);
+
+/**
  * The region or window with a key. Any thread.
  *
  * @param t  The table.
@@ -257,13 +289,14 @@ struct mr_cache {
 
 /* ---- checks ---- */
 
-/** What a check found. */
+/** What a check found, or a copy. */
 enum mr_fault {
     MR_OK,
     MR_BAD_KEY,    /**< no such key */
     MR_BAD_PD,     /**< belongs to another protection domain */
     MR_BAD_ACCESS, /**< lacks a right asked for */
     MR_BAD_RANGE,  /**< not wholly inside the region (overflow-safe) */
+    MR_NO_ROOM,    /**< no check's: mem_refuses() */
 };
 
 /**
@@ -414,7 +447,7 @@ void window_unbind(struct mem_region *w);
 
 /**
  * mr_waits() for the region that a window is bound to. Any thread that keeps the window from being
- * bound.
+ * bound; while it has users the result may change.
  *
  * @param w  The window.
  * @return  True when it is bound, and the region waits.
@@ -444,7 +477,7 @@ struct mem_heat {
  * Count a backend call. Any worker.
  *
  * @param h  The application's list.
- * @param io  The transfers of the call. Without a region (mem_call_own) they are not counted.
+ * @param io  The transfers of the call. Without a region they are not counted.
  * @param n  How many.
  * @return  True when *word was 0 and has become 1: the caller wakes the thread that waits for that.
  */
@@ -488,9 +521,9 @@ struct mem_call {
     enum mem_atomic_op op;
     uint64_t swap_add, compare, old;
     uint8_t small[MEM_BATCH_MAX][MEM_SMALL]; /**< bytes of transfers up to that length */
-    uint8_t *own;          /**< the bytes of all others: mem_call_own(); or NULL */
-    struct mem_call *next; /**< the caller's */
-    uint64_t deadline;     /**< the caller's */
+    uint8_t *own; /**< the bytes of all others: mem_call_own(); or NULL */
+    void *late;   /**< the owner's, about a late call */
+    struct mem_late *regions[MEM_BATCH_MAX]; /**< of a late call; NULL: as of the one before */
 };
 
 /**
@@ -501,14 +534,29 @@ struct mem_call {
 void mem_call_run(struct mem_call *c);
 
 /**
- * Make a call depend on nothing but its space: give it its own copy of the bytes that it copies to
- * an application, or its own room for those that it copies from there, and take its regions away,
- * which may be deregistered before it is made. Any thread.
+ * Give a call its own copy of the bytes that it copies to an application, or its own room for those
+ * that it copies from there. Any thread.
  *
- * @param c  The call. c->own is the caller's to free when the call is over.
+ * @param c  The call. c->own is to be freed when the call is over: by the caller if it is late,
+ * else by the batch.
  * @return  True; false: out of memory.
  */
 bool mem_call_own(struct mem_call *c);
+
+/**
+ * A call is late: its caller goes on without it. Keeps its space, and counts it for the space and
+ * for its regions (mr_waits). The worker, before it releases a window or passes a quiet point.
+ *
+ * @param c  The call.
+ */
+void mem_call_begin_late(struct mem_call *c);
+
+/**
+ * A late call has ended. Any thread.
+ *
+ * @param c  The call.
+ */
+void mem_call_end_late(struct mem_call *c);
 
 /**
  * Who makes the calls of backends, which wait when the application's memory does: for a file
@@ -523,6 +571,10 @@ struct mem_caller {
      * (longer than MEM_SMALL) must stay where they are until it is over, as only run knows.
      */
     bool (*run)(struct mem_caller *caller);
+    /** Whether calls for some region cannot be made now; then refuses() says for which. A call that
+     * copies from an application is not made at all then: its transfers get -EBUSY. */
+    bool full;
+    bool (*refuses)(struct mem_caller *caller, const struct mem_region *mr);
 };
 
 /** Transfers collected to be done with few backend calls. One direction per batch. */
@@ -544,6 +596,19 @@ struct mem_batch {
 static inline bool mem_batch_full(const struct mem_batch *b)
 {
     return b->n == MEM_BATCH_MAX;
+}
+
+/**
+ * Whether no call for a region can be made now. To be asked before a transfer to the application is
+ * queued, or an atomic is made. The batch's worker.
+ *
+ * @param b  The batch.
+ * @param mr  The region.
+ * @return  True: the one who needs it comes again later.
+ */
+static inline bool mem_refuses(const struct mem_batch *b, const struct mem_region *mr)
+{
+    return !mr->direct && b->caller && b->caller->full && b->caller->refuses(b->caller, mr);
 }
 
 /**

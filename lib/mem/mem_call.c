@@ -41,7 +41,6 @@ bool mem_call_own(struct mem_call *c)
     for (unsigned i = 0; i < c->n; i++) {
         struct mem_io *io = &c->io[i];
 
-        io->mr = NULL;
         if (!is_long(c, i))
             continue;
         if (c->kind == MEM_CALL_OUT)
@@ -84,12 +83,16 @@ static void take_transfers(struct mem_call *c, const struct mem_io *io)
     }
 }
 
-static void give_results(const struct mem_call *c, struct mem_io *io)
+static void give_results(struct mem_call *c, struct mem_io *io)
 {
     for (unsigned i = 0; i < c->n; i++) {
         io[i].status = c->io[i].status;
-        if (c->kind == MEM_CALL_IN && is_small(&io[i]))
-            memcpy(io[i].local, c->small[i], io[i].len);
+        if (c->kind == MEM_CALL_IN && c->io[i].local != io[i].local)
+            memcpy(io[i].local, c->io[i].local, io[i].len);
+    }
+    if (unlikely(c->own)) {
+        free(c->own);
+        c->own = NULL;
     }
 }
 

@@ -172,6 +172,12 @@ enum mr_fault window_bind(const struct mr_table *t, const struct window_bind *b)
         return f;
     }
     gate_close(w);
+    if (window_waits(w)) { /* its last user's call is late */
+        if (r)
+            atomic_fetch_sub(&r->windows, 1);
+        gate_reopen(w);
+        return MR_BAD_ACCESS;
+    }
     detach_window(w);
     if (r)
         attach_window(w, r, b);
@@ -206,7 +212,10 @@ enum mr_fault window_invalidate(const struct mr_table *t, uint32_t key, uint32_t
         return f;
     }
     gate_close(w);
-    detach_window(w);
+    if (window_waits(w))
+        f = MR_BAD_ACCESS;
+    else
+        detach_window(w);
     gate_reopen(w);
-    return MR_OK;
+    return f;
 }

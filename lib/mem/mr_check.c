@@ -36,7 +36,7 @@ static inline struct mem_region *find_region(struct mr_cache *c, uint32_t key)
 static inline enum mr_fault check_access(const struct mem_region *mr, uint32_t pd, uint64_t va,
                                          uint64_t len, uint32_t access)
 {
-    if (mr->pd != pd)
+    if (atomic_load_explicit(&mr->pd, memory_order_relaxed) != pd)
         return MR_BAD_PD;
     if ((mr->access & access) != access)
         return MR_BAD_ACCESS;

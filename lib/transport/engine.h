@@ -19,6 +19,7 @@
 #include "frame.h"
 #include "mem.h"
 #include "qp_attr.h"
+#include "share.h"
 #include "trace.h"
 #include "work_queue.h"
 
@@ -59,6 +60,9 @@ struct engine_host {
     /** A frame for this port, or a group, that is not RoCE: true if the host takes a copy of it.
      * May be NULL. */
     bool (*punt)(void *ctx, const struct frame *f);
+    /** A packet to queue pair 1, the general services interface, whose ICRC is right: true if the
+     * host takes a copy. NULL: there is no such queue pair. */
+    bool (*gsi)(void *ctx, const struct frame *f);
     /**
      * Forward a copy of a frame to another engine of the device, by its engine_rx_forwarded. False:
      * there is no room, and the frame is dropped. NULL: there is only one engine.
@@ -77,7 +81,8 @@ struct engine_host {
 
 /* ---- tables, shared by the engines of a device ---- */
 
-#define QPN_NONE       0u /**< no queue pair's */
+#define QPN_NONE       0u /**< no queue pair's: RoCE has no subnet management (A16.6.2) */
+#define QPN_GSI        1u /**< the host's: engine_host.gsi */
 #define QPN_FIRST      0x10u
 #define QP_TABLE_SLOTS (1u << 17)
 
@@ -419,7 +424,8 @@ void engine_doorbell(struct engine *e, struct qp *qp, ns_t now);
 ns_t engine_next_timer(struct engine *e);
 
 /**
- * Run the timers that are due. The worker.
+ * Run the timers that are due, up to a number: engine_next_timer() tells whether there are more.
+ * The worker.
  *
  * @param e  The engine.
  * @param now  The time.
@@ -436,7 +442,16 @@ void engine_timers(struct engine *e, ns_t now);
  *     their memory did not exist.
  * @param now  The time.
  */
-void engine_call_ended(struct engine *e, const struct mem_call *call, bool in_time, ns_t now);
+void engine_call_ended(struct engine *e, struct mem_call *call, bool in_time, ns_t now);
+
+/**
+ * mem_caller.refuses or -EBUSY may have had their last time: the queue pairs that wait for room try
+ * again. The worker, between two calls into the engine.
+ *
+ * @param e  The engine.
+ * @param now  The time.
+ */
+void engine_memory_has_room(struct engine *e, ns_t now);
 
 /**
  * Counters of an engine; single writer. rx_packets + rx_forwarded_in + rx_copies = rx_delivered +
@@ -504,7 +519,9 @@ struct qp_init {
         *rx_hash;        /* RAW_PACKET with receive-side scaling (raw.h), copied; or NULL */
     struct rwq_ind *ind; /**< and where it leads */
     const struct entropy_policy *entropy; /**< its own, copied; NULL: the port's */
-    void *owner;                          /**< the device's object */
+    struct share
+        *shares; /**< its program's, by the engines' lanes; NULL: it has the engine's own */
+    void *owner; /**< the device's object */
 };
 
 /**
@@ -550,13 +567,23 @@ void qp_unpublish(struct qp *qp);
 void engine_qp_attach(struct engine *e, struct qp *qp);
 
 /**
- * Give a queue pair up: all its timers and transmission stop, and nothing is posted. The owner
- * worker.
+ * Give a queue pair up: all its timers and transmission stop, and nothing is posted. Calls that its
+ * host put off may still move its bytes, unless engine_qp_stop() was true. The owner worker.
  *
  * @param e  The engine.
  * @param qp  The queue pair.
  */
 void engine_qp_detach(struct engine *e, struct qp *qp);
+
+/**
+ * Find out whether a queue pair may be reset or destroyed. If not it goes to ERR, without
+ * completions. The owner worker.
+ *
+ * @param e  The engine.
+ * @param qp  The queue pair.
+ * @return  False: calls that the host put off still move its bytes. It is to be asked again.
+ */
+bool engine_qp_stop(struct engine *e, struct qp *qp);
 
 /**
  * Migrate a queue pair, with what it is about to do, to another engine of the device, first step:
@@ -626,7 +653,8 @@ int engine_qp_set_entropy(struct engine *e, struct qp *qp, const struct entropy_
  * @param max_mtu  The port's active MTU, 1 to 5: 256 to 4096 bytes.
  * @param now  The time.
  * @return  0; -EINVAL: the transition, missing or excess attributes, or values out of range;
- *     -EOPNOTSUPP: an alternate path; -ENOMEM.
+ *     -EOPNOTSUPP: an alternate path; -ENOMEM; -EAGAIN: to RESET, while calls that the host put off
+ *     move its bytes (engine_qp_stop).
  */
 int engine_qp_modify(struct engine *e, struct qp *qp, const struct qp_attr *attr, uint32_t mask,
                      const struct address_vector *av, uint32_t max_mtu, ns_t now);
@@ -783,6 +811,7 @@ const struct qp_caps *qp_capabilities(const struct qp *qp);
     X(rnr_retry_exceeded)     \
     X(rx_discards)            \
     X(repaths)                \
+    X(stranger_answers)       \
     X(np_ecn_marked_roce_packets)
 
 /** The counters of a queue pair; single writer. */

@@ -95,6 +95,17 @@ void wq_free(struct wq *wq);
 void engine_wq_attach(struct engine *e, struct wq *wq);
 
 /**
+ * Find out whether a WQ may be reset or destroyed. If not it goes to ERR, without completions. The
+ * engine's worker.
+ *
+ * @param e  The engine.
+ * @param wq  The WQ.
+ * @return  False: calls that the engine's host put off still write its buffers. It is to be asked
+ *     again.
+ */
+bool engine_wq_stop(struct engine *e, struct wq *wq);
+
+/**
  * Give a WQ up; nothing is posted. The engine's worker.
  *
  * @param e  The engine.
@@ -110,7 +121,8 @@ void engine_wq_detach(struct engine *e, struct wq *wq);
  * @param wq  The WQ.
  * @param to  The new state.
  * @param now  The time.
- * @return  0; -EINVAL: another transition.
+ * @return  0; -EINVAL: another transition; -EAGAIN: to RESET, while calls that the engine's host
+ * put off write its buffers (engine_wq_stop).
  */
 int engine_wq_modify(struct engine *e, struct wq *wq, enum wq_state to, ns_t now);
 

@@ -2,7 +2,7 @@
 /*
  * Sequences of control messages from several applications, with writes into their shared memory and
  * polls of the worker in between: everything that an application can do to the daemon, without
- * sockets and threads.
+ * sockets and threads. And what hosts of the network can do to the connection manager.
  *
  * Input: actions, each an opcode byte and its operands. See make_corpus.py.
  */
@@ -15,40 +15,30 @@
 #include "device_private.h"
 #include "doorbell.h"
 #include "engine_private.h"
+#include "fuzz_ctl_cm.h"
 
 #define CLIENTS 3
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum action { ACT_MESSAGE, ACT_WRITE, ACT_POLL, ACT_CLOSE, ACT_POST, ACT_COUNT };
+enum action {
+    ACT_MESSAGE,
+    ACT_WRITE,
+    ACT_POLL,
+    ACT_CLOSE,
+    ACT_POST,
+    ACT_CONTROL,
+    ACT_MAD,
+    ACT_FRAME,
+    ACT_PORT,
+    ACT_COUNT
+};
 
 static struct rnic *rnic;
 static struct session *session[CLIENTS];
+static struct pktio *far_end; /* of the second port, or NULL */
 static int memfd;
 static ns_t now;
-
-struct input {
-    const uint8_t *p;
-    size_t left;
-};
-
-static uint8_t take(struct input *in)
-{
-    if (!in->left)
-        return 0;
-    in->left--;
-    return *in->p++;
-}
-
-/* At most n bytes into out; returns how many. */
-static size_t take_bytes(struct input *in, void *out, size_t n)
-{
-    n = min_of(n, in->left);
-    memcpy(out, in->p, n);
-    in->p += n;
-    in->left -= n;
-    return n;
-}
 
 static struct session *pick(uint8_t which)
 {
@@ -77,6 +67,8 @@ static void send_message(struct input *in)
         m.create_srq.max_wr &= 0xc03f;
     } else if (type == CTL_MODIFY_SRQ) {
         m.modify_srq.max_wr &= 0xc03f;
+    } else if (type == CTL_CREATE_CQ) {
+        m.create_cq.cqe &= 0xc00003ff;
     } else if (type == CTL_CREATE_WQ) {
         m.create_wq.max_wr &= 0xc03f;
     }
@@ -308,6 +300,20 @@ static void post(struct input *in)
     }
 }
 
+/* Time, in milliseconds as a power of two, and what is due then. */
+static void control(struct input *in)
+{
+    now += NS_PER_MS << take(in) % 18;
+    fuzz_control(rnic, in);
+}
+
+static void add_port(void)
+{
+    struct pktio *end = fuzz_add_port(rnic);
+
+    far_end = end ? end : far_end;
+}
+
 static void close_client(unsigned which)
 {
     struct session *c = session[which];
@@ -361,6 +367,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         case ACT_CLOSE:
             close_client(take(&in) % CLIENTS);
             break;
+        case ACT_CONTROL:
+            control(&in);
+            break;
+        case ACT_MAD:
+            fuzz_mad(rnic, &in);
+            break;
+        case ACT_FRAME:
+            fuzz_frame(rnic, &in);
+            break;
+        case ACT_PORT:
+            add_port();
+            break;
         }
     }
     text = rnic_show(rnic, 0);
@@ -373,5 +391,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     while (worker_poll(rnic_worker(rnic, 0), now += 100))
         ;
     rnic_destroy(rnic);
+    if (far_end)
+        far_end->ops->close(far_end);
+    far_end = NULL;
     return 0;
 }

@@ -191,7 +191,7 @@ def config_corpus(vectors):
         "device": ("loopback", "net_af_packet0,iface=eth1"),
         "mtu": ("1500", "575"),
         "address.1": ("fd00::1/64 vlan 5", "link-local", "10.0.0.2/33", "fe80::/10 vlan 4095"),
-        "addresses": ("kernel", "none"),
+        "addresses": ("kernel", "host", "none"),
         "route.0": ("default via 10.0.0.2", "192.0.2.0/24 via 10.0.0.2 vlan 5", "fd00::/8 via fe80::1"),
         "neighbour.0": ("10.0.0.2 02:00:00:00:00:02", "10.0.0.2 1"),
         "roce": ("v1 v2", "v2", ""),

@@ -1,17 +1,24 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Makes fuzz_ctl's corpus: make_ctl_corpus.py VECTORS FOLDER. (The captures are of no use for it.)"""
-import hashlib
-import pathlib
+import ipaddress
 import struct
-import sys
 
-MESSAGE, WRITE, POLL, CLOSE, POST = range(5)
+import corpus_folder
+
+MESSAGE, WRITE, POLL, CLOSE, POST, CONTROL, MAD, FRAME, ADD_PORT = range(9)
 (QUERY_DEVICE, QUERY_PORT, QUERY_GID, OPEN, ALLOC_PD, DEALLOC_PD, REG_MR, DEREG_MR, CREATE_CHANNEL, DESTROY_CHANNEL,
  CREATE_CQ, DESTROY_CQ, CREATE_QP, MODIFY_QP, QUERY_QP, DESTROY_QP, CREATE_AH, DESTROY_AH, CREATE_SRQ, MODIFY_SRQ,
  QUERY_SRQ, DESTROY_SRQ, OPEN_XRCD, CLOSE_XRCD, ALLOC_MW, DEALLOC_MW, ATTACH_MCAST, DETACH_MCAST, CREATE_WQ,
  MODIFY_WQ, DESTROY_WQ, CREATE_RWQ_IND, MODIFY_RWQ_IND, DESTROY_RWQ_IND, CREATE_FLOW, DESTROY_FLOW, SET_ENTROPY,
- SHOW, FREEZE_MRS, THAW_MRS, REMAP_MR, GET_UFFD, HOT_MRS) = range(1, 44)
+ SHOW, FREEZE_MRS, THAW_MRS, REMAP_MR, GET_UFFD, HOT_MRS, CM_CREATE_CHANNEL, CM_DESTROY_CHANNEL, CM_CREATE_ID,
+ CM_DESTROY_ID, CM_BIND, CM_RESOLVE_ADDR, CM_RESOLVE_ROUTE, CM_QUERY, CM_LISTEN, CM_CONNECT, CM_ACCEPT, CM_REJECT,
+ CM_ESTABLISH, CM_DISCONNECT, CM_NOTIFY, CM_QP_ATTR, CM_SET_OPTION, CM_MIGRATE, CM_JOIN, CM_LEAVE,
+ CM_GET_EVENT) = range(1, 65)
+TCP, UDP = 0x0106, 0x0111  # port spaces
+REQ, MRA, REJ, REP, RTU, DREQ, DREP, SIDR_REQ, SIDR_REP, LAP, APR = range(11)
+CM_PORT = 7471
+AF_INET, AF_INET6 = 2, 10
 RC, UC, UD, RAW, XRC_SEND, XRC_RECV = 2, 3, 4, 8, 9, 10
 WQ_RESET, WQ_RDY, WQ_ERR = range(3)
 GROUP = bytes(10) + b"\xff\xff\xe0\0\0\7"
@@ -200,13 +207,125 @@ def hot_regions(pair):
     yield used + mapped + again + bytes([CLOSE, 0]) + poll() + other
 
 
+def address(ip, port=CM_PORT):
+    if ip is None:
+        return bytes(24)
+    packed = ipaddress.ip_address(ip).packed
+    v4 = len(packed) == 4
+    return (bytes(10) + b"\xff\xff" + packed if v4 else packed) + struct.pack("<I2H", 0, port, AF_INET if v4 else AF_INET6)
+
+
+def cm_id(kind, number, channel=0, space=0, backlog=0, event=0, qp_type=0, client=0):
+    return message(kind, struct.pack("<4IQ3I", number, channel, space, backlog, 7, 0, event, qp_type), client)
+
+
+def cm_call(kind, number, client=0, private=b"hello", qpn=0x11):
+    conn = struct.pack("<4I8BH", qpn, 0, 0, 0, 2, 1, 1, 0, 7, 7, 0, 0, len(private)) + private
+    return message(kind, struct.pack("<2I", number, 0) + conn, client)
+
+
+def cm_resolve(kind, number, src=None, dst=None, client=0):
+    return message(kind, struct.pack("<2I", number, 2000) + address(src, 0 if dst else CM_PORT) + address(dst), client)
+
+
+def control(what=7, exponent=0):
+    return bytes([CONTROL, exponent, what])
+
+
+def mad(kind, which=0, source=0, device=0, damages=()):
+    return bytes([MAD, device, source, kind, which, len(damages)]) + b"".join(bytes(damage) for damage in damages)
+
+
+def network():
+    return poll() + control() + poll() + control()
+
+
+def events(channel, client=0, n=1):
+    return handle(CM_GET_EVENT, channel, client) * n
+
+
+def qp_attr(number, client=0):
+    return b"".join(message(CM_QP_ATTR, struct.pack("<3I", number, 0, state), client) for state in (INIT, RTR, RTS))
+
+
+def listener(space=TCP, ip="0.0.0.0"):
+    """Client 1's id 1 of channel 1."""
+    return (message(CM_CREATE_CHANNEL, b"", 1) + cm_id(CM_CREATE_ID, 0, 1, space, client=1) +
+            cm_resolve(CM_BIND, 1, ip, client=1) + cm_id(CM_LISTEN, 1, backlog=4, client=1))
+
+
+def resolved(number=2, channel=2, space=TCP, ip="127.0.0.1", create=True):
+    """Client 0's id."""
+    made = message(CM_CREATE_CHANNEL) if create else b""
+    return (made + cm_id(CM_CREATE_ID, 0, channel, space) + cm_resolve(CM_RESOLVE_ADDR, number, None, ip) + control() +
+            events(channel) + cm_resolve(CM_RESOLVE_ROUTE, number) + events(channel))
+
+
+def option(number, name, value, client=0):
+    return message(CM_SET_OPTION, struct.pack("<4I", number, 0, name, len(value)) + value, client)
+
+
+def join(number, group, kind=CM_JOIN, joined=0):
+    return message(kind, struct.pack("<2IQ", number, 0, 5) + address(group) + struct.pack("<2I", joined, 0))
+
+
+def connections():
+    """Programs' connections, over the loopback port and with hosts that the input plays. Ids: 1 listens, 2 connects, 3
+    is the request's."""
+    show, end = message(SHOW, bytes(8)), bytes([CLOSE, 1]) + network()
+    for space, ip in ((TCP, "127.0.0.1"), (TCP, "::1"), (UDP, "127.0.0.1")):
+        asked = listener(space, "::" if ":" in ip else "0.0.0.0") + resolved(space=space, ip=ip) + cm_call(CM_CONNECT, 2)
+        asked += network()
+        heard = asked + events(1, 1)
+        accepted = heard + qp_attr(3, 1) + cm_call(CM_ACCEPT, 3, 1) + network() + events(2) + qp_attr(2)
+        joined = accepted + cm_call(CM_ESTABLISH, 2) + network() + events(1, 1)
+        for start in (asked, heard, accepted, joined):
+            yield start + show + end + events(2) + show
+            yield start + cm_id(CM_DESTROY_ID, 1, client=1) + network() + events(2) + show + control(7, 13) * 4
+            yield start + cm_id(CM_DESTROY_ID, 3, client=1) + network() + events(2, n=2) + end
+            yield start + cm_id(CM_DESTROY_ID, 2) + network() + events(1, 1, 3) + control(7, 17)
+            yield (start + message(CM_CREATE_CHANNEL, b"", 1) + cm_id(CM_MIGRATE, 1, 3, client=1) +
+                   cm_id(CM_MIGRATE, 3, 3, client=1) + events(3, 1, 2) + handle(CM_DESTROY_CHANNEL, 1, 1) + end)
+            yield start + cm_call(CM_REJECT, 3, 1) + network() + events(2) + cm_call(CM_REJECT, 2) + network() + show
+            yield (start + cm_call(CM_DISCONNECT, 2) + network() + events(1, 1, 2) + cm_call(CM_DISCONNECT, 3, 1) + network() +
+                   events(2, n=2) + control(7, 14) * 3 + events(1, 1, 2))
+            yield start + cm_id(CM_NOTIFY, 3, event=4, client=1) + events(1, 1) + control(7, 13) * 8
+            for kind in range(11) if ip == "127.0.0.1" else ():
+                yield start + b"".join(mad(kind, which) for which in range(3)) + network() + events(1, 1, 2) + show
+    yield (listener() + resolved() + cm_call(CM_CONNECT, 2) +
+           b"".join(resolved(n, create=False) + cm_call(CM_CONNECT, n) for n in range(3, 9)) + network() +
+           cm_id(CM_DESTROY_ID, 3) + network() + cm_id(CM_DESTROY_ID, 9, client=1) + show + end)
+    for source in (0, 1, 2, 5, 6, 7, 17, 20):
+        asked = b"".join(mad(kind, which, source) for kind in (REQ, SIDR_REQ) for which in range(4))
+        yield listener() + asked + control() + events(1, 1, 3) + cm_call(CM_ACCEPT, 2, 1) + network() + asked + end
+        yield listener(UDP) + asked + control() + events(1, 1, 3) + cm_call(CM_ACCEPT, 2, 1) + network() + asked + end
+        yield asked + control() + bytes([ADD_PORT]) + b"".join(mad(REQ, 0, source, 1) for _ in range(4)) + control() * 3
+    withdrawn = b"".join(mad(REQ, n, 1) + control() + mad(REJ, 1) + control() for n in range(8))
+    yield listener() + withdrawn + show + events(1, 1, 8) + withdrawn + end
+    multicast = resolved(1, 1, UDP) + join(1, "239.1.1.1") + join(1, "ff0e::5") + events(1)
+    yield multicast + join(1, "239.1.1.1", CM_LEAVE, 1) + join(1, "239.1.1.1", CM_LEAVE, 2) + show + join(1, "10.0.0.1")
+    yield multicast + message(CM_CREATE_CHANNEL) + cm_id(CM_MIGRATE, 1, 2) + events(2, n=2) + cm_id(CM_DESTROY_ID, 1)
+    for ip in ("10.0.1.2", "fd00::2", "10.9.9.9", "10.0.1.1", "0.0.0.0", "239.1.1.1"):
+        away = bytes([ADD_PORT]) + resolved(1, 1, ip=ip) + control(7, 10) * 4 + events(1, n=2)
+        yield away + cm_call(CM_CONNECT, 1) + show + control(7, 13) * 3 + events(1)
+        yield away + resolved(2, 1, ip=ip, create=False) + cm_id(CM_DESTROY_ID, 1) + control() + end
+        arp = bytes.fromhex("020000000003020000000009080600010800060400020200000000090a000102020000000003") + bytes([10, 0, 1, 1])
+        yield away + bytes([FRAME, 1, len(arp)]) + arp + control() + events(1) + cm_call(CM_CONNECT, 1) + show
+    for name, value in ((0, b"\x68"), (1, bytes([1, 0, 0, 0])), (2, bytes(4)), (3, b"\x11"), (9, b"")):
+        yield message(CM_CREATE_CHANNEL) + cm_id(CM_CREATE_ID, 0, 1, TCP) + option(1, name, value) + cm_id(CM_QUERY, 1)
+    for ps in (0x0002, 0x0106, 0x0111, 0x013F, 7):
+        yield (message(CM_CREATE_CHANNEL) + cm_id(CM_CREATE_ID, 0, 1, ps) + cm_id(CM_LISTEN, 1) + cm_id(CM_QUERY, 1) +
+               cm_resolve(CM_BIND, 1, "127.0.0.1") + qp_attr(1) + handle(CM_DESTROY_CHANNEL, 1) + show)
+
+
 def corpus():
     pair = objects() + connect(16, 17) + connect(17, 16)
     receive = post(1, 128) * 2
     yield from services()
     yield from raw_packets()
     yield from hot_regions(pair)
-    for kind in range(HOT_MRS + 2):
+    yield from connections()
+    for kind in range(CM_GET_EVENT + 2):
         yield message(OPEN, b"\0\0\0\0") + message(kind, b"\1\0\0\0" * 8)
         yield objects() + message(kind, b"\1\0\0\0" * 8) + message(kind, b"\x10\0\0\0")
     for rule, port in ((1, 0), (2, 0), (3, 0xC123), (4, 0), (0, 0)):
@@ -228,11 +347,5 @@ def corpus():
     yield pair + b"".join(handle(*step) for step in reversed(teardown))
 
 
-def main():
-    folder = pathlib.Path(sys.argv[2])
-    folder.mkdir(parents=True, exist_ok=True)
-    for data in corpus():
-        (folder / hashlib.sha1(data).hexdigest()).write_bytes(data)
-
-
-main()
+if __name__ == "__main__":
+    corpus_folder.write(corpus())

@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Makes fuzz_net's corpus: make_net_corpus.py VECTORS FOLDER. (The captures hold none of this.)"""
-import hashlib
-import pathlib
 import socket
 import struct
-import sys
+
+import corpus_folder
 
 FRAME, TIME, RESOLVE, ADDRESS, GROUP, ROUTE, NEIGHBOUR, LINK = range(8)
 # The fuzzer's names.
@@ -127,12 +126,5 @@ def corpus():
     yield b"\0" + address(A1, 0, 0, 1) + address(L1, 0, 0, 1) + address(A3, 24) * 2 + time(13) + address(A3, 24, 0, 1)
 
 
-def main():
-    folder = pathlib.Path(sys.argv[2])
-    folder.mkdir(parents=True, exist_ok=True)
-    for sample in corpus():
-        (folder / hashlib.sha1(sample).hexdigest()).write_bytes(sample)
-
-
 if __name__ == "__main__":
-    main()
+    corpus_folder.write(corpus())

@@ -2,6 +2,7 @@
 """Starting uroced and pairs of unmodified programs over it, and reporting in TAP. Standard library only.
 
 The build tree is the folder named by --build (tests are run by meson, which passes it)."""
+import argparse
 import json
 import os
 import re
@@ -16,6 +17,10 @@ import time
 
 READY_SECONDS = 40
 
+# The loopback device has all addresses of the machine; for tests that more or fewer of them would disturb, it has these,
+# which are its first ones anyway.
+FIXED_LOOPBACK = "--loopback=127.0.0.1/8,::1/128"
+
 
 def control_version():
     """Of the messages between programs and the daemon."""
@@ -26,6 +31,10 @@ def control_version():
 
 class Failure(Exception):
     """A failed check of a test; the text goes into the report."""
+
+
+class Skipped(Exception):
+    """A test cannot run here; the text is the reason."""
 
 
 class Build:
@@ -100,13 +109,14 @@ def end(process, seconds=10):
 
 
 class Program:
-    """A program run over a daemon, its output kept."""
+    """A program run over a daemon, its output kept; fds: descriptors that it inherits."""
 
-    def __init__(self, daemon, command, extra_environment=None):
+    def __init__(self, daemon, command, extra_environment=None, fds=()):
         self.command = command
         self.output = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen(daemon.prefix + command, stdin=subprocess.DEVNULL, stdout=self.output,
-                                        stderr=subprocess.STDOUT, env=daemon.environment(extra_environment))
+                                        stderr=subprocess.STDOUT, env=daemon.environment(extra_environment),
+                                        pass_fds=fds)
 
     def text(self):
         """What it has printed so far. The file's position is the program's too, and stays."""
@@ -158,6 +168,20 @@ def await_listening(program, port, seconds):
             program.kill()
             raise Failure(f"{' '.join(program.command)}: the server does not listen:\n{program.text()}")
         time.sleep(0.01)  # the kernel has no event for a socket that begins to listen
+
+
+def await_cm_listening(daemon, program, seconds):
+    """Waits until the program listens by rdma_cm."""
+    def look():
+        if program.process.poll() is not None:
+            raise Failure(f"{' '.join(program.command)}: has ended:\n{program.text()}")
+        return any(row["pid"] == program.process.pid and row["state"] == "LISTEN" for row in daemon.show("cm_ids"))
+
+    try:
+        wait_until(look, seconds, f"{' '.join(program.command)} listens")
+    except Failure:
+        program.kill()
+        raise
 
 
 def run_pair(server_daemon, command, client_daemon=None, address="127.0.0.1", client_arguments=(),
@@ -242,12 +266,73 @@ class Tap:
         try:
             function()
             print(f"ok {self.number} - {name} # {time.monotonic() - start:.1f} s", flush=True)
+        except Skipped as reason:
+            print(f"ok {self.number} - {name} # SKIP {reason}", flush=True)
         except Failure as failure:
             self.failed += 1
             print(f"not ok {self.number} - {name}")
             for line in str(failure).splitlines()[-60:]:
                 print("# " + line)
             sys.stdout.flush()
+
+
+def with_workers(build, numbers, points):
+    """Points of points(daemon, label) over a loopback daemon of each number of workers."""
+    results = []
+    for workers in numbers:
+        daemon = Daemon(Build(build), scratch_folder(), arguments=("--loopback", "--workers", str(workers)))
+        try:
+            results += points(daemon, f"workers: {workers}")
+        finally:
+            daemon.stop()
+    return results
+
+
+def point_arguments(*programs, more=(), match=True):
+    """The command line of a runner of points: --build, --match, more options (flag, keywords), and the programs."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", required=True)
+    if match:
+        parser.add_argument("--match", default="", help="only points whose name contains this")
+    for flag, keywords in more:
+        parser.add_argument(flag, **keywords)
+    for program in programs:
+        parser.add_argument(program)
+    die_on_signals()
+    return parser.parse_args()
+
+
+def run_points(points, match=""):
+    """Runs those of the (name, function) that match, one by one. The exit status."""
+    chosen = [point for point in points if match in point[0]]
+    tap = Tap(len(chosen))
+    for name, function in chosen:
+        tap.point(name, function)
+    return 1 if tap.failed else 0
+
+
+def cmocka_points(daemon, program, label, environment=None, seconds=100):
+    """Runs a cmocka program over a daemon. Its points, as (good, name, details)."""
+    out = subprocess.run([program], env=daemon.environment({"CMOCKA_MESSAGE_OUTPUT": "TAP", **(environment or {})}),
+                         timeout=seconds, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                         stderr=subprocess.STDOUT)
+    lines = out.stdout.splitlines()
+    skipped = next((line for line in lines if line.startswith("1..0")), None)
+    if skipped:
+        return [(True, f"{label} {skipped[4:]}", [])]
+    found = [(line.startswith("ok "), f"{line.split(' - ', 1)[-1]}, {label}", lines)
+             for line in lines if line.startswith(("ok ", "not ok "))]
+    return found + [(out.returncode == 0, f"all points were reached, {label}", lines)]
+
+
+def print_points(points):
+    """Prints (good, name, details) as a TAP stream. The exit status."""
+    print(f"1..{len(points)}")
+    for number, (good, name, details) in enumerate(points, 1):
+        print(f"{'ok' if good else 'not ok'} {number} - {name}")
+        for line in [] if good else details:
+            print("# " + line)
+    return 0 if all(good for good, _, _ in points) else 1
 
 
 def scratch_folder():

@@ -34,14 +34,14 @@ import results
 import table as faults_table
 from table import LIBRARIES
 
-UNIT_TESTS = ("wire", "encap", "net", "steer", "mem", "abi", "queue", "transport", "dataplane", "device")
+UNIT_TESTS = ("wire", "encap", "net", "steer", "mem", "abi", "cm", "queue", "transport", "dataplane", "device")
 # Of libraries that are not pure as a whole.
 PURE_PARTS = {"dataplane": ("forward", "poll_policy"), "device": ("account",)}
-UNIT_KITS = ("batch", "capture", "frame", "net", "raw")
+UNIT_KITS = ("batch", "capture", "cm", "frame", "net", "raw")
 NEEDS_DRIVERS = ("test_mem_copy", "test_mem_freeze", "test_mem_mapped", "test_mem_pinned", "test_steer_thash")
 FOLDERS = (*(f"lib/{name}" for name in LIBRARIES), *(f"test/kit/{kit}" for kit in ("unit", "engine", *UNIT_KITS)),
            "test/sim", "test/script", "test/unit", "test/replay", "app/uroce")
-SIMULATIONS = {"sim_rc": ("sim_rc", "sim_flow", "sim_plan", "sim_pool")}
+SIMULATIONS = {"sim_rc": ("sim_rc", "sim_flow", "sim_plan", "sim_pool"), "sim_cm": ("sim_cm",)}
 SIM_SEEDS = "150"
 FIRST_LIMIT = 120  # seconds of CPU time, without a fault
 LEAST_LIMIT = 10  # a program gets that or many times what it needs without a fault
@@ -145,7 +145,8 @@ def programs(tree, sources):
             result.append(Program(f"sim {source.stem}", objects("test/sim", source.stem, "rules") + kit, [],
                                   ["-lcmocka", *wrap]))
     for name, stems in SIMULATIONS.items():
-        result.append(Program(f"sim {name}", objects("test/sim", *stems) + kit, ["--seeds", SIM_SEEDS]))
+        result.append(Program(f"sim {name}", objects("test/sim", *stems) + kit + objects("test/kit/cm"),
+                              ["--seeds", SIM_SEEDS], ["-lcmocka"]))
     replayer = objects("app/uroce")
     replay, vectors = root / "test/replay", root / "test/vectors/rxe-6.1"
     for name, extra in (("replay_kernel", [replay / "explained.txt"]), ("replay_edited", [])):

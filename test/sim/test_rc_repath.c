@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A network with four equal paths, chosen by a hash of the UDP source port, one of which loses all
+ * A network with four equal paths, chosen by a hash of the UDP source port. One path loses all
  * packets from some time on: connections on that path fail, unless they change their source port.
  * For one seed alone: test_rc_repath SEED.
  */

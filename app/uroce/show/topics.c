@@ -171,6 +171,48 @@ static json_t *select_flows(const json_t *root)
     return json_incref(json_object_get(root, "flows"));
 }
 
+static json_t *select_cm_ids(const json_t *root)
+{
+    return json_incref(json_object_get(root, "cm_ids"));
+}
+
+/* Rows of what a device's queue pair 1 received and sent. */
+static void add_gsi(json_t *rows, const json_t *gsi)
+{
+    static const char *const name[] = {"rx_bad", "tx_unreachable", "waiting"};
+    const json_t *device = json_object_get(gsi, "device");
+
+    json_array_append_new(rows, json_pack("{s:s, s:O, s:O, s:O}", "counter", "packets", "device",
+                                          device, "received", json_object_get(gsi, "rx"), "sent",
+                                          json_object_get(gsi, "tx")));
+    for (unsigned i = 0; i < sizeof(name) / sizeof(name[0]); i++)
+        json_array_append_new(rows, json_pack("{s:s, s:O, s:O}", "counter", name[i], "device",
+                                              device, "value", json_object_get(gsi, name[i])));
+}
+
+/* A row for each message, and one for each other counter. */
+static json_t *select_cm(const json_t *root)
+{
+    const json_t *cm = json_object_get(root, "cm"), *rx = json_object_get(cm, "rx");
+    json_t *rows = json_array(), *value, *gsi;
+    const char *name;
+    size_t i;
+
+    json_object_foreach((json_t *)rx, name, value)
+    {
+        json_array_append_new(rows,
+                              json_pack("{s:s, s:O, s:O}", "counter", name, "received", value,
+                                        "sent", json_object_get(json_object_get(cm, "tx"), name)));
+    }
+    json_object_foreach((json_t *)cm, name, value)
+    {
+        if (json_is_integer(value))
+            json_array_append_new(rows, json_pack("{s:s, s:O}", "counter", name, "value", value));
+    }
+    json_array_foreach(json_object_get(cm, "gsi"), i, gsi) add_gsi(rows, gsi);
+    return rows;
+}
+
 json_t *show_select(const struct topic *t, const json_t *root)
 {
     return t->select ? t->select(root) : show_from_ports(root, add_member, t->member);
@@ -182,7 +224,7 @@ const struct topic show_topics[] = {
     {.name = "gids",
      .help = "the GID tables",
      .member = "gids",
-     .columns = "device port index address prefix vlan type state"},
+     .columns = "device port index address prefix vlan type state ifindex"},
     {.name = "neighbours",
      .help = "hosts found on the network, and their MACs",
      .member = "neighbours",
@@ -237,6 +279,15 @@ const struct topic show_topics[] = {
      .select = select_flows,
      .columns = "device flow pid qpn type priority action tag frames",
      .others = "flows"},
+    {.name = "cm_ids",
+     .help = "connections and listeners of rdma_cm",
+     .select = select_cm_ids,
+     .columns = "device id pid port_space state src dst qpn remote_qpn events",
+     .others = "cm_ids"},
+    {.name = "cm",
+     .help = "the connection manager's messages and counters",
+     .select = select_cm,
+     .columns = "counter device received sent value"},
     {.name = "counters", .help = "the ports' counters", .member = "counters"},
     {.name = "drops", .help = "dropped packets by reason", .member = "drops"},
     {.name = "qos",

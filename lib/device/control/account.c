@@ -34,6 +34,7 @@ static const struct {
     [QUOTA_GROUP] = {"groups", LIMIT_GROUP, 4, 0, 0},
     [QUOTA_JOIN] = {"joins", LIMIT_JOIN, 4, 0, 0},
     [QUOTA_CONNECTION] = {"connections", 0, 1, LIMIT_USER_CONNECTION, 0},
+    [QUOTA_CM_ID] = {"cm_ids", LIMIT_CM_ID, 4, 0, 0},
     [QUOTA_MAPPING] = {"mappings", 0, 8, 0, 0},
     [QUOTA_DESCRIPTOR] = {"descriptors", 0, 8, 0, 0},
     [QUOTA_MEMORY] = {"memory", 0, 4, 0, 0},

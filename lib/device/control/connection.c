@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "control/session_state.h"
+#include "control/socket_end.h"
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77
@@ -85,8 +86,6 @@ static void connection_free(struct connection *cn)
 {
     struct connections *cs = cn->all;
 
-    /* Messages that were not read may carry descriptors. */
-    errands_close(cs->rnic->errands, &cn->peer, cn->socket.fd);
     if (cn->process.fd >= 0)
         close(cn->process.fd);
     if (cn->turn)
@@ -101,7 +100,7 @@ static bool end_some(struct event_job *j)
 {
     struct connection *cn = container_of(j, struct connection, end);
 
-    if (cn->session && session_close_some(cn->session))
+    if (session_close_some(cn->session)) /* and at the end the socket */
         return true;
     connection_free(cn);
     return false;
@@ -119,7 +118,7 @@ static void connection_end(struct connection *cn)
 
 static bool is_busy(const struct connection *cn)
 {
-    return cn->is_dropping || (cn->session && session_busy(cn->session));
+    return cn->is_dropping || session_busy(cn->session);
 }
 
 /* At once, unless a request runs on another thread. */
@@ -134,8 +133,9 @@ static void connection_close(struct connection *cn)
         connection_end(cn);
 }
 
-/* The last reply to a client that breaks the protocol, or may not have another connection. */
-static void send_refusal(struct connection *cn, const struct ctl_msg *request, int status)
+/* The last reply to a client that breaks the protocol, or (request NULL) may not have another
+ * connection. */
+static void send_refusal(int sock, const struct ctl_msg *request, int status)
 {
     struct ctl_msg reply = {.magic = CTL_MAGIC, .version = CTL_VERSION, .status = status};
 
@@ -143,7 +143,7 @@ static void send_refusal(struct connection *cn, const struct ctl_msg *request, i
         reply.type = request->type;
         reply.seq = request->seq;
     }
-    ctl_send(cn->socket.fd, &reply, NULL, 0, MSG_DONTWAIT);
+    ctl_send(sock, &reply, NULL, 0, MSG_DONTWAIT);
 }
 
 /* Answers the request in cn, or parks it. Returns 0, or the error for which the connection must
@@ -198,11 +198,11 @@ static void set_fd_limit(struct connections *cs, rlim_t limit)
 
 /* Each may be the close of a descriptor that waits: at most half as many as the user may have
  * otherwise. */
-static uint64_t pending_limit(const struct connection *cn)
+static bool has_too_many_errands(const struct rnic *r, uid_t uid)
 {
-    uint64_t descriptors = quota_user_limit(&cn->all->rnic->quota, cn->peer.uid, QUOTA_DESCRIPTOR);
+    uint64_t descriptors = quota_user_limit(&r->quota, uid, QUOTA_DESCRIPTOR);
 
-    return min_of(PENDING_MAX, descriptors / 2);
+    return errands_pending(r->errands, uid) >= min_of(PENDING_MAX, descriptors / 2);
 }
 
 /* Receives a message that has descriptors, of a type that may have some. */
@@ -212,7 +212,7 @@ static int receive_fds(struct connection *cn)
     int fd[CTL_ANY_FDS], err;
     unsigned n;
 
-    if (errands_pending(cs->rnic->errands, cn->peer.uid) >= pending_limit(cn))
+    if (has_too_many_errands(cs->rnic, cn->peer.uid))
         return -EBUSY;
     set_fd_limit(cs, cs->fd_limit.rlim_cur);
     err = ctl_recv_any(cn->socket.fd, &cn->request, fd, &n, MSG_DONTWAIT);
@@ -250,7 +250,7 @@ static void drop_done(struct errand *e)
         return;
     }
     if (cn->drop_status != -EINVAL)
-        send_refusal(cn, &cn->request, cn->drop_status);
+        send_refusal(cn->socket.fd, &cn->request, cn->drop_status);
     else if (!ctl_send(cn->socket.fd, &reply, NULL, 0, MSG_DONTWAIT) &&
              !event_loop_add(loop_of(cn), &cn->socket, EPOLLIN))
         return;
@@ -263,7 +263,7 @@ static void drop_message(struct connection *cn, int status)
     event_loop_remove(loop_of(cn), &cn->socket);
     cn->is_dropping = true;
     cn->drop_status = status;
-    cn->drop = (struct errand){.run = run_drop, .done = drop_done};
+    cn->drop = (struct errand){.run = run_drop, .done = drop_done, .is_close = true};
     errands_post(cn->all->rnic->errands, &cn->peer, &cn->drop);
 }
 
@@ -294,7 +294,7 @@ static int receive_request(struct connection *cn)
     if (err == -EAGAIN || err == -EINTR)
         return 0;
     if (err == -EPROTO || err == -EPROTONOSUPPORT || err == -EBUSY)
-        send_refusal(cn, &cn->request, err);
+        send_refusal(cn->socket.fd, &cn->request, err);
     return err ? err : answer_request(cn);
 }
 
@@ -349,32 +349,61 @@ static int pidfd_of(int sock, pid_t pid)
     return (int)syscall(SYS_pidfd_open, pid, 0);
 }
 
-int connection_open(struct connections *cs, int fd)
+static int peer_of(int sock, struct ucred *peer)
+{
+    socklen_t len = sizeof(*peer);
+
+    return getsockopt(sock, SOL_SOCKET, SO_PEERCRED, peer, &len) ? -errno : 0;
+}
+
+/* In a line of its own for each user: all those of the user's processes may wait. */
+void connection_refuse(struct connections *cs, int fd)
+{
+    struct ucred peer = {.uid = (uid_t)-1};
+
+    peer_of(fd, &peer);
+    peer.pid = -1;
+    send_refusal(fd, NULL, -ENOMEM);
+    socket_end(cs->rnic->errands, &peer, fd, NULL, NULL, &cs->closing);
+}
+
+static struct connection *connection_create(struct connections *cs, const struct ucred *peer,
+                                            int fd)
 {
     struct connection *cn = calloc(1, sizeof(*cn));
-    struct ucred peer = {0};
-    socklen_t len = sizeof(peer);
-    int err;
 
-    if (!cn || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len)) {
+    if (cn && !has_too_many_errands(cs->rnic, peer->uid))
+        cn->session = session_create(cs->rnic, peer);
+    if (!cn || !cn->session) {
         free(cn);
-        errands_close(cs->rnic->errands, &peer, fd);
-        return -ENOMEM;
+        return NULL;
     }
+    cn->session->socket = fd;
     cn->all = cs;
-    cn->peer = peer;
+    cn->peer = *peer;
     cn->socket = (struct event_source){.fd = fd, .ready = on_socket};
-    cn->process = (struct event_source){.fd = pidfd_of(fd, peer.pid), .ready = on_process};
+    cn->process = (struct event_source){.fd = pidfd_of(fd, peer->pid), .ready = on_process};
+    cn->turn = turn_get(&cs->turns, cs->loop, peer);
     TAILQ_INSERT_TAIL(&cs->list, cn, link);
     cs->count++;
-    cn->session = session_create(cs->rnic, &peer);
-    if (cn->session)
-        cn->turn = turn_get(&cs->turns, cs->loop, &peer);
-    err = cn->session ? event_loop_add(loop_of(cn), &cn->socket, EPOLLIN) : -ENOMEM;
+    return cn;
+}
+
+int connection_open(struct connections *cs, int fd)
+{
+    struct connection *cn = NULL;
+    struct ucred peer;
+    int err = peer_of(fd, &peer);
+
+    if (!err && !(cn = connection_create(cs, &peer, fd)))
+        err = -ENOMEM;
+    if (err) {
+        connection_refuse(cs, fd);
+        return err;
+    }
+    err = event_loop_add(loop_of(cn), &cn->socket, EPOLLIN);
     if (!err && cn->process.fd >= 0)
         err = event_loop_add(loop_of(cn), &cn->process, EPOLLIN);
-    if (!cn->session)
-        send_refusal(cn, &cn->request, err);
     if (err)
         connection_close(cn);
     return err;
@@ -402,6 +431,8 @@ bool connections_close(struct connections *cs, unsigned seconds)
     }
     while (!TAILQ_EMPTY(&cs->list) && (TAILQ_EMPTY(&cs->waiting) || monotonic_seconds() <= until))
         event_loop_step(cs->loop, 100);
+    while (cs->closing && monotonic_seconds() <= until)
+        event_loop_step(cs->loop, 100);
     rnic_on_retry(cs->rnic, NULL, NULL);
-    return TAILQ_EMPTY(&cs->list);
+    return TAILQ_EMPTY(&cs->list) && !cs->closing;
 }

@@ -21,6 +21,7 @@ struct connections {
     TAILQ_HEAD(, connection) list, waiting; /* all; those that are parked, or closing */
     struct turn_list turns;
     unsigned count;
+    unsigned closing; /* refused ones that are not yet closed */
     time_t idle_since;      /* when the last one ended */
     struct rlimit fd_limit; /* that a message's descriptors may use; see reserve_fds */
     rlim_t fd_limit_usual;
@@ -32,8 +33,11 @@ void connections_init(struct connections *cs, struct rnic *rnic, struct event_lo
 /* A connection on an accepted socket, which is closed on failure. 0 or a negative errno. */
 int connection_open(struct connections *cs, int fd);
 
+/* Tells the client on an accepted socket that it may have no connection, and closes the socket. */
+void connection_refuse(struct connections *cs, int fd);
+
 /* Closes all connections, and waits for those whose requests run on another thread, for at most
- * this time. False: some have not ended, and cs must stay. */
+ * this time. False: some have not ended, or a refused one is not closed; cs must stay. */
 bool connections_close(struct connections *cs, unsigned seconds);
 
 time_t monotonic_seconds(void);

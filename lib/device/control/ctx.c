@@ -16,34 +16,47 @@
  * program, which closes descriptors first. */
 static void run_open_space(struct session *sn)
 {
-    sn->open_err = 0;
-    sn->space = sn->rnic->config.mem->space_open(&sn->peer, &sn->copy, &sn->open_err);
+    sn->away.err = 0;
+    sn->away.space = sn->rnic->config.mem->space_open(&sn->peer, &sn->away.copy, &sn->away.err);
 }
 
+/* From the errand, which has ended, or never was. */
+static void take_space(struct session *sn)
+{
+    if (!sn->away.space)
+        return;
+    sn->space = sn->away.space;
+    sn->copy = sn->away.copy;
+    sn->away.space = NULL;
+}
+
+/* Another process may have the pid before or after. */
 static int open_space(struct session *sn)
 {
-    int err = session_errand(sn, run_open_space);
+    int err = sn->away.state == AWAY_NOT && sn->process_ended ? -ESRCH
+                                                              : session_errand(sn, run_open_space);
 
     if (err)
         return err;
-    /* Another process may have the pid by now. */
+    take_space(sn);
     if (sn->space && sn->process_ended)
         return -ESRCH;
-    return sn->space ? 0 : sn->open_err;
+    return sn->space ? 0 : sn->away.err;
 }
 
-/* The segment; the event socket, and what is in it unread; the process's memory. */
+/* The segment; the event socket, and what is in it unread; the process's memory; and the eventfds,
+ * by which the application wakes workers. */
 static struct quota_cost context_cost(const struct session *sn)
 {
     return (struct quota_cost){
         {[QUOTA_MAPPING] = 1,
-         [QUOTA_DESCRIPTOR] = 2,
+         [QUOTA_DESCRIPTOR] = 2 + sn->rnic->workers,
          [QUOTA_MEMORY] = ctx_segment_bytes(sn->rnic->workers) + SOCKET_MEMORY}};
 }
 
-/* The three descriptors of the reply: context segment, wake segment, the application's end of the
- * event socket. The daemon's end accepts nothing: what it does not read could carry descriptors,
- * which its close would close. */
+/* The first two descriptors of the reply: context segment, the application's end of the event
+ * socket. The daemon's end accepts nothing: what it does not read could carry descriptors, which
+ * its close would close. */
 static int open_shared(struct session *sn, struct ctl_call *call)
 {
     struct quota_cost cost = context_cost(sn);
@@ -59,16 +72,33 @@ static int open_shared(struct session *sn, struct ctl_call *call)
         return err;
     }
     call->out_fds = 1;
-    call->out_fd[1] = fcntl(sn->rnic->wake_fd, F_DUPFD_CLOEXEC, 0);
-    if (call->out_fd[1] < 0)
-        return -errno;
-    call->out_fds = 2;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
         return -errno;
     shutdown(pair[0], SHUT_RD);
     sn->async_fd = pair[0];
-    call->out_fd[2] = pair[1];
-    call->out_fds = 3;
+    call->out_fd[1] = pair[1];
+    call->out_fds = 2;
+    return 0;
+}
+
+_Static_assert(CTL_MAX_FDS == 2 + CTX_WORKERS_MAX && WORKERS_MAX <= CTX_WORKERS_MAX,
+               "a reply holds an eventfd for each worker");
+
+/* The others: the eventfds, in the order of the workers. */
+static int pass_wakes(struct session *sn, struct ctl_call *call)
+{
+    for (unsigned w = 0; w < sn->rnic->workers; w++) {
+        const struct worker_ctx *ctx = sn->by_worker[w];
+        int fd;
+
+        if (!ctx)
+            continue;
+        fd = fcntl(ctx->wake_fd, F_DUPFD_CLOEXEC, 0);
+        if (fd < 0)
+            return -errno;
+        call->out_fd[call->out_fds++] = fd;
+        call->reply.open.wakes |= 1u << w;
+    }
     return 0;
 }
 
@@ -78,11 +108,18 @@ static int attach_to_workers(struct session *sn)
     struct device *d = sn->device;
     int err = 0;
 
+    sn->program = program_get(d, &sn->peer);
+    if (!sn->program)
+        return -ENOMEM;
     for (unsigned i = 0; i < d->parts && !err; i++) {
         unsigned w = worker_index(d->workers[i]);
 
-        sn->ctx[i] = (struct worker_ctx){
-            .shared = shared, .doorbells = &shared->worker[w], .owner = sn, .slots = &sn->slots};
+        sn->ctx[i] = (struct worker_ctx){.shared = shared,
+                                         .doorbells = &shared->worker[w],
+                                         .share = &sn->program->share[w],
+                                         .owner = sn,
+                                         .slots = &sn->slots,
+                                         .space = sn->space};
         err = worker_ctx_attach(d->workers[i], &sn->ctx[i]);
         if (!err)
             sn->by_worker[w] = &sn->ctx[i];
@@ -101,6 +138,9 @@ static void detach_from_workers(struct session *sn)
             worker_ctx_detach(d->workers[i], &sn->ctx[i]);
         sn->by_worker[w] = NULL;
     }
+    if (sn->program)
+        program_put(sn->program);
+    sn->program = NULL;
     /* Events that the workers reported of this context must not be found later. */
     notify_async(sn->rnic);
 }
@@ -114,9 +154,6 @@ int ctx_open(struct session *sn, struct ctl_call *call)
         return -EBUSY;
     if (index >= sn->rnic->devices)
         return -ENODEV;
-    /* Another process may have the pid by now. */
-    if (sn->process_ended)
-        return -ESRCH;
     err = open_space(sn);
     if (err == -EINPROGRESS)
         return err;
@@ -126,8 +163,11 @@ int ctx_open(struct session *sn, struct ctl_call *call)
         mrs_report_heat(sn);
         sn->device = sn->rnic->device[index];
         sn->account.device = index;
+        call->reply.open.wakes = 0;
         err = attach_to_workers(sn);
     }
+    if (!err)
+        err = pass_wakes(sn, call);
     if (err) {
         ctx_close(sn);
         sn->device = NULL;
@@ -140,6 +180,7 @@ int ctx_open(struct session *sn, struct ctl_call *call)
 
 static void close_space(struct session *sn)
 {
+    take_space(sn);
     if (!sn->space)
         return;
     sn->rnic->config.mem->space_gone(sn->space);

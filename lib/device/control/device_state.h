@@ -9,8 +9,12 @@
 
 #include "control/account.h"
 #include "control/limits.h"
+#include "control/program.h"
 #include "device.h"
+#include "event_loop.h"
+#include "cm/cm_host.h"
 #include "net/device_net.h"
+#include "net/gsi.h"
 #include "objects/handle_table.h"
 #include "objects/object.h"
 #include "objects/segment.h"
@@ -30,6 +34,7 @@ struct device {
     struct entropy_policy entropy;
     unsigned repath;
     struct device_net net;
+    struct gsi gsi;
     /* gids.c */
     struct gid_table gids;
     uint8_t prefix[GID_TABLE_MAX];
@@ -46,11 +51,12 @@ struct device {
     unsigned flow_count;
     /* xrcd.c */
     LIST_HEAD(, xrc_domain) xrc_domains;
-    uint32_t next_xrc_domain;
+    uint64_t xrc_domains_made;
     /* Its parts: a queue of the port, the engine there, and the worker that drives both. */
     struct worker_port *port[WORKERS_MAX];
     struct worker *workers[WORKERS_MAX];
     unsigned parts;
+    struct program_users program_users; /* program.c */
     /* local_peer.c: by queue pair number, the one that may send to it; 0: none */
     uint32_t *local_sender;
     /* steer.c */
@@ -58,7 +64,7 @@ struct device {
     struct rss *rss[2];             /* how the port spreads IPv4 and IPv6, or NULL */
     uint64_t moved_after_misplaced; /* queue pairs that migrated to where their packets arrived */
     /* object.c */
-    struct handle_table handles[OBJ_KINDS];
+    struct handle_table handles[OBJ_DEVICE_KINDS];
     /* pd_mr.c */
     uint64_t mrs_denied;           /* registrations refused because the kernel forbids the access */
     uint64_t mrs_why[CTL_MR_WHYS]; /* how many times a region was mapped or copied for a reason */
@@ -74,23 +80,27 @@ struct rnic {
     unsigned workers, next_worker;
     struct device *device[RNIC_DEVICES_MAX];
     unsigned devices;
-    struct segment wake;
-    int wake_fd;
     TAILQ_HEAD(, session) sessions;
     unsigned session_count;
     LIST_HEAD(, freeze_user) freeze_users;
     LIST_HEAD(, walk) walks;
     LIST_HEAD(, show_job) shows;
     struct quota quota;
+    struct cm_host cm;
     cpu_set_t cpus;                /* of workers and applications: control/cpu_count.c */
     struct event_source cpu_timer; /* armed: applications have left since they were counted */
     struct errands *errands;       /* NULL: nothing runs on other threads */
     uint64_t async_dropped;
     void (*retry)(void *ctx);
     void *retry_ctx;
+    struct event_job retry_job; /* while will_retry */
+    bool will_retry;
     time_t started;
     bool ending;
 };
+
+/* Parked requests are dispatched again in a later turn of the loop. */
+void rnic_retry_later(struct rnic *r);
 
 /* Every worker of the device passes a quiet point: no worker knows what was unpublished before. */
 void device_quiesce(struct device *d);

@@ -5,189 +5,88 @@
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "common.h"
+#include "control/account.h"
+#include "control/errand_line.h"
 #include "event_loop.h"
 
 #define IDLE_THREADS 2 /* that wait for errands; others end */
 #define STACK_BYTES  (256u << 10)
 #define END_SECONDS  1
+#define TICK_NS      20000000L
+/* Interrupts a close; nothing else uses it. Several times, as a signal may come just before the
+ * call; after that the call is one that does not end by signals. */
+#define INTERRUPT       SIGURG
+#define INTERRUPT_TIMES 8
 
-STAILQ_HEAD(errand_queue, errand);
-
-struct errand_user {
-    LIST_ENTRY(errand_user) link;
-    uid_t uid;
-    unsigned pending, running, clients;
-};
-
-/* A process with errands that have not ended. */
-struct errand_client {
-    LIST_ENTRY(errand_client) link;
-    TAILQ_ENTRY(errand_client) turn; /* while is_ready */
-    pid_t pid;
-    struct errand_user *user;
-    struct errand_queue waiting;
-    unsigned pending, running;
-    bool is_ready; /* has an errand in line, and a thread for it */
+/* A thread that closes descriptors. */
+struct closer {
+    LIST_ENTRY(closer) link;
+    pthread_t thread;
+    unsigned ticks;
 };
 
 struct errands {
     pthread_mutex_t mutex; /* for all below */
     pthread_cond_t posted, ended;
-    LIST_HEAD(, errand_user) users;
-    LIST_HEAD(, errand_client) clients;
-    TAILQ_HEAD(, errand_client) ready; /* take turns */
+    struct errand_lines lines;
     struct errand_queue done;
+    LIST_HEAD(, closer) closers;
     unsigned threads, idle;
     bool stopping;
     struct event_loop *loop;
     struct event_source results; /* an eventfd */
+    struct event_source timer;   /* a timerfd; while is_armed: */
+    /* A thread closes, or an errand is ready and no thread could be started for it. */
+    bool is_armed;
 };
-
-/* ---- users and their processes; under the mutex ---- */
-
-static struct errand_user *find_user(const struct errands *es, uid_t uid)
-{
-    struct errand_user *u;
-
-    LIST_FOREACH(u, &es->users, link)
-    if (u->uid == uid)
-        return u;
-    return NULL;
-}
-
-static struct errand_user *add_user(struct errands *es, uid_t uid)
-{
-    struct errand_user *u = calloc(1, sizeof(*u));
-
-    if (!u)
-        return NULL;
-    u->uid = uid;
-    LIST_INSERT_HEAD(&es->users, u, link);
-    return u;
-}
-
-static void drop_user(struct errand_user *u)
-{
-    if (u->clients)
-        return;
-    LIST_REMOVE(u, link);
-    free(u);
-}
-
-static struct errand_client *find_client(struct errands *es, const struct ucred *peer)
-{
-    struct errand_client *c;
-    struct errand_user *u;
-
-    LIST_FOREACH(c, &es->clients, link)
-    if (c->pid == peer->pid && c->user->uid == peer->uid)
-        return c;
-    u = find_user(es, peer->uid);
-    if (!u)
-        u = add_user(es, peer->uid);
-    c = u ? calloc(1, sizeof(*c)) : NULL;
-    if (!c) {
-        if (u)
-            drop_user(u);
-        return NULL;
-    }
-    c->pid = peer->pid;
-    c->user = u;
-    u->clients++;
-    STAILQ_INIT(&c->waiting);
-    LIST_INSERT_HEAD(&es->clients, c, link);
-    return c;
-}
-
-static void update_ready(struct errands *es, struct errand_client *c)
-{
-    bool ready = !STAILQ_EMPTY(&c->waiting) && c->running < ERRAND_CLIENT_THREADS &&
-                 c->user->running < ERRAND_USER_THREADS;
-
-    if (ready == c->is_ready)
-        return;
-    c->is_ready = ready;
-    if (ready)
-        TAILQ_INSERT_TAIL(&es->ready, c, turn);
-    else
-        TAILQ_REMOVE(&es->ready, c, turn);
-}
-
-/* The user's number of threads has reached its limit, or falls below it. */
-static void update_user(struct errands *es, const struct errand_user *u)
-{
-    struct errand_client *c;
-
-    LIST_FOREACH(c, &es->clients, link)
-    if (c->user == u)
-        update_ready(es, c);
-}
-
-static struct errand *take_errand(struct errands *es)
-{
-    struct errand_client *c = TAILQ_FIRST(&es->ready);
-    struct errand *e = STAILQ_FIRST(&c->waiting);
-
-    STAILQ_REMOVE_HEAD(&c->waiting, link);
-    TAILQ_REMOVE(&es->ready, c, turn); /* to the end of the line */
-    c->is_ready = false;
-    c->running++;
-    if (++c->user->running == ERRAND_USER_THREADS)
-        update_user(es, c->user);
-    update_ready(es, c);
-    return e;
-}
-
-static void end_errand(struct errands *es, struct errand_client *c)
-{
-    struct errand_user *u = c->user;
-
-    c->running--;
-    u->pending--;
-    if (!--c->pending) {
-        LIST_REMOVE(c, link);
-        free(c);
-        u->clients--;
-    } else {
-        update_ready(es, c);
-    }
-    if (u->running-- == ERRAND_USER_THREADS)
-        update_user(es, u);
-    drop_user(u);
-}
 
 /* ---- threads ---- */
 
 static void *run_errands(void *arg);
 
-/* When no thread is idle. Without a new thread the errand waits for one that ends its own. */
-static void start_thread(struct errands *es)
+/* 0 or a negative errno. */
+static int start_thread(struct errands *es)
 {
     pthread_attr_t attr;
     pthread_t thread;
+    int err = -pthread_attr_init(&attr);
 
-    if (es->threads == ERRAND_THREADS || pthread_attr_init(&attr))
-        return;
+    if (err)
+        return err;
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attr, STACK_BYTES);
-    if (!pthread_create(&thread, &attr, run_errands, es))
+    err = -pthread_create(&thread, &attr, run_errands, es);
+    if (!err)
         es->threads++;
     pthread_attr_destroy(&attr);
+    return err;
 }
 
+static void arm_timer(struct errands *es)
+{
+    const struct itimerspec when = {.it_value.tv_nsec = TICK_NS};
+
+    if (!es->is_armed && !timerfd_settime(es->timer.fd, 0, &when, NULL))
+        es->is_armed = true;
+}
+
+/* Without a new thread the errand waits for one that ends its own, or for the next tick: all others
+ * may wait for applications. */
 static void call_thread(struct errands *es)
 {
     if (es->idle)
         pthread_cond_signal(&es->posted);
-    else
-        start_thread(es);
+    else if (es->threads < ERRAND_THREADS && start_thread(es))
+        arm_timer(es);
 }
 
 static void report_done(struct errands *es, struct errand *e)
@@ -203,31 +102,56 @@ static void report_done(struct errands *es, struct errand *e)
 /* False: the thread should end. */
 static bool wait_for_errand(struct errands *es)
 {
-    while (TAILQ_EMPTY(&es->ready) && !es->stopping && es->idle < IDLE_THREADS) {
+    while (TAILQ_EMPTY(&es->lines.ready) && !es->stopping && es->idle < IDLE_THREADS) {
         es->idle++;
         pthread_cond_wait(&es->posted, &es->mutex);
         es->idle--;
     }
-    return !TAILQ_EMPTY(&es->ready);
+    return !TAILQ_EMPTY(&es->lines.ready);
+}
+
+/* Without the mutex, but with it before and after. */
+static void run_errand(struct errands *es, struct errand *e)
+{
+    struct closer self = {.thread = pthread_self()};
+    bool is_close = e->is_close;
+
+    if (is_close) {
+        LIST_INSERT_HEAD(&es->closers, &self, link);
+        arm_timer(es);
+    }
+    pthread_mutex_unlock(&es->mutex);
+    e->run(e);
+    pthread_mutex_lock(&es->mutex);
+    if (is_close)
+        LIST_REMOVE(&self, link);
+}
+
+static void accept_interrupts(void)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, INTERRUPT);
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }
 
 static void *run_errands(void *arg)
 {
     struct errands *es = arg;
 
+    accept_interrupts();
     pthread_mutex_lock(&es->mutex);
     while (wait_for_errand(es)) {
-        struct errand *e = take_errand(es);
+        struct errand *e = errand_lines_take(&es->lines);
         struct errand_client *c = e->client;
         bool has_result = e->done;
 
         /* This one may wait; the next errand must not wait for it. */
-        if (!TAILQ_EMPTY(&es->ready))
+        if (!TAILQ_EMPTY(&es->lines.ready))
             call_thread(es);
-        pthread_mutex_unlock(&es->mutex);
-        e->run(e);
-        pthread_mutex_lock(&es->mutex);
-        end_errand(es, c);
+        run_errand(es, e);
+        errand_lines_end(&es->lines, c);
         if (has_result)
             report_done(es, e);
     }
@@ -257,6 +181,39 @@ static void on_results(struct event_source *s, uint32_t events)
     }
 }
 
+/* Those that have begun before the last tick. */
+static void interrupt_closers(struct errands *es)
+{
+    struct closer *c;
+
+    LIST_FOREACH(c, &es->closers, link)
+    {
+        if (c->ticks++ && c->ticks <= INTERRUPT_TIMES)
+            pthread_kill(c->thread, INTERRUPT);
+        if (c->ticks < INTERRUPT_TIMES)
+            arm_timer(es);
+    }
+}
+
+static void on_tick(struct event_source *s, uint32_t events)
+{
+    struct errands *es = container_of(s, struct errands, timer);
+    uint64_t count;
+
+    if (read(s->fd, &count, sizeof(count)) < 0)
+        return;
+    pthread_mutex_lock(&es->mutex);
+    es->is_armed = false;
+    if (!TAILQ_EMPTY(&es->lines.ready))
+        call_thread(es);
+    interrupt_closers(es);
+    pthread_mutex_unlock(&es->mutex);
+}
+
+static void on_interrupt(int number)
+{
+}
+
 static void init_pool(struct errands *es)
 {
     pthread_condattr_t attr;
@@ -267,21 +224,52 @@ static void init_pool(struct errands *es)
     pthread_cond_init(&es->posted, &attr);
     pthread_cond_init(&es->ended, &attr);
     pthread_condattr_destroy(&attr);
-    LIST_INIT(&es->users);
-    LIST_INIT(&es->clients);
-    TAILQ_INIT(&es->ready);
+    errand_lines_init(&es->lines);
     STAILQ_INIT(&es->done);
+    LIST_INIT(&es->closers);
+}
+
+static void close_source(struct errands *es, struct event_source *s)
+{
+    event_loop_remove(es->loop, s);
+    if (s->fd >= 0)
+        close(s->fd);
 }
 
 static void free_pool(struct errands *es)
 {
-    event_loop_remove(es->loop, &es->results);
-    if (es->results.fd >= 0)
-        close(es->results.fd);
+    close_source(es, &es->results);
+    close_source(es, &es->timer);
     pthread_mutex_destroy(&es->mutex);
     pthread_cond_destroy(&es->posted);
     pthread_cond_destroy(&es->ended);
     free(es);
+}
+
+static int open_sources(struct errands *es)
+{
+    int err;
+
+    es->results = (struct event_source){.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+                                        .ready = on_results};
+    es->timer = (struct event_source){
+        .fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK), .ready = on_tick};
+    if (es->results.fd < 0 || es->timer.fd < 0)
+        return -errno;
+    err = event_loop_add(es->loop, &es->results, EPOLLIN);
+    return err ? err : event_loop_add(es->loop, &es->timer, EPOLLIN);
+}
+
+/* Now, when there is room for them: an errand needs no new thread unless others run. */
+static int start_threads(struct errands *es)
+{
+    int err = 0;
+
+    pthread_mutex_lock(&es->mutex);
+    while (!err && es->threads < IDLE_THREADS)
+        err = start_thread(es);
+    pthread_mutex_unlock(&es->mutex);
+    return err;
 }
 
 struct errands *errands_create(struct event_loop *loop, int *err)
@@ -293,15 +281,15 @@ struct errands *errands_create(struct event_loop *loop, int *err)
         return NULL;
     }
     init_pool(es);
+    sigaction(INTERRUPT, &(struct sigaction){.sa_handler = on_interrupt}, NULL);
     es->loop = loop;
-    es->results = (struct event_source){.ready = on_results};
-    es->results.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    *err = es->results.fd < 0 ? -errno : event_loop_add(loop, &es->results, EPOLLIN);
-    if (*err) {
-        free_pool(es);
-        return NULL;
-    }
-    return es;
+    *err = open_sources(es);
+    if (!*err)
+        *err = start_threads(es);
+    if (!*err)
+        return es;
+    errands_destroy(es);
+    return NULL;
 }
 
 void errands_destroy(struct errands *es)
@@ -327,21 +315,14 @@ void errands_destroy(struct errands *es)
 /* False: out of memory. */
 static bool put_in_line(struct errands *es, const struct ucred *peer, struct errand *e)
 {
-    struct errand_client *c;
+    bool added;
 
     pthread_mutex_lock(&es->mutex);
-    c = find_client(es, peer);
-    if (c) {
-        e->client = c;
-        STAILQ_INSERT_TAIL(&c->waiting, e, link);
-        c->pending++;
-        c->user->pending++;
-        update_ready(es, c);
-        if (c->is_ready)
-            call_thread(es);
-    }
+    added = errand_lines_add(&es->lines, peer, e);
+    if (added && !TAILQ_EMPTY(&es->lines.ready))
+        call_thread(es);
     pthread_mutex_unlock(&es->mutex);
-    return c;
+    return added;
 }
 
 void errands_post(struct errands *es, const struct ucred *peer, struct errand *e)
@@ -358,14 +339,12 @@ void errands_post(struct errands *es, const struct ucred *peer, struct errand *e
 unsigned errands_pending(const struct errands *es, uid_t uid)
 {
     struct errands *locked = (struct errands *)es;
-    const struct errand_user *u;
     unsigned n;
 
     if (!es)
         return 0;
     pthread_mutex_lock(&locked->mutex);
-    u = find_user(es, uid);
-    n = u ? u->pending : 0;
+    n = errand_lines_pending(&es->lines, uid);
     pthread_mutex_unlock(&locked->mutex);
     return n;
 }
@@ -375,24 +354,48 @@ unsigned errands_pending(const struct errands *es, uid_t uid)
 struct close_errand {
     struct errand e;
     int fd;
+    struct quota_account account;
 };
 
 static void run_close(struct errand *e)
 {
+    close(container_of(e, struct close_errand, e)->fd);
+}
+
+static void close_done(struct errand *e)
+{
     struct close_errand *c = container_of(e, struct close_errand, e);
 
-    close(c->fd);
+    quota_account_close(&c->account);
     free(c);
 }
 
-void errands_close(struct errands *es, const struct ucred *peer, int fd)
+static void close_charged(struct errands *es, const struct ucred *peer, int fd,
+                          struct quota_account *account)
 {
     struct close_errand *c = es ? malloc(sizeof(*c)) : NULL;
 
     if (!c) {
         close(fd);
+        if (account)
+            quota_account_close(account);
         return;
     }
-    *c = (struct close_errand){.e.run = run_close, .fd = fd};
+    *c = (struct close_errand){.e = {.run = run_close, .done = close_done, .is_close = true},
+                               .fd = fd};
+    if (account)
+        c->account = *account;
     errands_post(es, peer, &c->e);
+}
+
+void errands_close(struct errands *es, const struct ucred *peer, int fd)
+{
+    close_charged(es, peer, fd, NULL);
+}
+
+void errands_close_own(struct errands *es, int fd, struct quota_account *account)
+{
+    static const struct ucred own = {.pid = -1, .uid = (uid_t)-1};
+
+    close_charged(es, &own, fd, account);
 }

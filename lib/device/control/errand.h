@@ -7,6 +7,9 @@
  *
  * Each process has few threads at a time, and so has each user. The errands of a process whose
  * threads all wait stay in line; those of others do not.
+ *
+ * The close of a socket with SO_LINGER may wait for hours. A signal interrupts it, so that a program
+ * without privileges cannot keep threads in this way.
  */
 #ifndef UROCE_DEVICE_ERRAND_H
 #define UROCE_DEVICE_ERRAND_H
@@ -18,6 +21,7 @@
 
 struct event_loop;
 struct errands;
+struct quota_account;
 
 #define ERRAND_CLIENT_THREADS 4   /* of a process, at a time */
 #define ERRAND_USER_THREADS   64  /* of a user */
@@ -26,6 +30,7 @@ struct errands;
 struct errand {
     STAILQ_ENTRY(errand) link;
     struct errand_client *client;
+    bool is_close;                  /* run closes descriptors, which a signal may interrupt */
     void (*run)(struct errand *e);  /* on a thread of the pool */
     void (*done)(struct errand *e); /* later, on the control thread; NULL: run has freed e */
 };
@@ -46,6 +51,10 @@ void errands_post(struct errands *es, const struct ucred *peer, struct errand *e
  * may take long too, as its pages are freed with the last descriptor. es NULL, or out of memory: in
  * place. */
 void errands_close(struct errands *es, const struct ucred *peer, int fd);
+
+/* Closes a file of the daemon's own, whose pages may be many, in a line that no application has.
+ * After that it closes the account, if there is one. es NULL, or out of memory: in place. */
+void errands_close_own(struct errands *es, int fd, struct quota_account *account);
 
 /* The errands of a user that have not ended. es NULL: 0. */
 unsigned errands_pending(const struct errands *es, uid_t uid);

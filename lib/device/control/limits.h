@@ -14,9 +14,14 @@
 #define LIMIT_MR_SIZE (UINT64_C(1) << 40)
 #define LIMIT_PD      65536u
 #define LIMIT_CQ      65536u
-#define LIMIT_MR      MR_TABLE_MAX_SLOTS
+#ifdef UROCE_FUZZ
+#define LIMIT_MR 4096u /* each input has tables of its own */
+#else
+#define LIMIT_MR MR_TABLE_MAX_SLOTS
+#endif
 #define LIMIT_AH      65536u
 #define LIMIT_CHANNEL 16384u
+#define LIMIT_CM_ID   131072u
 #define LIMIT_SRQ     (SRQ_TABLE_SLOTS - 1)
 #define LIMIT_MW      LIMIT_MR
 #define LIMIT_XRCD    65536u
@@ -36,6 +41,9 @@
 /* What the kernel holds for one of the daemon's sockets whose other end is not read: its send
  * buffer (net.core.wmem_default), rounded up. */
 #define SOCKET_MEMORY (256u << 10)
+
+/* What an id of rdma_cm takes, with the connection manager's part and its events. */
+#define CM_ID_MEMORY (8u << 10)
 
 #define FRAME_AROUND 18u /* bytes of a frame besides its MTU: Ethernet header and tag */
 #define MTU_CODE_MAX 5u  /* IBV_MTU_4096 */

@@ -12,6 +12,7 @@
 #include "control/device_state.h"
 #include "control/errand.h"
 #include "control/notify.h"
+#include "net/gids.h"
 #include "objects/freeze_credit.h"
 
 _Static_assert(QUOTA_DEVICES == RNIC_DEVICES_MAX, "each device has its counts");
@@ -24,18 +25,8 @@ static void close_fd(int fd)
 
 static int create_workers(struct rnic *r)
 {
-    struct wake_shared *wake;
-    int err = segment_create(&r->wake, "uroce-wake", round_up(r->config.workers * CACHE_LINE, 4096),
-                             &r->wake_fd);
-
-    if (err)
-        return err;
-    wake = r->wake.base;
     for (unsigned i = 0; i < r->config.workers; i++) {
-        struct worker_config wc = {
-            .index = i, .group = &r->group, .wake_word = &wake->worker[i].word};
-
-        r->worker[i] = worker_create(&wc);
+        r->worker[i] = worker_create(&(struct worker_config){.index = i, .group = &r->group});
         if (!r->worker[i])
             return -ENOMEM;
         r->workers++;
@@ -51,11 +42,11 @@ struct rnic *rnic_create(const struct rnic_config *config, int *err)
     if (!r)
         return NULL;
     TAILQ_INIT(&r->sessions);
+    r->cm.timer.fd = -1;
     r->config = *config;
     if (!r->config.clock)
         r->config.clock = worker_time;
     quota_init(&r->quota, &config->quota, geteuid());
-    r->wake_fd = -1;
     r->started = time(NULL);
     *err = notify_open(r);
     if (!*err && config->errands)
@@ -66,6 +57,8 @@ struct rnic *rnic_create(const struct rnic_config *config, int *err)
         *err = create_workers(r);
     if (!*err)
         *err = cpu_count_open(r);
+    if (!*err)
+        *err = cm_host_open(r);
     if (*err) {
         rnic_destroy(r);
         return NULL;
@@ -91,7 +84,7 @@ static void device_destroy(struct device *d)
     free(d->local_sender);
     free(d->rss[0]);
     free(d->rss[1]);
-    for (unsigned i = 0; i < OBJ_KINDS; i++)
+    for (unsigned i = 0; i < OBJ_DEVICE_KINDS; i++)
         handle_table_fini(&d->handles[i]);
     d->io->ops->close(d->io);
     free(d);
@@ -101,8 +94,11 @@ void rnic_destroy(struct rnic *r)
 {
     cpu_count_close(r);
     freeze_credit_fini(r);
+    cm_host_close(r);
     if (r->errands)
         errands_destroy(r->errands);
+    if (r->will_retry)
+        event_loop_stop(r->config.loop, &r->retry_job);
     for (unsigned i = 0; i < r->devices; i++)
         device_destroy(r->device[i]);
     worker_group_fini(&r->group);
@@ -113,8 +109,6 @@ void rnic_destroy(struct rnic *r)
     if (r->config.loop)
         event_loop_remove(r->config.loop, &r->notify);
     close_fd(r->notify.fd);
-    segment_destroy(&r->wake, true);
-    close_fd(r->wake_fd);
     free(r);
 }
 
@@ -143,7 +137,7 @@ struct waker *rnic_waker(struct rnic *r)
 }
 
 /* One for each kind's numbers or handles; and of address handles, which have both, and keys. */
-enum { SECRET_AH = OBJ_KINDS, SECRET_KEYS, SECRETS };
+enum { SECRET_AH = OBJ_DEVICE_KINDS, SECRET_KEYS, SECRETS };
 
 static int make_secrets(const struct rnic *r, uint64_t secret[SECRETS][2])
 {
@@ -156,7 +150,7 @@ static int make_secrets(const struct rnic *r, uint64_t secret[SECRETS][2])
 
 static int create_tables(struct device *d)
 {
-    static const uint32_t limit[OBJ_KINDS] = {
+    static const uint32_t limit[OBJ_DEVICE_KINDS] = {
         [OBJ_PD] = LIMIT_PD, [OBJ_MR] = LIMIT_MR,           [OBJ_CHANNEL] = LIMIT_CHANNEL,
         [OBJ_CQ] = LIMIT_CQ, [OBJ_MW] = LIMIT_MW,           [OBJ_XRCD] = LIMIT_XRCD,
         [OBJ_AH] = LIMIT_AH, [OBJ_RWQ_IND] = LIMIT_RWQ_IND, [OBJ_FLOW] = LIMIT_FLOW};
@@ -165,7 +159,7 @@ static int create_tables(struct device *d)
 
     if (err)
         return err;
-    for (unsigned i = 0; i < OBJ_KINDS; i++)
+    for (unsigned i = 0; i < OBJ_DEVICE_KINDS; i++)
         handle_table_init(&d->handles[i], limit[i], secret[i]);
     LIST_INIT(&d->xrc_domains);
     d->qps = qp_table_create(secret[OBJ_QP]);
@@ -201,6 +195,7 @@ static int create_part(struct device *d, struct worker *w)
 #ifdef UROCE_FUZZ
     ec.any_icrc = true;
 #endif
+    p->mrs = &d->mrs;
     p->engine = engine_create(&ec);
     return p->engine ? 0 : -ENOMEM;
 }
@@ -297,6 +292,11 @@ int rnic_answered(struct rnic *r, unsigned device, const union gid *gid, bool an
     return net_address_answered(r->device[device], gid, answered);
 }
 
+int rnic_address_interface(struct rnic *r, unsigned device, const union gid *gid, uint32_t ifindex)
+{
+    return device_gids_interface(r->device[device], gid, ifindex);
+}
+
 int rnic_add_route(struct rnic *r, unsigned device, const struct net_route *route)
 {
     return net_host_add_route(r->device[device]->net.host, route);
@@ -316,4 +316,23 @@ void rnic_on_retry(struct rnic *r, void (*retry)(void *ctx), void *ctx)
 {
     r->retry = retry;
     r->retry_ctx = ctx;
+}
+
+static bool run_retry(struct event_job *j)
+{
+    struct rnic *r = container_of(j, struct rnic, retry_job);
+
+    r->will_retry = false;
+    if (r->retry)
+        r->retry(r->retry_ctx);
+    return false;
+}
+
+void rnic_retry_later(struct rnic *r)
+{
+    if (r->will_retry || !r->config.loop)
+        return;
+    r->will_retry = true;
+    r->retry_job.run = run_retry;
+    event_loop_start(r->config.loop, &r->retry_job);
 }

@@ -9,59 +9,63 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/timerfd.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "control/connection.h"
 #include "control/device_state.h"
-#include "control/errand.h"
 
 /* For requests that run on other threads; those that do not end keep their memory. */
 #define END_SECONDS 1
 
+/* Refused connections that are not yet closed; no quota is charged for them. */
+#define CLOSING_MAX 32
+/* For which no connection is accepted when there are as many, or no descriptor is left. */
+#define PAUSE_NS 1000000L
+
 struct server {
     struct server_config config;
-    struct event_source listener, stop;
+    struct event_source listener, stop, pause;
     struct sockaddr_un addr;
     struct connections connections;
     int spare_fd; /* closed to refuse a connection when descriptors run out */
-    struct errand refusal;
-    int refused_fd; /* of the refusal */
-    bool is_refusing;
     bool stopping;
 };
 
-static void run_refusal(struct errand *e)
+static void listen_later(struct server *s)
 {
-    close(container_of(e, struct server, refusal)->refused_fd);
+    const struct itimerspec when = {.it_value.tv_nsec = PAUSE_NS};
+
+    event_loop_remove(s->config.loop, &s->listener);
+    timerfd_settime(s->pause.fd, 0, &when, NULL);
 }
 
-static void refusal_done(struct errand *e)
+static void on_pause(struct event_source *source, uint32_t events)
 {
-    struct server *s = container_of(e, struct server, refusal);
+    struct server *s = container_of(source, struct server, pause);
+    uint64_t count;
 
-    s->is_refusing = false;
-    s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (!s->stopping)
-        event_loop_add(s->config.loop, &s->listener, EPOLLIN);
+    if (read(source->fd, &count, sizeof(count)) < 0)
+        return;
+    if (s->connections.closing >= CLOSING_MAX ||
+        event_loop_add(s->config.loop, &s->listener, EPOLLIN))
+        listen_later(s);
 }
 
 /* When descriptors run out, the connection would wait, and the listener stay readable, forever. */
 static void refuse_connection(struct server *s)
 {
-    struct ucred peer = {0};
-    socklen_t len = sizeof(peer);
+    int fd;
 
     if (s->spare_fd >= 0)
         close(s->spare_fd);
-    s->spare_fd = -1;
-    s->refused_fd = accept4(s->listener.fd, NULL, NULL, SOCK_CLOEXEC);
-    if (s->refused_fd >= 0)
-        getsockopt(s->refused_fd, SOL_SOCKET, SO_PEERCRED, &peer, &len);
-    event_loop_remove(s->config.loop, &s->listener);
-    s->is_refusing = true;
-    s->refusal = (struct errand){.run = run_refusal, .done = refusal_done};
-    errands_post(s->config.rnic->errands, &peer, &s->refusal);
+    fd = accept4(s->listener.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd >= 0)
+        connection_refuse(&s->connections, fd);
+    s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || s->spare_fd < 0)
+        listen_later(s);
 }
 
 static void on_listener(struct event_source *source, uint32_t events)
@@ -73,6 +77,8 @@ static void on_listener(struct event_source *source, uint32_t events)
         connection_open(&s->connections, fd);
     else if (errno == EMFILE || errno == ENFILE)
         refuse_connection(s);
+    if (s->connections.closing >= CLOSING_MAX)
+        listen_later(s);
 }
 
 static void on_stop(struct event_source *source, uint32_t events)
@@ -143,7 +149,9 @@ static int open_listener(struct server *s)
     err = bind_socket(s);
     if (err)
         return err;
-    err = event_loop_add(config->loop, &s->listener, EPOLLIN);
+    err = s->pause.fd < 0 ? -EMFILE : event_loop_add(config->loop, &s->pause, EPOLLIN);
+    if (!err)
+        err = event_loop_add(config->loop, &s->listener, EPOLLIN);
     if (!err && config->stop_fd >= 0)
         err = event_loop_add(config->loop, &s->stop, EPOLLIN);
     return err;
@@ -161,6 +169,8 @@ struct server *server_open(const struct server_config *config, int *err)
     s->addr.sun_family = AF_UNIX;
     s->listener = (struct event_source){.fd = -1, .ready = on_listener};
     s->stop = (struct event_source){.fd = config->stop_fd, .ready = on_stop};
+    s->pause = (struct event_source){
+        .fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK), .ready = on_pause};
     s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     connections_init(&s->connections, config->rnic, config->loop);
     *err = open_listener(s);
@@ -202,11 +212,14 @@ void server_close(struct server *s)
     rnic_end(s->config.rnic);
     event_loop_remove(s->config.loop, &s->listener);
     event_loop_remove(s->config.loop, &s->stop);
-    ended = connections_close(&s->connections, END_SECONDS) && !s->is_refusing;
+    event_loop_remove(s->config.loop, &s->pause);
+    ended = connections_close(&s->connections, END_SECONDS);
     if (s->addr.sun_path[0])
         unlink(s->addr.sun_path);
     if (s->listener.fd >= 0)
         close(s->listener.fd);
+    if (s->pause.fd >= 0)
+        close(s->pause.fd);
     if (s->spare_fd >= 0)
         close(s->spare_fd);
     if (ended)

@@ -8,8 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cm/cm_object.h"
 #include "control/query.h"
 #include "control/session_state.h"
+#include "control/socket_end.h"
 #include "objects/ah.h"
 #include "objects/cq_channel.h"
 #include "objects/flow.h"
@@ -40,21 +42,30 @@ static void read_comm(struct session *sn)
 }
 
 /*
- * A connection costs the daemon two descriptors (its socket, its process) and one while a request
- * waits; and the messages in a socket that the application does not read. Owners that have taken
- * everything can still look at it, with a connection that opens no device.
+ * A connection costs the daemon two descriptors (its socket, its process), one for the turns of its
+ * process if it is the first, and one while a request waits; and the messages in a socket that the
+ * application does not read. Owners that have taken everything can still look at it, with a
+ * connection that opens no device.
  */
+static struct quota_cost connection_cost(const struct session *sn)
+{
+    struct quota_cost cost = {{[QUOTA_CONNECTION] = 1, [QUOTA_DESCRIPTOR] = 4}};
+
+    if (!sn->account.user->owner)
+        cost.n[QUOTA_MEMORY] = sizeof(struct session) + SOCKET_MEMORY;
+    return cost;
+}
+
 static int open_account(struct session *sn, uid_t uid)
 {
-    struct quota_cost cost = {{[QUOTA_CONNECTION] = 1, [QUOTA_DESCRIPTOR] = 3}};
+    struct quota_cost cost;
     int err;
 
     sn->rnic->quota.owner = geteuid(); /* the daemon may have changed its user */
     err = quota_account_open(&sn->rnic->quota, uid, &sn->account);
     if (err)
         return err;
-    if (!sn->account.user->owner)
-        cost.n[QUOTA_MEMORY] = sizeof(struct session) + SOCKET_MEMORY;
+    cost = connection_cost(sn);
     return quota_charge(&sn->account, &cost);
 }
 
@@ -73,6 +84,7 @@ struct session *session_create(struct rnic *r, const struct ucred *peer)
     sn->slabs.account = &sn->account;
     sn->slabs.owner = sn;
     sn->peer = *peer;
+    sn->socket = -1;
     sn->async_fd = -1;
     sn->shown.fd = -1;
     for (unsigned i = 0; i < OBJ_KINDS; i++)
@@ -100,6 +112,8 @@ static bool free_some_objects(struct session *sn, const struct slice *s)
         xrcd_free_some, cq_free_some,      channel_free_some, ah_free_some,
         mw_free_some,   mr_free_some,      pd_free_some};
 
+    if (cm_ids_free_some(sn, s) || cm_channels_free_some(sn, s))
+        return true;
     if (!sn->device)
         return false;
     flow_free_all(sn); /* few */
@@ -107,6 +121,14 @@ static bool free_some_objects(struct session *sn, const struct slice *s)
         if (free_some[i](sn, s))
             return true;
     return false;
+}
+
+static void close_socket(struct session *sn)
+{
+    struct quota_cost cost = connection_cost(sn);
+
+    if (sn->socket >= 0)
+        socket_end(sn->rnic->errands, &sn->peer, sn->socket, &sn->account, &cost, NULL);
 }
 
 bool session_close_some(struct session *sn)
@@ -124,6 +146,7 @@ bool session_close_some(struct session *sn)
     TAILQ_REMOVE(&sn->rnic->sessions, sn, link);
     sn->rnic->session_count--;
     cpu_count_leave(sn->rnic);
+    close_socket(sn);
     quota_account_close(&sn->account);
     free(sn);
     return false;
@@ -183,6 +206,27 @@ static const struct {
     [CTL_REMAP_MR] = {mr_remap, false, 1},
     [CTL_GET_UFFD] = {uffd_get, true, 0},
     [CTL_HOT_MRS] = {mrs_hot, false, 0},
+    [CTL_CM_CREATE_CHANNEL] = {cm_create_channel, true, 0},
+    [CTL_CM_DESTROY_CHANNEL] = {cm_destroy_channel, true, 0},
+    [CTL_CM_CREATE_ID] = {cm_create_id, true, 0},
+    [CTL_CM_DESTROY_ID] = {cm_destroy_id, true, 0},
+    [CTL_CM_BIND] = {cm_bind_id, true, 0},
+    [CTL_CM_RESOLVE_ADDR] = {cm_resolve_addr, true, 0},
+    [CTL_CM_RESOLVE_ROUTE] = {cm_resolve_route, true, 0},
+    [CTL_CM_QUERY] = {cm_query_id, true, 0},
+    [CTL_CM_LISTEN] = {cm_listen_id, true, 0},
+    [CTL_CM_CONNECT] = {cm_connect_id, true, 0},
+    [CTL_CM_ACCEPT] = {cm_accept_id, true, 0},
+    [CTL_CM_REJECT] = {cm_reject_id, true, 0},
+    [CTL_CM_ESTABLISH] = {cm_establish_id, true, 0},
+    [CTL_CM_DISCONNECT] = {cm_disconnect_id, true, 0},
+    [CTL_CM_NOTIFY] = {cm_notify_id, true, 0},
+    [CTL_CM_QP_ATTR] = {cm_get_qp_attr, true, 0},
+    [CTL_CM_SET_OPTION] = {cm_set_option, true, 0},
+    [CTL_CM_MIGRATE] = {cm_migrate_id, true, 0},
+    [CTL_CM_JOIN] = {cm_join_group, true, 0},
+    [CTL_CM_LEAVE] = {cm_leave_group, true, 0},
+    [CTL_CM_GET_EVENT] = {cm_get_event, true, 0},
 };
 
 unsigned session_takes_fds(unsigned type)

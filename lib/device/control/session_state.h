@@ -30,11 +30,13 @@ struct session {
     struct device *device; /* NULL until CTL_OPEN */
     struct ucred peer;
     bool process_ended;
+    int socket; /* of the connection, which the session closes at its end; or -1 */
     char comm[16];
     void *space; /* the application's memory, from CTL_OPEN on; and how to copy it: */
     const struct mem_backend *copy;
     int async_fd;
-    struct quota_account account; /* of what the connection takes */
+    struct quota_account account;   /* of what the connection takes */
+    struct device_program *program; /* of its process, from CTL_OPEN on */
     struct segment segment;
     struct slab_pool slabs;             /* the segments of its queues */
     struct worker_ctx ctx[WORKERS_MAX]; /* by part of the device */
@@ -48,7 +50,7 @@ struct session {
     unsigned count[OBJ_KINDS];
     LIST_HEAD(, session_group) groups; /* multicast: mcast.c */
     unsigned mrs_mapped;
-    LIST_HEAD(, mr) mapped_mrs;
+    LIST_HEAD(, mr) movable_mrs; /* those of them that a freeze may unmap */
     uint32_t mrs_why[CTL_MR_WHYS]; /* how many are mapped or copied for a reason */
     struct show_job *show;         /* of the present request */
     /* session_errand.c: what the present request waits for. */
@@ -57,8 +59,11 @@ struct session {
         enum { AWAY_NOT, AWAY_RUNS, AWAY_DONE } state;
         bool posting;
         void (*run)(struct session *sn);
+        /* What the errand that opens the space has found. */
+        void *space;
+        const struct mem_backend *copy;
+        int err;
     } away;
-    int open_err; /* of the errand that opens the space */
     struct {
         int fd; /* of the last answer to CTL_SHOW, or -1 */
         uint64_t bytes;

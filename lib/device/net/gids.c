@@ -9,8 +9,10 @@
 
 static int add_gid(struct device *d, const struct port_address *a, enum gid_type type)
 {
-    struct gid_entry e = {
-        .gid = a->gid, .type = (uint8_t)type, .vlan = a->vlan, .ifindex = d->info.ifindex};
+    struct gid_entry e = {.gid = a->gid,
+                          .type = (uint8_t)type,
+                          .vlan = a->vlan,
+                          .ifindex = a->ifindex ? a->ifindex : d->info.ifindex};
     int index;
 
     if (a->vlan != VLAN_NONE && (!a->vlan || a->vlan > VLAN_ID_MAX))
@@ -99,4 +101,19 @@ int device_gids_remove(struct device *d, const union gid *gid, uint16_t vlan)
 
     device_call_all(d, remove_all, &c);
     return c.err;
+}
+
+int device_gids_interface(struct device *d, const union gid *gid, uint32_t ifindex)
+{
+    int err = -ENOENT;
+
+    for (unsigned i = 0; i < d->gids.len; i++) {
+        struct gid_entry *e = &d->gids.entry[i];
+
+        if (!e->valid || e->vlan != VLAN_NONE || !gid_eq(&e->gid, gid))
+            continue;
+        e->ifindex = ifindex ? ifindex : d->info.ifindex;
+        err = 0;
+    }
+    return err;
 }

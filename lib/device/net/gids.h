@@ -14,5 +14,7 @@ int device_add_gids(struct device *d, const struct port_config *config);
  * workers run. As above; -ENOENT. */
 int device_gids_add(struct device *d, const struct port_address *a);
 int device_gids_remove(struct device *d, const union gid *gid, uint16_t vlan);
+/* Sets the kernel interface of an untagged address, which no worker reads. 0: the port's. */
+int device_gids_interface(struct device *d, const union gid *gid, uint32_t ifindex);
 
 #endif

@@ -27,7 +27,8 @@ void net_arm_timer(struct device *d)
     timerfd_settime(d->net.timer.fd, TFD_TIMER_ABSTIME, &when, NULL);
 }
 
-/* The only resolution of link-local GIDs that RoCEv1 defines (A16.5.1): they contain the MAC. */
+/* The only resolution of link-local GIDs that RoCEv1 defines (A16.5.1): they contain the MAC. Not
+ * those of an isolated device, which are of other interfaces of its host. */
 static bool mac_in_gid(const struct gid_entry *source, const union gid *dgid, uint8_t mac[6])
 {
     const uint8_t *id = dgid->raw + 8;
@@ -50,7 +51,7 @@ int net_resolve(struct device *d, const struct gid_entry *source, const union gi
         gid_multicast_mac(dgid, path->mac);
         return 0;
     }
-    if (mac_in_gid(source, dgid, path->mac))
+    if (!d->net.isolated && mac_in_gid(source, dgid, path->mac))
         return 0;
     err = net_host_resolve(d->net.host, &source->gid, source->vlan, dgid, net_time(d), path);
     net_arm_timer(d);

@@ -3,6 +3,7 @@
  * applications. */
 #include <string.h>
 
+#include "cm/cm_host.h"
 #include "control/async.h"
 #include "control/session_state.h"
 #include "net/gids.h"
@@ -192,6 +193,8 @@ void net_apply_changes(struct device *d)
     net_arm_timer(d);
     if (n->resolved) {
         n->resolved = false;
+        gsi_send_waiting(d);
+        cm_host_resolved(r);
         if (r->retry)
             r->retry(r->retry_ctx);
     }

@@ -10,6 +10,7 @@
 #include "control/device_state.h"
 
 #define EXCEPTION_BURST 64
+#define FRAMES_BURST    256
 #define LINK_INTERVAL   NS_PER_SEC /* between polls of a link that reports no changes */
 
 static void drain_counter(int fd)
@@ -20,7 +21,18 @@ static void drain_counter(int fd)
         ;
 }
 
-/* One ring's worth at most, so that a flood of frames does not delay the requests of applications.
+/* A frame that is not RoCE: for the port's host and for a kernel behind the port. */
+static void give_ip_hosts(struct device *d, const uint8_t *frame, uint32_t len)
+{
+    struct device_net *n = &d->net;
+
+    net_host_rx(n->host, frame, len, net_time(d));
+    if (n->slow.frames == SLOW_PATH_ALL &&
+        (n->exception.fd < 0 || write(n->exception.fd, frame, len) < 0))
+        n->exception_lost++;
+}
+
+/* A burst at most, so that a flood of frames does not delay the requests of applications.
  */
 static void on_frames(struct event_source *s, uint32_t events)
 {
@@ -31,10 +43,9 @@ static void on_frames(struct event_source *s, uint32_t events)
     uint32_t len;
 
     drain_counter(s->fd);
-    for (unsigned i = 0; i < FRAME_RING_SLOTS && (frame = frame_ring_peek(n->slow.up, &len)); i++) {
-        net_host_rx(n->host, frame, len, net_time(d));
-        if (n->slow.everything && (n->exception.fd < 0 || write(n->exception.fd, frame, len) < 0))
-            n->exception_lost++;
+    for (unsigned i = 0; i < FRAMES_BURST && (frame = frame_ring_peek(n->slow.up, &len)); i++) {
+        if (!gsi_rx(d, frame, len))
+            give_ip_hosts(d, frame, len);
         frame_ring_pop(n->slow.up);
     }
     if (!frame_ring_empty(n->slow.up) && write(s->fd, &one, sizeof(one)) < 0)
@@ -131,8 +142,10 @@ int net_events_open(struct device *d, const struct port_config *config)
     struct device_net *n = &d->net;
     int err;
 
-    n->exception.ready = on_exception;
     n->frames = (struct event_source){.fd = n->slow.event_fd, .ready = on_frames};
+    if (n->isolated)
+        return watch_source(d, &n->frames);
+    n->exception.ready = on_exception;
     n->link = (struct event_source){.fd = -1, .ready = on_link};
     if (d->io->ops->link_fd) {
         n->link.fd = d->io->ops->link_fd(d->io);

@@ -124,11 +124,19 @@ static int add_configured(struct device *d, const struct port_config *config)
     return err == -EEXIST ? -EINVAL : err;
 }
 
+static enum slow_path_frames slow_frames(const struct device *d, const struct port_config *config)
+{
+    if (d->net.isolated)
+        return SLOW_PATH_NONE;
+    return config->exception_fd ? SLOW_PATH_ALL : SLOW_PATH_IP_HOST;
+}
+
 int net_open(struct device *d, const struct port_config *config)
 {
     struct device_net *n = &d->net;
     int err;
 
+    gsi_init(d);
     n->frames.fd = n->timer.fd = n->link.fd = n->slow.event_fd = -1;
     n->isolated = d->io->ops->wake_fd(d->io, 0) == PKTIO_WAKE_NEVER;
     n->detect = config->detect_duplicates && !n->isolated;
@@ -136,11 +144,11 @@ int net_open(struct device *d, const struct port_config *config)
     err = create_host(d);
     if (!err && !n->link_up) /* what it sends now would be lost; it starts when the link comes up */
         net_host_link(n->host, false, net_time(d));
-    if (!err && !n->isolated)
-        err = slow_path_init(&n->slow, d->info.mac, config->exception_fd != NULL);
+    if (!err)
+        err = slow_path_init(&n->slow, d->info.mac, slow_frames(d, config));
     if (!err)
         err = add_configured(d, config);
-    if (err || n->isolated)
+    if (err)
         return err;
     d->port[0]->slow = &n->slow;
     err = net_events_open(d, config);
@@ -156,6 +164,7 @@ void net_close(struct device *d)
     net_too_big_cancel(d);
     net_follow_cancel(d);
     net_events_close(d);
+    gsi_fini(d);
     if (!n->host)
         return;
     slow_path_fini(&n->slow);

@@ -34,7 +34,7 @@ static void channel_deliver(struct channel *ch)
         event_loop_remove(loop, &ch->writable);
     else if (event_loop_add(loop, &ch->writable, EPOLLOUT))
         /* No memory to watch the socket: the worker's next event tries again. */
-        atomic_store(&TAILQ_FIRST(&ch->unsent)->dp.is_late, false);
+        dp_cq_allow_listing(&TAILQ_FIRST(&ch->unsent)->dp);
 }
 
 static void on_writable(struct event_source *s, uint32_t events)
@@ -171,7 +171,7 @@ int cq_create(struct session *sn, struct ctl_call *call)
 
 static void forget_events(struct cq *cq)
 {
-    if (atomic_load(&cq->dp.is_late)) /* it may be on the workers' list */
+    if (atomic_load(&cq->dp.late) == CQ_LISTED)
         channels_deliver(cq->o.session->rnic);
     if (cq->is_unsent)
         TAILQ_REMOVE(&cq->channel->unsent, cq, unsent);

@@ -73,6 +73,14 @@ bool freeze_credit_stop(struct rnic *r, uid_t uid)
     return true;
 }
 
+void freeze_credit_pay(struct rnic *r, uid_t uid, ns_t time)
+{
+    struct freeze_user *u = time > STOP_COST ? user_of(r, uid) : NULL;
+
+    if (u)
+        u->credit -= min_of(u->credit, time - STOP_COST);
+}
+
 void freeze_credit_fini(struct rnic *r)
 {
     struct freeze_user *u;

@@ -22,8 +22,11 @@ struct rnic;
 ns_t freeze_credit_take(struct rnic *r, uid_t uid);
 /* Gives back what a freeze did not use. */
 void freeze_credit_return(struct rnic *r, uid_t uid, ns_t unused);
-/* Takes the cost of a call that stops all workers. False: there is no credit for it. */
+/* Takes the usual cost of a call that stops all workers. False: there is no credit for it. */
 bool freeze_credit_stop(struct rnic *r, uid_t uid);
+/* The call has worked for this time while they stood still: takes what is above the usual cost, or
+ * the rest of the credit. */
+void freeze_credit_pay(struct rnic *r, uid_t uid, ns_t time);
 /* Frees all records. */
 void freeze_credit_fini(struct rnic *r);
 

@@ -5,7 +5,7 @@
  *
  * Workers serve other applications too, so a freeze is short, and each user has a credit of time
  * for which that user's applications may stop workers. Without credit freezes last no time, at the
- * application's own risk.
+ * application's own risk; and the application asks again later for what has to stop the workers.
  */
 #include "objects/pd_mr.h"
 
@@ -30,43 +30,35 @@ void mrs_end_freeze(struct session *sn)
                          sn->freeze.granted - min_of(waited, sn->freeze.granted));
 }
 
-/* The application cannot rearrange memory that other processes share, or whose backing is unknown.
- */
-static bool may_be_unmapped(const struct mr *mr)
-{
-    return mr->mapping && mr->why != CTL_MR_SHARED && mr->why != CTL_MR_UNKNOWN;
-}
-
 struct freeze_call {
     struct session *sn;
     ns_t time;
     bool unmap;
+    ns_t took; /* out */
 };
 
 /* Runs while no worker does. */
 static void freeze_now(struct worker *w, void *arg)
 {
-    const struct freeze_call *call = arg;
+    struct freeze_call *call = arg;
     struct session *sn = call->sn;
+    ns_t start = sn->rnic->config.clock();
     struct mr *mr;
 
     if (call->time)
         sn->rnic->config.mem->freeze(sn->space, call->time);
     if (!call->unmap)
         return;
-    LIST_FOREACH(mr, &sn->mapped_mrs, mapped)
-    if (may_be_unmapped(mr))
-        mr->region.direct = NULL;
+    LIST_FOREACH(mr, &sn->movable_mrs, movable)
+    mr->region.direct = NULL;
+    call->took = sn->rnic->config.clock() - start;
 }
 
 static void unmap_all(struct session *sn)
 {
-    struct mr *mr, *next;
+    struct mr *mr;
 
-    for (mr = LIST_FIRST(&sn->mapped_mrs); mr; mr = next) {
-        next = LIST_NEXT(mr, mapped);
-        if (!may_be_unmapped(mr))
-            continue;
+    while ((mr = LIST_FIRST(&sn->movable_mrs))) {
         mr_unmap(sn, mr->mapping, &mr->region, mr->pieces);
         mr_set_mapping(mr, NULL);
         mr_set_why(mr, CTL_MR_FORKED);
@@ -76,7 +68,7 @@ static void unmap_all(struct session *sn)
 
 static bool copies_are_late(const struct session *sn)
 {
-    return sn->copy->waits && sn->copy->waits(sn->space);
+    return sn->copy->late && atomic_load(sn->copy->late(sn->space));
 }
 
 /* A copy that another thread has been left with is not suspended. Mostly it ends soon: the
@@ -106,14 +98,17 @@ int mrs_freeze(struct session *sn, struct ctl_call *call)
     mrs_end_freeze(sn);
     if (wait_for_late_copies(sn))
         return -EAGAIN;
-    f.unmap = f.unmap && !LIST_EMPTY(&sn->mapped_mrs);
+    f.unmap = f.unmap && !LIST_EMPTY(&sn->movable_mrs);
     may_stop = freeze_credit_stop(r, sn->peer.uid);
+    if (f.unmap && !may_stop)
+        return -EAGAIN;
     if (may_stop && r->config.mem->freeze)
         f.time = freeze_credit_take(r, sn->peer.uid);
     sn->freeze.on = f.time;
     sn->freeze.granted = f.time;
-    if (may_stop || f.unmap)
+    if (may_stop)
         device_call_all(sn->device, freeze_now, &f);
+    freeze_credit_pay(r, sn->peer.uid, f.took);
     if (f.unmap)
         unmap_all(sn);
     if (f.time && wait_for_late_copies(sn)) { /* it became late while the workers were called */
@@ -167,6 +162,9 @@ int mr_remap(struct session *sn, struct ctl_call *call)
         mr_heat_start(r.mr);
         return 0;
     }
+    /* At first, not when the region has been mapped for nothing. */
+    if (sn->away.state == AWAY_NOT && !freeze_credit_stop(sn->rnic, sn->peer.uid))
+        return -EAGAIN;
     /* Workers must not see a partial change. */
     region = r.mr->region;
     err = mr_reach(sn, &region, call, rq->piece, rq->pieces, &mapping);
@@ -174,12 +172,12 @@ int mr_remap(struct session *sn, struct ctl_call *call)
         return err;
     mr_set_why(r.mr, mapping ? rq->why : CTL_MR_REFUSED);
     if (!mapping) {
+        freeze_credit_return(sn->rnic, sn->peer.uid, STOP_COST);
         mr_heat_start(r.mr);
         return 0;
     }
     r.direct = region.direct;
     device_call_all(sn->device, remap_now, &r);
-    freeze_credit_stop(sn->rnic, sn->peer.uid);
     r.mr->pieces = rq->pieces;
     mr_set_mapping(r.mr, mapping);
     call->reply.remap.mapped = 1;

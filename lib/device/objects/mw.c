@@ -38,7 +38,11 @@ int mw_alloc(struct session *sn, struct ctl_call *call)
 
 static void mw_unpublish(struct object *o)
 {
-    mr_remove(&o->session->device->mrs, &container_of(o, struct mw, o)->window);
+    struct mw *mw = container_of(o, struct mw, o);
+
+    if (!mw->closed)
+        mr_remove(&o->session->device->mrs, &mw->window);
+    mw->closed = true;
 }
 
 /* After the quiet point: a worker may have been binding it. */
@@ -57,10 +61,10 @@ int mw_dealloc(struct session *sn, struct ctl_call *call)
 
     if (!o)
         return -EINVAL;
-    if (window_waits(&container_of(o, struct mw, o)->window))
-        return -EAGAIN;
     mw_unpublish(o);
     device_quiesce(sn->device);
+    if (window_waits(&container_of(o, struct mw, o)->window)) /* as of mr_deregister */
+        return -EAGAIN;
     mw_free(o);
     return 0;
 }

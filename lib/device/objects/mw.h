@@ -11,6 +11,7 @@ struct mw {
     struct object o;
     struct pd *pd;
     struct mem_region window;
+    bool closed; /* its key is invalid */
 };
 
 int mw_alloc(struct session *sn, struct ctl_call *call);

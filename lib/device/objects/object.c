@@ -34,7 +34,16 @@ static const struct {
     [OBJ_WQ] = {QUOTA_WQ, 0, 1536},
     [OBJ_RWQ_IND] = {QUOTA_RWQ_IND, 0, 3072},
     [OBJ_FLOW] = {QUOTA_FLOW, 0, 3072},
+    [OBJ_CM_CHANNEL] = {QUOTA_DESCRIPTOR, 0, SOCKET_MEMORY},
+    [OBJ_CM_ID] = {QUOTA_CM_ID, 0, CM_ID_MEMORY},
 };
+
+static struct handle_table *table_of(struct session *sn, enum object_kind kind)
+{
+    if (kind == OBJ_CM_CHANNEL)
+        return &sn->rnic->cm.channels;
+    return kind == OBJ_CM_ID ? &sn->rnic->cm.ids : &sn->device->handles[kind];
+}
 
 static struct quota_cost cost_of(enum object_kind kind)
 {
@@ -53,7 +62,7 @@ int object_add(struct session *sn, struct object *o, enum object_kind kind)
     if (err)
         return err;
     if (!has_own_number(kind)) {
-        o->handle = handle_add(&sn->device->handles[kind], o);
+        o->handle = handle_add(table_of(sn, kind), o);
         if (!o->handle) {
             quota_uncharge(&sn->account, &cost);
             return -ENOMEM;
@@ -73,7 +82,7 @@ void object_remove(struct object *o)
 
     quota_uncharge(&sn->account, &cost);
     if (!has_own_number(o->kind))
-        handle_remove(&sn->device->handles[o->kind], o->handle);
+        handle_remove(table_of(sn, o->kind), o->handle);
     walks_pass_object(sn->rnic, o);
     TAILQ_REMOVE(&sn->objects[o->kind], o, link);
     sn->count[o->kind]--;
@@ -98,7 +107,7 @@ void object_destroy(struct object *o)
 
 struct object *object_get(struct session *sn, enum object_kind kind, uint32_t handle)
 {
-    struct object *o = handle_get(&sn->device->handles[kind], handle);
+    struct object *o = handle_get(table_of(sn, kind), handle);
 
     return o && o->session == sn ? o : NULL;
 }

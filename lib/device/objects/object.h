@@ -29,6 +29,10 @@ enum object_kind {
     OBJ_WQ,
     OBJ_RWQ_IND,
     OBJ_FLOW,
+    OBJ_DEVICE_KINDS,
+    /* Of the connection manager, whether or not the session has a device. */
+    OBJ_CM_CHANNEL = OBJ_DEVICE_KINDS,
+    OBJ_CM_ID,
     OBJ_KINDS
 };
 

@@ -177,18 +177,29 @@ void mr_unmap(struct session *sn, void *mapping, struct mem_region *region, uint
     errands_post(sn->rnic->errands, &sn->peer, &d->e);
 }
 
+/* The application cannot rearrange memory that other processes share, or whose backing is unknown.
+ */
+static void update_movable(struct mr *mr)
+{
+    bool movable = mr->mapping && mr->why != CTL_MR_SHARED && mr->why != CTL_MR_UNKNOWN;
+
+    if (movable && !mr->is_movable)
+        LIST_INSERT_HEAD(&mr->o.session->movable_mrs, mr, movable);
+    else if (!movable && mr->is_movable)
+        LIST_REMOVE(mr, movable);
+    mr->is_movable = movable;
+}
+
 void mr_set_mapping(struct mr *mr, void *mapping)
 {
     struct session *sn = mr->o.session;
 
-    if (mapping && !mr->mapping) {
-        LIST_INSERT_HEAD(&sn->mapped_mrs, mr, mapped);
+    if (mapping && !mr->mapping)
         sn->mrs_mapped++;
-    } else if (!mapping && mr->mapping) {
-        LIST_REMOVE(mr, mapped);
+    else if (!mapping && mr->mapping)
         sn->mrs_mapped--;
-    }
     mr->mapping = mapping;
+    update_movable(mr);
 }
 
 void mr_set_why(struct mr *mr, uint32_t why)
@@ -201,6 +212,7 @@ void mr_set_why(struct mr *mr, uint32_t why)
     mr->why = why < CTL_MR_WHYS ? why : CTL_MR_UNKNOWN;
     sn->mrs_why[mr->why]++;
     sn->device->mrs_why[mr->why]++;
+    update_movable(mr);
 }
 
 static uint32_t map_pieces(const struct ctl_reg_mr *rq)
@@ -326,6 +338,7 @@ static void mr_free(struct object *o)
     if (mr->mapping)
         mr_unmap(sn, mr->mapping, &mr->region, mr->pieces);
     mr_set_mapping(mr, NULL);
+    mr_end(&mr->region);
     mr->pd->o.refs--;
     object_destroy(o);
 }

@@ -22,7 +22,8 @@ struct mr {
     bool has_why;
     uint32_t uidx;
     uint32_t hot_uses;     /* copies after which it is, or was, hot; 0: not counted so far */
-    LIST_ENTRY(mr) mapped; /* while it has a mapping: among its session's mapped regions */
+    LIST_ENTRY(mr) movable; /* while is_movable: mapped, and the application may rearrange it */
+    bool is_movable;
     LIST_ENTRY(mr) hot;    /* while is_listed: among its session's hot regions */
     bool is_listed;
     bool closed; /* its key is not valid any more */

@@ -115,6 +115,7 @@ static void fill_init(struct qp_init *init, struct qp_object *q, const struct ct
         .caps = layout->caps,
         .rx_hash = q->ind ? &q->rx_hash : NULL,
         .ind = q->ind ? q->ind->ind : NULL,
+        .shares = q->o.session->program->share,
         .owner = &q->dp,
     };
 }
@@ -408,15 +409,31 @@ static uint64_t free_queue_pairs(struct session *sn, struct detach_call *d)
     return slab_gone;
 }
 
+struct stop_call {
+    struct qp_object *q;
+    bool stopped;
+};
+
+static void stop_qp(struct worker *w, void *arg)
+{
+    struct stop_call *s = arg;
+
+    s->stopped = engine_qp_stop(qp_object_engine(s->q), s->q->dp.qp);
+}
+
 int qp_object_destroy(struct session *sn, struct ctl_call *call)
 {
     struct detach_call d = {.n = 1};
+    struct stop_call s;
 
-    d.q[0] = qp_object_get(sn, call->request->destroy.handle);
+    d.q[0] = s.q = qp_object_get(sn, call->request->destroy.handle);
     if (!d.q[0])
         return -EINVAL;
     if (d.q[0]->group_count || d.q[0]->o.refs) /* groups; flow rules */
         return -EBUSY;
+    qp_object_call(s.q, stop_qp, &s);
+    if (!s.stopped) /* copies still move the application's buffers */
+        return -EAGAIN;
     call->reply.destroy.slab_gone = free_queue_pairs(sn, &d);
     return 0;
 }

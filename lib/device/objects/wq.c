@@ -222,14 +222,30 @@ static uint64_t wq_object_free(struct wq_object *w)
     return slab_gone;
 }
 
+struct stop_call {
+    struct wq_object *w;
+    bool stopped;
+};
+
+static void stop_wq(struct worker *worker, void *arg)
+{
+    struct stop_call *s = arg;
+
+    s->stopped = engine_wq_stop(s->w->port->engine, s->w->wq);
+}
+
 int wq_object_destroy(struct session *sn, struct ctl_call *call)
 {
     struct wq_object *w = wq_object_get(sn, call->request->destroy.handle);
+    struct stop_call s = {.w = w};
 
     if (!w)
         return -EINVAL;
     if (w->o.refs)
         return -EBUSY;
+    worker_call(w->port->worker, stop_wq, &s);
+    if (!s.stopped)
+        return -EAGAIN;
     call->reply.destroy.slab_gone = wq_object_free(w);
     return 0;
 }

@@ -48,6 +48,29 @@ static struct xrc_domain *find_domain(struct device *d, const struct file_name *
     return NULL;
 }
 
+static bool has_id(const struct device *d, uint32_t id)
+{
+    const struct xrc_domain *x;
+
+    LIST_FOREACH(x, &d->xrc_domains, link)
+    if (x->id == id)
+        return true;
+    return false;
+}
+
+/* Packets are compared with it. The ids count up; after the first round some may be in use. 0 is
+ * that of queues without a domain. */
+static uint32_t free_id(struct device *d)
+{
+    uint32_t id;
+
+    do {
+        d->xrc_domains_made++;
+        id = (uint32_t)d->xrc_domains_made;
+    } while (!id || (d->xrc_domains_made > UINT32_MAX && has_id(d, id)));
+    return id;
+}
+
 /* A file that is open keeps its inode number, also when it has no name any more. */
 static struct xrc_domain *create_domain(struct device *d, int fd, const struct file_name *name)
 {
@@ -65,7 +88,7 @@ static struct xrc_domain *create_domain(struct device *d, int fd, const struct f
             return NULL;
         }
     }
-    x->id = ++d->next_xrc_domain;
+    x->id = free_id(d);
     LIST_INSERT_HEAD(&d->xrc_domains, x, link);
     return x;
 }

@@ -15,23 +15,26 @@
 /* Every function here returns a value that its caller owns. Jansson passes NULL on when memory runs
  * out, and json_dumps of NULL is NULL, so only the end is checked. */
 
-static json_t *show_gids(const struct device *d)
+json_t *show_gids(const struct device *d, unsigned from)
 {
     static const char *const type[] = {
         [GID_TYPE_IB] = "IB", [GID_TYPE_ROCE_V1] = "RoCE v1", [GID_TYPE_ROCE_V2] = "RoCE v2"};
     json_t *list = json_array();
 
-    for (unsigned i = 0; i < d->gids.len; i++) {
+    for (unsigned i = 0; i < d->gids.len && json_array_size(list) < SHOW_BATCH; i++) {
         const struct gid_entry *e = &d->gids.entry[i];
-
         json_t *o;
 
         if (!e->valid)
+            continue;
+        if (from && from--)
             continue;
         o = json_pack("{s:i, s:o, s:s, s:i}", "index", i, "address", show_gid(&e->gid), "type",
                       type[e->type], "prefix", d->prefix[i]);
         if (e->vlan != VLAN_NONE)
             json_object_set_new(o, "vlan", show_number(e->vlan));
+        if (e->ifindex)
+            json_object_set_new(o, "ifindex", show_number(e->ifindex));
         show_address_state(o, d, &e->gid, e->vlan);
         json_array_append_new(list, o);
     }
@@ -155,30 +158,28 @@ static json_t *show_counters(const struct device *d)
     return o;
 }
 
-static json_t *show_device(const struct device *d)
+json_t *show_port(const struct device *d)
 {
     struct pktio_info info;
-    json_t *port, *device;
+    json_t *port;
 
     d->io->ops->info(d->io, &info);
-    port =
-        json_pack("{s:i, s:s, s:s, s:s, s:o, s:i, s:i, s:s, s:i, s:i, s:o, s:o, s:o}", "port", 1,
-                  "driver", d->io->ops->driver, "name", info.name, "state",
-                  info.link_up ? "active" : "down", "mac", show_mac(info.mac), "mtu", (int)info.mtu,
-                  "path_mtu", 128 << device_mtu_code(d->info.mtu), "netdev", d->info.netdev,
-                  "speed_mbps", (int)info.speed_mbps, "worker", (int)worker_index(d->workers[0]),
-                  "gids", show_gids(d), "counters", show_counters(d), "qos", show_qos(d));
+    port = json_pack("{s:i, s:s, s:s, s:s, s:o, s:i, s:i, s:s, s:i, s:i, s:o, s:o}", "port", 1,
+                     "driver", d->io->ops->driver, "name", info.name, "state",
+                     info.link_up ? "active" : "down", "mac", show_mac(info.mac), "mtu",
+                     (int)info.mtu, "path_mtu", 128 << device_mtu_code(d->info.mtu), "netdev",
+                     d->info.netdev, "speed_mbps", (int)info.speed_mbps, "worker",
+                     (int)worker_index(d->workers[0]), "counters", show_counters(d), "qos",
+                     show_qos(d));
     json_object_set_new(port, "entropy", show_entropy(&d->entropy));
     json_object_set_new(port, "repath", show_number(d->repath));
     json_object_set_new(port, "icrc", json_string(info.no_icrc ? "left out" : "always"));
     show_steering(port, d);
-    show_net(port, d);
-    device = json_pack("{s:s, s:[o]}", "name", d->name, "ports", port);
-    show_mr_counts(device, d);
-    return device;
+    json_object_set_new(port, "network", show_net_counters(d));
+    return port;
 }
 
-static json_t *show_worker(const struct worker *w)
+json_t *show_worker(const struct worker *w)
 {
     const struct worker_stats *s = worker_stats(w);
     json_t *o = json_object();
@@ -201,6 +202,7 @@ static json_t *show_worker(const struct worker *w)
     STAT(doorbells_forwarded);
     STAT(taken_away);
     STAT(given_up);
+    STAT(memory_faults);
     STAT(forwarded_out);
     STAT(forwarded_in);
 #undef STAT
@@ -216,6 +218,8 @@ json_t *show_session(const struct session *sn)
     o = json_pack("{s:i, s:i, s:s}", "pid", (int)sn->peer.pid, "uid", (int)sn->peer.uid, "comm",
                   comm);
     show_account(o, sn);
+    if (sn->count[OBJ_CM_ID])
+        json_object_set_new(o, "cm_ids", show_number(sn->count[OBJ_CM_ID]));
     if (!sn->device)
         return o;
     json_object_set_new(o, "device", json_string(sn->device->name));
@@ -234,51 +238,14 @@ json_t *show_session(const struct session *sn)
     return o;
 }
 
-/* What the viewer does not see: numbers alone. */
-static json_t *show_others(const struct viewer *v, const struct rnic *r)
+json_t *show_daemon(const struct rnic *r)
 {
-    static const struct {
-        const char *name;
-        enum object_kind kind;
-    } list[] = {{"mrs", OBJ_MR},
-                {"qps", OBJ_QP},
-                {"wqs", OBJ_WQ},
-                {"rwq_tables", OBJ_RWQ_IND},
-                {"flows", OBJ_FLOW}};
-    uint64_t clients = 0, count[ARRAY_SIZE(list)] = {0};
     json_t *o = json_object();
-    const struct session *sn;
 
-    TAILQ_FOREACH (sn, &r->sessions, link) {
-        if (viewer_sees(v, sn))
-            continue;
-        clients++;
-        for (unsigned i = 0; i < ARRAY_SIZE(list); i++)
-            count[i] += sn->count[list[i].kind];
-    }
-    json_object_set_new(o, "clients", show_number(clients));
-    for (unsigned i = 0; i < ARRAY_SIZE(list); i++)
-        json_object_set_new(o, list[i].name, show_number(count[i]));
+    json_object_set_new(o, "version", json_string(r->config.version));
+    json_object_set_new(o, "pid", show_number((uint64_t)getpid()));
+    json_object_set_new(o, "uptime_s", show_number((uint64_t)(time(NULL) - r->started)));
+    json_object_set_new(o, "cpus", show_number(atomic_load(&r->group.cpus)));
+    json_object_set_new(o, "async_dropped", show_number(r->async_dropped));
     return o;
-}
-
-json_t *show_daemon(const struct viewer *v, struct rnic *r)
-{
-    json_t *root = json_object(), *devices = json_array(), *workers = json_array();
-
-    for (unsigned i = 0; i < r->devices; i++)
-        json_array_append_new(devices, show_device(r->device[i]));
-    for (unsigned i = 0; i < r->workers; i++)
-        json_array_append_new(workers, show_worker(r->worker[i]));
-    json_object_set_new(root, "version", json_string(r->config.version));
-    json_object_set_new(root, "pid", show_number((uint64_t)getpid()));
-    json_object_set_new(root, "uptime_s", show_number((uint64_t)(time(NULL) - r->started)));
-    json_object_set_new(root, "cpus", show_number(atomic_load(&r->group.cpus)));
-    json_object_set_new(root, "async_dropped", show_number(r->async_dropped));
-    json_object_set_new(root, "devices", devices);
-    json_object_set_new(root, "workers", workers);
-    show_quotas(root, v, r);
-    if (!v->all)
-        json_object_set_new(root, "others", show_others(v, r));
-    return root;
 }

@@ -4,6 +4,7 @@
 #define UROCE_DEVICE_SHOW_H
 
 #include <jansson.h>
+#include <stdbool.h>
 
 #include "entropy.h"
 #include "gid.h"
@@ -12,6 +13,12 @@
 struct device;
 struct object;
 struct qp_object;
+struct rnic;
+struct trace_record;
+struct worker;
+
+/* Items of a list that are made at once. */
+#define SHOW_BATCH 32
 
 /* For whom the JSON is. */
 struct viewer {
@@ -21,6 +28,12 @@ struct viewer {
 
 /* Whether the viewer may see a session and its objects. */
 bool viewer_sees(const struct viewer *v, const struct session *sn);
+
+/* Whether a queue pair that the viewer may see has this number. */
+bool show_sees_qp(const struct viewer *v, const struct device *d, uint32_t qpn);
+/* A record of an engine's trace, which the viewer may see. */
+json_t *show_record(const struct viewer *v, const struct device *d, unsigned part,
+                    const struct trace_record *r);
 
 /* CTL_SHOW: show_job.c. */
 int show(struct session *sn, struct ctl_call *call);
@@ -32,22 +45,35 @@ json_t *show_gid(const union gid *gid);
 json_t *show_mac(const uint8_t mac[6]);
 json_t *show_entropy(const struct entropy_policy *policy);
 
-/* Adds the state of the port's IP host: neighbours, routes, groups, path_mtus, network (counters).
- */
-void show_net(json_t *port, const struct device *d);
+/* ---- a port, in parts that take far less than a slice each ---- */
+
+/* Its members without lists of addresses. */
+json_t *show_port(const struct device *d);
+/* Lists: at most SHOW_BATCH items from a number on; empty: there are no more. */
+json_t *show_gids(const struct device *d, unsigned from);
+json_t *show_neighbours(const struct device *d, unsigned from);
+json_t *show_routes(const struct device *d, unsigned from);
+json_t *show_groups(const struct device *d, unsigned from);
+json_t *show_path_mtus(const struct device *d, unsigned from);
+
+json_t *show_net_counters(const struct device *d);
 /* Sets "state" of an address that is one of the host's. */
 void show_address_state(json_t *o, const struct device *d, const union gid *addr, uint16_t vlan);
 
 /* The values of n objects of one session and kind, at most SHOW_BATCH. */
-#define SHOW_BATCH 32
 void show_mrs(const struct viewer *v, struct object *const *o, unsigned n, json_t **out);
 void show_qps(const struct viewer *v, struct object *const *o, unsigned n, json_t **out);
 void show_wqs(const struct viewer *v, struct object *const *o, unsigned n, json_t **out);
 void show_tables(const struct viewer *v, struct object *const *o, unsigned n, json_t **out);
 void show_flows(const struct viewer *v, struct object *const *o, unsigned n, json_t **out);
 
-/* The daemon's object without clients and their objects; and a client. */
-json_t *show_daemon(const struct viewer *v, struct rnic *r);
+void show_cm_ids(const struct viewer *v, struct object *const *o, unsigned n, json_t **out);
+
+/* The connection manager's counters. */
+json_t *show_cm(const struct rnic *r);
+/* The daemon's members that are no lists; a worker; a client. */
+json_t *show_daemon(const struct rnic *r);
+json_t *show_worker(const struct worker *w);
 json_t *show_session(const struct session *sn);
 
 /* Adds "mrs_denied" and "mrs_why", how many times a region was mapped or copied for which reason.
@@ -62,8 +88,9 @@ void show_rx_hash(json_t *qp, const struct qp_object *q);
 /* Adds what a connection has of the daemon, and how many times it was refused more: show_quota.c.
  */
 void show_account(json_t *client, const struct session *sn);
-/* Adds "quotas": what users have and may have; to those who see all, also the totals. */
-void show_quotas(json_t *root, const struct viewer *v, const struct rnic *r);
+/* What a user has and may have: of those that the viewer may see, the one of this number; after
+ * them, for those who see all, the totals. NULL: there is none. */
+json_t *show_user_quotas(const struct viewer *v, const struct rnic *r, unsigned number);
 
 /* Adds "steering" to a port, and to a queue pair its worker and the reason: show_steering.c. */
 void show_steering(json_t *port, const struct device *d);

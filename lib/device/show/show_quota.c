@@ -55,17 +55,22 @@ static void add_user(json_t *rows, const struct rnic *r, const struct quota_user
     json_decref(uid);
 }
 
-void show_quotas(json_t *root, const struct viewer *v, const struct rnic *r)
+json_t *show_user_quotas(const struct viewer *v, const struct rnic *r, unsigned number)
 {
-    json_t *rows = json_array();
     const struct quota_user *u;
+    json_t *rows = json_array();
 
     LIST_FOREACH(u, &r->quota.users, link)
     {
-        if (v->all || v->uid == u->uid)
+        if ((v->all || v->uid == u->uid) && !number--) {
             add_user(rows, r, u);
+            return rows;
+        }
     }
-    if (v->all)
+    if (v->all && !number) {
         add_user(rows, r, NULL);
-    json_object_set_new(root, "quotas", rows);
+        return rows;
+    }
+    json_decref(rows);
+    return NULL;
 }

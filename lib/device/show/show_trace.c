@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* CTL_SHOW_TRACE: unusual events of all engines, in JSON. */
+/* Unusual events of an engine, in JSON. */
 #include "show/show.h"
 
-#include <errno.h>
-#include <stdlib.h>
-
-#include "control/permission.h"
 #include "control/session_state.h"
 #include "device_host.h"
 #include "drop.h"
@@ -14,7 +10,7 @@
 
 /* Whether a queue pair that the viewer may see has this number. The trace does not know the users
  * of former queue pairs, nor of packets to none. */
-static bool sees_qp(const struct viewer *v, const struct device *d, uint32_t qpn)
+bool show_sees_qp(const struct viewer *v, const struct device *d, uint32_t qpn)
 {
     const struct qp *qp = qp_table_lookup(d->qps, qpn);
 
@@ -53,8 +49,8 @@ static json_t *event_text(const struct viewer *v, const struct trace_record *r)
     }
 }
 
-static json_t *show_record(const struct viewer *v, const struct device *d, unsigned part,
-                           const struct trace_record *r)
+json_t *show_record(const struct viewer *v, const struct device *d, unsigned part,
+                    const struct trace_record *r)
 {
     static const char *const name[TRACE_EVENTS] = {[TRACE_DROP] = "drop",
                                                    [TRACE_STATE] = "state",
@@ -71,45 +67,4 @@ static json_t *show_record(const struct viewer *v, const struct device *d, unsig
         "{s:I, s:s, s:i, s:I, s:s, s:o}", "time_ns", (json_int_t)r->time, "device", d->name,
         "worker", (int)worker_index(d->workers[part]), "qpn", (json_int_t)r->qpn, "event",
         r->event && r->event < TRACE_EVENTS ? name[r->event] : "?", "what", event_text(v, r));
-}
-
-/* Adds the engine's records that the viewer may see, and the number of the others to *hidden. 0 or
- * -ENOMEM. */
-static int add_records(json_t *list, const struct viewer *v, const struct device *d, unsigned part,
-                       uint64_t *hidden)
-{
-    struct trace_record *r = malloc(TRACE_RECORDS * sizeof(*r));
-    unsigned n;
-
-    if (!r)
-        return -ENOMEM;
-    n = trace_read(engine_trace(d->port[part]->engine), r);
-    for (unsigned i = 0; i < n; i++) {
-        if (v->all || sees_qp(v, d, r[i].qpn))
-            json_array_append_new(list, show_record(v, d, part, &r[i]));
-        else
-            ++*hidden;
-    }
-    free(r);
-    return 0;
-}
-
-char *rnic_show_trace(struct rnic *r, uid_t viewer)
-{
-    const struct viewer v = {.uid = viewer, .all = permission_user(viewer)};
-    json_t *list = json_array(), *root = json_object();
-    uint64_t hidden = 0;
-    char *text;
-    int err = 0;
-
-    for (unsigned i = 0; i < r->devices; i++)
-        for (unsigned k = 0; k < r->device[i]->parts; k++)
-            err |= add_records(list, &v, r->device[i], k, &hidden);
-    json_object_set_new(root, "now_ns", json_integer((json_int_t)r->config.clock()));
-    json_object_set_new(root, "trace", list);
-    if (!v.all)
-        json_object_set_new(root, "hidden", show_number(hidden));
-    text = err ? NULL : json_dumps(root, JSON_PRESERVE_ORDER);
-    json_decref(root);
-    return text;
 }

@@ -12,11 +12,11 @@
 
 #define PAGE 4096u
 
-static struct quota_cost cost_of(const struct session *sn, uint64_t bytes)
+struct quota_cost shown_cost(const struct session *sn, unsigned descriptors, uint64_t bytes)
 {
     if (sn->account.user && sn->account.user->owner)
         return (struct quota_cost){0};
-    return (struct quota_cost){{[QUOTA_DESCRIPTOR] = 1, [QUOTA_MEMORY] = bytes}};
+    return (struct quota_cost){{[QUOTA_DESCRIPTOR] = descriptors, [QUOTA_MEMORY] = bytes}};
 }
 
 /* The application may write to the file from memory that does not answer, and so hold its lock. */
@@ -51,7 +51,7 @@ static void end_done(struct errand *e)
 
 void shown_end(struct session *sn)
 {
-    struct quota_cost cost = cost_of(sn, sn->shown.bytes);
+    struct quota_cost cost = shown_cost(sn, 1, sn->shown.bytes);
     struct end_errand *end = NULL;
     int fd = sn->shown.fd;
 
@@ -76,39 +76,15 @@ void shown_end(struct session *sn)
     errands_post(sn->rnic->errands, &sn->peer, &end->e);
 }
 
-static int charge_answer(struct session *sn, uint64_t bytes)
+int shown_answer(struct session *sn, int fd, uint64_t length, struct ctl_call *call)
 {
-    struct quota_cost cost = cost_of(sn, bytes);
-    int err = quota_charge(&sn->account, &cost);
+    int theirs = lseek(fd, 0, SEEK_SET) ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
 
-    if (!err)
-        sn->shown.bytes = bytes;
-    return err;
-}
-
-int shown_answer(struct session *sn, FILE *f, struct ctl_call *call)
-{
-    long length = ftell(f);
-    int own, fd, err;
-
-    shown_end(sn);
-    if (length < 0 || lseek(fileno(f), 0, SEEK_SET))
+    if (theirs < 0)
         return -errno;
-    err = charge_answer(sn, round_up((uint64_t)length, PAGE));
-    if (err)
-        return err;
-    own = fcntl(fileno(f), F_DUPFD_CLOEXEC, 0);
-    fd = own < 0 ? -1 : fcntl(own, F_DUPFD_CLOEXEC, 0);
-    err = fd < 0 ? -errno : 0;
-    sn->shown.fd = own;
-    if (err && own < 0) {
-        struct quota_cost cost = cost_of(sn, sn->shown.bytes);
-
-        quota_uncharge(&sn->account, &cost);
-    }
-    if (err)
-        return err;
-    call->out_fd[call->out_fds++] = fd;
-    call->reply.show.length = (uint64_t)length;
+    sn->shown.fd = fd;
+    sn->shown.bytes = round_up(length, PAGE);
+    call->out_fd[call->out_fds++] = theirs;
+    call->reply.show.length = length;
     return 0;
 }

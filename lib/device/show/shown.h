@@ -3,17 +3,20 @@
 #ifndef UROCE_DEVICE_SHOWN_H
 #define UROCE_DEVICE_SHOWN_H
 
-#include <stdio.h>
-
+#include "control/account.h"
 #include "session.h"
 
+/* What a user is charged for files with answers and their pages, as the daemon makes them: nothing,
+ * if the user is an owner. */
+struct quota_cost shown_cost(const struct session *sn, unsigned descriptors, uint64_t bytes);
+
 /*
- * Answers a call with a file's bytes, from its beginning. The daemon made the file's pages and is
- * charged for them, so its user is, too (owners are not), and the session's next answer, or its
- * end, frees them, although the application may keep the file. 0; -ENOMEM: also when a quota is
- * used up; or another negative errno.
+ * Answers a call with a file of this length. The file and its pages have been charged to
+ * the session. The session has no other answer (shown_end). Its next one, or its
+ * end, frees the pages, although the application may keep the file. 0: the descriptor fd, and the
+ * charge, are the session's; or a negative errno.
  */
-int shown_answer(struct session *sn, FILE *f, struct ctl_call *call);
+int shown_answer(struct session *sn, int fd, uint64_t length, struct ctl_call *call);
 /* Frees the pages of the session's last answer, if there is one. At the daemon's end they stay. */
 void shown_end(struct session *sn);
 

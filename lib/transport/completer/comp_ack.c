@@ -12,7 +12,7 @@ void comp_progress(struct engine *e, struct qp *qp, psn_t una)
     req_commit_ack(req, una);
     req->retry_left = qp->attr.retry_cnt;
     req->rnr_retry_left = qp->attr.rnr_retry;
-    req->implied_nak = false;
+    req->implied_nak = req->nak_taken = false;
     req->rnr_wait = false; /* the refused request got through after all: a duplicate was accepted */
     if (psn_before(req->next_psn, una)) /* packets that were about to be sent again */
         req_rewind(qp, una);

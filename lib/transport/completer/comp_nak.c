@@ -14,6 +14,19 @@ static void refused(struct engine *e, struct qp *qp, psn_t p, uint8_t status)
     engine_touch(e, qp);
 }
 
+/*
+ * A responder sends one NAK for each gap (9.7.5.2): a second one for the same PSN is a copy that
+ * the network made, or a forgery. What it asks for waits to be sent (as it does after an RNR NAK),
+ * or has been; if that is lost, the timer tells. Without a timer a NAK is believed again once the
+ * packet has been sent again.
+ */
+static bool is_copy(const struct qp *qp, psn_t p)
+{
+    const struct requester *req = &qp->req;
+
+    return psn_eq(req->next_psn, p) || (req->nak_taken && qp->ack_timeout);
+}
+
 void comp_nak(struct engine *e, struct qp *qp, psn_t p, uint8_t code)
 {
     static const uint8_t status[] = {
@@ -24,7 +37,7 @@ void comp_nak(struct engine *e, struct qp *qp, psn_t p, uint8_t code)
     struct requester *req = &qp->req;
 
     if (code == NAK_PSN_SEQUENCE) {
-        if (req->rnr_wait)
+        if (is_copy(qp, p))
             return;
         counter_inc(&qp->counters.seq_nak_rcvd);
         if (!req->retry_left) {
@@ -33,6 +46,7 @@ void comp_nak(struct engine *e, struct qp *qp, psn_t p, uint8_t code)
             return;
         }
         req->retry_left--;
+        req->nak_taken = true;
         req_rewind(qp, p);
         req_arm_timer(e, qp);
         engine_tx_ready(e, qp);

@@ -4,6 +4,7 @@
  * complete, into one mapped piece of memory each.
  */
 #include "completer.h"
+#include "late.h"
 #include "mr_grant.h"
 #include "req_commit.h"
 #include "rx_batch.h"
@@ -34,6 +35,17 @@ static void fail_slot(struct engine *e, struct qp *qp, struct send_slot *s, uint
 {
     s->status = status;
     engine_touch(e, qp);
+}
+
+/* The bytes of a response. False: the slot has failed, or the response is asked for again. */
+static bool scatter(struct engine *e, struct qp *qp, struct send_slot *s, uint32_t off,
+                    const uint8_t *bytes, uint32_t len, unsigned job)
+{
+    enum mr_fault f = sg_scatter(e, qp->pd, s->wqe.sge, s->wqe.h.num_sge, off, bytes, len, job);
+
+    if (f != MR_OK && (f != MR_NO_ROOM || late_wait(e, qp) != FAULT_SUSPENDED))
+        fail_slot(e, qp, s, WC_LOC_PROT_ERR);
+    return f == MR_OK;
 }
 
 static void response_taken(struct engine *e, struct qp *qp, struct send_slot *s, psn_t p)
@@ -76,11 +88,8 @@ void comp_read(struct engine *e, struct qp *qp, unsigned job)
         fail_slot(e, qp, s, WC_BAD_RESP_ERR);
         return;
     }
-    if (p->payload_len && sg_scatter(e, qp->pd, s->wqe.sge, s->wqe.h.num_sge, off, p->payload,
-                                     p->payload_len, job) != MR_OK) {
-        fail_slot(e, qp, s, WC_LOC_PROT_ERR);
+    if (p->payload_len && !scatter(e, qp, s, off, p->payload, p->payload_len, job))
         return;
-    }
     response_taken(e, qp, s, p->psn);
 }
 
@@ -96,11 +105,8 @@ void comp_atomic(struct engine *e, struct qp *qp, unsigned job)
         return;
     }
     s->atomic_value = p->atomic_ack;
-    if (sg_scatter(e, qp->pd, s->wqe.sge, s->wqe.h.num_sge, 0, (const uint8_t *)&s->atomic_value,
-                   sizeof(s->atomic_value), job) != MR_OK) {
-        fail_slot(e, qp, s, WC_LOC_PROT_ERR);
+    if (!scatter(e, qp, s, 0, (const uint8_t *)&s->atomic_value, sizeof(s->atomic_value), job))
         return;
-    }
     response_taken(e, qp, s, p->psn);
 }
 
@@ -179,5 +185,6 @@ unsigned comp_place_responses(struct rx_batch *b, unsigned n)
 void comp_commit_responses(struct rx_batch *b, unsigned n)
 {
     b->qp->req.stalls = 0; /* both directions of the path work */
+    b->qp->req.peer_sport = hdr_template_sport(rx_span_bth(&b->span[n - 1]));
     comp_progress(b->e, b->qp, psn_add(b->qp->req.una, n));
 }

@@ -22,7 +22,7 @@ static void comp_aeth(struct engine *e, struct qp *qp, const struct pkt *p)
         comp_nak(e, qp, p->psn, value);
 }
 
-void comp_rx(struct engine *e, struct qp *qp, unsigned job)
+void comp_rx(struct engine *e, struct qp *qp, unsigned job, uint16_t sport)
 {
     const struct pkt *p = &e->rx_job[job].pkt;
     struct requester *req = &qp->req;
@@ -32,6 +32,8 @@ void comp_rx(struct engine *e, struct qp *qp, unsigned job)
     /* Only what is in flight can be answered; anything else is a stale duplicate (9.7.5.1.4).
      */
     if (psn_before(p->psn, req->una) || !psn_before(p->psn, req->max_psn))
+        return;
+    if (unlikely(sport != req->peer_sport) && !comp_source_moved(qp, p, sport))
         return;
     req->stalls = 0; /* whatever it says, it came: the paths are good */
     switch (pkt_info(p)->kind) {
@@ -58,6 +60,6 @@ unsigned comp_place_ack(struct rx_batch *b, unsigned n)
     p->aeth.syndrome = aeth_syndrome(aeth);
     p->aeth.msn = aeth_msn(aeth);
     p->payload_len = 0;
-    comp_rx(b->e, b->qp, b->job);
+    comp_rx(b->e, b->qp, b->job, hdr_template_sport(bth));
     return n;
 }

@@ -10,8 +10,16 @@
 
 struct rx_batch;
 
-/* An ACK, a NAK or a response: comp_rx.c. */
-void comp_rx(struct engine *e, struct qp *qp, unsigned job);
+/* An ACK, a NAK or a response: comp_rx.c. sport: the packet's UDP source port, or 0. */
+void comp_rx(struct engine *e, struct qp *qp, unsigned job, uint16_t sport);
+
+/* ---- comp_source.c ---- */
+
+#define PEER_MOVES_MAX 8
+
+/* An answer to what is in flight comes from another port than those before it: whether to believe
+ * it. */
+bool comp_source_moved(struct qp *qp, const struct pkt *p, uint16_t sport);
 
 /* ---- comp_ack.c ---- */
 

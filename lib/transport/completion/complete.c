@@ -26,8 +26,7 @@ static void retire_done(struct engine *e, struct qp *qp)
     const psn_t una = req->una;
     struct comp_queue *cq = qp->send_cq;
     struct cq_batch cqes = cq_batch_begin(cq, e->cfg.lane);
-    struct ring_cursor slot =
-        ring_cursor_at(req->slots, req->slot_count, req->slot_stride, req->tail);
+    struct ring_cursor slot = slots_from(req, req->tail);
     const uint8_t silent =
         qp->sq_sig_all ? 0 : SQE_SIGNALED; /* a WQE without this flag is silent */
     struct cqe common = {.timestamp = e->now,

@@ -10,7 +10,7 @@ void complete_recv(struct engine *e, struct rx_completion *c)
     struct qp *qp = c->qp;
 
     if (unlikely(qp->fault == FAULT_SUSPENDED)) {
-        late_complete_recv(e, c);
+        late_complete_recv(e, qp->late, c);
         return;
     }
     /* Bytes of its message, or of a message before it, could not be written. */

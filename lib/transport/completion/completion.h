@@ -30,13 +30,23 @@ void engine_raise_cq_events(struct engine *e);
 
 /* ---- flush.c ---- */
 
+/* A suspended queue pair flushes its WQEs when it resumes; so does qp_flush. */
 void qp_enter_error(struct engine *e, struct qp *qp, uint8_t recv_status);
+/* The event of that, when the WQEs are flushed. */
+void qp_raise_last_wqe(struct engine *e, struct qp *qp);
 /* UC, UD: a send that failed stops the send queue only. */
 void qp_enter_sqe(struct engine *e, struct qp *qp);
-/* Completes all WQEs posted in the error state as flushed. recv_status: of a receive WQE in use. */
+/*
+ * Completes WQEs posted in the error state as flushed. recv_status: of a receive WQE in use. A
+ * part of a long queue is left to qp_flush_more: its queue pair takes turns with others.
+ */
 void qp_flush(struct engine *e, struct qp *qp, uint8_t recv_status);
 /* The same for the send queue alone, as in the send queue error state. */
 void qp_flush_sq(struct engine *e, struct qp *qp);
+/* Goes on with it in that state, and does nothing in others. */
+void qp_flush_more(struct engine *e, struct qp *qp);
+/* Before the send queue error state ends: all that was posted in it. */
+void qp_flush_sq_all(struct engine *e, struct qp *qp);
 /* The same for the receive queue of a service other than raw packets: flush_recv of service.c. */
 void qp_flush_rq(struct engine *e, struct qp *qp, uint8_t status);
 

@@ -25,15 +25,28 @@ static void post_recv_error(struct engine *e, struct qp *qp, uint64_t wr_id, uin
     qp_post(e, qp, qp->resp.recv_cq ? qp->resp.recv_cq : qp->recv_cq, &c, true);
 }
 
-/* Takes and flushes the WQEs that are in the send queue now; no slot is in use any more. WQEs that
- * are posted concurrently have a doorbell of their own: an application that goes on posting does
- * not keep the worker here. */
-static void flush_sq_ring(struct engine *e, struct qp *qp)
+/* WQEs that are flushed in a row, before others have their turn. */
+#define FLUSH_AT_ONCE 64
+
+/* How many WQEs of a queue to flush now. For those that are left qp gets another turn. */
+static int flush_turn(struct engine *e, struct qp *qp, const struct work_queue *q)
+{
+    int pending = work_queue_pending(q), now = min_of(pending, FLUSH_AT_ONCE);
+
+    if (now > 0)
+        counter_add(&qp->share->spent, (uint64_t)now * COST_FLUSH);
+    if (now < pending)
+        engine_tx_ready(e, qp);
+    return now;
+}
+
+/* Takes and flushes n WQEs of the send queue; no slot is in use any more. */
+static void flush_sq_ring(struct engine *e, struct qp *qp, int n)
 {
     struct requester *req = &qp->req;
     struct send_wqe *w = &slot_at(req, 0)->wqe;
 
-    for (int n = work_queue_pending(&req->sq); n > 0; n--) {
+    for (; n > 0; n--) {
         uint32_t index = req->sq.cons;
 
         send_queue_take(&req->sq, w);
@@ -53,7 +66,16 @@ void qp_flush_sq(struct engine *e, struct qp *qp)
         qp_post_send(e, qp, &s->wqe.h, s->index, 0, WC_WR_FLUSH_ERR);
     }
     req_drop_all(req);
-    flush_sq_ring(e, qp);
+    flush_sq_ring(e, qp, flush_turn(e, qp, &req->sq));
+}
+
+void qp_flush_sq_all(struct engine *e, struct qp *qp)
+{
+    int n = work_queue_pending(&qp->req.sq);
+
+    if (n > 0)
+        share_charge(qp->share, (uint64_t)n * COST_FLUSH);
+    flush_sq_ring(e, qp, n);
 }
 
 /* An XRC SRQ, and its completion queue, may be destroyed while a message is half received. */
@@ -81,7 +103,7 @@ void qp_flush_rq(struct engine *e, struct qp *qp, uint8_t status)
         return;
     atomic_store(&qp->shared->rq_notify, 1);
     atomic_thread_fence(memory_order_seq_cst);
-    for (int n = work_queue_pending(rq); n > 0; n--) {
+    for (int n = flush_turn(e, qp, rq); n > 0; n--) {
         uint32_t index = rq->cons;
 
         post_recv_error(e, qp, work_queue_take_id(rq), index, WC_WR_FLUSH_ERR);
@@ -90,21 +112,38 @@ void qp_flush_rq(struct engine *e, struct qp *qp, uint8_t status)
 
 void qp_flush(struct engine *e, struct qp *qp, uint8_t recv_status)
 {
+    if (unlikely(qp->late)) { /* buffers are still read or written */
+        late_flush(qp->late, recv_status);
+        return;
+    }
     qp_flush_sq(e, qp);
     qp->ops->flush_recv(e, qp, recv_status);
 }
 
+/* 10.3.1: it takes no more entries from the shared queue. */
+void qp_raise_last_wqe(struct engine *e, struct qp *qp)
+{
+    if (qp->srq)
+        e->cfg.host.async_event(e->cfg.host.ctx, qp, NULL, QP_EVENT_LAST_WQE_REACHED);
+}
+
+void qp_flush_more(struct engine *e, struct qp *qp)
+{
+    if (qp->state == QPS_ERR)
+        qp_flush(e, qp, WC_WR_FLUSH_ERR);
+    else if (qp->state == QPS_SQE)
+        qp_flush_sq(e, qp);
+}
+
 void qp_enter_error(struct engine *e, struct qp *qp, uint8_t recv_status)
 {
-    if (unlikely(qp->fault == FAULT_SUSPENDED))
-        late_abandon(e, qp);
     note(e, qp, TRACE_STATE, qp->state, QPS_ERR);
     __atomic_store_n(&qp->state, (uint8_t)QPS_ERR, __ATOMIC_RELAXED);
     timer_disarm(&qp->timer);
     qp->req.rnr_wait = false;
     qp_flush(e, qp, recv_status);
-    if (qp->srq) /* 10.3.1: it takes no more entries from the shared queue */
-        e->cfg.host.async_event(e->cfg.host.ctx, qp, NULL, QP_EVENT_LAST_WQE_REACHED);
+    if (!qp->late)
+        qp_raise_last_wqe(e, qp);
 }
 
 void qp_enter_sqe(struct engine *e, struct qp *qp)

@@ -4,9 +4,14 @@
 
 #include "completion.h"
 #include "late.h"
+#include "raw_private.h"
 #include "requester.h"
 #include "rx.h"
 #include "tx_allowance.h"
+
+/* A burst of packets takes about as long. The others of a hundred thousand that are due at once
+ * wait: their queue pairs must not hold up those of other programs. */
+#define TIMERS_AT_ONCE 128
 
 struct engine *engine_create(const struct engine_config *config)
 {
@@ -22,10 +27,13 @@ struct engine *engine_create(const struct engine_config *config)
     if (!e->cfg.max_inflight)
         e->cfg.max_inflight = WINDOW_DEFAULT;
     LIST_INIT(&e->mcast);
-    TAILQ_INIT(&e->tx_list);
+    share_init_root(&e->shares);
+    share_init(&e->own, e, NULL, 1);
+    share_join(&e->own);
     STAILQ_INIT(&e->touched);
     STAILQ_INIT(&e->touched_wqs);
     LIST_INIT(&e->late);
+    LIST_INIT(&e->waiting);
     e->batch.caller = config->host.mem_caller;
     e->batch.owner = e;
     e->batch.late = late_begin;
@@ -55,23 +63,23 @@ const struct engine_host *engine_host_of(const struct engine *e)
 
 bool engine_wants_tx(const struct engine *e)
 {
-    return !TAILQ_EMPTY(&e->tx_list);
+    return e->ready_qps;
 }
 
 static void set_engine(struct qp *qp, struct engine *e)
 {
+    if (e)
+        qp->share = qp->shares ? &qp->shares[e->cfg.lane] : &e->own;
     __atomic_store_n(&qp->engine, e, __ATOMIC_RELEASE);
 }
 
 /* Re-evaluates what qp can do in its state: there may be new work. */
 static void qp_kick(struct engine *e, struct qp *qp)
 {
-    if (qp->state == QPS_ERR)
-        qp_flush(e, qp, WC_WR_FLUSH_ERR);
-    else if (qp->state == QPS_SQE)
-        qp_flush_sq(e, qp);
-    else if (qp_can_request(qp))
+    if (qp_can_request(qp))
         engine_tx_ready(e, qp);
+    else
+        qp_flush_more(e, qp);
     engine_complete(e);
 }
 
@@ -97,11 +105,16 @@ static void (*const timer_fired[TIMER_KINDS])(struct engine *e, struct qp *qp) =
 
 void engine_timers(struct engine *e, ns_t now)
 {
+    unsigned looks = TIMERS_AT_ONCE;
     struct timer *t;
 
     e->now = now;
-    while ((t = timer_expired(&e->wheel, now)))
-        timer_fired[t->kind](e, container_of(t, struct qp, timer));
+    while ((t = timer_expired(&e->wheel, now, &looks))) {
+        struct qp *qp = container_of(t, struct qp, timer);
+
+        counter_add(&qp->share->spent, COST_TIMER);
+        timer_fired[t->kind](e, qp);
+    }
     engine_complete(e);
 }
 
@@ -114,9 +127,7 @@ void engine_qp_attach(struct engine *e, struct qp *qp)
 static void take_out(struct engine *e, struct qp *qp)
 {
     timer_remove(&e->wheel, &qp->timer);
-    if (qp->in_tx_list)
-        TAILQ_REMOVE(&e->tx_list, qp, tx_link);
-    qp->in_tx_list = false;
+    engine_tx_idle(e, qp);
 }
 
 void engine_qp_detach(struct engine *e, struct qp *qp)
@@ -124,7 +135,9 @@ void engine_qp_detach(struct engine *e, struct qp *qp)
     rx_mcast_forget(e, qp);
     if (qp_owner_engine(qp) != e)
         return;
-    late_forget(e, qp);
+    late_forget(qp->late);
+    if (qp->raw_rq)
+        late_forget(qp->raw_rq->late);
     take_out(e, qp);
     qp->state = QPS_RESET;
     set_engine(qp, NULL);

@@ -14,6 +14,7 @@
 #define UROCE_ENGINE_PRIVATE_H
 
 #include "qp.h"
+#include "share.h"
 
 /* Whether the payload of a frame could be read. */
 enum job_failed { JOB_GOOD, JOB_FAILED, JOB_LATE /* not in time: late.h */ };
@@ -48,7 +49,7 @@ struct rx_job {
 
 /* A receive completion that waits until its message's bytes are written. */
 struct rx_completion {
-    struct wq *wq; /* of a raw packet; qp, job and solicited have no meaning then */
+    struct wq *wq; /* of a raw packet; qp and solicited have no meaning then */
     bool failed;   /* some of its bytes could not be written */
     struct qp *qp;
     struct comp_queue *cq;
@@ -62,9 +63,10 @@ struct rx_completion {
 
 struct mcast_member;
 struct late_call;
+struct late_owner;
 LIST_HEAD(mcast_list, mcast_member);
 LIST_HEAD(late_list, late_call);
-TAILQ_HEAD(qp_tx_list, qp);
+LIST_HEAD(late_waiting_list, late_owner);
 STAILQ_HEAD(qp_touched_list, qp);
 STAILQ_HEAD(wq_touched_list, wq);
 
@@ -75,7 +77,10 @@ struct engine {
     ns_t now;
     uint32_t max_window;
     int rx_from; /* during a receive call: the lane that forwarded the frames, or RX_DIRECT */
-    struct qp_tx_list tx_list;      /* queue pairs that may have a packet to send */
+    struct share shares; /* of its users; the queue pairs in their lists: */
+    struct share own;    /* of queue pairs that were created without one */
+    struct share *sole;  /* the program that has no competitor, if known: its credit is not kept */
+    unsigned ready_qps;  /* those that may have a packet to send, or work to flush */
     struct qp_touched_list touched; /* queue pairs to complete before this call returns */
     struct wq_touched_list touched_wqs;
     struct timer_wheel wheel;
@@ -85,11 +90,12 @@ struct engine {
     struct trace trace;
 
     struct mr_cache mrs;
-    struct mem_batch batch; /* copies that are queued */
-    struct late_list late;  /* those that have not ended in time */
-    bool copies_failed;     /* some rx_job has copy_failed */
-    unsigned jobs;          /* packets built in this call */
-    unsigned sealed;        /* this many, from the first on, are ready: tx_job has the others */
+    struct mem_batch batch;           /* copies that are queued */
+    struct late_list late;            /* those that have not ended in time */
+    struct late_waiting_list waiting; /* suspended until the host has room for their calls */
+    bool copies_failed;               /* some rx_job has copy_failed */
+    unsigned jobs;                    /* packets built in this call */
+    unsigned sealed; /* this many, from the first on, are ready: tx_job has the others */
     struct tx_job tx_job[FRAME_BURST];
     struct rx_job rx_job[FRAME_BURST];
     /* Engines that got the frame which is being processed. */
@@ -101,14 +107,48 @@ struct engine {
     struct comp_queue *cq[2 * FRAME_BURST]; /* posted to in this call */
 };
 
+/* ---- core/share.c ---- */
+
+/* A share that is no other's: the engine's. */
+void share_init_root(struct share *s);
+/* s has got work. */
+void share_list_up(struct share *s);
+static inline bool share_has_credit(const struct share *s)
+{
+    return (int64_t)(s->granted - counter_get(&s->spent)) > 0;
+}
+
+/* Charges what s has spent to its user and the engine, too. */
+void share_pass_on(struct share *s);
+/* The program whose queue pairs send next, when some queue pair is ready; engine.sole, if no other
+ * program has work. */
+struct share *share_next(struct engine *e);
+
+/* ---- */
+
 /* qp may have a packet to send. */
 static inline void engine_tx_ready(struct engine *e, struct qp *qp)
 {
-    if (!qp->in_tx_list) {
-        qp->in_tx_list = true;
-        qp->quantum_used = 0;
-        TAILQ_INSERT_TAIL(&e->tx_list, qp, tx_link);
-    }
+    struct share *s = qp->share;
+
+    if (qp->in_tx_list)
+        return;
+    qp->in_tx_list = true;
+    qp->quantum_used = 0;
+    e->ready_qps++;
+    TAILQ_INSERT_TAIL(&s->qps, qp, tx_link);
+    if (!s->listed)
+        share_list_up(s);
+}
+
+/* qp has none. */
+static inline void engine_tx_idle(struct engine *e, struct qp *qp)
+{
+    if (!qp->in_tx_list)
+        return;
+    qp->in_tx_list = false;
+    e->ready_qps--;
+    TAILQ_REMOVE(&qp->share->qps, qp, tx_link);
 }
 
 /* engine_complete looks at qp before this call into the engine returns. */
@@ -142,6 +182,7 @@ static inline void tx_count(struct engine *e, struct qp *qp, uint8_t priority, u
     counter_add(&e->counters.tx_bytes[priority], bytes);
     counter_add(&qp->counters.tx_packets, packets);
     counter_add(&qp->counters.tx_bytes, bytes);
+    counter_add(&qp->share->spent, packets * COST_PACKET + bytes);
 }
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "id_tables.h"
 #include "qp_memory.h"
+#include "raw_private.h"
 #include "service.h"
 
 struct qp *qp_create(struct qp_table *t, const struct qp_init *init, int *err)
@@ -31,6 +32,7 @@ struct qp *qp_create(struct qp_table *t, const struct qp_init *init, int *err)
     qp->caps = init->caps;
     qp->owner = init->owner;
     qp->shared = init->shared;
+    qp->shares = init->shares;
     qp->req.sq = init->sq;
     qp->resp.rq = init->rq;
     qp->timer.deadline = NS_NEVER;
@@ -66,9 +68,14 @@ void qp_free(struct qp *qp)
     qp_memory_free(qp);
 }
 
+bool qp_has_late(const struct qp *qp)
+{
+    return qp->late || (qp->raw_rq && qp->raw_rq->late);
+}
+
 bool qp_completions_are_read(const struct qp *qp, uint32_t lane)
 {
-    if (qp->fault == FAULT_SUSPENDED) /* there will be more in this lane */
+    if (qp_has_late(qp)) /* there will be more in this lane */
         return false;
     if (qp->type == QPT_XRC_RECV) /* they are in queues of others */
         return qp->state < QPS_RTR;

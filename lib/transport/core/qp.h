@@ -16,8 +16,9 @@
 #define QP_MAX_RD_ATOMIC 16   /* per queue pair, each direction */
 #define SERVICE_RAW      0xFF /* beside enum pkt_service: raw Ethernet frames, without a BTH */
 
-struct late_qp;
+struct late_owner;
 struct rx_spread;
+struct share;
 struct service_ops;
 
 /* Grouped by reader: the cache lines of a part are those of one side. */
@@ -52,6 +53,7 @@ struct qp {
     struct rx_spread *spread; /* raw packets: spreads frames over work queues instead; or NULL */
     struct timer timer;       /* TIMER_ACK, TIMER_RNR */
     ns_t ack_timeout;         /* 0: none */
+    struct share *share;      /* of its program, at its engine */
     TAILQ_ENTRY(qp) tx_link;
     STAILQ_ENTRY(qp) touched_link;
 
@@ -68,7 +70,8 @@ struct qp {
     struct qp_caps caps;
     struct qp_shared *shared;
     struct entropy_policy entropy; /* its own, if own_entropy */
-    struct late_qp *late;          /* while fault is FAULT_SUSPENDED */
+    struct share *shares;          /* its program's, by lane; NULL: the engines' own */
+    struct late_owner *late;       /* while it is suspended: fault is FAULT_SUSPENDED then */
     bool own_entropy;
     bool early_doorbell; /* rung before the queue pair was ready to send */
     bool sq_sig_all;
@@ -97,6 +100,9 @@ static inline uint32_t qp_completion_uidx(const struct qp *qp)
 {
     return qp->type == QPT_XRC_RECV ? CQE_UIDX_NONE : qp->uidx;
 }
+
+/* Whether calls of its, or of its raw receive queue's, are under way: see late.h. */
+bool qp_has_late(const struct qp *qp);
 
 static inline bool qp_can_receive(const struct qp *qp)
 {

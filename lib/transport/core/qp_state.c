@@ -9,6 +9,7 @@
 #include "completion.h"
 #include "late.h"
 #include "qp_memory.h"
+#include "raw_private.h"
 #include "requester.h"
 #include "responder.h"
 #include "service.h"
@@ -193,7 +194,6 @@ void engine_qp_redirect(struct engine *e, struct qp *qp, const uint8_t mac[6])
 static void reset(struct engine *e, struct qp *qp)
 {
     timer_remove(&e->wheel, &qp->timer);
-    late_forget(e, qp);
     memset(&qp->attr, 0, sizeof(qp->attr));
     memset(&qp->av, 0, sizeof(qp->av));
     qp->comm_est_raised = qp->early_doorbell = false;
@@ -229,6 +229,8 @@ static void enter_state(struct engine *e, struct qp *qp, uint8_t to, uint32_t ma
         qp_enter_error(e, qp, WC_WR_FLUSH_ERR);
         return;
     }
+    if (from == QPS_SQE && to == QPS_RTS)
+        qp_flush_sq_all(e, qp);
     if (to != from)
         note(e, qp, TRACE_STATE, from, to);
     __atomic_store_n(&qp->state, to, __ATOMIC_RELAXED);
@@ -251,6 +253,20 @@ static void enter_state(struct engine *e, struct qp *qp, uint8_t to, uint32_t ma
     }
 }
 
+bool engine_qp_stop(struct engine *e, struct qp *qp)
+{
+    if (qp_owner_engine(qp) != e || !qp_has_late(qp))
+        return true;
+    note(e, qp, TRACE_STATE, qp->state, QPS_ERR);
+    __atomic_store_n(&qp->state, (uint8_t)QPS_ERR, __ATOMIC_RELAXED);
+    timer_disarm(&qp->timer);
+    if (qp->late)
+        late_stop(qp->late);
+    if (qp->raw_rq && qp->raw_rq->late)
+        late_stop(qp->raw_rq->late);
+    return !qp_has_late(qp);
+}
+
 int engine_qp_modify(struct engine *e, struct qp *qp, const struct qp_attr *attr, uint32_t mask,
                      const struct address_vector *av, uint32_t max_mtu, ns_t now)
 {
@@ -264,6 +280,8 @@ int engine_qp_modify(struct engine *e, struct qp *qp, const struct qp_attr *attr
     if ((mask & QPA_CUR_STATE) && attr->cur_state != qp->state)
         return -EINVAL;
     rc = check_transition(qp, to, mask & ~(uint32_t)QPA_STATE);
+    if (!rc && to == QPS_RESET && !engine_qp_stop(e, qp))
+        rc = -EAGAIN;
     if (!rc)
         rc = check_values(attr, mask, max_mtu);
     if (!rc && (mask & QPA_MAX_DEST_RD_ATOMIC))

@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 
+#include "late.h"
 #include "sg.h"
 
 static enum mr_fault lkey_check(struct engine *e, uint32_t pd, const struct sge *s, uint64_t addr,
@@ -30,6 +31,17 @@ enum mr_fault sg_check(struct engine *e, uint32_t pd, const struct sge *sge, uns
             return f;
     }
     return MR_OK;
+}
+
+bool sg_is_refused(struct engine *e, uint32_t pd, const struct sge *sge, unsigned n)
+{
+    struct mem_region *mr;
+
+    for (unsigned i = 0; i < n; i++)
+        if (sge[i].length && lkey_check(e, pd, &sge[i], sge[i].addr, 0, 0, &mr) == MR_OK &&
+            mem_refuses(&e->batch, mr))
+            return true;
+    return false;
 }
 
 /* The piece of an SGE list that starts at byte `off`: advances *i and *off past used-up SGEs. */
@@ -61,6 +73,8 @@ sg_move(struct engine *e, uint32_t pd, const struct sge *sge, unsigned n, uint32
                        out ? MEM_LOCAL_WRITE : MEM_LOCAL_READ, &mr);
         if (f != MR_OK)
             return f;
+        if (out && mem_refuses(&e->batch, mr))
+            return MR_NO_ROOM;
         if (mem_batch_full(&e->batch))
             out ? sg_flush_out(e) : sg_flush_in(e);
         (out ? mem_batch_out(&e->batch, mr, mr_host_addr(mr, sge[i].addr + off), local, piece, tag)
@@ -102,13 +116,23 @@ const uint8_t *sg_source(struct engine *e, uint32_t pd, const struct sge *sge, u
     return mr->direct ? mr_direct(mr, sge[i].addr + off) : NULL;
 }
 
+/* The payload of a frame did not come. */
+static enum job_failed judge_job(struct engine *e, struct tx_job *job, int status)
+{
+    if (status == -EINPROGRESS || (status == -EBUSY && late_wait_to_send(e, job)))
+        return JOB_LATE;
+    return JOB_FAILED;
+}
+
 void sg_flush_in(struct engine *e)
 {
     if (mem_batch_flush_in(&e->batch))
         for (unsigned i = 0; i < e->batch.n; i++)
-            if (e->batch.io[i].status)
-                e->tx_job[e->batch.io[i].tag].failed =
-                    e->batch.io[i].status == -EINPROGRESS ? JOB_LATE : JOB_FAILED;
+            if (e->batch.io[i].status) {
+                struct tx_job *job = &e->tx_job[e->batch.io[i].tag];
+
+                job->failed = (uint8_t)judge_job(e, job, e->batch.io[i].status);
+            }
     e->batch.n = 0;
 }
 

@@ -65,12 +65,12 @@ static uint64_t first_used(const struct timer_wheel *w)
     return start; /* not reached */
 }
 
-struct timer *timer_expired(struct timer_wheel *w, ns_t now)
+struct timer *timer_expired(struct timer_wheel *w, ns_t now, unsigned *looks)
 {
     uint64_t now_tick = now >> TIMER_TICK_SHIFT;
 
     w->next = 0;
-    while (w->count && w->tick < now_tick) {
+    while (w->count && w->tick < now_tick && *looks) {
         uint64_t tick = first_used(w);
         struct timer *t;
 
@@ -79,6 +79,7 @@ struct timer *timer_expired(struct timer_wheel *w, ns_t now)
             break;
         }
         w->tick = tick - 1;
+        --*looks;
         t = LIST_FIRST(&w->slot[tick % TIMER_SLOTS]);
         ns_t deadline = t->deadline;
         timer_remove(w, t);

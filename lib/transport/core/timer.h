@@ -56,8 +56,9 @@ static inline void timer_disarm(struct timer *t)
 }
 /* Takes the timer out of the wheel, as before its memory is freed. */
 void timer_remove(struct timer_wheel *w, struct timer *t);
-/* The next timer that is due at `now`, disarmed and taken out, or NULL. */
-struct timer *timer_expired(struct timer_wheel *w, ns_t now);
+/* The next timer that is due at `now`, disarmed and taken out. NULL: none is, or *looks timers have
+ * been looked at; each call takes those that it looks at from *looks. */
+struct timer *timer_expired(struct timer_wheel *w, ns_t now, unsigned *looks);
 /* When timer_expired should be called next (perhaps in vain), or NS_NEVER. */
 ns_t timer_next(struct timer_wheel *w);
 

@@ -40,7 +40,7 @@ static inline unsigned tx_allowed_responses(const struct qp *qp)
     const struct responder *resp = &qp->resp;
 
     if (qp->state == QPS_ERR)
-        return resp->ack_pending;
+        return resp->ack_pending && qp->fault != FAULT_SUSPENDED;
     if (!qp_can_receive(qp) || !(resp->res_pending || resp->ack_pending))
         return 0;
     if (unlikely(qp->fault))

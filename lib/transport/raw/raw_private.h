@@ -85,12 +85,13 @@ struct wq {
     uint32_t number;
     uint8_t state; /* enum wq_state; without meaning when qp is set */
     bool in_touched;
-    bool busy;             /* *entry was taken and waits for a frame that fits */
-    bool failed;           /* a WQE has completed with the failure: later ones are flushed */
-    enum fault fault;      /* until wq_complete has acted on it; without meaning when qp is set */
-    uint32_t index, room;  /* of *entry */
-    struct engine *engine; /* the owner; see wq_engine */
-    struct qp *qp;         /* it is this raw queue pair's receive queue; or NULL */
+    bool busy;               /* *entry was taken and waits for a frame that fits */
+    bool failed;             /* a WQE has completed with the failure: later ones are flushed */
+    struct late_owner *late; /* while it is suspended (late.h); or NULL */
+    enum fault fault;        /* until wq_complete has acted on it; without meaning when qp is set */
+    uint32_t index, room;    /* of *entry */
+    struct engine *engine;   /* the owner; see wq_engine */
+    struct qp *qp;           /* it is this raw queue pair's receive queue; or NULL */
     struct wq_init init;
     _Atomic uint32_t *notify; /* queue pair's: see qp_shared.rq_notify; or NULL */
     struct recv_wqe *entry;   /* cut to the queue's entry size */

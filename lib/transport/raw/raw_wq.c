@@ -8,6 +8,7 @@
 
 #include "completion.h"
 #include "id_tables.h"
+#include "late.h"
 #include "raw_private.h"
 #include "responder.h"
 #include "sg.h"
@@ -126,12 +127,24 @@ void engine_wq_detach(struct engine *e, struct wq *wq)
 {
     if (wq_engine(wq) != e)
         return;
+    late_forget(wq->late);
     wq_set_state(wq, WQS_RESET);
     __atomic_store_n(&wq->engine, NULL, __ATOMIC_RELEASE);
 }
 
+bool engine_wq_stop(struct engine *e, struct wq *wq)
+{
+    if (wq_engine(wq) != e || !wq->late)
+        return true;
+    wq_set_state(wq, WQS_ERR);
+    late_stop(wq->late);
+    return !wq->late;
+}
+
 static bool wq_receives(const struct wq *wq)
 {
+    if (wq->late)
+        return false;
     if (wq->qp)
         return qp_can_receive(wq->qp) && !wq->qp->fault;
     return wq->state == WQS_RDY && !wq->fault;
@@ -140,7 +153,9 @@ static bool wq_receives(const struct wq *wq)
 static void wq_fault(struct engine *e, struct wq *wq, enum fault fault)
 {
     if (wq->qp) {
-        if (wq->qp->state != QPS_ERR)
+        if (wq->qp->late) /* what it sends is late, too */
+            late_note_failed(wq->qp, UINT32_MAX, psn(0));
+        else if (wq->qp->state != QPS_ERR)
             resp_fault(e, wq->qp, fault, psn(0));
     } else if (wq->state == WQS_RDY && !wq->fault) {
         wq->fault = fault;
@@ -197,6 +212,10 @@ void wq_flush(struct engine *e, struct wq *wq, uint8_t status)
 {
     struct work_queue *rq = &wq->init.rq;
 
+    if (unlikely(wq->late)) { /* buffers are still written */
+        late_flush(wq->late, status);
+        return;
+    }
     if (wq->busy) {
         wq->busy = false;
         post_error(e, wq, wq->entry->h.wr_id, wq->index, wq->failed ? WC_WR_FLUSH_ERR : status);
@@ -218,6 +237,10 @@ void wq_complete_recv(struct engine *e, struct rx_completion *c)
 {
     struct wq *wq = c->wq;
 
+    if (unlikely(wq->late)) {
+        late_complete_recv(e, wq->late, c);
+        return;
+    }
     if (c->failed)
         wq_fault(e, wq, FAULT_MEMORY);
     if (c->failed || wq->failed) {
@@ -285,7 +308,7 @@ static void write_frame(struct engine *e, struct wq *wq, const struct frame *f, 
     unsigned i = e->completions++;
     struct rx_completion *c = &e->completion[i];
 
-    *c = (struct rx_completion){.wq = wq, .cqe = completion(e, wq, wq->entry->h.wr_id)};
+    *c = (struct rx_completion){.wq = wq, .job = i, .cqe = completion(e, wq, wq->entry->h.wr_id)};
     c->cqe.wqe = wq->index;
     c->cqe.byte_len = f->len;
     c->cqe.imm = tag;
@@ -318,6 +341,8 @@ enum drop wq_deliver(struct engine *e, struct wq *wq, const struct frame *f, uin
         wq_fault(e, wq, fault);
         return DROP_raw_no_recv;
     }
+    if (sg_is_refused(e, entry_pd(wq), wq->entry->sge, wq->entry->h.num_sge))
+        return DROP_raw_no_recv; /* the entry serves another frame */
     write_frame(e, wq, f, tag);
     return DROP_NONE;
 }

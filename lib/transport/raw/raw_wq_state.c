@@ -16,6 +16,8 @@ int engine_wq_modify(struct engine *e, struct wq *wq, enum wq_state to, ns_t now
     e->now = now;
     if ((unsigned)to > WQS_ERR || !transitions[wq->state][to])
         return -EINVAL;
+    if (to == WQS_RESET && !engine_wq_stop(e, wq))
+        return -EAGAIN;
     wq_set_state(wq, to);
     if (to == WQS_RESET)
         wq_forget(wq);

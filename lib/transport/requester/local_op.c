@@ -2,7 +2,6 @@
 /* Work requests that send nothing: binding and invalidating memory windows (volume
  * 1, 10.6.7, 11.4.1). */
 #include "requester.h"
-#include "sg.h"
 
 static uint8_t bind_window(struct engine *e, struct qp *qp, const struct sqe *w)
 {
@@ -22,7 +21,6 @@ static uint8_t bind_window(struct engine *e, struct qp *qp, const struct sqe *w)
 
 uint8_t local_op(struct engine *e, struct qp *qp, const struct sqe *w)
 {
-    sg_flush_in(e); /* packets built under the old binding read their payload first */
     if (w->opcode == SQE_BIND_MW)
         return bind_window(e, qp, w);
     return window_invalidate(e->cfg.mrs, w->imm, qp->pd, qp->qpn) == MR_OK ? WC_SUCCESS

@@ -23,6 +23,12 @@ static inline bool sge_region_find(struct engine *e, const struct qp *qp, const 
     return mr_check(&e->mrs, sge->lkey, qp->pd, sge->addr, sge->length, access, &r->mr) == MR_OK;
 }
 
+/* The WQEs that are not taken yet. */
+static inline struct ring_cursor new_wqes(const struct requester *req)
+{
+    return ring_cursor_at(req->sq.ring, req->sq.size, req->sq.stride, req->sq.cons);
+}
+
 static inline void slot_start(struct send_slot *s, uint32_t index, uint32_t len, uint32_t packets,
                               psn_t first)
 {

@@ -113,10 +113,7 @@ ALWAYS_INLINE unsigned build_messages(struct engine *e, struct qp *qp, struct fr
                                       unsigned n, bool deferred)
 {
     const struct requester *req = &qp->req;
-    struct ring_cursor wqe =
-        ring_cursor_at(req->sq.ring, req->sq.size, req->sq.stride, req->sq.cons);
-    struct ring_cursor slot =
-        ring_cursor_at(req->slots, req->slot_count, req->slot_stride, req->head);
+    struct ring_cursor wqe = new_wqes(req), slot = slots_from(req, req->head);
     uint32_t index = req->sq.cons, max_inline = req->sq.max_inline;
     struct message_header header = {.shape = MESSAGE_NONE};
     struct sge_region from = {0};

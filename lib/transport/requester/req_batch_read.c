@@ -9,10 +9,7 @@ NO_STACK_PROTECTOR unsigned req_batch_reads(struct engine *e, struct qp *qp, str
                                             unsigned n, unsigned psns)
 {
     const struct requester *req = &qp->req;
-    struct ring_cursor wqe =
-        ring_cursor_at(req->sq.ring, req->sq.size, req->sq.stride, req->sq.cons);
-    struct ring_cursor slot =
-        ring_cursor_at(req->slots, req->slot_count, req->slot_stride, req->head);
+    struct ring_cursor wqe = new_wqes(req), slot = slots_from(req, req->head);
     struct tx_header header = {.first = 0};
     struct sge_region into = {0};
     psn_t p = req->next_psn, last = p;

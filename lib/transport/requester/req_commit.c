@@ -26,7 +26,10 @@ void req_reset(struct qp *qp, psn_t first)
     req->retry_left = qp->attr.retry_cnt;
     req->rnr_retry_left = qp->attr.rnr_retry;
     req->stalls = 0;
-    req->rnr_wait = req->implied_nak = req->drained = false;
+    req->rnr_wait = req->implied_nak = req->nak_taken = req->drained = false;
+    req->stranger = false;
+    req->peer_moves = 0;
+    req->peer_sport = 0;
 }
 
 struct send_slot *req_open_slot(struct requester *req)
@@ -127,6 +130,13 @@ void req_rewind(struct qp *qp, psn_t p)
     req->next_psn = p;
     req->ack_asked_psn = psn_prev(req->una);
     check_window(qp);
+}
+
+void req_unsend(struct qp *qp, psn_t p)
+{
+    qp->req.una = p;
+    req_rewind(qp, p);
+    qp->req.max_psn = p;
 }
 
 void req_retire(struct requester *req, uint32_t tail)

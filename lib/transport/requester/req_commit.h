@@ -46,6 +46,10 @@ static inline void req_commit_response(struct requester *req)
  * again. */
 void req_rewind(struct qp *qp, psn_t p);
 
+/* UC, UD, raw packets: the packets from PSN p on were not sent after all. Their slots have not
+ * completed. */
+void req_unsend(struct qp *qp, psn_t p);
+
 /* The slots before `tail` have completed. */
 void req_retire(struct requester *req, uint32_t tail);
 

@@ -22,6 +22,14 @@ void req_rnr_timeout(struct engine *e, struct qp *qp)
     engine_tx_ready(e, qp);
 }
 
+void req_send_again(struct engine *e, struct qp *qp)
+{
+    qp->req.implied_nak = qp->req.nak_taken = false;
+    req_rewind(qp, qp->req.una);
+    req_arm_timer(e, qp);
+    engine_tx_ready(e, qp);
+}
+
 void req_ack_timeout(struct engine *e, struct qp *qp)
 {
     struct requester *req = &qp->req;
@@ -40,9 +48,6 @@ void req_ack_timeout(struct engine *e, struct qp *qp)
         return;
     }
     req->retry_left--;
-    req->implied_nak = false;
     sport_timed_out(e, qp);
-    req_rewind(qp, req->una);
-    req_arm_timer(e, qp);
-    engine_tx_ready(e, qp);
+    req_send_again(e, qp);
 }

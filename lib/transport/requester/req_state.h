@@ -5,6 +5,7 @@
 
 #include "psn.h"
 #include "work_queue.h"
+#include "wqe.h"
 
 /* A send WQE that was taken from the send queue and has not completed yet. */
 struct send_slot {
@@ -39,13 +40,25 @@ struct requester {
     uint8_t stalls;   /* timeouts since the last answer, or since the source port changed */
     bool rnr_wait;    /* the peer was not ready: nothing is sent until the timer fires */
     bool implied_nak; /* rewound for a lost response; not again before progress */
+    bool nak_taken;   /* rewound for a sequence NAK; not again before progress or a timeout */
     bool drained;     /* SQD: the host knows that all started work has completed */
+    /* Where answers come from: comp_source.c. */
+    uint8_t peer_moves;  /* how many times the peer's port has changed, up to PEER_MOVES_MAX */
+    bool stranger;       /* an answer from elsewhere was ignored when stranger_una was oldest */
+    uint16_t peer_sport; /* the UDP source port of the peer's answers; 0: not known */
+    psn_t stranger_una;
 };
 
 static inline struct send_slot *slot_at(const struct requester *req, uint32_t count)
 {
     return (struct send_slot *)(req->slots +
                                 (size_t)(count & (req->slot_count - 1)) * req->slot_stride);
+}
+
+/* From that slot on. */
+static inline struct ring_cursor slots_from(const struct requester *req, uint32_t count)
+{
+    return ring_cursor_at(req->slots, req->slot_count, req->slot_stride, count);
 }
 
 /* The last PSN of a message. */

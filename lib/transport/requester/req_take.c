@@ -5,6 +5,7 @@
  */
 #include "qp_memory.h"
 #include "requester.h"
+#include "sg.h"
 #include "wqe.h"
 
 /* A READ stays in the queue while no other may be outstanding: req_batch_reads takes it later,
@@ -26,6 +27,8 @@ static bool take_slot(struct engine *e, struct qp *qp)
         return false;
     pending = work_queue_pending(&req->sq);
     if (pending < 0) { /* the application's index is out of range: no WQE can be trusted */
+        if (qp->fault) /* suspended in this turn: the index is looked at again */
+            return false;
         note(e, qp, TRACE_FAULT, FAULT_QUEUE_INDEX, 0);
         qp->fault = FAULT_QUEUE_INDEX;
         engine_touch(e, qp);
@@ -78,8 +81,12 @@ bool req_ready(struct engine *e, struct qp *qp)
         if (!op_is_local(s->wqe.h.opcode))
             return true;
         engine_touch(e, qp);
-        if (!s->started)
+        if (!s->started) {
+            sg_flush_in(e); /* packets built under the old binding read their payload first */
+            if (qp->fault)  /* suspended: when they have */
+                return false;
             s->status = local_op(e, qp, &s->wqe.h);
+        }
         if (s->status != WC_SUCCESS)
             return false;
         req_start_slot(req, s);

@@ -86,7 +86,7 @@ static inline bool req_asks_for_ack(const struct requester *req, psn_t p, psn_t 
 
 /* ---- local_op.c ---- */
 
-/* WQEs that send nothing: BIND_MW, LOCAL_INV. WC_SUCCESS, or why it failed. */
+/* WQEs that send nothing: BIND_MW, LOCAL_INV. WC_SUCCESS, or why it failed. No copy is queued. */
 uint8_t local_op(struct engine *e, struct qp *qp, const struct sqe *w);
 
 static inline bool op_is_local(uint8_t sqe_op)
@@ -111,6 +111,8 @@ unsigned req_batch_segments(struct engine *e, struct qp *qp, struct frame *frame
 
 /* ---- req_retry.c ---- */
 
+/* All that is not acknowledged is sent again. */
+void req_send_again(struct engine *e, struct qp *qp);
 /* The timer fired without an ACK; or the RNR delay, which comp_nak.c set, has expired. */
 void req_ack_timeout(struct engine *e, struct qp *qp);
 void req_rnr_timeout(struct engine *e, struct qp *qp);

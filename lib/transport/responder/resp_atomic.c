@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 
+#include "late.h"
 #include "responder.h"
 #include "rx_flush.h"
 
@@ -23,6 +24,10 @@ enum fault resp_atomic(struct engine *e, struct qp *qp, unsigned job)
     if (mr_check_remote(&e->mrs, p->atomic.rkey, resp_domain(e, qp, job), qp->qpn, p->atomic.va, 8,
                         MEM_REMOTE_ATOMIC, &span) != MR_OK)
         return FAULT_REMOTE_ACCESS;
+    if (mem_refuses(&e->batch, span.mr)) {
+        mr_span_end(&span);
+        return late_wait(e, qp);
+    }
     err = mem_atomic(&e->batch, span.mr, span.addr, op, p->atomic.swap_add, p->atomic.compare,
                      &original, job);
     mr_span_end(&span);
@@ -45,6 +50,10 @@ enum fault resp_atomic_write(struct engine *e, struct qp *qp, unsigned job)
     if (mr_check_remote(&e->mrs, p->reth.rkey, resp_domain(e, qp, job), qp->qpn, p->reth.va, 8,
                         MEM_REMOTE_WRITE, &span) != MR_OK)
         return FAULT_REMOTE_ACCESS;
+    if (mem_refuses(&e->batch, span.mr)) {
+        mr_span_end(&span);
+        return late_wait(e, qp);
+    }
     err = mem_store8(&e->batch, span.mr, span.addr, p->payload, job);
     mr_span_end(&span);
     if (err && err != -EINPROGRESS)

@@ -94,6 +94,34 @@ void resp_store_original(struct responder *resp, psn_t p, uint64_t original)
             resp->res[i].original = original;
 }
 
+/* The last NAK ended the connection. */
+static bool is_refused(const struct responder *resp)
+{
+    return resp->nak_sent && (resp->syndrome & AETH_CLASS_MASK) == AETH_NAK &&
+           (resp->syndrome & AETH_VALUE_MASK) != NAK_PSN_SEQUENCE;
+}
+
+void resp_repeat_from(struct qp *qp, psn_t p)
+{
+    struct responder *resp = &qp->resp;
+    uint32_t n = min_of(resp->res_max, resp->res_head);
+
+    for (uint32_t i = 1; i <= n; i++) {
+        struct resp_resource *r = &resp->res[(resp->res_head - i) % resp->res_max];
+        int32_t before = psn_diff(p, r->first);
+
+        if (before < (int32_t)r->packets)
+            resp_repeat_reply(resp, r, before > 0 ? (uint32_t)before : 0);
+    }
+    /* The ACK or NAK may have been behind it. */
+    if (resp->ack_pending)
+        return;
+    if (is_refused(resp) || (resp->nak_sent && qp->state != QPS_ERR))
+        resp_owe_ack(resp, resp->syndrome, resp->ack_psn);
+    else if (qp->state != QPS_ERR)
+        resp_owe_ack(resp, AETH_ACK_PLAIN, psn_prev(resp->epsn));
+}
+
 void resp_commit_reads(struct engine *e, struct qp *qp, unsigned n, psn_t next)
 {
     struct responder *resp = &qp->resp;

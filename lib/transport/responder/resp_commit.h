@@ -105,6 +105,9 @@ static inline void resp_finish_reply(struct responder *resp, struct resp_resourc
     resp->res_pending--;
 }
 
+/* What was built from PSN p on was not sent after all: it is owed again. */
+void resp_repeat_from(struct qp *qp, psn_t p);
+
 /* The reply has to be sent again from this packet on. */
 static inline void resp_repeat_reply(struct responder *resp, struct resp_resource *r,
                                      uint32_t packet)

@@ -2,7 +2,9 @@
 /* Takes receive WQEs: from the queue pair's own receive queue, or from an SRQ. */
 #include <errno.h>
 
+#include "late.h"
 #include "responder.h"
+#include "sg.h"
 #include "srq.h"
 
 /* From the queue pair's own receive queue. */
@@ -55,4 +57,16 @@ enum fault resp_take_recv(struct engine *e, struct qp *qp, struct srq *xrc_srq)
     for (unsigned i = 0; i < resp->recv->h.num_sge; i++)
         resp->recv_room += resp->recv->sge[i].length;
     return FAULT_NONE;
+}
+
+enum fault resp_scatter(struct engine *e, struct qp *qp, unsigned job, uint32_t off,
+                        const uint8_t *bytes, uint32_t len)
+{
+    const struct responder *resp = &qp->resp;
+    enum mr_fault f =
+        sg_scatter(e, resp->recv_pd, resp->recv->sge, resp->recv->h.num_sge, off, bytes, len, job);
+
+    if (f == MR_NO_ROOM)
+        return late_wait(e, qp);
+    return f == MR_OK ? FAULT_NONE : FAULT_RECV_PROTECTION;
 }

@@ -8,7 +8,6 @@
 #include "responder.h"
 #include "rx_batch.h"
 #include "rx_flush.h"
-#include "sg.h"
 #include "wqe.h"
 
 /* The fields that the CQEs of all messages received now have in common. */
@@ -57,10 +56,13 @@ struct rx_completion *resp_complete_recv(struct engine *e, struct qp *qp, unsign
 }
 
 /* The peer's SEND invalidates a key; what the peer wrote before is written before. */
-static bool invalidate(struct engine *e, struct qp *qp, uint32_t rkey)
+static enum fault invalidate(struct engine *e, struct qp *qp, uint32_t rkey)
 {
     rx_flush(e);
-    return window_invalidate(e->cfg.mrs, rkey, qp->pd, qp->qpn) == MR_OK;
+    if (qp->fault)
+        return qp->fault;
+    return window_invalidate(e->cfg.mrs, rkey, qp->pd, qp->qpn) == MR_OK ? FAULT_NONE
+                                                                         : FAULT_INVALIDATE;
 }
 
 enum fault resp_send(struct engine *e, struct qp *qp, unsigned job)
@@ -68,16 +70,18 @@ enum fault resp_send(struct engine *e, struct qp *qp, unsigned job)
     const struct pkt *p = &e->rx_job[job].pkt;
     struct responder *resp = &qp->resp;
     uint16_t flags = pkt_info(p)->flags;
+    enum fault fault = FAULT_NONE;
 
     if (flags & PF_START)
         resp->msg_len = 0;
-    if (p->payload_len && sg_scatter(e, resp->recv_pd, resp->recv->sge, resp->recv->h.num_sge,
-                                     resp->msg_len, p->payload, p->payload_len, job) != MR_OK)
-        return FAULT_RECV_PROTECTION;
+    if (p->payload_len)
+        fault = resp_scatter(e, qp, job, resp->msg_len, p->payload, p->payload_len);
+    if (fault == FAULT_NONE && (flags & PF_IETH))
+        fault = invalidate(e, qp, p->ieth_rkey);
+    if (fault != FAULT_NONE)
+        return fault;
     resp->msg_len += p->payload_len;
     resp->op = flags & PF_END ? RESP_IDLE : RESP_SEND;
-    if ((flags & PF_IETH) && !invalidate(e, qp, p->ieth_rkey))
-        return FAULT_INVALIDATE;
     if (flags & PF_END)
         resp_complete_recv(e, qp, job);
     return FAULT_NONE;

@@ -5,7 +5,6 @@
  */
 #include "resp_rules.h"
 #include "responder.h"
-#include "sg.h"
 
 #define GRH_LEN 40
 
@@ -23,13 +22,10 @@ void resp_rx_ud(struct engine *e, struct qp *qp, unsigned job)
     if (fault == FAULT_NONE && !resp_room_ok(resp->recv_room, 0, GRH_LEN + p->payload_len))
         fault = FAULT_RECV_TOO_SMALL;
     if (fault == FAULT_NONE) {
-        const struct sge *sge = resp->recv->sge;
-        unsigned n = resp->recv->h.num_sge;
-
         encap_grh(rx->grh, &rx->view);
-        if (sg_scatter(e, resp->recv_pd, sge, n, 0, rx->grh, GRH_LEN, job) != MR_OK ||
-            sg_scatter(e, resp->recv_pd, sge, n, GRH_LEN, p->payload, p->payload_len, job) != MR_OK)
-            fault = FAULT_RECV_PROTECTION;
+        fault = resp_scatter(e, qp, job, 0, rx->grh, GRH_LEN);
+        if (fault == FAULT_NONE)
+            fault = resp_scatter(e, qp, job, GRH_LEN, p->payload, p->payload_len);
     }
     if (fault != FAULT_NONE) {
         resp_fault(e, qp, fault, p->psn);

@@ -3,6 +3,7 @@
  * Executes WRITEs that have been judged, one packet or a batch: the payload goes straight to mapped
  * memory. Other memory is reached through the engine's queued copies, on the general path.
  */
+#include "late.h"
 #include "resp_rules.h"
 #include "responder.h"
 #include "rx_batch.h"
@@ -56,6 +57,10 @@ static enum fault write_queued(struct engine *e, struct qp *qp, unsigned job, co
         return FAULT_REMOTE_ACCESS;
     if (!span.window && span.mr->direct && !e->rx_job[job].srq) /* the next WRITE is direct */
         mr_hint_note(&resp->write_hint, &e->mrs, resp->write_rkey, qp->pd, MEM_REMOTE_WRITE);
+    if (mem_refuses(&e->batch, span.mr)) {
+        mr_span_end(&span);
+        return late_wait(e, qp);
+    }
     mem_batch_out_span(&e->batch, &span, p->payload, p->payload_len, job);
     return FAULT_NONE;
 }

@@ -24,6 +24,9 @@ enum fault resp_check(struct engine *e, struct qp *qp, unsigned job);
 /* resp_recv.c: takes a receive WQE into resp->recv, unless one is there that an aborted message
  * left (UC). xrc_srq: the SRQ that an XRC packet names; else NULL. */
 enum fault resp_take_recv(struct engine *e, struct qp *qp, struct srq *xrc_srq);
+/* Bytes into the receive WQE that was taken, from byte `off` on: copied or queued. */
+enum fault resp_scatter(struct engine *e, struct qp *qp, unsigned job, uint32_t off,
+                        const uint8_t *bytes, uint32_t len);
 
 /* Execute a request that resp_check has passed: its bytes are copied or queued. resp_execute (in
  * resp_rx.c) is for a request of any kind; the others are for one kind each. */

@@ -9,6 +9,7 @@
 #include "bth.h"
 #include "completer.h"
 #include "completion.h"
+#include "mad.h"
 #include "raw_private.h"
 #include "rx.h"
 #include "rx_forward.h"
@@ -97,6 +98,11 @@ static enum drop admit(struct engine *e, struct rx_job *job, const struct frame 
 
 /* ---- the rest of admit, place and commit: the queue pair's service, or the completer ---- */
 
+static uint16_t source_port(const struct rx_job *job)
+{
+    return job->matched ? hdr_template_sport(job->view.bth) : job->view.udp_sport;
+}
+
 static void deliver(struct engine *e, unsigned i)
 {
     struct rx_job *job = &e->rx_job[i];
@@ -112,12 +118,40 @@ static void deliver(struct engine *e, unsigned i)
     }
     job->is_response = pkt_info(&job->pkt)->flags & PF_RESPONSE;
     if (job->is_response)
-        comp_rx(e, qp, i);
+        comp_rx(e, qp, i, source_port(job));
     else
         qp->ops->rx_request(e, qp, i);
 }
 
 /* ---- a whole frame ---- */
+
+/* 10.2.5: only queue pair 1 of another port has its Q_Key. What programs can send ends here, so
+ * that it does not take the host's time. */
+static enum drop validate_gsi(const struct engine *e, const struct pkt *p)
+{
+    if (!e->cfg.host.gsi)
+        return DROP_unknown_qpn;
+    if (p->opcode != OPCODE(PKT_UD, OP_SEND_ONLY))
+        return DROP_service_mismatch;
+    return p->deth.qkey == MAD_QKEY && p->deth.src_qpn == QPN_GSI ? DROP_NONE : DROP_qkey_mismatch;
+}
+
+/* Any engine gives packets to queue pair 1 to the host. */
+static void give_gsi(struct engine *e, const struct rx_job *job, const struct frame *f,
+                     bool verified)
+{
+    const struct engine_host *host = &e->cfg.host;
+    enum drop reason = validate_gsi(e, &job->pkt);
+
+    if (reason != DROP_NONE)
+        engine_drop(e, reason, QPN_GSI);
+    else if (!verified && !verify(e, job, f))
+        engine_drop(e, DROP_bad_icrc, QPN_GSI);
+    else if (host->gsi(host->ctx, f))
+        counter_inc(&e->counters.rx_punted);
+    else
+        engine_drop(e, DROP_unknown_qpn, QPN_GSI);
+}
 
 /* A packet whose headers are sound. The engine that owns its queue pair verifies the ICRC: only
  * what it takes to find that engine is believed before. */
@@ -127,6 +161,10 @@ static void process_packet(struct engine *e, unsigned i, const struct frame *f, 
     bool mcast = job->pkt.dest_qpn == QPN_MULTICAST;
     enum drop reason;
 
+    if (unlikely(job->pkt.dest_qpn == QPN_GSI)) {
+        give_gsi(e, job, f, verified);
+        return;
+    }
     job->owner = job->qp && !mcast ? qp_owner_engine(job->qp) : NULL;
     if (job->owner && job->owner != e) {
         rx_forward(e, f, job->owner);

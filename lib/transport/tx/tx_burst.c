@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The transmit path of a burst, pulled by the host: queue pairs send a quantum each, round-robin; a
- * queue pair that is alone has no quantum. Headers are built into the lent frames, and payloads
+ * The transmit path of a burst, pulled by the host. Programs take turns (share.h); in the turn of
+ * one, its queue pairs send a quantum each, round-robin. A queue pair that is alone has no quantum.
+ * Headers are built into the lent frames, and payloads
  * that are not mapped are queued; then these are copied, and the packets whose payload arrived as a
  * whole are sealed.
  */
@@ -14,32 +15,53 @@
 /* The quantum: packets that a queue pair sends, in one call or several, before the next one may. */
 #define TX_QUANTUM 16
 
-static void next_turn(struct engine *e, struct qp *qp)
+/* Queue pairs that turn out to have no packet, in one burst: they take time, too. */
+#define TX_EMPTY_TURNS 64
+
+static void next_turn(struct share *s, struct qp *qp)
 {
     qp->quantum_used = 0;
-    TAILQ_REMOVE(&e->tx_list, qp, tx_link);
-    TAILQ_INSERT_TAIL(&e->tx_list, qp, tx_link);
+    TAILQ_REMOVE(&s->qps, qp, tx_link);
+    TAILQ_INSERT_TAIL(&s->qps, qp, tx_link);
 }
 
-static void fill_jobs(struct engine *e, struct frame *frames, unsigned n)
+/* Packets of one program: as many as it has credit for, or as there are frames if it is alone. */
+ALWAYS_INLINE void fill_from(struct engine *e, struct share *s, bool alone, struct frame *frames,
+                             unsigned n, unsigned *empty_turns)
 {
     struct qp *qp;
 
-    e->jobs = e->sealed = 0;
-    while (e->jobs < n && (qp = TAILQ_FIRST(&e->tx_list))) {
-        bool alone = !TAILQ_NEXT(qp, tx_link);
-        unsigned turn = alone ? n : (unsigned)(TX_QUANTUM - qp->quantum_used);
+    while (e->jobs < n && *empty_turns && (qp = TAILQ_FIRST(&s->qps)) &&
+           (alone || share_has_credit(s))) {
+        bool only = alone && !TAILQ_NEXT(qp, tx_link);
+        unsigned turn = only ? n : (unsigned)(TX_QUANTUM - qp->quantum_used);
         unsigned taken = tx_take_turn(e, qp, &frames[e->jobs], min_of(n - e->jobs, turn));
 
         if (!taken) {
-            TAILQ_REMOVE(&e->tx_list, qp, tx_link);
-            qp->in_tx_list = false;
+            engine_tx_idle(e, qp);
+            qp_flush_more(e, qp);
+            --*empty_turns;
             continue;
         }
         e->jobs += taken;
         qp->quantum_used = (uint8_t)(qp->quantum_used + taken);
         if (qp->quantum_used >= TX_QUANTUM)
-            next_turn(e, qp);
+            next_turn(s, qp);
+    }
+    if (!alone)
+        share_pass_on(s);
+}
+
+static void fill_jobs(struct engine *e, struct frame *frames, unsigned n)
+{
+    unsigned empty_turns = TX_EMPTY_TURNS;
+
+    e->jobs = e->sealed = 0;
+    while (e->jobs < n && e->ready_qps && empty_turns) {
+        if (likely(e->sole))
+            fill_from(e, e->sole, true, frames, n, &empty_turns);
+        else
+            fill_from(e, share_next(e), false, frames, n, &empty_turns);
     }
 }
 

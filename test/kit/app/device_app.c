@@ -35,9 +35,10 @@ void app_open_as(struct app *a, struct rnic *r, uid_t uid)
     a->session = session_create(r, &(struct ucred){.pid = getpid(), .uid = uid});
     assert_non_null(a->session);
     assert_int_equal(kit_call(a->session, CTL_OPEN, &m, &k, true), 0);
-    a->async_fd = k.out_fd[2];
+    a->async_fd = k.out_fd[1];
     close(k.out_fd[0]);
-    close(k.out_fd[1]);
+    while (k.out_fds > 2)
+        close(k.out_fd[--k.out_fds]);
     m = (struct ctl_msg){0};
     assert_int_equal(app_call(a, CTL_ALLOC_PD, &m), 0);
     a->pd = m.handle;

@@ -190,6 +190,15 @@ static inline struct sge kit_sge(const struct kit_mr *mr, uint64_t off, uint32_t
  * with `status` (-EFAULT, -ESRCH); 0 makes them good again. */
 void kit_mr_fault(struct kit_mr *mr, uint32_t off, uint32_t len, int status);
 
+/* From now on the node's calls for copied regions are put off, until kit_end_calls makes them all;
+ * or they are made at once again. */
+void kit_hold_calls(struct kit_node *n, bool hold);
+/* Ends those that were put off: makes them, or gives them up. */
+void kit_end_calls(struct kit_node *n);
+void kit_give_up_calls(struct kit_node *n);
+/* From now on the node has no room for calls, or has room again. */
+void kit_refuse_calls(struct kit_node *n, bool refuse);
+
 /* Whether all canaries of the node are intact. */
 bool kit_canaries_intact(const struct kit_node *n);
 
@@ -463,6 +472,8 @@ struct kit_node {
     struct kit_event event[KIT_EVENTS]; /* asynchronous events, the first KIT_EVENTS */
     unsigned events;
     unsigned copy_calls, copies; /* of the backend */
+    void (*on_held)(void *ctx);  /* a call is put off; may be NULL */
+    void *on_held_ctx;
     /* Private. */
     struct kit_mr *mr;
     struct kit_cq *cq;
@@ -471,6 +482,7 @@ struct kit_node {
     struct kit_mw *mw;
     struct kit_ah *ah;
     struct kit_fault *faults;
+    bool holds_calls, refuses_calls;
     unsigned mr_count;
     unsigned adopting; /* queue pairs that were released and not adopted yet */
     uint8_t *tx[FRAME_BURST];
@@ -495,7 +507,8 @@ struct kit_config {
     bool local;
     bool shared_qp_table; /* one table for all nodes, as in a device with several ports */
     bool any_icrc, log;
-    unsigned late; /* of 1000 calls for copied regions end later */
+    unsigned late;   /* of 1000 calls for copied regions end later */
+    bool slow_nodes; /* kit_hold_calls and kit_refuse_calls are used */
     uint32_t max_inflight;
     struct entropy_policy entropy; /* as of struct engine_config, of all nodes */
     uint32_t repath;

@@ -2,6 +2,7 @@
 /* Memory that answers late: a mem_caller that puts off some calls of the kit's copying backend, as
  * the dataplane's copiers do. Calls of one engine end in their order; those that copy to the engine
  * have no bytes for it. */
+#include <errno.h>
 #include <stdlib.h>
 
 #include "kit_internal.h"
@@ -25,60 +26,114 @@ static void free_call(struct kit_late_call *c)
     free(c);
 }
 
-static void end_first(struct kit_engine *p)
+static void end_first(struct kit_engine *p, bool in_time)
 {
     struct kit_late_call *c = p->late;
 
     p->late = c->next;
-    mem_call_run(&c->call);
-    engine_call_ended(p->engine, &c->call, true, p->node->kit->now);
+    if (in_time)
+        mem_call_run(&c->call);
+    engine_call_ended(p->engine, &c->call, in_time, p->node->kit->now);
     free_call(c);
+}
+
+static void end_all(struct kit_node *n, bool in_time)
+{
+    for (unsigned i = 0; i < n->engines; i++)
+        while (n->part[i].late)
+            end_first(&n->part[i], in_time);
 }
 
 void kit_late_end_all(struct kit_node *n)
 {
-    for (unsigned i = 0; i < n->engines; i++)
-        while (n->part[i].late)
-            end_first(&n->part[i]);
+    end_all(n, true);
 }
 
-static bool run_call(struct mem_caller *caller)
+void kit_hold_calls(struct kit_node *n, bool hold)
 {
-    struct kit_engine *p = container_of(caller, struct kit_engine, caller);
-    struct kit_late_call *c = container_of(caller->call, struct kit_late_call, call);
-    struct kit *k = p->node->kit;
-    struct mem_region *mr[MEM_BATCH_MAX];
-    bool windows = false;
+    n->holds_calls = hold;
+}
 
-    /* Windows are bound and invalidated at any time. */
-    for (unsigned i = 0; i < c->call.n; i++)
-        windows |= c->call.io[i].window != NULL;
-    if (windows ||
-        (k->now >= p->late_until && random_below(&k->late_random, 1000) >= k->config.late)) {
-        mem_call_run(&c->call);
-        return true;
+void kit_end_calls(struct kit_node *n)
+{
+    end_all(n, true);
+}
+
+void kit_give_up_calls(struct kit_node *n)
+{
+    end_all(n, false);
+}
+
+static bool refuses(struct mem_caller *caller, const struct mem_region *mr)
+{
+    return true;
+}
+
+void kit_refuse_calls(struct kit_node *n, bool refuse)
+{
+    n->refuses_calls = refuse;
+    for (unsigned i = 0; i < n->engines; i++) {
+        n->part[i].caller.full = refuse;
+        if (!refuse)
+            engine_memory_has_room(n->part[i].engine, n->kit->now);
     }
-    for (unsigned i = 0; i < c->call.n; i++)
-        mr[i] = c->call.io[i].mr;
+}
+
+/* Whether the call is put off by chance: calls follow it, for a time. */
+static bool is_late(struct kit_engine *p)
+{
+    struct kit *k = p->node->kit;
+
+    if (k->now < p->late_until)
+        return true;
+    if (random_below(&k->late_random, 1000) >= k->config.late)
+        return false;
+    p->late_until = k->now + random_below(&k->late_random, LATE_MAX);
+    return true;
+}
+
+static void put_off(struct kit_engine *p, struct kit_late_call *c)
+{
+    struct kit *k = p->node->kit;
+
     if (!mem_call_own(&c->call))
         kit_fail("out of memory");
-    for (unsigned i = 0; i < c->call.n; i++) /* the kit's regions live longer than its calls */
-        c->call.io[i].mr = mr[i];
-    if (k->now >= p->late_until) /* calls follow this one, for a time */
-        p->late_until = k->now + random_below(&k->late_random, LATE_MAX);
-    c->due = k->now + random_below(&k->late_random, LATE_MAX);
+    c->due = p->node->holds_calls ? NS_NEVER : k->now + random_below(&k->late_random, LATE_MAX);
     if (p->late && c->due < p->late_last->due)
         c->due = p->late_last->due;
     *(p->late ? &p->late_last->next : &p->late) = c;
     p->late_last = c;
     p->caller.call = &new_call()->call;
     p->late_calls++;
-    return false;
+    if (p->node->on_held)
+        p->node->on_held(p->node->on_held_ctx);
+}
+
+static bool run_call(struct mem_caller *caller)
+{
+    struct kit_engine *p = container_of(caller, struct kit_engine, caller);
+    struct kit_late_call *c = container_of(caller->call, struct kit_late_call, call);
+    bool windows = false;
+
+    /* Windows are bound and invalidated at any time. */
+    for (unsigned i = 0; i < c->call.n; i++)
+        windows |= c->call.io[i].window != NULL;
+    if (p->node->refuses_calls && c->call.kind == MEM_CALL_IN) {
+        for (unsigned i = 0; i < c->call.n; i++)
+            c->call.io[i].status = -EBUSY;
+        return true;
+    }
+    if (p->node->holds_calls || (!windows && is_late(p))) {
+        put_off(p, c);
+        return false;
+    }
+    mem_call_run(&c->call);
+    return true;
 }
 
 void kit_late_init(struct kit_engine *p, struct engine_config *config)
 {
-    p->caller = (struct mem_caller){.call = &new_call()->call, .run = run_call};
+    p->caller = (struct mem_caller){.call = &new_call()->call, .run = run_call, .refuses = refuses};
     config->host.mem_caller = &p->caller;
 }
 
@@ -104,6 +159,6 @@ bool kit_late_end(struct kit *k, struct kit_engine *p)
 {
     if (!p->late || p->late->due > k->now)
         return false;
-    end_first(p);
+    end_first(p, true);
     return true;
 }

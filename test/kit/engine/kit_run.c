@@ -88,7 +88,7 @@ static void start_engine(struct kit_node *n, unsigned index)
         config.host.misplaced = kit_misplaced;
     }
     *p = (struct kit_engine){.node = n, .index = index, .lane = config.lane};
-    if (c->late)
+    if (c->late || c->slow_nodes)
         kit_late_init(p, &config);
     p->engine = engine_create(&config);
     if (!p->engine)

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "rings.h"
 
+#include <sys/eventfd.h>
+#include <unistd.h>
+
 static void *zeroed(size_t bytes)
 {
     void *p = aligned_alloc(CACHE_LINE, round_up(bytes, CACHE_LINE));
@@ -35,7 +38,7 @@ static void make_qp(struct rings *r)
     q->client = &r->client;
     q->max_inline = RINGS_INLINE;
     q->doorbells = r->client.shared->worker;
-    q->wake = r->client.wake;
+    q->wake_fd = r->client.wake_fd;
     q->db_slot = 5;
     q->qpn = RINGS_QPN;
     q->rq_notify = &r->shared->rq_notify;
@@ -69,7 +72,7 @@ struct rings *rings_new(void)
     struct rings *r = zeroed(sizeof(*r));
 
     r->client.shared = zeroed(ctx_segment_bytes(1));
-    r->client.wake = zeroed(sizeof(*r->client.wake));
+    r->client.wake_fd[0] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     atomic_store(&r->client.shared->spin_limit, 1000);
     slot_table_init(&r->client.qps);
     slot_table_init(&r->client.cqs);
@@ -89,7 +92,7 @@ void rings_free(struct rings *r)
     free(r->cq->queue.reader.shared);
     free(r->cq);
     free(r->client.shared);
-    free(r->client.wake);
+    close(r->client.wake_fd[0]);
     free(r);
 }
 

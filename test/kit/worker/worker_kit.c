@@ -2,11 +2,10 @@
 #include "worker_kit.h"
 
 #include <limits.h>
-#include <linux/futex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "doorbell.h"
@@ -336,14 +335,10 @@ void post_recv(struct test_qp *qp, uint64_t addr, uint32_t len, uint32_t lkey)
 
 void ring_bell_on(struct test_qp *qp, uint32_t worker)
 {
-    struct wake_shared *wake = qp->d->rnic->wake.base;
-    struct ctx_shared *shared = qp->session->ctx[0].shared;
-    _Atomic uint32_t *word = &wake->worker[worker].word;
+    const struct worker_ctx *ctx = qp->session->by_worker[worker];
 
-    if (!doorbell_ring(&shared->worker[worker], qp->layout.db_slot))
-        return;
-    atomic_fetch_add(word, 1);
-    syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
+    if (doorbell_ring(&ctx->shared->worker[worker], qp->layout.db_slot))
+        require(!eventfd_write(ctx->wake_fd, 1));
 }
 
 void ring_bell(struct test_qp *qp)

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -9,10 +8,11 @@
 
 #include "common.h"
 #include "ctl_msg.h"
+#include "descriptors.h"
 #include "unit.h"
 
 static int sock[2];
-static int some_fds[16];
+static int some_fds[CTL_MAX_FDS + 8];
 static const struct ctl_msg good = {.magic = CTL_MAGIC, .version = CTL_VERSION, .seq = 7};
 
 static int setup(void **state)
@@ -29,18 +29,6 @@ static int teardown(void **state)
     close(sock[0]);
     close(sock[1]);
     return 0;
-}
-
-static unsigned open_fds(void)
-{
-    DIR *d = opendir("/proc/self/fd");
-    unsigned n = 0;
-
-    assert_non_null(d);
-    while (readdir(d))
-        n++;
-    closedir(d);
-    return n;
 }
 
 /* A peer can send any bytes with any number of descriptors. */
@@ -79,7 +67,7 @@ static int recv_one(struct ctl_msg *m, unsigned *nfds)
 static void test_round_trip(void **state)
 {
     struct ctl_msg in = good, out;
-    unsigned nfds, before = open_fds();
+    unsigned nfds, before = open_descriptors();
 
     in.type = CTL_REG_MR;
     in.reg_mr.addr = 0x1122334455667788;
@@ -90,18 +78,18 @@ static void test_round_trip(void **state)
         assert_memory_equal(&in, &out, sizeof(in));
     }
     assert_int_equal(ctl_send(sock[0], &in, some_fds, CTL_MAX_FDS + 1, 0), -EINVAL);
-    assert_int_equal(open_fds(), before);
+    assert_int_equal(open_descriptors(), before);
 }
 
 static void expect_refused(const void *bytes, size_t len, unsigned nfds, int error)
 {
-    unsigned before = open_fds(), got = 99;
+    unsigned before = open_descriptors(), got = 99;
     struct ctl_msg m;
 
     send_raw(bytes, len, nfds);
     assert_int_equal(recv_one(&m, &got), error);
     assert_int_equal(got, 0);
-    assert_int_equal(open_fds(), before);
+    assert_int_equal(open_descriptors(), before);
 }
 
 static void test_refused(void **state)
@@ -146,7 +134,7 @@ static void test_version_is_readable(void **state)
 static void test_credentials_leave_room(void **state)
 {
     struct ctl_msg out;
-    unsigned nfds, before = open_fds();
+    unsigned nfds, before = open_descriptors();
     int on = 1;
 
     assert_int_equal(setsockopt(sock[1], SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)), 0);
@@ -154,7 +142,7 @@ static void test_credentials_leave_room(void **state)
     assert_int_equal(recv_one(&out, &nfds), 0);
     assert_int_equal(nfds, CTL_MAX_FDS);
     expect_refused(&good, sizeof(good), CTL_MAX_FDS + 1, -EPROTO);
-    assert_int_equal(open_fds(), before);
+    assert_int_equal(open_descriptors(), before);
 }
 
 static void test_nothing_there(void **state)
@@ -199,7 +187,7 @@ static int ask(struct ctl_msg *m)
 static void test_request(void **state)
 {
     struct ctl_msg reply = good, m;
-    unsigned before = open_fds();
+    unsigned before = open_descriptors();
 
     reply.type = CTL_ALLOC_PD;
     reply.status = -EINVAL;
@@ -216,7 +204,7 @@ static void test_request(void **state)
     reply.status = -EINVAL;
     assert_int_equal(ctl_send(sock[0], &reply, NULL, 0, 0), 0);
     assert_int_equal(ask(&m), -EPROTO);
-    assert_int_equal(open_fds(), before);
+    assert_int_equal(open_descriptors(), before);
 }
 
 static const struct ctl_msg refusal = {

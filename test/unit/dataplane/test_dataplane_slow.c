@@ -98,8 +98,8 @@ static void test_what_the_host_wants(void **state)
     struct slow_path s, all;
     uint8_t bytes[64];
 
-    assert_int_equal(slow_path_init(&s, our_mac, false), 0);
-    assert_int_equal(slow_path_init(&all, our_mac, true), 0);
+    assert_int_equal(slow_path_init(&s, our_mac, SLOW_PATH_IP_HOST), 0);
+    assert_int_equal(slow_path_init(&all, our_mac, SLOW_PATH_ALL), 0);
     for (unsigned i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
         struct frame f = frame_of(bytes, row[i].type, row[i].at, row[i].protocol);
 
@@ -120,7 +120,7 @@ static void test_cut_short(void **state)
     uint8_t bytes[64];
     struct frame f = frame_of(bytes, ETHERTYPE_IPV6, PROTO6, 58);
 
-    assert_int_equal(slow_path_init(&s, our_mac, false), 0);
+    assert_int_equal(slow_path_init(&s, our_mac, SLOW_PATH_IP_HOST), 0);
     f.len = 20;
     assert_false(up(&s, &f));
     f.len = 13;
@@ -137,7 +137,7 @@ static void test_own_frames_stay(void **state)
     uint8_t bytes[64];
     struct frame f = frame_of(bytes, 0x0806, 20, 0);
 
-    assert_int_equal(slow_path_init(&s, our_mac, true), 0);
+    assert_int_equal(slow_path_init(&s, our_mac, SLOW_PATH_ALL), 0);
     memcpy(bytes + 6, our_mac, 6);
     assert_false(up(&s, &f));
     slow_path_fini(&s);
@@ -150,7 +150,7 @@ static void test_one_event_a_burst(void **state)
     uint64_t count = 0;
     struct frame f = frame_of(bytes, 0x0806, 20, 0);
 
-    assert_int_equal(slow_path_init(&s, our_mac, false), 0);
+    assert_int_equal(slow_path_init(&s, our_mac, SLOW_PATH_IP_HOST), 0);
     slow_path_notify(&s);
     assert_int_equal(read(s.event_fd, &count, sizeof(count)), -1);
     assert_true(up(&s, &f));
@@ -169,7 +169,7 @@ static void test_full_is_lost_and_counted(void **state)
     uint8_t bytes[64];
     struct frame f = frame_of(bytes, 0x0806, 20, 0);
 
-    assert_int_equal(slow_path_init(&s, our_mac, false), 0);
+    assert_int_equal(slow_path_init(&s, our_mac, SLOW_PATH_IP_HOST), 0);
     for (unsigned i = 0; i < FRAME_RING_SLOTS + 3; i++) {
         assert_true(up(&s, &f));
         slow_path_down(&s, bytes, 60);
@@ -215,8 +215,7 @@ static void test_full_port(void **state)
         .wake_fd = no_wake, .rx_burst = receive_nothing, .tx_lend = lend, .tx_burst = count_sent};
     struct pktio io = {.ops = &ops};
     struct worker_group group = {.notify_fd = -1};
-    _Atomic uint32_t word = 0;
-    struct worker *w = worker_create(&(struct worker_config){.group = &group, .wake_word = &word});
+    struct worker *w = worker_create(&(struct worker_config){.group = &group});
     struct worker_port *port = worker_add_port(w, &io, 0, NULL);
     struct slow_path s;
     uint8_t bytes[64] = {0};
@@ -224,7 +223,7 @@ static void test_full_port(void **state)
     assert_non_null(port);
     port->engine = engine_create(&(struct engine_config){.host = worker_host(port)});
     assert_non_null(port->engine);
-    assert_int_equal(slow_path_init(&s, our_mac, false), 0);
+    assert_int_equal(slow_path_init(&s, our_mac, SLOW_PATH_IP_HOST), 0);
     port->slow = &s;
     slow_path_down(&s, bytes, 60);
     slow_path_down(&s, bytes, 60);
@@ -273,7 +272,6 @@ static void test_behind(void **state)
     struct worker_group group = {.notify_fd = -1};
     struct gid_table gids = {0};
     struct encap_port net = {.gids = &gids};
-    _Atomic uint32_t word[2] = {0};
     struct worker_port *port[2] = {NULL};
     struct qp_table *qps = qp_table_create(NULL);
     struct worker *w[2];
@@ -281,8 +279,7 @@ static void test_behind(void **state)
 
     memcpy(net.mac, our_mac, sizeof(our_mac));
     for (unsigned i = 0; i < 2; i++) {
-        w[i] = worker_create(
-            &(struct worker_config){.index = i, .group = &group, .wake_word = &word[i]});
+        w[i] = worker_create(&(struct worker_config){.index = i, .group = &group});
         port[i] = worker_add_port(w[i], &io, i, port[0]);
         assert_non_null(port[i]);
         port[i]->engine = engine_create(&(struct engine_config){
@@ -290,7 +287,7 @@ static void test_behind(void **state)
         assert_non_null(port[i]->engine);
     }
     assert_int_equal(worker_group_connect(&group), 0);
-    assert_int_equal(slow_path_init(&s, our_mac, false), 0);
+    assert_int_equal(slow_path_init(&s, our_mac, SLOW_PATH_IP_HOST), 0);
     port[0]->slow = &s;
     for (unsigned i = 0; i < 40; i++)
         worker_poll(w[1], NS_PER_SEC);

@@ -2,11 +2,15 @@
 /* Errands: one that waits keeps waiting those of its own user, and few of these. */
 #include "unit.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "control/errand.h"
@@ -21,6 +25,20 @@ static unsigned done;
 static _Atomic unsigned begun, ended;
 static pthread_t control;
 
+/* ---- a system without room for another thread ---- */
+
+typedef int create_fn(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
+                      void *arg);
+
+static _Atomic bool no_threads;
+
+int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg)
+{
+    create_fn *create = (create_fn *)dlsym(RTLD_NEXT, "pthread_create");
+
+    return atomic_load(&no_threads) ? EAGAIN : create(thread, attr, run, arg);
+}
+
 static int setup(void **state)
 {
     int err;
@@ -30,6 +48,7 @@ static int setup(void **state)
     errands = errands_create(loop, &err);
     assert_non_null(errands);
     done = 0;
+    atomic_store(&no_threads, false);
     atomic_store(&begun, 0);
     atomic_store(&ended, 0);
     return pipe(gate);
@@ -82,7 +101,9 @@ static void let_go(unsigned n)
 
 static void await_done(unsigned n)
 {
-    while (done < n)
+    unsigned ticks = 1000; /* of a timer; all else is reported */
+
+    while (done < n && ticks--)
         assert_true(event_loop_step(loop, 5000));
     assert_int_equal(done, n);
 }
@@ -134,6 +155,29 @@ static void test_processes(void **state)
     await_done(1 + n);
 }
 
+/* The first errand needs no new thread. One that does gets it as soon as there is room: no other
+ * errand has to come, or to end. */
+static void test_no_thread(void **state)
+{
+    struct ucred peer = alice;
+    unsigned n = 0;
+
+    atomic_store(&no_threads, true);
+    post(&bob, run_at_once);
+    await_done(1);
+    for (; n < 3; n++, peer.pid++)
+        post(&peer, run_wait);
+    post(&bob, run_at_once);
+    while (atomic_load(&begun) < 1 + 2)
+        sched_yield();
+    assert_true(event_loop_step(loop, 5000)); /* tries */
+    assert_int_equal(done, 1);
+    atomic_store(&no_threads, false);
+    await_done(2);
+    let_go(n);
+    await_done(2 + n);
+}
+
 static void test_close(void **state)
 {
     int pair[2];
@@ -146,6 +190,55 @@ static void test_close(void **state)
     errands_close(NULL, &alice, pair[1]);
     assert_int_equal(fcntl(pair[1], F_GETFD), -1);
     close(pair[0]);
+}
+
+/* The end of a TCP connection that waits until its peer has received all. */
+static int lingering(int *peer)
+{
+    const struct linger linger = {.l_onoff = 1, .l_linger = 30000};
+    struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int listener = socket(AF_INET, SOCK_STREAM, 0), fd = socket(AF_INET, SOCK_STREAM, 0);
+    static const uint8_t data[65536];
+    socklen_t len = sizeof(addr);
+
+    assert_int_equal(bind(listener, (struct sockaddr *)&addr, len), 0);
+    assert_int_equal(listen(listener, 1), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&addr, &len), 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&addr, len), 0);
+    *peer = accept(listener, NULL, NULL);
+    assert_true(*peer >= 0);
+    while (send(fd, data, sizeof(data), MSG_DONTWAIT) > 0) {
+    }
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)), 0);
+    close(listener);
+    return fd;
+}
+
+/* More than a process has threads. The first is in a message that nothing has read. */
+static void test_lingering_close(void **state)
+{
+    enum { MANY = ERRAND_CLIENT_THREADS + 1 };
+    union {
+        char bytes[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr header;
+    } cmsg = {.header = {CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS}};
+    struct msghdr msg = {.msg_control = &cmsg, .msg_controllen = sizeof(cmsg)};
+    int peer[MANY], fd[MANY], pair[2];
+
+    for (unsigned i = 0; i < MANY; i++)
+        fd[i] = lingering(&peer[i]);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
+    memcpy(CMSG_DATA(&cmsg.header), &fd[0], sizeof(int));
+    assert_int_equal(sendmsg(pair[0], &msg, 0), 0);
+    close(fd[0]);
+    fd[0] = pair[1];
+    for (unsigned i = 0; i < MANY; i++)
+        errands_close(errands, &alice, fd[i]);
+    post(&alice, run_at_once);
+    await_done(1);
+    close(pair[0]);
+    for (unsigned i = 0; i < MANY; i++)
+        close(peer[i]);
 }
 
 /* What waits for an application does not keep the daemon from its end. */
@@ -170,7 +263,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_in_place, setup, teardown),
         cmocka_unit_test_setup_teardown(test_others_go_on, setup, teardown),
         cmocka_unit_test_setup_teardown(test_processes, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_no_thread, setup, teardown),
         cmocka_unit_test_setup_teardown(test_close, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_lingering_close, setup, teardown),
         cmocka_unit_test_setup_teardown(test_end, setup, teardown),
     };
 

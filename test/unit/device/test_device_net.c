@@ -104,8 +104,8 @@ static void start(const char *ipv4, const char *ipv6, bool detect)
     session = session_create(rnic, &(struct ucred){.pid = getpid()});
     assert_int_equal(kit_call(session, CTL_OPEN, &open, &call, true), 0);
     close(call.out_fd[0]);
-    close(call.out_fd[1]);
-    async_fd = call.out_fd[2];
+    async_fd = call.out_fd[1];
+    close(call.out_fd[2]);
     call = (struct ctl_call){0};
     assert_int_equal(kit_call(session, CTL_ALLOC_PD, &none, &call, false), 0);
     pd = call.reply.handle;
@@ -226,6 +226,37 @@ static void test_addresses_come_and_go(void **state)
     /* The others kept their indices. */
     assert_int_equal(query_gid_entry(0), 0);
     assert_int_equal(query_gid_entry(1), 0);
+}
+
+/* The interface that programs see of a GID entry. */
+static uint32_t interface_of_entry(uint32_t index)
+{
+    struct ctl_msg m = {.gid = {.port = 1, .index = index}};
+    struct ctl_call call = {0};
+
+    assert_int_equal(kit_call(session, CTL_QUERY_GID, &m, &call, false), 0);
+    return call.reply.gid.ifindex;
+}
+
+static void test_interface_of_an_address(void **state)
+{
+    struct port_address a = {
+        .gid = gid_of("10.0.0.9"), .prefix = 24, .vlan = VLAN_NONE, .ifindex = 7};
+    struct port_address tagged = {.gid = a.gid, .prefix = 24, .vlan = 5};
+    uint32_t port = interface_of_entry(0);
+
+    assert_int_equal(rnic_address_interface(rnic, 0, &a.gid, 8), -ENOENT);
+    assert_int_equal(rnic_add_address(rnic, 0, &a), 0);
+    assert_int_equal(rnic_add_address(rnic, 0, &tagged), 0);
+    assert_int_equal(interface_of_entry(2), 7);
+    assert_int_equal(rnic_address_interface(rnic, 0, &a.gid, 8), 0);
+    assert_int_equal(interface_of_entry(2), 8);
+    assert_int_equal(interface_of_entry(3), port);
+    assert_int_equal(interface_of_entry(0), port);
+    assert_int_equal(rnic_address_interface(rnic, 0, &a.gid, 0), 0);
+    assert_int_equal(interface_of_entry(2), port);
+    assert_int_equal(rnic_remove_address(rnic, 0, &a.gid, VLAN_NONE), 0);
+    assert_int_equal(rnic_address_interface(rnic, 0, &a.gid, 8), -ENOENT);
 }
 
 /* Device 0's timer is set, or has expired. */
@@ -675,6 +706,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_no_route, setup, teardown),
         cmocka_unit_test_setup_teardown(test_nobody_waits, setup, teardown),
         cmocka_unit_test_setup_teardown(test_addresses_come_and_go, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_interface_of_an_address, setup, teardown),
         cmocka_unit_test_setup_teardown(test_reports_are_not_late, setup, teardown),
         cmocka_unit_test_setup_teardown(test_duplicate_is_given_up, setup, teardown),
         cmocka_unit_test_setup_teardown(test_many_duplicates_at_once, setup, teardown),

@@ -264,6 +264,24 @@ static void test_bad_service_level(void **state)
     assert_int_equal(app_call(&app, CTL_CREATE_AH, &m), -EINVAL);
 }
 
+/* The link-local address of another interface of the host: it contains that one's MAC. */
+static void test_link_local_of_the_loopback_device(void **state)
+{
+    const struct port_address a[] = {address("fe80::fc:ff:fe00:9", VLAN_NONE)};
+
+    open_port(a, 1, BOTH, NULL);
+    for (uint8_t index = 0; index < 2; index++) {
+        struct ctl_msg m = {.create_ah = {.pd = app.pd}};
+
+        m.create_ah.attr = path("fe80::fc:ff:fe00:9", index, 0, 0);
+        assert_int_equal(app_call(&app, CTL_CREATE_AH, &m), 0);
+        assert_memory_equal(m.create_ah.dmac, rnic->device[0]->info.mac, 6);
+        m = (struct ctl_msg){.create_ah = {.pd = app.pd}};
+        m.create_ah.attr = path("fe80::fc:ff:fe00:8", index, 0, 0);
+        assert_int_equal(app_call(&app, CTL_CREATE_AH, &m), -EHOSTUNREACH);
+    }
+}
+
 /* RoCEv1 groups, also as rdma_cm names IPv4 ones. */
 static void test_groups_of_version_1(void **state)
 {
@@ -428,6 +446,7 @@ int main(void)
         T(test_service_levels),
         T(test_untagged_priority),
         T(test_bad_service_level),
+        T(test_link_local_of_the_loopback_device),
         T(test_groups_of_version_1),
         T(test_path_is_shown),
         T(test_source_port_is_shown),

@@ -490,12 +490,14 @@ static void test_descriptors(void **state)
     struct session *sn[64], *own;
     unsigned n = 0;
 
-    set_limits(&(struct quota_limits){.total[QUOTA_DESCRIPTOR] = 400});
+    set_limits(&(struct quota_limits){.total[QUOTA_DESCRIPTOR] = 392});
     while ((sn[n] = connect_as(alice())))
         n++;
-    assert_int_equal(n, 400 / 8 / 3);
+    assert_int_equal(n, 392 / 8 / 4);
     own = connect_as(0);
     assert_non_null(own);
+    assert_int_equal(open_device(sn[0]), -ENOMEM);
+    session_close(sn[--n]);
     assert_int_equal(open_device(sn[0]), 0);
     assert_int_equal(open_device(sn[1]), -ENOMEM);
     assert_int_equal(open_device(own), 0);
@@ -638,8 +640,8 @@ static void test_remapped_regions(void **state)
     client_open(&c, alice());
     handle = register_mapped(&c, fd, 8192, &mapped);
     assert_true(mapped);
-    container_of(object_get(c.session, OBJ_MR, (uint32_t)handle), struct mr, o)->why =
-        CTL_MR_ADOPTED;
+    mr_set_why(container_of(object_get(c.session, OBJ_MR, (uint32_t)handle), struct mr, o),
+               CTL_MR_ADOPTED);
     assert_int_equal(call(&c, CTL_FREEZE_MRS, &m), 0);
     assert_int_equal(c.session->account.used[QUOTA_MAPPED], 0);
     m = (struct ctl_msg){.remap = {.handle = (uint32_t)handle, .pieces = 1, .piece = {{0, 8192}}}};
@@ -824,7 +826,7 @@ static void test_show(void **state)
     row = json_array_get(json_object_get(shown, "clients"), 0);
     assert_int_equal(number(row, "refused"), 1);
     assert_int_equal(number(row, "memory"), a.session->account.used[QUOTA_MEMORY]);
-    assert_int_equal(number(row, "descriptors"), 5);
+    assert_int_equal(number(row, "descriptors"), 7);
     assert_int_equal(number(row, "mappings"), a.session->account.used[QUOTA_MAPPING]);
     json_decref(shown);
     shown = shown_to(geteuid());
@@ -897,6 +899,78 @@ static void test_answers_are_charged(void **state)
     assert_all_returned();
 }
 
+/* The file of an answer that is being written, or -1. */
+static int unfinished_answer(void)
+{
+    char path[32], target[64];
+
+    for (int fd = 0; fd < 256; fd++) {
+        ssize_t n;
+
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+        n = readlink(path, target, sizeof(target) - 1);
+        target[max_of(n, (ssize_t)0)] = 0;
+        if (strstr(target, "uroce-show"))
+            return fd;
+    }
+    return -1;
+}
+
+static void note_retry(void *ctx)
+{
+    *(bool *)ctx = true;
+}
+
+/* Its file is charged before it grows, and ends where the quota does. */
+static void test_unfinished_answers_are_charged(void **state)
+{
+    struct quota_limits limits = {.client[QUOTA_MEMORY] = 16 << 20};
+    struct ctl_msg m = {0};
+    struct ctl_call k = {0};
+    uint64_t had, most = 0;
+    bool retry = false;
+    struct session *sn;
+    struct client own;
+    uint32_t handle;
+
+    set_limits(&limits);
+    client_open(&own, alice());
+    for (unsigned i = 0; i < 4096; i++)
+        assert_int_equal(create_mr(&own, &handle), 0);
+    sn = connect_as(alice());
+    had = sn->account.used[QUOTA_MEMORY];
+    rnic_on_retry(rnic, note_retry, &retry);
+    assert_int_equal(kit_call(sn, CTL_SHOW, &m, &k, true), -EINPROGRESS);
+    while (!retry) {
+        uint64_t now = bytes_of(unfinished_answer());
+
+        assert_true(now <= sn->account.used[QUOTA_MEMORY] - had);
+        most = max_of(most, now);
+        assert_true(event_loop_step(loop, 0));
+    }
+    assert_true(most > 256 << 10);
+    assert_int_equal(kit_call(sn, CTL_SHOW, &m, &k, true), 0);
+    close(k.out_fd[0]);
+    session_close(sn);
+    rnic->quota.limit[QUOTA_MEMORY].client = had + (512 << 10);
+    sn = connect_as(alice());
+    k.out_fds = 0;
+    for (retry = false; kit_call(sn, CTL_SHOW, &m, &k, true) == -EINPROGRESS; retry = false) {
+        while (!retry)
+            assert_true(event_loop_step(loop, 0));
+    }
+    assert_int_equal(k.reply.status, -ENOMEM);
+    assert_int_equal(unfinished_answer(), -1);
+    assert_int_equal(sn->account.used[QUOTA_MEMORY], had);
+    /* In the middle of another. */
+    assert_int_equal(kit_call(sn, CTL_SHOW, &m, &k, true), -EINPROGRESS);
+    session_close(sn);
+    assert_int_equal(unfinished_answer(), -1);
+    rnic_on_retry(rnic, NULL, NULL);
+    session_close(own.session);
+    assert_all_returned();
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -917,6 +991,7 @@ int main(void)
         T(test_memory_is_bounded),
         T(test_show),
         T(test_answers_are_charged),
+        T(test_unfinished_answers_are_charged),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

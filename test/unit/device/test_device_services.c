@@ -362,6 +362,30 @@ static int open_domain(struct app *app, int fd, uint32_t oflags, uint32_t *handl
     return status;
 }
 
+static uint32_t id_of(uint32_t handle)
+{
+    struct object *o = object_get(a.session, OBJ_XRCD, handle);
+
+    return container_of(o, struct xrcd, o)->domain->id;
+}
+
+/* Ids come again after 2^32 domains, and never one that is in use. */
+static void test_xrc_ids(void **state)
+{
+    uint32_t x[4];
+
+    assert_int_equal(open_domain(&a, -1, O_CREAT, &x[0]), 0);
+    assert_int_equal(open_domain(&a, -1, O_CREAT, &x[1]), 0);
+    a.session->device->xrc_domains_made += UINT32_MAX;
+    a.session->device->xrc_domains_made -= 3;
+    assert_int_equal(open_domain(&a, -1, O_CREAT, &x[2]), 0);
+    assert_int_equal(id_of(x[2]), UINT32_MAX);
+    assert_int_equal(open_domain(&a, -1, O_CREAT, &x[3]), 0);
+    assert_int_equal(id_of(x[3]), 3);
+    for (unsigned i = 0; i < 4; i++)
+        assert_int_equal(app_call_handle(&a, CTL_CLOSE_XRCD, x[i]), 0);
+}
+
 static void test_xrc_domains(void **state)
 {
     int file = memfd_create("domain", MFD_CLOEXEC), other = memfd_create("other", MFD_CLOEXEC);
@@ -875,6 +899,7 @@ int main(void)
         T(test_references),
         T(test_foreign_handles),
         T(test_xrc_domains),
+        T(test_xrc_ids),
         T(test_xrc_domain_of_a_path),
         T(test_xrc_domain_keeps_its_file),
         T(test_xrc_between_processes),

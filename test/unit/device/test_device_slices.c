@@ -16,6 +16,8 @@
 #include "device_app.h"
 #include "device_kit.h"
 #include "device_private.h"
+#include "show/show_write.h"
+#include "trace.h"
 
 static struct event_loop *loop;
 
@@ -274,6 +276,7 @@ static void test_show(void **state)
     unsigned turns = 0;
     bool retry = false;
     json_t *json;
+    int status;
 
     rnic_on_retry(r, note_retry, &retry);
     handle_of(sn, CTL_OPEN, (struct ctl_msg){0});
@@ -293,20 +296,122 @@ static void test_show(void **state)
     other = session_create(r, &(struct ucred){.pid = 1});
     assert_int_equal(kit_call(other, CTL_SHOW, &m, &k, true), -EINPROGRESS);
     session_close(other); /* in the middle */
-    while (!retry) {
-        assert_true(event_loop_step(loop, 0));
-        assert_int_equal(kit_call_handle(sn, CTL_DEREG_MR, mr[turns]), 0);
-        if (++turns % 2)
-            assert_int_equal(kit_call_handle(sn, CTL_DEREG_MR, mr[MANY - turns]), 0);
-    }
+    do {
+        retry = false;
+        while (!retry) {
+            assert_true(event_loop_step(loop, 0));
+            assert_int_equal(kit_call_handle(sn, CTL_DEREG_MR, mr[turns]), 0);
+            if (++turns % 2)
+                assert_int_equal(kit_call_handle(sn, CTL_DEREG_MR, mr[MANY - turns]), 0);
+        }
+        status = kit_call(sn, CTL_SHOW, &m, &k, true);
+    } while (status == -EINPROGRESS);
+    assert_int_equal(status, 0);
     assert_true(turns > 2);
-    assert_int_equal(kit_call(sn, CTL_SHOW, &m, &k, true), 0);
     json = read_answer(&k);
     assert_int_equal(json_array_size(json_object_get(json, "clients")), 1);
     assert_in_range(json_array_size(json_object_get(json, "mrs")), MANY - 2 * turns, MANY);
     json_decref(json);
     rnic_on_retry(r, NULL, NULL);
     session_close(sn);
+    rnic_destroy(r);
+}
+
+static bool asks(struct session *sn, uint32_t what)
+{
+    struct ctl_msg m = {.show.what = what};
+    struct ctl_call k = {0};
+
+    assert_int_equal(kit_call(sn, CTL_SHOW, &m, &k, false), -EINPROGRESS);
+    return sn->show;
+}
+
+/* What waits for the answer of another connection is asked again when that is closed. */
+static void test_show_closed(void **state)
+{
+    struct rnic *r = kit_rnic(loop, NULL);
+    struct session *a = session_create(r, &(struct ucred){.pid = 1}), *b, *c, *d;
+    bool retry = false;
+
+    b = session_create(r, &(struct ucred){.pid = 1});
+    rnic_on_retry(r, note_retry, &retry);
+    assert_true(asks(a, CTL_SHOW_ALL));
+    assert_false(asks(b, CTL_SHOW_TRACE));
+    session_close(a);
+    assert_false(retry); /* not from here */
+    while (!retry)
+        assert_true(event_loop_step(loop, 0));
+    assert_true(asks(b, CTL_SHOW_TRACE));
+    /* Processes that the daemon sees no pid of are told apart by their users. */
+    c = session_create(r, &(struct ucred){.pid = 0, .uid = 1});
+    d = session_create(r, &(struct ucred){.pid = 0, .uid = 2});
+    assert_true(asks(c, CTL_SHOW_TRACE));
+    assert_true(asks(d, CTL_SHOW_ALL));
+    session_close(b);
+    session_close(c);
+    session_close(d);
+    rnic_destroy(r); /* before the loop's next turn */
+}
+
+/* Writes an answer. The most bytes that were written at once. */
+static size_t write_all(struct rnic *r, uint32_t what, char **text)
+{
+    struct show_write w = {.rnic = r};
+    size_t before, most = 0;
+    bool more;
+
+    show_out_init(&w.out, -1, NULL);
+    show_write_begin(&w, r, 0, what);
+    do {
+        before = w.out.length;
+        more = show_write_some(&w);
+        most = max_of(most, w.out.length - before);
+    } while (more);
+    show_write_end(&w);
+    *text = show_out_text(&w.out);
+    assert_non_null(*text);
+    return most;
+}
+
+/* Also of what is no object of a client, there is little at once. */
+static void test_show_parts(void **state)
+{
+    enum { MANY = 1000, MOST = 16384 };
+    static struct port_neighbour neighbour[MANY];
+    struct port_address address = {.prefix = 8, .vlan = VLAN_NONE};
+    struct trace *trace;
+    struct rnic *r;
+    json_t *json, *port;
+    char *text;
+
+    gid_parse(&address.gid, "10.0.0.1");
+    for (unsigned i = 0; i < MANY; i++) {
+        neighbour[i].mac[5] = 2;
+        gid_parse(&neighbour[i].addr, "10.0.0.2");
+        neighbour[i].addr.raw[14] = (uint8_t)(i >> 8);
+        neighbour[i].addr.raw[15] = (uint8_t)i;
+        neighbour[i].addr.raw[13] = 1;
+    }
+    r = kit_rnic_with(loop, NULL,
+                      (struct port_config){.address = &address,
+                                           .addresses = 1,
+                                           .neighbour = neighbour,
+                                           .neighbours = MANY});
+    trace = (struct trace *)engine_trace(r->device[0]->port[0]->engine);
+    for (unsigned i = 0; i < TRACE_RECORDS; i++)
+        trace_put(trace, i, TRACE_DROP, i, DROP_unknown_qpn, 0);
+    assert_in_range(write_all(r, CTL_SHOW_TRACE, &text), 1, MOST);
+    json = json_loads(text, 0, NULL);
+    assert_int_equal(json_array_size(json_object_get(json, "trace")), TRACE_RECORDS - 1);
+    json_decref(json);
+    free(text);
+    assert_in_range(write_all(r, CTL_SHOW_ALL, &text), 1, MOST);
+    json = json_loads(text, 0, NULL);
+    port = json_object_get(json_array_get(json_object_get(json, "devices"), 0), "ports");
+    port = json_array_get(port, 0);
+    assert_int_equal(json_array_size(json_object_get(port, "neighbours")), MANY);
+    json_decref(json);
+    free(text);
     rnic_destroy(r);
 }
 
@@ -377,6 +482,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_jobs, setup, teardown),
         cmocka_unit_test_setup_teardown(test_unread_events, setup, teardown),
         cmocka_unit_test_setup_teardown(test_show, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_show_closed, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_show_parts, setup, teardown),
         cmocka_unit_test_setup_teardown(test_too_big, setup, teardown),
         cmocka_unit_test_setup_teardown(test_end, setup, teardown),
     };

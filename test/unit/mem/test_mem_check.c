@@ -43,6 +43,41 @@ static enum mr_fault check(const struct mem_region *mr, uint64_t va, uint64_t le
     return fault;
 }
 
+/* Accesses that come later fail, also those of a worker that knows the region, and through windows;
+ * other regions are as before. */
+static void test_failed(void **state)
+{
+    static uint8_t bytes[LEN + 1];
+    struct mem_region failing = plain, window = {.kind = MEM_WINDOW_1, .pd = PD};
+    struct mr_hint hint;
+    struct mr_span span;
+
+    failing.direct = bytes;
+    window.parent = &failing;
+    window.len = LEN;
+    window.access = ALL_REMOTE;
+    assert_int_equal(mr_insert(&table, &failing, 6), 0);
+    assert_int_equal(mr_insert(&table, &window, 7), 0);
+    window.bound = true;
+    assert_ptr_equal(mr_find_direct(&table, bytes), &failing);
+    assert_ptr_equal(mr_find_direct(&table, bytes + LEN - 1), &failing);
+    assert_null(mr_find_direct(&table, bytes + LEN));
+    assert_null(mr_find_direct(&table, NULL));
+    assert_int_equal(check(&failing, BASE, 1), MR_OK);
+    assert_true(mr_hint_note(&hint, &cache, failing.key, PD, 0));
+    assert_int_equal(mr_check_remote(&cache, window.key, PD, 0, 0, 1, MEM_REMOTE_READ, &span),
+                     MR_OK);
+    mr_span_end(&span);
+    mr_fail(&table, &failing);
+    assert_false(mr_hint_holds(&hint, &table, failing.key));
+    assert_int_equal(check(&failing, BASE, 1), MR_BAD_PD);
+    assert_int_equal(mr_check_remote(&cache, window.key, PD, 0, 0, 1, MEM_REMOTE_READ, &span),
+                     MR_BAD_PD);
+    assert_int_equal(check(&plain, BASE, LEN), MR_OK);
+    mr_remove(&table, &failing);
+    mr_remove(&table, &window);
+}
+
 static void test_ranges(void **state)
 {
     static const struct {
@@ -177,9 +212,10 @@ static void test_hints(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hints),   cmocka_unit_test(test_ranges),
-        cmocka_unit_test(test_rights),  cmocka_unit_test(test_order),
-        cmocka_unit_test(test_removed), cmocka_unit_test(test_host_address),
+        cmocka_unit_test(test_hints),        cmocka_unit_test(test_failed),
+        cmocka_unit_test(test_ranges),       cmocka_unit_test(test_rights),
+        cmocka_unit_test(test_order),        cmocka_unit_test(test_removed),
+        cmocka_unit_test(test_host_address),
     };
 
     return cmocka_run_group_tests_name("mem_check", tests, setup, teardown);

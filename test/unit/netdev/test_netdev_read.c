@@ -5,7 +5,9 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <poll.h>
 #include <sched.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -25,6 +27,14 @@ static int add(uint32_t number)
     return netdev_add_address(LOOPBACK, &gid, 32);
 }
 
+static int add_text(const char *text)
+{
+    union gid gid;
+
+    assert_int_equal(gid_parse(&gid, text), 0);
+    return netdev_add_address(LOOPBACK, &gid, gid_is_ipv4(&gid) ? 32 : 128);
+}
+
 static void add_more(void)
 {
     for (uint32_t i = FIRST; i < ALL; i++)
@@ -35,7 +45,8 @@ static void add_more(void)
 
 static void test_read_while_addresses_change(void **state)
 {
-    unsigned reads = 0, interrupted = 0;
+    struct netdev_address *list;
+    unsigned reads = 0, interrupted = 0, count;
     int status;
     pid_t child;
 
@@ -61,11 +72,49 @@ static void test_read_while_addresses_change(void **state)
     assert_in_range(interrupted, 0, reads / 4 + 4);
     assert_int_equal(netdev_read(LOOPBACK, &now), 0);
     assert_int_equal(now.addresses, NET_ADDRESS_MAX);
+    assert_int_equal(netdev_read_host(&list, &count), 0);
+    assert_int_equal(count, ALL);
+    assert_int_equal(list[ALL - 1].ifindex, LOOPBACK);
+    assert_int_equal(list[ALL - 1].prefix, 32);
+    free(list);
+}
+
+/* Those of the host alone, ::1 of the interface, which gets it when it comes up, are read, too. */
+static void test_watch_and_read_host(void **state)
+{
+    struct netdev_address *list;
+    struct netdev_watch *w;
+    struct pollfd changed;
+    unsigned count;
+    int err;
+
+    if (unshare(CLONE_NEWNET))
+        skip();
+    w = netdev_watch_open(false, &err);
+    assert_non_null(w);
+    changed = (struct pollfd){.fd = netdev_watch_fd(w), .events = POLLIN};
+    assert_int_equal(netdev_read_host(&list, &count), 0);
+    assert_int_equal(count, 0);
+    assert_null(list);
+    assert_int_equal(poll(&changed, 1, 0), 0);
+    assert_int_equal(add_text("::1"), 0);
+    assert_int_equal(poll(&changed, 1, 10000), 1);
+    assert_int_equal(add_text("10.0.0.1"), 0);
+    netdev_watch_drain(w);
+    assert_int_equal(poll(&changed, 1, 0), 0);
+    assert_int_equal(netdev_read_host(&list, &count), 0);
+    assert_int_equal(count, 2);
+    assert_true(gid_is_ipv4(&list[0].addr) && !gid_is_ipv4(&list[1].addr));
+    free(list);
+    assert_int_equal(netdev_read(LOOPBACK, &now), 0);
+    assert_int_equal(now.addresses, 1);
+    netdev_watch_close(w);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_read_while_addresses_change)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_read_while_addresses_change),
+                                       cmocka_unit_test(test_watch_and_read_host)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

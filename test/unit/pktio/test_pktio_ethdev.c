@@ -4,11 +4,11 @@
  * test can receive what a NIC would deliver. The kernel's interfaces are in a namespace of the
  * test's own, if it may create one.
  */
+#include "descriptors.h"
 #include "unit.h"
 
 #include "ethdev_internal.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -595,18 +595,6 @@ static pid_t start_guest(const char *socket, int *input)
     close(fd[0]);
     *input = fd[1];
     return pid;
-}
-
-static unsigned open_descriptors(void)
-{
-    DIR *d = opendir("/proc/self/fd");
-    unsigned n = 0;
-
-    assert_non_null(d);
-    while (readdir(d))
-        n++;
-    closedir(d);
-    return n;
 }
 
 /* While a guest connects and leaves, the driver reports a link that goes down and comes back. It

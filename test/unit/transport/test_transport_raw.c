@@ -6,112 +6,15 @@
 #include "unit.h"
 
 #include "bytes.h"
-#include "raw_kit.h"
+#include "raw_fixture.h"
 
 #define LONG_FRAME 1500
-
-struct fixture {
-    struct raw_kit *k;
-    struct raw_cq *cq;
-    struct raw_queue *wq, *qp;
-};
-
-/* A rule that matches all frames, for one queue. */
-static void all_to(struct fixture *f, struct qp *qp)
-{
-    const struct flow_rule rule = {.type = FLOW_NORMAL, .qp = qp};
-
-    raw_rules(f->k, &rule, 1);
-}
-
-static int setup_memory(void **state, bool mapped)
-{
-    struct fixture *f = calloc(1, sizeof(*f));
-
-    f->k = raw_kit_create(mapped);
-    f->cq = raw_cq_create(256);
-    *state = f;
-    return 0;
-}
-
-static int setup(void **state)
-{
-    return setup_memory(state, false);
-}
-
-static int setup_mapped(void **state)
-{
-    return setup_memory(state, true);
-}
-
-static int teardown(void **state)
-{
-    struct fixture *f = *state;
-    bool adds_up = raw_adds_up(f->k);
-
-    raw_rules(f->k, NULL, 0);
-    if (f->wq)
-        raw_queue_destroy(f->wq);
-    if (f->qp)
-        raw_queue_destroy(f->qp);
-    raw_cq_destroy(f->cq);
-    raw_kit_destroy(f->k);
-    free(f);
-    return adds_up ? 0 : -1;
-}
-
-static void arrive(struct fixture *f, unsigned payload)
-{
-    struct raw_bytes b;
-    struct frame frame;
-
-    raw_build(&b, &(struct raw_spec){.payload = payload});
-    frame = raw_frame(&b);
-    raw_arrive(f->k, 0, &frame, 1);
-}
-
-static void expect(struct fixture *f, uint64_t wr_id, uint8_t status)
-{
-    struct cqe c;
-
-    assert_true(raw_poll(f->cq, &c));
-    assert_int_equal(c.wr_id, wr_id);
-    assert_int_equal(c.status, status);
-}
 
 static void expect_none(struct fixture *f)
 {
     struct cqe c;
 
     assert_false(raw_poll(f->cq, &c));
-}
-
-/* A receive side behind a queue pair whose indirection table has one entry. */
-struct one_wq {
-    struct rwq_ind *ind;
-    struct raw_queue *rss;
-};
-
-static struct one_wq wq_takes_all(struct fixture *f)
-{
-    struct rx_hash hash = {.function = RSS_TOEPLITZ};
-    struct one_wq o = {.ind = rwq_ind_create(rwq_entries_create(&f->wq->wq, 1))};
-
-    o.rss = raw_rss_create(f->k, &hash, o.ind);
-    all_to(f, o.rss->qp);
-    return o;
-}
-
-static void one_wq_free(struct fixture *f, struct one_wq *o)
-{
-    raw_rules(f->k, NULL, 0);
-    raw_queue_destroy(o->rss);
-    rwq_ind_free(o->ind);
-}
-
-static int set_wq(struct fixture *f, enum wq_state to)
-{
-    return engine_wq_modify(f->k->node[0].engine, f->wq->wq, to, ++f->k->now);
 }
 
 static int set_qp(struct fixture *f, struct qp_attr attr, uint32_t mask)
@@ -827,7 +730,7 @@ static void drop_rules(void **state)
     assert_int_equal(flow_table_frames(atomic_load(&f->k->slot.table), 0), 1);
 }
 
-#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup_copied, teardown)
 #define CASE_MAPPED(name)                                     \
     {                                                         \
 #name " (mapped)", name, setup_mapped, teardown, NULL \

@@ -93,7 +93,7 @@ static uint32_t headers_expected(const struct raw_spec *s)
            (has_ports(s) ? s->proto == 6 ? FLOW_HAS_TCP : FLOW_HAS_UDP : 0);
 }
 
-/* The fields of struct flow_match, and the headers, one of which must be present. */
+/* The fields of struct flow_match, and the headers: at least one of the headers is present. */
 static const struct {
     size_t offset, len;
     uint32_t any_of;

@@ -113,6 +113,8 @@ static const char *const bad[][3] = {
     {PORT "addresses = kernel\n", "[port.0] addresses", "no kernel interface"},
     {OK "exception = tap\n", "[port.0] exception", "loopback"},
     {OK "addresses = all\n", "[port.0] addresses", "must be kernel"},
+    {"[port.0]\ndevice = net_null0\naddress = 10.0.0.1\naddresses = host\n", "[port.0] addresses",
+     "the loopback device alone"},
     {OK "mtu = 1500\nmtu = 1500\n", "[port.0] mtu", "twice"},
     {OK "[port.00]\ndevice = loopback\naddress = 10.0.0.1\n", "[port.00]", "twice"},
     {OK "adress = 10.0.0.1\n", "[port.0] adress", "not a key"},
@@ -204,6 +206,12 @@ static const char *const bad[][3] = {
     {OK "neighbour.0 = 10.0.0.2 02:00:00:00:00:02:03\n", "[port.0] neighbour.0", "and a MAC"},
     {OK "neighbour.0 = 10.0.0.2 01:00:00:00:00:02\n", "[port.0] neighbour.0", "and a MAC"},
     {OK "neighbour.0 = ten 02:00:00:00:00:02\n", "[port.0] neighbour.0", "ten"},
+    {"[weight]\nroot = 0\n" OK, "[weight] root", "from 1 to 100"},
+    {"[weight]\nroot = 101\n" OK, "[weight] root", "from 1 to 100"},
+    {"[weight]\nroot = 2\n0 = 3\n" OK, "[weight] 0", "a weight already"},
+    {"[weight]\nno such user = 2\n" OK, "[weight] no such user", "name of a user"},
+    {"[weight]\n-1 = 2\n" OK, "[weight] -1", "name of a user"},
+    {"[weight]\n4294967295 = 2\n" OK, "[weight] 4294967295", "name of a user"},
     {"[quota]\nqps = 5\n" OK, "[quota] qps", "total, user or client"},
     {"[quota]\nuser.qp = 5\n" OK, "[quota] user.qp", "pds, mrs, channels"},
     {"[quota]\nuser. = 5\n" OK, "[quota] user.", "mapped_memory"},
@@ -458,14 +466,51 @@ static void test_too_many(void **state)
     assert_non_null(strstr(error, "one too many"));
 }
 
+static void check_loopback(bool whole_host)
+{
+    const struct uroced_port *p = config.port;
+
+    assert_int_equal(config.ports, 1);
+    assert_int_equal(p->addresses, 2);
+    check_gid(&p->address[0].gid, "127.0.0.1");
+    check_gid(&p->address[1].gid, "::1");
+    assert_int_equal(p->address[0].prefix, 8);
+    assert_int_equal(p->address[1].prefix, 128);
+    assert_int_equal(p->follow_host, whole_host);
+}
+
 static void test_loopback(void **state)
 {
     memset(&config, 0, sizeof(config));
-    config_loopback(&config);
-    assert_int_equal(config.ports, 1);
-    assert_int_equal(config.port[0].addresses, 2);
-    assert_true(gid_is_ipv4(&config.port[0].address[0].gid));
-    assert_false(gid_is_ipv4(&config.port[0].address[1].gid));
+    assert_int_equal(config_loopback(&config, NULL, error, sizeof(error)), 0);
+    check_loopback(true);
+    assert_int_equal(load("[port.0]\ndevice = loopback\n"), 0);
+    check_loopback(true);
+    assert_int_equal(load("[port.0]\ndevice = loopback\naddresses = host\n"), 0);
+    check_loopback(true);
+    assert_int_equal(load(OK), 0);
+    assert_false(config.port[0].follow_host);
+    assert_int_equal(load(OK "addresses = host\n"), 0);
+    assert_true(config.port[0].follow_host);
+    assert_int_equal(config.port[0].addresses, 1);
+}
+
+static void test_loopback_addresses_of_the_command_line(void **state)
+{
+    static const char *const wrong[][2] = {{"", "no value"},
+                                           {"127.0.0.1,", "no value"},
+                                           {"ten", "\"ten\""},
+                                           {"127.0.0.1,127.0.0.1", "repeats"}};
+
+    memset(&config, 0, sizeof(config));
+    assert_int_equal(config_loopback(&config, "127.0.0.1/8,::1", error, sizeof(error)), 0);
+    check_loopback(false);
+    for (unsigned i = 0; i < ARRAY_SIZE(wrong); i++) {
+        memset(&config, 0, sizeof(config));
+        assert_int_equal(config_loopback(&config, wrong[i][0], error, sizeof(error)), -1);
+        if (!strstr(error, "--loopback") || !strstr(error, wrong[i][1]))
+            fail_msg("%s", error);
+    }
 }
 
 static void test_samples(void **state)
@@ -508,6 +553,7 @@ int main(void)
         cmocka_unit_test(test_missing_file),
         cmocka_unit_test(test_too_many),
         cmocka_unit_test(test_loopback),
+        cmocka_unit_test(test_loopback_addresses_of_the_command_line),
         cmocka_unit_test(test_samples),
     };
 

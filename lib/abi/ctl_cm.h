@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The part of the control protocol (ctl_msg.h) that makes connections. A library opens one
+ * connection to the daemon for this, without CTL_OPEN, whatever devices its program uses; queue
+ * pairs are modified over the devices' connections, by CTL_CM_QP_ATTR's attributes.
+ *
+ * An event channel is a queue of events in the daemon, and a stream socket. For each event the
+ * daemon sends a byte there, at once or after older ones are read, so that programs can poll it.
+ * Who has read a byte asks for the event by CTL_CM_GET_EVENT; -EAGAIN: another has it, or it was
+ * dropped. Events of an id that is destroyed or moved are dropped, and the reply says how many: as
+ * many bytes must be read, without waiting, as they may have been read by another.
+ *
+ * Numbers are those of the ABI of rdma_cm: enum rdma_port_space, rdma_cm_event_type, ibv_qp_type,
+ * RDMA_OPTION_ID_*. IPv4 addresses are ::ffff:a.b.c.d. Port numbers are in host order.
+ */
+#ifndef UROCE_CTL_CM_H
+#define UROCE_CTL_CM_H
+
+#include "qp_attr.h"
+
+#define CTL_CM_PRIVATE_MAX 256
+#define CTL_CM_QKEY        0x01234567u /* RDMA_UDP_QKEY: of datagrams and groups */
+
+/* enum rdma_cm_event_type: those that the daemon sends. */
+enum ctl_cm_event_type {
+    CTL_CM_ADDR_RESOLVED = 0,
+    CTL_CM_ADDR_ERROR = 1,
+    CTL_CM_ROUTE_RESOLVED = 2,
+    CTL_CM_CONNECT_REQUEST = 4,
+    CTL_CM_CONNECT_RESPONSE = 5,
+    CTL_CM_UNREACHABLE = 7,
+    CTL_CM_REJECTED = 8,
+    CTL_CM_ESTABLISHED = 9,
+    CTL_CM_DISCONNECTED = 10,
+    CTL_CM_MULTICAST_JOIN = 12,
+    CTL_CM_TIMEWAIT_EXIT = 15,
+};
+
+/* An address of a program; family AF_INET, AF_INET6 or 0: none. */
+struct ctl_cm_addr {
+    uint8_t gid[16];
+    uint32_t scope; /* ifindex of a link-local IPv6 address, or 0 */
+    uint16_t number;
+    uint16_t family;
+};
+
+struct ctl_cm_id {
+    uint32_t id;      /* handle; of CTL_CM_CREATE_ID in the reply */
+    uint32_t channel; /* CTL_CM_CREATE_ID, CTL_CM_MIGRATE: handle */
+    uint32_t ps;      /* CTL_CM_CREATE_ID */
+    uint32_t backlog; /* CTL_CM_LISTEN: 0 or too many: the limit */
+    uint64_t cookie;  /* CTL_CM_CREATE_ID: what events of the id carry */
+    uint32_t dropped; /* reply of CTL_CM_DESTROY_ID, CTL_CM_MIGRATE: unread events */
+    uint32_t event;   /* CTL_CM_NOTIFY: enum ibv_event_type */
+    uint32_t qp_type; /* CTL_CM_CREATE_ID: enum ibv_qp_type, or 0: the port space says it */
+    uint32_t reserved;
+};
+
+/* CTL_CM_BIND: src. CTL_CM_RESOLVE_ADDR: both, src may be none. CTL_CM_RESOLVE_ROUTE: timeout. */
+struct ctl_cm_resolve {
+    uint32_t id;
+    uint32_t timeout_ms;
+    struct ctl_cm_addr src, dst;
+};
+
+/* What an id is bound to and where it leads, as far as that is known: reply of CTL_CM_BIND,
+ * CTL_CM_LISTEN and CTL_CM_QUERY. */
+struct ctl_cm_info {
+    uint32_t id;
+    uint32_t has_device; /* what follows src and dst is known, to dgid; then what follows that: */
+    uint32_t has_path;
+    struct ctl_cm_addr src, dst;
+    uint64_t node_guid; /* as in ctl_device */
+    uint32_t device;    /* its index */
+    uint16_t pkey, vlan;
+    uint8_t port_num, gid_type, sgid_index;
+    uint8_t sl, traffic_class, hop_limit, rate, mtu, packet_life_time;
+    uint32_t flow_label;
+    uint8_t sgid[16], dgid[16];
+};
+
+/* CTL_CM_CONNECT, CTL_CM_ACCEPT, CTL_CM_REJECT, CTL_CM_ESTABLISH, CTL_CM_DISCONNECT: what each of
+ * them uses; and part of an event. */
+struct ctl_cm_conn {
+    uint32_t qpn, qkey;  /* qkey: of datagrams */
+    uint32_t ece_vendor; /* 0: none */
+    uint32_t ece_options;
+    uint8_t qp_type;
+    uint8_t responder_resources, initiator_depth, flow_control;
+    uint8_t retry_count, rnr_retry_count, srq;
+    uint8_t reason; /* CTL_CM_REJECT: as in a REJ */
+    uint16_t private_len;
+    uint8_t private_data[CTL_CM_PRIVATE_MAX];
+};
+
+struct ctl_cm_call {
+    uint32_t id;
+    uint32_t reserved;
+    struct ctl_cm_conn conn;
+};
+
+struct ctl_cm_qp_attr {
+    uint32_t id;
+    uint32_t mask;       /* reply: enum qp_attr_mask */
+    struct qp_attr attr; /* request: state; reply: all that mask names, and zeros */
+};
+
+struct ctl_cm_option {
+    uint32_t id;
+    uint32_t level, name; /* RDMA_OPTION_ID, RDMA_OPTION_ID_* */
+    uint32_t length;      /* bytes of value */
+    uint8_t value[64];
+};
+
+/* CTL_CM_JOIN: the group's address; MULTICAST_JOIN or MULTICAST_ERROR follows. CTL_CM_LEAVE. */
+struct ctl_cm_mcast {
+    uint32_t id;
+    uint32_t flags; /* enum rdma_cm_join_mc_attr_mask's join flags; 0: full member */
+    uint64_t cookie;
+    struct ctl_cm_addr addr;
+    uint32_t handle;  /* reply of CTL_CM_JOIN; request of CTL_CM_LEAVE */
+    uint32_t dropped; /* reply of CTL_CM_LEAVE */
+    uint8_t mgid[16]; /* reply of both */
+};
+
+/* CTL_CM_GET_EVENT. */
+struct ctl_cm_event {
+    uint32_t channel; /* request: handle */
+    uint32_t type;    /* enum ctl_cm_event_type */
+    int32_t status;
+    uint32_t id; /* handle; CONNECT_REQUEST: a new id of the listener's channel, to be queried */
+    uint64_t cookie;   /* of the id, or of the multicast join; CONNECT_REQUEST: of the listener */
+    struct ah_attr ah; /* ESTABLISHED of datagrams, MULTICAST_JOIN */
+    struct ctl_cm_conn conn;
+};
+
+#endif

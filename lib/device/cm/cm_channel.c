@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Event channels, and the events that wait there. */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "cm/cm_object.h"
+
+struct cm_channel *cm_channel_get(struct session *sn, uint32_t handle)
+{
+    struct object *o = object_get(sn, OBJ_CM_CHANNEL, handle);
+
+    return o ? container_of(o, struct cm_channel, o) : NULL;
+}
+
+int cm_create_channel(struct session *sn, struct ctl_call *call)
+{
+    struct cm_channel *ch;
+    int pair[2];
+
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair))
+        return -errno;
+    ch = object_create(sn, OBJ_CM_CHANNEL, sizeof(*ch));
+    if (!ch) {
+        close(pair[0]);
+        close(pair[1]);
+        return -ENOMEM;
+    }
+    shutdown(pair[0], SHUT_RD); /* as the socket for asynchronous events: ctx.c */
+    TAILQ_INIT(&ch->events);
+    ch->fd = pair[0];
+    call->out_fd[call->out_fds++] = pair[1];
+    call->reply.handle = ch->o.handle;
+    return 0;
+}
+
+static void channel_free(struct object *o)
+{
+    close(container_of(o, struct cm_channel, o)->fd);
+    object_destroy(o);
+}
+
+int cm_destroy_channel(struct session *sn, struct ctl_call *call)
+{
+    struct object *o;
+    int err = object_get_unused(sn, OBJ_CM_CHANNEL, call->request->handle, &o);
+
+    if (!err)
+        channel_free(o);
+    return err;
+}
+
+bool cm_channels_free_some(struct session *sn, const struct slice *s)
+{
+    return object_free_some(sn, OBJ_CM_CHANNEL, s, channel_free);
+}
+
+/* ---- events ---- */
+
+/* Sends the bytes that are owed, as far as the socket takes them: the program's next
+ * CTL_CM_GET_EVENT, for which it has read one, sends the others. */
+static void send_bytes(struct cm_channel *ch)
+{
+    while (ch->owed) {
+        ssize_t n = send(ch->fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return;
+        ch->owed--;
+    }
+}
+
+struct cm_record *cm_record_new(struct cm_object *o, uint32_t type, int status)
+{
+    struct cm_record *r = calloc(1, sizeof(*r));
+
+    if (!r)
+        return NULL;
+    r->of = o;
+    r->e = (struct ctl_cm_event){
+        .type = type, .status = status, .id = o->o.handle, .cookie = o->cookie};
+    return r;
+}
+
+void cm_record_queue(struct cm_record *r)
+{
+    struct cm_channel *ch = r->of->channel;
+
+    r->of->events++;
+    r->of->join_events += r->join != 0;
+    TAILQ_INSERT_TAIL(&r->of->records, r, own);
+    TAILQ_INSERT_TAIL(&ch->events, r, link);
+    ch->owed++;
+    send_bytes(ch);
+}
+
+void cm_record_queue_request(struct cm_record *r, struct cm_object *fresh)
+{
+    r->fresh = fresh;
+    r->e.id = fresh->o.handle;
+    fresh->told_by = r;
+    r->of->requests++;
+    cm_record_queue(r);
+}
+
+void cm_object_report(struct cm_object *o, uint32_t type, int status)
+{
+    struct cm_record *r = cm_record_new(o, type, status);
+
+    if (r)
+        cm_record_queue(r);
+}
+
+static void record_free(struct cm_record *r)
+{
+    TAILQ_REMOVE(&r->of->channel->events, r, link);
+    TAILQ_REMOVE(&r->of->records, r, own);
+    r->of->events--;
+    r->of->join_events -= r->join != 0;
+    if (r->fresh) {
+        r->fresh->told_by = NULL;
+        r->of->requests--;
+    }
+    free(r);
+}
+
+int cm_get_event(struct session *sn, struct ctl_call *call)
+{
+    struct cm_channel *ch = cm_channel_get(sn, call->request->cm_event.channel);
+    struct cm_record *r;
+
+    if (!ch)
+        return -EINVAL;
+    r = TAILQ_FIRST(&ch->events);
+    if (!r)
+        return -EAGAIN;
+    call->reply.cm_event = r->e;
+    record_free(r);
+    send_bytes(ch);
+    return 0;
+}
+
+/* Of n events that are no longer there: how many had a byte sent. */
+static unsigned take_back(struct cm_channel *ch, unsigned n)
+{
+    unsigned unsent = min_of(ch->owed, n);
+
+    ch->owed -= unsent;
+    return n - unsent;
+}
+
+unsigned cm_records_drop(struct cm_object *o, uint32_t join)
+{
+    struct cm_record *r, *next;
+    unsigned n = 0;
+
+    for (r = TAILQ_FIRST(&o->records); r; r = next) {
+        next = TAILQ_NEXT(r, own);
+        if (join && r->join != join)
+            continue;
+        record_free(r);
+        n++;
+    }
+    return take_back(o->channel, n);
+}
+
+struct cm_object *cm_record_drop_request(struct cm_object *listener, unsigned *sent)
+{
+    struct cm_object *fresh;
+    struct cm_record *r;
+
+    TAILQ_FOREACH (r, &listener->records, own) {
+        if (!r->fresh)
+            continue;
+        fresh = r->fresh;
+        record_free(r);
+        *sent += take_back(listener->channel, 1);
+        return fresh;
+    }
+    return NULL;
+}
+
+/* ---- another channel ---- */
+
+static void move_records(struct cm_object *o, struct cm_channel *to)
+{
+    struct cm_record *r;
+
+    TAILQ_FOREACH (r, &o->records, own) {
+        TAILQ_REMOVE(&o->channel->events, r, link);
+        TAILQ_INSERT_TAIL(&to->events, r, link);
+        to->owed++;
+        if (r->fresh) {
+            r->fresh->channel->o.refs--;
+            r->fresh->channel = to;
+            to->o.refs++;
+        }
+    }
+}
+
+int cm_migrate_id(struct session *sn, struct ctl_call *call)
+{
+    const struct ctl_cm_id *rq = &call->request->cm_id;
+    struct cm_channel *to = cm_channel_get(sn, rq->channel), *from;
+    struct cm_object *o = cm_object_get(sn, rq->id);
+
+    if (!o || !to)
+        return -EINVAL;
+    from = o->channel;
+    call->reply.cm_id.dropped = 0;
+    if (from == to)
+        return 0;
+    move_records(o, to);
+    call->reply.cm_id.dropped = take_back(from, o->events);
+    from->o.refs--;
+    to->o.refs++;
+    o->channel = to;
+    send_bytes(to);
+    return 0;
+}

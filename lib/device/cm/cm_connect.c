@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Connections: what programs ask of the manager, in its terms. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cm/cm_address.h"
+#include "cm/cm_object.h"
+
+#define EVENT_COMM_EST 4 /* IBV_EVENT_COMM_EST */
+
+/* ---- what calls have in common ---- */
+
+struct request {
+    struct cm_object *o;
+    const struct ctl_cm_conn *conn;
+    struct cm_private private;
+    ns_t now;
+};
+
+static int read_call(struct session *sn, const struct ctl_call *call, struct request *q)
+{
+    const struct ctl_cm_call *rq = &call->request->cm_call;
+
+    *q = (struct request){.o = cm_object_get(sn, rq->id),
+                          .conn = &rq->conn,
+                          .private = {rq->conn.private_data, rq->conn.private_len},
+                          .now = sn->rnic->config.clock()};
+    return q->o && rq->conn.private_len <= CTL_CM_PRIVATE_MAX ? 0 : -EINVAL;
+}
+
+static int done(struct session *sn, int err)
+{
+    cm_host_arm(sn->rnic);
+    return err;
+}
+
+static struct cm_conn_param conn_param(const struct ctl_cm_conn *c)
+{
+    return (struct cm_conn_param){.qpn = c->qpn,
+                                  .qp_type = c->qp_type,
+                                  .responder_resources = c->responder_resources,
+                                  .initiator_depth = c->initiator_depth,
+                                  .flow_control = c->flow_control,
+                                  .retry_count = min_of(c->retry_count, (uint8_t)7),
+                                  .rnr_retry_count = min_of(c->rnr_retry_count, (uint8_t)7),
+                                  .srq = c->srq};
+}
+
+static struct cm_ece ece_of(const struct ctl_cm_conn *c)
+{
+    return (struct cm_ece){.vendor_id = c->ece_vendor, .options = c->ece_options};
+}
+
+/* ---- both sides ---- */
+
+int cm_connect_id(struct session *sn, struct ctl_call *call)
+{
+    struct cm_connect_param param = {.max_cm_retries = CM_MAX_RETRIES};
+    struct cm_path path;
+    struct request q;
+    int err = read_call(sn, call, &q);
+
+    if (!err && (q.o->progress != CM_AT_ROUTE || cm_object_is_full(q.o)))
+        err = -EINVAL;
+    if (!err && gid_is_multicast(&q.o->dgid)) /* a group is for rdma_join_multicast */
+        err = -EINVAL;
+    if (!err)
+        err = cm_address_path(q.o, &path);
+    if (err)
+        return err; /* -EINPROGRESS: dispatched again when the next hop is resolved */
+    param.conn = conn_param(q.conn);
+    param.ece = ece_of(q.conn);
+    param.private = q.private;
+    memcpy(param.dst.gid.raw, q.o->dst.gid, sizeof(param.dst.gid.raw));
+    param.dst.number = q.o->dst.number;
+    if (cm_object_is_ud(q.o))
+        return done(sn, cm_sidr_request(q.o->id, &path, &param, q.now));
+    return done(sn, cm_connect(q.o->id, &path, &param, q.now));
+}
+
+int cm_accept_id(struct session *sn, struct ctl_call *call)
+{
+    struct cm_conn_param param;
+    struct cm_ece ece;
+    struct request q;
+    int err = read_call(sn, call, &q);
+
+    if (err)
+        return err;
+    ece = ece_of(q.conn);
+    if (cm_object_is_ud(q.o)) {
+        struct cm_sidr_answer answer = {.status = CM_SIDR_OK,
+                                        .qpn = q.conn->qpn,
+                                        .qkey = q.conn->qkey ? q.conn->qkey : CTL_CM_QKEY,
+                                        .ece = ece,
+                                        .private = q.private};
+
+        return done(sn, cm_sidr_reply(q.o->id, &answer, q.now));
+    }
+    param = conn_param(q.conn);
+    return done(sn, cm_accept(q.o->id, &param, ece.vendor_id ? &ece : NULL, q.private, q.now));
+}
+
+int cm_reject_id(struct session *sn, struct ctl_call *call)
+{
+    struct cm_private none = {0};
+    struct request q;
+    int err = read_call(sn, call, &q);
+
+    if (err)
+        return err;
+    if (cm_object_is_ud(q.o)) {
+        struct cm_sidr_answer answer = {.status = CM_SIDR_REJECTED, .private = q.private};
+
+        return done(sn, cm_sidr_reply(q.o->id, &answer, q.now));
+    }
+    err = cm_reject(q.o->id, q.conn->reason ? q.conn->reason : CM_REJ_CONSUMER, none, q.private,
+                    q.now);
+    return done(sn, err);
+}
+
+int cm_establish_id(struct session *sn, struct ctl_call *call)
+{
+    struct request q;
+    int err = read_call(sn, call, &q);
+
+    return err ? err : done(sn, cm_establish(q.o->id, q.private, q.now));
+}
+
+int cm_disconnect_id(struct session *sn, struct ctl_call *call)
+{
+    struct request q;
+    int err = read_call(sn, call, &q);
+
+    return err ? err : done(sn, cm_disconnect(q.o->id, q.private, q.now));
+}
+
+int cm_notify_id(struct session *sn, struct ctl_call *call)
+{
+    const struct ctl_cm_id *rq = &call->request->cm_id;
+    struct cm_object *o = cm_object_get(sn, rq->id);
+
+    if (!o || rq->event != EVENT_COMM_EST)
+        return -EINVAL;
+    return done(sn, cm_notify(o->id, sn->rnic->config.clock()));
+}
+
+/* ---- the queue pair's attributes ---- */
+
+/* Datagrams, and connections that have not begun. */
+static int early_attr(const struct cm_object *o, uint32_t state, struct qp_attr *attr,
+                      uint32_t *mask)
+{
+    bool ud = cm_object_is_ud(o);
+
+    *attr = (struct qp_attr){.state = state};
+    *mask = QPA_STATE;
+    if (state == QPS_INIT && o->device) {
+        attr->port_num = 1;
+        attr->qkey = ud ? CTL_CM_QKEY : 0;
+        *mask |= QPA_PORT | QPA_PKEY_INDEX | (ud ? QPA_QKEY : QPA_ACCESS_FLAGS);
+        return 0;
+    }
+    if (state == QPS_RTS)
+        *mask |= QPA_SQ_PSN;
+    return ud && (state == QPS_RTR || state == QPS_RTS) ? 0 : -EINVAL;
+}
+
+int cm_get_qp_attr(struct session *sn, struct ctl_call *call)
+{
+    const struct ctl_cm_qp_attr *rq = &call->request->cm_qp_attr;
+    struct ctl_cm_qp_attr *reply = &call->reply.cm_qp_attr;
+    struct cm_object *o = cm_object_get(sn, rq->id);
+    uint32_t state = rq->attr.state;
+    int err;
+
+    if (!o || state >= QPS_COUNT)
+        return -EINVAL;
+    err = cm_object_is_ud(o) ? -EINVAL
+                             : cm_qp_attr(o->id, (enum qp_state)state, &reply->attr, &reply->mask);
+    if (err)
+        err = early_attr(o, state, &reply->attr, &reply->mask);
+    if (!err && o->has_ack_timeout && (reply->mask & QPA_TIMEOUT))
+        reply->attr.timeout = o->ack_timeout;
+    return err;
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What programs have of the connection manager (ctl_cm.h): ids and event channels. Control thread.
+ */
+#ifndef UROCE_DEVICE_CM_OBJECT_H
+#define UROCE_DEVICE_CM_OBJECT_H
+
+#include "cm.h"
+#include "control/session_state.h"
+
+/* ---- event channels: cm_channel.c ---- */
+
+struct cm_channel {
+    struct object o; /* refs: its ids */
+    int fd;          /* a byte for each event that waits, but for `owed` of them */
+    unsigned owed;
+    TAILQ_HEAD(, cm_record) events;
+};
+
+/* An event that waits for the program. */
+struct cm_record {
+    TAILQ_ENTRY(cm_record) link; /* the channel's */
+    TAILQ_ENTRY(cm_record) own;  /* of->records */
+    struct cm_object *of;        /* whose end drops it: of a request, the listener */
+    struct cm_object *fresh;     /* the id of a request, which ends with it; or NULL */
+    uint32_t join;               /* handle of the join that it tells of, or 0 */
+    struct ctl_cm_event e;
+};
+
+/* ---- ids: cm_object.c ---- */
+
+/* How far rdma_resolve_addr and rdma_resolve_route have got. */
+enum cm_progress {
+    CM_AT_START,
+    CM_AT_QUERY, /* in the list of those that are being resolved */
+    CM_AT_ADDRESS,
+    CM_AT_ROUTE,
+};
+
+/* A group that the program has joined: cm_join.c. */
+struct cm_join {
+    TAILQ_ENTRY(cm_join) link;
+    uint32_t handle;
+    union gid mgid;
+};
+
+struct cm_object {
+    struct object o;
+    struct cm_id *id;
+    struct cm_channel *channel;
+    uint64_t cookie;
+    enum ip_cm_port_space ps;
+    enum cm_progress progress;
+    TAILQ_ENTRY(cm_object) resolving;
+    ns_t deadline;               /* CM_AT_QUERY */
+    struct device *device;       /* once its address is one of a device's, or NULL */
+    unsigned sgid_index;         /* with a device */
+    union gid dgid;              /* from CM_AT_QUERY on */
+    struct ctl_cm_addr src, dst; /* as the program knows them */
+    bool bound, is_request;
+    uint8_t qp_type; /* enum cm_qp_type, or 0: the port space says it */
+    unsigned bind_flags;
+    uint8_t tos, ack_timeout; /* ack_timeout: if it is set */
+    bool has_ack_timeout;
+    TAILQ_HEAD(, cm_record) records; /* its own, of its channel */
+    unsigned events, join_events;    /* these; of them, those of joins */
+    unsigned requests, backlog;      /* a listener's: those of them that are requests; at most */
+    struct cm_record *told_by;       /* the request of a fresh id: until the program has read it */
+    uint32_t joins_made;
+    TAILQ_HEAD(, cm_join) joins;
+};
+
+/* Of an id with as many records, but for those of joins, nothing is begun that has an event. The
+ * manager adds a few. Together they fit into what is charged for an id: object.c. */
+#define CM_RECORDS_MAX 8
+/* Requests that wait for a listener's program, at most, also if the peer has withdrawn them. */
+#define CM_REQUESTS_MAX 1024
+
+/* NULL: the program has no such id, or does not know yet that it has: handles of requests can be
+ * guessed, and `uroce show` has them; an id that ended would leave its request behind. */
+static inline struct cm_object *cm_object_get(struct session *sn, uint32_t handle)
+{
+    struct object *obj = object_get(sn, OBJ_CM_ID, handle);
+    struct cm_object *o = obj ? container_of(obj, struct cm_object, o) : NULL;
+
+    return o && !o->told_by ? o : NULL;
+}
+/* An id of a session, without a manager's id. NULL: out of memory or quota. */
+struct cm_object *cm_object_add(struct session *sn, struct cm_channel *channel,
+                                enum ip_cm_port_space ps);
+/* Ends it, with its events, and with the ids of requests that wait. Returns the bytes of them that
+ * were sent. */
+unsigned cm_object_end(struct cm_object *o);
+/* Whether its queue pairs are of datagrams. */
+bool cm_object_is_ud(const struct cm_object *o);
+
+static inline bool cm_object_is_full(const struct cm_object *o)
+{
+    return o->events - o->join_events >= CM_RECORDS_MAX;
+}
+
+struct cm_channel *cm_channel_get(struct session *sn, uint32_t handle);
+/* A record of type and status for o's channel, to be filled in and queued; NULL: out of memory. */
+struct cm_record *cm_record_new(struct cm_object *o, uint32_t type, int status);
+void cm_record_queue(struct cm_record *r);
+/* The same for a request of a listener, which makes `fresh` known. */
+void cm_record_queue_request(struct cm_record *r, struct cm_object *fresh);
+/* cm_record_new and cm_record_queue. */
+void cm_object_report(struct cm_object *o, uint32_t type, int status);
+/* Drops the records of an id, of one join or (0) all. Returns the bytes of them that were sent. No
+ * request is among them: cm_record_drop_request comes before. */
+unsigned cm_records_drop(struct cm_object *o, uint32_t join);
+/* Drops a listener's next request, and adds its byte to *sent if that was sent. The caller ends the
+ * id that it returns. NULL: there is none. */
+struct cm_object *cm_record_drop_request(struct cm_object *listener, unsigned *sent);
+
+/* Looks again whether the peers' addresses of ids are resolved, now or in slices: cm_resolve.c. */
+void cm_resolve_again(struct rnic *r);
+/* An id is no longer CM_AT_QUERY. */
+void cm_resolve_forget(struct cm_object *o);
+void cm_resolve_init(struct cm_host *h);
+void cm_resolve_stop(struct rnic *r);
+
+/* Ends a join of an id, whose event has been dropped or follows: cm_join.c. */
+void cm_join_free(struct cm_object *o, struct cm_join *j);
+
+/* The manager's callback: cm_report.c. */
+void cm_on_event(void *ctx, const struct cm_event *event);
+
+/* ---- messages ---- */
+
+int cm_create_channel(struct session *sn, struct ctl_call *call);
+int cm_destroy_channel(struct session *sn, struct ctl_call *call);
+int cm_get_event(struct session *sn, struct ctl_call *call);
+int cm_create_id(struct session *sn, struct ctl_call *call);
+int cm_destroy_id(struct session *sn, struct ctl_call *call);
+int cm_migrate_id(struct session *sn, struct ctl_call *call);
+int cm_bind_id(struct session *sn, struct ctl_call *call);
+int cm_resolve_addr(struct session *sn, struct ctl_call *call);
+int cm_resolve_route(struct session *sn, struct ctl_call *call);
+int cm_query_id(struct session *sn, struct ctl_call *call);
+int cm_listen_id(struct session *sn, struct ctl_call *call);
+int cm_connect_id(struct session *sn, struct ctl_call *call);
+int cm_accept_id(struct session *sn, struct ctl_call *call);
+int cm_reject_id(struct session *sn, struct ctl_call *call);
+int cm_establish_id(struct session *sn, struct ctl_call *call);
+int cm_disconnect_id(struct session *sn, struct ctl_call *call);
+int cm_notify_id(struct session *sn, struct ctl_call *call);
+int cm_get_qp_attr(struct session *sn, struct ctl_call *call);
+int cm_set_option(struct session *sn, struct ctl_call *call);
+int cm_join_group(struct session *sn, struct ctl_call *call);
+int cm_leave_group(struct session *sn, struct ctl_call *call);
+
+bool cm_ids_free_some(struct session *sn, const struct slice *s);
+bool cm_channels_free_some(struct session *sn, const struct slice *s);
+
+#endif

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Sending: see gsi.h. */
+#include "net/gsi.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cm_types.h"
+#include "control/device_state.h"
+#include "mad.h"
+#include "net/resolve.h"
+#include "pkt.h"
+
+#define WAITING_MAX 1024
+#define OPCODE_MAD  OPCODE(PKT_UD, OP_SEND_ONLY)
+
+struct gsi_waiting {
+    TAILQ_ENTRY(gsi_waiting) link;
+    struct cm_path path;
+    uint8_t mad[MAD_LEN];
+};
+
+void gsi_init(struct device *d)
+{
+    TAILQ_INIT(&d->gsi.waiting);
+}
+
+static void forget(struct gsi *g, struct gsi_waiting *w)
+{
+    TAILQ_REMOVE(&g->waiting, w, link);
+    g->waiting_count--;
+    free(w);
+}
+
+void gsi_fini(struct device *d)
+{
+    while (!TAILQ_EMPTY(&d->gsi.waiting))
+        forget(&d->gsi, TAILQ_FIRST(&d->gsi.waiting));
+}
+
+/* False: the worker has no room now. */
+static bool send_frame(struct device *d, const struct address_vector *av, const uint8_t *mad)
+{
+    struct entropy_flow flow = {
+        .src_qpn = QPN_GSI, .dest_qpn = QPN_GSI, .flow_label = av->flow_label};
+    size_t bth_len = pkt_len(OPCODE_MAD, MAD_LEN), head;
+    uint8_t frame[ENCAP_MAX_LEN + PKT_MAX_HEADER + MAD_LEN + ICRC_LEN];
+    struct pkt p = {.opcode = OPCODE_MAD,
+                    .pkey = PKEY_DEFAULT,
+                    .dest_qpn = QPN_GSI,
+                    .psn = psn(d->gsi.psn++),
+                    .deth = {.qkey = MAD_QKEY, .src_qpn = QPN_GSI},
+                    .payload_len = MAD_LEN};
+    struct encap_template t;
+
+    if (encap_template_make(&t, av))
+        return true;
+    if (encap_template_has_udp(&t))
+        encap_template_set_sport(&t, entropy_port(&d->entropy, &flow));
+    head = encap_tx(frame, &t, bth_len, (uint16_t)p.psn.v);
+    head += pkt_build_headers(frame + head, &p);
+    memcpy(frame + head, mad, MAD_LEN);
+    if (!slow_path_try_down(&d->net.slow, frame, (uint32_t)encap_seal(frame, &t, bth_len)))
+        return false;
+    worker_kick(d->port[0]->worker);
+    d->gsi.tx++;
+    return true;
+}
+
+/* 0; -EINPROGRESS: the next hop is being resolved; -ENOBUFS: the worker has no room now; or another
+ * negative errno. */
+static int try_send(struct device *d, const struct cm_path *path, const uint8_t *mad)
+{
+    struct ah_attr attr = {.is_global = 1,
+                           .port_num = 1,
+                           .sgid_index = path->sgid_index,
+                           .flow_label = path->flow_label,
+                           .sl = path->sl,
+                           .traffic_class = path->traffic_class,
+                           .hop_limit = path->hop_limit};
+    struct address_vector av;
+    uint32_t mtu;
+    int err;
+
+    memcpy(attr.dgid, path->dgid.raw, sizeof(attr.dgid));
+    err = device_resolve(d, &attr, &av, &mtu);
+    if (!err && (!gid_eq(&av.sgid, &path->sgid) || av.vlan != path->vlan))
+        err = -EADDRNOTAVAIL; /* the address has gone, and another has its entry */
+    if (!err && !send_frame(d, &av, mad))
+        err = -ENOBUFS;
+    return err;
+}
+
+/* For the next hop, or for room. Answers to senders that do not exist may fill the list, and wait
+ * for seconds; what is for a host that does exist does not. So the oldest one makes room. */
+static void wait_to_send(struct device *d, const struct cm_path *path, const uint8_t *mad)
+{
+    struct gsi_waiting *w = malloc(sizeof(*w));
+
+    if (!w || d->gsi.waiting_count == WAITING_MAX)
+        d->gsi.tx_unreachable++;
+    if (!w)
+        return;
+    if (d->gsi.waiting_count == WAITING_MAX)
+        forget(&d->gsi, TAILQ_FIRST(&d->gsi.waiting));
+    w->path = *path;
+    memcpy(w->mad, mad, MAD_LEN);
+    TAILQ_INSERT_TAIL(&d->gsi.waiting, w, link);
+    d->gsi.waiting_count++;
+}
+
+void gsi_send(struct device *d, const struct cm_path *path, const uint8_t *mad)
+{
+    int err = d->gsi.is_full ? -ENOBUFS : try_send(d, path, mad);
+
+    d->gsi.is_full = err == -ENOBUFS;
+    if (err == -EINPROGRESS || err == -ENOBUFS)
+        wait_to_send(d, path, mad);
+    else if (err)
+        d->gsi.tx_unreachable++;
+}
+
+void gsi_send_waiting(struct device *d)
+{
+    struct gsi_waiting *w, *next;
+
+    d->gsi.is_full = false;
+    for (w = TAILQ_FIRST(&d->gsi.waiting); w; w = next) {
+        int err = try_send(d, &w->path, w->mad);
+
+        next = TAILQ_NEXT(w, link);
+        d->gsi.is_full = err == -ENOBUFS;
+        if (d->gsi.is_full)
+            return;
+        if (err == -EINPROGRESS)
+            continue;
+        d->gsi.tx_unreachable += err != 0;
+        forget(&d->gsi, w);
+    }
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * Shares of an engine's time: what programs get of it when several have work at once.
+ *
+ * Shares form a tree: the engine, its users, the programs of each, and a program's queue pairs.
+ * Those that have work take turns, by deficit round robin: each is granted a quantum a round, in
+ * proportion to its weight, and one that has spent more than it was granted waits until later
+ * grants have covered that. A share that gets work comes first, with what is left of its last
+ * grant: a program that sends now and then need not wait for those that always send. A share that
+ * has no competitor has no limit.
+ *
+ * What is spent is an estimate of the time that the work takes, in units of a payload byte (the
+ * COST_ constants). It is charged to the program that causes the work: the packets that its queue
+ * pairs send, with what they cost their receiver; doorbells, timers, flushed work requests,
+ * notifications. A program that lets a peer READ its memory pays for the responses. Packets that
+ * come from other hosts are not charged: who is sent packets has no influence on their number.
+ *
+ * Threads: an engine's worker, except where a function says otherwise.
+ */
+#ifndef UROCE_SHARE_H
+#define UROCE_SHARE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "counter.h"
+
+struct engine;
+struct qp;
+
+/** A grant of weight 1: as much as a dozen packets of 4096 bytes cost. */
+#define SHARE_QUANTUM    65536
+#define SHARE_WEIGHT_MAX 100u
+
+/** What work costs beside the bytes of packets. */
+enum share_cost {
+    COST_PACKET = 768,   /**< a packet, its reception and its answer */
+    COST_TURN = 128,     /**< a doorbell: a look at a queue pair */
+    COST_TIMER = 12288,  /**< a timer: what is sent again takes the general path at both ends */
+    COST_FLUSH = 64,     /**< a work request that is flushed */
+    COST_SYSCALL = 4096, /**< a notification */
+};
+
+TAILQ_HEAD(share_list, share);
+TAILQ_HEAD(qp_tx_list, qp);
+
+/** A share of one engine. Its fields are the transport's; any thread may read `spent`. */
+struct share {
+    struct share *parent; /**< NULL: the engine itself */
+    TAILQ_ENTRY(share) link;
+    struct share_list *listed; /**< the list of the parent that it is in; or NULL */
+    struct share_list sparse;  /**< shares that had no work before; served first */
+    struct share_list busy;    /**< the others, in turn; they may have no work left */
+    struct qp_tx_list qps;     /**< a program's queue pairs that may have a packet to send */
+    counter_t spent;           /**< in all */
+    uint64_t passed_on;        /**< of that, what is in the parent's `spent` too */
+    uint64_t granted;          /**< in all; compared with `spent` modulo 2^64 */
+    uint32_t weight;
+    uint32_t members; /**< users: shares; programs: what the host has joined */
+};
+
+/**
+ * Make a share of an engine, without members. Any thread, before the engine's worker knows it.
+ *
+ * @param s  The share; the caller keeps it until its members have left, and the queue pairs that
+ *     were created with it are detached or have migrated.
+ * @param e  The engine.
+ * @param parent  The user's share; NULL: it is a user's, or stands alone.
+ * @param weight  1 to SHARE_WEIGHT_MAX.
+ */
+void share_init(struct share *s, struct engine *e, struct share *parent, uint32_t weight);
+
+/**
+ * Add a member to a program's share; the first one also to its user's.
+ *
+ * @param s  The share.
+ */
+void share_join(struct share *s);
+
+/**
+ * Take a member away. After the last one the engine no longer refers to the share; nor to its
+ * user's, when that has no other.
+ *
+ * @param s  The share. No queue pair of the engine has it.
+ */
+void share_leave(struct share *s);
+
+/**
+ * Charge work to a share.
+ *
+ * @param s  The share.
+ * @param cost  How much.
+ */
+void share_charge(struct share *s, uint64_t cost);
+
+/**
+ * Whether a program's other work, such as its doorbells, is to wait because it has spent more than
+ * its share while others have packets to send. Its turn comes without a further call.
+ *
+ * @param s  The share.
+ * @return  True: ask again in a later pass.
+ */
+bool share_must_wait(struct share *s);
+
+#endif

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Connections that end, or are refused, while what closes them waits for their application. */
+#include "unit.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "control/connection.h"
+#include "control/errand.h"
+#include "device_kit.h"
+#include "device_private.h"
+#include "server.h"
+
+#define CONNECTIONS 8u
+
+static struct sockaddr_un addr = {.sun_family = AF_UNIX};
+static struct event_loop *loop;
+static struct rnic *rnic;
+static struct server *server;
+static struct errand waits[2 * ERRAND_CLIENT_THREADS];
+static unsigned waiting;
+static int gate[2];
+
+static int setup(void **state)
+{
+    int err;
+
+    loop = event_loop_create(&err);
+    rnic = kit_rnic(loop, NULL);
+    rnic->errands = errands_create(loop, &err);
+    rnic->quota.limit[QUOTA_CONNECTION].total = CONNECTIONS;
+    snprintf(addr.sun_path, sizeof(addr.sun_path), "/tmp/uroce-test-server.%d", getpid());
+    server = server_open(&(struct server_config){.loop = loop,
+                                                 .rnic = rnic,
+                                                 .path = addr.sun_path,
+                                                 .mode = 0600,
+                                                 .group = -1,
+                                                 .stop_fd = -1},
+                         &err);
+    waiting = 0;
+    return server ? pipe(gate) : -1;
+}
+
+static int teardown(void **state)
+{
+    close(gate[1]); /* all errands go on */
+    server_close(server);
+    rnic_destroy(rnic);
+    event_loop_destroy(loop);
+    close(gate[0]);
+    return 0;
+}
+
+static void run_wait(struct errand *e)
+{
+    char byte;
+
+    assert_int_equal(read(gate[0], &byte, 1), 0);
+}
+
+static void wait_done(struct errand *e)
+{
+}
+
+/* All threads that the errands of a process may have. */
+static void block_line(pid_t pid)
+{
+    for (unsigned i = 0; i < ERRAND_CLIENT_THREADS; i++) {
+        struct errand *e = &waits[waiting++];
+
+        *e = (struct errand){.run = run_wait, .done = wait_done};
+        errands_post(rnic->errands, &(struct ucred){.pid = pid, .uid = getuid()}, e);
+    }
+}
+
+static unsigned open_files(void)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    unsigned n = 0;
+
+    while (readdir(folder))
+        n++;
+    closedir(folder);
+    return n;
+}
+
+static int connect_client(void)
+{
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+    assert_int_equal(connect(fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
+    return fd;
+}
+
+static void send_request(int sock, int fd)
+{
+    struct ctl_msg m = {.magic = CTL_MAGIC, .version = CTL_VERSION, .type = CTL_QUERY_DEVICE};
+
+    assert_int_equal(ctl_send(sock, &m, &fd, fd >= 0, 0), 0);
+}
+
+/* Until the server has no more to do. */
+static void serve(void)
+{
+    while (event_loop_step(loop, 50)) {
+    }
+}
+
+static uint64_t used(enum quota_kind kind)
+{
+    return rnic->quota.used[quota_count(0, kind)];
+}
+
+/* A connection costs what it costs until its socket is closed. */
+static void check_ended(bool is_read)
+{
+    unsigned before;
+
+    block_line(getpid());
+    before = open_files();
+    for (unsigned i = 0; i < 50; i++) {
+        int client = connect_client();
+
+        if (is_read)
+            send_request(client, gate[0]);
+        else /* ends the connection */
+            assert_int_equal(send(client, "x", 1, 0), 1);
+        send_request(client, gate[0]);
+        close(client);
+        serve();
+    }
+    assert_int_equal(used(QUOTA_CONNECTION), CONNECTIONS);
+    assert_in_range(open_files(), before, before + used(QUOTA_DESCRIPTOR));
+    assert_int_equal(close(gate[1]), 0);
+    while (used(QUOTA_CONNECTION))
+        assert_true(event_loop_step(loop, 5000));
+    assert_int_equal(used(QUOTA_DESCRIPTOR), 0);
+    assert_in_range(open_files(), before - 1, before);
+    gate[1] = -1;
+}
+
+static void test_ended(void **state)
+{
+    check_ended(false);
+}
+
+static void test_ended_with_a_message(void **state)
+{
+    check_ended(true);
+}
+
+/* Without descriptors on their way the end of a connection needs no errand. */
+static void test_ended_at_once(void **state)
+{
+    unsigned before;
+
+    block_line(getpid());
+    before = open_files();
+    for (unsigned i = 0; i < 50; i++) {
+        int client = connect_client();
+
+        serve();
+        assert_int_equal(used(QUOTA_CONNECTION), 1);
+        send_request(client, -1);
+        send_request(client, -1);
+        assert_int_equal(send(client, NULL, 0, 0), 0);
+        close(client);
+        serve();
+        assert_int_equal(used(QUOTA_CONNECTION), 0);
+        assert_int_equal(open_files(), before);
+    }
+}
+
+static void expect_answer(int client, int status)
+{
+    unsigned ticks = 1000; /* of timers */
+    struct ctl_msg m;
+
+    while (recv(client, &m, sizeof(m), MSG_DONTWAIT) < 0 && ticks--)
+        assert_true(event_loop_step(loop, 5000));
+    assert_int_equal(m.status, status);
+}
+
+/* Nothing is charged for those, so there are few at a time; and they end before others connect. */
+static void test_refused(void **state)
+{
+    int client[100];
+    unsigned before;
+
+    for (unsigned i = 0; i < CONNECTIONS; i++)
+        client[i] = connect_client();
+    serve();
+    block_line(-1);
+    before = open_files();
+    for (unsigned i = 0; i < 60; i++) {
+        int refused = connect_client();
+
+        send_request(refused, gate[0]);
+        close(refused);
+    }
+    for (unsigned i = 0; i < 100; i++)
+        event_loop_step(loop, 0);
+    assert_in_range(open_files(), before, before + 40);
+    close(client[0]);
+    close(gate[1]);
+    gate[1] = -1;
+    serve();
+    client[0] = connect_client();
+    send_request(client[0], -1);
+    expect_answer(client[0], 0);
+    for (unsigned i = 0; i < CONNECTIONS; i++)
+        close(client[i]);
+}
+
+/* Each of the user's errands may keep a descriptor. */
+static void test_errands_pending(void **state)
+{
+    int client;
+
+    rnic->quota.limit[QUOTA_DESCRIPTOR].total = 2 * ERRAND_CLIENT_THREADS;
+    block_line(1);
+    client = connect_client();
+    expect_answer(client, -ENOMEM);
+    assert_int_equal(used(QUOTA_CONNECTION), 0);
+    close(client);
+}
+
+/* Without a descriptor the client is refused; the next one is not, as soon as there are some. */
+static void test_no_descriptor(void **state)
+{
+    struct rlimit limit, none;
+    int client, next;
+
+    block_line(getpid());
+    block_line(-1);
+    client = connect_client();
+    send_request(client, gate[0]);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    none = limit;
+    none.rlim_cur = (rlim_t)fcntl(0, F_DUPFD, 0);
+    close((int)none.rlim_cur);
+    next = connect_client();
+    assert_int_equal(next, none.rlim_cur);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    for (unsigned i = 0; i < 20; i++)
+        event_loop_step(loop, 10);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    send_request(next, -1);
+    expect_answer(next, 0);
+    close(client);
+    close(next);
+}
+
+/* ---- the process ends while its memory is being opened ---- */
+
+static struct mem_provider counting;
+static unsigned spaces; /* open */
+
+static void *count_open(const struct ucred *peer, const struct mem_backend **copy, int *err)
+{
+    spaces++;
+    return kit_provider.space_open(peer, copy, err);
+}
+
+static void count_close(void *space)
+{
+    spaces--;
+    kit_provider.space_close(space);
+}
+
+static void test_ended_while_opening(void **state)
+{
+    struct session *sn = session_create(rnic, &(struct ucred){.pid = 1, .uid = getuid()});
+    struct ctl_msg m = {0};
+    struct ctl_call k = {0};
+
+    counting = kit_provider;
+    counting.space_open = count_open;
+    counting.space_close = count_close;
+    rnic->config.mem = &counting;
+    assert_int_equal(kit_call(sn, CTL_OPEN, &m, &k, false), -EINPROGRESS);
+    assert_false(session_process_ended(sn)); /* while the errand may run */
+    while (session_busy(sn))
+        assert_true(event_loop_step(loop, 5000));
+    assert_null(sn->space); /* the request takes it */
+    assert_int_equal(kit_call(sn, CTL_OPEN, &m, &k, false), -ESRCH);
+    assert_false(sn->away.state);
+    assert_int_equal(spaces, 0);
+    assert_int_equal(kit_call(sn, CTL_OPEN, &m, &k, false), -ESRCH);
+    assert_false(session_busy(sn));
+    session_close(sn);
+    /* And the connection, too. */
+    sn = session_create(rnic, &(struct ucred){.pid = 1, .uid = getuid()});
+    assert_int_equal(kit_call(sn, CTL_OPEN, &m, &k, false), -EINPROGRESS);
+    while (session_busy(sn))
+        assert_true(event_loop_step(loop, 5000));
+    assert_int_equal(spaces, 1);
+    session_close(sn);
+    assert_int_equal(spaces, 0);
+    rnic->config.mem = &kit_provider;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_ended, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_ended_with_a_message, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_ended_at_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_errands_pending, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_no_descriptor, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_ended_while_opening, setup, teardown),
+    };
+
+    return cmocka_run_group_tests_name("device_server", tests, NULL, NULL);
+}

@@ -1,0 +1,503 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What programs get of one engine's time. Unreliable connections send: nothing but the engine's
+ * turns limits them. Packets have 1024 bytes.
+ */
+#include <stdlib.h>
+
+#include "engine.h"
+#include "pkt.h"
+#include "timer.h"
+#include "unit.h"
+
+#define SLOTS      64u
+#define QUEUES_MAX 160u
+#define LONG_QUEUE 4096u
+#define MESSAGE    1024u
+#define ROOM       (ENCAP_MAX_LEN + PKT_MAX_HEADER + PKT_MTU_MAX + 8)
+#define PD         1
+
+/* A queue pair, and the application's end of its send queue. */
+struct sender {
+    struct qp *qp;
+    struct qp_shared *shared;
+    uint8_t *sq, *rq;
+    uint32_t size, prod;
+};
+
+/* The engine, and what it needs. */
+static struct {
+    struct engine *e;
+    struct encap_port port;
+    struct gid_table gids;
+    struct mr_table mrs;
+    struct mem_region mr;
+    struct qp_table *qps;
+    struct comp_queue cq;
+    struct cq_shared *ring;
+    struct cq_reader reader;
+    uint8_t *memory;
+    struct frame frame[FRAME_BURST];
+    uint8_t bytes[FRAME_BURST][ROOM];
+    struct sender sender[QUEUES_MAX];
+    unsigned senders;
+    ns_t now;
+} w;
+
+static void on_cq(void *ctx, struct comp_queue *cq)
+{
+}
+
+static void on_async(void *ctx, struct qp *qp, struct comp_queue *cq, enum qp_event event)
+{
+}
+
+static void *zeroed(size_t bytes)
+{
+    void *p = aligned_alloc(64, round_up(bytes, 64));
+
+    assert_non_null(p);
+    return memset(p, 0, round_up(bytes, 64));
+}
+
+static int setup(void **state)
+{
+    static const uint64_t secret[2] = {1, 2};
+    struct gid_entry gid = {.gid = gid_from_ipv4((uint8_t[]){10, 0, 0, 1}),
+                            .type = GID_TYPE_ROCE_V2,
+                            .valid = true,
+                            .vlan = VLAN_NONE};
+    struct engine_config c = {
+        .port = &w.port, .mrs = &w.mrs, .host = {.cq_event = on_cq, .async_event = on_async}};
+
+    memset(&w, 0, sizeof(w));
+    w.now = 1;
+    gid_table_add(&w.gids, &gid);
+    w.port.gids = &w.gids;
+    w.memory = zeroed(MESSAGE);
+    w.mr = (struct mem_region){.pd = PD,
+                               .iova = (uintptr_t)w.memory,
+                               .addr = (uintptr_t)w.memory,
+                               .len = MESSAGE,
+                               .direct = w.memory};
+    assert_int_equal(mr_table_init(&w.mrs, 16, secret), 0);
+    assert_int_equal(mr_insert(&w.mrs, &w.mr, 1), 0);
+    c.qps = w.qps = qp_table_create(NULL);
+    w.e = engine_create(&c);
+    w.ring = zeroed(cq_segment_bytes(2 * LONG_QUEUE, 1));
+    comp_queue_init(&w.cq, w.ring, 2 * LONG_QUEUE, 1);
+    w.reader = (struct cq_reader){.shared = w.ring, .size = 2 * LONG_QUEUE, .lanes = 1};
+    for (unsigned i = 0; i < FRAME_BURST; i++)
+        w.frame[i] = (struct frame){.data = w.bytes[i], .room = ROOM};
+    return 0;
+}
+
+static void sender_fini(struct sender *s)
+{
+    if (!s->qp)
+        return;
+    engine_qp_detach(w.e, s->qp);
+    qp_free(s->qp);
+    free(s->shared);
+    free(s->sq);
+    free(s->rq);
+    s->qp = NULL;
+}
+
+static int teardown(void **state)
+{
+    for (unsigned i = 0; i < w.senders; i++)
+        sender_fini(&w.sender[i]);
+    engine_destroy(w.e);
+    qp_table_destroy(w.qps);
+    mr_table_fini(&w.mrs);
+    free(w.ring);
+    free(w.memory);
+    return 0;
+}
+
+static void connect_sender(struct qp *qp)
+{
+    struct qp_attr a = {.state = QPS_INIT, .path_mtu = 3, .port_num = 1, .dest_qpn = 77};
+    struct address_vector av = {.sgid = w.gids.entry[0].gid,
+                                .dgid = gid_from_ipv4((uint8_t[]){10, 0, 0, 2}),
+                                .gid_type = GID_TYPE_ROCE_V2,
+                                .vlan = VLAN_NONE,
+                                .hop_limit = 64};
+    int rc = engine_qp_modify(w.e, qp, &a, QPA_STATE | QPA_PKEY_INDEX | QPA_PORT | QPA_ACCESS_FLAGS,
+                              NULL, 5, w.now);
+
+    a.state = QPS_RTR;
+    rc |= engine_qp_modify(
+        w.e, qp, &a, QPA_STATE | QPA_AV | QPA_PATH_MTU | QPA_DEST_QPN | QPA_RQ_PSN, &av, 5, w.now);
+    a.state = QPS_RTS;
+    rc |= engine_qp_modify(w.e, qp, &a, QPA_STATE | QPA_SQ_PSN, NULL, 5, w.now);
+    assert_int_equal(rc, 0);
+}
+
+static struct sender *sender_of(struct share *share, uint32_t size)
+{
+    struct sender *s = &w.sender[w.senders++];
+    struct qp_init init = {
+        .type = QPT_UC, .pd = PD, .send_cq = &w.cq, .recv_cq = &w.cq, .shares = share};
+    int err;
+
+    assert_true(w.senders <= QUEUES_MAX);
+    s->size = size;
+    s->shared = zeroed(sizeof(*s->shared));
+    s->sq = zeroed(size * sqe_stride(1, 0));
+    s->rq = zeroed(size * rqe_stride(1));
+    init.shared = s->shared;
+    init.sq = (struct work_queue){.ring = s->sq,
+                                  .prod = &s->shared->sq_prod,
+                                  .size = size,
+                                  .stride = sqe_stride(1, 0),
+                                  .max_sge = 1};
+    init.rq = (struct work_queue){.ring = s->rq,
+                                  .prod = &s->shared->rq_prod,
+                                  .size = size,
+                                  .stride = rqe_stride(1),
+                                  .max_sge = 1};
+    s->qp = qp_create(w.qps, &init, &err);
+    assert_non_null(s->qp);
+    engine_qp_attach(w.e, s->qp);
+    connect_sender(s->qp);
+    return s;
+}
+
+static uint64_t sent_by(const struct sender *s)
+{
+    return counter_get(&qp_counters(s->qp)->tx_packets);
+}
+
+/* Work requests that are not signalled, and one look of the engine. */
+static void post(struct sender *s, unsigned n)
+{
+    for (; n; n--) {
+        struct sqe *e = work_queue_slot(s->sq, s->size, sqe_stride(1, 0), s->prod++);
+
+        *e = (struct sqe){.opcode = SQE_WRITE, .num_sge = 1};
+        *(struct sge *)(e + 1) =
+            (struct sge){.addr = (uintptr_t)w.memory, .length = MESSAGE, .lkey = w.mr.key};
+    }
+    atomic_store(&s->shared->sq_prod, s->prod);
+    engine_doorbell(w.e, s->qp, w.now);
+}
+
+static unsigned transmit(void)
+{
+    return engine_tx(w.e, w.frame, FRAME_BURST, ++w.now);
+}
+
+/* These have work in each of some bursts. */
+static void always_send(struct sender *const *s, unsigned n, unsigned bursts)
+{
+    for (; bursts; bursts--) {
+        for (unsigned i = 0; i < n; i++)
+            post(s[i], s[i]->size - (uint32_t)(s[i]->prod - sent_by(s[i])));
+        assert_int_equal(transmit(), FRAME_BURST);
+    }
+}
+
+static void program_init(struct share *s, struct share *user, uint32_t weight)
+{
+    share_init(s, w.e, user, weight);
+    share_join(s);
+}
+
+static void assert_ratio(uint64_t a, uint64_t b, double expected)
+{
+    double ratio = (double)a / (double)b;
+
+    if (ratio < expected * 0.95 || ratio > expected * 1.05)
+        fail_msg("%llu to %llu, not %.2f to 1", (unsigned long long)a, (unsigned long long)b,
+                 expected);
+}
+
+/* ---- shares ---- */
+
+static void programs_not_queue_pairs(void **state)
+{
+    static struct share one, many;
+    struct sender *s[17];
+    uint64_t sent = 0;
+
+    program_init(&one, NULL, 1);
+    program_init(&many, NULL, 1);
+    for (unsigned i = 0; i < ARRAY_SIZE(s); i++)
+        s[i] = sender_of(i ? &many : &one, SLOTS);
+    always_send(s, ARRAY_SIZE(s), 4000);
+    for (unsigned i = 1; i < ARRAY_SIZE(s); i++) {
+        sent += sent_by(s[i]);
+        assert_ratio(sent_by(s[i]), sent_by(s[0]), 1.0 / 16);
+    }
+    assert_ratio(sent, sent_by(s[0]), 1);
+}
+
+static void users_before_programs(void **state)
+{
+    static struct share user[2], program[5];
+    struct sender *s[5];
+    uint64_t sent = 0;
+
+    share_init(&user[0], w.e, NULL, 1);
+    share_init(&user[1], w.e, NULL, 1);
+    for (unsigned i = 0; i < ARRAY_SIZE(s); i++) {
+        program_init(&program[i], &user[i > 0], 1);
+        s[i] = sender_of(&program[i], SLOTS);
+    }
+    always_send(s, ARRAY_SIZE(s), 4000);
+    for (unsigned i = 1; i < ARRAY_SIZE(s); i++) {
+        sent += sent_by(s[i]);
+        assert_ratio(sent_by(s[i]), sent_by(s[0]), 1.0 / 4);
+    }
+    assert_ratio(sent, sent_by(s[0]), 1);
+}
+
+static void weights(void **state)
+{
+    static struct share user[2], program[2];
+    struct sender *s[2];
+
+    for (unsigned i = 0; i < ARRAY_SIZE(s); i++) {
+        share_init(&user[i], w.e, NULL, i ? 3 : 1);
+        program_init(&program[i], &user[i], 1);
+        s[i] = sender_of(&program[i], SLOTS);
+    }
+    always_send(s, ARRAY_SIZE(s), 4000);
+    assert_ratio(sent_by(s[1]), sent_by(s[0]), 3);
+}
+
+/* One that sends now and then is in the next burst, beside any number of others; and gains nothing
+ * by it when it sends more. */
+static void sparse_comes_first(void **state)
+{
+    static struct share sparse, program[8];
+    struct sender *s[8], *now_and_then;
+
+    program_init(&sparse, NULL, 1);
+    now_and_then = sender_of(&sparse, SLOTS);
+    for (unsigned i = 0; i < ARRAY_SIZE(s); i++) {
+        program_init(&program[i], NULL, 1);
+        s[i] = sender_of(&program[i], SLOTS);
+    }
+    for (unsigned i = 0; i < 300; i++) {
+        always_send(s, ARRAY_SIZE(s), 20);
+        post(now_and_then, 1);
+        always_send(s, ARRAY_SIZE(s), 1);
+        assert_int_equal(sent_by(now_and_then), i + 1);
+    }
+}
+
+/* The first one has n packets when it is looked at, and then none for a moment. */
+static void send_again_and_again(unsigned n)
+{
+    static struct share program[2];
+    struct sender *s[2];
+    uint64_t sent[2] = {0};
+
+    for (unsigned i = 0; i < ARRAY_SIZE(s); i++) {
+        program_init(&program[i], NULL, 1);
+        s[i] = sender_of(&program[i], SLOTS);
+    }
+    for (unsigned i = 0; i < 4000; i++) {
+        if (sent_by(s[0]) == s[0]->prod)
+            post(s[0], n);
+        always_send(&s[1], 1, 1);
+    }
+    for (unsigned i = 0; i < ARRAY_SIZE(s); i++) {
+        sent[i] = sent_by(s[i]);
+        sender_fini(s[i]);
+        share_leave(&program[i]);
+    }
+    assert_true(sent[0] < sent[1] * 21 / 20);
+}
+
+static void sparse_has_no_more(void **state)
+{
+    for (unsigned n = 1; n <= SLOTS; n += 9)
+        send_again_and_again(n);
+}
+
+/* A program that owes waits for its turn with new work, too. */
+static void debt_is_kept(void **state)
+{
+    static struct share owes, program;
+    struct sender *debtor, *s;
+
+    program_init(&owes, NULL, 1);
+    program_init(&program, NULL, 1);
+    debtor = sender_of(&owes, SLOTS);
+    s = sender_of(&program, SLOTS);
+    always_send(&s, 1, 3);
+    share_charge(&owes, SHARE_QUANTUM * 3);
+    post(debtor, 1);
+    always_send(&s, 1, 2);
+    assert_int_equal(sent_by(debtor), 0);
+    always_send(&s, 1, 6);
+    assert_int_equal(sent_by(debtor), 1);
+}
+
+/* ---- other work ---- */
+
+static void doorbells_are_charged(void **state)
+{
+    static struct share storm, program;
+    struct sender *s;
+    unsigned waits = 0, rounds = 4000;
+
+    program_init(&storm, NULL, 1);
+    program_init(&program, NULL, 1);
+    s = sender_of(&program, SLOTS);
+    for (unsigned i = 0; i < 4000; i++) { /* no program competes */
+        assert_false(share_must_wait(&storm));
+        share_charge(&storm, COST_TURN * 64);
+    }
+    for (unsigned i = 0; i < rounds; i++) {
+        if (share_must_wait(&storm))
+            waits++;
+        else
+            share_charge(&storm, COST_SYSCALL * 64);
+        always_send(&s, 1, 1);
+    }
+    /* A burst costs 32 * (1024 + 98 + 768), a storm's pass 4.3 times as much. */
+    assert_in_range(waits, rounds * 76 / 100, rounds * 84 / 100);
+}
+
+static void late_debt_is_forgiven(void **state)
+{
+    static struct share storm, program;
+    struct sender *s;
+
+    program_init(&storm, NULL, 1);
+    program_init(&program, NULL, 1);
+    s = sender_of(&program, SLOTS);
+    always_send(&s, 1, 3);
+    share_charge(&storm, SHARE_QUANTUM * 50);
+    post(s, 1);
+    assert_true(share_must_wait(&storm));
+    while (transmit() || engine_wants_tx(w.e)) {
+    }
+    assert_false(share_must_wait(&storm));
+}
+
+/* A long queue of a queue pair in error does not hold up another program's packets. */
+static void flushes_take_turns(void **state)
+{
+    const struct qp_attr error = {.state = QPS_ERR};
+    static struct share one, other;
+    struct sender *flushed, *s;
+    unsigned seen = 0, most = 0, bursts = 0;
+
+    program_init(&one, NULL, 1);
+    program_init(&other, NULL, 1);
+    flushed = sender_of(&one, LONG_QUEUE);
+    s = sender_of(&other, SLOTS);
+    flushed->prod = LONG_QUEUE;
+    for (unsigned i = 0; i < LONG_QUEUE; i++)
+        *(struct sqe *)work_queue_slot(flushed->sq, LONG_QUEUE, sqe_stride(1, 0), i) =
+            (struct sqe){.wr_id = i, .opcode = SQE_WRITE};
+    atomic_store(&flushed->shared->sq_prod, LONG_QUEUE);
+    assert_int_equal(engine_qp_modify(w.e, flushed->qp, &error, QPA_STATE, NULL, 5, w.now), 0);
+    for (; seen < LONG_QUEUE; bursts++) {
+        const struct cqe *c;
+        unsigned n = 0;
+
+        for (; (c = cq_reader_peek(&w.reader)); n++, seen++) {
+            assert_int_equal(c->wr_id, seen);
+            assert_int_equal(c->status, WC_WR_FLUSH_ERR);
+            cq_reader_advance(&w.reader);
+        }
+        most = max_of(most, n);
+        always_send(&s, 1, 1);
+    }
+    assert_in_range(most, 64, 64 * 64);
+    assert_in_range(bursts, 4, 200);
+}
+
+/* The send queue error state ends with what was posted in it. */
+static void rts_after_a_long_flush(void **state)
+{
+    const struct qp_attr rts = {.state = QPS_RTS, .cur_state = QPS_SQE};
+    struct sender *s = sender_of(NULL, 1024);
+    unsigned flushed = 0;
+
+    s->prod = 1024;
+    for (unsigned i = 0; i < 1024; i++)
+        *(struct sqe *)work_queue_slot(s->sq, 1024, sqe_stride(1, 0), i) =
+            (struct sqe){.wr_id = i, .opcode = SQE_WRITE, .num_sge = 9};
+    atomic_store(&s->shared->sq_prod, s->prod);
+    engine_doorbell(w.e, s->qp, w.now);
+    while (qp_current_state(s->qp) != QPS_SQE)
+        transmit();
+    assert_int_equal(engine_qp_modify(w.e, s->qp, &rts, QPA_STATE | QPA_CUR_STATE, NULL, 5, w.now),
+                     0);
+    for (; cq_reader_peek(&w.reader); flushed++)
+        cq_reader_advance(&w.reader);
+    assert_int_equal(flushed, 1024);
+    post(s, 5);
+    assert_int_equal(transmit(), 5);
+}
+
+static void empty_turns_are_bounded(void **state)
+{
+    static struct share program;
+    unsigned calls = 0;
+
+    program_init(&program, NULL, 1);
+    for (unsigned i = 0; i < QUEUES_MAX; i++)
+        post(sender_of(&program, SLOTS), 0);
+    for (; engine_wants_tx(w.e); calls++)
+        assert_int_equal(transmit(), 0);
+    assert_in_range(calls, 3, 4);
+}
+
+/* ---- members ---- */
+
+static void leaves_while_others_wait(void **state)
+{
+    static struct share user, stays;
+    struct share *gone = malloc(sizeof(*gone));
+    struct sender *a, *b;
+
+    share_init(&user, w.e, NULL, 1);
+    share_init(gone, w.e, &user, 1);
+    share_join(gone);
+    program_init(&stays, &user, 1);
+    a = sender_of(gone, SLOTS);
+    b = sender_of(&stays, SLOTS);
+    always_send((struct sender *[]){a, b}, 2, 10);
+    share_charge(gone, SHARE_QUANTUM * 10);
+    assert_true(share_must_wait(gone));
+    sender_fini(a);
+    share_leave(gone);
+    memset(gone, 0xEE, sizeof(*gone));
+    free(gone);
+    always_send(&b, 1, 10);
+    sender_fini(b);
+    share_leave(&stays);
+    memset(&user, 0xEE, sizeof(user));
+    memset(&stays, 0xEE, sizeof(stays));
+    b = sender_of(NULL, SLOTS);
+    always_send(&b, 1, 10);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {TEST(programs_not_queue_pairs),
+                                       TEST(users_before_programs),
+                                       TEST(weights),
+                                       TEST(sparse_comes_first),
+                                       TEST(sparse_has_no_more),
+                                       TEST(debt_is_kept),
+                                       TEST(doorbells_are_charged),
+                                       TEST(late_debt_is_forgiven),
+                                       TEST(flushes_take_turns),
+                                       TEST(rts_after_a_long_flush),
+                                       TEST(empty_turns_are_bounded),
+                                       TEST(leaves_while_others_wait)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
