@@ -20,8 +20,9 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MUTATION_PARTS = 4
-SEEDS = {"sim_all-long": 300000, "sim_rc-long": 250000}
-FUZZ = (("packet", "queue"), ("engine", "ctl"), ("replay", "config"), ("flows", "net"), ("raw", "perf_options"))
+SEEDS = {"sim_all-long": 300000, "sim_rc-long": 250000, "sim_cm-long": 1000000}
+FUZZ = (("packet", "queue"), ("engine", "ctl"), ("replay", "config"), ("flows", "net"), ("raw", "perf_options"),
+        ("server", "memory"), ("client", "adopt"), ("cm",))
 FUZZ_SECONDS = 600
 
 
@@ -72,16 +73,19 @@ def parts():
          fixed(meson("build", 1200, ["interop-all"], "--port", "vhost-user"))),
         ("interop-tap", "the same over a TAP interface", fixed(meson("build", 1200, ["interop-all"], "--port", "tap"))),
         ("interop-rss", "uroced in a guest, over a NIC with RSS", fixed(meson("build", 900, ["interop-rss"]))),
-        ("ports", "every kind of port, and jumbo frames", fixed(meson("build", 1200, ["ports-long", "net-9000"]))),
+        ("ports", "every kind of port, and jumbo frames", fixed(meson("build", 1200, ["ports-long", "net-1500", "net-9000", "net-cm-long"]))),
         ("workers", "all programs over three workers", fixed(meson("build", 1200, ["shim-workers-long"]))),
         ("rounds", "all programs twice, and rdma-core's tests with two workers",
-         fixed(meson("build", 1200, ["shim-long"], "--rounds", "2"), meson("build", 300, ["shim-rdma-core-workers"]))),
+         fixed(meson("build", 1200, ["shim-long"], "--rounds", "2"), meson("build", 300, ["shim-rdma-core-workers", "shim-cm-workers"]))),
         ("adopt", "adopted memory under load for longer; moves and disturbances of queue pairs",
-         fixed(meson("build", 1200, ["adopt-long"], "--seconds", "20"), meson("build", 400, ["dataplane_chaos-long", "shim-isolation"]))),
+         fixed(meson("build", 1200, ["adopt-long"], "--seconds", "20"), meson("build", 400, ["dataplane_chaos-long", "shim-isolation", "shim-slow-memory-long"]))),
+        ("isolation", "programs that share one uroced: 2,000 of them are killed",
+         fixed(meson("build", 600, ["isolation-soak"], "--kills", "2000"), meson("build", 300, ["cm-storm"]))),
         ("sim-all", "new seeds of the simulation of everything", sim("sim_all-long")),
         ("sim-rc", "new seeds of the simulation of RC", sim("sim_rc-long")),
-        ("sim-sanitize", "new seeds of both under AddressSanitizer and UBSan",
-         lambda turn: sim("sim_all-long", "build-asan", 10)(turn) + sim("sim_rc-long", "build-asan", 10)(turn)),
+        ("sim-cm", "new seeds of the simulation of connections", sim("sim_cm-long")),
+        ("sim-sanitize", "new seeds of all three under AddressSanitizer and UBSan",
+         lambda turn: [run for test in SEEDS for run in sim(test, "build-asan", 10)(turn)]),
     ]
     order = []
     while found or others:

@@ -3,7 +3,6 @@
 """Adopted memory: tortures without a daemon, and programs over one. TAP.
 
 usage: run_adopt.py --build DIR [--seconds S] [--match TEXT]"""
-import argparse
 import glob
 import os
 import re
@@ -318,12 +317,7 @@ POINTS = (
 
 def main():
     global build, options
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--build", required=True)
-    parser.add_argument("--seconds", type=int, default=1)
-    parser.add_argument("--match", default="", help="only points whose name contains this")
-    options = parser.parse_args()
-    kit.die_on_signals()
+    options = kit.point_arguments(more=[("--seconds", {"type": int, "default": 1})])
     build = kit.Build(options.build)
     points = [p for p in POINTS if options.match in p[0]]
     tap = kit.Tap(len(points))

@@ -12,6 +12,8 @@ sys.path.insert(0, os.path.join(HERE, "..", "kit"))
 import uroce_kit as kit
 
 ROCE = "udp.dstport == 4791"
+CM_MESSAGES = {0x10: "REQ", 0x12: "REJ", 0x13: "REP", 0x14: "RTU", 0x15: "DREQ", 0x16: "DREP", 0x17: "SIDR_REQ",
+               0x18: "SIDR_REP"}
 
 
 def fields(path, wanted, *names):
@@ -61,15 +63,29 @@ def traffic_class(path):
 
 
 def tags(path):
-    """Frames between the addresses in the VLAN have its tag, with each side's priority; the others have none."""
+    """Frames between the addresses in the VLAN have its tag, with each side's priority; the others have none. uroce has
+    the priority of the service level: that of the programs; of connections none or, when the guest connects, the guest's."""
     seen = sources(path, "vlan.id", "vlan.priority")
     for source in (peer.IPV4, peer.IPV6, peer.GUEST_IPV4, peer.GUEST_IPV6):
         if seen.get(source) != {()}:
             raise kit.Failure(f"{source} sent tags: {seen.get(source)}")
-    for source, pcp in ((peer.VLAN_IPV4, rows.SL), (peer.VLAN_IPV6, rows.SL), (peer.GUEST_VLAN_IPV4, peer.GUEST_PCP),
-                        (peer.GUEST_VLAN_IPV6, peer.GUEST_PCP)):
-        if seen.get(source) != {(str(peer.VLAN), str(pcp))}:
-            raise kit.Failure(f"{source} sent tags {seen.get(source)}, not {peer.VLAN} with priority {pcp}")
+    ours, theirs = {0, rows.SL, peer.GUEST_PCP}, {peer.GUEST_PCP}
+    for source, pcps in ((peer.VLAN_IPV4, ours), (peer.VLAN_IPV6, ours), (peer.GUEST_VLAN_IPV4, theirs),
+                         (peer.GUEST_VLAN_IPV6, theirs)):
+        if seen.get(source) != {(str(peer.VLAN), str(pcp)) for pcp in pcps}:
+            raise kit.Failure(f"{source} sent tags {seen.get(source)}, not {peer.VLAN} with priorities {pcps}")
+
+
+def connected(path):
+    """tshark knows each message of connections, from both sides, and finds none malformed."""
+    seen = {}
+    for source, method, status, bad in fields(path, "infiniband.mad.mgmtclass == 7", "eth.src", "infiniband.mad.attributeid",
+                                              "infiniband.mad.status", "_ws.malformed"):
+        if bad or int(status, 16) != 0:
+            raise kit.Failure(f"{source} sent message {method} with status {status} {bad}")
+        seen.setdefault(source, set()).add(CM_MESSAGES.get(int(method, 16), method))
+    if len(seen) != 2 or any(names != set(CM_MESSAGES.values()) for names in seen.values()):
+        raise kit.Failure(f"messages by sender: {seen}")
 
 
 def resolved(path):

@@ -23,12 +23,13 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 PACKAGES = """busybox-static dash iproute2 perftest ibverbs-utils ibverbs-providers rdmacm-utils
     libc6 libibverbs1 librdmacm1 libibumad3 libpci3 libnl-3-200 libnl-route-3-200 libbpf1 libelf1 libmnl0 libcap2
     libbsd0 libmd0 zlib1g libudev1 libselinux1 libpcre2-8-0 libtirpc3 libdb5.3 libxtables12 libgssapi-krb5-2 libkrb5-3
-    libk5crypto3 libcom-err2 libkrb5support0 libkeyutils1 libssl3""".split()
+    libk5crypto3 libcom-err2 libkrb5support0 libkeyutils1 libssl3 libgcc-s1""".split()
 PROGRAMS = """busybox dash ip tc rdma ibv_rc_pingpong ibv_uc_pingpong ibv_ud_pingpong ibv_srq_pingpong ibv_devinfo
     ib_send_bw ib_send_lat ib_write_bw ib_write_lat ib_read_bw ib_read_lat ib_atomic_bw ib_atomic_lat
-    rping ucmatose udaddy""".split()
-# Opened by name while running; the RDMA core's driver for rxe.
-PLUGINS = ("usr/lib/x86_64-linux-gnu/libibverbs/librxe-rdmav*.so", "etc/libibverbs.d/rxe.driver")
+    rping ucmatose udaddy mckey rdma_client rdma_server rstream riostream""".split()
+# Opened by name while running: the RDMA core's driver for rxe, and what ends rping's threads.
+PLUGINS = ("usr/lib/x86_64-linux-gnu/libibverbs/librxe-rdmav*.so", "etc/libibverbs.d/rxe.driver",
+           "lib/x86_64-linux-gnu/libgcc_s.so.1")
 # What comes first is needed to be heard of at all.
 MODULES = """virtio_pci virtio_console virtio_net crc32_generic ib_uverbs rdma_ucm rdma_rxe
     sch_netem sch_ingress ifb cls_matchall act_mirred 8021q uio_pci_generic

@@ -19,7 +19,7 @@ GUEST_MAC = "02:00:00:00:78:02"
 VLAN = 79
 VLAN_IPV4, VLAN_IPV6 = "10.79.0.1", "fd79::1"
 GUEST_VLAN_IPV4, GUEST_VLAN_IPV6 = "10.79.0.2", "fd79::2"
-CAPTURED_FRAMES = 12000
+CAPTURED_FRAMES = 50000  # those of the rows that are looked at in the capture
 GUEST_PCP = 5  # of all that the guest sends in the VLAN
 
 # Nothing but whole frames with checksums of their own: that is what a wire carries. Without vectors QEMU 7.2 uses no
@@ -77,6 +77,13 @@ class Tap:
 
     def close(self):
         subprocess.run(["ip", "netns", "del", self.namespace], capture_output=True)
+
+
+def addresses(version, vlan):
+    """uroced's address and the guest's."""
+    if vlan:
+        return (VLAN_IPV4, GUEST_VLAN_IPV4) if version == 4 else (VLAN_IPV6, GUEST_VLAN_IPV6)
+    return (IPV4, GUEST_IPV4) if version == 4 else (IPV6, GUEST_IPV6)
 
 
 def plain(text):

@@ -8,12 +8,13 @@ SL = 3  # the service level of what goes through the VLAN
 # In place of the number of perftest's result rows:
 PINGPONG = None
 VERIFY = "verify"
+CONNECT = "connect"  # the programs find each other by rdma_cm
 
 
 @dataclasses.dataclass
 class Row:
     command: str  # {gid}: each side's index of the address
-    results: object = 1  # rows of perftest's table, PINGPONG or VERIFY
+    results: object = 1  # rows of perftest's table, PINGPONG, VERIFY or CONNECT
     versions: tuple = (4, 6)
     ours: tuple = BOTH  # what uroce's program is
     loss: tuple = ()  # (direction as the guest sees it, percent)
@@ -102,6 +103,7 @@ def losses():
 
 def captured():
     """What is looked at on the wire: little of everything."""
+    yield from connections()
     yield Row("ibv_rc_pingpong -g {gid} -e -c -n 20", PINGPONG)
     yield Row("ibv_uc_pingpong -g {gid} -e -c -n 20 -s 8191", PINGPONG)
     yield Row("ibv_ud_pingpong -g {gid} -e -c -n 20 -s 7", PINGPONG)
@@ -141,6 +143,40 @@ def verification():
         yield Row("verify -g {gid} --types rc --only rc_* -s 1,4097,65536", VERIFY, loss=loss)
 
 
+def connections():
+    """Programs that connect by rdma_cm. With -R perftest takes names and IPv4 addresses."""
+    yield Row("rping -C 20 -v", CONNECT)
+    yield Row("ucmatose -c 5", CONNECT)
+    yield Row("udaddy -c 5", CONNECT)
+    yield Row("ucmatose -c 5", CONNECT, vlan=True)
+    yield Row(f"ib_write_bw -R -F {PATIENT} -n 20", CONNECT, versions=(4,))
+    yield from connect_twice("send", "lat", "-n 20")
+
+
+def connect_twice(verb, program, rest):
+    """Of perftest, whose clients connect twice. All but those of ib_write_bw connect again at once, when a server in the
+    slow guest does not listen yet."""
+    reads = READS + " " if verb == "read" else ""
+    yield Row(f"ib_{verb}_{program} -R -F {PATIENT} {reads}{rest}", CONNECT, versions=(4,), ours=("server",))
+
+
+def more_connections():
+    yield Row("rping -C 20 -v -S 60000", CONNECT)
+    yield Row("ucmatose -c 50", CONNECT)
+    yield Row(f"ucmatose -c 5 -t {TCLASS & ~3}", CONNECT)
+    yield Row("udaddy -c 50", CONNECT)
+    yield Row("udaddy -c 5", CONNECT, vlan=True)
+    yield Row("rdma_server", CONNECT)
+    for program in ("rstream", "riostream"):
+        yield Row(f"{program} -T v -S 65537 -C 10 -I 5", CONNECT)
+    yield Row("mckey", CONNECT, versions=(4,))  # rxe joins no groups of IPv6
+    yield Row(f"ib_write_bw -R -F {PATIENT} -n 20 -q 4", CONNECT, versions=(4,))
+    yield from connect_twice("read", "bw", "-n 20")
+    yield from connect_twice("send", "bw", "-n 20 -c UD -s 1024")
+    for direction in ("out", "in"):
+        yield Row("ucmatose -c 5", CONNECT, loss=(direction, 10))
+
+
 def everything():
-    for group in (pingpongs, operations, verification, mtus, sizes, shapes, losses):
+    for group in (more_connections, pingpongs, operations, verification, mtus, sizes, shapes, losses):
         yield from group()

@@ -13,6 +13,7 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "kit"))
 sys.path.insert(0, os.path.join(HERE, "..", "net"))
+import connect
 import faults
 import frames
 import image
@@ -76,6 +77,9 @@ class Session:
 
     def points(self, chosen):
         yield f"{self.name}: the guest boots", self.begin
+        if not self.options.match:
+            yield f"{self.name}: requests without a listener are rejected", lambda: self.connections(connect.rejections)
+            yield f"{self.name}: who is connected to a killed program is disconnected", lambda: self.connections(connect.killed)
         for row in chosen:
             for version in row.versions:
                 for ours in row.ours:
@@ -116,6 +120,9 @@ class Session:
         if row.loss:
             guest.lose(*row.loss)
         try:
+            if row.results is rows.CONNECT:
+                connect.pair(self.link, row.command, ours, peer.addresses(version, row.vlan), row.seconds)
+                return
             our_text, their_text = self.link.pair(row.command, ours, version, row.seconds, row.vlan)
         finally:
             if row.loss:
@@ -135,6 +142,12 @@ class Session:
             after = guest.counters()
             name = "send_rnr_err" if ours == "client" else "rcvd_rnr_err"
             self.rnr_naks[ours] += after[name] - before[name]
+
+    def connections(self, function):
+        self.alive()
+        for version in (4, 6):
+            function(self.link, peer.addresses(version, False))
+        self.alive()
 
     def both_lost(self):
         self.alive()
@@ -254,6 +267,7 @@ def capture_points(session):
     if session.options.match:
         return  # what is looked for may not have been sent
     yield f"{session.name}: the traffic class is on the wire", lambda: frames.traffic_class(session.path)
+    yield f"{session.name}: tshark knows the messages of connections", lambda: frames.connected(session.path)
     yield f"{session.name}: tags are on the wire, with priorities", lambda: frames.tags(session.path)
 
 

@@ -61,17 +61,19 @@ class Capture:
             if not line:
                 raise kit.Failure("dumpcap did not start")
 
-    def seen(self):
-        """RoCE frames in the file so far: to UDP port 4791, or of ethertype 0x8915."""
+    def frames(self):
+        """Those in the file so far."""
         with open(self.path, "rb") as file:
             data = file.read()
-        count, at = 0, 24
+        at = 24
         while at + 16 <= len(data):
             length = int.from_bytes(data[at + 8:at + 12], "little")
-            head = data[at + 16:at + 16 + min(length, 80)]
-            count += b"\x12\xb7" in head or b"\x89\x15" in head
+            yield data[at + 16:at + 16 + length]
             at += 16 + length
-        return count
+
+    def seen(self):
+        """RoCE frames in the file so far: to UDP port 4791, or of ethertype 0x8915."""
+        return sum(b"\x12\xb7" in frame[:80] or b"\x89\x15" in frame[:80] for frame in self.frames())
 
     def stop(self, at_least=20):
         """The last frames may still wait in the kernel and are lost when dumpcap ends: some must be in the file."""

@@ -5,7 +5,6 @@
 test_end is a program for the cases that need one; the others are unmodified programs, which must end by themselves.
 
 usage: run_end.py --build DIR TEST_END"""
-import argparse
 import os
 import select
 import signal
@@ -150,18 +149,9 @@ def points():
 
 def main():
     global build, program
-    options = argparse.ArgumentParser()
-    options.add_argument("--build", required=True)
-    options.add_argument("--match", default="", help="only points whose name contains this")
-    options.add_argument("program")
-    arguments = options.parse_args()
-    kit.die_on_signals()
+    arguments = kit.point_arguments("program")
     build, program = kit.Build(arguments.build), arguments.program
-    chosen = [point for point in points() if arguments.match in point[0]]
-    tap = kit.Tap(len(chosen))
-    for name, function in chosen:
-        tap.point(name, function)
-    return 1 if tap.failed else 0
+    return kit.run_points(points(), arguments.match)
 
 
 if __name__ == "__main__":

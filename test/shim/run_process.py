@@ -3,7 +3,6 @@
 """The daemon as a process: the privileges that it keeps, its user, and what it tells a service manager. TAP.
 
 usage: run_process.py --build DIR"""
-import argparse
 import copy
 import os
 import re
@@ -266,17 +265,9 @@ def points():
 
 def main():
     global build
-    options = argparse.ArgumentParser()
-    options.add_argument("--build", required=True)
-    options.add_argument("--match", default="", help="only points whose name contains this")
-    arguments = options.parse_args()
-    kit.die_on_signals()
+    arguments = kit.point_arguments()
     build = kit.Build(arguments.build)
-    chosen = [point for point in points() if arguments.match in point[0]]
-    tap = kit.Tap(len(chosen))
-    for name, function in chosen:
-        tap.point(name, function)
-    return 1 if tap.failed else 0
+    return kit.run_points(points(), arguments.match)
 
 
 if __name__ == "__main__":

@@ -198,8 +198,8 @@ def describes_device(build, daemon):
     wanted = [("0", "::ffff:127.0.0.1", "RoCE v2"), ("1", "::1", "RoCE v2"),
               ("2", "0000:0000:0000:0000:0000:ffff:7f00:0001", "RoCE v1"),
               ("3", "0000:0000:0000:0000:0000:0000:0000:0001", "RoCE v1")]
-    if gids != wanted:
-        raise kit.Failure(f"not these GIDs, {wanted}:\n{text}")
+    if gids[:len(wanted)] != wanted:  # then those of the machine's other addresses
+        raise kit.Failure(f"not these GIDs first, {wanted}:\n{text}")
 
 
 def chooses_gid(build, daemon):
@@ -219,8 +219,12 @@ def counters_add_up(daemon):
     copies = sum(worker["rx_copies"] for port in daemon.show("steering") for worker in port["workers"])
     if counters["rx_packets"] == 0 or counters["rx_packets"] + copies != counters["rx_delivered"] + sum(drops.values()):
         raise kit.Failure(f"{counters}, {copies} copies and {drops}")
-    # What comes late to a queue pair that was destroyed, or from one whose peer was.
-    if set(drops) - {"unknown_qpn", "qp_state", "sender_mismatch"}:
+    # What comes late to a queue pair that was destroyed, or from one whose peer was; on a loaded machine also what
+    # comes while a copy of its bytes sleeps.
+    allowed = {"unknown_qpn", "qp_state", "sender_mismatch"}
+    if any(worker["taken_away"] for worker in daemon.show("workers")):
+        allowed.add("qp_suspended")
+    if set(drops) - allowed:
         raise kit.Failure(f"dropped: {drops}")
 
 

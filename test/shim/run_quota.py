@@ -5,14 +5,16 @@
 greedy is the program. Points about several users need root, and one needs a control group.
 
 usage: run_quota.py --build DIR GREEDY"""
-import argparse
+import fcntl
 import os
 import resource
 import select
+import struct
 import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
+import run_control as control
 import uroce_kit as kit
 
 SECONDS = 100
@@ -159,6 +161,29 @@ def mappings():
     ended(daemon)
 
 
+def pieces():
+    """A connection of an owner may have more than an eighth of the mappings in its regions."""
+    daemon = start("total.memory = 1000G")
+    with open("/proc/sys/vm/max_map_count") as number:
+        regions = int(number.read()) // 8 // 16 + 10
+    fd = os.memfd_create("pieces", os.MFD_ALLOW_SEALING)
+    os.truncate(fd, 16 * 4096)
+    os.pwrite(fd, bytes(16 * 4096), 0)
+    fcntl.fcntl(fd, 1033, 2)  # F_ADD_SEALS: F_SEAL_SHRINK
+    client = control.Client(daemon)
+    body = struct.pack("<IIQQQIIQ16xII", client.handle(control.ALLOC_PD), 1, 1 << 30, 16 * 4096, 1 << 30, 1, 1, 0, 16, 0)
+    body += b"".join(struct.pack("<QQ", 4096 * (15 - i), 4096) for i in range(16))
+    for i in range(regions):
+        if not struct.unpack_from("<I", client.must(control.REG_MR, body, [fd]), 60)[0]:
+            raise kit.Failure(f"{i} of {regions} regions of 16 pieces are mapped")
+    used = row(daemon, os.geteuid(), "mappings")["used"]
+    if used < 16 * regions:
+        raise kit.Failure(f"{used} mappings are counted")
+    client.close()
+    os.close(fd)
+    ended(daemon)
+
+
 def small_memory():
     """The limit of the daemon's data becomes its quota."""
     daemon = start(before="ulimit -d 131072")
@@ -208,6 +233,7 @@ def small_group():
 
 def points():
     yield "limits of a connection", limits_of_a_connection
+    yield "pieces of regions", pieces
     yield "a daemon with little memory", small_memory
     if os.geteuid():
         return
@@ -219,20 +245,11 @@ def points():
 
 def main():
     global build, greedy
-    options = argparse.ArgumentParser()
-    options.add_argument("--build", required=True)
-    options.add_argument("--match", default="", help="only points whose name contains this")
-    options.add_argument("greedy")
-    arguments = options.parse_args()
-    kit.die_on_signals()
+    arguments = kit.point_arguments("greedy")
     build, greedy = kit.Build(arguments.build), arguments.greedy
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    chosen = [point for point in points() if arguments.match in point[0]]
-    tap = kit.Tap(len(chosen))
-    for name, function in chosen:
-        tap.point(name, function)
-    return 1 if tap.failed else 0
+    return kit.run_points(points(), arguments.match)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 """test_raw over loopback daemons with one worker and with several, and by a user without the right to raw packets. TAP.
 
 usage: run_raw.py --build DIR TEST_RAW"""
-import argparse
 import errno
 import os
 import pwd
@@ -21,18 +20,6 @@ KILLS = 20
 def run(daemon, command, seconds=100):
     return subprocess.run(command, env=daemon.environment({"CMOCKA_MESSAGE_OUTPUT": "TAP"}), timeout=seconds, text=True,
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-
-
-def points(daemon, program, workers):
-    """cmocka's lines, as (good, text)."""
-    out = run(daemon, [program])
-    found = []
-    for line in out.stdout.splitlines():
-        if line.startswith(("ok ", "not ok ")):
-            good = line.startswith("ok ")
-            name = line.split(" - ", 1)[-1]
-            found.append((good, f"{name}, workers: {workers}", [] if good else out.stdout.splitlines()))
-    return found + [(out.returncode == 0, f"all points were reached, workers: {workers}", [])]
 
 
 def left_over(daemon):
@@ -119,11 +106,7 @@ def check_kills(daemon, program):
 
 
 def main():
-    options = argparse.ArgumentParser()
-    options.add_argument("--build", required=True)
-    options.add_argument("program")
-    arguments = options.parse_args()
-    kit.die_on_signals()
+    arguments = kit.point_arguments("program", match=False)
     results = []
     for workers in WORKERS:
         folder = kit.scratch_folder()
@@ -131,7 +114,7 @@ def main():
         daemon = kit.Daemon(kit.Build(arguments.build), folder,
                             arguments=("--loopback", "--workers", str(workers), "--mode", "0666"))
         try:
-            results += points(daemon, arguments.program, workers)
+            results += kit.cmocka_points(daemon, arguments.program, f"workers: {workers}")
             if workers == 1:
                 results += check_permission(daemon, arguments.program)
                 results += check_borrowed(daemon, folder)
@@ -143,12 +126,7 @@ def main():
             results.append((daemon.alive(), f"uroced survives, workers: {workers}", [daemon.log()]))
         finally:
             daemon.stop()
-    print(f"1..{len(results)}")
-    for number, (good, what, details) in enumerate(results, 1):
-        print(f"{'ok' if good else 'not ok'} {number} - {what}")
-        for line in [] if good else details:
-            print("# " + line)
-    return 0 if all(good for good, _, _ in results) else 1
+    return kit.print_points(results)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@
 #include "client.h"
 #include "client_cq.h"
 #include "client_mr.h"
+#include "mr.h"
 #include "unit.h"
 
 #define LEN 65536
@@ -302,6 +303,96 @@ static void failed_mappings_are_tried_again(void **state)
     close(fd);
 }
 
+/* ---- requests that are answered later ---- */
+
+/* Answers the next request, with the status that the test wants. */
+static bool answer(struct said *s, int status)
+{
+    struct timeval limit = {.tv_sec = 5};
+    struct ctl_msg m;
+
+    setsockopt(s->daemon, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+    if (recv(s->daemon, &m, sizeof(m), 0) != sizeof(m))
+        return false;
+    m.status = status;
+    return !ctl_send(s->daemon, &m, NULL, 0, 0);
+}
+
+struct deregistration {
+    struct client *client;
+    struct client_mr mr;
+    int err;
+};
+
+static void *deregister(void *arg)
+{
+    struct deregistration *d = arg;
+
+    d->err = client_dereg_mr(d->client, &d->mr);
+    return NULL;
+}
+
+static bool takes_regions(void)
+{
+    struct timespec limit;
+
+    clock_gettime(CLOCK_REALTIME, &limit);
+    limit.tv_nsec += 5000000;
+    if (limit.tv_nsec >= 1000000000) {
+        limit.tv_nsec -= 1000000000;
+        limit.tv_sec++;
+    }
+    if (pthread_mutex_timedlock(&mr_mutex, &limit))
+        return false;
+    pthread_mutex_unlock(&mr_mutex);
+    return true;
+}
+
+/* While the daemon waits for one region, others can be registered, and the program can fork. And
+ * the wait is no cancellation point. */
+static void deregistration_holds_no_lock(void **state)
+{
+    struct client *client = calloc(1, sizeof(*client));
+    struct deregistration d = {.client = client};
+    struct said s;
+    unsigned taken = 0;
+    pthread_t thread;
+    void *result;
+
+    said_open(&s);
+    client->conn = s.conn;
+    pthread_mutex_init(&client->conn.lock, NULL);
+    assert_int_equal(pthread_create(&thread, NULL, deregister, &d), 0);
+    for (unsigned i = 0; i < 300 && taken < 3; i++) {
+        assert_true(answer(&s, -EAGAIN));
+        taken += takes_regions(); /* unless the next request has been sent already */
+        if (!i)
+            pthread_cancel(thread);
+    }
+    assert_int_equal(taken, 3);
+    assert_true(answer(&s, 0));
+    pthread_join(thread, &result);
+    assert_null(result);
+    assert_int_equal(d.err, 0);
+    pthread_mutex_destroy(&client->conn.lock);
+    free(client);
+    said_close(&s);
+}
+
+/* A daemon that never has done is asked for as long as one that does not answer. */
+static void retries_end(void **state)
+{
+    struct conn_retry p = {0};
+
+    assert_true(conn_wait(&p));
+    assert_in_range(p.pause, 1000000, 20000000);
+    for (unsigned i = 0; i < 6; i++)
+        assert_true(conn_wait(&p));
+    assert_int_equal(p.pause, 20000000);
+    p.until -= CONN_REPLY_SECONDS + 1;
+    assert_false(conn_wait(&p));
+}
+
 static void no_daemon_is_an_error(void **state)
 {
     struct client c;
@@ -485,6 +576,8 @@ int main(void)
         cmocka_unit_test(slabs_go_when_queues_move),
         cmocka_unit_test(strange_slabs_are_refused),
         cmocka_unit_test(failed_mappings_are_tried_again),
+        cmocka_unit_test(deregistration_holds_no_lock),
+        cmocka_unit_test(retries_end),
         cmocka_unit_test(no_daemon_is_an_error),
         cmocka_unit_test(empty_polls_are_counted),
         cmocka_unit_test(yields_once_a_round),

@@ -171,54 +171,49 @@ static void expect_late(unsigned n, uint8_t value, struct ibv_wc *wc)
 
 static void assert_filled(const uint8_t *bytes, uint8_t value, unsigned n)
 {
-    for (unsigned i = 0; i < n; i++)
-        assert_int_equal(bytes[i], value);
+    assert_int_equal(bytes[0], value);
+    assert_memory_equal(bytes, bytes + 1, n - 1);
+}
+
+/* One WRITE or READ between the held pages and a buffer that is there. */
+static void move(enum ibv_wr_opcode op, struct side *from, struct side *to, uint8_t supplied,
+                 uint8_t arrives)
+{
+    struct ibv_wc wc;
+
+    assert_int_equal(post_send(from, op, to, 0, HELD, 1), 0);
+    expect_late(1, supplied, &wc);
+    assert_filled((op == IBV_WR_RDMA_WRITE ? to : from)->buffer, arrives, HELD);
 }
 
 static void write_from(void **state)
 {
-    struct ibv_wc wc;
-
     hold_pages();
     slow.qp = p.a.qp;
-    assert_int_equal(post_send(&slow, IBV_WR_RDMA_WRITE, &p.b, 0, HELD, 1), 0);
-    expect_late(1, 3, &wc);
-    assert_filled(p.b.buffer, 3, HELD);
+    move(IBV_WR_RDMA_WRITE, &slow, &p.b, 3, 3);
 }
 
 static void write_to(void **state)
 {
-    struct ibv_wc wc;
-
     hold_pages();
     memset(p.a.buffer, 4, HELD);
     slow.qp = p.b.qp;
-    assert_int_equal(post_send(&p.a, IBV_WR_RDMA_WRITE, &slow, 0, HELD, 1), 0);
-    expect_late(1, 0, &wc);
-    assert_filled(held, 4, HELD);
+    move(IBV_WR_RDMA_WRITE, &p.a, &slow, 0, 4);
 }
 
 static void read_from(void **state)
 {
-    struct ibv_wc wc;
-
     hold_pages();
     slow.qp = p.b.qp;
-    assert_int_equal(post_send(&p.a, IBV_WR_RDMA_READ, &slow, 0, HELD, 1), 0);
-    expect_late(1, 5, &wc);
-    assert_filled(p.a.buffer, 5, HELD);
+    move(IBV_WR_RDMA_READ, &p.a, &slow, 5, 5);
 }
 
 static void read_to(void **state)
 {
-    struct ibv_wc wc;
-
     hold_pages();
     memset(p.b.buffer, 6, HELD);
     slow.qp = p.a.qp;
-    assert_int_equal(post_send(&slow, IBV_WR_RDMA_READ, &p.b, 0, HELD, 1), 0);
-    expect_late(1, 0, &wc);
-    assert_filled(held, 6, HELD);
+    move(IBV_WR_RDMA_READ, &slow, &p.b, 0, 6);
 }
 
 static void receive(void **state)
@@ -259,26 +254,68 @@ static void atomic(void **state)
     assert_int_equal(value, 0x0101010101010106); /* once */
 }
 
-/* The queue pairs are destroyed, and the program goes on, while the pages are held. */
-static void destroyed(void **state)
+/* The pages come while the queue pair is destroyed or reset. */
+static _Atomic bool supplied;
+
+static void *supply_later(void *arg)
 {
-    struct ibv_wc wc;
+    pause_ms(100);
+    atomic_store(&supplied, true);
+    supply_pages(0);
+    return NULL;
+}
+
+/* A copy to a buffer of `slow` is late. */
+static pthread_t begin_late_write(void)
+{
+    pthread_t thread;
 
     hold_pages();
     slow.qp = p.b.qp;
+    memset(p.a.buffer, 8, HELD);
     assert_int_equal(post_send(&p.a, IBV_WR_RDMA_WRITE, &slow, 0, HELD, 1), 0);
     pause_ms(50);
-    assert_int_equal(ibv_destroy_qp(p.a.qp), 0);
-    assert_int_equal(ibv_destroy_qp(p.b.qp), 0);
-    p.a.qp = make_qp(&p, p.cq);
-    p.b.qp = make_qp(&p, p.cq);
+    atomic_store(&supplied, false);
+    assert_int_equal(pthread_create(&thread, NULL, supply_later, NULL), 0);
+    return thread;
+}
+
+/* The memory is the program's again: no call writes there any more. */
+static void expect_quiet(pthread_t thread)
+{
+    struct ibv_wc wc;
+
+    assert_true(atomic_load(&supplied));
+    pthread_join(thread, NULL);
+    memset(held, 9, HELD);
     connect_qp(p.a.qp, p.b.qp->qp_num);
     connect_qp(p.b.qp, p.a.qp->qp_num);
-    supply_pages(0);
     assert_int_equal(post_send(&p.a, IBV_WR_RDMA_WRITE, &p.b, 0, HELD, 2), 0);
     await(p.cq, &wc, 1);
     assert_int_equal(wc.wr_id, 2);
     assert_int_equal(wc.status, IBV_WC_SUCCESS);
+    assert_filled(held, 9, HELD);
+}
+
+/* A queue pair is destroyed when its buffers are not written any more. */
+static void destroyed(void **state)
+{
+    pthread_t thread = begin_late_write();
+
+    assert_int_equal(ibv_destroy_qp(p.a.qp), 0);
+    assert_int_equal(ibv_destroy_qp(p.b.qp), 0);
+    p.a.qp = make_qp(&p, p.cq);
+    p.b.qp = make_qp(&p, p.cq);
+    expect_quiet(thread);
+}
+
+static void reset(void **state)
+{
+    pthread_t thread = begin_late_write();
+
+    modify_state(p.a.qp, IBV_QPS_RESET);
+    modify_state(p.b.qp, IBV_QPS_RESET);
+    expect_quiet(thread);
 }
 
 static void error(void **state)
@@ -289,14 +326,18 @@ static void error(void **state)
     slow.qp = p.b.qp;
     assert_int_equal(post_recv(&slow, 0, PAGE, 1), 0);
     assert_int_equal(post_send(&p.a, IBV_WR_SEND, &p.b, 0, PAGE, 2), 0);
+    assert_int_equal(post_recv(&slow, PAGE, PAGE, 3), 0);
     pause_ms(50);
     modify_state(p.b.qp, IBV_QPS_ERR);
-    await(p.cq, wc, 1);
+    pause_ms(50);
+    assert_int_equal(ibv_poll_cq(p.cq, 1, wc), 0); /* the buffer is still to be written */
+    supply_pages(0);
+    await(p.cq, wc, 2);
     assert_int_equal(wc[0].wr_id, 1);
-    assert_int_equal(wc[0].status, IBV_WC_WR_FLUSH_ERR);
+    assert_int_equal(wc[1].wr_id, 3);
+    assert_int_equal(wc[1].status, IBV_WC_WR_FLUSH_ERR);
     modify_state(p.a.qp, IBV_QPS_ERR);
     await(p.cq, wc, 1);
-    supply_pages(0);
 }
 
 /* Pages that come a little late, each time anew: the other program keeps most of its share. */
@@ -316,9 +357,10 @@ static void late_again_and_again(void **state)
         hold_pages();
         assert_int_equal(post_send(&slow, IBV_WR_RDMA_WRITE, &p.b, 0, HELD, 1), 0);
         pause_ms(2);
-        supply_pages(1);
+        supply_pages((uint8_t)rounds);
         await(p.cq, &wc, 1);
         assert_int_equal(wc.status, IBV_WC_SUCCESS);
+        assert_filled(p.b.buffer, (uint8_t)rounds, HELD);
     }
     victim_stop(&beside);
     print_message("%u rounds; the other program: %u completions alone, %u beside\n", rounds,
@@ -380,6 +422,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(receive, setup, teardown),
         cmocka_unit_test_setup_teardown(atomic, setup, teardown),
         cmocka_unit_test_setup_teardown(destroyed, setup, teardown),
+        cmocka_unit_test_setup_teardown(reset, setup, teardown),
         cmocka_unit_test_setup_teardown(error, setup, teardown),
         cmocka_unit_test_setup_teardown(late_again_and_again, setup, teardown),
         cmocka_unit_test_setup_teardown(killed, setup, teardown),

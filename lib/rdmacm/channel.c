@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Event channels: the descriptor that programs poll, waiting, local events. */
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "cma.h"
+
+/* ---- the daemon's side ---- */
+
+static int watch(const struct cma_channel *ch, int fd)
+{
+    struct epoll_event e = {.events = EPOLLIN};
+
+    return epoll_ctl(ch->base.fd, EPOLL_CTL_ADD, fd, &e) ? -errno : 0;
+}
+
+/* Makes the daemon's channel. */
+static int attach(struct cma_channel *ch, struct cma_link *link)
+{
+    struct ctl_msg m = {0};
+    int err, sock;
+
+    err = conn_call(&link->conn, CTL_CM_CREATE_CHANNEL, &m, NULL, 0, &sock, 1);
+    if (err)
+        return err;
+    err = watch(ch, sock);
+    if (err) {
+        close(sock);
+        conn_call_handle(&link->conn, CTL_CM_DESTROY_CHANNEL, m.handle);
+        return err;
+    }
+    ch->sock = sock;
+    ch->handle = m.handle;
+    ch->link = link;
+    return 0;
+}
+
+/* Without cancellation: close() is a cancellation point, and the channel's lock is held. */
+static void close_sock(struct cma_channel *ch)
+{
+    int cancel;
+
+    if (ch->sock < 0)
+        return;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    epoll_ctl(ch->base.fd, EPOLL_CTL_DEL, ch->sock, NULL);
+    close(ch->sock);
+    ch->sock = -1;
+    pthread_setcancelstate(cancel, NULL);
+}
+
+static void channel_free(struct cma_channel *ch)
+{
+    pthread_mutex_destroy(&ch->lock);
+    free(ch);
+}
+
+static void close_fd(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+static void close_fds(struct cma_channel *ch)
+{
+    close_sock(ch);
+    close_fd(&ch->local_fd);
+    close_fd(&ch->base.fd);
+}
+
+static int open_fds(struct cma_channel *ch)
+{
+    ch->base.fd = epoll_create1(EPOLL_CLOEXEC);
+    ch->local_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (ch->base.fd < 0 || ch->local_fd < 0)
+        return -errno;
+    return watch(ch, ch->local_fd);
+}
+
+struct cma_channel *channel_create(int *err)
+{
+    struct cma_channel *ch = calloc(1, sizeof(*ch));
+    struct cma_link *link;
+
+    *err = -ENOMEM;
+    if (!ch)
+        return NULL;
+    ch->base.fd = ch->sock = ch->local_fd = -1;
+    TAILQ_INIT(&ch->local);
+    pthread_mutex_init(&ch->lock, NULL);
+    link = link_get(err);
+    if (link) {
+        *err = open_fds(ch);
+        if (!*err)
+            *err = attach(ch, link);
+        if (*err)
+            link_put(link);
+    }
+    if (!*err)
+        return ch;
+    close_fds(ch);
+    if (ch->link)
+        link_put(ch->link);
+    channel_free(ch);
+    return NULL;
+}
+
+/*
+ * Programs destroy channels of which another thread still gets events, and exit. That thread must
+ * not come back: it sleeps until the process ends, and its error would be the program's. It may be
+ * in the wait, or on its way there. So the structures of the last KEPT channels stay, and one with
+ * threads in the wait stays until they were cancelled.
+ */
+#define KEPT 16
+
+static void keep(struct cma_channel *ch)
+{
+    static _Atomic(struct cma_channel *) kept[KEPT];
+    static _Atomic unsigned next;
+    struct cma_channel *old = atomic_exchange(&kept[atomic_fetch_add(&next, 1) % KEPT], ch);
+    bool waits;
+
+    if (!old)
+        return;
+    pthread_mutex_lock(&old->lock);
+    old->kept = false;
+    waits = old->waiting;
+    pthread_mutex_unlock(&old->lock);
+    if (!waits)
+        channel_free(old);
+}
+
+void channel_destroy(struct cma_channel *ch)
+{
+    struct cma_link *link = ch->link;
+    uint32_t handle = ch->handle;
+    struct cma_event *ev;
+    bool attached;
+
+    pthread_mutex_lock(&ch->lock);
+    attached = ch->sock >= 0;
+    epoll_ctl(ch->base.fd, EPOLL_CTL_DEL, ch->local_fd, NULL);
+    close_sock(ch);
+    close_fd(&ch->local_fd);
+    if (!ch->waiting)
+        close_fd(&ch->base.fd);
+    while ((ev = TAILQ_FIRST(&ch->local))) {
+        TAILQ_REMOVE(&ch->local, ev, next);
+        free(ev);
+    }
+    ch->link = NULL;
+    ch->closed = ch->kept = true;
+    pthread_mutex_unlock(&ch->lock);
+    keep(ch);
+    if (attached)
+        conn_call_handle(&link->conn, CTL_CM_DESTROY_CHANNEL, handle);
+    link_put(link);
+}
+
+/* ---- local events ---- */
+
+static void post_locked(struct cma_channel *ch, struct cma_event *ev)
+{
+    if (TAILQ_EMPTY(&ch->local))
+        eventfd_write(ch->local_fd, 1);
+    TAILQ_INSERT_TAIL(&ch->local, ev, next);
+}
+
+static void remove_locked(struct cma_channel *ch, struct cma_event *ev)
+{
+    eventfd_t n;
+
+    TAILQ_REMOVE(&ch->local, ev, next);
+    if (TAILQ_EMPTY(&ch->local))
+        eventfd_read(ch->local_fd, &n);
+}
+
+void channel_post(struct cma_channel *ch, struct cma_event *ev)
+{
+    pthread_mutex_lock(&ch->lock);
+    post_locked(ch, ev);
+    pthread_mutex_unlock(&ch->lock);
+}
+
+struct cma_event *channel_pop(struct cma_channel *ch)
+{
+    struct cma_event *ev;
+
+    pthread_mutex_lock(&ch->lock);
+    ev = TAILQ_FIRST(&ch->local);
+    if (ev) {
+        remove_locked(ch, ev);
+        pthread_mutex_lock(&ev->owner->lock);
+        event_count(ev);
+        pthread_mutex_unlock(&ev->owner->lock);
+    }
+    pthread_mutex_unlock(&ch->lock);
+    return ev;
+}
+
+void channel_move(struct cma_channel *from, struct cma_id *id, struct cma_channel *to)
+{
+    struct cma_events moved = TAILQ_HEAD_INITIALIZER(moved);
+    struct cma_event *ev, *next;
+
+    pthread_mutex_lock(&from->lock);
+    for (ev = TAILQ_FIRST(&from->local); ev; ev = next) {
+        next = TAILQ_NEXT(ev, next);
+        if (ev->owner != id)
+            continue;
+        remove_locked(from, ev);
+        TAILQ_INSERT_TAIL(&moved, ev, next);
+    }
+    pthread_mutex_unlock(&from->lock);
+    while ((ev = TAILQ_FIRST(&moved))) {
+        TAILQ_REMOVE(&moved, ev, next);
+        if (to)
+            channel_post(to, ev);
+        else
+            free(ev);
+    }
+}
+
+/* ---- the end of the daemon ---- */
+
+static void post_removal(void *arg, struct cma_entry *e)
+{
+    struct cma_channel *ch = arg;
+    struct cma_id *id = (struct cma_id *)((char *)e - offsetof(struct cma_id, entry));
+    struct cma_event *ev;
+
+    if (id->base.channel != &ch->base)
+        return;
+    ev = calloc(1, sizeof(*ev));
+    if (!ev)
+        return;
+    ev->event = (struct rdma_cm_event){.id = &id->base, .event = RDMA_CM_EVENT_DEVICE_REMOVAL};
+    ev->owner = id;
+    post_locked(ch, ev);
+}
+
+/* The daemon is gone: each id of the channel gets its last event, once. Under the lock. */
+static void lose(struct cma_channel *ch)
+{
+    if (ch->sock < 0)
+        return;
+    close_sock(ch);
+    pthread_mutex_lock(&ch->link->lock);
+    cma_table_each(&ch->link->ids, post_removal, ch);
+    pthread_mutex_unlock(&ch->link->lock);
+}
+
+static int revive_locked(struct cma_channel *ch)
+{
+    struct cma_link *link, *old = ch->link;
+    int err;
+
+    if (ch->sock >= 0 && !conn_hung_up(&old->conn))
+        return 0;
+    lose(ch);
+    link = link_get(&err);
+    if (!link)
+        return err;
+    err = attach(ch, link);
+    link_put(err ? link : old);
+    return err;
+}
+
+int channel_revive(struct cma_channel *ch, struct cma_link **link)
+{
+    int err;
+
+    if (!link_is_ours(ch->link))
+        return -EIO;
+    pthread_mutex_lock(&ch->lock);
+    err = revive_locked(ch);
+    if (!err) {
+        *link = ch->link;
+        link_ref(*link);
+    }
+    pthread_mutex_unlock(&ch->lock);
+    return err;
+}
+
+/* ---- waiting ---- */
+
+/* One byte, without waiting. 1: there was one. 0: none. -EIO: the end. */
+static int read_byte(struct cma_channel *ch)
+{
+    char byte;
+    ssize_t n;
+
+    if (ch->sock < 0)
+        return -EIO;
+    do {
+        n = recv(ch->sock, &byte, 1, MSG_DONTWAIT);
+    } while (n < 0 && errno == EINTR);
+    if (n == 1)
+        return 1;
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+        return 0;
+    lose(ch);
+    return -EIO;
+}
+
+static int look_locked(struct cma_channel *ch)
+{
+    int got;
+
+    if (ch->closed)
+        return -EAGAIN;
+    if (!link_is_ours(ch->link))
+        return -EIO;
+    got = TAILQ_EMPTY(&ch->local) ? read_byte(ch) : 0;
+    if (!TAILQ_EMPTY(&ch->local)) /* read_byte() may have added some */
+        return 0;
+    return got ? got : -EAGAIN;
+}
+
+/* 0: local; 1: a byte of the daemon; -EAGAIN: neither, and the thread waits; -EIO. */
+static int look(struct cma_channel *ch, struct cma_link **link, uint32_t *handle)
+{
+    int got;
+
+    pthread_mutex_lock(&ch->lock);
+    got = look_locked(ch);
+    if (got == 1) {
+        *link = ch->link;
+        *handle = ch->handle;
+        link_ref(*link);
+    } else if (got == -EAGAIN) {
+        ch->waiting++;
+    }
+    pthread_mutex_unlock(&ch->lock);
+    return got;
+}
+
+static void end_wait(struct cma_channel *ch)
+{
+    bool last, kept;
+
+    pthread_mutex_lock(&ch->lock);
+    last = !--ch->waiting && ch->closed;
+    kept = ch->kept;
+    if (last)
+        close_fd(&ch->base.fd);
+    pthread_mutex_unlock(&ch->lock);
+    if (last && !kept)
+        channel_free(ch);
+}
+
+static void cancel_wait(void *ch)
+{
+    end_wait(ch);
+}
+
+/*
+ * After a signal a read goes on if the signal's handler was installed with SA_RESTART; poll() never
+ * does. Which signal it was cannot be known. So this says that the program wants to be interrupted
+ * when any of its handlers lacks the flag.
+ */
+static bool wants_eintr(void)
+{
+    struct sigaction sa;
+
+    for (int sig = 1; sig < NSIG; sig++)
+        if (!sigaction(sig, NULL, &sa) && sa.sa_handler != SIG_DFL && sa.sa_handler != SIG_IGN &&
+            !(sa.sa_flags & SA_RESTART))
+            return true;
+    return false;
+}
+
+/* A cancellation point if `cancel` says so. The descriptor of a channel that was destroyed is never
+ * readable, or is -1, which poll() passes over. */
+static int wait_readable(struct cma_channel *ch, int cancel)
+{
+    struct pollfd p = {.fd = ch->base.fd, .events = POLLIN};
+    int flags = fcntl(p.fd, F_GETFL), err;
+
+    if (flags >= 0 && flags & O_NONBLOCK)
+        return -EAGAIN;
+    do {
+        pthread_cleanup_push(cancel_wait, ch);
+        pthread_setcancelstate(cancel, NULL);
+        err = poll(&p, 1, -1) < 0 ? -errno : 0;
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+        pthread_cleanup_pop(0);
+    } while (err == -EINTR && !wants_eintr());
+    return err;
+}
+
+int channel_wait(struct cma_channel *ch, int cancel, struct cma_link **link, uint32_t *handle)
+{
+    int err;
+
+    while ((err = look(ch, link, handle)) == -EAGAIN) {
+        err = wait_readable(ch, cancel);
+        end_wait(ch);
+        if (err)
+            return err;
+    }
+    return err;
+}
+
+void channel_drop(struct cma_channel *ch, const struct cma_link *link, uint32_t events)
+{
+    char bytes[64];
+    ssize_t n = 1;
+    int cancel;
+
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    pthread_mutex_lock(&ch->lock);
+    while (events && n > 0 && ch->link == link && ch->sock >= 0) {
+        n = recv(ch->sock, bytes, events < sizeof(bytes) ? events : sizeof(bytes), MSG_DONTWAIT);
+        events -= n > 0 ? (uint32_t)n : 0;
+    }
+    pthread_mutex_unlock(&ch->lock);
+    pthread_setcancelstate(cancel, NULL);
+}
+
+/* ---- the API ---- */
+
+EXPORT struct rdma_event_channel *rdma_create_event_channel(void)
+{
+    struct cma_channel *ch;
+    int err;
+
+    ch = channel_create(&err);
+    if (ch)
+        return &ch->base;
+    /* No daemon is as no device. */
+    errno = err == -ENOENT || err == -ECONNREFUSED ? ENODEV : -err;
+    return NULL;
+}
+
+EXPORT void rdma_destroy_event_channel(struct rdma_event_channel *channel)
+{
+    if (channel)
+        channel_destroy(to_channel(channel));
+}

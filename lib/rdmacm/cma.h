@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The objects behind the API of librdmacm. Each begins with the structure that the application
+ * sees; the rest is private. Functions return 0 or a negative errno; exported ones return -1 and
+ * set errno.
+ *
+ * Locks, in the order in which they are taken: a channel's; a connection's (conn.h), under which
+ * replies are taken over; a link's, of its table of ids; an id's. A program that waits for an event
+ * or an acknowledgment holds none.
+ */
+#ifndef UROCE_CMA_H
+#define UROCE_CMA_H
+
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
+#include <rdma/rdma_verbs.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cma_table.h"
+#include "conn.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+/* What rdma_cma.h of rdma-core 44 lacks. */
+#define CMA_EVENT_ADDRINFO_RESOLVED 16
+#define CMA_EVENT_ADDRINFO_ERROR    17
+#define CMA_EVENT_USER              18
+#define CMA_EVENT_INTERNAL          19
+#define CMA_RAI_SA                  0x10
+#define CMA_RAI_DNS                 0x20
+
+/* A device that is open, as long as the link whose daemon has it. Its context is never closed:
+ * programs use it as long as they run. */
+struct cma_device {
+    SLIST_ENTRY(cma_device) next;
+    struct ibv_context *verbs;
+    __be64 guid;
+    struct ibv_pd *pd; /* of the ids, when there is one */
+    uint32_t ids;
+    struct ibv_xrcd *xrcd; /* when an id has needed one */
+    uint8_t max_responder_resources, max_initiator_depth;
+};
+
+/* A connection to the daemon. There is a new one when the daemon was restarted and in a forked
+ * child; ids and channels of an old one stay with it. */
+struct cma_link {
+    struct conn conn;
+    uint32_t refs;        /* under the lock of link.c */
+    pthread_mutex_t lock; /* ids */
+    struct cma_table ids;
+    SLIST_HEAD(, cma_device) devices; /* under the lock of devices.c */
+};
+
+/* An event; of the daemon, or local. */
+struct cma_event {
+    struct rdma_cm_event event;
+    struct cma_id *owner; /* whose destruction waits for it: of requests the listener */
+    struct cma_mcast *mcast;
+    TAILQ_ENTRY(cma_event) next; /* of local ones */
+    uint8_t private_data[CTL_CM_PRIVATE_MAX];
+};
+
+/*
+ * What a program polls is an epoll descriptor with the daemon's stream socket and an eventfd, which
+ * is readable while there are local events.
+ */
+struct cma_channel {
+    struct rdma_event_channel base;
+    pthread_mutex_t lock;
+    struct cma_link *link;
+    uint32_t handle;
+    int sock; /* -1: the daemon is gone */
+    int local_fd;
+    uint32_t waiting; /* threads */
+    bool closed;      /* the program has destroyed it */
+    bool kept;        /* and its structure is still kept: who waits last does not free it */
+    TAILQ_HEAD(cma_events, cma_event) local;
+};
+
+/* An address of a group that an id has joined, or is going to. */
+struct cma_mcast {
+    LIST_ENTRY(cma_mcast) next; /* of the id, under its lock */
+    struct sockaddr_storage addr;
+    void *context;
+    uint64_t cookie;
+    uint32_t handle;
+    uint32_t reported, acked; /* events, under the id's lock */
+    bool send_only, attached;
+    union ibv_gid mgid;
+};
+
+struct cma_id {
+    struct rdma_cm_id base;
+    struct cma_link *link;
+    struct cma_entry entry; /* in link->ids */
+    struct cma_device *device;
+    bool sync;          /* its channel is its own, and calls wait for their events */
+    bool begun;         /* there is, or was, a connection, or a request for one */
+    bool connect_error; /* the program knows that the connection failed: what follows is not said */
+    uint8_t responder_resources, initiator_depth; /* of a request */
+    struct ibv_ece local_ece, remote_ece;
+    struct ibv_pd *ep_pd; /* of rdma_create_ep, for requests */
+    struct ibv_qp_init_attr *ep_attr;
+    struct rdma_addrinfo *info; /* of rdma_resolve_addrinfo */
+    struct ibv_sa_path_rec path;
+    pthread_mutex_t lock;
+    pthread_cond_t acks;
+    uint32_t reported, acked; /* events that the program got, and has acknowledged */
+    LIST_HEAD(, cma_mcast) mcasts;
+};
+
+static inline struct cma_id *to_id(struct rdma_cm_id *id)
+{
+    return (struct cma_id *)id;
+}
+
+static inline struct cma_channel *to_channel(struct rdma_event_channel *channel)
+{
+    return (struct cma_channel *)channel;
+}
+
+/* errno and -1 of a negative errno; 0 of 0. */
+static inline int cma_result(int err)
+{
+    if (!err)
+        return 0;
+    errno = -err;
+    return -1;
+}
+
+/* errno of a call that failed and set it. */
+static inline int cma_errno(void)
+{
+    return errno ? -errno : -EIO;
+}
+
+static inline bool is_datagram(enum ibv_qp_type type)
+{
+    return type == IBV_QPT_UD;
+}
+
+/* ---- link.c ---- */
+/* The connection to the daemon that runs now, with a reference; NULL: *err is set. */
+struct cma_link *link_get(int *err);
+void link_ref(struct cma_link *link);
+void link_put(struct cma_link *link);
+/* Whether this process made it. */
+bool link_is_ours(const struct cma_link *link);
+/* A request, and its reply in *m. */
+int link_call(struct cma_link *link, enum ctl_type type, struct ctl_msg *m);
+/* A number that the process has not used before. */
+uint64_t new_cookie(void);
+
+/* ---- devices.c ---- */
+/* The open device with this GUID, one more id uses it; NULL: *err is set. */
+struct cma_device *device_get(struct cma_link *link, __be64 guid, int *err);
+void device_put(struct cma_device *device);
+struct ibv_xrcd *device_xrcd(struct cma_device *device, int *err);
+
+/* ---- addr.c ---- */
+/* 0; -EAFNOSUPPORT: neither IPv4 nor IPv6. NULL is no address. */
+int addr_to_ctl(struct ctl_cm_addr *to, const struct sockaddr *from);
+/* An address of family 0 becomes zeros. */
+void addr_from_ctl(struct sockaddr_storage *to, const struct ctl_cm_addr *from);
+/* 0: another family. */
+socklen_t addr_len(const struct sockaddr *addr);
+
+/* ---- channel.c ---- */
+struct cma_channel *channel_create(int *err);
+void channel_destroy(struct cma_channel *ch);
+/* Gives a channel whose daemon is gone to the one that runs now; afterwards *link is the channel's,
+ * with a reference. */
+int channel_revive(struct cma_channel *ch, struct cma_link **link);
+/* Queues a local event. */
+void channel_post(struct cma_channel *ch, struct cma_event *ev);
+/* The oldest local event, as one that the program got; NULL. */
+struct cma_event *channel_pop(struct cma_channel *ch);
+/* The local events of the id go to another channel, or nowhere. */
+void channel_move(struct cma_channel *from, struct cma_id *id, struct cma_channel *to);
+/* Waits until there may be an event. 0: there is a local one. 1: ask the daemon for it, by the
+ * link, with a reference, and the channel's handle. -EAGAIN: the program does not want to wait.
+ * -EIO: the daemon is gone, and its ids' events are given. -EBADF: the program has destroyed the
+ * channel, which must not be looked at any more. -EINTR. Called without cancellation;
+ * the wait itself is a cancellation point if `cancel`, the thread's state, says so. */
+int channel_wait(struct cma_channel *ch, int cancel, struct cma_link **link, uint32_t *handle);
+/* The daemon has dropped events of the link: takes their bytes. */
+void channel_drop(struct cma_channel *ch, const struct cma_link *link, uint32_t events);
+
+/* ---- id.c ---- */
+struct cma_id *id_alloc(struct cma_link *link, struct cma_channel *ch, void *context,
+                        enum rdma_port_space ps, enum ibv_qp_type type);
+int id_create(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context,
+              enum rdma_port_space ps, enum ibv_qp_type type);
+void id_free(struct cma_id *id);
+/* Takes the id away from the daemon and out of the table. */
+int id_withdraw(struct cma_id *id);
+/* Takes over what the daemon knows of the id. -ENODEV: its device cannot be opened. */
+int id_take_info(struct cma_id *id, const struct ctl_cm_info *info);
+int id_query(struct cma_id *id);
+
+/* ---- event.c, take.c ---- */
+/* Waits for an event of the channel, and does what follows from it. */
+int event_get(struct cma_channel *ch, struct cma_event **ev);
+/* What follows from an event of the daemon. False: the program does not get it. */
+bool event_take(struct cma_event *ev, const struct ctl_cm_event *m);
+/* Acknowledges and frees it. */
+void event_done(struct cma_event *ev);
+/* One more event of the id, and the group, that the program gets. Under the id's lock. */
+void event_count(struct cma_event *ev);
+/* Of a synchronous id: waits for its event. */
+int id_complete(struct cma_id *id);
+void id_drop_event(struct cma_id *id);
+
+/* ---- connect.c ---- */
+/* What follows from a CONNECT_RESPONSE when the id has a queue pair. */
+int connect_respond(struct cma_id *id);
+int connect_reject(struct cma_id *id, uint8_t reason, const void *data, uint8_t len);
+
+/* ---- qp.c, attr.c ---- */
+void ah_from_ctl(struct ibv_ah_attr *to, const struct ah_attr *from);
+void qp_attr_from_ctl(struct ibv_qp_attr *to, const struct qp_attr *from);
+int id_qp_attr(struct cma_id *id, struct ibv_qp_attr *attr, int *mask);
+int qp_to_init(struct cma_id *id);
+/* To RTS, without a peer. */
+int qp_to_datagrams(struct cma_id *id);
+/* RDMA_MAX_RESP_RES, RDMA_MAX_INIT_DEPTH: as the daemon says. */
+int qp_to_rtr(struct cma_id *id, uint8_t responder_resources);
+int qp_to_rts(struct cma_id *id, uint8_t initiator_depth);
+int qp_to_error(struct cma_id *id);
+int cqs_create(struct rdma_cm_id *id, uint32_t send, uint32_t recv);
+void cqs_destroy(struct rdma_cm_id *id);
+
+/* ---- mcast.c ---- */
+/* The join with this cookie. Under the id's lock. */
+struct cma_mcast *mcast_find(struct cma_id *id, uint64_t cookie);
+int mcast_joined(struct cma_id *id, struct cma_mcast *mc, const union ibv_gid *mgid);
+/* Detaches the queue pair from all groups. */
+void mcast_detach_all(struct cma_id *id);
+void mcast_free_all(struct cma_id *id);
+
+#endif

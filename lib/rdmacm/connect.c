@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Making and ending connections; looking up datagram services. */
+#include "cma.h"
+
+/* Retries that a program without parameters wants: the most, and "without end". */
+#define RETRIES 7
+
+/* Reasons of a REJ (12.6.7.2, and that of extended connection establishment). */
+#define REJ_CONSUMER      28
+#define REJ_VENDOR_OPTION 35
+
+/* ---- parameters ---- */
+
+/* What the device can do, if the program says "as much as that". */
+static int check_param(const struct cma_id *id, const struct rdma_conn_param *p)
+{
+    const struct cma_device *d = id->device;
+
+    if (!p || is_datagram(id->base.qp_type))
+        return 0;
+    if (p->responder_resources != RDMA_MAX_RESP_RES &&
+        p->responder_resources > d->max_responder_resources)
+        return -EINVAL;
+    if (p->initiator_depth != RDMA_MAX_INIT_DEPTH && p->initiator_depth > d->max_initiator_depth)
+        return -EINVAL;
+    return p->private_data_len && !p->private_data ? -EINVAL : 0;
+}
+
+static void set_private(struct ctl_cm_conn *to, const void *data, uint8_t len)
+{
+    if (data && len) {
+        memcpy(to->private_data, data, len);
+        to->private_len = len;
+    }
+}
+
+/* The queue pair, and its extended connection establishment: its own, or what the program set for
+ * one that we do not know. */
+static void set_qp(const struct cma_id *id, struct ctl_cm_conn *to, const struct rdma_conn_param *p)
+{
+    struct ibv_qp *qp = id->base.qp;
+    struct ibv_ece ece = id->local_ece;
+
+    if (qp) {
+        to->qpn = qp->qp_num;
+        to->qp_type = (uint8_t)qp->qp_type;
+        to->srq = id->base.srq || qp->srq;
+        if (ibv_query_ece(qp, &ece))
+            ece = (struct ibv_ece){0};
+    } else {
+        to->qp_type = (uint8_t)id->base.qp_type;
+        to->qpn = p ? p->qp_num : 0;
+        to->srq = p ? p->srq : 0;
+    }
+    to->ece_vendor = ece.vendor_id;
+    to->ece_options = ece.options;
+    if (is_datagram(id->base.qp_type))
+        to->qkey = RDMA_UDP_QKEY;
+}
+
+/* responder_resources, initiator_depth: those of the id, decided by the caller. */
+static void set_conn(const struct cma_id *id, struct ctl_cm_conn *to,
+                     const struct rdma_conn_param *p)
+{
+    *to = (struct ctl_cm_conn){.responder_resources = id->responder_resources,
+                               .initiator_depth = id->initiator_depth,
+                               .flow_control = p ? p->flow_control : 0,
+                               .retry_count = p ? p->retry_count : RETRIES,
+                               .rnr_retry_count = p ? p->rnr_retry_count : RETRIES};
+    set_qp(id, to, p);
+    if (p)
+        set_private(to, p->private_data, p->private_data_len);
+}
+
+static int call(struct cma_id *id, enum ctl_type type, struct ctl_msg *m)
+{
+    m->cm_call.id = id->entry.handle;
+    return link_call(id->link, type, m);
+}
+
+/* ---- the active side ---- */
+
+EXPORT int rdma_connect(struct rdma_cm_id *base, struct rdma_conn_param *param)
+{
+    struct cma_id *id = to_id(base);
+    struct ctl_msg m = {0};
+    int err;
+
+    if (!id->device || (!base->qp && !param))
+        return cma_result(-EINVAL);
+    err = check_param(id, param);
+    if (err)
+        return cma_result(err);
+    id->responder_resources = param && param->responder_resources != RDMA_MAX_RESP_RES
+                                  ? param->responder_resources
+                                  : id->device->max_responder_resources;
+    id->initiator_depth = param && param->initiator_depth != RDMA_MAX_INIT_DEPTH
+                              ? param->initiator_depth
+                              : id->device->max_initiator_depth;
+    id->connect_error = false;
+    set_conn(id, &m.cm_call.conn, param);
+    err = call(id, CTL_CM_CONNECT, &m);
+    if (err)
+        return cma_result(err);
+    id->begun = true;
+    return cma_result(id_complete(id));
+}
+
+int connect_respond(struct cma_id *id)
+{
+    struct ctl_msg m = {0};
+    int err = qp_to_rtr(id, RDMA_MAX_RESP_RES);
+
+    if (!err)
+        err = qp_to_rts(id, RDMA_MAX_INIT_DEPTH);
+    if (err)
+        connect_reject(id, REJ_CONSUMER, NULL, 0);
+    else
+        err = call(id, CTL_CM_ESTABLISH, &m);
+    if (err)
+        qp_to_error(id);
+    return err;
+}
+
+EXPORT int rdma_establish(struct rdma_cm_id *base)
+{
+    struct cma_id *id = to_id(base);
+    struct ctl_msg m = {0};
+
+    if (base->qp)
+        return cma_result(-EINVAL);
+    return cma_result(call(id, CTL_CM_ESTABLISH, &m));
+}
+
+/* ---- the passive side ---- */
+
+static uint8_t smaller(uint8_t a, uint8_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The peer's numbers, within what the device can do; or the program's. */
+static void agree(struct cma_id *id, const struct rdma_conn_param *p)
+{
+    id->responder_resources =
+        p && p->responder_resources != RDMA_MAX_RESP_RES
+            ? p->responder_resources
+            : smaller(id->responder_resources, id->device->max_responder_resources);
+    id->initiator_depth = p && p->initiator_depth != RDMA_MAX_INIT_DEPTH
+                              ? p->initiator_depth
+                              : smaller(id->initiator_depth, id->device->max_initiator_depth);
+}
+
+static int ready_qp(struct cma_id *id)
+{
+    int err = 0;
+
+    if (!id->base.qp || is_datagram(id->base.qp_type))
+        return 0;
+    err = qp_to_rtr(id, id->responder_resources);
+    return err ? err : qp_to_rts(id, id->initiator_depth);
+}
+
+EXPORT int rdma_accept(struct rdma_cm_id *base, struct rdma_conn_param *param)
+{
+    struct cma_id *id = to_id(base);
+    struct ctl_msg m = {0};
+    int err;
+
+    if (!id->device)
+        return cma_result(-EINVAL);
+    err = check_param(id, param);
+    if (err)
+        return cma_result(err);
+    agree(id, param);
+    set_conn(id, &m.cm_call.conn, param);
+    err = ready_qp(id);
+    if (!err)
+        err = call(id, CTL_CM_ACCEPT, &m);
+    if (err) {
+        qp_to_error(id);
+        return cma_result(err);
+    }
+    return cma_result(is_datagram(base->qp_type) ? 0 : id_complete(id));
+}
+
+int connect_reject(struct cma_id *id, uint8_t reason, const void *data, uint8_t len)
+{
+    struct ctl_msg m = {.cm_call = {.conn = {.reason = reason}}};
+
+    set_private(&m.cm_call.conn, data, len);
+    return call(id, CTL_CM_REJECT, &m);
+}
+
+EXPORT int rdma_reject(struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len)
+{
+    return cma_result(connect_reject(to_id(id), REJ_CONSUMER, private_data, private_data_len));
+}
+
+EXPORT int rdma_reject_ece(struct rdma_cm_id *id, const void *private_data,
+                           uint8_t private_data_len)
+{
+    return cma_result(connect_reject(to_id(id), REJ_VENDOR_OPTION, private_data, private_data_len));
+}
+
+EXPORT int rdma_notify(struct rdma_cm_id *base, enum ibv_event_type event)
+{
+    struct cma_id *id = to_id(base);
+    struct ctl_msg m = {.cm_id = {.id = id->entry.handle, .event = event}};
+
+    return cma_result(link_call(id->link, CTL_CM_NOTIFY, &m));
+}
+
+/* ---- the end ---- */
+
+/* Of a connection that is over already it succeeds, as the kernel's does, and has no event. */
+EXPORT int rdma_disconnect(struct rdma_cm_id *base)
+{
+    struct cma_id *id = to_id(base);
+    struct ctl_msg m = {0};
+    int err = qp_to_error(id);
+
+    if (!err)
+        err = call(id, CTL_CM_DISCONNECT, &m);
+    if (err == -EINVAL && id->begun)
+        return 0;
+    return cma_result(err ? err : id_complete(id));
+}
+
+/* ---- extended connection establishment of a queue pair that the id does not know ---- */
+
+EXPORT int rdma_set_local_ece(struct rdma_cm_id *base, struct ibv_ece *ece)
+{
+    if (base->qp || !ece || ece->comp_mask)
+        return cma_result(-EINVAL);
+    to_id(base)->local_ece = *ece;
+    return 0;
+}
+
+EXPORT int rdma_get_remote_ece(struct rdma_cm_id *base, struct ibv_ece *ece)
+{
+    if (base->qp || !ece)
+        return cma_result(-EINVAL);
+    *ece = to_id(base)->remote_ece;
+    return 0;
+}

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Ids: creation, destruction, what they are bound to, migration. */
+#include <arpa/inet.h>
+
+#include "cma.h"
+
+/* Of a record of paths: "exactly". */
+#define SA_EXACTLY 2
+
+struct cma_id *id_alloc(struct cma_link *link, struct cma_channel *ch, void *context,
+                        enum rdma_port_space ps, enum ibv_qp_type type)
+{
+    struct cma_id *id = calloc(1, sizeof(*id));
+
+    if (!id)
+        return NULL;
+    id->base.channel = &ch->base;
+    id->base.context = context;
+    id->base.ps = ps;
+    id->base.qp_type = type;
+    id->link = link;
+    link_ref(link);
+    LIST_INIT(&id->mcasts);
+    pthread_mutex_init(&id->lock, NULL);
+    pthread_cond_init(&id->acks, NULL);
+    return id;
+}
+
+void id_free(struct cma_id *id)
+{
+    mcast_free_all(id);
+    if (id->device)
+        device_put(id->device);
+    if (id->sync)
+        channel_destroy(to_channel(id->base.channel));
+    link_put(id->link);
+    rdma_freeaddrinfo(id->info);
+    free(id->ep_attr);
+    pthread_cond_destroy(&id->acks);
+    pthread_mutex_destroy(&id->lock);
+    free(id);
+}
+
+/* ---- creation ---- */
+
+struct creation {
+    struct cma_id *id;
+    struct ctl_msg m;
+};
+
+static int publish(void *arg, const int *fd, unsigned fds)
+{
+    struct creation *c = arg;
+
+    if (fds)
+        return -EPROTO;
+    pthread_mutex_lock(&c->id->link->lock);
+    c->id->entry.handle = c->m.cm_id.id;
+    cma_table_add(&c->id->link->ids, &c->id->entry);
+    pthread_mutex_unlock(&c->id->link->lock);
+    return 0;
+}
+
+static int create_at_daemon(struct cma_id *id)
+{
+    struct creation c = {.id = id};
+
+    id->entry.cookie = new_cookie();
+    c.m.cm_id = (struct ctl_cm_id){.channel = to_channel(id->base.channel)->handle,
+                                   .ps = id->base.ps,
+                                   .qp_type = id->base.qp_type,
+                                   .cookie = id->entry.cookie};
+    return conn_call_then(&id->link->conn, CTL_CM_CREATE_ID, &c.m, publish, &c);
+}
+
+/* With a channel of its own if ch is NULL. */
+static int create_on(struct cma_channel *ch, struct cma_id **out, void *context,
+                     enum rdma_port_space ps, enum ibv_qp_type type)
+{
+    struct cma_channel *own = NULL;
+    struct cma_link *link;
+    int err = 0;
+
+    if (!ch)
+        ch = own = channel_create(&err);
+    if (!err)
+        err = channel_revive(ch, &link);
+    if (!err) {
+        *out = id_alloc(link, ch, context, ps, type);
+        link_put(link);
+        err = *out ? create_at_daemon(*out) : -ENOMEM;
+        if (err && *out)
+            id_free(*out);
+    }
+    if (err && own)
+        channel_destroy(own);
+    if (!err)
+        (*out)->sync = own != NULL;
+    return err;
+}
+
+int id_create(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context,
+              enum rdma_port_space ps, enum ibv_qp_type type)
+{
+    struct cma_id *out;
+    int err = create_on(channel ? to_channel(channel) : NULL, &out, context, ps, type);
+
+    if (err == -ENOENT || err == -ECONNREFUSED)
+        err = -ENODEV; /* no daemon is as no device */
+    if (!err)
+        *id = &out->base;
+    return err;
+}
+
+EXPORT int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context,
+                          enum rdma_port_space ps)
+{
+    bool datagram = ps == RDMA_PS_UDP || ps == RDMA_PS_IPOIB;
+
+    return cma_result(id_create(channel, id, context, ps, datagram ? IBV_QPT_UD : IBV_QPT_RC));
+}
+
+/* ---- destruction ---- */
+
+static int unpublish(void *arg, const int *fd, unsigned fds)
+{
+    struct cma_id *id = arg;
+
+    pthread_mutex_lock(&id->link->lock);
+    cma_table_remove(&id->entry);
+    pthread_mutex_unlock(&id->link->lock);
+    return fds ? -EPROTO : 0;
+}
+
+int id_withdraw(struct cma_id *id)
+{
+    struct ctl_msg m = {.cm_id = {.id = id->entry.handle}};
+    struct cma_channel *ch = to_channel(id->base.channel);
+    int err;
+
+    if (!link_is_ours(id->link))
+        return 0; /* the parent's */
+    err = conn_call_then(&id->link->conn, CTL_CM_DESTROY_ID, &m, unpublish, id);
+    if (err && err != -EIO)
+        return err;
+    if (err)
+        unpublish(id, NULL, 0);
+    else
+        channel_drop(ch, id->link, m.cm_id.dropped);
+    channel_move(ch, id, NULL);
+    return 0;
+}
+
+/* In a forked child the events that the parent's threads got are never acknowledged. */
+static void wait_for_acks(struct cma_id *id)
+{
+    if (!link_is_ours(id->link))
+        return;
+    pthread_mutex_lock(&id->lock);
+    while (id->acked != id->reported)
+        pthread_cond_wait(&id->acks, &id->lock);
+    pthread_mutex_unlock(&id->lock);
+}
+
+EXPORT int rdma_destroy_id(struct rdma_cm_id *base)
+{
+    struct cma_id *id = to_id(base);
+    int err = id_withdraw(id);
+
+    if (err)
+        return cma_result(err);
+    id_drop_event(id);
+    wait_for_acks(id);
+    id_free(id);
+    return 0;
+}
+
+/* ---- what the daemon knows ---- */
+
+static int take_device(struct cma_id *id, const struct ctl_cm_info *info)
+{
+    struct rdma_ib_addr *ib = &id->base.route.addr.addr.ibaddr;
+    int err = 0;
+
+    if (!id->device) {
+        id->device = device_get(id->link, info->node_guid, &err);
+        if (err)
+            return err;
+        id->base.verbs = id->device->verbs;
+        if (!id->base.pd)
+            id->base.pd = id->device->pd;
+    }
+    id->base.port_num = info->port_num;
+    memcpy(ib->sgid.raw, info->sgid, sizeof(ib->sgid.raw));
+    memcpy(ib->dgid.raw, info->dgid, sizeof(ib->dgid.raw));
+    ib->pkey = htons(info->pkey);
+    return 0;
+}
+
+static void take_path(struct cma_id *id, const struct ctl_cm_info *info)
+{
+    struct ibv_sa_path_rec *p = &id->path;
+
+    *p = (struct ibv_sa_path_rec){.flow_label = htonl(info->flow_label),
+                                  .hop_limit = info->hop_limit,
+                                  .traffic_class = info->traffic_class,
+                                  .reversible = 1,
+                                  .numb_path = 1,
+                                  .pkey = htons(info->pkey),
+                                  .sl = info->sl,
+                                  .mtu_selector = SA_EXACTLY,
+                                  .mtu = info->mtu,
+                                  .rate_selector = SA_EXACTLY,
+                                  .rate = info->rate,
+                                  .packet_life_time_selector = SA_EXACTLY,
+                                  .packet_life_time = info->packet_life_time};
+    memcpy(p->sgid.raw, info->sgid, sizeof(p->sgid.raw));
+    memcpy(p->dgid.raw, info->dgid, sizeof(p->dgid.raw));
+    id->base.route.path_rec = p;
+    id->base.route.num_paths = 1;
+}
+
+int id_take_info(struct cma_id *id, const struct ctl_cm_info *info)
+{
+    struct rdma_addr *addr = &id->base.route.addr;
+    int err;
+
+    if (info->src.family)
+        addr_from_ctl(&addr->src_storage, &info->src);
+    if (info->dst.family)
+        addr_from_ctl(&addr->dst_storage, &info->dst);
+    if (!info->has_device)
+        return 0;
+    err = take_device(id, info);
+    if (!err && info->has_path)
+        take_path(id, info);
+    return err;
+}
+
+int id_query(struct cma_id *id)
+{
+    struct ctl_msg m = {.cm_id = {.id = id->entry.handle}};
+    int err = link_call(id->link, CTL_CM_QUERY, &m);
+
+    return err ? err : id_take_info(id, &m.cm_info);
+}
+
+/* ---- migration ---- */
+
+/* The channel that the id leaves gives no more events of it. */
+static int move_to(struct cma_id *id, struct cma_channel *to)
+{
+    struct ctl_msg m = {.cm_id = {.id = id->entry.handle, .channel = to->handle}};
+    struct cma_channel *from = to_channel(id->base.channel);
+    int err;
+
+    if (to->link != id->link)
+        return -EIO; /* the channel or the id is one of a daemon that is gone */
+    err = link_call(id->link, CTL_CM_MIGRATE, &m);
+    if (err)
+        return err;
+    channel_drop(from, id->link, m.cm_id.dropped);
+    id->base.channel = &to->base;
+    channel_move(from, id, to);
+    if (id->sync)
+        id_drop_event(id);
+    wait_for_acks(id);
+    return 0;
+}
+
+EXPORT int rdma_migrate_id(struct rdma_cm_id *base, struct rdma_event_channel *channel)
+{
+    struct cma_id *id = to_id(base);
+    struct cma_channel *from = to_channel(id->base.channel), *to;
+    int err = 0;
+
+    if (id->sync && !channel)
+        return cma_result(-EINVAL);
+    to = channel ? to_channel(channel) : channel_create(&err);
+    if (!err)
+        err = move_to(id, to);
+    if (err) {
+        if (!channel && to)
+            channel_destroy(to);
+        return cma_result(err);
+    }
+    if (id->sync)
+        channel_destroy(from);
+    id->sync = !channel;
+    return 0;
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What rsockets of both kinds have in common. Internal functions return a negative errno; the
+ * exported ones (rsocket.c) turn it into -1 and errno.
+ *
+ * Locks, in the order of taking: send_lock (one thread sends), recv_lock (one receives), lock (all
+ * other fields). Only lock is held for short times; bytes are copied without it.
+ */
+#ifndef UROCE_RS_SOCKET_H
+#define UROCE_RS_SOCKET_H
+
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <rdma/rdma_cma.h>
+#include <rdma/rsocket.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "rs_config.h"
+#include "rs_table.h"
+
+struct rsocket;
+
+/* A thread that sleeps until something happens to a socket. */
+struct rs_waiter {
+    struct rs_waiter *next;
+    int fd; /* the thread's eventfd */
+};
+
+struct rs_options {
+    uint32_t recv_buffer, send_buffer, send_queue, recv_queue, inline_size, iomap_entries;
+    uint32_t recv_timeout_ms, send_timeout_ms; /* 0: none */
+    struct linger linger;
+    bool reuse_address, keep_alive, oob_inline, no_delay, v6_only;
+    int max_segment, tos;
+    void *route; /* of RDMA_ROUTE */
+    size_t route_size;
+};
+
+#define RS_FDS_MAX 3
+
+/* What the two kinds do differently. Called with lock held, but for those that say otherwise. */
+struct rs_ops {
+    /* Takes what has arrived; cm: also looks at descriptors that seldom have news. */
+    void (*process)(struct rsocket *rs, bool cm);
+    /* From now on completions make the descriptors readable. Takes what arrived before. */
+    void (*arm)(struct rsocket *rs);
+    /* Whether it is armed: all that can arrive makes the descriptors readable. */
+    bool (*armed)(const struct rsocket *rs);
+    /* Descriptors to sleep on; returns their number. */
+    unsigned (*fds)(const struct rsocket *rs, struct pollfd *fds);
+    /* POLLIN, POLLOUT, POLLERR, POLLHUP as they are now. */
+    short (*events)(struct rsocket *rs);
+
+    int (*bind)(struct rsocket *rs, const struct sockaddr *addr, socklen_t length);
+    int (*connect)(struct rsocket *rs, const struct sockaddr *addr, socklen_t length);
+    int (*name)(struct rsocket *rs, bool peer, struct sockaddr_storage *addr);
+    int (*shutdown)(struct rsocket *rs, int how);
+    /* Options of the lower layers: before or while they exist. */
+    int (*apply)(struct rsocket *rs, int level, int name, int value);
+
+    /* Without lock. from, to: may be NULL; length in and out. */
+    ssize_t (*recv)(struct rsocket *rs, const struct iovec *iov, int n, int flags,
+                    struct sockaddr_storage *from);
+    ssize_t (*send)(struct rsocket *rs, const struct iovec *iov, int n, int flags,
+                    const struct sockaddr *to, socklen_t length);
+    /* Without lock: ends the connection, waiting for what was sent. */
+    void (*close)(struct rsocket *rs);
+    /* Without lock, by the last user. */
+    void (*destroy)(struct rsocket *rs);
+};
+
+struct rsocket {
+    struct rs_object object; /* first: what the table holds */
+    const struct rs_ops *ops;
+    int family, type;
+    pthread_mutex_t lock, send_lock, recv_lock;
+    struct rs_waiter *waiters;
+    struct rs_options options;
+    int flags;   /* O_NONBLOCK */
+    int error;   /* of SO_ERROR */
+    bool closed; /* rclose was called; calls of other threads end */
+    pid_t owner; /* a forked child has no part in the connection */
+};
+
+/* ---- rs_object.c ---- */
+
+/* Fields that both kinds have; inherits options when parent is not NULL. */
+void rs_init(struct rsocket *rs, const struct rs_ops *ops, int family, int type,
+             const struct rsocket *parent);
+void rs_fini(struct rsocket *rs);
+/* The socket of a descriptor, or NULL; to be returned by rs_put. */
+struct rsocket *rs_get(int fd);
+void rs_put(struct rsocket *rs);
+
+static inline bool rs_nonblocking(const struct rsocket *rs, int flags)
+{
+    return flags & MSG_DONTWAIT || rs->flags & O_NONBLOCK;
+}
+
+/* The pending error, which is reported once. */
+static inline int rs_take_error(struct rsocket *rs)
+{
+    int error = rs->error;
+
+    rs->error = 0;
+    return error;
+}
+
+static inline socklen_t rs_addr_size(int family)
+{
+    return family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+}
+
+/* The bytes of all pieces. */
+size_t rs_iov_size(const struct iovec *iov, int n);
+/* Copies n bytes from offset skip of the pieces, or to it. */
+void rs_iov_gather(void *to, const struct iovec *iov, size_t skip, size_t n);
+void rs_iov_scatter(const struct iovec *iov, size_t skip, const void *from, size_t n);
+
+int rs_set_nonblocking(int fd);
+
+/* ---- rs_wait.c ---- */
+
+#define RS_FOREVER INT64_MAX
+
+int64_t rs_now_ns(void);
+/* of a timeout in milliseconds; 0 with or_forever: none */
+int64_t rs_deadline(uint32_t timeout_ms);
+/* Until the deadline, for poll(2): rounded up, at most the configured wake-up interval. */
+int rs_poll_ms(int64_t deadline);
+
+/*
+ * Sleeps until done, with lock held outside the sleep. Returns 0, -EAGAIN after the deadline, or
+ * -EINTR.
+ */
+int rs_wait(struct rsocket *rs, bool (*done)(struct rsocket *rs), int64_t deadline);
+
+/* Something happened that may concern other threads. With lock. */
+void rs_wake(struct rsocket *rs);
+
+/* The calling thread's eventfd, or a negative errno; and to make it unreadable. */
+int rs_wake_fd(void);
+void rs_wake_drain(int fd);
+void rs_add_waiter(struct rsocket *rs, struct rs_waiter *w, int fd);
+void rs_remove_waiter(struct rsocket *rs, struct rs_waiter *w);
+
+/* ---- rs_poll.c ---- */
+
+/* rpoll, with one more descriptor (or -1) that ends it when it is readable. */
+int rs_poll(struct pollfd *fds, nfds_t n, int timeout_ms, int extra_fd);
+
+/* ---- rs_options.c ---- */
+
+int rs_set_option(struct rsocket *rs, int level, int name, const void *value, socklen_t length);
+int rs_get_option(struct rsocket *rs, int level, int name, void *value, socklen_t *length);
+/* Applies what was set before the lower layers existed. */
+void rs_apply_options(struct rsocket *rs);
+
+/* ---- the two kinds ---- */
+
+/* The new socket's descriptor. */
+int rs_stream_create(int family, int flags);
+int rs_dgram_create(int family, int flags);
+
+#endif

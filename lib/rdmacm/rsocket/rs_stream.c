@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Making and ending streams. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common.h"
+#include "rs_accept.h"
+#include "rs_stream.h"
+
+#define CLOSE_MS \
+    10000 /* what was sent reaches the peer's memory until then, unless the peer hangs */
+
+static const struct rs_ops stream_ops;
+
+/* ---- creating ---- */
+
+/* A socket on a channel, which is its descriptor; it takes both. */
+static int make(int family, const struct rsocket *parent, struct rdma_event_channel *channel,
+                struct rdma_cm_id *id, struct rs_stream **made)
+{
+    struct rs_stream *s = calloc(1, sizeof(*s));
+    int err;
+
+    if (!s)
+        return -ENOMEM;
+    rs_init(&s->rs, &stream_ops, family, SOCK_STREAM, parent);
+    s->channel = channel;
+    s->id = id;
+    s->requests_end = &s->requests;
+    s->rs.object.fd = channel->fd;
+    err = rs_set_nonblocking(channel->fd);
+    if (err) {
+        rs_fini(&s->rs);
+        free(s);
+        return err;
+    }
+    *made = s;
+    return 0;
+}
+
+int rs_stream_create(int family, int flags)
+{
+    struct rdma_event_channel *channel = rdma_create_event_channel();
+    struct rdma_cm_id *id = NULL;
+    struct rs_stream *s;
+    int err;
+
+    if (!channel)
+        return -errno;
+    err = rdma_create_id(channel, &id, NULL, RDMA_PS_TCP) ? -errno : 0;
+    if (!err)
+        err = make(family, NULL, channel, id, &s);
+    if (err) {
+        if (id)
+            rdma_destroy_id(id);
+        rdma_destroy_event_channel(channel);
+        return err;
+    }
+    s->rs.flags = flags;
+    err = rs_table_add(&s->rs.object);
+    if (err)
+        s->rs.ops->destroy(&s->rs);
+    return err ? err : s->rs.object.fd;
+}
+
+/* ---- binding, listening, accepting ---- */
+
+static int stream_bind(struct rsocket *rs, const struct sockaddr *addr, socklen_t length)
+{
+    struct rs_stream *s = rs_stream_of(rs);
+
+    if (s->state != RS_INIT || length < rs_addr_size(addr->sa_family))
+        return -EINVAL;
+    if (rdma_bind_addr(s->id, (struct sockaddr *)(uintptr_t)addr))
+        return -errno;
+    s->state = RS_BOUND;
+    return 0;
+}
+
+int rs_stream_listen(struct rsocket *rs, int backlog)
+{
+    struct rs_stream *s = rs_stream_of(rs);
+    struct sockaddr_storage any = {.ss_family = (sa_family_t)rs->family};
+    int err = 0;
+
+    if (s->state == RS_LISTENING)
+        return 0;
+    if (s->state == RS_INIT)
+        err = stream_bind(rs, (struct sockaddr *)&any, sizeof(any));
+    if (err)
+        return err;
+    if (s->state != RS_BOUND)
+        return -EINVAL;
+    if (rdma_listen(s->id, backlog))
+        return -errno;
+    s->state = RS_LISTENING;
+    return 0;
+}
+
+static int answer(struct rs_stream *s)
+{
+    uint8_t bytes[RS_HELLO_SIZE];
+    struct rdma_conn_param param = {
+        .private_data = bytes,
+        .private_data_len = sizeof(bytes),
+        .flow_control = 1,
+        .rnr_retry_count = 7,
+    };
+    struct rs_hello hello;
+
+    rs_stream_hello(s, &hello);
+    rs_hello_write(bytes, &hello);
+    s->state = RS_ACCEPTING;
+    return rdma_accept(s->id, &param) ? -errno : 0;
+}
+
+/* The socket of a request, or a negative errno; the request's id is used up. */
+static int accept_request(struct rsocket *listener, struct rs_request *r, struct rs_stream **made)
+{
+    struct rdma_event_channel *channel = rdma_create_event_channel();
+    struct rs_stream *s = NULL;
+    int err = channel ? 0 : -errno;
+
+    if (!err && rdma_migrate_id(r->id, channel))
+        err = -errno;
+    if (!err)
+        err = make(listener->family, listener, channel, r->id, &s);
+    if (err) {
+        rdma_reject(r->id, NULL, 0);
+        rdma_destroy_id(r->id);
+        if (channel)
+            rdma_destroy_event_channel(channel);
+        return err;
+    }
+    err = rs_stream_open(s);
+    if (!err)
+        err = rs_stream_greet(s, &r->hello);
+    if (!err)
+        err = answer(s);
+    else
+        rdma_reject(s->id, NULL, 0);
+    if (!err)
+        err = rs_table_add(&s->rs.object);
+    if (err) {
+        s->rs.ops->destroy(&s->rs);
+        return err;
+    }
+    *made = s;
+    return 0;
+}
+
+static bool request_waits(struct rsocket *rs)
+{
+    struct rs_stream *s = rs_stream_of(rs);
+
+    return s->requests || s->state != RS_LISTENING || rs->closed;
+}
+
+/* The peer's address is of the new socket, whatever becomes of it. */
+int rs_stream_accept(struct rsocket *rs, int flags, struct sockaddr_storage *peer)
+{
+    struct rs_stream *s = rs_stream_of(rs), *child;
+    struct rs_request *r;
+    int err;
+
+    rs_stream_process(rs, true);
+    if (!request_waits(rs))
+        err = rs_nonblocking(rs, flags) ? -EAGAIN : rs_wait(rs, request_waits, RS_FOREVER);
+    else
+        err = 0;
+    if (err)
+        return err;
+    if (!s->requests) {
+        err = rs_take_error(rs);
+        return err ? -err : -EINVAL;
+    }
+    r = s->requests;
+    s->requests = r->next;
+    s->requests_count--;
+    if (!s->requests)
+        s->requests_end = &s->requests;
+    memcpy(peer, rdma_get_peer_addr(r->id), rs_addr_size(rdma_get_peer_addr(r->id)->sa_family));
+    err = accept_request(rs, r, &child);
+    free(r);
+    return err ? err : child->rs.object.fd;
+}
+
+/* ---- state ---- */
+
+static short stream_events(struct rsocket *rs)
+{
+    struct rs_stream *s = rs_stream_of(rs);
+    short events = 0;
+
+    switch (s->state) {
+    case RS_INIT:
+    case RS_BOUND:
+        return POLLOUT | POLLHUP;
+    case RS_LISTENING:
+        return s->requests ? POLLIN : 0;
+    case RS_FAILED:
+        return POLLIN | POLLOUT | POLLHUP | (rs->error ? POLLERR : 0);
+    case RS_DOWN: /* as with TCP: what the peer alone has ended is no hang-up */
+        events = POLLIN | POLLOUT | POLLRDHUP;
+        if (s->write_shut || s->failed)
+            events |= POLLHUP;
+        return rs->error ? events | POLLERR : events;
+    default:
+        if (s->recv.filled || s->peer_finished || s->read_shut)
+            events |= POLLIN;
+        if (s->peer_finished)
+            events |= POLLRDHUP;
+        if (s->write_shut || rs_stream_can_send(s))
+            events |= POLLOUT;
+        return s->state == RS_CONNECTED ? events : events & POLLIN;
+    }
+}
+
+static unsigned stream_fds(const struct rsocket *rs, struct pollfd *fds)
+{
+    const struct rs_stream *s = (const struct rs_stream *)rs;
+
+    fds[0] = (struct pollfd){.fd = s->channel->fd, .events = POLLIN};
+    if (!s->comp)
+        return 1;
+    fds[1] = (struct pollfd){.fd = s->comp->fd, .events = POLLIN};
+    return 2;
+}
+
+static bool stream_armed(const struct rsocket *rs)
+{
+    const struct rs_stream *s = (const struct rs_stream *)rs;
+
+    return !s->cq || s->armed;
+}
+
+static int stream_name(struct rsocket *rs, bool peer, struct sockaddr_storage *addr)
+{
+    struct rs_stream *s = rs_stream_of(rs);
+    const struct sockaddr *from = peer ? rdma_get_peer_addr(s->id) : rdma_get_local_addr(s->id);
+
+    if (peer && s->state != RS_CONNECTED && s->state != RS_ACCEPTING && s->state != RS_DOWN)
+        return -ENOTCONN;
+    memset(addr, 0, sizeof(*addr));
+    addr->ss_family = (sa_family_t)rs->family;
+    if (from->sa_family == AF_INET || from->sa_family == AF_INET6)
+        memcpy(addr, from, rs_addr_size(from->sa_family));
+    return 0;
+}
+
+static int stream_apply(struct rsocket *rs, int level, int name, int value)
+{
+    struct rs_stream *s = rs_stream_of(rs);
+    uint8_t tos = (uint8_t)value;
+    int option, err;
+
+    if (level == SOL_SOCKET && name == SO_REUSEADDR)
+        option = RDMA_OPTION_ID_REUSEADDR;
+    else if (level == IPPROTO_IPV6 && name == IPV6_V6ONLY)
+        option = RDMA_OPTION_ID_AFONLY;
+    else if (level == IPPROTO_IP && name == IP_TOS)
+        option = RDMA_OPTION_ID_TOS;
+    else
+        return 0;
+    err = option == RDMA_OPTION_ID_TOS
+              ? rdma_set_option(s->id, RDMA_OPTION_ID, option, &tos, sizeof(tos))
+              : rdma_set_option(s->id, RDMA_OPTION_ID, option, &value, sizeof(value));
+    return err ? -errno : 0;
+}
+
+/* ---- ending ---- */
+
+static bool told(struct rsocket *rs)
+{
+    struct rs_stream *s = rs_stream_of(rs);
+
+    return !s->control_due || s->state != RS_CONNECTED;
+}
+
+static int stream_shutdown(struct rsocket *rs, int how)
+{
+    struct rs_stream *s = rs_stream_of(rs);
+
+    if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR)
+        return -EINVAL;
+    if (s->state == RS_LISTENING) {
+        rs_stream_down(s, EINVAL);
+        return 0;
+    }
+    if (s->state == RS_DOWN)
+        return 0;
+    if (s->state != RS_CONNECTED && s->state != RS_ACCEPTING)
+        return -ENOTCONN;
+    if (how != SHUT_WR)
+        s->read_shut = true;
+    if (how != SHUT_RD && !s->write_shut) {
+        s->write_shut = true;
+        s->control_due = true;
+    } else if (how == SHUT_RD && s->write_shut && !s->peer_finished) {
+        s->control_due = true; /* it only knew of one direction */
+    }
+    rs_stream_process(rs, false);
+    rs_stream_control(s);
+    rs_wake(rs);
+    return rs_nonblocking(rs, 0) ? 0 : rs_wait(rs, told, RS_FOREVER);
+}
+
+static bool all_sent(struct rsocket *rs)
+{
+    struct rs_stream *s = rs_stream_of(rs);
+
+    return s->gone || s->state < RS_ACCEPTING || s->state == RS_FAILED ||
+           (!s->control_due && !s->flow.controls && s->flow.slots == s->send_slots);
+}
+
+static void stream_close(struct rsocket *rs)
+{
+    struct rs_stream *s = rs_stream_of(rs);
+    const struct linger *l = &rs->options.linger;
+    int64_t deadline = rs_now_ns() + (l->l_onoff ? l->l_linger * (int64_t)NS_PER_SEC
+                                                 : CLOSE_MS * (int64_t)NS_PER_MS);
+
+    pthread_mutex_lock(&rs->lock);
+    if (s->state == RS_CONNECTED || s->state == RS_ACCEPTING) {
+        s->read_shut = true;
+        s->control_due = !s->gone;
+        s->write_shut = true;
+        rs_stream_process(rs, false);
+        rs_stream_control(s);
+    }
+    while (s->cq && rs_wait(rs, all_sent, deadline) == -EINTR)
+        ;
+    rs->closed = true;
+    if (s->state == RS_DOWN || s->state == RS_CONNECTED || s->state == RS_ACCEPTING)
+        rdma_disconnect(s->id);
+    rs_wake(rs);
+    pthread_mutex_unlock(&rs->lock);
+}
+
+static void stream_destroy(struct rsocket *rs)
+{
+    struct rs_stream *s = rs_stream_of(rs);
+
+    for (struct rs_request *r = s->requests, *next; r; r = next) {
+        next = r->next;
+        rdma_reject(r->id, NULL, 0);
+        rdma_destroy_id(r->id);
+        free(r);
+    }
+    rs_stream_release(s);
+    rs_id_destroy(s->id);
+    rdma_destroy_event_channel(s->channel);
+    rs_fini(rs);
+    free(s);
+}
+
+static const struct rs_ops stream_ops = {
+    .process = rs_stream_process,
+    .arm = rs_stream_arm,
+    .armed = stream_armed,
+    .fds = stream_fds,
+    .events = stream_events,
+    .bind = stream_bind,
+    .connect = rs_stream_connect,
+    .name = stream_name,
+    .shutdown = stream_shutdown,
+    .apply = stream_apply,
+    .recv = rs_stream_recv,
+    .send = rs_stream_send,
+    .close = stream_close,
+    .destroy = stream_destroy,
+};

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Sleeping. A thread polls for the configured time and then sleeps on the socket's descriptors. A
+ * descriptor wakes all threads that sleep on it, but the first one makes it unreadable again, and
+ * the others would sleep on. So each sleeping thread also has an eventfd of its own, and is listed
+ * with the socket: who takes news from a socket wakes those that are listed.
+ */
+#include <fcntl.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common.h"
+#include "rs_socket.h"
+
+/* This model needs no function of the loader; a library may have some bytes of it. */
+static _Thread_local int wake_fd __attribute__((tls_model("initial-exec"))) = -1;
+static pthread_key_t wake_key;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+int64_t rs_now_ns(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (int64_t)ts.tv_sec * (int64_t)NS_PER_SEC + ts.tv_nsec;
+}
+
+int64_t rs_deadline(uint32_t timeout_ms)
+{
+    return timeout_ms ? rs_now_ns() + timeout_ms * (int64_t)NS_PER_MS : RS_FOREVER;
+}
+
+int rs_poll_ms(int64_t deadline)
+{
+    int64_t limit = rs_config()->wake_up_ms, left;
+
+    if (deadline == RS_FOREVER)
+        return (int)limit;
+    left = (deadline - rs_now_ns() + (int64_t)NS_PER_MS - 1) / (int64_t)NS_PER_MS;
+    return left < 0 ? 0 : left < limit ? (int)left : (int)limit;
+}
+
+/* ---- waking other threads ---- */
+
+static void close_wake_fd(void *value)
+{
+    close((int)(intptr_t)value - 1);
+}
+
+/* A child shares its parent's eventfd, and takes another one when it needs it. */
+static void forget_wake_fd(void)
+{
+    if (wake_fd >= 0)
+        close(wake_fd);
+    wake_fd = -1;
+    pthread_setspecific(wake_key, NULL);
+}
+
+static void make_key(void)
+{
+    pthread_key_create(&wake_key, close_wake_fd);
+    pthread_atfork(NULL, NULL, forget_wake_fd);
+}
+
+int rs_wake_fd(void)
+{
+    pthread_once(&once, make_key);
+    if (wake_fd < 0) {
+        wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        if (wake_fd < 0)
+            return -errno;
+        pthread_setspecific(wake_key, (void *)(intptr_t)(wake_fd + 1));
+    }
+    return wake_fd;
+}
+
+void rs_wake_drain(int fd)
+{
+    eventfd_t value;
+
+    (void)!eventfd_read(fd, &value);
+}
+
+void rs_add_waiter(struct rsocket *rs, struct rs_waiter *w, int fd)
+{
+    w->fd = fd;
+    w->next = rs->waiters;
+    rs->waiters = w;
+}
+
+void rs_remove_waiter(struct rsocket *rs, struct rs_waiter *w)
+{
+    struct rs_waiter **p = &rs->waiters;
+
+    while (*p != w)
+        p = &(*p)->next;
+    *p = w->next;
+}
+
+void rs_wake(struct rsocket *rs)
+{
+    for (struct rs_waiter *w = rs->waiters; w; w = w->next)
+        (void)!eventfd_write(w->fd, 1);
+}
+
+/* ---- waiting ---- */
+
+/* Polls for a few microseconds. Other threads may use the socket between the polls. */
+static bool spin(struct rsocket *rs, bool (*done)(struct rsocket *rs))
+{
+    int64_t until;
+
+    rs->ops->process(rs, false);
+    if (done(rs))
+        return true;
+    for (until = rs_now_ns() + rs_config()->polling_us * (int64_t)NS_PER_US; rs_now_ns() < until;) {
+        pthread_mutex_unlock(&rs->lock);
+        pthread_mutex_lock(&rs->lock);
+        rs->ops->process(rs, false);
+        if (done(rs))
+            return true;
+    }
+    return false;
+}
+
+/* Sleeps once. Returns 0 after news or the time, or -EINTR. */
+static int sleep_once(struct rsocket *rs, int own, int64_t deadline)
+{
+    struct pollfd fds[RS_FDS_MAX + 1];
+    unsigned n = rs->ops->fds(rs, fds);
+    struct rs_waiter waiter;
+    int got, err;
+
+    fds[n] = (struct pollfd){.fd = own, .events = POLLIN};
+    rs_add_waiter(rs, &waiter, own);
+    pthread_mutex_unlock(&rs->lock);
+    got = poll(fds, n + 1, rs_poll_ms(deadline));
+    err = got < 0 ? -errno : 0;
+    pthread_mutex_lock(&rs->lock);
+    rs_remove_waiter(rs, &waiter);
+    if (got > 0 && fds[n].revents)
+        rs_wake_drain(own);
+    return err;
+}
+
+int rs_wait(struct rsocket *rs, bool (*done)(struct rsocket *rs), int64_t deadline)
+{
+    int own, err;
+
+    if (spin(rs, done))
+        return 0;
+    own = rs_wake_fd();
+    if (own < 0)
+        return own;
+    for (;;) {
+        rs->ops->arm(rs);
+        if (done(rs))
+            return 0;
+        err = sleep_once(rs, own, deadline);
+        rs->ops->process(rs, true);
+        if (done(rs))
+            return 0;
+        if (err)
+            return err;
+        if (deadline != RS_FOREVER && rs_now_ns() >= deadline)
+            return -EAGAIN;
+    }
+}

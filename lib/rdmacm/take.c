@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What follows from an event of the daemon, before the program gets it. */
+#include "cma.h"
+
+static void take_conn(struct cma_event *ev, const struct ctl_cm_conn *conn)
+{
+    struct rdma_conn_param *p = &ev->event.param.conn;
+
+    *p = (struct rdma_conn_param){.responder_resources = conn->responder_resources,
+                                  .initiator_depth = conn->initiator_depth,
+                                  .flow_control = conn->flow_control,
+                                  .retry_count = conn->retry_count,
+                                  .rnr_retry_count = conn->rnr_retry_count,
+                                  .srq = conn->srq,
+                                  .qp_num = conn->qpn};
+}
+
+static void take_datagram(struct cma_event *ev, const struct ctl_cm_event *m)
+{
+    struct rdma_ud_param *p = &ev->event.param.ud;
+
+    *p = (struct rdma_ud_param){.qp_num = m->conn.qpn, .qkey = m->conn.qkey};
+    ah_from_ctl(&p->ah_attr, &m->ah);
+}
+
+/* Both sorts of parameters begin with the private data. */
+static void take_private(struct cma_event *ev, const struct ctl_cm_conn *conn)
+{
+    uint16_t len = conn->private_len < UINT8_MAX ? conn->private_len : UINT8_MAX;
+
+    if (!len)
+        return;
+    memcpy(ev->private_data, conn->private_data, len);
+    ev->event.param.conn.private_data = ev->private_data;
+    ev->event.param.conn.private_data_len = (uint8_t)len;
+}
+
+static void take_param(struct cma_event *ev, const struct ctl_cm_event *m)
+{
+    if (is_datagram(to_id(ev->event.id)->base.qp_type))
+        take_datagram(ev, m);
+    else
+        take_conn(ev, &m->conn);
+    take_private(ev, &m->conn);
+}
+
+static void take_ece(struct cma_id *id, const struct ctl_cm_conn *conn)
+{
+    id->remote_ece = (struct ibv_ece){.vendor_id = conn->ece_vendor, .options = conn->ece_options};
+}
+
+/* The id of a request belongs to the program from now on, and waits if the listener does. */
+static int adopt_request(struct cma_event *ev, const struct ctl_cm_event *m)
+{
+    struct cma_id *id = to_id(ev->event.id);
+    int err = id_query(id);
+
+    id->begun = true;
+    id->responder_resources = m->conn.responder_resources;
+    id->initiator_depth = m->conn.initiator_depth;
+    take_ece(id, &m->conn);
+    if (!err && ev->owner->sync && rdma_migrate_id(&id->base, NULL))
+        err = cma_errno();
+    return err;
+}
+
+static bool take_request(struct cma_event *ev, const struct ctl_cm_event *m)
+{
+    if (!adopt_request(ev, m)) {
+        take_param(ev, m);
+        return true;
+    }
+    rdma_destroy_id(ev->event.id);
+    event_done(ev);
+    return false;
+}
+
+static void take_response(struct cma_event *ev, const struct ctl_cm_event *m)
+{
+    struct cma_id *id = ev->owner;
+
+    take_param(ev, m);
+    take_ece(id, &m->conn);
+    if (!id->base.qp)
+        return;
+    ev->event.status = connect_respond(id);
+    ev->event.event = ev->event.status ? RDMA_CM_EVENT_CONNECT_ERROR : RDMA_CM_EVENT_ESTABLISHED;
+    id->connect_error = ev->event.status != 0;
+}
+
+/* The end of a connection; false: the program has got a CONNECT_ERROR instead. */
+static bool take_end(struct cma_event *ev, const struct ctl_cm_event *m)
+{
+    if (ev->owner->connect_error) {
+        event_done(ev);
+        return false;
+    }
+    take_param(ev, m);
+    if (m->type == RDMA_CM_EVENT_REJECTED)
+        qp_to_error(ev->owner);
+    return true;
+}
+
+/* An address or route that the daemon has found. */
+static void take_resolved(struct cma_event *ev, enum rdma_cm_event_type failure)
+{
+    ev->event.status = id_query(ev->owner);
+    if (ev->event.status)
+        ev->event.event = failure;
+}
+
+static void take_join(struct cma_event *ev, const struct ctl_cm_event *m)
+{
+    take_datagram(ev, m);
+    ev->event.param.ud.private_data = ev->mcast->context;
+    if (m->type != RDMA_CM_EVENT_MULTICAST_JOIN || m->status)
+        return;
+    ev->event.status = mcast_joined(ev->owner, ev->mcast, &ev->event.param.ud.ah_attr.grh.dgid);
+    if (ev->event.status)
+        ev->event.event = RDMA_CM_EVENT_MULTICAST_ERROR;
+}
+
+bool event_take(struct cma_event *ev, const struct ctl_cm_event *m)
+{
+    ev->event.event = m->type;
+    ev->event.status = m->status;
+    switch (m->type) {
+    case RDMA_CM_EVENT_ADDR_RESOLVED:
+        take_resolved(ev, RDMA_CM_EVENT_ADDR_ERROR);
+        return true;
+    case RDMA_CM_EVENT_ROUTE_RESOLVED:
+        take_resolved(ev, RDMA_CM_EVENT_ROUTE_ERROR);
+        return true;
+    case RDMA_CM_EVENT_CONNECT_REQUEST:
+        return take_request(ev, m);
+    case RDMA_CM_EVENT_CONNECT_RESPONSE:
+        take_response(ev, m);
+        return true;
+    case RDMA_CM_EVENT_ESTABLISHED:
+        take_param(ev, m);
+        return true;
+    case RDMA_CM_EVENT_REJECTED:
+    case RDMA_CM_EVENT_DISCONNECTED:
+        return take_end(ev, m);
+    case RDMA_CM_EVENT_MULTICAST_JOIN:
+    case RDMA_CM_EVENT_MULTICAST_ERROR:
+        take_join(ev, m);
+        return true;
+    default:
+        return true;
+    }
+}

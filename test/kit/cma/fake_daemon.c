@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "fake_daemon.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "unit.h"
+
+#define MAX_IDS      64
+#define MAX_CHANNELS 16
+#define MAX_EVENTS   64
+#define MAX_TYPES    128
+
+/* Numeric value of RDMA_CM_EVENT_CONNECT_REQUEST. */
+#define CONNECT_REQUEST 4
+
+struct fake_id {
+    uint32_t channel; /* 0: free */
+    uint64_t cookie;
+    struct ctl_cm_addr src;
+};
+
+static struct {
+    char folder[64], path[108];
+    int listener, wake[2];
+    pthread_t thread;
+    pthread_mutex_t lock;
+    int stream[MAX_CHANNELS]; /* by handle - 1; -1: free */
+    struct fake_id id[MAX_IDS];
+    struct {
+        uint32_t channel, owner;
+        struct ctl_cm_event event;
+    } queue[MAX_EVENTS];
+    unsigned queued;
+    unsigned calls[MAX_TYPES];
+    struct ctl_msg last[MAX_TYPES];
+    int fail[MAX_TYPES];
+} fake;
+
+/* ---- events ---- */
+
+static void queue_event(uint32_t channel, uint32_t owner, const struct ctl_cm_event *event)
+{
+    assert_true(fake.queued < MAX_EVENTS);
+    fake.queue[fake.queued].channel = channel;
+    fake.queue[fake.queued].owner = owner;
+    fake.queue[fake.queued++].event = *event;
+    assert_int_equal(send(fake.stream[channel - 1], "", 1, MSG_NOSIGNAL), 1);
+}
+
+static void take_out(unsigned i)
+{
+    fake.queued--;
+    memmove(&fake.queue[i], &fake.queue[i + 1], (fake.queued - i) * sizeof(fake.queue[0]));
+}
+
+static uint32_t new_id(uint32_t channel, uint64_t cookie)
+{
+    uint32_t handle = 1;
+
+    while (handle < MAX_IDS && fake.id[handle].channel)
+        handle++;
+    assert_true(handle < MAX_IDS);
+    fake.id[handle] = (struct fake_id){.channel = channel, .cookie = cookie};
+    return handle;
+}
+
+uint32_t fake_daemon_event(uint32_t handle, const struct ctl_cm_event *event)
+{
+    struct ctl_cm_event e = *event;
+
+    pthread_mutex_lock(&fake.lock);
+    e.id = handle;
+    e.cookie = e.cookie ? e.cookie : fake.id[handle].cookie;
+    if (e.type == CONNECT_REQUEST)
+        e.id = new_id(fake.id[handle].channel, 0);
+    queue_event(fake.id[handle].channel, handle, &e);
+    pthread_mutex_unlock(&fake.lock);
+    return e.id;
+}
+
+/* How many of the id's were there; to another channel, or (0) gone. */
+static uint32_t drop_events(uint32_t owner, uint32_t to)
+{
+    uint32_t n = 0;
+
+    for (unsigned i = 0; i < fake.queued; i++) {
+        if (fake.queue[i].owner != owner)
+            continue;
+        n++;
+        if (to) {
+            fake.queue[i].channel = to;
+            assert_int_equal(send(fake.stream[to - 1], "", 1, MSG_NOSIGNAL), 1);
+        } else {
+            take_out(i--);
+        }
+    }
+    return n;
+}
+
+/* ---- requests ---- */
+
+static int create_channel(struct ctl_msg *m, int *fd)
+{
+    int pair[2], i = 0;
+
+    while (i < MAX_CHANNELS && fake.stream[i] >= 0)
+        i++;
+    assert_true(i < MAX_CHANNELS);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    fake.stream[i] = pair[0];
+    *fd = pair[1];
+    m->handle = (uint32_t)i + 1;
+    return 0;
+}
+
+static int get_event(struct ctl_msg *m)
+{
+    for (unsigned i = 0; i < fake.queued; i++) {
+        if (fake.queue[i].channel != m->cm_event.channel)
+            continue;
+        m->cm_event = fake.queue[i].event;
+        take_out(i);
+        return 0;
+    }
+    return -EAGAIN;
+}
+
+static void reply_info(struct ctl_msg *m, uint32_t id)
+{
+    m->cm_info = (struct ctl_cm_info){.id = id, .src = fake.id[id].src};
+}
+
+static int serve(struct ctl_msg *m, int *fd)
+{
+    struct ctl_cm_resolve resolve = m->cm_resolve;
+
+    switch (m->type) {
+    case CTL_CM_CREATE_CHANNEL:
+        return create_channel(m, fd);
+    case CTL_CM_DESTROY_CHANNEL:
+        close(fake.stream[m->handle - 1]);
+        fake.stream[m->handle - 1] = -1;
+        return 0;
+    case CTL_CM_CREATE_ID:
+        m->cm_id.id = new_id(m->cm_id.channel, m->cm_id.cookie);
+        return 0;
+    case CTL_CM_DESTROY_ID:
+        m->cm_id.dropped = drop_events(m->cm_id.id, 0);
+        fake.id[m->cm_id.id].channel = 0;
+        return 0;
+    case CTL_CM_MIGRATE:
+        fake.id[m->cm_id.id].channel = m->cm_id.channel;
+        m->cm_id.dropped = drop_events(m->cm_id.id, m->cm_id.channel);
+        return 0;
+    case CTL_CM_BIND:
+    case CTL_CM_RESOLVE_ADDR:
+        fake.id[resolve.id].src = resolve.src;
+        reply_info(m, resolve.id);
+        return 0;
+    case CTL_CM_LISTEN:
+    case CTL_CM_QUERY:
+        reply_info(m, m->cm_id.id);
+        return 0;
+    case CTL_CM_JOIN:
+        m->cm_mcast.handle = 7;
+        return 0;
+    case CTL_CM_LEAVE:
+        m->cm_mcast.dropped = drop_events(m->cm_mcast.id, 0);
+        return 0;
+    case CTL_CM_GET_EVENT:
+        return get_event(m);
+    default:
+        return 0;
+    }
+}
+
+static void answer(int sock, struct ctl_msg *m)
+{
+    int fd = -1;
+
+    pthread_mutex_lock(&fake.lock);
+    assert_true(m->type < MAX_TYPES);
+    fake.calls[m->type]++;
+    fake.last[m->type] = *m;
+    m->status = fake.fail[m->type];
+    fake.fail[m->type] = 0;
+    if (!m->status)
+        m->status = serve(m, &fd);
+    ctl_send(sock, m, &fd, fd >= 0, 0);
+    if (fd >= 0)
+        close(fd);
+    pthread_mutex_unlock(&fake.lock);
+}
+
+/* ---- the thread ---- */
+
+static void forget_all(void)
+{
+    pthread_mutex_lock(&fake.lock);
+    for (unsigned i = 0; i < MAX_CHANNELS; i++) {
+        if (fake.stream[i] >= 0)
+            close(fake.stream[i]);
+        fake.stream[i] = -1;
+    }
+    memset(fake.id, 0, sizeof(fake.id));
+    fake.queued = 0;
+    pthread_mutex_unlock(&fake.lock);
+}
+
+/* What the test wants: 'r' to end the connection, 's' to end; 0: a request is there. */
+static char wait_for(int sock)
+{
+    struct pollfd p[] = {{.fd = sock, .events = POLLIN}, {.fd = fake.wake[0], .events = POLLIN}};
+    char wish = 0;
+
+    poll(p, 2, -1);
+    if (p[1].revents)
+        assert_int_equal(read(fake.wake[0], &wish, 1), 1);
+    return wish;
+}
+
+static char serve_connection(int sock)
+{
+    struct ctl_msg m;
+    int fds[CTL_MAX_FDS];
+    unsigned nfds;
+    char wish;
+
+    while (!(wish = wait_for(sock)) && !ctl_recv(sock, &m, fds, &nfds, 0))
+        answer(sock, &m);
+    forget_all();
+    close(sock);
+    return wish;
+}
+
+/* A restart is acknowledged when the connection, if there is one, has ended. */
+static void *run(void *arg)
+{
+    char wish = 0;
+
+    while (wish != 's') {
+        wish = wait_for(fake.listener);
+        if (!wish)
+            wish = serve_connection(accept(fake.listener, NULL, NULL));
+        if (wish)
+            assert_int_equal(write(fake.wake[0], &wish, 1), 1);
+    }
+    return NULL;
+}
+
+static void tell(char wish)
+{
+    assert_int_equal(write(fake.wake[1], &wish, 1), 1);
+    assert_int_equal(read(fake.wake[1], &wish, 1), 1);
+}
+
+void fake_daemon_start(void)
+{
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+
+    memset(&fake, 0, sizeof(fake));
+    pthread_mutex_init(&fake.lock, NULL);
+    memset(fake.stream, 0xff, sizeof(fake.stream));
+    strcpy(fake.folder, "/tmp/uroce-fake-XXXXXX");
+    assert_non_null(mkdtemp(fake.folder));
+    snprintf(fake.path, sizeof(fake.path), "%s/sock", fake.folder);
+    strcpy(addr.sun_path, fake.path);
+    fake.listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fake.listener, (struct sockaddr *)&addr, sizeof(addr)), 0);
+    assert_int_equal(listen(fake.listener, 4), 0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fake.wake), 0);
+    setenv(CTL_SOCKET_ENV, fake.path, 1);
+    assert_int_equal(pthread_create(&fake.thread, NULL, run, NULL), 0);
+}
+
+void fake_daemon_restart(void)
+{
+    tell('r');
+}
+
+void fake_daemon_stop(void)
+{
+    tell('s');
+    pthread_join(fake.thread, NULL);
+    close(fake.listener);
+    close(fake.wake[0]);
+    close(fake.wake[1]);
+    unlink(fake.path);
+    rmdir(fake.folder);
+}
+
+unsigned fake_daemon_calls(enum ctl_type type, struct ctl_msg *last)
+{
+    unsigned n;
+
+    pthread_mutex_lock(&fake.lock);
+    n = fake.calls[type];
+    if (last)
+        *last = fake.last[type];
+    pthread_mutex_unlock(&fake.lock);
+    return n;
+}
+
+void fake_daemon_fail(enum ctl_type type, int status)
+{
+    pthread_mutex_lock(&fake.lock);
+    fake.fail[type] = status;
+    pthread_mutex_unlock(&fake.lock);
+}
+
+unsigned fake_daemon_ids(void)
+{
+    unsigned n = 0;
+
+    pthread_mutex_lock(&fake.lock);
+    for (unsigned i = 0; i < MAX_IDS; i++)
+        n += fake.id[i].channel != 0;
+    pthread_mutex_unlock(&fake.lock);
+    return n;
+}

@@ -1,0 +1,720 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rsockets, both ends in one process, over the daemon that run_rsockets.py starts. Each test has a
+ * port number of its own.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <pthread.h>
+#include <rdma/rsocket.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "unit.h"
+
+#define WAIT_MS 5000
+#define STREAM  (3u << 20)
+
+int repoll_create(int flags);
+int repoll_ctl(int set, int op, int fd, struct epoll_event *event);
+int repoll_wait(int set, struct epoll_event *events, int max, int timeout);
+
+static uint16_t port = 30000;
+
+struct pair {
+    int listener, a, b; /* connected, accepted */
+};
+
+/* ---- pairs ---- */
+
+static struct sockaddr_in here(uint16_t number)
+{
+    struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(number)};
+
+    in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    return in;
+}
+
+static int make_listener(int type)
+{
+    struct sockaddr_in in = here(++port);
+    int s = rsocket(AF_INET, type, 0);
+
+    assert_true(s >= 0);
+    assert_int_equal(rbind(s, (struct sockaddr *)&in, sizeof(in)), 0);
+    if (type == SOCK_STREAM)
+        assert_int_equal(rlisten(s, 8), 0);
+    return s;
+}
+
+static int make_socket(int option, int value)
+{
+    int s = rsocket(AF_INET, SOCK_STREAM, 0);
+
+    assert_true(s >= 0);
+    if (value)
+        assert_int_equal(rsetsockopt(s, SOL_RDMA, option, &value, sizeof(value)), 0);
+    return s;
+}
+
+static void *connect_thread(void *arg)
+{
+    struct sockaddr_in in = here(port);
+
+    return rconnect(*(int *)arg, (struct sockaddr *)&in, sizeof(in)) ? arg : NULL;
+}
+
+static void make_pair(struct pair *p, int option, int value)
+{
+    pthread_t thread;
+    void *failed;
+
+    p->listener = make_listener(SOCK_STREAM);
+    if (value)
+        assert_int_equal(rsetsockopt(p->listener, SOL_RDMA, option, &value, sizeof(value)), 0);
+    p->a = make_socket(option, value);
+    pthread_create(&thread, NULL, connect_thread, &p->a);
+    p->b = raccept(p->listener, NULL, NULL);
+    pthread_join(thread, &failed);
+    assert_null(failed);
+    assert_true(p->b >= 0);
+}
+
+static void close_pair(const struct pair *p)
+{
+    assert_int_equal(rclose(p->a), 0);
+    assert_int_equal(rclose(p->b), 0);
+    assert_int_equal(rclose(p->listener), 0);
+}
+
+static void set_nonblocking(int s)
+{
+    assert_int_equal(rfcntl(s, F_SETFL, O_NONBLOCK), 0);
+    assert_true(rfcntl(s, F_GETFL) & O_NONBLOCK);
+}
+
+static short await(int s, short events)
+{
+    struct pollfd fd = {.fd = s, .events = events};
+
+    assert_int_equal(rpoll(&fd, 1, WAIT_MS), 1);
+    return fd.revents;
+}
+
+#define fails_with(call, number)           \
+    do {                                   \
+        errno = 0;                         \
+        assert_int_equal((int)(call), -1); \
+        assert_int_equal(errno, (number)); \
+    } while (0)
+
+static long elapsed_ms(const struct timespec *since)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (now.tv_sec - since->tv_sec) * 1000 + (now.tv_nsec - since->tv_nsec) / 1000000;
+}
+
+/* ---- connections ---- */
+
+static void test_refused(void **state)
+{
+    struct sockaddr_in in = here(29999);
+    int s = make_socket(0, 0), error;
+    socklen_t length = sizeof(error);
+    char byte;
+
+    fails_with(rrecv(s, &byte, 1, 0), ENOTCONN);
+    fails_with(rconnect(s, (struct sockaddr *)&in, sizeof(in)), ECONNREFUSED);
+    set_nonblocking(s); /* it may try again */
+    fails_with(rconnect(s, (struct sockaddr *)&in, sizeof(in)), EINPROGRESS);
+    assert_true(await(s, POLLOUT) & POLLERR);
+    assert_int_equal(rgetsockopt(s, SOL_SOCKET, SO_ERROR, &error, &length), 0);
+    assert_int_equal(error, ECONNREFUSED);
+    assert_int_equal(rclose(s), 0);
+    fails_with(rclose(s), EBADF);
+    fails_with(rsend(s, &byte, 1, 0), EBADF);
+}
+
+static void test_nonblocking_connect(void **state)
+{
+    int listener = make_listener(SOCK_STREAM), s = make_socket(0, 0), t, error = -1;
+    struct sockaddr_in in = here(port), name, peer;
+    socklen_t length = sizeof(error);
+    char byte = 7;
+
+    set_nonblocking(listener);
+    fails_with(raccept(listener, NULL, NULL), EAGAIN);
+    set_nonblocking(s);
+    fails_with(rconnect(s, (struct sockaddr *)&in, sizeof(in)), EINPROGRESS);
+    fails_with(rconnect(s, (struct sockaddr *)&in, sizeof(in)), EALREADY);
+    for (;;) { /* both ends need turns */
+        struct pollfd fds[2] = {{.fd = s, .events = POLLOUT}, {.fd = listener, .events = POLLIN}};
+
+        assert_true(rpoll(fds, 2, WAIT_MS) > 0);
+        if (fds[1].revents)
+            break;
+    }
+    length = sizeof(peer);
+    t = raccept(listener, (struct sockaddr *)&peer, &length);
+    assert_true(t >= 0);
+    assert_int_equal(await(s, POLLOUT) & (POLLOUT | POLLERR), POLLOUT);
+    length = sizeof(error);
+    assert_int_equal(rgetsockopt(s, SOL_SOCKET, SO_ERROR, &error, &length), 0);
+    assert_int_equal(error, 0);
+    fails_with(rconnect(s, (struct sockaddr *)&in, sizeof(in)), EISCONN);
+    length = sizeof(name);
+    assert_int_equal(rgetsockname(s, (struct sockaddr *)&name, &length), 0);
+    assert_memory_equal(&name, &peer, 8);
+    assert_int_equal(rgetpeername(s, (struct sockaddr *)&name, &length), 0);
+    assert_int_equal(name.sin_port, in.sin_port);
+    fails_with(rrecv(s, &byte, 1, 0), EAGAIN);
+    assert_int_equal(rsend(t, &byte, 1, 0), 1);
+    assert_int_equal(await(s, POLLIN), POLLIN);
+    assert_int_equal(rrecv(s, &byte, 1, 0), 1);
+    close_pair(&(struct pair){listener, s, t});
+}
+
+/* ---- bytes ---- */
+
+static uint8_t byte_at(uint32_t i, uint8_t seed)
+{
+    return (uint8_t)(i * 7 + (i >> 11) + seed);
+}
+
+struct flow {
+    int s;
+    uint8_t seed;
+    bool failed;
+};
+
+static void *send_thread(void *arg)
+{
+    struct flow *f = arg;
+    uint8_t *bytes = malloc(STREAM);
+    uint32_t sent = 0;
+
+    for (uint32_t i = 0; i < STREAM; i++)
+        bytes[i] = byte_at(i, f->seed);
+    for (uint32_t step = 1; sent < STREAM && !f->failed; step = step * 5 % 200003) {
+        uint32_t n = step < STREAM - sent ? step : STREAM - sent;
+
+        f->failed = rsend(f->s, bytes + sent, n, 0) != (ssize_t)n;
+        sent += n;
+    }
+    free(bytes);
+    return NULL;
+}
+
+static void *recv_thread(void *arg)
+{
+    struct flow *f = arg;
+    uint8_t *bytes = malloc(STREAM);
+    uint32_t got = 0;
+
+    for (uint32_t step = 1; got < STREAM && !f->failed; step = step * 3 % 100003) {
+        ssize_t n = rrecv(f->s, bytes + got, step < STREAM - got ? step : STREAM - got, 0);
+
+        f->failed = n <= 0;
+        got += (uint32_t)n;
+    }
+    for (uint32_t i = 0; i < STREAM && !f->failed; i++)
+        f->failed = bytes[i] != byte_at(i, f->seed);
+    free(bytes);
+    return NULL;
+}
+
+/* Four threads: both directions of one connection at the same time. */
+static void check_both_directions(const struct pair *p)
+{
+    struct flow flows[] = {{p->a, 1, false}, {p->b, 1, false}, {p->b, 2, false}, {p->a, 2, false}};
+    pthread_t threads[4];
+
+    for (int i = 0; i < 4; i++)
+        pthread_create(&threads[i], NULL, i % 2 ? recv_thread : send_thread, &flows[i]);
+    for (int i = 0; i < 4; i++) {
+        pthread_join(threads[i], NULL);
+        assert_false(flows[i].failed);
+    }
+}
+
+static void test_both_directions(void **state)
+{
+    struct pair p;
+
+    make_pair(&p, 0, 0);
+    check_both_directions(&p);
+    close_pair(&p);
+}
+
+/* Credits, slots and inline bytes are few: each is what a sender waits for. */
+static void test_small_queues(void **state)
+{
+    static const int options[] = {RDMA_SQSIZE, RDMA_RQSIZE, RDMA_INLINE};
+
+    for (unsigned i = 0; i < 3; i++) {
+        struct pair p;
+
+        make_pair(&p, options[i], 1);
+        check_both_directions(&p);
+        close_pair(&p);
+    }
+}
+
+static void test_small_buffers(void **state)
+{
+    struct sockaddr_in in;
+    struct pair p;
+    int size = 1, value;
+    socklen_t length = sizeof(value);
+    pthread_t thread;
+
+    p.listener = make_listener(SOCK_STREAM);
+    p.a = make_socket(0, 0);
+    in = here(port);
+    assert_int_equal(rsetsockopt(p.listener, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size)), 0);
+    assert_int_equal(rsetsockopt(p.a, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)), 0);
+    assert_int_equal(rgetsockopt(p.a, SOL_SOCKET, SO_SNDBUF, &value, &length), 0);
+    assert_int_equal(value, 4096);
+    pthread_create(&thread, NULL, connect_thread, &p.a);
+    p.b = raccept(p.listener, NULL, NULL);
+    pthread_join(thread, NULL);
+    assert_int_equal(rgetsockopt(p.b, SOL_SOCKET, SO_RCVBUF, &value, &length), 0);
+    assert_int_equal(value, 4096); /* the listener's */
+    (void)in;
+    check_both_directions(&p);
+    close_pair(&p);
+}
+
+/* A sender that does not block fills the peer's buffer, waits for room, and gets all through. */
+static void test_nonblocking_bytes(void **state)
+{
+    uint8_t *out = malloc(STREAM), *in = malloc(STREAM);
+    uint32_t sent = 0, got = 0;
+    struct pair p;
+
+    make_pair(&p, 0, 0);
+    set_nonblocking(p.a);
+    set_nonblocking(p.b);
+    for (uint32_t i = 0; i < STREAM; i++)
+        out[i] = byte_at(i, 3);
+    for (;;) { /* nothing is read: it stops */
+        ssize_t n = rsend(p.a, out + sent, STREAM - sent, 0);
+
+        if (n < 0)
+            break;
+        sent += (uint32_t)n;
+        assert_true(sent < STREAM);
+    }
+    assert_int_equal(errno, EAGAIN);
+    while (got < STREAM) {
+        struct pollfd fds[2] = {{.fd = p.a, .events = sent < STREAM ? POLLOUT : 0},
+                                {.fd = p.b, .events = POLLIN}};
+        ssize_t n;
+
+        assert_true(rpoll(fds, 2, WAIT_MS) > 0);
+        if (fds[0].revents) {
+            assert_int_equal(fds[0].revents, POLLOUT);
+            n = rsend(p.a, out + sent, STREAM - sent, 0);
+            assert_true(n > 0);
+            sent += (uint32_t)n;
+        }
+        if (fds[1].revents) {
+            n = rrecv(p.b, in + got, STREAM - got, 0);
+            assert_true(n > 0);
+            got += (uint32_t)n;
+        }
+    }
+    assert_memory_equal(in, out, STREAM);
+    free(out);
+    free(in);
+    close_pair(&p);
+}
+
+static void test_flags_and_pieces(void **state)
+{
+    char one[] = "one", two[] = "two";
+    struct iovec out[] = {{one, 3}, {one, 0}, {two, 3}}, in[2];
+    struct timeval time = {.tv_usec = 50000};
+    struct msghdr msg = {.msg_iov = out, .msg_iovlen = 3};
+    struct timespec begin;
+    char first[4], second[8];
+    struct pair p;
+
+    make_pair(&p, 0, 0);
+    assert_int_equal(rwritev(p.a, out, 3), 6);
+    assert_int_equal(rsendmsg(p.a, &msg, 0), 6);
+    assert_int_equal(rrecv(p.b, second, 6, MSG_PEEK | MSG_WAITALL), 6);
+    in[0] = (struct iovec){first, 4};
+    in[1] = (struct iovec){second, 8};
+    assert_int_equal(rrecv(p.b, first, 2, 0), 2);
+    msg = (struct msghdr){.msg_iov = in, .msg_iovlen = 2};
+    assert_int_equal(rrecvmsg(p.b, &msg, MSG_WAITALL | MSG_DONTWAIT), 10);
+    assert_memory_equal(first, "etwo", 4);
+    assert_memory_equal(second, "onetwo", 6);
+    fails_with(rrecv(p.b, second, 1, MSG_DONTWAIT), EAGAIN);
+    fails_with(rrecv(p.b, second, 1, MSG_OOB), EOPNOTSUPP);
+    assert_int_equal(rsetsockopt(p.b, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof(time)), 0);
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    fails_with(rread(p.b, second, 1), EAGAIN);
+    assert_true(elapsed_ms(&begin) >= 50);
+    assert_int_equal(rwrite(p.b, "x", 1), 1);
+    assert_int_equal(rreadv(p.a, in, 2), 1);
+    close_pair(&p);
+}
+
+/* ---- ends ---- */
+
+static void test_half_close(void **state)
+{
+    struct pair p;
+    char byte;
+
+    make_pair(&p, 0, 0);
+    assert_int_equal(rsend(p.a, "a", 1, 0), 1);
+    assert_int_equal(rshutdown(p.a, SHUT_WR), 0);
+    fails_with(rsend(p.a, "a", 1, 0), EPIPE);
+    assert_int_equal(rrecv(p.b, &byte, 1, 0), 1);
+    assert_int_equal(rrecv(p.b, &byte, 1, 0), 0);
+    assert_true(await(p.b, POLLIN | POLLRDHUP) & POLLRDHUP);
+    assert_int_equal(rsend(p.b, "b", 1, 0), 1); /* the other direction goes on */
+    assert_int_equal(rrecv(p.a, &byte, 1, 0), 1);
+    assert_int_equal(rclose(p.b), 0);
+    assert_int_equal(rrecv(p.a, &byte, 1, 0), 0);
+    assert_true(await(p.a, 0) & POLLHUP);
+    assert_int_equal(rclose(p.a), 0);
+    assert_int_equal(rclose(p.listener), 0);
+}
+
+/* All that was sent before rclose can be read after it; then it is the end, and no error. */
+static void test_close_keeps_bytes(void **state)
+{
+    uint8_t out[50000], in[50000];
+    struct pair p;
+
+    for (uint32_t i = 0; i < sizeof(out); i++)
+        out[i] = byte_at(i, 9);
+    make_pair(&p, 0, 0);
+    assert_int_equal(rsend(p.a, out, sizeof(out), 0), sizeof(out));
+    assert_int_equal(rclose(p.a), 0);
+    assert_int_equal(await(p.b, POLLIN) & (POLLIN | POLLERR | POLLHUP), POLLIN);
+    assert_int_equal(rrecv(p.b, in, sizeof(in), MSG_WAITALL), sizeof(in));
+    assert_memory_equal(in, out, sizeof(in));
+    assert_int_equal(rrecv(p.b, in, 1, 0), 0);
+    fails_with(rsend(p.b, in, 1, 0), EPIPE);
+    assert_int_equal(rclose(p.b), 0);
+    assert_int_equal(rclose(p.listener), 0);
+}
+
+static void *blocked_recv(void *arg)
+{
+    char byte;
+
+    return (void *)(intptr_t)rrecv(*(int *)arg, &byte, 1, 0);
+}
+
+/* Two threads sleep for one socket, and a third one ends it. */
+static void test_shutdown_wakes(void **state)
+{
+    struct pair p;
+    pthread_t threads[2];
+    void *result;
+
+    make_pair(&p, 0, 0);
+    pthread_create(&threads[0], NULL, blocked_recv, &p.a);
+    pthread_create(&threads[1], NULL, blocked_recv, &p.b);
+    usleep(30000);
+    assert_int_equal(rshutdown(p.a, SHUT_RDWR), 0);
+    for (int i = 0; i < 2; i++) {
+        pthread_join(threads[i], &result);
+        assert_null(result);
+    }
+    close_pair(&p);
+}
+
+/* ---- polling ---- */
+
+static void test_poll_mixed(void **state)
+{
+    struct timeval none = {0};
+    struct timespec begin;
+    struct pollfd fds[3];
+    fd_set set, writable;
+    int pipes[2];
+    struct pair p;
+    char byte;
+
+    make_pair(&p, 0, 0);
+    assert_int_equal(pipe(pipes), 0);
+    for (int i = 0; i < 3; i++)
+        fds[i] = (struct pollfd){.fd = i == 0 ? p.b : i == 1 ? pipes[0] : -1, .events = POLLIN};
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    assert_int_equal(rpoll(fds, 3, 30), 0);
+    assert_true(elapsed_ms(&begin) >= 30);
+    assert_int_equal(write(pipes[1], "p", 1), 1);
+    assert_int_equal(rpoll(fds, 3, WAIT_MS), 1);
+    assert_true(!fds[0].revents && fds[1].revents == POLLIN);
+    assert_int_equal(rsend(p.a, "s", 1, 0), 1);
+    while (rpoll(fds, 3, WAIT_MS) != 2) /* the pipe does not hide the socket */
+        assert_true(elapsed_ms(&begin) < WAIT_MS);
+    FD_ZERO(&set);
+    FD_ZERO(&writable);
+    FD_SET(p.b, &set);
+    FD_SET(pipes[0], &set);
+    FD_SET(p.b, &writable);
+    assert_int_equal(rselect(FD_SETSIZE, &set, &writable, NULL, NULL), 3);
+    assert_true(FD_ISSET(p.b, &set) && FD_ISSET(pipes[0], &set) && FD_ISSET(p.b, &writable));
+    assert_int_equal(rrecv(p.b, &byte, 1, 0), 1);
+    FD_CLR(pipes[0], &set);
+    assert_int_equal(rselect(FD_SETSIZE, &set, NULL, NULL, &none), 0);
+    assert_false(FD_ISSET(p.b, &set));
+    close(pipes[0]);
+    close(pipes[1]);
+    close_pair(&p);
+}
+
+static void *late_send(void *arg)
+{
+    usleep(30000);
+    rsend(*(int *)arg, "l", 1, 0);
+    return NULL;
+}
+
+static void test_epoll(void **state)
+{
+    struct epoll_event e = {.events = EPOLLIN, .data.u64 = 77}, got[4];
+    int set = repoll_create(EPOLL_CLOEXEC);
+    pthread_t thread;
+    struct pair p;
+    char byte;
+
+    make_pair(&p, 0, 0);
+    assert_true(set >= 0);
+    assert_int_equal(repoll_ctl(set, EPOLL_CTL_ADD, p.b, &e), 0);
+    fails_with(repoll_ctl(set, EPOLL_CTL_ADD, p.b, &e), EEXIST);
+    fails_with(repoll_ctl(set, EPOLL_CTL_DEL, p.a, NULL), ENOENT);
+    fails_with(repoll_ctl(p.a, EPOLL_CTL_ADD, p.b, &e), EINVAL);
+    fails_with(repoll_wait(set, got, 0, 0), EINVAL);
+    assert_int_equal(repoll_wait(set, got, 4, 20), 0);
+    pthread_create(&thread, NULL, late_send, &p.a);
+    assert_int_equal(repoll_wait(set, got, 4, WAIT_MS), 1);
+    pthread_join(thread, NULL);
+    assert_true(got[0].events == EPOLLIN && got[0].data.u64 == 77);
+    e.events = EPOLLIN | EPOLLOUT | EPOLLONESHOT;
+    assert_int_equal(repoll_ctl(set, EPOLL_CTL_MOD, p.b, &e), 0);
+    assert_int_equal(repoll_wait(set, got, 4, WAIT_MS), 1);
+    assert_int_equal(got[0].events, EPOLLIN | EPOLLOUT);
+    assert_int_equal(repoll_wait(set, got, 4, 0), 0); /* once */
+    assert_int_equal(repoll_ctl(set, EPOLL_CTL_MOD, p.b, &e), 0);
+    assert_int_equal(repoll_wait(set, got, 4, WAIT_MS), 1);
+    assert_int_equal(rrecv(p.b, &byte, 1, 0), 1);
+    assert_int_equal(repoll_ctl(set, EPOLL_CTL_DEL, p.b, NULL), 0);
+    assert_int_equal(repoll_wait(set, got, 4, 0), 0);
+    assert_int_equal(rclose(set), 0);
+    fails_with(repoll_wait(set, got, 4, 0), EBADF);
+    close_pair(&p);
+}
+
+static void *late_add(void *arg)
+{
+    struct epoll_event e = {.events = EPOLLOUT};
+    int *set_and_socket = arg;
+
+    usleep(30000);
+    repoll_ctl(set_and_socket[0], EPOLL_CTL_ADD, set_and_socket[1], &e);
+    return NULL;
+}
+
+/* A thread that waits learns of what another one adds. */
+static void test_epoll_changes(void **state)
+{
+    int set_and_socket[2] = {repoll_create(0)};
+    struct epoll_event got;
+    pthread_t thread;
+    struct pair p;
+
+    make_pair(&p, 0, 0);
+    set_and_socket[1] = p.a;
+    pthread_create(&thread, NULL, late_add, set_and_socket);
+    assert_int_equal(repoll_wait(set_and_socket[0], &got, 1, WAIT_MS), 1);
+    pthread_join(thread, NULL);
+    assert_int_equal(got.events, EPOLLOUT);
+    assert_int_equal(rclose(set_and_socket[0]), 0);
+    close_pair(&p);
+}
+
+/* ---- options ---- */
+
+static void test_options(void **state)
+{
+    static const struct {
+        int level, name, set, get;
+    } rows[] = {
+        {SOL_SOCKET, SO_SNDBUF, 100000, 100096}, {SOL_SOCKET, SO_RCVBUF, 200000, 200064},
+        {SOL_SOCKET, SO_REUSEADDR, 1, 1},        {SOL_SOCKET, SO_KEEPALIVE, 1, 1},
+        {SOL_SOCKET, SO_OOBINLINE, 1, 1},        {IPPROTO_TCP, TCP_NODELAY, 1, 1},
+        {IPPROTO_TCP, TCP_MAXSEG, 1000, 1000},   {IPPROTO_IPV6, IPV6_V6ONLY, 1, 1},
+        {SOL_RDMA, RDMA_SQSIZE, 100, 100},       {SOL_RDMA, RDMA_RQSIZE, 1, 16},
+        {SOL_RDMA, RDMA_INLINE, 32, 32},         {SOL_RDMA, RDMA_IOMAPSIZE, 200, 128},
+    };
+    struct linger linger = {1, 3}, got = {0};
+    int s = rsocket(AF_INET6, SOCK_STREAM, 0), value;
+    socklen_t length = sizeof(value);
+
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        assert_int_equal(rsetsockopt(s, rows[i].level, rows[i].name, &rows[i].set, sizeof(int)), 0);
+        assert_int_equal(rgetsockopt(s, rows[i].level, rows[i].name, &value, &length), 0);
+        assert_int_equal(value, rows[i].get);
+    }
+    assert_int_equal(rsetsockopt(s, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)), 0);
+    length = sizeof(got);
+    assert_int_equal(rgetsockopt(s, SOL_SOCKET, SO_LINGER, &got, &length), 0);
+    assert_memory_equal(&got, &linger, sizeof(got));
+    length = sizeof(value);
+    fails_with(rgetsockopt(s, SOL_SOCKET, SO_PEERCRED, &value, &length), ENOPROTOOPT);
+    fails_with(rsetsockopt(s, IPPROTO_TCP, TCP_DEFER_ACCEPT, &value, sizeof(value)), ENOPROTOOPT);
+    fails_with(rsetsockopt(s, SOL_SOCKET, SO_SNDBUF, &value, 1), EINVAL);
+    assert_int_equal(rclose(s), 0);
+    fails_with(rsocket(AF_UNIX, SOCK_STREAM, 0), EAFNOSUPPORT);
+    fails_with(rsocket(AF_INET, SOCK_RAW, 0), EPROTONOSUPPORT);
+    fails_with(rsocket(AF_INET, SOCK_STREAM, IPPROTO_UDP), EPROTONOSUPPORT);
+}
+
+/* Options that change while the connection lasts are not those that it was made with. */
+static void test_late_options(void **state)
+{
+    static const int names[] = {RDMA_SQSIZE, RDMA_RQSIZE, RDMA_INLINE, RDMA_IOMAPSIZE};
+    struct timespec begin;
+    int value = 1000;
+    struct pair p;
+
+    make_pair(&p, 0, 0);
+    for (unsigned i = 0; i < 4; i++)
+        assert_int_equal(rsetsockopt(p.a, SOL_RDMA, names[i], &value, sizeof(value)), 0);
+    check_both_directions(&p);
+    fails_with(riowrite(p.a, &value, 4, 0, 0), EINVAL);
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    close_pair(&p);
+    assert_true(elapsed_ms(&begin) < WAIT_MS);
+}
+
+/* A child that closes what it inherited leaves its parent's connection alone. */
+static void test_child_closes(void **state)
+{
+    struct pair p;
+    pid_t child;
+    int status;
+
+    make_pair(&p, 0, 0);
+    child = fork();
+    if (!child)
+        _exit(rclose(p.a) || rclose(p.listener));
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    check_both_directions(&p);
+    close_pair(&p);
+}
+
+/* ---- direct writes ---- */
+
+static void test_iomap(void **state)
+{
+    static uint8_t target[100000], source[100000];
+    struct pair p;
+    char byte;
+
+    make_pair(&p, RDMA_IOMAPSIZE, 2);
+    for (uint32_t i = 0; i < sizeof(source); i++)
+        source[i] = byte_at(i, 4);
+    fails_with(riowrite(p.a, source, 10, 5000, 0), EINVAL); /* no such mapping */
+    assert_int_equal(riomap(p.b, target, sizeof(target), PROT_WRITE, 0, 5000), 5000);
+    assert_int_equal(riomap(p.b, source, 10, PROT_WRITE, 0, -1), (off_t)(uintptr_t)source);
+    fails_with(riomap(p.b, source, 20, PROT_WRITE, 0, -1), ENOBUFS);
+    fails_with(riomap(p.b, source, 20, PROT_READ, 0, -1), EINVAL);
+    assert_int_equal(rsend(p.b, "m", 1, 0), 1);
+    assert_int_equal(rrecv(p.a, &byte, 1, 0), 1);
+    assert_int_equal(riowrite(p.a, source, sizeof(source) - 100, 5100, 0), sizeof(source) - 100);
+    assert_int_equal(rsend(p.a, "w", 1, 0), 1);
+    assert_int_equal(rrecv(p.b, &byte, 1, 0), 1);
+    assert_memory_equal(target + 100, source, sizeof(source) - 100);
+    assert_int_equal(riounmap(p.b, target, sizeof(target)), 0);
+    fails_with(riounmap(p.b, target, sizeof(target)), EINVAL);
+    assert_int_equal(rsend(p.b, "u", 1, 0), 1);
+    assert_int_equal(rrecv(p.a, &byte, 1, 0), 1);
+    fails_with(riowrite(p.a, source, 10, 5000, 0), EINVAL); /* the peer has been told */
+    close_pair(&p);
+}
+
+/* ---- datagrams ---- */
+
+static void test_datagrams(void **state)
+{
+    int a = rsocket(AF_INET, SOCK_DGRAM, 0), b = make_listener(SOCK_DGRAM);
+    struct sockaddr_in to = here(port), from, name;
+    uint8_t out[2040], in[2100];
+    socklen_t length = sizeof(from);
+
+    for (int i = 0; i < 200; i++) { /* the first by UDP */
+        size_t size = (size_t)i * 10;
+
+        for (uint32_t k = 0; k < size; k++)
+            out[k] = byte_at(k, (uint8_t)i);
+        assert_int_equal(rsendto(a, out, size, 0, (struct sockaddr *)&to, sizeof(to)), size);
+        length = sizeof(from);
+        assert_int_equal(rrecvfrom(b, in, sizeof(in), 0, (struct sockaddr *)&from, &length), size);
+        assert_memory_equal(in, out, size);
+        length = sizeof(name);
+        assert_int_equal(rgetsockname(a, (struct sockaddr *)&name, &length), 0);
+        assert_int_equal(from.sin_port, name.sin_port);
+        assert_int_equal(from.sin_addr.s_addr, to.sin_addr.s_addr);
+        assert_int_equal(rsendto(b, "r", 1, 0, (struct sockaddr *)&from, sizeof(from)), 1);
+        assert_true(await(a, POLLIN) & POLLIN);
+        assert_int_equal(rrecv(a, in, sizeof(in), MSG_PEEK), 1);
+        assert_int_equal(rrecv(a, in, sizeof(in), MSG_DONTWAIT), 1);
+    }
+    fails_with(rrecv(a, in, 1, MSG_DONTWAIT), EAGAIN);
+    fails_with(rsend(a, out, 1, 0), EDESTADDRREQ);
+    fails_with(rsendto(a, in, 2041, 0, (struct sockaddr *)&to, sizeof(to)), EMSGSIZE);
+    assert_int_equal(rconnect(a, (struct sockaddr *)&to, sizeof(to)), 0);
+    assert_int_equal(rsend(a, out, 100, 0), 100);
+    assert_int_equal(rrecv(b, in, 10, MSG_TRUNC), 100);
+    assert_int_equal(rgetpeername(a, (struct sockaddr *)&name, &length), 0);
+    assert_int_equal(name.sin_port, to.sin_port);
+    assert_int_equal(rclose(a), 0);
+    assert_int_equal(rclose(b), 0);
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_nonblocking_connect),
+        cmocka_unit_test(test_both_directions),
+        cmocka_unit_test(test_small_queues),
+        cmocka_unit_test(test_small_buffers),
+        cmocka_unit_test(test_nonblocking_bytes),
+        cmocka_unit_test(test_flags_and_pieces),
+        cmocka_unit_test(test_half_close),
+        cmocka_unit_test(test_close_keeps_bytes),
+        cmocka_unit_test(test_shutdown_wakes),
+        cmocka_unit_test(test_poll_mixed),
+        cmocka_unit_test(test_epoll),
+        cmocka_unit_test(test_epoll_changes),
+        cmocka_unit_test(test_options),
+        cmocka_unit_test(test_late_options),
+        cmocka_unit_test(test_child_closes),
+        cmocka_unit_test(test_iomap),
+        cmocka_unit_test(test_datagrams),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
