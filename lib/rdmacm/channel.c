@@ -113,7 +113,7 @@ struct cma_channel *channel_create(int *err)
 }
 
 /*
- * Programs destroy channels of which another thread still gets events, and exit. That thread must
+ * Programs destroy a channel while another thread still gets its events, and exit. That thread must
  * not come back: it sleeps until the process ends, and its error would be the program's. It may be
  * in the wait, or on its way there. So the structures of the last KEPT channels stay, and one with
  * threads in the wait stays until they were cancelled.
