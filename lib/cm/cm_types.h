@@ -170,19 +170,21 @@ struct cm_event {
 
 /** Counters of messages, one of each in struct cm_counters for every message. */
 /** X(counter, what it counts) */
-#define CM_COUNTERS(X)                                                           \
-    X(retries, "messages sent again because no answer came")                     \
-    X(repeated, "messages sent again because the peer repeated one")             \
-    X(ignored, "messages that the state of the connection does not expect")      \
-    X(unmatched, "messages of no connection")                                    \
-    X(wrong_source, "messages of a connection that came from another address")   \
-    X(malformed, "MADs that are no messages, and messages with a bad field")     \
-    X(stale, "connections whose peer's queue pair has a new one")                \
-    X(refused, "requests that the manager rejected by itself")                   \
-    X(backlog_full, "requests dropped: as many wait for the program as it said") \
-    X(half_open_full, "requests dropped: too many connections are being made")   \
-    X(ids_full, "requests dropped: no id was free")                              \
-    X(reclaimed, "ids given up before their time, to make room for others")      \
+#define CM_COUNTERS(X)                                                                            \
+    X(retries, "messages sent again because no answer came")                                      \
+    X(repeated, "messages sent again because the peer repeated one")                              \
+    X(ignored, "messages that the state of the connection does not expect")                       \
+    X(unmatched, "messages of no connection")                                                     \
+    X(wrong_source, "messages of a connection that came from another address")                    \
+    X(malformed, "MADs that are no messages, and messages with a bad field")                      \
+    X(stale, "connections whose peer's queue pair has a new one")                                 \
+    X(refused, "requests that the manager rejected by itself")                                    \
+    X(backlog_full, "requests dropped: as many wait for the program as it said")                  \
+    X(half_open_full, "requests dropped: too many connections are being made")                    \
+    X(ids_full, "requests dropped: no id was free")                                               \
+    X(reclaimed, "ids given up before their time, to make room for others")                       \
+    X(answers_limited, "messages of no connection that were not answered: too many of the port")  \
+    X(repetitions_limited, "REPs not sent again: too many to an address that may not have asked") \
     X(gsi_answered, "MADs of other kinds that were answered with a status")
 
 struct cm_counters {

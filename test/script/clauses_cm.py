@@ -117,6 +117,9 @@ CHAPTER_12 = {
          "agn toq top tos", "cm_connect:unreachable cm_connect:ready_never_comes cm_states:repetitions cm_request:many_timers"),
         ("A repeated message is answered by the message that answered it before", "agn dan",
          "cm_connect:any_loss cm_connect:any_loss_at_the_end cm_connect:no_storm"),
+        ("REPs are repeated at a limited rate to an address that has not shown that it hears, and messages of no connection "
+         "answered at one", "",
+         "cm_request:forged_requests cm_request:requests_of_many_addresses cm_request:proven_peers cm_request:answers_are_limited"),
         ("Two managers cannot keep each other busy", "", "cm_states:answers_end cm_connect:no_storm"),
     )),
     "12.9.8.3.1": ("Stale connections: a REQ or REP", (

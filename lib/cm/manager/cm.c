@@ -8,6 +8,7 @@
 #define MAX_IDS           (UINT32_C(1) << 17)
 #define DEFAULT_HALF_OPEN 1024
 #define DEFAULT_BACKLOG   1024
+#define DEFAULT_ANSWERS   4096
 #define FIRST_PORT        32768
 #define LAST_PORT         60999
 
@@ -16,6 +17,7 @@ static void set_defaults(struct cm_config *c)
     c->max_ids = c->max_ids ? min_of(c->max_ids, MAX_IDS) : MAX_IDS;
     c->half_open = c->half_open ? c->half_open : DEFAULT_HALF_OPEN;
     c->backlog = c->backlog ? c->backlog : DEFAULT_BACKLOG;
+    c->answers = c->answers ? c->answers : DEFAULT_ANSWERS;
     if (c->first_port && c->first_port <= c->last_port)
         return;
     c->first_port = FIRST_PORT;

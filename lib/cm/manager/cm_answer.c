@@ -1,7 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Answers to messages of no connection: they leave no state. No REJ, DREP, APR or SIDR_REP is
- * answered, so that two ends cannot keep each other busy. */
+ * answered, so that two ends cannot keep each other busy; and a port sends a limited number of them
+ * in a second. */
 #include "cm_state.h"
+
+static void answer(struct cm *cm, const struct cm_path *way, const uint8_t *mad,
+                   enum cm_message message)
+{
+    if (cm_limit_answer(cm, way))
+        cm_transmit(cm, way, mad, message);
+}
 
 void cm_send_rej(struct cm *cm, const struct cm_path *way, const uint8_t *mad,
                  const struct cm_msg *msg, uint16_t reason, struct cm_private info)
@@ -29,7 +37,7 @@ void cm_send_rej(struct cm *cm, const struct cm_path *way, const uint8_t *mad,
     cm_msg_set(rej, CM_REJ_info_length, info.len);
     cm_msg_set_bytes(rej, CM_REJ_info, info.data, info.len);
     cm->counters.refused++;
-    cm_transmit(cm, way, rej, CM_REJ);
+    answer(cm, way, rej, CM_REJ);
 }
 
 void cm_send_drep(struct cm *cm, const struct cm_path *way, const uint8_t *mad,
@@ -40,7 +48,7 @@ void cm_send_drep(struct cm *cm, const struct cm_path *way, const uint8_t *mad,
     cm_msg_init(drep, CM_DREP, mad_get(mad, MAD_transaction_id));
     cm_msg_set(drep, CM_DREP_local_comm_id, cm_msg_get(msg, CM_DREQ_remote_comm_id));
     cm_msg_set(drep, CM_DREP_remote_comm_id, cm_msg_get(msg, CM_DREQ_local_comm_id));
-    cm_transmit(cm, way, drep, CM_DREP);
+    answer(cm, way, drep, CM_DREP);
 }
 
 void cm_send_apr(struct cm *cm, const struct cm_path *way, const uint8_t *mad,
@@ -52,7 +60,7 @@ void cm_send_apr(struct cm *cm, const struct cm_path *way, const uint8_t *mad,
     cm_msg_set(apr, CM_APR_local_comm_id, cm_msg_get(msg, CM_LAP_remote_comm_id));
     cm_msg_set(apr, CM_APR_remote_comm_id, cm_msg_get(msg, CM_LAP_local_comm_id));
     cm_msg_set(apr, CM_APR_status, status);
-    cm_transmit(cm, way, apr, CM_APR);
+    answer(cm, way, apr, CM_APR);
 }
 
 void cm_send_sidr_rep(struct cm *cm, const struct cm_path *way, const uint8_t *mad,
@@ -65,5 +73,5 @@ void cm_send_sidr_rep(struct cm *cm, const struct cm_path *way, const uint8_t *m
     cm_msg_set(rep, CM_SIDR_REP_service_id, cm_msg_get(msg, CM_SIDR_REQ_service_id));
     cm_msg_set(rep, CM_SIDR_REP_status, status);
     cm->counters.refused++;
-    cm_transmit(cm, way, rep, CM_SIDR_REP);
+    answer(cm, way, rep, CM_SIDR_REP);
 }

@@ -7,6 +7,7 @@
 
 #include "cm.h"
 #include "cm_hash.h"
+#include "cm_limit.h"
 #include "cm_timer.h"
 #include "permute.h"
 
@@ -16,6 +17,13 @@
  * s for each way. Sixteen REPs then take less than five minutes. */
 #define CM_RESPONSE_CODE_MAX 21
 #define CM_LIFE_CODE_MAX     20
+
+/* Ports with answers of their own; more share them. */
+#define CM_ANSWER_BUCKETS 16
+/* Repetitions of REPs to an address that may not have asked: at once, and in a second. */
+#define CM_PEER_BUCKETS   1024
+#define CM_UNPROVEN_BURST 64
+#define CM_UNPROVEN_RATE  4
 
 enum cm_role {
     CM_ACTIVE,
@@ -30,6 +38,7 @@ struct cm_id {
     uint8_t role;  /* enum cm_role */
     bool lingers;  /* destroyed by the host */
     bool peer_to_peer;
+    bool proven; /* the peer has named local_comm_id */
 
     /* Where it is found. */
     uint32_t local_comm_id, remote_comm_id;
@@ -82,6 +91,8 @@ struct cm {
     TAILQ_HEAD(, cm_id) lingering; /* the oldest first */
     struct cm_hash ports;
     uint16_t last_port; /* that was given */
+    ns_t rx_time;       /* of the MAD that is being received */
+    struct cm_bucket answers[CM_ANSWER_BUCKETS], unproven[CM_PEER_BUCKETS];
     uint32_t random_count;
 };
 
@@ -129,6 +140,15 @@ struct cm_id *cm_ports_find(const struct cm *cm, uint64_t service_id, const unio
                             const struct cm_path *way);
 /* A bound id is found from now on, if it may listen: 0 or a negative errno. */
 int cm_ports_listen(struct cm_id *id);
+
+/* ---- cm_limit.c ---- */
+
+/* Whether a message of no connection may be answered. */
+bool cm_limit_answer(struct cm *cm, const struct cm_path *way);
+/* Whether the id's message may be sent again, to a peer that has not answered. */
+bool cm_limit_repetition(struct cm_id *id, ns_t now);
+/* The peer has named the id: it is where its packets say. */
+void cm_limit_proven(struct cm_id *id);
 
 /* ---- cm_time.c ---- */
 

@@ -37,10 +37,14 @@ static struct cm_id *find(const struct received *r, enum cm_field ours, enum cm_
 static void step(const struct received *r, struct cm_id *id, enum cm_input input)
 {
     if (!gid_eq(&id->path.dgid, &r->way->dgid) || !gid_eq(&id->path.sgid, &r->way->sgid) ||
-        id->path.port != r->way->port || id->path.vlan != r->way->vlan)
+        id->path.port != r->way->port || id->path.vlan != r->way->vlan) {
         r->cm->counters.wrong_source++;
-    else
-        cm_step(id, input, &r->msg, r->now);
+        return;
+    }
+    /* A REJ may come without the id's number. */
+    if (input != CM_IN_RX_REJ && input != CM_IN_RX_REJ_STALE)
+        cm_limit_proven(id);
+    cm_step(id, input, &r->msg, r->now);
 }
 
 static void step_or_count(const struct received *r, struct cm_id *id, enum cm_input input)
@@ -205,7 +209,8 @@ static void rx_other(const struct received *r, size_t len)
 
     if (gsi_answer(answer, r->mad, len)) {
         r->cm->counters.gsi_answered++;
-        r->cm->config.ops->send(r->cm->config.ctx, r->way, answer);
+        if (cm_limit_answer(r->cm, r->way))
+            r->cm->config.ops->send(r->cm->config.ctx, r->way, answer);
         return;
     }
     r->cm->counters.malformed++;
@@ -218,6 +223,7 @@ void cm_rx(struct cm *cm, const struct cm_path *way, const uint8_t *mad, size_t 
 {
     struct received r = {.cm = cm, .way = way, .mad = mad, .now = now};
 
+    cm->rx_time = now;
     if (!cm_msg_parse(&r.msg, mad, len)) {
         rx_other(&r, len);
         return;

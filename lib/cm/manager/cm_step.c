@@ -43,15 +43,23 @@ static void count(struct cm_id *id, enum cm_input input, const struct cm_outcome
 {
     struct cm_counters *c = &id->cm->counters;
 
-    if (input == CM_IN_RETRY)
-        c->retries++;
-    else if (o->sends == CM_SEND_AGAIN || o->sends == CM_SEND_DREP_AGAIN ||
-             o->sends == CM_SEND_REJ_AGAIN)
+    if (input == CM_IN_RETRY) /* send_again() */
+        return;
+    if (o->sends == CM_SEND_AGAIN || o->sends == CM_SEND_DREP_AGAIN ||
+        o->sends == CM_SEND_REJ_AGAIN)
         c->repeated++;
     else if (cm_inputs[input].kind == CM_RX && o->next == CM_SAME && o->sends == CM_SEND_NONE)
         c->ignored++;
     if (input == CM_IN_RX_STALE)
         c->stale++;
+}
+
+static void send_again(struct cm_id *id, enum cm_send sends, ns_t now)
+{
+    if (!cm_limit_repetition(id, now))
+        return;
+    id->cm->counters.retries++;
+    cm_send(id, sends);
 }
 
 /* A message with an answer has all of its repetitions before it; a timer uses up one. */
@@ -74,7 +82,10 @@ int cm_step(struct cm_id *id, enum cm_input input, const struct cm_msg *msg, ns_
     count(id, input, o);
     if (msg && o->next != CM_SAME)
         take(id, input, next, msg);
-    cm_send(id, (enum cm_send)o->sends);
+    if (input == CM_IN_RETRY)
+        send_again(id, (enum cm_send)o->sends, now);
+    else
+        cm_send(id, (enum cm_send)o->sends);
     if (o->next == CM_GONE) {
         cm_ids_free(id);
         return 0;

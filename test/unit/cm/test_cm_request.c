@@ -276,6 +276,143 @@ static void test_flood_of_a_willing_program(void **state)
     cm_kit_free(k);
 }
 
+/* ---- what forged packets make the manager send ---- */
+
+/* REQs that an address did not send bring it a REP each, and few repetitions of all of them. */
+static void test_forged_requests(void **state)
+{
+    struct cm_kit *k = cm_kit_new(NULL);
+    const struct cm_counters *c = cm_counters(k->node[1].cm);
+    uint8_t mad[MAD_LEN];
+
+    cm_kit_listen(k, 1, IP_CM_PS_TCP, PORT, 0);
+    make_req(k, mad);
+    k->node[1].on_event = accept_at_once;
+    for (uint32_t n = 0; n < 500; n++) {
+        vary(mad, n);
+        cm_kit_rx(k, 0, 1, mad);
+    }
+    assert_int_equal(c->tx[CM_REP], 500);
+    k->loss = 256;
+    cm_kit_run(k, 200 * SEC);
+    assert_int_equal(c->retries + c->repetitions_limited, 15 * 500);
+    assert_in_range(c->retries, 64 + 4 * 80, 64 + 4 * 100);
+    assert_int_equal(c->tx[CM_REP], 500 + c->retries);
+    assert_int_equal(k->node[1].events, 3 * 500); /* request, unreachable, timewait exit */
+    k->flying = 0;
+    cm_kit_free(k);
+}
+
+/* As many from as many addresses: each of them may have asked. */
+static void test_requests_of_many_addresses(void **state)
+{
+    struct cm_kit *k = cm_kit_new(NULL);
+    const struct cm_counters *c = cm_counters(k->node[1].cm);
+    uint8_t mad[MAD_LEN];
+
+    cm_kit_listen(k, 1, IP_CM_PS_TCP, PORT, 0);
+    make_req(k, mad);
+    k->node[1].on_event = accept_at_once;
+    for (uint32_t n = 0; n < 500; n++) {
+        struct cm_path way = spoof(k, mad, n);
+
+        cm_rx(k->node[1].cm, &way, mad, MAD_LEN, k->now);
+    }
+    k->loss = 256;
+    cm_kit_run(k, 200 * SEC);
+    assert_int_equal(c->retries, 15 * 500);
+    k->flying = 0;
+    cm_kit_free(k);
+}
+
+/* An RTU or MRA shows that the address hears: its other connections' REPs are repeated. One that
+ * has shown it by an MRA has no limit; a REJ shows nothing, it may be forged like the REQ. */
+static void test_proven_peers(void **state)
+{
+    for (unsigned way = 0; way < 3; way++) {
+        struct cm_kit *k = cm_kit_new(NULL);
+        const struct cm_counters *c = cm_counters(k->node[1].cm);
+        uint8_t mad[MAD_LEN];
+        struct cm_msg msg;
+
+        cm_kit_listen(k, 1, IP_CM_PS_TCP, PORT, 0);
+        make_req(k, mad);
+        k->node[1].on_event = accept_at_once;
+        for (uint32_t n = 0; n < 101; n++) {
+            vary(mad, n);
+            cm_kit_rx(k, 0, 1, mad);
+        }
+        msg = cm_kit_last_sent(k, 1);
+        k->loss = 256;
+        cm_kit_run(k, 7 * SEC);
+        assert_in_range(c->retries, 64, 64 + 4);
+        if (way == 2) {
+            uint8_t guid[8];
+
+            put_be64(guid, cm_kit_path(k, 0, 1).ca_guid);
+            cm_msg_init(mad, CM_REJ, 1);
+            cm_msg_set(mad, CM_REJ_reason, CM_REJ_TIMEOUT);
+            cm_msg_set(mad, CM_REJ_local_comm_id, 0x1000 + 100);
+            cm_msg_set(mad, CM_REJ_info_length, sizeof(guid));
+            cm_msg_set_bytes(mad, CM_REJ_info, guid, sizeof(guid));
+        } else if (way == 1) {
+            cm_msg_init(mad, CM_MRA, 1);
+            cm_msg_set(mad, CM_MRA_local_comm_id, 0x1000 + 100);
+            cm_msg_set(mad, CM_MRA_remote_comm_id, cm_msg_get(&msg, CM_REP_local_comm_id));
+            cm_msg_set(mad, CM_MRA_message_mraed, 1);
+        } else {
+            cm_msg_init(mad, CM_RTU, 1);
+            cm_msg_set(mad, CM_RTU_local_comm_id, 0x1000 + 100);
+            cm_msg_set(mad, CM_RTU_remote_comm_id, cm_msg_get(&msg, CM_REP_local_comm_id));
+        }
+        cm_kit_rx(k, 0, 1, mad);
+        assert_int_equal(c->wrong_source + c->unmatched + c->ignored, 0);
+        cm_kit_run(k, 6 * SEC);
+        if (way == 2)
+            assert_in_range(c->retries, 64 + 4 * 5, 64 + 4 * 8);
+        else
+            assert_in_range(c->retries, 64 + 64, 64 + 64 + 4 * 7);
+        k->flying = 0;
+        cm_kit_free(k);
+    }
+}
+
+/* Messages of no connection are answered at a limited rate, of each port by itself. */
+static void test_answers_are_limited(void **state)
+{
+    struct cm_kit *k = cm_kit_new(&(struct cm_config){.answers = 100});
+    const struct cm_counters *c = cm_counters(k->node[1].cm);
+    struct cm_path way = cm_kit_path(k, 1, 0);
+    uint8_t mad[6][MAD_LEN];
+
+    make_req(k, mad[0]);
+    cm_msg_init(mad[1], CM_DREQ, 1);
+    cm_msg_init(mad[2], CM_SIDR_REQ, 1);
+    cm_msg_init(mad[3], CM_LAP, 1);
+    cm_msg_init(mad[4], CM_RTU, 1);
+    cm_msg_init(mad[5], CM_REQ, 1);
+    mad_set(mad[5], MAD_method, MAD_GET);
+    mad_set(mad[5], MAD_attribute_id, MAD_CLASS_PORT_INFO);
+    for (unsigned i = 0; i < ARRAY_SIZE(mad); i++) {
+        k->node[1].sends = 0;
+        for (unsigned n = 0; n < 150; n++)
+            cm_rx(k->node[1].cm, &way, mad[i], MAD_LEN, k->now);
+        assert_int_equal(k->node[1].sends, 100);
+        assert_int_equal(c->answers_limited, 50 * (2 * i + 1));
+        way.port++;
+        cm_rx(k->node[1].cm, &way, mad[i], MAD_LEN, k->now);
+        assert_int_equal(k->node[1].sends, 101);
+        way.port--;
+        k->now += SEC / 2; /* half of them have come back */
+        for (unsigned n = 0; n < 100; n++)
+            cm_rx(k->node[1].cm, &way, mad[i], MAD_LEN, k->now);
+        assert_int_equal(k->node[1].sends, 101 + 50);
+        k->now += 10 * SEC;
+        k->flying = 0;
+    }
+    cm_kit_free(k);
+}
+
 /* A REQ with the longest times keeps its connection half open for minutes, not hours; its queue
  * pair gets the timeout that the peer named. */
 static void test_longest_times(void **state)
@@ -374,6 +511,7 @@ static void test_listener_ends(void **state)
 static void test_many_connections(void **state)
 {
     struct cm_kit *k = cm_kit_new(&(struct cm_config){.half_open = 1u << 17, .backlog = 1});
+    const struct cm_counters *c = cm_counters(k->node[1].cm);
     uint8_t mad[MAD_LEN], rtu[MAD_LEN];
     struct cm_msg msg;
 
@@ -395,8 +533,9 @@ static void test_many_connections(void **state)
     assert_int_equal(k->node[1].cm->ids, 100001);
     assert_int_equal(k->node[1].events, 150000);
     k->loss = 256;
-    cm_kit_run(k, 20 * SEC); /* three repetitions of those without an RTU */
-    assert_int_equal(cm_counters(k->node[1].cm)->retries, 3 * 50000);
+    cm_kit_run(k, 20 * SEC); /* three repetitions of those without an RTU, at a limited rate */
+    assert_int_equal(c->retries + c->repetitions_limited, 3 * 50000);
+    assert_in_range(c->retries, 64 + 4 * 12, 64 + 4 * 14);
     cm_kit_free(k);
 }
 
@@ -722,6 +861,10 @@ int main(void)
         cmocka_unit_test(test_xrc),
         cmocka_unit_test(test_flood_fills_the_backlog),
         cmocka_unit_test(test_flood_of_a_willing_program),
+        cmocka_unit_test(test_forged_requests),
+        cmocka_unit_test(test_requests_of_many_addresses),
+        cmocka_unit_test(test_proven_peers),
+        cmocka_unit_test(test_answers_are_limited),
         cmocka_unit_test(test_longest_times),
         cmocka_unit_test(test_many_timers),
         cmocka_unit_test(test_flood_fills_the_ids),
