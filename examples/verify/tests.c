@@ -104,7 +104,7 @@ const struct test tests[] = {
     {"fault_write_beyond_mw",       RC(RDMA_WRITE),           0, faulty, BEYOND_WINDOW, ACCESS,
         RESPONDER, ONE_RECEIVED},
     {"fault_send_inv_no_mw",        RC(SEND_WITH_INV),        0, faulty, BAD_INVALIDATE,
-        {BOTH_ERR, FIRST(REM_ACCESS_ERR), FIRST(REM_ACCESS_ERR)},
+        {BOTH_ERR, FIRST(RETRY_EXC_ERR), FIRST(REM_INV_REQ_ERR)},
         RESPONDER, {BOTH_ERR, {ST(SUCCESS), ST(RETRY_EXC_ERR)}, FIRST(REM_INV_REQ_ERR)}},
     {"fault_send_bad_lkey",         RC(SEND),                 0, faulty, BAD_SEND_LKEY,
         LOCAL(LOC_PROT_ERR), REQUESTER, LOCAL(LOC_QP_OP_ERR)},

@@ -24,7 +24,7 @@ enum fault {
     FAULT_LENGTH,          /* a packet's payload disagrees with path MTU or DMA length */
     FAULT_TOO_MANY_READS,  /* more than max_dest_rd_atomic */
     FAULT_MISALIGNED,      /* atomic address */
-    FAULT_INVALIDATE,      /* the key that a SEND invalidates cannot be */
+    FAULT_INVALIDATE,      /* the key that a SEND invalidates cannot be: class J (9.9.6.3) */
     FAULT_RECV_TOO_SMALL,  /* the message does not fit the receive buffer */
     FAULT_REMOTE_ACCESS,   /* R_Key check */
     FAULT_RECV_PROTECTION, /* L_Key check of the receive buffer */

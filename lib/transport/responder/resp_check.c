@@ -64,8 +64,11 @@ static enum fault check_write(struct engine *e, struct qp *qp, const struct rx_j
         return FAULT_LENGTH;
     if ((flags & PF_START) && left && !resp_rkey_is_judged_late(flags))
         fault = rkey_check(e, qp, job, p->reth.rkey, p->reth.va, left, MEM_REMOTE_WRITE);
-    if (fault == FAULT_NONE && (flags & PF_IMM))
-        fault = resp_take_recv(e, qp, job->srq);
+    if (!(flags & PF_IMM))
+        return fault;
+    if (fault == FAULT_NONE)
+        return resp_take_recv(e, qp, job->srq);
+    (void)resp_take_recv(e, qp, job->srq); /* 11.6.2: if there is one, it says what happened */
     return fault;
 }
 
