@@ -74,7 +74,7 @@ EXPORT int ibv_destroy_ah(struct ibv_ah *base)
 
     if (is_destroyed(err))
         free(base);
-    return err;
+    return failed(err);
 }
 
 /* The daemon resolves addresses when it makes an address handle, so this makes one and destroys it.
@@ -96,7 +96,7 @@ EXPORT int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_a
         conn_call_handle(&to_context(context)->client.conn, CTL_DESTROY_AH, m.create_ah.handle);
     }
     ibv_dealloc_pd(pd);
-    return err;
+    return failed(err);
 }
 
 /* The fields of a received packet's headers that an answer needs. */

@@ -38,13 +38,13 @@ EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
     busy = channel->refcnt > 0;
     pthread_mutex_unlock(&context->mutex);
     if (busy)
-        return EBUSY;
+        return failed(EBUSY);
     err = shim_call(context, CTL_DESTROY_CHANNEL, &m);
     if (!is_destroyed(err))
-        return err;
+        return failed(err);
     close(channel->fd);
     free(channel);
-    return err;
+    return failed(err);
 }
 
 /* Counts an event for the queue that the cookie names; NULL: the queue is gone. */

@@ -4,7 +4,7 @@
 
 int shim_call(struct ibv_context *c, enum ctl_type type, struct ctl_msg *m)
 {
-    return -conn_call(&to_context(c)->client.conn, type, m, NULL, 0, NULL, 0);
+    return failed(-conn_call(&to_context(c)->client.conn, type, m, NULL, 0, NULL, 0));
 }
 
 static void fill_ops(struct verbs_context *v)

@@ -90,14 +90,14 @@ EXPORT int ibv_destroy_cq(struct ibv_cq *base)
     int err = client_cq_destroy(&cq->queue);
 
     if (!is_destroyed(err))
-        return -err;
+        return failed(-err);
     shim_wait_acks(&base->mutex, &base->cond, &base->comp_events_completed, cq->comp_delivered);
     shim_wait_acks(&base->mutex, &base->cond, &base->async_events_completed, cq->async_delivered);
     change_channel_refs(base->channel, -1);
     pthread_mutex_destroy(&base->mutex);
     pthread_cond_destroy(&base->cond);
     free(cq);
-    return -err;
+    return failed(-err);
 }
 
 int shim_req_notify_cq(struct ibv_cq *cq, int solicited_only)

@@ -39,6 +39,7 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
         return EINVAL;
     client_cq_lock(&cq->queue);
     if (likely(!take_next(cq))) {
+        cq->wall_known = false;
         client_poll_found();
         return 0;
     }
@@ -124,12 +125,26 @@ static int64_t clock_ns(clockid_t clock)
     return (int64_t)ts.tv_sec * (int64_t)NS_PER_SEC + ts.tv_nsec;
 }
 
-/* Timestamps are CLOCK_MONOTONIC. The present distance of the wall clock is added, as that may have
- * been set since. */
+/*
+ * Timestamps are CLOCK_MONOTONIC. The present distance of the wall clock is added, which changes
+ * when that is set. It is read once for the CQEs of a start_poll, and a smaller one counts only
+ * when it is smaller by more than reading two clocks explains: so the times of a queue run
+ * backwards only when the wall clock does.
+ */
+#define CLOCKS_JITTER_NS 1000000
+
 static uint64_t read_wallclock(struct ibv_cq_ex *ex)
 {
-    return cq_of(ex)->current->timestamp +
-           (uint64_t)(clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_MONOTONIC));
+    struct shim_cq *cq = cq_of(ex);
+    int64_t offset;
+
+    if (!cq->wall_known) {
+        offset = clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_MONOTONIC);
+        if (offset > cq->wall_offset || offset < cq->wall_offset - CLOCKS_JITTER_NS)
+            cq->wall_offset = offset;
+        cq->wall_known = true;
+    }
+    return cq->current->timestamp + (uint64_t)cq->wall_offset;
 }
 
 /* As NICs do: 0, as of a tag without a VLAN, when there is no tag. */

@@ -198,5 +198,5 @@ int shim_destroy_flow(struct ibv_flow *flow)
 
     if (is_destroyed(err))
         free(flow);
-    return err;
+    return failed(err);
 }

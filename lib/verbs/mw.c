@@ -2,6 +2,8 @@
 /* Memory windows. */
 #include "shim.h"
 
+#define KEY_USER_BITS 0xFFu
+
 struct ibv_mw *shim_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 {
     struct ibv_mw *mw = calloc(1, sizeof(*mw));
@@ -33,18 +35,23 @@ int shim_dealloc_mw(struct ibv_mw *mw)
     return err;
 }
 
-void build_bind(struct sqe *s, uint32_t window_key, uint32_t new_key,
-                const struct ibv_mw_bind_info *info)
+/*
+ * 10.6.7.2: the adapter owns the key's index, the program its lowest eight bits. So these alone are
+ * taken of `key`, as NICs do: programs pass any number. The window has its next key at once, for
+ * the next bind names it.
+ */
+void build_bind(struct sqe *s, struct ibv_mw *mw, uint32_t key, const struct ibv_mw_bind_info *info)
 {
-    s->rkey = window_key;
-    s->imm = new_key;
+    s->rkey = mw->rkey;
+    mw->rkey = (mw->rkey & ~KEY_USER_BITS) | (key & KEY_USER_BITS);
+    s->imm = mw->rkey;
     s->remote_addr = info->addr;
     s->bind.length = info->length;
     s->bind.region_key = info->mr ? info->mr->lkey : 0;
     s->bind.access = info->mw_access_flags;
 }
 
-/* Type 1: the library posts the bind request, and the window has its next key at once. */
+/* Type 1: the library posts the bind request. */
 int shim_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 {
     struct ibv_send_wr *bad,
@@ -54,14 +61,10 @@ int shim_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
             .send_flags = bind->send_flags,
             .bind_mw = {.mw = mw, .rkey = ibv_inc_rkey(mw->rkey), .bind_info = bind->bind_info},
         };
-    int err;
 
     if (mw->type != IBV_MW_TYPE_1 || (bind->bind_info.length && !bind->bind_info.mr))
-        return EINVAL;
+        return failed(EINVAL);
     if (bind->bind_info.mr && (bind->bind_info.mr->pd != mw->pd || qp->pd != mw->pd))
-        return EPERM;
-    err = shim_post_send(qp, &wr, &bad);
-    if (!err)
-        mw->rkey = wr.bind_mw.rkey;
-    return err;
+        return failed(EPERM);
+    return shim_post_send(qp, &wr, &bad);
 }

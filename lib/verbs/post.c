@@ -59,7 +59,7 @@ static void build_remote(struct sqe *s, const struct ibv_send_wr *wr, unsigned t
         s->atomic.compare_add = wr->wr.atomic.compare_add;
         s->atomic.swap = wr->wr.atomic.swap;
     } else if (traits & OP_BIND) {
-        build_bind(s, wr->bind_mw.mw->rkey, wr->bind_mw.rkey, &wr->bind_mw.bind_info);
+        build_bind(s, wr->bind_mw.mw, wr->bind_mw.rkey, &wr->bind_mw.bind_info);
     }
 }
 
@@ -107,7 +107,7 @@ int shim_post_send(struct ibv_qp *base, struct ibv_send_wr *wr, struct ibv_send_
 
     if (unlikely(!send_allowed(base->state))) {
         *bad = wr;
-        return EINVAL;
+        return failed(EINVAL);
     }
     spin_lock(&sq->lock);
     prod = sq->prod;
@@ -116,7 +116,7 @@ int shim_post_send(struct ibv_qp *base, struct ibv_send_wr *wr, struct ibv_send_
             err = -ring_full_error(sq);
         else
             err = build_send(qp, ring_slot(sq, prod), wr);
-        if (unlikely(err)) {
+        if (unlikely(failed(err))) {
             *bad = wr;
             break;
         }
@@ -151,7 +151,7 @@ int post_receives(struct client_ring *rq, struct ibv_recv_wr *wr, struct ibv_rec
             err = -ring_full_error(rq);
         else
             err = build_recv(rq, ring_slot(rq, prod), wr);
-        if (unlikely(err)) {
+        if (unlikely(failed(err))) {
             *bad = wr;
             break;
         }
@@ -171,7 +171,7 @@ int shim_post_recv(struct ibv_qp *base, struct ibv_recv_wr *wr, struct ibv_recv_
 
     if (unlikely(base->state == IBV_QPS_RESET)) {
         *bad = wr;
-        return EINVAL;
+        return failed(EINVAL);
     }
     spin_lock(&rq->lock);
     prod_before = rq->prod;

@@ -11,12 +11,12 @@
 
 #include "shim.h"
 
-#define REFUSED(name)      \
-    EXPORT int name(void); \
-    EXPORT int name(void)  \
-    {                      \
-        return EOPNOTSUPP; \
-    }                      \
+#define REFUSED(name)              \
+    EXPORT int name(void);         \
+    EXPORT int name(void)          \
+    {                              \
+        return failed(EOPNOTSUPP); \
+    }                              \
     _Static_assert(1, "takes the semicolon")
 
 #define REFUSED_POINTER(name)       \

@@ -244,9 +244,9 @@ EXPORT int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask
     int err;
 
     if (mask & ~(ATTR_KNOWN | ATTR_UNSUPPORTED))
-        return EINVAL;
+        return failed(EINVAL);
     if (mask & ATTR_UNSUPPORTED)
-        return EOPNOTSUPP;
+        return failed(EOPNOTSUPP);
     attr_to_ctl(&m.modify_qp.attr, attr, mask);
     err = shim_call(base->context, CTL_MODIFY_QP, &m);
     if (err || !(mask & IBV_QP_STATE))
@@ -257,7 +257,8 @@ EXPORT int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask
     return 0;
 }
 
-/* The daemon returns all attributes; the mask only says which ones the caller needs. */
+/* The daemon returns all attributes; the mask says which ones the caller needs, and whether the
+ * library is to remember the state. */
 EXPORT int ibv_query_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask,
                         struct ibv_qp_init_attr *init)
 {
@@ -269,7 +270,8 @@ EXPORT int ibv_query_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask,
         return err;
     attr_from_ctl(attr, &m.query_qp.attr);
     attr->cap = qp->cap;
-    base->state = attr->qp_state;
+    if (mask & IBV_QP_STATE)
+        base->state = attr->qp_state;
     *init = (struct ibv_qp_init_attr){.qp_context = base->qp_context,
                                       .send_cq = base->send_cq,
                                       .recv_cq = base->recv_cq,
@@ -286,12 +288,12 @@ EXPORT int ibv_destroy_qp(struct ibv_qp *base)
     int err = client_qp_destroy(&qp->queue);
 
     if (!is_destroyed(err))
-        return -err;
+        return failed(-err);
     shim_wait_acks(&base->mutex, &base->cond, &base->events_completed, qp->async_delivered);
     pthread_mutex_destroy(&base->mutex);
     pthread_cond_destroy(&base->cond);
     free(qp);
-    return -err;
+    return failed(-err);
 }
 
 /* Data are placed in order today, which is no promise. */

@@ -47,7 +47,7 @@ static int wr_complete(struct ibv_qp_ex *ex)
         client_qp_doorbell(&qp->queue);
     }
     spin_unlock(&qp->queue.sq.lock);
-    return err;
+    return failed(err);
 }
 
 static void wr_abort(struct ibv_qp_ex *ex)
@@ -215,7 +215,7 @@ static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
     struct sqe *s = begin_wqe(ex, SQE_BIND_MW);
 
     if (likely(s != NULL))
-        build_bind(s, mw->rkey, rkey, info);
+        build_bind(s, mw, rkey, info);
 }
 
 static void wr_local_inv(struct ibv_qp_ex *ex, uint32_t rkey)

@@ -103,7 +103,7 @@ int shim_query_device_ex(struct ibv_context *context, const struct ibv_query_dev
     };
 
     if (input && input->comp_mask)
-        return EINVAL;
+        return failed(EINVAL);
     ibv_query_device(context, &all.orig_attr);
     set_rss_caps(&all, &to_context(context)->info);
     all.device_cap_flags_ex = all.orig_attr.device_cap_flags;
@@ -126,7 +126,7 @@ int shim_query_rt_values(struct ibv_context *context, struct ibv_values_ex *valu
             .tv_nsec = (long)((uint64_t)now.tv_sec * NS_PER_SEC + (uint64_t)now.tv_nsec)};
         values->comp_mask = IBV_VALUES_MASK_RAW_CLOCK;
     }
-    return wanted & ~(uint32_t)IBV_VALUES_MASK_RAW_CLOCK ? EOPNOTSUPP : 0;
+    return failed(wanted & ~(uint32_t)IBV_VALUES_MASK_RAW_CLOCK ? EOPNOTSUPP : 0);
 }
 
 /* The speed of a port whose driver does not know it. Programs choose their protocols by the speed
@@ -222,10 +222,10 @@ EXPORT int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uin
     int err;
 
     if (flags)
-        return EOPNOTSUPP;
+        return failed(EOPNOTSUPP);
     err = query_gid(context, port_num, gid_index, &g);
     if (err)
-        return err == ENOENT ? ENODATA : err;
+        return failed(err == ENOENT ? ENODATA : err);
     memcpy(all.gid.raw, g.gid, sizeof(all.gid.raw));
     all.gid_type = g.type;
     all.ndev_ifindex = g.ifindex;

@@ -55,6 +55,8 @@ struct shim_cq {
     struct ibv_cq_ex ex;
     struct client_cq queue;
     const struct cqe *current; /* between start_poll and end_poll */
+    int64_t wall_offset;       /* of the wall clock from that of the CQEs' timestamps */
+    bool wall_known;           /* since start_poll */
     uint32_t comp_delivered;   /* events that the application got: under the table's lock */
     uint32_t async_delivered;
 };
@@ -145,6 +147,14 @@ static inline bool is_destroyed(int err)
     return !err || err == EIO || err == -EIO;
 }
 
+/* 0, or a positive errno that a call returns and, as the manual pages say, leaves in errno. */
+static inline int failed(int err)
+{
+    if (err)
+        errno = err;
+    return err;
+}
+
 /* errno and NULL from a negative errno of lib/client. */
 static inline void *refuse(int err)
 {
@@ -219,7 +229,7 @@ struct ibv_mw *shim_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
 int shim_dealloc_mw(struct ibv_mw *mw);
 int shim_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
 /* Fills in the bind part of a WQE. */
-void build_bind(struct sqe *s, uint32_t window_key, uint32_t new_key,
+void build_bind(struct sqe *s, struct ibv_mw *mw, uint32_t key,
                 const struct ibv_mw_bind_info *info);
 
 /* ---- wq.c, flow.c ---- */

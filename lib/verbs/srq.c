@@ -75,8 +75,8 @@ EXPORT int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int ma
         .mask = (uint32_t)mask, .max_wr = attr->max_wr, .limit = attr->srq_limit};
 
     if (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
-        return EINVAL;
-    return -client_srq_modify(&to_srq(srq)->queue, &m);
+        return failed(EINVAL);
+    return failed(-client_srq_modify(&to_srq(srq)->queue, &m));
 }
 
 EXPORT int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
@@ -88,7 +88,7 @@ EXPORT int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
         *attr = (struct ibv_srq_attr){.max_wr = m.create_srq.max_wr,
                                       .max_sge = m.create_srq.max_sge,
                                       .srq_limit = m.create_srq.limit};
-    return err;
+    return failed(err);
 }
 
 EXPORT int ibv_destroy_srq(struct ibv_srq *base)
@@ -97,12 +97,12 @@ EXPORT int ibv_destroy_srq(struct ibv_srq *base)
     int err = client_srq_destroy(&srq->queue);
 
     if (!is_destroyed(err))
-        return -err;
+        return failed(-err);
     shim_wait_acks(&base->mutex, &base->cond, &base->events_completed, srq->async_delivered);
     pthread_mutex_destroy(&base->mutex);
     pthread_cond_destroy(&base->cond);
     free(srq);
-    return -err;
+    return failed(-err);
 }
 
 int shim_get_srq_num(struct ibv_srq *srq, uint32_t *number)
@@ -124,7 +124,7 @@ int shim_post_srq_recv(struct ibv_srq *base, struct ibv_recv_wr *wr, struct ibv_
         err = client_srq_has_room(srq, prod)
                   ? build_recv(&srq->ring, ring_slot(&srq->ring, prod), wr)
                   : -ring_full_error(&srq->ring);
-        if (unlikely(err)) {
+        if (unlikely(failed(err))) {
             *bad = wr;
             break;
         }

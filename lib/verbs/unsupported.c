@@ -25,20 +25,20 @@ EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size
 
 EXPORT int ibv_resize_cq(struct ibv_cq *cq, int cqe)
 {
-    return EOPNOTSUPP;
+    return failed(EOPNOTSUPP);
 }
 
 /* ---- queue pairs ---- */
 
 EXPORT int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
-    return EOPNOTSUPP;
+    return failed(EOPNOTSUPP);
 }
 
 EXPORT int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
     memset(ece, 0, sizeof(*ece));
-    return EOPNOTSUPP;
+    return failed(EOPNOTSUPP);
 }
 
 /* ---- objects of other processes ---- */

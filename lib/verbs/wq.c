@@ -113,15 +113,15 @@ int shim_modify_wq(struct ibv_wq *base, struct ibv_wq_attr *attr)
 
     if (attr->attr_mask & ~(uint32_t)ATTR_KNOWN || !(attr->attr_mask & IBV_WQ_ATTR_STATE) ||
         attr->wq_state > IBV_WQS_ERR)
-        return EINVAL;
+        return failed(EINVAL);
     if (attr->attr_mask & IBV_WQ_ATTR_FLAGS && attr->flags_mask)
-        return EOPNOTSUPP;
+        return failed(EOPNOTSUPP);
     if (attr->attr_mask & IBV_WQ_ATTR_CURR_STATE && attr->curr_wq_state != base->state)
-        return EINVAL;
+        return failed(EINVAL);
     err = client_wq_modify(&to_wq(base)->queue, &state);
     if (err != -EIO)
         base->state = state;
-    return -err;
+    return failed(-err);
 }
 
 int shim_destroy_wq(struct ibv_wq *base)
@@ -130,12 +130,12 @@ int shim_destroy_wq(struct ibv_wq *base)
     int err = client_wq_destroy(&wq->queue);
 
     if (!is_destroyed(err))
-        return -err;
+        return failed(-err);
     shim_wait_acks(&base->mutex, &base->cond, &base->events_completed, wq->async_delivered);
     pthread_mutex_destroy(&base->mutex);
     pthread_cond_destroy(&base->cond);
     free(wq);
-    return -err;
+    return failed(-err);
 }
 
 /* ---- indirection tables ---- */
@@ -191,5 +191,5 @@ int shim_destroy_rwq_ind_table(struct ibv_rwq_ind_table *table)
 
     if (is_destroyed(err))
         free(table);
-    return err;
+    return failed(err);
 }

@@ -341,7 +341,7 @@ static void on_received(struct flow *f, const struct cqe *e)
     unit = shared ? p->memory->pool[e->wr_id] : f->memory[1]->inbox[f->taken % WINDOW];
     f->taken++;
     if (e->status != WC_SUCCESS)
-        require(f->ending && e->status == WC_WR_FLUSH_ERR);
+        require(f->ending && (e->status == WC_WR_FLUSH_ERR || e->status == WC_LOC_ACCESS_ERR));
     else if (is_rc(f))
         on_arrival_rc(f, e, unit);
     else

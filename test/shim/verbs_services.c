@@ -194,6 +194,117 @@ void windows_come_and_go(void **state)
     pair_close(&p);
 }
 
+/* The adapter owns the upper 24 bits of a key: the program may choose any number. */
+void windows_take_any_number(void **state)
+{
+    static const uint32_t numbers[] = {12, 0xFFFFFFFF, 0};
+    struct pair p;
+    struct ibv_mw *mw;
+    struct ibv_mr *mr;
+    struct ibv_wc wc;
+    struct ibv_send_wr *bad, wr = {.send_flags = IBV_SEND_SIGNALED};
+
+    pair_open(&p);
+    mr = ibv_reg_mr(p.pd, p.b.buffer, PAIR_BYTES, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
+    mw = ibv_alloc_mw(p.pd, IBV_MW_TYPE_2);
+    assert_non_null(mr);
+    assert_non_null(mw);
+    for (unsigned i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        uint32_t index = mw->rkey & ~0xFFu;
+
+        wr.opcode = IBV_WR_BIND_MW;
+        wr.bind_mw.mw = mw;
+        wr.bind_mw.rkey = numbers[i];
+        wr.bind_mw.bind_info =
+            (struct ibv_mw_bind_info){.mr = mr,
+                                      .addr = (uintptr_t)p.b.buffer,
+                                      .length = 4096,
+                                      .mw_access_flags = IBV_ACCESS_REMOTE_WRITE};
+        assert_int_equal(ibv_post_send(p.b.qp, &wr, &bad), 0);
+        await(p.cq, &wc, 1);
+        assert_int_equal(wc.status, IBV_WC_SUCCESS);
+        assert_int_equal(mw->rkey, index | (numbers[i] & 0xFF));
+        assert_int_equal(write_through(&p, mw->rkey), IBV_WC_SUCCESS);
+        wr.opcode = IBV_WR_LOCAL_INV;
+        wr.invalidate_rkey = mw->rkey;
+        assert_int_equal(ibv_post_send(p.b.qp, &wr, &bad), 0);
+        await(p.cq, &wc, 1);
+        assert_int_equal(wc.status, IBV_WC_SUCCESS);
+    }
+    assert_int_equal(ibv_dealloc_mw(mw), 0);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    pair_close(&p);
+}
+
+/* ---- regions, errors ---- */
+
+/* A region of length 0 has a key, and covers nothing. */
+void empty_region(void **state)
+{
+    struct pair p;
+    struct ibv_mr *mr;
+
+    pair_open(&p);
+    mr = ibv_reg_mr(p.pd, p.b.buffer, 0, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    assert_non_null(mr);
+    assert_int_equal(write_through(&p, mr->rkey), IBV_WC_REM_ACCESS_ERR);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    pair_close(&p);
+}
+
+/* What a call returns is in errno, too: programs print strerror(errno). */
+#define FAILS_WITH(call, error)         \
+    do {                                \
+        errno = 0;                      \
+        assert_int_equal(call, error);  \
+        assert_int_equal(errno, error); \
+    } while (0)
+
+void errors_are_in_errno(void **state)
+{
+    struct ibv_sge sges[64] = {0};
+    struct ibv_send_wr *bad_send, send = {.sg_list = sges, .num_sge = 64, .opcode = IBV_WR_SEND};
+    struct ibv_recv_wr *bad_recv, recv = {.sg_list = sges, .num_sge = 64};
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS};
+    struct ibv_port_attr port;
+    struct ibv_gid_entry gid;
+    struct ibv_srq_attr shared = {.max_wr = 1};
+    struct ibv_srq *srq;
+    struct pair p;
+
+    pair_open(&p);
+    srq = make_srq(&p, 4);
+    FAILS_WITH(ibv_dealloc_pd(p.pd), EBUSY);
+    FAILS_WITH(ibv_destroy_cq(p.cq), EBUSY);
+    FAILS_WITH(ibv_destroy_comp_channel(p.channel), EBUSY);
+    FAILS_WITH(ibv_modify_qp(p.a.qp, &attr, IBV_QP_STATE | IBV_QP_DEST_QPN), EINVAL);
+    FAILS_WITH(ibv_modify_srq(srq, &shared, 0x80), EINVAL);
+    FAILS_WITH(ibv_query_port(p.ctx, 9, &port), EINVAL);
+    FAILS_WITH(ibv_query_gid_ex(p.ctx, 1, 100000, &gid, 0), EINVAL);
+    FAILS_WITH(ibv_post_send(p.a.qp, &send, &bad_send), EINVAL);
+    FAILS_WITH(ibv_post_recv(p.a.qp, &recv, &bad_recv), EINVAL);
+    FAILS_WITH(ibv_post_srq_recv(srq, &recv, &bad_recv), EINVAL);
+    FAILS_WITH(ibv_resize_cq(p.cq, 1), EOPNOTSUPP);
+    assert_int_equal(ibv_destroy_srq(srq), 0);
+    pair_close(&p);
+}
+
+/* The library remembers the state of a query only if the program asked for it. */
+void queries_keep_the_state(void **state)
+{
+    struct ibv_qp_init_attr init;
+    struct ibv_qp_attr attr;
+    struct pair p;
+
+    pair_open(&p);
+    p.a.qp->state = IBV_QPS_ERR;
+    assert_int_equal(ibv_query_qp(p.a.qp, &attr, IBV_QP_CAP, &init), 0);
+    assert_int_equal(p.a.qp->state, IBV_QPS_ERR);
+    assert_int_equal(ibv_query_qp(p.a.qp, &attr, IBV_QP_STATE, &init), 0);
+    assert_int_equal(p.a.qp->state, IBV_QPS_RTS);
+    pair_close(&p);
+}
+
 /* ---- XRC ---- */
 
 static struct ibv_xrcd *open_domain(struct ibv_context *ctx, int fd, int oflags)

@@ -6,6 +6,10 @@
 void srq_limit_and_resize(void **state);
 void srq_overflow_is_refused(void **state);
 void windows_come_and_go(void **state);
+void windows_take_any_number(void **state);
+void empty_region(void **state);
+void errors_are_in_errno(void **state);
+void queries_keep_the_state(void **state);
 void xrc_domain_of_two_contexts(void **state);
 void attached_queue_pairs_stay(void **state);
 

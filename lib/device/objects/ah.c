@@ -61,7 +61,7 @@ int ah_destroy(struct session *sn, struct ctl_call *call)
     struct object *o = object_get(sn, OBJ_AH, call->request->handle);
 
     if (!o)
-        return -EINVAL;
+        return -ENOENT;
     ah_unpublish(o);
     device_quiesce(sn->device);
     ah_free(o);

@@ -161,7 +161,7 @@ int flow_destroy(struct session *sn, struct ctl_call *call)
     struct flow_object *f, *next;
 
     if (!o)
-        return -EINVAL;
+        return -ENOENT;
     f = container_of(o, struct flow_object, o);
     next = TAILQ_NEXT(f, in_device);
     unlink_rule(d, f);

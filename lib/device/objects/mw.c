@@ -60,7 +60,7 @@ int mw_dealloc(struct session *sn, struct ctl_call *call)
     struct object *o = object_get(sn, OBJ_MW, call->request->handle);
 
     if (!o)
-        return -EINVAL;
+        return -ENOENT;
     mw_unpublish(o);
     device_quiesce(sn->device);
     if (window_waits(&container_of(o, struct mw, o)->window)) /* as of mr_deregister */

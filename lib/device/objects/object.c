@@ -116,7 +116,7 @@ int object_get_unused(struct session *sn, enum object_kind kind, uint32_t handle
 {
     *o = object_get(sn, kind, handle);
     if (!*o)
-        return -EINVAL;
+        return -ENOENT;
     return (*o)->refs ? -EBUSY : 0;
 }
 

@@ -59,7 +59,7 @@ static int check_range(const struct ctl_reg_mr *rq)
     /* An implicit on-demand region: all of memory. */
     if ((rq->access & MEM_ON_DEMAND) && !rq->addr && rq->length == UINT64_MAX)
         return -EOPNOTSUPP;
-    if (!rq->length || rq->length > LIMIT_MR_SIZE)
+    if (rq->length > LIMIT_MR_SIZE) /* of length 0: a key under which nothing is accessible */
         return -EINVAL;
     if (rq->addr + rq->length < rq->addr || rq->iova + rq->length < rq->iova)
         return -EINVAL;
@@ -349,7 +349,7 @@ int mr_deregister(struct session *sn, struct ctl_call *call)
     struct mr *mr;
 
     if (!o)
-        return -EINVAL;
+        return -ENOENT;
     mr = container_of(o, struct mr, o);
     if (!mr->closed && !region_close(&mr->region))
         return -EBUSY;

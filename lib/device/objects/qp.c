@@ -428,7 +428,7 @@ int qp_object_destroy(struct session *sn, struct ctl_call *call)
 
     d.q[0] = s.q = qp_object_get(sn, call->request->destroy.handle);
     if (!d.q[0])
-        return -EINVAL;
+        return -ENOENT;
     if (d.q[0]->group_count || d.q[0]->o.refs) /* groups; flow rules */
         return -EBUSY;
     qp_object_call(s.q, stop_qp, &s);

@@ -234,7 +234,7 @@ int srq_object_destroy(struct session *sn, struct ctl_call *call)
     struct srq_object *s = srq_object_get(sn, call->request->destroy.handle);
 
     if (!s)
-        return -EINVAL;
+        return -ENOENT;
     if (s->o.refs)
         return -EBUSY;
     call->reply.destroy.slab_gone = srq_object_free(s);

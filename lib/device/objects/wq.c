@@ -240,7 +240,7 @@ int wq_object_destroy(struct session *sn, struct ctl_call *call)
     struct stop_call s = {.w = w};
 
     if (!w)
-        return -EINVAL;
+        return -ENOENT;
     if (w->o.refs)
         return -EBUSY;
     worker_call(w->port->worker, stop_wq, &s);

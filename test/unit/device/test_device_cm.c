@@ -698,7 +698,7 @@ static void test_channels(void **state)
     event(&second, CTL_CM_REJECTED);
     /* Of another program nothing is to be had. */
     assert_int_equal(kit_call(t->b.sn, CTL_CM_MIGRATE, &m, &k, false), -EINVAL);
-    assert_int_equal(kit_call_handle(t->b.sn, CTL_CM_DESTROY_CHANNEL, t->a.channel), -EINVAL);
+    assert_int_equal(kit_call_handle(t->b.sn, CTL_CM_DESTROY_CHANNEL, t->a.channel), -ENOENT);
     destroy(&second, id);
     assert_int_equal(kit_call_handle(t->a.sn, CTL_CM_DESTROY_CHANNEL, second.channel), 0);
     close(second.fd);

@@ -215,10 +215,10 @@ static void test_work_queues(void **state)
             assert_int_equal(w->size, 0);
             assert_int_equal(w->segment_bytes, 0);
         }
-        assert_int_equal(app_call_handle(&other, CTL_DESTROY_WQ, w->handle), -EINVAL);
+        assert_int_equal(app_call_handle(&other, CTL_DESTROY_WQ, w->handle), -ENOENT);
         assert_int_equal(modify_wq(&other, w->handle, WQS_RDY), -EINVAL);
         assert_int_equal(app_call_handle(&app, CTL_DESTROY_WQ, w->handle), 0);
-        assert_int_equal(app_call_handle(&app, CTL_DESTROY_WQ, w->handle), -EINVAL);
+        assert_int_equal(app_call_handle(&app, CTL_DESTROY_WQ, w->handle), -ENOENT);
     }
 }
 
@@ -265,11 +265,11 @@ static void test_tables(void **state)
     assert_int_equal(app_call(&other, CTL_MODIFY_RWQ_IND, &m), -EINVAL);
     m.rwq_ind.handle = 12345;
     assert_int_equal(app_call(&app, CTL_MODIFY_RWQ_IND, &m), -EINVAL);
-    assert_int_equal(app_call_handle(&other, CTL_DESTROY_RWQ_IND, table), -EINVAL);
+    assert_int_equal(app_call_handle(&other, CTL_DESTROY_RWQ_IND, table), -ENOENT);
     /* Refused requests have left no references. */
     assert_int_equal(wq_object_get(app.session, wq)->o.refs, CTL_RWQ_IND_MAX);
     assert_int_equal(app_call_handle(&app, CTL_DESTROY_RWQ_IND, table), 0);
-    assert_int_equal(app_call_handle(&app, CTL_DESTROY_RWQ_IND, table), -EINVAL);
+    assert_int_equal(app_call_handle(&app, CTL_DESTROY_RWQ_IND, table), -ENOENT);
     assert_int_equal(app_call_handle(&app, CTL_DESTROY_WQ, wq), 0);
 }
 
@@ -390,11 +390,11 @@ static void test_flow_rules(void **state)
 #undef TRIED
     m = flow_request(qp.qpn);
     assert_int_equal(app_call(&other, CTL_CREATE_FLOW, &m), -EINVAL);
-    assert_int_equal(app_call_handle(&app, CTL_DESTROY_FLOW, 0), -EINVAL);
-    assert_int_equal(app_call_handle(&app, CTL_DESTROY_FLOW, 1), -EINVAL);
+    assert_int_equal(app_call_handle(&app, CTL_DESTROY_FLOW, 0), -ENOENT);
+    assert_int_equal(app_call_handle(&app, CTL_DESTROY_FLOW, 1), -ENOENT);
     m = flow_request(qp.qpn);
     assert_int_equal(app_call(&app, CTL_CREATE_FLOW, &m), 0);
-    assert_int_equal(app_call_handle(&other, CTL_DESTROY_FLOW, m.create_flow.handle), -EINVAL);
+    assert_int_equal(app_call_handle(&other, CTL_DESTROY_FLOW, m.create_flow.handle), -ENOENT);
     assert_int_equal(app_call_handle(&app, CTL_DESTROY_QP, qp.qpn), -EBUSY);
     assert_int_equal(app_call_handle(&app, CTL_DESTROY_FLOW, m.create_flow.handle), 0);
     assert_int_equal(app_call_handle(&app, CTL_DESTROY_QP, qp.qpn), 0);

@@ -151,7 +151,7 @@ static void test_srq_limits(void **state)
         assert_true(rqe_stride(s->max_sge) <= s->stride);
         assert_true(s->ring_off + (uint64_t)s->size * s->stride <= s->segment_bytes);
         assert_int_equal(app_call_handle(&a, CTL_DESTROY_SRQ, s->handle), 0);
-        assert_int_equal(app_call_handle(&a, CTL_DESTROY_SRQ, s->handle), -EINVAL);
+        assert_int_equal(app_call_handle(&a, CTL_DESTROY_SRQ, s->handle), -ENOENT);
     }
 }
 
@@ -309,7 +309,7 @@ static void test_references(void **state)
     assert_int_equal(app_call_handle(&a, CTL_CLOSE_XRCD, domain), -EBUSY);
     assert_int_equal(app_call_handle(&a, CTL_DESTROY_QP, receiver.qpn), 0);
     assert_int_equal(app_call_handle(&a, CTL_CLOSE_XRCD, domain), 0);
-    assert_int_equal(app_call_handle(&a, CTL_CLOSE_XRCD, domain), -EINVAL);
+    assert_int_equal(app_call_handle(&a, CTL_CLOSE_XRCD, domain), -ENOENT);
 
     m = (struct ctl_msg){.alloc_mw = {.pd = a.pd, .type = 1}};
     assert_int_equal(app_call(&a, CTL_ALLOC_MW, &m), 0);
@@ -336,10 +336,10 @@ static void test_foreign_handles(void **state)
     assert_int_equal(app_srq(&a, &srq, 4, 0, NULL), 0);
     assert_int_equal(app_qp(&a, &qp, QPT_UD, &cq_a, 0, 0), 0);
 
-    assert_int_equal(app_call_handle(&b, CTL_DESTROY_SRQ, srq.layout.handle), -EINVAL);
+    assert_int_equal(app_call_handle(&b, CTL_DESTROY_SRQ, srq.layout.handle), -ENOENT);
     assert_int_equal(app_call_handle(&b, CTL_QUERY_SRQ, srq.layout.handle), -EINVAL);
-    assert_int_equal(app_call_handle(&b, CTL_CLOSE_XRCD, domain), -EINVAL);
-    assert_int_equal(app_call_handle(&b, CTL_DEALLOC_MW, window), -EINVAL);
+    assert_int_equal(app_call_handle(&b, CTL_CLOSE_XRCD, domain), -ENOENT);
+    assert_int_equal(app_call_handle(&b, CTL_DEALLOC_MW, window), -ENOENT);
     m = (struct ctl_msg){.alloc_mw = {.pd = a.pd, .type = 1}};
     assert_int_equal(app_call(&b, CTL_ALLOC_MW, &m), -EINVAL);
     m = (struct ctl_msg){.mcast = {.qpn = qp.qpn, .gid = {0xff, 2}}};
@@ -661,7 +661,7 @@ static void test_window(uint32_t type)
     assert_int_equal(app_call_handle(&a, CTL_DEREG_MR, a.mr), -EBUSY);
     write_to(&p, a.key, 8192, 100, WC_SUCCESS); /* and the region is as it was */
     assert_int_equal(app_call_handle(&a, CTL_DEALLOC_MW, window), 0);
-    assert_int_equal(app_call_handle(&a, CTL_DEALLOC_MW, window), -EINVAL);
+    assert_int_equal(app_call_handle(&a, CTL_DEALLOC_MW, window), -ENOENT);
     write_to(&p, rkey, 8192, 100, WC_REM_ACCESS_ERR);
     assert_int_equal(app_call_handle(&a, CTL_DEREG_MR, a.mr), 0);
 }
