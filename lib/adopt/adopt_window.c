@@ -17,8 +17,9 @@ struct window {
     int prot;
     bool anonymous; /* else a private view of a memfd, and every page has content */
     bool check_pins;
-    bool huge;     /* it can become one huge page */
-    int64_t until; /* when the daemon resumes copying; 0: it does not copy these pages */
+    bool huge;         /* it can become one huge page */
+    int64_t until;     /* when the daemon resumes copying; 0: it does not copy these pages */
+    uint64_t data_end; /* offset of the memfd's next hole, when the window begins below it */
 };
 
 static uint64_t block_signals(void)
@@ -265,31 +266,46 @@ static long read_bytes(uint64_t to, const struct window *w, uint64_t at, uint64_
     return 0;
 }
 
-/* Copies the window to `to`, which is zeroed. Holes of the memfd are skipped. */
-static long copy_window(uint64_t to, const struct window *w, bool in_memfd)
+/* Skips a hole of the memfd. The kernel looks for the next one page by page, so what it says holds
+ * for the windows that follow, too. */
+static void skip_hole(struct window *w, uint64_t *at)
+{
+    long data, hole;
+
+    if (w->offset + *at < w->data_end)
+        return;
+    data = raw_lseek(adopt.memfd, w->offset + *at, SEEK_DATA);
+    if (data < 0 || (uint64_t)data >= w->offset + w->len) {
+        *at = w->len;
+        return;
+    }
+    *at = (uint64_t)data - w->offset;
+    hole = raw_lseek(adopt.memfd, (uint64_t)data, SEEK_HOLE);
+    w->data_end = hole < 0 ? w->offset + w->len : (uint64_t)hole;
+}
+
+/* Copies the window to `to`, which is zeroed. */
+static long copy_window(uint64_t to, struct window *w, bool in_memfd)
 {
     uint64_t at = 0;
     long err = 0;
 
-    while (at < w->len && !err) {
+    while (!err) {
         uint64_t end = w->len;
 
-        if (in_memfd) {
-            long start = raw_lseek(adopt.memfd, w->offset + at, SEEK_DATA), hole;
-
-            if (start < 0 || (uint64_t)start >= w->offset + w->len)
-                return 0;
-            hole = raw_lseek(adopt.memfd, (uint64_t)start, SEEK_HOLE);
-            at = (uint64_t)start - w->offset;
-            end = hole < 0 ? w->len : min_of((uint64_t)hole - w->offset, w->len);
+        if (in_memfd && at < w->len) {
+            skip_hole(w, &at);
+            end = min_of(w->data_end - w->offset, w->len);
         }
+        if (at >= w->len)
+            break;
         err = read_bytes(to + at, w, at, end - at, in_memfd);
         at = end;
     }
     return err;
 }
 
-static long move_window_out(const struct window *w, bool in_memfd)
+static long move_window_out(struct window *w, bool in_memfd)
 {
     long copy = raw_mmap(0, w->len, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
