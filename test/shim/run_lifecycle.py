@@ -67,6 +67,14 @@ def run_serves_a_device():
         raise kit.Failure(f"status {result.returncode}: {result.stdout}{result.stderr}")
 
 
+def run_with_few_descriptors():
+    """The connection that is kept for the program has a number below the limit."""
+    for most in (64, 200):
+        result = uroce(clean_environment(kit.scratch_folder()), "run", "ibv_devinfo", prefix=("prlimit", f"--nofile={most}"))
+        if result.returncode != 0 or "PORT_ACTIVE" not in result.stdout:
+            raise kit.Failure(f"{most} descriptors: status {result.returncode}, {result.stdout!r}, {result.stderr!r}")
+
+
 def run_leaves_no_child():
     """The program has no child it did not make, and the daemon does not hold the terminal or pipes."""
     folder = kit.scratch_folder()
@@ -293,6 +301,7 @@ def idle_processor_time():
 POINTS = (
     ("uroce run passes input, status and signals through", run_passes_through),
     ("uroce run starts a loopback device", run_serves_a_device),
+    ("uroce run with few descriptors", run_with_few_descriptors),
     ("uroce run leaves the program no child and the daemon no loader variable", run_leaves_no_child),
     ("uroce runs at once share one daemon, which ends when idle", runs_share_a_daemon),
     ("a running program keeps its daemon", program_keeps_daemon),

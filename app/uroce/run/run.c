@@ -3,9 +3,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "command.h"
@@ -63,6 +65,25 @@ static int prepend_libraries(const char *folders)
     return err;
 }
 
+/*
+ * The program inherits this connection and never uses it. While it is open, the daemon knows that
+ * the program is running, even before the program opens a device.
+ */
+static int keep_open(int sock)
+{
+    struct rlimit most = {.rlim_cur = RLIM_INFINITY};
+    int from = KEPT_DESCRIPTOR;
+
+    getrlimit(RLIMIT_NOFILE, &most);
+    if (most.rlim_cur <= KEPT_DESCRIPTOR)
+        from = (int)most.rlim_cur - 1;
+    if (fcntl(sock, F_DUPFD, from) >= 0)
+        return 0;
+    fprintf(stderr, "uroce: descriptor %d of %ju for the connection to the daemon: %s\n", from,
+            (uintmax_t)most.rlim_cur, strerror(errno));
+    return -1;
+}
+
 /* Returns only if the program does not start. */
 static int execute(char **argv)
 {
@@ -94,11 +115,10 @@ static int run_program(const char *socket_option, char **program)
             endpoint_print_error(path, sock);
         return 1;
     }
-    /* The program inherits this connection and never uses it. While it is open, the daemon knows
-     * that the program is running, even before the program opens a device. */
-    if (fcntl(sock, F_DUPFD, KEPT_DESCRIPTOR) < 0 || setenv(CTL_SOCKET_ENV, path, 1) != 0 ||
-        prepend_libraries(loc.libraries) != 0) {
-        perror("uroce");
+    if (keep_open(sock) != 0)
+        return 1;
+    if (setenv(CTL_SOCKET_ENV, path, 1) != 0 || prepend_libraries(loc.libraries) != 0) {
+        perror("uroce: environment");
         return 1;
     }
     return execute(program);
