@@ -215,6 +215,10 @@ _Static_assert(sizeof(struct cqe) == 64, "cqe is ABI");
 
 #define CQE_UIDX_NONE (UINT32_MAX - 1) /* the application itself uses UINT32_MAX */
 #define CQE_VLAN_NONE 0xFFFF
+/* cqe.sl of datagrams without a priority: the network header, in bits 0 to 2, and UDP. */
+#define CQE_SL_KIND 8u
+#define CQE_SL_IPV6 (CQE_SL_KIND | 1u)
+#define CQE_SL_IPV4 (CQE_SL_KIND | 2u)
 
 enum cq_arm {
     CQ_ARM_NONE = 0,

@@ -172,7 +172,7 @@ EXPORT int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, st
     int index;
 
     memset(attr, 0, sizeof(*attr));
-    attr->sl = wc->sl;
+    attr->sl = wc->sl & CQE_SL_KIND ? 0 : wc->sl;
     attr->port_num = port_num;
     if (!(wc->wc_flags & IBV_WC_GRH) || parse_grh(&from, grh)) {
         errno = EINVAL;

@@ -165,8 +165,9 @@ static inline bool raw_has_sniffers(const struct engine *e)
     return t && t->sniffers;
 }
 
-/* The door of frames that are not RoCE, and of IP fragments (reason): delivers them by flow rules,
- * then to the port's IP host (engine_host.punt); without a taker they are dropped. */
+/* The door of frames that are not RoCE, of IP fragments, and of frames to other MAC addresses
+ * (reason): delivers them by flow rules, the last ones not by default rules; then, but not the last
+ * ones, to the port's IP host (engine_host.punt); without a taker they are dropped. */
 void raw_punt(struct engine *e, const struct frame *f, enum drop reason);
 /* Copies to the sniffers that e owns; how many of them. They are counted, except in rx_copies. */
 unsigned raw_sniff(struct engine *e, const struct frame *f);

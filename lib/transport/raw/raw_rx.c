@@ -69,12 +69,16 @@ void raw_punt(struct engine *e, const struct frame *f, enum drop reason)
         flow_parse(&key, f->data, f->len);
         r = flow_table_match(t, &key);
     }
+    if (r && r->is_default && reason == DROP_not_our_mac)
+        r = NULL; /* of what is the port's */
     if (r) {
         if (arrived)
             flow_count(t, r, e->cfg.lane);
         apply_rule(e, f, r, &key);
     }
-    if (arrived && (!r || r->is_default))
+    if (arrived && !r && reason == DROP_not_our_mac)
+        engine_drop(e, reason, 0);
+    else if (arrived && (!r || r->is_default))
         offer_host(e, f, reason, r);
     else if (!r) /* the rule that it was forwarded for is gone */
         engine_drop(e, DROP_raw_no_recv, 0);

@@ -8,6 +8,20 @@
 
 #define GRH_LEN 40
 
+/*
+ * RoCE carries no service level. A tag's priority is one; otherwise the CQE says what the network
+ * header is, as NICs do: UCX reads it there, and drops datagrams whose header it takes for another.
+ */
+static uint8_t service_level(const struct encap_view *v)
+{
+    static const uint8_t kind[] = {
+        [ICRC_IPV4] = CQE_SL_IPV4, [ICRC_IPV6] = CQE_SL_IPV6, [ICRC_GRH] = 0};
+
+    if (v->vlan_tci != VLAN_NONE && v->vlan_tci >> 13)
+        return (uint8_t)(v->vlan_tci >> 13);
+    return kind[v->l3_kind];
+}
+
 void resp_rx_ud(struct engine *e, struct qp *qp, unsigned job)
 {
     struct rx_job *rx = &e->rx_job[job];
@@ -35,7 +49,7 @@ void resp_rx_ud(struct engine *e, struct qp *qp, unsigned job)
     c = resp_complete_recv(e, qp, job);
     c->cqe.src_qpn = p->deth.src_qpn;
     c->cqe.wc_flags |= WC_GRH;
-    c->cqe.sl = rx->view.vlan_tci == VLAN_NONE ? 0 : (uint8_t)(rx->view.vlan_tci >> 13);
+    c->cqe.sl = service_level(&rx->view);
     c->cqe.vlan = rx->view.vlan_tci == VLAN_NONE ? VLAN_NONE : rx->view.vlan_tci & 0xFFF;
     memcpy(c->cqe.smac, rx->view.smac, sizeof(c->cqe.smac));
 }

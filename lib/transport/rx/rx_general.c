@@ -179,10 +179,11 @@ static void process_packet(struct engine *e, unsigned i, const struct frame *f, 
         deliver(e, i);
 }
 
-/* A frame that is not RoCE is punted; so is a fragment, whose protocol is unknown. */
+/* A frame that is not RoCE is punted; so is a fragment, whose protocol is unknown, and what is for
+ * another MAC address, which a flow rule may ask for as of a NIC. */
 static bool is_punted(enum drop reason)
 {
-    return reason == DROP_not_roce || reason == DROP_ip_fragment;
+    return reason == DROP_not_roce || reason == DROP_ip_fragment || reason == DROP_not_our_mac;
 }
 
 void rx_general(struct engine *e, unsigned i, struct frame *f, bool verified)

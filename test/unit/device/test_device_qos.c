@@ -193,6 +193,7 @@ static void test_service_levels(void **state)
     const uint16_t vlan[] = {5, 6};
     uint64_t total = 0;
     struct app_qp from, to;
+    static const uint8_t kind[] = {CQE_SL_IPV4, CQE_SL_IPV6, 0, 0};
     struct qos_map qos;
     json_t *port;
 
@@ -208,7 +209,7 @@ static void test_service_levels(void **state)
             const uint8_t *grh = kit_memory + FAR_TO, *v4 = grh + 20;
 
             assert_int_equal(e.vlan, vlan[index % 2]);
-            assert_int_equal(e.sl, 7 - sl / 2);
+            assert_int_equal(e.sl, sl / 2 == 7 ? kind[index] : 7 - sl / 2);
             if (index == 0) {
                 assert_int_equal(v4[0], 0x45);
                 assert_int_equal(v4[1], 26 << 2);
@@ -245,7 +246,7 @@ static void test_untagged_priority(void **state)
             datagram(&from, &to, path("10.0.0.1", i % 2, 3, (uint8_t)(i << 5 | 8)), to.qpn);
 
         assert_int_equal(e.vlan, VLAN_NONE);
-        assert_int_equal(e.sl, 0);
+        assert_int_equal(e.sl, i % 2 ? 0 : CQE_SL_IPV4); /* RoCEv1, RoCEv2 */
     }
     port = shown_port();
     for (unsigned p = 0; p < QOS_PRIORITIES; p++)

@@ -461,6 +461,33 @@ static void sniffers_see_what_is_dropped(void **state)
     assert_int_equal(raw_drops(f->k, DROP_forward_full), 1);
 }
 
+/* A frame to another MAC address: for rules that match it, neither for default rules nor the host.
+ */
+static void rules_of_other_macs(void **state)
+{
+    static const uint8_t foreign[6] = {4, 4, 4, 4, 4, 4};
+    static const enum flow_type type[] = {FLOW_NORMAL, FLOW_ALL_DEFAULT};
+    const struct raw_spec frame = {.dmac = foreign, .payload = 100};
+    struct fixture *f = *state;
+
+    f->k->host_takes = true;
+    for (unsigned owner = 0; owner < 2; owner++)
+        for (unsigned i = 0; i < ARRAY_SIZE(type); i++) {
+            uint64_t before = raw_drops(f->k, DROP_not_our_mac);
+
+            rule_for(f, type[i], owner);
+            raw_post(f->qp[owner], 1);
+            arrive_at(f, 0, &frame);
+            raw_pass_on(f->k);
+            assert_int_equal(completions(f, qp_number(f->qp[owner]->qp)), type[i] == FLOW_NORMAL);
+            assert_int_equal(raw_drops(f->k, DROP_not_our_mac) - before, type[i] != FLOW_NORMAL);
+        }
+    raw_rules(f->k, NULL, 0);
+    arrive_at(f, 0, &frame);
+    assert_int_equal(f->k->node[0].others + f->k->node[1].others, 0);
+    assert_true(raw_adds_up(f->k));
+}
+
 /* A copy for a sniffer is for that sniffer alone, also when the sniffer is gone before the copy
  * arrives: the frame's receiver already has it. */
 static void copies_outlive_their_sniffer(void **state)
@@ -537,6 +564,7 @@ int main(void)
         CASE(sniffers_of_roce),
         CASE(sniffers_of_raw_frames),
         CASE(sniffers_see_what_is_dropped),
+        CASE(rules_of_other_macs),
         CASE(copies_outlive_their_sniffer),
         CASE(moved_behind_a_sniffer),
     };
