@@ -114,6 +114,24 @@ void cm_timers(struct cm *cm, ns_t now);
  */
 struct cm_id *cm_id_create(struct cm *cm, enum ip_cm_port_space ps, void *owner, int *err);
 
+/** What one user's ids may have; 0: no limit. */
+struct cm_user_limits {
+    uint32_t numbers;   /**< port numbers of cm_config's range, whatever the number of ids */
+    uint32_t lingering; /**< ids that the manager keeps after cm_id_destroy() */
+};
+
+/**
+ * Say whose an id is, at first. Requests belong to the user of their listener. When a user has as
+ * many port numbers as it may, no other is given or bound; of its ids that linger the oldest is
+ * freed for the next one.
+ *
+ * @param id  The id, new.
+ * @param user  A number.
+ * @param limits  Of this user; the last call holds.
+ * @return  0; -EINVAL: the id has a user, or is not new; -ENOMEM.
+ */
+int cm_id_set_user(struct cm_id *id, uint32_t user, const struct cm_user_limits *limits);
+
 /**
  * Destroy an id, in any state. A connection is rejected or disconnected; the manager goes on with
  * what that takes (repetitions of the DREQ, the wait for late packets) by itself. No event follows.
@@ -134,9 +152,9 @@ void cm_id_destroy(struct cm_id *id, ns_t now);
  * @param addr  The address; number 0: any.
  * @param dst  Where it is going to connect to, or NULL.
  * @param flags  CM_BIND_*.
- * @return  0; -EADDRINUSE (the same address is bound), -EADDRNOTAVAIL (a wildcard is in the way, or
- *     no number is free), -EACCES (below 1024, without CM_BIND_PRIVILEGED), -EINVAL (bound, or an
- * id without port space), -ENOMEM.
+ * @return  0; -EADDRINUSE (the same address is bound), -EADDRNOTAVAIL (a wildcard is in the way, no
+ *     number is free, or the id's user has as many as it may), -EACCES (below 1024, without
+ * CM_BIND_PRIVILEGED), -EINVAL (bound, or an id without port space), -ENOMEM.
  */
 int cm_bind(struct cm_id *id, const struct cm_addr *addr, const struct cm_addr *dst,
             unsigned flags);

@@ -182,6 +182,7 @@ struct cm_event {
     X(backlog_full, "requests dropped: as many wait for the program as it said")                  \
     X(half_open_full, "requests dropped: too many connections are being made")                    \
     X(ids_full, "requests dropped: no id was free")                                               \
+    X(numbers_refused, "port numbers not given: the user has as many as it may")                  \
     X(reclaimed, "ids given up before their time, to make room for others")                       \
     X(answers_limited, "messages of no connection that were not answered: too many of the port")  \
     X(repetitions_limited, "REPs not sent again: too many to an address that may not have asked") \

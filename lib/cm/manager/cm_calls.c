@@ -203,8 +203,7 @@ int cm_disconnect(struct cm_id *id, struct cm_private private, ns_t now)
 void cm_id_destroy(struct cm_id *id, ns_t now)
 {
     id->owner = NULL;
-    id->lingers = true;
-    TAILQ_INSERT_TAIL(&id->cm->lingering, id, lingering);
     cm_ports_unbind(id);
-    cm_step(id, CM_IN_DESTROY, NULL, now);
+    cm_linger_begin(id);
+    cm_linger_step(id, now);
 }

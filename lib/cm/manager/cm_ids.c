@@ -123,10 +123,10 @@ void cm_ids_free(struct cm_id *id)
         LIST_REMOVE(request, in_requests);
         request->listener = NULL;
     }
-    if (id->lingers)
-        TAILQ_REMOVE(&cm->lingering, id, lingering);
+    cm_linger_end(id);
     cm_enter(id, CM_IDLE, 0);
     cm_ports_unbind(id);
+    cm_user_leave(id);
     give_slot(cm, id->slot);
     cm->ids--;
     free(id);

@@ -9,6 +9,7 @@
 #include "cm_hash.h"
 #include "cm_limit.h"
 #include "cm_timer.h"
+#include "cm_users.h"
 #include "permute.h"
 
 /* Shorter times are lengthened to this one, so that no message makes a burst of repetitions. */
@@ -45,7 +46,8 @@ struct cm_id {
     uint64_t remote_ca_guid;
     struct cm_hash_node by_remote_id, by_remote_qpn, by_service;
     struct cm_timer timer;
-    TAILQ_ENTRY(cm_id) lingering;
+    TAILQ_ENTRY(cm_id) lingering, users_lingering;
+    struct cm_user *user; /* or NULL */
 
     /* Its address. */
     enum ip_cm_port_space ps;
@@ -89,6 +91,7 @@ struct cm {
     struct cm_timers timers;
     struct cm_hash by_remote_id, by_remote_qpn, by_service;
     TAILQ_HEAD(, cm_id) lingering; /* the oldest first */
+    LIST_HEAD(, cm_user) users;
     struct cm_hash ports;
     uint16_t last_port; /* that was given */
     ns_t rx_time;       /* of the MAD that is being received */

@@ -19,6 +19,7 @@ struct cm_ports_row {
     struct cm_hash_node node;
     uint64_t service_id;
     LIST_HEAD(, cm_id) ids[LISTS];
+    struct cm_share_list shares;
 };
 
 int cm_ports_init(struct cm *cm)
@@ -51,6 +52,23 @@ static struct cm_ports_row *find_row(const struct cm *cm, uint64_t service_id)
     return NULL;
 }
 
+/* Whether it is a port number of the range that is given. */
+static bool is_given(const struct cm_id *id, uint64_t service_id)
+{
+    uint16_t number = (uint16_t)service_id;
+
+    return id->ps != IP_CM_PS_NONE && number >= id->cm->config.first_port &&
+           number <= id->cm->config.last_port;
+}
+
+static void drop_empty(struct cm *cm, struct cm_ports_row *row)
+{
+    if (!LIST_EMPTY(&row->ids[LISTENERS]) || !LIST_EMPTY(&row->ids[OTHERS]))
+        return;
+    cm_hash_remove(&cm->ports, &row->node);
+    free(row);
+}
+
 static int add_to_row(struct cm_id *id, uint64_t service_id)
 {
     struct cm_ports_row *row = find_row(id->cm, service_id);
@@ -61,6 +79,10 @@ static int add_to_row(struct cm_id *id, uint64_t service_id)
             return -ENOMEM;
         row->service_id = service_id;
         cm_hash_add(&id->cm->ports, &row->node, hash_of(id->cm, service_id));
+    }
+    if (cm_share_add(&row->shares, id->user, is_given(id, service_id))) {
+        drop_empty(id->cm, row);
+        return -ENOMEM;
     }
     LIST_INSERT_HEAD(&row->ids[OTHERS], id, in_row);
     id->row = row;
@@ -76,10 +98,8 @@ void cm_ports_unbind(struct cm_id *id)
         return;
     LIST_REMOVE(id, in_row);
     id->row = NULL;
-    if (!LIST_EMPTY(&row->ids[LISTENERS]) || !LIST_EMPTY(&row->ids[OTHERS]))
-        return;
-    cm_hash_remove(&id->cm->ports, &row->node);
-    free(row);
+    cm_share_remove(&row->shares, id->user);
+    drop_empty(id->cm, row);
 }
 
 /* ---- addresses ---- */
@@ -147,6 +167,18 @@ int cm_ports_listen(struct cm_id *id)
 
 /* ---- binding ---- */
 
+/* Whether the id's user has the number already, or may have one more. */
+static bool user_may_have(const struct cm_id *id, struct cm_ports_row *row)
+{
+    return cm_user_may_take(id->user) || (row && cm_share_exists(&row->shares, id->user));
+}
+
+static int refuse_number(struct cm *cm)
+{
+    cm->counters.numbers_refused++;
+    return -EADDRNOTAVAIL;
+}
+
 /* Whether no other id of a number goes from the same address to the same one. */
 static bool is_unique(const struct cm_id *id, const struct cm_ports_row *row)
 {
@@ -166,8 +198,10 @@ static bool is_unique(const struct cm_id *id, const struct cm_ports_row *row)
  * to itself. */
 static bool number_is_free(const struct cm_id *id, uint16_t number)
 {
-    const struct cm_ports_row *row = find_row(id->cm, ip_cm_service_id(id->ps, number));
+    struct cm_ports_row *row = find_row(id->cm, ip_cm_service_id(id->ps, number));
 
+    if (!user_may_have(id, row))
+        return false;
     if (!row)
         return true;
     return id->dst.number ? is_unique(id, row) : !check_row(id, row, false);
@@ -181,6 +215,8 @@ static int bind_any(struct cm_id *id)
     uint32_t first = cm->config.first_port, range = cm->config.last_port - first + 1u;
     uint32_t start = cm_random(cm) % range;
 
+    if (!id->dst.number && !cm_user_may_take(id->user))
+        return refuse_number(cm);
     for (uint32_t i = 0; i <= range; i++) {
         uint16_t number = (uint16_t)(i < range ? first + (start + i) % range : cm->last_port);
 
@@ -190,17 +226,19 @@ static int bind_any(struct cm_id *id)
         cm->last_port = id->src.number = number;
         return add_to_row(id, ip_cm_service_id(id->ps, number));
     }
-    return -EADDRNOTAVAIL;
+    return cm_user_may_take(id->user) ? -EADDRNOTAVAIL : refuse_number(cm);
 }
 
 static int bind_number(struct cm_id *id)
 {
     uint64_t service_id = ip_cm_service_id(id->ps, id->src.number);
-    const struct cm_ports_row *row = find_row(id->cm, service_id);
+    struct cm_ports_row *row = find_row(id->cm, service_id);
     int err;
 
     if (id->src.number < FIRST_UNPRIVILEGED && !(id->bind_flags & CM_BIND_PRIVILEGED))
         return -EACCES;
+    if (is_given(id, service_id) && !user_may_have(id, row))
+        return refuse_number(id->cm);
     err = row ? check_row(id, row, id->bind_flags & CM_BIND_REUSE) : 0;
     return err ? err : add_to_row(id, service_id);
 }

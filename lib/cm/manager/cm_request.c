@@ -76,6 +76,7 @@ static struct cm_id *new_request(struct cm *cm, struct cm_id *listener, const st
         id->src.number = (uint16_t)r->service_id;
         id->dst.number = r->ip.src_port;
     }
+    cm_user_join(id, listener->user);
     id->listener = listener;
     LIST_INSERT_HEAD(&listener->requests, id, in_requests);
     return id;

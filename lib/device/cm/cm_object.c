@@ -6,6 +6,7 @@
 
 #include "cm/cm_address.h"
 #include "cm/cm_object.h"
+#include "control/limits.h"
 #include "invariant.h"
 
 bool cm_object_is_ud(const struct cm_object *o)
@@ -42,12 +43,26 @@ static bool is_port_space(uint32_t ps)
     return ps == IP_CM_PS_IPOIB || ps == IP_CM_PS_TCP || ps == IP_CM_PS_UDP || ps == IP_CM_PS_IB;
 }
 
+/* Ids that linger are charged to no account; a user has as many of them as a quarter of those that
+ * it may have. */
+static int make_id(struct session *sn, struct cm_object *o)
+{
+    const struct quota_user *u = sn->account.user;
+    struct cm_user_limits limits = {.numbers = u->owner ? 0 : LIMIT_USER_CM_NUMBER};
+    int err;
+
+    limits.lingering =
+        (uint32_t)max_of(quota_user_limit(&sn->rnic->quota, u->uid, QUOTA_CM_ID) / 4, (uint64_t)1);
+    o->id = cm_id_create(sn->rnic->cm.manager, o->ps, o, &err);
+    return o->id ? cm_id_set_user(o->id, u->uid, &limits) : err;
+}
+
 int cm_create_id(struct session *sn, struct ctl_call *call)
 {
     const struct ctl_cm_id *rq = &call->request->cm_id;
     struct cm_channel *channel = cm_channel_get(sn, rq->channel);
     struct cm_object *o;
-    int err = 0;
+    int err;
 
     if (!channel || !is_port_space(rq->ps))
         return -EINVAL;
@@ -56,8 +71,8 @@ int cm_create_id(struct session *sn, struct ctl_call *call)
         return -ENOMEM;
     o->cookie = rq->cookie;
     o->qp_type = (uint8_t)rq->qp_type;
-    o->id = cm_id_create(sn->rnic->cm.manager, o->ps, o, &err);
-    if (!o->id) {
+    err = make_id(sn, o);
+    if (err) {
         cm_object_end(o);
         return err;
     }

@@ -45,6 +45,9 @@
 /* What an id of rdma_cm takes, with the connection manager's part and its events. */
 #define CM_ID_MEMORY (8u << 10)
 
+/* Port numbers of rdma_cm's range that one user may have: half of them. */
+#define LIMIT_USER_CM_NUMBER 14116u
+
 #define FRAME_AROUND 18u /* bytes of a frame besides its MTU: Ethernet header and tag */
 #define MTU_CODE_MAX 5u  /* IBV_MTU_4096 */
 

@@ -27,16 +27,21 @@ struct test {
     struct side a, b;
 };
 
-static void side_open(struct test *t, struct side *s)
+static void side_open_of(struct test *t, struct side *s, uid_t uid)
 {
     struct ctl_msg m = {0};
     struct ctl_call k = {0};
 
-    s->sn = session_create(t->r, &(struct ucred){.pid = getpid(), .uid = 0});
+    s->sn = session_create(t->r, &(struct ucred){.pid = getpid(), .uid = uid});
     assert_non_null(s->sn);
     assert_int_equal(kit_call(s->sn, CTL_CM_CREATE_CHANNEL, &m, &k, true), 0);
     s->channel = k.reply.handle;
     s->fd = k.out_fd[0];
+}
+
+static void side_open(struct test *t, struct side *s)
+{
+    side_open_of(t, s, 0);
 }
 
 static void side_close(struct side *s)
@@ -704,6 +709,70 @@ static void test_channels(void **state)
     close(second.fd);
 }
 
+/* ---- users ---- */
+
+/* One user has half of the port numbers at most; others get some. */
+static void test_numbers_of_a_user(void **state)
+{
+    struct test *t = *state;
+    struct ctl_cm_info info;
+    struct side user[2];
+
+    for (unsigned i = 0; i < 2; i++)
+        side_open_of(t, &user[i], 5000 + i);
+    for (unsigned n = 0; n < 14116; n++)
+        assert_int_equal(
+            bind_to(&user[0], make_id(&user[0], IP_CM_PS_TCP, 1), address("0.0.0.0", 0), &info), 0);
+    assert_int_equal(
+        bind_to(&user[0], make_id(&user[0], IP_CM_PS_TCP, 1), address("0.0.0.0", 0), &info),
+        -EADDRNOTAVAIL);
+    assert_int_equal(cm_counters(t->r->cm.manager)->numbers_refused, 1);
+    assert_int_equal(
+        bind_to(&user[1], make_id(&user[1], IP_CM_PS_TCP, 1), address("0.0.0.0", 0), &info), 0);
+    for (unsigned i = 0; i < 2; i++)
+        side_close(&user[i]);
+}
+
+/* Ids that the manager keeps after a user has destroyed them are bounded. */
+static void test_lingering_of_a_user(void **state)
+{
+    struct test *t = *state;
+    struct ctl_cm_event e;
+    struct side user;
+    unsigned n = 0;
+
+    t->r->quota.limit[QUOTA_CM_ID].user = 20;
+    side_open_of(t, &user, 5000);
+    listener(&t->b, IP_CM_PS_TCP, "0.0.0.0", 50);
+    for (unsigned i = 0; i < 12; i++) {
+        uint32_t id = resolved(t, &user, IP_CM_PS_TCP, "127.0.0.1");
+
+        assert_int_equal(call(&user, CTL_CM_CONNECT, id, 0x111 + i, ""), 0);
+        run(t);
+        e = event(&t->b, CTL_CM_CONNECT_REQUEST);
+        assert_int_equal(call(&t->b, CTL_CM_ACCEPT, e.id, 0x222 + i, ""), 0);
+        run(t);
+        event(&user, CTL_CM_CONNECT_RESPONSE);
+        assert_int_equal(call(&user, CTL_CM_ESTABLISH, id, 0, ""), 0);
+        run(t);
+        event(&t->b, CTL_CM_ESTABLISHED);
+    }
+    side_close(&user); /* its DREQs await answers */
+    assert_int_equal(cm_counters(t->r->cm.manager)->reclaimed, 12 - 20 / 4);
+    while (n < 12) { /* each of them was sent */
+        run(t);
+        while (bytes_waiting(&t->b)) {
+            struct ctl_msg m = {.cm_event.channel = t->b.channel};
+            struct ctl_call k = {0};
+            char byte;
+
+            assert_int_equal(recv(t->b.fd, &byte, 1, MSG_DONTWAIT), 1);
+            assert_int_equal(kit_call(t->b.sn, CTL_CM_GET_EVENT, &m, &k, false), 0);
+            n += k.reply.cm_event.type == CTL_CM_DISCONNECTED;
+        }
+    }
+}
+
 /* A program that does not read gets the bytes later: one for each event that it has read. */
 static void test_unread(void **state)
 {
@@ -802,6 +871,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_options, setup, teardown),
         cmocka_unit_test_setup_teardown(test_channels, setup, teardown),
         cmocka_unit_test_setup_teardown(test_no_room, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_numbers_of_a_user, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_lingering_of_a_user, setup, teardown),
         cmocka_unit_test_setup_teardown(test_unread, setup, teardown),
     };
 
