@@ -200,10 +200,18 @@ int cm_disconnect(struct cm_id *id, struct cm_private private, ns_t now)
     return cm_step(id, CM_IN_DISCONNECT, NULL, now);
 }
 
+/* The step frees the id, or leaves it lingering; then the user's oldest one makes room. */
 void cm_id_destroy(struct cm_id *id, ns_t now)
 {
+    struct cm_user *user = id->user;
+    struct cm_id *oldest;
+
     id->owner = NULL;
     cm_ports_unbind(id);
     cm_linger_begin(id);
-    cm_linger_step(id, now);
+    cm_user_hold(user);
+    cm_step(id, CM_IN_DESTROY, NULL, now);
+    while ((oldest = cm_linger_excess(user)))
+        cm_ids_give_up(oldest);
+    cm_user_release(user);
 }

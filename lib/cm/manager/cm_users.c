@@ -25,9 +25,15 @@ static struct cm_user *find_user(struct cm *cm, uint32_t number)
     return u;
 }
 
-static void release(struct cm_user *u)
+void cm_user_hold(struct cm_user *u)
 {
-    if (--u->ids)
+    if (u)
+        u->ids++;
+}
+
+void cm_user_release(struct cm_user *u)
+{
+    if (!u || --u->ids)
         return;
     LIST_REMOVE(u, link);
     free(u);
@@ -50,14 +56,12 @@ int cm_id_set_user(struct cm_id *id, uint32_t user, const struct cm_user_limits 
 void cm_user_join(struct cm_id *id, struct cm_user *u)
 {
     id->user = u;
-    if (u)
-        u->ids++;
+    cm_user_hold(u);
 }
 
 void cm_user_leave(struct cm_id *id)
 {
-    if (id->user)
-        release(id->user);
+    cm_user_release(id->user);
     id->user = NULL;
 }
 
@@ -84,20 +88,11 @@ void cm_linger_end(struct cm_id *id)
     id->user->lingerers--;
 }
 
-/* The step that ends an id frees it, or leaves it lingering; then the user's oldest one makes room.
- */
-void cm_linger_step(struct cm_id *id, ns_t now)
+struct cm_id *cm_linger_excess(const struct cm_user *u)
 {
-    struct cm_user *u = id->user;
-
-    if (u)
-        u->ids++; /* it may be the last one */
-    cm_step(id, CM_IN_DESTROY, NULL, now);
-    if (!u)
-        return;
-    while (u->limits.lingering && u->lingerers > u->limits.lingering)
-        cm_ids_give_up(TAILQ_FIRST(&u->lingering));
-    release(u);
+    if (!u || !u->limits.lingering || u->lingerers <= u->limits.lingering)
+        return NULL;
+    return TAILQ_FIRST(&u->lingering);
 }
 
 /* ---- port numbers ---- */

@@ -28,12 +28,16 @@ LIST_HEAD(cm_share_list, cm_share);
 /* An id becomes one of the user's; NULL: of none. */
 void cm_user_join(struct cm_id *id, struct cm_user *u);
 void cm_user_leave(struct cm_id *id);
+/* The user, or NULL, exists at least until it is released. */
+void cm_user_hold(struct cm_user *u);
+void cm_user_release(struct cm_user *u);
 
 /* The host has destroyed the id. */
 void cm_linger_begin(struct cm_id *id);
-void cm_linger_step(struct cm_id *id, ns_t now);
 /* The id is being freed. */
 void cm_linger_end(struct cm_id *id);
+/* The oldest of the user's ids that linger, when they are more than it may have; or NULL. */
+struct cm_id *cm_linger_excess(const struct cm_user *u);
 
 /* Whether the user may have one more number of the range. */
 bool cm_user_may_take(struct cm_user *u);

@@ -33,7 +33,7 @@ static unsigned users(const struct cm_kit *k, unsigned node)
     return n;
 }
 
-/* Ten numbers of the range, of which each user may have four. */
+/* The range has ten numbers, and each user may have four. */
 static void test_numbers(void **state)
 {
     struct cm_kit *k = cm_kit_new(&(struct cm_config){.first_port = FIRST, .last_port = FIRST + 9});
