@@ -114,6 +114,9 @@ void cm_timers(struct cm *cm, ns_t now);
  */
 struct cm_id *cm_id_create(struct cm *cm, enum ip_cm_port_space ps, void *owner, int *err);
 
+/** Bytes that an id takes at most, with its rows of the manager's tables. */
+#define CM_ID_BYTES 1024
+
 /** What one user's ids may have; 0: no limit. */
 struct cm_user_limits {
     uint32_t numbers;   /**< port numbers of cm_config's range, whatever the number of ids */

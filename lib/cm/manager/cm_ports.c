@@ -22,6 +22,13 @@ struct cm_ports_row {
     struct cm_share_list shares;
 };
 
+/* Beside these: a slot, a place in the heap of timers, buckets of four hash tables (which grow to
+ * two for each id), and what the allocator adds to three blocks. */
+_Static_assert(sizeof(struct cm_id) + sizeof(struct cm_ports_row) + sizeof(struct cm_share) +
+                       2 * (sizeof(struct cm_slot) + (1 + 4) * sizeof(void *)) + 3 * 16 <=
+                   CM_ID_BYTES,
+               "an id takes no more than cm.h says");
+
 int cm_ports_init(struct cm *cm)
 {
     return cm_hash_init(&cm->ports);

@@ -16,10 +16,8 @@ bool cm_object_is_ud(const struct cm_object *o)
 
 /* ---- creation and end ---- */
 
-#define MANAGERS_PART 1536 /* lib/cm: an id, its rows of tables */
-
-_Static_assert(sizeof(struct cm_object) + MANAGERS_PART +
-                       (CM_RECORDS_MAX + 4) * sizeof(struct cm_record) <=
+_Static_assert(sizeof(struct cm_object) + CM_ID_BYTES +
+                       (CM_RECORDS_MAX + CM_RECORDS_ADDED) * sizeof(struct cm_record) <=
                    CM_ID_MEMORY,
                "an id with its events takes no more than is charged");
 

@@ -70,9 +70,13 @@ struct cm_object {
     TAILQ_HEAD(, cm_join) joins;
 };
 
-/* Of an id with as many records, but for those of joins, nothing is begun that has an event. The
- * manager adds a few. Together they fit into what is charged for an id: object.c. */
-#define CM_RECORDS_MAX 8
+/*
+ * Of an id with as many records, but for those of joins, nothing is begun that has an event. What
+ * is begun has three at most, such as CONNECT_RESPONSE, DISCONNECTED and TIMEWAIT_EXIT; and the id
+ * may lose its address. Together they fit into what is charged for an id: object.c.
+ */
+#define CM_RECORDS_MAX   4
+#define CM_RECORDS_ADDED 3 /* to one less */
 /* Requests that wait for a listener's program, at most, also if the peer has withdrawn them. */
 #define CM_REQUESTS_MAX 1024
 

@@ -43,7 +43,7 @@
 #define SOCKET_MEMORY (256u << 10)
 
 /* What an id of rdma_cm takes, with the connection manager's part and its events. */
-#define CM_ID_MEMORY (8u << 10)
+#define CM_ID_MEMORY (4u << 10)
 
 /* Port numbers of rdma_cm's range that one user may have: half of them. */
 #define LIMIT_USER_CM_NUMBER 14116u

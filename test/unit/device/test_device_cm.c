@@ -709,6 +709,24 @@ static void test_channels(void **state)
     close(second.fd);
 }
 
+/* An id is charged with its events, and nothing is begun that could bring more of them. */
+static void test_charge_of_an_id(void **state)
+{
+    struct test *t = *state;
+    const uint64_t *used = &t->a.sn->account.used[QUOTA_MEMORY], before = *used;
+    struct ctl_msg m = {.cm_resolve.dst = address("127.0.0.1", PORT)};
+    struct ctl_call k = {0};
+
+    m.cm_resolve.id = make_id(&t->a, IP_CM_PS_TCP, 1);
+    assert_int_equal(*used - before, 4096);
+    for (unsigned i = 0; i < 4; i++)
+        assert_int_equal(kit_call(t->a.sn, CTL_CM_RESOLVE_ADDR, &m, &k, false), 0);
+    assert_int_equal(kit_call(t->a.sn, CTL_CM_RESOLVE_ADDR, &m, &k, false), -EINVAL);
+    assert_int_equal(kit_call(t->a.sn, CTL_CM_RESOLVE_ROUTE, &m, &k, false), -EINVAL);
+    event(&t->a, CTL_CM_ADDR_RESOLVED);
+    assert_int_equal(kit_call(t->a.sn, CTL_CM_RESOLVE_ROUTE, &m, &k, false), 0);
+}
+
 /* ---- users ---- */
 
 /* One user has half of the port numbers at most; others get some. */
@@ -871,6 +889,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_options, setup, teardown),
         cmocka_unit_test_setup_teardown(test_channels, setup, teardown),
         cmocka_unit_test_setup_teardown(test_no_room, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_charge_of_an_id, setup, teardown),
         cmocka_unit_test_setup_teardown(test_numbers_of_a_user, setup, teardown),
         cmocka_unit_test_setup_teardown(test_lingering_of_a_user, setup, teardown),
         cmocka_unit_test_setup_teardown(test_unread, setup, teardown),
