@@ -33,6 +33,7 @@ enum ctl_cm_event_type {
     CTL_CM_ESTABLISHED = 9,
     CTL_CM_DISCONNECTED = 10,
     CTL_CM_MULTICAST_JOIN = 12,
+    CTL_CM_ADDR_CHANGE = 14, /* the id's address has gone from its device */
     CTL_CM_TIMEWAIT_EXIT = 15,
 };
 

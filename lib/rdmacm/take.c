@@ -120,6 +120,15 @@ static void take_join(struct cma_event *ev, const struct ctl_cm_event *m)
         ev->event.event = RDMA_CM_EVENT_MULTICAST_ERROR;
 }
 
+/* A synchronous id's call waits for the end of what it has begun, and takes each event for it. */
+static bool take_address_change(struct cma_event *ev)
+{
+    if (!ev->owner->sync)
+        return true;
+    event_done(ev);
+    return false;
+}
+
 bool event_take(struct cma_event *ev, const struct ctl_cm_event *m)
 {
     ev->event.event = m->type;
@@ -146,6 +155,8 @@ bool event_take(struct cma_event *ev, const struct ctl_cm_event *m)
     case RDMA_CM_EVENT_MULTICAST_ERROR:
         take_join(ev, m);
         return true;
+    case RDMA_CM_EVENT_ADDR_CHANGE:
+        return take_address_change(ev);
     default:
         return true;
     }

@@ -89,6 +89,7 @@ void cm_host_close(struct rnic *r)
     struct cm_host *h = &r->cm;
 
     cm_resolve_stop(r);
+    cm_follow_stop(r);
     if (r->config.loop)
         event_loop_remove(r->config.loop, &h->timer);
     if (h->timer.fd >= 0)

@@ -13,12 +13,20 @@
 #include "event_loop.h"
 #include "gid.h"
 #include "objects/handle_table.h"
+#include "objects/walk.h"
 
 struct cm;
 struct cm_path;
 struct cm_object;
 struct device;
 struct rnic;
+
+/* Looking which ids have lost their address: cm_follow.c. */
+struct cm_follow {
+    struct event_job job;
+    bool active, again; /* again: addresses have changed since it began */
+    struct walk walk;
+};
 
 struct cm_host {
     struct cm *manager;
@@ -32,6 +40,7 @@ struct cm_host {
     struct cm_object *next; /* to look at */
     bool looking, again;
     ns_t first; /* before this, none of them is to be given up */
+    struct cm_follow follow;
 };
 
 /* 0 or a negative errno. cm_host_close also cleans up after a failure. */
@@ -43,6 +52,9 @@ void cm_host_arm(struct rnic *r);
 
 /* A MAD for queue pair 1 of path->port. */
 void cm_host_rx(struct rnic *r, const struct cm_path *path, const uint8_t *mad, size_t len);
+
+/* A device has got or lost addresses. */
+void cm_host_addresses_changed(struct rnic *r);
 
 /* Neighbours have been resolved, or were given up. */
 void cm_host_resolved(struct rnic *r);

@@ -57,7 +57,7 @@ struct cm_object {
     unsigned sgid_index;         /* with a device */
     union gid dgid;              /* from CM_AT_QUERY on */
     struct ctl_cm_addr src, dst; /* as the program knows them */
-    bool bound, is_request;
+    bool bound, is_request, address_gone;
     uint8_t qp_type; /* enum cm_qp_type, or 0: the port space says it */
     unsigned bind_flags;
     uint8_t tos, ack_timeout; /* ack_timeout: if it is set */
@@ -124,6 +124,8 @@ void cm_resolve_again(struct rnic *r);
 void cm_resolve_forget(struct cm_object *o);
 void cm_resolve_init(struct cm_host *h);
 void cm_resolve_stop(struct rnic *r);
+
+void cm_follow_stop(struct rnic *r); /* cm_follow.c */
 
 /* Ends a join of an id, whose event has been dropped or follows: cm_join.c. */
 void cm_join_free(struct cm_object *o, struct cm_join *j);

@@ -178,6 +178,7 @@ static void change_gids(struct device *d)
     }
     n->changes = 0;
     mcast_follow_addresses(d);
+    cm_host_addresses_changed(d->rnic);
 }
 
 void net_apply_changes(struct device *d)

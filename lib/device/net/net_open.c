@@ -71,6 +71,7 @@ int net_address_add(struct device *d, const struct port_address *a)
     else
         async_port_event(d, PORT_EVENT_GID_CHANGE);
     mcast_follow_addresses(d);
+    cm_host_addresses_changed(d->rnic);
     net_apply_changes(d);
     return err;
 }
@@ -83,6 +84,7 @@ int net_address_remove(struct device *d, const union gid *gid, uint16_t vlan)
     if (!err && !device_gids_remove(d, gid, vlan))
         async_port_event(d, PORT_EVENT_GID_CHANGE);
     mcast_follow_addresses(d);
+    cm_host_addresses_changed(d->rnic);
     net_apply_changes(d);
     return err;
 }

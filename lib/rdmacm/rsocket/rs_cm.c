@@ -200,7 +200,7 @@ static void act_listening(struct rs_stream *s, const struct news *n)
         add_request(s, n);
     else if (n->event == RDMA_CM_EVENT_DEVICE_REMOVAL)
         rs_stream_down(s, ENETDOWN);
-    else if (n->id != s->id)
+    else if (n->id != s->id && n->event != RDMA_CM_EVENT_ADDR_CHANGE)
         drop_request(s, n->id);
 }
 

@@ -604,6 +604,108 @@ static void test_address_goes(void **state)
     assert_false(info.has_path);
 }
 
+static union gid gid_of(const char *text)
+{
+    union gid gid;
+
+    assert_int_equal(gid_parse(&gid, text), 0);
+    return gid;
+}
+
+static void change_address(struct test *t, const char *text, bool add)
+{
+    struct port_address own = {.gid = gid_of(text), .prefix = 8, .vlan = VLAN_NONE};
+
+    assert_int_equal(add ? rnic_add_address(t->r, 0, &own)
+                         : rnic_remove_address(t->r, 0, &own.gid, VLAN_NONE),
+                     0);
+    run(t);
+}
+
+/* Ids whose address goes are told once: a listener, the ends of a connection, one that is bound. */
+static void test_address_change(void **state)
+{
+    struct test *t = *state;
+    struct ctl_cm_info info;
+    struct ctl_cm_event e;
+    uint32_t id, l, bound;
+
+    change_address(t, "127.0.0.9", true);
+    l = listener(&t->b, IP_CM_PS_TCP, "127.0.0.9", 5);
+    bind_to(&t->b, make_id(&t->b, IP_CM_PS_TCP, 1), address("127.0.0.1", 0), &info);
+    bind_to(&t->b, make_id(&t->b, IP_CM_PS_TCP, 1), address("0.0.0.0", 0), &info);
+    make_id(&t->b, IP_CM_PS_TCP, 1);
+    id = resolved(t, &t->a, IP_CM_PS_TCP, "127.0.0.9");
+    bound = make_id(&t->a, IP_CM_PS_TCP, 1);
+    assert_int_equal(bind_to(&t->a, bound, address("127.0.0.9", 0), &info), 0);
+    e = requested(t, id);
+    change_address(t, "127.0.0.10", true);
+    no_event(&t->a);
+    no_event(&t->b);
+    change_address(t, "127.0.0.9", false);
+    change_address(t, "127.0.0.10", false);
+    assert_int_equal(event(&t->b, CTL_CM_ADDR_CHANGE).id, l);
+    assert_int_equal(event(&t->b, CTL_CM_ADDR_CHANGE).id, e.id);
+    no_event(&t->b);
+    assert_int_equal(event(&t->a, CTL_CM_ADDR_CHANGE).id, id);
+    assert_int_equal(event(&t->a, CTL_CM_ADDR_CHANGE).id, bound);
+    no_event(&t->a);
+}
+
+/* An address that comes back, at another place of the GID table, serves as before; as long as the
+ * program has not read that it had gone, it is told no more. */
+static void test_address_returns(void **state)
+{
+    struct test *t = *state;
+    uint32_t id;
+
+    change_address(t, "127.0.0.9", true);
+    id = resolved(t, &t->a, IP_CM_PS_TCP, "127.0.0.9");
+    listener(&t->b, IP_CM_PS_TCP, "0.0.0.0", 5);
+    change_address(t, "127.0.0.9", false);
+    assert_int_equal(call(&t->a, CTL_CM_CONNECT, id, 1, ""), -EADDRNOTAVAIL);
+    change_address(t, "127.0.0.10", true); /* takes its place */
+    change_address(t, "127.0.0.9", true);
+    change_address(t, "127.0.0.9", false);
+    change_address(t, "127.0.0.9", true);
+    assert_int_equal(event(&t->a, CTL_CM_ADDR_CHANGE).id, id);
+    no_event(&t->a);
+    requested(t, id);
+    change_address(t, "127.0.0.9", false);
+    assert_int_equal(event(&t->a, CTL_CM_ADDR_CHANGE).id, id);
+}
+
+/* Many ids are looked at in slices; their program's end and another change come during it. */
+static void test_many_follow(void **state)
+{
+    struct test *t = *state;
+    struct cm_follow *f = &t->r->cm.follow;
+    union gid gid = gid_of("127.0.0.9");
+    struct ctl_cm_info info;
+    unsigned told = 0;
+
+    change_address(t, "127.0.0.9", true);
+    for (unsigned i = 0; i < 20000; i++)
+        assert_int_equal(
+            bind_to(&t->a, make_id(&t->a, IP_CM_PS_TCP, 1), address("127.0.0.9", 0), &info), 0);
+    assert_int_equal(rnic_remove_address(t->r, 0, &gid, VLAN_NONE), 0);
+    assert_true(f->active);
+    destroy(&t->a, f->walk.next->handle);
+    cm_host_addresses_changed(t->r);
+    while (f->active)
+        event_loop_step(t->loop, 0);
+    for (;;) {
+        struct ctl_msg m = {.cm_event.channel = t->a.channel};
+        struct ctl_call k = {0};
+
+        if (kit_call(t->a.sn, CTL_CM_GET_EVENT, &m, &k, false))
+            break;
+        assert_int_equal(k.reply.cm_event.type, CTL_CM_ADDR_CHANGE);
+        told++;
+    }
+    assert_int_equal(told, 20000 - 1);
+}
+
 /* Of a port and the loopback device with the same address, the port is meant: others can be
  * reached from there. */
 static void test_ports_before_loopback(void **state)
@@ -885,6 +987,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_ports_before_loopback, setup, teardown),
         cmocka_unit_test(test_no_device),
         cmocka_unit_test_setup_teardown(test_address_goes, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_address_change, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_address_returns, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_many_follow, setup, teardown),
         cmocka_unit_test_setup_teardown(test_stale_route, setup, teardown),
         cmocka_unit_test_setup_teardown(test_options, setup, teardown),
         cmocka_unit_test_setup_teardown(test_channels, setup, teardown),

@@ -93,6 +93,7 @@ static void test_in_order(void **state)
     assert_false(is_readable(channel));
     give(id, RDMA_CM_EVENT_ADDR_ERROR, -ENETUNREACH);
     give(id, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
+    give(id, RDMA_CM_EVENT_ADDR_CHANGE, 0);
     assert_true(is_readable(channel));
     expect(channel, RDMA_CM_EVENT_ADDR_ERROR, -ENETUNREACH, &event);
     assert_ptr_equal(event->id, id);
@@ -100,6 +101,7 @@ static void test_in_order(void **state)
     assert_int_equal(rdma_ack_cm_event(event), 0);
     assert_true(is_readable(channel));
     expect(channel, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT, NULL);
+    expect(channel, RDMA_CM_EVENT_ADDR_CHANGE, 0, NULL);
     assert_false(is_readable(channel));
 }
 
@@ -511,11 +513,13 @@ static void test_synchronous(void **state)
     give(sync, RDMA_CM_EVENT_REJECTED, 8);
     assert_int_equal(rdma_resolve_route(sync, 1000), -1);
     assert_int_equal(errno, ECONNREFUSED);
+    give(sync, RDMA_CM_EVENT_ADDR_CHANGE, 0); /* is the end of no call */
     give(sync, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
     assert_int_equal(rdma_resolve_route(sync, 1000), 0);
     assert_int_equal(sync->event->event, RDMA_CM_EVENT_ROUTE_RESOLVED);
 
     /* A request of a synchronous listener has a channel of its own. */
+    give(sync, RDMA_CM_EVENT_ADDR_CHANGE, 0);
     give(sync, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
     {
         struct rdma_cm_id *request;
