@@ -3,11 +3,8 @@
 #include "uroced.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/capability.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -15,6 +12,7 @@
 #include "copy.h"
 #include "mapped.h"
 #include "pinned.h"
+#include "populated.h"
 
 /* Workers get the union as their space. Only this file asks which member it is. */
 struct space {
@@ -106,60 +104,12 @@ static void space_close(void *space)
     mem_life_release(life_of(space));
 }
 
-/*
- * A page that does not exist in the file yet would be allocated when the daemon touches it, and
- * charged to the daemon instead of the program. The file is opened again because its position is
- * shared with the program. The program may hold a lease on it (the open does not wait), or its lock
- * (SEEK_HOLE waits).
- */
-static bool is_complete(int fd, const struct mem_piece *piece, unsigned n)
-{
-    bool complete = true;
-    char path[32];
-    int own;
-
-    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-    own = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (own < 0)
-        return false;
-    for (unsigned i = 0; i < n && complete; i++) {
-        off_t start = (off_t)piece[i].offset, hole = lseek(own, start, SEEK_HOLE);
-
-        complete = hole >= 0 && (uint64_t)hole >= piece[i].offset + piece[i].len;
-    }
-    close(own);
-    return complete;
-}
-
-/*
- * Whether all pages are in memory, and so exist: asked first, in parts, as SEEK_HOLE keeps a
- * processor for 40 ms on a file of a GiB.
- */
-static bool is_resident(const struct mem_mapping *map)
-{
-    enum { PAGES = 8192 };
-    unsigned char vec[PAGES];
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), done = 0;
-
-    while (done < map->len) {
-        size_t part = min_of(map->len - done, PAGES * page), pages = (part + page - 1) / page;
-
-        if (mincore((uint8_t *)map->base + done, part, vec))
-            return false;
-        for (size_t i = 0; i < pages; i++)
-            if (!(vec[i] & 1))
-                return false;
-        done += part;
-    }
-    return true;
-}
-
-static int map_into(struct mem_mapping *m, struct mem_region *mr, int fd, const struct mem_piece *piece,
-                    unsigned n)
+static int map_into(struct mem_mapping *m, struct mem_region *mr, int fd,
+                    const struct mem_piece *piece, unsigned n)
 {
     int err = mem_map(m, mr, fd, piece, n, 0);
 
-    if (!err && !is_resident(m) && !is_complete(fd, piece, n)) {
+    if (!err && !mem_is_populated(m, fd, piece, n)) {
         mem_unmap(m, mr);
         err = -ENODATA;
     }

@@ -13,7 +13,7 @@
 #include "common.h"
 
 #define LARGE_PAGE   (UINT64_C(2) << 20) /* the kernel maps it as one page if it can */
-#define UNMAP_PART   ((size_t)32 << 20)
+#define UNMAP_PART   ((size_t)8 << 20)
 #define WRITE_ACCESS (MEM_LOCAL_WRITE | MEM_REMOTE_WRITE | MEM_REMOTE_ATOMIC)
 
 static uint64_t page_bytes(void)

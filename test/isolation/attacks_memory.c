@@ -59,14 +59,16 @@ void attack_doorbells(struct opened *a, unsigned n)
 
 /* ---- regions ---- */
 
-/* Registers and deregisters n GiB of a memfd, which the daemon maps. */
+/* Registers and deregisters n GiB of a memfd, which the daemon maps. A hole behind them, so that
+ * the daemon must look at the pages. */
 void attack_regions(struct opened *a, unsigned n)
 {
     size_t bytes = n * GIB;
     int fd = memfd_create("attacker", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     void *at;
 
-    check(fd < 0 || ftruncate(fd, (off_t)bytes) || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), "memfd");
+    check(fd < 0 || ftruncate(fd, (off_t)bytes + 4096) || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK),
+          "memfd");
     at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     check(at == MAP_FAILED, "mmap");
     memset(at, 1, bytes);
