@@ -45,7 +45,7 @@ bool session_busy(const struct session *sn);
  */
 unsigned session_takes_fds(unsigned type);
 /**
- * Destroy a part of a session's objects, in about half a millisecond, or what is left of it.
+ * Destroy a part of a session's objects, in about a tenth of a millisecond, or what is left of it.
  *
  * @param sn  The session, for which no request is dispatched any more.
  * @return  Whether there is more: call again. False: the session is gone.

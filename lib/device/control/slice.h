@@ -7,7 +7,7 @@
 
 #include "common.h"
 
-#define SLICE_NS (500 * NS_PER_US)
+#define SLICE_NS (100 * NS_PER_US)
 
 struct slice {
     ns_t end;

@@ -18,7 +18,7 @@ struct trace_record;
 struct worker;
 
 /* Items of a list that are made at once. */
-#define SHOW_BATCH 32
+#define SHOW_BATCH 16
 
 /* For whom the JSON is. */
 struct viewer {

@@ -11,6 +11,8 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "device_app.h"
@@ -20,6 +22,19 @@
 #include "trace.h"
 
 static struct event_loop *loop;
+static ns_t clock_step; /* by which the clock goes on when it is asked; 0: it is the kernel's */
+
+int clock_gettime(clockid_t id, struct timespec *ts)
+{
+    static ns_t now;
+
+    if (!clock_step)
+        return (int)syscall(SYS_clock_gettime, id, ts);
+    now += clock_step;
+    *ts = (struct timespec){.tv_sec = (time_t)(now / NS_PER_SEC),
+                            .tv_nsec = (long)(now % NS_PER_SEC)};
+    return 0;
+}
 
 static int setup(void **state)
 {
@@ -264,6 +279,40 @@ static json_t *read_answer(struct ctl_call *k)
     return json;
 }
 
+/* A slice ends after a tenth of a millisecond, and a part of an answer has few objects: a clock
+ * that goes on by more than half a slice when it is asked lets a slice have two parts. */
+static void test_show_slices(void **state)
+{
+    enum { MANY = 1600, PART = 16 };
+    struct rnic *r = kit_rnic(loop, NULL);
+    struct session *sn = session_create(r, &(struct ucred){.pid = getpid()});
+    struct ctl_msg m = {.show.what = CTL_SHOW_ALL};
+    struct ctl_call k = {0};
+    unsigned slices = 0;
+    bool retry = false;
+    uint32_t pd;
+
+    rnic_on_retry(r, note_retry, &retry);
+    handle_of(sn, CTL_OPEN, (struct ctl_msg){0});
+    pd = handle_of(sn, CTL_ALLOC_PD, (struct ctl_msg){0});
+    for (unsigned i = 0; i < MANY; i++) {
+        struct ctl_msg reg = {.reg_mr = {.pd = pd, .addr = KIT_BASE, .length = 64}};
+
+        handle_of(sn, CTL_REG_MR, reg);
+    }
+    assert_int_equal(kit_call(sn, CTL_SHOW, &m, &k, true), -EINPROGRESS);
+    clock_step = 60 * NS_PER_US;
+    for (; !retry; slices++)
+        event_loop_step(loop, 0);
+    clock_step = 0;
+    assert_in_range(slices, MANY / PART / 2, MANY);
+    assert_int_equal(kit_call(sn, CTL_SHOW, &m, &k, true), 0);
+    json_decref(read_answer(&k));
+    rnic_on_retry(r, NULL, NULL);
+    session_close(sn);
+    rnic_destroy(r);
+}
+
 /* Clients come and go, and so do their objects, while a long answer is written. */
 static void test_show(void **state)
 {
@@ -392,11 +441,10 @@ static void test_show_parts(void **state)
         neighbour[i].addr.raw[15] = (uint8_t)i;
         neighbour[i].addr.raw[13] = 1;
     }
-    r = kit_rnic_with(loop, NULL,
-                      (struct port_config){.address = &address,
-                                           .addresses = 1,
-                                           .neighbour = neighbour,
-                                           .neighbours = MANY});
+    r = kit_rnic_with(
+        loop, NULL,
+        (struct port_config){
+            .address = &address, .addresses = 1, .neighbour = neighbour, .neighbours = MANY});
     trace = (struct trace *)engine_trace(r->device[0]->port[0]->engine);
     for (unsigned i = 0; i < TRACE_RECORDS; i++)
         trace_put(trace, i, TRACE_DROP, i, DROP_unknown_qpn, 0);
@@ -481,6 +529,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_jobs, setup, teardown),
         cmocka_unit_test_setup_teardown(test_unread_events, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_show_slices, setup, teardown),
         cmocka_unit_test_setup_teardown(test_show, setup, teardown),
         cmocka_unit_test_setup_teardown(test_show_closed, setup, teardown),
         cmocka_unit_test_setup_teardown(test_show_parts, setup, teardown),
