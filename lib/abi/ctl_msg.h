@@ -103,6 +103,7 @@ enum ctl_type {
     CTL_CM_JOIN,            /* cm_mcast -> cm_mcast */
     CTL_CM_LEAVE,           /* cm_mcast -> cm_mcast */
     CTL_CM_GET_EVENT,       /* cm_event -> cm_event; -EAGAIN: there is none */
+    CTL_RAISE_CQ,           /* handle: the event for which the CQ is armed, if it still is */
 };
 
 struct ctl_device {

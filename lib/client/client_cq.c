@@ -37,6 +37,7 @@ int client_cq_create(struct client *c, struct client_cq *cq, uint32_t cqe, uint3
         return err;
     }
     cq->handle = r->handle;
+    cq->has_channel = channel;
     cq->reader = (struct cq_reader){.shared = piece.base, .size = r->cqe, .lanes = r->lanes};
     slot_table_publish(&c->cqs, cq->id, cq);
     return 0;
@@ -91,4 +92,30 @@ bool client_cq_pending(struct client_cq *cq)
             return true;
     }
     return false;
+}
+
+static uint64_t consumed(const struct client_cq *cq)
+{
+    const struct cq_reader *r = &cq->reader;
+    uint64_t n = 0;
+
+    for (uint32_t lane = 0; lane < r->lanes; lane++)
+        n +=
+            atomic_load_explicit(&cq_lane_at(r->shared, r->size, lane)->cons, memory_order_relaxed);
+    return n;
+}
+
+void client_cq_tell(struct client_cq *cq)
+{
+    atomic_store_explicit(&cq->told, client_cq_pending(cq) ? consumed(cq) + 1 : 0,
+                          memory_order_relaxed);
+}
+
+/* A completion that comes after the arming raises the event; one that came before is seen here. */
+void client_cq_arm(struct client_cq *cq, enum cq_arm arm)
+{
+    cq_reader_arm(&cq->reader, arm);
+    if (cq->has_channel && arm == CQ_ARM_NEXT && client_cq_pending(cq) &&
+        atomic_load_explicit(&cq->told, memory_order_relaxed) != consumed(cq) + 1)
+        conn_call_handle(&cq->client->conn, CTL_RAISE_CQ, cq->handle);
 }

@@ -14,8 +14,12 @@ struct client_cq {
     struct cq_reader reader; /* under lock */
     struct spin lock;
     bool single_threaded; /* the application has promised this: no locking */
+    bool has_channel;
     struct client *client;
     uint32_t id, handle;
+    /* What had been consumed when the application got an event, + 1, if a completion waited; else
+     * 0. While it is the same, the application has yet to poll for what the event was about. */
+    _Atomic uint64_t told;
 };
 
 /*
@@ -36,6 +40,16 @@ void client_cq_clean(struct client_cq *cq, uint32_t uidx);
 
 /* Whether a completion waits. Without the lock: a hint. */
 bool client_cq_pending(struct client_cq *cq);
+
+/* The application gets an event of the queue. Any thread. */
+void client_cq_tell(struct client_cq *cq);
+
+/*
+ * Arms the queue. The next completion raises an event; so does, as of NICs, one that waits already,
+ * if the application does not know of it: it may sleep without polling again (UCX does). It knows
+ * when it has got an event and has not polled since. Any thread.
+ */
+void client_cq_arm(struct client_cq *cq, enum cq_arm arm);
 
 static inline void client_cq_lock(struct client_cq *cq)
 {

@@ -390,6 +390,16 @@ void worker_ctx_detach(struct worker *w, struct worker_ctx *ctx);
 bool worker_take_async(struct worker *w, struct dp_async *event);
 
 /**
+ * Send an event of a CQ, or count it as unsent and list the CQ. Any thread.
+ *
+ * @param g  The workers.
+ * @param dq  The CQ, which has a channel and is no longer armed.
+ * @param listed  Set: whether this call has listed the CQ, and the control thread has to be told.
+ * @return  True when it is sent.
+ */
+bool dp_cq_send_or_count(struct worker_group *g, struct dp_cq *dq, bool *listed);
+
+/**
  * Take the list of CQs that have unsent events. Control thread.
  *
  * @param g  The workers.

@@ -32,29 +32,41 @@ static bool send_event(struct dp_cq *dq)
     return n >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != ENOBUFS);
 }
 
-/* True if it was `from`. Only a worker makes an in-time CQ listed; only the control thread makes it
- * taken, and in time again. So it is on the list once, and not at all while the control thread has
- * it. */
+/* True if it was `from`. Whoever has an event that cannot be sent makes an in-time CQ listed; only
+ * the control thread makes it taken, and in time again. So it is on the list once, and not at all
+ * while the control thread has it. */
 static bool change_late(struct dp_cq *dq, uint32_t from, enum dp_cq_late to)
 {
     return atomic_compare_exchange_strong(&dq->late, &from, to);
 }
 
 /* Never waits: an event that cannot be sent at once is counted, and the control thread sends it. */
-static void send_or_count_event(struct worker *w, struct dp_cq *dq)
+bool dp_cq_send_or_count(struct worker_group *g, struct dp_cq *dq, bool *listed)
 {
-    counter_inc(&w->stats.cq_events);
-    worker_charge(dq->ctx[w->index], COST_SYSCALL);
+    *listed = false;
     if (!atomic_load(&dq->unsent) && send_event(dq))
-        return;
-    counter_inc(&w->stats.cq_events_late);
+        return true;
     atomic_fetch_add(&dq->unsent, 1);
     if (!change_late(dq, CQ_IN_TIME, CQ_LISTED))
-        return;
-    dq->next_late = atomic_load(&w->group->late);
-    while (!atomic_compare_exchange_weak(&w->group->late, &dq->next_late, dq)) {
+        return false;
+    dq->next_late = atomic_load(&g->late);
+    while (!atomic_compare_exchange_weak(&g->late, &dq->next_late, dq)) {
     }
-    worker_notify_control(w);
+    *listed = true;
+    return false;
+}
+
+static void send_or_count_event(struct worker *w, struct dp_cq *dq)
+{
+    bool listed;
+
+    counter_inc(&w->stats.cq_events);
+    worker_charge(dq->ctx[w->index], COST_SYSCALL);
+    if (dp_cq_send_or_count(w->group, dq, &listed))
+        return;
+    counter_inc(&w->stats.cq_events_late);
+    if (listed)
+        worker_notify_control(w);
 }
 
 struct dp_cq *dp_cq_take_late(struct worker_group *g)

@@ -59,6 +59,11 @@ int cq_post(struct comp_queue *cq, uint32_t lane_index, const struct cqe *e, boo
     return 0;
 }
 
+bool comp_queue_disarm(struct comp_queue *cq)
+{
+    return atomic_exchange(&cq->shared->arm, CQ_ARM_NONE) != CQ_ARM_NONE;
+}
+
 bool cq_take_event(struct comp_queue *cq, uint32_t lane_index)
 {
     struct comp_lane *lane = &cq->lane[lane_index];
@@ -73,7 +78,7 @@ bool cq_take_event(struct comp_queue *cq, uint32_t lane_index)
     arm = atomic_load_explicit(&cq->shared->arm, memory_order_relaxed);
     if (arm == CQ_ARM_NONE || (arm == CQ_ARM_SOLICITED && !solicited))
         return false;
-    return atomic_exchange(&cq->shared->arm, CQ_ARM_NONE) != CQ_ARM_NONE;
+    return comp_queue_disarm(cq);
 }
 
 bool cq_lane_is_empty(const struct comp_queue *cq, uint32_t lane)

@@ -155,6 +155,14 @@ uint32_t cq_room(struct comp_queue *cq, uint32_t lane_index, uint32_t want);
 bool cq_take_event(struct comp_queue *cq, uint32_t lane);
 
 /**
+ * Disarm the queue. Any thread.
+ *
+ * @param cq  The queue.
+ * @return  True when it was armed, and the caller must raise the event.
+ */
+bool comp_queue_disarm(struct comp_queue *cq);
+
+/**
  * Whether the application has read everything that was posted into a lane. The lane's worker.
  *
  * @param cq  The queue.

@@ -59,6 +59,7 @@ static struct ibv_cq *deliver_event(struct shim_context *ctx, uint64_t cookie)
     if (queue) {
         cq = container_of(queue, struct shim_cq, queue);
         cq->comp_delivered++;
+        client_cq_tell(queue);
     }
     pthread_mutex_unlock(&table->lock);
     return cq ? ibv_cq_ex_to_cq(&cq->ex) : NULL;

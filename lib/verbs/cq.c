@@ -102,7 +102,7 @@ EXPORT int ibv_destroy_cq(struct ibv_cq *base)
 
 int shim_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 {
-    cq_reader_arm(&to_cq(cq)->queue.reader, solicited_only ? CQ_ARM_SOLICITED : CQ_ARM_NEXT);
+    client_cq_arm(&to_cq(cq)->queue, solicited_only ? CQ_ARM_SOLICITED : CQ_ARM_NEXT);
     return 0;
 }
 

@@ -14,7 +14,7 @@ MESSAGE, WRITE, POLL, CLOSE, POST, CONTROL, MAD, FRAME, ADD_PORT = range(9)
  SHOW, FREEZE_MRS, THAW_MRS, REMAP_MR, GET_UFFD, HOT_MRS, CM_CREATE_CHANNEL, CM_DESTROY_CHANNEL, CM_CREATE_ID,
  CM_DESTROY_ID, CM_BIND, CM_RESOLVE_ADDR, CM_RESOLVE_ROUTE, CM_QUERY, CM_LISTEN, CM_CONNECT, CM_ACCEPT, CM_REJECT,
  CM_ESTABLISH, CM_DISCONNECT, CM_NOTIFY, CM_QP_ATTR, CM_SET_OPTION, CM_MIGRATE, CM_JOIN, CM_LEAVE,
- CM_GET_EVENT) = range(1, 65)
+ CM_GET_EVENT, RAISE_CQ) = range(1, 66)
 TCP, UDP = 0x0106, 0x0111  # port spaces
 REQ, MRA, REJ, REP, RTU, DREQ, DREP, SIDR_REQ, SIDR_REP, LAP, APR = range(11)
 CM_PORT = 7471
@@ -111,7 +111,8 @@ def services():
     xrc += create_qp(XRC_RECV, xrcd=1) + connect(18, 19, XRC_SEND) + connect(19, 18, XRC_RECV) + post(0, 255) * 2
     for op in range(10):
         yield xrc + post(2, op) + poll() + handle(DESTROY_SRQ, 1) + post(2, op) + poll()
-    yield xrc + post(2, 2, length=255) * 4 + poll(0, 0) + handle(DESTROY_SRQ, 1) + handle(DESTROY_CQ, 1) + poll(7, 255)
+    yield (xrc + post(2, 2, length=255) * 4 + poll(0, 0) + handle(RAISE_CQ, 1) +
+           handle(DESTROY_SRQ, 1) + handle(DESTROY_CQ, 1) + poll(7, 255))
     yield (xrc + message(OPEN, bytes(4), 1) + message(OPEN_XRCD, bytes(4), 1, fd=1) +
            create_qp(XRC_RECV, xrcd=2, client=1) + bytes([CLOSE, 0]) + poll())
     windows = base + connect(16, 17) + connect(17, 16)

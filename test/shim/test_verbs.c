@@ -285,6 +285,36 @@ static void one_event_per_arming(void **state)
     assert_int_equal(errno, EAGAIN);
 }
 
+/* A completion that waits when the queue is armed raises its event, as of NICs; but not again when
+ * the program has its event and has not polled since. */
+static void armed_behind_a_completion(void **state)
+{
+    struct ibv_cq *cq;
+    struct ibv_wc wc;
+    void *context;
+
+    assert_int_equal(post_send(&p.a, IBV_WR_RDMA_WRITE, &p.b, 0, 64, 1), 0);
+    assert_false(readable(p.channel->fd, 20)); /* not armed */
+    assert_int_equal(ibv_req_notify_cq(p.cq, 0), 0);
+    assert_true(readable(p.channel->fd, 5000));
+    assert_int_equal(ibv_get_cq_event(p.channel, &cq, &context), 0);
+    assert_int_equal(ibv_req_notify_cq(p.cq, 0), 0);
+    assert_false(readable(p.channel->fd, 20));
+    await(p.cq, &wc, 1);
+    assert_int_equal(ibv_req_notify_cq(p.cq, 0), 0);
+    assert_false(readable(p.channel->fd, 20)); /* nothing waits */
+    assert_int_equal(post_send(&p.a, IBV_WR_RDMA_WRITE, &p.b, 0, 64, 2), 0);
+    assert_int_equal(ibv_get_cq_event(p.channel, &cq, &context), 0);
+    await(p.cq, &wc, 1);
+    assert_int_equal(post_send(&p.a, IBV_WR_RDMA_WRITE, &p.b, 0, 64, 3), 0);
+    assert_false(readable(p.channel->fd, 20));
+    assert_int_equal(ibv_req_notify_cq(p.cq, 0), 0); /* after it has polled: again */
+    assert_true(readable(p.channel->fd, 5000));
+    assert_int_equal(ibv_get_cq_event(p.channel, &cq, &context), 0);
+    await(p.cq, &wc, 1);
+    ibv_ack_cq_events(p.cq, 3);
+}
+
 static void events_of_destroyed_queues_are_skipped(void **state)
 {
     struct ibv_cq *victim = ibv_create_cq(p.ctx, 4, NULL, p.channel, 0), *cq;
@@ -433,6 +463,7 @@ int main(int argc, char **argv)
         T(threads_share_a_queue_pair),
         T(threads_create_and_destroy),
         T(one_event_per_arming),
+        T(armed_behind_a_completion),
         T(events_of_destroyed_queues_are_skipped),
         T(destruction_waits_for_acknowledgement),
         T(waiting_can_be_cancelled),

@@ -175,6 +175,7 @@ static const struct {
     [CTL_DESTROY_CHANNEL] = {channel_destroy, false, 0},
     [CTL_CREATE_CQ] = {cq_create, false, 0},
     [CTL_DESTROY_CQ] = {cq_destroy, false, 0},
+    [CTL_RAISE_CQ] = {cq_raise, false, 0},
     [CTL_CREATE_QP] = {qp_object_create, false, 0},
     [CTL_MODIFY_QP] = {qp_object_modify, false, 0},
     [CTL_QUERY_QP] = {qp_object_query, false, 0},

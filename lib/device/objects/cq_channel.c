@@ -169,6 +169,26 @@ int cq_create(struct session *sn, struct ctl_call *call)
     return 0;
 }
 
+/*
+ * The application found an entry when it armed the CQ. 11.4.2.2 promises an event for the next
+ * entry only; NICs raise one here, too, and programs that sleep without another look rely on it.
+ */
+int cq_raise(struct session *sn, struct ctl_call *call)
+{
+    struct object *o = object_get(sn, OBJ_CQ, call->request->handle);
+    struct cq *cq = o ? container_of(o, struct cq, o) : NULL;
+    bool listed;
+
+    if (!cq)
+        return -ENOENT;
+    if (!cq->channel || !comp_queue_disarm(&cq->dp.cq))
+        return 0;
+    dp_cq_send_or_count(&sn->rnic->group, &cq->dp, &listed);
+    if (listed)
+        channels_deliver(sn->rnic);
+    return 0;
+}
+
 static void forget_events(struct cq *cq)
 {
     if (atomic_load(&cq->dp.late) == CQ_LISTED)

@@ -34,6 +34,7 @@ void channels_deliver(struct rnic *r);
 
 int cq_create(struct session *sn, struct ctl_call *call);
 int cq_destroy(struct session *sn, struct ctl_call *call);
+int cq_raise(struct session *sn, struct ctl_call *call);
 bool cq_free_some(struct session *sn, const struct slice *s);
 
 #endif

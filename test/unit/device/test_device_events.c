@@ -159,9 +159,34 @@ static void test_destroyed_with_unsent_events(void **state)
     assert_int_equal(listed(), 0);
 }
 
+static int raise_cq(void)
+{
+    return kit_call_handle(session, CTL_RAISE_CQ, cq->o.handle);
+}
+
+/* The application asks for the event of an armed queue: once, also when the channel is full. */
+static void test_raised_by_the_application(void **state)
+{
+    atomic_store(&cq->dp.cq.shared->arm, CQ_ARM_NONE);
+    assert_int_equal(raise_cq(), 0);
+    assert_int_equal(atomic_load(&cq->dp.unsent), 0);
+    atomic_store(&cq->dp.cq.shared->arm, CQ_ARM_NEXT);
+    assert_int_equal(raise_cq(), 0);
+    assert_int_equal(raise_cq(), 0);
+    assert_int_equal(atomic_load(&cq->dp.unsent), 1);
+    assert_int_equal(listed(), 0); /* the control thread has it */
+    full = false;
+    assert_true(dp_cq_send_unsent(&cq->dp));
+    atomic_store(&cq->dp.cq.shared->arm, CQ_ARM_NEXT);
+    assert_int_equal(raise_cq(), 0);
+    assert_int_equal(received(), 2);
+    assert_int_equal(kit_call_handle(session, CTL_RAISE_CQ, cq->o.handle + 1), -ENOENT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_raised_by_the_application, setup, teardown),
         cmocka_unit_test_setup_teardown(test_event_while_the_channel_is_full, setup, teardown),
         cmocka_unit_test_setup_teardown(test_event_during_the_last_send, setup, teardown),
         cmocka_unit_test_setup_teardown(test_listed_again_with_unsent_events, setup, teardown),
