@@ -84,7 +84,7 @@ static void refuse(const struct refusal *r)
     kit_settle(t.k);
     completes(t.a->send_cq, 1, r->status);
     completes(t.a->send_cq, 2, WC_WR_FLUSH_ERR);
-    completes(t.b->recv_cq, 100, WC_WR_FLUSH_ERR);
+    completes(t.b->recv_cq, 100, r->op == SQE_WRITE_IMM ? WC_LOC_ACCESS_ERR : WC_WR_FLUSH_ERR);
     assert_int_equal(state_of(t.a), QPS_ERR);
     assert_int_equal(state_of(t.b), QPS_ERR);
     assert_int_equal(kit_link_acks(t.ba, AETH_NAK, (int)r->nak), 1);
