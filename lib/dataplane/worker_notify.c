@@ -32,7 +32,7 @@ static bool send_event(struct dp_cq *dq)
     return n >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != ENOBUFS);
 }
 
-/* True if it was `from`. Whoever has an event that cannot be sent makes an in-time CQ listed; only
+/* True if it was `from`. A thread that cannot send an event makes an in-time CQ listed; only
  * the control thread makes it taken, and in time again. So it is on the list once, and not at all
  * while the control thread has it. */
 static bool change_late(struct dp_cq *dq, uint32_t from, enum dp_cq_late to)
