@@ -44,7 +44,7 @@ CHAPTER_12 = {
         ("Stale connection (10)", "old", "cm_connect:stale_connection cm_connect:stale_by_response cm_connect:no_storm"),
         ("Consumer defined (28): of the program, of its end, and of addresses that are not the packet's", "rfs abt",
          "cm_connect:rejected cm_request:faults cm_states:every_cell_can_be_left"),
-        ("No resources (3), where the listener's user has no room for another id", "", "device_cm:no_room"),
+        ("No resources (3), where the listener's user has no room for another id", "", "device_cm:request_without_room"),
         ("Port and CM redirection", "not done", "redirections are neither sent nor followed: they end the attempt as REJECTED"),
     )),
     "12.6.8": ("REP", (

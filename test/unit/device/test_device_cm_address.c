@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Addresses of connections: which port has them, how they are reached, and what happens when they
+ * go. */
+#include <errno.h>
+#include <string.h>
+
+#include "net/gids.h"
+#include "sides.h"
+#include "sim.h"
+#include "unit.h"
+
+/* ---- addresses ---- */
+
+static void on_retry(void *ctx)
+{
+}
+
+/* A second port, at a network with other hosts. */
+static struct pktio *add_port(struct sides *t)
+{
+    struct pktio_sim_config sc = {.seed = 1, .mac = {{2, 0, 0, 0, 0, 1}, {2, 0, 0, 0, 0, 2}}};
+    struct port_address a = {.prefix = 24, .vlan = VLAN_NONE};
+    struct port_config pc = {.address = &a, .addresses = 1};
+    struct pktio *end[2];
+
+    assert_int_equal(gid_parse(&a.gid, "10.0.1.1"), 0);
+    assert_int_equal(pktio_sim_pair(end, &sc), 0);
+    pc.io = end[0];
+    assert_int_equal(rnic_add_port(t->r, &pc), 0);
+    rnic_on_retry(t->r, on_retry, NULL); /* as a server does */
+    return end[1];
+}
+
+/* Ids that wait for ARP are looked at in slices. */
+static void test_many_wait(void **state)
+{
+    struct sides *t = *state;
+    struct pktio *far = add_port(t);
+
+    for (unsigned i = 0; i < 20000; i++) {
+        struct ctl_msg m = {
+            .cm_resolve = {.timeout_ms = 60000, .dst = side_address("10.0.1.2", SIDES_PORT)}};
+        struct ctl_call k = {0};
+
+        m.cm_resolve.id = side_make_id(&t->a, IP_CM_PS_TCP, 1);
+        assert_int_equal(kit_call(t->a.sn, CTL_CM_RESOLVE_ADDR, &m, &k, false), 0);
+    }
+    assert_false(TAILQ_EMPTY(&t->r->cm.resolving));
+    cm_host_resolved(t->r);
+    assert_true(t->r->cm.looking);
+    assert_ptr_not_equal(t->r->cm.next, TAILQ_FIRST(&t->r->cm.resolving));
+    side_destroy(&t->a, t->r->cm.next->o.handle); /* while the rest waits for its turn */
+    while (t->r->cm.looking)
+        event_loop_step(t->loop, 0);
+    assert_true(t->r->cm.first > t->r->config.clock() && t->r->cm.first < NS_NEVER);
+    cm_host_resolved(t->r); /* and the end during it */
+    side_close(&t->a);
+    t->a.sn = NULL;
+    assert_true(TAILQ_EMPTY(&t->r->cm.resolving));
+    far->ops->close(far);
+}
+
+static void test_addresses(void **state)
+{
+    struct sides *t = *state;
+    uint32_t id = side_make_id(&t->a, IP_CM_PS_TCP, 1);
+    struct ctl_msg m = {.cm_resolve = {.id = id, .dst = side_address("192.0.2.1", SIDES_PORT)}};
+    struct ctl_call k = {0};
+    struct ctl_cm_info info;
+
+    assert_int_equal(side_bind(&t->a, id, side_address("192.0.2.1", 0), &info), -ENODEV);
+    assert_int_equal(kit_call(t->a.sn, CTL_CM_RESOLVE_ADDR, &m, &k, false), 0);
+    assert_int_equal(side_event(&t->a, CTL_CM_ADDR_ERROR).status, -ENETUNREACH);
+    assert_int_equal(side_bind(&t->a, id, side_address("127.0.0.1", 0), &info), 0);
+    assert_true(info.has_device && info.src.number >= 1024);
+    assert_int_equal(side_bind(&t->a, id, side_address("127.0.0.1", 0), &info), -EINVAL);
+    m.cm_resolve.dst = side_address("::1", SIDES_PORT); /* another family */
+    assert_int_equal(kit_call(t->a.sn, CTL_CM_RESOLVE_ADDR, &m, &k, false), -EINVAL);
+    m.cm_resolve.dst = side_address("0.0.0.0", SIDES_PORT); /* this host */
+    assert_int_equal(kit_call(t->a.sn, CTL_CM_RESOLVE_ADDR, &m, &k, false), 0);
+    assert_memory_equal(k.reply.cm_info.dst.gid, k.reply.cm_info.src.gid, 16);
+    side_event(&t->a, CTL_CM_ADDR_RESOLVED);
+}
+
+/* An id whose address is of no device has none, whatever it tries. */
+static void test_no_device(void **state)
+{
+    struct port_address own = {.prefix = 8, .vlan = VLAN_NONE};
+    struct port_config pc = {.address = &own, .addresses = 1};
+    struct ctl_msg m = {.cm_resolve.dst = side_address("::", SIDES_PORT)};
+    struct sides t = {0};
+    struct ctl_call k = {0};
+    struct ctl_cm_info info;
+    uint32_t id;
+
+    assert_int_equal(gid_parse(&own.gid, "127.0.0.1"), 0);
+    t.r = kit_rnic_with(NULL, NULL, pc);
+    side_open(&t, &t.a);
+    id = side_make_id(&t.a, IP_CM_PS_UDP, 1);
+    assert_int_equal(side_bind(&t.a, id, side_address("::", 0), &info), 0);
+    m.cm_resolve.id = id;
+    assert_int_equal(kit_call(t.a.sn, CTL_CM_RESOLVE_ADDR, &m, &k, false), -ENODEV);
+    assert_false(side_query(&t.a, id).has_device);
+    m.cm_mcast = (struct ctl_cm_mcast){.id = id, .addr = side_address("ff0e::1", 0)};
+    assert_int_equal(kit_call(t.a.sn, CTL_CM_JOIN, &m, &k, false), -EINVAL);
+    side_close(&t.a);
+    rnic_destroy(t.r);
+}
+
+/* An address leaves the port, and another one gets its place in the GID table. */
+static void test_address_goes(void **state)
+{
+    struct sides *t = *state;
+    struct port_address own = {.prefix = 8, .vlan = VLAN_NONE}, next = own;
+    struct device *d = t->r->device[0];
+    struct ctl_cm_info info;
+    uint32_t id;
+
+    assert_int_equal(gid_parse(&own.gid, "127.0.0.9"), 0);
+    assert_int_equal(gid_parse(&next.gid, "127.0.0.10"), 0);
+    assert_int_equal(rnic_add_address(t->r, 0, &own), 0);
+    id = side_resolved(t, &t->a, IP_CM_PS_TCP, "127.0.0.9");
+    info = side_query(&t->a, id);
+    assert_true(info.has_path);
+    assert_int_equal(device_gids_remove(d, &own.gid, VLAN_NONE), 0);
+    assert_int_equal(side_call(&t->a, CTL_CM_CONNECT, id, 1, ""), -EADDRNOTAVAIL);
+    assert_int_equal(rnic_add_address(t->r, 0, &next), 0);
+    assert_true(gid_eq(&d->gids.entry[info.sgid_index].gid, &next.gid));
+    assert_int_equal(side_call(&t->a, CTL_CM_CONNECT, id, 1, ""), -EADDRNOTAVAIL);
+    info = side_query(&t->a, id);
+    assert_false(info.has_path);
+}
+
+static union gid gid_of(const char *text)
+{
+    union gid gid;
+
+    assert_int_equal(gid_parse(&gid, text), 0);
+    return gid;
+}
+
+static void change_address(struct sides *t, const char *text, bool add)
+{
+    struct port_address own = {.gid = gid_of(text), .prefix = 8, .vlan = VLAN_NONE};
+
+    assert_int_equal(add ? rnic_add_address(t->r, 0, &own)
+                         : rnic_remove_address(t->r, 0, &own.gid, VLAN_NONE),
+                     0);
+    sides_run(t);
+}
+
+/* Ids whose address goes are told once: a listener, the ends of a connection, one that is bound. */
+static void test_address_change(void **state)
+{
+    struct sides *t = *state;
+    struct ctl_cm_info info;
+    struct ctl_cm_event e;
+    uint32_t id, l, bound;
+
+    change_address(t, "127.0.0.9", true);
+    l = side_listener(&t->b, IP_CM_PS_TCP, "127.0.0.9", 5);
+    side_bind(&t->b, side_make_id(&t->b, IP_CM_PS_TCP, 1), side_address("127.0.0.1", 0), &info);
+    side_bind(&t->b, side_make_id(&t->b, IP_CM_PS_TCP, 1), side_address("0.0.0.0", 0), &info);
+    side_make_id(&t->b, IP_CM_PS_TCP, 1);
+    id = side_resolved(t, &t->a, IP_CM_PS_TCP, "127.0.0.9");
+    bound = side_make_id(&t->a, IP_CM_PS_TCP, 1);
+    assert_int_equal(side_bind(&t->a, bound, side_address("127.0.0.9", 0), &info), 0);
+    e = side_requested(t, id);
+    change_address(t, "127.0.0.10", true);
+    side_no_event(&t->a);
+    side_no_event(&t->b);
+    change_address(t, "127.0.0.9", false);
+    change_address(t, "127.0.0.10", false);
+    assert_int_equal(side_event(&t->b, CTL_CM_ADDR_CHANGE).id, l);
+    assert_int_equal(side_event(&t->b, CTL_CM_ADDR_CHANGE).id, e.id);
+    side_no_event(&t->b);
+    assert_int_equal(side_event(&t->a, CTL_CM_ADDR_CHANGE).id, id);
+    assert_int_equal(side_event(&t->a, CTL_CM_ADDR_CHANGE).id, bound);
+    side_no_event(&t->a);
+}
+
+/* An address that comes back, at another place of the GID table, serves as before; as long as the
+ * program has not read that it had gone, it is told no more. */
+static void test_address_returns(void **state)
+{
+    struct sides *t = *state;
+    uint32_t id;
+
+    change_address(t, "127.0.0.9", true);
+    id = side_resolved(t, &t->a, IP_CM_PS_TCP, "127.0.0.9");
+    side_listener(&t->b, IP_CM_PS_TCP, "0.0.0.0", 5);
+    change_address(t, "127.0.0.9", false);
+    assert_int_equal(side_call(&t->a, CTL_CM_CONNECT, id, 1, ""), -EADDRNOTAVAIL);
+    change_address(t, "127.0.0.10", true); /* takes its place */
+    change_address(t, "127.0.0.9", true);
+    change_address(t, "127.0.0.9", false);
+    change_address(t, "127.0.0.9", true);
+    assert_int_equal(side_event(&t->a, CTL_CM_ADDR_CHANGE).id, id);
+    side_no_event(&t->a);
+    side_requested(t, id);
+    change_address(t, "127.0.0.9", false);
+    assert_int_equal(side_event(&t->a, CTL_CM_ADDR_CHANGE).id, id);
+}
+
+/* Many ids are looked at in slices; their program's end and another change come during it. */
+static void test_many_follow(void **state)
+{
+    struct sides *t = *state;
+    struct cm_follow *f = &t->r->cm.follow;
+    union gid gid = gid_of("127.0.0.9");
+    struct ctl_cm_info info;
+    unsigned told = 0;
+
+    change_address(t, "127.0.0.9", true);
+    for (unsigned i = 0; i < 20000; i++)
+        assert_int_equal(side_bind(&t->a, side_make_id(&t->a, IP_CM_PS_TCP, 1),
+                                   side_address("127.0.0.9", 0), &info),
+                         0);
+    assert_int_equal(rnic_remove_address(t->r, 0, &gid, VLAN_NONE), 0);
+    assert_true(f->active);
+    side_destroy(&t->a, f->walk.next->handle);
+    cm_host_addresses_changed(t->r);
+    while (f->active)
+        event_loop_step(t->loop, 0);
+    for (;;) {
+        struct ctl_msg m = {.cm_event.channel = t->a.channel};
+        struct ctl_call k = {0};
+
+        if (kit_call(t->a.sn, CTL_CM_GET_EVENT, &m, &k, false))
+            break;
+        assert_int_equal(k.reply.cm_event.type, CTL_CM_ADDR_CHANGE);
+        told++;
+    }
+    assert_int_equal(told, 20000 - 1);
+}
+
+/* Of a port and the loopback device with the same address, the port is meant: others can be
+ * reached from there. */
+static void test_ports_before_loopback(void **state)
+{
+    struct sides *t = *state;
+    struct pktio_sim_config sc = {.seed = 1, .mac = {{2, 0, 0, 0, 0, 1}, {2, 0, 0, 0, 0, 2}}};
+    struct port_address a = {.prefix = 8, .vlan = VLAN_NONE};
+    struct port_config pc = {.address = &a, .addresses = 1};
+    struct pktio *end[2];
+    struct ctl_cm_info info;
+
+    assert_int_equal(gid_parse(&a.gid, "127.0.0.1"), 0);
+    assert_int_equal(pktio_sim_pair(end, &sc), 0);
+    pc.io = end[0];
+    assert_int_equal(rnic_add_port(t->r, &pc), 0);
+    assert_int_equal(
+        side_bind(&t->a, side_make_id(&t->a, IP_CM_PS_TCP, 1), side_address("127.0.0.1", 0), &info),
+        0);
+    assert_int_equal(info.device, 1);
+    assert_int_equal(
+        side_bind(&t->a, side_make_id(&t->a, IP_CM_PS_TCP, 2), side_address("::1", 0), &info), 0);
+    assert_int_equal(info.device, 0);
+    end[1]->ops->close(end[1]);
+}
+
+static void no_retry(void *ctx)
+{
+}
+
+/* The next hop is forgotten between rdma_resolve_addr and rdma_connect: the request waits for it.
+ */
+static void test_stale_route(void **state)
+{
+    struct sides *t = *state;
+    struct pktio_sim_config sc = {.seed = 1, .mac = {{2, 0, 0, 0, 0, 1}, {2, 0, 0, 0, 0, 2}}};
+    struct port_address a = {.prefix = 24, .vlan = VLAN_NONE};
+    struct port_config pc = {.address = &a, .addresses = 1};
+    struct ctl_msg m = {
+        .cm_resolve = {.timeout_ms = 2000, .dst = side_address("10.9.9.2", SIDES_PORT)}};
+    struct ctl_call k = {0};
+    struct cm_object *o;
+    struct pktio *end[2];
+
+    rnic_on_retry(t->r, no_retry, NULL);
+    assert_int_equal(gid_parse(&a.gid, "10.9.9.1"), 0);
+    assert_int_equal(pktio_sim_pair(end, &sc), 0);
+    pc.io = end[0];
+    assert_int_equal(rnic_add_port(t->r, &pc), 0);
+    m.cm_resolve.id = side_make_id(&t->a, IP_CM_PS_TCP, 1);
+    assert_int_equal(kit_call(t->a.sn, CTL_CM_RESOLVE_ADDR, &m, &k, false), 0);
+    o = cm_object_get(t->a.sn, m.cm_resolve.id);
+    assert_int_equal(o->progress, CM_AT_QUERY);
+    TAILQ_REMOVE(&t->r->cm.resolving, o, resolving);
+    o->progress = CM_AT_ROUTE;
+    assert_int_equal(side_call(&t->a, CTL_CM_CONNECT, o->o.handle, 1, ""), -EINPROGRESS);
+    end[1]->ops->close(end[1]);
+}
+
+/* Link-local addresses of interfaces of the host, on its loopback device. */
+static void test_scopes_on_the_loopback_device(void **state)
+{
+    struct sides *t = *state;
+    struct port_address own = {.prefix = 64, .vlan = VLAN_NONE, .ifindex = 7};
+    struct ctl_cm_addr a = side_address("fe80::77", SIDES_PORT + 1);
+    struct ctl_cm_info info;
+    uint32_t id;
+
+    t->r->device[0]->info.ifindex = 1;
+    assert_int_equal(gid_parse(&own.gid, "fe80::77"), 0);
+    assert_int_equal(rnic_add_address(t->r, 0, &own), 0);
+    a.scope = 7;
+    assert_int_equal(side_bind(&t->a, side_make_id(&t->a, IP_CM_PS_TCP, 1), a, &info), 0);
+    assert_int_equal(info.src.scope, 7);
+    a.scope = 8; /* an interface with the same address */
+    a.number++;
+    assert_int_equal(side_bind(&t->a, side_make_id(&t->a, IP_CM_PS_TCP, 1), a, &info), 0);
+    a = side_address("fe80::78", SIDES_PORT);
+    assert_int_equal(side_bind(&t->a, side_make_id(&t->a, IP_CM_PS_TCP, 1), a, &info), -ENODEV);
+    side_listener(&t->b, IP_CM_PS_TCP, "::", 5);
+    id = side_resolved(t, &t->a, IP_CM_PS_TCP, "fe80::77");
+    assert_int_equal(side_query(&t->a, id).dst.scope, 0); /* as the program named it */
+    info = side_query(&t->b, side_requested(t, id).id);
+    assert_int_equal(info.src.scope, 7);
+    assert_int_equal(info.dst.scope, 7);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_many_wait, sides_setup, sides_teardown),
+        cmocka_unit_test_setup_teardown(test_addresses, sides_setup, sides_teardown),
+        cmocka_unit_test_setup_teardown(test_scopes_on_the_loopback_device, sides_setup,
+                                        sides_teardown),
+        cmocka_unit_test_setup_teardown(test_ports_before_loopback, sides_setup, sides_teardown),
+        cmocka_unit_test(test_no_device),
+        cmocka_unit_test_setup_teardown(test_address_goes, sides_setup, sides_teardown),
+        cmocka_unit_test_setup_teardown(test_address_change, sides_setup, sides_teardown),
+        cmocka_unit_test_setup_teardown(test_address_returns, sides_setup, sides_teardown),
+        cmocka_unit_test_setup_teardown(test_many_follow, sides_setup, sides_teardown),
+        cmocka_unit_test_setup_teardown(test_stale_route, sides_setup, sides_teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
