@@ -66,7 +66,7 @@ struct client_cq;
  * thread-local storage, whose access needs no call. */
 #define CLIENT_THREAD_LOCAL _Thread_local __attribute__((tls_model("initial-exec")))
 struct client_idle {
-    uint32_t empty_polls;          /* since the last yield or completion */
+    uint32_t empty_polls;          /* since the last yield or completion; or sleeps since then */
     uint32_t blocking_polls;       /* empty polls to come that sleep */
     uint32_t round_others;         /* empty polls of other queues since a yield was due */
     const struct client_cq *round; /* empty at the last yield; never dereferenced */
@@ -78,8 +78,8 @@ extern CLIENT_THREAD_LOCAL struct client_idle client_idle;
  * To be called after a poll of cq that found no completion, without locks: counts it, then pauses.
  * After the number of empty polls that the thread has learnt, at most the dataplane's spin_limit,
  * it yields; with several completion queues polled in turn, once a round. When a yield has shown
- * that another thread keeps the CPU, it sleeps up to 1 ms or until a completion arrives. Every 100
- * ms it looks whether the daemon is gone; true: it is, and client_cq_flush is to be called. Any
+ * that another thread keeps the CPU, it sleeps up to 0.4 ms or until a completion arrives. Every
+ * 100 ms it looks whether the daemon is gone; true: it is, and client_cq_flush is to be called. Any
  * thread.
  */
 bool client_poll_empty(const struct client_cq *cq);

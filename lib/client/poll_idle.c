@@ -12,7 +12,11 @@
 #include "client_end.h"
 
 #define BLOCKING_POLLS 64 /* after a yield to a thread that did not yield in turn */
-#define BLOCK_LIMIT_NS NS_PER_MS
+/* Of the first sleep after a completion, and of all. What the thread waits for may be no
+ * completion: a peer's WRITE, another process's store. So a sleep lasts as long as nothing has come
+ * so far. */
+#define BLOCK_FIRST_NS (50 * NS_PER_US)
+#define BLOCK_LIMIT_NS (400 * NS_PER_US)
 /* The empty polls of other completion queues for which a yield may wait. A thread polls one queue
  * for sends and one for receives, seldom more than four. */
 #define ROUND_OTHERS 3
@@ -62,6 +66,14 @@ static bool any_completion_waits(struct client *c)
     return found;
 }
 
+/* How long the next sleep may last. empty_polls counts the sleeps: a completion makes it 0. */
+static ns_t sleep_limit(void)
+{
+    uint32_t sleeps = client_idle.empty_polls++;
+
+    return sleeps < 3 ? BLOCK_FIRST_NS << sleeps : BLOCK_LIMIT_NS;
+}
+
 /*
  * Sleeps until a completion arrives or the time limit is reached. One word serves the whole
  * context, so one thread sleeps and the others yield. The thread arms the word, fences, and polls
@@ -70,7 +82,7 @@ static bool any_completion_waits(struct client *c)
  */
 static void sleep_for_completion(struct client *c)
 {
-    struct timespec limit = {.tv_nsec = BLOCK_LIMIT_NS};
+    struct timespec limit = {.tv_nsec = (long)sleep_limit()};
 
     if (!spin_trylock(&c->blocking)) {
         sched_yield();
@@ -126,8 +138,9 @@ bool client_poll_empty(const struct client_cq *cq)
     /* A hint: an increment that two threads lose does no harm, and an atomic add costs too much. */
     atomic_store_explicit(&c->shared->polls, polls + 1, memory_order_relaxed);
     if (client_idle.blocking_polls) {
-        client_idle.blocking_polls--;
         sleep_for_completion(c);
+        if (!--client_idle.blocking_polls)
+            client_idle.empty_polls = 0;
         now = now_ns();
         client_choose_cpu(c, now, 0);
         return look_for_daemon(c, now);
