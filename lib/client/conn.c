@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,6 +107,17 @@ static int connect_path(struct conn *c, const char *path)
     return 0;
 }
 
+/* Once: the program only says that there are no devices. EACCES of root's socket is said, too, but
+ * not that it is absent: most hosts with these libraries may have no daemon. */
+static int explain(const char *path, const char *from, int err)
+{
+    static atomic_flag said = ATOMIC_FLAG_INIT;
+
+    if (err && !atomic_flag_test_and_set(&said))
+        fprintf(stderr, "uroce: no daemon answers at %s%s: %s\n", path, from, strerror(-err));
+    return err;
+}
+
 static int connect_default(struct conn *c)
 {
     const char *path = getenv(CTL_SOCKET_ENV), *dir = getenv("XDG_RUNTIME_DIR");
@@ -113,10 +125,12 @@ static int connect_default(struct conn *c)
     int err;
 
     if (path && *path)
-        return connect_path(c, path);
+        return explain(path, " (" CTL_SOCKET_ENV ")", connect_path(c, path));
     err = connect_path(c, CTL_SOCKET_SYSTEM);
-    if (!err || !dir || !*dir)
-        return err;
+    if (err && (!dir || !*dir))
+        return err == -EACCES ? explain(CTL_SOCKET_SYSTEM, "", err) : err;
+    if (!err)
+        return 0;
     if ((size_t)snprintf(user, sizeof(user), "%s/%s", dir, CTL_SOCKET_USER) >= sizeof(user))
         return -ENAMETOOLONG;
     return connect_path(c, user);

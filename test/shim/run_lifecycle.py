@@ -130,6 +130,16 @@ def stale_socket():
         raise kit.Failure(f"status {result.returncode}: {result.stderr}")
 
 
+def silence_is_explained():
+    """A program whose daemon does not answer finds no devices; the library says why, once."""
+    environment = clean_environment(kit.scratch_folder())
+    environment["LD_LIBRARY_PATH"] = build.libraries
+    result = subprocess.run(["sh", "-c", "ibv_devices; ibv_devinfo"], env=environment, capture_output=True, text=True, timeout=60)
+    line = f"uroce: no daemon answers at {environment['UROCE_SOCKET']} (UROCE_SOCKET): No such file or directory\n"
+    if result.stderr.count(line) != 2 or "uroce0" in result.stdout:
+        raise kit.Failure(f"{result.stdout!r}, {result.stderr!r}")
+
+
 def failures_are_explained():
     """No daemon can be started: status 1 and a line that says why."""
     folder = kit.scratch_folder()
@@ -302,6 +312,7 @@ POINTS = (
     ("uroce run passes input, status and signals through", run_passes_through),
     ("uroce run starts a loopback device", run_serves_a_device),
     ("uroce run with few descriptors", run_with_few_descriptors),
+    ("a daemon that does not answer is named", silence_is_explained),
     ("uroce run leaves the program no child and the daemon no loader variable", run_leaves_no_child),
     ("uroce runs at once share one daemon, which ends when idle", runs_share_a_daemon),
     ("a running program keeps its daemon", program_keeps_daemon),
