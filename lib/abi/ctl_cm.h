@@ -113,6 +113,16 @@ struct ctl_cm_option {
     uint8_t value[64];
 };
 
+/* The value of RDMA_OPTION_IB_PATH: what of a path record counts on RoCE. 0 in flow_label,
+ * hop_limit and rate: as usual. */
+struct ctl_cm_route {
+    uint8_t sgid[16], dgid[16];
+    uint32_t flow_label;
+    uint16_t pkey;
+    uint8_t hop_limit, traffic_class, sl;
+    uint8_t mtu, rate, packet_life_time; /* codes, without selectors */
+};
+
 /* CTL_CM_JOIN: the group's address; MULTICAST_JOIN or MULTICAST_ERROR follows. CTL_CM_LEAVE. */
 struct ctl_cm_mcast {
     uint32_t id;

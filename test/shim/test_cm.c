@@ -467,10 +467,60 @@ static void test_binding(void **state)
     assert_int_equal(rdma_set_option(a, RDMA_OPTION_ID, 99, &yes, sizeof(yes)), -1);
     assert_int_equal(errno, ENOSYS);
     assert_int_equal(rdma_set_option(a, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, &yes, 4), -1);
-    assert_int_equal(errno, EOPNOTSUPP);
+    assert_int_equal(errno, EINVAL);
+    assert_int_equal(rdma_set_option(a, RDMA_OPTION_IB, 99, &yes, 4), -1);
+    assert_int_equal(errno, ENOSYS);
     assert_int_equal(rdma_destroy_id(a), 0);
     assert_int_equal(rdma_destroy_id(b), 0);
     rdma_destroy_event_channel(channel);
+}
+
+/* The program says the route itself. */
+static void test_given_route(void **state)
+{
+    struct ibv_path_data path[2] = {
+        {.flags = IBV_PATH_FLAG_ALTERNATE},
+        {.flags = IBV_PATH_FLAG_GMP | IBV_PATH_FLAG_PRIMARY | IBV_PATH_FLAG_BIDIRECTIONAL}};
+    struct sockaddr_in dst;
+    struct ends e;
+
+    begin(&e);
+    give_back(e.active);
+    dst = address("127.0.0.1", e.port);
+    assert_int_equal(rdma_create_id(e.channel[0], &e.active, NULL, RDMA_PS_TCP), 0);
+    assert_int_equal(rdma_resolve_addr(e.active, NULL, any(&dst), TIMEOUT_MS), 0);
+    expect(e.channel[0], RDMA_CM_EVENT_ADDR_RESOLVED, 0, NULL);
+    path[1].path.sgid = e.active->route.addr.addr.ibaddr.sgid;
+    path[1].path.dgid = e.active->route.addr.addr.ibaddr.dgid;
+    path[1].path.pkey = 0xFFFF;
+    path[1].path.mtu = IBV_MTU_512;
+    path[1].path.packetlifetime = 11;
+    path[1].path.flowlabel_hoplimit = htonl(0xABCDE << 8 | 7);
+    path[1].path.qosclass_sl = htons(3);
+    path[1].path.tclass = 0x68;
+    assert_int_equal(rdma_set_option(e.active, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, path, 71), -1);
+    assert_int_equal(errno, EINVAL);
+    assert_int_equal(
+        rdma_set_option(e.active, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, path, sizeof(path[0])), -1);
+    assert_int_equal(errno, EINVAL);
+    assert_int_equal(
+        rdma_set_option(e.active, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, path, sizeof(path)), 0);
+    expect(e.channel[0], RDMA_CM_EVENT_ROUTE_RESOLVED, 0, NULL);
+    assert_int_equal(e.active->route.path_rec->mtu, IBV_MTU_512);
+    assert_int_equal(e.active->route.path_rec->packet_life_time, 11);
+    assert_int_equal(e.active->route.path_rec->hop_limit, 7);
+    assert_int_equal(e.active->route.path_rec->traffic_class, 0x68);
+    assert_int_equal(e.active->route.path_rec->sl, 3);
+    assert_int_equal(ntohl(e.active->route.path_rec->flow_label), 0xABCDE);
+    make_qp(e.active);
+    request(&e, NULL);
+    make_qp(e.passive);
+    assert_int_equal(rdma_accept(e.passive, NULL), 0);
+    expect(e.channel[0], RDMA_CM_EVENT_ESTABLISHED, 0, NULL);
+    expect(e.channel[1], RDMA_CM_EVENT_ESTABLISHED, 0, NULL);
+    assert_int_equal(query(e.active).path_mtu, IBV_MTU_512);
+    assert_int_equal(query(e.passive).path_mtu, IBV_MTU_512);
+    end(&e);
 }
 
 static void test_ack_timeout(void **state)
@@ -742,6 +792,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_own_queues),
         cmocka_unit_test(test_other_pd),
         cmocka_unit_test(test_binding),
+        cmocka_unit_test(test_given_route),
         cmocka_unit_test(test_ack_timeout),
         cmocka_unit_test(test_wrong_calls),
         cmocka_unit_test(test_endpoints),

@@ -262,6 +262,7 @@ int cm_address_path(struct cm_object *o, struct cm_path *path)
     path->flow_label = entropy_flow_label_cm(o->src.number, o->dst.number);
     path->traffic_class = o->tos;
     path->sl = qos_tos_to_sl(&d->qos, o->tos);
+    cm_route_apply(&o->route, path);
     if (o->has_ack_timeout && o->ack_timeout)
         path->packet_life_time = (uint8_t)(o->ack_timeout - 1);
     return 0;

@@ -183,8 +183,9 @@ int cm_listen_id(struct session *sn, struct ctl_call *call)
 
 /* ---- options ---- */
 
-/* Numeric values of RDMA_OPTION_ID and its options. */
-enum { LEVEL_ID = 0 };
+/* Numeric values of RDMA_OPTION_ID and its options; of RDMA_OPTION_IB and RDMA_OPTION_IB_PATH. */
+enum { LEVEL_ID = 0, LEVEL_IB = 1 };
+enum { OPTION_IB_PATH = 1 };
 enum { OPTION_TOS, OPTION_REUSEADDR, OPTION_AFONLY, OPTION_ACK_TIMEOUT };
 
 static bool read_int(const struct ctl_cm_option *rq, int *value)
@@ -229,6 +230,16 @@ static int set_ack_timeout(struct cm_object *o, const struct ctl_cm_option *rq)
     return err;
 }
 
+static int set_route(struct cm_object *o, const struct ctl_cm_option *rq)
+{
+    struct ctl_cm_route route;
+
+    if (rq->length != sizeof(route))
+        return -EINVAL;
+    memcpy(&route, rq->value, sizeof(route));
+    return cm_route_set(o, &route);
+}
+
 int cm_set_option(struct session *sn, struct ctl_call *call)
 {
     const struct ctl_cm_option *rq = &call->request->cm_option;
@@ -236,6 +247,8 @@ int cm_set_option(struct session *sn, struct ctl_call *call)
 
     if (!o)
         return -EINVAL;
+    if (rq->level == LEVEL_IB && rq->name == OPTION_IB_PATH)
+        return set_route(o, rq);
     if (rq->level != LEVEL_ID)
         return -ENOSYS;
     switch (rq->name) {

@@ -37,6 +37,13 @@ enum cm_progress {
     CM_AT_ROUTE,
 };
 
+/* What a program has said of the route: cm_route.c. */
+struct cm_route {
+    uint32_t flow_label;
+    uint8_t hop_limit, traffic_class, sl, mtu, rate, packet_life_time;
+    bool given;
+};
+
 /* A group that the program has joined: cm_join.c. */
 struct cm_join {
     TAILQ_ENTRY(cm_join) link;
@@ -58,6 +65,7 @@ struct cm_object {
     union gid dgid;              /* from CM_AT_QUERY on */
     struct ctl_cm_addr src, dst; /* as the program knows them */
     bool bound, is_request, address_gone;
+    struct cm_route route;
     uint8_t qp_type; /* enum cm_qp_type, or 0: the port space says it */
     unsigned bind_flags;
     uint8_t tos, ack_timeout; /* ack_timeout: if it is set */
@@ -124,6 +132,10 @@ void cm_resolve_again(struct rnic *r);
 void cm_resolve_forget(struct cm_object *o);
 void cm_resolve_init(struct cm_host *h);
 void cm_resolve_stop(struct rnic *r);
+
+/* The route of an id whose address is resolved: cm_route.c. 0 or -EINVAL. */
+int cm_route_set(struct cm_object *o, const struct ctl_cm_route *r);
+void cm_route_apply(const struct cm_route *route, struct cm_path *path);
 
 void cm_follow_stop(struct rnic *r); /* cm_follow.c */
 

@@ -75,6 +75,7 @@ static void begin_query(struct cm_object *o, uint32_t timeout_ms)
 
     o->deadline = (end + DEADLINE_STEP - 1) / DEADLINE_STEP * DEADLINE_STEP;
     o->progress = CM_AT_QUERY;
+    o->route.given = false;
     TAILQ_INSERT_TAIL(&r->cm.resolving, o, resolving);
     look(o, now);
     cm_host_arm(r);

@@ -259,6 +259,105 @@ static void test_ports_before_loopback(void **state)
     end[1]->ops->close(end[1]);
 }
 
+static int give_route(const struct side *s, uint32_t id, const struct ctl_cm_route *r)
+{
+    struct ctl_msg m = {.cm_option = {.id = id, .level = 1, .name = 1, .length = sizeof(*r)}};
+    struct ctl_call k = {0};
+
+    memcpy(m.cm_option.value, r, sizeof(*r));
+    return kit_call(s->sn, CTL_CM_SET_OPTION, &m, &k, false);
+}
+
+/* An id whose address is resolved, and a route that fits. */
+static uint32_t at_address(struct sides *t, struct ctl_cm_route *r)
+{
+    uint32_t id = side_make_id(&t->a, IP_CM_PS_TCP, 1);
+    struct ctl_msg m = {
+        .cm_resolve = {.id = id, .timeout_ms = 2000, .dst = side_address("127.0.0.1", SIDES_PORT)}};
+    struct ctl_call k = {0};
+    struct ctl_cm_info info;
+
+    assert_int_equal(give_route(&t->a, id, r), -EINVAL); /* nothing is resolved */
+    assert_int_equal(kit_call(t->a.sn, CTL_CM_RESOLVE_ADDR, &m, &k, false), 0);
+    sides_run(t);
+    side_event(&t->a, CTL_CM_ADDR_RESOLVED);
+    info = side_query(&t->a, id);
+    memcpy(r->sgid, info.sgid, sizeof(r->sgid));
+    memcpy(r->dgid, info.dgid, sizeof(r->dgid));
+    return id;
+}
+
+/* A route that the program gives. */
+static void test_given_route(void **state)
+{
+    struct sides *t = *state;
+    struct ctl_cm_route r = {.flow_label = 0xABCDE,
+                             .pkey = 0xFFFF,
+                             .hop_limit = 7,
+                             .traffic_class = 0x68,
+                             .sl = 3,
+                             .mtu = 2,
+                             .rate = 3,
+                             .packet_life_time = 12};
+    uint32_t id = at_address(t, &r);
+    struct ctl_msg m = {.cm_option = {.id = id, .level = 1, .name = 1, .length = sizeof(r) - 1}};
+    struct ctl_call k = {0};
+    struct ctl_cm_info info;
+
+    assert_int_equal(kit_call(t->a.sn, CTL_CM_SET_OPTION, &m, &k, false), -EINVAL);
+    m.cm_option.name = 2;
+    assert_int_equal(kit_call(t->a.sn, CTL_CM_SET_OPTION, &m, &k, false), -ENOSYS);
+    assert_int_equal(give_route(&t->a, id, &r), 0);
+    assert_int_equal(side_event(&t->a, CTL_CM_ROUTE_RESOLVED).id, id);
+    info = side_query(&t->a, id);
+    assert_true(info.has_path);
+    assert_int_equal(info.flow_label, 0xABCDE);
+    assert_int_equal(info.hop_limit, 7);
+    assert_int_equal(info.traffic_class, 0x68);
+    assert_int_equal(info.sl, 3);
+    assert_int_equal(info.mtu, 2);
+    assert_int_equal(info.rate, 3);
+    assert_int_equal(info.packet_life_time, 12);
+    assert_int_equal(give_route(&t->a, id, &r), -EINVAL); /* there is a route */
+    side_listener(&t->b, IP_CM_PS_TCP, "0.0.0.0", 5);
+    info = side_query(&t->b, side_requested(t, id).id);
+    assert_int_equal(info.mtu, 2);
+    assert_int_equal(info.flow_label, 0xABCDE);
+}
+
+/* What the program leaves open is the port's; what does not fit is refused. */
+static void test_open_route(void **state)
+{
+    struct sides *t = *state;
+    struct ctl_cm_route r = {.pkey = 0x7FFF, .mtu = 5, .packet_life_time = 9}, wrong[9];
+    uint32_t id = at_address(t, &r);
+    struct ctl_cm_info info, usual;
+
+    for (unsigned i = 0; i < ARRAY_SIZE(wrong); i++)
+        wrong[i] = r;
+    wrong[0].sgid[15]++;
+    wrong[1].dgid[15]++;
+    wrong[2].pkey = 0x8001;
+    wrong[3].mtu = 0;
+    wrong[4].mtu = 6;
+    wrong[5].packet_life_time = 32;
+    wrong[6].sl = 16;
+    wrong[7].rate = 64;
+    wrong[8].flow_label = 1u << 20;
+    for (unsigned i = 0; i < ARRAY_SIZE(wrong); i++)
+        assert_int_equal(give_route(&t->a, id, &wrong[i]), -EINVAL);
+    side_no_event(&t->a);
+    assert_int_equal(give_route(&t->a, id, &r), 0);
+    side_event(&t->a, CTL_CM_ROUTE_RESOLVED);
+    info = side_query(&t->a, id);
+    usual = side_query(&t->a, side_resolved(t, &t->a, IP_CM_PS_TCP, "127.0.0.1"));
+    assert_int_equal(info.mtu, usual.mtu); /* no more than the port's */
+    assert_int_equal(info.hop_limit, usual.hop_limit);
+    assert_int_equal(info.rate, usual.rate);
+    assert_int_not_equal(info.flow_label, 0);
+    assert_int_equal(info.packet_life_time, 9);
+}
+
 static void no_retry(void *ctx)
 {
 }
@@ -333,6 +432,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_address_change, sides_setup, sides_teardown),
         cmocka_unit_test_setup_teardown(test_address_returns, sides_setup, sides_teardown),
         cmocka_unit_test_setup_teardown(test_many_follow, sides_setup, sides_teardown),
+        cmocka_unit_test_setup_teardown(test_given_route, sides_setup, sides_teardown),
+        cmocka_unit_test_setup_teardown(test_open_route, sides_setup, sides_teardown),
         cmocka_unit_test_setup_teardown(test_stale_route, sides_setup, sides_teardown),
     };
 
