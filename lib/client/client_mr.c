@@ -12,8 +12,9 @@
 #include "mr.h"
 
 /* Regions of a program's own memfd up to this size are populated when they are registered. */
-#define POPULATE_MAX  (UINT64_C(1) << 30)
-#define POPULATE_READ 22 /* MADV_, 5.14 */
+#define POPULATE_MAX   (UINT64_C(1) << 30)
+#define POPULATE_READ  22 /* MADV_, 5.14 */
+#define POPULATE_WRITE 23
 
 pthread_mutex_t mr_mutex = PTHREAD_MUTEX_INITIALIZER;
 struct mr_list mr_all = LIST_HEAD_INITIALIZER(mr_all);
@@ -139,6 +140,8 @@ static int offer_memory(struct client_mr *mr, struct ctl_reg_mr *r)
     int fd = -1;
 
     r->why = otherwise;
+    if (r->access & ACCESS_ON_DEMAND) /* what the addresses mean at the time of each access */
+        return -1;
     if (adoptable)
         adopt_init(&mr_adopt_config);
     if (!adoptable || adopt_is_shared(r->addr))
@@ -173,7 +176,8 @@ static int reg_mr(struct client *c, struct client_mr *mr, struct ctl_reg_mr *r)
     uint32_t why;
     int fd, err;
 
-    *mr = (struct client_mr){.access = r->access, .addr = r->addr, .length = r->length};
+    *mr = (struct client_mr){
+        .access = r->access, .addr = r->addr, .length = r->length, .iova = r->iova};
     err = slot_table_reserve(&c->mrs, &mr->uidx);
     if (err)
         return err == -ENOSPC ? -ENOMEM : err;
@@ -198,6 +202,7 @@ static int reg_mr(struct client *c, struct client_mr *mr, struct ctl_reg_mr *r)
         adopt_refused(&mr->lease);
     mr->client = c;
     mr->handle = m.reg_mr.handle;
+    mr->lkey = m.reg_mr.lkey;
     LIST_INSERT_HEAD(&mr_all, mr, link);
     slot_table_publish(&c->mrs, mr->uidx, mr);
     if (ctl_mr_may_change(why))
@@ -244,4 +249,49 @@ int client_dereg_mr(struct client *c, struct client_mr *mr)
         unlock_regions(cancel);
     } while (err == -EAGAIN && conn_wait(&retry));
     return err;
+}
+
+/* ---- prefetching ---- */
+
+static struct client_mr *find_region(const struct client *c, uint32_t lkey)
+{
+    struct client_mr *mr;
+
+    LIST_FOREACH(mr, &mr_all, link)
+    if (mr->client == c && mr->lkey == lkey)
+        return mr;
+    return NULL;
+}
+
+/* Turns addr into the program's. */
+static int find_range(const struct client *c, uint32_t lkey, uint64_t *addr, uint32_t length,
+                      bool write)
+{
+    const struct client_mr *mr = find_region(c, lkey);
+
+    if (!mr)
+        return -ENOENT;
+    if (!(mr->access & ACCESS_ON_DEMAND) || *addr < mr->iova || *addr - mr->iova > mr->length ||
+        length > mr->length - (*addr - mr->iova))
+        return -EINVAL;
+    if (write && !(mr->access & ACCESS_LOCAL_WRITE))
+        return -EPERM;
+    *addr = *addr - mr->iova + mr->addr;
+    return 0;
+}
+
+int client_prefetch(struct client *c, uint32_t lkey, uint64_t addr, uint32_t length, bool write)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), start;
+    int cancel = lock_regions();
+    int err = find_range(c, lkey, &addr, length, write);
+
+    unlock_regions(cancel); /* the memory may belong to a file system that does not answer */
+    if (err)
+        return err;
+    start = addr / page * page;
+    if (!madvise((void *)(uintptr_t)start, addr + length - start,
+                 write ? POPULATE_WRITE : POPULATE_READ))
+        return 0;
+    return errno == ENOMEM || errno == EFAULT ? -EFAULT : 0; /* else it is no more than advice */
 }

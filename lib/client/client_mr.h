@@ -10,8 +10,8 @@
 struct client_mr {
     LIST_ENTRY(client_mr) link;
     struct client *client; /* NULL: its context was closed, or is the parent process's */
-    uint32_t handle, access, uidx;
-    uint64_t addr, length;
+    uint32_t handle, access, uidx, lkey;
+    uint64_t addr, length, iova;
     struct adopt_lease lease;
 };
 
@@ -30,6 +30,14 @@ int client_reg_mr(struct client *c, struct client_mr *mr, struct ctl_reg_mr *r);
  * thread.
  */
 int client_dereg_mr(struct client *c, struct client_mr *mr);
+
+/*
+ * Makes the pages present that [addr, addr + length) of an on-demand region has, addr as in a work
+ * request; `write`: for the adapter's writes. Returns 0; -ENOENT: no region of this context has the
+ * key; -EINVAL: it is not on-demand, or lacks the range; -EPERM: it is not writable; -EFAULT: there
+ * is no such memory. Any thread.
+ */
+int client_prefetch(struct client *c, uint32_t lkey, uint64_t addr, uint32_t length, bool write);
 
 /*
  * Finds the descriptor of this process that backs all of [addr, addr + length): a memfd sealed with

@@ -8,9 +8,10 @@
 #define MR_POLICY_ENV "UROCE_MR"
 
 /* enum ibv_access_flags */
-#define ACCESS_ATOMIC    (1u << 3)
-#define ACCESS_WRITES    ((1u << 0) | (1u << 1) | ACCESS_ATOMIC) /* local, remote, atomic */
-#define ACCESS_ON_DEMAND (1u << 6)
+#define ACCESS_LOCAL_WRITE (1u << 0)
+#define ACCESS_ATOMIC      (1u << 3)
+#define ACCESS_WRITES      (ACCESS_LOCAL_WRITE | (1u << 1) | ACCESS_ATOMIC) /* local, remote, atomic */
+#define ACCESS_ON_DEMAND   (1u << 6)
 
 LIST_HEAD(mr_list, client_mr);
 LIST_HEAD(client_list, client);

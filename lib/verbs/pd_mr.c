@@ -110,3 +110,21 @@ EXPORT int ibv_dereg_mr(struct ibv_mr *ibv_mr)
         free(mr);
     return err;
 }
+
+/* Both kinds, with and without IBV_ADVISE_MR_FLAG_FLUSH, are done when the call returns. */
+int shim_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
+                   struct ibv_sge *sge, uint32_t n)
+{
+    bool write = advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE;
+    int err = 0;
+
+    if (!n || flags & ~(uint32_t)IBV_ADVISE_MR_FLAG_FLUSH ||
+        advice > IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
+        return failed(EINVAL);
+    if (advice == IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT) /* pages that are present are reachable */
+        return 0;
+    for (uint32_t i = 0; i < n && !err; i++)
+        err = client_prefetch(&to_context(pd->context)->client, sge[i].lkey, sge[i].addr,
+                              sge[i].length, write);
+    return failed(-err);
+}

@@ -93,6 +93,22 @@ static void set_rss_caps(struct ibv_device_attr_ex *all, const struct ctl_device
     };
 }
 
+/* Regions are read and written through the program's address space, as it is at that moment. */
+static void set_odp_caps(struct ibv_device_attr_ex *all)
+{
+    const uint32_t messages = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV;
+    const uint32_t connected = messages | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_SRQ_RECV;
+    const uint32_t reliable = connected | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
+
+    all->odp_caps = (struct ibv_odp_caps){
+        .general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT,
+        .per_transport_caps = {.rc_odp_caps = reliable,
+                               .uc_odp_caps = connected,
+                               .ud_odp_caps = messages | IBV_ODP_SUPPORT_SRQ_RECV},
+    };
+    all->xrc_odp_caps = reliable;
+}
+
 int shim_query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
                          struct ibv_device_attr_ex *attr, size_t size)
 {
@@ -105,6 +121,7 @@ int shim_query_device_ex(struct ibv_context *context, const struct ibv_query_dev
     if (input && input->comp_mask)
         return failed(EINVAL);
     ibv_query_device(context, &all.orig_attr);
+    set_odp_caps(&all);
     set_rss_caps(&all, &to_context(context)->info);
     all.device_cap_flags_ex = all.orig_attr.device_cap_flags;
     memset(attr, 0, size);

@@ -180,6 +180,10 @@ int shim_query_device_ex(struct ibv_context *c, const struct ibv_query_device_ex
                          struct ibv_device_attr_ex *attr, size_t size);
 int shim_query_rt_values(struct ibv_context *c, struct ibv_values_ex *values);
 
+/* ---- pd_mr.c ---- */
+int shim_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
+                   struct ibv_sge *sge, uint32_t n);
+
 /* ---- cq.c, cq_ex.c ---- */
 int shim_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
 int shim_req_notify_cq(struct ibv_cq *cq, int solicited_only);

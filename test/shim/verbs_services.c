@@ -143,20 +143,25 @@ void srq_overflow_is_refused(void **state)
 
 /* ---- memory windows ---- */
 
-static int write_through(struct pair *p, uint32_t rkey)
+static int write_at(struct pair *p, uint32_t rkey, uintptr_t addr)
 {
     struct ibv_sge sge = {.addr = (uintptr_t)p->a.buffer, .length = 8, .lkey = p->a.mr->lkey};
     struct ibv_send_wr wr = {.sg_list = &sge,
                              .num_sge = 1,
                              .opcode = IBV_WR_RDMA_WRITE,
                              .send_flags = IBV_SEND_SIGNALED,
-                             .wr.rdma = {.remote_addr = (uintptr_t)p->b.buffer, .rkey = rkey}};
+                             .wr.rdma = {.remote_addr = addr, .rkey = rkey}};
     struct ibv_send_wr *bad;
     struct ibv_wc wc;
 
     assert_int_equal(ibv_post_send(p->a.qp, &wr, &bad), 0);
     await(p->cq, &wc, 1);
     return wc.status;
+}
+
+static int write_through(struct pair *p, uint32_t rkey)
+{
+    return write_at(p, rkey, (uintptr_t)p->b.buffer);
 }
 
 void windows_come_and_go(void **state)
@@ -238,6 +243,12 @@ void windows_take_any_number(void **state)
 
 /* ---- regions, errors ---- */
 
+static int advise(struct pair *p, struct ibv_sge *sge)
+{
+    return ibv_advise_mr(p->pd, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, IBV_ADVISE_MR_FLAG_FLUSH, sge,
+                         1);
+}
+
 /* A region of length 0 has a key, and covers nothing. */
 void empty_region(void **state)
 {
@@ -248,6 +259,47 @@ void empty_region(void **state)
     mr = ibv_reg_mr(p.pd, p.b.buffer, 0, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
     assert_non_null(mr);
     assert_int_equal(write_through(&p, mr->rkey), IBV_WC_REM_ACCESS_ERR);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    pair_close(&p);
+}
+
+/* An on-demand region is what its addresses mean at the time of each access. */
+void on_demand_region_follows_the_program(void **state)
+{
+    const size_t len = 65536;
+    struct ibv_sge sge = {.length = 4096};
+    struct pair p;
+    struct ibv_mr *mr;
+    uint8_t *at;
+
+    pair_open(&p);
+    at = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(at, MAP_FAILED);
+    mr = ibv_reg_mr(p.pd, at, len,
+                    IBV_ACCESS_ON_DEMAND | IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    assert_non_null(mr);
+    for (unsigned turn = 0; turn < 3; turn++) { /* its pages, others, and none */
+        p.a.buffer[0] = (uint8_t)(7 + turn);
+        if (turn == 1)
+            assert_ptr_equal(mmap(at, len, PROT_READ | PROT_WRITE,
+                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+                             at);
+        else if (turn == 2)
+            munmap(at, len);
+        assert_int_equal(write_at(&p, mr->rkey, (uintptr_t)at),
+                         turn < 2 ? IBV_WC_SUCCESS : IBV_WC_REM_OP_ERR);
+        if (turn < 2)
+            assert_int_equal(at[0], 7 + turn);
+    }
+    sge.addr = (uintptr_t)at;
+    sge.lkey = mr->lkey;
+    assert_int_equal(advise(&p, &sge), EFAULT);
+    sge.length = len + 1;
+    assert_int_equal(advise(&p, &sge), EINVAL);
+    sge.lkey = p.b.mr->lkey;
+    assert_int_equal(advise(&p, &sge), EINVAL); /* not on demand */
+    sge.lkey++;
+    assert_int_equal(advise(&p, &sge), ENOENT);
     assert_int_equal(ibv_dereg_mr(mr), 0);
     pair_close(&p);
 }

@@ -57,8 +57,8 @@ static int check_access(uint32_t access)
 static int check_range(const struct ctl_reg_mr *rq)
 {
     /* An implicit on-demand region: all of memory. */
-    if ((rq->access & MEM_ON_DEMAND) && !rq->addr && rq->length == UINT64_MAX)
-        return -EOPNOTSUPP;
+    if ((rq->access & MEM_ON_DEMAND) && !rq->addr && !rq->iova && rq->length == UINT64_MAX)
+        return 0;
     if (rq->length > LIMIT_MR_SIZE) /* of length 0: a key under which nothing is accessible */
         return -EINVAL;
     if (rq->addr + rq->length < rq->addr || rq->iova + rq->length < rq->iova)
