@@ -25,6 +25,9 @@ static void fill_ops(struct verbs_context *v)
     v->query_device_ex = shim_query_device_ex;
     v->query_rt_values = shim_query_rt_values;
     v->advise_mr = shim_advise_mr;
+    v->alloc_td = shim_alloc_td;
+    v->dealloc_td = shim_dealloc_td;
+    v->alloc_parent_domain = shim_alloc_parent_domain;
     v->create_cq_ex = shim_create_cq_ex;
     v->create_qp_ex = shim_create_qp_ex;
     v->create_srq_ex = shim_create_srq_ex;

@@ -71,9 +71,11 @@ struct ibv_cq_ex *shim_create_cq_ex(struct ibv_context *context, struct ibv_cq_i
     uint32_t flags = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? attr->flags : 0;
     struct shim_cq *cq;
 
-    if (attr->comp_mask & ~(uint32_t)IBV_CQ_INIT_ATTR_MASK_FLAGS ||
+    if (attr->comp_mask & ~(uint32_t)(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD) ||
         flags & ~(uint32_t)IBV_CREATE_CQ_ATTR_SINGLE_THREADED || attr->wc_flags & ~readable)
         return refuse(-EOPNOTSUPP);
+    if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) && !to_pd(attr->parent_domain)->of)
+        return refuse(-EINVAL);
     if (is_out_of_range(context, attr->cqe, attr->comp_vector))
         return refuse(-EINVAL);
     cq = create_cq(context, attr->cqe, attr->cq_context, attr->channel, attr->comp_vector);

@@ -64,7 +64,8 @@ int shim_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 
     if (mw->type != IBV_MW_TYPE_1 || (bind->bind_info.length && !bind->bind_info.mr))
         return failed(EINVAL);
-    if (bind->bind_info.mr && (bind->bind_info.mr->pd != mw->pd || qp->pd != mw->pd))
+    if (bind->bind_info.mr &&
+        (bind->bind_info.mr->pd->handle != mw->pd->handle || qp->pd->handle != mw->pd->handle))
         return failed(EPERM);
     return shim_post_send(qp, &wr, &bad);
 }

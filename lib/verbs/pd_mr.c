@@ -10,7 +10,7 @@
 
 EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 {
-    struct ibv_pd *pd = calloc(1, sizeof(*pd));
+    struct shim_pd *pd = calloc(1, sizeof(*pd));
     struct ctl_msg m = {0};
     int err;
 
@@ -21,16 +21,24 @@ EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
         free(pd);
         return refuse(-err);
     }
-    pd->context = context;
-    pd->handle = m.handle;
-    return pd;
+    pd->base.context = context;
+    pd->base.handle = m.handle;
+    return &pd->base;
 }
 
-EXPORT int ibv_dealloc_pd(struct ibv_pd *pd)
+EXPORT int ibv_dealloc_pd(struct ibv_pd *base)
 {
-    struct ctl_msg m = {.handle = pd->handle};
-    int err = shim_call(pd->context, CTL_DEALLOC_PD, &m);
+    struct ctl_msg m = {.handle = base->handle};
+    struct shim_pd *pd = to_pd(base);
+    int err;
 
+    if (pd->of) {
+        parent_domain_free(pd);
+        return 0;
+    }
+    if (atomic_load(&pd->parents))
+        return failed(EBUSY);
+    err = shim_call(base->context, CTL_DEALLOC_PD, &m);
     if (is_destroyed(err))
         free(pd);
     return err;

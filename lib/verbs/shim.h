@@ -121,6 +121,19 @@ static inline struct shim_srq *to_srq(struct ibv_srq *srq)
     return (struct shim_srq *)srq;
 }
 
+/* A protection domain, or a parent domain. */
+struct shim_pd {
+    struct ibv_pd base;
+    struct shim_pd *of; /* a parent domain's protection domain; NULL: it is none */
+    struct shim_td *td;
+    _Atomic uint32_t parents; /* parent domains of it */
+};
+
+static inline struct shim_pd *to_pd(struct ibv_pd *pd)
+{
+    return (struct shim_pd *)pd;
+}
+
 static inline struct shim_wq *to_wq(struct ibv_wq *wq)
 {
     return (struct shim_wq *)wq;
@@ -179,6 +192,13 @@ int shim_query_port(struct ibv_context *c, uint8_t port, struct ibv_port_attr *a
 int shim_query_device_ex(struct ibv_context *c, const struct ibv_query_device_ex_input *input,
                          struct ibv_device_attr_ex *attr, size_t size);
 int shim_query_rt_values(struct ibv_context *c, struct ibv_values_ex *values);
+
+/* ---- parent_domain.c ---- */
+struct ibv_td *shim_alloc_td(struct ibv_context *c, struct ibv_td_init_attr *attr);
+int shim_dealloc_td(struct ibv_td *td);
+struct ibv_pd *shim_alloc_parent_domain(struct ibv_context *c,
+                                        struct ibv_parent_domain_init_attr *attr);
+void parent_domain_free(struct shim_pd *pd);
 
 /* ---- pd_mr.c ---- */
 int shim_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,

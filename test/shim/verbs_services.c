@@ -243,6 +243,14 @@ void windows_take_any_number(void **state)
 
 /* ---- regions, errors ---- */
 
+/* What a call returns is in errno, too: programs print strerror(errno). */
+#define FAILS_WITH(call, error)         \
+    do {                                \
+        errno = 0;                      \
+        assert_int_equal(call, error);  \
+        assert_int_equal(errno, error); \
+    } while (0)
+
 static int advise(struct pair *p, struct ibv_sge *sge)
 {
     return ibv_advise_mr(p->pd, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, IBV_ADVISE_MR_FLAG_FLUSH, sge,
@@ -304,13 +312,44 @@ void on_demand_region_follows_the_program(void **state)
     pair_close(&p);
 }
 
-/* What a call returns is in errno, too: programs print strerror(errno). */
-#define FAILS_WITH(call, error)         \
-    do {                                \
-        errno = 0;                      \
-        assert_int_equal(call, error);  \
-        assert_int_equal(errno, error); \
-    } while (0)
+/* A parent domain is its protection domain by another name. */
+void parent_domains(void **state)
+{
+    struct ibv_td_init_attr thread = {0};
+    struct ibv_parent_domain_init_attr attr = {0};
+    struct ibv_pd *pd, *parent;
+    struct ibv_td *td;
+    struct ibv_mr *mr;
+    struct pair p;
+
+    pair_open(&p);
+    td = ibv_alloc_td(p.ctx, &thread);
+    pd = ibv_alloc_pd(p.ctx);
+    assert_non_null(td);
+    assert_non_null(pd);
+    assert_null(ibv_alloc_parent_domain(p.ctx, &attr));
+    assert_int_equal(errno, EINVAL);
+    attr = (struct ibv_parent_domain_init_attr){.pd = p.pd, .td = td};
+    parent = ibv_alloc_parent_domain(p.ctx, &attr);
+    assert_non_null(parent);
+    mr = ibv_reg_mr(parent, p.b.buffer, 64, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    assert_non_null(mr);
+    assert_int_equal(write_through(&p, mr->rkey), IBV_WC_SUCCESS); /* the queue pair's domain */
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    FAILS_WITH(ibv_dealloc_td(td), EBUSY);
+    attr.pd = parent;
+    assert_null(ibv_alloc_parent_domain(p.ctx, &attr));
+    assert_int_equal(errno, EINVAL);
+    assert_int_equal(ibv_dealloc_pd(parent), 0);
+    assert_int_equal(ibv_dealloc_td(td), 0);
+    attr = (struct ibv_parent_domain_init_attr){.pd = pd};
+    parent = ibv_alloc_parent_domain(p.ctx, &attr);
+    assert_non_null(parent);
+    FAILS_WITH(ibv_dealloc_pd(pd), EBUSY);
+    assert_int_equal(ibv_dealloc_pd(parent), 0);
+    assert_int_equal(ibv_dealloc_pd(pd), 0);
+    pair_close(&p);
+}
 
 void errors_are_in_errno(void **state)
 {
