@@ -38,7 +38,8 @@ UNIT_TESTS = ("wire", "encap", "net", "steer", "mem", "abi", "cm", "queue", "tra
 # Of libraries that are not pure as a whole.
 PURE_PARTS = {"dataplane": ("forward", "poll_policy"), "device": ("account",)}
 UNIT_KITS = ("batch", "capture", "cm", "frame", "net", "raw")
-NEEDS_DRIVERS = ("test_mem_copy", "test_mem_freeze", "test_mem_mapped", "test_mem_pinned", "test_steer_thash")
+NEEDS_DRIVERS = ("test_mem_copy", "test_mem_freeze", "test_mem_mapped", "test_mem_pinned", "test_mem_populated",
+                 "test_steer_thash")
 FOLDERS = (*(f"lib/{name}" for name in LIBRARIES), *(f"test/kit/{kit}" for kit in ("unit", "engine", *UNIT_KITS)),
            "test/sim", "test/script", "test/unit", "test/replay", "app/uroce")
 SIMULATIONS = {"sim_rc": ("sim_rc", "sim_flow", "sim_plan", "sim_pool"), "sim_cm": ("sim_cm",)}
