@@ -49,6 +49,7 @@ void cm_resolve_forget(struct cm_object *o)
 static void end_query(struct cm_object *o, int err)
 {
     cm_resolve_forget(o);
+    o->address_gone = err == -EADDRNOTAVAIL; /* the event says it: cm_follow.c */
     o->progress = err ? CM_AT_START : CM_AT_ADDRESS;
     cm_object_report(o, err ? CTL_CM_ADDR_ERROR : CTL_CM_ADDR_RESOLVED, err);
 }

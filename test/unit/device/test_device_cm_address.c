@@ -202,6 +202,25 @@ static void test_address_returns(void **state)
     assert_int_equal(side_event(&t->a, CTL_CM_ADDR_CHANGE).id, id);
 }
 
+/* While the peer's address is being resolved, the end of that says it. */
+static void test_address_goes_while_resolving(void **state)
+{
+    struct sides *t = *state;
+    struct pktio *far = add_port(t);
+    struct ctl_msg m = {
+        .cm_resolve = {.timeout_ms = 60000, .dst = side_address("10.0.1.2", SIDES_PORT)}};
+    union gid gid = gid_of("10.0.1.1");
+    struct ctl_call k = {0};
+
+    m.cm_resolve.id = side_make_id(&t->a, IP_CM_PS_TCP, 1);
+    assert_int_equal(kit_call(t->a.sn, CTL_CM_RESOLVE_ADDR, &m, &k, false), 0);
+    side_no_event(&t->a);
+    assert_int_equal(rnic_remove_address(t->r, 1, &gid, VLAN_NONE), 0);
+    assert_int_equal(side_event(&t->a, CTL_CM_ADDR_ERROR).status, -EADDRNOTAVAIL);
+    side_no_event(&t->a);
+    far->ops->close(far);
+}
+
 /* Many ids are looked at in slices; their program's end and another change come during it. */
 static void test_many_follow(void **state)
 {
@@ -431,6 +450,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_address_goes, sides_setup, sides_teardown),
         cmocka_unit_test_setup_teardown(test_address_change, sides_setup, sides_teardown),
         cmocka_unit_test_setup_teardown(test_address_returns, sides_setup, sides_teardown),
+        cmocka_unit_test_setup_teardown(test_address_goes_while_resolving, sides_setup,
+                                        sides_teardown),
         cmocka_unit_test_setup_teardown(test_many_follow, sides_setup, sides_teardown),
         cmocka_unit_test_setup_teardown(test_given_route, sides_setup, sides_teardown),
         cmocka_unit_test_setup_teardown(test_open_route, sides_setup, sides_teardown),
