@@ -9,6 +9,26 @@
 
 static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* Another thread of the parent may hold it, while it opens a device. The child's link has devices
+ * of its own. */
+static void after_fork_in_child(void)
+{
+    devices_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
+
+static void register_fork_handlers(void)
+{
+    pthread_atfork(NULL, NULL, after_fork_in_child);
+}
+
+static void lock_devices(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, register_fork_handlers);
+    pthread_mutex_lock(&devices_lock);
+}
+
 static struct cma_device *find(const struct cma_link *link, __be64 guid)
 {
     struct cma_device *d = SLIST_FIRST(&link->devices);
@@ -63,7 +83,7 @@ struct cma_device *device_get(struct cma_link *link, __be64 guid, int *err)
     struct cma_device *d;
 
     *err = 0;
-    pthread_mutex_lock(&devices_lock);
+    lock_devices();
     d = find(link, guid);
     if (!d) {
         open_devices(link);
@@ -85,7 +105,7 @@ struct cma_device *device_get(struct cma_link *link, __be64 guid, int *err)
 /* A protection domain stays while the program has something in it. */
 void device_put(struct cma_device *d)
 {
-    pthread_mutex_lock(&devices_lock);
+    lock_devices();
     if (!--d->ids && d->pd && !ibv_dealloc_pd(d->pd))
         d->pd = NULL;
     pthread_mutex_unlock(&devices_lock);
@@ -99,7 +119,7 @@ struct ibv_xrcd *device_xrcd(struct cma_device *d, int *err)
                                       .oflags = O_CREAT};
 
     *err = 0;
-    pthread_mutex_lock(&devices_lock);
+    lock_devices();
     if (!d->xrcd) {
         d->xrcd = ibv_open_xrcd(d->verbs, &attr);
         if (!d->xrcd)
@@ -133,7 +153,7 @@ EXPORT struct ibv_context **rdma_get_devices(int *num_devices)
 
     link = link_get(&err);
     if (link) {
-        pthread_mutex_lock(&devices_lock);
+        lock_devices();
         open_devices(link);
         list = list_open(link, &n);
         pthread_mutex_unlock(&devices_lock);

@@ -8,27 +8,20 @@
 static pthread_mutex_t links_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct cma_link *current; /* with a reference */
 
-static void before_fork(void)
-{
-    pthread_mutex_lock(&links_lock);
-}
-
-static void after_fork_in_parent(void)
-{
-    pthread_mutex_unlock(&links_lock);
-}
-
-/* The child has a connection of its own when it needs one. The parent's stays for the ids that the
- * child has inherited, and may destroy. */
+/*
+ * The child has a connection of its own when it needs one. The parent's stays for the ids that the
+ * child has inherited, and may destroy. Another thread of the parent may hold the lock, while it
+ * connects: a fork that waited for that would hold conn.c's lock, which that thread may need.
+ */
 static void after_fork_in_child(void)
 {
     current = NULL;
-    pthread_mutex_unlock(&links_lock);
+    links_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
 
 static void register_fork_handlers(void)
 {
-    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+    pthread_atfork(NULL, NULL, after_fork_in_child);
 }
 
 bool link_is_ours(const struct cma_link *link)

@@ -13,6 +13,26 @@ static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct shim_device *devices[MAX_DEVICES];
 static const int our_driver;
 
+/* Another thread of the parent may hold it, while the daemon answers. What it guards is whole at
+ * any time: an entry is written when the device is. */
+static void after_fork_in_child(void)
+{
+    devices_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
+
+static void register_fork_handlers(void)
+{
+    pthread_atfork(NULL, NULL, after_fork_in_child);
+}
+
+static void lock_devices(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, register_fork_handlers);
+    pthread_mutex_lock(&devices_lock);
+}
+
 static void set_names(struct shim_device *d, const struct ctl_device *info)
 {
     const char *sys = ibv_get_sysfs_path();
@@ -55,7 +75,7 @@ static int list_devices(struct ibv_device **list)
 
     if (conn_open(&conn))
         return 0;
-    pthread_mutex_lock(&devices_lock);
+    lock_devices();
     for (uint32_t i = 0; i < MAX_DEVICES && !client_query_device(&conn, i, &info); i++) {
         struct shim_device *d = get_or_create_device(i, &info);
 

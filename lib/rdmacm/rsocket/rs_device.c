@@ -13,6 +13,17 @@
 static struct rs_device *devices;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* Another thread of the parent may hold it, while the daemon makes a protection domain. */
+static void after_fork_in_child(void)
+{
+    lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
+
+static void register_fork_handlers(void)
+{
+    pthread_atfork(NULL, NULL, after_fork_in_child);
+}
+
 static struct rs_device *find(struct ibv_context *verbs)
 {
     struct rs_device *d = devices;
@@ -41,8 +52,10 @@ static struct rs_device *create(struct ibv_context *verbs)
 
 struct rs_device *rs_device_get(struct ibv_context *verbs)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct rs_device *d;
 
+    pthread_once(&once, register_fork_handlers);
     pthread_mutex_lock(&lock);
     d = find(verbs);
     if (!d)
