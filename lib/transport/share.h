@@ -15,6 +15,8 @@
  * pairs send, with what they cost their receiver; doorbells, timers, flushed work requests,
  * notifications. A program that lets a peer READ its memory pays for the responses. Packets that
  * come from other hosts are not charged: who is sent packets has no influence on their number.
+ * Copies that take a system call are charged to the program whose memory it is, those of received
+ * packets only until it owes a grant.
  *
  * Threads: an engine's worker, except where a function says otherwise.
  */
@@ -40,6 +42,7 @@ enum share_cost {
     COST_TURN = 128,     /**< a doorbell: a look at a queue pair */
     COST_TIMER = 12288,  /**< a timer: what is sent again takes the general path at both ends */
     COST_FLUSH = 64,     /**< a work request that is flushed */
+    COST_COPY = 4096,    /**< a system call that copies to or from memory that is not mapped */
     COST_SYSCALL = 4096, /**< a notification */
 };
 
@@ -94,6 +97,15 @@ void share_leave(struct share *s);
  * @param cost  How much.
  */
 void share_charge(struct share *s, uint64_t cost);
+
+/**
+ * Charge work that others cause: nothing when the share owes a grant already, so that they cannot
+ * keep it from its turns.
+ *
+ * @param s  The share.
+ * @param cost  How much.
+ */
+void share_charge_caused(struct share *s, uint64_t cost);
 
 /**
  * Whether a program's other work, such as its doorbells, is to wait because it has spent more than

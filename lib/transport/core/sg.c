@@ -116,6 +116,28 @@ const uint8_t *sg_source(struct engine *e, uint32_t pd, const struct sge *sge, u
     return mr->direct ? mr_direct(mr, sge[i].addr + off) : NULL;
 }
 
+/* Whether the call of the kernel that does the first can do the second. */
+static bool is_same_call(const struct mem_io *io, const struct mem_io *next)
+{
+    return next->mr->space == io->mr->space && next->addr == io->addr + io->len;
+}
+
+/* The calls of the queued copies, to the programs whose memory it is: those that the packets of
+ * others cause only until the program owes a grant. */
+static void charge_calls(struct engine *e, bool out)
+{
+    const struct mem_io *io = e->batch.io;
+
+    for (unsigned i = 0; i < e->batch.n; i++) {
+        if (i && is_same_call(&io[i - 1], &io[i]))
+            continue;
+        if (!out)
+            share_charge(e->tx_job[io[i].tag].qp->share, COST_COPY);
+        else if (io[i].tag < RX_TAG_RAW)
+            share_charge_caused(e->rx_job[io[i].tag].qp->share, COST_COPY);
+    }
+}
+
 /* The payload of a frame did not come. */
 static enum job_failed judge_job(struct engine *e, struct tx_job *job, int status)
 {
@@ -126,6 +148,7 @@ static enum job_failed judge_job(struct engine *e, struct tx_job *job, int statu
 
 void sg_flush_in(struct engine *e)
 {
+    charge_calls(e, false);
     if (mem_batch_flush_in(&e->batch))
         for (unsigned i = 0; i < e->batch.n; i++)
             if (e->batch.io[i].status) {
@@ -149,6 +172,7 @@ static void mark_failed(struct engine *e, uint64_t tag)
 
 void sg_flush_out(struct engine *e)
 {
+    charge_calls(e, true);
     if (mem_batch_flush_out(&e->batch))
         for (unsigned i = 0; i < e->batch.n; i++)
             if (e->batch.io[i].status && e->batch.io[i].status != -EINPROGRESS)

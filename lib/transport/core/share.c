@@ -113,6 +113,14 @@ void share_charge(struct share *s, uint64_t cost)
     counter_add(&s->spent, cost);
 }
 
+void share_charge_caused(struct share *s, uint64_t cost)
+{
+    int64_t owed = (int64_t)(counter_get(&s->spent) - s->granted);
+
+    if (engine_of(s)->sole == s || owed < (int64_t)grant(s))
+        share_charge(s, cost);
+}
+
 bool share_must_wait(struct share *s)
 {
     struct engine *e = engine_of(s);

@@ -116,11 +116,15 @@ static int teardown(void **state)
     return 0;
 }
 
-static void connect_sender(struct qp *qp)
+static void connect_sender(struct qp *qp, union gid dgid, uint32_t qpn)
 {
-    struct qp_attr a = {.state = QPS_INIT, .path_mtu = 3, .port_num = 1, .dest_qpn = 77};
+    struct qp_attr a = {.state = QPS_INIT,
+                        .path_mtu = 3,
+                        .port_num = 1,
+                        .dest_qpn = qpn,
+                        .access_flags = MEM_REMOTE_WRITE};
     struct address_vector av = {.sgid = w.gids.entry[0].gid,
-                                .dgid = gid_from_ipv4((uint8_t[]){10, 0, 0, 2}),
+                                .dgid = dgid,
                                 .gid_type = GID_TYPE_ROCE_V2,
                                 .vlan = VLAN_NONE,
                                 .hop_limit = 64};
@@ -135,7 +139,8 @@ static void connect_sender(struct qp *qp)
     assert_int_equal(rc, 0);
 }
 
-static struct sender *sender_of(struct share *share, uint32_t size)
+/* to_itself: what it sends may be received. */
+static struct sender *make_sender(struct share *share, uint32_t size, bool to_itself)
 {
     struct sender *s = &w.sender[w.senders++];
     struct qp_init init = {
@@ -161,8 +166,16 @@ static struct sender *sender_of(struct share *share, uint32_t size)
     s->qp = qp_create(w.qps, &init, &err);
     assert_non_null(s->qp);
     engine_qp_attach(w.e, s->qp);
-    connect_sender(s->qp);
+    if (to_itself)
+        connect_sender(s->qp, w.gids.entry[0].gid, qp_number(s->qp));
+    else
+        connect_sender(s->qp, gid_from_ipv4((uint8_t[]){10, 0, 0, 2}), 77);
     return s;
+}
+
+static struct sender *sender_of(struct share *share, uint32_t size)
+{
+    return make_sender(share, size, false);
 }
 
 static uint64_t sent_by(const struct sender *s)
@@ -338,6 +351,123 @@ static void debt_is_kept(void **state)
     assert_int_equal(sent_by(debtor), 1);
 }
 
+/* ---- copies ---- */
+
+static void copy_in(void *space, struct mem_io *io, unsigned n)
+{
+    for (; n; n--, io++) {
+        memset(io->local, 0, io->len);
+        io->status = 0;
+    }
+}
+
+static void copy_out(void *space, struct mem_io *io, unsigned n)
+{
+    for (; n; n--, io++)
+        io->status = 0;
+}
+
+static const struct mem_backend copied = {.copy_in = copy_in, .copy_out = copy_out};
+
+/* Two messages of a program's memory that is not mapped. */
+static struct mem_region *copied_region(void)
+{
+    static struct mem_region mr;
+
+    mr = (struct mem_region){.pd = PD,
+                             .iova = (uintptr_t)w.memory,
+                             .addr = (uintptr_t)w.memory,
+                             .len = 2 * MESSAGE,
+                             .access = MEM_LOCAL_WRITE | MEM_REMOTE_WRITE,
+                             .backend = &copied};
+    assert_int_equal(mr_insert(&w.mrs, &mr, 2), 0);
+    return &mr;
+}
+
+static void post_one(struct sender *s, struct sge sge, uint64_t to, uint32_t rkey)
+{
+    struct sqe *e = work_queue_slot(s->sq, s->size, sqe_stride(1, 0), s->prod++);
+
+    *e = (struct sqe){.opcode = SQE_WRITE, .num_sge = 1, .remote_addr = to, .rkey = rkey};
+    *(struct sge *)(e + 1) = sge;
+    atomic_store(&s->shared->sq_prod, s->prod);
+    engine_doorbell(w.e, s->qp, w.now);
+}
+
+static uint64_t spent_since(const struct share *s, uint64_t before)
+{
+    return counter_get(&s->spent) - before;
+}
+
+/* A program whose memory is copied sends less than one whose memory is mapped. */
+static void copies_are_charged(void **state)
+{
+    static struct share program[2];
+    struct mem_region *mr = copied_region();
+    struct sender *s[2];
+
+    for (unsigned i = 0; i < ARRAY_SIZE(s); i++) {
+        program_init(&program[i], NULL, 1);
+        s[i] = sender_of(&program[i], SLOTS);
+    }
+    for (unsigned i = 0; i < 4000; i++) {
+        while (s[0]->prod - sent_by(s[0]) < SLOTS)
+            post_one(s[0], (struct sge){mr->addr, MESSAGE, mr->key}, 0, 0);
+        always_send(&s[1], 1, 1);
+    }
+    /* A packet of 1024 + 74 bytes costs 768 more. */
+    assert_ratio(sent_by(s[0]), sent_by(s[1]), 1866.0 / (1866 + COST_COPY));
+}
+
+/* Adjacent bytes take one call; and what a program receives is charged to it, as is what it sends.
+ */
+static void calls_are_charged(void **state)
+{
+    static struct share program;
+    struct mem_region *mr = copied_region();
+    const struct sge source = {(uintptr_t)w.memory, MESSAGE, w.mr.key};
+    struct sender *s;
+    uint64_t before, packet;
+
+    program_init(&program, NULL, 1);
+    s = make_sender(&program, SLOTS, true);
+    post_one(s, source, 0, 0);
+    assert_int_equal(transmit(), 1);
+    packet = counter_get(&program.spent);
+    for (unsigned adjacent = 0; adjacent < 2; adjacent++) {
+        post_one(s, (struct sge){mr->addr, MESSAGE, mr->key}, 0, 0);
+        post_one(s, (struct sge){mr->addr + adjacent * MESSAGE, MESSAGE, mr->key}, 0, 0);
+        before = counter_get(&program.spent);
+        assert_int_equal(transmit(), 2);
+        assert_int_equal(spent_since(&program, before), 2 * packet + (2 - adjacent) * COST_COPY);
+    }
+    for (unsigned adjacent = 0; adjacent < 2; adjacent++) {
+        post_one(s, source, mr->addr, mr->key);
+        post_one(s, source, mr->addr + adjacent * MESSAGE, mr->key);
+        assert_int_equal(transmit(), 2);
+        before = counter_get(&program.spent);
+        engine_rx(w.e, w.frame, 2, ++w.now);
+        assert_int_equal(spent_since(&program, before), (2 - adjacent) * COST_COPY);
+    }
+}
+
+/* Others cannot keep a program from its turns by what they send it. */
+static void caused_debt_is_bounded(void **state)
+{
+    static struct share flooded, program;
+    struct sender *s[2];
+
+    program_init(&flooded, NULL, 1);
+    program_init(&program, NULL, 1);
+    s[0] = sender_of(&flooded, SLOTS);
+    s[1] = sender_of(&program, SLOTS);
+    always_send(s, 2, 10);
+    for (unsigned i = 0; i < 10000; i++)
+        share_charge_caused(&flooded, COST_COPY);
+    assert_in_range(counter_get(&flooded.spent) - flooded.granted, SHARE_QUANTUM,
+                    SHARE_QUANTUM + COST_COPY);
+}
+
 /* ---- other work ---- */
 
 static void doorbells_are_charged(void **state)
@@ -492,6 +622,9 @@ int main(void)
                                        TEST(sparse_comes_first),
                                        TEST(sparse_has_no_more),
                                        TEST(debt_is_kept),
+                                       TEST(copies_are_charged),
+                                       TEST(calls_are_charged),
+                                       TEST(caused_debt_is_bounded),
                                        TEST(doorbells_are_charged),
                                        TEST(late_debt_is_forgiven),
                                        TEST(flushes_take_turns),
