@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What a program gets of a uroced that it shares with an attacker: every attack beside every victim. TAP.
 
-usage: run_matrix.py --build DIR ATTACKER [--rounds N] [--short] [--match TEXT] [--markdown]
+usage: run_matrix.py --build DIR ATTACKER [--rounds N] [--short] [--shared] [--match TEXT] [--markdown]
 
 The victims are Debian's ib_send_lat and ib_write_bw, unmodified, and a connection that opens the device. Each is measured beside
 a plain busy program (one queue pair with WRITEs of 64 KiB), then beside the attack, in turns; the figures are medians of the
@@ -12,7 +12,8 @@ differ (noise()).
 
 The daemon and the victims have priority over other processes. So have attackers that sleep until work completes, as the plain
 program does; those that compute all the time have less, so that not the kernel's scheduler is measured. --short: attackers take a
-tenth of very many objects. --markdown prints the table of doc/isolation.md."""
+tenth of very many objects. --shared is for a machine that does other work too: the limits are twice as wide, and a row fails
+when it misses the same one three times, with a daemon of its own each time. --markdown prints the table of doc/isolation.md."""
 import os
 import resource
 import statistics
@@ -36,6 +37,7 @@ LATENCY_ROUNDS = 1500
 NOISE_MAX = 5
 MANY = 1000  # objects of an attacker
 LOST = float("inf")  # of a victim that fails
+SHARED_FACTOR, SHARED_TRIES = 2, 3
 
 
 # ---- victims ----
@@ -187,17 +189,19 @@ def noise(pairs, key):
     return min(max(here) / min(here), NOISE_MAX)
 
 
-def verdict(pairs):
-    """What of it is too bad, by the cell."""
+def verdict(pairs, factor=1):
+    """What of it is too bad, by the cell. factor: of the limits."""
     kept, waited, opened = max(ratios(pairs, "bw", max)), min(ratios(pairs, "p99", min)), min(ratios(pairs, "open99", min))
-    found = []
-    if kept < BANDWIDTH / noise(pairs, "bw"):
-        found.append(f"bandwidth: {kept:.2f} of that beside a plain program")
-    if waited > LATENCY * noise(pairs, "p99"):
-        found.append(f"latency: {waited:.1f} times the p99 beside a plain program")
-    if opened > LATENCY * noise(pairs, "open99") and medians([there for _, there in pairs])["open99"] > VISIT_LIMIT_MS:
-        found.append(f"opening: {opened:.1f} times the p99 beside a plain program")
-    return [f"{line}; noise: " + ", ".join(f"{key} {noise(pairs, key):.1f}" for key in ("bw", "p99", "open99")) for line in found]
+    most = LATENCY * factor
+    found = {}
+    if kept < BANDWIDTH / factor / noise(pairs, "bw"):
+        found["bandwidth"] = f"{kept:.2f} of that beside a plain program"
+    if waited > most * noise(pairs, "p99"):
+        found["latency"] = f"{waited:.1f} times the p99 beside a plain program"
+    if opened > most * noise(pairs, "open99") and medians([there for _, there in pairs])["open99"] > VISIT_LIMIT_MS * factor:
+        found["opening"] = f"{opened:.1f} times the p99 beside a plain program"
+    tail = "; noise: " + ", ".join(f"{key} {noise(pairs, key):.1f}" for key in ("bw", "p99", "open99"))
+    return {cell: text + tail for cell, text in found.items()}
 
 
 def cells(figures):
@@ -228,16 +232,22 @@ def run_pairs(build, program, attack, rounds):
     return pairs
 
 
-def run_row(build, program, attack, rounds, table):
-    try:
-        pairs = run_pairs(build, program, attack, rounds)
-    except net.Unavailable as reason:
-        print(f"# skipped: {reason}")
-        return
+def run_row(build, program, attack, options, table):
+    tries, factor = (SHARED_TRIES, SHARED_FACTOR) if options.shared else (1, 1)
+    missed = None
+    for _ in range(tries):
+        try:
+            pairs = run_pairs(build, program, attack, options.rounds)
+        except net.Unavailable as reason:
+            print(f"# skipped: {reason}")
+            return
+        found = verdict(pairs, factor)
+        missed = found if missed is None else {cell: found[cell] for cell in missed if cell in found}
+        if not missed:
+            break
     table.add(attack.what, medians([there for _, there in pairs]), pairs)
-    found = verdict(pairs)
-    if found:
-        raise kit.Failure("\n".join(found))
+    if missed:
+        raise kit.Failure("\n".join(f"{cell}: {text}" for cell, text in missed.items()))
 
 
 def plain_row(build, program, rounds, table):
@@ -247,8 +257,8 @@ def plain_row(build, program, rounds, table):
 
 
 def main():
-    arguments = kit.point_arguments("attacker", more=(("--rounds", {"type": int, "default": 3}), ("--short", {"action": "store_true"}),
-                                                      ("--markdown", {"action": "store_true"})))
+    flags = [(flag, {"action": "store_true"}) for flag in ("--short", "--shared", "--markdown")]
+    arguments = kit.point_arguments("attacker", more=[("--rounds", {"type": int, "default": 3}), *flags])
     if os.geteuid():
         print("1..0 # SKIP programs of several users need root")
         return 0
@@ -259,7 +269,7 @@ def main():
     points = [("a plain busy program", lambda: plain_row(build, arguments.attacker, arguments.rounds, table))]
     for attack in ROWS if arguments.short else ():
         attack.count = attack.count // 10 if attack.count >= MANY else attack.count
-    points += [(attack.name, lambda a=attack: run_row(build, arguments.attacker, a, arguments.rounds, table)) for attack in ROWS]
+    points += [(attack.name, lambda a=attack: run_row(build, arguments.attacker, a, arguments, table)) for attack in ROWS]
     status = kit.run_points(points, arguments.match)
     if arguments.markdown:
         print("\n".join(table.lines))
