@@ -225,7 +225,7 @@ class FullSession(Session):
     def faults(self):
         self.alive()
         command = "verify -g {gid} --statuses"
-        rxe = self.link.icrc_omitted(command, 4, 180)[1]
+        rxe = self.link.inside(command, 4, 180)[1]
         mixed = {ours: self.link.pair(command, ours, 4, 180)[0] for ours in rows.BOTH}
         explanations = faults.Explanations(os.path.join(HERE, "faults.txt"))
         wrong, compared = faults.compare(rxe, mixed, explanations)
