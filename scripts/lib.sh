@@ -12,7 +12,7 @@ PACKAGES_TEST="rdmacm-utils iperf3 python3-pyverbs python3-scapy tshark iproute2
     libtcmalloc-minimal4"
 PACKAGES_FUZZ="clang libclang-rt-dev"
 # QEMU for the guest that is the peer of the interop suites; the guest's own packages are only unpacked.
-PACKAGES_INTEROP="qemu-system-x86 binutils"
+PACKAGES_INTEROP="qemu-system-x86 binutils zstd"
 # The programs with which scripts/bench compares. dpdk-dev has testpmd.
 PACKAGES_BENCH="valgrind binutils iproute2 iperf3 qperf ucx-utils dpdk-dev util-linux coreutils"
 

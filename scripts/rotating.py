@@ -58,6 +58,13 @@ def sim(test, folder="build", share=1):
     return runs
 
 
+def interop(kernel):
+    """Both ports of the tests with a Linux kernel."""
+    for port, about in (("vhost", "over vhost-user"), ("tap", "over a TAP interface")):
+        run = meson("build", 1200, [f"interop-all-{kernel}"], "--port", "vhost-user" if port == "vhost" else port)
+        yield f"interop-{port}-{kernel}", f"all programs with rdma_rxe of Linux {kernel}, {about}", fixed(run)
+
+
 def fixed(*runs):
     return lambda turn: list(runs)
 
@@ -69,9 +76,7 @@ def parts():
     others = [(f"fuzz-{n + 1}", f"{FUZZ_SECONDS // 60} minutes of libFuzzer for {' and '.join(targets)}", fuzz(targets))
               for n, targets in enumerate(FUZZ)]
     others += [
-        ("interop-vhost", "all programs with the kernel's rdma_rxe, over vhost-user",
-         fixed(meson("build", 1200, ["interop-all"], "--port", "vhost-user"))),
-        ("interop-tap", "the same over a TAP interface", fixed(meson("build", 1200, ["interop-all"], "--port", "tap"))),
+        *(part for kernel in ("6.1", "6.12") for part in interop(kernel)),
         ("interop-rss", "uroced in a guest, over a NIC with RSS", fixed(meson("build", 900, ["interop-rss"]))),
         ("ports", "every kind of port, and jumbo frames", fixed(meson("build", 1200, ["ports-long", "net-1500", "net-9000", "net-cm-long"]))),
         ("workers", "all programs over three workers", fixed(meson("build", 1200, ["shim-workers-long"]))),
@@ -123,7 +128,7 @@ def main():
     if sys.argv[1:] == ["--list"]:
         for name, about, runs in all_parts:
             tests = [word for run in runs(0) for word in run[4:] if not word.startswith("-")]
-            print(f"{name:14} {about} ({', '.join(tests)})")
+            print(f"{name:18} {about} ({', '.join(tests)})")
         return 0
     (name, about, runs), turn = chosen(all_parts)
     print(f"{name} {turn} {about}")

@@ -293,8 +293,9 @@ struct test {
     enum outcome (*run)(struct session *s, const struct test *t, bool requester);
     enum wrong wrong;
     struct effect due;
-    int rxe_role; /* in this role rxe has the following effect */
+    int rxe_role; /* in this role rxe has one of the following effects: */
     struct effect rxe;
+    struct effect rxe_later; /* of Linux 6.12, where that is another one */
 };
 
 extern const struct test tests[];

@@ -19,7 +19,9 @@ def statuses(text):
 
 
 class Explanations:
-    def __init__(self, path):
+    """kernel: that of the guest. The first field of a line is the fault, or a kernel that alone has it and the fault."""
+
+    def __init__(self, path, kernel):
         self.lines = {}
         with open(path) as file:
             for line in file:
@@ -28,7 +30,9 @@ class Explanations:
                 fields = [field.strip() for field in line.split(" | ")]
                 if len(fields) != 6:
                     sys.exit(f"{path}: not six fields: {line}")
-                self.lines[tuple(fields[:4])] = fields[4:]
+                only, _, fault = fields[0].rpartition(" ")
+                if only in ("", kernel):
+                    self.lines[(fault, *fields[1:4])] = fields[4:]
         self.occurred = set()
 
     def judge(self, fault, role, rxe, mixed):

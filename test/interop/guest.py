@@ -15,7 +15,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "kit"))
 import uroce_kit as kit
 
-BOOT_SECONDS = 90
+BOOT_SECONDS = 180  # on a machine that is busy
 PORTS = 8  # commands at once; one more, the first, is for ending others
 FORWARDED = 4  # TCP ports of this machine that lead to the guest
 GUEST_TCP = 18515  # the first of the guest's ports that they lead to

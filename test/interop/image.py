@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A small Linux that has RDMA: Debian's kernel with the modules of rdma_rxe, and programs, as a kernel and an initial RAM
-filesystem for QEMU. Everything comes from Debian packages, which are unpacked and never installed. Standard library only.
+filesystem for QEMU. Everything comes from Debian packages, which are unpacked and never installed: those of one release,
+kernel and programs, whatever the release of this machine. Standard library only.
 
-usage: image.py FOLDER [--kernel PACKAGE]   makes the image and says where it is"""
+usage: image.py FOLDER [--kernel 6.1|6.12|PACKAGE]   makes the image and says where it is"""
 import argparse
 import fcntl
 import glob
@@ -19,6 +20,10 @@ import zlib
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
+# The kernels, and the releases of Debian that have them.
+KERNELS = {"6.1": "bookworm", "6.12": "trixie"}
+MIRROR = "http://deb.debian.org/debian"
+KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 # Programs, and the packages with the libraries that they need.
 PACKAGES = """busybox-static dash iproute2 perftest ibverbs-utils ibverbs-providers rdmacm-utils
     libc6 libibverbs1 librdmacm1 libibumad3 libpci3 libnl-3-200 libnl-route-3-200 libbpf1 libelf1 libmnl0 libcap2
@@ -26,9 +31,12 @@ PACKAGES = """busybox-static dash iproute2 perftest ibverbs-utils ibverbs-provid
     libk5crypto3 libcom-err2 libkrb5support0 libkeyutils1 libssl3 libgcc-s1""".split()
 PROGRAMS = """busybox dash ip tc rdma ibv_rc_pingpong ibv_uc_pingpong ibv_ud_pingpong ibv_srq_pingpong ibv_devinfo
     ib_send_bw ib_send_lat ib_write_bw ib_write_lat ib_read_bw ib_read_lat ib_atomic_bw ib_atomic_lat
-    rping ucmatose udaddy mckey rdma_client rdma_server rstream riostream""".split()
+    rping ucmatose udaddy mckey cmtime rdma_client rdma_server rstream riostream""".split()
+# Whose names changed with the 64-bit time of 32-bit machines; and what the same programs need besides.
+RENAMED = {name: name + "t64" for name in "librdmacm1 libelf1 libtirpc3 libdb5.3 libssl3".split()}
+TRIXIE = ["libzstd1"]
 # Opened by name while running: the RDMA core's driver for rxe, and what ends rping's threads.
-PLUGINS = ("usr/lib/x86_64-linux-gnu/libibverbs/librxe-rdmav*.so", "etc/libibverbs.d/rxe.driver",
+PLUGINS = ("lib/x86_64-linux-gnu/libibverbs/librxe-rdmav*.so", "etc/libibverbs.d/rxe.driver",
            "lib/x86_64-linux-gnu/libgcc_s.so.1")
 # What comes first is needed to be heard of at all.
 MODULES = """virtio_pci virtio_console virtio_net crc32_generic ib_uverbs rdma_ucm rdma_rxe
@@ -42,44 +50,96 @@ class Unavailable(Exception):
     """The image cannot be made here; the text says why."""
 
 
-def run(*command, folder=None):
+def run(*command, folder=None, data=None):
+    """The output of a command: text, or bytes for one that is given bytes."""
     try:
-        result = subprocess.run(command, capture_output=True, text=True, timeout=600, cwd=folder)
+        result = subprocess.run(command, capture_output=True, input=data, timeout=600, cwd=folder)
     except FileNotFoundError:
         raise Unavailable(f"there is no {command[0]}")
     if result.returncode != 0:
-        raise Unavailable(f"{' '.join(command[:3])} ...: {result.stderr.strip()[-500:]}")
-    return result.stdout
+        raise Unavailable(f"{' '.join(command[:3])} ...: {result.stderr.decode(errors='replace').strip()[-500:]}")
+    return result.stdout.decode() if data is None else result.stdout
 
 
 # ---- packages ----
 
-def kernel_package():
-    """The package behind the name that always means the newest one."""
-    depends = re.search(r"Depends: (linux-image-\d\S+)", run("apt-cache", "depends", "linux-image-amd64"))
-    if not depends:
-        raise Unavailable("there is no package linux-image-amd64")
-    return depends.group(1)
+def this_release():
+    """The name of this machine's release."""
+    try:
+        with open("/etc/os-release") as file:
+            return dict(line.strip().split("=", 1) for line in file if "=" in line).get("VERSION_CODENAME", "")
+    except FileNotFoundError:
+        return ""
+
+
+def default_kernel():
+    """That of this machine's release, whose packages are at hand."""
+    return {release: kernel for kernel, release in KERNELS.items()}.get(this_release(), "6.1")
+
+
+class Apt:
+    """Packages of this machine's release, by its own lists, or of another one, by lists in a folder: apt then reads and
+    writes nothing of this machine's but the keys of Debian."""
+
+    def __init__(self, release, folder):
+        self.options = ["-o", "APT::Sandbox::User=root"]
+        self.own = release != this_release()
+        if self.own:
+            self._make(release, os.path.join(folder, "apt"))
+
+    def _make(self, release, folder):
+        shutil.rmtree(folder, True)
+        for name in ("lists/partial", "cache/archives/partial", "none"):
+            os.makedirs(os.path.join(folder, name))
+        for name, text in (("sources.list", f"deb [signed-by={KEYRING}] {MIRROR} {release} main\n"), ("status", "")):
+            with open(os.path.join(folder, name), "w") as file:
+                file.write(text)
+        for key, value in (("Dir::Etc::SourceList", "sources.list"), ("Dir::Etc::SourceParts", "none"),
+                           ("Dir::Etc::Preferences", "none/none"), ("Dir::Etc::PreferencesParts", "none"),
+                           ("Dir::State", "."), ("Dir::State::Lists", "lists"), ("Dir::State::Status", "status"),
+                           ("Dir::Cache", "cache")):
+            self.options += ["-o", f"{key}={os.path.normpath(os.path.join(folder, value))}"]
+        self.options += ["-o", "Acquire::Languages=none", "-o", "Acquire::IndexTargets::deb::Contents-deb::DefaultEnabled=0"]
+        run("apt-get", *self.options, "-q", "update")
+
+    def kernel(self):
+        """The package behind the name that always means the newest one."""
+        depends = re.search(r"Depends: (linux-image-\d\S+)", run("apt-cache", *self.options, "depends", "linux-image-amd64"))
+        if not depends:
+            raise Unavailable("there is no package linux-image-amd64")
+        return depends.group(1)
+
+    def download(self, packages, folder):
+        command = ["apt-get", *self.options, "-q", "download", *packages]
+        try:
+            run(*command, folder=folder)
+        except Unavailable:
+            # The lists of packages may be old, or not be there.
+            if self.own or os.geteuid() != 0:
+                raise
+            run("apt-get", "-q", "update")
+            run(*command, folder=folder)
 
 
 def unpack(folder, kernel):
-    """The packages' files in one tree."""
+    """The packages' files in one tree. kernel: one of KERNELS, or the name of a package of this machine's release."""
+    release = KERNELS.get(kernel, this_release())
     debs, root = os.path.join(folder, "debs"), os.path.join(folder, "root")
     for path in (debs, root):
         shutil.rmtree(path, True)
         os.makedirs(path)
-    download = ("apt-get", "-q", "-o", "APT::Sandbox::User=root", "download", kernel, *PACKAGES)
-    try:
-        run(*download, folder=debs)
-    except Unavailable:
-        # The lists of packages may be old, or not be there.
-        if os.geteuid() != 0:
-            raise
-        run("apt-get", "-q", "update")
-        run(*download, folder=debs)
+    apt = Apt(release, folder)
+    packages = [RENAMED.get(name, name) for name in PACKAGES] + TRIXIE if release == "trixie" else PACKAGES
+    apt.download([apt.kernel() if kernel in KERNELS else kernel, *packages], debs)
     for deb in sorted(os.listdir(debs)):
         run("dpkg", "-x", os.path.join(debs, deb), root)
     return root
+
+
+def in_root(root, pattern):
+    """Files of the tree. What is below /lib is below /usr/lib in later releases."""
+    return glob.glob(os.path.join(root, pattern), recursive=True) or \
+        glob.glob(os.path.join(root, "usr", pattern), recursive=True)
 
 
 def extract_kernel(path):
@@ -94,6 +154,9 @@ def extract_kernel(path):
         elf = lzma.LZMADecompressor().decompress(payload)
     elif payload[:2] == b"\x1f\x8b":
         elf = zlib.decompressobj(31).decompress(payload)
+    elif payload[:4] == b"\x28\xb5\x2f\xfd":
+        # Behind it is its size.
+        elf = run("zstd", "-d", "-c", data=payload[:-4])
     else:
         raise Unavailable(f"{path}: compressed in an unknown way ({payload[:4].hex()})")
     if elf[:4] != b"\x7fELF":
@@ -113,9 +176,9 @@ def modules(root):
     """(name, bytes) of the modules and all that they need, in an order in which they can be inserted. Modules say what
     they need themselves; the list that depmod makes of that is made when a kernel is installed."""
     paths = {}
-    for path in glob.glob(os.path.join(root, "lib/modules/*/kernel/**/*.ko*"), recursive=True):
+    for path in in_root(root, "lib/modules/*/kernel/**/*.ko*"):
         paths[os.path.basename(path).split(".")[0].replace("-", "_")] = path
-    with open(glob.glob(os.path.join(root, "lib/modules/*/modules.builtin"))[0]) as lines:
+    with open(in_root(root, "lib/modules/*/modules.builtin")[0]) as lines:
         builtin = {os.path.basename(line.strip())[:-3].replace("-", "_") for line in lines}
     ordered = {}
 
@@ -228,13 +291,13 @@ def archive(root, path):
             raise Unavailable(f"{name} is in none of the packages")
         programs["/bin/" + name] = found[0]
     for pattern in PLUGINS:
-        found = glob.glob(os.path.join(root, pattern))
+        found = in_root(root, pattern)
         if not found:
             raise Unavailable(f"{pattern} is in none of the packages")
         programs.update({file[len(root):]: file for file in found})
     with_libraries(programs, library_folders(root), files)
     interpreter = needed(programs["/bin/dash"])[1][0]
-    files[interpreter] = os.path.join(library_folders(root)[0], os.path.basename(interpreter))
+    files[interpreter] = in_root(root, "lib/x86_64-linux-gnu/" + os.path.basename(interpreter))[0]
     for name, file in sorted(files.items()):
         cpio.copy(name, file)
     cpio.link("/bin/sh", "dash")
@@ -252,10 +315,11 @@ class Image:
     """The kernel and the archive, made anew when what they are made of has changed."""
 
     def __init__(self, folder, kernel=None):
-        self.folder = os.path.join(os.path.abspath(folder), kernel or "default")
+        kernel = kernel or default_kernel()
+        self.folder = os.path.join(os.path.abspath(folder), kernel)
         self.kernel = os.path.join(self.folder, "vmlinux")
         self.archive = os.path.join(self.folder, "initrd")
-        self.package = kernel
+        self.name = kernel
         os.makedirs(self.folder, exist_ok=True)
         with open(os.path.join(self.folder, "lock"), "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -281,11 +345,12 @@ class Image:
         return digest.hexdigest()
 
     def _make(self):
-        root = unpack(self.folder, self.package or kernel_package())
+        root = unpack(self.folder, self.name)
         with open(self.kernel, "wb") as file:
             file.write(extract_kernel(glob.glob(os.path.join(root, "boot/vmlinuz-*"))[0]))
         archive(root, self.archive)
-        shutil.rmtree(os.path.join(self.folder, "debs"))
+        for name in ("debs", "apt"):
+            shutil.rmtree(os.path.join(self.folder, name), True)
 
     def with_programs(self, programs, path):
         """Writes to path the archive with programs of this machine (name -> file), which may need no library that the
@@ -309,7 +374,7 @@ class Image:
 def main():
     options = argparse.ArgumentParser()
     options.add_argument("folder")
-    options.add_argument("--kernel", help="the package of the kernel")
+    options.add_argument("--kernel", help=f"{', '.join(KERNELS)}, or a package of this machine's release")
     arguments = options.parse_args()
     try:
         image = Image(arguments.folder, arguments.kernel)
