@@ -149,6 +149,9 @@ struct ctl_open {
 enum ctl_mr_flag {
     CTL_MR_FD = 1 << 0, /* the message carries a memfd sealed against shrinking that backs the range
                            at fd_offset */
+    /* The region gets the keys of the one with the request's `handle`, which is no longer to be
+       found by them; CTL_DEREG_MR ends it. -EBUSY: windows are bound to it. */
+    CTL_MR_REPLACES = 1 << 1,
 };
 
 /*
@@ -203,7 +206,7 @@ struct ctl_reg_mr {
     uint32_t flags; /* enum ctl_mr_flag */
     uint32_t why;   /* enum ctl_mr_why */
     uint64_t fd_offset;
-    /* reply */
+    /* reply; handle: also of a request, see CTL_MR_REPLACES */
     uint32_t handle, lkey, rkey;
     uint32_t mapped; /* 1: reached by mapping, 0: by copying */
     /* request, CTL_MR_FD: 0 for one piece at fd_offset; else the range consists of these pieces, in

@@ -235,6 +235,16 @@ void mr_table_fini(struct mr_table *t);
 int mr_insert(struct mr_table *t, struct mem_region *mr, uint8_t tag);
 
 /**
+ * Give a region the key of another one, which leaves the table. Control thread.
+ *
+ * @param t  The table.
+ * @param old  A region that is in it. The caller frees it after the workers' next quiet point;
+ * until then some accesses may find it.
+ * @param mr  The region, complete except for its key. Borrowed until mr_remove().
+ */
+void mr_replace(struct mr_table *t, struct mem_region *old, struct mem_region *mr);
+
+/**
  * Make a region's key invalid at once. Control thread.
  *
  * @param t  The table.

@@ -68,6 +68,16 @@ int mr_insert(struct mr_table *t, struct mem_region *mr, uint8_t tag)
     return 0;
 }
 
+void mr_replace(struct mr_table *t, struct mem_region *old, struct mem_region *mr)
+{
+    uint32_t key = atomic_load_explicit(&old->key, memory_order_relaxed);
+
+    atomic_store_explicit(&mr->key, key, memory_order_relaxed);
+    mr->bound = old->bound;
+    atomic_store_explicit(&t->region[slot_of(t, key)], mr, memory_order_release);
+    atomic_fetch_add_explicit(&t->removals, 1, memory_order_release); /* of what hints lead to */
+}
+
 void mr_remove(struct mr_table *t, struct mem_region *mr)
 {
     uint32_t key = atomic_load_explicit(&mr->key, memory_order_relaxed);

@@ -44,9 +44,11 @@ EXPORT int ibv_dealloc_pd(struct ibv_pd *base)
     return err;
 }
 
+/* Registering again needs two at a time: clients' regions stay in place. */
 struct shim_mr {
     struct ibv_mr base;
-    struct client_mr region;
+    struct client_mr region[2];
+    unsigned now;
 };
 
 /* 0, or -EINVAL: remote write access needs local write access (C10-49). */
@@ -77,7 +79,7 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint6
     mr = calloc(1, sizeof(*mr));
     if (!mr)
         return NULL;
-    err = client_reg_mr(&to_context(pd->context)->client, &mr->region, &r);
+    err = client_reg_mr(&to_context(pd->context)->client, &mr->region[0], &r);
     if (err) {
         free(mr);
         return refuse(err);
@@ -112,11 +114,76 @@ EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t len
 EXPORT int ibv_dereg_mr(struct ibv_mr *ibv_mr)
 {
     struct shim_mr *mr = (struct shim_mr *)ibv_mr;
-    int err = -client_dereg_mr(&to_context(ibv_mr->context)->client, &mr->region);
+    int err = -client_dereg_mr(&to_context(ibv_mr->context)->client, &mr->region[mr->now]);
 
     if (is_destroyed(err))
         free(mr);
     return err;
+}
+
+static int check_rereg(int flags, const struct ibv_pd *pd, const void *addr, size_t length,
+                       unsigned access)
+{
+    if (!flags || flags & ~IBV_REREG_MR_FLAGS_SUPPORTED)
+        return -EINVAL;
+    if ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) && (!addr || !length))
+        return -EINVAL;
+    if ((flags & IBV_REREG_MR_CHANGE_PD) && !pd)
+        return -EINVAL;
+    return flags & IBV_REREG_MR_CHANGE_ACCESS ? check_access(access) : 0;
+}
+
+/* A second region that takes the keys of the first, which ends. Until then the first is as it was.
+ */
+static int rereg(struct shim_mr *mr, struct ctl_reg_mr *r)
+{
+    struct client *c = &to_context(mr->base.context)->client;
+    unsigned other = !mr->now;
+    int err = client_reg_mr(c, &mr->region[other], r);
+
+    if (err)
+        return err;
+    client_dereg_mr(c, &mr->region[mr->now]);
+    mr->now = other;
+    return 0;
+}
+
+EXPORT int ibv_rereg_mr(struct ibv_mr *base, int flags, struct ibv_pd *pd, void *addr,
+                        size_t length, int access)
+{
+    struct shim_mr *mr = (struct shim_mr *)base;
+    const struct client_mr *old = &mr->region[mr->now];
+    struct ctl_reg_mr r = {.pd = base->pd->handle,
+                           .access = old->access,
+                           .addr = old->addr,
+                           .length = old->length,
+                           .iova = old->iova,
+                           .flags = CTL_MR_REPLACES,
+                           .handle = old->handle};
+    int err = check_rereg(flags, pd, addr, length, (unsigned)access);
+
+    if (flags & IBV_REREG_MR_CHANGE_PD)
+        r.pd = pd ? pd->handle : 0;
+    if (flags & IBV_REREG_MR_CHANGE_ACCESS)
+        r.access = (unsigned)access & ACCESS_KNOWN & ~(unsigned)IBV_ACCESS_HUGETLB;
+    if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
+        r.addr = r.iova = (uintptr_t)addr;
+        r.length = length;
+    }
+    if (r.access & IBV_ACCESS_ZERO_BASED)
+        r.iova = 0;
+    if (!err)
+        err = rereg(mr, &r);
+    if (err) {
+        errno = -err;
+        return IBV_REREG_MR_ERR_INPUT; /* the old region is as it was */
+    }
+    base->handle = r.handle;
+    base->addr = (void *)(uintptr_t)r.addr;
+    base->length = r.length;
+    if (flags & IBV_REREG_MR_CHANGE_PD)
+        base->pd = pd;
+    return 0;
 }
 
 /* Both kinds, with and without IBV_ADVISE_MR_FLAG_FLUSH, are done when the call returns. */

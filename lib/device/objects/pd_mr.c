@@ -253,7 +253,21 @@ static int mr_publish(struct session *sn, struct mr *mr)
     return 0;
 }
 
-static int mr_create(struct session *sn, const struct ctl_reg_mr *rq,
+/* The region takes the place of another one, whose keys it gets: no access finds neither. */
+static int mr_take_place(struct session *sn, struct mr *mr, struct mr *old)
+{
+    if (object_add(sn, &mr->o, OBJ_MR))
+        return -ENOMEM;
+    if (!region_close(&old->region)) {
+        object_remove(&mr->o);
+        return -EBUSY;
+    }
+    mr_replace(&sn->device->mrs, &old->region, &mr->region);
+    old->closed = true;
+    return 0;
+}
+
+static int mr_create(struct session *sn, const struct ctl_reg_mr *rq, struct mr *old,
                      const struct mem_region *region, void *mapping, struct mr **out)
 {
     struct mr *mr = calloc(1, sizeof(*mr));
@@ -269,7 +283,7 @@ static int mr_create(struct session *sn, const struct ctl_reg_mr *rq,
     mr_set_mapping(mr, mapping);
     mr_set_why(mr, mapping || !(rq->flags & CTL_MR_FD) ? rq->why : CTL_MR_REFUSED);
     mr_heat_start(mr);
-    err = mr_publish(sn, mr);
+    err = old ? mr_take_place(sn, mr, old) : mr_publish(sn, mr);
     if (err) {
         sn->mrs_why[mr->why]--;
         mr_set_mapping(mr, NULL);
@@ -278,6 +292,16 @@ static int mr_create(struct session *sn, const struct ctl_reg_mr *rq,
     }
     *out = mr;
     return 0;
+}
+
+static int find_replaced(struct session *sn, uint32_t handle, struct mr **old)
+{
+    struct object *o = object_get(sn, OBJ_MR, handle);
+
+    if (!o)
+        return -ENOENT;
+    *old = container_of(o, struct mr, o);
+    return (*old)->closed ? -EINVAL : 0;
 }
 
 int mr_register(struct session *sn, struct ctl_call *call)
@@ -294,18 +318,20 @@ int mr_register(struct session *sn, struct ctl_call *call)
     };
     int err = check_access(rq->access);
     void *mapping;
-    struct mr *mr = NULL;
+    struct mr *mr = NULL, *old = NULL;
 
     if (!err)
         err = check_range(rq);
-    if (!object_get(sn, OBJ_PD, rq->pd) || (rq->flags & ~(uint32_t)CTL_MR_FD) ||
+    if (!err && (rq->flags & CTL_MR_REPLACES))
+        err = find_replaced(sn, rq->handle, &old);
+    if (!object_get(sn, OBJ_PD, rq->pd) || (rq->flags & ~(uint32_t)(CTL_MR_FD | CTL_MR_REPLACES)) ||
         !(rq->flags & CTL_MR_FD) != !call->in_fds)
         err = -EINVAL;
     if (!err)
         err = map_or_copy(sn, &region, call, &mapping);
     if (err)
         return err;
-    err = mr_create(sn, rq, &region, mapping, &mr);
+    err = mr_create(sn, rq, old, &region, mapping, &mr);
     if (err) {
         if (mapping)
             mr_unmap(sn, mapping, &region, map_pieces(rq));

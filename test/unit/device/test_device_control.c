@@ -242,6 +242,35 @@ static void test_memory_regions(void **state)
     }
 }
 
+/* A region takes the place of another one: the same keys, another protection domain. */
+static void test_memory_registered_again(void **state)
+{
+    uint32_t one = alloc_pd(session), two = alloc_pd(session);
+    struct ctl_msg old = mr_request(one, KIT_BASE, 4096), m = mr_request(two, KIT_BASE, 64), again;
+
+    assert_int_equal(call(session, CTL_REG_MR, &old), 0);
+    m.reg_mr.flags = CTL_MR_REPLACES;
+    m.reg_mr.handle = old.reg_mr.handle + 1;
+    again = m;
+    assert_int_equal(call(session, CTL_REG_MR, &again), -ENOENT);
+    m.reg_mr.handle = old.reg_mr.handle;
+    again = m;
+    again.reg_mr.access = MEM_REMOTE_WRITE; /* without local: refused, and nothing has changed */
+    assert_int_equal(call(session, CTL_REG_MR, &again), -EINVAL);
+    again = m;
+    assert_int_equal(call(session, CTL_REG_MR, &again), 0);
+    assert_int_equal(again.reg_mr.lkey, old.reg_mr.lkey);
+    assert_int_not_equal(again.reg_mr.handle, old.reg_mr.handle);
+    assert_int_equal(mr_lookup(&session->device->mrs, old.reg_mr.lkey)->pd, two);
+    assert_int_equal(call(session, CTL_REG_MR, &m), -EINVAL); /* it has been replaced */
+    assert_int_equal(kit_call_handle(session, CTL_DEALLOC_PD, two), -EBUSY);
+    assert_int_equal(kit_call_handle(session, CTL_DEREG_MR, old.reg_mr.handle), 0);
+    assert_non_null(mr_lookup(&session->device->mrs, old.reg_mr.lkey));
+    assert_int_equal(kit_call_handle(session, CTL_DEREG_MR, again.reg_mr.handle), 0);
+    assert_null(mr_lookup(&session->device->mrs, old.reg_mr.lkey));
+    assert_int_equal(kit_call_handle(session, CTL_DEALLOC_PD, two), 0);
+}
+
 static void test_memory_denied(void **state)
 {
     struct ctl_msg m = mr_request(alloc_pd(session), KIT_BASE, 64);
@@ -868,6 +897,7 @@ int main(void)
         T(test_references),
         T(test_foreign_handles),
         T(test_memory_regions),
+        T(test_memory_registered_again),
         T(test_memory_denied),
         T(test_memory_mapped),
         T(test_memory_frozen),

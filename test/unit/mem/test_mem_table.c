@@ -152,12 +152,35 @@ static void test_secret_matters(void **state)
     mr_table_fini(&u);
 }
 
+/* A region takes another one's place and key; what remembers the old one looks again. */
+static void test_replace(void **state)
+{
+    struct mem_region old = {0}, next = {0};
+    struct mr_table t;
+    uint64_t removals;
+
+    assert_int_equal(mr_table_init(&t, 4, secret), 0);
+    assert_int_equal(mr_insert(&t, &old, 5), 0);
+    removals = t.removals;
+    mr_replace(&t, &old, &next);
+    assert_int_equal(next.key, old.key);
+    assert_true(next.bound);
+    assert_ptr_equal(mr_lookup(&t, next.key), &next);
+    assert_int_equal(t.removals, removals + 1);
+    assert_int_equal(t.used, 1);
+    mr_remove(&t, &old); /* it has left */
+    assert_ptr_equal(mr_lookup(&t, next.key), &next);
+    mr_remove(&t, &next);
+    assert_null(mr_lookup(&t, next.key));
+    mr_table_fini(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_init),           cmocka_unit_test(test_random_life),
         cmocka_unit_test(test_all_keys),       cmocka_unit_test(test_guesses),
-        cmocka_unit_test(test_secret_matters),
+        cmocka_unit_test(test_secret_matters), cmocka_unit_test(test_replace),
     };
 
     return cmocka_run_group_tests_name("mem_table", tests, NULL, NULL);
