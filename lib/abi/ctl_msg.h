@@ -406,6 +406,7 @@ struct ctl_set_entropy {
 enum ctl_show_what {
     CTL_SHOW_ALL = 0,
     CTL_SHOW_TRACE = 1,
+    CTL_SHOW_PORTS = 2, /* devices, their ports with counters and GIDs, and sums over queue pairs */
 };
 
 struct ctl_show {

@@ -7,12 +7,12 @@
 #include <sys/queue.h>
 #include <time.h>
 
+#include "cm/cm_host.h"
 #include "control/account.h"
 #include "control/limits.h"
 #include "control/program.h"
 #include "device.h"
 #include "event_loop.h"
-#include "cm/cm_host.h"
 #include "net/device_net.h"
 #include "net/gsi.h"
 #include "objects/handle_table.h"
@@ -21,6 +21,7 @@
 #include "objects/walk.h"
 #include "predict.h"
 #include "raw.h"
+#include "show/qp_totals.h"
 #include "worker.h"
 
 struct device {
@@ -42,6 +43,7 @@ struct device {
     /* Tables that engines read. */
     struct mr_table mrs;
     struct qp_table *qps;
+    struct qp_totals past_qps; /* the counters of queue pairs that are gone */
     struct srq_table *srqs;
     struct ah_table *ahs;
     struct wq_table *wqs;

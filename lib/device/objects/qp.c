@@ -381,6 +381,7 @@ static uint64_t qp_object_free(struct session *sn, struct qp_object *q)
 
     db_slot_free(sn, q->dp.slot);
     mcast_leave_all(q);
+    qp_totals_add(&sn->device->past_qps, q->dp.qp);
     qp_free(q->dp.qp);
     uncharge_memory(sn, q);
     count_parts(q, -1);

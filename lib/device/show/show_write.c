@@ -8,6 +8,7 @@
 #include "control/permission.h"
 #include "control/session_state.h"
 #include "device_host.h"
+#include "objects/qp_object.h"
 #include "trace.h"
 
 /* Regions of a client that are listed; more are only counted. */
@@ -118,7 +119,7 @@ static bool write_device(struct show_write *w)
         return true;
     show_out_list_end(&w->out);
     w->from = 0;
-    if (++w->list == ARRAY_SIZE(port_lists))
+    if (++w->list == ARRAY_SIZE(port_lists) || w->only_gids)
         end_device(w);
     return true;
 }
@@ -261,6 +262,29 @@ static bool write_hidden(struct show_write *w)
     return false;
 }
 
+/* ---- sums ---- */
+
+/* Few instructions for each, and no JSON. */
+#define SUMMED_BATCH (16 * SHOW_BATCH)
+
+/* The queue pairs that are gone come first, so that one that ends while this goes on counts once at
+ * most. */
+static bool write_totals(struct show_write *w)
+{
+    const struct object *o = NULL;
+
+    for (; w->from < w->rnic->devices; w->from++)
+        w->totals[w->from] = w->rnic->device[w->from]->past_qps;
+    for (unsigned n = 0; n < SUMMED_BATCH && (o = walk_next(&w->walk)); n++)
+        qp_totals_add(&w->totals[o->session->device->index],
+                      container_of(o, struct qp_object, o)->dp.qp);
+    if (o)
+        return true;
+    for (unsigned i = 0; i < w->rnic->devices; i++)
+        show_out_item(&w->out, qp_totals_show(&w->totals[i]));
+    return false;
+}
+
 /* ---- the parts of an answer ---- */
 
 static const struct show_part state_parts[] = {
@@ -284,6 +308,13 @@ static const struct show_part trace_parts[] = {{"now", write_now, false, NO_WALK
                                                {"hidden", write_hidden, false, NO_WALK, NULL},
                                                {NULL, NULL, false, NO_WALK, NULL}};
 
+static const struct show_part port_parts[] = {{"devices", write_device, true, NO_WALK, NULL},
+                                              {"totals", write_totals, true, OBJ_QP, NULL},
+                                              {NULL, NULL, false, NO_WALK, NULL}};
+
+static const struct show_part *const answers[] = {
+    [CTL_SHOW_ALL] = state_parts, [CTL_SHOW_TRACE] = trace_parts, [CTL_SHOW_PORTS] = port_parts};
+
 static void begin_part(struct show_write *w)
 {
     if (w->part->is_list)
@@ -305,7 +336,8 @@ void show_write_begin(struct show_write *w, struct rnic *r, uid_t viewer, uint32
 {
     w->rnic = r;
     w->viewer = (struct viewer){.uid = viewer, .all = permission_user(viewer)};
-    w->part = what == CTL_SHOW_TRACE ? trace_parts : state_parts;
+    w->part = answers[what];
+    w->only_gids = what == CTL_SHOW_PORTS;
     show_out_object(&w->out, NULL);
     begin_part(w);
 }

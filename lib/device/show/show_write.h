@@ -3,6 +3,7 @@
 #ifndef UROCE_DEVICE_SHOW_WRITE_H
 #define UROCE_DEVICE_SHOW_WRITE_H
 
+#include "control/device_state.h"
 #include "objects/walk.h"
 #include "show/show.h"
 #include "show/show_out.h"
@@ -14,8 +15,9 @@ struct show_write {
     struct rnic *rnic;
     struct viewer viewer;
     struct show_out out;
-    const struct show_part *part; /* the present one, which has begun; its name NULL: all is written */
-    struct walk walk;             /* through a part's objects or sessions */
+    const struct show_part
+        *part;        /* the present one, which has begun; its name NULL: all is written */
+    struct walk walk; /* through a part's objects or sessions */
     bool is_walking;
     unsigned device, list, from; /* of parts that are about ports */
     struct session *counted;     /* whose regions were listed last, and */
@@ -24,9 +26,11 @@ struct show_write {
     struct trace_record *record; /* of an engine */
     unsigned records;
     uint64_t hidden;
+    bool only_gids; /* of a port's lists */
+    struct qp_totals totals[RNIC_DEVICES_MAX];
 };
 
-/* what: CTL_SHOW_ALL or CTL_SHOW_TRACE. w->out is initialised. */
+/* what: enum ctl_show_what. w->out is initialised. */
 void show_write_begin(struct show_write *w, struct rnic *r, uid_t viewer, uint32_t what);
 /* Writes for some ten microseconds. False: all is written, or w->out.err is set. */
 bool show_write_some(struct show_write *w);

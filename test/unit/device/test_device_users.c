@@ -186,6 +186,29 @@ static void test_trace(void **state)
     json_decref(shown);
 }
 
+/* All users see ports, and sums over queue pairs, in which those that are gone still count. */
+static void test_ports(void **state)
+{
+    struct qp_object *q = qp_object_get(root.session, root_qp.qpn);
+    json_t *shown;
+
+    counter_inc((counter_t *)&qp_counters(q->dp.qp)->timeouts);
+    q = qp_object_get(user.session, user_qp.qpn);
+    counter_add((counter_t *)&qp_counters(q->dp.qp)->timeouts, 2);
+    for (int gone = 0; gone < 2; gone++) {
+        shown = shown_to(&other, CTL_SHOW_PORTS);
+        assert_int_equal(rows(shown, "totals"), 1);
+        assert_int_equal(number(shown, "totals", 0, "timeouts"), 3);
+        assert_int_equal(number(shown, "totals", 0, "retry_exceeded"), 0);
+        assert_int_equal(json_array_size(member(shown, "devices", 0, "ports")), 1);
+        assert_null(json_object_get(shown, "clients"));
+        assert_null(json_object_get(shown, "qps"));
+        json_decref(shown);
+        if (!gone)
+            assert_int_equal(kit_call_handle(user.session, CTL_DESTROY_QP, user_qp.qpn), 0);
+    }
+}
+
 /* ---- who may send to a queue pair of the same port ---- */
 
 static uint64_t dropped(enum drop reason)
@@ -430,6 +453,7 @@ int main(void)
         T(test_own_user_sees_all),
         T(test_name_with_controls),
         T(test_trace),
+        T(test_ports),
         T(test_send_in_the_name_of_a_peer),
         T(test_late_thief),
         T(test_former_peer),
