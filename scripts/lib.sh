@@ -9,7 +9,7 @@ PACKAGES_BUILD="gcc libc6-dev meson ninja-build pkg-config python3 libdpdk-dev l
     libpcap-dev libmnl-dev libnuma-dev libibverbs-dev librdmacm-dev libcmocka-dev"
 PACKAGES_PROGRAMS="ibverbs-utils perftest"
 PACKAGES_TEST="rdmacm-utils iperf3 python3-pyverbs python3-scapy tshark iproute2 iputils-ping valgrind binutils libjemalloc2
-    libtcmalloc-minimal4"
+    libtcmalloc-minimal4 infiniband-diags ucx-utils"
 PACKAGES_FUZZ="clang libclang-rt-dev"
 # QEMU for the guest that is the peer of the interop suites; the guest's own packages are only unpacked.
 PACKAGES_INTEROP="qemu-system-x86 binutils zstd"

@@ -11,7 +11,7 @@ enum {
     EXIT_USAGE = 2,
 };
 
-/* uroce run [--socket PATH] [--] PROGRAM [ARG...]: replaces this process by the program on success.
+/* uroce run [OPTIONS] [--] PROGRAM [ARG...]: replaces this process by the program on success.
  * As with env(1), the status is 127 when the program is not found and 126 when it cannot be
  * executed. */
 int cmd_run(int argc, char **argv);

@@ -13,7 +13,7 @@ static const struct command {
     const char *name, *arguments, *help;
     int (*main)(int argc, char **argv);
 } commands[] = {
-    {"run", "[--socket PATH] [--] PROGRAM [ARG...]",
+    {"run", "[OPTIONS] [--] PROGRAM [ARG...]",
      "run an RDMA program on the software RNIC, starting a loopback daemon when none is running",
      cmd_run},
     {"show", "[TOPIC] [--socket PATH] [--json]",

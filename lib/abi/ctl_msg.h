@@ -29,6 +29,8 @@
 #define CTL_MAX_FDS    18 /* CTL_OPEN's reply */
 #define CTL_NAME_MAX   64
 #define CTL_SOCKET_ENV "UROCE_SOCKET"
+/* Names for the devices, separated by commas, in place of the daemon's. */
+#define DEVICE_NAMES_ENV "UROCE_DEVICE_NAMES"
 /* Default socket paths, in this order: root's, then the user's ($XDG_RUNTIME_DIR/uroce.sock). */
 #define CTL_SOCKET_SYSTEM "/run/uroce.sock"
 #define CTL_SOCKET_USER   "uroce.sock"

@@ -40,7 +40,7 @@ EXPORT bool verbs_allow_disassociate_destroy;
 EXPORT int ibv_read_ibdev_sysfs_file(char *buf, size_t size, void *sysfs_dev, const char *format,
                                      ...);
 
-/* Providers search for their hardware with it; this device has no sysfs entry. */
+/* Providers search for their hardware with it; this device is in no provider's table. */
 EXPORT int ibv_read_ibdev_sysfs_file(char *buf, size_t size, void *sysfs_dev, const char *format,
                                      ...)
 {

@@ -36,6 +36,7 @@ struct shim_device {
     const void *driver;
     uint32_t index;
     uint64_t guid;
+    char daemons_name[CTL_NAME_MAX]; /* base.name may be another one */
 };
 
 struct shim_context {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The API's helpers for sysfs files. This library's devices have no sysfs directory; a launcher may
- * mount one over /sys/class, or $SYSFS_PATH may name a root. */
+/* The API's helpers for sysfs files. The kernel has none for this library's devices; `uroce run`
+ * makes them in /sys, or in a folder that $SYSFS_PATH names. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>

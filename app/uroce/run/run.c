@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,21 +16,28 @@
 #include "endpoint.h"
 #include "installation.h"
 #include "start_daemon.h"
+#include "sys.h"
 
 /* High, because some programs expect particular low descriptors. */
-#define KEPT_DESCRIPTOR 200
+#define KEPT_DESCRIPTOR  200
+#define KEPT_DESCRIPTORS 2 /* at most */
 
 static void usage(FILE *out)
 {
     fputs(
-        "usage: uroce run [--socket PATH] [--] PROGRAM [ARG...]\n\n"
+        "usage: uroce run [--socket PATH] [--sys=auto|yes|no] [--device-name NAME[,NAME...]]\n"
+        "                 [--verbose] [--] PROGRAM [ARG...]\n\n"
         "Runs PROGRAM with uroce's libibverbs.so.1 and librdmacm.so.1 against the uroced that\n"
         "serves at PATH, at $" CTL_SOCKET_ENV ", at " CTL_SOCKET_SYSTEM
         " or at the user's own path\n"
         "(" CTL_SOCKET_USER
         " in $XDG_RUNTIME_DIR, /run/user/UID, ~/.cache/uroce/HOST or /tmp/uroce-UID).\n"
         "When no daemon does, one is started with a loopback device and no network. It serves all\n"
-        "of the user's programs and ends some seconds after the last of them.\n",
+        "of the user's programs and ends some seconds after the last of them.\n\n"
+        "The program finds the devices in /sys/class/infiniband and /dev/infiniband of a mount\n"
+        "namespace of its own. --sys=yes: or does not start; --sys=no: it sees those of the host.\n"
+        "--device-name: the names of the devices, in place of uroce0, uroce1, ...\n"
+        "--verbose: say why the program has no namespace of its own.\n",
         out);
 }
 
@@ -75,8 +83,8 @@ static int keep_open(int sock)
     int from = KEPT_DESCRIPTOR;
 
     getrlimit(RLIMIT_NOFILE, &most);
-    if (most.rlim_cur <= KEPT_DESCRIPTOR)
-        from = (int)most.rlim_cur - 1;
+    if (most.rlim_cur < KEPT_DESCRIPTOR + KEPT_DESCRIPTORS)
+        from = (int)most.rlim_cur - KEPT_DESCRIPTORS;
     if (fcntl(sock, F_DUPFD, from) >= 0)
         return 0;
     fprintf(stderr, "uroce: descriptor %d of %ju for the connection to the daemon: %s\n", from,
@@ -95,12 +103,12 @@ static int execute(char **argv)
     return err == ENOENT ? 127 : 126;
 }
 
-static int run_program(const char *socket_option, char **program)
+static int run_program(const char *socket_option, const struct sys_options *sys, char **program)
 {
     static struct locations loc;
     char path[ENDPOINT_PATH_MAX] = "";
     int err = locate_installation(&loc);
-    int sock;
+    int sock, alive;
 
     if (err != 0) {
         fprintf(stderr, "uroce: %s, or the libraries in %s: %s\n", loc.daemon, loc.libraries,
@@ -121,37 +129,86 @@ static int run_program(const char *socket_option, char **program)
         perror("uroce: environment");
         return 1;
     }
+    if (sys->names != NULL && setenv(DEVICE_NAMES_ENV, sys->names, 1) != 0) {
+        perror("uroce: environment");
+        return 1;
+    }
+    if (sys_begin(sys, sock, path, &alive) != 0 || (alive >= 0 && keep_open(alive) != 0))
+        return 1;
     return execute(program);
+}
+
+/* False: the text is no mode. */
+static bool read_mode(const char *text, enum sys_mode *mode)
+{
+    static const char *const name[] = {[SYS_AUTO] = "auto", [SYS_YES] = "yes", [SYS_NO] = "no"};
+
+    for (unsigned i = 0; i < sizeof(name) / sizeof(name[0]); i++)
+        if (strcmp(text, name[i]) == 0) {
+            *mode = (enum sys_mode)i;
+            return true;
+        }
+    fprintf(stderr, "uroce: --sys is auto, yes or no, not \"%s\"\n", text);
+    return false;
+}
+
+static bool read_names(const char *text, const char **names)
+{
+    *names = text;
+    if (sys_names_valid(text))
+        return true;
+    fprintf(stderr,
+            "uroce: \"%s\": a device's name has letters, digits, '_', '-' and '.', less than %d "
+            "of them\n",
+            text, CTL_NAME_MAX);
+    return false;
 }
 
 int cmd_run(int argc, char **argv)
 {
     static const struct option options[] = {
         {"socket", required_argument, NULL, 's'},
+        {"sys", required_argument, NULL, 'y'},
+        {"device-name", required_argument, NULL, 'n'},
+        {"verbose", no_argument, NULL, 'v'},
         {"help", no_argument, NULL, 'h'},
         {0},
     };
     const char *socket_option = NULL;
+    struct sys_options sys = {.mode = SYS_AUTO};
+    bool valid = true;
     int option;
 
     /* "+": options after the program's name belong to the program. */
-    while ((option = getopt_long(argc, argv, "+h", options, NULL)) != -1) {
+    while (valid && (option = getopt_long(argc, argv, "+hv", options, NULL)) != -1) {
         switch (option) {
         case 's':
             socket_option = optarg;
+            break;
+        case 'y':
+            valid = read_mode(optarg, &sys.mode);
+            break;
+        case 'n':
+            valid = read_names(optarg, &sys.names);
+            break;
+        case 'v':
+            sys.verbose = 1;
             break;
         case 'h':
             usage(stdout);
             return 0;
         default:
-            usage(stderr);
-            return EXIT_USAGE;
+            valid = false;
         }
+    }
+    if (!valid) {
+        usage(stderr);
+        return EXIT_USAGE;
     }
     if (optind == argc) {
         fputs("uroce: no program given\n", stderr);
         usage(stderr);
         return EXIT_USAGE;
     }
-    return run_program(socket_option, argv + optind);
+    return run_program(socket_option, &sys, argv + optind);
 }
