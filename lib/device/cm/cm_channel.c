@@ -108,7 +108,7 @@ void cm_record_queue_request(struct cm_record *r, struct cm_object *fresh)
 
 void cm_object_report(struct cm_object *o, uint32_t type, int status)
 {
-    struct cm_record *r = cm_record_new(o, type, status);
+    struct cm_record *r = cm_object_is_heard(o) ? cm_record_new(o, type, status) : NULL;
 
     if (r)
         cm_record_queue(r);

@@ -96,10 +96,14 @@ int cm_accept_id(struct session *sn, struct ctl_call *call)
                                         .ece = ece,
                                         .private = q.private};
 
-        return done(sn, cm_sidr_reply(q.o->id, &answer, q.now));
+        err = cm_sidr_reply(q.o->id, &answer, q.now);
+    } else {
+        param = conn_param(q.conn);
+        err = cm_accept(q.o->id, &param, ece.vendor_id ? &ece : NULL, q.private, q.now);
     }
-    param = conn_param(q.conn);
-    return done(sn, cm_accept(q.o->id, &param, ece.vendor_id ? &ece : NULL, q.private, q.now));
+    if (!err)
+        q.o->accepted = true;
+    return done(sn, err);
 }
 
 int cm_reject_id(struct session *sn, struct ctl_call *call)

@@ -64,7 +64,7 @@ struct cm_object {
     unsigned sgid_index;         /* with a device */
     union gid dgid;              /* from CM_AT_QUERY on */
     struct ctl_cm_addr src, dst; /* as the program knows them */
-    bool bound, is_request, address_gone;
+    bool bound, is_request, accepted, address_gone;
     struct cm_route route;
     uint8_t qp_type; /* enum cm_qp_type, or 0: the port space says it */
     unsigned bind_flags;
@@ -87,6 +87,13 @@ struct cm_object {
 #define CM_RECORDS_ADDED 3 /* to one less */
 /* Requests that wait for a listener's program, at most, also if the peer has withdrawn them. */
 #define CM_REQUESTS_MAX 1024
+
+/* The program gets no event of a request that it has not accepted, as with the kernel: often it has
+ * nothing that belongs to the id yet. If the request is over, accepting it fails. */
+static inline bool cm_object_is_heard(const struct cm_object *o)
+{
+    return !o->is_request || o->accepted;
+}
 
 /* NULL: the program has no such id, or does not know yet that it has: handles of requests can be
  * guessed, and `uroce show` has them; an id that ended would leave its request behind. */

@@ -126,6 +126,8 @@ void cm_on_event(void *ctx, const struct cm_event *event)
         report_request(ctx, event);
         return;
     }
+    if (!cm_object_is_heard(o))
+        return;
     if (event->type == CM_EVENT_UNREACHABLE)
         status = -ETIMEDOUT;
     r = cm_record_new(o, type_of(event), status);

@@ -178,6 +178,26 @@ static void test_withdrawn_requests(void **state)
     side_requested(t, side_resolved(t, &t->a, IP_CM_PS_TCP, "127.0.0.1")); /* there is room again */
 }
 
+/* The peer is gone before the program accepts its request: that fails, and is all that the program
+ * hears. */
+static void test_accept_too_late(void **state)
+{
+    struct sides *t = *state;
+    struct ctl_cm_event e;
+    uint32_t id;
+
+    side_listener(&t->b, IP_CM_PS_TCP, "0.0.0.0", 5);
+    id = side_resolved(t, &t->a, IP_CM_PS_TCP, "127.0.0.1");
+    e = side_requested(t, id);
+    side_destroy(&t->a, id);
+    sides_run(t);
+    side_no_event(&t->b);
+    assert_int_equal(side_call(&t->b, CTL_CM_ACCEPT, e.id, 0x222, ""), -EINVAL);
+    sides_run(t);
+    side_no_event(&t->b);
+    assert_int_equal(side_destroy(&t->b, e.id), 0);
+}
+
 /* A listener's user has no room for another id: the peer is told. */
 static void test_request_without_room(void **state)
 {
@@ -473,6 +493,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_backlog, sides_setup, sides_teardown),
         cmocka_unit_test_setup_teardown(test_unread_request, sides_setup, sides_teardown),
         cmocka_unit_test_setup_teardown(test_withdrawn_requests, sides_setup, sides_teardown),
+        cmocka_unit_test_setup_teardown(test_accept_too_late, sides_setup, sides_teardown),
         cmocka_unit_test_setup_teardown(test_request_without_room, sides_setup, sides_teardown),
         cmocka_unit_test_setup_teardown(test_datagrams, sides_setup, sides_teardown),
         cmocka_unit_test_setup_teardown(test_groups, sides_setup, sides_teardown),

@@ -155,7 +155,7 @@ static void test_address_change(void **state)
     struct sides *t = *state;
     struct ctl_cm_info info;
     struct ctl_cm_event e;
-    uint32_t id, l, bound;
+    uint32_t id, l, bound, waits;
 
     change_address(t, "127.0.0.9", true);
     l = side_listener(&t->b, IP_CM_PS_TCP, "127.0.0.9", 5);
@@ -165,7 +165,14 @@ static void test_address_change(void **state)
     id = side_resolved(t, &t->a, IP_CM_PS_TCP, "127.0.0.9");
     bound = side_make_id(&t->a, IP_CM_PS_TCP, 1);
     assert_int_equal(side_bind(&t->a, bound, side_address("127.0.0.9", 0), &info), 0);
+    waits = side_resolved(t, &t->a, IP_CM_PS_TCP, "127.0.0.9");
     e = side_requested(t, id);
+    assert_int_equal(side_call(&t->b, CTL_CM_ACCEPT, e.id, 0x222, ""), 0);
+    sides_run(t);
+    side_event(&t->a, CTL_CM_CONNECT_RESPONSE);
+    assert_int_equal(side_call(&t->a, CTL_CM_CONNECT, waits, 0x333, ""), 0);
+    sides_run(t);
+    side_event(&t->b, CTL_CM_CONNECT_REQUEST); /* and it is not accepted */
     change_address(t, "127.0.0.10", true);
     side_no_event(&t->a);
     side_no_event(&t->b);
@@ -176,6 +183,7 @@ static void test_address_change(void **state)
     side_no_event(&t->b);
     assert_int_equal(side_event(&t->a, CTL_CM_ADDR_CHANGE).id, id);
     assert_int_equal(side_event(&t->a, CTL_CM_ADDR_CHANGE).id, bound);
+    assert_int_equal(side_event(&t->a, CTL_CM_ADDR_CHANGE).id, waits);
     side_no_event(&t->a);
 }
 
