@@ -84,6 +84,14 @@ def place(who):
     yield prefix, environment
 
 
+def can_mount(who):
+    """Whether the kernel, or the container, lets the user make the namespaces, without uroce."""
+    with place(who) as (prefix, environment):
+        command = ["unshare", "--mount"] + (["--user", "--map-root-user"] if who == ORDINARY else [])
+        return subprocess.run([*prefix, *command, "mount", "-t", "tmpfs", "none", "/sys/class"], env=environment,
+                              capture_output=True).returncode == 0
+
+
 def run(who, *command, options=("--sys=yes",), socket=None, prefix=(), **more):
     """The command's result under `uroce run`, over root's daemon at `socket` or else a private one."""
     with place(who) as (user, environment):
@@ -398,6 +406,26 @@ def nothing_remains(who):
     expect(mounts(), before)
 
 
+def watcher_killed():
+    """What is to be opened does not wait for a process that has ended."""
+    running = watchers()
+    with place(ROOT) as (prefix, environment):
+        program = subprocess.Popen([build.uroce, "run", "--sys=yes", "--", "sh", "-c",
+                                    f"echo; read line; cat {PORT}/counters/port_xmit_data"],
+                                   env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        program.stdout.readline()
+        for pid in watchers() - running:
+            os.kill(int(pid), signal.SIGKILL)
+        kit.wait_until(lambda: not watchers() - running, 10, "the watching process has ended")
+        out, _ = program.communicate(b"\n", timeout=10)
+        expect(out, b"0\n")
+
+
+def nested(who):
+    expect(output(who, build.uroce, "run", "--sys=yes", "--device-name", "other0", "ls", "/sys/class/infiniband",
+                  "/dev/infiniband"), "/dev/infiniband:\nrdma_cm\nuverbs0\n\n/sys/class/infiniband:\nother0\n")
+
+
 def daemon_gone():
     """The port is down without its daemon."""
     own = kit.Daemon(build, kit.scratch_folder())
@@ -413,27 +441,41 @@ print(open("{PORT}/state").read(), open("{PORT}/phys_state").read(), sep="", end
         own.stop()
 
 
+def points_of(who):
+    yield "each file in the kernel's format", formats
+    yield "paths as of a PCI device", paths
+    yield "unused GIDs have no type", unused_gids
+    yield "other devices, terminals and shared memory", others_work
+    yield "identity and capabilities", identity
+    yield "counters move", counters_move
+    yield "ib_write_bw -W", perftest
+    yield "ucx_info", ucx
+    yield "nothing remains", nothing_remains
+    yield "uroce run under uroce run", nested
+    if who == ORDINARY:
+        yield "root's daemon: counters move", lambda who: counters_move(who, socket=daemon.socket)
+        yield "root's daemon: ib_write_bw -W", lambda who: perftest(who, socket=daemon.socket)
+        yield "two programs see each other's memory", lambda who: two_runs()
+    else:
+        yield "memory is mapped as without namespace", lambda who: adopted()
+        yield "counters of connections that are gone", lambda who: hardware_counters()
+        yield "--device-name", lambda who: chosen_names()
+        yield "ibstat and ibstatus", lambda who: ibstat()
+        yield "the watching process is killed", lambda who: watcher_killed()
+        yield "the daemon ends", lambda who: daemon_gone()
+
+
+def skip(who):
+    raise kit.Skipped(f"{who} cannot mount in a namespace here")
+
+
 def points():
     for who in (ROOT, ORDINARY):
-        yield f"{who}: each file in the kernel's format", lambda who=who: formats(who)
-        yield f"{who}: paths as of a PCI device", lambda who=who: paths(who)
-        yield f"{who}: unused GIDs have no type", lambda who=who: unused_gids(who)
-        yield f"{who}: other devices, terminals and shared memory", lambda who=who: others_work(who)
-        yield f"{who}: identity and capabilities", lambda who=who: identity(who)
-        yield f"{who}: counters move", lambda who=who: counters_move(who)
-        yield f"{who}: ib_write_bw -W", lambda who=who: perftest(who)
-        yield f"{who}: ucx_info", lambda who=who: ucx(who)
-        yield f"{who}: nothing remains", lambda who=who: nothing_remains(who)
-    yield "an ordinary user, root's daemon: counters move", lambda: counters_move(ORDINARY, socket=daemon.socket)
-    yield "an ordinary user, root's daemon: ib_write_bw -W", lambda: perftest(ORDINARY, socket=daemon.socket)
-    yield "two programs of a user see each other's memory", two_runs
-    yield "memory is mapped as without namespace", adopted
-    yield "counters of connections that are gone", hardware_counters
+        able = can_mount(who)
+        for name, function in points_of(who):
+            yield f"{who}: {name}", (lambda who=who, function=function: function(who)) if able else lambda who=who: skip(who)
     yield "--sys=no", turned_off
     yield "no right to mount", no_namespace
-    yield "--device-name", chosen_names
-    yield "ibstat and ibstatus", ibstat
-    yield "the daemon ends", daemon_gone
 
 
 def main():
