@@ -18,7 +18,7 @@
 #include "cover.h"
 #include "folder.h"
 #include "namespace.h"
-#include "watch.h"
+#include "watcher.h"
 
 /* Where the files are. */
 enum place {
@@ -82,7 +82,8 @@ static void allow_many_files(void)
 }
 
 /* Where the files are to be: fills r. */
-static int prepare(const struct start *s, struct sys_tree *t, struct share *share, struct report *r)
+static int prepare(const struct start *s, struct sys_tree *t, struct user_ns *user_ns,
+                   struct report *r)
 {
     const char *what = "a user namespace";
     int err = 0;
@@ -96,7 +97,7 @@ static int prepare(const struct start *s, struct sys_tree *t, struct share *shar
     t->root = "/sys";
     t->dev = "/dev/infiniband";
     if (s->place == PLACE_USER)
-        err = share_enter(share);
+        err = user_ns_enter(user_ns);
     if (err == 0)
         err = namespace_fill(&what);
     snprintf(r->what, sizeof(r->what), "%s", what);
@@ -111,7 +112,7 @@ static int make_files(struct start *s, struct watch *w, struct report *r)
         snprintf(r->what, sizeof(r->what), "the daemon");
         return err;
     }
-    err = prepare(s, w->tree, &w->share, r);
+    err = prepare(s, w->tree, &w->user_ns, r);
     if (err == 0) {
         snprintf(r->what, sizeof(r->what), "the files");
         err = sys_tree_make(w->tree, w->face);
@@ -127,7 +128,7 @@ static void be_watcher(struct start *s)
     static struct face face;
     static struct report report;
     struct watch w = {
-        .tree = &tree, .face = &face, .program = pidfd_of(s->program), .share = SHARE_NONE};
+        .tree = &tree, .face = &face, .program = pidfd_of(s->program), .user_ns = USER_NS_NONE};
     int *const kept[] = {&s->sock, &s->alive[0], &s->report[1], &w.program};
 
     prctl(PR_SET_NAME, "uroce-sys");

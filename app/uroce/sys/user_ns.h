@@ -8,24 +8,24 @@
  * others when its namespace is there. When it ends, another one that is in the namespace takes
  * over.
  */
-#ifndef UROCE_SYS_SHARE_H
-#define UROCE_SYS_SHARE_H
+#ifndef UROCE_SYS_USER_NS_H
+#define UROCE_SYS_USER_NS_H
 
-struct share {
+struct user_ns {
     int serving; /* an epoll of the address and of those that follow; or -1 */
     int address; /* while serving */
     int leader;  /* a connection to the one that serves; or -1 */
 };
 
-#define SHARE_NONE \
-    {              \
-        -1, -1, -1 \
+#define USER_NS_NONE \
+    {                \
+        -1, -1, -1   \
     }
 
 /* Enters the user namespace, or makes it, and makes a mount namespace. 0 or a negative errno. */
-int share_enter(struct share *s);
-/* A descriptor to wait on for input, or -1. Then share_serve() is due. */
-int share_descriptor(const struct share *s);
-void share_serve(struct share *s);
+int user_ns_enter(struct user_ns *s);
+/* A descriptor to wait on for input, or -1. Then user_ns_serve() is due. */
+int user_ns_descriptor(const struct user_ns *s);
+void user_ns_serve(struct user_ns *s);
 
 #endif

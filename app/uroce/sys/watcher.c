@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See watch.h. */
-#include "watch.h"
+/* See watcher.h. */
+#include "watcher.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -111,7 +111,7 @@ static bool await(struct watch *w)
     struct pollfd fd[] = {{.fd = w->alive, .events = POLLIN},
                           {.fd = w->program, .events = POLLIN},
                           {.fd = w->signals, .events = POLLIN},
-                          {.fd = share_descriptor(&w->share), .events = POLLIN}};
+                          {.fd = user_ns_descriptor(&w->user_ns), .events = POLLIN}};
 
     if (poll(fd, sizeof(fd) / sizeof(fd[0]), w->timeout) < 0)
         return errno == EINTR;
@@ -120,7 +120,7 @@ static bool await(struct watch *w)
     if (fd[1].revents != 0)
         w->program = -1;
     if (fd[3].revents != 0)
-        share_serve(&w->share);
+        user_ns_serve(&w->user_ns);
     return w->alive >= 0 || w->program >= 0;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See share.h. */
-#include "share.h"
+/* See user_ns.h. */
+#include "user_ns.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -39,14 +39,14 @@ static int open_socket(int flags)
 
 /* ---- the one that serves ---- */
 
-static int watch_descriptor(struct share *s, int fd)
+static int watch_descriptor(struct user_ns *s, int fd)
 {
     struct epoll_event e = {.events = EPOLLIN | EPOLLRDHUP, .data.fd = fd};
 
     return epoll_ctl(s->serving, EPOLL_CTL_ADD, fd, &e);
 }
 
-static void stop_serving(struct share *s)
+static void stop_serving(struct user_ns *s)
 {
     if (s->address >= 0)
         close(s->address);
@@ -56,7 +56,7 @@ static void stop_serving(struct share *s)
 }
 
 /* False: another process has the address. */
-static bool begin_serving(struct share *s)
+static bool begin_serving(struct user_ns *s)
 {
     struct sockaddr_un a;
     socklen_t length = set_address(&a);
@@ -82,7 +82,7 @@ static bool is_of_user(int fd, pid_t *pid)
     return peer.uid == geteuid();
 }
 
-static void accept_followers(struct share *s)
+static void accept_followers(struct user_ns *s)
 {
     int fd;
 
@@ -99,7 +99,7 @@ static void accept_followers(struct share *s)
 
 /* Waits until the one that serves has its namespace. Returns its pidfd; -1: there is none, or it is
  * not the user's; -EAGAIN: it has ended. */
-static int follow(struct share *s)
+static int follow(struct user_ns *s)
 {
     struct sockaddr_un a;
     socklen_t length = set_address(&a);
@@ -137,7 +137,7 @@ static int enter_shared(int pidfd)
     return err;
 }
 
-int share_enter(struct share *s)
+int user_ns_enter(struct user_ns *s)
 {
     int pidfd = -EAGAIN;
 
@@ -151,12 +151,12 @@ int share_enter(struct share *s)
     return pidfd >= 0 && enter_shared(pidfd) == 0 ? 0 : cover_user_namespace();
 }
 
-int share_descriptor(const struct share *s)
+int user_ns_descriptor(const struct user_ns *s)
 {
     return s->serving >= 0 ? s->serving : s->leader;
 }
 
-void share_serve(struct share *s)
+void user_ns_serve(struct user_ns *s)
 {
     struct epoll_event e;
     int pidfd;

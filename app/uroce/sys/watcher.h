@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The process beside a program that keeps the values in sysfs those of the daemon. */
-#ifndef UROCE_SYS_WATCH_H
-#define UROCE_SYS_WATCH_H
+#ifndef UROCE_SYS_WATCHER_H
+#define UROCE_SYS_WATCHER_H
 
 #include "endpoint.h"
-#include "share.h"
 #include "tree.h"
+#include "user_ns.h"
 
 struct watch {
     struct sys_tree *tree;
@@ -13,7 +13,7 @@ struct watch {
     int sock;    /* to the daemon */
     int alive;   /* a pipe that the program and its children have open */
     int program; /* its pidfd, or -1 */
-    struct share share;
+    struct user_ns user_ns;
     int signals, timeout;         /* watch.c */
     char path[ENDPOINT_PATH_MAX]; /* of the daemon's socket */
 };
