@@ -3,7 +3,7 @@
 TAP, and a table at the end; skipped where there is no QEMU, or no package to make the guest of.
 
 usage: run_interop.py --build DIR [--set small|core|all] [--port vhost-user|tap]... [--match TEXT]
-                      [--kernel 6.1|6.12|PACKAGE] [--write PAGE]"""
+                      [--part K/N] [--kernel 6.1|6.12|PACKAGE] [--write PAGE]"""
 import argparse
 import os
 import re
@@ -298,8 +298,10 @@ def sessions(options, table):
         yield here, list(rows.small())
         return
     everything = options.set == "all"
-    yield here, [*rows.captured(), *(rows.everything() if everything else rows.core())]
-    chosen = [*rows.pingpongs(), *rows.operations()] if everything else []
+    first, step = options.part
+    chosen = [*(rows.everything() if everything else rows.core())][first::step]
+    yield here, [*rows.captured(), *chosen]
+    chosen = [*rows.pingpongs(), *rows.operations()][first::step] if everything else []
     yield TapSession("tap", PORTS["tap"], options, table), [*rows.captured(), *chosen]
 
 
@@ -312,12 +314,22 @@ def write_page(path, table):
         file.write(text)
 
 
+def part_of(text):
+    """"2/3" is (1, 3): a slice begins at the second of three."""
+    numbers = re.fullmatch(r"(\d+)/(\d+)", text)
+    if not numbers or not 1 <= int(numbers[1]) <= int(numbers[2]):
+        raise argparse.ArgumentTypeError(f"{text} is not K/N with K from 1 to N")
+    return int(numbers[1]) - 1, int(numbers[2])
+
+
 def parse():
     options = argparse.ArgumentParser()
     options.add_argument("--build", required=True)
     options.add_argument("--set", choices=("small", "core", "all"), default="all")
     options.add_argument("--port", choices=PORTS, action="append")
     options.add_argument("--match", default="", help="only the pairs whose command contains this")
+    options.add_argument("--part", type=part_of, default=(0, 1), metavar="K/N",
+                         help="every Nth pair, from the Kth on, and the captured ones")
     options.add_argument("--kernel", help="of the guest: " + ", ".join(image.KERNELS) + ", or a package of this machine's release")
     options.add_argument("--write", metavar="PAGE", help="write the table into this page")
     arguments = options.parse_args()
