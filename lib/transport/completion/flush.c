@@ -137,12 +137,14 @@ void qp_flush_more(struct engine *e, struct qp *qp)
 
 void qp_enter_error(struct engine *e, struct qp *qp, uint8_t recv_status)
 {
+    bool again = qp->state == QPS_ERR; /* by a modification, which is legal */
+
     note(e, qp, TRACE_STATE, qp->state, QPS_ERR);
     __atomic_store_n(&qp->state, (uint8_t)QPS_ERR, __ATOMIC_RELAXED);
     timer_disarm(&qp->timer);
     qp->req.rnr_wait = false;
     qp_flush(e, qp, recv_status);
-    if (!qp->late)
+    if (!qp->late && !again)
         qp_raise_last_wqe(e, qp);
 }
 
