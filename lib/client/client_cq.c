@@ -46,8 +46,11 @@ int client_cq_create(struct client *c, struct client_cq *cq, uint32_t cqe, uint3
 int client_cq_destroy(struct client_cq *cq)
 {
     struct client *c = cq->client;
-    int err = client_slab_destroy(&c->conn, &c->slabs, CTL_DESTROY_CQ, cq->handle);
+    int err;
 
+    if (atomic_load(&cq->users)) /* also when the daemon is gone, and cannot say so */
+        return -EBUSY;
+    err = client_slab_destroy(&c->conn, &c->slabs, CTL_DESTROY_CQ, cq->handle);
     if (err && err != -EIO)
         return err;
     slot_table_remove(&c->cqs, cq->id);

@@ -17,6 +17,7 @@ struct client_cq {
     bool has_channel;
     struct client *client;
     uint32_t id, handle;
+    _Atomic int users; /* queue pairs and work queues, which lead to it */
     /* What had been consumed when the application got an event, + 1, if a completion waited; else
      * 0. While it is the same, the application has yet to poll for what the event was about. */
     _Atomic uint64_t told;

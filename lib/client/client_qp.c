@@ -72,6 +72,7 @@ int client_qp_create(struct client *c, struct client_qp *qp, const struct client
     qp->doorbells = c->shared->worker;
     qp->worker = &c->shared->slot_worker[r->db_slot];
     qp->wake_fd = c->wake_fd;
+    client_qp_count_cqs(uses, 1);
     slot_table_publish(&c->qps, qp->uidx, qp);
     return 0;
 }
@@ -82,6 +83,14 @@ static void clean_cqs(const struct client_qp_uses *uses, uint32_t uidx)
         client_cq_clean(uses->send_cq, uidx);
     if (uses->recv_cq && uses->recv_cq != uses->send_cq)
         client_cq_clean(uses->recv_cq, uidx);
+}
+
+void client_qp_count_cqs(const struct client_qp_uses *uses, int by)
+{
+    if (uses->send_cq)
+        atomic_fetch_add(&uses->send_cq->users, by);
+    if (uses->recv_cq && uses->recv_cq != uses->send_cq)
+        atomic_fetch_add(&uses->recv_cq->users, by);
 }
 
 /* First it leaves its completion queues, so that none of its WQEs is flushed after the cleaning. */
@@ -95,6 +104,7 @@ void client_qp_drop_completions(struct client_qp *qp)
     qp->uses = (struct client_qp_uses){0};
     pthread_mutex_unlock(&table->lock);
     clean_cqs(&uses, qp->uidx);
+    client_qp_count_cqs(&uses, -1);
 }
 
 int client_qp_destroy(struct client_qp *qp)

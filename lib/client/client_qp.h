@@ -49,6 +49,9 @@ int client_qp_destroy(struct client_qp *qp);
 /* After the daemon has moved it to RESET: empties its rings, drops its outstanding completions. */
 void client_qp_reset(struct client_qp *qp);
 
+/* Adds to the number of users of the completion queues. */
+void client_qp_count_cqs(const struct client_qp_uses *uses, int by);
+
 /* For a queue pair or work queue that the daemon has destroyed, before its slot of the table is
  * free, as the next one may get it: drops its outstanding completions. */
 void client_qp_drop_completions(struct client_qp *qp);

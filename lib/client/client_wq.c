@@ -69,6 +69,7 @@ int client_wq_create(struct client *c, struct client_wq *wq, const struct client
     *r = m.create_wq;
     wq->half.qpn = r->handle;
     wq->handle = r->handle;
+    client_qp_count_cqs(uses, 1);
     slot_table_publish(&c->qps, wq->half.uidx, &wq->half);
     return 0;
 }

@@ -45,7 +45,12 @@ def turn():
     return act(WORK, 15, answers=0) + act(POLL, 12, answers=0) + act(POLL, 13, answers=0) + act(EVENTS, answers=0)
 
 
+# The daemon consents that a completion queue is destroyed while a queue pair uses it.
+USED_QUEUE = bytes.fromhex("0002000000000000001201d7001200080000000000002603000006000007002200090009010000002e")
+
+
 def corpus():
+    yield USED_QUEUE
     for kind in (RC, UC, UD):
         made = connected(kind) + act(AH_MW, 1, answers=2) + act(AH_MW, 0, answers=2)
         work = post(RECV, 1, 4) + post(2, 0) + post(INLINE | 2, 0) + post(0, 0) + post(4, 0) + turn() * 3
