@@ -115,6 +115,9 @@ static const char *string(const json_t *o, const char *name)
 }
 
 /* As 16 bytes; IPv4 addresses are mapped. */
+_Static_assert(sizeof(((struct face_gid *)0)->ndev) == sizeof(((struct ctl_port *)0)->netdev),
+               "names of interfaces");
+
 static bool read_address(const char *text, uint8_t raw[16])
 {
     static const uint8_t mapped[12] = {[10] = 0xFF, [11] = 0xFF};
@@ -141,7 +144,7 @@ static void read_gids(struct face_device *d, const json_t *list)
         g->used = read_address(string(item, "address"), g->raw);
         g->is_v2 = strcmp(string(item, "type"), "RoCE v2") == 0;
         if (ifindex == 0 || if_indextoname(ifindex, g->ndev) == NULL)
-            snprintf(g->ndev, sizeof(g->ndev), "%s", d->port.netdev);
+            memcpy(g->ndev, d->port.netdev, sizeof(g->ndev));
     }
 }
 
