@@ -194,14 +194,27 @@ static int start_threads(struct daemon *d)
 
 /* The daemon needs a few descriptors per program and one per channel: uses all that the system
  * allows. */
+/*
+ * As many descriptors as are allowed; and a table with room for 65,536 of them. When a table grows
+ * in a process with several threads, the kernel waits for all CPUs (RCU): up to 16 ms, in which the
+ * control thread would serve no program, at each power of two. This process has one thread so far.
+ */
 static void raise_limits(void)
 {
+    const rlim_t room = 65536;
     struct rlimit limit;
+    int fd, last;
 
     if (getrlimit(RLIMIT_NOFILE, &limit))
         return;
     limit.rlim_cur = limit.rlim_max;
     setrlimit(RLIMIT_NOFILE, &limit);
+    fd = open("/", O_PATH | O_CLOEXEC);
+    last = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, (int)min_of(limit.rlim_cur, room) - 1);
+    if (last >= 0)
+        close(last);
+    if (fd >= 0)
+        close(fd);
 }
 
 static int open_server(struct daemon *d)

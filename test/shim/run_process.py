@@ -6,6 +6,7 @@ usage: run_process.py --build DIR"""
 import copy
 import os
 import re
+import resource
 import select
 import shutil
 import signal
@@ -82,6 +83,19 @@ def usual():
         status = daemon.stop()
     if status != 0:
         raise kit.Failure(f"exit status {status}: {daemon.log()}")
+
+
+def descriptor_table():
+    """It does not grow when programs come, for which the kernel would stop the control thread."""
+    daemon = configured("")
+    try:
+        with open(f"/proc/{daemon.process.pid}/status") as status:
+            room = int(re.search(r"FDSize:\t(\d+)", status.read())[1])
+        most = resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE)[0]
+    finally:
+        daemon.stop()
+    if room < min(most, 65536):
+        raise kit.Failure(f"room for {room} descriptors of {most}")
 
 
 def turned_off():
@@ -253,6 +267,7 @@ def unit_capabilities():
 def points():
     yield "capabilities, no_new_privs and seccomp of all threads", usual
     yield "each can be turned off", turned_off
+    yield "a table of descriptors that does not grow", descriptor_table
     if os.geteuid() == 0:
         yield "a user of its own", own_user
         yield "the capabilities of the unit file", unit_capabilities
