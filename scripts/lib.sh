@@ -11,6 +11,11 @@ PACKAGES_PROGRAMS="ibverbs-utils perftest"
 PACKAGES_TEST="rdmacm-utils iperf3 python3-pyverbs python3-scapy tshark iproute2 iputils-ping valgrind binutils libjemalloc2
     libtcmalloc-minimal4 infiniband-diags ucx-utils"
 PACKAGES_FUZZ="clang libclang-rt-dev"
+# The programs of doc/programs.md, and what compiles those of test/programs.
+PACKAGES_PAGE="qperf fio libfabric-bin openmpi-bin libopenmpi-dev mpich libmpich-dev python3-mpi4py netpipe-openmpi hpcc
+    prometheus-node-exporter collectl dapl2-utils libgloo-dev g++ curl"
+# What makes the folders with other distributions.
+PACKAGES_DISTRIBUTIONS="debootstrap git"
 # QEMU for the guest that is the peer of the interop suites; the guest's own packages are only unpacked.
 PACKAGES_INTEROP="qemu-system-x86 binutils zstd"
 # The programs with which scripts/bench compares. dpdk-dev has testpmd.
@@ -37,11 +42,15 @@ step() {
     return $status
 }
 
+is_installed() {
+    [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+}
+
+# Since Debian 13 some libraries have t64 at the end of their names.
 missing_packages() {
     local package
     for package in "$@"; do
-        [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] ||
-            printf '%s ' "$package"
+        is_installed "$package" || is_installed "${package}t64" || printf '%s ' "$package"
     done
 }
 
@@ -73,12 +82,13 @@ need_packages() {
         die "could not install: $missing"
 }
 
-# build DIRECTORY [MESON OPTION...]: configures the directory once and builds it, or only $TARGET if that is set.
+# build DIRECTORY [MESON OPTION...]: configures the directory once, with $BUILD_OPTIONS too, and builds it, or only $TARGET if that
+# is set.
 build() {
     local directory=$1
     shift
     if [ ! -f "$ROOT/$directory/build.ninja" ]; then
-        step "configuring $directory" timeout 300 meson setup "$@" "$ROOT/$directory" "$ROOT" || return 1
+        step "configuring $directory" timeout 300 meson setup ${BUILD_OPTIONS:-} "$@" "$ROOT/$directory" "$ROOT" || return 1
     fi
     step "building $directory" timeout 1200 ninja -C "$ROOT/$directory" -j "$JOBS" ${TARGET:-}
 }

@@ -8,7 +8,7 @@
 
 The commit's count chooses the part, so that as many commits as there are parts run all of them; in a shallow clone,
 which has no count, the commit's hash does. How often all parts have had their turn chooses the seeds of the
-simulation, which are new each time.
+simulation and of libFuzzer, which are new each time.
 
 What scripts/test reads: a line with the part's name, its turn and what it is, and a line for each run of meson test: the build
 folder, the seconds that the run may take, and its arguments."""
@@ -45,7 +45,7 @@ def mutation(part):
 def fuzz(targets):
     def runs(turn):
         run = meson("build-fuzz", FUZZ_SECONDS + 120, [f"fuzz_{name}-long" for name in targets],
-                    f"-max_total_time={FUZZ_SECONDS}")
+                    f"-max_total_time={FUZZ_SECONDS}", f"-seed={turn + 2}")
         run[run.index("--num-processes") + 1] = str(len(targets))
         return [run]
     return runs
@@ -84,11 +84,16 @@ def parts():
         ("workers", "all programs over three workers", fixed(meson("build", 1200, ["shim-workers-long"]))),
         ("rounds", "all programs twice, and rdma-core's tests with two workers",
          fixed(meson("build", 1200, ["shim-long"], "--rounds", "2"), meson("build", 300, ["shim-rdma-core-workers", "shim-cm-workers"]))),
+        *((f"distribution-{name}", about, fixed(meson("build", 1200, [f"distribution-{name}"])))
+          for name, about in (("trixie", "Debian 13: the demo, and all but the shim suite"), ("trixie-shim", "Debian 13: its programs"),
+                              ("trixie-clang", "Debian 13, with clang and without cmocka"),
+                              ("sid", "Debian's next release"), ("arm64", "for arm64, under qemu-aarch64"))),
         ("adopt", "adopted memory under load for longer; moves and disturbances of queue pairs",
          fixed(meson("build", 1200, ["adopt-long"], "--seconds", "20"), meson("build", 400, ["dataplane_chaos-long", "shim-isolation", "shim-slow-memory-long"]))),
         ("isolation", "programs that share one uroced: attackers beside others, 2,000 that are killed",
          fixed(meson("build", 300, ["isolation-soak"], "--kills", "2000"), meson("build", 300, ["cm-storm"]),
                meson("build", 1000, ["isolation-matrix"], "--short", "--rounds", "2"))),
+        ("programs", "every command of doc/programs.md, as root and as an ordinary user", fixed(meson("build", 1200, ["programs", "programs-user"]))),
         ("sim-all", "new seeds of the simulation of everything", sim("sim_all-long")),
         ("sim-rc", "new seeds of the simulation of RC", sim("sim_rc-long")),
         ("sim-cm", "new seeds of the simulation of connections", sim("sim_cm-long")),

@@ -23,6 +23,7 @@ LIMITS = {
     "abi": 1,
     "adopt": 4,
     "base": 1,
+    "cc": 1,
     "client": 4,
     "cm": 1,
     "dataplane": 1,

@@ -5,7 +5,7 @@ import os
 import re
 import sys
 
-PURE = ("base", "wire", "encap", "net", "steer", "mem", "abi", "queue", "transport", "cm")
+PURE = ("base", "wire", "encap", "net", "steer", "mem", "abi", "queue", "cc", "transport", "cm")
 MAX_LINES = 1000
 # The unix sockets of the control protocol, and the report of a broken invariant.
 IO_IN_PURE = ("lib/abi/ctl_msg.c", "lib/base/invariant.c")
@@ -63,7 +63,7 @@ def private_headers(root, files):
 
 
 def verbs_headers(root, files):
-    return includes(root, files, r"infiniband/|rdma/", ("lib/verbs/", "lib/rdmacm/", "examples/", "test/"))
+    return includes(root, files, r"infiniband/|rdma/", ("lib/verbs/", "lib/rdmacm/", "lib/mlx5/", "examples/", "test/"))
 
 
 def dpdk_in_pure_layers(root, files):
@@ -123,8 +123,11 @@ WRITERS = (
     ("resp", "res_head|res_pending", ("responder/resp_commit",)),
     ("req", "tail|send|head|pkt|next_psn|max_psn|una|ack_asked_psn|rd_outstanding", ("requester/req_commit",)),
     ("req", "retry_left|rnr_retry_left|rnr_wait|stalls|implied_nak|nak_taken",
-     ("requester/req_retry", "completer/comp_nak", "completer/comp_ack", "completer/comp_rx", "completer/comp_read",
-      "core/sport", "completion/flush", "core/qp_state", "requester/req_commit")),
+     ("requester/req_retry", "requester/req_recovery", "completer/comp_nak", "completer/comp_ack", "completer/comp_rx",
+      "completer/comp_read", "core/sport", "completion/flush", "core/qp_state", "requester/req_commit")),
+    ("req", "window|window_max|recovering|recovery",
+     ("requester/req_recovery", "completer/comp_nak", "completer/comp_ack", "core/qp_state", "requester/req_commit")),
+    ("resp", "store", ("responder/resp_store",)),
     ("resp", "op|msg_len|write_va|write_rkey|write_left",
      ("responder/resp_write", "responder/resp_send", "responder/resp_uc", "responder/resp_ud", "responder/resp_commit")),
 )
@@ -211,7 +214,7 @@ def wqe_decoders(root, files):
 
 RULES = (
     ("private headers are included by their own component and tests alone", private_headers),
-    ("verbs headers are included by lib/verbs, lib/rdmacm, examples and tests alone", verbs_headers),
+    ("verbs headers are included by lib/verbs, lib/rdmacm, lib/mlx5, examples and tests alone", verbs_headers),
     ("no DPDK in the pure layers", dpdk_in_pure_layers),
     ("rte_mbuf, rte_ethdev and rte_flow are included by drivers/pktio/ethdev and its test alone", port_headers),
     ("no clock, randomness, I/O or locks in the pure layers", clocks_and_io_in_pure_layers),

@@ -134,11 +134,9 @@ static int in_runtime(char folder[ENDPOINT_PATH_MAX], bool create)
     return check_named(folder);
 }
 
-/* Where XDG_RUNTIME_DIR would lead to. */
 static int in_run_user(char folder[ENDPOINT_PATH_MAX], bool create)
 {
-    snprintf(folder, ENDPOINT_PATH_MAX, "/run/user/%u", (unsigned)geteuid());
-    return check_private(folder);
+    return ctl_run_user_folder(folder);
 }
 
 /* Hosts may share a home. */

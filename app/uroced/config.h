@@ -5,14 +5,16 @@
 
 #include "device.h"
 
-#define CONFIG_PORTS_MAX       16
-#define CONFIG_CAPTURE_FRAMES  1000000 /* unless the file says otherwise */
-#define CONFIG_REPATH_MAX      7       /* as retry_cnt */
-#define CONFIG_NEIGHBOURS_MAX  256
-#define CONFIG_WEIGHTS_MAX     64
-#define CONFIG_QUOTA_MAX       (UINT64_C(1) << 50)
-#define CONFIG_DEVICE_LOOPBACK "loopback"
-#define CONFIG_ADDRESSES_MAX   (GID_TABLE_MAX / 2) /* each with both RoCE versions */
+#define CONFIG_PORTS_MAX        16
+#define CONFIG_CAPTURE_FRAMES   1000000 /* unless the file says otherwise */
+#define CONFIG_REPATH_MAX       7       /* as retry_cnt */
+#define CONFIG_CNP_INTERVAL_MAX 1000000
+#define CONFIG_MBPS_MAX         1000000
+#define CONFIG_NEIGHBOURS_MAX   256
+#define CONFIG_WEIGHTS_MAX      64
+#define CONFIG_QUOTA_MAX        (UINT64_C(1) << 50)
+#define CONFIG_DEVICE_LOOPBACK  "loopback"
+#define CONFIG_ADDRESSES_MAX    (GID_TABLE_MAX / 2) /* each with both RoCE versions */
 
 struct uroced_port {
     unsigned number;  /* N of [port.N] */
@@ -37,7 +39,8 @@ struct uroced_port {
     char tap_name[16];  /* "": the kernel chooses */
     struct qos_map qos;
     struct entropy_policy entropy;
-    unsigned repath;         /* 0: never */
+    unsigned repath; /* 0: never */
+    struct congestion_config congestion;
     uint64_t dscp_set;       /* code points that have a key */
     char capture[256];       /* file to write its frames to, or "" */
     unsigned capture_frames; /* the most frames in it */

@@ -200,6 +200,60 @@ static int read_repath(struct reader *r, const char *value)
     return config_number(r, value, 0, CONFIG_REPATH_MAX, 10, &r->port->repath);
 }
 
+static int read_ecn(struct reader *r, const char *value)
+{
+    return config_yes_no(r, value, &r->port->congestion.ect);
+}
+
+/* "no", "INTERVAL" or "INTERVAL DSCP PRIORITY" */
+static int read_cnp(struct reader *r, const char *value)
+{
+    struct congestion_config *c = &r->port->congestion;
+    unsigned interval = 0, dscp = c->cnp_dscp, priority = c->cnp_pcp;
+    struct words w;
+
+    config_split(&w, value);
+    if (w.count == 1 && !strcmp(w.word[0], "no")) {
+        c->cnp_interval = 0;
+        return 0;
+    }
+    if (w.count != 1 && w.count != 3)
+        return config_fail(
+            r, "must be \"no\", or microseconds, or these, a code point and a priority, not \"%s\"",
+            value);
+    if (config_number(r, w.word[0], 1, CONFIG_CNP_INTERVAL_MAX, 10, &interval))
+        return -1;
+    if (w.count == 3 && (config_number(r, w.word[1], 0, 63, 10, &dscp) ||
+                         config_number(r, w.word[2], 0, 7, 10, &priority)))
+        return -1;
+    c->cnp_interval = interval * (uint32_t)NS_PER_US;
+    c->cnp_dscp = (uint8_t)dscp;
+    c->cnp_pcp = (uint8_t)priority;
+    return 0;
+}
+
+/* "none", "ALGORITHM" or "ALGORITHM MBPS" */
+static int read_control(struct reader *r, const char *value)
+{
+    struct congestion_config *c = &r->port->congestion;
+    unsigned mbps = 0;
+    struct words w;
+
+    config_split(&w, value);
+    if (w.count == 1 && !strcmp(w.word[0], "none")) {
+        c->control = NULL;
+        return 0;
+    }
+    c->control = w.count ? cc_find(w.word[0]) : NULL;
+    if (!c->control || w.count > 2)
+        return config_fail(r, "must be none, or dcqcn or dcqcn-mlx5 and perhaps Mb/s, not \"%s\"",
+                           value);
+    if (w.count == 2 && config_number(r, w.word[1], 1, CONFIG_MBPS_MAX, 10, &mbps))
+        return -1;
+    c->line = mbps * UINT64_C(1000000);
+    return 0;
+}
+
 int config_port_key(struct reader *r, const char *value)
 {
     static const struct {
@@ -225,6 +279,9 @@ int config_port_key(struct reader *r, const char *value)
         {"priority_to_sl", false, read_priority_to_sl},
         {"entropy", false, read_entropy},
         {"repath", false, read_repath},
+        {"ecn", false, read_ecn},
+        {"cnp", false, read_cnp},
+        {"control", false, read_control},
     };
     char names[256] = "";
 

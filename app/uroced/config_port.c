@@ -16,6 +16,8 @@ void config_port_defaults(struct uroced_port *p)
         .detect_duplicates = true,
     };
     qos_map_default(&p->qos);
+    p->congestion =
+        (struct congestion_config){.cnp_interval = 50 * NS_PER_US, .cnp_dscp = 48, .cnp_pcp = 6};
 }
 
 /* The host has more; these are the first, whether it has them or not. */

@@ -110,6 +110,7 @@ static int add_port(const struct port_attach_config *c, struct pktio *io,
                              .qos = &p->qos,
                              .entropy = p->entropy,
                              .repath = p->repath,
+                             .congestion = p->congestion,
                              .detect_duplicates = p->detect_duplicates};
     int err;
 

@@ -10,7 +10,7 @@
 
 struct call {
     struct iovec local[RANGES_MAX], remote[RANGES_MAX];
-    unsigned ranges, remotes;
+    unsigned locals, remotes;
 };
 
 /*
@@ -20,18 +20,14 @@ struct call {
  */
 static void make_vectors(struct call *c, const struct mem_io *io, unsigned n, uint64_t skip)
 {
-    c->ranges = n < RANGES_MAX ? n : RANGES_MAX;
-    c->remotes = 0;
-    for (unsigned i = 0; i < c->ranges; i++) {
-        uint64_t done = i ? 0 : skip;
-
-        c->local[i] = ranges_local(&io[i], done);
-        if (i && ranges_follow(&io[i - 1], &io[i]))
+    c->locals = ranges_local(c->local, io, n, skip);
+    c->remotes = 1;
+    c->remote[0] = (struct iovec){(void *)(uintptr_t)(io->addr + skip), io->len - skip};
+    for (unsigned i = 1; i < n; i++)
+        if (ranges_follow(&io[i - 1], &io[i]))
             c->remote[c->remotes - 1].iov_len += io[i].len;
         else
-            c->remote[c->remotes++] =
-                (struct iovec){(void *)(uintptr_t)(io[i].addr + done), io[i].len - done};
-    }
+            c->remote[c->remotes++] = (struct iovec){(void *)(uintptr_t)io[i].addr, io[i].len};
 }
 
 /* The status of the transfers when a kernel call has moved nothing; *n: how many it decides. */
@@ -58,14 +54,14 @@ static ssize_t call_kernel(void *arg, const struct mem_io *io, unsigned *n, uint
 
     if (atomic_load_explicit(&space->gone, memory_order_relaxed) && io->len)
         return -ESRCH;
+    *n = min_of(*n, RANGES_MAX);
     make_vectors(&c, io, *n, skip);
     if (io->len) {
-        bytes = (out ? process_vm_writev : process_vm_readv)(space->pid, c.local, c.ranges,
+        bytes = (out ? process_vm_writev : process_vm_readv)(space->pid, c.local, c.locals,
                                                              c.remote, c.remotes, 0);
         if (bytes <= 0)
             return call_status(space, bytes ? errno : EFAULT, n);
     }
-    *n = c.ranges;
     return bytes;
 }
 

@@ -33,17 +33,18 @@ static ssize_t call_kernel(void *arg, const struct mem_io *io, unsigned *n, uint
     struct mem_pinned_space *space = arg;
     struct iovec local[RANGES_MAX];
     ssize_t moved = 0;
+    unsigned ranges;
 
     *n = count_adjacent(io, *n);
     if (!io->len)
         return 0;
-    for (unsigned i = 0; i < *n; i++)
-        local[i] = ranges_local(&io[i], i ? 0 : skip);
+    ranges = ranges_local(local, io, *n, skip);
     do {
         if (atomic_load_explicit(&space->gone, memory_order_relaxed))
             moved = 0;
         else
-            moved = (out ? pwritev : preadv)(space->fd, local, (int)*n, (off_t)(io->addr + skip));
+            moved =
+                (out ? pwritev : preadv)(space->fd, local, (int)ranges, (off_t)(io->addr + skip));
     } while (moved < 0 && errno == EINTR);
     if (moved > 0)
         return moved;

@@ -18,9 +18,20 @@ static inline bool ranges_follow(const struct mem_io *a, const struct mem_io *b)
     return a->addr + a->len == b->addr;
 }
 
-static inline struct iovec ranges_local(const struct mem_io *io, uint64_t skip)
+/* The daemon's bytes of n transfers as a vector, without the first `skip`: neighbours become one
+ * range. Returns the number of ranges. */
+static inline unsigned ranges_local(struct iovec *v, const struct mem_io *io, unsigned n,
+                                    uint64_t skip)
 {
-    return (struct iovec){io->local + skip, io->len - skip};
+    unsigned ranges = 1;
+
+    v[0] = (struct iovec){io->local + skip, io->len - skip};
+    for (unsigned i = 1; i < n; i++)
+        if (io[i].local == io[i - 1].local + io[i - 1].len)
+            v[ranges - 1].iov_len += io[i].len;
+        else
+            v[ranges++] = (struct iovec){io[i].local, io[i].len};
+    return ranges;
 }
 
 /* Accounts for `bytes` moved, in order, after the first *skip of io[0]. Returns how many transfers

@@ -2,7 +2,8 @@
 /*
  * The part of the control protocol (ctl_msg.h) that makes connections. A library opens one
  * connection to the daemon for this, without CTL_OPEN, whatever devices its program uses; queue
- * pairs are modified over the devices' connections, by CTL_CM_QP_ATTR's attributes.
+ * pairs are modified over the devices' connections, by the attributes that events bring
+ * (ctl_cm_told) or CTL_CM_QP_ATTR's.
  *
  * An event channel is a queue of events in the daemon, and a stream socket. For each event the
  * daemon sends a byte there, at once or after older ones are read, so that programs can poll it.
@@ -57,11 +58,13 @@ struct ctl_cm_id {
     uint32_t reserved;
 };
 
-/* CTL_CM_BIND: src. CTL_CM_RESOLVE_ADDR: both, src may be none. CTL_CM_RESOLVE_ROUTE: timeout. */
+/* CTL_CM_BIND: src. CTL_CM_RESOLVE_ADDR: both, src may be none. CTL_CM_RESOLVE_ROUTE: timeout.
+ * at_once: see ctl_cm_info. */
 struct ctl_cm_resolve {
     uint32_t id;
     uint32_t timeout_ms;
     struct ctl_cm_addr src, dst;
+    uint32_t at_once;
 };
 
 /* What an id is bound to and where it leads, as far as that is known: reply of CTL_CM_BIND,
@@ -78,6 +81,10 @@ struct ctl_cm_info {
     uint8_t sl, traffic_class, hop_limit, rate, mtu, packet_life_time;
     uint32_t flow_label;
     uint8_t sgid[16], dgid[16];
+    /* Reply of CTL_CM_RESOLVE_ADDR, CTL_CM_RESOLVE_ROUTE: it is resolved, and no event follows,
+       since the request allowed that and no older event of the id is unread. Otherwise the reply of
+       CTL_CM_RESOLVE_ROUTE has 0 here, and nothing else. */
+    uint32_t at_once;
 };
 
 /* CTL_CM_CONNECT, CTL_CM_ACCEPT, CTL_CM_REJECT, CTL_CM_ESTABLISH, CTL_CM_DISCONNECT: what each of
@@ -139,10 +146,25 @@ struct ctl_cm_event {
     uint32_t channel; /* request: handle */
     uint32_t type;    /* enum ctl_cm_event_type */
     int32_t status;
-    uint32_t id; /* handle; CONNECT_REQUEST: a new id of the listener's channel, to be queried */
+    uint32_t id;       /* handle; CONNECT_REQUEST: a new id of the listener's channel */
     uint64_t cookie;   /* of the id, or of the multicast join; CONNECT_REQUEST: of the listener */
     struct ah_attr ah; /* ESTABLISHED of datagrams, MULTICAST_JOIN */
     struct ctl_cm_conn conn;
+};
+
+/* The attributes of INIT, RTR and RTS of a connection's queue pair. Each attribute belongs to one
+ * of the three states. mask[0] 0: not known. */
+struct ctl_cm_steps {
+    uint32_t mask[QP_STEPS];
+    struct qp_attr attr;
+};
+
+/* The reply of CTL_CM_GET_EVENT, with what the library would ask for next. It changes later only if
+ * the program sets an option of the id. */
+struct ctl_cm_told {
+    struct ctl_cm_event event;
+    struct ctl_cm_info info;   /* ADDR_RESOLVED, ROUTE_RESOLVED; CONNECT_REQUEST: of the new id */
+    struct ctl_cm_steps steps; /* CONNECT_REQUEST: of the new id; CONNECT_RESPONSE */
 };
 
 #endif

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Sending and receiving control messages: see ctl_msg.h. */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "ctl_msg.h"
@@ -143,6 +145,13 @@ static int recv_reply(int sock, struct ctl_msg *m, int got[CTL_MAX_FDS], unsigne
     }
 }
 
+/* Its status goes into errno, negated: a number that no errno has could not be. */
+static bool is_reply(const struct ctl_msg *m, const struct ctl_msg *request)
+{
+    return m->seq == request->seq && m->type == request->type && m->status <= 0 &&
+           m->status >= -CTL_ERRNO_MAX;
+}
+
 /* The daemon refuses a connection before it reads a request, and closes it. */
 static bool is_refusal(const struct ctl_msg *m)
 {
@@ -161,9 +170,19 @@ int ctl_request(int sock, struct ctl_msg *m, const int *fds, unsigned nfds, int 
     err = recv_reply(sock, m, got, ngot);
     if (err)
         return err;
-    if (m->seq == request.seq && m->type == request.type)
+    if (is_reply(m, &request))
         return 0;
     close_all(got, *ngot);
     *ngot = 0;
     return is_refusal(m) ? -ENOMEM : -EPROTO;
+}
+
+int ctl_run_user_folder(char folder[CTL_FOLDER_MAX])
+{
+    struct stat st;
+
+    snprintf(folder, CTL_FOLDER_MAX, "/run/user/%u", (unsigned)geteuid());
+    if (lstat(folder, &st))
+        return -errno;
+    return S_ISDIR(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & 077) ? 0 : -EPERM;
 }

@@ -24,16 +24,19 @@
 #include "qp_attr.h"
 
 #define CTL_MAGIC      UINT32_C(0x434f5255) /* "UROC" */
-#define CTL_VERSION    7
-#define CTL_MSG_SIZE   512
+#define CTL_VERSION    9
+#define CTL_MSG_SIZE   640
 #define CTL_MAX_FDS    18 /* CTL_OPEN's reply */
 #define CTL_NAME_MAX   64
+#define CTL_ERRNO_MAX  4095 /* the largest that the kernel has */
 #define CTL_SOCKET_ENV "UROCE_SOCKET"
 /* Names for the devices, separated by commas, in place of the daemon's. */
 #define DEVICE_NAMES_ENV "UROCE_DEVICE_NAMES"
-/* Default socket paths, in this order: root's, then the user's ($XDG_RUNTIME_DIR/uroce.sock). */
+/* Default socket paths, in this order: root's, then the user's ($XDG_RUNTIME_DIR/uroce.sock, or in
+ * ctl_run_user_folder). */
 #define CTL_SOCKET_SYSTEM "/run/uroce.sock"
 #define CTL_SOCKET_USER   "uroce.sock"
+#define CTL_FOLDER_MAX    32 /* room for ctl_run_user_folder */
 
 enum ctl_type {
     CTL_QUERY_DEVICE = 1, /* device -> device; -ENODEV past the last */
@@ -73,7 +76,7 @@ enum ctl_type {
     CTL_MODIFY_RWQ_IND, /* rwq_ind */
     CTL_DESTROY_RWQ_IND, /* handle; -EBUSY while QPs use it */
     CTL_CREATE_FLOW,     /* create_flow -> create_flow */
-    CTL_DESTROY_FLOW,    /* handle */
+    CTL_DESTROY_FLOW,    /* flow_count -> flow_count: the last */
     CTL_SET_ENTROPY,     /* set_entropy */
     CTL_SHOW,            /* show -> show + fd: a memfd of `length` bytes of JSON */
     /* freeze -> freeze: the daemon touches no memory until CTL_THAW_MRS. -EAGAIN: ask again. */
@@ -89,8 +92,8 @@ enum ctl_type {
     CTL_CM_CREATE_ID,       /* cm_id -> cm_id */
     CTL_CM_DESTROY_ID,      /* cm_id -> cm_id */
     CTL_CM_BIND,            /* cm_resolve -> cm_info */
-    CTL_CM_RESOLVE_ADDR,    /* cm_resolve -> cm_info; ADDR_RESOLVED or ADDR_ERROR follows */
-    CTL_CM_RESOLVE_ROUTE,   /* cm_resolve; ROUTE_RESOLVED or ROUTE_ERROR follows */
+    CTL_CM_RESOLVE_ADDR,    /* cm_resolve -> cm_info; ADDR_RESOLVED or ADDR_ERROR may follow */
+    CTL_CM_RESOLVE_ROUTE,   /* cm_resolve -> cm_info; ROUTE_RESOLVED may follow */
     CTL_CM_QUERY,           /* cm_id -> cm_info */
     CTL_CM_LISTEN,          /* cm_id -> cm_info */
     CTL_CM_CONNECT,         /* cm_call */
@@ -106,6 +109,28 @@ enum ctl_type {
     CTL_CM_LEAVE,           /* cm_mcast -> cm_mcast */
     CTL_CM_GET_EVENT,       /* cm_event -> cm_event; -EAGAIN: there is none */
     CTL_RAISE_CQ,           /* handle: the event for which the CQ is armed, if it still is */
+    /* create_cq (handle, cqe) -> create_cq (+ fd: see ctl_place). From the reply on the daemon
+       posts into the new segment; the application copies there what it has not read, and then sends
+       CTL_RESIZE_CQ_DONE. -EINVAL: more than `cqe` CQEs have not been read; -EBUSY: the old segment
+       of the last time is still there; -EAGAIN: ask again. */
+    CTL_RESIZE_CQ,
+    CTL_RESIZE_CQ_DONE, /* destroy -> destroy: the old segment is free */
+    CTL_ALLOC_DM,       /* alloc_dm -> alloc_dm (+ fd: see ctl_place) */
+    CTL_FREE_DM,        /* destroy -> destroy; -EBUSY while regions use it */
+    CTL_QUERY_FLOW,     /* flow_count -> flow_count */
+    CTL_MODIFY_CQ,      /* modify_cq */
+    /* open (join_key) -> open + fds, as CTL_OPEN, of the device of the connection that has this
+       key; from then on that one's objects can be imported. -EACCES: none has it. */
+    CTL_JOIN,
+    /* import -> import (+ fd, CTL_IMPORT_DM: memory, in which the device memory is at `offset`);
+       -ENOENT: the joined connection has no such object */
+    CTL_IMPORT,
+    CTL_UNIMPORT, /* import (kind, handle): the object ends when no other uses it any more */
+    /* cm_with_qp -> cm_with_qp: CTL_MODIFY_QP of another connection, and then a call of this one.
+       -EACCES: the id's device has no such queue pair with this key. */
+    CTL_CM_WITH_QP,
+    CTL_CREATE_QP_IN, /* create_qp_in -> create_qp_in (+ fd: see ctl_place): CTL_CREATE_QP, and then
+                         CTL_MODIFY_QP without an address vector */
 };
 
 struct ctl_device {
@@ -121,6 +146,7 @@ struct ctl_device {
     uint64_t max_mr_size;
     uint32_t workers;                               /* = completion vectors */
     uint32_t max_wq, max_rwq_ind, max_rwq_ind_size; /* 0: this application may not use them */
+    uint64_t max_dm_size;
 };
 
 struct ctl_port {
@@ -141,11 +167,12 @@ struct ctl_gid {
 };
 
 struct ctl_open {
-    uint32_t device; /* request: index */
+    uint32_t device; /* request: index; reply of CTL_JOIN */
     uint32_t workers;
     uint32_t pid; /* the daemon's, for PR_SET_PTRACER */
     uint32_t
         wakes; /* bit w: an eventfd of this connection wakes worker w; in the order of workers */
+    uint64_t join_key[2]; /* CTL_JOIN */
 };
 
 enum ctl_mr_flag {
@@ -154,6 +181,10 @@ enum ctl_mr_flag {
     /* The region gets the keys of the one with the request's `handle`, which is no longer to be
        found by them; CTL_DEREG_MR ends it. -EBUSY: windows are bound to it. */
     CTL_MR_REPLACES = 1 << 1,
+    /* The region is the range at offset addr of the device memory with the request's `handle`. Its
+       addresses begin with 0 (access has ZERO_BASED). */
+    CTL_MR_DEVICE_MEMORY = 1 << 2,
+    CTL_MR_NULL = 1 << 3, /* all addresses, with zeros; writes are discarded */
 };
 
 /*
@@ -184,6 +215,8 @@ enum ctl_mr_why {
     CTL_MR_BUSY,    /* the daemon refused to stop copying for the time needed */
     CTL_MR_FAILED,  /* a system call failed in another way */
     CTL_MR_REFUSED, /* the daemon could not map it, or has mapped too much for this program */
+    CTL_MR_DEVICE,  /* device memory, always mapped */
+    CTL_MR_NOTHING, /* no memory: CTL_MR_NULL */
     CTL_MR_WHYS
 };
 
@@ -277,6 +310,11 @@ struct ctl_create_cq {
     struct ctl_place place;
 };
 
+struct ctl_modify_cq {
+    uint32_t handle;
+    uint16_t count, period_us; /* an event waits for as many completions, or as long */
+};
+
 struct ctl_rx_hash {
     uint32_t function; /* enum ibv_rx_hash_function_flags, or 1 << 1: XOR */
     uint32_t fields;   /* enum ibv_rx_hash_fields */
@@ -307,9 +345,38 @@ struct ctl_create_qp {
     struct ctl_place place;
 };
 
+/* Up to QP_STEPS changes, each with its own mask and all with the attributes of one structure:
+ * the first to attr.state, then the others, whose mask is not 0. The first that fails ends it. */
 struct ctl_modify_qp {
     uint32_t qpn, mask; /* enum qp_attr_mask */
     struct qp_attr attr;
+    struct {
+        uint32_t state, mask;
+    } next[QP_STEPS - 1];
+    uint32_t done; /* reply, also after an error: steps */
+};
+
+/* Begins with a create_qp. The reply has status 0 if the queue pair was created, also when it could
+ * not be modified. */
+struct ctl_create_qp_in {
+    struct ctl_create_qp create;
+    struct ctl_modify_qp modify;
+    int32_t modify_status; /* reply: 0 or a negative errno, not below -CTL_ERRNO_MAX */
+    uint32_t reserved;
+};
+
+/*
+ * A connection's queue pair changes its state with the connection. The key is that of the context
+ * segment of the connection that has the queue pair (ctx_shared), which its program alone can read.
+ * modify.done of the reply says whether an error is that of the change or, after all steps, of the
+ * call.
+ */
+struct ctl_cm_with_qp {
+    struct ctl_cm_call call;
+    uint32_t type; /* CTL_CM_ACCEPT, CTL_CM_ESTABLISH or CTL_CM_DISCONNECT */
+    uint32_t reserved;
+    uint64_t key[2];
+    struct ctl_modify_qp modify;
 };
 
 struct ctl_query_qp {
@@ -359,6 +426,25 @@ struct ctl_alloc_mw {
     uint32_t handle, rkey; /* reply */
 };
 
+struct ctl_alloc_dm {
+    uint64_t length;
+    uint32_t log_align; /* of its first byte in the application's mapping */
+    uint32_t handle;    /* reply */
+    struct ctl_place place;
+};
+
+enum ctl_import_kind { CTL_IMPORT_PD, CTL_IMPORT_MR, CTL_IMPORT_DM };
+
+/* An object of the connection that this one has joined. */
+struct ctl_import {
+    uint32_t kind;   /* enum ctl_import_kind */
+    uint32_t handle; /* there; reply, except of regions: the handle here */
+    uint32_t pd;     /* request, CTL_IMPORT_MR: a domain here, which is the region's */
+    uint32_t lkey, rkey;
+    uint32_t reserved;
+    uint64_t length, offset;
+};
+
 struct ctl_mcast {
     uint32_t qpn;
     uint8_t gid[16];
@@ -400,6 +486,12 @@ struct ctl_create_flow {
     uint32_t handle; /* reply */
 };
 
+struct ctl_flow_count {
+    uint32_t handle; /* request */
+    uint32_t reserved;
+    uint64_t frames, bytes; /* reply: that the rule has taken since its creation */
+};
+
 struct ctl_set_entropy {
     uint32_t qpn;
     struct ctl_entropy entropy;
@@ -422,7 +514,7 @@ struct ctl_msg {
     uint16_t version;
     uint16_t type; /* enum ctl_type */
     uint32_t seq;
-    int32_t status; /* reply: 0 or a negative errno */
+    int32_t status; /* reply: 0 or a negative errno, not below -CTL_ERRNO_MAX */
     union {
         uint32_t handle;
         struct ctl_device device;
@@ -435,7 +527,9 @@ struct ctl_msg {
         struct ctl_hot hot;
         struct ctl_destroy destroy;
         struct ctl_create_cq create_cq;
+        struct ctl_modify_cq modify_cq;
         struct ctl_create_qp create_qp;
+        struct ctl_create_qp_in create_qp_in;
         struct ctl_modify_qp modify_qp;
         struct ctl_query_qp query_qp;
         struct ctl_create_ah create_ah;
@@ -443,21 +537,26 @@ struct ctl_msg {
         struct ctl_modify_srq modify_srq;
         struct ctl_open_xrcd open_xrcd;
         struct ctl_alloc_mw alloc_mw;
+        struct ctl_alloc_dm alloc_dm;
+        struct ctl_import import;
         struct ctl_mcast mcast;
         struct ctl_create_wq create_wq;
         struct ctl_modify_wq modify_wq;
         struct ctl_rwq_ind rwq_ind;
         struct ctl_create_flow create_flow;
+        struct ctl_flow_count flow_count;
         struct ctl_set_entropy set_entropy;
         struct ctl_show show;
         struct ctl_cm_id cm_id;
         struct ctl_cm_resolve cm_resolve;
         struct ctl_cm_info cm_info;
         struct ctl_cm_call cm_call;
+        struct ctl_cm_with_qp cm_with_qp; /* begins with a cm_call */
         struct ctl_cm_qp_attr cm_qp_attr;
         struct ctl_cm_option cm_option;
         struct ctl_cm_mcast cm_mcast;
         struct ctl_cm_event cm_event;
+        struct ctl_cm_told cm_told;
         uint8_t bytes[CTL_MSG_SIZE - 16];
     };
 };
@@ -500,10 +599,17 @@ int ctl_recv(int sock, struct ctl_msg *m, int fds[CTL_MAX_FDS], unsigned *nfds, 
 /*
  * An application's request, whose type and seq (not 0) are set, and its reply, which replaces it in
  * *m. 0; -ENOMEM: the daemon refuses the connection, as its user has too many or too much; -EPROTO:
- * what came is no reply to the request; or as ctl_send and ctl_recv. After an error the connection
- * is of no use.
+ * what came is no reply to the request, or its status no errno; or as ctl_send and ctl_recv. After
+ * an error the connection is of no use.
  */
 int ctl_request(int sock, struct ctl_msg *m, const int *fds, unsigned nfds, int got[CTL_MAX_FDS],
                 unsigned *ngot);
+
+/*
+ * Where XDG_RUNTIME_DIR would lead to, for programs that lose it (sudo, env -i): /run/user/UID. 0;
+ * -EPERM: it is not this user's alone, and another could serve our programs there; or another
+ * negative errno. Any thread.
+ */
+int ctl_run_user_folder(char folder[CTL_FOLDER_MAX]);
 
 #endif

@@ -78,6 +78,11 @@ struct qp_attr {
     uint8_t sq_draining, en_sqd_async_notify;
     uint8_t max_rd_atomic, max_dest_rd_atomic, min_rnr_timer, port_num;
     uint8_t timeout, retry_cnt, rnr_retry, path_mig_state;
+    uint32_t rate_limit; /* 1000 bits per second; 0: none */
+    uint32_t rate_burst; /* bytes that the program lets leave at once; 0: any */
 };
+
+/* INIT, RTR, RTS: the steps that lead a new queue pair to a connection. */
+#define QP_STEPS 3
 
 #endif

@@ -319,6 +319,9 @@ struct ctx_shared {
     /* Dataplane -> application: 1 when a region has become hot; a futex word, which the application
      * exchanges to 0 before it sends CTL_HOT_MRS. */
     _Atomic uint32_t mr_hot;
+    /* Written once, before the application gets the segment: by this key another connection joins
+     * this one (CTL_JOIN). Only a process that has the segment's descriptor can read it. */
+    uint64_t join_key[2];
     /* Dataplane -> application, by doorbell slot: the worker that takes this queue pair's doorbell.
      * Relaxed: a worker that the queue pair has left forwards the doorbell. It is here and not in
      * the queue pair's segment, because an idle queue pair touches nothing of its segment. */

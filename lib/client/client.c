@@ -3,6 +3,7 @@
 #include "client.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -57,6 +58,7 @@ static int take_context(void *arg, const int *fd, unsigned fds)
     c->workers = min_of(max_of(o->reply->workers, 1u), (uint32_t)CTX_WORKERS_MAX);
     c->daemon = (pid_t)o->reply->pid;
     c->shared_bytes = ctx_segment_bytes(c->workers);
+    c->shared_fd = fcntl(*fd, F_DUPFD_CLOEXEC, 0);
     c->shared = client_map(*fd++, c->shared_bytes);
     c->async_fd = *fd++;
     for (unsigned i = 0; i < CTX_WORKERS_MAX; i++)
@@ -69,6 +71,8 @@ static void leave_context(struct client *c)
 {
     if (c->shared)
         munmap(c->shared, c->shared_bytes);
+    if (c->shared_fd >= 0)
+        close(c->shared_fd);
     if (c->async_fd >= 0)
         close(c->async_fd);
     for (unsigned i = 0; i < CTX_WORKERS_MAX; i++)
@@ -76,14 +80,13 @@ static void leave_context(struct client *c)
             close(c->wake_fd[i]);
 }
 
-int client_open(struct client *c, uint32_t index)
+static int open_by(struct client *c, enum ctl_type type, struct ctl_msg *m)
 {
-    struct ctl_msg m = {.open = {.device = index}};
-    struct opening opening = {c, &m.open};
+    struct opening opening = {c, &m->open};
     int err;
 
     memset(c, 0, sizeof(*c));
-    c->async_fd = -1;
+    c->async_fd = c->shared_fd = -1;
     memset(c->wake_fd, -1, sizeof(c->wake_fd));
     err = mr_policy_read();
     if (!err)
@@ -93,8 +96,8 @@ int client_open(struct client *c, uint32_t index)
     err = conn_open(&c->conn);
     if (err)
         return err;
-    err = conn_call_then(&c->conn, CTL_OPEN, &m, take_context, &opening);
-    if (!err && !c->shared)
+    err = conn_call_then(&c->conn, type, m, take_context, &opening);
+    if (!err && (!c->shared || c->shared_fd < 0))
         err = -EIO;
     if (err) {
         leave_context(c);
@@ -107,6 +110,26 @@ int client_open(struct client *c, uint32_t index)
     slot_table_init(&c->mrs);
     mr_client_opened(c);
     return 0;
+}
+
+int client_open(struct client *c, uint32_t index)
+{
+    struct ctl_msg m = {.open = {.device = index}};
+
+    return open_by(c, CTL_OPEN, &m);
+}
+
+int client_join(struct client *c, int fd, uint32_t *index)
+{
+    struct ctl_msg m = {0};
+    const size_t bytes = sizeof(m.open.join_key);
+    int err;
+
+    if (pread(fd, m.open.join_key, bytes, offsetof(struct ctx_shared, join_key)) != (ssize_t)bytes)
+        return -EINVAL;
+    err = open_by(c, CTL_JOIN, &m);
+    *index = m.open.device;
+    return err;
 }
 
 void client_close(struct client *c)

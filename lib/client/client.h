@@ -24,6 +24,7 @@ struct client {
     _Atomic bool daemon_gone; /* client_end.h */
     _Atomic ns_t next_look;   /* when to look again whether it is */
     size_t shared_bytes;
+    int shared_fd; /* its segment: who has it can join (client_join) */
     uint32_t workers;
     pid_t daemon;
     int wake_fd[CTX_WORKERS_MAX]; /* eventfds, by worker; -1: not one of the device's */
@@ -50,6 +51,11 @@ int client_query_device(struct conn *c, uint32_t index, struct ctl_device *d);
 
 /* Opens device `index`. Returns 0 or a negative errno. */
 int client_open(struct client *c, uint32_t index);
+
+/* Opens the device of another context, also another process's, whose shared_fd is `fd`, and may
+ * then import its objects. 0 and *index; -EINVAL: it is no such descriptor; -EACCES: that context
+ * is closed; or another negative errno. */
+int client_join(struct client *c, int fd, uint32_t *index);
 
 /* Closes the context and deregisters its memory; the daemon destroys the objects that are left. No
  * thread uses them any more. */

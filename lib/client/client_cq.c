@@ -57,6 +57,49 @@ int client_cq_destroy(struct client_cq *cq)
     return err;
 }
 
+static int resize_locked(struct client_cq *cq, uint32_t cqe)
+{
+    struct ctl_msg m = {.create_cq = {.handle = cq->handle, .cqe = cqe}};
+    const struct ctl_create_cq *r = &m.create_cq;
+    struct client *c = cq->client;
+    struct client_piece piece;
+    int err =
+        client_slab_create(&c->conn, &c->slabs, CTL_RESIZE_CQ, &m, &m.create_cq.place, &piece);
+
+    if (err)
+        return err;
+    if (!reply_fits(&m, &piece) || r->lanes != cq->reader.lanes)
+        return -EIO;
+    cq_reader_move(&cq->reader, piece.base, r->cqe);
+    return 0;
+}
+
+int client_cq_resize(struct client_cq *cq, uint32_t cqe)
+{
+    struct client *c = cq->client;
+    struct conn_retry retry = {0};
+    int err;
+
+    do {
+        client_cq_lock(cq);
+        spin_lock(&cq->place);
+        err = resize_locked(cq, cqe);
+        spin_unlock(&cq->place);
+        client_cq_unlock(cq);
+    } while (err == -EAGAIN && conn_wait(&retry));
+    if (!err)
+        client_slab_destroy(&c->conn, &c->slabs, CTL_RESIZE_CQ_DONE, cq->handle);
+    return err;
+}
+
+int client_cq_moderate(struct client_cq *cq, uint16_t count, uint16_t period_us)
+{
+    struct ctl_msg m = {
+        .modify_cq = {.handle = cq->handle, .count = count, .period_us = period_us}};
+
+    return conn_call(&cq->client->conn, CTL_MODIFY_CQ, &m, NULL, 0, NULL, 0);
+}
+
 /* Outstanding are the CQEs from the consumer index on, up to the first one whose sequence number is
  * not its own. */
 static void clean_lane(struct cq_reader *r, uint32_t lane, uint32_t uidx)
@@ -81,10 +124,11 @@ void client_cq_clean(struct client_cq *cq, uint32_t uidx)
     client_cq_unlock(cq);
 }
 
-/* Uses the shared consumer indices: the private ones belong to the thread that has the lock. */
-bool client_cq_pending(struct client_cq *cq)
+/* Uses the shared consumer indices: the private ones belong to the thread that has the lock. Under
+ * `place`. */
+static bool is_pending(const struct client_cq *cq)
 {
-    struct cq_reader *r = &cq->reader;
+    const struct cq_reader *r = &cq->reader;
 
     for (uint32_t lane = 0; lane < r->lanes; lane++) {
         struct cq_lane *l = cq_lane_at(r->shared, r->size, lane);
@@ -97,6 +141,17 @@ bool client_cq_pending(struct client_cq *cq)
     return false;
 }
 
+bool client_cq_pending(struct client_cq *cq)
+{
+    bool pending;
+
+    spin_lock(&cq->place);
+    pending = is_pending(cq);
+    spin_unlock(&cq->place);
+    return pending;
+}
+
+/* Under `place`. */
 static uint64_t consumed(const struct client_cq *cq)
 {
     const struct cq_reader *r = &cq->reader;
@@ -110,15 +165,24 @@ static uint64_t consumed(const struct client_cq *cq)
 
 void client_cq_tell(struct client_cq *cq)
 {
-    atomic_store_explicit(&cq->told, client_cq_pending(cq) ? consumed(cq) + 1 : 0,
-                          memory_order_relaxed);
+    uint64_t told;
+
+    spin_lock(&cq->place);
+    told = is_pending(cq) ? consumed(cq) + 1 : 0;
+    spin_unlock(&cq->place);
+    atomic_store_explicit(&cq->told, told, memory_order_relaxed);
 }
 
 /* A completion that comes after the arming raises the event; one that came before is seen here. */
 void client_cq_arm(struct client_cq *cq, enum cq_arm arm)
 {
+    bool raise;
+
+    spin_lock(&cq->place);
     cq_reader_arm(&cq->reader, arm);
-    if (cq->has_channel && arm == CQ_ARM_NEXT && client_cq_pending(cq) &&
-        atomic_load_explicit(&cq->told, memory_order_relaxed) != consumed(cq) + 1)
+    raise = cq->has_channel && arm == CQ_ARM_NEXT && is_pending(cq) &&
+            atomic_load_explicit(&cq->told, memory_order_relaxed) != consumed(cq) + 1;
+    spin_unlock(&cq->place);
+    if (raise)
         conn_call_handle(&cq->client->conn, CTL_RAISE_CQ, cq->handle);
 }

@@ -13,6 +13,8 @@
 struct client_cq {
     struct cq_reader reader; /* under lock */
     struct spin lock;
+    /* Taken after lock: holds the reader's segment, for those that look at it without lock. */
+    struct spin place;
     bool single_threaded; /* the application has promised this: no locking */
     bool has_channel;
     struct client *client;
@@ -34,6 +36,17 @@ int client_cq_create(struct client *c, struct client_cq *cq, uint32_t cqe, uint3
  * -EBUSY while queue pairs use it; or -EIO: the daemon does not answer, and the queue is destroyed
  * too. */
 int client_cq_destroy(struct client_cq *cq);
+
+/*
+ * Resizes the queue to at least `cqe` CQEs; what waits in it stays. 0; -EINVAL: more than that
+ * waits; or another negative errno, and then the queue is as it was. Any thread; takes the lock, so
+ * not from one that is between start_poll and end_poll.
+ */
+int client_cq_resize(struct client_cq *cq, uint32_t cqe);
+
+/* An event waits for `count` completions or `period_us`: transport/moderation.h. 0 or a negative
+ * errno. */
+int client_cq_moderate(struct client_cq *cq, uint16_t count, uint16_t period_us);
 
 /* Hides the outstanding completions of queue pair `uidx`, for which the daemon must have stopped
  * posting. Takes the lock. */

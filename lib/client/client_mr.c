@@ -222,6 +222,21 @@ int client_reg_mr(struct client *c, struct client_mr *mr, struct ctl_reg_mr *r)
     return err;
 }
 
+/* In no list: nothing of it has to be done when the program forks or its memory becomes hot. */
+int client_reg_other(struct client *c, struct client_mr *mr, struct ctl_reg_mr *r)
+{
+    struct ctl_msg m = {.reg_mr = *r};
+    int err = conn_call(&c->conn, CTL_REG_MR, &m, NULL, 0, NULL, 0);
+
+    *mr = (struct client_mr){.access = r->access, .addr = r->addr, .length = r->length};
+    if (err)
+        return err;
+    mr->handle = m.reg_mr.handle;
+    mr->lkey = m.reg_mr.lkey;
+    *r = m.reg_mr;
+    return 0;
+}
+
 static int dereg_mr(struct client *c, struct client_mr *mr)
 {
     int err = conn_try_handle(&c->conn, CTL_DEREG_MR, mr->handle);

@@ -24,6 +24,10 @@ struct client_mr {
  */
 int client_reg_mr(struct client *c, struct client_mr *mr, struct ctl_reg_mr *r);
 
+/* Registers what is not the program's memory: CTL_MR_DEVICE_MEMORY or CTL_MR_NULL of r->flags. As
+ * client_reg_mr. */
+int client_reg_other(struct client *c, struct client_mr *mr, struct ctl_reg_mr *r);
+
 /*
  * Deregisters the region, and makes its pages private again when no other region has them. 0 or the
  * daemon's negative errno; -EIO: the daemon is gone, and the region is deregistered too. Any

@@ -34,6 +34,9 @@ static bool reply_fits(const struct ctl_msg *reply, const struct client_piece *p
 static const struct client_queue_kind kind = {CTL_CREATE_QP, CTL_DESTROY_QP,
                                               offsetof(struct ctl_msg, create_qp.place),
                                               offsetof(struct ctl_msg, create_qp.qpn), reply_fits};
+static const struct client_queue_kind modified_kind = {
+    CTL_CREATE_QP_IN, CTL_DESTROY_QP, offsetof(struct ctl_msg, create_qp_in.create.place),
+    offsetof(struct ctl_msg, create_qp_in.create.qpn), reply_fits};
 
 static void use_segment(struct client_qp *qp, const struct ctl_create_qp *r,
                         struct qp_shared *shared)
@@ -46,9 +49,10 @@ static void use_segment(struct client_qp *qp, const struct ctl_create_qp *r,
 }
 
 int client_qp_create(struct client *c, struct client_qp *qp, const struct client_qp_uses *uses,
-                     struct ctl_create_qp *r)
+                     struct ctl_create_qp_in *r)
 {
-    struct ctl_msg m = {.create_qp = *r};
+    struct ctl_msg m = {.create_qp_in = *r};
+    const struct ctl_create_qp *is = &m.create_qp_in.create;
     struct client_piece piece;
     int err;
 
@@ -58,19 +62,23 @@ int client_qp_create(struct client *c, struct client_qp *qp, const struct client
     err = slot_table_reserve(&c->qps, &qp->uidx);
     if (err)
         return err;
-    m.create_qp.uidx = qp->uidx;
-    err = client_queue_create(&c->conn, &c->slabs, &kind, &m, &piece);
+    m.create_qp_in.create.uidx = qp->uidx;
+    err = client_queue_create(&c->conn, &c->slabs, r->modify.mask ? &modified_kind : &kind, &m,
+                              &piece);
     if (err) {
         slot_table_remove(&c->qps, qp->uidx);
         return err;
     }
-    *r = m.create_qp;
-    use_segment(qp, r, piece.base);
-    qp->qpn = r->qpn;
-    qp->max_inline = r->caps.max_inline_data;
-    qp->db_slot = r->db_slot;
+    *r = m.create_qp_in;
+    if (r->modify_status > 0 || r->modify_status < -CTL_ERRNO_MAX)
+        r->modify_status = -EIO;
+    use_segment(qp, is, piece.base);
+    qp->qpn = is->qpn;
+    qp->max_inline = is->caps.max_inline_data;
+    qp->db_slot = is->db_slot;
     qp->doorbells = c->shared->worker;
-    qp->worker = &c->shared->slot_worker[r->db_slot];
+    qp->workers = c->workers;
+    qp->worker = &c->shared->slot_worker[is->db_slot];
     qp->wake_fd = c->wake_fd;
     client_qp_count_cqs(uses, 1);
     slot_table_publish(&c->qps, qp->uidx, qp);

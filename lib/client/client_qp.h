@@ -28,16 +28,19 @@ struct client_qp {
     uint32_t max_inline;
     _Atomic uint32_t *rq_notify; /* 1 while receives need a doorbell */
     uint32_t qpn, uidx;
+    uint32_t workers; /* that have doorbells */
+    bool is_wq;       /* a struct client_wq's */
     struct client *client;
     struct client_qp_uses uses; /* under the lock of the table of queue pairs */
 };
 
 /*
- * Creates a queue pair, which uses these queues. r: pd, send_cq, recv_cq, type, sq_sig_all, caps as
- * in the protocol; the reply replaces it. Returns 0 or a negative errno.
+ * Creates a queue pair, which uses these queues, and modifies it unless r->modify.mask is 0.
+ * r->create: pd, send_cq, recv_cq, type, sq_sig_all, caps as in the protocol; the reply replaces
+ * *r. Returns 0 or a negative errno; r->modify_status does not count there.
  */
 int client_qp_create(struct client *c, struct client_qp *qp, const struct client_qp_uses *uses,
-                     struct ctl_create_qp *r);
+                     struct ctl_create_qp_in *r);
 
 /*
  * Destroys it and its outstanding completions. Returns 0, also when the daemon is gone; a negative
@@ -68,6 +71,8 @@ static inline void client_qp_doorbell(struct client_qp *qp)
 {
     uint32_t worker = atomic_load_explicit(qp->worker, memory_order_relaxed);
 
+    if (unlikely(worker >= qp->workers)) /* nonsense: none is there to hear it */
+        return;
     if (doorbell_ring(&qp->doorbells[worker], qp->db_slot))
         client_qp_wake(qp, worker);
 }

@@ -56,6 +56,7 @@ int client_wq_create(struct client *c, struct client_wq *wq, const struct client
 
     memset(wq, 0, sizeof(*wq));
     wq->half.client = c;
+    wq->half.is_wq = true;
     wq->half.uses = *uses;
     err = slot_table_reserve(&c->qps, &wq->half.uidx);
     if (err)

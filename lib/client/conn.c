@@ -42,6 +42,7 @@ static void after_fork_in_child(void)
     for (struct conn *c = LIST_FIRST(&open_conns); c; c = LIST_NEXT(c, link)) {
         close(c->sock);
         c->sock = -1;
+        c->inherited = true;
     }
     LIST_INIT(&open_conns);
     pthread_mutex_unlock(&open_lock);
@@ -121,12 +122,14 @@ static int explain(const char *path, const char *from, int err)
 static int connect_default(struct conn *c)
 {
     const char *path = getenv(CTL_SOCKET_ENV), *dir = getenv("XDG_RUNTIME_DIR");
-    char user[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
+    char folder[CTL_FOLDER_MAX], user[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
     int err;
 
     if (path && *path)
         return explain(path, " (" CTL_SOCKET_ENV ")", connect_path(c, path));
     err = connect_path(c, CTL_SOCKET_SYSTEM);
+    if ((!dir || !*dir) && !ctl_run_user_folder(folder))
+        dir = folder;
     if (err && (!dir || !*dir))
         return err == -EACCES ? explain(CTL_SOCKET_SYSTEM, "", err) : err;
     if (!err)
@@ -140,7 +143,7 @@ int conn_open(struct conn *c)
 {
     int err;
 
-    *c = (struct conn){.sock = -1, .pid = getpid()};
+    *c = (struct conn){.sock = -1};
     err = connect_default(c);
     if (!err)
         pthread_mutex_init(&c->lock, NULL);
@@ -153,13 +156,18 @@ void conn_close(struct conn *c)
     pthread_mutex_destroy(&c->lock);
 }
 
+bool conn_is_ours(const struct conn *c)
+{
+    return !c->inherited;
+}
+
 /* poll() itself is a cancellation point. */
 bool conn_hung_up(const struct conn *c)
 {
     struct pollfd p = {.fd = c->sock};
     struct timespec now = {0};
 
-    return c->pid == getpid() && syscall(SYS_ppoll, &p, 1, &now, NULL, 0) == 1 &&
+    return conn_is_ours(c) && syscall(SYS_ppoll, &p, 1, &now, NULL, 0) == 1 &&
            p.revents & (POLLHUP | POLLERR | POLLNVAL);
 }
 
@@ -200,7 +208,7 @@ static int call_locked(struct conn *c, enum ctl_type type, struct ctl_msg *m, co
     }
     if (m->status) {
         close_all(received, n);
-        return m->status < 0 ? m->status : -EIO;
+        return m->status;
     }
     if (!r->accept(r->arg, received, n))
         return 0;
@@ -225,6 +233,9 @@ static bool destroys(enum ctl_type type)
     case CTL_DESTROY_WQ:
     case CTL_DESTROY_RWQ_IND:
     case CTL_DESTROY_FLOW:
+    case CTL_RESIZE_CQ_DONE:
+    case CTL_FREE_DM:
+    case CTL_UNIMPORT:
         return true;
     default:
         return false;
@@ -236,7 +247,7 @@ static int call_daemon(struct conn *c, enum ctl_type type, struct ctl_msg *m, co
 {
     int cancel, err;
 
-    if (c->pid != getpid())
+    if (!conn_is_ours(c))
         return -EIO;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     pthread_mutex_lock(&c->lock);

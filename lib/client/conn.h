@@ -3,12 +3,13 @@
  * One connection to uroced: requests and their replies (ctl_msg.h), one at a time.
  *
  * The socket is $UROCE_SOCKET if that is set; else /run/uroce.sock, or, if no daemon listens there,
- * $XDG_RUNTIME_DIR/uroce.sock.
+ * $XDG_RUNTIME_DIR/uroce.sock (/run/user/UID if that is not set).
  *
  * A connection belongs to the process that made it. In a forked child every call fails with -EIO,
  * so that the child cannot receive the parent's replies; it opens a connection of its own. The fork
  * closes the child's copy of the socket: the connection ends when the parent ends or executes
- * another program, whether or not it has children.
+ * another program, whether or not it has children. The child is a fork() that runs the handlers of
+ * pthread_atfork(); after _Fork() or a bare clone() a program calls nothing of this library.
  */
 #ifndef UROCE_CONN_H
 #define UROCE_CONN_H
@@ -28,13 +29,16 @@ struct conn {
     int sock;              /* -1: closed */
     LIST_ENTRY(conn) link; /* while it is open: conn.c */
     uint32_t seq;
-    pid_t pid;
-    bool broken; /* a reply was lost: later ones cannot be matched any more */
+    bool inherited; /* by a forked child: conn.c */
+    bool broken;    /* a reply was lost: later ones cannot be matched any more */
 };
 
 /* Connects; *c must stay in place until conn_close. Returns 0; -ENOENT or -ECONNREFUSED when no
  * daemon listens; -EACCES; or another negative errno. On failure *c needs no conn_close. */
 int conn_open(struct conn *c);
+
+/* Whether this process made it. Any thread. */
+bool conn_is_ours(const struct conn *c);
 
 /* Closes the connection: the daemon destroys all of its objects. */
 void conn_close(struct conn *c);

@@ -97,7 +97,7 @@ void mr_hot_end(struct client *c)
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     pthread_mutex_lock(&mr_mutex);
     atomic_store(&c->hot.stop, true);
-    runs = c->hot.runs && c->conn.pid == getpid(); /* not the parent's */
+    runs = c->hot.runs && conn_is_ours(&c->conn); /* not the parent's */
     pthread_mutex_unlock(&mr_mutex);
     if (runs) {
         shutdown(c->conn.sock, SHUT_RDWR); /* it may be waiting for the daemon's reply */

@@ -305,6 +305,17 @@ int cm_sidr_reply(struct cm_id *id, const struct cm_sidr_answer *answer, ns_t no
  */
 int cm_qp_attr(const struct cm_id *id, enum qp_state state, struct qp_attr *attr, uint32_t *mask);
 
+/**
+ * The attributes of INIT, RTR and RTS at once, as cm_qp_attr() gives them one by one. None of them
+ * belongs to two states.
+ *
+ * @param id  The id, from a request or the peer's answer to the end of the connection.
+ * @param attr  Set, with state 0, and zeros where no mask has a bit.
+ * @param mask  Set: QPA_*, for each of the three.
+ * @return  0; -EINVAL: the state of the id is too early or too late.
+ */
+int cm_qp_steps(const struct cm_id *id, struct qp_attr *attr, uint32_t mask[QP_STEPS]);
+
 /* ---- what an id is; all valid as long as the host has it ---- */
 
 /** Numbers of the states, in the order of cm_states.def. */

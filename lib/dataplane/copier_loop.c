@@ -3,9 +3,11 @@
  * Copiers, as the loop sees them. A copier serves a program whose memory did not answer, until it
  * has answered. A user (by uid) may let the loop wait for a twentieth of the time; what is not used
  * adds up to 30 ms. Beyond that the user's copiers stay for twenty times as long as the loop has
- * waited. The bytes of calls that copy from a program are dropped: the memory is there afterwards,
- * so when the copier's time is over the queue pair builds the packets again, and the loop makes the
- * call itself.
+ * waited, and for 200 ms at most: the queue pair neither sends nor acknowledges before its copier's
+ * time is over, and a peer with the usual timeout (14, 7 retries) ends after half a second. What is
+ * not paid by then is still owed. The bytes of calls that copy from a program are dropped: the
+ * memory is there afterwards, so when the copier's time is over the queue pair builds the packets
+ * again, and the loop makes the call itself.
  *
  * The number of a user's late calls is limited, as is that of a user's copiers, stuck ones
  * included.
@@ -19,7 +21,7 @@
 #define WAIT_SHARE    20 /* of the time: 1/20 */
 #define CREDIT_MAX    (30 * NS_PER_MS)
 #define WAIT_MAX      (20 * NS_PER_MS) /* more is not the user's: a thread did not run */
-#define PAUSE_MAX     NS_PER_SEC
+#define PAUSE_MAX     (200 * NS_PER_MS)
 #define USER_COPIERS  4u /* of one user, on one worker; then they are shared */
 #define USER_CALLS    256u
 #define USER_BYTES    (4u << 20)

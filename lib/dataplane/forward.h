@@ -15,6 +15,10 @@
 #define FORWARD_RING_BYTES (512u * 1024) /* a power of two */
 #define FORWARD_FRAME_MAX  16384u        /* the longest frame */
 
+/* For a worker that is behind, whose ring is half full, the others receive nothing for that long;
+ * then what it has no room for is dropped. */
+#define RX_PAUSE_MAX (100 * NS_PER_MS)
+
 struct forward_ring;
 
 /* Where the consumer delivers a frame. */

@@ -112,6 +112,7 @@ static void look(struct watch *watch, struct worker *w)
         watch->quiet = 0;
         watch->seen[w->index].state = state;
         watch->seen[w->index].since = watch->looked;
+        return; /* another call than a tick ago: asking the kernel costs more than looking again */
     }
     if (!is_in_call(state))
         return;

@@ -2,9 +2,9 @@
 /**
  * @file
  * The watch: a thread that sees to it that no program's memory stops a worker. Every millisecond
- * while workers copy from or to programs (and never else) it looks whether one of them sleeps in
- * such a call. Then the worker's loop goes on with another thread, which is always in reserve, and
- * the sleeping one is left with the call (carrier.h).
+ * while workers copy from or to programs (and never else) it looks whether one of them is in the
+ * same such call as a millisecond ago, and sleeps. Then the worker's loop goes on with another
+ * thread, which is always in reserve, and the sleeping one is left with the call (carrier.h).
  */
 #ifndef UROCE_WATCH_H
 #define UROCE_WATCH_H

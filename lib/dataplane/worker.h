@@ -10,6 +10,7 @@
  * function on it (worker_call).
  *
  * The files: worker_run.c has worker_run(), the thread; worker.c has worker_poll(), one pass;
+ * worker_lend.c the state of a worker that sleeps, for the control thread;
  * worker_notify.c notifications and worker_host(); worker_forward.c forwarding and the group's
  * rings; worker_wake.c worker_kick(); worker_call.c functions that a worker runs, and contexts;
  * worker_qp.c slots and migration; worker_fault.c mapped memory that fails; worker_admin.c all
@@ -60,7 +61,7 @@ struct worker_port {
  */
 struct dp_slots {
     struct dp_qp *_Atomic *_Atomic chunk[DB_SLOTS / DP_SLOT_CHUNK];
-    _Atomic uint32_t faults; /**< times the application's mapped memory has failed */
+    _Atomic uint32_t faults; /**< for worker_ctx.faults */
 };
 
 /**
@@ -73,8 +74,11 @@ struct worker_ctx {
     struct share *share;         /**< the program's, at this worker's engine; NULL: no limit */
     void *owner;                 /**< the control thread's */
     struct dp_slots *slots;
-    void *space;                  /**< mem_region.space of its regions */
-    uint32_t faults_seen;         /**< W: slots->faults, when its queue pairs were last failed */
+    void *space; /**< mem_region.space of its regions */
+    /** Counts the times that memory has failed which its queue pairs may use: its own program's,
+     * and that of programs that share objects with it. */
+    _Atomic uint32_t *faults;
+    uint32_t faults_seen;         /**< W: *faults, when its queue pairs were last failed */
     int wake_fd;                  /**< eventfd: the application writes it to wake the worker */
     uint32_t polls_seen;          /**< W: shared->polls at the last sample */
     bool wake_listed;             /**< W: in the worker's list of contexts to wake */
@@ -170,6 +174,7 @@ struct worker_stats {
     counter_t ticks;               /**< sleeps ended by time */
     counter_t contended;           /**< times it found its CPU contended (poll_policy.h) */
     counter_t calls;               /**< functions run for the control thread */
+    counter_t borrowed;            /**< of these, on its own thread while the worker slept */
     counter_t cq_events;           /**< completion events */
     counter_t cq_events_late;      /**< of these, left to the control thread */
     counter_t async_lost;          /**< asynchronous events dropped */
@@ -299,7 +304,8 @@ typedef void (*worker_fn)(struct worker *w, void *arg);
 /**
  * Run a function on the worker, between two passes of its loop, and wait until it has returned. The
  * worker has then passed a quiet point: it holds no pointer that it looked up before. If the worker
- * does not run, the function runs on the caller's thread. One control thread at a time.
+ * does not run, sleeps or yields its CPU, the function runs on the caller's thread. So it must not
+ * copy from or to programs' memory, which may wait. One control thread at a time.
  *
  * @param w  The worker.
  * @param fn  The function.

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Functions that the control thread runs on a worker. */
+/* Functions that the control thread runs on a worker: on the worker's thread, between two passes,
+ * or, while that one sleeps or yields, on its own (worker_lend.c). */
 #include "worker_internal.h"
 
 #include <errno.h>
@@ -42,6 +43,12 @@ void worker_call(struct worker *w, worker_fn fn, void *arg)
 
     if (!atomic_load(&w->running)) {
         run_function(w, fn, arg);
+        return;
+    }
+    if (worker_borrow(w)) {
+        run_function(w, fn, arg);
+        counter_inc(&w->stats.borrowed);
+        worker_give_back(w);
         return;
     }
     atomic_store(&w->command, &c);

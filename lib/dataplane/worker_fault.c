@@ -35,18 +35,19 @@ static struct worker *this_worker(void)
     struct worker_group *g = atomic_load(&guarded);
 
     for (unsigned i = 0; g && i < g->workers; i++)
-        if (atomic_load(&g->worker[i]->running) &&
-            pthread_equal(atomic_load(&g->worker[i]->thread), pthread_self()))
+        if (worker_is_borrowed_here(g->worker[i]) ||
+            (atomic_load(&g->worker[i]->running) &&
+             pthread_equal(atomic_load(&g->worker[i]->thread), pthread_self())))
             return g->worker[i];
     return NULL;
 }
 
-/* The program that the region belongs to, or NULL. */
-static struct dp_slots *program_of(const struct worker *w, const struct mem_region *mr)
+/* Where to count faults of the program that the region belongs to, or NULL. */
+static _Atomic uint32_t *faults_of(const struct worker *w, const struct mem_region *mr)
 {
     for (unsigned i = 0; i < w->contexts; i++)
         if (w->ctx[i]->space == mr->space)
-            return w->ctx[i]->slots;
+            return w->ctx[i]->faults;
     return NULL;
 }
 
@@ -70,12 +71,12 @@ static bool survive(struct worker *w, void *at, size_t size)
     for (unsigned i = 0; i < w->ports; i++) {
         struct mr_table *mrs = w->port[i].mrs;
         struct mem_region *mr = mrs ? mr_find_direct(mrs, at) : NULL;
-        struct dp_slots *program = mr ? program_of(w, mr) : NULL;
+        _Atomic uint32_t *faults = mr ? faults_of(w, mr) : NULL;
 
-        if (!program)
+        if (!faults)
             continue;
         mr_fail(mrs, mr);
-        atomic_fetch_add(&program->faults, 1);
+        atomic_fetch_add(faults, 1);
         atomic_fetch_add(&w->group->faults, 1);
         counter_inc(&w->stats.memory_faults);
         return replace_pages(mr, (uintptr_t)at, size);
@@ -158,7 +159,7 @@ void worker_fail_programs(struct worker *w, ns_t now)
     w->faults_seen = atomic_load(&w->group->faults);
     for (unsigned i = 0; i < w->contexts; i++) {
         struct worker_ctx *ctx = w->ctx[i];
-        uint32_t faults = atomic_load(&ctx->slots->faults);
+        uint32_t faults = atomic_load(ctx->faults);
 
         if (ctx->faults_seen != faults)
             fail_program(w, ctx, now);

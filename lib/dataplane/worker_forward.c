@@ -4,8 +4,6 @@
 
 #include "worker_internal.h"
 
-#define RX_PAUSE_MAX (100 * NS_PER_MS)
-
 int worker_group_connect(struct worker_group *g)
 {
     for (unsigned from = 0; from < g->workers; from++) {

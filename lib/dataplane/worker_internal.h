@@ -17,6 +17,14 @@
 
 enum worker_state { WORKER_POLLING, WORKER_ASLEEP, WORKER_CONTENDED };
 
+/* Who may touch a worker's state: worker_lend.c. */
+enum worker_lease {
+    LEASE_NONE,    /* the worker */
+    LEASE_FREE,    /* it sleeps or yields: who makes it LEASE_TAKEN */
+    LEASE_TAKEN,   /* the borrower */
+    LEASE_AWAITED, /* the borrower, and the worker waits for it */
+};
+
 struct worker_command {
     worker_fn fn;
     void *arg;
@@ -54,6 +62,12 @@ struct worker {
     /* Asynchronous events to the control thread: one producer, one consumer. */
     struct dp_async async[ASYNC_RING];
     _Atomic uint32_t async_head, async_tail;
+
+    /* While it sleeps or yields. */
+    _Atomic uint32_t lease;     /* futex word: enum worker_lease */
+    _Atomic pthread_t borrower; /* LEASE_TAKEN, LEASE_AWAITED */
+    ns_t lent_until;            /* when it looks by itself */
+    unsigned contexts_lent;     /* as many as it had when it was borrowed */
 
     /* Who carries the loop, and who was left with calls: carrier.h. */
     struct carrier *_Atomic carrier; /* NULL: no thread does */
@@ -122,6 +136,18 @@ ns_t worker_thread_cpu(pthread_t thread);
 /* ---- worker_call.c ---- */
 /* Runs the function that the control thread has left, if any: then true. */
 bool worker_run_command(struct worker *w);
+
+/* ---- worker_lend.c ---- */
+/* The worker: it touches none of its state before worker_take_back(). until: when it looks at its
+ * timers by itself; NS_NEVER: it polls again, whatever there is. */
+void worker_lend(struct worker *w, ns_t until);
+void worker_take_back(struct worker *w);
+/* The control thread: true, and the state is the caller's until worker_give_back(), which wakes the
+ * worker if there is work. False: the worker is awake, or does not run. */
+bool worker_borrow(struct worker *w);
+void worker_give_back(struct worker *w);
+/* Whether the calling thread has borrowed the worker. Also in a signal's handler. */
+bool worker_is_borrowed_here(const struct worker *w);
 
 /* ---- worker_forward.c ---- */
 bool worker_receive_forwarded(struct worker *w, ns_t now);

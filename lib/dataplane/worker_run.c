@@ -100,8 +100,10 @@ static void yield_cpu(struct worker *w)
 {
     ns_t before = worker_time(), after;
 
+    worker_lend(w, NS_NEVER); /* it polls then, whatever there is */
     sched_yield();
     after = worker_time();
+    worker_take_back(w);
     counter_inc(&w->stats.yields);
     poll_yielded(&w->policy, after, after - before);
     if (poll_is_contended(&w->policy)) {
@@ -175,6 +177,7 @@ static ns_t sleep_limit(struct worker *w, ns_t now)
 static void sleep_until_woken(struct worker *w, ns_t now)
 {
     ns_t limit;
+    bool woken;
 
     arm_wakeups(w);
     if (!arm_ports(w) || atomic_load(&w->stop) || worker_poll(w, now)) {
@@ -190,7 +193,10 @@ static void sleep_until_woken(struct worker *w, ns_t now)
     set_state(w, WORKER_ASLEEP);
     atomic_fetch_sub(&w->group->polling, 1);
     counter_inc(&w->stats.sleeps);
-    if (worker_sleep(w, limit)) {
+    worker_lend(w, now + limit);
+    woken = worker_sleep(w, limit);
+    worker_take_back(w);
+    if (woken) {
         counter_inc(&w->stats.wakes);
         /* Work is near: poll for a while. After a tick the worker goes back to sleep, unless it
          * finds work. */

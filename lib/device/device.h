@@ -121,6 +121,7 @@ struct port_config {
     unsigned gid_types;
     const struct qos_map *qos;     /**< NULL: the default */
     struct entropy_policy entropy; /**< of UDP source ports; zeroed: the kernel's */
+    struct congestion_config congestion; /**< zeroed: marks are counted only */
     unsigned repath;         /**< timeouts after which a connection changes its port; 0: never */
     bool detect_duplicates;  /**< of its addresses */
     const int *exception_fd; /**< the kernel's tap device for frames that are not RoCE;

@@ -28,6 +28,7 @@ enum quota_kind {
     QUOTA_WQ,
     QUOTA_RWQ_IND,
     QUOTA_FLOW,
+    QUOTA_DM,
     QUOTA_GROUP, /**< a multicast group that queue pairs of a connection are in */
     QUOTA_JOIN,  /**< a queue pair's membership in a multicast group */
     QUOTA_DEVICE_KINDS,

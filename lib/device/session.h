@@ -38,6 +38,14 @@ struct session *session_create(struct rnic *r, const struct ucred *peer);
  */
 bool session_busy(const struct session *sn);
 /**
+ * Tell whether other sessions may use objects of this one (CTL_JOIN): it must stay until the
+ * function that rnic_on_retry() set is called.
+ *
+ * @param sn  The session.
+ * @return  Whether it may not be closed yet.
+ */
+bool session_is_joined(const struct session *sn);
+/**
  * Tell how many descriptors may come with a request.
  *
  * @param type  Of the request.

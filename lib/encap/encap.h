@@ -124,6 +124,13 @@ static inline void encap_template_redirect(struct encap_template *t, const uint8
 }
 
 /**
+ * Have the frames of a flow say that the network may mark them: ECT(0) (RFC 3168, 5; A17.9.1).
+ *
+ * @param t  The flow's headers, as encap_template_make() made them.
+ */
+void encap_template_set_ect(struct encap_template *t);
+
+/**
  * Whether a flow's frames have a UDP header, and with it a source port; RoCEv1's have none.
  *
  * @param t  The flow's headers.
@@ -168,7 +175,8 @@ static inline bool encap_is_ce(uint8_t traffic_class)
 }
 
 /**
- * Write the outer headers of a packet. The ECN bits are 00 (CA17-5), and the UDP checksum is 0.
+ * Write the outer headers of a packet. The ECN bits are 00 (CA17-5) unless encap_template_set_ect()
+ * has changed them, and the UDP checksum is 0.
  *
  * @param frame  Where the Ethernet header begins, with room for t->len + bth_len bytes.
  * @param t  The flow's headers.

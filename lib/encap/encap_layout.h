@@ -29,6 +29,7 @@
 #define IPV6_NEXT_FRAGMENT 44
 #define GRH_NEXT_BTH       0x1B
 #define ECN_MASK           0x03
+#define ECN_ECT0           0x02 /* its sender reacts to marks */
 #define ECN_CE             0x03 /* congestion experienced */
 #define FLOW_LABEL_MASK    UINT32_C(0xFFFFF)
 

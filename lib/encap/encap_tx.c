@@ -92,6 +92,18 @@ int encap_template_make(struct encap_template *t, const struct address_vector *a
     return 0;
 }
 
+void encap_template_set_ect(struct encap_template *t)
+{
+    uint8_t *l3 = t->bytes + t->l3_off;
+
+    if (t->l3_kind == ICRC_IPV4) {
+        l3[1] |= ECN_ECT0;
+        t->ip_sum = ipv4_sum(l3);
+    } else {
+        l3[1] |= ECN_ECT0 << 4;
+    }
+}
+
 /* put_ipv4 and put_ipv6 copy two pieces of fixed size that overlap: no call, no loop. */
 
 static void put_ipv4(uint8_t *frame, const struct encap_template *t, size_t bth_len, uint16_t ip_id)

@@ -80,6 +80,9 @@ struct mem_backend {
     int (*user)(const void *space); /**< and its user; may be NULL */
 };
 
+/** Reads zeros, and discards what is written; of no space. */
+extern const struct mem_backend mem_null_backend;
+
 /** What a key stands for. */
 enum mem_kind {
     MEM_REGION,
@@ -530,9 +533,12 @@ struct mem_call {
     struct mem_io io[MEM_BATCH_MAX]; /**< an atomic has one */
     enum mem_atomic_op op;
     uint64_t swap_add, compare, old;
-    uint8_t small[MEM_BATCH_MAX][MEM_SMALL]; /**< bytes of transfers up to that length */
-    uint8_t *own; /**< the bytes of all others: mem_call_own(); or NULL */
-    void *late;   /**< the owner's, about a late call */
+    /** The bytes of transfers up to MEM_SMALL, one behind the other: the backend's call gets those
+     * of neighbours as one range. */
+    uint8_t small[MEM_BATCH_MAX * MEM_SMALL];
+    uint8_t *own;                 /**< the bytes of all others: mem_call_own(); or NULL */
+    uint8_t *lent[MEM_BATCH_MAX]; /**< where the batch has the bytes of io[i] */
+    void *late;                   /**< the owner's, about a late call */
     struct mem_late *regions[MEM_BATCH_MAX]; /**< of a late call; NULL: as of the one before */
 };
 
@@ -573,12 +579,14 @@ void mem_call_end_late(struct mem_call *c);
  * server, for a handler of page faults. NULL in a batch: the thread that flushes it.
  */
 struct mem_caller {
-    /** Where the next call is prepared; the caller's. */
+    /** Where the next call is prepared; the caller's. Of the batches that share the caller one has
+     * transfers queued at a time: they are collected here. */
     struct mem_call *call;
     /**
      * Make the prepared call. False: it goes on without this thread, or is put off. Its transfers
      * then have the status -EINPROGRESS, and `call` is another one. Bytes that the batch lent it
-     * (longer than MEM_SMALL) must stay where they are until it is over, as only run knows.
+     * (of transfers longer than MEM_SMALL) must stay where they are until it is over, as only run
+     * knows.
      */
     bool (*run)(struct mem_caller *caller);
     /** Whether calls for some region cannot be made now; then refuses() says for which. A call that
@@ -590,11 +598,12 @@ struct mem_caller {
 /** Transfers collected to be done with few backend calls. One direction per batch. */
 struct mem_batch {
     unsigned n;
-    struct mem_io io[MEM_BATCH_MAX];
+    struct mem_io *io;         /**< io[0..n): of its caller's call, or `own` */
     struct mem_caller *caller; /**< or NULL */
     void *owner;               /**< with a caller: of the batch */
     /** With a caller: a call goes on, or is put off. Its transfers have their tags. */
     void (*late)(void *owner, struct mem_call *call);
+    struct mem_io own[MEM_BATCH_MAX];
 };
 
 /**

@@ -15,6 +15,8 @@ static uint8_t *direct_at(const struct mem_region *mr, uint64_t addr)
 static void queue_transfer(struct mem_batch *b, struct mem_region *mr, uint64_t addr, void *local,
                            uint32_t len, uint64_t tag)
 {
+    if (!b->n)
+        b->io = b->caller ? b->caller->call->io : b->own;
     b->io[b->n++] = (struct mem_io){.mr = mr, .addr = addr, .local = local, .len = len, .tag = tag};
 }
 
@@ -67,8 +69,8 @@ static unsigned count_same_space(const struct mem_io *io, unsigned n)
 {
     unsigned same = 1;
 
-    while (same < n && io[same].mr->space == io->mr->space &&
-           io[same].mr->backend == io->mr->backend)
+    while (same < n && (io[same].mr == io->mr || (io[same].mr->space == io->mr->space &&
+                                                  io[same].mr->backend == io->mr->backend)))
         same++;
     return same;
 }
@@ -88,7 +90,7 @@ static unsigned flush_batch(struct mem_batch *b, bool out)
 
         n = count_same_space(b->io + i, b->n - i);
         if (b->caller)
-            mem_call_through(b, mr, b->io + i, n, out);
+            mem_call_through(b, i, n, out);
         else
             call_backend(mr->backend, mr->space, b->io + i, n, out);
     }
@@ -138,8 +140,7 @@ int mem_atomic(struct mem_batch *b, struct mem_region *mr, uint64_t addr, enum m
 int mem_store8(struct mem_batch *b, struct mem_region *mr, uint64_t addr, const uint8_t bytes[8],
                uint64_t tag)
 {
-    struct mem_io io = {
-        .mr = mr, .addr = addr, .local = (uint8_t *)(uintptr_t)bytes, .len = 8, .tag = tag};
+    struct mem_batch alone;
 
     if (mr->direct) {
         uint64_t value;
@@ -148,9 +149,13 @@ int mem_store8(struct mem_batch *b, struct mem_region *mr, uint64_t addr, const 
         atomic_store((_Atomic uint64_t *)direct_at(mr, addr), value);
         return 0;
     }
-    if (b && b->caller)
-        mem_call_through(b, mr, &io, 1, true);
-    else
-        mr->backend->copy_out(mr->space, &io, 1);
-    return io.status;
+    if (!b) {
+        alone.n = 0;
+        alone.caller = NULL;
+        b = &alone;
+    }
+    queue_transfer(b, mr, addr, (uint8_t *)(uintptr_t)bytes, 8, tag);
+    mem_batch_flush_out(b);
+    b->n = 0;
+    return b->io->status;
 }

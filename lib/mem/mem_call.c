@@ -6,6 +6,7 @@
 
 #include "common.h"
 #include "mem_internal.h"
+#include "mem_memcpy.h"
 
 void mem_call_run(struct mem_call *c)
 {
@@ -65,50 +66,81 @@ static struct mem_call *prepare(struct mem_batch *b, const struct mem_region *mr
     return c;
 }
 
-/* Transfers whose bytes the call keeps itself. */
-static bool is_small(const struct mem_io *io)
+/* The bytes of short transfers go into the call: they are where others follow soon. */
+static void keep_small(struct mem_call *c)
 {
-    return io->len <= MEM_SMALL;
-}
+    uint8_t *at = c->small;
 
-static void take_transfers(struct mem_call *c, const struct mem_io *io)
-{
-    memcpy(c->io, io, c->n * sizeof(*io));
     for (unsigned i = 0; i < c->n; i++) {
-        if (!is_small(&io[i]))
+        struct mem_io *io = &c->io[i];
+
+        c->lent[i] = io->local;
+        if (io->len > MEM_SMALL)
             continue;
-        c->io[i].local = c->small[i];
         if (c->kind == MEM_CALL_OUT)
-            memcpy(c->small[i], io[i].local, io[i].len);
+            mem_memcpy_small(at, io->local, io->len);
+        io->local = at;
+        at += io->len;
     }
 }
 
-static void give_results(struct mem_call *c, struct mem_io *io)
+/* Where the batch wants them. */
+static void give_bytes(const struct mem_call *c)
 {
     for (unsigned i = 0; i < c->n; i++) {
-        io[i].status = c->io[i].status;
-        if (c->kind == MEM_CALL_IN && c->io[i].local != io[i].local)
-            memcpy(io[i].local, c->io[i].local, io[i].len);
+        const struct mem_io *io = &c->io[i];
+
+        if (io->status) /* what was in the call before is another's */
+            continue;
+        if (io->len <= MEM_SMALL)
+            mem_memcpy_small(c->lent[i], io->local, io->len);
+        else if (unlikely(io->local != c->lent[i]))
+            memcpy(c->lent[i], io->local, io->len);
     }
+}
+
+/* What the batch is told of a call that goes on without it: another thread may be setting the
+ * statuses of the call's own transfers. */
+static void tell_late(struct mem_io *io, const struct mem_call *c)
+{
+    for (unsigned i = 0; i < c->n; i++)
+        io[i] =
+            (struct mem_io){.window = c->io[i].window, .tag = c->io[i].tag, .status = -EINPROGRESS};
+}
+
+/* A call is made for a part of the transfers: they are collected elsewhere. */
+static void move_out(struct mem_batch *b)
+{
+    memcpy(b->own, b->io, b->n * sizeof(*b->io));
+    b->io = b->own;
+}
+
+void mem_call_through(struct mem_batch *b, unsigned first, unsigned n, bool out)
+{
+    const struct mem_region *mr = b->io[first].mr;
+    struct mem_call *c;
+
+    if (unlikely(n < b->n) && b->io != b->own)
+        move_out(b);
+    c = prepare(b, mr, out ? MEM_CALL_OUT : MEM_CALL_IN, n);
+    if (b->io == b->own)
+        memcpy(c->io, b->io + first, n * sizeof(*c->io));
+    keep_small(c);
+    if (unlikely(!b->caller->run(b->caller))) {
+        b->io = b->own;
+        tell_late(b->io + first, c);
+        b->late(b->owner, c);
+        return;
+    }
+    if (!out)
+        give_bytes(c);
     if (unlikely(c->own)) {
         free(c->own);
         c->own = NULL;
     }
-}
-
-void mem_call_through(struct mem_batch *b, const struct mem_region *mr, struct mem_io *io,
-                      unsigned n, bool out)
-{
-    struct mem_call *c = prepare(b, mr, out ? MEM_CALL_OUT : MEM_CALL_IN, n);
-
-    take_transfers(c, io);
-    if (likely(b->caller->run(b->caller))) {
-        give_results(c, io);
-        return;
-    }
-    for (unsigned i = 0; i < n; i++)
-        io[i].status = -EINPROGRESS;
-    b->late(b->owner, c);
+    if (b->io == b->own)
+        for (unsigned i = 0; i < n; i++)
+            b->io[first + i].status = c->io[i].status;
 }
 
 int mem_atomic_through(struct mem_batch *b, struct mem_region *mr, uint64_t addr,

@@ -14,9 +14,9 @@ bool window_hold(struct mem_region *w);
 enum mr_fault region_check(const struct mem_region *mr, uint32_t pd, uint64_t va, uint64_t len,
                            uint32_t access);
 
-/* Make the calls of a batch through its caller; the transfers get their statuses. */
-void mem_call_through(struct mem_batch *b, const struct mem_region *mr, struct mem_io *io,
-                      unsigned n, bool out);
+/* Makes the call for n transfers of a batch, from b->io[first] on, through its caller; they get
+ * their statuses. b->io may be another array afterwards. */
+void mem_call_through(struct mem_batch *b, unsigned first, unsigned n, bool out);
 int mem_atomic_through(struct mem_batch *b, struct mem_region *mr, uint64_t addr,
                        enum mem_atomic_op op, uint64_t swap_add, uint64_t compare, uint64_t *old,
                        uint64_t tag);

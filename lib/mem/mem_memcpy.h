@@ -48,4 +48,29 @@ static inline void mem_memcpy(uint8_t *to, const uint8_t *from, size_t len)
         memcpy(to, from, len);
 }
 
+/* The first and the last n bytes, which meet or overlap; n is a constant, at most 32. */
+static inline void mem_memcpy_ends(uint8_t *to, const uint8_t *from, size_t len, size_t n)
+{
+    uint8_t first[32], last[32];
+
+    memcpy(first, from, n);
+    memcpy(last, from + len - n, n);
+    memcpy(to, first, n);
+    memcpy(to + len - n, last, n);
+}
+
+/* Up to 64 bytes, for the daemon's own memory alone: some may be stored twice. */
+static inline void mem_memcpy_small(uint8_t *to, const uint8_t *from, size_t len)
+{
+    if (len >= 32)
+        mem_memcpy_ends(to, from, len, 32);
+    else if (len >= 16)
+        mem_memcpy_ends(to, from, len, 16);
+    else if (len >= 8)
+        mem_memcpy_few(to, from, len);
+    else
+        for (size_t i = 0; i < len; i++)
+            to[i] = from[i];
+}
+
 #endif

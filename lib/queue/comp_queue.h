@@ -12,14 +12,23 @@
 
 #define CQ_MAX_LANES 16
 
+/** Of a queue whose events wait for more completions: transport/moderation.h. */
+struct cq_moderation {
+    _Atomic uint32_t limits; /**< completions << 16 | microseconds; one of them 0: nothing waits */
+    _Atomic uint32_t held;   /**< completions since the last event, posted while armed */
+    _Atomic uint32_t round;  /**< counts the events */
+};
+
 /** The dataplane's end of a completion queue. */
 struct comp_queue {
     struct cq_shared *shared;
     uint32_t size, lanes;
     uint32_t handle;
-    uint64_t cookie;           /**< the application's, in events */
-    void *owner;               /**< the device's object */
-    uint8_t apart[CACHE_LINE]; /**< every worker reads what is above, and writes its lane */
+    uint64_t cookie;                          /**< the application's, in events */
+    void *owner;                              /**< the device's object */
+    struct cq_moderation *_Atomic moderation; /**< or NULL */
+    /** Every worker reads what is above, and writes its lane. */
+    uint8_t apart[CACHE_LINE - sizeof(void *)];
     struct comp_lane {
         uint32_t prod;
         uint32_t end; /**< where the ring is full, as far as is known of what was consumed */
@@ -42,6 +51,17 @@ struct comp_queue {
  */
 void comp_queue_init(struct comp_queue *cq, struct cq_shared *shared, uint32_t size,
                      uint32_t lanes);
+
+/**
+ * Continue in another segment, where the application copies the CQEs that it has not read
+ * (cq_reader_move()). No worker uses the queue during the call.
+ *
+ * @param cq  The queue.
+ * @param fresh  The segment, zeroed, of cq_segment_bytes(size, lanes); borrowed as the first one.
+ * @param size  CQEs in each lane, a power of two.
+ * @return  0; -EINVAL: more than `size` CQEs have not been read, and nothing has changed.
+ */
+int comp_queue_move(struct comp_queue *cq, struct cq_shared *fresh, uint32_t size);
 
 /**
  * Post a CQE. The lane's worker.
@@ -155,6 +175,16 @@ uint32_t cq_room(struct comp_queue *cq, uint32_t lane_index, uint32_t want);
 bool cq_take_event(struct comp_queue *cq, uint32_t lane);
 
 /**
+ * Whether the queue is armed for what was posted since the last call. It clears `touched`. The
+ * lane's worker.
+ *
+ * @param cq  The queue.
+ * @param lane  The worker's lane.
+ * @return  True when it is: comp_queue_disarm() follows, now or later.
+ */
+bool cq_event_is_due(struct comp_queue *cq, uint32_t lane);
+
+/**
  * Disarm the queue. Any thread.
  *
  * @param cq  The queue.
@@ -230,6 +260,16 @@ static inline void cq_reader_advance(struct cq_reader *r)
     if (++r->lane_count == CQ_READER_LANE_MAX)
         cq_reader_next_lane(r);
 }
+
+/**
+ * Follow comp_queue_move() into its segment, and take there what has not been read. No other thread
+ * uses the reader.
+ *
+ * @param r  The reader, still in the old segment.
+ * @param fresh  The new segment; the dataplane may be posting into it.
+ * @param size  CQEs in each of its lanes.
+ */
+void cq_reader_move(struct cq_reader *r, struct cq_shared *fresh, uint32_t size);
 
 /**
  * Arm the queue: one event for the next (solicited) completion. Arming for any completion is not

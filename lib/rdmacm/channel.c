@@ -396,6 +396,16 @@ static int wait_readable(struct cma_channel *ch, int cancel)
     return err;
 }
 
+bool channel_is_closed(struct cma_channel *ch)
+{
+    bool closed;
+
+    pthread_mutex_lock(&ch->lock);
+    closed = ch->closed;
+    pthread_mutex_unlock(&ch->lock);
+    return closed;
+}
+
 int channel_wait(struct cma_channel *ch, int cancel, struct cma_link **link, uint32_t *handle)
 {
     int err;

@@ -21,6 +21,7 @@
 
 #include "cma_table.h"
 #include "conn.h"
+#include "modify_by.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -106,6 +107,9 @@ struct cma_id {
     struct ibv_qp_init_attr *ep_attr;
     struct rdma_addrinfo *info; /* of rdma_resolve_addrinfo */
     struct ibv_sa_path_rec path;
+    /* What leads its queue pair to INIT, RTR and RTS, as an event said; mask 0: ask the daemon. */
+    struct ibv_qp_attr steps;
+    int steps_mask[QP_STEPS];
     pthread_mutex_t lock;
     pthread_cond_t acks;
     uint32_t reported, acked; /* events that the program got, and has acknowledged */
@@ -186,6 +190,8 @@ void channel_move(struct cma_channel *from, struct cma_id *id, struct cma_channe
  * channel, which must not be looked at any more. -EINTR. Called without cancellation;
  * the wait itself is a cancellation point if `cancel`, the thread's state, says so. */
 int channel_wait(struct cma_channel *ch, int cancel, struct cma_link **link, uint32_t *handle);
+/* Whether the program has destroyed it. Its structure is kept for a while. */
+bool channel_is_closed(struct cma_channel *ch);
 /* The daemon has dropped events of the link: takes their bytes. */
 void channel_drop(struct cma_channel *ch, const struct cma_link *link, uint32_t events);
 
@@ -199,13 +205,16 @@ void id_free(struct cma_id *id);
 int id_withdraw(struct cma_id *id);
 /* Takes over what the daemon knows of the id. -ENODEV: its device cannot be opened. */
 int id_take_info(struct cma_id *id, const struct ctl_cm_info *info);
-int id_query(struct cma_id *id);
+
+/* ---- local.c ---- */
+/* For channel_post; or NULL. */
+struct cma_event *event_local(struct cma_id *id, uint32_t type);
 
 /* ---- event.c, take.c ---- */
 /* Waits for an event of the channel, and does what follows from it. */
 int event_get(struct cma_channel *ch, struct cma_event **ev);
 /* What follows from an event of the daemon. False: the program does not get it. */
-bool event_take(struct cma_event *ev, const struct ctl_cm_event *m);
+bool event_take(struct cma_event *ev, const struct ctl_cm_told *told);
 /* Acknowledges and frees it. */
 void event_done(struct cma_event *ev);
 /* One more event of the id, and the group, that the program gets. Under the id's lock. */
@@ -215,6 +224,14 @@ int id_complete(struct cma_id *id);
 void id_drop_event(struct cma_id *id);
 
 /* ---- connect.c ---- */
+/* A call that follows when the queue pair has been moved. */
+struct id_call {
+    enum ctl_type type; /* CTL_CM_ACCEPT, CTL_CM_ESTABLISH or CTL_CM_DISCONNECT */
+    const struct ctl_msg *m;
+    bool *moved; /* set: an error is the call's */
+};
+/* A request of the cm_call in *m, for the id. */
+int id_call(struct cma_id *id, enum ctl_type type, const struct ctl_msg *m);
 /* What follows from a CONNECT_RESPONSE when the id has a queue pair. */
 int connect_respond(struct cma_id *id);
 int connect_reject(struct cma_id *id, uint8_t reason, const void *data, uint8_t len);
@@ -223,12 +240,17 @@ int connect_reject(struct cma_id *id, uint8_t reason, const void *data, uint8_t 
 void ah_from_ctl(struct ibv_ah_attr *to, const struct ah_attr *from);
 void qp_attr_from_ctl(struct ibv_qp_attr *to, const struct qp_attr *from);
 int id_qp_attr(struct cma_id *id, struct ibv_qp_attr *attr, int *mask);
-int qp_to_init(struct cma_id *id);
-/* To RTS, without a peer. */
-int qp_to_datagrams(struct cma_id *id);
-/* RDMA_MAX_RESP_RES, RDMA_MAX_INIT_DEPTH: as the daemon says. */
-int qp_to_rtr(struct cma_id *id, uint8_t responder_resources);
-int qp_to_rts(struct cma_id *id, uint8_t initiator_depth);
+/* What an event says of the queue pair's next states. */
+void qp_take_steps(struct cma_id *id, const struct ctl_cm_steps *steps);
+/* What a new queue pair begins with: to INIT; of datagrams, which need no peer, to RTS. step: room
+ * for QP_STEPS. Returns their number or a negative errno. */
+int qp_first_steps(struct cma_id *id, struct ibv_qp_attr *attr, struct uroce_qp_step *step);
+/* The queue pair of a connection, if the id has one, goes to RTS or ERR; then the call is made, in
+ * the same message. Return the first error. RDMA_MAX_RESP_RES, RDMA_MAX_INIT_DEPTH: as the daemon
+ * says. */
+int qp_connect(struct cma_id *id, uint8_t responder_resources, uint8_t initiator_depth,
+               const struct id_call *c);
+int qp_disconnect(struct cma_id *id, const struct id_call *c);
 int qp_to_error(struct cma_id *id);
 int cqs_create(struct rdma_cm_id *id, uint32_t send, uint32_t recv);
 void cqs_destroy(struct rdma_cm_id *id);

@@ -72,10 +72,12 @@ static void set_conn(const struct cma_id *id, struct ctl_cm_conn *to,
         set_private(to, p->private_data, p->private_data_len);
 }
 
-static int call(struct cma_id *id, enum ctl_type type, struct ctl_msg *m)
+int id_call(struct cma_id *id, enum ctl_type type, const struct ctl_msg *m)
 {
-    m->cm_call.id = id->entry.handle;
-    return link_call(id->link, type, m);
+    struct ctl_msg request = *m;
+
+    request.cm_call.id = id->entry.handle;
+    return link_call(id->link, type, &request);
 }
 
 /* ---- the active side ---- */
@@ -99,7 +101,7 @@ EXPORT int rdma_connect(struct rdma_cm_id *base, struct rdma_conn_param *param)
                               : id->device->max_initiator_depth;
     id->connect_error = false;
     set_conn(id, &m.cm_call.conn, param);
-    err = call(id, CTL_CM_CONNECT, &m);
+    err = id_call(id, CTL_CM_CONNECT, &m);
     if (err)
         return cma_result(err);
     id->begun = true;
@@ -109,14 +111,12 @@ EXPORT int rdma_connect(struct rdma_cm_id *base, struct rdma_conn_param *param)
 int connect_respond(struct cma_id *id)
 {
     struct ctl_msg m = {0};
-    int err = qp_to_rtr(id, RDMA_MAX_RESP_RES);
+    bool moved;
+    int err = qp_connect(id, RDMA_MAX_RESP_RES, RDMA_MAX_INIT_DEPTH,
+                         &(struct id_call){CTL_CM_ESTABLISH, &m, &moved});
 
-    if (!err)
-        err = qp_to_rts(id, RDMA_MAX_INIT_DEPTH);
-    if (err)
+    if (err && !moved)
         connect_reject(id, REJ_CONSUMER, NULL, 0);
-    else
-        err = call(id, CTL_CM_ESTABLISH, &m);
     if (err)
         qp_to_error(id);
     return err;
@@ -129,7 +129,7 @@ EXPORT int rdma_establish(struct rdma_cm_id *base)
 
     if (base->qp)
         return cma_result(-EINVAL);
-    return cma_result(call(id, CTL_CM_ESTABLISH, &m));
+    return cma_result(id_call(id, CTL_CM_ESTABLISH, &m));
 }
 
 /* ---- the passive side ---- */
@@ -151,20 +151,11 @@ static void agree(struct cma_id *id, const struct rdma_conn_param *p)
                               : smaller(id->initiator_depth, id->device->max_initiator_depth);
 }
 
-static int ready_qp(struct cma_id *id)
-{
-    int err = 0;
-
-    if (!id->base.qp || is_datagram(id->base.qp_type))
-        return 0;
-    err = qp_to_rtr(id, id->responder_resources);
-    return err ? err : qp_to_rts(id, id->initiator_depth);
-}
-
 EXPORT int rdma_accept(struct rdma_cm_id *base, struct rdma_conn_param *param)
 {
     struct cma_id *id = to_id(base);
     struct ctl_msg m = {0};
+    bool moved;
     int err;
 
     if (!id->device)
@@ -174,9 +165,8 @@ EXPORT int rdma_accept(struct rdma_cm_id *base, struct rdma_conn_param *param)
         return cma_result(err);
     agree(id, param);
     set_conn(id, &m.cm_call.conn, param);
-    err = ready_qp(id);
-    if (!err)
-        err = call(id, CTL_CM_ACCEPT, &m);
+    err = qp_connect(id, id->responder_resources, id->initiator_depth,
+                     &(struct id_call){CTL_CM_ACCEPT, &m, &moved});
     if (err) {
         qp_to_error(id);
         return cma_result(err);
@@ -189,7 +179,7 @@ int connect_reject(struct cma_id *id, uint8_t reason, const void *data, uint8_t 
     struct ctl_msg m = {.cm_call = {.conn = {.reason = reason}}};
 
     set_private(&m.cm_call.conn, data, len);
-    return call(id, CTL_CM_REJECT, &m);
+    return id_call(id, CTL_CM_REJECT, &m);
 }
 
 EXPORT int rdma_reject(struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len)
@@ -218,11 +208,10 @@ EXPORT int rdma_disconnect(struct rdma_cm_id *base)
 {
     struct cma_id *id = to_id(base);
     struct ctl_msg m = {0};
-    int err = qp_to_error(id);
+    bool moved;
+    int err = qp_disconnect(id, &(struct id_call){CTL_CM_DISCONNECT, &m, &moved});
 
-    if (!err)
-        err = call(id, CTL_CM_DISCONNECT, &m);
-    if (err == -EINVAL && id->begun)
+    if (err == -EINVAL && moved && id->begun)
         return 0;
     return cma_result(err ? err : id_complete(id));
 }

@@ -120,7 +120,7 @@ static int fetch(struct cma_link *link, uint32_t handle, struct cma_event **out)
     }
     if (is_mcast(f.m.cm_event.type) && !f.ev->mcast)
         event_done(f.ev); /* the program has left the group */
-    else if (event_take(f.ev, &f.m.cm_event))
+    else if (event_take(f.ev, &f.m.cm_told))
         *out = f.ev;
     return 0;
 }
@@ -139,6 +139,8 @@ static int next_event(struct cma_channel *ch, int cancel, struct cma_event **ev)
         if (got) {
             err = fetch(link, handle, ev);
             link_put(link);
+            if (err == -EINVAL && channel_is_closed(ch)) /* it waits on, as in channel_wait() */
+                err = 0;
         } else {
             *ev = channel_pop(ch); /* NULL: another thread was faster */
         }

@@ -237,14 +237,6 @@ int id_take_info(struct cma_id *id, const struct ctl_cm_info *info)
     return err;
 }
 
-int id_query(struct cma_id *id)
-{
-    struct ctl_msg m = {.cm_id = {.id = id->entry.handle}};
-    int err = link_call(id->link, CTL_CM_QUERY, &m);
-
-    return err ? err : id_take_info(id, &m.cm_info);
-}
-
 /* ---- migration ---- */
 
 /* The channel that the id leaves gives no more events of it. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The connection to the daemon that runs now. */
 #include <stdatomic.h>
-#include <unistd.h>
 
 #include "cma.h"
 
@@ -26,7 +25,7 @@ static void register_fork_handlers(void)
 
 bool link_is_ours(const struct cma_link *link)
 {
-    return link->conn.pid == getpid();
+    return conn_is_ours(&link->conn);
 }
 
 static struct cma_link *link_open(int *err)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Events that do not come from the daemon: the program's own, and those of names. */
+/* Events that do not come from the daemon: the program's own, those of names, and those that tell
+ * what a reply has brought. */
 #include "cma.h"
 
 /* Of later headers than ours, in which the parameters of an event have a member for it. */
@@ -9,15 +10,24 @@ EXPORT int rdma_resolve_addrinfo(struct rdma_cm_id *id, const char *node, const 
                                  const struct rdma_addrinfo *hints);
 EXPORT int rdma_query_addrinfo(struct rdma_cm_id *id, struct rdma_addrinfo **info);
 
-static int post(struct cma_id *id, uint32_t type, int status, uint64_t arg)
+struct cma_event *event_local(struct cma_id *id, uint32_t type)
 {
     struct cma_event *ev = calloc(1, sizeof(*ev));
 
     if (!ev)
-        return -ENOMEM;
+        return NULL;
     ev->owner = id;
     ev->event.id = &id->base;
     ev->event.event = type;
+    return ev;
+}
+
+static int post(struct cma_id *id, uint32_t type, int status, uint64_t arg)
+{
+    struct cma_event *ev = event_local(id, type);
+
+    if (!ev)
+        return -ENOMEM;
     ev->event.status = status;
     memcpy(&ev->event.param, &arg, sizeof(arg));
     channel_post(to_channel(id->base.channel), ev);

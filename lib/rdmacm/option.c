@@ -11,6 +11,7 @@ static int set_option(struct cma_id *id, uint32_t level, uint32_t name, const vo
         return -EINVAL;
     m.cm_option.length = (uint32_t)len;
     memcpy(m.cm_option.value, value, len);
+    id->steps_mask[0] = 0; /* they may change */
     return link_call(id->link, CTL_CM_SET_OPTION, &m);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Queue pairs and shared receive queues of ids, with their completion queues. */
 #include "cma.h"
+#include "common.h"
 
 /* ---- completion queues ---- */
 
@@ -90,17 +91,21 @@ static int complete_attr(struct cma_id *id, struct ibv_qp_init_attr_ex *attr)
 
 static int create_qp(struct cma_id *id, struct ibv_qp_init_attr_ex *attr)
 {
-    int err;
+    struct uroce_qp_step step[QP_STEPS];
+    struct ibv_qp_attr first;
+    int err, steps;
 
     if (!id->device || id->base.qp)
         return -EINVAL;
     err = complete_attr(id, attr);
     if (err)
         return err;
-    id->base.qp = ibv_create_qp_ex(id->base.verbs, attr);
-    err = id->base.qp ? 0 : cma_errno();
-    if (!err)
-        err = is_datagram(id->base.qp_type) ? qp_to_datagrams(id) : qp_to_init(id);
+    steps = qp_first_steps(id, &first, step);
+    err = min_of(steps, 0);
+    if (!err) {
+        id->base.qp = uroce_create_qp_in(id->base.verbs, attr, &first, step, (unsigned)steps);
+        err = id->base.qp ? 0 : cma_errno();
+    }
     if (!err) {
         if (id->base.qp->pd) /* an XRC receive side has none */
             id->base.pd = id->base.qp->pd;

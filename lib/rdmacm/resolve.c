@@ -13,29 +13,47 @@ EXPORT int rdma_bind_addr(struct rdma_cm_id *base, struct sockaddr *addr)
     return cma_result(err ? err : id_take_info(id, &m.cm_info));
 }
 
+/* What is found at once comes with the reply, and the program's event is local. After that event
+ * another thread may destroy the id. */
+static int resolve(struct cma_id *id, enum ctl_type type, struct ctl_msg *m,
+                   enum rdma_cm_event_type found)
+{
+    struct cma_event *ev = event_local(id, found);
+    bool sync = id->sync;
+    int err;
+
+    if (!ev)
+        return -ENOMEM;
+    m->cm_resolve.id = id->entry.handle;
+    m->cm_resolve.at_once = 1;
+    err = link_call(id->link, type, m);
+    if (!err && (type == CTL_CM_RESOLVE_ADDR || m->cm_info.at_once))
+        err = id_take_info(id, &m->cm_info);
+    if (!err && m->cm_info.at_once)
+        channel_post(to_channel(id->base.channel), ev);
+    else
+        free(ev);
+    return err || !sync ? err : id_complete(id);
+}
+
 EXPORT int rdma_resolve_addr(struct rdma_cm_id *base, struct sockaddr *src_addr,
                              struct sockaddr *dst_addr, int timeout_ms)
 {
-    struct cma_id *id = to_id(base);
-    struct ctl_msg m = {.cm_resolve = {.id = id->entry.handle, .timeout_ms = (uint32_t)timeout_ms}};
+    struct ctl_msg m = {.cm_resolve = {.timeout_ms = (uint32_t)timeout_ms}};
     int err = dst_addr ? addr_to_ctl(&m.cm_resolve.dst, dst_addr) : -EINVAL;
 
     if (!err)
         err = addr_to_ctl(&m.cm_resolve.src, src_addr);
     if (!err)
-        err = link_call(id->link, CTL_CM_RESOLVE_ADDR, &m);
-    if (!err)
-        err = id_take_info(id, &m.cm_info);
-    return cma_result(err ? err : id_complete(id));
+        err = resolve(to_id(base), CTL_CM_RESOLVE_ADDR, &m, RDMA_CM_EVENT_ADDR_RESOLVED);
+    return cma_result(err);
 }
 
 EXPORT int rdma_resolve_route(struct rdma_cm_id *base, int timeout_ms)
 {
-    struct cma_id *id = to_id(base);
-    struct ctl_msg m = {.cm_resolve = {.id = id->entry.handle, .timeout_ms = (uint32_t)timeout_ms}};
-    int err = link_call(id->link, CTL_CM_RESOLVE_ROUTE, &m);
+    struct ctl_msg m = {.cm_resolve = {.timeout_ms = (uint32_t)timeout_ms}};
 
-    return cma_result(err ? err : id_complete(id));
+    return cma_result(resolve(to_id(base), CTL_CM_RESOLVE_ROUTE, &m, RDMA_CM_EVENT_ROUTE_RESOLVED));
 }
 
 EXPORT int rdma_listen(struct rdma_cm_id *base, int backlog)

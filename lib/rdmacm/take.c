@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What follows from an event of the daemon, before the program gets it. */
 #include "cma.h"
+#include "common.h"
 
 static void take_conn(struct cma_event *ev, const struct ctl_cm_conn *conn)
 {
@@ -50,12 +51,14 @@ static void take_ece(struct cma_id *id, const struct ctl_cm_conn *conn)
 }
 
 /* The id of a request belongs to the program from now on, and waits if the listener does. */
-static int adopt_request(struct cma_event *ev, const struct ctl_cm_event *m)
+static int adopt_request(struct cma_event *ev, const struct ctl_cm_told *told)
 {
+    const struct ctl_cm_event *m = &told->event;
     struct cma_id *id = to_id(ev->event.id);
-    int err = id_query(id);
+    int err = id_take_info(id, &told->info);
 
     id->begun = true;
+    qp_take_steps(id, &told->steps);
     id->responder_resources = m->conn.responder_resources;
     id->initiator_depth = m->conn.initiator_depth;
     take_ece(id, &m->conn);
@@ -64,10 +67,10 @@ static int adopt_request(struct cma_event *ev, const struct ctl_cm_event *m)
     return err;
 }
 
-static bool take_request(struct cma_event *ev, const struct ctl_cm_event *m)
+static bool take_request(struct cma_event *ev, const struct ctl_cm_told *told)
 {
-    if (!adopt_request(ev, m)) {
-        take_param(ev, m);
+    if (!adopt_request(ev, told)) {
+        take_param(ev, &told->event);
         return true;
     }
     rdma_destroy_id(ev->event.id);
@@ -75,12 +78,13 @@ static bool take_request(struct cma_event *ev, const struct ctl_cm_event *m)
     return false;
 }
 
-static void take_response(struct cma_event *ev, const struct ctl_cm_event *m)
+static void take_response(struct cma_event *ev, const struct ctl_cm_told *told)
 {
     struct cma_id *id = ev->owner;
 
-    take_param(ev, m);
-    take_ece(id, &m->conn);
+    take_param(ev, &told->event);
+    take_ece(id, &told->event.conn);
+    qp_take_steps(id, &told->steps);
     if (!id->base.qp)
         return;
     ev->event.status = connect_respond(id);
@@ -102,9 +106,10 @@ static bool take_end(struct cma_event *ev, const struct ctl_cm_event *m)
 }
 
 /* An address or route that the daemon has found. */
-static void take_resolved(struct cma_event *ev, enum rdma_cm_event_type failure)
+static void take_resolved(struct cma_event *ev, const struct ctl_cm_info *info,
+                          enum rdma_cm_event_type failure)
 {
-    ev->event.status = id_query(ev->owner);
+    ev->event.status = id_take_info(ev->owner, info);
     if (ev->event.status)
         ev->event.event = failure;
 }
@@ -129,21 +134,23 @@ static bool take_address_change(struct cma_event *ev)
     return false;
 }
 
-bool event_take(struct cma_event *ev, const struct ctl_cm_event *m)
+bool event_take(struct cma_event *ev, const struct ctl_cm_told *told)
 {
+    const struct ctl_cm_event *m = &told->event;
+
     ev->event.event = m->type;
-    ev->event.status = m->status;
+    ev->event.status = max_of(m->status, -CTL_ERRNO_MAX);
     switch (m->type) {
     case RDMA_CM_EVENT_ADDR_RESOLVED:
-        take_resolved(ev, RDMA_CM_EVENT_ADDR_ERROR);
+        take_resolved(ev, &told->info, RDMA_CM_EVENT_ADDR_ERROR);
         return true;
     case RDMA_CM_EVENT_ROUTE_RESOLVED:
-        take_resolved(ev, RDMA_CM_EVENT_ROUTE_ERROR);
+        take_resolved(ev, &told->info, RDMA_CM_EVENT_ROUTE_ERROR);
         return true;
     case RDMA_CM_EVENT_CONNECT_REQUEST:
-        return take_request(ev, m);
+        return take_request(ev, told);
     case RDMA_CM_EVENT_CONNECT_RESPONSE:
-        take_response(ev, m);
+        take_response(ev, told);
         return true;
     case RDMA_CM_EVENT_ESTABLISHED:
         take_param(ev, m);

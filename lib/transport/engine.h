@@ -11,6 +11,7 @@
 #ifndef UROCE_ENGINE_H
 #define UROCE_ENGINE_H
 
+#include "cc.h"
 #include "comp_queue.h"
 #include "counter.h"
 #include "drop.h"
@@ -315,6 +316,19 @@ void srq_move(struct srq *srq, const struct work_queue *wq, _Atomic uint32_t *ta
 
 /* ---- engine ---- */
 
+/** Congestion notification on a port (A17.9). Zeroed: packets do not say that they may be marked,
+ * and marks of the network are counted only. */
+struct congestion_config {
+    bool ect;              /**< reliable connections send ECT(0): switches may mark their packets */
+    uint32_t cnp_interval; /**< ns between two CNPs of a queue pair, at least; 0: it sends none */
+    uint8_t cnp_dscp, cnp_pcp;    /**< code point and 802.1p priority of CNPs */
+    const struct cc_ops *control; /**< what CNPs of peers do; NULL: nothing */
+    uint64_t line; /**< bits per second, which a controller lets through at most; not 0 with one */
+};
+
+/** Each takes 540 KiB, from the first time that this many have a gap. */
+#define ENGINE_REORDER_MAX 8
+
 /** What an engine is created with. */
 struct engine_config {
     const struct encap_port *port;
@@ -334,6 +348,11 @@ struct engine_config {
      * answer, and a responder after this many repetitions in a row; 0: never. See core/sport.c.
      */
     uint32_t repath;
+    /** Queue pairs, at most ENGINE_REORDER_MAX at a time, whose responder keeps what arrives behind
+     * a gap, 128 packets each, until the gap is filled; 0: none does, all of that is dropped, and
+     * requesters do not hold back at their first NAK to find out whether their peers keep. */
+    uint32_t reorder;
+    struct congestion_config congestion;
     bool any_icrc; /**< fuzzing: accept any ICRC */
 };
 
@@ -539,9 +558,16 @@ struct qp *qp_create(struct qp_table *t, const struct qp_init *init, int *err);
  * work that is in flight. Any thread.
  *
  * @param init  What it is created with.
- * @return  Bytes, without its segment.
+ * @return  Bytes, without its segment, and without qp_memory_reads().
  */
 size_t qp_memory_max(const struct qp_init *init);
+/**
+ * Get how much memory a queue pair has for READs and atomics of its peer. Any thread.
+ *
+ * @param reads  max_dest_rd_atomic, at most 128.
+ * @return  Bytes.
+ */
+size_t qp_memory_reads(uint32_t reads);
 /**
  * Free a queue pair that was detached, and unpublish it if that was not done. Control thread, after
  * the workers' quiet point.
@@ -702,6 +728,13 @@ int engine_mcast_join(struct engine *e, struct qp *qp, const union gid *group);
 int engine_mcast_leave(struct engine *e, struct qp *qp, const union gid *group);
 
 /**
+ * Whether work requests of the send queue, in RTS, have no completion yet. While no worker runs.
+ *
+ * @param qp  The queue pair.
+ * @return  True when some have none.
+ */
+bool qp_sends_wait(const struct qp *qp);
+/**
  * The current attributes. The owner worker.
  *
  * @param qp  The queue pair.
@@ -789,30 +822,34 @@ uint16_t qp_udp_sport(const struct qp *qp);
 const struct qp_caps *qp_capabilities(const struct qp *qp);
 
 /** The counters of a queue pair; names as the Linux rxe and mlx5 hw_counters where they exist. */
-#define QP_COUNTERS(X)        \
-    X(tx_packets)             \
-    X(tx_bytes)               \
-    X(rx_packets)             \
-    X(rx_bytes)               \
-    X(retransmits)            \
-    X(timeouts)               \
-    X(rnr_nak_sent)           \
-    X(rnr_nak_rcvd)           \
-    X(seq_nak_sent)           \
-    X(seq_nak_rcvd)           \
-    X(duplicate_request)      \
-    X(out_of_sequence)        \
-    X(implied_nak_seq_err)    \
-    X(remote_access_err)      \
-    X(remote_invalid_request) \
-    X(remote_operational_err) \
-    X(local_protection_err)   \
-    X(retry_exceeded)         \
-    X(rnr_retry_exceeded)     \
-    X(rx_discards)            \
-    X(repaths)                \
-    X(stranger_answers)       \
-    X(np_ecn_marked_roce_packets)
+#define QP_COUNTERS(X)            \
+    X(tx_packets)                 \
+    X(tx_bytes)                   \
+    X(rx_packets)                 \
+    X(rx_bytes)                   \
+    X(retransmits)                \
+    X(timeouts)                   \
+    X(probes)                     \
+    X(rnr_nak_sent)               \
+    X(rnr_nak_rcvd)               \
+    X(seq_nak_sent)               \
+    X(seq_nak_rcvd)               \
+    X(duplicate_request)          \
+    X(out_of_sequence)            \
+    X(requests_kept)              \
+    X(implied_nak_seq_err)        \
+    X(remote_access_err)          \
+    X(remote_invalid_request)     \
+    X(remote_operational_err)     \
+    X(local_protection_err)       \
+    X(retry_exceeded)             \
+    X(rnr_retry_exceeded)         \
+    X(rx_discards)                \
+    X(repaths)                    \
+    X(stranger_answers)           \
+    X(np_ecn_marked_roce_packets) \
+    X(np_cnp_sent)                \
+    X(rp_cnp_handled)
 
 /** The counters of a queue pair; single writer. */
 struct qp_counters {

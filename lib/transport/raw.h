@@ -286,13 +286,19 @@ struct flow_table *flow_table_create(const struct flow_rule *rule, unsigned rule
  * @param t  The table.
  */
 void flow_table_free(struct flow_table *t);
+/** What a rule has taken. */
+struct flow_count {
+    uint64_t frames;
+    uint64_t bytes; /**< of the frames, with their Ethernet headers and without FCS */
+};
+
 /**
- * Frames that a rule has taken since its table was published, on all engines. Any thread.
+ * What a rule has taken since its table was published, on all engines. Any thread.
  *
  * @param t  The table.
  * @param rule  The index that the rule had in flow_table_create().
- * @return  Frames.
+ * @return  Frames and bytes; while frames arrive, not those of a single moment.
  */
-uint64_t flow_table_frames(const struct flow_table *t, unsigned rule);
+struct flow_count flow_table_count(const struct flow_table *t, unsigned rule);
 
 #endif

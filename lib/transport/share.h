@@ -12,11 +12,12 @@
  *
  * What is spent is an estimate of the time that the work takes, in units of a payload byte (the
  * COST_ constants). It is charged to the program that causes the work: the packets that its queue
- * pairs send, with what they cost their receiver; doorbells, timers, flushed work requests,
- * notifications. A program that lets a peer READ its memory pays for the responses. Packets that
- * come from other hosts are not charged: who is sent packets has no influence on their number.
- * Copies that take a system call are charged to the program whose memory it is, those of received
- * packets only until it owes a grant.
+ * pairs send, with what they cost their receiver; queue pairs that have to be fetched into the
+ * cache; doorbells, timers, flushed work requests, notifications. A program that lets a peer READ
+ * its memory pays for the responses. Packets that come from other hosts are not charged: who is
+ * sent packets has no influence on their number. Copies that take a system call, those of an atomic
+ * among them, are charged to the program whose memory it is, those of received packets only until
+ * it owes a grant.
  *
  * Threads: an engine's worker, except where a function says otherwise.
  */
@@ -40,6 +41,7 @@ struct qp;
 enum share_cost {
     COST_PACKET = 768,   /**< a packet, its reception and its answer */
     COST_TURN = 128,     /**< a doorbell: a look at a queue pair */
+    COST_COLD = 2560,    /**< a queue pair that is no longer in the cache */
     COST_TIMER = 12288,  /**< a timer: what is sent again takes the general path at both ends */
     COST_FLUSH = 64,     /**< a work request that is flushed */
     COST_COPY = 4096,    /**< a system call that copies to or from memory that is not mapped */

@@ -27,7 +27,7 @@ static struct ibv_qp *deliver_qp(struct client *c, uint64_t uidx)
 
     pthread_mutex_lock(&c->qps.lock);
     queue = uidx < UIDX_DEAD ? slot_table_get(&c->qps, (uint32_t)uidx) : NULL;
-    if (queue) {
+    if (queue && !queue->is_wq) {
         qp = container_of(queue, struct shim_qp, queue);
         qp->async_delivered++;
     }
@@ -45,7 +45,7 @@ static struct ibv_wq *deliver_wq(struct client *c, uint64_t element)
 
     pthread_mutex_lock(&c->qps.lock);
     half = uidx != UIDX_DEAD ? slot_table_get(&c->qps, uidx) : NULL;
-    if (half) {
+    if (half && half->is_wq) {
         wq = container_of(half, struct shim_wq, queue.half);
         if (atomic_load_explicit(&wq->queue.resets, memory_order_relaxed) == resets)
             wq->base.state = IBV_WQS_ERR;

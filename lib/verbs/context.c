@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Opening and closing a device. */
+#include <unistd.h>
+
 #include "shim.h"
 
 int shim_call(struct ibv_context *c, enum ctl_type type, struct ctl_msg *m)
@@ -25,10 +27,16 @@ static void fill_ops(struct verbs_context *v)
     v->query_device_ex = shim_query_device_ex;
     v->query_rt_values = shim_query_rt_values;
     v->advise_mr = shim_advise_mr;
+    v->alloc_dm = shim_alloc_dm;
+    v->free_dm = shim_free_dm;
+    v->reg_dm_mr = shim_reg_dm_mr;
+    v->alloc_null_mr = shim_alloc_null_mr;
     v->alloc_td = shim_alloc_td;
     v->dealloc_td = shim_dealloc_td;
     v->alloc_parent_domain = shim_alloc_parent_domain;
     v->create_cq_ex = shim_create_cq_ex;
+    v->modify_cq = shim_modify_cq;
+    v->modify_qp_rate_limit = shim_modify_qp_rate_limit;
     v->create_qp_ex = shim_create_qp_ex;
     v->create_srq_ex = shim_create_srq_ex;
     v->get_srq_num = shim_get_srq_num;
@@ -41,26 +49,56 @@ static void fill_ops(struct verbs_context *v)
     v->destroy_rwq_ind_table = shim_destroy_rwq_ind_table;
     v->ibv_create_flow = shim_create_flow;
     v->ibv_destroy_flow = shim_destroy_flow;
+    v->create_counters = shim_create_counters;
+    v->destroy_counters = shim_destroy_counters;
+    v->attach_counters_point_flow = shim_attach_counters_point_flow;
+    v->read_counters = shim_read_counters;
     /* Where older programs find them. */
     v->ABI_placeholder1 = (void (*)(void))shim_create_flow;
     v->ABI_placeholder2 = (void (*)(void))shim_destroy_flow;
     v->sz = sizeof(*v);
 }
 
-EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
+static void init_context(struct shim_context *ctx, struct ibv_device *device)
 {
-    struct shim_device *d = (struct shim_device *)device;
+    struct ibv_context *c = &ctx->vctx.context;
+
+    fill_ops(&ctx->vctx);
+    c->device = device;
+    c->cmd_fd = ctx->client.shared_fd;
+    c->async_fd = ctx->client.async_fd;
+    c->num_comp_vectors = (int)ctx->client.workers;
+    c->abi_compat = __VERBS_ABI_IS_EXTENDED;
+    pthread_mutex_init(&c->mutex, NULL);
+}
+
+/* A context whose client is not open. NULL: errno. */
+static struct shim_context *alloc_context(void)
+{
     struct shim_context *ctx = calloc(1, sizeof(*ctx));
-    struct ibv_context *c;
     int err;
 
     if (!ctx)
         return NULL;
+    ctx->imported_fd = -1;
     err = shim_entropy_default(&ctx->entropy);
-    if (!err)
-        err = client_open(&ctx->client, d->index);
+    if (err) {
+        free(ctx);
+        return refuse(err);
+    }
+    return ctx;
+}
+
+/* What follows when the client is open, or (err) is not. device NULL: it is still to be found. */
+static struct ibv_context *finish_open(struct shim_context *ctx, struct ibv_device *device,
+                                       uint32_t index, int err)
+{
     if (!err) {
-        err = client_query_device(&ctx->client.conn, d->index, &ctx->info);
+        err = client_query_device(&ctx->client.conn, index, &ctx->info);
+        if (!err && !device)
+            device = shim_device_of(index, &ctx->info);
+        if (!err && !device)
+            err = -ENOMEM;
         if (err)
             client_close(&ctx->client);
     }
@@ -68,14 +106,32 @@ EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
         free(ctx);
         return refuse(err);
     }
-    fill_ops(&ctx->vctx);
-    c = &ctx->vctx.context;
-    c->device = device;
-    c->cmd_fd = ctx->client.conn.sock;
-    c->async_fd = ctx->client.async_fd;
-    c->num_comp_vectors = (int)ctx->client.workers;
-    c->abi_compat = __VERBS_ABI_IS_EXTENDED;
-    pthread_mutex_init(&c->mutex, NULL);
+    init_context(ctx, device);
+    return &ctx->vctx.context;
+}
+
+EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
+{
+    uint32_t index = ((struct shim_device *)device)->index;
+    struct shim_context *ctx = alloc_context();
+
+    return ctx ? finish_open(ctx, device, index, client_open(&ctx->client, index)) : NULL;
+}
+
+/* The descriptor is the context's from now on; it leads to the same context as before. */
+EXPORT struct ibv_context *ibv_import_device(int cmd_fd)
+{
+    struct shim_context *ctx = alloc_context();
+    struct ibv_context *c;
+    uint32_t index = 0;
+    int err;
+
+    if (!ctx)
+        return NULL;
+    err = client_join(&ctx->client, cmd_fd, &index);
+    c = finish_open(ctx, NULL, index, err);
+    if (c)
+        ctx->imported_fd = c->cmd_fd = cmd_fd;
     return c;
 }
 
@@ -84,6 +140,8 @@ EXPORT int ibv_close_device(struct ibv_context *context)
     struct shim_context *ctx = to_context(context);
 
     client_close(&ctx->client);
+    if (ctx->imported_fd >= 0)
+        close(ctx->imported_fd);
     pthread_mutex_destroy(&context->mutex);
     free(ctx);
     return 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Completion queues: creation, destruction, ibv_poll_cq and arming. */
+#include "private.h"
 #include "shim.h"
 
 static void change_channel_refs(struct ibv_comp_channel *channel, int by)
@@ -11,6 +12,19 @@ static void change_channel_refs(struct ibv_comp_channel *channel, int by)
     pthread_mutex_unlock(&channel->context->mutex);
 }
 
+static void private_verbs_init_cq(struct ibv_cq *cq, struct ibv_context *context,
+                                  struct ibv_comp_channel *channel, void *cq_context)
+{
+    cq->context = context;
+    cq->channel = channel;
+    cq->cq_context = cq_context;
+    cq->comp_events_completed = 0;
+    cq->async_events_completed = 0;
+    pthread_mutex_init(&cq->mutex, NULL);
+    pthread_cond_init(&cq->cond, NULL);
+}
+PRIVATE(verbs_init_cq);
+
 static struct shim_cq *create_cq(struct ibv_context *context, uint32_t cqe, void *cq_context,
                                  struct ibv_comp_channel *channel, uint32_t vector)
 {
@@ -21,7 +35,7 @@ static struct shim_cq *create_cq(struct ibv_context *context, uint32_t cqe, void
     if (!cq)
         return NULL;
     base = ibv_cq_ex_to_cq(&cq->ex);
-    verbs_init_cq(base, context, channel, cq_context);
+    private_verbs_init_cq(base, context, channel, cq_context);
     err = client_cq_create(&to_context(context)->client, &cq->queue, cqe,
                            channel ? to_channel(channel)->handle : 0, vector);
     if (err) {
@@ -32,18 +46,6 @@ static struct shim_cq *create_cq(struct ibv_context *context, uint32_t cqe, void
     base->cqe = (int)cq->queue.reader.size;
     change_channel_refs(channel, 1);
     return cq;
-}
-
-EXPORT void verbs_init_cq(struct ibv_cq *cq, struct ibv_context *context,
-                          struct ibv_comp_channel *channel, void *cq_context)
-{
-    cq->context = context;
-    cq->channel = channel;
-    cq->cq_context = cq_context;
-    cq->comp_events_completed = 0;
-    cq->async_events_completed = 0;
-    pthread_mutex_init(&cq->mutex, NULL);
-    pthread_cond_init(&cq->cond, NULL);
 }
 
 static bool is_out_of_range(struct ibv_context *context, int64_t cqe, int64_t vector)
@@ -84,6 +86,31 @@ struct ibv_cq_ex *shim_create_cq_ex(struct ibv_context *context, struct ibv_cq_i
     cq->queue.single_threaded = flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
     cq_ex_init(cq, attr->wc_flags);
     return &cq->ex;
+}
+
+EXPORT int ibv_resize_cq(struct ibv_cq *base, int cqe)
+{
+    struct shim_cq *cq = to_cq(base);
+    int err;
+
+    if (is_out_of_range(base->context, cqe, 0))
+        return failed(EINVAL);
+    if (cq->queue.single_threaded && cq->current) /* it is being read */
+        return failed(EBUSY);
+    err = client_cq_resize(&cq->queue, (uint32_t)cqe);
+    if (!err)
+        base->cqe = (int)cq->queue.reader.size;
+    return failed(-err);
+}
+
+int shim_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
+{
+    if (!attr->attr_mask)
+        return failed(EINVAL);
+    if (attr->attr_mask & ~(uint32_t)IBV_CQ_ATTR_MODERATE)
+        return failed(EOPNOTSUPP);
+    return failed(
+        -client_cq_moderate(&to_cq(cq)->queue, attr->moderate.cq_count, attr->moderate.cq_period));
 }
 
 EXPORT int ibv_destroy_cq(struct ibv_cq *base)

@@ -87,6 +87,17 @@ static struct shim_device *get_or_create_device(uint32_t index, const struct ctl
     return d;
 }
 
+struct ibv_device *shim_device_of(uint32_t index, const struct ctl_device *info)
+{
+    struct shim_device *d = NULL;
+
+    lock_devices();
+    if (index < MAX_DEVICES)
+        d = get_or_create_device(index, info);
+    pthread_mutex_unlock(&devices_lock);
+    return d ? &d->base : NULL;
+}
+
 /* Fills list[0..MAX_DEVICES) and returns how many. Without a daemon there are none. */
 static int list_devices(struct ibv_device **list)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Flow rules: a list of specifications in the API, one record in the control protocol. */
+#include "counters.h"
 #include "shim.h"
 
 /* Each kind of specification may occur once. */
@@ -9,6 +10,7 @@ enum seen {
     SEEN_PORTS = 1 << 2,
     SEEN_TAG = 1 << 3,
     SEEN_DROP = 1 << 4,
+    SEEN_COUNT = 1 << 5,
 };
 
 static void set_eth(struct flow_fields *to, const struct ibv_flow_eth_filter *from)
@@ -72,7 +74,7 @@ static const struct spec_kind {
     {IBV_FLOW_SPEC_GRE, 0, 0, sizeof(struct ibv_flow_spec_gre)},
     {IBV_FLOW_SPEC_MPLS, 0, 0, sizeof(struct ibv_flow_spec_mpls)},
     {IBV_FLOW_SPEC_ACTION_HANDLE, 0, 0, sizeof(struct ibv_flow_spec_action_handle)},
-    {IBV_FLOW_SPEC_ACTION_COUNT, 0, 0, sizeof(struct ibv_flow_spec_counter_action)},
+    {IBV_FLOW_SPEC_ACTION_COUNT, SEEN_COUNT, 0, sizeof(struct ibv_flow_spec_counter_action)},
 };
 
 /* The kind of a specification, also of one for inner headers; NULL: unknown. */
@@ -113,8 +115,10 @@ static void set_fields(struct ctl_create_flow *r, const struct ibv_flow_spec *s)
         r->tagged = 1;
         r->tag = s->flow_tag.tag_id;
         break;
-    default:
+    case IBV_FLOW_SPEC_ACTION_DROP:
         r->drop = 1;
+        break;
+    default: /* parse_specs acts on it */
         break;
     }
 }
@@ -123,9 +127,10 @@ static void set_fields(struct ctl_create_flow *r, const struct ibv_flow_spec *s)
  * The specifications follow the attributes, each with its own size; they need not be aligned. Bytes
  * behind attr->size are not read, except when that is the size of the attributes alone: rdma-core
  * uses only the number of specifications, and some programs (pyverbs) set no more. Bytes behind the
- * last specification are ignored, as rdma-core does.
+ * last specification are ignored, as rdma-core does. *counters stays as it is without one for them.
  */
-static int parse_specs(struct ctl_create_flow *r, const struct ibv_flow_attr *attr)
+static int parse_specs(struct ctl_create_flow *r, const struct ibv_flow_attr *attr,
+                       struct ibv_counters **counters)
 {
     const uint8_t *at = (const uint8_t *)(attr + 1);
     size_t left = attr->size == sizeof(*attr) ? SIZE_MAX : attr->size - sizeof(*attr);
@@ -149,6 +154,11 @@ static int parse_specs(struct ctl_create_flow *r, const struct ibv_flow_attr *at
         r->match.headers |= kind->headers;
         memcpy(&s, at, kind->size);
         set_fields(r, &s);
+        if (kind->seen == SEEN_COUNT) {
+            *counters = s.flow_count.counters;
+            if (!*counters)
+                return EINVAL;
+        }
         at += kind->size;
         left -= kind->size;
     }
@@ -171,11 +181,14 @@ struct ibv_flow *shim_create_flow(struct ibv_qp *qp, struct ibv_flow_attr *attr)
     struct ctl_msg m = {
         .create_flow = {
             .qpn = qp->qp_num, .type = attr->type, .priority = attr->priority, .port = attr->port}};
-    struct ibv_flow *flow;
+    struct ibv_counters *counters = NULL;
+    struct shim_flow *flow;
     int err = check_attr(attr);
 
     if (!err)
-        err = parse_specs(&m.create_flow, attr);
+        err = parse_specs(&m.create_flow, attr, &counters);
+    if (!err && counters && counters->context != qp->context)
+        err = EINVAL;
     if (err)
         return refuse(-err);
     flow = calloc(1, sizeof(*flow));
@@ -186,15 +199,16 @@ struct ibv_flow *shim_create_flow(struct ibv_qp *qp, struct ibv_flow_attr *attr)
         free(flow);
         return refuse(-err);
     }
-    flow->context = qp->context;
-    flow->handle = m.create_flow.handle;
-    return flow;
+    flow->base.context = qp->context;
+    flow->base.handle = m.create_flow.handle;
+    if (counters)
+        counters_bind(to_counters(counters), flow);
+    return &flow->base;
 }
 
 int shim_destroy_flow(struct ibv_flow *flow)
 {
-    struct ctl_msg m = {.handle = flow->handle};
-    int err = shim_call(flow->context, CTL_DESTROY_FLOW, &m);
+    int err = counters_destroy_flow((struct shim_flow *)flow);
 
     if (is_destroyed(err))
         free(flow);

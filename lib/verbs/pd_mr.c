@@ -49,6 +49,8 @@ struct shim_mr {
     struct ibv_mr base;
     struct client_mr region[2];
     unsigned now;
+    bool other;    /* not the program's memory */
+    bool imported; /* another process's region, which only that one can deregister */
 };
 
 /* 0, or -EINVAL: remote write access needs local write access (C10-49). */
@@ -62,6 +64,30 @@ static int check_access(unsigned access)
     return 0;
 }
 
+static struct ibv_mr *make_mr(struct ibv_pd *pd, void *addr, struct ctl_reg_mr *r, bool other)
+{
+    struct client *c = &to_context(pd->context)->client;
+    struct shim_mr *mr = calloc(1, sizeof(*mr));
+    int err;
+
+    if (!mr)
+        return NULL;
+    err = other ? client_reg_other(c, &mr->region[0], r) : client_reg_mr(c, &mr->region[0], r);
+    if (err) {
+        free(mr);
+        return refuse(err);
+    }
+    mr->other = other;
+    mr->base = (struct ibv_mr){.context = pd->context,
+                               .pd = pd,
+                               .addr = addr,
+                               .length = r->length,
+                               .handle = r->handle,
+                               .lkey = r->lkey,
+                               .rkey = r->rkey};
+    return &mr->base;
+}
+
 static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
                              unsigned access)
 {
@@ -71,27 +97,17 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint6
                            .addr = (uintptr_t)addr,
                            .length = length,
                            .iova = access & IBV_ACCESS_ZERO_BASED ? 0 : iova};
-    struct shim_mr *mr;
     int err = check_access(access);
 
-    if (err)
-        return refuse(err);
-    mr = calloc(1, sizeof(*mr));
-    if (!mr)
-        return NULL;
-    err = client_reg_mr(&to_context(pd->context)->client, &mr->region[0], &r);
-    if (err) {
-        free(mr);
-        return refuse(err);
-    }
-    mr->base = (struct ibv_mr){.context = pd->context,
-                               .pd = pd,
-                               .addr = addr,
-                               .length = length,
-                               .handle = r.handle,
-                               .lkey = r.lkey,
-                               .rkey = r.rkey};
-    return &mr->base;
+    return err ? refuse(err) : make_mr(pd, addr, &r, false);
+}
+
+struct ibv_mr *shim_reg_other(struct ibv_pd *pd, struct ctl_reg_mr *r)
+{
+    int err = check_access(r->access);
+
+    r->access &= ACCESS_KNOWN & ~(unsigned)IBV_ACCESS_HUGETLB;
+    return err ? refuse(err) : make_mr(pd, NULL, r, true);
 }
 
 EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
@@ -114,11 +130,43 @@ EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t len
 EXPORT int ibv_dereg_mr(struct ibv_mr *ibv_mr)
 {
     struct shim_mr *mr = (struct shim_mr *)ibv_mr;
-    int err = -client_dereg_mr(&to_context(ibv_mr->context)->client, &mr->region[mr->now]);
+    int err;
+
+    if (mr->imported)
+        return failed(EINVAL);
+    err = -client_dereg_mr(&to_context(ibv_mr->context)->client, &mr->region[mr->now]);
 
     if (is_destroyed(err))
         free(mr);
     return err;
+}
+
+EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t handle)
+{
+    struct ctl_msg m = {.import = {.kind = CTL_IMPORT_MR, .handle = handle, .pd = pd->handle}};
+    struct shim_mr *mr = calloc(1, sizeof(*mr));
+    int err;
+
+    if (!mr)
+        return NULL;
+    err = shim_call(pd->context, CTL_IMPORT, &m);
+    if (err) {
+        free(mr);
+        return refuse(-err);
+    }
+    mr->other = mr->imported = true;
+    mr->base = (struct ibv_mr){.context = pd->context,
+                               .pd = pd,
+                               .length = m.import.length,
+                               .handle = handle,
+                               .lkey = m.import.lkey,
+                               .rkey = m.import.rkey};
+    return &mr->base;
+}
+
+EXPORT void ibv_unimport_mr(struct ibv_mr *mr)
+{
+    free(mr);
 }
 
 static int check_rereg(int flags, const struct ibv_pd *pd, const void *addr, size_t length,
@@ -160,7 +208,7 @@ EXPORT int ibv_rereg_mr(struct ibv_mr *base, int flags, struct ibv_pd *pd, void 
                            .iova = old->iova,
                            .flags = CTL_MR_REPLACES,
                            .handle = old->handle};
-    int err = check_rereg(flags, pd, addr, length, (unsigned)access);
+    int err = mr->other ? -EOPNOTSUPP : check_rereg(flags, pd, addr, length, (unsigned)access);
 
     if (flags & IBV_REREG_MR_CHANGE_PD)
         r.pd = pd ? pd->handle : 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Queue pairs: creation, state changes, queries, destruction. */
+#include "modify_by.h"
 #include "shim.h"
 
 #define ATTR_KNOWN                                                                                \
@@ -7,9 +8,9 @@
      IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY | IBV_QP_AV | IBV_QP_PATH_MTU |                \
      IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_RQ_PSN |                       \
      IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER | IBV_QP_SQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | \
-     IBV_QP_PATH_MIG_STATE | IBV_QP_DEST_QPN)
-/* Path migration, resizing and pacing: attributes of the API that the device does not have. */
-#define ATTR_UNSUPPORTED (IBV_QP_ALT_PATH | IBV_QP_CAP | IBV_QP_RATE_LIMIT)
+     IBV_QP_PATH_MIG_STATE | IBV_QP_DEST_QPN | IBV_QP_RATE_LIMIT)
+/* Path migration and resizing: attributes of the API that the device does not have. */
+#define ATTR_UNSUPPORTED (IBV_QP_ALT_PATH | IBV_QP_CAP)
 
 /* Both or neither. */
 #define RX_HASH_MASK   (IBV_QP_INIT_ATTR_RX_HASH | IBV_QP_INIT_ATTR_IND_TABLE)
@@ -87,34 +88,37 @@ static struct client_cq *queue_of(struct ibv_cq *cq)
     return cq ? &to_cq(cq)->queue : NULL;
 }
 
+/* r->modify: set; the reply replaces *r. */
 static int request_qp(struct shim_qp *qp, struct ibv_context *context,
-                      struct ibv_qp_init_attr_ex *attr)
+                      struct ibv_qp_init_attr_ex *attr, struct ctl_create_qp_in *r)
 {
-    struct ctl_create_qp r = {.pd = attr->pd ? attr->pd->handle : 0,
-                              .send_cq = cq_handle(attr->send_cq),
-                              .recv_cq = cq_handle(attr->recv_cq),
-                              .type = attr->qp_type,
-                              .sq_sig_all = !!attr->sq_sig_all,
-                              .srq = attr->srq ? attr->srq->handle : 0};
+    struct ctl_create_qp *create = &r->create;
     struct client_qp_uses uses = {.send_cq = queue_of(attr->send_cq),
                                   .recv_cq = queue_of(attr->recv_cq),
                                   .has_srq = attr->srq != NULL,
                                   .srq = attr->srq ? to_srq(attr->srq)->queue.uidx : 0};
-    int err = fill_rx_hash(&r, attr);
+    int err;
 
+    *create = (struct ctl_create_qp){.pd = attr->pd ? attr->pd->handle : 0,
+                                     .send_cq = cq_handle(attr->send_cq),
+                                     .recv_cq = cq_handle(attr->recv_cq),
+                                     .type = attr->qp_type,
+                                     .sq_sig_all = !!attr->sq_sig_all,
+                                     .srq = attr->srq ? attr->srq->handle : 0};
+    err = fill_rx_hash(create, attr);
     if (err)
         return err;
     if (attr->qp_type == IBV_QPT_XRC_RECV)
-        r.xrcd = ((struct shim_xrcd *)attr->xrcd)->handle;
+        create->xrcd = ((struct shim_xrcd *)attr->xrcd)->handle;
     if (attr->qp_type != IBV_QPT_RAW_PACKET)
-        r.entropy = to_context(context)->entropy;
-    caps_to_ctl(&r.caps, &attr->cap);
-    err = client_qp_create(&to_context(context)->client, &qp->queue, &uses, &r);
+        create->entropy = to_context(context)->entropy;
+    caps_to_ctl(&create->caps, &attr->cap);
+    err = client_qp_create(&to_context(context)->client, &qp->queue, &uses, r);
     if (err)
         return err;
-    caps_from_ctl(&attr->cap, &r.caps);
+    caps_from_ctl(&attr->cap, &create->caps);
     qp->cap = attr->cap;
-    qp->sq_sig_all = r.sq_sig_all;
+    qp->sq_sig_all = create->sq_sig_all;
     return 0;
 }
 
@@ -155,7 +159,8 @@ static int normalise_attr(struct ibv_qp_init_attr_ex *attr)
     return 0;
 }
 
-struct ibv_qp *shim_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
+static struct ibv_qp *create_qp(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr,
+                                struct ctl_create_qp_in *r)
 {
     struct shim_qp *qp;
     int err;
@@ -173,13 +178,20 @@ struct ibv_qp *shim_create_qp_ex(struct ibv_context *context, struct ibv_qp_init
               ? -qp_ex_init(qp, attr->qp_type, attr->send_ops_flags)
               : 0;
     if (!err)
-        err = request_qp(qp, context, attr);
+        err = request_qp(qp, context, attr, r);
     if (err) {
         free(qp);
         return refuse(err);
     }
     init_base(qp, context, attr);
     return &qp->ex.qp_base;
+}
+
+struct ibv_qp *shim_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
+{
+    struct ctl_create_qp_in r = {0};
+
+    return create_qp(context, attr, &r);
 }
 
 EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
@@ -209,6 +221,8 @@ static void attr_to_ctl(struct qp_attr *to, const struct ibv_qp_attr *from, int 
     to->access_flags = from->qp_access_flags & ~(unsigned)IBV_ACCESS_OPTIONAL_RANGE;
     if (mask & IBV_QP_AV)
         ah_attr_to_ctl(&to->ah, &from->ah_attr);
+    if (mask & IBV_QP_RATE_LIMIT) /* older programs have no room for it */
+        to->rate_limit = from->rate_limit;
 }
 
 static void attr_from_ctl(struct ibv_qp_attr *to, const struct qp_attr *from)
@@ -217,7 +231,8 @@ static void attr_from_ctl(struct ibv_qp_attr *to, const struct qp_attr *from)
                                .cur_qp_state = from->cur_state,
                                .dest_qp_num = from->dest_qpn,
                                .qp_access_flags = from->access_flags,
-                               .sq_draining = from->sq_draining};
+                               .sq_draining = from->sq_draining,
+                               .rate_limit = from->rate_limit};
     COPY_QP_ATTR(to, from);
     ah_attr_from_ctl(&to->ah_attr, &from->ah);
 }
@@ -236,25 +251,122 @@ static uint32_t relevant_mask(enum ibv_qp_type type, int mask)
     }
 }
 
+static int check_mask(int mask)
+{
+    if (mask & ~(ATTR_KNOWN | ATTR_UNSUPPORTED))
+        return EINVAL;
+    return mask & ATTR_UNSUPPORTED ? EOPNOTSUPP : 0;
+}
+
+/* A change that the daemon has made. */
+static void take_step(struct ibv_qp *base, enum ibv_qp_state state, int mask)
+{
+    if (!(mask & IBV_QP_STATE))
+        return;
+    if (state == IBV_QPS_RESET)
+        client_qp_reset(&to_qp(base)->queue);
+    base->state = state;
+}
+
+static void take_steps(struct ibv_qp *base, const struct uroce_qp_step *step, unsigned steps,
+                       uint32_t done)
+{
+    for (unsigned i = 0; i < steps && i < done; i++)
+        take_step(base, step[i].state, step[i].mask);
+}
+
+/* 0 or an errno. */
+static int steps_to_ctl(struct ctl_modify_qp *m, enum ibv_qp_type type,
+                        const struct ibv_qp_attr *attr, const struct uroce_qp_step *step,
+                        unsigned steps)
+{
+    int err, all = 0;
+
+    if (!steps || steps > QP_STEPS)
+        return EINVAL;
+    for (unsigned i = 0; i < steps; i++) {
+        all |= step[i].mask;
+        err = i && !step[i].mask ? EINVAL : check_mask(step[i].mask);
+        if (err)
+            return err;
+        if (!i)
+            continue;
+        m->next[i - 1].state = step[i].state;
+        m->next[i - 1].mask = relevant_mask(type, step[i].mask);
+    }
+    attr_to_ctl(&m->attr, attr, all);
+    m->attr.state = step[0].state;
+    m->mask = relevant_mask(type, step[0].mask);
+    return 0;
+}
+
+EXPORT int uroce_modify_qp_by(struct ibv_qp *base, const struct ibv_qp_attr *attr,
+                              const struct uroce_qp_step *step, unsigned steps,
+                              uroce_send_modify send, void *arg)
+{
+    const struct ctx_shared *shared = to_context(base->context)->client.shared;
+    struct ctl_modify_qp m = {.qpn = base->qp_num};
+    int err = steps_to_ctl(&m, base->qp_type, attr, step, steps);
+
+    if (err)
+        return -err;
+    err = send(arg, shared->join_key, &m);
+    take_steps(base, step, steps, m.done);
+    return err;
+}
+
+EXPORT struct ibv_qp *uroce_create_qp_in(struct ibv_context *context,
+                                         struct ibv_qp_init_attr_ex *init,
+                                         const struct ibv_qp_attr *attr,
+                                         const struct uroce_qp_step *step, unsigned steps)
+{
+    struct ctl_create_qp_in r = {0};
+    int err = steps_to_ctl(&r.modify, init->qp_type, attr, step, steps);
+    struct ibv_qp *qp = err ? refuse(-err) : create_qp(context, init, &r);
+
+    if (!qp)
+        return NULL;
+    take_steps(qp, step, steps, r.modify.done);
+    if (!r.modify_status)
+        return qp;
+    ibv_destroy_qp(qp);
+    return refuse(r.modify_status);
+}
+
+static int send_modify(void *arg, const uint64_t *key, struct ctl_modify_qp *modify)
+{
+    struct ctl_msg m = {.modify_qp = *modify};
+    int err = conn_call(arg, CTL_MODIFY_QP, &m, NULL, 0, NULL, 0);
+
+    modify->done = m.modify_qp.done;
+    return err;
+}
+
+EXPORT int uroce_modify_qp_steps(struct ibv_qp *base, const struct ibv_qp_attr *attr,
+                                 const struct uroce_qp_step *step, unsigned steps)
+{
+    struct conn *conn = &to_context(base->context)->client.conn;
+
+    return failed(-uroce_modify_qp_by(base, attr, step, steps, send_modify, conn));
+}
+
 EXPORT int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask)
 {
-    struct ctl_msg m = {
-        .modify_qp = {.qpn = base->qp_num, .mask = relevant_mask(base->qp_type, mask)}};
-    struct shim_qp *qp = to_qp(base);
-    int err;
+    const struct uroce_qp_step step = {attr->qp_state, mask};
 
-    if (mask & ~(ATTR_KNOWN | ATTR_UNSUPPORTED))
+    return uroce_modify_qp_steps(base, attr, &step, 1);
+}
+
+/* attr->typical_pkt_sz is a hint, and not needed. */
+int shim_modify_qp_rate_limit(struct ibv_qp *base, struct ibv_qp_rate_limit_attr *attr)
+{
+    struct ctl_msg m = {.modify_qp = {.qpn = base->qp_num, .mask = QPA_RATE_LIMIT}};
+
+    if (attr->comp_mask)
         return failed(EINVAL);
-    if (mask & ATTR_UNSUPPORTED)
-        return failed(EOPNOTSUPP);
-    attr_to_ctl(&m.modify_qp.attr, attr, mask);
-    err = shim_call(base->context, CTL_MODIFY_QP, &m);
-    if (err || !(mask & IBV_QP_STATE))
-        return err;
-    if (attr->qp_state == IBV_QPS_RESET)
-        client_qp_reset(&qp->queue);
-    base->state = attr->qp_state;
-    return 0;
+    m.modify_qp.attr.rate_limit = attr->rate_limit;
+    m.modify_qp.attr.rate_burst = attr->max_burst_sz;
+    return shim_call(base->context, CTL_MODIFY_QP, &m);
 }
 
 /* The daemon returns all attributes; the mask says which ones the caller needs, and whether the

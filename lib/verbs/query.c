@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <time.h>
 
+#include "private.h"
 #include "shim.h"
 
 #define DEFAULT_PKEY 0xFFFF
@@ -116,6 +117,13 @@ int shim_query_device_ex(struct ibv_context *context, const struct ibv_query_dev
         .completion_timestamp_mask = UINT64_MAX,
         .hca_core_clock = 1000000, /* kHz: timestamps are nanoseconds */
         .phys_port_cnt_ex = to_context(context)->info.ports,
+        .max_dm_size = to_context(context)->info.max_dm_size,
+        .packet_pacing_caps = {.qp_rate_limit_min = 1,
+                               .qp_rate_limit_max = UINT32_MAX, /* kbps: 4.3 Tb/s */
+                               .supported_qpts = 1 << IBV_QPT_RC | 1 << IBV_QPT_UC |
+                                                 1 << IBV_QPT_UD | 1 << IBV_QPT_XRC_SEND |
+                                                 1 << IBV_QPT_RAW_PACKET},
+        .cq_mod_caps = {.max_cq_count = UINT16_MAX, .max_cq_period = UINT16_MAX},
     };
 
     if (input && input->comp_mask)
@@ -168,6 +176,11 @@ static void set_speed(struct ibv_port_attr *attr, uint32_t mbps)
     attr->active_speed = rate[i].speed;
 }
 
+uint32_t shim_port_speed(const struct ctl_port *port)
+{
+    return port->speed_mbps ? port->speed_mbps : SPEED_UNKNOWN_MBPS;
+}
+
 int shim_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr,
                     size_t size)
 {
@@ -189,7 +202,7 @@ int shim_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_a
 
     if (err)
         return err;
-    set_speed(&all, m.port.speed_mbps ? m.port.speed_mbps : SPEED_UNKNOWN_MBPS);
+    set_speed(&all, shim_port_speed(&m.port));
     memset(attr, 0, size);
     memcpy(attr, &all, min_of(size, sizeof(all)));
     return 0;
@@ -297,11 +310,8 @@ EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_
 /* The kernel's two kinds, as sysfs names them. In no public header. */
 enum gid_type_sysfs { GID_SYSFS_IB_ROCE_V1, GID_SYSFS_ROCE_V2 };
 
-EXPORT int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned int index,
-                              enum gid_type_sysfs *type);
-
-EXPORT int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned int index,
-                              enum gid_type_sysfs *type)
+static int private_ibv_query_gid_type(struct ibv_context *context, uint8_t port_num,
+                                      unsigned int index, enum gid_type_sysfs *type)
 {
     struct ctl_gid g;
     int err = query_gid(context, port_num, index, &g);
@@ -313,6 +323,7 @@ EXPORT int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, uns
     *type = !err && g.type == IBV_GID_TYPE_ROCE_V2 ? GID_SYSFS_ROCE_V2 : GID_SYSFS_IB_ROCE_V1;
     return 0;
 }
+PRIVATE(ibv_query_gid_type);
 
 EXPORT int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __be16 *pkey)
 {

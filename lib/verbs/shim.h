@@ -14,6 +14,7 @@
 
 #include "client.h"
 #include "client_cq.h"
+#include "client_dm.h"
 #include "client_end.h"
 #include "client_qp.h"
 #include "client_srq.h"
@@ -44,6 +45,7 @@ struct shim_context {
     struct client client;
     struct ctl_device info;
     struct ctl_entropy entropy;  /* for each queue pair that it creates */
+    int imported_fd;             /* cmd_fd of ibv_import_device; else -1 */
     _Atomic bool fatal_reported; /* the one event for the daemon's end */
 };
 
@@ -95,6 +97,11 @@ struct shim_wq {
     struct ibv_wq base;
     struct client_wq queue;
     uint32_t async_delivered; /* under the table's lock */
+};
+
+struct shim_dm {
+    struct ibv_dm base;
+    struct client_dm memory;
 };
 
 struct shim_xrcd {
@@ -177,8 +184,6 @@ static inline void *refuse(int err)
 }
 
 /* ---- exported, but declared in no public header ---- */
-EXPORT void verbs_init_cq(struct ibv_cq *cq, struct ibv_context *context,
-                          struct ibv_comp_channel *channel, void *cq_context);
 /* $SYSFS_PATH, or "/sys". */
 EXPORT const char *ibv_get_sysfs_path(void);
 /* Reads dir/file into buf and cuts a newline off its end. Returns the length, or -1 (errno). */
@@ -188,8 +193,14 @@ EXPORT int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, siz
 /* A control request of the context; 0 or a positive errno. */
 int shim_call(struct ibv_context *c, enum ctl_type type, struct ctl_msg *m);
 
+/* ---- device.c ---- */
+/* The process's one object for the daemon's device. NULL: errno. */
+struct ibv_device *shim_device_of(uint32_t index, const struct ctl_device *info);
+
 /* ---- query.c: entries of the context's operation table ---- */
 int shim_query_port(struct ibv_context *c, uint8_t port, struct ibv_port_attr *attr, size_t size);
+/* Mbit/s; a likely speed when the port's driver does not know. */
+uint32_t shim_port_speed(const struct ctl_port *port);
 int shim_query_device_ex(struct ibv_context *c, const struct ibv_query_device_ex_input *input,
                          struct ibv_device_attr_ex *attr, size_t size);
 int shim_query_rt_values(struct ibv_context *c, struct ibv_values_ex *values);
@@ -201,7 +212,15 @@ struct ibv_pd *shim_alloc_parent_domain(struct ibv_context *c,
                                         struct ibv_parent_domain_init_attr *attr);
 void parent_domain_free(struct shim_pd *pd);
 
-/* ---- pd_mr.c ---- */
+/* ---- pd_mr.c, dm.c ---- */
+/* A region of what is not the program's memory (client_reg_other). NULL: errno. */
+struct ibv_mr *shim_reg_other(struct ibv_pd *pd, struct ctl_reg_mr *r);
+void shim_init_dm(struct shim_dm *dm, struct ibv_context *c);
+struct ibv_dm *shim_alloc_dm(struct ibv_context *c, struct ibv_alloc_dm_attr *attr);
+int shim_free_dm(struct ibv_dm *dm);
+struct ibv_mr *shim_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offset, size_t length,
+                              unsigned int access);
+struct ibv_mr *shim_alloc_null_mr(struct ibv_pd *pd);
 int shim_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
                    struct ibv_sge *sge, uint32_t n);
 
@@ -209,6 +228,7 @@ int shim_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t
 int shim_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
 int shim_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 struct ibv_cq_ex *shim_create_cq_ex(struct ibv_context *c, struct ibv_cq_init_attr_ex *attr);
+int shim_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr);
 /* wc_flags: the fields that the application reads, for which the queue has calls. */
 void cq_ex_init(struct shim_cq *cq, uint64_t wc_flags);
 
@@ -241,6 +261,7 @@ void shim_wait_acks(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t
     } while (0)
 
 struct ibv_qp *shim_create_qp_ex(struct ibv_context *c, struct ibv_qp_init_attr_ex *attr);
+int shim_modify_qp_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr);
 /* Fills in the ibv_wr_* calls. 0, or EOPNOTSUPP: the service does not have all of send_ops. */
 int qp_ex_init(struct shim_qp *qp, enum ibv_qp_type type, uint64_t send_ops);
 
@@ -266,6 +287,12 @@ struct ibv_rwq_ind_table *shim_create_rwq_ind_table(struct ibv_context *c,
 int shim_destroy_rwq_ind_table(struct ibv_rwq_ind_table *table);
 struct ibv_flow *shim_create_flow(struct ibv_qp *qp, struct ibv_flow_attr *attr);
 int shim_destroy_flow(struct ibv_flow *flow);
+struct ibv_counters *shim_create_counters(struct ibv_context *c,
+                                          struct ibv_counters_init_attr *attr);
+int shim_destroy_counters(struct ibv_counters *counters);
+int shim_attach_counters_point_flow(struct ibv_counters *counters,
+                                    struct ibv_counter_attach_attr *attr, struct ibv_flow *flow);
+int shim_read_counters(struct ibv_counters *counters, uint64_t *value, uint32_t n, uint32_t flags);
 
 /* ---- post.c ---- */
 /* Writes a receive WQE. 0 or EINVAL. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Names of codes, and of rates. */
+#include "private.h"
 #include "shim.h"
 
 static const char *name_of(const char *const *names, size_t n, int code)
@@ -61,10 +62,35 @@ EXPORT const char *ibv_event_type_str(enum ibv_event_type event)
         [IBV_EVENT_CLIENT_REREGISTER] = "client reregistration",
         [IBV_EVENT_GID_CHANGE] = "GID table change",
         [IBV_EVENT_WQ_FATAL] = "WQ fatal",
+        [20] = "device speed change", /* since rdma-core 62 */
     };
 
     return NAME_OF(names, event);
 }
+
+/* Debian 12's header lacks code 14. */
+static const char *private_ibv_wr_opcode_str(enum ibv_wr_opcode opcode)
+{
+    static const char *const names[] = {
+        [IBV_WR_RDMA_WRITE] = "RDMA write",
+        [IBV_WR_RDMA_WRITE_WITH_IMM] = "RDMA write with immediate",
+        [IBV_WR_SEND] = "send",
+        [IBV_WR_SEND_WITH_IMM] = "send with immediate",
+        [IBV_WR_RDMA_READ] = "RDMA read",
+        [IBV_WR_ATOMIC_CMP_AND_SWP] = "atomic compare and swap",
+        [IBV_WR_ATOMIC_FETCH_AND_ADD] = "atomic fetch and add",
+        [IBV_WR_LOCAL_INV] = "local invalidate",
+        [IBV_WR_BIND_MW] = "bind memory window",
+        [IBV_WR_SEND_WITH_INV] = "send with invalidate",
+        [IBV_WR_TSO] = "TCP segmentation",
+        [IBV_WR_DRIVER1] = "driver's own",
+        [14] = "flush",
+        [IBV_WR_ATOMIC_WRITE] = "atomic write",
+    };
+
+    return NAME_OF(names, opcode);
+}
+PRIVATE(ibv_wr_opcode_str);
 
 EXPORT const char *ibv_wc_status_str(enum ibv_wc_status status)
 {

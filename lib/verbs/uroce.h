@@ -42,6 +42,25 @@ extern "C" {
  */
 int uroce_set_qp_entropy(struct ibv_qp *qp, const char *policy);
 
+/* ---- queue pairs ---- */
+
+/* A change of a queue pair: what ibv_modify_qp makes of attr->qp_state and attr_mask. */
+struct uroce_qp_step {
+    enum ibv_qp_state state;
+    int mask; /* of the first step any, of others not 0 */
+};
+
+/*
+ * Modifies a queue pair up to three times, as ibv_modify_qp, with one message to the daemon: from
+ * RESET to RTS takes a third of the time. All steps take their attributes from attr, whose qp_state
+ * does not count.
+ *
+ * Any thread. Returns 0, or the errno of the first step that fails, which is the last one.
+ * qp->state says how far it came. EINVAL: no step, or more than three.
+ */
+int uroce_modify_qp_steps(struct ibv_qp *qp, const struct ibv_qp_attr *attr,
+                          const struct uroce_qp_step *step, unsigned steps);
+
 /* ---- receive-side scaling: parts of the Verbs RSS proposal that the verbs API lacks ---- */
 
 /*

@@ -71,5 +71,5 @@ const struct opcode_info opcode_table[256] = {
                     .kind = KIND_CNP,
                     .service = PKT_CNP,
                     .header_len = HEADER_LEN(0),
-                    .payload_fix = 16},
+                    .payload_fix = CNP_PAYLOAD},
 };

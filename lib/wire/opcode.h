@@ -52,6 +52,7 @@ enum pkt_op {
 };
 #define PKT_OP_MASK     0x1F
 #define OPCODE_CNP      0x81
+#define CNP_PAYLOAD     16 /* bytes, reserved */
 #define OPCODE(svc, op) ((uint8_t)((svc) | (op)))
 
 /** What kind of message a packet belongs to. */

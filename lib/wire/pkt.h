@@ -23,8 +23,9 @@
 #define PKEY_DEFAULT   0xFFFF
 #define QPN_MULTICAST  0xFFFFFF
 
-/** AETH syndrome (volume 1, 9.7.5.1.2): bits 6:5 the class, 4:0 credit, timer or NAK code. */
-#define AETH_CLASS_MASK  0x60
+/** AETH syndrome (volume 1, 9.3.5): bits 7:5 the class, 4:0 credit, timer or NAK code. Other
+ * classes than these, all with bit 7 among them, are reserved. */
+#define AETH_CLASS_MASK  0xE0
 #define AETH_ACK         0x00
 #define AETH_RNR         0x20
 #define AETH_NAK         0x60

@@ -49,8 +49,9 @@ static void *counting(void *arg)
     volatile uint64_t *word = arg;
     uint64_t round = 0;
 
-    while (!stop)
+    do
         *word = ++round;
+    while (!stop); /* also when the thread first runs after that */
     faults += *word != round;
     return NULL;
 }

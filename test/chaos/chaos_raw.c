@@ -196,8 +196,15 @@ static void on_arrival(struct raw_app *a, unsigned wq, const uint8_t *unit, uint
     check_unit(unit, len);
     came = read_record(unit, len);
     r = record_of(a, came.number);
-    require(came.number < a->sent && r->number == came.number && r->flow == came.flow &&
-            r->seq == came.seq && r->len == came.len);
+    if (came.number >= a->sent)
+        fprintf(stderr,
+                "frame %llu of flow %u arrived on queue %u: %llu were sent, %llu finished\n",
+                (unsigned long long)came.number, came.flow, wq, (unsigned long long)a->sent,
+                (unsigned long long)a->finished);
+    require(came.number < a->sent);
+    require(r->number == came.number);
+    require(r->flow == came.flow && r->seq == came.seq);
+    require(r->len == came.len);
     require(r->state == RAW_SENT || r->state == RAW_GIVEN_UP);
     if (phase(a) == RAW_STILL && came.number >= a->phase_began)
         check_still(a, r, wq);

@@ -17,7 +17,7 @@
 #define RAW_WINDOW  16 /* frames in flight */
 #define RAW_ENTRIES 32 /* of each work queue: all frames may go to one */
 #define RAW_UNIT    1024
-#define RAW_RECORDS (1u << 14)
+#define RAW_RECORDS (1u << 17)
 #define RAW_PORT    5000 /* UDP destination port of the frames */
 #define RAW_SOURCE  2000 /* source port of flow 0 */
 

@@ -7,8 +7,9 @@
  * The library's sockets are ours: connect() makes a pair, and sendmsg() on it has the session
  * answer before it returns.
  *
- * Input: actions, each an opcode byte and its operands; an answer takes its changes from the same
- * bytes. See make_client_corpus.py.
+ * Input: actions, each an opcode byte, a byte that says what it is about, the number of bytes of
+ * its own, and these: its operands, then the changes of the answers that it gets. Without bytes for
+ * it an answer is not changed, however many the library asks for. See make_client_corpus.py.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,11 +22,9 @@
 #include "device_kit.h"
 #include "device_private.h"
 #include "fuzz.h"
-#include "fuzz_input.h"
+#include "fuzz_client.h"
 
-#define OBJECTS 4 /* of each kind */
 #define ACTIONS 120
-#define WRS     16
 #define PUBLIC  __attribute__((visibility("default")))
 
 enum action {
@@ -49,11 +48,11 @@ enum action {
     ACT_END,
     ACT_AH_MW,
     ACT_RESIZE_SRQ,
-    ACT_COUNT
+    ACT_COUNT /* and an enum ex_action each */
 };
 
 static struct rnic *rnic;
-static struct input in; /* of the current run: an answer takes its changes from here */
+struct input in;
 static ns_t now;
 
 static ns_t clock_now(void)
@@ -170,33 +169,19 @@ PUBLIC ssize_t sendmsg(int sock, const struct msghdr *msg, int flags)
 
 /* ---- the application ---- */
 
-static struct {
-    struct ibv_context *ctx;
-    struct ibv_pd *pd;
-    struct ibv_comp_channel *channel;
-    struct ibv_mr *mr[OBJECTS];
-    struct ibv_cq *cq[OBJECTS];
-    struct ibv_srq *srq[OBJECTS];
-    struct ibv_qp *qp[OBJECTS];
-    struct ibv_ah *ah;
-    struct ibv_mw *mw;
-} app;
+struct fuzz_app app;
 
 static struct ibv_cq *pick_cq(uint8_t which)
 {
     return app.cq[which % OBJECTS] ? app.cq[which % OBJECTS] : app.cq[0];
 }
 
-/* What destroying an object has returned: EIO, too, when it is gone. */
-static bool is_gone(int err)
-{
-    return !err || err == EIO;
-}
-
 static void drop_qp(unsigned i)
 {
-    if (app.qp[i] && is_gone(ibv_destroy_qp(app.qp[i])))
+    if (app.qp[i] && is_gone(ibv_destroy_qp(app.qp[i]))) {
         app.qp[i] = NULL;
+        app.send_ops[i] = 0;
+    }
 }
 
 static void drop_srq(unsigned i)
@@ -207,8 +192,10 @@ static void drop_srq(unsigned i)
 
 static void drop_cq(unsigned i)
 {
-    if (app.cq[i] && is_gone(ibv_destroy_cq(app.cq[i])))
+    if (app.cq[i] && is_gone(ibv_destroy_cq(app.cq[i]))) {
         app.cq[i] = NULL;
+        app.read_flags[i] = 0;
+    }
 }
 
 static void drop_mr(unsigned i)
@@ -220,13 +207,16 @@ static void drop_mr(unsigned i)
 /* What cannot be destroyed, since an answer says so, is tried again when the daemon is gone. */
 static void drop_all(void)
 {
+    ex_drop_users();
     for (unsigned i = 0; i < OBJECTS; i++)
         drop_qp(i);
     for (unsigned i = 0; i < OBJECTS; i++) {
         drop_srq(i);
         drop_mr(i);
-        drop_cq(i);
     }
+    ex_drop_used();
+    for (unsigned i = 0; i < OBJECTS; i++)
+        drop_cq(i);
     if (app.ah && is_gone(ibv_destroy_ah(app.ah)))
         app.ah = NULL;
     if (app.mw && is_gone(ibv_dealloc_mw(app.mw)))
@@ -370,6 +360,11 @@ static void post(void)
 
     swr.wr.rdma.remote_addr = KIT_BASE;
     swr.wr.rdma.rkey = mr ? mr->rkey : 0;
+    if (swr.opcode == IBV_WR_BIND_MW && !app.mw)
+        return;
+    if (swr.opcode == IBV_WR_BIND_MW)
+        swr.bind_mw = (__typeof__(swr.bind_mw)){
+            app.mw, app.mw->rkey + 1, {mr, KIT_BASE, 64, IBV_ACCESS_REMOTE_WRITE}};
     if (qp && qp->qp_type == IBV_QPT_UD) {
         swr.wr.ud.ah = app.ah;
         swr.wr.ud.remote_qpn = which;
@@ -529,9 +524,8 @@ static void make_mr(unsigned i)
         app.mr[i] = ibv_reg_mr(app.pd, (void *)(uintptr_t)KIT_BASE, KIT_BYTES, 15);
 }
 
-static void act(void)
+static void act(uint8_t action, uint8_t which)
 {
-    uint8_t action = take(&in) % ACT_COUNT, which = take(&in);
     unsigned i = which % OBJECTS;
 
     if (action == ACT_OPEN)
@@ -590,20 +584,39 @@ static void act(void)
     case ACT_RESIZE_SRQ:
         resize_srq(app.srq[i]);
         break;
-    default:
+    case ACT_WRITE:
+    case ACT_EVENT:
         act_on_session(action);
+        break;
+    default:
+        if (action >= ACT_COUNT)
+            ex_act(action - ACT_COUNT, which);
     }
+}
+
+/* Only its own bytes are in the input while an action takes place. */
+static void next_act(struct input *all)
+{
+    uint8_t action = (uint8_t)(take(all) % (ACT_COUNT + EX_COUNT)), which = take(all),
+            n = take(all);
+
+    in = (struct input){all->p, min_of((size_t)n, all->left)};
+    all->p += in.left;
+    all->left -= in.left;
+    act(action, which);
+    in.left = 0;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    struct input all = {data, size};
+
     setenv(CTL_SOCKET_ENV, "fuzz", 1);
     now = NS_PER_SEC;
     spoilt = false;
     rnic = kit_rnic(NULL, clock_now);
-    in = (struct input){data, size};
-    for (unsigned n = 0; in.left && n < ACTIONS; n++)
-        act();
+    for (unsigned n = 0; all.left && n < ACTIONS; n++)
+        next_act(&all);
     close_device();
     end_daemon();
     rnic_destroy(rnic);

@@ -422,7 +422,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     f->p = data;
     f->left = size;
-    f->k = kit_create(&(struct kit_config){.seed = 1, .shared_qp_table = true, .any_icrc = true});
+    f->k = kit_create(&(struct kit_config){
+        .seed = 1, .shared_qp_table = true, .any_icrc = true, .congestion = kit_congestion(3)});
     for (unsigned i = 0; i < 2; i++) {
         make_queues(f, i);
         make_regions(f, i);

@@ -13,6 +13,7 @@
 #include "doorbell.h"
 #include "fuzz.h"
 #include "work_queue.h"
+#include "wqe.h"
 
 struct input {
     const uint8_t *data;
@@ -145,6 +146,53 @@ static void try_work_queue(struct input *in, bool send)
     free(r.bytes);
 }
 
+/* ---- WQEs of one shape, which are read before they are taken ---- */
+
+static void check_message(const struct work_queue *q, const void *entry)
+{
+    struct send_wqe *w = malloc(sizeof(*w));
+    uint64_t shape;
+
+    REQUIRE(w);
+    shape = send_wqe_copy_message(entry, q->max_inline, w);
+    if (shape != MESSAGE_NOT_SIMPLE) {
+        bool is_inline = shape & MESSAGE_INLINE;
+
+        REQUIRE(MESSAGE_OP(shape) <= SQE_SEND_IMM && MESSAGE_OP(shape) == w->h.opcode);
+        REQUIRE(is_inline ? !w->h.num_sge : w->h.num_sge == 1 && !w->h.inline_len);
+        REQUIRE(MESSAGE_LEN(shape) == (is_inline ? w->h.inline_len : w->sge->length));
+        REQUIRE(!is_inline || MESSAGE_LEN(shape) <= q->max_inline);
+    }
+    if (send_wqe_copy_read(entry, w))
+        REQUIRE(w->h.opcode == SQE_READ && w->h.num_sge == 1 && w->sge->length <= MESSAGE_MAX);
+    free(w);
+}
+
+static void try_peeks(struct input *in, bool send)
+{
+    struct ring r;
+    struct ring_cursor at;
+
+    ring_init(&r, in, send);
+    if (r.q.stride < (send ? sqe_stride(1, 0) : rqe_stride(1))) { /* the device makes none */
+        free(r.bytes);
+        return;
+    }
+    at = ring_cursor_at(r.bytes, r.q.size, r.q.stride, r.q.cons);
+    for (uint32_t i = 0; i <= r.q.size; i++, r.q.cons++, ring_cursor_next(&at)) {
+        struct recv_buffer buffer;
+
+        REQUIRE(at.at == work_queue_slot(r.bytes, r.q.size, r.q.stride, r.q.cons));
+        if (send) {
+            REQUIRE(send_wqe_peek_opcode(&r.q) == ((struct sqe *)at.at)->opcode);
+            check_message(&r.q, at.at);
+        } else if (recv_wqe_peek(&r.q, r.q.cons, &buffer)) {
+            REQUIRE(buffer.length <= UINT32_C(1) << 31);
+        }
+    }
+    free(r.bytes);
+}
+
 /* ---- completion queues ---- */
 
 static void try_comp_queue(struct input *in)
@@ -181,6 +229,109 @@ static void try_comp_queue(struct input *in)
     free(shared);
 }
 
+static struct cq_shared *make_segment(uint32_t size, uint32_t lanes)
+{
+    struct cq_shared *shared = aligned_alloc(64, cq_segment_bytes(size, lanes));
+
+    REQUIRE(shared);
+    return memset(shared, 0, cq_segment_bytes(size, lanes));
+}
+
+/* As many as there is room for, at most `want`. */
+static void post_batch(struct comp_queue *cq, uint32_t lane, uint32_t want, bool solicited)
+{
+    uint32_t room = cq_room(cq, lane, want);
+    struct cq_batch b = cq_batch_begin(cq, lane);
+    struct cqe *e;
+
+    REQUIRE(room <= want && room <= cq->size);
+    for (uint32_t n = room; n; n--) {
+        e = cq_batch_next(&b);
+        REQUIRE(e && e == cq_batch_entry(&b) && e - b.entry < cq->size);
+        e->wr_id = b.prod;
+        e->status = WC_SUCCESS;
+        cq_batch_give(&b, e);
+    }
+    cq_batch_end(cq, lane, &b, solicited);
+}
+
+/* Both ends of a queue, in segments that move; the other end writes whatever it likes. */
+struct moving {
+    struct comp_queue cq;
+    struct cq_reader reader;
+    struct cq_shared *segment;
+};
+
+static void write_anywhere(struct moving *m, struct input *in)
+{
+    size_t bytes = cq_segment_bytes(m->cq.size, m->cq.lanes), at = take_u32(in) % bytes;
+    size_t n = take_u8(in) % 16;
+
+    take_bytes(in, (uint8_t *)m->segment + at, min_of(n, bytes - at));
+}
+
+static void move_queue(struct moving *m, uint32_t size)
+{
+    struct cq_shared *fresh = make_segment(size, m->cq.lanes);
+    int err = comp_queue_move(&m->cq, fresh, size);
+
+    REQUIRE(!err || err == -EINVAL);
+    if (!err)
+        cq_reader_move(&m->reader, fresh, size);
+    free(err ? fresh : m->segment);
+    m->segment = m->cq.shared;
+}
+
+static void read_some(struct moving *m, uint8_t n)
+{
+    const struct cqe *e;
+
+    while (n-- && (e = cq_reader_peek(&m->reader))) {
+        REQUIRE((const uint8_t *)(e + 1) <=
+                (uint8_t *)m->segment + cq_segment_bytes(m->cq.size, m->cq.lanes));
+        cq_reader_advance(&m->reader);
+        REQUIRE(m->reader.next_lane < m->reader.lanes);
+    }
+}
+
+enum { MOVING_BATCH, MOVING_READ, MOVING_ARM, MOVING_MOVE, MOVING_WRITE, MOVING_KINDS };
+
+static void try_moving_queue(struct input *in)
+{
+    uint32_t size = 1u << take_u8(in) % 5, lanes = 1 + take_u8(in) % 3;
+    struct moving m = {.segment = make_segment(size, lanes)};
+
+    comp_queue_init(&m.cq, m.segment, size, lanes);
+    m.reader = (struct cq_reader){.shared = m.segment, .size = size, .lanes = lanes};
+    while (in->size) {
+        uint8_t what = take_u8(in), n = take_u8(in);
+        uint32_t lane = n % lanes;
+
+        switch (what % MOVING_KINDS) {
+        case MOVING_BATCH:
+            post_batch(&m.cq, lane, n / 4, what & 0x80);
+            cq_take_event(&m.cq, lane);
+            break;
+        case MOVING_READ:
+            read_some(&m, n);
+            cq_lane_is_empty(&m.cq, lane);
+            break;
+        case MOVING_ARM:
+            cq_reader_arm(&m.reader, n % 4);
+            if (what & 0x80)
+                comp_queue_disarm(&m.cq);
+            break;
+        case MOVING_MOVE:
+            move_queue(&m, 1u << n % 6);
+            break;
+        default:
+            write_anywhere(&m, in);
+            break;
+        }
+    }
+    free(m.segment);
+}
+
 /* ---- doorbells ---- */
 
 static void try_doorbells(struct input *in)
@@ -214,7 +365,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct input in = {data, size};
 
-    switch (take_u8(&in) % 4) {
+    switch (take_u8(&in) % 7) {
     case 0:
         try_work_queue(&in, true);
         break;
@@ -224,8 +375,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     case 2:
         try_comp_queue(&in);
         break;
-    default:
+    case 3:
         try_doorbells(&in);
+        break;
+    case 4:
+        try_peeks(&in, true);
+        break;
+    case 5:
+        try_peeks(&in, false);
+        break;
+    default:
+        try_moving_queue(&in);
         break;
     }
     return 0;

@@ -6,8 +6,8 @@ import struct
 import corpus_folder
 
 (OPEN, CLOSE, QUERY, PD, MR, CHANNEL, CQ, QP, SRQ, CONNECT, MODIFY, POST, POLL, EVENTS, WRITE, EVENT, WORK, END, AH_MW,
- RESIZE_SRQ) = range(20)
-OK = b"\0"  # an answer that is not changed
+ RESIZE_SRQ, EX_CQ, EX_READ, EX_RESIZE_CQ, EX_QP, EX_SEND, EX_WQ, EX_MODIFY_WQ, EX_TABLE, EX_RSS_QP, EX_FLOW, EX_DM,
+ EX_PARENT, EX_XRCD, EX_REREG, EX_BIND, EX_AH, EX_BUF, EX_NAMES, EX_MCAST) = range(39)
 RC, UC, UD = range(3)
 RESET, ERR = 0, 6
 RECV, INLINE, SHARED = 32, 64, 128
@@ -18,14 +18,15 @@ def changed(*places):
     return bytes([len(places)]) + b"".join(struct.pack("<HB", at, value) for at, value in places)
 
 
-def act(action, which=0, *operands, answers=1, answer=OK):
+def act(action, which=0, *operands, answer=b""):
     """The first answer is `answer`, the others are not changed."""
-    return bytes([action, which, *operands]) + (answer + OK * (answers - 1) if answers else b"")
+    body = bytes(operands) + answer
+    return bytes([action, which, len(body)]) + body
 
 
-def opened(answer=OK):
-    # 2 questions about devices, and OPEN; the library asks on when it opens.
-    return act(OPEN, answers=2) + answer + OK * 12
+def opened(answer=b""):
+    """The answers to 2 questions about devices are not changed, that to OPEN is `answer`."""
+    return act(OPEN, 0, 0, 0, answer=answer)
 
 
 def objects():
@@ -33,43 +34,112 @@ def objects():
 
 
 def connected(kind=RC):
-    return (objects() + act(QP, 0, kind | 32) + act(QP, 1, kind | 32) + act(CONNECT, 0, 1, answers=8) +
-            act(CONNECT, 1, 0, answers=8))
+    # By its remainder of 3 that is the kind; no shared receive queue.
+    return (objects() + act(QP, 0, kind + 33) + act(QP, 1, kind + 33) + act(CONNECT, 0, 1) +
+            act(CONNECT, 1, 0))
 
 
 def post(kind, which=0, n=2):
-    return bytes([POST, 0, kind, which, n])
+    return act(POST, 0, kind, which, n)
+
+
+# Kinds of ibv_qp_ex, by their number; what each can send, by the bit of enum ibv_qp_create_send_ops_flags.
+EX_KINDS = {0: (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 12), 1: (0, 1, 2, 3, 7, 8), 2: (2, 3), 3: (2,), 4: (0, 2, 4)}
+PAYLOADS = (0, 35, 70, 133)
+# One specification of each kind in front of what it needs, and those that contradict each other.
+FLOWS = ((0,), (0, 1), (2, 5), (3, 4), (0, 6), (1, 7), (6, 7), (1, 3))
+
+
+def younger():
+    """Inputs of the younger half of the API."""
+    base = objects() + act(QP, 0, 33) + act(QP, 1, 33)
+    for kind, operations in EX_KINDS.items():
+        made = (opened() + act(PD) + act(MR) + act(EX_CQ, 0, 15) + act(EX_BIND, 0, 1) + act(EX_QP, 0, kind, 16) +
+                act(AH_MW, 1))
+        ready = made + act(CONNECT, 0, 0)
+        for payload in PAYLOADS:
+            batch = [byte for operation in operations for byte in (operation, payload)]
+            yield ready + act(EX_SEND, 0, len(operations), *batch) + act(WORK, 15) + act(EX_READ) * 2
+            yield ready + act(EX_SEND, 128, 1, *batch[:2]) + act(EX_SEND, 0, 31, *batch * 3) + act(EX_READ)
+        for at in range(8, 160, 4):
+            answer = changed(*((at + n, 255) for n in range(4)))
+            yield (opened() + act(PD) + act(CQ, 0) + act(EX_QP, 0, kind, 16, answer=answer) + act(CONNECT, 0, 0) +
+                   act(EX_SEND, 0, 2, 2, 0, 2, 0) + turn())
+    for flags in range(0, 256, 5):
+        yield (opened() + act(PD) + act(MR) + act(EX_CQ, 0, 15, flags) + act(QP, 0, 33) + post(2, 0, 4) + act(EX_READ) +
+               act(END) + act(EX_READ))
+    raw = opened() + act(PD) + act(MR) + act(EX_CQ, 0, 15)
+    queues = raw + b"".join(act(EX_WQ, i, 9) for i in range(4)) + b"".join(act(EX_MODIFY_WQ, i, 1) for i in range(4))
+    for fields in (0, 3, 15, 63, 255):
+        yield (queues + act(EX_TABLE) + act(EX_RSS_QP, 0, fields) + act(EX_FLOW, 0, 0, 0) + act(EX_FLOW) + act(EX_TABLE) +
+               act(EX_WQ))
+    for specs in FLOWS:
+        for fill in (0, 255):
+            operands = [byte for spec in specs for byte in (spec, fill)]
+            for kind in range(5):
+                yield (raw + act(EX_QP, 0, 3, 16) + act(MODIFY, 16) + act(EX_FLOW, 0, kind, len(specs), *operands) +
+                       act(EX_FLOW))
+    yield (base + act(EX_DM) + act(EX_DM, 1, 0, 0) + act(EX_DM, 128, 0, 0, 0, 16) + act(EX_DM, 64) + act(MR, 1) +
+           act(EX_DM, 64))
+    yield (base + act(EX_PARENT) + act(EX_PARENT, 64) + act(EX_CQ, 2, 7) + act(EX_QP, 2, 0, 15) + act(EX_XRCD, 0, 7) +
+           act(QP, 3, 33))
+    yield base + act(EX_BUF, 0, 0, 16) + act(EX_BUF, 0, 0, 16, answer=LEAST) + act(EX_BUF)
+    for flags in range(8):
+        yield base + act(EX_REREG, 0, flags, 15) + post(2, 0) + turn()
+        yield base + act(EX_REREG, 0, flags, 15, answer=LEAST) + post(2, 0) + turn()
+    for resized in (1, 4, 16, 255):
+        yield base + post(2, 0, 8) + act(EX_RESIZE_CQ, 0, resized, 0) + turn() + post(2, 0, 8) + turn()
+        for at in range(8, 64, 4):
+            answer = changed(*((at + n, 255) for n in range(4)))
+            yield base + post(2, 0, 8) + act(EX_RESIZE_CQ, 0, resized, 0, answer=answer) + turn()
+    yield base + act(EX_AH, 0, 3) + act(EX_AH, 0, 0, *bytes(40)) + act(EX_AH, 0, 0, *bytes(20), 0x45, *bytes(19))
+    yield base + act(EX_BIND, 0, 0) + act(CONNECT, 0, 1) + post(8, 0) + turn()
+    yield base + act(EX_BIND, 0, 0) + act(EX_BIND) + act(EX_BIND) + act(EX_MCAST)
+    yield objects() + act(QP, 0, 2 + 33) + act(EX_MCAST)
+    for number in range(0, 40):
+        yield opened() + act(EX_NAMES, number)
+    for action, more in ((EX_CQ, (7,)), (EX_WQ, (7,)), (EX_DM, ()), (EX_XRCD, (7,)), (EX_PARENT, ()), (EX_BIND, ()),
+                         (EX_TABLE, ())):
+        before = queues if action == EX_TABLE else raw
+        for at in range(8, 96, 4):
+            answer = changed(*((at + n, 255) for n in range(4)))
+            yield before + act(action, 2, *more, answer=answer) + act(EX_MODIFY_WQ, 2, 1) + act(EX_READ, 2)
+        yield before + act(action, 2, *more, answer=LEAST)
+        yield before + act(action, 2, *more) + act(END) + act(action, 2, *more)
 
 
 def turn():
-    return act(WORK, 15, answers=0) + act(POLL, 12, answers=0) + act(POLL, 13, answers=0) + act(EVENTS, answers=0)
+    return act(WORK, 15) + act(POLL, 12) + act(POLL, 13) + act(EVENTS)
 
 
 # The daemon consents that a completion queue is destroyed while a queue pair uses it.
-USED_QUEUE = bytes.fromhex("0002000000000000001201d7001200080000000000002603000006000007002200090009010000002e")
+CONSENT = changed(*((at, 0) for at in range(12, 16)))
+# A status whose negative does not exist.
+LEAST = changed((12, 0), (13, 0), (14, 0), (15, 128))
 
 
 def corpus():
-    yield USED_QUEUE
+    yield from younger()
+    yield opened() + act(PD) + act(CQ, 0) + act(QP, 0, RC) + act(CQ, 0, answer=CONSENT) + act(QP, 0, RC) + act(CQ, 0)
     for kind in (RC, UC, UD):
-        made = connected(kind) + act(AH_MW, 1, answers=2) + act(AH_MW, 0, answers=2)
+        made = connected(kind) + act(AH_MW, 1) + act(AH_MW, 0)
         work = post(RECV, 1, 4) + post(2, 0) + post(INLINE | 2, 0) + post(0, 0) + post(4, 0) + turn() * 3
-        yield made + work + act(CLOSE, answers=0) + OK * 20
+        yield made + work + act(CLOSE)
         yield made + post(SHARED, 0, 20) + work + act(RESIZE_SRQ, 0, 40) + post(SHARED, 0, 20) + work
-        yield made + work + act(END, answers=0) + turn() * 4 + work
+        yield made + work + act(END) + turn() * 4 + work
         yield made + post(RECV, 0, 20) + post(2, 0, 20) + act(MODIFY, ERR << 4) + turn() + act(MODIFY, RESET << 4) + work
-        yield made + work + act(QUERY, 0, answers=12) + act(QP, 0, 0) + act(CQ, 0) + act(SRQ, 0) + turn()
+        yield made + work + act(QUERY, 0) + act(QP, 0, 0) + act(CQ, 0) + act(SRQ, 0) + turn()
         # Completions, indices and events that make no sense.
         for segment in range(12):
             for at in (0, 4, 16, 64, 80, 96):
-                spoil = bytes([WRITE, 0, segment, at, 0, 63]) + b"\xff" * 63
-                yield made + work + spoil + turn() + post(2) + post(RECV) + act(POLL, 12, answers=0)
+                spoil = act(WRITE, 0, segment, at, 0, 63, answer=b"\xff" * 63)
+                yield made + work + spoil + turn() + post(2) + post(RECV) + act(POLL, 12)
         for how in range(4):
             for kind_of_event in range(20):
                 record = struct.pack("<QII", 1 if how & 1 else 0, kind_of_event, 0)
                 size = bytes([7]) if how & 2 else b""
-                yield made + bytes([EVENT, 0, how]) + size + record + act(EVENTS, answers=0) + act(EVENTS, answers=0)
-        yield made + bytes([EVENT, 0, 0]) + b"\xff" * 16 + bytes([EVENT, 0, 1]) + b"\xff" * 16 + act(EVENTS, answers=0)
+                yield made + act(EVENT, 0, how, answer=size + record) + act(EVENTS) + act(EVENTS)
+        yield made + act(EVENT, 0, 0, answer=b"\xff" * 16) + act(EVENT, 0, 1, answer=b"\xff" * 16) + act(EVENTS)
     # Each word of an answer, in turn, at its largest and at 0.
     base = opened() + act(PD) + act(MR) + act(CHANNEL)
     for action, more in ((CQ, ()), (SRQ, (15,)), (MR, ()), (PD, ()), (AH_MW, ()), (QP, (0,))):
@@ -77,11 +147,12 @@ def corpus():
         for at in range(8, 160, 4):
             for value in (0, 255):
                 answer = changed(*((at + n, value) for n in range(4)))
-                yield first + act(action, 1, *more, answer=answer, answers=3) + post(2, 1) + post(SHARED, 1) + turn()
+                yield first + act(action, 1, *more, answer=answer) + post(2, 1) + post(SHARED, 1) + turn()
+        yield first + act(action, 1, *more, answer=LEAST) + post(2, 1) + turn()
     for at in range(0, 48, 2):
         yield opened(changed((at, 255), (at + 1, 255))) + act(PD) + act(CQ, 0)
     for how in (8, 16, 24):
-        answer = bytes([how]) + (b"\1" if how & 16 else b"")
+        answer = bytes([how, 1] if how & 16 else [how])
         yield opened(answer) + act(PD)
         yield base + act(CQ, 0, answer=answer) + act(CQ, 1) + act(SRQ, 0, 9, answer=answer) + turn()
         yield objects() + act(QP, 0, 0, answer=answer) + act(QP, 1, 0) + post(2) + post(2, 1) + turn()

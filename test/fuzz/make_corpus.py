@@ -75,19 +75,41 @@ def ring(kind, entries):
     return bytes([kind, 4, 32, 2]) + struct.pack("<Ib", 0xFFFFFFFE, len(entries)) + b"".join(entries)
 
 
+# Parts of fuzz_queue; steps of the queue that moves, and two of them with the flag 0x80.
+SEND_RING, RECV_RING, _, DOORBELLS, SEND_PEEKS, RECV_PEEKS, MOVING = range(7)
+BATCH, READ_SOME, ARM, MOVE, SPOIL = range(5)
+SOLICITED_BATCH, DISARM = 130, 132
+
+
 def queue_corpus(_):
     two = [(0x1000, 64, 1), (0x2000, 4096, 2)]
     for opcode in range(17):
-        yield ring(0, [send_entry(opcode, 2, two)] * 4)
-        yield ring(0, [send_entry(opcode, 8, [], b"inline bytes")] * 3)
-    yield ring(0, [send_entry(2, 0, [(0, 0xFFFFFFFF, 0)] * 2)])
-    recv = struct.pack("<QII", 3, 2, 0) + b"".join(struct.pack("<QII", *sge) for sge in two)
-    yield ring(1, [recv.ljust(96, b"\0")] * 4)
+        for kind in (SEND_RING, SEND_PEEKS):
+            yield ring(kind, [send_entry(opcode, 2, two)] * 4)
+            yield ring(kind, [send_entry(opcode, 2, two[:1])] * 4)
+            yield ring(kind, [send_entry(opcode, 8, [], b"inline bytes")] * 3)
+    yield ring(SEND_RING, [send_entry(2, 0, [(0, 0xFFFFFFFF, 0)] * 2)])
+    for sges in (two, two[:1], [(0x1000, 0xFFFFFFFF, 1)]):
+        recv = struct.pack("<QII", 3, len(sges), 0) + b"".join(struct.pack("<QII", *sge) for sge in sges)
+        for kind in (RECV_RING, RECV_PEEKS):
+            yield ring(kind, [recv.ljust(96, b"\0")] * 4)
     yield bytes([2, 2, 0]) + bytes([0, 0x0C, 0x10, 0x84, 0x24, 1, 0, 0, 0]) * 8
     yield bytes([2, 1, 2]) + bytes([0, 1, 2, 0xC0, 0xFF, 0xFF, 0xFF, 0xFF]) * 4
     words = [(0, 1, 1), (8, 1 << 63, 3), (9, 7, 0), (16, 0xFF, 1), (80, 1 << 63, 2)]
     yield bytes([3, 3]) + b"".join(struct.pack("<IQ", at, bits << by) if bits << by < 1 << 64 else b""
                                    for at, bits, by in words)
+    # Doorbells beyond what a call takes: the next calls go on behind them, and round.
+    full = b"".join(struct.pack("<IQ", at, (1 << 64) - 1) for at in (1, 2, 3, 4, 8, 9, 10, 72, 73, 80, 140))
+    for most in (0, 1, 40, 200):
+        yield bytes([DOORBELLS, most]) + full * 3
+    # Batches, reading, arming, moves to larger and smaller segments, with and without what an application spoils.
+    for lanes in range(3):
+        for size in range(5):
+            turn = bytes([BATCH, 5, BATCH, 4, BATCH, 6, ARM, 1, SOLICITED_BATCH, 9, READ_SOME, 2, ARM, 2, BATCH, 30, MOVE, size + 1])
+            turn += bytes([READ_SOME, 255, ARM, 3, BATCH, 255, MOVE, 0, READ_SOME, 40, MOVE, size, DISARM, 0])
+            yield bytes([MOVING, size, lanes]) + turn * 3
+            for at in range(0, 0x180, 0x40):
+                yield bytes([MOVING, size, lanes]) + turn + bytes([SPOIL, 0]) + struct.pack("<IB", at, 4) + b"\xff" * 4 + turn * 2
 
 
 # Steps of fuzz_engine's programs.

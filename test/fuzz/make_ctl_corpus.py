@@ -14,7 +14,8 @@ MESSAGE, WRITE, POLL, CLOSE, POST, CONTROL, MAD, FRAME, ADD_PORT = range(9)
  SHOW, FREEZE_MRS, THAW_MRS, REMAP_MR, GET_UFFD, HOT_MRS, CM_CREATE_CHANNEL, CM_DESTROY_CHANNEL, CM_CREATE_ID,
  CM_DESTROY_ID, CM_BIND, CM_RESOLVE_ADDR, CM_RESOLVE_ROUTE, CM_QUERY, CM_LISTEN, CM_CONNECT, CM_ACCEPT, CM_REJECT,
  CM_ESTABLISH, CM_DISCONNECT, CM_NOTIFY, CM_QP_ATTR, CM_SET_OPTION, CM_MIGRATE, CM_JOIN, CM_LEAVE,
- CM_GET_EVENT, RAISE_CQ) = range(1, 66)
+ CM_GET_EVENT, RAISE_CQ, RESIZE_CQ, RESIZE_CQ_DONE, ALLOC_DM, FREE_DM, QUERY_FLOW, MODIFY_CQ,
+ JOIN, IMPORT, UNIMPORT, CM_WITH_QP, CREATE_QP_IN) = range(1, 77)
 TCP, UDP = 0x0106, 0x0111  # port spaces
 REQ, MRA, REJ, REP, RTU, DREQ, DREP, SIDR_REQ, SIDR_REP, LAP, APR = range(11)
 CM_PORT = 7471
@@ -160,7 +161,7 @@ def raw_packets():
     frame = dict(op=2, length=60)
     pair = objects() + create_qp(RAW) * 2 + raw_ready(18) + raw_ready(19)
     sent = post(2, **frame) + poll() + post(2, length=255) + poll() + post(2, length=13) + poll()
-    yield pair + create_flow(19, headers=16) + post(3, 128) * 2 + sent + handle(DESTROY_FLOW, 1) + sent
+    yield pair + create_flow(19, headers=16) + post(3, 128) * 2 + sent + handle(QUERY_FLOW, 1) + handle(DESTROY_FLOW, 1) + sent
     for kind in range(5):
         yield pair + create_flow(19, kind) * 2 + post(3, 128) * 2 + sent + modify(19, STATE, ERR) + sent
     yield (pair + create_flow(19, headers=16, dport=5, tag=7, priority=2) + create_flow(18, headers=16, drop=1) +
@@ -326,9 +327,23 @@ def corpus():
     yield from raw_packets()
     yield from hot_regions(pair)
     yield from connections()
-    for kind in range(CM_GET_EVENT + 2):
+    for kind in range(CREATE_QP_IN + 1):
         yield message(OPEN, b"\0\0\0\0") + message(kind, b"\1\0\0\0" * 8)
         yield objects() + message(kind, b"\1\0\0\0" * 8) + message(kind, b"\x10\0\0\0")
+    for cqe in (1, 3, 64, 1 << 22, 0, 1 << 23):
+        resized = pair + receive + post() + poll(0, 0) + message(RESIZE_CQ, struct.pack("<4I", cqe, 0, 0, 1)) + poll()
+        yield resized + post() + poll() + handle(RESIZE_CQ_DONE, 1) * 2 + post() + poll() + handle(DESTROY_CQ, 1)
+        yield resized * 2 + bytes([CLOSE, 0]) + poll()
+    def other_region(flags, access, offset, length, number=1):
+        return message(REG_MR, struct.pack("<IIQQQII8xI", 1, access, offset, length, 0, flags, 0, number))
+    for length, align in ((64, 0), (4096, 12), (1 << 20, 6), (0, 0), (1 << 40, 0), (64, 13)):
+        device = pair + message(ALLOC_DM, struct.pack("<QI", length, align)) + other_region(4, 47, 0, length)
+        yield device + post(op=0, region=2) + post(op=4, region=2) + poll() + handle(FREE_DM, 1) + handle(DEREG_MR, 3)
+        yield device + handle(FREE_DM, 1) + handle(DEREG_MR, 3) + handle(FREE_DM, 1) + other_region(4, 47, 0, 8)
+        yield device + other_region(4, 33, 60, 8) + other_region(4, 1, 0, 4) + other_region(12, 33, 0, 4) + bytes([CLOSE, 0])
+    null = pair + other_region(8, 1, 0, (1 << 64) - 1)
+    yield null + post(op=0, region=2) + post(op=4, region=2) + post(1, 128, region=2) + post() + poll() + handle(DEREG_MR, 3)
+    yield null + other_region(8, 3, 0, (1 << 64) - 1) + other_region(8, 1, 1, 9) + other_region(10, 1, 0, (1 << 64) - 1)
     for rule, port in ((1, 0), (2, 0), (3, 0xC123), (4, 0), (0, 0)):
         yield (pair + create_qp(UD, entropy=(rule, port)) + connect(18, 0, UD) + post() + set_entropy(16, rule, port) +
                set_entropy(18, rule, port) + receive + post() + post(2, 2) + poll())

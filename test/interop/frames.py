@@ -89,17 +89,22 @@ def connected(path):
 
 
 def resolved(path):
-    """Each side asked for the other's addresses, and was answered by the other."""
-    for asker, answerer in (((peer.IPV4, peer.IPV6), (peer.GUEST_IPV4, peer.GUEST_IPV6)),
-                            ((peer.GUEST_IPV4, peer.GUEST_IPV6), (peer.IPV4, peer.IPV6))):
+    """Each side asked for the other's addresses, and was answered by the other. A side is known by its MAC address: a
+    solicitation that probes comes from the link-local address of Linux."""
+    ours = {mac for mac, in fields(path, f"ip.src == {peer.IPV4}", "eth.src")}
+    if len(ours) != 1:
+        raise kit.Failure(f"uroced sent from {ours}")
+    ours = (*ours, peer.IPV4, peer.IPV6)
+    theirs = (peer.GUEST_MAC, peer.GUEST_IPV4, peer.GUEST_IPV6)
+    for asker, answerer in ((ours, theirs), (theirs, ours)):
         for what, wanted in (
-                ("ARP request", f"arp.opcode == 1 && arp.src.proto_ipv4 == {asker[0]} && "
-                                f"arp.dst.proto_ipv4 == {answerer[0]}"),
-                ("ARP reply", f"arp.opcode == 2 && arp.src.proto_ipv4 == {answerer[0]} && "
-                              f"arp.dst.proto_ipv4 == {asker[0]}"),
-                ("neighbour solicitation", f"icmpv6.type == 135 && ipv6.src == {asker[1]} && "
-                                           f"icmpv6.nd.ns.target_address == {answerer[1]}"),
-                ("neighbour advertisement", f"icmpv6.type == 136 && ipv6.dst == {asker[1]} && "
-                                            f"icmpv6.nd.na.target_address == {answerer[1]}")):
+                ("ARP request", f"arp.opcode == 1 && arp.src.proto_ipv4 == {asker[1]} && "
+                                f"arp.dst.proto_ipv4 == {answerer[1]}"),
+                ("ARP reply", f"arp.opcode == 2 && arp.src.proto_ipv4 == {answerer[1]} && "
+                              f"arp.dst.proto_ipv4 == {asker[1]}"),
+                ("neighbour solicitation", f"icmpv6.type == 135 && eth.src == {asker[0]} && "
+                                           f"icmpv6.nd.ns.target_address == {answerer[2]}"),
+                ("neighbour advertisement", f"icmpv6.type == 136 && eth.src == {answerer[0]} && "
+                                            f"eth.dst == {asker[0]} && icmpv6.nd.na.target_address == {answerer[2]}")):
             if not fields(path, wanted, "frame.number"):
                 raise kit.Failure(f"no {what} between {asker} (who asks) and {answerer}")

@@ -264,6 +264,12 @@ class Guest:
         """Until the address answers, or does not."""
         self.run(f"ping -c 1 -W {seconds} {shlex.quote(address)}", seconds + 10)
 
+    def ask_for(self, address, seconds=20):
+        """The same of a guest that does not know the address: it forgets and asks in one command, as a question or a
+        probe of the other side that came between would tell it what it is to ask for."""
+        address = shlex.quote(address)
+        self.run(f"ip neigh flush to {address} dev eth0; ping -c 1 -W {seconds} {address}", seconds + 10)
+
     def counters(self):
         """rxe's counters."""
         text = self.run("cd /sys/class/infiniband/rxe0/ports/1/hw_counters; for n in *; do echo $n $(cat $n); done")

@@ -216,9 +216,8 @@ class FullSession(Session):
         guest = self.link.guest
         for version in (4, 6):
             self.link.pair("ibv_rc_pingpong -g {gid} -e -n 5", "server", version)
-        guest.run("ip neigh flush dev eth0")
         for address, version in ((peer.IPV4, 4), (peer.IPV6, 6)):
-            self.ping(address)
+            guest.ask_for(address)
             self.link.pair("ibv_rc_pingpong -g {gid} -e -n 5", "client", version)
         mac = self.link.daemon.show("ports")[0]["mac"]
         for address in (peer.IPV4, peer.IPV6):

@@ -16,11 +16,22 @@
 
 #define POLLED 64
 
-/* Keeps `depth` work requests in flight on each of n queue pairs, sleeping between completions. */
-static void keep_busy(struct opened *a, unsigned n, enum ibv_wr_opcode op, size_t length,
-                      unsigned depth)
+static void sleep_until_event(struct ibv_comp_channel *channel)
 {
-    struct ibv_comp_channel *channel = must(ibv_create_comp_channel(a->ctx), "channel");
+    struct ibv_cq *from;
+    void *context;
+
+    check(ibv_get_cq_event(channel, &from, &context), "event");
+    ibv_ack_cq_events(from, 1);
+}
+
+/* Keeps `depth` work requests in flight on each of n queue pairs. It sleeps between completions, or
+ * polls all the time. */
+static void keep_busy(struct opened *a, unsigned n, enum ibv_wr_opcode op, size_t length,
+                      unsigned depth, bool sleeps)
+{
+    struct ibv_comp_channel *channel =
+        sleeps ? must(ibv_create_comp_channel(a->ctx), "channel") : NULL;
     struct ibv_cq *cq = make_cq(a, (int)(n * depth), channel);
     struct ibv_wc wc[POLLED];
 
@@ -32,19 +43,19 @@ static void keep_busy(struct opened *a, unsigned n, enum ibv_wr_opcode op, size_
     }
     say_ready();
     for (;;) {
-        struct ibv_cq *from;
-        void *context;
         int found;
 
-        check(ibv_req_notify_cq(cq, 0), "arm");
+        if (sleeps)
+            check(ibv_req_notify_cq(cq, 0), "arm");
         while ((found = ibv_poll_cq(cq, POLLED, wc)) > 0) {
             for (int i = 0; i < found; i++) {
                 check(wc[i].status, ibv_wc_status_str(wc[i].status));
                 post(a, (struct ibv_qp *)(uintptr_t)wc[i].wr_id, op, length);
             }
         }
-        check(found < 0 || ibv_get_cq_event(channel, &from, &context), "event");
-        ibv_ack_cq_events(cq, 1);
+        check(found < 0, "poll");
+        if (sleeps)
+            sleep_until_event(channel);
     }
 }
 
@@ -52,19 +63,25 @@ static void keep_busy(struct opened *a, unsigned n, enum ibv_wr_opcode op, size_
  * which attackers are compared. */
 static void attack_busy(struct opened *a, unsigned n)
 {
-    keep_busy(a, n, IBV_WR_RDMA_WRITE, MESSAGE, DEPTH);
+    keep_busy(a, n, IBV_WR_RDMA_WRITE, MESSAGE, DEPTH, true);
+}
+
+/* The same, for comparison with attackers that never sleep. */
+static void attack_polling(struct opened *a, unsigned n)
+{
+    keep_busy(a, n, IBV_WR_RDMA_WRITE, MESSAGE, DEPTH, false);
 }
 
 /* READ requests of a packet each, for responses of many. */
 static void attack_reads(struct opened *a, unsigned n)
 {
-    keep_busy(a, n, IBV_WR_RDMA_READ, a->bytes / 2, 16);
+    keep_busy(a, n, IBV_WR_RDMA_READ, a->bytes / 2, 16, true);
 }
 
 /* SENDs to queue pairs without a receive, which are tried again after 10 us, for ever. */
 static void attack_rnr(struct opened *a, unsigned n)
 {
-    keep_busy(a, n, IBV_WR_SEND, 64, 4);
+    keep_busy(a, n, IBV_WR_SEND, 64, 4, true);
 }
 
 static const struct {
@@ -73,7 +90,9 @@ static const struct {
     void (*prepare)(void); /* as the user that started the program */
     size_t bytes;          /* of its memory */
 } attacks[] = {
+    {"burn", attack_burn, NULL, 4096},
     {"busy", attack_busy, NULL, 2 * MESSAGE},
+    {"polling", attack_polling, NULL, 2 * MESSAGE},
     {"reads", attack_reads, NULL, (size_t)2 << 20},
     {"rnr", attack_rnr, NULL, 4096},
     {"queues", attack_queues, NULL, 4096},

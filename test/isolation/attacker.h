@@ -16,6 +16,7 @@ void attack_events(struct opened *a, unsigned n);
 void attack_overflow(struct opened *a, unsigned n);
 void attack_doorbells(struct opened *a, unsigned n);
 void attack_errors(struct opened *a, unsigned n);
+void attack_burn(struct opened *a, unsigned n);
 void attack_regions(struct opened *a, unsigned n);
 void attack_silent(struct opened *a, unsigned n);
 /* Opens the userfaultfd; a right that the program gives up when it changes its user. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Attacks by queue pairs, connections, completions and errors. Each goes on until it is killed. */
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -149,4 +150,23 @@ void attack_errors(struct opened *a, unsigned n)
         modify_state(qp[i], IBV_QPS_RESET);
         connect_to_itself(qp[i]);
     }
+}
+
+/* For comparison with attackers that never sleep: n threads that compute and never sleep, and
+ * nothing else. */
+static void *burn(void *unused)
+{
+    for (volatile unsigned i = 0;; i++)
+        ;
+    return unused;
+}
+
+void attack_burn(struct opened *a, unsigned n)
+{
+    pthread_t thread;
+
+    for (unsigned i = 1; i < n; i++)
+        check(pthread_create(&thread, NULL, burn, NULL), "thread");
+    say_ready();
+    burn(NULL);
 }

@@ -22,11 +22,20 @@ READY_SECONDS = 40
 FIXED_LOOPBACK = "--loopback=127.0.0.1/8,::1/128"
 
 
-def control_version():
-    """Of the messages between programs and the daemon."""
+def control_number(name):
     header = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "lib", "abi", "ctl_msg.h")
     with open(header) as file:
-        return int(re.search(r"#define CTL_VERSION\s+(\d+)", file.read())[1])
+        return int(re.search(rf"#define {name}\s+(\d+)", file.read())[1])
+
+
+def control_version():
+    """Of the messages between programs and the daemon."""
+    return control_number("CTL_VERSION")
+
+
+def control_size():
+    """Of each message, in bytes."""
+    return control_number("CTL_MSG_SIZE")
 
 
 class Failure(Exception):
@@ -42,7 +51,7 @@ class Build:
         self.folder = os.path.abspath(folder)
         self.uroce = os.path.join(self.folder, "app/uroce/uroce")
         self.uroced = os.environ.get("UROCE_TEST_DAEMON") or os.path.join(self.folder, "app/uroced/uroced")
-        self.libraries = ":".join(os.path.join(self.folder, "lib", name) for name in ("verbs", "rdmacm"))
+        self.libraries = ":".join(os.path.join(self.folder, "lib", name) for name in ("verbs", "rdmacm", "mlx5"))
 
 
 class Daemon:
@@ -341,6 +350,18 @@ def scratch_folder():
     folder = tempfile.mkdtemp(prefix="uroce-test.", dir="/tmp")
     atexit.register(shutil.rmtree, folder, True)
     return folder
+
+
+def rdma_program(folder):
+    """The environment's PATH with a program `rdma` that lists the device, for rdma-core's tests since version 45: iproute2's
+    asks the kernel."""
+    port = {"ifname": "uroce0", "port": 1, "state": "ACTIVE", "physical_state": "LINK_UP", "netdev": "lo"}
+    programs = os.path.join(folder, "bin")
+    os.makedirs(programs)
+    with open(os.path.join(programs, "rdma"), "w") as script:
+        script.write(f"#!/bin/sh\necho '{json.dumps([port])}'\n")
+        os.fchmod(script.fileno(), 0o755)
+    return {"PATH": programs + ":" + os.environ.get("PATH", "/usr/bin:/bin")}
 
 
 def die_on_signals():

@@ -34,7 +34,7 @@ import results
 import table as faults_table
 from table import LIBRARIES
 
-UNIT_TESTS = ("wire", "encap", "net", "steer", "mem", "abi", "cm", "queue", "transport", "dataplane", "device")
+UNIT_TESTS = ("wire", "encap", "net", "steer", "mem", "abi", "cm", "queue", "cc", "transport", "dataplane", "device")
 # Of libraries that are not pure as a whole.
 PURE_PARTS = {"dataplane": ("forward", "poll_policy"), "device": ("account",)}
 UNIT_KITS = ("batch", "capture", "cm", "frame", "net", "raw")

@@ -6,7 +6,7 @@ import sys
 
 import definitions
 
-LIBRARIES = ("base", "wire", "encap", "net", "steer", "mem", "abi", "cm", "queue", "transport", "dataplane", "device")
+LIBRARIES = ("base", "wire", "encap", "net", "steer", "mem", "abi", "cm", "queue", "cc", "transport", "dataplane", "device")
 
 
 class Mutation:

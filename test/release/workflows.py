@@ -60,7 +60,7 @@ def rotating(root, build):
         return subprocess.run(words, capture_output=True, text=True, check=True, timeout=60).stdout
     tests = json.loads(run("meson", "introspect", "--tests", str(build)))
     known = {test["name"] for test in tests}
-    long = {test["name"] for test in tests if {"uroce:nightly", "uroce:interop"} & set(test["suite"])}
+    long = {test["name"] for test in tests if {"uroce:nightly", "uroce:interop", "uroce:programs"} & set(test["suite"])}
     fuzzed = re.findall(r"^  '(\w+)': \[", (root / "test/fuzz/meson.build").read_text(), flags=re.M)
     listed = run(str(root / "scripts/rotating.py"), "--list")
     named = [name for names in re.findall(r"\(([^()]*)\)$", listed, flags=re.M) for name in names.split(", ")]

@@ -86,7 +86,7 @@ ANNEX_A17 = {
     "A17.9.1": ("Lossless network", "not applicable", "advice for the network's operator"),
     "A17.9.2": ("QoS", "", ""),
     "A17.9.3": ("Congestion management", "open",
-                "marks and notifications are counted and otherwise ignored; the sender does not slow down"),
+                "marks are answered by notifications; dcqcn is the only controller, and is off by default"),
     "A17.9.4": ("ECMP", "", ""),
 }
 
@@ -98,6 +98,7 @@ SECTIONS = {
     "9.3.2": "DETH",
     "9.3.3": "RETH",
     "9.3.4": "AtomicETH",
+    "9.3.5": "AETH",
     "9.4.1": "SEND",
     "9.4.3": "RDMA WRITE",
     "9.4.4": "RDMA READ",

@@ -178,6 +178,12 @@ static void apply_patches(struct script *s, const struct incoming *in,
 }
 
 /* The whole frame; returns its length. */
+/* The network's mark, which no sender's template has. */
+static void mark(uint8_t *l3, uint8_t l3_kind, uint8_t traffic_class)
+{
+    l3[1] |= (uint8_t)((traffic_class & 3) << (l3_kind == ICRC_IPV4 ? 0 : 4));
+}
+
 static uint32_t build(struct script *s, struct incoming *in)
 {
     struct encap_template t;
@@ -194,6 +200,7 @@ static uint32_t build(struct script *s, struct incoming *in)
     at += pkt_build_headers(in->data + at, &in->p);
     memcpy(in->data + at, in->payload, in->p.payload_len);
     memset(in->data + len - ICRC_LEN, 0, ICRC_LEN);
+    mark(in->data + t.l3_off, t.l3_kind, in->av.traffic_class);
     apply_patches(s, in, &t, len);
     if (t.l3_kind == ICRC_IPV4)
         fix_ipv4_checksum(in->data + t.l3_off, in->bad_checksum);

@@ -160,7 +160,7 @@ uint64_t field_get(const struct field *f, const void *base);
 
 void world_open(struct script *s);
 /* Another engine, before there are objects on it. */
-void world_engine(struct script *s, const struct entropy_policy *entropy, uint32_t repath);
+void world_engine(struct script *s, const struct engine_config *settings);
 void world_close(struct script *s);
 /* The object; the case fails when there is none. name NULL: the first of its kind. */
 void *object(struct script *s, enum object_kind kind, const char *name);

@@ -5,20 +5,34 @@
 
 #include "script.h"
 
-/* engine [entropy POLICY] [repath N]: its configuration; before all queue pairs. */
+/* engine [entropy POLICY] [repath N] [reorder N] [ect] [cnp INTERVAL DSCP PCP] [control NAME MBPS]:
+ * its configuration; before all queue pairs. */
 static void st_engine(struct script *s)
 {
-    struct entropy_policy entropy = {ENTROPY_KERNEL, 0};
-    uint32_t repath = 0;
+    struct engine_config config = {.entropy = {ENTROPY_KERNEL, 0}};
 
     for (unsigned i = 0; i < s->objects; i++)
         if (s->object[i].kind == OBJ_QP)
             fail(s, "script: there are queue pairs on the engine");
-    if (accept(s, "entropy") && entropy_policy_parse(&entropy, need(s, "a policy")))
+    if (accept(s, "entropy") && entropy_policy_parse(&config.entropy, need(s, "a policy")))
         fail(s, "script: '%s' is no policy", s->word[s->at - 1]);
     if (accept(s, "repath"))
-        repath = (uint32_t)need_number(s, "a number of timeouts");
-    world_engine(s, &entropy, repath);
+        config.repath = (uint32_t)need_number(s, "a number of timeouts");
+    if (accept(s, "reorder"))
+        config.reorder = (uint32_t)need_number(s, "a number of queue pairs");
+    config.congestion.ect = accept(s, "ect");
+    if (accept(s, "cnp")) {
+        config.congestion.cnp_interval = (uint32_t)need_time(s);
+        config.congestion.cnp_dscp = (uint8_t)need_number(s, "a code point");
+        config.congestion.cnp_pcp = (uint8_t)need_number(s, "a priority");
+    }
+    if (accept(s, "control")) {
+        config.congestion.control = cc_find(need(s, "an algorithm"));
+        config.congestion.line = need_number(s, "Mb/s") * UINT64_C(1000000);
+        if (!config.congestion.control || !config.congestion.line)
+            fail(s, "script: no such controller");
+    }
+    world_engine(s, &config);
 }
 
 /* entropy POLICY|port [on QP]: a queue pair's own, or the port's again. */

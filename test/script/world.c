@@ -66,18 +66,16 @@ const char *object_name(struct script *s, const void *p)
 
 /* ---- life ---- */
 
-void world_engine(struct script *s, const struct entropy_policy *entropy, uint32_t repath)
+void world_engine(struct script *s, const struct engine_config *settings)
 {
-    struct engine_config config = {
-        .port = &s->node->port,
-        .mrs = &s->node->mrs,
-        .qps = s->qps,
-        .srqs = s->srqs,
-        .ahs = s->ahs,
-        .host = {s, on_cq_event, NULL, on_async_event, on_srq_event},
-        .entropy = *entropy,
-        .repath = repath,
-    };
+    struct engine_config config = *settings;
+
+    config.port = &s->node->port;
+    config.mrs = &s->node->mrs;
+    config.qps = s->qps;
+    config.srqs = s->srqs;
+    config.ahs = s->ahs;
+    config.host = (struct engine_host){s, on_cq_event, NULL, on_async_event, on_srq_event};
 
     if (s->engine)
         engine_destroy(s->engine);
@@ -99,7 +97,7 @@ void world_open(struct script *s)
     s->next_recv = 101;
     if (!s->qps || !s->srqs || !s->ahs)
         kit_fail("out of memory");
-    world_engine(s, &(struct entropy_policy){ENTROPY_KERNEL, 0}, 0);
+    world_engine(s, &(struct engine_config){.entropy = {ENTROPY_KERNEL, 0}});
     object_add(s, OBJ_CQ, "cq", kit_cq_create(s->node, 256));
 }
 

@@ -59,7 +59,7 @@ void rules_refused(void **state)
     } row[] = {
         {{&inner}, EOPNOTSUPP},         {{&esp}, EOPNOTSUPP},
         {{&gre}, EOPNOTSUPP},           {{&mpls}, EOPNOTSUPP},
-        {{&vxlan}, EOPNOTSUPP},         {{&count}, EOPNOTSUPP},
+        {{&vxlan}, EOPNOTSUPP},         {{&count}, EINVAL},
         {{&handle}, EOPNOTSUPP},        {{&unknown}, EINVAL},
         {{&eth, &eth}, EINVAL},         {{&any_ipv4, &any_ipv6}, EINVAL},
         {{&any_udp, &any_tcp}, EINVAL}, {{&tag, &tag}, EINVAL},
@@ -316,6 +316,94 @@ void rules_by_priority(void **state)
     }
     for (unsigned i = 0; i < 4; i++)
         assert_int_equal(ibv_destroy_qp(qp[i]), 0);
+}
+
+/* The values of counters whose points are: none, bytes, packets. */
+static void expect_counts(struct ibv_counters *c, uint64_t packets, uint64_t bytes)
+{
+    uint64_t value[3] = {7, 7, 7};
+
+    assert_int_equal(ibv_read_counters(c, value, 3, IBV_READ_COUNTERS_ATTR_PREFER_CACHED), 0);
+    assert_int_equal(value[0], 0);
+    assert_int_equal(value[1], bytes);
+    assert_int_equal(value[2], packets);
+}
+
+static void attach(struct ibv_counters *c, struct ibv_flow *flow)
+{
+    struct ibv_counter_attach_attr point[2] = {{IBV_COUNTER_BYTES, 1, 0},
+                                               {IBV_COUNTER_PACKETS, 2, 0}};
+
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(ibv_attach_counters_point_flow(c, &point[i], flow), 0);
+}
+
+static void counters_refused(struct raw *r, struct ibv_counters *c)
+{
+    struct ibv_counter_attach_attr unknown = {IBV_COUNTER_BYTES + 1, 0, 0},
+                                   far = {IBV_COUNTER_BYTES, 32, 0},
+                                   extended = {IBV_COUNTER_BYTES, 0, 1};
+    uint64_t value[33];
+
+    assert_null(ibv_create_counters(r->ctx, &(struct ibv_counters_init_attr){1}));
+    assert_int_equal(errno, EINVAL);
+    assert_int_equal(ibv_attach_counters_point_flow(c, &unknown, NULL), EINVAL);
+    assert_int_equal(ibv_attach_counters_point_flow(c, &far, NULL), EINVAL);
+    assert_int_equal(ibv_attach_counters_point_flow(c, &extended, NULL), EINVAL);
+    assert_int_equal(ibv_read_counters(c, value, 33, 0), EINVAL);
+    assert_int_equal(ibv_read_counters(c, value, 1, 2), EINVAL);
+}
+
+/* By a specification from the rule's creation on, and by a call from then on; what a rule has taken
+ * counts also when it is gone, and other rules' creation changes nothing. */
+void rules_count(void **state)
+{
+    struct raw *r = *state;
+    struct ibv_counters_init_attr init = {0};
+    struct ibv_counters *c = ibv_create_counters(r->ctx, &init),
+                        *late = ibv_create_counters(r->ctx, &init);
+    struct ibv_counter_attach_attr bytes = {IBV_COUNTER_BYTES, 0, 0};
+    struct ibv_flow_spec_counter_action count = {
+        .type = IBV_FLOW_SPEC_ACTION_COUNT, .size = sizeof(count), .counters = c};
+    struct ibv_qp *qp = raw_qp(r, r->cq);
+    const void *spec[2] = {&any_udp, &count};
+    struct raw_frame f = raw_flow(7);
+    uint8_t built[RAW_ROOM];
+    unsigned len = raw_build(built, &f);
+    struct ibv_flow *flow, *other = NULL;
+
+    assert_non_null(c);
+    counters_refused(r, c);
+    attach(c, NULL);
+    expect_counts(c, 0, 0);
+    flow = raw_rule(qp, IBV_FLOW_ATTR_NORMAL, 0, 2, spec);
+    assert_non_null(flow);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(raw_post_qp(r, qp), 0);
+        raw_expect_only(r, &f);
+        expect_counts(c, i + 1, (i + 1) * len);
+        if (!i)
+            other = rule(r, &any_tcp, &drop);
+    }
+    assert_int_equal(ibv_destroy_flow(flow), 0);
+    expect_counts(c, 3, 3 * len);
+
+    flow = raw_rule(qp, IBV_FLOW_ATTR_NORMAL, 0, 1, spec);
+    assert_int_equal(raw_post_qp(r, qp), 0);
+    raw_expect_only(r, &f); /* before it is bound */
+    attach(late, flow);
+    assert_int_equal(ibv_attach_counters_point_flow(c, &bytes, flow), EBUSY);
+    assert_int_equal(ibv_destroy_counters(late), EBUSY);
+    assert_int_equal(raw_post_qp(r, qp), 0);
+    raw_expect_only(r, &f);
+    expect_counts(late, 1, len);
+    assert_int_equal(ibv_destroy_flow(flow), 0);
+    expect_counts(late, 1, len);
+    expect_counts(c, 3, 3 * len);
+    assert_int_equal(ibv_destroy_flow(other), 0);
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+    assert_int_equal(ibv_destroy_counters(late), 0);
+    assert_int_equal(ibv_destroy_counters(c), 0);
 }
 
 static int start_poll(struct ibv_cq_ex *cq)

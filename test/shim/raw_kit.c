@@ -297,6 +297,20 @@ void raw_expect_only(struct raw *r, const struct raw_frame *f)
     assert_int_equal(raw_id(r, &wc), f->id);
 }
 
+void raw_expect_last(struct raw *r, const struct raw_frame *f, uint32_t first)
+{
+    uint32_t id;
+
+    raw_send(r, f);
+    do {
+        struct ibv_wc wc = raw_await(r->cq);
+
+        id = raw_id(r, &wc);
+        assert_in_range(id, first, f->id);
+        first = id + 1;
+    } while (id != f->id);
+}
+
 /* ---- rules ---- */
 
 struct ibv_flow *raw_rule(struct ibv_qp *qp, enum ibv_flow_attr_type type, uint16_t priority,

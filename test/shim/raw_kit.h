@@ -72,6 +72,12 @@ uint32_t raw_id(const struct raw *r, const struct ibv_wc *wc);
 struct ibv_wc raw_await(struct ibv_cq *cq);
 /* Sends a frame that must arrive next, which proves that no earlier one arrived. */
 void raw_expect_only(struct raw *r, const struct raw_frame *f);
+/*
+ * Sends a frame that must arrive. Frames sent before it to no receiver, of the ids from `first` on
+ * and of the same flow, may still have been on their way to another worker: they come first, and
+ * each takes a WQE.
+ */
+void raw_expect_last(struct raw *r, const struct raw_frame *f, uint32_t first);
 
 /* A rule with n specifications (struct ibv_flow_spec_..., in order); NULL with errno. */
 struct ibv_flow *raw_rule(struct ibv_qp *qp, enum ibv_flow_attr_type type, uint16_t priority,

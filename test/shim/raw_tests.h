@@ -19,6 +19,7 @@
     X(rules_take_what_they_match)          \
     X(rules_by_priority)                   \
     X(rules_drop_and_tag)                  \
+    X(rules_count)                         \
     X(default_rules_and_sniffers)          \
     X(new_post_calls)                      \
     /* raw_rss.c */                        \

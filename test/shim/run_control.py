@@ -27,7 +27,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import silent_fuse
 import uroce_kit as kit
 
-SIZE, MAGIC, VERSION = 512, 0x434F5255, kit.control_version()
+SIZE, MAGIC, VERSION = kit.control_size(), 0x434F5255, kit.control_version()
 (QUERY_DEVICE, QUERY_PORT, QUERY_GID, OPEN, ALLOC_PD, DEALLOC_PD, REG_MR, DEREG_MR, CREATE_CHANNEL, DESTROY_CHANNEL,
  CREATE_CQ, DESTROY_CQ, CREATE_QP, MODIFY_QP, QUERY_QP, DESTROY_QP, CREATE_AH, DESTROY_AH, CREATE_SRQ, MODIFY_SRQ,
  QUERY_SRQ, DESTROY_SRQ, OPEN_XRCD, CLOSE_XRCD, ALLOC_MW, DEALLOC_MW, ATTACH_MCAST, DETACH_MCAST, CREATE_WQ,
@@ -35,7 +35,10 @@ SIZE, MAGIC, VERSION = 512, 0x434F5255, kit.control_version()
  SHOW, FREEZE_MRS, THAW_MRS, REMAP_MR, GET_UFFD, HOT_MRS) = range(1, 44)
 CM_GET_EVENT = HOT_MRS + 21  # the last of 21 messages of rdma_cm
 RAISE_CQ = CM_GET_EVENT + 1
-LAST = RAISE_CQ
+QUERY_FLOW = RAISE_CQ + 5
+MODIFY_CQ = QUERY_FLOW + 1
+JOIN, IMPORT, UNIMPORT, CM_WITH_QP, CREATE_QP_IN = range(MODIFY_CQ + 1, MODIFY_CQ + 6)
+LAST = CREATE_QP_IN
 RC, UC, UD, RAW, XRC_SEND, XRC_RECV = 2, 3, 4, 8, 9, 10
 HUGE = (1 << 32) - 1
 
@@ -322,7 +325,8 @@ def raw_packets(daemon):
     raw = client.create_qp(pd, cq, kind=RAW)
     flow = struct.unpack_from("<I", client.must(CREATE_FLOW, flow_request(spread)), 152)[0]
     handles = {0, 1, 77, 0xffff, HUGE, 1 << 31, pd, cq, srq, *wqs, table, spread, raw, rc, flow}
-    kept = {MODIFY_WQ: set(wqs), DESTROY_WQ: set(wqs), DESTROY_RWQ_IND: {table}, DESTROY_FLOW: {flow}}
+    kept = {MODIFY_WQ: set(wqs), DESTROY_WQ: set(wqs), DESTROY_RWQ_IND: {table}, DESTROY_FLOW: {flow},
+            QUERY_FLOW: {flow}}
     for kind, own in kept.items():
         for handle in handles:
             refused(other, kind, struct.pack("<II", handle, 1))

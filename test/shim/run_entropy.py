@@ -148,6 +148,7 @@ class Wire:
             raise kit.Failure("numbers that show nothing")
         for what in ("a send", "a ack"):
             expect("before", set(self.ports[len(POLICIES), what]), {kernel})
+            expect("by libmlx5", set(self.ports[len(POLICIES) + 1, what]), {50606})
         for policy, wanted in (("kernel", kernel), ("rfc", rfc), ("fixed", 50505), ("port's", kernel)):
             for what in ("a send", "a ack"):
                 expect(f"{policy}, {what}", set(self.of(policy, what)), {wanted})

@@ -180,6 +180,34 @@ def places_of_the_daemon():
         os.kill(pid, signal.SIGTERM)
 
 
+def no_variables():
+    """A program that has lost all variables finds the daemon in /run/user/UID, if that is the user's alone."""
+    user = 61235
+    folder = f"/run/user/{user}"
+    command = ["setpriv", "--reuid", str(user), "--regid", str(user), "--clear-groups"]
+    if os.geteuid() or not shutil.which("setpriv") or os.path.exists(folder) or \
+            subprocess.run([*command, "test", "-x", build.uroced], check=False).returncode:
+        return
+    os.makedirs(folder, 0o700)
+    os.chown(folder, user, user)
+    path = os.path.join(folder, "uroce.sock")
+    devices = [*command, "env", "-i", f"LD_LIBRARY_PATH={build.libraries}", "/usr/bin/ibv_devices"]
+    daemon = None
+    try:
+        daemon = subprocess.Popen([*command, build.uroced, "--loopback", "--socket", path], stderr=subprocess.DEVNULL)
+        kit.wait_until(lambda: os.path.exists(path), 20, "the daemon serves")
+        for mode, found in ((0o700, True), (0o777, False)):
+            os.chmod(folder, mode)
+            result = subprocess.run(devices, capture_output=True, text=True, timeout=60)
+            if ("uroce0" in result.stdout) != found:
+                raise kit.Failure(f"{mode:o}: {result.stdout}{result.stderr}")
+    finally:
+        if daemon:
+            daemon.terminate()
+            daemon.wait()
+        shutil.rmtree(folder)
+
+
 def foreign_folder():
     """The folder in /tmp is another user's: the next place serves, or a line says whose it is and what helps."""
     user = 61234
@@ -320,6 +348,7 @@ POINTS = (
     ("uroce run says why it cannot start a daemon", failures_are_explained),
     ("places of the private daemon", places_of_the_daemon),
     ("a folder of another user", foreign_folder),
+    ("a program without variables", no_variables),
     ("the log of a crashed daemon", log_is_kept),
     ("uroce show, every topic, as tables and JSON", show_topics),
     ("kill -9 of one program", killed_program),

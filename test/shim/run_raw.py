@@ -41,14 +41,14 @@ def check_permission(daemon, program):
 
 # Opens the device, and becomes another program; its child, who has the connection, asks for a work queue of nothing then.
 # The file in /proc is root's when the rights have changed.
-BORROW = f"""VERSION = {kit.control_version()}""" + """
+BORROW = f"""VERSION, SIZE = {kit.control_version()}, {kit.control_size()}""" + """
 import os, signal, socket, struct, sys
 OPEN, CREATE_WQ, OPENER = 4, 29, os.getpid()
 daemon = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 daemon.connect(os.environ["UROCE_SOCKET"])
 def call(kind):
-    daemon.send(struct.pack("=4sHHIi", b"UROC", VERSION, kind, 0, 0).ljust(512, b"\\0"))
-    return struct.unpack_from("=i", daemon.recv(512), 12)[0]
+    daemon.send(struct.pack("=4sHHIi", b"UROC", VERSION, kind, 0, 0).ljust(SIZE, b"\\0"))
+    return struct.unpack_from("=i", daemon.recv(SIZE), 12)[0]
 if call(OPEN):
     sys.exit("not opened")
 here, there = os.pipe()

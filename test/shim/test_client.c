@@ -134,7 +134,7 @@ static void said_open(struct said *s)
     int pair[2];
 
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
-    *s = (struct said){.conn = {.sock = pair[0], .pid = getpid()}, .daemon = pair[1]};
+    *s = (struct said){.conn = {.sock = pair[0]}, .daemon = pair[1]};
     pthread_mutex_init(&s->conn.lock, NULL);
 }
 

@@ -233,6 +233,43 @@ static void read_to(void **state)
     expect_end();
 }
 
+/* The region is another context's; it fails under the queue pairs of the one that has imported it.
+ */
+static void imported(void **state)
+{
+    struct pair guest = {.ctx = ibv_import_device(dup(p.ctx->cmd_fd))};
+    struct ibv_qp_init_attr init;
+    struct ibv_qp_attr attr;
+    struct side from;
+    struct ibv_wc wc;
+
+    assert_non_null(guest.ctx);
+    guest.pd = ibv_import_pd(guest.ctx, p.pd->handle);
+    guest.cq = ibv_create_cq(guest.ctx, PAIR_WR, NULL, NULL, 0);
+    guest.a.qp = make_qp(&guest, guest.cq);
+    guest.b.qp = make_qp(&guest, guest.cq);
+    connect_qp(guest.a.qp, guest.b.qp->qp_num);
+    connect_qp(guest.b.qp, guest.a.qp->qp_num);
+    from = (struct side){.qp = guest.a.qp, .mr = p.a.mr, .buffer = p.a.buffer};
+    assert_int_equal(post_send(&from, IBV_WR_RDMA_WRITE, &bad, 0, LEN, 1), 0);
+    await(guest.cq, &wc, 1);
+    assert_int_equal(wc.status, IBV_WC_SUCCESS);
+    fail_memory();
+    /* One packet: if its repetition were taken for a duplicate, it would be acknowledged. */
+    assert_int_equal(post_send(&from, IBV_WR_RDMA_WRITE, &bad, 0, 64, 2), 0);
+    await(guest.cq, &wc, 1);
+    assert_int_not_equal(wc.status, IBV_WC_SUCCESS);
+    assert_int_equal(ibv_query_qp(guest.b.qp, &attr, IBV_QP_STATE, &init), 0);
+    assert_int_equal(attr.qp_state, IBV_QPS_ERR);
+    other_goes_on();
+    memory_returns();
+    assert_int_equal(ibv_destroy_qp(guest.a.qp), 0);
+    assert_int_equal(ibv_destroy_qp(guest.b.qp), 0);
+    assert_int_equal(ibv_destroy_cq(guest.cq), 0);
+    ibv_unimport_pd(guest.pd);
+    assert_int_equal(ibv_close_device(guest.ctx), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -240,6 +277,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(write_to, setup, teardown),
         cmocka_unit_test_setup_teardown(read_from, setup, teardown),
         cmocka_unit_test_setup_teardown(read_to, setup, teardown),
+        cmocka_unit_test_setup_teardown(imported, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, other_start, other_end);

@@ -154,7 +154,7 @@ static int connect_daemon(void)
     int pair[2];
 
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
-    r->client.conn = (struct conn){.sock = pair[0], .pid = getpid()};
+    r->client.conn = (struct conn){.sock = pair[0]};
     return pair[1];
 }
 
@@ -264,9 +264,9 @@ static void not_gone(void **state)
     for (unsigned i = 0; i < 100; i++)
         assert_int_equal(shim_poll_cq(cq, 1, &wc), 0);
     close(daemon);
-    r->client.conn.pid = getpid() + 1;
+    r->client.conn.inherited = true;
     assert_false(client_daemon_gone(&r->client));
-    r->client.conn.pid = getpid();
+    r->client.conn.inherited = false;
     assert_true(client_daemon_gone(&r->client));
     close(r->client.conn.sock);
 }

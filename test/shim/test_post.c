@@ -231,6 +231,20 @@ static void receives(void **state)
     assert_int_equal(post_recv(&wr, &bad), EINVAL);
 }
 
+/* The daemon writes which worker has the queue pair. There is one. */
+static void worker_that_is_not_there(void **state)
+{
+    struct ibv_send_wr wr = {.opcode = IBV_WR_SEND}, *bad;
+    uint32_t slots[2];
+
+    atomic_store(r->qp->queue.worker, UINT8_MAX);
+    assert_int_equal(post_send(&wr, &bad), 0);
+    assert_int_equal(doorbell_take(r->qp->queue.doorbells, slots, 2), 0);
+    atomic_store(r->qp->queue.worker, 0);
+    assert_int_equal(post_send(&wr, &bad), 0);
+    assert_int_equal(doorbell_take(r->qp->queue.doorbells, slots, 2), 1);
+}
+
 static void sleeping_worker_is_woken(void **state)
 {
     struct ibv_send_wr wr = {.opcode = IBV_WR_SEND}, *bad;
@@ -341,10 +355,18 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
-        T(write_with_sges),          T(atomics),           T(inline_data),
-        T(inline_lengths),           T(bad_requests),      T(states),
-        T(full_until_polled),        T(receives),          T(wr_batch),
-        T(sleeping_worker_is_woken), T(wr_all_or_nothing),
+        T(write_with_sges),
+        T(atomics),
+        T(inline_data),
+        T(inline_lengths),
+        T(bad_requests),
+        T(states),
+        T(full_until_polled),
+        T(receives),
+        T(wr_batch),
+        T(worker_that_is_not_there),
+        T(sleeping_worker_is_woken),
+        T(wr_all_or_nothing),
     };
 
     return cmocka_run_group_tests_name("post", tests, NULL, NULL);

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The two drop-in libraries export what Debian 12's rdma-core 44 exports (the .symbols files beside this one), what
+"""The drop-in libraries export what Debian 12's rdma-core 44 exports (the .symbols files beside this one), what
 uroce.h declares and what later versions of rdma-core have, need libc and each other alone, and leave no installed RDMA
 program with an unresolved symbol. TAP.
 
-usage: test_symbols.py LIBIBVERBS LIBRDMACM"""
+usage: test_symbols.py LIBIBVERBS LIBRDMACM LIBMLX5"""
 import os
 import shutil
 import subprocess
@@ -16,12 +16,31 @@ PROGRAMS = ("ibv_devices", "ibv_devinfo", "ibv_asyncwatch", "ibv_rc_pingpong", "
             "ib_read_bw", "ib_read_lat", "ib_atomic_bw", "ib_atomic_lat", "raw_ethernet_bw", "rping", "ucmatose",
             "udaddy", "mckey", "rstream", "qperf", "fio")
 
-# What uroce.h adds, what libmlx5 asks for since rdma-core 56, and what librdmacm has since rdma-core 60.
-OURS = {"libibverbs": {"ibv_cmd_create_cq_ex2@@IBVERBS_PRIVATE_34", "uroce_create_wq_srq@@UROCE_1.0", "uroce_modify_rwq_ind_table@@UROCE_1.0",
-                       "uroce_set_qp_entropy@@UROCE_1.0"}, "librdmacm": {"rdma_query_addrinfo@@RDMACM_1.4", "rdma_resolve_addrinfo@@RDMACM_1.4",
-                      "rdma_write_cm_event@@RDMACM_1.4", "repoll_create@@RDMACM_1.5", "repoll_ctl@@RDMACM_1.5",
-                      "repoll_wait@@RDMACM_1.5"}}
-NEEDS = {"libibverbs": {"libc.so.6"}, "librdmacm": {"libc.so.6", "libibverbs.so.1"}}
+# What uroce.h adds and librdmacm needs of libibverbs, and what rdma-core has after version 44, up to 65.
+LATER = {"libibverbs": {"UROCE_1.0": "uroce_create_wq_srq uroce_modify_qp_steps uroce_modify_rwq_ind_table "
+                                     "uroce_set_qp_entropy",
+                        "UROCE_INTERNAL": "uroce_create_qp_in uroce_modify_qp_by",
+                        "IBVERBS_1.15": "ibv_alloc_dmah ibv_dealloc_dmah ibv_reg_mr_ex",
+                        "IBVERBS_1.16": "ibv_dm_export_dmabuf_fd ibv_query_port_speed",
+                        "IBVERBS_1.17": "ibv_alloc_buf ibv_free_buf ibv_reg_buf_mr",
+                        "IBVERBS_1.18": "_ibv_query_comp_cntr_caps ibv_create_comp_cntr ibv_destroy_comp_cntr "
+                                        "ibv_export_buf_dmabuf_fd ibv_inc_comp_cntr ibv_inc_err_comp_cntr "
+                                        "ibv_qp_attach_comp_cntr ibv_read_comp_cntr ibv_read_err_comp_cntr "
+                                        "ibv_set_comp_cntr ibv_set_err_comp_cntr",
+                        "IBVERBS_PRIVATE_34": "ibv_cmd_create_cq_ex2 ibv_wr_opcode_str"},
+         "librdmacm": {"RDMACM_1.4": "rdma_query_addrinfo rdma_resolve_addrinfo rdma_write_cm_event",
+                       "RDMACM_1.5": "repoll_create repoll_ctl repoll_wait"}}
+
+# The names for libraries of drivers: all of node 34 is in each later node, under a version of the linker's second choice, and
+# what later versions have added.
+PRIVATE, DRIVER = "IBVERBS_PRIVATE_", "verbs_register_driver_"
+LATER_NODES = (57, 59, 64, 65)
+LATER_PRIVATE = """ibv_cmd_alloc_dmah ibv_cmd_create_comp_cntr ibv_cmd_destroy_comp_cntr ibv_cmd_export_dmabuf_fd ibv_cmd_free_dmah
+    ibv_cmd_inc_comp_cntr ibv_cmd_inc_err_comp_cntr ibv_cmd_qp_attach_comp_cntr ibv_cmd_query_comp_cntr_caps
+    ibv_cmd_query_port_speed ibv_cmd_read_comp_cntr ibv_cmd_read_err_comp_cntr ibv_cmd_reg_mr_ex ibv_cmd_set_comp_cntr
+    ibv_cmd_set_err_comp_cntr ibv_dmabuf_heap_alloc ibv_dmabuf_heap_cc_shared_init ibv_dmabuf_heap_destroy
+    ibv_dmabuf_heap_free""".split()
+NEEDS = {"libmlx5": {"libc.so.6", "libibverbs.so.1"}, "libibverbs": {"libc.so.6"}, "librdmacm": {"libc.so.6", "libibverbs.so.1"}}
 
 
 def run(*command, **options):
@@ -34,9 +53,32 @@ def exports(library):
     return {name for name in names if not name.startswith(("IBVERBS_", "RDMACM_", "UROCE_"))}
 
 
-def expected(name):
-    with open(os.path.join(HERE, name)) as text:
-        return set(text.read().split())
+def in_later_nodes(names):
+    """The private names of the later nodes, where node 34 has these names."""
+    for node in LATER_NODES:
+        yield f"{DRIVER}{node}@@{PRIVATE}{node}"
+        yield from (f"{name}@{PRIVATE}{node}" for name in (*names, *LATER_PRIVATE) if not name.startswith(DRIVER))
+
+
+def expected(library):
+    with open(os.path.join(HERE, library + ".symbols")) as text:
+        names = set(text.read().split())
+    names |= {f"{name}@@{version}" for version, added in LATER[library].items() for name in added.split()}
+    private = [name.split("@")[0] for name in names if name.endswith(f"@@{PRIVATE}34")]
+    return names.union(in_later_nodes(private) if private else ())
+
+
+def of_the_system(name):
+    """What the system's library of this name exports; None without one."""
+    out = run("ldconfig", "-p", env=dict(os.environ, PATH=os.environ["PATH"] + ":/sbin"))
+    paths = [line.split("=> ")[1] for line in out.splitlines() if line.strip().startswith(name + ".so.1 ")]
+    return {line.split()[-1] for line in run("nm", "-D", "--defined-only", paths[0]).splitlines()} if paths else None
+
+
+def lacking(library, name):
+    theirs = of_the_system(name)
+    ours = {line.split()[-1] for line in run("nm", "-D", "--defined-only", library).splitlines()}
+    return None if theirs is None else sorted(theirs - ours)
 
 
 def needed(library):
@@ -49,7 +91,7 @@ def soname(library):
 
 
 def difference(library, name):
-    ours, theirs = exports(library), expected(name + ".symbols") | OURS[name]
+    ours, theirs = exports(library), expected(name)
     return [f"missing {s}" for s in sorted(theirs - ours)] + [f"surplus {s}" for s in sorted(ours - theirs)]
 
 
@@ -62,9 +104,10 @@ def unresolved(program, folders):
 
 
 def main():
-    verbs, rdmacm = sys.argv[1:3]
-    folders = [os.path.dirname(os.path.abspath(p)) for p in (verbs, rdmacm)]
-    results = []
+    verbs, rdmacm, mlx5 = sys.argv[1:4]
+    folders = [os.path.dirname(os.path.abspath(p)) for p in (verbs, rdmacm, mlx5)]
+    results = [("libmlx5 has all that the system's has", lacking(mlx5, "libmlx5")),
+               ("libmlx5 needs", [n for n in needed(mlx5) if n not in NEEDS["libmlx5"]])]
     for library, name in ((verbs, "libibverbs"), (rdmacm, "librdmacm")):
         results.append((f"{name} exports", difference(library, name)))
         results.append((f"{name} needs {' and '.join(sorted(NEEDS[name]))} alone",

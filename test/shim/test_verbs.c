@@ -16,8 +16,13 @@
 
 #include "unit.h"
 #include "verbs_entropy.h"
+#include "verbs_import.h"
+#include "verbs_memory.h"
 #include "verbs_pair.h"
+#include "verbs_rate.h"
+#include "verbs_resize.h"
 #include "verbs_services.h"
+#include "verbs_steps.h"
 
 static struct pair p;
 
@@ -73,6 +78,15 @@ static void reset_drops_completions(void **state)
     }
 }
 
+/* Another queue pair takes the sender's place, with its completions in cq. */
+static void replace_sender(struct ibv_cq *cq)
+{
+    p.a.qp = make_qp(&p, cq);
+    modify_state(p.b.qp, IBV_QPS_RESET);
+    connect_qp(p.a.qp, p.b.qp->qp_num);
+    connect_qp(p.b.qp, p.a.qp->qp_num);
+}
+
 static void destroyed_queue_pairs_leave_nothing(void **state)
 {
     struct ibv_wc wc[4];
@@ -81,10 +95,7 @@ static void destroyed_queue_pairs_leave_nothing(void **state)
         assert_int_equal(post_send(&p.a, IBV_WR_RDMA_WRITE, &p.b, 0, 64, 1), 0);
         assert_int_equal(ibv_destroy_qp(p.a.qp), 0);
         assert_int_equal(ibv_poll_cq(p.cq, 4, wc), 0);
-        p.a.qp = make_qp(&p, p.cq);
-        modify_state(p.b.qp, IBV_QPS_RESET);
-        connect_qp(p.a.qp, p.b.qp->qp_num);
-        connect_qp(p.b.qp, p.a.qp->qp_num);
+        replace_sender(p.cq);
     }
     assert_int_equal(post_send(&p.a, IBV_WR_RDMA_WRITE, &p.b, 0, 64, 2), 0);
     await(p.cq, wc, 1);
@@ -315,6 +326,65 @@ static void armed_behind_a_completion(void **state)
     ibv_ack_cq_events(p.cq, 3);
 }
 
+static int moderate(struct ibv_cq *cq, uint16_t count, uint16_t period)
+{
+    struct ibv_modify_cq_attr attr = {.attr_mask = IBV_CQ_ATTR_MODERATE,
+                                      .moderate = {.cq_count = count, .cq_period = period}};
+
+    return ibv_modify_cq(cq, &attr);
+}
+
+static void moderated_events(void **state)
+{
+    struct ibv_modify_cq_attr none = {0}, unknown = {.attr_mask = IBV_CQ_ATTR_RESERVED};
+    struct ibv_device_attr_ex device;
+    struct ibv_wc wc[3];
+    struct ibv_cq *cq;
+    void *context;
+
+    assert_int_equal(ibv_query_device_ex(p.ctx, NULL, &device), 0);
+    assert_int_equal(device.cq_mod_caps.max_cq_count, UINT16_MAX);
+    assert_int_equal(device.cq_mod_caps.max_cq_period, UINT16_MAX);
+    assert_int_equal(ibv_modify_cq(p.cq, &none), EINVAL);
+    assert_int_equal(ibv_modify_cq(p.cq, &unknown), EOPNOTSUPP);
+
+    assert_int_equal(moderate(p.cq, 3, UINT16_MAX), 0);
+    assert_int_equal(ibv_req_notify_cq(p.cq, 0), 0);
+    assert_int_equal(post_send(&p.a, IBV_WR_RDMA_WRITE, &p.b, 0, 64, 1), 0);
+    assert_int_equal(post_send(&p.a, IBV_WR_RDMA_WRITE, &p.b, 0, 64, 2), 0);
+    await(p.cq, wc, 2);
+    assert_false(readable(p.channel->fd, 0));
+    assert_int_equal(post_send(&p.a, IBV_WR_RDMA_WRITE, &p.b, 0, 64, 3), 0);
+    assert_int_equal(ibv_get_cq_event(p.channel, &cq, &context), 0);
+    await(p.cq, wc, 1);
+
+    assert_int_equal(moderate(p.cq, UINT16_MAX, 1000), 0);
+    assert_int_equal(ibv_req_notify_cq(p.cq, 0), 0);
+    assert_int_equal(post_send(&p.a, IBV_WR_RDMA_WRITE, &p.b, 0, 64, 4), 0);
+    assert_int_equal(ibv_get_cq_event(p.channel, &cq, &context), 0); /* the worker's timer */
+    await(p.cq, wc, 1);
+    ibv_ack_cq_events(p.cq, 2);
+    assert_int_equal(moderate(p.cq, 0, 0), 0);
+}
+
+/* Its timer runs, and ends with it. */
+static void moderated_queue_is_destroyed(void **state)
+{
+    struct ibv_cq *cq = ibv_create_cq(p.ctx, 16, NULL, p.channel, 0);
+    struct ibv_qp *old = p.a.qp;
+    struct ibv_wc wc;
+
+    assert_int_equal(moderate(cq, UINT16_MAX, 2000), 0);
+    replace_sender(cq);
+    assert_int_equal(ibv_req_notify_cq(cq, 0), 0);
+    assert_int_equal(post_send(&p.a, IBV_WR_RDMA_WRITE, &p.b, 0, 64, 1), 0);
+    await(cq, &wc, 1);
+    assert_int_equal(ibv_destroy_qp(p.a.qp), 0);
+    assert_int_equal(ibv_destroy_cq(cq), 0);
+    p.a.qp = old;
+    assert_false(readable(p.channel->fd, 10));
+}
+
 static void events_of_destroyed_queues_are_skipped(void **state)
 {
     struct ibv_cq *victim = ibv_create_cq(p.ctx, 4, NULL, p.channel, 0), *cq;
@@ -322,10 +392,7 @@ static void events_of_destroyed_queues_are_skipped(void **state)
     struct ibv_wc wc;
     void *context;
 
-    p.a.qp = make_qp(&p, victim);
-    modify_state(p.b.qp, IBV_QPS_RESET);
-    connect_qp(p.a.qp, p.b.qp->qp_num);
-    connect_qp(p.b.qp, p.a.qp->qp_num);
+    replace_sender(victim);
     assert_int_equal(ibv_req_notify_cq(victim, 0), 0);
     assert_int_equal(post_send(&p.a, IBV_WR_RDMA_WRITE, &p.b, 0, 64, 1), 0);
     assert_true(readable(p.channel->fd, 5000));
@@ -464,10 +531,27 @@ int main(int argc, char **argv)
         T(threads_create_and_destroy),
         T(one_event_per_arming),
         T(armed_behind_a_completion),
+        T(moderated_events),
+        T(moderated_queue_is_destroyed),
         T(events_of_destroyed_queues_are_skipped),
         T(destruction_waits_for_acknowledgement),
         T(waiting_can_be_cancelled),
         T(children_are_refused),
+        cmocka_unit_test(cq_resize_keeps_what_waits),
+        cmocka_unit_test(cq_resize_right_after_posting),
+        cmocka_unit_test(cq_resize_of_an_extended_queue),
+        cmocka_unit_test(cq_resize_under_traffic),
+        cmocka_unit_test(cq_resize_keeps_the_arming),
+        cmocka_unit_test(dm_is_read_and_written),
+        cmocka_unit_test(dm_has_its_limits),
+        cmocka_unit_test(dm_of_atomics),
+        cmocka_unit_test(dm_rights),
+        cmocka_unit_test(dm_outlives_nothing),
+        cmocka_unit_test(null_region_is_empty),
+        cmocka_unit_test(child_uses_its_parents_region),
+        cmocka_unit_test(objects_outlive_their_process),
+        cmocka_unit_test(import_is_refused),
+        cmocka_unit_test(many_reads),
         cmocka_unit_test(srq_limit_and_resize),
         cmocka_unit_test(srq_overflow_is_refused),
         cmocka_unit_test(windows_come_and_go),
@@ -476,11 +560,19 @@ int main(int argc, char **argv)
         cmocka_unit_test(parent_domains),
         cmocka_unit_test(on_demand_region_follows_the_program),
         cmocka_unit_test(errors_are_in_errno),
+        cmocka_unit_test(what_is_refused),
+        cmocka_unit_test(rate_limit_holds),
+        cmocka_unit_test(rate_limit_of_datagrams),
+        cmocka_unit_test(rate_limits_that_are_refused),
         cmocka_unit_test(queries_keep_the_state),
         cmocka_unit_test(xrc_domain_of_two_contexts),
         cmocka_unit_test(attached_queue_pairs_stay),
+        cmocka_unit_test(three_states_at_once),
+        cmocka_unit_test(steps_that_fail),
+        cmocka_unit_test(new_queue_pair_in_a_state),
         cmocka_unit_test(policies_of_queue_pairs),
         cmocka_unit_test(policies_that_are_refused),
+        cmocka_unit_test(ports_by_libmlx5),
         cmocka_unit_test(policy_of_the_environment),
     };
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "verbs_entropy.h"
 
+#include <dlfcn.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,6 +106,47 @@ void policy_of_the_environment(void **state)
     unsetenv(ENV);
 }
 
+/* ---- libmlx5.so.1 ---- */
+
+static void *of_libmlx5(const char *name)
+{
+    void *library = dlopen("libmlx5.so.1", RTLD_NOW), *function;
+
+    assert_non_null(library);
+    function = dlsym(library, name);
+    assert_non_null(function);
+    return function;
+}
+
+/* What it refuses, it refuses by an errno; a port is one that a policy may fix. */
+void ports_by_libmlx5(void **state)
+{
+    static const uint16_t refused[] = {0, 4791, 49151};
+    int (*set)(struct ibv_qp *, uint16_t) = of_libmlx5("mlx5dv_modify_qp_udp_sport");
+    int (*lag)(struct ibv_qp *, uint8_t *, uint8_t *) = of_libmlx5("mlx5dv_query_qp_lag_port");
+    void *(*create)(struct ibv_context *, void *, void *) = of_libmlx5("mlx5dv_create_qp");
+    bool (*supported)(struct ibv_device *) = of_libmlx5("mlx5dv_is_supported");
+    struct ibv_qp *fresh;
+    struct pair p;
+    uint8_t port;
+
+    pair_open(&p);
+    assert_int_equal(set(p.a.qp, 49152), 0);
+    assert_int_equal(set(p.a.qp, 65535), 0);
+    message_arrives(&p, &p.a, &p.b);
+    for (unsigned i = 0; i < COUNT(refused); i++)
+        assert_int_equal(set(p.a.qp, refused[i]), EINVAL);
+    fresh = make_qp(&p, p.cq);
+    assert_int_equal(set(fresh, 50000), EOPNOTSUPP);
+    assert_int_equal(ibv_destroy_qp(fresh), 0);
+    assert_int_equal(lag(p.a.qp, &port, &port), EOPNOTSUPP);
+    assert_false(supported(p.ctx->device));
+    errno = 0;
+    assert_null(create(p.ctx, NULL, NULL));
+    assert_int_equal(errno, EOPNOTSUPP);
+    pair_close(&p);
+}
+
 /* ---- for the capture ---- */
 
 /* A message in each direction, each beginning with the number of the case. */
@@ -164,6 +207,7 @@ static void datagram(struct pair *p, struct ibv_qp *ud, struct ibv_ah *ah, uint8
 
 int policies_on_the_wire(void)
 {
+    int (*set)(struct ibv_qp *, uint16_t);
     static const char *const policy[] = {"kernel", "rfc", "spray", "fixed:50505", NULL};
     struct ibv_qp *ud;
     struct ibv_ah *ah;
@@ -181,6 +225,9 @@ int policies_on_the_wire(void)
         for (unsigned n = 0; n < 8; n++)
             datagram(&p, ud, ah, i);
     }
+    set = of_libmlx5("mlx5dv_modify_qp_udp_sport");
+    assert_int_equal(set(p.a.qp, 50606), 0);
+    exchange(&p, COUNT(policy) + 1);
     assert_int_equal(ibv_destroy_ah(ah), 0);
     assert_int_equal(ibv_destroy_qp(ud), 0);
     pair_close(&p);

@@ -6,6 +6,7 @@
 
 void policies_of_queue_pairs(void **state);
 void policies_that_are_refused(void **state);
+void ports_by_libmlx5(void **state);
 void policy_of_the_environment(void **state);
 
 /*

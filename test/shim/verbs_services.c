@@ -375,8 +375,62 @@ void errors_are_in_errno(void **state)
     FAILS_WITH(ibv_post_send(p.a.qp, &send, &bad_send), EINVAL);
     FAILS_WITH(ibv_post_recv(p.a.qp, &recv, &bad_recv), EINVAL);
     FAILS_WITH(ibv_post_srq_recv(srq, &recv, &bad_recv), EINVAL);
-    FAILS_WITH(ibv_resize_cq(p.cq, 1), EOPNOTSUPP);
+    FAILS_WITH(ibv_resize_cq(p.cq, 0), EINVAL);
     assert_int_equal(ibv_destroy_srq(srq), 0);
+    pair_close(&p);
+}
+
+#define REFUSES_OBJECT(call)                 \
+    do {                                     \
+        errno = 0;                           \
+        assert_null(call);                   \
+        assert_int_equal(errno, EOPNOTSUPP); \
+    } while (0)
+
+/* doc/verbs.md: refused, and not reported as present. */
+void what_is_refused(void **state)
+{
+    struct ibv_qp_attr attr = {0};
+    struct ibv_ece ece = {.options = 1};
+    struct ibv_device_attr_ex device;
+    struct pair p;
+
+    pair_open(&p);
+    struct ibv_qp_init_attr_ex flags = {.qp_type = IBV_QPT_RC,
+                                        .send_cq = p.cq,
+                                        .recv_cq = p.cq,
+                                        .pd = p.pd,
+                                        .cap = {1, 1, 1, 1, 0},
+                                        .comp_mask =
+                                            IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS,
+                                        .create_flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB};
+    struct ibv_cq_init_attr_ex overrun = {.cqe = 4,
+                                          .comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS,
+                                          .flags = IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN};
+    struct ibv_srq_init_attr_ex tags = {.attr = {.max_wr = 4, .max_sge = 1},
+                                        .pd = p.pd,
+                                        .cq = p.cq,
+                                        .srq_type = IBV_SRQT_TM,
+                                        .comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
+                                                     IBV_SRQ_INIT_ATTR_CQ};
+    struct ibv_qp_open_attr open = {.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_TYPE,
+                                    .qp_num = p.a.qp->qp_num,
+                                    .qp_type = IBV_QPT_XRC_RECV};
+
+    assert_int_equal(ibv_query_device_ex(p.ctx, NULL, &device), 0);
+    assert_int_equal(device.tm_caps.max_num_tags, 0);
+    assert_false(device.orig_attr.device_cap_flags &
+                 (IBV_DEVICE_AUTO_PATH_MIG | IBV_DEVICE_RESIZE_MAX_WR));
+    FAILS_WITH(ibv_modify_qp(p.a.qp, &attr, IBV_QP_ALT_PATH), EOPNOTSUPP);
+    FAILS_WITH(ibv_modify_qp(p.a.qp, &attr, IBV_QP_CAP), EOPNOTSUPP);
+    FAILS_WITH(ibv_set_ece(p.a.qp, &ece), EOPNOTSUPP);
+    FAILS_WITH(ibv_query_ece(p.a.qp, &ece), EOPNOTSUPP);
+    assert_int_equal(ece.options, 0);
+    REFUSES_OBJECT(ibv_reg_dmabuf_mr(p.pd, 0, 4096, 0, 0, IBV_ACCESS_LOCAL_WRITE));
+    REFUSES_OBJECT(ibv_open_qp(p.ctx, &open));
+    REFUSES_OBJECT(ibv_create_qp_ex(p.ctx, &flags));
+    REFUSES_OBJECT(ibv_create_cq_ex(p.ctx, &overrun));
+    REFUSES_OBJECT(ibv_create_srq_ex(p.ctx, &tags));
     pair_close(&p);
 }
 

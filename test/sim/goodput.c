@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine_private.h"
 #include "kit.h"
 
 #define RATE     UINT64_C(10000000000) /* bits per second */
@@ -61,11 +62,12 @@ static bool write_on(void *arg)
     return false;
 }
 
-/* Payload bits of completed requests per second, in millions. */
-static unsigned measure(unsigned loss, uint32_t size, ns_t round_trip)
+/* Payload bits of completed requests per second, in millions. keeps: the peer keeps what arrives
+ * behind a gap. */
+static unsigned measure(unsigned loss, uint32_t size, ns_t round_trip, bool keeps)
 {
     struct kit_link_config link = {.delay = round_trip / 2, .bps = RATE};
-    struct kit *k = kit_create(&(struct kit_config){.seed = 1, .link = {link, link}});
+    struct kit *k = kit_create(&(struct kit_config){.seed = 1, .reorder = 1, .link = {link, link}});
     struct kit_qp_config config = {.sq_size = DEPTH, .rq_size = 1};
     struct line line[2] = {{loss, {11}}, {loss, {12}}};
     /* 4.2 ms: longer than the longest round trip with a full queue before it. */
@@ -74,6 +76,7 @@ static unsigned measure(unsigned loss, uint32_t size, ns_t round_trip)
     struct kit_qp *peer;
     unsigned mbps;
 
+    k->node[1].engine->cfg.reorder = keeps;
     w.qp = kit_qp_create(&k->node[0], &config);
     peer = kit_qp_create(&k->node[1], &config);
     kit_connect(w.qp, peer, &rc);
@@ -98,17 +101,19 @@ static void size_text(char *out, size_t room, uint32_t size)
         snprintf(out, room, "%u KiB", size >> 10);
 }
 
-static void print_row(FILE *out, unsigned loss)
+static void print_row(FILE *out, unsigned loss, bool keeps)
 {
     fprintf(out, "| %g %% |", loss / 1000.0);
     for (unsigned i = 0; i < ARRAY_SIZE(round_trips); i++)
         for (unsigned j = 0; j < ARRAY_SIZE(sizes); j++)
-            fprintf(out, " %u |", measure(loss, sizes[j], round_trips[i]));
+            fprintf(out, " %u |", measure(loss, sizes[j], round_trips[i], keeps));
     fputc('\n', out);
 }
 
-static void print_table(FILE *out)
+static void print_table(FILE *out, bool keeps)
 {
+    fputs(keeps ? "The peer is uroce:\n\n" : "\nThe peer drops all that arrives behind a gap:\n\n",
+          out);
     fputs("| frames lost |", out);
     for (unsigned i = 0; i < ARRAY_SIZE(round_trips); i++)
         for (unsigned j = 0; j < ARRAY_SIZE(sizes); j++) {
@@ -122,7 +127,7 @@ static void print_table(FILE *out)
         fputs("---:|", out);
     fputc('\n', out);
     for (unsigned i = 0; i < ARRAY_SIZE(losses); i++)
-        print_row(out, losses[i]);
+        print_row(out, losses[i], keeps);
 }
 
 static char *make_table(void)
@@ -133,7 +138,8 @@ static char *make_table(void)
 
     if (!f)
         kit_fail("out of memory");
-    print_table(f);
+    print_table(f, true);
+    print_table(f, false);
     fclose(f);
     return text;
 }

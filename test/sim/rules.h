@@ -4,11 +4,9 @@
 #define UROCE_RULES_H
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 #include "kit.h"
 

@@ -113,6 +113,7 @@ static struct kit_link_config pick_link(struct sim *s)
         .delay = (1 + sim_below(s, 10)) * NS_PER_US,
         .jitter = 1 + sim_below(s, 50 * NS_PER_US),
         .losses_per_psn = 2,
+        .mark = 50, /* of the seeds whose packets may be marked */
     };
 
     if (sim_below(s, 4)) {
@@ -162,6 +163,8 @@ static void make_kit(struct sim *s, struct kit_spell *spell, const struct sim_or
         .max_inflight = sim_below(s, 2) ? 0 : 2u << sim_below(s, 7),
         .entropy = {(enum entropy_rule)(s->seed % (ENTROPY_SPRAY + 1)), 0xC0DE},
         .repath = (uint32_t)(s->seed / 4 % 4),
+        .reorder = (uint32_t)(s->seed / 2 % 4 * 3), /* none to more than there are */
+        .congestion = kit_congestion(s->seed),
         .record = orders->record,
         .replay = orders->replay,
         .spell = spell,

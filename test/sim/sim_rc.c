@@ -33,7 +33,7 @@ struct sim {
     uint64_t seed;
     struct random random;
     struct kit *kit;
-    bool lossless;
+    bool lossless, limited;
     unsigned gbps; /* rate of both links; 0: any */
     unsigned flows;
     struct flow flow[MAX_FLOWS];
@@ -43,7 +43,7 @@ struct sim {
 };
 
 static struct {
-    unsigned long long messages, frames, drops, bytes;
+    unsigned long long messages, frames, drops, marked, bytes;
 } total;
 
 /* ---- failing ---- */
@@ -127,6 +127,8 @@ static void make_kit(struct sim *s)
         .max_inflight = windows[below(s, ARRAY_SIZE(windows))],
         .entropy = {(enum entropy_rule)(s->seed % (ENTROPY_SPRAY + 1)), 0xC0DE},
         .repath = (uint32_t)(s->seed / 4 % 4),
+        .reorder = (uint32_t)(s->seed / 2 % 4 * 3), /* none to more than there are */
+        .congestion = kit_congestion(s->seed),
     };
 
     s->gbps = below(s, 2) ? 0 : 1 + below(s, 100);
@@ -140,6 +142,7 @@ static void make_kit(struct sim *s)
             .reorder = per_mille(s, s->options->reorder),
             .corrupt = per_mille(s, s->options->corrupt),
             .losses_per_psn = losses_per_psn(s),
+            .mark = 50, /* of the seeds whose packets may be marked */
         };
     s->kit = kit_create(&config);
 }
@@ -207,6 +210,18 @@ static void make_flow(struct sim *s, struct kit_qp *qp, struct kit_qp *peer, uin
     flow_register(f);
 }
 
+/* Requests, and responses to READs, of one seed in seven: 1 to 10 Gb/s. No chance is used, so other
+ * seeds are what they were. */
+static void limit_rate(struct sim *s, struct kit_qp *qp)
+{
+    struct qp_attr attr = {.rate_limit = 1000000 * (1 + (uint32_t)(s->seed / 7 % 10))};
+
+    s->limited = s->seed % 7 == 3;
+    if (s->limited &&
+        engine_qp_modify(qp->node->engine, qp->qp, &attr, QPA_RATE_LIMIT, NULL, 5, s->kit->now))
+        sim_fail("the rate is not limited");
+}
+
 static void make_pair(struct sim *s, struct kit_cq *const *cq)
 {
     struct kit_rc rc = pick_attributes(s);
@@ -215,8 +230,10 @@ static void make_pair(struct sim *s, struct kit_cq *const *cq)
     for (unsigned i = 0; i < 2; i++)
         qp[i] = make_qp(s, &s->kit->node[i], cq[i]);
     kit_connect(qp[0], qp[1], &rc);
-    for (unsigned i = 0; i < 2; i++)
+    for (unsigned i = 0; i < 2; i++) {
+        limit_rate(s, qp[i]);
         make_flow(s, qp[i], qp[!i], 128u << rc.path_mtu, qp[i]->sig_all);
+    }
 }
 
 static void setup(struct sim *s)
@@ -366,7 +383,8 @@ static void check_quiet(struct sim *s, const struct flow *f)
 {
     const struct qp_counters *c = qp_counters(f->qp->qp);
 
-    if (s->kit->config.late) /* what a suspended queue pair receives is lost */
+    /* What a suspended queue pair receives is lost; a limit may be slower than the timeout. */
+    if (s->kit->config.late || s->limited)
         return;
     for (unsigned i = 0; i < 2; i++) {
         const struct kit_link_config *l = &s->kit->link[i].config;
@@ -414,6 +432,7 @@ static void run_seed(const struct options *o, uint64_t seed)
     for (unsigned i = 0; i < 2; i++) {
         check_node(s, &s->kit->node[i]);
         total.frames += s->kit->link[i].frames;
+        total.marked += s->kit->link[i].marked;
         total.drops += s->kit->link[i].dropped + s->kit->link[i].corrupted;
         total.bytes +=
             counter_sum(engine_counters(s->kit->node[i].engine)->tx_bytes, QOS_PRIORITIES);
@@ -491,8 +510,8 @@ int main(int argc, char **argv)
     signal(SIGSEGV, on_crash);
     for (uint64_t i = 0; i < o.seeds; i++)
         run_seed(&o, o.first + i);
-    printf("%llu seeds passed: %llu requests in %llu frames (%llu lost), %llu MiB\n",
-           (unsigned long long)o.seeds, total.messages, total.frames, total.drops,
+    printf("%llu seeds passed: %llu requests in %llu frames (%llu lost, %llu marked), %llu MiB\n",
+           (unsigned long long)o.seeds, total.messages, total.frames, total.drops, total.marked,
            total.bytes >> 20);
     return 0;
 }

@@ -9,10 +9,13 @@
 
 /* Paths relative to the folder of this program. */
 static const struct layout {
-    const char *daemon, *verbs, *rdmacm;
+    const char *daemon, *verbs;
+    const char *others[2]; /* of the other libraries, where they are not with that one */
 } layouts[] = {
-    {"../uroced/uroced", "../../lib/verbs", "../../lib/rdmacm"}, /* build tree */
-    {"uroced", UROCE_REL_LIBDIR, NULL},                          /* installed */
+    {"../uroced/uroced",
+     "../../lib/verbs",
+     {"../../lib/rdmacm", "../../lib/mlx5"}}, /* build tree */
+    {"uroced", UROCE_REL_LIBDIR, {NULL}},     /* installed */
 };
 
 static int own_folder(char folder[PATH_MAX])
@@ -46,11 +49,13 @@ static int try_layout(const struct layout *layout, const char *folder, struct lo
         return -ENAMETOOLONG;
     if (access(loc->daemon, X_OK) != 0 || access(library, R_OK) != 0)
         return -ENOENT;
-    if (layout->rdmacm != NULL) {
+    for (size_t i = 0; i < sizeof(layout->others) / sizeof(layout->others[0]); i++) {
         size_t used = strlen(loc->libraries);
 
+        if (layout->others[i] == NULL)
+            break;
         n = snprintf(loc->libraries + used, sizeof(loc->libraries) - used, ":%s/%s", folder,
-                     layout->rdmacm);
+                     layout->others[i]);
         if (n >= (int)(sizeof(loc->libraries) - used))
             return -ENAMETOOLONG;
     }

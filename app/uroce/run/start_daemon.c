@@ -11,9 +11,9 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "detach.h"
 #include "endpoint.h"
 
 #define IDLE_SECONDS "10"
@@ -50,7 +50,7 @@ static void default_signals(void)
 
 /* In the daemon's process: gives up the caller's terminal, descriptors and signal handlers. Never
  * returns. */
-static void become_daemon(const char *daemon, const char *path, int log, int ready)
+static _Noreturn void become_daemon(const char *daemon, const char *path, int log, int ready)
 {
     const int first_free = STDERR_FILENO + 2;
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -71,27 +71,6 @@ static void become_daemon(const char *daemon, const char *path, int log, int rea
           "--ready-fd", ready_text, (char *)NULL);
     fprintf(stderr, "%s: %s\n", daemon, strerror(errno));
     _exit(127);
-}
-
-/* Forks twice, so that the program that replaces this process does not get an unexpected child. */
-static int spawn_daemon(const char *daemon, const char *path, int log, int ready)
-{
-    pid_t pid = fork();
-    int status;
-
-    if (pid < 0)
-        return -errno;
-    if (pid == 0) {
-        setsid();
-        pid = fork();
-        if (pid == 0)
-            become_daemon(daemon, path, log, ready);
-        _exit(pid < 0);
-    }
-    while (waitpid(pid, &status, 0) < 0)
-        if (errno != EINTR)
-            return -errno;
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EAGAIN;
 }
 
 static void print_file(const char *name)
@@ -151,10 +130,12 @@ static int start_daemon(const char *daemon, const char *path)
         close(log);
         return err;
     }
-    err = spawn_daemon(daemon, path, log, ready[1]);
+    err = fork_detached(); /* the program that replaces this process expects no child */
+    if (err == 0)
+        become_daemon(daemon, path, log, ready[1]);
     close(ready[1]);
     close(log);
-    if (err == 0)
+    if (err > 0)
         err = await_ready(ready[0]);
     close(ready[0]);
     if (err != 0) {

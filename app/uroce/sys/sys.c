@@ -12,10 +12,10 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "cover.h"
+#include "detach.h"
 #include "folder.h"
 #include "namespace.h"
 #include "watcher.h"
@@ -122,7 +122,7 @@ static int make_files(struct start *s, struct watch *w, struct report *r)
     return err;
 }
 
-static void be_watcher(struct start *s)
+static _Noreturn void be_watcher(struct start *s)
 {
     static struct sys_tree tree;
     static struct face face;
@@ -158,27 +158,6 @@ static void be_watcher(struct start *s)
 
 /* ---- the process that becomes the program ---- */
 
-/* Forks twice, so that the program does not get an unexpected child. */
-static int fork_watcher(struct start *s)
-{
-    pid_t pid = fork();
-    int status;
-
-    if (pid < 0)
-        return -errno;
-    if (pid == 0) {
-        setsid();
-        pid = fork();
-        if (pid == 0)
-            be_watcher(s);
-        _exit(pid < 0);
-    }
-    while (waitpid(pid, &status, 0) < 0)
-        if (errno != EINTR)
-            return -errno;
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EAGAIN;
-}
-
 static int start_watcher(struct start *s, struct report *r)
 {
     ssize_t n;
@@ -186,9 +165,11 @@ static int start_watcher(struct start *s, struct report *r)
 
     if (pipe2(s->report, O_CLOEXEC) != 0)
         return -errno;
-    err = fork_watcher(s);
+    err = fork_detached(); /* the program expects no child */
+    if (err == 0)
+        be_watcher(s);
     close(s->report[1]);
-    if (err == 0) {
+    if (err > 0) {
         do
             n = read(s->report[0], r, sizeof(*r));
         while (n < 0 && errno == EINTR);

@@ -80,6 +80,17 @@ static void fill_rts(const struct cm_id *id, struct qp_attr *attr, uint32_t *mas
     }
 }
 
+int cm_qp_steps(const struct cm_id *id, struct qp_attr *attr, uint32_t mask[QP_STEPS])
+{
+    if (!may_connect(id))
+        return -EINVAL;
+    memset(attr, 0, sizeof(*attr));
+    fill_init(id, attr, &mask[0]);
+    fill_rtr(id, attr, &mask[1]);
+    fill_rts(id, attr, &mask[2]);
+    return 0;
+}
+
 int cm_qp_attr(const struct cm_id *id, enum qp_state state, struct qp_attr *attr, uint32_t *mask)
 {
     if (state == QPS_INIT ? !may_init(id) : !may_connect(id))

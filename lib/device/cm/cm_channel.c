@@ -127,20 +127,12 @@ static void record_free(struct cm_record *r)
     free(r);
 }
 
-int cm_get_event(struct session *sn, struct ctl_call *call)
+void cm_record_taken(struct cm_record *r)
 {
-    struct cm_channel *ch = cm_channel_get(sn, call->request->cm_event.channel);
-    struct cm_record *r;
+    struct cm_channel *ch = r->of->channel;
 
-    if (!ch)
-        return -EINVAL;
-    r = TAILQ_FIRST(&ch->events);
-    if (!r)
-        return -EAGAIN;
-    call->reply.cm_event = r->e;
     record_free(r);
     send_bytes(ch);
-    return 0;
 }
 
 /* Of n events that are no longer there: how many had a byte sent. */

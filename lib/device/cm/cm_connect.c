@@ -6,6 +6,7 @@
 
 #include "cm/cm_address.h"
 #include "cm/cm_object.h"
+#include "objects/qp_object.h"
 
 #define EVENT_COMM_EST 4 /* IBV_EVENT_COMM_EST */
 
@@ -150,6 +151,32 @@ int cm_notify_id(struct session *sn, struct ctl_call *call)
     return done(sn, cm_notify(o->id, sn->rnic->config.clock()));
 }
 
+/* ---- with the queue pair's state ---- */
+
+static int (*const with_qp[])(struct session *sn, struct ctl_call *call) = {
+    [CTL_CM_ACCEPT] = cm_accept_id,
+    [CTL_CM_ESTABLISH] = cm_establish_id,
+    [CTL_CM_DISCONNECT] = cm_disconnect_id,
+};
+
+int cm_call_with_qp(struct session *sn, struct ctl_call *call)
+{
+    struct ctl_cm_with_qp *rq = &call->reply.cm_with_qp; /* a copy of the request */
+    struct cm_object *o = cm_object_get(sn, rq->call.id);
+    struct session *owner;
+    int err;
+
+    rq->modify.done = 0;
+    if (!o || !o->device || rq->type >= ARRAY_SIZE(with_qp) || !with_qp[rq->type])
+        return -EINVAL;
+    owner = qp_object_session(o->device, rq->modify.qpn, rq->key);
+    if (!owner)
+        return -EACCES;
+    err = qp_object_modify_by(owner, &rq->modify);
+    /* -EINPROGRESS: dispatched again, and no step is done */
+    return err ? err : with_qp[rq->type](sn, call);
+}
+
 /* ---- the queue pair's attributes ---- */
 
 /* Datagrams, and connections that have not begun. */
@@ -169,6 +196,16 @@ static int early_attr(const struct cm_object *o, uint32_t state, struct qp_attr 
     if (state == QPS_RTS)
         *mask |= QPA_SQ_PSN;
     return ud && (state == QPS_RTR || state == QPS_RTS) ? 0 : -EINVAL;
+}
+
+void cm_object_steps(const struct cm_object *o, struct ctl_cm_steps *steps)
+{
+    if (cm_object_is_ud(o) || cm_qp_steps(o->id, &steps->attr, steps->mask)) {
+        *steps = (struct ctl_cm_steps){0};
+        return;
+    }
+    if (o->has_ack_timeout)
+        steps->attr.timeout = o->ack_timeout;
 }
 
 int cm_get_qp_attr(struct session *sn, struct ctl_call *call)

@@ -112,6 +112,8 @@ struct cm_object *cm_object_add(struct session *sn, struct cm_channel *channel,
 unsigned cm_object_end(struct cm_object *o);
 /* Whether its queue pairs are of datagrams. */
 bool cm_object_is_ud(const struct cm_object *o);
+/* What leads its queue pair to RTS, if a connection is being made. */
+void cm_object_steps(const struct cm_object *o, struct ctl_cm_steps *steps);
 
 static inline bool cm_object_is_full(const struct cm_object *o)
 {
@@ -124,6 +126,8 @@ struct cm_record *cm_record_new(struct cm_object *o, uint32_t type, int status);
 void cm_record_queue(struct cm_record *r);
 /* The same for a request of a listener, which makes `fresh` known. */
 void cm_record_queue_request(struct cm_record *r, struct cm_object *fresh);
+/* The program has it. */
+void cm_record_taken(struct cm_record *r);
 /* cm_record_new and cm_record_queue. */
 void cm_object_report(struct cm_object *o, uint32_t type, int status);
 /* Drops the records of an id, of one join or (0) all. Returns the bytes of them that were sent. No
@@ -171,6 +175,7 @@ int cm_reject_id(struct session *sn, struct ctl_call *call);
 int cm_establish_id(struct session *sn, struct ctl_call *call);
 int cm_disconnect_id(struct session *sn, struct ctl_call *call);
 int cm_notify_id(struct session *sn, struct ctl_call *call);
+int cm_call_with_qp(struct session *sn, struct ctl_call *call);
 int cm_get_qp_attr(struct session *sn, struct ctl_call *call);
 int cm_set_option(struct session *sn, struct ctl_call *call);
 int cm_join_group(struct session *sn, struct ctl_call *call);

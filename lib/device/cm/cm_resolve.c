@@ -46,16 +46,18 @@ void cm_resolve_forget(struct cm_object *o)
     TAILQ_REMOVE(&h->resolving, o, resolving);
 }
 
-static void end_query(struct cm_object *o, int err)
+/* quiet: who asked sees it without an event. */
+static void end_query(struct cm_object *o, int err, bool quiet)
 {
     cm_resolve_forget(o);
     o->address_gone = err == -EADDRNOTAVAIL; /* the event says it: cm_follow.c */
     o->progress = err ? CM_AT_START : CM_AT_ADDRESS;
-    cm_object_report(o, err ? CTL_CM_ADDR_ERROR : CTL_CM_ADDR_RESOLVED, err);
+    if (err || !quiet)
+        cm_object_report(o, err ? CTL_CM_ADDR_ERROR : CTL_CM_ADDR_RESOLVED, err);
 }
 
 /* True when it is over. */
-static bool look(struct cm_object *o, ns_t now)
+static bool look(struct cm_object *o, ns_t now, bool quiet)
 {
     struct cm_host *h = &o->o.session->rnic->cm;
     struct cm_path path;
@@ -65,11 +67,11 @@ static bool look(struct cm_object *o, ns_t now)
         h->first = min_of(h->first, o->deadline);
         return false;
     }
-    end_query(o, err == -EINPROGRESS ? -ETIMEDOUT : err);
+    end_query(o, err == -EINPROGRESS ? -ETIMEDOUT : err, quiet);
     return true;
 }
 
-static void begin_query(struct cm_object *o, uint32_t timeout_ms)
+static void begin_query(struct cm_object *o, uint32_t timeout_ms, bool quiet)
 {
     struct rnic *r = o->o.session->rnic;
     ns_t now = r->config.clock(), end = now + timeout_ms * NS_PER_MS;
@@ -78,8 +80,14 @@ static void begin_query(struct cm_object *o, uint32_t timeout_ms)
     o->progress = CM_AT_QUERY;
     o->route.given = false;
     TAILQ_INSERT_TAIL(&r->cm.resolving, o, resolving);
-    look(o, now);
+    look(o, now, quiet);
     cm_host_arm(r);
+}
+
+/* Events of an id stay in their order. */
+static bool may_be_at_once(const struct cm_object *o, const struct ctl_cm_resolve *rq)
+{
+    return rq->at_once && !o->events;
 }
 
 static int check(const struct cm_object *o, const struct ctl_cm_resolve *rq)
@@ -99,6 +107,7 @@ int cm_resolve_addr(struct session *sn, struct ctl_call *call)
     const struct ctl_cm_resolve *rq = &call->request->cm_resolve;
     struct cm_object *o = cm_object_get(sn, rq->id);
     int err = o ? check(o, rq) : -EINVAL;
+    bool quiet;
 
     if (err)
         return err;
@@ -121,19 +130,28 @@ int cm_resolve_addr(struct session *sn, struct ctl_call *call)
     if (cm_address_is_any(&o->dst)) /* this host */
         memcpy(o->dst.gid, o->src.gid, sizeof(o->dst.gid));
     memcpy(o->dgid.raw, o->dst.gid, sizeof(o->dgid.raw));
-    begin_query(o, rq->timeout_ms);
+    quiet = may_be_at_once(o, rq);
+    begin_query(o, rq->timeout_ms, quiet);
     cm_object_info(o, &call->reply.cm_info);
+    call->reply.cm_info.at_once = quiet && o->progress == CM_AT_ADDRESS;
     return 0;
 }
 
 int cm_resolve_route(struct session *sn, struct ctl_call *call)
 {
-    struct cm_object *o = cm_object_get(sn, call->request->cm_resolve.id);
+    const struct ctl_cm_resolve *rq = &call->request->cm_resolve;
+    struct cm_object *o = cm_object_get(sn, rq->id);
 
     if (!o || o->progress != CM_AT_ADDRESS || cm_object_is_full(o))
         return -EINVAL;
     o->progress = CM_AT_ROUTE;
-    cm_object_report(o, CTL_CM_ROUTE_RESOLVED, 0);
+    call->reply.cm_info = (struct ctl_cm_info){0};
+    if (!may_be_at_once(o, rq)) {
+        cm_object_report(o, CTL_CM_ROUTE_RESOLVED, 0);
+        return 0;
+    }
+    cm_object_info(o, &call->reply.cm_info);
+    call->reply.cm_info.at_once = 1;
     return 0;
 }
 
@@ -160,7 +178,7 @@ static bool look_some(struct rnic *r)
         if (!o)
             break;
         h->next = TAILQ_NEXT(o, resolving);
-        look(o, r->config.clock());
+        look(o, r->config.clock(), false);
     } while (!slice_over(&s) || !r->config.loop);
     h->looking = o != NULL;
     cm_host_arm(r);

@@ -27,6 +27,7 @@ struct connection {
     struct session *session;
     struct ucred peer;
     struct turn *turn; /* NULL: the server's loop, when descriptors are scarce */
+    bool is_direct;    /* in the server's loop, too: turn.h */
     struct event_source socket;
     struct event_source process; /* pidfd, or fd -1 */
     bool parked;  /* the request below waits for the network; until then no other is read */
@@ -54,7 +55,7 @@ time_t monotonic_seconds(void)
 
 static struct event_loop *loop_of(const struct connection *cn)
 {
-    return cn->turn ? cn->turn->loop : cn->all->loop;
+    return cn->turn && !cn->is_direct ? cn->turn->loop : cn->all->loop;
 }
 
 /* Those of the daemon's own files. */
@@ -89,7 +90,7 @@ static void connection_free(struct connection *cn)
     if (cn->process.fd >= 0)
         close(cn->process.fd);
     if (cn->turn)
-        turn_put(cn->turn);
+        turn_put(cn->turn, cn->is_direct);
     TAILQ_REMOVE(&cs->list, cn, link);
     if (!--cs->count)
         cs->idle_since = monotonic_seconds();
@@ -121,16 +122,26 @@ static bool is_busy(const struct connection *cn)
     return cn->is_dropping || session_busy(cn->session);
 }
 
-/* At once, unless a request runs on another thread. */
+/* Other sessions may still use its objects, though not its memory. */
+static bool may_end(struct connection *cn)
+{
+    if (is_busy(cn))
+        return false;
+    if (session_is_joined(cn->session))
+        session_process_ended(cn->session);
+    return !session_is_joined(cn->session);
+}
+
+/* At once, unless a request runs on another thread, or other sessions have joined. */
 static void connection_close(struct connection *cn)
 {
     event_loop_remove(loop_of(cn), &cn->socket);
     event_loop_remove(loop_of(cn), &cn->process);
     cn->closing = true;
-    if (is_busy(cn))
-        set_waiting(cn, true);
-    else
+    if (may_end(cn))
         connection_end(cn);
+    else
+        set_waiting(cn, true);
 }
 
 /* The last reply to a client that breaks the protocol, or (request NULL) may not have another
@@ -246,7 +257,8 @@ static void drop_done(struct errand *e)
     reply.version = CTL_VERSION;
     reply.status = cn->drop_status;
     if (cn->closing) {
-        connection_end(cn);
+        if (may_end(cn))
+            connection_end(cn);
         return;
     }
     if (cn->drop_status != -EINVAL)
@@ -275,8 +287,10 @@ static int receive_message(struct connection *cn)
 
     if (err == -EAGAIN || err == -ECONNRESET)
         return err;
-    if (!has_fds)
-        return ctl_recv(cn->socket.fd, &cn->request, cn->fd, &cn->fds, MSG_DONTWAIT);
+    if (!has_fds) { /* it has been read, and need not be copied again */
+        recv(cn->socket.fd, NULL, 0, MSG_DONTWAIT);
+        return err;
+    }
     if (!err && session_takes_fds(cn->request.type))
         return receive_fds(cn);
     drop_message(cn, err ? err : -EINVAL);
@@ -314,7 +328,7 @@ static void retry_waiting(void *ctx)
 
     for (cn = TAILQ_FIRST(&cs->waiting); cn; cn = next) {
         next = TAILQ_NEXT(cn, waiting);
-        if (is_busy(cn))
+        if (is_busy(cn) || (cn->closing && !may_end(cn)))
             continue;
         if (cn->closing)
             connection_end(cn);
@@ -383,7 +397,7 @@ static struct connection *connection_create(struct connections *cs, const struct
     cn->peer = *peer;
     cn->socket = (struct event_source){.fd = fd, .ready = on_socket};
     cn->process = (struct event_source){.fd = pidfd_of(fd, peer->pid), .ready = on_process};
-    cn->turn = turn_get(&cs->turns, cs->loop, peer);
+    cn->turn = turn_get(&cs->turns, cs->loop, peer, &cn->is_direct);
     TAILQ_INSERT_TAIL(&cs->list, cn, link);
     cs->count++;
     return cn;

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -54,6 +55,17 @@ static struct quota_cost context_cost(const struct session *sn)
          [QUOTA_MEMORY] = ctx_segment_bytes(sn->rnic->workers) + SOCKET_MEMORY}};
 }
 
+/* For CTL_JOIN. */
+static int make_join_key(struct session *sn)
+{
+    struct ctx_shared *shared = sn->segment.base;
+    int err = random_bytes(sn->join_key, sizeof(sn->join_key));
+
+    if (!err)
+        memcpy(shared->join_key, sn->join_key, sizeof(sn->join_key));
+    return err;
+}
+
 /* The first two descriptors of the reply: context segment, the application's end of the event
  * socket. The daemon's end accepts nothing: what it does not read could carry descriptors, which
  * its close would close. */
@@ -72,6 +84,9 @@ static int open_shared(struct session *sn, struct ctl_call *call)
         return err;
     }
     call->out_fds = 1;
+    err = make_join_key(sn);
+    if (err)
+        return err;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
         return -errno;
     shutdown(pair[0], SHUT_RD);
@@ -106,6 +121,8 @@ static int attach_to_workers(struct session *sn)
 {
     struct ctx_shared *shared = sn->segment.base;
     struct device *d = sn->device;
+    /* Queue pairs of either session may use the other one's regions. */
+    _Atomic uint32_t *faults = &(sn->joined ? sn->joined : sn)->slots.faults;
     int err = 0;
 
     sn->program = program_get(d, &sn->peer);
@@ -119,6 +136,7 @@ static int attach_to_workers(struct session *sn)
                                          .share = &sn->program->share[w],
                                          .owner = sn,
                                          .slots = &sn->slots,
+                                         .faults = faults,
                                          .space = sn->space};
         err = worker_ctx_attach(d->workers[i], &sn->ctx[i]);
         if (!err)
@@ -145,9 +163,8 @@ static void detach_from_workers(struct session *sn)
     notify_async(sn->rnic);
 }
 
-int ctx_open(struct session *sn, struct ctl_call *call)
+int ctx_open_device(struct session *sn, struct ctl_call *call, uint32_t index)
 {
-    uint32_t index = call->request->open.device;
     int err;
 
     if (sn->device)
@@ -178,6 +195,11 @@ int ctx_open(struct session *sn, struct ctl_call *call)
     return 0;
 }
 
+int ctx_open(struct session *sn, struct ctl_call *call)
+{
+    return ctx_open_device(sn, call, call->request->open.device);
+}
+
 static void close_space(struct session *sn)
 {
     take_space(sn);
@@ -206,6 +228,7 @@ void ctx_close(struct session *sn)
     sn->free_slot = NULL;
     sn->free_slots = sn->slots_made = 0;
     slab_pool_fini(&sn->slabs);
+    slab_pool_fini(&sn->dm_slabs);
     close_segment(sn);
     if (sn->async_fd >= 0)
         close(sn->async_fd);

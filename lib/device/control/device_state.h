@@ -34,6 +34,7 @@ struct device {
     struct qos_map qos;
     struct entropy_policy entropy;
     unsigned repath;
+    struct congestion_config congestion;
     struct device_net net;
     struct gsi gsi;
     /* gids.c */

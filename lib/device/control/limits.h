@@ -10,7 +10,9 @@
 
 #define LIMIT_QP      (QP_TABLE_SLOTS - 16)
 #define LIMIT_SGE     30u /* advertised; the rings could carry QUEUE_MAX_SGE */
-#define LIMIT_RD_ATOM 16u
+#define LIMIT_RD_ATOM 128u
+/* Each queue pair is charged for this many; for more when they are asked for. */
+#define RD_ATOM_INCLUDED 16u
 #define LIMIT_MR_SIZE (UINT64_C(1) << 40)
 #define LIMIT_PD      65536u
 #define LIMIT_CQ      65536u
@@ -25,6 +27,8 @@
 #define LIMIT_SRQ     (SRQ_TABLE_SLOTS - 1)
 #define LIMIT_MW      LIMIT_MR
 #define LIMIT_XRCD    65536u
+#define LIMIT_DM      65536u
+#define LIMIT_DM_SIZE (UINT64_C(64) << 20)
 #define LIMIT_GROUP   NET_GROUP_MAX
 #define LIMIT_WQ      (WQ_TABLE_SLOTS - 1)
 #define LIMIT_RWQ_IND 16384u

@@ -9,6 +9,7 @@
 #include "control/permission.h"
 #include "control/session_state.h"
 #include "device_host.h"
+#include "objects/dm.h"
 
 #define PORT_DOWN   1 /* enum ibv_port_state */
 #define PORT_ACTIVE 4
@@ -58,6 +59,7 @@ int query_device(struct session *sn, struct ctl_call *call)
         .max_xrcd = most(sn, QUOTA_XRCD),
         .max_mcast_grp = most(sn, QUOTA_GROUP),
         .max_mr_size = LIMIT_MR_SIZE,
+        .max_dm_size = dm_max_size(sn),
         .workers = sn->rnic->workers,
     };
     if (permission_raw(sn)) {

@@ -15,6 +15,9 @@
 #include "net/gids.h"
 #include "objects/freeze_credit.h"
 
+/* Of ports that do not know how fast they are. */
+#define LINE_MBPS_UNKNOWN 100000
+
 _Static_assert(QUOTA_DEVICES == RNIC_DEVICES_MAX, "each device has its counts");
 
 static void close_fd(int fd)
@@ -153,7 +156,8 @@ static int create_tables(struct device *d)
     static const uint32_t limit[OBJ_DEVICE_KINDS] = {
         [OBJ_PD] = LIMIT_PD, [OBJ_MR] = LIMIT_MR,           [OBJ_CHANNEL] = LIMIT_CHANNEL,
         [OBJ_CQ] = LIMIT_CQ, [OBJ_MW] = LIMIT_MW,           [OBJ_XRCD] = LIMIT_XRCD,
-        [OBJ_AH] = LIMIT_AH, [OBJ_RWQ_IND] = LIMIT_RWQ_IND, [OBJ_FLOW] = LIMIT_FLOW};
+        [OBJ_AH] = LIMIT_AH, [OBJ_RWQ_IND] = LIMIT_RWQ_IND, [OBJ_FLOW] = LIMIT_FLOW,
+        [OBJ_DM] = LIMIT_DM};
     uint64_t secret[SECRETS][2];
     int err = make_secrets(d->rnic, secret);
 
@@ -192,6 +196,8 @@ static int create_part(struct device *d, struct worker *w)
     ec.lane = worker_index(w);
     ec.entropy = d->entropy;
     ec.repath = d->repath;
+    ec.congestion = d->congestion;
+    ec.reorder = ENGINE_REORDER_MAX;
 #ifdef UROCE_FUZZ
     ec.any_icrc = true;
 #endif
@@ -260,6 +266,10 @@ int rnic_add_port(struct rnic *r, const struct port_config *config)
         qos_map_default(&d->qos);
     d->entropy = config->entropy;
     d->repath = config->repath;
+    d->congestion = config->congestion;
+    if (!d->congestion.line)
+        d->congestion.line =
+            (d->info.speed_mbps ? d->info.speed_mbps : LINE_MBPS_UNKNOWN) * UINT64_C(1000000);
     if (config->ifindex) {
         memcpy(d->info.netdev, config->netdev, sizeof(d->info.netdev));
         d->info.ifindex = config->ifindex;

@@ -9,12 +9,15 @@
 #include <unistd.h>
 
 #include "cm/cm_object.h"
+#include "control/join.h"
 #include "control/query.h"
 #include "control/session_state.h"
 #include "control/socket_end.h"
 #include "objects/ah.h"
 #include "objects/cq_channel.h"
+#include "objects/dm.h"
 #include "objects/flow.h"
+#include "objects/import.h"
 #include "objects/mcast.h"
 #include "objects/mw.h"
 #include "objects/pd_mr.h"
@@ -83,6 +86,7 @@ struct session *session_create(struct rnic *r, const struct ucred *peer)
     }
     sn->slabs.account = &sn->account;
     sn->slabs.owner = sn;
+    dm_open(sn);
     sn->peer = *peer;
     sn->socket = -1;
     sn->async_fd = -1;
@@ -110,7 +114,7 @@ static bool free_some_objects(struct session *sn, const struct slice *s)
     static bool (*const free_some[])(struct session * sn, const struct slice *s) = {
         qp_free_some,   rwq_ind_free_some, wq_free_some,      srq_free_some,
         xrcd_free_some, cq_free_some,      channel_free_some, ah_free_some,
-        mw_free_some,   mr_free_some,      pd_free_some};
+        mw_free_some,   mr_free_some,      dm_free_some,      pd_free_some};
 
     if (cm_ids_free_some(sn, s) || cm_channels_free_some(sn, s))
         return true;
@@ -135,6 +139,7 @@ bool session_close_some(struct session *sn)
 {
     struct slice s = slice_begin();
 
+    sn->ending = true;
     session_process_ended(sn);
     if (free_some_objects(sn, &s))
         return true;
@@ -142,6 +147,7 @@ bool session_close_some(struct session *sn)
     show_cancel(sn);
     shown_end(sn);
     ctx_close(sn);
+    join_end(sn);
     walks_pass_session(sn->rnic, sn);
     TAILQ_REMOVE(&sn->rnic->sessions, sn, link);
     sn->rnic->session_count--;
@@ -176,7 +182,16 @@ static const struct {
     [CTL_CREATE_CQ] = {cq_create, false, 0},
     [CTL_DESTROY_CQ] = {cq_destroy, false, 0},
     [CTL_RAISE_CQ] = {cq_raise, false, 0},
+    [CTL_RESIZE_CQ] = {cq_resize, false, 0},
+    [CTL_MODIFY_CQ] = {cq_modify, false, 0},
+    [CTL_JOIN] = {ctx_join, true, 0},
+    [CTL_IMPORT] = {object_import, false, 0},
+    [CTL_UNIMPORT] = {object_unimport, false, 0},
+    [CTL_RESIZE_CQ_DONE] = {cq_resize_done, false, 0},
+    [CTL_ALLOC_DM] = {dm_alloc, false, 0},
+    [CTL_FREE_DM] = {dm_free, false, 0},
     [CTL_CREATE_QP] = {qp_object_create, false, 0},
+    [CTL_CREATE_QP_IN] = {qp_object_create_in, false, 0},
     [CTL_MODIFY_QP] = {qp_object_modify, false, 0},
     [CTL_QUERY_QP] = {qp_object_query, false, 0},
     [CTL_DESTROY_QP] = {qp_object_destroy, false, 0},
@@ -200,6 +215,7 @@ static const struct {
     [CTL_DESTROY_RWQ_IND] = {rwq_ind_object_destroy, false, 0},
     [CTL_CREATE_FLOW] = {flow_create, false, 0},
     [CTL_DESTROY_FLOW] = {flow_destroy, false, 0},
+    [CTL_QUERY_FLOW] = {flow_query, false, 0},
     [CTL_SET_ENTROPY] = {qp_object_set_entropy, false, 0},
     [CTL_SHOW] = {show, true, 0},
     [CTL_FREEZE_MRS] = {mrs_freeze, false, 0},
@@ -228,6 +244,7 @@ static const struct {
     [CTL_CM_JOIN] = {cm_join_group, true, 0},
     [CTL_CM_LEAVE] = {cm_leave_group, true, 0},
     [CTL_CM_GET_EVENT] = {cm_get_event, true, 0},
+    [CTL_CM_WITH_QP] = {cm_call_with_qp, true, 0},
 };
 
 unsigned session_takes_fds(unsigned type)

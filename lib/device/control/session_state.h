@@ -39,6 +39,7 @@ struct session {
     struct device_program *program; /* of its process, from CTL_OPEN on */
     struct segment segment;
     struct slab_pool slabs;             /* the segments of its queues */
+    struct slab_pool dm_slabs;          /* device memory: apart, as others may import it */
     struct worker_ctx ctx[WORKERS_MAX]; /* by part of the device */
     /* The same, by worker; NULL: not one of the device's. */
     struct worker_ctx *by_worker[WORKERS_MAX];
@@ -50,7 +51,7 @@ struct session {
     unsigned count[OBJ_KINDS];
     LIST_HEAD(, session_group) groups; /* multicast: mcast.c */
     unsigned mrs_mapped;
-    LIST_HEAD(, mr) movable_mrs; /* those of them that a freeze may unmap */
+    LIST_HEAD(, mr) movable_mrs;   /* those of them that a freeze may unmap */
     uint32_t mrs_why[CTL_MR_WHYS]; /* how many are mapped or copied for a reason */
     struct show_job *show;         /* of the present request */
     /* session_errand.c: what the present request waits for. */
@@ -68,6 +69,11 @@ struct session {
         int fd; /* of the last answer to CTL_SHOW, or -1 */
         uint64_t bytes;
     } shown;
+    /* join.c */
+    uint64_t join_key[2];
+    struct session *joined;  /* whose objects it may import; or NULL */
+    unsigned joiners;        /* sessions that have joined this one, which stays as long */
+    bool ending;             /* its objects are being freed */
     bool reachable;          /* the kernel lets the daemon copy to and from the space */
     struct mr_reach reach;   /* of the errand for a region */
     LIST_HEAD(, mr) hot_mrs; /* not yet reported to the application */
@@ -77,6 +83,12 @@ struct session {
         ns_t late_since; /* copies are late since then; 0: not so */
     } freeze;
 };
+
+/* Whether its context has this key (join.h), and it is not ending. */
+static inline bool session_has_key(const struct session *sn, const uint64_t key[2])
+{
+    return sn->device && !sn->ending && !((sn->join_key[0] ^ key[0]) | (sn->join_key[1] ^ key[1]));
+}
 
 /* The sessions of a device, one after the other; after == NULL: the first. NULL: no more. */
 static inline struct session *session_next(const struct device *d, const struct session *after)
@@ -98,6 +110,8 @@ int session_errand(struct session *sn, void (*run)(struct session *sn));
 
 /* CTL_OPEN: opens the device. ctx_close undoes that. */
 int ctx_open(struct session *sn, struct ctl_call *call);
+/* The same with the device's index. */
+int ctx_open_device(struct session *sn, struct ctl_call *call, uint32_t index);
 void ctx_close(struct session *sn);
 
 #endif

@@ -13,7 +13,7 @@ static void on_turn(struct event_source *s, uint32_t events)
 
     t->refs++; /* its last connection may end */
     event_loop_step(t->loop, 0);
-    turn_put(t);
+    turn_put(t, false);
 }
 
 static struct turn *turn_create(struct event_loop *outer, const struct ucred *peer)
@@ -36,7 +36,8 @@ static struct turn *turn_create(struct event_loop *outer, const struct ucred *pe
     return NULL;
 }
 
-struct turn *turn_get(struct turn_list *list, struct event_loop *outer, const struct ucred *peer)
+struct turn *turn_get(struct turn_list *list, struct event_loop *outer, const struct ucred *peer,
+                      bool *is_direct)
 {
     struct turn *t;
 
@@ -50,11 +51,14 @@ struct turn *turn_get(struct turn_list *list, struct event_loop *outer, const st
         LIST_INSERT_HEAD(list, t, link);
     }
     t->refs++;
+    *is_direct = t->direct < TURN_DIRECT;
+    t->direct += *is_direct;
     return t;
 }
 
-void turn_put(struct turn *t)
+void turn_put(struct turn *t, bool is_direct)
 {
+    t->direct -= is_direct;
     if (--t->refs)
         return;
     LIST_REMOVE(t, link);

@@ -26,7 +26,8 @@ int ah_create(struct session *sn, struct ctl_call *call)
     ah = object_create(sn, OBJ_AH, sizeof(*ah));
     if (!ah)
         return -ENOMEM;
-    ah->handle = address_handle_create(sn->device->ahs, rq->pd, &av, &err);
+    ah->handle = address_handle_create(sn->device->ahs, pd_number(container_of(pd, struct pd, o)),
+                                       &av, &err);
     if (!ah->handle) {
         object_destroy(&ah->o);
         return err == -EINVAL ? -EINVAL : -ENOMEM;

@@ -9,6 +9,9 @@
 #include <unistd.h>
 
 #include "control/session_state.h"
+#include "moderation.h"
+#include "objects/freeze_credit.h"
+#include "objects/qp_object.h"
 
 /* ---- channels ---- */
 
@@ -169,6 +172,149 @@ int cq_create(struct session *sn, struct ctl_call *call)
     return 0;
 }
 
+/* ---- resizing ---- */
+
+/* Queue pairs, and calls, of a look for work that has no completion yet. */
+#define LOOK_QPS   64
+#define LOOK_CALLS 8u
+
+struct move_call {
+    struct cq *cq;
+    struct cq_shared *fresh;
+    uint32_t size;
+    int err; /* out */
+};
+
+/* A queue becomes smaller for the completions that the application knows of. It may resize right
+ * after it has posted work: this is given some time, so that its completions are counted. */
+static bool work_is_under_way(const struct cq *cq)
+{
+    struct object *o;
+    unsigned n = 0;
+
+    TAILQ_FOREACH (o, &cq->o.session->objects[OBJ_QP], link) {
+        const struct qp_object *q = container_of(o, struct qp_object, o);
+
+        if (n++ == LOOK_QPS)
+            break;
+        if (q->send_cq == cq && qp_sends_wait(q->dp.qp))
+            return true;
+    }
+    return false;
+}
+
+/* Runs while no worker does. It copies nothing: the application does, so that what waits in its
+ * queue costs other applications no time. */
+static void move_now(struct worker *w, void *arg)
+{
+    struct move_call *m = arg;
+    struct cq *cq = m->cq;
+
+    if (m->size < cq->dp.cq.size && cq->looks < LOOK_CALLS && work_is_under_way(cq))
+        m->err = -EAGAIN;
+    else
+        m->err = comp_queue_move(&cq->dp.cq, m->fresh, m->size);
+    cq->looks = m->err == -EAGAIN ? cq->looks + 1 : 0;
+}
+
+/* Moves the queue to a new segment, and keeps the old one for the application. */
+static int move_cq(struct cq *cq, struct segment *fresh, uint32_t size)
+{
+    struct move_call m = {.cq = cq, .fresh = fresh->base, .size = size};
+
+    device_call_all(cq->o.session->device, move_now, &m);
+    if (m.err)
+        return m.err;
+    cq->old = cq->segment;
+    cq->segment = *fresh;
+    return 0;
+}
+
+int cq_resize(struct session *sn, struct ctl_call *call)
+{
+    const struct ctl_create_cq *rq = &call->request->create_cq;
+    struct ctl_create_cq *reply = &call->reply.create_cq;
+    struct object *o = object_get(sn, OBJ_CQ, rq->handle);
+    struct cq *cq = o ? container_of(o, struct cq, o) : NULL;
+    uint32_t size, lanes = sn->rnic->workers;
+    struct segment fresh;
+    int err;
+
+    if (!cq)
+        return -ENOENT;
+    if (!rq->cqe || rq->cqe > QUEUE_MAX_CQE)
+        return -EINVAL;
+    size = pow2_at_least(rq->cqe);
+    if (cq->old.base)
+        return -EBUSY;
+    if (!freeze_credit_stop(sn->rnic, sn->peer.uid))
+        return -EAGAIN;
+    err = object_segment(sn, call, cq_segment_bytes(size, lanes), &fresh, &reply->place);
+    if (err)
+        return err;
+    err = move_cq(cq, &fresh, size);
+    if (err) {
+        slab_cancel(&sn->slabs, &fresh);
+        return err;
+    }
+    reply->cqe = size;
+    reply->lanes = lanes;
+    reply->segment_bytes = cq->segment.bytes;
+    return 0;
+}
+
+int cq_resize_done(struct session *sn, struct ctl_call *call)
+{
+    struct object *o = object_get(sn, OBJ_CQ, call->request->destroy.handle);
+    struct cq *cq = o ? container_of(o, struct cq, o) : NULL;
+
+    if (!cq)
+        return -ENOENT;
+    if (!cq->old.base)
+        return -EINVAL;
+    call->reply.destroy.slab_gone = slab_free(&sn->slabs, &cq->old);
+    return 0;
+}
+
+/* ---- events ---- */
+
+int cq_modify(struct session *sn, struct ctl_call *call)
+{
+    const struct ctl_modify_cq *rq = &call->request->modify_cq;
+    struct object *o = object_get(sn, OBJ_CQ, rq->handle);
+
+    if (!o)
+        return -ENOENT;
+    return cq_moderate(&container_of(o, struct cq, o)->dp.cq, rq->count, rq->period_us);
+}
+
+struct forget_call {
+    struct device *device;
+    struct cq *cq;
+};
+
+static void forget_timer(struct worker *w, void *arg)
+{
+    struct forget_call *f = arg;
+
+    for (unsigned i = 0; i < f->device->parts; i++)
+        if (f->device->workers[i] == w)
+            engine_cq_forget(f->device->port[i]->engine, &f->cq->dp.cq);
+}
+
+/* Its timers leave the engines. */
+static void end_moderation(struct cq *cq)
+{
+    struct device *d = cq->o.session->device;
+    struct forget_call f = {.device = d, .cq = cq};
+
+    if (!atomic_load(&cq->dp.cq.moderation))
+        return;
+    for (unsigned i = 0; i < d->parts; i++)
+        worker_call(d->workers[i], forget_timer, &f);
+    cq_moderation_free(&cq->dp.cq);
+}
+
 /*
  * The application found an entry when it armed the CQ. 11.4.2.2 promises an event for the next
  * entry only; NICs raise one here, too, and programs that sleep without another look rely on it.
@@ -189,6 +335,8 @@ int cq_raise(struct session *sn, struct ctl_call *call)
     return 0;
 }
 
+/* ---- destruction ---- */
+
 static void forget_events(struct cq *cq)
 {
     if (atomic_load(&cq->dp.late) == CQ_LISTED)
@@ -202,8 +350,12 @@ static void forget_events(struct cq *cq)
 static uint64_t cq_destroy_object(struct object *o)
 {
     struct cq *cq = container_of(o, struct cq, o);
-    uint64_t slab_gone = slab_free(&o->session->slabs, &cq->segment);
+    uint64_t slab_gone;
 
+    end_moderation(cq);
+    if (cq->old.base)
+        slab_free(&o->session->slabs, &cq->old);
+    slab_gone = slab_free(&o->session->slabs, &cq->segment);
     if (cq->channel)
         forget_events(cq);
     object_destroy(o);

@@ -22,6 +22,8 @@ struct cq {
     struct channel *channel; /* or NULL */
     uint32_t vector;         /* the worker that the application asked for */
     struct segment segment;
+    struct segment old;     /* after a resize, until the application has left it */
+    unsigned looks;         /* calls in which a resize has waited for work that is under way */
     TAILQ_ENTRY(cq) unsent; /* while is_unsent: in its channel's list */
     bool is_unsent;
 };
@@ -34,6 +36,9 @@ void channels_deliver(struct rnic *r);
 
 int cq_create(struct session *sn, struct ctl_call *call);
 int cq_destroy(struct session *sn, struct ctl_call *call);
+int cq_resize(struct session *sn, struct ctl_call *call);
+int cq_resize_done(struct session *sn, struct ctl_call *call);
+int cq_modify(struct session *sn, struct ctl_call *call);
 int cq_raise(struct session *sn, struct ctl_call *call);
 bool cq_free_some(struct session *sn, const struct slice *s);
 

@@ -33,24 +33,36 @@ static struct flow_table *make_table(struct device *d)
     return table;
 }
 
-uint64_t flow_frames(const struct flow_object *f)
+static struct flow_count sum_of(struct flow_count a, struct flow_count b)
+{
+    return (struct flow_count){.frames = a.frames + b.frames, .bytes = a.bytes + b.bytes};
+}
+
+struct flow_count flow_taken(const struct flow_object *f)
 {
     const struct flow_table *table = atomic_load(&f->o.session->device->flows.table);
 
-    return f->frames + (f->published && table ? flow_table_frames(table, f->index) : 0);
+    return f->published && table ? sum_of(f->past, flow_table_count(table, f->index)) : f->past;
 }
 
-/* Replaces the table by another, or none. The rules keep their counts. */
-static void publish_table(struct device *d, struct flow_table *table)
+/*
+ * Replaces the table by another, or none. The rules keep their counts; so does `removed`, a rule of
+ * the old table only, or NULL.
+ */
+static void publish_table(struct device *d, struct flow_table *table, struct flow_object *removed)
 {
     struct flow_table *old = atomic_exchange(&d->flows.table, table);
     struct flow_object *f;
     unsigned n = 0;
 
     device_quiesce(d);
+    if (removed && removed->published) {
+        removed->past = sum_of(removed->past, flow_table_count(old, removed->index));
+        removed->published = false;
+    }
     TAILQ_FOREACH (f, &d->flow_list, in_device) {
         if (f->published)
-            f->frames += flow_table_frames(old, f->index);
+            f->past = sum_of(f->past, flow_table_count(old, f->index));
         f->published = table != NULL;
         f->index = n++;
     }
@@ -106,7 +118,7 @@ static int add_rule(struct device *d, struct flow_object *f)
         d->flow_count--;
         return -ENOMEM;
     }
-    publish_table(d, table);
+    publish_table(d, table, NULL);
     return 0;
 }
 
@@ -136,6 +148,26 @@ int flow_create(struct session *sn, struct ctl_call *call)
     }
     q->o.refs++;
     call->reply.create_flow.handle = f->o.handle;
+    return 0;
+}
+
+/* ---- counts ---- */
+
+static void fill_count(struct ctl_flow_count *reply, const struct flow_object *f)
+{
+    struct flow_count count = flow_taken(f);
+
+    reply->frames = count.frames;
+    reply->bytes = count.bytes;
+}
+
+int flow_query(struct session *sn, struct ctl_call *call)
+{
+    struct object *o = object_get(sn, OBJ_FLOW, call->request->flow_count.handle);
+
+    if (!o)
+        return -ENOENT;
+    fill_count(&call->reply.flow_count, container_of(o, struct flow_object, o));
     return 0;
 }
 
@@ -176,7 +208,8 @@ int flow_destroy(struct session *sn, struct ctl_call *call)
             return -ENOMEM;
         }
     }
-    publish_table(d, table);
+    publish_table(d, table, f);
+    fill_count(&call->reply.flow_count, f);
     flow_free(o);
     return 0;
 }
@@ -192,7 +225,7 @@ void flow_free_all(struct session *sn)
         unlink_rule(d, container_of(o, struct flow_object, o));
     /* The rules must not stay. Without memory for a table of the remaining rules, these are not
      * effective until the next change. */
-    publish_table(d, d->flow_count ? make_table(d) : NULL);
+    publish_table(d, d->flow_count ? make_table(d) : NULL, NULL);
     while (!TAILQ_EMPTY(&sn->objects[OBJ_FLOW]))
         flow_free(TAILQ_FIRST(&sn->objects[OBJ_FLOW]));
 }

@@ -14,14 +14,15 @@ struct flow_object {
     struct flow_rule rule;
     bool published; /* as number `index` of the port's table */
     unsigned index;
-    uint64_t frames; /* matched while earlier tables were published */
+    struct flow_count past; /* taken while earlier tables were published */
 };
 
 int flow_create(struct session *sn, struct ctl_call *call);
+int flow_query(struct session *sn, struct ctl_call *call);
 int flow_destroy(struct session *sn, struct ctl_call *call);
 void flow_free_all(struct session *sn);
 
-/* Frames that matched the rule. */
-uint64_t flow_frames(const struct flow_object *f);
+/* What the rule has taken since its creation. */
+struct flow_count flow_taken(const struct flow_object *f);
 
 #endif

@@ -154,8 +154,10 @@ int mr_remap(struct session *sn, struct ctl_call *call)
     if (!o || !call->in_fds != !rq->pieces || rq->why >= CTL_MR_WHYS)
         return -EINVAL;
     r.mr = container_of(o, struct mr, o);
-    if (r.mr->mapping)
+    if (r.mr->region.direct)
         return -EBUSY;
+    if (r.mr->region.backend != sn->copy)
+        return -EINVAL;
     call->reply.remap.mapped = 0;
     if (!call->in_fds) {
         mr_set_why(r.mr, rq->why);

@@ -21,7 +21,7 @@ int mw_alloc(struct session *sn, struct ctl_call *call)
     if (!mw)
         return -ENOMEM;
     mw->pd = container_of(pd, struct pd, o);
-    mw->window.pd = rq->pd;
+    mw->window.pd = pd_number(mw->pd);
     mw->window.kind = rq->type == 1 ? MEM_WINDOW_1 : MEM_WINDOW_2;
     err = random_bytes(&tag, sizeof(tag));
     if (!err) /* low: programs make the next key by adding one to the whole, which must not carry */

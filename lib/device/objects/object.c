@@ -34,6 +34,7 @@ static const struct {
     [OBJ_WQ] = {QUOTA_WQ, 0, 1536},
     [OBJ_RWQ_IND] = {QUOTA_RWQ_IND, 0, 3072},
     [OBJ_FLOW] = {QUOTA_FLOW, 0, 3072},
+    [OBJ_DM] = {QUOTA_DM, 0, 256},
     [OBJ_CM_CHANNEL] = {QUOTA_DESCRIPTOR, 0, SOCKET_MEMORY},
     [OBJ_CM_ID] = {QUOTA_CM_ID, 0, CM_ID_MEMORY},
 };
@@ -156,11 +157,11 @@ bool object_free_batches(struct session *sn, enum object_kind kind, const struct
     return !TAILQ_EMPTY(&sn->objects[kind]);
 }
 
-int object_segment(struct session *sn, struct ctl_call *call, size_t bytes, struct segment *s,
-                   struct ctl_place *place)
+int object_piece(struct slab_pool *pool, struct ctl_call *call, size_t bytes, struct segment *s,
+                 struct ctl_place *place)
 {
     struct slab_place in;
-    int err = slab_alloc(&sn->slabs, bytes, s, &in);
+    int err = slab_alloc(pool, bytes, s, &in);
 
     if (err)
         return err;
@@ -168,4 +169,10 @@ int object_segment(struct session *sn, struct ctl_call *call, size_t bytes, stru
     if (in.fd >= 0)
         call->out_fd[call->out_fds++] = in.fd;
     return 0;
+}
+
+int object_segment(struct session *sn, struct ctl_call *call, size_t bytes, struct segment *s,
+                   struct ctl_place *place)
+{
+    return object_piece(&sn->slabs, call, bytes, s, place);
 }

@@ -15,6 +15,7 @@ struct ctl_call;
 struct ctl_place;
 struct segment;
 struct session;
+struct slab_pool;
 
 enum object_kind {
     OBJ_PD,
@@ -29,6 +30,7 @@ enum object_kind {
     OBJ_WQ,
     OBJ_RWQ_IND,
     OBJ_FLOW,
+    OBJ_DM,
     OBJ_DEVICE_KINDS,
     /* Of the connection manager, whether or not the session has a device. */
     OBJ_CM_CHANNEL = OBJ_DEVICE_KINDS,
@@ -72,8 +74,10 @@ bool object_free_some(struct session *sn, enum object_kind kind, const struct sl
 bool object_free_batches(struct session *sn, enum object_kind kind, const struct slice *s,
                          void (*unpublish)(struct object *o), void (*free_one)(struct object *o));
 
-/* Shared memory for one of the session's queues, which the reply describes. 0 or a negative errno.
- */
+/* Shared memory from a pool of the session, which the reply describes. 0 or a negative errno. */
+int object_piece(struct slab_pool *pool, struct ctl_call *call, size_t bytes, struct segment *s,
+                 struct ctl_place *place);
+/* The same for one of its queues. */
 int object_segment(struct session *sn, struct ctl_call *call, size_t bytes, struct segment *s,
                    struct ctl_place *place);
 

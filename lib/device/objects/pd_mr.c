@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "control/session_state.h"
+#include "objects/dm.h"
 
 /* ---- protection domains ---- */
 
@@ -19,19 +20,33 @@ int pd_alloc(struct session *sn, struct ctl_call *call)
     return 0;
 }
 
+static void pd_free(struct object *o)
+{
+    alias_end(&container_of(o, struct pd, o)->alias);
+    object_destroy(o);
+}
+
+void pd_end_unused(struct object *o)
+{
+    if (container_of(o, struct pd, o)->alias.unimported && !o->refs)
+        pd_free(o);
+}
+
 int pd_dealloc(struct session *sn, struct ctl_call *call)
 {
     struct object *o;
-    int err = object_get_unused(sn, OBJ_PD, call->request->handle, &o);
+    int err;
 
+    aliases_sweep(sn, OBJ_PD, pd_end_unused);
+    err = object_get_unused(sn, OBJ_PD, call->request->handle, &o);
     if (!err)
-        object_destroy(o);
+        pd_free(o);
     return err;
 }
 
 bool pd_free_some(struct session *sn, const struct slice *s)
 {
-    return object_free_some(sn, OBJ_PD, s, object_destroy);
+    return object_free_some(sn, OBJ_PD, s, pd_free);
 }
 
 /* ---- memory regions ---- */
@@ -294,6 +309,25 @@ static int mr_create(struct session *sn, const struct ctl_reg_mr *rq, struct mr 
     return 0;
 }
 
+/* Of an application's memory, by a mapping or by copies; or of another kind. */
+static int reach(struct session *sn, struct mem_region *region, const struct ctl_call *call,
+                 void **mapping, struct dm **dm)
+{
+    const struct ctl_reg_mr *rq = &call->request->reg_mr;
+    int err;
+
+    *mapping = NULL;
+    if (rq->flags == CTL_MR_DEVICE_MEMORY)
+        return dm_reach(sn, rq, region, dm);
+    if (rq->flags == CTL_MR_NULL)
+        return null_reach(rq, region);
+    if (rq->flags & ~(uint32_t)(CTL_MR_FD | CTL_MR_REPLACES) ||
+        !(rq->flags & CTL_MR_FD) != !call->in_fds)
+        return -EINVAL;
+    err = check_range(rq);
+    return err ? err : map_or_copy(sn, region, call, mapping);
+}
+
 static int find_replaced(struct session *sn, uint32_t handle, struct mr **old)
 {
     struct object *o = object_get(sn, OBJ_MR, handle);
@@ -308,7 +342,6 @@ int mr_register(struct session *sn, struct ctl_call *call)
 {
     const struct ctl_reg_mr *rq = &call->request->reg_mr;
     struct mem_region region = {
-        .pd = rq->pd,
         .access = rq->access & ~(MEM_ACCESS_OPTIONAL | ACCESS_HUGETLB),
         .iova = rq->access & MEM_ZERO_BASED ? 0 : rq->iova,
         .addr = rq->addr,
@@ -319,16 +352,17 @@ int mr_register(struct session *sn, struct ctl_call *call)
     int err = check_access(rq->access);
     void *mapping;
     struct mr *mr = NULL, *old = NULL;
+    struct object *pd = object_get(sn, OBJ_PD, rq->pd);
+    struct dm *dm = NULL;
 
-    if (!err)
-        err = check_range(rq);
+    if (pd)
+        region.pd = pd_number(container_of(pd, struct pd, o));
+    else
+        err = -EINVAL;
     if (!err && (rq->flags & CTL_MR_REPLACES))
         err = find_replaced(sn, rq->handle, &old);
-    if (!object_get(sn, OBJ_PD, rq->pd) || (rq->flags & ~(uint32_t)(CTL_MR_FD | CTL_MR_REPLACES)) ||
-        !(rq->flags & CTL_MR_FD) != !call->in_fds)
-        err = -EINVAL;
     if (!err)
-        err = map_or_copy(sn, &region, call, &mapping);
+        err = reach(sn, &region, call, &mapping, &dm);
     if (err)
         return err;
     err = mr_create(sn, rq, old, &region, mapping, &mr);
@@ -338,9 +372,12 @@ int mr_register(struct session *sn, struct ctl_call *call)
         return err;
     }
     mr->pd->o.refs++;
+    mr->dm = dm;
+    if (dm)
+        dm->o.refs++;
     call->reply.reg_mr.handle = mr->o.handle;
     call->reply.reg_mr.lkey = call->reply.reg_mr.rkey = mr->region.key;
-    call->reply.reg_mr.mapped = mr->mapping != NULL;
+    call->reply.reg_mr.mapped = mr->region.direct != NULL;
     return 0;
 }
 
@@ -366,6 +403,8 @@ static void mr_free(struct object *o)
     mr_set_mapping(mr, NULL);
     mr_end(&mr->region);
     mr->pd->o.refs--;
+    if (mr->dm)
+        mr->dm->o.refs--;
     object_destroy(o);
 }
 

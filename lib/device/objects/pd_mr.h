@@ -5,32 +5,43 @@
 #define UROCE_DEVICE_PD_MR_H
 
 #include "mem.h"
+#include "objects/alias.h"
 #include "objects/object.h"
 #include "session.h"
 
 struct pd {
     struct object o;
+    struct alias alias;
 };
+
+/* The number by which the transport knows it: an imported one is the original. */
+static inline uint32_t pd_number(const struct pd *pd)
+{
+    return pd->alias.of ? pd->alias.of->handle : pd->o.handle;
+}
 
 struct mr {
     struct object o;
     struct pd *pd;
     struct mem_region region;
+    struct dm *dm;   /* or NULL */
     void *mapping;   /* or NULL */
     uint32_t pieces; /* of the mapping */
     uint32_t why;    /* enum ctl_mr_why: why it is mapped, or copied */
     bool has_why;
     uint32_t uidx;
-    uint32_t hot_uses;     /* copies after which it is, or was, hot; 0: not counted so far */
+    uint32_t hot_uses;      /* copies after which it is, or was, hot; 0: not counted so far */
     LIST_ENTRY(mr) movable; /* while is_movable: mapped, and the application may rearrange it */
     bool is_movable;
-    LIST_ENTRY(mr) hot;    /* while is_listed: among its session's hot regions */
+    LIST_ENTRY(mr) hot; /* while is_listed: among its session's hot regions */
     bool is_listed;
     bool closed; /* its key is not valid any more */
 };
 
 int pd_alloc(struct session *sn, struct ctl_call *call);
 int pd_dealloc(struct session *sn, struct ctl_call *call);
+/* Ends an alias that was unimported, if nothing uses it. */
+void pd_end_unused(struct object *o);
 bool pd_free_some(struct session *sn, const struct slice *s);
 
 int mr_register(struct session *sn, struct ctl_call *call);

@@ -93,7 +93,7 @@ static void fill_init(struct qp_init *init, struct qp_object *q, const struct ct
 
     *init = (struct qp_init){
         .type = rq->type,
-        .pd = rq->pd,
+        .pd = q->pd ? pd_number(q->pd) : 0,
         .sq_sig_all = rq->sq_sig_all != 0,
         .uidx = rq->uidx,
         .srq = q->srq ? q->srq->srq : NULL,
@@ -176,13 +176,29 @@ static void count_parts(struct qp_object *q, int n)
 /* What the transport may come to allocate for the queue pair. */
 static int charge_memory(struct session *sn, struct qp_object *q, size_t bytes)
 {
-    q->memory = bytes;
-    return quota_charge(&sn->account, &(struct quota_cost){{[QUOTA_MEMORY] = bytes}});
+    int err = quota_charge(&sn->account, &(struct quota_cost){{[QUOTA_MEMORY] = bytes}});
+
+    if (!err)
+        q->memory += bytes;
+    return err;
 }
 
-static void uncharge_memory(struct session *sn, struct qp_object *q)
+static void uncharge_memory(struct session *sn, struct qp_object *q, size_t bytes)
 {
-    quota_uncharge(&sn->account, &(struct quota_cost){{[QUOTA_MEMORY] = q->memory}});
+    quota_uncharge(&sn->account, &(struct quota_cost){{[QUOTA_MEMORY] = bytes}});
+    q->memory -= bytes;
+}
+
+/* The bytes of READs and atomics that the queue pair has not been charged for. It keeps what it was
+ * charged for once. */
+static size_t reads_to_charge(const struct qp_object *q, const struct qp_attr *attr, uint32_t mask)
+{
+    uint32_t reads = max_of((uint32_t)attr->max_dest_rd_atomic, RD_ATOM_INCLUDED);
+    size_t bytes = qp_memory_reads(reads) - qp_memory_reads(RD_ATOM_INCLUDED);
+
+    if (!(mask & QPA_MAX_DEST_RD_ATOMIC) || bytes < q->reads_memory)
+        return 0;
+    return bytes - q->reads_memory;
 }
 
 /* Allocates the doorbell slot, creates the engine's queue pair and attaches it to a worker. */
@@ -227,12 +243,12 @@ static int build_qp(struct session *sn, struct qp_object *q, const struct ctl_cr
         return err;
     fill_init(&init, q, rq, layout);
     init.entropy = own ? &entropy : NULL;
-    err = charge_memory(sn, q, qp_memory_max(&init));
+    err = charge_memory(sn, q, qp_memory_max(&init) + qp_memory_reads(RD_ATOM_INCLUDED));
     if (err)
         return err;
     err = attach_to_worker(sn, q, &init);
     if (err)
-        uncharge_memory(sn, q);
+        uncharge_memory(sn, q, q->memory);
     return err;
 }
 
@@ -271,10 +287,12 @@ int qp_object_create(struct session *sn, struct ctl_call *call)
 
 /* ---- use ---- */
 
+/* A step of a request. */
 struct modify_call {
     struct qp_object *q;
-    const struct ctl_modify_qp *rq;
-    const struct address_vector *av;
+    struct qp_attr attr;
+    uint32_t mask;
+    const struct address_vector *av; /* NULL: mask does not have it */
     uint32_t max_mtu;
     bool held;
     int err;
@@ -285,8 +303,8 @@ static void modify_qp(struct worker *w, void *arg)
     struct modify_call *m = arg;
     struct dp_qp *dq = &m->q->dp;
 
-    m->err = engine_qp_modify(qp_object_engine(m->q), dq->qp, &m->rq->attr, m->rq->mask, m->av,
-                              m->max_mtu, m->q->o.session->rnic->config.clock());
+    m->err = engine_qp_modify(qp_object_engine(m->q), dq->qp, &m->attr, m->mask, m->av, m->max_mtu,
+                              m->q->o.session->rnic->config.clock());
     if (!m->err && m->av)
         engine_qp_hold(qp_object_engine(m->q), dq->qp, m->held);
 }
@@ -294,48 +312,120 @@ static void modify_qp(struct worker *w, void *arg)
 /* Volume 1, 3.5.3: Q_Keys with the most significant bit set are controlled, and applications may
  * not choose them. The kernel has the same rule. A work request that names one sends the queue
  * pair's own (req_ud.c). */
-static bool qkey_is_allowed(const struct session *sn, const struct ctl_modify_qp *rq)
+static bool qkey_is_allowed(const struct session *sn, const struct ctl_modify_qp *rq, uint32_t mask)
 {
-    return !(rq->mask & QPA_QKEY) || !(rq->attr.qkey & QKEY_CONTROLLED) || permission_raw(sn);
+    return !(mask & QPA_QKEY) || !(rq->attr.qkey & QKEY_CONTROLLED) || permission_raw(sn);
+}
+
+/* What is wrong with the attributes that any of the steps names. */
+static int check_modify(const struct session *sn, const struct qp_object *q,
+                        const struct ctl_modify_qp *rq, uint32_t mask)
+{
+    if (!q)
+        return -EINVAL;
+    if (q->ind) /* it has no states, as with mlx5 */
+        return -EOPNOTSUPP;
+    if (!qkey_is_allowed(sn, rq, mask))
+        return -EPERM;
+    if ((mask & QPA_PORT) && rq->attr.port_num != 1)
+        return -EINVAL;
+    return (mask & QPA_PKEY_INDEX) && rq->attr.pkey_index ? -EINVAL : 0;
+}
+
+static int modify_step(struct modify_call *m)
+{
+    struct qp_object *q = m->q;
+    uint32_t dest_qpn = m->mask & QPA_DEST_QPN ? m->attr.dest_qpn : q->peer_qpn;
+    size_t more;
+    int err;
+
+    if (m->av) {
+        steer_connect(q, m->av, &m->attr, m->mask);
+        m->held = local_peer_prepare(q, m->av, dest_qpn);
+    }
+    more = reads_to_charge(q, &m->attr, m->mask);
+    err = charge_memory(q->o.session, q, more);
+    if (err)
+        return err;
+    qp_object_call(q, modify_qp, m);
+    if (m->err) {
+        uncharge_memory(q->o.session, q, more);
+        return m->err;
+    }
+    q->reads_memory += more;
+    if (m->av)
+        local_peer_connected(q, m->av, dest_qpn);
+    else if ((m->mask & QPA_STATE) && m->attr.state == QPS_RESET)
+        local_peer_reset(q);
+    return 0;
+}
+
+/* The first step is done whatever its mask is: ibv_modify_qp has no other. */
+static int modify_steps(struct modify_call *m, struct ctl_modify_qp *rq,
+                        const struct address_vector *av)
+{
+    uint32_t mask = rq->mask, state = rq->attr.state;
+    int err;
+
+    for (;;) {
+        m->attr = rq->attr;
+        m->attr.state = state;
+        m->mask = mask;
+        m->av = mask & QPA_AV ? av : NULL;
+        err = modify_step(m);
+        if (err || ++rq->done == QP_STEPS || !rq->next[rq->done - 1].mask)
+            return err;
+        mask = rq->next[rq->done - 1].mask;
+        state = rq->next[rq->done - 1].state;
+    }
+}
+
+int qp_object_modify_by(struct session *sn, struct ctl_modify_qp *rq)
+{
+    struct modify_call m = {.q = qp_object_get(sn, rq->qpn),
+                            .max_mtu = device_mtu_code(sn->device->info.mtu)};
+    uint32_t all = rq->mask, mtu;
+    struct address_vector av;
+    int err;
+
+    rq->done = 0;
+    for (unsigned i = 0; i < ARRAY_SIZE(rq->next); i++)
+        all |= rq->next[i].mask;
+    err = check_modify(sn, m.q, rq, all);
+    if (!err && (all & QPA_AV))
+        err = device_resolve(sn->device, &rq->attr.ah, &av, &mtu);
+    if (err)
+        return err; /* -EINPROGRESS: dispatched again, and no step is done */
+    /* A router on the path may have reported a smaller MTU than the port's. */
+    if (all & QPA_AV)
+        m.max_mtu = min_of(m.max_mtu, device_mtu_code(mtu));
+    return modify_steps(&m, rq, &av);
 }
 
 int qp_object_modify(struct session *sn, struct ctl_call *call)
 {
-    const struct ctl_modify_qp *rq = &call->request->modify_qp;
-    struct address_vector av;
-    struct modify_call m = {.rq = rq, .max_mtu = device_mtu_code(sn->device->info.mtu)};
-    uint32_t mtu, dest_qpn;
-    int err;
+    return qp_object_modify_by(sn, &call->reply.modify_qp); /* a copy of the request */
+}
 
-    m.q = qp_object_get(sn, rq->qpn);
-    if (!m.q)
-        return -EINVAL;
-    if (m.q->ind) /* it has no states, as with mlx5 */
-        return -EOPNOTSUPP;
-    if (!qkey_is_allowed(sn, rq))
-        return -EPERM;
-    if ((rq->mask & QPA_PORT) && rq->attr.port_num != 1)
-        return -EINVAL;
-    if ((rq->mask & QPA_PKEY_INDEX) && rq->attr.pkey_index)
-        return -EINVAL;
-    dest_qpn = rq->mask & QPA_DEST_QPN ? rq->attr.dest_qpn : m.q->peer_qpn;
-    if (rq->mask & QPA_AV) {
-        err = device_resolve(sn->device, &rq->attr.ah, &av, &mtu);
-        if (err)
-            return err;
-        m.av = &av;
-        /* A router on the path may have reported a smaller MTU than the port's. */
-        m.max_mtu = min_of(m.max_mtu, device_mtu_code(mtu));
-        steer_connect(m.q, &av, &rq->attr, rq->mask);
-        m.held = local_peer_prepare(m.q, &av, dest_qpn);
-    }
-    qp_object_call(m.q, modify_qp, &m);
-    if (m.err)
-        return m.err;
-    if (m.av)
-        local_peer_connected(m.q, &av, dest_qpn);
-    else if ((rq->mask & QPA_STATE) && rq->attr.state == QPS_RESET)
-        local_peer_reset(m.q);
+/* With an address vector it might have to wait for the next hop, and would be dispatched again. */
+static bool has_address(const struct ctl_modify_qp *rq)
+{
+    uint32_t all = rq->mask;
+
+    for (unsigned i = 0; i < ARRAY_SIZE(rq->next); i++)
+        all |= rq->next[i].mask;
+    return all & QPA_AV;
+}
+
+int qp_object_create_in(struct session *sn, struct ctl_call *call)
+{
+    struct ctl_create_qp_in *reply = &call->reply.create_qp_in; /* a copy of the request */
+    int err = has_address(&reply->modify) ? -EINVAL : qp_object_create(sn, call);
+
+    if (err)
+        return err;
+    reply->modify.qpn = reply->create.qpn;
+    reply->modify_status = qp_object_modify_by(sn, &reply->modify);
     return 0;
 }
 
@@ -383,7 +473,7 @@ static uint64_t qp_object_free(struct session *sn, struct qp_object *q)
     mcast_leave_all(q);
     qp_totals_add(&sn->device->past_qps, q->dp.qp);
     qp_free(q->dp.qp);
-    uncharge_memory(sn, q);
+    uncharge_memory(sn, q, q->memory);
     count_parts(q, -1);
     slab_gone = slab_free(&sn->slabs, &q->segment);
     object_destroy(&q->o);

@@ -5,15 +5,25 @@
 #include "control/session_state.h"
 #include "objects/qp_object.h"
 
+static struct qp_object *object_of(struct device *d, uint32_t qpn)
+{
+    struct qp *qp = qp_table_lookup(d->qps, qpn);
+
+    return qp ? container_of((struct dp_qp *)qp_owner(qp), struct qp_object, dp) : NULL;
+}
+
 struct qp_object *qp_object_get(struct session *sn, uint32_t qpn)
 {
-    struct qp *qp = qp_table_lookup(sn->device->qps, qpn);
-    struct qp_object *q;
+    struct qp_object *q = object_of(sn->device, qpn);
 
-    if (!qp)
-        return NULL;
-    q = container_of((struct dp_qp *)qp_owner(qp), struct qp_object, dp);
-    return q->o.session == sn ? q : NULL;
+    return q && q->o.session == sn ? q : NULL;
+}
+
+struct session *qp_object_session(struct device *d, uint32_t qpn, const uint64_t key[2])
+{
+    struct qp_object *q = object_of(d, qpn);
+
+    return q && session_has_key(q->o.session, key) ? q->o.session : NULL;
 }
 
 void qp_object_call(struct qp_object *q, worker_fn fn, void *arg)

@@ -32,7 +32,8 @@ struct qp_object {
     struct rwq_ind_object *ind; /* it has receive-side scaling */
     struct rx_hash rx_hash;     /* with this hash */
     struct segment segment;
-    uint64_t memory; /* what the transport allocates for it at most */
+    uint64_t memory;       /* what the transport allocates for it at most */
+    uint64_t reads_memory; /* the part of it for more than RD_ATOM_INCLUDED */
     enum steer_reason reason;
     uint32_t dest_qpn;
     uint32_t peer_qpn;   /* local_peer.c: connected to this queue pair of its own port, */
@@ -48,6 +49,9 @@ struct qp_object {
 
 /* The session's queue pair with this number, or NULL. */
 struct qp_object *qp_object_get(struct session *sn, uint32_t qpn);
+/* The session of the device's queue pair with this number, if that is its context's key; or NULL.
+ */
+struct session *qp_object_session(struct device *d, uint32_t qpn, const uint64_t key[2]);
 /* Runs fn on its worker. */
 void qp_object_call(struct qp_object *q, worker_fn fn, void *arg);
 struct engine *qp_object_engine(struct qp_object *q);
@@ -61,7 +65,10 @@ void qp_objects_attr(struct device *d, struct qp_object *const *q, unsigned n,
 /* ---- qp.c ---- */
 
 int qp_object_create(struct session *sn, struct ctl_call *call);
+int qp_object_create_in(struct session *sn, struct ctl_call *call);
 int qp_object_modify(struct session *sn, struct ctl_call *call);
+/* What that does of a request, which becomes its reply. sn: the queue pair's. */
+int qp_object_modify_by(struct session *sn, struct ctl_modify_qp *rq);
 int qp_object_query(struct session *sn, struct ctl_call *call);
 int qp_object_destroy(struct session *sn, struct ctl_call *call);
 bool qp_free_some(struct session *sn, const struct slice *s);

@@ -3,6 +3,7 @@
 #include "objects/slab.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +29,7 @@ struct slab {
     uint32_t used;
     uint32_t fresh; /* pieces from this one on were never allocated, and are still zero */
     uint32_t free_count;
+    int fd;          /* of a pool that shares; else -1 */
     bool announced;  /* a reply before the present one carried its descriptor */
     uint32_t free[]; /* freed pieces, a stack */
 };
@@ -74,31 +76,56 @@ static size_t header_bytes(uint32_t pieces)
 }
 
 /* All of it, whatever is in use: an application can write to all of its slabs. */
-static struct quota_cost slab_cost(uint32_t pieces, size_t bytes)
+static struct quota_cost slab_cost(const struct slab_pool *p, uint32_t pieces, size_t bytes)
 {
-    return (struct quota_cost){
-        {[QUOTA_MAPPING] = 1, [QUOTA_MEMORY] = bytes + header_bytes(pieces) + KERNEL_BYTES}};
+    return (struct quota_cost){{[QUOTA_MAPPING] = 1,
+                                [QUOTA_DESCRIPTOR] = p->shares,
+                                [QUOTA_MEMORY] = bytes + header_bytes(pieces) + KERNEL_BYTES}};
+}
+
+/* *own: of a pool that shares, another descriptor of the slab. */
+static int create_memory(const struct slab_pool *p, struct segment *s, size_t bytes, int *fd,
+                         int *own)
+{
+    int err = segment_create(s, "uroce-slab", bytes, fd);
+
+    *own = -1;
+    if (err || !p->shares)
+        return err;
+    *own = fcntl(*fd, F_DUPFD_CLOEXEC, 0);
+    if (*own >= 0)
+        return 0;
+    err = -errno;
+    segment_destroy(s, false);
+    close(*fd);
+    *fd = -1;
+    return err;
 }
 
 static struct slab *slab_create(struct slab_pool *p, struct slab_class *class, uint32_t piece,
                                 size_t bytes, int *fd, int *err)
 {
     uint32_t pieces = (uint32_t)(bytes / piece);
-    struct quota_cost cost = slab_cost(pieces, bytes);
+    struct quota_cost cost = slab_cost(p, pieces, bytes);
     struct slab *s;
+    int own;
 
     *err = quota_charge(p->account, &cost);
     if (*err)
         return NULL;
     s = malloc(header_bytes(pieces));
-    *err = s ? segment_create(&s->memory, "uroce-slab", bytes, fd) : -ENOMEM;
+    *err = s ? create_memory(p, &s->memory, bytes, fd, &own) : -ENOMEM;
     if (*err) {
         quota_uncharge(p->account, &cost);
         free(s);
         return NULL;
     }
-    *s = (struct slab){
-        .class = class, .memory = s->memory, .piece = piece, .pieces = pieces, .id = ++p->last_id};
+    *s = (struct slab){.class = class,
+                       .memory = s->memory,
+                       .piece = piece,
+                       .pieces = pieces,
+                       .fd = own,
+                       .id = ++p->last_id};
     forbid(s->memory.base, bytes);
     LIST_INSERT_HEAD(&p->slabs, s, link);
     p->count++;
@@ -111,7 +138,7 @@ static struct slab *slab_create(struct slab_pool *p, struct slab_class *class, u
 
 static void slab_destroy(struct slab_pool *p, struct slab *s)
 {
-    struct quota_cost cost = slab_cost(s->pieces, s->memory.bytes);
+    struct quota_cost cost = slab_cost(p, s->pieces, s->memory.bytes);
 
     if (s->class) {
         s->class->bytes -= s->memory.bytes;
@@ -121,6 +148,8 @@ static void slab_destroy(struct slab_pool *p, struct slab *s)
     LIST_REMOVE(s, link);
     p->count--;
     allow(s->memory.base, s->memory.bytes);
+    if (s->fd >= 0)
+        close(s->fd);
     if (p->owner) {
         segment_end(p->owner, &s->memory, &cost);
     } else {
@@ -236,6 +265,13 @@ void slab_cancel(struct slab_pool *p, struct segment *piece)
     free_piece(s, piece);
     if (!s->announced)
         slab_destroy(p, s);
+}
+
+int slab_share(const struct segment *piece)
+{
+    int fd = fcntl(piece->slab->fd, F_DUPFD_CLOEXEC, 0);
+
+    return fd < 0 ? -errno : fd;
 }
 
 const struct segment *slab_memory(const struct segment *piece)

@@ -31,7 +31,8 @@ struct slab_pool {
     struct slab_class class[SLAB_CLASSES];
     struct quota_account *account; /* is charged for the slabs; NULL: no account is */
     struct session *owner;         /* whose slabs end by segment_end; NULL: at once */
-    bool keep; /* without an owner: freed slabs keep their contents (segment_destroy) */
+    bool keep;   /* without an owner: freed slabs keep their contents (segment_destroy) */
+    bool shares; /* its slabs' descriptors are kept, for slab_share */
     LIST_HEAD(, slab) slabs;
     unsigned count;
     uint64_t last_id;
@@ -63,6 +64,10 @@ uint64_t slab_free(struct slab_pool *p, struct segment *s);
 /* Undoes slab_alloc when the reply is not sent: frees the slab if it was created for this piece. An
  * empty segment is ignored. */
 void slab_cancel(struct slab_pool *p, struct segment *s);
+
+/* A descriptor of the slab that a piece of a pool that shares is in: the caller's. Or a negative
+ * errno. */
+int slab_share(const struct segment *s);
 
 /* All of the memory that the application reaches with this piece. */
 const struct segment *slab_memory(const struct segment *s);

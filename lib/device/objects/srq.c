@@ -81,7 +81,7 @@ static int build_srq(struct session *sn, struct srq_object *s, const struct ctl_
     init = (struct srq_init){
         .wq = ring_of(&s->segment, &s->layout),
         .taken = &((struct srq_shared *)s->segment.base)->taken,
-        .pd = rq->pd,
+        .pd = pd_number(s->pd),
         .xrc = s->xrcd != NULL,
         .xrcd = s->xrcd ? s->xrcd->domain->id : 0,
         .cq = s->cq ? &s->cq->dp.cq : NULL,

@@ -113,7 +113,8 @@ static struct worker_port *choose_port(struct device *d, uint32_t vector)
 static int build_wq(struct session *sn, struct wq_object *w, const struct ctl_create_wq *rq,
                     struct ctl_call *call)
 {
-    struct wq_init init = {.pd = rq->pd, .uidx = rq->uidx, .cq = &w->cq->dp.cq, .owner = &w->dp};
+    struct wq_init init = {
+        .pd = pd_number(w->pd), .uidx = rq->uidx, .cq = &w->cq->dp.cq, .owner = &w->dp};
     struct ctl_create_wq *layout = &call->reply.create_wq;
     int err = 0;
 

@@ -158,21 +158,33 @@ static json_t *show_counters(const struct device *d)
     return o;
 }
 
+static json_t *show_congestion(const struct congestion_config *c)
+{
+    json_t *cnp = c->cnp_interval ? json_pack("{s:i, s:i, s:i}", "interval_us",
+                                              (int)(c->cnp_interval / NS_PER_US), "dscp",
+                                              c->cnp_dscp, "priority", c->cnp_pcp)
+                                  : json_null();
+
+    return json_pack("{s:b, s:o, s:s, s:I}", "ect", c->ect, "cnp", cnp, "control",
+                     c->control ? c->control->name : "none", "line_mbps",
+                     (json_int_t)(c->line / 1000000));
+}
+
 json_t *show_port(const struct device *d)
 {
     struct pktio_info info;
     json_t *port;
 
     d->io->ops->info(d->io, &info);
-    port = json_pack("{s:i, s:s, s:s, s:s, s:o, s:i, s:i, s:s, s:i, s:i, s:o, s:o}", "port", 1,
-                     "driver", d->io->ops->driver, "name", info.name, "state",
-                     info.link_up ? "active" : "down", "mac", show_mac(info.mac), "mtu",
-                     (int)info.mtu, "path_mtu", 128 << device_mtu_code(d->info.mtu), "netdev",
-                     d->info.netdev, "speed_mbps", (int)info.speed_mbps, "worker",
-                     (int)worker_index(d->workers[0]), "counters", show_counters(d), "qos",
-                     show_qos(d));
+    port = json_pack(
+        "{s:i, s:s, s:s, s:s, s:o, s:i, s:i, s:s, s:i, s:i, s:o, s:o}", "port", 1, "driver",
+        d->io->ops->driver, "name", info.name, "state", info.link_up ? "active" : "down", "mac",
+        show_mac(info.mac), "mtu", (int)info.mtu, "path_mtu", 128 << device_mtu_code(d->info.mtu),
+        "netdev", d->info.netdev, "speed_mbps", (int)info.speed_mbps, "worker",
+        (int)worker_index(d->workers[0]), "counters", show_counters(d), "qos", show_qos(d));
     json_object_set_new(port, "entropy", show_entropy(&d->entropy));
     json_object_set_new(port, "repath", show_number(d->repath));
+    json_object_set_new(port, "congestion", show_congestion(&d->congestion));
     json_object_set_new(port, "icrc", json_string(info.no_icrc ? "left out" : "always"));
     show_steering(port, d);
     json_object_set_new(port, "network", show_net_counters(d));
@@ -196,6 +208,7 @@ json_t *show_worker(const struct worker *w)
     STAT(ticks);
     STAT(contended);
     STAT(calls);
+    STAT(borrowed);
     STAT(cq_events);
     STAT(cq_events_late);
     STAT(async_lost);
@@ -234,6 +247,7 @@ json_t *show_session(const struct session *sn)
     json_object_set_new(o, "ahs", show_number(sn->count[OBJ_AH]));
     json_object_set_new(o, "wqs", show_number(sn->count[OBJ_WQ]));
     json_object_set_new(o, "rwq_tables", show_number(sn->count[OBJ_RWQ_IND]));
+    json_object_set_new(o, "dms", show_number(sn->count[OBJ_DM]));
     json_object_set_new(o, "flows", show_number(sn->count[OBJ_FLOW]));
     return o;
 }

@@ -31,6 +31,8 @@ static const char *const why_name[CTL_MR_WHYS] = {
     [CTL_MR_BUSY] = "busy",
     [CTL_MR_FAILED] = "failed",
     [CTL_MR_REFUSED] = "refused",
+    [CTL_MR_DEVICE] = "device_memory",
+    [CTL_MR_NOTHING] = "null",
 };
 
 static json_t *show_mr(const struct viewer *v, const struct session *sn, const struct mr *mr)
@@ -48,7 +50,7 @@ static json_t *show_mr(const struct viewer *v, const struct session *sn, const s
         json_object_set_new(o, "address", json_string(addr));
     json_object_set_new(o, "length", show_number(r->len));
     json_object_set_new(o, "access", show_number(r->access));
-    json_object_set_new(o, "backend", json_string(mr->mapping ? "mapped" : r->backend->name));
+    json_object_set_new(o, "backend", json_string(r->direct ? "mapped" : r->backend->name));
     json_object_set_new(o, "why", json_string(why_name[mr->why]));
     json_object_set_new(o, "uses",
                         show_number(atomic_load_explicit(&r->heat.uses, memory_order_relaxed)));

@@ -148,7 +148,7 @@ static json_t *show_flow(const struct flow_object *f)
     if (f->rule.tagged)
         json_object_set_new(row, "tag", show_number(f->rule.tag));
     json_object_set_new(row, "match", show_match(&f->rule.match));
-    json_object_set_new(row, "frames", show_number(flow_frames(f)));
+    json_object_set_new(row, "frames", show_number(flow_taken(f).frames));
     return row;
 }
 

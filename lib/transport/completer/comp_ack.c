@@ -2,6 +2,7 @@
 /* Acknowledged PSNs, and what they say about responses that did not come (9.7.5.1, 9.7.6). */
 #include "completer.h"
 #include "req_commit.h"
+#include "req_recovery.h"
 
 void comp_progress(struct engine *e, struct qp *qp, psn_t una)
 {
@@ -12,10 +13,10 @@ void comp_progress(struct engine *e, struct qp *qp, psn_t una)
     req_commit_ack(req, una);
     req->retry_left = qp->attr.retry_cnt;
     req->rnr_retry_left = qp->attr.rnr_retry;
-    req->implied_nak = req->nak_taken = false;
-    req->rnr_wait = false; /* the refused request got through after all: a duplicate was accepted */
+    if (unlikely(req->recovering))
+        req_recovered(e, qp);
     if (psn_before(req->next_psn, una)) /* packets that were about to be sent again */
-        req_rewind(qp, una);
+        req_skip(qp);
     if (psn_eq(una, req->max_psn))
         timer_disarm(&qp->timer);
     else
@@ -30,7 +31,7 @@ static void implied_nak(struct engine *e, struct qp *qp, psn_t at)
 
     if (req->implied_nak)
         return;
-    req->implied_nak = true;
+    req->implied_nak = req->recovering = true;
     counter_inc(&qp->counters.implied_nak_seq_err);
     req_rewind(qp, at);
     engine_tx_ready(e, qp);

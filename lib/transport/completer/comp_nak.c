@@ -2,6 +2,7 @@
 /* Refusals: NAKs and RNR NAKs (9.7.5.2). */
 #include "completer.h"
 #include "req_commit.h"
+#include "req_recovery.h"
 
 /* The peer refused the work request at p: it completes with the reason, when its turn comes. */
 static void refused(struct engine *e, struct qp *qp, psn_t p, uint8_t status)
@@ -46,10 +47,9 @@ void comp_nak(struct engine *e, struct qp *qp, psn_t p, uint8_t code)
             return;
         }
         req->retry_left--;
-        req->nak_taken = true;
-        req_rewind(qp, p);
-        req_arm_timer(e, qp);
-        engine_tx_ready(e, qp);
+        req->nak_taken = req->recovering = true;
+        req_end_probes(qp);
+        req_send_missing(e, qp, p);
     } else if (code < ARRAY_SIZE(status)) {
         refused(e, qp, p, status[code]);
     }
@@ -80,6 +80,7 @@ void comp_rnr_nak(struct engine *e, struct qp *qp, psn_t p, uint8_t code)
         req->rnr_retry_left--;
     }
     req_rewind(qp, p);
-    req->rnr_wait = true;
+    req->rnr_wait = req->recovering = true;
+    req_end_probes(qp);
     timer_arm(&e->wheel, &qp->timer, TIMER_RNR, e->now + rnr_delay(code), e->now);
 }

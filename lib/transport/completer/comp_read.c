@@ -55,10 +55,14 @@ static void response_taken(struct engine *e, struct qp *qp, struct send_slot *s,
     comp_progress(e, qp, psn_add(p, 1));
 }
 
-/* Whether a response's opcode says what its position says: it is the last one, or not. */
-static bool ends_as_it_should(const struct send_slot *s, uint16_t pkt_flags)
+/* Whether a response's opcode says what its position says: it is the last one, or not, and the
+ * first of all is no MIDDLE or LAST. Behind it, where the READ was asked for again, responders
+ * go on with FIRST or with MIDDLE. */
+static inline bool opcode_fits(const struct send_slot *s, uint16_t pkt_flags)
 {
-    return (s->done + 1 == s->packets) == !!(pkt_flags & PF_END);
+    uint16_t end = s->done + 1 == s->packets ? PF_END : 0, is = pkt_flags & (PF_START | PF_END);
+
+    return is == (PF_START | end) || (s->done && is == end);
 }
 
 /* Bytes of the next response; FLUSH and ATOMIC WRITE are answered by an empty one (A19.4). */
@@ -84,7 +88,7 @@ void comp_read(struct engine *e, struct qp *qp, unsigned job)
     if (!s)
         return;
     off = s->done * qp->mtu;
-    if (p->payload_len != response_len(qp, s) || !ends_as_it_should(s, pkt_info(p)->flags)) {
+    if (p->payload_len != response_len(qp, s) || !opcode_fits(s, pkt_info(p)->flags)) {
         fail_slot(e, qp, s, WC_BAD_RESP_ERR);
         return;
     }
@@ -151,7 +155,7 @@ static bool place_response(const struct rx_batch *b, struct mr_grant *g, struct 
     uint8_t *to;
 
     if (!s->started || s->wqe.h.opcode != SQE_READ || len != response_len(b->qp, s) ||
-        !ends_as_it_should(s, opcode_table[bth_opcode(bth)].flags))
+        !opcode_fits(s, opcode_table[bth_opcode(bth)].flags))
         return false;
     to = response_address(b, g, s, len);
     if (!to)

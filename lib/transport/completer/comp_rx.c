@@ -7,13 +7,17 @@ static void comp_aeth(struct engine *e, struct qp *qp, const struct pkt *p)
 {
     uint8_t class = p->aeth.syndrome & AETH_CLASS_MASK;
     uint8_t value = p->aeth.syndrome & AETH_VALUE_MASK;
+    bool acked;
 
     if (class == AETH_ACK) {
         comp_ack_before(e, qp, psn_add(p->psn, 1));
         return;
     }
     /* Both kinds of NAK acknowledge what came before them. */
-    if (!comp_ack_before(e, qp, p->psn))
+    qp->req.recovery.nak_follows = true;
+    acked = comp_ack_before(e, qp, p->psn);
+    qp->req.recovery.nak_follows = false;
+    if (!acked)
         return;
     note(e, qp, TRACE_NAK, p->aeth.syndrome, p->psn.v);
     if (class == AETH_RNR && !qp->req.rnr_wait)

@@ -17,7 +17,8 @@
 /* Nothing was sent again since the last progress, and it could be. */
 static bool may_be_lost(const struct qp *qp)
 {
-    return qp->ack_timeout && qp->req.retry_left && qp->req.retry_left == qp->attr.retry_cnt;
+    return qp->ack_timeout && qp->req.retry_left && qp->req.retry_left == qp->attr.retry_cnt &&
+           !qp->req.recovery.probes;
 }
 
 static bool is_second(const struct requester *req)

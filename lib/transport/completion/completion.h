@@ -28,6 +28,13 @@ void qp_post_send(struct engine *e, struct qp *qp, const struct sqe *w, uint32_t
  * protocol needs one fence for all CQEs before it. */
 void engine_raise_cq_events(struct engine *e);
 
+/* ---- moderation.c ---- */
+
+/* cq_take_event of a queue whose events may wait. */
+bool cq_take_moderated(struct engine *e, struct comp_queue *cq, struct cq_moderation *m);
+/* A completion has waited for as long as it may. */
+void cq_timer(struct engine *e, struct timer *t);
+
 /* ---- flush.c ---- */
 
 /* A suspended queue pair flushes its WQEs when it resumes; so does qp_flush. */

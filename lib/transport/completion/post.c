@@ -5,7 +5,9 @@
 
 static void raise_events(struct engine *e, struct comp_queue *cq)
 {
-    if (cq_take_event(cq, e->cfg.lane))
+    struct cq_moderation *m = atomic_load_explicit(&cq->moderation, memory_order_acquire);
+
+    if (likely(!m) ? cq_take_event(cq, e->cfg.lane) : cq_take_moderated(e, cq, m))
         e->cfg.host.cq_event(e->cfg.host.ctx, cq);
     if (e->cfg.host.cq_posted)
         e->cfg.host.cq_posted(e->cfg.host.ctx, cq);

@@ -4,8 +4,10 @@
 
 #include "completion.h"
 #include "late.h"
+#include "rate.h"
 #include "raw_private.h"
 #include "requester.h"
+#include "resp_store.h"
 #include "rx.h"
 #include "tx_allowance.h"
 
@@ -26,6 +28,7 @@ struct engine *engine_create(const struct engine_config *config)
     e->max_window = config->max_inflight ? config->max_inflight : WINDOW_MAX;
     if (!e->cfg.max_inflight)
         e->cfg.max_inflight = WINDOW_DEFAULT;
+    e->turn = 1; /* not the 0 of a queue pair that has had none */
     LIST_INIT(&e->mcast);
     share_init_root(&e->shares);
     share_init(&e->own, e, NULL, 1);
@@ -43,6 +46,7 @@ struct engine *engine_create(const struct engine_config *config)
 void engine_destroy(struct engine *e)
 {
     late_free_all(e);
+    resp_store_free(e);
     free(e);
 }
 
@@ -101,7 +105,17 @@ ns_t engine_next_timer(struct engine *e)
 static void (*const timer_fired[TIMER_KINDS])(struct engine *e, struct qp *qp) = {
     [TIMER_ACK] = req_ack_timeout,
     [TIMER_RNR] = req_rnr_timeout,
+    [TIMER_PACE] = rate_timer,
 };
+
+static void qp_timer(struct engine *e, struct timer *t)
+{
+    struct qp *qp = t->kind == TIMER_PACE ? container_of(t, struct qp, pace)
+                                          : container_of(t, struct qp, timer);
+
+    counter_add(&qp->share->spent, COST_TIMER);
+    timer_fired[t->kind](e, qp);
+}
 
 void engine_timers(struct engine *e, ns_t now)
 {
@@ -110,10 +124,10 @@ void engine_timers(struct engine *e, ns_t now)
 
     e->now = now;
     while ((t = timer_expired(&e->wheel, now, &looks))) {
-        struct qp *qp = container_of(t, struct qp, timer);
-
-        counter_add(&qp->share->spent, COST_TIMER);
-        timer_fired[t->kind](e, qp);
+        if (t->kind == TIMER_CQ)
+            cq_timer(e, t);
+        else
+            qp_timer(e, t);
     }
     engine_complete(e);
 }
@@ -127,7 +141,9 @@ void engine_qp_attach(struct engine *e, struct qp *qp)
 static void take_out(struct engine *e, struct qp *qp)
 {
     timer_remove(&e->wheel, &qp->timer);
+    timer_remove(&e->wheel, &qp->pace);
     engine_tx_idle(e, qp);
+    resp_forget_kept(qp);
 }
 
 void engine_qp_detach(struct engine *e, struct qp *qp)

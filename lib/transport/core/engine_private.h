@@ -81,6 +81,7 @@ struct engine {
     struct share own;    /* of queue pairs that were created without one */
     struct share *sole;  /* the program that has no competitor, if known: its credit is not kept */
     unsigned ready_qps;  /* those that may have a packet to send, or work to flush */
+    uint32_t turn;       /* counts the queue pairs that have had a turn, modulo 2^32 */
     struct qp_touched_list touched; /* queue pairs to complete before this call returns */
     struct wq_touched_list touched_wqs;
     struct timer_wheel wheel;
@@ -88,6 +89,9 @@ struct engine {
     uint16_t ip_id;
     struct engine_counters counters;
     struct trace trace;
+
+    struct resp_store *store[ENGINE_REORDER_MAX];
+    unsigned stores_used; /* by queue pairs with a gap */
 
     struct mr_cache mrs;
     struct mem_batch batch;           /* copies that are queued */
@@ -97,6 +101,7 @@ struct engine {
     unsigned jobs;                    /* packets built in this call */
     unsigned sealed; /* this many, from the first on, are ready: tx_job has the others */
     struct tx_job tx_job[FRAME_BURST];
+    struct encap_template cnp_encap[FRAME_BURST]; /* of those jobs that are CNPs */
     struct rx_job rx_job[FRAME_BURST];
     /* Engines that got the frame which is being processed. */
     struct engine *forwarded_to[CQ_MAX_LANES];

@@ -35,7 +35,7 @@ struct qp *qp_create(struct qp_table *t, const struct qp_init *init, int *err)
     qp->shares = init->shares;
     qp->req.sq = init->sq;
     qp->resp.rq = init->rq;
-    qp->timer.deadline = NS_NEVER;
+    qp->timer.deadline = qp->pace.deadline = NS_NEVER;
     if (init->entropy) {
         qp->own_entropy = true;
         qp->entropy = *init->entropy;

@@ -13,7 +13,7 @@
 #include "resp_state.h"
 #include "timer.h"
 
-#define QP_MAX_RD_ATOMIC 16   /* per queue pair, each direction */
+#define QP_MAX_RD_ATOMIC 128  /* per queue pair, each direction */
 #define SERVICE_RAW      0xFF /* beside enum pkt_service: raw Ethernet frames, without a BTH */
 
 struct late_owner;
@@ -28,6 +28,7 @@ struct qp {
     uint8_t state; /* enum qp_state */
     uint8_t type;
     uint8_t service; /* enum pkt_service, SERVICE_RAW */
+    bool cnp_due;    /* congestion/cnp.h */
     uint16_t access; /* enum mem_access, remote rights */
     bool in_tx_list, in_touched;
     /* Responses and requests alternate (tx_turn.c): packets of the responses that were sent last;
@@ -49,10 +50,12 @@ struct qp {
     struct comp_queue *send_cq;
     const struct service_ops *ops;
     uint32_t xrcd;
+    uint32_t turn;            /* its last one, of engine.turn */
     struct wq *raw_rq;        /* raw packets: the receive queue; or NULL */
     struct rx_spread *spread; /* raw packets: spreads frames over work queues instead; or NULL */
     struct timer timer;       /* TIMER_ACK, TIMER_RNR */
-    ns_t ack_timeout;         /* 0: none */
+    ns_t ack_timeout;         /* the local ACK timeout; 0: none */
+    ns_t ack_wait;            /* what the timer is armed for: that, or less (req_recovery.c) */
     struct share *share;      /* of its program, at its engine */
     TAILQ_ENTRY(qp) tx_link;
     STAILQ_ENTRY(qp) touched_link;
@@ -69,6 +72,9 @@ struct qp {
     struct qp_attr attr;
     struct qp_caps caps;
     struct qp_shared *shared;
+    ns_t cnp_after;                /* no CNP before that */
+    struct cc cc;                  /* while it is paced */
+    struct timer pace;             /* TIMER_PACE */
     struct entropy_policy entropy; /* its own, if own_entropy */
     struct share *shares;          /* its program's, by lane; NULL: the engines' own */
     struct late_owner *late;       /* while it is suspended: fault is FAULT_SUSPENDED then */

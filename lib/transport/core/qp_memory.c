@@ -80,8 +80,12 @@ size_t qp_memory_max(const struct qp_init *init)
     /* The first slots, which stay in its block; and all of them, when they were needed. */
     size_t slots = has_requester(init) ? slots_first(slots_max(init)) + slots_max(init) : 0;
 
-    return sizeof(struct qp) + slots * slot_stride(init) + recv_bytes(init) +
-           QP_MAX_RD_ATOMIC * sizeof(struct resp_resource);
+    return sizeof(struct qp) + slots * slot_stride(init) + recv_bytes(init);
+}
+
+size_t qp_memory_reads(uint32_t reads)
+{
+    return reads * sizeof(struct resp_resource);
 }
 
 static void free_slots(struct qp *qp)

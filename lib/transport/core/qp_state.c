@@ -9,6 +9,7 @@
 #include "completion.h"
 #include "late.h"
 #include "qp_memory.h"
+#include "rate.h"
 #include "raw_private.h"
 #include "requester.h"
 #include "responder.h"
@@ -30,7 +31,7 @@ struct transition {
 #define RESPONDER  (QPA_MAX_DEST_RD_ATOMIC | QPA_MIN_RNR_TIMER)
 #define REQUESTER  (QPA_TIMEOUT | QPA_RETRY_CNT | QPA_RNR_RETRY | QPA_SQ_PSN | QPA_MAX_RD_ATOMIC)
 #define ALT        (QPA_ALT_PATH | QPA_PATH_MIG_STATE)
-#define RUNNING    (QPA_CUR_STATE | QPA_ACCESS_FLAGS | ALT)
+#define RUNNING    (QPA_CUR_STATE | QPA_ACCESS_FLAGS | QPA_RATE_LIMIT | ALT)
 #define RESPONDS   (FOR_RC | FOR_XRC_RECV) /* has a responder that acknowledges */
 
 /* UC has no ACKs and so no timers; UD no path; the XRC send side no responder, its receive
@@ -48,28 +49,28 @@ static const struct transition transitions[] = {
     {FOR_RC | FOR_XRC_SEND, QPS_RTR, QPS_RTS, REQUESTER, RUNNING | QPA_MIN_RNR_TIMER},
     {FOR_XRC_RECV, QPS_RTR, QPS_RTS, QPA_TIMEOUT | QPA_SQ_PSN, RUNNING | QPA_MIN_RNR_TIMER},
     {FOR_UC, QPS_RTR, QPS_RTS, QPA_SQ_PSN, RUNNING},
-    {FOR_UD, QPS_RTR, QPS_RTS, QPA_SQ_PSN, QPA_CUR_STATE | QPA_QKEY},
+    {FOR_UD, QPS_RTR, QPS_RTS, QPA_SQ_PSN, QPA_CUR_STATE | QPA_RATE_LIMIT | QPA_QKEY},
     {RESPONDS | FOR_XRC_SEND, QPS_RTS, QPS_RTS, 0, RUNNING | QPA_MIN_RNR_TIMER},
     {FOR_UC, QPS_RTS, QPS_RTS, 0, RUNNING},
-    {FOR_UD, QPS_RTS, QPS_RTS, 0, QPA_CUR_STATE | QPA_QKEY},
+    {FOR_UD, QPS_RTS, QPS_RTS, 0, QPA_CUR_STATE | QPA_RATE_LIMIT | QPA_QKEY},
     {FOR_ALL & ~FOR_XRC_RECV, QPS_RTS, QPS_SQD, 0, QPA_EN_SQD_ASYNC_NOTIFY},
     {FOR_RC | FOR_XRC_SEND, QPS_SQD, QPS_RTS, 0, RUNNING | QPA_MIN_RNR_TIMER},
     {FOR_UC, QPS_SQD, QPS_RTS, 0, RUNNING},
-    {FOR_UD, QPS_SQD, QPS_RTS, 0, QPA_CUR_STATE | QPA_QKEY},
+    {FOR_UD, QPS_SQD, QPS_RTS, 0, QPA_CUR_STATE | QPA_RATE_LIMIT | QPA_QKEY},
     {FOR_RC | FOR_XRC_SEND, QPS_SQD, QPS_SQD, 0,
      QPA_PKEY_INDEX | QPA_AV | QPA_MAX_RD_ATOMIC | QPA_MAX_DEST_RD_ATOMIC | QPA_TIMEOUT |
          QPA_RETRY_CNT | QPA_RNR_RETRY | QPA_ACCESS_FLAGS | QPA_MIN_RNR_TIMER | ALT},
     {FOR_UC, QPS_SQD, QPS_SQD, 0, QPA_PKEY_INDEX | QPA_AV | QPA_ACCESS_FLAGS | ALT},
     {FOR_UD, QPS_SQD, QPS_SQD, 0, QPA_PKEY_INDEX | QPA_QKEY},
-    {FOR_UC, QPS_SQE, QPS_RTS, 0, QPA_CUR_STATE | QPA_ACCESS_FLAGS},
-    {FOR_UD, QPS_SQE, QPS_RTS, 0, QPA_CUR_STATE | QPA_QKEY},
+    {FOR_UC, QPS_SQE, QPS_RTS, 0, QPA_CUR_STATE | QPA_RATE_LIMIT | QPA_ACCESS_FLAGS},
+    {FOR_UD, QPS_SQE, QPS_RTS, 0, QPA_CUR_STATE | QPA_RATE_LIMIT | QPA_QKEY},
     {FOR_RAW, QPS_RESET, QPS_INIT, QPA_PORT, 0},
     {FOR_RAW, QPS_INIT, QPS_INIT, 0, QPA_PORT},
     {FOR_RAW, QPS_INIT, QPS_RTR, 0, 0},
-    {FOR_RAW, QPS_RTR, QPS_RTS, 0, QPA_CUR_STATE},
-    {FOR_RAW, QPS_RTS, QPS_RTS, 0, QPA_CUR_STATE},
-    {FOR_RAW, QPS_SQD, QPS_RTS, 0, QPA_CUR_STATE},
-    {FOR_RAW, QPS_SQE, QPS_RTS, 0, QPA_CUR_STATE},
+    {FOR_RAW, QPS_RTR, QPS_RTS, 0, QPA_CUR_STATE | QPA_RATE_LIMIT},
+    {FOR_RAW, QPS_RTS, QPS_RTS, 0, QPA_CUR_STATE | QPA_RATE_LIMIT},
+    {FOR_RAW, QPS_SQD, QPS_RTS, 0, QPA_CUR_STATE | QPA_RATE_LIMIT},
+    {FOR_RAW, QPS_SQE, QPS_RTS, 0, QPA_CUR_STATE | QPA_RATE_LIMIT},
 };
 
 static uint8_t type_bit(const struct qp *qp)
@@ -162,6 +163,8 @@ static void take_values(struct qp *qp, const struct qp_attr *attr, uint32_t mask
     TAKE(QPA_EN_SQD_ASYNC_NOTIFY, en_sqd_async_notify);
     TAKE(QPA_AV, ah);
     TAKE(QPA_QKEY, qkey);
+    TAKE(QPA_RATE_LIMIT, rate_limit);
+    TAKE(QPA_RATE_LIMIT, rate_burst);
     qp->access = (uint16_t)qp->attr.access_flags;
     qp->qkey = qp->attr.qkey;
     if (mask & QPA_PATH_MTU)
@@ -169,7 +172,7 @@ static void take_values(struct qp *qp, const struct qp_attr *attr, uint32_t mask
     if (mask & QPA_DEST_QPN)
         qp->dest_qpn = attr->dest_qpn;
     if (mask & QPA_TIMEOUT) /* C9-140: 4.096 us * 2^timeout; 0: never */
-        qp->ack_timeout = attr->timeout ? UINT64_C(4096) << attr->timeout : 0;
+        qp->ack_wait = qp->ack_timeout = attr->timeout ? UINT64_C(4096) << attr->timeout : 0;
     if (mask & QPA_RETRY_CNT)
         qp->req.retry_left = attr->retry_cnt;
     if (mask & QPA_RNR_RETRY)
@@ -194,9 +197,11 @@ void engine_qp_redirect(struct engine *e, struct qp *qp, const uint8_t mac[6])
 static void reset(struct engine *e, struct qp *qp)
 {
     timer_remove(&e->wheel, &qp->timer);
+    rate_forget(e, qp);
     memset(&qp->attr, 0, sizeof(qp->attr));
     memset(&qp->av, 0, sizeof(qp->av));
-    qp->comm_est_raised = qp->early_doorbell = false;
+    qp->comm_est_raised = qp->early_doorbell = qp->cnp_due = false;
+    qp->cnp_after = 0;
     qp->misplaced_count = qp->misplaced_limit =
         0; /* the next peer's packets take a way of their own */
     qp->fault = FAULT_NONE;
@@ -243,7 +248,7 @@ static void enter_state(struct engine *e, struct qp *qp, uint8_t to, uint32_t ma
     if (to == QPS_RTR && qp->service == PKT_UD)
         qp->mtu = 128u << max_mtu; /* the path's is the port's */
     if (to == QPS_RTS || to == QPS_SQD) {
-        qp->req.window = window(e, qp);
+        qp->req.window = qp->req.window_max = window(e, qp);
         qp->req.drained = false;
         /* Without a doorbell there is no work: looking would touch the memory of idle queue pairs.
          */
@@ -284,6 +289,8 @@ int engine_qp_modify(struct engine *e, struct qp *qp, const struct qp_attr *attr
         rc = -EAGAIN;
     if (!rc)
         rc = check_values(attr, mask, max_mtu);
+    if (!rc && (mask & QPA_RATE_LIMIT))
+        rc = rate_check_limit(qp, attr);
     if (!rc && (mask & QPA_MAX_DEST_RD_ATOMIC))
         rc = resp_resources_alloc(&res, attr->max_dest_rd_atomic);
     if (!rc && (mask & QPA_AV))
@@ -299,8 +306,18 @@ int engine_qp_modify(struct engine *e, struct qp *qp, const struct qp_attr *attr
     take_values(qp, attr, mask);
     if (mask & QPA_STATE)
         enter_state(e, qp, to, max_mtu);
+    if (mask & QPA_RATE_LIMIT)
+        rate_set_limit(e, qp, attr->rate_limit);
     engine_complete(e);
     return 0;
+}
+
+bool qp_sends_wait(const struct qp *qp)
+{
+    const struct requester *req = &qp->req;
+
+    return qp->state == QPS_RTS && req->slots &&
+           (req->tail != req->head || work_queue_pending(&req->sq) > 0);
 }
 
 void engine_qp_query(const struct qp *qp, struct qp_attr *attr)

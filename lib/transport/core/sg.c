@@ -119,7 +119,8 @@ const uint8_t *sg_source(struct engine *e, uint32_t pd, const struct sge *sge, u
 /* Whether the call of the kernel that does the first can do the second. */
 static bool is_same_call(const struct mem_io *io, const struct mem_io *next)
 {
-    return next->mr->space == io->mr->space && next->addr == io->addr + io->len;
+    return next->addr == io->addr + io->len &&
+           (next->mr == io->mr || next->mr->space == io->mr->space);
 }
 
 /* The calls of the queued copies, to the programs whose memory it is: those that the packets of

@@ -15,8 +15,10 @@
 
 /* What it means that a timer fires: engine.c has a function for each. */
 enum timer_kind {
-    TIMER_ACK, /* an ACK did not come */
-    TIMER_RNR, /* the RNR delay has expired */
+    TIMER_ACK,  /* an ACK did not come */
+    TIMER_RNR,  /* the RNR delay has expired */
+    TIMER_PACE, /* a controlled queue pair may send: struct qp.pace */
+    TIMER_CQ,   /* a completion has waited for its event: completion/moderation.c */
     TIMER_KINDS,
 };
 

@@ -18,17 +18,18 @@
 
 struct tx_allowance {
     unsigned requests;  /* PSNs of requests: a READ takes those of its responses */
-    unsigned responses; /* packets of responses, ACKs and NAKs included */
+    unsigned responses; /* packets of responses, ACKs, NAKs and CNPs included */
 };
 
-/* A requester is silent while the peer is not ready (9.7.5.2.8), before RTS and after a
- * fault; the window bounds what a loss costs. */
+/* A requester is silent while the peer is not ready (9.7.5.2.8) or the rate is controlled
+ * (tx_turn.c asks rate.h then), before RTS and after a fault; the window bounds what a loss costs.
+ */
 static inline unsigned tx_allowed_requests(const struct qp *qp)
 {
     const struct requester *req = &qp->req;
     uint32_t inflight = (uint32_t)psn_diff(req->next_psn, req->una);
 
-    if (!qp_can_request(qp) || req->rnr_wait || qp->fault || inflight >= req->window)
+    if (!qp_can_request(qp) || req->waits || qp->fault || inflight >= req->window)
         return 0;
     return req->window - inflight;
 }
@@ -41,7 +42,7 @@ static inline unsigned tx_allowed_responses(const struct qp *qp)
 
     if (qp->state == QPS_ERR)
         return resp->ack_pending && qp->fault != FAULT_SUSPENDED;
-    if (!qp_can_receive(qp) || !(resp->res_pending || resp->ack_pending))
+    if (!qp_can_receive(qp) || !(resp->res_pending || resp->ack_pending || qp->cnp_due))
         return 0;
     if (unlikely(qp->fault))
         return qp->fault != FAULT_SUSPENDED;

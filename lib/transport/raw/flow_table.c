@@ -96,7 +96,7 @@ static void fill(struct flow_table *t, const struct flow_rule *rule, const uint6
 struct flow_table *flow_table_create(const struct flow_rule *rule, unsigned rules)
 {
     struct flow_table *t = calloc(1, sizeof(*t) + rules * sizeof(t->entry[0]));
-    size_t stride = round_up(max_of(rules, 1u), CACHE_LINE / sizeof(counter_t));
+    size_t stride = round_up(max_of(rules, 1u), CACHE_LINE / sizeof(struct flow_taken));
     uint64_t *key;
 
     if (!t)
@@ -104,14 +104,14 @@ struct flow_table *flow_table_create(const struct flow_rule *rule, unsigned rule
     t->rules = rules;
     t->lane_stride = stride;
     t->place = calloc(max_of(rules, 1u), sizeof(t->place[0]));
-    t->frames = aligned_alloc(CACHE_LINE, CQ_MAX_LANES * stride * sizeof(t->frames[0]));
+    t->taken = aligned_alloc(CACHE_LINE, CQ_MAX_LANES * stride * sizeof(t->taken[0]));
     key = sort(rule, rules);
-    if (!t->place || !t->frames || !key) {
+    if (!t->place || !t->taken || !key) {
         free(key);
         flow_table_free(t);
         return NULL;
     }
-    memset(t->frames, 0, CQ_MAX_LANES * stride * sizeof(t->frames[0]));
+    memset(t->taken, 0, CQ_MAX_LANES * stride * sizeof(t->taken[0]));
     fill(t, rule, key);
     free(key);
     return t;
@@ -122,16 +122,20 @@ void flow_table_free(struct flow_table *t)
     if (!t)
         return;
     free(t->place);
-    free(t->frames);
+    free(t->taken);
     free(t);
 }
 
-uint64_t flow_table_frames(const struct flow_table *t, unsigned rule)
+struct flow_count flow_table_count(const struct flow_table *t, unsigned rule)
 {
-    uint64_t sum = 0;
+    struct flow_count sum = {0};
 
-    for (uint32_t lane = 0; lane < CQ_MAX_LANES; lane++)
-        sum += counter_get(&t->frames[lane * t->lane_stride + t->place[rule]]);
+    for (uint32_t lane = 0; lane < CQ_MAX_LANES; lane++) {
+        const struct flow_taken *taken = &t->taken[lane * t->lane_stride + t->place[rule]];
+
+        sum.frames += counter_get(&taken->frames);
+        sum.bytes += counter_get(&taken->bytes);
+    }
     return sum;
 }
 

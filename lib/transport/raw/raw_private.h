@@ -55,11 +55,16 @@ struct flow_entry {
     bool drop, is_default;
 };
 
+/* What a rule has taken, on one lane. */
+struct flow_taken {
+    counter_t frames, bytes;
+};
+
 struct flow_table {
     unsigned rules, sniffers;
     uint32_t *place;           /* of the caller's rules */
-    counter_t *frames;         /* by lane and place */
-    size_t lane_stride;        /* of frames: lanes share no cache line */
+    struct flow_taken *taken;  /* by lane and place */
+    size_t lane_stride;        /* of taken: lanes share no cache line */
     struct flow_entry entry[]; /* sniffers, then the others, in the order of matching */
 };
 
@@ -74,9 +79,14 @@ static inline bool flow_entry_matches(const struct flow_entry *r, const union fl
 /* The rule that takes the frame, sniffers aside; or NULL. */
 const struct flow_entry *flow_table_match(const struct flow_table *t, const union flow_key *key);
 
-static inline void flow_count(const struct flow_table *t, const struct flow_entry *r, uint32_t lane)
+/* A frame of len bytes. */
+static inline void flow_count(const struct flow_table *t, const struct flow_entry *r, uint32_t lane,
+                              uint32_t len)
 {
-    counter_inc(&t->frames[lane * t->lane_stride + r->place]);
+    struct flow_taken *taken = &t->taken[lane * t->lane_stride + r->place];
+
+    counter_inc(&taken->frames);
+    counter_add(&taken->bytes, len);
 }
 
 /* ---- wq.c ---- */

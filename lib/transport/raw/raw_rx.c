@@ -73,7 +73,7 @@ void raw_punt(struct engine *e, const struct frame *f, enum drop reason)
         r = NULL; /* of what is the port's */
     if (r) {
         if (arrived)
-            flow_count(t, r, e->cfg.lane);
+            flow_count(t, r, e->cfg.lane, f->len);
         apply_rule(e, f, r, &key);
     }
     if (arrived && !r && reason == DROP_not_our_mac)
@@ -100,7 +100,7 @@ unsigned raw_sniff(struct engine *e, const struct frame *f)
         if (r->drop || !flow_entry_matches(r, &key))
             continue;
         if (e->rx_from == RX_DIRECT)
-            flow_count(t, r, e->cfg.lane);
+            flow_count(t, r, e->cfg.lane, f->len);
         wq = taker(r, &key);
         if (wq_engine(wq) != e)
             continue;

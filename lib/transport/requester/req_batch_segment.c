@@ -24,7 +24,7 @@ unsigned req_batch_segments(struct engine *e, struct qp *qp, struct frame *frame
     struct send_slot *s = slot_at(req, req->send);
     uint32_t word = bth_first_word(OPCODE(PKT_RC, req_ops[s->wqe.h.opcode & 15].middle), 0, 0);
     uint32_t bth_len = BTH_LEN + qp->mtu + ICRC_LEN;
-    bool asked = qp->timer.deadline == NS_NEVER;
+    bool asked = false;
     psn_t p = req->next_psn, ack_asked_psn = req->ack_asked_psn;
     unsigned i;
 

@@ -26,7 +26,9 @@ void req_reset(struct qp *qp, psn_t first)
     req->retry_left = qp->attr.retry_cnt;
     req->rnr_retry_left = qp->attr.rnr_retry;
     req->stalls = 0;
-    req->rnr_wait = req->implied_nak = req->nak_taken = req->drained = false;
+    req->recovering = req->rnr_wait = req->implied_nak = req->nak_taken = req->drained = false;
+    req->recovery = (struct req_recovery){.alone_end = first, .alone_max = first};
+    qp->ack_wait = qp->ack_timeout;
     req->stranger = false;
     req->peer_moves = 0;
     req->peer_sport = 0;
@@ -42,14 +44,50 @@ void req_commit_local(struct requester *req)
     req->send++;
 }
 
+/*
+ * The first packet that is sent again for a loss is timed, unless a probe makes it unclear what an
+ * ACK is for. All up to `again` were sent again before: an ACK may be for that copy. (A PSN that is
+ * not in flight means none.)
+ */
+static void sent_again(const struct engine *e, struct qp *qp, const struct send_slot *s)
+{
+    struct requester *req = &qp->req;
+    struct req_recovery *r = &req->recovery;
+    psn_t next = psn_add(req->next_psn, 1);
+    bool before = psn_within(r->again, next, req->max_psn);
+
+    counter_inc(&qp->counters.retransmits);
+    if (!before)
+        r->again = next;
+    r->has_response = op_is_read_or_atomic(s->wqe.h.opcode);
+    if (r->timed || r->probes)
+        return;
+    r->timed = req->recovering = true;
+    r->timed_copy = before;
+    r->timed_psn = req->next_psn;
+    r->timed_at = e->now;
+}
+
+/*
+ * The timer starts when an ACK is asked for while none is due, and anew with each progress: later
+ * requests do not put off the end of the wait for an earlier one. It runs in any case while packets
+ * are out.
+ */
+static inline void run_timer(struct engine *e, struct qp *qp, bool first_ask)
+{
+    if (first_ask || qp->timer.deadline == NS_NEVER)
+        req_arm_timer(e, qp);
+}
+
 void req_commit_packet(struct engine *e, struct qp *qp, struct send_slot *s, bool asked)
 {
     struct requester *req = &qp->req;
+    bool first_ask = asked && !req_answer_is_due(req), again = !psn_eq(req->next_psn, req->max_psn);
 
     if (asked)
         req->ack_asked_psn = req->next_psn;
-    if (!psn_eq(req->next_psn, req->max_psn))
-        counter_inc(&qp->counters.retransmits);
+    if (again)
+        sent_again(e, qp, s);
     if (op_is_read_or_atomic(s->wqe.h.opcode)) {
         req->rd_outstanding++;
         req->pkt = s->packets;
@@ -66,9 +104,16 @@ void req_commit_packet(struct engine *e, struct qp *qp, struct send_slot *s, boo
     if (!qp_is_reliable(qp)) { /* complete when it is sent (9.8.2, 9.8.3) */
         req->una = req->max_psn = req->next_psn;
         engine_touch(e, qp);
-    } else if (asked ||
-               qp->timer.deadline == NS_NEVER) { /* the timer starts when an ACK is requested */
-        req_arm_timer(e, qp);
+    } else {
+        run_timer(e, qp, first_ask);
+    }
+    if (unlikely(again && req->recovery.alone)) {
+        struct req_recovery *r = &req->recovery;
+
+        r->alone_end = req->next_psn;
+        r->alone_max = req->max_psn;
+        req_go_on(qp);
+        r->alone_out = !r->has_response;
     }
     check_window(qp);
 }
@@ -77,12 +122,12 @@ void req_commit_segments(struct engine *e, struct qp *qp, unsigned n, psn_t ack_
                          bool asked)
 {
     struct requester *req = &qp->req;
+    bool first_ask = asked && !req_answer_is_due(req);
 
     req->pkt += n;
     req->ack_asked_psn = ack_asked_psn;
     req->next_psn = req->max_psn = psn_add(req->next_psn, n);
-    if (asked)
-        req_arm_timer(e, qp);
+    run_timer(e, qp, first_ask);
     check_window(qp);
 }
 
@@ -90,6 +135,7 @@ void req_commit_messages(struct engine *e, struct qp *qp, unsigned n, psn_t last
                          bool reads)
 {
     struct requester *req = &qp->req;
+    bool first_ask = !req_answer_is_due(req);
 
     req->sq.cons += n;
     req->head += n;
@@ -98,7 +144,7 @@ void req_commit_messages(struct engine *e, struct qp *qp, unsigned n, psn_t last
         req->rd_outstanding += n;
     req->ack_asked_psn = last;
     req->next_psn = req->max_psn = next;
-    req_arm_timer(e, qp);
+    run_timer(e, qp, first_ask);
     check_window(qp);
 }
 
@@ -128,8 +174,16 @@ void req_rewind(struct qp *qp, psn_t p)
     }
     req->send = i;
     req->next_psn = p;
-    req->ack_asked_psn = psn_prev(req->una);
+    req->recovery.alone = req->recovery.alone_out = false;
+    /* The first packet sent again asks for an ACK: it may be the only one that the peer lacks. */
+    req->ack_asked_psn = psn_add(p, PSN_MASK + 1 - max_of(req->window / 4, 1u));
     check_window(qp);
+}
+
+void req_go_on(struct qp *qp)
+{
+    req_rewind(qp, qp->req.max_psn);
+    qp->req.ack_asked_psn = psn_prev(qp->req.max_psn); /* it may have, and its answer is due */
 }
 
 void req_unsend(struct qp *qp, psn_t p)
@@ -154,6 +208,6 @@ void req_drop_all(struct requester *req)
 
 void req_arm_timer(struct engine *e, struct qp *qp)
 {
-    if (qp->ack_timeout)
-        timer_arm(&e->wheel, &qp->timer, TIMER_ACK, e->now + qp->ack_timeout, e->now);
+    if (qp->ack_wait)
+        timer_arm(&e->wheel, &qp->timer, TIMER_ACK, e->now + qp->ack_wait, e->now);
 }

@@ -23,7 +23,7 @@ void req_commit_local(struct requester *req);
 void req_commit_packet(struct engine *e, struct qp *qp, struct send_slot *s, bool asked);
 
 /* n packets, neither first nor last of their message, were built. ack_asked_psn: of the last packet
- * that asked for an ACK; asked: one of these did, or the timer does not run. */
+ * that asked for an ACK; asked: one of these did. */
 void req_commit_segments(struct engine *e, struct qp *qp, unsigned n, psn_t ack_asked_psn,
                          bool asked);
 
@@ -46,6 +46,9 @@ static inline void req_commit_response(struct requester *req)
  * again. */
 void req_rewind(struct qp *qp, psn_t p);
 
+/* Moves the sending position behind all that was sent: it is not sent again after all. */
+void req_go_on(struct qp *qp);
+
 /* UC, UD, raw packets: the packets from PSN p on were not sent after all. Their slots have not
  * completed. */
 void req_unsend(struct qp *qp, psn_t p);
@@ -55,6 +58,12 @@ void req_retire(struct requester *req, uint32_t tail);
 
 /* All slots are flushed, sent or not. */
 void req_drop_all(struct requester *req);
+
+/* Whether an ACK or a response was asked for that has not come. */
+static inline bool req_answer_is_due(const struct requester *req)
+{
+    return req->rd_outstanding || !psn_before(req->ack_asked_psn, req->una);
+}
 
 /* Starts the ACK timer anew, if the queue pair has one. */
 void req_arm_timer(struct engine *e, struct qp *qp);

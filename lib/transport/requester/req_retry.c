@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The requester's timers: what was not acknowledged is sent again (9.7.6.1.3, 9.7.5.2.8). */
+#include "req_recovery.h"
 #include "requester.h"
 #include "sport.h"
 
@@ -25,6 +26,8 @@ void req_rnr_timeout(struct engine *e, struct qp *qp)
 void req_send_again(struct engine *e, struct qp *qp)
 {
     qp->req.implied_nak = qp->req.nak_taken = false;
+    qp->req.recovery.timed = false;
+    req_end_probes(qp);
     req_rewind(qp, qp->req.una);
     req_arm_timer(e, qp);
     engine_tx_ready(e, qp);
@@ -36,10 +39,14 @@ void req_ack_timeout(struct engine *e, struct qp *qp)
 
     if (!qp_can_request(qp) || psn_eq(req->una, req->max_psn))
         return;
-    if (qp->fault == FAULT_SUSPENDED) { /* the peer had no chance to answer */
+    /* The peer had no chance to answer; or the packet that will ask is still to come: the queue
+     * pair is paced slowly. */
+    if (qp->fault == FAULT_SUSPENDED || !req_answer_is_due(req)) {
         req_arm_timer(e, qp);
         return;
     }
+    if (req_probe(e, qp))
+        return;
     counter_inc(&qp->counters.timeouts);
     note(e, qp, TRACE_TIMEOUT, req->una.v, req->retry_left);
     if (!req->retry_left) {

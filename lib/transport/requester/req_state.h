@@ -20,6 +20,35 @@ struct send_slot {
     struct send_wqe wqe; /* cut to the queue's WQE size: last */
 };
 
+/* Whether the peer keeps what arrives behind a gap. In doubt: it did, but the last packet that was
+ * sent alone did not suffice. Its neighbour may have been lost, too. */
+enum peer_keeps { KEEPS_UNKNOWN, KEEPS_NOT, KEEPS_IN_DOUBT, KEEPS };
+
+/*
+ * What is known about the path, and what goes on since something was lost: req_recovery.c. Nothing
+ * of it is touched while all packets arrive and are answered in time.
+ */
+struct req_recovery {
+    ns_t rtt, rtt_var; /* the round trip of what was sent again, smoothed; rtt 0: not known */
+    ns_t timed_at;     /* `timed`: packet timed_psn was sent again then */
+    psn_t timed_psn;
+    psn_t again;            /* behind the last packet that was sent again */
+    bool timed, timed_copy; /* timed_copy: it had been sent again before */
+    uint8_t probes;         /* probes sent since the last progress */
+    psn_t probe_max;        /* max_psn when the first of them was sent */
+    ns_t probed_at;         /* when the last of them was sent */
+    ns_t give_up;           /* when the local ACK timeout is over that they are sent in */
+    uint8_t peer_keeps;     /* enum peer_keeps */
+    bool alone;             /* the packet at the sending position is sent alone, then what is new */
+    bool alone_out;         /* that was done, and there is no answer yet */
+    bool has_response;      /* what was sent again last: no ACK of more will come first */
+    bool nak_follows;       /* the progress is a NAK's, which says what is missing */
+    uint32_t flight;        /* packets that are sent in a round trip: those behind a lost one */
+    psn_t missing;          /* the packet that the last NAK told of */
+    psn_t alone_end; /* behind the last packet that was sent alone, when max_psn was alone_max */
+    psn_t alone_max;
+};
+
 /* req_commit.c alone writes the counts and PSNs from tail to rd_outstanding. */
 struct requester {
     struct work_queue sq;
@@ -35,10 +64,18 @@ struct requester {
     psn_t una;               /* the oldest unacknowledged PSN */
     psn_t ack_asked_psn;     /* of the last packet that asked for an ACK */
     uint32_t rd_outstanding; /* READs and atomics between tail and send without their response */
-    uint32_t window;         /* PSNs that may be unacknowledged */
+    uint32_t window;         /* PSNs that may be unacknowledged: */
+    uint32_t window_max;     /* these, or one while a probe is out */
     uint8_t retry_left, rnr_retry_left;
-    uint8_t stalls;   /* timeouts since the last answer, or since the source port changed */
-    bool rnr_wait;    /* the peer was not ready: nothing is sent until the timer fires */
+    uint8_t stalls;  /* timeouts since the last answer, or since the source port changed */
+    bool recovering; /* one of the three below, or a probe or a timed packet: progress ends it */
+    union {          /* the reasons to wait: one test for both */
+        struct {
+            bool rnr_wait; /* the peer was not ready: nothing is sent until the timer fires */
+            bool paced;    /* congestion/rate.h: qp.cc and qp.pace are in use */
+        };
+        uint16_t waits;
+    };
     bool implied_nak; /* rewound for a lost response; not again before progress */
     bool nak_taken;   /* rewound for a sequence NAK; not again before progress or a timeout */
     bool drained;     /* SQD: the host knows that all started work has completed */
@@ -47,6 +84,7 @@ struct requester {
     bool stranger;       /* an answer from elsewhere was ignored when stranger_una was oldest */
     uint16_t peer_sport; /* the UDP source port of the peer's answers; 0: not known */
     psn_t stranger_una;
+    struct req_recovery recovery;
 };
 
 static inline struct send_slot *slot_at(const struct requester *req, uint32_t count)

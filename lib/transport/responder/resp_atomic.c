@@ -10,6 +10,13 @@
 #include "responder.h"
 #include "rx_flush.h"
 
+/* What these calls take where the memory is copied is charged as other copies are (sg.c). */
+static void charge_atomic(struct qp *qp, const struct mem_region *mr, unsigned calls)
+{
+    if (!mr->direct)
+        share_charge_caused(qp->share, (uint64_t)calls * COST_COPY);
+}
+
 enum fault resp_atomic(struct engine *e, struct qp *qp, unsigned job)
 {
     const struct pkt *p = &e->rx_job[job].pkt;
@@ -28,6 +35,7 @@ enum fault resp_atomic(struct engine *e, struct qp *qp, unsigned job)
         mr_span_end(&span);
         return late_wait(e, qp);
     }
+    charge_atomic(qp, span.mr, 2); /* it is read, and written */
     err = mem_atomic(&e->batch, span.mr, span.addr, op, p->atomic.swap_add, p->atomic.compare,
                      &original, job);
     mr_span_end(&span);
@@ -54,6 +62,7 @@ enum fault resp_atomic_write(struct engine *e, struct qp *qp, unsigned job)
         mr_span_end(&span);
         return late_wait(e, qp);
     }
+    charge_atomic(qp, span.mr, 1);
     err = mem_store8(&e->batch, span.mr, span.addr, p->payload, job);
     mr_span_end(&span);
     if (err && err != -EINPROGRESS)

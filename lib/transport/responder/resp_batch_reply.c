@@ -91,7 +91,7 @@ NO_STACK_PROTECTOR unsigned resp_batch_replies(struct engine *e, struct qp *qp,
 
     if (e->sealed != e->jobs || qp->service != PKT_RC || !resp->res_pending)
         return 0;
-    b.left = min_of(resp->res_max, resp->res_head);
+    b.left = resp_pending_span(resp);
     b.at = (resp->res_head - b.left) % resp->res_max;
     for (i = 0; i < n; i++) {
         if (!r || !r->pending)

@@ -2,6 +2,7 @@
 /* What the responder expects and owes: see resp_commit.h. */
 #include "resp_commit.h"
 #include "invariant.h"
+#include "resp_store.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@ void resp_reset(struct qp *qp, psn_t first)
 {
     struct responder *resp = &qp->resp;
 
+    resp_forget_kept(qp);
     resp->epsn = first;
     resp->msn = 0;
     resp->op = RESP_IDLE;
@@ -81,8 +83,12 @@ struct resp_resource *resp_open_resource(struct qp *qp, uint8_t kind, psn_t firs
     if (!r->pending)
         resp->res_pending++;
     resp->msn++;
-    *r = (struct resp_resource){
-        .kind = kind, .pending = true, .first = first, .packets = packets, .msn = resp->msn};
+    *r = (struct resp_resource){.kind = kind,
+                                .pending = true,
+                                .first = first,
+                                .packets = packets,
+                                .all = packets,
+                                .msn = resp->msn};
     resp->ack_pending = false;
     return r;
 }

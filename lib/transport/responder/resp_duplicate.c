@@ -15,22 +15,27 @@ static struct resp_resource *find_resource(struct qp *qp, psn_t p)
     for (uint32_t i = 1; i <= max && i <= resp->res_head; i++) {
         struct resp_resource *r = &resp->res[(resp->res_head - i) % max];
 
-        if (psn_within(p, r->first, psn_add(r->first, r->packets - 1)))
+        if (psn_within(p, r->first, psn_add(r->first, r->all - 1)))
             return r;
     }
     return NULL;
 }
 
-/* A READ may be repeated from its middle; what it asks for is what is checked again, packet by
- * packet. */
+/*
+ * A READ may be repeated for any part of it that begins with a packet of the reply; what it asks
+ * for is what is checked again, packet by packet. A first reply that has not ended goes on to its
+ * end.
+ */
 static void duplicate_read(struct qp *qp, const struct pkt *p, struct resp_resource *r)
 {
-    uint32_t packet = (uint32_t)psn_diff(p->psn, r->first);
+    uint32_t packet = (uint32_t)psn_diff(p->psn, r->first), len = p->reth.len;
     uint64_t off = (uint64_t)packet * qp->mtu;
 
     if (r->kind != KIND_READ_REQUEST || p->reth.va != r->va + off || p->reth.rkey != r->rkey ||
-        p->reth.len != r->len - off)
+        len > r->all_len - off || (!len && r->all_len))
         return;
+    r->len = r->answered ? (uint32_t)off + len : r->all_len;
+    r->packets = packets_for(r->len, qp->mtu);
     resp_repeat_reply(&qp->resp, r, packet);
 }
 

@@ -16,7 +16,7 @@ void resp_read(struct engine *e, struct qp *qp, unsigned job)
     r->va = p->reth.va;
     r->rkey = p->reth.rkey;
     r->pd = resp_domain(e, qp, job);
-    r->len = p->reth.len;
+    r->len = r->all_len = p->reth.len;
 }
 
 /* ---- a batch ---- */
@@ -50,23 +50,27 @@ unsigned resp_place_reads(struct rx_batch *b, unsigned n)
     for (i = 0; i < n; i++) {
         const uint8_t *bth = rx_span_bth(&b->span[i]), *reth = bth + BTH_LEN;
         struct resp_resource *r = &resp->res[at];
+        uint32_t packets, len = reth_len(reth);
 
         /* Stricter than resp_resource_ok: resp_commit_reads counts each resource as newly pending,
          * so the general path replaces one whose reply is being repeated. */
         if (r->pending || !may_read(b, &g, reth))
             break;
+        packets = packets_for(len, qp->mtu);
         *r = (struct resp_resource){
             .kind = KIND_READ_REQUEST,
             .pending = true,
             .first = next,
-            .packets = packets_for(reth_len(reth), qp->mtu),
+            .packets = packets,
+            .all = packets,
             .va = reth_va(reth),
             .rkey = reth_rkey(reth),
             .pd = qp->pd,
-            .len = reth_len(reth),
+            .len = len,
+            .all_len = len,
             .msn = resp->msn + i + 1,
         };
-        next = psn_add(next, r->packets);
+        next = psn_add(next, packets);
         at = at + 1 < resp->res_max ? at + 1 : 0;
     }
     b->next = next;

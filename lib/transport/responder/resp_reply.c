@@ -21,7 +21,7 @@ static struct resp_resource *next_resource(struct qp *qp)
     struct responder *resp = &qp->resp;
     uint32_t max = resp->res_max;
 
-    for (uint32_t i = min_of(max, resp->res_head); i > 0; i--) {
+    for (uint32_t i = resp_pending_span(resp); i > 0; i--) {
         struct resp_resource *r = &resp->res[(resp->res_head - i) % max];
 
         if (r->pending)

@@ -3,6 +3,7 @@
  * The responder of RC and XRC: sorts a request by its PSN. The expected one is judged, executed and
  * committed; so is a batch of WRITEs or SENDs, whose PSNs the batch path has compared.
  */
+#include "resp_store.h"
 #include "responder.h"
 #include "rx_batch.h"
 
@@ -73,7 +74,8 @@ void resp_rx(struct engine *e, struct qp *qp, unsigned job)
         resp_duplicate(e, qp, p);
     } else {
         counter_inc(&qp->counters.out_of_sequence);
-        if (!qp->resp.nak_sent)
+        resp_keep(e, qp, p, ahead);
+        if (!qp->resp.nak_sent && !resp_has_next(qp))
             resp_fault(e, qp, FAULT_PSN_SEQUENCE, qp->resp.epsn);
     }
 }

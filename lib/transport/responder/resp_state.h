@@ -16,14 +16,20 @@ struct resp_resource {
     bool pending;  /* a reply has to be sent, for the first time or again */
     bool answered; /* the reply was sent once: a pending one is a repetition */
     psn_t first;
-    uint32_t packets;
+    uint32_t packets; /* from `first` to the end of the reply being sent */
+    uint32_t all;     /* READ: to the end of the READ, which may have been repeated for a part */
     uint32_t start, next; /* first and next packet of the reply being sent */
     union {
         uint64_t va;       /* READ */
         uint64_t original; /* atomic: the result */
     };
-    uint32_t rkey, pd, len, msn;
+    uint32_t rkey, pd, msn;
+    uint32_t len, all_len; /* READ: bytes of these packets */
 };
+
+struct resp_store;
+
+#define RESP_STORE_PACKETS 128 /* kept behind a gap */
 
 struct responder {
     struct work_queue rq;
@@ -54,6 +60,7 @@ struct responder {
     uint32_t res_max;          /* max_dest_rd_atomic */
     uint32_t res_head;         /* resources opened since reset, modulo a multiple of res_max */
     uint32_t res_pending;
+    struct resp_store *store; /* what arrived behind a gap (resp_store.c), or NULL */
     struct mr_hint read_hint; /* the region of the last READ */
     /* Rounds of repeated requests: sport_request_repeated counts them. */
     uint32_t rounds;

@@ -81,6 +81,22 @@ bool resp_reply(struct engine *e, struct qp *qp, struct tx_job *job);
 unsigned resp_batch_replies(struct engine *e, struct qp *qp, struct frame *frames, unsigned n,
                             bool one_of_many);
 
+/*
+ * How many resources, the newest ones, hold all pending ones; the oldest first. Replies leave in
+ * order, so those that were never answered are the newest: where the oldest of as many as are
+ * pending is such a one, they are all. A search among the answered ones is left for repetitions.
+ */
+static inline uint32_t resp_pending_span(const struct responder *resp)
+{
+    uint32_t n = min_of(resp->res_max, resp->res_head), pending = resp->res_pending;
+    const struct resp_resource *r;
+
+    if (!pending)
+        return 0;
+    r = &resp->res[(resp->res_head - pending) % resp->res_max];
+    return r->pending && !r->answered ? pending : n;
+}
+
 /* The opcode of the next packet of a READ's reply. */
 static inline uint8_t resp_read_op(const struct resp_resource *r)
 {

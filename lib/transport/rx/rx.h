@@ -6,7 +6,7 @@
 #ifndef UROCE_RX_H
 #define UROCE_RX_H
 
-#include "engine_private.h"
+#include "cnp.h"
 
 /* ---- rx_general.c ---- */
 
@@ -18,6 +18,8 @@ void rx_general(struct engine *e, unsigned i, struct frame *f, bool verified);
 
 /* 9.6.1 and A17.3.4: the checks of a packet that need its queue pair. */
 enum drop rx_validate(struct engine *e, struct rx_job *job);
+/* A CNP: of the peer of a controlled queue pair. */
+enum drop rx_validate_cnp(const struct engine *e, const struct rx_job *job);
 /* A packet to a group that no queue pair of the port has joined is dropped. */
 enum drop rx_validate_mcast(const struct engine *e, const struct rx_job *job);
 
@@ -38,12 +40,15 @@ void rx_mcast_forget(struct engine *e, struct qp *qp);
 /* ---- counters ---- */
 
 /* Packets that qp received; ce: those that the network marked. */
-static inline void rx_count_qp(struct qp *qp, unsigned packets, uint32_t payload, unsigned ce)
+static inline void rx_count_qp(struct engine *e, struct qp *qp, unsigned packets, uint32_t payload,
+                               unsigned ce)
 {
     counter_add(&qp->counters.rx_packets, packets);
     counter_add(&qp->counters.rx_bytes, payload);
-    if (unlikely(ce))
+    if (unlikely(ce)) {
         counter_add(&qp->counters.np_ecn_marked_roce_packets, ce);
+        cnp_note_marks(e, qp);
+    }
 }
 
 /* qp's packets arrive at the engine that owns it. */

@@ -299,7 +299,7 @@ static void count(struct rx_batch *b, const struct frame *f, unsigned n)
     counter_add(&c->rx_bytes[priority], b->bytes);
     counter_add(&c->rx_delivered, n);
     b->ce = b->marks ? count_ce(f, n) : 0;
-    rx_count_qp(b->qp, n, b->payload, b->ce);
+    rx_count_qp(b->e, b->qp, n, b->payload, b->ce);
     rx_arrived_here(b->qp);
 }
 

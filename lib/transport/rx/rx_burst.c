@@ -2,6 +2,7 @@
 /* The receive path of a burst: batches where frames are alike, the general path for all others. */
 #include "completion.h"
 #include "raw_private.h"
+#include "resp_reorder.h"
 #include "rx.h"
 #include "rx_batch.h"
 #include "rx_flush.h"
@@ -11,6 +12,8 @@ static void rx_end(struct engine *e)
 {
     rx_flush(e);
     complete_recvs(e);
+    if (unlikely(e->stores_used))
+        resp_execute_kept(e);
     engine_complete(e);
 }
 

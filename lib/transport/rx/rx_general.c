@@ -10,6 +10,7 @@
 #include "completer.h"
 #include "completion.h"
 #include "mad.h"
+#include "rate.h"
 #include "raw_private.h"
 #include "rx.h"
 #include "rx_forward.h"
@@ -86,7 +87,7 @@ static enum drop admit(struct engine *e, struct rx_job *job, const struct frame 
     if (!verified && !verify(e, job, f))
         return DROP_bad_icrc;
     if (pkt_info(&job->pkt)->kind == KIND_CNP)
-        return DROP_cnp_unsupported;
+        return rx_validate_cnp(e, job);
     if (job->pkt.dest_qpn == QPN_MULTICAST)
         return rx_validate_mcast(e, job);
     if (!job->qp || !job->owner)
@@ -111,7 +112,7 @@ static void deliver(struct engine *e, unsigned i)
     counter_inc(&e->counters.rx_delivered);
     rx_completion_room(e);
     rx_note_misplaced(e, qp);
-    rx_count_qp(qp, 1, job->pkt.payload_len, encap_is_ce(job->view.traffic_class));
+    rx_count_qp(e, qp, 1, job->pkt.payload_len, encap_is_ce(job->view.traffic_class));
     if (qp->state == QPS_RTR && !qp->comm_est_raised) {
         qp->comm_est_raised = true;
         e->cfg.host.async_event(e->cfg.host.ctx, qp, NULL, QP_EVENT_COMM_EST);
@@ -121,6 +122,12 @@ static void deliver(struct engine *e, unsigned i)
         comp_rx(e, qp, i, source_port(job));
     else
         qp->ops->rx_request(e, qp, i);
+}
+
+static void take_cnp(struct engine *e, struct qp *qp)
+{
+    counter_inc(&e->counters.rx_delivered);
+    rate_on_cnp(e, qp);
 }
 
 /* ---- a whole frame ---- */
@@ -175,6 +182,8 @@ static void process_packet(struct engine *e, unsigned i, const struct frame *f, 
         engine_drop(e, reason, job->pkt.dest_qpn);
     else if (mcast)
         rx_mcast(e, i, f);
+    else if (unlikely(pkt_info(&job->pkt)->kind == KIND_CNP))
+        take_cnp(e, job->qp);
     else
         deliver(e, i);
 }

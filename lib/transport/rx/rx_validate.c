@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The checks of a packet that need its queue pair: see rx.h. */
 #include "id_tables.h"
+#include "rate.h"
 #include "rx.h"
 #include "srq.h"
 
@@ -52,6 +53,18 @@ enum drop rx_validate(struct engine *e, struct rx_job *job)
             return DROP_xrc_srq_mismatch;
     }
     return DROP_NONE;
+}
+
+/* Any UDP source port, type of service and P_Key will do: hardware has its own for CNPs. */
+enum drop rx_validate_cnp(const struct engine *e, const struct rx_job *job)
+{
+    const struct qp *qp = job->qp;
+    bool connected = qp && job->owner &&
+                     (qp->service == PKT_RC || qp->service == PKT_UC || qp->service == PKT_XRC);
+
+    if (!connected || !rate_is_controlled(e, qp))
+        return DROP_cnp_unsupported;
+    return job->matched || comes_from_peer(e, job) ? DROP_NONE : DROP_source_mismatch;
 }
 
 enum drop rx_validate_mcast(const struct engine *e, const struct rx_job *job)

@@ -25,6 +25,17 @@ static void next_turn(struct share *s, struct qp *qp)
     TAILQ_INSERT_TAIL(&s->qps, qp, tx_link);
 }
 
+/* After this many turns of others a queue pair and what belongs to it (rings, region, memory: some
+ * 4 KiB) have left a cache of a MiB. */
+#define COLD_TURNS 256u
+
+static void begin_turn(struct engine *e, struct qp *qp)
+{
+    if (e->turn - qp->turn > COLD_TURNS)
+        share_charge(qp->share, COST_COLD);
+    qp->turn = ++e->turn;
+}
+
 /* Packets of one program: as many as it has credit for, or as there are frames if it is alone. */
 ALWAYS_INLINE void fill_from(struct engine *e, struct share *s, bool alone, struct frame *frames,
                              unsigned n, unsigned *empty_turns)
@@ -35,8 +46,11 @@ ALWAYS_INLINE void fill_from(struct engine *e, struct share *s, bool alone, stru
            (alone || share_has_credit(s))) {
         bool only = alone && !TAILQ_NEXT(qp, tx_link);
         unsigned turn = only ? n : (unsigned)(TX_QUANTUM - qp->quantum_used);
-        unsigned taken = tx_take_turn(e, qp, &frames[e->jobs], min_of(n - e->jobs, turn));
+        unsigned taken;
 
+        if (qp->turn != e->turn)
+            begin_turn(e, qp);
+        taken = tx_take_turn(e, qp, &frames[e->jobs], min_of(n - e->jobs, turn));
         if (!taken) {
             engine_tx_idle(e, qp);
             qp_flush_more(e, qp);

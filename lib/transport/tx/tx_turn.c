@@ -3,6 +3,8 @@
  * The next packets of a queue pair: a batch where packets are alike, else a single one. Each call
  * asks the queue pair's allowance once. Responses and requests alternate from call to call.
  */
+#include "cnp.h"
+#include "rate.h"
 #include "requester.h"
 #include "responder.h"
 #include "service.h"
@@ -14,8 +16,8 @@
 
 /* ---- batches ---- */
 
-static unsigned take_requests(struct engine *e, struct qp *qp, struct frame *frames, unsigned n,
-                              unsigned psns)
+ALWAYS_INLINE unsigned take_requests(struct engine *e, struct qp *qp, struct frame *frames,
+                                     unsigned n, unsigned psns)
 {
     if (!psns)
         return 0;
@@ -37,8 +39,8 @@ static bool may_have_request(const struct qp *qp)
  * hold back the other. If there is no request, or none that may be sent, responses take all
  * frames.
  */
-static unsigned alternate(struct engine *e, struct qp *qp, struct frame *frames, unsigned n,
-                          const struct tx_allowance *allow)
+ALWAYS_INLINE unsigned alternate(struct engine *e, struct qp *qp, struct frame *frames, unsigned n,
+                                 const struct tx_allowance *allow)
 {
     unsigned most = min_of(n, allow->responses), few = min_of(most, ALTERNATE_SHORT), taken;
 
@@ -60,12 +62,9 @@ static unsigned alternate(struct engine *e, struct qp *qp, struct frame *frames,
 
 /* ---- the general path ---- */
 
-/* The queue pair's next packet into the next job. */
-static bool take_one(struct engine *e, struct qp *qp, struct frame *frame,
-                     const struct tx_allowance *allow)
+ALWAYS_INLINE struct tx_job *next_job(struct engine *e, struct qp *qp, struct frame *frame)
 {
     struct tx_job *job = &e->tx_job[e->jobs];
-    bool request = allow->requests && req_ready(e, qp);
 
     job->qp = qp;
     job->frame = frame;
@@ -73,28 +72,87 @@ static bool take_one(struct engine *e, struct qp *qp, struct frame *frame,
     job->failed = JOB_GOOD;
     job->is_reply = false;
     job->source = NULL;
+    return job;
+}
+
+/* The queue pair's next packet into the next job. */
+ALWAYS_INLINE bool take_one(struct engine *e, struct qp *qp, struct frame *frame,
+                            const struct tx_allowance *allow)
+{
+    struct tx_job *job = next_job(e, qp, frame);
+    bool request = allow->requests && req_ready(e, qp);
+
     qp->resp_last = !qp->resp_last;
     if (allow->responses && (qp->resp_last || !request) && resp_reply(e, qp, job))
         return true;
     return request && qp->ops->tx_request(e, qp, job);
 }
 
-unsigned tx_take_turn(struct engine *e, struct qp *qp, struct frame *frames, unsigned n)
+/* The job is built: one packet. It is sealed while its bytes are in the cache, unless it, or one
+ * before it, waits for a payload. */
+ALWAYS_INLINE unsigned seal_one(struct engine *e)
 {
-    const struct tx_allowance allow = qp_tx_allowance(qp);
-    unsigned taken = 0;
-
-    if (likely(!allow.responses))
-        taken = take_requests(e, qp, frames, n, allow.requests);
-    else if (qp->resp.res_pending && qp->service == PKT_RC && allow.responses > 1)
-        taken = alternate(e, qp, frames, n, &allow);
-    if (likely(taken))
-        return taken;
-    if (!take_one(e, qp, frames, &allow))
-        return 0;
-    if (e->sealed == e->jobs && !e->batch.n) { /* while its bytes are in the cache */
+    if (e->sealed == e->jobs && !e->batch.n) {
         tx_seal(e, &e->tx_job[e->jobs]);
         e->sealed++;
     }
     return 1;
+}
+
+/* The CNP that is due: of marked packets alone, so it is not in the way of others' instructions. */
+__attribute__((noinline, cold)) static unsigned take_cnp(struct engine *e, struct qp *qp,
+                                                         struct frame *frame)
+{
+    return cnp_build(e, qp, next_job(e, qp, frame)) ? seal_one(e) : 0;
+}
+
+static unsigned take_paced(struct engine *e, struct qp *qp, struct frame *frames, unsigned n);
+
+/* A paced queue pair is allowed no requests, and leaves to its own turn when it has no other packet
+ * or would send responses: the others need no test. paced: whether it may be one. */
+ALWAYS_INLINE unsigned take_turn(struct engine *e, struct qp *qp, struct frame *frames, unsigned n,
+                                 const struct tx_allowance *allow, bool paced)
+{
+    unsigned taken = 0;
+
+    if (likely(!allow->responses))
+        taken = take_requests(e, qp, frames, n, allow->requests);
+    else if (unlikely(qp->cnp_due))
+        taken = take_cnp(e, qp, frames);
+    else if (qp->resp.res_pending) {
+        if (unlikely(paced && qp->req.paced))
+            return take_paced(e, qp, frames, n);
+        if (qp->service == PKT_RC && allow->responses > 1)
+            taken = alternate(e, qp, frames, n, allow);
+    }
+    if (likely(taken))
+        return taken;
+    if (take_one(e, qp, frames, allow))
+        return seal_one(e);
+    return unlikely(paced && qp->req.paced) ? take_paced(e, qp, frames, n) : 0;
+}
+
+/* What a controller lets through: not in the way of others' instructions. */
+__attribute__((noinline, cold)) static unsigned take_paced(struct engine *e, struct qp *qp,
+                                                           struct frame *frames, unsigned n)
+{
+    struct tx_allowance allow;
+    unsigned taken;
+
+    qp->req.paced = false;
+    allow = qp_tx_allowance(qp);
+    n = rate_admit(e, qp, &allow, n);
+    taken = take_turn(e, qp, frames, n, &allow, false);
+    if (cc_is_limited(&qp->cc)) {
+        rate_charge(e, qp, frames, taken);
+        qp->req.paced = true;
+    }
+    return taken;
+}
+
+unsigned tx_take_turn(struct engine *e, struct qp *qp, struct frame *frames, unsigned n)
+{
+    const struct tx_allowance allow = qp_tx_allowance(qp);
+
+    return take_turn(e, qp, frames, n, &allow, true);
 }

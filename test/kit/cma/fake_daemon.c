@@ -42,6 +42,7 @@ static struct {
     unsigned calls[MAX_TYPES];
     struct ctl_msg last[MAX_TYPES];
     int fail[MAX_TYPES];
+    bool lost_device, at_once;
 } fake;
 
 /* ---- events ---- */
@@ -126,7 +127,11 @@ static int get_event(struct ctl_msg *m)
     for (unsigned i = 0; i < fake.queued; i++) {
         if (fake.queue[i].channel != m->cm_event.channel)
             continue;
-        m->cm_event = fake.queue[i].event;
+        m->cm_told = (struct ctl_cm_told){.event = fake.queue[i].event};
+        m->cm_told.info = (struct ctl_cm_info){.src = fake.id[m->cm_event.id].src,
+                                               .has_device = fake.lost_device,
+                                               .node_guid = UINT64_MAX};
+        fake.lost_device = false;
         take_out(i);
         return 0;
     }
@@ -164,6 +169,11 @@ static int serve(struct ctl_msg *m, int *fd)
     case CTL_CM_RESOLVE_ADDR:
         fake.id[resolve.id].src = resolve.src;
         reply_info(m, resolve.id);
+        m->cm_info.at_once = fake.at_once && resolve.at_once;
+        return 0;
+    case CTL_CM_RESOLVE_ROUTE:
+        reply_info(m, resolve.id);
+        m->cm_info.at_once = fake.at_once && resolve.at_once;
         return 0;
     case CTL_CM_LISTEN:
     case CTL_CM_QUERY:
@@ -218,10 +228,14 @@ static void forget_all(void)
 /* What the test wants: 'r' to end the connection, 's' to end; 0: a request is there. */
 static char wait_for(int sock)
 {
-    struct pollfd p[] = {{.fd = sock, .events = POLLIN}, {.fd = fake.wake[0], .events = POLLIN}};
+    struct pollfd p[] = {{.fd = sock, .events = POLLIN},
+                         {.fd = fake.wake[0], .events = POLLIN},
+                         {.fd = sock == fake.listener ? -1 : fake.listener, .events = POLLIN}};
     char wish = 0;
 
-    poll(p, 2, -1);
+    /* Another connection, while there is one, is refused: a library that looks for devices. */
+    while (poll(p, 3, -1), !p[0].revents && !p[1].revents)
+        close(accept(fake.listener, NULL, NULL));
     if (p[1].revents)
         assert_int_equal(read(fake.wake[0], &wish, 1), 1);
     return wish;
@@ -307,6 +321,20 @@ unsigned fake_daemon_calls(enum ctl_type type, struct ctl_msg *last)
         *last = fake.last[type];
     pthread_mutex_unlock(&fake.lock);
     return n;
+}
+
+void fake_daemon_lose_device(void)
+{
+    pthread_mutex_lock(&fake.lock);
+    fake.lost_device = true;
+    pthread_mutex_unlock(&fake.lock);
+}
+
+void fake_daemon_at_once(bool at_once)
+{
+    pthread_mutex_lock(&fake.lock);
+    fake.at_once = at_once;
+    pthread_mutex_unlock(&fake.lock);
 }
 
 void fake_daemon_fail(enum ctl_type type, int status)

@@ -22,6 +22,10 @@ uint32_t fake_daemon_event(uint32_t handle, const struct ctl_cm_event *event);
 unsigned fake_daemon_calls(enum ctl_type type, struct ctl_msg *last);
 /* What the next request of a type is answered with, instead of 0. */
 void fake_daemon_fail(enum ctl_type type, int status);
+/* The next event names a device that does not exist any more. */
+void fake_daemon_lose_device(void);
+/* Whether addresses and routes are found at once. Not from the start. */
+void fake_daemon_at_once(bool at_once);
 /* Ids that exist. */
 unsigned fake_daemon_ids(void);
 

@@ -99,9 +99,25 @@ struct kit_link_config {
     unsigned losses_per_psn;
     /* Bursts of loss: chances in 1/1000 per frame that one starts, and that it ends. */
     unsigned burst_start, burst_end;
+    unsigned mark; /* frames whose sender reacts to it (ECT) are marked (CE), chance in 1/1000 */
+    /* A switch whose port is slower than the link, and has a queue, which all links share that have
+     * one. bits per second; 0: there is none. Frames that find more than mark_bytes in the queue
+     * are marked. */
+    struct {
+        uint64_t bps;
+        uint32_t mark_bytes;
+    } neck;
 };
 
 #define KIT_LOSSES 4096
+
+/* Connections whose packets may be marked, and that answer marks: of two seeds in five. */
+static inline struct congestion_config kit_congestion(uint64_t seed)
+{
+    return seed % 5 < 3 ? (struct congestion_config){0}
+                        : (struct congestion_config){true, 20 * NS_PER_US, 48,
+                                                     6,    &cc_dcqcn,      UINT64_C(10000000000)};
+}
 
 struct kit_link {
     struct kit_link_config config;
@@ -113,7 +129,7 @@ struct kit_link {
     uint64_t loss_mask;
     unsigned loss_first;
     /* Statistics. frames: handed to the link by an engine; delivered: received by the other. */
-    unsigned frames, delivered, dropped, duplicated, corrupted, reordered;
+    unsigned frames, delivered, dropped, duplicated, corrupted, reordered, marked;
     /* Every frame, when the kit was created with .log. */
     struct kit_seen *log;
     unsigned log_len, log_room;
@@ -510,7 +526,9 @@ struct kit_config {
     unsigned late;   /* of 1000 calls for copied regions end later */
     bool slow_nodes; /* kit_hold_calls and kit_refuse_calls are used */
     uint32_t max_inflight;
+    uint32_t reorder;
     struct entropy_policy entropy; /* as of struct engine_config, of all nodes */
+    struct congestion_config congestion;
     uint32_t repath;
     struct kit_link_config link[KIT_NODES]; /* [i] carries what node i sends */
     const struct kit_spell *spell;
@@ -520,6 +538,8 @@ struct kit_config {
 };
 
 struct kit {
+    ns_t neck_until;    /* when the switch's queue will be empty */
+    uint64_t neck_most; /* bytes that were in it, at most */
     struct kit_config config;
     ns_t now, start;
     unsigned nodes;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "encap_layout.h"
 #include "kit_internal.h"
 
 struct kit_flight {
@@ -129,6 +130,40 @@ void kit_frame_reseal(uint8_t *data, uint32_t len)
     if (why != DROP_NONE)
         kit_fail("kit_frame_reseal: the frame's outer headers are unsound: %s", drop_name(why));
     icrc_seal(v.l3_kind, data + (v.l3 - data), v.l3_len - ICRC_LEN);
+}
+
+/* As a switch does, if the sender says that it reacts. */
+static void mark_frame(struct kit_link *l, uint8_t *data, uint32_t len)
+{
+    struct encap_view v;
+    uint8_t *l3;
+
+    if (kit_frame_view(&v, data, len) != DROP_NONE || (v.traffic_class & ECN_MASK) != ECN_ECT0)
+        return;
+    l3 = data + (v.l3 - data);
+    if (v.l3_kind == ICRC_IPV4) {
+        l3[1] |= ECN_CE;
+        put_be16(l3 + 10, 0);
+        put_be16(l3 + 10, (uint16_t)~ipv4_sum(l3));
+    } else {
+        l3[1] |= ECN_CE << 4;
+    }
+    l->marked++;
+}
+
+/* The switch: when the frame leaves it, and its mark. */
+static ns_t through_neck(struct kit *k, struct kit_link *l, uint8_t *data, uint32_t len, ns_t now)
+{
+    const uint64_t bps = l->config.neck.bps;
+    uint64_t queued;
+
+    k->neck_until = max_of(k->neck_until, now);
+    queued = (k->neck_until - now) * bps / 8 / NS_PER_SEC;
+    k->neck_most = max_of(k->neck_most, queued);
+    if (queued > l->config.neck.mark_bytes)
+        mark_frame(l, data, len);
+    k->neck_until += (ns_t)len * 8 * NS_PER_SEC / bps;
+    return k->neck_until;
 }
 
 static bool chance(struct kit_link *l, unsigned per_mille)
@@ -283,9 +318,18 @@ static void log_frame(struct kit_link *l, const struct kit_seen *seen)
     l->log[l->log_len++].pkt.payload = NULL;
 }
 
+/* A function of the frame alone: other chances are as they are without marks. */
+static bool marked_by_chance(const struct kit_link *l)
+{
+    struct random r = {.state = l->detail_seed + l->frames};
+
+    return l->config.mark && random_below(&r, 1000) < l->config.mark;
+}
+
 void kit_link_send(struct kit *k, struct kit_link *l, uint8_t *data, uint32_t len)
 {
     struct kit_seen seen = look(k, data, len);
+    ns_t at;
 
     if (!seen.parsed)
         kit_fail("an engine sent a frame of %u bytes that does not parse", len);
@@ -301,7 +345,12 @@ void kit_link_send(struct kit *k, struct kit_link *l, uint8_t *data, uint32_t le
         log_frame(l, &seen);
     if (l->config.bps)
         l->busy_until = max_of(l->busy_until, k->now) + (ns_t)len * 8 * NS_PER_SEC / l->config.bps;
-    carry_out(l, &seen, data, len, max_of(l->busy_until, k->now) + l->config.delay);
+    at = max_of(l->busy_until, k->now);
+    if (l->config.neck.bps)
+        at = through_neck(k, l, data, len, at);
+    if (marked_by_chance(l))
+        mark_frame(l, data, len);
+    carry_out(l, &seen, data, len, at + l->config.delay);
     l->frames++;
 }
 

@@ -81,6 +81,8 @@ static void start_engine(struct kit_node *n, unsigned index)
         .any_icrc = c->any_icrc,
         .entropy = c->entropy,
         .repath = c->repath,
+        .congestion = c->congestion,
+        .reorder = c->reorder,
     };
 
     if (n->engines > 1) {

@@ -38,6 +38,7 @@ static void make_qp(struct rings *r)
     q->client = &r->client;
     q->max_inline = RINGS_INLINE;
     q->doorbells = r->client.shared->worker;
+    q->workers = 1;
     q->wake_fd = r->client.wake_fd;
     q->db_slot = 5;
     q->qpn = RINGS_QPN;
@@ -72,6 +73,7 @@ struct rings *rings_new(void)
     struct rings *r = zeroed(sizeof(*r));
 
     r->client.shared = zeroed(ctx_segment_bytes(1));
+    r->client.conn.inherited = true; /* there is no daemon to look for */
     r->client.wake_fd[0] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     atomic_store(&r->client.shared->spin_limit, 1000);
     slot_table_init(&r->client.qps);

@@ -81,16 +81,22 @@ unsigned side_bytes(const struct side *s)
 }
 
 /* The next event, which must be of this type, and have a byte. */
-struct ctl_cm_event side_event(const struct side *s, uint32_t type)
+struct ctl_cm_told side_told(const struct side *s, uint32_t type)
 {
     struct ctl_msg m = {.cm_event.channel = s->channel};
     struct ctl_call k = {0};
     char byte;
 
+    memset(m.bytes + sizeof(m.cm_event), 0x5A, sizeof(m.bytes) - sizeof(m.cm_event));
     assert_int_equal(recv(s->fd, &byte, 1, MSG_DONTWAIT), 1);
     assert_int_equal(kit_call(s->sn, CTL_CM_GET_EVENT, &m, &k, false), 0);
     assert_int_equal(k.reply.cm_event.type, type);
-    return k.reply.cm_event;
+    return k.reply.cm_told;
+}
+
+struct ctl_cm_event side_event(const struct side *s, uint32_t type)
+{
+    return side_told(s, type).event;
 }
 
 void side_no_event(const struct side *s)

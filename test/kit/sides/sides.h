@@ -30,6 +30,8 @@ void sides_run(struct sides *t);
 unsigned side_bytes(const struct side *s);
 /* The next event, which must be of this type, and have a byte. */
 struct ctl_cm_event side_event(const struct side *s, uint32_t type);
+/* The same, with all that the program's library gets. */
+struct ctl_cm_told side_told(const struct side *s, uint32_t type);
 void side_no_event(const struct side *s);
 uint32_t side_make_id(const struct side *s, uint32_t ps, uint64_t cookie);
 struct ctl_cm_addr side_address(const char *text, uint16_t number);

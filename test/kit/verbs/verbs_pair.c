@@ -57,9 +57,10 @@ void modify_state(struct ibv_qp *qp, enum ibv_qp_state state)
     assert_int_equal(qp->state, state);
 }
 
-void connect_qp(struct ibv_qp *qp, uint32_t dest_qpn)
+int try_connect_qp(struct ibv_qp *qp, uint32_t dest_qpn, uint8_t depth)
 {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = ACCESS};
+    int err;
 
     assert_int_equal(
         ibv_modify_qp(qp, &attr,
@@ -68,21 +69,28 @@ void connect_qp(struct ibv_qp *qp, uint32_t dest_qpn)
     attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTR,
                                 .path_mtu = IBV_MTU_1024,
                                 .dest_qp_num = dest_qpn,
-                                .max_dest_rd_atomic = 4,
+                                .max_dest_rd_atomic = depth,
                                 .min_rnr_timer = 1,
                                 .ah_attr = {.is_global = 1, .port_num = 1, .grh.hop_limit = 1}};
     assert_int_equal(ibv_query_gid(qp->context, 1, 0, &attr.ah_attr.grh.dgid), 0);
-    assert_int_equal(ibv_modify_qp(qp, &attr,
-                                   IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-                                       IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-                                       IBV_QP_MIN_RNR_TIMER),
-                     0);
-    attr = (struct ibv_qp_attr){
-        .qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 4};
-    assert_int_equal(ibv_modify_qp(qp, &attr,
-                                   IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-                                       IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
-                     0);
+    err = ibv_modify_qp(qp, &attr,
+                        IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                            IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+    if (err)
+        return err;
+    attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS,
+                                .timeout = 14,
+                                .retry_cnt = 7,
+                                .rnr_retry = 7,
+                                .max_rd_atomic = depth};
+    return ibv_modify_qp(qp, &attr,
+                         IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                             IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
+void connect_qp(struct ibv_qp *qp, uint32_t dest_qpn)
+{
+    assert_int_equal(try_connect_qp(qp, dest_qpn, 4), 0);
 }
 
 void pair_open(struct pair *p)

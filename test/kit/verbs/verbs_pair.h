@@ -32,6 +32,9 @@ struct ibv_qp *make_qp(struct pair *p, struct ibv_cq *cq);
 
 /* From RESET to RTS, towards the other queue pair of the same device. */
 void connect_qp(struct ibv_qp *qp, uint32_t dest_qpn);
+
+/* The same with room for `depth` READs and atomics each way: 0, or the errno of RTR or RTS. */
+int try_connect_qp(struct ibv_qp *qp, uint32_t dest_qpn, uint8_t depth);
 void modify_state(struct ibv_qp *qp, enum ibv_qp_state state);
 
 int post_send(struct side *from, enum ibv_wr_opcode op, struct side *to, uint32_t offset,

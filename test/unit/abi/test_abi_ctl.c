@@ -124,10 +124,10 @@ static void test_version_is_readable(void **state)
     struct ctl_msg m = good, out;
     unsigned nfds;
 
-    m.version = 9;
+    m.version = CTL_VERSION + 1;
     send_raw(&m, sizeof(m), 0);
     assert_int_equal(recv_one(&out, &nfds), -EPROTONOSUPPORT);
-    assert_int_equal(out.version, 9);
+    assert_int_equal(out.version, CTL_VERSION + 1);
     assert_int_equal(out.seq, 7);
 }
 
@@ -207,6 +207,23 @@ static void test_request(void **state)
     assert_int_equal(open_descriptors(), before);
 }
 
+/* A status that is the negative of no errno would be undefined where it is negated. */
+static void test_request_status(void **state)
+{
+    static const int32_t wrong[] = {1, -CTL_ERRNO_MAX - 1, INT32_MIN, INT32_MAX};
+    struct ctl_msg reply = good, m;
+
+    reply.type = CTL_ALLOC_PD;
+    reply.status = -CTL_ERRNO_MAX;
+    assert_int_equal(ctl_send(sock[0], &reply, NULL, 0, 0), 0);
+    assert_int_equal(ask(&m), 0);
+    for (unsigned i = 0; i < ARRAY_SIZE(wrong); i++) {
+        reply.status = wrong[i];
+        assert_int_equal(ctl_send(sock[0], &reply, some_fds, 2, 0), 0);
+        assert_int_equal(ask(&m), -EPROTO);
+    }
+}
+
 static const struct ctl_msg refusal = {
     .magic = CTL_MAGIC, .version = CTL_VERSION, .status = -ENOMEM};
 
@@ -252,6 +269,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_nothing_there, setup, teardown),
         cmocka_unit_test_setup_teardown(test_peer_gone, setup, teardown),
         cmocka_unit_test_setup_teardown(test_request, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_request_status, setup, teardown),
         cmocka_unit_test_setup_teardown(test_request_refused, setup, teardown),
     };
 

@@ -779,6 +779,44 @@ static void test_attributes_at_each_state(void **state)
     cm_kit_free(k);
 }
 
+/* All at once they are what they are one by one, and none belongs to two states. */
+static void test_steps(void **state)
+{
+    static const enum qp_state to[QP_STEPS] = {QPS_INIT, QPS_RTR, QPS_RTS};
+    struct cm_kit *k = cm_kit_new(NULL);
+    struct qp_attr all, one[QP_STEPS];
+    uint32_t mask[QP_STEPS], single, seen = QPA_STATE;
+    struct cm_id *active, *passive;
+
+    cm_kit_listen(k, 1, IP_CM_PS_TCP, PORT, 0);
+    active = cm_kit_connect(k, 0, 1, PORT);
+    assert_int_equal(cm_qp_steps(active, &all, mask), -EINVAL); /* nothing is known of the peer */
+    cm_kit_deliver(k);
+    passive = cm_kit_last(k, 1, CM_EVENT_CONNECT_REQUEST)->id;
+    assert_int_equal(cm_qp_steps(passive, &all, mask), 0);
+    for (unsigned i = 0; i < QP_STEPS; i++) {
+        assert_int_equal(cm_qp_attr(passive, to[i], &one[i], &single), 0);
+        assert_int_equal(mask[i], single);
+        assert_int_equal(mask[i] & seen, QPA_STATE);
+        seen |= mask[i];
+    }
+    assert_int_equal(all.access_flags, one[0].access_flags);
+    assert_int_equal(all.port_num, one[0].port_num);
+    assert_memory_equal(&all.ah, &one[1].ah, sizeof(all.ah));
+    assert_int_equal(all.path_mtu, one[1].path_mtu);
+    assert_int_equal(all.dest_qpn, one[1].dest_qpn);
+    assert_int_equal(all.rq_psn, one[1].rq_psn);
+    assert_int_equal(all.max_dest_rd_atomic, one[1].max_dest_rd_atomic);
+    assert_int_equal(all.sq_psn, one[2].sq_psn);
+    assert_int_equal(all.retry_cnt, one[2].retry_cnt);
+    assert_int_equal(all.rnr_retry, one[2].rnr_retry);
+    assert_int_equal(all.max_rd_atomic, one[2].max_rd_atomic);
+    assert_int_equal(all.timeout, one[2].timeout);
+    assert_int_equal(cm_reject(passive, 28, none, none, k->now), 0);
+    assert_int_equal(cm_qp_steps(passive, &all, mask), -EINVAL);
+    cm_kit_free(k);
+}
+
 /* The passive queue pair is at RTR before the REP, which says from which PSN the peer sends. */
 static void test_psn_before_accept(void **state)
 {
@@ -877,6 +915,7 @@ int main(void)
         cmocka_unit_test(test_gsi),
         cmocka_unit_test(test_req_of_another_version),
         cmocka_unit_test(test_attributes_at_each_state),
+        cmocka_unit_test(test_steps),
         cmocka_unit_test(test_psn_before_accept),
         cmocka_unit_test(test_attributes),
     };

@@ -14,9 +14,9 @@
 
 #define USER       1000
 #define GATES      64
-#define LIMIT      4   /* copiers of a user */
-#define CALLS      256 /* late calls of a user */
-#define A_SECOND   NS_PER_SEC
+#define LIMIT      4                 /* copiers of a user */
+#define CALLS      256               /* late calls of a user */
+#define A_PAUSE    (200 * NS_PER_MS) /* a peer ends after 540 ms */
 #define FAR_AWAY   (3600 * NS_PER_SEC)
 #define FULL_BYTES (4u << 20)
 
@@ -424,13 +424,13 @@ static void pauses(struct worker *w)
     assert_int_equal(out(w, 0, 0), LATE);
     now = worker_time();
     assert_true(w->copiers->until > now);
-    assert_true(w->copiers->until <= now + A_SECOND);
+    assert_true(w->copiers->until <= now + A_PAUSE);
     assert_int_equal(call(w, MEM_CALL_IN, 0, 1, bytes[0], 1), LATE);
     space[0].open[0] = space[0].open[1] = true;
     while (atomic_load(&space[0].late)) /* both have ended, and the copier stays */
         end_calls(w);
     assert_int_equal(ended, 1);
-    copier_end_calls(w, worker_time() + A_SECOND); /* its time is over, whatever the thread does */
+    copier_end_calls(w, worker_time() + A_PAUSE); /* its time is over, whatever the thread does */
     assert_int_equal(ended, 2);
     assert_int_equal(given_up, 0);
     same_pass = true;

@@ -657,15 +657,15 @@ static uint64_t forward_drops(void)
     return counter_get(&engine_counters(e)->drop[DROP_forward_full]);
 }
 
-/* More frames arrive for the second worker than its ring holds, while that worker is stopped:
- * frames that cannot be forwarded wait at the port, and none is lost. */
-static void test_who_is_behind_is_waited_for(void **state)
+/* Posts more frames for the second worker than its ring holds, while that worker is stopped.
+ * Returns how many were dropped; *took: how long it was stopped, at least. */
+static uint64_t fall_behind(ns_t *took)
 {
     static struct test_qp pair[PAIRS][2];
     const struct worker_stats *s;
     struct test_mr mr;
     pthread_t thread;
-    uint64_t before;
+    uint64_t before, drops;
     struct test_cq cq;
 
     atomic_store(&held, false);
@@ -681,6 +681,7 @@ static void test_who_is_behind_is_waited_for(void **state)
     require(!pthread_create(&thread, NULL, holder, NULL));
     while (!atomic_load(&held))
         sched_yield();
+    *took = worker_time();
     for (unsigned i = 0; i < PAIRS; i++) {
         for (unsigned n = 0; n < 4; n++) {
             struct test_send w = {.op = SQE_WRITE,
@@ -701,6 +702,7 @@ static void test_who_is_behind_is_waited_for(void **state)
     assert_true(rises_to(&s->sleeps, before + 5)); /* asleep, except for short wake-ups */
     atomic_store(&released, true);
     pthread_join(thread, NULL);
+    *took = worker_time() - *took;
     for (unsigned n = 0; n < PAIRS * 4;) {
         const struct cqe *e = cq_reader_peek(&cq.reader);
 
@@ -712,9 +714,22 @@ static void test_who_is_behind_is_waited_for(void **state)
         cq_reader_advance(&cq.reader);
         n++;
     }
-    assert_int_equal(forward_drops(), 0);
+    drops = forward_drops();
     dataplane_stop(&app.dp);
     cq_close(&cq);
+    return drops;
+}
+
+/* Frames that cannot be forwarded wait at the port, and none is lost; but no longer than
+ * RX_PAUSE_MAX, and a machine may stand still for that time. */
+static void test_who_is_behind_is_waited_for(void **state)
+{
+    ns_t took = RX_PAUSE_MAX;
+    uint64_t drops = 1;
+
+    for (unsigned tries = 0; tries < 10 && drops && took >= RX_PAUSE_MAX; tries++)
+        drops = fall_behind(&took);
+    assert_int_equal(drops, 0);
 }
 
 int main(void)

@@ -51,6 +51,54 @@ static void test_connection(void **state)
     side_no_event(&t->b);
 }
 
+static void check_steps(const struct side *s, uint32_t id, const struct ctl_cm_told *told)
+{
+    struct ctl_cm_qp_attr attr;
+
+    for (unsigned i = 0; i < QP_STEPS; i++) {
+        attr = side_qp_attr(s, id, QPS_INIT + i, 0);
+        assert_int_equal(told->steps.mask[i], attr.mask);
+    }
+    assert_int_equal(told->steps.attr.timeout, attr.attr.timeout);
+    attr = side_qp_attr(s, id, QPS_RTR, 0);
+    assert_int_equal(told->steps.attr.dest_qpn, attr.attr.dest_qpn);
+}
+
+/* An event brings what the library would ask for next. */
+static void test_told(void **state)
+{
+    static const struct ctl_cm_info none;
+    struct sides *t = *state;
+    struct ctl_msg m = {.cm_option = {.name = 3, .length = 1, .value = {21}}}; /* ACK_TIMEOUT */
+    struct ctl_call k = {0};
+    struct ctl_cm_told told;
+    struct ctl_cm_info info;
+    uint32_t id, other;
+
+    side_listener(&t->b, IP_CM_PS_TCP, "0.0.0.0", 5);
+    id = side_resolved(t, &t->a, IP_CM_PS_TCP, "127.0.0.1");
+    m.cm_option.id = id;
+    assert_int_equal(kit_call(t->a.sn, CTL_CM_SET_OPTION, &m, &k, false), 0);
+    assert_int_equal(side_call(&t->a, CTL_CM_CONNECT, id, 0x111, ""), 0);
+    sides_run(t);
+    told = side_told(&t->b, CTL_CM_CONNECT_REQUEST);
+    other = told.event.id;
+    info = side_query(&t->b, other);
+    assert_memory_equal(&told.info, &info, sizeof(info));
+    check_steps(&t->b, other, &told);
+    assert_int_equal(side_call(&t->b, CTL_CM_ACCEPT, other, 0x222, ""), 0);
+    sides_run(t);
+    told = side_told(&t->a, CTL_CM_CONNECT_RESPONSE);
+    check_steps(&t->a, id, &told);
+    assert_int_equal(told.steps.attr.timeout, 21);
+    assert_memory_equal(&told.info, &none, sizeof(none));
+    assert_int_equal(side_call(&t->a, CTL_CM_ESTABLISH, id, 0, ""), 0);
+    sides_run(t);
+    told = side_told(&t->b, CTL_CM_ESTABLISHED);
+    assert_int_equal(told.steps.mask[0], 0);
+    assert_memory_equal(&told.info, &none, sizeof(none));
+}
+
 static void test_rejected(void **state)
 {
     struct sides *t = *state;
@@ -488,6 +536,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_connection, sides_setup, sides_teardown),
         cmocka_unit_test_setup_teardown(test_rejected, sides_setup, sides_teardown),
+        cmocka_unit_test_setup_teardown(test_told, sides_setup, sides_teardown),
         cmocka_unit_test_setup_teardown(test_listener_ends, sides_setup, sides_teardown),
         cmocka_unit_test_setup_teardown(test_program_ends, sides_setup, sides_teardown),
         cmocka_unit_test_setup_teardown(test_backlog, sides_setup, sides_teardown),

@@ -82,6 +82,85 @@ static void test_addresses(void **state)
     side_event(&t->a, CTL_CM_ADDR_RESOLVED);
 }
 
+/* ---- what a reply says, without an event ---- */
+
+static struct ctl_cm_info resolve(const struct side *s, enum ctl_type type, uint32_t id,
+                                  const char *dst, uint32_t at_once)
+{
+    struct ctl_msg m = {.cm_resolve = {.id = id, .timeout_ms = 60000, .at_once = at_once}};
+    struct ctl_call k = {0};
+
+    if (dst)
+        m.cm_resolve.dst = side_address(dst, SIDES_PORT);
+    assert_int_equal(kit_call(s->sn, type, &m, &k, false), 0);
+    return k.reply.cm_info;
+}
+
+static void test_at_once(void **state)
+{
+    struct sides *t = *state;
+    struct ctl_cm_info info;
+    uint32_t id = side_make_id(&t->a, IP_CM_PS_TCP, 1);
+
+    info = resolve(&t->a, CTL_CM_RESOLVE_ADDR, id, "127.0.0.1", 1);
+    assert_int_equal(info.at_once, 1);
+    assert_true(info.has_device && !info.has_path);
+    side_no_event(&t->a);
+    info = resolve(&t->a, CTL_CM_RESOLVE_ROUTE, id, NULL, 1);
+    assert_int_equal(info.at_once, 1);
+    assert_int_equal(info.id, id);
+    assert_true(info.has_device && info.has_path);
+    side_no_event(&t->a);
+    side_listener(&t->b, IP_CM_PS_TCP, "0.0.0.0", 5);
+    side_requested(t, id);
+}
+
+/* The id's events stay in their order. */
+static void test_not_at_once(void **state)
+{
+    struct sides *t = *state;
+    struct ctl_cm_info info;
+    uint32_t id = side_make_id(&t->a, IP_CM_PS_TCP, 1);
+
+    info = resolve(&t->a, CTL_CM_RESOLVE_ADDR, id, "127.0.0.1", 0);
+    assert_true(info.has_device && !info.at_once);
+    info = resolve(&t->a, CTL_CM_RESOLVE_ADDR, id, "127.0.0.1", 1);
+    assert_true(info.has_device && !info.at_once);
+    info = resolve(&t->a, CTL_CM_RESOLVE_ROUTE, id, NULL, 1);
+    assert_int_equal(info.at_once, 0);
+    side_event(&t->a, CTL_CM_ADDR_RESOLVED);
+    side_event(&t->a, CTL_CM_ADDR_RESOLVED);
+    side_event(&t->a, CTL_CM_ROUTE_RESOLVED);
+    side_no_event(&t->a);
+    id = side_make_id(&t->a, IP_CM_PS_TCP, 2);
+    info = resolve(&t->a, CTL_CM_RESOLVE_ADDR, id, "192.0.2.1", 1);
+    assert_int_equal(info.at_once, 0);
+    assert_int_equal(side_event(&t->a, CTL_CM_ADDR_ERROR).status, -ENETUNREACH);
+    resolve(&t->a, CTL_CM_RESOLVE_ADDR, id, "127.0.0.1", 1);
+    info = resolve(&t->a, CTL_CM_RESOLVE_ROUTE, id, NULL, 0);
+    assert_int_equal(info.at_once, 0);
+    side_event(&t->a, CTL_CM_ROUTE_RESOLVED);
+    side_no_event(&t->a);
+}
+
+/* What has to be asked for on the network has its event, whatever comes of it. */
+static void test_later(void **state)
+{
+    struct sides *t = *state;
+    struct pktio *far = add_port(t);
+    uint32_t id = side_make_id(&t->a, IP_CM_PS_TCP, 1);
+    struct ctl_cm_info info = resolve(&t->a, CTL_CM_RESOLVE_ADDR, id, "10.0.1.2", 1);
+
+    assert_true(info.has_device && !info.at_once);
+    side_no_event(&t->a);
+    t->r->cm.resolving.tqh_first->deadline = 0;
+    cm_resolve_again(t->r);
+    assert_int_equal(side_event(&t->a, CTL_CM_ADDR_ERROR).status, -ETIMEDOUT);
+    side_close(&t->a);
+    t->a.sn = NULL;
+    far->ops->close(far);
+}
+
 /* An id whose address is of no device has none, whatever it tries. */
 static void test_no_device(void **state)
 {
@@ -449,6 +528,9 @@ static void test_scopes_on_the_loopback_device(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_at_once, sides_setup, sides_teardown),
+        cmocka_unit_test_setup_teardown(test_not_at_once, sides_setup, sides_teardown),
+        cmocka_unit_test_setup_teardown(test_later, sides_setup, sides_teardown),
         cmocka_unit_test_setup_teardown(test_many_wait, sides_setup, sides_teardown),
         cmocka_unit_test_setup_teardown(test_addresses, sides_setup, sides_teardown),
         cmocka_unit_test_setup_teardown(test_scopes_on_the_loopback_device, sides_setup,

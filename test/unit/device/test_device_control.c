@@ -529,6 +529,41 @@ static void test_completion_queue_limits(void **state)
     }
 }
 
+static int resize(uint32_t handle, uint32_t cqe, struct ctl_msg *m)
+{
+    *m = (struct ctl_msg){.create_cq = {.handle = handle, .cqe = cqe}};
+    return call(session, CTL_RESIZE_CQ, m);
+}
+
+static int resize_done(uint32_t handle)
+{
+    struct ctl_msg m = {.destroy.handle = handle};
+
+    return call(session, CTL_RESIZE_CQ_DONE, &m);
+}
+
+/* The old segment stays until the application has left it; also when it never says so. */
+static void test_completion_queue_resize(void **state)
+{
+    uint32_t cq = create_cq(session, 0);
+    struct ctl_msg m;
+
+    assert_int_equal(resize(cq + 1, 16, &m), -ENOENT);
+    assert_int_equal(resize(cq, 0, &m), -EINVAL);
+    assert_int_equal(resize(cq, QUEUE_MAX_CQE + 1, &m), -EINVAL);
+    assert_int_equal(resize_done(cq), -EINVAL);
+    assert_int_equal(resize(cq, 5000, &m), 0);
+    assert_int_equal(m.create_cq.cqe, 8192);
+    assert_int_equal(m.create_cq.lanes, 1);
+    assert_int_equal(m.create_cq.segment_bytes, cq_segment_bytes(8192, 1));
+    assert_int_equal(resize(cq, 16, &m), -EBUSY);
+    assert_int_equal(resize_done(cq), 0);
+    assert_int_equal(resize_done(cq), -EINVAL);
+    assert_int_equal(resize_done(cq + 1), -ENOENT);
+    assert_int_equal(resize(cq, 16, &m), 0);
+    assert_int_equal(kit_call_handle(session, CTL_DESTROY_CQ, cq), 0); /* with both segments */
+}
+
 /* The daemon's last queue, of a size that no other has: when it is refused, the application gets no
  * memory for it; when there is room again it comes with its descriptor. */
 static void test_completion_queue_too_many(void **state)
@@ -904,6 +939,7 @@ int main(void)
         T(test_memory_hot),
         T(test_memory_many_hot),
         T(test_completion_queue_limits),
+        T(test_completion_queue_resize),
         T(test_completion_queue_too_many),
         T(test_queue_pairs_share_memory),
         T(test_queue_pair_caps),

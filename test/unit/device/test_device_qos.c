@@ -373,8 +373,10 @@ static void test_source_port_is_shown(void **state)
                                      .addresses = 1,
                                      .gid_types = BOTH,
                                      .entropy = {ENTROPY_FIXED, 50505},
+                                     .congestion = {true, 20000, 48, 6},
                                      .repath = 3});
     port = shown_port();
+    assert_true(json_is_true(json_object_get(json_object_get(port, "congestion"), "ect")));
     assert_string_equal(json_string_value(json_object_get(port, "entropy")), "fixed:50505");
     assert_int_equal(json_integer_value(json_object_get(port, "repath")), 3);
     json_decref(port);

@@ -39,70 +39,73 @@ static int call(struct client *c, enum ctl_type type, struct ctl_msg *m)
     return status;
 }
 
+/* made: where the reply has the handle. */
+static int make(struct client *c, enum ctl_type type, struct ctl_msg *m, const uint32_t *made,
+                uint32_t *handle)
+{
+    int status = call(c, type, m);
+
+    *handle = *made;
+    return status;
+}
+
 /* ---- an object of each kind ---- */
 
 static int create_pd(struct client *c, uint32_t *handle)
 {
     struct ctl_msg m = {0};
-    int status = call(c, CTL_ALLOC_PD, &m);
 
-    *handle = m.handle;
-    return status;
+    return make(c, CTL_ALLOC_PD, &m, &m.handle, handle);
 }
 
 static int create_mr(struct client *c, uint32_t *handle)
 {
     struct ctl_msg m = {.reg_mr = {.pd = c->pd, .addr = KIT_BASE, .length = 100}};
-    int status = call(c, CTL_REG_MR, &m);
 
-    *handle = m.reg_mr.handle;
-    return status;
+    return make(c, CTL_REG_MR, &m, &m.reg_mr.handle, handle);
 }
 
 static int create_mw(struct client *c, uint32_t *handle)
 {
     struct ctl_msg m = {.alloc_mw = {.pd = c->pd, .type = 2}};
-    int status = call(c, CTL_ALLOC_MW, &m);
 
-    *handle = m.alloc_mw.handle;
-    return status;
+    return make(c, CTL_ALLOC_MW, &m, &m.alloc_mw.handle, handle);
 }
 
 static int create_channel(struct client *c, uint32_t *handle)
 {
     struct ctl_msg m = {0};
-    int status = call(c, CTL_CREATE_CHANNEL, &m);
 
-    *handle = m.handle;
-    return status;
+    return make(c, CTL_CREATE_CHANNEL, &m, &m.handle, handle);
+}
+
+static int create_dm(struct client *c, uint32_t *handle)
+{
+    struct ctl_msg m = {.alloc_dm = {.length = 64}};
+
+    return make(c, CTL_ALLOC_DM, &m, &m.alloc_dm.handle, handle);
 }
 
 static int create_cq(struct client *c, uint32_t *handle)
 {
     struct ctl_msg m = {.create_cq = {.cqe = 16}};
-    int status = call(c, CTL_CREATE_CQ, &m);
 
-    *handle = m.create_cq.handle;
-    return status;
+    return make(c, CTL_CREATE_CQ, &m, &m.create_cq.handle, handle);
 }
 
 static int create_srq(struct client *c, uint32_t *handle)
 {
     struct ctl_msg m = {
         .create_srq = {.pd = c->pd, .type = CTL_SRQ_BASIC, .max_wr = 16, .max_sge = 1}};
-    int status = call(c, CTL_CREATE_SRQ, &m);
 
-    *handle = m.create_srq.handle;
-    return status;
+    return make(c, CTL_CREATE_SRQ, &m, &m.create_srq.handle, handle);
 }
 
 static int create_xrcd(struct client *c, uint32_t *handle)
 {
     struct ctl_msg m = {.open_xrcd = {.oflags = O_CREAT}};
-    int status = call(c, CTL_OPEN_XRCD, &m);
 
-    *handle = m.open_xrcd.handle;
-    return status;
+    return make(c, CTL_OPEN_XRCD, &m, &m.open_xrcd.handle, handle);
 }
 
 static int create_qp_type(struct client *c, uint32_t type, uint32_t *qpn)
@@ -112,10 +115,8 @@ static int create_qp_type(struct client *c, uint32_t type, uint32_t *qpn)
                                       .recv_cq = c->cq,
                                       .type = type,
                                       .caps = {.max_send_wr = 16, .max_recv_wr = 16}}};
-    int status = call(c, CTL_CREATE_QP, &m);
 
-    *qpn = m.create_qp.qpn;
-    return status;
+    return make(c, CTL_CREATE_QP, &m, &m.create_qp.qpn, qpn);
 }
 
 static int create_qp(struct client *c, uint32_t *qpn)
@@ -140,29 +141,23 @@ static int create_wq(struct client *c, uint32_t *handle)
 {
     struct ctl_msg m = {
         .create_wq = {.pd = c->pd, .cq = c->cq, .type = CTL_WQ_RQ, .max_wr = 16, .max_sge = 1}};
-    int status = call(c, CTL_CREATE_WQ, &m);
 
-    *handle = m.create_wq.handle;
-    return status;
+    return make(c, CTL_CREATE_WQ, &m, &m.create_wq.handle, handle);
 }
 
 static int create_table(struct client *c, uint32_t *handle)
 {
     struct ctl_msg m = {.rwq_ind = {.size = 1, .wq = {(uint16_t)c->wq}}};
-    int status = call(c, CTL_CREATE_RWQ_IND, &m);
 
-    *handle = m.rwq_ind.handle;
-    return status;
+    return make(c, CTL_CREATE_RWQ_IND, &m, &m.rwq_ind.handle, handle);
 }
 
 static int create_flow(struct client *c, uint32_t *handle)
 {
     struct ctl_msg m = {
         .create_flow = {.qpn = c->raw_qpn, .port = 1, .match.headers = FLOW_HAS_UDP}};
-    int status = call(c, CTL_CREATE_FLOW, &m);
 
-    *handle = m.create_flow.handle;
-    return status;
+    return make(c, CTL_CREATE_FLOW, &m, &m.create_flow.handle, handle);
 }
 
 /* ff15::n, one group after the other; the handle is n. */
@@ -202,6 +197,7 @@ static const struct maker {
     {"pd", QUOTA_PD, create_pd, CTL_DEALLOC_PD, false},
     {"mr", QUOTA_MR, create_mr, CTL_DEREG_MR, false},
     {"mw", QUOTA_MR, create_mw, CTL_DEALLOC_MW, false},
+    {"dm", QUOTA_DM, create_dm, CTL_FREE_DM, false},
     {"channel", QUOTA_CHANNEL, create_channel, CTL_DESTROY_CHANNEL, false},
     {"cq", QUOTA_CQ, create_cq, CTL_DESTROY_CQ, false},
     {"srq", QUOTA_SRQ, create_srq, CTL_DESTROY_SRQ, false},
@@ -330,6 +326,7 @@ static void check_kind(const struct maker *maker)
     now = used_by(&c);
     now.n[QUOTA_MEMORY] = before.n[QUOTA_MEMORY]; /* the last slab of a size is kept */
     now.n[QUOTA_MAPPING] = before.n[QUOTA_MAPPING];
+    now.n[QUOTA_DESCRIPTOR] = before.n[QUOTA_DESCRIPTOR];
     assert_memory_equal(&now, &before, sizeof(now));
     assert_int_equal(maker->create(&c, &none), 0);
     session_close(c.session);
@@ -717,8 +714,8 @@ static void test_busy_queue_pair_is_charged(void **state)
         while (req_grow_slots(qp)) {
         }
         assert_int_equal(qp->req.slot_count, min_of(m.create_qp.sq_size, SEND_SLOTS_MAX));
-        assert_int_equal(resp_resources_alloc(&res, QP_MAX_RD_ATOMIC), 0);
-        resp_resources_set(&qp->resp, res, QP_MAX_RD_ATOMIC);
+        assert_int_equal(resp_resources_alloc(&res, RD_ATOM_INCLUDED), 0);
+        resp_resources_set(&qp->resp, res, RD_ATOM_INCLUDED);
         charged = q->memory + 512 + CACHE_LINE; /* what the alignment may leave unused */
         assert_true(heap_bytes() - before <= charged);
         assert_true(charged < (heap_bytes() - before) * 3 / 2 + 4096 || !heap_bytes());

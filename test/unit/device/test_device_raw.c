@@ -394,6 +394,9 @@ static void test_flow_rules(void **state)
     assert_int_equal(app_call_handle(&app, CTL_DESTROY_FLOW, 1), -ENOENT);
     m = flow_request(qp.qpn);
     assert_int_equal(app_call(&app, CTL_CREATE_FLOW, &m), 0);
+    assert_int_equal(app_call_handle(&app, CTL_QUERY_FLOW, m.create_flow.handle), 0);
+    assert_int_equal(app_call_handle(&app, CTL_QUERY_FLOW, 0), -ENOENT);
+    assert_int_equal(app_call_handle(&other, CTL_QUERY_FLOW, m.create_flow.handle), -ENOENT);
     assert_int_equal(app_call_handle(&other, CTL_DESTROY_FLOW, m.create_flow.handle), -ENOENT);
     assert_int_equal(app_call_handle(&app, CTL_DESTROY_QP, qp.qpn), -EBUSY);
     assert_int_equal(app_call_handle(&app, CTL_DESTROY_FLOW, m.create_flow.handle), 0);

@@ -307,6 +307,60 @@ static void test_ended_while_opening(void **state)
     rnic->config.mem = &kit_provider;
 }
 
+/* ---- turns ---- */
+
+static unsigned replies(int client)
+{
+    struct ctl_msg m;
+    unsigned n = 0;
+
+    while (recv(client, &m, sizeof(m), MSG_DONTWAIT) == sizeof(m))
+        n++;
+    return n;
+}
+
+/* What waits is served in as many steps of the loop as there are messages, however the connections
+ * of the process are spread over loops, and each connection's own waits for no other's. */
+static void test_turns(void **state)
+{
+    int client[TURN_DIRECT + 2];
+
+    for (unsigned i = 0; i < ARRAY_SIZE(client); i++)
+        client[i] = connect_client();
+    serve();
+    for (unsigned i = 0; i < ARRAY_SIZE(client); i++)
+        for (unsigned n = 0; n < 3; n++)
+            send_request(client[i], -1);
+    /* The connections beyond the first ones share a place: each pass serves one of theirs. */
+    for (unsigned pass = 0; pass < 2; pass++)
+        for (unsigned i = 0; i < TURN_DIRECT + 1; i++)
+            assert_true(event_loop_step(loop, 0));
+    for (unsigned i = 0; i < TURN_DIRECT; i++)
+        assert_int_equal(replies(client[i]), 2);
+    assert_int_equal(replies(client[TURN_DIRECT]) + replies(client[TURN_DIRECT + 1]), 2);
+    serve();
+    for (unsigned i = 0; i < TURN_DIRECT; i++)
+        assert_int_equal(replies(client[i]), 1);
+    assert_int_equal(replies(client[TURN_DIRECT]) + replies(client[TURN_DIRECT + 1]), 4);
+    /* The place of one that ends is the next one's. */
+    close(client[0]);
+    serve();
+    client[0] = connect_client();
+    serve();
+    for (unsigned i = 0; i < 2; i++)
+        send_request(client[0], -1);
+    for (unsigned n = 0; n < 2; n++)
+        send_request(client[TURN_DIRECT], -1);
+    for (unsigned i = 0; i < 2; i++)
+        assert_true(event_loop_step(loop, 0));
+    assert_int_equal(replies(client[0]), 1);
+    assert_int_equal(replies(client[TURN_DIRECT]), 1);
+    for (unsigned i = 0; i < ARRAY_SIZE(client); i++)
+        close(client[i]);
+    serve();
+    assert_int_equal(used(QUOTA_CONNECTION), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -317,6 +371,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_errands_pending, setup, teardown),
         cmocka_unit_test_setup_teardown(test_no_descriptor, setup, teardown),
         cmocka_unit_test_setup_teardown(test_ended_while_opening, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_turns, setup, teardown),
     };
 
     return cmocka_run_group_tests_name("device_server", tests, NULL, NULL);

@@ -886,6 +886,55 @@ static void test_wrong_address_handles(void **state)
     completes_nothing(&cq_a);
 }
 
+/* ---- READs and atomics of the peer ---- */
+
+static int to_rtr(struct app_qp *qp, uint8_t reads)
+{
+    uint32_t mask = QPA_STATE | QPA_AV | QPA_PATH_MTU | QPA_DEST_QPN | QPA_RQ_PSN |
+                    QPA_MAX_DEST_RD_ATOMIC | QPA_MIN_RNR_TIMER;
+    struct qp_attr attr = {.state = QPS_INIT, .port_num = 1, .access_flags = MEM_REMOTE_READ};
+
+    assert_int_equal(app_modify(qp, QPA_STATE | QPA_PKEY_INDEX | QPA_PORT | QPA_ACCESS_FLAGS, attr),
+                     0);
+    attr = (struct qp_attr){.state = QPS_RTR,
+                            .path_mtu = 5,
+                            .dest_qpn = qp->qpn,
+                            .max_dest_rd_atomic = reads,
+                            .ah = app_address("127.0.0.1")};
+    return app_modify(qp, mask, attr);
+}
+
+/* Each queue pair is charged for 16; those that ask for more, for these. */
+static void test_reads_are_charged(void **state)
+{
+    const uint64_t *memory = &a.session->account.used[QUOTA_MEMORY];
+    const uint64_t more = qp_memory_reads(128) - qp_memory_reads(16);
+    struct qp_attr reset = {.state = QPS_RESET};
+    uint64_t before = *memory, created;
+    struct app_qp qp;
+
+    assert_int_equal(app_qp(&a, &qp, QPT_RC, &cq_a, 0, 0), 0);
+    created = *memory;
+    assert_int_equal(to_rtr(&qp, 16), 0);
+    assert_int_equal(*memory, created);
+    assert_int_equal(app_modify(&qp, QPA_STATE, reset), 0);
+    assert_int_equal(to_rtr(&qp, 129), -EINVAL);
+    assert_int_equal(*memory, created);
+    assert_int_equal(app_modify(&qp, QPA_STATE, reset), 0);
+    rnic->quota.limit[QUOTA_MEMORY].client = created + more - 1;
+    assert_int_equal(to_rtr(&qp, 128), -ENOMEM);
+    assert_int_equal(*memory, created);
+    rnic->quota.limit[QUOTA_MEMORY].client = created + more;
+    assert_int_equal(app_modify(&qp, QPA_STATE, reset), 0);
+    assert_int_equal(to_rtr(&qp, 128), 0);
+    assert_int_equal(*memory, created + more);
+    assert_int_equal(app_modify(&qp, QPA_STATE, reset), 0);
+    assert_int_equal(to_rtr(&qp, 100), 0); /* it keeps the charge */
+    assert_int_equal(*memory, created + more);
+    assert_int_equal(app_call_handle(&a, CTL_DESTROY_QP, qp.qpn), 0);
+    assert_true(*memory >= before && *memory < created); /* the slab may stay */
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -896,6 +945,7 @@ int main(void)
         T(test_srq_resize),
         T(test_srq_index_out_of_range),
         T(test_last_wqe_reached),
+        T(test_reads_are_charged),
         T(test_references),
         T(test_foreign_handles),
         T(test_xrc_domains),

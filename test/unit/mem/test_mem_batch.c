@@ -186,15 +186,59 @@ static void test_copy(void **state)
         }
 }
 
+/* The same of short ones, which other bytes follow directly. */
+static void test_small_copy(void **state)
+{
+    uint8_t from[80], to[80], wanted[80];
+
+    for (size_t i = 0; i < sizeof(from); i++)
+        from[i] = (uint8_t)(i + 1);
+    for (size_t len = 0; len <= 64; len++) {
+        memset(to, 0xEE, sizeof(to));
+        memset(wanted, 0xEE, sizeof(wanted));
+        memcpy(wanted + len % 9, from + len % 7, len);
+        mem_memcpy_small(to + len % 9, from + len % 7, len);
+        assert_memory_equal(to, wanted, sizeof(to));
+    }
+}
+
+/* It is another backend than that of other regions without a space. */
+static void test_no_memory(void **state)
+{
+    struct mem_region null = {.backend = &mem_null_backend, .len = UINT64_MAX};
+    struct mem_batch batch = {0};
+    uint8_t in[3][8], expected[8] = {0};
+    uint64_t old = 5;
+
+    memset(in, 0x77, sizeof(in));
+    assert_false(mem_batch_in(&batch, &null, 0, in[0], 8, 1));
+    assert_false(mem_batch_in(&batch, &a, 0, in[1], 8, 2));
+    assert_false(mem_batch_in(&batch, &null, UINT64_MAX - 8, in[2], 5, 3));
+    batch.io[0].status = batch.io[2].status = -EFAULT;
+    assert_int_equal(mem_batch_flush_in(&batch), 0);
+    assert_string_equal(fake.log, "<A1");
+    assert_memory_equal(in[0], expected, 8);
+    assert_memory_equal(in[2], expected, 5);
+    assert_int_equal(in[2][5], 0x77);
+    batch = (struct mem_batch){0};
+    assert_false(mem_batch_out(&batch, &null, 0, in[1], 8, 1));
+    batch.io[0].status = -EFAULT;
+    assert_int_equal(mem_batch_flush_out(&batch), 0);
+    assert_int_equal(mem_atomic(NULL, &null, 8, MEM_FETCH_ADD, 3, 0, &old, 0), 0);
+    assert_int_equal(old, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_neighbours_share_a_call, reset),
         cmocka_unit_test_setup(test_full, reset),
+        cmocka_unit_test_setup(test_no_memory, reset),
         cmocka_unit_test(test_direct_is_done_at_once),
         cmocka_unit_test_setup(test_atomic, reset),
         cmocka_unit_test(test_atomic_between_workers),
         cmocka_unit_test(test_copy),
+        cmocka_unit_test(test_small_copy),
     };
 
     return cmocka_run_group_tests_name("mem_batch", tests, NULL, NULL);

@@ -26,13 +26,14 @@ static struct mem_copy_space space;
 static struct mem_region mr = {.backend = &mem_copy_backend, .space = &space};
 static pid_t child;
 
-static unsigned calls, remotes; /* of the kernel; ranges of the child's in them */
+static unsigned calls, locals, remotes; /* of the kernel; ranges of ours and the child's in them */
 
 /* In place of the C library's. */
 ssize_t process_vm_readv(pid_t pid, const struct iovec *local, unsigned long n,
                          const struct iovec *remote, unsigned long m, unsigned long flags)
 {
     calls++;
+    locals += (unsigned)n;
     remotes += (unsigned)m;
     return syscall(SYS_process_vm_readv, pid, local, n, remote, m, flags);
 }
@@ -41,6 +42,7 @@ ssize_t process_vm_writev(pid_t pid, const struct iovec *local, unsigned long n,
                           const struct iovec *remote, unsigned long m, unsigned long flags)
 {
     calls++;
+    locals += (unsigned)n;
     remotes += (unsigned)m;
     return syscall(SYS_process_vm_writev, pid, local, n, remote, m, flags);
 }
@@ -208,6 +210,62 @@ static void test_side_by_side(void **state)
     expect_bytes(at(1, 0), 2 * page, 'X');
     free(local);
     free(other);
+}
+
+static bool make_call(struct mem_caller *caller)
+{
+    mem_call_run(caller->call);
+    return true;
+}
+
+/* Bytes that a call keeps itself, from places that are apart: the kernel gets one range of each
+ * side. */
+static void test_small_side_by_side(void **state)
+{
+    static struct mem_call call;
+    struct mem_caller caller = {.call = &call, .run = make_call};
+    struct mem_batch batch = {.caller = &caller};
+    uint8_t local[MEM_BATCH_MAX][2 * MEM_SMALL];
+    const uint32_t len = MEM_SMALL - 3;
+
+    calls = locals = remotes = 0;
+    memset(local, 'X', sizeof(local));
+    for (unsigned i = 0; i < MEM_BATCH_MAX; i++)
+        mem_batch_in(&batch, &mr, at(0, page / 2 + i * len), local[i], len, i);
+    assert_int_equal(mem_batch_flush_in(&batch), 0);
+    assert_int_equal(calls, 1);
+    assert_int_equal(locals, 1);
+    assert_int_equal(remotes, 1);
+    for (unsigned i = 0; i < MEM_BATCH_MAX; i++)
+        for (uint32_t k = 0; k < sizeof(local[i]); k++)
+            assert_int_equal(local[i][k], k < len ? 'a' + (page / 2 + i * len + k) / page : 'X');
+    calls = locals = remotes = batch.n = 0;
+    for (unsigned i = 0; i < MEM_BATCH_MAX; i++) {
+        memset(local[i], 'A' + (int)i % 26, len);
+        mem_batch_out(&batch, &mr, at(1, i * len), local[i], len, i);
+    }
+    assert_int_equal(mem_batch_flush_out(&batch), 0);
+    assert_int_equal(calls, 1);
+    assert_int_equal(locals, 1);
+    for (unsigned i = 0; i < MEM_BATCH_MAX; i++)
+        expect_bytes(at(1, i * len), len, 'A' + (int)i % 26);
+}
+
+/* What a call kept before is not shown by one that fails. */
+static void test_small_that_fails(void **state)
+{
+    static struct mem_call call;
+    struct mem_caller caller = {.call = &call, .run = make_call};
+    struct mem_batch batch = {.caller = &caller};
+    uint8_t local[2][8] = {"XXXXXXX", "XXXXXXX"};
+
+    memset(call.small, 'S', sizeof(call.small));
+    mem_batch_in(&batch, &mr, at(GONE_PAGE, 0), local[0], 8, 0);
+    mem_batch_in(&batch, &mr, at(7, 0), local[1], 8, 1);
+    assert_int_equal(mem_batch_flush_in(&batch), 1);
+    assert_int_equal(batch.io[0].status, -EFAULT);
+    assert_memory_equal(local[0], "XXXXXXX", 8);
+    assert_memory_equal(local[1], "hhhhhhhh", 8);
 }
 
 /* Only the transfers that touch the hole fail. */
@@ -379,6 +437,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_read_only_page, start, stop),
         cmocka_unit_test_setup_teardown(test_unmapped, start, stop),
         cmocka_unit_test_setup_teardown(test_side_by_side, start, stop),
+        cmocka_unit_test_setup_teardown(test_small_side_by_side, start, stop),
+        cmocka_unit_test_setup_teardown(test_small_that_fails, start, stop),
         cmocka_unit_test_setup_teardown(test_side_by_side_over_a_hole, start, stop),
         cmocka_unit_test(test_more_than_one_call),
         cmocka_unit_test_setup_teardown(test_atomic, start, stop),

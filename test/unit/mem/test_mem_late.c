@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Calls whose caller does not wait: their bytes, and what they keep from ending. */
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -221,12 +222,122 @@ static void own_bytes_come_back(void **state)
     assert_null(prepared.own);
 }
 
+static bool run_failed(struct mem_caller *caller)
+{
+    memset(caller->call->small, 'S', sizeof(caller->call->small));
+    caller->call->io[0].status = -EFAULT;
+    return true;
+}
+
+/* What the call kept before is another's. */
+static void bytes_of_a_failed_call_stay(void **state)
+{
+    struct mem_caller caller = {.call = &prepared, .run = run_failed};
+    struct mem_batch b = {.caller = &caller};
+    struct mem_region mr = a_region();
+    uint8_t in[8] = {0};
+
+    assert_false(mem_batch_in(&b, &mr, 0, in, sizeof(in), 0));
+    assert_int_equal(mem_batch_flush_in(&b), 1);
+    assert_int_equal(b.io[0].status, -EFAULT);
+    assert_memory_equal(in, (uint8_t[8]){0}, sizeof(in));
+}
+
+/* ---- a batch whose calls are late ---- */
+
+static struct mem_call others[4];
+static unsigned runs, late_runs, told;
+static bool makes[4];
+
+/* The calls of `makes` are made; the others are late, and their transfers change at once. */
+static bool run_some(struct mem_caller *caller)
+{
+    struct mem_call *c = caller->call;
+
+    if (makes[runs++]) {
+        mem_call_run(c);
+        return true;
+    }
+    for (unsigned i = 0; i < c->n; i++)
+        c->io[i].status = 0;
+    caller->call = &others[late_runs++];
+    return false;
+}
+
+static void note_late(void *owner, struct mem_call *call)
+{
+    told += call->n;
+}
+
+/* Two spaces, one's neighbours twice: three calls. */
+static void a_part_is_late(void **state)
+{
+    static struct space second;
+    static struct mem_region first_mr, second_mr;
+
+    first_mr = second_mr = a_region();
+    second_mr.space = &second;
+    for (unsigned late = 0; late < 8; late++) {
+        static struct mem_call call;
+        struct mem_caller caller = {.call = &call, .run = run_some};
+        struct mem_batch b = {.caller = &caller, .late = note_late};
+        struct mem_region *mr[] = {&first_mr, &first_mr, &second_mr, &first_mr};
+        const unsigned call_of[] = {0, 0, 1, 2};
+        uint8_t in[4][8] = {{0}};
+        unsigned n = 0;
+
+        runs = late_runs = told = 0;
+        for (unsigned i = 0; i < 3; i++)
+            makes[i] = !(late >> i & 1);
+        for (unsigned i = 0; i < 4; i++)
+            mem_batch_in(&b, mr[i], 0, in[i], sizeof(in[i]), 100 + i);
+        for (unsigned i = 0; i < 4; i++)
+            n += !makes[call_of[i]];
+        assert_int_equal(mem_batch_flush_in(&b), n);
+        assert_int_equal(told, n);
+        assert_int_equal(runs, 3);
+        for (unsigned i = 0; i < 4; i++) {
+            assert_int_equal(b.io[i].tag, 100 + i);
+            assert_int_equal(b.io[i].status, makes[call_of[i]] ? 0 : -EINPROGRESS);
+            assert_int_equal(in[i][0], makes[call_of[i]] ? memory[0] : 0);
+        }
+    }
+}
+
+/* The window of a late copy is released with the flush, like that of others. */
+static void a_window_is_late(void **state)
+{
+    static struct mem_call call;
+    struct mem_caller caller = {.call = &call, .run = run_some};
+    struct mem_batch b = {.caller = &caller, .late = note_late};
+    struct mr_cache cache = {.table = &table};
+    struct mr_span span;
+    uint8_t in[8];
+
+    make_table();
+    runs = late_runs = 0;
+    makes[0] = false;
+    assert_int_equal(bind_to(&slow), MR_OK);
+    assert_int_equal(mr_check_remote(&cache, window.key, PD, QPN, 0, 8, MEM_REMOTE_WRITE, &span),
+                     MR_OK);
+    assert_false(mem_batch_in_span(&b, &span, in, 8, 1));
+    assert_int_equal(mem_batch_flush_in(&b), 1);
+    assert_int_equal(b.io[0].status, -EINPROGRESS);
+    assert_int_equal(window_invalidate(&table, window.key, PD, QPN), MR_OK);
+    free_table();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(regions_wait_by_themselves), cmocka_unit_test(region_ends_first),
-        cmocka_unit_test(windows_of_the_region_stay), cmocka_unit_test(late_while_the_gate_closes),
+        cmocka_unit_test(regions_wait_by_themselves),
+        cmocka_unit_test(region_ends_first),
+        cmocka_unit_test(windows_of_the_region_stay),
+        cmocka_unit_test(late_while_the_gate_closes),
         cmocka_unit_test(own_bytes_come_back),
+        cmocka_unit_test(bytes_of_a_failed_call_stay),
+        cmocka_unit_test(a_part_is_late),
+        cmocka_unit_test(a_window_is_late),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,6 +9,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <time.h>
 
 #include "common.h"
 #include "mem.h"
@@ -110,6 +111,37 @@ static void let_in(void)
 
     while (atomic_load(&entered) == before)
         sched_yield();
+}
+
+static void *bind_again(void *arg)
+{
+    assert_int_equal(bind_part(window.key, next_key(window.key), 1), MR_OK);
+    return NULL;
+}
+
+/* A change waits for who is using the window, and lets in no other. */
+static void test_shut_while_it_changes(void **state)
+{
+    struct mr_span held = {0}, more = {0};
+    time_t deadline = time(NULL) + 20;
+    pthread_t thread;
+    uint32_t key;
+
+    make_table(MEM_WINDOW_1);
+    assert_int_equal(bind_part(window.key, next_key(window.key), 0), MR_OK);
+    key = window.key;
+    assert_int_equal(mr_check_remote(&cache, key, PD, QPN, 8, 8, MEM_REMOTE_READ, &held), MR_OK);
+    start(&thread, bind_again, 1);
+    while (mr_check_remote(&cache, key, PD, QPN, 8, 8, MEM_REMOTE_READ, &more) == MR_OK) {
+        mr_span_end(&more);
+        assert_true(time(NULL) < deadline);
+        sched_yield();
+    }
+    assert_int_equal(window.key, key);
+    mr_span_end(&held);
+    join(&thread, 1);
+    assert_int_not_equal(window.key, key);
+    mr_table_fini(&table);
 }
 
 /* Type 1, bound again and again: when a bind returns, no user has access to the part before. */
@@ -228,6 +260,7 @@ static void test_close(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_shut_while_it_changes),
         cmocka_unit_test(test_rebind),
         cmocka_unit_test(test_invalidate),
         cmocka_unit_test(test_binders),

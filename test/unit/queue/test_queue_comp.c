@@ -265,13 +265,205 @@ static void test_runs(void **state)
     free(p.shared);
 }
 
+/* ---- another segment ---- */
+
+static struct cq_shared *segment_of(uint32_t size, uint32_t lanes)
+{
+    size_t bytes = cq_segment_bytes(size, lanes);
+    struct cq_shared *fresh = aligned_alloc(64, bytes);
+
+    assert_non_null(fresh);
+    return memset(fresh, 0, bytes);
+}
+
+/* As the dataplane and the application do one after the other; -EINVAL changes nothing. */
+static int move(struct pair *p, uint32_t size)
+{
+    struct cq_shared *fresh = segment_of(size, p->cq.lanes), *old = p->shared;
+    int err = comp_queue_move(&p->cq, fresh, size);
+
+    if (err) {
+        free(fresh);
+        assert_ptr_equal(p->cq.shared, old);
+        return err;
+    }
+    p->shared = fresh;
+    cq_reader_move(&p->reader, fresh, size);
+    free(old);
+    return 0;
+}
+
+/* Up to seven CQEs wait in each of two lanes and move to rings of other sizes, around the wrap of
+ * the index, too. */
+static void test_move(void **state)
+{
+    static const uint32_t sizes[] = {16, 1024, 16, 32, 64, 16, 128};
+
+    for (uint32_t first = UINT32_MAX - 40; first != 3; first++) {
+        uint64_t in[2] = {0}, out[2] = {0};
+        struct pair p;
+
+        pair_init(&p, 16, 2);
+        lane_at(&p, 0, first);
+        lane_at(&p, 1, first + 5);
+        assert_int_equal(move(&p, 16), 0); /* a ring that knows of the wrap */
+        for (unsigned turn = 0; turn < ARRAY_SIZE(sizes); turn++) {
+            const struct cqe *e;
+
+            for (unsigned i = 0; i < 14; in[i++ % 2]++)
+                assert_int_equal(post(&p, i % 2, in[i % 2] * 2 + i % 2), 0);
+            assert_int_equal(move(&p, sizes[turn]), 0);
+            while ((e = cq_reader_peek(&p.reader))) {
+                unsigned lane = (unsigned)(e->wr_id % 2);
+
+                expect(&p, out[lane]++ * 2 + lane);
+            }
+            assert_memory_equal(in, out, sizeof(in));
+        }
+        for (unsigned i = 0; i < 128; i++) /* all of the room is there */
+            assert_int_equal(post(&p, 0, i), 0);
+        for (unsigned i = 0; i < 128; i++)
+            expect(&p, i);
+        free(p.shared);
+    }
+}
+
+static void test_move_to_one(void **state)
+{
+    for (uint32_t first = UINT32_MAX - 3; first != 3; first++) {
+        struct pair p;
+
+        pair_init(&p, 4, 1);
+        lane_at(&p, 0, first);
+        assert_int_equal(move(&p, 4), 0);
+        assert_int_equal(post(&p, 0, 1), 0);
+        assert_int_equal(post(&p, 0, 2), 0);
+        assert_int_equal(move(&p, 1), -EINVAL); /* two wait */
+        expect(&p, 1);
+        assert_int_equal(move(&p, 1), 0);
+        expect(&p, 2);
+        assert_null(cq_reader_peek(&p.reader));
+        assert_int_equal(move(&p, 2), 0);
+        assert_null(cq_reader_peek(&p.reader));
+        assert_int_equal(post(&p, 0, 3), 0);
+        expect(&p, 3);
+        free(p.shared);
+    }
+}
+
+static void test_move_is_refused(void **state)
+{
+    struct pair p;
+
+    pair_init(&p, SIZE, 2);
+    for (unsigned i = 0; i < 6; i++)
+        assert_int_equal(post(&p, i % 2, i), 0);
+    assert_int_equal(move(&p, 4), -EINVAL); /* three in each lane: the application sees six */
+    atomic_store(&cq_lane_at(p.shared, SIZE, 0)->cons, 4); /* ahead of what was posted */
+    assert_int_equal(move(&p, 1024), -EINVAL);
+    free(p.shared);
+
+    pair_init(&p, SIZE, 1);
+    for (unsigned i = 0; i <= SIZE; i++)
+        assert_int_equal(post(&p, 0, i), i < SIZE ? 0 : -ENOSPC);
+    assert_int_equal(move(&p, 4 * SIZE), 0);
+    assert_int_equal(post(&p, 0, 77), -ENOSPC); /* an overrun is permanent */
+    assert_int_equal(cq_room(&p.cq, 0, 1), 0);
+    for (unsigned i = 0; i < SIZE; i++)
+        expect(&p, i);
+    assert_null(cq_reader_peek(&p.reader));
+    free(p.shared);
+}
+
+static void test_move_keeps_the_arming(void **state)
+{
+    struct pair p;
+
+    pair_init(&p, SIZE, 1);
+    assert_int_equal(move(&p, 2 * SIZE), 0);
+    assert_false(event_after(&p, WC_SUCCESS, true));
+    cq_reader_arm(&p.reader, CQ_ARM_SOLICITED);
+    assert_int_equal(move(&p, SIZE), 0);
+    assert_false(event_after(&p, WC_SUCCESS, false));
+    assert_true(event_after(&p, WC_SUCCESS, true));
+    assert_int_equal(move(&p, 2 * SIZE), 0);
+    assert_false(event_after(&p, WC_SUCCESS, true));
+    free(p.shared);
+}
+
+/* The worker stands still while the queue moves, and posts on while the reader follows. */
+struct moving {
+    struct pair p;
+    pthread_mutex_t worker;
+};
+
+static void *produce_moving(void *arg)
+{
+    struct moving *m = arg;
+
+    for (uint32_t id = 0; id < STREAM;) {
+        pthread_mutex_lock(&m->worker);
+        if (cq_room(&m->p.cq, 0, 1)) {
+            if (post(&m->p, 0, id++))
+                abort();
+        } else {
+            sched_yield();
+        }
+        pthread_mutex_unlock(&m->worker);
+    }
+    return NULL;
+}
+
+static void move_under_way(struct moving *m, uint32_t size)
+{
+    struct cq_shared *fresh = segment_of(size, 1), *old = m->p.shared;
+    int err;
+
+    pthread_mutex_lock(&m->worker);
+    err = comp_queue_move(&m->p.cq, fresh, size);
+    pthread_mutex_unlock(&m->worker);
+    if (err) {
+        free(fresh);
+        return;
+    }
+    m->p.shared = fresh;
+    cq_reader_move(&m->p.reader, fresh, size);
+    free(old);
+}
+
+static void test_moving_stream(void **state)
+{
+    struct moving m = {.worker = PTHREAD_MUTEX_INITIALIZER};
+    pthread_t thread;
+
+    pair_init(&m.p, SIZE, 1);
+    assert_int_equal(pthread_create(&thread, NULL, produce_moving, &m), 0);
+    for (uint32_t id = 0; id < STREAM; id++) {
+        while (!cq_reader_peek(&m.p.reader))
+            sched_yield();
+        expect(&m.p, id);
+        if (id % 100 == 0)
+            move_under_way(&m, id % 200 ? SIZE : 4 * SIZE);
+    }
+    pthread_join(thread, NULL);
+    free(m.p.shared);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_runs),     cmocka_unit_test(test_order_and_wrap),
-        cmocka_unit_test(test_overflow), cmocka_unit_test(test_hostile_consumer),
-        cmocka_unit_test(test_lanes),    cmocka_unit_test(test_events),
+        cmocka_unit_test(test_runs),
+        cmocka_unit_test(test_order_and_wrap),
+        cmocka_unit_test(test_overflow),
+        cmocka_unit_test(test_hostile_consumer),
+        cmocka_unit_test(test_lanes),
+        cmocka_unit_test(test_events),
         cmocka_unit_test(test_stream),
+        cmocka_unit_test(test_move),
+        cmocka_unit_test(test_move_to_one),
+        cmocka_unit_test(test_move_is_refused),
+        cmocka_unit_test(test_move_keeps_the_arming),
+        cmocka_unit_test(test_moving_stream),
     };
 
     return cmocka_run_group_tests_name("queue_comp", tests, NULL, NULL);

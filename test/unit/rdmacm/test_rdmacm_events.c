@@ -105,6 +105,13 @@ static void test_in_order(void **state)
     assert_false(is_readable(channel));
 }
 
+/* Programs negate it: the least integer has no negative. */
+static void test_status_is_errno(void **state)
+{
+    give(id, RDMA_CM_EVENT_UNREACHABLE, INT32_MIN);
+    expect(channel, RDMA_CM_EVENT_UNREACHABLE, -CTL_ERRNO_MAX, NULL);
+}
+
 static void test_without_waiting(void **state)
 {
     no_waiting(channel);
@@ -194,6 +201,45 @@ static void test_end_before_the_wait(void **state)
         assert_ptr_equal(event, PTHREAD_CANCELED);
     }
     channel = kept;
+}
+
+static void *destroy_channel(void *arg)
+{
+    rdma_destroy_event_channel(channel);
+    return NULL;
+}
+
+/* The thread has seen that there is an event, and asks for it when the channel is gone: it waits,
+ * too. */
+static void test_end_before_the_event(void **state)
+{
+    struct pollfd never = {.fd = -1};
+    struct cma_channel *ch = to_channel(channel);
+    pthread_mutex_t *connection = &ch->link->conn.lock;
+    pthread_t thread, end;
+    void *event;
+
+    assert_int_equal(pthread_create(&thread, NULL, wait_for_event, NULL), 0);
+    while (!has_waiting(channel))
+        poll(&never, 1, 1);
+    pthread_mutex_lock(connection);
+    give(id, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+    while (has_waiting(channel))
+        poll(&never, 1, 1);
+    fake_daemon_fail(CTL_CM_GET_EVENT, -EINVAL);
+    assert_int_equal(pthread_create(&end, NULL, destroy_channel, NULL), 0);
+    while (!channel_is_closed(ch))
+        poll(&never, 1, 1);
+    pthread_mutex_unlock(connection);
+    pthread_join(end, NULL);
+    do
+        assert_int_equal(pthread_tryjoin_np(thread, &event), EBUSY);
+    while (!has_waiting(channel) && !poll(&never, 1, 1));
+    assert_int_equal(pthread_cancel(thread), 0);
+    pthread_join(thread, &event);
+    assert_ptr_equal(event, PTHREAD_CANCELED);
+    channel = rdma_create_event_channel();
+    assert_non_null(channel);
 }
 
 static pthread_t waiting_thread;
@@ -370,7 +416,7 @@ static void test_request(void **state)
 static void test_request_fails(void **state)
 {
     no_waiting(channel);
-    fake_daemon_fail(CTL_CM_QUERY, -EINVAL);
+    fake_daemon_lose_device();
     give(id, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
     expect_none(channel, EAGAIN);
     assert_int_equal(fake_daemon_ids(), 1);
@@ -499,6 +545,50 @@ static void test_migration(void **state)
     rdma_destroy_event_channel(other);
 }
 
+/* The program's event is there when the call returns, and the daemon is not asked for one. */
+static void test_at_once(void **state)
+{
+    struct sockaddr *dst = (struct sockaddr *)&some_addr;
+    struct rdma_event_channel *other = rdma_create_event_channel();
+    struct rdma_cm_event *event;
+    struct rdma_cm_id *sync;
+    unsigned asked = fake_daemon_calls(CTL_CM_GET_EVENT, NULL);
+
+    fake_daemon_at_once(true);
+    assert_int_equal(rdma_resolve_addr(id, NULL, dst, 1000), 0);
+    assert_int_equal(rdma_resolve_route(id, 1000), 0);
+    assert_true(is_readable(channel));
+    expect(channel, RDMA_CM_EVENT_ADDR_RESOLVED, 0, &event);
+    assert_ptr_equal(event->id, id);
+    assert_null(event->listen_id);
+    assert_int_equal(rdma_ack_cm_event(event), 0);
+    assert_int_equal(rdma_migrate_id(id, other), 0);
+    assert_false(is_readable(channel));
+    expect(other, RDMA_CM_EVENT_ROUTE_RESOLVED, 0, NULL);
+    assert_int_equal(rdma_migrate_id(id, channel), 0);
+    rdma_destroy_event_channel(other);
+
+    assert_int_equal(rdma_create_id(NULL, &sync, NULL, RDMA_PS_TCP), 0);
+    assert_int_equal(rdma_resolve_addr(sync, NULL, dst, 1000), 0);
+    assert_int_equal(sync->event->event, RDMA_CM_EVENT_ADDR_RESOLVED);
+    assert_int_equal(rdma_resolve_route(sync, 1000), 0);
+    assert_int_equal(sync->event->event, RDMA_CM_EVENT_ROUTE_RESOLVED);
+    rdma_destroy_ep(sync);
+    assert_int_equal(fake_daemon_calls(CTL_CM_GET_EVENT, NULL), asked);
+
+    /* A call that fails has no event. */
+    fake_daemon_fail(CTL_CM_RESOLVE_ADDR, -EINVAL);
+    assert_int_equal(rdma_resolve_addr(id, NULL, dst, 1000), -1);
+    assert_int_equal(errno, EINVAL);
+    assert_false(is_readable(channel));
+    /* The end of an id takes what it has not read. */
+    assert_int_equal(rdma_resolve_addr(id, NULL, dst, 1000), 0);
+    assert_int_equal(rdma_destroy_id(id), 0);
+    assert_false(is_readable(channel));
+    id = NULL;
+    fake_daemon_at_once(false);
+}
+
 static void test_synchronous(void **state)
 {
     struct rdma_cm_id *sync;
@@ -612,10 +702,12 @@ int main(void)
         cmocka_unit_test(test_no_daemon),
         cmocka_unit_test(test_names),
         WITH(test_in_order),
+        WITH(test_status_is_errno),
         WITH(test_without_waiting),
         WITH(test_wakes_who_waits),
         WITH(test_end_of_channel),
         WITH(test_end_before_the_wait),
+        WITH(test_end_before_the_event),
         WITH(test_signals),
         WITH(test_end_drops_events),
         WITH(test_end_waits_for_acks),
@@ -629,6 +721,7 @@ int main(void)
         WITH(test_groups),
         WITH(test_own_events),
         WITH(test_migration),
+        WITH(test_at_once),
         WITH(test_synchronous),
         WITH(test_daemon_ends),
         WITH(test_fork),

@@ -56,6 +56,14 @@ EXPORT ssize_t recvmsg(int fd, struct msghdr *msg, int flags)
     return syscall(SYS_recvmsg, fd, msg, flags);
 }
 
+static _Atomic unsigned asked_for_pid;
+
+EXPORT pid_t getpid(void)
+{
+    asked_for_pid++;
+    return (pid_t)syscall(SYS_getpid);
+}
+
 EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *verbs)
 {
     fails();
@@ -150,6 +158,38 @@ static void test_makes_a_pd(void **state)
     fork_beside(get_rs_device);
 }
 
+/* The child fails at once, and the daemon hears nothing of it. */
+static void test_inherits(void **state)
+{
+    struct rdma_event_channel *channel;
+    struct rdma_cm_id *id;
+    int status = -1;
+    pid_t pid;
+
+    was_held = false;
+    channel = rdma_create_event_channel();
+    assert_non_null(channel);
+    pid = fork();
+    if (!pid) {
+        alarm(DEADLOCK_SECONDS);
+        _exit(rdma_create_id(channel, &id, NULL, RDMA_PS_TCP) == -1 && errno == EIO ? 0 : 1);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    assert_int_equal(rdma_create_id(channel, &id, NULL, RDMA_PS_TCP), 0);
+    assert_int_equal(rdma_destroy_id(id), 0);
+    rdma_destroy_event_channel(channel);
+}
+
+/* Whose a connection is follows without a system call for each message. */
+static void test_asks_for_no_pid(void **state)
+{
+    was_held = false;
+    asked_for_pid = 0;
+    make_channel();
+    assert_int_equal(asked_for_pid, 0);
+}
+
 static int setup(void **state)
 {
     sem_init(&held, 0, 0);
@@ -169,10 +209,8 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        WITH(test_connects),
-        WITH(test_opens_devices),
-        WITH(test_lists_devices),
-        WITH(test_makes_a_pd),
+        WITH(test_connects),   WITH(test_opens_devices), WITH(test_lists_devices),
+        WITH(test_makes_a_pd), WITH(test_inherits),      WITH(test_asks_for_no_pid),
     };
 
     return cmocka_run_group_tests_name("rdmacm_fork", tests, NULL, NULL);

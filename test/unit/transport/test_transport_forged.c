@@ -432,7 +432,7 @@ static void test_sniffer(void **state)
     post(SQE_WRITE, 8, 5);
     send_burst();
     receive_burst();
-    assert_int_equal(flow_table_frames(rules, 0), 5);
+    assert_int_equal(flow_table_count(rules, 0).frames, 5);
     flow_table_free(rules);
     qp_free(rule.qp);
 }

@@ -727,7 +727,8 @@ static void drop_rules(void **state)
     arrive(f, 100);
     assert_int_equal(raw_drops(f->k, DROP_flow_drop), 1);
     assert_int_equal(f->k->node[0].others, 0);
-    assert_int_equal(flow_table_frames(atomic_load(&f->k->slot.table), 0), 1);
+    assert_int_equal(flow_table_count(atomic_load(&f->k->slot.table), 0).frames, 1);
+    assert_int_equal(flow_table_count(atomic_load(&f->k->slot.table), 0).bytes, 14 + 100);
 }
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup_copied, teardown)

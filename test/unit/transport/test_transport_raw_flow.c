@@ -381,11 +381,15 @@ static void first_rule_takes_the_frame(void **state)
         if (e) {
             assert_int_equal(e->is_default, rule[want].type != FLOW_NORMAL);
             taken[rule[want].type]++;
-            flow_count(t, e, round % CQ_MAX_LANES);
-            flow_count(t, e, 0);
+            flow_count(t, e, round % CQ_MAX_LANES, 60);
+            flow_count(t, e, 0, 1500);
         }
-        for (unsigned i = 0; i < rules; i++)
-            assert_int_equal(flow_table_frames(t, i), i == want ? 2 : 0);
+        for (unsigned i = 0; i < rules; i++) {
+            struct flow_count count = flow_table_count(t, i);
+
+            assert_int_equal(count.frames, i == want ? 2 : 0);
+            assert_int_equal(count.bytes, i == want ? 1560 : 0);
+        }
         flow_table_free(t);
     }
     assert_true(taken[FLOW_NORMAL] > 100 && taken[FLOW_ALL_DEFAULT] > 100 &&

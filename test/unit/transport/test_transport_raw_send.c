@@ -131,6 +131,35 @@ static void frames_are_sent_as_they_are(void **state)
                      bytes + 40);
 }
 
+/* A limit counts the bytes of the frames, also of those whose copies are still to be made. */
+static void limited_rate(void **state)
+{
+    const struct qp_attr attr = {.rate_limit = 8}; /* a byte in a millisecond */
+    struct fixture *f = *state;
+    struct engine *e = f->k->node[0].engine;
+    const struct sge sge = raw_sge(f->k, 50, 0, 100);
+    uint8_t room[2][RAW_FRAME_MAX];
+    struct frame lent[2] = {{.data = room[0], .room = RAW_FRAME_MAX},
+                            {.data = room[1], .room = RAW_FRAME_MAX}};
+
+    assert_int_equal(engine_qp_modify(e, f->qp->qp, &attr, QPA_RATE_LIMIT, NULL, 5, ++f->k->now),
+                     0);
+    for (unsigned i = 0; i < 2; i++)
+        post_send(
+            f, &(struct sqe){.wr_id = i, .opcode = SQE_SEND, .flags = SQE_SIGNALED, .num_sge = 1},
+            &sge, sizeof(sge));
+    assert_int_equal(engine_tx(e, lent, 2, ++f->k->now), 1);
+    assert_int_equal(engine_tx(e, lent, 2, ++f->k->now), 0);
+    f->k->now += 99 * NS_PER_MS;
+    engine_timers(e, f->k->now);
+    assert_int_equal(engine_tx(e, lent, 2, f->k->now), 0);
+    f->k->now += 2 * NS_PER_MS;
+    engine_timers(e, f->k->now);
+    assert_int_equal(engine_tx(e, lent, 2, f->k->now), 1);
+    expect(f, 0, WC_SUCCESS);
+    expect(f, 1, WC_SUCCESS);
+}
+
 static void bad_sends(void **state)
 {
     static const struct {
@@ -226,6 +255,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(frames_are_sent_as_they_are),
         CASE_MAPPED(frames_are_sent_as_they_are),
+        CASE(limited_rate),
+        CASE_MAPPED(limited_rate),
         CASE(bad_sends),
         CASE(sent_priority),
     };

@@ -396,6 +396,46 @@ static void copy_frame(struct chain *c, unsigned to, unsigned from, uint32_t psn
     c->n = max_of(c->n, to + 1);
 }
 
+/* Responses show that the path works in both directions (sport.c). */
+static void test_responses_end_a_stall(void **state)
+{
+    static struct chain pair[2];
+
+    begin(pair);
+    post_both(pair, SQE_READ, 8);
+    post_both(pair, SQE_READ, 8);
+    exchange(pair, false, NULL);
+    for (unsigned i = 0; i < 2; i++)
+        pair[i].a.qp->req.stalls = 1;
+    exchange(pair, true, NULL);
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(pair[i].a.qp->req.stalls, 0);
+    end(pair);
+}
+
+static void lose_first(struct chain *c)
+{
+    for (unsigned i = 0; i + 1 < c->n; i++)
+        copy_frame(c, i, i + 1, 0);
+    c->n--;
+}
+
+/* The first response is lost, and the second has the PSN that the other direction expects next. */
+static void test_batch_begins_with_the_oldest(void **state)
+{
+    static struct chain pair[2];
+
+    begin(pair);
+    for (unsigned i = 0; i < 3; i++)
+        post_both(pair, SQE_READ, 8);
+    exchange(pair, false, NULL);
+    for (unsigned i = 0; i < 2; i++)
+        pair[i].a.qp->resp.epsn = psn_add(pair[i].a.qp->req.una, 1);
+    exchange(pair, true, lose_first);
+    assert_int_equal(counter_get(&qp_counters(pair[0].a.qp)->implied_nak_seq_err), 1);
+    end(pair);
+}
+
 static void one_more(struct chain *c)
 {
     copy_frame(c, c->n, c->n - 1, 1);
@@ -692,6 +732,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_same_as_the_general_way),
+        cmocka_unit_test(test_responses_end_a_stall),
+        cmocka_unit_test(test_batch_begins_with_the_oldest),
         cmocka_unit_test(test_one_read_too_many),
         cmocka_unit_test(test_repeated_read_is_replaced),
         cmocka_unit_test(test_read_inside_of_another),

@@ -3,12 +3,8 @@
  * Queue pair states: every pair of states with every single attribute left out or added, against
  * the rows of table 91 (volume 1, 11.2.5.2) written down here once more, by letters.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
+#include "unit.h"
 #include <errno.h>
 #include <stdlib.h>
 
@@ -241,12 +237,12 @@ static void values_out_of_range(void **state)
     REFUSED(QPS_INIT, QPS_RTR, "vmdrxn", path_mtu, 0);
     REFUSED(QPS_INIT, QPS_RTR, "vmdrxn", path_mtu, 6);
     REFUSED(QPS_INIT, QPS_RTR, "vmdrxn", dest_qpn, 1u << 24);
-    REFUSED(QPS_INIT, QPS_RTR, "vmdrxn", max_dest_rd_atomic, 17);
+    REFUSED(QPS_INIT, QPS_RTR, "vmdrxn", max_dest_rd_atomic, 129);
     REFUSED(QPS_INIT, QPS_RTR, "vmdrxn", min_rnr_timer, 32);
     REFUSED(QPS_RTR, QPS_RTS, "tcwso", timeout, 32);
     REFUSED(QPS_RTR, QPS_RTS, "tcwso", retry_cnt, 8);
     REFUSED(QPS_RTR, QPS_RTS, "tcwso", rnr_retry, 8);
-    REFUSED(QPS_RTR, QPS_RTS, "tcwso", max_rd_atomic, 17);
+    REFUSED(QPS_RTR, QPS_RTS, "tcwso", max_rd_atomic, 129);
     bring_to(f, QPS_RTR);
     a = good;
     a.state = QPS_RTS;

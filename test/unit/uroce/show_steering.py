@@ -103,7 +103,7 @@ QUERY_DEVICE = 1  # which only checks for a daemon
 
 def serve(connection):
     """For every other request, the reply has the state in a descriptor."""
-    while request := connection.recv(512):
+    while request := connection.recv(4096):
         if struct.unpack_from("<H", request, 6)[0] == QUERY_DEVICE:
             connection.send(request)
             continue
@@ -111,7 +111,7 @@ def serve(connection):
         memory = os.memfd_create("state")
         os.write(memory, text)
         reply = request[:12] + struct.pack("<iIIQ", 0, 0, 0, len(text))
-        connection.sendmsg([reply.ljust(512, b"\0")],
+        connection.sendmsg([reply.ljust(len(request), b"\0")],
                            [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [memory]))])
         os.close(memory)
 

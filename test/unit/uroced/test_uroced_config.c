@@ -192,6 +192,17 @@ static const char *const bad[][3] = {
     {OK "repath = -1\n", "[port.0] repath", "\"-1\""},
     {OK "repath = yes\n", "[port.0] repath", "\"yes\""},
     {OK "repath =\n", "[port.0] repath", "number"},
+    {OK "ecn = 1\n", "[port.0] ecn", "\"1\""},
+    {OK "control = fast\n", "[port.0] control", "dcqcn"},
+    {OK "control =\n", "[port.0] control", "dcqcn"},
+    {OK "control = dcqcn 1 2\n", "[port.0] control", "dcqcn"},
+    {OK "control = dcqcn 0\n", "[port.0] control", "from 1 to 1000000"},
+    {OK "cnp =\n", "[port.0] cnp", "microseconds"},
+    {OK "cnp = yes\n", "[port.0] cnp", "\"yes\""},
+    {OK "cnp = 0\n", "[port.0] cnp", "from 1 to 1000000"},
+    {OK "cnp = 50 48\n", "[port.0] cnp", "a code point and a priority"},
+    {OK "cnp = 50 64 0\n", "[port.0] cnp", "from 0 to 63"},
+    {OK "cnp = 50 0 8\n", "[port.0] cnp", "from 0 to 7"},
     {OK "icrc = no\n", "[port.0] icrc", "auto or always, not \"no\""},
     {OK "icrc = auto\nicrc = always\n", "[port.0] icrc", "twice"},
     {OK "queues = 0\n", "[port.0] queues", "from 1"},
@@ -391,6 +402,40 @@ static void test_entropy_keys(void **state)
     assert_true(p[4].entropy.rule == ENTROPY_KERNEL && p[4].repath == 0);
 }
 
+static void test_congestion_keys(void **state)
+{
+    const struct uroced_port *p = config.port;
+    static const struct congestion_config expected[] = {
+        {false, 50000, 48, 6}, {true, 10000, 48, 6}, {false, 1000000000, 26, 5}, {false, 0, 48, 6}};
+
+    assert_int_equal(load(OK "[port.1]\ndevice = loopback\naddress = 127.0.0.2\n"
+                             "ecn = yes\ncnp = 10\n"
+                             "[port.2]\ndevice = loopback\naddress = 127.0.0.3\n"
+                             "ecn = no\ncnp = 1000000 26 5\n"
+                             "[port.3]\ndevice = loopback\naddress = 127.0.0.4\ncnp = no\n"),
+                     0);
+    for (unsigned i = 0; i < ARRAY_SIZE(expected); i++) {
+        assert_null(p[i].congestion.control);
+        assert_int_equal(p[i].congestion.ect, expected[i].ect);
+        assert_int_equal(p[i].congestion.cnp_interval, expected[i].cnp_interval);
+        assert_int_equal(p[i].congestion.cnp_dscp, expected[i].cnp_dscp);
+        assert_int_equal(p[i].congestion.cnp_pcp, expected[i].cnp_pcp);
+    }
+}
+
+static void test_control_keys(void **state)
+{
+    const struct uroced_port *p = config.port;
+
+    assert_int_equal(load(OK "control = dcqcn\n"), 0);
+    assert_string_equal(p->congestion.control->name, "dcqcn");
+    assert_int_equal(p->congestion.line, 0);
+    assert_int_equal(load(OK "control = dcqcn 25000\n"), 0);
+    assert_int_equal(p->congestion.line, UINT64_C(25000000000));
+    assert_int_equal(load(OK "control = none\n"), 0);
+    assert_null(p->congestion.control);
+}
+
 static void test_quota_keys(void **state)
 {
     const struct quota_limits *l = &config.quota;
@@ -546,6 +591,8 @@ int main(void)
         cmocka_unit_test(test_addresses_of_others),
         cmocka_unit_test(test_qos_keys),
         cmocka_unit_test(test_entropy_keys),
+        cmocka_unit_test(test_congestion_keys),
+        cmocka_unit_test(test_control_keys),
         cmocka_unit_test(test_quota_keys),
         cmocka_unit_test(test_too_many_routes),
         cmocka_unit_test(test_everything),

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The reaction point (A17.9.3): a queue pair that gets CNPs has a controller (lib/cc) from the
+ * first one on, until it may send at the rate of the line again. A queue pair may have a limit of
+ * its own as well (IBV_QP_RATE_LIMIT). In between its turns to send ask here, for requests and
+ * responses to READs; acknowledges and CNPs are not held back.
+ */
+#ifndef UROCE_RATE_H
+#define UROCE_RATE_H
+
+#include "engine_private.h"
+#include "tx_allowance.h"
+
+/* Whether CNPs for qp change something. */
+static inline bool rate_is_controlled(const struct engine *e, const struct qp *qp)
+{
+    return e->cfg.congestion.control && qp_can_receive(qp);
+}
+
+void rate_on_cnp(struct engine *e, struct qp *qp);
+
+/* Packets, at most n, that a paced queue pair may send. Where it must wait, nothing of *allow is
+ * left but acknowledges, and the timer is armed. */
+unsigned rate_admit(struct engine *e, struct qp *qp, struct tx_allowance *allow, unsigned n);
+
+/* It has built `taken` packets; jobs that are not sealed have their length in the job. */
+void rate_charge(struct engine *e, struct qp *qp, const struct frame *frames, unsigned taken);
+
+/* Its time has come. */
+void rate_timer(struct engine *e, struct qp *qp);
+
+/* It sends at any rate, without a controller and without a limit. */
+void rate_forget(struct engine *e, struct qp *qp);
+
+/* -EINVAL: bursts at attr->rate_limit, with a packet of the path MTU, may be larger than
+ * attr->rate_burst; or an XRC receive side, which posts nothing. */
+int rate_check_limit(const struct qp *qp, const struct qp_attr *attr);
+
+/* kbps: of what it sends, from the Ethernet header on; 0: no limit of its own. */
+void rate_set_limit(struct engine *e, struct qp *qp, uint32_t kbps);
+
+#endif

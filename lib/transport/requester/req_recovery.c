@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Losses that no NAK tells of. A responder sends one NAK for a gap (9.7.5.2), so it is silent when
+ * that NAK, what is sent again for it, or the last packets of all are lost. The local ACK timeout
+ * would end the silence, but it is meant for a peer that is gone, and mostly a thousand round trips
+ * long. So the requester measures the round trip, and asks for an answer much earlier: by a probe,
+ * which is the oldest packet sent again with a request for an ACK. It fills the gap, or it is a
+ * duplicate, which responders acknowledge at once (9.7.5.1.5).
+ *
+ * Probes are sent within a local ACK timeout, each after twice the wait of the one before. They
+ * take no retry from the application's count, and the timeout comes when it would come without
+ * them.
+ *
+ * A responder may keep what follows a gap: resp_store.c does. Whether the peer does is found out at
+ * the first NAK: the missing packet is sent again, and nothing else before the answer. An ACK that
+ * covers more shows that the peer keeps. From then on the missing packet is sent again alone, and
+ * what is new follows it; the next NAK tells of the next gap. To others, and where an answer is not
+ * clear, all is sent again from the missing packet on (9.7.6.1). An engine that keeps nothing
+ * itself (engine_config.reorder) does not hold back at the first NAK.
+ *
+ * Round trips are those of packets that were sent again, so a connection without losses pays
+ * nothing, and waits for the timeout at its first loss.
+ */
+#include "req_recovery.h"
+
+/* A peer's answer may be late by as much without being lost, in any case. */
+#define ANSWER_SLACK (UINT64_C(1) << TIMER_TICK_SHIFT)
+
+/* How long an answer may take: the round trip, and four times its mean deviation. */
+static ns_t answer_wait(const struct qp *qp)
+{
+    const struct req_recovery *r = &qp->req.recovery;
+
+    if (!r->rtt)
+        return qp->ack_timeout;
+    return min_of(r->rtt + max_of(4 * r->rtt_var, ANSWER_SLACK), qp->ack_timeout);
+}
+
+/* The estimator that TCP has, too (RFC 6298): gains of an eighth and a quarter. */
+static void measured(struct req_recovery *r, ns_t rtt)
+{
+    ns_t off = rtt > r->rtt ? rtt - r->rtt : r->rtt - rtt;
+
+    rtt = max_of(rtt, (ns_t)1);
+    if (!r->rtt) {
+        r->rtt = rtt;
+        r->rtt_var = rtt / 2;
+        return;
+    }
+    r->rtt_var = r->rtt_var - r->rtt_var / 4 + off / 4;
+    r->rtt = r->rtt - r->rtt / 8 + rtt / 8;
+}
+
+void req_end_probes(struct qp *qp)
+{
+    struct requester *req = &qp->req;
+
+    req->recovery.probes = 0;
+    req->recovery.give_up = 0;
+    req->window = req->window_max;
+    qp->ack_wait = answer_wait(qp);
+}
+
+/* ---- the missing packet alone ---- */
+
+static bool peer_keeps(const struct req_recovery *r)
+{
+    return r->peer_keeps >= KEEPS_IN_DOUBT;
+}
+
+/*
+ * Each NAK names one gap, so gaps that are filled one by one cost a round trip each. That costs
+ * nothing as long as the window has room for what is new in that time. Otherwise the requester
+ * would have to wait: then all is sent again, which fills all gaps.
+ */
+static bool may_send_alone(const struct requester *req)
+{
+    const struct req_recovery *r = &req->recovery;
+
+    return peer_keeps(r) &&
+           (uint32_t)psn_diff(req->max_psn, req->una) + r->flight <= req->window_max;
+}
+
+void req_send_missing(struct engine *e, struct qp *qp, psn_t p)
+{
+    struct requester *req = &qp->req;
+    struct req_recovery *r = &req->recovery;
+
+    if (psn_eq(p, r->alone_end) && peer_keeps(r))
+        r->peer_keeps--;
+    if (!psn_before(p, r->alone_max)) /* else more than a round trip ago */
+        r->flight = (uint32_t)psn_diff(req->max_psn, p);
+    r->missing = p;
+    req_rewind(qp, p);
+    r->alone = may_send_alone(req);
+    if (r->peer_keeps == KEEPS_UNKNOWN && e->cfg.reorder)
+        req->window = 1;
+    req_arm_timer(e, qp);
+    engine_tx_ready(e, qp);
+}
+
+/*
+ * The packet that was sent alone has arrived. True: the ACK covers nothing else, though more was
+ * sent, so the peer lacks the next one, too. READs hide that: no ACK covers them.
+ */
+static bool was_alone_in_vain(struct requester *req)
+{
+    struct req_recovery *r = &req->recovery;
+
+    r->alone_out = false;
+    if (req->rd_outstanding || psn_eq(r->alone_end, r->alone_max))
+        return false;
+    if (psn_before(r->alone_end, req->una)) {
+        r->peer_keeps = KEEPS;
+        return false;
+    }
+    return !r->nak_follows;
+}
+
+/* The first progress after a NAK, without a probe. An ACK of what was about to be sent again shows
+ * that the peer keeps; one of the missing packet alone, though more was sent, that it does not. */
+static void learn_keeping(struct requester *req)
+{
+    struct req_recovery *r = &req->recovery;
+
+    if (r->probes || r->has_response || !psn_before(r->missing, r->again) || req->rd_outstanding)
+        return;
+    if (psn_before(r->again, req->una) && psn_before(req->next_psn, req->una)) {
+        r->peer_keeps = KEEPS;
+    } else if (r->peer_keeps == KEEPS_UNKNOWN && !r->nak_follows &&
+               !psn_eq(req->una, req->max_psn)) {
+        r->peer_keeps = KEEPS_NOT;
+    }
+}
+
+/* A peer that keeps would say what it lacks of the packets that follow. */
+void req_skip(struct qp *qp)
+{
+    if (peer_keeps(&qp->req.recovery))
+        req_go_on(qp);
+    else
+        req_rewind(qp, qp->req.una);
+}
+
+/* ---- progress ---- */
+
+/* The answer to the last probe cannot be here yet: it is one to what was sent before, which was
+ * only late. */
+static bool was_early(const struct engine *e, const struct req_recovery *r)
+{
+    return r->probes && e->now - r->probed_at < r->rtt / 2;
+}
+
+void req_recovered(struct engine *e, struct qp *qp)
+{
+    struct requester *req = &qp->req;
+    struct req_recovery *r = &req->recovery;
+    bool early = was_early(e, r);
+    ns_t wait = qp->ack_wait;
+
+    if (r->timed && psn_before(r->timed_psn, req->una)) {
+        if (!r->timed_copy ||
+            e->now - r->timed_at >= r->rtt / 2) /* else the ACK is for the other */
+            measured(r, e->now - r->timed_at);
+        r->timed = false;
+    }
+    if (req->nak_taken)
+        learn_keeping(req);
+    req->implied_nak = req->nak_taken = false;
+    req->rnr_wait = false; /* the refused request got through after all: a duplicate was accepted */
+    req->recovering = r->timed;
+    req_end_probes(qp);
+    if (r->alone_out && !psn_before(req->una, r->alone_end) && was_alone_in_vain(req)) {
+        req->nak_taken = req->recovering = true; /* a NAK that says the same may follow */
+        req_send_missing(e, qp, req->una);
+        return;
+    }
+    if (!early)
+        return;
+    qp->ack_wait = wait; /* until the round trip is measured again */
+    if (psn_before(req->una, req->max_psn))
+        req_go_on(qp);
+}
+
+/*
+ * Whether the local ACK timeout is not over that the probes are sent in. It began when the timer
+ * was armed that fired first. Requests that are sent between probes would have armed it anew: as a
+ * whole they get a timeout of their own.
+ */
+static bool may_wait_on(const struct engine *e, struct qp *qp)
+{
+    struct requester *req = &qp->req;
+    struct req_recovery *r = &req->recovery;
+
+    if (!r->give_up) {
+        r->give_up = e->now + qp->ack_timeout - qp->ack_wait;
+        r->probe_max = req->max_psn;
+        req->recovering = true;
+    } else if (e->now >= r->give_up && !psn_eq(r->probe_max, req->max_psn)) {
+        r->give_up = e->now + qp->ack_timeout;
+        r->probe_max = req->max_psn;
+    }
+    return e->now < r->give_up;
+}
+
+static void send_probe(struct engine *e, struct qp *qp)
+{
+    struct requester *req = &qp->req;
+    struct req_recovery *r = &req->recovery;
+    bool lost = (req->nak_taken || req->implied_nak) && !r->probes;
+
+    counter_inc(&qp->counters.probes);
+    if (r->probes < UINT8_MAX)
+        r->probes++;
+    r->timed = false;
+    r->probed_at = e->now;
+    req->implied_nak = false;
+    req->window = lost ? req->window_max : 1;
+    req_rewind(qp, req->una);
+    r->alone = lost && may_send_alone(req);
+    qp->ack_wait = min_of(2 * qp->ack_wait, r->give_up - e->now);
+    engine_tx_ready(e, qp);
+}
+
+bool req_probe(struct engine *e, struct qp *qp)
+{
+    if (qp->ack_wait >= qp->ack_timeout || !may_wait_on(e, qp))
+        return false;
+    send_probe(e, qp);
+    req_arm_timer(e, qp);
+    return true;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Loss recovery of the requester: see req_recovery.c. The owner worker. */
+#ifndef UROCE_REQ_RECOVERY_H
+#define UROCE_REQ_RECOVERY_H
+
+#include "req_commit.h"
+
+/* There is progress while req->recovering: measures the round trip, ends probes and refusals. */
+void req_recovered(struct engine *e, struct qp *qp);
+
+/*
+ * The peer lacks what is at PSN p, from una up to max_psn, and says so: it is sent again, alone if
+ * the peer has shown that it keeps what follows a gap, else with all that follows.
+ */
+void req_send_missing(struct engine *e, struct qp *qp, psn_t p);
+
+/* The peer has acknowledged more than was sent again. */
+void req_skip(struct qp *qp);
+
+/* The peer has answered, or all is sent again: the window and the timer are the usual ones. */
+void req_end_probes(struct qp *qp);
+
+/* The timer fired. True: a probe is sent, or will be; false: the local ACK timeout is over. */
+bool req_probe(struct engine *e, struct qp *qp);
+
+#endif

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What was kept behind a gap (resp_store.c) is executed when the gap is filled. */
+#include "resp_reorder.h"
+#include "completion.h"
+#include "resp_store.h"
+#include "responder.h"
+#include "rx_flush.h"
+#include "service.h"
+
+/* Executes as many as a burst has. They are as good as received; only the order was missing. */
+static unsigned execute_some(struct engine *e, struct qp *qp)
+{
+    struct resp_store *s = qp->resp.store;
+    unsigned n = 0;
+
+    while (n < FRAME_BURST && qp_can_receive(qp) && !qp->fault && resp_has_next(qp)) {
+        struct rx_job *job = &e->rx_job[n];
+        struct kept *k = kept_at(s, qp->resp.epsn);
+        psn_t before = qp->resp.epsn;
+
+        rx_completion_room(e);
+        k->used = false;
+        job->pkt = k->pkt;
+        job->qp = qp;
+        job->srq = NULL;
+        job->is_response = false;
+        qp->ops->rx_request(e, qp, n++);
+        if (psn_eq(qp->resp.epsn, before)) /* refused */
+            break;
+    }
+    rx_flush(e);
+    complete_recvs(e);
+    return n;
+}
+
+/* The next gap is told of at once, and so is that there is none: the ACK that the missing packet
+ * asked for covers all that was kept. */
+static void answer(struct engine *e, struct qp *qp)
+{
+    struct responder *resp = &qp->resp;
+
+    if (!psn_before(resp->store->last, resp->epsn)) {
+        if (!resp->nak_sent)
+            resp_fault(e, qp, FAULT_PSN_SEQUENCE, resp->epsn);
+        return;
+    }
+    resp_forget_kept(qp);
+    if (!resp->res_pending && (!resp->ack_pending || resp->syndrome == AETH_ACK_PLAIN))
+        resp_owe_ack(resp, AETH_ACK_PLAIN, psn_prev(resp->epsn));
+    engine_tx_ready(e, qp);
+}
+
+static void execute_of(struct engine *e, struct qp *qp)
+{
+    unsigned n = 0, some;
+
+    while ((some = execute_some(e, qp)))
+        n += some;
+    if (!qp->resp.store)
+        return;
+    if (!qp_can_receive(qp) || qp->fault || kept_is_refused(&qp->resp))
+        resp_forget_kept(qp);
+    else if (n || psn_before(qp->resp.store->last, qp->resp.epsn))
+        answer(e, qp);
+}
+
+void resp_execute_kept(struct engine *e)
+{
+    for (unsigned i = 0; i < ARRAY_SIZE(e->store) && e->stores_used; i++)
+        if (e->store[i] && e->store[i]->qp)
+            execute_of(e, e->store[i]->qp);
+}

@@ -1,0 +1,211 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs the commands of doc/programs.md, a TAP point for each row of its tables, over one uroced with a loopback device.
+
+usage: run_page.py --build DIR [--match TEXT] [--user]
+
+The first of several commands is a server: it runs until the others are done. A row passes when all but the server succeed, or
+fail in the table whose heading says "does not", when the last one's output has the text of the third column, and when the
+ports have sent the number of packets of the fourth. A program that is not installed is a skipped point, and a failed one with
+UROCE_TEST_STRICT=1, as scripts/test sets it after it has installed all. --user: as an ordinary user, for root."""
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path.insert(0, os.path.join(HERE, "..", "kit"))
+import uroce_kit as kit
+
+PAGE = os.path.join(ROOT, "doc", "programs.md")
+SECONDS = 100
+USER = 65532
+# Sources of this folder, and what compiles them.
+COMPILED = {"mpi_exchange.openmpi": ["mpicc.openmpi", "-O2", "mpi_exchange.c"],
+            "mpi_exchange.mpich": ["mpicc.mpich", "-O2", "mpi_exchange.c"],
+            "gloo_sum": ["g++", "-O1", "gloo_sum.cc", "-lgloo", "-libverbs", "-lpthread"]}
+
+
+def rows(page):
+    """The tables' rows: (works, name, commands, text, packets)."""
+    works = True
+    for line in page.splitlines():
+        if line.startswith("## "):
+            works = "does not" not in line
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] if line.startswith("|") else []
+        if len(cells) == 4 and "`" in cells[1]:
+            yield works, cells[0], re.findall(r"`([^`]+)`", cells[1]), cells[2].strip("`"), int(cells[3] or 0) if works else 0
+
+
+class Commands:
+    """Runs commands as a user types them, in a folder that has the page's own programs."""
+
+    def __init__(self, build, folder):
+        self.build, self.folder = build, folder
+        self.daemon = kit.Daemon(build, folder, arguments=("--loopback",))
+        # Open MPI refuses to run for root unless both are set.
+        self.environment = dict({k: v for k, v in os.environ.items() if not k.startswith(("LD_", "UCX_", "UROCE_"))},
+                                UROCE_SOCKET=self.daemon.socket, HOME=folder, TMPDIR=folder,
+                                PATH=f"{os.path.dirname(build.uroce)}:{os.environ['PATH']}:/usr/sbin",
+                                OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+        shutil.copy(os.path.join(ROOT, "README.md"), folder)
+        shutil.copy(os.path.join(HERE, "fork_verbs.py"), folder)
+
+    def prepare(self, words):
+        """Compiles those of the words that are a program's own; a missing program is a reason to skip."""
+        for word in words:
+            name = word.removeprefix("./")
+            if name in COMPILED and not os.path.exists(os.path.join(self.folder, name)):
+                compiler, *arguments = COMPILED[name]
+                self.need(compiler)
+                sources = [os.path.join(HERE, a) if a.endswith((".c", ".cc")) else a for a in arguments]
+                out = subprocess.run([compiler, *sources, "-o", os.path.join(self.folder, name)],
+                                     capture_output=True, text=True, timeout=SECONDS)
+                if out.returncode != 0:
+                    raise kit.Failure(f"{name}: {out.stderr}")
+        after = words[words.index("--") + 1:] if words[:2] == ["uroce", "run"] else words
+        after = [word for word in after if word != "env" and "=" not in word]
+        self.need(after[0])
+
+    def need(self, name):
+        if not name.startswith("./") and not shutil.which(name, path=self.environment["PATH"]):
+            if os.environ.get("UROCE_TEST_STRICT"):
+                raise kit.Failure(f"there is no program {name}")
+            raise kit.Skipped(f"there is no program {name}")
+
+    def start(self, command):
+        words = shlex.split(command)
+        self.prepare(words)
+        return Running(command, words, self.folder, self.environment)
+
+    def packets(self):
+        return sum(row["value"] for row in self.daemon.show("counters") if row["counter"] == "tx_packets")
+
+
+class Running:
+    """A command in a process group of its own."""
+
+    def __init__(self, command, words, folder, environment):
+        self.command = command
+        self.name = os.path.join(folder, "output")
+        self.output = open(self.name, "w+")
+        os.unlink(self.name)
+        self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=self.output, stderr=subprocess.STDOUT,
+                                        cwd=folder, env=environment, start_new_session=True)
+
+    def text(self):
+        return os.pread(self.output.fileno(), os.fstat(self.output.fileno()).st_size, 0).decode(errors="replace")
+
+    def finish(self):
+        try:
+            return self.process.wait(SECONDS)
+        except subprocess.TimeoutExpired:
+            self.end()
+            raise kit.Failure(f"{self.command}: not done after {SECONDS} s:\n{self.text()}")
+
+    def end(self):
+        """Ends what the command started, first by request."""
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            try:
+                os.killpg(self.process.pid, number)
+                self.process.wait(5)
+            except ProcessLookupError:
+                break
+            except subprocess.TimeoutExpired:
+                continue
+        self.process.poll() is None and self.process.wait()
+
+
+def family(pid):
+    """The process, and all below it."""
+    found = [pid]
+    for process in found:
+        try:
+            with open(f"/proc/{process}/task/{process}/children") as children:
+                found += map(int, children.read().split())
+        except OSError:
+            pass
+    return found
+
+
+def listens(pids):
+    """Whether one of the processes has a TCP socket that listens, or a UDP one that is bound."""
+    inodes = set()
+    for pid in pids:
+        try:
+            for fd in os.listdir(f"/proc/{pid}/fd"):
+                link = os.readlink(f"/proc/{pid}/fd/{fd}")
+                if link.startswith("socket:["):
+                    inodes.add(link[8:-1])
+        except OSError:
+            pass
+    for table, state in (("tcp", "0A"), ("tcp6", "0A"), ("udp", "07"), ("udp6", "07")):
+        with open(f"/proc/net/{table}") as lines:
+            if any(fields[3] == state and fields[9] in inodes for fields in map(str.split, lines)):
+                return True
+    return False
+
+
+def ready(commands, server):
+    """Whether the server has begun to listen, by TCP or rdma_cm, or has joined a group, or waits for raw frames."""
+    if server.process.poll() is not None:
+        raise kit.Failure(f"{server.command}: has ended:\n{server.text()}")
+    pids = family(server.process.pid)
+    if listens(pids):
+        return True
+    ids = [row for row in commands.daemon.show("cm_ids") if row["pid"] in pids]
+    groups = {row["group"] for row in commands.daemon.show("groups")}
+    return (any(row["state"] == "LISTEN" or row.get("dst", "").rsplit(":", 1)[0] in groups for row in ids)
+            or bool(commands.daemon.show("flows")))
+
+
+
+def run(commands, works, sequence, text, packets):
+    before = commands.packets()
+    server = commands.start(sequence[0]) if len(sequence) > 1 else None
+    try:
+        if server:
+            kit.wait_until(lambda: ready(commands, server), 30, f"{server.command} listens")
+        for command in sequence[1 if server else 0:]:
+            program = commands.start(command)
+            try:
+                status = program.finish()
+            finally:
+                program.end()
+            output = program.text()
+            if (status == 0) != works:
+                raise kit.Failure(f"{command}: exit status {status}:\n{output}" + (f"\nserver:\n{server.text()}" if server else ""))
+    finally:
+        if server:
+            server.end()
+    if text not in output:
+        raise kit.Failure(f"no '{text}' in:\n{output}")
+    sent = commands.packets() - before
+    if sent < packets:
+        raise kit.Failure(f"{sent} packets only, of {packets}:\n{output}")
+
+
+def main():
+    arguments = kit.point_arguments(more=[("--user", {"action": "store_true", "help": "as an ordinary user"})])
+    if arguments.user:
+        if os.geteuid() != 0:
+            print("1..0 # SKIP only root can become another user")
+            return 0
+        os.setgroups([])
+        os.setgid(USER)
+        os.setuid(USER)
+    with open(PAGE) as page:
+        table = list(rows(page.read()))
+    commands = Commands(kit.Build(arguments.build), kit.scratch_folder())
+    try:
+        return kit.run_points([(name, lambda row=row: run(commands, row[0], *row[2:])) for row in table for name in [row[1]]],
+                              arguments.match)
+    finally:
+        commands.daemon.stop()
+
+
+sys.exit(main())

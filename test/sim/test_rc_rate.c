@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* RC: a queue pair's own limit of its rate (IBV_QP_RATE_LIMIT). */
+#include <errno.h>
+
+#include "cc.h"
+#include "engine_private.h"
+#include "rate.h"
+#include "rules.h"
+
+#define LINE  UINT64_C(40000000000) /* bits per second */
+#define SIZE  (64u << 10)
+#define DEPTH 32
+
+struct limited {
+    struct kit *k;
+    struct kit_qp *qp, *peer;
+    struct kit_mr *from, *to;
+    uint8_t op;
+    uint64_t posted, completed;
+};
+
+static bool post_on(void *arg)
+{
+    struct limited *t = arg;
+    struct cqe e[DEPTH];
+    unsigned n = kit_poll(t->qp->send_cq, e, DEPTH);
+
+    for (unsigned i = 0; i < n; i++)
+        assert_int_equal(e[i].status, WC_SUCCESS);
+    for (t->completed += n; t->posted - t->completed < DEPTH; t->posted++)
+        kit_do(t->qp, t->op, t->posted, t->from, 0, 8192, t->to, 0);
+    return false;
+}
+
+static struct limited start_limited(uint8_t op)
+{
+    struct kit_link_config link = {.delay = 5 * NS_PER_US, .bps = LINE};
+    struct kit_qp_config qp = {.sq_size = DEPTH, .rq_size = 1};
+    struct kit_rc rc = {.path_mtu = 3, .timeout = 18};
+    struct limited t = {.op = op};
+
+    t.k = kit_create(&(struct kit_config){.seed = 1, .link = {link, link}});
+    t.qp = kit_qp_create(&t.k->node[0], &qp);
+    t.peer = kit_qp_create(&t.k->node[1], &qp);
+    kit_connect(t.qp, t.peer, &rc);
+    t.from = kit_mr_create(&t.k->node[0], SIZE, MEM_LOCAL_WRITE, KIT_MR_DIRECT);
+    t.to = kit_mr_create(&t.k->node[1], SIZE, MEM_LOCAL_WRITE | MEM_REMOTE_WRITE | MEM_REMOTE_READ,
+                         KIT_MR_DIRECT);
+    return t;
+}
+
+static int limit(struct limited *t, struct kit_qp *qp, uint32_t kbps, uint32_t burst)
+{
+    struct qp_attr attr = {.rate_limit = kbps, .rate_burst = burst};
+
+    return engine_qp_modify(qp->node->engine, qp->qp, &attr, QPA_RATE_LIMIT, NULL, 5, t->k->now);
+}
+
+/* What a node sends in the next `length`, in bits per second. */
+static double rate_of(struct limited *t, unsigned node, ns_t length)
+{
+    const struct engine_counters *c = engine_counters(t->k->node[node].engine);
+    uint64_t before = counter_sum(c->tx_bytes, QOS_PRIORITIES);
+
+    assert_int_equal(kit_run(t->k, post_on, t, length), KIT_BUDGET);
+    return (double)(counter_sum(c->tx_bytes, QOS_PRIORITIES) - before) * 8 * (double)NS_PER_SEC /
+           (double)length;
+}
+
+static void assert_rate(double is, uint64_t should)
+{
+    if (is < (double)should * 0.99 || is > (double)should * 1.01)
+        fail_msg("%.0f is not %llu", is, (unsigned long long)should);
+}
+
+/* A queue pair's own limit (IBV_QP_RATE_LIMIT): exact for slow and fast ones, and what sends is
+ * held back, whether it is asked for (requests) or asks (responses to READs). */
+static void own_limit(void **state)
+{
+    static const uint32_t kbps[] = {1000, 123456, 5000000, 20000000};
+    struct limited w = start_limited(SQE_WRITE), r = start_limited(SQE_READ);
+
+    for (unsigned i = 0; i < ARRAY_SIZE(kbps); i++) {
+        ns_t length = kbps[i] < 100000 ? 20 * NS_PER_SEC : 100 * NS_PER_MS;
+
+        assert_int_equal(limit(&w, w.qp, kbps[i], 0), 0);
+        assert_int_equal(limit(&r, r.peer, kbps[i], 0), 0);
+        assert_rate(rate_of(&w, 0, length), kbps[i] * UINT64_C(1000));
+        assert_rate(rate_of(&r, 1, length), kbps[i] * UINT64_C(1000));
+    }
+    assert_int_equal(limit(&w, w.qp, 0, 0), 0);
+    assert_true(rate_of(&w, 0, 100 * NS_PER_MS) > 0.9 * (double)LINE);
+    assert_int_equal(counter_get(&qp_counters(w.qp->qp)->timeouts), 0);
+    kit_destroy(w.k);
+    kit_destroy(r.k);
+}
+
+/* 64 us at the limit, and a packet, may leave at once: a program that allows less is refused. */
+static void smaller_bursts_are_refused(void **state)
+{
+    struct limited t = start_limited(SQE_WRITE);
+
+    assert_int_equal(limit(&t, t.qp, 1000000, 8000 + 1024), 0);
+    assert_int_equal(limit(&t, t.qp, 1000000, 8000 + 1023), -EINVAL);
+    t.peer->qp->type = QPT_XRC_RECV;
+    assert_int_equal(limit(&t, t.peer, 1000000, 0), -EINVAL);
+    t.peer->qp->type = QPT_RC;
+    assert_int_equal(kit_modify(t.qp, QPS_RESET), 0);
+    assert_int_equal(t.qp->qp->attr.rate_limit, 0);
+    assert_false(cc_is_limited(&t.qp->qp->cc));
+    kit_destroy(t.k);
+}
+
+/* The controller and the limit: the lower one counts, and the limit stays when the controller has
+ * gone. */
+static void limit_and_controller(void **state)
+{
+    struct kit_config config = {.seed = 1,
+                                .congestion = {true, 50 * NS_PER_US, 48, 6, &cc_dcqcn, LINE}};
+    struct limited t = start_limited(SQE_WRITE);
+    struct engine *e = t.qp->node->engine;
+
+    e->cfg.congestion = config.congestion;
+    assert_int_equal(limit(&t, t.qp, 4000000, 0), 0);
+    for (unsigned i = 0; i < 12; i++) {
+        rate_of(&t, 0, 60 * NS_PER_US);
+        e->now = t.k->now;
+        rate_on_cnp(e, t.qp->qp);
+    }
+    assert_true(t.qp->qp->cc.rate < UINT64_C(2000000000));
+    assert_true(rate_of(&t, 0, 100 * NS_PER_US) < 2e9);
+    rate_of(&t, 0, NS_PER_SEC); /* recovers */
+    assert_null(t.qp->qp->cc.ops);
+    assert_rate(rate_of(&t, 0, 100 * NS_PER_MS), UINT64_C(4000000000));
+    kit_destroy(t.k);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(own_limit),
+        cmocka_unit_test(smaller_bursts_are_refused),
+        cmocka_unit_test(limit_and_controller),
+    };
+
+    return cmocka_run_group_tests_name("rc_rate", tests, NULL, NULL);
+}

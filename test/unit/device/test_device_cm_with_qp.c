@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A connection's queue pair changes its state in the message that makes, or ends, the connection.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "device_app.h"
+#include "sides.h"
+#include "unit.h"
+
+/* A program has a connection to the daemon for its ids, and one for its queue pairs. */
+struct end {
+    struct side *side;
+    struct app app;
+    struct app_cq cq;
+    struct app_qp qp;
+    uint32_t id;
+};
+
+static struct end active, passive;
+static struct ctl_cm_steps passive_steps;
+
+static void open_end(struct end *e, struct side *side, struct rnic *r)
+{
+    *e = (struct end){.side = side};
+    app_open(&e->app, r);
+    app_cq(&e->app, &e->cq, 16);
+    assert_int_equal(app_qp(&e->app, &e->qp, QPT_RC, &e->cq, 0, 0), 0);
+}
+
+/* The passive program has read the request. */
+static int setup(void **state)
+{
+    struct sides *t;
+    struct ctl_cm_told told;
+
+    if (sides_setup(state))
+        return -1;
+    t = *state;
+    kit_status = 0;
+    open_end(&active, &t->a, t->r);
+    open_end(&passive, &t->b, t->r);
+    side_listener(&t->b, IP_CM_PS_TCP, "0.0.0.0", 5);
+    active.id = side_resolved(t, &t->a, IP_CM_PS_TCP, "127.0.0.1");
+    assert_int_equal(side_call(&t->a, CTL_CM_CONNECT, active.id, active.qp.qpn, ""), 0);
+    sides_run(t);
+    told = side_told(&t->b, CTL_CM_CONNECT_REQUEST);
+    passive.id = told.event.id;
+    passive_steps = told.steps;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    app_close(&active.app);
+    app_close(&passive.app);
+    return sides_teardown(state);
+}
+
+static uint32_t state_of(struct end *e)
+{
+    struct ctl_msg m = {.handle = e->qp.qpn};
+
+    assert_int_equal(app_call(&e->app, CTL_QUERY_QP, &m), 0);
+    return m.query_qp.attr.state;
+}
+
+static struct ctl_msg request(const struct end *e, uint32_t type)
+{
+    struct ctl_msg m = {.cm_with_qp = {.type = type, .modify = {.qpn = e->qp.qpn, .done = 7}}};
+    struct ctl_cm_conn *c = &m.cm_with_qp.call.conn;
+
+    m.cm_with_qp.call.id = e->id;
+    *c = (struct ctl_cm_conn){.qpn = e->qp.qpn,
+                              .qp_type = CM_QP_RC,
+                              .responder_resources = 2,
+                              .initiator_depth = 2,
+                              .retry_count = 7,
+                              .rnr_retry_count = 7};
+    memcpy(m.cm_with_qp.key, e->app.session->join_key, sizeof(m.cm_with_qp.key));
+    return m;
+}
+
+static struct ctl_msg to_rts(const struct end *e, uint32_t type, const struct ctl_cm_steps *steps)
+{
+    struct ctl_msg m = request(e, type);
+    struct ctl_modify_qp *modify = &m.cm_with_qp.modify;
+
+    modify->attr = steps->attr;
+    modify->attr.state = QPS_INIT;
+    modify->mask = steps->mask[0];
+    for (unsigned i = 1; i < QP_STEPS; i++) {
+        modify->next[i - 1].state = QPS_INIT + i;
+        modify->next[i - 1].mask = steps->mask[i];
+    }
+    return m;
+}
+
+static struct ctl_msg to_error(const struct end *e, uint32_t type)
+{
+    struct ctl_msg m = request(e, type);
+
+    m.cm_with_qp.modify.mask = QPA_STATE;
+    m.cm_with_qp.modify.attr.state = QPS_ERR;
+    return m;
+}
+
+/* Returns the status; *done: steps. */
+static int call(const struct end *e, struct ctl_msg *m, uint32_t *done)
+{
+    struct ctl_call k = {0};
+    int status = kit_call(e->side->sn, CTL_CM_WITH_QP, m, &k, false);
+
+    *done = k.reply.cm_with_qp.modify.done;
+    return status;
+}
+
+static void expect(const struct end *e, struct ctl_msg m, int status, uint32_t done)
+{
+    uint32_t steps;
+
+    assert_int_equal(call(e, &m, &steps), status);
+    assert_int_equal(steps, done);
+}
+
+static void test_connection(void **state)
+{
+    struct sides *t = *state;
+    struct ctl_cm_told told;
+
+    expect(&passive, to_rts(&passive, CTL_CM_ACCEPT, &passive_steps), 0, 3);
+    assert_int_equal(state_of(&passive), QPS_RTS);
+    sides_run(t);
+    told = side_told(&t->a, CTL_CM_CONNECT_RESPONSE);
+    assert_int_equal(told.event.conn.qpn, passive.qp.qpn);
+    expect(&active, to_rts(&active, CTL_CM_ESTABLISH, &told.steps), 0, 3);
+    assert_int_equal(state_of(&active), QPS_RTS);
+    sides_run(t);
+    assert_int_equal(side_event(&t->b, CTL_CM_ESTABLISHED).id, passive.id);
+    expect(&active, to_error(&active, CTL_CM_DISCONNECT), 0, 1);
+    assert_int_equal(state_of(&active), QPS_ERR);
+    sides_run(t);
+    assert_int_equal(side_event(&t->b, CTL_CM_DISCONNECTED).id, passive.id);
+    expect(&passive, to_error(&passive, CTL_CM_DISCONNECT), 0, 1);
+}
+
+/* The key is what makes the queue pair the program's. */
+static void test_key(void **state)
+{
+    struct sides *t = *state;
+    struct ctl_msg m = to_rts(&passive, CTL_CM_ACCEPT, &passive_steps);
+
+    memcpy(m.cm_with_qp.key, active.app.session->join_key, sizeof(m.cm_with_qp.key));
+    expect(&passive, m, -EACCES, 0);
+    memset(m.cm_with_qp.key, 0, sizeof(m.cm_with_qp.key));
+    expect(&passive, m, -EACCES, 0);
+    for (unsigned i = 0; i < 2; i++) {
+        m = to_rts(&passive, CTL_CM_ACCEPT, &passive_steps);
+        m.cm_with_qp.key[i] ^= 1;
+        expect(&passive, m, -EACCES, 0);
+    }
+    m = to_rts(&passive, CTL_CM_ACCEPT, &passive_steps);
+    m.cm_with_qp.modify.qpn = active.qp.qpn;
+    expect(&passive, m, -EACCES, 0);
+    m.cm_with_qp.modify.qpn = 0xFFFFFF;
+    expect(&passive, m, -EACCES, 0);
+    assert_int_equal(state_of(&passive), QPS_RESET);
+    assert_int_equal(state_of(&active), QPS_RESET);
+    sides_run(t);
+    side_no_event(&t->a);
+}
+
+/* Of a session that is ending, too: its queue pairs are being freed. */
+static void test_session_ends(void **state)
+{
+    struct ctl_msg m = to_rts(&passive, CTL_CM_ACCEPT, &passive_steps);
+
+    passive.app.session->ending = true;
+    expect(&passive, m, -EACCES, 0);
+    passive.app.session->ending = false;
+    expect(&passive, m, 0, 3);
+}
+
+static void test_wrong_call(void **state)
+{
+    struct ctl_msg m;
+
+    for (uint32_t type = 0; type < 200; type++) {
+        if (type != CTL_CM_ACCEPT && type != CTL_CM_ESTABLISH && type != CTL_CM_DISCONNECT)
+            expect(&passive, to_rts(&passive, type, &passive_steps), -EINVAL, 0);
+    }
+    expect(&passive, to_rts(&passive, UINT32_MAX, &passive_steps), -EINVAL, 0);
+    m = to_rts(&passive, CTL_CM_ACCEPT, &passive_steps);
+    m.cm_with_qp.call.id = active.id; /* another program's */
+    expect(&passive, m, -EINVAL, 0);
+    m.cm_with_qp.call.id = side_make_id(passive.side, IP_CM_PS_TCP, 5); /* without a device */
+    expect(&passive, m, -EINVAL, 0);
+    assert_int_equal(state_of(&passive), QPS_RESET);
+}
+
+/* Then the call is not made. */
+static void test_step_fails(void **state)
+{
+    struct sides *t = *state;
+    struct ctl_msg m = to_rts(&passive, CTL_CM_ACCEPT, &passive_steps);
+
+    m.cm_with_qp.modify.next[1].mask = QPA_STATE;
+    expect(&passive, m, -EINVAL, 2);
+    assert_int_equal(state_of(&passive), QPS_RTR);
+    sides_run(t);
+    side_no_event(&t->a);
+}
+
+/* The steps stay. */
+static void test_call_fails(void **state)
+{
+    expect(&passive, to_rts(&passive, CTL_CM_ESTABLISH, &passive_steps), -EINVAL, 3);
+    assert_int_equal(state_of(&passive), QPS_RTS);
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {T(test_connection), T(test_key),        T(test_session_ends),
+                                       T(test_wrong_call), T(test_step_fails), T(test_call_fails)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Sessions that join another one and import its objects: who may, and how long what is imported
+ * lasts. */
+#include <errno.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "device_kit.h"
+#include "device_private.h"
+#include "objects/pd_mr.h"
+#include "unit.h"
+
+#define READ_WRITE 3u /* enum ibv_access_flags */
+
+static struct event_loop *loop;
+static struct rnic *rnic;
+static struct session *owner, *guest;
+static uint32_t pd, mr, dm;
+
+static int call(struct session *sn, enum ctl_type type, struct ctl_msg *m)
+{
+    struct ctl_call k = {0};
+    int status = kit_call(sn, type, m, &k, false);
+
+    *m = k.reply;
+    return status;
+}
+
+static struct session *connect_session(void)
+{
+    struct session *sn = session_create(rnic, &(struct ucred){.pid = getpid()});
+
+    assert_non_null(sn);
+    return sn;
+}
+
+static const uint64_t *key_of(const struct session *sn)
+{
+    return ((const struct ctx_shared *)sn->segment.base)->join_key;
+}
+
+static int join(struct session *sn, const uint64_t key[2])
+{
+    struct ctl_msg m = {.open = {.join_key = {key[0], key[1]}}};
+    int status = call(sn, CTL_JOIN, &m);
+
+    if (!status) { /* the key goes no further */
+        assert_true(!m.open.join_key[0] && !m.open.join_key[1]);
+        assert_int_equal(m.open.device, 0);
+    }
+    return status;
+}
+
+static int import(struct session *sn, uint32_t kind, uint32_t handle, uint32_t in,
+                  struct ctl_import *reply)
+{
+    struct ctl_msg m = {.import = {.kind = kind, .handle = handle, .pd = in}};
+    int status = call(sn, CTL_IMPORT, &m);
+
+    *reply = m.import;
+    return status;
+}
+
+static int unimport(struct session *sn, uint32_t kind, uint32_t handle)
+{
+    struct ctl_msg m = {.import = {.kind = kind, .handle = handle}};
+
+    return call(sn, CTL_UNIMPORT, &m);
+}
+
+static uint32_t alloc_pd(struct session *sn)
+{
+    struct ctl_msg m = {0};
+
+    assert_int_equal(call(sn, CTL_ALLOC_PD, &m), 0);
+    return m.handle;
+}
+
+static struct ctl_reg_mr register_in(struct session *sn, uint32_t in)
+{
+    struct ctl_msg m = {.reg_mr = {.pd = in, .access = READ_WRITE, .addr = KIT_BASE, .length = 64}};
+
+    assert_int_equal(call(sn, CTL_REG_MR, &m), 0);
+    return m.reg_mr;
+}
+
+static uint32_t domain_of(uint32_t key)
+{
+    struct mem_region *r = mr_lookup(&rnic->device[0]->mrs, key);
+
+    assert_non_null(r);
+    return r->pd;
+}
+
+static int setup(void **state)
+{
+    struct ctl_msg m = {.open = {0}};
+    int err;
+
+    loop = event_loop_create(&err);
+    rnic = kit_rnic(loop, NULL);
+    owner = connect_session();
+    guest = connect_session();
+    assert_int_equal(call(owner, CTL_OPEN, &m), 0);
+    pd = alloc_pd(owner);
+    mr = register_in(owner, pd).handle;
+    m = (struct ctl_msg){.alloc_dm = {.length = 4096}};
+    assert_int_equal(call(owner, CTL_ALLOC_DM, &m), 0);
+    dm = m.alloc_dm.handle;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    if (guest)
+        session_close(guest);
+    if (owner)
+        session_close(owner);
+    rnic_destroy(rnic);
+    event_loop_destroy(loop);
+    return 0;
+}
+
+static void only_with_the_key(void **state)
+{
+    struct ctl_msg m = {0};
+    struct ctl_import i;
+    uint64_t key[2] = {0};
+
+    assert_true(key_of(owner)[0] && key_of(owner)[1]);
+    assert_int_equal(join(guest, key), -EACCES);
+    key[0] = key_of(owner)[0];
+    assert_int_equal(join(guest, key), -EACCES);
+    key[0] = 0;
+    key[1] = key_of(owner)[1];
+    assert_int_equal(join(guest, key), -EACCES);
+    assert_int_equal(import(guest, CTL_IMPORT_PD, pd, 0, &i), -ENOTCONN);
+    assert_int_equal(call(guest, CTL_OPEN, &m), 0);
+    assert_int_equal(import(guest, CTL_IMPORT_PD, pd, 0, &i), -EINVAL);
+    assert_int_equal(join(guest, key_of(owner)), -EBUSY);
+}
+
+/* What an application writes into its segment is not its key. */
+static void segment_does_not_decide(void **state)
+{
+    struct ctx_shared *shared = owner->segment.base;
+    const uint64_t chosen[2] = {1, 2};
+
+    memcpy(shared->join_key, chosen, sizeof(chosen));
+    assert_int_equal(join(guest, chosen), -EACCES);
+}
+
+static void only_of_the_joined_session(void **state)
+{
+    struct session *third = connect_session();
+    struct ctl_msg m = {0};
+    struct ctl_import i;
+
+    assert_int_equal(call(third, CTL_OPEN, &m), 0);
+    assert_int_equal(join(guest, key_of(owner)), 0);
+    assert_int_equal(import(guest, CTL_IMPORT_PD, alloc_pd(third), 0, &i), -ENOENT);
+    assert_int_equal(import(guest, CTL_IMPORT_PD, 12345, 0, &i), -ENOENT);
+    assert_int_equal(import(guest, 3, pd, 0, &i), -EINVAL);
+    assert_int_equal(import(guest, UINT32_MAX, pd, 0, &i), -EINVAL);
+    assert_int_equal(import(owner, CTL_IMPORT_PD, pd, 0, &i), -EINVAL);
+    session_close(third);
+}
+
+static void domain_is_the_same(void **state)
+{
+    struct ctl_import i;
+    uint32_t own;
+
+    assert_int_equal(join(guest, key_of(owner)), 0);
+    own = alloc_pd(guest);
+    assert_int_equal(import(guest, CTL_IMPORT_PD, pd, 0, &i), 0);
+    assert_int_not_equal(i.handle, pd);
+    assert_int_equal(domain_of(register_in(guest, i.handle).lkey), pd);
+    assert_int_equal(domain_of(register_in(guest, own).lkey), own);
+    assert_int_equal(import(guest, CTL_IMPORT_MR, mr, own, &i), -EINVAL);
+}
+
+static void region_has_its_keys(void **state)
+{
+    struct ctl_import i, r;
+    struct ctl_reg_mr first = register_in(owner, pd);
+
+    assert_int_equal(join(guest, key_of(owner)), 0);
+    assert_int_equal(import(guest, CTL_IMPORT_PD, pd, 0, &i), 0);
+    assert_int_equal(import(guest, CTL_IMPORT_MR, first.handle, i.handle, &r), 0);
+    assert_int_equal(r.lkey, first.lkey);
+    assert_int_equal(r.rkey, first.rkey);
+    assert_int_equal(r.length, 64);
+    assert_int_equal(kit_call_handle(guest, CTL_DEREG_MR, first.handle), -ENOENT);
+    assert_int_equal(kit_call_handle(owner, CTL_DEREG_MR, first.handle), 0);
+    assert_int_equal(import(guest, CTL_IMPORT_MR, first.handle, i.handle, &r), -ENOENT);
+}
+
+static void domain_stays_while_it_is_imported(void **state)
+{
+    uint32_t free_pd = alloc_pd(owner), region;
+    struct ctl_import i;
+
+    assert_int_equal(join(guest, key_of(owner)), 0);
+    assert_int_equal(import(guest, CTL_IMPORT_PD, free_pd, 0, &i), 0);
+    assert_int_equal(kit_call_handle(owner, CTL_DEALLOC_PD, free_pd), -EBUSY);
+    region = register_in(guest, i.handle).handle;
+    assert_int_equal(unimport(guest, CTL_IMPORT_PD, i.handle), 0);
+    assert_int_equal(kit_call_handle(owner, CTL_DEALLOC_PD, free_pd), -EBUSY);
+    assert_int_equal(kit_call_handle(guest, CTL_DEREG_MR, region), 0);
+    assert_int_equal(kit_call_handle(owner, CTL_DEALLOC_PD, free_pd), 0);
+    assert_int_equal(unimport(guest, CTL_IMPORT_PD, i.handle), -ENOENT);
+    assert_int_equal(unimport(guest, CTL_IMPORT_PD, alloc_pd(guest)), -ENOENT);
+    assert_int_equal(unimport(guest, CTL_IMPORT_MR, mr), -EINVAL);
+}
+
+static void device_memory_is_the_same(void **state)
+{
+    struct ctl_msg m = {.import = {.kind = CTL_IMPORT_DM, .handle = dm}};
+    struct ctl_call k = {0};
+    struct stat st;
+
+    assert_int_equal(join(guest, key_of(owner)), 0);
+    assert_int_equal(kit_call(guest, CTL_IMPORT, &m, &k, true), 0);
+    assert_int_equal(k.out_fds, 1);
+    assert_int_equal(fstat(k.out_fd[0], &st), 0);
+    assert_int_equal(k.reply.import.length, 4096);
+    assert_true(k.reply.import.offset + 4096 <= (uint64_t)st.st_size);
+    close(k.out_fd[0]);
+    assert_int_equal(kit_call_handle(owner, CTL_FREE_DM, dm), -EBUSY);
+    assert_int_equal(unimport(guest, CTL_IMPORT_DM, k.reply.import.handle), 0);
+    assert_int_equal(kit_call_handle(owner, CTL_FREE_DM, dm), 0);
+}
+
+/* The guest ends with all that it has imported, in use. */
+static void guest_leaves_nothing(void **state)
+{
+    struct ctl_import i;
+
+    assert_int_equal(join(guest, key_of(owner)), 0);
+    assert_true(session_is_joined(owner));
+    assert_int_equal(import(guest, CTL_IMPORT_PD, pd, 0, &i), 0);
+    register_in(guest, i.handle);
+    assert_int_equal(import(guest, CTL_IMPORT_DM, dm, 0, &i), 0);
+    session_close(guest);
+    guest = NULL;
+    assert_false(session_is_joined(owner));
+    assert_int_equal(kit_call_handle(owner, CTL_DEREG_MR, mr), 0);
+    assert_int_equal(kit_call_handle(owner, CTL_DEALLOC_PD, pd), 0);
+    assert_int_equal(kit_call_handle(owner, CTL_FREE_DM, dm), 0);
+}
+
+/* By way of a guest a third one joins the owner. */
+static void guests_of_guests(void **state)
+{
+    struct session *third = connect_session();
+    struct ctl_import i;
+
+    assert_int_equal(join(guest, key_of(owner)), 0);
+    assert_int_equal(join(third, key_of(guest)), 0);
+    assert_false(session_is_joined(guest));
+    assert_int_equal(import(third, CTL_IMPORT_PD, pd, 0, &i), 0);
+    session_close(guest);
+    guest = NULL;
+    assert_true(session_is_joined(owner));
+    session_close(third);
+    assert_false(session_is_joined(owner));
+}
+
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(only_with_the_key),          T(segment_does_not_decide),
+        T(only_of_the_joined_session), T(domain_is_the_same),
+        T(region_has_its_keys),        T(domain_stays_while_it_is_imported),
+        T(device_memory_is_the_same),  T(guest_leaves_nothing),
+        T(guests_of_guests),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
