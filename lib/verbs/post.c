@@ -10,13 +10,14 @@ enum op_trait {
     OP_INLINE = 1 << 4, /* the payload may be in the request */
     OP_INVALIDATE = 1 << 5,
     OP_BIND = 1 << 6,
+    OP_DATAGRAM = 1 << 7, /* UD offers it (volume 1, table 38) */
 };
 
 static const uint8_t op_traits[] = {
     [IBV_WR_RDMA_WRITE] = OP_KNOWN | OP_REMOTE | OP_INLINE,
     [IBV_WR_RDMA_WRITE_WITH_IMM] = OP_KNOWN | OP_REMOTE | OP_IMM | OP_INLINE,
-    [IBV_WR_SEND] = OP_KNOWN | OP_INLINE,
-    [IBV_WR_SEND_WITH_IMM] = OP_KNOWN | OP_IMM | OP_INLINE,
+    [IBV_WR_SEND] = OP_KNOWN | OP_INLINE | OP_DATAGRAM,
+    [IBV_WR_SEND_WITH_IMM] = OP_KNOWN | OP_IMM | OP_INLINE | OP_DATAGRAM,
     [IBV_WR_RDMA_READ] = OP_KNOWN | OP_REMOTE,
     [IBV_WR_ATOMIC_CMP_AND_SWP] = OP_KNOWN | OP_ATOMIC,
     [IBV_WR_ATOMIC_FETCH_AND_ADD] = OP_KNOWN | OP_ATOMIC,
@@ -63,22 +64,30 @@ static void build_remote(struct sqe *s, const struct ibv_send_wr *wr, unsigned t
     }
 }
 
-/* The destination, for services whose queue pairs are not connected to one. */
-static void build_address(const struct shim_qp *qp, struct sqe *s, const struct ibv_send_wr *wr)
+/*
+ * The destination, for services whose queue pairs are not connected to one. Of other operations
+ * `wr.ud` is no address: on UD they go as they are, for the worker to refuse. 0 or EINVAL.
+ */
+static int build_address(const struct shim_qp *qp, struct sqe *s, const struct ibv_send_wr *wr,
+                         unsigned traits)
 {
-    if (qp->ex.qp_base.qp_type == IBV_QPT_UD) {
+    if (qp->ex.qp_base.qp_type == IBV_QPT_UD && traits & OP_DATAGRAM) {
+        if (unlikely(!wr->wr.ud.ah))
+            return EINVAL;
         s->ud.ah = to_ah(wr->wr.ud.ah)->number;
         s->ud.remote_qpn = wr->wr.ud.remote_qpn;
         s->ud.remote_qkey = wr->wr.ud.remote_qkey;
     } else if (qp->ex.qp_base.qp_type == IBV_QPT_XRC_SEND) {
         s->remote_srqn = wr->qp_type.xrc.remote_srqn;
     }
+    return 0;
 }
 
 /* Writes one WQE. 0 or EINVAL. */
 static int build_send(const struct shim_qp *qp, struct sqe *s, const struct ibv_send_wr *wr)
 {
     unsigned traits = (unsigned)wr->opcode < ARRAY_SIZE(op_traits) ? op_traits[wr->opcode] : 0;
+    int err;
 
     if (unlikely(!traits || wr->send_flags & ~(unsigned)SEND_FLAGS ||
                  (unsigned)wr->num_sge > qp->queue.sq.max_sge))
@@ -89,7 +98,9 @@ static int build_send(const struct shim_qp *qp, struct sqe *s, const struct ibv_
     s->reserved = 0;
     s->imm = traits & OP_IMM ? wr->imm_data : traits & OP_INVALIDATE ? wr->invalidate_rkey : 0;
     build_remote(s, wr, traits);
-    build_address(qp, s, wr);
+    err = build_address(qp, s, wr, traits);
+    if (unlikely(err))
+        return err;
     if (wr->send_flags & IBV_SEND_INLINE)
         return traits & OP_INLINE ? build_inline(qp, s, wr) : EINVAL;
     s->num_sge = (uint8_t)wr->num_sge;

@@ -249,7 +249,7 @@ static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn
 
     if (unlikely(!s))
         return;
-    if (unlikely(ex->qp_base.qp_type != IBV_QPT_UD)) {
+    if (unlikely(ex->qp_base.qp_type != IBV_QPT_UD || !ah)) {
         fail_batch(qp, EINVAL);
         return;
     }

@@ -365,11 +365,10 @@ static void post(void)
     if (swr.opcode == IBV_WR_BIND_MW)
         swr.bind_mw = (__typeof__(swr.bind_mw)){
             app.mw, app.mw->rkey + 1, {mr, KIT_BASE, 64, IBV_ACCESS_REMOTE_WRITE}};
-    if (qp && qp->qp_type == IBV_QPT_UD) {
+    if (qp && qp->qp_type == IBV_QPT_UD &&
+        (swr.opcode == IBV_WR_SEND || swr.opcode == IBV_WR_SEND_WITH_IMM)) {
         swr.wr.ud.ah = app.ah;
         swr.wr.ud.remote_qpn = which;
-        if (!app.ah)
-            return;
     }
     for (; n; n--, swr.wr_id++) {
         if (kind & 128 && srq)

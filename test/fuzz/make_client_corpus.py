@@ -96,6 +96,9 @@ def younger():
     yield base + act(EX_BIND, 0, 0) + act(CONNECT, 0, 1) + post(8, 0) + turn()
     yield base + act(EX_BIND, 0, 0) + act(EX_BIND) + act(EX_BIND) + act(EX_MCAST)
     yield objects() + act(QP, 0, 2 + 33) + act(EX_MCAST)
+    # Datagrams without an address, and what is no datagram.
+    for kind in range(16):
+        yield connected(UD) + act(EX_BIND, 0, 1) + post(kind, 0, 2) + act(EX_BIND) + turn()
     for number in range(0, 40):
         yield opened() + act(EX_NAMES, number)
     for action, more in ((EX_CQ, (7,)), (EX_WQ, (7,)), (EX_DM, ()), (EX_XRCD, (7,)), (EX_PARENT, ()), (EX_BIND, ()),

@@ -165,6 +165,49 @@ static void bad_requests(void **state)
     assert_int_equal(work_queue_pending(&r->dataplane_sq), 2);
 }
 
+static void datagrams_need_an_address(void **state)
+{
+    struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(&r->qp->ex.qp_base);
+    struct shim_ah ah = {.number = 77};
+    struct ibv_send_wr *bad, wr = {.opcode = IBV_WR_SEND, .wr.ud = {.remote_qpn = 5}};
+    struct send_wqe wqe;
+
+    r->qp->ex.qp_base.qp_type = IBV_QPT_UD;
+    for (unsigned i = 0; i < 2; i++) {
+        wr.opcode = i ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND;
+        bad = NULL;
+        assert_int_equal(post_send(&wr, &bad), EINVAL);
+        assert_ptr_equal(bad, &wr);
+    }
+    ibv_wr_start(qp);
+    ibv_wr_send(qp);
+    ibv_wr_set_ud_addr(qp, NULL, 5, 6);
+    assert_int_equal(ibv_wr_complete(qp), EINVAL);
+    assert_int_equal(work_queue_pending(&r->dataplane_sq), 0);
+
+    wr.wr.ud.ah = &ah.base;
+    assert_int_equal(post_send(&wr, &bad), 0);
+    wqe = taken();
+    assert_int_equal(wqe.h.ud.ah, 77);
+    assert_int_equal(wqe.h.ud.remote_qpn, 5);
+}
+
+/* Where the address would be, these requests have something else. */
+static void what_is_no_datagram_has_no_address(void **state)
+{
+    struct ibv_mw mw = {.rkey = 0x100, .type = IBV_MW_TYPE_1};
+    struct ibv_pd pd = {.handle = 1};
+    struct ibv_mw_bind bind = {0};
+    struct ibv_send_wr *bad, wr = {.opcode = IBV_WR_RDMA_WRITE, .wr.rdma = {.remote_addr = 0x55}};
+
+    r->qp->ex.qp_base.qp_type = IBV_QPT_UD;
+    r->qp->ex.qp_base.pd = mw.pd = &pd;
+    assert_int_equal(shim_bind_mw(&r->qp->ex.qp_base, &mw, &bind), 0);
+    assert_int_equal(taken().h.opcode, SQE_BIND_MW);
+    assert_int_equal(post_send(&wr, &bad), 0);
+    assert_int_equal(taken().h.remote_addr, 0x55);
+}
+
 static void states(void **state)
 {
     static const struct {
@@ -360,6 +403,8 @@ int main(void)
         T(inline_data),
         T(inline_lengths),
         T(bad_requests),
+        T(datagrams_need_an_address),
+        T(what_is_no_datagram_has_no_address),
         T(states),
         T(full_until_polled),
         T(receives),
