@@ -11,8 +11,15 @@
 #include "carrier.h"
 #include "worker_internal.h"
 
-#define TICK        NS_PER_MS
-#define QUIET_TICKS 20 /* without a call: the watch sleeps */
+/* Between two looks. All memory answers, as a rule, and looking takes a processor from those who
+ * work: the short tick is for the time after a worker was found asleep in a call that had lasted,
+ * or in two calls soon after each other. One may wait for a lock of its program for once. */
+#define CALM_TICK    (4 * NS_PER_MS)
+#define ALARMED_TICK NS_PER_MS
+#define ALARM        (10 * NS_PER_SEC)
+#define SOON         NS_PER_SEC
+
+#define QUIET (20 * NS_PER_MS) /* without a call: the watch sleeps */
 
 struct watch {
     struct watch_config config;
@@ -22,8 +29,10 @@ struct watch {
         uint32_t state; /* of its carrier, when the watch looked last */
         ns_t since;     /* the call that lasts had not begun then */
     } seen[WORKERS_MAX];
-    ns_t looked;    /* at all of them */
-    unsigned quiet; /* ticks */
+    ns_t looked;        /* at all of them */
+    ns_t called;        /* a call was seen */
+    ns_t asleep;        /* a worker was, in a call; 0: never */
+    ns_t alarmed_until; /* a worker may sleep in calls */
 };
 
 /* ---- the thread in reserve ---- */
@@ -100,7 +109,30 @@ static bool is_in_call(uint32_t state)
     return (state & ((1u << CARRIER_STATE_BITS) - 1)) == CARRIER_IN_CALL;
 }
 
-static void look(struct watch *watch, struct worker *w)
+/* Whether the worker is in the same call as a tick ago. Asking the kernel whether it sleeps costs
+ * more than looking again: only who is calm asks because of a call that has just begun. */
+static bool is_late(struct watch *watch, const struct worker *w, const struct carrier *c,
+                    uint32_t state, ns_t now)
+{
+    bool same = watch->seen[w->index].state == state;
+
+    if (!same) {
+        watch->called = now;
+        watch->seen[w->index].state = state;
+        watch->seen[w->index].since = watch->looked;
+    }
+    if (!is_in_call(state))
+        return false;
+    watch->called = now;
+    if ((!same && now < watch->alarmed_until) || !is_asleep(c->tid))
+        return false;
+    if (same || (watch->asleep && now < watch->asleep + SOON))
+        watch->alarmed_until = now + ALARM;
+    watch->asleep = now;
+    return same;
+}
+
+static void look(struct watch *watch, struct worker *w, ns_t now)
 {
     struct carrier *c = w->carrier;
     uint32_t state;
@@ -108,16 +140,7 @@ static void look(struct watch *watch, struct worker *w)
     if (!c)
         return;
     state = atomic_load(&c->state);
-    if (watch->seen[w->index].state != state) {
-        watch->quiet = 0;
-        watch->seen[w->index].state = state;
-        watch->seen[w->index].since = watch->looked;
-        return; /* another call than a tick ago: asking the kernel costs more than looking again */
-    }
-    if (!is_in_call(state))
-        return;
-    watch->quiet = 0;
-    if (!is_asleep(c->tid))
+    if (!is_late(watch, w, c, state, now))
         return;
     if (!watch->reserve)
         call_up_reserve(watch);
@@ -150,8 +173,7 @@ static void sleep_until_calls(struct watch *watch)
     if (!calls_are_made(watch) && !atomic_load(&watch->stop))
         futex_wait(asleep, 1, NS_NEVER);
     atomic_store(asleep, 0);
-    watch->quiet = 0;
-    watch->looked = worker_time(); /* the call that woke it has begun just now */
+    watch->looked = watch->called = worker_time(); /* the call that woke it has begun just now */
 }
 
 void *watch_run(void *arg)
@@ -160,16 +182,15 @@ void *watch_run(void *arg)
     const struct worker_group *g = watch->config.group;
 
     while (!atomic_load(&watch->stop)) {
-        watch->quiet++;
         ns_t now = worker_time();
 
         for (unsigned i = 0; i < g->workers; i++)
-            look(watch, g->worker[i]);
+            look(watch, g->worker[i], now);
         watch->looked = now;
-        if (watch->quiet >= QUIET_TICKS)
+        if (now >= watch->called + QUIET)
             sleep_until_calls(watch);
         else
-            futex_wait(&watch->stop, 0, TICK);
+            futex_wait(&watch->stop, 0, now < watch->alarmed_until ? ALARMED_TICK : CALM_TICK);
     }
     return NULL;
 }

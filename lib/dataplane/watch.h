@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * The watch: a thread that sees to it that no program's memory stops a worker. Every millisecond
- * while workers copy from or to programs (and never else) it looks whether one of them is in the
- * same such call as a millisecond ago, and sleeps. Then the worker's loop goes on with another
- * thread, which is always in reserve, and the sleeping one is left with the call (carrier.h).
+ * The watch: a thread that sees to it that no program's memory stops a worker. Every four
+ * milliseconds while workers copy from or to programs (and never else) it looks whether one of them
+ * is in the same such call as the time before, and sleeps. Then the worker's loop goes on with
+ * another thread, which is always in reserve, and the sleeping one is left with the call
+ * (carrier.h). After that, or when it has found a worker asleep in two calls within a second, it
+ * looks every millisecond for ten seconds.
  */
 #ifndef UROCE_WATCH_H
 #define UROCE_WATCH_H
