@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The completer's door: an answer is sorted by its kind. */
 #include "completer.h"
+#include "req_credit.h"
 #include "rx_batch.h"
 
 static void comp_aeth(struct engine *e, struct qp *qp, const struct pkt *p)
@@ -11,6 +12,8 @@ static void comp_aeth(struct engine *e, struct qp *qp, const struct pkt *p)
 
     if (class == AETH_ACK) {
         comp_ack_before(e, qp, psn_add(p->psn, 1));
+        if (unlikely(value != AETH_CREDIT_NONE || qp->req.has_credits))
+            req_take_credit(&qp->req, value);
         return;
     }
     /* Both kinds of NAK acknowledge what came before them. */

@@ -29,6 +29,7 @@ void req_reset(struct qp *qp, psn_t first)
     req->recovering = req->rnr_wait = req->implied_nak = req->nak_taken = req->drained = false;
     req->recovery = (struct req_recovery){.alone_end = first, .alone_max = first};
     qp->ack_wait = qp->ack_timeout;
+    req->has_credits = req->credited = false;
     req->stranger = false;
     req->peer_moves = 0;
     req->peer_sport = 0;
@@ -42,6 +43,7 @@ struct send_slot *req_open_slot(struct requester *req)
 void req_commit_local(struct requester *req)
 {
     req->send++;
+    req->credit_end += req->has_credits; /* it takes no receive */
 }
 
 /*

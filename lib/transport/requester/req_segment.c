@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The requester's packets: a message cut at the path MTU (volume 1, 9.4 and 9.7.3). */
+#include "req_credit.h"
 #include "requester.h"
 #include "sg.h"
 #include "tx_header.h"
@@ -24,7 +25,8 @@ static void fill_packet(const struct qp *qp, const struct send_slot *s, struct p
     p->dest_qpn = qp->dest_qpn;
     p->psn = qp->req.next_psn;
     p->ack_req = qp_is_reliable(qp) &&
-                 req_asks_for_ack(&qp->req, qp->req.next_psn, qp->req.ack_asked_psn, flags);
+                 (req_asks_for_ack(&qp->req, qp->req.next_psn, qp->req.ack_asked_psn, flags) ||
+                  unlikely(!qp->req.pkt && req_is_beyond_credit(&qp->req)));
     p->solicited = (flags & PF_END) && (w->flags & SQE_SOLICITED);
     p->payload_len = flags & PF_PAYLOAD ? min_of(s->len - off, qp->mtu) : 0;
     if (flags & PF_IMM)

@@ -69,16 +69,24 @@ struct requester {
     uint8_t retry_left, rnr_retry_left;
     uint8_t stalls;  /* timeouts since the last answer, or since the source port changed */
     bool recovering; /* one of the three below, or a probe or a timed packet: progress ends it */
-    union {          /* the reasons to wait: one test for both */
+    union {          /* the reasons to wait: one test for all */
         struct {
+            union { /* and for those that may let something through */
+                struct {
+                    bool paced;    /* congestion/rate.h: qp.cc and qp.pace are in use */
+                    bool credited; /* has_credits, but while tx_turn.c heeds it */
+                };
+                uint16_t held;
+            };
             bool rnr_wait; /* the peer was not ready: nothing is sent until the timer fires */
-            bool paced;    /* congestion/rate.h: qp.cc and qp.pace are in use */
         };
-        uint16_t waits;
+        uint32_t waits;
     };
-    bool implied_nak; /* rewound for a lost response; not again before progress */
-    bool nak_taken;   /* rewound for a sequence NAK; not again before progress or a timeout */
-    bool drained;     /* SQD: the host knows that all started work has completed */
+    bool implied_nak;    /* rewound for a lost response; not again before progress */
+    bool nak_taken;      /* rewound for a sequence NAK; not again before progress or a timeout */
+    bool drained;        /* SQD: the host knows that all started work has completed */
+    bool has_credits;    /* the last ACK had some: req_credit.h */
+    uint32_t credit_end; /* the messages that the peer has receives for: those before this slot */
     /* Where answers come from: comp_source.c. */
     uint8_t peer_moves;  /* how many times the peer's port has changed, up to PEER_MOVES_MAX */
     bool stranger;       /* an answer from elsewhere was ignored when stranger_una was oldest */

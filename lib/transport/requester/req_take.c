@@ -4,6 +4,7 @@
  * one at the sending position may go on.
  */
 #include "qp_memory.h"
+#include "req_credit.h"
 #include "requester.h"
 #include "sg.h"
 #include "wqe.h"
@@ -64,6 +65,8 @@ static bool slot_ready(struct engine *e, struct qp *qp)
         return false;
     s = slot_at(req, req->send);
     if (s->status != WC_SUCCESS || (!req_takes_new(qp) && !s->started))
+        return false;
+    if (unlikely(req_is_beyond_credit(req)) && !req_credit_allows(req, s))
         return false;
     return req->pkt > 0 || may_start(qp, s);
 }

@@ -5,6 +5,7 @@
  */
 #include "cnp.h"
 #include "rate.h"
+#include "req_credit.h"
 #include "requester.h"
 #include "responder.h"
 #include "service.h"
@@ -106,12 +107,13 @@ __attribute__((noinline, cold)) static unsigned take_cnp(struct engine *e, struc
     return cnp_build(e, qp, next_job(e, qp, frame)) ? seal_one(e) : 0;
 }
 
-static unsigned take_paced(struct engine *e, struct qp *qp, struct frame *frames, unsigned n);
+static unsigned take_held(struct engine *e, struct qp *qp, struct frame *frames, unsigned n);
 
-/* A paced queue pair is allowed no requests, and leaves to its own turn when it has no other packet
- * or would send responses: the others need no test. paced: whether it may be one. */
+/* A queue pair that is paced, or whose peer gives credits, is allowed no requests, and leaves to
+ * its own turn when it has no other packet or would send responses: the others need no test. held:
+ * whether it may be one. */
 ALWAYS_INLINE unsigned take_turn(struct engine *e, struct qp *qp, struct frame *frames, unsigned n,
-                                 const struct tx_allowance *allow, bool paced)
+                                 const struct tx_allowance *allow, bool held)
 {
     unsigned taken = 0;
 
@@ -120,8 +122,8 @@ ALWAYS_INLINE unsigned take_turn(struct engine *e, struct qp *qp, struct frame *
     else if (unlikely(qp->cnp_due))
         taken = take_cnp(e, qp, frames);
     else if (qp->resp.res_pending) {
-        if (unlikely(paced && qp->req.paced))
-            return take_paced(e, qp, frames, n);
+        if (unlikely(held && qp->req.held))
+            return take_held(e, qp, frames, n);
         if (qp->service == PKT_RC && allow->responses > 1)
             taken = alternate(e, qp, frames, n, allow);
     }
@@ -129,24 +131,40 @@ ALWAYS_INLINE unsigned take_turn(struct engine *e, struct qp *qp, struct frame *
         return taken;
     if (take_one(e, qp, frames, allow))
         return seal_one(e);
-    return unlikely(paced && qp->req.paced) ? take_paced(e, qp, frames, n) : 0;
+    return unlikely(held && qp->req.held) ? take_held(e, qp, frames, n) : 0;
 }
 
-/* What a controller lets through: not in the way of others' instructions. */
-__attribute__((noinline, cold)) static unsigned take_paced(struct engine *e, struct qp *qp,
-                                                           struct frame *frames, unsigned n)
+/* One packet, by the general path: what a batch would not look at may forbid it. */
+static unsigned take_single(struct engine *e, struct qp *qp, struct frame *frames,
+                            const struct tx_allowance *allow)
 {
+    unsigned taken = allow->responses && qp->cnp_due ? take_cnp(e, qp, frames) : 0;
+
+    if (!taken && take_one(e, qp, frames, allow))
+        taken = seal_one(e);
+    return taken;
+}
+
+/* What a controller and credits let through: not in the way of others' instructions. */
+__attribute__((noinline, cold)) static unsigned take_held(struct engine *e, struct qp *qp,
+                                                          struct frame *frames, unsigned n)
+{
+    const bool paced = qp->req.paced;
     struct tx_allowance allow;
     unsigned taken;
 
-    qp->req.paced = false;
+    qp->req.held = 0;
     allow = qp_tx_allowance(qp);
-    n = rate_admit(e, qp, &allow, n);
-    taken = take_turn(e, qp, frames, n, &allow, false);
-    if (cc_is_limited(&qp->cc)) {
+    if (paced)
+        n = rate_admit(e, qp, &allow, n);
+    if (qp->req.has_credits)
+        n = min_of(n, req_credit_room(&qp->req));
+    taken = n ? take_turn(e, qp, frames, n, &allow, false) : take_single(e, qp, frames, &allow);
+    if (paced && cc_is_limited(&qp->cc)) {
         rate_charge(e, qp, frames, taken);
         qp->req.paced = true;
     }
+    qp->req.credited = qp->req.has_credits;
     return taken;
 }
 
