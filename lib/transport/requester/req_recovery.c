@@ -170,6 +170,7 @@ void req_recovered(struct engine *e, struct qp *qp)
     req->rnr_wait = false; /* the refused request got through after all: a duplicate was accepted */
     req->recovering = r->timed;
     req_end_probes(qp);
+    r->early = 0;
     if (r->alone_out && !psn_before(req->una, r->alone_end) && was_alone_in_vain(req)) {
         req->nak_taken = req->recovering = true; /* a NAK that says the same may follow */
         req_send_missing(e, qp, req->una);
@@ -178,8 +179,11 @@ void req_recovered(struct engine *e, struct qp *qp)
     if (!early)
         return;
     qp->ack_wait = wait; /* until the round trip is measured again */
-    if (psn_before(req->una, req->max_psn))
-        req_go_on(qp);
+    if (!psn_before(req->una, req->max_psn))
+        return;
+    r->early = max_of(e->now - r->probed_at, (ns_t)1);
+    req->recovering = true;
+    req_go_on(qp);
 }
 
 /*
@@ -209,6 +213,10 @@ static void send_probe(struct engine *e, struct qp *qp)
     struct req_recovery *r = &req->recovery;
     bool lost = (req->nak_taken || req->implied_nak) && !r->probes;
 
+    if (r->early) { /* nothing else came: that was the probe's answer, and the path is shorter */
+        r->rtt = 0;
+        measured(r, r->early);
+    }
     counter_inc(&qp->counters.probes);
     if (r->probes < UINT8_MAX)
         r->probes++;

@@ -37,6 +37,7 @@ struct req_recovery {
     uint8_t probes;         /* probes sent since the last progress */
     psn_t probe_max;        /* max_psn when the first of them was sent */
     ns_t probed_at;         /* when the last of them was sent */
+    ns_t early;             /* after that an answer came that seemed early, the last one; 0: none */
     ns_t give_up;           /* when the local ACK timeout is over that they are sent in */
     uint8_t peer_keeps;     /* enum peer_keeps */
     bool alone;             /* the packet at the sending position is sent alone, then what is new */
