@@ -25,7 +25,7 @@ struct raw_tally raw_tally;
 
 /* ---- frames ---- */
 
-static void fill_headers(uint8_t *p, uint32_t flow, uint32_t len)
+static void fill_headers(uint8_t *p, const struct raw_record *r)
 {
     static const uint8_t macs[12] = {2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 9};
 
@@ -33,19 +33,19 @@ static void fill_headers(uint8_t *p, uint32_t flow, uint32_t len)
     memcpy(p, macs, sizeof(macs));
     put_be16(p + ETH_TYPE_OFF, ETHERTYPE_IPV4);
     p[ETH] = 0x45;
-    put_be16(p + ETH + IPV4_TOTAL_OFF, (uint16_t)(len - ETH));
+    put_be16(p + ETH + IPV4_TOTAL_OFF, (uint16_t)(r->len - ETH));
     p[ETH + IPV4_TTL_OFF] = 64;
     p[ETH + IPV4_PROTO_OFF] = IP_PROTO_UDP;
-    put_be32(p + ETH + IPV4_SRC_OFF, 0x0A020000 | flow);
+    put_be32(p + ETH + IPV4_SRC_OFF, 0x0A020000 | r->flow);
     put_be32(p + ETH + IPV4_DST_OFF, 0x0A030001);
-    put_be16(p + ETH + IPV4, (uint16_t)(RAW_SOURCE + flow));
-    put_be16(p + ETH + IPV4 + UDP_DPORT_OFF, RAW_PORT);
-    put_be16(p + ETH + IPV4 + UDP_LENGTH_OFF, (uint16_t)(len - ETH - IPV4));
+    put_be16(p + ETH + IPV4, (uint16_t)(RAW_SOURCE + r->flow));
+    put_be16(p + ETH + IPV4 + UDP_DPORT_OFF, r->port);
+    put_be16(p + ETH + IPV4 + UDP_LENGTH_OFF, (uint16_t)(r->len - ETH - IPV4));
 }
 
 static void fill(uint8_t *p, const struct raw_record *r)
 {
-    fill_headers(p, r->flow, r->len);
+    fill_headers(p, r);
     put_be64(p + HEADERS, r->number);
     put_be32(p + HEADERS + 8, r->flow);
     put_be32(p + HEADERS + 12, r->seq);
@@ -58,14 +58,16 @@ static struct raw_record read_record(const uint8_t *p, uint32_t len)
     return (struct raw_record){.number = get_be64(p + HEADERS),
                                .flow = get_be32(p + HEADERS + 8),
                                .seq = get_be32(p + HEADERS + 12),
-                               .len = len};
+                               .len = len,
+                               .port = get_be16(p + ETH + IPV4 + UDP_DPORT_OFF)};
 }
 
 bool raw_is_frame(const uint8_t *p, uint32_t len)
 {
+    unsigned life = (unsigned)get_be16(p + ETH + IPV4 + UDP_DPORT_OFF) - RAW_PORT;
+
     return len >= FRAME_MIN && get_be16(p + ETH_TYPE_OFF) == ETHERTYPE_IPV4 &&
-           p[ETH + IPV4_PROTO_OFF] == IP_PROTO_UDP &&
-           get_be16(p + ETH + IPV4 + UDP_DPORT_OFF) == RAW_PORT;
+           p[ETH + IPV4_PROTO_OFF] == IP_PROTO_UDP && life < RAW_LIVES;
 }
 
 bool raw_is_whole(const uint8_t *p, uint32_t len)
@@ -79,14 +81,14 @@ bool raw_is_whole(const uint8_t *p, uint32_t len)
     return !memcmp(p, want, len);
 }
 
-struct rss_tuple raw_tuple(uint32_t flow)
+struct rss_tuple raw_tuple(const struct raw_record *r)
 {
-    const uint8_t src[4] = {10, 2, 0, (uint8_t)flow}, dst[4] = {10, 3, 0, 1};
+    const uint8_t src[4] = {10, 2, 0, (uint8_t)r->flow}, dst[4] = {10, 3, 0, 1};
 
     return (struct rss_tuple){.src = gid_from_ipv4(src),
                               .dst = gid_from_ipv4(dst),
-                              .sport = (uint16_t)(RAW_SOURCE + flow),
-                              .dport = RAW_PORT};
+                              .sport = (uint16_t)(RAW_SOURCE + r->flow),
+                              .dport = r->port};
 }
 
 /* ---- sending ---- */
@@ -134,7 +136,8 @@ static void send_next(struct raw_app *a)
     *r = (struct raw_record){.number = a->sent++,
                              .flow = flow,
                              .seq = a->next_seq[flow]++,
-                             .len = FRAME_MIN + random_below(&a->random, RAW_UNIT - FRAME_MIN + 1)};
+                             .len = FRAME_MIN + random_below(&a->random, RAW_UNIT - FRAME_MIN + 1),
+                             .port = a->port};
     fill(unit, r);
     post_wr(
         &a->sender, (struct sqe){.opcode = SQE_SEND, .flags = SQE_SIGNALED},
@@ -183,7 +186,7 @@ static void check_unit(const uint8_t *unit, uint32_t len)
 /* Nothing migrates: the flow's frames arrive in order, on the queue that the table selects. */
 static void check_still(struct raw_app *a, const struct raw_record *r, unsigned wq)
 {
-    struct rss_tuple t = raw_tuple(r->flow);
+    struct rss_tuple t = raw_tuple(r);
 
     require(r->seq >= a->came[r->flow]);
     require(a->entry[rss_hash(&a->rss, &t) & (a->entries - 1)] == wq);
@@ -201,7 +204,7 @@ static void on_arrival(struct raw_app *a, unsigned wq, const uint8_t *unit, uint
                 "frame %llu of flow %u arrived on queue %u: %llu were sent, %llu finished\n",
                 (unsigned long long)came.number, came.flow, wq, (unsigned long long)a->sent,
                 (unsigned long long)a->finished);
-    require(came.number < a->sent);
+    require(came.port == a->port && came.number < a->sent);
     require(r->number == came.number);
     require(r->flow == came.flow && r->seq == came.seq);
     require(r->len == came.len);

@@ -18,8 +18,10 @@
 #define RAW_ENTRIES 32 /* of each work queue: all frames may go to one */
 #define RAW_UNIT    1024
 #define RAW_RECORDS (1u << 17)
-#define RAW_PORT    5000 /* UDP destination port of the frames */
-#define RAW_SOURCE  2000 /* source port of flow 0 */
+#define RAW_PORT    5000 /* UDP destination port of the frames of the first life */
+#define RAW_LIVES \
+    1024 /* the following ports; frames of one that was killed may still be on their way */
+#define RAW_SOURCE 2000 /* source port of flow 0 */
 
 enum raw_phase {
     RAW_STILL, /* the table, and where the sender is, do not change: order within a flow */
@@ -48,6 +50,7 @@ struct raw_wq {
 struct raw_record {
     uint64_t number;
     uint32_t flow, seq, len;
+    uint16_t port;
     enum { RAW_SENT, RAW_ARRIVED, RAW_GIVEN_UP } state;
 };
 
@@ -55,6 +58,7 @@ struct raw_app {
     struct program program;
     struct random random;
     struct raw_memory *memory;
+    uint16_t port; /* of this life's frames */
     struct test_qp sender;
     struct raw_wq wq[RAW_WQS];
     uint32_t ind, rss_qp, rule; /* handles; rule 0: there is none */
@@ -79,7 +83,7 @@ struct raw_app {
 };
 
 struct raw_tally {
-    _Atomic uint64_t phases[RAW_PHASES], sent[RAW_PHASES], lost[RAW_PHASES], kills;
+    _Atomic uint64_t phases[RAW_PHASES], sent[RAW_PHASES], lost[RAW_PHASES], kills, lives;
     _Atomic uint64_t finished, late;
     _Atomic uint64_t flushed, resets, remade; /* work queues */
     _Atomic uint64_t tables, rules, thefts;   /* changes */
@@ -90,11 +94,11 @@ extern struct raw_tally raw_tally;
 
 /* ---- frames (chaos_raw.c) ---- */
 
-/* Whether these bytes are a frame of this application, and whether it is unchanged. */
+/* Whether these bytes are a frame of this application, in any life, and whether it is unchanged. */
 bool raw_is_frame(const uint8_t *frame, uint32_t len);
 bool raw_is_whole(const uint8_t *frame, uint32_t len);
 /* The addresses and ports of a flow. */
-struct rss_tuple raw_tuple(uint32_t flow);
+struct rss_tuple raw_tuple(const struct raw_record *r);
 
 /* ---- the application (chaos_raw.c); its objects and what is done to them (chaos_raw_object.c) ---
  */

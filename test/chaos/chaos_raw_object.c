@@ -111,7 +111,7 @@ static void toggle_rule(struct raw_app *a)
                                         .priority = 2,
                                         .port = 1,
                                         .match.headers = FLOW_HAS_IPV4 | FLOW_HAS_UDP,
-                                        .match.value = {.dport = htobe16(RAW_PORT)},
+                                        .match.value = {.dport = htobe16(a->port)},
                                         .match.mask = {.dport = 0xFFFF}}};
 
     if (a->rule) {

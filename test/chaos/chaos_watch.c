@@ -121,10 +121,10 @@ void watch_steal(int flow)
     if (watcher.theft)
         remove_rule(&watcher.theft);
     else if (flow >= 0)
-        watcher.theft = add_rule((struct ctl_create_flow){
-            .priority = 1,
-            .match.value = {.dport = htobe16(RAW_PORT), .sport = htobe16(RAW_SOURCE + flow)},
-            .match.mask = {.dport = 0xFFFF, .sport = 0xFFFF}});
+        watcher.theft =
+            add_rule((struct ctl_create_flow){.priority = 1,
+                                              .match.value = {.sport = htobe16(RAW_SOURCE + flow)},
+                                              .match.mask = {.sport = 0xFFFF}});
     atomic_fetch_add(&raw_tally.thefts, flow >= 0);
 }
 

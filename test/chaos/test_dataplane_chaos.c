@@ -66,6 +66,7 @@ static void start_raw(void)
     a->wake = wake;
     a->random.state = random_next(&world.random);
     a->program.dp = &world.dp;
+    a->port = (uint16_t)(RAW_PORT + raw_tally.lives++ % RAW_LIVES);
     require(!pthread_create(&a->thread, NULL, raw_run, a));
 }
 
