@@ -3,16 +3,17 @@
 #include "dissect.h"
 
 #include <getopt.h>
-#include <inttypes.h>
 #include <jansson.h>
 #include <pcap/pcap.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common.h"
+#include "dissect_frame.h"
 #include "dissect_mad.h"
-#include "encap.h"
-#include "pkt.h"
+
+#define FRAME_MAX (1u << 18) /* as pcap's own limit */
 
 enum {
     STATUS_GOOD = 0,
@@ -20,31 +21,16 @@ enum {
     STATUS_ERROR = 2,
 };
 
-enum verdict {
-    VERDICT_OK,
-    VERDICT_BAD_ICRC,
-    VERDICT_UNPARSABLE,
-    VERDICT_SKIPPED, /* not RoCE */
-    VERDICT_COUNT,
-};
-
 static const char *const verdict_names[] = {
-    [VERDICT_OK] = "ok",
-    [VERDICT_BAD_ICRC] = "bad_icrc",
-    [VERDICT_UNPARSABLE] = "unparsable",
+    [VERDICT_OK] = "ok",           [VERDICT_BAD_ICRC] = "bad_icrc",
+    [VERDICT_CUT] = "cut",         [VERDICT_UNPARSABLE] = "unparsable",
     [VERDICT_SKIPPED] = "skipped",
 };
 
-/* A frame and its classification. */
-struct finding {
-    unsigned number;
-    double time; /* seconds since the first frame */
-    enum verdict verdict;
-    enum drop reason;       /* why unparsable or skipped */
-    bool has_view, has_pkt; /* which of the following are valid */
-    struct encap_view view;
-    struct pkt pkt;
-};
+const char *verdict_name(enum verdict v)
+{
+    return verdict_names[v];
+}
 
 struct dissection {
     bool json;
@@ -53,7 +39,8 @@ struct dissection {
     unsigned unparsable[DROP_COUNT];
 };
 
-static void classify(struct finding *f, const uint8_t *frame, size_t len)
+/* The capture has the first `captured` bytes of the frame; the others are zeros. */
+static void classify(struct finding *f, const uint8_t *frame, size_t len, size_t captured)
 {
     static const struct encap_port any = {.promiscuous = true};
 
@@ -68,9 +55,31 @@ static void classify(struct finding *f, const uint8_t *frame, size_t len)
         f->verdict = VERDICT_UNPARSABLE;
         return;
     }
+    if ((size_t)(f->view.bth - frame) + pkt_info(&f->pkt)->header_len > captured) {
+        f->verdict = VERDICT_UNPARSABLE;
+        f->reason = DROP_truncated;
+        return;
+    }
     f->has_pkt = true;
-    f->verdict =
-        icrc_verify(f->view.l3_kind, f->view.l3, f->view.l3_len) ? VERDICT_OK : VERDICT_BAD_ICRC;
+    if (captured < len)
+        f->verdict = VERDICT_CUT;
+    else
+        f->verdict = icrc_verify(f->view.l3_kind, f->view.l3, f->view.l3_len) ? VERDICT_OK
+                                                                              : VERDICT_BAD_ICRC;
+}
+
+/* A snap length cuts frames short: their headers are read all the same. */
+static void classify_captured(struct finding *f, const struct pcap_pkthdr *h, const uint8_t *bytes)
+{
+    static uint8_t whole[FRAME_MAX];
+
+    if (h->caplen >= h->len || h->len > sizeof(whole)) {
+        classify(f, bytes, h->caplen, h->caplen);
+        return;
+    }
+    memcpy(whole, bytes, h->caplen);
+    memset(whole + h->caplen, 0, h->len - h->caplen);
+    classify(f, whole, h->len, h->caplen);
 }
 
 static void print_text(const struct finding *f)
@@ -91,8 +100,11 @@ static void print_text(const struct finding *f)
     }
     if (f->has_pkt) {
         pkt_format(text, sizeof(text), &f->pkt);
-        printf(" %s icrc %s\n", text, f->verdict == VERDICT_OK ? "ok" : "bad");
-        if (dissect_is_mad(&f->pkt))
+        printf(" %s %s\n", text,
+               f->verdict == VERDICT_CUT  ? "cut"
+               : f->verdict == VERDICT_OK ? "icrc ok"
+                                          : "icrc bad");
+        if (f->verdict != VERDICT_CUT && dissect_is_mad(&f->pkt))
             dissect_mad_text(&f->pkt);
     } else {
         printf(" %s %s\n", verdict_names[f->verdict], drop_name(f->reason));
@@ -107,52 +119,6 @@ static void print_object(json_t *object)
     json_decref(object);
 }
 
-static void add_view(json_t *object, const struct encap_view *v)
-{
-    char src[46], dst[46];
-
-    gid_format(src, &v->sgid);
-    gid_format(dst, &v->dgid);
-    json_object_set_new(object, "src", json_string(src));
-    json_object_set_new(object, "dst", json_string(dst));
-    json_object_set_new(object, "version", json_integer(v->l3_kind == ICRC_GRH ? 1 : 2));
-    if (v->l3_kind != ICRC_GRH)
-        json_object_set_new(object, "sport", json_integer(v->udp_sport));
-    if (v->vlan_tci != VLAN_NONE) {
-        json_object_set_new(object, "vlan", json_integer(v->vlan_tci & 0xFFF));
-        json_object_set_new(object, "priority", json_integer(v->vlan_tci >> 13));
-    }
-    json_object_set_new(object, "traffic_class", json_integer(v->traffic_class));
-}
-
-static void add_pkt(json_t *object, const struct pkt *p)
-{
-    char text[512];
-
-    pkt_format(text, sizeof(text), p);
-    json_object_set_new(object, "opcode", json_string(pkt_info(p)->name));
-    json_object_set_new(object, "qp", json_integer(p->dest_qpn));
-    json_object_set_new(object, "psn", json_integer(p->psn.v));
-    json_object_set_new(object, "payload", json_integer(p->payload_len));
-    json_object_set_new(object, "packet", json_string(text));
-    if (dissect_is_mad(p))
-        json_object_set_new(object, "mad", dissect_mad_json(p));
-}
-
-static void print_json(const struct finding *f)
-{
-    json_t *object = json_pack("{s:i, s:f, s:s}", "frame", (int)f->number, "time", f->time,
-                               "verdict", verdict_names[f->verdict]);
-
-    if (f->reason != DROP_NONE)
-        json_object_set_new(object, "reason", json_string(drop_name(f->reason)));
-    if (f->has_view)
-        add_view(object, &f->view);
-    if (f->has_pkt)
-        add_pkt(object, &f->pkt);
-    print_object(object);
-}
-
 static void summarize_text(const struct dissection *d)
 {
     const unsigned *n = d->by_verdict;
@@ -160,6 +126,8 @@ static void summarize_text(const struct dissection *d)
     printf("%u frames: %u RoCE, %u skipped; %u good, %u bad ICRC, %u unparsable\n", d->frames,
            d->frames - n[VERDICT_SKIPPED], n[VERDICT_SKIPPED], n[VERDICT_OK], n[VERDICT_BAD_ICRC],
            n[VERDICT_UNPARSABLE]);
+    if (n[VERDICT_CUT])
+        printf("  %u cut short by the capture: their ICRC is not known\n", n[VERDICT_CUT]);
     for (unsigned r = 0; r < DROP_COUNT; r++)
         if (d->unparsable[r])
             printf("  %u %s: %s\n", d->unparsable[r], drop_name((enum drop)r),
@@ -174,11 +142,11 @@ static void summarize_json(const struct dissection *d)
     for (unsigned r = 0; r < DROP_COUNT; r++)
         if (d->unparsable[r])
             json_object_set_new(reasons, drop_name((enum drop)r), json_integer(d->unparsable[r]));
-    print_object(json_pack("{s:{s:i, s:i, s:i, s:i, s:i, s:i, s:o}}", "summary", "frames",
+    print_object(json_pack("{s:{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:o}}", "summary", "frames",
                            (int)d->frames, "roce", (int)(d->frames - n[VERDICT_SKIPPED]), "skipped",
                            (int)n[VERDICT_SKIPPED], "ok", (int)n[VERDICT_OK], "bad_icrc",
-                           (int)n[VERDICT_BAD_ICRC], "unparsable", (int)n[VERDICT_UNPARSABLE],
-                           "reasons", reasons));
+                           (int)n[VERDICT_BAD_ICRC], "cut", (int)n[VERDICT_CUT], "unparsable",
+                           (int)n[VERDICT_UNPARSABLE], "reasons", reasons));
 }
 
 /* Seconds from a to b, where tv_usec holds nanoseconds. */
@@ -201,12 +169,12 @@ static int dissect_frames(struct dissection *d, pcap_t *pcap, const char *file)
         if (d->frames == 1)
             start = header->ts;
         f.time = seconds_between(&start, &header->ts);
-        classify(&f, bytes, header->caplen);
+        classify_captured(&f, header, bytes);
         d->by_verdict[f.verdict]++;
         if (f.verdict == VERDICT_UNPARSABLE)
             d->unparsable[f.reason]++;
         if (d->json)
-            print_json(&f);
+            print_object(dissect_frame_json(&f));
         else
             print_text(&f);
     }
@@ -214,6 +182,16 @@ static int dissect_frames(struct dissection *d, pcap_t *pcap, const char *file)
         return STATUS_GOOD;
     fprintf(stderr, "uroce dissect: %s: %s\n", file, pcap_geterr(pcap));
     return STATUS_ERROR;
+}
+
+static bool is_compressed(const char *file)
+{
+    FILE *f = fopen(file, "re");
+    bool gzip = f && fgetc(f) == 0x1F && fgetc(f) == 0x8B;
+
+    if (f)
+        fclose(f);
+    return gzip;
 }
 
 static int dissect_file(struct dissection *d, const char *file)
@@ -224,7 +202,9 @@ static int dissect_file(struct dissection *d, const char *file)
     int status;
 
     if (!pcap) {
-        fprintf(stderr, "uroce dissect: %s\n", errbuf);
+        fprintf(stderr, "uroce dissect: %s: %s\n", file, errbuf);
+        if (is_compressed(file))
+            fprintf(stderr, "uroce dissect: it is compressed: zcat %s | uroce dissect -\n", file);
         return STATUS_ERROR;
     }
     if (pcap_datalink(pcap) != DLT_EN10MB) {
