@@ -7,7 +7,8 @@
  * put there, which does not return.
  *
  * stack_shadow(): the shadow stack of this thread; 0: it has none. These stacks have none either,
- * so carrier_run does not use them then.
+ * so carrier_run does not use them then. This file has no SHSTK property: a program that links it
+ * gets shadow stacks only if the system gives them to all programs.
  */
         .text
         .globl  stack_switch

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "carrier.h"
+#include "stack_switch.h"
 #include "worker_internal.h"
 
 /* Between two looks. All memory answers, as a rule, and looking takes a processor from those who
@@ -215,6 +216,11 @@ struct watch *watch_create(const struct watch_config *config)
         return NULL;
     }
     return w;
+}
+
+bool watch_takes_loops(void)
+{
+    return !stack_shadow();
 }
 
 void watch_destroy(struct watch *w)

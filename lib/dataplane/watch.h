@@ -12,6 +12,7 @@
 #define UROCE_WATCH_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "worker.h"
@@ -52,6 +53,14 @@ void *watch_run(void *watch);
  * @param w  The watch.
  */
 void watch_stop(struct watch *w);
+
+/**
+ * Whether workers that the calling thread starts can be taken out of calls. Where the system gives
+ * threads shadow stacks they cannot, and wait for the memory of applications.
+ *
+ * @return  Whether they can.
+ */
+bool watch_takes_loops(void);
 
 /**
  * Free a watch whose thread has ended, if it ran. Control thread.
