@@ -10,6 +10,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "late_report.h"
 #include "machine.h"
 #include "numa_node.h"
 #include "options.h"
@@ -33,9 +34,59 @@ struct daemon {
     unsigned workers_running;
     bool waker_running, watch_running;
     struct watch *watch;
-    int late_pid; /* of report_late */
-    ns_t late_reported;
+    struct late_report late_copies, late_errands; /* of two threads */
+    uint64_t passes[WORKERS_MAX];                 /* of still_worker */
 };
+
+/* ---- who is waited for ---- */
+
+static void print_late(struct late_report *r, int pid, const char *text)
+{
+    unsigned skipped;
+
+    if (!late_report_names(r, pid, worker_time(), &skipped))
+        return;
+    fprintf(stderr, "uroced: %s\n", text);
+    if (skipped)
+        fprintf(stderr, "uroced: %u other processes were late, and are not named\n", skipped);
+}
+
+/* On the watch's thread. */
+static void report_late(void *ctx, unsigned worker, int pid)
+{
+    struct daemon *d = ctx;
+    char text[128];
+
+    snprintf(text, sizeof(text),
+             "the memory of process %d does not answer worker %u: its queue pairs wait", pid,
+             worker);
+    print_late(&d->late_copies, pid, text);
+}
+
+/* On the control thread. */
+static void report_late_errand(void *ctx, int pid, unsigned uid, bool is_close)
+{
+    struct daemon *d = ctx;
+    char text[128];
+
+    if (pid < 0) /* a file of the daemon's own, with many pages */
+        return;
+    snprintf(text, sizeof(text), "%s process %d (user %u) does not answer: its requests wait",
+             is_close ? "a descriptor of" : "the memory or a file of", pid, uid);
+    print_late(&d->late_errands, pid, text);
+}
+
+/* A worker that has made no pass since the last time, or -1; for the watchdog. */
+static int still_worker(void *ctx)
+{
+    struct daemon *d = ctx;
+    int still = -1;
+
+    for (unsigned i = 0; i < d->workers_running; i++)
+        if (!worker_has_passed(rnic_worker(d->rnic, i), &d->passes[i]))
+            still = (int)i;
+    return still;
+}
 
 /* ---- starting ---- */
 
@@ -100,7 +151,9 @@ static int create_rnic(struct daemon *d)
                              .quota = d->config.quota,
                              .weight = d->config.weight,
                              .weights = d->config.weights,
-                             .errands = true};
+                             .errands = true,
+                             .on_late = report_late_errand,
+                             .late_ctx = d};
     int err = 0;
 
     machine_limit(&rc.quota, machine_mappings(), descriptor_limit(), machine_memory());
@@ -138,21 +191,6 @@ static int open_ports(struct daemon *d)
     return 0;
 }
 
-/* One line for each process, and not more than one in a second: programs cannot fill the log. */
-static void report_late(void *ctx, unsigned worker, int pid)
-{
-    struct daemon *d = ctx;
-    ns_t now = worker_time();
-
-    if (pid == d->late_pid || now < d->late_reported + NS_PER_SEC)
-        return;
-    d->late_pid = pid;
-    d->late_reported = now;
-    fprintf(stderr,
-            "uroced: the memory of process %d does not answer worker %u: its queue pairs wait\n",
-            pid, worker);
-}
-
 static int start_watch(struct daemon *d)
 {
     struct watch_config wc = {.group = rnic_group(d->rnic),
@@ -161,6 +199,9 @@ static int start_watch(struct daemon *d)
                               .ctx = d};
     int err;
 
+    if (!watch_takes_loops())
+        fprintf(stderr, "uroced: threads have shadow stacks here: workers wait for memory of "
+                        "programs that does not answer\n");
     d->watch = watch_create(&wc);
     if (!d->watch)
         return -ENOMEM;
@@ -279,6 +320,8 @@ static int start_daemon(struct daemon *d, const struct options *o, char **argv)
         err = open_server(d);
     if (err)
         return err;
+    d->service.still = still_worker;
+    d->service.ctx = d;
     service_open(&d->service, d->loop);
     return privileges_drop(&d->config);
 }

@@ -13,6 +13,11 @@
 #include <unistd.h>
 
 #include "common.h"
+#include "worker.h"
+
+/* A worker that sleeps makes a pass every 100 ms, and one that waits for a processor may need some
+ * time. */
+#define STILL_MAX NS_PER_SEC
 
 /* A manager that does not read loses the datagram. */
 static void tell(const struct service *s, const char *what)
@@ -21,13 +26,27 @@ static void tell(const struct service *s, const char *what)
         (void)!send(s->socket, what, strlen(what), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
+static void feed(struct service *s, int still, ns_t now)
+{
+    bool hungry = still >= 0 && now >= s->moved_at + STILL_MAX;
+
+    if (still < 0)
+        s->moved_at = now;
+    if (!hungry)
+        tell(s, "WATCHDOG=1");
+    else if (!s->is_hungry)
+        fprintf(stderr, "uroced: worker %d stands still: the watchdog is not fed\n", still);
+    s->is_hungry = hungry;
+}
+
 static void on_watchdog(struct event_source *source, uint32_t events)
 {
     struct service *s = container_of(source, struct service, watchdog);
     uint64_t times;
 
-    if (read(source->fd, &times, sizeof(times)) == sizeof(times))
-        tell(s, "WATCHDOG=1");
+    if (read(source->fd, &times, sizeof(times)) != sizeof(times))
+        return;
+    feed(s, s->still(s->ctx), worker_time());
 }
 
 /* A path, or, after an @, an abstract name. 0 or a negative errno. */
@@ -62,9 +81,9 @@ static uint64_t watchdog_interval(void)
 
 static int start_watchdog(struct service *s, uint64_t usec)
 {
-    ns_t half = max_of(usec, UINT64_C(2)) * NS_PER_US / 2;
-    struct timespec interval = {.tv_sec = (time_t)(half / NS_PER_SEC),
-                                .tv_nsec = (long)(half % NS_PER_SEC)};
+    ns_t quarter = max_of(usec, UINT64_C(4)) * NS_PER_US / 4;
+    struct timespec interval = {.tv_sec = (time_t)(quarter / NS_PER_SEC),
+                                .tv_nsec = (long)(quarter % NS_PER_SEC)};
     struct itimerspec timer = {.it_interval = interval, .it_value = interval};
 
     s->watchdog = (struct event_source){.ready = on_watchdog};
@@ -80,7 +99,9 @@ void service_open(struct service *s, struct event_loop *loop)
     uint64_t usec = watchdog_interval();
     int err;
 
-    *s = (struct service){.socket = -1, .watchdog.fd = -1, .loop = loop};
+    s->socket = s->watchdog.fd = -1;
+    s->loop = loop;
+    s->moved_at = worker_time();
     if (!name || !*name)
         return;
     err = connect_manager(s, name);

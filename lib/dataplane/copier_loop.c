@@ -381,6 +381,40 @@ bool copier_end_calls(struct worker *w, ns_t now)
     return true;
 }
 
+/* ---- for the control thread ---- */
+
+/* The call that its thread makes, or NULL. It makes those that it was given in their order. */
+static const struct worker_mem_call *call_of(const struct worker *w, const struct carrier *c)
+{
+    const struct worker_mem_call *call;
+
+    if (c->stuck || c->serving)
+        return c->stuck ? c->stuck : c->serving;
+    TAILQ_FOREACH (call, &w->late_calls, late)
+        if (call->copier == c)
+            return call;
+    return NULL;
+}
+
+unsigned worker_late_copies(const struct worker *w, struct late_copy *out, unsigned room)
+{
+    unsigned n = 0;
+
+    for (const struct carrier *c = w->copiers; c && n < room; c = c->next) {
+        const struct worker_mem_call *call = call_of(w, c);
+        const struct mem_backend *b = c->backend;
+
+        if (!call)
+            continue;
+        out[n++] = (struct late_copy){.pid = b->pid ? b->pid(c->space) : 0,
+                                      .user = b->user ? b->user(c->space) : -1,
+                                      .since = call->deadline - CALL_DEADLINE};
+    }
+    return n;
+}
+
+/* ---- the worker ends ---- */
+
 /* What has ended since. Threads that had not left their copiers free these themselves. */
 static void forget_ended(struct worker *w)
 {

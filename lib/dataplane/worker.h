@@ -164,6 +164,13 @@ struct worker_config {
     struct worker_group *group;
 };
 
+/** A call that copies from or to an application, and waits for its memory. */
+struct late_copy {
+    int pid;    /**< of the application; 0: not known */
+    int user;   /**< and its user; -1: not known */
+    ns_t since; /**< worker_time() */
+};
+
 /** What a worker counts. */
 struct worker_stats {
     counter_t loops;               /**< passes of its loop, see worker_poll */
@@ -312,6 +319,25 @@ typedef void (*worker_fn)(struct worker *w, void *arg);
  * @param arg  Its second argument.
  */
 void worker_call(struct worker *w, worker_fn fn, void *arg);
+
+/**
+ * The calls that copiers of this worker make now. Control thread, within worker_call().
+ *
+ * @param w  The worker.
+ * @param out  One element for each application.
+ * @param room  Elements of out.
+ * @return  How many there are, at most `room`.
+ */
+unsigned worker_late_copies(const struct worker *w, struct late_copy *out, unsigned room);
+
+/**
+ * Whether the worker has made a pass. One that sleeps makes ten in a second. Control thread.
+ *
+ * @param w  The worker.
+ * @param seen  In: what the last call has left here; out: for the next one.
+ * @return  Whether it has, or does not run.
+ */
+bool worker_has_passed(const struct worker *w, uint64_t *seen);
 
 /**
  * Wait until the worker has passed a quiet point. Control thread.

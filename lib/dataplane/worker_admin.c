@@ -98,6 +98,14 @@ const struct worker_stats *worker_stats(const struct worker *w)
     return &w->stats;
 }
 
+bool worker_has_passed(const struct worker *w, uint64_t *seen)
+{
+    uint64_t before = *seen;
+
+    *seen = counter_get(&w->stats.loops);
+    return *seen != before || !atomic_load(&w->running);
+}
+
 const char *worker_mode(const struct worker *w)
 {
     static const char *const name[] = {

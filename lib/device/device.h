@@ -86,6 +86,11 @@ struct rnic_config {
      * 1. Kept until the end. */
     const struct user_weight *weight;
     unsigned weights;
+    /** Called on the control thread when a call that waits for an application, on a thread of its
+     * own, has lasted a second: for a log. is_close: of a descriptor that the application passed,
+     * else a look at its process or memory. pid: -1, or the application. May be NULL. */
+    void (*on_late)(void *ctx, int pid, unsigned uid, bool is_close);
+    void *late_ctx;
     struct quota_limits quota; /**< zeroed: the tables' defaults, and no limit of the daemon's */
 };
 
@@ -119,8 +124,8 @@ struct port_config {
      * entries in the same order.
      */
     unsigned gid_types;
-    const struct qos_map *qos;     /**< NULL: the default */
-    struct entropy_policy entropy; /**< of UDP source ports; zeroed: the kernel's */
+    const struct qos_map *qos;           /**< NULL: the default */
+    struct entropy_policy entropy;       /**< of UDP source ports; zeroed: the kernel's */
     struct congestion_config congestion; /**< zeroed: marks are counted only */
     unsigned repath;         /**< timeouts after which a connection changes its port; 0: never */
     bool detect_duplicates;  /**< of its addresses */

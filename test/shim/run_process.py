@@ -4,6 +4,7 @@
 
 usage: run_process.py --build DIR"""
 import copy
+import ctypes
 import os
 import re
 import resource
@@ -202,6 +203,76 @@ def watched():
         raise kit.Failure(f"at the end: {heard}")
 
 
+class StoppedThread:
+    """A thread of the daemon that stands still for the length of a block, while the others run."""
+
+    SEIZE, INTERRUPT, DETACH = 0x4206, 0x4207, 17
+
+    def __init__(self, daemon, name):
+        folder = f"/proc/{daemon.process.pid}/task"
+        found = [tid for tid in os.listdir(folder) if open(f"{folder}/{tid}/comm").read().strip() == name]
+        self.tid, self.libc = int(found[0]), ctypes.CDLL(None, use_errno=True)
+
+    def trace(self, request):
+        if self.libc.ptrace(request, self.tid, None, None):
+            raise kit.Skipped(f"ptrace: {os.strerror(ctypes.get_errno())}")
+
+    def __enter__(self):
+        self.trace(self.SEIZE)
+        self.trace(self.INTERRUPT)
+        os.waitpid(self.tid, 0x40000000)  # __WALL
+        return self
+
+    def __exit__(self, *_):
+        self.trace(self.DETACH)
+
+
+def stuck_worker():
+    """WATCHDOG=1 comes while workers sleep, and not while one of them stands still; the log names it."""
+    manager, daemon = under_manager(False, 200000)
+    try:
+        with StoppedThread(daemon, "uroce-w0"):
+            kit.wait_until(lambda: "worker 0 stands still" in daemon.log(), 10, "a line about the worker")
+            drain(manager)
+            silence = manager.hear(0.5)
+            if silence:
+                raise kit.Failure(f"with a worker that stands still: {silence}")
+        if manager.hear(5) != "WATCHDOG=1":
+            raise kit.Failure("nothing comes after that")
+        end = time.monotonic() + 3  # the worker sleeps
+        heard = 0
+        while time.monotonic() < end:
+            heard += manager.hear(1) == "WATCHDOG=1"
+        if heard < 30 or daemon.log().count("stands still") != 1:
+            raise kit.Failure(f"heard {heard} in three seconds: {daemon.log()}")
+    finally:
+        daemon.stop()
+
+
+def several_late():
+    """Programs whose memory is late in the same second are all named; and none is in `uroce show late` when they have ended."""
+    attacker = os.path.join(build.folder, "test/isolation/attacker")
+    daemon = configured("mode = 0666")
+    programs = []
+    try:
+        for _ in range(3):
+            programs.append(subprocess.Popen([attacker, "0", "silent", "16"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                             text=True, env=daemon.environment({"UROCE_MR": "copy"})))
+        for said in [program.stdout.readline().strip() for program in programs]:
+            if said != "ready":
+                raise kit.Skipped(said)
+        named = [f"the memory of process {program.pid} does not answer worker" for program in programs]
+        kit.wait_until(lambda: all(line in daemon.log() for line in named), 20, f"all of {named}")
+        if max(daemon.log().count(line) for line in named) > 1:
+            raise kit.Failure("named more than once: " + daemon.log())
+    finally:
+        for program in programs:
+            program.kill()
+            program.wait()
+        kit.wait_until(lambda: not daemon.show("late"), 20, "an end of what is shown")
+        daemon.stop()
+
+
 def not_watched():
     """No watchdog was asked for, and the name is abstract."""
     manager, daemon = under_manager(True, None)
@@ -270,10 +341,12 @@ def points():
     yield "a table of descriptors that does not grow", descriptor_table
     if os.geteuid() == 0:
         yield "a user of its own", own_user
+        yield "several programs whose memory is late", several_late
         yield "the capabilities of the unit file", unit_capabilities
     yield "an unknown user", unknown_user
     yield "a bad option", bad_option
     yield "a service manager with a watchdog", watched
+    yield "a watchdog, and a worker that stands still", stuck_worker
     yield "a service manager without one", not_watched
     yield "the unit file", unit_file
 

@@ -127,6 +127,11 @@ static json_t *select_quotas(const json_t *root)
     return json_incref(json_object_get(root, "quotas"));
 }
 
+static json_t *select_late(const json_t *root)
+{
+    return json_incref(json_object_get(root, "late"));
+}
+
 static json_t *select_qps(const json_t *root)
 {
     return json_incref(json_object_get(root, "qps"));
@@ -250,6 +255,10 @@ const struct topic show_topics[] = {
      .help = "what users have of what all share, and may have",
      .select = select_quotas,
      .columns = "uid device kind used limit refused"},
+    {.name = "late",
+     .help = "programs that the daemon waits for",
+     .select = select_late,
+     .columns = "pid uid what ms"},
     {.name = "qps",
      .help = "queue pairs (their counters: with --json)",
      .select = select_qps,

@@ -16,30 +16,22 @@
 #include "common.h"
 #include "control/account.h"
 #include "control/errand_line.h"
+#include "control/errand_running.h"
 #include "event_loop.h"
+#include "worker.h"
 
 #define IDLE_THREADS 2 /* that wait for errands; others end */
 #define STACK_BYTES  (256u << 10)
 #define END_SECONDS  1
-#define TICK_NS      20000000L
-/* Interrupts a close; nothing else uses it. Several times, as a signal may come just before the
- * call; after that the call is one that does not end by signals. */
-#define INTERRUPT       SIGURG
-#define INTERRUPT_TIMES 8
-
-/* A thread that closes descriptors. */
-struct closer {
-    LIST_ENTRY(closer) link;
-    pthread_t thread;
-    unsigned ticks;
-};
+#define TICK_NS      (20 * NS_PER_MS)
+#define INTERRUPT    SIGURG /* a close; nothing else uses it */
 
 struct errands {
     pthread_mutex_t mutex; /* for all below */
     pthread_cond_t posted, ended;
     struct errand_lines lines;
     struct errand_queue done;
-    LIST_HEAD(, closer) closers;
+    struct errand_running_list running;
     unsigned threads, idle;
     bool stopping;
     struct event_loop *loop;
@@ -47,6 +39,10 @@ struct errands {
     struct event_source timer;   /* a timerfd; while is_armed: */
     /* A thread closes, or an errand is ready and no thread could be started for it. */
     bool is_armed;
+    struct event_source late_timer; /* a timerfd; while late_armed */
+    bool late_armed;
+    void (*on_late)(void *ctx, const struct late_errand *late);
+    void *late_ctx;
 };
 
 /* ---- threads ---- */
@@ -71,12 +67,19 @@ static int start_thread(struct errands *es)
     return err;
 }
 
+/* Once, after `wait`. */
+static void arm(const struct event_source *timer, bool *is_armed, ns_t wait)
+{
+    const struct itimerspec when = {
+        .it_value = {.tv_sec = (time_t)(wait / NS_PER_SEC), .tv_nsec = (long)(wait % NS_PER_SEC)}};
+
+    if (!*is_armed && !timerfd_settime(timer->fd, 0, &when, NULL))
+        *is_armed = true;
+}
+
 static void arm_timer(struct errands *es)
 {
-    const struct itimerspec when = {.it_value.tv_nsec = TICK_NS};
-
-    if (!es->is_armed && !timerfd_settime(es->timer.fd, 0, &when, NULL))
-        es->is_armed = true;
+    arm(&es->timer, &es->is_armed, TICK_NS);
 }
 
 /* Without a new thread the errand waits for one that ends its own, or for the next tick: all others
@@ -113,18 +116,20 @@ static bool wait_for_errand(struct errands *es)
 /* Without the mutex, but with it before and after. */
 static void run_errand(struct errands *es, struct errand *e)
 {
-    struct closer self = {.thread = pthread_self()};
-    bool is_close = e->is_close;
+    struct ucred peer = errand_client_peer(e->client);
+    struct errand_running self = {
+        .thread = pthread_self(),
+        .what = {
+            .pid = peer.pid, .uid = peer.uid, .is_close = e->is_close, .since = worker_time()}};
 
-    if (is_close) {
-        LIST_INSERT_HEAD(&es->closers, &self, link);
+    LIST_INSERT_HEAD(&es->running, &self, link);
+    if (e->is_close)
         arm_timer(es);
-    }
+    arm(&es->late_timer, &es->late_armed, ERRAND_LATE);
     pthread_mutex_unlock(&es->mutex);
     e->run(e);
     pthread_mutex_lock(&es->mutex);
-    if (is_close)
-        LIST_REMOVE(&self, link);
+    LIST_REMOVE(&self, link);
 }
 
 static void accept_interrupts(void)
@@ -181,20 +186,6 @@ static void on_results(struct event_source *s, uint32_t events)
     }
 }
 
-/* Those that have begun before the last tick. */
-static void interrupt_closers(struct errands *es)
-{
-    struct closer *c;
-
-    LIST_FOREACH(c, &es->closers, link)
-    {
-        if (c->ticks++ && c->ticks <= INTERRUPT_TIMES)
-            pthread_kill(c->thread, INTERRUPT);
-        if (c->ticks < INTERRUPT_TIMES)
-            arm_timer(es);
-    }
-}
-
 static void on_tick(struct event_source *s, uint32_t events)
 {
     struct errands *es = container_of(s, struct errands, timer);
@@ -206,7 +197,40 @@ static void on_tick(struct event_source *s, uint32_t events)
     es->is_armed = false;
     if (!TAILQ_EMPTY(&es->lines.ready))
         call_thread(es);
-    interrupt_closers(es);
+    if (errand_running_interrupt(&es->running, INTERRUPT))
+        arm_timer(es);
+    pthread_mutex_unlock(&es->mutex);
+}
+
+/* False: no errand is to be named. */
+static bool name_late(struct errands *es, ns_t now)
+{
+    struct late_errand late;
+    bool found;
+
+    pthread_mutex_lock(&es->mutex);
+    found = errand_running_name(&es->running, now, &late);
+    pthread_mutex_unlock(&es->mutex);
+    if (found && es->on_late)
+        es->on_late(es->late_ctx, &late);
+    return found;
+}
+
+static void on_late_tick(struct event_source *s, uint32_t events)
+{
+    struct errands *es = container_of(s, struct errands, late_timer);
+    ns_t now = worker_time(), next;
+    uint64_t count;
+
+    if (read(s->fd, &count, sizeof(count)) < 0)
+        return;
+    while (name_late(es, now)) {
+    }
+    pthread_mutex_lock(&es->mutex);
+    es->late_armed = false;
+    next = errand_running_next(&es->running);
+    if (next != NS_NEVER)
+        arm(s, &es->late_armed, max_of(next, now + 1) - now);
     pthread_mutex_unlock(&es->mutex);
 }
 
@@ -226,7 +250,7 @@ static void init_pool(struct errands *es)
     pthread_condattr_destroy(&attr);
     errand_lines_init(&es->lines);
     STAILQ_INIT(&es->done);
-    LIST_INIT(&es->closers);
+    LIST_INIT(&es->running);
 }
 
 static void close_source(struct errands *es, struct event_source *s)
@@ -240,6 +264,7 @@ static void free_pool(struct errands *es)
 {
     close_source(es, &es->results);
     close_source(es, &es->timer);
+    close_source(es, &es->late_timer);
     pthread_mutex_destroy(&es->mutex);
     pthread_cond_destroy(&es->posted);
     pthread_cond_destroy(&es->ended);
@@ -250,14 +275,18 @@ static int open_sources(struct errands *es)
 {
     int err;
 
-    es->results = (struct event_source){.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
-                                        .ready = on_results};
+    es->results =
+        (struct event_source){.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), .ready = on_results};
     es->timer = (struct event_source){
         .fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK), .ready = on_tick};
-    if (es->results.fd < 0 || es->timer.fd < 0)
+    es->late_timer = (struct event_source){
+        .fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK), .ready = on_late_tick};
+    if (es->results.fd < 0 || es->timer.fd < 0 || es->late_timer.fd < 0)
         return -errno;
     err = event_loop_add(es->loop, &es->results, EPOLLIN);
-    return err ? err : event_loop_add(es->loop, &es->timer, EPOLLIN);
+    if (!err)
+        err = event_loop_add(es->loop, &es->timer, EPOLLIN);
+    return err ? err : event_loop_add(es->loop, &es->late_timer, EPOLLIN);
 }
 
 /* Now, when there is room for them: an errand needs no new thread unless others run. */
@@ -345,6 +374,32 @@ unsigned errands_pending(const struct errands *es, uid_t uid)
         return 0;
     pthread_mutex_lock(&locked->mutex);
     n = errand_lines_pending(&es->lines, uid);
+    pthread_mutex_unlock(&locked->mutex);
+    return n;
+}
+
+/* ---- late ones ---- */
+
+void errands_on_late(struct errands *es, void (*fn)(void *ctx, const struct late_errand *late),
+                     void *ctx)
+{
+    es->on_late = fn;
+    es->late_ctx = ctx;
+}
+
+unsigned errands_late(const struct errands *es, struct late_errand *out, unsigned room)
+{
+    struct errands *locked = (struct errands *)es;
+    const struct errand_running *r;
+    ns_t now = worker_time();
+    unsigned n = 0;
+
+    if (!es)
+        return 0;
+    pthread_mutex_lock(&locked->mutex);
+    LIST_FOREACH(r, &es->running, link)
+    if (n < room && now >= r->what.since + ERRAND_LATE)
+        out[n++] = r->what;
     pthread_mutex_unlock(&locked->mutex);
     return n;
 }

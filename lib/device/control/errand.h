@@ -8,8 +8,8 @@
  * Each process has few threads at a time, and so has each user. The errands of a process whose
  * threads all wait stay in line; those of others do not.
  *
- * The close of a socket with SO_LINGER may wait for hours. A signal interrupts it, so that a program
- * without privileges cannot keep threads in this way.
+ * The close of a socket with SO_LINGER may wait for hours. A signal interrupts it, so that a
+ * program without privileges cannot keep threads in this way.
  */
 #ifndef UROCE_DEVICE_ERRAND_H
 #define UROCE_DEVICE_ERRAND_H
@@ -19,6 +19,8 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 
+#include "common.h"
+
 struct event_loop;
 struct errands;
 struct quota_account;
@@ -26,6 +28,16 @@ struct quota_account;
 #define ERRAND_CLIENT_THREADS 4   /* of a process, at a time */
 #define ERRAND_USER_THREADS   64  /* of a user */
 #define ERRAND_THREADS        512 /* of all users */
+
+#define ERRAND_LATE NS_PER_SEC /* then the application is named */
+
+/* An errand that runs. */
+struct late_errand {
+    pid_t pid; /* -1: the daemon's own */
+    uid_t uid;
+    bool is_close;
+    ns_t since; /* worker_time() */
+};
 
 struct errand {
     STAILQ_ENTRY(errand) link;
@@ -38,6 +50,13 @@ struct errand {
 /* The pool, whose results arrive by the loop. NULL and *err, a negative errno. Control thread, as
  * are all functions here. */
 struct errands *errands_create(struct event_loop *loop, int *err);
+
+/* Calls fn once for each errand that has lasted for ERRAND_LATE: for a log. */
+void errands_on_late(struct errands *es, void (*fn)(void *ctx, const struct late_errand *late),
+                     void *ctx);
+
+/* The errands that have lasted for ERRAND_LATE, at most `room` of them. es NULL: 0. */
+unsigned errands_late(const struct errands *es, struct late_errand *out, unsigned room);
 
 /* Lets all errands end, for at most a second. Those that still wait keep their memory, and that of
  * the pool, until the process ends. */

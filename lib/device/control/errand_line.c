@@ -134,6 +134,11 @@ void errand_lines_end(struct errand_lines *ls, struct errand_client *c)
     drop_user(u);
 }
 
+struct ucred errand_client_peer(const struct errand_client *c)
+{
+    return (struct ucred){.pid = c->pid, .uid = c->user->uid};
+}
+
 void errand_lines_init(struct errand_lines *ls)
 {
     LIST_INIT(&ls->users);

@@ -26,6 +26,8 @@ void errand_lines_init(struct errand_lines *ls);
 bool errand_lines_add(struct errand_lines *ls, const struct ucred *peer, struct errand *e);
 /* The next errand to run, while one is ready. */
 struct errand *errand_lines_take(struct errand_lines *ls);
+/* Whose errands they are. */
+struct ucred errand_client_peer(const struct errand_client *c);
 /* An errand of c has run. */
 void errand_lines_end(struct errand_lines *ls, struct errand_client *c);
 /* The errands of a user that have not ended. */

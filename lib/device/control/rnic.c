@@ -37,6 +37,13 @@ static int create_workers(struct rnic *r)
     return worker_group_connect(&r->group);
 }
 
+static void report_late(void *rnic, const struct late_errand *late)
+{
+    const struct rnic_config *c = &((struct rnic *)rnic)->config;
+
+    c->on_late(c->late_ctx, late->pid, late->uid, late->is_close);
+}
+
 struct rnic *rnic_create(const struct rnic_config *config, int *err)
 {
     struct rnic *r = calloc(1, sizeof(*r));
@@ -54,6 +61,8 @@ struct rnic *rnic_create(const struct rnic_config *config, int *err)
     *err = notify_open(r);
     if (!*err && config->errands)
         r->errands = errands_create(config->loop, err);
+    if (r->errands && config->on_late)
+        errands_on_late(r->errands, report_late, r);
     if (!*err)
         r->group.waker = waker_create(err);
     if (!*err)

@@ -76,6 +76,10 @@ json_t *show_daemon(const struct rnic *r);
 json_t *show_worker(const struct worker *w);
 json_t *show_session(const struct session *sn);
 
+/* Those that threads wait for, as far as the viewer may see them; the first part from 0 on. NULL:
+ * there are no more parts. */
+json_t *show_late(const struct viewer *v, const struct rnic *r, unsigned part);
+
 /* Adds "mrs_denied" and "mrs_why", how many times a region was mapped or copied for which reason.
  */
 void show_mr_counts(json_t *device, const struct device *d);

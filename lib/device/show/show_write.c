@@ -58,6 +58,17 @@ static bool write_quotas(struct show_write *w)
     return more;
 }
 
+static bool write_late(struct show_write *w)
+{
+    json_t *rows = show_late(&w->viewer, w->rnic, w->from++), *row;
+    bool more = rows;
+    size_t i;
+
+    json_array_foreach(rows, i, row) show_out_item(&w->out, json_incref(row));
+    json_decref(rows);
+    return more;
+}
+
 /* ---- devices ---- */
 
 static const struct {
@@ -292,6 +303,7 @@ static const struct show_part state_parts[] = {
     {"devices", write_device, true, NO_WALK, NULL},
     {"workers", write_worker, true, NO_WALK, NULL},
     {"quotas", write_quotas, true, NO_WALK, NULL},
+    {"late", write_late, true, NO_WALK, NULL},
     {"others", write_others, false, SESSIONS, NULL},
     {"clients", write_client, true, SESSIONS, NULL},
     {"mrs", write_objects, true, OBJ_MR, show_mrs},

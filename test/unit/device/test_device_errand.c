@@ -15,6 +15,7 @@
 
 #include "control/errand.h"
 #include "event_loop.h"
+#include "worker.h"
 
 static const struct ucred alice = {.pid = 10, .uid = 1000}, bob = {.pid = 11, .uid = 1001};
 
@@ -241,6 +242,59 @@ static void test_lingering_close(void **state)
         close(peer[i]);
 }
 
+/* ---- errands that last ---- */
+
+static struct late_errand named[8];
+static unsigned names;
+
+static void name_late(void *ctx, const struct late_errand *late)
+{
+    assert_ptr_equal(ctx, &names);
+    assert_true(names < ARRAY_SIZE(named));
+    named[names++] = *late;
+}
+
+static unsigned named_of(const struct ucred *peer)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < names; i++)
+        n += named[i].pid == peer->pid && named[i].uid == peer->uid && !named[i].is_close;
+    return n;
+}
+
+/* Each application is named once, after a second, and shown for as long as it waits. */
+static void test_late(void **state)
+{
+    struct late_errand late[4];
+    ns_t start = worker_time();
+
+    names = 0;
+    errands_on_late(errands, name_late, &names);
+    post(&alice, run_wait);
+    post(&bob, run_wait);
+    post(&bob, run_at_once);
+    await_done(1);
+    assert_int_equal(errands_late(errands, late, ARRAY_SIZE(late)), 0);
+    while (names < 2)
+        assert_true(event_loop_step(loop, 5000));
+    assert_true(worker_time() >= start + ERRAND_LATE);
+    assert_int_equal(named_of(&alice), 1);
+    assert_int_equal(named_of(&bob), 1);
+    assert_int_equal(errands_late(errands, late, ARRAY_SIZE(late)), 2);
+    assert_int_equal(errands_late(errands, late, 1), 1);
+    assert_int_equal(errands_late(NULL, late, 1), 0);
+    /* One that begins later is named later, and those that were are not again. */
+    post(&alice, run_wait);
+    while (names < 3)
+        assert_true(event_loop_step(loop, 5000));
+    assert_int_equal(named_of(&alice), 2);
+    let_go(3);
+    await_done(4);
+    assert_int_equal(errands_late(errands, late, ARRAY_SIZE(late)), 0);
+    assert_int_equal(names, 3);
+}
+
 /* What waits for an application does not keep the daemon from its end. */
 static void test_end(void **state)
 {
@@ -266,6 +320,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_no_thread, setup, teardown),
         cmocka_unit_test_setup_teardown(test_close, setup, teardown),
         cmocka_unit_test_setup_teardown(test_lingering_close, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_late, setup, teardown),
         cmocka_unit_test_setup_teardown(test_end, setup, teardown),
     };
 
