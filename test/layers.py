@@ -125,7 +125,7 @@ WRITERS = (
     ("req", "retry_left|rnr_retry_left|rnr_wait|stalls|implied_nak|nak_taken",
      ("requester/req_retry", "requester/req_recovery", "completer/comp_nak", "completer/comp_ack", "completer/comp_rx",
       "completer/comp_read", "core/sport", "completion/flush", "core/qp_state", "requester/req_commit")),
-    ("req", "window|window_max|recovering|recovery",
+    ("req", "window|window_max|recovering|recovery|time_at",
      ("requester/req_recovery", "completer/comp_nak", "completer/comp_ack", "core/qp_state", "requester/req_commit")),
     ("resp", "store", ("responder/resp_store",)),
     ("resp", "op|msg_len|write_va|write_rkey|write_left",

@@ -22,6 +22,7 @@
 #define ROOM  (ENCAP_MAX_LEN + PKT_MAX_HEADER + PKT_MTU_MAX + 8)
 #define SLOTS 128
 #define PD    1
+#define STEP  (5 * NS_PER_US) /* between two bursts: what 64 short messages take */
 
 struct side {
     struct engine *e;
@@ -267,7 +268,7 @@ int main(int argc, char **argv)
     while (left || pending) {
         for (; left && pending < 64; left--, pending++)
             post(&a, &b, op, len);
-        engine_doorbell(a.e, a.qp, ++now);
+        engine_doorbell(a.e, a.qp, now += STEP);
         packets += exchange(&a, &b, frames, now, marked);
         pending -= poll(&a);
         for (received = poll(&b); received; received--)

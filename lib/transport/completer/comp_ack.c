@@ -32,6 +32,7 @@ static void implied_nak(struct engine *e, struct qp *qp, psn_t at)
     if (req->implied_nak)
         return;
     req->implied_nak = req->recovering = true;
+    req->recovery.slack = ANSWER_SLACK;
     counter_inc(&qp->counters.implied_nak_seq_err);
     req_rewind(qp, at);
     engine_tx_ready(e, qp);

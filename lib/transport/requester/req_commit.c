@@ -27,7 +27,9 @@ void req_reset(struct qp *qp, psn_t first)
     req->rnr_retry_left = qp->attr.rnr_retry;
     req->stalls = 0;
     req->recovering = req->rnr_wait = req->implied_nak = req->nak_taken = req->drained = false;
-    req->recovery = (struct req_recovery){.alone_end = first, .alone_max = first};
+    req->recovery = (struct req_recovery){
+        .slack = ANSWER_SLACK_FIRST, .alone_end = first, .alone_max = first};
+    req->time_at = qp_is_reliable(qp) ? 0 : NS_NEVER;
     qp->ack_wait = qp->ack_timeout;
     req->has_credits = req->credited = false;
     req->stranger = false;
@@ -62,12 +64,41 @@ static void sent_again(const struct engine *e, struct qp *qp, const struct send_
     if (!before)
         r->again = next;
     r->has_response = op_is_read_or_atomic(s->wqe.h.opcode);
-    if (r->timed || r->probes)
+    if ((r->timed && !r->timed_first) || r->probes)
         return;
     r->timed = req->recovering = true;
+    r->timed_first = false;
     r->timed_copy = before;
+    r->timed_una = req->una;
     r->timed_psn = req->next_psn;
     r->timed_at = e->now;
+}
+
+/*
+ * The packet at PSN p, which asks for an answer, was sent for the first time: it is timed, unless
+ * another one is, or a loss makes it unclear when its answer would have come.
+ */
+__attribute__((noinline, cold)) static void time_packet(const struct engine *e, struct qp *qp,
+                                                        psn_t p)
+{
+    struct requester *req = &qp->req;
+    struct req_recovery *r = &req->recovery;
+
+    if (req->recovering)
+        return;
+    r->timed = r->timed_first = req->recovering = true;
+    r->timed_copy = false;
+    r->timed_psn = p;
+    r->timed_una = req->una;
+    r->timed_at = e->now;
+    req->time_at = NS_NEVER; /* until its answer is there */
+}
+
+/* A packet that asks for an answer, at PSN p, was sent for the first time. */
+static inline void asked_at(const struct engine *e, struct qp *qp, psn_t p)
+{
+    if (unlikely(e->now > qp->req.time_at))
+        time_packet(e, qp, p);
 }
 
 /*
@@ -90,6 +121,8 @@ void req_commit_packet(struct engine *e, struct qp *qp, struct send_slot *s, boo
         req->ack_asked_psn = req->next_psn;
     if (again)
         sent_again(e, qp, s);
+    else if (asked)
+        asked_at(e, qp, req->next_psn);
     if (op_is_read_or_atomic(s->wqe.h.opcode)) {
         req->rd_outstanding++;
         req->pkt = s->packets;
@@ -120,12 +153,22 @@ void req_commit_packet(struct engine *e, struct qp *qp, struct send_slot *s, boo
     check_window(qp);
 }
 
+/* Of the packets from next_psn on the first that asks for an ACK: req_asks_for_ack. */
+static psn_t next_to_ask(const struct requester *req)
+{
+    psn_t p = psn_add(req->ack_asked_psn, req->window / 4);
+
+    return psn_before(p, req->next_psn) ? req->next_psn : p;
+}
+
 void req_commit_segments(struct engine *e, struct qp *qp, unsigned n, psn_t ack_asked_psn,
                          bool asked)
 {
     struct requester *req = &qp->req;
     bool first_ask = asked && !req_answer_is_due(req);
 
+    if (asked)
+        asked_at(e, qp, next_to_ask(req));
     req->pkt += n;
     req->ack_asked_psn = ack_asked_psn;
     req->next_psn = req->max_psn = psn_add(req->next_psn, n);
@@ -144,6 +187,7 @@ void req_commit_messages(struct engine *e, struct qp *qp, unsigned n, psn_t last
     req->send += n;
     if (reads)
         req->rd_outstanding += n;
+    asked_at(e, qp, req->next_psn);
     req->ack_asked_psn = last;
     req->next_psn = req->max_psn = next;
     run_timer(e, qp, first_ask);

@@ -9,6 +9,13 @@
 
 #include "engine_private.h"
 
+/*
+ * An answer may be late by as much without being lost: nothing was lost yet, and a peer in software
+ * may wait for its CPU; and on a path that loses packets.
+ */
+#define ANSWER_SLACK_FIRST (UINT64_C(1) << 20)
+#define ANSWER_SLACK       (UINT64_C(1) << TIMER_TICK_SHIFT)
+
 /* Nothing is sent, the first PSN is `first`; the retry counts are those of the attributes. */
 void req_reset(struct qp *qp, psn_t first);
 

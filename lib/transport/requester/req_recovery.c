@@ -18,13 +18,14 @@
  * clear, all is sent again from the missing packet on (9.7.6.1). An engine that keeps nothing
  * itself (engine_config.reorder) does not hold back at the first NAK.
  *
- * Round trips are those of packets that were sent again, so a connection without losses pays
- * nothing, and waits for the timeout at its first loss.
+ * Round trips are those of packets that were sent again, and, while nothing is lost, that of one
+ * packet now and then (TIME_BETWEEN), so that the first loss does not cost a timeout either. Until
+ * then an answer may be late by a millisecond: a peer in software waits for its CPU that long.
  */
 #include "req_recovery.h"
 
-/* A peer's answer may be late by as much without being lost, in any case. */
-#define ANSWER_SLACK (UINT64_C(1) << TIMER_TICK_SHIFT)
+/* Between the answer to a packet that was timed and the next one that is. */
+#define TIME_BETWEEN (32 * NS_PER_US)
 
 /* How long an answer may take: the round trip, and four times its mean deviation. */
 static ns_t answer_wait(const struct qp *qp)
@@ -33,7 +34,7 @@ static ns_t answer_wait(const struct qp *qp)
 
     if (!r->rtt)
         return qp->ack_timeout;
-    return min_of(r->rtt + max_of(4 * r->rtt_var, ANSWER_SLACK), qp->ack_timeout);
+    return min_of(r->rtt + max_of(4 * r->rtt_var, r->slack), qp->ack_timeout);
 }
 
 /* The estimator that TCP has, too (RFC 6298): gains of an eighth and a quarter. */
@@ -91,6 +92,7 @@ void req_send_missing(struct engine *e, struct qp *qp, psn_t p)
     if (!psn_before(p, r->alone_max)) /* else more than a round trip ago */
         r->flight = (uint32_t)psn_diff(req->max_psn, p);
     r->missing = p;
+    r->slack = ANSWER_SLACK;
     req_rewind(qp, p);
     r->alone = may_send_alone(req);
     if (r->peer_keeps == KEEPS_UNKNOWN && e->cfg.reorder)
@@ -151,6 +153,16 @@ static bool was_early(const struct engine *e, const struct req_recovery *r)
     return r->probes && e->now - r->probed_at < r->rtt / 2;
 }
 
+/* The packet that was timed has its answer. */
+static void end_timing(const struct engine *e, struct qp *qp)
+{
+    struct req_recovery *r = &qp->req.recovery;
+
+    if (!r->timed_copy || e->now - r->timed_at >= r->rtt / 2) /* else the ACK is for the other */
+        measured(r, e->now - r->timed_at);
+    r->timed = false;
+}
+
 void req_recovered(struct engine *e, struct qp *qp)
 {
     struct requester *req = &qp->req;
@@ -158,17 +170,17 @@ void req_recovered(struct engine *e, struct qp *qp)
     bool early = was_early(e, r);
     ns_t wait = qp->ack_wait;
 
-    if (r->timed && psn_before(r->timed_psn, req->una)) {
-        if (!r->timed_copy ||
-            e->now - r->timed_at >= r->rtt / 2) /* else the ACK is for the other */
-            measured(r, e->now - r->timed_at);
-        r->timed = false;
-    }
+    if (r->timed && psn_before(r->timed_psn, req->una))
+        end_timing(e, qp);
+    if (r->probes && !early) /* it was lost; or the peer waited, which costs a probe the next time */
+        r->slack = max_of(r->slack / 4, ANSWER_SLACK);
     if (req->nak_taken)
         learn_keeping(req);
     req->implied_nak = req->nak_taken = false;
     req->rnr_wait = false; /* the refused request got through after all: a duplicate was accepted */
     req->recovering = r->timed;
+    if (!r->timed && req->time_at == NS_NEVER)
+        req->time_at = e->now + TIME_BETWEEN;
     req_end_probes(qp);
     r->early = 0;
     if (r->alone_out && !psn_before(req->una, r->alone_end) && was_alone_in_vain(req)) {

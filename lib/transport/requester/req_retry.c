@@ -55,6 +55,7 @@ void req_ack_timeout(struct engine *e, struct qp *qp)
         return;
     }
     req->retry_left--;
+    req->recovery.slack = ANSWER_SLACK;
     sport_timed_out(e, qp);
     req_send_again(e, qp);
 }

@@ -25,15 +25,19 @@ struct send_slot {
 enum peer_keeps { KEEPS_UNKNOWN, KEEPS_NOT, KEEPS_IN_DOUBT, KEEPS };
 
 /*
- * What is known about the path, and what goes on since something was lost: req_recovery.c. Nothing
- * of it is touched while all packets arrive and are answered in time.
+ * What is known about the path, and what goes on since something was lost: req_recovery.c. Of it
+ * only the round trip is touched, now and then, while all packets arrive and are answered in time.
  */
 struct req_recovery {
-    ns_t rtt, rtt_var; /* the round trip of what was sent again, smoothed; rtt 0: not known */
-    ns_t timed_at;     /* `timed`: packet timed_psn was sent again then */
+    ns_t rtt, rtt_var; /* the round trip, smoothed; rtt 0: not known */
+    ns_t slack;        /* an answer may be later than these say by as much */
+    ns_t timed_at;     /* `timed`: packet timed_psn was sent then */
     psn_t timed_psn;
-    psn_t again;            /* behind the last packet that was sent again */
-    bool timed, timed_copy; /* timed_copy: it had been sent again before */
+    psn_t timed_una;         /* una at that time */
+    psn_t again;             /* behind the last packet that was sent again */
+    bool timed;
+    bool timed_first;        /* it was sent for the first time */
+    bool timed_copy;         /* it had been sent again before */
     uint8_t probes;         /* probes sent since the last progress */
     psn_t probe_max;        /* max_psn when the first of them was sent */
     ns_t probed_at;         /* when the last of them was sent */
@@ -67,6 +71,7 @@ struct requester {
     uint32_t rd_outstanding; /* READs and atomics between tail and send without their response */
     uint32_t window;         /* PSNs that may be unacknowledged: */
     uint32_t window_max;     /* these, or one while a probe is out */
+    ns_t time_at;            /* a packet is timed when one asks for an ACK after this */
     uint8_t retry_left, rnr_retry_left;
     uint8_t stalls;  /* timeouts since the last answer, or since the source port changed */
     bool recovering; /* one of the three below, or a probe or a timed packet: progress ends it */
