@@ -183,6 +183,19 @@ def with_frame(after, number, change):
     return apply
 
 
+def unchanged(frame):
+    return frame
+
+
+def chain(*edits):
+    """Edits one after the other: a later one counts frames as the earlier ones left them."""
+    def apply(records):
+        for change in edits:
+            records = change(records)
+        return records
+    return apply
+
+
 def same(records):
     return records
 
@@ -219,9 +232,27 @@ AGREE = [
     ("a lost packet of an unreliable WRITE", "uc-write-v4", without(8), 9, pcap),
     ("a lost datagram", "ud-send-v4", without(3), 7, pcap),
     ("a READ response that the capture misses", "rc-read-v4", without(16), 17, pcap),
-    ("no frames", "rc-write-only-v4", lambda records: [], 0, pcap),
-    ("frames cut short", "rc-send-multi-v4", same, 0, lambda records: pcap(records, snap=200)),
-    ("another partition", "rc-write-only-v4", change_all(edit(BTH_PKEY, b"\x80\x01")), 0, pcap),
+    # The responder may say so, or be silent; and the MSN in the answer to a duplicate atomic may be any.
+    ("a sequence error NAK behind an RNR NAK", "rc-rnr-v4", with_frame(16, 16, edit(AETH, b"\x60")), 20, pcap),
+    ("the MSN of a duplicate atomic, that of the first answer", "rc-atomic-v4",
+     chain(with_frame(4, 1, unchanged), with_frame(5, 2, unchanged)), 8, pcap),
+    ("the MSN of a duplicate atomic, that of the last answer", "rc-atomic-v4",
+     chain(with_frame(4, 1, unchanged), with_frame(5, 2, edit(AETH + 1, b"\x00\x00\x02"))), 8, pcap),
+    # The second message is refused once; its packet behind the first refusal of all was no attempt.
+    ("a dropped packet of a message that is refused later", "rc-rnr-v4",
+     chain(with_frame(21, 16, edit(BTH_PSN, b"\x12\x34\x57\x30\x00\x00\x01")), with_frame(22, 21, unchanged),
+           with_frame(2, 21, unchanged)), 20, pcap),
+]
+
+# Captures in which much goes wrong. Where one ends is no fault of those in it.
+ENDS = [f"rc-{name}-v{version}" for version in (4, 6)
+        for name in ("netem-dup", "netem-loss", "netem-reorder", "netem-rloss", "rnr", "rnr-exceeded", "rnr-writeimm")]
+
+NOTHING = [
+    # what has no frame that can be replayed, capture, edit, what the message says besides
+    ("no frames", "rc-write-only-v4", lambda records: [], "0 frames", pcap),
+    ("frames cut short", "rc-send-multi-v4", same, "snap length", lambda records: pcap(records, snap=200)),
+    ("another partition", "rc-write-only-v4", change_all(edit(BTH_PKEY, b"\x80\x01")), "12 frames", pcap),
 ]
 
 DIFFER = [
@@ -307,6 +338,21 @@ class Runner:
             wrong.append(f"not found among {[(d['kind'], d.get('fields'), d['frame']) for d in found]}")
         self.point(f"noticed: {what}", wrong)
 
+    def ends(self, name):
+        records = self.records(name)
+        wrong = []
+        for end in sorted({1, *range(2, len(records), max(1, len(records) // 5))}):
+            status, out, err = self.replay(pcap(records[:end]), "--json")
+            wrong += [f"exit status {status}: {err}"] * (status not in (0, 1))
+            wrong += [f"{end} frames, side {run['side']}: {d['kind']} {d.get('fields')} {d.get('text')} frame {d['frame']}"
+                      for run in (json.loads(out)["runs"] if out else []) for d in run["differences"]]
+        self.point(f"the end of {name} makes no difference", wrong)
+
+    def nothing(self, what, capture, change, message, form):
+        status, out, err = self.replay(form(change(self.records(capture))), "--json")
+        json.loads(out)
+        self.point(f"{what}: nothing is replayed", [] if status == 2 and message in err else [f"{status}: {err}"])
+
     def refused(self, what, spoil):
         status, out, err = self.replay(spoil(pcap(self.records("rc-write-only-v4"))))
         self.point(f"refused: {what}", [] if status == 2 and err else [f"exit status {status}: {out}{err}"])
@@ -340,9 +386,13 @@ class Runner:
 
 def main():
     runner = Runner(sys.argv[1], pathlib.Path(sys.argv[2]))
-    print(f"1..{len(AGREE) + len(DIFFER) + len(REFUSED) + 7}")
+    print(f"1..{len(AGREE) + len(ENDS) + len(NOTHING) + len(DIFFER) + len(REFUSED) + 7}")
     for case in AGREE:
         runner.agree(*case)
+    for name in ENDS:
+        runner.ends(name)
+    for case in NOTHING:
+        runner.nothing(*case)
     for case in DIFFER:
         runner.differ(*case)
     for case in REFUSED:

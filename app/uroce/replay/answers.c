@@ -120,6 +120,18 @@ static bool seems_lost(const struct run *r, const struct engine_answers *o, cons
     return o->max_psn_from[first_answer_after(o->stream, number)] < s->psn;
 }
 
+/* The PSN of the last recorded packet of a message's response: the recorded responder sent those
+ * before it as well. */
+static int64_t last_response(const struct stream *s, const struct message *m)
+{
+    unsigned n, at = judge_find_psn(s->ans_by_psn, s->answers, m->first + m->packets, &n);
+
+    while (at-- > 0 && s->ans_by_psn[at]->psn >= m->first)
+        if (!is_ack(&s->ans_by_psn[at]->pkt))
+            return s->ans_by_psn[at]->psn;
+    return INT64_MIN;
+}
+
 static void judge_data_answer(struct run *r, const struct engine_answers *o, struct sent *s,
                               uint8_t *covered)
 {
@@ -139,7 +151,8 @@ static void judge_data_answer(struct run *r, const struct engine_answers *o, str
         judge_note_fields(r, s, copy[best], fields);
     } else {
         const struct message *m = stream_message(stream, s->psn);
-        bool lost = (m && m->outcome == OUTCOME_ACKED) || seems_lost(r, o, s);
+        bool lost = (m && (m->outcome == OUTCOME_ACKED || s->psn < last_response(stream, m))) ||
+                    seems_lost(r, o, s);
 
         finding_add(r, DIFF_extra_answer, lost ? RULE_lost : -1, 0, NULL, s, NULL);
     }
@@ -205,6 +218,20 @@ static bool ack_was_requested(const struct stream *stream, int64_t acked, const 
     return false;
 }
 
+/* A sequence error NAK for the PSN that an RNR NAK was sent for before. */
+static bool follows_rnr_nak(const struct stream *s, const struct rec *nak)
+{
+    unsigned n, at = judge_find_psn(s->ans_by_psn, s->answers, nak->psn, &n);
+
+    if (nak->pkt.aeth.syndrome != (AETH_NAK | NAK_PSN_SEQUENCE))
+        return false;
+    for (unsigned i = at; i < at + n; i++)
+        if (s->ans_by_psn[i]->number < nak->number && is_ack(&s->ans_by_psn[i]->pkt) &&
+            (s->ans_by_psn[i]->pkt.aeth.syndrome & AETH_CLASS_MASK) == AETH_RNR)
+            return true;
+    return false;
+}
+
 /* The rule for a recorded acknowledge without a counterpart from the engine, or -1. */
 static int rule_for_missing(const struct run *r, const struct stream *stream,
                             const struct engine_answers *o, const struct rec *rec)
@@ -212,7 +239,7 @@ static int rule_for_missing(const struct run *r, const struct stream *stream,
     int64_t acked = acked_by(o, r, rec);
 
     if (!is_positive(&rec->pkt))
-        return -1;
+        return follows_rnr_nak(stream, rec) ? RULE_nak_after_rnr : -1;
     if (acked >= rec->psn)
         return RULE_ack_coalescing;
     return ack_was_requested(stream, acked, rec) ? -1 : RULE_ack_unasked;

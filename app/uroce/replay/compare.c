@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "frame_field.h"
-#include "replay.h"
+#include "judge.h"
 
 const char *replay_field_name(unsigned field)
 {
@@ -197,6 +197,8 @@ enum {
     RULE_credits,
     RULE_rnr_timer,
     RULE_datagram_psn,
+    RULE_read_resumed,
+    RULE_duplicate_msn,
 };
 
 const struct replay_rule replay_rules[] = {
@@ -211,6 +213,9 @@ const struct replay_rule replay_rules[] = {
          "when to retransmit, and from which packet, is the requester's choice"},
     [RULE_refused] = {"refused", "9.9.2",
                       "sent before the NAK arrived; the queue pair has stopped"},
+    [RULE_nak_after_rnr] = {"nak_after_rnr", "9.7.5.2.8",
+                            "requests behind one that got an RNR NAK: a sequence error NAK is the "
+                            "responder's choice"},
     [RULE_numbering] = {"numbering", "A17.3.1", "any IPv4 identification"},
     [RULE_entropy] = {"entropy", "A17.3.2", "any UDP source port"},
     [RULE_flow_label] = {"flow_label", "A17.3.1", "any IPv6 flow label"},
@@ -222,8 +227,42 @@ const struct replay_rule replay_rules[] = {
     [RULE_credits] = {"credits", "9.7.7.2", "end-to-end credits are optional"},
     [RULE_rnr_timer] = {"rnr_timer", "9.7.5.2.8", "how long to wait is the responder's choice"},
     [RULE_datagram_psn] = {"datagram_psn", "9.8.3", "receivers ignore a datagram's PSN"},
+    [RULE_read_resumed] = {"read_resumed", "9.4.4",
+                           "a READ that is repeated from its middle: the response may begin anew, "
+                           "or go on"},
+    [RULE_duplicate_msn] = {"duplicate_msn", "9.7.7.1",
+                            "the MSN in the response to a duplicate request is left open"},
 };
 const unsigned replay_rule_count = ARRAY_SIZE(replay_rules);
+
+/* The recorded requests with the PSN of an answer, before that answer. */
+static unsigned requests_before(const struct rec *ans)
+{
+    const struct stream *s = &ans->conn->stream[!ans->side];
+    unsigned n, before = 0, at = judge_find_psn(s->req, s->reqs, ans->psn, &n);
+
+    for (unsigned i = at; i < at + n; i++)
+        before += s->req[i]->number < ans->number;
+    return before;
+}
+
+/* The engine begins anew with FIRST or ONLY where the recorded responder goes on. */
+static bool resumes_read(const struct sent *s, const struct rec *rec)
+{
+    uint16_t ours = pkt_info(&s->pkt)->flags, theirs = pkt_info(&rec->pkt)->flags;
+    const struct message *m =
+        rec->conn ? stream_message(&rec->conn->stream[!rec->side], rec->psn) : NULL;
+
+    return pkt_info(&rec->pkt)->kind == KIND_READ_RESPONSE &&
+           pkt_info(&s->pkt)->kind == KIND_READ_RESPONSE && m != NULL && rec->psn > m->first &&
+           (ours & PF_START) && !(theirs & PF_START) && (ours & PF_END) == (theirs & PF_END);
+}
+
+static bool answers_duplicate(const struct rec *rec)
+{
+    return rec->conn != NULL && pkt_info(&rec->pkt)->kind == KIND_ATOMIC_ACK &&
+           requests_before(rec) > 1;
+}
 
 int replay_field_rule(unsigned field, const struct sent *s, const struct rec *rec)
 {
@@ -249,6 +288,10 @@ int replay_field_rule(unsigned field, const struct sent *s, const struct rec *re
         return RULE_rnr_timer;
     case FIELD_psn:
         return pkt_info(&s->pkt)->service == PKT_UD ? RULE_datagram_psn : -1;
+    case FIELD_opcode:
+        return resumes_read(s, rec) ? RULE_read_resumed : -1;
+    case FIELD_msn:
+        return answers_duplicate(rec) ? RULE_duplicate_msn : -1;
     default:
         return -1;
     }

@@ -159,6 +159,7 @@ static void skip_to_start(struct stream *s)
             s->start = s->req[i]->psn;
             return;
         }
+    s->start = s->req[s->reqs - 1]->psn + 1; /* no message begins */
 }
 
 static void build_conn(struct capture *c, struct conn *conn)

@@ -7,10 +7,11 @@
 #include "entropy.h"
 #include "host.h"
 
-#define CQ_SIZE       16384u
-#define MTU_CODE_MAX  5
-#define RD_ATOMIC     16
-#define TIMEOUT_LEAST 14 /* 67 ms: captures of virtual machines have pauses */
+#define CQ_SIZE           16384u
+#define MTU_CODE_MAX      5
+#define RD_ATOMIC         16
+#define RNR_TIMER_LONGEST (656 * NS_PER_MS)
+#define TIMEOUT_LEAST     14 /* 67 ms: captures of virtual machines have pauses */
 
 static void on_cq_event(void *ctx, struct comp_queue *cq)
 {
@@ -131,12 +132,20 @@ static uint8_t timeout_code(const struct conn *conn)
     return code;
 }
 
-/* The retry count of a requester that gave up after this many refusals; else 7: never. */
-static uint8_t rnr_retry_of(const struct stream *s)
+/*
+ * The retry count of a requester that gave up after this many refusals; else 7: never. It gave up
+ * if the capture goes on for longer than an RNR NAK can ask for, and has no other attempt.
+ */
+static uint8_t rnr_retry_of(const struct run *r, const struct stream *s)
 {
-    for (unsigned i = 0; i < s->msgs; i++)
-        if (s->msg[i].rnr_naks && s->msg[i].outcome == OUTCOME_NONE)
-            return (uint8_t)min_of(s->msg[i].rnr_naks - 1, 6u);
+    ns_t end = r->capture->rec[r->capture->count - 1].at;
+
+    for (unsigned i = 0; i < s->msgs; i++) {
+        const struct message *m = &s->msg[i];
+
+        if (m->rnr_naks && m->outcome == OUTCOME_NONE && end - m->rnr_at > RNR_TIMER_LONGEST)
+            return (uint8_t)min_of(m->rnr_naks - 1, 6u);
+    }
     return 7;
 }
 
@@ -171,7 +180,7 @@ static int connect_qp(struct run *r, struct our_qp *q, struct conn *conn)
         .min_rnr_timer = (uint8_t)conn->rnr_timer[r->side],
         .timeout = timeout_code(conn),
         .retry_cnt = 7,
-        .rnr_retry = rnr_retry_of(out),
+        .rnr_retry = rnr_retry_of(r, out),
     };
     int err;
 
@@ -219,7 +228,7 @@ static int create_connected(struct run *r, struct conn *conn)
                                 ? host_landing_reserve(r, out->msg[i].len)
                                 : 0;
     for (unsigned i = 0; i < in->msgs; i++) {
-        in->msg[i].rnr_seen = 0;
+        in->msg[i].rnr_sent = 0;
         in->msg[i].recv_posted = false;
     }
     return connect_qp(r, q, conn);

@@ -287,8 +287,10 @@ static void note_outcome(struct conn *conn, unsigned side, const struct rec *ans
     *acked = max_of(*acked, ans->psn - 1);
     if ((p->aeth.syndrome & AETH_CLASS_MASK) == AETH_RNR) {
         conn->rnr_timer[!side] = value;
-        if (m != NULL)
+        if (m != NULL) {
             m->rnr_naks++;
+            m->rnr_at = ans->at;
+        }
     } else if (m != NULL && value != NAK_PSN_SEQUENCE) {
         m->outcome = OUTCOME_NAK;
         m->nak = value;
@@ -296,27 +298,23 @@ static void note_outcome(struct conn *conn, unsigned side, const struct rec *ans
     }
 }
 
-/* Whether the capture has all the data of a message's response. */
-static bool is_answered(const struct stream *s, const struct message *m, unsigned *at)
+/* How much of each response reached the requester: a packet behind a hole does not count, the READ
+ * is then repeated from the hole. */
+static void count_responses(struct stream *s)
 {
-    uint32_t found = 0;
-    int64_t last = INT64_MIN;
+    for (unsigned i = 0; i < s->answers; i++) {
+        const struct rec *ans = s->ans[i];
+        struct message *m = stream_message(s, ans->psn);
 
-    for (; *at < s->answers && s->ans_by_psn[*at]->psn < m->first + m->packets; ++*at) {
-        const struct rec *ans = s->ans_by_psn[*at];
-
-        if (ans->psn < m->first || ans->psn == last || pkt_info(&ans->pkt)->kind == KIND_ACK)
-            continue;
-        found++;
-        last = ans->psn;
+        if (m != NULL && message_has_response(m) && pkt_info(&ans->pkt)->kind != KIND_ACK &&
+            ans->psn == m->first + m->answered)
+            m->answered++;
     }
-    return found == m->packets;
 }
 
 static void find_holes(struct stream *s, bool reliable, int64_t acked)
 {
     int64_t hole = first_hole(s);
-    unsigned at = 0;
 
     s->hole = reliable && hole <= acked ? hole : INT64_MAX;
     s->answer_hole = INT64_MAX;
@@ -326,7 +324,7 @@ static void find_holes(struct stream *s, bool reliable, int64_t acked)
         if (message_takes_recv(m))
             s->longest_recv = max_of(s->longest_recv, m->len);
         if (m->outcome == OUTCOME_ACKED && message_has_response(m) && s->answer_hole == INT64_MAX &&
-            !is_answered(s, m, &at))
+            m->answered != m->packets)
             s->answer_hole = m->first;
     }
 }
@@ -344,5 +342,6 @@ void stream_outcomes(struct capture *c, struct conn *conn, unsigned side)
         if (m->outcome == OUTCOME_NONE && m->first + m->packets - 1 <= acked)
             m->outcome = OUTCOME_ACKED;
     }
+    count_responses(s);
     find_holes(s, conn->service == PKT_RC, acked);
 }

@@ -26,7 +26,8 @@ static void usage(FILE *out)
         "  -v, --verbose        also the frames of differences that the specification allows\n"
         "\n"
         "Exit status: 0 when all matches or differs as the specification allows, 1 when it\n"
-        "differs, 2 when FILE cannot be read. FILE \"-\" is the standard input.\n",
+        "differs, 2 when FILE cannot be read or has no frame that can be replayed. FILE \"-\" is\n"
+        "the standard input.\n",
         out);
 }
 
@@ -47,6 +48,24 @@ static int replay_conversation(struct report *p, struct capture *c, struct conve
         replay_run_free(&r);
     }
     return status;
+}
+
+static bool has_use(const struct capture *c, enum replay_use use)
+{
+    for (unsigned i = 0; i < c->count; i++)
+        if (c->rec[i].use == use)
+            return true;
+    return false;
+}
+
+static bool has_replayed(const struct capture *c)
+{
+    return has_use(c, USE_replay);
+}
+
+static bool is_cut(const struct capture *c)
+{
+    return has_use(c, USE_cut_short) || has_use(c, USE_cut_conversation);
 }
 
 static int replay_file(struct report *p, int only_side)
@@ -74,6 +93,11 @@ static int replay_file(struct report *p, int only_side)
     for (unsigned i = 0; i < c.conversations; i++)
         status |= replay_conversation(p, &c, c.conversation[i], only_side);
     report_end(p, &c);
+    if (!has_replayed(&c)) {
+        fprintf(stderr, "uroce replay: %s: none of %u frames can be replayed%s\n", p->file, c.count,
+                is_cut(&c) ? "; those that were not captured whole need a larger snap length" : "");
+        status = STATUS_ERROR;
+    }
     replay_free(&c);
     if (fflush(stdout) || ferror(stdout)) {
         perror("uroce replay: standard output");

@@ -29,7 +29,8 @@
 #include "pkt.h"
 
 /* The command `uroce replay`; argv[0] is its name. Exit status 0: every answer matches or differs
- * as the specification allows; 1: an answer differs; 2: wrong usage, or the file cannot be read. */
+ * as the specification allows; 1: an answer differs; 2: wrong usage, the file cannot be read, or no
+ * frame of it can be replayed. */
 int uroce_replay(int argc, char **argv);
 
 /* ---- frames ---- */
@@ -108,6 +109,8 @@ struct message {
     bool filler;       /* no packet of it was recorded: it only occupies PSNs */
     bool cut;          /* its end was not recorded, so its length is a guess */
     uint32_t recorded; /* its recorded packets */
+    uint32_t
+        answered; /* packets of its response that were recorded in order: the next one's index */
     bool solicited, has_imm, has_inv;
     uint32_t imm, rkey, inv_rkey;
     uint64_t va, swap_add, compare;
@@ -119,8 +122,9 @@ struct message {
     uint8_t nak;       /* OUTCOME_NAK: code */
     int64_t nak_psn;   /* OUTCOME_NAK */
     unsigned rnr_naks; /* RNR NAKs before it was accepted */
+    ns_t rnr_at;       /* rnr_naks: the last one's time */
     /* The state of a run. */
-    unsigned rnr_seen; /* times that it needed a receive WQE */
+    unsigned rnr_sent; /* the engine's RNR NAKs */
     bool recv_posted;
 };
 
@@ -341,29 +345,30 @@ void finding_add(struct run *r, enum replay_diff diff, int rule, uint64_t fields
 /* ---- compare.c ---- */
 
 /* Parts of a frame: X(name). */
-#define REPLAY_FIELDS(X)                                                                         \
-    X(mac)                                                                                       \
-    X(vlan)                                                                                      \
-    X(priority)                                                                                  \
-    X(l3)                                                                                        \
-    X(address)                                                                                   \
-    X(dscp)                                                                                      \
-    X(ecn)                                                                                       \
-    X(hop_limit)                                                                                 \
-    X(ip_id)                                                                                     \
-    X(flow_label)                                                                                \
-    X(udp_sport)                                                                                 \
-    X(opcode)                                                                                    \
-    X(solicited)                                                                                 \
-    X(mig_req)                                                                                   \
-    X(pkey)                                                                                      \
-    X(congestion_bits)                                                                           \
-    X(dest_qpn)                                                                                  \
-    X(ack_req)                                                                                   \
-    X(psn)                                                                                       \
-    X(reth)                                                                                      \
-    X(atomic)                                                                                    \
-    X(aeth) X(credit) X(rnr_timer) X(msn) X(atomic_ack) X(imm) X(ieth) X(deth) X(feth) X(length) \
+#define REPLAY_FIELDS(X)                                                                 \
+    X(mac)                                                                               \
+    X(vlan)                                                                              \
+    X(priority)                                                                          \
+    X(l3)                                                                                \
+    X(address)                                                                           \
+    X(dscp)                                                                              \
+    X(ecn)                                                                               \
+    X(hop_limit)                                                                         \
+    X(ip_id)                                                                             \
+    X(flow_label)                                                                        \
+    X(udp_sport)                                                                         \
+    X(opcode)                                                                            \
+    X(solicited)                                                                         \
+    X(mig_req)                                                                           \
+    X(pkey)                                                                              \
+    X(congestion_bits)                                                                   \
+    X(dest_qpn)                                                                          \
+    X(ack_req)                                                                           \
+    X(psn)                                                                               \
+    X(reth)                                                                              \
+    X(atomic)                                                                            \
+    X(aeth)                                                                              \
+    X(credit) X(rnr_timer) X(msn) X(atomic_ack) X(imm) X(ieth) X(deth) X(feth) X(length) \
         X(payload) X(udp_checksum) X(other_bytes)
 enum field {
 #define X(name) FIELD_##name,
@@ -386,6 +391,7 @@ enum {
     RULE_lost,
     RULE_retransmission,
     RULE_refused,
+    RULE_nak_after_rnr,
     RULE_first_field, /* the rules about fields follow */
 };
 struct replay_rule {

@@ -151,20 +151,21 @@ static bool needs_recv_wqe(const struct message *m, const struct rec *rec)
 }
 
 /* Posts receive WQEs in the order of the messages, up to this one's. A message that the recorded
- * responder refused with RNR NAKs gets its WQE after as many attempts. */
+ * responder refused with RNR NAKs gets its WQE after as many of the engine's: a packet that either
+ * of them drops for its PSN is no attempt. */
 static void post_recv_wqes(struct run *r, struct feeding *f)
 {
     struct stream *s = &f->q->conn->stream[!r->side];
     struct message *m = f->rec->msg;
 
-    if (!needs_recv_wqe(m, f->rec) || m->recv_posted || m->rnr_seen++ < m->rnr_naks)
+    if (!needs_recv_wqe(m, f->rec) || m->recv_posted || m->rnr_sent < m->rnr_naks)
         return;
     for (; f->q->next_entry < s->msgs && &s->msg[f->q->next_entry] <= m; f->q->next_entry++) {
         struct message *next = &s->msg[f->q->next_entry];
 
         if (!message_takes_recv(next) || next->recv_posted)
             continue;
-        if (next != m && next->rnr_seen <= next->rnr_naks && next->rnr_naks)
+        if (next->rnr_sent < next->rnr_naks)
             return;
         host_post_recv(r, f->q, recv_wqe_len(f->q->conn, s, next));
         next->recv_posted = true;

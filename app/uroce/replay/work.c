@@ -131,6 +131,16 @@ void host_post_recv(struct run *r, struct our_qp *q, uint32_t len)
 
 /* ---- what comes out ---- */
 
+/* Counts the engine's RNR NAKs of a message. */
+static void note_refusal(const struct run *r, const struct sent *s)
+{
+    struct message *m = stream_message(&s->conn->stream[!r->side], s->psn);
+
+    if (m != NULL && pkt_info(&s->pkt)->kind == KIND_ACK &&
+        (s->pkt.aeth.syndrome & AETH_CLASS_MASK) == AETH_RNR)
+        m->rnr_sent++;
+}
+
 /* Finds the connection of a frame that the engine sent, and unwraps its PSN. */
 static void find_connection(struct run *r, struct sent *s)
 {
@@ -149,6 +159,8 @@ static void find_connection(struct run *r, struct sent *s)
         s->psn = psn_unwrap(request ? q->out_psn : q->in_psn, s->pkt.psn);
         if (request)
             q->out_psn = s->psn;
+        else
+            note_refusal(r, s);
         return;
     }
 }
