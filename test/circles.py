@@ -29,6 +29,7 @@ LIMITS = {
     "dataplane": 1,
     "device": 1,
     "encap": 1,
+    "fabric": 1,
     "mem": 2,
     "net": 1,
     "queue": 1,

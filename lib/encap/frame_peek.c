@@ -9,6 +9,7 @@
 #define ETHER_TYPE      12
 #define ETHERTYPE_ARP   0x0806
 #define IPV4_PROTO      9
+#define IPV4_CHECKSUM   10
 #define IPV6_NEXT       6
 #define PROTO_ICMP      1
 #define PROTO_IGMP      2
@@ -31,6 +32,26 @@ uint8_t frame_priority(const uint8_t *frame, uint32_t len)
             traffic_class = (uint8_t)(get_be16(frame + ETH_LEN) >> 4);
     }
     return qos_frame_priority(tci, traffic_class);
+}
+
+bool frame_mark(uint8_t *frame, uint32_t len)
+{
+    uint32_t at = len >= ETH_LEN && get_be16(frame + ETHER_TYPE) == ETHERTYPE_VLAN
+                      ? ETH_LEN + VLAN_LEN
+                      : ETH_LEN;
+    uint8_t *ip = frame + at;
+    uint16_t type = len >= at + IPV4_LEN ? get_be16(ip - 2) : 0;
+
+    if (type == ETHERTYPE_IPV6 && len >= at + IPV6_LEN) {
+        ip[1] |= ECN_CE << 4;
+        return true;
+    }
+    if (type != ETHERTYPE_IPV4)
+        return false;
+    ip[1] |= ECN_CE;
+    put_be16(ip + IPV4_CHECKSUM, 0);
+    put_be16(ip + IPV4_CHECKSUM, (uint16_t)~ipv4_sum(ip));
+    return true;
 }
 
 bool frame_is_for_ip_host(const uint8_t *frame, uint32_t len)

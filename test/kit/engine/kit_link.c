@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "encap_layout.h"
+#include "frame_peek.h"
 #include "kit_internal.h"
 
 struct kit_flight {
@@ -136,18 +137,10 @@ void kit_frame_reseal(uint8_t *data, uint32_t len)
 static void mark_frame(struct kit_link *l, uint8_t *data, uint32_t len)
 {
     struct encap_view v;
-    uint8_t *l3;
 
     if (kit_frame_view(&v, data, len) != DROP_NONE || (v.traffic_class & ECN_MASK) != ECN_ECT0)
         return;
-    l3 = data + (v.l3 - data);
-    if (v.l3_kind == ICRC_IPV4) {
-        l3[1] |= ECN_CE;
-        put_be16(l3 + 10, 0);
-        put_be16(l3 + 10, (uint16_t)~ipv4_sum(l3));
-    } else {
-        l3[1] |= ECN_CE << 4;
-    }
+    frame_mark(data, len);
     l->marked++;
 }
 

@@ -8,6 +8,7 @@
 #include "common.h"
 #include "encap.h"
 #include "frame_layout.h"
+#include "frame_peek.h"
 #include "pkt.h"
 #include "unit.h"
 
@@ -607,6 +608,29 @@ static void test_grh_of_receive_buffers(void **state)
     assert_memory_equal(grh, s1.bytes + IP, 40);
 }
 
+/* The mark is there, the header's checksum is right, and no other byte has changed; the ICRC does
+ * not cover it. */
+static void test_marks(void **state)
+{
+    struct sample before, s[3] = {sample_v4(), sample_v6(), sample_v1()};
+    struct encap_view v;
+
+    for (unsigned i = 0; i < 2; i++) {
+        before = s[i];
+        assert_true(frame_mark(s[i].bytes, (uint32_t)s[i].len));
+        assert_int_equal(encap_rx(&v, s[i].bytes, s[i].len, &port), DROP_NONE);
+        assert_true(encap_is_ce(v.traffic_class));
+        s[i].bytes[IP + 1] = before.bytes[IP + 1];
+        if (!i)
+            memcpy(s[i].bytes + IP + 10, before.bytes + IP + 10, 2);
+        assert_memory_equal(s[i].bytes, before.bytes, s[i].len);
+    }
+    assert_false(frame_mark(s[0].bytes, IP + 19));
+    assert_false(frame_mark(s[1].bytes, IP + 39));
+    assert_false(frame_mark(s[0].bytes, 4));
+    assert_false(frame_mark(s[2].bytes, (uint32_t)s[2].len));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -635,6 +659,7 @@ int main(void)
         cmocka_unit_test(test_groups_of_one_address),
         cmocka_unit_test(test_promiscuous),
         cmocka_unit_test(test_grh_of_receive_buffers),
+        cmocka_unit_test(test_marks),
     };
 
     return cmocka_run_group_tests_name("encap_frame", tests, setup, NULL);
