@@ -30,6 +30,7 @@ LIMITS = {
     "device": 1,
     "encap": 1,
     "fabric": 1,
+    "lab": 2,
     "mem": 2,
     "net": 1,
     "queue": 1,

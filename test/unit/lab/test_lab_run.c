@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Laboratories run: every frame is accounted for, the same seed gives the same frames, and what
+ * engines do with marks, losses and failures shows. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lab.h"
+#include "unit.h"
+
+struct trial {
+    struct lab_spec spec;
+    struct lab *lab;
+    uint64_t hash; /* of all frames, with ports and times */
+    unsigned frames, samples;
+    bool looks;
+};
+
+static void on_frame(void *ctx, unsigned port, const uint8_t *data, uint32_t len, ns_t now)
+{
+    struct trial *t = ctx;
+
+    t->frames++;
+    t->hash = (t->hash ^ now ^ port) * UINT64_C(0x100000001b3);
+    for (uint32_t i = 0; i < len; i++)
+        t->hash = (t->hash ^ data[i]) * UINT64_C(0x100000001b3);
+}
+
+static void on_sample(void *ctx, struct lab *lab, ns_t now)
+{
+    ((struct trial *)ctx)->samples++;
+}
+
+static void check_conserved(struct trial *t)
+{
+    const struct fabric_totals *n = fabric_totals(lab_fabric(t->lab));
+
+    assert_int_equal(n->sent, n->delivered + n->dropped + n->lost + n->unrouted + n->misplaced +
+                                  fabric_frames_inside(lab_fabric(t->lab)));
+}
+
+static void run(struct trial *t, const char *text, uint64_t seed, bool looks)
+{
+    struct lab_error error;
+    struct lab_hooks hooks = {t, on_sample, looks ? on_frame : NULL};
+    int err;
+
+    memset(t, 0, sizeof(*t));
+    err = lab_spec_read(&t->spec, text, strlen(text), &seed, &error);
+    if (err)
+        print_message("# line %u: %s\n", error.line, error.text);
+    assert_int_equal(err, 0);
+    t->lab = lab_create(&t->spec, &hooks);
+    assert_non_null(t->lab);
+    assert_int_equal(lab_run(t->lab), 0);
+    check_conserved(t);
+}
+
+static void end(struct trial *t)
+{
+    lab_destroy(t->lab);
+    lab_spec_free(&t->spec);
+}
+
+static struct lab_result result(struct trial *t, unsigned flow)
+{
+    struct lab_result r;
+
+    lab_result(t->lab, flow, &r);
+    return r;
+}
+
+static void all_done(struct trial *t)
+{
+    for (unsigned i = 0; i < t->spec.flows; i++) {
+        struct lab_result r = result(t, i);
+
+        assert_int_equal(r.outcome, LAB_DONE);
+        assert_int_equal(r.bytes, t->spec.flow[i].size);
+        assert_true(r.end > r.start);
+    }
+}
+
+/* A flow that is alone takes what its bytes take. */
+static void a_flow_takes_its_time(void **state)
+{
+    static const char *const verbs[] = {"write", "send", "read"};
+
+    for (unsigned i = 0; i < ARRAY_SIZE(verbs); i++) {
+        char text[200];
+        struct lab_result r;
+        struct trial t;
+
+        snprintf(text, sizeof(text),
+                 "star hosts=2\nflow h1 h2 size=10M depth=16 message=256K verb=%s start=5us\n",
+                 verbs[i]);
+        run(&t, text, 1, false);
+        all_done(&t);
+        r = result(&t, 0);
+        assert_int_equal(r.start, 5000);
+        assert_true(r.ideal > 850000 && r.ideal < 870000);
+        assert_true(r.end - r.start >= r.ideal - 1000);
+        assert_true(r.end - r.start < r.ideal * 102 / 100);
+        assert_int_equal(r.arrived, 10 << 20);
+        assert_int_equal(r.counter[LAB_COUNTER_retransmits], 0);
+        end(&t);
+    }
+}
+
+static void small_messages_arrive(void **state)
+{
+    struct trial t;
+
+    run(&t,
+        "hosts mtu=256\nstar hosts=3\nflow h1 h2 size=1 message=1\n"
+        "flow h2 h3 size=100001 message=1000 depth=3 verb=send\n"
+        "flow h3 h1 size=5000 message=999 verb=read\n",
+        1, true);
+    all_done(&t);
+    end(&t);
+}
+
+static void endless_flows_share(void **state)
+{
+    struct lab_result a, b;
+    struct trial t;
+
+    run(&t, "until 2ms\nstar hosts=3\nflow h1 h3 size=endless\nflow h2 h3 size=endless\n", 1,
+        false);
+    a = result(&t, 0);
+    b = result(&t, 1);
+    assert_int_equal(a.outcome, LAB_RUNNING);
+    assert_int_equal(lab_ended(t.lab), 2 * NS_PER_MS);
+    assert_in_range(a.bytes + b.bytes, 22000000, 25000000);
+    assert_in_range(a.bytes * 100 / (a.bytes + b.bytes), 40, 60);
+    assert_int_equal(t.samples, 500);
+    end(&t);
+}
+
+static const char mixed[] = "until 3ms\n"
+                            "hosts control=dcqcn timeout=8\n"
+                            "switches buffer=300K ecmp=spray\n"
+                            "links loss=0.0005\n"
+                            "clos leaves=3 spines=2 hosts=4\n"
+                            "poisson load=0.4 sizes=2K:5,40K:3,300K:1\n"
+                            "incast h[2-12] to=h1 size=200K start=500us verb=read\n"
+                            "fail leaf1 spine1 at=1ms until=1.5ms\n";
+
+/* With and without a look at the frames, whose ICRC is only made for it. */
+static void the_same_seed_gives_the_same_frames(void **state)
+{
+    struct trial a, b, c, blind;
+
+    run(&a, mixed, 5, true);
+    run(&b, mixed, 5, true);
+    run(&c, mixed, 6, true);
+    run(&blind, mixed, 5, false);
+    assert_true(a.frames > 10000);
+    assert_int_equal(a.frames, b.frames);
+    assert_true(a.hash == b.hash);
+    assert_true(a.hash != c.hash);
+    assert_true(fabric_totals(lab_fabric(a.lab))->lost > 0);
+    assert_true(fabric_totals(lab_fabric(a.lab))->dropped > 0);
+    assert_int_equal(fabric_events(lab_fabric(a.lab)), fabric_events(lab_fabric(blind.lab)));
+    for (unsigned i = 0; i < a.spec.flows; i++) {
+        struct lab_result x = result(&a, i), y = result(&blind, i);
+
+        assert_memory_equal(&x, &y, sizeof(x));
+    }
+    end(&a);
+    end(&b);
+    end(&c);
+    end(&blind);
+}
+
+/* Marks are answered by CNPs, and these slow a controlled sender down. */
+static void marks_slow_senders(void **state)
+{
+    struct lab_result r;
+    uint64_t most[2], dropped[2];
+
+    for (unsigned i = 0; i < 2; i++) {
+        char text[300];
+        struct trial t;
+
+        snprintf(text, sizeof(text),
+                 "until 10ms\nhosts control=%s\nstar hosts=5\n"
+                 "incast h[1-4] to=h5 size=endless\n",
+                 i ? "dcqcn" : "none");
+        run(&t, text, 1, false);
+        r = result(&t, 0);
+        most[i] = fabric_counters(lab_fabric(t.lab), 9)->queue_most;
+        dropped[i] = fabric_totals(lab_fabric(t.lab))->dropped;
+        assert_true(r.counter[LAB_COUNTER_np_ecn_marked_roce_packets] > 0);
+        assert_true(r.counter[LAB_COUNTER_np_cnp_sent] > 0);
+        assert_int_equal(r.counter[LAB_COUNTER_rp_cnp_handled] > 0, i);
+        end(&t);
+    }
+    assert_true(most[1] <= most[0]);
+    assert_true(dropped[1] <= dropped[0]);
+}
+
+static void a_failed_host_ends_its_flow(void **state)
+{
+    struct lab_result r;
+    struct trial t;
+
+    run(&t,
+        "until 10s\nhosts timeout=4 retry=1\nstar hosts=2\nflow h1 h2 size=100M\n"
+        "fail h2 s1 at=1ms\n",
+        1, false);
+    r = result(&t, 0);
+    assert_int_equal(r.outcome, LAB_FAILED);
+    assert_int_equal(r.status, WC_RETRY_EXC_ERR);
+    assert_true(r.end > NS_PER_MS && r.end < 10 * NS_PER_SEC);
+    assert_int_equal(lab_ended(t.lab), r.end);
+    end(&t);
+}
+
+/* A receiver that cannot take what all send, with PFC: nothing is dropped, everything arrives. */
+static void pfc_drops_nothing(void **state)
+{
+    struct trial t;
+
+    run(&t,
+        "until 100ms\nswitches pfc=3 buffer=1M mark=none\nstar hosts=17\n"
+        "incast h[2-17] to=h1 size=1M\n",
+        1, false);
+    all_done(&t);
+    assert_int_equal(fabric_totals(lab_fabric(t.lab))->dropped, 0);
+    assert_true(fabric_counters(lab_fabric(t.lab), 2)->pauses > 0);
+    assert_in_range(lab_ended(t.lab), 1370000, 1410000); /* at the rate of the link */
+    end(&t);
+}
+
+/* One frame is marked: one CNP. */
+static void a_mark_is_one_cnp(void **state)
+{
+    struct lab_result r;
+    struct trial t;
+
+    run(&t,
+        "until 2ms\nhosts control=dcqcn\nswitches mark=none\nstar hosts=2\n"
+        "flow h1 h2 size=endless\nmark s1 h2 at=1ms\n",
+        1, false);
+    r = result(&t, 0);
+    assert_int_equal(r.counter[LAB_COUNTER_np_ecn_marked_roce_packets], 1);
+    assert_int_equal(r.counter[LAB_COUNTER_np_cnp_sent], 1);
+    assert_int_equal(r.counter[LAB_COUNTER_rp_cnp_handled], 1);
+    end(&t);
+}
+
+/* Source ports spread connections over spines; `fixed` does not. */
+static void ports_choose_paths(void **state)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        char text[300];
+        unsigned used = 0;
+        struct trial t;
+
+        snprintf(text, sizeof(text),
+                 "until 10ms\nclos leaves=2 spines=8 hosts=1\n"
+                 "flow h1 h2 flows=64 size=20K entropy=%s\n",
+                 i ? "fixed:50000" : "spray");
+        run(&t, text, 1, false);
+        all_done(&t);
+        for (unsigned s = 1; s <= 8; s++) {
+            char name[LAB_NAME_MAX];
+            int leaf = lab_find_node(&t.spec, "leaf1"), spine, port;
+
+            snprintf(name, sizeof(name), "spine%u", s);
+            spine = lab_find_node(&t.spec, name);
+            port = lab_find_port(&t.spec, (unsigned)leaf, (unsigned)spine);
+            used += fabric_counters(lab_fabric(t.lab), (unsigned)port)->frames > 0;
+        }
+        assert_int_equal(used, i ? 1 : 8);
+        end(&t);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_flow_takes_its_time),
+        cmocka_unit_test(small_messages_arrive),
+        cmocka_unit_test(endless_flows_share),
+        cmocka_unit_test(the_same_seed_gives_the_same_frames),
+        cmocka_unit_test(marks_slow_senders),
+        cmocka_unit_test(a_failed_host_ends_its_flow),
+        cmocka_unit_test(pfc_drops_nothing),
+        cmocka_unit_test(a_mark_is_one_cnp),
+        cmocka_unit_test(ports_choose_paths),
+    };
+
+    return cmocka_run_group_tests_name("lab_run", tests, NULL, NULL);
+}
