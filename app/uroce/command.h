@@ -25,4 +25,7 @@ int cmd_trace(int argc, char **argv);
 /* uroce entropy: how source port policies spread flows over paths. */
 int cmd_entropy(int argc, char **argv);
 
+/* uroce sim: engines of many hosts over a network in virtual time. */
+int cmd_sim(int argc, char **argv);
+
 #endif

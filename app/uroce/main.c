@@ -26,6 +26,9 @@ static const struct command {
      uroce_replay},
     {"entropy", "[FLOWS...] [OPTIONS]",
      "how source port policies spread queue pairs over the paths of a network", cmd_entropy},
+    {"sim", "[OPTIONS] FILE",
+     "run the engines of many hosts in virtual time, over switches with queues, marks and pauses",
+     cmd_sim},
 };
 
 static void print_help(FILE *out)

@@ -29,6 +29,7 @@ SURFACES = (
     ("frames: transport", "engine", ("lib/transport/",)),
     ("frames: ARP, ND, ICMP, groups", "net", ("lib/net/",)),
     ("options of uroce entropy", "flows", ("app/uroce/entropy/",)),
+    ("laboratories of uroce sim", "lab", ("lib/lab/", "lib/fabric/")),
     ("frames: raw packets", "raw", ("lib/transport/raw/",)),
     ("queues in shared memory", "queue", ("lib/queue/", "lib/abi/queue_abi.h")),
     ("control messages", "ctl", ("lib/device/control/", "lib/device/objects/", "lib/device/show/")),

@@ -10,6 +10,7 @@ transport packets, given to the queue pair of the node that they were sent to.
 KIND replay: captures, each whole and its beginnings.
 KIND config: configuration files: the samples, and every key with good and bad values.
 KIND raw: frames for flow rules: every header in every place, and each cut short.
+KIND lab: laboratories of `uroce sim`.
 KIND flows: what `uroce entropy` is told: files of flows, ranges, policies, a daemon's answer.
 KIND perf_options: arguments of uroce-perf, one a line.
 """
@@ -248,6 +249,22 @@ def flows_corpus(_):
         yield from (bytes([kind]) + text.encode() for text in texts)
 
 
+def lab_corpus(_):
+    shapes = ("star hosts=4", "dumbbell left=2 right=2 neck=10g", "clos leaves=2 spines=2 hosts=2 up=25g", "fattree k=2",
+              "host h1 h2 h3\nswitch s1\nlink h1 s1 rate=1g delay=2us\nlink s1 h2 loss=0.1\nlink h3 s1")
+    traffic = ("flow h1 h2 size=40K message=8K depth=2 verb=send dscp=8 entropy=spray name=a\n",
+               "incast h[1-3],h4 to=h2 size=endless flows=2 stagger=1us verb=read\n", "permutation shift=1 start=0.5us\n",
+               "alltoall * size=1\npermutation\n", "poisson load=0.5 sizes=1K:3,20K:1 stop=15us\n", "flow l1 r2\n")
+    more = ("", "seed 4\nuntil 10us\nsample 1us\nconverge 0\n", "hosts control=dcqcn ecn=no cnp=no mtu=256 timeout=4 retry=1\n",
+            "switches buffer=64K alpha=0.5 mark=red:4K:20K:0.5 pfc=0,3 xoff=8K xon=2K headroom=9K ecmp=adaptive seed=3\n",
+            "switches mark=step:4K ecmp=spray\nlinks rate=400g delay=0.1us\nhosts h1 entropy=fixed:50000 repath=1 window=8\n")
+    faults = ("", "fail h1 s1 at=2us until=9us\n", "fail leaf1 spine1 silent=yes\nmark leaf1 h1 frames=2\n", "lose h1 s1 at=1us\n")
+    for number, shape in enumerate(shapes):
+        for other, lines in enumerate(traffic):
+            before, after = more[(number + other) % len(more)], faults[(number * 2 + other) % len(faults)]
+            yield f"{before}{shape} # nodes\n{lines}{after}".encode()
+
+
 def perf_options_corpus(_):
     lines = ("--mode\nsend\n--size\n64K\n--depth=8", "--mode=ud\n--verify\n--bidirectional", "--cpus\n0,2-3,1\n--workers\n4",
              "--duration\n0.25\n--stats-period=1e-1\n--format\ncsv", "--signal\n16\n--inline\n512\n--mtu\n256\n--floor\noff",
@@ -286,7 +303,7 @@ def raw_corpus(_):
 
 
 KINDS = {"packet": packet_corpus, "queue": queue_corpus, "engine": engine_corpus,
-         "replay": replay_corpus, "config": config_corpus, "flows": flows_corpus,
+         "replay": replay_corpus, "config": config_corpus, "flows": flows_corpus, "lab": lab_corpus,
          "perf_options": perf_options_corpus, "raw": raw_corpus}
 
 
