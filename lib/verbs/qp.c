@@ -408,7 +408,8 @@ EXPORT int ibv_destroy_qp(struct ibv_qp *base)
     return failed(-err);
 }
 
-/* Data are placed in order today, which is no promise. */
+/* Packets are placed in order, but not the bytes of each: memory that is copied is written by the
+ * kernel's string instructions, and any region of the queue pair's may be copied. */
 EXPORT int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
 {
     return 0;

@@ -307,6 +307,7 @@ static void buffers(void)
     struct ibv_buf *buf = NULL;
     uint8_t *memory = ibv_alloc_buf(pd, BYTES, &buf);
     struct ibv_mr *mr = memory ? ibv_reg_buf_mr(pd, buf, memory, BYTES, REMOTE) : NULL;
+    unsigned promises = 0;
 
     point(mr && (uintptr_t)memory % 4096 == 0, "a buffer of the device's choice");
     if (!mr)
@@ -322,7 +323,12 @@ static void buffers(void)
     point(connect_qp(qp[0], qp[1]->qp_num) && connect_qp(qp[1], qp[0]->qp_num) &&
               write_half(memory, mr),
           "extended queues, and data in it");
-    point(!ibv_query_qp_data_in_order(qp[0], IBV_WR_RDMA_WRITE, 1), "no promise of order");
+    for (unsigned flags = 0; flags < 4; flags++) /* with RETURN_CAPS, and DEVICE_ONLY */
+        if (ibv_query_qp_data_in_order(qp[0], IBV_WR_RDMA_WRITE, flags) ||
+            ibv_query_qp_data_in_order(qp[0], IBV_WR_RDMA_READ, flags) ||
+            ibv_query_qp_data_in_order(qp[0], IBV_WR_SEND, flags))
+            promises++;
+    point(!promises, "no promise of order");
     refused_buffers(buf, memory);
     ibv_destroy_qp(qp[0]);
     ibv_destroy_qp(qp[1]);

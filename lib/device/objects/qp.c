@@ -37,6 +37,8 @@ static void attach_qp(struct worker *w, void *arg)
 
 /* ---- creation ---- */
 
+#define GENEROUS_RING_BYTES (128u << 10)
+
 static int check_create(struct session *sn, const struct ctl_create_qp *rq)
 {
     const struct qp_caps *caps = &rq->caps;
@@ -51,6 +53,17 @@ static int check_create(struct session *sn, const struct ctl_create_qp *rq)
     return raw_qp_check(sn, rq);
 }
 
+/*
+ * Programs post more inline data than they have asked for, because NICs grant more: a program that
+ * asks for some is granted the maximum, unless the ring becomes larger than a cache.
+ */
+static uint32_t inline_to_grant(uint32_t wanted, uint32_t sq_size, uint32_t sge)
+{
+    uint64_t bytes = (uint64_t)sq_size * sqe_stride(sge, QUEUE_MAX_INLINE);
+
+    return wanted && bytes <= GENEROUS_RING_BYTES ? QUEUE_MAX_INLINE : wanted;
+}
+
 /* Rings are powers of two, and the capabilities cover all that a WQE's stride has room for: at
  * least two send SGEs, which UCX requires. */
 static void plan_segment(struct ctl_create_qp *reply, const struct ctl_create_qp *rq)
@@ -63,7 +76,8 @@ static void plan_segment(struct ctl_create_qp *reply, const struct ctl_create_qp
     uint32_t body;
 
     reply->sq_size = pow2_at_least(wanted->max_send_wr);
-    reply->sq_stride = sqe_stride(sge, wanted->max_inline_data);
+    reply->sq_stride =
+        sqe_stride(sge, inline_to_grant(wanted->max_inline_data, reply->sq_size, sge));
     reply->rq_size = pow2_at_least(wanted->max_recv_wr);
     reply->rq_stride = rqe_stride(max_of(wanted->max_recv_sge, 1u));
     body = reply->sq_stride - (uint32_t)sizeof(struct sqe);

@@ -669,6 +669,24 @@ static void test_queue_pair_caps(void **state)
     }
 }
 
+/* Who asks for some inline data is granted all that a small ring has room for. */
+static void test_generous_inline(void **state)
+{
+    static const struct {
+        uint32_t wr, wanted, granted;
+    } row[] = {{64, 1, 512}, {128, 64, 512}, {256, 512, 512}, {64, 0, 64}, {256, 64, 64}};
+    uint32_t pd = alloc_pd(session), cq = create_cq(session, 0);
+
+    for (unsigned i = 0; i < ARRAY_SIZE(row); i++) {
+        struct ctl_msg m = qp_request(pd, cq);
+
+        m.create_qp.caps = (struct qp_caps){row[i].wr, 1, 1, 1, row[i].wanted};
+        assert_int_equal(call(session, CTL_CREATE_QP, &m), 0);
+        assert_int_equal(m.create_qp.caps.max_inline_data, row[i].granted);
+        assert_int_equal(kit_call_handle(session, CTL_DESTROY_QP, m.create_qp.qpn), 0);
+    }
+}
+
 static struct ah_attr ah_attr(const char *dgid)
 {
     struct ah_attr a = {.is_global = 1, .port_num = 1};
@@ -943,6 +961,7 @@ int main(void)
         T(test_completion_queue_too_many),
         T(test_queue_pairs_share_memory),
         T(test_queue_pair_caps),
+        T(test_generous_inline),
         T(test_address_handles),
         T(test_modify_and_query),
         T(test_doorbell_to_completion),
