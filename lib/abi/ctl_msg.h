@@ -131,6 +131,9 @@ enum ctl_type {
     CTL_CM_WITH_QP,
     CTL_CREATE_QP_IN, /* create_qp_in -> create_qp_in (+ fd: see ctl_place): CTL_CREATE_QP, and then
                          CTL_MODIFY_QP without an address vector */
+    /* open (join_key): this connection becomes that of the context with this key, whose process has
+       ended. -EAGAIN: that process still has it; -EACCES: there is none, or it is another user's */
+    CTL_INHERIT,
 };
 
 struct ctl_device {

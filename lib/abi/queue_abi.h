@@ -322,6 +322,9 @@ struct ctx_shared {
     /* Written once, before the application gets the segment: by this key another connection joins
      * this one (CTL_JOIN). Only a process that has the segment's descriptor can read it. */
     uint64_t join_key[2];
+    /* Application -> daemon: its process has forked, so that a child may go on with the context
+     * when the process ends (CTL_INHERIT). Relaxed. */
+    _Atomic uint32_t forked;
     /* Dataplane -> application, by doorbell slot: the worker that takes this queue pair's doorbell.
      * Relaxed: a worker that the queue pair has left forwards the doorbell. It is here and not in
      * the queue pair's segment, because an idle queue pair touches nothing of its segment. */

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "client_inherit.h"
 #include "mr.h"
 
 int client_query_device(struct conn *c, uint32_t index, struct ctl_device *d)
@@ -108,6 +109,7 @@ static int open_by(struct client *c, enum ctl_type type, struct ctl_msg *m)
     slot_table_init(&c->cqs);
     slot_table_init(&c->srqs);
     slot_table_init(&c->mrs);
+    client_may_be_inherited(c);
     mr_client_opened(c);
     return 0;
 }

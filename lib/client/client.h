@@ -4,8 +4,8 @@
  * empty poll. Queue pairs, completion queues and memory regions have headers of their own. No verbs
  * types: lib/verbs puts the verbs API on top. libc only.
  *
- * After fork() the child's copy of a context is stale: control calls fail with -EIO, and the rings
- * belong to the parent. The child opens the device again.
+ * After fork() a context is the parent's, and a child opens the device again; but when the parent
+ * has ended, a child may go on with its context (client_inherit.h).
  */
 #ifndef UROCE_CLIENT_H
 #define UROCE_CLIENT_H

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "client_cq.h"
+#include "client_inherit.h"
 #include "client_qp.h"
 #include "client_srq.h"
 
@@ -53,8 +54,57 @@ static void end_srq(void *object, void *arg)
     end_ring(&srq->ring);
 }
 
+/* ---- a child's rings ---- */
+
+static void visit_alone(struct slot_table *t, void (*visit)(void *object, void *arg))
+{
+    for (uint32_t i = 0; i < t->used; i++) {
+        void *object = atomic_load_explicit(&slot_at(t, i)->object, memory_order_acquire);
+
+        if (object)
+            visit(object, NULL);
+    }
+}
+
+static void go_on_ring(struct client_ring *r)
+{
+    if (r->size || !r->old_size)
+        return;
+    r->prod = atomic_load_explicit(r->shared_prod, memory_order_relaxed);
+    r->size = r->old_size;
+}
+
+static void go_on_qp(void *object, void *arg)
+{
+    struct client_qp *qp = object;
+
+    go_on_ring(&qp->sq);
+    go_on_ring(&qp->rq);
+}
+
+static void go_on_srq(void *object, void *arg)
+{
+    struct client_srq *srq = object;
+
+    go_on_ring(&srq->ring);
+}
+
+void client_rings_pause(struct client *c)
+{
+    visit_alone(&c->qps, end_qp);
+    visit_alone(&c->srqs, end_srq);
+}
+
+void client_rings_go_on(struct client *c)
+{
+    visit_alone(&c->qps, go_on_qp);
+    visit_alone(&c->srqs, go_on_srq);
+}
+
 bool client_daemon_gone(struct client *c)
 {
+    if (!conn_is_ours(&c->conn))
+        client_inherit(c);
     if (atomic_load_explicit(&c->daemon_gone, memory_order_acquire))
         return true;
     if (!conn_hung_up(&c->conn))

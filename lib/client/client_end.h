@@ -32,4 +32,11 @@ bool client_daemon_gone(struct client *c);
  */
 int client_cq_flush(struct client_cq *cq);
 
+/*
+ * In a forked child, at the fork: rings take no WQEs until client_rings_go_on, which continues
+ * where the parent has stopped. Takes no lock: see client_inherit.c.
+ */
+void client_rings_pause(struct client *c);
+void client_rings_go_on(struct client *c);
+
 #endif

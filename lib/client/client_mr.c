@@ -51,9 +51,7 @@ void mr_client_closes(struct client *c)
     struct client_mr *mr, *next;
     int cancel = lock_regions();
 
-    if (c->link.le_prev) /* not the parent process's */
-        LIST_REMOVE(c, link);
-    c->link.le_prev = NULL;
+    LIST_REMOVE(c, link);
     mr_check_lost();
     conn_close(&c->conn);
     for (mr = LIST_FIRST(&mr_all); mr; mr = next) {
@@ -69,7 +67,7 @@ void mr_client_closes(struct client *c)
 
 /* Where Yama restricts ptrace, the daemon's process_vm_readv needs this process's consent. Not all
  * kernels have Yama, so a failure is ignored; without the right, the registration fails. */
-static void allow_daemon(struct client *c)
+void mr_allow_daemon(struct client *c)
 {
     if (!atomic_exchange_explicit(&c->tracer_set, true, memory_order_relaxed))
         prctl(PR_SET_PTRACER, (unsigned long)c->daemon, 0, 0, 0);
@@ -215,7 +213,7 @@ int client_reg_mr(struct client *c, struct client_mr *mr, struct ctl_reg_mr *r)
 {
     int cancel, err;
 
-    allow_daemon(c);
+    mr_allow_daemon(c);
     cancel = lock_regions();
     err = reg_mr(c, mr, r);
     unlock_regions(cancel);

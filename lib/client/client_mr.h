@@ -9,7 +9,7 @@
 /* Stays in place from client_reg_mr to client_dereg_mr. */
 struct client_mr {
     LIST_ENTRY(client_mr) link;
-    struct client *client; /* NULL: its context was closed, or is the parent process's */
+    struct client *client; /* NULL: its context was closed */
     uint32_t handle, access, uidx, lkey;
     uint64_t addr, length, iova;
     struct adopt_lease lease;

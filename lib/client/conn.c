@@ -43,6 +43,8 @@ static void after_fork_in_child(void)
         close(c->sock);
         c->sock = -1;
         c->inherited = true;
+        c->has_waited = false;
+        pthread_mutex_init(&c->lock, NULL); /* another thread of the parent may hold it */
     }
     LIST_INIT(&open_conns);
     pthread_mutex_unlock(&open_lock);
@@ -247,7 +249,7 @@ static int call_daemon(struct conn *c, enum ctl_type type, struct ctl_msg *m, co
 {
     int cancel, err;
 
-    if (!conn_is_ours(c))
+    if (!conn_is_ours(c) && (!c->inherit || c->inherit(c)))
         return -EIO;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     pthread_mutex_lock(&c->lock);
@@ -270,20 +272,24 @@ static time_t seconds_now(void)
 }
 
 /* nanosleep() itself is a cancellation point. */
-bool conn_wait(struct conn_retry *p)
+static void sleep_ns(long ns)
 {
-    struct timespec pause;
+    struct timespec pause = {.tv_nsec = ns};
     int cancel;
 
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    nanosleep(&pause, NULL);
+    pthread_setcancelstate(cancel, NULL);
+}
+
+bool conn_wait(struct conn_retry *p)
+{
     if (!p->until)
         p->until = seconds_now() + CONN_REPLY_SECONDS;
     else if (seconds_now() >= p->until)
         return false;
     p->pause = min_of(max_of(2 * p->pause, 1000000L), 20000000L);
-    pause = (struct timespec){.tv_nsec = p->pause};
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-    nanosleep(&pause, NULL);
-    pthread_setcancelstate(cancel, NULL);
+    sleep_ns(p->pause);
     return true;
 }
 
@@ -339,6 +345,50 @@ int conn_call_then(struct conn *c, enum ctl_type type, struct ctl_msg *m,
 {
     return call_until_idle(c, type, m, NULL, 0,
                            &(struct fd_receiver){.accept = then, .arg = arg, .vital = true});
+}
+
+/* ---- a child that goes on alone ---- */
+
+static int accept_nothing(void *arg, const int *fd, unsigned fds)
+{
+    return fds ? -EPROTO : 0;
+}
+
+static int ask_for_context(struct conn *c, const uint64_t key[2])
+{
+    struct ctl_msg m = {0};
+    int cancel, err;
+
+    memcpy(m.open.join_key, key, sizeof(m.open.join_key));
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    pthread_mutex_lock(&c->lock);
+    err = call_locked(c, CTL_INHERIT, &m, NULL, 0, &(struct fd_receiver){.accept = accept_nothing});
+    pthread_mutex_unlock(&c->lock);
+    pthread_setcancelstate(cancel, NULL);
+    return err;
+}
+
+/* The daemon does not say when the parent has ended; and a parent that does not end is no error. */
+int conn_inherit(struct conn *c, const uint64_t key[2])
+{
+    long left = c->has_waited ? 0 : CONN_HEIR_MS, pause = 1;
+    int err;
+
+    c->has_waited = true;
+    c->broken = false;
+    err = connect_default(c);
+    if (err)
+        return err;
+    while ((err = ask_for_context(c, key)) == -EAGAIN && left > 0) {
+        sleep_ns(pause * 1000000L);
+        left -= pause;
+        pause = min_of(2 * pause, 20L);
+    }
+    if (err)
+        sock_close(c);
+    else
+        c->inherited = false;
+    return err;
 }
 
 int conn_call_handle(struct conn *c, enum ctl_type type, uint32_t handle)

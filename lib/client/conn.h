@@ -8,7 +8,8 @@
  * A connection belongs to the process that made it. In a forked child every call fails with -EIO,
  * so that the child cannot receive the parent's replies; it opens a connection of its own. The fork
  * closes the child's copy of the socket: the connection ends when the parent ends or executes
- * another program, whether or not it has children. The child is a fork() that runs the handlers of
+ * another program, whether or not it has children. A child that goes on alone can take over what
+ * the connection was for (conn_inherit). The child is a fork() that runs the handlers of
  * pthread_atfork(); after _Fork() or a bare clone() a program calls nothing of this library.
  */
 #ifndef UROCE_CONN_H
@@ -23,14 +24,18 @@
 
 /* How long a call waits for its reply, and how long it asks again. */
 #define CONN_REPLY_SECONDS 30
+#define CONN_HEIR_MS       200
 
 struct conn {
     pthread_mutex_t lock;
     int sock;              /* -1: closed */
     LIST_ENTRY(conn) link; /* while it is open: conn.c */
     uint32_t seq;
-    bool inherited; /* by a forked child: conn.c */
-    bool broken;    /* a reply was lost: later ones cannot be matched any more */
+    _Atomic bool inherited; /* by a forked child: conn.c */
+    bool has_waited;        /* for the parent's end */
+    /* Called for a request while it is inherited: 0: it is not any more. NULL: requests fail. */
+    int (*inherit)(struct conn *c);
+    bool broken; /* a reply was lost: later ones cannot be matched any more */
 };
 
 /* Connects; *c must stay in place until conn_close. Returns 0; -ENOENT or -ECONNREFUSED when no
@@ -39,6 +44,14 @@ int conn_open(struct conn *c);
 
 /* Whether this process made it. Any thread. */
 bool conn_is_ours(const struct conn *c);
+
+/*
+ * An inherited connection becomes this process's: the daemon gives it the context with this key, if
+ * the process that had it has ended. While that process has not ended the first call waits for it,
+ * for at most CONN_HEIR_MS: a parent may be about to. One thread at a time. 0; -EAGAIN: it has not
+ * ended; or another negative errno.
+ */
+int conn_inherit(struct conn *c, const uint64_t key[2]);
 
 /* Closes the connection: the daemon destroys all of its objects. */
 void conn_close(struct conn *c);

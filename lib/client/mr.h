@@ -26,6 +26,8 @@ extern struct client_list mr_clients;
 void mr_client_opened(struct client *c);
 /* Closes c's connection, too. */
 void mr_client_closes(struct client *c);
+/* Once for a process. */
+void mr_allow_daemon(struct client *c);
 /* Fills in the pieces of a CTL_REG_MR or CTL_REMAP_MR for a held lease. Returns how many. */
 unsigned mr_pieces(const struct client_mr *mr, const struct adopt_lease *l,
                    struct ctl_mr_piece piece[CTL_MR_PIECES]);

@@ -2,13 +2,14 @@
 /*
  * Adopted memory when the process forks. Before the fork the daemon unmaps it and pauses, all of it
  * becomes private views, and the daemon resumes by copying: the memory that is forked is private.
- * After the fork the child has no regions. The parent adopts its regions again: at once if that is
+ * After the fork the child has no regions, unless it inherits them (client_inherit.h). The parent adopts its regions again: at once if that is
  * quick, else when they are hot, without the pages that are still private views (mr_hot.c).
  */
 #include <errno.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 
+#include "client_inherit.h"
 #include "mr.h"
 
 #define AT_ONCE      (UINT64_C(1) << 20) /* bytes: about a millisecond */
@@ -27,9 +28,27 @@ static int64_t pause_daemon(struct client *c, uint32_t flags)
     return err ? err : (int64_t)m.freeze.granted_us * 1000;
 }
 
+/* The contexts that are this process's. */
+static struct client *ours(struct client *c)
+{
+    while (c && !conn_is_ours(&c->conn))
+        c = LIST_NEXT(c, link);
+    return c;
+}
+
+static struct client *first_client(void)
+{
+    return ours(LIST_FIRST(&mr_clients));
+}
+
+static struct client *next_client(struct client *c)
+{
+    return ours(LIST_NEXT(c, link));
+}
+
 static void thaw_all(void)
 {
-    for (struct client *c = LIST_FIRST(&mr_clients); c; c = LIST_NEXT(c, link)) {
+    for (struct client *c = first_client(); c; c = next_client(c)) {
         struct ctl_msg m = {0};
 
         conn_call(&c->conn, CTL_THAW_MRS, &m, NULL, 0, NULL, 0);
@@ -41,7 +60,7 @@ static int64_t stop_all(void)
 {
     int64_t shortest = INT64_MAX;
 
-    for (struct client *c = LIST_FIRST(&mr_clients); c; c = LIST_NEXT(c, link)) {
+    for (struct client *c = first_client(); c; c = next_client(c)) {
         int64_t ns = pause_daemon(c, 0);
 
         if (ns >= 0)
@@ -56,7 +75,7 @@ static int64_t stop_all(void)
 /* A userfaultfd device, from any daemon. */
 static int get_uffd_device(void)
 {
-    for (struct client *c = LIST_FIRST(&mr_clients); c; c = LIST_NEXT(c, link)) {
+    for (struct client *c = first_client(); c; c = next_client(c)) {
         struct ctl_msg m = {0};
         int fd;
 
@@ -93,7 +112,7 @@ static void freeze_all(void)
 {
     if (!adopt_must_freeze())
         return;
-    for (struct client *c = LIST_FIRST(&mr_clients); c; c = LIST_NEXT(c, link))
+    for (struct client *c = first_client(); c; c = next_client(c))
         unmap_at_daemon(c);
     frozen_bytes += adopt_held_bytes();
     adopt_freeze();
@@ -131,6 +150,8 @@ void mr_check_lost(void)
 static void before_fork(void)
 {
     pthread_mutex_lock(&mr_mutex);
+    for (struct client *c = first_client(); c; c = next_client(c))
+        atomic_store_explicit(&c->shared->forked, 1, memory_order_relaxed);
     freeze_all();
 }
 
@@ -145,16 +166,10 @@ static void after_fork_in_child(void)
     struct client_mr *mr;
     struct client *c;
 
-    while ((mr = LIST_FIRST(&mr_all))) {
-        LIST_REMOVE(mr, link);
-        mr->client = NULL;
-        mr->lease.kind = LEASE_NONE;
-    }
-    while ((c = LIST_FIRST(&mr_clients))) {
-        LIST_REMOVE(c, link);
-        c->link.le_prev = NULL;
-        c->hot.runs = false;
-    }
+    LIST_FOREACH(mr, &mr_all, link)
+    mr->lease.kind = LEASE_NONE;
+    LIST_FOREACH(c, &mr_clients, link)
+    client_in_child(c);
     frozen_bytes = 0;
     adopt_child();
     pthread_mutex_unlock(&mr_mutex);

@@ -74,6 +74,17 @@ void session_close(struct session *sn);
  */
 bool session_process_ended(struct session *sn);
 
+/**
+ * Report that the application's process has closed the connection, or has ended, but a child of it
+ * may go on with the context: CTL_INHERIT of another session can take it. Its memory is not reached
+ * any more.
+ *
+ * @param sn  The session.
+ * @return  The daemon's end of its event socket, which hangs up when no process has the context any
+ *     more; -1: the session is not one that a child can go on with.
+ */
+int session_leave(struct session *sn);
+
 /** A request and its reply, with the descriptors that are sent with them. */
 struct ctl_call {
     const struct ctl_msg *request;

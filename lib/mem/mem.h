@@ -9,8 +9,8 @@
  *
  * Threads: the control thread inserts and removes regions; workers look them up. A removed
  * region's memory may be freed only after every worker has passed a quiet point. The table itself
- * never moves. A published region does not change; only its `direct` may, and only while no worker
- * runs. A window does change, by work requests of any worker, but not while a worker reaches memory
+ * never moves. A published region does not change; only its `direct`, `space` and `backend` may, and only while no
+ * worker runs. A window does change, by work requests of any worker, but not while a worker reaches memory
  * through it: see struct mr_span.
  */
 #ifndef UROCE_MEM_H

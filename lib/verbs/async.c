@@ -108,6 +108,7 @@ EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_async_eve
     struct ctl_async_event record;
     ssize_t n;
 
+    client_inherit(&ctx->client);
     do {
         n = read(context->async_fd, &record, sizeof(record));
         if (n == sizeof(record))

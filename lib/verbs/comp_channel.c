@@ -71,6 +71,7 @@ EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq
     struct ibv_cq *found = NULL;
     uint64_t cookie;
 
+    client_inherit(&to_context(channel->context)->client);
     while (!found) {
         ssize_t n = read(channel->fd, &cookie, sizeof(cookie));
 

@@ -131,6 +131,7 @@ EXPORT int ibv_destroy_cq(struct ibv_cq *base)
 
 int shim_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 {
+    client_inherit(to_cq(cq)->queue.client);
     client_cq_arm(&to_cq(cq)->queue, solicited_only ? CQ_ARM_SOLICITED : CQ_ARM_NEXT);
     return 0;
 }

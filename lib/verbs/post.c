@@ -138,6 +138,8 @@ int shim_post_send(struct ibv_qp *base, struct ibv_send_wr *wr, struct ibv_send_
         client_qp_doorbell(&qp->queue);
     }
     spin_unlock(&sq->lock);
+    if (unlikely(err == EIO) && client_inherit(qp->queue.client))
+        return shim_post_send(base, *bad, bad);
     return err;
 }
 
@@ -190,5 +192,7 @@ int shim_post_recv(struct ibv_qp *base, struct ibv_recv_wr *wr, struct ibv_recv_
     if (likely(rq->prod != prod_before))
         client_qp_recv_doorbell(&qp->queue);
     spin_unlock(&rq->lock);
+    if (unlikely(err == EIO) && client_inherit(qp->queue.client))
+        return shim_post_recv(base, *bad, bad);
     return err;
 }

@@ -55,6 +55,15 @@ static void wr_abort(struct ibv_qp_ex *ex)
     spin_unlock(&qp_of_ex(ex)->queue.sq.lock);
 }
 
+/* A child takes over its parent's context: then the batch, which is empty, has room. */
+static bool goes_on(struct shim_qp *qp)
+{
+    if (qp->queue.sq.size || !client_inherit(qp->queue.client))
+        return false;
+    qp->wr.prod = qp->queue.sq.prod;
+    return ring_has_room(&qp->queue.sq, qp->wr.prod);
+}
+
 /* Writes the next WQE's header, with an empty payload; NULL: the batch has failed. */
 static struct sqe *begin_wqe(struct ibv_qp_ex *ex, enum sqe_op op)
 {
@@ -67,7 +76,7 @@ static struct sqe *begin_wqe(struct ibv_qp_ex *ex, enum sqe_op op)
         fail_batch(qp, EINVAL);
         return NULL;
     }
-    if (unlikely(!ring_has_room(&qp->queue.sq, qp->wr.prod))) {
+    if (unlikely(!ring_has_room(&qp->queue.sq, qp->wr.prod)) && !goes_on(qp)) {
         fail_batch(qp, -ring_full_error(&qp->queue.sq));
         return NULL;
     }

@@ -16,6 +16,7 @@
 #include "client_cq.h"
 #include "client_dm.h"
 #include "client_end.h"
+#include "client_inherit.h"
 #include "client_qp.h"
 #include "client_srq.h"
 #include "client_wq.h"

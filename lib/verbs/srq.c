@@ -133,5 +133,7 @@ int shim_post_srq_recv(struct ibv_srq *base, struct ibv_recv_wr *wr, struct ibv_
     if (likely(prod != srq->ring.prod))
         ring_publish(&srq->ring, prod);
     spin_unlock(&srq->ring.lock);
+    if (unlikely(err == EIO) && client_inherit(srq->client))
+        return shim_post_srq_recv(base, *bad, bad);
     return err;
 }

@@ -15,7 +15,7 @@ MESSAGE, WRITE, POLL, CLOSE, POST, CONTROL, MAD, FRAME, ADD_PORT = range(9)
  CM_DESTROY_ID, CM_BIND, CM_RESOLVE_ADDR, CM_RESOLVE_ROUTE, CM_QUERY, CM_LISTEN, CM_CONNECT, CM_ACCEPT, CM_REJECT,
  CM_ESTABLISH, CM_DISCONNECT, CM_NOTIFY, CM_QP_ATTR, CM_SET_OPTION, CM_MIGRATE, CM_JOIN, CM_LEAVE,
  CM_GET_EVENT, RAISE_CQ, RESIZE_CQ, RESIZE_CQ_DONE, ALLOC_DM, FREE_DM, QUERY_FLOW, MODIFY_CQ,
- JOIN, IMPORT, UNIMPORT, CM_WITH_QP, CREATE_QP_IN) = range(1, 77)
+ JOIN, IMPORT, UNIMPORT, CM_WITH_QP, CREATE_QP_IN, INHERIT) = range(1, 78)
 TCP, UDP = 0x0106, 0x0111  # port spaces
 REQ, MRA, REJ, REP, RTU, DREQ, DREP, SIDR_REQ, SIDR_REP, LAP, APR = range(11)
 CM_PORT = 7471
@@ -327,7 +327,7 @@ def corpus():
     yield from raw_packets()
     yield from hot_regions(pair)
     yield from connections()
-    for kind in range(CREATE_QP_IN + 1):
+    for kind in range(INHERIT + 1):
         yield message(OPEN, b"\0\0\0\0") + message(kind, b"\1\0\0\0" * 8)
         yield objects() + message(kind, b"\1\0\0\0" * 8) + message(kind, b"\x10\0\0\0")
     for cqe in (1, 3, 64, 1 << 22, 0, 1 << 23):

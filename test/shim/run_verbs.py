@@ -5,8 +5,10 @@
 usage: run_verbs.py --build DIR TEST_VERBS"""
 import argparse
 import os
+import signal
 import subprocess
 import sys
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
 import uroce_kit as kit
@@ -32,6 +34,33 @@ def end_of_the_daemon(daemon, program):
         process.kill()
 
 
+def idle_child(daemon, program):
+    """A child that does not use its ended parent's context keeps it for some seconds (HEIR_SECONDS), or until it ends."""
+    def left():
+        process = subprocess.run([program, "idle-child"], env=daemon.environment(), text=True, timeout=20,
+                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+        return int(process.stdout)
+
+    def lives(seconds):
+        start = time.monotonic()
+        while daemon.show("qps") and time.monotonic() - start < seconds:
+            time.sleep(0.01)
+        return time.monotonic() - start
+
+    children = [left()]
+    try:
+        waited = lives(10)
+        children.append(left())
+        os.kill(children[1], signal.SIGKILL)
+        return 2 < waited < 8 and lives(2) < 1
+    finally:
+        for child in children:
+            try:
+                os.kill(child, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
+
 def main():
     options = argparse.ArgumentParser()
     options.add_argument("--build", required=True)
@@ -41,13 +70,14 @@ def main():
     daemon = kit.Daemon(kit.Build(arguments.build), kit.scratch_folder())
     try:
         lines, status = points(daemon, arguments.program)
+        idle = idle_child(daemon, arguments.program)
         alive = daemon.alive()
         fatal = end_of_the_daemon(daemon, arguments.program) if alive else "no daemon"
     finally:
         daemon.stop()
     print("\n".join(lines))
     count = sum(not line.startswith("#") for line in lines)
-    ends = [("all points were reached", status == 0), ("uroced survives", alive),
+    ends = [("all points were reached", status == 0), ("uroced survives", alive), ("an idle child loses its ended parent's context", idle),
             ("the daemon's end is an event, and then an error", fatal == 0)]
     for number, (what, good) in enumerate(ends, count + 1):
         print(f"{'ok' if good else 'not ok'} {number} - {what}")

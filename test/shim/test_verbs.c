@@ -16,6 +16,7 @@
 
 #include "unit.h"
 #include "verbs_entropy.h"
+#include "verbs_heir.h"
 #include "verbs_import.h"
 #include "verbs_memory.h"
 #include "verbs_pair.h"
@@ -490,7 +491,11 @@ static void children_are_refused(void **state)
     if (!child) {
         struct ibv_pd *pd = ibv_alloc_pd(p.ctx);
 
-        _exit(pd || errno != EIO ? 1 : is_connected() ? 2 : 0);
+        if (pd || errno != EIO)
+            _exit(1);
+        if (post_send(&p.a, IBV_WR_SEND, &p.b, 0, 64, 1) != EIO || post_recv(&p.a, 0, 64, 1) != EIO)
+            _exit(3);
+        _exit(is_connected() ? 2 : 0);
     }
     assert_true(is_connected());
     waitpid(child, &status, 0);
@@ -537,6 +542,10 @@ int main(int argc, char **argv)
         T(destruction_waits_for_acknowledgement),
         T(waiting_can_be_cancelled),
         T(children_are_refused),
+        cmocka_unit_test(daemon_goes_on),
+        cmocka_unit_test(daemon_calls_first),
+        cmocka_unit_test(grandchild_goes_on),
+        cmocka_unit_test(one_child_goes_on),
         cmocka_unit_test(cq_resize_keeps_what_waits),
         cmocka_unit_test(cq_resize_right_after_posting),
         cmocka_unit_test(cq_resize_of_an_extended_queue),
@@ -578,6 +587,8 @@ int main(int argc, char **argv)
 
     if (argc > 1 && !strcmp(argv[1], "end-of-the-daemon"))
         return end_of_the_daemon();
+    if (argc > 1 && !strcmp(argv[1], "idle-child"))
+        return idle_child();
     if (argc > 1 && !strcmp(argv[1], "policies-on-the-wire"))
         return policies_on_the_wire();
     return cmocka_run_group_tests_name("verbs", tests, NULL, NULL);

@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "control/inherit.h"
 #include "control/session_state.h"
 #include "control/socket_end.h"
 
@@ -37,6 +38,7 @@ struct connection {
     unsigned fds;
     TAILQ_ENTRY(connection) waiting; /* while is_waiting: parked or closing */
     bool is_waiting;
+    struct heir_wait heir; /* for a child that goes on with the context */
     struct event_job end; /* of a connection that is closed */
     struct errand drop; /* while is_dropping: of a message that is refused, with its descriptors */
     bool is_dropping;
@@ -137,11 +139,45 @@ static void connection_close(struct connection *cn)
 {
     event_loop_remove(loop_of(cn), &cn->socket);
     event_loop_remove(loop_of(cn), &cn->process);
+    heirs_forget(&cn->heir);
     cn->closing = true;
     if (may_end(cn))
         connection_end(cn);
     else
         set_waiting(cn, true);
+}
+
+static void heir_ends(struct heir_wait *w)
+{
+    connection_close(container_of(w, struct connection, heir));
+}
+
+/* The process has ended or closed its socket. That closes the descriptors of the context, too,
+ * unless a child has inherited them. */
+static void connection_left(struct connection *cn)
+{
+    int async_fd = is_busy(cn) || cn->parked ? -1 : session_leave(cn->session);
+
+    event_loop_remove(loop_of(cn), &cn->socket);
+    event_loop_remove(loop_of(cn), &cn->process);
+    cn->heir = (struct heir_wait){.end = heir_ends};
+    if (async_fd < 0 || !heirs_possible(async_fd) ||
+        heirs_await(&cn->all->heirs, &cn->heir, async_fd))
+        connection_close(cn);
+}
+
+/* cn's session has inherited another connection's, which ends. */
+static void take_session(struct connection *cn, struct session *left)
+{
+    struct connection *from;
+
+    TAILQ_FOREACH (from, &cn->all->list, link)
+        if (from->session == left)
+            break;
+    session_inherit(left, cn->session);
+    from->session = cn->session;
+    cn->session = left;
+    connection_close(from);
 }
 
 /* The last reply to a client that breaks the protocol, or (request NULL) may not have another
@@ -169,6 +205,8 @@ static int answer_request(struct connection *cn)
     session_dispatch(cn->session, &call);
     cn->parked = call.reply.status == -EINPROGRESS;
     set_waiting(cn, cn->parked);
+    if (!call.reply.status && cn->session->inherits)
+        take_session(cn, cn->session->inherits);
     if (cn->parked) /* until it is answered, only the end of the connection matters */
         return was_parked ? 0 : event_loop_add(loop, &cn->socket, EPOLLRDHUP);
     err = ctl_send(cn->socket.fd, &call.reply, call.out_fd, call.out_fds, MSG_DONTWAIT);
@@ -315,8 +353,11 @@ static int receive_request(struct connection *cn)
 static void on_socket(struct event_source *source, uint32_t events)
 {
     struct connection *cn = container_of(source, struct connection, socket);
+    int err = receive_request(cn);
 
-    if (receive_request(cn))
+    if (err == -ECONNRESET)
+        connection_left(cn);
+    else if (err)
         connection_close(cn);
 }
 
@@ -345,7 +386,7 @@ static void on_process(struct event_source *source, uint32_t events)
     struct connection *cn = container_of(source, struct connection, process);
 
     if (session_process_ended(cn->session)) {
-        connection_close(cn);
+        connection_left(cn);
         return;
     }
     event_loop_remove(loop_of(cn), source);
@@ -429,6 +470,7 @@ void connections_init(struct connections *cs, struct rnic *rnic, struct event_lo
     LIST_INIT(&cs->turns);
     TAILQ_INIT(&cs->list);
     TAILQ_INIT(&cs->waiting);
+    heirs_init(&cs->heirs, loop);
     reserve_fds(cs);
     rnic_on_retry(rnic, retry_waiting, cs);
 }
@@ -448,5 +490,6 @@ bool connections_close(struct connections *cs, unsigned seconds)
     while (cs->closing && monotonic_seconds() <= until)
         event_loop_step(cs->loop, 100);
     rnic_on_retry(cs->rnic, NULL, NULL);
+    heirs_fini(&cs->heirs);
     return TAILQ_EMPTY(&cs->list) && !cs->closing;
 }

@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include "control/heirs.h"
 #include "control/turn.h"
 
 struct connection;
@@ -20,6 +21,7 @@ struct connections {
     struct event_loop *loop;
     TAILQ_HEAD(, connection) list, waiting; /* all; those that are parked, or closing */
     struct turn_list turns;
+    struct heirs heirs;
     unsigned count;
     unsigned closing; /* refused ones that are not yet closed */
     time_t idle_since;      /* when the last one ended */

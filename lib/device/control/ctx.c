@@ -32,7 +32,7 @@ static void take_space(struct session *sn)
 }
 
 /* Another process may have the pid before or after. */
-static int open_space(struct session *sn)
+int ctx_open_space(struct session *sn)
 {
     int err = sn->away.state == AWAY_NOT && sn->process_ended ? -ESRCH
                                                               : session_errand(sn, run_open_space);
@@ -171,7 +171,7 @@ int ctx_open_device(struct session *sn, struct ctl_call *call, uint32_t index)
         return -EBUSY;
     if (index >= sn->rnic->devices)
         return -ENODEV;
-    err = open_space(sn);
+    err = ctx_open_space(sn);
     if (err == -EINPROGRESS)
         return err;
     if (!err)

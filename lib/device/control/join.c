@@ -7,7 +7,7 @@
 
 #include "control/session_state.h"
 
-static struct session *find_session(struct rnic *r, const uint64_t key[2])
+struct session *session_with_key(struct rnic *r, const uint64_t key[2])
 {
     struct session *sn;
 
@@ -20,7 +20,7 @@ static struct session *find_session(struct rnic *r, const uint64_t key[2])
 /* A session that has itself joined leads to the one whose objects it may import. */
 int ctx_join(struct session *sn, struct ctl_call *call)
 {
-    struct session *to = find_session(sn->rnic, call->request->open.join_key);
+    struct session *to = session_with_key(sn->rnic, call->request->open.join_key);
     int err;
 
     if (sn->device)

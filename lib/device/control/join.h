@@ -12,6 +12,8 @@
 
 #include "session.h"
 
+/* The session whose context has this key, or NULL. */
+struct session *session_with_key(struct rnic *r, const uint64_t key[2]);
 /* CTL_JOIN. */
 int ctx_join(struct session *sn, struct ctl_call *call);
 /* The session has ended, and with it what it has imported. */

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cm/cm_object.h"
+#include "control/inherit.h"
 #include "control/join.h"
 #include "control/query.h"
 #include "control/session_state.h"
@@ -98,6 +99,18 @@ struct session *session_create(struct rnic *r, const struct ucred *peer)
     r->session_count++;
     cpu_count_add(r, peer->pid);
     return sn;
+}
+
+int session_leave(struct session *sn)
+{
+    const struct ctx_shared *shared = sn->segment.base;
+
+    if (!sn->device || sn->ending || sn->away.state != AWAY_NOT ||
+        !atomic_load_explicit(&shared->forked, memory_order_relaxed))
+        return -1;
+    session_process_ended(sn);
+    sn->is_left = true;
+    return sn->async_fd;
 }
 
 bool session_process_ended(struct session *sn)
@@ -245,6 +258,7 @@ static const struct {
     [CTL_CM_LEAVE] = {cm_leave_group, true, 0},
     [CTL_CM_GET_EVENT] = {cm_get_event, true, 0},
     [CTL_CM_WITH_QP] = {cm_call_with_qp, true, 0},
+    [CTL_INHERIT] = {ctx_inherit, true, 0},
 };
 
 unsigned session_takes_fds(unsigned type)

@@ -30,6 +30,7 @@ struct session {
     struct device *device; /* NULL until CTL_OPEN */
     struct ucred peer;
     bool process_ended;
+    bool is_left; /* its process has ended or left it: a child may inherit it (inherit.h) */
     int socket; /* of the connection, which the session closes at its end; or -1 */
     char comm[16];
     void *space; /* the application's memory, from CTL_OPEN on; and how to copy it: */
@@ -71,6 +72,7 @@ struct session {
     } shown;
     /* join.c */
     uint64_t join_key[2];
+    struct session *inherits; /* for its connection, when the present request is answered */
     struct session *joined;  /* whose objects it may import; or NULL */
     unsigned joiners;        /* sessions that have joined this one, which stays as long */
     bool ending;             /* its objects are being freed */
@@ -113,5 +115,7 @@ int ctx_open(struct session *sn, struct ctl_call *call);
 /* The same with the device's index. */
 int ctx_open_device(struct session *sn, struct ctl_call *call, uint32_t index);
 void ctx_close(struct session *sn);
+/* Finds the memory of the session's process. 0, -EINPROGRESS (session_errand), or another one. */
+int ctx_open_space(struct session *sn);
 
 #endif

@@ -129,6 +129,45 @@ int mrs_thaw(struct session *sn, struct ctl_call *call)
     return 0;
 }
 
+struct move_call {
+    struct session *sn;
+    void *space;
+    const struct mem_backend *copy;
+};
+
+static void move_now(struct worker *w, void *arg)
+{
+    const struct move_call *call = arg;
+    struct session *sn = call->sn;
+    struct object *o;
+
+    TAILQ_FOREACH (o, &sn->objects[OBJ_MR], link) {
+        struct mem_region *r = &container_of(o, struct mr, o)->region;
+
+        if (r->space != sn->space || r->backend != sn->copy)
+            continue;
+        r->space = call->space;
+        r->backend = call->copy;
+    }
+    for (unsigned i = 0; i < sn->device->parts; i++)
+        sn->ctx[i].space = call->space;
+}
+
+void mrs_move_space(struct session *sn, void *space, const struct mem_backend *copy)
+{
+    struct freeze_call unmap = {.sn = sn, .unmap = true};
+    struct move_call move = {sn, space, copy};
+    struct object *o;
+
+    mrs_end_freeze(sn);
+    /* The lists of hot regions are the space's. */
+    TAILQ_FOREACH (o, &sn->objects[OBJ_MR], link)
+        mr_heat_stop(container_of(o, struct mr, o));
+    device_call_all(sn->device, freeze_now, &unmap);
+    device_call_all(sn->device, move_now, &move);
+    unmap_all(sn);
+}
+
 struct remap_call {
     struct mr *mr;
     uint8_t *direct;

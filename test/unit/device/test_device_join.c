@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Sessions that join another one and import its objects: who may, and how long what is imported
- * lasts. */
+ * lasts. And those that inherit one. */
 #include <errno.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "control/inherit.h"
 #include "device_kit.h"
 #include "device_private.h"
 #include "objects/pd_mr.h"
@@ -267,6 +268,71 @@ static void guests_of_guests(void **state)
     assert_false(session_is_joined(owner));
 }
 
+static int inherit(struct session *sn, const uint64_t key[2])
+{
+    struct ctl_msg m = {.open = {.join_key = {key[0], key[1]}}};
+
+    return call(sn, CTL_INHERIT, &m);
+}
+
+static void set_forked(struct session *sn)
+{
+    atomic_store(&((struct ctx_shared *)sn->segment.base)->forked, 1);
+}
+
+/* Only a context that its process has left, and only one that may have a child. */
+static void only_what_was_left(void **state)
+{
+    const uint64_t none[2] = {1, 2};
+
+    assert_int_equal(inherit(guest, none), -EACCES);
+    assert_int_equal(inherit(guest, key_of(owner)), -EAGAIN);
+    assert_true(session_leave(owner) < 0);
+    assert_int_equal(inherit(guest, key_of(owner)), -EAGAIN);
+    set_forked(owner);
+    assert_true(session_leave(owner) >= 0);
+    assert_true(session_leave(guest) < 0);
+    assert_int_equal(inherit(guest, key_of(owner)), 0);
+    assert_ptr_equal(guest->inherits, owner);
+}
+
+static void only_of_the_same_user(void **state)
+{
+    struct session *other = session_create(rnic, &(struct ucred){.pid = getpid(), .uid = 12345});
+    struct session *group = session_create(rnic, &(struct ucred){.pid = getpid(), .gid = 12345});
+    struct ctl_msg m = {0};
+
+    set_forked(owner);
+    assert_true(session_leave(owner) >= 0);
+    assert_int_equal(inherit(other, key_of(owner)), -EACCES);
+    assert_int_equal(inherit(group, key_of(owner)), -EACCES);
+    assert_int_equal(call(guest, CTL_OPEN, &m), 0);
+    assert_int_equal(inherit(guest, key_of(owner)), -EBUSY);
+    session_close(other);
+    session_close(group);
+}
+
+/* Regions keep their keys, and are reached in the heir's memory. */
+static void heir_has_the_regions(void **state)
+{
+    struct ctl_reg_mr reg = register_in(owner, pd);
+    void *space;
+
+    set_forked(owner);
+    assert_true(session_leave(owner) >= 0);
+    assert_true(owner->process_ended);
+    assert_int_equal(inherit(guest, key_of(owner)), 0);
+    space = guest->space;
+    assert_ptr_not_equal(space, owner->space);
+    session_inherit(owner, guest);
+    assert_ptr_equal(owner->space, space);
+    assert_ptr_equal(mr_lookup(&rnic->device[0]->mrs, reg.lkey)->space, space);
+    assert_false(owner->process_ended);
+    session_close(guest);
+    guest = NULL;
+    assert_int_equal(kit_call_handle(owner, CTL_DEREG_MR, reg.handle), 0);
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -276,7 +342,8 @@ int main(void)
         T(only_of_the_joined_session), T(domain_is_the_same),
         T(region_has_its_keys),        T(domain_stays_while_it_is_imported),
         T(device_memory_is_the_same),  T(guest_leaves_nothing),
-        T(guests_of_guests),
+        T(guests_of_guests),           T(only_what_was_left),
+        T(only_of_the_same_user),      T(heir_has_the_regions),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
