@@ -325,6 +325,9 @@ struct ctx_shared {
     /* Application -> daemon: its process has forked, so that a child may go on with the context
      * when the process ends (CTL_INHERIT). Relaxed. */
     _Atomic uint32_t forked;
+    /* Dataplane -> application: changes after a peer's WRITE or atomic has changed the application's
+     * memory, before app_armed is exchanged. */
+    _Atomic uint32_t writes;
     /* Dataplane -> application, by doorbell slot: the worker that takes this queue pair's doorbell.
      * Relaxed: a worker that the queue pair has left forwards the doorbell. It is here and not in
      * the queue pair's segment, because an idle queue pair touches nothing of its segment. */

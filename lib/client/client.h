@@ -76,6 +76,8 @@ struct client_idle {
     uint32_t blocking_polls;       /* empty polls to come that sleep */
     uint32_t round_others;         /* empty polls of other queues since a yield was due */
     const struct client_cq *round; /* empty at the last yield; never dereferenced */
+    const struct client *written;  /* where writes was read; never dereferenced */
+    uint32_t writes;               /* when the program looked at its memory last */
     struct yield_looks yields;
 };
 extern CLIENT_THREAD_LOCAL struct client_idle client_idle;
@@ -84,8 +86,8 @@ extern CLIENT_THREAD_LOCAL struct client_idle client_idle;
  * To be called after a poll of cq that found no completion, without locks: counts it, then pauses.
  * After the number of empty polls that the thread has learnt, at most the dataplane's spin_limit,
  * it yields; with several completion queues polled in turn, once a round. When a yield has shown
- * that another thread keeps the CPU, it sleeps up to 0.4 ms or until a completion arrives. Every
- * 100 ms it looks whether the daemon is gone; true: it is, and client_cq_flush is to be called. Any
+ * that another thread keeps the CPU, it sleeps up to 0.4 ms or until a completion, WRITE or atomic
+ * arrives. Every 100 ms it looks whether the daemon is gone; true: it is, and client_cq_flush is to be called. Any
  * thread.
  */
 bool client_poll_empty(const struct client_cq *cq);

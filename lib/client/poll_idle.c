@@ -12,9 +12,9 @@
 #include "client_end.h"
 
 #define BLOCKING_POLLS 64 /* after a yield to a thread that did not yield in turn */
-/* Of the first sleep after a completion, and of all. What the thread waits for may be no
- * completion: a peer's WRITE, another process's store. So a sleep lasts as long as nothing has come
- * so far. */
+/* Of the first sleep after a completion or a peer's WRITE, and of all. What the thread waits for
+ * may be neither, but another process's store. So a sleep lasts as long as nothing has come so
+ * far. */
 #define BLOCK_FIRST_NS (50 * NS_PER_US)
 #define BLOCK_LIMIT_NS (400 * NS_PER_US)
 /* The empty polls of other completion queues for which a yield may wait. A thread polls one queue
@@ -75,14 +75,29 @@ static ns_t sleep_limit(void)
 }
 
 /*
+ * Whether peers have changed the application's memory since the last call for this context. The
+ * application looks at its memory between two calls, so nothing of that is news for it afterwards.
+ */
+static bool memory_changed(const struct client *c)
+{
+    uint32_t writes = atomic_load_explicit(&c->shared->writes, memory_order_relaxed);
+    bool changed = client_idle.written == c && client_idle.writes != writes;
+
+    client_idle.written = c;
+    client_idle.writes = writes;
+    return changed;
+}
+
+/*
  * Sleeps until a completion arrives or the time limit is reached. One word serves the whole
  * context, so one thread sleeps and the others yield. The thread arms the word, fences, and polls
- * once more; the dataplane stores completions, fences, and loads the word. So either the thread
- * sees the completion, or the dataplane sees the word armed.
+ * once more; the dataplane stores completions, counts WRITEs, fences, and loads the word. So either
+ * the thread sees the completion or the count, or the dataplane sees the word armed.
  */
 static void sleep_for_completion(struct client *c)
 {
     struct timespec limit = {.tv_nsec = (long)sleep_limit()};
+    bool changed;
 
     if (!spin_trylock(&c->blocking)) {
         sched_yield();
@@ -90,8 +105,11 @@ static void sleep_for_completion(struct client *c)
     }
     atomic_store_explicit(&c->shared->app_armed, 1, memory_order_relaxed);
     atomic_thread_fence(memory_order_seq_cst);
-    if (!any_completion_waits(c))
+    changed = memory_changed(c);
+    if (!changed && !any_completion_waits(c))
         syscall(SYS_futex, &c->shared->app_armed, FUTEX_WAIT, 1, &limit, NULL, 0);
+    if (memory_changed(c) || changed)
+        client_idle.empty_polls = 0;
     atomic_store_explicit(&c->shared->app_armed, 0, memory_order_relaxed);
     spin_unlock(&c->blocking);
 }

@@ -82,6 +82,7 @@ struct worker_ctx {
     int wake_fd;                  /**< eventfd: the application writes it to wake the worker */
     uint32_t polls_seen;          /**< W: shared->polls at the last sample */
     bool wake_listed;             /**< W: in the worker's list of contexts to wake */
+    bool written;                 /**< W: since then, the peer has changed its memory */
     struct worker_ctx *wake_next; /**< W */
     uint8_t pad[CACHE_LINE];      /**< no line in common with the context on another worker */
 };

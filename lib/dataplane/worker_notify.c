@@ -105,9 +105,20 @@ static void flush_events(struct worker *w)
     w->event_cqs = 0;
 }
 
+/* For pollers that wait for memory, and are not armed yet. */
+static void count_writes(struct worker *w)
+{
+    for (struct worker_ctx *ctx = w->wake_list; ctx; ctx = ctx->wake_next) {
+        if (ctx->written)
+            atomic_fetch_add_explicit(&ctx->shared->writes, 1, memory_order_relaxed);
+        ctx->written = false;
+    }
+}
+
 /* The completions are stored already. The fence and the exchange pair with the poller's arming. */
 static void wake_pollers(struct worker *w)
 {
+    count_writes(w);
     atomic_thread_fence(memory_order_seq_cst);
     while (w->wake_list) {
         struct worker_ctx *ctx = w->wake_list;
@@ -144,16 +155,28 @@ static void on_cq_event(void *arg, struct comp_queue *cq)
     w->event_cq[w->event_cqs++] = dq;
 }
 
-static void on_cq_posted(void *arg, struct comp_queue *cq)
+static void list_to_wake(struct worker *w, struct worker_ctx *ctx)
 {
-    struct worker *w = ((struct worker_port *)arg)->worker;
-    struct worker_ctx *ctx = ((struct dp_cq *)cq->owner)->ctx[w->index];
-
     if (ctx->wake_listed)
         return;
     ctx->wake_listed = true;
     ctx->wake_next = w->wake_list;
     w->wake_list = ctx;
+}
+
+static void on_cq_posted(void *arg, struct comp_queue *cq)
+{
+    struct worker *w = ((struct worker_port *)arg)->worker;
+
+    list_to_wake(w, ((struct dp_cq *)cq->owner)->ctx[w->index]);
+}
+
+static void on_mem_written(void *arg, struct qp *qp)
+{
+    struct worker_ctx *ctx = ((struct dp_qp *)qp_owner(qp))->ctx;
+
+    ctx->written = true;
+    list_to_wake(((struct worker_port *)arg)->worker, ctx);
 }
 
 /* False: the ring would have less room left than `spare` events. */
@@ -283,6 +306,7 @@ struct engine_host worker_host(struct worker_port *port)
     struct engine_host host = {.ctx = port,
                                .cq_event = on_cq_event,
                                .cq_posted = on_cq_posted,
+                               .mem_written = on_mem_written,
                                .async_event = on_async_event,
                                .srq_event = on_srq_event,
                                .wq_event = on_wq_event,

@@ -78,6 +78,9 @@ struct engine_host {
     struct mem_caller *mem_caller;
     /** QP_EVENT_WQ_FATAL: a work queue (raw.h) went to its error state by itself. May be NULL. */
     void (*wq_event)(void *ctx, struct wq *wq, enum qp_event event);
+    /** Messages of the peer have changed memory of qp's program, or will have when what was put off
+     * is done: wake a poller that blocks. Not for each message: once for a batch. May be NULL. */
+    void (*mem_written)(void *ctx, struct qp *qp);
 };
 
 /* ---- tables, shared by the engines of a device ---- */

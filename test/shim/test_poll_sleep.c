@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How long empty polls sleep when another thread keeps the CPU. */
+/* How long empty polls sleep when another thread keeps the CPU, and what wakes them. */
 #include <linux/futex.h>
 #include <stdarg.h>
 #include <sys/syscall.h>
@@ -15,6 +15,7 @@
 
 static long slept[2 * POLLS];
 static unsigned sleeps;
+static _Atomic uint32_t *written; /* by a peer during each sleep */
 
 long syscall(long number, ...)
 {
@@ -31,6 +32,8 @@ long syscall(long number, ...)
     assert_int_equal(limit->tv_sec, 0);
     assert_true(sleeps < ARRAY_SIZE(slept));
     slept[sleeps++] = limit->tv_nsec;
+    if (written)
+        atomic_fetch_add(written, 1);
     return 0;
 }
 
@@ -66,10 +69,42 @@ static void sleeps_grow(void **state)
     rings_free(r);
 }
 
+static unsigned sleeps_of(struct ibv_cq *cq, unsigned polls)
+{
+    sleeps = 0;
+    poll_empty(cq, polls);
+    return sleeps;
+}
+
+/* A peer's WRITE since the program looked at its memory: the next poll does not sleep, as the
+ * program has to look again; and those after it sleep shortly. */
+static void writes_end_sleeps(void **state)
+{
+    struct rings *r = rings_new();
+    struct ibv_cq *cq = ibv_cq_ex_to_cq(&r->cq->ex);
+    _Atomic uint32_t *writes = &r->cq->queue.client->shared->writes;
+
+    client_idle = (struct client_idle){.blocking_polls = POLLS};
+    assert_int_equal(sleeps_of(cq, 6), 6);
+    assert_int_equal(slept[5], 400000);
+    atomic_fetch_add(writes, 1);
+    assert_int_equal(sleeps_of(cq, 1), 0);
+    assert_int_equal(sleeps_of(cq, 2), 2);
+    assert_int_equal(slept[0], 50000);
+    assert_int_equal(slept[1], 100000);
+    written = writes; /* these wake it */
+    assert_int_equal(sleeps_of(cq, 4), 4);
+    assert_int_equal(slept[1], 50000);
+    assert_int_equal(slept[3], 50000);
+    written = NULL;
+    rings_free(r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sleeps_grow),
+        cmocka_unit_test(writes_end_sleeps),
     };
 
     return cmocka_run_group_tests_name("shim_poll_sleep", tests, NULL, NULL);

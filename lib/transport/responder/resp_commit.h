@@ -32,6 +32,13 @@ static inline void resp_owe_ack(struct responder *resp, uint8_t syndrome, psn_t 
     resp->ack_psn = p;
 }
 
+/* Messages that change memory are complete. */
+static inline void resp_note_written(struct engine *e, struct qp *qp)
+{
+    if (e->cfg.host.mem_written)
+        e->cfg.host.mem_written(e->cfg.host.ctx, qp);
+}
+
 /* The expected requests were executed. Cancels a NAK that has not been sent yet. */
 static inline void resp_commit(struct engine *e, struct qp *qp, const struct resp_progress *p)
 {
@@ -39,6 +46,8 @@ static inline void resp_commit(struct engine *e, struct qp *qp, const struct res
 
     resp->epsn = p->next;
     resp->msn += p->messages;
+    if (p->messages)
+        resp_note_written(e, qp);
     resp->nak_sent = false;
     if (resp->syndrome != AETH_ACK_PLAIN && !qp->fault)
         resp->ack_pending = false;

@@ -59,6 +59,8 @@ static void request_expected(struct engine *e, struct qp *qp, unsigned job, cons
     resp_commit(e, qp, &progress);
     if (has_response)
         engine_tx_ready(e, qp);
+    if (has_response && info->kind != KIND_READ_REQUEST)
+        resp_note_written(e, qp);
 }
 
 void resp_rx(struct engine *e, struct qp *qp, unsigned job)

@@ -34,8 +34,11 @@ void resp_rx_uc(struct engine *e, struct qp *qp, unsigned job)
     fault = resp_check(e, qp, job);
     if (fault == FAULT_NONE)
         fault = resp_execute(e, qp, job);
-    if (fault == FAULT_NONE)
+    if (fault == FAULT_NONE) {
+        if (pkt_info(p)->flags & PF_END)
+            resp_note_written(e, qp);
         return;
+    }
     abort_message(qp);
     resp_fault(e, qp, fault, p->psn);
 }

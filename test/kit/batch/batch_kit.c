@@ -13,6 +13,11 @@ static void on_posted(void *ctx, struct comp_queue *cq)
     ((struct side *)ctx)->cq_posted++;
 }
 
+static void on_written(void *ctx, struct qp *qp)
+{
+    ((struct side *)ctx)->written = true;
+}
+
 static void on_async(void *ctx, struct qp *qp, struct comp_queue *cq, enum qp_event event)
 {
     ((struct side *)ctx)->events = ((struct side *)ctx)->events * 31 + (unsigned)event;
@@ -58,7 +63,7 @@ void side_init(struct side *s, uint8_t number, uint32_t cq_size, uint32_t access
         .port = &s->port,
         .mrs = &s->mrs,
         .flows = &s->flows,
-        .host = {.ctx = s, .cq_event = on_cq, .cq_posted = on_posted, .async_event = on_async}};
+        .host = {.ctx = s, .cq_event = on_cq, .cq_posted = on_posted, .async_event = on_async, .mem_written = on_written}};
     struct qp_init init = {.type = QPT_RC, .pd = PD, .send_cq = &s->cq, .recv_cq = &s->cq};
     int err;
 
@@ -330,6 +335,7 @@ void check_same(const struct side *fast, const struct side *slow)
     assert_memory_equal(fast->ring, slow->ring, cq_segment_bytes(fast->cq_size, 1));
     assert_int_equal(fast->cq_events, slow->cq_events);
     assert_int_equal(fast->cq_posted, slow->cq_posted);
+    assert_int_equal(fast->written, slow->written);
     assert_int_equal(fast->events, slow->events);
     assert_int_equal(fast->cq.lane[0].overrun, slow->cq.lane[0].overrun);
     assert_int_equal(fast->cq.lane[0].prod, slow->cq.lane[0].prod);

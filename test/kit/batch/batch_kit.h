@@ -38,6 +38,7 @@ struct side {
     struct cq_reader reader;
     uint32_t cq_size, prod, recv_prod, read;
     unsigned cq_events, cq_posted, events;
+    bool written; /* the host was told so */
 };
 
 /* Addresses and queue pairs with the same number are the same. inflight: the most packets, or 0. */

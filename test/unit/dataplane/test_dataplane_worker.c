@@ -575,6 +575,23 @@ static void test_tells_applications(void **state)
     stop();
 }
 
+/* A peer's WRITE completes nothing for the program whose memory it changes; a thread of that program
+ * may sleep in a poll, and looks at the memory between two polls. */
+static void test_write_wakes_a_poller(void **state)
+{
+    const struct pktio_sim_config config = {0};
+    uint32_t writes;
+
+    start(1, &config, 0);
+    writes = atomic_load(&told(1)->writes);
+    atomic_store(&told(1)->app_armed, 1);
+    message_while_polling();
+    assert_int_not_equal(atomic_load(&told(1)->writes), writes);
+    assert_int_equal(atomic_load(&told(1)->app_armed), 0);
+    assert_int_equal(atomic_load(&told(0)->writes), 0); /* it has written, and nothing was written to it */
+    stop();
+}
+
 /* ---- a full port ---- */
 
 #define TIMEOUT (5 * NS_PER_SEC)
@@ -741,6 +758,7 @@ int main(void)
         cmocka_unit_test(test_close_amid_traffic),
         cmocka_unit_test(test_sleep_and_wake),
         cmocka_unit_test(test_tells_applications),
+        cmocka_unit_test(test_write_wakes_a_poller),
         cmocka_unit_test(test_full_port_is_waited_for_asleep),
     };
 
