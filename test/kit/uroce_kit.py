@@ -3,6 +3,7 @@
 
 The build tree is the folder named by --build (tests are run by meson, which passes it)."""
 import argparse
+import contextlib
 import json
 import os
 import re
@@ -350,6 +351,35 @@ def scratch_folder():
     folder = tempfile.mkdtemp(prefix="uroce-test.", dir="/tmp")
     atexit.register(shutil.rmtree, folder, True)
     return folder
+
+
+@contextlib.contextmanager
+def huge_pages(count):
+    """At least `count` free huge pages of 2 MiB, if the user may reserve them and there is memory; whether there are."""
+    name = "/sys/kernel/mm/hugepages/hugepages-2048kB"
+
+    def read(what):
+        with open(f"{name}/{what}") as file:
+            return int(file.read())
+
+    def write(number):
+        with open(f"{name}/nr_hugepages", "w") as file:
+            file.write(str(number))
+
+    try:
+        before, free = read("nr_hugepages"), read("free_hugepages")
+        missing = max(count - free, 0)
+        if missing:
+            write(before + missing)
+        enough = read("free_hugepages") >= count
+    except OSError:
+        yield False
+        return
+    try:
+        yield enough
+    finally:
+        if missing:
+            write(max(read("nr_hugepages") - missing, 0))
 
 
 def rdma_program(folder):
