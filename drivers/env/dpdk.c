@@ -10,12 +10,14 @@
 #include <rte_errno.h>
 #include <rte_interrupts.h>
 #include <rte_lcore.h>
+#include <rte_memory.h>
 #include <sched.h>
 #include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #define MAX_ARGS 128
@@ -125,6 +127,31 @@ static int default_args(struct args *a, const struct env_config *config)
     return ret;
 }
 
+/* ---- core files ---- */
+
+/* Packets hold bytes of applications. */
+static int leave_out_segment(const struct rte_memseg_list *list, const struct rte_memseg *segment,
+                             void *arg)
+{
+    madvise(segment->addr, segment->len, MADV_DONTDUMP);
+    return 0;
+}
+
+static void leave_out_new(enum rte_mem_event event, const void *at, size_t len, void *arg)
+{
+    if (event == RTE_MEM_EVENT_ALLOC)
+        madvise((void *)at, len, MADV_DONTDUMP);
+}
+
+/* What the EAL has, and what it will get; without hugepages it has all from the start. */
+static void leave_out_of_cores(void)
+{
+    rte_memseg_walk(leave_out_segment, NULL);
+    rte_mem_event_callback_register("uroce-core", leave_out_new, NULL);
+}
+
+/* ---- start and end ---- */
+
 static bool remove_folder;
 
 static int dpdk_init(const struct env_config *config)
@@ -144,7 +171,9 @@ static int dpdk_init(const struct env_config *config)
         memcpy(scratch, a.argv, sizeof(scratch));
         ret = rte_eal_init(a.argc, scratch) < 0 ? -rte_errno : 0;
     }
-    if (ret)
+    if (!ret)
+        leave_out_of_cores();
+    else
         fprintf(stderr, "%s: DPDK's environment does not start: %s\n", program, strerror(-ret));
     remove_folder = defaults && !has_option(config, prefix_options);
     args_free(&a);

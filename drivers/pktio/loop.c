@@ -5,6 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+
+#define PAGE 4096u
 
 /* A slot of a queue is free (on a stack, so that slots in the cache are used first), lent to the
  * worker, or in flight (in the ring). Only the queue's worker accesses a queue. */
@@ -162,8 +165,11 @@ static int queue_init(struct loop_queue *q)
 {
     void *memory;
 
-    if (posix_memalign(&memory, CACHE_LINE, (size_t)LOOP_SLOTS * LOOP_ROOM))
+    size_t bytes = round_up((size_t)LOOP_SLOTS * LOOP_ROOM, PAGE);
+
+    if (posix_memalign(&memory, PAGE, bytes))
         return -1;
+    madvise(memory, bytes, MADV_DONTDUMP); /* bytes of applications */
     q->memory = memory;
     q->free_count = LOOP_SLOTS;
     for (unsigned i = 0; i < LOOP_SLOTS; i++)

@@ -26,7 +26,10 @@ struct frame_ring *frame_ring_create(void)
     void *r = mmap(NULL, sizeof(struct frame_ring), PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-    return r == MAP_FAILED ? NULL : r;
+    if (r == MAP_FAILED)
+        return NULL;
+    madvise(r, sizeof(struct frame_ring), MADV_DONTDUMP); /* bytes of applications */
+    return r;
 }
 
 void frame_ring_destroy(struct frame_ring *r)

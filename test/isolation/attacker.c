@@ -72,6 +72,16 @@ static void attack_polling(struct opened *a, unsigned n)
     keep_busy(a, n, IBV_WR_RDMA_WRITE, MESSAGE, DEPTH, false);
 }
 
+/* The plain program with memory that can be recognized, so that a test finds copies of it. */
+static void attack_pattern(struct opened *a, unsigned n)
+{
+    static const char text[16] = {"uroce bytes of A"};
+
+    for (size_t at = 0; at < a->bytes; at += sizeof(text))
+        memcpy(a->memory + at, text, sizeof(text));
+    keep_busy(a, n, IBV_WR_RDMA_WRITE, MESSAGE, DEPTH, true);
+}
+
 /* READ requests of a packet each, for responses of many. */
 static void attack_reads(struct opened *a, unsigned n)
 {
@@ -93,6 +103,7 @@ static const struct {
     {"burn", attack_burn, NULL, 4096},
     {"busy", attack_busy, NULL, 2 * MESSAGE},
     {"polling", attack_polling, NULL, 2 * MESSAGE},
+    {"pattern", attack_pattern, NULL, 2 * MESSAGE},
     {"reads", attack_reads, NULL, (size_t)2 << 20},
     {"rnr", attack_rnr, NULL, 4096},
     {"queues", attack_queues, NULL, 4096},

@@ -24,6 +24,7 @@ int slot_ring_init(struct slot_ring *r, uint32_t slots, uint32_t room)
     memory = mmap(NULL, r->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
         return -ENOMEM;
+    madvise(memory, r->bytes, MADV_DONTDUMP); /* bytes of applications */
     r->memory = memory;
     r->free = calloc(slots, sizeof(*r->free));
     if (!r->free || fifo_init(&r->out, slots) || fifo_init(&r->back, slots))

@@ -22,6 +22,7 @@ int segment_create(struct segment *s, const char *name, size_t bytes, int *fd)
     base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
     if (base == MAP_FAILED)
         goto fail;
+    madvise(base, bytes, MADV_DONTDUMP); /* inline data; a core file is no place for it */
     *s = (struct segment){.base = base, .bytes = bytes};
     *fd = memfd;
     return 0;
