@@ -28,6 +28,7 @@ static const char usage[] =
     "      --workers N      dataplane threads (default 1), each with a queue of every port\n"
     "      --idle-exit S    end when no program has been connected for S seconds\n"
     "      --seccomp yes|no refuse system calls that the daemon does not need (default: yes)\n"
+    "      --user NAME      go on as this user when ports and socket are open (root)\n"
     "      --ready-fd FD    write a byte to FD when programs can connect, then close it\n"
     "      --version, --help\n"
     "\n"
@@ -63,6 +64,7 @@ enum {
     OPT_WORKERS,
     OPT_READY,
     OPT_SECCOMP,
+    OPT_USER,
     OPT_VERSION,
 };
 
@@ -76,6 +78,7 @@ static const struct option long_options[] = {
     {"workers", required_argument, NULL, OPT_WORKERS},
     {"ready-fd", required_argument, NULL, OPT_READY},
     {"seccomp", required_argument, NULL, OPT_SECCOMP},
+    {"user", required_argument, NULL, OPT_USER},
     {"version", no_argument, NULL, OPT_VERSION},
     {"help", no_argument, NULL, 'h'},
     {0},
@@ -123,6 +126,9 @@ static int apply_option(struct options *o, int option)
         o->seccomp = !strcmp(optarg, "yes");
         o->no_seccomp = !strcmp(optarg, "no");
         return o->seccomp || o->no_seccomp ? 0 : bad_usage("--seccomp", optarg);
+    case OPT_USER:
+        o->user = optarg;
+        return *optarg ? 0 : bad_usage("--user", optarg);
     case OPT_VERSION:
         printf("uroced %s\n", UROCE_VERSION);
         exit(EXIT_SUCCESS);
@@ -195,6 +201,8 @@ int options_configure(struct uroced_config *c, const struct options *o)
         c->mode = o->mode;
     if (o->group)
         snprintf(c->group, sizeof(c->group), "%s", o->group);
+    if (o->user)
+        snprintf(c->user, sizeof(c->user), "%s", o->user);
     if (socket_permissions(c))
         return -1;
     if (o->workers)

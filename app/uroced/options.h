@@ -6,7 +6,7 @@
 #include "config.h"
 
 struct options {
-    const char *config, *socket, *group;
+    const char *config, *socket, *group, *user;
     bool loopback;
     const char *addresses; /* of --loopback, or NULL */
     unsigned workers, idle_exit, mode;

@@ -34,6 +34,25 @@ uint64_t privileges_needed(const struct uroced_config *c)
     return keep;
 }
 
+/* Drivers that go on with system calls of the list. Others, of NICs above all, may bring any
+ * library with them. */
+bool privileges_calls_known(const struct uroced_config *c)
+{
+    static const char *const driver[] = {"net_af_packet", "net_tap",  "net_memif", "net_vhost",
+                                         "net_ring",      "net_null", "net_pcap"};
+    unsigned known = 0;
+
+    for (unsigned i = 0; i < c->ports; i++) {
+        const struct uroced_port *p = &c->port[i];
+        bool is_known = port_is_loopback(p);
+
+        for (unsigned k = 0; k < ARRAY_SIZE(driver); k++)
+            is_known |= !strncmp(p->device, driver[k], strlen(driver[k]));
+        known += is_known;
+    }
+    return known == c->ports;
+}
+
 static int find_user(struct restrict_config *r, const char *name)
 {
     const struct passwd *user = getpwnam(name);
@@ -53,7 +72,8 @@ int privileges_drop(const struct uroced_config *c)
 {
     struct restrict_config r = {.capabilities = !c->keep_capabilities,
                                 .keep = privileges_needed(c),
-                                .seccomp = !c->no_seccomp};
+                                .seccomp = !c->no_seccomp,
+                                .known_calls = privileges_calls_known(c)};
     int err = c->user[0] ? find_user(&r, c->user) : 0;
 
     return err ? err : restrict_process(&r);

@@ -184,7 +184,7 @@ int restrict_process(const struct restrict_config *c)
     err = in_all_threads(restrict_thread, c);
     if (err)
         return fail("cannot drop capabilities", err);
-    err = c->seccomp ? restrict_system_calls() : 0;
+    err = c->seccomp ? restrict_system_calls(c->known_calls) : 0;
     if (err == -EOPNOTSUPP || err == -ENOSYS || err == -EINVAL) {
         fail("this system has no seccomp filters: system calls are not restricted", err);
         err = 0;

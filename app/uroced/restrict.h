@@ -6,6 +6,7 @@
 #ifndef UROCED_RESTRICT_H
 #define UROCED_RESTRICT_H
 
+#include <linux/filter.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -17,6 +18,7 @@ struct restrict_config {
     bool capabilities; /* all but those of `keep` are dropped */
     uint64_t keep;     /* 1 << CAP_ */
     bool seccomp;
+    bool known_calls; /* the filter allows what known drivers call, and nothing else */
     bool change_user;
     uid_t uid;
     gid_t gid;
@@ -32,10 +34,15 @@ struct restrict_config {
 int restrict_process(const struct restrict_config *c);
 
 /*
- * Refuses, for all threads, system calls that a daemon with open ports has no use for: they fail
- * with EPERM. Needs no_new_privs. Threads can be made, processes cannot. Returns 0 or a negative
- * errno: -EOPNOTSUPP, -ENOSYS or -EINVAL where the processor or the kernel has no such filters.
+ * Refuses system calls, for all threads: they fail with EPERM. known: all but those that a daemon
+ * with known drivers makes; else those for which a daemon with open ports has no use. Needs
+ * no_new_privs. Threads can be made, processes cannot. Returns 0 or a negative errno: -EOPNOTSUPP,
+ * -ENOSYS or -EINVAL where the processor or the kernel has no such filters.
  */
-int restrict_system_calls(void);
+int restrict_system_calls(bool known);
+
+/* The filter itself; returns its length, 0: none for this processor. For tests. */
+#define RESTRICT_FILTER_MAX 512
+unsigned restrict_filter(bool known, struct sock_filter filter[RESTRICT_FILTER_MAX]);
 
 #endif

@@ -52,6 +52,8 @@ static inline bool port_is_pci(const struct uroced_port *p)
 }
 
 /* Capabilities, 1 << CAP_, that a daemon with these ports open may need later. */
+/* Whether the drivers of all ports make no other system calls than those of the filter's list. */
+bool privileges_calls_known(const struct uroced_config *c);
 uint64_t privileges_needed(const struct uroced_config *c);
 
 /* Gives up what the open ports do not need, as the configuration says: see restrict.h. 0; or a

@@ -16,8 +16,11 @@ import subprocess
 import sys
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, "..", "kit"), os.path.join(HERE, "..", "isolation")]
 import uroce_kit as kit
+import uroce_net as net
+from shared_daemon import SharedDaemon
 
 DAC_OVERRIDE, SYS_PTRACE, SYS_NICE = 1, 19, 23
 KEPT = 1 << DAC_OVERRIDE | 1 << SYS_PTRACE | 1 << SYS_NICE
@@ -127,6 +130,16 @@ def own_user():
         status = daemon.stop()
     if status != 0:
         raise kit.Failure(f"exit status {status}: {daemon.log()}")
+
+
+def user_option():
+    """--user, which overrides the configuration."""
+    daemon = configured("user = no-such-user", arguments=("--user", "daemon"))
+    try:
+        expect(daemon, Uid="1", Gid="1", NoNewPrivs="1")
+        pingpong(daemon)
+    finally:
+        daemon.stop()
 
 
 def unknown_user():
@@ -273,6 +286,61 @@ def several_late():
         daemon.stop()
 
 
+PATTERN = b"uroce bytes of A" * 2
+
+
+def copies_in_core(daemon):
+    """Mappings whose pages a core file has (no flag dd), and which have bytes of the program `attacker pattern`."""
+    found, mapping = [], None
+    with open(f"/proc/{daemon.process.pid}/smaps") as lines, open(f"/proc/{daemon.process.pid}/mem", "rb", 0) as memory:
+        for line in lines:
+            if not re.match(r"[A-Z]\w+:", line):
+                mapping = line.split()
+            elif line.startswith("VmFlags:") and "rd" in line.split() and "dd" not in line.split():
+                start, end = (int(address, 16) for address in mapping[0].split("-"))
+                try:
+                    if PATTERN in os.pread(memory.fileno(), end - start, start):
+                        found.append(" ".join(mapping))
+                except OSError:  # pages that only the kernel has
+                    pass
+    return found
+
+
+def in_cores(daemon):
+    attacker = os.path.join(build.folder, "test/isolation/attacker")
+    program = subprocess.Popen([attacker, "0", "pattern", "4"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
+                               env=daemon.environment({"UROCE_MR": "copy"}))
+    try:
+        if program.stdout.readline().strip() != "ready":
+            raise kit.Failure("the program does not begin")
+        time.sleep(0.3)  # its bytes are everywhere where they can be
+        daemon.process.send_signal(signal.SIGSTOP)
+        found = copies_in_core(daemon)
+        if found:
+            raise kit.Failure("a core file has a program's bytes: " + "; ".join(found))
+    finally:
+        daemon.process.send_signal(signal.SIGCONT)
+        program.kill()
+        program.wait()
+
+
+def loopback_cores():
+    daemon = configured("mode = 0666")
+    try:
+        in_cores(daemon)
+    finally:
+        daemon.stop()
+
+
+def dpdk_cores():
+    """Packets in DPDK's memory."""
+    try:
+        with SharedDaemon(build, wire=True) as daemon:
+            in_cores(daemon)
+    except net.Unavailable as reason:
+        raise kit.Skipped(str(reason))
+
+
 def not_watched():
     """No watchdog was asked for, and the name is abstract."""
     manager, daemon = under_manager(True, None)
@@ -302,6 +370,11 @@ def unit_file():
     for wanted in ("Type=notify", "WatchdogSec=", "NoNewPrivileges=yes", "CapabilityBoundingSet=", "LimitCORE=0"):
         if wanted not in text:
             raise kit.Failure(f"no {wanted}")
+    user = re.search(r"^ExecStart=.* --user (\S+)$", text, re.MULTILINE)[1]
+    with open(os.path.join(HERE, "..", "..", "config", "uroced.sysusers")) as file:
+        created = {tuple(line.split()[:2]) for line in file if line[:1] in "gu"}
+    if created != {("u", user), ("g", "uroce")}:
+        raise kit.Failure(f"the unit runs as {user}, and there is created: {created}")
     if not shutil.which("systemd-analyze"):
         return
     path = os.path.join(kit.scratch_folder(), "uroced.service")
@@ -341,8 +414,11 @@ def points():
     yield "a table of descriptors that does not grow", descriptor_table
     if os.geteuid() == 0:
         yield "a user of its own", own_user
+        yield "a user by an option", user_option
         yield "several programs whose memory is late", several_late
         yield "the capabilities of the unit file", unit_capabilities
+        yield "no bytes of programs in core files", loopback_cores
+        yield "the same with DPDK", dpdk_cores
     yield "an unknown user", unknown_user
     yield "a bad option", bad_option
     yield "a service manager with a watchdog", watched

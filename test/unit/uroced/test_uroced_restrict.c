@@ -3,8 +3,10 @@
  * child process, which reports by its exit status the line that failed. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/audit.h>
 #include <linux/capability.h>
 #include <linux/sched.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -17,10 +19,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common.h"
 #include "restrict.h"
 #include "unit.h"
 
 #define OTHER_USER 65533
+#ifdef __aarch64__
+#define ARCH AUDIT_ARCH_AARCH64
+#else
+#define ARCH AUDIT_ARCH_X86_64
+#endif
 #define CHECK(what)          \
     do {                     \
         if (!(what))         \
@@ -122,6 +130,18 @@ static int calls_are_refused(void)
     return 0;
 }
 
+/* The other filter allows them. */
+static int unlisted_calls_are_refused(void)
+{
+    CHECK(refused(syscall(SYS_symlinkat, "uroce-no", -1, "uroce-no")));
+    CHECK(refused(syscall(SYS_shmget, 0, 0, 0)));
+    CHECK(refused(syscall(SYS_waitid, 0, 0, NULL, 0, NULL)));
+    CHECK(refused(syscall(SYS_inotify_init1, 0)));
+    CHECK(refused(syscall(SYS_bpf, 0, NULL, 0)));
+    CHECK(refused(syscall(999)));
+    return 0;
+}
+
 static void *nothing(void *arg)
 {
     return arg;
@@ -137,10 +157,143 @@ static int threads_can_be_made(void)
 
 static void system_calls(void **state)
 {
-    const struct restrict_config c = {.seccomp = true};
+    struct restrict_config c = {.seccomp = true};
 
+    for (; !c.known_calls; c.known_calls = true) {
+        run(&c, calls_are_refused);
+        run(&c, threads_can_be_made);
+    }
     run(&c, calls_are_refused);
     run(&c, threads_can_be_made);
+    run(&c, unlisted_calls_are_refused);
+}
+
+/* ---- the filter, call by call ---- */
+
+/* What the filter returns; of the instructions that it has. */
+static uint32_t ask(bool known, const struct seccomp_data *data)
+{
+    struct sock_filter filter[RESTRICT_FILTER_MAX];
+    unsigned n = restrict_filter(known, filter), at = 0;
+    uint32_t word = 0;
+
+    for (; at < n; at++) {
+        const struct sock_filter *f = &filter[at];
+
+        switch (f->code) {
+        case BPF_LD | BPF_W | BPF_ABS:
+            memcpy(&word, (const uint8_t *)data + f->k, sizeof(word));
+            break;
+        case BPF_JMP | BPF_JEQ | BPF_K:
+            at += word == f->k ? f->jt : f->jf;
+            break;
+        case BPF_JMP | BPF_JGT | BPF_K:
+            at += word > f->k ? f->jt : f->jf;
+            break;
+        case BPF_JMP | BPF_JSET | BPF_K:
+            at += word & f->k ? f->jt : f->jf;
+            break;
+        case BPF_RET | BPF_K:
+            return f->k;
+        default:
+            fail_msg("instruction %#x", f->code);
+        }
+    }
+    fail_msg("the filter has no end");
+    return 0;
+}
+
+static uint32_t ask_call(bool known, unsigned number)
+{
+    struct seccomp_data data = {.nr = (int)number, .arch = ARCH};
+
+    return ask(known, &data);
+}
+
+/* More than any call has. */
+#define NUMBERS 1000u
+
+/* Of what no list names is nothing allowed: 1000 numbers are walked. */
+static void walk(void **state)
+{
+    static const unsigned never[] = {SYS_execve,
+                                     SYS_execveat,
+                                     SYS_ptrace,
+                                     SYS_kcmp,
+                                     SYS_pidfd_getfd,
+                                     SYS_process_madvise,
+                                     SYS_setns,
+                                     SYS_unshare,
+                                     SYS_setuid,
+                                     SYS_capset,
+                                     SYS_mount,
+                                     SYS_pivot_root,
+                                     SYS_chroot,
+                                     SYS_init_module,
+                                     SYS_kexec_load,
+                                     SYS_reboot,
+                                     SYS_bpf,
+                                     SYS_userfaultfd,
+                                     SYS_keyctl,
+                                     SYS_io_uring_setup,
+                                     SYS_perf_event_open,
+                                     SYS_mknodat,
+                                     SYS_linkat,
+                                     SYS_symlinkat,
+                                     SYS_fchownat,
+                                     SYS_setxattr,
+                                     SYS_truncate,
+                                     SYS_shmget,
+                                     SYS_msgget,
+                                     SYS_semget,
+                                     SYS_mq_open,
+                                     SYS_waitid,
+                                     SYS_rt_sigqueueinfo,
+                                     SYS_sched_setscheduler,
+                                     SYS_seccomp,
+                                     SYS_sync,
+                                     SYS_vhangup,
+                                     SYS_splice,
+                                     SYS_inotify_init1};
+    unsigned left = 0, known = 0;
+
+    if (!restrict_filter(true, (struct sock_filter[RESTRICT_FILTER_MAX]){{0}}))
+        skip();
+    for (unsigned i = 0; i < NUMBERS; i++) {
+        uint32_t strict = ask_call(true, i), loose = ask_call(false, i);
+
+        assert_true(strict == SECCOMP_RET_ALLOW ||
+                    (strict & SECCOMP_RET_ACTION_FULL) == SECCOMP_RET_ERRNO);
+        known += strict == SECCOMP_RET_ALLOW;
+        left += loose == SECCOMP_RET_ALLOW;
+        /* The list has nothing that the other one refuses. */
+        if (strict == SECCOMP_RET_ALLOW)
+            assert_int_equal(loose, SECCOMP_RET_ALLOW);
+    }
+    print_message("# of %u numbers the list allows %u, the other filter %u\n", NUMBERS, known,
+                  left);
+    assert_in_range(known, 100, 160);
+    for (unsigned i = 0; i < ARRAY_SIZE(never); i++)
+        if (ask_call(true, never[i]) != (SECCOMP_RET_ERRNO | EPERM))
+            fail_msg("call %u is allowed", never[i]);
+}
+
+static void walk_arguments(void **state)
+{
+    struct seccomp_data data = {.nr = SYS_clone, .arch = ARCH, .args = {SIGCHLD}};
+
+    if (!restrict_filter(true, (struct sock_filter[RESTRICT_FILTER_MAX]){{0}}))
+        skip();
+    for (unsigned known = 0; known < 2; known++) {
+        assert_int_equal(ask_call(known, SYS_clone3), SECCOMP_RET_ERRNO | ENOSYS);
+        data.args[0] = SIGCHLD;
+        assert_int_equal(ask(known, &data), SECCOMP_RET_ERRNO | EPERM);
+        data.args[0] = CLONE_VM | CLONE_THREAD;
+        assert_int_equal(ask(known, &data), SECCOMP_RET_ALLOW);
+        data.arch ^= 1;
+        assert_int_equal(ask(known, &data), SECCOMP_RET_ERRNO | EPERM);
+        data.arch ^= 1;
+    }
 }
 
 static int only_ptrace_is_left(void)
@@ -194,9 +347,8 @@ static void user(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(system_calls),
-        cmocka_unit_test(capabilities),
-        cmocka_unit_test(user),
+        cmocka_unit_test(system_calls), cmocka_unit_test(walk), cmocka_unit_test(walk_arguments),
+        cmocka_unit_test(capabilities), cmocka_unit_test(user),
     };
 
     return cmocka_run_group_tests_name("restrict", tests, NULL, NULL);
