@@ -23,6 +23,7 @@
 #define UROCE_CM_H
 
 #include "cm_types.h"
+#include "gsi.h"
 #include "qp_attr.h"
 
 /** What the manager asks of its host, from within a call of its own. */
@@ -80,6 +81,25 @@ void cm_destroy(struct cm *cm);
  * @param now  The time.
  */
 void cm_rx(struct cm *cm, const struct cm_path *way, const uint8_t *mad, size_t len, ns_t now);
+
+/**
+ * Give another management class a handler, which cm_rx() calls for its MADs. An answer of its
+ * counts against the limit of answers.
+ *
+ * @param cm  The manager.
+ * @param mgmt_class  As gsi_classes_add() takes it.
+ * @param handler  Copied. Its rx must not call the manager.
+ * @return  0 or a negative errno of gsi_classes_add().
+ */
+int cm_class_register(struct cm *cm, uint8_t mgmt_class, const struct gsi_handler *handler);
+
+/**
+ * Take a class its handler.
+ *
+ * @param cm  The manager.
+ * @param mgmt_class  The class; without a handler nothing happens.
+ */
+void cm_class_unregister(struct cm *cm, uint8_t mgmt_class);
 
 /**
  * The time of the next timer. Every function with a time argument may change it.

@@ -186,7 +186,8 @@ struct cm_event {
     X(reclaimed, "ids given up before their time, to make room for others")                       \
     X(answers_limited, "messages of no connection that were not answered: too many of the port")  \
     X(repetitions_limited, "REPs not sent again: too many to an address that may not have asked") \
-    X(gsi_answered, "MADs of other kinds that were answered with a status")
+    X(gsi_answered, "MADs of other kinds that were answered with a status")                       \
+    X(gsi_taken, "MADs of other classes that the class's handler took")
 
 struct cm_counters {
     uint64_t rx[CM_MESSAGE_COUNT], tx[CM_MESSAGE_COUNT];

@@ -35,8 +35,17 @@ enum mad_field {
         MAD_FIELD_COUNT
 };
 
+/* Management classes (13.4.4). Those that vendors and applications give a meaning are ranges. */
 enum mad_class {
+    MAD_CLASS_SM_LID = 0x01, /* subnet management, of queue pair 0 alone */
     MAD_CLASS_CM = 0x07,
+    MAD_CLASS_VENDOR_FIRST = 0x09,
+    MAD_CLASS_VENDOR_LAST = 0x0F,
+    MAD_CLASS_APPLICATION_FIRST = 0x10,
+    MAD_CLASS_APPLICATION_LAST = 0x2F,
+    MAD_CLASS_VENDOR_OUI_FIRST = 0x30, /* with the vendor's OUI at byte 37 */
+    MAD_CLASS_VENDOR_OUI_LAST = 0x4F,
+    MAD_CLASS_SM_DIRECTED = 0x81,
 };
 
 /* Methods (13.4.5), without the bit of a response. */

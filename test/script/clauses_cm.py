@@ -151,7 +151,9 @@ CHAPTER_12 = {
     )),
     "13.4.8": ("The general services interface: methods and attributes", (
         ("ClassPortInfo is answered; any other request gets a status, and a response or an unknown method nothing", "",
-         "cm_request:gsi wire_mad:class_port_info_in_a_mad"),
+         "cm_gsi:gsi wire_mad:class_port_info_in_a_mad"),
+        ("Classes of vendors and applications are open to a handler; subnet management's and others are not supported", "",
+         "cm_gsi:gsi cm_gsi:classes_that_are_open cm_gsi:a_class_with_a_handler device_gsi:classes"),
         ("Packets of queue pair 1 have its Q_Key, and answers go to where they came from", "",
          "device_gsi:qkeys device_gsi:sources device_gsi:waiting"),
     )),

@@ -10,6 +10,7 @@
 #include "cm_limit.h"
 #include "cm_timer.h"
 #include "cm_users.h"
+#include "gsi.h"
 #include "permute.h"
 
 /* Shorter times are lengthened to this one, so that no message makes a burst of repetitions. */
@@ -94,6 +95,7 @@ struct cm {
     LIST_HEAD(, cm_user) users;
     struct cm_hash ports;
     uint16_t last_port; /* that was given */
+    struct gsi_classes classes;
     ns_t rx_time;       /* of the MAD that is being received */
     struct cm_bucket answers[CM_ANSWER_BUCKETS], unproven[CM_PEER_BUCKETS];
     uint32_t random_count;

@@ -201,16 +201,28 @@ static void rx_message(const struct received *r)
     }
 }
 
-/* Anything but a message: of the services interface, or a REQ of another version of the class. */
+static void send_answer(const struct received *r, const uint8_t *answer)
+{
+    if (cm_limit_answer(r->cm, r->way))
+        r->cm->config.ops->send(r->cm->config.ctx, r->way, answer);
+}
+
+/* Anything but a message: of another class, or a REQ of another version of the class. */
 static void rx_other(const struct received *r, size_t len)
 {
     struct cm_msg req = {.message = CM_REQ, .data = r->mad + MAD_HEADER};
     uint8_t answer[MAD_LEN];
+    enum gsi_verdict verdict = gsi_classes_rx(&r->cm->classes, r->way, answer, r->mad, len);
 
+    if (verdict != GSI_NOT_MINE) {
+        r->cm->counters.gsi_taken++;
+        if (verdict == GSI_ANSWER)
+            send_answer(r, answer);
+        return;
+    }
     if (gsi_answer(answer, r->mad, len)) {
         r->cm->counters.gsi_answered++;
-        if (cm_limit_answer(r->cm, r->way))
-            r->cm->config.ops->send(r->cm->config.ctx, r->way, answer);
+        send_answer(r, answer);
         return;
     }
     r->cm->counters.malformed++;
@@ -230,4 +242,14 @@ void cm_rx(struct cm *cm, const struct cm_path *way, const uint8_t *mad, size_t 
     }
     cm->counters.rx[r.msg.message]++;
     rx_message(&r);
+}
+
+int cm_class_register(struct cm *cm, uint8_t mgmt_class, const struct gsi_handler *handler)
+{
+    return gsi_classes_add(&cm->classes, mgmt_class, handler);
+}
+
+void cm_class_unregister(struct cm *cm, uint8_t mgmt_class)
+{
+    gsi_classes_remove(&cm->classes, mgmt_class);
 }

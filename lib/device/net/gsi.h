@@ -2,6 +2,12 @@
 /*
  * Queue pair 1 of a port, the general services interface: packets with management datagrams,
  * between the slow path and the connection manager (cm/cm_host.h). Control thread.
+ *
+ * Other parts of the daemon may talk over it, with MADs of a vendor's class: gsi_register() gives
+ * the class a handler for requests and responses that arrive at any port; gsi_path_of() and
+ * gsi_send() send a request to a peer's queue pair 1. Nothing is repeated: who asks keeps a
+ * deadline of its own, and knows its answer by a transaction ID that cannot be guessed and by the
+ * address that it came from. A peer without a handler answers by MAD_STATUS_BAD_METHOD_ATTRIBUTE.
  */
 #ifndef UROCE_DEVICE_GSI_H
 #define UROCE_DEVICE_GSI_H
@@ -10,8 +16,12 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
+#include "cm.h"
+
+struct address_vector;
 struct cm_path;
 struct device;
+struct rnic;
 
 struct gsi_waiting;
 
@@ -35,6 +45,15 @@ bool gsi_rx(struct device *d, const uint8_t *frame, uint32_t len);
 /* Sends a MAD of MAD_LEN bytes, now or when the next hop is resolved, or not at all: a peer that
  * cannot be reached does not answer. */
 void gsi_send(struct device *d, const struct cm_path *path, const uint8_t *mad);
+
+/* The path of a MAD along an address vector of this device, as of a queue pair. */
+void gsi_path_of(const struct device *d, const struct address_vector *av, struct cm_path *path);
+
+/* Gives a management class, of a vendor or an application, a handler for all ports; see
+ * gsi_classes_add(). way->port of what it gets is the device's index. The handler must not call the
+ * connection manager; it may call gsi_send(). 0 or a negative errno. */
+int gsi_register(struct rnic *r, uint8_t mgmt_class, const struct gsi_handler *handler);
+void gsi_unregister(struct rnic *r, uint8_t mgmt_class);
 
 /* Neighbours have been resolved, or were given up; or the worker may have room again. */
 void gsi_send_waiting(struct device *d);

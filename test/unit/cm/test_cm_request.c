@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Requests that a manager refuses or drops, datagram service IDs, floods; the general services
- * interface's answers; the attributes of queue pairs.
+ * Requests that a manager refuses or drops, datagram service IDs, floods; the attributes of queue
+ * pairs.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -11,7 +11,6 @@
 #include "cm_internal.h"
 #include "cm_kit.h"
 #include "entropy.h"
-#include "gsi.h"
 #include "unit.h"
 
 #define PORT        7471
@@ -676,64 +675,7 @@ static void test_alternate_paths_are_declined(void **state)
     cm_kit_free(k);
 }
 
-/* ---- the general services interface ---- */
-
-static void test_gsi(void **state)
-{
-    static const struct {
-        uint8_t base, class, version, method;
-        uint16_t attribute;
-        int status; /* -1: no answer */
-        uint8_t answer_method;
-    } cases[] = {
-        {1, 7, 2, MAD_GET, MAD_CLASS_PORT_INFO, 0, 0x81},
-        {1, 7, 2, MAD_GET, 0x0010, MAD_STATUS_BAD_METHOD_ATTRIBUTE, 0x81},
-        {1, 7, 2, MAD_SET, MAD_CLASS_PORT_INFO, MAD_STATUS_BAD_METHOD, 0x81},
-        {1, 7, 2, MAD_REPORT, 1, MAD_STATUS_BAD_METHOD, 0x86},
-        {1, 7, 1, MAD_GET, MAD_CLASS_PORT_INFO, MAD_STATUS_BAD_VERSION, 0x81},
-        {2, 7, 2, MAD_GET, MAD_CLASS_PORT_INFO, MAD_STATUS_BAD_VERSION, 0x81},
-        {1, 4, 1, MAD_GET, 0x0012, MAD_STATUS_BAD_METHOD_ATTRIBUTE, 0x81},
-        {1, 3, 2, MAD_SET, 0x0031, MAD_STATUS_BAD_METHOD_ATTRIBUTE, 0x81},
-        {1, 7, 2, MAD_SEND, 0x00FF, -1, 0},
-        {1, 4, 1, MAD_TRAP, 2, -1, 0},
-        {1, 4, 1, MAD_TRAP_REPRESS, 2, -1, 0},
-        {1, 7, 2, 0x81, MAD_CLASS_PORT_INFO, -1, 0}, /* a response is never answered */
-        {1, 9, 1, 0x86, 2, -1, 0},
-    };
-
-    for (unsigned i = 0; i < ARRAY_SIZE(cases); i++) {
-        uint8_t mad[MAD_LEN] = {cases[i].base, cases[i].class, cases[i].version, cases[i].method};
-        struct cm_kit *k = cm_kit_new(NULL);
-        uint8_t answer[MAD_LEN];
-
-        put_be64(mad + 8, 0x1122334455667788);
-        put_be16(mad + 16, cases[i].attribute);
-        mad[200] = 0xEE;
-        cm_kit_rx(k, 0, 1, mad);
-        assert_int_equal(k->node[1].sends, cases[i].status >= 0);
-        assert_false(gsi_answer(answer, mad, MAD_LEN - 1));
-        if (cases[i].status >= 0) {
-            const uint8_t *sent = k->node[1].sent[0].mad;
-
-            assert_int_equal(sent[3], cases[i].answer_method);
-            assert_int_equal(get_be16(sent + 4), cases[i].status);
-            assert_int_equal(sent[0], 1);
-            assert_memory_equal(sent + 6, mad + 6, 18);
-            assert_int_equal(sent[200], cases[i].status ? 0xEE : 0);
-            assert_int_equal(cm_counters(k->node[1].cm)->gsi_answered, 1);
-        }
-        if (!cases[i].status) {
-            const uint8_t *sent = k->node[1].sent[0].mad;
-
-            assert_int_equal(class_port_info_get(sent, CPI_base_version), 1);
-            assert_int_equal(class_port_info_get(sent, CPI_class_version), 2);
-            assert_int_equal(class_port_info_get(sent, CPI_capability_mask), 0x3200);
-            assert_int_equal(class_port_info_get(sent, CPI_resp_time_value), 18);
-            assert_int_equal(class_port_info_get(sent, CPI_redirect_qpn), 0);
-        }
-        cm_kit_free(k);
-    }
-}
+/* ---- another version ---- */
 
 static void test_req_of_another_version(void **state)
 {
@@ -912,7 +854,6 @@ int main(void)
         cmocka_unit_test(test_sidr_refused),
         cmocka_unit_test(test_native_service_id),
         cmocka_unit_test(test_alternate_paths_are_declined),
-        cmocka_unit_test(test_gsi),
         cmocka_unit_test(test_req_of_another_version),
         cmocka_unit_test(test_attributes_at_each_state),
         cmocka_unit_test(test_steps),

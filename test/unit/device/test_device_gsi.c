@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Packets of queue pair 1 at a port with other hosts. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -191,6 +192,85 @@ static void test_qkeys(void **state)
     assert_int_equal(t->d->gsi.rx_bad, 0);
 }
 
+/* ---- a class with a handler ---- */
+
+#define VENDOR 0x30
+
+struct talk {
+    struct device *d;
+    unsigned requests, responses;
+    uint64_t answered; /* transaction ID */
+    uint16_t status;
+    union gid from;
+};
+
+static enum gsi_verdict on_vendor(void *ctx, const struct cm_path *way, const uint8_t *mad,
+                                  uint8_t *answer)
+{
+    struct talk *k = ctx;
+
+    assert_int_equal(way->port, k->d->index);
+    if (answer) {
+        k->requests++;
+        return GSI_ANSWER;
+    }
+    k->responses++;
+    k->answered = mad_get(mad, MAD_transaction_id);
+    k->status = (uint16_t)mad_get(mad, MAD_status);
+    k->from = way->dgid;
+    return GSI_TAKEN;
+}
+
+static void ask(struct device *d, uint64_t transaction)
+{
+    uint8_t mad[MAD_LEN] = {MAD_BASE_VERSION, VENDOR, 1, MAD_GET};
+    const struct gid_entry *e = &d->gids.entry[v2_entry(d)];
+    struct address_vector av = {.sgid = e->gid,
+                                .dgid = e->gid,
+                                .sgid_index = (uint8_t)v2_entry(d),
+                                .vlan = VLAN_NONE,
+                                .hop_limit = 64};
+    struct cm_path path;
+
+    mad_set(mad, MAD_transaction_id, transaction);
+    gsi_path_of(d, &av, &path);
+    gsi_send(d, &path, mad);
+}
+
+static void exchange(struct test *t, struct device *d)
+{
+    for (unsigned i = 0; i < 4; i++) {
+        for (unsigned n = 0; n < 4; n++)
+            worker_poll(rnic_worker(t->r, 0), worker_time());
+        d->net.frames.ready(&d->net.frames, 0);
+    }
+}
+
+/* A request to a port's queue pair 1 over the wire, and the answer back: here both ends are the
+ * loopback device. Without the handler the asker still gets an answer, of another status. */
+static void test_classes(void **state)
+{
+    struct test *t = *state;
+    struct talk k = {.d = t->r->device[0]};
+    struct gsi_handler h = {on_vendor, &k};
+
+    assert_int_equal(gsi_register(t->r, MAD_CLASS_CM, &h), -EINVAL);
+    assert_int_equal(gsi_register(t->r, VENDOR, &h), 0);
+    ask(k.d, 0x1234567890ABCDEF);
+    exchange(t, k.d);
+    assert_int_equal(k.requests, 1);
+    assert_int_equal(k.responses, 1);
+    assert_int_equal(k.status, MAD_STATUS_OK);
+    assert_true(k.answered == 0x1234567890ABCDEF);
+    assert_true(gid_eq(&k.from, &k.d->gids.entry[v2_entry(k.d)].gid));
+    gsi_unregister(t->r, VENDOR);
+    ask(k.d, 2);
+    exchange(t, k.d);
+    assert_int_equal(k.requests, 1);
+    assert_int_equal(cm_counters(t->r->cm.manager)->gsi_answered, 1);
+    assert_int_equal(cm_counters(t->r->cm.manager)->gsi_taken, 2);
+}
+
 static void test_show(void **state)
 {
     struct test *t = *state;
@@ -214,6 +294,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_waiting, setup, teardown),
         cmocka_unit_test_setup_teardown(test_sources, setup, teardown),
         cmocka_unit_test_setup_teardown(test_qkeys, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_classes, setup, teardown),
         cmocka_unit_test_setup_teardown(test_show, setup, teardown),
     };
 
