@@ -13,7 +13,7 @@ PACKAGES_TEST="rdmacm-utils iperf3 python3-pyverbs python3-scapy tshark iproute2
 PACKAGES_FUZZ="clang libclang-rt-dev"
 # The programs of doc/programs.md, and what compiles those of test/programs.
 PACKAGES_PAGE="qperf fio libfabric-bin openmpi-bin libopenmpi-dev mpich libmpich-dev python3-mpi4py netpipe-openmpi hpcc
-    prometheus-node-exporter collectl dapl2-utils libgloo-dev g++ curl"
+    prometheus-node-exporter collectl dapl2-utils libgloo-dev g++ curl libucx-dev"
 # What makes the folders with other distributions.
 PACKAGES_DISTRIBUTIONS="debootstrap git"
 # QEMU for the guest that is the peer of the interop suites; the guest's own packages are only unpacked.

@@ -27,6 +27,7 @@ USER = 65532
 # Sources of this folder, and what compiles them.
 COMPILED = {"mpi_exchange.openmpi": ["mpicc.openmpi", "-O2", "mpi_exchange.c"],
             "mpi_exchange.mpich": ["mpicc.mpich", "-O2", "mpi_exchange.c"],
+            "ucp_connect": ["gcc", "-O2", "ucp_connect.c", "-lucp", "-lucs"],
             "gloo_sum": ["g++", "-O1", "gloo_sum.cc", "-lgloo", "-libverbs", "-lpthread"]}
 
 
