@@ -4,6 +4,9 @@
 
 usage: run_page.py --build DIR [--match TEXT] [--user]
 
+The last point counts: a program of the table under "The count" works if all rows that it names are of tables of programs that work,
+passed in this run, and have no setting; the page has to name that number, and LEAST at least.
+
 The first of several commands is a server: it runs until the others are done. A row passes when all but the server succeed, or
 fail in the table whose heading says "does not", when the last one's output has the text of the third column, and when the
 ports have sent the number of packets of the fourth. A program that is not installed is a skipped point, and a failed one with
@@ -23,6 +26,10 @@ import uroce_kit as kit
 
 PAGE = os.path.join(ROOT, "doc", "programs.md")
 SECONDS = 100
+PROGRAMS, LEAST = 58, 53
+# What a command must not have, for a program that works without a setting. Two rows are about a choice of transport.
+SETTING = re.compile(r"UCX_|UROCE_|--mca|--device-name|--sys|LD_|\bFI_")
+CHOICES = {"iperf3 on rsockets", "Open MPI, libfabric", "Open MPI, pml ucx"}
 USER = 65532
 # Sources of this folder, and what compiles them.
 COMPILED = {"mpi_exchange.openmpi": ["mpicc.openmpi", "-O2", "mpi_exchange.c"],
@@ -42,6 +49,34 @@ def rows(page):
             yield works, cells[0], re.findall(r"`([^`]+)`", cells[1]), cells[2].strip("`"), int(cells[3] or 0) if works else 0
 
 
+def counted(page):
+    """{program: names of rows} of the table under "The count"."""
+    part = re.search(r"^## The count$(.*?)^## ", page, re.MULTILINE | re.DOTALL)[1]
+    found = re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", part, re.MULTILINE)[1:]
+    return {program: names.split("; ") for program, names in found}
+
+
+def check_count(page, table, passed):
+    """Whether what the page says of the number of programs is what this run has found."""
+    programs = counted(page)
+    row_of = {row[1]: row for row in table}
+    by_hand = re.findall(r"^\| ([^|]+) \|", page[page.index("\n## What does not work"):], re.MULTILINE)
+    unknown = [name for names in programs.values() for name in names if name not in row_of and name not in by_hand]
+    if unknown or len(programs) != PROGRAMS:
+        raise kit.Failure(f"{len(programs)} programs; there are no rows {unknown}")
+
+    def works(name):
+        if name not in passed or not row_of[name][0]:
+            return False
+        return name in CHOICES or not any(SETTING.search(command) for command in row_of[name][2])
+
+    missing = [program for program, names in programs.items() if not all(works(name) for name in names)]
+    found = PROGRAMS - len(missing)
+    said = [int(number) for number in re.findall(rf"\*\*(\d+) of {PROGRAMS}\*\*", page)]
+    if said != [found] or found < LEAST:
+        raise kit.Failure(f"{found} of {PROGRAMS}, the page says {said}; not {missing}")
+
+
 class Commands:
     """Runs commands as a user types them, in a folder that has the page's own programs."""
 
@@ -54,7 +89,8 @@ class Commands:
                                 PATH=f"{os.path.dirname(build.uroce)}:{os.environ['PATH']}:/usr/sbin",
                                 OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
         shutil.copy(os.path.join(ROOT, "README.md"), folder)
-        shutil.copy(os.path.join(HERE, "fork_verbs.py"), folder)
+        for name in ("fork_verbs.py", "iser.sh"):
+            shutil.copy(os.path.join(HERE, name), folder)
 
     def prepare(self, words):
         """Compiles those of the words that are a program's own; a missing program is a reason to skip."""
@@ -199,12 +235,30 @@ def main():
         os.setgroups([])
         os.setgid(USER)
         os.setuid(USER)
-    with open(PAGE) as page:
-        table = list(rows(page.read()))
+    with open(PAGE) as file:
+        page = file.read()
+    table = list(rows(page))
     commands = Commands(kit.Build(arguments.build), kit.scratch_folder())
+    passed, skipped = set(), set()
+
+    def one(row):
+        try:
+            run(commands, row[0], *row[2:])
+        except kit.Skipped:
+            skipped.add(row[1])
+            raise
+        passed.add(row[1])
+
+    def count():
+        if skipped:
+            raise kit.Skipped(f"these programs were not run: {', '.join(sorted(skipped))}")
+        check_count(page, table, passed)
+
+    points = [(row[1], lambda row=row: one(row)) for row in table]
+    if not arguments.match:
+        points.append(("the number of programs that work without a setting", count))
     try:
-        return kit.run_points([(name, lambda row=row: run(commands, row[0], *row[2:])) for row in table for name in [row[1]]],
-                              arguments.match)
+        return kit.run_points(points, arguments.match)
     finally:
         commands.daemon.stop()
 
