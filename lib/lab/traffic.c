@@ -139,10 +139,13 @@ static uint64_t draw_size(struct lab_spec *spec, const struct lab_traffic *t)
     }
 }
 
-/* Times between arrivals are exponential. */
-static double draw_gap(struct lab_spec *spec, double mean)
+/* Times between arrivals are exponential. Whole nanoseconds are added up, so that no machine rounds
+ * sums in its own way. */
+static ns_t draw_gap(struct lab_spec *spec, double mean)
 {
-    return -log(((double)(random_next(&spec->random) >> 11) + 1) / 9007199254740993.0) * mean;
+    double drawn = ((double)(random_next(&spec->random) >> 11) + 1) / 9007199254740993.0;
+
+    return (ns_t)fmin(-log(drawn) * mean, (double)LAB_TIME_MAX);
 }
 
 static uint64_t rate_of_host(const struct lab_spec *spec, unsigned host)
@@ -158,16 +161,18 @@ static int add_arrivals(struct lab_spec *spec, const struct lab_traffic *t, cons
                         unsigned n, unsigned from, unsigned *made)
 {
     uint64_t bps = rate_of_host(spec, hosts[from]);
-    double at = (double)t->flow.start,
-           mean = mean_size(t) * 8e9 / ((double)bps * (double)t->load / 1e9);
-    ns_t stop = t->stop ? t->stop : spec->until;
+    ns_t at = t->flow.start, stop = t->stop ? t->stop : spec->until;
+    double mean;
     int err = 0;
 
-    for (at += draw_gap(spec, mean); bps && at < (double)stop; at += draw_gap(spec, mean)) {
+    if (!bps)
+        return 0;
+    mean = mean_size(t) * 8e9 / ((double)bps * (double)t->load / 1e9);
+    for (at += draw_gap(spec, mean); at < stop; at += draw_gap(spec, mean)) {
         struct lab_traffic one = *t;
         unsigned other = random_below(&spec->random, n - 1);
 
-        one.flow.start = (ns_t)at;
+        one.flow.start = at;
         one.flow.size = draw_size(spec, t);
         one.stagger = 0;
         err = add_flows(spec, &one, hosts[from], hosts[other + (other >= from)], made);

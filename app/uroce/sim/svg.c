@@ -92,7 +92,7 @@ static void draw_x_axis(const struct plot *p)
             draw_x_mark(p, x);
         return;
     }
-    for (double i = ceil(p->x_least / step - 1e-9); i * step <= p->x_most * 1.0001; i++)
+    for (double i = fmax(ceil(p->x_least / step - 1e-9), 0); i * step <= p->x_most * 1.0001; i++)
         draw_x_mark(p, i * step);
 }
 
@@ -120,7 +120,7 @@ static void begin_plot(struct plot *p)
     fprintf(p->out,
             "<text class=\"note\" text-anchor=\"middle\" x=\"%d\" y=\"%d\">%s</text>\n"
             "<text class=\"note\" x=\"%d\" y=\"%d\">%s</text>\n",
-            LEFT + (WIDTH - LEFT - RIGHT) / 2, HEIGHT - 10, p->x_title, 8, TOP - 8, p->y_title);
+            LEFT + (WIDTH - LEFT - RIGHT) / 2, HEIGHT - 10, p->x_title, 8, TOP - 14, p->y_title);
 }
 
 /* A line's name in the legend; its points follow. */
@@ -198,7 +198,7 @@ static void draw_rates(FILE *out, const struct sim_result *r)
 
 /* ---- queues ---- */
 
-/* The ports of switches with the longest queues; how many. */
+/* The ports of switches with the longest queues, none below a fiftieth of the longest; how many. */
 static unsigned longest(const struct sim_result *r, unsigned port[LINES])
 {
     const struct fabric *f = lab_fabric(r->lab);
@@ -220,6 +220,9 @@ static unsigned longest(const struct sim_result *r, unsigned port[LINES])
             port[j] = port[j - 1];
         port[at] = i;
     }
+    while (n && 50 * fabric_counters(f, port[n - 1])->queue_most <
+                    fabric_counters(f, port[0])->queue_most)
+        n--;
     return n;
 }
 
