@@ -121,14 +121,15 @@ int fabric_add_link(struct fabric *f, unsigned a, unsigned b, const struct fabri
 /* The address of a host, by which its frames find it. */
 void fabric_host_mac(unsigned host, uint8_t mac[6]);
 
-/* The rate of the slowest link of a shortest path between hosts, the sum of its delays, and the
- * number of its links. False: there is none. */
+/* A shortest path between hosts. False: there is none. */
 struct fabric_path {
-    uint64_t bps;
-    ns_t delay;
+    uint64_t bps; /* of the slowest link */
+    ns_t delay;   /* of all links */
+    ns_t frame;   /* the time that a frame of `len` bytes occupies links, one after the other */
     unsigned links;
 };
-bool fabric_path(struct fabric *f, unsigned from, unsigned to, struct fabric_path *path);
+bool fabric_path(struct fabric *f, unsigned from, unsigned to, uint32_t len,
+                 struct fabric_path *path);
 
 /* ---- time ---- */
 

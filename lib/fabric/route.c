@@ -99,13 +99,15 @@ const struct ways *route_ways(struct node *s, struct node *last)
     return s->ways[last->place];
 }
 
-static void add_link(struct fabric_path *path, const struct port *p)
+static void add_link(struct fabric_path *path, const struct port *p, uint32_t len)
 {
     path->bps = path->links++ ? min_of(path->bps, p->bps) : p->bps;
     path->delay += p->delay;
+    path->frame += (uint64_t)(len + FABRIC_GAP) * 8 * NS_PER_SEC / p->bps;
 }
 
-bool fabric_path(struct fabric *f, unsigned from, unsigned to, struct fabric_path *path)
+bool fabric_path(struct fabric *f, unsigned from, unsigned to, uint32_t len,
+                 struct fabric_path *path)
 {
     struct node *at = route_last(f, from), *last = route_last(f, to);
     struct node *target = f->node[f->host[to]];
@@ -113,7 +115,7 @@ bool fabric_path(struct fabric *f, unsigned from, unsigned to, struct fabric_pat
     *path = (struct fabric_path){0};
     if (!at || !last)
         return false;
-    add_link(path, f->node[f->host[from]]->port[0]);
+    add_link(path, f->node[f->host[from]]->port[0], len);
     if (at == target)
         return true;
     while (at->is_switch && at != last) {
@@ -121,9 +123,9 @@ bool fabric_path(struct fabric *f, unsigned from, unsigned to, struct fabric_pat
 
         if (!w || !w->n)
             return false;
-        add_link(path, at->port[w->port[0]]);
+        add_link(path, at->port[w->port[0]], len);
         at = at->port[w->port[0]]->peer->node;
     }
-    add_link(path, target->port[0]);
+    add_link(path, target->port[0], len);
     return at == last && last->is_switch;
 }

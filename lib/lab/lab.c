@@ -105,21 +105,30 @@ static int build_hosts(struct lab *lab)
     return err;
 }
 
-/* What a flow takes in an empty network: the first frame is stored by each switch, the others
- * follow on the slowest link, and the acknowledge comes back. */
+static uint64_t frames_of(uint64_t bytes, uint32_t mtu)
+{
+    return (bytes + mtu - 1) / mtu;
+}
+
+/* The least that a flow takes in an empty network: its bytes on the slowest link, the last frame on
+ * the others, and the acknowledge's way back. */
 static ns_t ideal_time(struct lab *lab, const struct lab_flow *f)
 {
     const struct lab_node *from = &lab->spec->node[f->from], *to = &lab->spec->node[f->to];
     uint32_t mtu = min_of(from->host.mtu, to->host.mtu);
-    uint32_t head = ETH_LEN + IPV4_LEN + UDP_LEN + BTH_LEN + ICRC_LEN + FABRIC_GAP;
+    uint32_t head = ETH_LEN + IPV4_LEN + UDP_LEN + BTH_LEN + ICRC_LEN;
+    uint64_t messages = (f->size - 1) / f->message, rest = f->size - messages * f->message;
+    uint64_t frames = messages * frames_of(f->message, mtu) + frames_of(rest, mtu);
+    uint32_t last = (uint32_t)((rest - 1) % mtu + 1);
     struct fabric_path path;
-    uint64_t frames, bytes;
+    uint64_t before; /* bytes of the other frames */
 
-    if (f->size == LAB_ENDLESS || !fabric_path(lab->fabric, from->number, to->number, &path))
+    if (f->size == LAB_ENDLESS ||
+        !fabric_path(lab->fabric, from->number, to->number, last + head, &path))
         return 0;
-    frames = (f->size + mtu - 1) / mtu;
-    bytes = f->size + frames * head + (path.links - 1) * (min_of(f->size, (uint64_t)mtu) + head);
-    return (ns_t)((unsigned __int128)bytes * 8 * NS_PER_SEC / path.bps) + 2 * path.delay;
+    before = f->size - last + (frames - 1) * (head + FABRIC_GAP);
+    return (ns_t)((unsigned __int128)before * 8 * NS_PER_SEC / path.bps) + path.frame +
+           2 * path.delay;
 }
 
 static void change_link(void *object, uint64_t value)

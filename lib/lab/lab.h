@@ -60,7 +60,7 @@ extern const char *const lab_counter_name[LAB_COUNTERS];
 struct lab_result {
     enum lab_outcome outcome;
     ns_t start, end;  /* end: of LAB_DONE and LAB_FAILED */
-    ns_t ideal;       /* what it would take in an empty network; 0: there is no path, or no end */
+    ns_t ideal;       /* at least, alone on one path; 0: there is none, or the flow has no end */
     uint64_t bytes;   /* of messages that are complete */
     uint64_t arrived; /* bytes of data that have reached the receiver, repetitions too */
     uint64_t counter[LAB_COUNTERS];

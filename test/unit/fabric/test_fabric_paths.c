@@ -211,13 +211,14 @@ static void paths_are_measured(void **state)
     struct fabric_path path;
     unsigned lonely = add_host(n);
 
-    assert_true(fabric_path(n->f, 0, 5, &path));
+    assert_true(fabric_path(n->f, 0, 5, 976, &path));
     assert_int_equal(path.links, 4);
     assert_int_equal(path.delay, 400);
+    assert_int_equal(path.frame, 4 * 80);
     assert_int_equal(path.bps, 100 * GBPS);
-    assert_true(fabric_path(n->f, 0, 1, &path));
+    assert_true(fabric_path(n->f, 0, 1, 976, &path));
     assert_int_equal(path.links, 2);
-    assert_false(fabric_path(n->f, 0, lonely, &path));
+    assert_false(fabric_path(n->f, 0, lonely, 976, &path));
     net_destroy(n);
 }
 
