@@ -34,7 +34,8 @@ import results
 import table as faults_table
 from table import LIBRARIES
 
-UNIT_TESTS = ("wire", "encap", "net", "steer", "mem", "abi", "cm", "queue", "cc", "transport", "dataplane", "device")
+UNIT_TESTS = ("wire", "encap", "net", "steer", "fabric", "mem", "abi", "cm", "queue", "cc", "transport", "lab", "dataplane",
+              "device")
 # Of libraries that are not pure as a whole.
 PURE_PARTS = {"dataplane": ("forward", "poll_policy"), "device": ("account",)}
 UNIT_KITS = ("batch", "capture", "cm", "frame", "net", "raw")
@@ -177,7 +178,7 @@ def link(program, library, folder):
     exe = folder / ("exe_" + program.linked)
     if not exe.exists():
         done = subprocess.run(["gcc", "-fuse-ld=gold", "-o", exe, *program.objects, *library, "-lisal",
-                               *program.libs], capture_output=True, text=True)
+                               "-lm", *program.libs], capture_output=True, text=True)
         if done.returncode:
             sys.exit(f"{program.name} does not link:\n{done.stderr}")
     return exe

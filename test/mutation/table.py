@@ -6,7 +6,8 @@ import sys
 
 import definitions
 
-LIBRARIES = ("base", "wire", "encap", "net", "steer", "mem", "abi", "cm", "queue", "cc", "transport", "dataplane", "device")
+LIBRARIES = ("base", "wire", "encap", "net", "steer", "fabric", "mem", "abi", "cm", "queue", "cc", "transport", "lab",
+             "dataplane", "device")
 
 
 class Mutation:
