@@ -167,6 +167,21 @@ static void permutations_are_random(void **state)
         lab_spec_free(&s[i]);
 }
 
+/* Few hosts, so that chance alone would soon let one send to itself. */
+static void permutations_have_no_fixed_point(void **state)
+{
+    const char *text = "star hosts=5\npermutation\n";
+
+    for (uint64_t seed = 0; seed < 40; seed++) {
+        struct lab_spec s;
+
+        assert_int_equal(lab_spec_read(&s, text, strlen(text), &seed, &error), 0);
+        for (unsigned i = 0; i < s.flows; i++)
+            assert_int_not_equal(s.flow[i].from, s.flow[i].to);
+        lab_spec_free(&s);
+    }
+}
+
 /* 0.3 of 10 hosts at 100 Gb/s for 10 ms are 375 MB. */
 static void arrivals_are_poisson(void **state)
 {
@@ -340,6 +355,7 @@ int main(void)
         cmocka_unit_test(topologies),
         cmocka_unit_test(traffic),
         cmocka_unit_test(permutations_are_random),
+        cmocka_unit_test(permutations_have_no_fixed_point),
         cmocka_unit_test(arrivals_are_poisson),
         cmocka_unit_test(faults),
         cmocka_unit_test(patterns),
