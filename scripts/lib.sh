@@ -8,11 +8,12 @@ JOBS=$(nproc 2>/dev/null || echo 2)
 PACKAGES_BUILD="gcc libc6-dev meson ninja-build pkg-config python3 libdpdk-dev libisal-dev libjansson-dev
     libpcap-dev libmnl-dev libnuma-dev libibverbs-dev librdmacm-dev libcmocka-dev"
 PACKAGES_PROGRAMS="ibverbs-utils perftest"
-PACKAGES_TEST="rdmacm-utils iperf3 python3-pyverbs python3-scapy tshark iproute2 iputils-ping valgrind binutils libjemalloc2
-    libtcmalloc-minimal4 infiniband-diags ucx-utils bubblewrap python3-seccomp"
+PACKAGES_TEST="rdmacm-utils iperf3 qperf ncat socat netcat-traditional python3-pyverbs python3-scapy tshark
+    iproute2 iputils-ping valgrind binutils libjemalloc2 libtcmalloc-minimal4 infiniband-diags ucx-utils bubblewrap
+    python3-seccomp"
 PACKAGES_FUZZ="clang libclang-rt-dev"
 # The programs of doc/programs.md, and what compiles those of test/programs.
-PACKAGES_PAGE="qperf fio libfabric-bin openmpi-bin libopenmpi-dev mpich libmpich-dev python3-mpi4py netpipe-openmpi hpcc
+PACKAGES_PAGE="fio libfabric-bin openmpi-bin libopenmpi-dev mpich libmpich-dev python3-mpi4py netpipe-openmpi hpcc
     prometheus-node-exporter collectl dapl2-utils tgt libiscsi-bin libgloo-dev g++ curl libucx-dev"
 # What makes the folders with other distributions.
 PACKAGES_DISTRIBUTIONS="debootstrap git"

@@ -80,10 +80,10 @@ def parts():
     others += [
         *(part for kernel in ("6.1", "6.12") for part in interop(kernel)),
         ("interop-rss", "uroced in a guest, over a NIC with RSS", fixed(meson("build", 900, ["interop-rss"]))),
-        ("ports", "every kind of port, and jumbo frames", fixed(meson("build", 1200, ["ports-long", "net-1500", "net-9000", "net-cm-long"]))),
+        ("ports", "every kind of port, and jumbo frames", fixed(meson("build", 1200, ["ports-long", "net-1500", "net-9000", "net-cm-long", "net-cm-programs"]))),
         ("workers", "all programs over three workers", fixed(meson("build", 1200, ["shim-workers-long"]))),
         ("rounds", "all programs twice, and rdma-core's tests with two workers",
-         fixed(meson("build", 1200, ["shim-long"], "--rounds", "2"), meson("build", 300, ["shim-rdma-core-workers", "shim-cm-workers"]))),
+         fixed(meson("build", 1200, ["shim-long"], "--rounds", "2"), meson("build", 600, ["shim-rdma-core-workers", "shim-cm-workers", "shim-cm-long"]))),
         *((f"distribution-{name}", about, fixed(meson("build", 1200, [f"distribution-{name}"])))
           for name, about in (("trixie", "Debian 13: the demo, and all but the shim suite"), ("trixie-shim", "Debian 13: its programs"),
                               ("trixie-clang", "Debian 13, with clang and without cmocka"),

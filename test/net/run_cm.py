@@ -211,6 +211,25 @@ def two_ports(network):
         server.kill()
 
 
+def one_host(network):
+    """Two programs of one host find each other by each of its addresses, of both ports."""
+    end, daemon = network.server_end, network.daemons[0]
+    addresses = [end.ipv4, end.ipv6, f"{link_local(end)}%{end.interface}", tagged(end, 4), tagged(end, 6), Relayed.address(end)]
+    for address in addresses:
+        for at in dict.fromkeys((address, "::" if ":" in address else "0.0.0.0")):
+            server = network.server(f"rping -s -a {at} -C 5 -v")
+            client = kit.Program(daemon, f"rping -c -a {address} -C 5 -v".split())
+            try:
+                for program in (client, server):
+                    if re.findall(r"rdma-ping-(\d+):", program.finish(RUN_SECONDS)) != list("01234"):
+                        raise kit.Failure("other pings than were due:\n" + program.text())
+            except kit.Failure as failure:
+                raise kit.Failure(f"{address}, the server at {at}: {failure}\nserver's side:\n{server.text()}")
+            finally:
+                server.kill()
+                client.kill()
+
+
 # ---- what goes wrong ----
 
 def expect(network, command, seconds, status, text):
@@ -354,6 +373,7 @@ def points(network, build, long):
     for version in (4, 6):
         yield f"IPv{version}, in a VLAN", lambda v=version: programs(network, tagged(server, v), tagged(server, v))
     yield "a wildcard address, two ports", lambda: two_ports(network)
+    yield "two programs of one host, by each of its addresses", lambda: one_host(network)
     yield "no listener", lambda: no_listener(network)
     yield "no such host", lambda: no_host(network)
     for victim in ("server", "client"):

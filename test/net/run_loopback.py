@@ -5,6 +5,7 @@ and is skipped without. usage: run_loopback.py --build DIR [--match TEXT]"""
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 
@@ -170,6 +171,38 @@ class Tests:
         finally:
             watch.kill()
 
+    def meet(self, where, name):
+        """A server at the wildcard address and a client at what `where` says, with `name` for the host's name in its /etc/hosts,
+        which is bound over the machine's in the client's mount namespace."""
+        hosts = os.path.join(self.folder, "hosts")
+        with open(hosts, "w") as file:
+            file.write(f"{name} {socket.gethostname()}\n")
+        for server, client, text in (("rping -s -C 3 -v", f"rping -c -C 3 -v -a {where}", "rdma-ping-2"),
+                                     ("ucmatose -c 3", f"ucmatose -c 3 -s {where}", "data transfers complete")):
+            one = kit.Program(self.daemon, server.split())
+            other = None
+            try:
+                kit.await_cm_listening(self.daemon, one, 20)
+                other = kit.Program(self.daemon, ["sh", "-c", f"mount --bind {hosts} /etc/hosts && exec {client}"])
+                claim(text in other.finish(20), "no data:\n" + other.text())
+                claim(text in one.finish(20), "no data:\n" + one.text())
+            except kit.Failure as failure:
+                raise kit.Failure(f"{failure}\nserver's side:\n{one.text()}")
+            finally:
+                one.kill()
+                if other:
+                    other.kill()
+
+    def programs_of_rdma_cm_meet(self):
+        """programs of rdma_cm meet at an address that was added, and at what `hostname -i` says"""
+        for address, prefix in (("198.51.100.8", 24), ("127.0.0.9", 8)):
+            self.host.add(f"{address}/{prefix}")
+            self.await_gids(lambda address=address: self.has(address), f"{address} comes")
+            self.meet(address, address)
+            self.meet("$(hostname -i)", address)
+            self.host.remove(f"{address}/{prefix}")
+        self.meet("127.0.0.1", "127.0.0.1")
+
     def indexes_stay(self):
         """entries keep their indexes when others go, and get them back"""
         for number in range(1, 4):
@@ -288,12 +321,12 @@ class Tests:
         claim(reasons <= {"unknown_qpn", "qp_state"}, f"{reasons}")
         claim(self.daemon.stop() == 0, self.daemon.log())
 
-    POINTS = (starts_with_all, programs_see_them, every_gid_works, follows, indexes_stay, one_address_of_two_interfaces,
+    POINTS = (starts_with_all, programs_see_them, every_gid_works, follows, programs_of_rdma_cm_meet, indexes_stay, one_address_of_two_interfaces,
               interface_goes, interface_of_a_vlan, more_than_fit, addresses_of_the_configuration, without_netlink, ends)
 
 
 def main():
-    arguments = net.start("ip", "ibv_rc_pingpong", "ib_write_bw", "ibv_asyncwatch")
+    arguments = net.start("ip", "ibv_rc_pingpong", "ib_write_bw", "ibv_asyncwatch", "rping", "ucmatose")
     points = [point for point in Tests.POINTS if arguments.match in point.__name__]
     tap = kit.Tap(len(points))
     with Host() as host:

@@ -2,97 +2,25 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Unmodified programs that make connections by librdmacm, over a loopback device. TAP.
 
-usage: run_cm.py --build DIR --listening LIBRARY --api TEST_CM [--workers N] [--only NAME]"""
+usage: run_cm.py --build DIR --listening LIBRARY --api TEST_CM [--workers N] [--long] [--only NAME]"""
 import argparse
 import glob
 import gzip
 import os
 import re
-import select
 import shutil
 import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "kit"))
+import cm_programs as cm
 import uroce_kit as kit
+from cm_programs import Pairs, Server, simple
 
 SUITE = "/usr/share/doc/rdma-core/tests"
 PYTHON = "/usr/bin/python3"  # pyverbs is built for Debian's own
 ADDRESS = "127.0.0.1"
-LISTEN_SECONDS = 20
-
-
-class Server(kit.Program):
-    """A server; the constructor returns when it listens, or ends, or LISTEN_SECONDS are over."""
-
-    def __init__(self, pairs, command):
-        listens, open_until_then = os.pipe()
-        try:
-            super().__init__(pairs.daemon, command, fds=(open_until_then,), extra_environment={
-                "LD_PRELOAD": pairs.listening, "UROCE_TEST_LISTENING_FD": str(open_until_then)})
-            os.close(open_until_then)
-            select.select([listens], [], [], LISTEN_SECONDS)
-        finally:
-            os.close(listens)
-
-
-class Pairs:
-    """Pairs of programs, each at a port number of its own: the daemon, and so its port numbers, are the test's."""
-
-    def __init__(self, daemon, listening):
-        self.daemon = daemon
-        self.listening = listening
-        self.port = 20000
-
-    def run(self, server, client, seconds=20, ends=True, listens=True):
-        """Both outputs, the server's first. PORT in a command is the port number."""
-        program = server.split()[0]
-        if not shutil.which(program):
-            raise kit.Skipped(program + " is not installed")
-        self.port += 1
-        commands = [command.replace("PORT", str(self.port)).split() for command in (server, client)]
-        server = Server(self, commands[0]) if listens else kit.Program(self.daemon, commands[0])
-        client = None
-        try:
-            client = kit.Program(self.daemon, commands[1])
-            try:
-                text = client.finish(seconds)
-            except kit.Failure as failure:
-                server.kill()
-                raise kit.Failure(f"{failure}\nserver's side:\n{server.text()}")
-            return (server.finish(seconds) if ends else server.text()), text
-        finally:
-            server.kill()
-            if client is not None:
-                client.kill()
-
-
-def simple(server, client, **options):
-    return lambda pairs: pairs.run(server, client, **options)
-
-
-def perftest(command):
-    def point(pairs):
-        _, text = pairs.run(f"{command} -p PORT", f"{command} -p PORT {ADDRESS}")
-        kit.check_perftest(text)
-    return point
-
-
-def times(pairs):
-    """Each step has a time. Since rdma-core 50 it also connects queue pairs that do not exist, with numbers that it chooses:
-    both sides are one device, which has each number once."""
-    usage = subprocess.run(["cmtime", "-?"], capture_output=True, text=True)
-    server, client = ("-q 10000", "-q 20000") if "-q base_qpn" in usage.stdout + usage.stderr else ("", "")
-    _, text = pairs.run(f"cmtime -b {ADDRESS} -p PORT -c 100 {server}", f"cmtime -s {ADDRESS} -p PORT -c 100 {client}", ends=False)
-    steps = re.findall(r"^(?:connect|full connect|disconnect|resolve addr)\s*:?\s+([\d.]+)", text, re.M)
-    if len(steps) < 3 or not any(float(time) > 0 for time in steps):
-        raise kit.Failure("no result in:\n" + text)
-
-
-def group(pairs):
-    """The sender waits for 3 s, and at its end not for its datagrams: some may be flushed."""
-    pairs.run(f"mckey -m 239.1.2.3 -b {ADDRESS} -C 1", f"mckey -m 239.1.2.3 -b {ADDRESS} -s -C 50", listens=False)
 
 
 def fails(command, pattern, seconds=20):
@@ -186,17 +114,27 @@ POINTS = (
     ("ucmatose, a type of service", simple(f"ucmatose -b {ADDRESS} -t 104 -p PORT", f"ucmatose -s {ADDRESS} -t 104 -p PORT")),
     ("udaddy, 20 ids", simple(f"udaddy -b {ADDRESS} -c 20", f"udaddy -s {ADDRESS} -c 20")),
     ("udaddy, the port space of IPoIB", simple("udaddy -p 0x2", f"udaddy -s {ADDRESS} -p 0x2")),
-    ("mckey", group),
+    ("mckey", cm.group()),
     ("rdma_server, rdma_client", simple("rdma_server -p PORT", f"rdma_client -s {ADDRESS} -p PORT")),
     ("rdma_xserver, rdma_xclient", simple("rdma_xserver -p PORT", f"rdma_xclient -s {ADDRESS} -p PORT")),
     ("rdma_xserver, rdma_xclient, XRC", simple("rdma_xserver -c x -p PORT", f"rdma_xclient -c x -s {ADDRESS} -p PORT")),
-    ("cmtime, 100 connections", times),
-    ("ib_write_bw -R", perftest("ib_write_bw -R -n 500 -d uroce0")),
-    # Not with datagrams: its client asks for the service before its server listens, and uses an id that it has freed.
-    ("ib_read_bw -R, 4 queue pairs", perftest("ib_read_bw -R -n 100 -q 4 -d uroce0")),
+    ("cmtime, 100 connections", cm.cmtime(100)),
+    ("ib_write_bw -R", cm.perftest("ib_write_bw -n 500 -d uroce0")),
+    ("ib_read_bw -R, 4 queue pairs", cm.perftest("ib_read_bw -n 100 -q 4 -d uroce0")),
     ("a port without listener", fails(f"ucmatose -s {ADDRESS} -p 19999", "REJECTED")),
     ("an address without route", fails("ucmatose -s 203.0.113.1", "ADDR_ERROR|UNREACHABLE|unreachable")),
     ("rdma-core's tests", suite_of_rdma_core),
+)
+
+# More of each.
+LONG = (
+    *((f"rping, {size} bytes, 1000 times", cm.rping(f"-C 1000 -S {size}")) for size in (16, 64, 1024, 4096, 65535)),
+    ("cmtime, 1000 connections", cm.cmtime(1000)),
+    ("ucmatose, 1000 connections", simple("ucmatose -c 1000 -p PORT", f"ucmatose -s {ADDRESS} -c 1000 -p PORT", seconds=60)),
+    *((f"{program} -R", cm.again(cm.perftest(f"{program} -n 500 -d uroce0"))) for program in cm.PERFTEST),
+    *((f"{program} -R -c UD", cm.perftest(f"{program} -n 200 -c UD -s 1024 -d uroce0")) for program in ("ib_send_bw", "ib_send_lat")),
+    ("qperf", cm.again(cm.qperf("rc_bw rc_bi_bw rc_lat rc_rdma_read_bw rc_rdma_read_lat rc_rdma_write_bw rc_rdma_write_lat"))),
+    ("qperf, atomics", cm.again(cm.qperf("rc_compare_swap_mr rc_fetch_add_mr ver_rc_compare_swap ver_rc_fetch_add"))),
 )
 
 
@@ -207,10 +145,11 @@ def main():
     options.add_argument("--api", required=True, help="the test of the API")
     options.add_argument("--workers", default="1")
     options.add_argument("--only", default="", help="points whose names contain this")
+    options.add_argument("--long", action="store_true")
     arguments = options.parse_args()
     kit.die_on_signals()
     build, folder = kit.Build(arguments.build), kit.scratch_folder()
-    points = [point for point in POINTS if arguments.only in point[0]]
+    points = [point for point in POINTS + (LONG if arguments.long else ()) if arguments.only in point[0]]
     daemon = kit.Daemon(build, folder, arguments=("--loopback", "--workers", arguments.workers))
     tap = kit.Tap(len(points) + 4)
     try:
