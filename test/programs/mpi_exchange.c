@@ -45,8 +45,15 @@ static void ring(int bytes)
     free(in);
 }
 
+static void print_time(const char *what, double start)
+{
+    if (rank == 0)
+        printf("%s: %.1f us a round\n", what, (MPI_Wtime() - start) / ROUNDS * 1e6);
+}
+
 static void collectives(void)
 {
+    double start = MPI_Wtime();
     int *out = filled(sizeof(int) * ranks * SHARE), *in = filled(sizeof(int) * ranks * SHARE);
 
     for (int round = 0; round < ROUNDS; round++) {
@@ -55,9 +62,13 @@ static void collectives(void)
         MPI_Allreduce(&mine, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
         must(sum == ranks * (ranks - 1) / 2.0 + (double)ranks * round, "sum");
     }
+    print_time("allreduce", start);
     for (int i = 0; i < ranks * SHARE; i++)
         out[i] = rank * 1000000 + i;
-    MPI_Alltoall(out, SHARE, MPI_INT, in, SHARE, MPI_INT, MPI_COMM_WORLD);
+    start = MPI_Wtime();
+    for (int round = 0; round < ROUNDS; round++)
+        MPI_Alltoall(out, SHARE, MPI_INT, in, SHARE, MPI_INT, MPI_COMM_WORLD);
+    print_time("all-to-all", start);
     for (int i = 0; i < ranks * SHARE; i++)
         must(in[i] == i / SHARE * 1000000 + rank * SHARE + i % SHARE, "all-to-all");
     free(out);
@@ -90,11 +101,14 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        double start = MPI_Wtime();
+        char what[32];
+        double start;
 
+        ring(sizes[i]); /* connects */
+        start = MPI_Wtime();
         ring(sizes[i]);
-        if (rank == 0)
-            printf("%d bytes: %.1f us a round\n", sizes[i], (MPI_Wtime() - start) / ROUNDS * 1e6);
+        snprintf(what, sizeof(what), "%d bytes", sizes[i]);
+        print_time(what, start);
     }
     collectives();
     one_sided();
