@@ -19,7 +19,7 @@ struct recipe {
     struct random random;
     char text[TEXT];
     size_t len;
-    bool lossless; /* all priorities that carry data are */
+    bool lossless; /* all priorities have PFC, and no link loses pause frames */
 };
 
 __attribute__((format(printf, 2, 3))) static void add(struct recipe *r, const char *format, ...)
@@ -58,8 +58,10 @@ static void add_settings(struct recipe *r)
         ONE_OF(r, "flow", "linear", "spray", "roundrobin", "adaptive"),
         r->lossless ? "0,1,2,3,4,5,6,7" : "no");
     add(r, "links rate=%ug delay=%uns", 1 + below(r, 100), below(r, 5000));
-    if (!below(r, 3))
+    if (!below(r, 3)) {
         add(r, " loss=0.00%u", 1 + below(r, 9));
+        r->lossless = false;
+    }
     add(r, "\n");
 }
 
@@ -94,6 +96,7 @@ static void add_faults(struct recipe *r, unsigned leaves)
     for (unsigned n = leaves ? below(r, 3) : 0; n; n--) {
         unsigned at = below(r, 500);
 
+        r->lossless = false;
         add(r, "fail leaf%u spine%u at=%uus until=%uus silent=%s\n", 1 + below(r, leaves),
             1 + below(r, 2), at, at + 1 + below(r, 2000), ONE_OF(r, "yes", "no"));
     }
