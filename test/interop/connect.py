@@ -22,6 +22,7 @@ SIDES = {
     "rdma_server": ("-s {own}", "-s {peer}"),
     "rstream": ("-b {own}", "-s {peer}"),
     "riostream": ("-b {own}", "-s {peer}"),
+    "rdma_xserver": ("", "-s {peer}"),
     "mckey": (f"-m {GROUP} -b {{own}}", f"-m {GROUP} -b {{own}} -s"),
 }
 PERFTEST = ("", "{peer}")
@@ -44,8 +45,8 @@ def check(text, command, client):
         due = int(re.search(r"-C (\d+)", command).group(1))
         found = re.findall(r"ping data: rdma-ping-(\d+): ", text)
         good = found == [str(n) for n in range(due)]
-    elif program == "rdma_server":
-        good = re.search(r"^rdma_(server|client): end 0$", text, re.M)
+    elif program in ("rdma_server", "rdma_xserver"):
+        good = re.search(r"^rdma_x?(server|client): end 0$", text, re.M)
     elif program in SOCKETS:
         good = not client or re.search(r"^custom .* (?!0\.00s)[\d.]+s ", text, re.M)
     elif program in SIDES:

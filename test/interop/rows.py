@@ -178,6 +178,7 @@ def more_connections():
     yield Row("udaddy -c 50", CONNECT)
     yield Row("udaddy -c 5", CONNECT, vlan=True)
     yield Row("rdma_server", CONNECT)
+    yield Row("rdma_xserver", CONNECT, versions=(4,))  # it listens at IPv4's wildcard; rxe has no XRC
     yield from streams()
     yield Row("mckey", CONNECT, versions=(4,))  # rxe joins no groups of IPv6
     yield Row(f"ib_write_bw -R -F {PATIENT} -n 20 -q 4", CONNECT, versions=(4,))
