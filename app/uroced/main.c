@@ -233,12 +233,11 @@ static int start_threads(struct daemon *d)
     return err;
 }
 
-/* The daemon needs a few descriptors per program and one per channel: uses all that the system
- * allows. */
 /*
- * As many descriptors as are allowed; and a table with room for 65,536 of them. When a table grows
- * in a process with several threads, the kernel waits for all CPUs (RCU): up to 16 ms, in which the
- * control thread would serve no program, at each power of two. This process has one thread so far.
+ * As many descriptors as are allowed: a few for each program, and one for each channel; and a table
+ * with room for 65,536 of them. When a table grows in a process with several threads, the kernel
+ * waits for all CPUs (RCU): up to 16 ms, in which the control thread would serve no program, at
+ * each power of two. This process has one thread so far.
  */
 static void raise_limits(void)
 {
@@ -284,6 +283,15 @@ static int open_server(struct daemon *d)
                 : err == -EPERM    ? "the socket cannot have this group (CAP_CHOWN)"
                                    : strerror(-err));
     return err;
+}
+
+/* One line for each start: where programs connect, and what they find. */
+static void print_serving(const struct uroced_config *c)
+{
+    fprintf(stderr, "uroced: serving at %s:", c->socket);
+    for (unsigned i = 0; i < c->ports; i++)
+        fprintf(stderr, "%s uroce%u on %s", i ? "," : "", i, c->port[i].device);
+    fputc('\n', stderr);
 }
 
 static void report_ready(int fd)
@@ -362,6 +370,14 @@ static void stop_daemon(struct daemon *d)
         d->env->fini();
 }
 
+static bool ready_fd_is_closed(const struct options *o)
+{
+    if (o->ready_fd < 0 || fcntl(o->ready_fd, F_GETFD) >= 0)
+        return false;
+    fprintf(stderr, "uroced: --ready-fd: descriptor %d is not open\n", o->ready_fd);
+    return true;
+}
+
 int main(int argc, char **argv)
 {
     static struct daemon d = {
@@ -369,7 +385,7 @@ int main(int argc, char **argv)
     struct options o;
     int err;
 
-    if (options_read(&o, argc, argv)) {
+    if (options_read(&o, argc, argv) || ready_fd_is_closed(&o)) {
         fprintf(stderr, "Try 'uroced --help'.\n");
         return EXIT_USAGE;
     }
@@ -377,6 +393,7 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     err = start_daemon(&d, &o, argv);
     if (!err) {
+        print_serving(&d.config);
         report_ready(o.ready_fd);
         service_report_ready(&d.service);
         server_run(d.server);

@@ -114,9 +114,10 @@ static int apply_option(struct options *o, int option)
             return -1;
         return o->idle_exit ? 0 : bad_usage("--idle-exit", optarg);
     case OPT_WORKERS:
-        if (parse_number("--workers", optarg, 10, WORKERS_MAX, &o->workers))
-            return -1;
-        return o->workers ? 0 : bad_usage("--workers", optarg);
+        if (!parse_number("--workers", optarg, 10, WORKERS_MAX, &o->workers) && o->workers)
+            return 0;
+        fprintf(stderr, "uroced: --workers takes 1 to %u\n", WORKERS_MAX);
+        return -1;
     case OPT_READY:
         if (parse_number("--ready-fd", optarg, 10, 1 << 20, &number))
             return -1;

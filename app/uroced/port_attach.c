@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "claim.h"
 #include "netdev.h"
 #include "uroced.h"
 
@@ -164,6 +165,23 @@ static int follow_kernel(const struct port_attach_config *c, const struct kernel
     return *follow ? 0 : print_error(c->port, "cannot follow the kernel interface", err);
 }
 
+/* The interface is this daemon's, and what became of its MTU is no secret. */
+static int claim_kernel_interface(const struct uroced_port *p, const struct pktio_info *info)
+{
+    int owner = 0,
+        err = info->netdev[0] && !port_is_loopback(p) ? claim_interface(info->netdev, &owner) : 0;
+
+    if (err == -EBUSY)
+        fprintf(stderr, "uroced: port.%u: %s is in use by another uroced, process %d\n", p->number,
+                info->netdev, owner);
+    else if (err)
+        print_error(p, "cannot claim the kernel interface", err);
+    else if (info->mtu_before)
+        fprintf(stderr, "uroced: port.%u: the MTU of %s is %u now, it was %u\n", p->number,
+                info->netdev, info->mtu, info->mtu_before);
+    return err;
+}
+
 int port_attach(const struct port_attach_config *c, struct kernel_follow **follow)
 {
     struct uroced_port *p = c->port;
@@ -181,7 +199,10 @@ int port_attach(const struct port_attach_config *c, struct kernel_follow **follo
     }
     io->ops->info(io, &info);
     config_complete_addresses(p, info.mac);
-    err = find_kernel_side(p, &info, &kernel);
+    kernel.tap_fd = -1;
+    err = claim_kernel_interface(p, &info);
+    if (!err)
+        err = find_kernel_side(p, &info, &kernel);
     if (!err)
         err = mark_answered(p, &kernel, &shared);
     if (err) {

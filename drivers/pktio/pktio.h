@@ -32,6 +32,7 @@ struct pktio_info {
     char name[64];
     char netdev[16]; /**< kernel interface below, or "" */
     uint32_t ifindex;
+    uint32_t mtu_before; /**< of the kernel interface, if opening the port has changed it; or 0 */
     /** The kernel below receives the same frames, and answers ARP, ND and ICMP itself. */
     bool kernel_sees;
     bool no_icrc; /**< its frames stay inside (struct frame) */

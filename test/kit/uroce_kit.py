@@ -236,7 +236,8 @@ def perftest_rows(text):
         if line.lstrip().startswith("#bytes"):
             in_table = True
         elif in_table and re.match(r"\s*\d+\s+\d+\s", line):
-            rows.append([float(word) for word in line.split()])
+            # On a busy machine a warning about the clock follows the numbers, without a space.
+            rows.append([float(word) for word in re.match(r"[\d.\s-]+", line).group().split()])
         elif line.startswith("---"):
             in_table = False
     return rows

@@ -46,18 +46,22 @@ __attribute__((format(printf, 2, 3))) static int fail(struct opening *o, const c
 /* Sets the configured MTU, and reads the MTU that the interface has then. */
 static int set_and_read_mtu(struct ethdev *d, struct opening *o)
 {
-    struct ifreq ifr = {.ifr_mtu = (int)o->config->mtu};
+    struct ifreq ifr = {0};
     uint32_t limit = d->kind->max_mtu;
 
     if (limit && o->config->mtu > limit)
         return fail(o, "%s: an MTU of %u is too much for this device, which takes %u", d->name,
                     o->config->mtu, limit);
-    if (o->config->mtu && ethdev_kernel_ask(d, d->netdev, SIOCSIFMTU, &ifr))
-        return fail(o, "%s: cannot set an MTU of %u: %s", d->netdev, o->config->mtu,
-                    strerror(errno));
     if (ethdev_kernel_ask(d, d->netdev, SIOCGIFMTU, &ifr))
         return fail(o, "%s: %s", d->netdev, strerror(errno));
     d->mtu = (uint32_t)ifr.ifr_mtu;
+    if (!o->config->mtu || o->config->mtu == d->mtu)
+        return 0;
+    d->mtu_before = d->mtu;
+    d->mtu = o->config->mtu;
+    ifr.ifr_mtu = (int)d->mtu;
+    if (ethdev_kernel_ask(d, d->netdev, SIOCSIFMTU, &ifr))
+        return fail(o, "%s: cannot set an MTU of %u: %s", d->netdev, d->mtu, strerror(errno));
     return 0;
 }
 
@@ -278,6 +282,7 @@ static void ethdev_info(struct pktio *io, struct pktio_info *info)
     memset(info, 0, sizeof(*info));
     memcpy(info->mac, d->mac, sizeof(info->mac));
     info->mtu = d->mtu;
+    info->mtu_before = d->mtu_before;
     info->queues = d->queues;
     info->link_up = ethdev_link_up(d, &info->speed_mbps);
     info->kernel_sees = d->kind->kernel_sees;

@@ -84,7 +84,7 @@ struct ethdev {
     struct rte_device *device;
     bool probed; /* by ethdev.c, which then removes it */
     uint8_t mac[6];
-    uint32_t mtu;
+    uint32_t mtu, mtu_before; /* before: see struct pktio_info */
     bool started;
     bool link_events; /* the port calls back when its link changes */
     char name[64];
