@@ -17,12 +17,14 @@
 #include <sys/queue.h>
 
 #include "cm.h"
+#include "event_loop.h"
 
 struct address_vector;
 struct cm_path;
 struct device;
 struct rnic;
 
+struct gsi_frame;
 struct gsi_waiting;
 
 struct gsi {
@@ -34,6 +36,11 @@ struct gsi {
     bool is_full;        /* no room: cm_timer.c tries again */
     uint64_t rx, rx_bad; /* packets; of these, not as 13.5.3 and 10.2.5 want them */
     uint64_t tx, tx_unreachable;
+    /* gsi_local.c: frames from the port to itself, which a job delivers while `delivering` */
+    TAILQ_HEAD(, gsi_frame) local;
+    unsigned local_count;
+    bool delivering;
+    struct event_job deliver;
 };
 
 void gsi_init(struct device *d);
@@ -57,5 +64,16 @@ void gsi_unregister(struct rnic *r, uint8_t mgmt_class);
 
 /* Neighbours have been resolved, or were given up; or the worker may have room again. */
 void gsi_send_waiting(struct device *d);
+
+/* ---- gsi_local.c ---- */
+
+void gsi_local_init(struct gsi *g);
+void gsi_local_fini(struct device *d);
+
+/* Whether frames of the port come back to it, and none but the control thread would see them. */
+bool gsi_stays_inside(const struct device *d);
+
+/* Queues a frame, whose ICRC is not read, for gsi_rx. False: there is no room. */
+bool gsi_send_inside(struct device *d, const uint8_t *frame, uint32_t len);
 
 #endif

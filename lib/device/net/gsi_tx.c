@@ -24,6 +24,7 @@ struct gsi_waiting {
 void gsi_init(struct device *d)
 {
     TAILQ_INIT(&d->gsi.waiting);
+    gsi_local_init(&d->gsi);
 }
 
 static void forget(struct gsi *g, struct gsi_waiting *w)
@@ -35,11 +36,20 @@ static void forget(struct gsi *g, struct gsi_waiting *w)
 
 void gsi_fini(struct device *d)
 {
+    gsi_local_fini(d);
     while (!TAILQ_EMPTY(&d->gsi.waiting))
         forget(&d->gsi, TAILQ_FIRST(&d->gsi.waiting));
 }
 
-/* False: the worker has no room now. */
+static bool send_by_worker(struct device *d, const uint8_t *frame, uint32_t len)
+{
+    if (!slow_path_try_down(&d->net.slow, frame, len))
+        return false;
+    worker_kick(d->port[0]->worker);
+    return true;
+}
+
+/* False: there is no room now. */
 static bool send_frame(struct device *d, const struct address_vector *av, const uint8_t *mad)
 {
     struct entropy_flow flow = {
@@ -53,6 +63,7 @@ static bool send_frame(struct device *d, const struct address_vector *av, const 
                     .deth = {.qkey = MAD_QKEY, .src_qpn = QPN_GSI},
                     .payload_len = MAD_LEN};
     struct encap_template t;
+    bool sent;
 
     if (encap_template_make(&t, av))
         return true;
@@ -60,12 +71,14 @@ static bool send_frame(struct device *d, const struct address_vector *av, const 
         encap_template_set_sport(&t, entropy_port(&d->entropy, &flow));
     head = encap_tx(frame, &t, bth_len, (uint16_t)p.psn.v);
     head += pkt_build_headers(frame + head, &p);
-    memcpy(frame + head, mad, MAD_LEN);
-    if (!slow_path_try_down(&d->net.slow, frame, (uint32_t)encap_seal(frame, &t, bth_len)))
-        return false;
-    worker_kick(d->port[0]->worker);
-    d->gsi.tx++;
-    return true;
+    if (gsi_stays_inside(d))
+        sent = gsi_send_inside(d, frame, (uint32_t)encap_copy(frame, &t, bth_len, mad, MAD_LEN));
+    else {
+        memcpy(frame + head, mad, MAD_LEN);
+        sent = send_by_worker(d, frame, (uint32_t)encap_seal(frame, &t, bth_len));
+    }
+    d->gsi.tx += sent;
+    return sent;
 }
 
 /* 0; -EINPROGRESS: the next hop is being resolved; -ENOBUFS: the worker has no room now; or another
