@@ -20,9 +20,9 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MUTATION_PARTS = 4
-SEEDS = {"sim_all-long": 300000, "sim_rc-long": 250000, "sim_cm-long": 1000000}
+SEEDS = {"sim_all-long": 300000, "sim_rc-long": 250000, "sim_cm-long": 1000000, "sim_lab-long": 60000}
 FUZZ = (("packet", "queue"), ("engine", "ctl"), ("replay", "config"), ("flows", "net"), ("raw", "perf_options"),
-        ("server", "memory"), ("client", "adopt"), ("cm",))
+        ("server", "memory"), ("client", "adopt"), ("cm", "lab"))
 FUZZ_SECONDS = 600
 
 
@@ -94,11 +94,16 @@ def parts():
          fixed(meson("build", 300, ["isolation-soak"], "--kills", "2000"), meson("build", 300, ["cm-storm"]),
                meson("build", 1000, ["isolation-matrix"], "--short", "--rounds", "2"))),
         ("programs", "every command of doc/programs.md, as root and as an ordinary user", fixed(meson("build", 1200, ["programs", "programs-user"]))),
+        *((f"programs-net-{transport}", f"UCX over {transport} between two hosts, every test and size",
+           fixed(meson("build", 1200, ["net-programs-long"], "--match", transport))) for transport in ("rc_verbs", "ud_verbs")),
+        ("programs-net", "programs between two hosts without settings; all programs of perftest with more options; Valkey",
+         fixed(meson("build", 1200, ["net-programs", "shim-perftest-long", "shim-perftest-source", "programs-valkey"]))),
         ("sim-all", "new seeds of the simulation of everything", sim("sim_all-long")),
         ("sim-rc", "new seeds of the simulation of RC; the faults that the cases of the scripts are for",
          lambda turn: sim("sim_rc-long")(turn) + [meson("build", 900, ["mutation_verify"])]),
-        ("sim-cm", "new seeds of the simulation of connections", sim("sim_cm-long")),
-        ("sim-sanitize", "new seeds of all three under AddressSanitizer and UBSan",
+        ("sim-cm", "new seeds of the simulation of connections, and of laboratories",
+         lambda turn: sim("sim_cm-long")(turn) + sim("sim_lab-long")(turn)),
+        ("sim-sanitize", "new seeds of all four under AddressSanitizer and UBSan",
          lambda turn: [run for test in SEEDS for run in sim(test, "build-asan", 10)(turn)]),
     ]
     order = []

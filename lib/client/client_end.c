@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "client_cq.h"
-#include "client_inherit.h"
 #include "client_qp.h"
 #include "client_srq.h"
 
@@ -103,8 +102,8 @@ void client_rings_go_on(struct client *c)
 
 bool client_daemon_gone(struct client *c)
 {
-    if (!conn_is_ours(&c->conn))
-        client_inherit(c);
+    if (!conn_is_ours(&c->conn) && c->conn.inherit)
+        c->conn.inherit(&c->conn);
     if (atomic_load_explicit(&c->daemon_gone, memory_order_acquire))
         return true;
     if (!conn_hung_up(&c->conn))

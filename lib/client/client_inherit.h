@@ -17,5 +17,7 @@ void client_may_be_inherited(struct client *c);
 bool client_inherit(struct client *c);
 /* In the child, at the fork. */
 void client_in_child(struct client *c);
+/* Held while a context becomes a child's (client_child.c). */
+extern pthread_mutex_t client_inherit_lock;
 
 #endif

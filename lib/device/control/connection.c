@@ -39,19 +39,11 @@ struct connection {
     TAILQ_ENTRY(connection) waiting; /* while is_waiting: parked or closing */
     bool is_waiting;
     struct heir_wait heir; /* for a child that goes on with the context */
-    struct event_job end; /* of a connection that is closed */
+    struct event_job end;  /* of a connection that is closed */
     struct errand drop; /* while is_dropping: of a message that is refused, with its descriptors */
     bool is_dropping;
     int drop_status;
 };
-
-time_t monotonic_seconds(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return ts.tv_sec;
-}
 
 /* ---- connections ---- */
 

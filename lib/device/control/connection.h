@@ -23,7 +23,7 @@ struct connections {
     struct turn_list turns;
     struct heirs heirs;
     unsigned count;
-    unsigned closing; /* refused ones that are not yet closed */
+    unsigned closing;       /* refused ones that are not yet closed */
     time_t idle_since;      /* when the last one ended */
     struct rlimit fd_limit; /* that a message's descriptors may use; see reserve_fds */
     rlim_t fd_limit_usual;
@@ -41,7 +41,5 @@ void connection_refuse(struct connections *cs, int fd);
 /* Closes all connections, and waits for those whose requests run on another thread, for at most
  * this time. False: some have not ended, or a refused one is not closed; cs must stay. */
 bool connections_close(struct connections *cs, unsigned seconds);
-
-time_t monotonic_seconds(void);
 
 #endif

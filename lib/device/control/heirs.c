@@ -9,7 +9,14 @@
 #include <unistd.h>
 
 #include "common.h"
-#include "control/connection.h"
+
+time_t monotonic_seconds(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return ts.tv_sec;
+}
 
 /* The first one's time; none: the timer stops. */
 static void set_timer(struct heirs *h)

@@ -31,6 +31,8 @@ struct heirs {
     TAILQ_HEAD(, heir_wait) waits; /* the first ends first */
 };
 
+time_t monotonic_seconds(void);
+
 void heirs_init(struct heirs *h, struct event_loop *loop);
 /* None waits. */
 void heirs_fini(struct heirs *h);

@@ -27,6 +27,12 @@ struct rnic;
 struct gsi_frame;
 struct gsi_waiting;
 
+/* What takes the frames of gsi_local.c, and what is told of room. */
+struct gsi_local_ops {
+    bool (*receive)(struct device *d, const uint8_t *frame, uint32_t len);
+    void (*has_room)(struct device *d);
+};
+
 struct gsi {
     uint32_t psn;
     TAILQ_HEAD(, gsi_waiting)
@@ -41,6 +47,7 @@ struct gsi {
     unsigned local_count;
     bool delivering;
     struct event_job deliver;
+    struct gsi_local_ops ops;
 };
 
 void gsi_init(struct device *d);
@@ -67,7 +74,7 @@ void gsi_send_waiting(struct device *d);
 
 /* ---- gsi_local.c ---- */
 
-void gsi_local_init(struct gsi *g);
+void gsi_local_init(struct gsi *g, const struct gsi_local_ops *ops);
 void gsi_local_fini(struct device *d);
 
 /* Whether frames of the port come back to it, and none but the control thread would see them. */

@@ -42,11 +42,11 @@ static bool deliver_some(struct event_job *job)
     struct gsi_frame *f;
 
     while ((f = TAILQ_FIRST(&g->local)) && !slice_over(&s)) {
-        gsi_rx(d, f->bytes, f->len);
+        g->ops.receive(d, f->bytes, f->len);
         drop_frame(g, f);
     }
     if (g->is_full)
-        gsi_send_waiting(d);
+        g->ops.has_room(d);
     g->delivering = g->local_count > 0;
     return g->delivering;
 }
@@ -70,8 +70,9 @@ bool gsi_send_inside(struct device *d, const uint8_t *frame, uint32_t len)
     return true;
 }
 
-void gsi_local_init(struct gsi *g)
+void gsi_local_init(struct gsi *g, const struct gsi_local_ops *ops)
 {
+    g->ops = *ops;
     TAILQ_INIT(&g->local);
 }
 

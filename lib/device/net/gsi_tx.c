@@ -24,7 +24,6 @@ struct gsi_waiting {
 void gsi_init(struct device *d)
 {
     TAILQ_INIT(&d->gsi.waiting);
-    gsi_local_init(&d->gsi);
 }
 
 static void forget(struct gsi *g, struct gsi_waiting *w)
@@ -36,7 +35,6 @@ static void forget(struct gsi *g, struct gsi_waiting *w)
 
 void gsi_fini(struct device *d)
 {
-    gsi_local_fini(d);
     while (!TAILQ_EMPTY(&d->gsi.waiting))
         forget(&d->gsi, TAILQ_FIRST(&d->gsi.waiting));
 }

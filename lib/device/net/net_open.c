@@ -139,6 +139,7 @@ int net_open(struct device *d, const struct port_config *config)
     int err;
 
     gsi_init(d);
+    gsi_local_init(&d->gsi, &(struct gsi_local_ops){gsi_rx, gsi_send_waiting});
     n->frames.fd = n->timer.fd = n->link.fd = n->slow.event_fd = -1;
     n->isolated = d->io->ops->wake_fd(d->io, 0) == PKTIO_WAKE_NEVER;
     n->detect = config->detect_duplicates && !n->isolated;
@@ -166,6 +167,7 @@ void net_close(struct device *d)
     net_too_big_cancel(d);
     net_follow_cancel(d);
     net_events_close(d);
+    gsi_local_fini(d);
     gsi_fini(d);
     if (!n->host)
         return;
