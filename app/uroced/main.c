@@ -285,9 +285,12 @@ static int open_server(struct daemon *d)
     return err;
 }
 
-/* One line for each start: where programs connect, and what they find. */
-static void print_serving(const struct uroced_config *c)
+/* Where programs connect, and what they find; unless a program that has started the daemon waits
+ * for it. */
+static void print_serving(const struct uroced_config *c, const struct options *o)
 {
+    if (o->ready_fd >= 0)
+        return;
     fprintf(stderr, "uroced: serving at %s:", c->socket);
     for (unsigned i = 0; i < c->ports; i++)
         fprintf(stderr, "%s uroce%u on %s", i ? "," : "", i, c->port[i].device);
@@ -393,7 +396,7 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     err = start_daemon(&d, &o, argv);
     if (!err) {
-        print_serving(&d.config);
+        print_serving(&d.config, &o);
         report_ready(o.ready_fd);
         service_report_ready(&d.service);
         server_run(d.server);

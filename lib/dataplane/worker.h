@@ -91,6 +91,7 @@ struct worker_ctx {
 struct dp_qp {
     struct qp *qp;
     struct worker_ctx *ctx;           /**< any worker's: it stands for the application */
+    struct worker_ctx **by_worker;    /**< the application's on each worker */
     struct worker_port *_Atomic port; /**< the part that owns it: see worker_migrate_qp */
     uint32_t slot;                    /**< doorbell slot */
 };

@@ -173,10 +173,11 @@ static void on_cq_posted(void *arg, struct comp_queue *cq)
 
 static void on_mem_written(void *arg, struct qp *qp)
 {
-    struct worker_ctx *ctx = ((struct dp_qp *)qp_owner(qp))->ctx;
+    struct worker *w = ((struct worker_port *)arg)->worker;
+    struct worker_ctx *ctx = ((struct dp_qp *)qp_owner(qp))->by_worker[w->index];
 
     ctx->written = true;
-    list_to_wake(((struct worker_port *)arg)->worker, ctx);
+    list_to_wake(w, ctx);
 }
 
 /* False: the ring would have less room left than `spare` events. */
