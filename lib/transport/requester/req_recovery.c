@@ -146,11 +146,22 @@ void req_skip(struct qp *qp)
 
 /* ---- progress ---- */
 
-/* The answer to the last probe cannot be here yet: it is one to what was sent before, which was
- * only late. */
-static bool was_early(const struct engine *e, const struct req_recovery *r)
+static bool nothing_was_lost(const struct req_recovery *r)
 {
-    return r->probes && e->now - r->probed_at < r->rtt / 2;
+    return r->slack == ANSWER_SLACK_FIRST;
+}
+
+/*
+ * The answer to the last probe cannot be here yet: it is one to what was sent before, which was
+ * only late. So is an answer that covers more than the probe, as long as nothing was lost: the
+ * queues of the path have grown within a round trip.
+ */
+static bool was_early(const struct engine *e, const struct requester *req)
+{
+    const struct req_recovery *r = &req->recovery;
+
+    return r->probes && (e->now - r->probed_at < r->rtt / 2 ||
+                         (nothing_was_lost(r) && psn_before(psn_add(r->probed, 1), req->una)));
 }
 
 /* The packet that was timed has its answer. */
@@ -167,12 +178,13 @@ void req_recovered(struct engine *e, struct qp *qp)
 {
     struct requester *req = &qp->req;
     struct req_recovery *r = &req->recovery;
-    bool early = was_early(e, r);
+    bool early = was_early(e, req);
     ns_t wait = qp->ack_wait;
 
     if (r->timed && psn_before(r->timed_psn, req->una))
         end_timing(e, qp);
-    if (r->probes && !early) /* it was lost; or the peer waited, which costs a probe the next time */
+    if (r->probes &&
+        !early) /* it was lost; or the peer waited, which costs a probe the next time */
         r->slack = max_of(r->slack / 4, ANSWER_SLACK);
     if (req->nak_taken)
         learn_keeping(req);
@@ -225,14 +237,19 @@ static void send_probe(struct engine *e, struct qp *qp)
     struct req_recovery *r = &req->recovery;
     bool lost = (req->nak_taken || req->implied_nak) && !r->probes;
 
-    if (r->early) { /* nothing else came: that was the probe's answer, and the path is shorter */
+    /* Nothing else came: that was the probe's answer, and the path is shorter. */
+    if (r->early && !nothing_was_lost(r)) {
         r->rtt = 0;
         measured(r, r->early);
     }
     counter_inc(&qp->counters.probes);
+    /* Of the responses to a READ each covers one packet, whether they come late or again. */
+    if (!r->probes)
+        r->probed = req->rd_outstanding ? req->max_psn : req->una;
     if (r->probes < UINT8_MAX)
         r->probes++;
-    r->timed = false;
+    /* The first copy of another packet still says how much the queues have grown. */
+    r->timed &= r->timed_first && nothing_was_lost(r) && !psn_eq(r->timed_psn, req->una);
     r->probed_at = e->now;
     req->implied_nak = false;
     req->window = lost ? req->window_max : 1;

@@ -33,24 +33,25 @@ struct req_recovery {
     ns_t slack;        /* an answer may be later than these say by as much */
     ns_t timed_at;     /* `timed`: packet timed_psn was sent then */
     psn_t timed_psn;
-    psn_t timed_una;         /* una at that time */
-    psn_t again;             /* behind the last packet that was sent again */
+    psn_t timed_una; /* una at that time */
+    psn_t again;     /* behind the last packet that was sent again */
     bool timed;
-    bool timed_first;        /* it was sent for the first time */
-    bool timed_copy;         /* it had been sent again before */
-    uint8_t probes;         /* probes sent since the last progress */
-    psn_t probe_max;        /* max_psn when the first of them was sent */
-    ns_t probed_at;         /* when the last of them was sent */
-    ns_t early;             /* after that an answer came that seemed early, the last one; 0: none */
-    ns_t give_up;           /* when the local ACK timeout is over that they are sent in */
-    uint8_t peer_keeps;     /* enum peer_keeps */
-    bool alone;             /* the packet at the sending position is sent alone, then what is new */
-    bool alone_out;         /* that was done, and there is no answer yet */
-    bool has_response;      /* what was sent again last: no ACK of more will come first */
-    bool nak_follows;       /* the progress is a NAK's, which says what is missing */
-    uint32_t flight;        /* packets that are sent in a round trip: those behind a lost one */
-    psn_t missing;          /* the packet that the last NAK told of */
-    psn_t alone_end; /* behind the last packet that was sent alone, when max_psn was alone_max */
+    bool timed_first;   /* it was sent for the first time */
+    bool timed_copy;    /* it had been sent again before */
+    uint8_t probes;     /* probes sent since the last progress */
+    psn_t probed;       /* the packet of the probes; behind a READ max_psn, which is beyond all */
+    psn_t probe_max;    /* max_psn when the first of them was sent */
+    ns_t probed_at;     /* when the last of them was sent */
+    ns_t early;         /* after that an answer came that seemed early, the last one; 0: none */
+    ns_t give_up;       /* when the local ACK timeout is over that they are sent in */
+    uint8_t peer_keeps; /* enum peer_keeps */
+    bool alone;         /* the packet at the sending position is sent alone, then what is new */
+    bool alone_out;     /* that was done, and there is no answer yet */
+    bool has_response;  /* what was sent again last: no ACK of more will come first */
+    bool nak_follows;   /* the progress is a NAK's, which says what is missing */
+    uint32_t flight;    /* packets that are sent in a round trip: those behind a lost one */
+    psn_t missing;      /* the packet that the last NAK told of */
+    psn_t alone_end;    /* behind the last packet that was sent alone, when max_psn was alone_max */
     psn_t alone_max;
 };
 
