@@ -24,7 +24,7 @@
 #include "qp_attr.h"
 
 #define CTL_MAGIC      UINT32_C(0x434f5255) /* "UROC" */
-#define CTL_VERSION    9
+#define CTL_VERSION    10
 #define CTL_MSG_SIZE   640
 #define CTL_MAX_FDS    18 /* CTL_OPEN's reply */
 #define CTL_NAME_MAX   64
@@ -150,6 +150,7 @@ struct ctl_device {
     uint32_t workers;                               /* = completion vectors */
     uint32_t max_wq, max_rwq_ind, max_rwq_ind_size; /* 0: this application may not use them */
     uint64_t max_dm_size;
+    uint32_t max_mcast_join;
 };
 
 struct ctl_port {

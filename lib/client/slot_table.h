@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SLOT_INDEX_BITS 20 /* all regions of a device and more (LIMIT_MR) */
+#define SLOT_INDEX_BITS 20 /* all regions of a device and more (LIMIT_KEY) */
 #define SLOT_GEN_BITS   12
 #define SLOT_CHUNK      1024u
 #define SLOT_CHUNKS     ((1u << SLOT_INDEX_BITS) / SLOT_CHUNK)

@@ -18,7 +18,8 @@
 enum quota_kind {
     /* Of each device. */
     QUOTA_PD,
-    QUOTA_MR, /**< memory regions and memory windows, which share a table */
+    QUOTA_MR,
+    QUOTA_MW,
     QUOTA_CHANNEL,
     QUOTA_CQ,
     QUOTA_SRQ,

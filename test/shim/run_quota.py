@@ -94,9 +94,9 @@ def ended(daemon):
 
 def limits_of_a_connection():
     """Each greedy program has one protection domain and completion queue before it begins."""
-    daemon = start("client.pds = 6\nclient.cqs = 7\nclient.qps = 8\nclient.mrs = 9\nclient.channels = 10\n"
+    daemon = start("client.pds = 6\nclient.cqs = 7\nclient.qps = 8\nclient.mrs = 9\nclient.mws = 12\nclient.channels = 10\n"
                    "client.srqs = 11\nclient.mapped_memory = 4K")
-    for kind, count in (("pds", 5), ("cqs", 6), ("qps", 8), ("mrs", 9), ("mws", 9), ("channels", 10), ("srqs", 11)):
+    for kind, count in (("pds", 5), ("cqs", 6), ("qps", 8), ("mrs", 9), ("mws", 12), ("channels", 10), ("srqs", 11)):
         with Greedy(daemon, kind) as first, Greedy(daemon, kind) as second:
             refused(first, count)
             refused(second, count)

@@ -22,6 +22,7 @@ static const struct {
 } kinds[QUOTA_KINDS] = {
     [QUOTA_PD] = {"pds", LIMIT_PD, 4, 0, 0},
     [QUOTA_MR] = {"mrs", LIMIT_MR, 4, 0, 0},
+    [QUOTA_MW] = {"mws", LIMIT_MW, 4, 0, 0},
     [QUOTA_CHANNEL] = {"channels", LIMIT_CHANNEL, 4, 0, LIMIT_SESSION_CHANNEL},
     [QUOTA_CQ] = {"cqs", LIMIT_CQ, 4, 0, 0},
     [QUOTA_SRQ] = {"srqs", LIMIT_SRQ, 4, 0, 0},

@@ -17,15 +17,17 @@
 #define LIMIT_PD      65536u
 #define LIMIT_CQ      65536u
 #ifdef UROCE_FUZZ
-#define LIMIT_MR 4096u /* each input has tables of its own */
+#define LIMIT_KEY 4096u /* each input has tables of its own */
 #else
-#define LIMIT_MR MR_TABLE_MAX_SLOTS
+#define LIMIT_KEY MR_TABLE_MAX_SLOTS
 #endif
+/* Regions and windows share a table, in which each has a half. */
+#define LIMIT_MR      (LIMIT_KEY / 2)
+#define LIMIT_MW      (LIMIT_KEY / 2)
 #define LIMIT_AH      65536u
 #define LIMIT_CHANNEL 16384u
 #define LIMIT_CM_ID   131072u
 #define LIMIT_SRQ     (SRQ_TABLE_SLOTS - 1)
-#define LIMIT_MW      LIMIT_MR
 #define LIMIT_XRCD    65536u
 #define LIMIT_DM      65536u
 #define LIMIT_DM_SIZE (UINT64_C(64) << 20)

@@ -183,7 +183,7 @@ static int create_tables(struct device *d)
     d->local_sender = calloc(QP_TABLE_SLOTS, sizeof(*d->local_sender));
     if (!d->qps || !d->srqs || !d->ahs || !d->wqs || !d->local_sender)
         return -ENOMEM;
-    return mr_table_init(&d->mrs, LIMIT_MR, secret[SECRET_KEYS]);
+    return mr_table_init(&d->mrs, LIMIT_KEY, secret[SECRET_KEYS]);
 }
 
 /* The part of the port that a worker has: a queue and an engine. */

@@ -24,7 +24,7 @@ static const struct {
 } costs[OBJ_KINDS] = {
     [OBJ_PD] = {QUOTA_PD, 0, 128},
     [OBJ_MR] = {QUOTA_MR, 0, 512},
-    [OBJ_MW] = {QUOTA_MR, 0, 384},
+    [OBJ_MW] = {QUOTA_MW, 0, 384},
     [OBJ_CHANNEL] = {QUOTA_CHANNEL, 1, SOCKET_MEMORY},
     [OBJ_CQ] = {QUOTA_CQ, 0, 1536},
     [OBJ_SRQ] = {QUOTA_SRQ, 0, 1024},

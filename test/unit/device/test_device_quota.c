@@ -196,7 +196,7 @@ static const struct maker {
 } makers[] = {
     {"pd", QUOTA_PD, create_pd, CTL_DEALLOC_PD, false},
     {"mr", QUOTA_MR, create_mr, CTL_DEREG_MR, false},
-    {"mw", QUOTA_MR, create_mw, CTL_DEALLOC_MW, false},
+    {"mw", QUOTA_MW, create_mw, CTL_DEALLOC_MW, false},
     {"dm", QUOTA_DM, create_dm, CTL_FREE_DM, false},
     {"channel", QUOTA_CHANNEL, create_channel, CTL_DESTROY_CHANNEL, false},
     {"cq", QUOTA_CQ, create_cq, CTL_DESTROY_CQ, false},
@@ -412,7 +412,12 @@ static void test_group_is_counted_once(void **state)
 static void test_queries(void **state)
 {
     static const struct quota_limits limits = {
-        .user = {[QUOTA_CQ] = 11, [QUOTA_MR] = 12, [QUOTA_GROUP] = 13}, .client[QUOTA_AH] = 14};
+        .user = {[QUOTA_CQ] = 11,
+                 [QUOTA_MR] = 12,
+                 [QUOTA_MW] = 15,
+                 [QUOTA_GROUP] = 13,
+                 [QUOTA_JOIN] = 16},
+        .client[QUOTA_AH] = 14};
     struct client c = {0};
     struct ctl_msg m;
 
@@ -426,12 +431,13 @@ static void test_queries(void **state)
         assert_int_equal(m.device.max_qp, LIMIT_QP / 4);
         assert_int_equal(m.device.max_cq, 11);
         assert_int_equal(m.device.max_mr, 12);
-        assert_int_equal(m.device.max_mw, 12);
+        assert_int_equal(m.device.max_mw, 15);
         assert_int_equal(m.device.max_pd, LIMIT_PD / 4);
         assert_int_equal(m.device.max_ah, 14);
         assert_int_equal(m.device.max_srq, LIMIT_SRQ / 4);
         assert_int_equal(m.device.max_xrcd, LIMIT_XRCD / 4);
         assert_int_equal(m.device.max_mcast_grp, 13);
+        assert_int_equal(m.device.max_mcast_join, 16);
         session_close(c.session);
     }
     client_open(&c, geteuid());
@@ -439,6 +445,7 @@ static void test_queries(void **state)
     assert_int_equal(call(&c, CTL_QUERY_DEVICE, &m), 0);
     assert_int_equal(m.device.max_qp, LIMIT_QP);
     assert_int_equal(m.device.max_cq, LIMIT_CQ);
+    assert_int_equal(m.device.max_mr + m.device.max_mw, LIMIT_KEY);
     assert_int_equal(m.device.max_ah, 14);
     assert_int_equal(m.device.max_wq, LIMIT_SESSION_WQ);
     assert_int_equal(m.device.max_rwq_ind, LIMIT_SESSION_RWQ_IND);
