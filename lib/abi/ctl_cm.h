@@ -5,11 +5,11 @@
  * pairs are modified over the devices' connections, by the attributes that events bring
  * (ctl_cm_told) or CTL_CM_QP_ATTR's.
  *
- * An event channel is a queue of events in the daemon, and a stream socket. For each event the
- * daemon sends a byte there, at once or after older ones are read, so that programs can poll it.
- * Who has read a byte asks for the event by CTL_CM_GET_EVENT; -EAGAIN: another has it, or it was
- * dropped. Events of an id that is destroyed or moved are dropped, and the reply says how many: as
- * many bytes must be read, without waiting, as they may have been read by another.
+ * An event channel is a queue of events in the daemon, and a SOCK_SEQPACKET socket, on which the
+ * daemon sends each event as a struct ctl_cm_told, at once or when there is room. What is sent is
+ * the library's: when an id is destroyed or moved, or leaves a group, the reply says how many of
+ * its events were sent. Those that the library has not read by then are in the socket, and it takes
+ * them out. The id of a request whose listener is gone is the library's to destroy.
  *
  * Numbers are those of the ABI of rdma_cm: enum rdma_port_space, rdma_cm_event_type, ibv_qp_type,
  * RDMA_OPTION_ID_*. IPv4 addresses are ::ffff:a.b.c.d. Port numbers are in host order.
@@ -29,6 +29,7 @@ enum ctl_cm_event_type {
     CTL_CM_ROUTE_RESOLVED = 2,
     CTL_CM_CONNECT_REQUEST = 4,
     CTL_CM_CONNECT_RESPONSE = 5,
+    CTL_CM_CONNECT_ERROR = 6, /* a CTL_CM_CONNECT without a reply has failed */
     CTL_CM_UNREACHABLE = 7,
     CTL_CM_REJECTED = 8,
     CTL_CM_ESTABLISHED = 9,
@@ -52,19 +53,21 @@ struct ctl_cm_id {
     uint32_t ps;      /* CTL_CM_CREATE_ID */
     uint32_t backlog; /* CTL_CM_LISTEN: 0 or too many: the limit */
     uint64_t cookie;  /* CTL_CM_CREATE_ID: what events of the id carry */
-    uint32_t dropped; /* reply of CTL_CM_DESTROY_ID, CTL_CM_MIGRATE: unread events */
+    uint32_t sent;    /* reply of CTL_CM_DESTROY_ID, CTL_CM_MIGRATE: events of the id so far */
     uint32_t event;   /* CTL_CM_NOTIFY: enum ibv_event_type */
     uint32_t qp_type; /* CTL_CM_CREATE_ID: enum ibv_qp_type, or 0: the port space says it */
     uint32_t reserved;
+    uint64_t serial; /* reply of CTL_CM_CREATE_ID: of no other id, also later */
 };
 
 /* CTL_CM_BIND: src. CTL_CM_RESOLVE_ADDR: both, src may be none. CTL_CM_RESOLVE_ROUTE: timeout.
- * at_once: see ctl_cm_info. */
+ * at_once, got: see ctl_cm_info. */
 struct ctl_cm_resolve {
     uint32_t id;
     uint32_t timeout_ms;
     struct ctl_cm_addr src, dst;
     uint32_t at_once;
+    uint32_t got; /* events of the id that the library has read */
 };
 
 /* What an id is bound to and where it leads, as far as that is known: reply of CTL_CM_BIND,
@@ -137,16 +140,15 @@ struct ctl_cm_mcast {
     uint64_t cookie;
     struct ctl_cm_addr addr;
     uint32_t handle;  /* reply of CTL_CM_JOIN; request of CTL_CM_LEAVE */
-    uint32_t dropped; /* reply of CTL_CM_LEAVE */
+    uint32_t sent;    /* reply of CTL_CM_LEAVE: events of the id so far */
     uint8_t mgid[16]; /* reply of both */
 };
 
-/* CTL_CM_GET_EVENT. */
 struct ctl_cm_event {
-    uint32_t channel; /* request: handle */
-    uint32_t type;    /* enum ctl_cm_event_type */
+    uint32_t type; /* enum ctl_cm_event_type */
     int32_t status;
     uint32_t id;       /* handle; CONNECT_REQUEST: a new id of the listener's channel */
+    uint32_t channel;  /* handle: whose event it is */
     uint64_t cookie;   /* of the id, or of the multicast join; CONNECT_REQUEST: of the listener */
     struct ah_attr ah; /* ESTABLISHED of datagrams, MULTICAST_JOIN */
     struct ctl_cm_conn conn;
@@ -159,10 +161,11 @@ struct ctl_cm_steps {
     struct qp_attr attr;
 };
 
-/* The reply of CTL_CM_GET_EVENT, with what the library would ask for next. It changes later only if
- * the program sets an option of the id. */
+/* An event, with what the library would ask for next. It changes later only if the program sets an
+ * option of the id. */
 struct ctl_cm_told {
     struct ctl_cm_event event;
+    uint64_t serial;           /* of the id that the event names */
     struct ctl_cm_info info;   /* ADDR_RESOLVED, ROUTE_RESOLVED; CONNECT_REQUEST: of the new id */
     struct ctl_cm_steps steps; /* CONNECT_REQUEST: of the new id; CONNECT_RESPONSE */
 };

@@ -11,6 +11,10 @@
  * an unknown type with -EOPNOTSUPP, and descriptors with a type that takes none with -EINVAL. It
  * disconnects a client that does not read its replies.
  *
+ * A request with seq 0 is posted: it has no reply, also if it fails, though a CTL_CM_CONNECT then
+ * has an event. Posted requests of a process are served before what it asks later on any of its
+ * connections, unless one of them has to wait for the network or for the process's memory.
+ *
  * All numbers are little-endian, reserved bytes zero. The daemon chooses handles; they are valid on
  * their connection only.
  */
@@ -24,7 +28,7 @@
 #include "qp_attr.h"
 
 #define CTL_MAGIC      UINT32_C(0x434f5255) /* "UROC" */
-#define CTL_VERSION    10
+#define CTL_VERSION    11
 #define CTL_MSG_SIZE   640
 #define CTL_MAX_FDS    18 /* CTL_OPEN's reply */
 #define CTL_NAME_MAX   64
@@ -107,7 +111,6 @@ enum ctl_type {
     CTL_CM_MIGRATE,         /* cm_id -> cm_id */
     CTL_CM_JOIN,            /* cm_mcast -> cm_mcast */
     CTL_CM_LEAVE,           /* cm_mcast -> cm_mcast */
-    CTL_CM_GET_EVENT,       /* cm_event -> cm_event; -EAGAIN: there is none */
     CTL_RAISE_CQ,           /* handle: the event for which the CQ is armed, if it still is */
     /* create_cq (handle, cqe) -> create_cq (+ fd: see ctl_place). From the reply on the daemon
        posts into the new segment; the application copies there what it has not read, and then sends
@@ -559,8 +562,6 @@ struct ctl_msg {
         struct ctl_cm_qp_attr cm_qp_attr;
         struct ctl_cm_option cm_option;
         struct ctl_cm_mcast cm_mcast;
-        struct ctl_cm_event cm_event;
-        struct ctl_cm_told cm_told;
         uint8_t bytes[CTL_MSG_SIZE - 16];
     };
 };

@@ -107,6 +107,7 @@ static int connect_path(struct conn *c, const char *path)
         return err;
     }
     setsockopt(c->sock, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
+    setsockopt(c->sock, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
     return 0;
 }
 
@@ -258,6 +259,28 @@ static int call_daemon(struct conn *c, enum ctl_type type, struct ctl_msg *m, co
         *m = (struct ctl_msg){0};
         err = 0;
     }
+    pthread_mutex_unlock(&c->lock);
+    pthread_setcancelstate(cancel, NULL);
+    return err;
+}
+
+int conn_post(struct conn *c, enum ctl_type type, struct ctl_msg *m)
+{
+    int cancel, err = -EIO;
+
+    if (!conn_is_ours(c))
+        return -EIO;
+    m->magic = CTL_MAGIC;
+    m->version = CTL_VERSION;
+    m->type = (uint16_t)type;
+    m->seq = 0;
+    m->status = 0;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    pthread_mutex_lock(&c->lock);
+    if (!c->broken && ctl_send(c->sock, m, NULL, 0, 0))
+        c->broken = true;
+    else if (!c->broken)
+        err = 0;
     pthread_mutex_unlock(&c->lock);
     pthread_setcancelstate(cancel, NULL);
     return err;

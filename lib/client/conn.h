@@ -72,6 +72,13 @@ void conn_close(struct conn *c);
 int conn_call(struct conn *c, enum ctl_type type, struct ctl_msg *m, const int *fds, unsigned nfds,
               int *got, unsigned want);
 
+/*
+ * Sends *m as a request without descriptors and without a reply. Blocks while the daemon has too
+ * many of them to serve, at most CONN_REPLY_SECONDS. Any thread; not a cancellation point. 0; -EIO:
+ * the daemon is gone, or does not serve.
+ */
+int conn_post(struct conn *c, enum ctl_type type, struct ctl_msg *m);
+
 /* When to send a request again that was answered with -EAGAIN. At first all zeros. */
 struct conn_retry {
     time_t until;

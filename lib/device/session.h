@@ -102,6 +102,14 @@ struct ctl_call {
  * @param call  The request, and the reply.
  */
 void session_dispatch(struct session *sn, struct ctl_call *call);
+/**
+ * Tell the program that a request without a reply has failed, if there is an event for that.
+ *
+ * @param sn  The session.
+ * @param request  That was dispatched.
+ * @param status  Of its reply, which is not sent.
+ */
+void session_post_failed(struct session *sn, const struct ctl_msg *request, int status);
 
 /**
  * Write the state of all devices as JSON, as `uroce show` prints it. Root and the daemon's own user

@@ -139,7 +139,8 @@ struct move {
     struct cma_id *id;
     enum ctl_type type;
     const struct ctl_msg *m;
-    uint32_t done; /* steps */
+    bool post;
+    uint32_t steps, done;
 };
 
 static int send_move(void *arg, const uint64_t *key, struct ctl_modify_qp *modify)
@@ -153,7 +154,12 @@ static int send_move(void *arg, const uint64_t *key, struct ctl_modify_qp *modif
         return -EIO;
     m.cm_with_qp.call.id = move->id->entry.handle;
     memcpy(m.cm_with_qp.key, key, sizeof(m.cm_with_qp.key));
-    err = link_call(move->id->link, CTL_CM_WITH_QP, &m);
+    if (move->post) {
+        err = conn_post(&move->id->link->conn, CTL_CM_WITH_QP, &m);
+        m.cm_with_qp.modify.done = err ? 0 : move->steps;
+    } else {
+        err = link_call(move->id->link, CTL_CM_WITH_QP, &m);
+    }
     modify->done = move->done = m.cm_with_qp.modify.done;
     return err;
 }
@@ -161,7 +167,7 @@ static int send_move(void *arg, const uint64_t *key, struct ctl_modify_qp *modif
 static int move_qp(struct cma_id *id, const struct ibv_qp_attr *attr,
                    const struct uroce_qp_step *step, unsigned steps, const struct id_call *c)
 {
-    struct move move = {.id = id, .type = c->type, .m = c->m};
+    struct move move = {.id = id, .type = c->type, .m = c->m, .post = c->post, .steps = steps};
     int err = uroce_modify_qp_by(id->base.qp, attr, step, steps, send_move, &move);
 
     *c->moved = move.done == steps;
@@ -219,7 +225,7 @@ int qp_disconnect(struct cma_id *id, const struct id_call *c)
     if (has_connected_qp(id))
         return move_qp(id, &none, &step, 1, c);
     *c->moved = true;
-    return id_call(id, c->type, c->m);
+    return c->post ? id_post(id, c->type, c->m) : id_call(id, c->type, c->m);
 }
 
 int qp_to_error(struct cma_id *id)

@@ -68,6 +68,16 @@ static void close_fd(int *fd)
     *fd = -1;
 }
 
+static void free_arrivals(struct cma_arrivals *a)
+{
+    struct cma_arrival *it;
+
+    while ((it = TAILQ_FIRST(a))) {
+        TAILQ_REMOVE(a, it, next);
+        free(it);
+    }
+}
+
 static void close_fds(struct cma_channel *ch)
 {
     close_sock(ch);
@@ -94,6 +104,7 @@ struct cma_channel *channel_create(int *err)
         return NULL;
     ch->base.fd = ch->sock = ch->local_fd = -1;
     TAILQ_INIT(&ch->local);
+    TAILQ_INIT(&ch->arrived);
     pthread_mutex_init(&ch->lock, NULL);
     link = link_get(err);
     if (link) {
@@ -155,6 +166,7 @@ void channel_destroy(struct cma_channel *ch)
         TAILQ_REMOVE(&ch->local, ev, next);
         free(ev);
     }
+    free_arrivals(&ch->arrived);
     ch->link = NULL;
     ch->closed = ch->kept = true;
     pthread_mutex_unlock(&ch->lock);
@@ -166,20 +178,36 @@ void channel_destroy(struct cma_channel *ch)
 
 /* ---- local events ---- */
 
+static bool has_local(const struct cma_channel *ch)
+{
+    return !TAILQ_EMPTY(&ch->local) || !TAILQ_EMPTY(&ch->arrived);
+}
+
+/* The eventfd says whether there is something. */
+static void show_local(struct cma_channel *ch, bool had)
+{
+    eventfd_t n;
+
+    if (had == has_local(ch))
+        return;
+    if (had)
+        eventfd_read(ch->local_fd, &n);
+    else
+        eventfd_write(ch->local_fd, 1);
+}
+
 static void post_locked(struct cma_channel *ch, struct cma_event *ev)
 {
-    if (TAILQ_EMPTY(&ch->local))
-        eventfd_write(ch->local_fd, 1);
+    bool had = has_local(ch);
+
     TAILQ_INSERT_TAIL(&ch->local, ev, next);
+    show_local(ch, had);
 }
 
 static void remove_locked(struct cma_channel *ch, struct cma_event *ev)
 {
-    eventfd_t n;
-
     TAILQ_REMOVE(&ch->local, ev, next);
-    if (TAILQ_EMPTY(&ch->local))
-        eventfd_read(ch->local_fd, &n);
+    show_local(ch, true);
 }
 
 void channel_post(struct cma_channel *ch, struct cma_event *ev)
@@ -291,18 +319,17 @@ int channel_revive(struct cma_channel *ch, struct cma_link **link)
 
 /* ---- waiting ---- */
 
-/* One byte, without waiting. 1: there was one. 0: none. -EIO: the end. */
-static int read_byte(struct cma_channel *ch)
+/* An event of the socket, without waiting. 1: there was one. 0: none. -EIO: the end. */
+static int read_told(struct cma_channel *ch, struct ctl_cm_told *told)
 {
-    char byte;
     ssize_t n;
 
     if (ch->sock < 0)
         return -EIO;
     do {
-        n = recv(ch->sock, &byte, 1, MSG_DONTWAIT);
+        n = recv(ch->sock, told, sizeof(*told), MSG_DONTWAIT | MSG_TRUNC);
     } while (n < 0 && errno == EINTR);
-    if (n == 1)
+    if (n == sizeof(*told))
         return 1;
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         return 0;
@@ -310,7 +337,20 @@ static int read_byte(struct cma_channel *ch)
     return -EIO;
 }
 
-static int look_locked(struct cma_channel *ch)
+static int next_told(struct cma_channel *ch, struct ctl_cm_told *told)
+{
+    struct cma_arrival *a = TAILQ_FIRST(&ch->arrived);
+
+    if (!a)
+        return read_told(ch, told);
+    *told = a->told;
+    TAILQ_REMOVE(&ch->arrived, a, next);
+    show_local(ch, true);
+    free(a);
+    return 1;
+}
+
+static int look_locked(struct cma_channel *ch, struct ctl_cm_told *told)
 {
     int got;
 
@@ -318,22 +358,21 @@ static int look_locked(struct cma_channel *ch)
         return -EAGAIN;
     if (!link_is_ours(ch->link))
         return -EIO;
-    got = TAILQ_EMPTY(&ch->local) ? read_byte(ch) : 0;
-    if (!TAILQ_EMPTY(&ch->local)) /* read_byte() may have added some */
+    got = TAILQ_EMPTY(&ch->local) ? next_told(ch, told) : 0;
+    if (!TAILQ_EMPTY(&ch->local)) /* the end of the daemon may have added some */
         return 0;
     return got ? got : -EAGAIN;
 }
 
-/* 0: local; 1: a byte of the daemon; -EAGAIN: neither, and the thread waits; -EIO. */
-static int look(struct cma_channel *ch, struct cma_link **link, uint32_t *handle)
+/* 0: local; 1: one of the daemon; -EAGAIN: neither, and the thread waits; -EIO. */
+static int look(struct cma_channel *ch, struct cma_link **link, struct ctl_cm_told *told)
 {
     int got;
 
     pthread_mutex_lock(&ch->lock);
-    got = look_locked(ch);
+    got = look_locked(ch, told);
     if (got == 1) {
         *link = ch->link;
-        *handle = ch->handle;
         link_ref(*link);
     } else if (got == -EAGAIN) {
         ch->waiting++;
@@ -396,21 +435,12 @@ static int wait_readable(struct cma_channel *ch, int cancel)
     return err;
 }
 
-bool channel_is_closed(struct cma_channel *ch)
-{
-    bool closed;
-
-    pthread_mutex_lock(&ch->lock);
-    closed = ch->closed;
-    pthread_mutex_unlock(&ch->lock);
-    return closed;
-}
-
-int channel_wait(struct cma_channel *ch, int cancel, struct cma_link **link, uint32_t *handle)
+int channel_wait(struct cma_channel *ch, int cancel, struct cma_link **link,
+                 struct ctl_cm_told *told)
 {
     int err;
 
-    while ((err = look(ch, link, handle)) == -EAGAIN) {
+    while ((err = look(ch, link, told)) == -EAGAIN) {
         err = wait_readable(ch, cancel);
         end_wait(ch);
         if (err)
@@ -419,20 +449,60 @@ int channel_wait(struct cma_channel *ch, int cancel, struct cma_link **link, uin
     return err;
 }
 
-void channel_drop(struct cma_channel *ch, const struct cma_link *link, uint32_t events)
+/* ---- events that are not to be read here ---- */
+
+/* All that is in the socket. Without memory for it the rest stays there: it belongs to no id, or to
+ * one that is here, and is found out when it is read. */
+static void read_all(struct cma_channel *ch)
 {
-    char bytes[64];
-    ssize_t n = 1;
+    struct cma_arrival *a;
+
+    while ((a = malloc(sizeof(*a))) && read_told(ch, &a->told) == 1)
+        TAILQ_INSERT_TAIL(&ch->arrived, a, next);
+    free(a);
+}
+
+static void extract_locked(struct cma_channel *ch,
+                           bool (*match)(const void *arg, const struct ctl_cm_told *told),
+                           const void *arg, struct cma_arrivals *out)
+{
+    bool had = has_local(ch);
+    struct cma_arrival *a, *next;
+
+    read_all(ch);
+    for (a = TAILQ_FIRST(&ch->arrived); a; a = next) {
+        next = TAILQ_NEXT(a, next);
+        if (!match(arg, &a->told))
+            continue;
+        TAILQ_REMOVE(&ch->arrived, a, next);
+        TAILQ_INSERT_TAIL(out, a, next);
+    }
+    show_local(ch, had);
+}
+
+void channel_extract(struct cma_channel *ch, const struct cma_link *link,
+                     bool (*match)(const void *arg, const struct ctl_cm_told *told),
+                     const void *arg, struct cma_arrivals *out)
+{
     int cancel;
 
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     pthread_mutex_lock(&ch->lock);
-    while (events && n > 0 && ch->link == link && ch->sock >= 0) {
-        n = recv(ch->sock, bytes, events < sizeof(bytes) ? events : sizeof(bytes), MSG_DONTWAIT);
-        events -= n > 0 ? (uint32_t)n : 0;
-    }
+    if (ch->link == link && !ch->closed)
+        extract_locked(ch, match, arg, out);
     pthread_mutex_unlock(&ch->lock);
     pthread_setcancelstate(cancel, NULL);
+}
+
+void channel_give(struct cma_channel *ch, struct cma_arrivals *from)
+{
+    bool had;
+
+    pthread_mutex_lock(&ch->lock);
+    had = has_local(ch);
+    TAILQ_CONCAT(&ch->arrived, from, next);
+    show_local(ch, had);
+    pthread_mutex_unlock(&ch->lock);
 }
 
 /* ---- the API ---- */

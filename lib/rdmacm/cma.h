@@ -64,9 +64,17 @@ struct cma_event {
     uint8_t private_data[CTL_CM_PRIVATE_MAX];
 };
 
+/* An event of the daemon that was taken out of a channel's socket before its turn. */
+struct cma_arrival {
+    TAILQ_ENTRY(cma_arrival) next;
+    struct ctl_cm_told told;
+};
+
+TAILQ_HEAD(cma_arrivals, cma_arrival);
+
 /*
- * What a program polls is an epoll descriptor with the daemon's stream socket and an eventfd, which
- * is readable while there are local events.
+ * What a program polls is an epoll descriptor with the daemon's socket and an eventfd, which is
+ * readable while there are local events or arrivals.
  */
 struct cma_channel {
     struct rdma_event_channel base;
@@ -79,6 +87,7 @@ struct cma_channel {
     bool closed;      /* the program has destroyed it */
     bool kept;        /* and its structure is still kept: who waits last does not free it */
     TAILQ_HEAD(cma_events, cma_event) local;
+    struct cma_arrivals arrived; /* before those in the socket */
 };
 
 /* An address of a group that an id has joined, or is going to. */
@@ -100,6 +109,7 @@ struct cma_id {
     struct cma_device *device;
     bool sync;          /* its channel is its own, and calls wait for their events */
     bool begun;         /* there is, or was, a connection, or a request for one */
+    bool routed;        /* rdma_connect would be in order */
     bool connect_error; /* the program knows that the connection failed: what follows is not said */
     uint8_t responder_resources, initiator_depth; /* of a request */
     struct ibv_ece local_ece, remote_ece;
@@ -113,6 +123,7 @@ struct cma_id {
     pthread_mutex_t lock;
     pthread_cond_t acks;
     uint32_t reported, acked; /* events that the program got, and has acknowledged */
+    uint32_t got;             /* of the daemon, so far */
     LIST_HEAD(, cma_mcast) mcasts;
 };
 
@@ -184,16 +195,19 @@ void channel_post(struct cma_channel *ch, struct cma_event *ev);
 struct cma_event *channel_pop(struct cma_channel *ch);
 /* The local events of the id go to another channel, or nowhere. */
 void channel_move(struct cma_channel *from, struct cma_id *id, struct cma_channel *to);
-/* Waits until there may be an event. 0: there is a local one. 1: ask the daemon for it, by the
- * link, with a reference, and the channel's handle. -EAGAIN: the program does not want to wait.
+/* Waits until there is an event. 0: there may be a local one. 1: *told is one of the daemon, and
+ * *link its link, with a reference. -EAGAIN: the program does not want to wait.
  * -EIO: the daemon is gone, and its ids' events are given. -EBADF: the program has destroyed the
  * channel, which must not be looked at any more. -EINTR. Called without cancellation;
  * the wait itself is a cancellation point if `cancel`, the thread's state, says so. */
-int channel_wait(struct cma_channel *ch, int cancel, struct cma_link **link, uint32_t *handle);
-/* Whether the program has destroyed it. Its structure is kept for a while. */
-bool channel_is_closed(struct cma_channel *ch);
-/* The daemon has dropped events of the link: takes their bytes. */
-void channel_drop(struct cma_channel *ch, const struct cma_link *link, uint32_t events);
+int channel_wait(struct cma_channel *ch, int cancel, struct cma_link **link,
+                 struct ctl_cm_told *told);
+/* Takes out the unread events of the daemon that match. */
+void channel_extract(struct cma_channel *ch, const struct cma_link *link,
+                     bool (*match)(const void *arg, const struct ctl_cm_told *told),
+                     const void *arg, struct cma_arrivals *out);
+/* They are the next ones of this channel. */
+void channel_give(struct cma_channel *ch, struct cma_arrivals *from);
 
 /* ---- id.c ---- */
 struct cma_id *id_alloc(struct cma_link *link, struct cma_channel *ch, void *context,
@@ -211,6 +225,15 @@ int id_take_info(struct cma_id *id, const struct ctl_cm_info *info);
 struct cma_event *event_local(struct cma_id *id, uint32_t type);
 
 /* ---- event.c, take.c ---- */
+/* The id has been destroyed: as many events were sent. Takes those out that are unread, with the
+ * requests among them. */
+void event_drop(struct cma_id *id, uint32_t sent);
+/* The id has left a group. */
+void event_drop_join(struct cma_id *id, uint64_t cookie, uint32_t sent);
+/* The id goes from one channel to another. */
+void event_move(struct cma_id *id, struct cma_channel *from, struct cma_channel *to, uint32_t sent);
+/* What the daemon has sent of it and the library has read. */
+uint32_t event_got(struct cma_id *id);
 /* Waits for an event of the channel, and does what follows from it. */
 int event_get(struct cma_channel *ch, struct cma_event **ev);
 /* What follows from an event of the daemon. False: the program does not get it. */
@@ -229,9 +252,12 @@ struct id_call {
     enum ctl_type type; /* CTL_CM_ACCEPT, CTL_CM_ESTABLISH or CTL_CM_DISCONNECT */
     const struct ctl_msg *m;
     bool *moved; /* set: an error is the call's */
+    bool post;   /* without a reply */
 };
 /* A request of the cm_call in *m, for the id. */
 int id_call(struct cma_id *id, enum ctl_type type, const struct ctl_msg *m);
+/* The same without a reply. */
+int id_post(struct cma_id *id, enum ctl_type type, const struct ctl_msg *m);
 /* What follows from a CONNECT_RESPONSE when the id has a queue pair. */
 int connect_respond(struct cma_id *id);
 int connect_reject(struct cma_id *id, uint8_t reason, const void *data, uint8_t len);

@@ -16,6 +16,7 @@ struct cma_entry {
     LIST_ENTRY(cma_entry) by_handle, by_cookie;
     uint32_t handle;
     uint64_t cookie; /* 0: the daemon made the id, and has no cookie for it */
+    uint64_t serial; /* the daemon's: handles are used again */
     bool listed;
 };
 

@@ -5,6 +5,9 @@
 /* Retries that a program without parameters wants: the most, and "without end". */
 #define RETRIES 7
 
+/* Bytes of private data for which a request has room in every port space. */
+#define PRIVATE_LEAST 56
+
 /* Reasons of a REJ (12.6.7.2, and that of extended connection establishment). */
 #define REJ_CONSUMER      28
 #define REJ_VENDOR_OPTION 35
@@ -80,12 +83,46 @@ int id_call(struct cma_id *id, enum ctl_type type, const struct ctl_msg *m)
     return link_call(id->link, type, &request);
 }
 
+int id_post(struct cma_id *id, enum ctl_type type, const struct ctl_msg *m)
+{
+    struct ctl_msg request = *m;
+
+    request.cm_call.id = id->entry.handle;
+    return conn_post(&id->link->conn, type, &request);
+}
+
 /* ---- the active side ---- */
+
+/* One of a group is refused, for which the program has an errno. */
+static bool is_group(const struct cma_id *id)
+{
+    static const uint8_t mapped[12] = {[10] = 0xFF, [11] = 0xFF};
+    const uint8_t *gid = id->base.route.addr.addr.ibaddr.dgid.raw;
+
+    return gid[0] == 0xFF || (!memcmp(gid, mapped, sizeof(mapped)) && gid[12] >> 4 == 0xE);
+}
+
+/* Whether the daemon will find nothing wrong with it. What else may fail, such as memory, is an
+ * event. */
+static bool is_in_order(const struct cma_id *id, const struct ctl_cm_conn *conn)
+{
+    return id->routed && id->base.qp && id->base.qp->qp_type == IBV_QPT_RC && !conn->ece_vendor &&
+           conn->flow_control <= 1 && conn->private_len <= PRIVATE_LEAST && !is_group(id);
+}
+
+static int call_connect(struct cma_id *id, const struct ctl_msg *m)
+{
+    if (!is_in_order(id, &m->cm_call.conn))
+        return id_call(id, CTL_CM_CONNECT, m);
+    id->routed = false;
+    return id_post(id, CTL_CM_CONNECT, m);
+}
 
 EXPORT int rdma_connect(struct rdma_cm_id *base, struct rdma_conn_param *param)
 {
     struct cma_id *id = to_id(base);
     struct ctl_msg m = {0};
+    bool begun = id->begun;
     int err;
 
     if (!id->device || (!base->qp && !param))
@@ -101,10 +138,12 @@ EXPORT int rdma_connect(struct rdma_cm_id *base, struct rdma_conn_param *param)
                               : id->device->max_initiator_depth;
     id->connect_error = false;
     set_conn(id, &m.cm_call.conn, param);
-    err = id_call(id, CTL_CM_CONNECT, &m);
-    if (err)
+    id->begun = true; /* before there can be an event of it */
+    err = call_connect(id, &m);
+    if (err) {
+        id->begun = begun;
         return cma_result(err);
-    id->begun = true;
+    }
     return cma_result(id_complete(id));
 }
 
@@ -113,7 +152,7 @@ int connect_respond(struct cma_id *id)
     struct ctl_msg m = {0};
     bool moved;
     int err = qp_connect(id, RDMA_MAX_RESP_RES, RDMA_MAX_INIT_DEPTH,
-                         &(struct id_call){CTL_CM_ESTABLISH, &m, &moved});
+                         &(struct id_call){CTL_CM_ESTABLISH, &m, &moved, false});
 
     if (err && !moved)
         connect_reject(id, REJ_CONSUMER, NULL, 0);
@@ -166,7 +205,7 @@ EXPORT int rdma_accept(struct rdma_cm_id *base, struct rdma_conn_param *param)
     agree(id, param);
     set_conn(id, &m.cm_call.conn, param);
     err = qp_connect(id, id->responder_resources, id->initiator_depth,
-                     &(struct id_call){CTL_CM_ACCEPT, &m, &moved});
+                     &(struct id_call){CTL_CM_ACCEPT, &m, &moved, false});
     if (err) {
         qp_to_error(id);
         return cma_result(err);
@@ -203,13 +242,14 @@ EXPORT int rdma_notify(struct rdma_cm_id *base, enum ibv_event_type event)
 
 /* ---- the end ---- */
 
-/* Of a connection that is over already it succeeds, as the kernel's does, and has no event. */
+/* Of a connection that is over already it succeeds, as the kernel's does, and has no event: only a
+ * synchronous id, which would wait for that, has to know. */
 EXPORT int rdma_disconnect(struct rdma_cm_id *base)
 {
     struct cma_id *id = to_id(base);
     struct ctl_msg m = {0};
-    bool moved;
-    int err = qp_disconnect(id, &(struct id_call){CTL_CM_DISCONNECT, &m, &moved});
+    bool moved, post = id->begun && !id->sync;
+    int err = qp_disconnect(id, &(struct id_call){CTL_CM_DISCONNECT, &m, &moved, post});
 
     if (err == -EINVAL && moved && id->begun)
         return 0;

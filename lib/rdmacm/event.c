@@ -28,13 +28,14 @@ void event_done(struct cma_event *ev)
     free(ev);
 }
 
-/* ---- asking the daemon ---- */
+/* ---- events of the daemon ---- */
 
 struct fetch {
     struct cma_link *link;
     struct cma_event *ev;
-    struct ctl_msg m;
-    bool orphan; /* a request for which there is no id */
+    struct ctl_cm_told told;
+    bool orphan;    /* a request for which there is no id */
+    bool misplaced; /* a request whose listener has another channel by now */
 };
 
 static bool is_mcast(uint32_t type)
@@ -42,7 +43,7 @@ static bool is_mcast(uint32_t type)
     return type == RDMA_CM_EVENT_MULTICAST_JOIN || type == RDMA_CM_EVENT_MULTICAST_ERROR;
 }
 
-/* A new id, of the listener's channel; its events may be the next ones that are asked for. */
+/* A new id, of the listener's channel. */
 static void find_listener(struct fetch *f, const struct ctl_cm_event *m)
 {
     struct cma_id *listener = id_of(cma_table_of_cookie(&f->link->ids, m->cookie));
@@ -54,98 +55,104 @@ static void find_listener(struct fetch *f, const struct ctl_cm_event *m)
     f->orphan = !id;
     if (!id)
         return;
+    f->misplaced = to_channel(listener->base.channel)->handle != m->channel;
     id->entry.handle = m->id;
+    id->entry.serial = f->told.serial;
     cma_table_add(&f->link->ids, &id->entry);
     f->ev->event.id = &id->base;
     f->ev->event.listen_id = &listener->base;
     f->ev->owner = listener;
 }
 
-/*
- * The event's id. It is looked up under the connection's lock, under which a thread that destroys
- * the id gets the reply to that: until then the id is there, and afterwards the daemon has no event
- * of it.
- */
-static int find_owner(void *arg, const int *fd, unsigned fds)
+static void find_id(struct fetch *f, const struct ctl_cm_event *m)
 {
-    struct fetch *f = arg;
-    const struct ctl_cm_event *m = &f->m.cm_event;
+    struct cma_id *id = id_of(cma_table_of_handle(&f->link->ids, m->id));
+
+    if (!id ||
+        id->entry.serial != f->told.serial) /* it is destroyed, and its handle may be another's */
+        return;
+    f->ev->owner = id;
+    f->ev->event.id = &id->base;
+}
+
+/* The event's id. Under the link's lock it is there, and then waits for the acknowledgment of what
+ * is counted here, or is destroyed. */
+static void find_owner(struct fetch *f)
+{
+    const struct ctl_cm_event *m = &f->told.event;
     struct cma_event *ev = f->ev;
 
-    if (fds)
-        return -EPROTO;
     pthread_mutex_lock(&f->link->lock);
-    if (m->type == RDMA_CM_EVENT_CONNECT_REQUEST) {
+    if (m->type == RDMA_CM_EVENT_CONNECT_REQUEST)
         find_listener(f, m);
-    } else {
-        ev->owner = id_of(cma_table_of_handle(&f->link->ids, m->id));
-        ev->event.id = ev->owner ? &ev->owner->base : NULL;
-    }
+    else
+        find_id(f, m);
     if (ev->owner) {
         pthread_mutex_lock(&ev->owner->lock);
         if (is_mcast(m->type))
             ev->mcast = mcast_find(ev->owner, m->cookie);
+        ev->owner->got++;
         event_count(ev);
         pthread_mutex_unlock(&ev->owner->lock);
     }
     pthread_mutex_unlock(&f->link->lock);
-    return 0;
 }
 
-static void refuse_orphan(const struct fetch *f)
+static void refuse(struct cma_link *link, const struct ctl_cm_told *told)
 {
-    struct ctl_msg m = {.cm_id = {.id = f->m.cm_event.id}};
+    struct ctl_msg m = {.cm_id = {.id = told->event.id}};
 
+    link_call(link, CTL_CM_DESTROY_ID, &m);
+}
+
+static void follow_listener(const struct fetch *f)
+{
+    struct cma_id *id = to_id(f->ev->event.id);
+    struct ctl_msg m = {
+        .cm_id = {.id = id->entry.handle, .channel = to_channel(id->base.channel)->handle}};
+
+    link_call(f->link, CTL_CM_MIGRATE, &m);
+}
+
+/* *out: an event for the program; or NULL, and there may be another one. */
+static void fetch(struct fetch *f, struct cma_event **out)
+{
+    find_owner(f);
     if (f->orphan)
-        link_call(f->link, CTL_CM_DESTROY_ID, &m);
-}
-
-/* 0: *out is an event for the program; or NULL, and there may be another one. */
-static int fetch(struct cma_link *link, uint32_t handle, struct cma_event **out)
-{
-    struct fetch f = {.link = link, .m = {.cm_event = {.channel = handle}}};
-    int err;
-
-    *out = NULL;
-    f.ev = calloc(1, sizeof(*f.ev));
-    if (!f.ev)
-        return -ENOMEM;
-    err = conn_call_then(&link->conn, CTL_CM_GET_EVENT, &f.m, find_owner, &f);
-    if (err || !f.ev->owner) {
-        free(f.ev);
-        if (!err)
-            refuse_orphan(&f);
-        /* The end of the daemon shows at the channel's socket. */
-        return err == -EAGAIN || (err == -EIO && conn_hung_up(&link->conn)) ? 0 : err;
-    }
-    if (is_mcast(f.m.cm_event.type) && !f.ev->mcast)
-        event_done(f.ev); /* the program has left the group */
-    else if (event_take(f.ev, &f.m.cm_told))
-        *out = f.ev;
-    return 0;
+        refuse(f->link, &f->told);
+    if (f->misplaced)
+        follow_listener(f);
+    if (!f->ev->owner)
+        free(f->ev);
+    else if (is_mcast(f->told.event.type) && !f->ev->mcast)
+        event_done(f->ev); /* the program has left the group */
+    else if (event_take(f->ev, &f->told))
+        *out = f->ev;
 }
 
 static int next_event(struct cma_channel *ch, int cancel, struct cma_event **ev)
 {
-    struct cma_link *link;
-    uint32_t handle;
-    int got, err = 0;
+    struct fetch f;
+    int got;
 
     *ev = NULL;
-    while (!*ev && !err) {
-        got = channel_wait(ch, cancel, &link, &handle);
+    while (!*ev) {
+        f = (struct fetch){0};
+        got = channel_wait(ch, cancel, &f.link, &f.told);
         if (got < 0)
             return got;
-        if (got) {
-            err = fetch(link, handle, ev);
-            link_put(link);
-            if (err == -EINVAL && channel_is_closed(ch)) /* it waits on, as in channel_wait() */
-                err = 0;
-        } else {
+        if (!got) {
             *ev = channel_pop(ch); /* NULL: another thread was faster */
+            continue;
         }
+        f.ev = calloc(1, sizeof(*f.ev));
+        if (f.ev)
+            fetch(&f, ev);
+        link_put(f.link);
+        if (!f.ev)
+            return -ENOMEM;
     }
-    return err;
+    return 0;
 }
 
 int event_get(struct cma_channel *ch, struct cma_event **ev)
@@ -156,6 +163,76 @@ int event_get(struct cma_channel *ch, struct cma_event **ev)
     err = next_event(ch, cancel, ev);
     pthread_setcancelstate(cancel, NULL);
     return err;
+}
+
+/* ---- events of an id that are not to be read where they are ---- */
+
+uint32_t event_got(struct cma_id *id)
+{
+    uint32_t got;
+
+    pthread_mutex_lock(&id->lock);
+    got = id->got;
+    pthread_mutex_unlock(&id->lock);
+    return got;
+}
+
+static bool is_owned(const void *arg, const struct ctl_cm_told *told)
+{
+    const struct cma_id *id = arg;
+
+    if (told->event.type == RDMA_CM_EVENT_CONNECT_REQUEST)
+        return told->event.cookie == id->entry.cookie;
+    return told->serial == id->entry.serial;
+}
+
+static bool is_of_join(const void *arg, const struct ctl_cm_told *told)
+{
+    const uint64_t *cookie = arg;
+
+    return is_mcast(told->event.type) && told->event.cookie == *cookie;
+}
+
+/* Another thread may have read the last of them, and not found its id yet: it will not be there. */
+void event_drop(struct cma_id *id, uint32_t sent)
+{
+    struct cma_arrivals out = TAILQ_HEAD_INITIALIZER(out);
+    struct cma_arrival *a;
+
+    if (sent == event_got(id))
+        return;
+    channel_extract(to_channel(id->base.channel), id->link, is_owned, id, &out);
+    while ((a = TAILQ_FIRST(&out))) {
+        TAILQ_REMOVE(&out, a, next);
+        if (a->told.event.type == RDMA_CM_EVENT_CONNECT_REQUEST)
+            refuse(id->link, &a->told);
+        free(a);
+    }
+}
+
+void event_drop_join(struct cma_id *id, uint64_t cookie, uint32_t sent)
+{
+    struct cma_arrivals out = TAILQ_HEAD_INITIALIZER(out);
+    struct cma_arrival *a;
+
+    if (sent == event_got(id))
+        return;
+    channel_extract(to_channel(id->base.channel), id->link, is_of_join, &cookie, &out);
+    while ((a = TAILQ_FIRST(&out))) {
+        TAILQ_REMOVE(&out, a, next);
+        free(a);
+    }
+}
+
+/* A request among them follows when it is read: see `misplaced`. */
+void event_move(struct cma_id *id, struct cma_channel *from, struct cma_channel *to, uint32_t sent)
+{
+    struct cma_arrivals out = TAILQ_HEAD_INITIALIZER(out);
+
+    if (sent == event_got(id))
+        return;
+    channel_extract(from, id->link, is_owned, id, &out);
+    channel_give(to, &out);
 }
 
 /* ---- the API ---- */

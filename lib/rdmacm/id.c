@@ -56,6 +56,7 @@ static int publish(void *arg, const int *fd, unsigned fds)
         return -EPROTO;
     pthread_mutex_lock(&c->id->link->lock);
     c->id->entry.handle = c->m.cm_id.id;
+    c->id->entry.serial = c->m.cm_id.serial;
     cma_table_add(&c->id->link->ids, &c->id->entry);
     pthread_mutex_unlock(&c->id->link->lock);
     return 0;
@@ -146,7 +147,7 @@ int id_withdraw(struct cma_id *id)
     if (err)
         unpublish(id, NULL, 0);
     else
-        channel_drop(ch, id->link, m.cm_id.dropped);
+        event_drop(id, m.cm_id.sent);
     channel_move(ch, id, NULL);
     return 0;
 }
@@ -251,7 +252,7 @@ static int move_to(struct cma_id *id, struct cma_channel *to)
     err = link_call(id->link, CTL_CM_MIGRATE, &m);
     if (err)
         return err;
-    channel_drop(from, id->link, m.cm_id.dropped);
+    event_move(id, from, to, m.cm_id.sent);
     id->base.channel = &to->base;
     channel_move(from, id, to);
     if (id->sync)

@@ -167,7 +167,7 @@ static int leave(struct cma_id *id, const struct sockaddr *addr)
     if (err)
         forget(&l, NULL, 0);
     else
-        channel_drop(to_channel(id->base.channel), id->link, m.cm_mcast.dropped);
+        event_drop_join(id, l.mc->cookie, m.cm_mcast.sent);
     unlink_and_wait(id, l.mc);
     return err;
 }

@@ -24,11 +24,14 @@ static int resolve(struct cma_id *id, enum ctl_type type, struct ctl_msg *m,
 
     if (!ev)
         return -ENOMEM;
+    id->routed = false;
     m->cm_resolve.id = id->entry.handle;
     m->cm_resolve.at_once = 1;
+    m->cm_resolve.got = event_got(id);
     err = link_call(id->link, type, m);
     if (!err && (type == CTL_CM_RESOLVE_ADDR || m->cm_info.at_once))
         err = id_take_info(id, &m->cm_info);
+    id->routed = !err && m->cm_info.at_once && type == CTL_CM_RESOLVE_ROUTE;
     if (!err && m->cm_info.at_once)
         channel_post(to_channel(id->base.channel), ev);
     else

@@ -110,6 +110,7 @@ static void take_resolved(struct cma_event *ev, const struct ctl_cm_info *info,
                           enum rdma_cm_event_type failure)
 {
     ev->event.status = id_take_info(ev->owner, info);
+    ev->owner->routed = !ev->event.status && failure == RDMA_CM_EVENT_ROUTE_ERROR;
     if (ev->event.status)
         ev->event.event = failure;
 }
@@ -128,6 +129,7 @@ static void take_join(struct cma_event *ev, const struct ctl_cm_event *m)
 /* A synchronous id's call waits for the end of what it has begun, and takes each event for it. */
 static bool take_address_change(struct cma_event *ev)
 {
+    ev->owner->routed = false;
     if (!ev->owner->sync)
         return true;
     event_done(ev);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "device_kit.h"
@@ -36,6 +37,9 @@ enum action {
 
 static struct rnic *rnic;
 static struct session *session[CLIENTS];
+#define CHANNELS_MAX 8
+static int channel_fd[CHANNELS_MAX]; /* the programs' ends of event channels */
+static unsigned channel_fds;
 static struct pktio *far_end; /* of the second port, or NULL */
 static int memfd;
 static ns_t now;
@@ -47,6 +51,24 @@ static struct session *pick(uint8_t which)
     if (!*c)
         *c = session_create(rnic, &(struct ucred){.pid = getpid()});
     return *c;
+}
+
+/* Events go on as long as the program has its end; those before are read. */
+static void keep_channel(struct ctl_call *call)
+{
+    struct ctl_cm_told told;
+
+    for (unsigned i = 0; i < channel_fds; i++)
+        while (recv(channel_fd[i], &told, sizeof(told), MSG_DONTWAIT) > 0) {
+        }
+    while (call->out_fds) {
+        int fd = call->out_fd[--call->out_fds];
+
+        if (call->request->type == CTL_CM_CREATE_CHANNEL && channel_fds < CHANNELS_MAX)
+            channel_fd[channel_fds++] = fd;
+        else
+            close(fd);
+    }
 }
 
 /* Type, sender, whether a descriptor comes with it, the body's length and bytes. */
@@ -72,7 +94,8 @@ static void send_message(struct input *in)
     } else if (type == CTL_CREATE_WQ) {
         m.create_wq.max_wr &= 0xc03f;
     }
-    kit_call(c, (enum ctl_type)type, &m, &call, false);
+    kit_call(c, (enum ctl_type)type, &m, &call, true);
+    keep_channel(&call);
 }
 
 static struct object *pick_object(struct session *c, enum object_kind kind, uint8_t which)
@@ -387,6 +410,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     free(text);
     for (unsigned i = 0; i < CLIENTS; i++)
         close_client(i);
+    while (channel_fds)
+        close(channel_fd[--channel_fds]);
     /* Packets in flight no longer find a receiver. */
     while (worker_poll(rnic_worker(rnic, 0), now += 100))
         ;

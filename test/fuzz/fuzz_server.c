@@ -36,7 +36,8 @@ enum flaw {
     FLAW_VERSION,
     FLAW_LENGTH, /* another length: its low byte and its high byte follow */
     FLAW_CREDENTIALS,
-    FLAW_MANY, /* as many descriptors as a message can have */
+    FLAW_MANY,   /* as many descriptors as a message can have */
+    FLAW_POSTED, /* seq 0: there is no reply */
     FLAW_COUNT
 };
 
@@ -124,13 +125,14 @@ static void send_message(struct input *in)
     static uint8_t bytes[65536];
     static uint32_t seq;
     int fd[MANY_FDS], *c = pick(take(in));
-    struct ctl_msg m = {.magic = CTL_MAGIC, .version = CTL_VERSION, .type = take(in), .seq = ++seq};
+    struct ctl_msg m = {.magic = CTL_MAGIC, .version = CTL_VERSION, .type = take(in)};
     uint8_t what = take(in), flaw = take(in) % FLAW_COUNT;
     unsigned fds = flaw == FLAW_MANY ? MANY_FDS : what & 7;
     size_t n = sizeof(m);
 
     if (flaw == FLAW_LENGTH)
         n = take(in) | (size_t)take(in) << 8;
+    m.seq = flaw == FLAW_POSTED ? 0 : ++seq;
     m.magic ^= flaw == FLAW_MAGIC;
     m.version += flaw == FLAW_VERSION;
     take_bytes(in, m.bytes, take(in));

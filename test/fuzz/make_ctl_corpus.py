@@ -14,8 +14,8 @@ MESSAGE, WRITE, POLL, CLOSE, POST, CONTROL, MAD, FRAME, ADD_PORT = range(9)
  SHOW, FREEZE_MRS, THAW_MRS, REMAP_MR, GET_UFFD, HOT_MRS, CM_CREATE_CHANNEL, CM_DESTROY_CHANNEL, CM_CREATE_ID,
  CM_DESTROY_ID, CM_BIND, CM_RESOLVE_ADDR, CM_RESOLVE_ROUTE, CM_QUERY, CM_LISTEN, CM_CONNECT, CM_ACCEPT, CM_REJECT,
  CM_ESTABLISH, CM_DISCONNECT, CM_NOTIFY, CM_QP_ATTR, CM_SET_OPTION, CM_MIGRATE, CM_JOIN, CM_LEAVE,
- CM_GET_EVENT, RAISE_CQ, RESIZE_CQ, RESIZE_CQ_DONE, ALLOC_DM, FREE_DM, QUERY_FLOW, MODIFY_CQ,
- JOIN, IMPORT, UNIMPORT, CM_WITH_QP, CREATE_QP_IN, INHERIT) = range(1, 78)
+ RAISE_CQ, RESIZE_CQ, RESIZE_CQ_DONE, ALLOC_DM, FREE_DM, QUERY_FLOW, MODIFY_CQ,
+ JOIN, IMPORT, UNIMPORT, CM_WITH_QP, CREATE_QP_IN, INHERIT) = range(1, 77)
 TCP, UDP = 0x0106, 0x0111  # port spaces
 REQ, MRA, REJ, REP, RTU, DREQ, DREP, SIDR_REQ, SIDR_REP, LAP, APR = range(11)
 CM_PORT = 7471
@@ -242,10 +242,6 @@ def network():
     return poll() + control() + poll() + control()
 
 
-def events(channel, client=0, n=1):
-    return handle(CM_GET_EVENT, channel, client) * n
-
-
 def qp_attr(number, client=0):
     return b"".join(message(CM_QP_ATTR, struct.pack("<3I", number, 0, state), client) for state in (INIT, RTR, RTS))
 
@@ -259,8 +255,7 @@ def listener(space=TCP, ip="0.0.0.0"):
 def resolved(number=2, channel=2, space=TCP, ip="127.0.0.1", create=True):
     """Client 0's id."""
     made = message(CM_CREATE_CHANNEL) if create else b""
-    return (made + cm_id(CM_CREATE_ID, 0, channel, space) + cm_resolve(CM_RESOLVE_ADDR, number, None, ip) + control() +
-            events(channel) + cm_resolve(CM_RESOLVE_ROUTE, number) + events(channel))
+    return (made + cm_id(CM_CREATE_ID, 0, channel, space) + cm_resolve(CM_RESOLVE_ADDR, number, None, ip) + control() + cm_resolve(CM_RESOLVE_ROUTE, number))
 
 
 def option(number, name, value, client=0):
@@ -278,41 +273,40 @@ def connections():
     for space, ip in ((TCP, "127.0.0.1"), (TCP, "::1"), (UDP, "127.0.0.1")):
         asked = listener(space, "::" if ":" in ip else "0.0.0.0") + resolved(space=space, ip=ip) + cm_call(CM_CONNECT, 2)
         asked += network()
-        heard = asked + events(1, 1)
-        accepted = heard + qp_attr(3, 1) + cm_call(CM_ACCEPT, 3, 1) + network() + events(2) + qp_attr(2)
-        joined = accepted + cm_call(CM_ESTABLISH, 2) + network() + events(1, 1)
+        heard = asked
+        accepted = heard + qp_attr(3, 1) + cm_call(CM_ACCEPT, 3, 1) + network() + qp_attr(2)
+        joined = accepted + cm_call(CM_ESTABLISH, 2) + network()
         for start in (asked, heard, accepted, joined):
-            yield start + show + end + events(2) + show
-            yield start + cm_id(CM_DESTROY_ID, 1, client=1) + network() + events(2) + show + control(7, 13) * 4
-            yield start + cm_id(CM_DESTROY_ID, 3, client=1) + network() + events(2, n=2) + end
-            yield start + cm_id(CM_DESTROY_ID, 2) + network() + events(1, 1, 3) + control(7, 17)
+            yield start + show + end + show
+            yield start + cm_id(CM_DESTROY_ID, 1, client=1) + network() + show + control(7, 13) * 4
+            yield start + cm_id(CM_DESTROY_ID, 3, client=1) + network() + end
+            yield start + cm_id(CM_DESTROY_ID, 2) + network() + control(7, 17)
             yield (start + message(CM_CREATE_CHANNEL, b"", 1) + cm_id(CM_MIGRATE, 1, 3, client=1) +
-                   cm_id(CM_MIGRATE, 3, 3, client=1) + events(3, 1, 2) + handle(CM_DESTROY_CHANNEL, 1, 1) + end)
-            yield start + cm_call(CM_REJECT, 3, 1) + network() + events(2) + cm_call(CM_REJECT, 2) + network() + show
-            yield (start + cm_call(CM_DISCONNECT, 2) + network() + events(1, 1, 2) + cm_call(CM_DISCONNECT, 3, 1) + network() +
-                   events(2, n=2) + control(7, 14) * 3 + events(1, 1, 2))
-            yield start + cm_id(CM_NOTIFY, 3, event=4, client=1) + events(1, 1) + control(7, 13) * 8
+                   cm_id(CM_MIGRATE, 3, 3, client=1) + handle(CM_DESTROY_CHANNEL, 1, 1) + end)
+            yield start + cm_call(CM_REJECT, 3, 1) + network() + cm_call(CM_REJECT, 2) + network() + show
+            yield (start + cm_call(CM_DISCONNECT, 2) + network() + cm_call(CM_DISCONNECT, 3, 1) + network() + control(7, 14) * 3)
+            yield start + cm_id(CM_NOTIFY, 3, event=4, client=1) + control(7, 13) * 8
             for kind in range(11) if ip == "127.0.0.1" else ():
-                yield start + b"".join(mad(kind, which) for which in range(3)) + network() + events(1, 1, 2) + show
+                yield start + b"".join(mad(kind, which) for which in range(3)) + network() + show
     yield (listener() + resolved() + cm_call(CM_CONNECT, 2) +
            b"".join(resolved(n, create=False) + cm_call(CM_CONNECT, n) for n in range(3, 9)) + network() +
            cm_id(CM_DESTROY_ID, 3) + network() + cm_id(CM_DESTROY_ID, 9, client=1) + show + end)
     for source in (0, 1, 2, 5, 6, 7, 17, 20):
         asked = b"".join(mad(kind, which, source) for kind in (REQ, SIDR_REQ) for which in range(4))
-        yield listener() + asked + control() + events(1, 1, 3) + cm_call(CM_ACCEPT, 2, 1) + network() + asked + end
-        yield listener(UDP) + asked + control() + events(1, 1, 3) + cm_call(CM_ACCEPT, 2, 1) + network() + asked + end
+        yield listener() + asked + control() + cm_call(CM_ACCEPT, 2, 1) + network() + asked + end
+        yield listener(UDP) + asked + control() + cm_call(CM_ACCEPT, 2, 1) + network() + asked + end
         yield asked + control() + bytes([ADD_PORT]) + b"".join(mad(REQ, 0, source, 1) for _ in range(4)) + control() * 3
     withdrawn = b"".join(mad(REQ, n, 1) + control() + mad(REJ, 1) + control() for n in range(8))
-    yield listener() + withdrawn + show + events(1, 1, 8) + withdrawn + end
-    multicast = resolved(1, 1, UDP) + join(1, "239.1.1.1") + join(1, "ff0e::5") + events(1)
+    yield listener() + withdrawn + show + withdrawn + end
+    multicast = resolved(1, 1, UDP) + join(1, "239.1.1.1") + join(1, "ff0e::5")
     yield multicast + join(1, "239.1.1.1", CM_LEAVE, 1) + join(1, "239.1.1.1", CM_LEAVE, 2) + show + join(1, "10.0.0.1")
-    yield multicast + message(CM_CREATE_CHANNEL) + cm_id(CM_MIGRATE, 1, 2) + events(2, n=2) + cm_id(CM_DESTROY_ID, 1)
+    yield multicast + message(CM_CREATE_CHANNEL) + cm_id(CM_MIGRATE, 1, 2) + cm_id(CM_DESTROY_ID, 1)
     for ip in ("10.0.1.2", "fd00::2", "10.9.9.9", "10.0.1.1", "0.0.0.0", "239.1.1.1"):
-        away = bytes([ADD_PORT]) + resolved(1, 1, ip=ip) + control(7, 10) * 4 + events(1, n=2)
-        yield away + cm_call(CM_CONNECT, 1) + show + control(7, 13) * 3 + events(1)
+        away = bytes([ADD_PORT]) + resolved(1, 1, ip=ip) + control(7, 10) * 4
+        yield away + cm_call(CM_CONNECT, 1) + show + control(7, 13) * 3
         yield away + resolved(2, 1, ip=ip, create=False) + cm_id(CM_DESTROY_ID, 1) + control() + end
         arp = bytes.fromhex("020000000003020000000009080600010800060400020200000000090a000102020000000003") + bytes([10, 0, 1, 1])
-        yield away + bytes([FRAME, 1, len(arp)]) + arp + control() + events(1) + cm_call(CM_CONNECT, 1) + show
+        yield away + bytes([FRAME, 1, len(arp)]) + arp + control() + cm_call(CM_CONNECT, 1) + show
     for name, value in ((0, b"\x68"), (1, bytes([1, 0, 0, 0])), (2, bytes(4)), (3, b"\x11"), (9, b"")):
         yield message(CM_CREATE_CHANNEL) + cm_id(CM_CREATE_ID, 0, 1, TCP) + option(1, name, value) + cm_id(CM_QUERY, 1)
     for ps in (0x0002, 0x0106, 0x0111, 0x013F, 7):

@@ -5,7 +5,7 @@ import corpus_folder
 import make_ctl_corpus as ctl
 
 CONNECT, SEND, STEP, READ, CLOSE, SHUTDOWN = range(6)
-NONE, MAGIC, VERSION, LENGTH, CREDENTIALS, MANY = range(6)
+NONE, MAGIC, VERSION, LENGTH, CREDENTIALS, MANY, POSTED = range(7)
 CLIENTS = 4
 # Bytes of the actions of fuzz_ctl that have no meaning here, of the input from the opcode on.
 OTHERS = {

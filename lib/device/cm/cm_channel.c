@@ -2,6 +2,8 @@
 /* Event channels, and the events that wait there. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -14,12 +16,14 @@ struct cm_channel *cm_channel_get(struct session *sn, uint32_t handle)
     return o ? container_of(o, struct cm_channel, o) : NULL;
 }
 
+static void on_room(struct event_source *source, uint32_t events);
+
 int cm_create_channel(struct session *sn, struct ctl_call *call)
 {
     struct cm_channel *ch;
     int pair[2];
 
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair))
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
         return -errno;
     ch = object_create(sn, OBJ_CM_CHANNEL, sizeof(*ch));
     if (!ch) {
@@ -30,14 +34,31 @@ int cm_create_channel(struct session *sn, struct ctl_call *call)
     shutdown(pair[0], SHUT_RD); /* as the socket for asynchronous events: ctx.c */
     TAILQ_INIT(&ch->events);
     ch->fd = pair[0];
+    ch->room = (struct event_source){.fd = pair[0], .ready = on_room};
     call->out_fd[call->out_fds++] = pair[1];
     call->reply.handle = ch->o.handle;
     return 0;
 }
 
+/* Whether the loop says when there is room. */
+static void watch_room(struct cm_channel *ch, bool watch)
+{
+    struct event_loop *loop = ch->o.session->rnic->config.loop;
+
+    if (!loop || watch == ch->room.added)
+        return;
+    if (watch)
+        event_loop_add(loop, &ch->room, EPOLLOUT); /* if that fails, the next event tries again */
+    else
+        event_loop_remove(loop, &ch->room);
+}
+
 static void channel_free(struct object *o)
 {
-    close(container_of(o, struct cm_channel, o)->fd);
+    struct cm_channel *ch = container_of(o, struct cm_channel, o);
+
+    watch_room(ch, false);
+    close(ch->fd);
     object_destroy(o);
 }
 
@@ -58,19 +79,53 @@ bool cm_channels_free_some(struct session *sn, const struct slice *s)
 
 /* ---- events ---- */
 
-/* Sends the bytes that are owed, as far as the socket takes them: the program's next
- * CTL_CM_GET_EVENT, for which it has read one, sends the others. */
-static void send_bytes(struct cm_channel *ch)
+static void record_free(struct cm_record *r)
 {
-    while (ch->owed) {
-        ssize_t n = send(ch->fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return;
-        ch->owed--;
+    TAILQ_REMOVE(&r->of->channel->events, r, link);
+    TAILQ_REMOVE(&r->of->records, r, own);
+    r->of->events--;
+    r->of->join_events -= r->join != 0;
+    if (r->fresh) {
+        r->fresh->told_by = NULL;
+        r->of->requests--;
     }
+    free(r);
+}
+
+/* 0 or a negative errno. */
+static int send_record(const struct cm_channel *ch, const struct cm_record *r)
+{
+    struct ctl_cm_told told;
+    ssize_t n;
+
+    memset(&told, 0, sizeof(told)); /* also what lies between its members */
+    ch->o.session->rnic->cm.tell(r, &told);
+    do {
+        n = send(ch->fd, &told, sizeof(told), MSG_DONTWAIT | MSG_NOSIGNAL);
+    } while (n < 0 && errno == EINTR);
+    return n < 0 ? -errno : 0;
+}
+
+/* Sends the events that wait, as far as the socket takes them. */
+static void send_events(struct cm_channel *ch)
+{
+    struct cm_record *r;
+    int err = 0;
+
+    while (!ch->closed && (r = TAILQ_FIRST(&ch->events))) {
+        err = send_record(ch, r);
+        if (err)
+            break;
+        r->of->sent++;
+        record_free(r);
+    }
+    ch->closed |= err == -EPIPE || err == -ECONNRESET;
+    watch_room(ch, err && !ch->closed);
+}
+
+static void on_room(struct event_source *source, uint32_t events)
+{
+    send_events(container_of(source, struct cm_channel, room));
 }
 
 struct cm_record *cm_record_new(struct cm_object *o, uint32_t type, int status)
@@ -93,8 +148,7 @@ void cm_record_queue(struct cm_record *r)
     r->of->join_events += r->join != 0;
     TAILQ_INSERT_TAIL(&r->of->records, r, own);
     TAILQ_INSERT_TAIL(&ch->events, r, link);
-    ch->owed++;
-    send_bytes(ch);
+    send_events(ch);
 }
 
 void cm_record_queue_request(struct cm_record *r, struct cm_object *fresh)
@@ -114,52 +168,18 @@ void cm_object_report(struct cm_object *o, uint32_t type, int status)
         cm_record_queue(r);
 }
 
-static void record_free(struct cm_record *r)
-{
-    TAILQ_REMOVE(&r->of->channel->events, r, link);
-    TAILQ_REMOVE(&r->of->records, r, own);
-    r->of->events--;
-    r->of->join_events -= r->join != 0;
-    if (r->fresh) {
-        r->fresh->told_by = NULL;
-        r->of->requests--;
-    }
-    free(r);
-}
-
-void cm_record_taken(struct cm_record *r)
-{
-    struct cm_channel *ch = r->of->channel;
-
-    record_free(r);
-    send_bytes(ch);
-}
-
-/* Of n events that are no longer there: how many had a byte sent. */
-static unsigned take_back(struct cm_channel *ch, unsigned n)
-{
-    unsigned unsent = min_of(ch->owed, n);
-
-    ch->owed -= unsent;
-    return n - unsent;
-}
-
-unsigned cm_records_drop(struct cm_object *o, uint32_t join)
+void cm_records_drop(struct cm_object *o, uint32_t join)
 {
     struct cm_record *r, *next;
-    unsigned n = 0;
 
     for (r = TAILQ_FIRST(&o->records); r; r = next) {
         next = TAILQ_NEXT(r, own);
-        if (join && r->join != join)
-            continue;
-        record_free(r);
-        n++;
+        if (!join || r->join == join)
+            record_free(r);
     }
-    return take_back(o->channel, n);
 }
 
-struct cm_object *cm_record_drop_request(struct cm_object *listener, unsigned *sent)
+struct cm_object *cm_record_drop_request(struct cm_object *listener)
 {
     struct cm_object *fresh;
     struct cm_record *r;
@@ -169,7 +189,6 @@ struct cm_object *cm_record_drop_request(struct cm_object *listener, unsigned *s
             continue;
         fresh = r->fresh;
         record_free(r);
-        *sent += take_back(listener->channel, 1);
         return fresh;
     }
     return NULL;
@@ -184,7 +203,6 @@ static void move_records(struct cm_object *o, struct cm_channel *to)
     TAILQ_FOREACH (r, &o->records, own) {
         TAILQ_REMOVE(&o->channel->events, r, link);
         TAILQ_INSERT_TAIL(&to->events, r, link);
-        to->owed++;
         if (r->fresh) {
             r->fresh->channel->o.refs--;
             r->fresh->channel = to;
@@ -202,14 +220,13 @@ int cm_migrate_id(struct session *sn, struct ctl_call *call)
     if (!o || !to)
         return -EINVAL;
     from = o->channel;
-    call->reply.cm_id.dropped = 0;
+    call->reply.cm_id.sent = from == to ? 0 : o->sent;
     if (from == to)
         return 0;
     move_records(o, to);
-    call->reply.cm_id.dropped = take_back(from, o->events);
     from->o.refs--;
     to->o.refs++;
     o->channel = to;
-    send_bytes(to);
+    send_events(to);
     return 0;
 }

@@ -80,6 +80,14 @@ int cm_connect_id(struct session *sn, struct ctl_call *call)
     return done(sn, cm_connect(q.o->id, &path, &param, q.now));
 }
 
+void cm_connect_failed(struct session *sn, const struct ctl_msg *request, int status)
+{
+    struct cm_object *o = cm_object_get(sn, request->cm_call.id);
+
+    if (o)
+        cm_object_report(o, CTL_CM_CONNECT_ERROR, status);
+}
+
 int cm_accept_id(struct session *sn, struct ctl_call *call)
 {
     struct cm_conn_param param;
@@ -159,22 +167,33 @@ static int (*const with_qp[])(struct session *sn, struct ctl_call *call) = {
     [CTL_CM_DISCONNECT] = cm_disconnect_id,
 };
 
+/* -EINPROGRESS: dispatched again, and no step is done. */
+static int modify(struct device *d, struct ctl_cm_with_qp *rq)
+{
+    struct session *owner = qp_object_session(d, rq->modify.qpn, rq->key);
+
+    return owner ? qp_object_modify_by(owner, &rq->modify) : -EACCES;
+}
+
+/* A posted end of a connection: the program may have destroyed the queue pair since. */
+static bool goes_on_without(const struct ctl_msg *request)
+{
+    return !request->seq && request->cm_with_qp.type == CTL_CM_DISCONNECT;
+}
+
 int cm_call_with_qp(struct session *sn, struct ctl_call *call)
 {
     struct ctl_cm_with_qp *rq = &call->reply.cm_with_qp; /* a copy of the request */
     struct cm_object *o = cm_object_get(sn, rq->call.id);
-    struct session *owner;
     int err;
 
     rq->modify.done = 0;
     if (!o || !o->device || rq->type >= ARRAY_SIZE(with_qp) || !with_qp[rq->type])
         return -EINVAL;
-    owner = qp_object_session(o->device, rq->modify.qpn, rq->key);
-    if (!owner)
-        return -EACCES;
-    err = qp_object_modify_by(owner, &rq->modify);
-    /* -EINPROGRESS: dispatched again, and no step is done */
-    return err ? err : with_qp[rq->type](sn, call);
+    err = modify(o->device, rq);
+    if (err && (err == -EINPROGRESS || !goes_on_without(call->request)))
+        return err;
+    return with_qp[rq->type](sn, call);
 }
 
 /* ---- the queue pair's attributes ---- */

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a program's library gets of an event. */
-#include <errno.h>
-
 #include "cm/cm_address.h"
 #include "cm/cm_object.h"
 
@@ -29,18 +27,10 @@ static void tell_more(const struct cm_record *r, struct ctl_cm_told *told)
     }
 }
 
-int cm_get_event(struct session *sn, struct ctl_call *call)
+void cm_record_tell(const struct cm_record *r, struct ctl_cm_told *told)
 {
-    struct cm_channel *ch = cm_channel_get(sn, call->request->cm_event.channel);
-    struct cm_record *r;
-
-    if (!ch)
-        return -EINVAL;
-    r = TAILQ_FIRST(&ch->events);
-    if (!r)
-        return -EAGAIN;
-    call->reply.cm_event = r->e;
-    tell_more(r, &call->reply.cm_told);
-    cm_record_taken(r);
-    return 0;
+    told->event = r->e;
+    told->event.channel = r->of->channel->o.handle;
+    told->serial = r->fresh ? r->fresh->serial : r->of->serial;
+    tell_more(r, told);
 }

@@ -72,6 +72,7 @@ int cm_host_open(struct rnic *r)
     int err;
 
     h->armed = NS_NEVER;
+    h->tell = cm_record_tell;
     cm_resolve_init(h);
     err = make_secrets(r, secret);
     if (err)

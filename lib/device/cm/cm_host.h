@@ -18,6 +18,8 @@
 struct cm;
 struct cm_path;
 struct cm_object;
+struct cm_record;
+struct ctl_cm_told;
 struct device;
 struct rnic;
 
@@ -30,9 +32,12 @@ struct cm_follow {
 
 struct cm_host {
     struct cm *manager;
+    /* What the library gets of an event: cm_event.c, which builds on all that makes events. */
+    void (*tell)(const struct cm_record *r, struct ctl_cm_told *told);
     struct event_source timer;
     ns_t armed; /* when the timer is due; NS_NEVER */
     struct handle_table ids, channels;
+    uint64_t serials; /* of ids, so far */
     /* cm_resolve.c: ids whose peer's address is being resolved, and a look at all of them, which is
      * a job, as there may be many. */
     TAILQ_HEAD(, cm_object) resolving;

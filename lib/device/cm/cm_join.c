@@ -118,7 +118,8 @@ int cm_leave_group(struct session *sn, struct ctl_call *call)
     if (!j)
         return -EINVAL;
     memcpy(call->reply.cm_mcast.mgid, j->mgid.raw, sizeof(j->mgid.raw));
-    call->reply.cm_mcast.dropped = cm_records_drop(o, j->handle);
+    cm_records_drop(o, j->handle);
+    call->reply.cm_mcast.sent = o->sent;
     cm_join_free(o, j);
     return 0;
 }

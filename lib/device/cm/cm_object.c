@@ -33,6 +33,7 @@ struct cm_object *cm_object_add(struct session *sn, struct cm_channel *channel,
     o->channel = channel;
     channel->o.refs++;
     o->ps = ps;
+    o->serial = ++sn->rnic->cm.serials;
     return o;
 }
 
@@ -75,20 +76,20 @@ int cm_create_id(struct session *sn, struct ctl_call *call)
         return err;
     }
     call->reply.cm_id.id = o->o.handle;
+    call->reply.cm_id.serial = o->serial;
     return 0;
 }
 
-unsigned cm_object_end(struct cm_object *o)
+void cm_object_end(struct cm_object *o)
 {
     struct rnic *r = o->o.session->rnic;
     struct cm_object *request;
     struct cm_join *j;
-    unsigned sent = 0;
 
     invariant(!o->told_by); /* the listener has ended before */
-    while (o->requests && (request = cm_record_drop_request(o, &sent)))
-        sent += cm_object_end(request);
-    sent += cm_records_drop(o, 0);
+    while (o->requests && (request = cm_record_drop_request(o)))
+        cm_object_end(request);
+    cm_records_drop(o, 0);
     if (o->progress == CM_AT_QUERY)
         cm_resolve_forget(o);
     if (o->id)
@@ -97,7 +98,6 @@ unsigned cm_object_end(struct cm_object *o)
         cm_join_free(o, j);
     o->channel->o.refs--;
     object_destroy(&o->o);
-    return sent;
 }
 
 int cm_destroy_id(struct session *sn, struct ctl_call *call)
@@ -106,7 +106,8 @@ int cm_destroy_id(struct session *sn, struct ctl_call *call)
 
     if (!o)
         return -EINVAL;
-    call->reply.cm_id.dropped = cm_object_end(o);
+    call->reply.cm_id.sent = o->sent;
+    cm_object_end(o);
     cm_host_arm(sn->rnic);
     return 0;
 }

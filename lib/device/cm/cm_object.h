@@ -12,12 +12,13 @@
 
 struct cm_channel {
     struct object o; /* refs: its ids */
-    int fd;          /* a byte for each event that waits, but for `owed` of them */
-    unsigned owed;
+    int fd;
+    struct event_source room; /* watched while events wait */
+    bool closed;              /* by the program: nothing can be sent */
     TAILQ_HEAD(, cm_record) events;
 };
 
-/* An event that waits for the program. */
+/* An event that waits for room in the channel's socket. */
 struct cm_record {
     TAILQ_ENTRY(cm_record) link; /* the channel's */
     TAILQ_ENTRY(cm_record) own;  /* of->records */
@@ -70,10 +71,12 @@ struct cm_object {
     unsigned bind_flags;
     uint8_t tos, ack_timeout; /* ack_timeout: if it is set */
     bool has_ack_timeout;
+    uint64_t serial;
+    uint32_t sent;                   /* events */
     TAILQ_HEAD(, cm_record) records; /* its own, of its channel */
     unsigned events, join_events;    /* these; of them, those of joins */
     unsigned requests, backlog;      /* a listener's: those of them that are requests; at most */
-    struct cm_record *told_by;       /* the request of a fresh id: until the program has read it */
+    struct cm_record *told_by;       /* the request of a fresh id: until it is sent */
     uint32_t joins_made;
     TAILQ_HEAD(, cm_join) joins;
 };
@@ -85,7 +88,7 @@ struct cm_object {
  */
 #define CM_RECORDS_MAX   4
 #define CM_RECORDS_ADDED 3 /* to one less */
-/* Requests that wait for a listener's program, at most, also if the peer has withdrawn them. */
+/* Requests of a listener that wait for room, at most, also if the peer has withdrawn them. */
 #define CM_REQUESTS_MAX 1024
 
 /* The program gets no event of a request that it has not accepted, as with the kernel: often it has
@@ -107,9 +110,8 @@ static inline struct cm_object *cm_object_get(struct session *sn, uint32_t handl
 /* An id of a session, without a manager's id. NULL: out of memory or quota. */
 struct cm_object *cm_object_add(struct session *sn, struct cm_channel *channel,
                                 enum ip_cm_port_space ps);
-/* Ends it, with its events, and with the ids of requests that wait. Returns the bytes of them that
- * were sent. */
-unsigned cm_object_end(struct cm_object *o);
+/* Ends it, with its events, and with the ids of requests that wait. */
+void cm_object_end(struct cm_object *o);
 /* Whether its queue pairs are of datagrams. */
 bool cm_object_is_ud(const struct cm_object *o);
 /* What leads its queue pair to RTS, if a connection is being made. */
@@ -126,16 +128,15 @@ struct cm_record *cm_record_new(struct cm_object *o, uint32_t type, int status);
 void cm_record_queue(struct cm_record *r);
 /* The same for a request of a listener, which makes `fresh` known. */
 void cm_record_queue_request(struct cm_record *r, struct cm_object *fresh);
-/* The program has it. */
-void cm_record_taken(struct cm_record *r);
 /* cm_record_new and cm_record_queue. */
 void cm_object_report(struct cm_object *o, uint32_t type, int status);
-/* Drops the records of an id, of one join or (0) all. Returns the bytes of them that were sent. No
- * request is among them: cm_record_drop_request comes before. */
-unsigned cm_records_drop(struct cm_object *o, uint32_t join);
-/* Drops a listener's next request, and adds its byte to *sent if that was sent. The caller ends the
- * id that it returns. NULL: there is none. */
-struct cm_object *cm_record_drop_request(struct cm_object *listener, unsigned *sent);
+/* Drops the records of an id, of one join or (0) all. No request is among them:
+ * cm_record_drop_request comes before. */
+void cm_records_drop(struct cm_object *o, uint32_t join);
+/* Drops a listener's next request. The caller ends the id that it returns. NULL: there is none. */
+struct cm_object *cm_record_drop_request(struct cm_object *listener);
+/* What the program's library gets of a record: cm_event.c. */
+void cm_record_tell(const struct cm_record *r, struct ctl_cm_told *told);
 
 /* Looks again whether the peers' addresses of ids are resolved, now or in slices: cm_resolve.c. */
 void cm_resolve_again(struct rnic *r);
@@ -160,7 +161,6 @@ void cm_on_event(void *ctx, const struct cm_event *event);
 
 int cm_create_channel(struct session *sn, struct ctl_call *call);
 int cm_destroy_channel(struct session *sn, struct ctl_call *call);
-int cm_get_event(struct session *sn, struct ctl_call *call);
 int cm_create_id(struct session *sn, struct ctl_call *call);
 int cm_destroy_id(struct session *sn, struct ctl_call *call);
 int cm_migrate_id(struct session *sn, struct ctl_call *call);
@@ -176,6 +176,8 @@ int cm_establish_id(struct session *sn, struct ctl_call *call);
 int cm_disconnect_id(struct session *sn, struct ctl_call *call);
 int cm_notify_id(struct session *sn, struct ctl_call *call);
 int cm_call_with_qp(struct session *sn, struct ctl_call *call);
+/* A CTL_CM_CONNECT without a reply: the id has an event. */
+void cm_connect_failed(struct session *sn, const struct ctl_msg *request, int status);
 int cm_get_qp_attr(struct session *sn, struct ctl_call *call);
 int cm_set_option(struct session *sn, struct ctl_call *call);
 int cm_join_group(struct session *sn, struct ctl_call *call);

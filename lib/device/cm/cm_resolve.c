@@ -87,7 +87,7 @@ static void begin_query(struct cm_object *o, uint32_t timeout_ms, bool quiet)
 /* Events of an id stay in their order. */
 static bool may_be_at_once(const struct cm_object *o, const struct ctl_cm_resolve *rq)
 {
-    return rq->at_once && !o->events;
+    return rq->at_once && !o->events && rq->got == o->sent;
 }
 
 static int check(const struct cm_object *o, const struct ctl_cm_resolve *rq)

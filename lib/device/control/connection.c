@@ -22,6 +22,9 @@
  */
 #define PENDING_MAX UINT64_C(4096)
 
+/* Posted requests of a process that are served in a turn of another one of its connections. */
+#define POSTS_MAX 8
+
 struct connection {
     TAILQ_ENTRY(connection) link;
     struct connections *all;
@@ -126,9 +129,17 @@ static bool may_end(struct connection *cn)
     return !session_is_joined(cn->session);
 }
 
+/* Nothing of it is read any more. */
+static void forget_posting(struct connection *cn)
+{
+    if (cn->turn && cn->turn->posting == cn)
+        cn->turn->posting = NULL;
+}
+
 /* At once, unless a request runs on another thread, or other sessions have joined. */
 static void connection_close(struct connection *cn)
 {
+    forget_posting(cn);
     event_loop_remove(loop_of(cn), &cn->socket);
     event_loop_remove(loop_of(cn), &cn->process);
     heirs_forget(&cn->heir);
@@ -150,6 +161,7 @@ static void connection_left(struct connection *cn)
 {
     int async_fd = is_busy(cn) || cn->parked ? -1 : session_leave(cn->session);
 
+    forget_posting(cn);
     event_loop_remove(loop_of(cn), &cn->socket);
     event_loop_remove(loop_of(cn), &cn->process);
     cn->heir = (struct heir_wait){.end = heir_ends};
@@ -185,6 +197,16 @@ static void send_refusal(int sock, const struct ctl_msg *request, int status)
     ctl_send(sock, &reply, NULL, 0, MSG_DONTWAIT);
 }
 
+/* A posted request has none. 0 or a negative errno. */
+static int send_reply(struct connection *cn, const struct ctl_call *call)
+{
+    if (cn->request.seq)
+        return ctl_send(cn->socket.fd, &call->reply, call->out_fd, call->out_fds, MSG_DONTWAIT);
+    if (call->reply.status)
+        session_post_failed(cn->session, &cn->request, call->reply.status);
+    return 0;
+}
+
 /* Answers the request in cn, or parks it. Returns 0, or the error for which the connection must
  * end. */
 static int answer_request(struct connection *cn)
@@ -194,6 +216,9 @@ static int answer_request(struct connection *cn)
     bool was_parked = cn->parked;
     int err;
 
+    /* Also before the first one: librdmacm makes a channel, and then posts. */
+    if (cn->turn && (!cn->request.seq || cn->request.type == CTL_CM_CREATE_CHANNEL))
+        cn->turn->posting = cn;
     session_dispatch(cn->session, &call);
     cn->parked = call.reply.status == -EINPROGRESS;
     set_waiting(cn, cn->parked);
@@ -201,7 +226,7 @@ static int answer_request(struct connection *cn)
         take_session(cn, cn->session->inherits);
     if (cn->parked) /* until it is answered, only the end of the connection matters */
         return was_parked ? 0 : event_loop_add(loop, &cn->socket, EPOLLRDHUP);
-    err = ctl_send(cn->socket.fd, &call.reply, call.out_fd, call.out_fds, MSG_DONTWAIT);
+    err = send_reply(cn, &call);
     close_fds(call.out_fd, &call.out_fds);
     close_passed(cn, cn->fd, &cn->fds);
     if (!err && was_parked)
@@ -327,7 +352,7 @@ static int receive_message(struct connection *cn)
     return -EAGAIN;
 }
 
-/* Returns 0, or the error for which the connection must end. */
+/* Returns 0; -EAGAIN: there is none (yet); or the error for which the connection must end. */
 static int receive_request(struct connection *cn)
 {
     int err;
@@ -336,21 +361,43 @@ static int receive_request(struct connection *cn)
         return -ECONNRESET;
     err = receive_message(cn);
     if (err == -EAGAIN || err == -EINTR)
-        return 0;
+        return -EAGAIN;
     if (err == -EPROTO || err == -EPROTONOSUPPORT || err == -EBUSY)
         send_refusal(cn->socket.fd, &cn->request, err);
     return err ? err : answer_request(cn);
 }
 
-static void on_socket(struct event_source *source, uint32_t events)
+static int serve_one(struct connection *cn)
 {
-    struct connection *cn = container_of(source, struct connection, socket);
     int err = receive_request(cn);
 
     if (err == -ECONNRESET)
         connection_left(cn);
-    else if (err)
+    else if (err && err != -EAGAIN)
         connection_close(cn);
+    return err;
+}
+
+/* What the process has posted on another connection comes before what it asks on this one. False:
+ * there is more of it than fits in a turn. What waits is not waited for. */
+static bool posts_are_served(const struct connection *cn)
+{
+    struct connection *posting = cn->turn ? cn->turn->posting : NULL;
+
+    if (!posting || posting == cn)
+        return true;
+    for (unsigned i = 0; i < POSTS_MAX; i++)
+        if (posting->parked || posting->is_dropping || serve_one(posting))
+            return true;
+    return false;
+}
+
+static void on_socket(struct event_source *source, uint32_t events)
+{
+    struct connection *cn = container_of(source, struct connection, socket);
+
+    if (posts_are_served(cn))
+        serve_one(cn);
 }
 
 /* The network answered, or an errand ended, so parked requests can be answered. */

@@ -256,7 +256,6 @@ static const struct {
     [CTL_CM_MIGRATE] = {cm_migrate_id, true, 0},
     [CTL_CM_JOIN] = {cm_join_group, true, 0},
     [CTL_CM_LEAVE] = {cm_leave_group, true, 0},
-    [CTL_CM_GET_EVENT] = {cm_get_event, true, 0},
     [CTL_CM_WITH_QP] = {cm_call_with_qp, true, 0},
     [CTL_INHERIT] = {ctx_inherit, true, 0},
 };
@@ -277,6 +276,12 @@ static int dispatch(struct session *sn, struct ctl_call *call)
     if (call->in_fds > handler[type].fds)
         return -EINVAL;
     return handler[type].fn(sn, call);
+}
+
+void session_post_failed(struct session *sn, const struct ctl_msg *request, int status)
+{
+    if (request->type == CTL_CM_CONNECT)
+        cm_connect_failed(sn, request, status);
 }
 
 void session_dispatch(struct session *sn, struct ctl_call *call)

@@ -18,14 +18,17 @@
 /* One of librdmacm, and one of a device. */
 #define TURN_DIRECT 2
 
+struct connection;
+
 /* The loop of a process. */
 struct turn {
     LIST_ENTRY(turn) link;
     struct event_loop *outer, *loop;
     struct event_source source; /* the loop, in the outer one */
     struct ucred peer;
-    unsigned refs;   /* connections */
-    unsigned direct; /* of them, those in the outer loop */
+    unsigned refs;              /* connections */
+    unsigned direct;            /* of them, those in the outer loop */
+    struct connection *posting; /* the one that may have requests without a reply, or NULL */
 };
 
 LIST_HEAD(turn_list, turn);

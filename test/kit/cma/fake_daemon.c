@@ -15,7 +15,6 @@
 
 #define MAX_IDS      64
 #define MAX_CHANNELS 16
-#define MAX_EVENTS   64
 #define MAX_TYPES    128
 
 /* Numeric value of RDMA_CM_EVENT_CONNECT_REQUEST. */
@@ -23,7 +22,8 @@
 
 struct fake_id {
     uint32_t channel; /* 0: free */
-    uint64_t cookie;
+    uint64_t cookie, serial;
+    uint32_t sent;
     struct ctl_cm_addr src;
 };
 
@@ -32,13 +32,9 @@ static struct {
     int listener, wake[2];
     pthread_t thread;
     pthread_mutex_t lock;
-    int stream[MAX_CHANNELS]; /* by handle - 1; -1: free */
+    int sock[MAX_CHANNELS]; /* by handle - 1; -1: free */
     struct fake_id id[MAX_IDS];
-    struct {
-        uint32_t channel, owner;
-        struct ctl_cm_event event;
-    } queue[MAX_EVENTS];
-    unsigned queued;
+    uint64_t serials;
     unsigned calls[MAX_TYPES];
     struct ctl_msg last[MAX_TYPES];
     int fail[MAX_TYPES];
@@ -47,21 +43,6 @@ static struct {
 
 /* ---- events ---- */
 
-static void queue_event(uint32_t channel, uint32_t owner, const struct ctl_cm_event *event)
-{
-    assert_true(fake.queued < MAX_EVENTS);
-    fake.queue[fake.queued].channel = channel;
-    fake.queue[fake.queued].owner = owner;
-    fake.queue[fake.queued++].event = *event;
-    assert_int_equal(send(fake.stream[channel - 1], "", 1, MSG_NOSIGNAL), 1);
-}
-
-static void take_out(unsigned i)
-{
-    fake.queued--;
-    memmove(&fake.queue[i], &fake.queue[i + 1], (fake.queued - i) * sizeof(fake.queue[0]));
-}
-
 static uint32_t new_id(uint32_t channel, uint64_t cookie)
 {
     uint32_t handle = 1;
@@ -69,8 +50,23 @@ static uint32_t new_id(uint32_t channel, uint64_t cookie)
     while (handle < MAX_IDS && fake.id[handle].channel)
         handle++;
     assert_true(handle < MAX_IDS);
-    fake.id[handle] = (struct fake_id){.channel = channel, .cookie = cookie};
+    fake.id[handle] =
+        (struct fake_id){.channel = channel, .cookie = cookie, .serial = ++fake.serials};
     return handle;
+}
+
+static void send_event(struct fake_id *owner, struct ctl_cm_event *event)
+{
+    struct ctl_cm_told told = {.serial = fake.id[event->id].serial};
+
+    event->channel = owner->channel;
+    told.event = *event;
+    told.info = (struct ctl_cm_info){
+        .src = fake.id[event->id].src, .has_device = fake.lost_device, .node_guid = UINT64_MAX};
+    fake.lost_device = false;
+    owner->sent++;
+    assert_int_equal(send(fake.sock[owner->channel - 1], &told, sizeof(told), MSG_NOSIGNAL),
+                     sizeof(told));
 }
 
 uint32_t fake_daemon_event(uint32_t handle, const struct ctl_cm_event *event)
@@ -82,28 +78,9 @@ uint32_t fake_daemon_event(uint32_t handle, const struct ctl_cm_event *event)
     e.cookie = e.cookie ? e.cookie : fake.id[handle].cookie;
     if (e.type == CONNECT_REQUEST)
         e.id = new_id(fake.id[handle].channel, 0);
-    queue_event(fake.id[handle].channel, handle, &e);
+    send_event(&fake.id[handle], &e);
     pthread_mutex_unlock(&fake.lock);
     return e.id;
-}
-
-/* How many of the id's were there; to another channel, or (0) gone. */
-static uint32_t drop_events(uint32_t owner, uint32_t to)
-{
-    uint32_t n = 0;
-
-    for (unsigned i = 0; i < fake.queued; i++) {
-        if (fake.queue[i].owner != owner)
-            continue;
-        n++;
-        if (to) {
-            fake.queue[i].channel = to;
-            assert_int_equal(send(fake.stream[to - 1], "", 1, MSG_NOSIGNAL), 1);
-        } else {
-            take_out(i--);
-        }
-    }
-    return n;
 }
 
 /* ---- requests ---- */
@@ -112,30 +89,14 @@ static int create_channel(struct ctl_msg *m, int *fd)
 {
     int pair[2], i = 0;
 
-    while (i < MAX_CHANNELS && fake.stream[i] >= 0)
+    while (i < MAX_CHANNELS && fake.sock[i] >= 0)
         i++;
     assert_true(i < MAX_CHANNELS);
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-    fake.stream[i] = pair[0];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
+    fake.sock[i] = pair[0];
     *fd = pair[1];
     m->handle = (uint32_t)i + 1;
     return 0;
-}
-
-static int get_event(struct ctl_msg *m)
-{
-    for (unsigned i = 0; i < fake.queued; i++) {
-        if (fake.queue[i].channel != m->cm_event.channel)
-            continue;
-        m->cm_told = (struct ctl_cm_told){.event = fake.queue[i].event};
-        m->cm_told.info = (struct ctl_cm_info){.src = fake.id[m->cm_event.id].src,
-                                               .has_device = fake.lost_device,
-                                               .node_guid = UINT64_MAX};
-        fake.lost_device = false;
-        take_out(i);
-        return 0;
-    }
-    return -EAGAIN;
 }
 
 static void reply_info(struct ctl_msg *m, uint32_t id)
@@ -151,19 +112,20 @@ static int serve(struct ctl_msg *m, int *fd)
     case CTL_CM_CREATE_CHANNEL:
         return create_channel(m, fd);
     case CTL_CM_DESTROY_CHANNEL:
-        close(fake.stream[m->handle - 1]);
-        fake.stream[m->handle - 1] = -1;
+        close(fake.sock[m->handle - 1]);
+        fake.sock[m->handle - 1] = -1;
         return 0;
     case CTL_CM_CREATE_ID:
         m->cm_id.id = new_id(m->cm_id.channel, m->cm_id.cookie);
+        m->cm_id.serial = fake.id[m->cm_id.id].serial;
         return 0;
     case CTL_CM_DESTROY_ID:
-        m->cm_id.dropped = drop_events(m->cm_id.id, 0);
+        m->cm_id.sent = fake.id[m->cm_id.id].sent;
         fake.id[m->cm_id.id].channel = 0;
         return 0;
     case CTL_CM_MIGRATE:
         fake.id[m->cm_id.id].channel = m->cm_id.channel;
-        m->cm_id.dropped = drop_events(m->cm_id.id, m->cm_id.channel);
+        m->cm_id.sent = fake.id[m->cm_id.id].sent;
         return 0;
     case CTL_CM_BIND:
     case CTL_CM_RESOLVE_ADDR:
@@ -183,10 +145,8 @@ static int serve(struct ctl_msg *m, int *fd)
         m->cm_mcast.handle = 7;
         return 0;
     case CTL_CM_LEAVE:
-        m->cm_mcast.dropped = drop_events(m->cm_mcast.id, 0);
+        m->cm_mcast.sent = fake.id[m->cm_mcast.id].sent;
         return 0;
-    case CTL_CM_GET_EVENT:
-        return get_event(m);
     default:
         return 0;
     }
@@ -204,7 +164,8 @@ static void answer(int sock, struct ctl_msg *m)
     fake.fail[m->type] = 0;
     if (!m->status)
         m->status = serve(m, &fd);
-    ctl_send(sock, m, &fd, fd >= 0, 0);
+    if (m->seq)
+        ctl_send(sock, m, &fd, fd >= 0, 0);
     if (fd >= 0)
         close(fd);
     pthread_mutex_unlock(&fake.lock);
@@ -216,12 +177,11 @@ static void forget_all(void)
 {
     pthread_mutex_lock(&fake.lock);
     for (unsigned i = 0; i < MAX_CHANNELS; i++) {
-        if (fake.stream[i] >= 0)
-            close(fake.stream[i]);
-        fake.stream[i] = -1;
+        if (fake.sock[i] >= 0)
+            close(fake.sock[i]);
+        fake.sock[i] = -1;
     }
     memset(fake.id, 0, sizeof(fake.id));
-    fake.queued = 0;
     pthread_mutex_unlock(&fake.lock);
 }
 
@@ -282,7 +242,7 @@ void fake_daemon_start(void)
 
     memset(&fake, 0, sizeof(fake));
     pthread_mutex_init(&fake.lock, NULL);
-    memset(fake.stream, 0xff, sizeof(fake.stream));
+    memset(fake.sock, 0xff, sizeof(fake.sock));
     strcpy(fake.folder, "/tmp/uroce-fake-XXXXXX");
     assert_non_null(mkdtemp(fake.folder));
     snprintf(fake.path, sizeof(fake.path), "%s/sock", fake.folder);

@@ -14,7 +14,7 @@ void fake_daemon_start(void);
 void fake_daemon_restart(void);
 void fake_daemon_stop(void);
 
-/* Queues an event of the id `handle`: on its channel, with its cookie unless event->cookie is set.
+/* Sends an event of the id `handle`: on its channel, with its cookie unless event->cookie is set.
  * A CONNECT_REQUEST is the listener's, and makes a new id, whose handle is returned. */
 uint32_t fake_daemon_event(uint32_t handle, const struct ctl_cm_event *event);
 

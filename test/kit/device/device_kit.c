@@ -178,6 +178,7 @@ int kit_call(struct session *c, enum ctl_type type, struct ctl_msg *m, struct ct
     m->magic = CTL_MAGIC;
     m->version = CTL_VERSION;
     m->type = (uint16_t)type;
+    m->seq = 1;
     call->request = m;
     session_dispatch(c, call);
     while (!keep && call->out_fds)

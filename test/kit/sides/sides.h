@@ -27,8 +27,9 @@ int sides_setup(void **state);
 int sides_teardown(void **state);
 /* Until nothing moves. */
 void sides_run(struct sides *t);
-unsigned side_bytes(const struct side *s);
-/* The next event, which must be of this type, and have a byte. */
+/* Whether an event is in its channel's socket. */
+bool side_has_event(const struct side *s);
+/* The next event, which must be of this type. */
 struct ctl_cm_event side_event(const struct side *s, uint32_t type);
 /* The same, with all that the program's library gets. */
 struct ctl_cm_told side_told(const struct side *s, uint32_t type);
@@ -43,6 +44,7 @@ int side_call(const struct side *s, enum ctl_type type, uint32_t id, uint32_t qp
               const char *private);
 struct ctl_cm_qp_attr side_qp_attr(const struct side *s, uint32_t id, uint32_t state, int status);
 struct ctl_cm_info side_query(const struct side *s, uint32_t id);
+/* Returns how many events of the id were sent. */
 unsigned side_destroy(const struct side *s, uint32_t id);
 /* b's listener gets a's request. */
 struct ctl_cm_event side_requested(struct sides *t, uint32_t id);

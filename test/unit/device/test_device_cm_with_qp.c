@@ -144,6 +144,37 @@ static void test_connection(void **state)
     expect(&passive, to_error(&passive, CTL_CM_DISCONNECT), 0, 1);
 }
 
+/* The end of a connection that is posted does not need the queue pair: the program may have
+ * destroyed it since. A posted ACCEPT does. */
+static void test_posted_without_qp(void **state)
+{
+    struct sides *t = *state;
+    struct ctl_msg m = to_rts(&passive, CTL_CM_ACCEPT, &passive_steps);
+    struct ctl_call k = {.request = &m};
+    struct ctl_cm_told told;
+
+    m.type = CTL_CM_WITH_QP;
+    m.cm_with_qp.modify.qpn++;
+    session_dispatch(passive.side->sn, &k);
+    assert_int_equal(k.reply.status, -EACCES);
+    m.cm_with_qp.modify.qpn--;
+    expect(&passive, m, 0, 3);
+    sides_run(t);
+    told = side_told(&t->a, CTL_CM_CONNECT_RESPONSE);
+    expect(&active, to_rts(&active, CTL_CM_ESTABLISH, &told.steps), 0, 3);
+    sides_run(t);
+    side_told(&t->b, CTL_CM_ESTABLISHED);
+    m = to_error(&passive, CTL_CM_DISCONNECT);
+    m.type = CTL_CM_WITH_QP;
+    m.cm_with_qp.modify.qpn++;
+    expect(&passive, m, -EACCES, 0);
+    m.seq = 0;
+    session_dispatch(passive.side->sn, &k);
+    assert_int_equal(k.reply.status, 0);
+    sides_run(t);
+    side_told(&t->a, CTL_CM_DISCONNECTED);
+}
+
 /* The key is what makes the queue pair the program's. */
 static void test_key(void **state)
 {
@@ -221,8 +252,9 @@ static void test_call_fails(void **state)
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-    const struct CMUnitTest tests[] = {T(test_connection), T(test_key),        T(test_session_ends),
-                                       T(test_wrong_call), T(test_step_fails), T(test_call_fails)};
+    const struct CMUnitTest tests[] = {
+        T(test_connection), T(test_key),        T(test_posted_without_qp), T(test_session_ends),
+        T(test_wrong_call), T(test_step_fails), T(test_call_fails)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

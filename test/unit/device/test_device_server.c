@@ -101,7 +101,8 @@ static int connect_client(void)
 
 static void send_request(int sock, int fd)
 {
-    struct ctl_msg m = {.magic = CTL_MAGIC, .version = CTL_VERSION, .type = CTL_QUERY_DEVICE};
+    struct ctl_msg m = {
+        .magic = CTL_MAGIC, .version = CTL_VERSION, .type = CTL_QUERY_DEVICE, .seq = 1};
 
     assert_int_equal(ctl_send(sock, &m, &fd, fd >= 0, 0), 0);
 }
@@ -319,6 +320,87 @@ static unsigned replies(int client)
     return n;
 }
 
+static void post(int client, enum ctl_type type, struct ctl_msg m)
+{
+    m.magic = CTL_MAGIC;
+    m.version = CTL_VERSION;
+    m.type = (uint16_t)type;
+    assert_int_equal(ctl_send(client, &m, NULL, 0, 0), 0);
+}
+
+/* The handle of a channel, and its socket. */
+static uint32_t make_channel(int client, int *fd)
+{
+    struct ctl_msg m = {
+        .magic = CTL_MAGIC, .version = CTL_VERSION, .type = CTL_CM_CREATE_CHANNEL, .seq = 1};
+    unsigned fds;
+
+    assert_int_equal(ctl_send(client, &m, NULL, 0, 0), 0);
+    serve();
+    assert_int_equal(ctl_recv(client, &m, fd, &fds, MSG_DONTWAIT), 0);
+    assert_int_equal(fds, 1);
+    return m.handle;
+}
+
+/* Requests without replies are served before what the process asks later on another connection,
+ * some in each turn. */
+static void test_posted(void **state)
+{
+    int client[2] = {connect_client(), connect_client()}, fd[CTL_MAX_FDS];
+    struct ctl_msg m = {.cm_id = {.channel = make_channel(client[0], fd), .ps = 0x0106}};
+    unsigned steps = 0;
+
+    for (unsigned i = 0; i < 40; i++)
+        post(client[0], CTL_CM_CREATE_ID, m);
+    send_request(client[1], -1);
+    for (unsigned n = 0; !n; n = replies(client[1])) {
+        assert_int_equal(replies(client[0]), 0);
+        assert_true(event_loop_step(loop, 0));
+        steps++;
+    }
+    assert_int_equal(used(QUOTA_CM_ID), 40);
+    assert_in_range(steps, 40 / 9, 40);
+    serve();
+    assert_int_equal(replies(client[0]), 0);
+    close(client[0]); /* and then there is none that comes before */
+    serve();
+    assert_int_equal(used(QUOTA_CM_ID), 0);
+    send_request(client[1], -1);
+    serve();
+    assert_int_equal(replies(client[1]), 1);
+    close(client[1]);
+    close(fd[0]);
+}
+
+/* A connection that cannot be made has an event instead of the reply; one without an id has none.
+ */
+static void test_posted_connect(void **state)
+{
+    int client = connect_client(), fd[CTL_MAX_FDS];
+    struct ctl_msg m = {.cm_id = {.channel = make_channel(client, fd), .ps = 0x0106, .cookie = 5}};
+    struct ctl_cm_told told;
+    uint32_t id;
+
+    m.seq = 2;
+    post(client, CTL_CM_CREATE_ID, m);
+    serve();
+    assert_int_equal(recv(client, &m, sizeof(m), MSG_DONTWAIT), sizeof(m));
+    id = m.cm_id.id;
+    post(client, CTL_CM_CONNECT, (struct ctl_msg){.cm_call = {.id = id + 1}});
+    post(client, CTL_CM_DISCONNECT, (struct ctl_msg){.cm_call = {.id = id}});
+    post(client, CTL_CM_CONNECT, (struct ctl_msg){.cm_call = {.id = id}});
+    serve();
+    assert_int_equal(recv(fd[0], &told, sizeof(told), MSG_DONTWAIT), sizeof(told));
+    assert_int_equal(told.event.type, CTL_CM_CONNECT_ERROR);
+    assert_int_equal(told.event.status, -EINVAL);
+    assert_int_equal(told.event.cookie, 5);
+    assert_true(recv(fd[0], &told, sizeof(told), MSG_DONTWAIT) < 0);
+    assert_int_equal(replies(client), 0);
+    close(client);
+    close(fd[0]);
+    serve();
+}
+
 /* What waits is served in as many steps of the loop as there are messages, however the connections
  * of the process are spread over loops, and each connection's own waits for no other's. */
 static void test_turns(void **state)
@@ -371,6 +453,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_errands_pending, setup, teardown),
         cmocka_unit_test_setup_teardown(test_no_descriptor, setup, teardown),
         cmocka_unit_test_setup_teardown(test_ended_while_opening, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_posted, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_posted_connect, setup, teardown),
         cmocka_unit_test_setup_teardown(test_turns, setup, teardown),
     };
 

@@ -209,28 +209,39 @@ static void *destroy_channel(void *arg)
     return NULL;
 }
 
-/* The thread has seen that there is an event, and asks for it when the channel is gone: it waits,
+static bool is_closed(struct cma_channel *ch)
+{
+    bool closed;
+
+    pthread_mutex_lock(&ch->lock);
+    closed = ch->closed;
+    pthread_mutex_unlock(&ch->lock);
+    return closed;
+}
+
+/* The thread has read an event, whose id and channel are gone before it looks for the id: it waits,
  * too. */
 static void test_end_before_the_event(void **state)
 {
     struct pollfd never = {.fd = -1};
     struct cma_channel *ch = to_channel(channel);
-    pthread_mutex_t *connection = &ch->link->conn.lock;
+    struct cma_link *link = ch->link;
+    struct cma_entry *entry = &to_id(id)->entry;
     pthread_t thread, end;
     void *event;
 
     assert_int_equal(pthread_create(&thread, NULL, wait_for_event, NULL), 0);
     while (!has_waiting(channel))
         poll(&never, 1, 1);
-    pthread_mutex_lock(connection);
+    pthread_mutex_lock(&link->lock);
     give(id, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
     while (has_waiting(channel))
         poll(&never, 1, 1);
-    fake_daemon_fail(CTL_CM_GET_EVENT, -EINVAL);
+    cma_table_remove(entry);
     assert_int_equal(pthread_create(&end, NULL, destroy_channel, NULL), 0);
-    while (!channel_is_closed(ch))
+    while (!is_closed(ch))
         poll(&never, 1, 1);
-    pthread_mutex_unlock(connection);
+    pthread_mutex_unlock(&link->lock);
     pthread_join(end, NULL);
     do
         assert_int_equal(pthread_tryjoin_np(thread, &event), EBUSY);
@@ -238,6 +249,9 @@ static void test_end_before_the_event(void **state)
     assert_int_equal(pthread_cancel(thread), 0);
     pthread_join(thread, &event);
     assert_ptr_equal(event, PTHREAD_CANCELED);
+    pthread_mutex_lock(&link->lock);
+    cma_table_add(&link->ids, entry);
+    pthread_mutex_unlock(&link->lock);
     channel = rdma_create_event_channel();
     assert_non_null(channel);
 }
@@ -300,6 +314,80 @@ static void test_end_drops_events(void **state)
     expect(channel, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0, NULL);
     assert_false(is_readable(channel));
     expect_none(channel, EAGAIN);
+}
+
+/* A request that is sent and not read ends with its listener. */
+static void test_end_refuses_requests(void **state)
+{
+    struct rdma_cm_id *other;
+
+    no_waiting(channel);
+    assert_int_equal(rdma_create_id(channel, &other, NULL, RDMA_PS_TCP), 0);
+    give(other, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+    give(id, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+    assert_int_equal(fake_daemon_ids(), 3);
+    assert_int_equal(rdma_destroy_id(other), 0);
+    assert_int_equal(fake_daemon_ids(), 1);
+    assert_true(is_readable(channel));
+    expect(channel, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0, NULL);
+    assert_false(is_readable(channel));
+}
+
+/* An unread request goes with its listener to another channel, and so does its id. */
+static void test_request_moves(void **state)
+{
+    struct rdma_event_channel *other = rdma_create_event_channel();
+    struct rdma_cm_event *event;
+    struct ctl_msg m;
+
+    no_waiting(channel);
+    give(id, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+    assert_int_equal(rdma_migrate_id(id, other), 0);
+    expect_none(channel, EAGAIN);
+    assert_true(is_readable(other));
+    expect(other, RDMA_CM_EVENT_CONNECT_REQUEST, 0, &event);
+    assert_int_equal(fake_daemon_calls(CTL_CM_MIGRATE, &m), 2);
+    assert_int_equal(m.cm_id.id, handle_of(event->id));
+    assert_int_equal(m.cm_id.channel, to_channel(other)->handle);
+    assert_ptr_equal(event->id->channel, other);
+    assert_int_equal(rdma_destroy_id(event->id), 0);
+    assert_int_equal(rdma_ack_cm_event(event), 0);
+    assert_int_equal(rdma_migrate_id(id, channel), 0);
+    rdma_destroy_event_channel(other);
+}
+
+/* A handle is used again: events of the id that had it are dropped. */
+static void test_handle_of_another(void **state)
+{
+    struct cma_entry *entry = &to_id(id)->entry;
+
+    no_waiting(channel);
+    give(id, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+    entry->serial++;
+    expect_none(channel, EAGAIN);
+    entry->serial--;
+    give(id, RDMA_CM_EVENT_UNREACHABLE, 0);
+    expect(channel, RDMA_CM_EVENT_UNREACHABLE, 0, NULL);
+}
+
+/* The end of what may be a connection is not waited for; of another id the errno is. */
+static void test_disconnect_is_posted(void **state)
+{
+    struct rdma_cm_event *event;
+    struct ctl_msg m;
+
+    give(id, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+    expect(channel, RDMA_CM_EVENT_CONNECT_REQUEST, 0, &event);
+    assert_int_equal(rdma_disconnect(event->id), 0);
+    assert_int_equal(rdma_destroy_id(event->id), 0); /* waits for its reply */
+    assert_int_equal(rdma_ack_cm_event(event), 0);
+    assert_int_equal(fake_daemon_calls(CTL_CM_DISCONNECT, &m), 1);
+    assert_int_equal(m.seq, 0);
+    fake_daemon_fail(CTL_CM_DISCONNECT, -EINVAL);
+    assert_int_equal(rdma_disconnect(id), -1);
+    assert_int_equal(errno, EINVAL);
+    fake_daemon_calls(CTL_CM_DISCONNECT, &m);
+    assert_int_not_equal(m.seq, 0);
 }
 
 static void *destroy(void *arg)
@@ -545,14 +633,13 @@ static void test_migration(void **state)
     rdma_destroy_event_channel(other);
 }
 
-/* The program's event is there when the call returns, and the daemon is not asked for one. */
+/* The program's event is there when the call returns, and the daemon has sent none. */
 static void test_at_once(void **state)
 {
     struct sockaddr *dst = (struct sockaddr *)&some_addr;
     struct rdma_event_channel *other = rdma_create_event_channel();
     struct rdma_cm_event *event;
     struct rdma_cm_id *sync;
-    unsigned asked = fake_daemon_calls(CTL_CM_GET_EVENT, NULL);
 
     fake_daemon_at_once(true);
     assert_int_equal(rdma_resolve_addr(id, NULL, dst, 1000), 0);
@@ -574,7 +661,6 @@ static void test_at_once(void **state)
     assert_int_equal(rdma_resolve_route(sync, 1000), 0);
     assert_int_equal(sync->event->event, RDMA_CM_EVENT_ROUTE_RESOLVED);
     rdma_destroy_ep(sync);
-    assert_int_equal(fake_daemon_calls(CTL_CM_GET_EVENT, NULL), asked);
 
     /* A call that fails has no event. */
     fake_daemon_fail(CTL_CM_RESOLVE_ADDR, -EINVAL);
@@ -710,6 +796,10 @@ int main(void)
         WITH(test_end_before_the_event),
         WITH(test_signals),
         WITH(test_end_drops_events),
+        WITH(test_handle_of_another),
+        WITH(test_request_moves),
+        WITH(test_end_refuses_requests),
+        WITH(test_disconnect_is_posted),
         WITH(test_end_waits_for_acks),
         WITH(test_refused_id),
         WITH(test_addresses),
