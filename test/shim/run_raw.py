@@ -47,7 +47,7 @@ OPEN, CREATE_WQ, OPENER = 4, 29, os.getpid()
 daemon = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 daemon.connect(os.environ["UROCE_SOCKET"])
 def call(kind):
-    daemon.send(struct.pack("=4sHHIi", b"UROC", VERSION, kind, 0, 0).ljust(SIZE, b"\\0"))
+    daemon.send(struct.pack("=4sHHIi", b"UROC", VERSION, kind, 1, 0).ljust(SIZE, b"\\0"))
     return struct.unpack_from("=i", daemon.recv(SIZE), 12)[0]
 if call(OPEN):
     sys.exit("not opened")
