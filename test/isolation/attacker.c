@@ -114,6 +114,9 @@ static const struct {
     {"errors", attack_errors, NULL, 4096},
     {"doorbells", attack_doorbells, NULL, 4096},
     {"regions", attack_regions, NULL, 4096},
+    {"holes", attack_holes, NULL, 4096},
+    {"exhaust", attack_exhaust, NULL, 4096},
+    {"windows", attack_windows, NULL, 4096},
     {"silent", attack_silent, prepare_silent, 2 * MESSAGE},
 };
 

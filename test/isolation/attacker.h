@@ -18,6 +18,9 @@ void attack_doorbells(struct opened *a, unsigned n);
 void attack_errors(struct opened *a, unsigned n);
 void attack_burn(struct opened *a, unsigned n);
 void attack_regions(struct opened *a, unsigned n);
+void attack_holes(struct opened *a, unsigned n);
+void attack_exhaust(struct opened *a, unsigned n);
+void attack_windows(struct opened *a, unsigned n);
 void attack_silent(struct opened *a, unsigned n);
 /* Opens the userfaultfd; a right that the program gives up when it changes its user. */
 void prepare_silent(void);

@@ -2,13 +2,16 @@
 /* Attacks by memory: shared words that say anything, regions, pages that do not come. */
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -77,6 +80,82 @@ void attack_regions(struct opened *a, unsigned n)
         struct ibv_mr *mr = must(ibv_reg_mr(a->pd, at, bytes, IBV_ACCESS_LOCAL_WRITE), "region");
 
         check(ibv_dereg_mr(mr), "deregistration");
+    }
+}
+
+/* Takes the pages of n MiB of mapped memory away, and lets the daemon read them: they come again,
+ * as the daemon's. */
+void attack_holes(struct opened *a, unsigned n)
+{
+    size_t bytes = (size_t)n << 20;
+    int fd = memfd_create("attacker", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    struct ibv_cq *cq = make_cq(a, 16, NULL);
+    struct ibv_qp *qp = make_connected(a, cq, 16, 1);
+    struct opened holes = *a;
+    void *at;
+
+    check(fd < 0 || ftruncate(fd, (off_t)bytes) || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), "memfd");
+    at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    check(at == MAP_FAILED, "mmap");
+    memset(at, 1, bytes);
+    holes.mr = must(ibv_reg_mr(a->pd, at, bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE),
+                    "region");
+    holes.memory = at;
+    holes.bytes = bytes;
+    for (unsigned round = 0;; round++) {
+        check(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, (off_t)bytes), "holes");
+        post(&holes, qp, IBV_WR_RDMA_WRITE, bytes / 2);
+        drain(cq, 1);
+        if (!round)
+            say_ready();
+    }
+}
+
+/* ---- objects ---- */
+
+/* Of each kind as many as the user may have, then one more of each, again and again. n: the most.
+ */
+void attack_exhaust(struct opened *a, unsigned n)
+{
+    struct ibv_cq *cq = make_cq(a, 16, NULL);
+
+    for (unsigned i = 0; i < n && ibv_alloc_pd(a->ctx); i++)
+        ;
+    for (unsigned i = 0; i < n && ibv_create_cq(a->ctx, 16, NULL, NULL, 0); i++)
+        ;
+    for (unsigned i = 0; i < n && ibv_reg_mr(a->pd, a->memory, 64, IBV_ACCESS_LOCAL_WRITE); i++)
+        ;
+    say_ready();
+    for (;;) {
+        struct ibv_qp_init_attr init = {
+            .send_cq = cq, .recv_cq = cq, .cap = {1, 1, 1, 1, 0}, .qp_type = IBV_QPT_RC};
+
+        ibv_alloc_pd(a->ctx);
+        ibv_create_cq(a->ctx, 16, NULL, NULL, 0);
+        ibv_reg_mr(a->pd, a->memory, 64, IBV_ACCESS_LOCAL_WRITE);
+        ibv_create_qp(a->pd, &init);
+    }
+}
+
+/* Programs that end with n memory windows, one after the other. */
+void attack_windows(struct opened *a, unsigned n)
+{
+    for (unsigned round = 0;; round++) {
+        pid_t pid = fork();
+
+        check(pid < 0, "fork");
+        if (!pid) {
+            struct opened own;
+
+            check(prctl(PR_SET_PDEATHSIG, SIGKILL), "parent");
+            open_program(&own, 4096);
+            for (unsigned i = 0; i < n; i++)
+                must(ibv_alloc_mw(own.pd, IBV_MW_TYPE_2), "window");
+            _exit(0);
+        }
+        check(waitpid(pid, NULL, 0) < 0, "wait");
+        if (!round)
+            say_ready();
     }
 }
 

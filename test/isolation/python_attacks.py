@@ -124,3 +124,50 @@ def silent_memory(daemon, uid):
         return SilentMemory(daemon, uid)
     except kit.Skipped as reason:
         raise net.Unavailable(str(reason))
+
+
+class SilentDescriptors(SilentMemory):
+    """Connections that pass descriptors of a file system that does not answer."""
+
+    def prepare(self):
+        self.fd = self.system.open()
+
+    def attack(self, daemon, say_ready):
+        said = False
+        while True:
+            clients = [Client(daemon, opened=False) for _ in range(4)]
+            for client in clients:
+                client.send(control.message(control.QUERY_DEVICE), [self.fd] * 50)
+            if not said:
+                say_ready()
+            said = True
+            time.sleep(0.05)
+
+
+def silent_descriptors(daemon, uid):
+    try:
+        return SilentDescriptors(daemon, uid)
+    except kit.Skipped as reason:
+        raise net.Unavailable(str(reason))
+
+
+def wake_loop(daemon, say_ready):
+    """Wakes the worker without work, and takes away what wakes it, by the descriptor that the daemon gave."""
+    client = Client(daemon)
+    eventfds = [fd for fd in client.fds if "eventfd" in os.readlink(f"/proc/self/fd/{fd}")]
+    if not eventfds:
+        raise kit.Failure("no descriptor for wake-ups")
+    for fd in eventfds:
+        os.set_blocking(fd, False)
+    say_ready()
+    while True:
+        for fd in eventfds:
+            os.eventfd_write(fd, 1)
+            try:
+                os.eventfd_read(fd)
+            except BlockingIOError:
+                pass
+
+
+def wakes(daemon, uid):
+    return Forked(wake_loop, daemon, uid)

@@ -37,9 +37,10 @@ class Readable:
 
 
 class SharedDaemon(kit.Daemon):
-    """wire: its port is not loopback but `near`, one end of a veth pair; `far` is the other one."""
+    """wire: its port is not loopback but `near`, one end of a veth pair; `far` is the other one. more: of its
+    configuration."""
 
-    def __init__(self, build, wire=False, arguments=()):
+    def __init__(self, build, wire=False, arguments=(), more=""):
         folder = kit.scratch_folder()
         os.chmod(folder, 0o755)
         self.exits = contextlib.ExitStack()
@@ -50,7 +51,7 @@ class SharedDaemon(kit.Daemon):
             text = net.configuration(self.near, self.far, 4200)
         name = os.path.join(folder, "uroced.ini")
         with open(name, "w") as file:
-            file.write(CONFIGURATION + text)
+            file.write(CONFIGURATION + more + text)
         super().__init__(Readable(build, folder), folder, arguments=("--config", name, *arguments), namespace=namespace)
 
     def __enter__(self):

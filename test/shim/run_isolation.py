@@ -5,8 +5,9 @@
 usage: run_isolation.py --build DIR [--full] [--only NAME]...
 
 Beside each attack a victim connects, opens the device and allocates a protection domain, again and again. The point fails when
-the victim waits longer than LIMIT_MS at the 99th percentile, or longer than MOST_MS once. The daemon and the victim have priority over other processes, so that
-their waiting for a processor is not counted. --full takes the numbers of doc/isolation.md."""
+the victim waits longer than LIMIT_MS at the 99th percentile, or longer than MOST_MS once, beyond what the scheduler takes: a
+process beside answers a byte by a byte, and is measured after each visit. The daemon, the victim and that process have priority over
+others. --full takes the numbers of doc/isolation.md."""
 import argparse
 import fcntl
 import gc
@@ -14,6 +15,7 @@ import mmap
 import os
 import resource
 import signal
+import socket
 import struct
 import sys
 import threading
@@ -26,7 +28,10 @@ import uroce_kit as kit
 from run_control import Client
 
 LIMIT_MS = 10
-MOST_MS = 2000
+MOST_MS = 50  # once
+# A visit is a chain of threads that wake each other, and each may wait for a processor. As many wake-ups as this, each as long as
+# those of a process beside, are the scheduler's and not the daemon's.
+HOPS = 4
 # Interruptions of a worker in a second: a user's credit is for 1000 and, once, for 1000 more; the victim needs some.
 MOST_STOPS = 4000
 SETTLE_SECONDS = 0.3
@@ -54,6 +59,33 @@ def visit(daemon):
     return (opened - start) * 1000, (done - opened) * 1000
 
 
+class Echo:
+    """A process that answers each byte by one: what two wake-ups take."""
+
+    def __init__(self):
+        self.near, far = socket.socketpair()
+        self.pid = os.fork()
+        if not self.pid:
+            self.near.close()
+            try:
+                while byte := far.recv(1):
+                    far.send(byte)
+            finally:
+                os._exit(0)
+        far.close()
+
+    def measure(self):
+        """Milliseconds."""
+        start = time.perf_counter()
+        self.near.send(b"x")
+        self.near.recv(1)
+        return (time.perf_counter() - start) * 1000
+
+    def end(self):
+        self.near.close()
+        os.waitpid(self.pid, 0)
+
+
 def at(values, share):
     values = sorted(values)
     return values[min(len(values) - 1, int(len(values) * share))]
@@ -61,18 +93,20 @@ def at(values, share):
 
 def measure(daemon, attack_ends, seconds):
     """Waits while the attack lasts, and for SETTLE_SECONDS after, but at most for these seconds."""
-    opens, calls, ended = [], [], None
+    opens, calls, echoes, ended, echo = [], [], [], None, Echo()
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         opened, called = visit(daemon)
         opens.append(opened)
         calls.append(called)
+        echoes.append(echo.measure())
         if ended is None and attack_ends():
             ended = time.monotonic()
         if ended is not None and time.monotonic() > ended + SETTLE_SECONDS:
             break
         time.sleep(0.002)
-    return opens, calls
+    echo.end()
+    return opens, calls, echoes
 
 
 def interruptions(daemon):
@@ -260,7 +294,7 @@ def run(daemon, attack):
 
     stops, begun = interruptions(daemon), time.monotonic()
     try:
-        opens, calls = measure(daemon, ended, 120)
+        opens, calls, echoes = measure(daemon, ended, 120)
     finally:
         if attack in SILENT:
             system.end()
@@ -270,15 +304,16 @@ def run(daemon, attack):
     print(f"# {attack.__name__ if attack else 'nothing'}: {len(opens)} visits; open: median {at(opens, 0.5):.2f}, "
           f"p99 {at(opens, 0.99):.2f}, most {max(opens):.2f} ms; call: median {at(calls, 0.5):.3f}, "
           f"p99 {at(calls, 0.99):.2f}, most {max(calls):.2f} ms", flush=True)
+    print(f"# a process beside: median {at(echoes, 0.5):.3f}, p99 {at(echoes, 0.99):.2f}, most {max(echoes):.2f} ms", flush=True)
     stops = (interruptions(daemon) - stops) / (time.monotonic() - begun)
     print(f"# {stops:.0f} interruptions of the worker in a second", flush=True)
     if attack in FREEZES and stops > MOST_STOPS:
         raise kit.Failure("the attacker stops the worker more often than a user may")
     if pid and status[0] != signal.SIGKILL:
         raise kit.Failure(f"the attack failed: status {status[0]}")
-    if at(opens, 0.99) > LIMIT_MS or at(calls, 0.99) > LIMIT_MS:
+    if max(at(opens, 0.99), at(calls, 0.99)) > LIMIT_MS + HOPS * at(echoes, 0.99):
         raise kit.Failure(f"the victim waits for more than {LIMIT_MS} ms")
-    if max(opens + calls) > MOST_MS:
+    if max(opens + calls) > MOST_MS + HOPS * max(echoes):
         raise kit.Failure(f"the victim waits for more than {MOST_MS} ms once")
 
 
