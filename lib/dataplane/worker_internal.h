@@ -31,6 +31,12 @@ struct worker_command {
     _Atomic uint32_t done; /* futex word */
 };
 
+/* worker_pages.c */
+struct worker_pages {
+    uint64_t sampled, seen; /* page faults of the thread: at the last sample, when last measured */
+    ns_t charge_until, measured;
+};
+
 struct worker {
     unsigned index;
     struct worker_group *group;
@@ -99,6 +105,7 @@ struct worker {
     _Atomic int state;
     _Atomic pthread_t thread;
     _Atomic uint32_t ended; /* futex word: no thread has anything to do with the worker any more */
+    struct worker_pages pages;
     struct worker_stats stats;
 };
 
@@ -108,6 +115,12 @@ static inline void worker_charge(struct worker_ctx *ctx, uint64_t cost)
     if (ctx->share)
         share_charge(ctx->share, cost);
 }
+
+/* ---- worker_pages.c ---- */
+/* Every millisecond of a worker that does not sleep: decides whether page faults are charged. */
+void worker_sample_faults(struct worker *w, ns_t now);
+/* engine_host.fault_time */
+ns_t worker_fault_time(void *port);
 
 /* ---- worker_wake.c ---- */
 void futex_wake(_Atomic uint32_t *word, int count);

@@ -316,6 +316,7 @@ struct engine_host worker_host(struct worker_port *port)
                                .forward = on_forward,
                                .forward_copy = on_forward_copy,
                                .misplaced = on_misplaced,
+                               .fault_time = worker_fault_time,
                                .mem_caller = &port->worker->caller};
 
     return host;

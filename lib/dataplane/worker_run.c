@@ -58,6 +58,7 @@ static void sample_pollers(struct worker *w, ns_t now)
     if (now < w->next_sample)
         return;
     w->next_sample = now + SAMPLE_NS;
+    worker_sample_faults(w, now);
     publish_cpu(w);
     for (unsigned i = 0; i < w->contexts; i++) {
         struct worker_ctx *ctx = w->ctx[i];

@@ -81,6 +81,9 @@ struct engine_host {
     /** Messages of the peer have changed memory of qp's program, or will have when what was put off
      * is done: wake a poller that blocks. Not for each message: once for a batch. May be NULL. */
     void (*mem_written)(void *ctx, struct qp *qp);
+    /** How long page faults of the engine's thread have taken since the last call, about. For
+     * engine_charge_faults(); may be NULL where that is not called. */
+    ns_t (*fault_time)(void *ctx);
 };
 
 /* ---- tables, shared by the engines of a device ---- */
@@ -408,6 +411,15 @@ void engine_rx_forwarded(struct engine *e, struct frame *frames, unsigned n, uin
  */
 void engine_rx_copies(struct engine *e, struct frame *frames, unsigned n, uint32_t from, ns_t now);
 
+/**
+ * Charge the time of page faults to the programs whose mapped memory lacks the pages, or do so no
+ * more, as at first. The host's fault_time() measures it, which costs time with each program's
+ * turn and each batch of packets: so only while there are many. The worker.
+ *
+ * @param e  The engine.
+ * @param charge  Whether.
+ */
+void engine_charge_faults(struct engine *e, bool charge);
 /**
  * Fill lent frames with packets to be sent in this order. The worker.
  *

@@ -17,7 +17,7 @@
  * its memory pays for the responses. Packets that come from other hosts are not charged: who is
  * sent packets has no influence on their number. Copies that take a system call, those of an atomic
  * among them, are charged to the program whose memory it is, those of received packets only until
- * it owes a grant.
+ * it owes a grant. So is the time of page faults, while there are many (engine_charge_faults).
  *
  * Threads: an engine's worker, except where a function says otherwise.
  */
@@ -46,6 +46,7 @@ enum share_cost {
     COST_FLUSH = 64,     /**< a work request that is flushed */
     COST_COPY = 4096,    /**< a system call that copies to or from memory that is not mapped */
     COST_SYSCALL = 4096, /**< a notification */
+    COST_NS = 4,         /**< a nanosecond, where time is measured: page faults */
 };
 
 TAILQ_HEAD(share_list, share);

@@ -97,11 +97,9 @@ def visit(daemon):
 class Attack:
     """A row: an attack of the program `attacker`, or a function that starts processes (daemon, uid)."""
 
-    def __init__(self, what, mode, count=0, uid=OTHER, environment=None, start=None, wire=False, sleeps=False,
-                 least=BANDWIDTH):
+    def __init__(self, what, mode, count=0, uid=OTHER, environment=None, start=None, wire=False, sleeps=False):
         self.what, self.mode, self.count, self.uid = what, mode, count, uid
         self.environment, self.start, self.wire = environment, start, wire
-        self.least = least  # of the bandwidth beside the plain program; less than BANDWIDTH: doc/isolation.md says why
         self.priority = PRIORITY_SLEEPS if sleeps else PRIORITY_COMPUTES
 
     @property
@@ -136,7 +134,7 @@ ROWS = [
     Attack("takes all objects that a user may have, and asks for more", "exhaust", 100000),
     Attack("programs that end with 20,000 memory windows", "windows", 20000),
     Attack("passes descriptors of a silent file system", "silent-descriptors", start=python_attacks.silent_descriptors),
-    Attack("punches pages of its mapped memory out", "holes", 16, least=0.15),
+    Attack("punches pages of its mapped memory out", "holes", 16),
     Attack("wakes the worker, and takes wake-ups", "wakes", start=python_attacks.wakes),
     Attack("garbage from the wire", "garbage", start=garbage.flood, wire=True),
 ]
@@ -206,7 +204,7 @@ def noise(pairs, key, most):
     return min(max(here) / min(here), most)
 
 
-def verdict(pairs, shared, least):
+def verdict(pairs, shared):
     """What of it is too bad, by the cell. shared: the machine does other work."""
     factor, noisy = (SHARED_FACTOR, NOISE_SHARED) if shared else (1, NOISE_MAX)
 
@@ -216,7 +214,7 @@ def verdict(pairs, shared, least):
     kept, waited, opened = max(ratios(pairs, "bw", max)), min(ratios(pairs, "p99", min)), min(ratios(pairs, "open99", min))
     most = LATENCY * factor
     found = {}
-    if kept < least / factor / give_way("bw"):
+    if kept < BANDWIDTH / factor / give_way("bw"):
         found["bandwidth"] = f"{kept:.2f} of that beside a plain program"
     if waited > most * give_way("p99"):
         found["latency"] = f"{waited:.1f} times the p99 beside a plain program"
@@ -286,7 +284,7 @@ def run_row(build, program, attack, options, table):
         except net.Unavailable as reason:
             print(f"# skipped: {reason}")
             return
-        found = verdict(pairs, shared, attack.least)
+        found = verdict(pairs, shared)
         missed = found if missed is None else {cell: found[cell] for cell in missed if cell in found}
         if not missed:
             break

@@ -65,6 +65,11 @@ const struct engine_host *engine_host_of(const struct engine *e)
     return &e->cfg.host;
 }
 
+void engine_charge_faults(struct engine *e, bool charge)
+{
+    e->charge_faults = charge;
+}
+
 bool engine_wants_tx(const struct engine *e)
 {
     return e->ready_qps;

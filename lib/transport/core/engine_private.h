@@ -98,6 +98,7 @@ struct engine {
     struct late_list late;            /* those that have not ended in time */
     struct late_waiting_list waiting; /* suspended until the host has room for their calls */
     bool copies_failed;               /* some rx_job has copy_failed */
+    bool charge_faults;               /* engine_charge_faults() */
     unsigned jobs;                    /* packets built in this call */
     unsigned sealed; /* this many, from the first on, are ready: tx_job has the others */
     struct tx_job tx_job[FRAME_BURST];
@@ -170,6 +171,20 @@ static inline void note(struct engine *e, const struct qp *qp, enum trace_event 
                         uint32_t b)
 {
     trace_put(&e->trace, e->now, event, qp ? qp->qpn : 0, a, b);
+}
+
+/* What page faults have cost since the last call; 0 where they are not charged. A call that begins
+ * a call of the engine leaves out what was before. */
+static inline uint64_t fault_cost(struct engine *e)
+{
+    return unlikely(e->charge_faults) ? e->cfg.host.fault_time(e->cfg.host.ctx) * COST_NS : 0;
+}
+
+/* Charges those of memory that packets of others have reached. */
+static inline void charge_received_faults(struct engine *e, struct qp *qp)
+{
+    if (unlikely(e->charge_faults))
+        share_charge_caused(qp->share, fault_cost(e));
 }
 
 /* A received frame, or a packet, is dropped. */

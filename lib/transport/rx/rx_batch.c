@@ -328,6 +328,7 @@ unsigned rx_batch(struct engine *e, const struct frame *f, unsigned n, unsigned 
     done = good ? b.kind->admit(&b, good) : 0;
     if (done)
         done = b.kind->place(&b, done);
+    charge_received_faults(e, b.qp);
     invariant(done <= good && good <= found && found <= n);
     leave_out(&b, f, done, found);
     if (done) {

@@ -22,6 +22,7 @@ static void rx_burst(struct engine *e, struct frame *frames, unsigned n)
     bool batches = e->rx_from == RX_DIRECT && !raw_has_sniffers(e);
     unsigned i = 0, verified = 0, general = 0;
 
+    fault_cost(e);
     if (n)
         rx_batch_prefetch(e, frames, n);
     while (i < n) {

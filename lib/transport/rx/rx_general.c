@@ -122,6 +122,7 @@ static void deliver(struct engine *e, unsigned i)
         comp_rx(e, qp, i, source_port(job));
     else
         qp->ops->rx_request(e, qp, i);
+    charge_received_faults(e, qp);
 }
 
 static void take_cnp(struct engine *e, struct qp *qp)

@@ -62,6 +62,8 @@ ALWAYS_INLINE void fill_from(struct engine *e, struct share *s, bool alone, stru
         if (qp->quantum_used >= TX_QUANTUM)
             next_turn(s, qp);
     }
+    if (unlikely(e->charge_faults))
+        share_charge(s, fault_cost(e));
     if (!alone)
         share_pass_on(s);
 }
@@ -136,6 +138,7 @@ unsigned engine_tx(struct engine *e, struct frame *frames, unsigned n, ns_t now)
     unsigned out;
 
     e->now = now;
+    fault_cost(e);
     fill_jobs(e, frames, min_of(n, (unsigned)FRAME_BURST));
     invariant(e->sealed <= e->jobs && e->jobs <= min_of(n, (unsigned)FRAME_BURST));
     out = e->sealed == e->jobs ? e->jobs : seal_rest(e, frames);

@@ -42,6 +42,10 @@ static struct {
     struct sender sender[QUEUES_MAX];
     unsigned senders;
     ns_t now;
+    /* What fault_time() returns: by a packet that sender 0 has sent, and in turn. */
+    ns_t fault_of_packet, fault[2];
+    uint64_t packets_seen;
+    unsigned fault_calls;
 } w;
 
 static void on_cq(void *ctx, struct comp_queue *cq)
@@ -50,6 +54,15 @@ static void on_cq(void *ctx, struct comp_queue *cq)
 
 static void on_async(void *ctx, struct qp *qp, struct comp_queue *cq, enum qp_event event)
 {
+}
+
+static ns_t fault_time(void *ctx)
+{
+    uint64_t packets = counter_get(&qp_counters(w.sender[0].qp)->tx_packets);
+    ns_t time = w.fault[w.fault_calls++ % 2] + (packets - w.packets_seen) * w.fault_of_packet;
+
+    w.packets_seen = packets;
+    return time;
 }
 
 static void *zeroed(size_t bytes)
@@ -68,7 +81,9 @@ static int setup(void **state)
                             .valid = true,
                             .vlan = VLAN_NONE};
     struct engine_config c = {
-        .port = &w.port, .mrs = &w.mrs, .host = {.cq_event = on_cq, .async_event = on_async}};
+        .port = &w.port,
+        .mrs = &w.mrs,
+        .host = {.cq_event = on_cq, .async_event = on_async, .fault_time = fault_time}};
 
     memset(&w, 0, sizeof(w));
     w.now = 1;
@@ -520,6 +535,53 @@ static void copied_atomics_are_charged(void **state)
     assert_int_equal(atomic_cost(&program, s, SQE_ATOMIC_WRITE, &w.mr), 0);
 }
 
+/* A program whose memory lacks pages sends less. */
+static void faults_are_charged(void **state)
+{
+    static struct share program[2];
+    struct sender *s[2];
+
+    for (unsigned i = 0; i < ARRAY_SIZE(s); i++) {
+        program_init(&program[i], NULL, 1);
+        s[i] = sender_of(&program[i], SLOTS);
+    }
+    w.fault_of_packet = 1000;
+    engine_charge_faults(w.e, true);
+    always_send(s, 2, 4000);
+    assert_ratio(sent_by(s[0]), sent_by(s[1]), 1866.0 / (1866 + 1000 * COST_NS));
+    engine_charge_faults(w.e, false);
+    w.packets_seen = sent_by(s[0]) + sent_by(s[1]);
+    for (unsigned i = 0; i < ARRAY_SIZE(s); i++)
+        w.packets_seen -= sent_by(s[i]);
+    always_send(s, 2, 4000);
+}
+
+/* Those of packets that it receives are charged to the one whose memory it is; the time before the
+ * call of the engine is not. */
+static void received_faults_are_charged(void **state)
+{
+    static const uint32_t types[] = {QPT_UC, QPT_RC};
+    static struct share program;
+
+    program_init(&program, NULL, 1);
+    for (unsigned i = 0; i < ARRAY_SIZE(types); i++) {
+        struct sender *s = make_sender(&program, types[i], SLOTS, true);
+        uint64_t before;
+
+        post_one(s, (struct sge){(uintptr_t)w.memory, MESSAGE, w.mr.key}, w.mr.iova, w.mr.key);
+        assert_int_equal(transmit(), 1);
+        before = counter_get(&program.spent);
+        w.fault[0] = 5000;
+        w.fault[1] = 700;
+        w.fault_calls = 0;
+        engine_charge_faults(w.e, true);
+        engine_rx(w.e, w.frame, 1, ++w.now);
+        engine_charge_faults(w.e, false);
+        assert_int_equal(w.fault_calls, 2);
+        assert_int_equal(spent_since(&program, before), 700 * COST_NS);
+    }
+}
+
 /* Others cannot keep a program from its turns by what they send it. */
 static void caused_debt_is_bounded(void **state)
 {
@@ -726,6 +788,8 @@ int main(void)
                                        TEST(copies_are_charged),
                                        TEST(calls_are_charged),
                                        TEST(copied_atomics_are_charged),
+                                       TEST(faults_are_charged),
+                                       TEST(received_faults_are_charged),
                                        TEST(caused_debt_is_bounded),
                                        TEST(doorbells_are_charged),
                                        TEST(cold_queue_pairs_are_charged),
