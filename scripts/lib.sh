@@ -9,7 +9,7 @@ PACKAGES_BUILD="gcc libc6-dev meson ninja-build pkg-config python3 libdpdk-dev l
     libpcap-dev libmnl-dev libnuma-dev libibverbs-dev librdmacm-dev libcmocka-dev"
 PACKAGES_PROGRAMS="ibverbs-utils perftest"
 PACKAGES_TEST="rdmacm-utils iperf3 qperf ncat socat netcat-traditional python3-pyverbs python3-scapy tshark
-    iproute2 iputils-ping valgrind binutils libjemalloc2 libtcmalloc-minimal4 infiniband-diags ucx-utils bubblewrap
+    iproute2 iputils-ping nftables valgrind binutils libjemalloc2 libtcmalloc-minimal4 infiniband-diags ucx-utils bubblewrap
     python3-seccomp"
 PACKAGES_FUZZ="clang libclang-rt-dev"
 # The programs of doc/programs.md, and what compiles those of test/programs.

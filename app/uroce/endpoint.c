@@ -18,6 +18,15 @@
 
 /* A daemon answers immediately; the limit is for a stopped daemon or a foreign program. */
 #define ANSWER_SECONDS 5
+/* What serves is a daemon: it may have very much to show, on a busy machine. */
+#define SHOW_SECONDS 60
+
+static int limit_answers(int sock, time_t seconds)
+{
+    const struct timeval limit = {.tv_sec = seconds};
+
+    return setsockopt(sock, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+}
 
 static int connect_to(const char *path)
 {
@@ -31,7 +40,7 @@ static int connect_to(const char *path)
     sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (sock < 0)
         return -errno;
-    if (setsockopt(sock, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) != 0 ||
+    if (limit_answers(sock, ANSWER_SECONDS) != 0 ||
         setsockopt(sock, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) != 0 ||
         connect(sock, (const struct sockaddr *)&address, sizeof(address)) != 0) {
         int err = -errno;
@@ -56,6 +65,8 @@ int endpoint_probe(const char *path)
     err = ctl_request(sock, &m, NULL, 0, fds, &nfds);
     for (unsigned i = 0; err == 0 && i < nfds; i++)
         close(fds[i]);
+    if (err == 0 && limit_answers(sock, SHOW_SECONDS) != 0)
+        err = -errno;
     if (err == 0)
         return sock;
     close(sock);

@@ -35,6 +35,7 @@ HOPS = 4
 # Interruptions of a worker in a second: a user's credit is for 1000 and, once, for 1000 more; the victim needs some.
 MOST_STOPS = 4000
 SETTLE_SECONDS = 0.3
+SHOWN_KIB = 4096  # what a daemon that has answered `show` once may grow by further answers
 WINDOW = 32  # requests that an attacker sends before it reads the replies
 USER = 65534
 
@@ -251,6 +252,29 @@ def ended_connections(daemon):
             pass
 
 
+def shown_memory(daemon):
+    """What `show` of very many queue pairs has needed is given back; not an attack beside a victim."""
+    client = Client(daemon)
+    pd, cq = client.handle(control.ALLOC_PD), client.create_cq()
+    one = control.message(control.CREATE_QP, control.qp_request(pd, cq, cq, control.RC, caps=(1, 1, 1, 1, 0)))
+    pipelined(client, (one for _ in range(number(3000, 100000))))
+    client.must(control.SHOW)
+    before = resident(daemon)
+    for _ in range(number(20, 5)):
+        client.must(control.SHOW)
+    after = resident(daemon)
+    client.close()
+    print(f"# resident: {before} KiB, then {after}", flush=True)
+    if after > before + SHOWN_KIB:
+        raise kit.Failure(f"the daemon's memory grew from {before} to {after} KiB")
+
+
+def resident(daemon):
+    """KiB, pages of shared memory among them."""
+    with open(f"/proc/{daemon.process.pid}/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmRSS:"))
+
+
 SILENT = (silent_memory, silent_descriptors, held_queues, ended_connections)
 ATTACKS = (windows, connections, show, regions, freezes, unmaps) + SILENT
 FREEZES = (freezes, unmaps)
@@ -336,9 +360,12 @@ def main():
             os.setpriority(os.PRIO_PROCESS, int(thread), -20)
         os.setpriority(os.PRIO_PROCESS, 0, -20)
     attacks = [a for a in (None, *ATTACKS) if not options.only or (a and a.__name__ in options.only)]
-    report = kit.Tap(len(attacks))
+    shown = not options.only or shown_memory.__name__ in options.only
+    report = kit.Tap(len(attacks) + shown)
     for attack in attacks:
         report.point(attack.__name__.replace("_", "-") if attack else "nothing", lambda a=attack: run(daemon, a))
+    if shown:
+        report.point(shown_memory.__name__.replace("_", "-"), lambda: shown_memory(daemon))
     daemon.stop()
     return 1 if report.failed else 0
 

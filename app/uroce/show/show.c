@@ -81,7 +81,8 @@ static json_t *request_state(int sock, enum ctl_show_what what)
     if (err == 0)
         root = parse_memfd(fds[0], m.show.length);
     else
-        fprintf(stderr, "uroce: show: %s\n", strerror(-err));
+        fprintf(stderr, "uroce: show: %s\n",
+                err == -EAGAIN ? "uroced does not answer in time" : strerror(-err));
     for (unsigned i = 0; i < nfds; i++)
         close(fds[i]);
     return root;
