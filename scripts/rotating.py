@@ -94,7 +94,7 @@ def parts():
          fixed(meson("build", 300, ["isolation-soak"], "--kills", "2000"), meson("build", 300, ["cm-storm"]),
                meson("build", 1000, ["isolation-matrix-shared"], "--short", "--rounds", "2"))),
         ("isolation-2", "the same with two workers, and users with weights",
-         fixed(meson("build", 200, ["isolation-weights"]), meson("build", 1000, ["isolation-matrix-2"], "--rounds", "2"))),
+         fixed(meson("build", 300, ["isolation-soak-2"], "--kills", "2000"), meson("build", 200, ["isolation-weights"]), meson("build", 1000, ["isolation-matrix-2"], "--rounds", "2"))),
         ("programs", "every command of doc/programs.md, as root and as an ordinary user", fixed(meson("build", 1200, ["programs", "programs-user"]))),
         *((f"programs-net-{transport}", f"UCX over {transport} between two hosts, every test and size",
            fixed(meson("build", 1200, ["net-programs-long"], "--match", transport))) for transport in ("rc_verbs", "ud_verbs")),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Programs that are killed at any moment: while they connect, register memory, transfer or destroy.
+ * Programs that are killed at any moment: while they connect, register memory, transfer, destroy,
+ * or connect by rdma_cm.
  *
  * usage: mortals KILLS AT_ONCE SEED UID
  *
@@ -22,6 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "mortals_cm.h"
 #include "program_kit.h"
 
 #define AT_ONCE_MAX 16
@@ -31,8 +33,9 @@
 #define WR          32u
 #define OPERATIONS  400u
 
-enum phase { CONNECTING, REGISTERING, TRANSFERRING, DESTROYING, PHASES };
-static const char *const names[] = {"connecting", "registering", "transferring", "destroying"};
+enum phase { CONNECTING, REGISTERING, TRANSFERRING, DESTROYING, BY_CM, PHASES };
+static const char *const names[] = {"connecting", "registering", "transferring", "destroying",
+                                    "by-cm"};
 
 /* What programs know of each other. */
 struct life {
@@ -142,6 +145,10 @@ static void destroy_all(struct program *p)
 
 static void live(struct life *own, struct life *peer)
 {
+    if (random_below(4) == 0) { /* most programs do not live for a second round */
+        enter(own, BY_CM);
+        connect_by_cm();
+    }
     for (;;) {
         struct program p = {0};
         struct life *with = random_below(2) ? peer : own;
@@ -161,6 +168,8 @@ static void live(struct life *own, struct life *peer)
         transfer(&p, with);
         enter(own, DESTROYING);
         destroy_all(&p);
+        enter(own, BY_CM);
+        connect_by_cm();
     }
 }
 

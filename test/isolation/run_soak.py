@@ -3,7 +3,7 @@
 """Programs are killed at random moments beside a pair that checks every byte: no wrong byte, and the daemon has afterwards the
 memory, descriptors, mappings and objects that it had before. TAP.
 
-usage: run_soak.py --build DIR MORTALS WITNESS [--kills N] [--seed N]
+usage: run_soak.py --build DIR MORTALS WITNESS [--kills N] [--workers N] [--seed N]
 
 mortals.c has what the programs do, witness.c the pair. The seed is printed; it repeats the programs' choices and the times, not
 the scheduling."""
@@ -24,7 +24,7 @@ AT_ONCE = 4
 GROWTH_KIB = 1024  # of a daemon that has served a tenth as many programs before
 TABLES_BYTES = 8 << 20  # anonymous mappings from there on, when no program has come yet
 SECONDS_EACH = 1  # at most, on a loaded machine
-PHASES = ("connecting", "registering", "transferring", "destroying")
+PHASES = ("connecting", "registering", "transferring", "destroying", "by-cm")
 
 
 def mappings(daemon):
@@ -83,7 +83,7 @@ def kill_programs(daemon, program, kills, seed):
 
 
 def run(arguments, seed):
-    with SharedDaemon(kit.Build(arguments.build)) as daemon:
+    with SharedDaemon(kit.Build(arguments.build), arguments=("--workers", str(arguments.workers))) as daemon:
         daemon.unused = control.unused(daemon)
         tables = [m for m in mappings(daemon) if m[2] and m[1] - m[0] >= TABLES_BYTES]
         kill_programs(daemon, arguments.mortals, max(arguments.kills // 10, 100), seed + 1)
@@ -108,7 +108,7 @@ def run(arguments, seed):
 
 def main():
     arguments = kit.point_arguments("mortals", "witness", match=False, more=(
-        ("--kills", {"type": int, "default": 10000}), ("--seed", {"type": int, "default": random.randrange(1 << 30)})))
+        ("--kills", {"type": int, "default": 10000}), ("--workers", {"type": int, "default": 1}), ("--seed", {"type": int, "default": random.randrange(1 << 30)})))
     if os.geteuid():
         print("1..0 # SKIP programs of several users need root")
         return 0
