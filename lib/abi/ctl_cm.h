@@ -29,7 +29,7 @@ enum ctl_cm_event_type {
     CTL_CM_ROUTE_RESOLVED = 2,
     CTL_CM_CONNECT_REQUEST = 4,
     CTL_CM_CONNECT_RESPONSE = 5,
-    CTL_CM_CONNECT_ERROR = 6, /* a CTL_CM_CONNECT without a reply has failed */
+    CTL_CM_CONNECT_ERROR = 6, /* a CTL_CM_CONNECT or CTL_CM_ACCEPT without a reply has failed */
     CTL_CM_UNREACHABLE = 7,
     CTL_CM_REJECTED = 8,
     CTL_CM_ESTABLISHED = 9,
@@ -74,8 +74,9 @@ struct ctl_cm_resolve {
  * CTL_CM_LISTEN and CTL_CM_QUERY. */
 struct ctl_cm_info {
     uint32_t id;
-    uint32_t has_device; /* what follows src and dst is known, to dgid; then what follows that: */
-    uint32_t has_path;
+    uint32_t
+        has_device;    /* device to vlan, port_num, gid_type, sgid_index, sgid and dgid are known */
+    uint32_t has_path; /* and the others: where the address is resolved */
     struct ctl_cm_addr src, dst;
     uint64_t node_guid; /* as in ctl_device */
     uint32_t device;    /* its index */
@@ -106,7 +107,9 @@ struct ctl_cm_conn {
 
 struct ctl_cm_call {
     uint32_t id;
-    uint32_t reserved;
+    /* CTL_CM_CONNECT: the program resolved the route by what the address's info has; there was no
+       CTL_CM_RESOLVE_ROUTE. */
+    uint32_t routed;
     struct ctl_cm_conn conn;
 };
 
@@ -145,7 +148,9 @@ struct ctl_cm_mcast {
 };
 
 struct ctl_cm_event {
-    uint32_t type; /* enum ctl_cm_event_type */
+    uint16_t type;      /* enum ctl_cm_event_type */
+    uint16_t qp_is_led; /* ESTABLISHED of the active side: its queue pair is at RTS, see
+                           ctl_cm_with_qp; otherwise CONNECT_RESPONSE comes */
     int32_t status;
     uint32_t id;       /* handle; CONNECT_REQUEST: a new id of the listener's channel */
     uint32_t channel;  /* handle: whose event it is */

@@ -11,9 +11,10 @@
  * an unknown type with -EOPNOTSUPP, and descriptors with a type that takes none with -EINVAL. It
  * disconnects a client that does not read its replies.
  *
- * A request with seq 0 is posted: it has no reply, also if it fails, though a CTL_CM_CONNECT then
- * has an event. Posted requests of a process are served before what it asks later on any of its
- * connections, unless one of them has to wait for the network or for the process's memory.
+ * A request with seq 0 is posted: it has no reply, also if it fails, though a CTL_CM_CONNECT or
+ * CTL_CM_ACCEPT then has an event. Posted requests of a process are served before what it asks
+ * later on any of its connections, unless one of them has to wait for the network or for the
+ * process's memory.
  *
  * All numbers are little-endian, reserved bytes zero. The daemon chooses handles; they are valid on
  * their connection only.
@@ -376,11 +377,12 @@ struct ctl_create_qp_in {
  * A connection's queue pair changes its state with the connection. The key is that of the context
  * segment of the connection that has the queue pair (ctx_shared), which its program alone can read.
  * modify.done of the reply says whether an error is that of the change or, after all steps, of the
- * call.
+ * call. CTL_CM_CONNECT changes nothing at once, and reads no more of `modify` than its number: when
+ * the peer has accepted, the daemon leads the queue pair to RTS and establishes the connection.
  */
 struct ctl_cm_with_qp {
     struct ctl_cm_call call;
-    uint32_t type; /* CTL_CM_ACCEPT, CTL_CM_ESTABLISH or CTL_CM_DISCONNECT */
+    uint32_t type; /* CTL_CM_CONNECT, CTL_CM_ACCEPT, CTL_CM_ESTABLISH or CTL_CM_DISCONNECT */
     uint32_t reserved;
     uint64_t key[2];
     struct ctl_modify_qp modify;

@@ -217,6 +217,14 @@ int qp_connect(struct cma_id *id, uint8_t responder_resources, uint8_t initiator
     return err ? err : id_call(id, c->type, c->m);
 }
 
+int qp_begin(struct cma_id *id, const struct id_call *c)
+{
+    static const struct uroce_qp_step stay = {IBV_QPS_INIT, 0};
+    static const struct ibv_qp_attr none;
+
+    return move_qp(id, &none, &stay, 1, c);
+}
+
 int qp_disconnect(struct cma_id *id, const struct id_call *c)
 {
     static const struct uroce_qp_step step = {IBV_QPS_ERR, IBV_QP_STATE};

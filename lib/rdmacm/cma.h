@@ -109,7 +109,11 @@ struct cma_id {
     struct cma_device *device;
     bool sync;          /* its channel is its own, and calls wait for their events */
     bool begun;         /* there is, or was, a connection, or a request for one */
+    bool path_known;    /* the route came with the address: path */
+    bool route_told;    /* and the program has it; the daemon learns that by CTL_CM_CONNECT */
     bool routed;        /* rdma_connect would be in order */
+    bool accepted;      /* by a request without a reply */
+    bool over;          /* there was a connection, or an attempt: only its timewait is left */
     bool connect_error; /* the program knows that the connection failed: what follows is not said */
     uint8_t responder_resources, initiator_depth; /* of a request */
     struct ibv_ece local_ece, remote_ece;
@@ -219,6 +223,8 @@ void id_free(struct cma_id *id);
 int id_withdraw(struct cma_id *id);
 /* Takes over what the daemon knows of the id. -ENODEV: its device cannot be opened. */
 int id_take_info(struct cma_id *id, const struct ctl_cm_info *info);
+/* The route is resolved: the program sees the path that the id has. */
+void id_show_route(struct cma_id *id);
 
 /* ---- local.c ---- */
 /* For channel_post; or NULL. */
@@ -228,6 +234,8 @@ struct cma_event *event_local(struct cma_id *id, uint32_t type);
 /* The id has been destroyed: as many events were sent. Takes those out that are unread, with the
  * requests among them. */
 void event_drop(struct cma_id *id, uint32_t sent);
+/* The same, where it is not known how many were sent. */
+void event_drop_all(struct cma_id *id);
 /* The id has left a group. */
 void event_drop_join(struct cma_id *id, uint64_t cookie, uint32_t sent);
 /* The id goes from one channel to another. */
@@ -249,7 +257,7 @@ void id_drop_event(struct cma_id *id);
 /* ---- connect.c ---- */
 /* A call that follows when the queue pair has been moved. */
 struct id_call {
-    enum ctl_type type; /* CTL_CM_ACCEPT, CTL_CM_ESTABLISH or CTL_CM_DISCONNECT */
+    enum ctl_type type; /* as in ctl_cm_with_qp */
     const struct ctl_msg *m;
     bool *moved; /* set: an error is the call's */
     bool post;   /* without a reply */
@@ -276,6 +284,8 @@ int qp_first_steps(struct cma_id *id, struct ibv_qp_attr *attr, struct uroce_qp_
  * says. */
 int qp_connect(struct cma_id *id, uint8_t responder_resources, uint8_t initiator_depth,
                const struct id_call *c);
+/* CTL_CM_CONNECT with the queue pair, which the daemon leads on when the peer has accepted. */
+int qp_begin(struct cma_id *id, const struct id_call *c);
 int qp_disconnect(struct cma_id *id, const struct id_call *c);
 int qp_to_error(struct cma_id *id);
 int cqs_create(struct rdma_cm_id *id, uint32_t send, uint32_t recv);

@@ -7,6 +7,8 @@
 
 /* Bytes of private data for which a request has room in every port space. */
 #define PRIVATE_LEAST 56
+/* A reply has room for as many. */
+#define PRIVATE_REPLY 196
 
 /* Reasons of a REJ (12.6.7.2, and that of extended connection establishment). */
 #define REJ_CONSUMER      28
@@ -104,18 +106,21 @@ static bool is_group(const struct cma_id *id)
 
 /* Whether the daemon will find nothing wrong with it. What else may fail, such as memory, is an
  * event. */
-static bool is_in_order(const struct cma_id *id, const struct ctl_cm_conn *conn)
+static bool is_in_order(const struct cma_id *id, const struct ctl_cm_conn *conn, uint16_t private)
 {
-    return id->routed && id->base.qp && id->base.qp->qp_type == IBV_QPT_RC && !conn->ece_vendor &&
-           conn->flow_control <= 1 && conn->private_len <= PRIVATE_LEAST && !is_group(id);
+    return id->base.qp && id->base.qp->qp_type == IBV_QPT_RC && !conn->ece_vendor &&
+           conn->flow_control <= 1 && conn->private_len <= private;
 }
 
-static int call_connect(struct cma_id *id, const struct ctl_msg *m)
+static int call_connect(struct cma_id *id, struct ctl_msg *m)
 {
-    if (!is_in_order(id, &m->cm_call.conn))
+    bool moved;
+
+    m->cm_call.routed = id->route_told;
+    if (!id->routed || !is_in_order(id, &m->cm_call.conn, PRIVATE_LEAST) || is_group(id))
         return id_call(id, CTL_CM_CONNECT, m);
     id->routed = false;
-    return id_post(id, CTL_CM_CONNECT, m);
+    return qp_begin(id, &(struct id_call){CTL_CM_CONNECT, m, &moved, true});
 }
 
 EXPORT int rdma_connect(struct rdma_cm_id *base, struct rdma_conn_param *param)
@@ -136,7 +141,7 @@ EXPORT int rdma_connect(struct rdma_cm_id *base, struct rdma_conn_param *param)
     id->initiator_depth = param && param->initiator_depth != RDMA_MAX_INIT_DEPTH
                               ? param->initiator_depth
                               : id->device->max_initiator_depth;
-    id->connect_error = false;
+    id->connect_error = id->over = false;
     set_conn(id, &m.cm_call.conn, param);
     id->begun = true; /* before there can be an event of it */
     err = call_connect(id, &m);
@@ -190,11 +195,21 @@ static void agree(struct cma_id *id, const struct rdma_conn_param *p)
                               : smaller(id->initiator_depth, id->device->max_initiator_depth);
 }
 
+/* The first time, and not of what is known to be over. A request that its peer has withdrawn
+ * without the program's knowledge ends in an event. */
+static bool may_post_accept(const struct cma_id *id, const struct ctl_cm_conn *conn)
+{
+    bool is_request = !id->entry.cookie; /* the daemon made it */
+
+    return is_request && !id->accepted && !id->over && id->steps_mask[0] &&
+           is_in_order(id, conn, PRIVATE_REPLY);
+}
+
 EXPORT int rdma_accept(struct rdma_cm_id *base, struct rdma_conn_param *param)
 {
     struct cma_id *id = to_id(base);
     struct ctl_msg m = {0};
-    bool moved;
+    bool moved, post;
     int err;
 
     if (!id->device)
@@ -204,8 +219,10 @@ EXPORT int rdma_accept(struct rdma_cm_id *base, struct rdma_conn_param *param)
         return cma_result(err);
     agree(id, param);
     set_conn(id, &m.cm_call.conn, param);
+    post = may_post_accept(id, &m.cm_call.conn);
+    id->accepted |= post;
     err = qp_connect(id, id->responder_resources, id->initiator_depth,
-                     &(struct id_call){CTL_CM_ACCEPT, &m, &moved, false});
+                     &(struct id_call){CTL_CM_ACCEPT, &m, &moved, post});
     if (err) {
         qp_to_error(id);
         return cma_result(err);

@@ -194,13 +194,11 @@ static bool is_of_join(const void *arg, const struct ctl_cm_told *told)
 }
 
 /* Another thread may have read the last of them, and not found its id yet: it will not be there. */
-void event_drop(struct cma_id *id, uint32_t sent)
+void event_drop_all(struct cma_id *id)
 {
     struct cma_arrivals out = TAILQ_HEAD_INITIALIZER(out);
     struct cma_arrival *a;
 
-    if (sent == event_got(id))
-        return;
     channel_extract(to_channel(id->base.channel), id->link, is_owned, id, &out);
     while ((a = TAILQ_FIRST(&out))) {
         TAILQ_REMOVE(&out, a, next);
@@ -208,6 +206,12 @@ void event_drop(struct cma_id *id, uint32_t sent)
             refuse(id->link, &a->told);
         free(a);
     }
+}
+
+void event_drop(struct cma_id *id, uint32_t sent)
+{
+    if (sent != event_got(id))
+        event_drop_all(id);
 }
 
 void event_drop_join(struct cma_id *id, uint64_t cookie, uint32_t sent)

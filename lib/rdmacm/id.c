@@ -133,23 +133,42 @@ static int unpublish(void *arg, const int *fd, unsigned fds)
     return fds ? -EPROTO : 0;
 }
 
-int id_withdraw(struct cma_id *id)
+static int end_at_daemon(struct cma_id *id)
 {
     struct ctl_msg m = {.cm_id = {.id = id->entry.handle}};
-    struct cma_channel *ch = to_channel(id->base.channel);
-    int err;
+    int err = conn_call_then(&id->link->conn, CTL_CM_DESTROY_ID, &m, unpublish, id);
 
-    if (!link_is_ours(id->link))
-        return 0; /* the parent's */
-    err = conn_call_then(&id->link->conn, CTL_CM_DESTROY_ID, &m, unpublish, id);
     if (err && err != -EIO)
         return err;
     if (err)
         unpublish(id, NULL, 0);
     else
         event_drop(id, m.cm_id.sent);
-    channel_move(ch, id, NULL);
     return 0;
+}
+
+/* Of an id whose connection is over the daemon has nothing to say that this would wait for. An
+ * event that it sends until it serves this belongs to no id. */
+static int post_end(struct cma_id *id)
+{
+    struct ctl_msg m = {.cm_id = {.id = id->entry.handle}};
+
+    unpublish(id, NULL, 0);
+    conn_post(&id->link->conn, CTL_CM_DESTROY_ID, &m); /* it fails when the daemon is gone */
+    event_drop_all(id);
+    return 0;
+}
+
+int id_withdraw(struct cma_id *id)
+{
+    int err;
+
+    if (!link_is_ours(id->link))
+        return 0; /* the parent's */
+    err = id->over && LIST_EMPTY(&id->mcasts) ? post_end(id) : end_at_daemon(id);
+    if (!err)
+        channel_move(to_channel(id->base.channel), id, NULL);
+    return err;
 }
 
 /* In a forked child the events that the parent's threads got are never acknowledged. */
@@ -217,7 +236,15 @@ static void take_path(struct cma_id *id, const struct ctl_cm_info *info)
                                   .packet_life_time = info->packet_life_time};
     memcpy(p->sgid.raw, info->sgid, sizeof(p->sgid.raw));
     memcpy(p->dgid.raw, info->dgid, sizeof(p->dgid.raw));
-    id->base.route.path_rec = p;
+    id->path_known = true;
+}
+
+void id_show_route(struct cma_id *id)
+{
+    if (!id->path_known)
+        return;
+    id->path_known = false;
+    id->base.route.path_rec = &id->path;
     id->base.route.num_paths = 1;
 }
 

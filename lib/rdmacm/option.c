@@ -11,7 +11,8 @@ static int set_option(struct cma_id *id, uint32_t level, uint32_t name, const vo
         return -EINVAL;
     m.cm_option.length = (uint32_t)len;
     memcpy(m.cm_option.value, value, len);
-    id->steps_mask[0] = 0; /* they may change */
+    id->steps_mask[0] = 0; /* they may change, and the path, too */
+    id->path_known = false;
     return link_call(id->link, CTL_CM_SET_OPTION, &m);
 }
 
@@ -54,7 +55,7 @@ static int set_path(struct cma_id *id, const void *value, size_t len)
     struct ctl_cm_route route;
     int err;
 
-    if (!path)
+    if (!path || id->route_told)
         return -EINVAL;
     route_of(path, &route);
     err = set_option(id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, &route, sizeof(route));

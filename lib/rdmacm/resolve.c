@@ -18,13 +18,16 @@ EXPORT int rdma_bind_addr(struct rdma_cm_id *base, struct sockaddr *addr)
 static int resolve(struct cma_id *id, enum ctl_type type, struct ctl_msg *m,
                    enum rdma_cm_event_type found)
 {
-    struct cma_event *ev = event_local(id, found);
+    struct cma_event *ev;
     bool sync = id->sync;
     int err;
 
+    if (id->route_told) /* as the daemon says where it knows */
+        return -EINVAL;
+    ev = event_local(id, found);
     if (!ev)
         return -ENOMEM;
-    id->routed = false;
+    id->routed = id->path_known = false;
     m->cm_resolve.id = id->entry.handle;
     m->cm_resolve.at_once = 1;
     m->cm_resolve.got = event_got(id);
@@ -32,6 +35,8 @@ static int resolve(struct cma_id *id, enum ctl_type type, struct ctl_msg *m,
     if (!err && (type == CTL_CM_RESOLVE_ADDR || m->cm_info.at_once))
         err = id_take_info(id, &m->cm_info);
     id->routed = !err && m->cm_info.at_once && type == CTL_CM_RESOLVE_ROUTE;
+    if (id->routed)
+        id_show_route(id);
     if (!err && m->cm_info.at_once)
         channel_post(to_channel(id->base.channel), ev);
     else
@@ -52,11 +57,28 @@ EXPORT int rdma_resolve_addr(struct rdma_cm_id *base, struct sockaddr *src_addr,
     return cma_result(err);
 }
 
+/* The route that came with the address. */
+static int route_at_hand(struct cma_id *id)
+{
+    struct cma_event *ev = event_local(id, RDMA_CM_EVENT_ROUTE_RESOLVED);
+    bool sync = id->sync;
+
+    if (!ev)
+        return -ENOMEM;
+    id_show_route(id);
+    id->routed = id->route_told = true;
+    channel_post(to_channel(id->base.channel), ev);
+    return sync ? id_complete(id) : 0;
+}
+
 EXPORT int rdma_resolve_route(struct rdma_cm_id *base, int timeout_ms)
 {
     struct ctl_msg m = {.cm_resolve = {.timeout_ms = (uint32_t)timeout_ms}};
+    struct cma_id *id = to_id(base);
 
-    return cma_result(resolve(to_id(base), CTL_CM_RESOLVE_ROUTE, &m, RDMA_CM_EVENT_ROUTE_RESOLVED));
+    if (id->path_known && link_is_ours(id->link))
+        return cma_result(route_at_hand(id));
+    return cma_result(resolve(id, CTL_CM_RESOLVE_ROUTE, &m, RDMA_CM_EVENT_ROUTE_RESOLVED));
 }
 
 EXPORT int rdma_listen(struct rdma_cm_id *base, int backlog)

@@ -58,6 +58,7 @@ static int adopt_request(struct cma_event *ev, const struct ctl_cm_told *told)
     int err = id_take_info(id, &told->info);
 
     id->begun = true;
+    id_show_route(id);
     qp_take_steps(id, &told->steps);
     id->responder_resources = m->conn.responder_resources;
     id->initiator_depth = m->conn.initiator_depth;
@@ -105,12 +106,34 @@ static bool take_end(struct cma_event *ev, const struct ctl_cm_event *m)
     return true;
 }
 
+/* The daemon has led the active side's queue pair there. */
+static void take_established(struct cma_event *ev, const struct ctl_cm_event *m)
+{
+    struct cma_id *id = ev->owner;
+
+    take_param(ev, m);
+    if (!m->qp_is_led)
+        return;
+    take_ece(id, &m->conn);
+    if (id->base.qp)
+        id->base.qp->state = IBV_QPS_RTS;
+}
+
+/* rdma_accept has not waited for it. */
+static void take_error(struct cma_event *ev)
+{
+    if (ev->owner->accepted)
+        qp_to_error(ev->owner);
+}
+
 /* An address or route that the daemon has found. */
 static void take_resolved(struct cma_event *ev, const struct ctl_cm_info *info,
                           enum rdma_cm_event_type failure)
 {
     ev->event.status = id_take_info(ev->owner, info);
     ev->owner->routed = !ev->event.status && failure == RDMA_CM_EVENT_ROUTE_ERROR;
+    if (ev->owner->routed)
+        id_show_route(ev->owner);
     if (ev->event.status)
         ev->event.event = failure;
 }
@@ -129,17 +152,25 @@ static void take_join(struct cma_event *ev, const struct ctl_cm_event *m)
 /* A synchronous id's call waits for the end of what it has begun, and takes each event for it. */
 static bool take_address_change(struct cma_event *ev)
 {
-    ev->owner->routed = false;
+    ev->owner->routed = ev->owner->path_known = false;
     if (!ev->owner->sync)
         return true;
     event_done(ev);
     return false;
 }
 
+/* After which an id has nothing left but its timewait. */
+static bool is_end(uint32_t type)
+{
+    return type == RDMA_CM_EVENT_DISCONNECTED || type == RDMA_CM_EVENT_REJECTED ||
+           type == RDMA_CM_EVENT_UNREACHABLE;
+}
+
 bool event_take(struct cma_event *ev, const struct ctl_cm_told *told)
 {
     const struct ctl_cm_event *m = &told->event;
 
+    ev->owner->over |= is_end(m->type);
     ev->event.event = m->type;
     ev->event.status = max_of(m->status, -CTL_ERRNO_MAX);
     switch (m->type) {
@@ -154,8 +185,11 @@ bool event_take(struct cma_event *ev, const struct ctl_cm_told *told)
     case RDMA_CM_EVENT_CONNECT_RESPONSE:
         take_response(ev, told);
         return true;
+    case RDMA_CM_EVENT_CONNECT_ERROR:
+        take_error(ev);
+        return true;
     case RDMA_CM_EVENT_ESTABLISHED:
-        take_param(ev, m);
+        take_established(ev, m);
         return true;
     case RDMA_CM_EVENT_REJECTED:
     case RDMA_CM_EVENT_DISCONNECTED:

@@ -9,8 +9,12 @@
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -143,6 +147,116 @@ static struct ibv_qp_attr query(struct rdma_cm_id *id)
                                   &init),
                      0);
     return attr;
+}
+
+/* ---- what does not wait for the daemon ---- */
+
+/* Sends a signal to it; returns when a stopped one has stopped. */
+static void signal_daemon(int sig)
+{
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    struct ucred peer;
+    socklen_t len = sizeof(peer);
+
+    assert_true(strlen(getenv("UROCE_SOCKET")) < sizeof(a.sun_path));
+    strcpy(a.sun_path, getenv("UROCE_SOCKET"));
+    assert_int_equal(connect(sock, (struct sockaddr *)&a, sizeof(a)), 0);
+    assert_int_equal(getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &peer, &len), 0);
+    assert_int_equal(kill(peer.pid, sig), 0);
+    close(sock);
+}
+
+/* A daemon that is stopped answers nothing: a call that waits would wait until the alarm. */
+static void test_calls_without_waiting(void **state)
+{
+    struct sockaddr_in dst;
+    struct rdma_conn_param param = {.private_data = "hello", .private_data_len = 6};
+    struct ends e = {0};
+
+    for (unsigned i = 0; i < 2; i++)
+        assert_non_null(e.channel[i] = rdma_create_event_channel());
+    listen_at(&e, "127.0.0.1");
+    dst = address("127.0.0.1", e.port);
+    assert_int_equal(rdma_create_id(e.channel[0], &e.active, NULL, RDMA_PS_TCP), 0);
+    assert_int_equal(rdma_resolve_addr(e.active, NULL, any(&dst), TIMEOUT_MS), 0);
+    expect(e.channel[0], RDMA_CM_EVENT_ADDR_RESOLVED, 0, NULL);
+    make_qp(e.active);
+    signal_daemon(SIGSTOP);
+    assert_int_equal(e.active->route.num_paths, 0);
+    assert_int_equal(rdma_resolve_route(e.active, TIMEOUT_MS), 0);
+    expect(e.channel[0], RDMA_CM_EVENT_ROUTE_RESOLVED, 0, NULL);
+    assert_int_equal(e.active->route.num_paths, 1);
+    assert_int_equal(rdma_connect(e.active, &param), 0);
+    signal_daemon(SIGCONT);
+    expect(e.channel[1], RDMA_CM_EVENT_CONNECT_REQUEST, 0, &e.request);
+    e.passive = e.request->id;
+    make_qp(e.passive);
+    signal_daemon(SIGSTOP);
+    assert_int_equal(rdma_accept(e.passive, &param), 0);
+    signal_daemon(SIGCONT);
+    expect(e.channel[1], RDMA_CM_EVENT_ESTABLISHED, 0, NULL);
+    signal_daemon(SIGSTOP);
+    expect(e.channel[0], RDMA_CM_EVENT_ESTABLISHED, 0, NULL);
+    assert_int_equal(e.active->qp->state, IBV_QPS_RTS);
+    signal_daemon(SIGCONT);
+    assert_int_equal(query(e.active).qp_state, IBV_QPS_RTS);
+    signal_daemon(SIGSTOP);
+    assert_int_equal(rdma_disconnect(e.active), 0);
+    signal_daemon(SIGCONT);
+    expect(e.channel[1], RDMA_CM_EVENT_DISCONNECTED, 0, NULL);
+    signal_daemon(SIGSTOP);
+    assert_int_equal(rdma_disconnect(e.passive), 0);
+    signal_daemon(SIGCONT);
+    expect(e.channel[0], RDMA_CM_EVENT_DISCONNECTED, 0, NULL);
+    rdma_destroy_qp(e.active);
+    rdma_destroy_qp(e.passive);
+    assert_int_equal(rdma_ack_cm_event(e.request), 0);
+    e.request = NULL;
+    signal_daemon(SIGSTOP);
+    assert_int_equal(rdma_destroy_id(e.active), 0);
+    assert_int_equal(rdma_destroy_id(e.passive), 0);
+    signal_daemon(SIGCONT);
+    e.active = e.passive = NULL;
+    end(&e);
+}
+
+/* What the program says after the address changes the path that came with it. */
+static void test_options_after_the_address(void **state)
+{
+    struct sockaddr_in dst;
+    uint8_t tos = 104;
+    struct ends e = {0};
+
+    for (unsigned i = 0; i < 2; i++)
+        assert_non_null(e.channel[i] = rdma_create_event_channel());
+    dst = address("127.0.0.1", PORT);
+    assert_int_equal(rdma_create_id(e.channel[0], &e.active, NULL, RDMA_PS_TCP), 0);
+    assert_int_equal(rdma_resolve_addr(e.active, NULL, any(&dst), TIMEOUT_MS), 0);
+    expect(e.channel[0], RDMA_CM_EVENT_ADDR_RESOLVED, 0, NULL);
+    assert_int_equal(
+        rdma_set_option(e.active, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &tos, sizeof(tos)), 0);
+    assert_int_equal(rdma_resolve_route(e.active, TIMEOUT_MS), 0);
+    expect(e.channel[0], RDMA_CM_EVENT_ROUTE_RESOLVED, 0, NULL);
+    assert_int_equal(e.active->route.path_rec->traffic_class, 104);
+    end(&e);
+}
+
+/* The second time it is an error, whether the daemon knows of the first or not. */
+static void test_route_twice(void **state)
+{
+    struct sockaddr_in dst;
+    struct ends e;
+
+    begin(&e);
+    dst = address("127.0.0.1", e.port);
+    assert_int_equal(rdma_resolve_route(e.active, TIMEOUT_MS), -1);
+    assert_int_equal(errno, EINVAL);
+    assert_int_equal(rdma_resolve_addr(e.active, NULL, any(&dst), TIMEOUT_MS), -1);
+    assert_int_equal(errno, EINVAL);
+    make_qp(e.active);
+    request(&e, NULL);
+    end(&e);
 }
 
 /* ---- what ids say ---- */
@@ -782,6 +896,9 @@ static int wait_for_the_end(void)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_calls_without_waiting),
+        cmocka_unit_test(test_options_after_the_address),
+        cmocka_unit_test(test_route_twice),
         cmocka_unit_test(test_ids),
         cmocka_unit_test(test_parameters),
         cmocka_unit_test(test_no_parameters),

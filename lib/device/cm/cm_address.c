@@ -301,6 +301,6 @@ void cm_object_info(const struct cm_object *o, struct ctl_cm_info *info)
     memcpy(info->dgid, o->dgid.raw, sizeof(info->dgid));
     if (o->is_request)
         put_path(o, cm_id_path(o->id), info);
-    else if (o->progress == CM_AT_ROUTE && !cm_address_path((struct cm_object *)o, &path))
+    else if (o->progress >= CM_AT_ADDRESS && !cm_address_path((struct cm_object *)o, &path))
         put_path(o, &path, info);
 }

@@ -136,7 +136,7 @@ struct cm_record *cm_record_new(struct cm_object *o, uint32_t type, int status)
         return NULL;
     r->of = o;
     r->e = (struct ctl_cm_event){
-        .type = type, .status = status, .id = o->o.handle, .cookie = o->cookie};
+        .type = (uint16_t)type, .status = status, .id = o->o.handle, .cookie = o->cookie};
     return r;
 }
 

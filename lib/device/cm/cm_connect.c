@@ -55,6 +55,13 @@ static struct cm_ece ece_of(const struct ctl_cm_conn *c)
 
 /* ---- both sides ---- */
 
+static bool has_route(struct cm_object *o, bool routed)
+{
+    if (routed && o->progress == CM_AT_ADDRESS)
+        o->progress = CM_AT_ROUTE;
+    return o->progress == CM_AT_ROUTE;
+}
+
 int cm_connect_id(struct session *sn, struct ctl_call *call)
 {
     struct cm_connect_param param = {.max_cm_retries = CM_MAX_RETRIES};
@@ -62,7 +69,7 @@ int cm_connect_id(struct session *sn, struct ctl_call *call)
     struct request q;
     int err = read_call(sn, call, &q);
 
-    if (!err && (q.o->progress != CM_AT_ROUTE || cm_object_is_full(q.o)))
+    if (!err && (!has_route(q.o, call->request->cm_call.routed) || cm_object_is_full(q.o)))
         err = -EINVAL;
     if (!err && gid_is_multicast(&q.o->dgid)) /* a group is for rdma_join_multicast */
         err = -EINVAL;
@@ -80,12 +87,23 @@ int cm_connect_id(struct session *sn, struct ctl_call *call)
     return done(sn, cm_connect(q.o->id, &path, &param, q.now));
 }
 
-void cm_connect_failed(struct session *sn, const struct ctl_msg *request, int status)
+static bool makes_connection(uint32_t type)
 {
-    struct cm_object *o = cm_object_get(sn, request->cm_call.id);
+    return type == CTL_CM_CONNECT || type == CTL_CM_ACCEPT;
+}
 
-    if (o)
-        cm_object_report(o, CTL_CM_CONNECT_ERROR, status);
+/* Of a request that is not accepted that is the only event: cm_object_is_heard(). */
+void cm_post_failed(struct session *sn, const struct ctl_msg *request, int status)
+{
+    struct cm_object *o = NULL;
+    struct cm_record *r;
+
+    if (makes_connection(request->type == CTL_CM_WITH_QP ? request->cm_with_qp.type
+                                                         : request->type))
+        o = cm_object_get(sn, request->cm_call.id); /* with which a cm_with_qp begins */
+    r = o && !cm_object_is_full(o) ? cm_record_new(o, CTL_CM_CONNECT_ERROR, status) : NULL;
+    if (r)
+        cm_record_queue(r);
 }
 
 int cm_accept_id(struct session *sn, struct ctl_call *call)
@@ -162,17 +180,55 @@ int cm_notify_id(struct session *sn, struct ctl_call *call)
 /* ---- with the queue pair's state ---- */
 
 static int (*const with_qp[])(struct session *sn, struct ctl_call *call) = {
+    [CTL_CM_CONNECT] = cm_connect_id,
     [CTL_CM_ACCEPT] = cm_accept_id,
     [CTL_CM_ESTABLISH] = cm_establish_id,
     [CTL_CM_DISCONNECT] = cm_disconnect_id,
 };
 
-/* -EINPROGRESS: dispatched again, and no step is done. */
-static int modify(struct device *d, struct ctl_cm_with_qp *rq)
+/* The queue pair that CONNECT names is looked up again when the peer has accepted. */
+static void remember(struct cm_object *o, const struct ctl_cm_with_qp *rq)
 {
-    struct session *owner = qp_object_session(d, rq->modify.qpn, rq->key);
+    o->leads_qp = true;
+    o->qpn = rq->modify.qpn;
+    memcpy(o->qp_key, rq->key, sizeof(o->qp_key));
+}
 
-    return owner ? qp_object_modify_by(owner, &rq->modify) : -EACCES;
+/* -EINPROGRESS: dispatched again, and no step is done. */
+static int modify(struct cm_object *o, struct ctl_cm_with_qp *rq)
+{
+    struct session *owner = qp_object_session(o->device, rq->modify.qpn, rq->key);
+
+    if (!owner)
+        return -EACCES;
+    if (rq->type != CTL_CM_CONNECT)
+        return qp_object_modify_by(owner, &rq->modify);
+    remember(o, rq);
+    return 0;
+}
+
+bool cm_object_lead_qp(struct cm_object *o)
+{
+    struct cm_private none = {0};
+    struct ctl_modify_qp m = {.qpn = o->qpn};
+    struct ctl_cm_steps steps;
+    struct session *owner;
+
+    if (!o->leads_qp)
+        return false;
+    owner = qp_object_session(o->device, o->qpn, o->qp_key);
+    cm_object_steps(o, &steps);
+    if (!owner || !steps.mask[0])
+        return false;
+    m.attr = steps.attr;
+    m.attr.state = QPS_INIT; /* again: the access rights follow from the connection */
+    m.mask = steps.mask[0];
+    for (uint32_t i = 1; i < QP_STEPS; i++) {
+        m.next[i - 1].state = QPS_INIT + i;
+        m.next[i - 1].mask = steps.mask[i];
+    }
+    return !qp_object_modify_by(owner, &m) &&
+           !cm_establish(o->id, none, o->o.session->rnic->config.clock());
 }
 
 /* A posted end of a connection: the program may have destroyed the queue pair since. */
@@ -190,7 +246,7 @@ int cm_call_with_qp(struct session *sn, struct ctl_call *call)
     rq->modify.done = 0;
     if (!o || !o->device || rq->type >= ARRAY_SIZE(with_qp) || !with_qp[rq->type])
         return -EINVAL;
-    err = modify(o->device, rq);
+    err = modify(o, rq);
     if (err && (err == -EINPROGRESS || !goes_on_without(call->request)))
         return err;
     return with_qp[rq->type](sn, call);

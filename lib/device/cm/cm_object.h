@@ -68,6 +68,9 @@ struct cm_object {
     bool bound, is_request, accepted, address_gone;
     struct cm_route route;
     uint8_t qp_type; /* enum cm_qp_type, or 0: the port space says it */
+    bool leads_qp;   /* when the peer has accepted, this queue pair goes to RTS */
+    uint32_t qpn;
+    uint64_t qp_key[2];
     unsigned bind_flags;
     uint8_t tos, ack_timeout; /* ack_timeout: if it is set */
     bool has_ack_timeout;
@@ -176,8 +179,11 @@ int cm_establish_id(struct session *sn, struct ctl_call *call);
 int cm_disconnect_id(struct session *sn, struct ctl_call *call);
 int cm_notify_id(struct session *sn, struct ctl_call *call);
 int cm_call_with_qp(struct session *sn, struct ctl_call *call);
-/* A CTL_CM_CONNECT without a reply: the id has an event. */
-void cm_connect_failed(struct session *sn, const struct ctl_msg *request, int status);
+/* A request without a reply has failed: if it is one for a connection, the id has an event. */
+void cm_post_failed(struct session *sn, const struct ctl_msg *request, int status);
+/* The peer has accepted: leads the queue pair to RTS, and establishes. False: that is for the
+ * library, or fails with it. */
+bool cm_object_lead_qp(struct cm_object *o);
 int cm_get_qp_attr(struct session *sn, struct ctl_call *call);
 int cm_set_option(struct session *sn, struct ctl_call *call);
 int cm_join_group(struct session *sn, struct ctl_call *call);

@@ -136,5 +136,9 @@ void cm_on_event(void *ctx, const struct cm_event *event)
     put_conn(event, &r->e.conn);
     if (event->type == CM_EVENT_SIDR_REPLY)
         put_ah(cm_id_path(o->id), &r->e.ah);
+    if (event->type == CM_EVENT_CONNECT_RESPONSE && cm_object_lead_qp(o)) {
+        r->e.type = CTL_CM_ESTABLISHED;
+        r->e.qp_is_led = 1;
+    }
     cm_record_queue(r);
 }

@@ -280,8 +280,7 @@ static int dispatch(struct session *sn, struct ctl_call *call)
 
 void session_post_failed(struct session *sn, const struct ctl_msg *request, int status)
 {
-    if (request->type == CTL_CM_CONNECT)
-        cm_connect_failed(sn, request, status);
+    cm_post_failed(sn, request, status);
 }
 
 void session_dispatch(struct session *sn, struct ctl_call *call)

@@ -105,7 +105,7 @@ static void test_at_once(void **state)
 
     info = resolve(&t->a, CTL_CM_RESOLVE_ADDR, id, "127.0.0.1", 1, 0);
     assert_int_equal(info.at_once, 1);
-    assert_true(info.has_device && !info.has_path);
+    assert_true(info.has_device && info.has_path);
     side_no_event(&t->a);
     info = resolve(&t->a, CTL_CM_RESOLVE_ROUTE, id, NULL, 1, 0);
     assert_int_equal(info.at_once, 1);
@@ -114,6 +114,25 @@ static void test_at_once(void **state)
     side_no_event(&t->a);
     side_listener(&t->b, IP_CM_PS_TCP, "0.0.0.0", 5);
     side_requested(t, id);
+}
+
+/* The path came with the address: the library says with the connection that the program has asked
+ * for it. */
+static void test_route_with_address(void **state)
+{
+    struct sides *t = *state;
+    uint32_t id = side_make_id(&t->a, IP_CM_PS_TCP, 1);
+    struct ctl_msg m = {
+        .cm_call = {.id = id, .routed = 1, .conn = {.qpn = 0x111, .qp_type = CM_QP_RC}}};
+    struct ctl_call k = {0};
+
+    side_listener(&t->b, IP_CM_PS_TCP, "0.0.0.0", 5);
+    assert_int_equal(kit_call(t->a.sn, CTL_CM_CONNECT, &m, &k, false), -EINVAL);
+    assert_true(resolve(&t->a, CTL_CM_RESOLVE_ADDR, id, "127.0.0.1", 1, 0).has_path);
+    assert_int_equal(side_call(&t->a, CTL_CM_CONNECT, id, 0x111, ""), -EINVAL);
+    assert_int_equal(kit_call(t->a.sn, CTL_CM_CONNECT, &m, &k, false), 0);
+    sides_run(t);
+    side_event(&t->b, CTL_CM_CONNECT_REQUEST);
 }
 
 /* The id's events stay in their order. */
@@ -527,6 +546,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_at_once, sides_setup, sides_teardown),
+        cmocka_unit_test_setup_teardown(test_route_with_address, sides_setup, sides_teardown),
         cmocka_unit_test_setup_teardown(test_not_at_once, sides_setup, sides_teardown),
         cmocka_unit_test_setup_teardown(test_later, sides_setup, sides_teardown),
         cmocka_unit_test_setup_teardown(test_many_wait, sides_setup, sides_teardown),

@@ -28,11 +28,16 @@ static void open_end(struct end *e, struct side *side, struct rnic *r)
     assert_int_equal(app_qp(&e->app, &e->qp, QPT_RC, &e->cq, 0, 0), 0);
 }
 
-/* The passive program has read the request. */
-static int setup(void **state)
+static struct ctl_msg request(const struct end *e, uint32_t type);
+static int call(const struct end *e, struct ctl_msg *m, uint32_t *done);
+
+/* How the active program connects: by a plain call, or with its queue pair. */
+static int connect_by(void **state, bool with_qp)
 {
     struct sides *t;
     struct ctl_cm_told told;
+    struct ctl_msg m;
+    uint32_t done;
 
     if (sides_setup(state))
         return -1;
@@ -42,12 +47,27 @@ static int setup(void **state)
     open_end(&passive, &t->b, t->r);
     side_listener(&t->b, IP_CM_PS_TCP, "0.0.0.0", 5);
     active.id = side_resolved(t, &t->a, IP_CM_PS_TCP, "127.0.0.1");
-    assert_int_equal(side_call(&t->a, CTL_CM_CONNECT, active.id, active.qp.qpn, ""), 0);
+    m = request(&active, CTL_CM_CONNECT);
+    if (with_qp)
+        assert_int_equal(call(&active, &m, &done), 0);
+    else
+        assert_int_equal(side_call(&t->a, CTL_CM_CONNECT, active.id, active.qp.qpn, ""), 0);
     sides_run(t);
     told = side_told(&t->b, CTL_CM_CONNECT_REQUEST);
     passive.id = told.event.id;
     passive_steps = told.steps;
     return 0;
+}
+
+/* The passive program has read the request. */
+static int setup(void **state)
+{
+    return connect_by(state, false);
+}
+
+static int setup_with_qp(void **state)
+{
+    return connect_by(state, true);
 }
 
 static int teardown(void **state)
@@ -175,6 +195,119 @@ static void test_posted_without_qp(void **state)
     side_told(&t->a, CTL_CM_DISCONNECTED);
 }
 
+/* ---- the daemon leads the active queue pair ---- */
+
+static void accept_passive(struct sides *t)
+{
+    expect(&passive, to_rts(&passive, CTL_CM_ACCEPT, &passive_steps), 0, 3);
+    sides_run(t);
+}
+
+/* Until the peer has accepted nothing happens to it; then the connection is established. */
+static void test_led(void **state)
+{
+    struct sides *t = *state;
+    struct ctl_cm_event e;
+
+    assert_int_equal(state_of(&active), QPS_RESET);
+    accept_passive(t);
+    assert_int_equal(state_of(&active), QPS_RTS);
+    e = side_event(&t->a, CTL_CM_ESTABLISHED);
+    assert_int_equal(e.id, active.id);
+    assert_int_equal(e.qp_is_led, 1);
+    assert_int_equal(e.conn.qpn, passive.qp.qpn);
+    e = side_event(&t->b, CTL_CM_ESTABLISHED);
+    assert_int_equal(e.qp_is_led, 0);
+    side_no_event(&t->a);
+}
+
+/* What the daemon cannot do is the library's, which gets the error. */
+static void expect_response(struct sides *t)
+{
+    struct ctl_cm_told told;
+
+    accept_passive(t);
+    told = side_told(&t->a, CTL_CM_CONNECT_RESPONSE);
+    assert_int_equal(told.event.qp_is_led, 0);
+    assert_int_not_equal(told.steps.mask[0], 0);
+    side_no_event(&t->a);
+    side_no_event(&t->b);
+}
+
+static void test_not_led_wrong_state(void **state)
+{
+    struct ctl_msg m = {
+        .modify_qp = {.qpn = active.qp.qpn, .mask = QPA_STATE, .attr.state = QPS_ERR}};
+
+    assert_int_equal(app_call(&active.app, CTL_MODIFY_QP, &m), 0);
+    expect_response(*state);
+    assert_int_equal(state_of(&active), QPS_ERR);
+}
+
+static void test_not_led_destroyed(void **state)
+{
+    struct ctl_msg m = {.handle = active.qp.qpn};
+
+    assert_int_equal(app_call(&active.app, CTL_DESTROY_QP, &m), 0);
+    expect_response(*state);
+}
+
+/* A program that names another one's queue pair makes no connection. */
+static void test_not_led_wrong_key(void **state)
+{
+    struct sides *t = *state;
+    struct ctl_msg m;
+
+    active.id = side_resolved(t, &t->a, IP_CM_PS_TCP, "127.0.0.1");
+    m = request(&active, CTL_CM_CONNECT);
+    m.cm_with_qp.key[0] ^= 1;
+    expect(&active, m, -EACCES, 0);
+    m = request(&active, CTL_CM_CONNECT);
+    m.cm_with_qp.modify.qpn = passive.qp.qpn;
+    expect(&active, m, -EACCES, 0);
+    sides_run(t);
+    side_no_event(&t->b);
+}
+
+/* ---- failures of what is posted ---- */
+
+static void post(const struct end *e, struct ctl_msg m)
+{
+    struct ctl_call k = {.request = &m};
+
+    m.type = CTL_CM_WITH_QP;
+    session_dispatch(e->side->sn, &k);
+    assert_true(k.reply.status < 0);
+    session_post_failed(e->side->sn, &m, k.reply.status);
+}
+
+static void test_posted_accept_fails(void **state)
+{
+    struct sides *t = *state;
+    struct ctl_msg m = to_rts(&passive, CTL_CM_ACCEPT, &passive_steps);
+    struct ctl_cm_event e;
+
+    m.cm_with_qp.modify.qpn++;
+    post(&passive, m);
+    e = side_event(&t->b, CTL_CM_CONNECT_ERROR);
+    assert_int_equal(e.id, passive.id);
+    assert_int_equal(e.status, -EACCES);
+    side_destroy(&t->a, active.id); /* withdraws the request */
+    sides_run(t);
+    post(&passive, to_rts(&passive, CTL_CM_ACCEPT, &passive_steps));
+    assert_int_equal(side_event(&t->b, CTL_CM_CONNECT_ERROR).status, -EINVAL);
+    post(&passive, to_rts(&passive, CTL_CM_ESTABLISH, &passive_steps));
+    side_no_event(&t->b);
+}
+
+static void test_posted_connect_fails(void **state)
+{
+    struct sides *t = *state;
+
+    post(&active, request(&active, CTL_CM_CONNECT)); /* it has begun already */
+    assert_int_equal(side_event(&t->a, CTL_CM_CONNECT_ERROR).status, -EINVAL);
+}
+
 /* The key is what makes the queue pair the program's. */
 static void test_key(void **state)
 {
@@ -217,7 +350,8 @@ static void test_wrong_call(void **state)
     struct ctl_msg m;
 
     for (uint32_t type = 0; type < 200; type++) {
-        if (type != CTL_CM_ACCEPT && type != CTL_CM_ESTABLISH && type != CTL_CM_DISCONNECT)
+        if (type != CTL_CM_CONNECT && type != CTL_CM_ACCEPT && type != CTL_CM_ESTABLISH &&
+            type != CTL_CM_DISCONNECT)
             expect(&passive, to_rts(&passive, type, &passive_steps), -EINVAL, 0);
     }
     expect(&passive, to_rts(&passive, UINT32_MAX, &passive_steps), -EINVAL, 0);
@@ -252,9 +386,20 @@ static void test_call_fails(void **state)
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-    const struct CMUnitTest tests[] = {
-        T(test_connection), T(test_key),        T(test_posted_without_qp), T(test_session_ends),
-        T(test_wrong_call), T(test_step_fails), T(test_call_fails)};
+#define L(name) cmocka_unit_test_setup_teardown(name, setup_with_qp, teardown)
+    const struct CMUnitTest tests[] = {T(test_connection),
+                                       T(test_key),
+                                       T(test_posted_without_qp),
+                                       T(test_session_ends),
+                                       T(test_wrong_call),
+                                       T(test_step_fails),
+                                       T(test_call_fails),
+                                       T(test_not_led_wrong_key),
+                                       T(test_posted_accept_fails),
+                                       T(test_posted_connect_fails),
+                                       L(test_led),
+                                       L(test_not_led_wrong_state),
+                                       L(test_not_led_destroyed)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

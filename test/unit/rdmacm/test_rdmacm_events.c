@@ -316,6 +316,33 @@ static void test_end_drops_events(void **state)
     expect_none(channel, EAGAIN);
 }
 
+/* The end of an id whose connection is over has no reply, and takes the rest of its events. */
+static void test_end_is_posted(void **state)
+{
+    static const uint32_t ends[] = {RDMA_CM_EVENT_DISCONNECTED, RDMA_CM_EVENT_REJECTED,
+                                    RDMA_CM_EVENT_UNREACHABLE};
+    struct rdma_cm_id *other;
+    struct ctl_msg m;
+
+    no_waiting(channel);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(rdma_create_id(channel, &other, NULL, RDMA_PS_TCP), 0);
+        give(other, ends[i], 0);
+        expect(channel, ends[i], 0, NULL);
+        give(other, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+        assert_int_equal(rdma_destroy_id(other), 0);
+        assert_false(is_readable(channel));
+        expect_none(channel, EAGAIN);
+        assert_int_equal(rdma_create_id(channel, &other, NULL, RDMA_PS_TCP), 0); /* served after */
+        assert_int_equal(fake_daemon_calls(CTL_CM_DESTROY_ID, &m), 2 * i + 1);
+        assert_int_equal(m.seq, 0);
+        assert_int_equal(rdma_destroy_id(other), 0);
+        assert_int_equal(fake_daemon_calls(CTL_CM_DESTROY_ID, &m), 2 * i + 2);
+        assert_int_not_equal(m.seq, 0);
+        assert_int_equal(fake_daemon_ids(), 1);
+    }
+}
+
 /* A request that is sent and not read ends with its listener. */
 static void test_end_refuses_requests(void **state)
 {
@@ -796,6 +823,7 @@ int main(void)
         WITH(test_end_before_the_event),
         WITH(test_signals),
         WITH(test_end_drops_events),
+        WITH(test_end_is_posted),
         WITH(test_handle_of_another),
         WITH(test_request_moves),
         WITH(test_end_refuses_requests),
