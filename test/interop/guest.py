@@ -122,10 +122,11 @@ class Channel:
 
 class Guest:
     """link: QEMU's arguments for the first NIC. prefix: what to start QEMU with, as in a network namespace. memory: MiB.
-    iommu: with one, for devices that are given to processes."""
+    iommu: with one, for devices that are given to processes. counted: its clock counts instructions, 2 ns each."""
 
-    def __init__(self, kernel, archive, folder, link, prefix=(), cpus=1, memory=512, cpu="qemu64", iommu=False):
-        self.cpus, self.memory, self.cpu, self.iommu = cpus, memory, cpu, iommu
+    def __init__(self, kernel, archive, folder, link, prefix=(), cpus=1, memory=512, cpu="qemu64", iommu=False,
+                 counted=False):
+        self.cpus, self.memory, self.cpu, self.iommu, self.counted = cpus, memory, cpu, iommu, counted
         self.console = os.path.join(folder, "console")
         self.log = os.path.join(folder, "qemu.log")
         self.prefix = list(prefix)
@@ -162,6 +163,8 @@ class Guest:
                    "-append", "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check nowatchdog "
                    "rcupdate.rcu_cpu_stall_suppress=1" + (" intel_iommu=on" if self.iommu else ""),
                    "-serial", "file:" + self.console]
+        if self.counted:
+            command += ["-icount", "shift=1,sleep=off"]
         if self.iommu:
             command += ["-device", "intel-iommu,intremap=off,caching-mode=on"]
         command += link

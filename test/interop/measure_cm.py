@@ -3,7 +3,9 @@
 """cmtime of rdmacm-utils in a guest, where both are emulated alike: between two rdma_cm of the kernel over rdma_rxe, and
 between two programs of a uroced. A measurement, no test; doc/connections.md has its figures. Standard library only.
 
-usage: measure_cm.py --build DIR [--connections N] [--cpus N] [--rounds N]"""
+With --counted a microsecond of the guest is 500 instructions, whatever else the machine does.
+
+usage: measure_cm.py --build DIR [--connections N] [--cpus N] [--rounds N] [--counted]"""
 import argparse
 import os
 import re
@@ -46,6 +48,7 @@ def main():
     options.add_argument("--connections", type=int, default=300)
     options.add_argument("--cpus", type=int, default=1)
     options.add_argument("--rounds", type=int, default=2)
+    options.add_argument("--counted", action="store_true")
     options = options.parse_args()
     kit.die_on_signals()
     folder = kit.scratch_folder()
@@ -56,7 +59,8 @@ def main():
         archive = dpdk_image.with_dpdk(system, programs, os.path.join(folder, "initrd"))
     except image.Unavailable as reason:
         sys.exit(str(reason))
-    with vm.Guest(system.kernel, archive, folder, NIC, cpus=options.cpus, memory=1024, cpu="Nehalem") as guest:
+    with vm.Guest(system.kernel, archive, folder, NIC, cpus=options.cpus, memory=1024, cpu="Nehalem",
+                  counted=options.counted) as guest:
         guest.set_up(peer.GUEST_IPV4 + "/24", peer.GUEST_IPV6 + "/64", peer.MTU)
         measure(guest, "Linux " + system.name, "", peer.GUEST_IPV4, "rdma resource show cm_id", options)
         guest.run("rdma link del rxe0; busybox mkfifo /run/ready")
