@@ -332,8 +332,10 @@ struct congestion_config {
     uint64_t line; /**< bits per second, which a controller lets through at most; not 0 with one */
 };
 
-/** Each takes 540 KiB, from the first time that this many have a gap. */
-#define ENGINE_REORDER_MAX 8
+/** Each takes 80 KiB, from the first time that this many have a gap; and there is room for the
+ * payloads of ENGINE_REORDER_PACKETS packets, 4 KiB each, taken when gaps need it. */
+#define ENGINE_REORDER_MAX     64
+#define ENGINE_REORDER_PACKETS 4096
 
 /** What an engine is created with. */
 struct engine_config {
@@ -355,7 +357,8 @@ struct engine_config {
      */
     uint32_t repath;
     /** Queue pairs, at most ENGINE_REORDER_MAX at a time, whose responder keeps what arrives behind
-     * a gap, 128 packets each, until the gap is filled; 0: none does, all of that is dropped, and
+     * a gap, 128 packets each (512 if their peers have agreed, engine_qp_agree()), until the gap is
+     * filled; 0: none does, all of that is dropped, and
      * requesters do not hold back at their first NAK to find out whether their peers keep. */
     uint32_t reorder;
     struct congestion_config congestion;
@@ -721,6 +724,18 @@ void engine_qp_hold(struct engine *e, struct qp *qp, bool held);
  * @param mac  The new destination.
  */
 void engine_qp_redirect(struct engine *e, struct qp *qp, const uint8_t mac[6]);
+
+/**
+ * Note whether the peer of a connection has agreed on maps of kept packets (kept_map.h): the
+ * responder sends them, and the requester takes them. If the peer does not send any after all, the
+ * connection goes back to what works with any peer. Until this is called nothing is agreed on, nor
+ * after RESET. The owner worker.
+ *
+ * @param e  The engine.
+ * @param qp  The queue pair: of a reliable service.
+ * @param agreed  Whether it has.
+ */
+void engine_qp_agree(struct engine *e, struct qp *qp, bool agreed);
 
 /**
  * Join a UD queue pair to a multicast group. The owner worker.

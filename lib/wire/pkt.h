@@ -131,7 +131,8 @@ static inline size_t pkt_len(uint8_t opcode, uint32_t payload_len)
  * @return  DROP_NONE; DROP_truncated: shorter than the opcode's headers and the ICRC;
  *     DROP_unknown_opcode; DROP_transport_version; or DROP_pad_length: the pad exceeds what follows
  *     the headers, a packet without payload has some, a fixed-size payload has another size, or a
- *     FIRST or MIDDLE packet carries a pad.
+ *     FIRST or MIDDLE packet carries a pad. What an ACK carries as a payload has the length of a
+ * map of kept packets (kept_map.h); whether its receiver has agreed to that is not known here.
  */
 enum drop pkt_parse(struct pkt *p, const uint8_t *bth, size_t len);
 
@@ -160,7 +161,7 @@ unsigned pkt_build_pad(uint8_t *payload, uint32_t payload_len);
  *
  * @param out  The text, always terminated when size is not 0.
  * @param size  Room at out in bytes.
- * @param p  The packet; its payload is not read.
+ * @param p  The packet; of its payload a map of kept packets alone is read.
  * @return  The length that the text would have with room enough, as snprintf returns it.
  */
 int pkt_format(char *out, size_t size, const struct pkt *p);

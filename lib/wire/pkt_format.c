@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "common.h"
+#include "kept_map.h"
 #include "pkt.h"
 
 /* Text that is appended to in a buffer that may be too small; len counts all of the text, as
@@ -85,6 +86,34 @@ static void append_extensions(struct text *t, const struct pkt *p, unsigned flag
         append(t, " inv 0x%x", p->ieth_rkey);
 }
 
+#define RANGES_MAX 8
+
+/* What is kept, as ranges of PSNs: the first ones. */
+static void append_map(struct text *t, const struct pkt *p)
+{
+    struct kept_map m;
+    unsigned from = 0, ranges = 0;
+
+    kept_map_parse(&m, p->payload, p->payload_len);
+    append(t, " duplicates %u kept", m.duplicates);
+    for (unsigned i = 0; i <= 64 * m.words; i++) {
+        bool kept = i < 64 * m.words && m.bits[i / 64] >> i % 64 & 1;
+        bool before = i && m.bits[(i - 1) / 64] >> (i - 1) % 64 & 1;
+
+        if (kept && !before)
+            from = i;
+        if (kept || !before)
+            continue;
+        if (ranges++ == RANGES_MAX) {
+            append(t, " ...");
+            return;
+        }
+        append(t, " %u", psn_add(m.first, from).v);
+        if (i - from > 1)
+            append(t, "-%u", psn_add(m.first, i - 1).v);
+    }
+}
+
 int pkt_format(char *out, size_t size, const struct pkt *p)
 {
     const struct opcode_info *info = pkt_info(p);
@@ -104,5 +133,7 @@ int pkt_format(char *out, size_t size, const struct pkt *p)
     append_extensions(&t, p, info->flags);
     if (info->flags & PF_PAYLOAD)
         append(&t, " len %u", p->payload_len);
+    else if (p->payload_len && p->payload)
+        append_map(&t, p);
     return (int)t.len;
 }

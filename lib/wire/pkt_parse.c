@@ -2,6 +2,7 @@
 /* Parsing transport headers: see pkt.h. */
 #include "bytes.h"
 #include "common.h"
+#include "kept_map.h"
 #include "pkt.h"
 
 static void parse_bth(struct pkt *p, const uint8_t *b)
@@ -96,7 +97,7 @@ static bool length_suits(const struct opcode_info *info, size_t rest, unsigned p
     if (rest & 3 || pad > rest)
         return false;
     if (!(info->flags & PF_PAYLOAD))
-        return !rest;
+        return !rest || (info->kind == KIND_ACK && !pad && kept_map_len_ok(rest));
     if (info->payload_fix)
         return rest - pad == info->payload_fix;
     /* Every packet of a message but the last carries a full MTU. */

@@ -234,7 +234,9 @@ static void join(struct fuzz *f, unsigned node, unsigned q)
     uint8_t how = u8(f);
     union gid group = {.raw = {0xff, 0x0e, [15] = how & 3}};
 
-    if (how & 0x40) /* of the shared queue, instead */
+    if ((how & 0xFC) == 0x3C) /* on maps of kept packets, instead */
+        engine_qp_agree(f->k->node[node].engine, f->qp[node][q]->qp, how & 1);
+    else if (how & 0x40) /* of the shared queue, instead */
         srq_set_limit(f->srq[node]->srq, how & 15);
     else if (how & 0x80)
         engine_mcast_leave(f->k->node[node].engine, f->qp[node][q]->qp, &group);
@@ -422,8 +424,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     f->p = data;
     f->left = size;
-    f->k = kit_create(&(struct kit_config){
-        .seed = 1, .shared_qp_table = true, .any_icrc = true, .congestion = kit_congestion(3)});
+    f->k = kit_create(&(struct kit_config){.seed = 1,
+                                           .shared_qp_table = true,
+                                           .any_icrc = true,
+                                           .reorder = 2,
+                                           .congestion = kit_congestion(3)});
     for (unsigned i = 0; i < 2; i++) {
         make_queues(f, i);
         make_regions(f, i);

@@ -21,6 +21,9 @@ import struct
 import sys
 
 
+RC_ACK = 0x11
+
+
 def frames(path):
     """The frames of a little-endian pcap file."""
     data = path.read_bytes()
@@ -47,6 +50,21 @@ def roce_v1(frame):
     return frame[:12] + b"\x89\x15" + grh + bytes(15) + b"\2" + packet
 
 
+def with_map(frame, words):
+    """An ACK over IPv4 with a map of kept packets."""
+    at = bth_offset(frame)
+    kept = b"\3" + frame[at + 9:at + 12] + bytes([0xA5, 0, 0xFF, 1, 0, 0, 0, 0x80]) * words
+    more = len(kept)
+    ip = bytearray(frame[14:at - 8])
+    ip[2:4] = struct.pack(">H", struct.unpack_from(">H", ip, 2)[0] + more)
+    ip[10:12] = b"\0\0"
+    total = sum(struct.unpack(">10H", ip))
+    total = (total & 0xFFFF) + (total >> 16)
+    ip[10:12] = struct.pack(">H", ~(total + (total >> 16)) & 0xFFFF)
+    length = struct.unpack_from(">H", frame, at - 4)[0] + more
+    return frame[:14] + bytes(ip) + frame[at - 8:at - 4] + struct.pack(">HH", length, 0) + frame[at:-4] + kept + frame[-4:]
+
+
 def with_opcode(frame, opcode):
     at = bth_offset(frame)
     return frame[:at] + bytes([opcode]) + frame[at + 1:]
@@ -60,6 +78,10 @@ def packet_corpus(vectors):
             yield frame
         yield tagged(first)
         yield roce_v1(first)
+        ack = next((frame for frame in frames(path)
+                    if frame[12:14] == b"\x08\x00" and frame[bth_offset(frame)] == RC_ACK), None)
+        for words in (1, 2, 8, 9) if ack else ():
+            yield with_map(ack, words)
     for opcode in range(256):
         yield with_opcode(first, opcode)
 
@@ -189,6 +211,16 @@ def engine_corpus(vectors):
             yield recv() * 2 + bind + rounds + through + rounds + invalidate + rounds + through + rounds
             yield bind + rounds + through + turn(0, 0) + post(7, node=1, more=bytes([window])) + rounds * 2
     yield step(JOIN, 1, [1], UD) + step(JOIN, 1, [0x44], UD) + recv(qp=UD) + step(JOIN, 1, [0x81], UD)
+    # Two ends that have agreed on maps of kept packets.
+    agreed = step(JOIN, 0, [0x3D]) + step(JOIN, 1, [0x3D])
+    wait = step(TIME, 0, [0xA8]) + rounds * 2
+    for op in range(8):
+        for lost in (turn(0, LOSE), turn(0, BURST | LOSE), turn(0) + turn(1, LOSE), turn(0, KEEP | BURST) * 2):
+            yield agreed + recv() * 4 + post(op, 3000) + lost + post(op, 8) * 3 + rounds * 2 + wait * 3 + step(JOIN, 0, [0x3C]) + wait
+    for syndrome in (0x1F, 0x60, 0x2C):
+        for kept in (b"\0\0\0\x40" + bytes(8), b"\1\0\0\x40" + b"\x0e" + bytes(7), b"\2\0\0\x41" + b"\xff" * 64):
+            packet = bytes([RC_ACK, 0x40, 0xFF, 0xFF, 0, 0, 0, 1, 0, 0, 0, 0x40, syndrome, 0, 0, 0]) + kept
+            yield agreed + post(WRITE_IMM, 3000) * 2 + turn(0, LOSE) + step(BYTES, 0, struct.pack("<BbH", 3, 0, len(packet)) + packet) + wait * 2
     # READs of nothing, at address 0, by a key of nothing.
     yield base64.b64decode("gQEAAAAAEIEBAAAAABCNAgABABACBw8DHwQEg0YEBA4CAwC4CwMfBASDHwQEAAkCAQCAAAAAAEAAAgMfBASDHwQEDoEBAAAAABAA"
                            "gAAEAQIAAAAAoA8D/wAAAB8EBgivAAAAoA/g+/sAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAIDALgLAx8AAAQEAAAAAAAAAAAA"

@@ -73,6 +73,13 @@ static void take_payload(struct script *s, struct incoming *in)
         in->payload[i] = data_byte(seed, off + i);
 }
 
+static void take_map(struct script *s, struct incoming *in)
+{
+    struct kept_map m = need_map(s, in->p.psn);
+
+    in->p.payload_len = (uint32_t)kept_map_build(in->payload, &m);
+}
+
 /* BASE+OFF HEXBYTES */
 static void take_patch(struct script *s, struct incoming *in)
 {
@@ -142,6 +149,8 @@ static void take_fields(struct script *s, struct incoming *in)
             field_set(flag, &in->p, 1);
         else if (!strcmp(word, "payload"))
             take_payload(s, in);
+        else if (!strcmp(word, "kept"))
+            take_map(s, in);
         else if (!packet_syndrome(s, word, &in->p.aeth.syndrome) && !take_outer(s, in, word))
             fail(s, "script: a frame has no '%s'", word);
     }

@@ -133,9 +133,30 @@ static bool check_flag(struct script *s, const struct sent *f, const char *word)
     return flag;
 }
 
+static bool check_map(struct script *s, const struct sent *f)
+{
+    bool nak = (f->pkt.aeth.syndrome & AETH_CLASS_MASK) == AETH_NAK;
+    struct kept_map want = need_map(s, psn_add(f->pkt.psn, !nak)), got;
+
+    if (!f->pkt.payload_len)
+        differs(s, f, "bytes of a map", kept_map_len(&want), 0);
+    kept_map_parse(&got, f->pkt.payload, f->pkt.payload_len);
+    if (!psn_eq(want.first, got.first))
+        differs(s, f, "the map's first PSN", want.first.v, got.first.v);
+    if (want.duplicates != got.duplicates)
+        differs(s, f, "duplicates", want.duplicates, got.duplicates);
+    if (want.words != got.words)
+        differs(s, f, "words", want.words, got.words);
+    for (unsigned i = 0; i < KEPT_MAP_WORDS; i++)
+        if (want.bits[i] != got.bits[i])
+            differs(s, f, "kept", want.bits[i], got.bits[i]);
+    return true;
+}
+
 static void check_fields(struct script *s, const struct sent *f)
 {
     const char *word;
+    bool has_map = false;
 
     while ((word = next(s))) {
         const struct field *field = find_field(packet_fields, word);
@@ -147,11 +168,15 @@ static void check_fields(struct script *s, const struct sent *f)
             check(s, f, word, field_get(field, &f->pkt));
         else if (!strcmp(word, "payload"))
             check_payload(s, f);
+        else if (!strcmp(word, "kept"))
+            has_map = check_map(s, f);
         else if (packet_syndrome(s, word, &syndrome))
             check_syndrome(s, f, syndrome);
         else if (!check_flag(s, f, word) && !check_outer(s, f, word))
             fail(s, "script: a frame has no '%s'", word);
     }
+    if (!has_map && f->pkt.payload_len && pkt_info(&f->pkt)->kind == KIND_ACK)
+        differs(s, f, "bytes of a map", 0, f->pkt.payload_len);
 }
 
 /* Waits, if the line says so: within T [and not before T], both from now. */

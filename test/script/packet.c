@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The names of a packet's fields, which `in` sets and `out` checks. */
+#include <stdio.h>
 #include <string.h>
 
 #include "script.h"
@@ -49,6 +50,34 @@ uint8_t need_opcode(struct script *s)
         if (opcode_table[i].name && !strcmp(opcode_table[i].name, name))
             return (uint8_t)i;
     fail(s, "script: '%s' is no opcode", name);
+}
+
+/* kept none|PSN[-PSN],... [again N]: the map of kept packets of an ACK whose PSN is known. */
+struct kept_map need_map(struct script *s, psn_t first)
+{
+    const char *text = need(s, "what is kept");
+    struct kept_map m = {.first = first, .words = 1};
+    unsigned from, to;
+    int used;
+
+    while (strcmp(text, "none") && *text) {
+        if (sscanf(text, "%u%n", &from, &used) != 1)
+            fail(s, "script: kept none|PSN[-PSN],...");
+        text += used;
+        to = from;
+        if (sscanf(text, "-%u%n", &to, &used) == 1)
+            text += used;
+        for (unsigned i = from - first.v; i <= to - first.v; i++) {
+            if (i >= KEPT_MAP_PACKETS)
+                fail(s, "script: no map is about PSN %u", first.v + i);
+            m.bits[i / 64] |= UINT64_C(1) << i % 64;
+            m.words = max_of(m.words, i / 64 + 1);
+        }
+        text += *text == ',';
+    }
+    if (accept(s, "again"))
+        m.duplicates = (uint8_t)need_number(s, "a number");
+    return m;
 }
 
 bool packet_syndrome(struct script *s, const char *name, uint8_t *syndrome)

@@ -12,6 +12,7 @@
 
 #include <setjmp.h>
 
+#include "kept_map.h"
 #include "kit.h"
 
 #define MAX_WORDS   64
@@ -209,5 +210,6 @@ const struct field *packet_remote(const struct pkt *p, const char *name);
 uint8_t need_opcode(struct script *s);
 /* credit, rnr, nak or syndrome; false: none of these */
 bool packet_syndrome(struct script *s, const char *name, uint8_t *syndrome);
+struct kept_map need_map(struct script *s, psn_t first);
 
 #endif

@@ -49,6 +49,15 @@ static void st_entropy(struct script *s)
         fail(s, "the policy was refused");
 }
 
+/* agree yes|no [on QP]: whether the peer has agreed on maps of kept packets. */
+static void st_agree(struct script *s)
+{
+    bool yes = !strcmp(need(s, "yes or no"), "yes");
+    struct script_qp *qp = object(s, OBJ_QP, accept(s, "on") ? need(s, "a queue pair") : NULL);
+
+    engine_qp_agree(s->engine, qp->qp, yes);
+}
+
 /* wait T: timers run; the following lines expect the frames that they send. */
 static void st_wait(struct script *s)
 {
@@ -236,6 +245,7 @@ static const struct verb {
     {"fault", st_fault},
     {"limit", st_limit},
     {"entropy", st_entropy},
+    {"agree", st_agree, true},
     {"join", st_join},
     {"leave", st_leave},
     {"arm", st_arm},

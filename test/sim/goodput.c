@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Goodput against loss, in virtual time: one RC queue pair writes over a link of a fixed rate that
- * loses frames in both directions. The numbers follow from the code alone, so the table in
- * doc/goodput.md changes with the transport's behaviour, and the change is a diff.
+ * Goodput against loss, in virtual time: one RC queue pair writes, sends or reads over a link of a
+ * fixed rate that loses frames in both directions. The numbers follow from the code alone, so the
+ * table in doc/goodput.md changes with the transport's behaviour, and the change is a diff.
  *
  *     goodput                        prints the table
  *     goodput --check FILE           fails when the file's table differs
@@ -16,8 +16,8 @@
 
 #define RATE     UINT64_C(10000000000) /* bits per second */
 #define DURATION (200 * NS_PER_MS)
-#define DEPTH    256
-#define FLIGHT   (1u << 20) /* bytes of requests posted ahead */
+#define DEPTH    1024
+#define FLIGHT   (1u << 22) /* bytes of requests posted ahead */
 #define BEGIN    "<!-- the table: goodput --write doc/goodput.md -->\n"
 #define END      "<!-- the end of the table -->\n"
 
@@ -31,9 +31,13 @@ struct line {
     struct random random;
 };
 
+/* What the peer does with packets behind a gap. */
+enum peer { PEER_AGREED, PEER_KEEPS, PEER_DROPS };
+
 struct writer {
-    struct kit_qp *qp;
+    struct kit_qp *qp, *peer;
     struct kit_mr *from, *to;
+    enum sqe_op op;
     uint32_t size;
     uint64_t posted, completed;
 };
@@ -46,42 +50,56 @@ static enum kit_verdict lose(void *ctx, unsigned index, uint8_t *data, uint32_t 
     return random_below(&line->random, 100000) < line->loss ? KIT_DROP : KIT_PASS;
 }
 
+static uint64_t poll_all(struct kit_cq *cq)
+{
+    struct cqe e[16];
+    uint64_t all = 0;
+    unsigned n;
+
+    while ((n = kit_poll(cq, e, ARRAY_SIZE(e))))
+        for (unsigned i = 0; i < n; i++, all++)
+            if (e[i].status != WC_SUCCESS)
+                kit_fail("request %llu: status %u", (unsigned long long)e[i].wr_id, e[i].status);
+    return all;
+}
+
 static bool write_on(void *arg)
 {
     struct writer *w = arg;
     uint64_t depth = min_of((uint32_t)DEPTH, max_of(FLIGHT / w->size, 4u));
-    struct cqe e[16];
-    unsigned n;
 
-    while ((n = kit_poll(w->qp->send_cq, e, ARRAY_SIZE(e))))
-        for (unsigned i = 0; i < n; i++, w->completed++)
-            if (e[i].status != WC_SUCCESS)
-                kit_fail("request %llu: status %u", (unsigned long long)e[i].wr_id, e[i].status);
+    if (w->op == SQE_SEND)
+        for (uint64_t n = poll_all(w->peer->recv_cq); n; n--)
+            kit_recv(w->peer, 0, w->to, 0, w->size);
+    w->completed += poll_all(w->qp->send_cq);
     for (; w->posted - w->completed < depth; w->posted++)
-        kit_do(w->qp, SQE_WRITE, w->posted, w->from, 0, w->size, w->to, 0);
+        kit_do(w->qp, w->op, w->posted, w->from, 0, w->size, w->op == SQE_SEND ? NULL : w->to, 0);
     return false;
 }
 
-/* Payload bits of completed requests per second, in millions. keeps: the peer keeps what arrives
- * behind a gap. */
-static unsigned measure(unsigned loss, uint32_t size, ns_t round_trip, bool keeps)
+/* Payload bits of completed requests per second, in millions. */
+static unsigned measure(enum sqe_op op, unsigned loss, uint32_t size, ns_t round_trip,
+                        enum peer peer)
 {
     struct kit_link_config link = {.delay = round_trip / 2, .bps = RATE};
     struct kit *k = kit_create(&(struct kit_config){.seed = 1, .reorder = 1, .link = {link, link}});
-    struct kit_qp_config config = {.sq_size = DEPTH, .rq_size = 1};
+    struct kit_qp_config config = {.sq_size = DEPTH, .rq_size = DEPTH};
     struct line line[2] = {{loss, {11}}, {loss, {12}}};
     /* 4.2 ms: longer than the longest round trip with a full queue before it. */
-    struct kit_rc rc = {.path_mtu = 5, .timeout = 10};
-    struct writer w = {.size = size};
-    struct kit_qp *peer;
+    struct kit_rc rc = {
+        .path_mtu = 5, .timeout = 10, .max_rd_atomic = 128, .agreed = peer == PEER_AGREED};
+    struct writer w = {.op = op, .size = size};
     unsigned mbps;
 
-    k->node[1].engine->cfg.reorder = keeps;
+    k->node[1].engine->cfg.reorder = peer != PEER_DROPS;
     w.qp = kit_qp_create(&k->node[0], &config);
-    peer = kit_qp_create(&k->node[1], &config);
-    kit_connect(w.qp, peer, &rc);
+    w.peer = kit_qp_create(&k->node[1], &config);
+    kit_connect(w.qp, w.peer, &rc);
     w.from = kit_mr_create(&k->node[0], size, MEM_LOCAL_WRITE, KIT_MR_DIRECT);
-    w.to = kit_mr_create(&k->node[1], size, MEM_LOCAL_WRITE | MEM_REMOTE_WRITE, KIT_MR_DIRECT);
+    w.to = kit_mr_create(&k->node[1], size, MEM_LOCAL_WRITE | MEM_REMOTE_WRITE | MEM_REMOTE_READ,
+                         KIT_MR_DIRECT);
+    for (unsigned i = 0; op == SQE_SEND && i < DEPTH; i++)
+        kit_recv(w.peer, 0, w.to, 0, size);
     for (unsigned i = 0; i < 2; i++) {
         k->link[i].hook = lose;
         k->link[i].hook_ctx = &line[i];
@@ -101,20 +119,18 @@ static void size_text(char *out, size_t room, uint32_t size)
         snprintf(out, room, "%u KiB", size >> 10);
 }
 
-static void print_row(FILE *out, unsigned loss, bool keeps)
+static void print_row(FILE *out, enum sqe_op op, unsigned loss, enum peer peer)
 {
     fprintf(out, "| %g %% |", loss / 1000.0);
     for (unsigned i = 0; i < ARRAY_SIZE(round_trips); i++)
         for (unsigned j = 0; j < ARRAY_SIZE(sizes); j++)
-            fprintf(out, " %u |", measure(loss, sizes[j], round_trips[i], keeps));
+            fprintf(out, " %u |", measure(op, loss, sizes[j], round_trips[i], peer));
     fputc('\n', out);
 }
 
-static void print_table(FILE *out, bool keeps)
+static void print_table(FILE *out, const char *title, enum sqe_op op, enum peer peer)
 {
-    fputs(keeps ? "The peer is uroce:\n\n" : "\nThe peer drops all that arrives behind a gap:\n\n",
-          out);
-    fputs("| frames lost |", out);
+    fprintf(out, "%s\n\n| frames lost |", title);
     for (unsigned i = 0; i < ARRAY_SIZE(round_trips); i++)
         for (unsigned j = 0; j < ARRAY_SIZE(sizes); j++) {
             char size[16];
@@ -127,7 +143,7 @@ static void print_table(FILE *out, bool keeps)
         fputs("---:|", out);
     fputc('\n', out);
     for (unsigned i = 0; i < ARRAY_SIZE(losses); i++)
-        print_row(out, losses[i], keeps);
+        print_row(out, op, losses[i], peer);
 }
 
 static char *make_table(void)
@@ -138,8 +154,12 @@ static char *make_table(void)
 
     if (!f)
         kit_fail("out of memory");
-    print_table(f, true);
-    print_table(f, false);
+    print_table(f, "WRITE, two uroce that have agreed:", SQE_WRITE, PEER_AGREED);
+    print_table(f, "\nSEND, two uroce that have agreed:", SQE_SEND, PEER_AGREED);
+    print_table(f, "\nREAD, two uroce that have agreed:", SQE_READ, PEER_AGREED);
+    print_table(f, "\nWRITE, the peer is uroce and has not agreed:", SQE_WRITE, PEER_KEEPS);
+    print_table(f, "\nWRITE, the peer drops all that arrives behind a gap:", SQE_WRITE, PEER_DROPS);
+    print_table(f, "\nREAD, the peer has not agreed:", SQE_READ, PEER_DROPS);
     fclose(f);
     return text;
 }

@@ -91,6 +91,7 @@ struct kit_rc sim_pick_attributes(struct sim *s)
         .min_rnr_timer = (uint8_t)(1 + sim_below(s, 10)),
         .max_rd_atomic = (uint8_t)(1u << sim_below(s, 5)),
         .gid_index = (uint8_t)sim_below(s, KIT_GIDS),
+        .agreed = s->seed / 3 % 3 != 0,
     };
 }
 

@@ -3,18 +3,20 @@
 #include "completer.h"
 #include "req_commit.h"
 #include "req_recovery.h"
+#include "req_sack.h"
 
 void comp_progress(struct engine *e, struct qp *qp, psn_t una)
 {
     struct requester *req = &qp->req;
+    psn_t from = req->una;
 
-    if (psn_eq(una, req->una))
+    if (psn_eq(una, from))
         return;
     req_commit_ack(req, una);
     req->retry_left = qp->attr.retry_cnt;
     req->rnr_retry_left = qp->attr.rnr_retry;
     if (unlikely(req->recovering))
-        req_recovered(e, qp);
+        una = req_recovered(e, qp, from);
     if (psn_before(req->next_psn, una)) /* packets that were about to be sent again */
         req_skip(qp);
     if (psn_eq(una, req->max_psn))
@@ -36,6 +38,37 @@ static void implied_nak(struct engine *e, struct qp *qp, psn_t at)
     counter_inc(&qp->counters.implied_nak_seq_err);
     req_rewind(qp, at);
     engine_tx_ready(e, qp);
+}
+
+void comp_absorb(struct engine *e, struct qp *qp)
+{
+    if (sack_is_done(qp, qp->req.una))
+        comp_progress(e, qp, psn_add(qp->req.una, 1));
+}
+
+/*
+ * All before p was executed, but the response at `una` is not here. What else was executed need not
+ * be sent again. Returns whether all before p is acknowledged after all: responses that came early
+ * were in the way alone.
+ */
+static bool response_missing(struct engine *e, struct qp *qp, psn_t una, psn_t p)
+{
+    struct requester *req = &qp->req;
+
+    comp_progress(e, qp, una);
+    if (!sack_is_agreed(qp) || !req_sack_open(e, qp)) {
+        implied_nak(e, qp, una);
+        return false;
+    }
+    req_sack_executed(qp, p);
+    comp_absorb(e, qp);
+    if (!psn_before(req->una, p))
+        return true;
+    if (req_lose(e, qp, false) && !req->implied_nak) {
+        req->implied_nak = true;
+        counter_inc(&qp->counters.implied_nak_seq_err);
+    }
+    return false;
 }
 
 struct send_slot *comp_slot(struct qp *qp, psn_t p, uint32_t *count)
@@ -72,11 +105,8 @@ bool comp_ack_before(struct engine *e, struct qp *qp, psn_t p)
             break;
         if (slot_is_before(s, una))
             continue;
-        if (op_is_read_or_atomic(s->wqe.h.opcode)) {
-            comp_progress(e, qp, una);
-            implied_nak(e, qp, una);
-            return false;
-        }
+        if (op_is_read_or_atomic(s->wqe.h.opcode))
+            return response_missing(e, qp, una, p);
         una = psn_before(slot_last(s), p) ? psn_add(slot_last(s), 1) : p;
     }
     comp_progress(e, qp, una);

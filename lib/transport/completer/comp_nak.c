@@ -3,6 +3,7 @@
 #include "completer.h"
 #include "req_commit.h"
 #include "req_recovery.h"
+#include "req_sack.h"
 
 /* The peer refused the work request at p: it completes with the reason, when its turn comes. */
 static void refused(struct engine *e, struct qp *qp, psn_t p, uint8_t status)
@@ -28,6 +29,28 @@ static bool is_copy(const struct qp *qp, psn_t p)
     return psn_eq(req->next_psn, p) || (req->nak_taken && qp->ack_timeout);
 }
 
+/* A loss takes a retry. False: there is none, and the work request at p has failed. */
+static bool may_retry(struct engine *e, struct qp *qp, psn_t p)
+{
+    counter_inc(&qp->counters.seq_nak_rcvd);
+    if (qp->req.retry_left) {
+        qp->req.retry_left--;
+        return true;
+    }
+    counter_inc(&qp->counters.retry_exceeded);
+    refused(e, qp, p, WC_RETRY_EXC_ERR);
+    return false;
+}
+
+static void go_back(struct engine *e, struct qp *qp, psn_t p)
+{
+    if (is_copy(qp, p) || !may_retry(e, qp, p))
+        return;
+    qp->req.nak_taken = qp->req.recovering = true;
+    req_end_probes(qp);
+    req_send_missing(e, qp, p);
+}
+
 void comp_nak(struct engine *e, struct qp *qp, psn_t p, uint8_t code)
 {
     static const uint8_t status[] = {
@@ -35,24 +58,61 @@ void comp_nak(struct engine *e, struct qp *qp, psn_t p, uint8_t code)
         [NAK_REMOTE_ACCESS] = WC_REM_ACCESS_ERR,
         [NAK_REMOTE_OPERATIONAL] = WC_REM_OP_ERR,
     };
-    struct requester *req = &qp->req;
 
     if (code == NAK_PSN_SEQUENCE) {
-        if (is_copy(qp, p))
-            return;
-        counter_inc(&qp->counters.seq_nak_rcvd);
-        if (!req->retry_left) {
-            counter_inc(&qp->counters.retry_exceeded);
-            refused(e, qp, p, WC_RETRY_EXC_ERR);
-            return;
-        }
-        req->retry_left--;
-        req->nak_taken = req->recovering = true;
-        req_end_probes(qp);
-        req_send_missing(e, qp, p);
+        if (!sack_is_agreed(qp))
+            go_back(e, qp, p);
+        else if (!is_copy(qp, p))
+            req_await_map(e, qp);
     } else if (code < ARRAY_SIZE(status)) {
         refused(e, qp, p, status[code]);
     }
+}
+
+/* Of a window, where packets are lost: each answer says how much more may be sent. */
+#define ASKS_WHEN_LOST 16
+
+/* The peer has no room: as any other peer, it is sent all again. */
+static void keeps_nothing(struct engine *e, struct qp *qp, psn_t p)
+{
+    if (!comp_ack_before(e, qp, p))
+        return;
+    req_sack_abandon(qp);
+    go_back(e, qp, p);
+}
+
+static void take_map(struct engine *e, struct qp *qp, const struct kept_map *m)
+{
+    struct requester *req = &qp->req;
+    bool was_lost = sack_is_lost(qp, req->una), news;
+
+    req_sack_duplicates(qp, m->duplicates);
+    req_sack_requests(qp, m->first);
+    news = req_sack_take_map(qp, m);
+    comp_absorb(e, qp);
+    if (!req->sack)
+        return;
+    req_lose(e, qp, news);
+    if (!was_lost && sack_is_lost(qp, req->una))
+        may_retry(e, qp, req->una);
+}
+
+void comp_map(struct engine *e, struct qp *qp, const struct pkt *p)
+{
+    struct requester *req = &qp->req;
+    struct kept_map m;
+
+    kept_map_parse(&m, p->payload, p->payload_len);
+    if (p->aeth.syndrome != (AETH_NAK | NAK_PSN_SEQUENCE) || !sack_is_agreed(qp) ||
+        !psn_eq(m.first, p->psn) || req->rnr_wait)
+        return;
+    req->recovery.has_maps = true;
+    req->recovery.awaits_map = false;
+    req->ask_every = max_of(req->window_max / ASKS_WHEN_LOST, 1u);
+    if (kept_map_is_empty(&m) || !req_sack_open(e, qp))
+        keeps_nothing(e, qp, p->psn);
+    else
+        take_map(e, qp, &m);
 }
 
 /* Table 45 of 9.7.5.2.8: code -> time, in units of 10 us. */
@@ -79,6 +139,7 @@ void comp_rnr_nak(struct engine *e, struct qp *qp, psn_t p, uint8_t code)
         }
         req->rnr_retry_left--;
     }
+    req_sack_abandon(qp);
     req_rewind(qp, p);
     req->rnr_wait = req->recovering = true;
     req_end_probes(qp);

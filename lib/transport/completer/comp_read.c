@@ -7,6 +7,8 @@
 #include "late.h"
 #include "mr_grant.h"
 #include "req_commit.h"
+#include "req_recovery.h"
+#include "req_sack.h"
 #include "rx_batch.h"
 #include "sg.h"
 
@@ -17,18 +19,25 @@ static bool is_next_response(const struct send_slot *s, psn_t p)
 }
 
 /*
- * The slot that response p belongs to, if it is the next one it waits for. All before it is thereby
- * acknowledged; a gap means that responses were lost, and the requester goes back.
+ * The slot that response p belongs to, if it may be placed. All before it is thereby acknowledged,
+ * or else it is *ahead: others before it are missing, and asked for again.
  */
-static struct send_slot *expected_slot(struct engine *e, struct qp *qp, unsigned job)
+static struct send_slot *expected_slot(struct engine *e, struct qp *qp, unsigned job, bool *ahead)
 {
     struct rx_job *rx = &e->rx_job[job];
+    psn_t p = rx->pkt.psn;
     struct send_slot *s;
 
-    if (!comp_ack_before(e, qp, rx->pkt.psn))
+    *ahead = !comp_ack_before(e, qp, p);
+    s = comp_slot(qp, p, &rx->slot);
+    if (!s || s->status != WC_SUCCESS)
         return NULL;
-    s = comp_slot(qp, rx->pkt.psn, &rx->slot);
-    return s && is_next_response(s, rx->pkt.psn) ? s : NULL;
+    if (!*ahead)
+        return is_next_response(s, p) ? s : NULL;
+    if (!qp->req.sack || !op_is_read_or_atomic(s->wqe.h.opcode) || !sack_covers(qp, p) ||
+        sack_is_here(qp, p))
+        return NULL;
+    return s;
 }
 
 static void fail_slot(struct engine *e, struct qp *qp, struct send_slot *s, uint8_t status)
@@ -48,8 +57,41 @@ static bool scatter(struct engine *e, struct qp *qp, struct send_slot *s, uint32
     return f == MR_OK;
 }
 
-static void response_taken(struct engine *e, struct qp *qp, struct send_slot *s, psn_t p)
+/*
+ * A peer that has maps answers, where the oldest READ is in the way, to READs that it does not
+ * remember. An atomic it must remember until its response is here, and what is behind that, too.
+ */
+static bool may_be_forgotten(const struct qp *qp, const struct send_slot *s)
 {
+    const struct requester *req = &qp->req;
+    const struct send_slot *a;
+    uint32_t i = req->tail;
+
+    if (!req->recovery.has_maps || !req_sack_is_complete(qp, s))
+        return false;
+    do {
+        a = slot_at(req, i++);
+        if (op_is_read_or_atomic(a->wqe.h.opcode) && a->wqe.h.opcode != SQE_READ &&
+            !slot_is_before(a, req->una))
+            return false;
+    } while (a != s);
+    return true;
+}
+
+static void response_taken(struct engine *e, struct qp *qp, struct send_slot *s, unsigned job,
+                           bool ahead)
+{
+    psn_t p = e->rx_job[job].pkt.psn;
+
+    if (ahead) {
+        req_sack_response(qp, p);
+        if (s->done < s->packets && may_be_forgotten(qp, s)) {
+            s->done = s->packets;
+            req_commit_response_at(&qp->req, e->rx_job[job].slot);
+        }
+        req_lose(e, qp, true);
+        return;
+    }
     if (++s->done == s->packets)
         req_commit_response(&qp->req);
     comp_progress(e, qp, psn_add(p, 1));
@@ -57,20 +99,21 @@ static void response_taken(struct engine *e, struct qp *qp, struct send_slot *s,
 
 /* Whether a response's opcode says what its position says: it is the last one, or not, and the
  * first of all is no MIDDLE or LAST. Behind it, where the READ was asked for again, responders
- * go on with FIRST or with MIDDLE. */
-static inline bool opcode_fits(const struct send_slot *s, uint16_t pkt_flags)
+ * go on with FIRST or with MIDDLE. Peers that have agreed on maps are asked for parts of READs, and
+ * answer parts: there it says nothing. */
+static inline bool opcode_fits(const struct send_slot *s, uint32_t at, uint16_t pkt_flags)
 {
-    uint16_t end = s->done + 1 == s->packets ? PF_END : 0, is = pkt_flags & (PF_START | PF_END);
+    uint16_t end = at + 1 == s->packets ? PF_END : 0, is = pkt_flags & (PF_START | PF_END);
 
-    return is == (PF_START | end) || (s->done && is == end);
+    return is == (PF_START | end) || (at && is == end);
 }
 
-/* Bytes of the next response; FLUSH and ATOMIC WRITE are answered by an empty one (A19.4). */
-static uint32_t response_len(const struct qp *qp, const struct send_slot *s)
+/* Bytes of response `at`; FLUSH and ATOMIC WRITE are answered by an empty one (A19.4). */
+static uint32_t response_len(const struct qp *qp, const struct send_slot *s, uint32_t at)
 {
     switch (s->wqe.h.opcode) {
     case SQE_READ:
-        return min_of(s->len - s->done * qp->mtu, qp->mtu);
+        return min_of(s->len - at * qp->mtu, qp->mtu);
     case SQE_FLUSH:
     case SQE_ATOMIC_WRITE:
         return 0;
@@ -82,25 +125,28 @@ static uint32_t response_len(const struct qp *qp, const struct send_slot *s)
 void comp_read(struct engine *e, struct qp *qp, unsigned job)
 {
     const struct pkt *p = &e->rx_job[job].pkt;
-    struct send_slot *s = expected_slot(e, qp, job);
-    uint32_t off;
+    bool ahead;
+    struct send_slot *s = expected_slot(e, qp, job, &ahead);
+    uint32_t at;
 
     if (!s)
         return;
-    off = s->done * qp->mtu;
-    if (p->payload_len != response_len(qp, s) || !opcode_fits(s, pkt_info(p)->flags)) {
+    at = (uint32_t)psn_diff(p->psn, s->first);
+    if (p->payload_len != response_len(qp, s, at) ||
+        (!qp->selective && !opcode_fits(s, at, pkt_info(p)->flags))) {
         fail_slot(e, qp, s, WC_BAD_RESP_ERR);
         return;
     }
-    if (p->payload_len && !scatter(e, qp, s, off, p->payload, p->payload_len, job))
+    if (p->payload_len && !scatter(e, qp, s, at * qp->mtu, p->payload, p->payload_len, job))
         return;
-    response_taken(e, qp, s, p->psn);
+    response_taken(e, qp, s, job, ahead);
 }
 
 void comp_atomic(struct engine *e, struct qp *qp, unsigned job)
 {
     const struct pkt *p = &e->rx_job[job].pkt;
-    struct send_slot *s = expected_slot(e, qp, job);
+    bool ahead;
+    struct send_slot *s = expected_slot(e, qp, job, &ahead);
 
     if (!s)
         return;
@@ -111,7 +157,7 @@ void comp_atomic(struct engine *e, struct qp *qp, unsigned job)
     s->atomic_value = p->atomic_ack;
     if (!scatter(e, qp, s, 0, (const uint8_t *)&s->atomic_value, sizeof(s->atomic_value), job))
         return;
-    response_taken(e, qp, s, p->psn);
+    response_taken(e, qp, s, job, ahead);
 }
 
 /* ---- a batch ---- */
@@ -154,8 +200,8 @@ static bool place_response(const struct rx_batch *b, struct mr_grant *g, struct 
 {
     uint8_t *to;
 
-    if (!s->started || s->wqe.h.opcode != SQE_READ || len != response_len(b->qp, s) ||
-        !opcode_fits(s, opcode_table[bth_opcode(bth)].flags))
+    if (!s->started || s->wqe.h.opcode != SQE_READ || len != response_len(b->qp, s, s->done) ||
+        !opcode_fits(s, s->done, opcode_table[bth_opcode(bth)].flags))
         return false;
     to = response_address(b, g, s, len);
     if (!to)

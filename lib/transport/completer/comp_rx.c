@@ -11,9 +11,14 @@ static void comp_aeth(struct engine *e, struct qp *qp, const struct pkt *p)
     bool acked;
 
     if (class == AETH_ACK) {
+        qp->req.recovery.has_maps |= p->payload_len > 0;
         comp_ack_before(e, qp, psn_add(p->psn, 1));
         if (unlikely(value != AETH_CREDIT_NONE || qp->req.has_credits))
             req_take_credit(&qp->req, value);
+        return;
+    }
+    if (unlikely(p->payload_len)) {
+        comp_map(e, qp, p);
         return;
     }
     /* Both kinds of NAK acknowledge what came before them. */

@@ -26,6 +26,8 @@ bool comp_source_moved(struct qp *qp, const struct pkt *p, uint16_t sport);
 /* All before p is acknowledged. False: that implies that a READ's or atomic's response was lost;
  * the requester has been rewound. */
 bool comp_ack_before(struct engine *e, struct qp *qp, psn_t p);
+/* What has arrived behind una (req_sack.h) is acknowledged with it. */
+void comp_absorb(struct engine *e, struct qp *qp);
 /* All before una is acknowledged: retries, timers and the send window follow. */
 void comp_progress(struct engine *e, struct qp *qp, psn_t una);
 /* The slot whose PSNs include p, or NULL. *count: its number. */
@@ -36,6 +38,8 @@ struct send_slot *comp_slot(struct qp *qp, psn_t p, uint32_t *count);
 /* The peer refuses the request at p: a NAK with this code; or it is not ready (RNR NAK),
  * and the requester waits. */
 void comp_nak(struct engine *e, struct qp *qp, psn_t p, uint8_t code);
+/* The same NAK with a map of what the peer keeps behind a gap. */
+void comp_map(struct engine *e, struct qp *qp, const struct pkt *p);
 void comp_rnr_nak(struct engine *e, struct qp *qp, psn_t p, uint8_t timer_code);
 
 /* ---- comp_read.c ---- */

@@ -65,7 +65,7 @@ void qp_flush_sq(struct engine *e, struct qp *qp)
 
         qp_post_send(e, qp, &s->wqe.h, s->index, 0, WC_WR_FLUSH_ERR);
     }
-    req_drop_all(req);
+    req_drop_all(qp);
     flush_sq_ring(e, qp, flush_turn(e, qp, &req->sq));
 }
 

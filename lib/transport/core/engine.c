@@ -6,7 +6,9 @@
 #include "late.h"
 #include "rate.h"
 #include "raw_private.h"
+#include "req_sack.h"
 #include "requester.h"
+#include "resp_repeat.h"
 #include "resp_store.h"
 #include "rx.h"
 #include "tx_allowance.h"
@@ -47,6 +49,8 @@ void engine_destroy(struct engine *e)
 {
     late_free_all(e);
     resp_store_free(e);
+    req_sack_free(e);
+    resp_repeat_free(e);
     free(e);
 }
 
@@ -149,6 +153,8 @@ static void take_out(struct engine *e, struct qp *qp)
     timer_remove(&e->wheel, &qp->pace);
     engine_tx_idle(e, qp);
     resp_forget_kept(qp);
+    req_sack_abandon(qp);
+    resp_repeat_forget(qp);
 }
 
 void engine_qp_detach(struct engine *e, struct qp *qp)

@@ -91,6 +91,13 @@ struct engine {
     struct trace trace;
 
     struct resp_store *store[ENGINE_REORDER_MAX];
+    struct kept_room *room_free; /* for payloads of what is kept: resp_store.c */
+    struct room_block *room_block;
+    unsigned room_blocks;
+    struct req_sack *sack_free; /* req_sack.c */
+    unsigned sacks;
+    struct resp_repeat *repeat_free; /* resp_repeat.c */
+    unsigned repeats;
     unsigned stores_used; /* by queue pairs with a gap */
 
     struct mr_cache mrs;

@@ -79,6 +79,7 @@ struct qp {
     struct share *shares;          /* its program's, by lane; NULL: the engines' own */
     struct late_owner *late;       /* while it is suspended: fault is FAULT_SUSPENDED then */
     bool own_entropy;
+    bool selective;      /* the peer has agreed on maps of kept packets: kept_map.h */
     bool early_doorbell; /* rung before the queue pair was ready to send */
     bool sq_sig_all;
     uint32_t uidx;

@@ -7,6 +7,7 @@
  */
 #include "qp_memory.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "resp_commit.h"
@@ -88,17 +89,26 @@ size_t qp_memory_reads(uint32_t reads)
     return reads * sizeof(struct resp_resource);
 }
 
+/* Messages that have arrived behind one that has not need slots, too. Their memory is not the
+ * program's: queue pairs that have some at a time, and how many. */
+#define SLOTS_BEHIND 512u
+#define BEHINDS_MAX  256u
+static atomic_uint behinds;
+
 static void free_slots(struct qp *qp)
 {
-    if (qp->req.slots && qp->req.slots != own_slots(qp))
-        free(qp->req.slots);
+    if (!qp->req.slots || qp->req.slots == own_slots(qp))
+        return;
+    if (qp->req.slot_count > qp->req.slot_max)
+        atomic_fetch_sub(&behinds, 1);
+    free(qp->req.slots);
 }
 
 void qp_memory_reset(struct qp *qp)
 {
     struct requester *req = &qp->req;
 
-    resp_resources_set(&qp->resp, NULL, 0);
+    resp_resources_set(qp, NULL, 0);
     if (!req->slots)
         return;
     free_slots(qp);
@@ -115,16 +125,27 @@ void qp_memory_free(struct qp *qp)
 
 /* ---- slots ---- */
 
+static bool may_grow(const struct requester *req)
+{
+    if (req->slot_count < req->slot_max)
+        return true;
+    if (!req->sack || req->slot_count >= min_of(req->sq.size, SLOTS_BEHIND))
+        return false;
+    return req->slot_count > req->slot_max || atomic_load(&behinds) < BEHINDS_MAX;
+}
+
 bool req_grow_slots(struct qp *qp)
 {
     struct requester *req = &qp->req, old = qp->req;
     uint8_t *slots;
 
-    if (req->slot_count == req->slot_max || work_queue_pending(&req->sq) <= 0)
+    if (work_queue_pending(&req->sq) <= 0 || !may_grow(req))
         return false;
     slots = calloc(2 * (size_t)req->slot_count, req->slot_stride);
     if (!slots)
         return false;
+    if (req->slot_count == req->slot_max)
+        atomic_fetch_add(&behinds, 1);
     req->slots = slots;
     req->slot_count *= 2;
     for (uint32_t i = req->tail; i != req->head; i++)

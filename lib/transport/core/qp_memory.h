@@ -16,8 +16,9 @@ void qp_memory_free(struct qp *qp);
 void qp_memory_reset(struct qp *qp);
 
 /*
- * All slots are in use: doubles their number if a WQE waits and slot_max permits it. False, also
- * when there is no memory: the WQE waits for a slot. Once for each size, so not for each packet.
+ * All slots are in use: doubles their number if a WQE waits and slot_max permits it, or, for a few
+ * queue pairs, what is missing of the oldest message (req_sack.h). False, also when there is no
+ * memory: the WQE waits for a slot. Once for each size, so not for each packet.
  */
 bool req_grow_slots(struct qp *qp);
 

@@ -185,6 +185,15 @@ void engine_qp_hold(struct engine *e, struct qp *qp, bool held)
         qp->dest_qpn = held ? QPN_NONE : qp->attr.dest_qpn;
 }
 
+void engine_qp_agree(struct engine *e, struct qp *qp, bool agreed)
+{
+    if (qp_owner_engine(qp) != e)
+        return;
+    qp->selective = agreed && qp_is_reliable(qp);
+    if (!agreed && qp->req.sack)
+        req_send_again(e, qp);
+}
+
 void engine_qp_redirect(struct engine *e, struct qp *qp, const uint8_t mac[6])
 {
     if (qp_owner_engine(qp) != e)
@@ -200,7 +209,7 @@ static void reset(struct engine *e, struct qp *qp)
     rate_forget(e, qp);
     memset(&qp->attr, 0, sizeof(qp->attr));
     memset(&qp->av, 0, sizeof(qp->av));
-    qp->comm_est_raised = qp->early_doorbell = qp->cnp_due = false;
+    qp->comm_est_raised = qp->early_doorbell = qp->cnp_due = qp->selective = false;
     qp->cnp_after = 0;
     qp->misplaced_count = qp->misplaced_limit =
         0; /* the next peer's packets take a way of their own */
@@ -249,6 +258,7 @@ static void enter_state(struct engine *e, struct qp *qp, uint8_t to, uint32_t ma
         qp->mtu = 128u << max_mtu; /* the path's is the port's */
     if (to == QPS_RTS || to == QPS_SQD) {
         qp->req.window = qp->req.window_max = window(e, qp);
+        qp->req.ask_every = qp->req.window / 4;
         qp->req.drained = false;
         /* Without a doorbell there is no work: looking would touch the memory of idle queue pairs.
          */
@@ -302,7 +312,7 @@ int engine_qp_modify(struct engine *e, struct qp *qp, const struct qp_attr *attr
         return rc;
     }
     if (mask & QPA_MAX_DEST_RD_ATOMIC)
-        resp_resources_set(&qp->resp, res, attr->max_dest_rd_atomic);
+        resp_resources_set(qp, res, attr->max_dest_rd_atomic);
     take_values(qp, attr, mask);
     if (mask & QPA_STATE)
         enter_state(e, qp, to, max_mtu);

@@ -2,6 +2,7 @@
 /* The send window: see req_commit.h. */
 #include "req_commit.h"
 #include "invariant.h"
+#include "req_sack.h"
 
 /* tail <= send <= head, and una <= next_psn <= max_psn where packets are acknowledged. */
 static void check_window(const struct qp *qp)
@@ -18,6 +19,7 @@ void req_reset(struct qp *qp, psn_t first)
 {
     struct requester *req = &qp->req;
 
+    req_sack_close(qp);
     req->tail = req->send = req->head = 0;
     req->pkt = 0;
     req->next_psn = req->max_psn = req->una = first;
@@ -27,8 +29,8 @@ void req_reset(struct qp *qp, psn_t first)
     req->rnr_retry_left = qp->attr.rnr_retry;
     req->stalls = 0;
     req->recovering = req->rnr_wait = req->implied_nak = req->nak_taken = req->drained = false;
-    req->recovery = (struct req_recovery){
-        .slack = ANSWER_SLACK_FIRST, .alone_end = first, .alone_max = first};
+    req->recovery =
+        (struct req_recovery){.slack = ANSWER_SLACK_FIRST, .alone_end = first, .alone_max = first};
     req->time_at = qp_is_reliable(qp) ? 0 : NS_NEVER;
     qp->ack_wait = qp->ack_timeout;
     req->has_credits = req->credited = false;
@@ -48,12 +50,22 @@ void req_commit_local(struct requester *req)
     req->credit_end += req->has_credits; /* it takes no receive */
 }
 
+static void sent_of_missing(struct engine *e, struct qp *qp, const struct send_slot *s)
+{
+    struct requester *req = &qp->req;
+    uint32_t left = s->packets - req->pkt, n = 1;
+
+    if (op_is_read_or_atomic(s->wqe.h.opcode))
+        n = req_sack_hole(qp, req->next_psn, left);
+    req_sack_sent(e, qp, req->next_psn, n);
+}
+
 /*
  * The first packet that is sent again for a loss is timed, unless a probe makes it unclear what an
  * ACK is for. All up to `again` were sent again before: an ACK may be for that copy. (A PSN that is
  * not in flight means none.)
  */
-static void sent_again(const struct engine *e, struct qp *qp, const struct send_slot *s)
+static void sent_again(struct engine *e, struct qp *qp, const struct send_slot *s)
 {
     struct requester *req = &qp->req;
     struct req_recovery *r = &req->recovery;
@@ -64,6 +76,9 @@ static void sent_again(const struct engine *e, struct qp *qp, const struct send_
     if (!before)
         r->again = next;
     r->has_response = op_is_read_or_atomic(s->wqe.h.opcode);
+    r->sent_for_an_answer |= !r->alone;
+    if (req->sack)
+        sent_of_missing(e, qp, s);
     if ((r->timed && !r->timed_first) || r->probes)
         return;
     r->timed = req->recovering = true;
@@ -112,6 +127,22 @@ static inline void run_timer(struct engine *e, struct qp *qp, bool first_ask)
         req_arm_timer(e, qp);
 }
 
+/* Then what is lost, too, and then what is new. */
+static void sent_alone(struct qp *qp)
+{
+    struct requester *req = &qp->req;
+    struct req_recovery *r = &req->recovery;
+
+    if (req->sack) {
+        req_send_lost(qp);
+        return;
+    }
+    r->alone_end = req->next_psn;
+    r->alone_max = req->max_psn;
+    req_go_on(qp);
+    r->alone_out = !r->has_response;
+}
+
 void req_commit_packet(struct engine *e, struct qp *qp, struct send_slot *s, bool asked)
 {
     struct requester *req = &qp->req;
@@ -124,7 +155,7 @@ void req_commit_packet(struct engine *e, struct qp *qp, struct send_slot *s, boo
     else if (asked)
         asked_at(e, qp, req->next_psn);
     if (op_is_read_or_atomic(s->wqe.h.opcode)) {
-        req->rd_outstanding++;
+        req->rd_outstanding += s->done < s->packets; /* else they came while all is sent again */
         req->pkt = s->packets;
     } else {
         req->pkt++;
@@ -142,21 +173,15 @@ void req_commit_packet(struct engine *e, struct qp *qp, struct send_slot *s, boo
     } else {
         run_timer(e, qp, first_ask);
     }
-    if (unlikely(again && req->recovery.alone)) {
-        struct req_recovery *r = &req->recovery;
-
-        r->alone_end = req->next_psn;
-        r->alone_max = req->max_psn;
-        req_go_on(qp);
-        r->alone_out = !r->has_response;
-    }
+    if (unlikely(again && req->recovery.alone))
+        sent_alone(qp);
     check_window(qp);
 }
 
 /* Of the packets from next_psn on the first that asks for an ACK: req_asks_for_ack. */
 static psn_t next_to_ask(const struct requester *req)
 {
-    psn_t p = psn_add(req->ack_asked_psn, req->window / 4);
+    psn_t p = psn_add(req->ack_asked_psn, req->ask_every);
 
     return psn_before(p, req->next_psn) ? req->next_psn : p;
 }
@@ -222,7 +247,7 @@ void req_rewind(struct qp *qp, psn_t p)
     req->next_psn = p;
     req->recovery.alone = req->recovery.alone_out = false;
     /* The first packet sent again asks for an ACK: it may be the only one that the peer lacks. */
-    req->ack_asked_psn = psn_add(p, PSN_MASK + 1 - max_of(req->window / 4, 1u));
+    req->ack_asked_psn = psn_add(p, PSN_MASK + 1 - max_of(req->ask_every, 1u));
     check_window(qp);
 }
 
@@ -230,6 +255,18 @@ void req_go_on(struct qp *qp)
 {
     req_rewind(qp, qp->req.max_psn);
     qp->req.ack_asked_psn = psn_prev(qp->req.max_psn); /* it may have, and its answer is due */
+}
+
+void req_send_lost(struct qp *qp)
+{
+    psn_t p;
+
+    if (!qp->req.sack || !req_sack_take(qp, &p)) {
+        req_go_on(qp);
+        return;
+    }
+    req_rewind(qp, p);
+    qp->req.recovery.alone = true;
 }
 
 void req_unsend(struct qp *qp, psn_t p)
@@ -246,8 +283,11 @@ void req_retire(struct requester *req, uint32_t tail)
         req->send = tail;
 }
 
-void req_drop_all(struct requester *req)
+void req_drop_all(struct qp *qp)
 {
+    struct requester *req = &qp->req;
+
+    req_sack_close(qp);
     req->tail = req->send = req->head;
     req->pkt = 0;
 }

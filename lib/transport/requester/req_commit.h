@@ -49,12 +49,30 @@ static inline void req_commit_response(struct requester *req)
     req->rd_outstanding -= req->rd_outstanding > 0;
 }
 
+/* Its responses are waited for again. */
+static inline void req_uncommit_response(struct requester *req)
+{
+    req->rd_outstanding++;
+}
+
+/* As req_commit_response for slot i, which may be about to be sent again: then it does not count.
+ */
+static inline void req_commit_response_at(struct requester *req, uint32_t i)
+{
+    if ((int32_t)(i - req->send) < 0)
+        req_commit_response(req);
+}
+
 /* Moves the sending position to PSN p, from una up to max_psn: packets from there on are sent
  * again. */
 void req_rewind(struct qp *qp, psn_t p);
 
 /* Moves the sending position behind all that was sent: it is not sent again after all. */
 void req_go_on(struct qp *qp);
+
+/* Moves the sending position to the first packet that is lost (req_sack.h), which is sent alone,
+ * and so are the others; then it goes on. */
+void req_send_lost(struct qp *qp);
 
 /* UC, UD, raw packets: the packets from PSN p on were not sent after all. Their slots have not
  * completed. */
@@ -64,7 +82,7 @@ void req_unsend(struct qp *qp, psn_t p);
 void req_retire(struct requester *req, uint32_t tail);
 
 /* All slots are flushed, sent or not. */
-void req_drop_all(struct requester *req);
+void req_drop_all(struct qp *qp);
 
 /* Whether an ACK or a response was asked for that has not come. */
 static inline bool req_answer_is_due(const struct requester *req)

@@ -23,9 +23,16 @@
  * then an answer may be late by a millisecond: a peer in software waits for its CPU that long.
  */
 #include "req_recovery.h"
+#include "req_sack.h"
 
 /* Between the answer to a packet that was timed and the next one that is. */
 #define TIME_BETWEEN (32 * NS_PER_US)
+
+/* Where something is known to be missing, and the round trip is not known. */
+#define SILENCE NS_PER_MS
+
+/* A map may be lost, and one that is asked for again. */
+#define PROBES_FOR_A_MAP 3
 
 /* How long an answer may take: the round trip, and four times its mean deviation. */
 static ns_t answer_wait(const struct qp *qp)
@@ -33,7 +40,7 @@ static ns_t answer_wait(const struct qp *qp)
     const struct req_recovery *r = &qp->req.recovery;
 
     if (!r->rtt)
-        return qp->ack_timeout;
+        return qp->req.sack || r->awaits_map ? min_of(SILENCE, qp->ack_timeout) : qp->ack_timeout;
     return min_of(r->rtt + max_of(4 * r->rtt_var, r->slack), qp->ack_timeout);
 }
 
@@ -52,13 +59,24 @@ static void measured(struct req_recovery *r, ns_t rtt)
     r->rtt = r->rtt - r->rtt / 8 + rtt / 8;
 }
 
+/* Packets that have arrived are in flight no more, though they are not acknowledged. */
+static uint32_t full_window(const struct qp *qp)
+{
+    const struct requester *req = &qp->req;
+
+    if (!req->sack)
+        return req->window_max;
+    return max_of(req->window_max,
+                  min_of(req->window_max + req_sack_count(qp), (uint32_t)KEPT_MAP_PACKETS));
+}
+
 void req_end_probes(struct qp *qp)
 {
     struct requester *req = &qp->req;
 
     req->recovery.probes = 0;
     req->recovery.give_up = 0;
-    req->window = req->window_max;
+    req->window = full_window(qp);
     qp->ack_wait = answer_wait(qp);
 }
 
@@ -138,7 +156,7 @@ static void learn_keeping(struct requester *req)
 /* A peer that keeps would say what it lacks of the packets that follow. */
 void req_skip(struct qp *qp)
 {
-    if (peer_keeps(&qp->req.recovery))
+    if (peer_keeps(&qp->req.recovery) || qp->req.recovery.alone)
         req_go_on(qp);
     else
         req_rewind(qp, qp->req.una);
@@ -174,41 +192,103 @@ static void end_timing(const struct engine *e, struct qp *qp)
     r->timed = false;
 }
 
-void req_recovered(struct engine *e, struct qp *qp)
+/* The packet that is timed may have arrived. */
+static void take_time(const struct engine *e, struct qp *qp)
+{
+    const struct req_recovery *r = &qp->req.recovery;
+
+    if (r->timed && (psn_before(r->timed_psn, qp->req.una) || sack_is_here(qp, r->timed_psn)))
+        end_timing(e, qp);
+}
+
+psn_t req_recovered(struct engine *e, struct qp *qp, psn_t from)
 {
     struct requester *req = &qp->req;
     struct req_recovery *r = &req->recovery;
     bool early = was_early(e, req);
     ns_t wait = qp->ack_wait;
 
-    if (r->timed && psn_before(r->timed_psn, req->una))
-        end_timing(e, qp);
-    if (r->probes &&
-        !early) /* it was lost; or the peer waited, which costs a probe the next time */
+    if (req->sack)
+        req_commit_ack(req, req_sack_advance(qp, from, req->una));
+    take_time(e, qp);
+    /* It was lost; or the peer waited, which costs a probe the next time. */
+    if (r->probes && !early)
         r->slack = max_of(r->slack / 4, ANSWER_SLACK);
     if (req->nak_taken)
         learn_keeping(req);
     req->implied_nak = req->nak_taken = false;
     req->rnr_wait = false; /* the refused request got through after all: a duplicate was accepted */
-    req->recovering = r->timed;
+    r->awaits_map = false;
+    req->recovering = r->timed || req->sack;
     if (!r->timed && req->time_at == NS_NEVER)
         req->time_at = e->now + TIME_BETWEEN;
     req_end_probes(qp);
     r->early = 0;
+    if (req->sack)
+        return req->una;
     if (r->alone_out && !psn_before(req->una, r->alone_end) && was_alone_in_vain(req)) {
         req->nak_taken = req->recovering = true; /* a NAK that says the same may follow */
         req_send_missing(e, qp, req->una);
-        return;
+        return req->una;
     }
     if (!early)
-        return;
+        return req->una;
     qp->ack_wait = wait; /* until the round trip is measured again */
     if (!psn_before(req->una, req->max_psn))
-        return;
+        return req->una;
     r->early = max_of(e->now - r->probed_at, (ns_t)1);
     req->recovering = true;
     req_go_on(qp);
+    return req->una;
 }
+
+/* ---- single packets are known to be missing ---- */
+
+bool req_lose(struct engine *e, struct qp *qp, bool news)
+{
+    struct requester *req = &qp->req;
+    bool lost;
+
+    req->recovering = true;
+    if (news) {
+        take_time(e, qp);
+        req_end_probes(qp);
+        req_arm_timer(e, qp);
+    }
+    lost = req_sack_judge(e, qp, false);
+    if (lost && !req->recovery.alone)
+        req_send_lost(qp);
+    engine_tx_ready(e, qp);
+    return lost;
+}
+
+void req_await_map(struct engine *e, struct qp *qp)
+{
+    struct req_recovery *r = &qp->req.recovery;
+
+    if (qp->req.sack || r->awaits_map) /* the map came first, or the NAK did before */
+        return;
+    r->awaits_map = qp->req.recovering = true;
+    req_end_probes(qp);
+    req_arm_timer(e, qp);
+}
+
+/* Though it was asked for by probes, no map has come: the peer has not agreed after all. True: it
+ * is sent again what it has asked for, as any other. */
+static bool has_no_map(struct engine *e, struct qp *qp)
+{
+    struct requester *req = &qp->req;
+
+    if (!req->recovery.awaits_map || req->recovery.probes < PROBES_FOR_A_MAP)
+        return false;
+    req->recovery.awaits_map = false;
+    req->recovery.no_maps = req->nak_taken = true;
+    req_end_probes(qp);
+    req_send_missing(e, qp, req->una);
+    return true;
+}
+
+/* ---- silence ---- */
 
 /*
  * Whether the local ACK timeout is not over that the probes are sent in. It began when the timer
@@ -229,6 +309,20 @@ static bool may_wait_on(const struct engine *e, struct qp *qp)
         r->probe_max = req->max_psn;
     }
     return e->now < r->give_up;
+}
+
+/* The last packet that was sent, which tells of all that is missing: the peer answers with a map. A
+ * READ that is asked for again would not: then the oldest. (If there is no answer, the peer may
+ * have refused the oldest, and waits for that.) */
+static psn_t last_packet(const struct requester *req)
+{
+    uint32_t last = req->send - (req->pkt == 0);
+    const struct send_slot *s = slot_at(req, last);
+
+    if (!psn_eq(req->next_psn, req->max_psn) || last - req->tail >= req->head - req->tail ||
+        op_is_read_or_atomic(s->wqe.h.opcode))
+        return req->una;
+    return psn_prev(req->max_psn);
 }
 
 static void send_probe(struct engine *e, struct qp *qp)
@@ -252,15 +346,27 @@ static void send_probe(struct engine *e, struct qp *qp)
     r->timed &= r->timed_first && nothing_was_lost(r) && !psn_eq(r->timed_psn, req->una);
     r->probed_at = e->now;
     req->implied_nak = false;
-    req->window = lost ? req->window_max : 1;
-    req_rewind(qp, req->una);
-    r->alone = lost && may_send_alone(req);
+    if (req->sack && req_sack_judge(e, qp, true)) {
+        req->window = full_window(qp);
+        req_send_lost(qp);
+    } else if (sack_is_agreed(qp)) {
+        req->window = full_window(qp);
+        req_rewind(qp, r->probes > 1 ? req->una : last_packet(req));
+        r->alone = true;
+        r->sent_for_an_answer = true;
+    } else {
+        req->window = lost ? req->window_max : 1;
+        req_rewind(qp, req->una);
+        r->alone = lost && may_send_alone(req);
+    }
     qp->ack_wait = min_of(2 * qp->ack_wait, r->give_up - e->now);
     engine_tx_ready(e, qp);
 }
 
 bool req_probe(struct engine *e, struct qp *qp)
 {
+    if (has_no_map(e, qp))
+        return true;
     if (qp->ack_wait >= qp->ack_timeout || !may_wait_on(e, qp))
         return false;
     send_probe(e, qp);

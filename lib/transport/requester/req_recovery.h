@@ -5,8 +5,16 @@
 
 #include "req_commit.h"
 
-/* There is progress while req->recovering: measures the round trip, ends probes and refusals. */
-void req_recovered(struct engine *e, struct qp *qp);
+/* There is progress from PSN `from` on while req->recovering: measures the round trip, ends probes
+ * and refusals. Returns una: what was known to have arrived behind it may be acknowledged now. */
+psn_t req_recovered(struct engine *e, struct qp *qp, psn_t from);
+
+/* More is known about what is missing (req_sack.h); news: something has arrived. True: some is
+ * lost; it is sent again. */
+bool req_lose(struct engine *e, struct qp *qp, bool news);
+
+/* A peer that has agreed on maps has sent a NAK without one: a map follows, or is asked for. */
+void req_await_map(struct engine *e, struct qp *qp);
 
 /*
  * The peer lacks what is at PSN p, from una up to max_psn, and says so: it is sent again, alone if

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The requester's timers: what was not acknowledged is sent again (9.7.6.1.3, 9.7.5.2.8). */
 #include "req_recovery.h"
+#include "req_sack.h"
 #include "requester.h"
 #include "sport.h"
 
@@ -26,6 +27,7 @@ void req_rnr_timeout(struct engine *e, struct qp *qp)
 void req_send_again(struct engine *e, struct qp *qp)
 {
     qp->req.implied_nak = qp->req.nak_taken = false;
+    req_sack_abandon(qp);
     qp->req.recovery.timed = false;
     req_end_probes(qp);
     req_rewind(qp, qp->req.una);

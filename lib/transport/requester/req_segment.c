@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The requester's packets: a message cut at the path MTU (volume 1, 9.4 and 9.7.3). */
 #include "req_credit.h"
+#include "req_sack.h"
 #include "requester.h"
 #include "sg.h"
 #include "tx_header.h"
@@ -13,6 +14,14 @@ static uint8_t packet_opcode(const struct req_op *op, const struct send_slot *s,
     if (i == 0)
         return op->first;
     return i == s->packets - 1 ? op->last : op->middle;
+}
+
+/* A READ whose responses further on are here asks for those that are missing, up to these. */
+static uint32_t missing_part(const struct qp *qp, const struct send_slot *s, uint32_t left)
+{
+    uint32_t psns = s->packets - qp->req.pkt, n = req_sack_hole(qp, qp->req.next_psn, psns);
+
+    return n < psns ? n * qp->mtu : left;
 }
 
 static void fill_packet(const struct qp *qp, const struct send_slot *s, struct pkt *p)
@@ -39,6 +48,8 @@ static void fill_packet(const struct qp *qp, const struct send_slot *s, struct p
         p->reth.va = w->remote_addr + off;
         p->reth.rkey = w->rkey;
         p->reth.len = s->len - off;
+        if (unlikely(qp->req.sack) && w->opcode == SQE_READ)
+            p->reth.len = missing_part(qp, s, p->reth.len);
     }
     if (flags & PF_FETH) {
         p->reth.len = (uint32_t)w->flush.length;

@@ -7,6 +7,8 @@
 #include "work_queue.h"
 #include "wqe.h"
 
+struct req_sack;
+
 /* A send WQE that was taken from the send queue and has not completed yet. */
 struct send_slot {
     uint32_t index;   /* in the send queue */
@@ -53,6 +55,17 @@ struct req_recovery {
     psn_t missing;      /* the packet that the last NAK told of */
     psn_t alone_end;    /* behind the last packet that was sent alone, when max_psn was alone_max */
     psn_t alone_max;
+    bool has_maps;   /* the peer has sent a map of what it keeps */
+    bool awaits_map; /* it has sent a NAK, and none yet */
+    bool no_maps;    /* it has agreed on them, but sends none */
+    /* req_sack.c: */
+    bool reorder_known;
+    uint8_t reorder_left; /* as many packets have to be lost before packets arrive in order again */
+    uint16_t reorder;     /* packets that may overtake another */
+    uint8_t duplicates;   /* of the last map */
+    bool duplicates_known;
+    bool
+        sent_for_an_answer; /* since that a probe was sent, or all again: not because it was lost */
 };
 
 /* req_commit.c alone writes the counts and PSNs from tail to rd_outstanding. */
@@ -73,6 +86,7 @@ struct requester {
     uint32_t window;         /* PSNs that may be unacknowledged: */
     uint32_t window_max;     /* these, or one while a probe is out */
     ns_t time_at;            /* a packet is timed when one asks for an ACK after this */
+    uint32_t ask_every;      /* packets of a message, the last one asks for an ACK */
     uint8_t retry_left, rnr_retry_left;
     uint8_t stalls;  /* timeouts since the last answer, or since the source port changed */
     bool recovering; /* one of the three below, or a probe or a timed packet: progress ends it */
@@ -100,6 +114,7 @@ struct requester {
     uint16_t peer_sport; /* the UDP source port of the peer's answers; 0: not known */
     psn_t stranger_una;
     struct req_recovery recovery;
+    struct req_sack *sack; /* what is known about single packets: req_sack.h; or NULL */
 };
 
 static inline struct send_slot *slot_at(const struct requester *req, uint32_t count)

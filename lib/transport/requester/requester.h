@@ -76,12 +76,12 @@ bool req_payload(struct engine *e, struct qp *qp, struct send_slot *s, struct tx
 bool req_gather(struct engine *e, struct qp *qp, struct send_slot *s, uint8_t *payload,
                 uint32_t len);
 
-/* Whether the packet at PSN p asks for an ACK: the last packet of a message does, and one in each
- * quarter of a window. */
+/* Whether the packet at PSN p asks for an ACK: the last packet of a message does, and one in
+ * ask_every. */
 static inline bool req_asks_for_ack(const struct requester *req, psn_t p, psn_t ack_asked_psn,
                                     uint16_t pkt_flags)
 {
-    return (pkt_flags & PF_END) || (uint32_t)psn_diff(p, ack_asked_psn) >= req->window / 4;
+    return (pkt_flags & PF_END) || (uint32_t)psn_diff(p, ack_asked_psn) >= req->ask_every;
 }
 
 /* ---- local_op.c ---- */

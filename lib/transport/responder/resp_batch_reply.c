@@ -89,7 +89,8 @@ NO_STACK_PROTECTOR unsigned resp_batch_replies(struct engine *e, struct qp *qp,
     struct resp_resource *r = NULL;
     unsigned i;
 
-    if (e->sealed != e->jobs || qp->service != PKT_RC || !resp->res_pending)
+    if (e->sealed != e->jobs || qp->service != PKT_RC || !resp->res_pending ||
+        unlikely(resp->urgent))
         return 0;
     b.left = resp_pending_span(resp);
     b.at = (resp->res_head - b.left) % resp->res_max;

@@ -2,6 +2,7 @@
 /* What the responder expects and owes: see resp_commit.h. */
 #include "resp_commit.h"
 #include "invariant.h"
+#include "resp_repeat.h"
 #include "resp_store.h"
 
 #include <errno.h>
@@ -12,9 +13,11 @@ void resp_reset(struct qp *qp, psn_t first)
     struct responder *resp = &qp->resp;
 
     resp_forget_kept(qp);
+    resp_repeat_forget(qp);
     resp->epsn = first;
     resp->msn = 0;
     resp->op = RESP_IDLE;
+    resp->shows_map = resp->map_due = resp->urgent = false;
     resp->nak_sent = resp->ack_pending = resp->recv_busy = resp->recv_failed = false;
     resp->msg_len = resp->write_left = 0;
     resp->res_head = resp->res_pending = 0;
@@ -30,6 +33,7 @@ void resp_commit_uc(struct qp *qp, psn_t p)
 void resp_commit_nak(struct engine *e, struct qp *qp, uint8_t syndrome, psn_t at)
 {
     qp->resp.nak_sent = true;
+    qp->resp.refused = syndrome != (AETH_NAK | NAK_PSN_SEQUENCE);
     resp_owe_ack(&qp->resp, syndrome, at);
     engine_tx_ready(e, qp);
 }
@@ -50,10 +54,12 @@ int resp_resources_alloc(struct resp_resource **res, uint32_t max)
     return *res || !max ? 0 : -ENOMEM;
 }
 
-void resp_resources_set(struct responder *resp, struct resp_resource *res, uint32_t max)
+void resp_resources_set(struct qp *qp, struct resp_resource *res, uint32_t max)
 {
+    struct responder *resp = &qp->resp;
     uint32_t kept = min_of(min_of(max, resp->res_max), resp->res_head);
 
+    resp_repeat_forget(qp);
     resp->res_pending = 0;
     for (uint32_t i = resp->res_head - kept; i != resp->res_head; i++) {
         res[i % max] = resp->res[i % resp->res_max];

@@ -57,6 +57,13 @@ static inline void resp_commit(struct engine *e, struct qp *qp, const struct res
     }
 }
 
+/* The NAK that is owed was sent, with a map. */
+static inline void resp_drop_nak(struct responder *resp)
+{
+    if (resp->syndrome == (AETH_NAK | NAK_PSN_SEQUENCE))
+        resp->ack_pending = false;
+}
+
 /* UC: the request after p is expected next, whatever was lost before p (9.8.2.2.1). */
 void resp_commit_uc(struct qp *qp, psn_t p);
 
@@ -84,7 +91,7 @@ static inline bool resp_take_ack(struct qp *qp, uint8_t *syndrome, psn_t *p)
 /* Allocates resources for max READs and atomics at a time, 0 or -ENOMEM; and replaces the present
  * ones by them: the newest resources are copied. */
 int resp_resources_alloc(struct resp_resource **res, uint32_t max);
-void resp_resources_set(struct responder *resp, struct resp_resource *res, uint32_t max);
+void resp_resources_set(struct qp *qp, struct resp_resource *res, uint32_t max);
 
 /*
  * Opens the resource of an executed READ or atomic: it counts as a message, and its reply, which is
@@ -112,6 +119,12 @@ static inline void resp_finish_reply(struct responder *resp, struct resp_resourc
     r->pending = false;
     r->answered = true;
     resp->res_pending--;
+}
+
+/* n more parts of READs have to be sent again (resp_repeat.c alone). */
+static inline void resp_repeats_owed(struct responder *resp, int n)
+{
+    resp->res_pending += (uint32_t)n;
 }
 
 /* What was built from PSN p on was not sent after all: it is owed again. */

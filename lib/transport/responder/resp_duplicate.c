@@ -3,6 +3,8 @@
  * Requests that were executed before (9.7.5.1.5): acknowledged again, READs read again, atomics
  * answered from the saved result. Nothing is written twice.
  */
+#include "resp_map.h"
+#include "resp_repeat.h"
 #include "responder.h"
 #include "sport.h"
 
@@ -62,12 +64,17 @@ void resp_duplicate(struct engine *e, struct qp *qp, const struct pkt *p)
     if (kind_has_response(info->kind)) {
         struct resp_resource *r = find_resource(qp, p->psn);
 
-        if (r && is_read)
+        if (is_read && qp->selective && qp->service == PKT_RC && resp_repeat_add(e, qp, p, r))
+            resp_show_map(qp);
+        else if (r && is_read)
             duplicate_read(qp, p, r);
         else if (r && r->kind == info->kind && psn_eq(r->first, p->psn))
             resp_repeat_reply(&qp->resp, r, 0);
-    } else if (p->ack_req) {
-        resp_commit_duplicate_ack(qp, ack_psn_for(qp, p->psn));
+    } else {
+        qp->resp.in_vain++;
+        if (p->ack_req)
+            resp_commit_duplicate_ack(qp, ack_psn_for(qp, p->psn));
+        resp_owe_map(e, qp);
     }
     engine_tx_ready(e, qp);
 }

@@ -2,15 +2,26 @@
 /* What was kept behind a gap (resp_store.c) is executed when the gap is filled. */
 #include "resp_reorder.h"
 #include "completion.h"
+#include "resp_map.h"
 #include "resp_store.h"
 #include "responder.h"
 #include "rx_flush.h"
 #include "service.h"
+#include "srq.h"
+
+/* XRC: the SRQ that the request names, if it is still that one. */
+static struct srq *srq_of(const struct engine *e, const struct kept *k)
+{
+    struct srq *srq = k->srq_serial ? srq_table_lookup(e->cfg.srqs, k->pkt.xrc_srqn) : NULL;
+
+    return srq && srq->serial == k->srq_serial ? srq : NULL;
+}
 
 /* Executes as many as a burst has. They are as good as received; only the order was missing. */
 static unsigned execute_some(struct engine *e, struct qp *qp)
 {
     struct resp_store *s = qp->resp.store;
+    struct kept *done[FRAME_BURST];
     unsigned n = 0;
 
     while (n < FRAME_BURST && qp_can_receive(qp) && !qp->fault && resp_has_next(qp)) {
@@ -19,17 +30,24 @@ static unsigned execute_some(struct engine *e, struct qp *qp)
         psn_t before = qp->resp.epsn;
 
         rx_completion_room(e);
-        k->used = false;
         job->pkt = k->pkt;
         job->qp = qp;
-        job->srq = NULL;
+        job->srq = srq_of(e, k);
         job->is_response = false;
+        if (qp->service == PKT_XRC && !job->srq) { /* destroyed since */
+            resp_kept_done(s, k);
+            break;
+        }
+        done[n] = k;
+        k->used = false;
         qp->ops->rx_request(e, qp, n++);
         if (psn_eq(qp->resp.epsn, before)) /* refused */
             break;
     }
     rx_flush(e);
     complete_recvs(e);
+    for (unsigned i = 0; i < n && qp->resp.store == s; i++)
+        resp_kept_done(s, done[i]);
     return n;
 }
 
@@ -42,6 +60,7 @@ static void answer(struct engine *e, struct qp *qp)
     if (!psn_before(resp->store->last, resp->epsn)) {
         if (!resp->nak_sent)
             resp_fault(e, qp, FAULT_PSN_SEQUENCE, resp->epsn);
+        resp_owe_map(e, qp);
         return;
     }
     resp_forget_kept(qp);

@@ -3,6 +3,8 @@
  * What the responder sends: READ responses and ATOMIC ACKs in PSN order, then one
  * (coalesced) ACK, RNR NAK or NAK behind them (9.7.5.1).
  */
+#include "resp_map.h"
+#include "resp_repeat.h"
 #include "responder.h"
 #include "sg.h"
 
@@ -21,6 +23,8 @@ static struct resp_resource *next_resource(struct qp *qp)
     struct responder *resp = &qp->resp;
     uint32_t max = resp->res_max;
 
+    if (unlikely(resp->repeats))
+        return may_answer(qp, &resp->repeats->r) ? &resp->repeats->r : NULL;
     for (uint32_t i = resp_pending_span(resp); i > 0; i--) {
         struct resp_resource *r = &resp->res[(resp->res_head - i) % max];
 
@@ -44,14 +48,60 @@ static uint8_t *build(struct engine *e, struct qp *qp, struct tx_job *job, struc
     return bth + pkt_build_headers(bth, p);
 }
 
+static void build_ack(struct engine *e, struct qp *qp, struct tx_job *job, struct pkt *p)
+{
+    p->opcode = OPCODE(qp->service, OP_ACK);
+    p->aeth.msn = qp->resp.msn & PSN_MASK;
+    build(e, qp, job, p);
+}
+
+static __attribute__((noinline, cold)) void build_map(struct engine *e, struct qp *qp,
+                                                      struct tx_job *job, struct pkt *p,
+                                                      const struct kept_map *map)
+{
+    p->opcode = OPCODE(qp->service, OP_ACK);
+    p->aeth.msn = qp->resp.msn & PSN_MASK;
+    p->payload_len = kept_map_len(map);
+    kept_map_build(build(e, qp, job, p), map);
+}
+
+/* The same ACK with an empty map. */
+static __attribute__((noinline, cold)) void show_map(struct engine *e, struct qp *qp,
+                                                     struct tx_job *job, struct pkt *p)
+{
+    struct kept_map empty = {.first = qp->resp.epsn, .words = 1};
+
+    qp->resp.shows_map = false;
+    if (p->aeth.syndrome == AETH_ACK_PLAIN)
+        build_map(e, qp, job, p, &empty);
+    else
+        build_ack(e, qp, job, p);
+}
+
 static bool reply_ack(struct engine *e, struct qp *qp, struct tx_job *job)
 {
-    struct pkt p = {.opcode = OPCODE(qp->service, OP_ACK)};
+    struct pkt p = {0};
 
     if (!resp_take_ack(qp, &p.aeth.syndrome, &p.psn))
         return false;
-    p.aeth.msn = qp->resp.msn & PSN_MASK;
-    build(e, qp, job, &p);
+    if (unlikely(p.aeth.syndrome == (AETH_NAK | NAK_PSN_SEQUENCE)))
+        resp_gap_is_told(qp);
+    if (unlikely(qp->resp.shows_map))
+        show_map(e, qp, job, &p);
+    else
+        build_ack(e, qp, job, &p);
+    return true;
+}
+
+static __attribute__((noinline, cold)) bool reply_map(struct engine *e, struct qp *qp,
+                                                      struct tx_job *job)
+{
+    struct pkt p = {.psn = qp->resp.epsn, .aeth.syndrome = AETH_NAK | NAK_PSN_SEQUENCE};
+    struct kept_map map;
+
+    if (!resp_take_map(qp, &map))
+        return false;
+    build_map(e, qp, job, &p, &map);
     return true;
 }
 
@@ -68,6 +118,24 @@ static bool reply_atomic(struct engine *e, struct qp *qp, struct tx_job *job,
     return true;
 }
 
+static bool is_repeat(const struct qp *qp, const struct resp_resource *r)
+{
+    return unlikely(qp->resp.repeats) && r == &qp->resp.repeats->r;
+}
+
+static uint32_t end_of(const struct qp *qp, const struct resp_resource *r)
+{
+    return is_repeat(qp, r) ? qp->resp.repeats->end : r->packets;
+}
+
+static void finish_read(struct qp *qp, struct resp_resource *r)
+{
+    if (is_repeat(qp, r))
+        resp_repeat_done(qp);
+    else
+        resp_finish_reply(&qp->resp, r);
+}
+
 static bool reply_read(struct engine *e, struct qp *qp, struct tx_job *job, struct resp_resource *r)
 {
     uint32_t off = r->next * qp->mtu;
@@ -81,7 +149,7 @@ static bool reply_read(struct engine *e, struct qp *qp, struct tx_job *job, stru
         sg_flush_in(e);
     if (p.payload_len && mr_check_remote(&e->mrs, r->rkey, r->pd, qp->qpn, r->va + off,
                                          p.payload_len, MEM_REMOTE_READ, &span) != MR_OK) {
-        resp_finish_reply(&qp->resp, r); /* the key was revoked in mid-message */
+        finish_read(qp, r); /* the key was revoked in mid-message */
         resp_fault(e, qp, FAULT_REMOTE_ACCESS, p.psn);
         return reply_ack(e, qp, job);
     }
@@ -92,8 +160,8 @@ static bool reply_read(struct engine *e, struct qp *qp, struct tx_job *job, stru
         mem_batch_in_span(&e->batch, &span, payload, p.payload_len, e->jobs);
         pkt_build_pad(payload, p.payload_len);
     }
-    if (++r->next == r->packets)
-        resp_finish_reply(&qp->resp, r);
+    if (++r->next == end_of(qp, r))
+        finish_read(qp, r);
     return true;
 }
 
@@ -111,8 +179,11 @@ static bool reply_done(struct engine *e, struct qp *qp, struct tx_job *job, stru
 
 bool resp_reply(struct engine *e, struct qp *qp, struct tx_job *job)
 {
-    struct resp_resource *r = qp->resp.res_pending ? next_resource(qp) : NULL;
+    struct resp_resource *r;
 
+    if (unlikely(qp->resp.urgent) && reply_map(e, qp, job))
+        return true;
+    r = qp->resp.res_pending ? next_resource(qp) : NULL;
     if (!r)
         return reply_ack(e, qp, job);
     switch (r->kind) {

@@ -3,6 +3,7 @@
  * The responder of RC and XRC: sorts a request by its PSN. The expected one is judged, executed and
  * committed; so is a batch of WRITEs or SENDs, whose PSNs the batch path has compared.
  */
+#include "resp_map.h"
 #include "resp_store.h"
 #include "responder.h"
 #include "rx_batch.h"
@@ -67,6 +68,7 @@ void resp_rx(struct engine *e, struct qp *qp, unsigned job)
 {
     const struct pkt *p = &e->rx_job[job].pkt;
     int32_t ahead = psn_diff(p->psn, qp->resp.epsn);
+    bool new_gap;
 
     if (qp->fault) /* on its way to the error state, or suspended */
         return;
@@ -76,9 +78,13 @@ void resp_rx(struct engine *e, struct qp *qp, unsigned job)
         resp_duplicate(e, qp, p);
     } else {
         counter_inc(&qp->counters.out_of_sequence);
-        resp_keep(e, qp, p, ahead);
-        if (!qp->resp.nak_sent && !resp_has_next(qp))
+        new_gap = resp_keep(e, qp, &e->rx_job[job], ahead);
+        if (!qp->resp.nak_sent && !resp_has_next(qp)) {
             resp_fault(e, qp, FAULT_PSN_SEQUENCE, qp->resp.epsn);
+            new_gap = true;
+        }
+        if (new_gap || p->ack_req)
+            resp_owe_map(e, qp);
     }
 }
 

@@ -28,8 +28,12 @@ struct resp_resource {
 };
 
 struct resp_store;
+struct resp_repeat;
 
-#define RESP_STORE_PACKETS 128 /* kept behind a gap */
+#define RESP_REPEATS 256 /* of a queue pair at a time */
+
+#define RESP_STORE_PACKETS   512 /* kept behind a gap, if the peer is told of each */
+#define RESP_STORE_STRANGERS 128 /* else */
 
 struct responder {
     struct work_queue rq;
@@ -38,6 +42,7 @@ struct responder {
     psn_t epsn; /* of the request expected next */
     uint32_t msn;
     bool nak_sent;    /* a NAK or RNR NAK for epsn was sent: later PSNs are dropped silently */
+    bool refused;     /* and not because others before it are missing */
     bool ack_pending; /* an ACK, RNR NAK or NAK has to be sent */
     uint8_t syndrome;
     psn_t ack_psn;
@@ -61,7 +66,12 @@ struct responder {
     uint32_t res_head;         /* resources opened since reset, modulo a multiple of res_max */
     uint32_t res_pending;
     struct resp_store *store; /* what arrived behind a gap (resp_store.c), or NULL */
-    struct mr_hint read_hint; /* the region of the last READ */
+    uint8_t in_vain; /* requests that came again though they were not missing, modulo 256 */
+    bool map_due;    /* a map has to be sent: resp_owe_map */
+    bool urgent;     /* it, or one of repeats, goes before what else is owed */
+    bool shows_map;  /* the next ACK carries a map: the peer sees that there are some */
+    struct resp_repeat *repeats; /* resp_repeat.h: in the order of their arrival */
+    struct mr_hint read_hint;    /* the region of the last READ */
     /* Rounds of repeated requests: sport_request_repeated counts them. */
     uint32_t rounds;
     psn_t round_first, repeated, repeated_epsn;

@@ -6,15 +6,70 @@
  * send again what it has not sent again yet. One that does finds its packets acknowledged as
  * duplicates.
  *
- * An engine has a few stores, a queue pair with a gap one of them, if one is free: the others drop
- * what is behind a gap. Memory is taken at the first gaps of an engine, and then stays.
+ * An engine has some stores, a queue pair with a gap one of them, if one is free: the others drop
+ * what is behind a gap. Memory is taken when gaps need it, for payloads a few packets at a time,
+ * and then stays.
  */
 #include "resp_store.h"
+#include "srq.h"
 
 #include <stdlib.h>
 
 /* A store that kept nothing for that long may be taken by another queue pair: its peer is gone. */
 #define STORE_IDLE (10 * NS_PER_MS)
+
+/* Room for payloads: taken as many packets at a time, and at most as many. */
+#define ROOM_BLOCK 16
+#define ROOM_MAX   (ENGINE_REORDER_PACKETS / ROOM_BLOCK)
+
+struct kept_room {
+    union {
+        struct kept_room *next; /* it is free */
+        uint8_t bytes[PKT_MTU_MAX];
+    };
+};
+
+struct room_block {
+    struct room_block *next;
+    struct kept_room room[ROOM_BLOCK];
+};
+
+static void more_room(struct engine *e)
+{
+    struct room_block *b = e->room_blocks < ROOM_MAX ? malloc(sizeof(*b)) : NULL;
+
+    if (!b)
+        return;
+    b->next = e->room_block;
+    e->room_block = b;
+    e->room_blocks++;
+    for (unsigned i = 0; i < ROOM_BLOCK; i++) {
+        b->room[i].next = e->room_free;
+        e->room_free = &b->room[i];
+    }
+}
+
+static struct kept_room *take_room(struct engine *e)
+{
+    struct kept_room *r;
+
+    if (!e->room_free)
+        more_room(e);
+    r = e->room_free;
+    if (r)
+        e->room_free = r->next;
+    return r;
+}
+
+void resp_kept_done(struct resp_store *s, struct kept *k)
+{
+    k->used = false;
+    if (!k->room)
+        return;
+    k->room->next = s->e->room_free;
+    s->e->room_free = k->room;
+    k->room = NULL;
+}
 
 void resp_forget_kept(struct qp *qp)
 {
@@ -22,6 +77,8 @@ void resp_forget_kept(struct qp *qp)
 
     if (!s)
         return;
+    for (unsigned i = 0; i < RESP_STORE_PACKETS; i++)
+        resp_kept_done(s, &s->kept[i]);
     s->qp = NULL;
     s->e->stores_used--;
     qp->resp.store = NULL;
@@ -29,8 +86,14 @@ void resp_forget_kept(struct qp *qp)
 
 void resp_store_free(struct engine *e)
 {
+    struct room_block *b;
+
     for (unsigned i = 0; i < ARRAY_SIZE(e->store); i++)
         free(e->store[i]);
+    while ((b = e->room_block)) {
+        e->room_block = b->next;
+        free(b);
+    }
 }
 
 /* A free store, a new one, or one that is not of use any more. */
@@ -40,11 +103,10 @@ static struct resp_store *find_store(struct engine *e)
         struct resp_store *s = e->store[i];
 
         if (!s) {
-            s = e->store[i] = malloc(sizeof(*s));
+            s = e->store[i] = calloc(1, sizeof(*s));
             if (!s)
                 return NULL;
             s->e = e;
-            s->qp = NULL;
         }
         if (s->qp && e->now - s->last_time > STORE_IDLE)
             resp_forget_kept(s->qp);
@@ -63,35 +125,59 @@ static struct resp_store *store_of(struct engine *e, struct qp *qp)
     s = find_store(e);
     if (!s)
         return NULL;
-    for (unsigned i = 0; i < RESP_STORE_PACKETS; i++)
-        s->kept[i].used = false;
     s->qp = qp;
     s->last = qp->resp.epsn;
+    s->told = psn_prev(qp->resp.epsn);
     e->stores_used++;
     qp->resp.store = s;
     return s;
 }
 
-void resp_keep(struct engine *e, struct qp *qp, const struct pkt *p, int32_t ahead)
+/* How far behind a gap: what an agreed requester is told of, else what it takes to fill a window.
+ */
+static int32_t kept_span(const struct qp *qp)
 {
-    struct resp_store *s;
-    struct kept *k;
+    return qp->selective ? RESP_STORE_PACKETS : RESP_STORE_STRANGERS;
+}
 
-    if (!e->cfg.reorder || ahead >= RESP_STORE_PACKETS || qp->service != PKT_RC ||
-        p->payload_len > PKT_MTU_MAX || kept_is_refused(&qp->resp))
-        return;
-    s = store_of(e, qp);
-    if (!s || kept_has(s, p->psn))
-        return;
-    k = kept_at(s, p->psn);
+static bool keep(struct resp_store *s, struct kept *k, const struct pkt *p, const struct srq *srq)
+{
+    resp_kept_done(s, k);
+    if (p->payload_len) {
+        k->room = take_room(s->e);
+        if (!k->room)
+            return false;
+        memcpy(k->room->bytes, p->payload, p->payload_len);
+    }
     k->used = true;
     k->pkt = *p;
-    k->pkt.payload = s->payload[k - s->kept];
-    memcpy(s->payload[k - s->kept], p->payload, p->payload_len);
+    k->pkt.payload = k->room ? k->room->bytes : NULL;
+    k->srq_serial = srq ? srq->serial : 0;
+    return true;
+}
+
+bool resp_keep(struct engine *e, struct qp *qp, const struct rx_job *job, int32_t ahead)
+{
+    const struct pkt *p = &job->pkt;
+    struct resp_store *s;
+    bool new_gap;
+
+    if (!e->cfg.reorder || ahead >= kept_span(qp) || p->payload_len > PKT_MTU_MAX ||
+        kept_is_refused(&qp->resp))
+        return false;
+    s = store_of(e, qp);
+    if (s && kept_has(s, p->psn)) {
+        qp->resp.in_vain++;
+        return false;
+    }
+    if (!s || !keep(s, kept_at(s, p->psn), p, job->srq))
+        return false;
+    new_gap = psn_before(psn_add(s->last, 1), p->psn);
     if (psn_before(s->last, p->psn))
         s->last = p->psn;
     s->last_time = e->now;
     counter_inc(&qp->counters.requests_kept);
+    return new_gap;
 }
 
 bool resp_has_next(const struct qp *qp)

@@ -5,8 +5,12 @@
 
 #include "resp_commit.h"
 
+struct kept_room;
+
 struct kept {
     struct pkt pkt;
+    struct kept_room *room; /* of its payload; or NULL */
+    uint64_t srq_serial;    /* XRC: of the SRQ that it names */
     bool used;
 };
 
@@ -14,9 +18,9 @@ struct resp_store {
     struct engine *e;
     struct qp *qp;  /* NULL: free */
     psn_t last;     /* the last PSN that is kept */
+    psn_t told;     /* the last gap that a plain NAK told of */
     ns_t last_time; /* when a request was kept */
     struct kept kept[RESP_STORE_PACKETS];
-    uint8_t payload[RESP_STORE_PACKETS][PKT_MTU_MAX];
 };
 
 static inline struct kept *kept_at(struct resp_store *s, psn_t p)
@@ -34,12 +38,15 @@ static inline bool kept_has(struct resp_store *s, psn_t p)
 /* Behind a refused request nothing is kept: it will all be sent again. */
 static inline bool kept_is_refused(const struct responder *resp)
 {
-    return resp->nak_sent && resp->syndrome != (AETH_NAK | NAK_PSN_SEQUENCE) &&
-           resp->syndrome != AETH_ACK_PLAIN;
+    return resp->nak_sent && resp->refused;
 }
 
-/* Keeps the request p, which is `ahead` PSNs behind the expected one, if there is room. */
-void resp_keep(struct engine *e, struct qp *qp, const struct pkt *p, int32_t ahead);
+/* Keeps a request, which is `ahead` PSNs behind the expected one, if there is room. True: others
+ * before it are missing that were not known to be. */
+bool resp_keep(struct engine *e, struct qp *qp, const struct rx_job *job, int32_t ahead);
+
+/* It is executed, or dropped. */
+void resp_kept_done(struct resp_store *s, struct kept *k);
 
 /* Whether the expected request is kept: it is executed before the call into the engine returns. */
 bool resp_has_next(const struct qp *qp);

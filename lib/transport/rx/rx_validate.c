@@ -46,7 +46,10 @@ enum drop rx_validate(struct engine *e, struct rx_job *job)
         return p->deth.qkey == qp->qkey ? DROP_NONE : DROP_qkey_mismatch;
     if (!job->matched && !comes_from_peer(e, job))
         return DROP_source_mismatch;
-    if (flags & PF_XRCETH) { /* A14.4: the SRQ must exist in the queue pair's domain */
+    if ((flags & PF_AETH) && unlikely(p->payload_len) && pkt_info(p)->kind == KIND_ACK &&
+        !qp->selective)
+        return DROP_pad_length; /* a map that was not agreed on */
+    if (flags & PF_XRCETH) {    /* A14.4: the SRQ must exist in the queue pair's domain */
         job->srq = e->cfg.srqs ? srq_table_lookup(e->cfg.srqs, p->xrc_srqn) : NULL;
         if (qp->type != QPT_XRC_RECV || !job->srq || !job->srq->init.xrc ||
             job->srq->init.xrcd != qp->xrcd)

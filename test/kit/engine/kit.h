@@ -291,6 +291,7 @@ struct kit_rc {
     uint8_t gid_index;     /* enum kit_gid */
     uint8_t traffic_class, sl;
     uint32_t flow_label;
+    bool agreed; /* on maps of kept packets: engine_qp_agree */
 };
 #define KIT_ZERO       0xFF
 #define KIT_NO_TIMEOUT 0xFF

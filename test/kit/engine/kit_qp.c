@@ -227,6 +227,7 @@ void kit_to_rtr(struct kit_qp *qp, const struct kit_qp *peer, const struct kit_r
     };
 
     memcpy(attr.ah.dgid, av.dgid.raw, sizeof(attr.ah.dgid));
+    engine_qp_agree(engine_for(qp), qp->qp, c->agreed);
     must_modify(qp, &attr,
                 QPA_AV | QPA_PATH_MTU | QPA_DEST_QPN | QPA_RQ_PSN |
                     (qp->type == QPT_RC || qp->type == QPT_XRC_RECV
