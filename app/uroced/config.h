@@ -40,6 +40,7 @@ struct uroced_port {
     struct qos_map qos;
     struct entropy_policy entropy;
     unsigned repath; /* 0: never */
+    bool selective;
     struct congestion_config congestion;
     uint64_t dscp_set;       /* code points that have a key */
     char capture[256];       /* file to write its frames to, or "" */

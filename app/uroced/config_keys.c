@@ -200,6 +200,11 @@ static int read_repath(struct reader *r, const char *value)
     return config_number(r, value, 0, CONFIG_REPATH_MAX, 10, &r->port->repath);
 }
 
+static int read_selective_repeat(struct reader *r, const char *value)
+{
+    return config_yes_no(r, value, &r->port->selective);
+}
+
 static int read_ecn(struct reader *r, const char *value)
 {
     return config_yes_no(r, value, &r->port->congestion.ect);
@@ -279,11 +284,12 @@ int config_port_key(struct reader *r, const char *value)
         {"priority_to_sl", false, read_priority_to_sl},
         {"entropy", false, read_entropy},
         {"repath", false, read_repath},
+        {"selective_repeat", false, read_selective_repeat},
         {"ecn", false, read_ecn},
         {"cnp", false, read_cnp},
         {"control", false, read_control},
     };
-    char names[256] = "";
+    char names[320] = "";
 
     for (unsigned i = 0; i < ARRAY_SIZE(keys); i++) {
         size_t len = strlen(names);

@@ -111,6 +111,7 @@ static int add_port(const struct port_attach_config *c, struct pktio *io,
                              .qos = &p->qos,
                              .entropy = p->entropy,
                              .repath = p->repath,
+                             .selective = p->selective,
                              .congestion = p->congestion,
                              .detect_duplicates = p->detect_duplicates};
     int err;

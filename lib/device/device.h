@@ -127,7 +127,9 @@ struct port_config {
     const struct qos_map *qos;           /**< NULL: the default */
     struct entropy_policy entropy;       /**< of UDP source ports; zeroed: the kernel's */
     struct congestion_config congestion; /**< zeroed: marks are counted only */
-    unsigned repath;         /**< timeouts after which a connection changes its port; 0: never */
+    unsigned repath; /**< timeouts after which a connection changes its port; 0: never */
+    bool selective;  /**< ask peers whether they take and send maps of kept packets, and do if asked
+                      */
     bool detect_duplicates;  /**< of its addresses */
     const int *exception_fd; /**< the kernel's tap device for frames that are not RoCE;
                                 rnic_add_port takes ownership, also when it fails; NULL: none */

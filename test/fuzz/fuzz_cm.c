@@ -12,6 +12,7 @@
 #include "cm_internal.h"
 #include "fuzz.h"
 #include "gsi.h"
+#include "peer_mad.h"
 
 #define MAX_STEPS  400
 #define IDS_MAX    32
@@ -149,6 +150,20 @@ static void check(const struct fuzz *f)
         REQUIRE(cm_id_state(f->id[i]) < CM_STATE_COUNT);
 }
 
+/* What two ports tell each other: what is taken is what is sent, apart from bytes without a
+ * meaning. */
+static void read_peer(const uint8_t *mad)
+{
+    uint8_t same[MAD_LEN];
+    uint32_t features, again;
+
+    if (!peer_mad_read(mad, &features))
+        return;
+    peer_mad_ask(same, mad_get(mad, MAD_transaction_id), features);
+    REQUIRE(peer_mad_read(same, &again) && again == features);
+    REQUIRE(!memcmp(same + 8, mad + 8, 8) && !memcmp(same + 37, mad + 37, 15));
+}
+
 static void receive(struct fuzz *f, const uint8_t *mad, size_t len, uint8_t host)
 {
     struct cm_path way = path_to(host);
@@ -158,6 +173,8 @@ static void receive(struct fuzz *f, const uint8_t *mad, size_t len, uint8_t host
     memcpy(exact, mad, len);
     memcpy(f->last, mad, len < MAD_LEN ? len : MAD_LEN);
     f->sent = f->events = 0;
+    if (len >= MAD_LEN)
+        read_peer(exact);
     cm_rx(f->cm, &way, exact, len, f->now);
     REQUIRE(f->sent <= SENT_MAX && f->events <= EVENTS_MAX);
     free(exact);

@@ -75,6 +75,9 @@ def corpus(vectors):
         yield listen + raw(mad) + raw(mad, 1) + time(13)
     for kind, attribute in ((1, 1), (1, 16), (2, 1), (0x81, 1)):
         yield raw(bytes([1, 7, 2, kind]) + bytes(12) + struct.pack(">H", attribute) + bytes(238))
+    for kind in 1, 0x81:
+        peer = bytes([1, 0x35, 1, kind]) + bytes(12) + b"\0\x10" + bytes(19) + b"\2ur" + b"uroce\0\0\0\0\0\0\1"
+        yield raw(peer.ljust(MAD_LEN, b"\0"))
     yield listen + b"".join(message(REQ, n, 0, [(24 + 3, n), (24 + 34, n)]) for n in range(1, 60))
     yield raw(b"") + raw(bytes(255)) + raw(bytes(264))
 

@@ -15,6 +15,7 @@
 #include "event_loop.h"
 #include "net/device_net.h"
 #include "net/gsi.h"
+#include "objects/agree.h"
 #include "objects/handle_table.h"
 #include "objects/object.h"
 #include "objects/segment.h"
@@ -62,6 +63,8 @@ struct device {
     struct program_users program_users; /* program.c */
     /* local_peer.c: by queue pair number, the one that may send to it; 0: none */
     uint32_t *local_sender;
+    bool selective; /* agree.c: peers are asked */
+    struct agree_peer agree[AGREE_PEERS];
     /* steer.c */
     uint32_t assigned[WORKERS_MAX]; /* queue pairs and work queues on each part */
     struct rss *rss[2];             /* how the port spreads IPv4 and IPv6, or NULL */
@@ -90,9 +93,10 @@ struct rnic {
     LIST_HEAD(, show_job) shows;
     struct quota quota;
     struct cm_host cm;
-    cpu_set_t cpus;                /* of workers and applications: control/cpu_count.c */
-    struct event_source cpu_timer; /* armed: applications have left since they were counted */
-    struct errands *errands;       /* NULL: nothing runs on other threads */
+    cpu_set_t cpus;                  /* of workers and applications: control/cpu_count.c */
+    struct event_source agree_timer; /* armed: a peer has not answered (agree.c) */
+    struct event_source cpu_timer;   /* armed: applications have left since they were counted */
+    struct errands *errands;         /* NULL: nothing runs on other threads */
     uint64_t async_dropped;
     void (*retry)(void *ctx);
     void *retry_ctx;

@@ -71,6 +71,8 @@ struct rnic *rnic_create(const struct rnic_config *config, int *err)
         *err = cpu_count_open(r);
     if (!*err)
         *err = cm_host_open(r);
+    if (!*err)
+        *err = agree_open(r);
     if (*err) {
         rnic_destroy(r);
         return NULL;
@@ -105,6 +107,7 @@ static void device_destroy(struct device *d)
 void rnic_destroy(struct rnic *r)
 {
     cpu_count_close(r);
+    agree_close(r);
     freeze_credit_fini(r);
     cm_host_close(r);
     if (r->errands)
@@ -275,6 +278,7 @@ int rnic_add_port(struct rnic *r, const struct port_config *config)
         qos_map_default(&d->qos);
     d->entropy = config->entropy;
     d->repath = config->repath;
+    d->selective = config->selective;
     d->congestion = config->congestion;
     if (!d->congestion.line)
         d->congestion.line =

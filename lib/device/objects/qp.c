@@ -11,6 +11,7 @@
 #include "control/session_state.h"
 #include "device_host.h"
 #include "net/resolve.h"
+#include "objects/agree.h"
 #include "objects/cq_channel.h"
 #include "objects/db_slot.h"
 #include "objects/local_peer.h"
@@ -368,10 +369,13 @@ static int modify_step(struct modify_call *m)
         return m->err;
     }
     q->reads_memory += more;
-    if (m->av)
+    if (m->av) {
         local_peer_connected(q, m->av, dest_qpn);
-    else if ((m->mask & QPA_STATE) && m->attr.state == QPS_RESET)
+        agree_connected(q, m->av);
+    } else if ((m->mask & QPA_STATE) && m->attr.state == QPS_RESET) {
         local_peer_reset(q);
+        agree_forget(q);
+    }
     return 0;
 }
 
@@ -502,6 +506,7 @@ static uint64_t free_queue_pairs(struct session *sn, struct detach_call *d)
     uint64_t slab_gone = 0;
 
     for (unsigned i = 0; i < d->n; i++) {
+        agree_forget(d->q[i]);
         qp_unpublish(d->q[i]->dp.qp);
         dp_slots_set(&sn->slots, d->q[i]->dp.slot, NULL);
         steer_end(sn, d->q[i]);

@@ -43,6 +43,8 @@ struct qp_object {
     LIST_HEAD(, membership) groups; /* multicast groups it is in */
     uint32_t group_count;
     bool sq_sig_all;
+    bool waits_for_agreement; /* agree.c: */
+    LIST_ENTRY(qp_object) agreement;
 };
 
 /* ---- qp_lookup.c: what the other files know of a queue pair ---- */

@@ -152,7 +152,8 @@ struct rnic *kit_rnic_with(struct event_loop *loop, ns_t (*clock)(void), struct 
     r = rnic_create(&rc, &err);
     if (!r)
         abort();
-    pc.io = pktio_loop_create(&lc);
+    if (!pc.io)
+        pc.io = pktio_loop_create(&lc);
     if (!pc.io || rnic_add_port(r, &pc))
         abort();
     return r;

@@ -22,7 +22,7 @@ extern int kit_status;
  */
 struct rnic *kit_rnic(struct event_loop *loop, ns_t (*clock)(void));
 
-/* The same with a port of the caller's; its pktio is filled in. */
+/* The same with a port of the caller's; its pktio is filled in if there is none. */
 struct rnic *kit_rnic_with(struct event_loop *loop, ns_t (*clock)(void), struct port_config pc);
 
 /* Sends one message of that type with the body in m; the reply is in call->reply. Descriptors in

@@ -193,6 +193,7 @@ static const char *const bad[][3] = {
     {OK "repath = yes\n", "[port.0] repath", "\"yes\""},
     {OK "repath =\n", "[port.0] repath", "number"},
     {OK "ecn = 1\n", "[port.0] ecn", "\"1\""},
+    {OK "selective_repeat = maybe\n", "[port.0] selective_repeat", "\"maybe\""},
     {OK "control = fast\n", "[port.0] control", "dcqcn"},
     {OK "control =\n", "[port.0] control", "dcqcn"},
     {OK "control = dcqcn 1 2\n", "[port.0] control", "dcqcn"},
