@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Socket addresses, and the protocol's. */
 #include <arpa/inet.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "cma.h"
 
@@ -81,4 +83,24 @@ EXPORT __be16 rdma_get_src_port(struct rdma_cm_id *id)
 EXPORT __be16 rdma_get_dst_port(struct rdma_cm_id *id)
 {
     return port_of(&id->route.addr.dst_addr);
+}
+
+bool addr_is_foreign(const struct sockaddr *addr)
+{
+    struct sockaddr_storage a = {0};
+    socklen_t len = addr_len(addr);
+    bool foreign;
+    int sock;
+
+    memcpy(&a, addr, len);
+    if (a.ss_family == AF_INET)
+        ((struct sockaddr_in *)&a)->sin_port = 0;
+    else
+        ((struct sockaddr_in6 *)&a)->sin6_port = 0;
+    sock = socket(a.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (sock < 0)
+        return false;
+    foreign = bind(sock, (struct sockaddr *)&a, len) && errno == EADDRNOTAVAIL;
+    close(sock);
+    return foreign;
 }

@@ -186,6 +186,8 @@ int addr_to_ctl(struct ctl_cm_addr *to, const struct sockaddr *from);
 void addr_from_ctl(struct sockaddr_storage *to, const struct ctl_cm_addr *from);
 /* 0: another family. */
 socklen_t addr_len(const struct sockaddr *addr);
+/* No interface of this network namespace has it. */
+bool addr_is_foreign(const struct sockaddr *addr);
 
 /* ---- channel.c ---- */
 struct cma_channel *channel_create(int *err);

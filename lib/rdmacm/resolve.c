@@ -2,6 +2,13 @@
 /* Addresses and routes of ids, and listening. */
 #include "cma.h"
 
+/* The kernel tells an address that no interface has from one that no device has; the daemon knows
+ * the devices' alone. */
+static int source_error(int err, const struct sockaddr *src)
+{
+    return err == -ENODEV && src && addr_is_foreign(src) ? -EADDRNOTAVAIL : err;
+}
+
 EXPORT int rdma_bind_addr(struct rdma_cm_id *base, struct sockaddr *addr)
 {
     struct cma_id *id = to_id(base);
@@ -9,7 +16,7 @@ EXPORT int rdma_bind_addr(struct rdma_cm_id *base, struct sockaddr *addr)
     int err = addr ? addr_to_ctl(&m.cm_resolve.src, addr) : -EINVAL;
 
     if (!err)
-        err = link_call(id->link, CTL_CM_BIND, &m);
+        err = source_error(link_call(id->link, CTL_CM_BIND, &m), addr);
     return cma_result(err ? err : id_take_info(id, &m.cm_info));
 }
 
@@ -54,7 +61,7 @@ EXPORT int rdma_resolve_addr(struct rdma_cm_id *base, struct sockaddr *src_addr,
         err = addr_to_ctl(&m.cm_resolve.src, src_addr);
     if (!err)
         err = resolve(to_id(base), CTL_CM_RESOLVE_ADDR, &m, RDMA_CM_EVENT_ADDR_RESOLVED);
-    return cma_result(err);
+    return cma_result(source_error(err, src_addr));
 }
 
 /* The route that came with the address. */

@@ -38,6 +38,14 @@ static int bind_foreign(struct fresh *f)
     return rdma_bind_addr(f->id, at("198.51.100.77", 0));
 }
 
+static int resolve_foreign(struct fresh *f)
+{
+    struct sockaddr_storage src;
+
+    memcpy(&src, at("198.51.100.77", 0), sizeof(struct sockaddr_in));
+    return rdma_resolve_addr(f->id, (struct sockaddr *)&src, at("127.0.0.1", 7001), 1000);
+}
+
 static int bind_taken(struct fresh *f)
 {
     struct rdma_cm_id *other;
@@ -172,9 +180,8 @@ static const struct {
     int err;
 } rows[] = {
     {"rdma_bind_addr, twice", bind_twice, EINVAL},
-    /* The kernel tells addresses that no interface has, EADDRNOTAVAIL, from those that no device
-     * has. Here there are only devices. */
-    {"rdma_bind_addr, an address of another host", bind_foreign, ENODEV},
+    {"rdma_bind_addr, an address of another host", bind_foreign, EADDRNOTAVAIL},
+    {"rdma_resolve_addr from an address of another host", resolve_foreign, EADDRNOTAVAIL},
     {"rdma_bind_addr and rdma_listen, a port number that is taken", bind_taken, EADDRINUSE},
     {"rdma_bind_addr, a family without RDMA", bind_family, EAFNOSUPPORT},
     {"rdma_create_id, no such port space", port_space, EINVAL},
