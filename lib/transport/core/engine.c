@@ -72,6 +72,8 @@ const struct engine_host *engine_host_of(const struct engine *e)
 void engine_charge_faults(struct engine *e, bool charge)
 {
     e->charge_faults = charge;
+    if (charge)
+        share_keep_credit(e);
 }
 
 bool engine_wants_tx(const struct engine *e)

@@ -106,6 +106,7 @@ struct engine {
     struct late_waiting_list waiting; /* suspended until the host has room for their calls */
     bool copies_failed;               /* some rx_job has copy_failed */
     bool charge_faults;               /* engine_charge_faults() */
+    uint64_t faults_spent;            /* on page faults, in this call of engine_tx */
     unsigned jobs;                    /* packets built in this call */
     unsigned sealed; /* this many, from the first on, are ready: tx_job has the others */
     struct tx_job tx_job[FRAME_BURST];
@@ -133,6 +134,8 @@ static inline bool share_has_credit(const struct share *s)
 
 /* Charges what s has spent to its user and the engine, too. */
 void share_pass_on(struct share *s);
+/* No program is engine.sole from now on, while page faults are charged. */
+void share_keep_credit(struct engine *e);
 /* The program whose queue pairs send next, when some queue pair is ready; engine.sole, if no other
  * program has work. */
 struct share *share_next(struct engine *e);

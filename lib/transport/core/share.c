@@ -47,6 +47,11 @@ static void end_sole(struct engine *e)
     e->sole = NULL;
 }
 
+void share_keep_credit(struct engine *e)
+{
+    end_sole(e);
+}
+
 /* ---- lists ---- */
 
 static void unlist(struct share *s)
@@ -195,7 +200,7 @@ struct share *share_next(struct engine *e)
         for (s = &e->shares; (child = next_of(s)) && TAILQ_EMPTY(&child->qps); s = child)
             alone &= is_alone(child);
     } while (!child);
-    if (alone && is_alone(child))
+    if (alone && is_alone(child) && !e->charge_faults)
         e->sole = child;
     return child;
 }

@@ -18,6 +18,11 @@
 /* Queue pairs that turn out to have no packet, in one burst: they take time, too. */
 #define TX_EMPTY_TURNS 64
 
+/* While page faults are charged a queue pair sends a few packets at a time, and a call ends when
+ * page faults have taken as long as here: others wait for it. */
+#define FAULT_TURN     2u
+#define FAULTS_AT_ONCE (20 * NS_PER_US * COST_NS)
+
 static void next_turn(struct share *s, struct qp *qp)
 {
     qp->quantum_used = 0;
@@ -36,9 +41,20 @@ static void begin_turn(struct engine *e, struct qp *qp)
     qp->turn = ++e->turn;
 }
 
-/* Packets of one program: as many as it has credit for, or as there are frames if it is alone. */
-ALWAYS_INLINE void fill_from(struct engine *e, struct share *s, bool alone, struct frame *frames,
-                             unsigned n, unsigned *empty_turns)
+/* Charges the page faults of a turn. True: they have taken long enough for this call. */
+static bool charge_faults(struct engine *e, struct share *s)
+{
+    uint64_t cost = fault_cost(e);
+
+    share_charge(s, cost);
+    e->faults_spent += cost;
+    return e->faults_spent >= FAULTS_AT_ONCE;
+}
+
+/* Packets of one program: as many as it has credit for, or as there are frames if it is alone.
+ * faults: page faults are charged. */
+ALWAYS_INLINE void fill_from(struct engine *e, struct share *s, bool alone, bool faults,
+                             struct frame *frames, unsigned n, unsigned *empty_turns)
 {
     struct qp *qp;
 
@@ -50,6 +66,8 @@ ALWAYS_INLINE void fill_from(struct engine *e, struct share *s, bool alone, stru
 
         if (qp->turn != e->turn)
             begin_turn(e, qp);
+        if (faults)
+            turn = min_of(turn, FAULT_TURN);
         taken = tx_take_turn(e, qp, &frames[e->jobs], min_of(n - e->jobs, turn));
         if (!taken) {
             engine_tx_idle(e, qp);
@@ -57,13 +75,13 @@ ALWAYS_INLINE void fill_from(struct engine *e, struct share *s, bool alone, stru
             --*empty_turns;
             continue;
         }
+        if (faults && charge_faults(e, s))
+            *empty_turns = 0;
         e->jobs += taken;
         qp->quantum_used = (uint8_t)(qp->quantum_used + taken);
         if (qp->quantum_used >= TX_QUANTUM)
             next_turn(s, qp);
     }
-    if (unlikely(e->charge_faults))
-        share_charge(s, fault_cost(e));
     if (!alone)
         share_pass_on(s);
 }
@@ -75,9 +93,11 @@ static void fill_jobs(struct engine *e, struct frame *frames, unsigned n)
     e->jobs = e->sealed = 0;
     while (e->jobs < n && e->ready_qps && empty_turns) {
         if (likely(e->sole))
-            fill_from(e, e->sole, true, frames, n, &empty_turns);
+            fill_from(e, e->sole, true, false, frames, n, &empty_turns);
+        else if (likely(!e->charge_faults))
+            fill_from(e, share_next(e), false, false, frames, n, &empty_turns);
         else
-            fill_from(e, share_next(e), false, frames, n, &empty_turns);
+            fill_from(e, share_next(e), false, true, frames, n, &empty_turns);
     }
 }
 
@@ -133,12 +153,20 @@ static unsigned seal_rest(struct engine *e, struct frame *frames)
     return out;
 }
 
+static void begin_faults(struct engine *e)
+{
+    if (likely(!e->charge_faults))
+        return;
+    fault_cost(e);
+    e->faults_spent = 0;
+}
+
 unsigned engine_tx(struct engine *e, struct frame *frames, unsigned n, ns_t now)
 {
     unsigned out;
 
     e->now = now;
-    fault_cost(e);
+    begin_faults(e);
     fill_jobs(e, frames, min_of(n, (unsigned)FRAME_BURST));
     invariant(e->sealed <= e->jobs && e->jobs <= min_of(n, (unsigned)FRAME_BURST));
     out = e->sealed == e->jobs ? e->jobs : seal_rest(e, frames);

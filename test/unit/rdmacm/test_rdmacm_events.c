@@ -524,7 +524,8 @@ static void test_request(void **state)
     assert_memory_equal(m.cm_call.conn.private_data, "no", 2);
     assert_int_equal(rdma_destroy_id(event->id), 0);
     assert_int_equal(rdma_ack_cm_event(event), 0);
-    assert_int_equal(fake_daemon_ids(), 1);
+    while (fake_daemon_ids() != 1) /* nothing waited for that */
+        usleep(1000);
 }
 
 /* An id that the program never sees is not left behind. */

@@ -556,6 +556,24 @@ static void faults_are_charged(void **state)
     always_send(s, 2, 4000);
 }
 
+/* A burst ends when page faults have taken long: others wait for it. */
+static void faults_end_a_burst(void **state)
+{
+    static struct share program;
+    struct sender *s;
+
+    program_init(&program, NULL, 1);
+    s = make_sender(&program, QPT_RC, SLOTS, true);
+    post(s, SLOTS);
+    w.fault_of_packet = 12000;
+    engine_charge_faults(w.e, true);
+    assert_int_equal(transmit(), 2);
+    assert_true(engine_wants_tx(w.e));
+    assert_int_equal(transmit(), 2);
+    w.fault_of_packet = 0;
+    assert_int_equal(transmit(), FRAME_BURST);
+}
+
 /* Those of packets that it receives are charged to the one whose memory it is; the time before the
  * call of the engine is not. */
 static void received_faults_are_charged(void **state)
@@ -789,6 +807,7 @@ int main(void)
                                        TEST(calls_are_charged),
                                        TEST(copied_atomics_are_charged),
                                        TEST(faults_are_charged),
+                                       TEST(faults_end_a_burst),
                                        TEST(received_faults_are_charged),
                                        TEST(caused_debt_is_bounded),
                                        TEST(doorbells_are_charged),
