@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Programs that take all they get: what a user is refused, what others still get, and that the daemon lives on. TAP.
 
-greedy is the program. Points about several users need root, and one needs a control group.
+greedy takes objects, puncher pages. Points about several users need root, and two need a control group.
 
-usage: run_quota.py --build DIR GREEDY"""
+usage: run_quota.py --build DIR GREEDY PUNCHER"""
 import fcntl
 import os
 import resource
@@ -23,6 +23,7 @@ MIB = 1 << 20
 GROUPS = "/sys/fs/cgroup"
 build = None
 greedy = None
+puncher = None
 
 
 class Start:
@@ -50,6 +51,9 @@ class Greedy:
 
     def __init__(self, daemon, kind, uid=0, count=None):
         command = [greedy, str(uid), kind] + ([str(count)] if count else [])
+        self.start(daemon, kind, uid, command)
+
+    def start(self, daemon, kind, uid, command):
         self.process = subprocess.Popen(command, env=daemon.environment(), stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         readable, _, _ = select.select([self.process.stdout], [], [], SECONDS)
@@ -70,6 +74,13 @@ class Greedy:
 
     def __exit__(self, *_):
         self.release()
+
+
+class Puncher(Greedy):
+    """A program whose regions of a MiB have lost their pages, before the daemon read and wrote all of them."""
+
+    def __init__(self, daemon, uid, regions):
+        self.start(daemon, "pages", uid, [puncher, str(uid), str(regions)])
 
 
 def expect(what, got, wanted):
@@ -231,6 +242,37 @@ def small_group():
         os.rmdir(group)
 
 
+def charged(group):
+    for name in ("memory.usage_in_bytes", "memory.current"):
+        try:
+            with open(os.path.join(group, name)) as number:
+                return int(number.read())
+        except FileNotFoundError:
+            continue
+    raise kit.Failure(f"{group} does not tell what it has")
+
+
+def punched_pages():
+    """The kernel charges a page to the process that touches it first. The daemon pays for as many as it may map."""
+    group = group_of(1 << 30)
+    if not group:
+        print("# skipped: no control group can be made here")
+        return
+    daemon = start("user.mapped_memory = 8M", before=f"echo $$ > {group}/cgroup.procs")
+    try:
+        with Greedy(daemon, "pds", USER, 1):
+            before = charged(group)
+        with Puncher(daemon, USER, 40) as program:
+            expect("regions", program.count, 40)
+            paid = charged(group) - before
+            if not 7 * MIB <= paid <= 11 * MIB:
+                raise kit.Failure(f"the daemon pays for {paid / MIB:.1f} MiB where it may map 8")
+        ended(daemon)
+    finally:
+        daemon.stop()
+        os.rmdir(group)
+
+
 def points():
     yield "limits of a connection", limits_of_a_connection
     yield "pieces of regions", pieces
@@ -241,12 +283,13 @@ def points():
     yield "mapped memory of a user", mapped_memory
     yield "one user takes all mappings", mappings
     yield "one user in a control group of 64 MiB", small_group
+    yield "pages that a program has the daemon touch first", punched_pages
 
 
 def main():
-    global build, greedy
-    arguments = kit.point_arguments("greedy")
-    build, greedy = kit.Build(arguments.build), arguments.greedy
+    global build, greedy, puncher
+    arguments = kit.point_arguments("greedy", "puncher")
+    build, greedy, puncher = kit.Build(arguments.build), arguments.greedy, arguments.puncher
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return kit.run_points(points(), arguments.match)
