@@ -167,15 +167,16 @@ int config_load(struct uroced_config *c, const char *path, char *error, size_t s
     return ret;
 }
 
-int config_loopback(struct uroced_config *c, const char *addresses, char *error, size_t size)
+static int single_port(struct uroced_config *c, const char *option, const char *device,
+                       const char *addresses, char *error, size_t size)
 {
     struct uroced_port *p = &c->port[0];
-    struct reader r = {.config = c, .port = p, .file = "--loopback", .error = error, .size = size};
+    struct reader r = {.config = c, .port = p, .file = option, .error = error, .size = size};
     char text[512], *rest = text, *word;
 
     c->ports = 1;
     config_port_defaults(p);
-    snprintf(p->device, sizeof(p->device), "%s", CONFIG_DEVICE_LOOPBACK);
+    snprintf(p->device, sizeof(p->device), "%s", device);
     if (addresses && config_text(&r, addresses, text, sizeof(text)))
         return -1;
     while (addresses && (word = strsep(&rest, ","))) {
@@ -183,4 +184,14 @@ int config_loopback(struct uroced_config *c, const char *addresses, char *error,
             return -1;
     }
     return config_check_port(&r);
+}
+
+int config_loopback(struct uroced_config *c, const char *addresses, char *error, size_t size)
+{
+    return single_port(c, "--loopback", CONFIG_DEVICE_LOOPBACK, addresses, error, size);
+}
+
+int config_udp(struct uroced_config *c, const char *addresses, char *error, size_t size)
+{
+    return single_port(c, "--udp", CONFIG_DEVICE_SOCKET, addresses, error, size);
 }

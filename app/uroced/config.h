@@ -14,14 +14,16 @@
 #define CONFIG_WEIGHTS_MAX      64
 #define CONFIG_QUOTA_MAX        (UINT64_C(1) << 50)
 #define CONFIG_DEVICE_LOOPBACK  "loopback"
+#define CONFIG_DEVICE_SOCKET    "socket"
 #define CONFIG_ADDRESSES_MAX    (GID_TABLE_MAX / 2) /* each with both RoCE versions */
 
 struct uroced_port {
     unsigned number;  /* N of [port.N] */
-    char device[256]; /* "loopback", or a device as DPDK names it */
+    char device[256]; /* "loopback", "socket", or a device as DPDK names it */
     uint32_t mtu;     /* 0: the port's own */
     unsigned queues;  /* at most; 0: as many as there are workers */
     bool spread;      /* by software, over the queues that the port lacks */
+    bool no_segmentation; /* of a port over sockets: one packet a system call */
     bool icrc_always; /* also for packets that never leave this process */
     /* fe80:: without an interface identifier stands for the link-local address made from the MAC.
      */
@@ -69,6 +71,11 @@ struct uroced_config {
  * Returns 0, or -1 with one line in error.
  */
 int config_loopback(struct uroced_config *c, const char *addresses, char *error, size_t size);
+
+/*
+ * A single port over UDP sockets; addresses: as above, without a prefix. Returns as above.
+ */
+int config_udp(struct uroced_config *c, const char *addresses, char *error, size_t size);
 
 /* Fills in the addresses that depend on the port's MAC. */
 void config_complete_addresses(struct uroced_port *p, const uint8_t mac[6]);

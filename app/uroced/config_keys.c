@@ -205,6 +205,15 @@ static int read_selective_repeat(struct reader *r, const char *value)
     return config_yes_no(r, value, &r->port->selective);
 }
 
+static int read_segmentation(struct reader *r, const char *value)
+{
+    bool yes = true;
+    int err = config_yes_no(r, value, &yes);
+
+    r->port->no_segmentation = !yes;
+    return err;
+}
+
 static int read_ecn(struct reader *r, const char *value)
 {
     return config_yes_no(r, value, &r->port->congestion.ect);
@@ -270,6 +279,7 @@ int config_port_key(struct reader *r, const char *value)
         {"mtu", false, read_mtu},
         {"queues", false, read_queues},
         {"spread", false, read_spread},
+        {"segmentation", false, read_segmentation},
         {"address", true, config_address},
         {"addresses", false, config_addresses},
         {"route", true, config_route},

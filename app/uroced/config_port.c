@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "socket.h"
+
 /* fe80:: without an interface identifier: replaced once the port's MAC is known. */
 static const union gid link_local = {.raw = {0xFE, 0x80}};
 
@@ -204,18 +206,49 @@ static bool on_kernel_interface(const struct uroced_port *p)
     return strstr(p->device, ",iface=") != NULL;
 }
 
+/* The kernel below has addresses, routes, neighbours and VLANs, and shows the packets to tcpdump.
+ */
+static int check_socket(struct reader *r)
+{
+    struct uroced_port *p = r->port;
+
+    p->gid_types &= 1u << GID_TYPE_ROCE_V2;
+    if (!p->gid_types)
+        return config_fail(r, "is over UDP: RoCEv1 is not");
+    if (p->addresses > SOCKET_ADDRESSES_MAX)
+        return config_fail(r, "has more than %d addresses", SOCKET_ADDRESSES_MAX);
+    for (unsigned i = 0; i < p->addresses; i++)
+        if (p->address[i].vlan != VLAN_NONE || gid_is_link_local(&p->address[i].gid))
+            return config_fail(r,
+                               "is over the kernel's sockets: an address of it is in no VLAN, and "
+                               "not link-local");
+    if (p->follow_kernel || p->tap || p->neighbours || p->routes || p->capture[0])
+        return config_fail(r,
+                           "is over the kernel's sockets: it has the host's addresses, routes and "
+                           "neighbours; the kernel's interfaces show its packets");
+    p->follow_host |= !p->addresses;
+    return 0;
+}
+
 static int choose_addresses(struct reader *r)
 {
     struct uroced_port *p = r->port;
     bool loopback = !strcmp(p->device, CONFIG_DEVICE_LOOPBACK);
 
+    if (!strcmp(p->device, CONFIG_DEVICE_SOCKET))
+        return check_socket(r);
+    if (p->no_segmentation) {
+        r->key = "segmentation";
+        return config_fail(r, "is for the device socket alone");
+    }
     if (loopback && p->follow_kernel) {
         r->key = "addresses";
         return config_fail(r, "the loopback device has no kernel interface below it");
     }
     if (!loopback && p->follow_host) {
         r->key = "addresses";
-        return config_fail(r, "the addresses of the whole host are for the loopback device alone");
+        return config_fail(r, "the addresses of the whole host are for the devices loopback and "
+                              "socket alone");
     }
     if (loopback && p->tap) {
         r->key = "exception";

@@ -64,3 +64,20 @@ void host_addresses_choose(struct host_addresses *next, const struct host_addres
         }
     }
 }
+
+static bool is_of_host(const union gid *g)
+{
+    static const union gid ipv6_loopback = {.raw = {[15] = 1}};
+
+    return gid_is_ipv4(g) ? g->raw[12] == 127 : gid_eq(g, &ipv6_loopback);
+}
+
+unsigned host_addresses_outside(struct netdev_address *all, unsigned count)
+{
+    unsigned kept = 0;
+
+    for (unsigned i = 0; i < count; i++)
+        if (!is_of_host(&all[i].addr) && !gid_is_link_local(&all[i].addr))
+            all[kept++] = all[i];
+    return kept;
+}

@@ -19,6 +19,10 @@ struct host_addresses_limit {
     unsigned room; /* the most addresses besides; at most GID_TABLE_MAX */
 };
 
+/* Keeps those by which other hosts reach this one without naming a link: none of the host itself, and
+ * none that is link-local. Returns their number. */
+unsigned host_addresses_outside(struct netdev_address *all, unsigned count);
+
 /*
  * Chooses among all of the host's, in the kernel's order: first those that the device has (`now`);
  * then routable IPv4 addresses, routable IPv6 ones, link-local ones. Of several interfaces with one

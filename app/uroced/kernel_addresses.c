@@ -177,6 +177,8 @@ static int apply_host(struct kernel_follow *f)
 
     if (err)
         return err;
+    if (f->config.outside)
+        count = host_addresses_outside(all, count);
     host_addresses_choose(&next, &f->has, all, count, &limit);
     free(all);
     remove_from_device(f, &next);

@@ -14,6 +14,7 @@ struct kernel_follow_config {
     unsigned device;  /* index in rnic */
     bool host;        /* the addresses of all interfaces, and no routes: ifindex, use and answers
                          mean nothing */
+    bool outside;     /* host: only those by which other hosts reach it without naming a link */
     unsigned room;    /* host: for addresses besides own */
     uint32_t ifindex; /* of the interface */
     bool use; /* use its addresses and routes; else only report which of the device's own it has,

@@ -93,7 +93,7 @@ static int still_worker(void *ctx)
 static bool needs_dpdk(const struct uroced_config *c)
 {
     for (unsigned i = 0; i < c->ports; i++) {
-        if (!port_is_loopback(&c->port[i]))
+        if (!port_is_loopback(&c->port[i]) && !port_is_socket(&c->port[i]))
             return true;
     }
     return false;

@@ -15,12 +15,16 @@
 #endif
 
 static const char usage[] =
-    "usage: uroced [-c FILE | --loopback[=ADDRESS,...]] [options] [-- EAL options]\n"
+    "usage: uroced [-c FILE | --loopback[=ADDRESS,...] | --udp[=ADDRESS,...]] [options]\n"
+    "              [-- EAL options]\n"
     "\n"
     "  -c, --config FILE    ports and addresses (see config/*.ini)\n"
     "      --loopback[=ADDRESS,...]\n"
     "                       one device that talks to itself, with all addresses of the host, or\n"
     "                       only with these (the default without -c)\n"
+    "      --udp[=ADDRESS,...]\n"
+    "                       one device over UDP sockets of the kernel, without privileges, with\n"
+    "                       all addresses by which other hosts reach this one, or only with these\n"
     "      --socket PATH    where programs connect (default: /run/uroce.sock for root,\n"
     "                       $XDG_RUNTIME_DIR/uroce.sock for others)\n"
     "      --group NAME     the socket's group (default for root: uroce, if it exists)\n"
@@ -33,7 +37,7 @@ static const char usage[] =
     "      --version, --help\n"
     "\n"
     "Without EAL options DPDK runs without hugepages, telemetry and files.\n"
-    "A loopback-only daemon does not use DPDK's environment at all.\n";
+    "A daemon with nothing but loopback and UDP does not use DPDK's environment at all.\n";
 
 /* ---- the command line ---- */
 
@@ -60,6 +64,7 @@ enum {
     OPT_GROUP,
     OPT_MODE,
     OPT_LOOPBACK,
+    OPT_UDP,
     OPT_IDLE,
     OPT_WORKERS,
     OPT_READY,
@@ -74,6 +79,7 @@ static const struct option long_options[] = {
     {"group", required_argument, NULL, OPT_GROUP},
     {"mode", required_argument, NULL, OPT_MODE},
     {"loopback", optional_argument, NULL, OPT_LOOPBACK},
+    {"udp", optional_argument, NULL, OPT_UDP},
     {"idle-exit", required_argument, NULL, OPT_IDLE},
     {"workers", required_argument, NULL, OPT_WORKERS},
     {"ready-fd", required_argument, NULL, OPT_READY},
@@ -106,7 +112,9 @@ static int apply_option(struct options *o, int option)
             return -1;
         return o->mode ? 0 : bad_usage("--mode", optarg);
     case OPT_LOOPBACK:
-        o->loopback = true;
+    case OPT_UDP:
+        o->loopback |= option == OPT_LOOPBACK;
+        o->udp |= option == OPT_UDP;
         o->addresses = optarg;
         return 0;
     case OPT_IDLE:
@@ -152,8 +160,8 @@ int options_read(struct options *o, int argc, char **argv)
                 argv[optind]);
         return -1;
     }
-    if (o->config && o->loopback) {
-        fprintf(stderr, "uroced: --loopback and --config exclude each other\n");
+    if (!!o->config + o->loopback + o->udp > 1) {
+        fprintf(stderr, "uroced: --loopback, --udp and --config exclude each other\n");
         return -1;
     }
     o->eal_argc = argc - optind;
@@ -187,6 +195,7 @@ int options_configure(struct uroced_config *c, const struct options *o)
 
     memset(c, 0, sizeof(*c));
     if (o->config ? config_load(c, o->config, error, sizeof(error))
+        : o->udp  ? config_udp(c, o->addresses, error, sizeof(error))
                   : config_loopback(c, o->addresses, error, sizeof(error))) {
         fprintf(stderr, "uroced: %s\n", error);
         return -1;

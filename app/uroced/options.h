@@ -7,8 +7,8 @@
 
 struct options {
     const char *config, *socket, *group, *user;
-    bool loopback;
-    const char *addresses; /* of --loopback, or NULL */
+    bool loopback, udp;
+    const char *addresses; /* of --loopback or --udp, or NULL */
     unsigned workers, idle_exit, mode;
     bool seccomp, no_seccomp; /* neither: as the configuration says */
     int ready_fd;

@@ -50,7 +50,7 @@ static int find_kernel_side(const struct uroced_port *p, const struct pktio_info
     *k = (struct kernel_side){.tap_fd = -1};
     if (p->tap)
         return open_tap(p, info, k);
-    if (port_is_loopback(p))
+    if (port_is_loopback(p) || port_is_socket(p))
         return 0;
     k->ifindex = info->ifindex;
     k->answers = info->kernel_sees;
@@ -125,7 +125,7 @@ static int add_port(const struct port_attach_config *c, struct pktio *io,
     return err ? print_error(p, "cannot be a device", err) : 0;
 }
 
-/* The loopback device has its own addresses also where the kernel does not name the host's. */
+/* The device has its own addresses also where the kernel does not name the host's. */
 static void follow_host(const struct port_attach_config *c, struct kernel_follow **follow)
 {
     const struct uroced_port *p = c->port;
@@ -134,6 +134,7 @@ static void follow_host(const struct port_attach_config *c, struct kernel_follow
                                       .rnic = c->rnic,
                                       .device = c->device,
                                       .host = true,
+                                      .outside = port_is_socket(p),
                                       .room = room - p->addresses,
                                       .own = p->address,
                                       .owns = p->addresses};
@@ -169,8 +170,9 @@ static int follow_kernel(const struct port_attach_config *c, const struct kernel
 /* The interface is this daemon's, and what became of its MTU is no secret. */
 static int claim_kernel_interface(const struct uroced_port *p, const struct pktio_info *info)
 {
-    int owner = 0,
-        err = info->netdev[0] && !port_is_loopback(p) ? claim_interface(info->netdev, &owner) : 0;
+    int owner = 0, err = info->netdev[0] && !port_is_loopback(p) && !port_is_socket(p)
+                             ? claim_interface(info->netdev, &owner)
+                             : 0;
 
     if (err == -EBUSY)
         fprintf(stderr, "uroced: port.%u: %s is in use by another uroced, process %d\n", p->number,
@@ -212,7 +214,7 @@ int port_attach(const struct port_attach_config *c, struct kernel_follow **follo
         io->ops->close(io);
         return err;
     }
-    if (shared)
+    if (shared || port_is_socket(p))
         warn_of_senders(p);
     err = add_port(c, io, &kernel);
     if (err)

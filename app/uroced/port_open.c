@@ -8,6 +8,7 @@
 #include "capture.h"
 #include "ethdev.h"
 #include "loop.h"
+#include "socket.h"
 #include "spread.h"
 
 /* Whether only the engines see the port's frames. */
@@ -30,6 +31,16 @@ static struct pktio *open_loopback(const struct uroced_port *p, unsigned queues,
     if (!io)
         snprintf(error, size, "out of memory");
     return io;
+}
+
+static struct pktio *open_socket(const struct uroced_port *p, char *error, size_t size)
+{
+    struct pktio_socket_config sc = {
+        .addresses = p->addresses, .mtu = p->mtu, .no_segmentation = p->no_segmentation};
+
+    for (unsigned i = 0; i < p->addresses; i++)
+        sc.address[i] = p->address[i].gid;
+    return pktio_socket_open(&sc, error, size);
 }
 
 /* Wraps a port whose frames no other tool can capture. */
@@ -66,6 +77,7 @@ struct pktio *port_open(const struct uroced_port *p, unsigned queues, unsigned l
     unsigned n = p->queues ? min_of(p->queues, queues) : queues;
     struct pktio_ethdev_config ec = {.device = p->device, .queues = n, .mtu = p->mtu};
     struct pktio *io = port_is_loopback(p) ? open_loopback(p, n, loopback, error, size)
+                       : port_is_socket(p) ? open_socket(p, error, size)
                                            : pktio_ethdev_open(&ec, error, size);
 
     if (io && p->spread)

@@ -24,7 +24,7 @@ uint64_t privileges_needed(const struct uroced_config *c)
         const struct uroced_port *p = &c->port[i];
         bool xdp = !strncmp(p->device, "net_af_xdp", strlen("net_af_xdp"));
 
-        if (!port_is_loopback(p))
+        if (!port_is_loopback(p) && !port_is_socket(p))
             keep |= CAP(NET_RAW) | CAP(NET_ADMIN);
         if (port_is_pci(p) || xdp)
             keep |= CAP(IPC_LOCK);
@@ -44,7 +44,7 @@ bool privileges_calls_known(const struct uroced_config *c)
 
     for (unsigned i = 0; i < c->ports; i++) {
         const struct uroced_port *p = &c->port[i];
-        bool is_known = port_is_loopback(p);
+        bool is_known = port_is_loopback(p) || port_is_socket(p);
 
         for (unsigned k = 0; k < ARRAY_SIZE(driver); k++)
             is_known |= !strncmp(p->device, driver[k], strlen(driver[k]));

@@ -40,6 +40,11 @@ struct port_attach_config {
  */
 int port_attach(const struct port_attach_config *c, struct kernel_follow **follow);
 
+static inline bool port_is_socket(const struct uroced_port *p)
+{
+    return !strcmp(p->device, CONFIG_DEVICE_SOCKET);
+}
+
 static inline bool port_is_loopback(const struct uroced_port *p)
 {
     return !strcmp(p->device, CONFIG_DEVICE_LOOPBACK);

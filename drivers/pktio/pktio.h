@@ -36,6 +36,10 @@ struct pktio_info {
     /** The kernel below receives the same frames, and answers ARP, ND and ICMP itself. */
     bool kernel_sees;
     bool no_icrc; /**< its frames stay inside (struct frame) */
+    /** Frames other than RoCEv2 stay here, and `router` is the port's only neighbour: all addresses
+     * but the port's own are behind it. */
+    bool routed;
+    uint8_t router[6];
 };
 
 /** Answer of wake_fd: frames arrive without a wakeup, and the queue is polled from time to time. */

@@ -82,6 +82,9 @@ struct net_host_config {
     /* Addresses are used while their detection runs (RFC 4429), as NICs do: programs that start
      * with the port need not wait. */
     bool optimistic;
+    /* All addresses but the host's own are behind the router with this MAC, its only neighbour: no
+     * routes are looked up. Zero: there is no such router. */
+    uint8_t router[6];
     uint64_t seed; /* of random delays */
     const struct net_host_ops *ops;
     void *ctx;

@@ -15,7 +15,7 @@ static void on_send(void *ctx, const uint8_t *frame, uint32_t len)
 {
     struct device *d = ctx;
 
-    if (d->net.isolated)
+    if (d->net.isolated || d->info.routed)
         return;
     slow_path_down(&d->net.slow, frame, len);
     worker_kick(d->port[0]->worker);
@@ -108,6 +108,8 @@ static int create_host(struct device *d)
     if (err)
         return err;
     memcpy(hc.mac, d->info.mac, sizeof(hc.mac));
+    if (d->info.routed)
+        memcpy(hc.router, d->info.router, sizeof(hc.router));
     d->net.host = net_host_create(&hc);
     return d->net.host ? 0 : -ENOMEM;
 }
@@ -128,6 +130,8 @@ static int add_configured(struct device *d, const struct port_config *config)
 
 static enum slow_path_frames slow_frames(const struct device *d, const struct port_config *config)
 {
+    if (d->info.routed)
+        return SLOW_PATH_IP_HOST; /* the router's reports */
     if (d->net.isolated)
         return SLOW_PATH_NONE;
     return config->exception_fd ? SLOW_PATH_ALL : SLOW_PATH_IP_HOST;
@@ -142,7 +146,7 @@ int net_open(struct device *d, const struct port_config *config)
     gsi_local_init(&d->gsi, &(struct gsi_local_ops){gsi_rx, gsi_send_waiting});
     n->frames.fd = n->timer.fd = n->link.fd = n->slow.event_fd = -1;
     n->isolated = d->io->ops->wake_fd(d->io, 0) == PKTIO_WAKE_NEVER;
-    n->detect = config->detect_duplicates && !n->isolated;
+    n->detect = config->detect_duplicates && !n->isolated && !d->info.routed;
     n->link_up = d->info.link_up;
     err = create_host(d);
     if (!err && !n->link_up) /* what it sends now would be lost; it starts when the link comes up */

@@ -254,6 +254,11 @@ int net_host_resolve(struct net_host *h, const union gid *src, uint16_t vlan, co
         path->mtu = pmtu_of(&h->pmtus, dst, now);
         return 0;
     }
+    if (h->port.cfg.router[0]) {
+        memcpy(path->mac, h->port.cfg.router, 6);
+        path->mtu = pmtu_of(&h->pmtus, dst, now);
+        return 0;
+    }
     err = route_lookup(&h->routes, dst, vlan, &path->next_hop);
     if (!err)
         err = ncache_resolve(&h->neighbours, src, &path->next_hop, vlan, now, path->mac);

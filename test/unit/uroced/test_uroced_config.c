@@ -82,8 +82,9 @@ static void test_everything(void **state)
     assert_int_equal(config.port[1].neighbour[1].mac[5], 3);
 }
 
-#define PORT "[port.0]\ndevice = loopback\n"
-#define OK   PORT "address = 127.0.0.1\n"
+#define PORT   "[port.0]\ndevice = loopback\n"
+#define OK     PORT "address = 127.0.0.1\n"
+#define SOCKET "[port.0]\ndevice = socket\n"
 
 /* The text, and what the message must contain beside the file's name. */
 static const char *const bad[][3] = {
@@ -114,7 +115,7 @@ static const char *const bad[][3] = {
     {OK "exception = tap\n", "[port.0] exception", "loopback"},
     {OK "addresses = all\n", "[port.0] addresses", "must be kernel"},
     {"[port.0]\ndevice = net_null0\naddress = 10.0.0.1\naddresses = host\n", "[port.0] addresses",
-     "the loopback device alone"},
+     "loopback and socket alone"},
     {OK "mtu = 1500\nmtu = 1500\n", "[port.0] mtu", "twice"},
     {OK "[port.00]\ndevice = loopback\naddress = 10.0.0.1\n", "[port.00]", "twice"},
     {OK "adress = 10.0.0.1\n", "[port.0] adress", "not a key"},
@@ -193,6 +194,15 @@ static const char *const bad[][3] = {
     {OK "repath = yes\n", "[port.0] repath", "\"yes\""},
     {OK "repath =\n", "[port.0] repath", "number"},
     {OK "ecn = 1\n", "[port.0] ecn", "\"1\""},
+    {OK "segmentation = no\n", "[port.0] segmentation", "socket alone"},
+    {OK "segmentation = maybe\n", "[port.0] segmentation", "\"maybe\""},
+    {SOCKET "roce = v1\n", "[port.0]", "RoCEv1"},
+    {SOCKET "address.0 = 10.0.0.1/24 vlan 5\n", "[port.0]", "in no VLAN"},
+    {SOCKET "address.0 = link-local\n", "[port.0]", "not link-local"},
+    {SOCKET "addresses = kernel\n", "[port.0]", "the host's addresses"},
+    {SOCKET "exception = tap\n", "[port.0]", "the host's addresses"},
+    {SOCKET "capture = /tmp/a\n", "[port.0]", "the kernel's interfaces"},
+    {SOCKET "neighbour.0 = 10.0.0.2 02:00:00:00:00:02\n", "[port.0]", "neighbours"},
     {OK "selective_repeat = maybe\n", "[port.0] selective_repeat", "\"maybe\""},
     {OK "control = fast\n", "[port.0] control", "dcqcn"},
     {OK "control =\n", "[port.0] control", "dcqcn"},
@@ -559,9 +569,39 @@ static void test_loopback_addresses_of_the_command_line(void **state)
     }
 }
 
+static void check_udp(unsigned addresses)
+{
+    const struct uroced_port *p = &config.port[0];
+
+    assert_int_equal(config.ports, 1);
+    assert_string_equal(p->device, "socket");
+    assert_int_equal(p->addresses, addresses);
+    assert_int_equal(p->follow_host, !addresses);
+    assert_int_equal(p->gid_types, 1u << GID_TYPE_ROCE_V2);
+}
+
+static void test_udp(void **state)
+{
+    memset(&config, 0, sizeof(config));
+    assert_int_equal(config_udp(&config, NULL, error, sizeof(error)), 0);
+    check_udp(0);
+    memset(&config, 0, sizeof(config));
+    assert_int_equal(config_udp(&config, "192.0.2.1,2001:db8::1", error, sizeof(error)), 0);
+    check_udp(2);
+    memset(&config, 0, sizeof(config));
+    assert_int_equal(config_udp(&config, "ten", error, sizeof(error)), -1);
+    assert_non_null(strstr(error, "--udp"));
+    assert_int_equal(load(SOCKET), 0);
+    check_udp(0);
+    assert_false(config.port[0].no_segmentation);
+    assert_int_equal(load(SOCKET "roce = v1 v2\naddress = 192.0.2.1\nsegmentation = no\n"), 0);
+    check_udp(1);
+    assert_true(config.port[0].no_segmentation);
+}
+
 static void test_samples(void **state)
 {
-    static const char *const sample[] = {"loopback.ini", "af_packet.ini", "qos.ini"};
+    static const char *const sample[] = {"loopback.ini", "af_packet.ini", "qos.ini", "udp.ini"};
     char file[512];
 
     for (unsigned i = 0; i < ARRAY_SIZE(sample); i++) {
@@ -602,6 +642,7 @@ int main(void)
         cmocka_unit_test(test_too_many),
         cmocka_unit_test(test_loopback),
         cmocka_unit_test(test_loopback_addresses_of_the_command_line),
+        cmocka_unit_test(test_udp),
         cmocka_unit_test(test_samples),
     };
 

@@ -88,6 +88,21 @@ static void test_best_are_first(void **state)
     assert_true(now.more);
 }
 
+/* Other hosts reach none of the host itself, and need a link to reach a link-local one. */
+static void test_outside(void **state)
+{
+    host_has("127.0.0.1", 1);
+    host_has("10.0.0.1", 2);
+    host_has("::1", 1);
+    host_has("127.3.0.1", 1);
+    host_has("fe80::1", 2);
+    host_has("fd00::1", 2);
+    host_has("169.254.0.1", 2);
+    count = host_addresses_outside(all, count);
+    choose();
+    check("10.0.0.1%2 fd00::1%2 ");
+}
+
 static void test_as_many_as_fit(void **state)
 {
     host_has("10.0.0.1", 2);
@@ -179,6 +194,7 @@ int main(void)
         cmocka_unit_test_setup(test_own_addresses_are_no_others, setup),
         cmocka_unit_test_setup(test_own_address_in_a_vlan_is_another, setup),
         cmocka_unit_test_setup(test_best_are_first, setup),
+        cmocka_unit_test_setup(test_outside, setup),
         cmocka_unit_test_setup(test_as_many_as_fit, setup),
         cmocka_unit_test_setup(test_present_addresses_stay, setup),
         cmocka_unit_test_setup(test_one_address_of_several_interfaces, setup),

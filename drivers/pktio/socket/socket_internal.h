@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the files of the socket port share. Only the queue's worker touches what is not said to be
+ * another thread's. */
+#ifndef UROCE_PKTIO_SOCKET_INTERNAL_H
+#define UROCE_PKTIO_SOCKET_INTERNAL_H
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "encap.h"
+#include "encap_layout.h"
+#include "socket.h"
+
+#define SOCKET_SLOTS     2048 /* frames; a power of two */
+#define SOCKET_ROOM      4352 /* bytes of a frame: path MTU 4096 and every header */
+#define SOCKET_DATAGRAMS 4    /* received by one system call, each of several segments */
+#define SOCKET_BYTES     65536
+#define SOCKET_SEGMENTS  64  /* of one datagram: the kernel's limit (UDP_MAX_SEGMENTS) */
+#define SOCKET_SPORTS    256 /* sockets that datagrams leave by, one for each source port */
+#define SOCKET_RX_MAX    SOCKET_ADDRESSES_MAX
+
+/* A received datagram, which is `segment` bytes of one packet after another. */
+struct socket_datagram {
+    union gid src, dst;
+    uint16_t sport;
+    uint8_t traffic_class;
+    bool truncated;
+    uint32_t len, segment, at; /* at: the next packet */
+    uint16_t id;               /* IPv4: of the next packet, as far as is known */
+};
+
+struct socket_rx {
+    uint8_t *bytes; /* SOCKET_DATAGRAMS times SOCKET_BYTES */
+    struct socket_datagram datagram[SOCKET_DATAGRAMS];
+    unsigned next, count;
+    unsigned socket; /* whose turn it is */
+    struct encap_template headers;
+    union gid src, dst; /* of `headers`, as sport and traffic_class */
+    uint16_t sport;
+    uint8_t traffic_class;
+    bool has_headers;
+    uint32_t dropped[SOCKET_RX_MAX]; /* by the kernel, as it counts (SO_RXQ_OVFL) */
+};
+
+/* Packets that leave in one system call: one flow's, of one length but for the last, which may be
+ * shorter. */
+struct socket_group {
+    uint16_t slot[SOCKET_SEGMENTS];
+    unsigned count;
+    uint32_t len;    /* bytes of the first frame */
+    unsigned place;  /* of the socket, in socket_port.sport */
+    bool ipv4, full; /* full: it takes no more */
+};
+
+struct socket_port {
+    struct pktio io;
+    struct pktio_socket_config config;
+    struct pktio_info info; /* any thread, constant */
+    int epoll;
+    int rx_fd[SOCKET_RX_MAX]; /* bound to port 4791 */
+    bool rx_ipv4[SOCKET_RX_MAX];
+    unsigned rx_fds;
+    uint8_t *memory;
+    uint32_t len[SOCKET_SLOTS];
+    bool omitted[SOCKET_SLOTS];
+    uint16_t free[SOCKET_SLOTS];
+    unsigned free_count;
+    uint16_t local[SOCKET_SLOTS]; /* frames to the port itself */
+    unsigned local_head, local_tail;
+    struct socket_rx rx;
+    struct socket_group group[FRAME_BURST]; /* to be sent */
+    unsigned groups;
+    bool no_segments; /* the kernel cannot cut datagrams for these interfaces */
+    struct {
+        uint16_t port; /* 0: none is open */
+        int fd[2];     /* IPv6, IPv4, or -1 */
+    } sport[SOCKET_SPORTS];
+    struct pktio_counters counters;
+};
+
+static inline struct socket_port *socket_port_of(struct pktio *io)
+{
+    return container_of(io, struct socket_port, io);
+}
+
+static inline uint8_t *socket_slot(const struct socket_port *s, uint16_t slot)
+{
+    return s->memory + (size_t)slot * SOCKET_ROOM;
+}
+
+static inline void socket_free_slot(struct socket_port *s, uint16_t slot)
+{
+    s->free[s->free_count++] = slot;
+}
+
+/* Puts a frame where socket_take_local() finds it. */
+static inline void socket_put_local(struct socket_port *s, uint16_t slot)
+{
+    s->local[s->local_tail++ & (SOCKET_SLOTS - 1)] = slot;
+}
+
+/* ---- socket_open.c ---- */
+
+/* A socket bound to an address and port, which does not block. Or a negative errno. */
+int socket_bound(const union gid *address, bool ipv4, uint16_t port);
+
+/* ---- socket_rx.c ---- */
+
+/* Allocates what receiving needs. 0 or -ENOMEM. */
+int socket_rx_init(struct socket_port *s);
+void socket_rx_fini(struct socket_port *s);
+/* Frames of received datagrams. It asks the kernel for datagrams once at most. */
+unsigned socket_rx_take(struct socket_port *s, struct frame *f, unsigned n);
+
+/* ---- socket_tx.c ---- */
+
+/* Takes a frame to be sent; what cannot be is counted and dropped. */
+void socket_tx_add(struct socket_port *s, uint16_t slot);
+/* Sends what was added; what the kernel has no room for stays. */
+void socket_tx_flush(struct socket_port *s);
+
+/* ---- socket_sport.c ---- */
+
+void socket_sport_init(struct socket_port *s);
+void socket_sport_fini(struct socket_port *s);
+/* The place of the socket that a flow's datagrams leave by, with the wanted source port or one that
+ * takes its place; SOCKET_SPORTS: there is none. */
+unsigned socket_sport_choose(struct socket_port *s, uint16_t wanted, bool ipv4);
+
+/* ---- socket_too_big.c ---- */
+
+/* The kernel has refused to send a frame, as it is longer than the path takes: the engines learn
+ * the path's MTU as from a router, by a frame of the port's. */
+void socket_report_too_big(struct socket_port *s, uint16_t slot);
+
+#endif
