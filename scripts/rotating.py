@@ -65,6 +65,9 @@ def interop(kernel):
                fixed(meson("build", 1200, [f"interop-all-{kernel}"], "--port", "vhost-user", "--part", f"{half}/2")))
     yield (f"interop-tap-{kernel}", f"programs with rdma_rxe of Linux {kernel}, over a TAP interface",
            fixed(meson("build", 1200, [f"interop-all-{kernel}"], "--port", "tap")))
+    for half in (1, 2):
+        yield (f"interop-socket-{kernel}-{half}", f"half of all programs with rdma_rxe of Linux {kernel}, over UDP sockets",
+               fixed(meson("build", 1200, [f"interop-all-{kernel}"], "--port", "socket", "--part", f"{half}/2")))
 
 
 def fixed(*runs):

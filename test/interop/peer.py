@@ -79,6 +79,14 @@ class Tap:
         subprocess.run(["ip", "netns", "del", self.namespace], capture_output=True)
 
 
+class Socket(Tap):
+    """The same interface; uroced has no more of it than the kernel's UDP sockets, and no VLAN."""
+    name = "socket"
+
+    def device(self):
+        return "socket"
+
+
 def addresses(version, vlan):
     """uroced's address and the guest's."""
     if vlan:
@@ -122,9 +130,12 @@ class Link:
         vlan_v4, vlan_v6 = self.guest.add_vlan(VLAN, GUEST_VLAN_IPV4 + "/24", GUEST_VLAN_IPV6 + "/64", GUEST_PCP)
         self.guest_gid = {(4, False): v4, (6, False): v6, (4, True): vlan_v4, (6, True): vlan_v6}
         here = {plain(gid["address"]): gid["index"] for gid in self.daemon.show("gids")}
-        self.gid = {(4, False): here[IPV4], (6, False): here[IPV6], (4, True): here[VLAN_IPV4], (6, True): here[VLAN_IPV6]}
+        self.gid = {(4, False): here[IPV4], (6, False): here[IPV6], (4, True): here.get(VLAN_IPV4),
+                    (6, True): here.get(VLAN_IPV6)}
 
     def configuration(self):
+        if isinstance(self.port, Socket):
+            return f"[port.0]\ndevice = {self.port.device()}\nmtu = {MTU}\naddress.0 = {IPV4}\naddress.1 = {IPV6}\n"
         return f"""[port.0]
 device = {self.port.device()}
 mtu = {MTU}

@@ -134,6 +134,12 @@ def core():
             yield row
 
 
+def untagged(everything):
+    """What a port can do that has no VLANs: a little of each kind, or all operations and what is lost."""
+    rows = [*captured(), *pingpongs(), *operations(), *losses(), *verification()] if everything else small()
+    return [row for row in rows if not row.vlan]
+
+
 def small():
     """A little of each kind, for one more kernel."""
     yield Row("rping -C 20 -v", CONNECT, versions=(4,))

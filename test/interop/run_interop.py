@@ -2,7 +2,7 @@
 """uroced against the Linux kernel's rdma_rxe in a QEMU guest: the same programs on both sides, each side in both roles.
 TAP, and a table at the end; skipped where there is no QEMU, or no package to make the guest of.
 
-usage: run_interop.py --build DIR [--set small|core|all] [--port vhost-user|tap]... [--match TEXT]
+usage: run_interop.py --build DIR [--set small|core|all] [--port vhost-user|tap|socket]... [--match TEXT]
                       [--part K/N] [--kernel 6.1|6.12|PACKAGE] [--write PAGE]"""
 import argparse
 import os
@@ -24,7 +24,7 @@ import run_net as wire
 import uroce_kit as kit
 import uroce_net as net
 
-PORTS = {port.name: port for port in (peer.VhostUser, peer.Tap)}
+PORTS = {port.name: port for port in (peer.VhostUser, peer.Tap, peer.Socket)}
 # What comes late to a queue pair that was destroyed, and the kernel's own frames.
 EXPECTED_DROPS = ("not_roce", "unknown_qpn", "qp_state")
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
@@ -49,6 +49,7 @@ class Table:
 
 class Session:
     """One guest and one uroced, and the points of the test that use them. They start with the first point."""
+    neighbours = (peer.VLAN_IPV4, peer.VLAN_IPV6)  # addresses that the guest looks for first
 
     def __init__(self, name, port, options, table):
         self.name, self.port, self.options, self.table = name, port, options, table
@@ -63,7 +64,7 @@ class Session:
             self.failure = failure
             raise kit.Failure(str(failure))
         self.path = self.link.capture
-        self.ping(peer.VLAN_IPV4, peer.VLAN_IPV6)
+        self.ping(*self.neighbours)
 
     def ping(self, *addresses):
         """rxe does not wait for neighbour discovery: its first queue pair to an address would not connect."""
@@ -266,6 +267,15 @@ class TapSession(Session):
             self.capture.stop()
 
 
+class SocketSession(TapSession):
+    """Over UDP sockets, without the VLAN."""
+    neighbours = ()
+
+    def last_points(self):
+        yield f"{self.name}: tshark reads every frame", lambda: self.look(frames.readable)
+        yield f"{self.name}: zlib computes the same ICRCs", lambda: self.look(wire.checker_agrees)
+
+
 def capture_points(session):
     """Programs that share no code with uroce look at the frames."""
     yield f"{session.name}: tshark reads every frame", lambda: session.look(frames.readable)
@@ -298,6 +308,7 @@ def sessions(options, table):
         return
     everything = options.set == "all"
     first, step = options.part
+    yield SocketSession("socket", PORTS["socket"], options, table), rows.untagged(everything)[first::step]
     chosen = [*(rows.everything() if everything else rows.core())][first::step]
     yield here, [*rows.captured(), *chosen]
     chosen = [*rows.pingpongs(), *rows.operations()][first::step] if everything else []
