@@ -2,6 +2,7 @@
 /* The keys of [uroced], and the keys of [port.N] about the port itself. See config_reader.h. */
 #include "config_reader.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -246,11 +247,39 @@ static int read_cnp(struct reader *r, const char *value)
     return 0;
 }
 
-/* "none", "ALGORITHM" or "ALGORITHM MBPS" */
+static int no_such_controller(struct reader *r, const char *value)
+{
+    char names[128] = "none";
+
+    for (unsigned i = 0; cc_at(i); i++) {
+        size_t len = strlen(names);
+
+        snprintf(names + len, sizeof(names) - len, ", %s", cc_at(i)->name);
+    }
+    return config_fail(r, "must begin with one of %s, not \"%s\"", names, value);
+}
+
+static int no_such_parameter(struct reader *r, const struct cc_ops *ops, const char *word)
+{
+    const char *is = strchr(word, '=');
+    char names[512] = "";
+
+    for (const struct cc_param *p = ops->param; p->name; p++) {
+        size_t len = strlen(names);
+
+        if (is && strlen(p->name) == (size_t)(is - word) &&
+            !memcmp(p->name, word, (size_t)(is - word)))
+            return config_fail(r, "%s is from %" PRIu64 " to %" PRIu64, p->name, p->least, p->most);
+        snprintf(names + len, sizeof(names) - len, "%s%s", len ? ", " : "", p->name);
+    }
+    return config_fail(r, "\"%s\" is not PARAMETER=NUMBER of %s (%s)", word, ops->name, names);
+}
+
+/* "none", or "ALGORITHM [MBPS] [PARAMETER=NUMBER...]" */
 static int read_control(struct reader *r, const char *value)
 {
     struct congestion_config *c = &r->port->congestion;
-    unsigned mbps = 0;
+    unsigned mbps = 0, i = 1;
     struct words w;
 
     config_split(&w, value);
@@ -259,12 +288,19 @@ static int read_control(struct reader *r, const char *value)
         return 0;
     }
     c->control = w.count ? cc_find(w.word[0]) : NULL;
-    if (!c->control || w.count > 2)
-        return config_fail(r, "must be none, or dcqcn or dcqcn-mlx5 and perhaps Mb/s, not \"%s\"",
-                           value);
-    if (w.count == 2 && config_number(r, w.word[1], 1, CONFIG_MBPS_MAX, 10, &mbps))
+    if (!c->control)
+        return no_such_controller(r, value);
+    if (w.count == CONFIG_WORDS_MAX)
+        return config_fail(r, "has too many words");
+    if (i < w.count && !strchr(w.word[i], '=') &&
+        config_number(r, w.word[i++], 1, CONFIG_MBPS_MAX, 10, &mbps))
         return -1;
     c->line = mbps * UINT64_C(1000000);
+    cc_default_params(c->control, c->params);
+    c->own_params = true;
+    for (; i < w.count; i++)
+        if (!cc_read_param(c->control, c->params, w.word[i]))
+            return no_such_parameter(r, c->control, w.word[i]);
     return 0;
 }
 

@@ -6,13 +6,13 @@
  * when both clocks have passed the threshold, by more each time (hyper). Time is caught up with
  * when something happens: a sender that is idle has no timer.
  */
-#include "cc.h"
+#include "dcqcn.h"
 
-#define DCQCN_ONE (UINT64_C(1) << 24)
 /* The increases in one call: the rest follow in the next ones. */
 #define CATCH_UP 256
 
-const struct dcqcn_params dcqcn_mlx5 = {
+/* The defaults of mlx5, for CNPs every 4 us. */
+static const struct dcqcn_params mlx5 = {
     .dce_tcp_g = 1019,
     .dce_tcp_rtt = NS_PER_US,
     .initial_alpha_value = 1023,
@@ -26,7 +26,8 @@ const struct dcqcn_params dcqcn_mlx5 = {
     .rpg_min_rate = UINT64_C(1000000),
 };
 
-const struct dcqcn_params dcqcn_published = {
+/* As published, for CNPs every 50 us. */
+static const struct dcqcn_params published = {
     .dce_tcp_g = 1020,
     .dce_tcp_rtt = 55 * NS_PER_US,
     .initial_alpha_value = 1023,
@@ -40,20 +41,29 @@ const struct dcqcn_params dcqcn_published = {
     .rpg_min_rate = UINT64_C(10000000),
 };
 
-static void start(struct cc *cc)
+static const struct cc_param params[] = {
+    {"dce_tcp_g", CC_PLAIN, 1, 1023},
+    {"dce_tcp_rtt", CC_US, 1, 1000000},
+    {"initial_alpha_value", CC_PLAIN, 1, 1024},
+    {"rate_reduce_monitor_period", CC_US, 0, 1000000},
+    {"rpg_min_dec_fac", CC_PLAIN, 1, 100},
+    {"rpg_time_reset", CC_US, 1, 1000000},
+    {"rpg_byte_reset", CC_PLAIN, 1, UINT32_MAX},
+    {"rpg_threshold", CC_PLAIN, 1, 1000},
+    {"rpg_ai_rate", CC_MBPS, 1, 1000000},
+    {"rpg_hai_rate", CC_MBPS, 1, 1000000},
+    {"rpg_min_rate", CC_MBPS, 1, 1000000},
+    {0},
+};
+_Static_assert(ARRAY_SIZE(params) - 1 == sizeof(struct dcqcn_params) / sizeof(uint64_t), "names");
+
+static const struct dcqcn_params *params_of(const struct cc *cc)
 {
-    cc->dcqcn.params = &dcqcn_published;
+    return (const struct dcqcn_params *)(const void *)cc->params;
 }
 
-static void start_mlx5(struct cc *cc)
+static void decrease_alpha(struct dcqcn *d, const struct dcqcn_params *p, ns_t now)
 {
-    cc->dcqcn.params = &dcqcn_mlx5;
-}
-
-static void decrease_alpha(struct dcqcn *d, ns_t now)
-{
-    const struct dcqcn_params *p = d->params;
-
     for (unsigned i = 0; i < CATCH_UP * 64 && d->alpha && now - d->alpha_at >= p->dce_tcp_rtt;
          i++) {
         d->alpha = d->alpha * p->dce_tcp_g >> 10;
@@ -63,8 +73,8 @@ static void decrease_alpha(struct dcqcn *d, ns_t now)
 
 static void increase(struct cc *cc)
 {
-    struct dcqcn *d = &cc->dcqcn;
-    const struct dcqcn_params *p = d->params;
+    struct dcqcn *d = cc_dcqcn_of(cc);
+    const struct dcqcn_params *p = params_of(cc);
     uint32_t least = min_of(d->times, d->counts), most = max_of(d->times, d->counts);
 
     if (least > p->rpg_threshold)
@@ -78,8 +88,8 @@ static void increase(struct cc *cc)
 
 static void on_sent(struct cc *cc, uint32_t bytes, ns_t now)
 {
-    struct dcqcn *d = &cc->dcqcn;
-    const struct dcqcn_params *p = d->params;
+    struct dcqcn *d = cc_dcqcn_of(cc);
+    const struct dcqcn_params *p = params_of(cc);
 
     if (!cc_is_controlled(cc))
         return;
@@ -98,8 +108,8 @@ static void on_sent(struct cc *cc, uint32_t bytes, ns_t now)
 
 static void on_cnp(struct cc *cc, ns_t now)
 {
-    struct dcqcn *d = &cc->dcqcn;
-    const struct dcqcn_params *p = d->params;
+    struct dcqcn *d = cc_dcqcn_of(cc);
+    const struct dcqcn_params *p = params_of(cc);
     uint64_t least;
 
     if (!d->started) {
@@ -109,7 +119,7 @@ static void on_cnp(struct cc *cc, ns_t now)
         return;
     } else {
         on_sent(cc, 0, now);
-        decrease_alpha(d, now);
+        decrease_alpha(d, p, now);
     }
     least = max_of(cc->rate * p->rpg_min_dec_fac / 100, p->rpg_min_rate);
     d->target = cc->rate;
@@ -121,5 +131,7 @@ static void on_cnp(struct cc *cc, ns_t now)
     d->times = d->counts = 0;
 }
 
-const struct cc_ops cc_dcqcn = {"dcqcn", start, on_cnp, on_sent};
-const struct cc_ops cc_dcqcn_mlx5 = {"dcqcn-mlx5", start_mlx5, on_cnp, on_sent};
+const struct cc_ops cc_dcqcn = {
+    .name = "dcqcn", .param = params, .defaults = &published, .on_cnp = on_cnp, .on_sent = on_sent};
+const struct cc_ops cc_dcqcn_mlx5 = {
+    .name = "dcqcn-mlx5", .param = params, .defaults = &mlx5, .on_cnp = on_cnp, .on_sent = on_sent};

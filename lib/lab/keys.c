@@ -42,9 +42,19 @@ static bool next_part(const char **text, char separator, char *out, size_t room)
 static bool read_control(void *object, const char *text)
 {
     struct lab_host *h = object;
+    char part[48];
 
-    h->control = strcmp(text, "none") ? cc_find(text) : NULL;
-    return h->control || !strcmp(text, "none");
+    if (!next_part(&text, ',', part, sizeof(part)))
+        return false;
+    h->control = strcmp(part, "none") ? cc_find(part) : NULL;
+    if (!h->control)
+        return !strcmp(part, "none") && !text;
+    cc_default_params(h->control, h->params);
+    while (text)
+        if (!next_part(&text, ',', part, sizeof(part)) ||
+            !cc_read_param(h->control, h->params, part))
+            return false;
+    return true;
 }
 
 static bool read_cnp(void *object, const char *text)
@@ -78,7 +88,8 @@ static bool read_mtu(void *object, const char *text)
 
 #define IN_HOST(field) offsetof(struct lab_host, field)
 static const struct key host_keys[] = {
-    {"control", OTHER, 0, 0, 0, read_control, "none, or a controller of lib/cc"},
+    {"control", OTHER, 0, 0, 0, read_control,
+     "none, or a controller of lib/cc, and its parameters with commas"},
     {"ecn", YES, IN_HOST(ecn), 0, 0, NULL, NULL},
     {"cnp", OTHER, 0, 0, 0, read_cnp, "no, or a time up to 1s"},
     {"entropy", OTHER, 0, 0, 0, read_entropy, "kernel, rfc, spray or fixed:PORT"},

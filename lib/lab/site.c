@@ -75,9 +75,11 @@ int site_init(struct lab *lab, struct site *s, const struct lab_node *node)
                        .cnp_dscp = 48,
                        .cnp_pcp = 6,
                        .control = h->control,
+                       .own_params = true,
                        .line = line_of(lab, node)},
     };
 
+    memcpy(config.congestion.params, h->params, sizeof(h->params));
     s->lab = lab;
     s->node = node;
     s->number = node->number;

@@ -27,9 +27,10 @@
 /* ---- what hosts do ---- */
 
 struct lab_host {
-    const struct cc_ops *control; /* NULL: none */
-    bool ecn;                     /* packets may be marked */
-    ns_t cnp;                     /* between two CNPs of a queue pair; 0: it sends none */
+    const struct cc_ops *control;   /* NULL: none */
+    uint64_t params[CC_PARAMS_MAX]; /* the controller's */
+    bool ecn;                       /* packets may be marked */
+    ns_t cnp;                       /* between two CNPs of a queue pair; 0: it sends none */
     struct entropy_policy entropy;
     uint32_t repath, window, reorder; /* as in struct engine_config */
     uint32_t mtu;                     /* path MTU, bytes */

@@ -330,6 +330,8 @@ struct congestion_config {
     uint8_t cnp_dscp, cnp_pcp;    /**< code point and 802.1p priority of CNPs */
     const struct cc_ops *control; /**< what CNPs of peers do; NULL: nothing */
     uint64_t line; /**< bits per second, which a controller lets through at most; not 0 with one */
+    bool own_params;                /**< the controller has `params`, not its defaults */
+    uint64_t params[CC_PARAMS_MAX]; /**< as cc_set_param() writes them */
 };
 
 /** Each takes 80 KiB, from the first time that this many have a gap; and there is room for the

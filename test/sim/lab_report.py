@@ -127,6 +127,16 @@ def dcqcn_table(lab):
 
 # ---- shares ----
 
+# Those by delay with the round trip that all flows have when queues are empty.
+CONTROLS = ("none", "dcqcn", "swift,base_delay=10", "rtt,base_delay=10")
+SWIFT = CONTROLS[2]
+SWIFT_TARGET = (10 + 30 + 60) * 1e-6  # for the smallest windows
+
+
+def name_of(control):
+    return control.split(",")[0]
+
+
 def share(lab, flows, control):
     return lab.run("share", f"hosts control={control}", changes=(("h[1-8]", f"h[1-{flows}]"), ("hosts=9", f"hosts={flows + 1}"),
                                                                 ("to=h9", f"to=h{flows + 1}")))
@@ -139,17 +149,17 @@ def fullest(answer):
 def share_table(lab):
     rows = []
     for flows in (2, 8, 64):
-        for control in ("none", "dcqcn"):
+        for control in CONTROLS:
             a = share(lab, flows, control)
             s = a["summary"]
-            rows.append((flows, control, f"{s['late_bps'] / 1e9:.1f}", f"{s['late_jain']:.3f}", f"{s['late_queue'] / 1e3:.0f}",
+            rows.append((flows, name_of(control), f"{s['late_bps'] / 1e9:.1f}", f"{s['late_jain']:.3f}", f"{s['late_queue'] / 1e3:.0f}",
                          f"{fullest(a) / 1e3:.0f}", a["frames"]["dropped"]))
     return table(("flows", "control", "Gb/s", "Jain's index", "mean queue, kB", "most, kB", "frames dropped"), rows)
 
 
 # ---- incast ----
 
-INCASTS = (("none", ""), ("dcqcn", ""), ("none", "pfc=3"), ("dcqcn", "pfc=3"))
+INCASTS = tuple((control, pfc) for pfc in ("", "pfc=3") for control in CONTROLS)
 
 
 def incast(lab, control, pfc):
@@ -161,7 +171,7 @@ def incast_table(lab):
     for control, pfc in INCASTS:
         a = incast(lab, control, pfc)
         s = a["summary"]
-        rows.append((control, "yes" if pfc else "no", f"{s['goodput_bps'] / 1e9:.1f}", a["frames"]["dropped"],
+        rows.append((name_of(control), "yes" if pfc else "no", f"{s['goodput_bps'] / 1e9:.1f}", a["frames"]["dropped"],
                      a["counters"].get("retransmits", 0), a["frames"]["pauses"], f"{s['p50_ns'] / 1e6:.2f}",
                      f"{s['p999_ns'] / 1e6:.2f}"))
     return table(("control", "PFC", "goodput, Gb/s", "frames dropped", "sent again", "pauses", "median, ms", "p99.9, ms"), rows)
@@ -178,7 +188,7 @@ def mice_table(lab):
     for control, pfc in INCASTS:
         a = mice(lab, control, pfc)
         s = a["summary"]
-        rows.append((control, "yes" if pfc else "no", f"{s['late_bps'] / 1e9:.1f}", f"{s['late_queue'] / 1e3:.0f}", a["frames"]["dropped"],
+        rows.append((name_of(control), "yes" if pfc else "no", f"{s['late_bps'] / 1e9:.1f}", f"{s['late_queue'] / 1e3:.0f}", a["frames"]["dropped"],
                      f"{s['done']} of 1024", f"{s['p50_ns'] / 1e3:.0f}", f"{s['p999_ns'] / 1e3:.0f}"))
     return table(("control", "PFC", "all, Gb/s", "mean queue, kB", "frames dropped", "small ones done", "their median, us", "p99.9, us"), rows)
 
@@ -237,10 +247,22 @@ def dcqcn_follows(lab):
 
 
 def shares_are_equal(lab):
+    for control in ("dcqcn", SWIFT):
+        for flows in (2, 8, 64):
+            s = share(lab, flows, control)["summary"]
+            require(s["late_jain"] >= 0.98, f"{control}, {flows} flows: Jain's index {s['late_jain']}")
+            require(s["late_bps"] >= 0.85 * LINE, f"{control}, {flows} flows: {s['late_bps'] / 1e9} Gb/s")
+
+
+def swift_keeps_its_target(lab):
     for flows in (2, 8, 64):
-        s = share(lab, flows, "dcqcn")["summary"]
-        require(s["late_jain"] >= 0.98, f"{flows} flows: Jain's index {s['late_jain']}")
-        require(s["late_bps"] >= 0.85 * LINE, f"{flows} flows: {s['late_bps'] / 1e9} Gb/s")
+        a = share(lab, flows, SWIFT)
+        waits = a["summary"]["late_queue"] * 8 / LINE
+        require(waits <= SWIFT_TARGET, f"{flows} flows: packets wait for {waits * 1e6:.0f} us")
+        require(not a["frames"]["dropped"], f"{flows} flows: {a['frames']['dropped']} frames were dropped")
+    a = incast(lab, SWIFT, "")
+    require(not a["frames"]["dropped"] and not a["counters"].get("retransmits", 0), f"incast: {a['frames']}")
+    require(a["summary"]["goodput_bps"] >= 95e9, f"incast: {a['summary']['goodput_bps'] / 1e9} Gb/s")
 
 
 def pfc_drops_nothing(lab):
@@ -253,9 +275,11 @@ def pfc_drops_nothing(lab):
 
 def control_shortens_the_tail(lab):
     for pfc in ("", "pfc=3"):
-        without, controlled = (mice(lab, control, pfc)["summary"] for control in ("none", "dcqcn"))
-        require(controlled["p999_ns"] <= without["p999_ns"] / 5, f"{pfc}: p99.9 is more than a fifth")
-        require(controlled["done"] == 1024 and controlled["late_bps"] >= 0.95 * without["late_bps"], f"{pfc}: {controlled}")
+        without = mice(lab, "none", pfc)["summary"]
+        for control in CONTROLS[1:]:
+            controlled = mice(lab, control, pfc)["summary"]
+            require(controlled["p999_ns"] <= without["p999_ns"] / 5, f"{control}, {pfc}: p99.9 is more than a fifth")
+            require(controlled["done"] == 1024 and controlled["late_bps"] >= 0.95 * without["late_bps"], f"{control}, {pfc}: {controlled}")
 
 
 def dead_paths_are_left(lab):
@@ -272,6 +296,7 @@ def pauses_have_victims(lab):
 
 CLAIMS = (("DCQCN's rate is that of its equations within 2 %", dcqcn_follows),
           ("2, 8 and 64 flows share a link, Jain's index 0.98", shares_are_equal),
+          ("queues are under Swift's target, and an incast drops nothing", swift_keeps_its_target),
           ("of an incast control halves the drops, and PFC drops nothing", pfc_drops_nothing),
           ("control cuts the tail of small messages to a fifth", control_shortens_the_tail),
           ("with a dead path 0.85 of what the others carry is carried", dead_paths_are_left),

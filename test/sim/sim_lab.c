@@ -50,8 +50,9 @@ static void add_settings(struct recipe *r)
 {
     add(r, "until 20s\nsample 1s\n");
     add(r, "hosts control=%s mtu=%u timeout=10 retry=7 reorder=%u window=%u repath=%u entropy=%s\n",
-        ONE_OF(r, "none", "dcqcn", "dcqcn-mlx5"), 256u << below(r, 5), below(r, 3) * 4,
-        below(r, 2) * (16 + below(r, 200)), below(r, 3), ONE_OF(r, "kernel", "rfc", "spray"));
+        ONE_OF(r, "none", "dcqcn", "dcqcn-mlx5", "swift", "swift,start_window=1,min_rate=1", "rtt"),
+        256u << below(r, 5), below(r, 3) * 4, below(r, 2) * (16 + below(r, 200)), below(r, 3),
+        ONE_OF(r, "kernel", "rfc", "spray"));
     r->lossless = below(r, 3) == 0;
     add(r, "switches buffer=%uK mark=%s ecmp=%s pfc=%s\n", 64 + below(r, 1000),
         ONE_OF(r, "none", "step:20K", "red:10K:80K:0.3"),

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* When a queue pair allocates memory, and its behaviour when an allocation fails. Linked with
  * --wrap=calloc. */
-#include "rules.h"
 #include "qp_memory.h"
+#include "rules.h"
 
 #define FIRST 2
 #define MANY  40

@@ -135,12 +135,34 @@ static void limit_and_controller(void **state)
     kit_destroy(t.k);
 }
 
+/* The ACK is lost, and the limit holds back what is sent again for longer than all retries take:
+ * they begin when it was sent. */
+static void sent_again_slowly(void **state)
+{
+    struct rules t = rules_start(&(struct kit_rc){.path_mtu = 3, .timeout = 8});
+    struct qp_attr attr = {.rate_limit = 200}; /* a packet in 43 ms */
+
+    assert_int_equal(
+        engine_qp_modify(t.k->node[0].engine, t.a->qp, &attr, QPA_RATE_LIMIT, NULL, 5, t.k->now),
+        0);
+    link_does(t.ba, KIT_DROP);
+    kit_do(t.a, SQE_WRITE, 0, t.ma, 0, 2 * MTU, t.mb, 0);
+    run_for(&t, 60 * NS_PER_MS);
+    assert_int_equal(state_of(t.a), QPS_RTS);
+    assert_int_equal(count_of(t.a, timeouts), 1);
+    link_does(t.ba, KIT_PASS);
+    run_for(&t, NS_PER_SEC);
+    completes(t.a->send_cq, 0, WC_SUCCESS);
+    rules_finish(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(own_limit),
         cmocka_unit_test(smaller_bursts_are_refused),
         cmocka_unit_test(limit_and_controller),
+        cmocka_unit_test(sent_again_slowly),
     };
 
     return cmocka_run_group_tests_name("rc_rate", tests, NULL, NULL);

@@ -158,6 +158,23 @@ static json_t *show_counters(const struct device *d)
     return o;
 }
 
+static json_t *show_control_params(const struct congestion_config *c)
+{
+    uint64_t params[CC_PARAMS_MAX];
+    json_t *o = json_object();
+
+    if (!c->control)
+        return o;
+    cc_default_params(c->control, params);
+    for (unsigned i = 0; i < cc_param_count(c->control); i++) {
+        const struct cc_param *p = &c->control->param[i];
+
+        json_object_set_new(o, p->name,
+                            show_number((c->own_params ? c->params : params)[i] / p->unit));
+    }
+    return o;
+}
+
 static json_t *show_congestion(const struct congestion_config *c)
 {
     json_t *cnp = c->cnp_interval ? json_pack("{s:i, s:i, s:i}", "interval_us",
@@ -165,9 +182,9 @@ static json_t *show_congestion(const struct congestion_config *c)
                                               c->cnp_dscp, "priority", c->cnp_pcp)
                                   : json_null();
 
-    return json_pack("{s:b, s:o, s:s, s:I}", "ect", c->ect, "cnp", cnp, "control",
-                     c->control ? c->control->name : "none", "line_mbps",
-                     (json_int_t)(c->line / 1000000));
+    return json_pack("{s:b, s:o, s:s, s:o, s:I}", "ect", c->ect, "cnp", cnp, "control",
+                     c->control ? c->control->name : "none", "parameters", show_control_params(c),
+                     "line_mbps", (json_int_t)(c->line / 1000000));
 }
 
 json_t *show_port(const struct device *d)

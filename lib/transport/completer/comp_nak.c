@@ -69,9 +69,6 @@ void comp_nak(struct engine *e, struct qp *qp, psn_t p, uint8_t code)
     }
 }
 
-/* Of a window, where packets are lost: each answer says how much more may be sent. */
-#define ASKS_WHEN_LOST 16
-
 /* The peer has no room: as any other peer, it is sent all again. */
 static void keeps_nothing(struct engine *e, struct qp *qp, psn_t p)
 {

@@ -2,6 +2,8 @@
 /* Congestion notification packets: see cnp.h. */
 #include "cnp.h"
 
+#include "rate.h"
+
 static bool is_connected(const struct qp *qp)
 {
     return qp->service == PKT_RC || qp->service == PKT_UC || qp->service == PKT_XRC;
@@ -11,6 +13,8 @@ void cnp_note_marks(struct engine *e, struct qp *qp)
 {
     const struct congestion_config *c = &e->cfg.congestion;
 
+    if (rate_wants_marks(qp))
+        rate_on_marks(e, qp);
     if (!c->cnp_interval || !is_connected(qp) || qp->cnp_due || e->now < qp->cnp_after)
         return;
     qp->cnp_due = true;

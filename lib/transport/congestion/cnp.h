@@ -8,8 +8,8 @@
 
 #include "engine_private.h"
 
-/* Marked packets of its peer have arrived. Datagrams have no connection whose sender could be told,
- * so they cause none. */
+/* Marked packets of its peer have arrived: its controller may want to know, too. Datagrams have no
+ * connection whose sender could be told, so they cause none. */
 void cnp_note_marks(struct engine *e, struct qp *qp);
 
 /* The CNP that is due into the job, whose frame is set; false: qp may not send it any more. */

@@ -11,6 +11,7 @@
 #include "qp_memory.h"
 #include "rate.h"
 #include "raw_private.h"
+#include "req_recovery.h"
 #include "requester.h"
 #include "responder.h"
 #include "service.h"
@@ -257,8 +258,9 @@ static void enter_state(struct engine *e, struct qp *qp, uint8_t to, uint32_t ma
     if (to == QPS_RTR && qp->service == PKT_UD)
         qp->mtu = 128u << max_mtu; /* the path's is the port's */
     if (to == QPS_RTS || to == QPS_SQD) {
-        qp->req.window = qp->req.window_max = window(e, qp);
-        qp->req.ask_every = qp->req.window / 4;
+        qp->req.window = qp->req.window_max = qp->req.window_full = window(e, qp);
+        qp->req.ask_every = qp->req.window / ASKS;
+        rate_begin(e, qp);
         qp->req.drained = false;
         /* Without a doorbell there is no work: looking would touch the memory of idle queue pairs.
          */

@@ -23,6 +23,7 @@
  * then an answer may be late by a millisecond: a peer in software waits for its CPU that long.
  */
 #include "req_recovery.h"
+#include "rate.h"
 #include "req_sack.h"
 
 /* Between the answer to a packet that was timed and the next one that is. */
@@ -183,17 +184,25 @@ static bool was_early(const struct engine *e, const struct requester *req)
 }
 
 /* The packet that was timed has its answer. */
-static void end_timing(const struct engine *e, struct qp *qp)
+static void end_timing(struct engine *e, struct qp *qp)
 {
     struct req_recovery *r = &qp->req.recovery;
 
     if (!r->timed_copy || e->now - r->timed_at >= r->rtt / 2) /* else the ACK is for the other */
         measured(r, e->now - r->timed_at);
     r->timed = false;
+    if (unlikely(rate_wants_acks(qp) && !r->timed_copy))
+        rate_on_ack(e, qp, e->now - r->timed_at);
+}
+
+/* When a packet is timed again. A controller has to know of each round trip. */
+static ns_t time_again(const struct engine *e, const struct qp *qp)
+{
+    return unlikely(rate_wants_acks(qp)) ? e->now - 1 : e->now + TIME_BETWEEN;
 }
 
 /* The packet that is timed may have arrived. */
-static void take_time(const struct engine *e, struct qp *qp)
+static void take_time(struct engine *e, struct qp *qp)
 {
     const struct req_recovery *r = &qp->req.recovery;
 
@@ -221,7 +230,7 @@ psn_t req_recovered(struct engine *e, struct qp *qp, psn_t from)
     r->awaits_map = false;
     req->recovering = r->timed || req->sack;
     if (!r->timed && req->time_at == NS_NEVER)
-        req->time_at = e->now + TIME_BETWEEN;
+        req->time_at = time_again(e, qp);
     req_end_probes(qp);
     r->early = 0;
     if (req->sack)

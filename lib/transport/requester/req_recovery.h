@@ -5,6 +5,11 @@
 
 #include "req_commit.h"
 
+/* As many packets of a window ask for an ACK: all, and where packets are lost, since each answer
+ * says how much more may be sent. */
+#define ASKS           4
+#define ASKS_WHEN_LOST 16
+
 /* There is progress from PSN `from` on while req->recovering: measures the round trip, ends probes
  * and refusals. Returns una: what was known to have arrived behind it may be acknowledged now. */
 psn_t req_recovered(struct engine *e, struct qp *qp, psn_t from);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The requester's timers: what was not acknowledged is sent again (9.7.6.1.3, 9.7.5.2.8). */
+#include "rate.h"
 #include "req_recovery.h"
 #include "req_sack.h"
 #include "requester.h"
@@ -41,9 +42,10 @@ void req_ack_timeout(struct engine *e, struct qp *qp)
 
     if (!qp_can_request(qp) || psn_eq(req->una, req->max_psn))
         return;
-    /* The peer had no chance to answer; or the packet that will ask is still to come: the queue
-     * pair is paced slowly. */
-    if (qp->fault == FAULT_SUSPENDED || !req_answer_is_due(req)) {
+    /* The peer had no chance to answer; or the packet that will ask is still to come, or all that
+     * is sent again: the queue pair is paced slowly. */
+    if (qp->fault == FAULT_SUSPENDED || !req_answer_is_due(req) ||
+        (psn_eq(req->next_psn, req->una) && rate_must_wait(e, qp))) {
         req_arm_timer(e, qp);
         return;
     }
@@ -58,6 +60,7 @@ void req_ack_timeout(struct engine *e, struct qp *qp)
     }
     req->retry_left--;
     req->recovery.slack = ANSWER_SLACK;
+    rate_on_timeout(e, qp);
     sport_timed_out(e, qp);
     req_send_again(e, qp);
 }

@@ -85,6 +85,7 @@ struct requester {
     uint32_t rd_outstanding; /* READs and atomics between tail and send without their response */
     uint32_t window;         /* PSNs that may be unacknowledged: */
     uint32_t window_max;     /* these, or one while a probe is out */
+    uint32_t window_full;    /* these without a congestion controller */
     ns_t time_at;            /* a packet is timed when one asks for an ACK after this */
     uint32_t ask_every;      /* packets of a message, the last one asks for an ACK */
     uint8_t retry_left, rnr_retry_left;

@@ -150,6 +150,7 @@ __attribute__((noinline, cold)) static unsigned take_held(struct engine *e, stru
                                                           struct frame *frames, unsigned n)
 {
     const bool paced = qp->req.paced;
+    const psn_t next = qp->req.next_psn;
     struct tx_allowance allow;
     unsigned taken;
 
@@ -161,7 +162,7 @@ __attribute__((noinline, cold)) static unsigned take_held(struct engine *e, stru
         n = min_of(n, req_credit_room(&qp->req));
     taken = n ? take_turn(e, qp, frames, n, &allow, false) : take_single(e, qp, frames, &allow);
     if (paced && cc_is_limited(&qp->cc)) {
-        rate_charge(e, qp, frames, taken);
+        rate_charge(e, qp, frames, taken, psn_eq(next, qp->req.next_psn));
         qp->req.paced = true;
     }
     qp->req.credited = qp->req.has_credits;

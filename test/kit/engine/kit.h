@@ -111,12 +111,20 @@ struct kit_link_config {
 
 #define KIT_LOSSES 4096
 
-/* Connections whose packets may be marked, and that answer marks: of two seeds in five. */
+/* Connections whose packets may be marked, and that answer marks, with a controller: of two seeds
+ * in five. */
 static inline struct congestion_config kit_congestion(uint64_t seed)
 {
-    return seed % 5 < 3 ? (struct congestion_config){0}
-                        : (struct congestion_config){true, 20 * NS_PER_US, 48,
-                                                     6,    &cc_dcqcn,      UINT64_C(10000000000)};
+    const struct cc_ops *const control[] = {&cc_dcqcn, &cc_swift, &cc_rtt};
+
+    if (seed % 5 < 3)
+        return (struct congestion_config){0};
+    return (struct congestion_config){.ect = true,
+                                      .cnp_interval = 20 * NS_PER_US,
+                                      .cnp_dscp = 48,
+                                      .cnp_pcp = 6,
+                                      .control = control[seed / 5 % ARRAY_SIZE(control)],
+                                      .line = UINT64_C(10000000000)};
 }
 
 struct kit_link {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* DCQCN against the equations of its publication (SIGCOMM 2015, section 3), and pacing. */
-#include "cc.h"
+#include "dcqcn.h"
 #include "unit.h"
 
 #define LINE UINT64_C(40000000000)
@@ -23,9 +23,8 @@ static struct cc cc;
 
 static void begin(const struct dcqcn_params *p)
 {
-    cc_start(&cc, cc_find("dcqcn"), LINE);
-    if (p)
-        cc.dcqcn.params = p;
+    cc = (struct cc){0};
+    cc_start(&cc, cc_find("dcqcn"), (const uint64_t *)p, LINE, 4096);
 }
 
 static void assert_near(double is, double should, double share)
@@ -38,10 +37,8 @@ static void test_table(void **state)
 {
     assert_ptr_equal(cc_find("dcqcn"), &cc_dcqcn);
     assert_ptr_equal(cc_find("dcqcn-mlx5"), &cc_dcqcn_mlx5);
-    cc_start(&cc, &cc_dcqcn, LINE);
-    assert_ptr_equal(cc.dcqcn.params, &dcqcn_published);
-    cc_start(&cc, &cc_dcqcn_mlx5, LINE);
-    assert_ptr_equal(cc.dcqcn.params, &dcqcn_mlx5);
+    assert_ptr_equal(cc_find("swift"), &cc_swift);
+    assert_ptr_equal(cc_find("rtt"), &cc_rtt);
     assert_null(cc_find("none"));
     assert_null(cc_find(""));
 }
@@ -124,19 +121,20 @@ static void test_hyper_increase(void **state)
         cc_on_sent(&cc, 10000000, 0);
     for (unsigned i = 0; i < 5; i++)
         cc_allowance(&cc, now += 55 * NS_PER_US);
-    target = cc.dcqcn.target;
+    target = cc_dcqcn_of(&cc)->target;
     cc_allowance(&cc, now += 55 * NS_PER_US);
-    assert_int_equal(cc.dcqcn.target, target + 400000000);
+    assert_int_equal(cc_dcqcn_of(&cc)->target, target + 400000000);
     cc_on_sent(&cc, 10000000, now);
-    assert_int_equal(cc.dcqcn.target, target + 2 * 400000000);
+    assert_int_equal(cc_dcqcn_of(&cc)->target, target + 2 * 400000000);
     cc_allowance(&cc, now += 55 * NS_PER_US);
-    assert_int_equal(cc.dcqcn.target, target + 4 * 400000000);
+    assert_int_equal(cc_dcqcn_of(&cc)->target, target + 4 * 400000000);
 }
 
 /* The defaults of mlx5: one reduction in 4 us, never by more than a half, never below 1 Mb/s. */
 static void test_defaults(void **state)
 {
-    begin(&dcqcn_mlx5);
+    cc = (struct cc){0};
+    cc_start(&cc, &cc_dcqcn_mlx5, NULL, LINE, 4096);
     cc_on_cnp(&cc, 1000);
     assert_near((double)cc.rate, LINE / 2.0, 0.002);
     cc_on_cnp(&cc, 4999);
@@ -162,8 +160,8 @@ static void check_pace(uint64_t rate, uint32_t packet, ns_t step)
     for (ns_t now = start; now < start + length; now += step) {
         uint64_t burst = 0;
 
-        cc.dcqcn.time_at = now;
-        cc.dcqcn.bytes = 0;
+        cc_dcqcn_of(&cc)->time_at = now;
+        cc_dcqcn_of(&cc)->bytes = 0;
         cc.rate = rate;
         while (cc_allowance(&cc, now)) {
             cc_on_sent(&cc, packet, now);
@@ -187,7 +185,7 @@ static void test_no_credit_from_idleness(void **state)
 {
     begin(&published);
     cc_on_cnp(&cc, 1000);
-    cc.dcqcn.time_at = 10 * NS_PER_SEC;
+    cc_dcqcn_of(&cc)->time_at = 10 * NS_PER_SEC;
     cc.rate = 8000000;
     assert_true(cc_allowance(&cc, 10 * NS_PER_SEC) <= 64 + 1);
     cc_on_sent(&cc, 1064, 10 * NS_PER_SEC);

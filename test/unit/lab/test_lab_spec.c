@@ -44,6 +44,7 @@ static void settings(void **state)
                                "links rate=25g delay=500ns loss=0.01\n"
                                "star hosts=3\n"
                                "hosts h2 control=none cnp=no\n"
+                               "hosts h3 control=swift,fabric_delay=7,min_rate=50\n"
                                "flow h1 h2 size=3K message=1K depth=8 start=10us verb=read dscp=8 "
                                "entropy=spray name=x\n");
     const struct lab_host *h = &s.node[node(&s, "h1")].host;
@@ -79,6 +80,11 @@ static void settings(void **state)
     assert_in_range(s.link[0].config.loss, 42949600, 42949700);
     assert_null(s.node[node(&s, "h2")].host.control);
     assert_int_equal(s.node[node(&s, "h2")].host.cnp, 0);
+    h = &s.node[node(&s, "h3")].host;
+    assert_ptr_equal(h->control, &cc_swift);
+    assert_int_equal(h->params[1], 7 * NS_PER_US);
+    assert_int_equal(h->params[2], 10 * NS_PER_US);
+    assert_int_equal(h->params[10], UINT64_C(50000000));
     assert_int_equal(s.node[node(&s, "h2")].host.mtu, 1024);
     assert_int_equal(s.flows, 1);
     assert_string_equal(s.flow[0].name, "x");

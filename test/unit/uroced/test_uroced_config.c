@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The configuration file: valid contents, and error messages with the place of the error. */
+#include "cc.h"
 #include "unit.h"
 
 #include <stdio.h>
@@ -206,7 +207,15 @@ static const char *const bad[][3] = {
     {OK "selective_repeat = maybe\n", "[port.0] selective_repeat", "\"maybe\""},
     {OK "control = fast\n", "[port.0] control", "dcqcn"},
     {OK "control =\n", "[port.0] control", "dcqcn"},
-    {OK "control = dcqcn 1 2\n", "[port.0] control", "dcqcn"},
+    {OK "control = dcqcn 1 2\n", "[port.0] control", "\"2\" is not PARAMETER=NUMBER of dcqcn"},
+    {OK "control = swift rpg_ai_rate=5\n", "[port.0] control", "is not PARAMETER=NUMBER of swift"},
+    {OK "control = dcqcn rpg_ai_rate=0\n", "[port.0] control", "rpg_ai_rate is from 1 to 1000000"},
+    {OK "control = dcqcn rpg_ai_rate=x\n", "[port.0] control", "rpg_ai_rate is from"},
+    {OK "control = none rpg_ai_rate=5\n", "[port.0] control", "one of none, dcqcn"},
+    {OK "control = rtt 1 increase=1 increase=1 increase=1 increase=1 increase=1 increase=1 "
+        "increase=1 increase=1 increase=1 increase=1 increase=1 increase=1 increase=1 "
+        "increase=1 increase=1\n",
+     "[port.0] control", "too many words"},
     {OK "control = dcqcn 0\n", "[port.0] control", "from 1 to 1000000"},
     {OK "cnp =\n", "[port.0] cnp", "microseconds"},
     {OK "cnp = yes\n", "[port.0] cnp", "\"yes\""},
@@ -443,6 +452,15 @@ static void test_control_keys(void **state)
     assert_int_equal(p->congestion.line, 0);
     assert_int_equal(load(OK "control = dcqcn 25000\n"), 0);
     assert_int_equal(p->congestion.line, UINT64_C(25000000000));
+    assert_int_equal(load(OK "control = dcqcn 25000 rpg_ai_rate=7 rpg_time_reset=90\n"), 0);
+    assert_int_equal(p->congestion.line, UINT64_C(25000000000));
+    assert_true(p->congestion.own_params);
+    assert_int_equal(p->congestion.params[8], 7000000);
+    assert_int_equal(p->congestion.params[5], 90000);
+    assert_int_equal(p->congestion.params[7], 5);
+    assert_int_equal(load(OK "control = swift fabric_delay=50\n"), 0);
+    assert_ptr_equal(p->congestion.control, &cc_swift);
+    assert_int_equal(p->congestion.line, 0);
     assert_int_equal(load(OK "control = none\n"), 0);
     assert_null(p->congestion.control);
 }
