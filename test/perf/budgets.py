@@ -26,8 +26,12 @@ TOLERANCE = 3  # per cent
 TIMES = 4096
 # By size: enough messages that one-time work, such as growing the queues, has little weight.
 MESSAGE_TIMES = {8: 16384, 4096: TIMES}
-# "marked": WRITEs, half of them with the mark "congestion experienced".
-MESSAGES = [(op, size) for op in ("write", "send", "read") for size in MESSAGE_TIMES] + [("marked", 8)]
+# "marked": WRITEs, half of them with the mark "congestion experienced"; the names of controllers: WRITEs under these.
+CONTROLLERS = ("dcqcn", "swift")
+MESSAGES = [(op, size) for op in ("write", "send", "read") for size in MESSAGE_TIMES] + [("marked", 8)] + [
+    (op, size) for op in CONTROLLERS for size in MESSAGE_TIMES]
+# Per cent that a message may cost more under a controller.
+CONTROL = 5
 # The functions of engine_cost, and what happens in them.
 HALVES = {"requester_tx": "request", "responder_rx": "execute", "responder_tx": "answer", "requester_rx": "complete"}
 SECONDS = 120
@@ -101,9 +105,16 @@ def judge(count, budget, tolerance):
     return "under" if count < budget * (1 - tolerance / 100) else "kept"
 
 
+def dearer(counts):
+    """(controller, size, per cent that a message costs more than without it) of those that were counted."""
+    return [(op, size, 100 * (counts[f"{op}-{size}"] / counts[f"write-{size}"] - 1)) for op in CONTROLLERS
+            for size in MESSAGE_TIMES if f"{op}-{size}" in counts and f"write-{size}" in counts]
+
+
 def report(counts, known):
     """Lines of TAP, and how many stages failed."""
-    lines, failed = [f"1..{len(counts)}"], 0
+    controlled = dearer(counts)
+    lines, failed = [f"1..{len(counts) + len(controlled)}"], 0
     for number, (name, count) in enumerate(counts.items(), 1):
         entry = known["stages"].get(name)
         if entry is None:
@@ -120,6 +131,10 @@ def report(counts, known):
         if verdict == "over":
             lines.append(f"# {100 * (count / entry['budget'] - 1):.1f} % over. What it does besides: callgrind_annotate; "
                          "if it has to be: budgets.py --update, and say why in the commit")
+    for number, (op, size, more) in enumerate(controlled, len(counts) + 1):
+        failed += more > CONTROL
+        lines.append(f"{'not ok' if more > CONTROL else 'ok'} {number} - {size} bytes under {op} cost {more:.1f} % more, "
+                     f"at most {CONTROL}")
     return lines, failed
 
 

@@ -7,8 +7,9 @@
  *   build/test/perf/engine_cost write 8 1000000
  *   test/perf/budgets.py --build build --only write-8
  *
- * "marked" stands for WRITEs, half of them with an ECN mark. "stages" in place of the message's
- * opcode runs each stage of the packet's path by itself.
+ * "marked" stands for WRITEs, half of them with an ECN mark; "swift" and "dcqcn" for WRITEs under
+ * that controller. "stages" in place of the message's opcode runs each stage of the packet's path
+ * by itself.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,7 +52,7 @@ static void on_async(void *ctx, struct qp *qp, struct comp_queue *cq, enum qp_ev
     exit(1);
 }
 
-static void side_init(struct side *s, uint8_t number)
+static void side_init(struct side *s, uint8_t number, const struct congestion_config *congestion)
 {
     static const uint64_t secret[2] = {1, 2};
     uint8_t addr[4] = {10, 0, 0, number};
@@ -76,7 +77,8 @@ static void side_init(struct side *s, uint8_t number)
     struct engine_config c = {.port = &s->port,
                               .mrs = &s->mrs,
                               .qps = s->qps,
-                              .host = {.cq_event = on_cq, .async_event = on_async}};
+                              .host = {.cq_event = on_cq, .async_event = on_async},
+                              .congestion = *congestion};
     s->e = engine_create(&c);
     comp_queue_init(&s->cq, cq, 1024, 1);
     s->reader = (struct cq_reader){.shared = cq, .size = 1024, .lanes = 1};
@@ -203,31 +205,45 @@ HALF requester_rx(struct side *s, struct frame *frames, unsigned n, ns_t now)
     return n;
 }
 
-/* The network marks half of the frames "congestion experienced", in no pattern. */
+enum marks { NOT_MARKED, HALF_MARKED, FEW_MARKED };
+
+/* The network marks the frame "congestion experienced". */
+static void mark(struct frame *f)
+{
+    uint8_t *ip = f->data + ETH_LEN;
+
+    ip[1] |= ECN_CE;
+    put_be16(ip + 10, 0);
+    put_be16(ip + 10, (uint16_t)~ipv4_sum(ip));
+}
+
+/* Half of them, in no pattern. */
 static void mark_half(struct frame *frames, unsigned n)
 {
     static uint32_t state = 1;
 
     for (unsigned i = 0; i < n; i++) {
-        uint8_t *ip = frames[i].data + ETH_LEN;
-
         state = state * 1664525 + 1013904223;
-        if (!(state >> 31))
-            continue;
-        ip[1] |= ECN_CE;
-        put_be16(ip + 10, 0);
-        put_be16(ip + 10, (uint16_t)~ipv4_sum(ip));
+        if (state >> 31)
+            mark(&frames[i]);
     }
 }
 
+/* A controller that answers marks is at work all the time, but holds back nothing: a mark halves a
+ * rate that is far above what is sent, and the next one comes before the rate is the line's. */
+#define LINE          UINT64_C(4000000000000)
+#define BURSTS_A_MARK 100
+
 /* Returns the number of packets. */
 static unsigned exchange(struct side *a, struct side *b, struct frame *frames, ns_t now,
-                         bool marked)
+                         enum marks marks)
 {
     unsigned requests = requester_tx(a, frames, now), answers;
 
-    if (marked)
+    if (marks == HALF_MARKED)
         mark_half(frames, requests);
+    else if (marks == FEW_MARKED && requests && now / STEP % BURSTS_A_MARK == 0)
+        mark(&frames[0]);
     if (requests)
         responder_rx(b, frames, requests, now);
     answers = responder_tx(b, frames, now);
@@ -246,7 +262,11 @@ int main(int argc, char **argv)
     enum sqe_op op = argc > 1 && !strcmp(argv[1], "send")   ? SQE_SEND
                      : argc > 1 && !strcmp(argv[1], "read") ? SQE_READ
                                                             : SQE_WRITE;
-    bool marked = argc > 1 && !strcmp(argv[1], "marked"); /* WRITEs, half of them marked by ECN */
+    struct congestion_config congestion = {
+        .control = argc > 1 ? cc_find(argv[1]) : NULL, .cnp_interval = 50000, .line = LINE};
+    enum marks marks = argc > 1 && !strcmp(argv[1], "marked") ? HALF_MARKED
+                       : congestion.control                   ? FEW_MARKED
+                                                              : NOT_MARKED;
     uint32_t total = left, pending = 0, received = 0;
     uint64_t packets = 0;
     struct timespec t0, t1;
@@ -256,8 +276,10 @@ int main(int argc, char **argv)
         stage_costs(left);
         return 0;
     }
-    side_init(&a, 1);
-    side_init(&b, 2);
+    if (!congestion.control)
+        congestion.cnp_interval = 0;
+    side_init(&a, 1, &congestion);
+    side_init(&b, 2, &congestion);
     connect_to(&a, &b);
     connect_to(&b, &a);
     for (unsigned i = 0; i < FRAME_BURST; i++)
@@ -269,12 +291,15 @@ int main(int argc, char **argv)
         for (; left && pending < 64; left--, pending++)
             post(&a, &b, op, len);
         engine_doorbell(a.e, a.qp, now += STEP);
-        packets += exchange(&a, &b, frames, now, marked);
+        packets += exchange(&a, &b, frames, now, marks);
         pending -= poll(&a);
         for (received = poll(&b); received; received--)
             post_recv(&b);
     }
     clock_gettime(CLOCK_MONOTONIC, &t1);
+    if (congestion.control && congestion.control->on_cnp &&
+        counter_get(&qp_counters(a.qp)->rp_cnp_handled) < total / (64 * 2 * BURSTS_A_MARK))
+        return 1; /* the controller had nothing to do */
     double ns = (double)(t1.tv_sec - t0.tv_sec) * 1e9 + (double)(t1.tv_nsec - t0.tv_nsec);
     printf("%u messages of %u bytes, %lu packets: %.1f ns a message, %.1f ns a packet, %.2f GB/s\n",
            total, len, packets, ns / total, ns / (double)packets, (double)total * len / ns);

@@ -229,6 +229,12 @@ def judgements():
     equal([line.split(" - ")[0] for line in lines if "ok" in line.split()[:2]], ["not ok 1", "ok 2", "ok 3", "not ok 4"])
     check(any("c is well under" in line for line in lines), "told of what may be lowered")
 
+    counts = {"write-8": 1000, "swift-8": 1040, "write-4096": 1000, "dcqcn-4096": 1060, "swift-8 request": 1}
+    equal([(op, size, round(more, 3)) for op, size, more in budgets.dearer(counts)], [("dcqcn", 4096, 6.0), ("swift", 8, 4.0)])
+    lines, failed = budgets.report(counts, {"stages": {name: {"budget": count} for name, count in counts.items()}})
+    equal(failed, 1)
+    equal([line.split(" - ")[0] for line in lines if "% more, at most" in line], ["not ok 6", "ok 7"])
+
 
 def updates():
     known = {"compiler": "gcc 12", "stages": {"a": {"budget": 100, "target": 50}, "gone": {"budget": 1}}}
