@@ -265,9 +265,16 @@ static int open_server(struct daemon *d)
                                .mode = d->config.mode,
                                .group = d->config.group_id,
                                .idle_exit = d->config.idle_exit,
-                               .stop_fd = d->signal_fd};
+                               .stop_fd = d->signal_fd,
+                               .listen_fd = service_listener()};
     int err = 0;
 
+    if (sc.listen_fd < 0) {
+        fprintf(stderr,
+                "uroced: the service manager's socket: %s (ListenSequentialPacket= is one)\n",
+                strerror(-sc.listen_fd));
+        return sc.listen_fd;
+    }
     d->server = server_open(&sc, &err);
     /* Root without CAP_CHOWN, as in a sandbox: the default group is dispensable. */
     if (err == -EPERM && sc.group >= 0 && !d->config.group[0]) {

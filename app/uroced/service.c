@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The protocol is sd_notify(3)'s: see service.h. */
+/* The protocols are those of sd_notify(3) and sd_listen_fds(3): see service.h. */
 #include "service.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -109,6 +110,31 @@ void service_open(struct service *s, struct event_loop *loop)
         err = start_watchdog(s, usec);
     if (err)
         fprintf(stderr, "uroced: NOTIFY_SOCKET=%s: %s\n", name, strerror(-err));
+}
+
+/* A listening SOCK_SEQPACKET socket of the file system. */
+static bool is_listener(int fd)
+{
+    int domain = 0, type = 0, listening = 0;
+    socklen_t len = sizeof(int);
+
+    return !getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) && domain == AF_UNIX &&
+           !getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) && type == SOCK_SEQPACKET &&
+           !getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &len) && listening;
+}
+
+int service_listener(void)
+{
+    const char *pid = getenv("LISTEN_PID"), *fds = getenv("LISTEN_FDS");
+    const int fd = 3; /* SD_LISTEN_FDS_START */
+
+    if (!pid || !fds || strtoul(pid, NULL, 10) != (unsigned long)getpid())
+        return 0;
+    if (strtoul(fds, NULL, 10) != 1 || !is_listener(fd))
+        return -EINVAL;
+    if (fcntl(fd, F_SETFD, FD_CLOEXEC) || fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK))
+        return -errno;
+    return fd;
 }
 
 void service_report_ready(struct service *s)

@@ -25,6 +25,11 @@ struct service {
  * the daemon runs all the same. */
 void service_open(struct service *s, struct event_loop *loop);
 
+/* The socket for programs that the manager has opened and listens on (sd_listen_fds(3)), which is
+ * the caller's: its descriptor; 0: there is none; -EINVAL: it is not one, or not alone; or another
+ * negative errno. */
+int service_listener(void);
+
 void service_report_ready(struct service *s);
 void service_report_end(struct service *s);
 

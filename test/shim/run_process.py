@@ -408,7 +408,57 @@ def unit_capabilities():
         daemon.stop()
 
 
+# Becomes uroced with the socket as descriptor 3, as a service manager starts it.
+ACTIVATE = """import os, sys
+os.dup2(int(sys.argv[1]), 3)
+os.execve(sys.argv[3], sys.argv[3:], dict(os.environ, LISTEN_PID=str(os.getpid()), LISTEN_FDS=sys.argv[2]))
+"""
+
+
+def manager_socket(kind):
+    path = os.path.join(kit.scratch_folder(), "manager.sock")
+    listener = socket.socket(socket.AF_UNIX, kind)
+    listener.bind(path)
+    listener.listen()
+    return path, listener
+
+
+def activated(listener, fds=1):
+    command = [sys.executable, "-c", ACTIVATE, str(listener.fileno()), str(fds), build.uroced, "--idle-exit", "1"]
+    return subprocess.Popen(command, pass_fds=[listener.fileno()], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                            env=dict(os.environ, XDG_RUNTIME_DIR=kit.scratch_folder()))
+
+
+def socket_of_manager():
+    """The daemon serves there, ends without programs, and leaves the socket to the next."""
+    path, listener = manager_socket(socket.SOCK_SEQPACKET)
+    for number in range(2):
+        process = activated(listener)
+        try:
+            shown = subprocess.run([build.uroce, "show", "devices", "--socket", path], capture_output=True, text=True, timeout=20)
+            if "uroce0" not in shown.stdout:
+                raise kit.Failure(f"daemon {number}: {shown.stdout}{shown.stderr}")
+            if process.wait(20) != 0 or not os.path.exists(path):
+                raise kit.Failure(f"daemon {number} ended with {process.returncode}: {process.stderr.read()}")
+        finally:
+            process.kill()
+            process.communicate()
+    listener.close()
+
+
+def wrong_sockets_of_manager():
+    for kind, fds in ((socket.SOCK_STREAM, 1), (socket.SOCK_SEQPACKET, 2)):
+        _, listener = manager_socket(kind)
+        process = activated(listener, fds)
+        said = process.communicate(timeout=20)[1]
+        listener.close()
+        if process.returncode != 1 or "the service manager's socket" not in said:
+            raise kit.Failure(f"{process.returncode}: {said}")
+
+
 def points():
+    yield "a socket that the service manager has opened", socket_of_manager
+    yield "sockets that it should not have", wrong_sockets_of_manager
     yield "capabilities, no_new_privs and seccomp of all threads", usual
     yield "each can be turned off", turned_off
     yield "a table of descriptors that does not grow", descriptor_table

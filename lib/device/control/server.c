@@ -132,7 +132,8 @@ static int bind_socket(struct server *s)
     return 0;
 }
 
-static int open_listener(struct server *s)
+/* The socket under its path. */
+static int make_listener(struct server *s)
 {
     const struct server_config *config = &s->config;
     int err;
@@ -146,7 +147,18 @@ static int open_listener(struct server *s)
     s->listener.fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (s->listener.fd < 0)
         return -errno;
-    err = bind_socket(s);
+    return bind_socket(s);
+}
+
+static int open_listener(struct server *s)
+{
+    const struct server_config *config = &s->config;
+    int err = 0;
+
+    if (config->listen_fd)
+        s->listener.fd = config->listen_fd;
+    else
+        err = make_listener(s);
     if (err)
         return err;
     err = s->pause.fd < 0 ? -EMFILE : event_loop_add(config->loop, &s->pause, EPOLLIN);
