@@ -90,6 +90,7 @@ def parts():
         *((f"distribution-{name}", about, fixed(meson("build", 1200, [f"distribution-{name}"])))
           for name, about in (("trixie", "Debian 13: the demo, and all but the shim suite"), ("trixie-shim", "Debian 13: its programs"),
                               ("trixie-clang", "Debian 13, with clang and without cmocka"),
+                              ("packages-bookworm", "Debian packages on Debian 12"), ("packages-trixie", "Debian packages on Debian 13"),
                               ("sid", "Debian's next release"), ("arm64", "for arm64, under qemu-aarch64"))),
         ("adopt", "adopted memory under load for longer; moves and disturbances of queue pairs",
          fixed(meson("build", 1200, ["adopt-long"], "--seconds", "20"), meson("build", 400, ["dataplane_chaos-long", "shim-isolation", "shim-slow-memory-long"]))),

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """uroce on another distribution, in a folder of this machine: builds there, runs the demo and suites. TAP. For root.
 
-usage: run.py --build DIR [--folder DIR] [--keep] trixie|trixie-shim|trixie-clang|sid|arm64
+usage: run.py --build DIR [--folder DIR] [--keep] trixie|trixie-shim|trixie-clang|sid|arm64|packages-bookworm|packages-trixie
 
 The folder (distributions in the build folder) keeps the other systems for the next run. --keep: also what was built there."""
 import argparse
@@ -17,6 +17,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "kit"))
 sys.path.insert(0, str(HERE))
 import uroce_kit as kit
+from packages import Packages
 from roots import SOURCE, Root
 
 # qemu-aarch64 for programs whose ELF header says arm64; the kernel opens it now, and so finds it in every root (F).
@@ -96,12 +97,19 @@ def arm64(root):
             *((suite, lambda suite=suite: arm64_tests(root, suite)) for suite in ("unit", "script", "sim", "replay"))]
 
 
+def debian_packages(root, release):
+    made = Packages(root, release)
+    return [made.prepare, *made.points()]
+
+
 ENGINE = ["unit script sim replay"]
 # The folder, the release, the points. scripts/demo comes first where warnings are no errors: sid has a new compiler any day.
 SYSTEMS = {"trixie": ("trixie", "trixie", lambda root, build: natively(root, build, "gcc", [*ENGINE, DEMO])),
            "trixie-shim": ("trixie", "trixie", lambda root, build: natively(root, build, "gcc", ["shim"])),
            "trixie-clang": ("trixie", "trixie", lambda root, build: natively(root, build, "clang", [PLAIN, *ENGINE])),
            "sid": ("sid", "sid", lambda root, build: natively(root, build, "gcc", [DEMO, *ENGINE])),
+           **{f"packages-{release}": (f"packages-{release}", release, lambda root, build, release=release: debian_packages(root, release))
+              for release in ("bookworm", "trixie")},
            "arm64": ("trixie-arm64", "trixie", lambda root, build: arm64(root))}
 
 
