@@ -187,9 +187,10 @@ static int (*const with_qp[])(struct session *sn, struct ctl_call *call) = {
 };
 
 /* The queue pair that CONNECT names is looked up again when the peer has accepted. */
-static void remember(struct cm_object *o, const struct ctl_cm_with_qp *rq)
+static void remember(struct cm_object *o, const struct ctl_cm_with_qp *rq, uint64_t serial)
 {
     o->leads_qp = true;
+    o->qp_serial = serial;
     o->qpn = rq->modify.qpn;
     memcpy(o->qp_key, rq->key, sizeof(o->qp_key));
 }
@@ -197,28 +198,35 @@ static void remember(struct cm_object *o, const struct ctl_cm_with_qp *rq)
 /* -EINPROGRESS: dispatched again, and no step is done. */
 static int modify(struct cm_object *o, struct ctl_cm_with_qp *rq)
 {
-    struct session *owner = qp_object_session(o->device, rq->modify.qpn, rq->key);
+    struct qp_object *q = qp_object_of_key(o->device, rq->modify.qpn, rq->key);
 
-    if (!owner)
+    if (!q)
         return -EACCES;
     if (rq->type != CTL_CM_CONNECT)
-        return qp_object_modify_by(owner, &rq->modify);
-    remember(o, rq);
+        return qp_object_modify_by(q->o.session, &rq->modify);
+    remember(o, rq, q->serial);
     return 0;
+}
+
+/* NULL: the program has destroyed it, though another one may have its number. */
+static struct qp_object *led_qp(const struct cm_object *o)
+{
+    struct qp_object *q = o->leads_qp ? qp_object_of_key(o->device, o->qpn, o->qp_key) : NULL;
+
+    return q && q->serial == o->qp_serial ? q : NULL;
 }
 
 bool cm_object_lead_qp(struct cm_object *o)
 {
     struct cm_private none = {0};
     struct ctl_modify_qp m = {.qpn = o->qpn};
+    struct qp_object *q = led_qp(o);
     struct ctl_cm_steps steps;
-    struct session *owner;
 
-    if (!o->leads_qp)
+    if (!q)
         return false;
-    owner = qp_object_session(o->device, o->qpn, o->qp_key);
     cm_object_steps(o, &steps);
-    if (!owner || !steps.mask[0])
+    if (!steps.mask[0])
         return false;
     m.attr = steps.attr;
     m.attr.state = QPS_INIT; /* again: the access rights follow from the connection */
@@ -227,7 +235,7 @@ bool cm_object_lead_qp(struct cm_object *o)
         m.next[i - 1].state = QPS_INIT + i;
         m.next[i - 1].mask = steps.mask[i];
     }
-    return !qp_object_modify_by(owner, &m) &&
+    return !qp_object_modify_by(q->o.session, &m) &&
            !cm_establish(o->id, none, o->o.session->rnic->config.clock());
 }
 

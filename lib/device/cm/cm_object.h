@@ -71,6 +71,7 @@ struct cm_object {
     bool leads_qp;   /* when the peer has accepted, this queue pair goes to RTS */
     uint32_t qpn;
     uint64_t qp_key[2];
+    uint64_t qp_serial;
     unsigned bind_flags;
     uint8_t tos, ack_timeout; /* ack_timeout: if it is set */
     bool has_ack_timeout;

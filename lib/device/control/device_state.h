@@ -45,6 +45,7 @@ struct device {
     /* Tables that engines read. */
     struct mr_table mrs;
     struct qp_table *qps;
+    uint64_t qp_serials;       /* of queue pairs, so far */
     struct qp_totals past_qps; /* the counters of queue pairs that are gone */
     struct srq_table *srqs;
     struct ah_table *ahs;

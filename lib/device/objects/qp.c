@@ -296,6 +296,7 @@ int qp_object_create(struct session *sn, struct ctl_call *call)
     q->sq_sig_all = rq->sq_sig_all != 0;
     count_parts(q, 1);
     q->o.handle = qp_number(q->dp.qp);
+    q->serial = ++sn->device->qp_serials;
     reply->qpn = q->o.handle;
     reply->db_slot = q->dp.slot;
     return 0;

@@ -19,11 +19,11 @@ struct qp_object *qp_object_get(struct session *sn, uint32_t qpn)
     return q && q->o.session == sn ? q : NULL;
 }
 
-struct session *qp_object_session(struct device *d, uint32_t qpn, const uint64_t key[2])
+struct qp_object *qp_object_of_key(struct device *d, uint32_t qpn, const uint64_t key[2])
 {
     struct qp_object *q = object_of(d, qpn);
 
-    return q && session_has_key(q->o.session, key) ? q->o.session : NULL;
+    return q && session_has_key(q->o.session, key) ? q : NULL;
 }
 
 void qp_object_call(struct qp_object *q, worker_fn fn, void *arg)

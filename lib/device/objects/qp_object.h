@@ -24,6 +24,7 @@ enum steer_reason {
 
 struct qp_object {
     struct object o;
+    uint64_t serial; /* of no other queue pair of the device, also later: numbers come again */
     struct dp_qp dp;
     struct pd *pd;
     struct cq *send_cq, *recv_cq;
@@ -51,9 +52,8 @@ struct qp_object {
 
 /* The session's queue pair with this number, or NULL. */
 struct qp_object *qp_object_get(struct session *sn, uint32_t qpn);
-/* The session of the device's queue pair with this number, if that is its context's key; or NULL.
- */
-struct session *qp_object_session(struct device *d, uint32_t qpn, const uint64_t key[2]);
+/* The device's queue pair with this number, if that is its context's key; or NULL. */
+struct qp_object *qp_object_of_key(struct device *d, uint32_t qpn, const uint64_t key[2]);
 /* Runs fn on its worker. */
 void qp_object_call(struct qp_object *q, worker_fn fn, void *arg);
 struct engine *qp_object_engine(struct qp_object *q);

@@ -252,6 +252,20 @@ static void test_not_led_destroyed(void **state)
     expect_response(*state);
 }
 
+/* Nor is another one that has its number. */
+static void test_not_led_number_again(void **state)
+{
+    struct ctl_msg m = {.handle = active.qp.qpn};
+    uint32_t qpn = active.qp.qpn;
+
+    assert_int_equal(app_call(&active.app, CTL_DESTROY_QP, &m), 0);
+    qp_table_prefer(active.app.session->device->qps, qpn);
+    assert_int_equal(app_qp(&active.app, &active.qp, QPT_RC, &active.cq, 0, 0), 0);
+    assert_int_equal(active.qp.qpn, qpn);
+    expect_response(*state);
+    assert_int_equal(state_of(&active), QPS_RESET);
+}
+
 /* A program that names another one's queue pair makes no connection. */
 static void test_not_led_wrong_key(void **state)
 {
@@ -399,7 +413,8 @@ int main(void)
                                        T(test_posted_connect_fails),
                                        L(test_led),
                                        L(test_not_led_wrong_state),
-                                       L(test_not_led_destroyed)};
+                                       L(test_not_led_destroyed),
+                                       L(test_not_led_number_again)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
