@@ -61,7 +61,7 @@ void channels_deliver(struct rnic *r)
     }
 }
 
-int channel_create(struct session *sn, struct ctl_call *call)
+int cq_channel_create(struct session *sn, struct ctl_call *call)
 {
     struct channel *ch;
     int pair[2];
@@ -94,7 +94,7 @@ static void channel_free(struct object *o)
     object_destroy(o);
 }
 
-int channel_destroy(struct session *sn, struct ctl_call *call)
+int cq_channel_destroy(struct session *sn, struct ctl_call *call)
 {
     struct object *o;
     int err = object_get_unused(sn, OBJ_CHANNEL, call->request->handle, &o);

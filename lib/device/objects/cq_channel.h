@@ -28,8 +28,8 @@ struct cq {
     bool is_unsent;
 };
 
-int channel_create(struct session *sn, struct ctl_call *call);
-int channel_destroy(struct session *sn, struct ctl_call *call);
+int cq_channel_create(struct session *sn, struct ctl_call *call);
+int cq_channel_destroy(struct session *sn, struct ctl_call *call);
 bool channel_free_some(struct session *sn, const struct slice *s);
 /* Sends, or arranges to be sent, the completion events that workers left behind. */
 void channels_deliver(struct rnic *r);
