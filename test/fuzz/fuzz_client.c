@@ -4,8 +4,7 @@
  * whose replies, descriptors, queues, completions and events are changed on the way. Nothing that
  * comes back may make the library write outside of the application's own queues, or crash it.
  *
- * The library's sockets are ours: connect() makes a pair, and sendmsg() on it has the session
- * answer before it returns.
+ * The daemon is fuzz_daemon.c's.
  *
  * Input: actions, each an opcode byte, a byte that says what it is about, the number of bytes of
  * its own, and these: its operands, then the changes of the answers that it gets. Without bytes for
@@ -14,18 +13,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <infiniband/verbs.h>
-#include <poll.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
-#include "device_kit.h"
-#include "device_private.h"
 #include "fuzz.h"
 #include "fuzz_client.h"
+#include "fuzz_daemon.h"
 
 #define ACTIONS 120
-#define PUBLIC  __attribute__((visibility("default")))
 
 enum action {
     ACT_OPEN,
@@ -50,122 +45,6 @@ enum action {
     ACT_RESIZE_SRQ,
     ACT_COUNT /* and an enum ex_action each */
 };
-
-static struct rnic *rnic;
-struct input in;
-static ns_t now;
-
-static ns_t clock_now(void)
-{
-    return now;
-}
-
-/* ---- the daemon ---- */
-
-/* A connection: the library's socket, and the session behind it. */
-struct link {
-    int sock, far;
-    struct session *session;
-};
-
-static struct link links[OBJECTS * 2];
-
-static void link_end(struct link *l)
-{
-    if (l->session)
-        session_close(l->session);
-    if (l->far > 0)
-        close(l->far);
-    *l = (struct link){0};
-}
-
-/* The library has closed its end of some. */
-static void links_reap(void)
-{
-    for (unsigned i = 0; i < ARRAY_SIZE(links); i++) {
-        struct pollfd p = {.fd = links[i].far};
-
-        if (links[i].session && poll(&p, 1, 0) == 1 && p.revents & POLLHUP)
-            link_end(&links[i]);
-    }
-}
-
-static struct link *link_of(int sock)
-{
-    for (unsigned i = 0; i < ARRAY_SIZE(links); i++)
-        if (links[i].session && links[i].sock == sock)
-            return &links[i];
-    return NULL;
-}
-
-PUBLIC int connect(int sock, const struct sockaddr *addr, socklen_t len)
-{
-    struct link *l = links;
-    int pair[2];
-
-    links_reap();
-    while (l != links + ARRAY_SIZE(links) && l->session)
-        l++;
-    if (l == links + ARRAY_SIZE(links) ||
-        socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) {
-        errno = ECONNREFUSED;
-        return -1;
-    }
-    dup3(pair[0], sock, O_CLOEXEC);
-    close(pair[0]);
-    *l = (struct link){sock, pair[1], session_create(rnic, &(struct ucred){.pid = getpid()})};
-    return 0;
-}
-
-/* The changes of an answer: how many bytes; each one's position and value. Then its descriptors. */
-static void change(struct ctl_call *call, int *extra)
-{
-    uint8_t how = take(&in);
-    uint8_t *bytes = (uint8_t *)&call->reply;
-
-    for (unsigned n = how & 7; n; n--) {
-        unsigned at = take(&in) | take(&in) << 8;
-
-        bytes[at % sizeof(call->reply)] = take(&in);
-    }
-    if (how & 8 && call->out_fds)
-        close(call->out_fd[--call->out_fds]);
-    if (how & 16 && call->out_fds < CTL_MAX_FDS) {
-        *extra = memfd_create("fuzz", MFD_CLOEXEC);
-        (void)!ftruncate(*extra, take(&in) * 512);
-        call->out_fd[call->out_fds++] = *extra;
-    }
-}
-
-static void answer(struct link *l, const struct msghdr *request)
-{
-    const struct ctl_msg *m = request->msg_iov->iov_base;
-    struct ctl_call call = {.request = m};
-    const struct cmsghdr *c = request->msg_controllen ? CMSG_FIRSTHDR(request) : NULL;
-    int extra = -1;
-
-    if (c) {
-        call.in_fd = (const int *)CMSG_DATA(c);
-        call.in_fds = (unsigned)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-    }
-    session_dispatch(l->session, &call);
-    if (call.reply.status == -EINPROGRESS)
-        call.reply.status = -ENETUNREACH;
-    change(&call, &extra);
-    ctl_send(l->far, &call.reply, call.out_fd, call.out_fds, MSG_DONTWAIT);
-    while (call.out_fds)
-        close(call.out_fd[--call.out_fds]);
-}
-
-PUBLIC ssize_t sendmsg(int sock, const struct msghdr *msg, int flags)
-{
-    struct link *l = link_of(sock);
-
-    if (!l)
-        return syscall(SYS_sendmsg, sock, msg, flags);
-    answer(l, msg);
-    return (ssize_t)msg->msg_iov->iov_len;
-}
 
 /* ---- the application ---- */
 
@@ -227,18 +106,12 @@ static void drop_all(void)
         app.pd = NULL;
 }
 
-static void end_daemon(void)
-{
-    for (unsigned i = 0; i < ARRAY_SIZE(links); i++)
-        link_end(&links[i]);
-}
-
 static void close_device(void)
 {
     if (!app.ctx)
         return;
     drop_all();
-    end_daemon();
+    daemon_end();
     drop_all();
     ibv_close_device(app.ctx);
     memset(&app, 0, sizeof(app));
@@ -406,14 +279,6 @@ static void take_events(void)
 
 /* ---- what the daemon does by itself ---- */
 
-static struct session *daemon_session(void)
-{
-    for (unsigned i = 0; i < ARRAY_SIZE(links); i++)
-        if (links[i].session && links[i].session->device)
-            return links[i].session;
-    return NULL;
-}
-
 static struct segment *pick_segment(struct session *c, uint8_t which)
 {
     enum object_kind kind = which & 1 ? OBJ_QP : which & 2 ? OBJ_CQ : OBJ_SRQ;
@@ -575,7 +440,7 @@ static void act(uint8_t action, uint8_t which)
         work(which);
         break;
     case ACT_END:
-        end_daemon();
+        daemon_end();
         break;
     case ACT_AH_MW:
         make_other(which);
@@ -610,14 +475,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct input all = {data, size};
 
-    setenv(CTL_SOCKET_ENV, "fuzz", 1);
-    now = NS_PER_SEC;
     spoilt = false;
-    rnic = kit_rnic(NULL, clock_now);
+    daemon_start();
     for (unsigned n = 0; all.left && n < ACTIONS; n++)
         next_act(&all);
     close_device();
-    end_daemon();
-    rnic_destroy(rnic);
+    daemon_stop();
     return 0;
 }

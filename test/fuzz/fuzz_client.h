@@ -5,7 +5,7 @@
 
 #include <infiniband/verbs.h>
 
-#include "fuzz_input.h"
+#include "fuzz_daemon.h"
 
 #define OBJECTS 4 /* of each kind */
 #define WRS     16
@@ -34,7 +34,6 @@ struct fuzz_app {
 };
 
 extern struct fuzz_app app;
-extern struct input in; /* of the current action: an answer takes its changes from here */
 
 /* What destroying an object has returned: EIO, too, when it is gone. */
 static inline bool is_gone(int err)

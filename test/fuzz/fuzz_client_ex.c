@@ -7,7 +7,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "device_kit.h"
 #include "fuzz_client.h"
 
 /* Since rdma-core 64; Debian 12's headers do not have them. */
