@@ -156,6 +156,12 @@ static inline int cma_errno(void)
     return errno ? -errno : -EIO;
 }
 
+/* What libibverbs returns when it has destroyed an object: EIO, too, if no daemon has answered. */
+static inline bool is_gone(int err)
+{
+    return !err || err == EIO;
+}
+
 static inline bool is_datagram(enum ibv_qp_type type)
 {
     return type == IBV_QPT_UD;

@@ -106,7 +106,7 @@ struct cma_device *device_get(struct cma_link *link, __be64 guid, int *err)
 void device_put(struct cma_device *d)
 {
     lock_devices();
-    if (!--d->ids && d->pd && !ibv_dealloc_pd(d->pd))
+    if (!--d->ids && d->pd && is_gone(ibv_dealloc_pd(d->pd)))
         d->pd = NULL;
     pthread_mutex_unlock(&devices_lock);
 }

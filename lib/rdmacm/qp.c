@@ -18,9 +18,9 @@ static int cq_create(struct rdma_cm_id *id, uint32_t size, struct ibv_comp_chann
 /* They stay while something else uses them. */
 static void cq_destroy(struct ibv_comp_channel **channel, struct ibv_cq **cq)
 {
-    if (*cq && !ibv_destroy_cq(*cq))
+    if (*cq && is_gone(ibv_destroy_cq(*cq)))
         *cq = NULL;
-    if (!*cq && *channel && !ibv_destroy_comp_channel(*channel))
+    if (!*cq && *channel && is_gone(ibv_destroy_comp_channel(*channel)))
         *channel = NULL;
 }
 
