@@ -37,12 +37,15 @@ from table import LIBRARIES
 UNIT_TESTS = ("wire", "encap", "net", "steer", "fabric", "mem", "abi", "cm", "queue", "cc", "transport", "lab", "dataplane",
               "device")
 # Of libraries that are not pure as a whole.
-PURE_PARTS = {"dataplane": ("forward", "poll_policy"), "device": ("account",)}
+TESTED_PARTS = {"dataplane": ("forward", "poll_policy"),
+                "device": ("account", "cm", "cm_address", "cm_with_qp", "steps")}
 UNIT_KITS = ("batch", "capture", "cm", "frame", "net", "raw")
+DEVICE_KITS = ("app", "device", "sides")
+DRIVERS = ("loop", "sim", "sim_queue")
 NEEDS_DRIVERS = ("test_mem_copy", "test_mem_freeze", "test_mem_mapped", "test_mem_pinned", "test_mem_populated",
                  "test_steer_thash")
-FOLDERS = (*(f"lib/{name}" for name in LIBRARIES), *(f"test/kit/{kit}" for kit in ("unit", "engine", *UNIT_KITS)),
-           "test/sim", "test/script", "test/unit", "test/replay", "app/uroce")
+FOLDERS = (*(f"lib/{name}" for name in LIBRARIES), *(f"test/kit/{kit}" for kit in ("unit", "engine", *UNIT_KITS, *DEVICE_KITS)),
+           "drivers/pktio", "test/sim", "test/script", "test/unit", "test/replay", "app/uroce")
 SIMULATIONS = {"sim_rc": ("sim_rc", "sim_flow", "sim_plan", "sim_pool"), "sim_cm": ("sim_cm",)}
 SIM_SEEDS = "150"
 FIRST_LIMIT = 120  # seconds of CPU time, without a fault
@@ -61,21 +64,28 @@ class Program:
 
     def __init__(self, name, objects, command, libs=()):
         self.name, self.objects, self.command, self.libs = name, objects, command, list(libs)
-        self.linked = name.split()[-1] if name.split()[0] in ("unit", "sim") else name.split()[0]
+        kind, what = name.split()
+        self.linked = what if kind in ("unit", "sim") else kind
+        self.needs_device = kind == "unit" and what.startswith("test_device_")
         self.limit = LEAST_LIMIT
 
     def may_notice(self, library):
-        """A unit test knows nothing of the libraries above its own; all else needs them all."""
+        """A unit test knows nothing of the libraries above its own; all else needs the pure ones. The tests
+        of the others would be slow for the faults of the pure ones, which have tests of their own."""
         kind, program = self.name.split()
         if kind != "unit":
-            return library not in PURE_PARTS
-        return LIBRARIES.index(program.split("_")[1]) >= LIBRARIES.index(library)
+            return library not in TESTED_PARTS
+        tested = program.split("_")[1]
+        if tested in TESTED_PARTS:
+            return library == tested
+        return LIBRARIES.index(tested) >= LIBRARIES.index(library)
 
 
 def compile_command(tree, source, output):
-    """The folder of the source comes first, so that its own headers win over others of that name."""
+    """The folder of the source comes first, so that its own headers win over others of that name; but
+    not over those of libc."""
     root = tree / "src"
-    include = [f"-I{folder}" for folder in (root / source.parent, *header_folders(root))]
+    include = [f"-iquote{root / source.parent}", *(f"-I{folder}" for folder in header_folders(root))]
     return ["gcc", "-std=gnu11", "-O1", "-w", "-D_GNU_SOURCE", "-fno-strict-aliasing",
             *BOUNDS,
             f'-DTEST_VECTORS="{root}/test/vectors"', '-DUROCE_VERSION="0"', '-DUROCE_REL_LIBDIR="."',
@@ -86,8 +96,10 @@ def compile_command(tree, source, output):
 def header_folders(root):
     folders = {root / folder for folder in FOLDERS} | {
         path.parent for folder in FOLDERS for path in (root / folder).rglob("*.h")}
-    # lib/device names the rooms of its headers, and has a limits.h in one.
-    return sorted(folder for folder in folders if root / "lib/device" not in folder.parents)
+    # lib/device names the rooms of its headers, and has a limits.h in one. app/uroce has headers of the
+    # same names as others, and names their rooms.
+    return sorted((folder for folder in folders if root / "lib/device" not in folder.parents),
+                  key=lambda folder: (is_in(root / "app", folder), folder))
 
 
 def object_of(tree, source):
@@ -96,7 +108,7 @@ def object_of(tree, source):
 
 def compile_all(tree, jobs):
     root = tree / "src"
-    sources = [path.relative_to(root) for folder in FOLDERS for path in sorted((root / folder).rglob("*.c"))
+    sources = [path.relative_to(root) for folder in FOLDERS for path in sorted((root / folder).rglob("*.[cS]"))
                if is_wanted(folder, path.stem)]
     (tree / "obj").mkdir()
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
@@ -118,10 +130,10 @@ def library_of(source):
 
 def is_wanted(folder, stem):
     if folder != "test/unit":
-        return stem in PURE_PARTS.get(pathlib.Path(folder).name, (stem,))
+        return folder != "drivers/pktio" or stem in DRIVERS
     _, library, topic = (stem.split("_", 2) + ["", ""])[:3]
     return (stem.startswith("test_") and library in UNIT_TESTS and stem not in NEEDS_DRIVERS
-            and topic in PURE_PARTS.get(library, (topic,)))
+            and topic in TESTED_PARTS.get(library, (topic,)))
 
 
 def programs(tree, sources):
@@ -134,10 +146,12 @@ def programs(tree, sources):
 
     kit = objects("test/kit/engine")
     unit_kits = [o for name in UNIT_KITS for o in objects(f"test/kit/{name}")]
+    device_kits = [o for name in DEVICE_KITS for o in objects(f"test/kit/{name}")] + objects("drivers/pktio")
     result = []
     for source in sources:
         if is_in("test/unit", source):
-            result.append(Program(f"unit {source.stem}", objects("test/unit", source.stem) + unit_kits, [],
+            kits = device_kits if source.stem.startswith("test_device_") else unit_kits
+            result.append(Program(f"unit {source.stem}", objects("test/unit", source.stem) + kits, [],
                                   ["-lcmocka", "-lpcap", "-lpthread"]))
     for script in sorted((root / "test/script").rglob("*.case")):
         result.append(Program(f"script {script.stem}", objects("test/script") + kit, [script]))
@@ -174,11 +188,12 @@ def library_objects(tree, sources):
 
 
 def link(program, library, folder):
-    """Programs of the same objects are linked once."""
+    """Programs of the same objects are linked once. The device has names that other programs have, too."""
     exe = folder / ("exe_" + program.linked)
+    library = [o for s, o in library if program.needs_device or library_of(s) != "device"]
     if not exe.exists():
         done = subprocess.run(["gcc", "-fuse-ld=gold", "-o", exe, *program.objects, *library, "-lisal",
-                               "-lm", *program.libs], capture_output=True, text=True)
+                               "-ljansson", "-lpthread", "-lm", *program.libs], capture_output=True, text=True)
         if done.returncode:
             sys.exit(f"{program.name} does not link:\n{done.stderr}")
     return exe
@@ -239,16 +254,17 @@ class Suites:
         self.library = library_objects(tree, sources)
         self.programs = programs(tree, sources)
 
-    def baseline(self, names):
-        """Without a fault all must pass; the CPU time that they take says what a hang is."""
+    def baseline(self, chosen, names):
+        """Without a fault all that may notice one must pass; the CPU time that they take says what a hang is."""
+        libraries = {library_of(m.path) for m in chosen}
         folder = self.tree / "baseline"
         folder.mkdir()
         for program in self.programs:
-            if names and program.name.split()[0] not in names:
+            if names and program.name.split()[0] not in names or not any(map(program.may_notice, libraries)):
                 continue
             program.limit = FIRST_LIMIT
             before = children_time()
-            failure = run(program, link(program, self.library.values(), folder), folder)
+            failure = run(program, link(program, self.library.items(), folder), folder)
             if failure:
                 sys.exit(f"{program.name} fails without any fault: {failure}")
             program.limit = max(LEAST_LIMIT, int(10 * (children_time() - before)))
@@ -260,7 +276,7 @@ class Suites:
         changed = self.compile_mutant(mutation, folder)
         if not changed:
             return "compiler", "refuses it"
-        library = [changed.get(s, o) for s, o in self.library.items()]
+        library = [(s, changed.get(s, o)) for s, o in self.library.items()]
         caught = None
         for program in self.programs:
             failure = None
@@ -367,7 +383,7 @@ def main():
     if chosen:
         with tempfile.TemporaryDirectory(prefix="uroce-mutation-") as folder:
             suites = Suites(root, pathlib.Path(folder), options.jobs)
-            suites.baseline(("unit", "script") if options.sample else ())
+            suites.baseline(chosen, ("unit", "script") if options.sample else ())
             with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
                 new, bad = report(chosen, pool.map(suites.catch, chosen))
     if options.write and not options.sample:  # with --only the page keeps what it says of the others
