@@ -39,6 +39,8 @@ SURFACES = (
                                       "lib/device/control/turn.c", "lib/device/control/session.c", "lib/abi/ctl_msg.c")),
     ("registered memory", "memory", ("drivers/mem/", "app/uroced/memory.c")),
     ("replies, completions, events", "client", ("lib/client/", "lib/verbs/", "lib/abi/ctl_msg.c")),
+    ("replies and events of connections", "rdmacm", tuple(f"lib/rdmacm/{part}.c" for part in (
+        "channel", "connect", "event", "id", "qp", "resolve", "take"))),
     ("a program's pages", "adopt", ("lib/adopt/",)),
     ("messages of connections", "cm", ("lib/cm/",)),
     ("captures", "replay", ("app/uroce/replay/", "app/uroce/dissect.c")),
@@ -102,7 +104,7 @@ def profile(root, target, extra, folder):
 
 def objects(root, target):
     found = [program(root, target)]
-    return found + (["-object", root / BUILD / "lib/verbs/libibverbs.so.1"] if target == "client" else [])
+    return found + (["-object", root / BUILD / "lib/verbs/libibverbs.so.1"] if target in ("client", "rdmacm") else [])
 
 
 def lines(root, target, merged):
