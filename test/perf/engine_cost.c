@@ -8,8 +8,8 @@
  *   test/perf/budgets.py --build build --only write-8
  *
  * "marked" stands for WRITEs, half of them with an ECN mark; "swift" and "dcqcn" for WRITEs under
- * that controller. "stages" in place of the message's opcode runs each stage of the packet's path
- * by itself.
+ * that controller. "paced" N counts what packets of that many paced queue pairs cost. "stages" in
+ * place of the message's opcode runs each stage of the packet's path by itself.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -278,6 +278,10 @@ int main(int argc, char **argv)
     }
     if (!congestion.control)
         congestion.cnp_interval = 0;
+    if (argc > 1 && !strcmp(argv[1], "paced")) {
+        paced_costs(len, left);
+        return 0;
+    }
     side_init(&a, 1, &congestion);
     side_init(&b, 2, &congestion);
     connect_to(&a, &b);

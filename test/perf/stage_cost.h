@@ -8,6 +8,11 @@
 /* Each stage this many times, in a function of its own, cost_STAGE. */
 void stage_costs(unsigned times);
 
+/* Queue pairs that are paced send at least this many packets in all, in turns of a packet:
+ * paced_tx.
+ */
+void paced_costs(unsigned queue_pairs, unsigned packets);
+
 /* Whole pages. Ends the program when there is no memory. */
 void *zeroed(size_t bytes);
 
