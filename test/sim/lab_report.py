@@ -157,6 +157,27 @@ def share_table(lab):
     return table(("flows", "control", "Gb/s", "Jain's index", "mean queue, kB", "most, kB", "frames dropped"), rows)
 
 
+# ---- a switch that never drops ----
+
+DEEP = {2: ("h[1-2]", 1), 8: ("h[1-4]", 2), 65: ("h[1-5]", 13)}  # flows: from which hosts, and how many of each
+
+
+def deep(lab, flows, control):
+    hosts, each = DEEP[flows]
+    return lab.run("deep", f"hosts control={control}", changes=(("h[1-5]", hosts), ("flows=13", f"flows={each}")))
+
+
+def deep_table(lab):
+    rows = []
+    for flows in DEEP:
+        for control in ("none", "dcqcn", "swift,base_delay=12"):
+            a = deep(lab, flows, control)
+            s = a["summary"]
+            rows.append((flows, name_of(control), f"{s['late_bps'] / 1e9:.2f}", f"{s['late_jain']:.3f}", f"{s['late_queue'] / 1e3:.0f}",
+                         f"{fullest(a) / 1e3:.0f}", a["counters"].get("rp_cnp_handled", 0)))
+    return table(("flows", "control", "Gb/s", "Jain's index", "mean queue, kB", "most, kB", "CNPs"), rows)
+
+
 # ---- incast ----
 
 INCASTS = tuple((control, pfc) for pfc in ("", "pfc=3") for control in CONTROLS)
@@ -265,6 +286,13 @@ def swift_keeps_its_target(lab):
     require(a["summary"]["goodput_bps"] >= 95e9, f"incast: {a['summary']['goodput_bps'] / 1e9} Gb/s")
 
 
+def queues_stay_short(lab):
+    for flows, control in ((2, "dcqcn"), (8, "dcqcn"), *((n, "swift,base_delay=12") for n in DEEP)):
+        s, without = deep(lab, flows, control)["summary"], deep(lab, flows, "none")["summary"]
+        require(s["late_queue"] <= without["late_queue"] / 5, f"{flows} flows, {control}: {s['late_queue']} bytes in the queue")
+        require(s["late_bps"] >= 0.85 * without["late_bps"], f"{flows} flows, {control}: {s['late_bps'] / 1e9} Gb/s")
+
+
 def pfc_drops_nothing(lab):
     without, controlled = (incast(lab, control, "") for control in ("none", "dcqcn"))
     require(controlled["frames"]["dropped"] < without["frames"]["dropped"] / 2, "control does not halve the drops")
@@ -297,11 +325,12 @@ def pauses_have_victims(lab):
 CLAIMS = (("DCQCN's rate is that of its equations within 2 %", dcqcn_follows),
           ("2, 8 and 64 flows share a link, Jain's index 0.98", shares_are_equal),
           ("queues are under Swift's target, and an incast drops nothing", swift_keeps_its_target),
+          ("control keeps the queue of a switch short that never drops", queues_stay_short),
           ("of an incast control halves the drops, and PFC drops nothing", pfc_drops_nothing),
           ("control cuts the tail of small messages to a fifth", control_shortens_the_tail),
           ("with a dead path 0.85 of what the others carry is carried", dead_paths_are_left),
           ("pauses hold up a flow to an idle host, and control frees it", pauses_have_victims))
-TABLES = (("summary", lambda lab: "\n" + lab.summary("incast") + "\n"), ("dcqcn", dcqcn_table), ("share", share_table), ("incast", incast_table), ("mice", mice_table), ("paths", paths_table), ("pause", pause_table))
+TABLES = (("summary", lambda lab: "\n" + lab.summary("incast") + "\n"), ("dcqcn", dcqcn_table), ("share", share_table), ("deep", deep_table), ("incast", incast_table), ("mice", mice_table), ("paths", paths_table), ("pause", pause_table))
 
 
 def picture(lab, example, kind):
