@@ -134,9 +134,10 @@ static void a_window_a_round_trip(void **state)
  */
 static void a_shrinking_window_waits_for_nothing(void **state)
 {
-    struct rules t = begin(0);
+    struct rules t;
 
     shrinks = true;
+    t = begin_with(0, &(struct kit_rc){.path_mtu = 1});
     write_all(&t, 4);
     (void)time_of(&t, 4);
     assert_int_equal(count_of(t.a, retransmits), 0);

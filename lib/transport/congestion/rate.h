@@ -31,12 +31,6 @@ static inline bool rate_wants_marks(const struct qp *qp)
     return qp->cc.ops && qp->cc.ops->on_ce;
 }
 
-/* Whether its next packet has to wait for its time. */
-static inline bool rate_must_wait(const struct engine *e, const struct qp *qp)
-{
-    return qp->req.paced && e->now < qp->cc.next;
-}
-
 /* Sends from now on, or has a new window: a controller that works by delay begins, or goes on. */
 void rate_begin(struct engine *e, struct qp *qp);
 

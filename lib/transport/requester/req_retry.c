@@ -42,10 +42,9 @@ void req_ack_timeout(struct engine *e, struct qp *qp)
 
     if (!qp_can_request(qp) || psn_eq(req->una, req->max_psn))
         return;
-    /* The peer had no chance to answer; or the packet that will ask is still to come, or all that
-     * is sent again: the queue pair is paced slowly. */
-    if (qp->fault == FAULT_SUSPENDED || !req_answer_is_due(req) ||
-        (psn_eq(req->next_psn, req->una) && rate_must_wait(e, qp))) {
+    /* The peer had no chance to answer; or the packet that will ask is still to come: the queue
+     * pair is paced slowly. */
+    if (qp->fault == FAULT_SUSPENDED || !req_answer_is_due(req)) {
         req_arm_timer(e, qp);
         return;
     }

@@ -128,6 +128,10 @@ static void extremes(void **state)
     for (unsigned i = 0; i < 100; i++)
         cc_on_ack(&cc, 0, 3600 * NS_PER_SEC, now += 7200 * NS_PER_SEC);
     assert_true(cc.window >= PACKET && cc.rate >= 10000000);
+    cc_start(&cc, &cc_swift, NULL, LINE, PACKET);
+    for (unsigned i = 0; i < 3; i++)
+        cc_on_ack(&cc, UINT64_C(1) << 34, BASE, now += NS_PER_SEC);
+    assert_int_equal(cc.window, LINE / 8000); /* what the line carries in a millisecond */
 }
 
 /* The shortest delay is the base, unless one is configured. */
