@@ -22,8 +22,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 MUTATION_PARTS = 4
 SEEDS = {"sim_all-long": 300000, "sim_rc-long": 250000, "sim_cm-long": 1000000, "sim_lab-long": 60000}
 FUZZ = (("packet", "queue"), ("engine", "ctl"), ("replay", "config"), ("flows", "net"), ("raw", "perf_options"),
-        ("server", "memory"), ("client", "adopt"), ("cm", "lab"), ("socket",))
-        ("server", "memory"), ("client", "adopt"), ("cm", "lab"), ("rdmacm",))
+        ("server", "memory"), ("client", "adopt"), ("cm", "lab"), ("socket", "rdmacm"))
 FUZZ_SECONDS = 600
 
 
