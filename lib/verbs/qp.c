@@ -408,8 +408,9 @@ EXPORT int ibv_destroy_qp(struct ibv_qp *base)
     return failed(-err);
 }
 
-/* Packets are placed in order, but not the bytes of each: memory that is copied is written by the
- * kernel's string instructions, and any region of the queue pair's may be copied. */
+/* Requests are placed in order, but not the bytes of each: memory that is copied is written by the
+ * kernel's string instructions, and any region of the queue pair's may be copied. Responses to
+ * READs are placed as they come where the peer has agreed on selective repeat. */
 EXPORT int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
 {
     return 0;

@@ -60,15 +60,19 @@ static void measured(struct req_recovery *r, ns_t rtt)
     r->rtt = r->rtt - r->rtt / 8 + rtt / 8;
 }
 
-/* Packets that have arrived are in flight no more, though they are not acknowledged. */
+/* Packets that have arrived are in flight no more, though they are not acknowledged: as far as the
+ * responder keeps requests behind the one that it expects, and as far as is kept track of here. */
 static uint32_t full_window(const struct qp *qp)
 {
     const struct requester *req = &qp->req;
+    int32_t executed;
+    uint32_t most;
 
     if (!req->sack)
         return req->window_max;
-    return max_of(req->window_max,
-                  min_of(req->window_max + req_sack_count(qp), (uint32_t)KEPT_MAP_PACKETS));
+    executed = max_of(psn_diff(req->sack->expected, req->una), 0);
+    most = min_of((uint32_t)(KEPT_MAP_PACKETS + executed), (uint32_t)SACK_PACKETS);
+    return max_of(req->window_max, min_of(req->window_max + req_sack_count(qp), most));
 }
 
 void req_end_probes(struct qp *qp)

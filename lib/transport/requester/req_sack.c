@@ -42,6 +42,7 @@ static void forget(struct req_sack *s, psn_t p)
 {
     clear(&s->here, p);
     clear(&s->waits, p);
+    clear(&s->parked, p);
     clear(&s->again, p);
     clear(&s->lost, p);
 }
@@ -233,6 +234,8 @@ struct walk {
     const struct requester *req;
     uint32_t i;
     psn_t from, end; /* of the PSNs of the message, those that are in flight and before the end */
+    bool may_park;   /* it is a READ, and no atomic without a response is before it */
+    bool behind_atomic;
 };
 
 static struct walk walk_to(const struct qp *qp, psn_t end)
@@ -258,9 +261,23 @@ static struct send_slot *next_message(struct walk *w, psn_t *from, psn_t *to)
         *to = psn_add(s->first, s->packets);
         if (psn_before(w->end, *to))
             *to = w->end;
+        w->may_park = s->wqe.h.opcode == SQE_READ && !w->behind_atomic;
+        w->behind_atomic |= has_response(s) && s->wqe.h.opcode != SQE_READ;
         return s;
     }
     return NULL;
+}
+
+/* The responder has the READ or atomic m, which PSN p is one of. If it has maps, it answers a READ
+ * again that it does not remember. */
+static void will_be_answered(const struct qp *qp, const struct walk *w, const struct send_slot *m,
+                             psn_t p)
+{
+    struct req_sack *s = qp->req.sack;
+
+    set(&s->waits, p);
+    if (w->may_park && psn_eq(p, m->first) && qp->req.recovery.has_maps)
+        set(&s->parked, p);
 }
 
 void req_sack_requests(struct qp *qp, psn_t p)
@@ -272,10 +289,13 @@ void req_sack_requests(struct qp *qp, psn_t p)
 
     while ((m = next_message(&w, &from, &to)))
         for (; psn_before(from, to); from = psn_add(from, 1)) {
-            if (!has_response(m))
+            if (!has_response(m)) {
                 req_sack_arrived(qp, from);
-            else if (!psn_before(from, s->expected))
+            } else if (!psn_before(from, s->expected)) {
                 clear(&s->again, from); /* from now on a response is due */
+                if (!sack_has(&s->here, from))
+                    will_be_answered(qp, &w, m, from);
+            }
         }
     if (psn_before(s->expected, p))
         s->expected = p;
@@ -308,16 +328,17 @@ static psn_t map_end(const struct kept_map *m)
     return m->first;
 }
 
-/* Requests in [from, to) that are kept. A READ that is kept will be answered. */
-static bool take_kept(struct qp *qp, const struct kept_map *m, psn_t from, psn_t to, bool answered)
+/* Requests of slot m in [from, to) that are kept. A READ that is kept will be answered. */
+static bool take_kept(struct qp *qp, const struct kept_map *map, psn_t from, psn_t to,
+                      const struct walk *w, const struct send_slot *m)
 {
     struct req_sack *s = qp->req.sack;
     bool news = false;
 
     for (; psn_before(from, to); from = psn_add(from, 1)) {
-        if (!map_has(m, from) || !sack_covers(qp, from))
+        if (!map_has(map, from) || !sack_covers(qp, from))
             continue;
-        if (!answered) {
+        if (!m || !has_response(m)) {
             news |= req_sack_arrived(qp, from);
         } else if (!sack_has(&s->here, from) && !sack_has(&s->waits, from) &&
                    !psn_before(from, s->expected)) {
@@ -325,7 +346,7 @@ static bool take_kept(struct qp *qp, const struct kept_map *m, psn_t from, psn_t
             if (sack_has(&s->again, from))
                 order_arrived(s, from, false);
             forget(s, from);
-            set(&s->waits, from);
+            will_be_answered(qp, w, m, from);
         }
     }
     return news;
@@ -347,6 +368,7 @@ static void take_back(struct qp *qp, const struct kept_map *m)
         if (!map_has(m, p)) {
             clear(&s->here, p);
             clear(&s->waits, p);
+            clear(&s->parked, p);
         }
 }
 
@@ -360,13 +382,13 @@ bool req_sack_take_map(struct qp *qp, const struct kept_map *m)
         return false;
     take_back(qp, m);
     if (!qp->req.rd_outstanding && psn_eq(qp->req.next_psn, qp->req.max_psn)) {
-        news = take_kept(qp, m, m->first, end, false);
+        news = take_kept(qp, m, m->first, end, NULL, NULL);
     } else {
         struct walk w = walk_to(qp, end);
         struct send_slot *slot;
 
         while ((slot = next_message(&w, &from, &to)))
-            news |= take_kept(qp, m, from, to, has_response(slot));
+            news |= take_kept(qp, m, from, to, &w, slot);
     }
     if (psn_before(s->high, end))
         s->high = end;
@@ -418,6 +440,23 @@ psn_t req_sack_advance(struct qp *qp, psn_t from, psn_t una)
 
 /* ---- what is lost ---- */
 
+/* Packets of requests from PSN p on, and before the end: of a READ there is one. */
+static int32_t requests_between(const struct qp *qp, psn_t p, psn_t end)
+{
+    struct walk w = walk_to(qp, end);
+    const struct send_slot *m;
+    psn_t from, to;
+    int32_t n = 0;
+
+    while ((m = next_message(&w, &from, &to))) {
+        if (psn_before(from, p))
+            from = p;
+        if (psn_before(from, to))
+            n += has_response(m) ? 1 : psn_diff(to, from);
+    }
+    return n;
+}
+
 static bool is_lost_again(const struct engine *e, const struct qp *qp, psn_t p)
 {
     const struct req_sack *s = qp->req.sack;
@@ -427,14 +466,16 @@ static bool is_lost_again(const struct engine *e, const struct qp *qp, psn_t p)
 
     if (e->now - a->at < qp->req.recovery.rtt / 2)
         return false;
-    return psn_diff(high_of(s, response), a->max) > reorder ||
-           (!reorder && (int32_t)(s->arrived_order[response] - a->order) > 0);
+    if (psn_diff(high_of(s, response), a->max) > reorder)
+        return response || !reorder || requests_between(qp, a->max, s->high) > reorder;
+    return !reorder && (int32_t)(s->arrived_order[response] - a->order) > 0;
 }
 
-static bool is_lost(const struct engine *e, const struct qp *qp, psn_t p)
+/* requests: that were sent behind it, if it is one. */
+static bool is_lost(const struct engine *e, const struct qp *qp, psn_t p, int32_t requests)
 {
     const struct req_sack *s = qp->req.sack;
-    int32_t behind = psn_diff(high_of(s, psn_before(p, s->expected)), p) - 1;
+    int32_t behind = psn_before(p, s->expected) ? psn_diff(s->executed, p) - 1 : requests;
     int32_t reorder = reorder_of(qp);
 
     if (sack_has(&s->again, p))
@@ -442,19 +483,34 @@ static bool is_lost(const struct engine *e, const struct qp *qp, psn_t p)
     return behind > reorder || (!reorder && psn_before(p, s->executed));
 }
 
-bool req_sack_judge(struct engine *e, struct qp *qp, bool in_silence)
+/* Whether what is missing at PSN p is to be sent again. */
+static bool judge(const struct engine *e, struct qp *qp, psn_t p, int32_t requests, bool in_silence)
 {
     struct req_sack *s = qp->req.sack;
+
+    if (sack_has(&s->here, p))
+        return false;
+    if (sack_has(&s->waits, p) && !psn_before(p, s->expected) && !in_silence)
+        return false;
+    if (!sack_has(&s->lost, p) && (in_silence || is_lost(e, qp, p, requests)))
+        set(&s->lost, p);
+    return sack_has(&s->lost, p);
+}
+
+bool req_sack_judge(struct engine *e, struct qp *qp, bool in_silence)
+{
+    psn_t high = qp->req.sack->high, from, to;
+    struct walk w = walk_to(qp, high);
+    int32_t requests = requests_between(qp, qp->req.una, high);
+    const struct send_slot *m;
     bool any = false;
 
-    for (psn_t p = qp->req.una; psn_before(p, s->high) && sack_covers(qp, p); p = psn_add(p, 1)) {
-        if (sack_has(&s->here, p))
-            continue;
-        if (sack_has(&s->waits, p) && !psn_before(p, s->expected) && !in_silence)
-            continue;
-        if (!sack_has(&s->lost, p) && (in_silence || is_lost(e, qp, p)))
-            set(&s->lost, p);
-        any |= sack_has(&s->lost, p);
+    while ((m = next_message(&w, &from, &to))) {
+        requests -= has_response(m);
+        for (; psn_before(from, to); from = psn_add(from, 1)) {
+            requests -= !has_response(m);
+            any |= judge(e, qp, from, requests, in_silence);
+        }
     }
     return any;
 }
@@ -514,6 +570,15 @@ uint32_t req_sack_count(const struct qp *qp)
     for (unsigned i = 0; i < SACK_WORDS; i++)
         n += (uint32_t)__builtin_popcountll(qp->req.sack->here.word[i] |
                                             qp->req.sack->waits.word[i]);
+    return n;
+}
+
+uint32_t req_sack_parked(const struct qp *qp)
+{
+    uint32_t n = 0;
+
+    for (unsigned i = 0; i < SACK_WORDS; i++)
+        n += (uint32_t)__builtin_popcountll(qp->req.sack->parked.word[i]);
     return n;
 }
 

@@ -32,11 +32,12 @@ struct req_sack {
     psn_t executed;        /* and has sent its responses */
     uint32_t order;        /* of the last packet that was sent again */
     uint32_t
-        arrived_order[2];   /* of the last one of these that has arrived: a request, a response */
-    struct sack_bits here;  /* arrived */
-    struct sack_bits waits; /* READ requests that the responder has not executed, but keeps */
-    struct sack_bits again; /* sent again, but not arrived */
-    struct sack_bits lost;  /* to be sent again */
+        arrived_order[2];    /* of the last one of these that has arrived: a request, a response */
+    struct sack_bits here;   /* arrived */
+    struct sack_bits waits;  /* READs and atomics that the responder keeps, or has executed */
+    struct sack_bits parked; /* of those, the first PSN of each READ that no atomic is before */
+    struct sack_bits again;  /* sent again, but not arrived */
+    struct sack_bits lost;   /* to be sent again */
     struct sack_again {
         ns_t at;
         psn_t max; /* what was never sent then */
@@ -123,5 +124,11 @@ void req_sack_duplicates(struct qp *qp, uint8_t n);
 
 /* Packets in flight that have arrived. */
 uint32_t req_sack_count(const struct qp *qp);
+/*
+ * READs that the responder has, and executes when it has resources for them: they are not among
+ * those that may be outstanding. Behind an atomic without a response all are, because its responder
+ * must remember that.
+ */
+uint32_t req_sack_parked(const struct qp *qp);
 
 #endif

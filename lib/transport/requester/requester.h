@@ -8,6 +8,7 @@
 #define UROCE_REQUESTER_H
 
 #include "req_commit.h"
+#include "req_sack.h"
 
 /* ---- req_take.c ---- */
 
@@ -28,6 +29,8 @@ static inline uint32_t req_reads_allowed(const struct qp *qp)
 {
     uint32_t max = qp->attr.max_rd_atomic, now = qp->req.rd_outstanding;
 
+    if (unlikely(now >= max && qp->req.sack))
+        now -= min_of(now, req_sack_parked(qp));
     return now < max ? max - now : 0;
 }
 

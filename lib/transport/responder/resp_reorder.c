@@ -3,6 +3,7 @@
 #include "resp_reorder.h"
 #include "completion.h"
 #include "resp_map.h"
+#include "resp_rules.h"
 #include "resp_store.h"
 #include "responder.h"
 #include "rx_flush.h"
@@ -17,6 +18,16 @@ static struct srq *srq_of(const struct engine *e, const struct kept *k)
     return srq && srq->serial == k->srq_serial ? srq : NULL;
 }
 
+/* A requester that has agreed does not count READs that are kept among the outstanding ones
+ * (req_sack_parked): they wait for a resource. */
+static bool has_resource(const struct qp *qp, const struct kept *k)
+{
+    const struct responder *resp = &qp->resp;
+
+    return !qp->selective || !kind_has_response(pkt_info(&k->pkt)->kind) || !resp->res_max ||
+           resp_resource_ok(&resp->res[resp_next_resource(resp)]);
+}
+
 /* Executes as many as a burst has. They are as good as received; only the order was missing. */
 static unsigned execute_some(struct engine *e, struct qp *qp)
 {
@@ -29,6 +40,8 @@ static unsigned execute_some(struct engine *e, struct qp *qp)
         struct kept *k = kept_at(s, qp->resp.epsn);
         psn_t before = qp->resp.epsn;
 
+        if (!has_resource(qp, k))
+            break;
         rx_completion_room(e);
         job->pkt = k->pkt;
         job->qp = qp;
@@ -57,6 +70,8 @@ static void answer(struct engine *e, struct qp *qp)
 {
     struct responder *resp = &qp->resp;
 
+    if (resp_has_next(qp)) /* it waits for a resource */
+        return;
     if (!psn_before(resp->store->last, resp->epsn)) {
         if (!resp->nak_sent)
             resp_fault(e, qp, FAULT_PSN_SEQUENCE, resp->epsn);

@@ -5,7 +5,7 @@
 
 #include "engine_private.h"
 
-/* Executes what is kept and expected now, at the end of a burst. */
+/* Executes what is kept and expected now: at the end of a burst, and when READs were answered. */
 void resp_execute_kept(struct engine *e);
 
 #endif

@@ -50,7 +50,10 @@ static void request_expected(struct engine *e, struct qp *qp, unsigned job, cons
     if (fault == FAULT_NONE)
         fault = resp_execute(e, qp, job);
     if (unlikely(fault != FAULT_NONE)) {
-        resp_fault(e, qp, fault, p->psn);
+        if (fault != FAULT_TOO_MANY_READS || !qp->selective)
+            resp_fault(e, qp, fault, p->psn);
+        else
+            resp_keep(e, qp, &e->rx_job[job], 0); /* until a resource is free */
         return;
     }
     progress.next = psn_add(p->psn, psns_of(qp, p, info->kind));

@@ -48,7 +48,8 @@ bool resp_keep(struct engine *e, struct qp *qp, const struct rx_job *job, int32_
 /* It is executed, or dropped. */
 void resp_kept_done(struct resp_store *s, struct kept *k);
 
-/* Whether the expected request is kept: it is executed before the call into the engine returns. */
+/* Whether the expected request is kept: it is executed before the call into the engine returns, or
+ * when a resource is free for it. */
 bool resp_has_next(const struct qp *qp);
 
 /* What is kept for qp is dropped. */

@@ -8,6 +8,7 @@
  */
 #include "completion.h"
 #include "invariant.h"
+#include "resp_reorder.h"
 #include "responder.h"
 #include "sg.h"
 #include "tx.h"
@@ -170,6 +171,8 @@ unsigned engine_tx(struct engine *e, struct frame *frames, unsigned n, ns_t now)
     fill_jobs(e, frames, min_of(n, (unsigned)FRAME_BURST));
     invariant(e->sealed <= e->jobs && e->jobs <= min_of(n, (unsigned)FRAME_BURST));
     out = e->sealed == e->jobs ? e->jobs : seal_rest(e, frames);
+    if (unlikely(e->stores_used)) /* READs may wait for those that were answered */
+        resp_execute_kept(e);
     engine_complete(e);
     return out;
 }
