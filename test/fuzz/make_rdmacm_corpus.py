@@ -137,10 +137,10 @@ def steps():
 
 
 def answers():
-    """Every second word of the first answer, in turn, at its largest; other descriptors than there should be; and no answer."""
+    """Every fourth word of the first answer, in turn, at its largest; other descriptors than there should be; and no answer."""
     for before, action, which, operands in steps():
         rest = events() + events(1) + act(CONNECT, 1, 2, 10) + events() + ended()
-        for at in range(8, 120, 8):
+        for at in range(8, 120, 16):
             yield before + act(action, which, *operands, answer=word(at, 255)) + rest
         for answer in (bytes([FD_LESS]), bytes([FD_MORE, 1]), bytes([ENDS]), status(-11), status(-(1 << 31))):
             yield before + act(action, which, *operands, answer=SAME * (action == QP) + answer) + rest
@@ -154,7 +154,7 @@ def lies():
             yield connected() + act(TELL, 1, kind, has) + act(DESTROY, 1) + act(TELL, 2, kind, has) + events()
             yield resolved(UDP) + act(JOIN, 1, GROUP) + act(TELL, 1, kind, has) + events(1) + act(LEAVE, 1, GROUP)
             yield act(ID, 0, SYNC) + act(TELL, 0, kind, has) + act(ADDR, 0, NONE, LOCAL) + act(ROUTE, 0)
-    for at in range(0, TOLD_BYTES, 8):
+    for at in range(0, TOLD_BYTES, 16):
         yield both() + act(CONNECT, 1, 2, 10) + events(0, answer=word(at, 255)) + act(QP, 2, 2) + act(ACCEPT, 2, 2, 5)
         yield accepted() + act(TELL, 1, 5, 7, answer=word(at + 4, 255)) + events(1) + ended()
     for length in (0, 1, 255):
