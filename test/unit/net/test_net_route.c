@@ -73,6 +73,38 @@ static void test_longest_prefix(void **state)
     net_kit_free(k);
 }
 
+/* A host with one neighbour: no route is looked up and nothing is asked; its own addresses, static
+ * neighbours and path MTUs count all the same. */
+static void test_router_only(void **state)
+{
+    static const uint8_t router[6] = {2, 0, 0, 0, 0, 0xFE}, other[6] = {2, 0, 0, 0, 0, 0xAA};
+    struct net_host_config config = {.mtu = 1500};
+    struct net_kit *k;
+    union gid far = gid_of("198.51.100.7"), set = gid_of("198.51.100.8");
+
+    memcpy(config.router, router, 6);
+    k = net_kit_make(1, &config);
+    net_kit_address(k, 0, "10.0.0.1/24", VLAN_NONE);
+    net_kit_run(k, 20 * SEC);
+    net_kit_clear(k);
+    assert_int_equal(net_host_add_neighbour(k->node[0].h, &set, VLAN_NONE, other), 0);
+    net_host_learn_pmtu(k->node[0].h, &far, 1280, k->now);
+    assert_int_equal(net_kit_resolve(k, 0, "10.0.0.1", "198.51.100.7", VLAN_NONE), 0);
+    assert_memory_equal(net_kit_path.mac, router, 6);
+    assert_int_equal(net_kit_path.mtu, 1280);
+    assert_true(gid_eq(&net_kit_path.next_hop, &far));
+    assert_int_equal(net_kit_resolve(k, 0, "10.0.0.1", "10.0.0.2", VLAN_NONE), 0);
+    assert_memory_equal(net_kit_path.mac, router, 6);
+    assert_int_equal(net_kit_path.mtu, 1500);
+    assert_int_equal(net_kit_resolve(k, 0, "10.0.0.1", "198.51.100.8", VLAN_NONE), 0);
+    assert_memory_equal(net_kit_path.mac, other, 6);
+    assert_int_equal(net_kit_resolve(k, 0, "10.0.0.1", "10.0.0.1", VLAN_NONE), 0);
+    assert_memory_equal(net_kit_path.mac, k->node[0].mac, 6);
+    net_kit_settle(k);
+    assert_int_equal(k->sent, 0);
+    net_kit_free(k);
+}
+
 /* A static neighbour needs no route. */
 static void test_static_neighbour(void **state)
 {
@@ -407,15 +439,11 @@ static void test_pmtu_flood(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_longest_prefix),
-        cmocka_unit_test(test_static_neighbour),
-        cmocka_unit_test(test_special_destinations),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_gateway_gone),
-        cmocka_unit_test(test_each_route),
-        cmocka_unit_test(test_too_big),
-        cmocka_unit_test(test_pmtu_lifetime),
-        cmocka_unit_test(test_pmtu_flood),
+        cmocka_unit_test(test_longest_prefix),   cmocka_unit_test(test_router_only),
+        cmocka_unit_test(test_static_neighbour), cmocka_unit_test(test_special_destinations),
+        cmocka_unit_test(test_refused),          cmocka_unit_test(test_gateway_gone),
+        cmocka_unit_test(test_each_route),       cmocka_unit_test(test_too_big),
+        cmocka_unit_test(test_pmtu_lifetime),    cmocka_unit_test(test_pmtu_flood),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
