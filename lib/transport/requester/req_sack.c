@@ -269,14 +269,14 @@ static struct send_slot *next_message(struct walk *w, psn_t *from, psn_t *to)
 }
 
 /* The responder has the READ or atomic m, which PSN p is one of. If it has maps, it answers a READ
- * again that it does not remember. */
+ * again that it does not remember; for XRC it does not (resp_duplicate.c). */
 static void will_be_answered(const struct qp *qp, const struct walk *w, const struct send_slot *m,
                              psn_t p)
 {
     struct req_sack *s = qp->req.sack;
 
     set(&s->waits, p);
-    if (w->may_park && psn_eq(p, m->first) && qp->req.recovery.has_maps)
+    if (w->may_park && qp->service == PKT_RC && psn_eq(p, m->first) && qp->req.recovery.has_maps)
         set(&s->parked, p);
 }
 
