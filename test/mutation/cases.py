@@ -65,7 +65,7 @@ def failed_cases(suites, scripts, mutation):
     changed = suites.compile_mutant(mutation, folder)
     failed = set()
     if changed:
-        exe = run.link(scripts[0], [changed.get(s, o) for s, o in suites.library.items()], folder)
+        exe = run.link(scripts[0], [(s, changed.get(s, o)) for s, o in suites.library.items()], folder)
         for program in scripts:
             try:
                 done = subprocess.run([exe, *program.command], stdin=subprocess.DEVNULL, capture_output=True, text=True,
