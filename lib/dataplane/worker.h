@@ -360,6 +360,16 @@ void worker_quiesce(struct worker *w);
 void worker_call_all(struct worker *const *w, unsigned n, worker_fn fn, void *arg);
 
 /**
+ * Send the answers that a queue pair owes, but not responses to READs, before it is reset or
+ * destroyed (engine_tx_answers). Within worker_call() on the worker.
+ *
+ * @param port  A part of a port; if it does not own the queue pair, nothing is sent.
+ * @param qp  The queue pair.
+ * @return  False: the port has no room for them now.
+ */
+bool worker_send_answers(struct worker_port *port, struct qp *qp);
+
+/**
  * Move a queue pair, with its pending work, to another worker's part of its port. The old worker
  * forwards doorbells that arrive there later. Control thread.
  *

@@ -74,6 +74,7 @@ struct worker {
     _Atomic pthread_t borrower; /* LEASE_TAKEN, LEASE_AWAITED */
     ns_t lent_until;            /* when it looks by itself */
     unsigned contexts_lent;     /* as many as it had when it was borrowed */
+    bool sent_lent;             /* packets were sent since: a port may bring them back */
 
     /* Who carries the loop, and who was left with calls: carrier.h. */
     struct carrier *_Atomic carrier; /* NULL: no thread does */

@@ -62,7 +62,7 @@ static bool call_here(struct mem_caller *caller)
 /* Whether the worker has something to do before it would look by itself. */
 static bool has_work(struct worker *w)
 {
-    if (worker_memory_failed(w))
+    if (w->sent_lent || worker_memory_failed(w))
         return true;
     for (unsigned i = 0; i < w->ports; i++) {
         struct engine *e = w->port[i].engine;
@@ -81,6 +81,7 @@ bool worker_borrow(struct worker *w)
         return false;
     atomic_store(&w->borrower, pthread_self());
     w->contexts_lent = w->contexts;
+    w->sent_lent = false;
     w->caller.run = call_here;
     return true;
 }

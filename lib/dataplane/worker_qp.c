@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Queue pairs: their directory by doorbell slot, and their migration to another worker. */
+/* Queue pairs: their directory by doorbell slot, their last answers, and their migration to another
+ * worker. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -37,6 +38,28 @@ struct dp_qp *dp_slots_get(const struct dp_slots *s, uint32_t slot)
         return NULL;
     chunk = atomic_load_explicit(&s->chunk[slot / DP_SLOT_CHUNK], memory_order_acquire);
     return chunk ? atomic_load_explicit(&chunk[slot % DP_SLOT_CHUNK], memory_order_acquire) : NULL;
+}
+
+/* ---- last answers ---- */
+
+/* An ACK, and the results of a few atomics before it. */
+#define LAST_ANSWERS 8
+
+bool worker_send_answers(struct worker_port *port, struct qp *qp)
+{
+    const struct pktio_ops *ops = port->io->ops;
+    struct frame f[LAST_ANSWERS];
+    unsigned n;
+
+    if (!engine_qp_owes_answer(port->engine, qp))
+        return true;
+    n = ops->tx_lend(port->io, port->queue, f, LAST_ANSWERS);
+    if (!n)
+        return false;
+    ops->tx_burst(port->io, port->queue, f, n,
+                  engine_tx_answers(port->engine, qp, f, n, worker_time()));
+    port->worker->sent_lent = true;
+    return true;
 }
 
 /* ---- migration ---- */

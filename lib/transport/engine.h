@@ -438,6 +438,32 @@ void engine_charge_faults(struct engine *e, bool charge);
 unsigned engine_tx(struct engine *e, struct frame *frames, unsigned n, ns_t now);
 
 /**
+ * Whether a queue pair owes its peer an answer: an ACK, a NAK, the result of an atomic, or a
+ * response to a READ. Its owner worker.
+ *
+ * @param e  The engine.
+ * @param qp  The queue pair.
+ * @return  False also when another engine owns it.
+ */
+bool engine_qp_owes_answer(const struct engine *e, const struct qp *qp);
+
+/**
+ * Fill lent frames with the answers that a queue pair owes, before it is reset or destroyed: its
+ * application may have the completion of a message whose ACK waits for its turn, and then the
+ * message is acknowledged (9.7.5.1). The first response to a READ ends them: the
+ * application knows nothing of it. No memory of applications is touched. The owner worker.
+ *
+ * @param e  The engine.
+ * @param qp  The queue pair.
+ * @param frames  As for engine_tx().
+ * @param n  How many, at most FRAME_BURST.
+ * @param now  The time.
+ * @return  How many frames, from the first on, are filled.
+ */
+unsigned engine_tx_answers(struct engine *e, struct qp *qp, struct frame *frames, unsigned n,
+                           ns_t now);
+
+/**
  * Whether a packet is ready to be sent: a hint, which may be wrongly true. The worker.
  *
  * @param e  The engine.

@@ -18,6 +18,7 @@
 #include "verbs_entropy.h"
 #include "verbs_heir.h"
 #include "verbs_import.h"
+#include "verbs_last.h"
 #include "verbs_memory.h"
 #include "verbs_pair.h"
 #include "verbs_rate.h"
@@ -576,6 +577,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(queries_keep_the_state),
         cmocka_unit_test(xrc_domain_of_two_contexts),
         cmocka_unit_test(attached_queue_pairs_stay),
+        cmocka_unit_test(destroyed_once_it_has_received),
+        cmocka_unit_test(reset_once_it_has_received),
+        cmocka_unit_test(failed_once_it_has_received),
         cmocka_unit_test(three_states_at_once),
         cmocka_unit_test(steps_that_fail),
         cmocka_unit_test(new_queue_pair_in_a_state),

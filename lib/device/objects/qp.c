@@ -304,6 +304,18 @@ int qp_object_create(struct session *sn, struct ctl_call *call)
 
 /* ---- use ---- */
 
+/* Before a queue pair is reset or destroyed: the client asks again after 1, 2, 4, ... ms. A port that is full for longer loses the answers. */
+#define END_TRIES 5
+
+/* On its worker: the peer gets the answers that are owed. False: the request is to come again. */
+static bool send_answers(struct qp_object *q)
+{
+    if (!worker_send_answers(q->dp.port, q->dp.qp) && ++q->end_tries <= END_TRIES)
+        return false;
+    q->end_tries = 0;
+    return true;
+}
+
 /* A step of a request. */
 struct modify_call {
     struct qp_object *q;
@@ -320,6 +332,10 @@ static void modify_qp(struct worker *w, void *arg)
     struct modify_call *m = arg;
     struct dp_qp *dq = &m->q->dp;
 
+    if ((m->mask & QPA_STATE) && m->attr.state == QPS_RESET && !send_answers(m->q)) {
+        m->err = -EAGAIN;
+        return;
+    }
     m->err = engine_qp_modify(qp_object_engine(m->q), dq->qp, &m->attr, m->mask, m->av, m->max_mtu,
                               m->q->o.session->rnic->config.clock());
     if (!m->err && m->av)
@@ -470,7 +486,7 @@ int qp_object_query(struct session *sn, struct ctl_call *call)
 #define DETACH_MAX 64
 
 struct detach_call {
-    struct engine *engine;
+    struct worker_port *port;
     struct qp_object *q[DETACH_MAX];
     unsigned n;
 };
@@ -480,8 +496,10 @@ static void detach_batch(struct worker *w, void *arg)
 {
     struct detach_call *d = arg;
 
-    for (unsigned i = 0; i < d->n; i++)
-        engine_qp_detach(d->engine, d->q[i]->dp.qp);
+    for (unsigned i = 0; i < d->n; i++) {
+        worker_send_answers(d->port, d->q[i]->dp.qp); /* those of a program that has ended, too */
+        engine_qp_detach(d->port->engine, d->q[i]->dp.qp);
+    }
 }
 
 /* Returns the slab that was freed with it, or 0. */
@@ -513,7 +531,7 @@ static uint64_t free_queue_pairs(struct session *sn, struct detach_call *d)
         steer_end(sn, d->q[i]);
     }
     for (unsigned i = 0; i < sn->device->parts; i++) {
-        d->engine = sn->device->port[i]->engine;
+        d->port = sn->device->port[i];
         worker_call(sn->device->workers[i], detach_batch, d);
     }
     for (unsigned i = 0; i < d->n; i++)
@@ -530,7 +548,7 @@ static void stop_qp(struct worker *w, void *arg)
 {
     struct stop_call *s = arg;
 
-    s->stopped = engine_qp_stop(qp_object_engine(s->q), s->q->dp.qp);
+    s->stopped = send_answers(s->q) && engine_qp_stop(qp_object_engine(s->q), s->q->dp.qp);
 }
 
 int qp_object_destroy(struct session *sn, struct ctl_call *call)
@@ -544,7 +562,7 @@ int qp_object_destroy(struct session *sn, struct ctl_call *call)
     if (d.q[0]->group_count || d.q[0]->o.refs) /* groups; flow rules */
         return -EBUSY;
     qp_object_call(s.q, stop_qp, &s);
-    if (!s.stopped) /* copies still move the application's buffers */
+    if (!s.stopped) /* answers wait for room, or copies still move the application's buffers */
         return -EAGAIN;
     call->reply.destroy.slab_gone = free_queue_pairs(sn, &d);
     return 0;

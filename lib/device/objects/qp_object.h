@@ -44,6 +44,7 @@ struct qp_object {
     LIST_HEAD(, membership) groups; /* multicast groups it is in */
     uint32_t group_count;
     bool sq_sig_all;
+    uint8_t end_tries; /* requests to reset or destroy it in a row that found its port full */
     bool waits_for_agreement; /* agree.c: */
     LIST_ENTRY(qp_object) agreement;
 };

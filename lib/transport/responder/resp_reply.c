@@ -177,6 +177,13 @@ static bool reply_done(struct engine *e, struct qp *qp, struct tx_job *job, stru
     return true;
 }
 
+bool resp_reply_short(struct engine *e, struct qp *qp, struct tx_job *job)
+{
+    const struct resp_resource *r = qp->resp.res_pending ? next_resource(qp) : NULL;
+
+    return !(r && r->kind == KIND_READ_REQUEST) && resp_reply(e, qp, job);
+}
+
 bool resp_reply(struct engine *e, struct qp *qp, struct tx_job *job)
 {
     struct resp_resource *r;

@@ -13,6 +13,10 @@
  * be called again until qp has had its quantum, or 0 is returned. */
 unsigned tx_take_turn(struct engine *e, struct qp *qp, struct frame *frames, unsigned n);
 
+/* Builds qp's next answer, alone and ready to be sent, unless it is a response to a READ. Returns
+ * how many: 0 or 1. */
+unsigned tx_take_answer(struct engine *e, struct qp *qp, struct frame *frame);
+
 /* Ends a packet whose payload is there, or is copied now: ICRC, length, counters. */
 void tx_seal(struct engine *e, struct tx_job *job);
 

@@ -12,6 +12,7 @@
 #include "responder.h"
 #include "sg.h"
 #include "tx.h"
+#include "tx_allowance.h"
 
 /* The quantum: packets that a queue pair sends, in one call or several, before the next one may. */
 #define TX_QUANTUM 16
@@ -175,4 +176,22 @@ unsigned engine_tx(struct engine *e, struct frame *frames, unsigned n, ns_t now)
         resp_execute_kept(e);
     engine_complete(e);
     return out;
+}
+
+bool engine_qp_owes_answer(const struct engine *e, const struct qp *qp)
+{
+    return qp_owner_engine(qp) == e && tx_allowed_responses(qp);
+}
+
+unsigned engine_tx_answers(struct engine *e, struct qp *qp, struct frame *frames, unsigned n,
+                           ns_t now)
+{
+    e->now = now;
+    e->jobs = e->sealed = 0;
+    if (qp_owner_engine(qp) != e)
+        return 0;
+    while (e->jobs < n && tx_take_answer(e, qp, &frames[e->jobs]))
+        e->jobs++;
+    engine_complete(e);
+    return e->jobs;
 }

@@ -169,6 +169,12 @@ __attribute__((noinline, cold)) static unsigned take_held(struct engine *e, stru
     return taken;
 }
 
+unsigned tx_take_answer(struct engine *e, struct qp *qp, struct frame *frame)
+{
+    return tx_allowed_responses(qp) && resp_reply_short(e, qp, next_job(e, qp, frame)) ? seal_one(e)
+                                                                                       : 0;
+}
+
 unsigned tx_take_turn(struct engine *e, struct qp *qp, struct frame *frames, unsigned n)
 {
     const struct tx_allowance allow = qp_tx_allowance(qp);

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A program may end a queue pair as soon as it has the completion of the last message. The sender
+ * of that message gets its acknowledgement all the same: NICs send it before they complete. There
+ * are more queue pairs than a burst of packets has room for, so that some acknowledgements wait. */
+#include "verbs_last.h"
+
+#include "unit.h"
+#include "verbs_pair.h"
+
+#define PAIRS  64
+#define ROUNDS 30
+
+struct crowd {
+    struct pair first; /* its context, domain and memory */
+    struct ibv_cq *send_cq, *recv_cq;
+    struct side from[PAIRS], to[PAIRS];
+};
+
+static void open_crowd(struct crowd *c)
+{
+    pair_open(&c->first);
+    c->send_cq = ibv_create_cq(c->first.ctx, 2 * PAIRS, NULL, NULL, 0);
+    c->recv_cq = ibv_create_cq(c->first.ctx, 2 * PAIRS, NULL, NULL, 0);
+    assert_non_null(c->send_cq);
+    assert_non_null(c->recv_cq);
+}
+
+static void close_crowd(struct crowd *c)
+{
+    assert_int_equal(ibv_destroy_cq(c->send_cq), 0);
+    assert_int_equal(ibv_destroy_cq(c->recv_cq), 0);
+    pair_close(&c->first);
+}
+
+static void connect_crowd(struct crowd *c)
+{
+    for (int i = 0; i < PAIRS; i++) {
+        c->from[i] = c->first.a;
+        c->to[i] = c->first.b;
+        c->from[i].qp = make_qp(&c->first, c->send_cq);
+        c->to[i].qp = make_qp(&c->first, c->recv_cq);
+        connect_qp(c->from[i].qp, c->to[i].qp->qp_num);
+        connect_qp(c->to[i].qp, c->from[i].qp->qp_num);
+        assert_int_equal(post_recv(&c->to[i], 0, 64, (uint64_t)i), 0);
+    }
+}
+
+static void destroy(struct ibv_qp *qp)
+{
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+}
+
+static void reset(struct ibv_qp *qp)
+{
+    modify_state(qp, IBV_QPS_RESET);
+}
+
+static void stop(struct ibv_qp *qp)
+{
+    modify_state(qp, IBV_QPS_ERR);
+}
+
+static void one_round(struct crowd *c, void (*end)(struct ibv_qp *qp))
+{
+    struct ibv_wc wc[PAIRS];
+    int left = PAIRS;
+
+    connect_crowd(c);
+    for (int i = 0; i < PAIRS; i++)
+        assert_int_equal(post_send(&c->from[i], IBV_WR_SEND, &c->to[i], 0, 64, (uint64_t)i), 0);
+    while (left) {
+        await(c->recv_cq, wc, 1);
+        assert_int_equal(wc->status, IBV_WC_SUCCESS);
+        end(c->to[wc->wr_id].qp);
+        left--;
+    }
+    await(c->send_cq, wc, PAIRS);
+    for (int i = 0; i < PAIRS; i++)
+        assert_int_equal(wc[i].status, IBV_WC_SUCCESS);
+    for (int i = 0; i < PAIRS; i++) {
+        destroy(c->from[i].qp);
+        if (end != destroy)
+            destroy(c->to[i].qp);
+    }
+}
+
+static void rounds(void (*end)(struct ibv_qp *qp))
+{
+    struct crowd c;
+
+    open_crowd(&c);
+    for (int i = 0; i < ROUNDS; i++)
+        one_round(&c, end);
+    close_crowd(&c);
+}
+
+void destroyed_once_it_has_received(void **state)
+{
+    rounds(destroy);
+}
+
+void reset_once_it_has_received(void **state)
+{
+    rounds(reset);
+}
+
+void failed_once_it_has_received(void **state)
+{
+    rounds(stop);
+}
