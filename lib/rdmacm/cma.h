@@ -183,6 +183,8 @@ uint64_t new_cookie(void);
 /* The open device with this GUID, one more id uses it; NULL: *err is set. */
 struct cma_device *device_get(struct cma_link *link, __be64 guid, int *err);
 void device_put(struct cma_device *device);
+/* The link goes: its devices stay open. */
+void devices_leave(struct cma_link *link);
 struct ibv_xrcd *device_xrcd(struct cma_device *device, int *err);
 
 /* ---- addr.c ---- */

@@ -8,6 +8,8 @@
 #include "cma.h"
 
 static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
+/* Those of links that are gone: their contexts are never closed, and leak checkers find them. */
+static SLIST_HEAD(, cma_device) left_open = SLIST_HEAD_INITIALIZER(left_open);
 
 /* Another thread of the parent may hold it, while it opens a device. The child's link has devices
  * of its own. */
@@ -100,6 +102,18 @@ struct cma_device *device_get(struct cma_link *link, __be64 guid, int *err)
         d->ids++;
     pthread_mutex_unlock(&devices_lock);
     return *err ? NULL : d;
+}
+
+void devices_leave(struct cma_link *link)
+{
+    struct cma_device *d;
+
+    lock_devices();
+    while ((d = SLIST_FIRST(&link->devices))) {
+        SLIST_REMOVE_HEAD(&link->devices, next);
+        SLIST_INSERT_HEAD(&left_open, d, next);
+    }
+    pthread_mutex_unlock(&devices_lock);
 }
 
 /* A protection domain stays while the program has something in it. */

@@ -52,6 +52,7 @@ static void put_locked(struct cma_link *link)
     if (--link->refs)
         return;
     conn_close(&link->conn);
+    devices_leave(link);
     pthread_mutex_destroy(&link->lock);
     free(link);
 }

@@ -142,7 +142,8 @@ void resp_commit_reads(struct engine *e, struct qp *qp, unsigned n, psn_t next)
     resp->res_pending += n;
     resp->msn += n;
     resp->epsn = next;
-    invariant(resp->res_pending <= resp->res_max);
+    /* Parts that are repeated count, too. */
+    invariant(resp->repeats || resp->res_pending <= resp->res_max);
     resp->nak_sent = resp->ack_pending = false; /* the responses acknowledge what came before */
     engine_tx_ready(e, qp);
 }
