@@ -17,21 +17,32 @@ static bool may_answer(const struct qp *qp, const struct resp_resource *r)
             psn_before(psn_add(r->first, r->next), qp->resp.ack_psn));
 }
 
-/* The oldest resource whose reply waits. */
-static struct resp_resource *next_resource(struct qp *qp)
+static struct resp_resource *oldest_pending(struct responder *resp)
 {
-    struct responder *resp = &qp->resp;
     uint32_t max = resp->res_max;
 
-    if (unlikely(resp->repeats))
-        return may_answer(qp, &resp->repeats->r) ? &resp->repeats->r : NULL;
     for (uint32_t i = resp_pending_span(resp); i > 0; i--) {
         struct resp_resource *r = &resp->res[(resp->res_head - i) % max];
 
         if (r->pending)
-            return may_answer(qp, r) ? r : NULL;
+            return r;
     }
     return NULL;
+}
+
+/* Whose reply is next: the oldest resource that waits, unless a part of a READ has to be sent again.
+ * Such a part goes before other READs, whose requester keeps what comes early, but not before an
+ * older atomic: its requester would take the result for lost, and ask for it again and again. */
+static struct resp_resource *next_resource(struct qp *qp)
+{
+    struct responder *resp = &qp->resp;
+    struct resp_repeat *again = resp->repeats;
+    struct resp_resource *r = oldest_pending(resp);
+
+    if (unlikely(again) &&
+        (!r || r->kind == KIND_READ_REQUEST || !psn_before(r->first, again->r.first)))
+        r = &again->r;
+    return r && may_answer(qp, r) ? r : NULL;
 }
 
 /* Headers into the frame; returns where the payload goes. */
