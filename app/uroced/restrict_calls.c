@@ -125,7 +125,6 @@ static const unsigned allowed[] = {
     SYS_epoll_create1,
     SYS_epoll_ctl,
     SYS_epoll_pwait,
-    SYS_epoll_pwait2,
     SYS_eventfd2,
     SYS_fallocate,
     SYS_fcntl,

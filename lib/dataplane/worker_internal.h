@@ -42,7 +42,8 @@ struct worker {
     struct worker_group *group;
     int sleep_fd;           /* epoll set of all eventfds that wake it */
     int kick_fd;            /* one of them, for wakers other than applications */
-    bool no_pwait2;         /* the kernel has no epoll_pwait2 */
+    int timer_fd;           /* in the set, too */
+    ns_t timer_at;          /* when it ends a sleep, unless that time is over */
     _Atomic uint32_t armed; /* as doorbells.worker_armed, for wakers other than applications */
     _Atomic bool stop;
     _Atomic uint32_t running; /* futex word */
@@ -136,9 +137,9 @@ void worker_wake_close(struct worker *w);
  * a negative errno. Control thread. */
 int worker_wake_add(struct worker *w, int *fd);
 void worker_wake_remove(struct worker *w, int fd);
-/* Sleeps until an eventfd is written that was not since the last sleep, at most `limit`. False: the
- * time is over. */
-bool worker_sleep(struct worker *w, ns_t limit);
+/* Sleeps until an eventfd is written that was not since the last sleep, at most `limit` from now. False:
+ * the time is over, or a timer from an earlier sleep has ended this one. */
+bool worker_sleep(struct worker *w, ns_t now, ns_t limit);
 
 /* A worker begins a call to a program's memory: wakes the watch if it sleeps. */
 void watch_wake(struct worker_group *g);

@@ -195,7 +195,7 @@ static void sleep_until_woken(struct worker *w, ns_t now)
     atomic_fetch_sub(&w->group->polling, 1);
     counter_inc(&w->stats.sleeps);
     worker_lend(w, now + limit);
-    woken = worker_sleep(w, limit);
+    woken = worker_sleep(w, now, limit);
     worker_take_back(w);
     if (woken) {
         counter_inc(&w->stats.wakes);

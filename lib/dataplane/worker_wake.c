@@ -6,24 +6,27 @@
  * all of them. What an application does to its eventfd concerns its own wake-ups alone, and it has
  * nothing to do with what the worker sleeps on (doc/decisions/0017-eventfd-per-application.md). The
  * set is edge-triggered: each write wakes, and none has to be read.
+ *
+ * A timer ends a sleep that is to be short. It stays armed when something else has ended the sleep,
+ * and serves the next ones: a worker that sleeps and is woken for each message would otherwise
+ * program the CPU's timer twice for each, which in a virtual machine takes longer than the message.
  */
 #include "worker_internal.h"
 
 #include <errno.h>
 #include <linux/futex.h>
-#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
-#ifndef SYS_epoll_pwait2
-#define SYS_epoll_pwait2 441
-#endif
-
 /* Eventfds that one sleep takes notice of; others end the next one. */
 #define WAKES_MAX 32
+
+/* Sleeps that epoll_wait, which counts in milliseconds, ends by itself. */
+#define COARSE_SLEEP (100 * NS_PER_MS)
 
 static struct timespec timespec_of(ns_t ns)
 {
@@ -57,19 +60,24 @@ void watch_wake(struct worker_group *g)
 
 /* ---- the worker's sleep ---- */
 
-int worker_wake_add(struct worker *w, int *fd)
+/* The descriptor is closed if it cannot be added. */
+static int add_to_set(struct worker *w, int fd)
 {
-    struct epoll_event ev = {.events = EPOLLIN | EPOLLET};
+    struct epoll_event ev = {.events = EPOLLIN | EPOLLET, .data.fd = fd};
     int err;
 
-    *fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (*fd < 0)
-        return -errno;
-    if (!epoll_ctl(w->sleep_fd, EPOLL_CTL_ADD, *fd, &ev))
+    if (fd >= 0 && !epoll_ctl(w->sleep_fd, EPOLL_CTL_ADD, fd, &ev))
         return 0;
     err = -errno;
-    close(*fd);
+    if (fd >= 0)
+        close(fd);
     return err;
+}
+
+int worker_wake_add(struct worker *w, int *fd)
+{
+    *fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    return add_to_set(w, *fd);
 }
 
 /* An application may keep its descriptor: a close alone would leave the eventfd in the set. */
@@ -86,7 +94,13 @@ int worker_wake_open(struct worker *w)
     w->sleep_fd = epoll_create1(EPOLL_CLOEXEC);
     if (w->sleep_fd < 0)
         return -errno;
-    err = worker_wake_add(w, &w->kick_fd);
+    w->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    err = add_to_set(w, w->timer_fd);
+    if (!err) {
+        err = worker_wake_add(w, &w->kick_fd);
+        if (err)
+            close(w->timer_fd);
+    }
     if (err)
         close(w->sleep_fd);
     return err;
@@ -95,6 +109,7 @@ int worker_wake_open(struct worker *w)
 void worker_wake_close(struct worker *w)
 {
     worker_wake_remove(w, w->kick_fd);
+    close(w->timer_fd);
     close(w->sleep_fd);
 }
 
@@ -107,26 +122,27 @@ void worker_kick(struct worker *w)
         syscall(SYS_write, w->kick_fd, &one, sizeof(one));
 }
 
-/* epoll_wait alone counts in milliseconds. */
-static int wait_without_pwait2(struct worker *w, struct epoll_event *ev, const struct timespec *ts)
+/* Makes the set readable at `until`, or earlier. */
+static void arm_timer(struct worker *w, ns_t now, ns_t until)
 {
-    struct pollfd p = {.fd = w->sleep_fd, .events = POLLIN};
+    struct itimerspec when = {.it_value = timespec_of(until)};
 
-    return ppoll(&p, 1, ts, NULL) > 0 ? epoll_wait(w->sleep_fd, ev, WAKES_MAX, 0) : 0;
+    if (w->timer_at > now && w->timer_at <= until)
+        return;
+    timerfd_settime(w->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
+    w->timer_at = until;
 }
 
-bool worker_sleep(struct worker *w, ns_t limit)
+bool worker_sleep(struct worker *w, ns_t now, ns_t limit)
 {
-    struct timespec ts = timespec_of(limit);
     struct epoll_event ev[WAKES_MAX];
-    long n = -1;
+    bool woken = false;
+    int n;
 
-    if (!w->no_pwait2) {
-        n = syscall(SYS_epoll_pwait2, w->sleep_fd, ev, WAKES_MAX, &ts, NULL, 0);
-        /* Filters of system calls that are older than the call say EPERM. */
-        w->no_pwait2 = n < 0 && (errno == ENOSYS || errno == EPERM);
-    }
-    if (w->no_pwait2)
-        n = wait_without_pwait2(w, ev, &ts);
-    return n > 0;
+    if (limit < COARSE_SLEEP)
+        arm_timer(w, now, now + limit);
+    n = epoll_wait(w->sleep_fd, ev, WAKES_MAX, (int)(max_of(limit, COARSE_SLEEP) / NS_PER_MS));
+    for (int i = 0; i < n; i++)
+        woken |= ev[i].data.fd != w->timer_fd;
+    return woken;
 }
