@@ -786,6 +786,15 @@ int engine_mcast_join(struct engine *e, struct qp *qp, const union gid *group);
 int engine_mcast_leave(struct engine *e, struct qp *qp, const union gid *group);
 
 /**
+ * Whether a queue pair of an unreliable service, in RTS, has work requests that it has not sent yet:
+ * nothing but its port holds them up. Its owner worker.
+ *
+ * @param qp  The queue pair.
+ * @return  True when it has; false also of reliable services.
+ */
+bool qp_datagrams_wait(const struct qp *qp);
+
+/**
  * Whether work requests of the send queue, in RTS, have no completion yet. While no worker runs.
  *
  * @param qp  The queue pair.

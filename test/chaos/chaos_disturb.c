@@ -127,7 +127,7 @@ void change_bystander(void)
     if (!world.qp[i]) {
         world.qp[i] = program_call(p, CTL_CREATE_QP, m).create_qp.qpn;
     } else if (below(2) && !world.member[i]) {
-        require(!kit_call_handle(p->session, CTL_DESTROY_QP, world.qp[i]));
+        require(!kit_destroy_handle(p->session, CTL_DESTROY_QP, world.qp[i]));
         world.qp[i] = 0;
     } else {
         call_group(i);

@@ -159,7 +159,7 @@ static bool lives(const struct flow *f, unsigned end)
 
 static void destroy(struct flow *f, unsigned end, enum ctl_type type, uint32_t handle)
 {
-    require(!kit_call_handle(f->end[end]->session, type, handle));
+    require(!kit_destroy_handle(f->end[end]->session, type, handle));
 }
 
 void flow_close_target(struct flow *f)

@@ -70,7 +70,7 @@ static struct ibv_qp *make_ud(struct pair *p)
     struct ibv_qp_init_attr attr = {
         .send_cq = p->cq,
         .recv_cq = p->cq,
-        .cap = {.max_send_wr = PAIR_WR, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
+        .cap = {.max_send_wr = PAIR_WR, .max_recv_wr = PAIR_WR, .max_send_sge = 1, .max_recv_sge = 1},
         .qp_type = IBV_QPT_UD};
     struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = 7};
     struct ibv_qp_attr rtr = {.qp_state = IBV_QPS_RTR};
@@ -85,12 +85,22 @@ static struct ibv_qp *make_ud(struct pair *p)
     return qp;
 }
 
+static struct ibv_ah *make_ah(struct pair *p)
+{
+    struct ibv_ah_attr to = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 1}};
+    struct ibv_ah *ah;
+
+    assert_int_equal(ibv_query_gid(p->ctx, 1, 0, &to.grh.dgid), 0);
+    ah = ibv_create_ah(p->pd, &to);
+    assert_non_null(ah);
+    return ah;
+}
+
 /* Set with the change to RTS. The receiver has no buffers: datagrams are lost, which the sender
  * does not know. */
 void rate_limit_of_datagrams(void **state)
 {
     enum { SIZE = 1024, COUNT = 256 };
-    struct ibv_ah_attr to = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 1}};
     struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED, .num_sge = 1};
     struct ibv_send_wr *bad;
     struct ibv_sge sge = {.length = SIZE};
@@ -103,9 +113,7 @@ void rate_limit_of_datagrams(void **state)
     pair_open(&p);
     qp = make_ud(&p);
     assert_int_equal(limit_of(qp), KBPS);
-    assert_int_equal(ibv_query_gid(p.ctx, 1, 0, &to.grh.dgid), 0);
-    ah = ibv_create_ah(p.pd, &to);
-    assert_non_null(ah);
+    ah = make_ah(&p);
     sge.addr = (uintptr_t)p.a.buffer;
     sge.lkey = p.a.mr->lkey;
     wr.sg_list = &sge;
@@ -122,6 +130,39 @@ void rate_limit_of_datagrams(void **state)
     assert_true(now() - begin > seconds_for((COUNT - 1) * SIZE));
     assert_int_equal(ibv_destroy_ah(ah), 0);
     assert_int_equal(ibv_destroy_qp(qp), 0);
+    pair_close(&p);
+}
+
+/* A program that sends datagrams may destroy its queue pair once it has posted: these take 5 ms. */
+void datagrams_precede_the_end(void **state)
+{
+    enum { SIZE = 1024, GRH = 40, COUNT = 48 };
+    struct side from, to;
+    struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .num_sge = 1};
+    struct ibv_send_wr *bad;
+    struct ibv_sge sge = {.length = SIZE};
+    struct ibv_wc wc[COUNT];
+    struct pair p;
+
+    pair_open(&p);
+    from = p.a;
+    to = p.b;
+    from.qp = make_ud(&p);
+    to.qp = make_ud(&p);
+    sge.addr = (uintptr_t)from.buffer;
+    sge.lkey = from.mr->lkey;
+    wr.sg_list = &sge;
+    wr.wr.ud.ah = make_ah(&p);
+    wr.wr.ud.remote_qpn = to.qp->qp_num;
+    wr.wr.ud.remote_qkey = 7;
+    for (unsigned i = 0; i < COUNT; i++)
+        assert_int_equal(post_recv(&to, 0, GRH + SIZE, i), 0);
+    for (unsigned i = 0; i < COUNT; i++)
+        assert_int_equal(ibv_post_send(from.qp, &wr, &bad), 0);
+    assert_int_equal(ibv_destroy_qp(from.qp), 0);
+    await(p.cq, wc, COUNT);
+    assert_int_equal(ibv_destroy_ah(wr.wr.ud.ah), 0);
+    assert_int_equal(ibv_destroy_qp(to.qp), 0);
     pair_close(&p);
 }
 

@@ -5,6 +5,7 @@
 
 void rate_limit_holds(void **state);
 void rate_limit_of_datagrams(void **state);
+void datagrams_precede_the_end(void **state);
 void rate_limits_that_are_refused(void **state);
 
 #endif

@@ -304,16 +304,23 @@ int qp_object_create(struct session *sn, struct ctl_call *call)
 
 /* ---- use ---- */
 
-/* Before a queue pair is reset or destroyed: the client asks again after 1, 2, 4, ... ms. A port that is full for longer loses the answers. */
+/* A request to reset or destroy a queue pair comes again after 1, 2, 4, ... ms while something keeps
+ * the queue pair from its end; but what waits for room in a port is lost after these. */
 #define END_TRIES 5
+
+/* wait: something waits for room in the port. */
+static bool may_end(struct qp_object *q, bool wait)
+{
+    if (wait && ++q->end_tries <= END_TRIES)
+        return false;
+    q->end_tries = 0;
+    return true;
+}
 
 /* On its worker: the peer gets the answers that are owed. False: the request is to come again. */
 static bool send_answers(struct qp_object *q)
 {
-    if (!worker_send_answers(q->dp.port, q->dp.qp) && ++q->end_tries <= END_TRIES)
-        return false;
-    q->end_tries = 0;
-    return true;
+    return may_end(q, !worker_send_answers(q->dp.port, q->dp.qp));
 }
 
 /* A step of a request. */
@@ -544,11 +551,15 @@ struct stop_call {
     bool stopped;
 };
 
+/* Programs that send datagrams destroy their queue pairs after they have posted: NICs have sent by
+ * then what was posted. */
 static void stop_qp(struct worker *w, void *arg)
 {
     struct stop_call *s = arg;
+    struct qp *qp = s->q->dp.qp;
+    bool waits = !worker_send_answers(s->q->dp.port, qp) || qp_datagrams_wait(qp);
 
-    s->stopped = send_answers(s->q) && engine_qp_stop(qp_object_engine(s->q), s->q->dp.qp);
+    s->stopped = may_end(s->q, waits) && engine_qp_stop(qp_object_engine(s->q), qp);
 }
 
 int qp_object_destroy(struct session *sn, struct ctl_call *call)
@@ -562,7 +573,7 @@ int qp_object_destroy(struct session *sn, struct ctl_call *call)
     if (d.q[0]->group_count || d.q[0]->o.refs) /* groups; flow rules */
         return -EBUSY;
     qp_object_call(s.q, stop_qp, &s);
-    if (!s.stopped) /* answers wait for room, or copies still move the application's buffers */
+    if (!s.stopped) /* packets wait for room, or copies still move the application's buffers */
         return -EAGAIN;
     call->reply.destroy.slab_gone = free_queue_pairs(sn, &d);
     return 0;

@@ -332,6 +332,11 @@ bool qp_sends_wait(const struct qp *qp)
            (req->tail != req->head || work_queue_pending(&req->sq) > 0);
 }
 
+bool qp_datagrams_wait(const struct qp *qp)
+{
+    return !qp_is_reliable(qp) && qp_sends_wait(qp);
+}
+
 void engine_qp_query(const struct qp *qp, struct qp_attr *attr)
 {
     *attr = qp->attr;

@@ -2,6 +2,7 @@
 #include "device_kit.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -193,4 +194,13 @@ int kit_call_handle(struct session *c, enum ctl_type type, uint32_t handle)
     struct ctl_call call = {0};
 
     return kit_call(c, type, &m, &call, false);
+}
+
+int kit_destroy_handle(struct session *c, enum ctl_type type, uint32_t handle)
+{
+    int err;
+
+    while ((err = kit_call_handle(c, type, handle)) == -EAGAIN)
+        sched_yield();
+    return err;
 }

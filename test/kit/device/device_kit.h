@@ -33,4 +33,8 @@ int kit_call(struct session *c, enum ctl_type type, struct ctl_msg *m, struct ct
 /* A message whose only content is a handle. */
 int kit_call_handle(struct session *c, enum ctl_type type, uint32_t handle);
 
+/* The same, again and again while the answer is -EAGAIN, as the client does: workers run, and what
+ * keeps the object goes away. */
+int kit_destroy_handle(struct session *c, enum ctl_type type, uint32_t handle);
+
 #endif

@@ -282,7 +282,7 @@ void loop_pair_open(struct dataplane *d, struct test_qp pair[2], const struct te
 
 void qp_close(struct test_qp *qp)
 {
-    require(!kit_call_handle(qp->session, CTL_DESTROY_QP, qp->layout.qpn));
+    require(!kit_destroy_handle(qp->session, CTL_DESTROY_QP, qp->layout.qpn));
 }
 
 /* ---- posting ---- */
