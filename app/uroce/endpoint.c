@@ -176,8 +176,8 @@ static int in_tmp(char folder[ENDPOINT_PATH_MAX], bool create)
     return check_private(folder);
 }
 
-/* The socket of the first folder that serves; `exists`: and has a socket. */
-static int choose_place(char path[ENDPOINT_PATH_MAX], bool exists, bool create)
+/* The socket of this name in the first folder that serves; `exists`: and has it. */
+static int choose_place(const char *name, char path[ENDPOINT_PATH_MAX], bool exists, bool create)
 {
     static place_function *const places[] = {in_runtime, in_run_user, in_home, in_tmp};
     int err = -ENOENT;
@@ -189,8 +189,7 @@ static int choose_place(char path[ENDPOINT_PATH_MAX], bool exists, bool create)
         err = places[i](folder, create);
         if (err == -ENAMETOOLONG)
             continue;
-        if (snprintf(path, ENDPOINT_PATH_MAX, "%s/%s", folder, CTL_SOCKET_USER) >=
-            ENDPOINT_PATH_MAX)
+        if (snprintf(path, ENDPOINT_PATH_MAX, "%s/%s", folder, name) >= ENDPOINT_PATH_MAX)
             err = -ENAMETOOLONG;
         else if (err == 0 && exists && (lstat(path, &st) != 0 || !S_ISSOCK(st.st_mode)))
             err = -ENOENT;
@@ -200,11 +199,28 @@ static int choose_place(char path[ENDPOINT_PATH_MAX], bool exists, bool create)
     return err;
 }
 
+static int user_place(const char *name, char path[ENDPOINT_PATH_MAX], bool create)
+{
+    if (choose_place(name, path, true, false) == 0)
+        return 0;
+    return choose_place(name, path, false, create);
+}
+
 int endpoint_user(char path[ENDPOINT_PATH_MAX], int create)
 {
-    if (choose_place(path, true, false) == 0)
-        return 0;
-    return choose_place(path, false, create != 0);
+    return user_place(CTL_SOCKET_USER, path, create != 0);
+}
+
+/* Network namespaces have addresses of their own, and may share all folders. */
+int endpoint_user_udp(char path[ENDPOINT_PATH_MAX])
+{
+    struct stat network;
+    char name[64];
+
+    if (stat("/proc/self/ns/net", &network) != 0)
+        return -errno;
+    snprintf(name, sizeof(name), "uroce-udp-%ju.sock", (uintmax_t)network.st_ino);
+    return user_place(name, path, true);
 }
 
 int endpoint_is_absent(int err)

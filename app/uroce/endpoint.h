@@ -24,6 +24,10 @@ int endpoint_given(const char *option, char path[ENDPOINT_PATH_MAX]);
  * or open to others, and none before serves; or another negative errno. */
 int endpoint_user(char path[ENDPOINT_PATH_MAX], int create);
 
+/* The path, in the same folders, of the user's daemon over UDP sockets of this network namespace.
+ * The folders are created. Returns as endpoint_user(), or why there is no /proc/self/ns/net. */
+int endpoint_user_udp(char path[ENDPOINT_PATH_MAX]);
+
 /* Connects to the daemon that a verbs program would find if it started now; path receives its
  * socket. Returns as endpoint_probe(). */
 int endpoint_connect(const char *option, char path[ENDPOINT_PATH_MAX]);

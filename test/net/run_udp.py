@@ -119,6 +119,34 @@ class Tests:
                 daemon.prefix = daemon.prefix + NOTHING
             verified(pair, wire.ends[0].ipv4, "--types", "rc", "-s", "1,4097,65536")
 
+    def one_word(self):
+        """uroce run --udp starts a daemon for each network namespace, and shares it within"""
+        home = os.path.join(self.folder, "home")
+        os.mkdir(home, 0o700)
+        environment = dict(os.environ, XDG_RUNTIME_DIR=home)
+        environment.pop("UROCE_SOCKET", None)
+        with net.Wire(1500) as wire:
+            one, two = wire.ends
+
+            def start(end, *words):
+                return subprocess.Popen(["ip", "netns", "exec", end.namespace, self.build.uroce, "run", "--udp", "--", *words], text=True,
+                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment)
+
+            # The client comes again until the server listens.
+            again = f"for i in $(seq 50); do ib_write_bw -F -x 0 -n 200 {one.ipv4} && exit; sleep 0.1; done; exit 1"
+            server, client = start(one, "ib_write_bw", "-F", "-x", "0", "-n", "200"), start(two, "sh", "-c", again)
+            for program in (client, server):
+                text, _ = program.communicate(timeout=60)
+                if program.returncode:
+                    raise kit.Failure(f"{program.args}: {program.returncode}\n{text}")
+            sockets = [name for name in os.listdir(home) if name.startswith("uroce-udp-") and name.endswith(".sock")]
+            if len(sockets) != 2:
+                raise kit.Failure(f"not two daemons: {os.listdir(home)}")
+            refused = subprocess.run(
+                [self.build.uroce, "run", "--udp", "--socket", "x", "true"], capture_output=True, text=True, timeout=20)
+            if refused.returncode != 2 or "--socket names a daemon" not in refused.stderr:
+                raise kit.Failure(f"{refused.returncode}: {refused.stderr}")
+
     def addresses(self):
         """only some addresses, and a second daemon with the others"""
         with net.Wire(1500) as wire:
@@ -196,7 +224,7 @@ class Tests:
             kit.check_perftest(text)
 
     def points(self):
-        for function in (self.data, self.jumbo, self.connected, self.own, self.unprivileged, self.addresses,
+        for function in (self.data, self.jumbo, self.connected, self.own, self.unprivileged, self.one_word, self.addresses,
                          self.wire_is_right, self.too_big):
             yield function.__doc__, function
 

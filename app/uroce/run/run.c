@@ -22,18 +22,28 @@
 #define KEPT_DESCRIPTOR  200
 #define KEPT_DESCRIPTORS 2 /* at most */
 
+struct run_options {
+    const char *socket; /* or NULL */
+    bool udp;
+    struct sys_options sys;
+};
+
 static void usage(FILE *out)
 {
     fputs(
-        "usage: uroce run [--socket PATH] [--sys=auto|yes|no] [--device-name NAME[,NAME...]]\n"
-        "                 [--verbose] [--] PROGRAM [ARG...]\n\n"
+        "usage: uroce run [--socket PATH | --udp] [--sys=auto|yes|no]\n"
+        "                 [--device-name NAME[,NAME...]] [--verbose] [--] PROGRAM [ARG...]\n\n"
         "Runs PROGRAM with uroce's libibverbs.so.1 and librdmacm.so.1 against the uroced that\n"
         "serves at PATH, at $" CTL_SOCKET_ENV ", at " CTL_SOCKET_SYSTEM
         " or at the user's own path\n"
         "(" CTL_SOCKET_USER
         " in $XDG_RUNTIME_DIR, /run/user/UID, ~/.cache/uroce/HOST or /tmp/uroce-UID).\n"
         "When no daemon does, one is started with a loopback device and no network. It serves all\n"
-        "of the user's programs and ends some seconds after the last of them.\n\n"
+        "of the user's programs and ends some seconds after the last of them.\n"
+        "--udp: a daemon of the user's own over the host's UDP sockets, port 4791, with the "
+        "host's\n"
+        "addresses; it is started when none serves in this network namespace. Programs reach\n"
+        "other hosts, and it takes no privilege.\n\n"
         "The program finds the devices in /sys/class/infiniband and /dev/infiniband of a mount\n"
         "namespace of its own. --sys=yes: or does not start; --sys=no: it sees those of the host.\n"
         "--device-name: the names of the devices, in place of uroce0, uroce1, ...\n"
@@ -43,11 +53,11 @@ static void usage(FILE *out)
 
 /* Sets path to the socket of a running daemon, or to the one where a daemon is to be started.
  * Returns a connected descriptor, 0 or a negative errno. */
-static int find_daemon(const char *option, char path[ENDPOINT_PATH_MAX])
+static int find_daemon(const struct run_options *o, char path[ENDPOINT_PATH_MAX])
 {
-    int result = endpoint_given(option, path);
+    int result = o->udp ? endpoint_user_udp(path) : endpoint_given(o->socket, path);
 
-    if (result != 0)
+    if (result != 0 || o->udp)
         return result < 0 ? result : 0;
     strcpy(path, CTL_SOCKET_SYSTEM);
     result = endpoint_probe(path);
@@ -103,8 +113,9 @@ static int execute(char **argv)
     return err == ENOENT ? 127 : 126;
 }
 
-static int run_program(const char *socket_option, const struct sys_options *sys, char **program)
+static int run_program(const struct run_options *o, char **program)
 {
+    const struct sys_options *sys = &o->sys;
     static struct locations loc;
     char path[ENDPOINT_PATH_MAX] = "";
     int err = locate_installation(&loc);
@@ -115,9 +126,9 @@ static int run_program(const char *socket_option, const struct sys_options *sys,
                 strerror(-err));
         return 1;
     }
-    sock = find_daemon(socket_option, path);
+    sock = find_daemon(o, path);
     if (sock == 0)
-        sock = start_or_connect(loc.daemon, path);
+        sock = start_or_connect(loc.daemon, path, o->udp ? "--udp" : "--loopback");
     if (sock < 0) {
         if (sock != -ECANCELED)
             endpoint_print_error(path, sock);
@@ -168,14 +179,14 @@ int cmd_run(int argc, char **argv)
 {
     static const struct option options[] = {
         {"socket", required_argument, NULL, 's'},
+        {"udp", no_argument, NULL, 'u'},
         {"sys", required_argument, NULL, 'y'},
         {"device-name", required_argument, NULL, 'n'},
         {"verbose", no_argument, NULL, 'v'},
         {"help", no_argument, NULL, 'h'},
         {0},
     };
-    const char *socket_option = NULL;
-    struct sys_options sys = {.mode = SYS_AUTO};
+    struct run_options o = {.sys.mode = SYS_AUTO};
     bool valid = true;
     int option;
 
@@ -183,16 +194,19 @@ int cmd_run(int argc, char **argv)
     while (valid && (option = getopt_long(argc, argv, "+hv", options, NULL)) != -1) {
         switch (option) {
         case 's':
-            socket_option = optarg;
+            o.socket = optarg;
+            break;
+        case 'u':
+            o.udp = true;
             break;
         case 'y':
-            valid = read_mode(optarg, &sys.mode);
+            valid = read_mode(optarg, &o.sys.mode);
             break;
         case 'n':
-            valid = read_names(optarg, &sys.names);
+            valid = read_names(optarg, &o.sys.names);
             break;
         case 'v':
-            sys.verbose = 1;
+            o.sys.verbose = 1;
             break;
         case 'h':
             usage(stdout);
@@ -200,6 +214,10 @@ int cmd_run(int argc, char **argv)
         default:
             valid = false;
         }
+    }
+    if (o.udp && o.socket != NULL) {
+        fputs("uroce: --socket names a daemon, --udp another one\n", stderr);
+        valid = false;
     }
     if (!valid) {
         usage(stderr);
@@ -210,5 +228,5 @@ int cmd_run(int argc, char **argv)
         usage(stderr);
         return EXIT_USAGE;
     }
-    return run_program(socket_option, &sys, argv + optind);
+    return run_program(&o, argv + optind);
 }

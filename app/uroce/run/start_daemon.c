@@ -50,7 +50,8 @@ static void default_signals(void)
 
 /* In the daemon's process: gives up the caller's terminal, descriptors and signal handlers. Never
  * returns. */
-static _Noreturn void become_daemon(const char *daemon, const char *path, int log, int ready)
+static _Noreturn void become_daemon(const char *daemon, const char *path, const char *port, int log,
+                                    int ready)
 {
     const int first_free = STDERR_FILENO + 2;
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -67,8 +68,8 @@ static _Noreturn void become_daemon(const char *daemon, const char *path, int lo
     default_signals();
     drop_loader_variables();
     snprintf(ready_text, sizeof(ready_text), "%d", first_free - 1);
-    execl(daemon, "uroced", "--loopback", "--socket", path, "--idle-exit", IDLE_SECONDS,
-          "--ready-fd", ready_text, (char *)NULL);
+    execl(daemon, "uroced", port, "--socket", path, "--idle-exit", IDLE_SECONDS, "--ready-fd",
+          ready_text, (char *)NULL);
     fprintf(stderr, "%s: %s\n", daemon, strerror(errno));
     _exit(127);
 }
@@ -112,7 +113,7 @@ static void keep_old_log(const char *name)
     rename(name, kept); /* if not, it is lost, as the next daemon must start */
 }
 
-static int start_daemon(const char *daemon, const char *path)
+static int start_daemon(const char *daemon, const char *path, const char *port)
 {
     char log_name[NAME_MAX_PATH];
     int ready[2] = {-1, -1};
@@ -132,7 +133,7 @@ static int start_daemon(const char *daemon, const char *path)
     }
     err = fork_detached(); /* the program that replaces this process expects no child */
     if (err == 0)
-        become_daemon(daemon, path, log, ready[1]);
+        become_daemon(daemon, path, port, log, ready[1]);
     close(ready[1]);
     close(log);
     if (err > 0)
@@ -167,7 +168,7 @@ static int acquire_lock(const char *path)
     return lock;
 }
 
-int start_or_connect(const char *daemon, const char *path)
+int start_or_connect(const char *daemon, const char *path, const char *port)
 {
     int sock = endpoint_probe(path);
     int lock;
@@ -179,7 +180,7 @@ int start_or_connect(const char *daemon, const char *path)
         return lock;
     sock = endpoint_probe(path);
     if (endpoint_is_absent(sock)) {
-        sock = start_daemon(daemon, path);
+        sock = start_daemon(daemon, path, port);
         if (sock == 0)
             sock = endpoint_probe(path);
     }
