@@ -136,10 +136,13 @@ class Link:
     def configuration(self):
         if isinstance(self.port, Socket):
             return f"[port.0]\ndevice = {self.port.device()}\nmtu = {MTU}\naddress.0 = {IPV4}\naddress.1 = {IPV6}\n"
+        # The kernel is asked whether it keeps packets behind a gap, and does not answer: nothing may come of it.
+        asks = "yes" if isinstance(self.port, VhostUser) else "no"
         return f"""[port.0]
 device = {self.port.device()}
 mtu = {MTU}
 roce = v2
+selective_repeat = {asks}
 address.0 = {IPV4}/24
 address.1 = {IPV6}/64
 address.2 = {VLAN_IPV4}/24 vlan {VLAN}
