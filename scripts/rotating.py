@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The long suites in parts of at most twenty minutes on two cores, one part for each commit.
+"""The long suites in parts of about ten minutes on two cores, twenty at most, one part for each commit.
 
     scripts/rotating.py --list          every part, with the tests that it runs
     scripts/rotating.py                 the part of this commit, for scripts/test
@@ -19,11 +19,11 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-MUTATION_PARTS = 4
-SEEDS = {"sim_all-long": 300000, "sim_rc-long": 250000, "sim_cm-long": 1000000, "sim_lab-long": 60000}
+MUTATION_PARTS = 8
+SEEDS = {"sim_all-long": 150000, "sim_rc-long": 125000, "sim_cm-long": 500000, "sim_lab-long": 30000}
 FUZZ = (("packet", "queue"), ("engine", "ctl"), ("replay", "config"), ("flows", "net"), ("raw", "perf_options"),
         ("server", "memory"), ("client", "adopt"), ("cm", "lab"), ("socket", "rdmacm"))
-FUZZ_SECONDS = 600
+FUZZ_SECONDS = 300
 
 
 def mutations():
@@ -76,7 +76,7 @@ def fixed(*runs):
 
 def parts():
     """(name, what it is, runs of a turn): in the order of the commits, different kinds side by side."""
-    found = [(f"mutation-{n + 1}", "a quarter of the faults that the tests must notice", mutation(n))
+    found = [(f"mutation-{n + 1}", "an eighth of the faults that the tests must notice", mutation(n))
              for n in range(MUTATION_PARTS)]
     others = [(f"fuzz-{n + 1}", f"{FUZZ_SECONDS // 60} minutes of libFuzzer for {' and '.join(targets)}", fuzz(targets))
               for n, targets in enumerate(FUZZ)]
