@@ -16,7 +16,7 @@ PACKAGES_FUZZ="clang libclang-rt-dev"
 PACKAGES_PAGE="fio libfabric-bin openmpi-bin libopenmpi-dev mpich libmpich-dev python3-mpi4py netpipe-openmpi hpcc
     prometheus-node-exporter collectl dapl2-utils tgt libiscsi-bin libgloo-dev g++ curl libucx-dev"
 # What makes the folders with other distributions.
-PACKAGES_DISTRIBUTIONS="debootstrap git"
+PACKAGES_DISTRIBUTIONS="debootstrap git podman runc"
 # QEMU for the guest that is the peer of the interop suites; the guest's own packages are only unpacked.
 PACKAGES_INTEROP="qemu-system-x86 binutils zstd"
 # The programs with which scripts/bench compares. dpdk-dev has testpmd.

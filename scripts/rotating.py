@@ -91,7 +91,7 @@ def parts():
           for name, about in (("trixie", "Debian 13: the demo, and all but the shim suite"), ("trixie-shim", "Debian 13: its programs"),
                               ("trixie-clang", "Debian 13, with clang and without cmocka"),
                               ("packages-bookworm", "Debian packages on Debian 12"), ("packages-trixie", "Debian packages on Debian 13"),
-                              ("sid", "Debian's next release"), ("arm64", "for arm64, under qemu-aarch64"))),
+                              ("containers", "a container image, and what doc/ci.md says of containers"), ("sid", "Debian's next release"), ("arm64", "for arm64, under qemu-aarch64"))),
         ("adopt", "adopted memory under load for longer; moves and disturbances of queue pairs",
          fixed(meson("build", 1200, ["adopt-long"], "--seconds", "20"), meson("build", 400, ["dataplane_chaos-long", "shim-isolation", "shim-slow-memory-long"]))),
         ("isolation", "programs that share one uroced: attackers beside others, 2,000 that are killed",

@@ -17,6 +17,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "kit"))
 sys.path.insert(0, str(HERE))
 import uroce_kit as kit
+from containers import Containers
 from packages import Packages
 from roots import SOURCE, Root
 
@@ -102,6 +103,11 @@ def debian_packages(root, release):
     return [made.prepare, *made.points()]
 
 
+def containers(root):
+    made = Containers(root)
+    return [made.prepare, *made.points()]
+
+
 ENGINE = ["unit script sim replay"]
 # The folder, the release, the points. scripts/demo comes first where warnings are no errors: sid has a new compiler any day.
 SYSTEMS = {"trixie": ("trixie", "trixie", lambda root, build: natively(root, build, "gcc", [*ENGINE, DEMO])),
@@ -110,6 +116,7 @@ SYSTEMS = {"trixie": ("trixie", "trixie", lambda root, build: natively(root, bui
            "sid": ("sid", "sid", lambda root, build: natively(root, build, "gcc", [DEMO, *ENGINE])),
            **{f"packages-{release}": (f"packages-{release}", release, lambda root, build, release=release: debian_packages(root, release))
               for release in ("bookworm", "trixie")},
+           "containers": ("containers", "bookworm", lambda root, build: containers(root)),
            "arm64": ("trixie-arm64", "trixie", lambda root, build: arm64(root))}
 
 
