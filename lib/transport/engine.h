@@ -843,6 +843,14 @@ void *qp_owner(const struct qp *qp);
 uint32_t qp_uidx(const struct qp *qp);
 
 /**
+ * Whether the peer has agreed on maps of kept packets (engine_qp_agree). Any thread.
+ *
+ * @param qp  The queue pair.
+ * @return  True: what is lost is sent again, and nothing else.
+ */
+bool qp_has_agreed(const struct qp *qp);
+
+/**
  * The type. Any thread.
  *
  * @param qp  The queue pair.

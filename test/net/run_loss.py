@@ -125,6 +125,32 @@ def verified(build, ends, wire, loss):
             raise kit.Failure(f"{lost} frames lost of {passed}")
 
 
+def is_shown(ends, wire, mode):
+    """What `uroce show qps` says at both ends of a connection that lasts: nothing where the port does not ask."""
+    wanted = [[all(MODES[mode]) if asks else None] for asks in MODES[mode]]
+
+    def found():
+        return [[qp.get("selective_repeat") for qp in daemon.show("qps") if qp["state"] in ("RTR", "RTS")] for daemon in ends]
+
+    with wire.losing(0, 0), running(ends, "ib_write_bw -F -x 0 -D 30"):
+        kit.wait_until(lambda: found() == wanted, 20, f"selective_repeat {wanted}")
+
+
+@contextlib.contextmanager
+def running(ends, command):
+    """A pair of perftest, until the end of the block."""
+    port = kit.free_port()
+    words = command.split() + ["-p", str(port)]
+    programs = [kit.Program(ends[0], words)]
+    try:
+        kit.await_listening(programs[0], port, 30)
+        programs.append(kit.Program(ends[1], words + [LOCAL]))
+        yield
+    finally:
+        for program in programs:
+            program.kill()
+
+
 def transfer(ends, wire, verb, loss):
     """Megabytes per second; frames that the sender of the data sent for each packet of data; how many of all were lost."""
     command = f"ib_{verb}_bw -F -x 0 -m 4096 -s {MESSAGE} -n {MESSAGES} -u 18" + ("" if verb == "write" else " -e")
@@ -163,6 +189,7 @@ def rows(build, wire):
                 for loss in (0, 5000):
                     yield f"both: {verb}, {loss // 1000} % lost, little comes again", mode, \
                         lambda ends, v=verb, l=loss: little_comes_again(ends, wire, v, l)
+        yield f"{mode}: show qps says who has agreed", mode, lambda ends, m=mode: is_shown(ends, wire, m)
         yield f"{mode}: strangers get no map", mode, lambda ends, m=mode: strangers_get_no_map(ends, m)
 
 

@@ -56,6 +56,8 @@ static json_t *show_qp(const struct viewer *v, struct qp_object *q, const struct
         }
         if (qp_type(q->dp.qp) != QPT_UD)
             add_path(o, av);
+        if (q->o.session->device->selective)
+            json_object_set_new(o, "selective_repeat", json_boolean(qp_has_agreed(q->dp.qp)));
         if (qp_udp_sport(q->dp.qp))
             json_object_set_new(o, "udp_sport", show_number(qp_udp_sport(q->dp.qp)));
     }

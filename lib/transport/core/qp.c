@@ -98,6 +98,11 @@ void *qp_owner(const struct qp *qp)
     return qp->owner;
 }
 
+bool qp_has_agreed(const struct qp *qp)
+{
+    return __atomic_load_n(&qp->selective, __ATOMIC_RELAXED);
+}
+
 uint32_t qp_type(const struct qp *qp)
 {
     return qp->type;

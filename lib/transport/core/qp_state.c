@@ -190,7 +190,7 @@ void engine_qp_agree(struct engine *e, struct qp *qp, bool agreed)
 {
     if (qp_owner_engine(qp) != e)
         return;
-    qp->selective = agreed && qp_is_reliable(qp);
+    __atomic_store_n(&qp->selective, agreed && qp_is_reliable(qp), __ATOMIC_RELAXED);
     if (!agreed && qp->req.sack)
         req_send_again(e, qp);
 }
@@ -210,7 +210,8 @@ static void reset(struct engine *e, struct qp *qp)
     rate_forget(e, qp);
     memset(&qp->attr, 0, sizeof(qp->attr));
     memset(&qp->av, 0, sizeof(qp->av));
-    qp->comm_est_raised = qp->early_doorbell = qp->cnp_due = qp->selective = false;
+    qp->comm_est_raised = qp->early_doorbell = qp->cnp_due = false;
+    __atomic_store_n(&qp->selective, false, __ATOMIC_RELAXED);
     qp->cnp_after = 0;
     qp->misplaced_count = qp->misplaced_limit =
         0; /* the next peer's packets take a way of their own */
