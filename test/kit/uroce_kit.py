@@ -244,13 +244,15 @@ def perftest_rows(text):
 
 
 def check_perftest(text, rows=1):
-    """Every row has as its average bandwidth, message rate, or latency a number above zero."""
+    """Every row has as its average bandwidth, message rate, or latency a number above zero; unless perftest says that it could
+    not measure the CPU's clock, as on a machine with too much other work: then it prints zeros, whatever it has moved."""
+    no_clock = "Correlation coefficient r^2:" in text
     found = perftest_rows(text)
     if len(found) != rows:
         raise Failure(f"{len(found)} rows of results, {rows} were due:\n{text}")
     for row in found:
         # Of a few small messages on a busy machine the bandwidth is 0.00; the rate has more digits.
-        if len(row) < 5 or row[1] <= 0 or max(row[3:5]) <= 0:
+        if len(row) < 5 or row[1] <= 0 or (max(row[3:5]) <= 0 and not no_clock):
             raise Failure("a result of nothing:\n" + text)
     return found
 
