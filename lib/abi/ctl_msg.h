@@ -510,6 +510,7 @@ enum ctl_show_what {
     CTL_SHOW_ALL = 0,
     CTL_SHOW_TRACE = 1,
     CTL_SHOW_PORTS = 2, /* devices, their ports with counters and GIDs, and sums over queue pairs */
+    CTL_SHOW_METRICS = 3, /* what has a number and is no object of a client's: doc/metrics.md */
 };
 
 struct ctl_show {

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "control/session_state.h"
+#include "invariant.h"
 #include "show/shown.h"
 
 #define PAGE   4096u
@@ -20,10 +21,18 @@ void show_out_init(struct show_out *o, int fd, struct session *sn)
     *o = (struct show_out){.fd = fd, .sn = sn, .is_first = true};
 }
 
+void show_out_init_tree(struct show_out *o)
+{
+    show_out_init(o, -1, NULL);
+    o->is_tree = true;
+}
+
 void show_out_fini(struct show_out *o)
 {
     free(o->text);
     o->text = NULL;
+    json_decref(o->tree ? o->tree : o->open[0]);
+    o->tree = o->open[0] = NULL;
 }
 
 /* ---- bytes ---- */
@@ -105,6 +114,39 @@ static void put_json(struct show_out *o, json_t *value)
         o->err = -ENOMEM;
 }
 
+/* ---- a tree ---- */
+
+/* Adds a value to the innermost object or list. Afterwards that owns it. */
+static void add_to_tree(struct show_out *o, const char *name, json_t *value)
+{
+    json_t *in = o->depth ? o->open[o->depth - 1] : NULL;
+    int err = !value;
+
+    if (in && !err)
+        err = json_is_object(in) ? json_object_set_new(in, name, value)
+                                 : json_array_append_new(in, value);
+    if (err)
+        o->err = -ENOMEM;
+}
+
+static void open_in_tree(struct show_out *o, const char *name, json_t *value)
+{
+    if (o->err) {
+        json_decref(value);
+        return;
+    }
+    invariant(o->depth < SHOW_OUT_DEPTH);
+    add_to_tree(o, name, value);
+    if (!o->err)
+        o->open[o->depth++] = value;
+}
+
+static void close_in_tree(struct show_out *o)
+{
+    if (!o->err && !--o->depth)
+        o->tree = o->open[0];
+}
+
 /* ---- JSON ---- */
 
 static void separate(struct show_out *o)
@@ -126,6 +168,10 @@ static void put_name(struct show_out *o, const char *name)
 
 void show_out_object(struct show_out *o, const char *name)
 {
+    if (o->is_tree) {
+        open_in_tree(o, name, json_object());
+        return;
+    }
     put_name(o, name);
     put(o, "{");
     o->is_first = true;
@@ -133,12 +179,20 @@ void show_out_object(struct show_out *o, const char *name)
 
 void show_out_object_end(struct show_out *o)
 {
+    if (o->is_tree) {
+        close_in_tree(o);
+        return;
+    }
     put(o, "}");
     o->is_first = false;
 }
 
 void show_out_list(struct show_out *o, const char *name)
 {
+    if (o->is_tree) {
+        open_in_tree(o, name, json_array());
+        return;
+    }
     put_name(o, name);
     put(o, "[");
     o->is_first = true;
@@ -146,12 +200,23 @@ void show_out_list(struct show_out *o, const char *name)
 
 void show_out_list_end(struct show_out *o)
 {
+    if (o->is_tree) {
+        close_in_tree(o);
+        return;
+    }
     put(o, "]");
     o->is_first = false;
 }
 
 void show_out_item(struct show_out *o, json_t *item)
 {
+    if (o->is_tree) {
+        if (o->err)
+            json_decref(item);
+        else
+            add_to_tree(o, NULL, item);
+        return;
+    }
     separate(o);
     put_json(o, item);
     json_decref(item);
@@ -164,6 +229,12 @@ void show_out_members(struct show_out *o, json_t *object)
 
     if (!object && !o->err)
         o->err = -ENOMEM;
+    if (o->is_tree) {
+        if (!o->err && json_object_update(o->open[o->depth - 1], object))
+            o->err = -ENOMEM;
+        json_decref(object);
+        return;
+    }
     json_object_foreach(object, name, value)
     {
         put_name(o, name);
@@ -197,4 +268,13 @@ char *show_out_text(struct show_out *o)
         return NULL;
     o->text = NULL;
     return text;
+}
+
+json_t *show_out_tree(struct show_out *o)
+{
+    json_t *tree = o->err ? NULL : o->tree;
+
+    if (tree)
+        o->tree = o->open[0] = NULL;
+    return tree;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where JSON is written, an item at a time: a file that a session is charged for, or memory. */
+/* Where JSON is written, an item at a time: a file that a session is charged for, memory, or a tree
+ * of values. */
 #ifndef UROCE_DEVICE_SHOW_OUT_H
 #define UROCE_DEVICE_SHOW_OUT_H
 
@@ -10,6 +11,8 @@
 
 struct session;
 
+#define SHOW_OUT_DEPTH 8 /* objects and lists in each other */
+
 struct show_out {
     int fd;             /* or -1: the text stays in memory */
     struct session *sn; /* that is charged for the file's pages; NULL: none */
@@ -18,12 +21,19 @@ struct show_out {
     char *text; /* not yet written */
     size_t length, room;
     bool is_first; /* nothing precedes the next item or member */
-    int err;       /* -ENOMEM: out of memory, or a quota is used up; nothing more is written */
+    /* Of a tree: what is not yet closed, from the root on, which owns the others. */
+    json_t *open[SHOW_OUT_DEPTH];
+    unsigned depth;
+    bool is_tree;
+    json_t *tree; /* the root, once it is closed */
+    int err;      /* -ENOMEM: out of memory, or a quota is used up; nothing more is written */
 };
 
 /* fd and sn as above; the file stays the caller's. */
 void show_out_init(struct show_out *o, int fd, struct session *sn);
-/* Frees the text that was not taken. The charge stays. */
+/* There is no text: the items become parts of a tree. */
+void show_out_init_tree(struct show_out *o);
+/* Frees the text or the tree that was not taken. The charge stays. */
 void show_out_fini(struct show_out *o);
 
 /* An object that is an item of a list, or (name not NULL) a member; a list that is a member. */
@@ -39,5 +49,7 @@ void show_out_members(struct show_out *o, json_t *object);
 void show_out_finish(struct show_out *o);
 /* The text of an output without a file, for the caller to free; NULL: o->err. */
 char *show_out_text(struct show_out *o);
+/* The tree, for the caller to free; NULL: o->err. */
+json_t *show_out_tree(struct show_out *o);
 
 #endif

@@ -124,13 +124,17 @@ static bool write_device(struct show_write *w)
     d = w->rnic->device[w->device];
     if (!w->list && !w->from)
         begin_device(w, d);
+    if (w->list == w->lists) {
+        end_device(w);
+        return true;
+    }
     if (!w->from)
         show_out_list(&w->out, port_lists[w->list].name);
     if (write_port_list(w, d))
         return true;
     show_out_list_end(&w->out);
     w->from = 0;
-    if (++w->list == ARRAY_SIZE(port_lists) || w->only_gids)
+    if (++w->list == w->lists)
         end_device(w);
     return true;
 }
@@ -324,8 +328,21 @@ static const struct show_part port_parts[] = {{"devices", write_device, true, NO
                                               {"totals", write_totals, true, OBJ_QP, NULL},
                                               {NULL, NULL, false, NO_WALK, NULL}};
 
-static const struct show_part *const answers[] = {
-    [CTL_SHOW_ALL] = state_parts, [CTL_SHOW_TRACE] = trace_parts, [CTL_SHOW_PORTS] = port_parts};
+/* The answer's size depends on ports, workers and users, and not on the number of objects. */
+static const struct show_part metric_parts[] = {
+    {"daemon", write_daemon, false, NO_WALK, NULL}, {"devices", write_device, true, NO_WALK, NULL},
+    {"totals", write_totals, true, OBJ_QP, NULL},   {"workers", write_worker, true, NO_WALK, NULL},
+    {"quotas", write_quotas, true, NO_WALK, NULL},  {"late", write_late, true, NO_WALK, NULL},
+    {"cm", write_cm, false, NO_WALK, NULL},         {NULL, NULL, false, NO_WALK, NULL}};
+
+static const struct show_part *const answers[] = {[CTL_SHOW_ALL] = state_parts,
+                                                  [CTL_SHOW_TRACE] = trace_parts,
+                                                  [CTL_SHOW_PORTS] = port_parts,
+                                                  [CTL_SHOW_METRICS] = metric_parts};
+
+/* How many of a port's lists an answer has; GIDs are the first. */
+static const unsigned lists[] = {
+    [CTL_SHOW_ALL] = ARRAY_SIZE(port_lists), [CTL_SHOW_PORTS] = 1, [CTL_SHOW_METRICS] = 0};
 
 static void begin_part(struct show_write *w)
 {
@@ -349,7 +366,7 @@ void show_write_begin(struct show_write *w, struct rnic *r, uid_t viewer, uint32
     w->rnic = r;
     w->viewer = (struct viewer){.uid = viewer, .all = permission_user(viewer)};
     w->part = answers[what];
-    w->only_gids = what == CTL_SHOW_PORTS;
+    w->lists = lists[what];
     show_out_object(&w->out, NULL);
     begin_part(w);
 }

@@ -26,7 +26,7 @@ struct show_write {
     struct trace_record *record; /* of an engine */
     unsigned records;
     uint64_t hidden;
-    bool only_gids; /* of a port's lists */
+    unsigned lists; /* of a port, that are written */
     struct qp_totals totals[RNIC_DEVICES_MAX];
 };
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "device_app.h"
+#include "device_metrics.h"
 
 #define UID 4242u
 
@@ -207,6 +208,40 @@ static void test_ports(void **state)
         if (!gone)
             assert_int_equal(kit_call_handle(user.session, CTL_DESTROY_QP, user_qp.qpn), 0);
     }
+}
+
+/* What has a number and is no client's. Of quotas a user sees the own alone. The daemon itself gets
+ * the same, as a tree. */
+static void test_metrics(void **state)
+{
+    static const char *const lists[] = {"devices", "totals", "workers", "quotas", "late"};
+    struct rnic_metrics *m;
+    json_t *theirs = shown_to(&other, CTL_SHOW_METRICS), *all = shown_to(&root, CTL_SHOW_METRICS);
+    json_t *own;
+
+    m = rnic_metrics_begin(rnic);
+    assert_non_null(m);
+    while (rnic_metrics_some(m)) {
+    }
+    own = rnic_metrics_end(m);
+    assert_non_null(own);
+    for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
+        assert_int_equal(rows(own, lists[i]), rows(all, lists[i]));
+    assert_true(json_equal(json_object_get(own, "cm"), json_object_get(all, "cm")));
+    assert_true(json_equal(json_object_get(own, "totals"), json_object_get(all, "totals")));
+    assert_true(rows(theirs, "quotas") < rows(all, "quotas"));
+    assert_null(json_object_get(all, "clients"));
+    assert_null(json_object_get(all, "qps"));
+    assert_int_equal(json_array_size(member(all, "devices", 0, "ports")), 1);
+    assert_null(json_object_get(json_array_get(member(all, "devices", 0, "ports"), 0), "gids"));
+    json_decref(own);
+    json_decref(all);
+    json_decref(theirs);
+
+    m = rnic_metrics_begin(rnic); /* ends in the middle */
+    assert_true(rnic_metrics_some(m));
+    assert_true(rnic_metrics_some(m));
+    assert_null(rnic_metrics_end(m));
 }
 
 /* ---- who may send to a queue pair of the same port ---- */
@@ -454,6 +489,7 @@ int main(void)
         T(test_name_with_controls),
         T(test_trace),
         T(test_ports),
+        T(test_metrics),
         T(test_send_in_the_name_of_a_peer),
         T(test_late_thief),
         T(test_former_peer),
