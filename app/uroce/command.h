@@ -19,6 +19,9 @@ int cmd_run(int argc, char **argv);
 /* uroce show [TOPIC] [--socket PATH] [--json]: the daemon's state as tables or as JSON. */
 int cmd_show(int argc, char **argv);
 
+/* uroce metrics [--socket PATH] [--format FORMAT]: the daemon's counters for monitors. */
+int cmd_metrics(int argc, char **argv);
+
 /* uroce trace [--qpn N] [--socket PATH] [--json]: recent unusual events. */
 int cmd_trace(int argc, char **argv);
 

@@ -18,6 +18,8 @@ static const struct command {
      cmd_run},
     {"show", "[TOPIC] [--socket PATH] [--json]",
      "devices, ports, queue pairs, counters and drops of the running uroced", cmd_show},
+    {"metrics", "[--socket PATH] [--format openmetrics|prometheus]",
+     "counters of the running uroced as Prometheus and others read them", cmd_metrics},
     {"trace", "[--qpn N] [--socket PATH] [--json]",
      "recent unusual events: drops, faults, timeouts, changes of state", cmd_trace},
     {"dissect", "FILE", "print the RoCEv2 packets of a capture", uroce_dissect},
