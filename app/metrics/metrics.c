@@ -22,10 +22,11 @@ const struct metric metrics[] = {
 
 struct metrics_text {
     enum metrics_format format;
-    json_t *rows[METRIC_TOPICS];
+    json_t *state;
     const struct metric *metric; /* the next line's */
-    size_t row;                  /* of its topic */
-    bool has_header;             /* of the metric, is written */
+    json_t *rows;                /* of its topic; NULL: not yet selected */
+    size_t row;
+    bool has_header; /* of the metric, is written */
     char *text;
     size_t length, room;
     bool failed; /* out of memory */
@@ -186,27 +187,42 @@ struct metrics_text *metrics_begin(const json_t *state, enum metrics_format form
         return NULL;
     t->format = format;
     t->metric = metrics;
-    for (unsigned i = 0; i < METRIC_TOPICS; i++) {
-        t->rows[i] = metrics_select((enum metrics_topic)i, state);
-        if (!t->rows[i])
-            t->failed = true;
-    }
+    t->state = json_incref((json_t *)state);
     return t;
+}
+
+static void next_metric(struct metrics_text *t)
+{
+    enum metrics_topic topic = t->metric->topic;
+
+    t->metric++;
+    t->row = 0;
+    t->has_header = false;
+    if (t->metric->name && t->metric->topic == topic)
+        return;
+    json_decref(t->rows);
+    t->rows = NULL;
+}
+
+static void put_line(struct metrics_text *t)
+{
+    const json_t *row;
+
+    if (!t->rows)
+        t->rows = metrics_select(t->metric->topic, t->state);
+    if (!t->rows)
+        t->failed = true;
+    row = json_array_get(t->rows, t->row++);
+    if (row)
+        put_sample(t, row);
+    else
+        next_metric(t);
 }
 
 bool metrics_some(struct metrics_text *t)
 {
-    for (unsigned n = 0; n < LINES && t->metric->name && !t->failed; n++) {
-        json_t *row = json_array_get(t->rows[t->metric->topic], t->row++);
-
-        if (row) {
-            put_sample(t, row);
-            continue;
-        }
-        t->metric++;
-        t->row = 0;
-        t->has_header = false;
-    }
+    for (unsigned n = 0; n < LINES && t->metric->name && !t->failed; n++)
+        put_line(t);
     if (t->metric->name && !t->failed)
         return true;
     if (t->format == METRICS_OPENMETRICS)
@@ -219,8 +235,8 @@ char *metrics_end(struct metrics_text *t, size_t *length)
 {
     char *text = t->text;
 
-    for (unsigned i = 0; i < METRIC_TOPICS; i++)
-        json_decref(t->rows[i]);
+    json_decref(t->rows);
+    json_decref(t->state);
     if (t->failed || t->metric->name || !text) {
         free(text);
         text = NULL;

@@ -46,8 +46,8 @@ const char *metrics_media_type(enum metrics_format format);
 
 struct metrics_text;
 
-/* Begins the text of a state, an answer of CTL_SHOW_METRICS, which may be freed at once. NULL: out
- * of memory. */
+/* Begins the text of a state, an answer of CTL_SHOW_METRICS, which is kept until the end. NULL:
+ * out of memory. */
 struct metrics_text *metrics_begin(const json_t *state, enum metrics_format format);
 /* Writes a few lines, for some ten microseconds. Whether there are more. */
 bool metrics_some(struct metrics_text *t);

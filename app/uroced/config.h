@@ -18,13 +18,13 @@
 #define CONFIG_ADDRESSES_MAX    (GID_TABLE_MAX / 2) /* each with both RoCE versions */
 
 struct uroced_port {
-    unsigned number;  /* N of [port.N] */
-    char device[256]; /* "loopback", "socket", or a device as DPDK names it */
-    uint32_t mtu;     /* 0: the port's own */
-    unsigned queues;  /* at most; 0: as many as there are workers */
-    bool spread;      /* by software, over the queues that the port lacks */
+    unsigned number;      /* N of [port.N] */
+    char device[256];     /* "loopback", "socket", or a device as DPDK names it */
+    uint32_t mtu;         /* 0: the port's own */
+    unsigned queues;      /* at most; 0: as many as there are workers */
+    bool spread;          /* by software, over the queues that the port lacks */
     bool no_segmentation; /* of a port over sockets: one packet a system call */
-    bool icrc_always; /* also for packets that never leave this process */
+    bool icrc_always;     /* also for packets that never leave this process */
     /* fe80:: without an interface identifier stands for the link-local address made from the MAC.
      */
     struct port_address address[CONFIG_ADDRESSES_MAX];
@@ -57,6 +57,7 @@ struct uroced_config {
     unsigned workers;      /* 0: one */
     unsigned idle_exit;    /* seconds; 0: never */
     bool pass_userfaultfd; /* to programs that ask for it */
+    char metrics[128];     /* where metrics are served (metrics_address.h); "": nowhere */
     char user[32];         /* to run as when the ports are open; "": no change */
     bool no_seccomp, keep_capabilities;
     struct quota_limits quota;

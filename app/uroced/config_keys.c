@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "metrics_address.h"
+
 bool config_key_is(const char *key, const char *name)
 {
     size_t len = strlen(name);
@@ -44,6 +46,17 @@ static int read_capabilities(struct reader *r, const char *value)
     return config_fail(r, "must be drop or keep, not \"%s\"", value);
 }
 
+/* "127.0.0.1:9440", "unix:/run/uroce-metrics.sock" */
+static int read_metrics(struct reader *r, const char *value)
+{
+    struct metrics_address address;
+
+    if (metrics_address_parse(&address, value))
+        return config_fail(r, "must be ADDRESS:PORT, [ADDRESS]:PORT or unix:PATH, not \"%s\"",
+                           value);
+    return config_text(r, value, r->config->metrics, sizeof(r->config->metrics));
+}
+
 int config_daemon_key(struct reader *r, const char *value)
 {
     struct uroced_config *c = r->config;
@@ -66,8 +79,10 @@ int config_daemon_key(struct reader *r, const char *value)
         return read_seccomp(r, value);
     if (!strcmp(r->key, "capabilities"))
         return read_capabilities(r, value);
+    if (!strcmp(r->key, "metrics"))
+        return read_metrics(r, value);
     return config_fail(r, "is not a key of this section (socket, mode, group, workers, idle_exit, "
-                          "userfaultfd, user, seccomp, capabilities)");
+                          "userfaultfd, user, seccomp, capabilities, metrics)");
 }
 
 static int read_device(struct reader *r, const char *value)

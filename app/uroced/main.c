@@ -12,6 +12,7 @@
 
 #include "late_report.h"
 #include "machine.h"
+#include "metrics_serve.h"
 #include "numa_node.h"
 #include "options.h"
 #include "server.h"
@@ -28,6 +29,7 @@ struct daemon {
     struct rnic *rnic;
     struct server *server;
     struct service service;
+    struct metrics_http *metrics;
     struct kernel_follow *follow[CONFIG_PORTS_MAX];
     int signal_fd, uffd_device;
     pthread_t worker[WORKERS_MAX], waker, watch_thread;
@@ -301,7 +303,7 @@ static void print_serving(const struct uroced_config *c, const struct options *o
     fprintf(stderr, "uroced: serving at %s:", c->socket);
     for (unsigned i = 0; i < c->ports; i++)
         fprintf(stderr, "%s uroce%u on %s", i ? "," : "", i, c->port[i].device);
-    fputc('\n', stderr);
+    fprintf(stderr, "%s%s\n", c->metrics[0] ? "; metrics at " : "", c->metrics);
 }
 
 static void report_ready(int fd)
@@ -336,6 +338,8 @@ static int start_daemon(struct daemon *d, const struct options *o, char **argv)
         err = start_threads(d);
     if (!err)
         err = open_server(d);
+    if (!err)
+        err = metrics_serve(&d->config, d->loop, d->rnic, &d->metrics);
     if (err)
         return err;
     d->service.still = still_worker;
@@ -348,6 +352,7 @@ static int start_daemon(struct daemon *d, const struct options *o, char **argv)
 static void stop_daemon(struct daemon *d)
 {
     service_report_end(&d->service);
+    metrics_serve_end(&d->config, d->metrics);
     if (d->server)
         server_close(d->server);
     if (d->waker_running) {

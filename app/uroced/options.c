@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "metrics_address.h"
 #include "uroced.h"
 
 #ifndef IS_SANITIZED
@@ -33,6 +34,8 @@ static const char usage[] =
     "      --idle-exit S    end when no program has been connected for S seconds\n"
     "      --seccomp yes|no refuse system calls that the daemon does not need (default: yes)\n"
     "      --user NAME      go on as this user when ports and socket are open (root)\n"
+    "      --metrics ADDRESS:PORT|unix:PATH\n"
+    "                       serve metrics by HTTP (GET /metrics)\n"
     "      --ready-fd FD    write a byte to FD when programs can connect, then close it\n"
     "      --version, --help\n"
     "\n"
@@ -70,6 +73,7 @@ enum {
     OPT_READY,
     OPT_SECCOMP,
     OPT_USER,
+    OPT_METRICS,
     OPT_VERSION,
 };
 
@@ -85,6 +89,7 @@ static const struct option long_options[] = {
     {"ready-fd", required_argument, NULL, OPT_READY},
     {"seccomp", required_argument, NULL, OPT_SECCOMP},
     {"user", required_argument, NULL, OPT_USER},
+    {"metrics", required_argument, NULL, OPT_METRICS},
     {"version", no_argument, NULL, OPT_VERSION},
     {"help", no_argument, NULL, 'h'},
     {0},
@@ -92,6 +97,7 @@ static const struct option long_options[] = {
 
 static int apply_option(struct options *o, int option)
 {
+    struct metrics_address address;
     unsigned number;
 
     switch (option) {
@@ -138,6 +144,9 @@ static int apply_option(struct options *o, int option)
     case OPT_USER:
         o->user = optarg;
         return *optarg ? 0 : bad_usage("--user", optarg);
+    case OPT_METRICS:
+        o->metrics = optarg;
+        return metrics_address_parse(&address, optarg) ? bad_usage("--metrics", optarg) : 0;
     case OPT_VERSION:
         printf("uroced %s\n", UROCE_VERSION);
         exit(EXIT_SUCCESS);
@@ -213,6 +222,8 @@ int options_configure(struct uroced_config *c, const struct options *o)
         snprintf(c->group, sizeof(c->group), "%s", o->group);
     if (o->user)
         snprintf(c->user, sizeof(c->user), "%s", o->user);
+    if (o->metrics)
+        snprintf(c->metrics, sizeof(c->metrics), "%s", o->metrics);
     if (socket_permissions(c))
         return -1;
     if (o->workers)

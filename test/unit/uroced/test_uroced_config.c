@@ -38,6 +38,7 @@ static void test_everything(void **state)
                           "user = uroce\n"
                           "seccomp = no\n"
                           "capabilities = keep\n"
+                          "metrics = [::1]:9440\n"
                           "\n"
                           "[port.7]\n"
                           "device = net_af_packet0,iface=eth1,framesz=8192\n"
@@ -57,6 +58,7 @@ static void test_everything(void **state)
     assert_string_equal(config.socket, "/tmp/x.sock");
     assert_int_equal(config.mode, 0640);
     assert_string_equal(config.group, "rdma");
+    assert_string_equal(config.metrics, "[::1]:9440");
     assert_int_equal(config.workers, 2);
     assert_int_equal(config.idle_exit, 30);
     assert_true(config.pass_userfaultfd);
@@ -105,6 +107,8 @@ static const char *const bad[][3] = {
     {"[uroced]\nseccomp = maybe\n" OK, "[uroced] seccomp", "yes or no"},
     {"[uroced]\ncapabilities = no\n" OK, "[uroced] capabilities", "drop or keep"},
     {"[uroced]\nuser =\n" OK, "[uroced] user", "no value"},
+    {"[uroced]\nmetrics = yes\n" OK, "[uroced] metrics", "ADDRESS:PORT"},
+    {"[uroced]\nmetrics =\n" OK, "[uroced] metrics", "unix:PATH"},
     {"[uroced]\nidle_exit = 99999999999999999999\n" OK, "[uroced] idle_exit", "number"},
     {"[port]\ndevice = loopback\n", "[port]", "not a section"},
     {"[port.x]\ndevice = loopback\n", "[port.x]", "number N"},
