@@ -5,7 +5,7 @@ import os
 import re
 import sys
 
-PURE = ("base", "wire", "encap", "net", "steer", "fabric", "mem", "abi", "queue", "cc", "transport", "lab", "cm")
+PURE = ("base", "wire", "encap", "inject", "net", "steer", "fabric", "mem", "abi", "queue", "cc", "transport", "lab", "cm")
 MAX_LINES = 1000
 # The unix sockets of the control protocol, and the report of a broken invariant.
 IO_IN_PURE = ("lib/abi/ctl_msg.c", "lib/base/invariant.c")

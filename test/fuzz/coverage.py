@@ -30,6 +30,7 @@ SURFACES = (
     ("frames: ARP, ND, ICMP, groups", "net", ("lib/net/",)),
     ("options of uroce entropy", "flows", ("app/uroce/entropy/",)),
     ("laboratories of uroce sim", "lab", ("lib/lab/", "lib/fabric/")),
+    ("rules of uroce fault", "inject", ("lib/inject/",)),
     ("datagrams, frames to UDP sockets", "socket", ("drivers/pktio/socket/",)),
     ("frames: raw packets", "raw", ("lib/transport/raw/",)),
     ("queues in shared memory", "queue", ("lib/queue/", "lib/abi/queue_abi.h")),

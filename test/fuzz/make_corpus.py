@@ -12,6 +12,7 @@ KIND config: configuration files: the samples, and every key with good and bad v
 KIND raw: frames for flow rules: every header in every place, and each cut short.
 KIND lab: laboratories of `uroce sim`.
 KIND flows: what `uroce entropy` is told: files of flows, ranges, policies, a daemon's answer.
+KIND inject: rules of `uroce fault`, and behind a zero byte a frame.
 KIND perf_options: arguments of uroce-perf, one a line.
 """
 import base64
@@ -297,6 +298,17 @@ def lab_corpus(_):
             yield f"{before}{shape} # nodes\n{lines}{after}".encode()
 
 
+def inject_corpus(vectors):
+    rules = ("drop rx opcode RC_ACK,RC_READ_* chance 0.01 seed 7", "duplicate tx qp 0x11 psn 16777214-1 nth 3 count 4",
+             "corrupt header sealed", "corrupt payload", "corrupt", "mark device uroce0 after 20us for 3s", "delay 5ms", "reorder 3",
+             "drop chance 1.5", "delay 5", "drop opcode RC_NACK")
+    some = [frame for path in sorted(vectors.glob("**/*.pcap"))[:3] for frame in list(frames(path))[:4]]
+    for number, rule in enumerate(rules):
+        yield rule.encode()
+        if some:
+            yield rule.encode() + b"\0" + some[number % len(some)][:512]
+
+
 def perf_options_corpus(_):
     lines = ("--mode\nsend\n--size\n64K\n--depth=8", "--mode=ud\n--verify\n--bidirectional", "--cpus\n0,2-3,1\n--workers\n4",
              "--duration\n0.25\n--stats-period=1e-1\n--format\ncsv", "--signal\n16\n--inline\n512\n--mtu\n256\n--floor\noff",
@@ -335,7 +347,7 @@ def raw_corpus(_):
 
 
 KINDS = {"packet": packet_corpus, "queue": queue_corpus, "engine": engine_corpus,
-         "replay": replay_corpus, "config": config_corpus, "flows": flows_corpus, "lab": lab_corpus,
+         "replay": replay_corpus, "config": config_corpus, "flows": flows_corpus, "inject": inject_corpus, "lab": lab_corpus,
          "perf_options": perf_options_corpus, "raw": raw_corpus}
 
 

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * Rules that make things go wrong on purpose: which packets, and what becomes of them. A rule is a
+ * line of words (doc/fault.md); here it is parsed, compared with packets, and decides. The caller
+ * has the packets, and carries the decision out.
+ *
+ * A decision depends on the rule and on the number of the packet among those that match it: the
+ * same seed and the same packets have the same faults, whichever worker sees a packet. Pure.
+ */
+#ifndef UROCE_INJECT_H
+#define UROCE_INJECT_H
+
+#include <stdatomic.h>
+
+#include "common.h"
+#include "frame.h"
+#include "psn.h"
+
+#define INJECT_TEXT_MAX   256 /**< bytes of a rule, with the terminator */
+#define INJECT_ERROR_MAX  160 /**< bytes of an error message, with the terminator */
+#define INJECT_DEVICE_MAX 64
+#define INJECT_WORDS_MAX  40
+#define INJECT_BEHIND_MAX 32 /**< the packets that may overtake one */
+#define INJECT_DELAY_MAX  (10 * NS_PER_SEC)
+#define INJECT_TIME_MAX   (UINT64_C(1000000) * NS_PER_SEC) /**< `after`, `for` */
+#define INJECT_BILLION    UINT64_C(1000000000)
+
+/** What becomes of a packet. */
+enum inject_act {
+    INJECT_NOTHING,
+    INJECT_DROP,
+    INJECT_DUPLICATE,
+    INJECT_CORRUPT,
+    INJECT_MARK,
+    INJECT_DELAY,
+    INJECT_REORDER,
+};
+
+/** Directions, as the port sees them. */
+enum inject_direction {
+    INJECT_RX = 1 << 0,
+    INJECT_TX = 1 << 1,
+};
+
+/** A rule; zeroed members ask for nothing. */
+struct inject_rule {
+    enum inject_act act;
+    unsigned directions;            /**< bits of enum inject_direction; 0: both */
+    char device[INJECT_DEVICE_MAX]; /**< for the caller; "": any */
+    bool by_opcode;
+    uint64_t opcode[4]; /**< by_opcode: a bit for each */
+    bool by_qp, by_psn;
+    uint32_t qp;             /**< by_qp: the destination */
+    uint32_t psn, psn_count; /**< by_psn: the first, and how many */
+    uint64_t nth;            /**< 0: every */
+    uint64_t count;          /**< 0: without a limit */
+    bool by_chance;
+    uint64_t chance; /**< by_chance: in billionths */
+    uint64_t seed;
+    ns_t after, lasts; /**< since the rule was made; lasts 0: permanently */
+    ns_t delay;        /**< INJECT_DELAY */
+    unsigned behind;   /**< INJECT_REORDER: packets that overtake */
+    bool header;       /**< INJECT_CORRUPT: a byte of the headers, and not of the payload */
+    bool sealed;       /**< INJECT_CORRUPT: and the ICRC is made right again */
+};
+
+/** What a rule has done. Shared by all threads that ask it. */
+struct inject_hits {
+    _Atomic uint64_t matched; /**< packets that it describes, within its time */
+    _Atomic uint64_t picked;  /**< of these, by `nth` and `chance` */
+    _Atomic uint64_t acted;   /**< of these, to which it was done */
+    _Atomic uint64_t missed;  /**< of these, to which it could not be done */
+};
+
+/** A packet, as far as rules look at it. */
+struct inject_packet {
+    enum inject_direction direction;
+    uint8_t opcode;
+    uint32_t dest_qpn;
+    uint32_t psn;
+};
+
+/* ---- inject_parse.c ---- */
+
+/**
+ * Read a rule. Any thread.
+ *
+ * @param rule  Set on success; undefined otherwise.
+ * @param text  Words between blanks; from outside.
+ * @param error  Set on failure to a line that names the wrong word.
+ * @return  0; -EINVAL.
+ */
+int inject_parse(struct inject_rule *rule, const char *text, char error[INJECT_ERROR_MAX]);
+
+/* ---- inject_match.c ---- */
+
+/**
+ * Whether a rule describes a packet, without regard to its time. Any thread.
+ *
+ * @param rule  The rule.
+ * @param p  The packet.
+ * @return  True when it does.
+ */
+bool inject_matches(const struct inject_rule *rule, const struct inject_packet *p);
+
+/**
+ * Whether `nth` and `chance` pick a packet. Any thread.
+ *
+ * @param rule  The rule.
+ * @param index  How many packets have matched before.
+ * @return  True when they do.
+ */
+bool inject_picks(const struct inject_rule *rule, uint64_t index);
+
+/**
+ * A number for a packet, the same each time. Any thread.
+ *
+ * @param rule  The rule, with the seed.
+ * @param index  How many packets have matched before.
+ * @param n  At least 1.
+ * @return  0 to n - 1.
+ */
+uint32_t inject_below(const struct inject_rule *rule, uint64_t index, uint32_t n);
+
+/**
+ * Compare a packet with a rule, and count. Any thread.
+ *
+ * @param rule  The rule.
+ * @param hits  What the rule has done: `acted` and `missed` are the caller's to count.
+ * @param p  The packet.
+ * @param age  How long ago the rule was made.
+ * @param index  Set if the packet matches: how many have matched before.
+ * @return  True: the rule acts on the packet.
+ */
+bool inject_decide(const struct inject_rule *rule, struct inject_hits *hits,
+                   const struct inject_packet *p, ns_t age, uint64_t *index);
+
+/* ---- inject_frame.c ---- */
+
+/**
+ * What rules look at in a frame. Any thread.
+ *
+ * @param p  Set if it is RoCE; but for the direction.
+ * @param f  The frame, received or complete otherwise.
+ * @return  False: it is no RoCE frame, or has an error.
+ */
+bool inject_read(struct inject_packet *p, const struct frame *f);
+
+/**
+ * Change a byte of a frame as the rule says. Without `sealed` the frame's ICRC does not fit
+ * afterwards, and one that was left out is put in before.
+ *
+ * @param rule  The rule.
+ * @param index  The packet's number, which with the seed chooses the byte.
+ * @param f  The frame, that may be written; icrc_omitted may be cleared.
+ * @return  False: it is no RoCE frame or has no such byte, and nothing has changed.
+ */
+bool inject_corrupt(const struct inject_rule *rule, uint64_t index, struct frame *f);
+
+#endif

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The words of a rule, and which packets it picks. */
+#include <stdio.h>
+#include <string.h>
+
+#include "inject.h"
+#include "opcode.h"
+#include "random.h"
+#include "unit.h"
+
+static struct inject_rule rule_of(const char *text)
+{
+    char error[INJECT_ERROR_MAX] = "";
+    struct inject_rule rule;
+
+    if (inject_parse(&rule, text, error))
+        fail_msg("%s: %s", text, error);
+    return rule;
+}
+
+static bool has_opcode(const struct inject_rule *r, uint8_t opcode)
+{
+    return r->opcode[opcode / 64] >> opcode % 64 & 1;
+}
+
+static void test_every_word(void **state)
+{
+    struct inject_rule r = rule_of("drop rx opcode RC_ACK,RC_READ_* qp 0x11 psn 16777214-1 nth 3 "
+                                   "count 4 chance 0.25 seed 7 after 20us\tfor 3s device uroce1");
+
+    assert_int_equal(r.act, INJECT_DROP);
+    assert_int_equal(r.directions, INJECT_RX);
+    assert_true(r.by_opcode && has_opcode(&r, OPCODE(PKT_RC, OP_ACK)));
+    assert_true(has_opcode(&r, OPCODE(PKT_RC, OP_READ_RESP_ONLY)));
+    assert_false(has_opcode(&r, OPCODE(PKT_RC, OP_ATOMIC_ACK)));
+    assert_false(has_opcode(&r, OPCODE(PKT_XRC, OP_ACK)));
+    assert_true(r.by_qp && r.qp == 0x11);
+    assert_true(r.by_psn && r.psn == 16777214 && r.psn_count == 4);
+    assert_true(r.nth == 3 && r.count == 4 && r.by_chance && r.chance == INJECT_BILLION / 4);
+    assert_true(r.seed == 7 && r.after == 20000 && r.lasts == 3 * NS_PER_SEC);
+    assert_string_equal(r.device, "uroce1");
+
+    r = rule_of("corrupt header sealed tx");
+    assert_true(r.act == INJECT_CORRUPT && r.header && r.sealed && r.directions == INJECT_TX);
+    r = rule_of("corrupt payload rx tx");
+    assert_true(!r.header && !r.sealed && r.directions == (INJECT_RX | INJECT_TX));
+    r = rule_of("  delay 5ms ");
+    assert_true(r.act == INJECT_DELAY && r.delay == 5 * NS_PER_MS && !r.directions);
+    r = rule_of("reorder 3 opcode CNP");
+    assert_true(r.act == INJECT_REORDER && r.behind == 3 && has_opcode(&r, OPCODE_CNP));
+    assert_int_equal(rule_of("duplicate psn 7").psn_count, 1);
+    assert_int_equal(rule_of("mark chance 1").chance, INJECT_BILLION);
+    assert_int_equal(rule_of("mark chance 0.000000001").chance, 1);
+}
+
+/* The message names the word. */
+static void test_wrong_words(void **state)
+{
+    static const struct {
+        const char *text, *word, *why;
+    } row[] = {
+        {"", "", "is no rule"},
+        {" \t ", "", "is no rule"},
+        {"explode rx", "explode", "no action"},
+        {"rx drop", "rx", "no action"},
+        {"drop sideways", "sideways", "is not a word"},
+        {"drop rx rx", "rx", "twice"},
+        {"drop opcode", "opcode", "needs a value"},
+        {"drop opcode RC_NACK", "RC_NACK", "no opcode"},
+        {"drop opcode RC_ACK,", "", "no opcode"},
+        {"drop opcode RC_ACK,,CNP", ",CNP", "no opcode"},
+        {"drop opcode RC_AC", "RC_AC", "no opcode"},
+        {"drop opcode RD_*", "RD_*", "no opcode"},
+        {"drop qp 16777216", "16777216", "from 0 to 16777215"},
+        {"drop qp -1", "-1", "no number"},
+        {"drop qp 0x", "0x", "no number"},
+        {"drop psn 1-", "1-", "no PSN"},
+        {"drop psn -", "-", "no PSN"},
+        {"drop psn 1-2-3", "1-2-3", "no PSN"},
+        {"drop nth 0", "0", "from 1"},
+        {"drop nth 99999999999999999999", "99999999999999999999", "no number"},
+        {"drop count 1x", "1x", "no number"},
+        {"drop chance 1.1", "1.1", "no probability"},
+        {"drop chance .5", ".5", "no probability"},
+        {"drop chance 0.", "0.", "no probability"},
+        {"drop chance 0.0000000001", "0.0000000001", "no probability"},
+        {"drop seed x", "x", "no number"},
+        {"drop after 5", "5", "no time"},
+        {"drop after 0s", "0s", "no time"},
+        {"drop for 5minutes", "5minutes", "no time"},
+        {"drop for 99999999999999s", "99999999999999s", "no time"},
+        {"delay", "delay", "needs a value"},
+        {"delay rx", "rx", "no time"},
+        {"delay 11s", "11s", "no time"},
+        {"reorder 33", "33", "from 1 to 32"},
+        {"drop sealed", "sealed", "corrupt rules alone"},
+        {"drop header", "header", "corrupt rules alone"},
+        {"corrupt header payload", "payload", "too many"},
+        {"drop device", "device", "needs a value"},
+        {"drop\n", "...", "bytes"},
+        {"drop \xC3\xA9", "...", "bytes"},
+    };
+    char error[INJECT_ERROR_MAX], quoted[INJECT_ERROR_MAX], text[INJECT_TEXT_MAX + 1];
+    struct inject_rule r;
+
+    for (unsigned i = 0; i < ARRAY_SIZE(row); i++) {
+        error[0] = '\0';
+        if (!inject_parse(&r, row[i].text, error))
+            fail_msg("%s: is taken", row[i].text);
+        snprintf(quoted, sizeof(quoted), "\"%s\"", row[i].word);
+        if (strncmp(error, quoted, strlen(quoted)) || !strstr(error, row[i].why))
+            fail_msg("%s: %s", row[i].text, error);
+    }
+    /* Too long, also without an end; too many words. */
+    memset(text, 'a', sizeof(text));
+    assert_int_not_equal(inject_parse(&r, text, error), 0);
+    memset(text, ' ', sizeof(text));
+    for (unsigned i = 0; i <= INJECT_WORDS_MAX; i++)
+        text[2 * i] = 'a';
+    text[INJECT_TEXT_MAX - 1] = '\0';
+    assert_int_not_equal(inject_parse(&r, text, error), 0);
+    assert_non_null(strstr(error, "one word too many"));
+}
+
+static void test_matches(void **state)
+{
+    const struct inject_packet ack = {INJECT_RX, OPCODE(PKT_RC, OP_ACK), 17, 1};
+    static const struct {
+        const char *text;
+        bool matches;
+    } row[] = {
+        {"drop", true},
+        {"drop rx", true},
+        {"drop tx", false},
+        {"drop rx tx", true},
+        {"drop opcode RC_ACK", true},
+        {"drop opcode RC_*", true},
+        {"drop opcode UD_*", false},
+        {"drop qp 17", true},
+        {"drop qp 18", false},
+        {"drop psn 1", true},
+        {"drop psn 2", false},
+        {"drop psn 16777215-1", true},
+        {"drop psn 2-0", false},
+        {"drop psn 0-16777215", true},
+        {"drop rx qp 17 psn 1 opcode RC_ACK", true},
+        {"drop rx qp 17 psn 2 opcode RC_ACK", false},
+    };
+
+    for (unsigned i = 0; i < ARRAY_SIZE(row); i++) {
+        struct inject_rule r = rule_of(row[i].text);
+
+        if (inject_matches(&r, &ack) != row[i].matches)
+            fail_msg("%s", row[i].text);
+    }
+}
+
+/* Which of the first 64 packets a rule acts on, a bit for each. */
+static uint64_t acted_on(const struct inject_rule *r, struct inject_hits *hits)
+{
+    const struct inject_packet p = {INJECT_RX, OPCODE(PKT_RC, OP_ACK), 17, 1};
+    uint64_t bits = 0, index;
+
+    for (unsigned i = 0; i < 64; i++)
+        if (inject_decide(r, hits, &p, 0, &index)) {
+            assert_int_equal(index, i);
+            bits |= UINT64_C(1) << i;
+        }
+    assert_int_equal(hits->matched, 64);
+    assert_int_equal(hits->picked, __builtin_popcountll(bits));
+    return bits;
+}
+
+static void test_nth_and_count(void **state)
+{
+    struct inject_rule r = rule_of("drop nth 10 count 3");
+    struct inject_hits hits = {0};
+
+    assert_int_equal(acted_on(&r, &hits), UINT64_C(1) << 9 | 1 << 19 | 1 << 29);
+    r = rule_of("drop count 2");
+    hits = (struct inject_hits){0};
+    assert_int_equal(acted_on(&r, &hits), 3);
+}
+
+/* The numbers are the generator's, in their order; another seed has others. */
+static void test_chance(void **state)
+{
+    struct inject_rule r = rule_of("drop chance 0.25 seed 7"), other = rule_of("drop chance 0.25");
+    struct random random = {7};
+    struct inject_hits hits = {0}, again = {0}, hits_other = {0};
+    uint64_t wanted = 0, bits;
+
+    for (unsigned i = 0; i < 64; i++)
+        wanted |= (uint64_t)((random_next(&random) >> 62) == 0) << i;
+    bits = acted_on(&r, &hits);
+    assert_int_equal(bits, wanted);
+    assert_int_equal(acted_on(&r, &again), bits);
+    assert_int_not_equal(acted_on(&other, &hits_other), bits);
+    for (unsigned i = 0; i < 1000; i++)
+        assert_true(inject_below(&r, i, 3) < 3);
+    r = rule_of("drop chance 0");
+    hits = (struct inject_hits){0};
+    assert_int_equal(acted_on(&r, &hits), 0);
+    r = rule_of("drop chance 1");
+    hits = (struct inject_hits){0};
+    assert_int_equal(acted_on(&r, &hits), UINT64_MAX);
+}
+
+static void test_time(void **state)
+{
+    const struct inject_packet p = {INJECT_TX, 0, 0, 0};
+    struct inject_rule r = rule_of("drop after 5us for 2us");
+    struct inject_hits hits = {0};
+    uint64_t index;
+
+    assert_false(inject_decide(&r, &hits, &p, 4999, &index));
+    assert_true(inject_decide(&r, &hits, &p, 5000, &index));
+    assert_true(inject_decide(&r, &hits, &p, 6999, &index));
+    assert_false(inject_decide(&r, &hits, &p, 7000, &index));
+    assert_int_equal(hits.matched, 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_word), cmocka_unit_test(test_wrong_words),
+        cmocka_unit_test(test_matches),    cmocka_unit_test(test_nth_and_count),
+        cmocka_unit_test(test_chance),     cmocka_unit_test(test_time),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
