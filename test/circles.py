@@ -29,6 +29,7 @@ LIMITS = {
     "dataplane": 1,
     "device": 1,
     "encap": 1,
+    "inject": 1,
     "fabric": 1,
     "lab": 2,
     "mem": 2,

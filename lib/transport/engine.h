@@ -392,6 +392,19 @@ void engine_destroy(struct engine *e);
 void engine_rx(struct engine *e, struct frame *frames, unsigned n, ns_t now);
 
 /**
+ * Count a received frame that the host keeps from the engine, as one that the engine has dropped.
+ * The worker, not within a call into the engine.
+ *
+ * @param e  The engine.
+ * @param f  The frame.
+ * @param reason  Why.
+ * @param qpn  The queue pair that it was for; 0: not known.
+ * @param now  The time; it does not go back.
+ */
+void engine_rx_dropped(struct engine *e, const struct frame *f, enum drop reason, uint32_t qpn,
+                       ns_t now);
+
+/**
  * Receive frames that another engine of the device forwarded: copies of what it received. A frame
  * that would have to be forwarded once more is forwarded; it is dropped only if the host refuses
  * it. The worker.

@@ -14,6 +14,7 @@
 #include "control/notify.h"
 #include "net/gids.h"
 #include "objects/freeze_credit.h"
+#include "port_inject.h"
 
 /* Of ports that do not know how fast they are. */
 #define LINE_MBPS_UNKNOWN 100000
@@ -83,9 +84,11 @@ struct rnic *rnic_create(const struct rnic_config *config, int *err)
 static void device_destroy(struct device *d)
 {
     net_close(d);
-    for (unsigned i = 0; i < d->parts; i++)
+    for (unsigned i = 0; i < d->parts; i++) {
+        port_inject_free(d->port[i]);
         if (d->port[i]->engine)
             engine_destroy(d->port[i]->engine);
+    }
     if (d->qps)
         qp_table_destroy(d->qps);
     if (d->srqs)

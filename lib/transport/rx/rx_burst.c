@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The receive path of a burst: batches where frames are alike, the general path for all others. */
 #include "completion.h"
+#include "frame_peek.h"
 #include "raw_private.h"
 #include "resp_reorder.h"
 #include "rx.h"
@@ -44,6 +45,17 @@ void engine_rx(struct engine *e, struct frame *frames, unsigned n, ns_t now)
 {
     e->now = now;
     rx_burst(e, frames, n);
+}
+
+void engine_rx_dropped(struct engine *e, const struct frame *f, enum drop reason, uint32_t qpn,
+                       ns_t now)
+{
+    uint8_t priority = frame_priority(f->data, f->len);
+
+    e->now = now;
+    counter_inc(&e->counters.rx_packets[priority]);
+    counter_add(&e->counters.rx_bytes[priority], f->len);
+    engine_drop(e, reason, qpn);
 }
 
 static void forwarded_in(struct engine *e, unsigned n, uint32_t from, ns_t now)
