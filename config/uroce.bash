@@ -35,6 +35,8 @@ _uroce() {
     *)
         if [ "$command" = show ] && [ "$COMP_CWORD" = 2 ]; then
             mapfile -t COMPREPLY < <(compgen -W "$(_uroce_topics)" -- "$word")
+        elif [ "$command" = fault ] && [ "$COMP_CWORD" = 2 ]; then
+            mapfile -t COMPREPLY < <(compgen -W "add list remove" -- "$word")
         else
             mapfile -t COMPREPLY < <(compgen -f -- "$word")
         fi

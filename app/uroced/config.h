@@ -12,6 +12,7 @@
 #define CONFIG_MBPS_MAX         1000000
 #define CONFIG_NEIGHBOURS_MAX   256
 #define CONFIG_WEIGHTS_MAX      64
+#define CONFIG_FAULTS_MAX       16
 #define CONFIG_QUOTA_MAX        (UINT64_C(1) << 50)
 #define CONFIG_DEVICE_LOOPBACK  "loopback"
 #define CONFIG_DEVICE_SOCKET    "socket"
@@ -44,9 +45,11 @@ struct uroced_port {
     unsigned repath; /* 0: never */
     bool selective;
     struct congestion_config congestion;
-    uint64_t dscp_set;       /* code points that have a key */
-    char capture[256];       /* file to write its frames to, or "" */
-    unsigned capture_frames; /* the most frames in it */
+    uint64_t dscp_set;                              /* code points that have a key */
+    char capture[256];                              /* file to write its frames to, or "" */
+    unsigned capture_frames;                        /* the most frames in it */
+    char fault[CONFIG_FAULTS_MAX][INJECT_TEXT_MAX]; /* rules for it */
+    unsigned faults;
 };
 
 struct uroced_config {

@@ -172,6 +172,24 @@ static int read_capture(struct reader *r, const char *value)
     return w.count < 2 ? 0 : config_number(r, w.word[1], 1, 1000000000, 10, &p->capture_frames);
 }
 
+/* "drop rx opcode RC_ACK chance 0.01 seed 7" */
+static int read_fault(struct reader *r, const char *value)
+{
+    struct uroced_port *p = r->port;
+    char error[INJECT_ERROR_MAX];
+    struct inject_rule rule;
+
+    if (p->faults == CONFIG_FAULTS_MAX)
+        return config_fail(r, "is one too many: a port has at most %d rules here",
+                           CONFIG_FAULTS_MAX);
+    if (inject_parse(&rule, value, error))
+        return config_fail(r, "is not a rule: %s", error);
+    if (rule.device[0])
+        return config_fail(r, "is for this port, and names the device \"%s\"", rule.device);
+    strcpy(p->fault[p->faults++], value);
+    return 0;
+}
+
 static int read_sl_to_pcp(struct reader *r, const char *value)
 {
     return config_table(r, value, r->port->qos.sl_to_pcp, 7);
@@ -339,6 +357,7 @@ int config_port_key(struct reader *r, const char *value)
         {"roce", false, read_roce},
         {"exception", false, read_exception},
         {"capture", false, read_capture},
+        {"fault", true, read_fault},
         {"icrc", false, read_icrc},
         {"sl_to_pcp", false, read_sl_to_pcp},
         {"dscp", true, read_dscp},

@@ -96,6 +96,21 @@ static void warn_of_senders(const struct uroced_port *p)
             p->number);
 }
 
+static int add_faults(const struct port_attach_config *c)
+{
+    char error[INJECT_ERROR_MAX];
+
+    for (unsigned i = 0; i < c->port->faults; i++) {
+        int err = rnic_add_fault(c->rnic, (int)c->device, c->port->fault[i], error);
+
+        if (err < 0) {
+            fprintf(stderr, "uroced: port.%u: fault: %s\n", c->port->number, error);
+            return err;
+        }
+    }
+    return 0;
+}
+
 static int add_port(const struct port_attach_config *c, struct pktio *io,
                     const struct kernel_side *k)
 {
@@ -122,7 +137,7 @@ static int add_port(const struct port_attach_config *c, struct pktio *io,
         memcpy(pc.netdev, k->name, sizeof(pc.netdev));
     }
     err = rnic_add_port(c->rnic, &pc);
-    return err ? print_error(p, "cannot be a device", err) : 0;
+    return err ? print_error(p, "cannot be a device", err) : add_faults(c);
 }
 
 /* The device has its own addresses also where the kernel does not name the host's. */

@@ -138,6 +138,7 @@ enum ctl_type {
     /* open (join_key): this connection becomes that of the context with this key, whose process has
        ended. -EAGAIN: that process still has it; -EACCES: there is none, or it is another user's */
     CTL_INHERIT,
+    CTL_FAULT, /* fault -> fault; -EPERM: for root and the daemon's user alone */
 };
 
 struct ctl_device {
@@ -519,6 +520,20 @@ struct ctl_show {
     uint64_t length; /* reply */
 };
 
+enum ctl_fault_op {
+    CTL_FAULT_ADD = 0,    /* text: a rule (doc/fault.md). -EINVAL: the reply's text says why */
+    CTL_FAULT_REMOVE = 1, /* -ENOENT: there is no such rule */
+};
+
+#define CTL_FAULT_TEXT_MAX 256
+
+struct ctl_fault {
+    uint32_t op; /* enum ctl_fault_op */
+    /* ADD: reply: the rule's. REMOVE: the rule's, or 0: all; reply: how many were removed. */
+    uint32_t number;
+    char text[CTL_FAULT_TEXT_MAX]; /* with its terminator */
+};
+
 struct ctl_msg {
     uint32_t magic;
     uint16_t version;
@@ -557,6 +572,7 @@ struct ctl_msg {
         struct ctl_flow_count flow_count;
         struct ctl_set_entropy set_entropy;
         struct ctl_show show;
+        struct ctl_fault fault;
         struct ctl_cm_id cm_id;
         struct ctl_cm_resolve cm_resolve;
         struct ctl_cm_info cm_info;

@@ -16,6 +16,7 @@
 #include "entropy.h"
 #include "event_loop.h"
 #include "gid.h"
+#include "inject.h"
 #include "mem.h"
 #include "net_host.h"
 #include "pktio.h"
@@ -225,6 +226,18 @@ int rnic_add_route(struct rnic *r, unsigned device, const struct net_route *rout
  * @return  0; -ENOENT: the port does not have it.
  */
 int rnic_remove_route(struct rnic *r, unsigned device, const struct net_route *route);
+
+/**
+ * Add a rule that makes packets go wrong on purpose.
+ *
+ * @param r  The devices.
+ * @param device  Index in the order of rnic_add_port(): the rule is for this device; -1: for the
+ * one that its text names, or for all that there are now.
+ * @param text  The rule (doc/fault.md).
+ * @param error  Set on failure to a line for people.
+ * @return  The rule's number, from 1 on; -EINVAL; -ENOSPC; -ENOMEM.
+ */
+int rnic_add_fault(struct rnic *r, int device, const char *text, char error[INJECT_ERROR_MAX]);
 
 /**
  * Set what is called when requests may be dispatched again. A request whose peer must first be

@@ -23,6 +23,9 @@ struct topic {
     int (*check)(const json_t *root);
 };
 
+/* Of the rules of `uroce fault`. */
+#define SHOW_FAULT_COLUMNS "number device matched acted missed rule"
+
 /* A list of objects. */
 json_t *show_select(const struct topic *t, const json_t *root);
 

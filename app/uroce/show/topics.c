@@ -132,6 +132,11 @@ static json_t *select_late(const json_t *root)
     return json_incref(json_object_get(root, "late"));
 }
 
+static json_t *select_faults(const json_t *root)
+{
+    return json_incref(json_object_get(root, "faults"));
+}
+
 static json_t *select_qps(const json_t *root)
 {
     return json_incref(json_object_get(root, "qps"));
@@ -259,6 +264,10 @@ const struct topic show_topics[] = {
      .help = "programs that the daemon waits for",
      .select = select_late,
      .columns = "pid uid what ms"},
+    {.name = "faults",
+     .help = "rules of uroce fault, and their hits",
+     .select = select_faults,
+     .columns = SHOW_FAULT_COLUMNS},
     {.name = "qps",
      .help = "queue pairs (their counters: with --json)",
      .select = select_qps,

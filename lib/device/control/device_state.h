@@ -92,6 +92,9 @@ struct rnic {
     LIST_HEAD(, freeze_user) freeze_users;
     LIST_HEAD(, walk) walks;
     LIST_HEAD(, show_job) shows;
+    /* fault_rules.c, in the order of their creation */
+    TAILQ_HEAD(, fault_rule) faults;
+    unsigned fault_count, fault_last; /* fault_last: the number of the newest rule */
     struct quota quota;
     struct cm_host cm;
     cpu_set_t cpus;                  /* of workers and applications: control/cpu_count.c */

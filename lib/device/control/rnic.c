@@ -11,6 +11,7 @@
 
 #include "control/device_state.h"
 #include "control/errand.h"
+#include "control/fault_rules.h"
 #include "control/notify.h"
 #include "net/gids.h"
 #include "objects/freeze_credit.h"
@@ -53,6 +54,7 @@ struct rnic *rnic_create(const struct rnic_config *config, int *err)
     if (!r)
         return NULL;
     TAILQ_INIT(&r->sessions);
+    TAILQ_INIT(&r->faults);
     r->cm.timer.fd = -1;
     r->config = *config;
     if (!r->config.clock)
@@ -119,6 +121,7 @@ void rnic_destroy(struct rnic *r)
         event_loop_stop(r->config.loop, &r->retry_job);
     for (unsigned i = 0; i < r->devices; i++)
         device_destroy(r->device[i]);
+    fault_rules_free(r);
     worker_group_fini(&r->group);
     for (unsigned i = 0; i < r->workers; i++)
         worker_destroy(r->worker[i]);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cm/cm_object.h"
+#include "control/fault_rules.h"
 #include "control/inherit.h"
 #include "control/join.h"
 #include "control/query.h"
@@ -258,6 +259,7 @@ static const struct {
     [CTL_CM_LEAVE] = {cm_leave_group, true, 0},
     [CTL_CM_WITH_QP] = {cm_call_with_qp, true, 0},
     [CTL_INHERIT] = {ctx_inherit, true, 0},
+    [CTL_FAULT] = {fault_rules_call, true, 0},
 };
 
 unsigned session_takes_fds(unsigned type)

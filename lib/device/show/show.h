@@ -80,6 +80,9 @@ json_t *show_session(const struct session *sn);
  * there are no more parts. */
 json_t *show_late(const struct viewer *v, const struct rnic *r, unsigned part);
 
+/* A rule of `uroce fault`, the first from 0 on; NULL: there are no more. */
+json_t *show_fault(const struct rnic *r, unsigned number);
+
 /* Adds "mrs_denied" and "mrs_why", how many times a region was mapped or copied for which reason.
  */
 void show_mr_counts(json_t *device, const struct device *d);

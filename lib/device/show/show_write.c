@@ -69,6 +69,15 @@ static bool write_late(struct show_write *w)
     return more;
 }
 
+static bool write_faults(struct show_write *w)
+{
+    json_t *rule = show_fault(w->rnic, w->from++);
+
+    if (rule)
+        show_out_item(&w->out, rule);
+    return rule;
+}
+
 /* ---- devices ---- */
 
 static const struct {
@@ -308,6 +317,7 @@ static const struct show_part state_parts[] = {
     {"workers", write_worker, true, NO_WALK, NULL},
     {"quotas", write_quotas, true, NO_WALK, NULL},
     {"late", write_late, true, NO_WALK, NULL},
+    {"faults", write_faults, true, NO_WALK, NULL},
     {"others", write_others, false, SESSIONS, NULL},
     {"clients", write_client, true, SESSIONS, NULL},
     {"mrs", write_objects, true, OBJ_MR, show_mrs},

@@ -49,6 +49,8 @@ static void test_everything(void **state)
                           "neighbour.0 = 10.0.0.2 02:00:00:aa:BB:0c\n"
                           "neighbour.12 =  fd00::2   02:00:00:00:00:03\n"
                           "capture = /tmp/a.pcap   1000\n"
+                          "fault = drop rx opcode RC_ACK chance 0.01 seed 7\n"
+                          "fault.2 = delay 5ms tx\n"
                           "queues = 4\n"
                           "spread = software\n"
                           "[port.3]\n"
@@ -77,6 +79,10 @@ static void test_everything(void **state)
     assert_int_equal(config.port[1].address[1].gid.raw[15], 1);
     assert_string_equal(config.port[1].capture, "/tmp/a.pcap");
     assert_int_equal(config.port[1].capture_frames, 1000);
+    assert_int_equal(config.port[1].faults, 2);
+    assert_string_equal(config.port[1].fault[0], "drop rx opcode RC_ACK chance 0.01 seed 7");
+    assert_string_equal(config.port[1].fault[1], "delay 5ms tx");
+    assert_int_equal(config.port[0].faults, 0);
     assert_int_equal(config.port[1].queues, 4);
     assert_true(config.port[1].spread);
     assert_false(config.port[0].spread);
@@ -236,6 +242,10 @@ static const char *const bad[][3] = {
     {OK "capture =\n", "[port.0] capture", "no value"},
     {OK "capture = /tmp/a many\n", "[port.0] capture", "many"},
     {OK "capture = /tmp/a 0\n", "[port.0] capture", "from 1"},
+    {OK "fault =\n", "[port.0] fault", "is no rule"},
+    {OK "fault = explode\n", "[port.0] fault", "\"explode\" is no action"},
+    {OK "fault.1 = drop opcode RC_NACK\n", "[port.0] fault.1", "\"RC_NACK\" is no opcode"},
+    {OK "fault = drop device uroce1\n", "[port.0] fault", "names the device \"uroce1\""},
     {OK "neighbour.0 = 10.0.0.2\n", "[port.0] neighbour.0", "and a MAC"},
     {OK "neighbour.0 = 10.0.0.2 02:00:00:00:00\n", "[port.0] neighbour.0", "and a MAC"},
     {OK "neighbour.0 = 10.0.0.2 02:00:00:00:00:02:03\n", "[port.0] neighbour.0", "and a MAC"},

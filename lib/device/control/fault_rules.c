@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Rules that make packets go wrong on purpose: see fault_rules.h. */
+#include "control/fault_rules.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control/permission.h"
+#include "control/session_state.h"
+
+_Static_assert(CTL_FAULT_TEXT_MAX == INJECT_TEXT_MAX, "a message has room for a rule");
+_Static_assert(CTL_FAULT_TEXT_MAX >= INJECT_ERROR_MAX, "and for what is wrong with it");
+
+/* The device's workers get those of the rules that are for it. 0 or -ENOMEM. */
+static int apply_to(struct rnic *r, const struct device *d)
+{
+    struct inject_live *rule[INJECT_RULES_MAX];
+    struct fault_rule *f;
+    unsigned n = 0;
+    int err = 0;
+
+    TAILQ_FOREACH (f, &r->faults, link)
+        if (f->device < 0 || (unsigned)f->device == d->index)
+            rule[n++] = &f->live;
+    for (unsigned i = 0; i < d->parts && !err; i++)
+        err = port_inject_set(d->port[i], rule, n);
+    return err;
+}
+
+/* After a failure some workers have the newest rule. */
+static int apply(struct rnic *r)
+{
+    int err = 0;
+
+    for (unsigned i = 0; i < r->devices && !err; i++)
+        err = apply_to(r, r->device[i]);
+    return err;
+}
+
+/* Parts that have the remaining rules have memory for them. */
+static void remove_rule(struct rnic *r, struct fault_rule *f)
+{
+    TAILQ_REMOVE(&r->faults, f, link);
+    r->fault_count--;
+    for (unsigned i = 0; i < r->devices; i++)
+        apply_to(r, r->device[i]);
+    free(f);
+}
+
+static int find_device(const struct rnic *r, const char *name)
+{
+    for (unsigned i = 0; i < r->devices; i++)
+        if (!strcmp(r->device[i]->name, name))
+            return (int)i;
+    return -EINVAL;
+}
+
+static int refuse(char error[INJECT_ERROR_MAX], int err, const char *why)
+{
+    snprintf(error, INJECT_ERROR_MAX, "%s", why);
+    return err;
+}
+
+int rnic_add_fault(struct rnic *r, int device, const char *text, char error[INJECT_ERROR_MAX])
+{
+    struct inject_rule rule;
+    struct fault_rule *f;
+    int err = inject_parse(&rule, text, error);
+
+    if (err)
+        return err;
+    if (device < 0 && rule.device[0]) {
+        device = find_device(r, rule.device);
+        if (device < 0) {
+            snprintf(error, INJECT_ERROR_MAX, "\"%s\" is no device", rule.device);
+            return -EINVAL;
+        }
+    }
+    if (r->fault_count == INJECT_RULES_MAX)
+        return refuse(error, -ENOSPC, "there is no room for another rule");
+    f = calloc(1, sizeof(*f));
+    if (!f)
+        return refuse(error, -ENOMEM, "out of memory");
+    f->device = device;
+    f->number = ++r->fault_last;
+    f->live.rule = rule;
+    f->live.since = r->config.clock();
+    strcpy(f->text, text);
+    TAILQ_INSERT_TAIL(&r->faults, f, link);
+    r->fault_count++;
+    if (apply(r)) {
+        remove_rule(r, f);
+        return refuse(error, -ENOMEM, "out of memory");
+    }
+    return (int)f->number;
+}
+
+static int add(struct rnic *r, struct ctl_fault *reply)
+{
+    char text[CTL_FAULT_TEXT_MAX], error[INJECT_ERROR_MAX];
+    int number;
+
+    memcpy(text, reply->text, sizeof(text));
+    memset(reply->text, 0, sizeof(reply->text));
+    number = rnic_add_fault(r, -1, text, error);
+    if (number < 0) {
+        memcpy(reply->text, error, strlen(error));
+        return number;
+    }
+    reply->number = (uint32_t)number;
+    return 0;
+}
+
+static int remove_rules(struct rnic *r, struct ctl_fault *reply)
+{
+    struct fault_rule *f, *next;
+    unsigned removed = 0;
+
+    for (f = TAILQ_FIRST(&r->faults); f; f = next) {
+        next = TAILQ_NEXT(f, link);
+        if (reply->number && reply->number != f->number)
+            continue;
+        remove_rule(r, f);
+        removed++;
+    }
+    if (reply->number && !removed)
+        return -ENOENT;
+    reply->number = removed;
+    return 0;
+}
+
+int fault_rules_call(struct session *sn, struct ctl_call *call)
+{
+    struct ctl_fault *reply = &call->reply.fault;
+
+    if (!permission_user(sn->peer.uid))
+        return -EPERM;
+    switch (reply->op) {
+    case CTL_FAULT_ADD:
+        return add(sn->rnic, reply);
+    case CTL_FAULT_REMOVE:
+        return remove_rules(sn->rnic, reply);
+    default:
+        return -EINVAL;
+    }
+}
+
+void fault_rules_free(struct rnic *r)
+{
+    struct fault_rule *f;
+
+    while ((f = TAILQ_FIRST(&r->faults))) {
+        TAILQ_REMOVE(&r->faults, f, link);
+        free(f);
+    }
+}

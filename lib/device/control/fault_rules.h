@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The rules that make packets go wrong on purpose, and the message that changes them. */
+#ifndef UROCE_DEVICE_FAULT_RULES_H
+#define UROCE_DEVICE_FAULT_RULES_H
+
+#include "control/device_state.h"
+#include "port_inject.h"
+
+struct ctl_call;
+
+struct fault_rule {
+    TAILQ_ENTRY(fault_rule) link;
+    unsigned number;
+    int device; /* index; -1: all */
+    char text[INJECT_TEXT_MAX];
+    struct inject_live live;
+};
+
+/* CTL_FAULT. */
+int fault_rules_call(struct session *sn, struct ctl_call *call);
+/* No port has a rule any more. */
+void fault_rules_free(struct rnic *r);
+
+#endif

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* CTL_FAULT: who may change rules, what is wrong with one, which workers get them, and their list.
+ */
+#include "unit.h"
+
+#include <errno.h>
+#include <jansson.h>
+
+#include "device_app.h"
+#include "device_host.h"
+#include "port_inject.h"
+
+#define STRANGER 12345
+
+static struct event_loop *loop;
+static struct rnic *rnic;
+static struct app app;
+
+static int setup(void **state)
+{
+    int err;
+
+    loop = event_loop_create(&err);
+    rnic = kit_rnic(loop, NULL);
+    app_open(&app, rnic);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    app_close(&app);
+    rnic_destroy(rnic);
+    event_loop_destroy(loop);
+    return 0;
+}
+
+static int add(const char *text, struct ctl_fault *reply)
+{
+    struct ctl_msg m = {.fault.op = CTL_FAULT_ADD};
+    int err;
+
+    snprintf(m.fault.text, sizeof(m.fault.text), "%s", text);
+    err = app_call(&app, CTL_FAULT, &m);
+    *reply = m.fault;
+    return err;
+}
+
+static int remove_rule(uint32_t number, uint32_t *removed)
+{
+    struct ctl_msg m = {.fault = {.op = CTL_FAULT_REMOVE, .number = number}};
+    int err = app_call(&app, CTL_FAULT, &m);
+
+    *removed = m.fault.number;
+    return err;
+}
+
+/* Whether each part of the device uses the port itself. */
+static bool has_port_itself(void)
+{
+    const struct device *d = rnic->device[0];
+    unsigned own = 0;
+
+    for (unsigned i = 0; i < d->parts; i++)
+        own += d->port[i]->io == d->io;
+    assert_true(own == 0 || own == d->parts);
+    return own;
+}
+
+static json_t *faults(uid_t viewer)
+{
+    char *text = rnic_show(rnic, viewer);
+    json_t *root = json_loads(text, 0, NULL), *list = json_object_get(root, "faults");
+
+    assert_true(json_is_array(list));
+    json_incref(list);
+    json_decref(root);
+    free(text);
+    return list;
+}
+
+static void test_add_and_remove(void **state)
+{
+    struct ctl_fault first, second;
+    uint32_t removed;
+    json_t *list;
+
+    assert_true(has_port_itself());
+    assert_int_equal(add("drop rx opcode RC_ACK nth 10", &first), 0);
+    assert_false(has_port_itself());
+    assert_int_equal(add("mark tx device uroce0", &second), 0);
+    assert_true(second.number > first.number);
+    list = faults(STRANGER);
+    assert_int_equal(json_array_size(list), 2);
+    assert_string_equal(json_string_value(json_object_get(json_array_get(list, 0), "rule")),
+                        "drop rx opcode RC_ACK nth 10");
+    assert_string_equal(json_string_value(json_object_get(json_array_get(list, 0), "device")),
+                        "all");
+    assert_string_equal(json_string_value(json_object_get(json_array_get(list, 1), "device")),
+                        "uroce0");
+    json_decref(list);
+
+    assert_int_equal(remove_rule(first.number, &removed), 0);
+    assert_int_equal(removed, 1);
+    assert_false(has_port_itself());
+    assert_int_equal(remove_rule(first.number, &removed), -ENOENT);
+    assert_int_equal(remove_rule(second.number, &removed), 0);
+    assert_true(has_port_itself());
+    assert_int_equal(remove_rule(0, &removed), 0);
+    assert_int_equal(removed, 0);
+    list = faults(0);
+    assert_int_equal(json_array_size(list), 0);
+    json_decref(list);
+}
+
+static void test_wrong_rules(void **state)
+{
+    static const char *const row[][2] = {
+        {"", "is no rule"},
+        {"explode", "\"explode\""},
+        {"drop opcode RC_NACK", "\"RC_NACK\""},
+        {"drop device uroce9", "\"uroce9\" is no device"},
+    };
+    struct ctl_msg m = {.fault.op = CTL_FAULT_ADD};
+    struct ctl_fault reply;
+
+    for (unsigned i = 0; i < ARRAY_SIZE(row); i++) {
+        assert_int_equal(add(row[i][0], &reply), -EINVAL);
+        assert_non_null(memchr(reply.text, '\0', sizeof(reply.text)));
+        if (!strstr(reply.text, row[i][1]))
+            fail_msg("%s: %s", row[i][0], reply.text);
+    }
+    memset(m.fault.text, 'a', sizeof(m.fault.text)); /* without an end */
+    assert_int_equal(app_call(&app, CTL_FAULT, &m), -EINVAL);
+    m = (struct ctl_msg){.fault.op = CTL_FAULT_REMOVE + 1};
+    assert_int_equal(app_call(&app, CTL_FAULT, &m), -EINVAL);
+    assert_true(has_port_itself());
+}
+
+static void test_room(void **state)
+{
+    struct ctl_fault reply;
+    uint32_t removed;
+
+    for (unsigned i = 0; i < INJECT_RULES_MAX; i++)
+        assert_int_equal(add("drop qp 1", &reply), 0);
+    assert_int_equal(add("drop qp 1", &reply), -ENOSPC);
+    assert_non_null(strstr(reply.text, "no room"));
+    assert_int_equal(remove_rule(0, &removed), 0);
+    assert_int_equal(removed, INJECT_RULES_MAX);
+    assert_true(has_port_itself());
+}
+
+static void test_stranger(void **state)
+{
+    struct ctl_fault reply;
+    struct app stranger;
+    struct ctl_msg m = {.fault = {.op = CTL_FAULT_ADD, .text = "drop"}};
+    uint32_t removed;
+    json_t *list;
+
+    app_open_as(&stranger, rnic, STRANGER);
+    assert_int_equal(app_call(&stranger, CTL_FAULT, &m), -EPERM);
+    assert_true(has_port_itself());
+    assert_int_equal(add("drop qp 1", &reply), 0);
+    m = (struct ctl_msg){.fault.op = CTL_FAULT_REMOVE};
+    assert_int_equal(app_call(&stranger, CTL_FAULT, &m), -EPERM);
+    list = faults(0);
+    assert_int_equal(json_array_size(list), 1);
+    json_decref(list);
+    assert_int_equal(remove_rule(0, &removed), 0);
+    app_close(&stranger);
+}
+
+/* A configured rule is for its port. */
+static void test_of_a_port(void **state)
+{
+    char error[INJECT_ERROR_MAX];
+    uint32_t removed;
+    json_t *list;
+    int number = rnic_add_fault(rnic, 0, "drop tx qp 1", error);
+
+    assert_true(number > 0);
+    list = faults(0);
+    assert_string_equal(json_string_value(json_object_get(json_array_get(list, 0), "device")),
+                        "uroce0");
+    json_decref(list);
+    assert_int_equal(remove_rule((uint32_t)number, &removed), 0);
+    /* One that is there at the end goes with the devices. */
+    assert_true(rnic_add_fault(rnic, -1, "drop tx qp 1", error) > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_add_and_remove), cmocka_unit_test(test_wrong_rules),
+        cmocka_unit_test(test_room),           cmocka_unit_test(test_stranger),
+        cmocka_unit_test(test_of_a_port),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
