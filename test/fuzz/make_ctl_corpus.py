@@ -15,7 +15,7 @@ MESSAGE, WRITE, POLL, CLOSE, POST, CONTROL, MAD, FRAME, ADD_PORT = range(9)
  CM_DESTROY_ID, CM_BIND, CM_RESOLVE_ADDR, CM_RESOLVE_ROUTE, CM_QUERY, CM_LISTEN, CM_CONNECT, CM_ACCEPT, CM_REJECT,
  CM_ESTABLISH, CM_DISCONNECT, CM_NOTIFY, CM_QP_ATTR, CM_SET_OPTION, CM_MIGRATE, CM_JOIN, CM_LEAVE,
  RAISE_CQ, RESIZE_CQ, RESIZE_CQ_DONE, ALLOC_DM, FREE_DM, QUERY_FLOW, MODIFY_CQ,
- JOIN, IMPORT, UNIMPORT, CM_WITH_QP, CREATE_QP_IN, INHERIT) = range(1, 77)
+ JOIN, IMPORT, UNIMPORT, CM_WITH_QP, CREATE_QP_IN, INHERIT, FAULT) = range(1, 78)
 TCP, UDP = 0x0106, 0x0111  # port spaces
 REQ, MRA, REJ, REP, RTU, DREQ, DREP, SIDR_REQ, SIDR_REP, LAP, APR = range(11)
 CM_PORT = 7471
@@ -321,7 +321,7 @@ def corpus():
     yield from raw_packets()
     yield from hot_regions(pair)
     yield from connections()
-    for kind in range(INHERIT + 1):
+    for kind in range(FAULT + 1):
         yield message(OPEN, b"\0\0\0\0") + message(kind, b"\1\0\0\0" * 8)
         yield objects() + message(kind, b"\1\0\0\0" * 8) + message(kind, b"\x10\0\0\0")
     for cqe in (1, 3, 64, 1 << 22, 0, 1 << 23):
@@ -338,6 +338,10 @@ def corpus():
     null = pair + other_region(8, 1, 0, (1 << 64) - 1)
     yield null + post(op=0, region=2) + post(op=4, region=2) + post(1, 128, region=2) + post() + poll() + handle(DEREG_MR, 3)
     yield null + other_region(8, 3, 0, (1 << 64) - 1) + other_region(8, 1, 1, 9) + other_region(10, 1, 0, (1 << 64) - 1)
+    for rule in (b"drop rx nth 2", b"duplicate", b"corrupt header sealed", b"delay 1ms tx", b"reorder 2", b"mark chance 0.5", b"oops"):
+        faults = pair + message(FAULT, bytes(8) + rule) + receive + post() + post(2, 2) + poll() + poll(7, 255)
+        yield faults + message(SHOW, bytes(8)) + message(FAULT, struct.pack("<II", 1, 1)) + post() + poll()
+        yield faults + bytes([CLOSE, 0]) + poll()
     for rule, port in ((1, 0), (2, 0), (3, 0xC123), (4, 0), (0, 0)):
         yield (pair + create_qp(UD, entropy=(rule, port)) + connect(18, 0, UD) + post() + set_entropy(16, rule, port) +
                set_entropy(18, rule, port) + receive + post() + post(2, 2) + poll())
