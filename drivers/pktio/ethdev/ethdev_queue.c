@@ -221,9 +221,9 @@ static void queue_local_copy(struct ethdev_queue *q, struct rte_mbuf *m)
         counter_inc(&q->counters.tx_refused);
 }
 
-void ethdev_tx_burst(struct pktio *io, unsigned queue, struct frame *f, unsigned n, unsigned used)
+/* Nothing waits from before: tx_lend lends no frames then. */
+static void send_used(struct ethdev *d, unsigned queue, struct frame *f, unsigned used)
 {
-    struct ethdev *d = ethdev_of(io);
     struct ethdev_queue *q = &d->queue[queue];
     unsigned away = 0;
 
@@ -242,6 +242,13 @@ void ethdev_tx_burst(struct pktio *io, unsigned queue, struct frame *f, unsigned
     }
     q->unsent_count = away;
     flush_unsent(d, q, queue);
+}
+
+/* Frames that late calls have kept come back unused, after others may have been refused. */
+void ethdev_tx_burst(struct pktio *io, unsigned queue, struct frame *f, unsigned n, unsigned used)
+{
+    if (used)
+        send_used(ethdev_of(io), queue, f, used);
     ethdev_rx_release(io, queue, f + used, n - used);
 }
 
