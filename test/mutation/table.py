@@ -6,7 +6,7 @@ import sys
 
 import definitions
 
-LIBRARIES = ("base", "wire", "encap", "net", "steer", "fabric", "mem", "abi", "cm", "queue", "cc", "transport", "lab",
+LIBRARIES = ("base", "wire", "encap", "inject", "net", "steer", "fabric", "mem", "abi", "cm", "queue", "cc", "transport", "lab",
              "dataplane", "device")
 
 
