@@ -59,7 +59,8 @@ static bool scatter(struct engine *e, struct qp *qp, struct send_slot *s, uint32
 
 /*
  * A peer that has maps answers, where the oldest READ is in the way, to READs that it does not
- * remember. An atomic it must remember until its response is here, and what is behind that, too.
+ * remember; that of XRC does not. An atomic it must remember until its response is here, and what
+ * is behind that, too.
  */
 static bool may_be_forgotten(const struct qp *qp, const struct send_slot *s)
 {
@@ -67,7 +68,7 @@ static bool may_be_forgotten(const struct qp *qp, const struct send_slot *s)
     const struct send_slot *a;
     uint32_t i = req->tail;
 
-    if (!req->recovery.has_maps || !req_sack_is_complete(qp, s))
+    if (qp->service != PKT_RC || !req->recovery.has_maps || !req_sack_is_complete(qp, s))
         return false;
     do {
         a = slot_at(req, i++);
