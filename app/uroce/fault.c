@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* `uroce fault`: adds, lists and removes the daemon's rules that make packets go wrong. */
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "command.h"
+#include "common_options.h"
 #include "ctl_msg.h"
 #include "endpoint.h"
 #include "show.h"
@@ -138,27 +138,12 @@ static int list(const struct arguments *a)
 
 static int read_options(struct arguments *a, int argc, char **argv)
 {
-    static const struct option options[] = {{"socket", required_argument, NULL, 's'},
-                                            {"json", no_argument, NULL, 'j'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {0}};
+    static const struct option options[] = {COMMON_OPTIONS, {0}};
     int option;
 
-    while ((option = getopt_long(argc, argv, "jh", options, NULL)) != -1) {
-        switch (option) {
-        case 's':
-            a->socket = optarg;
-            break;
-        case 'j':
-            a->as_json = 1;
-            break;
-        case 'h':
-            usage(stdout);
-            exit(EXIT_SUCCESS);
-        default:
+    while ((option = getopt_long(argc, argv, COMMON_LETTERS, options, NULL)) != -1)
+        if (!common_option(option, &a->socket, &a->as_json, usage))
             return -1;
-        }
-    }
     a->word = argv + optind;
     a->words = argc - optind;
     return 0;

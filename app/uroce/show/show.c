@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* `uroce show`: its options; gets the daemon's state and prints the topics. */
 #include <errno.h>
-#include <getopt.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 #include <unistd.h>
 
 #include "command.h"
+#include "common_options.h"
 #include "ctl_msg.h"
 #include "endpoint.h"
 #include "show.h"
@@ -189,30 +189,21 @@ static int read_steering(struct arguments *a, int option)
 static int read_options(struct arguments *a, int argc, char **argv)
 {
     static const struct option options[] = {
-        {"socket", required_argument, NULL, 's'},
-        {"json", no_argument, NULL, 'j'},
+        COMMON_OPTIONS,
         {"sl", required_argument, NULL, QOS_ASK_SL},
         {"tos", required_argument, NULL, QOS_ASK_TOS},
         {"tclass", required_argument, NULL, QOS_ASK_TCLASS},
         {"flow", required_argument, NULL, STEERING_ASK_FLOW},
         {"qp", required_argument, NULL, STEERING_ASK_QP},
         {"qps", no_argument, NULL, STEERING_ASK_QPS},
-        {"help", no_argument, NULL, 'h'},
         {0},
     };
     int option;
 
-    while ((option = getopt_long(argc, argv, "jh", options, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, COMMON_LETTERS, options, NULL)) != -1) {
+        if (common_option(option, &a->socket, &a->as_json, usage))
+            continue;
         switch (option) {
-        case 's':
-            a->socket = optarg;
-            break;
-        case 'j':
-            a->as_json = 1;
-            break;
-        case 'h':
-            usage(stdout);
-            exit(EXIT_SUCCESS);
         case QOS_ASK_SL:
         case QOS_ASK_TOS:
         case QOS_ASK_TCLASS:

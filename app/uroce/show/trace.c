@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* `uroce trace`: recent unusual events of all workers, in one order. */
 #include <errno.h>
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "command.h"
+#include "common_options.h"
 #include "show.h"
 #include "table.h"
 
@@ -93,22 +93,15 @@ static int print_events(const json_t *root, const json_t *rows, int as_json)
 
 static int read_options(struct arguments *a, int argc, char **argv)
 {
-    static const struct option options[] = {{"socket", required_argument, NULL, 's'},
-                                            {"json", no_argument, NULL, 'j'},
-                                            {"qpn", required_argument, NULL, 'q'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {0}};
+    static const struct option options[] = {
+        COMMON_OPTIONS, {"qpn", required_argument, NULL, 'q'}, {0}};
     int option;
     char *end;
 
-    while ((option = getopt_long(argc, argv, "jh", options, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, COMMON_LETTERS, options, NULL)) != -1) {
+        if (common_option(option, &a->socket, &a->as_json, usage))
+            continue;
         switch (option) {
-        case 's':
-            a->socket = optarg;
-            break;
-        case 'j':
-            a->as_json = 1;
-            break;
         case 'q':
             errno = 0;
             a->qpn = strtol(optarg, &end, 0);
@@ -117,9 +110,6 @@ static int read_options(struct arguments *a, int argc, char **argv)
                 return -1;
             }
             break;
-        case 'h':
-            usage(stdout);
-            exit(EXIT_SUCCESS);
         default:
             return -1;
         }
