@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Responses that carry data. A batch is of consecutive responses of the oldest READs that are not
- * complete, into one mapped piece of memory each.
+ * complete, into one piece of memory each.
  */
 #include "completer.h"
 #include "late.h"
@@ -180,34 +180,41 @@ static uint32_t oldest_slot(const struct requester *req)
     return i;
 }
 
-/* Where the next response of s goes, if that is one piece of mapped memory. */
-static uint8_t *response_address(const struct rx_batch *b, struct mr_grant *g,
-                                 const struct send_slot *s, uint32_t len)
+/* Moves or queues the bytes of packet i, the next response of s, which is of count `slot`, if they
+ * go to one piece of memory. */
+static bool move_response(struct rx_batch *b, struct mr_grant *g, const struct send_slot *s,
+                          uint32_t slot, unsigned i)
 {
     const struct sge *sge = s->wqe.sge, *end = sge + s->wqe.h.num_sge;
-    uint32_t off = s->done * b->qp->mtu;
+    const uint8_t *payload = bth_payload(rx_span_bth(&b->span[i]));
+    uint32_t off = s->done * b->qp->mtu, len = b->span[i].payload;
+    uint8_t *to;
 
     for (; sge != end && off >= sge->length; sge++)
         off -= sge->length;
     if (sge == end || sge->length - off < len)
-        return NULL;
-    return mr_grant_lookup(b->e, b->qp, g, &b->qp->resp.recv_hint, sge->lkey, MEM_LOCAL_WRITE,
-                           sge->addr + off, len);
+        return false;
+    to = mr_grant_lookup(b->e, b->qp, g, &b->qp->resp.recv_hint, sge->lkey, MEM_LOCAL_WRITE,
+                         sge->addr + off, len);
+    if (unlikely(!to))
+        return rx_batch_queue(b, g, i, sge->addr + off, payload, len, &slot);
+    mr_grant_copy(to, payload, len);
+    return true;
 }
 
-/* Places the next response of s. False, with nothing done: the general path must judge it. */
-static bool place_response(const struct rx_batch *b, struct mr_grant *g, struct send_slot *s,
-                           const uint8_t *bth, uint32_t len)
+/* Places packet i, the next response of s. False, with nothing done: the general path must judge
+ * it. */
+static bool place_response(struct rx_batch *b, struct mr_grant *g, struct send_slot *s,
+                           uint32_t slot, unsigned i)
 {
-    uint8_t *to;
+    const uint8_t *bth = rx_span_bth(&b->span[i]);
+    uint32_t len = b->span[i].payload;
 
     if (!s->started || s->wqe.h.opcode != SQE_READ || len != response_len(b->qp, s, s->done) ||
         !opcode_fits(s, s->done, opcode_table[bth_opcode(bth)].flags))
         return false;
-    to = response_address(b, g, s, len);
-    if (!to)
+    if (!move_response(b, g, s, slot, i))
         return false;
-    mr_grant_copy(to, bth_payload(bth), len);
     s->done++;
     return true;
 }
@@ -222,8 +229,7 @@ unsigned comp_place_responses(struct rx_batch *b, unsigned n)
     for (i = 0; i < n && at != req->send; i++) {
         struct send_slot *s = slot_at(req, at);
 
-        if (!is_next_response(s, psn_add(req->una, i)) ||
-            !place_response(b, &g, s, rx_span_bth(&b->span[i]), b->span[i].payload))
+        if (!is_next_response(s, psn_add(req->una, i)) || !place_response(b, &g, s, at, i))
             break;
         if (s->done != s->packets)
             continue;

@@ -5,12 +5,12 @@
 struct mr_grant mr_grant_find(struct engine *e, const struct qp *qp, struct mr_hint *hint,
                               uint32_t key, uint32_t access)
 {
-    const struct mem_region *mr;
+    struct mem_region *mr;
 
     if (!mr_hint_holds(hint, e->cfg.mrs, key) && !mr_hint_note(hint, &e->mrs, key, qp->pd, access))
         return (struct mr_grant){.key = key};
     mr = hint->mr;
     if (!mr->direct)
-        return (struct mr_grant){.key = key};
-    return (struct mr_grant){key, mr->iova, mr->len, mr->direct};
+        return (struct mr_grant){.key = key, .copied = mr};
+    return (struct mr_grant){key, mr->iova, mr->len, mr->direct, NULL};
 }

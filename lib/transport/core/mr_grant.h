@@ -7,13 +7,14 @@
 #include "mem_memcpy.h"
 
 /*
- * Mapped memory under a key, valid until the call into the engine returns: a region that is removed
+ * Memory under a key, valid until the call into the engine returns: a region that is removed
  * concurrently is freed later. A zeroed grant covers nothing: key 0 is never issued.
  */
 struct mr_grant {
     uint32_t key;
-    uint64_t iova, len;
-    uint8_t *direct; /* NULL: the key grants nothing that is mapped, and len is 0 */
+    uint64_t iova, len;        /* of what is mapped */
+    uint8_t *direct;           /* NULL: the key grants nothing that is mapped, and len is 0 */
+    struct mem_region *copied; /* what it grants instead, if that is a region; or NULL */
 };
 
 /* What qp's domain may access under the key. hint: of such accesses. */
@@ -37,6 +38,12 @@ ALWAYS_INLINE uint8_t *mr_grant_lookup(struct engine *e, const struct qp *qp, st
     if (unlikely(key != g->key))
         *g = mr_grant_find(e, qp, hint, key, access);
     return mr_grant_address(g, va, len);
+}
+
+/* Whether mapped or copied memory covers [va, va + len). */
+ALWAYS_INLINE bool mr_grant_covers(const struct mr_grant *g, uint64_t va, uint32_t len)
+{
+    return mr_grant_address(g, va, len) || (g->copied && mr_covers(g->copied, va, len));
 }
 
 /* Copies a payload out of a frame whose ICRC was just computed: the C library's memcpy is faster

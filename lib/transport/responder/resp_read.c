@@ -30,12 +30,13 @@ unsigned resp_admit_reads(struct rx_batch *b, unsigned n)
     return min_of(n, resp->res_max);
 }
 
-/* Whether all that is asked for may be read, and is mapped (9.7.4.1.7). */
+/* Whether all that is asked for may be read (9.7.4.1.7). */
 static bool may_read(const struct rx_batch *b, struct mr_grant *g, const uint8_t *reth)
 {
     return resp_read_len_ok(reth_len(reth)) &&
-           mr_grant_lookup(b->e, b->qp, g, &b->qp->resp.read_hint, reth_rkey(reth), MEM_REMOTE_READ,
-                           reth_va(reth), reth_len(reth));
+           (mr_grant_lookup(b->e, b->qp, g, &b->qp->resp.read_hint, reth_rkey(reth),
+                            MEM_REMOTE_READ, reth_va(reth), reth_len(reth)) ||
+            mr_grant_covers(g, reth_va(reth), reth_len(reth)));
 }
 
 unsigned resp_place_reads(struct rx_batch *b, unsigned n)

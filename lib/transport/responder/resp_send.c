@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Executes SENDs that have been judged, one packet or a batch. A batch is of SEND ONLY without
- * immediate data, into receive WQEs of one mapped SGE: its CQEs are written in place.
+ * immediate data, into receive WQEs of one SGE. If that is mapped, its CQEs are written in place.
  */
 #include "completion.h"
 #include "resp_rules.h"
@@ -89,22 +89,74 @@ enum fault resp_send(struct engine *e, struct qp *qp, unsigned job)
 
 /* ---- a batch ---- */
 
-/* As many as have a receive WQE, and room for its CQE. CQEs that wait for queued copies come
- * first. */
+/* As many as have a receive WQE, and room for its CQE, besides those that wait for queued copies.
+ */
 unsigned resp_admit_sends(struct rx_batch *b, unsigned n)
 {
     const struct responder *resp = &b->qp->resp;
+    unsigned waiting = b->e->completions;
     int pending;
 
-    if (b->qp->srq || resp->recv_busy || !resp->rq.max_sge || b->e->completions || b->e->batch.n ||
+    if (b->qp->srq || resp->recv_busy || !resp->rq.max_sge ||
         !resp_order_ok(resp, PF_START | PF_END, RESP_SEND))
         return 0;
     pending = work_queue_pending(&resp->rq);
     n = pending > 0 ? min_of(n, (unsigned)pending) : 0;
-    return n ? cq_room(b->qp->recv_cq, b->e->cfg.lane, n) : 0;
+    n = n ? cq_room(b->qp->recv_cq, b->e->cfg.lane, n + waiting) : 0;
+    return n > waiting ? n - waiting : 0;
 }
 
-unsigned resp_place_sends(struct rx_batch *b, unsigned n)
+/* The CQE of packet i waits for the copy of its bytes, and of those before it. */
+static void complete_later(struct rx_batch *b, unsigned i, const struct cqe *common,
+                           const struct recv_buffer *buffer)
+{
+    struct engine *e = b->e;
+    struct rx_completion *c = &e->completion[e->completions++];
+
+    *c = (struct rx_completion){.qp = b->qp,
+                                .cq = b->qp->recv_cq,
+                                .job = b->job + i,
+                                .solicited = bth_is_solicited(rx_span_bth(&b->span[i])),
+                                .cqe = *common};
+    c->cqe.wr_id = buffer->wr_id;
+    c->cqe.byte_len = b->span[i].payload;
+    c->cqe.wqe = b->qp->resp.rq.cons + i;
+    rx_batch_job(b, i);
+}
+
+/* Into memory that is not mapped, or behind messages that wait for such. */
+static __attribute__((noinline)) unsigned place_queued(struct rx_batch *b, unsigned n)
+{
+    struct engine *e = b->e;
+    struct qp *qp = b->qp;
+    const struct cqe common = recv_cqe(e, qp);
+    struct mr_grant g = {.direct = NULL};
+    unsigned i;
+
+    n = min_of(n, (unsigned)ARRAY_SIZE(e->completion) - e->completions);
+    for (i = 0; i < n; i++) {
+        const uint8_t *payload = rx_span_bth(&b->span[i]) + BTH_LEN;
+        uint32_t len = b->span[i].payload;
+        struct recv_buffer buffer;
+        uint8_t *to;
+
+        if (!recv_wqe_peek(&qp->resp.rq, qp->resp.rq.cons + i, &buffer) ||
+            !resp_room_ok(buffer.length, 0, len))
+            break;
+        to = mr_grant_lookup(e, qp, &g, &qp->resp.recv_hint, buffer.lkey, MEM_LOCAL_WRITE,
+                             buffer.addr, len);
+        if (to)
+            mr_grant_copy(to, payload, len);
+        else if (!rx_batch_queue(b, &g, i, buffer.addr, payload, len, NULL))
+            break;
+        complete_later(b, i, &common, &buffer);
+    }
+    qp->resp.rq.cons += i;
+    b->messages = i;
+    return i;
+}
+
+static unsigned place_mapped(struct rx_batch *b, unsigned n)
 {
     struct engine *e = b->e;
     struct qp *qp = b->qp;
@@ -143,4 +195,13 @@ unsigned resp_place_sends(struct rx_batch *b, unsigned n)
     b->messages = i;
     engine_post_batch(e, cq, cqes, solicited);
     return i;
+}
+
+unsigned resp_place_sends(struct rx_batch *b, unsigned n)
+{
+    unsigned i = 0;
+
+    if (likely(!b->e->completions && !b->e->batch.n))
+        i = place_mapped(b, n);
+    return likely(i) ? i : place_queued(b, n);
 }

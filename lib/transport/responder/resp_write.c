@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Executes WRITEs that have been judged, one packet or a batch: the payload goes straight to mapped
- * memory. Other memory is reached through the engine's queued copies, on the general path.
+ * memory. Other memory is reached through the engine's queued copies.
  */
 #include "late.h"
 #include "resp_rules.h"
@@ -111,7 +111,27 @@ unsigned resp_admit_writes(struct rx_batch *b, unsigned n)
         return 0;
     b->grant = mr_grant_find(b->e, b->qp, &resp->write_hint,
                              start ? reth_rkey(bth + BTH_LEN) : resp->write_rkey, MEM_REMOTE_WRITE);
-    return b->grant.direct ? n : 0;
+    return b->grant.direct || b->grant.copied ? n : 0;
+}
+
+/* WRITE ONLY to memory that is not mapped. */
+static __attribute__((noinline)) unsigned place_queued(struct rx_batch *b, unsigned n)
+{
+    struct mr_grant g = b->grant;
+    unsigned i;
+
+    for (i = 0; i < n; i++) {
+        const uint8_t *reth = rx_span_bth(&b->span[i]) + BTH_LEN;
+        uint64_t va = reth_va(reth);
+        uint32_t len = b->span[i].payload;
+
+        if (write_address(b->e, b->qp, &g, reth_rkey(reth), va, len) ||
+            !resp_write_len_ok(PF_START | PF_END, reth_len(reth), len) ||
+            !rx_batch_queue(b, &g, i, va, reth + RETH_LEN, len, NULL))
+            break;
+    }
+    b->messages = i;
+    return i;
 }
 
 /* WRITE ONLY without immediate data. */
@@ -136,24 +156,26 @@ unsigned resp_place_writes(struct rx_batch *b, unsigned n)
         mr_grant_copy(to, reth + RETH_LEN, len);
     }
     b->messages = i;
-    return i;
+    return likely(i) ? i : place_queued(b, n);
 }
 
-/* Begins a WRITE of several packets; false: its R_Key does not cover all of it (9.7.4.1.7), or its
- * memory is not mapped. */
+/* Begins a WRITE of several packets; false: its R_Key does not cover all of it (9.7.4.1.7). */
 static bool begin_long_write(struct rx_batch *b, struct mr_grant *g, const uint8_t *reth)
 {
     struct qp *qp = b->qp;
 
-    if (!write_address(b->e, qp, g, reth_rkey(reth), reth_va(reth), reth_len(reth)))
+    if (!write_address(b->e, qp, g, reth_rkey(reth), reth_va(reth), reth_len(reth)) &&
+        !mr_grant_covers(g, reth_va(reth), reth_len(reth)))
         return false;
     write_begin(&qp->resp, reth_va(reth), reth_rkey(reth), reth_len(reth));
     return true;
 }
 
-/* One packet of a WRITE of several, without immediate data. */
-static bool place_segment(struct rx_batch *b, struct mr_grant *g, const uint8_t *bth, uint32_t len)
+/* Packet i, of a WRITE of several, without immediate data. */
+static bool place_segment(struct rx_batch *b, struct mr_grant *g, unsigned i)
 {
+    const uint8_t *bth = rx_span_bth(&b->span[i]);
+    uint32_t len = b->span[i].payload;
     struct qp *qp = b->qp;
     struct responder *resp = &qp->resp;
     uint16_t flags = opcode_table[bth_opcode(bth)].flags;
@@ -166,9 +188,10 @@ static bool place_segment(struct rx_batch *b, struct mr_grant *g, const uint8_t 
     if ((flags & PF_START) && !begin_long_write(b, g, bth + BTH_LEN))
         return false;
     to = write_address(b->e, qp, g, resp->write_rkey, resp->write_va, len);
-    if (!to)
+    if (to)
+        memcpy(to, bth_payload(bth), len);
+    else if (!rx_batch_queue(b, g, i, resp->write_va, bth_payload(bth), len, NULL))
         return false;
-    memcpy(to, bth_payload(bth), len);
     write_advance(resp, flags, len);
     b->messages += !!(flags & PF_END);
     return true;
@@ -179,7 +202,7 @@ unsigned resp_place_segments(struct rx_batch *b, unsigned n)
     struct mr_grant g = b->grant;
     unsigned i = 0;
 
-    while (i < n && place_segment(b, &g, rx_span_bth(&b->span[i]), b->span[i].payload))
+    while (i < n && place_segment(b, &g, i))
         i++;
     return i;
 }

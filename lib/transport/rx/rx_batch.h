@@ -61,4 +61,18 @@ unsigned rx_batch(struct engine *e, const struct frame *f, unsigned n, unsigned 
 /* Fetches what rx_batch reads first, where the frames are of many queue pairs. */
 void rx_batch_prefetch(struct engine *e, const struct frame *f, unsigned n);
 
+/* ---- rx_batch_queue.c ---- */
+
+/*
+ * Queues the copy of packet i's payload to memory that is not mapped. False, with nothing done: g
+ * does not cover [va, va + len), or the copy cannot be queued now. `response`: of this slot of the
+ * requester; NULL: of a request.
+ */
+bool rx_batch_queue(struct rx_batch *b, const struct mr_grant *g, unsigned i, uint64_t va,
+                    const uint8_t *payload, uint32_t len, const uint32_t *response);
+
+/* Packet i is a request whose completion waits, or whose copy is queued: its rx_job says so much.
+ */
+struct rx_job *rx_batch_job(struct rx_batch *b, unsigned i);
+
 #endif

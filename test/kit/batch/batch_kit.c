@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "batch_kit.h"
 
+#include <errno.h>
+
 /* ---- the hosts ---- */
 
 static void on_cq(void *ctx, struct comp_queue *cq)
@@ -25,17 +27,24 @@ static void on_async(void *ctx, struct qp *qp, struct comp_queue *cq, enum qp_ev
 
 static void copy_in(void *space, struct mem_io *io, unsigned n)
 {
+    const struct copied *c = space;
+
     for (unsigned i = 0; i < n; i++) {
-        memcpy(io[i].local, (uint8_t *)space + (io[i].addr - IOVA), io[i].len);
+        memcpy(io[i].local, c->memory + (io[i].addr - IOVA), io[i].len);
         io[i].status = 0;
     }
 }
 
 static void copy_out(void *space, struct mem_io *io, unsigned n)
 {
+    const struct copied *c = space;
+
     for (unsigned i = 0; i < n; i++) {
-        memcpy((uint8_t *)space + (io[i].addr - IOVA), io[i].local, io[i].len);
-        io[i].status = 0;
+        bool bad = io[i].addr < c->bad + c->bad_len && c->bad < io[i].addr + io[i].len;
+
+        if (!bad)
+            memcpy(c->memory + (io[i].addr - IOVA), io[i].local, io[i].len);
+        io[i].status = bad ? -EFAULT : 0;
     }
 }
 
@@ -57,13 +66,16 @@ void side_init(struct side *s, uint8_t number, uint32_t cq_size, uint32_t access
                             .type = GID_TYPE_ROCE_V2,
                             .valid = true,
                             .vlan = VLAN_NONE};
-    struct engine_config c = {
-        .repath = 2,
-        .max_inflight = inflight,
-        .port = &s->port,
-        .mrs = &s->mrs,
-        .flows = &s->flows,
-        .host = {.ctx = s, .cq_event = on_cq, .cq_posted = on_posted, .async_event = on_async, .mem_written = on_written}};
+    struct engine_config c = {.repath = 2,
+                              .max_inflight = inflight,
+                              .port = &s->port,
+                              .mrs = &s->mrs,
+                              .flows = &s->flows,
+                              .host = {.ctx = s,
+                                       .cq_event = on_cq,
+                                       .cq_posted = on_posted,
+                                       .async_event = on_async,
+                                       .mem_written = on_written}};
     struct qp_init init = {.type = QPT_RC, .pd = PD, .send_cq = &s->cq, .recv_cq = &s->cq};
     int err;
 
@@ -79,12 +91,15 @@ void side_init(struct side *s, uint8_t number, uint32_t cq_size, uint32_t access
                                 .len = MEMORY,
                                 .direct = s->memory,
                                 .backend = &backend,
-                                .space = s->memory};
+                                .space = &s->copied};
     assert_int_equal(mr_table_init(&s->mrs, 16, secret), 0);
     assert_int_equal(mr_insert(&s->mrs, &s->mr, 1), 0);
     s->other_memory = zeroed(MEMORY);
     s->other = s->mr;
-    s->other.direct = s->other.space = s->other_memory;
+    s->other.direct = s->other_memory;
+    s->other.space = &s->other_copied;
+    s->copied.memory = s->memory;
+    s->other_copied.memory = s->other_memory;
     assert_int_equal(mr_insert(&s->mrs, &s->other, 2), 0);
     c.qps = s->qps = qp_table_create(NULL);
     s->e = engine_create(&c);

@@ -22,6 +22,12 @@
 
 #define ALL_RIGHTS (MEM_LOCAL_WRITE | MEM_REMOTE_WRITE | MEM_REMOTE_READ | MEM_REMOTE_ATOMIC)
 
+/* A region's bytes, and addresses that cannot be copied to. */
+struct copied {
+    uint8_t *memory;
+    uint64_t bad, bad_len;
+};
+
 struct side {
     struct engine *e;
     struct qp *qp;
@@ -33,6 +39,7 @@ struct side {
     struct flow_slot flows; /* empty */
     struct qp_shared *shared;
     uint8_t *sq, *rq, *memory, *other_memory;
+    struct copied copied, other_copied;
     struct comp_queue cq;
     struct cq_shared *ring;
     struct cq_reader reader;

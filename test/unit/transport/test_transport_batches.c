@@ -129,6 +129,11 @@ static void disturb_host(struct side *s, struct random r)
     }
     if (random_below(&r, 50) == 0)
         s->mr.direct = s->mr.direct ? NULL : s->memory;
+    if (random_below(&r, 200) ==
+        0) { /* copies to there fail; WRITEs and SENDs to mapped memory do not */
+        s->copied.bad = IOVA + random_below(&r, MEMORY);
+        s->copied.bad_len = 1 + random_below(&r, 4000);
+    }
     for (uint32_t n = random_below(&r, 8) ? random_below(&r, 60) : 0; n > 0; n--) {
         if (s->recv_prod - s->read >= SLOTS / 2)
             break;
@@ -245,11 +250,108 @@ static void test_marks_are_counted(void **state)
     side_fini(&b);
 }
 
+/* ---- copies that fail ---- */
+
+#define MESSAGES 8
+#define PIECE    64
+
+static void post_piece(struct side *s, const struct side *peer, enum sqe_op op, unsigned i)
+{
+    struct sqe *e = work_queue_slot(s->sq, SLOTS, sqe_stride(2, 0), s->prod++);
+
+    *e = (struct sqe){.wr_id = s->prod,
+                      .opcode = (uint8_t)op,
+                      .flags = SQE_SIGNALED,
+                      .num_sge = 1,
+                      .remote_addr = IOVA + i * PIECE,
+                      .rkey = peer->mr.key};
+    *(struct sge *)(e + 1) = (struct sge){.addr = IOVA, .length = PIECE, .lkey = s->mr.key};
+    atomic_store(&s->shared->sq_prod, s->prod);
+}
+
+static void post_recv_piece(struct side *s, unsigned i)
+{
+    struct rqe *e = work_queue_slot(s->rq, SLOTS, rqe_stride(2), s->recv_prod++);
+
+    *e = (struct rqe){.wr_id = s->recv_prod, .num_sge = 1};
+    *(struct sge *)(e + 1) =
+        (struct sge){.addr = IOVA + i * PIECE, .length = PIECE, .lkey = s->mr.key};
+    atomic_store(&s->shared->rq_prod, s->recv_prod);
+}
+
+/* The receive WQEs before the one whose memory fails are complete, that one has failed, and those
+ * behind it are flushed. */
+static void check_recvs(struct side *s, unsigned failed)
+{
+    for (unsigned i = 0; i < MESSAGES; i++) {
+        const struct cqe *c = cq_reader_peek(&s->reader);
+
+        assert_non_null(c);
+        assert_int_equal(c->wr_id, i + 1);
+        assert_int_equal(c->status, i < failed    ? WC_SUCCESS
+                                    : i == failed ? WC_LOC_PROT_ERR
+                                                  : WC_WR_FLUSH_ERR);
+        cq_reader_advance(&s->reader);
+    }
+}
+
+/* One burst to memory that is copied: the copy of message `failed` fails. One side gets it
+ * directly, the other as forwarded frames. */
+static void copy_that_fails(enum sqe_op op, unsigned failed)
+{
+    static uint8_t bytes[FRAME_BURST][ROOM];
+    struct side a, fast, slow, *both[] = {&fast, &slow};
+    struct frame f[FRAME_BURST];
+    unsigned n;
+
+    side_init(&a, 1, 128, ALL_RIGHTS, 0);
+    side_init(&fast, 2, 128, ALL_RIGHTS, 0);
+    side_init(&slow, 2, 128, ALL_RIGHTS, 0);
+    memset(a.memory, 0x5A, PIECE);
+    connect_to(&a, &fast, ALL_RIGHTS, 7);
+    for (unsigned i = 0; i < ARRAY_SIZE(both); i++) {
+        connect_to(both[i], &a, ALL_RIGHTS, 7);
+        both[i]->mr.direct = NULL;
+        both[i]->copied.bad = IOVA + failed * PIECE + PIECE / 2;
+        both[i]->copied.bad_len = 1;
+        for (unsigned k = 0; k < MESSAGES; k++)
+            post_recv_piece(both[i], k);
+    }
+    for (unsigned i = 0; i < MESSAGES; i++)
+        post_piece(&a, &fast, op, i);
+    engine_doorbell(a.e, a.qp, 1);
+    make_frames(f, bytes);
+    n = engine_tx(a.e, f, FRAME_BURST, 1);
+    assert_int_equal(n, MESSAGES);
+    engine_rx(fast.e, f, n, 1);
+    engine_rx_forwarded(slow.e, f, n, 0, 1);
+    check_counters(&fast, &slow, n);
+    check_same(&fast, &slow);
+    assert_int_equal(qp_current_state(fast.qp), QPS_ERR);
+    assert_int_equal(fast.memory[0], failed ? 0x5A : 0);
+    if (op == SQE_SEND)
+        check_recvs(&fast, failed);
+    answers(&a, &fast, &slow, 2); /* a NAK */
+    assert_int_equal(qp_current_state(a.qp), QPS_ERR);
+    side_fini(&a);
+    side_fini(&fast);
+    side_fini(&slow);
+}
+
+static void test_copies_that_fail(void **state)
+{
+    for (unsigned failed = 0; failed < MESSAGES; failed++) {
+        copy_that_fails(SQE_SEND, failed);
+        copy_that_fails(SQE_WRITE, failed);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_marks_are_counted),
         cmocka_unit_test(test_same_as_the_general_way),
+        cmocka_unit_test(test_copies_that_fail),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

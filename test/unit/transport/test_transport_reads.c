@@ -171,8 +171,12 @@ static void disturb_hosts(struct chain *c, struct random r)
         new_key(&c->a);
     if (random_below(&r, 150) == 0)
         new_key(&c->b);
-    if (random_below(&r, 30) == 0 && !c->general)
+    if (random_below(&r, 30) == 0)
         c->a.mr.direct = c->a.mr.direct ? NULL : c->a.memory;
+    if (random_below(&r, 200) == 0) {
+        c->a.copied.bad = IOVA + random_below(&r, MEMORY);
+        c->a.copied.bad_len = 1 + random_below(&r, 4000);
+    }
     if (random_below(&r, 30) == 0 && !c->general)
         c->b.mr.direct = c->b.mr.direct ? NULL : c->b.memory;
     while (c->b.recv_prod - c->b.read < SLOTS / 2)
