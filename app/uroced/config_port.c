@@ -16,6 +16,7 @@ void config_port_defaults(struct uroced_port *p)
     *p = (struct uroced_port){
         .gid_types = 1u << GID_TYPE_ROCE_V1 | 1u << GID_TYPE_ROCE_V2,
         .detect_duplicates = true,
+        .selective = true,
     };
     qos_map_default(&p->qos);
     p->congestion =

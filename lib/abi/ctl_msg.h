@@ -156,6 +156,7 @@ struct ctl_device {
     uint32_t max_wq, max_rwq_ind, max_rwq_ind_size; /* 0: this application may not use them */
     uint64_t max_dm_size;
     uint32_t max_mcast_join;
+    uint32_t features; /* that connections may have, if their peers do: ece.h */
 };
 
 struct ctl_port {
@@ -363,6 +364,7 @@ struct ctl_modify_qp {
         uint32_t state, mask;
     } next[QP_STEPS - 1];
     uint32_t done; /* reply, also after an error: steps */
+    uint32_t ece;  /* ECE_SAID with the features that the peer has, too; 0: nothing was said */
 };
 
 /* Begins with a create_qp. The reply has status 0 if the queue pair was created, also when it could

@@ -279,6 +279,9 @@ int id_post(struct cma_id *id, enum ctl_type type, const struct ctl_msg *m);
 /* What follows from a CONNECT_RESPONSE when the id has a queue pair. */
 int connect_respond(struct cma_id *id);
 int connect_reject(struct cma_id *id, uint8_t reason, const void *data, uint8_t len);
+/* The queue pair gets what the peer can do by its enhanced connection establishment, before it gets
+ * its path. */
+void connect_set_ece(struct cma_id *id);
 
 /* ---- qp.c, attr.c ---- */
 void ah_from_ctl(struct ibv_ah_attr *to, const struct ah_attr *from);

@@ -2,6 +2,8 @@
 /* Making and ending connections; looking up datagram services. */
 #include "cma.h"
 
+#include "ece.h"
+
 /* Retries that a program without parameters wants: the most, and "without end". */
 #define RETRIES 7
 
@@ -108,8 +110,9 @@ static bool is_group(const struct cma_id *id)
  * event. */
 static bool is_in_order(const struct cma_id *id, const struct ctl_cm_conn *conn, uint16_t private)
 {
-    return id->base.qp && id->base.qp->qp_type == IBV_QPT_RC && !conn->ece_vendor &&
-           conn->flow_control <= 1 && conn->private_len <= private;
+    return id->base.qp && id->base.qp->qp_type == IBV_QPT_RC &&
+           conn->ece_vendor <= ECE_VENDOR_MAX && conn->flow_control <= 1 &&
+           conn->private_len <= private;
 }
 
 static int call_connect(struct cma_id *id, struct ctl_msg *m)
@@ -152,12 +155,21 @@ EXPORT int rdma_connect(struct rdma_cm_id *base, struct rdma_conn_param *param)
     return cma_result(id_complete(id));
 }
 
+void connect_set_ece(struct cma_id *id)
+{
+    if (id->base.qp && !is_datagram(id->base.qp_type))
+        ibv_set_ece(id->base.qp, &id->remote_ece);
+}
+
 int connect_respond(struct cma_id *id)
 {
     struct ctl_msg m = {0};
     bool moved;
-    int err = qp_connect(id, RDMA_MAX_RESP_RES, RDMA_MAX_INIT_DEPTH,
-                         &(struct id_call){CTL_CM_ESTABLISH, &m, &moved, false});
+    int err;
+
+    connect_set_ece(id);
+    err = qp_connect(id, RDMA_MAX_RESP_RES, RDMA_MAX_INIT_DEPTH,
+                     &(struct id_call){CTL_CM_ESTABLISH, &m, &moved, false});
 
     if (err && !moved)
         connect_reject(id, REJ_CONSUMER, NULL, 0);
@@ -218,6 +230,7 @@ EXPORT int rdma_accept(struct rdma_cm_id *base, struct rdma_conn_param *param)
     if (err)
         return cma_result(err);
     agree(id, param);
+    connect_set_ece(id);
     set_conn(id, &m.cm_call.conn, param);
     post = may_post_accept(id, &m.cm_call.conn);
     id->accepted |= post;

@@ -115,6 +115,7 @@ static void take_established(struct cma_event *ev, const struct ctl_cm_event *m)
     if (!m->qp_is_led)
         return;
     take_ece(id, &m->conn);
+    connect_set_ece(id);
     if (id->base.qp)
         id->base.qp->state = IBV_QPS_RTS;
 }

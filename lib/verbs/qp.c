@@ -263,8 +263,10 @@ static void take_step(struct ibv_qp *base, enum ibv_qp_state state, int mask)
 {
     if (!(mask & IBV_QP_STATE))
         return;
-    if (state == IBV_QPS_RESET)
+    if (state == IBV_QPS_RESET) {
         client_qp_reset(&to_qp(base)->queue);
+        to_qp(base)->ece = 0;
+    }
     base->state = state;
 }
 
@@ -305,7 +307,7 @@ EXPORT int uroce_modify_qp_by(struct ibv_qp *base, const struct ibv_qp_attr *att
                               uroce_send_modify send, void *arg)
 {
     const struct ctx_shared *shared = to_context(base->context)->client.shared;
-    struct ctl_modify_qp m = {.qpn = base->qp_num};
+    struct ctl_modify_qp m = {.qpn = base->qp_num, .ece = to_qp(base)->ece};
     int err = steps_to_ctl(&m, base->qp_type, attr, step, steps);
 
     if (err)

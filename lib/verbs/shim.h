@@ -79,6 +79,7 @@ struct shim_qp {
     struct wr_builder wr;
     struct ibv_qp_cap cap;
     bool sq_sig_all;
+    uint32_t ece;             /* ECE_SAID with features, once the program has set them */
     uint32_t async_delivered; /* under the table's lock */
 };
 

@@ -12,16 +12,3 @@ EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size
 {
     return refuse(-EOPNOTSUPP);
 }
-
-/* ---- queue pairs ---- */
-
-EXPORT int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
-{
-    return failed(EOPNOTSUPP);
-}
-
-EXPORT int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
-{
-    memset(ece, 0, sizeof(*ece));
-    return failed(EOPNOTSUPP);
-}

@@ -10,6 +10,7 @@
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -378,6 +379,42 @@ static void test_no_parameters(void **state)
     assert_int_equal(query(e.active).rnr_retry, 7);
     assert_int_equal(query(e.passive).max_rd_atomic, device.max_qp_init_rd_atom);
     end(&e);
+}
+
+static uint32_t ece_options_of(const struct rdma_cm_id *id)
+{
+    struct ibv_ece ece;
+
+    assert_int_equal(ibv_query_ece(id->qp, &ece), 0);
+    return ece.options;
+}
+
+/* Both queue pairs get what both can do, with the request and its answer. */
+static void connect_with_ece(bool refused)
+{
+    struct ibv_ece none = {0};
+    struct ends e;
+    uint32_t all;
+
+    begin(&e);
+    make_qp(e.active);
+    all = ece_options_of(e.active);
+    assert_int_not_equal(all, 0);
+    if (refused)
+        assert_int_equal(ibv_set_ece(e.active->qp, &none), 0);
+    request(&e, NULL);
+    make_qp(e.passive);
+    assert_int_equal(rdma_accept(e.passive, NULL), 0);
+    expect(e.channel[0], RDMA_CM_EVENT_ESTABLISHED, 0, NULL);
+    assert_int_equal(ece_options_of(e.active), refused ? 0 : all);
+    assert_int_equal(ece_options_of(e.passive), refused ? 0 : all);
+    end(&e);
+}
+
+static void test_ece(void **state)
+{
+    connect_with_ece(false);
+    connect_with_ece(true);
 }
 
 static void test_too_much(void **state)
@@ -902,6 +939,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_ids),
         cmocka_unit_test(test_parameters),
         cmocka_unit_test(test_no_parameters),
+        cmocka_unit_test(test_ece),
         cmocka_unit_test(test_too_much),
         cmocka_unit_test(test_reject),
         cmocka_unit_test(test_external_qp),

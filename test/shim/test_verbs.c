@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "unit.h"
+#include "verbs_ece.h"
 #include "verbs_entropy.h"
 #include "verbs_heir.h"
 #include "verbs_import.h"
@@ -571,6 +572,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(on_demand_region_follows_the_program),
         cmocka_unit_test(errors_are_in_errno),
         cmocka_unit_test(what_is_refused),
+        cmocka_unit_test(ece_is_agreed_on),
         cmocka_unit_test(rate_limit_holds),
         cmocka_unit_test(rate_limit_of_datagrams),
         cmocka_unit_test(datagrams_precede_the_end),

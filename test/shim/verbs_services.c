@@ -391,7 +391,6 @@ void errors_are_in_errno(void **state)
 void what_is_refused(void **state)
 {
     struct ibv_qp_attr attr = {0};
-    struct ibv_ece ece = {.options = 1};
     struct ibv_device_attr_ex device;
     struct pair p;
 
@@ -423,9 +422,6 @@ void what_is_refused(void **state)
                  (IBV_DEVICE_AUTO_PATH_MIG | IBV_DEVICE_RESIZE_MAX_WR));
     FAILS_WITH(ibv_modify_qp(p.a.qp, &attr, IBV_QP_ALT_PATH), EOPNOTSUPP);
     FAILS_WITH(ibv_modify_qp(p.a.qp, &attr, IBV_QP_CAP), EOPNOTSUPP);
-    FAILS_WITH(ibv_set_ece(p.a.qp, &ece), EOPNOTSUPP);
-    FAILS_WITH(ibv_query_ece(p.a.qp, &ece), EOPNOTSUPP);
-    assert_int_equal(ece.options, 0);
     REFUSES_OBJECT(ibv_reg_dmabuf_mr(p.pd, 0, 4096, 0, 0, IBV_ACCESS_LOCAL_WRITE));
     REFUSES_OBJECT(ibv_open_qp(p.ctx, &open));
     REFUSES_OBJECT(ibv_create_qp_ex(p.ctx, &flags));

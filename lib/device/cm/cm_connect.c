@@ -6,6 +6,7 @@
 
 #include "cm/cm_address.h"
 #include "cm/cm_object.h"
+#include "ece.h"
 #include "objects/qp_object.h"
 
 #define EVENT_COMM_EST 4 /* IBV_EVENT_COMM_EST */
@@ -231,6 +232,7 @@ bool cm_object_lead_qp(struct cm_object *o)
     m.attr = steps.attr;
     m.attr.state = QPS_INIT; /* again: the access rights follow from the connection */
     m.mask = steps.mask[0];
+    m.ece = ECE_SAID | o->peer_features;
     for (uint32_t i = 1; i < QP_STEPS; i++) {
         m.next[i - 1].state = QPS_INIT + i;
         m.next[i - 1].mask = steps.mask[i];

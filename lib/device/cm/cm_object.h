@@ -72,6 +72,7 @@ struct cm_object {
     uint32_t qpn;
     uint64_t qp_key[2];
     uint64_t qp_serial;
+    uint32_t peer_features; /* of the peer's enhanced connection establishment: ece.h */
     unsigned bind_flags;
     uint8_t tos, ack_timeout; /* ack_timeout: if it is set */
     bool has_ack_timeout;

@@ -5,6 +5,7 @@
 
 #include "cm/cm_address.h"
 #include "cm/cm_object.h"
+#include "ece.h"
 
 static void put_conn(const struct cm_event *event, struct ctl_cm_conn *c)
 {
@@ -134,6 +135,7 @@ void cm_on_event(void *ctx, const struct cm_event *event)
     if (!r)
         return;
     put_conn(event, &r->e.conn);
+    o->peer_features = ece_features(event->ece.vendor_id, event->ece.options);
     if (event->type == CM_EVENT_SIDR_REPLY)
         put_ah(cm_id_path(o->id), &r->e.ah);
     if (event->type == CM_EVENT_CONNECT_RESPONSE && cm_object_lead_qp(o)) {

@@ -9,6 +9,7 @@
 #include "control/permission.h"
 #include "control/session_state.h"
 #include "device_host.h"
+#include "ece.h"
 #include "objects/dm.h"
 
 #define PORT_DOWN   1 /* enum ibv_port_state */
@@ -16,7 +17,6 @@
 
 /* A locally administered OUI belongs to no vendor, so applications that know vendors' quirks find
  * none; 0 would be a failed query for rdma-core's tests. */
-#define VENDOR_ID      0x020000
 #define VENDOR_PART_ID 0
 
 /* What the application can have of a kind: of the device, or less. */
@@ -39,7 +39,7 @@ int query_device(struct session *sn, struct ctl_call *call)
         .index = index,
         .ports = 1,
         .node_guid = device_node_guid(d),
-        .vendor_id = VENDOR_ID,
+        .vendor_id = ECE_VENDOR,
         .vendor_part_id = VENDOR_PART_ID,
         .max_qp = most(sn, QUOTA_QP),
         .max_qp_wr = QUEUE_MAX_WR,
@@ -62,6 +62,7 @@ int query_device(struct session *sn, struct ctl_call *call)
         .max_mr_size = LIMIT_MR_SIZE,
         .max_dm_size = dm_max_size(sn),
         .workers = sn->rnic->workers,
+        .features = d->selective ? ECE_KEPT_MAPS : 0,
     };
     if (permission_raw(sn)) {
         q->max_wq = most(sn, QUOTA_WQ);

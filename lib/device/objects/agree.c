@@ -9,6 +9,7 @@
 
 #include "cm/cm_host.h"
 #include "control/session_state.h"
+#include "ece.h"
 #include "encap.h"
 #include "net/gsi.h"
 #include "objects/qp_object.h"
@@ -99,6 +100,11 @@ void agree_connected(struct qp_object *q, const struct address_vector *av)
     if (!d->selective || q->peer_is_local ||
         (type != QPT_RC && type != QPT_XRC_SEND && type != QPT_XRC_RECV))
         return;
+    if (q->ece & ECE_SAID) {
+        if (q->ece & ECE_KEPT_MAPS)
+            qp_object_call(q, agree_on_worker, q);
+        return;
+    }
     p = find(d, &av->dgid);
     if (is_known(d, p)) {
         if (p->maps)

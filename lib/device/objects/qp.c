@@ -10,6 +10,7 @@
 #include "control/permission.h"
 #include "control/session_state.h"
 #include "device_host.h"
+#include "ece.h"
 #include "net/resolve.h"
 #include "objects/agree.h"
 #include "objects/cq_channel.h"
@@ -304,8 +305,8 @@ int qp_object_create(struct session *sn, struct ctl_call *call)
 
 /* ---- use ---- */
 
-/* A request to reset or destroy a queue pair comes again after 1, 2, 4, ... ms while something keeps
- * the queue pair from its end; but what waits for room in a port is lost after these. */
+/* A request to reset or destroy a queue pair comes again after 1, 2, 4, ... ms while something
+ * keeps the queue pair from its end; but what waits for room in a port is lost after these. */
 #define END_TRIES 5
 
 /* wait: something waits for room in the port. */
@@ -399,6 +400,7 @@ static int modify_step(struct modify_call *m)
     } else if ((m->mask & QPA_STATE) && m->attr.state == QPS_RESET) {
         local_peer_reset(q);
         agree_forget(q);
+        q->ece = 0;
     }
     return 0;
 }
@@ -442,6 +444,8 @@ int qp_object_modify_by(struct session *sn, struct ctl_modify_qp *rq)
     /* A router on the path may have reported a smaller MTU than the port's. */
     if (all & QPA_AV)
         m.max_mtu = min_of(m.max_mtu, device_mtu_code(mtu));
+    if (rq->ece & ECE_SAID)
+        m.q->ece = rq->ece;
     return modify_steps(&m, rq, &av);
 }
 

@@ -45,6 +45,7 @@ struct qp_object {
     uint32_t group_count;
     bool sq_sig_all;
     uint8_t end_tries; /* requests to reset or destroy it in a row that found its port full */
+    uint32_t ece;      /* ctl_modify_qp.ece, until it is reset */
     bool waits_for_agreement; /* agree.c: */
     LIST_ENTRY(qp_object) agreement;
 };

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "device_app.h"
+#include "ece.h"
 #include "encap.h"
 #include "net/gsi.h"
 #include "objects/agree.h"
@@ -216,6 +217,53 @@ static void test_forged(void **state)
     assert_false(agreed(&near));
 }
 
+/* The program, or the CM, has said what the peer can do: nothing is asked. */
+static void said(uint32_t ece, bool selective)
+{
+    uint32_t sent = (uint32_t)near.d->gsi.tx;
+    struct ctl_msg m;
+
+    assert_int_equal(app_qp(&near.app, &near.qp, QPT_RC, &near.cq, 0, 0), 0);
+    m = (struct ctl_msg){
+        .modify_qp = {.qpn = near.qp.qpn,
+                      .mask = QPA_STATE | QPA_PKEY_INDEX | QPA_PORT | QPA_ACCESS_FLAGS,
+                      .attr = {.state = QPS_INIT, .port_num = 1},
+                      .ece = ece}};
+    assert_int_equal(app_call(&near.app, CTL_MODIFY_QP, &m), 0);
+    app_ready_by(&near.qp, 77, 3, app_address("10.0.1.2"));
+    assert_int_equal(agreed(&near), selective);
+    assert_false(object_of(&near)->waits_for_agreement);
+    assert_int_equal(near.d->gsi.tx, sent);
+}
+
+static void test_said(void **state)
+{
+    open_both(true);
+    said(ECE_SAID | ECE_KEPT_MAPS, true);
+    said(ECE_SAID, false);
+    /* Until it is reset. */
+    assert_int_equal(app_modify(&near.qp, QPA_STATE, (struct qp_attr){.state = QPS_RESET}), 0);
+    app_ready_by(&near.qp, 77, 3, app_address("10.0.1.2"));
+    assert_int_equal(near.d->gsi.tx, 1);
+    assert_true(object_of(&near)->waits_for_agreement);
+}
+
+/* The port has not the setting, whatever a program says. */
+static void test_said_in_vain(void **state)
+{
+    struct end swap;
+
+    open_both(false);
+    swap = near;
+    near = far;
+    far = swap;
+    assert_int_equal(app_qp(&near.app, &near.qp, QPT_RC, &near.cq, 0, 0), 0);
+    object_of(&near)->ece = ECE_SAID | ECE_KEPT_MAPS;
+    app_ready_by(&near.qp, 77, 3, app_address("10.0.1.1"));
+    assert_false(agreed(&near));
+    assert_int_equal(near.d->gsi.tx, 0);
+}
+
 /* Who waits may end, or begin anew. */
 static void test_gone_while_waiting(void **state)
 {
@@ -264,6 +312,8 @@ int main(void)
         cmocka_unit_test_teardown(test_silence, teardown),
         cmocka_unit_test_teardown(test_asked_again, teardown),
         cmocka_unit_test_teardown(test_forged, teardown),
+        cmocka_unit_test_teardown(test_said, teardown),
+        cmocka_unit_test_teardown(test_said_in_vain, teardown),
         cmocka_unit_test_teardown(test_gone_while_waiting, teardown),
         cmocka_unit_test_teardown(test_reset, teardown),
         cmocka_unit_test_teardown(test_other_types, teardown),

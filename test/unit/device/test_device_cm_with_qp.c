@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "device_app.h"
+#include "ece.h"
+#include "objects/qp_object.h"
 #include "sides.h"
 #include "unit.h"
 
@@ -221,6 +223,26 @@ static void test_led(void **state)
     side_no_event(&t->a);
 }
 
+static uint32_t ece_of(const struct end *e)
+{
+    return qp_object_get(e->app.session, e->qp.qpn)->ece;
+}
+
+/* It gets what the peer's answer says of its own. */
+static void test_led_with_ece(void **state)
+{
+    struct ctl_msg m = to_rts(&passive, CTL_CM_ACCEPT, &passive_steps);
+
+    m.cm_with_qp.call.conn.ece_vendor = ECE_VENDOR;
+    m.cm_with_qp.call.conn.ece_options = ece_options(ECE_KEPT_MAPS);
+    m.cm_with_qp.modify.ece = ECE_SAID;
+    expect(&passive, m, 0, 3);
+    sides_run(*state);
+    assert_int_equal(state_of(&active), QPS_RTS);
+    assert_int_equal(ece_of(&active), ECE_SAID | ECE_KEPT_MAPS);
+    assert_int_equal(ece_of(&passive), ECE_SAID);
+}
+
 /* What the daemon cannot do is the library's, which gets the error. */
 static void expect_response(struct sides *t)
 {
@@ -412,6 +434,7 @@ int main(void)
                                        T(test_posted_accept_fails),
                                        T(test_posted_connect_fails),
                                        L(test_led),
+                                       L(test_led_with_ece),
                                        L(test_not_led_wrong_state),
                                        L(test_not_led_destroyed),
                                        L(test_not_led_number_again)};
