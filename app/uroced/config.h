@@ -8,6 +8,7 @@
 #define CONFIG_PORTS_MAX        16
 #define CONFIG_CAPTURE_FRAMES   1000000 /* unless the file says otherwise */
 #define CONFIG_REPATH_MAX       7       /* as retry_cnt */
+#define CONFIG_MAX_RATE         1000000 /* Mb/s */
 #define CONFIG_CNP_INTERVAL_MAX 1000000
 #define CONFIG_MBPS_MAX         1000000
 #define CONFIG_NEIGHBOURS_MAX   256
@@ -45,6 +46,7 @@ struct uroced_port {
     unsigned repath; /* 0: never */
     bool selective;
     struct congestion_config congestion;
+    uint64_t max_rate;                              /* bits per second; 0: none */
     uint64_t dscp_set;                              /* code points that have a key */
     char capture[256];                              /* file to write its frames to, or "" */
     unsigned capture_frames;                        /* the most frames in it */

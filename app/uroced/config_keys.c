@@ -239,6 +239,16 @@ static int read_selective_repeat(struct reader *r, const char *value)
     return config_yes_no(r, value, &r->port->selective);
 }
 
+/* In 1,000,000 bits per second. */
+static int read_max_rate(struct reader *r, const char *value)
+{
+    unsigned mbps = 0;
+    int err = config_number(r, value, 1, CONFIG_MAX_RATE, 10, &mbps);
+
+    r->port->max_rate = mbps * UINT64_C(1000000);
+    return err;
+}
+
 static int read_segmentation(struct reader *r, const char *value)
 {
     bool yes = true;
@@ -365,6 +375,7 @@ int config_port_key(struct reader *r, const char *value)
         {"entropy", false, read_entropy},
         {"repath", false, read_repath},
         {"selective_repeat", false, read_selective_repeat},
+        {"max_rate", false, read_max_rate},
         {"ecn", false, read_ecn},
         {"cnp", false, read_cnp},
         {"control", false, read_control},

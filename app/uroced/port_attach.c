@@ -128,6 +128,7 @@ static int add_port(const struct port_attach_config *c, struct pktio *io,
                              .repath = p->repath,
                              .selective = p->selective,
                              .congestion = p->congestion,
+                             .max_rate = p->max_rate,
                              .detect_duplicates = p->detect_duplicates};
     int err;
 

@@ -128,9 +128,10 @@ struct port_config {
     const struct qos_map *qos;           /**< NULL: the default */
     struct entropy_policy entropy;       /**< of UDP source ports; zeroed: the kernel's */
     struct congestion_config congestion; /**< zeroed: marks are counted only */
-    unsigned repath; /**< timeouts after which a connection changes its port; 0: never */
-    bool selective;  /**< ask peers whether they take and send maps of kept packets, and do if asked
-                      */
+    uint64_t max_rate; /**< bits per second that the port sends at most; 0: as fast as it can */
+    unsigned repath;   /**< timeouts after which a connection changes its port; 0: never */
+    bool selective; /**< ask peers whether they take and send maps of kept packets, and do if asked
+                     */
     bool detect_duplicates;  /**< of its addresses */
     const int *exception_fd; /**< the kernel's tap device for frames that are not RoCE;
                                 rnic_add_port takes ownership, also when it fails; NULL: none */

@@ -364,7 +364,8 @@ struct engine_config {
      * requesters do not hold back at their first NAK to find out whether their peers keep. */
     uint32_t reorder;
     struct congestion_config congestion;
-    bool any_icrc; /**< fuzzing: accept any ICRC */
+    struct tx_ceiling *ceiling; /**< of the port (ceiling.h), shared by its engines; NULL: none */
+    bool any_icrc;              /**< fuzzing: accept any ICRC */
 };
 
 /**
@@ -799,8 +800,8 @@ int engine_mcast_join(struct engine *e, struct qp *qp, const union gid *group);
 int engine_mcast_leave(struct engine *e, struct qp *qp, const union gid *group);
 
 /**
- * Whether a queue pair of an unreliable service, in RTS, has work requests that it has not sent yet:
- * nothing but its port holds them up. Its owner worker.
+ * Whether a queue pair of an unreliable service, in RTS, has work requests that it has not sent
+ * yet: nothing but its port holds them up. Its owner worker.
  *
  * @param qp  The queue pair.
  * @return  True when it has; false also of reliable services.

@@ -2,6 +2,7 @@
 /* Names of codes, and of rates. */
 #include "private.h"
 #include "shim.h"
+#include "static_rate.h"
 
 static const char *name_of(const char *const *names, size_t n, int code)
 {
@@ -124,53 +125,42 @@ EXPORT const char *ibv_wc_status_str(enum ibv_wc_status status)
     return NAME_OF(names, status);
 }
 
-/* mult: in units of 2.5 Gbit/s where that is a whole number, else 0. */
-static const struct {
-    enum ibv_rate rate;
-    int mult, mbps;
-} rates[] = {
-    {IBV_RATE_2_5_GBPS, 1, 2500},       {IBV_RATE_5_GBPS, 2, 5000},
-    {IBV_RATE_10_GBPS, 4, 10000},       {IBV_RATE_20_GBPS, 8, 20000},
-    {IBV_RATE_30_GBPS, 12, 30000},      {IBV_RATE_40_GBPS, 16, 40000},
-    {IBV_RATE_60_GBPS, 24, 60000},      {IBV_RATE_80_GBPS, 32, 80000},
-    {IBV_RATE_120_GBPS, 48, 120000},    {IBV_RATE_14_GBPS, 0, 14062},
-    {IBV_RATE_56_GBPS, 0, 56250},       {IBV_RATE_112_GBPS, 0, 112500},
-    {IBV_RATE_168_GBPS, 0, 168750},     {IBV_RATE_25_GBPS, 10, 25781},
-    {IBV_RATE_100_GBPS, 40, 103125},    {IBV_RATE_200_GBPS, 80, 206250},
-    {IBV_RATE_300_GBPS, 120, 309375},   {IBV_RATE_28_GBPS, 0, 28125},
-    {IBV_RATE_50_GBPS, 20, 53125},      {IBV_RATE_400_GBPS, 160, 425000},
-    {IBV_RATE_600_GBPS, 240, 637500},   {IBV_RATE_800_GBPS, 320, 850000},
-    {IBV_RATE_1200_GBPS, 480, 1275000},
+/* In units of 2.5 Gbit/s, where that is a whole number. */
+static const uint16_t mults[] = {
+    [IBV_RATE_2_5_GBPS] = 1,   [IBV_RATE_5_GBPS] = 2,     [IBV_RATE_10_GBPS] = 4,
+    [IBV_RATE_20_GBPS] = 8,    [IBV_RATE_30_GBPS] = 12,   [IBV_RATE_40_GBPS] = 16,
+    [IBV_RATE_60_GBPS] = 24,   [IBV_RATE_80_GBPS] = 32,   [IBV_RATE_120_GBPS] = 48,
+    [IBV_RATE_25_GBPS] = 10,   [IBV_RATE_100_GBPS] = 40,  [IBV_RATE_200_GBPS] = 80,
+    [IBV_RATE_300_GBPS] = 120, [IBV_RATE_50_GBPS] = 20,   [IBV_RATE_400_GBPS] = 160,
+    [IBV_RATE_600_GBPS] = 240, [IBV_RATE_800_GBPS] = 320, [IBV_RATE_1200_GBPS] = 480,
 };
+
+#define RATES (IBV_RATE_1200_GBPS + 1)
 
 EXPORT int ibv_rate_to_mult(enum ibv_rate rate)
 {
-    for (unsigned i = 0; i < ARRAY_SIZE(rates); i++)
-        if (rates[i].rate == rate && rates[i].mult)
-            return rates[i].mult;
-    return -1;
+    return (unsigned)rate < ARRAY_SIZE(mults) && mults[rate] ? mults[rate] : -1;
 }
 
 EXPORT enum ibv_rate mult_to_ibv_rate(int mult)
 {
-    for (unsigned i = 0; i < ARRAY_SIZE(rates); i++)
-        if (rates[i].mult && rates[i].mult == mult)
-            return rates[i].rate;
+    for (unsigned i = 0; mult && i < ARRAY_SIZE(mults); i++)
+        if (mults[i] == mult)
+            return (enum ibv_rate)i;
     return IBV_RATE_MAX;
 }
 
 EXPORT int ibv_rate_to_mbps(enum ibv_rate rate)
 {
-    for (unsigned i = 0; i < ARRAY_SIZE(rates); i++)
-        if (rates[i].rate == rate)
-            return rates[i].mbps;
-    return -1;
+    uint32_t mbps = static_rate_mbps(rate);
+
+    return mbps ? (int)mbps : -1;
 }
 
 EXPORT enum ibv_rate mbps_to_ibv_rate(int mbps)
 {
-    for (unsigned i = 0; i < ARRAY_SIZE(rates); i++)
-        if (rates[i].mbps == mbps)
-            return rates[i].rate;
+    for (unsigned i = 0; mbps && i < RATES; i++)
+        if (static_rate_mbps(i) == (uint32_t)mbps)
+            return (enum ibv_rate)i;
     return IBV_RATE_MAX;
 }

@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "cc.h"
+#include "ceiling.h"
 #include "engine_private.h"
 #include "rate.h"
 #include "rules.h"
@@ -32,11 +33,11 @@ static bool post_on(void *arg)
     return false;
 }
 
-static struct limited start_limited(uint8_t op)
+static struct limited start_on_path(uint8_t op, uint8_t static_rate)
 {
     struct kit_link_config link = {.delay = 5 * NS_PER_US, .bps = LINE};
     struct kit_qp_config qp = {.sq_size = DEPTH, .rq_size = 1};
-    struct kit_rc rc = {.path_mtu = 3, .timeout = 18};
+    struct kit_rc rc = {.path_mtu = 3, .timeout = 18, .static_rate = static_rate};
     struct limited t = {.op = op};
 
     t.k = kit_create(&(struct kit_config){.seed = 1, .link = {link, link}});
@@ -47,6 +48,11 @@ static struct limited start_limited(uint8_t op)
     t.to = kit_mr_create(&t.k->node[1], SIZE, MEM_LOCAL_WRITE | MEM_REMOTE_WRITE | MEM_REMOTE_READ,
                          KIT_MR_DIRECT);
     return t;
+}
+
+static struct limited start_limited(uint8_t op)
+{
+    return start_on_path(op, 0);
 }
 
 static int limit(struct limited *t, struct kit_qp *qp, uint32_t kbps, uint32_t burst)
@@ -156,6 +162,77 @@ static void sent_again_slowly(void **state)
     rules_finish(&t);
 }
 
+/* The rate of a path (enum ibv_rate) holds where the port is faster; with a limit of the queue pair
+ * the lower one counts. */
+static void path_limit(void **state)
+{
+    static const struct {
+        uint8_t code;
+        uint64_t bps;
+    } paths[] = {{2, UINT64_C(2500000000)}, {5, UINT64_C(5000000000)}, {3, UINT64_C(10000000000)}};
+
+    for (unsigned i = 0; i < ARRAY_SIZE(paths); i++) {
+        struct limited w = start_on_path(SQE_WRITE, paths[i].code);
+        struct limited r = start_on_path(SQE_READ, paths[i].code);
+
+        assert_rate(rate_of(&w, 0, 100 * NS_PER_MS), paths[i].bps);
+        assert_rate(rate_of(&r, 1, 100 * NS_PER_MS), paths[i].bps);
+        assert_int_equal(limit(&w, w.qp, 1000000, 0), 0);
+        assert_rate(rate_of(&w, 0, 100 * NS_PER_MS), UINT64_C(1000000000));
+        assert_int_equal(limit(&w, w.qp, 20000000, 0), 0);
+        assert_rate(rate_of(&w, 0, 100 * NS_PER_MS), paths[i].bps);
+        kit_destroy(w.k);
+        kit_destroy(r.k);
+    }
+}
+
+/* One as fast as the port, and one that does not exist. */
+static void path_without_limit(void **state)
+{
+    static const uint8_t codes[] = {7, 99};
+
+    for (unsigned i = 0; i < ARRAY_SIZE(codes); i++) {
+        struct limited t = start_limited(SQE_WRITE);
+        struct kit_rc rc = {.path_mtu = 3, .timeout = 18, .static_rate = codes[i]};
+
+        t.qp->node->engine->cfg.congestion.line = LINE;
+        assert_int_equal(kit_modify(t.qp, QPS_RESET), 0);
+        assert_int_equal(kit_modify(t.peer, QPS_RESET), 0);
+        kit_connect(t.qp, t.peer, &rc);
+        assert_false(cc_is_limited(&t.qp->qp->cc));
+        kit_destroy(t.k);
+    }
+}
+
+/* What a port sends together: two queue pairs in opposite roles, and their acknowledges. Bursts are
+ * bounded, and what is idle gathers no credit. */
+static void ceiling(void **state)
+{
+    static const uint32_t mbps[] = {1, 1000, 20000};
+    struct limited t = start_limited(SQE_WRITE), r = start_limited(SQE_READ);
+
+    for (unsigned i = 0; i < ARRAY_SIZE(mbps); i++) {
+        uint64_t rate = mbps[i] * UINT64_C(1000000);
+        struct tx_ceiling *c = tx_ceiling_create(rate), *d = tx_ceiling_create(rate);
+        ns_t length = mbps[i] < 100 ? 20 * NS_PER_SEC : 100 * NS_PER_MS;
+
+        assert_non_null(c);
+        assert_non_null(d);
+        t.qp->node->engine->cfg.ceiling = c;
+        r.peer->node->engine->cfg.ceiling = d;
+        rate_of(&t, 0, NS_PER_MS); /* the first burst may be longer: no frame was sent before */
+        rate_of(&r, 1, NS_PER_MS);
+        assert_rate(rate_of(&t, 0, length), rate);
+        assert_rate(rate_of(&r, 1, length), rate);
+        t.qp->node->engine->cfg.ceiling = r.peer->node->engine->cfg.ceiling = NULL;
+        t.qp->node->engine->ceiling_until = r.peer->node->engine->ceiling_until = 0;
+        tx_ceiling_destroy(c);
+        tx_ceiling_destroy(d);
+    }
+    kit_destroy(t.k);
+    kit_destroy(r.k);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -163,6 +240,9 @@ int main(void)
         cmocka_unit_test(smaller_bursts_are_refused),
         cmocka_unit_test(limit_and_controller),
         cmocka_unit_test(sent_again_slowly),
+        cmocka_unit_test(path_limit),
+        cmocka_unit_test(path_without_limit),
+        cmocka_unit_test(ceiling),
     };
 
     return cmocka_run_group_tests_name("rc_rate", tests, NULL, NULL);

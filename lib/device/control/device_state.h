@@ -36,6 +36,8 @@ struct device {
     struct entropy_policy entropy;
     unsigned repath;
     struct congestion_config congestion;
+    uint64_t max_rate;
+    struct tx_ceiling *ceiling; /* for max_rate */
     struct device_net net;
     struct gsi gsi;
     /* gids.c */

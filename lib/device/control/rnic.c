@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "ceiling.h"
 #include "control/device_state.h"
 #include "control/errand.h"
 #include "control/fault_rules.h"
@@ -106,6 +107,7 @@ static void device_destroy(struct device *d)
     for (unsigned i = 0; i < OBJ_DEVICE_KINDS; i++)
         handle_table_fini(&d->handles[i]);
     d->io->ops->close(d->io);
+    tx_ceiling_destroy(d->ceiling);
     free(d);
 }
 
@@ -169,6 +171,17 @@ static int make_secrets(const struct rnic *r, uint64_t secret[SECRETS][2])
     return 0;
 }
 
+/* A port with a ceiling is as fast as that, for its controllers too. */
+static int create_ceiling(struct device *d, uint64_t rate)
+{
+    if (!rate)
+        return 0;
+    d->max_rate = rate;
+    d->congestion.line = min_of(d->congestion.line, rate);
+    d->ceiling = tx_ceiling_create(rate);
+    return d->ceiling ? 0 : -ENOMEM;
+}
+
 static int create_tables(struct device *d)
 {
     static const uint32_t limit[OBJ_DEVICE_KINDS] = {
@@ -215,6 +228,7 @@ static int create_part(struct device *d, struct worker *w)
     ec.entropy = d->entropy;
     ec.repath = d->repath;
     ec.congestion = d->congestion;
+    ec.ceiling = d->ceiling;
     ec.reorder = ENGINE_REORDER_MAX;
 #ifdef UROCE_FUZZ
     ec.any_icrc = true;
@@ -293,7 +307,9 @@ int rnic_add_port(struct rnic *r, const struct port_config *config)
         memcpy(d->info.netdev, config->netdev, sizeof(d->info.netdev));
         d->info.ifindex = config->ifindex;
     }
-    err = create_tables(d);
+    err = create_ceiling(d, config->max_rate);
+    if (!err)
+        err = create_tables(d);
     if (!err)
         err = create_parts(d);
     if (!err)

@@ -202,6 +202,8 @@ json_t *show_port(const struct device *d)
     json_object_set_new(port, "entropy", show_entropy(&d->entropy));
     json_object_set_new(port, "repath", show_number(d->repath));
     json_object_set_new(port, "congestion", show_congestion(&d->congestion));
+    if (d->max_rate)
+        json_object_set_new(port, "max_rate", json_integer((json_int_t)d->max_rate));
     json_object_set_new(port, "icrc", json_string(info.no_icrc ? "left out" : "always"));
     show_steering(port, d);
     json_object_set_new(port, "network", show_net_counters(d));

@@ -186,9 +186,9 @@ int rate_check_limit(const struct qp *qp, const struct qp_attr *attr)
     return attr->rate_burst && attr->rate_burst < cc_burst(rate) + qp->mtu ? -EINVAL : 0;
 }
 
-void rate_set_limit(struct engine *e, struct qp *qp, uint32_t kbps)
+void rate_set_limit(struct engine *e, struct qp *qp, uint64_t limit)
 {
-    cc_set_limit(&qp->cc, kbps * UINT64_C(1000), e->now);
+    cc_set_limit(&qp->cc, limit, e->now);
     if (!cc_is_limited(&qp->cc)) {
         end_pacing(e, qp);
     } else {

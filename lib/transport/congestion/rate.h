@@ -3,8 +3,9 @@
  * The reaction point (A17.9.3): a queue pair that gets CNPs has a controller (lib/cc) from the
  * first one on, until it may send at the rate of the line again. Controllers that work by delay are
  * there from the first packet on, and bound the window, too. A queue pair may have a limit of its
- * own as well (IBV_QP_RATE_LIMIT). In between its turns to send ask here, for requests and
- * responses to READs (not where the delay alone decides); acknowledges and CNPs are not held back.
+ * own as well (IBV_QP_RATE_LIMIT), and so may its path (static_rate). In between its turns to send
+ * ask here, for requests and responses to READs (not where the delay alone decides); acknowledges
+ * and CNPs are not held back.
  */
 #ifndef UROCE_RATE_H
 #define UROCE_RATE_H
@@ -64,7 +65,7 @@ void rate_forget(struct engine *e, struct qp *qp);
  * attr->rate_burst; or an XRC receive side, which posts nothing. */
 int rate_check_limit(const struct qp *qp, const struct qp_attr *attr);
 
-/* kbps: of what it sends, from the Ethernet header on; 0: no limit of its own. */
-void rate_set_limit(struct engine *e, struct qp *qp, uint32_t kbps);
+/* Bits per second: of what it sends, from the Ethernet header on; 0: no limit. */
+void rate_set_limit(struct engine *e, struct qp *qp, uint64_t limit);
 
 #endif

@@ -109,7 +109,9 @@ void engine_doorbell(struct engine *e, struct qp *qp, ns_t now)
 
 ns_t engine_next_timer(struct engine *e)
 {
-    return timer_next(&e->wheel);
+    ns_t next = timer_next(&e->wheel);
+
+    return unlikely(e->ceiling_until) && e->ready_qps ? min_of(next, e->ceiling_until) : next;
 }
 
 /* What follows when a timer of a kind fires. */

@@ -107,6 +107,8 @@ struct engine {
     bool copies_failed;               /* some rx_job has copy_failed */
     bool charge_faults;               /* engine_charge_faults() */
     uint64_t faults_spent;            /* on page faults, in this call of engine_tx */
+    ns_t ceiling_until;               /* the port's ceiling (ceiling.h) holds frames back; or 0 */
+    uint32_t longest_frame;           /* with a ceiling: that was sent */
     unsigned jobs;                    /* packets built in this call */
     unsigned sealed; /* this many, from the first on, are ready: tx_job has the others */
     struct tx_job tx_job[FRAME_BURST];

@@ -16,6 +16,7 @@
 #include "responder.h"
 #include "service.h"
 #include "sport.h"
+#include "static_rate.h"
 #include "tx_allowance.h"
 
 enum { FOR_RC = 1, FOR_UC = 2, FOR_UD = 4, FOR_XRC_SEND = 8, FOR_XRC_RECV = 16, FOR_RAW = 32 };
@@ -180,6 +181,18 @@ static void take_values(struct qp *qp, const struct qp_attr *attr, uint32_t mask
         qp->req.rnr_retry_left = attr->rnr_retry;
 }
 
+/* The lower of its own limit and the rate of its path, where the port is faster than that: bits per
+ * second, or 0. */
+static uint64_t limit_of(const struct engine *e, const struct qp *qp)
+{
+    uint64_t own = qp->attr.rate_limit * UINT64_C(1000), line = e->cfg.congestion.line;
+    uint64_t path = static_rate_mbps(qp->attr.ah.static_rate) * UINT64_C(1000000);
+
+    if (!path || (line && path >= line))
+        return own;
+    return own ? min_of(own, path) : path;
+}
+
 void engine_qp_hold(struct engine *e, struct qp *qp, bool held)
 {
     if (qp_owner_engine(qp) == e)
@@ -319,8 +332,8 @@ int engine_qp_modify(struct engine *e, struct qp *qp, const struct qp_attr *attr
     take_values(qp, attr, mask);
     if (mask & QPA_STATE)
         enter_state(e, qp, to, max_mtu);
-    if (mask & QPA_RATE_LIMIT)
-        rate_set_limit(e, qp, attr->rate_limit);
+    if (mask & (QPA_RATE_LIMIT | QPA_AV))
+        rate_set_limit(e, qp, limit_of(e, qp));
     engine_complete(e);
     return 0;
 }

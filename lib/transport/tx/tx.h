@@ -17,6 +17,15 @@ unsigned tx_take_turn(struct engine *e, struct qp *qp, struct frame *frames, uns
  * how many: 0 or 1. */
 unsigned tx_take_answer(struct engine *e, struct qp *qp, struct frame *frame);
 
+/* ---- tx_ceiling.c: engines with a ceiling ---- */
+
+/* How many of n frames may be sent now; 0: not before engine.ceiling_until. */
+unsigned tx_ceiling_admit(struct engine *e, unsigned n);
+/* These are sent. */
+void tx_ceiling_charge(struct engine *e, const struct frame *frames, unsigned n);
+
+/* ---- tx_seal.c ---- */
+
 /* Ends a packet whose payload is there, or is copied now: ICRC, length, counters. */
 void tx_seal(struct engine *e, struct tx_job *job);
 

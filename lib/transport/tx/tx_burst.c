@@ -168,10 +168,15 @@ unsigned engine_tx(struct engine *e, struct frame *frames, unsigned n, ns_t now)
     unsigned out;
 
     e->now = now;
+    n = min_of(n, (unsigned)FRAME_BURST);
+    if (unlikely(e->cfg.ceiling) && e->ready_qps)
+        n = tx_ceiling_admit(e, n);
     begin_faults(e);
-    fill_jobs(e, frames, min_of(n, (unsigned)FRAME_BURST));
-    invariant(e->sealed <= e->jobs && e->jobs <= min_of(n, (unsigned)FRAME_BURST));
+    fill_jobs(e, frames, n);
+    invariant(e->sealed <= e->jobs && e->jobs <= n);
     out = e->sealed == e->jobs ? e->jobs : seal_rest(e, frames);
+    if (unlikely(e->cfg.ceiling))
+        tx_ceiling_charge(e, frames, out);
     if (unlikely(e->stores_used)) /* READs may wait for those that were answered */
         resp_execute_kept(e);
     engine_complete(e);

@@ -298,6 +298,7 @@ struct kit_rc {
     uint8_t max_rd_atomic; /* KIT_ZERO: 0; 0: 4 */
     uint8_t gid_index;     /* enum kit_gid */
     uint8_t traffic_class, sl;
+    uint8_t static_rate; /* code of the address vector */
     uint32_t flow_label;
     bool agreed; /* on maps of kept packets: engine_qp_agree */
 };

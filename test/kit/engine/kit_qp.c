@@ -223,7 +223,11 @@ void kit_to_rtr(struct kit_qp *qp, const struct kit_qp *peer, const struct kit_r
         .rq_psn = c->psn[!side] & PSN_MASK,
         .max_dest_rd_atomic = code(c->max_rd_atomic, 4),
         .min_rnr_timer = OR(c->min_rnr_timer, 1),
-        .ah = {.sgid_index = c->gid_index, .is_global = 1, .port_num = 1, .hop_limit = 64},
+        .ah = {.sgid_index = c->gid_index,
+               .is_global = 1,
+               .port_num = 1,
+               .hop_limit = 64,
+               .static_rate = c->static_rate},
     };
 
     memcpy(attr.ah.dgid, av.dgid.raw, sizeof(attr.ah.dgid));
