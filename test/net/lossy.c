@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Passes frames between two interfaces, loses some of those for the RoCE port, and holds all of
- * them back for a time:
+ * Passes frames between two interfaces, loses or marks some of those for the RoCE port, and holds
+ * all of them back for a time:
  *
- *     lossy INTERFACE INTERFACE LOSS DELAY SEED
+ *     lossy INTERFACE INTERFACE LOSS DELAY SEED [MARK]
  *
- * LOSS is the chance of a frame in 1/100000, DELAY is in microseconds. Which frames are lost
+ * LOSS is the chance of a frame in 1/100000, DELAY is in microseconds. MARK is the chance that a
+ * frame whose sender allows it is marked "congestion experienced"; SIGUSR1 begins and ends that.
+ * Which frames are lost
  * follows from the seed and their number in each direction. Says "ready" on standard output, and
- * when SIGTERM ends it, for each direction how many frames it passed and lost.
+ * when SIGTERM ends it, for each direction how many frames it passed, lost and marked.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -39,17 +41,19 @@ struct frame {
 struct way {
     int from, to;
     uint64_t random;
-    uint64_t passed, lost, overrun;
+    uint64_t passed, lost, overrun, marked;
     uint32_t head, tail; /* counts of frames */
     struct frame *held;
 };
 
-static volatile sig_atomic_t ended;
+static volatile sig_atomic_t ended, marking;
 
 static void on_signal(int number)
 {
-    (void)number;
-    ended = 1;
+    if (number == SIGTERM)
+        ended = 1;
+    else
+        marking = !marking;
 }
 
 static void fail(const char *what)
@@ -102,8 +106,31 @@ static bool is_roce(const uint8_t *frame, uint32_t len)
     return (frame[udp + 2] << 8 | frame[udp + 3]) == ROCE_PORT;
 }
 
+/* Sets the ECN field to CE, if it is ECT(0) or ECT(1). */
+static bool mark(uint8_t *frame)
+{
+    uint8_t *ip = frame + ETH_HLEN, *field = ip + 1;
+    unsigned shift = frame[12] == 0x08 ? 0 : 4; /* IPv6: the traffic class's low half is above */
+    uint8_t ecn = *field >> shift & 3;
+    uint32_t sum;
+
+    if (ecn != 1 && ecn != 2)
+        return false;
+    *field |= (uint8_t)(3 << shift);
+    if (frame[12] != 0x08)
+        return true;
+    ip[10] = ip[11] = sum = 0;
+    for (unsigned i = 0; i < 20; i += 2)
+        sum += (uint32_t)(ip[i] << 8 | ip[i + 1]);
+    sum = (sum & 0xFFFF) + (sum >> 16);
+    sum = ~(sum + (sum >> 16)) & 0xFFFF;
+    ip[10] = (uint8_t)(sum >> 8);
+    ip[11] = (uint8_t)sum;
+    return true;
+}
+
 /* False: nothing has come. */
-static bool take(struct way *w, uint32_t loss, uint64_t delay)
+static bool take(struct way *w, uint32_t loss, uint64_t delay, uint32_t marks)
 {
     struct frame *f = &w->held[w->head % HELD_MAX];
     ssize_t len = recv(w->from, f->bytes, FRAME_MAX, 0);
@@ -114,6 +141,8 @@ static bool take(struct way *w, uint32_t loss, uint64_t delay)
         w->lost++;
         return true;
     }
+    if (marking && is_roce(f->bytes, (uint32_t)len) && roll(&w->random, 100000) < marks)
+        w->marked += mark(f->bytes);
     if (w->head - w->tail == HELD_MAX - 1) {
         w->overrun++;
         return true;
@@ -158,7 +187,8 @@ static struct timespec until_due(const struct way *way)
     return (struct timespec){.tv_sec = (time_t)(due / NS_PER_S), .tv_nsec = (long)(due % NS_PER_S)};
 }
 
-static void run(struct way *way, uint32_t loss, uint64_t delay, const sigset_t *while_waiting)
+static void run(struct way *way, uint32_t loss, uint64_t delay, uint32_t marks,
+                const sigset_t *while_waiting)
 {
     struct pollfd p[2] = {{.fd = way[0].from, .events = POLLIN},
                           {.fd = way[1].from, .events = POLLIN}};
@@ -171,7 +201,7 @@ static void run(struct way *way, uint32_t loss, uint64_t delay, const sigset_t *
         for (unsigned i = 0; i < 2; i++) {
             uint64_t now;
 
-            for (unsigned n = 0; n < 64 && take(&way[i], loss, delay); n++)
+            for (unsigned n = 0; n < 64 && take(&way[i], loss, delay, marks); n++)
                 ;
             now = now_ns();
             while (give(&way[i], now))
@@ -185,13 +215,15 @@ int main(int argc, char **argv)
     struct way way[2] = {{0}};
     sigset_t set, none;
 
-    if (argc != 6) {
-        fputs("usage: lossy INTERFACE INTERFACE LOSS DELAY SEED\n", stderr);
+    if (argc != 6 && argc != 7) {
+        fputs("usage: lossy INTERFACE INTERFACE LOSS DELAY SEED [MARK]\n", stderr);
         return 2;
     }
     signal(SIGTERM, on_signal);
+    signal(SIGUSR1, on_signal);
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGUSR1);
     sigprocmask(SIG_BLOCK, &set, &none);
     for (unsigned i = 0; i < 2; i++) {
         way[i].from = way[!i].to = open_end(argv[1 + i]);
@@ -204,9 +236,11 @@ int main(int argc, char **argv)
     }
     puts("ready");
     fflush(stdout);
-    run(way, (uint32_t)strtoul(argv[3], NULL, 10), strtoull(argv[4], NULL, 10) * 1000, &none);
+    run(way, (uint32_t)strtoul(argv[3], NULL, 10), strtoull(argv[4], NULL, 10) * 1000,
+        argc == 7 ? (uint32_t)strtoul(argv[6], NULL, 10) : 0, &none);
     for (unsigned i = 0; i < 2; i++)
-        printf("passed %llu lost %llu overrun %llu\n", (unsigned long long)way[i].passed,
-               (unsigned long long)way[i].lost, (unsigned long long)way[i].overrun);
+        printf("passed %llu lost %llu overrun %llu marked %llu\n",
+               (unsigned long long)way[i].passed, (unsigned long long)way[i].lost,
+               (unsigned long long)way[i].overrun, (unsigned long long)way[i].marked);
     return 0;
 }

@@ -69,15 +69,15 @@ class Lossy:
         for name in (self.namespace, *(end.namespace for end in self.ends)):
             subprocess.run(["ip", "netns", "del", name], capture_output=True)
 
-    def start(self, loss, delay):
+    def start(self, loss, delay, marks=0):
         self.process = subprocess.Popen(
             ["ip", "netns", "exec", self.namespace, self.program, *(end.interface for end in self.ends), str(loss), str(delay),
-             str(SEED)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+             str(SEED), str(marks)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
         if self.process.stdout.readline() != "ready\n":
             raise kit.Failure("the lossy middle does not start")
 
     def stop(self):
-        """Of each end's frames: (passed, lost by chance, lost because there were too many)."""
+        """Of each end's frames: (passed, lost by chance, lost because there were too many, marked)."""
         kit.end(self.process)
         lines = self.process.stdout.read().splitlines()
         self.process = None
@@ -120,7 +120,7 @@ def verified(build, ends, wire, loss):
         kit.run_pair(ends[0], command, client_daemon=ends[1], address=LOCAL,
                      client_arguments=["--only", ",".join(VERIFY), "-s", SIZES], seconds=120)
     both_alive(ends)
-    for passed, lost, _ in counts:
+    for passed, lost, *_ in counts:
         if lost < passed * loss / 100000 / 2:
             raise kit.Failure(f"{lost} frames lost of {passed}")
 
@@ -158,10 +158,10 @@ def transfer(ends, wire, verb, loss):
     with wire.losing(loss, FAR, counts):
         _, text = kit.run_pair(ends[0], command.split(), client_daemon=ends[1], address=LOCAL, seconds=120)
     both_alive(ends)
-    if any(overrun for _, _, overrun in counts):
+    if any(overrun for _, _, overrun, _ in counts):
         raise kit.Skipped("the machine is too slow: the middle had too many frames to hold")
-    sent = sum(counts[0] if verb == "read" else counts[1])
-    return kit.check_perftest(text)[0][3], sent / PACKETS, sum(lost for _, lost, _ in counts)
+    sent = sum((counts[0] if verb == "read" else counts[1])[:3])
+    return kit.check_perftest(text)[0][3], sent / PACKETS, sum(lost for _, lost, *_ in counts)
 
 
 def little_comes_again(ends, wire, verb, loss):
