@@ -42,6 +42,8 @@ SURFACES = (
     ("replies, completions, events", "client", ("lib/client/", "lib/verbs/", "lib/abi/ctl_msg.c")),
     ("replies and events of connections", "rdmacm", tuple(f"lib/rdmacm/{part}.c" for part in (
         "channel", "connect", "event", "id", "qp", "resolve", "take"))),
+    ("what an rsocket's peer sends", "rsockets", ("lib/rdmacm/rsocket/rs_wire.c", "lib/rdmacm/rsocket/rs_ring.h",
+                                                  "lib/rdmacm/rsocket/rs_flow.h")),
     ("a program's pages", "adopt", ("lib/adopt/",)),
     ("messages of connections", "cm", ("lib/cm/",)),
     ("captures", "replay", ("app/uroce/replay/", "app/uroce/dissect.c")),

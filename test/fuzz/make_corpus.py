@@ -13,6 +13,7 @@ KIND raw: frames for flow rules: every header in every place, and each cut short
 KIND lab: laboratories of `uroce sim`.
 KIND flows: what `uroce entropy` is told: files of flows, ranges, policies, a daemon's answer.
 KIND inject: rules of `uroce fault`, and behind a zero byte a frame.
+KIND rsockets: what an rsocket's peer sends: hellos, headers of datagrams, messages.
 KIND perf_options: arguments of uroce-perf, one a line.
 """
 import base64
@@ -309,6 +310,21 @@ def inject_corpus(vectors):
             yield rule.encode() + b"\0" + some[number % len(some)][:512]
 
 
+def rsockets_corpus(_):
+    buffers = struct.pack(">QIIQII", 0x7F0000001000, 0x1234, 2, 0x7F0000002000, 0x5678, 65536)
+    for flags, scale in ((2, 16), (3, 128), (2, 0x83), (0, 200)):
+        yield b"\0" + struct.pack(">BBH3xB", 1, flags, 384, scale) + buffers
+    for op in (0, 7, 3):
+        yield b"\1" + struct.pack(">IBBBxI4s", 0x55555555, 4, op, 16, 17, bytes([10, 0, 0, 1])) + b"data"
+        yield b"\1" + struct.pack(">IBBBxI16s", 0x55555555, 6, op, 28, 17, bytes(15) + b"\1")
+    yield b"\2\4\x08\x12\x34" + bytes([10, 0, 0, 1]) + b"data"
+    yield b"\2\6\x18\x12\x34" + bytes(4) + bytes(15) + b"\1data"
+    data, credits, iomap, turn = ((kind << 29) for kind in (0, 4, 6, 7))
+    for values in ((data | 30, turn | 20, turn | 10, data | 32, turn | 64, credits | 9, data | 40), (iomap, data | 64, data | 1),
+                   (data | 0x1FFFFFFF,), (turn | 5, credits | 0x1FFFF, turn, turn, turn)):
+        yield b"\3\x3f\x07" + b"".join(struct.pack("<I", value) for value in values)
+
+
 def perf_options_corpus(_):
     lines = ("--mode\nsend\n--size\n64K\n--depth=8", "--mode=ud\n--verify\n--bidirectional", "--cpus\n0,2-3,1\n--workers\n4",
              "--duration\n0.25\n--stats-period=1e-1\n--format\ncsv", "--signal\n16\n--inline\n512\n--mtu\n256\n--floor\noff",
@@ -348,7 +364,7 @@ def raw_corpus(_):
 
 KINDS = {"packet": packet_corpus, "queue": queue_corpus, "engine": engine_corpus,
          "replay": replay_corpus, "config": config_corpus, "flows": flows_corpus, "inject": inject_corpus, "lab": lab_corpus,
-         "perf_options": perf_options_corpus, "raw": raw_corpus}
+         "perf_options": perf_options_corpus, "rsockets": rsockets_corpus, "raw": raw_corpus}
 
 
 def main():
