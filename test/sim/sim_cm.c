@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two communication managers over a network that loses, repeats and reorders, with programs that
- * accept, refuse, hesitate, disconnect and end at random: sim_cm [--first N] [--seeds N].
+ * Two to four communication managers over a network that loses, repeats and reorders, with programs
+ * that accept, refuse, hesitate, disconnect and end at random: sim_cm [--first N] [--seeds N].
  *
  * Events come to each program in an order that makes sense, and each is answered by a call that
  * succeeds. When the network is good again every attempt has ended: established at both ends or an
@@ -69,7 +69,7 @@ struct world {
     struct cm_kit *k;
     struct random rng;
     struct program program[PROGRAMS_MAX];
-    unsigned programs, attempts;
+    unsigned programs, attempts, managers;
     bool few_qpns; /* queue pairs come again: connections become stale */
     bool quiet;    /* the programs have no ideas of their own any more */
     unsigned next_qpn;
@@ -313,12 +313,12 @@ static void on_event(struct cm_kit_node *n, const struct cm_event *e)
 
 /* ---- attempts ---- */
 
-static void ask(unsigned from, bool datagram, bool peer)
+static void ask(unsigned from, unsigned to, bool datagram, bool peer)
 {
     enum ip_cm_port_space ps = peer ? IP_CM_PS_NONE : datagram ? IP_CM_PS_UDP : IP_CM_PS_TCP;
     struct cm_id *id = cm_kit_bound(w.k, from, ps);
-    struct cm_path path = cm_kit_path(w.k, from, 1 - from);
-    struct cm_connect_param param = cm_kit_param(w.k, 1 - from, PORT);
+    struct cm_path path = cm_kit_path(w.k, from, to);
+    struct cm_connect_param param = cm_kit_param(w.k, to, PORT);
     struct program *p = new_program(from, id, ASKED);
 
     p->active = true;
@@ -336,14 +336,15 @@ static void ask(unsigned from, bool datagram, bool peer)
 
 static void attempt(void)
 {
-    unsigned from = random_below(&w.rng, 2);
+    unsigned from = random_below(&w.rng, w.managers);
+    unsigned to = (from + 1 + random_below(&w.rng, w.managers - 1)) % w.managers;
 
     if (w.attempts == 0 && chance(20)) {
-        ask(0, false, true);
+        ask(from, to, false, true);
         cm_kit_run(w.k, chance(50) ? 0 : a_while());
-        ask(1, false, true);
+        ask(to, from, false, true);
     } else {
-        ask(from, chance(25), false);
+        ask(from, to, chance(25), false);
     }
     w.attempts++;
 }
@@ -362,7 +363,7 @@ static void flood(void)
         cm_msg_set(mad, CM_REQ_local_comm_id, random_next(&w.rng));
         cm_msg_set(mad, CM_REQ_local_qpn, random_next(&w.rng));
         mad[MAD_HEADER + random_below(&w.rng, CM_MSG_LEN)] ^= (uint8_t)random_next(&w.rng);
-        cm_kit_rx(w.k, random_below(&w.rng, 2) * 2, 1, mad);
+        cm_kit_rx(w.k, random_below(&w.rng, 2) * (CM_KIT_NODES - 1), 1, mad);
     }
 }
 
@@ -405,12 +406,20 @@ static void run_to_rest(void)
 
 /* ---- what must be so ---- */
 
+/* Comm ids are their manager's own: those of a third one may be the same. */
+static bool is_peer_of(const struct program *p, unsigned node)
+{
+    union gid gid = cm_kit_gid(w.k, node);
+
+    return gid_eq(&cm_id_path(p->id)->dgid, &gid);
+}
+
 static const struct program *other_end(const struct program *p)
 {
     for (unsigned i = 0; i < w.programs; i++) {
         const struct program *q = &w.program[i];
 
-        if (q->id && q->node != p->node && q->id->local_comm_id == p->id->remote_comm_id &&
+        if (q->id && is_peer_of(p, q->node) && q->id->local_comm_id == p->id->remote_comm_id &&
             q->id->remote_comm_id == p->id->local_comm_id)
             return q;
     }
@@ -444,7 +453,7 @@ static void check_agreement(bool strict)
 
 static void check_nothing_is_left(void)
 {
-    for (unsigned n = 0; n < 2; n++) {
+    for (unsigned n = 0; n < w.managers; n++) {
         const struct cm *cm = w.k->node[n].cm;
 
         REQUIRE(cm->ids == 0);
@@ -482,7 +491,7 @@ static void destroy_all(void)
 
 static void listen_everywhere(void)
 {
-    for (unsigned n = 0; n < 2; n++)
+    for (unsigned n = 0; n < w.managers; n++)
         for (unsigned i = 0; i < 2; i++)
             new_program(n,
                         cm_kit_listen(w.k, n, i ? IP_CM_PS_UDP : IP_CM_PS_TCP, PORT,
@@ -497,14 +506,17 @@ static void run_seed(void)
 
     memset(&w, 0, sizeof(w));
     w.rng.state = seed * 77 + 5;
-    w.k = cm_kit_new(&(struct cm_config){.secret = {seed, 2, 3, seed}, .half_open = 64});
+    w.managers = 2 + random_below(&w.rng, CM_KIT_NODES - 2);
+    w.k = cm_kit_new_of(&(struct cm_config){.secret = {seed, 2, 3, seed}, .half_open = 64},
+                        w.managers);
     w.k->rng.state = seed;
     w.k->v6 = chance(50);
     w.k->loss = chance(30) ? 0 : random_below(&w.rng, chance(50) ? 25 : 140);
     w.k->duplicates = random_below(&w.rng, 100);
     w.k->jitter = chance(20) ? 1 : MS << random_below(&w.rng, 14);
     w.few_qpns = chance(15);
-    w.k->node[0].on_event = w.k->node[1].on_event = on_event;
+    for (unsigned n = 0; n < w.managers; n++)
+        w.k->node[n].on_event = on_event;
     flooded = chance(10);
     strict = w.k->loss <= 25 && w.k->jitter <= SEC && !w.few_qpns && !flooded;
     listen_everywhere();

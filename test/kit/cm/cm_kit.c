@@ -166,6 +166,11 @@ void cm_kit_deliver(struct cm_kit *k)
 
 struct cm_kit *cm_kit_new(const struct cm_config *config)
 {
+    return cm_kit_new_of(config, 2);
+}
+
+struct cm_kit *cm_kit_new_of(const struct cm_config *config, unsigned managers)
+{
     struct cm_kit *k = calloc(1, sizeof(*k));
 
     assert_non_null(k);
@@ -181,7 +186,7 @@ struct cm_kit *cm_kit_new(const struct cm_config *config)
         for (unsigned w = 0; w < 4; w++)
             c.secret[w] += 1000 * i + w + 1;
         k->node[i].kit = k;
-        k->node[i].cm = i < 2 ? cm_create(&c) : NULL;
+        k->node[i].cm = i < managers ? cm_create(&c) : NULL;
     }
     return k;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two communication managers on one virtual clock, and a network between them that may lose,
- * duplicate and delay; what they sent and reported is logged. A third host's MADs are made by hand.
+ * Two communication managers, or more, on one virtual clock, and a network between them that may
+ * lose, duplicate and delay; what they sent and reported is logged. Another host's MADs are made by
+ * hand.
  */
 #ifndef UROCE_CM_KIT_H
 #define UROCE_CM_KIT_H
@@ -12,7 +13,7 @@
 #define MS  NS_PER_MS
 #define SEC NS_PER_SEC
 
-#define CM_KIT_NODES   3 /* 0 and 1 have managers */
+#define CM_KIT_NODES   5 /* the last one stands for all hosts without a manager */
 #define CM_KIT_LOG     256
 #define CM_KIT_FLIGHT  4096
 #define CM_KIT_LATENCY MS
@@ -58,6 +59,8 @@ struct cm_kit {
 };
 
 struct cm_kit *cm_kit_new(const struct cm_config *config); /* NULL: defaults */
+/* With this many managers, fewer than CM_KIT_NODES: at the first nodes. */
+struct cm_kit *cm_kit_new_of(const struct cm_config *config, unsigned managers);
 void cm_kit_free(struct cm_kit *k);
 /* Forgets the logs. */
 void cm_kit_clear(struct cm_kit *k);
