@@ -139,6 +139,9 @@ enum ctl_type {
        ended. -EAGAIN: that process still has it; -EACCES: there is none, or it is another user's */
     CTL_INHERIT,
     CTL_FAULT, /* fault -> fault; -EPERM: for root and the daemon's user alone */
+    /* open_qp -> open_qp: another handle of an XRC target queue pair, which ends with its last one.
+       -EINVAL: the domain has no such queue pair of this user's */
+    CTL_OPEN_QP,
 };
 
 struct ctl_device {
@@ -358,7 +361,7 @@ struct ctl_create_qp {
 /* Up to QP_STEPS changes, each with its own mask and all with the attributes of one structure:
  * the first to attr.state, then the others, whose mask is not 0. The first that fails ends it. */
 struct ctl_modify_qp {
-    uint32_t qpn, mask; /* enum qp_attr_mask */
+    uint32_t qpn, mask; /* qpn: or a handle, see CTL_QP_OPENED; enum qp_attr_mask */
     struct qp_attr attr;
     struct {
         uint32_t state, mask;
@@ -391,8 +394,21 @@ struct ctl_cm_with_qp {
     struct ctl_modify_qp modify;
 };
 
+/* In handles that CTL_OPEN_QP returns. They take the place of the queue pair's number in
+ * CTL_MODIFY_QP, CTL_QUERY_QP and CTL_DESTROY_QP. */
+#define CTL_QP_OPENED 0x80000000u
+
+struct ctl_open_qp {
+    uint32_t xrcd, qpn;
+    uint32_t uidx; /* the application's own number of the handle, in async events */
+    /* reply */
+    uint32_t handle;
+    uint32_t sq_sig_all;
+    struct qp_caps caps;
+};
+
 struct ctl_query_qp {
-    uint32_t qpn;
+    uint32_t qpn; /* or a handle, see CTL_QP_OPENED; reply: the number */
     uint32_t sq_sig_all;
     struct qp_attr attr;
     struct qp_caps caps;
@@ -559,6 +575,7 @@ struct ctl_msg {
         struct ctl_create_qp_in create_qp_in;
         struct ctl_modify_qp modify_qp;
         struct ctl_query_qp query_qp;
+        struct ctl_open_qp open_qp;
         struct ctl_create_ah create_ah;
         struct ctl_create_srq create_srq;
         struct ctl_modify_srq modify_srq;

@@ -140,6 +140,7 @@ struct dp_async {
     struct worker_ctx *ctx;
     uint64_t element; /**< the queue pair's uidx or the completion queue's cookie */
     uint32_t type;    /**< enum qp_event, or DP_ASYNC_MISPLACED */
+    uint32_t qpn;     /**< a queue pair's event: its number; else 0 */
     uint32_t worker;  /**< DP_ASYNC_MISPLACED: the one that receives the packets of QPN `element` */
 };
 #define DP_ASYNC_MISPLACED 0x10000u

@@ -194,13 +194,24 @@ static bool put_async(struct worker *w, const struct dp_async *e, uint32_t spare
     return true;
 }
 
+static void report(struct worker *w, const struct dp_async *e)
+{
+    if (!put_async(w, e, 0))
+        counter_inc(&w->stats.async_lost);
+}
+
 static void report_async(struct worker *w, struct worker_ctx *ctx, uint64_t element,
                          enum qp_event event)
 {
-    struct dp_async e = {.ctx = ctx, .element = element, .type = event};
+    report(w, &(struct dp_async){.ctx = ctx, .element = element, .type = event});
+}
 
-    if (!put_async(w, &e, 0))
-        counter_inc(&w->stats.async_lost);
+static void report_qp(struct worker *w, const struct qp *qp, enum qp_event event)
+{
+    report(w, &(struct dp_async){.ctx = ((struct dp_qp *)qp_owner(qp))->ctx,
+                                 .element = qp_uidx(qp),
+                                 .type = event,
+                                 .qpn = qp_number(qp)});
 }
 
 /* A hint only: it leaves half of the ring to the events that applications wait for. */
@@ -222,7 +233,7 @@ static void on_async_event(void *arg, struct qp *qp, struct comp_queue *cq, enum
     if (event == QP_EVENT_CQ_ERR)
         report_async(w, ((struct dp_cq *)cq->owner)->ctx[w->index], cq->cookie, event);
     else
-        report_async(w, ((struct dp_qp *)qp_owner(qp))->ctx, qp_uidx(qp), event);
+        report_qp(w, qp, event);
 }
 
 static void on_srq_event(void *arg, struct srq *srq, enum qp_event event)
@@ -249,7 +260,7 @@ void worker_fail_qp(struct worker_port *p, struct dp_qp *dq, ns_t now)
     if (attr.state == QPS_RESET || attr.state == QPS_ERR)
         return;
     engine_qp_error(p->engine, dq->qp, now);
-    report_async(p->worker, dq->ctx, qp_uidx(dq->qp), QP_EVENT_QP_FATAL);
+    report_qp(p->worker, dq->qp, QP_EVENT_QP_FATAL);
 }
 
 bool worker_take_async(struct worker *w, struct dp_async *event)

@@ -697,6 +697,16 @@ void engine_qp_release(struct engine *from, struct qp *qp, struct engine *to);
 void engine_qp_adopt(struct engine *to, struct qp *qp, ns_t now);
 
 /**
+ * Give a queue pair to another program: its work is charged to that one's share from now on. The
+ * owner worker.
+ *
+ * @param e  The engine.
+ * @param qp  The queue pair.
+ * @param shares  As in qp_init.
+ */
+void engine_qp_set_shares(struct engine *e, struct qp *qp, struct share *shares);
+
+/**
  * Whether the application has read all completions in a lane of a queue pair's completion queues.
  * The worker of that lane.
  *

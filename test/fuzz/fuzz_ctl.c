@@ -271,7 +271,7 @@ static void post_send(struct session *c, struct qp_object *q, struct sqe *entry,
     const struct qp_caps *caps = qp_capabilities(q->dp.qp);
     uint8_t *slot;
 
-    if (!caps->max_send_wr) /* it receives by RSS, and has no queues of its own */
+    if (!shared || !caps->max_send_wr) /* its creator has left it; it receives by RSS */
         return;
     slot = work_queue_slot((uint8_t *)(shared + 1), caps->max_send_wr,
                            sqe_stride(caps->max_send_sge, caps->max_inline_data),

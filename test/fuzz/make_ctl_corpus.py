@@ -15,7 +15,7 @@ MESSAGE, WRITE, POLL, CLOSE, POST, CONTROL, MAD, FRAME, ADD_PORT = range(9)
  CM_DESTROY_ID, CM_BIND, CM_RESOLVE_ADDR, CM_RESOLVE_ROUTE, CM_QUERY, CM_LISTEN, CM_CONNECT, CM_ACCEPT, CM_REJECT,
  CM_ESTABLISH, CM_DISCONNECT, CM_NOTIFY, CM_QP_ATTR, CM_SET_OPTION, CM_MIGRATE, CM_JOIN, CM_LEAVE,
  RAISE_CQ, RESIZE_CQ, RESIZE_CQ_DONE, ALLOC_DM, FREE_DM, QUERY_FLOW, MODIFY_CQ,
- JOIN, IMPORT, UNIMPORT, CM_WITH_QP, CREATE_QP_IN, INHERIT, FAULT) = range(1, 78)
+ JOIN, IMPORT, UNIMPORT, CM_WITH_QP, CREATE_QP_IN, INHERIT, FAULT, OPEN_QP) = range(1, 79)
 TCP, UDP = 0x0106, 0x0111  # port spaces
 REQ, MRA, REJ, REP, RTU, DREQ, DREP, SIDR_REQ, SIDR_REP, LAP, APR = range(11)
 CM_PORT = 7471
@@ -116,6 +116,12 @@ def services():
            handle(DESTROY_SRQ, 1) + handle(DESTROY_CQ, 1) + poll(7, 255))
     yield (xrc + message(OPEN, bytes(4), 1) + message(OPEN_XRCD, bytes(4), 1, fd=1) +
            create_qp(XRC_RECV, xrcd=2, client=1) + bytes([CLOSE, 0]) + poll())
+    shared = xrc + message(OPEN, bytes(4), 1) + message(OPEN_XRCD, bytes(4), 1, fd=1)
+    shared += message(OPEN_QP, struct.pack("<III", 2, 19, 7), 1) + message(OPEN_QP, struct.pack("<III", 1, 19, 7))
+    opened = 1 << 31
+    yield shared + post(2, 2) + bytes([CLOSE, 0]) + poll() + handle(QUERY_QP, opened | 1, 1) + modify(19, 1, ERR)
+    yield shared + handle(DESTROY_QP, 19) + post(2, 2) + poll() + handle(DESTROY_QP, opened | 2) + poll()
+    yield shared + handle(DESTROY_QP, opened | 1, 1) + handle(DESTROY_QP, opened | 2) + handle(DESTROY_QP, 19) + poll()
     windows = base + connect(16, 17) + connect(17, 16)
     windows += message(ALLOC_MW, struct.pack("<II", 1, 1)) + message(ALLOC_MW, struct.pack("<II", 1, 2))
     for which in (0, 1):

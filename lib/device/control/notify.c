@@ -10,6 +10,7 @@
 #include "control/async.h"
 #include "control/session_state.h"
 #include "objects/cq_channel.h"
+#include "objects/qp_open.h"
 #include "objects/steer.h"
 
 void notify_async(struct rnic *r)
@@ -20,7 +21,7 @@ void notify_async(struct rnic *r)
         while (worker_take_async(r->worker[i], &e)) {
             if (e.type == DP_ASYNC_MISPLACED)
                 steer_misplaced(e.ctx->owner, (uint32_t)e.element, e.worker);
-            else
+            else if (!qp_handles_event(&e))
                 async_send(r, &e);
         }
     }

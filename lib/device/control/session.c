@@ -24,6 +24,7 @@
 #include "objects/mw.h"
 #include "objects/pd_mr.h"
 #include "objects/qp_object.h"
+#include "objects/qp_open.h"
 #include "objects/srq_object.h"
 #include "objects/walk.h"
 #include "objects/wq_object.h"
@@ -126,9 +127,9 @@ bool session_process_ended(struct session *sn)
 static bool free_some_objects(struct session *sn, const struct slice *s)
 {
     static bool (*const free_some[])(struct session * sn, const struct slice *s) = {
-        qp_free_some,   rwq_ind_free_some, wq_free_some,      srq_free_some,
-        xrcd_free_some, cq_free_some,      channel_free_some, ah_free_some,
-        mw_free_some,   mr_free_some,      dm_free_some,      pd_free_some};
+        qp_handles_free_some, qp_free_some, rwq_ind_free_some, wq_free_some, srq_free_some,
+        xrcd_free_some,       cq_free_some, channel_free_some, ah_free_some, mw_free_some,
+        mr_free_some,         dm_free_some, pd_free_some};
 
     if (cm_ids_free_some(sn, s) || cm_channels_free_some(sn, s))
         return true;
@@ -207,6 +208,7 @@ static const struct {
     [CTL_CREATE_QP] = {qp_object_create, false, 0},
     [CTL_CREATE_QP_IN] = {qp_object_create_in, false, 0},
     [CTL_MODIFY_QP] = {qp_object_modify, false, 0},
+    [CTL_OPEN_QP] = {qp_handle_open, false, 0},
     [CTL_QUERY_QP] = {qp_object_query, false, 0},
     [CTL_DESTROY_QP] = {qp_object_destroy, false, 0},
     [CTL_CREATE_AH] = {ah_create, false, 0},

@@ -35,6 +35,7 @@ static const struct {
     [OBJ_RWQ_IND] = {QUOTA_RWQ_IND, 0, 3072},
     [OBJ_FLOW] = {QUOTA_FLOW, 0, 3072},
     [OBJ_DM] = {QUOTA_DM, 0, 256},
+    [OBJ_QP_HANDLE] = {QUOTA_MEMORY, 0, 256}, /* and what qp_open.c charges */
     [OBJ_CM_CHANNEL] = {QUOTA_DESCRIPTOR, 0, SOCKET_MEMORY},
     [OBJ_CM_ID] = {QUOTA_CM_ID, 0, CM_ID_MEMORY},
 };
@@ -46,18 +47,18 @@ static struct handle_table *table_of(struct session *sn, enum object_kind kind)
     return kind == OBJ_CM_ID ? &sn->rnic->cm.ids : &sn->device->handles[kind];
 }
 
-static struct quota_cost cost_of(enum object_kind kind)
+struct quota_cost object_cost(enum object_kind kind)
 {
     struct quota_cost cost = {
         {[QUOTA_MEMORY] = costs[kind].bytes, [QUOTA_DESCRIPTOR] = costs[kind].descriptors}};
 
-    cost.n[costs[kind].kind] = 1;
+    cost.n[costs[kind].kind]++;
     return cost;
 }
 
 int object_add(struct session *sn, struct object *o, enum object_kind kind)
 {
-    struct quota_cost cost = cost_of(kind);
+    struct quota_cost cost = object_cost(kind);
     int err = quota_charge(&sn->account, &cost);
 
     if (err)
@@ -78,7 +79,7 @@ int object_add(struct session *sn, struct object *o, enum object_kind kind)
 
 void object_remove(struct object *o)
 {
-    struct quota_cost cost = cost_of(o->kind);
+    struct quota_cost cost = object_cost(o->kind);
     struct session *sn = o->session;
 
     quota_uncharge(&sn->account, &cost);

@@ -9,6 +9,7 @@
 #include <sys/queue.h>
 
 #include "common.h"
+#include "control/account.h"
 #include "control/slice.h"
 
 struct ctl_call;
@@ -31,6 +32,7 @@ enum object_kind {
     OBJ_RWQ_IND,
     OBJ_FLOW,
     OBJ_DM,
+    OBJ_QP_HANDLE,
     OBJ_DEVICE_KINDS,
     /* Of the connection manager, whether or not the session has a device. */
     OBJ_CM_CHANNEL = OBJ_DEVICE_KINDS,
@@ -47,6 +49,8 @@ struct object {
     enum object_kind kind;
 };
 
+/* What an object of that kind is charged for. */
+struct quota_cost object_cost(enum object_kind kind);
 /* Makes o one of the session's objects, charges the session for it, and gives it a handle (except
  * queue pairs, SRQs and WQs, which have numbers). 0; -ENOMEM: also when a quota is used up. */
 int object_add(struct session *sn, struct object *o, enum object_kind kind);

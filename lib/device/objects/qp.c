@@ -18,6 +18,7 @@
 #include "objects/local_peer.h"
 #include "objects/mcast.h"
 #include "objects/pd_mr.h"
+#include "objects/qp_open.h"
 #include "objects/srq_object.h"
 #include "objects/steer.h"
 #include "objects/wq_object.h"
@@ -134,6 +135,11 @@ static void fill_init(struct qp_init *init, struct qp_object *q, const struct ct
         .shares = q->o.session->program->share,
         .owner = &q->dp,
     };
+    if (rq->type == QPT_XRC_RECV) { /* it may outlive the segment, and posts nothing */
+        init->shared = NULL;
+        init->sq.ring = init->rq.ring = NULL;
+        init->sq.prod = init->rq.prod = &q->nothing;
+    }
 }
 
 /* The object of this kind and handle; the handle may be 0 unless the object is needed. */
@@ -373,6 +379,25 @@ static int check_modify(const struct session *sn, const struct qp_object *q,
     return (mask & QPA_PKEY_INDEX) && rq->attr.pkey_index ? -EINVAL : 0;
 }
 
+/* Each handle is charged for the whole queue pair. */
+static int charge_reads(struct qp_object *q, size_t more)
+{
+    int err = charge_memory(q->o.session, q, more);
+
+    if (err)
+        return err;
+    err = qp_handles_charge(q, more);
+    if (err)
+        uncharge_memory(q->o.session, q, more);
+    return err;
+}
+
+static void uncharge_reads(struct qp_object *q, size_t more)
+{
+    qp_handles_uncharge(q, more);
+    uncharge_memory(q->o.session, q, more);
+}
+
 static int modify_step(struct modify_call *m)
 {
     struct qp_object *q = m->q;
@@ -385,12 +410,12 @@ static int modify_step(struct modify_call *m)
         m->held = local_peer_prepare(q, m->av, dest_qpn);
     }
     more = reads_to_charge(q, &m->attr, m->mask);
-    err = charge_memory(q->o.session, q, more);
+    err = charge_reads(q, more);
     if (err)
         return err;
     qp_object_call(q, modify_qp, m);
     if (m->err) {
-        uncharge_memory(q->o.session, q, more);
+        uncharge_reads(q, more);
         return m->err;
     }
     q->reads_memory += more;
@@ -427,7 +452,7 @@ static int modify_steps(struct modify_call *m, struct ctl_modify_qp *rq,
 
 int qp_object_modify_by(struct session *sn, struct ctl_modify_qp *rq)
 {
-    struct modify_call m = {.q = qp_object_get(sn, rq->qpn),
+    struct modify_call m = {.q = qp_object_reach(sn, rq->qpn),
                             .max_mtu = device_mtu_code(sn->device->info.mtu)};
     uint32_t all = rq->mask, mtu;
     struct address_vector av;
@@ -479,7 +504,7 @@ int qp_object_create_in(struct session *sn, struct ctl_call *call)
 int qp_object_query(struct session *sn, struct ctl_call *call)
 {
     struct ctl_query_qp *reply = &call->reply.query_qp;
-    struct qp_object *q = qp_object_get(sn, call->request->handle);
+    struct qp_object *q = qp_object_reach(sn, call->request->query_qp.qpn);
 
     if (!q)
         return -EINVAL;
@@ -524,7 +549,7 @@ static uint64_t qp_object_free(struct session *sn, struct qp_object *q)
     qp_free(q->dp.qp);
     uncharge_memory(sn, q, q->memory);
     count_parts(q, -1);
-    slab_gone = slab_free(&sn->slabs, &q->segment);
+    slab_gone = q->left ? 0 : slab_free(&sn->slabs, &q->segment);
     object_destroy(&q->o);
     return slab_gone;
 }
@@ -568,17 +593,24 @@ static void stop_qp(struct worker *w, void *arg)
 
 int qp_object_destroy(struct session *sn, struct ctl_call *call)
 {
+    uint32_t number = call->request->destroy.handle;
     struct detach_call d = {.n = 1};
     struct stop_call s;
 
-    d.q[0] = s.q = qp_object_get(sn, call->request->destroy.handle);
+    d.q[0] = s.q = qp_object_reach(sn, number);
     if (!d.q[0])
         return -ENOENT;
+    if (!qp_handle_is_last(sn, number)) {
+        call->reply.destroy.slab_gone = qp_handle_close(sn, number);
+        return 0;
+    }
     if (d.q[0]->group_count || d.q[0]->o.refs) /* groups; flow rules */
         return -EBUSY;
     qp_object_call(s.q, stop_qp, &s);
     if (!s.stopped) /* packets wait for room, or copies still move the application's buffers */
         return -EAGAIN;
+    if (number & CTL_QP_OPENED)
+        qp_handle_close(sn, number);
     call->reply.destroy.slab_gone = free_queue_pairs(sn, &d);
     return 0;
 }
@@ -586,13 +618,17 @@ int qp_object_destroy(struct session *sn, struct ctl_call *call)
 bool qp_free_some(struct session *sn, const struct slice *s)
 {
     while (!TAILQ_EMPTY(&sn->objects[OBJ_QP])) {
+        struct object *o = TAILQ_FIRST(&sn->objects[OBJ_QP]), *next;
         struct detach_call d = {0};
-        struct object *o;
 
-        TAILQ_FOREACH (o, &sn->objects[OBJ_QP], link) {
-            if (d.n == DETACH_MAX)
-                break;
-            d.q[d.n++] = container_of(o, struct qp_object, o);
+        for (unsigned i = 0; o && i < DETACH_MAX; i++, o = next) {
+            struct qp_object *q = container_of(o, struct qp_object, o);
+
+            next = TAILQ_NEXT(o, link);
+            if (LIST_EMPTY(&q->handles))
+                d.q[d.n++] = q;
+            else
+                qp_handle_close(sn, o->handle);
         }
         free_queue_pairs(sn, &d);
         if (slice_over(s))

@@ -5,7 +5,7 @@
 #include "control/session_state.h"
 #include "objects/qp_object.h"
 
-static struct qp_object *object_of(struct device *d, uint32_t qpn)
+struct qp_object *qp_object_of(struct device *d, uint32_t qpn)
 {
     struct qp *qp = qp_table_lookup(d->qps, qpn);
 
@@ -14,16 +14,16 @@ static struct qp_object *object_of(struct device *d, uint32_t qpn)
 
 struct qp_object *qp_object_get(struct session *sn, uint32_t qpn)
 {
-    struct qp_object *q = object_of(sn->device, qpn);
+    struct qp_object *q = qp_object_of(sn->device, qpn);
 
-    return q && q->o.session == sn ? q : NULL;
+    return q && q->o.session == sn && !q->left ? q : NULL;
 }
 
 struct qp_object *qp_object_of_key(struct device *d, uint32_t qpn, const uint64_t key[2])
 {
-    struct qp_object *q = object_of(d, qpn);
+    struct qp_object *q = qp_object_of(d, qpn);
 
-    return q && session_has_key(q->o.session, key) ? q : NULL;
+    return q && !q->left && session_has_key(q->o.session, key) ? q : NULL;
 }
 
 void qp_object_call(struct qp_object *q, worker_fn fn, void *arg)

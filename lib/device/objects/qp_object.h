@@ -43,6 +43,9 @@ struct qp_object {
     uint16_t flow_sport; /* the source port in the rule; 0: the rule matches the QP number */
     LIST_HEAD(, membership) groups; /* multicast groups it is in */
     uint32_t group_count;
+    LIST_HEAD(, qp_handle) handles; /* an XRC target's, besides its creator's: qp_open.h */
+    bool left;                      /* its creator has closed it, but handles remain */
+    _Atomic uint32_t nothing;       /* XRC target: the producer index of its queues */
     bool sq_sig_all;
     uint8_t end_tries; /* requests to reset or destroy it in a row that found its port full */
     uint32_t ece;      /* ctl_modify_qp.ece, until it is reset */
@@ -52,7 +55,9 @@ struct qp_object {
 
 /* ---- qp_lookup.c: what the other files know of a queue pair ---- */
 
-/* The session's queue pair with this number, or NULL. */
+/* The device's queue pair with this number, or NULL. */
+struct qp_object *qp_object_of(struct device *d, uint32_t qpn);
+/* The session's queue pair with this number, unless it has closed it (qp_open.h); or NULL. */
 struct qp_object *qp_object_get(struct session *sn, uint32_t qpn);
 /* The device's queue pair with this number, if that is its context's key; or NULL. */
 struct qp_object *qp_object_of_key(struct device *d, uint32_t qpn, const uint64_t key[2]);

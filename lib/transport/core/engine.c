@@ -189,6 +189,19 @@ void engine_qp_release(struct engine *from, struct qp *qp, struct engine *to)
     set_engine(qp, to);
 }
 
+void engine_qp_set_shares(struct engine *e, struct qp *qp, struct share *shares)
+{
+    bool listed = qp->in_tx_list;
+
+    if (qp_owner_engine(qp) != e)
+        return;
+    engine_tx_idle(e, qp);
+    qp->shares = shares;
+    set_engine(qp, e);
+    if (listed)
+        engine_tx_ready(e, qp);
+}
+
 void engine_qp_adopt(struct engine *to, struct qp *qp, ns_t now)
 {
     to->now = now;
