@@ -73,6 +73,8 @@ int client_qp_create(struct client *c, struct client_qp *qp, const struct client
     if (r->modify_status > 0 || r->modify_status < -CTL_ERRNO_MAX)
         r->modify_status = -EIO;
     use_segment(qp, is, piece.base);
+    if (is->type == QPT_XRC_RECV)
+        qp->sq.size = qp->rq.size = 0;
     qp->qpn = is->qpn;
     qp->max_inline = is->caps.max_inline_data;
     qp->db_slot = is->db_slot;
@@ -81,6 +83,28 @@ int client_qp_create(struct client *c, struct client_qp *qp, const struct client
     qp->worker = &c->shared->slot_worker[is->db_slot];
     qp->wake_fd = c->wake_fd;
     client_qp_count_cqs(uses, 1);
+    slot_table_publish(&c->qps, qp->uidx, qp);
+    return 0;
+}
+
+int client_qp_open(struct client *c, struct client_qp *qp, struct ctl_open_qp *r)
+{
+    struct ctl_msg m = {.open_qp = *r};
+    int err;
+
+    memset(qp, 0, sizeof(*qp));
+    qp->client = c;
+    err = slot_table_reserve(&c->qps, &qp->uidx);
+    if (err)
+        return err;
+    m.open_qp.uidx = qp->uidx;
+    err = conn_call(&c->conn, CTL_OPEN_QP, &m, NULL, 0, NULL, 0);
+    if (err) {
+        slot_table_remove(&c->qps, qp->uidx);
+        return err;
+    }
+    *r = m.open_qp;
+    qp->qpn = r->handle;
     slot_table_publish(&c->qps, qp->uidx, qp);
     return 0;
 }
@@ -130,6 +154,8 @@ int client_qp_destroy(struct client_qp *qp)
 void client_qp_reset(struct client_qp *qp)
 {
     clean_cqs(&qp->uses, qp->uidx);
+    if (!qp->sq.entries) /* it was opened */
+        return;
     client_ring_reset(&qp->sq);
     client_ring_reset(&qp->rq);
 }

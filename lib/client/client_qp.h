@@ -27,9 +27,9 @@ struct client_qp {
     uint32_t db_slot;
     uint32_t max_inline;
     _Atomic uint32_t *rq_notify; /* 1 while receives need a doorbell */
-    uint32_t qpn, uidx;
-    uint32_t workers; /* that have doorbells */
-    bool is_wq;       /* a struct client_wq's */
+    uint32_t qpn, uidx; /* qpn: the handle, which is not the number of one that was opened */
+    uint32_t workers;   /* that have doorbells */
+    bool is_wq;         /* a struct client_wq's */
     struct client *client;
     struct client_qp_uses uses; /* under the lock of the table of queue pairs */
 };
@@ -41,6 +41,10 @@ struct client_qp {
  */
 int client_qp_create(struct client *c, struct client_qp *qp, const struct client_qp_uses *uses,
                      struct ctl_create_qp_in *r);
+
+/* Opens an existing XRC target queue pair, which has no rings; r: CTL_OPEN_QP, and its reply. 0 or
+ * a negative errno. */
+int client_qp_open(struct client *c, struct client_qp *qp, struct ctl_open_qp *r);
 
 /*
  * Destroys it and its outstanding completions. Returns 0, also when the daemon is gone; a negative

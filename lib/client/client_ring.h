@@ -15,7 +15,7 @@
 struct client_ring {
     struct spin lock;
     uint32_t prod;                  /* under lock */
-    uint32_t size, stride, max_sge; /* size 0: the daemon is gone */
+    uint32_t size, stride, max_sge; /* size 0: the daemon is gone, or it is never used */
     uint8_t *entries;
     _Atomic uint32_t *shared_prod;
     /* WQEs before it are free again. Stored when a completion is polled. */
@@ -55,11 +55,13 @@ static inline bool ring_has_room(const struct client_ring *r, uint32_t prod)
     return prod - atomic_load_explicit(&r->cons, memory_order_acquire) < r->size;
 }
 
-/* Why a ring without room takes no WQE: -ENOMEM: it is full; -EIO: the daemon is gone. Under the
- * ring's lock. */
+/* Why a ring without room takes no WQE: -ENOMEM: it is full; -EIO: the daemon is gone; -EINVAL: the
+ * queue pair has no such queue. Under the ring's lock. */
 static inline int ring_full_error(const struct client_ring *r)
 {
-    return r->size ? -ENOMEM : -EIO;
+    if (r->size)
+        return -ENOMEM;
+    return r->old_size ? -EIO : -EINVAL;
 }
 
 static inline void *ring_slot(const struct client_ring *r, uint32_t index)

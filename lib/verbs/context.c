@@ -38,6 +38,7 @@ static void fill_ops(struct verbs_context *v)
     v->modify_cq = shim_modify_cq;
     v->modify_qp_rate_limit = shim_modify_qp_rate_limit;
     v->create_qp_ex = shim_create_qp_ex;
+    v->open_qp = shim_open_qp;
     v->create_srq_ex = shim_create_srq_ex;
     v->get_srq_num = shim_get_srq_num;
     v->open_xrcd = shim_open_xrcd;

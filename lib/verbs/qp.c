@@ -159,6 +159,15 @@ static int normalise_attr(struct ibv_qp_init_attr_ex *attr)
     return 0;
 }
 
+static struct shim_qp *alloc_qp(void)
+{
+    struct shim_qp *qp = aligned_alloc(CACHE_LINE, round_up(sizeof(*qp), CACHE_LINE));
+
+    if (qp)
+        memset(qp, 0, sizeof(*qp));
+    return qp;
+}
+
 static struct ibv_qp *create_qp(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr,
                                 struct ctl_create_qp_in *r)
 {
@@ -170,10 +179,9 @@ static struct ibv_qp *create_qp(struct ibv_context *context, struct ibv_qp_init_
     err = normalise_attr(attr);
     if (err)
         return refuse(err);
-    qp = aligned_alloc(CACHE_LINE, round_up(sizeof(*qp), CACHE_LINE));
+    qp = alloc_qp();
     if (!qp)
         return NULL;
-    memset(qp, 0, sizeof(*qp));
     err = attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS
               ? -qp_ex_init(qp, attr->qp_type, attr->send_ops_flags)
               : 0;
@@ -210,6 +218,40 @@ EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *
     if (qp)
         attr->cap = ex.cap;
     return qp;
+}
+
+/* Another handle of an XRC receive side, in the domain that the program has open. */
+struct ibv_qp *shim_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr)
+{
+    const uint32_t needed = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
+    struct ctl_open_qp r = {.qpn = attr->qp_num};
+    struct shim_qp *qp;
+    int err;
+
+    if (attr->comp_mask & ~(needed | IBV_QP_OPEN_ATTR_CONTEXT))
+        return refuse(-EOPNOTSUPP);
+    if ((attr->comp_mask & needed) != needed || !attr->xrcd || attr->xrcd->context != context ||
+        attr->qp_type != IBV_QPT_XRC_RECV)
+        return refuse(-EINVAL);
+    qp = alloc_qp();
+    if (!qp)
+        return NULL;
+    r.xrcd = ((struct shim_xrcd *)attr->xrcd)->handle;
+    err = client_qp_open(&to_context(context)->client, &qp->queue, &r);
+    if (err) {
+        free(qp);
+        return refuse(err);
+    }
+    caps_from_ctl(&qp->cap, &r.caps);
+    qp->sq_sig_all = !!r.sq_sig_all;
+    init_base(qp, context,
+              &(struct ibv_qp_init_attr_ex){.qp_context = attr->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT
+                                                              ? attr->qp_context
+                                                              : NULL,
+                                            .qp_type = attr->qp_type});
+    qp->ex.qp_base.qp_num = attr->qp_num;
+    qp->ex.qp_base.state = IBV_QPS_UNKNOWN;
+    return &qp->ex.qp_base;
 }
 
 static void attr_to_ctl(struct qp_attr *to, const struct ibv_qp_attr *from, int mask)
@@ -307,7 +349,7 @@ EXPORT int uroce_modify_qp_by(struct ibv_qp *base, const struct ibv_qp_attr *att
                               uroce_send_modify send, void *arg)
 {
     const struct ctx_shared *shared = to_context(base->context)->client.shared;
-    struct ctl_modify_qp m = {.qpn = base->qp_num, .ece = to_qp(base)->ece};
+    struct ctl_modify_qp m = {.qpn = base->handle, .ece = to_qp(base)->ece};
     int err = steps_to_ctl(&m, base->qp_type, attr, step, steps);
 
     if (err)
@@ -362,7 +404,7 @@ EXPORT int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask
 /* attr->typical_pkt_sz is a hint, and not needed. */
 int shim_modify_qp_rate_limit(struct ibv_qp *base, struct ibv_qp_rate_limit_attr *attr)
 {
-    struct ctl_msg m = {.modify_qp = {.qpn = base->qp_num, .mask = QPA_RATE_LIMIT}};
+    struct ctl_msg m = {.modify_qp = {.qpn = base->handle, .mask = QPA_RATE_LIMIT}};
 
     if (attr->comp_mask)
         return failed(EINVAL);
@@ -376,7 +418,7 @@ int shim_modify_qp_rate_limit(struct ibv_qp *base, struct ibv_qp_rate_limit_attr
 EXPORT int ibv_query_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask,
                         struct ibv_qp_init_attr *init)
 {
-    struct ctl_msg m = {.query_qp = {.qpn = base->qp_num}};
+    struct ctl_msg m = {.query_qp = {.qpn = base->handle}};
     struct shim_qp *qp = to_qp(base);
     int err = shim_call(base->context, CTL_QUERY_QP, &m);
 

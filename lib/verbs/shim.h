@@ -263,6 +263,7 @@ void shim_wait_acks(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t
     } while (0)
 
 struct ibv_qp *shim_create_qp_ex(struct ibv_context *c, struct ibv_qp_init_attr_ex *attr);
+struct ibv_qp *shim_open_qp(struct ibv_context *c, struct ibv_qp_open_attr *attr);
 int shim_modify_qp_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr);
 /* Fills in the ibv_wr_* calls. 0, or EOPNOTSUPP: the service does not have all of send_ops. */
 int qp_ex_init(struct shim_qp *qp, enum ibv_qp_type type, uint64_t send_ops);

@@ -412,9 +412,6 @@ void what_is_refused(void **state)
                                         .srq_type = IBV_SRQT_TM,
                                         .comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
                                                      IBV_SRQ_INIT_ATTR_CQ};
-    struct ibv_qp_open_attr open = {.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_TYPE,
-                                    .qp_num = p.a.qp->qp_num,
-                                    .qp_type = IBV_QPT_XRC_RECV};
 
     assert_int_equal(ibv_query_device_ex(p.ctx, NULL, &device), 0);
     assert_int_equal(device.tm_caps.max_num_tags, 0);
@@ -423,7 +420,6 @@ void what_is_refused(void **state)
     FAILS_WITH(ibv_modify_qp(p.a.qp, &attr, IBV_QP_ALT_PATH), EOPNOTSUPP);
     FAILS_WITH(ibv_modify_qp(p.a.qp, &attr, IBV_QP_CAP), EOPNOTSUPP);
     REFUSES_OBJECT(ibv_reg_dmabuf_mr(p.pd, 0, 4096, 0, 0, IBV_ACCESS_LOCAL_WRITE));
-    REFUSES_OBJECT(ibv_open_qp(p.ctx, &open));
     REFUSES_OBJECT(ibv_create_qp_ex(p.ctx, &flags));
     REFUSES_OBJECT(ibv_create_cq_ex(p.ctx, &overrun));
     REFUSES_OBJECT(ibv_create_srq_ex(p.ctx, &tags));
