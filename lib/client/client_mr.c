@@ -149,10 +149,19 @@ static int offer_memory(struct client_mr *mr, struct ctl_reg_mr *r)
     return fd;
 }
 
+/* Whether there is a mapping at each address. The kernel looks at the mappings alone, and at no
+ * page: a MS_ASYNC of msync() writes nothing. An answer but ENOMEM says nothing. */
+static bool has_hole(uint64_t addr, uint64_t length)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), start = addr / page * page;
+
+    return msync((void *)(uintptr_t)start, addr + length - start, MS_ASYNC) && errno == ENOMEM;
+}
+
 /*
- * Whether the first and the last byte of the region can be read, asked without a signal. The daemon
- * does not touch memory that it copies before a work request does: memory may belong to a file
- * system that does not answer.
+ * Whether the region has no hole, and its first and last byte can be read, asked without a signal:
+ * as when a driver pins it. The daemon does not touch memory that it copies before a work request
+ * does: memory may belong to a file system that does not answer.
  */
 static int check_exists(const struct ctl_reg_mr *r)
 {
@@ -164,6 +173,8 @@ static int check_exists(const struct ctl_reg_mr *r)
 
     if (!r->length || r->addr + r->length < r->addr || (r->access & ACCESS_ON_DEMAND))
         return 0; /* which the daemon judges */
+    if (has_hole(r->addr, r->length))
+        return -EFAULT;
     n = process_vm_readv(getpid(), &local, 1, ends, 2, 0);
     return n == sizeof(byte) || (n < 0 && errno != EFAULT) ? 0 : -EFAULT;
 }
