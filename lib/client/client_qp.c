@@ -83,8 +83,12 @@ int client_qp_create(struct client *c, struct client_qp *qp, const struct client
     qp->worker = &c->shared->slot_worker[is->db_slot];
     qp->wake_fd = c->wake_fd;
     client_qp_count_cqs(uses, 1);
-    slot_table_publish(&c->qps, qp->uidx, qp);
     return 0;
+}
+
+void client_qp_publish(struct client_qp *qp)
+{
+    slot_table_publish(&qp->client->qps, qp->uidx, qp);
 }
 
 int client_qp_open(struct client *c, struct client_qp *qp, struct ctl_open_qp *r)
@@ -105,7 +109,6 @@ int client_qp_open(struct client *c, struct client_qp *qp, struct ctl_open_qp *r
     }
     *r = m.open_qp;
     qp->qpn = r->handle;
-    slot_table_publish(&c->qps, qp->uidx, qp);
     return 0;
 }
 

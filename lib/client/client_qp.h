@@ -37,14 +37,19 @@ struct client_qp {
 /*
  * Creates a queue pair, which uses these queues, and modifies it unless r->modify.mask is 0.
  * r->create: pd, send_cq, recv_cq, type, sq_sig_all, caps as in the protocol; the reply replaces
- * *r. Returns 0 or a negative errno; r->modify_status does not count there.
+ * *r. Returns 0 or a negative errno; r->modify_status does not count there. Completions and events
+ * do not find the queue pair before client_qp_publish.
  */
 int client_qp_create(struct client *c, struct client_qp *qp, const struct client_qp_uses *uses,
                      struct ctl_create_qp_in *r);
 
 /* Opens an existing XRC target queue pair, which has no rings; r: CTL_OPEN_QP, and its reply. 0 or
- * a negative errno. */
+ * a negative errno. client_qp_publish as above. */
 int client_qp_open(struct client *c, struct client_qp *qp, struct ctl_open_qp *r);
+
+/* To be called once all that events of the queue pair need is initialised: other threads may get
+ * them at once. */
+void client_qp_publish(struct client_qp *qp);
 
 /*
  * Destroys it and its outstanding completions. Returns 0, also when the daemon is gone; a negative

@@ -13,22 +13,30 @@
 
 #define LARGE 65536u
 
-static enum { POLICY_AUTO, POLICY_BIG, POLICY_COPY } policy; /* set before memory is registered */
+enum policy { POLICY_AUTO, POLICY_BIG, POLICY_COPY };
+
+/* Set before memory is registered; and again by each thread that opens a device. */
+static _Atomic uint32_t policy;
+
+static enum policy current(void)
+{
+    return (enum policy)atomic_load_explicit(&policy, memory_order_relaxed);
+}
 
 int mr_policy_read(void)
 {
     const char *text = getenv(MR_POLICY_ENV);
+    enum policy read = POLICY_AUTO;
 
-    if (!text || !*text || !strcmp(text, "auto"))
-        policy = POLICY_AUTO;
-    else if (!strcmp(text, "big"))
-        policy = POLICY_BIG;
-    else if (!strcmp(text, "copy"))
-        policy = POLICY_COPY;
-    else {
+    if (text && !strcmp(text, "big"))
+        read = POLICY_BIG;
+    else if (text && !strcmp(text, "copy"))
+        read = POLICY_COPY;
+    else if (text && *text && strcmp(text, "auto")) {
         fprintf(stderr, "uroce: " MR_POLICY_ENV "=%s is none of copy, big, auto\n", text);
         return -EINVAL;
     }
+    atomic_store_explicit(&policy, read, memory_order_relaxed);
     return 0;
 }
 
@@ -43,14 +51,14 @@ static enum ctl_mr_why reason_to_wait(const struct ctl_reg_mr *r)
         return CTL_MR_ON_DEMAND;
     if (r->length >= LARGE)
         return CTL_MR_ADOPTED;
-    return policy == POLICY_AUTO ? CTL_MR_COLD : CTL_MR_SMALL;
+    return current() == POLICY_AUTO ? CTL_MR_COLD : CTL_MR_SMALL;
 }
 
 bool mr_policy(const struct ctl_reg_mr *r, unsigned *flags, enum ctl_mr_why *why)
 {
     *flags = mr_writes(r->access);
     *why = CTL_MR_OFF;
-    if (policy == POLICY_COPY)
+    if (current() == POLICY_COPY)
         return false;
     *why = reason_to_wait(r);
     if (*why == CTL_MR_ADOPTED)

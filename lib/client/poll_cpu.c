@@ -37,17 +37,18 @@ static CLIENT_THREAD_LOCAL struct {
     uint32_t moved_from;  /* worker_cpu that the thread left; 0: none */
 } here;
 
-static bool stay; /* decided by the environment */
+static atomic_bool stay; /* decided by the environment, each time that a device is opened */
 
 int client_cpu_policy_read(void)
 {
     const char *text = getenv(CLIENT_CPU_ENV);
+    bool stays = text && !strcmp(text, "stay");
 
-    stay = text && !strcmp(text, "stay");
-    if (!stay && text && *text && strcmp(text, "auto")) {
+    if (!stays && text && *text && strcmp(text, "auto")) {
         fprintf(stderr, "uroce: " CLIENT_CPU_ENV "=%s is neither auto nor stay\n", text);
         return -EINVAL;
     }
+    atomic_store_explicit(&stay, stays, memory_order_relaxed);
     return 0;
 }
 
@@ -146,7 +147,8 @@ void client_choose_cpu(struct client *c, ns_t now, ns_t took)
     ns_t pause = now - here.last, watch = moved_lately(now) ? here.watch : WATCH_MIN;
     uint32_t worker_cpu;
 
-    if (stay || atomic_load_explicit(&c->shared->spin_limit, memory_order_relaxed))
+    if (atomic_load_explicit(&stay, memory_order_relaxed) ||
+        atomic_load_explicit(&c->shared->spin_limit, memory_order_relaxed))
         return;
     here.last = now;
     if (took > SQUEEZED_NS && moved_lately(now)) {

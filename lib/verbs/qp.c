@@ -192,6 +192,7 @@ static struct ibv_qp *create_qp(struct ibv_context *context, struct ibv_qp_init_
         return refuse(err);
     }
     init_base(qp, context, attr);
+    client_qp_publish(&qp->queue);
     return &qp->ex.qp_base;
 }
 
@@ -251,6 +252,7 @@ struct ibv_qp *shim_open_qp(struct ibv_context *context, struct ibv_qp_open_attr
                                             .qp_type = attr->qp_type});
     qp->ex.qp_base.qp_num = attr->qp_num;
     qp->ex.qp_base.state = IBV_QPS_UNKNOWN;
+    client_qp_publish(&qp->queue);
     return &qp->ex.qp_base;
 }
 

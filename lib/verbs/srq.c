@@ -39,6 +39,8 @@ struct ibv_srq *shim_create_srq_ex(struct ibv_context *context, struct ibv_srq_i
     if (!srq)
         return NULL;
     memset(srq, 0, sizeof(*srq));
+    pthread_mutex_init(&srq->base.mutex, NULL);
+    pthread_cond_init(&srq->base.cond, NULL);
     err = client_srq_create(&to_context(context)->client, &srq->queue,
                             r.cq ? &to_cq(attr->cq)->queue : NULL, &r);
     if (err) {
@@ -49,8 +51,6 @@ struct ibv_srq *shim_create_srq_ex(struct ibv_context *context, struct ibv_srq_i
     srq->base.srq_context = attr->srq_context;
     srq->base.pd = attr->pd;
     srq->base.handle = srq->queue.handle;
-    pthread_mutex_init(&srq->base.mutex, NULL);
-    pthread_cond_init(&srq->base.cond, NULL);
     attr->attr.max_wr = r.max_wr;
     attr->attr.max_sge = r.max_sge;
     return &srq->base;
