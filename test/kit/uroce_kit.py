@@ -52,6 +52,8 @@ class Build:
         self.folder = os.path.abspath(folder)
         self.uroce = os.path.join(self.folder, "app/uroce/uroce")
         self.uroced = os.environ.get("UROCE_TEST_DAEMON") or os.path.join(self.folder, "app/uroced/uroced")
+        if not os.path.exists(self.uroce):  # the build has the libraries and their tests alone
+            self.uroce = os.path.join(os.path.dirname(self.uroced), "../uroce/uroce")
         self.libraries = ":".join(os.path.join(self.folder, "lib", name) for name in ("verbs", "rdmacm", "mlx5"))
 
 

@@ -4,10 +4,6 @@
  * once. Each thread has queue pairs of its own; contexts, protection domains, completion queues, a
  * shared receive queue and channels are common. Run by run_threads.py.
  *
- * Adopting is off in programs that a sanitizer watches (adopt_open.c): it moves pages under the
- * shadow memory, by system calls that the sanitizer does not see. So hot regions have no thread
- * here; test/adopt has its tests, without a sanitizer.
- *
  * usage: test_threads ROUNDS
  *        test_threads end: prints a line when threads are at work, and goes on until the daemon
  * ends
@@ -148,7 +144,7 @@ static void *event_reader(void *arg)
     while (!atomic_load(&stop)) {
         if (poll(&ready, 1, 20) != 1)
             continue;
-        if (ibv_get_async_event(ctx, &e)) /* its object is gone */
+        if (ibv_get_async_event(ctx, &e)) /* its object is gone, and there is no other */
             continue;
         atomic_fetch_add(&events, 1);
         ibv_ack_async_event(&e);
@@ -540,7 +536,7 @@ static int setup(void **state)
     slept_on = ibv_create_cq(ctx, 1024, &slept_on, channel, 0);
     srq = ibv_create_srq(pd, &attr);
     return !pd || !channel || !polled || !slept_on || !srq || sem_init(&polling, 0, 2) ||
-           ibv_req_notify_cq(slept_on, 0);
+           fcntl(ctx->async_fd, F_SETFL, O_NONBLOCK) || ibv_req_notify_cq(slept_on, 0);
 }
 
 static int teardown(void **state)
