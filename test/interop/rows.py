@@ -21,6 +21,7 @@ class Row:
     vlan: bool = False  # between the addresses in the VLAN
     rnr: bool = False  # the receiver is not always ready
     seconds: int = 120
+    kernel: str = ""  # with this guest alone
 
     def name(self):
         name = self.command.replace("-F ", "").replace("-x {gid} ", "").replace("-g {gid} ", "")
@@ -179,7 +180,10 @@ def connect_twice(verb, program, rest):
 
 def more_connections():
     yield Row("rping -C 20 -v -S 60000", CONNECT)
-    yield Row("ucmatose -c 50", CONNECT)
+    yield Row("rping -C 1000 -v", CONNECT)
+    yield Row("rping -P -C 20 -v", CONNECT)
+    yield Row("cmtime -c 50", CONNECT, kernel="6.1")  # later ones make other series, which must be the same at both sides
+    yield Row("ucmatose -c 100", CONNECT)
     yield Row(f"ucmatose -c 5 -t {TCLASS & ~3}", CONNECT)
     yield Row("udaddy -c 50", CONNECT)
     yield Row("udaddy -c 5", CONNECT, vlan=True)

@@ -315,6 +315,10 @@ def sessions(options, table):
     yield TapSession("tap", PORTS["tap"], options, table), [*rows.captured(), *chosen]
 
 
+def chosen_of(options, chosen):
+    return [row for row in chosen if options.match in row.command and row.kernel in ("", options.image.name)]
+
+
 def write_page(path, table):
     with open(path) as file:
         text = file.read()
@@ -364,7 +368,7 @@ def main():
     kit.die_on_signals()
     options.build = kit.Build(options.build)
     table = Table()
-    plan = [(session, list(session.points([row for row in chosen if options.match in row.command])))
+    plan = [(session, list(session.points(chosen_of(options, chosen))))
             for session, chosen in sessions(options, table) if session.name in (options.port or PORTS)]
     tap = kit.Tap(sum(len(points) for _, points in plan))
     for session, points in plan:
