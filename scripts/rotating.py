@@ -93,7 +93,7 @@ def parts():
                               ("packages-bookworm", "Debian packages on Debian 12"), ("packages-trixie", "Debian packages on Debian 13"),
                               ("containers", "a container image, and what doc/ci.md says of containers"), ("sid", "Debian's next release"), ("arm64", "for arm64, under qemu-aarch64"))),
         ("adopt", "adopted memory under load for longer; moves and disturbances of queue pairs",
-         fixed(meson("build", 1200, ["adopt-long"], "--seconds", "20"), meson("build", 400, ["dataplane_chaos-long", "shim-isolation", "shim-slow-memory-long"]))),
+         fixed(meson("build", 1200, ["adopt-long"], "--seconds", "20"), meson("build", 400, ["dataplane_chaos-long", "shim-isolation", "shim-slow-memory-long", "shim-memory-many"]))),
         ("isolation", "programs that share one uroced: attackers beside others, 2,000 that are killed",
          fixed(meson("build", 300, ["isolation-soak"], "--kills", "2000"), meson("build", 300, ["cm-storm"]),
                meson("build", 1000, ["isolation-matrix-shared"], "--short", "--rounds", "2"))),
