@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "cause.h"
 #include "client_cq.h"
 #include "client_qp.h"
 #include "client_srq.h"
@@ -169,6 +170,7 @@ static struct cqe flush_error(const struct client_qp *qp, enum wc_opcode opcode)
 {
     return (struct cqe){.qpn = qp ? qp->qpn : 0,
                         .uidx = qp ? qp->uidx : CQE_UIDX_NONE,
+                        .vendor_err = CAUSE_daemon_ended,
                         .status = WC_WR_FLUSH_ERR,
                         .opcode = (uint8_t)opcode,
                         .vlan = CQE_VLAN_NONE};

@@ -192,6 +192,8 @@ static inline bool mr_covers(const struct mem_region *mr, uint64_t va, uint64_t 
 
 /* ---- keys ---- */
 
+#define MR_REMOVALS_NOTED 256 /**< the latest ones; a power of two */
+
 /**
  * Keys are 32 bits: the upper 24 a secret permutation of (slot, generation), the lower 8 a random
  * tag; so live keys are spread over the whole space and an old key is not soon valid again.
@@ -206,6 +208,10 @@ struct mr_table {
     _Atomic uint64_t removals; /**< ever; read by workers with acquire */
     uint16_t *generation;      /**< per slot: 24 - slot_bits bits of it, at most 16, count */
     struct mem_region *_Atomic *region; /**< per slot; read by workers with acquire */
+    _Atomic uint64_t noted;             /**< removals that were noted, ever */
+    struct {
+        _Atomic uint64_t key, time;
+    } removal[MR_REMOVALS_NOTED];
 };
 
 #define MR_TABLE_MAX_SLOTS (1u << 20)
@@ -254,6 +260,25 @@ void mr_replace(struct mr_table *t, struct mem_region *old, struct mem_region *m
  * @param mr  The region. The caller frees it after the workers' next quiet point.
  */
 void mr_remove(struct mr_table *t, struct mem_region *mr);
+
+/**
+ * Note that the application deregisters a region, for mr_removed_at(): before mr_remove(). Control
+ * thread.
+ *
+ * @param t  The table.
+ * @param mr  The region.
+ * @param now  ns; 0 is taken for 1.
+ */
+void mr_note_removal(struct mr_table *t, const struct mem_region *mr, uint64_t now);
+
+/**
+ * When the region of a key was deregistered, if that was one of the latest. Any thread.
+ *
+ * @param t  The table.
+ * @param key  Any number.
+ * @return  ns; 0: not known.
+ */
+uint64_t mr_removed_at(const struct mr_table *t, uint32_t key);
 
 /**
  * The region that is mapped at an address. Workers, also in a signal handler.

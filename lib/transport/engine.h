@@ -18,6 +18,7 @@
 #include "encap.h"
 #include "entropy.h"
 #include "frame.h"
+#include "incident.h"
 #include "mem.h"
 #include "qp_attr.h"
 #include "share.h"
@@ -564,6 +565,15 @@ const struct engine_counters *engine_counters(const struct engine *e);
  * @return  Its ring.
  */
 const struct trace *engine_trace(const struct engine *e);
+
+/**
+ * What failed lately at an engine's queue pairs, for incident_read(). Any thread.
+ *
+ * @param e  The engine.
+ * @return  Its ring.
+ */
+const struct incidents *engine_incidents(const struct engine *e);
+
 /**
  * The name of a fault in the trace. Any thread.
  *
@@ -601,6 +611,7 @@ struct qp_init {
     struct share
         *shares; /**< its program's, by the engines' lanes; NULL: it has the engine's own */
     void *owner; /**< the device's object */
+    const struct incident_program *program; /**< whose it is, for incidents; copied; or NULL */
 };
 
 /**

@@ -64,6 +64,18 @@ static void retire_done(struct engine *e, struct qp *qp)
     engine_tx_ready(e, qp); /* there is room for other WQEs */
 }
 
+static __attribute__((noinline, cold)) void retire_failed(struct engine *e, struct qp *qp,
+                                                          const struct send_slot *s)
+{
+    why_send_failed(e, qp, s);
+    req_retire(&qp->req, qp->req.tail + 1);
+    qp_post_send(e, qp, &s->wqe.h, s->index, s->len, s->status);
+    if (qp_is_reliable(qp))
+        qp_enter_error(e, qp, WC_WR_FLUSH_ERR);
+    else
+        qp_enter_sqe(e, qp);
+}
+
 /* WQEs that are acknowledged complete; one that failed completes with its status. */
 static void retire(struct engine *e, struct qp *qp)
 {
@@ -78,12 +90,7 @@ static void retire(struct engine *e, struct qp *qp)
     s = slot_at(req, req->tail);
     if (s->status == WC_SUCCESS)
         return;
-    req_retire(req, req->tail + 1);
-    qp_post_send(e, qp, &s->wqe.h, s->index, s->len, s->status);
-    if (qp_is_reliable(qp))
-        qp_enter_error(e, qp, WC_WR_FLUSH_ERR);
-    else
-        qp_enter_sqe(e, qp);
+    retire_failed(e, qp, s);
 }
 
 /* C10-45: SQD is reached when everything that was started has completed. */
@@ -102,6 +109,7 @@ static void complete_fault(struct engine *e, struct qp *qp)
 
     if (rule->event >= 0)
         e->cfg.host.async_event(e->cfg.host.ctx, qp, NULL, (enum qp_event)rule->event);
+    why_faulted(e, qp, qp->fault);
     qp->fault = FAULT_NONE;
     if (qp->state != QPS_ERR)
         qp_enter_error(e, qp, qp->resp.recv_failed ? WC_WR_FLUSH_ERR : rule->recv_status);

@@ -15,6 +15,7 @@ void complete_recv(struct engine *e, struct rx_completion *c)
     }
     /* Bytes of its message, or of a message before it, could not be written. */
     if (qp->fault == FAULT_MEMORY && c->job >= qp->resp.failed_job) {
+        c->cqe.vendor_err = qp->why.is.cause;
         c->cqe.status = qp->resp.recv_failed ? WC_WR_FLUSH_ERR : WC_LOC_PROT_ERR;
         c->solicited = qp->resp.recv_failed = true;
     }

@@ -28,6 +28,13 @@ void qp_post_send(struct engine *e, struct qp *qp, const struct sqe *w, uint32_t
  * protocol needs one fence for all CQEs before it. */
 void engine_raise_cq_events(struct engine *e);
 
+/* ---- why_send.c: the cause of a failure (why.h), before its CQE is posted ---- */
+
+/* The send WQE in s has failed. */
+void why_send_failed(struct engine *e, struct qp *qp, const struct send_slot *s);
+/* The queue pair goes to the error state. */
+void why_faulted(struct engine *e, struct qp *qp, enum fault fault);
+
 /* ---- moderation.c ---- */
 
 /* cq_take_event of a queue whose events may wait. */

@@ -16,6 +16,7 @@ static void post_recv_error(struct engine *e, struct qp *qp, uint64_t wr_id, uin
         .qpn = qp->qpn,
         .src_qpn = qp->dest_qpn,
         .uidx = qp_completion_uidx(qp),
+        .vendor_err = qp->why.is.cause,
         .wqe = index,
         .status = status,
         .opcode = WC_RECV,

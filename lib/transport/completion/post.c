@@ -61,7 +61,10 @@ void qp_post(struct engine *e, struct qp *qp, struct comp_queue *cq, const struc
              bool solicited)
 {
     if (!engine_post(e, cq, c, solicited) && !qp->fault && qp->state != QPS_ERR) {
+        const struct why why = {CAUSE_cq_overrun, {cq->handle, cq->size}};
+
         note(e, qp, TRACE_FAULT, FAULT_CQ_OVERRUN, 0);
+        why_set(qp, &why);
         qp->fault = FAULT_CQ_OVERRUN;
         engine_touch(e, qp);
     }
@@ -77,6 +80,7 @@ void qp_post_send(struct engine *e, struct qp *qp, const struct sqe *w, uint32_t
         .src_qpn = qp->dest_qpn,
         .byte_len = len,
         .uidx = qp->uidx,
+        .vendor_err = status == WC_SUCCESS ? 0 : qp->why.is.cause,
         .wqe = index,
         .status = status,
         .opcode = req_ops[w->opcode & 15].wc,

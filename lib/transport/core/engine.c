@@ -64,6 +64,11 @@ const struct trace *engine_trace(const struct engine *e)
     return &e->trace;
 }
 
+const struct incidents *engine_incidents(const struct engine *e)
+{
+    return &e->incidents;
+}
+
 const struct engine_host *engine_host_of(const struct engine *e)
 {
     return &e->cfg.host;

@@ -89,6 +89,7 @@ struct engine {
     uint16_t ip_id;
     struct engine_counters counters;
     struct trace trace;
+    struct incidents incidents;
 
     struct resp_store *store[ENGINE_REORDER_MAX];
     struct kept_room *room_free; /* for payloads of what is kept: resp_store.c */

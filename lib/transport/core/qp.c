@@ -35,6 +35,8 @@ struct qp *qp_create(struct qp_table *t, const struct qp_init *init, int *err)
     qp->shares = init->shares;
     qp->req.sq = init->sq;
     qp->resp.rq = init->rq;
+    if (init->program)
+        qp->why.program = *init->program;
     qp->timer.deadline = qp->pace.deadline = NS_NEVER;
     if (init->entropy) {
         qp->own_entropy = true;

@@ -12,6 +12,7 @@
 #include "req_state.h"
 #include "resp_state.h"
 #include "timer.h"
+#include "why.h"
 
 #define QP_MAX_RD_ATOMIC 128  /* per queue pair, each direction */
 #define SERVICE_RAW      0xFF /* beside enum pkt_service: raw Ethernet frames, without a BTH */
@@ -85,6 +86,7 @@ struct qp {
     uint32_t uidx;
     void *owner;
     struct qp_table *table;
+    struct qp_why why;
 };
 
 _Static_assert(offsetof(struct qp, dest_qpn) < CACHE_LINE, "the batch path reads one line");

@@ -229,6 +229,7 @@ static void reset(struct engine *e, struct qp *qp)
     qp->misplaced_count = qp->misplaced_limit =
         0; /* the next peer's packets take a way of their own */
     qp->fault = FAULT_NONE;
+    why_reset(qp);
     req_reset(qp, psn(0));
     resp_reset(qp, psn(0));
     qp_memory_reset(qp);
@@ -255,11 +256,14 @@ static void enter_state(struct engine *e, struct qp *qp, uint8_t to, uint32_t ma
     uint8_t from = qp->state;
 
     if (to == QPS_ERR) {
+        why_set_cause(qp, CAUSE_program_ended_it);
         qp_enter_error(e, qp, WC_WR_FLUSH_ERR);
         return;
     }
-    if (from == QPS_SQE && to == QPS_RTS)
+    if (from == QPS_SQE && to == QPS_RTS) {
         qp_flush_sq_all(e, qp);
+        why_reset(qp);
+    }
     if (to != from)
         note(e, qp, TRACE_STATE, from, to);
     __atomic_store_n(&qp->state, to, __ATOMIC_RELAXED);
@@ -365,7 +369,12 @@ void engine_qp_query(const struct qp *qp, struct qp_attr *attr)
 void engine_qp_error(struct engine *e, struct qp *qp, ns_t now)
 {
     e->now = now;
-    if (qp->state != QPS_RESET && qp->state != QPS_ERR)
+    if (qp->state != QPS_RESET && qp->state != QPS_ERR) {
+        struct incident i = {.kind = INCIDENT_CALL};
+
+        why_set_cause(qp, CAUSE_program_memory);
+        why_put(e, qp, &qp->why.is, &i);
         qp_enter_error(e, qp, WC_WR_FLUSH_ERR);
+    }
     engine_complete(e);
 }

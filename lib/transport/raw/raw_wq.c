@@ -205,6 +205,7 @@ static void post_error(struct engine *e, struct wq *wq, uint64_t wr_id, uint32_t
 
     c.wqe = index;
     c.status = status;
+    c.vendor_err = wq->qp ? wq->qp->why.is.cause : CAUSE_none;
     post(e, wq, &c);
 }
 

@@ -42,7 +42,7 @@ static uint64_t message_len(const struct send_wqe *w)
     return len;
 }
 
-static bool service_offers(const struct qp *qp, const struct req_op *op)
+bool req_is_offered(const struct qp *qp, const struct req_op *op)
 {
     return op->services & (qp->service == PKT_UD        ? ON_UD
                            : qp->service == PKT_UC      ? ON_UC
@@ -58,7 +58,7 @@ uint8_t req_check(struct engine *e, struct qp *qp, struct send_slot *s)
     bool returns = op->traits & REQ_RETURNS_DATA;
 
     s->len = s->packets = 0;
-    if (!service_offers(qp, op) || (returns && (w->h.flags & SQE_INLINE)) ||
+    if (!req_is_offered(qp, op) || (returns && (w->h.flags & SQE_INLINE)) ||
         ((op->traits & REQ_HAS_RESPONSE) && !qp->attr.max_rd_atomic))
         return WC_LOC_QP_OP_ERR;
     if (op->traits & REQ_IS_LOCAL)

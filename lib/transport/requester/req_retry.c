@@ -52,6 +52,7 @@ void req_ack_timeout(struct engine *e, struct qp *qp)
         return;
     counter_inc(&qp->counters.timeouts);
     note(e, qp, TRACE_TIMEOUT, req->una.v, req->retry_left);
+    why_note_silence(e, qp);
     if (!req->retry_left) {
         counter_inc(&qp->counters.retry_exceeded);
         fail_oldest(e, qp, WC_RETRY_EXC_ERR);

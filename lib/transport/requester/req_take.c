@@ -31,6 +31,7 @@ static bool take_slot(struct engine *e, struct qp *qp)
         if (qp->fault) /* suspended in this turn: the index is looked at again */
             return false;
         note(e, qp, TRACE_FAULT, FAULT_QUEUE_INDEX, 0);
+        why_set_cause(qp, CAUSE_queue_index);
         qp->fault = FAULT_QUEUE_INDEX;
         engine_touch(e, qp);
         return false;

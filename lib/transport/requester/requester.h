@@ -60,6 +60,9 @@ enum req_trait {
 };
 extern const struct req_op req_ops[16];
 
+/* Whether the queue pair's service offers an operation. */
+bool req_is_offered(const struct qp *qp, const struct req_op *op);
+
 /* The length and the packets of a WQE that was taken: WC_SUCCESS, or the status that the WQE fails
  * with. */
 uint8_t req_check(struct engine *e, struct qp *qp, struct send_slot *s);

@@ -23,14 +23,17 @@ enum fault resp_atomic(struct engine *e, struct qp *qp, unsigned job)
     enum mem_atomic_op op = pkt_info(p)->kind == KIND_CMP_SWP ? MEM_CMP_SWP : MEM_FETCH_ADD;
     struct mr_span span;
     uint64_t original = 0;
+    enum mr_fault f;
     int err;
 
     rx_flush(e); /* earlier WRITEs of this burst come first */
     if (qp->fault)
         return qp->fault;
-    if (mr_check_remote(&e->mrs, p->atomic.rkey, resp_domain(e, qp, job), qp->qpn, p->atomic.va, 8,
-                        MEM_REMOTE_ATOMIC, &span) != MR_OK)
-        return FAULT_REMOTE_ACCESS;
+    f = mr_check_remote(&e->mrs, p->atomic.rkey, resp_domain(e, qp, job), qp->qpn, p->atomic.va, 8,
+                        MEM_REMOTE_ATOMIC, &span);
+    if (f != MR_OK)
+        return why_access_fault(e, qp, FAULT_REMOTE_ACCESS, f, p->atomic.rkey, p->atomic.va, 8,
+                                MEM_REMOTE_ATOMIC);
     if (mem_refuses(&e->batch, span.mr)) {
         mr_span_end(&span);
         return late_wait(e, qp);
@@ -50,14 +53,17 @@ enum fault resp_atomic_write(struct engine *e, struct qp *qp, unsigned job)
 {
     const struct pkt *p = &e->rx_job[job].pkt;
     struct mr_span span;
+    enum mr_fault f;
     int err;
 
     rx_flush(e);
     if (qp->fault)
         return qp->fault;
-    if (mr_check_remote(&e->mrs, p->reth.rkey, resp_domain(e, qp, job), qp->qpn, p->reth.va, 8,
-                        MEM_REMOTE_WRITE, &span) != MR_OK)
-        return FAULT_REMOTE_ACCESS;
+    f = mr_check_remote(&e->mrs, p->reth.rkey, resp_domain(e, qp, job), qp->qpn, p->reth.va, 8,
+                        MEM_REMOTE_WRITE, &span);
+    if (f != MR_OK)
+        return why_access_fault(e, qp, FAULT_REMOTE_ACCESS, f, p->reth.rkey, p->reth.va, 8,
+                                MEM_REMOTE_WRITE);
     if (mem_refuses(&e->batch, span.mr)) {
         mr_span_end(&span);
         return late_wait(e, qp);

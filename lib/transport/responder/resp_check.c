@@ -16,17 +16,55 @@ static bool srq_ok(const struct responder *resp, const struct rx_job *job, uint1
     return !job->srq || (flags & PF_START) || job->srq->serial == resp->recv_serial;
 }
 
-static enum fault rkey_check(struct engine *e, const struct qp *qp, const struct rx_job *job,
+static enum fault rkey_check(struct engine *e, struct qp *qp, const struct rx_job *job,
                              uint32_t key, uint64_t va, uint64_t len, uint32_t need)
 {
     uint32_t pd = job->srq ? job->srq->init.pd : qp->pd;
     struct mr_span span;
+    enum mr_fault f = mr_check_remote(&e->mrs, key, pd, qp->qpn, va, len, need, &span);
 
-    if (mr_check_remote(&e->mrs, key, pd, qp->qpn, va, len, need, &span) != MR_OK)
-        return FAULT_REMOTE_ACCESS;
+    if (f != MR_OK)
+        return why_access_fault(e, qp, FAULT_REMOTE_ACCESS, f, key, va, len, need);
     mr_span_end(&span); /* executing the request checks it again */
     return FAULT_NONE;
 }
+
+/* ---- faults, with what is wrong ---- */
+
+static enum fault bad_order(struct qp *qp, const struct rx_job *job)
+{
+    return why_fault_found(qp, FAULT_OPCODE_SEQUENCE, CAUSE_opcode_sequence, job->pkt.opcode, 0, 0,
+                           0);
+}
+
+static enum fault not_allowed(struct qp *qp, const struct rx_job *job, uint32_t right)
+{
+    return why_fault_found(qp, FAULT_QP_ACCESS, CAUSE_qp_no_right, job->pkt.opcode, right, 0, 0);
+}
+
+static enum fault bad_payload(struct qp *qp, const struct rx_job *job)
+{
+    return why_fault_found(qp, FAULT_LENGTH, CAUSE_packet_length, job->pkt.payload_len, qp->mtu, 0,
+                           0);
+}
+
+static enum fault bad_length(struct qp *qp, uint64_t len, uint64_t announced)
+{
+    return why_fault_found(qp, FAULT_LENGTH, CAUSE_message_length, len, announced, 0, 0);
+}
+
+static enum fault misaligned(struct qp *qp, uint64_t va)
+{
+    return why_fault_found(qp, FAULT_MISALIGNED, CAUSE_atomic_misaligned, va, 0, 0, 0);
+}
+
+static enum fault too_long(struct qp *qp, uint64_t len)
+{
+    return why_fault_found(qp, FAULT_RECV_TOO_SMALL, CAUSE_receive_too_small, len,
+                           qp->resp.recv_room, 0, 0);
+}
+
+/* ---- */
 
 static enum fault check_send(struct engine *e, struct qp *qp, const struct rx_job *job,
                              uint16_t flags)
@@ -35,16 +73,16 @@ static enum fault check_send(struct engine *e, struct qp *qp, const struct rx_jo
     uint32_t have = flags & PF_START ? 0 : resp->msg_len, len = job->pkt.payload_len;
 
     if (!resp_order_ok(resp, flags, RESP_SEND) || !srq_ok(resp, job, flags))
-        return FAULT_OPCODE_SEQUENCE;
+        return bad_order(qp, job);
     if (!resp_payload_ok(flags, len, qp->mtu) || have >= MESSAGE_MAX)
-        return FAULT_LENGTH;
+        return bad_payload(qp, job);
     if (flags & PF_START) {
         enum fault fault = resp_take_recv(e, qp, job->srq);
 
         if (fault != FAULT_NONE)
             return fault;
     }
-    return resp_room_ok(resp->recv_room, have, len) ? FAULT_NONE : FAULT_RECV_TOO_SMALL;
+    return resp_room_ok(resp->recv_room, have, len) ? FAULT_NONE : too_long(qp, have + len);
 }
 
 static enum fault check_write(struct engine *e, struct qp *qp, const struct rx_job *job,
@@ -56,12 +94,13 @@ static enum fault check_write(struct engine *e, struct qp *qp, const struct rx_j
     enum fault fault = FAULT_NONE;
 
     if (!resp_order_ok(resp, flags, RESP_WRITE))
-        return FAULT_OPCODE_SEQUENCE;
+        return bad_order(qp, job);
     if (!resp_right_ok(qp, MEM_REMOTE_WRITE))
-        return FAULT_QP_ACCESS;
-    if (!resp_payload_ok(flags, p->payload_len, qp->mtu) ||
-        !resp_write_len_ok(flags, left, p->payload_len))
-        return FAULT_LENGTH;
+        return not_allowed(qp, job, MEM_REMOTE_WRITE);
+    if (!resp_payload_ok(flags, p->payload_len, qp->mtu))
+        return bad_payload(qp, job);
+    if (!resp_write_len_ok(flags, left, p->payload_len))
+        return bad_length(qp, p->payload_len, left);
     if ((flags & PF_START) && left && !resp_rkey_is_judged_late(flags))
         fault = rkey_check(e, qp, job, p->reth.rkey, p->reth.va, left, MEM_REMOTE_WRITE);
     if (!(flags & PF_IMM))
@@ -83,9 +122,9 @@ static enum fault check_read(struct engine *e, struct qp *qp, const struct rx_jo
     const struct pkt *p = &job->pkt;
 
     if (!resp_right_ok(qp, MEM_REMOTE_READ))
-        return FAULT_QP_ACCESS;
+        return not_allowed(qp, job, MEM_REMOTE_READ);
     if (!resp_read_len_ok(p->reth.len))
-        return FAULT_LENGTH;
+        return bad_length(qp, p->reth.len, MESSAGE_MAX);
     if (!resource_ok(&qp->resp))
         return FAULT_TOO_MANY_READS;
     if (!p->reth.len) /* exempt from the R_Key check (C9-88) */
@@ -98,11 +137,11 @@ static enum fault check_atomic(struct engine *e, struct qp *qp, const struct rx_
     const struct pkt *p = &job->pkt;
 
     if (!resp_right_ok(qp, MEM_REMOTE_ATOMIC))
-        return FAULT_QP_ACCESS;
+        return not_allowed(qp, job, MEM_REMOTE_ATOMIC);
     if (!resource_ok(&qp->resp))
         return FAULT_TOO_MANY_READS;
     if (p->atomic.va & 7)
-        return FAULT_MISALIGNED;
+        return misaligned(qp, p->atomic.va);
     return rkey_check(e, qp, job, p->atomic.rkey, p->atomic.va, 8, MEM_REMOTE_ATOMIC);
 }
 
@@ -111,13 +150,13 @@ static enum fault check_atomic_write(struct engine *e, struct qp *qp, const stru
     const struct pkt *p = &job->pkt;
 
     if (!resp_right_ok(qp, MEM_REMOTE_WRITE))
-        return FAULT_QP_ACCESS;
+        return not_allowed(qp, job, MEM_REMOTE_WRITE);
     if (!resource_ok(&qp->resp))
         return FAULT_TOO_MANY_READS;
     if (p->reth.len != 8)
-        return FAULT_LENGTH;
+        return bad_length(qp, p->reth.len, 8);
     if (p->reth.va & 7)
-        return FAULT_MISALIGNED;
+        return misaligned(qp, p->reth.va);
     return rkey_check(e, qp, job, p->reth.rkey, p->reth.va, 8, MEM_REMOTE_WRITE);
 }
 
@@ -129,7 +168,7 @@ static enum fault check_flush(struct engine *e, struct qp *qp, const struct rx_j
     if (p->feth.placement != FETH_GLOBAL || p->feth.selectivity > FETH_REGION)
         return FAULT_UNSUPPORTED; /* memory here is not persistent */
     if (!resp_right_ok(qp, MEM_FLUSH_GLOBAL))
-        return FAULT_QP_ACCESS;
+        return not_allowed(qp, job, MEM_FLUSH_GLOBAL);
     if (!resource_ok(&qp->resp))
         return FAULT_TOO_MANY_READS;
     if (!p->reth.len)
@@ -148,7 +187,7 @@ enum fault resp_check(struct engine *e, struct qp *qp, unsigned job)
     if (info->kind == KIND_WRITE)
         return check_write(e, qp, rx, info->flags);
     if (!resp_order_ok(&qp->resp, PF_START, RESP_IDLE)) /* all others are a message each */
-        return FAULT_OPCODE_SEQUENCE;
+        return bad_order(qp, rx);
     switch (info->kind) {
     case KIND_READ_REQUEST:
         return check_read(e, qp, rx);

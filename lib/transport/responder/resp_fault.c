@@ -11,6 +11,7 @@ void resp_fault(struct engine *e, struct qp *qp, enum fault fault, psn_t at)
     note(e, qp, TRACE_FAULT, fault, at.v);
     if (!qp_is_reliable(qp) && !rule->own) { /* the message is dropped silently (9.8.2, 9.8.3) */
         counter_inc(&qp->counters.rx_discards);
+        why_tell(e, qp, fault);
         return;
     }
     counter_inc((counter_t *)((char *)&qp->counters + rule->counter));
@@ -20,8 +21,11 @@ void resp_fault(struct engine *e, struct qp *qp, enum fault fault, psn_t at)
         resp_commit_nak(e, qp, rule->syndrome | timer, at);
     }
     if (rule->fatal) {
+        why_set_fault(e, qp, fault);
         qp->fault = fault;
         engine_touch(e, qp);
+    } else {
+        why_tell(e, qp, fault);
     }
 }
 

@@ -30,9 +30,10 @@ static struct resp_resource *oldest_pending(struct responder *resp)
     return NULL;
 }
 
-/* Whose reply is next: the oldest resource that waits, unless a part of a READ has to be sent again.
- * Such a part goes before other READs, whose requester keeps what comes early, but not before an
- * older atomic: its requester would take the result for lost, and ask for it again and again. */
+/* Whose reply is next: the oldest resource that waits, unless a part of a READ has to be sent
+ * again. Such a part goes before other READs, whose requester keeps what comes early, but not
+ * before an older atomic: its requester would take the result for lost, and ask for it again and
+ * again. */
 static struct resp_resource *next_resource(struct qp *qp)
 {
     struct responder *resp = &qp->resp;
@@ -154,13 +155,18 @@ static bool reply_read(struct engine *e, struct qp *qp, struct tx_job *job, stru
                     .psn = psn_add(r->first, r->next),
                     .payload_len = min_of(r->len - off, qp->mtu)};
     struct mr_span span = {0};
+    enum mr_fault f = MR_OK;
     uint8_t *payload;
 
     if (mem_batch_full(&e->batch))
         sg_flush_in(e);
-    if (p.payload_len && mr_check_remote(&e->mrs, r->rkey, r->pd, qp->qpn, r->va + off,
-                                         p.payload_len, MEM_REMOTE_READ, &span) != MR_OK) {
-        finish_read(qp, r); /* the key was revoked in mid-message */
+    if (p.payload_len)
+        f = mr_check_remote(&e->mrs, r->rkey, r->pd, qp->qpn, r->va + off, p.payload_len,
+                            MEM_REMOTE_READ, &span);
+    if (f != MR_OK) { /* the key was revoked in mid-message */
+        why_access_fault(e, qp, FAULT_REMOTE_ACCESS, f, r->rkey, r->va + off, p.payload_len,
+                         MEM_REMOTE_READ);
+        finish_read(qp, r);
         resp_fault(e, qp, FAULT_REMOTE_ACCESS, p.psn);
         return reply_ack(e, qp, job);
     }

@@ -61,8 +61,9 @@ static enum fault invalidate(struct engine *e, struct qp *qp, uint32_t rkey)
     rx_flush(e);
     if (qp->fault)
         return qp->fault;
-    return window_invalidate(e->cfg.mrs, rkey, qp->pd, qp->qpn) == MR_OK ? FAULT_NONE
-                                                                         : FAULT_INVALIDATE;
+    if (window_invalidate(e->cfg.mrs, rkey, qp->pd, qp->qpn) == MR_OK)
+        return FAULT_NONE;
+    return why_fault_found(qp, FAULT_INVALIDATE, CAUSE_invalidate_refused, rkey, 0, 0, 0);
 }
 
 enum fault resp_send(struct engine *e, struct qp *qp, unsigned job)

@@ -34,7 +34,8 @@ void resp_rx_ud(struct engine *e, struct qp *qp, unsigned job)
         return;
     fault = resp_take_recv(e, qp, NULL);
     if (fault == FAULT_NONE && !resp_room_ok(resp->recv_room, 0, GRH_LEN + p->payload_len))
-        fault = FAULT_RECV_TOO_SMALL;
+        fault = why_fault_found(qp, FAULT_RECV_TOO_SMALL, CAUSE_receive_too_small,
+                                GRH_LEN + p->payload_len, resp->recv_room, 0, 0);
     if (fault == FAULT_NONE) {
         encap_grh(rx->grh, &rx->view);
         fault = resp_scatter(e, qp, job, 0, rx->grh, GRH_LEN);

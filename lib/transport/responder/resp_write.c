@@ -49,12 +49,15 @@ static enum fault write_queued(struct engine *e, struct qp *qp, unsigned job, co
 {
     struct responder *resp = &qp->resp;
     struct mr_span span;
+    enum mr_fault f;
 
     if (mem_batch_full(&e->batch))
         rx_flush(e);
-    if (mr_check_remote(&e->mrs, resp->write_rkey, resp_domain(e, qp, job), qp->qpn, resp->write_va,
-                        p->payload_len, MEM_REMOTE_WRITE, &span) != MR_OK)
-        return FAULT_REMOTE_ACCESS;
+    f = mr_check_remote(&e->mrs, resp->write_rkey, resp_domain(e, qp, job), qp->qpn, resp->write_va,
+                        p->payload_len, MEM_REMOTE_WRITE, &span);
+    if (f != MR_OK)
+        return why_access_fault(e, qp, FAULT_REMOTE_ACCESS, f, resp->write_rkey, resp->write_va,
+                                p->payload_len, MEM_REMOTE_WRITE);
     if (!span.window && span.mr->direct && !e->rx_job[job].srq) /* the next WRITE is direct */
         mr_hint_note(&resp->write_hint, &e->mrs, resp->write_rkey, qp->pd, MEM_REMOTE_WRITE);
     if (mem_refuses(&e->batch, span.mr)) {

@@ -175,12 +175,36 @@ static void test_replace(void **state)
     mr_table_fini(&t);
 }
 
+/* The latest removals are known, and when they were. */
+static void test_removals(void **state)
+{
+    struct mem_region mr = {0};
+    struct mr_table t;
+
+    assert_int_equal(mr_table_init(&t, 4, secret), 0);
+    assert_int_equal(mr_removed_at(&t, 0), 0);
+    for (unsigned i = 1; i <= MR_REMOVALS_NOTED + 1; i++) {
+        mr.key = i;
+        assert_int_equal(mr_removed_at(&t, i), 0);
+        mr_note_removal(&t, &mr, 10 * i);
+        assert_int_equal(mr_removed_at(&t, i), 10 * i);
+    }
+    assert_int_equal(mr_removed_at(&t, 1), 0); /* forgotten */
+    assert_int_equal(mr_removed_at(&t, 2), 20);
+    assert_int_equal(mr_removed_at(&t, 0), 0);
+    mr.key = 2;
+    mr_note_removal(&t, &mr, 7); /* the key was another region's */
+    assert_int_equal(mr_removed_at(&t, 2), 7);
+    mr_table_fini(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_init),           cmocka_unit_test(test_random_life),
         cmocka_unit_test(test_all_keys),       cmocka_unit_test(test_guesses),
         cmocka_unit_test(test_secret_matters), cmocka_unit_test(test_replace),
+        cmocka_unit_test(test_removals),
     };
 
     return cmocka_run_group_tests_name("mem_table", tests, NULL, NULL);
