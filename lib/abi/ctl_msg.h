@@ -529,7 +529,8 @@ enum ctl_show_what {
     CTL_SHOW_ALL = 0,
     CTL_SHOW_TRACE = 1,
     CTL_SHOW_PORTS = 2, /* devices, their ports with counters and GIDs, and sums over queue pairs */
-    CTL_SHOW_METRICS = 3, /* what has a number and is no object of a client's: doc/metrics.md */
+    CTL_SHOW_METRICS = 3,   /* what has a number and is no object of a client's: doc/metrics.md */
+    CTL_SHOW_INCIDENTS = 4, /* what failed lately, the trace, and the rules of `uroce fault` */
 };
 
 struct ctl_show {

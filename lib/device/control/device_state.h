@@ -13,6 +13,7 @@
 #include "control/program.h"
 #include "device.h"
 #include "event_loop.h"
+#include "incident.h"
 #include "net/device_net.h"
 #include "net/gsi.h"
 #include "objects/agree.h"
@@ -60,6 +61,7 @@ struct device {
     LIST_HEAD(, xrc_domain) xrc_domains;
     uint64_t xrc_domains_made;
     /* Its parts: a queue of the port, the engine there, and the worker that drives both. */
+    struct incidents calls; /* the control thread's; those of queue pairs are their engines' */
     struct worker_port *port[WORKERS_MAX];
     struct worker *workers[WORKERS_MAX];
     unsigned parts;

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "control/incident_call.h"
 #include "control/session_state.h"
 #include "net/resolve.h"
 #include "objects/pd_mr.h"
@@ -21,8 +22,10 @@ int ah_create(struct session *sn, struct ctl_call *call)
     if (!pd)
         return -EINVAL;
     err = device_resolve(sn->device, &rq->attr, &av, &mtu);
-    if (err)
+    if (err) {
+        incident_of_resolve(sn, 0, 0, rq->attr.dgid, err);
         return err;
+    }
     ah = object_create(sn, OBJ_AH, sizeof(*ah));
     if (!ah)
         return -ENOMEM;

@@ -40,8 +40,10 @@ static void mw_unpublish(struct object *o)
 {
     struct mw *mw = container_of(o, struct mw, o);
 
-    if (!mw->closed)
+    if (!mw->closed) {
+        mr_note_removal(&o->session->device->mrs, &mw->window, o->session->rnic->config.clock());
         mr_remove(&o->session->device->mrs, &mw->window);
+    }
     mw->closed = true;
 }
 

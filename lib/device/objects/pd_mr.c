@@ -385,8 +385,10 @@ static void mr_unpublish(struct object *o)
 {
     struct mr *mr = container_of(o, struct mr, o);
 
-    if (!mr->closed)
+    if (!mr->closed) {
+        mr_note_removal(&o->session->device->mrs, &mr->region, o->session->rnic->config.clock());
         mr_remove(&o->session->device->mrs, &mr->region);
+    }
     mr->closed = true;
 }
 

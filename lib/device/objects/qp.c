@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "control/incident_call.h"
 #include "control/limits.h"
 #include "control/permission.h"
 #include "control/session_state.h"
@@ -253,6 +254,7 @@ static int build_qp(struct session *sn, struct qp_object *q, const struct ctl_cr
                     struct ctl_call *call)
 {
     struct ctl_create_qp *layout = &call->reply.create_qp;
+    struct incident_program program = session_program(sn);
     struct entropy_policy entropy;
     struct qp_init init;
     int own, err;
@@ -266,6 +268,7 @@ static int build_qp(struct session *sn, struct qp_object *q, const struct ctl_cr
         return err;
     fill_init(&init, q, rq, layout);
     init.entropy = own ? &entropy : NULL;
+    init.program = &program;
     err = charge_memory(sn, q, qp_memory_max(&init) + qp_memory_reads(RD_ATOM_INCLUDED));
     if (err)
         return err;
@@ -464,6 +467,8 @@ int qp_object_modify_by(struct session *sn, struct ctl_modify_qp *rq)
     err = check_modify(sn, m.q, rq, all);
     if (!err && (all & QPA_AV))
         err = device_resolve(sn->device, &rq->attr.ah, &av, &mtu);
+    if (err && m.q)
+        incident_of_resolve(sn, rq->qpn, rq->attr.dest_qpn, rq->attr.ah.dgid, err);
     if (err)
         return err; /* -EINPROGRESS: dispatched again, and no step is done */
     /* A router on the path may have reported a smaller MTU than the port's. */

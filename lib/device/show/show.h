@@ -11,6 +11,7 @@
 #include "session.h"
 
 struct device;
+struct incident;
 struct object;
 struct qp_object;
 struct rnic;
@@ -34,6 +35,12 @@ bool show_sees_qp(const struct viewer *v, const struct device *d, uint32_t qpn);
 /* A record of an engine's trace, which the viewer may see. */
 json_t *show_record(const struct viewer *v, const struct device *d, unsigned part,
                     const struct trace_record *r);
+
+/* What failed at a queue pair, or a call of a program; whether the viewer may see it. */
+bool show_sees_incident(const struct viewer *v, const struct incident *i);
+json_t *show_incident(const struct device *d, const struct incident *i);
+
+const char *qp_type_name(uint32_t type);
 
 /* CTL_SHOW: show_job.c. */
 int show(struct session *sn, struct ctl_call *call);

@@ -157,7 +157,7 @@ int show(struct session *sn, struct ctl_call *call)
     struct show_job *j;
     int err;
 
-    if (what > CTL_SHOW_METRICS)
+    if (what > CTL_SHOW_INCIDENTS)
         return -EINVAL;
     err = sn->show ? 0 : begin_request(sn, what);
     if (err)

@@ -6,18 +6,6 @@
 #include "device_host.h"
 #include "objects/qp_object.h"
 
-static const char *qp_type_name(uint32_t type)
-{
-    static const char *const name[] = {[QPT_RC] = "RC",
-                                       [QPT_UC] = "UC",
-                                       [QPT_UD] = "UD",
-                                       [QPT_RAW_PACKET] = "RAW_PACKET",
-                                       [QPT_XRC_SEND] = "XRC_SEND",
-                                       [QPT_XRC_RECV] = "XRC_RECV"};
-
-    return type < ARRAY_SIZE(name) && name[type] ? name[type] : "?";
-}
-
 /* The fields of a connection's packets besides addresses. */
 static void add_path(json_t *o, const struct address_vector *av)
 {

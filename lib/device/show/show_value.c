@@ -34,3 +34,15 @@ bool viewer_sees(const struct viewer *v, const struct session *sn)
 {
     return v->all || v->uid == sn->peer.uid;
 }
+
+const char *qp_type_name(uint32_t type)
+{
+    static const char *const name[] = {[QPT_RC] = "RC",
+                                       [QPT_UC] = "UC",
+                                       [QPT_UD] = "UD",
+                                       [QPT_RAW_PACKET] = "RAW_PACKET",
+                                       [QPT_XRC_SEND] = "XRC_SEND",
+                                       [QPT_XRC_RECV] = "XRC_RECV"};
+
+    return type < ARRAY_SIZE(name) && name[type] ? name[type] : "?";
+}

@@ -8,6 +8,7 @@
 #include "control/permission.h"
 #include "control/session_state.h"
 #include "device_host.h"
+#include "incident.h"
 #include "objects/qp_object.h"
 #include "trace.h"
 
@@ -279,6 +280,49 @@ static bool write_trace(struct show_write *w)
     return true;
 }
 
+/* ---- incidents ---- */
+
+/* The rings of a device: its engines', and that of calls. False: there is no other one. */
+static bool read_incidents(struct show_write *w)
+{
+    const struct device *d;
+
+    while (w->device < w->rnic->devices && w->list > w->rnic->device[w->device]->parts) {
+        w->device++;
+        w->list = 0;
+    }
+    if (w->device == w->rnic->devices)
+        return false;
+    if (!w->incident)
+        w->incident = malloc(INCIDENTS * sizeof(*w->incident));
+    if (!w->incident) {
+        w->out.err = -ENOMEM;
+        return false;
+    }
+    d = w->rnic->device[w->device];
+    w->records = incident_read(
+        w->list < d->parts ? engine_incidents(d->port[w->list]->engine) : &d->calls, w->incident);
+    w->from = 0;
+    return true;
+}
+
+static bool write_incidents(struct show_write *w)
+{
+    unsigned end;
+
+    if (!w->from && !read_incidents(w))
+        return false;
+    for (end = min_of(w->from + SHOW_BATCH, w->records); w->from < end; w->from++)
+        if (show_sees_incident(&w->viewer, &w->incident[w->from]))
+            show_out_item(&w->out,
+                          show_incident(w->rnic->device[w->device], &w->incident[w->from]));
+    if (w->from == w->records) {
+        w->from = 0;
+        w->list++;
+    }
+    return true;
+}
+
 static bool write_hidden(struct show_write *w)
 {
     if (!w->viewer.all)
@@ -334,6 +378,13 @@ static const struct show_part trace_parts[] = {{"now", write_now, false, NO_WALK
                                                {"hidden", write_hidden, false, NO_WALK, NULL},
                                                {NULL, NULL, false, NO_WALK, NULL}};
 
+static const struct show_part incident_parts[] = {
+    {"now", write_now, false, NO_WALK, NULL},
+    {"incidents", write_incidents, true, NO_WALK, NULL},
+    {"trace", write_trace, true, NO_WALK, NULL},
+    {"faults", write_faults, true, NO_WALK, NULL},
+    {NULL, NULL, false, NO_WALK, NULL}};
+
 static const struct show_part port_parts[] = {{"devices", write_device, true, NO_WALK, NULL},
                                               {"totals", write_totals, true, OBJ_QP, NULL},
                                               {NULL, NULL, false, NO_WALK, NULL}};
@@ -348,11 +399,14 @@ static const struct show_part metric_parts[] = {
 static const struct show_part *const answers[] = {[CTL_SHOW_ALL] = state_parts,
                                                   [CTL_SHOW_TRACE] = trace_parts,
                                                   [CTL_SHOW_PORTS] = port_parts,
-                                                  [CTL_SHOW_METRICS] = metric_parts};
+                                                  [CTL_SHOW_METRICS] = metric_parts,
+                                                  [CTL_SHOW_INCIDENTS] = incident_parts};
 
 /* How many of a port's lists an answer has; GIDs are the first. */
-static const unsigned lists[] = {
-    [CTL_SHOW_ALL] = ARRAY_SIZE(port_lists), [CTL_SHOW_PORTS] = 1, [CTL_SHOW_METRICS] = 0};
+static const unsigned lists[] = {[CTL_SHOW_ALL] = ARRAY_SIZE(port_lists),
+                                 [CTL_SHOW_PORTS] = 1,
+                                 [CTL_SHOW_METRICS] = 0,
+                                 [CTL_SHOW_INCIDENTS] = 0};
 
 static void begin_part(struct show_write *w)
 {
@@ -403,5 +457,7 @@ void show_write_end(struct show_write *w)
 {
     end_walk(w);
     free(w->record);
+    free(w->incident);
     w->record = NULL;
+    w->incident = NULL;
 }

@@ -24,6 +24,7 @@ struct show_write {
     unsigned listed;             /* how many */
     uint64_t others[OBJ_KINDS + 1];
     struct trace_record *record; /* of an engine */
+    struct incident *incident;   /* of one, or of a device's calls */
     unsigned records;
     uint64_t hidden;
     unsigned lists; /* of a port, that are written */

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Incidents that the control thread knows of: calls of programs that failed. */
+#ifndef UROCE_DEVICE_INCIDENT_CALL_H
+#define UROCE_DEVICE_INCIDENT_CALL_H
+
+#include "incident.h"
+
+struct session;
+
+/* Whose a session's objects are. */
+struct incident_program session_program(const struct session *sn);
+
+/* The way to an address was asked for, for a queue pair or (qpn 0) an address handle; err is what
+ * came of it. Keeps an incident if there is none. */
+void incident_of_resolve(struct session *sn, uint32_t qpn, uint32_t dest_qpn,
+                         const uint8_t dgid[16], int err);
+
+#endif
