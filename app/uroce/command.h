@@ -25,6 +25,9 @@ int cmd_metrics(int argc, char **argv);
 /* uroce trace [--qpn N] [--socket PATH] [--json]: recent unusual events. */
 int cmd_trace(int argc, char **argv);
 
+/* uroce why [QPN | wr_id=N | pid=N|NAME | code=N]: why did it fail? */
+int cmd_why(int argc, char **argv);
+
 /* uroce fault add RULE... | list | remove N|all: rules that make packets go wrong on purpose. */
 int cmd_fault(int argc, char **argv);
 

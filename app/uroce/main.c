@@ -22,6 +22,8 @@ static const struct command {
      "counters of the running uroced as Prometheus and others read them", cmd_metrics},
     {"trace", "[--qpn N] [--socket PATH] [--json]",
      "recent unusual events: drops, faults, timeouts, changes of state", cmd_trace},
+    {"why", "[QPN | wr_id=N | pid=N|NAME | code=N] [--all] [--socket PATH] [--json]",
+     "why a work request or queue pair failed: the cause in a sentence, and the evidence", cmd_why},
     {"fault", "add RULE... | list [--json] | remove N|all",
      "rules that drop, duplicate, corrupt, mark, delay and reorder packets on purpose", cmd_fault},
     {"dissect", "FILE", "print the RoCEv2 packets of a capture", uroce_dissect},

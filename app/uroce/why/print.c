@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The text of `uroce why`: a sentence, the evidence, advice. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cause.h"
+#include "why.h"
+
+static json_int_t number(const json_t *o, const char *name)
+{
+    return json_integer_value(json_object_get(o, name));
+}
+
+static const char *text(const json_t *o, const char *name)
+{
+    const char *s = json_string_value(json_object_get(o, name));
+
+    return s ? s : "";
+}
+
+static bool has(const json_t *o, const char *name)
+{
+    return json_object_get(o, name);
+}
+
+/* ---- evidence ---- */
+
+static void print_program(const json_t *i)
+{
+    printf("%s (pid %" JSON_INTEGER_FORMAT ")", text(i, "comm"), number(i, "pid"));
+}
+
+/* What happened, and to which work request. */
+static void print_head(const json_t *i, json_int_t now)
+{
+    const char *kind = text(i, "kind");
+
+    printf("  %.3f ms ago: ", (double)(now - number(i, "time_ns")) / 1e6);
+    if (has(i, "qpn"))
+        printf("QP %" JSON_INTEGER_FORMAT " of ", number(i, "qpn"));
+    print_program(i);
+    if (strcmp(kind, "send") == 0)
+        printf(": %s, wr_id %s: %s (status %" JSON_INTEGER_FORMAT
+               ", vendor error %" JSON_INTEGER_FORMAT ")\n",
+               text(i, "operation"), text(i, "wr_id"), text(i, "status"), number(i, "status_code"),
+               number(i, "code"));
+    else if (strcmp(kind, "request") == 0)
+        printf(": a request of the peer ended the connection: %s\n", text(i, "cause"));
+    else if (strcmp(kind, "dropped") == 0)
+        printf(": a message of the peer was dropped or has to wait: %s\n", text(i, "cause"));
+    else
+        printf(": %s\n", text(i, "cause"));
+}
+
+static void print_value(const char *name, const json_t *v)
+{
+    bool hex = strstr(name, "key") || strstr(name, "address");
+
+    if (json_is_string(v))
+        printf(" %s %s", name, json_string_value(v));
+    else
+        printf(hex ? " %s 0x%llx" : " %s %lld", name, (long long)json_integer_value(v));
+}
+
+static void print_members(const char *title, const json_t *o, bool zeros)
+{
+    bool any = false;
+    const char *name;
+    json_t *v;
+
+    json_object_foreach((json_t *)o, name, v)
+    {
+        if (!zeros && !json_integer_value(v))
+            continue;
+        if (any)
+            putchar(',');
+        else
+            printf("    %s:", title);
+        any = true;
+        print_value(name, v);
+    }
+    if (any)
+        putchar('\n');
+}
+
+static void print_peer(const json_t *i)
+{
+    if (!has(i, "dest_qpn") && !has(i, "dgid"))
+        return;
+    printf("    peer:");
+    if (has(i, "dest_qpn"))
+        printf(" QP %" JSON_INTEGER_FORMAT, number(i, "dest_qpn"));
+    if (has(i, "dgid"))
+        printf(" at %s", text(i, "dgid"));
+    if (has(i, "silent_us"))
+        printf(", silent for at least %.3f ms", (double)number(i, "silent_us") / 1e3);
+    putchar('\n');
+}
+
+static void print_trace(const json_t *i)
+{
+    json_t *r;
+    size_t k;
+
+    json_array_foreach(json_object_get(i, "trace"), k, r)
+    {
+        printf("    %+.3f ms: %s %s\n", (double)(number(r, "time_ns") - number(i, "time_ns")) / 1e6,
+               text(r, "event"), text(r, "what"));
+    }
+}
+
+static void print_evidence(const json_t *i, json_int_t now)
+{
+    print_head(i, now);
+    print_members("found", json_object_get(i, "details"), true);
+    print_peer(i);
+    print_members("counters", json_object_get(i, "counters"), false);
+    if (number(i, "drops"))
+        printf("    packets to it that were dropped: %" JSON_INTEGER_FORMAT ", most of them: %s\n",
+               number(i, "drops"), text(i, "drop_reason"));
+    print_trace(i);
+}
+
+static void print_rules(const json_t *root)
+{
+    size_t n = json_array_size(json_object_get(root, "faults"));
+
+    if (n)
+        printf("  %zu rule%s of `uroce fault` %s in force\n", n, n == 1 ? "" : "s",
+               n == 1 ? "is" : "are");
+}
+
+static void print_one(const json_t *i, const json_t *root)
+{
+    json_int_t now = number(root, "now_ns");
+    const json_t *led = why_root(i);
+
+    printf("%s\n\n", text(i, "sentence"));
+    print_evidence(i, now);
+    if (led != i)
+        print_evidence(led, now);
+    print_rules(root);
+    printf("\n%s (cause %" JSON_INTEGER_FORMAT ", %s)\n", text(i, "advice"), number(led, "code"),
+           text(led, "cause"));
+}
+
+void why_print(const json_t *incidents, const json_t *root, bool all)
+{
+    size_t n = json_array_size(incidents), k;
+    json_int_t led = 0; /* when the root of the last one was */
+    bool any = false;
+    json_t *i;
+
+    json_array_foreach(incidents, k, i)
+    {
+        if (led && number(i, "time_ns") == led) /* its evidence is there already */
+            continue;
+        if (any && !all)
+            break;
+        if (any)
+            printf("\n----\n\n");
+        print_one(i, root);
+        led = why_root(i) != i ? number(why_root(i), "time_ns") : 0;
+        any = true;
+    }
+    if (k < n)
+        printf("\n%zu earlier: --all shows %s.\n", n - k, n == k + 1 ? "it" : "them");
+}
+
+/* ---- a number ---- */
+
+bool why_print_code(uint64_t code, bool as_json)
+{
+    const struct cause_text *t = code <= CAUSE_MAX ? cause_text((uint32_t)code) : NULL;
+    json_t *o;
+
+    if (!t)
+        return false;
+    if (!as_json) {
+        printf("%s\n\n%s (cause %u, %s)\n", t->sentence, t->advice, (unsigned)code, t->name);
+        return true;
+    }
+    o = json_pack("{s:i, s:s, s:s, s:s}", "code", (int)code, "cause", t->name, "sentence",
+                  t->sentence, "advice", t->advice);
+    json_dumpf(o, stdout, JSON_INDENT(2));
+    putchar('\n');
+    json_decref(o);
+    return true;
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which incidents a question asks for, and what led to each: see why.h. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cause.h"
+#include "why.h"
+
+/* What led to an incident at the other end was there at most as long before, or, as both ends have
+ * clocks of their own, a little after. */
+#define BEFORE_NS UINT64_C(60000000000)
+#define AFTER_NS  UINT64_C(1000000000)
+
+/* Events of a queue pair from as long before an incident. */
+#define TRACE_NS     UINT64_C(10000000000)
+#define TRACE_EVENTS 8
+
+static json_int_t number(const json_t *o, const char *name)
+{
+    return json_integer_value(json_object_get(o, name));
+}
+
+static const char *text(const json_t *o, const char *name)
+{
+    const char *s = json_string_value(json_object_get(o, name));
+
+    return s ? s : "";
+}
+
+/* ---- questions ---- */
+
+static bool parse_number(const char *s, uint64_t most, uint64_t *out)
+{
+    char *end;
+
+    errno = 0;
+    *out = strtoull(s, &end, 0);
+    return !errno && end != s && !*end && strchr("0123456789", *s) && *out <= most;
+}
+
+bool why_parse(struct why_question *q, const char *text_)
+{
+    static const struct {
+        const char *prefix;
+        enum why_by by;
+        uint64_t most;
+    } form[] = {{"wr_id=", WHY_BY_WR_ID, UINT64_MAX},
+                {"pid=", WHY_BY_PID, INT32_MAX},
+                {"code=", WHY_BY_CODE, UINT32_MAX},
+                {"", WHY_BY_QPN, 0xFFFFFF}};
+
+    for (unsigned i = 0; i < sizeof(form) / sizeof(form[0]); i++) {
+        size_t len = strlen(form[i].prefix);
+
+        if (strncmp(text_, form[i].prefix, len) != 0)
+            continue;
+        q->by = form[i].by;
+        q->comm = text_ + len;
+        if (parse_number(q->comm, form[i].most, &q->number))
+            return true;
+        q->by = WHY_BY_COMM;
+        return form[i].by == WHY_BY_PID && q->comm[0] != '\0';
+    }
+    return false;
+}
+
+static bool is_asked_for(const json_t *i, const struct why_question *q)
+{
+    char wr_id[24];
+
+    switch (q->by) {
+    case WHY_BY_QPN:
+        return (uint64_t)number(i, "qpn") == q->number;
+    case WHY_BY_WR_ID:
+        snprintf(wr_id, sizeof(wr_id), "%" PRIu64, q->number);
+        return strcmp(text(i, "wr_id"), wr_id) == 0;
+    case WHY_BY_PID:
+        return (uint64_t)number(i, "pid") == q->number;
+    case WHY_BY_COMM:
+        return strcmp(text(i, "comm"), q->comm) == 0;
+    default:
+        return true;
+    }
+}
+
+/* ---- what led to it ---- */
+
+/* Causes that have another one at the peer. */
+static bool comes_from_peer(json_int_t code)
+{
+    return (code >= CAUSE_no_answer && code <= CAUSE_no_retries) ||
+           (code >= CAUSE_refused_request && code <= CAUSE_receiver_not_ready);
+}
+
+/* Whether `p` is of the other end of i's connection. */
+static bool is_peer(const json_t *i, const json_t *p)
+{
+    return number(i, "qpn") && number(i, "qpn") == number(p, "dest_qpn") &&
+           number(i, "dest_qpn") == number(p, "qpn") &&
+           strcmp(text(i, "device"), text(p, "device")) == 0;
+}
+
+static bool is_near(const json_t *i, const json_t *p)
+{
+    uint64_t at = (uint64_t)number(i, "time_ns"), led = (uint64_t)number(p, "time_ns");
+
+    return led <= at ? at - led <= BEFORE_NS : led - at <= AFTER_NS;
+}
+
+/* The peer's incident that is nearest in time, and has a cause of its own. */
+static json_t *find_root(const json_t *list, const json_t *i)
+{
+    json_t *p, *best = NULL;
+    uint64_t distance = UINT64_MAX;
+    size_t k;
+
+    if (!comes_from_peer(number(i, "code")))
+        return NULL;
+    json_array_foreach(list, k, p)
+    {
+        json_int_t d = number(i, "time_ns") - number(p, "time_ns");
+        uint64_t from = (uint64_t)(d < 0 ? -d : d);
+
+        if (p == i || !is_peer(i, p) || !is_near(i, p) || from >= distance ||
+            comes_from_peer(number(p, "code")))
+            continue;
+        distance = from;
+        best = p;
+    }
+    return best;
+}
+
+const json_t *why_root(const json_t *incident)
+{
+    const json_t *root = json_object_get(incident, "root");
+
+    return json_is_object(root) ? root : incident;
+}
+
+/* ---- the answer ---- */
+
+static void add_trace(json_t *row, const json_t *trace)
+{
+    uint64_t at = (uint64_t)number(row, "time_ns");
+    json_t *list = json_array(), *r;
+    size_t k;
+
+    json_array_foreach(trace, k, r)
+    {
+        uint64_t time = (uint64_t)number(r, "time_ns");
+
+        if (!number(row, "qpn") || number(r, "qpn") != number(row, "qpn") || time > at ||
+            at - time > TRACE_NS || strcmp(text(r, "device"), text(row, "device")))
+            continue;
+        json_array_append(list, r);
+        if (json_array_size(list) > TRACE_EVENTS)
+            json_array_remove(list, 0);
+    }
+    json_object_set_new(row, "trace", list);
+}
+
+static void add_text(json_t *row)
+{
+    const struct cause_text *t = cause_text((uint32_t)number(why_root(row), "code"));
+
+    json_object_set_new(row, "root_cause", json_string(t ? t->name : text(row, "cause")));
+    json_object_set_new(row, "sentence", json_string(t ? t->sentence : "The cause is not known."));
+    json_object_set_new(row, "advice", json_string(t ? t->advice : ""));
+}
+
+static int newest_first(const void *a, const void *b)
+{
+    const json_t *const *x = a, *const *y = b;
+    json_int_t s = number(*x, "time_ns"), t = number(*y, "time_ns");
+
+    return (s < t) - (s > t);
+}
+
+json_t *why_select(const json_t *root, const struct why_question *q)
+{
+    const json_t *list = json_object_get(root, "incidents");
+    json_t **sorted = malloc((json_array_size(list) + 1) * sizeof(*sorted)), *rows = json_array();
+    size_t n = 0, k;
+    json_t *i;
+
+    if (!sorted)
+        return rows;
+    json_array_foreach(list, k, i) if (is_asked_for(i, q)) sorted[n++] = i;
+    qsort(sorted, n, sizeof(*sorted), newest_first);
+    for (k = 0; k < n; k++) {
+        json_t *row = json_copy(sorted[k]), *led = find_root(list, sorted[k]);
+
+        json_object_set_new(row, "root", led ? json_incref(led) : json_null());
+        add_text(row);
+        add_trace(row, json_object_get(root, "trace"));
+        json_array_append_new(rows, row);
+    }
+    free(sorted);
+    return rows;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The parts of `uroce why`. JSON values that functions return belong to their caller. */
+#ifndef UROCE_WHY_H
+#define UROCE_WHY_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum why_by { WHY_BY_NOTHING, WHY_BY_QPN, WHY_BY_WR_ID, WHY_BY_PID, WHY_BY_COMM, WHY_BY_CODE };
+
+struct why_question {
+    enum why_by by;
+    uint64_t number;
+    const char *comm;
+};
+
+/* "QPN", "wr_id=N", "pid=N", "pid=NAME" or "code=N". False: it is none of these. */
+bool why_parse(struct why_question *q, const char *text);
+
+/*
+ * The incidents of the daemon's answer that the question asks for, the newest first, each an object
+ * with what follows from the others, too: "root", the incident that led to it, or null; "trace",
+ * the events of its queue pair shortly before; "sentence" and "advice".
+ */
+json_t *why_select(const json_t *root, const struct why_question *q);
+/* The cause that is behind an incident: that of its "root", or else its own. */
+const json_t *why_root(const json_t *incident);
+
+/* Prints incidents as text, one or all. */
+void why_print(const json_t *incidents, const json_t *root, bool all);
+/* Prints what is known of a number alone. False: it is no cause's. */
+bool why_print_code(uint64_t code, bool as_json);
+
+#endif
