@@ -1,0 +1,192 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Programs that fail, each for one reason (why_cases.c), and whether `uroce why` names it when the program has ended. TAP.
+
+usage: run_why.py --build DIR [--match TEXT] WHY_CASES"""
+import json
+import os
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
+import uroce_kit as kit
+
+WR_ID = 4711
+COPY = {"UROCE_MR": "copy"}
+# The case; the cause that vendor_err names, and the cause that is behind it (the same, if it is not the peer's); a rule of
+# `uroce fault` or an environment that it needs.
+CASES = [
+    ("wrong_rkey", "refused_access", "remote_key_unknown"),
+    ("read_wrong_rkey", "refused_access", "remote_key_unknown"),
+    ("long_wrong_rkey", "refused_access", "remote_key_unknown"),
+    ("rkey_deregistered", "refused_access", "remote_key_removed"),
+    ("rkey_other_domain", "refused_access", "remote_key_other_domain"),
+    ("write_without_right", "refused_access", "remote_key_no_right"),
+    ("read_without_right", "refused_access", "remote_key_no_right"),
+    ("atomic_without_right", "refused_access", "remote_key_no_right"),
+    ("write_out_of_range", "refused_access", "remote_key_range"),
+    ("read_out_of_range", "refused_access", "remote_key_range"),
+    ("wrong_lkey", "local_key_unknown", "local_key_unknown"),
+    ("long_wrong_lkey", "local_key_unknown", "local_key_unknown"),
+    ("lkey_deregistered", "local_key_removed", "local_key_removed"),
+    ("lkey_other_domain", "local_key_other_domain", "local_key_other_domain"),
+    ("lkey_out_of_range", "local_key_range", "local_key_range"),
+    ("read_into_read_only", "local_key_no_right", "local_key_no_right"),
+    ("receive_queue_empty", "receiver_not_ready", "receive_queue_empty"),
+    ("imm_without_receive", "receiver_not_ready", "receive_queue_empty"),
+    ("receive_too_small", None, "receive_too_small"),
+    ("receive_wrong_lkey", None, "local_key_unknown"),
+    ("receive_read_only", None, "local_key_no_right"),
+    ("peer_destroyed", "peer_qp_gone", "peer_qp_gone"),
+    ("wrong_dest_qpn", "peer_qp_unknown", "peer_qp_unknown"),
+    ("peer_connected_elsewhere", "peer_qp_elsewhere", "peer_qp_elsewhere"),
+    ("peer_in_init", "peer_qp_state", "peer_qp_state"),
+    ("peer_in_error", "peer_qp_state", "peer_qp_state"),
+    ("peer_killed", "peer_qp_gone", "peer_qp_gone"),
+    ("no_neighbour", None, "no_neighbour"),
+    ("one_write", "packets_dropped_on_purpose", "packets_dropped_on_purpose", "drop rx opcode RC_WRITE_ONLY"),
+    ("one_write", "packets_dropped_on_purpose", "packets_dropped_on_purpose", "drop rx opcode RC_ACK"),
+    ("one_write", "no_answer", "no_answer", "drop tx opcode RC_WRITE_ONLY"),
+    ("two_writes", "answers_stopped", "answers_stopped", "drop tx opcode RC_WRITE_ONLY psn 1-8388607"),
+    ("no_retries", "no_retries", "no_retries", "drop tx opcode RC_WRITE_ONLY psn 1-8388607"),
+    ("one_write", "packets_damaged", "packets_damaged", "corrupt rx opcode RC_WRITE_ONLY"),
+    ("path_mtu_larger", "refused_request", "packet_length"),
+    ("path_mtu_smaller", "refused_request", "packet_length"),
+    ("qp_without_write", "refused_request", "qp_no_right"),
+    ("qp_without_atomics", "refused_request", "qp_no_right"),
+    ("reads_not_allowed", "request_reads_not_allowed", "request_reads_not_allowed"),
+    ("reads_too_many", "refused_request", "reads_too_many"),
+    ("atomic_misaligned", "refused_request", "atomic_misaligned"),
+    ("atomic_of_16_bytes", "atomic_length", "atomic_length"),
+    ("invalidate_region", None, "invalidate_refused"),
+    ("local_invalidate_region", "local_invalidate", "local_invalidate"),
+    ("bind_without_right", "window_bind", "window_bind"),
+    ("cq_overrun", None, "cq_overrun"),
+    ("ud_no_receive", None, "receive_queue_empty"),
+    ("ud_receive_without_grh", None, "receive_too_small"),
+    ("ud_too_long", "datagram_too_long", "datagram_too_long"),
+    ("peer_memory_gone", None, "local_memory_gone", COPY),
+    ("own_memory_gone", "local_memory_gone", "local_memory_gone", COPY),
+    ("receive_memory_gone", None, "local_memory_gone", COPY),
+    ("flushed", "refused_access", "remote_key_unknown"),
+]
+# No completion with an error comes of these.
+LEAVE = ("no_neighbour", "cq_overrun", "ud_no_receive", "ud_receive_without_grh")
+
+
+def why(daemon, *arguments, status=0):
+    run = subprocess.run([daemon.build.uroce, "why", *arguments, "--socket", daemon.socket], capture_output=True, text=True,
+                         timeout=20)
+    if run.returncode != status:
+        raise kit.Failure(f"uroce why {arguments}: exit status {run.returncode}: {run.stdout}{run.stderr}")
+    return run.stdout
+
+
+def incidents(daemon, *arguments):
+    return json.loads(why(daemon, *arguments, "--json"))
+
+
+def expect(got, wanted, context=""):
+    if got != wanted:
+        raise kit.Failure(f"{got}, not {wanted}\n{context}")
+
+
+def add_rule(daemon, rule):
+    subprocess.run([daemon.build.uroce, "fault", "add", *rule.split(), "--socket", daemon.socket], check=True,
+                   stdout=subprocess.DEVNULL, timeout=20)
+
+
+def remove_rules(daemon):
+    subprocess.run([daemon.build.uroce, "fault", "remove", "all", "--socket", daemon.socket], check=True, timeout=20)
+
+
+def run_case(daemon, program, name, more):
+    """Runs the program. Returns its process number and what it has printed."""
+    rule = more if isinstance(more, str) else None
+    if rule:
+        add_rule(daemon, rule)
+    try:
+        process = kit.Program(daemon, [program, name, "leave" if name in LEAVE else "wait"],
+                              more if isinstance(more, dict) else None)
+        return process.process.pid, process.finish(40)
+    finally:
+        if rule:
+            remove_rules(daemon)
+
+
+def check_row(name, row, rows):
+    for key in ("sentence", "advice", "comm", "time_ns"):
+        if not row[key]:
+            raise kit.Failure(f"no {key}: {json.dumps(rows, indent=1)}")
+    expect(row["comm"], "why_cases")
+    if name == "rkey_deregistered" and not 0 <= row["root"]["details"]["ago_us"] < 5e6:
+        raise kit.Failure(f"deregistered at another time: {row}")
+
+
+def disaster(daemon, program, name, vendor, behind, more=None):
+    pid, text = run_case(daemon, program, name, more)
+    rows = incidents(daemon, f"pid={pid}")
+    context = text + json.dumps(rows, indent=1)
+    if not rows:
+        raise kit.Failure(f"nothing is known of process {pid}: {text}{json.dumps(incidents(daemon), indent=1)}")
+    if behind not in [row["root_cause"] for row in rows[:2]]:
+        expect([row["root_cause"] for row in rows], behind, context)
+    row = next(row for row in rows if row["root_cause"] == behind)
+    check_row(name, row, rows)
+    if name not in LEAVE:
+        wr_id, status, error = map(int, text.split())
+        if vendor:
+            explained = json.loads(why(daemon, f"code={error}", "--json"))
+            expect(explained["cause"], vendor, context)
+            expect(wr_id, WR_ID, context)
+        elif not error:
+            raise kit.Failure(f"status {status} without a vendor_err\n{context}")
+    if not why(daemon, f"pid={pid}").startswith(rows[0]["sentence"]):
+        raise kit.Failure("the text does not begin with the sentence")
+
+
+def questions(daemon, program):
+    """The forms of the question name the same incident."""
+    pid, _ = run_case(daemon, program, "wrong_rkey", None)
+    newest, = [row for row in incidents(daemon, f"pid={pid}") if row["kind"] == "send"]
+    for question in (f"wr_id={WR_ID}", str(newest["qpn"]), hex(newest["qpn"]), "pid=why_cases"):
+        rows = incidents(daemon, question)
+        if newest not in rows:
+            raise kit.Failure(f"{question} does not find it: {rows}")
+    expect(incidents(daemon, "wr_id=99999"), [])
+    expect(incidents(daemon, "pid=none_of_ours"), [])
+    if "Nothing is known to have failed" not in why(daemon, "wr_id=99999"):
+        raise kit.Failure("no text for nothing")
+    if why(daemon, "--all").count("(cause ") < 2:
+        raise kit.Failure("--all does not show all")
+
+
+def bad_questions(daemon, program):
+    for question in (["x"], ["-1"], ["16777216"], ["wr_id="], ["wr_id=x"], ["wr_id=99999999999999999999"], ["pid="],
+                     ["code="], ["code=x"], [""], ["1", "2"], ["--no-such-option"]):
+        why(daemon, *question, status=2)
+    for code in ("0", "29", "255", "256", "4294967295"):
+        why(daemon, f"code={code}", status=1)
+
+
+def without_daemon(daemon, program):
+    run = subprocess.run([daemon.build.uroce, "why", "code=60", "--socket", "/nowhere"], capture_output=True, text=True)
+    if run.returncode or "R_Key" not in run.stdout:
+        raise kit.Failure(f"exit status {run.returncode}: {run.stdout}{run.stderr}")
+
+
+def main():
+    arguments = kit.point_arguments("program")
+    daemon = kit.Daemon(kit.Build(arguments.build), kit.scratch_folder(), arguments=(kit.FIXED_LOOPBACK, "--workers", "1"))
+    points = [(f"{case[0]} {case[3] if len(case) > 3 and isinstance(case[3], str) else ''}: {case[2]}",
+               lambda case=case: disaster(daemon, arguments.program, *case)) for case in CASES]
+    points += [(point.__name__, lambda point=point: point(daemon, arguments.program))
+               for point in (questions, bad_questions, without_daemon)]
+    try:
+        return kit.run_points(points, arguments.match)
+    finally:
+        daemon.stop()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
